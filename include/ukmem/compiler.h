@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <ukmem/compiler.h> - how public names become symbols.
+ *
+ * Public functions carry the kernel's names in the source (kmalloc,
+ * kmem_cache_alloc, ...) and ukmem_-prefixed names in the binary, so that the
+ * library can live in a process that has its own kmem_cache_alloc. The rename
+ * happens here, at the declaration, with an asm label.
+ */
+#ifndef UKMEM_COMPILER_H
+#define UKMEM_COMPILER_H
+
+#ifdef __cplusplus
+#define UKMEM_BEGIN_DECLS extern "C" {
+#define UKMEM_END_DECLS }
+#else
+#define UKMEM_BEGIN_DECLS
+#define UKMEM_END_DECLS
+#endif
+
+/** Exported function or object. */
+#define UKMEM_EXPORT __attribute__((visibility("default")))
+
+/** The symbol behind kernel name @name is ukmem_@name. */
+#define UKMEM_SYMBOL(name) __asm__("ukmem_" #name)
+
+#define UKMEM_MALLOC __attribute__((malloc, warn_unused_result))
+#define UKMEM_ALLOC_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
+#define UKMEM_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+
+#endif

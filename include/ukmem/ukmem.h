@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* <ukmem/ukmem.h> - everything. */
+#ifndef UKMEM_UKMEM_H
+#define UKMEM_UKMEM_H
+
+#include <ukmem/gfp.h>
+#include <ukmem/page_alloc.h>
+#include <ukmem/percpu.h>
+#include <ukmem/slab.h>
+#include <ukmem/stats.h>
+
+#endif
