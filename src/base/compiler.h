@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Compiler shorthands used everywhere below the public headers. */
+#ifndef BASE_COMPILER_H
+#define BASE_COMPILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define always_inline inline __attribute__((__always_inline__))
+#define noinline __attribute__((__noinline__))
+#define cold __attribute__((__cold__, __noinline__))
+#define cacheline_aligned __attribute__((aligned(64)))
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* The two sanitizers the library has to know about. */
+#if defined(__SANITIZE_THREAD__)
+#define UKMEM_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UKMEM_TSAN 1
+#endif
+#endif
+#ifndef UKMEM_TSAN
+#define UKMEM_TSAN 0
+#endif
+
+#ifndef UKMEM_DEBUG
+#define UKMEM_DEBUG 0
+#endif
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of tunables: parses UKMEM_CONF, prints and documents itself. */
+#include "base/config.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+
+enum type { BOOL, BYTES, CHOICE };
+
+struct tunable {
+	const char *name;
+	enum type type;
+	uint64_t *value;
+	uint64_t fallback, min, max;
+	const char *choices; /* "first|second", valued 0, 1, ... */
+	const char *help;
+};
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+
+struct config config = {
+	.cpu_cache_bytes = 16 * MIB,
+	.dirty_max = 64 * MIB,
+};
+
+static const struct tunable tunables[] = {
+	{ "invalid_free", CHOICE, &config.invalid_free, INVALID_FREE_ABORT, 0, 2,
+	  "abort|warn|ignore", "on a pointer that is not an allocated object" },
+	{ "percpu", CHOICE, &config.percpu, PERCPU_AUTO, 0, 3, "auto|cpu_id|mm_cid|fallback",
+	  "how per-CPU data is indexed" },
+	{ "cpu_cache_bytes", BYTES, &config.cpu_cache_bytes, 16 * MIB, 64 * KIB, 16 * GIB, NULL,
+	  "free objects of kmalloc caches held per CPU, at most" },
+	{ "dirty_max", BYTES, &config.dirty_max, 64 * MIB, 0, 1024 * GIB, NULL,
+	  "free pages kept resident for reuse per zone, at most" },
+	{ "reserve", BYTES, &config.reserve, 0, 0, 65536 * GIB, NULL,
+	  "address space reserved for pages; 0: by the machine's memory" },
+	{ "show_stats", BOOL, &config.show_stats, 0, 0, 1, NULL,
+	  "print statistics to stderr at exit (also UKMEM_SHOW_STATS=1)" },
+	{ "verbose", BOOL, &config.verbose, 0, 0, 1, NULL,
+	  "log start-up decisions to stderr (also UKMEM_VERBOSE=1)" },
+};
+
+static bool parse_choice(const char *choices, const char *s, size_t len, uint64_t *out)
+{
+	uint64_t index = 0;
+
+	for (const char *c = choices;; c++, index++) {
+		size_t n = strcspn(c, "|");
+
+		if (n == len && !memcmp(c, s, n)) {
+			*out = index;
+			return true;
+		}
+		c += n;
+		if (!*c)
+			return false;
+	}
+}
+
+/* A decimal number with an optional k, m, g or t (powers of 1024). */
+static bool parse_bytes(const char *s, size_t len, uint64_t *out)
+{
+	uint64_t v = 0;
+	unsigned int shift = 0;
+	size_t i = 0;
+
+	for (; i < len && s[i] >= '0' && s[i] <= '9'; i++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(s[i] - '0'), &v))
+			return false;
+	if (!i)
+		return false;
+	if (i < len) {
+		const char *suffixes = "kmgt", *p = strchr(suffixes, s[i] | 0x20);
+
+		if (!p || i + 1 != len)
+			return false;
+		shift = 10 * (unsigned int)(p - suffixes + 1);
+	}
+	if (v > (UINT64_MAX >> shift))
+		return false;
+	*out = v << shift;
+	return true;
+}
+
+static bool parse_value(const struct tunable *t, const char *s, size_t len, uint64_t *out)
+{
+	if (t->type == CHOICE)
+		return parse_choice(t->choices, s, len, out);
+	if (t->type == BOOL && parse_choice("0|1", s, len, out))
+		return true;
+	if (t->type == BOOL)
+		return parse_choice("false|true", s, len, out);
+	return parse_bytes(s, len, out) && *out >= t->min && *out <= t->max;
+}
+
+static void format_value(const struct tunable *t, uint64_t v, char *buf, size_t size)
+{
+	if (t->type == CHOICE) {
+		const char *c = t->choices;
+
+		while (v-- > 0)
+			c += strcspn(c, "|") + 1;
+		snprintf(buf, size, "%.*s", (int)strcspn(c, "|"), c);
+	} else if (t->type == BYTES && v && v % MIB == 0) {
+		snprintf(buf, size, "%llum", (unsigned long long)(v / MIB));
+	} else if (t->type == BYTES && v && v % KIB == 0) {
+		snprintf(buf, size, "%lluk", (unsigned long long)(v / KIB));
+	} else {
+		snprintf(buf, size, "%llu", (unsigned long long)v);
+	}
+}
+
+static void set(const char *key, size_t key_len, const char *s, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tunables); i++) {
+		const struct tunable *t = &tunables[i];
+		uint64_t v;
+
+		if (strlen(t->name) != key_len || memcmp(t->name, key, key_len) != 0)
+			continue;
+		if (parse_value(t, s, len, &v)) {
+			*t->value = v;
+		} else {
+			struct config_row row;
+
+			config_row((unsigned int)i, &row);
+			log_warn("bad value '%.*s' for configuration key '%s' (%s), using %s",
+				 (int)len, s, t->name, row.range, row.fallback);
+		}
+		return;
+	}
+	log_warn("unknown configuration key '%.*s'", (int)key_len, key);
+}
+
+static void parse(const char *s)
+{
+	while (*s) {
+		size_t item = strcspn(s, ",");
+		size_t key = strcspn(s, ":,");
+
+		if (key < item)
+			set(s, key, s + key + 1, item - key - 1);
+		else if (item)
+			log_warn("configuration item '%.*s' is not key:value", (int)item, s);
+		s += item;
+		if (*s)
+			s++;
+	}
+}
+
+static bool env_flag(const char *name)
+{
+	const char *s = secure_getenv(name);
+
+	return s && *s && strcmp(s, "0") != 0;
+}
+
+void config_init(void)
+{
+	static bool done; /* called under the once guard of the lowest layer */
+	const char *s;
+
+	if (done)
+		return;
+	done = true;
+	s = secure_getenv("UKMEM_CONF");
+	if (s)
+		parse(s);
+	if (env_flag("UKMEM_SHOW_STATS"))
+		config.show_stats = 1;
+	if (env_flag("UKMEM_VERBOSE"))
+		config.verbose = 1;
+}
+
+bool config_row(unsigned int i, struct config_row *row)
+{
+	static const char *const types[] = { "bool", "bytes", "choice" };
+	const struct tunable *t;
+
+	if (i >= ARRAY_SIZE(tunables))
+		return false;
+	t = &tunables[i];
+	row->name = t->name;
+	row->type = types[t->type];
+	row->help = t->help;
+	format_value(t, *t->value, row->value, sizeof(row->value));
+	format_value(t, t->fallback, row->fallback, sizeof(row->fallback));
+	if (t->type == CHOICE) {
+		snprintf(row->range, sizeof(row->range), "%s", t->choices);
+	} else if (t->type == BOOL) {
+		snprintf(row->range, sizeof(row->range), "0|1");
+	} else {
+		char lo[24], hi[24];
+
+		format_value(t, t->min, lo, sizeof(lo));
+		format_value(t, t->max, hi, sizeof(hi));
+		snprintf(row->range, sizeof(row->range), "%s..%s", lo, hi);
+	}
+	return true;
+}

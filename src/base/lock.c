@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for a lock, all locks around fork, and the debug build's order check.
+ * Called from lock.h by every layer; calls only the kernel.
+ */
+#include "base/lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum { SPINS = 64 };
+
+static struct lock registry_lock;
+static struct list_head registry[LOCK_RANK_COUNT]; /* Synchronization: registry_lock */
+
+/* Thread pointer of the thread inside fork(), else NULL. Written by that thread. */
+static _Atomic(void *) fork_owner;
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+	errno = saved;
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+bool lock_fork_owner(void)
+{
+	void *owner = atomic_load_explicit(&fork_owner, memory_order_relaxed);
+
+	/* Only the owner can find itself here, so a relaxed load decides. */
+	return unlikely(owner) && owner == __builtin_thread_pointer();
+}
+
+void lock_slow(struct lock *l)
+{
+	if (lock_fork_owner())
+		return;
+	for (int i = 0; i < SPINS; i++) {
+		uint32_t expected = 0;
+
+		if (atomic_load_explicit(&l->state, memory_order_relaxed) == 0 &&
+		    atomic_compare_exchange_weak_explicit(&l->state, &expected, 1,
+							  memory_order_acquire, /* L1 */
+							  memory_order_relaxed))
+			return;
+		cpu_relax();
+	}
+	while (atomic_exchange_explicit(&l->state, 2, memory_order_acquire)) /* L1 */
+		futex(&l->state, FUTEX_WAIT_PRIVATE, 2);
+}
+
+void lock_wake(struct lock *l)
+{
+	futex(&l->state, FUTEX_WAKE_PRIVATE, 1);
+}
+
+static struct list_head *registry_list(unsigned int rank)
+{
+	if (!registry[rank].next)
+		list_init(&registry[rank]);
+	return &registry[rank];
+}
+
+/* The registry's own lock has no rank: no other lock is taken under it, save by fork. */
+static void registry_acquire(void)
+{
+	uint32_t expected = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(&registry_lock.state, &expected, 1,
+						     memory_order_acquire, memory_order_relaxed))
+		lock_slow(&registry_lock);
+}
+
+static void registry_release(void)
+{
+	if (!lock_fork_owner() &&
+	    atomic_exchange_explicit(&registry_lock.state, 0, memory_order_release) == 2)
+		lock_wake(&registry_lock);
+}
+
+void lock_register(struct lock *l, enum lock_rank rank)
+{
+	registry_acquire();
+	if (!l->registered) {
+		l->rank = (uint8_t)rank;
+		list_add_tail(&l->link, registry_list(rank));
+		l->registered = true;
+	}
+	registry_release();
+}
+
+void lock_unregister(struct lock *l)
+{
+	registry_acquire();
+	if (l->registered) {
+		list_del(&l->link);
+		l->registered = false;
+	}
+	registry_release();
+}
+
+/*
+ * Deadlock-free: every thread takes ranked locks in rank order, and so does
+ * this; the registry's lock is taken first here and innermost elsewhere, but
+ * never while a ranked lock is held, so no cycle goes through it.
+ */
+void lock_fork_prepare(void)
+{
+	struct lock *l;
+
+	registry_acquire();
+	for (unsigned int rank = 0; rank < LOCK_RANK_COUNT; rank++)
+		list_for_each_entry (l, registry_list(rank), link)
+			while (atomic_exchange_explicit(&l->state, 2, memory_order_acquire)) /* L1 */
+				futex(&l->state, FUTEX_WAIT_PRIVATE, 2);
+	atomic_store_explicit(&fork_owner, __builtin_thread_pointer(), memory_order_relaxed);
+}
+
+static void fork_release(bool wake)
+{
+	struct lock *l;
+
+	atomic_store_explicit(&fork_owner, NULL, memory_order_relaxed);
+	for (unsigned int rank = LOCK_RANK_COUNT; rank-- > 0;)
+		list_for_each_entry (l, registry_list(rank), link) {
+			atomic_store_explicit(&l->state, 0, memory_order_release); /* R1 */
+			if (wake)
+				lock_wake(l);
+		}
+	registry_release();
+}
+
+void lock_fork_parent(void)
+{
+	fork_release(true);
+}
+
+void lock_fork_child(void)
+{
+	fork_release(false);
+}
+
+bool once_slow(struct once *o, bool (*init)(void))
+{
+	void *self = __builtin_thread_pointer();
+	bool ok;
+
+	if (atomic_load_explicit(&o->owner, memory_order_relaxed) == self)
+		return false;
+	/* Not lock(): one layer's initialiser runs those below it, all of this rank. */
+	if (atomic_exchange_explicit(&o->lock.state, 2, memory_order_acquire))
+		lock_slow(&o->lock);
+	ok = atomic_load_explicit(&o->done, memory_order_relaxed);
+	if (!ok) {
+		atomic_store_explicit(&o->owner, self, memory_order_relaxed);
+		ok = init();
+		atomic_store_explicit(&o->owner, NULL, memory_order_relaxed);
+		if (ok)
+			atomic_store_explicit(&o->done, 1, memory_order_release);
+	}
+	atomic_store_explicit(&o->lock.state, 0, memory_order_release);
+	lock_wake(&o->lock);
+	return ok;
+}
+
+#if UKMEM_DEBUG
+
+/* Ranks this thread holds, a bit each. */
+static _Thread_local uint32_t held;
+
+static const char *const rank_names[LOCK_RANK_COUNT] = {
+	"init", "caches", "stop", "node", "percpu", "zone", "grow",
+};
+
+void lock_debug_acquire(const struct lock *l)
+{
+	uint32_t not_above = held >> l->rank;
+
+	if (not_above && !lock_fork_owner())
+		log_fatal("lock order: taking '%s' while holding '%s'", rank_names[l->rank],
+			  rank_names[l->rank + (unsigned int)__builtin_ctz(not_above)]);
+}
+
+void lock_debug_acquired(const struct lock *l)
+{
+	if (!lock_fork_owner())
+		held |= 1u << l->rank;
+}
+
+void lock_debug_release(const struct lock *l)
+{
+	if (!(held & (1u << l->rank)))
+		log_fatal("lock order: releasing '%s', which is not held", rank_names[l->rank]);
+	held &= ~(1u << l->rank);
+}
+
+#endif

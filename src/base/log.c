@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Formatting is vsnprintf's, which does not allocate for the conversions used here. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+static void log_line(const char *fmt, va_list ap)
+{
+	char line[400] = "ukmem: ";
+	size_t used = strlen(line);
+	int saved = errno;
+	int n = vsnprintf(line + used, sizeof(line) - used - 1, fmt, ap);
+
+	if (n > 0)
+		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
+	line[used++] = '\n';
+	if (write(STDERR_FILENO, line, used) < 0)
+		errno = saved; /* nobody to tell */
+	errno = saved;
+}
+
+cold void log_warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_line(fmt, ap);
+	va_end(ap);
+}
+
+cold void log_fatal(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_line(fmt, ap);
+	va_end(ap);
+	abort();
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages on stderr, each one line beginning "ukmem: ", written in one go. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include "ukmem/compiler.h"
+
+/* Never allocates; keeps errno. */
+void log_warn(const char *fmt, ...) UKMEM_PRINTF(1, 2);
+
+/* As log_warn, then abort(). */
+_Noreturn void log_fatal(const char *fmt, ...) UKMEM_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/report.h"
+
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/config.h"
+#include "base/log.h"
+
+cold void report_invalid(const char *func, const void *ptr, const char *why)
+{
+	if (config.invalid_free == INVALID_FREE_IGNORE)
+		return;
+	log_warn("%s: invalid pointer %p: %s", func, ptr, why);
+	if (config.invalid_free == INVALID_FREE_ABORT)
+		abort();
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The only contract with Linux.
+ *
+ * Everything the library asks of the system for memory, topology and limits
+ * goes through os_calls, which tests replace to inject failures, fake machines
+ * and other page sizes. Preconditions, stated once: lengths and addresses are
+ * multiples of os_page_size() unless said otherwise; results are 0 or a count,
+ * or a negative errno; errno itself is kept; nothing here allocates from the
+ * heap. Every function may be called from any thread.
+ */
+#ifndef OS_OS_H
+#define OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* One entry per system call used; negative errno on failure. */
+struct os_calls {
+	int (*mmap)(void **addr, size_t len, int prot, int flags); /* *addr: hint in, address out */
+	int (*munmap)(void *addr, size_t len);
+	int (*mprotect)(void *addr, size_t len, int prot);
+	int (*madvise)(void *addr, size_t len, int advice);
+	int (*mincore)(void *addr, size_t len, unsigned char *vec);
+	int (*mbind)(void *addr, size_t len, int mode, const unsigned long *nodes,
+		     unsigned long max_node);
+	int (*get_mems_allowed)(unsigned long *nodes, unsigned long max_node);
+	int (*membarrier)(int cmd, unsigned int flags, int cpu);
+	ssize_t (*getrandom)(void *buf, size_t len, unsigned int flags);
+	ssize_t (*read_file)(const char *path, char *buf, size_t size); /* whole file, cut at size */
+	int (*getcpu)(unsigned int *cpu);
+	long (*page_size)(void);
+	int (*address_space_limit)(size_t *bytes); /* RLIMIT_AS; SIZE_MAX: none */
+};
+
+extern struct os_calls os_calls;
+extern const struct os_calls os_calls_linux;
+
+/* Memory. */
+
+size_t os_page_size(void);
+
+/* Address space without memory, aligned to @align (a power of two). */
+int os_reserve(size_t len, size_t align, void **out);
+/* Readable, writable, zeroed on first touch; no huge pages: for metadata. */
+int os_map_metadata(size_t len, void **out);
+/* Readable only; reads as zeros until part of it is committed. */
+int os_map_readable(size_t len, void **out);
+/* Make part of a reservation readable and writable. */
+int os_commit(void *addr, size_t len);
+/* Map exactly at @addr, which nothing may occupy; -EEXIST otherwise. */
+int os_map_at(void *addr, size_t len);
+/* Give the memory back, keep the addresses; they read as zeros afterwards. */
+int os_purge(void *addr, size_t len);
+int os_release(void *addr, size_t len);
+/* Bytes of physical memory behind the range. */
+size_t os_resident(void *addr, size_t len);
+/* Prefer @node for the range. A refusal is counted and otherwise ignored. */
+void os_prefer_node(void *addr, size_t len, unsigned int node);
+unsigned long os_prefer_node_refused(void);
+/* A word nobody can guess; never fails (falls back to addresses and time). */
+uint64_t os_random(void);
+
+/* Topology. CPU and node ids may be sparse. */
+
+enum {
+	OS_MAX_CPUS = 8192,
+	OS_MAX_NODES = 1024,
+};
+
+struct os_mask {
+	uint64_t bits[OS_MAX_CPUS / 64];
+};
+
+static inline bool os_mask_test(const struct os_mask *m, unsigned int i)
+{
+	return i < OS_MAX_CPUS && (m->bits[i / 64] >> (i % 64)) & 1;
+}
+
+struct os_topology {
+	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
+	struct os_mask possible;
+	unsigned int nr_nodes;               /* nodes this process may use, at least 1 */
+	uint16_t node_id[OS_MAX_NODES];      /* [0..nr_nodes): the kernel's ids, ascending */
+	uint16_t cpu_node[OS_MAX_CPUS];      /* index into node_id */
+	uint8_t *distance;                   /* nr_nodes x nr_nodes; NULL with one node */
+};
+
+/* Read once; the same pointer ever after. */
+const struct os_topology *os_topology(void);
+void os_topology_read(struct os_topology *t);
+
+/* CPUs online now. Result: their number, or a negative errno. */
+int os_cpus_online(struct os_mask *online);
+
+/* Parse "0-2,5,63"; false on anything else. Ids too large for a mask are left out. */
+bool os_parse_list(const char *s, struct os_mask *mask);
+
+/* Limits of the cgroup this process is in, v1 or v2, ancestors included. */
+
+struct os_cgroup_limits {
+	uint64_t memory;    /* bytes; UINT64_MAX: none */
+	uint64_t cpu_milli; /* CPU quota in thousandths of a CPU; UINT64_MAX: none */
+};
+
+void os_cgroup_limits(struct os_cgroup_limits *limits);
+/* Bytes of memory in the machine. */
+uint64_t os_memory_total(void);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* os_calls as Linux implements it: one thin function per system call. */
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The value of @call, or its error as a negative errno; errno itself is kept. */
+#define RESULT(call)                                                                         \
+	({                                                                                   \
+		int saved_errno = errno;                                                     \
+		__typeof__(call) result = (call);                                                 \
+		if (result < 0) {                                                            \
+			result = -errno;                                                     \
+			errno = saved_errno;                                                 \
+		}                                                                            \
+		result;                                                                      \
+	})
+
+static int linux_mmap(void **addr, size_t len, int prot, int flags)
+{
+	int saved = errno;
+	void *p = mmap(*addr, len, prot, flags, -1, 0);
+
+	if (p == MAP_FAILED) {
+		int err = -errno;
+
+		errno = saved;
+		return err;
+	}
+	*addr = p;
+	return 0;
+}
+
+static int linux_munmap(void *addr, size_t len)
+{
+	return RESULT(munmap(addr, len));
+}
+
+static int linux_mprotect(void *addr, size_t len, int prot)
+{
+	return RESULT(mprotect(addr, len, prot));
+}
+
+static int linux_madvise(void *addr, size_t len, int advice)
+{
+	return RESULT(madvise(addr, len, advice));
+}
+
+static int linux_mincore(void *addr, size_t len, unsigned char *vec)
+{
+	return RESULT(mincore(addr, len, vec));
+}
+
+static int linux_mbind(void *addr, size_t len, int mode, const unsigned long *nodes,
+		       unsigned long max_node)
+{
+	return (int)RESULT(syscall(SYS_mbind, addr, len, mode, nodes, max_node, 0));
+}
+
+static int linux_get_mems_allowed(unsigned long *nodes, unsigned long max_node)
+{
+	enum { MPOL_F_MEMS_ALLOWED = 4 };
+
+	return (int)RESULT(
+		syscall(SYS_get_mempolicy, NULL, nodes, max_node, NULL, MPOL_F_MEMS_ALLOWED));
+}
+
+static int linux_membarrier(int cmd, unsigned int flags, int cpu)
+{
+	return (int)RESULT(syscall(SYS_membarrier, cmd, flags, cpu));
+}
+
+static ssize_t linux_getrandom(void *buf, size_t len, unsigned int flags)
+{
+	return RESULT(getrandom(buf, len, flags));
+}
+
+static ssize_t linux_read_file(const char *path, char *buf, size_t size)
+{
+	size_t used = 0;
+	ssize_t n = 0;
+	int fd = RESULT(open(path, O_RDONLY | O_CLOEXEC));
+
+	if (fd < 0)
+		return fd;
+	while (used < size) {
+		n = RESULT(read(fd, buf + used, size - used));
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+	}
+	close(fd);
+	return n < 0 ? n : (ssize_t)used;
+}
+
+static int linux_getcpu(unsigned int *cpu)
+{
+	int r = RESULT(sched_getcpu());
+
+	if (r < 0)
+		return r;
+	*cpu = (unsigned int)r;
+	return 0;
+}
+
+static long linux_page_size(void)
+{
+	return sysconf(_SC_PAGESIZE);
+}
+
+static int linux_address_space_limit(size_t *bytes)
+{
+	struct rlimit limit;
+	int err = RESULT(getrlimit(RLIMIT_AS, &limit));
+
+	if (err)
+		return err;
+	*bytes = limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
+	return 0;
+}
+
+#define LINUX_CALLS                                                                          \
+	{                                                                                    \
+		.mmap = linux_mmap,                                                          \
+		.munmap = linux_munmap,                                                      \
+		.mprotect = linux_mprotect,                                                  \
+		.madvise = linux_madvise,                                                    \
+		.mincore = linux_mincore,                                                    \
+		.mbind = linux_mbind,                                                        \
+		.get_mems_allowed = linux_get_mems_allowed,                                  \
+		.membarrier = linux_membarrier,                                              \
+		.getrandom = linux_getrandom,                                                \
+		.read_file = linux_read_file,                                                \
+		.getcpu = linux_getcpu,                                                      \
+		.page_size = linux_page_size,                                                \
+		.address_space_limit = linux_address_space_limit,                            \
+	}
+
+const struct os_calls os_calls_linux = LINUX_CALLS;
+struct os_calls os_calls = LINUX_CALLS;

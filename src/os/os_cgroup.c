@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory and CPU limits of the cgroup this process is in. Version 2 has one
+ * line "0::/path" in /proc/self/cgroup, version 1 a line per controller; both
+ * may be mounted at once. The limit of an ancestor binds as well.
+ */
+#include "os/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_SIZE = 512 };
+
+/* "max" and anything unreadable are no limit. */
+static uint64_t read_limit(const char *path)
+{
+	char text[64];
+	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
+	char *end;
+	unsigned long long v;
+
+	if (n <= 0)
+		return UINT64_MAX;
+	text[n] = '\0';
+	if (text[0] < '0' || text[0] > '9')
+		return UINT64_MAX;
+	v = strtoull(text, &end, 10);
+	/* Version 1 says "no limit" as the largest multiple of a page. */
+	return v >= (1ull << 62) ? UINT64_MAX : v;
+}
+
+static uint64_t milli(uint64_t quota, uint64_t period)
+{
+	return period ? quota * 1000 / period : UINT64_MAX;
+}
+
+static void memory_v1(const char *dir, struct os_cgroup_limits *l)
+{
+	char path[PATH_SIZE + 64];
+	uint64_t v;
+
+	snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", dir);
+	v = read_limit(path);
+	if (v < l->memory)
+		l->memory = v;
+}
+
+static void cpu_v1(const char *dir, struct os_cgroup_limits *l)
+{
+	char path[PATH_SIZE + 64];
+	uint64_t quota, period;
+
+	snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", dir); /* -1: none */
+	quota = read_limit(path);
+	snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", dir);
+	period = read_limit(path);
+	if (quota != UINT64_MAX && period != UINT64_MAX && milli(quota, period) < l->cpu_milli)
+		l->cpu_milli = milli(quota, period);
+}
+
+static void limits_v2(const char *dir, struct os_cgroup_limits *l)
+{
+	char path[PATH_SIZE + 64], text[64];
+	unsigned long long quota, period;
+	uint64_t v;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/memory.max", dir);
+	v = read_limit(path);
+	if (v < l->memory)
+		l->memory = v;
+	snprintf(path, sizeof(path), "%s/cpu.max", dir);
+	n = os_calls.read_file(path, text, sizeof(text) - 1);
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	if (sscanf(text, "%llu %llu", &quota, &period) == 2 && milli(quota, period) < l->cpu_milli)
+		l->cpu_milli = milli(quota, period);
+}
+
+/* Apply @read to @mount/@group and to every ancestor up to @mount. */
+static void walk_up(const char *mount, const char *group, size_t len,
+		    void (*read)(const char *, struct os_cgroup_limits *),
+		    struct os_cgroup_limits *l)
+{
+	char dir[PATH_SIZE];
+	size_t mount_len = strlen(mount);
+
+	if (mount_len + len >= sizeof(dir))
+		len = 0;
+	memcpy(dir, mount, mount_len);
+	memcpy(dir + mount_len, group, len);
+	dir[mount_len + len] = '\0';
+	for (;;) {
+		char *slash = strrchr(dir + mount_len, '/');
+
+		if (slash && !slash[1]) { /* "/" itself, or a trailing slash */
+			*slash = '\0';
+			continue;
+		}
+		read(dir, l);
+		if (!slash)
+			return;
+		*slash = '\0';
+	}
+}
+
+static bool has_controller(const char *list, size_t len, const char *name)
+{
+	size_t n = strlen(name);
+
+	while (len) {
+		const char *comma = memchr(list, ',', len);
+		size_t item = comma ? (size_t)(comma - list) : len;
+
+		if (item == n && !memcmp(list, name, n))
+			return true;
+		list += item + (comma != NULL);
+		len -= item + (comma != NULL);
+	}
+	return false;
+}
+
+/* One line "id:controllers:path". */
+static void read_line(const char *line, size_t len, struct os_cgroup_limits *l)
+{
+	const char *list = memchr(line, ':', len);
+	const char *group;
+	size_t list_len, group_len;
+
+	if (!list++)
+		return;
+	group = memchr(list, ':', len - (size_t)(list - line));
+	if (!group)
+		return;
+	list_len = (size_t)(group++ - list);
+	group_len = len - (size_t)(group - line);
+	if (!list_len) {
+		walk_up("/sys/fs/cgroup", group, group_len, limits_v2, l);
+		return;
+	}
+	if (has_controller(list, list_len, "memory"))
+		walk_up("/sys/fs/cgroup/memory", group, group_len, memory_v1, l);
+	if (has_controller(list, list_len, "cpu"))
+		walk_up("/sys/fs/cgroup/cpu", group, group_len, cpu_v1, l);
+}
+
+void os_cgroup_limits(struct os_cgroup_limits *limits)
+{
+	char text[4096];
+	ssize_t n = os_calls.read_file("/proc/self/cgroup", text, sizeof(text) - 1);
+	const char *line = text;
+
+	limits->memory = UINT64_MAX;
+	limits->cpu_milli = UINT64_MAX;
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	while (*line) {
+		size_t len = strcspn(line, "\n");
+
+		read_line(line, len, limits);
+		line += len + (line[len] == '\n');
+	}
+}
+
+uint64_t os_memory_total(void)
+{
+	char text[256];
+	ssize_t n = os_calls.read_file("/proc/meminfo", text, sizeof(text) - 1);
+	unsigned long long kib;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return sscanf(text, "MemTotal: %llu kB", &kib) == 1 ? kib * 1024 : 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Address space and memory, on top of os_calls. */
+#include "os/os.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/bits.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+static atomic_ulong prefer_node_refused;
+
+size_t os_page_size(void)
+{
+	return (size_t)os_calls.page_size();
+}
+
+int os_reserve(size_t len, size_t align, void **out)
+{
+	size_t page = os_page_size();
+	size_t slack = align > page ? align - page : 0;
+	void *raw = NULL;
+	char *start, *aligned;
+	int err;
+
+	if (len > SIZE_MAX - slack)
+		return -ENOMEM;
+	err = os_calls.mmap(&raw, len + slack, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+	if (err)
+		return err;
+	start = raw;
+	aligned = (char *)align_up((size_t)start, align > page ? align : page);
+	/* A trim that fails leaves address space unused, nothing worse. */
+	if (aligned > start)
+		os_calls.munmap(start, (size_t)(aligned - start));
+	if (aligned + len < start + len + slack)
+		os_calls.munmap(aligned + len, (size_t)(start + slack - aligned));
+	*out = aligned;
+	return 0;
+}
+
+static int map_small_pages(size_t len, int prot, void **out)
+{
+	void *p = NULL;
+	int err = os_calls.mmap(&p, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+
+	if (err)
+		return err;
+	/* Best effort: touching one entry must not populate 2 MiB. */
+	os_calls.madvise(p, len, MADV_NOHUGEPAGE);
+	*out = p;
+	return 0;
+}
+
+int os_map_metadata(size_t len, void **out)
+{
+	return map_small_pages(len, PROT_READ | PROT_WRITE, out);
+}
+
+int os_map_readable(size_t len, void **out)
+{
+	return map_small_pages(len, PROT_READ, out);
+}
+
+int os_commit(void *addr, size_t len)
+{
+	return os_calls.mprotect(addr, len, PROT_READ | PROT_WRITE);
+}
+
+int os_map_at(void *addr, size_t len)
+{
+	void *p = addr;
+	int err = os_calls.mmap(&p, len, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+					MAP_FIXED_NOREPLACE);
+
+	if (err)
+		return err;
+	if (p != addr) { /* kernels before 4.17 take the address as a hint */
+		os_calls.munmap(p, len);
+		return -EEXIST;
+	}
+	return 0;
+}
+
+int os_purge(void *addr, size_t len)
+{
+	return os_calls.madvise(addr, len, MADV_DONTNEED);
+}
+
+int os_release(void *addr, size_t len)
+{
+	return os_calls.munmap(addr, len);
+}
+
+size_t os_resident(void *addr, size_t len)
+{
+	size_t page = os_page_size(), resident = 0;
+	unsigned char vec[4096];
+	char *p = addr;
+
+	while (len) {
+		size_t piece = min_size(len, sizeof(vec) * page);
+
+		if (!os_calls.mincore(p, piece, vec))
+			for (size_t i = 0; i < piece / page; i++)
+				resident += vec[i] & 1;
+		p += piece;
+		len -= piece;
+	}
+	return resident * page;
+}
+
+void os_prefer_node(void *addr, size_t len, unsigned int node)
+{
+	enum { MPOL_PREFERRED = 1 };
+	unsigned long nodes[OS_MAX_NODES / (8 * sizeof(long))] = { 0 };
+
+	nodes[node / (8 * sizeof(long))] = 1ul << (node % (8 * sizeof(long)));
+	if (os_calls.mbind(addr, len, MPOL_PREFERRED, nodes, OS_MAX_NODES))
+		atomic_fetch_add_explicit(&prefer_node_refused, 1, memory_order_relaxed);
+}
+
+unsigned long os_prefer_node_refused(void)
+{
+	return atomic_load_explicit(&prefer_node_refused, memory_order_relaxed);
+}
+
+uint64_t os_random(void)
+{
+	enum { GRND_NONBLOCK_FLAG = 1 };
+	uint64_t v = 0;
+	struct timespec now;
+
+	if (os_calls.getrandom(&v, sizeof(v), GRND_NONBLOCK_FLAG) == (ssize_t)sizeof(v))
+		return v;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	v = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 32) ^ (uint64_t)(uintptr_t)&v;
+	return v * 0x9e3779b97f4a7c15u;
+}

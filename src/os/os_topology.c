@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* CPUs, NUMA nodes and distances from sysfs; nodes this process may use. */
+#include "os/os.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/lock.h"
+
+/* Long enough for a list of every second of 8192 ids. */
+static char file_buffer[32768];
+
+static ssize_t read_text(const char *path)
+{
+	ssize_t n = os_calls.read_file(path, file_buffer, sizeof(file_buffer) - 1);
+
+	if (n >= 0)
+		file_buffer[n] = '\0';
+	return n;
+}
+
+static bool parse_number(const char **s, unsigned long *out)
+{
+	unsigned long v = 0;
+	const char *p = *s;
+
+	while (*p >= '0' && *p <= '9' && v < 1000000)
+		v = v * 10 + (unsigned long)(*p++ - '0');
+	if (p == *s)
+		return false;
+	*s = p;
+	*out = v;
+	return true;
+}
+
+bool os_parse_list(const char *s, struct os_mask *mask)
+{
+	memset(mask, 0, sizeof(*mask));
+	while (*s && *s != '\n') {
+		unsigned long first, last;
+
+		if (!parse_number(&s, &first))
+			return false;
+		last = first;
+		if (*s == '-') {
+			s++;
+			if (!parse_number(&s, &last) || last < first)
+				return false;
+		}
+		for (unsigned long i = first; i <= last && i < OS_MAX_CPUS; i++)
+			mask->bits[i / 64] |= (uint64_t)1 << (i % 64);
+		if (*s == ',')
+			s++;
+		else if (*s && *s != '\n')
+			return false;
+	}
+	return true;
+}
+
+static bool read_list(const char *path, struct os_mask *mask)
+{
+	return read_text(path) > 0 && os_parse_list(file_buffer, mask);
+}
+
+static unsigned int mask_top(const struct os_mask *m)
+{
+	for (unsigned int i = OS_MAX_CPUS; i-- > 0;)
+		if (os_mask_test(m, i))
+			return i + 1;
+	return 0;
+}
+
+static void read_cpus(struct os_topology *t)
+{
+	if (!read_list("/sys/devices/system/cpu/possible", &t->possible) ||
+	    !mask_top(&t->possible)) {
+		/* No sysfs: room for every CPU of a common machine. */
+		memset(&t->possible, 0, sizeof(t->possible));
+		memset(&t->possible, 0xff, 256 / 8);
+	}
+	t->nr_cpu_ids = mask_top(&t->possible);
+}
+
+static void read_nodes(struct os_topology *t)
+{
+	static struct os_mask online; /* under the once guard */
+	unsigned long allowed[OS_MAX_NODES / (8 * sizeof(long))] = { 0 };
+	bool have_allowed;
+
+	t->nr_nodes = 0;
+	if (!read_list("/sys/devices/system/node/has_memory", &online) &&
+	    !read_list("/sys/devices/system/node/online", &online))
+		memset(&online, 0, sizeof(online));
+	have_allowed = mask_top(&online) > 1 &&
+		       os_calls.get_mems_allowed(allowed, OS_MAX_NODES) == 0;
+	for (unsigned int id = 0; id < OS_MAX_NODES; id++) {
+		if (!os_mask_test(&online, id))
+			continue;
+		if (have_allowed && !((allowed[id / 64] >> (id % 64)) & 1))
+			continue;
+		t->node_id[t->nr_nodes++] = (uint16_t)id;
+	}
+	if (!t->nr_nodes)
+		t->node_id[t->nr_nodes++] = 0;
+}
+
+static void read_node_cpus(struct os_topology *t)
+{
+	static struct os_mask cpus; /* under the once guard */
+	char path[80];
+
+	for (unsigned int n = 0; n < t->nr_nodes; n++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/cpulist",
+			 t->node_id[n]);
+		if (!read_list(path, &cpus))
+			continue;
+		for (unsigned int cpu = 0; cpu < OS_MAX_CPUS; cpu++)
+			if (os_mask_test(&cpus, cpu))
+				t->cpu_node[cpu] = (uint16_t)n;
+	}
+}
+
+/* Distances are listed for all online nodes, in the order of their ids. */
+static void read_distances(struct os_topology *t)
+{
+	static struct os_mask online; /* under the once guard */
+	size_t page = os_page_size();
+	size_t len = ((size_t)t->nr_nodes * t->nr_nodes + page - 1) & ~(page - 1);
+	void *table = NULL;
+	char path[80];
+
+	if (os_map_metadata(len, &table))
+		return;
+	t->distance = table;
+	memset(t->distance, 20, (size_t)t->nr_nodes * t->nr_nodes);
+	if (!read_list("/sys/devices/system/node/online", &online))
+		return;
+	for (unsigned int n = 0; n < t->nr_nodes; n++) {
+		uint8_t *row = t->distance + (size_t)n * t->nr_nodes;
+		unsigned int id = 0, col = 0;
+		const char *s = file_buffer;
+		unsigned long v;
+
+		row[n] = 10;
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance",
+			 t->node_id[n]);
+		if (read_text(path) <= 0)
+			continue;
+		for (; col < t->nr_nodes && id < OS_MAX_NODES; id++) {
+			if (!os_mask_test(&online, id))
+				continue;
+			while (*s == ' ')
+				s++;
+			if (!parse_number(&s, &v))
+				break;
+			if (t->node_id[col] == id)
+				row[col++] = v > 255 ? 255 : (uint8_t)v;
+		}
+	}
+}
+
+void os_topology_read(struct os_topology *t)
+{
+	read_cpus(t);
+	read_nodes(t);
+	t->distance = NULL;
+	if (t->nr_nodes > 1) {
+		read_node_cpus(t);
+		read_distances(t);
+	}
+}
+
+static struct os_topology topology;
+static struct once topology_once = ONCE_INITIALIZER;
+
+static bool topology_init(void)
+{
+	os_topology_read(&topology);
+	return true;
+}
+
+const struct os_topology *os_topology(void)
+{
+	once(&topology_once, topology_init);
+	return &topology;
+}
+
+int os_cpus_online(struct os_mask *online)
+{
+	char text[4096];
+	ssize_t n = os_calls.read_file("/sys/devices/system/cpu/online", text, sizeof(text) - 1);
+	int count = 0;
+
+	if (n < 0)
+		return (int)n;
+	text[n] = '\0';
+	if (!os_parse_list(text, online))
+		return -EINVAL;
+	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
+		count += __builtin_popcountll(online->bits[i]);
+	return count;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "stats/emit.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void flush(struct emitter *e)
+{
+	size_t done = 0;
+
+	while (done < e->used && !e->error) {
+		ssize_t n = write(e->fd, e->buf + done, e->used - done);
+
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			e->error = -errno;
+	}
+	e->used = 0;
+}
+
+static void __attribute__((format(printf, 2, 3))) put(struct emitter *e, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (sizeof(e->buf) - e->used < 256)
+		flush(e);
+	va_start(ap, fmt);
+	n = vsnprintf(e->buf + e->used, sizeof(e->buf) - e->used, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		e->used += (size_t)n < sizeof(e->buf) - e->used ? (size_t)n :
+								  sizeof(e->buf) - e->used - 1;
+}
+
+static bool json(const struct emitter *e)
+{
+	return e->format == UKMEM_STATS_JSON;
+}
+
+static void put_json_string(struct emitter *e, const char *s)
+{
+	put(e, "\"");
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c == '"' || c == '\\')
+			put(e, "\\%c", c);
+		else if (c < 0x20)
+			put(e, "\\u%04x", c);
+		else
+			put(e, "%c", c);
+	}
+	put(e, "\"");
+}
+
+static void put_key(struct emitter *e, const char *name)
+{
+	put(e, e->comma ? ", " : "");
+	e->comma = true;
+	if (name) {
+		put_json_string(e, name);
+		put(e, ": ");
+	}
+}
+
+void emit_begin(struct emitter *e, int fd, enum ukmem_stats_format format)
+{
+	*e = (struct emitter){ .fd = fd, .format = format };
+	if (json(e))
+		put(e, "{");
+}
+
+int emit_end(struct emitter *e)
+{
+	if (json(e))
+		put(e, "}\n");
+	flush(e);
+	return e->error;
+}
+
+void emit_object_begin(struct emitter *e, const char *name)
+{
+	if (json(e)) {
+		put_key(e, name);
+		put(e, "{");
+		e->comma = false;
+	} else {
+		put(e, "%s:\n", name);
+	}
+}
+
+void emit_object_end(struct emitter *e)
+{
+	if (json(e)) {
+		put(e, "}");
+		e->comma = true;
+	}
+}
+
+void emit_number(struct emitter *e, const char *name, uint64_t v)
+{
+	if (json(e)) {
+		put_key(e, name);
+		put(e, "%llu", (unsigned long long)v);
+	} else {
+		put(e, "  %-20s %14llu\n", name, (unsigned long long)v);
+	}
+}
+
+void emit_string(struct emitter *e, const char *name, const char *s)
+{
+	if (json(e)) {
+		put_key(e, name);
+		put_json_string(e, s);
+	} else {
+		put(e, "  %-20s %s\n", name, s);
+	}
+}
+
+void emit_table_begin(struct emitter *e, const char *name, const struct emit_column *columns,
+		      unsigned int n)
+{
+	if (json(e)) {
+		put_key(e, name);
+		put(e, "[");
+		e->comma = false;
+		return;
+	}
+	put(e, "%s:\n ", name);
+	for (unsigned int i = 0; i < n; i++)
+		put(e, " %*s", columns[i].width, columns[i].name);
+	put(e, "\n");
+}
+
+void emit_row(struct emitter *e, const struct emit_column *columns, unsigned int n,
+	      const char *text, const uint64_t *numbers)
+{
+	if (json(e)) {
+		put_key(e, NULL);
+		put(e, "{");
+		e->comma = false;
+		emit_string(e, columns[0].name, text);
+		for (unsigned int i = 1; i < n; i++)
+			emit_number(e, columns[i].name, numbers[i - 1]);
+		put(e, "}");
+		e->comma = true;
+		return;
+	}
+	put(e, "  %*s", columns[0].width, text);
+	for (unsigned int i = 1; i < n; i++)
+		put(e, " %*llu", columns[i].width, (unsigned long long)numbers[i - 1]);
+	put(e, "\n");
+}
+
+void emit_table_end(struct emitter *e)
+{
+	if (json(e)) {
+		put(e, "]");
+		e->comma = true;
+	}
+}
+
+void emit_text(struct emitter *e, const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+
+	if (json(e))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	put(e, "%s", line);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One description of statistics, rendered as text or JSON: objects of named
+ * numbers and strings, and tables of rows. Formats into its own buffer and
+ * writes to a file descriptor; never allocates.
+ */
+#ifndef STATS_EMIT_H
+#define STATS_EMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ukmem/stats.h"
+
+struct emitter {
+	int fd;
+	enum ukmem_stats_format format;
+	int error; /* first negative errno of write */
+	unsigned int depth;
+	bool comma;
+	size_t used;
+	char buf[1024];
+};
+
+/* A column of a table: width < 0 is left-aligned text, > 0 a number. */
+struct emit_column {
+	const char *name;
+	int width;
+};
+
+void emit_begin(struct emitter *e, int fd, enum ukmem_stats_format format);
+int emit_end(struct emitter *e); /* 0, or the first write error */
+
+void emit_object_begin(struct emitter *e, const char *name);
+void emit_object_end(struct emitter *e);
+void emit_number(struct emitter *e, const char *name, uint64_t v);
+void emit_string(struct emitter *e, const char *name, const char *s);
+
+void emit_table_begin(struct emitter *e, const char *name, const struct emit_column *columns,
+		      unsigned int n);
+void emit_row(struct emitter *e, const struct emit_column *columns, unsigned int n,
+	      const char *text, const uint64_t *numbers);
+void emit_table_end(struct emitter *e);
+
+/* Free text; nothing in JSON. */
+void emit_text(struct emitter *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
