@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The per-CPU array: a stack of object pointers, one per CPU, the fast path of
+ * every allocator here.
+ *
+ *   offset  0        8          16
+ *           | header | capacity | slot[0] | slot[1] | ... | slot[n - 1] |
+ *
+ *   header, one 64-bit word:
+ *           63                                  16   15     14           0
+ *           | pops: objects handed out by pops    | stop | fill count      |
+ *
+ * Invariant: slots [0, count) hold the free objects; count <= capacity <= n, the
+ * slots allocated. A push or pop of one object is one
+ * restartable section whose committing store is the header: count and pops
+ * change together or not at all. What a push writes above the count before it
+ * commits is nobody's. An all-zero array is empty and full at once: the first
+ * use of a CPU falls into the slow path, which gives it a capacity.
+ *
+ * Synchronization: header: written only by sections on the owning CPU, and by a
+ * remote stop (array_stop.c), whose stop bit makes the count negative for pop
+ * and too large for push, so that both fail without a test of their own;
+ * read by anyone, relaxed. capacity, last_move: any thread, relaxed. slot: the owning CPU's
+ * sections, or whoever has stopped them.
+ *
+ * Sections, specified once (array_x86_64.h, array_aarch64.h implement them):
+ *
+ *   pop(handle):                          push(handle, object):
+ *     a = handle + index * stride           a = handle + index * stride
+ *     h = a->header                         h = a->header
+ *     if (int16)h <= 0: fail                if (uint16)h >= a->capacity: fail
+ *     o = a->slot[(int16)h - 1]             a->slot[(uint16)h] = object
+ *     commit a->header = h + 0xffff         commit a->header = h + 1
+ *     return o                              return true
+ *
+ *   pop_bulk(handle, out, n, delta):      push_bulk(handle, in, n):
+ *     k = min((int16)h, n)                  k = min(capacity - (uint16)h, n)
+ *     if k <= 0: fail                       if k <= 0: fail
+ *     out[0..k) = slot[count - k..count)    slot[count..count + k) = in[0..k)
+ *     commit header = h + k * delta         commit header = h + k
+ *     return k                              return k
+ *
+ * A thread without a registration (cpu_id < 0) fails before it touches anything.
+ * Failing says nothing about why: empty, full, stopped, aborted, no index.
+ *
+ * Signal safety: all operations. A handler's operation aborts the interrupted
+ * section, which then fails.
+ */
+#ifndef PERCPU_ARRAY_H
+#define PERCPU_ARRAY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "percpu/percpu.h"
+#include "percpu/rseq.h"
+
+struct pcpu_array {
+	_Atomic uint64_t header;
+	_Atomic uint16_t capacity;
+	_Atomic uint8_t last_move; /* the owner's note of how it was filled or drained last */
+	uint8_t unused[5];
+	void *slot[];
+};
+
+#define PCPU_ARRAY_COUNT_MASK ((uint64_t)0x7fff)
+#define PCPU_ARRAY_STOP ((uint64_t)0x8000)
+#define PCPU_ARRAY_POPS_SHIFT 16
+#define PCPU_ARRAY_MAX_SLOTS 0x7fffu
+
+/* Header change per object popped: as an allocation, or not counted as one. */
+#define PCPU_POP_COUNTED ((int64_t)0xffff)
+#define PCPU_POP_UNCOUNTED ((int64_t)-1)
+
+static inline size_t pcpu_array_size(unsigned int slots)
+{
+	return sizeof(struct pcpu_array) + slots * sizeof(void *);
+}
+
+static inline unsigned int pcpu_array_count(uint64_t header)
+{
+	return (unsigned int)(header & PCPU_ARRAY_COUNT_MASK);
+}
+
+static inline uint64_t pcpu_array_pops(uint64_t header)
+{
+	return header >> PCPU_ARRAY_POPS_SHIFT;
+}
+
+static inline uint64_t pcpu_array_header(const struct pcpu_array *a)
+{
+	return atomic_load_explicit(&a->header, memory_order_relaxed);
+}
+
+/* The same operations under the slot lock (array_fallback.c). */
+void *pcpu_fallback_pop(void *handle);
+bool pcpu_fallback_push(void *handle, void *object);
+unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta);
+unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int n);
+
+#if PCPU_HAVE_RSEQ && defined(__x86_64__)
+#include "percpu/array_x86_64.h"
+#elif PCPU_HAVE_RSEQ && defined(__aarch64__)
+#include "percpu/array_aarch64.h"
+#else
+static inline void *pcpu_array_pop_rseq(void *handle)
+{
+	(void)handle;
+	return NULL;
+}
+static inline bool pcpu_array_push_rseq(void *handle, void *object)
+{
+	(void)handle;
+	(void)object;
+	return false;
+}
+static inline unsigned int pcpu_array_pop_bulk_rseq(void *handle, void **out, unsigned int n,
+						    int64_t delta)
+{
+	(void)handle;
+	(void)out;
+	(void)n;
+	(void)delta;
+	return 0;
+}
+static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *in,
+						     unsigned int n)
+{
+	(void)handle;
+	(void)in;
+	(void)n;
+	return 0;
+}
+#endif
+
+/* An object of this CPU's array, or NULL. */
+static always_inline void *pcpu_array_pop(void *handle)
+{
+	return likely(pcpu.use_rseq) ? pcpu_array_pop_rseq(handle) : pcpu_fallback_pop(handle);
+}
+
+static always_inline bool pcpu_array_push(void *handle, void *object)
+{
+	return likely(pcpu.use_rseq) ? pcpu_array_push_rseq(handle, object)
+				     : pcpu_fallback_push(handle, object);
+}
+
+/* Up to @n objects into @out; the number of them. */
+static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigned int n,
+					       int64_t delta)
+{
+	return likely(pcpu.use_rseq) ? pcpu_array_pop_bulk_rseq(handle, out, n, delta)
+				     : pcpu_fallback_pop_bulk(handle, out, n, delta);
+}
+
+/* The first of @in that fit; the number of them. */
+static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, unsigned int n)
+{
+	return likely(pcpu.use_rseq) ? pcpu_array_push_bulk_rseq(handle, in, n)
+				     : pcpu_fallback_push_bulk(handle, in, n);
+}
+
+/*
+ * Stop all users of @n arrays on all CPUs, then take objects out, then go on.
+ * Users of a stopped array fail and take their slow paths meanwhile. One stop
+ * at a time; false: this process cannot stop CPUs now, nothing was done.
+ * May block and enter the kernel.
+ */
+bool pcpu_arrays_stop(void *const *handles, unsigned int n);
+void pcpu_arrays_start(void *const *handles, unsigned int n);
+/* Between the two: up to @max objects of CPU @index's array into @out. */
+unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsigned int max);
+
+#endif

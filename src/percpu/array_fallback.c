@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Array operations without restartable sequences: a lock per CPU slot.
+ *
+ * The lock is only ever tried. A slot that is busy (its holder was preempted, or
+ * this is a signal handler that interrupted it) is passed over for the next;
+ * with all busy the operation fails, as an aborted section does, and the caller
+ * takes its slow path. So nobody waits for a preempted thread here.
+ *
+ * F1, the acquire of a slot, pairs with F2, its release: what one holder wrote
+ * to the unit's arrays the next one sees.
+ */
+#include "percpu/array.h"
+
+#include <sched.h>
+
+#include "percpu/percpu_internal.h"
+
+static bool slot_trylock(unsigned int index)
+{
+	uint32_t expected = 0;
+
+	return atomic_compare_exchange_strong_explicit(&pcpu_unit(index)->slot_lock, &expected, 1,
+						       memory_order_acquire, /* F1 */
+						       memory_order_relaxed);
+}
+
+void pcpu_slot_unlock(unsigned int index)
+{
+	atomic_store_explicit(&pcpu_unit(index)->slot_lock, 0, memory_order_release); /* F2 */
+}
+
+void pcpu_slot_lock(unsigned int index)
+{
+	while (!slot_trylock(index))
+		sched_yield();
+}
+
+void pcpu_fork_child(void)
+{
+	for_each_cpu_unit (i)
+		pcpu_slot_unlock(i);
+}
+
+/* A slot near this CPU's; false: all are busy. */
+static bool slot_enter(unsigned int *index)
+{
+	unsigned int start = pcpu_index();
+
+	for (unsigned int i = 0; i < pcpu.nr_ids; i++) {
+		*index = (start + i) % pcpu.nr_ids;
+		if (slot_trylock(*index))
+			return true;
+	}
+	return false;
+}
+
+static void set_header(struct pcpu_array *a, uint64_t h)
+{
+	atomic_store_explicit(&a->header, h, memory_order_relaxed);
+}
+
+unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta)
+{
+	struct pcpu_array *a;
+	unsigned int index, count;
+	uint64_t h;
+
+	if (!slot_enter(&index))
+		return 0;
+	a = pcpu_ptr(handle, index);
+	h = pcpu_array_header(a);
+	count = pcpu_array_count(h);
+	if (n > count)
+		n = count;
+	for (unsigned int i = 0; i < n; i++)
+		out[i] = a->slot[count - n + i];
+	set_header(a, h + n * (uint64_t)delta);
+	pcpu_slot_unlock(index);
+	return n;
+}
+
+unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int n)
+{
+	struct pcpu_array *a;
+	unsigned int index, count, capacity;
+	uint64_t h;
+
+	if (!slot_enter(&index))
+		return 0;
+	a = pcpu_ptr(handle, index);
+	h = pcpu_array_header(a);
+	count = pcpu_array_count(h);
+	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	if (count >= capacity)
+		n = 0;
+	else if (n > capacity - count)
+		n = capacity - count;
+	for (unsigned int i = 0; i < n; i++)
+		a->slot[count + i] = in[i];
+	set_header(a, h + n);
+	pcpu_slot_unlock(index);
+	return n;
+}
+
+void *pcpu_fallback_pop(void *handle)
+{
+	void *object;
+
+	return pcpu_fallback_pop_bulk(handle, &object, 1, PCPU_POP_COUNTED) ? object : NULL;
+}
+
+bool pcpu_fallback_push(void *handle, void *object)
+{
+	return pcpu_fallback_push_bulk(handle, &object, 1) == 1;
+}

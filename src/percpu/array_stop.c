@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stop all CPUs' users of some arrays, work on them, let them go on.
+ *
+ * Fallback mode: hold every slot. rseq mode, for each array header H:
+ *
+ *   S1  atomically set the stop bit in H
+ *   S2  membarrier: every section in flight on any CPU is restarted or done
+ *   S3  H still has the bit: stopped. Else a section that had loaded H before S1
+ *       committed after it and wiped the bit out: again from S1.
+ *
+ * Why this is enough:
+ *   1. A section that loads H after S1 sees the bit and fails without a store.
+ *   2. A section that loaded H before S1 either commits before the end of S2 or
+ *      never (S2 restarts it, and then 1 holds).
+ *   3. So after S2 nobody stores to H unless it was without the bit meanwhile,
+ *      that is unless one of 2's commits wiped it out; S3 sees exactly that.
+ *   4. With the bit seen at S3, H and the slots belong to the stopper alone.
+ * Each round loses only to an operation that committed within it, a window of a
+ * few instructions, so a few rounds do.
+ */
+#include <errno.h>
+
+#include "base/lock.h"
+#include "os/os.h"
+#include "percpu/array.h"
+#include "percpu/percpu_internal.h"
+
+enum {
+	MEMBARRIER_RSEQ = 1 << 7,
+	MEMBARRIER_REGISTER_RSEQ = 1 << 8,
+	MAX_ROUNDS = 10000,
+};
+
+static struct lock stop_lock;
+
+void pcpu_stop_init(void)
+{
+	lock_register(&stop_lock, LOCK_RANK_STOP);
+}
+
+static bool restart_sections(void)
+{
+	int err = os_calls.membarrier(MEMBARRIER_RSEQ, 0, 0);
+
+	if (err == -EPERM) { /* not registered yet */
+		os_calls.membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0);
+		err = os_calls.membarrier(MEMBARRIER_RSEQ, 0, 0);
+	}
+	return err == 0;
+}
+
+/* S1. Result: how many headers were without the bit. Arrays never used stay untouched. */
+static unsigned int set_stop_bits(void *const *handles, unsigned int n)
+{
+	unsigned int changed = 0;
+
+	for_each_cpu_unit (cpu) {
+		for (unsigned int i = 0; i < n; i++) {
+			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
+
+			if (!atomic_load_explicit(&a->capacity, memory_order_relaxed) &&
+			    !pcpu_array_header(a))
+				continue;
+			if (pcpu_array_header(a) & PCPU_ARRAY_STOP)
+				continue;
+			atomic_fetch_or_explicit(&a->header, PCPU_ARRAY_STOP,
+						 memory_order_seq_cst);
+			changed++;
+		}
+	}
+	return changed;
+}
+
+static void clear_stop_bits(void *const *handles, unsigned int n)
+{
+	for_each_cpu_unit (cpu) {
+		for (unsigned int i = 0; i < n; i++) {
+			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
+
+			if (pcpu_array_header(a) & PCPU_ARRAY_STOP)
+				atomic_fetch_and_explicit(&a->header, ~PCPU_ARRAY_STOP,
+							  memory_order_release);
+		}
+	}
+}
+
+bool pcpu_arrays_stop(void *const *handles, unsigned int n)
+{
+	lock(&stop_lock);
+	if (!pcpu.use_rseq) {
+		for_each_cpu_unit (i)
+			pcpu_slot_lock(i);
+		return true;
+	}
+	for (int round = 0; round < MAX_ROUNDS; round++) {
+		if (!set_stop_bits(handles, n)) /* S3 of the round before */
+			return true;
+		if (!restart_sections()) /* S2 */
+			break;
+	}
+	clear_stop_bits(handles, n);
+	unlock(&stop_lock);
+	return false;
+}
+
+void pcpu_arrays_start(void *const *handles, unsigned int n)
+{
+	if (pcpu.use_rseq)
+		clear_stop_bits(handles, n);
+	else
+		for_each_cpu_unit (i)
+			pcpu_slot_unlock(i);
+	unlock(&stop_lock);
+}
+
+unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsigned int max)
+{
+	struct pcpu_array *a = pcpu_ptr(handle, index);
+	uint64_t h = pcpu_array_header(a);
+	unsigned int count = pcpu_array_count(h);
+
+	/* A CPU that came into use after the stop is not stopped: leave it. */
+	if (pcpu.use_rseq && !(h & PCPU_ARRAY_STOP))
+		return 0;
+	if (max > count)
+		max = count;
+	for (unsigned int i = 0; i < max; i++)
+		out[i] = a->slot[count - max + i];
+	atomic_store_explicit(&a->header, h - max, memory_order_relaxed);
+	return max;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this layer share. */
+#ifndef PERCPU_PERCPU_INTERNAL_H
+#define PERCPU_PERCPU_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* At the start of each unit of the first chunk. */
+struct pcpu_unit {
+	_Atomic uint32_t slot_lock; /* fallback mode: holds the unit's arrays */
+};
+
+/* Map the first chunk; pcpu.stride and pcpu.nr_ids are set. */
+bool pcpu_alloc_init(void);
+/* Make remote stops take part in fork. */
+void pcpu_stop_init(void);
+struct pcpu_unit *pcpu_unit(unsigned int index);
+
+/* Fallback mode: exclusive use of one unit; blocks (yields) until it is free. */
+void pcpu_slot_lock(unsigned int index);
+void pcpu_slot_unlock(unsigned int index);
+
+#endif
