@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The buddy allocator of a zone: free blocks of 2^order pages, aligned to their
+ * size; a request splits the smallest block that fits, a free merges a block
+ * with its buddy as far up as it goes (D. Knuth, TAOCP 2.5; K. Knowlton 1965).
+ *
+ * Runs that are no power of two are cut from a block, and what is left over goes
+ * back. Runs above a growth block (4 MiB) are first looked for as neighbouring
+ * free blocks, then taken from the frontier without rounding.
+ *
+ * Dirty blocks (their memory may be resident) are at the front of their lists,
+ * zero ones at the end: what is resident is reused first.
+ *
+ * Callers: pageset.c, page_alloc.c, purge.c. Every function: zone lock held.
+ */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "page/zone.h"
+
+void __zone_init(struct zone *z, unsigned int index)
+{
+	size_t span = ((size_t)1 << page_window.zone_shift) >> page_window.page_shift;
+
+	z->index = index;
+	z->start = index * span;
+	z->end = z->start + span;
+	atomic_store_explicit(&z->frontier, z->start, memory_order_relaxed);
+	for (unsigned int i = 0; i <= MAX_ORDER; i++)
+		list_init(&z->free[i]);
+}
+
+static size_t frontier(const struct zone *z)
+{
+	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
+}
+
+static void insert_block(struct zone *z, struct page *page, unsigned int order, bool zero)
+{
+	page->type = PAGE_FREE;
+	page->order = (uint8_t)order;
+	page->zero = zero;
+	z->nr_free += (size_t)1 << order;
+	if (zero) {
+		list_add_tail(&page->lru, &z->free[order]);
+	} else {
+		z->nr_dirty += (size_t)1 << order;
+		list_add(&page->lru, &z->free[order]);
+	}
+}
+
+static void remove_block(struct zone *z, struct page *page)
+{
+	size_t n = (size_t)1 << page->order;
+
+	list_del(&page->lru);
+	page->type = PAGE_NONE;
+	z->nr_free -= n;
+	if (!page->zero)
+		z->nr_dirty -= n;
+}
+
+static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero)
+{
+	struct page *pages = page_window.pages;
+
+	while (order < MAX_ORDER) {
+		size_t buddy = z->start + ((pfn - z->start) ^ ((size_t)1 << order));
+
+		if (buddy + ((size_t)1 << order) > frontier(z) ||
+		    pages[buddy].type != PAGE_FREE || pages[buddy].order != order)
+			break;
+		zero = zero && pages[buddy].zero;
+		remove_block(z, &pages[buddy]);
+		if (buddy < pfn)
+			pfn = buddy;
+		order++;
+	}
+	insert_block(z, &pages[pfn], order, zero);
+}
+
+void __zone_free_run(struct zone *z, size_t pfn, size_t npages, bool zero)
+{
+	size_t offset = pfn - z->start;
+
+	page_window.pages[pfn].type = PAGE_NONE;
+	while (npages) {
+		unsigned int order = offset ? (unsigned int)__builtin_ctzll(offset) : MAX_ORDER;
+
+		if (order > ilog2(npages))
+			order = ilog2(npages);
+		if (order > MAX_ORDER)
+			order = MAX_ORDER;
+		free_block(z, z->start + offset, order, zero);
+		offset += (size_t)1 << order;
+		npages -= (size_t)1 << order;
+	}
+}
+
+/*
+ * Move the frontier so that [start, start + need) below it is new. Asks for more
+ * than needed, an eighth of what there is, within 4 .. 64 MiB, and for just
+ * @need when the system refuses. Addresses somebody else occupies are skipped.
+ */
+static bool grow(struct zone *z, size_t align, size_t need, size_t *start)
+{
+	size_t block = window_block();
+	size_t extra = align_down((frontier(z) - z->start) / 8, block);
+
+	extra = min_size(max_size(extra, block), 16 * block);
+	for (;;) {
+		size_t old = frontier(z);
+		size_t first = z->start + align_up(old - z->start, align);
+		size_t min_end = z->start + align_up(first + need - z->start, block);
+		size_t end = max_size(min_end, old + extra);
+		int err;
+
+		if (need > z->end - z->start || min_end > z->end || min_end < first)
+			return false;
+		if (end > z->end)
+			end = z->end;
+		err = window_extend(z, end);
+		if (err && end > min_end) {
+			end = min_end;
+			err = window_extend(z, end);
+		}
+		if (!err) {
+			*start = first;
+			if (first > old)
+				__zone_free_run(z, old, first - old, true);
+			if (end > first + need)
+				__zone_free_run(z, first + need, end - first - need, true);
+			return true;
+		}
+		if (page_window.reserved || err != -EEXIST || old + block > z->end)
+			return false;
+		if (window_skip(z, old + block))
+			return false;
+	}
+}
+
+/* Give back all but the first @need pages of a block of 2^order at @page. */
+static void split(struct zone *z, struct page *page, unsigned int order, size_t need, bool zero)
+{
+	size_t pfn = page_to_pfn(page), n = (size_t)1 << order;
+
+	if (n > need)
+		__zone_free_run(z, pfn + need, n - need, zero);
+	page->zero = zero;
+}
+
+static struct page *take_block(struct zone *z, unsigned int order, size_t need)
+{
+	for (unsigned int o = order; o <= MAX_ORDER; o++) {
+		struct page *page;
+
+		if (list_empty(&z->free[o]))
+			continue;
+		page = list_first_entry(&z->free[o], struct page, lru);
+		remove_block(z, page);
+		split(z, page, o, need, page->zero);
+		return page;
+	}
+	return NULL;
+}
+
+struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
+{
+	size_t need = (size_t)1 << order, start;
+	struct page *page = take_block(z, order, need);
+
+	if (page || !may_grow || !grow(z, need, need, &start))
+		return page;
+	page = &page_window.pages[start];
+	page->zero = true;
+	return page;
+}
+
+/* Neighbouring free blocks from @page on that hold @npages together? */
+static bool run_is_free(const struct zone *z, const struct page *page, size_t npages)
+{
+	size_t pfn = page_to_pfn(page), end = pfn + npages;
+
+	if (end > frontier(z))
+		return false;
+	while (pfn < end) {
+		const struct page *p = &page_window.pages[pfn];
+
+		if (p->type != PAGE_FREE)
+			return false;
+		pfn += (size_t)1 << p->order;
+	}
+	return true;
+}
+
+static struct page *take_neighbours(struct zone *z, struct page *first, size_t npages)
+{
+	size_t start = page_to_pfn(first), pfn = start, end = start + npages;
+	bool zero = true;
+
+	while (pfn < end) {
+		struct page *p = &page_window.pages[pfn];
+
+		zero = zero && p->zero;
+		remove_block(z, p);
+		pfn += (size_t)1 << p->order;
+	}
+	if (pfn > end)
+		__zone_free_run(z, end, pfn - end, zero);
+	first->zero = zero;
+	return first;
+}
+
+static struct page *take_large_run(struct zone *z, size_t npages)
+{
+	unsigned int min_order = ilog2(window_block());
+
+	for (unsigned int o = MAX_ORDER; o >= min_order && o <= MAX_ORDER; o--) {
+		struct page *page;
+
+		list_for_each_entry (page, &z->free[o], lru)
+			if (run_is_free(z, page, npages))
+				return take_neighbours(z, page, npages);
+	}
+	return NULL;
+}
+
+struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
+{
+	struct page *page;
+	size_t start;
+
+	if (npages <= window_block()) {
+		page = take_block(z, ilog2_up(npages), npages);
+		if (page || !may_grow)
+			return page;
+	} else {
+		page = take_large_run(z, npages);
+		if (page || !may_grow)
+			return page;
+	}
+	if (!grow(z, npages <= window_block() && is_pow2(npages) ? npages : 1, npages, &start))
+		return NULL;
+	page = &page_window.pages[start];
+	page->zero = true;
+	return page;
+}
+
+struct page *__zone_take_dirty(struct zone *z, unsigned int min_order)
+{
+	for (unsigned int o = MAX_ORDER; o >= min_order && o <= MAX_ORDER; o--) {
+		struct page *page;
+
+		if (list_empty(&z->free[o]))
+			continue;
+		page = list_first_entry(&z->free[o], struct page, lru);
+		if (page->zero) /* dirty ones are in front */
+			continue;
+		remove_block(z, page);
+		return page;
+	}
+	return NULL;
+}

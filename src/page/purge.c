@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory back to the system: free blocks that may be resident are purged, the
+ * largest first, when there are more than the tunable dirty_max, or on demand.
+ *
+ * A block is off the free lists while it is purged, without the zone's lock. If
+ * the system refuses (mlock), it goes back as dirty as it was.
+ */
+#include "base/bits.h"
+#include "base/config.h"
+#include "os/os.h"
+#include "page/zone.h"
+
+/* Purge until at most @target dirty pages are left. Result: pages purged. */
+static size_t purge_to(struct zone *z, size_t target)
+{
+	size_t purged = 0, budget;
+
+	lock(&z->lock);
+	/* Frees that go on meanwhile must not keep this going for ever. */
+	budget = 2 * z->nr_dirty;
+	while (z->nr_dirty > target && purged < budget) {
+		struct page *page = __zone_take_dirty(z, 0);
+		size_t n, pfn;
+		bool ok;
+
+		if (!page)
+			break;
+		n = (size_t)1 << page->order;
+		pfn = page_to_pfn(page);
+		unlock(&z->lock);
+		ok = os_purge(page_to_virt(page), n << page_window.page_shift) == 0;
+		lock(&z->lock);
+		__zone_free_run(z, pfn, n, ok);
+		if (!ok)
+			break;
+		purged += n;
+		z->nr_purged += n;
+	}
+	unlock(&z->lock);
+	return purged;
+}
+
+void zone_limit_dirty(struct zone *z)
+{
+	size_t limit = config.dirty_max >> page_window.page_shift;
+
+	/* Unlocked look; purge_to() looks again. */
+	if (unlikely(atomic_load_explicit(&z->nr_dirty, memory_order_relaxed) > limit))
+		purge_to(z, limit / 2);
+}
+
+size_t page_trim(bool all)
+{
+	size_t purged = 0;
+
+	if (!page_init())
+		return 0;
+	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+		if (all)
+			pageset_drain(&zones[i]);
+		purged += purge_to(&zones[i], 0);
+	}
+	return purged << page_window.page_shift;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* A zone: one node's pages, free blocks by order, and per-CPU pagesets. */
+#ifndef PAGE_ZONE_H
+#define PAGE_ZONE_H
+
+#include "base/lock.h"
+#include "page/page.h"
+
+enum {
+	MAX_ORDER = 30,  /* no free block is larger than 2^30 pages */
+	PCP_ORDERS = 5,  /* pagesets hold runs of orders 0 .. 4 */
+	PCP_BATCH_MAX = 16,
+};
+
+/*
+ * Invariants: every page below the frontier is in exactly one place: a free
+ * block, a pageset, a run handed out, or (window not reserved) a hole somebody
+ * else mapped. No free block's buddy is a free block of the same order.
+ * nr_free = sum over orders of blocks << order; nr_dirty of these may not be zero.
+ */
+struct zone {
+	struct lock lock;
+	unsigned int index;
+	size_t start, end;          /* page numbers; read-only after init */
+	_Atomic size_t frontier;    /* pages below it are mapped. Written under lock */
+	struct list_head free[MAX_ORDER + 1]; /* Synchronization (and below): lock */
+	size_t nr_free;
+	_Atomic size_t nr_dirty; /* also read without */
+	size_t nr_purged; /* pages ever purged */
+	void *pageset[PCP_ORDERS]; /* per-CPU arrays of struct page *; read-only after init */
+};
+
+extern struct zone *zones; /* [page_window.nr_zones] */
+
+/* window.c: make [frontier, end) of the zone usable; negative errno. Lock held. */
+int window_extend(struct zone *z, size_t end);
+/* Move the frontier over addresses that somebody else has mapped. Lock held. */
+int window_skip(struct zone *z, size_t end);
+bool window_init(void);
+size_t window_metadata_resident(void);
+
+/* Pages per step in which the frontier moves. */
+size_t window_block(void);
+
+/* buddy.c. The lock is held. */
+void __zone_init(struct zone *z, unsigned int index);
+struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
+struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
+void __zone_free_run(struct zone *z, size_t pfn, size_t npages, bool zero);
+/* A dirty free block of at least @min_order, taken out; NULL if there is none. */
+struct page *__zone_take_dirty(struct zone *z, unsigned int min_order);
+
+/* pageset.c */
+bool pageset_init(struct zone *z);
+struct page *pageset_alloc(struct zone *z, unsigned int order, gfp_t flags);
+void pageset_free(struct zone *z, struct page *page, unsigned int order);
+void pageset_drain(struct zone *z);
+size_t pageset_pages(const struct zone *z);
+
+/* purge.c: give dirty free pages back while there are more than the limit. */
+void zone_limit_dirty(struct zone *z);
+
+static inline struct zone *zone_of(const struct page *page)
+{
+	return &zones[page_zone_index(page)];
+}
+
+#endif
