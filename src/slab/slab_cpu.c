@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between a CPU's array and the slabs: half an array moves at once.
+ *
+ * The array's capacity is found by use. It starts small and doubles whenever a
+ * refill follows a flush or the other way round: then what the program allocates
+ * and frees in turn is more than the array holds. A monotone phase, however
+ * long, grows it once. kmalloc's arrays share a budget of bytes per CPU
+ * (cpu_cache_bytes).
+ *
+ * A section that was aborted, an empty array, a stopped one and one without a
+ * CPU index all look alike here, and progress never depends on which it was:
+ * one more try, then the node's slabs serve the request directly.
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/report.h"
+#include "os/os.h"
+#include "slab/slab.h"
+
+/* struct pcpu_array.last_move */
+enum { MOVED_NONE, MOVED_REFILL, MOVED_FLUSH };
+
+static unsigned int local_node(void)
+{
+	unsigned int cpu;
+
+	if (likely(page_window.nr_zones == 1))
+		return 0;
+	return os_calls.getcpu(&cpu) ? 0 : os_topology()->cpu_node[cpu % OS_MAX_CPUS];
+}
+
+/* Per CPU: bytes that kmalloc's arrays may hold at their capacities. */
+static void *budget;
+
+bool slab_cpu_init(void)
+{
+	if (!budget)
+		budget = pcpu_alloc(sizeof(uint64_t), 8);
+	return budget != NULL;
+}
+
+/* Charge the growth of an array to CPU @cpu's budget; false: it is used up. */
+static bool charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
+{
+	_Atomic uint64_t *used = pcpu_ptr(budget, cpu);
+	uint64_t bytes = (uint64_t)objects * s->size;
+
+	if (s->class == SLAB_CLASS_OBJECT)
+		return true;
+	if (atomic_fetch_add_explicit(used, bytes, memory_order_relaxed) + bytes <=
+	    config.cpu_cache_bytes)
+		return true;
+	atomic_fetch_sub_explicit(used, bytes, memory_order_relaxed);
+	return false;
+}
+
+/*
+ * This CPU's capacity, opened on first use and grown as said above. Any value up
+ * to capacity_max is safe: sections read it afresh, so a race between two
+ * threads here costs at most some precision.
+ */
+static unsigned int tune(struct kmem_cache *s, uint8_t move)
+{
+	unsigned int cpu = pcpu_index(), capacity, more;
+	struct pcpu_array *a;
+
+	if (cpu >= pcpu.nr_ids)
+		return s->capacity_first;
+	a = pcpu_ptr(s->cpu_array, cpu);
+	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	if (!capacity) {
+		more = s->capacity_first;
+	} else {
+		uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
+
+		if (last == move || last == MOVED_NONE || capacity == s->capacity_max)
+			more = 0;
+		else
+			more = min_uint(capacity, s->capacity_max - capacity);
+	}
+	atomic_store_explicit(&a->last_move, move, memory_order_relaxed);
+	if (more && (charge(s, cpu, more) || !capacity)) {
+		capacity += more;
+		atomic_store_explicit(&a->capacity, (uint16_t)capacity, memory_order_relaxed);
+	}
+	return capacity;
+}
+
+static void reverse(void **p, unsigned int n)
+{
+	for (unsigned int i = 0, k = n; i + 1 < k; i++) {
+		void *t = p[i];
+
+		p[i] = p[--k];
+		p[k] = t;
+	}
+}
+
+void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags)
+{
+	bool may_block = flags & __GFP_DIRECT_RECLAIM;
+	void *batch[SLAB_BATCH_MAX], *obj;
+	unsigned int want = 1, got, pushed;
+
+	obj = pcpu_array_pop(s->cpu_array);
+	if (obj)
+		return obj;
+	/* Who may not block could not put back what no longer fits: takes one. */
+	if (may_block)
+		want = min_uint(SLAB_BATCH_MAX, tune(s, MOVED_REFILL) / 2 + 1);
+	got = slab_node_take(s, local_node(), batch, want, 1, flags);
+	if (got <= 1)
+		return got ? batch[0] : NULL;
+	/* The array is a stack: the lowest address is to come out first. */
+	reverse(batch + 1, got - 1);
+	pushed = pcpu_array_push_bulk(s->cpu_array, batch + 1, got - 1);
+	if (pushed < got - 1)
+		slab_node_put(s, batch + 1 + pushed, got - 1 - pushed, 0);
+	return batch[0];
+}
+
+void slab_free_slow(struct kmem_cache *s, void *obj)
+{
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int n;
+
+	if (pcpu_array_push(s->cpu_array, obj))
+		return;
+	n = tune(s, MOVED_FLUSH) / 2;
+	/* After growth, or on a CPU used for the first time, there is room now. */
+	if (pcpu_array_push(s->cpu_array, obj))
+		return;
+	n = pcpu_array_pop_bulk(s->cpu_array, batch, min_uint(n, SLAB_BATCH_MAX),
+				PCPU_POP_UNCOUNTED);
+	if (n)
+		slab_node_put(s, batch, n, 0);
+	if (!pcpu_array_push(s->cpu_array, obj))
+		slab_node_put(s, &obj, 1, 1);
+}
+
+bool slab_drain(struct kmem_cache *s)
+{
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int n;
+
+	if (!pcpu_arrays_stop(&s->cpu_array, 1))
+		return false;
+	for_each_cpu_unit (cpu)
+		while ((n = pcpu_array_take(s->cpu_array, cpu, batch, SLAB_BATCH_MAX)))
+			slab_node_put(s, batch, n, 0);
+	pcpu_arrays_start(&s->cpu_array, 1);
+	return true;
+}
+
+struct kmem_cache *slab_cache_of(const void *obj)
+{
+	struct page *page = page_lookup(obj);
+
+	if (!page)
+		return NULL;
+	page = slab_head(page);
+	if (page->type != PAGE_SLAB)
+		return NULL;
+	return page->cache;
+}
+
+/*
+ * Whether @obj lies in a slab of @s's class, by the class map alone: cheap enough
+ * for every free. An object of another such cache is found when it is flushed.
+ */
+static always_inline bool class_matches(const struct kmem_cache *s, const void *obj)
+{
+	size_t offset = (uintptr_t)obj - page_window.base;
+
+	return offset < page_window.size &&
+	       page_window.class_map[offset >> CLASS_MAP_SHIFT] == s->class;
+}
+
+void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
+{
+	void *obj = slab_alloc(s, flags);
+
+	if (unlikely(flags & __GFP_ZERO) && obj)
+		memset(obj, 0, s->object_size);
+	return obj;
+}
+
+void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
+{
+	return kmem_cache_alloc(s, flags | __GFP_ZERO);
+}
+
+void kmem_cache_free(struct kmem_cache *s, void *obj)
+{
+	if (unlikely(!obj))
+		return;
+	if (likely(class_matches(s, obj)))
+		slab_free(s, obj);
+	else
+		report_invalid("kmem_cache_free()", obj, "not an object of this cache");
+}
+
+static unsigned int alloc_bulk_array(struct kmem_cache *s, unsigned int n, void **p)
+{
+	return pcpu_array_pop_bulk(s->cpu_array, p, n, PCPU_POP_COUNTED);
+}
+
+int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
+{
+	size_t got = 0;
+
+	if (n > INT32_MAX)
+		return 0;
+	while (got < n) {
+		unsigned int piece = (unsigned int)min_size(n - got, SLAB_BATCH_MAX);
+		unsigned int k = alloc_bulk_array(s, piece, p + got);
+
+		if (k < piece) {
+			tune(s, MOVED_REFILL);
+			k += slab_node_take(s, local_node(), p + got + k, piece - k, piece - k,
+					    flags);
+		}
+		got += k;
+		if (k < piece)
+			break;
+	}
+	if (got < n) {
+		slab_free_bulk(s, got, p);
+		return 0;
+	}
+	if (unlikely(flags & __GFP_ZERO))
+		for (size_t i = 0; i < n; i++)
+			memset(p[i], 0, s->object_size);
+	return (int)n;
+}
+
+void slab_free_bulk(struct kmem_cache *s, size_t n, void **p)
+{
+	while (n) {
+		unsigned int piece = (unsigned int)min_size(n, SLAB_BATCH_MAX);
+		unsigned int pushed = pcpu_array_push_bulk(s->cpu_array, p, piece);
+
+		if (pushed < piece) {
+			tune(s, MOVED_FLUSH);
+			slab_node_put(s, p + pushed, piece - pushed, piece - pushed);
+		}
+		p += piece;
+		n -= piece;
+	}
+}

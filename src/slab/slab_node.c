@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A cache's slabs on one node: those with free objects are on the partial list.
+ *
+ * Lock: node->lock. The page allocator is called without it; a new slab is
+ * nobody else's until it is on the list.
+ */
+#include "base/report.h"
+#include "slab/slab.h"
+
+/* Move objects of partial slabs to out[0..n). Lock held. */
+static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
+				   void **out, unsigned int n)
+{
+	unsigned int got = 0;
+
+	while (got < n && !list_empty(&node->partial)) {
+		struct page *page = list_first_entry(&node->partial, struct page, list);
+
+		got += __slab_page_take(s, page, out + got, n - got);
+		if (page->inuse == s->objects) {
+			list_del(&page->list);
+			node->nr_partial--;
+		}
+	}
+	node->inuse += got;
+	return got;
+}
+
+static void __add_slab(struct kmem_cache_node *node, struct page *page)
+{
+	list_add(&page->list, &node->partial);
+	node->nr_partial++;
+	node->nr_slabs++;
+	node->slabs_made++;
+}
+
+static void __count_take(struct kmem_cache_node *node, unsigned int got, unsigned int direct)
+{
+	node->alloc_slow += got < direct ? got : direct;
+	node->refills += got > direct;
+	node->fails += got == 0;
+}
+
+unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
+			    unsigned int n, unsigned int direct, gfp_t flags)
+{
+	bool may_block = flags & __GFP_DIRECT_RECLAIM;
+	struct kmem_cache_node *node = &s->nodes[index];
+	unsigned int got = 0;
+	struct page *page;
+
+	if (!lock_if(&node->lock, may_block))
+		return 0;
+	for (;;) {
+		got += __take_partial(s, node, out + got, n - got);
+		if (got == n)
+			break;
+		unlock(&node->lock);
+		page = slab_page_new(s, flags);
+		if (!lock_if(&node->lock, may_block)) {
+			if (page)
+				slab_page_free(s, page);
+			return got;
+		}
+		if (!page)
+			break;
+		/* It may lie on another node, if this one is full. */
+		if (unlikely(page_zone_index(page) != index)) {
+			struct kmem_cache_node *other = &s->nodes[page_zone_index(page)];
+
+			unlock(&node->lock);
+			node = other;
+			index = other->index;
+			lock(&node->lock);
+		}
+		__add_slab(node, page);
+	}
+	__count_take(node, got, direct);
+	unlock(&node->lock);
+	return got;
+}
+
+/* An empty slab leaves the node if there are enough partial ones. Lock held. */
+static bool __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page)
+{
+	if (page->inuse || node->nr_partial <= s->min_partial)
+		return false;
+	list_del(&page->list);
+	node->nr_partial--;
+	node->nr_slabs--;
+	node->slabs_freed++;
+	return true;
+}
+
+static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
+{
+	struct page *page, *next;
+
+	list_for_each_entry_safe (page, next, slabs, list)
+		slab_page_free(s, page);
+}
+
+void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned int direct)
+{
+	struct kmem_cache_node *node = NULL;
+	struct list_head retired;
+
+	list_init(&retired);
+	for (unsigned int i = 0; i < n; i++) {
+		struct page *page = slab_head(page_of(objs[i]));
+		struct kmem_cache_node *home = &s->nodes[page_zone_index(page)];
+		const char *wrong;
+
+		if (home != node) {
+			if (node)
+				unlock(&node->lock);
+			node = home;
+			lock(&node->lock);
+			node->flushes += direct < n;
+		}
+		wrong = __slab_page_put(s, page, objs[i]);
+		if (unlikely(wrong)) {
+			unlock(&node->lock);
+			node = NULL;
+			report_invalid("free()", objs[i], wrong);
+			continue;
+		}
+		node->inuse--;
+		if (i < direct)
+			node->free_slow++;
+		if (page->inuse + 1 == s->objects) { /* was full */
+			list_add(&page->list, &node->partial);
+			node->nr_partial++;
+		}
+		if (__retire(s, node, page))
+			list_add(&page->list, &retired);
+	}
+	if (node)
+		unlock(&node->lock);
+	free_slabs(s, &retired);
+}
+
+bool slab_node_shrink(struct kmem_cache *s)
+{
+	bool remain = false;
+
+	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+		struct kmem_cache_node *node = &s->nodes[i];
+		struct list_head retired;
+		struct page *page, *next;
+
+		list_init(&retired);
+		lock(&node->lock);
+		list_for_each_entry_safe (page, next, &node->partial, list) {
+			if (page->inuse)
+				continue;
+			list_del(&page->list);
+			list_add(&page->list, &retired);
+			node->nr_partial--;
+			node->nr_slabs--;
+			node->slabs_freed++;
+		}
+		remain = remain || node->nr_slabs;
+		unlock(&node->lock);
+		free_slabs(s, &retired);
+	}
+	return remain;
+}

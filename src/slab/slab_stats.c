@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the caches hold and did. The fast paths count nothing but the pops in the
+ * array header; the rest follows: objects out of slabs less those in arrays are
+ * in use, and what was allocated and is not in use was freed.
+ */
+#include "slab/slab.h"
+#include "stats/stats.h"
+
+void slab_count(struct kmem_cache *s, struct slab_counts *c)
+{
+	uint64_t free_slow = 0, alloc_slow = 0;
+
+	*c = (struct slab_counts){ 0 };
+	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+		struct kmem_cache_node *node = &s->nodes[i];
+
+		lock(&node->lock);
+		c->inuse += node->inuse;
+		c->slabs += node->nr_slabs;
+		c->partial += node->nr_partial;
+		c->refills += node->refills;
+		c->flushes += node->flushes;
+		c->fails += node->fails;
+		alloc_slow += node->alloc_slow;
+		free_slow += node->free_slow;
+		unlock(&node->lock);
+	}
+	for_each_cpu_unit (cpu) {
+		uint64_t h = pcpu_array_header(pcpu_ptr(s->cpu_array, cpu));
+
+		c->cached += pcpu_array_count(h);
+		c->allocs_fast += pcpu_array_pops(h);
+	}
+	c->objects = c->slabs * s->objects;
+	/* Arrays move while they are read: keep differences from wrapping. */
+	c->inuse -= c->cached < c->inuse ? c->cached : c->inuse;
+	c->allocs = c->allocs_fast + alloc_slow;
+	c->frees = c->allocs - (c->inuse < c->allocs ? c->inuse : c->allocs);
+	c->frees_fast = c->frees - (free_slow < c->frees ? free_slow : c->frees);
+}
+
+static void add_allocated(struct kmem_cache *s, void *arg)
+{
+	struct ukmem_gauges *g = arg;
+	struct slab_counts c;
+
+	slab_count(s, &c);
+	g->allocated += c.inuse * s->size;
+}
+
+static void gauges(struct ukmem_gauges *g)
+{
+	slab_for_each_cache(add_allocated, g);
+}
+
+static const struct emit_column columns[] = {
+	{ "cache", -20 }, { "size", 6 },    { "objs/slab", 9 }, { "pages", 5 },
+	{ "slabs", 8 },   { "inuse", 10 },  { "cached", 8 },    { "allocs", 12 },
+	{ "frees", 12 },  { "alloc-hit%", 10 }, { "free-hit%", 9 }, { "util%", 5 },
+};
+
+enum { NR_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+
+static uint64_t percent(uint64_t part, uint64_t whole)
+{
+	return whole ? part * 100 / whole : 0;
+}
+
+static void emit_cache(struct kmem_cache *s, void *arg)
+{
+	struct emitter *e = arg;
+	struct slab_counts c;
+
+	slab_count(s, &c);
+	if (!c.allocs && e->format == UKMEM_STATS_TEXT)
+		return;
+	emit_row(e, columns, NR_COLUMNS, s->name,
+		 (uint64_t[]){ s->size, s->objects, s->npages, c.slabs, c.inuse, c.cached,
+			       c.allocs, c.frees, percent(c.allocs_fast, c.allocs),
+			       percent(c.frees_fast, c.frees), percent(c.inuse, c.objects) });
+}
+
+static void emit(struct emitter *e)
+{
+	emit_table_begin(e, "caches", columns, NR_COLUMNS);
+	slab_for_each_cache(emit_cache, e);
+	emit_table_end(e);
+}
+
+static struct stats_source source = { .gauges = gauges, .emit = emit };
+
+void slab_stats_init(void)
+{
+	stats_register(&source);
+}
