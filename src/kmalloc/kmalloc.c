@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmalloc and its relatives: what the fast paths leave over, and the public
+ * functions.
+ */
+#include "kmalloc/kmalloc.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/report.h"
+
+struct kmalloc_fast kmalloc_fast cacheline_aligned;
+
+static bool init(void)
+{
+	if (!slab_init() || !large_init() || !size_class_init())
+		return false;
+	if (!pcpu.use_rseq)
+		return true; /* everything takes the slow path */
+	kmalloc_fast.window_base = page_window.base;
+	kmalloc_fast.class_map = page_window.class_map;
+	atomic_store_explicit(&kmalloc_fast.window_size, page_window.size,
+			      memory_order_release); /* K1 */
+	atomic_store_explicit(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
+			      memory_order_release); /* K1 */
+	atomic_store_explicit(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,
+			      memory_order_release); /* K1 */
+	return true;
+}
+
+static struct once kmalloc_once = ONCE_INITIALIZER;
+
+bool kmalloc_init(void)
+{
+	return once(&kmalloc_once, init);
+}
+
+void *kmalloc_slow(size_t size, gfp_t flags)
+{
+	if (unlikely(!kmalloc_init()))
+		return NULL;
+	if (size <= SIZE_CLASS_LARGE_MAX) {
+		void *p = slab_alloc(size_class_cache(size), flags);
+
+		if (p && (flags & __GFP_ZERO))
+			memset(p, 0, size);
+		return p;
+	}
+	return large_alloc(size, 0, flags);
+}
+
+void *kmalloc_zeroed(size_t size, gfp_t flags)
+{
+	void *p = kmalloc_pop(size);
+
+	return likely(p) ? memset(p, 0, size) : kmalloc_slow(size, flags | __GFP_ZERO);
+}
+
+void *kmalloc_aligned(size_t size, size_t align, gfp_t flags)
+{
+	struct kmem_cache *s;
+
+	if (unlikely(!kmalloc_init()))
+		return NULL;
+	s = size_class_aligned(size, align);
+	if (s)
+		return slab_alloc(s, flags);
+	if (align <= page_size())
+		return large_alloc(size, 0, flags);
+	return large_alloc(size, ilog2(align) - page_window.page_shift, flags);
+}
+
+/*
+ * The head of the slab or large block that @p is an object of; NULL: reported.
+ * Whoever frees an object owns it, so what is read here is stable; for a wild
+ * pointer it may not be, and then whatever is read leads to a report.
+ */
+static struct page *find(const void *p, const char *func)
+{
+	struct page *page = kmalloc_init() ? page_lookup(p) : NULL;
+	struct page *head;
+
+	if (!page) {
+		report_invalid(func, p, "not allocated here");
+		return NULL;
+	}
+	head = slab_head(page);
+	if (head->type == PAGE_SLAB) {
+		size_t offset = (size_t)((const char *)p - (char *)page_to_virt(head));
+		unsigned int i = reciprocal_divide((uint32_t)offset, head->cache->reciprocal);
+
+		if (likely((size_t)i * head->cache->size == offset && i < head->cache->objects))
+			return head;
+		report_invalid(func, p, "not the start of an object");
+		return NULL;
+	}
+	if (head->type == PAGE_LARGE && page_to_virt(head) == p)
+		return head;
+	report_invalid(func, p,
+		       head->type == PAGE_LARGE	    ? "not the start of a block" :
+		       head->type == PAGE_ALLOCATED ? "allocated as pages" :
+						      "not an allocated block (double free?)");
+	return NULL;
+}
+
+void kfree_slow(void *p, const char *func)
+{
+	struct page *page;
+
+	if (ZERO_OR_NULL_PTR(p))
+		return;
+	page = find(p, func);
+	if (unlikely(!page))
+		return;
+	if (page->type == PAGE_SLAB)
+		slab_free(page->cache, p);
+	else
+		large_free(page);
+}
+
+static size_t usable(const struct page *page)
+{
+	return page->type == PAGE_SLAB ? page->cache->object_size : large_size(page);
+}
+
+size_t kmalloc_usable(const void *p, const char *func)
+{
+	struct page *page;
+
+	if (ZERO_OR_NULL_PTR(p))
+		return 0;
+	page = find(p, func);
+	return page ? usable(page) : 0;
+}
+
+void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func)
+{
+	struct page *page = find(p, func);
+	size_t old;
+	void *q;
+
+	if (!page)
+		return NULL;
+	old = usable(page);
+	/* In place if it fits and not more than half would be left unused. */
+	if (size <= old && size > old / 2)
+		return p;
+	if (page->type == PAGE_LARGE && size > SIZE_CLASS_LARGE_MAX && size <= old) {
+		large_shrink(page, size);
+		return p;
+	}
+	q = kmalloc_pop(size);
+	if (!q)
+		q = kmalloc_slow(size, flags);
+	if (!q)
+		return NULL;
+	memcpy(q, p, min_size(old, size));
+	kfree(p);
+	return q;
+}
+
+void *kmalloc(size_t size, gfp_t flags)
+{
+	void *p;
+
+	if (unlikely(!size))
+		return ZERO_SIZE_PTR;
+	if (unlikely(flags & __GFP_ZERO))
+		return kmalloc_zeroed(size, flags);
+	p = kmalloc_pop(size);
+	return likely(p) ? p : kmalloc_slow(size, flags);
+}
+
+void *kzalloc(size_t size, gfp_t flags)
+{
+	return kmalloc(size, flags | __GFP_ZERO);
+}
+
+void *kmalloc_array(size_t n, size_t size, gfp_t flags)
+{
+	size_t bytes;
+
+	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
+		return NULL;
+	return kmalloc(bytes, flags);
+}
+
+void *kcalloc(size_t n, size_t size, gfp_t flags)
+{
+	return kmalloc_array(n, size, flags | __GFP_ZERO);
+}
+
+void *krealloc(const void *p, size_t size, gfp_t flags)
+{
+	if (ZERO_OR_NULL_PTR(p))
+		return kmalloc(size, flags);
+	if (!size) {
+		kfree(p);
+		return ZERO_SIZE_PTR;
+	}
+	return kmalloc_resize((void *)(uintptr_t)p, size, flags, "krealloc()");
+}
+
+void kfree(const void *p)
+{
+	if (unlikely(!kmalloc_push((void *)(uintptr_t)p)))
+		kfree_slow((void *)(uintptr_t)p, "kfree()");
+}
+
+size_t ksize(const void *p)
+{
+	return kmalloc_usable(p, "ksize()");
+}
+
+void *kmemdup(const void *src, size_t len, gfp_t flags)
+{
+	void *p = kmalloc(len, flags);
+
+	if (!ZERO_OR_NULL_PTR(p))
+		memcpy(p, src, len);
+	return p;
+}
+
+char *kstrdup(const char *s, gfp_t flags)
+{
+	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
+}
+
+/* Here and not in slab/: without a cache the objects may be large blocks. */
+void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
+{
+	size_t start = 0;
+
+	while (start < n) {
+		struct kmem_cache *home = slab_cache_of(p[start]);
+		size_t end = start + 1;
+
+		if (!home || (s && home != s)) {
+			if (!s)
+				kfree(p[start]);
+			else if (p[start])
+				report_invalid("kmem_cache_free_bulk()", p[start],
+					       "not an object of this cache");
+			start++;
+			continue;
+		}
+		while (end < n && slab_cache_of(p[end]) == home)
+			end++;
+		slab_free_bulk(home, end - start, p + start);
+		start = end;
+	}
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks larger than the last size class: runs of whole pages, the number of
+ * pages kept in the first page's entry.
+ */
+#include "base/bits.h"
+#include "kmalloc/kmalloc.h"
+#include "percpu/counter.h"
+#include "stats/stats.h"
+
+/* Per-CPU counters. Bytes wrap: more may be freed on a CPU than allocated there. */
+static void *large_allocs, *large_frees, *large_bytes;
+
+void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
+{
+	size_t npages;
+	struct page *page;
+	bool zeroed;
+	void *p;
+
+	if (unlikely(size > PTRDIFF_MAX))
+		return NULL;
+	npages = (size + page_size() - 1) >> page_window.page_shift;
+	page = align_order ? page_alloc_aligned(flags, npages, align_order, &zeroed) :
+			     page_alloc_run(flags, npages, &zeroed);
+	if (unlikely(!page))
+		return NULL;
+	page->type = PAGE_LARGE;
+	page->npages = npages;
+	pcpu_counter_add(large_allocs, 1);
+	pcpu_counter_add(large_bytes, npages << page_window.page_shift);
+	p = page_to_virt(page);
+	if ((flags & __GFP_ZERO) && !zeroed)
+		__builtin_memset(p, 0, size);
+	return p;
+}
+
+void large_free(struct page *page)
+{
+	size_t npages = page->npages;
+
+	pcpu_counter_add(large_frees, 1);
+	pcpu_counter_add(large_bytes, -(npages << page_window.page_shift));
+	page_free_run(page, npages);
+}
+
+size_t large_size(const struct page *page)
+{
+	return page->npages << page_window.page_shift;
+}
+
+void large_shrink(struct page *page, size_t size)
+{
+	size_t npages = (size + page_size() - 1) >> page_window.page_shift;
+	size_t rest = page->npages - npages;
+
+	page->npages = npages;
+	if (rest) {
+		pcpu_counter_add(large_bytes, -(rest << page_window.page_shift));
+		page_free_run(page + npages, rest);
+	}
+}
+
+static void gauges(struct ukmem_gauges *g)
+{
+	g->allocated += pcpu_counter_sum(large_bytes);
+}
+
+static void emit(struct emitter *e)
+{
+	uint64_t allocs = pcpu_counter_sum(large_allocs);
+	uint64_t frees = pcpu_counter_sum(large_frees);
+
+	emit_object_begin(e, "large");
+	emit_number(e, "allocs", allocs);
+	emit_number(e, "frees", frees);
+	emit_number(e, "bytes", pcpu_counter_sum(large_bytes));
+	emit_object_end(e);
+}
+
+static struct stats_source source = { .gauges = gauges, .emit = emit };
+
+bool large_init(void)
+{
+	if (!large_allocs)
+		large_allocs = pcpu_alloc(sizeof(uint64_t), 8);
+	if (!large_frees)
+		large_frees = pcpu_alloc(sizeof(uint64_t), 8);
+	if (!large_bytes)
+		large_bytes = pcpu_alloc(sizeof(uint64_t), 8);
+	if (!large_allocs || !large_frees || !large_bytes)
+		return false;
+	stats_register(&source);
+	return true;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sixteen-byte steps up to 128, then four classes per doubling: at most a fifth
+ * is lost to rounding. There are no classes of 24, 40 and 56 bytes: every size
+ * from 16 on is promised 16-byte alignment.
+ */
+#include "kmalloc/size_class.h"
+
+#include <stdio.h>
+
+#include "base/bits.h"
+#include "slab/slab.h"
+
+static const uint16_t sizes[SIZE_CLASS_COUNT] = {
+	8,    16,   32,   48,   64,   80,   96,   112,  128,  160,   192,   224,   256,   320,
+	384,  448,  512,  640,  768,  896,  1024, 1280, 1536, 1792,  2048,  2560,  3072,  3584,
+	4096, 5120, 6144, 7168, 8192, 9216, 10240, 11264, 12288, 13312, 14336, 16384,
+};
+
+void *size_class_small[SIZE_CLASS_SMALL_MAX / 8 + 1];
+void *size_class_large[SIZE_CLASS_LARGE_MAX / 128];
+void *size_class_array[256];
+
+static struct kmem_cache *caches[SIZE_CLASS_COUNT];
+
+/* Index of the smallest class that holds @size. */
+static unsigned int class_index(size_t size)
+{
+	unsigned int lo = 0, hi = SIZE_CLASS_COUNT - 1;
+
+	while (lo < hi) {
+		unsigned int mid = (lo + hi) / 2;
+
+		if (sizes[mid] < size)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+struct kmem_cache *size_class_cache(size_t size)
+{
+	return caches[class_index(size)];
+}
+
+/*
+ * Slabs begin at a page, so an object is aligned to what divides its size, up to
+ * a page; sizes that are powers of two are aligned to themselves.
+ */
+struct kmem_cache *size_class_aligned(size_t size, size_t align)
+{
+	if (size > SIZE_CLASS_LARGE_MAX)
+		return NULL;
+	for (unsigned int i = class_index(size); i < SIZE_CLASS_COUNT; i++)
+		if (sizes[i] % align == 0 && (align <= page_size() || is_pow2(sizes[i])))
+			return caches[i];
+	return NULL;
+}
+
+/* Slots of an array: 4 MiB of objects, within limits. */
+static unsigned int capacity_max(unsigned int size)
+{
+	return min_uint(max_uint((4u << 20) / size, 64), 16384);
+}
+
+static bool create_caches(void)
+{
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+		char name[32];
+		struct slab_params p = {
+			.name = name,
+			.size = sizes[i],
+			/* The alignment promised: its own for powers of two, up to a page. */
+			.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
+			.capacity_max = capacity_max(sizes[i]),
+			.class = (uint8_t)(i + 1),
+		};
+
+		snprintf(name, sizeof(name), "kmalloc-%u", sizes[i]);
+		if (!caches[i])
+			caches[i] = slab_cache_new(&p);
+		if (!caches[i])
+			return false;
+	}
+	return true;
+}
+
+bool size_class_init(void)
+{
+	void *full = size_class_array[0];
+
+	if (!full)
+		full = pcpu_alloc(pcpu_array_size(0), 16);
+	if (!full || !create_caches())
+		return false;
+	for (unsigned int i = 0; i < ARRAY_SIZE(size_class_array); i++)
+		size_class_array[i] = full;
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+		size_class_array[i + 1] = caches[i]->cpu_array;
+	for (size_t i = 0; i < ARRAY_SIZE(size_class_small); i++)
+		size_class_small[i] = size_class_cache(i * 8)->cpu_array;
+	for (size_t i = 0; i < ARRAY_SIZE(size_class_large); i++)
+		size_class_large[i] = size_class_cache((i + 1) * 128)->cpu_array;
+	return true;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Size classes and the two tables from sizes to them: a fine one for small sizes
+ * (steps of 8 bytes up to 1 KiB) and a coarse one above (steps of 128 up to
+ * 16 KiB), 2 KiB together, of which a program's sizes touch a few lines.
+ */
+#ifndef KMALLOC_SIZE_CLASS_H
+#define KMALLOC_SIZE_CLASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+struct kmem_cache;
+
+enum {
+	SIZE_CLASS_SMALL_MAX = 1024,
+	SIZE_CLASS_LARGE_MAX = 16384,
+	SIZE_CLASS_COUNT = 40, /* class bytes 1 .. 40 */
+};
+
+/* Handles of per-CPU arrays. Read-only after size_class_init(). */
+extern void *size_class_small[SIZE_CLASS_SMALL_MAX / 8 + 1];
+extern void *size_class_large[SIZE_CLASS_LARGE_MAX / 128];
+/* By class byte; classes that are not kmalloc's have an array that is always full. */
+extern void *size_class_array[256];
+
+static inline size_t size_class_small_index(size_t size)
+{
+	return (size + 7) >> 3;
+}
+
+static inline size_t size_class_large_index(size_t size)
+{
+	return (size - 1) >> 7;
+}
+
+/* The cache for @size <= SIZE_CLASS_LARGE_MAX. */
+struct kmem_cache *size_class_cache(size_t size);
+/* The smallest cache for @size whose objects are aligned to @align; NULL: none. */
+struct kmem_cache *size_class_aligned(size_t size, size_t align);
+
+/* Create the caches and fill the tables; false without memory. */
+bool size_class_init(void);
+
+#endif
