@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The C++ allocation operators, by their mangled names, in C: the library depends
+ * on libc only. bad_alloc is thrown by libstdc++ itself, which is in every process
+ * that can catch it; without it there is nobody to catch, and the end is abort().
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "kmalloc/kmalloc.h"
+#include "malloc/malloc_internal.h"
+#include "ukmem/compiler.h"
+
+typedef void (*new_handler)(void);
+
+/* std::get_new_handler() and std::__throw_bad_alloc() */
+extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
+
+/* Run the new-handler; false: there is none. */
+static bool call_new_handler(void)
+{
+	new_handler h = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
+
+	if (!h)
+		return false;
+	h();
+	return true;
+}
+
+static void *allocate(size_t size, size_t align)
+{
+	return align <= 16 ? malloc(size) : malloc_aligned(align, size);
+}
+
+static noinline void *new_slow(size_t size, size_t align)
+{
+	void *p;
+
+	while (!(p = allocate(size, align))) {
+		if (call_new_handler())
+			continue;
+		if (_ZSt17__throw_bad_allocv)
+			_ZSt17__throw_bad_allocv();
+		log_fatal("operator new(%zu): out of memory, and no libstdc++ to throw bad_alloc",
+			  size);
+	}
+	return p;
+}
+
+/* A handler that throws is the program's wish to fail: it ends in terminate(). */
+static noinline void *new_nothrow_slow(size_t size, size_t align)
+{
+	void *p;
+
+	while (!(p = allocate(size, align)))
+		if (!call_new_handler())
+			return NULL;
+	return p;
+}
+
+#define NEW(name, ...)                                                                       \
+	UKMEM_EXPORT void *name(__VA_ARGS__);                                                \
+	UKMEM_EXPORT void *name(__VA_ARGS__)
+
+NEW(_Znwm, size_t size)
+{
+	void *p = kmalloc_pop(size);
+
+	return likely(p) ? p : new_slow(size, 0);
+}
+
+NEW(_Znam, size_t size)
+{
+	void *p = kmalloc_pop(size);
+
+	return likely(p) ? p : new_slow(size, 0);
+}
+
+NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *tag)
+{
+	(void)tag;
+	return new_nothrow_slow(size, 0);
+}
+
+NEW(_ZnamRKSt9nothrow_t, size_t size, const void *tag)
+{
+	(void)tag;
+	return new_nothrow_slow(size, 0);
+}
+
+NEW(_ZnwmSt11align_val_t, size_t size, size_t align)
+{
+	return new_slow(size, align);
+}
+
+NEW(_ZnamSt11align_val_t, size_t size, size_t align)
+{
+	return new_slow(size, align);
+}
+
+NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
+{
+	(void)tag;
+	return new_nothrow_slow(size, align);
+}
+
+NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
+{
+	(void)tag;
+	return new_nothrow_slow(size, align);
+}
+
+/* Every form of delete is free: size and alignment are known without being told. */
+#define DELETE(name, ...)                                                                    \
+	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias("operator_delete")))
+
+UKMEM_EXPORT void operator_delete(void *p);
+
+UKMEM_EXPORT void operator_delete(void *p)
+{
+	if (unlikely(!kmalloc_push(p)))
+		kfree_slow(p, "operator delete");
+}
+
+DELETE(_ZdlPv);
+DELETE(_ZdaPv);
+DELETE(_ZdlPvm);
+DELETE(_ZdaPvm);
+DELETE(_ZdlPvRKSt9nothrow_t);
+DELETE(_ZdaPvRKSt9nothrow_t);
+DELETE(_ZdlPvSt11align_val_t);
+DELETE(_ZdaPvSt11align_val_t);
+DELETE(_ZdlPvmSt11align_val_t);
+DELETE(_ZdaPvmSt11align_val_t);
+DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t);
+DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t);
