@@ -1,6 +1,7 @@
-# ukmem_warnings: the warnings every target is built with.
+# ukmem_warnings: the warnings every target is built with. -Wshadow is for C only:
+# in C++ it objects to a struct and a function of one name, as in <ukmem/stats.h>.
 add_library(ukmem_warnings INTERFACE)
 target_compile_options(ukmem_warnings INTERFACE
-  -Wall -Wextra -Wshadow -Wpointer-arith -Wundef -Wvla -Wwrite-strings
-  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wconversion -Wno-sign-conversion>
+  -Wall -Wextra -Wpointer-arith -Wundef -Wvla -Wwrite-strings
+  $<$<COMPILE_LANGUAGE:C>:-Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion -Wno-sign-conversion>
   $<$<BOOL:${UKMEM_WERROR}>:-Werror>)

@@ -24,8 +24,8 @@ struct ukmem_gauges {
 	size_t allocated, active, resident, retained, mapped, metadata;
 };
 
-/** ukmem_gauges - read the six gauges. Any thread; never stops others. */
-UKMEM_EXPORT void ukmem_gauges(struct ukmem_gauges *g);
+/** ukmem_gauges_read - read the six gauges. Any thread; never stops others. */
+UKMEM_EXPORT void ukmem_gauges_read(struct ukmem_gauges *g);
 
 enum ukmem_stats_format {
 	UKMEM_STATS_TEXT,

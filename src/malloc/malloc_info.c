@@ -24,7 +24,7 @@ UKMEM_EXPORT struct mallinfo2 mallinfo2(void)
 	int saved = errno;
 	struct ukmem_gauges g;
 
-	ukmem_gauges(&g);
+	ukmem_gauges_read(&g);
 	errno = saved;
 	return (struct mallinfo2){
 		.arena = g.mapped,
@@ -57,7 +57,7 @@ UKMEM_EXPORT int malloc_info(int options, FILE *stream)
 
 	if (options)
 		return EINVAL;
-	ukmem_gauges(&g);
+	ukmem_gauges_read(&g);
 	if (fprintf(stream,
 		    "<malloc version=\"ukmem-%s\">\n"
 		    "<total type=\"allocated\" size=\"%zu\"/>\n"

@@ -27,7 +27,7 @@ void stats_register(struct stats_source *source)
 	for (unsigned int i = 0;                                                             \
 	     i < sizeof(sources) / sizeof(sources[0]) && (s = atomic_load(&sources[i])); i++)
 
-void ukmem_gauges(struct ukmem_gauges *g)
+void ukmem_gauges_read(struct ukmem_gauges *g)
 {
 	struct stats_source *s;
 
@@ -43,7 +43,7 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	struct stats_source *s;
 	struct emitter e;
 
-	ukmem_gauges(&g);
+	ukmem_gauges_read(&g);
 	emit_begin(&e, fd, format);
 	emit_object_begin(&e, "ukmem");
 	emit_string(&e, "version", ukmem_version());
