@@ -16,13 +16,13 @@
 
 typedef unsigned int gfp_t;
 
-#define __GFP_HIGH 0x20u            /**< urgent: may use reserves */
-#define __GFP_IO 0x40u              /**< may write memory back (no effect here) */
-#define __GFP_FS 0x80u              /**< may call file systems (no effect here) */
-#define __GFP_ZERO 0x100u           /**< return zeroed memory */
+#define __GFP_HIGH 0x20u	    /**< urgent: may use reserves */
+#define __GFP_IO 0x40u		    /**< may write memory back (no effect here) */
+#define __GFP_FS 0x80u		    /**< may call file systems (no effect here) */
+#define __GFP_ZERO 0x100u	    /**< return zeroed memory */
 #define __GFP_DIRECT_RECLAIM 0x400u /**< may block and enter the kernel */
 #define __GFP_KSWAPD_RECLAIM 0x800u /**< background reclaim may be asked for */
-#define __GFP_NOWARN 0x2000u        /**< do not log a failure */
+#define __GFP_NOWARN 0x2000u	    /**< do not log a failure */
 #define __GFP_RECLAIM (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)
 
 #define GFP_ATOMIC (__GFP_HIGH | __GFP_KSWAPD_RECLAIM)

@@ -31,11 +31,13 @@ UKMEM_EXPORT size_t ukmem_page_size(void);
  *
  * Result: the first page's metadata, or NULL: no memory, or order too large.
  */
-UKMEM_EXPORT struct page *alloc_pages(gfp_t flags, unsigned int order) UKMEM_SYMBOL(alloc_pages);
+UKMEM_EXPORT struct page *alloc_pages(gfp_t flags, unsigned int order)
+	UKMEM_SYMBOL(alloc_pages);
 #define alloc_page(flags) alloc_pages(flags, 0)
 
 /** __free_pages - give back what alloc_pages returned, with the same order. */
-UKMEM_EXPORT void __free_pages(struct page *page, unsigned int order) UKMEM_SYMBOL(__free_pages);
+UKMEM_EXPORT void __free_pages(struct page *page, unsigned int order)
+	UKMEM_SYMBOL(__free_pages);
 #define __free_page(page) __free_pages(page, 0)
 
 /** __get_free_pages - alloc_pages, as an address; 0 without memory. */

@@ -19,11 +19,11 @@ enum ukmem_percpu_mode {
 /** What ukmem_percpu_info() tells. */
 struct ukmem_percpu_info {
 	enum ukmem_percpu_mode mode;
-	const char *mode_name;  /**< "rseq" or "fallback" */
-	const char *reason;     /**< why this mode, one line */
-	const char *index_kind; /**< "cpu_id", "mm_cid" or "slot" */
+	const char *mode_name;	 /**< "rseq" or "fallback" */
+	const char *reason;	 /**< why this mode, one line */
+	const char *index_kind;	 /**< "cpu_id", "mm_cid" or "slot" */
 	unsigned int nr_cpu_ids; /**< largest possible CPU id + 1 */
-	size_t unit_size;       /**< bytes reserved per CPU and chunk */
+	size_t unit_size;	 /**< bytes reserved per CPU and chunk */
 };
 
 /** ukmem_percpu_info - the mode in use and the reason for it. Any thread. */

@@ -48,10 +48,11 @@ struct kmem_cache;
  */
 UKMEM_EXPORT struct kmem_cache *kmem_cache_create(const char *name, unsigned int size,
 						  unsigned int align, slab_flags_t flags,
-						  void (*ctor)(void *)) UKMEM_SYMBOL(kmem_cache_create);
+						  void (*ctor)(void *))
+	UKMEM_SYMBOL(kmem_cache_create);
 
 /** KMEM_CACHE - a cache of struct @type, named and aligned after it. */
-#define KMEM_CACHE(type, flags)                                                             \
+#define KMEM_CACHE(type, flags)                                                                \
 	kmem_cache_create(#type, sizeof(struct type), __alignof__(struct type), (flags), NULL)
 
 /**
@@ -72,13 +73,16 @@ UKMEM_EXPORT void kmem_cache_destroy(struct kmem_cache *s) UKMEM_SYMBOL(kmem_cac
 UKMEM_EXPORT int kmem_cache_shrink(struct kmem_cache *s) UKMEM_SYMBOL(kmem_cache_shrink);
 
 /** kmem_cache_size - the object size given at creation, in bytes. */
-UKMEM_EXPORT unsigned int kmem_cache_size(const struct kmem_cache *s) UKMEM_SYMBOL(kmem_cache_size);
+UKMEM_EXPORT unsigned int kmem_cache_size(const struct kmem_cache *s)
+	UKMEM_SYMBOL(kmem_cache_size);
 
 /** kmem_cache_alloc - one object, or NULL without memory. */
-UKMEM_EXPORT void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags) UKMEM_SYMBOL(kmem_cache_alloc) UKMEM_MALLOC;
+UKMEM_EXPORT void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
+	UKMEM_SYMBOL(kmem_cache_alloc) UKMEM_MALLOC;
 
 /** kmem_cache_zalloc - one object filled with zeros, or NULL. */
-UKMEM_EXPORT void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags) UKMEM_SYMBOL(kmem_cache_zalloc) UKMEM_MALLOC;
+UKMEM_EXPORT void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
+	UKMEM_SYMBOL(kmem_cache_zalloc) UKMEM_MALLOC;
 
 /**
  * kmem_cache_free - give @obj back to @s, which it came from
@@ -86,21 +90,24 @@ UKMEM_EXPORT void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags) UKMEM_SY
  * NULL is ignored. A pointer that is no object of @s is reported (see the
  * tunable invalid_free) and otherwise ignored.
  */
-UKMEM_EXPORT void kmem_cache_free(struct kmem_cache *s, void *obj) UKMEM_SYMBOL(kmem_cache_free);
+UKMEM_EXPORT void kmem_cache_free(struct kmem_cache *s, void *obj)
+	UKMEM_SYMBOL(kmem_cache_free);
 
 /**
  * kmem_cache_alloc_bulk - @n objects at once into @p[0..n-1]
  *
  * Result: n, or 0 and nothing allocated.
  */
-UKMEM_EXPORT int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p) UKMEM_SYMBOL(kmem_cache_alloc_bulk);
+UKMEM_EXPORT int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
+	UKMEM_SYMBOL(kmem_cache_alloc_bulk);
 
 /**
  * kmem_cache_free_bulk - free @p[0..n-1]
  *
  * With @s NULL the objects may be of any caches, and of kmalloc.
  */
-UKMEM_EXPORT void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p) UKMEM_SYMBOL(kmem_cache_free_bulk);
+UKMEM_EXPORT void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
+	UKMEM_SYMBOL(kmem_cache_free_bulk);
 
 /** What kmalloc(0) returns: not NULL, not dereferencable, fit for kfree. */
 #define ZERO_SIZE_PTR ((void *)16)
@@ -116,15 +123,17 @@ UKMEM_EXPORT void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
  * from 16 bytes on, else to 8. Size 0 gives ZERO_SIZE_PTR. NULL without memory
  * or above PTRDIFF_MAX. Free with kfree.
  */
-UKMEM_EXPORT void *kmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kmalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
+UKMEM_EXPORT void *kmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kmalloc) UKMEM_MALLOC
+	UKMEM_ALLOC_SIZE(1);
 /** kzalloc - kmalloc of zeroed memory. */
-UKMEM_EXPORT void *kzalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kzalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
+UKMEM_EXPORT void *kzalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kzalloc) UKMEM_MALLOC
+	UKMEM_ALLOC_SIZE(1);
 /** kmalloc_array - @n elements of @size bytes; NULL if the product overflows. */
-UKMEM_EXPORT void *kmalloc_array(size_t n, size_t size, gfp_t flags) UKMEM_SYMBOL(kmalloc_array) UKMEM_MALLOC
-	UKMEM_ALLOC_SIZE(1, 2);
+UKMEM_EXPORT void *kmalloc_array(size_t n, size_t size, gfp_t flags)
+	UKMEM_SYMBOL(kmalloc_array) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
 /** kcalloc - kmalloc_array of zeroed memory. */
-UKMEM_EXPORT void *kcalloc(size_t n, size_t size, gfp_t flags) UKMEM_SYMBOL(kcalloc) UKMEM_MALLOC
-	UKMEM_ALLOC_SIZE(1, 2);
+UKMEM_EXPORT void *kcalloc(size_t n, size_t size, gfp_t flags)
+	UKMEM_SYMBOL(kcalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
 /**
  * krealloc - resize, keeping min(old, new) bytes
  *
@@ -135,10 +144,12 @@ UKMEM_EXPORT void *krealloc(const void *p, size_t size, gfp_t flags) UKMEM_SYMBO
 	__attribute__((warn_unused_result)) UKMEM_ALLOC_SIZE(2);
 /** kfree - free what kmalloc and its relatives returned; NULL and ZERO_SIZE_PTR are ignored. */
 UKMEM_EXPORT void kfree(const void *p) UKMEM_SYMBOL(kfree);
-/** ksize - usable bytes behind @p (at least what was asked for); 0 for NULL and ZERO_SIZE_PTR. */
+/** ksize - usable bytes behind @p (at least what was asked for); 0 for NULL and ZERO_SIZE_PTR.
+ */
 UKMEM_EXPORT size_t ksize(const void *p) UKMEM_SYMBOL(ksize);
 /** kmemdup - a kmalloc'd copy of @len bytes at @src. */
-UKMEM_EXPORT void *kmemdup(const void *src, size_t len, gfp_t flags) UKMEM_SYMBOL(kmemdup) UKMEM_MALLOC;
+UKMEM_EXPORT void *kmemdup(const void *src, size_t len, gfp_t flags)
+	UKMEM_SYMBOL(kmemdup) UKMEM_MALLOC;
 /** kstrdup - a kmalloc'd copy of string @s; NULL for NULL. */
 UKMEM_EXPORT char *kstrdup(const char *s, gfp_t flags) UKMEM_SYMBOL(kstrdup) UKMEM_MALLOC;
 

@@ -15,7 +15,7 @@
 #define cacheline_aligned __attribute__((aligned(64)))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* The two sanitizers the library has to know about. */
 #if defined(__SANITIZE_THREAD__)

@@ -52,14 +52,14 @@ static inline void list_del(struct list_head *e)
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_first_entry(head, type, member) list_entry((head)->next, type, member)
 
-#define list_for_each_entry(pos, head, member)                                               \
+#define list_for_each_entry(pos, head, member)                                                 \
 	for (pos = list_entry((head)->next, __typeof__(*pos), member); &pos->member != (head); \
 	     pos = list_entry(pos->member.next, __typeof__(*pos), member))
 
-#define list_for_each_entry_safe(pos, tmp, head, member)                                     \
-	for (pos = list_entry((head)->next, __typeof__(*pos), member),                       \
-	    tmp = list_entry(pos->member.next, __typeof__(*pos), member);                    \
-	     &pos->member != (head);                                                         \
+#define list_for_each_entry_safe(pos, tmp, head, member)                                       \
+	for (pos = list_entry((head)->next, __typeof__(*pos), member),                         \
+	    tmp = list_entry(pos->member.next, __typeof__(*pos), member);                      \
+	     &pos->member != (head);                                                           \
 	     pos = tmp, tmp = list_entry(tmp->member.next, __typeof__(*tmp), member))
 
 #endif

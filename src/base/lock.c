@@ -81,7 +81,8 @@ static void registry_acquire(void)
 	uint32_t expected = 0;
 
 	if (!atomic_compare_exchange_strong_explicit(&registry_lock.state, &expected, 1,
-						     memory_order_acquire, memory_order_relaxed))
+						     memory_order_acquire,
+						     memory_order_relaxed))
 		lock_slow(&registry_lock);
 }
 
@@ -125,7 +126,8 @@ void lock_fork_prepare(void)
 	registry_acquire();
 	for (unsigned int rank = 0; rank < LOCK_RANK_COUNT; rank++)
 		list_for_each_entry (l, registry_list(rank), link)
-			while (atomic_exchange_explicit(&l->state, 2, memory_order_acquire)) /* L1 */
+			while (atomic_exchange_explicit(&l->state, 2,
+							memory_order_acquire)) /* L1 */
 				futex(&l->state, FUTEX_WAIT_PRIVATE, 2);
 	atomic_store_explicit(&fork_owner, __builtin_thread_pointer(), memory_order_relaxed);
 }

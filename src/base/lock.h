@@ -24,13 +24,13 @@
 #include "base/list.h"
 
 enum lock_rank {
-	LOCK_RANK_INIT,   /* once: one layer's initialisation */
+	LOCK_RANK_INIT,	  /* once: one layer's initialisation */
 	LOCK_RANK_CACHES, /* slab: the list of all caches */
-	LOCK_RANK_STOP,   /* percpu: one remote stop at a time */
-	LOCK_RANK_NODE,   /* slab: a cache's partial slabs on one node */
+	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
+	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
 	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
-	LOCK_RANK_ZONE,   /* page: a zone's free areas */
-	LOCK_RANK_GROW,   /* page: the window's frontier */
+	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
+	LOCK_RANK_GROW,	  /* page: the window's frontier */
 	LOCK_RANK_COUNT,
 };
 
@@ -41,7 +41,10 @@ struct lock {
 	struct list_head link; /* Synchronization: the registry's lock */
 };
 
-#define LOCK_INITIALIZER(r) { .rank = (r) }
+#define LOCK_INITIALIZER(r)                                                                    \
+	{                                                                                      \
+		.rank = (r)                                                                    \
+	}
 
 /* Locks must be registered to take part in fork; never while holding a lock. */
 void lock_register(struct lock *l, enum lock_rank rank);
@@ -100,7 +103,8 @@ static inline void unlock(struct lock *l)
 	if (unlikely(lock_fork_owner()))
 		return;
 	lock_debug_release(l);
-	if (unlikely(atomic_exchange_explicit(&l->state, 0, memory_order_release) == 2)) /* R1 */
+	if (unlikely(atomic_exchange_explicit(&l->state, 0, memory_order_release) ==
+		     2)) /* R1 */
 		lock_wake(l);
 }
 
@@ -128,7 +132,10 @@ struct once {
 	struct lock lock;
 };
 
-#define ONCE_INITIALIZER { .lock = LOCK_INITIALIZER(LOCK_RANK_INIT) }
+#define ONCE_INITIALIZER                                                                       \
+	{                                                                                      \
+		.lock = LOCK_INITIALIZER(LOCK_RANK_INIT)                                       \
+	}
 
 bool once_slow(struct once *o, bool (*init)(void));
 

@@ -19,7 +19,8 @@ static void log_line(const char *fmt, va_list ap)
 	int n = vsnprintf(line + used, sizeof(line) - used - 1, fmt, ap);
 
 	if (n > 0)
-		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
+		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n
+							    : sizeof(line) - used - 2;
 	line[used++] = '\n';
 	if (write(STDERR_FILENO, line, used) < 0)
 		errno = saved; /* nobody to tell */

@@ -98,9 +98,10 @@ static struct page *find(const void *p, const char *func)
 	if (head->type == PAGE_LARGE && page_to_virt(head) == p)
 		return head;
 	report_invalid(func, p,
-		       head->type == PAGE_LARGE	    ? "not the start of a block" :
-		       head->type == PAGE_ALLOCATED ? "allocated as pages" :
-						      "not an allocated block (double free?)");
+		       head->type == PAGE_LARGE ? "not the start of a block"
+		       : head->type == PAGE_ALLOCATED
+			       ? "allocated as pages"
+			       : "not an allocated block (double free?)");
 	return NULL;
 }
 

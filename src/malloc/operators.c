@@ -44,8 +44,9 @@ static noinline void *new_slow(size_t size, size_t align)
 			continue;
 		if (_ZSt17__throw_bad_allocv)
 			_ZSt17__throw_bad_allocv();
-		log_fatal("operator new(%zu): out of memory, and no libstdc++ to throw bad_alloc",
-			  size);
+		log_fatal(
+			"operator new(%zu): out of memory, and no libstdc++ to throw bad_alloc",
+			size);
 	}
 	return p;
 }
@@ -61,8 +62,8 @@ static noinline void *new_nothrow_slow(size_t size, size_t align)
 	return p;
 }
 
-#define NEW(name, ...)                                                                       \
-	UKMEM_EXPORT void *name(__VA_ARGS__);                                                \
+#define NEW(name, ...)                                                                         \
+	UKMEM_EXPORT void *name(__VA_ARGS__);                                                  \
 	UKMEM_EXPORT void *name(__VA_ARGS__)
 
 NEW(_Znwm, size_t size)
@@ -114,8 +115,9 @@ NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *t
 }
 
 /* Every form of delete is free: size and alignment are known without being told. */
-#define DELETE(name, ...)                                                                    \
-	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias("operator_delete")))
+#define DELETE(name, ...)                                                                      \
+	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias("operator_"        \
+									    "delete")))
 
 UKMEM_EXPORT void operator_delete(void *p);
 

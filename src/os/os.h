@@ -19,7 +19,8 @@
 
 /* One entry per system call used; negative errno on failure. */
 struct os_calls {
-	int (*mmap)(void **addr, size_t len, int prot, int flags); /* *addr: hint in, address out */
+	int (*mmap)(void **addr, size_t len, int prot,
+		    int flags); /* *addr: hint in, address out */
 	int (*munmap)(void *addr, size_t len);
 	int (*mprotect)(void *addr, size_t len, int prot);
 	int (*madvise)(void *addr, size_t len, int advice);
@@ -29,7 +30,8 @@ struct os_calls {
 	int (*get_mems_allowed)(unsigned long *nodes, unsigned long max_node);
 	int (*membarrier)(int cmd, unsigned int flags, int cpu);
 	ssize_t (*getrandom)(void *buf, size_t len, unsigned int flags);
-	ssize_t (*read_file)(const char *path, char *buf, size_t size); /* whole file, cut at size */
+	ssize_t (*read_file)(const char *path, char *buf,
+			     size_t size); /* whole file, cut at size */
 	int (*getcpu)(unsigned int *cpu);
 	long (*page_size)(void);
 	int (*address_space_limit)(size_t *bytes); /* RLIMIT_AS; SIZE_MAX: none */
@@ -82,10 +84,10 @@ static inline bool os_mask_test(const struct os_mask *m, unsigned int i)
 struct os_topology {
 	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
 	struct os_mask possible;
-	unsigned int nr_nodes;               /* nodes this process may use, at least 1 */
-	uint16_t node_id[OS_MAX_NODES];      /* [0..nr_nodes): the kernel's ids, ascending */
-	uint16_t cpu_node[OS_MAX_CPUS];      /* index into node_id */
-	uint8_t *distance;                   /* nr_nodes x nr_nodes; NULL with one node */
+	unsigned int nr_nodes;		/* nodes this process may use, at least 1 */
+	uint16_t node_id[OS_MAX_NODES]; /* [0..nr_nodes): the kernel's ids, ascending */
+	uint16_t cpu_node[OS_MAX_CPUS]; /* index into node_id */
+	uint8_t *distance;		/* nr_nodes x nr_nodes; NULL with one node */
 };
 
 /* Read once; the same pointer ever after. */

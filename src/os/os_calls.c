@@ -12,15 +12,15 @@
 #include <unistd.h>
 
 /* The value of @call, or its error as a negative errno; errno itself is kept. */
-#define RESULT(call)                                                                         \
-	({                                                                                   \
-		int saved_errno = errno;                                                     \
-		__typeof__(call) result = (call);                                                 \
-		if (result < 0) {                                                            \
-			result = -errno;                                                     \
-			errno = saved_errno;                                                 \
-		}                                                                            \
-		result;                                                                      \
+#define RESULT(call)                                                                           \
+	({                                                                                     \
+		int saved_errno = errno;                                                       \
+		__typeof__(call) result = (call);                                              \
+		if (result < 0) {                                                              \
+			result = -errno;                                                       \
+			errno = saved_errno;                                                   \
+		}                                                                              \
+		result;                                                                        \
 	})
 
 static int linux_mmap(void **addr, size_t len, int prot, int flags)
@@ -128,21 +128,14 @@ static int linux_address_space_limit(size_t *bytes)
 	return 0;
 }
 
-#define LINUX_CALLS                                                                          \
-	{                                                                                    \
-		.mmap = linux_mmap,                                                          \
-		.munmap = linux_munmap,                                                      \
-		.mprotect = linux_mprotect,                                                  \
-		.madvise = linux_madvise,                                                    \
-		.mincore = linux_mincore,                                                    \
-		.mbind = linux_mbind,                                                        \
-		.get_mems_allowed = linux_get_mems_allowed,                                  \
-		.membarrier = linux_membarrier,                                              \
-		.getrandom = linux_getrandom,                                                \
-		.read_file = linux_read_file,                                                \
-		.getcpu = linux_getcpu,                                                      \
-		.page_size = linux_page_size,                                                \
-		.address_space_limit = linux_address_space_limit,                            \
+#define LINUX_CALLS                                                                            \
+	{                                                                                      \
+		.mmap = linux_mmap, .munmap = linux_munmap, .mprotect = linux_mprotect,        \
+		.madvise = linux_madvise, .mincore = linux_mincore, .mbind = linux_mbind,      \
+		.get_mems_allowed = linux_get_mems_allowed, .membarrier = linux_membarrier,    \
+		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \
+		.getcpu = linux_getcpu, .page_size = linux_page_size,                          \
+		.address_space_limit = linux_address_space_limit,                              \
 	}
 
 const struct os_calls os_calls_linux = LINUX_CALLS;

@@ -75,7 +75,8 @@ static void limits_v2(const char *dir, struct os_cgroup_limits *l)
 	if (n <= 0)
 		return;
 	text[n] = '\0';
-	if (sscanf(text, "%llu %llu", &quota, &period) == 2 && milli(quota, period) < l->cpu_milli)
+	if (sscanf(text, "%llu %llu", &quota, &period) == 2 &&
+	    milli(quota, period) < l->cpu_milli)
 		l->cpu_milli = milli(quota, period);
 }
 

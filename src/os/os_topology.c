@@ -92,8 +92,8 @@ static void read_nodes(struct os_topology *t)
 	if (!read_list("/sys/devices/system/node/has_memory", &online) &&
 	    !read_list("/sys/devices/system/node/online", &online))
 		memset(&online, 0, sizeof(online));
-	have_allowed = mask_top(&online) > 1 &&
-		       os_calls.get_mems_allowed(allowed, OS_MAX_NODES) == 0;
+	have_allowed =
+		mask_top(&online) > 1 && os_calls.get_mems_allowed(allowed, OS_MAX_NODES) == 0;
 	for (unsigned int id = 0; id < OS_MAX_NODES; id++) {
 		if (!os_mask_test(&online, id))
 			continue;
@@ -189,7 +189,8 @@ const struct os_topology *os_topology(void)
 int os_cpus_online(struct os_mask *online)
 {
 	char text[4096];
-	ssize_t n = os_calls.read_file("/sys/devices/system/cpu/online", text, sizeof(text) - 1);
+	ssize_t n =
+		os_calls.read_file("/sys/devices/system/cpu/online", text, sizeof(text) - 1);
 	int count = 0;
 
 	if (n < 0)

@@ -25,13 +25,13 @@
 struct kmem_cache;
 
 enum page_type {
-	PAGE_NONE,      /* the inside of a run, or never handed out */
-	PAGE_FREE,      /* head of a free block in a zone */
-	PAGE_CACHED,    /* head of a free run in a CPU's pageset */
+	PAGE_NONE,	/* the inside of a run, or never handed out */
+	PAGE_FREE,	/* head of a free block in a zone */
+	PAGE_CACHED,	/* head of a free run in a CPU's pageset */
 	PAGE_ALLOCATED, /* head of a run from alloc_pages */
-	PAGE_SLAB,      /* head of a slab */
+	PAGE_SLAB,	/* head of a slab */
 	PAGE_SLAB_TAIL, /* the rest of a slab */
-	PAGE_LARGE,     /* head of a large kmalloc block */
+	PAGE_LARGE,	/* head of a large kmalloc block */
 };
 
 /* Bits of one entry; a slab of n pages has n * 256 bits for its free state. */
@@ -46,13 +46,13 @@ struct page {
 	uint8_t order; /* FREE, CACHED, ALLOCATED */
 	uint8_t zero;  /* FREE, CACHED: reads as zeros */
 	uint8_t unused;
-	uint16_t span;  /* SLAB: pages in it; SLAB_TAIL: pages back to the head */
+	uint16_t span;	/* SLAB: pages in it; SLAB_TAIL: pages back to the head */
 	uint16_t inuse; /* SLAB: objects outside the slab (in use, or in a CPU's array) */
 	union {
 		struct list_head lru; /* FREE */
 		struct {
 			struct kmem_cache *cache; /* SLAB */
-			struct list_head list;    /* SLAB: partial list, while on it */
+			struct list_head list;	  /* SLAB: partial list, while on it */
 		};
 		struct {
 			size_t npages; /* LARGE */

@@ -176,8 +176,8 @@ struct page *alloc_pages(gfp_t flags, unsigned int order)
 
 	if (order > MAX_ORDER)
 		return NULL;
-	page = order < PCP_ORDERS ? page_alloc_run(flags, (size_t)1 << order, &zeroed) :
-				    alloc_aligned(flags, order, &zeroed);
+	page = order < PCP_ORDERS ? page_alloc_run(flags, (size_t)1 << order, &zeroed)
+				  : alloc_aligned(flags, order, &zeroed);
 	if (!page) {
 		if (!(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
 			log_warn("page allocation failure: order %u", order);
@@ -195,8 +195,8 @@ void __free_pages(struct page *page, unsigned int order)
 		return;
 	if (page->type != PAGE_ALLOCATED || page->order != order) {
 		report_invalid("__free_pages()", page_to_virt(page),
-			       page->type == PAGE_ALLOCATED ? "allocated with another order" :
-							      "not allocated as pages");
+			       page->type == PAGE_ALLOCATED ? "allocated with another order"
+							    : "not allocated as pages");
 		return;
 	}
 	page_free_run(page, (size_t)1 << order);

@@ -78,7 +78,8 @@ int window_extend(struct zone *z, size_t end)
 
 int window_skip(struct zone *z, size_t end)
 {
-	int err = commit_metadata(atomic_load_explicit(&z->frontier, memory_order_relaxed), end);
+	int err =
+		commit_metadata(atomic_load_explicit(&z->frontier, memory_order_relaxed), end);
 
 	if (!err)
 		atomic_store_explicit(&z->frontier, end, memory_order_release);
@@ -182,15 +183,15 @@ bool window_init(void)
 	zones = mem;
 	page_window.nr_zones = nr_zones;
 	os_calls.address_space_limit(&limit);
-	if (pcpu_address_space_is_scarce() ? !place_window(nr_zones, limit) :
-					     !reserve_window(nr_zones)) {
+	if (pcpu_address_space_is_scarce() ? !place_window(nr_zones, limit)
+					   : !reserve_window(nr_zones)) {
 		os_release(mem, len);
 		return false;
 	}
 	if (config.verbose)
 		log_warn("pages: %u zone%s of %zu MiB at %p, %s", nr_zones,
-			 nr_zones == 1 ? "" : "s",
-			 ((size_t)1 << page_window.zone_shift) >> 20, (void *)page_window.base,
+			 nr_zones == 1 ? "" : "s", ((size_t)1 << page_window.zone_shift) >> 20,
+			 (void *)page_window.base,
 			 page_window.reserved ? "reserved" : "mapped as needed");
 	return true;
 }

@@ -7,8 +7,8 @@
 #include "page/page.h"
 
 enum {
-	MAX_ORDER = 30,  /* no free block is larger than 2^30 pages */
-	PCP_ORDERS = 5,  /* pagesets hold runs of orders 0 .. 4 */
+	MAX_ORDER = 30, /* no free block is larger than 2^30 pages */
+	PCP_ORDERS = 5, /* pagesets hold runs of orders 0 .. 4 */
 	PCP_BATCH_MAX = 16,
 };
 
@@ -21,12 +21,12 @@ enum {
 struct zone {
 	struct lock lock;
 	unsigned int index;
-	size_t start, end;          /* page numbers; read-only after init */
-	_Atomic size_t frontier;    /* pages below it are mapped. Written under lock */
+	size_t start, end;	 /* page numbers; read-only after init */
+	_Atomic size_t frontier; /* pages below it are mapped. Written under lock */
 	struct list_head free[MAX_ORDER + 1]; /* Synchronization (and below): lock */
 	size_t nr_free;
-	_Atomic size_t nr_dirty; /* also read without */
-	size_t nr_purged; /* pages ever purged */
+	_Atomic size_t nr_dirty;   /* also read without */
+	size_t nr_purged;	   /* pages ever purged */
 	void *pageset[PCP_ORDERS]; /* per-CPU arrays of struct page *; read-only after init */
 };
 

@@ -3,16 +3,18 @@
 #ifndef PERCPU_ARRAY_AARCH64_H
 #define PERCPU_ARRAY_AARCH64_H
 
+/* clang-format off: one instruction a line */
+
 /* a = handle + index * stride, or to label @fail for a thread without an index. */
-#define ARRAY_ADDRESS(fail)                                                                  \
-	"ldr %w[t], [%[rs], #4]\n\t"                                                         \
-	"tbnz %w[t], #31, " fail "\n\t"                                                      \
-	"ldr %w[a], [%[ix]]\n\t"                                                             \
+#define ARRAY_ADDRESS(fail)                                                                    \
+	"ldr %w[t], [%[rs], #4]\n\t"                                                           \
+	"tbnz %w[t], #31, " fail "\n\t"                                                        \
+	"ldr %w[a], [%[ix]]\n\t"                                                               \
 	"madd %[a], %[a], %[stride], %[handle]\n\t"
 
-#define ARRAY_INPUTS                                                                         \
-	[rs] "r"((char *)__builtin_thread_pointer() + pcpu.rseq),                            \
-		[ix] "r"((char *)__builtin_thread_pointer() + pcpu.index),                   \
+#define ARRAY_INPUTS                                                                           \
+	[rs] "r"((char *)__builtin_thread_pointer() + pcpu.rseq),                              \
+		[ix] "r"((char *)__builtin_thread_pointer() + pcpu.index),                     \
 		[stride] "r"(pcpu.stride), [handle] "r"(handle)
 
 static always_inline void *pcpu_array_pop_rseq(void *handle)
@@ -22,19 +24,16 @@ static always_inline void *pcpu_array_pop_rseq(void *handle)
 	uint64_t h;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"ldr %[h], [%[a]]\n\t"
-		"sxth %w[t], %w[h]\n\t"
-		"cmp %w[t], #0\n\t"
-		"b.le %l[fail]\n\t"
-		"add %[t], %[a], %[t], lsl #3\n\t"
-		"ldr %[object], [%[t], #8]\n\t"
-		"mov %[t], #0xffff\n\t"
-		"add %[h], %[h], %[t]\n\t"
-		"str %[h], [%[a]]\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "ldr %[h], [%[a]]\n\t"
+				    "sxth %w[t], %w[h]\n\t"
+				    "cmp %w[t], #0\n\t"
+				    "b.le %l[fail]\n\t"
+				    "add %[t], %[a], %[t], lsl #3\n\t"
+				    "ldr %[object], [%[t], #8]\n\t"
+				    "mov %[t], #0xffff\n\t"
+				    "add %[h], %[h], %[t]\n\t"
+				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
 		: [object] "=&r"(object), [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h)
 		: ARRAY_INPUTS
 		: "memory", "cc"
@@ -50,19 +49,16 @@ static always_inline bool pcpu_array_push_rseq(void *handle, void *object)
 	uint64_t h;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"ldr %[h], [%[a]]\n\t"
-		"uxth %w[t], %w[h]\n\t"
-		"ldrh %w[c], [%[a], #8]\n\t"
-		"cmp %w[t], %w[c]\n\t"
-		"b.hs %l[fail]\n\t"
-		"add %[t], %[a], %[t], lsl #3\n\t"
-		"str %[object], [%[t], #16]\n\t"
-		"add %[h], %[h], #1\n\t"
-		"str %[h], [%[a]]\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "ldr %[h], [%[a]]\n\t"
+				    "uxth %w[t], %w[h]\n\t"
+				    "ldrh %w[c], [%[a], #8]\n\t"
+				    "cmp %w[t], %w[c]\n\t"
+				    "b.hs %l[fail]\n\t"
+				    "add %[t], %[a], %[t], lsl #3\n\t"
+				    "str %[object], [%[t], #16]\n\t"
+				    "add %[h], %[h], #1\n\t"
+				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [c] "=&r"(c)
 		: ARRAY_INPUTS, [object] "r"(object)
 		: "memory", "cc"
@@ -79,28 +75,25 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(void *handle, void **out, un
 	uint64_t h, o, k;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"ldr %[h], [%[a]]\n\t"
-		"sxth %w[t], %w[h]\n\t"
-		"cmp %w[t], #0\n\t"
-		"b.le %l[fail]\n\t"
-		"cmp %w[t], %w[n]\n\t"
-		"csel %w[k], %w[t], %w[n], lo\n\t"
-		"sub %w[t], %w[t], %w[k]\n\t" /* first slot taken */
-		"add %[t], %[a], %[t], lsl #3\n\t"
-		"add %[t], %[t], #16\n\t"
-		"mov %[i], #0\n\t"
-		"3:\n\t"
-		"ldr %[o], [%[t], %[i], lsl #3]\n\t"
-		"str %[o], [%[out], %[i], lsl #3]\n\t"
-		"add %[i], %[i], #1\n\t"
-		"cmp %[i], %[k]\n\t"
-		"b.lo 3b\n\t"
-		"madd %[h], %[k], %[delta], %[h]\n\t"
-		"str %[h], [%[a]]\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "ldr %[h], [%[a]]\n\t"
+				    "sxth %w[t], %w[h]\n\t"
+				    "cmp %w[t], #0\n\t"
+				    "b.le %l[fail]\n\t"
+				    "cmp %w[t], %w[n]\n\t"
+				    "csel %w[k], %w[t], %w[n], lo\n\t"
+				    "sub %w[t], %w[t], %w[k]\n\t" /* first slot taken */
+				    "add %[t], %[a], %[t], lsl #3\n\t"
+				    "add %[t], %[t], #16\n\t"
+				    "mov %[i], #0\n\t"
+				    "3:\n\t"
+				    "ldr %[o], [%[t], %[i], lsl #3]\n\t"
+				    "str %[o], [%[out], %[i], lsl #3]\n\t"
+				    "add %[i], %[i], #1\n\t"
+				    "cmp %[i], %[k]\n\t"
+				    "b.lo 3b\n\t"
+				    "madd %[h], %[k], %[delta], %[h]\n\t"
+				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
 		  [k] "=&r"(k)
 		: ARRAY_INPUTS, [out] "r"(out), [n] "r"(n), [delta] "r"(delta)
@@ -118,28 +111,25 @@ static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *
 	uint64_t h, o, k;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"ldr %[h], [%[a]]\n\t"
-		"uxth %w[t], %w[h]\n\t"
-		"ldrh %w[k], [%[a], #8]\n\t"
-		"subs %w[k], %w[k], %w[t]\n\t"
-		"b.le %l[fail]\n\t"
-		"cmp %w[k], %w[n]\n\t"
-		"csel %w[k], %w[k], %w[n], lo\n\t"
-		"add %[t], %[a], %[t], lsl #3\n\t"
-		"add %[t], %[t], #16\n\t"
-		"mov %[i], #0\n\t"
-		"3:\n\t"
-		"ldr %[o], [%[in], %[i], lsl #3]\n\t"
-		"str %[o], [%[t], %[i], lsl #3]\n\t"
-		"add %[i], %[i], #1\n\t"
-		"cmp %[i], %[k]\n\t"
-		"b.lo 3b\n\t"
-		"add %[h], %[h], %[k]\n\t"
-		"str %[h], [%[a]]\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "ldr %[h], [%[a]]\n\t"
+				    "uxth %w[t], %w[h]\n\t"
+				    "ldrh %w[k], [%[a], #8]\n\t"
+				    "subs %w[k], %w[k], %w[t]\n\t"
+				    "b.le %l[fail]\n\t"
+				    "cmp %w[k], %w[n]\n\t"
+				    "csel %w[k], %w[k], %w[n], lo\n\t"
+				    "add %[t], %[a], %[t], lsl #3\n\t"
+				    "add %[t], %[t], #16\n\t"
+				    "mov %[i], #0\n\t"
+				    "3:\n\t"
+				    "ldr %[o], [%[in], %[i], lsl #3]\n\t"
+				    "str %[o], [%[t], %[i], lsl #3]\n\t"
+				    "add %[i], %[i], #1\n\t"
+				    "cmp %[i], %[k]\n\t"
+				    "b.lo 3b\n\t"
+				    "add %[h], %[h], %[k]\n\t"
+				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
 		  [k] "=&r"(k)
 		: ARRAY_INPUTS, [in] "r"(in), [n] "r"(n)
@@ -149,6 +139,8 @@ static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *
 fail:
 	return 0;
 }
+
+/* clang-format on */
 
 #undef ARRAY_ADDRESS
 #undef ARRAY_INPUTS

@@ -20,8 +20,8 @@ static bool slot_trylock(unsigned int index)
 {
 	uint32_t expected = 0;
 
-	return atomic_compare_exchange_strong_explicit(&pcpu_unit(index)->slot_lock, &expected, 1,
-						       memory_order_acquire, /* F1 */
+	return atomic_compare_exchange_strong_explicit(&pcpu_unit(index)->slot_lock, &expected,
+						       1, memory_order_acquire, /* F1 */
 						       memory_order_relaxed);
 }
 

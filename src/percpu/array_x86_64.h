@@ -3,16 +3,18 @@
 #ifndef PERCPU_ARRAY_X86_64_H
 #define PERCPU_ARRAY_X86_64_H
 
+/* clang-format off: one instruction a line */
+
 /* a = handle + index * stride, or to label @fail for a thread without an index. */
-#define ARRAY_ADDRESS(fail)                                                                  \
-	"cmpl $0, %%fs:4(%[rs])\n\t"                                                         \
-	"js " fail "\n\t"                                                                    \
-	"movl %%fs:(%[ix]), %k[a]\n\t"                                                       \
-	"imulq %[stride], %[a]\n\t"                                                          \
+#define ARRAY_ADDRESS(fail)                                                                    \
+	"cmpl $0, %%fs:4(%[rs])\n\t"                                                           \
+	"js " fail "\n\t"                                                                      \
+	"movl %%fs:(%[ix]), %k[a]\n\t"                                                         \
+	"imulq %[stride], %[a]\n\t"                                                            \
 	"addq %[handle], %[a]\n\t"
 
-#define ARRAY_INPUTS                                                                         \
-	[rs] "r"(pcpu.rseq), [ix] "r"(pcpu.index), [stride] "m"(pcpu.stride),                \
+#define ARRAY_INPUTS                                                                           \
+	[rs] "r"(pcpu.rseq), [ix] "r"(pcpu.index), [stride] "m"(pcpu.stride),                  \
 		[handle] "r"(handle)
 
 static always_inline void *pcpu_array_pop_rseq(void *handle)
@@ -22,17 +24,15 @@ static always_inline void *pcpu_array_pop_rseq(void *handle)
 	uint64_t h;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"movq (%[a]), %[h]\n\t"
-		"movswl %w[h], %k[t]\n\t"
-		"testl %k[t], %k[t]\n\t"
-		"jle %l[fail]\n\t"
-		"movq 8(%[a], %[t], 8), %[object]\n\t"
-		"addq $0xffff, %[h]\n\t"
-		"movq %[h], (%[a])\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "movq (%[a]), %[h]\n\t"
+				    "movswl %w[h], %k[t]\n\t"
+				    "testl %k[t], %k[t]\n\t"
+				    "jle %l[fail]\n\t"
+				    "movq 8(%[a], %[t], 8), %[object]\n\t"
+				    "addq $0xffff, %[h]\n\t"
+				    "movq %[h], (%[a])\n\t" RSEQ_COMMIT RSEQ_ABORT_TO(
+					    "%l[fail]")
 		: [object] "=&r"(object), [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h)
 		: ARRAY_INPUTS
 		: "memory", "cc"
@@ -48,17 +48,15 @@ static always_inline bool pcpu_array_push_rseq(void *handle, void *object)
 	uint64_t h;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"movq (%[a]), %[h]\n\t"
-		"movzwl %w[h], %k[t]\n\t"
-		"cmpw 8(%[a]), %w[h]\n\t"
-		"jae %l[fail]\n\t"
-		"movq %[object], 16(%[a], %[t], 8)\n\t"
-		"incq %[h]\n\t"
-		"movq %[h], (%[a])\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "movq (%[a]), %[h]\n\t"
+				    "movzwl %w[h], %k[t]\n\t"
+				    "cmpw 8(%[a]), %w[h]\n\t"
+				    "jae %l[fail]\n\t"
+				    "movq %[object], 16(%[a], %[t], 8)\n\t"
+				    "incq %[h]\n\t"
+				    "movq %[h], (%[a])\n\t" RSEQ_COMMIT RSEQ_ABORT_TO(
+					    "%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h)
 		: ARRAY_INPUTS, [object] "r"(object)
 		: "memory", "cc"
@@ -75,30 +73,28 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(void *handle, void **out, un
 	uint64_t h, o, k;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"movq (%[a]), %[h]\n\t"
-		"movswl %w[h], %k[t]\n\t"
-		"testl %k[t], %k[t]\n\t"
-		"jle %l[fail]\n\t"
-		"movl %k[n], %k[k]\n\t"
-		"cmpl %k[t], %k[k]\n\t"
-		"cmoval %k[t], %k[k]\n\t"
-		"subq %[k], %[t]\n\t" /* first slot taken */
-		"leaq 16(%[a], %[t], 8), %[t]\n\t"
-		"xorl %k[i], %k[i]\n\t"
-		"3:\n\t"
-		"movq (%[t], %[i], 8), %[o]\n\t"
-		"movq %[o], (%[out], %[i], 8)\n\t"
-		"incq %[i]\n\t"
-		"cmpq %[k], %[i]\n\t"
-		"jb 3b\n\t"
-		"movq %[delta], %[t]\n\t"
-		"imulq %[k], %[t]\n\t"
-		"addq %[t], %[h]\n\t"
-		"movq %[h], (%[a])\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "movq (%[a]), %[h]\n\t"
+				    "movswl %w[h], %k[t]\n\t"
+				    "testl %k[t], %k[t]\n\t"
+				    "jle %l[fail]\n\t"
+				    "movl %k[n], %k[k]\n\t"
+				    "cmpl %k[t], %k[k]\n\t"
+				    "cmoval %k[t], %k[k]\n\t"
+				    "subq %[k], %[t]\n\t" /* first slot taken */
+				    "leaq 16(%[a], %[t], 8), %[t]\n\t"
+				    "xorl %k[i], %k[i]\n\t"
+				    "3:\n\t"
+				    "movq (%[t], %[i], 8), %[o]\n\t"
+				    "movq %[o], (%[out], %[i], 8)\n\t"
+				    "incq %[i]\n\t"
+				    "cmpq %[k], %[i]\n\t"
+				    "jb 3b\n\t"
+				    "movq %[delta], %[t]\n\t"
+				    "imulq %[k], %[t]\n\t"
+				    "addq %[t], %[h]\n\t"
+				    "movq %[h], (%[a])\n\t" RSEQ_COMMIT RSEQ_ABORT_TO(
+					    "%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
 		  [k] "=&r"(k)
 		: ARRAY_INPUTS, [out] "r"(out), [n] "r"(n), [delta] "m"(delta)
@@ -116,27 +112,25 @@ static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *
 	uint64_t h, o, k;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		ARRAY_ADDRESS("%l[fail]")
-		"movq (%[a]), %[h]\n\t"
-		"movzwl %w[h], %k[t]\n\t"
-		"movzwl 8(%[a]), %k[k]\n\t"
-		"subl %k[t], %k[k]\n\t"
-		"jle %l[fail]\n\t"
-		"cmpl %k[n], %k[k]\n\t"
-		"cmoval %k[n], %k[k]\n\t"
-		"leaq 16(%[a], %[t], 8), %[t]\n\t"
-		"xorl %k[i], %k[i]\n\t"
-		"3:\n\t"
-		"movq (%[in], %[i], 8), %[o]\n\t"
-		"movq %[o], (%[t], %[i], 8)\n\t"
-		"incq %[i]\n\t"
-		"cmpq %[k], %[i]\n\t"
-		"jb 3b\n\t"
-		"addq %[k], %[h]\n\t"
-		"movq %[h], (%[a])\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
+			"%l[fail]") "movq (%[a]), %[h]\n\t"
+				    "movzwl %w[h], %k[t]\n\t"
+				    "movzwl 8(%[a]), %k[k]\n\t"
+				    "subl %k[t], %k[k]\n\t"
+				    "jle %l[fail]\n\t"
+				    "cmpl %k[n], %k[k]\n\t"
+				    "cmoval %k[n], %k[k]\n\t"
+				    "leaq 16(%[a], %[t], 8), %[t]\n\t"
+				    "xorl %k[i], %k[i]\n\t"
+				    "3:\n\t"
+				    "movq (%[in], %[i], 8), %[o]\n\t"
+				    "movq %[o], (%[t], %[i], 8)\n\t"
+				    "incq %[i]\n\t"
+				    "cmpq %[k], %[i]\n\t"
+				    "jb 3b\n\t"
+				    "addq %[k], %[h]\n\t"
+				    "movq %[h], (%[a])\n\t" RSEQ_COMMIT RSEQ_ABORT_TO(
+					    "%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
 		  [k] "=&r"(k)
 		: ARRAY_INPUTS, [in] "r"(in), [n] "r"(n)
@@ -146,6 +140,8 @@ static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *
 fail:
 	return 0;
 }
+
+/* clang-format on */
 
 #undef ARRAY_ADDRESS
 #undef ARRAY_INPUTS

@@ -19,6 +19,8 @@
 #include "percpu/percpu.h"
 #include "percpu/rseq.h"
 
+/* clang-format off: one instruction a line */
+
 #if PCPU_HAVE_RSEQ && defined(__x86_64__)
 
 static always_inline bool pcpu_counter_add_rseq(void *handle, uint64_t v)
@@ -26,14 +28,12 @@ static always_inline bool pcpu_counter_add_rseq(void *handle, uint64_t v)
 	uintptr_t a, t;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		"cmpl $0, %%fs:4(%[rs])\n\t"
-		"js %l[fail]\n\t"
-		"movl %%fs:(%[ix]), %k[a]\n\t"
-		"imulq %[stride], %[a]\n\t"
-		"addq %[v], (%[handle], %[a])\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]", "%[rs]") "cmpl $0, %%fs:4(%[rs])\n\t"
+					    "js %l[fail]\n\t"
+					    "movl %%fs:(%[ix]), %k[a]\n\t"
+					    "imulq %[stride], %[a]\n\t"
+					    "addq %[v], (%[handle], %[a])\n\t" RSEQ_COMMIT
+						    RSEQ_ABORT_TO("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t)
 		: [rs] "r"(pcpu.rseq), [ix] "r"(pcpu.index), [stride] "m"(pcpu.stride),
 		  [handle] "r"(handle), [v] "r"(v)
@@ -51,16 +51,14 @@ static always_inline bool pcpu_counter_add_rseq(void *handle, uint64_t v)
 	uintptr_t a, t;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]")
-		"ldr %w[t], [%[rs], #4]\n\t"
-		"tbnz %w[t], #31, %l[fail]\n\t"
-		"ldr %w[a], [%[ix]]\n\t"
-		"madd %[a], %[a], %[stride], %[handle]\n\t"
-		"ldr %[t], [%[a]]\n\t"
-		"add %[t], %[t], %[v]\n\t"
-		"str %[t], [%[a]]\n\t"
-		RSEQ_COMMIT
-		RSEQ_ABORT_TO("%l[fail]")
+		RSEQ_START("%[t]",
+			   "%[rs]") "ldr %w[t], [%[rs], #4]\n\t"
+				    "tbnz %w[t], #31, %l[fail]\n\t"
+				    "ldr %w[a], [%[ix]]\n\t"
+				    "madd %[a], %[a], %[stride], %[handle]\n\t"
+				    "ldr %[t], [%[a]]\n\t"
+				    "add %[t], %[t], %[v]\n\t"
+				    "str %[t], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t)
 		: [rs] "r"((char *)__builtin_thread_pointer() + pcpu.rseq),
 		  [ix] "r"((char *)__builtin_thread_pointer() + pcpu.index),
@@ -82,6 +80,8 @@ static inline bool pcpu_counter_add_rseq(void *handle, uint64_t v)
 }
 
 #endif
+
+/* clang-format on */
 
 /* After a failed section: again, a bounded number of times, then on the spill unit. */
 void pcpu_counter_add_slow(void *handle, uint64_t v);

@@ -69,7 +69,8 @@ static const char *rseq_missing(void)
 	if (config.percpu == PERCPU_FALLBACK)
 		return "configured (percpu:fallback)";
 	if (__rseq_size == 0)
-		return "libc did not register rseq (glibc.pthread.rseq=0, or refused by the kernel)";
+		return "libc did not register rseq (glibc.pthread.rseq=0, or refused by the "
+		       "kernel)";
 	if ((int32_t)rseq_field(RSEQ_CPU_ID_OFFSET) < 0)
 		return "this thread has no rseq CPU id";
 	commands = os_calls.membarrier(MEMBARRIER_QUERY, 0, 0);
@@ -155,7 +156,8 @@ static bool init(void)
 		use_rseq(topology);
 	}
 	if (config.verbose)
-		log_warn("per-CPU data: %s by %s: %s; %u possible CPUs, %zu KiB per CPU and chunk",
+		log_warn("per-CPU data: %s by %s: %s; %u possible CPUs, %zu KiB per CPU and "
+			 "chunk",
 			 pcpu.use_rseq ? "rseq" : "fallback", pcpu.index_kind, pcpu.reason,
 			 pcpu.nr_ids, pcpu.stride >> 10);
 	stats_register(&source);
@@ -178,9 +180,9 @@ unsigned int pcpu_index(void)
 		char *tp = __builtin_thread_pointer();
 
 		index = *(volatile uint32_t *)(tp + pcpu.index);
-		return (int32_t)rseq_field(RSEQ_CPU_ID_OFFSET) < 0 || index > pcpu.nr_ids ?
-			       pcpu.nr_ids :
-			       index;
+		return (int32_t)rseq_field(RSEQ_CPU_ID_OFFSET) < 0 || index > pcpu.nr_ids
+			       ? pcpu.nr_ids
+			       : index;
 	}
 #endif
 	if (os_calls.getcpu(&index))

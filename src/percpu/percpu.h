@@ -33,11 +33,11 @@
  * Synchronization: read-only after pcpu_init().
  */
 struct pcpu {
-	ptrdiff_t rseq;  /* thread pointer -> struct rseq */
+	ptrdiff_t rseq;	 /* thread pointer -> struct rseq */
 	ptrdiff_t index; /* thread pointer -> the index field: cpu_id or mm_cid */
 	size_t stride;
-	uint32_t nr_ids;   /* CPU indices 0 .. nr_ids - 1; the spill unit is nr_ids */
-	bool use_rseq;     /* else every operation takes the fallback */
+	uint32_t nr_ids; /* CPU indices 0 .. nr_ids - 1; the spill unit is nr_ids */
+	bool use_rseq;	 /* else every operation takes the fallback */
 	const char *reason, *index_kind;
 };
 

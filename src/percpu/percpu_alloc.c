@@ -25,7 +25,7 @@ enum {
 };
 
 struct chunk {
-	char *base;     /* unit 0 */
+	char *base;	/* unit 0 */
 	uint64_t *used; /* bitmaps over one unit's granules */
 	uint64_t *last;
 	size_t first_free; /* no free granule below this one */

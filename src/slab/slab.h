@@ -24,8 +24,8 @@
 
 enum {
 	SLAB_NAME_SIZE = 32,
-	SLAB_BATCH_MAX = 128,    /* objects moved between an array and slabs at once */
-	SLAB_MAX_SIZE = 16384,   /* bytes per object */
+	SLAB_BATCH_MAX = 128,  /* objects moved between an array and slabs at once */
+	SLAB_MAX_SIZE = 16384, /* bytes per object */
 	SLAB_MAX_ALIGN = 4096,
 	SLAB_CLASS_OBJECT = 255, /* class byte of every cache but kmalloc's */
 };
@@ -43,7 +43,7 @@ struct kmem_cache_node {
 	struct list_head partial;
 	size_t nr_partial;
 	size_t nr_slabs;
-	size_t inuse;        /* objects out of slabs: in use, or in CPUs' arrays */
+	size_t inuse;	     /* objects out of slabs: in use, or in CPUs' arrays */
 	uint64_t alloc_slow; /* objects handed out past the arrays */
 	uint64_t free_slow;  /* objects taken back past the arrays */
 	uint64_t refills, flushes;
@@ -53,14 +53,14 @@ struct kmem_cache_node {
 
 /* Synchronization: read-only once created, save list (caches lock). */
 struct kmem_cache {
-	void *cpu_array;     /* per-CPU struct pcpu_array */
-	unsigned int size;   /* bytes from object to object */
-	uint16_t objects;    /* per slab */
-	uint16_t npages;     /* per slab */
-	uint64_t reciprocal; /* of size */
+	void *cpu_array;		       /* per-CPU struct pcpu_array */
+	unsigned int size;		       /* bytes from object to object */
+	uint16_t objects;		       /* per slab */
+	uint16_t npages;		       /* per slab */
+	uint64_t reciprocal;		       /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint8_t class;       /* its slabs' byte in the class map */
-	bool bitmap_in_slab; /* more objects than the page entries have bits */
+	uint8_t class;			       /* its slabs' byte in the class map */
+	bool bitmap_in_slab;	  /* more objects than the page entries have bits */
 	unsigned int min_partial; /* empty slabs kept per node */
 	unsigned int object_size, align;
 	slab_flags_t flags;
@@ -117,8 +117,8 @@ static always_inline void slab_free(struct kmem_cache *s, void *obj)
  * @direct: of these, how many the program gets past the arrays (for the counts).
  * A caller that may not block gets what a free lock and present slabs give.
  */
-unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out,
-			    unsigned int n, unsigned int direct, gfp_t flags);
+unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out, unsigned int n,
+			    unsigned int direct, gfp_t flags);
 /* Back to their slabs, whatever nodes those are of; @direct: came past the arrays. */
 void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned int direct);
 /* Free all empty slabs. Result: whether partly used ones remain. */
@@ -135,10 +135,10 @@ const char *__slab_page_put(struct kmem_cache *s, struct page *page, const void 
 
 /* slab_stats.c */
 struct slab_counts {
-	uint64_t allocs, frees;           /* objects given to and taken from the program */
+	uint64_t allocs, frees;		  /* objects given to and taken from the program */
 	uint64_t allocs_fast, frees_fast; /* of these, by the arrays alone */
-	uint64_t inuse;                   /* in the program's hands */
-	uint64_t cached;                  /* free, in CPUs' arrays */
+	uint64_t inuse;			  /* in the program's hands */
+	uint64_t cached;		  /* free, in CPUs' arrays */
 	uint64_t slabs, partial, objects; /* objects: slabs * objects per slab */
 	uint64_t refills, flushes, fails;
 };

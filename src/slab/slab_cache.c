@@ -94,8 +94,8 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	if (pcpu_address_space_is_scarce())
 		capacity_max = min_uint(capacity_max, CAPACITY_MAX_SCARCE);
 	s->capacity_max = (uint16_t)capacity_max;
-	s->capacity_first = (uint16_t)min_uint(
-		min_uint(max_uint(32768 / s->size, 4), 64), capacity_max);
+	s->capacity_first =
+		(uint16_t)min_uint(min_uint(max_uint(32768 / s->size, 4), 64), capacity_max);
 	s->cpu_array = pcpu_alloc(pcpu_array_size(capacity_max), CACHE_LINE);
 	if (!s->cpu_array)
 		return false;
@@ -253,8 +253,8 @@ void kmem_cache_destroy(struct kmem_cache *s)
 		unlock(&s->nodes[i].lock);
 	}
 	if (inuse) {
-		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept", s->name,
-			 inuse);
+		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
+			 s->name, inuse);
 		return;
 	}
 	slab_node_shrink(s);

@@ -55,8 +55,8 @@ static void gauges(struct ukmem_gauges *g)
 }
 
 static const struct emit_column columns[] = {
-	{ "cache", -20 }, { "size", 6 },    { "objs/slab", 9 }, { "pages", 5 },
-	{ "slabs", 8 },   { "inuse", 10 },  { "cached", 8 },    { "allocs", 12 },
+	{ "cache", -20 }, { "size", 6 },	{ "objs/slab", 9 }, { "pages", 5 },
+	{ "slabs", 8 },	  { "inuse", 10 },	{ "cached", 8 },    { "allocs", 12 },
 	{ "frees", 12 },  { "alloc-hit%", 10 }, { "free-hit%", 9 }, { "util%", 5 },
 };
 

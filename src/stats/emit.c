@@ -33,8 +33,8 @@ static void __attribute__((format(printf, 2, 3))) put(struct emitter *e, const c
 	n = vsnprintf(e->buf + e->used, sizeof(e->buf) - e->used, fmt, ap);
 	va_end(ap);
 	if (n > 0)
-		e->used += (size_t)n < sizeof(e->buf) - e->used ? (size_t)n :
-								  sizeof(e->buf) - e->used - 1;
+		e->used += (size_t)n < sizeof(e->buf) - e->used ? (size_t)n
+								: sizeof(e->buf) - e->used - 1;
 }
 
 static bool json(const struct emitter *e)

@@ -23,8 +23,8 @@ void stats_register(struct stats_source *source)
 	}
 }
 
-#define for_each_source(s, i)                                                                \
-	for (unsigned int i = 0;                                                             \
+#define for_each_source(s, i)                                                                  \
+	for (unsigned int i = 0;                                                               \
 	     i < sizeof(sources) / sizeof(sources[0]) && (s = atomic_load(&sources[i])); i++)
 
 void ukmem_gauges_read(struct ukmem_gauges *g)
@@ -32,9 +32,7 @@ void ukmem_gauges_read(struct ukmem_gauges *g)
 	struct stats_source *s;
 
 	*g = (struct ukmem_gauges){ 0 };
-	for_each_source (s, i)
-		if (s->gauges)
-			s->gauges(g);
+	for_each_source(s, i) if (s->gauges) s->gauges(g);
 }
 
 int ukmem_stats_print(int fd, enum ukmem_stats_format format)
@@ -56,9 +54,7 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_number(&e, "mapped", g.mapped);
 	emit_number(&e, "metadata", g.metadata);
 	emit_object_end(&e);
-	for_each_source (s, i)
-		if (s->emit)
-			s->emit(&e);
+	for_each_source(s, i) if (s->emit) s->emit(&e);
 	return emit_end(&e);
 }
 
@@ -87,8 +83,8 @@ int ukmem_config_print(int fd)
 	emit_text(&e, "%-16s %-7s %-10s %-10s %-28s %s\n", "key", "type", "value", "default",
 		  "range", "meaning");
 	for (unsigned int i = 0; config_row(i, &row); i++)
-		emit_text(&e, "%-16s %-7s %-10s %-10s %-28s %s\n", row.name, row.type, row.value,
-			  row.fallback, row.range, row.help);
+		emit_text(&e, "%-16s %-7s %-10s %-10s %-28s %s\n", row.name, row.type,
+			  row.value, row.fallback, row.range, row.help);
 	return emit_end(&e);
 }
 

@@ -11,8 +11,8 @@
 
 struct stats_source {
 	void (*gauges)(struct ukmem_gauges *g); /* add to the gauges; or NULL */
-	void (*emit)(struct emitter *e);        /* write objects and tables; or NULL */
-	size_t (*trim)(void);                   /* give memory back, bytes; or NULL */
+	void (*emit)(struct emitter *e);	/* write objects and tables; or NULL */
+	size_t (*trim)(void);			/* give memory back, bytes; or NULL */
 };
 
 /* Not thread-safe: from a layer's initialisation, which runs once. */
