@@ -19,7 +19,10 @@ static bool init(void)
 	if (!pcpu.use_rseq)
 		return true; /* everything takes the slow path */
 	kmalloc_fast.window_base = page_window.base;
-	kmalloc_fast.class_map = page_window.class_map;
+	kmalloc_fast.array_map =
+		(uintptr_t)page_window.array_map -
+		(page_window.base >> ARRAY_MAP_SHIFT) * sizeof(*page_window.array_map);
+	kmalloc_fast.arrays = pcpu_first_unit();
 	atomic_store_explicit(&kmalloc_fast.window_size, page_window.size,
 			      memory_order_release); /* K1 */
 	atomic_store_explicit(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,

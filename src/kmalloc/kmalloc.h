@@ -3,9 +3,11 @@
  * kmalloc's fast paths, for kmalloc() itself and for the malloc drop-in.
  *
  *   allocate: size -> table -> this CPU's array: pop
- *   free:     address -> class map byte -> this CPU's array: push
+ *   free:     address -> array map -> this CPU's array: push
  *
- * Both tables hold ready-made handles of arrays. Before initialisation, and in
+ * Table and map hold ready-made handles of arrays: what a free has to do between
+ * the address and the array's header is one load and one shift, because the next
+ * allocation of that class waits for that header. Before initialisation, and in
  * fallback mode always, the limits are zero and everything takes the slow path,
  * so that no test of "is it initialised" is on the way.
  */
@@ -28,9 +30,10 @@
 struct kmalloc_fast {
 	_Atomic size_t small_end;   /* sizes below it: the small table */
 	_Atomic size_t large_end;   /* sizes below it: the large table */
-	_Atomic size_t window_size; /* addresses below base + it: the class map */
+	_Atomic size_t window_size; /* addresses below base + it: the array map */
 	uintptr_t window_base;
-	const uint8_t *class_map;
+	uintptr_t array_map; /* where the entry of address 0 would be */
+	char *arrays;	     /* pcpu_first_unit() */
 };
 
 extern struct kmalloc_fast kmalloc_fast cacheline_aligned;
@@ -48,13 +51,15 @@ static always_inline void *kmalloc_pop(size_t size)
 
 static always_inline bool kmalloc_push(void *p)
 {
-	size_t offset = (uintptr_t)p - kmalloc_fast.window_base;
+	uintptr_t addr = (uintptr_t)p;
+	size_t entry;
 
-	if (unlikely(offset >= atomic_load_explicit(&kmalloc_fast.window_size,
-						    memory_order_acquire))) /* K2 */
+	if (unlikely(addr - kmalloc_fast.window_base >=
+		     atomic_load_explicit(&kmalloc_fast.window_size,
+					  memory_order_acquire))) /* K2 */
 		return false;
-	return pcpu_array_push_rseq(
-		size_class_array[kmalloc_fast.class_map[offset >> CLASS_MAP_SHIFT]], p);
+	entry = ((const uint16_t *)kmalloc_fast.array_map)[addr >> ARRAY_MAP_SHIFT];
+	return pcpu_array_push_rseq(kmalloc_fast.arrays + entry * PCPU_ENTRY_SIZE, p);
 }
 
 /* Idempotent; false: no memory for a beginning. */

@@ -20,7 +20,6 @@ static const uint16_t sizes[SIZE_CLASS_COUNT] = {
 
 void *size_class_small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 void *size_class_large[SIZE_CLASS_LARGE_MAX / 128];
-void *size_class_array[256];
 
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
 
@@ -75,7 +74,7 @@ static bool create_caches(void)
 			/* The alignment promised: its own for powers of two, up to a page. */
 			.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
 			.capacity_max = capacity_max(sizes[i]),
-			.class = (uint8_t)(i + 1),
+			.budgeted = true,
 		};
 
 		snprintf(name, sizeof(name), "kmalloc-%u", sizes[i]);
@@ -89,16 +88,8 @@ static bool create_caches(void)
 
 bool size_class_init(void)
 {
-	void *full = size_class_array[0];
-
-	if (!full)
-		full = pcpu_alloc(pcpu_array_size(0), 16);
-	if (!full || !create_caches())
+	if (!create_caches())
 		return false;
-	for (unsigned int i = 0; i < ARRAY_SIZE(size_class_array); i++)
-		size_class_array[i] = full;
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
-		size_class_array[i + 1] = caches[i]->cpu_array;
 	for (size_t i = 0; i < ARRAY_SIZE(size_class_small); i++)
 		size_class_small[i] = size_class_cache(i * 8)->cpu_array;
 	for (size_t i = 0; i < ARRAY_SIZE(size_class_large); i++)

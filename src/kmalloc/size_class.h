@@ -18,14 +18,12 @@ struct kmem_cache;
 enum {
 	SIZE_CLASS_SMALL_MAX = 1024,
 	SIZE_CLASS_LARGE_MAX = 16384,
-	SIZE_CLASS_COUNT = 40, /* class bytes 1 .. 40 */
+	SIZE_CLASS_COUNT = 40,
 };
 
 /* Handles of per-CPU arrays. Read-only after size_class_init(). */
 extern void *size_class_small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 extern void *size_class_large[SIZE_CLASS_LARGE_MAX / 128];
-/* By class byte; classes that are not kmalloc's have an array that is always full. */
-extern void *size_class_array[256];
 
 static inline size_t size_class_small_index(size_t size)
 {

@@ -7,9 +7,10 @@
  *   window.base
  *   | zone 0: pages below its frontier | reserved | zone 1: ... | ... |
  *
- * Beside it lie two flat arrays: struct page, an entry per page, and the class
- * map, a byte per 4 KiB granule, which kfree looks up (0: not a kmalloc slab).
- * Entries exist below the frontier only, the class map everywhere.
+ * Beside it lie two flat arrays: struct page, an entry per page, and the array
+ * map, two bytes per 4 KiB granule: where the per-CPU array is that objects there
+ * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab). It is all that a free
+ * looks at. Entries exist below the frontier only, the array map everywhere.
  */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
@@ -63,7 +64,7 @@ struct page {
 
 _Static_assert(sizeof(struct page) == 64, "a page's metadata is one cache line");
 
-enum { CLASS_MAP_SHIFT = 12 };
+enum { ARRAY_MAP_SHIFT = 12 };
 
 /*
  * Synchronization: read-only after page_init(), but for the contents of the two
@@ -72,7 +73,7 @@ enum { CLASS_MAP_SHIFT = 12 };
 struct page_window {
 	uintptr_t base;
 	size_t size;
-	uint8_t *class_map;
+	uint16_t *array_map;
 	struct page *pages;
 	unsigned int page_shift;
 	unsigned int zone_shift;
@@ -118,8 +119,8 @@ static inline unsigned int page_zone_index(const struct page *page)
 /* The entry of any address; NULL if no page of ours is there. */
 struct page *page_lookup(const void *addr);
 
-/* Set the class byte of every granule of a run. */
-void page_set_class(const struct page *page, size_t npages, uint8_t class);
+/* Set the array map's entry of every granule of a run. */
+void page_set_array(const struct page *page, size_t npages, uint16_t entry);
 
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);

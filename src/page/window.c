@@ -9,7 +9,6 @@
  * where the system maps things, and each step is mapped when it is reached.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/config.h"
@@ -22,7 +21,7 @@ struct page_window page_window cacheline_aligned;
 struct zone *zones;
 
 static struct {
-	size_t class_map_size, pages_size; /* bytes of address space */
+	size_t array_map_size, pages_size; /* bytes of address space */
 } window_sizes;
 
 static const size_t MIB = (size_t)1 << 20;
@@ -35,7 +34,13 @@ size_t window_block(void)
 	return bytes >> page_window.page_shift;
 }
 
-/* Make the part of a flat array accessible that describes pages [from, to). */
+/* Bytes of the array map that describe @bytes of pages. */
+static size_t array_map_bytes(size_t bytes)
+{
+	return (bytes >> ARRAY_MAP_SHIFT) * sizeof(uint16_t);
+}
+
+/* Make bytes [from, to) of a flat array accessible. */
 static int commit_array(void *array, size_t from, size_t to)
 {
 	size_t page = page_size();
@@ -53,8 +58,8 @@ static int commit_metadata(size_t from, size_t to)
 
 	if (err)
 		return err;
-	return commit_array(page_window.class_map, (from << shift) >> CLASS_MAP_SHIFT,
-			    (to << shift) >> CLASS_MAP_SHIFT);
+	return commit_array(page_window.array_map, array_map_bytes(from << shift),
+			    array_map_bytes(to << shift));
 }
 
 int window_extend(struct zone *z, size_t end)
@@ -99,15 +104,18 @@ struct page *page_lookup(const void *addr)
 	return page;
 }
 
-void page_set_class(const struct page *page, size_t npages, uint8_t class)
+void page_set_array(const struct page *page, size_t npages, uint16_t entry)
 {
 	unsigned int shift = page_window.page_shift;
+	uint16_t *map =
+		page_window.array_map + ((page_to_pfn(page) << shift) >> ARRAY_MAP_SHIFT);
+	size_t n = (npages << shift) >> ARRAY_MAP_SHIFT;
 
-	memset(page_window.class_map + ((page_to_pfn(page) << shift) >> CLASS_MAP_SHIFT), class,
-	       (npages << shift) >> CLASS_MAP_SHIFT);
+	for (size_t i = 0; i < n; i++)
+		map[i] = entry;
 }
 
-/* Address space for the two arrays: entries without access, class map readable. */
+/* Address space for the two arrays: entries without access, array map readable. */
 static int map_arrays(size_t window)
 {
 	void *pages, *map = NULL;
@@ -115,17 +123,17 @@ static int map_arrays(size_t window)
 
 	window_sizes.pages_size =
 		align_up((window >> page_window.page_shift) * sizeof(struct page), page_size());
-	window_sizes.class_map_size = align_up(window >> CLASS_MAP_SHIFT, page_size());
+	window_sizes.array_map_size = align_up(array_map_bytes(window), page_size());
 	err = os_reserve(window_sizes.pages_size, page_size(), &pages);
 	if (err)
 		return err;
-	err = os_map_readable(window_sizes.class_map_size, &map);
+	err = os_map_readable(window_sizes.array_map_size, &map);
 	if (err) {
 		os_release(pages, window_sizes.pages_size);
 		return err;
 	}
 	page_window.pages = pages;
-	page_window.class_map = map;
+	page_window.array_map = map;
 	return 0;
 }
 

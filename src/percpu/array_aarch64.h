@@ -38,6 +38,8 @@ static always_inline void *pcpu_array_pop_rseq(void *handle)
 		: ARRAY_INPUTS
 		: "memory", "cc"
 		: fail);
+	if (!object)
+		__builtin_unreachable(); /* nobody pushes NULL */
 	return object;
 fail:
 	return NULL;

@@ -66,6 +66,21 @@ unsigned int pcpu_index(void);
 void *pcpu_alloc(size_t size, size_t align);
 void pcpu_free(void *handle);
 
+/*
+ * Handles of arrays in two bytes, for the page layer's array map: entry * 64 is
+ * the offset from pcpu_first_unit(). Two entries lead to an array that is always
+ * full: no array at all, and one too far off.
+ */
+enum {
+	PCPU_ENTRY_SIZE = 64,
+	PCPU_ENTRY_NONE = 0,
+	PCPU_ENTRY_ELSEWHERE = 1,
+};
+
+char *pcpu_first_unit(void);
+/* The entry of a handle that is aligned to PCPU_ENTRY_SIZE. */
+uint16_t pcpu_entry(const void *handle);
+
 /* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);
 

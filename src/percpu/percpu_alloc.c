@@ -20,7 +20,7 @@
 
 enum {
 	GRANULE = 16,
-	UNIT_HEAD = 64, /* struct pcpu_unit, a line of its own */
+	UNIT_HEAD = 192, /* struct pcpu_unit, whole cache lines */
 	MAX_CHUNKS = 4096,
 };
 
@@ -142,6 +142,24 @@ bool pcpu_alloc_init(void)
 	if (!c->first_free)
 		take_run(c, 0, UNIT_HEAD / GRANULE);
 	return true;
+}
+
+_Static_assert(sizeof(struct pcpu_unit) <= UNIT_HEAD, "a unit's head fits its place");
+
+char *pcpu_first_unit(void)
+{
+	return chunks[0].base;
+}
+
+uint16_t pcpu_entry(const void *handle)
+{
+	size_t entry = (size_t)((const char *)handle - chunks[0].base) / PCPU_ENTRY_SIZE;
+
+	/* A handle of another chunk, or beyond what two bytes reach. */
+	if ((const char *)handle < chunks[0].base ||
+	    (const char *)handle >= chunks[0].base + pcpu.stride || entry > UINT16_MAX)
+		return PCPU_ENTRY_ELSEWHERE;
+	return (uint16_t)entry;
 }
 
 struct pcpu_unit *pcpu_unit(unsigned int index)

@@ -7,8 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* At the start of each unit of the first chunk. */
+#include "percpu/percpu.h"
+
+/*
+ * At the start of each unit of the first chunk: first the arrays that entries
+ * PCPU_ENTRY_NONE and PCPU_ENTRY_ELSEWHERE lead to, for ever empty and full.
+ */
 struct pcpu_unit {
+	char no_array[2][PCPU_ENTRY_SIZE];
 	_Atomic uint32_t slot_lock; /* fallback mode: holds the unit's arrays */
 };
 

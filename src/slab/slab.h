@@ -27,7 +27,6 @@ enum {
 	SLAB_BATCH_MAX = 128,  /* objects moved between an array and slabs at once */
 	SLAB_MAX_SIZE = 16384, /* bytes per object */
 	SLAB_MAX_ALIGN = 4096,
-	SLAB_CLASS_OBJECT = 255, /* class byte of every cache but kmalloc's */
 };
 
 /*
@@ -59,7 +58,8 @@ struct kmem_cache {
 	uint16_t npages;		       /* per slab */
 	uint64_t reciprocal;		       /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint8_t class;			       /* its slabs' byte in the class map */
+	uint16_t array_entry;		       /* of cpu_array, in the array map of its slabs */
+	bool budgeted;		  /* capacities count against the CPU's budget: kmalloc's */
 	bool bitmap_in_slab;	  /* more objects than the page entries have bits */
 	unsigned int min_partial; /* empty slabs kept per node */
 	unsigned int object_size, align;
@@ -77,7 +77,7 @@ struct slab_params {
 	slab_flags_t flags;
 	void (*ctor)(void *);
 	unsigned int capacity_max;
-	uint8_t class;
+	bool budgeted;
 };
 
 /* slab_cache.c */

@@ -88,7 +88,7 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	s->size = (unsigned int)align_up(max_size(p->size, 8), align);
 	s->flags = p->flags;
 	s->ctor = p->ctor;
-	s->class = p->class;
+	s->budgeted = p->budgeted;
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	set_geometry(s);
 	if (pcpu_address_space_is_scarce())
@@ -99,6 +99,7 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	s->cpu_array = pcpu_alloc(pcpu_array_size(capacity_max), CACHE_LINE);
 	if (!s->cpu_array)
 		return false;
+	s->array_entry = pcpu_entry(s->cpu_array);
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
 		nodes[i].index = i;
@@ -151,7 +152,6 @@ static bool init(void)
 		.size = sizeof(struct kmem_cache),
 		.flags = SLAB_HWCACHE_ALIGN,
 		.capacity_max = 64,
-		.class = SLAB_CLASS_OBJECT,
 	};
 	struct slab_params node = cache;
 	void *nodes;
@@ -226,7 +226,6 @@ struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsign
 		.flags = flags,
 		.ctor = ctor,
 		.capacity_max = min_uint(max_uint(1048576 / (size + 1), 16), 512),
-		.class = SLAB_CLASS_OBJECT,
 	};
 	struct kmem_cache *s = bad ? NULL : slab_cache_new(&p);
 

@@ -48,7 +48,7 @@ static bool charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
 	_Atomic uint64_t *used = pcpu_ptr(budget, cpu);
 	uint64_t bytes = (uint64_t)objects * s->size;
 
-	if (s->class == SLAB_CLASS_OBJECT)
+	if (!s->budgeted)
 		return true;
 	if (atomic_fetch_add_explicit(used, bytes, memory_order_relaxed) + bytes <=
 	    config.cpu_cache_bytes)
@@ -168,15 +168,15 @@ struct kmem_cache *slab_cache_of(const void *obj)
 }
 
 /*
- * Whether @obj lies in a slab of @s's class, by the class map alone: cheap enough
- * for every free. An object of another such cache is found when it is flushed.
+ * Whether @obj lies in a slab of @s, by the array map alone: cheap enough for every
+ * free. (Caches with their array elsewhere look the same; that is found at a flush.)
  */
-static always_inline bool class_matches(const struct kmem_cache *s, const void *obj)
+static always_inline bool is_object_of(const struct kmem_cache *s, const void *obj)
 {
 	size_t offset = (uintptr_t)obj - page_window.base;
 
 	return offset < page_window.size &&
-	       page_window.class_map[offset >> CLASS_MAP_SHIFT] == s->class;
+	       page_window.array_map[offset >> ARRAY_MAP_SHIFT] == s->array_entry;
 }
 
 void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
@@ -197,7 +197,7 @@ void kmem_cache_free(struct kmem_cache *s, void *obj)
 {
 	if (unlikely(!obj))
 		return;
-	if (likely(class_matches(s, obj)))
+	if (likely(is_object_of(s, obj)))
 		slab_free(s, obj);
 	else
 		report_invalid("kmem_cache_free()", obj, "not an object of this cache");

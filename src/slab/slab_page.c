@@ -61,13 +61,13 @@ struct page *slab_page_new(struct kmem_cache *s, gfp_t flags)
 	if (s->ctor)
 		for (unsigned int i = 0; i < s->objects; i++)
 			s->ctor(base + (size_t)i * s->size);
-	page_set_class(page, s->npages, s->class);
+	page_set_array(page, s->npages, s->array_entry);
 	return page;
 }
 
 void slab_page_free(struct kmem_cache *s, struct page *page)
 {
-	page_set_class(page, s->npages, 0);
+	page_set_array(page, s->npages, PCPU_ENTRY_NONE);
 	for (unsigned int i = 0; i < s->npages; i++)
 		page[i].type = PAGE_NONE;
 	page_free_run(page, s->npages);
