@@ -185,7 +185,7 @@ bool once_slow(struct once *o, bool (*init)(void))
 static _Thread_local uint32_t held;
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {
-	"init", "caches", "stop", "node", "percpu", "zone", "grow",
+	"init", "caches", "stop", "node", "percpu", "zone",
 };
 
 void lock_debug_acquire(const struct lock *l)

@@ -30,7 +30,6 @@ enum lock_rank {
 	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
 	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
 	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
-	LOCK_RANK_GROW,	  /* page: the window's frontier */
 	LOCK_RANK_COUNT,
 };
 

@@ -4,14 +4,10 @@
  * size; a request splits the smallest block that fits, a free merges a block
  * with its buddy as far up as it goes (D. Knuth, TAOCP 2.5; K. Knowlton 1965).
  *
- * Runs that are no power of two are cut from a block, and what is left over goes
- * back. Runs above a growth block (4 MiB) are first looked for as neighbouring
- * free blocks, then taken from the frontier without rounding.
- *
  * Dirty blocks (their memory may be resident) are at the front of their lists,
  * zero ones at the end: what is resident is reused first.
  *
- * Callers: pageset.c, page_alloc.c, purge.c. Every function: zone lock held.
+ * Callers: pageset.c, runs.c, page_alloc.c, purge.c. Every function: zone lock held.
  */
 #include <errno.h>
 
@@ -49,7 +45,7 @@ static void insert_block(struct zone *z, struct page *page, unsigned int order, 
 	}
 }
 
-static void remove_block(struct zone *z, struct page *page)
+void __zone_remove_block(struct zone *z, struct page *page)
 {
 	size_t n = (size_t)1 << page->order;
 
@@ -71,7 +67,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero
 		    pages[buddy].type != PAGE_FREE || pages[buddy].order != order)
 			break;
 		zero = zero && pages[buddy].zero;
-		remove_block(z, &pages[buddy]);
+		__zone_remove_block(z, &pages[buddy]);
 		if (buddy < pfn)
 			pfn = buddy;
 		order++;
@@ -102,7 +98,7 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, bool zero)
  * than needed, an eighth of what there is, within 4 .. 64 MiB, and for just
  * @need when the system refuses. Addresses somebody else occupies are skipped.
  */
-static bool grow(struct zone *z, size_t align, size_t need, size_t *start)
+bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
 	size_t block = window_block();
 	size_t extra = align_down((frontier(z) - z->start) / 8, block);
@@ -139,26 +135,21 @@ static bool grow(struct zone *z, size_t align, size_t need, size_t *start)
 	}
 }
 
-/* Give back all but the first @need pages of a block of 2^order at @page. */
-static void split(struct zone *z, struct page *page, unsigned int order, size_t need, bool zero)
-{
-	size_t pfn = page_to_pfn(page), n = (size_t)1 << order;
-
-	if (n > need)
-		__zone_free_run(z, pfn + need, n - need, zero);
-	page->zero = zero;
-}
-
-static struct page *take_block(struct zone *z, unsigned int order, size_t need)
+struct page *__zone_take_block(struct zone *z, unsigned int order)
 {
 	for (unsigned int o = order; o <= MAX_ORDER; o++) {
+		size_t need = (size_t)1 << order, n = (size_t)1 << o;
 		struct page *page;
+		bool zero;
 
 		if (list_empty(&z->free[o]))
 			continue;
 		page = list_first_entry(&z->free[o], struct page, lru);
-		remove_block(z, page);
-		split(z, page, o, need, page->zero);
+		zero = page->zero;
+		__zone_remove_block(z, page);
+		if (n > need)
+			__zone_free_run(z, page_to_pfn(page) + need, n - need, zero);
+		page->zero = zero;
 		return page;
 	}
 	return NULL;
@@ -167,80 +158,10 @@ static struct page *take_block(struct zone *z, unsigned int order, size_t need)
 struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 {
 	size_t need = (size_t)1 << order, start;
-	struct page *page = take_block(z, order, need);
+	struct page *page = __zone_take_block(z, order);
 
-	if (page || !may_grow || !grow(z, need, need, &start))
+	if (page || !may_grow || !__zone_grow(z, need, need, &start))
 		return page;
-	page = &page_window.pages[start];
-	page->zero = true;
-	return page;
-}
-
-/* Neighbouring free blocks from @page on that hold @npages together? */
-static bool run_is_free(const struct zone *z, const struct page *page, size_t npages)
-{
-	size_t pfn = page_to_pfn(page), end = pfn + npages;
-
-	if (end > frontier(z))
-		return false;
-	while (pfn < end) {
-		const struct page *p = &page_window.pages[pfn];
-
-		if (p->type != PAGE_FREE)
-			return false;
-		pfn += (size_t)1 << p->order;
-	}
-	return true;
-}
-
-static struct page *take_neighbours(struct zone *z, struct page *first, size_t npages)
-{
-	size_t start = page_to_pfn(first), pfn = start, end = start + npages;
-	bool zero = true;
-
-	while (pfn < end) {
-		struct page *p = &page_window.pages[pfn];
-
-		zero = zero && p->zero;
-		remove_block(z, p);
-		pfn += (size_t)1 << p->order;
-	}
-	if (pfn > end)
-		__zone_free_run(z, end, pfn - end, zero);
-	first->zero = zero;
-	return first;
-}
-
-static struct page *take_large_run(struct zone *z, size_t npages)
-{
-	unsigned int min_order = ilog2(window_block());
-
-	for (unsigned int o = MAX_ORDER; o >= min_order && o <= MAX_ORDER; o--) {
-		struct page *page;
-
-		list_for_each_entry (page, &z->free[o], lru)
-			if (run_is_free(z, page, npages))
-				return take_neighbours(z, page, npages);
-	}
-	return NULL;
-}
-
-struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
-{
-	struct page *page;
-	size_t start;
-
-	if (npages <= window_block()) {
-		page = take_block(z, ilog2_up(npages), npages);
-		if (page || !may_grow)
-			return page;
-	} else {
-		page = take_large_run(z, npages);
-		if (page || !may_grow)
-			return page;
-	}
-	if (!grow(z, npages <= window_block() && is_pow2(npages) ? npages : 1, npages, &start))
-		return NULL;
 	page = &page_window.pages[start];
 	page->zero = true;
 	return page;
@@ -256,7 +177,7 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int min_order)
 		page = list_first_entry(&z->free[o], struct page, lru);
 		if (page->zero) /* dirty ones are in front */
 			continue;
-		remove_block(z, page);
+		__zone_remove_block(z, page);
 		return page;
 	}
 	return NULL;

@@ -15,7 +15,7 @@ static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 	size_t mapped = (end - z->start) * page;
 
 	lock(&z->lock);
-	free = z->nr_free * page;
+	free = (z->nr_free + z->carve_end - z->carve_start) * page;
 	unlock(&z->lock);
 	free = min_size(free + pageset_pages(z) * page, mapped);
 	g->mapped += mapped;

@@ -17,6 +17,7 @@ static size_t purge_to(struct zone *z, size_t target)
 	size_t purged = 0, budget;
 
 	lock(&z->lock);
+	__zone_carve_release(z);
 	/* Frees that go on meanwhile must not keep this going for ever. */
 	budget = 2 * z->nr_dirty;
 	while (z->nr_dirty > target && purged < budget) {

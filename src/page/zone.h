@@ -14,9 +14,9 @@ enum {
 
 /*
  * Invariants: every page below the frontier is in exactly one place: a free
- * block, a pageset, a run handed out, or (window not reserved) a hole somebody
- * else mapped. No free block's buddy is a free block of the same order.
- * nr_free = sum over orders of blocks << order; nr_dirty of these may not be zero.
+ * block, a pageset, the carving space, a run handed out, or (window not reserved) a hole
+ * somebody else mapped. No free block's buddy is a free block of the same order. nr_free = sum
+ * over orders of blocks << order; nr_dirty of these may not be zero.
  */
 struct zone {
 	struct lock lock;
@@ -25,8 +25,11 @@ struct zone {
 	_Atomic size_t frontier; /* pages below it are mapped. Written under lock */
 	struct list_head free[MAX_ORDER + 1]; /* Synchronization (and below): lock */
 	size_t nr_free;
-	_Atomic size_t nr_dirty;   /* also read without */
-	size_t nr_purged;	   /* pages ever purged */
+	_Atomic size_t nr_dirty; /* also read without */
+	size_t nr_purged;	 /* pages ever purged */
+	/* Taken from the buddy allocator, not yet handed out: odd runs are carved here. */
+	size_t carve_start, carve_end;
+	bool carve_zero;
 	void *pageset[PCP_ORDERS]; /* per-CPU arrays of struct page *; read-only after init */
 };
 
@@ -45,10 +48,20 @@ size_t window_block(void);
 /* buddy.c. The lock is held. */
 void __zone_init(struct zone *z, unsigned int index);
 struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
-struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 void __zone_free_run(struct zone *z, size_t pfn, size_t npages, bool zero);
+/* The smallest free block that holds 2^order pages, the rest put back; or NULL. */
+struct page *__zone_take_block(struct zone *z, unsigned int order);
+void __zone_remove_block(struct zone *z, struct page *page);
+/* Map @need new pages from *@start on, a multiple of @align. */
+bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start);
 /* A dirty free block of at least @min_order, taken out; NULL if there is none. */
 struct page *__zone_take_dirty(struct zone *z, unsigned int min_order);
+
+/* runs.c. The lock is held. */
+/* Any number of pages; aligned to their size if that is 2^k pages up to a growth block. */
+struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
+/* Put what is left for carving back into the free lists. */
+void __zone_carve_release(struct zone *z);
 
 /* pageset.c */
 bool pageset_init(struct zone *z);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs that are no power of two, and very large ones, on top of the buddy lists.
+ *
+ * Rounding a run up to a block and putting the rest back would leave holes that
+ * the next run of that size does not fit: 5 pages from every 8. So odd runs are
+ * looked for among neighbouring free blocks, a few candidates of the two orders
+ * any fitting hole must contain, then carved one behind the other from a larger
+ * block. Runs above a growth block (4 MiB) that fit no neighbouring blocks take
+ * what is free below the frontier and move it by what is missing.
+ *
+ * Every function: zone lock held.
+ */
+#include "base/bits.h"
+#include "page/zone.h"
+
+enum {
+	FIT_TRIES = 8,	  /* candidates looked at per order */
+	CARVE_ORDERS = 3, /* a carved block holds at least 2^3 runs, where there is one */
+};
+
+static size_t frontier(const struct zone *z)
+{
+	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
+}
+
+static bool is_free_block(size_t pfn, unsigned int order)
+{
+	const struct page *p = &page_window.pages[pfn];
+
+	return p->type == PAGE_FREE && p->order == order;
+}
+
+/* Where the free neighbourhood of the free block at @pfn begins, up to @max pages before it. */
+static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
+{
+	size_t limit = pfn - min_size(max, pfn - z->start);
+
+	while (pfn > limit) {
+		unsigned int align = (unsigned int)__builtin_ctzll(pfn - z->start), o = 0;
+
+		while (o <= align && !is_free_block(pfn - ((size_t)1 << o), o))
+			o++;
+		if (o > align)
+			break;
+		pfn -= (size_t)1 << o;
+	}
+	return pfn;
+}
+
+/* Do free blocks from the one at @pfn on hold @npages together? */
+static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
+{
+	size_t end = pfn + npages;
+
+	if (end > frontier(z))
+		return false;
+	while (pfn < end) {
+		const struct page *p = &page_window.pages[pfn];
+
+		if (p->type != PAGE_FREE)
+			return false;
+		pfn += (size_t)1 << p->order;
+	}
+	return true;
+}
+
+static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
+{
+	size_t pfn = start, end = start + npages;
+	bool zero = true, last = true;
+
+	while (pfn < end) {
+		struct page *p = &page_window.pages[pfn];
+
+		last = p->zero;
+		zero = zero && last;
+		__zone_remove_block(z, p);
+		pfn += (size_t)1 << p->order;
+	}
+	if (pfn > end)
+		__zone_free_run(z, end, pfn - end, last);
+	page_window.pages[start].zero = zero;
+	return &page_window.pages[start];
+}
+
+/*
+ * A hole of n pages holds an aligned block of at least a quarter of n rounded up:
+ * of order floor(log2 n) - 1, or more.
+ */
+static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_order)
+{
+	for (unsigned int o = ilog2(npages) - 1; o <= max_order; o++) {
+		unsigned int tries = 0;
+		struct page *page;
+
+		list_for_each_entry (page, &z->free[o], lru) {
+			size_t pfn = extend_back(z, page_to_pfn(page), npages);
+
+			if (run_is_free(z, pfn, npages))
+				return take_neighbours(z, pfn, npages);
+			if (++tries == FIT_TRIES)
+				break;
+		}
+	}
+	return NULL;
+}
+
+void __zone_carve_release(struct zone *z)
+{
+	size_t n = z->carve_end - z->carve_start;
+
+	if (n)
+		__zone_free_run(z, z->carve_start, n, z->carve_zero);
+	z->carve_start = z->carve_end = 0;
+}
+
+/* A new block to carve from, with room for @npages. */
+static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
+{
+	unsigned int fits = ilog2_up(npages);
+	unsigned int order =
+		max_uint(fits, min_uint(fits + CARVE_ORDERS, ilog2(window_block())));
+	struct page *page = NULL;
+	size_t n = 0, start;
+
+	__zone_carve_release(z);
+	for (unsigned int o = order; o >= fits && !page; o--) {
+		page = __zone_take_block(z, o);
+		n = (size_t)1 << o;
+	}
+	if (page) {
+		z->carve_zero = page->zero;
+		z->carve_start = page_to_pfn(page);
+		z->carve_end = z->carve_start + n;
+		return true;
+	}
+	n = (size_t)1 << order;
+	if (!may_grow)
+		return false;
+	if (!__zone_grow(z, 1, n, &start)) {
+		n = npages;
+		if (!__zone_grow(z, 1, n, &start))
+			return false;
+	}
+	z->carve_zero = true;
+	z->carve_start = start;
+	z->carve_end = start + n;
+	return true;
+}
+
+static struct page *carve(struct zone *z, size_t npages, bool may_grow)
+{
+	struct page *page;
+
+	if (z->carve_end - z->carve_start < npages && !carve_refill(z, npages, may_grow))
+		return NULL;
+	page = &page_window.pages[z->carve_start];
+	page->zero = z->carve_zero;
+	z->carve_start += npages;
+	return page;
+}
+
+/* The free block that page @pfn lies in. */
+static size_t block_of(const struct zone *z, size_t pfn)
+{
+	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
+		size_t head = z->start + align_down(pfn - z->start, (size_t)1 << o);
+
+		if (is_free_block(head, o))
+			return head;
+	}
+	return pfn;
+}
+
+/* What is free just below the frontier, and as much beyond it as is missing. */
+static struct page *grow_run(struct zone *z, size_t npages)
+{
+	size_t end = frontier(z), tail = end - extend_back(z, end, npages), start;
+
+	if (tail < npages) {
+		if (!__zone_grow(z, 1, npages - tail, &start))
+			return NULL;
+		__zone_free_run(z, start, npages - tail, true);
+	}
+	start = block_of(z, end - tail);
+	if (run_is_free(z, start, npages))
+		return take_neighbours(z, start, npages);
+	/* Addresses in between were not to be had: the next ones on their own. */
+	if (!__zone_grow(z, 1, npages, &start))
+		return NULL;
+	page_window.pages[start].zero = true;
+	return &page_window.pages[start];
+}
+
+struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
+{
+	struct page *page;
+
+	if (npages <= window_block()) {
+		if (is_pow2(npages))
+			return __zone_alloc(z, ilog2(npages), may_grow);
+		page = take_hole(z, npages, ilog2(npages));
+		return page ? page : carve(z, npages, may_grow);
+	}
+	page = take_hole(z, npages, MAX_ORDER);
+	return page || !may_grow ? page : grow_run(z, npages);
+}
