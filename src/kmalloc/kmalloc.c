@@ -14,7 +14,7 @@ struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
 static bool init(void)
 {
-	if (!slab_init() || !large_init() || !size_class_init())
+	if (!slab_init() || !large_init() || !size_class_init(&kmalloc_fast.tables))
 		return false;
 	if (!pcpu.use_rseq)
 		return true; /* everything takes the slow path */
@@ -23,12 +23,13 @@ static bool init(void)
 		(uintptr_t)page_window.array_map -
 		(page_window.base >> ARRAY_MAP_SHIFT) * sizeof(*page_window.array_map);
 	kmalloc_fast.arrays = pcpu_first_unit();
-	atomic_store_explicit(&kmalloc_fast.window_size, page_window.size,
-			      memory_order_release); /* K1 */
-	atomic_store_explicit(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
-			      memory_order_release); /* K1 */
-	atomic_store_explicit(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,
-			      memory_order_release); /* K1 */
+	kmalloc_fast.pcpu = pcpu;
+	__atomic_store_n(&kmalloc_fast.window_size, page_window.size,
+			 __ATOMIC_RELEASE); /* K1 */
+	__atomic_store_n(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
+			 __ATOMIC_RELEASE); /* K1 */
+	__atomic_store_n(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,
+			 __ATOMIC_RELEASE); /* K1 */
 	return true;
 }
 

@@ -24,42 +24,55 @@
 #include "slab/slab.h"
 
 /*
+ * What the fast paths load, in one place, so that one address leads to all of it.
+ *
  * Synchronization: written by kmalloc_init(), the limits last; read-only after.
  * K1: the release of each limit pairs with K2, the acquire of it here.
  */
 struct kmalloc_fast {
-	_Atomic size_t small_end;   /* sizes below it: the small table */
-	_Atomic size_t large_end;   /* sizes below it: the large table */
-	_Atomic size_t window_size; /* addresses below base + it: the array map */
+	size_t small_end;   /* sizes below it: the small table */
+	size_t large_end;   /* sizes below it: the large table */
+	size_t window_size; /* addresses below base + it: the array map */
 	uintptr_t window_base;
-	uintptr_t array_map; /* where the entry of address 0 would be */
-	char *arrays;	     /* pcpu_first_unit() */
+	uintptr_t array_map;		    /* where the entry of address 0 would be */
+	char *arrays;			    /* pcpu_first_unit() */
+	struct pcpu pcpu cacheline_aligned; /* a copy */
+	struct size_tables tables;
 };
 
 extern struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
+/* K2. On x86 every load acquires, and a plain one can be a comparison's operand. */
+static always_inline size_t kmalloc_limit(const size_t *limit)
+{
+#if defined(__x86_64__) && !UKMEM_TSAN
+	return *limit;
+#else
+	return __atomic_load_n(limit, __ATOMIC_ACQUIRE);
+#endif
+}
+
 static always_inline void *kmalloc_pop(size_t size)
 {
-	if (likely(size < atomic_load_explicit(&kmalloc_fast.small_end,
-					       memory_order_acquire))) /* K2 */
-		return pcpu_array_pop_rseq(size_class_small[size_class_small_index(size)]);
-	if (likely(size < atomic_load_explicit(&kmalloc_fast.large_end,
-					       memory_order_acquire))) /* K2 */
-		return pcpu_array_pop_rseq(size_class_large[size_class_large_index(size)]);
+	const struct kmalloc_fast *f = &kmalloc_fast;
+
+	if (likely(size < kmalloc_limit(&f->small_end)))
+		return pcpu_array_pop_rseq(&f->pcpu, f->tables.small[size_small_index(size)]);
+	if (likely(size < kmalloc_limit(&f->large_end)))
+		return pcpu_array_pop_rseq(&f->pcpu, f->tables.large[size_large_index(size)]);
 	return NULL;
 }
 
 static always_inline bool kmalloc_push(void *p)
 {
+	const struct kmalloc_fast *f = &kmalloc_fast;
 	uintptr_t addr = (uintptr_t)p;
 	size_t entry;
 
-	if (unlikely(addr - kmalloc_fast.window_base >=
-		     atomic_load_explicit(&kmalloc_fast.window_size,
-					  memory_order_acquire))) /* K2 */
+	if (unlikely(addr - f->window_base >= kmalloc_limit(&f->window_size)))
 		return false;
-	entry = ((const uint16_t *)kmalloc_fast.array_map)[addr >> ARRAY_MAP_SHIFT];
-	return pcpu_array_push_rseq(kmalloc_fast.arrays + entry * PCPU_ENTRY_SIZE, p);
+	entry = ((const uint16_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
+	return pcpu_array_push_rseq(&f->pcpu, f->arrays + entry * PCPU_ENTRY_SIZE, p);
 }
 
 /* Idempotent; false: no memory for a beginning. */

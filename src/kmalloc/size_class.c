@@ -18,9 +18,6 @@ static const uint16_t sizes[SIZE_CLASS_COUNT] = {
 	6144, 7168, 8192, 9216, 10240, 11264, 12288, 13312, 14336, 16384,
 };
 
-void *size_class_small[SIZE_CLASS_SMALL_MAX / 8 + 1];
-void *size_class_large[SIZE_CLASS_LARGE_MAX / 128];
-
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
 
 /* Index of the smallest class that holds @size. */
@@ -86,13 +83,13 @@ static bool create_caches(void)
 	return true;
 }
 
-bool size_class_init(void)
+bool size_class_init(struct size_tables *tables)
 {
 	if (!create_caches())
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(size_class_small); i++)
-		size_class_small[i] = size_class_cache(i * 8)->cpu_array;
-	for (size_t i = 0; i < ARRAY_SIZE(size_class_large); i++)
-		size_class_large[i] = size_class_cache((i + 1) * 128)->cpu_array;
+	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
+		tables->small[i] = size_class_cache(i * 8)->cpu_array;
+	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
+		tables->large[i] = size_class_cache((i + 1) * 128)->cpu_array;
 	return true;
 }

@@ -21,16 +21,18 @@ enum {
 	SIZE_CLASS_COUNT = 40,
 };
 
-/* Handles of per-CPU arrays. Read-only after size_class_init(). */
-extern void *size_class_small[SIZE_CLASS_SMALL_MAX / 8 + 1];
-extern void *size_class_large[SIZE_CLASS_LARGE_MAX / 128];
+/* Handles of per-CPU arrays. */
+struct size_tables {
+	void *small[SIZE_CLASS_SMALL_MAX / 8 + 1];
+	void *large[SIZE_CLASS_LARGE_MAX / 128];
+};
 
-static inline size_t size_class_small_index(size_t size)
+static inline size_t size_small_index(size_t size)
 {
 	return (size + 7) >> 3;
 }
 
-static inline size_t size_class_large_index(size_t size)
+static inline size_t size_large_index(size_t size)
 {
 	return (size - 1) >> 7;
 }
@@ -41,6 +43,6 @@ struct kmem_cache *size_class_cache(size_t size);
 struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
 /* Create the caches and fill the tables; false without memory. */
-bool size_class_init(void);
+bool size_class_init(struct size_tables *tables);
 
 #endif

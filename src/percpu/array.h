@@ -41,6 +41,7 @@
  *     return k                              return k
  *
  * A thread without a registration (cpu_id < 0) fails before it touches anything.
+ * @pc: pcpu, or a copy of it that lies nearer to what the caller loads.
  * Failing says nothing about why: empty, full, stopped, aborted, no index.
  *
  * Signal safety: all operations. A handler's operation aborts the interrupted
@@ -104,29 +105,33 @@ unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int
 #elif PCPU_HAVE_RSEQ && defined(__aarch64__)
 #include "percpu/array_aarch64.h"
 #else
-static inline void *pcpu_array_pop_rseq(void *handle)
+static inline void *pcpu_array_pop_rseq(const struct pcpu *pc, void *handle)
 {
+	(void)pc;
 	(void)handle;
 	return NULL;
 }
-static inline bool pcpu_array_push_rseq(void *handle, void *object)
+static inline bool pcpu_array_push_rseq(const struct pcpu *pc, void *handle, void *object)
 {
+	(void)pc;
 	(void)handle;
 	(void)object;
 	return false;
 }
-static inline unsigned int pcpu_array_pop_bulk_rseq(void *handle, void **out, unsigned int n,
-						    int64_t delta)
+static inline unsigned int pcpu_array_pop_bulk_rseq(const struct pcpu *pc, void *handle,
+						    void **out, unsigned int n, int64_t delta)
 {
+	(void)pc;
 	(void)handle;
 	(void)out;
 	(void)n;
 	(void)delta;
 	return 0;
 }
-static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *in,
-						     unsigned int n)
+static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void *handle,
+						     void *const *in, unsigned int n)
 {
+	(void)pc;
 	(void)handle;
 	(void)in;
 	(void)n;
@@ -137,12 +142,13 @@ static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *
 /* An object of this CPU's array, or NULL. */
 static always_inline void *pcpu_array_pop(void *handle)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_pop_rseq(handle) : pcpu_fallback_pop(handle);
+	return likely(pcpu.use_rseq) ? pcpu_array_pop_rseq(&pcpu, handle)
+				     : pcpu_fallback_pop(handle);
 }
 
 static always_inline bool pcpu_array_push(void *handle, void *object)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_push_rseq(handle, object)
+	return likely(pcpu.use_rseq) ? pcpu_array_push_rseq(&pcpu, handle, object)
 				     : pcpu_fallback_push(handle, object);
 }
 
@@ -150,14 +156,14 @@ static always_inline bool pcpu_array_push(void *handle, void *object)
 static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigned int n,
 					       int64_t delta)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_pop_bulk_rseq(handle, out, n, delta)
+	return likely(pcpu.use_rseq) ? pcpu_array_pop_bulk_rseq(&pcpu, handle, out, n, delta)
 				     : pcpu_fallback_pop_bulk(handle, out, n, delta);
 }
 
 /* The first of @in that fit; the number of them. */
 static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, unsigned int n)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_push_bulk_rseq(handle, in, n)
+	return likely(pcpu.use_rseq) ? pcpu_array_push_bulk_rseq(&pcpu, handle, in, n)
 				     : pcpu_fallback_push_bulk(handle, in, n);
 }
 

@@ -13,11 +13,11 @@
 	"madd %[a], %[a], %[stride], %[handle]\n\t"
 
 #define ARRAY_INPUTS                                                                           \
-	[rs] "r"((char *)__builtin_thread_pointer() + pcpu.rseq),                              \
-		[ix] "r"((char *)__builtin_thread_pointer() + pcpu.index),                     \
-		[stride] "r"(pcpu.stride), [handle] "r"(handle)
+	[rs] "r"((char *)__builtin_thread_pointer() + pc->rseq),                               \
+		[ix] "r"((char *)__builtin_thread_pointer() + pc->index),                      \
+		[stride] "r"(pc->stride), [handle] "r"(handle)
 
-static always_inline void *pcpu_array_pop_rseq(void *handle)
+static always_inline void *pcpu_array_pop_rseq(const struct pcpu *pc, void *handle)
 {
 	void *object;
 	uintptr_t a, t;
@@ -45,7 +45,8 @@ fail:
 	return NULL;
 }
 
-static always_inline bool pcpu_array_push_rseq(void *handle, void *object)
+static always_inline bool pcpu_array_push_rseq(const struct pcpu *pc, void *handle,
+					       void *object)
 {
 	uintptr_t a, t, c;
 	uint64_t h;
@@ -70,8 +71,8 @@ fail:
 	return false;
 }
 
-static inline unsigned int pcpu_array_pop_bulk_rseq(void *handle, void **out, unsigned int n,
-						    int64_t delta)
+static inline unsigned int pcpu_array_pop_bulk_rseq(const struct pcpu *pc, void *handle,
+						    void **out, unsigned int n, int64_t delta)
 {
 	uintptr_t a, t, i;
 	uint64_t h, o, k;
@@ -106,8 +107,8 @@ fail:
 	return 0;
 }
 
-static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *in,
-						     unsigned int n)
+static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void *handle,
+						     void *const *in, unsigned int n)
 {
 	uintptr_t a, t, i;
 	uint64_t h, o, k;

@@ -14,10 +14,9 @@
 	"addq %[handle], %[a]\n\t"
 
 #define ARRAY_INPUTS                                                                           \
-	[rs] "r"(pcpu.rseq), [ix] "r"(pcpu.index), [stride] "m"(pcpu.stride),                  \
-		[handle] "r"(handle)
+	[rs] "r"(pc->rseq), [ix] "r"(pc->index), [stride] "m"(pc->stride), [handle] "r"(handle)
 
-static always_inline void *pcpu_array_pop_rseq(void *handle)
+static always_inline void *pcpu_array_pop_rseq(const struct pcpu *pc, void *handle)
 {
 	void *object;
 	uintptr_t a, t;
@@ -33,7 +32,7 @@ static always_inline void *pcpu_array_pop_rseq(void *handle)
 				    "addq $0xffff, %[h]\n\t"
 				    "movq %[h], (%[a])\n\t" RSEQ_COMMIT RSEQ_ABORT_TO(
 					    "%l[fail]")
-		: [object] "=&r"(object), [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h)
+		: [object] "=&a"(object), [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h)
 		: ARRAY_INPUTS
 		: "memory", "cc"
 		: fail);
@@ -44,7 +43,8 @@ fail:
 	return NULL;
 }
 
-static always_inline bool pcpu_array_push_rseq(void *handle, void *object)
+static always_inline bool pcpu_array_push_rseq(const struct pcpu *pc, void *handle,
+					       void *object)
 {
 	uintptr_t a, t;
 	uint64_t h;
@@ -68,8 +68,8 @@ fail:
 	return false;
 }
 
-static inline unsigned int pcpu_array_pop_bulk_rseq(void *handle, void **out, unsigned int n,
-						    int64_t delta)
+static inline unsigned int pcpu_array_pop_bulk_rseq(const struct pcpu *pc, void *handle,
+						    void **out, unsigned int n, int64_t delta)
 {
 	uintptr_t a, t, i;
 	uint64_t h, o, k;
@@ -107,8 +107,8 @@ fail:
 	return 0;
 }
 
-static inline unsigned int pcpu_array_push_bulk_rseq(void *handle, void *const *in,
-						     unsigned int n)
+static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void *handle,
+						     void *const *in, unsigned int n)
 {
 	uintptr_t a, t, i;
 	uint64_t h, o, k;
