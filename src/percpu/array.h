@@ -20,7 +20,7 @@
  * Synchronization: header: written only by sections on the owning CPU, and by a
  * remote stop (array_stop.c), whose stop bit makes the count negative for pop
  * and too large for push, so that both fail without a test of their own;
- * read by anyone, relaxed. capacity, last_move: any thread, relaxed. slot: the owning CPU's
+ * read by anyone, relaxed. The other fields: any thread, relaxed. slot: the owning CPU's
  * sections, or whoever has stopped them.
  *
  * Sections, specified once (array_x86_64.h, array_aarch64.h implement them):
@@ -61,7 +61,8 @@ struct pcpu_array {
 	_Atomic uint64_t header;
 	_Atomic uint16_t capacity;
 	_Atomic uint8_t last_move; /* the owner's note of how it was filled or drained last */
-	uint8_t unused[5];
+	uint8_t unused;
+	_Atomic uint32_t seen_pops; /* pops when somebody last looked whether it is used */
 	void *slot[];
 };
 

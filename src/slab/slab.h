@@ -87,8 +87,16 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p);
 /* All caches, in order of creation; the caches lock is held meanwhile. */
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
+/* slab_budget.c */
+bool slab_budget_init(void);
+/* Make @s share the budget; while it is created. */
+void slab_budget_join(struct kmem_cache *s);
+/* Room for @objects more in @s's array on @cpu; caches without a budget always have it. */
+bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
+
+void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
+
 /* slab_cpu.c */
-bool slab_cpu_init(void);
 void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags);
 void slab_free_slow(struct kmem_cache *s, void *obj);
 /* Objects from every CPU's array back to their slabs; false: CPUs cannot be stopped. */

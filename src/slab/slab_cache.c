@@ -88,7 +88,8 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	s->size = (unsigned int)align_up(max_size(p->size, 8), align);
 	s->flags = p->flags;
 	s->ctor = p->ctor;
-	s->budgeted = p->budgeted;
+	if (p->budgeted)
+		slab_budget_join(s);
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	set_geometry(s);
 	if (pcpu_address_space_is_scarce())
@@ -157,7 +158,7 @@ static bool init(void)
 	void *nodes;
 	size_t len;
 
-	if (!page_init() || !slab_cpu_init())
+	if (!page_init() || !slab_budget_init())
 		return false;
 	node.name = "kmem_cache_node";
 	node.size = (unsigned int)(page_window.nr_zones * sizeof(struct kmem_cache_node));

@@ -5,8 +5,8 @@
  * The array's capacity is found by use. It starts small and doubles whenever a
  * refill follows a flush or the other way round: then what the program allocates
  * and frees in turn is more than the array holds. A monotone phase, however
- * long, grows it once. kmalloc's arrays share a budget of bytes per CPU
- * (cpu_cache_bytes).
+ * long, grows it once. slab_budget.c bounds what
+ * kmalloc's arrays hold together.
  *
  * A section that was aborted, an empty array, a stopped one and one without a
  * CPU index all look alike here, and progress never depends on which it was:
@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/config.h"
 #include "base/report.h"
 #include "os/os.h"
 #include "slab/slab.h"
@@ -32,60 +31,41 @@ static unsigned int local_node(void)
 	return os_calls.getcpu(&cpu) ? 0 : os_topology()->cpu_node[cpu % OS_MAX_CPUS];
 }
 
-/* Per CPU: bytes that kmalloc's arrays may hold at their capacities. */
-static void *budget;
-
-bool slab_cpu_init(void)
+/* By how much a capacity grows that is moved in direction @move now. */
+static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
+			   unsigned int capacity, uint8_t move)
 {
-	if (!budget)
-		budget = pcpu_alloc(sizeof(uint64_t), 8);
-	return budget != NULL;
-}
+	uint8_t last = atomic_exchange_explicit(&a->last_move, move, memory_order_relaxed);
 
-/* Charge the growth of an array to CPU @cpu's budget; false: it is used up. */
-static bool charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
-{
-	_Atomic uint64_t *used = pcpu_ptr(budget, cpu);
-	uint64_t bytes = (uint64_t)objects * s->size;
-
-	if (!s->budgeted)
-		return true;
-	if (atomic_fetch_add_explicit(used, bytes, memory_order_relaxed) + bytes <=
-	    config.cpu_cache_bytes)
-		return true;
-	atomic_fetch_sub_explicit(used, bytes, memory_order_relaxed);
-	return false;
+	if (!capacity)
+		return s->capacity_first;
+	if (last == move || last == MOVED_NONE)
+		return 0;
+	return min_uint(capacity, s->capacity_max - capacity);
 }
 
 /*
- * This CPU's capacity, opened on first use and grown as said above. Any value up
- * to capacity_max is safe: sections read it afresh, so a race between two
- * threads here costs at most some precision.
+ * This CPU's capacity, opened on first use and grown as said above. Sections read
+ * it afresh, so any value up to capacity_max is safe at any time.
  */
 static unsigned int tune(struct kmem_cache *s, uint8_t move)
 {
-	unsigned int cpu = pcpu_index(), capacity, more;
+	unsigned int cpu = pcpu_index(), more;
 	struct pcpu_array *a;
+	uint16_t capacity;
 
 	if (cpu >= pcpu.nr_ids)
 		return s->capacity_first;
 	a = pcpu_ptr(s->cpu_array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
-	if (!capacity) {
-		more = s->capacity_first;
-	} else {
-		uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
-
-		if (last == move || last == MOVED_NONE || capacity == s->capacity_max)
-			more = 0;
-		else
-			more = min_uint(capacity, s->capacity_max - capacity);
-	}
-	atomic_store_explicit(&a->last_move, move, memory_order_relaxed);
-	if (more && (charge(s, cpu, more) || !capacity)) {
-		capacity += more;
-		atomic_store_explicit(&a->capacity, (uint16_t)capacity, memory_order_relaxed);
-	}
+	more = growth(s, a, capacity, move);
+	if (!more || !slab_budget_charge(s, cpu, more))
+		return capacity;
+	if (atomic_compare_exchange_strong_explicit(&a->capacity, &capacity,
+						    (uint16_t)(capacity + more),
+						    memory_order_relaxed, memory_order_relaxed))
+		return capacity + more;
+	slab_budget_uncharge(s, cpu, more);
 	return capacity;
 }
 

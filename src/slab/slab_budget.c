@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What kmalloc's arrays of one CPU may hold together: a budget of bytes, by
+ * capacity (tunable cpu_cache_bytes).
+ *
+ * A class that wants more than is left takes it from those that are not used:
+ * a hand goes round the classes, and one whose count of pops has not moved since
+ * the hand last came by loses half its capacity, with the objects above it. Busy
+ * classes that fit their arrays are spared although they never come here.
+ */
+#include "base/bits.h"
+#include "base/config.h"
+#include "slab/slab.h"
+
+enum { MAX_MEMBERS = 64 };
+
+/* Synchronization: appended to while caches are created; nr_members with release. */
+static struct kmem_cache *members[MAX_MEMBERS];
+static atomic_uint nr_members;
+
+/* Per CPU. Synchronization: any thread, relaxed; a lost turn of the hand is no harm. */
+struct budget {
+	_Atomic uint64_t used; /* bytes */
+	atomic_uint hand;
+};
+
+static void *budget;
+
+bool slab_budget_init(void)
+{
+	if (!budget)
+		budget = pcpu_alloc(sizeof(struct budget), 16);
+	return budget != NULL;
+}
+
+void slab_budget_join(struct kmem_cache *s)
+{
+	unsigned int n = atomic_load_explicit(&nr_members, memory_order_relaxed);
+
+	if (n == MAX_MEMBERS)
+		return;
+	s->budgeted = true;
+	members[n] = s;
+	atomic_store_explicit(&nr_members, n + 1, memory_order_release);
+}
+
+/* The objects this CPU's array holds above @capacity go back to their slabs. */
+static void drain_above(struct kmem_cache *s, const struct pcpu_array *a, unsigned int capacity)
+{
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
+
+	while (count > capacity) {
+		n = pcpu_array_pop_bulk(s->cpu_array, batch,
+					min_uint(count - capacity, SLAB_BATCH_MAX),
+					PCPU_POP_UNCOUNTED);
+		if (!n) /* aborted, or this thread has moved on */
+			return;
+		slab_node_put(s, batch, n, 0);
+		count -= n;
+	}
+}
+
+/* Halve the capacity of @s on @cpu if it is idle. Result: bytes given back. */
+static uint64_t take_from(struct kmem_cache *s, unsigned int cpu)
+{
+	struct pcpu_array *a = pcpu_ptr(s->cpu_array, cpu);
+	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
+	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
+
+	if (capacity <= s->capacity_first)
+		return 0;
+	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops)
+		return 0;
+	less = (uint16_t)max_uint(capacity / 2, s->capacity_first);
+	/* Whoever changes a capacity pays or is paid for exactly that change. */
+	if (!atomic_compare_exchange_strong_explicit(
+		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
+		return 0;
+	drain_above(s, a, less);
+	return (uint64_t)(capacity - less) * s->size;
+}
+
+static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache *wants,
+		    uint64_t bytes)
+{
+	unsigned int n = atomic_load_explicit(&nr_members, memory_order_acquire);
+	uint64_t got = 0;
+
+	/* Once round at most: between two looks at a class the program must have run. */
+	for (unsigned int i = 0; i < n && got < bytes; i++) {
+		unsigned int hand =
+			atomic_fetch_add_explicit(&b->hand, 1, memory_order_relaxed);
+		struct kmem_cache *s = members[hand % n];
+
+		if (s != wants)
+			got += take_from(s, cpu);
+	}
+	atomic_fetch_sub_explicit(&b->used, got, memory_order_relaxed);
+}
+
+static bool try_charge(struct budget *b, uint64_t bytes)
+{
+	if (atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <=
+	    config.cpu_cache_bytes)
+		return true;
+	atomic_fetch_sub_explicit(&b->used, bytes, memory_order_relaxed);
+	return false;
+}
+
+void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
+{
+	struct budget *b = pcpu_ptr(budget, cpu);
+
+	if (s->budgeted)
+		atomic_fetch_sub_explicit(&b->used, (uint64_t)objects * s->size,
+					  memory_order_relaxed);
+}
+
+bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
+{
+	uint64_t bytes = (uint64_t)objects * s->size;
+	struct budget *b = pcpu_ptr(budget, cpu);
+
+	if (!s->budgeted || try_charge(b, bytes))
+		return true;
+	reclaim(b, cpu, s, bytes);
+	return try_charge(b, bytes);
+}
