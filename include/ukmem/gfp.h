@@ -7,6 +7,7 @@
  * GFP_NOWAIT        makes no system call and blocks on nothing; may return NULL
  * GFP_ATOMIC        as GFP_NOWAIT; an urgent request
  * __GFP_ZERO        the memory reads as zeros
+ * __GFP_THISNODE    from the first choice of NUMA node or not at all
  * __GFP_NOWARN      a failure is not logged
  *
  * GFP_NOWAIT and GFP_ATOMIC may be used in signal handlers; GFP_KERNEL may not.
@@ -23,6 +24,7 @@ typedef unsigned int gfp_t;
 #define __GFP_DIRECT_RECLAIM 0x400u /**< may block and enter the kernel */
 #define __GFP_KSWAPD_RECLAIM 0x800u /**< background reclaim may be asked for */
 #define __GFP_NOWARN 0x2000u	    /**< do not log a failure */
+#define __GFP_THISNODE 0x200000u    /**< no other node */
 #define __GFP_RECLAIM (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)
 
 #define GFP_ATOMIC (__GFP_HIGH | __GFP_KSWAPD_RECLAIM)

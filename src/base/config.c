@@ -36,7 +36,7 @@ static const struct tunable tunables[] = {
 	  "abort|warn|ignore", "on a pointer that is not an allocated object" },
 	{ "percpu", CHOICE, &config.percpu, PERCPU_AUTO, 0, 3, "auto|cpu_id|mm_cid|fallback",
 	  "how per-CPU data is indexed" },
-	{ "cpu_cache_bytes", BYTES, &config.cpu_cache_bytes, 16 * MIB, 64 * KIB, 16 * GIB, NULL,
+	{ "cpu_cache_bytes", BYTES, &config.cpu_cache_bytes, 16 * MIB, 2 * MIB, 16 * GIB, NULL,
 	  "free objects of kmalloc caches held per CPU, at most" },
 	{ "dirty_max", BYTES, &config.dirty_max, 64 * MIB, 0, 1024 * GIB, NULL,
 	  "free pages kept resident for reuse per zone, at most" },

@@ -125,14 +125,17 @@ void page_set_array(const struct page *page, size_t npages, uint16_t entry);
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);
 
+/* The zone of the node the calling thread runs on. */
+unsigned int page_local_zone(void);
+
 /*
- * Runs of any number of pages, on the calling CPU's node where possible, of type
- * PAGE_ALLOCATED. A run of 2^k pages up to 256 KiB is aligned to its size, any
- * other to a page. *@zeroed tells whether the memory reads as zeros.
+ * Runs of any number of pages, from @zone where possible (with __GFP_THISNODE: or
+ * not at all), of type PAGE_ALLOCATED. A run of 2^k pages up to 256 KiB is aligned to its size,
+ * any other to a page. *@zeroed tells whether the memory reads as zeros.
  */
-struct page *page_alloc_run(gfp_t flags, size_t npages, bool *zeroed);
+struct page *page_alloc_run(unsigned int zone, gfp_t flags, size_t npages, bool *zeroed);
 void page_free_run(struct page *page, size_t npages);
-/* As page_alloc_run, aligned to 2^@order pages. */
+/* As page_alloc_run from the local zone, aligned to 2^@order pages. */
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed);
 
 /* Purge free pages; with @all also those in the CPUs' pagesets. Bytes purged. */

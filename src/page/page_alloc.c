@@ -47,7 +47,7 @@ bool page_init(void)
 	return once(&page_once, init);
 }
 
-static unsigned int local_zone(void)
+unsigned int page_local_zone(void)
 {
 	unsigned int cpu;
 
@@ -83,24 +83,31 @@ static void zone_free(struct zone *z, struct page *page, size_t npages)
 	zone_limit_dirty(z);
 }
 
-struct page *page_alloc_run(gfp_t flags, size_t npages, bool *zeroed)
+/* How many zones a request may look at. */
+static unsigned int zones_to_try(gfp_t flags)
 {
-	unsigned int first, n;
-	struct page *page = NULL;
+	return flags & __GFP_THISNODE ? 1 : page_window.nr_zones;
+}
 
-	if (!page_init() || !npages)
-		return NULL;
-	first = local_zone();
-	n = page_window.nr_zones;
-	for (unsigned int i = 0; i < n && !page; i++)
-		page = zone_alloc(&zones[(first + i) % n], npages, flags);
-	if (unlikely(!page))
-		return NULL;
+/* A run just taken becomes the caller's. */
+static struct page *hand_out(struct page *page, size_t npages, bool *zeroed)
+{
 	pcpu_counter_add(page_counters.alloc, npages);
 	*zeroed = page->zero;
 	page->type = PAGE_ALLOCATED;
 	page->zero = false;
 	return page;
+}
+
+struct page *page_alloc_run(unsigned int zone, gfp_t flags, size_t npages, bool *zeroed)
+{
+	struct page *page = NULL;
+
+	if (!page_init() || !npages)
+		return NULL;
+	for (unsigned int i = 0; i < zones_to_try(flags) && !page; i++)
+		page = zone_alloc(&zones[(zone + i) % page_window.nr_zones], npages, flags);
+	return likely(page) ? hand_out(page, npages, zeroed) : NULL;
 }
 
 void page_free_run(struct page *page, size_t npages)
@@ -118,28 +125,21 @@ size_t ukmem_page_size(void)
 static struct page *alloc_aligned(gfp_t flags, unsigned int order, bool *zeroed)
 {
 	bool may_block = flags & __GFP_DIRECT_RECLAIM;
-	unsigned int first, n;
 	struct page *page = NULL;
+	unsigned int first;
 
 	if (!page_init())
 		return NULL;
-	first = local_zone();
-	n = page_window.nr_zones;
-	for (unsigned int i = 0; i < n && !page; i++) {
-		struct zone *z = &zones[(first + i) % n];
+	first = page_local_zone();
+	for (unsigned int i = 0; i < zones_to_try(flags) && !page; i++) {
+		struct zone *z = &zones[(first + i) % page_window.nr_zones];
 
 		if (!lock_if(&z->lock, may_block))
 			continue;
 		page = __zone_alloc(z, order, may_block);
 		unlock(&z->lock);
 	}
-	if (!page)
-		return NULL;
-	pcpu_counter_add(page_counters.alloc, (size_t)1 << order);
-	*zeroed = page->zero;
-	page->type = PAGE_ALLOCATED;
-	page->zero = false;
-	return page;
+	return page ? hand_out(page, (size_t)1 << order, zeroed) : NULL;
 }
 
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed)
@@ -176,8 +176,10 @@ struct page *alloc_pages(gfp_t flags, unsigned int order)
 
 	if (order > MAX_ORDER)
 		return NULL;
-	page = order < PCP_ORDERS ? page_alloc_run(flags, (size_t)1 << order, &zeroed)
-				  : alloc_aligned(flags, order, &zeroed);
+	if (order < PCP_ORDERS && page_init())
+		page = page_alloc_run(page_local_zone(), flags, (size_t)1 << order, &zeroed);
+	else
+		page = alloc_aligned(flags, order, &zeroed);
 	if (!page) {
 		if (!(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
 			log_warn("page allocation failure: order %u", order);

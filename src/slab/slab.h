@@ -133,7 +133,7 @@ void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned i
 bool slab_node_shrink(struct kmem_cache *s);
 
 /* slab_page.c */
-struct page *slab_page_new(struct kmem_cache *s, gfp_t flags);
+struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags);
 void slab_page_free(struct kmem_cache *s, struct page *page);
 /* Take up to @n free objects; the number taken. Node lock held. */
 unsigned int __slab_page_take(struct kmem_cache *s, struct page *page, void **out,

@@ -16,20 +16,10 @@
 
 #include "base/bits.h"
 #include "base/report.h"
-#include "os/os.h"
 #include "slab/slab.h"
 
 /* struct pcpu_array.last_move */
 enum { MOVED_NONE, MOVED_REFILL, MOVED_FLUSH };
-
-static unsigned int local_node(void)
-{
-	unsigned int cpu;
-
-	if (likely(page_window.nr_zones == 1))
-		return 0;
-	return os_calls.getcpu(&cpu) ? 0 : os_topology()->cpu_node[cpu % OS_MAX_CPUS];
-}
 
 /* By how much a capacity grows that is moved in direction @move now. */
 static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
@@ -91,7 +81,7 @@ void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags)
 	/* Who may not block could not put back what no longer fits: takes one. */
 	if (may_block)
 		want = min_uint(SLAB_BATCH_MAX, tune(s, MOVED_REFILL) / 2 + 1);
-	got = slab_node_take(s, local_node(), batch, want, 1, flags);
+	got = slab_node_take(s, page_local_zone(), batch, want, 1, flags);
 	if (got <= 1)
 		return got ? batch[0] : NULL;
 	/* The array is a stack: the lowest address is to come out first. */
@@ -200,8 +190,8 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 
 		if (k < piece) {
 			tune(s, MOVED_REFILL);
-			k += slab_node_take(s, local_node(), p + got + k, piece - k, piece - k,
-					    flags);
+			k += slab_node_take(s, page_local_zone(), p + got + k, piece - k,
+					    piece - k, flags);
 		}
 		got += k;
 		if (k < piece)

@@ -2,8 +2,7 @@
 /*
  * A cache's slabs on one node: those with free objects are on the partial list.
  *
- * Lock: node->lock. The page allocator is called without it; a new slab is
- * nobody else's until it is on the list.
+ * Lock: node->lock. A new slab is nobody else's until it is on the list.
  */
 #include "base/report.h"
 #include "slab/slab.h"
@@ -42,36 +41,45 @@ static void __count_take(struct kmem_cache_node *node, unsigned int got, unsigne
 	node->fails += got == 0;
 }
 
+/*
+ * A new slab for @node, whose lock is held and again held afterwards. The page
+ * allocator may block for memory, so the lock is let go for it; who may not block
+ * keeps it (what is below only tries locks then) and stays on this node, so that
+ * there is never a page to be put back under a lock that is out of reach.
+ */
+static struct page *new_slab(struct kmem_cache *s, struct kmem_cache_node *node, gfp_t flags)
+{
+	struct page *page;
+
+	if (!(flags & __GFP_DIRECT_RECLAIM))
+		return slab_page_new(s, node->index, flags | __GFP_THISNODE);
+	unlock(&node->lock);
+	page = slab_page_new(s, node->index, flags);
+	lock(&node->lock);
+	return page;
+}
+
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
 			    unsigned int n, unsigned int direct, gfp_t flags)
 {
-	bool may_block = flags & __GFP_DIRECT_RECLAIM;
 	struct kmem_cache_node *node = &s->nodes[index];
 	unsigned int got = 0;
-	struct page *page;
 
-	if (!lock_if(&node->lock, may_block))
+	if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
 		return 0;
 	for (;;) {
+		struct page *page;
+
 		got += __take_partial(s, node, out + got, n - got);
 		if (got == n)
 			break;
-		unlock(&node->lock);
-		page = slab_page_new(s, flags);
-		if (!lock_if(&node->lock, may_block)) {
-			if (page)
-				slab_page_free(s, page);
-			return got;
-		}
+		page = new_slab(s, node, flags);
 		if (!page)
 			break;
-		/* It may lie on another node, if this one is full. */
-		if (unlikely(page_zone_index(page) != index)) {
-			struct kmem_cache_node *other = &s->nodes[page_zone_index(page)];
-
+		/* It lies on another node if this one is full: go on there. */
+		if (unlikely(page_zone_index(page) != node->index)) {
 			unlock(&node->lock);
-			node = other;
-			index = other->index;
+			node = &s->nodes[page_zone_index(page)];
 			lock(&node->lock);
 		}
 		__add_slab(node, page);

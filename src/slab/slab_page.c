@@ -40,10 +40,10 @@ static void set_all_free(const struct kmem_cache *s, struct page *page)
 		*bitmap_word(s, page, words - 1) = ((uint64_t)1 << rest) - 1;
 }
 
-struct page *slab_page_new(struct kmem_cache *s, gfp_t flags)
+struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
 	bool zeroed;
-	struct page *page = page_alloc_run(flags, s->npages, &zeroed);
+	struct page *page = page_alloc_run(node, flags, s->npages, &zeroed);
 	char *base;
 
 	if (!page)
