@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * malloc_grid - what a malloc+free pair costs, over sizes and batches.
+ *
+ * Measures whatever malloc the process has: bench/run preloads one allocator
+ * after the other. A cell is named malloc_free/SIZE/BATCH; one iteration is
+ * BATCH mallocs, each followed by a write to the object's first byte, then
+ * BATCH frees in the same order. The counter time_per_pair is the CPU time of
+ * the whole process, the allocator's helper threads included, per malloc+free.
+ *
+ * Built without the compiler's knowledge of malloc and free, which would
+ * otherwise let it remove the pair.
+ */
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "malloc_origin.h"
+
+namespace
+{
+
+constexpr int64_t kBatches[] = { 1, 256, 10000 };
+constexpr int64_t kSmallest = 8;
+constexpr int64_t kLargest = 16384;
+
+/* Where a batch is kept: allocated and touched before anything is timed. */
+std::vector<void *> slots(kBatches[2]);
+
+inline void *allocate_touched(size_t size)
+{
+	void *object = malloc(size);
+
+	benchmark::DoNotOptimize(object);
+	*static_cast<volatile char *>(object) = 1;
+	return object;
+}
+
+inline void run_batch(size_t size, size_t batch)
+{
+	void **objects = slots.data();
+
+	for (size_t i = 0; i < batch; i++)
+		objects[i] = allocate_touched(size);
+	benchmark::ClobberMemory();
+	for (size_t i = 0; i < batch; i++)
+		free(objects[i]);
+}
+
+void malloc_free(benchmark::State &state)
+{
+	const auto size = static_cast<size_t>(state.range(0));
+	const auto batch = static_cast<size_t>(state.range(1));
+
+	/* The first pass takes memory from the system; it is not the steady state. */
+	run_batch(size, batch);
+	if (batch == 1) {
+		for (auto _ : state)
+			free(allocate_touched(size));
+	} else {
+		for (auto _ : state)
+			run_batch(size, batch);
+	}
+	state.counters["time_per_pair"] =
+		benchmark::Counter(static_cast<double>(state.iterations() * state.range(1)),
+				   benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	auto *grid = benchmark::RegisterBenchmark("malloc_free", malloc_free);
+
+	for (int64_t size = kSmallest; size <= kLargest; size *= 2) {
+		for (int64_t batch : kBatches)
+			grid->Args({ size, batch });
+	}
+	grid->MeasureProcessCPUTime();
+	benchmark::AddCustomContext("malloc_origin", malloc_origin());
+	benchmark::Initialize(&argc, argv);
+	if (benchmark::ReportUnrecognizedArguments(argc, argv))
+		return 1;
+	benchmark::RunSpecifiedBenchmarks();
+	return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * malloc_origin() - the file that this process's malloc comes from.
+ *
+ * Every benchmark program reports it, so that bench/run can refuse figures of
+ * a run in which the preload was silently dropped.
+ */
+#ifndef UKMEM_BENCH_MALLOC_ORIGIN_H
+#define UKMEM_BENCH_MALLOC_ORIGIN_H
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+/* The path in /proc/self/maps of the mapping that holds malloc, or "". */
+inline std::string malloc_origin()
+{
+	const auto address = reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "malloc"));
+	std::ifstream maps("/proc/self/maps");
+	std::string line;
+
+	while (std::getline(maps, line)) {
+		std::istringstream fields(line);
+		std::uintptr_t first, last;
+		char dash;
+		std::string permissions, offset, device, inode, path;
+
+		fields >> std::hex >> first >> dash >> last;
+		fields >> permissions >> offset >> device >> inode >> std::ws;
+		std::getline(fields, path);
+		if (address >= first && address < last)
+			return path;
+	}
+	return "";
+}
+
+#endif

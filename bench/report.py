@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""Turns the raw figures of bench/run into a Markdown report.
+
+Samples are {allocator: {cell: [figure of each round]}}, where a cell is a pair
+of a row and a column: size and batch, or workload and threads.
+"""
+
+import math
+from statistics import median
+
+OURS = "ukmem"
+GRID_GEOMEAN_TARGET = 0.80
+GRID_WORST_TARGET = 1.10
+WORKLOAD_REFERENCE = "mimalloc"
+# Key in the program's result, title, unit and what turns the figure into it.
+WORKLOAD_METRICS = [
+    ("seconds", "Elapsed time", "ms", 1e3),
+    ("cpu_seconds", "CPU time", "ms", 1e3),
+    ("peak_rss_kib", "Peak resident memory", "MiB", 1 / 1024),
+]
+
+
+def geometric_mean(values):
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def medians(samples):
+    """{allocator: {cell: median}}, without the cells that were never measured."""
+    return {name: {cell: median(figures) for cell, figures in cells.items() if figures}
+            for name, cells in samples.items()}
+
+
+def ratios(middle):
+    """{cell: (ours / best peer, name of that peer)} from medians()."""
+    found = {}
+    for cell, ours in middle.get(OURS, {}).items():
+        peers = [(cells[cell], name) for name, cells in middle.items()
+                 if name != OURS and cell in cells]
+        if peers:
+            best, name = min(peers)
+            found[cell] = (ours / best, name)
+    return found
+
+
+def number(value):
+    """Three digits or so: 6.31, 63.1, 631."""
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+def table(header, rows):
+    """A Markdown table with its columns aligned."""
+    lines = [[str(field) for field in row] for row in [header, *rows]]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    text = ["| " + " | ".join(field.ljust(width) for field, width in zip(line, widths)) + " |"
+            for line in lines]
+    text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(text)
+
+
+def unique(values):
+    return list(dict.fromkeys(values))
+
+
+def cells_of(samples):
+    return unique(cell for cells in samples.values() for cell in cells)
+
+
+def joined_table(corner, samples, reduce, cells):
+    """A row for each row of cells; in it, for each allocator, the columns as a/b/c."""
+    columns = unique(column for _, column in cells)
+
+    def field(name, row):
+        figures = [samples[name].get((row, column)) for column in columns]
+        return "/".join(number(reduce(f)) if f else "-" for f in figures)
+
+    return table([corner, *samples],
+                 [[row, *(field(name, row) for name in samples)]
+                  for row in unique(row for row, _ in cells)])
+
+
+def spread(figures):
+    return max(figures) / min(figures)
+
+
+def ratio_table(corner, found, label):
+    """Ours / best peer: a row for each row of the cells, a column for each column."""
+    columns = unique(column for _, column in found)
+
+    def field(row, column):
+        if (row, column) not in found:
+            return "-"
+        value, peer = found[row, column]
+        return f"{value:.2f} ({peer})"
+
+    return table([corner, *(label(column) for column in columns)],
+                 [[row, *(field(row, column) for column in columns)]
+                  for row in unique(row for row, _ in found)])
+
+
+def summary(found):
+    """Geometric mean of ratios(), the worst cell and its ratio and peer."""
+    worst = max(found, key=lambda cell: found[cell][0])
+    return geometric_mean([value for value, _ in found.values()]), worst, *found[worst]
+
+
+def machine_section(run):
+    machine = run["machine"]
+    lines = [f"{machine['cpu']}, {machine['cpus']} CPUs; Linux {machine['kernel']}; "
+             f"{machine['libc']}; {run['date']}. {run['rounds']} interleaved rounds, "
+             "medians over the rounds.", ""]
+    for name, allocator in run["allocators"].items():
+        version = f" ({allocator['version']})" if allocator["version"] else ""
+        lines.append(f"- {name}: `{allocator['library']}`{version}")
+    for name, value in run["environment"].items():
+        lines.append(f"- set for all of them: `{name}={value}`")
+    lines += [f"- **failed**: {failure}" for failure in run["failures"]]
+    return "\n".join(lines)
+
+
+def batch_label(batch):
+    return "one" if batch == 1 else str(batch)
+
+
+def verdict(value, target):
+    return f"{value:.2f} (target <= {target:.2f}: {'met' if value <= target else 'missed'})"
+
+
+def grid_report(run, samples):
+    cells = cells_of(samples)
+    batches = "/".join(batch_label(batch) for batch in unique(batch for _, batch in cells))
+    found = ratios(medians(samples))
+    text = ["# malloc grid", machine_section(run),
+            f"## CPU time of a malloc+free pair, ns: {batches}",
+            joined_table("size", samples, median, cells)]
+    if found:
+        mean, (size, batch), worst, peer = summary(found)
+        text += ["## ukmem / best peer in the cell",
+                 ratio_table("size", found, batch_label),
+                 f"Geometric mean of {len(found)} cells: {verdict(mean, GRID_GEOMEAN_TARGET)}.\n"
+                 f"Worst cell: {verdict(worst, GRID_WORST_TARGET)}, "
+                 f"{size} bytes, batch {batch_label(batch)}, against {peer}."]
+    text += [f"## Spread over the rounds, max/min: {batches}",
+             joined_table("size", samples, spread, cells)]
+    return "\n\n".join(text) + "\n"
+
+
+def relative_table(middles, cells):
+    """Geometric means relative to one peer, all metrics as a/b/c, by number of threads."""
+    def field(name, group):
+        figures = []
+        for middle in middles:
+            mine, reference = middle[name], middle[WORKLOAD_REFERENCE]
+            pairs = [(mine[cell], reference[cell]) for cell in group
+                     if cell in mine and cell in reference]
+            figures.append(f"{geometric_mean([a / b for a, b in pairs]):.2f}" if pairs else "-")
+        return "/".join(figures)
+
+    groups = {f"{threads} threads": [cell for cell in cells if cell[1] == threads]
+              for threads in unique(threads for _, threads in cells)}
+    groups["all"] = cells
+    names = list(middles[0])
+    return table(["", *names], [[label, *(field(name, group) for name in names)]
+                                for label, group in groups.items()])
+
+
+def column(samples, key):
+    """The samples of one metric, from samples that are dictionaries."""
+    return {name: {cell: [figures[key] for figures in rounds] for cell, rounds in cells.items()}
+            for name, cells in samples.items()}
+
+
+def workload_report(run, samples):
+    """samples: each figure is a dictionary with the keys of WORKLOAD_METRICS."""
+    cells = cells_of(samples)
+    threads = "/".join(str(count) for count in unique(count for _, count in cells))
+    metrics = [(title, unit, scale, column(samples, key))
+               for key, title, unit, scale in WORKLOAD_METRICS]
+    text = ["# Multithreaded workloads", machine_section(run)]
+    for title, unit, scale, figures in metrics:
+        text += [f"## {title}, {unit}: {threads} threads",
+                 joined_table("workload", figures, lambda f, by=scale: by * median(f), cells)]
+    for title, _, _, figures in metrics:
+        found = ratios(medians(figures))
+        if found:
+            mean, (workload, count), worst, peer = summary(found)
+            text += [f"## ukmem / best peer in the cell: {title}",
+                     ratio_table("workload", found, lambda count: f"{count} threads"),
+                     f"Geometric mean of {len(found)} cells: {mean:.2f}. Worst cell: "
+                     f"{worst:.2f}, {workload} with {count} threads, against {peer}."]
+    titles = "/".join(title for title, *_ in metrics)
+    if WORKLOAD_REFERENCE in samples:
+        text += [f"## Relative to {WORKLOAD_REFERENCE}, geometric means: {titles}",
+                 relative_table([medians(figures) for *_, figures in metrics], cells)]
+    for title, _, _, figures in metrics:
+        text += [f"## Spread over the rounds, max/min: {title}, {threads} threads",
+                 joined_table("workload", figures, spread, cells)]
+    return "\n\n".join(text) + "\n"
