@@ -2,7 +2,9 @@
 /* The public statistics functions: walk the sources. */
 #include "stats/stats.h"
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/config.h"
 
@@ -45,6 +47,8 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_begin(&e, fd, format);
 	emit_object_begin(&e, "ukmem");
 	emit_string(&e, "version", ukmem_version());
+	emit_string(&e, "program", program_invocation_short_name);
+	emit_number(&e, "pid", (uint64_t)getpid());
 	emit_object_end(&e);
 	emit_object_begin(&e, "gauges");
 	emit_number(&e, "allocated", g.allocated);
