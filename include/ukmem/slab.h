@@ -138,7 +138,8 @@ UKMEM_EXPORT void *kcalloc(size_t n, size_t size, gfp_t flags)
  * krealloc - resize, keeping min(old, new) bytes
  *
  * NULL @p allocates; @size 0 frees and returns ZERO_SIZE_PTR. On failure NULL,
- * and @p stays valid.
+ * and @p stays valid. __GFP_ZERO zeroes what lies beyond the old block's usable
+ * size (ksize); within it, growth is in place and the bytes are what they were.
  */
 UKMEM_EXPORT void *krealloc(const void *p, size_t size, gfp_t flags) UKMEM_SYMBOL(krealloc)
 	__attribute__((warn_unused_result)) UKMEM_ALLOC_SIZE(2);

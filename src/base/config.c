@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "base/log.h"
 
-enum type { BOOL, BYTES, CHOICE };
+enum type { BOOL, BYTES, NUMBER, CHOICE };
 
 struct tunable {
 	const char *name;
@@ -29,6 +30,7 @@ struct tunable {
 struct config config = {
 	.cpu_cache_bytes = 16 * MIB,
 	.dirty_max = 64 * MIB,
+	.dirty_decay_ms = 1000,
 };
 
 static const struct tunable tunables[] = {
@@ -39,7 +41,9 @@ static const struct tunable tunables[] = {
 	{ "cpu_cache_bytes", BYTES, &config.cpu_cache_bytes, 16 * MIB, 2 * MIB, 16 * GIB, NULL,
 	  "free objects of kmalloc caches held per CPU, at most" },
 	{ "dirty_max", BYTES, &config.dirty_max, 64 * MIB, 0, 1024 * GIB, NULL,
-	  "free pages kept resident for reuse per zone, at most" },
+	  "free pages kept resident for reuse per zone, however long unused" },
+	{ "dirty_decay_ms", NUMBER, &config.dirty_decay_ms, 1000, 0, 3600000, NULL,
+	  "free pages above dirty_max are given back if unused for so long" },
 	{ "reserve", BYTES, &config.reserve, 0, 0, 65536 * GIB, NULL,
 	  "address space reserved for pages; 0: by the machine's memory" },
 	{ "show_stats", BOOL, &config.show_stats, 0, 0, 1, NULL,
@@ -164,26 +168,29 @@ static bool env_flag(const char *name)
 	return s && *s && strcmp(s, "0") != 0;
 }
 
-void config_init(void)
+static bool init(void)
 {
-	static bool done; /* called under the once guard of the lowest layer */
-	const char *s;
+	const char *s = secure_getenv("UKMEM_CONF");
 
-	if (done)
-		return;
-	done = true;
-	s = secure_getenv("UKMEM_CONF");
 	if (s)
 		parse(s);
 	if (env_flag("UKMEM_SHOW_STATS"))
 		config.show_stats = 1;
 	if (env_flag("UKMEM_VERBOSE"))
 		config.verbose = 1;
+	return true;
+}
+
+void config_init(void)
+{
+	static struct once config_once = ONCE_INITIALIZER;
+
+	once(&config_once, init);
 }
 
 bool config_row(unsigned int i, struct config_row *row)
 {
-	static const char *const types[] = { "bool", "bytes", "choice" };
+	static const char *const types[] = { "bool", "bytes", "number", "choice" };
 	const struct tunable *t;
 
 	if (i >= ARRAY_SIZE(tunables))

@@ -28,7 +28,8 @@ struct config {
 	uint64_t percpu;
 	uint64_t cpu_cache_bytes; /* per CPU: objects of all kmalloc caches together */
 	uint64_t dirty_max;	  /* per zone: free bytes kept for reuse */
-	uint64_t reserve;	  /* address space, bytes; 0: by memory size */
+	uint64_t dirty_decay_ms;
+	uint64_t reserve; /* address space, bytes; 0: by memory size */
 	uint64_t show_stats;
 	uint64_t verbose;
 };

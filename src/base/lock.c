@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -158,56 +159,59 @@ void lock_fork_child(void)
 
 bool once_slow(struct once *o, bool (*init)(void))
 {
-	void *self = __builtin_thread_pointer();
+	void *self = __builtin_thread_pointer(), *owner = NULL;
 	bool ok;
 
-	if (atomic_load_explicit(&o->owner, memory_order_relaxed) == self)
-		return false;
-	/* Not lock(): one layer's initialiser runs those below it, all of this rank. */
-	if (atomic_exchange_explicit(&o->lock.state, 2, memory_order_acquire))
-		lock_slow(&o->lock);
+	/* O1 pairs with O2: what an initialiser that failed left behind. */
+	while (!atomic_compare_exchange_strong_explicit(&o->owner, &owner, self,
+							memory_order_acquire, /* O1 */
+							memory_order_relaxed)) {
+		if (owner == self)
+			return false;
+		sched_yield();
+		if (atomic_load_explicit(&o->done, memory_order_acquire))
+			return true;
+		owner = NULL;
+	}
 	ok = atomic_load_explicit(&o->done, memory_order_relaxed);
 	if (!ok) {
-		atomic_store_explicit(&o->owner, self, memory_order_relaxed);
 		ok = init();
-		atomic_store_explicit(&o->owner, NULL, memory_order_relaxed);
-		if (ok)
-			atomic_store_explicit(&o->done, 1, memory_order_release);
+		atomic_store_explicit(&o->done, ok, memory_order_release);
 	}
-	atomic_store_explicit(&o->lock.state, 0, memory_order_release);
-	lock_wake(&o->lock);
+	atomic_store_explicit(&o->owner, NULL, memory_order_release); /* O2 */
 	return ok;
 }
 
 #if UKMEM_DEBUG
 
-/* Ranks this thread holds, a bit each. */
-static _Thread_local uint32_t held;
+/* Locks of each rank this thread holds; a signal handler's come and go on top. */
+static _Thread_local uint8_t held[LOCK_RANK_COUNT];
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {
-	"init", "caches", "stop", "node", "percpu", "zone",
+	"caches", "stop", "node", "percpu", "zone",
 };
 
 void lock_debug_acquire(const struct lock *l)
 {
-	uint32_t not_above = held >> l->rank;
-
-	if (not_above && !lock_fork_owner())
-		log_fatal("lock order: taking '%s' while holding '%s'", rank_names[l->rank],
-			  rank_names[l->rank + (unsigned int)__builtin_ctz(not_above)]);
+	if (lock_fork_owner())
+		return;
+	for (unsigned int rank = l->rank; rank < LOCK_RANK_COUNT; rank++)
+		if (held[rank])
+			log_fatal("lock order: taking '%s' while holding '%s'",
+				  rank_names[l->rank], rank_names[rank]);
 }
 
 void lock_debug_acquired(const struct lock *l)
 {
 	if (!lock_fork_owner())
-		held |= 1u << l->rank;
+		held[l->rank]++;
 }
 
 void lock_debug_release(const struct lock *l)
 {
-	if (!(held & (1u << l->rank)))
+	if (!held[l->rank])
 		log_fatal("lock order: releasing '%s', which is not held", rank_names[l->rank]);
-	held &= ~(1u << l->rank);
+	held[l->rank]--;
 }
 
 #endif

@@ -24,7 +24,6 @@
 #include "base/list.h"
 
 enum lock_rank {
-	LOCK_RANK_INIT,	  /* once: one layer's initialisation */
 	LOCK_RANK_CACHES, /* slab: the list of all caches */
 	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
 	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
@@ -121,19 +120,18 @@ void lock_fork_parent(void);
 void lock_fork_child(void);
 
 /*
- * Run an initialiser once; later callers wait for it. A call from inside the
- * initialiser (same thread) returns false at once. Result: it has succeeded. A
+ * Run an initialiser once; other threads that call meanwhile wait for it. A call
+ * from inside the initialiser (same thread) returns false at once. Result: it has succeeded. A
  * failed initialiser is run again by the next caller.
  */
 struct once {
 	_Atomic uint32_t done;
-	_Atomic(void *) owner; /* thread pointer of the initialising thread */
-	struct lock lock;
+	_Atomic(void *) owner; /* thread pointer of the initialising thread, else NULL */
 };
 
 #define ONCE_INITIALIZER                                                                       \
 	{                                                                                      \
-		.lock = LOCK_INITIALIZER(LOCK_RANK_INIT)                                       \
+		0                                                                              \
 	}
 
 bool once_slow(struct once *o, bool (*init)(void));
@@ -144,6 +142,12 @@ static inline bool once(struct once *o, bool (*init)(void))
 	if (likely(atomic_load_explicit(&o->done, memory_order_acquire)))
 		return true;
 	return once_slow(o, init);
+}
+
+/* Whether it has succeeded, without doing anything about it. */
+static inline bool once_done(struct once *o)
+{
+	return atomic_load_explicit(&o->done, memory_order_acquire);
 }
 
 #endif

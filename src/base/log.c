@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -22,8 +23,8 @@ static void log_line(const char *fmt, va_list ap)
 		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n
 							    : sizeof(line) - used - 2;
 	line[used++] = '\n';
-	if (write(STDERR_FILENO, line, used) < 0)
-		errno = saved; /* nobody to tell */
+	/* Not write(): that is a cancellation point. */
+	syscall(SYS_write, STDERR_FILENO, line, used);
 	errno = saved;
 }
 

@@ -40,9 +40,15 @@ bool kmalloc_init(void)
 	return once(&kmalloc_once, init);
 }
 
+/* Initialisation enters the kernel: who may not finds nothing to allocate from. */
+static bool ready(gfp_t flags)
+{
+	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
+}
+
 void *kmalloc_slow(size_t size, gfp_t flags)
 {
-	if (unlikely(!kmalloc_init()))
+	if (unlikely(!ready(flags)))
 		return NULL;
 	if (size <= SIZE_CLASS_LARGE_MAX) {
 		void *p = slab_alloc(size_class_cache(size), flags);
@@ -65,7 +71,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags)
 {
 	struct kmem_cache *s;
 
-	if (unlikely(!kmalloc_init()))
+	if (unlikely(!ready(flags)))
 		return NULL;
 	s = size_class_aligned(size, align);
 	if (s)
@@ -90,7 +96,7 @@ static struct page *find(const void *p, const char *func)
 		return NULL;
 	}
 	head = slab_head(page);
-	if (head->type == PAGE_SLAB) {
+	if (page_type(head) == PAGE_SLAB) {
 		size_t offset = (size_t)((const char *)p - (char *)page_to_virt(head));
 		unsigned int i = reciprocal_divide((uint32_t)offset, head->cache->reciprocal);
 
@@ -99,11 +105,11 @@ static struct page *find(const void *p, const char *func)
 		report_invalid(func, p, "not the start of an object");
 		return NULL;
 	}
-	if (head->type == PAGE_LARGE && page_to_virt(head) == p)
+	if (page_type(head) == PAGE_LARGE && page_to_virt(head) == p)
 		return head;
 	report_invalid(func, p,
-		       head->type == PAGE_LARGE ? "not the start of a block"
-		       : head->type == PAGE_ALLOCATED
+		       page_type(head) == PAGE_LARGE ? "not the start of a block"
+		       : page_type(head) == PAGE_ALLOCATED
 			       ? "allocated as pages"
 			       : "not an allocated block (double free?)");
 	return NULL;
@@ -118,7 +124,7 @@ void kfree_slow(void *p, const char *func)
 	page = find(p, func);
 	if (unlikely(!page))
 		return;
-	if (page->type == PAGE_SLAB)
+	if (page_type(page) == PAGE_SLAB)
 		slab_free(page->cache, p);
 	else
 		large_free(page);
@@ -126,7 +132,7 @@ void kfree_slow(void *p, const char *func)
 
 static size_t usable(const struct page *page)
 {
-	return page->type == PAGE_SLAB ? page->cache->object_size : large_size(page);
+	return page_type(page) == PAGE_SLAB ? page->cache->object_size : large_size(page);
 }
 
 size_t kmalloc_usable(const void *p, const char *func)
@@ -151,16 +157,18 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func)
 	/* In place if it fits and not more than half would be left unused. */
 	if (size <= old && size > old / 2)
 		return p;
-	if (page->type == PAGE_LARGE && size > SIZE_CLASS_LARGE_MAX && size <= old) {
+	if (page_type(page) == PAGE_LARGE && size > SIZE_CLASS_LARGE_MAX && size <= old) {
 		large_shrink(page, size);
 		return p;
 	}
 	q = kmalloc_pop(size);
 	if (!q)
-		q = kmalloc_slow(size, flags);
+		q = kmalloc_slow(size, flags & ~__GFP_ZERO);
 	if (!q)
 		return NULL;
 	memcpy(q, p, min_size(old, size));
+	if ((flags & __GFP_ZERO) && size > old)
+		memset((char *)q + old, 0, size - old);
 	kfree(p);
 	return q;
 }

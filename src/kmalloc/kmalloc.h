@@ -46,7 +46,10 @@ extern struct kmalloc_fast kmalloc_fast cacheline_aligned;
 static always_inline size_t kmalloc_limit(const size_t *limit)
 {
 #if defined(__x86_64__) && !UKMEM_TSAN
-	return *limit;
+	size_t v = *limit;
+
+	__asm__ volatile("" ::: "memory"); /* nor may the compiler load ahead */
+	return v;
 #else
 	return __atomic_load_n(limit, __ATOMIC_ACQUIRE);
 #endif
@@ -67,9 +70,9 @@ static always_inline bool kmalloc_push(void *p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
 	uintptr_t addr = (uintptr_t)p;
-	size_t entry;
+	size_t entry, end = kmalloc_limit(&f->window_size);
 
-	if (unlikely(addr - f->window_base >= kmalloc_limit(&f->window_size)))
+	if (unlikely(addr - f->window_base >= end))
 		return false;
 	entry = ((const uint16_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
 	return pcpu_array_push_rseq(&f->pcpu, f->arrays + entry * PCPU_ENTRY_SIZE, p);

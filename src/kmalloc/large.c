@@ -20,12 +20,12 @@ void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
 
 	if (unlikely(size > PTRDIFF_MAX))
 		return NULL;
-	npages = (size + page_size() - 1) >> page_window.page_shift;
+	npages = max_size((size + page_size() - 1) >> page_window.page_shift, 1);
 	page = align_order ? page_alloc_aligned(flags, npages, align_order, &zeroed)
 			   : page_alloc_run(page_local_zone(), flags, npages, &zeroed);
 	if (unlikely(!page))
 		return NULL;
-	page->type = PAGE_LARGE;
+	page_set_type(page, PAGE_LARGE);
 	page->npages = npages;
 	pcpu_counter_add(large_allocs, 1);
 	pcpu_counter_add(large_bytes, npages << page_window.page_shift);
@@ -61,9 +61,17 @@ void large_shrink(struct page *page, size_t size)
 	}
 }
 
+/* The sum is no snapshot: a block freed between two CPUs' shares may count twice. */
+static uint64_t bytes_in_use(void)
+{
+	int64_t bytes = (int64_t)pcpu_counter_sum(large_bytes);
+
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static void gauges(struct ukmem_gauges *g)
 {
-	g->allocated += pcpu_counter_sum(large_bytes);
+	g->allocated += bytes_in_use();
 }
 
 static void emit(struct emitter *e)
@@ -74,7 +82,7 @@ static void emit(struct emitter *e)
 	emit_object_begin(e, "large");
 	emit_number(e, "allocs", allocs);
 	emit_number(e, "frees", frees);
-	emit_number(e, "bytes", pcpu_counter_sum(large_bytes));
+	emit_number(e, "bytes", bytes_in_use());
 	emit_object_end(e);
 }
 

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The drop-in in a process: fork handlers as early as anybody's, statistics at
- * exit.
+ * The drop-in in a process: initialised before other constructors run, statistics
+ * at exit.
  *
  * malloc itself does not wait for any of this: the first call, which comes before
  * every constructor, initialises the layers from the slow path.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "base/config.h"
-#include "base/lock.h"
 #include "kmalloc/kmalloc.h"
-#include "percpu/percpu.h"
 #include "stats/stats.h"
-
-static void fork_child(void)
-{
-	pcpu_fork_child();
-	lock_fork_child();
-}
 
 /* Programs close stderr before the last destructor runs: where to write then. */
 static int stats_fd = STDERR_FILENO;
@@ -33,7 +24,6 @@ __attribute__((constructor(101))) static void bootstrap(void)
 	int saved = errno;
 
 	kmalloc_init();
-	pthread_atfork(lock_fork_prepare, lock_fork_parent, fork_child);
 	if (config.show_stats) {
 		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);
 

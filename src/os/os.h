@@ -35,6 +35,7 @@ struct os_calls {
 	int (*getcpu)(unsigned int *cpu);
 	long (*page_size)(void);
 	int (*address_space_limit)(size_t *bytes); /* RLIMIT_AS; SIZE_MAX: none */
+	uint64_t (*now_ms)(void);		   /* monotonic, a few milliseconds coarse */
 };
 
 extern struct os_calls os_calls;

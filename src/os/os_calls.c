@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The value of @call, or its error as a negative errno; errno itself is kept. */
@@ -82,23 +83,24 @@ static ssize_t linux_getrandom(void *buf, size_t len, unsigned int flags)
 	return RESULT(getrandom(buf, len, flags));
 }
 
+/* System calls, not libc's functions: those are cancellation points. */
 static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 {
 	size_t used = 0;
 	ssize_t n = 0;
-	int fd = RESULT(open(path, O_RDONLY | O_CLOEXEC));
+	int fd = (int)RESULT(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return fd;
 	while (used < size) {
-		n = RESULT(read(fd, buf + used, size - used));
+		n = RESULT(syscall(SYS_read, fd, buf + used, size - used));
 		if (n == -EINTR)
 			continue;
 		if (n <= 0)
 			break;
 		used += (size_t)n;
 	}
-	close(fd);
+	syscall(SYS_close, fd);
 	return n < 0 ? n : (ssize_t)used;
 }
 
@@ -128,6 +130,14 @@ static int linux_address_space_limit(size_t *bytes)
 	return 0;
 }
 
+static uint64_t linux_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 #define LINUX_CALLS                                                                            \
 	{                                                                                      \
 		.mmap = linux_mmap, .munmap = linux_munmap, .mprotect = linux_mprotect,        \
@@ -135,7 +145,7 @@ static int linux_address_space_limit(size_t *bytes)
 		.get_mems_allowed = linux_get_mems_allowed, .membarrier = linux_membarrier,    \
 		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \
 		.getcpu = linux_getcpu, .page_size = linux_page_size,                          \
-		.address_space_limit = linux_address_space_limit,                              \
+		.address_space_limit = linux_address_space_limit, .now_ms = linux_now_ms,      \
 	}
 
 const struct os_calls os_calls_linux = LINUX_CALLS;

@@ -33,7 +33,7 @@ static size_t frontier(const struct zone *z)
 
 static void insert_block(struct zone *z, struct page *page, unsigned int order, bool zero)
 {
-	page->type = PAGE_FREE;
+	page_set_type(page, PAGE_FREE);
 	page->order = (uint8_t)order;
 	page->zero = zero;
 	z->nr_free += (size_t)1 << order;
@@ -50,10 +50,13 @@ void __zone_remove_block(struct zone *z, struct page *page)
 	size_t n = (size_t)1 << page->order;
 
 	list_del(&page->lru);
-	page->type = PAGE_NONE;
+	page_set_type(page, PAGE_NONE);
 	z->nr_free -= n;
-	if (!page->zero)
+	if (!page->zero) {
 		z->nr_dirty -= n;
+		if (z->nr_dirty < z->dirty_low)
+			z->dirty_low = z->nr_dirty;
+	}
 }
 
 static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero)
@@ -64,7 +67,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero
 		size_t buddy = z->start + ((pfn - z->start) ^ ((size_t)1 << order));
 
 		if (buddy + ((size_t)1 << order) > frontier(z) ||
-		    pages[buddy].type != PAGE_FREE || pages[buddy].order != order)
+		    page_type(&pages[buddy]) != PAGE_FREE || pages[buddy].order != order)
 			break;
 		zero = zero && pages[buddy].zero;
 		__zone_remove_block(z, &pages[buddy]);
@@ -79,7 +82,7 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, bool zero)
 {
 	size_t offset = pfn - z->start;
 
-	page_window.pages[pfn].type = PAGE_NONE;
+	page_set_type(&page_window.pages[pfn], PAGE_NONE);
 	while (npages) {
 		unsigned int order = offset ? (unsigned int)__builtin_ctzll(offset) : MAX_ORDER;
 

@@ -15,6 +15,7 @@
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,9 +44,9 @@ enum { PAGE_BITMAP_WORDS = 4 };
  * slab's list, inuse and bitmap: its node's lock.
  */
 struct page {
-	uint8_t type;
-	uint8_t order; /* FREE, CACHED, ALLOCATED */
-	uint8_t zero;  /* FREE, CACHED: reads as zeros */
+	_Atomic uint8_t type; /* relaxed: a zone looks at neighbours it does not own */
+	uint8_t order;	      /* FREE, CACHED, ALLOCATED */
+	uint8_t zero;	      /* FREE, CACHED: reads as zeros */
 	uint8_t unused;
 	uint16_t span;	/* SLAB: pages in it; SLAB_TAIL: pages back to the head */
 	uint16_t inuse; /* SLAB: objects outside the slab (in use, or in a CPU's array) */
@@ -61,6 +62,16 @@ struct page {
 	};
 	uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, SLAB_TAIL: a set bit is a free object */
 };
+
+static inline enum page_type page_type(const struct page *page)
+{
+	return atomic_load_explicit(&page->type, memory_order_relaxed);
+}
+
+static inline void page_set_type(struct page *page, enum page_type type)
+{
+	atomic_store_explicit(&page->type, (uint8_t)type, memory_order_relaxed);
+}
 
 _Static_assert(sizeof(struct page) == 64, "a page's metadata is one cache line");
 

@@ -22,8 +22,10 @@ static bool init(void)
 {
 	if (!pcpu_init() || (!zones && !window_init()))
 		return false;
-	page_counters.alloc = pcpu_alloc(sizeof(uint64_t), 8);
-	page_counters.free = pcpu_alloc(sizeof(uint64_t), 8);
+	if (!page_counters.alloc)
+		page_counters.alloc = pcpu_alloc(sizeof(uint64_t), 8);
+	if (!page_counters.free)
+		page_counters.free = pcpu_alloc(sizeof(uint64_t), 8);
 	if (!page_counters.alloc || !page_counters.free)
 		return false;
 	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
@@ -45,6 +47,12 @@ static struct once page_once = ONCE_INITIALIZER;
 bool page_init(void)
 {
 	return once(&page_once, init);
+}
+
+/* Initialisation enters the kernel: who may not finds nothing to allocate from. */
+static bool ready(gfp_t flags)
+{
+	return flags & __GFP_DIRECT_RECLAIM ? page_init() : once_done(&page_once);
 }
 
 unsigned int page_local_zone(void)
@@ -73,7 +81,9 @@ static struct page *zone_alloc(struct zone *z, size_t npages, gfp_t flags)
 
 static void zone_free(struct zone *z, struct page *page, size_t npages)
 {
-	if (is_pow2(npages) && ilog2(npages) < PCP_ORDERS) {
+	/* Pagesets promise alignment; the tail of a run that shrank may have none. */
+	if (is_pow2(npages) && ilog2(npages) < PCP_ORDERS &&
+	    !((page_to_pfn(page) - z->start) & (npages - 1))) {
 		pageset_free(z, page, ilog2(npages));
 		return;
 	}
@@ -94,7 +104,7 @@ static struct page *hand_out(struct page *page, size_t npages, bool *zeroed)
 {
 	pcpu_counter_add(page_counters.alloc, npages);
 	*zeroed = page->zero;
-	page->type = PAGE_ALLOCATED;
+	page_set_type(page, PAGE_ALLOCATED);
 	page->zero = false;
 	return page;
 }
@@ -103,7 +113,7 @@ struct page *page_alloc_run(unsigned int zone, gfp_t flags, size_t npages, bool 
 {
 	struct page *page = NULL;
 
-	if (!page_init() || !npages)
+	if (!ready(flags) || !npages)
 		return NULL;
 	for (unsigned int i = 0; i < zones_to_try(flags) && !page; i++)
 		page = zone_alloc(&zones[(zone + i) % page_window.nr_zones], npages, flags);
@@ -128,7 +138,7 @@ static struct page *alloc_aligned(gfp_t flags, unsigned int order, bool *zeroed)
 	struct page *page = NULL;
 	unsigned int first;
 
-	if (!page_init())
+	if (!ready(flags))
 		return NULL;
 	first = page_local_zone();
 	for (unsigned int i = 0; i < zones_to_try(flags) && !page; i++) {
@@ -148,7 +158,7 @@ struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, 
 	struct zone *z;
 	size_t block = (size_t)1 << order;
 
-	if (order > MAX_ORDER)
+	if (!npages || order > MAX_ORDER)
 		return NULL;
 	if (npages <= block) {
 		page = alloc_aligned(flags, order, zeroed);
@@ -176,7 +186,7 @@ struct page *alloc_pages(gfp_t flags, unsigned int order)
 
 	if (order > MAX_ORDER)
 		return NULL;
-	if (order < PCP_ORDERS && page_init())
+	if (order < PCP_ORDERS && ready(flags))
 		page = page_alloc_run(page_local_zone(), flags, (size_t)1 << order, &zeroed);
 	else
 		page = alloc_aligned(flags, order, &zeroed);
@@ -195,10 +205,11 @@ void __free_pages(struct page *page, unsigned int order)
 {
 	if (!page)
 		return;
-	if (page->type != PAGE_ALLOCATED || page->order != order) {
+	if (page_type(page) != PAGE_ALLOCATED || page->order != order) {
 		report_invalid("__free_pages()", page_to_virt(page),
-			       page->type == PAGE_ALLOCATED ? "allocated with another order"
-							    : "not allocated as pages");
+			       page_type(page) == PAGE_ALLOCATED
+				       ? "allocated with another order"
+				       : "not allocated as pages");
 		return;
 	}
 	page_free_run(page, (size_t)1 << order);

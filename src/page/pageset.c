@@ -55,7 +55,7 @@ static unsigned int take_batch(struct zone *z, unsigned int order, struct page *
 
 		if (!page)
 			break;
-		page->type = PAGE_CACHED;
+		page_set_type(page, PAGE_CACHED);
 		page->order = (uint8_t)order;
 		batch[got++] = page;
 	}
@@ -94,7 +94,7 @@ void pageset_free(struct zone *z, struct page *page, unsigned int order)
 	struct page *batch[PCP_BATCH_MAX];
 	unsigned int n;
 
-	page->type = PAGE_CACHED;
+	page_set_type(page, PAGE_CACHED);
 	page->order = (uint8_t)order;
 	page->zero = false;
 	if (pcpu_array_push(z->pageset[order], page))
@@ -106,6 +106,7 @@ void pageset_free(struct zone *z, struct page *page, unsigned int order)
 		free_batch(z, batch, n);
 	if (!pcpu_array_push(z->pageset[order], page))
 		free_batch(z, &page, 1);
+	zone_limit_dirty(z);
 }
 
 void pageset_drain(struct zone *z)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory back to the system: free blocks that may be resident are purged, the
- * largest first, when there are more than the tunable dirty_max, or on demand.
+ * largest first, on demand or when they are not needed. Needed is what was in use
+ * again within the decay time (tunable dirty_decay_ms): of the free dirty pages
+ * above dirty_max, the smallest number of the last period was never touched in it
+ * and goes. What a program frees and takes again all the time is never purged:
+ * refaulting it costs more than everything else here.
  *
  * A block is off the free lists while it is purged, without the zone's lock. If
  * the system refuses (mlock), it goes back as dirty as it was.
@@ -42,13 +46,38 @@ static size_t purge_to(struct zone *z, size_t target)
 	return purged;
 }
 
+/* Pages to purge now, and a new period begins; 0 while the present one lasts. */
+static size_t decayed(struct zone *z, size_t limit)
+{
+	uint64_t now = os_calls.now_ms();
+	size_t unused = 0, dirty;
+
+	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) <
+	    config.dirty_decay_ms)
+		return 0;
+	lock(&z->lock);
+	dirty = atomic_load_explicit(&z->nr_dirty, memory_order_relaxed);
+	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) >=
+		    config.dirty_decay_ms &&
+	    dirty > limit) {
+		unused = min_size(z->dirty_low, dirty - limit);
+		z->dirty_low = dirty;
+		atomic_store_explicit(&z->dirty_since, now, memory_order_relaxed);
+	}
+	unlock(&z->lock);
+	return unused;
+}
+
 void zone_limit_dirty(struct zone *z)
 {
 	size_t limit = config.dirty_max >> page_window.page_shift;
+	size_t dirty = atomic_load_explicit(&z->nr_dirty, memory_order_relaxed), unused;
 
-	/* Unlocked look; purge_to() looks again. */
-	if (unlikely(atomic_load_explicit(&z->nr_dirty, memory_order_relaxed) > limit))
-		purge_to(z, limit / 2);
+	if (likely(dirty <= limit))
+		return;
+	unused = decayed(z, limit);
+	if (unused)
+		purge_to(z, dirty - min_size(unused, dirty));
 }
 
 size_t page_trim(bool all)

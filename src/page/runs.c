@@ -28,7 +28,7 @@ static bool is_free_block(size_t pfn, unsigned int order)
 {
 	const struct page *p = &page_window.pages[pfn];
 
-	return p->type == PAGE_FREE && p->order == order;
+	return page_type(p) == PAGE_FREE && p->order == order;
 }
 
 /* Where the free neighbourhood of the free block at @pfn begins, up to @max pages before it. */
@@ -58,7 +58,7 @@ static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
 	while (pfn < end) {
 		const struct page *p = &page_window.pages[pfn];
 
-		if (p->type != PAGE_FREE)
+		if (page_type(p) != PAGE_FREE)
 			return false;
 		pfn += (size_t)1 << p->order;
 	}

@@ -188,7 +188,6 @@ bool window_init(void)
 	len = align_up(nr_zones * sizeof(struct zone), page_size());
 	if (os_map_metadata(len, &mem))
 		return false;
-	zones = mem;
 	page_window.nr_zones = nr_zones;
 	os_calls.address_space_limit(&limit);
 	if (pcpu_address_space_is_scarce() ? !place_window(nr_zones, limit)
@@ -196,6 +195,7 @@ bool window_init(void)
 		os_release(mem, len);
 		return false;
 	}
+	zones = mem;
 	if (config.verbose)
 		log_warn("pages: %u zone%s of %zu MiB at %p, %s", nr_zones,
 			 nr_zones == 1 ? "" : "s", ((size_t)1 << page_window.zone_shift) >> 20,

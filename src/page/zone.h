@@ -25,8 +25,10 @@ struct zone {
 	_Atomic size_t frontier; /* pages below it are mapped. Written under lock */
 	struct list_head free[MAX_ORDER + 1]; /* Synchronization (and below): lock */
 	size_t nr_free;
-	_Atomic size_t nr_dirty; /* also read without */
-	size_t nr_purged;	 /* pages ever purged */
+	_Atomic size_t nr_dirty;      /* also read without */
+	size_t dirty_low;	      /* smallest nr_dirty since dirty_since */
+	_Atomic uint64_t dirty_since; /* ms; also read without */
+	size_t nr_purged;	      /* pages ever purged */
 	/* Taken from the buddy allocator, not yet handed out: odd runs are carved here. */
 	size_t carve_start, carve_end;
 	bool carve_zero;
@@ -70,7 +72,7 @@ void pageset_free(struct zone *z, struct page *page, unsigned int order);
 void pageset_drain(struct zone *z);
 size_t pageset_pages(const struct zone *z);
 
-/* purge.c: give dirty free pages back while there are more than the limit. */
+/* purge.c: give back what was free and dirty for the whole decay time. May block. */
 void zone_limit_dirty(struct zone *z);
 
 static inline struct zone *zone_of(const struct page *page)

@@ -38,6 +38,8 @@ void pcpu_slot_lock(unsigned int index)
 
 void pcpu_fork_child(void)
 {
+	if (!pcpu_first_unit())
+		return;
 	for_each_cpu_unit (i)
 		pcpu_slot_unlock(i);
 }

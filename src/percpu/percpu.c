@@ -9,6 +9,7 @@
  */
 #include "percpu/percpu.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
@@ -73,6 +74,8 @@ static const char *rseq_missing(void)
 		       "kernel)";
 	if ((int32_t)rseq_field(RSEQ_CPU_ID_OFFSET) < 0)
 		return "this thread has no rseq CPU id";
+	if (rseq_field(RSEQ_CPU_ID_OFFSET) >= pcpu.nr_ids)
+		return "the CPU id is not among the possible ones (sysfs hides CPUs)";
 	commands = os_calls.membarrier(MEMBARRIER_QUERY, 0, 0);
 	if (commands < 0)
 		return "membarrier is missing";
@@ -162,6 +165,21 @@ static bool init(void)
 			 pcpu.nr_ids, pcpu.stride >> 10);
 	stats_register(&source);
 	return true;
+}
+
+static void fork_child(void)
+{
+	pcpu_fork_child();
+	lock_fork_child();
+}
+
+/*
+ * As early as any other library's handlers: here, because this is the lowest
+ * layer with something to do in the child, and every user of the library has it.
+ */
+__attribute__((constructor(101))) static void register_fork_handlers(void)
+{
+	pthread_atfork(lock_fork_prepare, lock_fork_parent, fork_child);
 }
 
 static struct once pcpu_once = ONCE_INITIALIZER;

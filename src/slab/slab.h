@@ -91,8 +91,12 @@ void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 bool slab_budget_init(void);
 /* Make @s share the budget; while it is created. */
 void slab_budget_join(struct kmem_cache *s);
-/* Room for @objects more in @s's array on @cpu; caches without a budget always have it. */
-bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
+/*
+ * Room for @objects more in @s's array on @cpu; caches without a budget always have
+ * it. With @must they are charged even where there is none left.
+ */
+bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
+			bool must);
 
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 
@@ -127,6 +131,12 @@ static always_inline void slab_free(struct kmem_cache *s, void *obj)
  */
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out, unsigned int n,
 			    unsigned int direct, gfp_t flags);
+/*
+ * All of @n objects past the arrays or none, without blocking: only tries the lock,
+ * and holds it until it is certain that nothing has to be put back.
+ */
+bool slab_node_take_all(struct kmem_cache *s, unsigned int node, void **out, unsigned int n,
+			gfp_t flags);
 /* Back to their slabs, whatever nodes those are of; @direct: came past the arrays. */
 void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned int direct);
 /* Free all empty slabs. Result: whether partly used ones remain. */
@@ -155,7 +165,7 @@ void slab_stats_init(void);
 
 static inline struct page *slab_head(struct page *page)
 {
-	return page->type == PAGE_SLAB_TAIL ? page - page->span : page;
+	return page_type(page) == PAGE_SLAB_TAIL ? page - page->span : page;
 }
 
 #endif

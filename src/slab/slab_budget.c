@@ -117,7 +117,7 @@ void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int o
 					  memory_order_relaxed);
 }
 
-bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
+bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool must)
 {
 	uint64_t bytes = (uint64_t)objects * s->size;
 	struct budget *b = pcpu_ptr(budget, cpu);
@@ -125,5 +125,9 @@ bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 	if (!s->budgeted || try_charge(b, bytes))
 		return true;
 	reclaim(b, cpu, s, bytes);
-	return try_charge(b, bytes);
+	if (try_charge(b, bytes))
+		return true;
+	if (must)
+		atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed);
+	return must;
 }

@@ -88,8 +88,6 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	s->size = (unsigned int)align_up(max_size(p->size, 8), align);
 	s->flags = p->flags;
 	s->ctor = p->ctor;
-	if (p->budgeted)
-		slab_budget_join(s);
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	set_geometry(s);
 	if (pcpu_address_space_is_scarce())
@@ -107,6 +105,8 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		list_init(&nodes[i].partial);
 		lock_register(&nodes[i].lock, LOCK_RANK_NODE);
 	}
+	if (p->budgeted)
+		slab_budget_join(s);
 	lock(&caches_lock);
 	list_add_tail(&s->list, &caches);
 	unlock(&caches_lock);
@@ -155,8 +155,9 @@ static bool init(void)
 		.capacity_max = 64,
 	};
 	struct slab_params node = cache;
-	void *nodes;
+	static struct kmem_cache_node *nodes; /* kept over a failure: set up once */
 	size_t len;
+	void *mem;
 
 	if (!page_init() || !slab_budget_init())
 		return false;
@@ -164,16 +165,17 @@ static bool init(void)
 	node.size = (unsigned int)(page_window.nr_zones * sizeof(struct kmem_cache_node));
 	if (node.size > SLAB_MAX_SIZE)
 		return false;
-	len = align_up(2 * (size_t)node.size, page_size());
-	list_init(&caches);
-	lock_register(&caches_lock, LOCK_RANK_CACHES);
-	if (os_map_metadata(len, &nodes))
-		return false;
-	if (!setup(&boot_cache, nodes, &cache) ||
-	    !setup(&boot_node, (struct kmem_cache_node *)nodes + page_window.nr_zones, &node)) {
-		os_release(nodes, len);
-		return false;
+	if (!nodes) {
+		len = align_up(2 * (size_t)node.size, page_size());
+		if (os_map_metadata(len, &mem))
+			return false;
+		nodes = mem;
+		list_init(&caches);
+		lock_register(&caches_lock, LOCK_RANK_CACHES);
 	}
+	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
+	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_zones, &node)))
+		return false;
 	stats_register(&trim_source);
 	slab_stats_init();
 	return true;

@@ -49,7 +49,8 @@ static unsigned int tune(struct kmem_cache *s, uint8_t move)
 	a = pcpu_ptr(s->cpu_array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	more = growth(s, a, capacity, move);
-	if (!more || !slab_budget_charge(s, cpu, more))
+	/* A first few are every class's right: without any it would lock for each object. */
+	if (!more || !slab_budget_charge(s, cpu, more, !capacity))
 		return capacity;
 	if (atomic_compare_exchange_strong_explicit(&a->capacity, &capacity,
 						    (uint16_t)(capacity + more),
@@ -132,7 +133,7 @@ struct kmem_cache *slab_cache_of(const void *obj)
 	if (!page)
 		return NULL;
 	page = slab_head(page);
-	if (page->type != PAGE_SLAB)
+	if (page_type(page) != PAGE_SLAB)
 		return NULL;
 	return page->cache;
 }
@@ -178,12 +179,11 @@ static unsigned int alloc_bulk_array(struct kmem_cache *s, unsigned int n, void 
 	return pcpu_array_pop_bulk(s->cpu_array, p, n, PCPU_POP_COUNTED);
 }
 
-int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
+/* Pieces from the array, completed from the node; what it got if that fails. */
+static size_t alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 {
 	size_t got = 0;
 
-	if (n > INT32_MAX)
-		return 0;
 	while (got < n) {
 		unsigned int piece = (unsigned int)min_size(n - got, SLAB_BATCH_MAX);
 		unsigned int k = alloc_bulk_array(s, piece, p + got);
@@ -197,6 +197,21 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 		if (k < piece)
 			break;
 	}
+	return got;
+}
+
+int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
+{
+	size_t got;
+
+	if (n > INT32_MAX)
+		return 0;
+	/* Who may not block could not give a part back: all from the node, or nothing. */
+	if (flags & __GFP_DIRECT_RECLAIM)
+		got = alloc_bulk(s, flags, n, p);
+	else
+		got = slab_node_take_all(s, page_local_zone(), p, (unsigned int)n, flags) ? n
+											  : 0;
 	if (got < n) {
 		slab_free_bulk(s, got, p);
 		return 0;

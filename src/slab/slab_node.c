@@ -109,6 +109,26 @@ static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
 		slab_page_free(s, page);
 }
 
+/* One object back into its slab on @node; NULL: done. Slabs that are empty and not
+ * needed go onto @retired, if there is one. Lock held. */
+static const char *__put(struct kmem_cache *s, struct kmem_cache_node *node, void *obj,
+			 struct list_head *retired)
+{
+	struct page *page = slab_head(page_of(obj));
+	const char *wrong = __slab_page_put(s, page, obj);
+
+	if (unlikely(wrong))
+		return wrong;
+	node->inuse--;
+	if (page->inuse + 1 == s->objects) { /* was full */
+		list_add(&page->list, &node->partial);
+		node->nr_partial++;
+	}
+	if (retired && __retire(s, node, page))
+		list_add(&page->list, retired);
+	return NULL;
+}
+
 void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned int direct)
 {
 	struct kmem_cache_node *node = NULL;
@@ -116,8 +136,7 @@ void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned i
 
 	list_init(&retired);
 	for (unsigned int i = 0; i < n; i++) {
-		struct page *page = slab_head(page_of(objs[i]));
-		struct kmem_cache_node *home = &s->nodes[page_zone_index(page)];
+		struct kmem_cache_node *home = &s->nodes[page_zone_index(page_of(objs[i]))];
 		const char *wrong;
 
 		if (home != node) {
@@ -127,26 +146,51 @@ void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned i
 			lock(&node->lock);
 			node->flushes += direct < n;
 		}
-		wrong = __slab_page_put(s, page, objs[i]);
+		wrong = __put(s, node, objs[i], &retired);
 		if (unlikely(wrong)) {
 			unlock(&node->lock);
 			node = NULL;
 			report_invalid("free()", objs[i], wrong);
 			continue;
 		}
-		node->inuse--;
 		if (i < direct)
 			node->free_slow++;
-		if (page->inuse + 1 == s->objects) { /* was full */
-			list_add(&page->list, &node->partial);
-			node->nr_partial++;
-		}
-		if (__retire(s, node, page))
-			list_add(&page->list, &retired);
 	}
 	if (node)
 		unlock(&node->lock);
 	free_slabs(s, &retired);
+}
+
+bool slab_node_take_all(struct kmem_cache *s, unsigned int index, void **out, unsigned int n,
+			gfp_t flags)
+{
+	struct kmem_cache_node *node = &s->nodes[index];
+	unsigned int got = 0;
+
+	if (!trylock(&node->lock))
+		return false;
+	while (got < n) {
+		struct page *page;
+
+		got += __take_partial(s, node, out + got, n - got);
+		if (got == n)
+			break;
+		page = slab_page_new(s, index,
+				     (flags & ~__GFP_DIRECT_RECLAIM) | __GFP_THISNODE);
+		if (!page)
+			break;
+		__add_slab(node, page);
+	}
+	if (got == n) {
+		__count_take(node, got, got);
+	} else {
+		/* All came from this node under this lock. */
+		for (unsigned int i = 0; i < got; i++)
+			__put(s, node, out[i], NULL);
+		node->fails++;
+	}
+	unlock(&node->lock);
+	return got == n;
 }
 
 bool slab_node_shrink(struct kmem_cache *s)

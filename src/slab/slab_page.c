@@ -52,10 +52,10 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags)
 	page->span = s->npages;
 	page->inuse = 0;
 	for (unsigned int i = 1; i < s->npages; i++) {
-		page[i].type = PAGE_SLAB_TAIL;
+		page_set_type(&page[i], PAGE_SLAB_TAIL);
 		page[i].span = (uint16_t)i;
 	}
-	page->type = PAGE_SLAB;
+	page_set_type(page, PAGE_SLAB);
 	set_all_free(s, page);
 	base = page_to_virt(page);
 	if (s->ctor)
@@ -69,7 +69,7 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 {
 	page_set_array(page, s->npages, PCPU_ENTRY_NONE);
 	for (unsigned int i = 0; i < s->npages; i++)
-		page[i].type = PAGE_NONE;
+		page_set_type(&page[i], PAGE_NONE);
 	page_free_run(page, s->npages);
 }
 
@@ -100,7 +100,7 @@ const char *__slab_page_put(struct kmem_cache *s, struct page *page, const void 
 	unsigned int i = reciprocal_divide(offset, s->reciprocal);
 	uint64_t *word, bit;
 
-	if (unlikely(page->type != PAGE_SLAB || page->cache != s))
+	if (unlikely(page_type(page) != PAGE_SLAB || page->cache != s))
 		return "not an object of this cache";
 	if (unlikely(i * s->size != offset || i >= s->objects))
 		return "not the start of an object";

@@ -4,6 +4,10 @@
  * array header; the rest follows: objects out of slabs less those in arrays are
  * in use, and what was allocated and is not in use was freed.
  */
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/os.h"
 #include "slab/slab.h"
 #include "stats/stats.h"
 
@@ -67,25 +71,63 @@ static uint64_t percent(uint64_t part, uint64_t whole)
 	return whole ? part * 100 / whole : 0;
 }
 
-static void emit_cache(struct kmem_cache *s, void *arg)
-{
-	struct emitter *e = arg;
-	struct slab_counts c;
+/* One line of the table, copied out so that nothing is written under a lock. */
+struct row {
+	char name[SLAB_NAME_SIZE];
+	uint64_t numbers[NR_COLUMNS - 1];
+};
 
-	slab_count(s, &c);
-	if (!c.allocs && e->format == UKMEM_STATS_TEXT)
-		return;
-	emit_row(e, columns, NR_COLUMNS, s->name,
-		 (uint64_t[]){ s->size, s->objects, s->npages, c.slabs, c.inuse, c.cached,
-			       c.allocs, c.frees, percent(c.allocs_fast, c.allocs),
-			       percent(c.frees_fast, c.frees), percent(c.inuse, c.objects) });
+struct rows {
+	struct row *row;
+	size_t n, max;
+};
+
+static void count_cache(struct kmem_cache *s, void *arg)
+{
+	(void)s;
+	((struct rows *)arg)->max++;
 }
+
+static void copy_cache(struct kmem_cache *s, void *arg)
+{
+	struct rows *rows = arg;
+	struct slab_counts c;
+	struct row *r;
+
+	if (rows->n == rows->max) /* created since they were counted */
+		return;
+	slab_count(s, &c);
+	r = &rows->row[rows->n++];
+	memcpy(r->name, s->name, sizeof(r->name));
+	memcpy(r->numbers,
+	       (uint64_t[]){ s->size, s->objects, s->npages, c.slabs, c.inuse, c.cached,
+			     c.allocs, c.frees, percent(c.allocs_fast, c.allocs),
+			     percent(c.frees_fast, c.frees), percent(c.inuse, c.objects) },
+	       sizeof(r->numbers));
+}
+
+enum { ALLOCS = 6 }; /* of row.numbers */
 
 static void emit(struct emitter *e)
 {
+	struct rows rows = { 0 };
+	size_t len;
+	void *mem;
+
+	slab_for_each_cache(count_cache, &rows);
+	len = align_up(rows.max * sizeof(struct row), page_size());
+	if (os_map_metadata(len, &mem)) {
+		emit_text(e, "caches: no memory for the table\n");
+		return;
+	}
+	rows.row = mem;
+	slab_for_each_cache(copy_cache, &rows);
 	emit_table_begin(e, "caches", columns, NR_COLUMNS);
-	slab_for_each_cache(emit_cache, e);
+	for (size_t i = 0; i < rows.n; i++)
+		if (rows.row[i].numbers[ALLOCS] || e->format != UKMEM_STATS_TEXT)
+			emit_row(e, columns, NR_COLUMNS, rows.row[i].name, rows.row[i].numbers);
 	emit_table_end(e);
+	os_release(mem, len);
 }
 
 static struct stats_source source = { .gauges = gauges, .emit = emit };

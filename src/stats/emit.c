@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void flush(struct emitter *e)
@@ -12,7 +13,7 @@ static void flush(struct emitter *e)
 	size_t done = 0;
 
 	while (done < e->used && !e->error) {
-		ssize_t n = write(e->fd, e->buf + done, e->used - done);
+		ssize_t n = syscall(SYS_write, e->fd, e->buf + done, e->used - done);
 
 		if (n >= 0)
 			done += (size_t)n;
