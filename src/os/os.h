@@ -60,6 +60,8 @@ int os_purge(void *addr, size_t len);
 int os_release(void *addr, size_t len);
 /* Bytes of physical memory behind the range. */
 size_t os_resident(void *addr, size_t len);
+/* Whether the page at @addr (any address) has memory; true if that cannot be told. */
+bool os_touched(const void *addr);
 /* Prefer @node for the range. A refusal is counted and otherwise ignored. */
 void os_prefer_node(void *addr, size_t len, unsigned int node);
 unsigned long os_prefer_node_refused(void);

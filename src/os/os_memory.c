@@ -117,6 +117,15 @@ size_t os_resident(void *addr, size_t len)
 	return resident * page;
 }
 
+bool os_touched(const void *addr)
+{
+	size_t page = os_page_size();
+	unsigned char vec = 1;
+
+	return os_calls.mincore((void *)align_down((uintptr_t)addr, page), page, &vec) ||
+	       vec & 1;
+}
+
 void os_prefer_node(void *addr, size_t len, unsigned int node)
 {
 	enum { MPOL_PREFERRED = 1 };

@@ -188,16 +188,19 @@ const struct os_topology *os_topology(void)
 
 int os_cpus_online(struct os_mask *online)
 {
-	char text[4096];
-	ssize_t n =
-		os_calls.read_file("/sys/devices/system/cpu/online", text, sizeof(text) - 1);
-	int count = 0;
+	size_t size = sizeof(file_buffer);
+	void *text;
+	ssize_t n;
+	int count = os_map_metadata(size, &text);
+	bool good;
 
-	if (n < 0)
-		return (int)n;
-	text[n] = '\0';
-	if (!os_parse_list(text, online))
-		return -EINVAL;
+	if (count)
+		return count;
+	n = os_calls.read_file("/sys/devices/system/cpu/online", text, size - 1);
+	good = n >= 0 && os_parse_list(text, online); /* mapped as zeros: terminated */
+	os_release(text, size);
+	if (!good)
+		return n < 0 ? (int)n : -EINVAL;
 	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
 		count += __builtin_popcountll(online->bits[i]);
 	return count;

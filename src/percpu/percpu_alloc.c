@@ -173,7 +173,7 @@ void *pcpu_alloc(size_t size, size_t align)
 	size_t step = align > GRANULE ? align / GRANULE : 1;
 	void *handle;
 
-	if (!size || n > granules() || align > 4096 || !is_pow2(align))
+	if (!size || size > pcpu.stride || n > granules() || align > 4096 || !is_pow2(align))
 		return NULL;
 	lock(&percpu_lock);
 	handle = alloc_locked(n, step);
@@ -181,12 +181,19 @@ void *pcpu_alloc(size_t size, size_t align)
 	return handle;
 }
 
-/* Reading an untouched page costs none; writing would. */
+/* Zero the pages that were touched; the others are zero, and stay untouched. */
 static void zero_touched(char *p, size_t size)
 {
-	for (uint64_t *w = (uint64_t *)p; (char *)w < p + size; w++)
-		if (*w)
-			*w = 0;
+	size_t page = os_page_size();
+
+	while (size) {
+		size_t piece = min_size(size, page - ((uintptr_t)p & (page - 1)));
+
+		if (os_touched(p))
+			memset(p, 0, piece);
+		p += piece;
+		size -= piece;
+	}
 }
 
 void pcpu_free(void *handle)

@@ -16,7 +16,9 @@
 
 enum {
 	CACHE_LINE = 64,
-	CAPACITY_MAX_SCARCE = 512, /* slots per array where address space is scarce */
+	CAPACITY_BYTES = 1 << 20,  /* free objects of a cache that a CPU holds, at most */
+	CAPACITY_MAX = 512,	   /* slots per array */
+	CAPACITY_MAX_SCARCE = 512, /* the same of kmalloc where address space is scarce */
 };
 
 static struct lock caches_lock;
@@ -228,9 +230,13 @@ struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsign
 		.align = align,
 		.flags = flags,
 		.ctor = ctor,
-		.capacity_max = min_uint(max_uint(1048576 / (size + 1), 16), 512),
 	};
-	struct kmem_cache *s = bad ? NULL : slab_cache_new(&p);
+	struct kmem_cache *s = NULL;
+
+	if (!bad) {
+		p.capacity_max = min_uint(max_uint(CAPACITY_BYTES / size, 16), CAPACITY_MAX);
+		s = slab_cache_new(&p);
+	}
 
 	if (!s) {
 		if (flags & SLAB_PANIC)

@@ -4,6 +4,7 @@
  *
  * Lock: node->lock. A new slab is nobody else's until it is on the list.
  */
+#include "base/bits.h"
 #include "base/report.h"
 #include "slab/slab.h"
 
@@ -34,61 +35,6 @@ static void __add_slab(struct kmem_cache_node *node, struct page *page)
 	node->slabs_made++;
 }
 
-static void __count_take(struct kmem_cache_node *node, unsigned int got, unsigned int direct)
-{
-	node->alloc_slow += got < direct ? got : direct;
-	node->refills += got > direct;
-	node->fails += got == 0;
-}
-
-/*
- * A new slab for @node, whose lock is held and again held afterwards. The page
- * allocator may block for memory, so the lock is let go for it; who may not block
- * keeps it (what is below only tries locks then) and stays on this node, so that
- * there is never a page to be put back under a lock that is out of reach.
- */
-static struct page *new_slab(struct kmem_cache *s, struct kmem_cache_node *node, gfp_t flags)
-{
-	struct page *page;
-
-	if (!(flags & __GFP_DIRECT_RECLAIM))
-		return slab_page_new(s, node->index, flags | __GFP_THISNODE);
-	unlock(&node->lock);
-	page = slab_page_new(s, node->index, flags);
-	lock(&node->lock);
-	return page;
-}
-
-unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
-			    unsigned int n, unsigned int direct, gfp_t flags)
-{
-	struct kmem_cache_node *node = &s->nodes[index];
-	unsigned int got = 0;
-
-	if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
-		return 0;
-	for (;;) {
-		struct page *page;
-
-		got += __take_partial(s, node, out + got, n - got);
-		if (got == n)
-			break;
-		page = new_slab(s, node, flags);
-		if (!page)
-			break;
-		/* It lies on another node if this one is full: go on there. */
-		if (unlikely(page_zone_index(page) != node->index)) {
-			unlock(&node->lock);
-			node = &s->nodes[page_zone_index(page)];
-			lock(&node->lock);
-		}
-		__add_slab(node, page);
-	}
-	__count_take(node, got, direct);
-	unlock(&node->lock);
-	return got;
-}
-
 /* An empty slab leaves the node if there are enough partial ones. Lock held. */
 static bool __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page)
 {
@@ -99,14 +45,6 @@ static bool __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct 
 	node->nr_slabs--;
 	node->slabs_freed++;
 	return true;
-}
-
-static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
-{
-	struct page *page, *next;
-
-	list_for_each_entry_safe (page, next, slabs, list)
-		slab_page_free(s, page);
 }
 
 /* One object back into its slab on @node; NULL: done. Slabs that are empty and not
@@ -127,6 +65,98 @@ static const char *__put(struct kmem_cache *s, struct kmem_cache_node *node, voi
 	if (retired && __retire(s, node, page))
 		list_add(&page->list, retired);
 	return NULL;
+}
+
+static void __count_take(struct kmem_cache_node *node, unsigned int got, unsigned int direct)
+{
+	node->alloc_slow += min_uint(got, direct);
+	node->refills += got > direct;
+}
+
+/*
+ * A new slab of @node, whose lock is held and again held afterwards. The page
+ * allocator may block for memory, so the lock is let go for it; who may not block
+ * keeps it (what is below only tries locks then), so that there is never a page to
+ * be put back under a lock that is out of reach.
+ */
+static struct page *new_slab(struct kmem_cache *s, struct kmem_cache_node *node, gfp_t flags)
+{
+	struct page *page;
+
+	if (!(flags & __GFP_DIRECT_RECLAIM))
+		return slab_page_new(s, node->index, flags | __GFP_THISNODE);
+	unlock(&node->lock);
+	page = slab_page_new(s, node->index, flags | __GFP_THISNODE);
+	lock(&node->lock);
+	return page;
+}
+
+/* Up to @n objects of one node: its partial slabs, then new ones. Lock held. */
+static unsigned int __take(struct kmem_cache *s, struct kmem_cache_node *node, void **out,
+			   unsigned int n, gfp_t flags)
+{
+	unsigned int got = 0;
+
+	for (;;) {
+		struct page *page;
+
+		got += __take_partial(s, node, out + got, n - got);
+		if (got == n)
+			return got;
+		page = new_slab(s, node, flags);
+		if (!page)
+			return got;
+		__add_slab(node, page);
+	}
+}
+
+unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out,
+			    unsigned int n, unsigned int direct, gfp_t flags)
+{
+	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_zones;
+	unsigned int got = 0;
+
+	/* Another node only if this one has nothing at all. */
+	for (unsigned int i = 0; i < nodes && !got; i++) {
+		struct kmem_cache_node *node = &s->nodes[(first + i) % page_window.nr_zones];
+
+		if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
+			continue;
+		got = __take(s, node, out, n, flags);
+		__count_take(node, got, direct);
+		node->fails += !got && i + 1 == nodes;
+		unlock(&node->lock);
+	}
+	return got;
+}
+
+bool slab_node_take_all(struct kmem_cache *s, unsigned int index, void **out, unsigned int n,
+			gfp_t flags)
+{
+	struct kmem_cache_node *node = &s->nodes[index];
+	unsigned int got;
+
+	if (!trylock(&node->lock))
+		return false;
+	got = __take(s, node, out, n, flags & ~__GFP_DIRECT_RECLAIM);
+	if (got == n) {
+		__count_take(node, got, got);
+	} else {
+		/* All came from this node under this lock. */
+		for (unsigned int i = 0; i < got; i++)
+			__put(s, node, out[i], NULL);
+		node->fails++;
+	}
+	unlock(&node->lock);
+	return got == n;
+}
+
+static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
+{
+	struct page *page, *next;
+
+	list_for_each_entry_safe (page, next, slabs, list)
+		slab_page_free(s, page);
 }
 
 void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned int direct)
@@ -159,38 +189,6 @@ void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned i
 	if (node)
 		unlock(&node->lock);
 	free_slabs(s, &retired);
-}
-
-bool slab_node_take_all(struct kmem_cache *s, unsigned int index, void **out, unsigned int n,
-			gfp_t flags)
-{
-	struct kmem_cache_node *node = &s->nodes[index];
-	unsigned int got = 0;
-
-	if (!trylock(&node->lock))
-		return false;
-	while (got < n) {
-		struct page *page;
-
-		got += __take_partial(s, node, out + got, n - got);
-		if (got == n)
-			break;
-		page = slab_page_new(s, index,
-				     (flags & ~__GFP_DIRECT_RECLAIM) | __GFP_THISNODE);
-		if (!page)
-			break;
-		__add_slab(node, page);
-	}
-	if (got == n) {
-		__count_take(node, got, got);
-	} else {
-		/* All came from this node under this lock. */
-		for (unsigned int i = 0; i < got; i++)
-			__put(s, node, out[i], NULL);
-		node->fails++;
-	}
-	unlock(&node->lock);
-	return got == n;
 }
 
 bool slab_node_shrink(struct kmem_cache *s)
