@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Per-CPU arrays, one thread: order, limits, bulk, the pops counter, stop and take. */
+#include <errno.h>
+
+#include "percpu_shim.h"
+#include "test_util.h"
+
+extern "C" {
+#include "percpu/percpu.h"
+}
+
+namespace
+{
+
+/* A critical section may be aborted at any time; a caller that must succeed retries. */
+bool push(void *array, void *object)
+{
+	for (int i = 0; i < 100; i++)
+		if (shim_array_push(array, object))
+			return true;
+	return false;
+}
+
+void *pop(void *array)
+{
+	void *object = nullptr;
+
+	for (int i = 0; i < 100 && !object; i++)
+		object = shim_array_pop(array);
+	return object;
+}
+
+unsigned push_bulk(void *array, void *const *in, unsigned n)
+{
+	unsigned k = 0;
+
+	for (int i = 0; i < 100 && !k; i++)
+		k = shim_array_push_bulk(array, in, n);
+	return k;
+}
+
+unsigned pop_bulk(void *array, void **out, unsigned n, bool counted)
+{
+	unsigned k = 0;
+
+	for (int i = 0; i < 100 && !k; i++)
+		k = shim_array_pop_bulk(array, out, n, counted);
+	return k;
+}
+
+class ArrayTest : public ::testing::Test
+{
+      protected:
+	static constexpr unsigned kSlots = 64;
+
+	void SetUp() override
+	{
+		cpu_set_t one;
+
+		/* On one CPU, so that one thread sees one array whatever the index is. */
+		ASSERT_TRUE(pcpu_init());
+		sched_getaffinity(0, sizeof(saved_), &saved_);
+		CPU_ZERO(&one);
+		CPU_SET(allowed_cpus().back(), &one);
+		ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+		array_ = pcpu_alloc(shim_array_size(kSlots), 64);
+		ASSERT_NE(array_, nullptr);
+		for (unsigned i = 0; i < kSlots + 2; i++)
+			objects_.push_back(&storage_[i]);
+	}
+	void TearDown() override
+	{
+		pcpu_free(array_);
+		sched_setaffinity(0, sizeof(saved_), &saved_);
+	}
+	unsigned count()
+	{
+		return shim_array_total(array_);
+	}
+	uint64_t pops()
+	{
+		uint64_t sum = 0;
+
+		for (unsigned i = 0; i < pcpu.nr_ids; i++)
+			sum += shim_array_pops(shim_array_header(array_, i));
+		return sum;
+	}
+
+	cpu_set_t saved_;
+	void *array_ = nullptr;
+	char storage_[kSlots + 2];
+	std::vector<void *> objects_;
+};
+
+TEST_F(ArrayTest, AllZeroIsEmptyAndFull)
+{
+	EXPECT_EQ(pop(array_), nullptr);
+	EXPECT_FALSE(push(array_, objects_[0]));
+	EXPECT_EQ(push_bulk(array_, objects_.data(), 1), 0u);
+	EXPECT_EQ(count(), 0u);
+	for (unsigned i = 0; i < pcpu.nr_ids; i++)
+		EXPECT_EQ(shim_array_header(array_, i), 0u);
+}
+
+TEST_F(ArrayTest, LastInFirstOut)
+{
+	shim_array_open(array_, kSlots);
+	for (unsigned i = 0; i < kSlots; i++)
+		ASSERT_TRUE(push(array_, objects_[i]));
+	EXPECT_EQ(count(), kSlots);
+	for (unsigned i = kSlots; i-- > 0;)
+		ASSERT_EQ(pop(array_), objects_[i]);
+	EXPECT_EQ(pop(array_), nullptr);
+	EXPECT_EQ(count(), 0u);
+}
+
+TEST_F(ArrayTest, FullRefusesAndKeepsWhatItHolds)
+{
+	for (unsigned capacity : { 1u, 7u, kSlots }) {
+		shim_array_open(array_, capacity);
+		for (unsigned i = 0; i < capacity; i++)
+			ASSERT_TRUE(push(array_, objects_[i]));
+		EXPECT_FALSE(push(array_, objects_[capacity]));
+		EXPECT_EQ(push_bulk(array_, &objects_[capacity], 2), 0u);
+		EXPECT_EQ(count(), capacity);
+		for (unsigned i = capacity; i-- > 0;)
+			ASSERT_EQ(pop(array_), objects_[i]);
+	}
+}
+
+TEST_F(ArrayTest, CapacityBelowCountIsFull)
+{
+	shim_array_open(array_, kSlots);
+	for (unsigned i = 0; i < 10; i++)
+		ASSERT_TRUE(push(array_, objects_[i]));
+	shim_array_open(array_, 4);
+	EXPECT_FALSE(push(array_, objects_[10]));
+	EXPECT_EQ(push_bulk(array_, &objects_[10], 3), 0u);
+	EXPECT_EQ(count(), 10u);
+	for (unsigned i = 10; i-- > 0;)
+		ASSERT_EQ(pop(array_), objects_[i]);
+}
+
+TEST_F(ArrayTest, BulkMovesWhatFitsInOrder)
+{
+	shim_array_open(array_, kSlots);
+	for (unsigned n : { 1u, kSlots - 1, kSlots, kSlots + 1 }) {
+		for (unsigned room : { 1u, 5u, kSlots }) {
+			unsigned before = kSlots - room, fits = std::min(n, room);
+			std::vector<void *> out(kSlots + 2, this);
+
+			SCOPED_TRACE(testing::Message() << "n " << n << " room " << room);
+			for (unsigned i = 0; i < before; i++)
+				ASSERT_TRUE(push(array_, &storage_[i]));
+			ASSERT_EQ(push_bulk(array_, objects_.data(), n), fits);
+			ASSERT_EQ(count(), before + fits);
+			/* All that was pushed, in the order it was pushed. */
+			ASSERT_EQ(pop_bulk(array_, out.data(), fits, true), fits);
+			for (unsigned i = 0; i < fits; i++)
+				ASSERT_EQ(out[i], objects_[i]);
+			ASSERT_EQ(out[fits], this) << "wrote past what it took";
+			ASSERT_EQ(pop_bulk(array_, out.data(), kSlots + 1, false), before);
+			for (unsigned i = 0; i < before; i++)
+				ASSERT_EQ(out[i], &storage_[i]);
+			ASSERT_EQ(count(), 0u);
+		}
+	}
+}
+
+TEST_F(ArrayTest, BulkPopOfEveryCount)
+{
+	shim_array_open(array_, kSlots);
+	for (unsigned have = 0; have <= kSlots; have++) {
+		for (unsigned n : { 1u, kSlots - 1, kSlots, kSlots + 1 }) {
+			std::vector<void *> out(kSlots + 2, this);
+			unsigned got = std::min(have, n);
+
+			ASSERT_EQ(push_bulk(array_, objects_.data(), have), have);
+			ASSERT_EQ(pop_bulk(array_, out.data(), n, true), got);
+			/* The top of the stack, lowest first. */
+			for (unsigned i = 0; i < got; i++)
+				ASSERT_EQ(out[i], objects_[have - got + i]);
+			ASSERT_EQ(out[got], this);
+			while (pop(array_))
+				;
+			ASSERT_EQ(count(), 0u);
+		}
+	}
+}
+
+TEST_F(ArrayTest, PopsCountsObjectsHandedOut)
+{
+	void *out[kSlots];
+	uint64_t expected = 0;
+
+	shim_array_open(array_, kSlots);
+	for (unsigned i = 0; i < 1000; i++) {
+		ASSERT_EQ(push_bulk(array_, objects_.data(), 10), 10u);
+		ASSERT_EQ(pops(), expected); /* pushing counts nothing */
+		ASSERT_EQ(pop_bulk(array_, out, 3, true), 3u);
+		ASSERT_EQ(pops(), expected += 3);
+		ASSERT_EQ(pop_bulk(array_, out, 4, false), 4u);
+		ASSERT_EQ(pops(), expected);
+		for (int k = 0; k < 3; k++)
+			ASSERT_NE(pop(array_), nullptr);
+		ASSERT_EQ(pops(), expected += 3);
+		ASSERT_EQ(pop(array_), nullptr); /* a failed pop counts nothing */
+		ASSERT_EQ(pops(), expected);
+		ASSERT_EQ(count(), 0u);
+	}
+}
+
+TEST_F(ArrayTest, StoppedRefusesAndIsLeftAlone)
+{
+	std::vector<uint64_t> headers;
+	void *out[8], *taken[kSlots];
+	unsigned n = 0;
+
+	shim_array_open(array_, kSlots);
+	ASSERT_EQ(push_bulk(array_, objects_.data(), 20), 20u);
+	ASSERT_TRUE(shim_arrays_stop(&array_, 1));
+	for (unsigned i = 0; i < pcpu.nr_ids; i++)
+		headers.push_back(shim_array_header(array_, i));
+	EXPECT_EQ(pop(array_), nullptr);
+	EXPECT_FALSE(push(array_, objects_[30]));
+	EXPECT_EQ(push_bulk(array_, objects_.data(), 8), 0u);
+	EXPECT_EQ(pop_bulk(array_, out, 8, true), 0u);
+	for (unsigned i = 0; i < pcpu.nr_ids; i++)
+		EXPECT_EQ(shim_array_header(array_, i), headers[i]);
+
+	for (unsigned i = 0; i < pcpu.nr_ids; i++)
+		n += shim_array_take(array_, i, taken + n, 5);
+	ASSERT_EQ(n, 5u);
+	for (unsigned i = 0; i < n; i++)
+		EXPECT_EQ(taken[i], objects_[15 + i]);
+	shim_arrays_start(&array_, 1);
+	EXPECT_EQ(count(), 15u);
+	EXPECT_EQ(pops(), 0u); /* what a stop takes is no allocation */
+	for (unsigned i = 0; i < pcpu.nr_ids; i++)
+		EXPECT_FALSE(shim_array_stopped(shim_array_header(array_, i)));
+	for (unsigned i = 15; i-- > 0;)
+		ASSERT_EQ(pop(array_), objects_[i]);
+}
+
+TEST_F(ArrayTest, StopOfSeveralAndOfNone)
+{
+	void *second = pcpu_alloc(shim_array_size(kSlots), 64);
+	void *both[] = { array_, second };
+
+	ASSERT_NE(second, nullptr);
+	shim_array_open(array_, kSlots);
+	shim_array_open(second, kSlots);
+	ASSERT_TRUE(push(array_, objects_[0]));
+	ASSERT_TRUE(push(second, objects_[1]));
+	ASSERT_TRUE(shim_arrays_stop(both, 2));
+	EXPECT_EQ(pop(array_), nullptr);
+	EXPECT_EQ(pop(second), nullptr);
+	shim_arrays_start(both, 2);
+	EXPECT_EQ(pop(array_), objects_[0]);
+	EXPECT_EQ(pop(second), objects_[1]);
+	ASSERT_TRUE(shim_arrays_stop(both, 0));
+	EXPECT_TRUE(rseq_is_off() || push(array_, objects_[0]));
+	shim_arrays_start(both, 0);
+	pcpu_free(second);
+}
+
+int membarrier_error;
+int membarrier_calls;
+
+int failing_membarrier(int, unsigned int, int)
+{
+	membarrier_calls++;
+	return membarrier_error;
+}
+
+TEST_F(ArrayTest, StopFailsWithoutMembarrier)
+{
+	OsCallsGuard guard;
+
+	if (rseq_is_off())
+		GTEST_SKIP() << "fallback mode needs no membarrier";
+	shim_array_open(array_, kSlots);
+	ASSERT_EQ(push_bulk(array_, objects_.data(), 20), 20u);
+	for (int error : { -EPERM, -ENOSYS }) {
+		membarrier_error = error;
+		membarrier_calls = 0;
+		os_calls.membarrier = failing_membarrier;
+		EXPECT_FALSE(shim_arrays_stop(&array_, 1));
+		EXPECT_GT(membarrier_calls, 0);
+		EXPECT_EQ(count(), 20u);
+		for (unsigned i = 0; i < pcpu.nr_ids; i++)
+			EXPECT_FALSE(shim_array_stopped(shim_array_header(array_, i)));
+		EXPECT_EQ(pop(array_), objects_[19]);
+		EXPECT_TRUE(push(array_, objects_[19]));
+	}
+	os_calls.membarrier = os_calls_linux.membarrier;
+	ASSERT_TRUE(shim_arrays_stop(&array_, 1)) << "the failed stop left something held";
+	shim_arrays_start(&array_, 1);
+	EXPECT_EQ(pop(array_), objects_[19]);
+}
+
+int refused_once(int cmd, unsigned int flags, int cpu)
+{
+	if (!membarrier_calls++)
+		return -EPERM;
+	return os_calls_linux.membarrier(cmd, flags, cpu);
+}
+
+TEST_F(ArrayTest, StopRegistersForMembarrierWhereItIsNot)
+{
+	OsCallsGuard guard;
+
+	if (rseq_is_off())
+		GTEST_SKIP() << "fallback mode needs no membarrier";
+	shim_array_open(array_, kSlots);
+	ASSERT_TRUE(push(array_, objects_[0]));
+	membarrier_calls = 0;
+	os_calls.membarrier = refused_once;
+	ASSERT_TRUE(shim_arrays_stop(&array_, 1));
+	EXPECT_EQ(pop(array_), nullptr);
+	shim_arrays_start(&array_, 1);
+	EXPECT_EQ(pop(array_), objects_[0]);
+}
+
+} // namespace

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Lists, powers of two and alignment, and log lines. */
+#include <errno.h>
+
+#include <list>
+#include <string>
+
+#include "test_util.h"
+
+extern "C" {
+#include "base/bits.h"
+#include "base/list.h"
+#define _Noreturn [[noreturn]]
+#include "base/log.h"
+#undef _Noreturn
+}
+
+namespace
+{
+
+struct Item {
+	int value;
+	struct list_head link;
+};
+
+std::list<int> forward(struct list_head *head)
+{
+	std::list<int> out;
+	Item *i;
+
+	list_for_each_entry (i, head, link)
+		out.push_back(i->value);
+	return out;
+}
+
+std::list<int> backward(struct list_head *head)
+{
+	std::list<int> out;
+
+	for (auto *l = head->prev; l != head; l = l->prev)
+		out.push_front(list_entry(l, Item, link)->value);
+	return out;
+}
+
+TEST(ListTest, AgreesWithAModel)
+{
+	std::mt19937 random(test_seed());
+	struct list_head head;
+	std::vector<Item> items(50);
+	std::list<int> model;
+	std::vector<bool> in(50);
+
+	list_init(&head);
+	EXPECT_TRUE(list_empty(&head));
+	for (int step = 0; step < 5000; step++) {
+		unsigned i = random() % items.size();
+
+		if (in[i]) {
+			list_del(&items[i].link);
+			model.remove(static_cast<int>(i));
+		} else if (random() % 2) {
+			items[i].value = static_cast<int>(i);
+			list_add(&items[i].link, &head);
+			model.push_front(static_cast<int>(i));
+		} else {
+			items[i].value = static_cast<int>(i);
+			list_add_tail(&items[i].link, &head);
+			model.push_back(static_cast<int>(i));
+		}
+		in[i] = !in[i];
+		ASSERT_EQ(forward(&head), model);
+		ASSERT_EQ(backward(&head), model);
+		ASSERT_EQ(list_empty(&head), model.empty());
+		if (!model.empty()) {
+			ASSERT_EQ(list_first_entry(&head, Item, link)->value, model.front());
+		}
+	}
+}
+
+TEST(ListTest, SafeIterationSurvivesRemoval)
+{
+	struct list_head head;
+	Item items[10], *i, *next;
+
+	list_init(&head);
+	for (int k = 0; k < 10; k++) {
+		items[k].value = k;
+		list_add_tail(&items[k].link, &head);
+	}
+	list_for_each_entry_safe (i, next, &head, link) {
+		if (i->value % 2) {
+			list_del(&i->link);
+			i->link.next = i->link.prev = nullptr;
+		}
+	}
+	EXPECT_EQ(forward(&head), (std::list<int>{ 0, 2, 4, 6, 8 }));
+}
+
+TEST(BitsTest, PowersAndLogarithms)
+{
+	EXPECT_FALSE(is_pow2(0));
+	for (unsigned k = 0; k < 64; k++) {
+		size_t p = static_cast<size_t>(1) << k;
+
+		EXPECT_TRUE(is_pow2(p));
+		EXPECT_EQ(ilog2(p), k);
+		EXPECT_EQ(ilog2_up(p), k);
+		if (k > 1) {
+			EXPECT_FALSE(is_pow2(p - 1));
+			EXPECT_FALSE(is_pow2(p + 1));
+			EXPECT_EQ(ilog2(p - 1), k - 1);
+			EXPECT_EQ(ilog2_up(p - 1), k);
+			EXPECT_EQ(ilog2(p + 1), k);
+			EXPECT_EQ(ilog2_up(p + 1), k + 1);
+		}
+	}
+	EXPECT_EQ(ilog2(SIZE_MAX), 63u);
+	EXPECT_EQ(ilog2_up(SIZE_MAX), 64u);
+}
+
+TEST(BitsTest, Alignment)
+{
+	for (size_t a = 1; a <= 4096; a *= 2)
+		for (size_t x = 0; x < 10000; x += 13) {
+			ASSERT_EQ(align_up(x, a), (x + a - 1) / a * a);
+			ASSERT_EQ(align_down(x, a), x / a * a);
+		}
+	EXPECT_EQ(min_size(3, 5), 3u);
+	EXPECT_EQ(max_size(3, 5), 5u);
+	EXPECT_EQ(min_uint(5, 3), 3u);
+	EXPECT_EQ(max_uint(5, 3), 5u);
+}
+
+std::string logged(size_t length)
+{
+	std::string text(length, 'x');
+
+	::testing::internal::CaptureStderr();
+	log_warn("%s", text.c_str());
+	return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(LogTest, OneWholeLine)
+{
+	::testing::internal::CaptureStderr();
+	log_warn("%s is %d", "it", 42);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "ukmem: it is 42\n");
+	EXPECT_EQ(logged(0), "ukmem: \n");
+}
+
+TEST(LogTest, LongLinesAreCutAndStillEnd)
+{
+	size_t longest = 0;
+
+	for (size_t length = 300; length < 1000; length++) {
+		std::string line = logged(length);
+
+		ASSERT_EQ(line.substr(0, 8), "ukmem: x");
+		ASSERT_EQ(line.find('\n'), line.size() - 1) << "one line, with its end";
+		ASSERT_EQ(line.find('\0'), std::string::npos);
+		if (line.size() == 7 + length + 1)
+			longest = length;
+		else
+			ASSERT_EQ(line.size(), 7 + longest + 1)
+				<< "cut at the same place always";
+	}
+	EXPECT_GT(longest, 380u);
+	EXPECT_LT(longest, 400u);
+}
+
+TEST(LogTest, KeepsErrno)
+{
+	int saved = dup(STDERR_FILENO);
+
+	close(STDERR_FILENO);
+	errno = ERANGE;
+	log_warn("nobody reads this");
+	int after = errno;
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	EXPECT_EQ(after, ERANGE);
+}
+
+TEST(LogDeathTest, FatalAborts)
+{
+	EXPECT_EXIT(log_fatal("the end: %d", 7), ::testing::KilledBySignal(SIGABRT),
+		    "^ukmem: the end: 7\n$");
+}
+
+} // namespace

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of tunables. The environment is read once, so every case is a run of
+ * config_probe, which prints a row of the table a line on stdout.
+ */
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <map>
+#include <sstream>
+
+#include "test_util.h"
+
+extern "C" {
+#define _Bool bool
+#include "base/config.h"
+#undef _Bool
+}
+
+namespace
+{
+
+struct Result {
+	std::map<std::string, std::string> value, fallback, range, type;
+	std::string warnings;
+};
+
+std::string read_all(int fd)
+{
+	std::string text;
+	char buf[4096];
+	ssize_t n;
+
+	while ((n = read(fd, buf, sizeof(buf))) > 0)
+		text.append(buf, static_cast<size_t>(n));
+	close(fd);
+	return text;
+}
+
+Result probe(std::vector<std::string> env)
+{
+	std::vector<char *> envp;
+	char *argv[] = { const_cast<char *>(CONFIG_PROBE), nullptr };
+	posix_spawn_file_actions_t actions;
+	int out[2], err[2], status = 0;
+	pid_t child;
+	Result r;
+
+	for (auto &e : env)
+		envp.push_back(e.data());
+	envp.push_back(nullptr);
+	EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
+	EXPECT_EQ(pipe2(err, O_CLOEXEC), 0);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
+	EXPECT_EQ(posix_spawn(&child, CONFIG_PROBE, &actions, nullptr, argv, envp.data()), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(out[1]);
+	close(err[1]);
+	r.warnings = read_all(err[0]);
+	std::istringstream lines(read_all(out[0]));
+	waitpid(child, &status, 0);
+	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	for (std::string key; lines >> key;) {
+		lines >> r.value[key] >> r.fallback[key] >> r.range[key] >> r.type[key];
+	}
+	return r;
+}
+
+Result conf(const std::string &s)
+{
+	return probe({ "UKMEM_CONF=" + s });
+}
+
+TEST(ConfigTest, DefaultsAndRows)
+{
+	Result r = probe({});
+
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value, r.fallback);
+	EXPECT_EQ(r.value["invalid_free"], "abort");
+	EXPECT_EQ(r.range["invalid_free"], "abort|warn|ignore");
+	EXPECT_EQ(r.type["invalid_free"], "choice");
+	EXPECT_EQ(r.value["percpu"], "auto");
+	EXPECT_EQ(r.range["percpu"], "auto|cpu_id|mm_cid|fallback");
+	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m");
+	EXPECT_EQ(r.type["cpu_cache_bytes"], "bytes");
+	EXPECT_EQ(r.value["dirty_max"], "64m");
+	EXPECT_EQ(r.range["dirty_max"], "0..1048576m");
+	EXPECT_EQ(r.value["dirty_decay_ms"], "1000");
+	EXPECT_EQ(r.range["dirty_decay_ms"], "0..3600000");
+	EXPECT_EQ(r.type["dirty_decay_ms"], "number");
+	EXPECT_EQ(r.value["verbose"], "0");
+	EXPECT_EQ(r.range["verbose"], "0|1");
+	EXPECT_EQ(r.type["verbose"], "bool");
+}
+
+TEST(ConfigTest, EveryType)
+{
+	Result r = conf("invalid_free:warn,percpu:mm_cid,dirty_max:12345,dirty_decay_ms:250,"
+			"show_stats:1,verbose:true");
+
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["invalid_free"], "warn");
+	EXPECT_EQ(r.value["percpu"], "mm_cid");
+	EXPECT_EQ(r.value["dirty_max"], "12345");
+	EXPECT_EQ(r.value["dirty_decay_ms"], "250");
+	EXPECT_EQ(r.value["show_stats"], "1");
+	EXPECT_EQ(r.value["verbose"], "1");
+	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m") << "not mentioned, not changed";
+	r = conf("verbose:1,verbose:false");
+	EXPECT_EQ(r.value["verbose"], "0") << "the last one counts";
+}
+
+TEST(ConfigTest, Suffixes)
+{
+	for (auto [text, shown] : { std::pair{ "0", "0" },
+				    { "1", "1" },
+				    { "1k", "1k" },
+				    { "1K", "1k" },
+				    { "1024", "1k" },
+				    { "3m", "3m" },
+				    { "3M", "3m" },
+				    { "3072k", "3m" },
+				    { "2g", "2048m" },
+				    { "2G", "2048m" },
+				    { "1t", "1048576m" },
+				    { "1T", "1048576m" },
+				    { "1025", "1025" } }) {
+		Result r = conf(std::string("dirty_max:") + text);
+
+		EXPECT_EQ(r.warnings, "") << text;
+		EXPECT_EQ(r.value["dirty_max"], shown) << text;
+	}
+}
+
+TEST(ConfigTest, BadValuesKeepTheDefaultAndSaySo)
+{
+	for (auto bad :
+	     { "", "k", "-1", "+1", "1kk", "1x", "1 k", " 1", "0x10", "1.5m", "2t",
+	       "99999999999999999999", "18446744073709551615t", "18446744073709551616" }) {
+		Result r = conf(std::string("dirty_max:") + bad);
+
+		EXPECT_EQ(r.value["dirty_max"], "64m") << bad;
+		EXPECT_EQ(r.warnings, std::string("ukmem: bad value '") + bad +
+					      "' for configuration key 'dirty_max' "
+					      "(0..1048576m), using 64m\n");
+	}
+	for (auto bad : { "", "abor", "aborts", "abort|warn", "ABORT", "0" }) {
+		Result r = conf(std::string("invalid_free:") + bad);
+
+		EXPECT_EQ(r.value["invalid_free"], "abort");
+		EXPECT_EQ(r.warnings, std::string("ukmem: bad value '") + bad +
+					      "' for configuration key 'invalid_free' "
+					      "(abort|warn|ignore), using abort\n");
+	}
+	for (auto bad : { "", "2", "yes", "-1", "tru", "01" }) {
+		Result r = conf(std::string("verbose:") + bad);
+
+		EXPECT_EQ(r.value["verbose"], "0");
+		EXPECT_EQ(r.warnings,
+			  std::string("ukmem: bad value '") + bad +
+				  "' for configuration key 'verbose' (0|1), using 0\n");
+	}
+}
+
+TEST(ConfigTest, UnknownKeysAreNamedOnce)
+{
+	Result r = conf("no_such_key:1,dirty_max:1m");
+
+	EXPECT_EQ(r.warnings, "ukmem: unknown configuration key 'no_such_key'\n");
+	EXPECT_EQ(r.value["dirty_max"], "1m") << "the rest still counts";
+	EXPECT_EQ(conf("dirty_ma:1").warnings, "ukmem: unknown configuration key 'dirty_ma'\n");
+	EXPECT_EQ(conf("dirty_max2:1").warnings,
+		  "ukmem: unknown configuration key 'dirty_max2'\n");
+	EXPECT_EQ(conf(":1").warnings, "ukmem: unknown configuration key ''\n");
+}
+
+TEST(ConfigTest, ItemsThatAreNoPair)
+{
+	EXPECT_EQ(conf("").warnings, "");
+	EXPECT_EQ(conf(",,,").warnings, "");
+	EXPECT_EQ(conf("verbose").warnings,
+		  "ukmem: configuration item 'verbose' is not key:value\n");
+	Result r = conf(",verbose:1,,dirty_max:2m,");
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["verbose"], "1");
+	EXPECT_EQ(r.value["dirty_max"], "2m");
+	r = conf("verbose:1:2");
+	EXPECT_EQ(r.warnings,
+		  "ukmem: bad value '1:2' for configuration key 'verbose' (0|1), using 0\n");
+	std::string longest(5000, 'a');
+	r = conf(longest + ":1,verbose:1");
+	EXPECT_EQ(r.value["verbose"], "1");
+	EXPECT_EQ(r.warnings.find('\n'), r.warnings.size() - 1) << "a cut line is one line";
+}
+
+TEST(ConfigTest, Flags)
+{
+	EXPECT_EQ(probe({ "UKMEM_VERBOSE=1" }).value["verbose"], "1");
+	EXPECT_EQ(probe({ "UKMEM_VERBOSE=0" }).value["verbose"], "0");
+	EXPECT_EQ(probe({ "UKMEM_VERBOSE=" }).value["verbose"], "0");
+	EXPECT_EQ(probe({ "UKMEM_SHOW_STATS=yes" }).value["show_stats"], "1");
+	EXPECT_EQ(
+		probe({ "UKMEM_SHOW_STATS=1", "UKMEM_CONF=show_stats:0" }).value["show_stats"],
+		"1");
+}
+
+TEST(ConfigTest, ReadOnce)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "dirty_max:3m", 1);
+		config_init();
+		EXPECT_EQ(config.dirty_max, 3u << 20);
+		setenv("UKMEM_CONF", "dirty_max:4m", 1);
+		config_init();
+		EXPECT_EQ(config.dirty_max, 3u << 20);
+	});
+}
+
+} // namespace

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GFP_NOWAIT and GFP_ATOMIC make no system call: the kernel kills the process at
+ * the first one. Nor do they wait for a lock: they return while it is held.
+ */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "page_shim.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+/* From here on only write and exit. */
+void forbid_system_calls()
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(77);
+}
+
+/* @body after @before, the former without system calls; it returns what must be true. */
+void expect_no_system_calls(void (*before)(), bool (*body)())
+{
+	int status = 0;
+
+	fflush(nullptr);
+	pid_t child = fork();
+	if (!child) {
+		before();
+		forbid_system_calls();
+		_exit(body() ? 0 : 1);
+	}
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		GTEST_SKIP() << "no seccomp here";
+	ASSERT_FALSE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+		<< "a system call was made";
+	ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+	EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+void nothing()
+{
+}
+
+void init_only()
+{
+	kfree(kmalloc(1, GFP_KERNEL));
+	shim_trim(true);
+}
+
+/* Something of everything is there and free. */
+void warm_up()
+{
+	std::vector<void *> p;
+
+	for (unsigned order = 0; order < 6; order++)
+		__free_pages(alloc_pages(GFP_KERNEL, order), order);
+	for (size_t size = 1; size <= 20000; size += size / 8 + 1)
+		for (int i = 0; i < 10; i++)
+			p.push_back(kmalloc(size, GFP_KERNEL));
+	for (void *q : p)
+		kfree(q);
+}
+
+/* Until nothing is left; then NULL for ever. */
+unsigned exhaust(unsigned order, gfp_t flags)
+{
+	unsigned n = 0;
+
+	while (n < 100000) {
+		struct page *p = alloc_pages(flags, order);
+
+		if (!p)
+			return alloc_pages(flags, order) ? 0 : n;
+		static_cast<char *>(page_address(p))[0] = 1;
+		n++;
+	}
+	return n;
+}
+
+bool pages_and_objects()
+{
+	bool got = exhaust(3, GFP_NOWAIT) > 0;
+
+	got = exhaust(0, GFP_ATOMIC) > 0 && got;
+	for (size_t size = 1; size <= 20000; size += size / 8 + 1)
+		for (int i = 0; i < 5; i++) {
+			char *p = static_cast<char *>(kmalloc(size, GFP_NOWAIT));
+
+			if (p)
+				p[0] = p[size - 1] = 1;
+		}
+	return got;
+}
+
+bool objects()
+{
+	for (size_t size = 1; size <= 20000; size += size / 8 + 1)
+		for (int i = 0; i < 5; i++) {
+			char *p = static_cast<char *>(
+				kmalloc(size, i % 2 ? GFP_NOWAIT : GFP_ATOMIC));
+
+			if (!p)
+				return false;
+			p[0] = p[size - 1] = 1;
+		}
+	return true;
+}
+
+bool pages()
+{
+	return exhaust(3, GFP_NOWAIT) > 0 && exhaust(0, GFP_NOWAIT) > 0;
+}
+
+bool nothing_but_null()
+{
+	return !kmalloc(100, GFP_NOWAIT) && !kmalloc(100000, GFP_ATOMIC) &&
+	       !alloc_pages(GFP_NOWAIT, 0);
+}
+
+/*
+ * The process calls the allocator for the first time: served or not, no system call.
+ */
+bool whatever()
+{
+	alloc_pages(GFP_NOWAIT, 0);
+	alloc_pages(GFP_ATOMIC, 3);
+	void *p = kmalloc(100, GFP_NOWAIT);
+	(void)p;
+	return true;
+}
+
+TEST(NowaitTest, ObjectsAfterWarmUp)
+{
+	expect_no_system_calls(warm_up, objects);
+}
+
+TEST(NowaitTest, PagesAfterWarmUp)
+{
+	expect_no_system_calls(warm_up, pages);
+}
+
+TEST(NowaitTest, PagesAndObjectsOfAnAllocatorJustBegun)
+{
+	expect_no_system_calls(init_only, pages_and_objects);
+}
+
+TEST(NowaitTest, FirstCallOfTheProcess)
+{
+	expect_no_system_calls(nothing, whatever);
+}
+
+TEST(NowaitTest, FirstCallReturnsNull)
+{
+	expect_no_system_calls(nothing, nothing_but_null);
+}
+
+bool all_locks_held()
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < shim_nr_zones(); i++)
+		if (!shim_zone_trylock(i))
+			return false;
+	/* The pageset serves some, then it is over; nothing waits (it would be killed). */
+	while (n < 1000 && alloc_pages(GFP_NOWAIT, 0))
+		n++;
+	return n < 1000 && !alloc_pages(GFP_NOWAIT, 7) && !kmalloc(1 << 20, GFP_ATOMIC);
+}
+
+TEST(NowaitTest, HeldZoneLockMeansNull)
+{
+	expect_no_system_calls(warm_up, all_locks_held);
+}
+
+/* A handler may interrupt the allocator anywhere, also while it holds a lock. */
+std::atomic<uint64_t> handled, handled_null;
+
+void handler(int)
+{
+	static void *kept[16];
+	static unsigned next;
+	char *p = static_cast<char *>(kmalloc(64, GFP_ATOMIC));
+
+	handled++;
+	if (!p) {
+		handled_null++;
+		return;
+	}
+	memset(p, 1, 64);
+	/* Freed by the thread, not here. */
+	if (next < 16)
+		kept[next++] = p;
+	(void)kept;
+}
+
+TEST(NowaitTest, HandlerAllocatesWhileTheThreadDoes)
+{
+	std::atomic<bool> stop{ false };
+
+	kfree(kmalloc(1, GFP_KERNEL));
+	{
+		Threads t(1, [&](unsigned) {
+			std::vector<void *> p(300);
+			std::mt19937 random(1);
+
+			while (!stop) {
+				for (auto &q : p)
+					q = kmalloc(1 + random() % 300, GFP_KERNEL);
+				for (auto &q : p)
+					kfree(q);
+			}
+		});
+		SignalStorm storm(handler);
+
+		std::this_thread::sleep_for(std::chrono::milliseconds(500));
+		stop = true;
+	}
+	EXPECT_GT(handled, 0u);
+}
+
+} // namespace

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* Limits of control groups, both versions, from pretend files. */
+#include "fake_os.h"
+
+namespace
+{
+
+constexpr uint64_t kNone = UINT64_MAX;
+
+class CgroupTest : public ::testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		fake_files.clear();
+		os_calls.read_file = fake_read_file;
+	}
+	static void group(const std::string &text)
+	{
+		fake_files["/proc/self/cgroup"] = text;
+	}
+	static std::string &file(const std::string &path)
+	{
+		return fake_files["/sys/fs/cgroup" + path];
+	}
+	static void expect(uint64_t memory, uint64_t cpu_milli)
+	{
+		struct os_cgroup_limits l = {};
+
+		os_cgroup_limits(&l);
+		EXPECT_EQ(l.memory, memory);
+		EXPECT_EQ(l.cpu_milli, cpu_milli);
+	}
+
+	OsCallsGuard guard_;
+};
+
+TEST_F(CgroupTest, NoFilesNoLimits)
+{
+	expect(kNone, kNone);
+	group("");
+	expect(kNone, kNone);
+	group("0::/\n");
+	expect(kNone, kNone);
+	group("0::/a/b\n");
+	expect(kNone, kNone);
+}
+
+TEST_F(CgroupTest, Garbage)
+{
+	for (auto text :
+	     { "garbage", ":", "::", "0:", "0::", "\n\n", ":::", "0::a", "0:memory" }) {
+		group(text);
+		expect(kNone, kNone);
+	}
+	group("0::/a\n");
+	file("/a/memory.max") = "plenty\n";
+	file("/a/cpu.max") = "much 100000\n";
+	expect(kNone, kNone);
+	file("/a/memory.max") = "";
+	file("/a/cpu.max") = "50000\n";
+	expect(kNone, kNone);
+	file("/a/cpu.max") = "50000 0\n";
+	expect(kNone, kNone);
+}
+
+TEST_F(CgroupTest, Version2)
+{
+	group("0::/user/app\n");
+	file("/user/app/memory.max") = "1000000\n";
+	file("/user/app/cpu.max") = "150000 100000\n";
+	expect(1000000, 1500);
+	file("/user/app/memory.max") = "max\n";
+	file("/user/app/cpu.max") = "max 100000\n";
+	expect(kNone, kNone);
+}
+
+TEST_F(CgroupTest, Version2Root)
+{
+	group("0::/\n");
+	file("/memory.max") = "77\n";
+	expect(77, kNone);
+}
+
+TEST_F(CgroupTest, AncestorsBindToo)
+{
+	group("0::/a/b/c\n");
+	file("/a/b/c/memory.max") = "3000\n";
+	file("/a/b/memory.max") = "max\n";
+	file("/a/memory.max") = "2000\n";
+	file("/memory.max") = "9000\n";
+	file("/a/b/c/cpu.max") = "max 100000\n";
+	file("/a/b/cpu.max") = "200000 100000\n";
+	file("/a/cpu.max") = "300000 100000\n";
+	expect(2000, 2000);
+	file("/a/b/c/memory.max") = "1000\n";
+	expect(1000, 2000);
+	/* Other groups do not. */
+	file("/a/bb/memory.max") = "1\n";
+	file("/b/memory.max") = "1\n";
+	expect(1000, 2000);
+}
+
+TEST_F(CgroupTest, Version1)
+{
+	group("12:cpu,cpuacct:/docker/x\n7:memory:/docker/y\n1:name=systemd:/z\n");
+	file("/memory/docker/y/memory.limit_in_bytes") = "4096000\n";
+	file("/cpu/docker/x/cpu.cfs_quota_us") = "25000\n";
+	file("/cpu/docker/x/cpu.cfs_period_us") = "100000\n";
+	expect(4096000, 250);
+	file("/cpu/docker/x/cpu.cfs_quota_us") = "-1\n";
+	expect(4096000, kNone);
+	/* No limit is the largest multiple of a page. */
+	file("/memory/docker/y/memory.limit_in_bytes") = "9223372036854771712\n";
+	expect(kNone, kNone);
+	file("/memory/docker/memory.limit_in_bytes") = "8192\n";
+	file("/cpu/cpu.cfs_quota_us") = "100000\n";
+	file("/cpu/cpu.cfs_period_us") = "50000\n";
+	expect(8192, 2000);
+}
+
+TEST_F(CgroupTest, Version1ControllersByWholeName)
+{
+	group("3:cpuset,xmemory,memoryx,cpuacct:/a\n");
+	file("/memory/a/memory.limit_in_bytes") = "5\n";
+	file("/cpu/a/cpu.cfs_quota_us") = "5\n";
+	file("/cpu/a/cpu.cfs_period_us") = "5\n";
+	expect(kNone, kNone);
+	group("3:cpuacct,cpu:/a\n4:pids,memory:/a");
+	expect(5, 1000);
+}
+
+TEST_F(CgroupTest, BothAtOnce)
+{
+	group("5:memory:/v1\n0::/v2\n");
+	file("/memory/v1/memory.limit_in_bytes") = "600\n";
+	file("/v2/memory.max") = "700\n";
+	file("/v2/cpu.max") = "100000 100000\n";
+	expect(600, 1000);
+	file("/v2/memory.max") = "500\n";
+	expect(500, 1000);
+}
+
+/* A container sees the host's path, which is not there; its own root is. */
+TEST_F(CgroupTest, PathOfAnotherNamespace)
+{
+	group("0::/../../system.slice/x.scope\n");
+	file("/memory.max") = "123456\n";
+	expect(123456, kNone);
+}
+
+TEST_F(CgroupTest, VeryLongPath)
+{
+	group("0::/" + std::string(2000, 'x') + "\n");
+	file("/memory.max") = "99\n";
+	expect(99, kNone);
+}
+
+TEST_F(CgroupTest, MemoryTotal)
+{
+	EXPECT_EQ(os_memory_total(), 0u);
+	fake_files["/proc/meminfo"] = "MemTotal:       16316412 kB\nMemFree:  1 kB\n";
+	EXPECT_EQ(os_memory_total(), 16316412ull * 1024);
+	fake_files["/proc/meminfo"] = "garbage\n";
+	EXPECT_EQ(os_memory_total(), 0u);
+}
+
+} // namespace

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The system refuses memory: the Nth mmap or mprotect fails, for N = 1, 2, ...
+ * until none does. The result is NULL or the request is served; what the
+ * allocator holds is as before; once the system agrees again, everything works.
+ */
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "fake_os.h"
+#include "page_shim.h"
+#include "ukmem/ukmem.h"
+
+extern "C" {
+#include "percpu/percpu.h"
+}
+
+namespace
+{
+
+bool scarce;
+
+int small_limit(size_t *bytes)
+{
+	*bytes = scarce ? static_cast<size_t>(4) << 30 : SIZE_MAX;
+	return 0;
+}
+
+/* In a process of its own: 0 served, 1 refused, 2 the Nth call was never made, 3 wrong. */
+int first_use(bool (*use)(), FailNth mmap_fault, FailNth mprotect_fault)
+{
+	fail_mmap = mmap_fault;
+	fail_mprotect = mprotect_fault;
+	os_calls.mmap = failing_mmap;
+	os_calls.mprotect = failing_mprotect;
+	os_calls.address_space_limit = small_limit;
+	bool served = use();
+	bool reached = mmap_fault.nth ? fail_mmap.reached() : fail_mprotect.reached();
+
+	os_calls.mmap = os_calls_linux.mmap;
+	os_calls.mprotect = os_calls_linux.mprotect;
+	for (int i = 0; i < 100; i++) {
+		if (!use()) {
+			fprintf(stderr, "no memory although the system agrees again\n");
+			return 3;
+		}
+	}
+	for (unsigned i = 0; i < shim_nr_zones(); i++) {
+		if (const char *wrong = shim_zone_wrong(i)) {
+			fprintf(stderr, "%s\n", wrong);
+			return 3;
+		}
+	}
+	return !reached ? 2 : served ? 0 : 1;
+}
+
+void sweep(bool (*use)(), bool mprotect_too, bool ever)
+{
+	for (unsigned nth = 1;; nth++) {
+		FailNth fault = { 0, nth, ever }, none = {};
+		int status = 0;
+
+		SCOPED_TRACE(testing::Message()
+			     << (mprotect_too ? "mprotect " : "mmap ") << nth
+			     << (ever ? " and all later ones" : "") << " fail"
+			     << (scarce ? ", address space is scarce" : ""));
+		ASSERT_LT(nth, 500u);
+		fflush(nullptr);
+		pid_t child = fork();
+		if (!child)
+			_exit(first_use(use, mprotect_too ? none : fault,
+					mprotect_too ? fault : none));
+		ASSERT_EQ(waitpid(child, &status, 0), child);
+		ASSERT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
+		ASSERT_NE(WEXITSTATUS(status), 3);
+		if (WEXITSTATUS(status) == 2)
+			return;
+	}
+}
+
+bool use_page()
+{
+	struct page *p = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 0);
+
+	if (!p)
+		return false;
+	memset(page_address(p), 1, ukmem_page_size());
+	__free_page(p);
+	return true;
+}
+
+bool use_kmalloc()
+{
+	auto *p = static_cast<char *>(kmalloc(100, GFP_KERNEL | __GFP_NOWARN));
+
+	if (!p)
+		return false;
+	memset(p, 1, 100);
+	kfree(p);
+	return true;
+}
+
+bool use_cache()
+{
+	struct kmem_cache *s = kmem_cache_create("fault", 40, 0, 0, nullptr);
+
+	if (!s)
+		return false;
+	void *p = kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOWARN);
+	kmem_cache_free(s, p);
+	kmem_cache_destroy(s);
+	return p != nullptr;
+}
+
+class PageFaultTest : public ::testing::TestWithParam<std::tuple<bool, bool, bool>>
+{
+      protected:
+	void sweep_all(bool (*use)())
+	{
+		auto [mprotect_too, ever, little] = GetParam();
+
+		scarce = little;
+		sweep(use, mprotect_too, ever);
+	}
+};
+
+TEST_P(PageFaultTest, FirstPage)
+{
+	sweep_all(use_page);
+}
+
+TEST_P(PageFaultTest, FirstKmalloc)
+{
+	sweep_all(use_kmalloc);
+}
+
+TEST_P(PageFaultTest, FirstCache)
+{
+	sweep_all(use_cache);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PageFaultTest,
+			 ::testing::Combine(::testing::Bool(), ::testing::Bool(),
+					    ::testing::Bool()),
+			 [](const auto &info) {
+				 return std::string(std::get<0>(info.param) ? "Mprotect"
+									    : "Mmap") +
+					(std::get<1>(info.param) ? "Ever" : "Once") +
+					(std::get<2>(info.param) ? "Scarce" : "Reserved");
+			 });
+
+/* Growth of a zone that is in use. */
+void grow_with_failures(bool little)
+{
+	unsigned refused = 0;
+
+	scarce = little;
+	os_calls.address_space_limit = small_limit;
+	ASSERT_TRUE(shim_page_init());
+	ASSERT_EQ(shim_window_reserved(), !little);
+	for (unsigned order : { 0u, 6u, 10u, 12u }) {
+		for (bool ever : { false, true }) {
+			for (unsigned nth = 1; nth < 20; nth++) {
+				std::vector<struct page *> live;
+				struct shim_zone before, after;
+				struct page *p;
+
+				/* Until the next one has to grow the zone. */
+				do {
+					shim_zone_read(0, &before);
+					if (before.nr_free < (1u << order))
+						break;
+					p = alloc_pages(GFP_KERNEL, order);
+					ASSERT_NE(p, nullptr);
+					live.push_back(p);
+				} while (true);
+
+				fail_mmap = fail_mprotect = { 0, nth, ever };
+				os_calls.mmap = failing_mmap;
+				os_calls.mprotect = failing_mprotect;
+				shim_zone_read(0, &before);
+				p = alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
+				os_calls.mmap = os_calls_linux.mmap;
+				os_calls.mprotect = os_calls_linux.mprotect;
+				shim_zone_read(0, &after);
+				ASSERT_STREQ(shim_zone_wrong(0), nullptr);
+				if (p) {
+					memset(page_address(p), 1, ukmem_page_size() << order);
+					live.push_back(p);
+				} else {
+					refused++;
+					ASSERT_EQ(before.frontier, after.frontier);
+					ASSERT_EQ(before.nr_free + before.carve,
+						  after.nr_free + after.carve);
+					ASSERT_EQ(before.pageset, after.pageset);
+					p = alloc_pages(GFP_KERNEL, order);
+					ASSERT_NE(p, nullptr);
+					memset(page_address(p), 1, ukmem_page_size() << order);
+					live.push_back(p);
+				}
+				for (auto *page : live)
+					__free_pages(page, order);
+				shim_trim(true);
+				if (fail_mmap.calls + fail_mprotect.calls < nth)
+					break;
+			}
+		}
+	}
+	EXPECT_GT(refused, 4u);
+}
+
+TEST(PageGrowTest, RefusedGrowthChangesNothing)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { grow_with_failures(false); });
+}
+
+TEST(PageGrowTest, RefusedGrowthChangesNothingWhereAddressSpaceIsScarce)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { grow_with_failures(true); });
+}
+
+/* Where the window is only a place, somebody else may have mapped part of it. */
+void grow_around_a_foreign_mapping()
+{
+	scarce = true;
+	os_calls.address_space_limit = small_limit;
+	struct page *first = alloc_pages(GFP_KERNEL, 0);
+	ASSERT_NE(first, nullptr);
+	struct shim_zone z;
+	shim_zone_read(0, &z);
+	auto base = reinterpret_cast<uintptr_t>(page_address(first)) -
+		    (shim_page_to_pfn(first) - z.start) * ukmem_page_size();
+	size_t len = shim_window_block() * ukmem_page_size();
+	void *ours = reinterpret_cast<void *>(base +
+					      (z.frontier - z.start) * ukmem_page_size() + len);
+	auto *foreign = static_cast<char *>(
+		mmap(ours, len, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+
+	ASSERT_EQ(foreign, ours);
+	memset(foreign, 0x77, len);
+	std::vector<struct page *> live;
+	for (unsigned i = 0; i < 40; i++) {
+		struct page *p = alloc_pages(GFP_KERNEL, 6);
+
+		ASSERT_NE(p, nullptr);
+		char *c = static_cast<char *>(page_address(p));
+		ASSERT_TRUE(c + (ukmem_page_size() << 6) <= foreign || c >= foreign + len);
+		memset(c, 1, ukmem_page_size() << 6);
+		live.push_back(p);
+	}
+	for (size_t i = 0; i < len; i++)
+		ASSERT_EQ(foreign[i], 0x77);
+	for (auto *p : live)
+		__free_pages(p, 6);
+	ASSERT_STREQ(shim_zone_wrong(0), nullptr);
+	shim_trim(true);
+	for (size_t i = 0; i < len; i++)
+		ASSERT_EQ(foreign[i], 0x77) << "a purge reached into somebody else's memory";
+}
+
+TEST(PageGrowTest, GoesAroundForeignMappings)
+{
+	EXPECT_FRESH_PROCESS_PASSES(grow_around_a_foreign_mapping);
+}
+
+TEST(PageGrowTest, FailureIsLoggedOnceUnlessAskedNotTo)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		ASSERT_TRUE(shim_page_init());
+		OsCallsGuard guard;
+
+		fail_mprotect = { 0, 1, true };
+		os_calls.mprotect = failing_mprotect;
+		::testing::internal::CaptureStderr();
+		EXPECT_EQ(alloc_pages(GFP_KERNEL, 12), nullptr);
+		EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+			  "ukmem: page allocation failure: order 12\n");
+		::testing::internal::CaptureStderr();
+		EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 12), nullptr);
+		EXPECT_EQ(alloc_pages(GFP_NOWAIT, 12), nullptr);
+		EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+	});
+}
+
+} // namespace

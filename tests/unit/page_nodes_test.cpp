@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Two nodes the machine does not have: which zone serves whom, and what happens when one is
+ * full. */
+#include <set>
+
+#include "fake_os.h"
+#include "page_shim.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+bool one_cpu()
+{
+	return allowed_cpus().size() < 2;
+}
+
+void expect_whole()
+{
+	for (unsigned i = 0; i < shim_nr_zones(); i++)
+		ASSERT_STREQ(shim_zone_wrong(i), nullptr);
+}
+
+void pages_come_from_the_callers_node()
+{
+	auto cpus = allowed_cpus();
+
+	fake_nodes("0,2", { 0, 2 });
+	ASSERT_TRUE(shim_page_init());
+	ASSERT_EQ(shim_nr_zones(), 2u);
+	for (int round = 0; round < 4; round++) {
+		int nid = round % 2 ? 2 : 0;
+
+		run_on(cpus[round % 2]);
+		for (unsigned order : { 0u, 4u, 5u, 10u }) {
+			struct page *p = alloc_pages(GFP_KERNEL, order);
+
+			ASSERT_NE(p, nullptr);
+			EXPECT_EQ(page_to_nid(p), nid);
+			memset(page_address(p), 1, ukmem_page_size() << order);
+			/* Freed on the other node's CPU it still goes home. */
+			run_on(cpus[1 - round % 2]);
+			__free_pages(p, order);
+			run_on(cpus[round % 2]);
+		}
+		expect_whole();
+	}
+	EXPECT_GT(fake_mbind_calls, 0u) << "the zones' memory was bound to their nodes";
+	shim_trim(true);
+	for (unsigned i = 0; i < 2; i++) {
+		struct shim_zone z;
+
+		shim_zone_read(i, &z);
+		EXPECT_EQ(z.nr_free, z.frontier - z.start);
+		EXPECT_EQ(z.blocks, static_cast<size_t>(__builtin_popcountll(z.nr_free)));
+	}
+}
+
+TEST(PageNodesTest, PagesComeFromTheCallersNode)
+{
+	if (one_cpu())
+		GTEST_SKIP() << "needs two CPUs";
+	EXPECT_FRESH_PROCESS_PASSES(pages_come_from_the_callers_node);
+}
+
+/* Two zones of 64 MiB: when one is used up the other serves, then nobody. */
+void full_node_falls_back(bool as_slabs)
+{
+	std::vector<unsigned long> live;
+	std::set<int> nodes;
+	unsigned from_other = 0;
+
+	setenv("UKMEM_CONF", "reserve:128m", 1);
+	fake_nodes("0-1", { 0, 1 });
+	ASSERT_TRUE(shim_page_init());
+	run_on(allowed_cpus().front());
+	struct kmem_cache *s =
+		as_slabs ? kmem_cache_create("big", 16384, 0, 0, nullptr) : nullptr;
+	unsigned order = as_slabs ? 2 : 6;
+
+	for (;;) {
+		unsigned long p = as_slabs ? reinterpret_cast<unsigned long>(kmem_cache_alloc(
+						     s, GFP_KERNEL | __GFP_NOWARN))
+					   : __get_free_pages(GFP_KERNEL | __GFP_NOWARN, order);
+
+		if (!p)
+			break;
+		*reinterpret_cast<unsigned long *>(p) = p;
+		int nid = page_to_nid(virt_to_page(reinterpret_cast<void *>(p)));
+		nodes.insert(nid);
+		from_other += nid == 1;
+		live.push_back(p);
+		ASSERT_LT(live.size(), (200u << 20) / (ukmem_page_size() << order));
+	}
+	EXPECT_EQ(nodes.size(), 2u);
+	EXPECT_GE(live.size() * (ukmem_page_size() << order), (128u << 20) / 10 * 9);
+	EXPECT_GT(from_other, 0u);
+	expect_whole();
+	for (unsigned long p : live) {
+		ASSERT_EQ(*reinterpret_cast<unsigned long *>(p), p);
+		if (as_slabs)
+			kmem_cache_free(s, reinterpret_cast<void *>(p));
+		else
+			free_pages(p, order);
+	}
+	size_t first_fill = live.size();
+	live.clear();
+	if (as_slabs) {
+		EXPECT_EQ(kmem_cache_shrink(s), 0);
+		kmem_cache_destroy(s);
+	}
+	expect_whole();
+	for (;;) {
+		unsigned long p = __get_free_pages(GFP_KERNEL | __GFP_NOWARN, order);
+
+		if (!p)
+			break;
+		live.push_back(p);
+	}
+	EXPECT_GE(live.size(), first_fill / 10 * 9) << "refill after a complete free";
+	for (unsigned long p : live)
+		free_pages(p, order);
+	expect_whole();
+}
+
+TEST(PageNodesTest, FullNodeFallsBackToTheOther)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { full_node_falls_back(false); });
+}
+
+TEST(PageNodesTest, SlabsOfAFullNodeFallBackToTheOther)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { full_node_falls_back(true); });
+}
+
+void refused_binding_is_counted()
+{
+	fake_nodes("0-1", { 0, 1 });
+	fake_mbind_error = -EPERM;
+	unsigned long before = os_prefer_node_refused();
+	struct page *p = alloc_pages(GFP_KERNEL, 3);
+
+	ASSERT_NE(p, nullptr) << "a refusal is no failure";
+	EXPECT_GT(os_prefer_node_refused(), before);
+	__free_pages(p, 3);
+}
+
+TEST(PageNodesTest, RefusedBindingIsCounted)
+{
+	EXPECT_FRESH_PROCESS_PASSES(refused_binding_is_counted);
+}
+
+/* kmalloc from both nodes' CPUs, freed crosswise. */
+void objects_go_home()
+{
+	auto cpus = allowed_cpus();
+	std::vector<void *> live[2];
+	struct ukmem_gauges before, after;
+
+	fake_nodes("0-1", { 0, 1 });
+	kfree(kmalloc(1, GFP_KERNEL));
+	ukmem_trim();
+	ukmem_gauges_read(&before);
+	for (unsigned n = 0; n < 2; n++) {
+		run_on(cpus[n]);
+		for (unsigned i = 0; i < 20000; i++) {
+			void *p = kmalloc(1 + i % 700, GFP_KERNEL);
+
+			ASSERT_NE(p, nullptr);
+			live[n].push_back(p);
+		}
+	}
+	for (unsigned n = 0; n < 2; n++) {
+		run_on(cpus[n]);
+		for (void *p : live[1 - n])
+			kfree(p);
+	}
+	ukmem_trim();
+	ukmem_gauges_read(&after);
+	EXPECT_EQ(after.allocated, before.allocated);
+	EXPECT_EQ(after.active, before.active);
+	EXPECT_EQ(after.mapped, after.active + after.retained);
+	expect_whole();
+}
+
+TEST(PageNodesTest, ObjectsGoHome)
+{
+	if (one_cpu())
+		GTEST_SKIP() << "needs two CPUs";
+	EXPECT_FRESH_PROCESS_PASSES(objects_go_home);
+}
+
+} // namespace

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* A look into zones and page entries, for C++. */
+#ifndef UNIT_PAGE_SHIM_H
+#define UNIT_PAGE_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ukmem/page_alloc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct shim_zone {
+	size_t start, end, frontier, nr_free, nr_dirty, nr_purged, pageset, carve;
+	unsigned int orders; /* a bit per order that has free blocks */
+	size_t blocks;	     /* free blocks of all orders */
+};
+
+bool shim_page_init(void);
+unsigned int shim_nr_zones(void);
+void shim_zone_read(unsigned int index, struct shim_zone *out);
+/* Try the zone's lock; for tests of callers that must not wait for it. */
+bool shim_zone_trylock(unsigned int index);
+void shim_zone_unlock(unsigned int index);
+
+/* NULL, or which invariant of a zone does not hold. */
+const char *shim_zone_wrong(unsigned int index);
+
+bool shim_window_reserved(void);
+size_t shim_window_block(void);
+size_t shim_page_to_pfn(const struct page *page);
+size_t shim_trim(bool all);
+struct page *shim_alloc_run(gfp_t flags, size_t npages, bool *zeroed);
+void shim_free_run(struct page *page, size_t npages);
+struct page *shim_alloc_aligned(gfp_t flags, size_t npages, unsigned int order);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

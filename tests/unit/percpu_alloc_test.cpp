@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* The allocator of per-CPU memory, and how the mode is chosen. */
+#include <errno.h>
+
+#include <cstring>
+#include <map>
+
+#include "test_util.h"
+
+extern "C" {
+#include "base/config.h"
+#include "percpu/percpu.h"
+}
+
+namespace
+{
+
+unsigned maps;
+
+int counting_mmap(void **addr, size_t len, int prot, int flags)
+{
+	maps++;
+	return os_calls_linux.mmap(addr, len, prot, flags);
+}
+
+bool all_zero(const void *handle, size_t size)
+{
+	for (unsigned unit = 0; unit <= pcpu.nr_ids; unit++) {
+		auto *p = static_cast<const char *>(pcpu_ptr(handle, unit));
+
+		for (size_t i = 0; i < size; i++)
+			if (p[i])
+				return false;
+	}
+	return true;
+}
+
+void fill(void *handle, size_t size, int c)
+{
+	for (unsigned unit = 0; unit <= pcpu.nr_ids; unit++)
+		memset(pcpu_ptr(handle, unit), c, size);
+}
+
+bool filled(const void *handle, size_t size, int c)
+{
+	for (unsigned unit = 0; unit <= pcpu.nr_ids; unit++) {
+		auto *p = static_cast<const unsigned char *>(pcpu_ptr(handle, unit));
+
+		for (size_t i = 0; i < size; i++)
+			if (p[i] != c)
+				return false;
+	}
+	return true;
+}
+
+class PercpuAllocTest : public ::testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		ASSERT_TRUE(pcpu_init());
+	}
+};
+
+TEST_F(PercpuAllocTest, AlignedAndZeroed)
+{
+	for (size_t align = 1; align <= 4096; align *= 2)
+		for (size_t size : { 1u, 8u, 15u, 16u, 17u, 100u, 4096u, 5000u }) {
+			void *p = pcpu_alloc(size, align);
+
+			ASSERT_NE(p, nullptr);
+			ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u);
+			ASSERT_EQ(reinterpret_cast<uintptr_t>(pcpu_ptr(p, pcpu.nr_ids)) % align,
+				  0u);
+			ASSERT_TRUE(all_zero(p, size));
+			fill(p, size, 0xff);
+			pcpu_free(p);
+			void *q = pcpu_alloc(size, align);
+			ASSERT_TRUE(all_zero(q, size)) << "not zero when reused";
+			pcpu_free(q);
+		}
+	pcpu_free(nullptr);
+}
+
+TEST_F(PercpuAllocTest, BadRequests)
+{
+	EXPECT_EQ(pcpu_alloc(0, 8), nullptr);
+	EXPECT_EQ(pcpu_alloc(8, 3), nullptr);
+	EXPECT_EQ(pcpu_alloc(8, 0), nullptr);
+	EXPECT_EQ(pcpu_alloc(8, 8192), nullptr);
+	EXPECT_EQ(pcpu_alloc(pcpu.stride + 1, 8), nullptr);
+	EXPECT_EQ(pcpu_alloc(SIZE_MAX / 2, 8), nullptr);
+	EXPECT_EQ(pcpu_alloc(SIZE_MAX - 100, 8), nullptr);
+	EXPECT_EQ(pcpu_alloc(SIZE_MAX, 8), nullptr);
+}
+
+TEST_F(PercpuAllocTest, NoOverlap)
+{
+	struct Area {
+		size_t size;
+		int mark;
+	};
+	std::mt19937 random(test_seed());
+	std::map<char *, Area> live;
+
+	for (unsigned step = 0; step < 6000 / kSlow; step++) {
+		if (live.size() < 300 && random() % 2) {
+			size_t size = 1 + random() % (random() % 10 ? 300 : 9000);
+			auto *p = static_cast<char *>(pcpu_alloc(size, 1u << random() % 8));
+			int mark = static_cast<int>(1 + random() % 255);
+
+			ASSERT_NE(p, nullptr);
+			auto next = live.lower_bound(p);
+			ASSERT_TRUE(next == live.end() || next->first >= p + size);
+			ASSERT_TRUE(next == live.begin() ||
+				    std::prev(next)->first + std::prev(next)->second.size <= p);
+			ASSERT_TRUE(all_zero(p, size));
+			fill(p, size, mark);
+			live[p] = { size, mark };
+		} else if (!live.empty()) {
+			auto it = std::next(live.begin(),
+					    static_cast<long>(random() % live.size()));
+
+			ASSERT_TRUE(filled(it->first, it->second.size, it->second.mark));
+			pcpu_free(it->first);
+			live.erase(it);
+		}
+	}
+	for (auto &[p, area] : live)
+		pcpu_free(p);
+}
+
+TEST_F(PercpuAllocTest, AMillionComeAndGoWithoutGrowth)
+{
+	OsCallsGuard guard;
+
+	os_calls.mmap = counting_mmap;
+	maps = 0;
+	for (unsigned i = 0; i < 1000000 / kSlow; i++) {
+		void *p = pcpu_alloc(8, 8);
+
+		ASSERT_NE(p, nullptr);
+		pcpu_free(p);
+	}
+	EXPECT_EQ(maps, 0u);
+}
+
+TEST_F(PercpuAllocTest, ExhaustionAddsAChunkAndFreedSpaceIsUsedAgain)
+{
+	OsCallsGuard guard;
+	size_t piece = pcpu.stride / 8;
+	std::vector<void *> live;
+	unsigned first;
+
+	os_calls.mmap = counting_mmap;
+	maps = 0;
+	while (!maps)
+		live.push_back(pcpu_alloc(piece, 64));
+	EXPECT_LE(live.size(), 9u);
+	first = maps;
+	for (int i = 0; i < 7; i++)
+		live.push_back(pcpu_alloc(piece, 64));
+	EXPECT_EQ(maps, first) << "the new chunk has room for eight";
+	for (void *p : live) {
+		ASSERT_NE(p, nullptr);
+		pcpu_free(p);
+	}
+	for (auto &p : live)
+		p = pcpu_alloc(piece, 64);
+	EXPECT_EQ(maps, first);
+	for (void *p : live)
+		pcpu_free(p);
+	/* A whole unit: only a chunk without the head of the first one has it. */
+	void *whole = pcpu_alloc(pcpu.stride, 4096);
+	ASSERT_NE(whole, nullptr);
+	pcpu_free(whole);
+	EXPECT_LE(maps, first + 2);
+}
+
+int no_mmap(void **, size_t, int, int)
+{
+	return -ENOMEM;
+}
+
+TEST_F(PercpuAllocTest, NoMemoryForAChunkIsNull)
+{
+	OsCallsGuard guard;
+	std::vector<void *> live;
+	void *p;
+
+	os_calls.mmap = no_mmap;
+	while ((p = pcpu_alloc(pcpu.stride / 8, 64)))
+		live.push_back(p);
+	EXPECT_EQ(pcpu_alloc(pcpu.stride / 8, 64), nullptr);
+	p = pcpu_alloc(8, 8);
+	EXPECT_NE(p, nullptr) << "small ones still fit";
+	pcpu_free(p);
+	os_calls.mmap = os_calls_linux.mmap;
+	p = pcpu_alloc(pcpu.stride / 8, 64);
+	EXPECT_NE(p, nullptr);
+	pcpu_free(p);
+	for (void *q : live)
+		pcpu_free(q);
+}
+
+TEST_F(PercpuAllocTest, UnusedUnitsCostNoMemory)
+{
+	size_t before = pcpu_resident();
+	void *p = pcpu_alloc(pcpu.stride / 2, 4096);
+
+	ASSERT_NE(p, nullptr);
+	pcpu_free(p);
+	EXPECT_LE(pcpu_resident(), before + 65536) << "freeing touched what nobody had used";
+}
+
+TEST(PercpuAllocDeathTest, WildHandleIsReported)
+{
+	static char wild[16];
+
+	ASSERT_TRUE(pcpu_init());
+	EXPECT_DEATH(pcpu_free(wild), "^ukmem: pcpu_free: 0x[0-9a-f]+ is no per-CPU handle\n$");
+	void *p = pcpu_alloc(16, 16);
+	EXPECT_DEATH(
+		{
+			pcpu_free(p);
+			pcpu_free(p);
+		},
+		"is no per-CPU handle\n$");
+	pcpu_free(p);
+}
+
+/* Modes and their reasons, each in a process of its own. */
+
+struct ukmem_percpu_info info()
+{
+	struct ukmem_percpu_info i = {};
+
+	ukmem_percpu_info(&i);
+	return i;
+}
+
+TEST(PercpuModeTest, Default)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		auto i = info();
+
+		if (TEST_TSAN) {
+			EXPECT_STREQ(i.reason, "built for ThreadSanitizer, which cannot see "
+					       "critical sections");
+		} else if (rseq_is_off()) {
+			EXPECT_STREQ(i.mode_name, "fallback");
+			EXPECT_STREQ(i.reason,
+				     "libc did not register rseq (glibc.pthread.rseq=0, or "
+				     "refused by the kernel)");
+			EXPECT_STREQ(i.index_kind, "slot");
+		} else {
+			EXPECT_STREQ(i.mode_name, "rseq");
+			EXPECT_STREQ(i.reason, "registered by libc");
+		}
+	});
+}
+
+TEST(PercpuModeTest, ConfiguredFallback)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "always fallback";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:fallback", 1);
+		auto i = info();
+
+		EXPECT_EQ(i.mode, UKMEM_PERCPU_FALLBACK);
+		EXPECT_STREQ(i.reason, "configured (percpu:fallback)");
+		EXPECT_STREQ(i.index_kind, "slot");
+	});
+}
+
+TEST(PercpuModeTest, ConfiguredIndex)
+{
+	if (rseq_is_off())
+		GTEST_SKIP() << "no rseq";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
+		EXPECT_STREQ(info().index_kind, "cpu_id");
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:mm_cid", 1);
+		::testing::internal::CaptureStderr();
+		auto i = info();
+		std::string text = ::testing::internal::GetCapturedStderr();
+
+		EXPECT_EQ(i.mode, UKMEM_PERCPU_RSEQ);
+		/* Or the kernel is too old, which is said. */
+		if (strcmp(i.index_kind, "mm_cid") != 0) {
+			EXPECT_EQ(text, "ukmem: percpu:mm_cid: the kernel has no mm_cid, using "
+					"cpu_id\n");
+		} else {
+			EXPECT_EQ(text, "");
+			EXPECT_EQ(pcpu_index(), 0u) << "one thread has the smallest id";
+		}
+	});
+}
+
+int no_membarrier(int, unsigned int, int)
+{
+	return -ENOSYS;
+}
+
+int old_membarrier(int, unsigned int, int)
+{
+	return 1;
+}
+
+TEST(PercpuModeTest, KernelsThatCannotRestartSections)
+{
+	if (rseq_is_off())
+		GTEST_SKIP() << "no rseq";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.membarrier = no_membarrier;
+		EXPECT_STREQ(info().mode_name, "fallback");
+		EXPECT_STREQ(info().reason, "membarrier is missing");
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.membarrier = old_membarrier;
+		EXPECT_STREQ(info().mode_name, "fallback");
+		EXPECT_STREQ(info().reason,
+			     "membarrier cannot restart rseq sections (kernel before 5.10)");
+	});
+}
+
+TEST(PercpuModeTest, NoMemoryForTheFirstChunk)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.mmap = no_mmap;
+		EXPECT_STREQ(info().mode_name, "fallback");
+		EXPECT_STREQ(info().reason, "no memory for the first chunk");
+		os_calls.mmap = os_calls_linux.mmap;
+		EXPECT_STRNE(info().reason, "no memory for the first chunk");
+	});
+}
+
+int getcpu_fails(unsigned int *)
+{
+	return -ENOSYS;
+}
+
+TEST(PercpuModeTest, IndexIsInRangeWithoutGetcpu)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:fallback", 1);
+		os_calls.getcpu = getcpu_fails;
+		ASSERT_TRUE(pcpu_init());
+		for (int i = 0; i < 20; i++)
+			std::thread([] { EXPECT_LT(pcpu_index(), pcpu.nr_ids); }).join();
+	});
+}
+
+} // namespace

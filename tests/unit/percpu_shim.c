@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "percpu_shim.h"
+
+#include "percpu/array.h"
+#include "percpu/counter.h"
+
+void *shim_array_pop(void *handle)
+{
+	return pcpu_array_pop(handle);
+}
+
+bool shim_array_push(void *handle, void *object)
+{
+	return pcpu_array_push(handle, object);
+}
+
+unsigned int shim_array_pop_bulk(void *handle, void **out, unsigned int n, bool counted)
+{
+	return pcpu_array_pop_bulk(handle, out, n,
+				   counted ? PCPU_POP_COUNTED : PCPU_POP_UNCOUNTED);
+}
+
+unsigned int shim_array_push_bulk(void *handle, void *const *in, unsigned int n)
+{
+	return pcpu_array_push_bulk(handle, in, n);
+}
+
+size_t shim_array_size(unsigned int slots)
+{
+	return pcpu_array_size(slots);
+}
+
+void shim_array_open(void *handle, unsigned int capacity)
+{
+	for_each_cpu_unit (cpu) {
+		struct pcpu_array *a = pcpu_ptr(handle, cpu);
+
+		atomic_store(&a->capacity, (uint16_t)capacity);
+	}
+}
+
+uint64_t shim_array_header(void *handle, unsigned int cpu)
+{
+	return pcpu_array_header(pcpu_ptr(handle, cpu));
+}
+
+unsigned int shim_array_count(uint64_t header)
+{
+	return pcpu_array_count(header);
+}
+
+uint64_t shim_array_pops(uint64_t header)
+{
+	return pcpu_array_pops(header);
+}
+
+bool shim_array_stopped(uint64_t header)
+{
+	return header & PCPU_ARRAY_STOP;
+}
+
+void *shim_array_slot(void *handle, unsigned int cpu, unsigned int i)
+{
+	struct pcpu_array *a = pcpu_ptr(handle, cpu);
+
+	return a->slot[i];
+}
+
+unsigned int shim_array_total(void *handle)
+{
+	unsigned int total = 0;
+
+	for_each_cpu_unit (cpu)
+		total += pcpu_array_count(shim_array_header(handle, cpu));
+	return total;
+}
+
+bool shim_arrays_stop(void *const *handles, unsigned int n)
+{
+	return pcpu_arrays_stop(handles, n);
+}
+
+void shim_arrays_start(void *const *handles, unsigned int n)
+{
+	pcpu_arrays_start(handles, n);
+}
+
+unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigned int max)
+{
+	return pcpu_array_take(handle, cpu, out, max);
+}
+
+void shim_counter_add(void *handle, uint64_t v)
+{
+	pcpu_counter_add(handle, v);
+}
+
+uint64_t shim_counter_sum(const void *handle)
+{
+	return pcpu_counter_sum(handle);
+}

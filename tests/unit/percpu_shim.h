@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The per-CPU layer's C11 and assembly inlines, as functions C++ can call. */
+#ifndef UNIT_PERCPU_SHIM_H
+#define UNIT_PERCPU_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void *shim_array_pop(void *handle);
+bool shim_array_push(void *handle, void *object);
+unsigned int shim_array_pop_bulk(void *handle, void **out, unsigned int n, bool counted);
+unsigned int shim_array_push_bulk(void *handle, void *const *in, unsigned int n);
+
+size_t shim_array_size(unsigned int slots);
+/* Every CPU's capacity. */
+void shim_array_open(void *handle, unsigned int capacity);
+uint64_t shim_array_header(void *handle, unsigned int cpu);
+unsigned int shim_array_count(uint64_t header);
+uint64_t shim_array_pops(uint64_t header);
+bool shim_array_stopped(uint64_t header);
+void *shim_array_slot(void *handle, unsigned int cpu, unsigned int i);
+/* Of all CPUs together. */
+unsigned int shim_array_total(void *handle);
+
+bool shim_arrays_stop(void *const *handles, unsigned int n);
+void shim_arrays_start(void *const *handles, unsigned int n);
+unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigned int max);
+
+void shim_counter_add(void *handle, uint64_t v);
+uint64_t shim_counter_sum(const void *handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Wrong parameters and wrong frees, with the exact words; each beside its benign twin. */
+#include <cstring>
+
+#include "slab_shim.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+extern "C" {
+#include "base/config.h"
+}
+
+namespace
+{
+
+std::string create_says(const char *name, unsigned size, unsigned align, slab_flags_t flags)
+{
+	::testing::internal::CaptureStderr();
+	struct kmem_cache *s = kmem_cache_create(name, size, align, flags, nullptr);
+	std::string text = ::testing::internal::GetCapturedStderr();
+
+	EXPECT_EQ(s == nullptr, !text.empty());
+	kmem_cache_destroy(s);
+	return text;
+}
+
+TEST(SlabCreateTest, BadParametersAreNamed)
+{
+	const std::string bad = "ukmem: kmem_cache_create(bad): ";
+
+	EXPECT_EQ(create_says(nullptr, 8, 0, 0), "ukmem: kmem_cache_create(NULL): no name\n");
+	EXPECT_EQ(create_says("bad", 0, 0, 0), bad + "size not in 1 .. 16384\n");
+	EXPECT_EQ(create_says("bad", 16385, 0, 0), bad + "size not in 1 .. 16384\n");
+	EXPECT_EQ(create_says("bad", ~0u, 0, 0), bad + "size not in 1 .. 16384\n");
+	EXPECT_EQ(create_says("bad", 64, 3, 0), bad + "alignment is no power of two\n");
+	EXPECT_EQ(create_says("bad", 64, 15, 0), bad + "alignment is no power of two\n");
+	EXPECT_EQ(create_says("bad", 64, ~0u, 0), bad + "alignment is no power of two\n");
+	EXPECT_EQ(create_says("bad", 64, 8192, 0), bad + "alignment above 4096\n");
+	EXPECT_EQ(create_says("bad", 64, 1u << 31, 0), bad + "alignment above 4096\n");
+	EXPECT_EQ(create_says("bad", 64, 0, 1), bad + "unknown flags\n");
+	EXPECT_EQ(create_says("bad", 64, 0, SLAB_HWCACHE_ALIGN | 0x80000000u),
+		  bad + "unknown flags\n");
+}
+
+TEST(SlabCreateTest, GoodParametersAreNot)
+{
+	EXPECT_EQ(create_says("", 1, 0, 0), "");
+	EXPECT_EQ(create_says("good", 16384, 0, 0), "");
+	EXPECT_EQ(create_says("good", 16384, 4096, 0), "");
+	EXPECT_EQ(create_says("good", 1, 4096, SLAB_HWCACHE_ALIGN | SLAB_PANIC), "");
+	EXPECT_EQ(create_says("good", 16383, 1, SLAB_HWCACHE_ALIGN), "");
+}
+
+TEST(SlabCreateDeathTest, PanicAborts)
+{
+	EXPECT_EXIT(kmem_cache_create("p", 0, 0, SLAB_PANIC, nullptr),
+		    ::testing::KilledBySignal(SIGABRT),
+		    "^ukmem: kmem_cache_create\\(p\\): size not in 1 .. 16384\n$");
+}
+
+void alloc_some(struct kmem_cache *s, void **p, int n)
+{
+	for (int i = 0; i < n; i++)
+		p[i] = kmem_cache_alloc(s, GFP_KERNEL);
+}
+
+/* The arrays hold what was freed twice; flushing finds it. */
+void free_twice(void (*flush)(struct kmem_cache *s), bool twice)
+{
+	struct kmem_cache *s = kmem_cache_create("twice", 64, 0, 0, nullptr);
+	void *p[4];
+
+	alloc_some(s, p, 4);
+	kmem_cache_free(s, p[0]);
+	kmem_cache_free(s, p[1]);
+	if (twice)
+		kmem_cache_free(s, p[0]);
+	flush(s);
+}
+
+void by_shrink(struct kmem_cache *s)
+{
+	kmem_cache_shrink(s);
+}
+
+void by_trim(struct kmem_cache *)
+{
+	ukmem_trim();
+}
+
+void by_destroy(struct kmem_cache *s)
+{
+	kmem_cache_destroy(s);
+}
+
+/* More frees than the array ever holds. */
+void by_traffic(struct kmem_cache *s)
+{
+	std::vector<void *> p(20000);
+
+	ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, p.size(), p.data()), 20000);
+	for (void *q : p)
+		kmem_cache_free(s, q);
+	kmem_cache_shrink(s);
+}
+
+TEST(SlabDeathTest, DoubleFreeIsFoundAtTheFlush)
+{
+	const char *text = "ukmem: free\\(\\): invalid pointer 0x[0-9a-f]+: double free\n$";
+
+	EXPECT_EXIT(free_twice(by_shrink, true), ::testing::KilledBySignal(SIGABRT), text);
+	EXPECT_EXIT(free_twice(by_trim, true), ::testing::KilledBySignal(SIGABRT), text);
+	EXPECT_EXIT(free_twice(by_destroy, true), ::testing::KilledBySignal(SIGABRT), text);
+	/* The benign twins. */
+	free_twice(by_shrink, false);
+	free_twice(by_trim, false);
+	free_twice(by_traffic, false);
+}
+
+TEST(SlabDeathTest, DoubleFreePassedOverKeepsCounts)
+{
+	struct kmem_cache *s = kmem_cache_create("twice", 64, 0, 0, nullptr);
+	shim_counts c;
+	void *p[4];
+
+	alloc_some(s, p, 4);
+	config.invalid_free = INVALID_FREE_WARN;
+	kmem_cache_free(s, p[0]);
+	kmem_cache_free(s, p[0]);
+	::testing::internal::CaptureStderr();
+	kmem_cache_shrink(s);
+	std::string text = ::testing::internal::GetCapturedStderr();
+	config.invalid_free = INVALID_FREE_ABORT;
+	EXPECT_NE(text.find(": double free\n"), std::string::npos) << text;
+	EXPECT_EQ(text.find('\n'), text.size() - 1) << "one line: " << text;
+	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.inuse, 3u);
+	for (int i = 1; i < 4; i++)
+		kmem_cache_free(s, p[i]);
+	kmem_cache_destroy(s);
+}
+
+void free_to(bool same, int offset)
+{
+	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);
+	struct kmem_cache *other = kmem_cache_create("other", 128, 0, 0, nullptr);
+	auto *p = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
+
+	void *q = kmem_cache_alloc(other, GFP_KERNEL);
+	kmem_cache_free(same ? s : other, p + offset);
+	kmem_cache_free(other, q);
+	kmem_cache_shrink(s);
+	kmem_cache_shrink(other);
+}
+
+TEST(SlabDeathTest, FreeToTheWrongCacheIsFoundAtOnce)
+{
+	EXPECT_EXIT(free_to(false, 0), ::testing::KilledBySignal(SIGABRT),
+		    "ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not an object "
+		    "of this cache\n$");
+	free_to(true, 0);
+}
+
+TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
+{
+	EXPECT_EXIT(free_to(true, 8), ::testing::KilledBySignal(SIGABRT),
+		    "ukmem: free\\(\\): invalid pointer 0x[0-9a-f]+: not the start of an "
+		    "object\n$");
+}
+
+/* Arrays beyond what the array map can name look alike; then the flush tells them apart. */
+void wrong_cache_far_off()
+{
+	std::vector<struct kmem_cache *> caches;
+
+	for (int i = 0; i < 3000; i++)
+		caches.push_back(kmem_cache_create("far", 64, 0, 0, nullptr));
+	void *p = kmem_cache_alloc(caches[2998], GFP_KERNEL);
+	kmem_cache_free(kmem_cache_alloc(caches[2999], GFP_KERNEL) ? caches[2999] : nullptr, p);
+	kmem_cache_shrink(caches[2999]);
+}
+
+TEST(SlabDeathTest, FreeToTheWrongCacheFarOffIsFoundAtTheFlush)
+{
+	EXPECT_EXIT(wrong_cache_far_off(), ::testing::KilledBySignal(SIGABRT),
+		    "invalid pointer 0x[0-9a-f]+: not an object of this cache\n$");
+}
+
+TEST(SlabDeathTest, PointersOfAnotherKindAreRefusedAtOnce)
+{
+	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);
+	const char *text = "^ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not an "
+			   "object of this cache\n$";
+	static char foreign[64];
+	char *small = static_cast<char *>(kmalloc(64, GFP_KERNEL));
+	char *large = static_cast<char *>(kmalloc(100000, GFP_KERNEL));
+	unsigned long page = get_zeroed_page(GFP_KERNEL);
+
+	EXPECT_DEATH(kmem_cache_free(s, foreign), text);
+	EXPECT_DEATH(kmem_cache_free(s, &s), text);
+	EXPECT_DEATH(kmem_cache_free(s, reinterpret_cast<void *>(1)), text);
+	EXPECT_DEATH(kmem_cache_free(s, small), text);
+	EXPECT_DEATH(kmem_cache_free(s, large), text);
+	EXPECT_DEATH(kmem_cache_free(s, large + 8192), text);
+	EXPECT_DEATH(kmem_cache_free(s, reinterpret_cast<void *>(page)), text);
+	void *bulk[2];
+	bulk[0] = kmem_cache_alloc(s, GFP_KERNEL);
+	bulk[1] = foreign;
+	EXPECT_DEATH(kmem_cache_free_bulk(s, 2, bulk),
+		     "^ukmem: kmem_cache_free_bulk\\(\\): invalid pointer 0x[0-9a-f]+: not an "
+		     "object of this "
+		     "cache\n$");
+	kmem_cache_free(s, bulk[0]);
+	kmem_cache_free(s, nullptr);
+	void *none[] = { nullptr, nullptr };
+	kmem_cache_free_bulk(s, 2, none);
+	kfree(small);
+	kfree(large);
+	free_page(page);
+	kmem_cache_destroy(s);
+}
+
+} // namespace

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* A look into caches and size classes, for C++. */
+#ifndef UNIT_SLAB_SHIM_H
+#define UNIT_SLAB_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ukmem/slab.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct shim_counts {
+	uint64_t allocs, frees, allocs_fast, frees_fast, inuse, cached, slabs, partial, objects;
+	uint64_t refills, flushes, fails;
+};
+
+struct shim_geometry {
+	unsigned int size, object_size, align, objects, npages;
+	uint64_t reciprocal;
+	bool bitmap_in_slab;
+	unsigned int capacity_first, capacity_max;
+};
+
+bool shim_slab_init(void);
+void shim_slab_count(struct kmem_cache *s, struct shim_counts *c);
+void shim_slab_geometry(struct kmem_cache *s, struct shim_geometry *g);
+const char *shim_slab_name(const struct kmem_cache *s);
+/* NULL, or which invariant of the cache's slabs does not hold. */
+const char *shim_slab_wrong(struct kmem_cache *s);
+struct kmem_cache *shim_slab_cache_of(const void *obj);
+bool shim_slab_drain(struct kmem_cache *s);
+/* The first byte of the slab @obj is in. */
+void *shim_slab_base(const void *obj);
+void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
+
+bool shim_kmalloc_init(void);
+struct kmem_cache *shim_class_cache(size_t size);
+struct kmem_cache *shim_class_aligned(size_t size, size_t align);
+void *shim_class_small(size_t size); /* what the tables say: a per-CPU handle */
+void *shim_class_large(size_t size);
+void *shim_cache_array(const struct kmem_cache *s);
+void *shim_kmalloc_aligned(size_t size, size_t align, gfp_t flags);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Gauges that add up, statistics that parse, trim that gives memory back, modes with reasons.
+ */
+#include <fcntl.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "slab_shim.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+ukmem_gauges gauges()
+{
+	ukmem_gauges g;
+
+	ukmem_gauges_read(&g);
+	return g;
+}
+
+void expect_consistent(const ukmem_gauges &g)
+{
+	EXPECT_LE(g.allocated, g.active);
+	EXPECT_LE(g.active, g.mapped);
+	EXPECT_EQ(g.mapped, g.active + g.retained);
+	EXPECT_LE(g.metadata, g.resident);
+}
+
+TEST(StatsTest, GaugesBeforeTheFirstUse)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		ukmem_gauges g = gauges();
+
+		EXPECT_EQ(g.allocated, 0u);
+		EXPECT_EQ(g.mapped, 0u);
+		EXPECT_EQ(ukmem_trim(), 0u);
+	});
+}
+
+TEST(StatsTest, GaugesFollowAllocations)
+{
+	std::mt19937 random(test_seed());
+	std::vector<void *> live;
+	size_t bytes = 0;
+
+	kfree(kmalloc(1, GFP_KERNEL));
+	ukmem_gauges start = gauges();
+	for (int step = 0; step < 30000; step++) {
+		if (random() % 5 < 3 || live.empty()) {
+			live.push_back(kmalloc(1 + random() % (random() % 100 ? 2000 : 60000),
+					       GFP_KERNEL));
+			ASSERT_NE(live.back(), nullptr);
+			*static_cast<char *>(live.back()) = 1;
+			bytes += ksize(live.back());
+		} else {
+			std::swap(live[random() % live.size()], live.back());
+			bytes -= ksize(live.back());
+			kfree(live.back());
+			live.pop_back();
+		}
+		if (step % 1000 == 0) {
+			ukmem_gauges g = gauges();
+
+			expect_consistent(g);
+			ASSERT_EQ(g.allocated - start.allocated, bytes);
+		}
+	}
+	for (void *p : live)
+		kfree(p);
+	ukmem_trim();
+	ukmem_gauges g = gauges();
+	expect_consistent(g);
+	EXPECT_EQ(g.allocated, start.allocated);
+	EXPECT_LE(g.active, start.active);
+}
+
+TEST(StatsTest, TrimGivesMemoryBack)
+{
+	std::vector<void *> live;
+
+	for (int i = 0; i < 20000; i++) {
+		live.push_back(kmalloc(2000, GFP_KERNEL));
+		memset(live.back(), 1, 2000);
+	}
+	ukmem_gauges full = gauges();
+	EXPECT_GE(full.resident, 40000000u);
+	for (void *p : live)
+		kfree(p);
+	EXPECT_GT(ukmem_trim(), 30000000u);
+	ukmem_gauges g = gauges();
+	EXPECT_LT(g.resident - g.metadata, 2000000u);
+	EXPECT_LT(g.active, 500000u);
+	expect_consistent(g);
+	EXPECT_EQ(g.mapped, full.mapped) << "addresses stay";
+	EXPECT_EQ(ukmem_trim(), 0u) << "a second time there is nothing";
+}
+
+std::string printed(enum ukmem_stats_format format)
+{
+	FILE *f = tmpfile();
+
+	EXPECT_EQ(ukmem_stats_print(fileno(f), format), 0);
+	std::string text(static_cast<size_t>(lseek(fileno(f), 0, SEEK_END)), 0);
+	EXPECT_EQ(pread(fileno(f), text.data(), text.size(), 0),
+		  static_cast<ssize_t>(text.size()));
+	fclose(f);
+	return text;
+}
+
+TEST(StatsTest, TextHasAllParts)
+{
+	struct kmem_cache *s = kmem_cache_create("shown-cache", 48, 0, 0, nullptr);
+	struct kmem_cache *idle = kmem_cache_create("idle-cache", 48, 0, 0, nullptr);
+	void *p = kmem_cache_alloc(s, GFP_KERNEL);
+	void *large = kmalloc(1 << 20, GFP_KERNEL);
+	std::string text = printed(UKMEM_STATS_TEXT);
+
+	for (auto part :
+	     { "ukmem:\n", "gauges:\n", "percpu:\n", "pages:\n", "caches:\n", "large:\n",
+	       "  allocated ", "  reason ", "\n  shown-cache ", " alloc-hit%" })
+		EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+	EXPECT_EQ(text.find("idle-cache"), std::string::npos) << "never used: no row in text";
+	kfree(large);
+	kmem_cache_free(s, p);
+	kmem_cache_destroy(s);
+	kmem_cache_destroy(idle);
+}
+
+TEST(StatsTest, JsonParses)
+{
+	struct kmem_cache *s = kmem_cache_create("odd \"name\"\\\n\t\x01", 48, 0, 0, nullptr);
+	std::vector<struct kmem_cache *> many;
+
+	for (int i = 0; i < 100; i++)
+		many.push_back(
+			kmem_cache_create("one of many caches with a name", 16, 0, 0, nullptr));
+	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
+	std::string json = printed(UKMEM_STATS_JSON);
+	std::string path =
+		::testing::TempDir() + "/ukmem_stats_" + std::to_string(getpid()) + ".json";
+	std::ofstream(path) << json;
+	std::string check = "python3 -c \"import json,sys\n"
+			    "d = json.load(open('" +
+			    path +
+			    "'))\n"
+			    "g = d['gauges']\n"
+			    "assert g['mapped'] == g['active'] + g['retained'], g\n"
+			    "assert d['percpu']['mode'] in ('rseq', 'fallback')\n"
+			    "assert len(d['caches']) >= 100\n"
+			    "assert any(c['cache'].startswith('odd') for c in d['caches'])\n"
+			    "assert d['ukmem']['version']\n\"";
+	EXPECT_EQ(system(check.c_str()), 0) << json.substr(0, 2000);
+	remove(path.c_str());
+	for (auto *c : many)
+		kmem_cache_destroy(c);
+	kmem_cache_destroy(s);
+}
+
+TEST(StatsTest, WriteErrorsAreReturned)
+{
+	int full = open("/dev/full", O_WRONLY);
+
+	EXPECT_EQ(ukmem_stats_print(-1, UKMEM_STATS_TEXT), -EBADF);
+	EXPECT_EQ(ukmem_stats_print(full, UKMEM_STATS_JSON), -ENOSPC);
+	EXPECT_EQ(ukmem_config_print(full), -ENOSPC);
+	close(full);
+}
+
+TEST(StatsTest, PercpuInfo)
+{
+	struct ukmem_percpu_info info = {};
+
+	ukmem_percpu_info(&info);
+	if (rseq_is_off()) {
+		EXPECT_EQ(info.mode, UKMEM_PERCPU_FALLBACK);
+		EXPECT_STREQ(info.mode_name, "fallback");
+		EXPECT_STREQ(info.index_kind, "slot");
+	} else {
+		EXPECT_EQ(info.mode, UKMEM_PERCPU_RSEQ);
+		EXPECT_STREQ(info.mode_name, "rseq");
+		EXPECT_STREQ(info.reason, "registered by libc");
+		EXPECT_TRUE(!strcmp(info.index_kind, "cpu_id") ||
+			    !strcmp(info.index_kind, "mm_cid"));
+	}
+	EXPECT_GT(info.nr_cpu_ids, static_cast<unsigned>(allowed_cpus().back()));
+	EXPECT_GE(info.unit_size, 256u << 10);
+}
+
+} // namespace
