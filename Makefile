@@ -1,0 +1,37 @@
+# A thin front: CMakePresets.json and scripts/ do the work.
+.DEFAULT_GOAL := help
+.PHONY: demo check bench install lint clean help library
+
+PREFIX ?= /usr/local
+BUILD := build/release
+
+demo: library ## build and show what the library does
+	examples/demo.sh $(BUILD)
+
+check: ## build and test every preset (PRESETS="release dev" for some)
+	scripts/install-deps check
+	scripts/check
+
+bench: ## measure against other allocators
+	scripts/install-deps bench
+	cmake --preset release -DUKMEM_BUILD_TESTS=OFF
+	cmake --build --preset release
+	bench/run
+
+install: library ## install the release build (PREFIX=/usr/local DESTDIR=)
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+library: # the release build without tests and benchmarks
+	scripts/install-deps demo
+	cmake --preset release -DUKMEM_BUILD_TESTS=OFF -DUKMEM_BUILD_BENCH=OFF
+	cmake --build --preset release
+
+lint: ## formatting, clang-tidy, shellcheck
+	scripts/install-deps lint
+	scripts/lint
+
+clean: ## remove all builds
+	rm -rf build
+
+help: ## this text
+	@sed -n 's/^\([a-z]*\): .*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16

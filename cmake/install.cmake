@@ -1,0 +1,40 @@
+# What `cmake --install` lays down: headers, libraries, the malloc drop-in, the
+# tool, ukmem.pc and the CMake package. The drop-in is loaded with LD_PRELOAD,
+# never linked, so neither ukmem.pc nor the CMake package knows it.
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ukmem
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(TARGETS ukmem ukmem_static EXPORT ukmemTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ukmem_malloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ukmem_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+set_target_properties(ukmem_static PROPERTIES EXPORT_NAME static)
+set(ukmem_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ukmem)
+install(EXPORT ukmemTargets NAMESPACE ukmem:: DESTINATION ${ukmem_package_dir})
+configure_package_config_file(cmake/ukmemConfig.cmake.in ${PROJECT_BINARY_DIR}/ukmemConfig.cmake
+  INSTALL_DESTINATION ${ukmem_package_dir}
+  NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ukmemConfig.cmake ${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake
+  DESTINATION ${ukmem_package_dir})
+
+# The prefix is found from where ukmem.pc lies, so that a prefix given to
+# `cmake --install` or a moved tree works.
+set(ukmem_pc_prefix ${CMAKE_INSTALL_PREFIX})
+if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  file(RELATIVE_PATH ukmem_pc_up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(REGEX REPLACE "/$" "" ukmem_pc_up "${ukmem_pc_up}")
+  set(ukmem_pc_prefix "\${pcfiledir}/${ukmem_pc_up}")
+endif()
+foreach(dir LIBDIR INCLUDEDIR)
+  set(ukmem_pc_${dir} ${CMAKE_INSTALL_${dir}})
+  if(NOT IS_ABSOLUTE ${ukmem_pc_${dir}})
+    set(ukmem_pc_${dir} "\${prefix}/${ukmem_pc_${dir}}")
+  endif()
+endforeach()
+configure_file(cmake/ukmem.pc.in ${PROJECT_BINARY_DIR}/ukmem.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ukmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Installs a build into a temporary prefix and uses it as strangers would.
+
+Programs in C and C++ are built against the prefix with pkg-config, with
+pkg-config --static and with find_package(ukmem), and run; then the names the
+libraries export and the installed command are looked at. Exits 77 (skipped) for a
+sanitizer build, whose libraries need the sanitizer's runtime in every program.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CONSUMER = Path(__file__).resolve().parent / "consumer"
+
+LIBC_NAMES = set(
+    """malloc free calloc realloc reallocarray cfree posix_memalign aligned_alloc memalign
+    valloc pvalloc malloc_usable_size malloc_trim mallinfo mallinfo2 malloc_info malloc_stats
+    mallopt free_sized free_aligned_sized""".split()
+)
+# operator new, new[], delete, delete[] in all their forms.
+CXX_OPERATOR = re.compile(r"_Z(n[wa]m|d[la]Pv)\w*")
+# What a program calls first and most: a drop-in without them is none.
+INDISPENSABLE = {"malloc", "free", "calloc", "realloc", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPvm"}
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def run(*command, env=None):
+    """The command's standard output; a Failure with all it said if it fails."""
+    command = [str(word) for word in command]
+    done = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"{shlex.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def needed(program):
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "-dW", program))
+
+
+def exported(library):
+    """The dynamic symbols a library defines, without its version nodes."""
+    symbols = set()
+    for line in run("nm", "-D", "--defined-only", library).splitlines():
+        _, kind, name = line.split()
+        if kind != "A":
+            symbols.add(name.split("@")[0])
+    return symbols
+
+
+def declared(include_dir):
+    """The symbols the installed headers promise."""
+    names = set()
+    for header in include_dir.rglob("*.h"):
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for declaration in re.findall(r"^UKMEM_EXPORT\b[^;]*;", text, re.MULTILINE):
+            renamed = re.search(r"UKMEM_SYMBOL\((\w+)\)", declaration)
+            plain = re.search(r"\b(ukmem_\w+)\(", declaration)
+            expect(renamed or plain, f"{header.name}: no symbol in: {declaration}")
+            names.add(f"ukmem_{renamed[1]}" if renamed else plain[1])
+    return names
+
+
+class Tree:
+    """The installed tree and the tools to use it with."""
+
+    def __init__(self, args, tmp):
+        self.args = args
+        self.tmp = tmp
+        self.prefix = tmp / "prefix"
+        self.lib = self.prefix / args.libdir
+        self.shared_env = {"LD_LIBRARY_PATH": str(self.lib)}
+        run(args.cmake, "--install", args.build, "--prefix", self.prefix, env={"DESTDIR": ""})
+
+    def flags(self, *options):
+        env = {"PKG_CONFIG_PATH": str(self.lib / "pkgconfig")}
+        return run("pkg-config", *options, "ukmem", env=env).split()
+
+    def check_program(self, program, shared):
+        """It runs, says the version, and needs the shared library or does not."""
+        output = run(program, env=self.shared_env if shared else None)
+        expect(output.strip() == self.args.version, f"{program} printed {output!r}")
+        soname = "libukmem.so." + self.args.version.split(".")[0]
+        libraries = needed(program)
+        expect((soname in libraries) == shared, f"{program} needs {libraries}")
+
+    def compile_and_check(self, name, options, shared):
+        for compiler, std, source in (
+            (self.args.cc, "-std=c11", "user.c"),
+            (self.args.cxx, "-std=c++17", "user.cpp"),
+        ):
+            program = self.tmp / f"{name}_{Path(source).suffix[1:]}"
+            run(compiler, std, "-Wall", "-Wextra", "-Werror", CONSUMER / source, "-o", program, *options)
+            self.check_program(program, shared)
+
+
+def pkg_config_shared(tree):
+    tree.compile_and_check("shared", tree.flags("--cflags", "--libs"), shared=True)
+
+
+def pkg_config_static(tree):
+    flags = tree.flags("--static", "--cflags", "--libs")
+    tree.compile_and_check("static", ["-static", *flags], shared=False)
+
+
+def pkg_config_relocatable(tree):
+    """Nothing in ukmem.pc says where the tree was configured for."""
+    moved = tree.tmp / "moved"
+    tree.prefix.rename(moved)
+    try:
+        env = {"PKG_CONFIG_PATH": str(moved / tree.args.libdir / "pkgconfig")}
+        directory = run("pkg-config", "--variable=libdir", "ukmem", env=env).strip()
+        expect(Path(directory).resolve() == moved / tree.args.libdir, f"moved, but libdir={directory}")
+    finally:
+        moved.rename(tree.prefix)
+    version = tree.flags("--modversion")
+    expect(version == [tree.args.version], f"ukmem.pc has version {version}")
+
+
+def cmake_package(tree):
+    args = tree.args
+    build = tree.tmp / "cmake_consumer"
+    settings = {
+        "CMAKE_PREFIX_PATH": tree.prefix,
+        "CMAKE_C_COMPILER": args.cc,
+        "CMAKE_CXX_COMPILER": args.cxx,
+    }
+    defines = [f"-D{name}={value}" for name, value in settings.items()]
+    run(args.cmake, "-S", CONSUMER, "-B", build, "-G", args.generator, *defines)
+    run(args.cmake, "--build", build)
+    for language in ("c", "cxx"):
+        tree.check_program(build / f"{language}_ukmem", shared=True)
+        tree.check_program(build / f"{language}_static", shared=False)
+    package = "".join(p.read_text(encoding="utf-8") for p in (tree.lib / "cmake/ukmem").iterdir())
+    expect("ukmem-malloc" not in package, "the CMake package mentions the malloc drop-in")
+
+
+def library_symbols(tree):
+    library = tree.lib / "libukmem.so"
+    soname = re.search(r"\(SONAME\).*\[(.+)\]", run("readelf", "-dW", library))
+    major = tree.args.version.split(".")[0]
+    expect(soname and soname[1] == f"libukmem.so.{major}", f"the SONAME is {soname and soname[1]}")
+    symbols = exported(library)
+    strangers = sorted(name for name in symbols if not name.startswith("ukmem_"))
+    expect(not strangers, f"libukmem.so exports {strangers}")
+    promised = declared(tree.prefix / "include")
+    expect(promised, "the installed headers declare nothing")
+    expect(promised <= symbols, f"declared but not exported: {sorted(promised - symbols)}")
+
+
+def malloc_symbols(tree):
+    symbols = exported(tree.lib / "libukmem-malloc.so")
+    strangers = sorted(n for n in symbols - LIBC_NAMES if not CXX_OPERATOR.fullmatch(n))
+    expect(not strangers, f"libukmem-malloc.so exports {strangers}")
+    expect(INDISPENSABLE <= symbols, f"not exported: {sorted(INDISPENSABLE - symbols)}")
+
+
+def command(tree):
+    ukmem = tree.prefix / "bin/ukmem"
+    version = run(ukmem, "--version")
+    expect(version == f"ukmem {tree.args.version}\n", f"ukmem --version printed {version!r}")
+    env = {"UKMEM_MALLOC_LIB": "", "LD_PRELOAD": ""}
+    run(ukmem, "run", "/bin/true", env=env)
+    maps = run(ukmem, "run", "cat", "/proc/self/maps", env=env)
+    expect(str(tree.lib / "libukmem-malloc.so") in maps, "ukmem run did not preload the drop-in")
+
+
+CHECKS = [
+    pkg_config_shared,
+    pkg_config_static,
+    pkg_config_relocatable,
+    cmake_package,
+    library_symbols,
+    malloc_symbols,
+    command,
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for option in ("build", "cmake", "generator", "libdir", "cc", "cxx", "version"):
+        parser.add_argument(f"--{option}", required=True)
+    parser.add_argument("--sanitize", default="", help="the sanitizer this build has, if any")
+    args = parser.parse_args()
+    if args.sanitize:
+        print(f"skipped: a build with -fsanitize={args.sanitize}")
+        return 77
+
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="ukmem-install-") as tmp:
+        tree = Tree(args, Path(tmp).resolve())
+        for check in CHECKS:
+            try:
+                check(tree)
+                print(f"ok      {check.__name__}")
+            except Failure as failure:
+                failures += 1
+                print(f"FAILED  {check.__name__}: {failure}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <elf.h>
+#include <filesystem>
+#include <fstream>
+#include <link.h>
+#include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+static const char malloc_library[] = "libukmem-malloc.so";
+
+/* Beside the tool in the build tree, then in the libdirs of its prefix. */
+static std::vector<fs::path> library_places()
+{
+	std::error_code ignored;
+	const fs::path tool_dir = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+	const fs::path prefix = tool_dir.parent_path();
+	std::vector<fs::path> places = { prefix / "src" / "malloc" };
+
+	for (const char *dir : { UKMEM_LIBDIR, "lib", "lib64", "lib/" UKMEM_MULTIARCH }) {
+		const fs::path place = (prefix / dir).lexically_normal();
+
+		if (std::find(places.begin(), places.end(), place) == places.end())
+			places.push_back(place);
+	}
+	return places;
+}
+
+std::string find_malloc_library(std::vector<std::string> &looked_at)
+{
+	const char *given = getenv("UKMEM_MALLOC_LIB");
+
+	if (given && *given) {
+		looked_at.push_back(std::string(given) + " (UKMEM_MALLOC_LIB)");
+		return access(given, R_OK) ? "" : fs::absolute(given).string();
+	}
+	for (const fs::path &place : library_places()) {
+		std::string path = place / malloc_library;
+
+		looked_at.push_back(path);
+		if (!access(path.c_str(), R_OK))
+			return path;
+	}
+	return "";
+}
+
+void env_prepend(const char *name, const std::string &value, char separator)
+{
+	const char *old = getenv(name);
+
+	setenv(name, (old && *old ? value + separator + old : value).c_str(), 1);
+}
+
+void env_append(const char *name, const std::string &value, char separator)
+{
+	const char *old = getenv(name);
+
+	setenv(name, (old && *old ? std::string(old) + separator + value : value).c_str(), 1);
+}
+
+std::string find_program(const std::string &program)
+{
+	if (program.find('/') != std::string::npos)
+		return program;
+
+	const char *path = getenv("PATH");
+	std::istringstream dirs(path ? path : "/bin:/usr/bin");
+
+	for (std::string dir; std::getline(dirs, dir, ':');) {
+		std::string candidate = fs::path(dir.empty() ? "." : dir) / program;
+		struct stat st;
+
+		if (!stat(candidate.c_str(), &st) && S_ISREG(st.st_mode) &&
+		    !access(candidate.c_str(), X_OK))
+			return candidate;
+	}
+	return "";
+}
+
+/* A native ELF file that names no dynamic loader. */
+static bool is_static_elf(const std::string &path)
+{
+	std::ifstream file(path, std::ios::binary);
+	ElfW(Ehdr) header;
+
+	if (!file.read(reinterpret_cast<char *>(&header), sizeof(header)) ||
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
+		return false;
+	file.seekg(static_cast<std::streamoff>(header.e_phoff));
+	for (unsigned int i = 0; i < header.e_phnum; i++) {
+		ElfW(Phdr) segment;
+
+		if (!file.read(reinterpret_cast<char *>(&segment), sizeof(segment)) ||
+		    segment.p_type == PT_INTERP)
+			return false;
+	}
+	return true;
+}
+
+std::string preload_obstacle(const std::string &path)
+{
+	struct stat st;
+
+	if (stat(path.c_str(), &st))
+		return "";
+	if (((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
+	    ((st.st_mode & S_ISGID) && st.st_gid != getgid()))
+		return "is setuid or setgid";
+	if (is_static_elf(path))
+		return "is statically linked";
+	return "";
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ukmem - the command.
+ *
+ *   ukmem run      runs a program on the malloc drop-in
+ *   ukmem config   shows what can be tuned
+ *
+ * Exit codes: those of the program run; 2 for a wrong command line or a missing
+ * library; 126 and 127 as in a shell, for a program that cannot be run or found.
+ */
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <ukmem/stats.h>
+
+#include "preload.h"
+
+enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+
+struct run_options {
+	bool stats = false;
+	std::vector<std::string> conf;
+	std::vector<std::string> command;
+};
+
+/* A usage line that names what follows the options. */
+struct usage_formatter : CLI::Formatter {
+	explicit usage_formatter(std::string line) : usage(std::move(line))
+	{
+	}
+	std::string make_usage(const CLI::App *, std::string) const override
+	{
+		return "Usage: " + usage + "\n";
+	}
+
+	std::string usage;
+};
+
+static std::string check_conf(const std::string &conf)
+{
+	std::istringstream items(conf);
+
+	for (std::string item; std::getline(items, item, ',');) {
+		const size_t colon = item.find(':');
+
+		if (colon == 0 || colon == std::string::npos || colon + 1 == item.size())
+			return "'" + item + "' is not KEY:VALUE";
+	}
+	return "";
+}
+
+static int fail(int code, const std::string &message)
+{
+	std::cerr << "ukmem: " << message << "\n";
+	return code;
+}
+
+static int run(const run_options &options)
+{
+	std::vector<std::string> looked_at;
+	const std::string library = find_malloc_library(looked_at);
+
+	if (library.empty()) {
+		std::string message = "the malloc library is not to be found; looked at:";
+
+		for (const std::string &place : looked_at)
+			message += "\n  " + place;
+		return fail(EXIT_USAGE, message);
+	}
+	if (library.find_first_of(" :") != std::string::npos)
+		return fail(EXIT_USAGE,
+			    "a path with a space or colon cannot be preloaded: " + library);
+
+	const std::string &program = options.command[0];
+	const std::string path = find_program(program);
+	const std::string obstacle = path.empty() ? "" : preload_obstacle(path);
+
+	if (!obstacle.empty())
+		std::cerr << "ukmem: warning: " << program << " " << obstacle
+			  << "; it keeps its own malloc\n";
+
+	env_prepend("LD_PRELOAD", library, ':');
+	for (const std::string &conf : options.conf)
+		env_append("UKMEM_CONF", conf, ',');
+	if (options.stats)
+		setenv("UKMEM_SHOW_STATS", "1", 1);
+
+	std::vector<char *> argv;
+
+	for (const std::string &arg : options.command)
+		argv.push_back(const_cast<char *>(arg.c_str()));
+	argv.push_back(nullptr);
+	execvp(argv[0], argv.data());
+
+	const int error = errno;
+
+	return fail(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN,
+		    program + ": " + strerror(error));
+}
+
+static int config()
+{
+	const int error = ukmem_config_print(STDOUT_FILENO);
+
+	return error ? fail(EXIT_FAILURE, std::string("standard output: ") + strerror(-error))
+		     : 0;
+}
+
+static std::string usage_error(const CLI::App *, const CLI::Error &e)
+{
+	return std::string("ukmem: ") + e.what() + "\nRun with --help for more information.\n";
+}
+
+static CLI::App *add_run(CLI::App &app, run_options &options)
+{
+	CLI::App *sub = app.add_subcommand("run", "Run a program on the malloc drop-in");
+
+	sub->group("Commands");
+	sub->formatter(
+		std::make_shared<usage_formatter>("ukmem run [OPTIONS] PROGRAM [ARGS...]"));
+	sub->add_flag("--stats", options.stats, "Print statistics to stderr when it exits");
+	sub->add_option("--conf", options.conf,
+			"Tunables, comma-separated, for UKMEM_CONF; see 'ukmem config'")
+		->type_name("KEY:VALUE")
+		->allow_extra_args(false)
+		->check(check_conf);
+	sub->footer("Options after PROGRAM belong to PROGRAM. The library is the one named by\n"
+		    "UKMEM_MALLOC_LIB, else the one that came with this command.\n");
+	return sub;
+}
+
+/* The index of the first word after "run" and its options: of PROGRAM or "--". */
+static int end_of_options(const CLI::App &run_sub, int argc, char **argv)
+{
+	if (argc < 2 || run_sub.get_name() != argv[1])
+		return argc;
+	for (int i = 2; i < argc; i++) {
+		const std::string arg = argv[i];
+
+		if (arg[0] != '-' || arg == "--")
+			return i;
+
+		const CLI::Option *option = run_sub.get_option_no_throw(arg);
+
+		if (option && option->get_items_expected_min() > 0)
+			i++;
+	}
+	return argc;
+}
+
+int main(int argc, char **argv)
+{
+	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
+	run_options options;
+
+	app.set_version_flag("-V,--version", std::string("ukmem ") + ukmem_version());
+	app.require_subcommand(0, 1);
+	app.failure_message(usage_error);
+	const CLI::App *run_sub = add_run(app, options);
+	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
+		->group("Commands");
+	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
+
+	/* PROGRAM and what follows it is none of CLI11's business. */
+	const int end = end_of_options(*run_sub, argc, argv);
+	const bool marked = end < argc && !strcmp(argv[end], "--");
+
+	options.command.assign(argv + end + marked, argv + argc);
+	try {
+		app.parse(end, argv);
+		if (app.get_subcommands().empty())
+			throw CLI::RequiredError("COMMAND");
+		if (run_sub->parsed() && options.command.empty())
+			throw CLI::RequiredError("PROGRAM");
+	} catch (const CLI::ParseError &e) {
+		return app.exit(e) ? EXIT_USAGE : 0;
+	}
+	return run_sub->parsed() ? run(options) : config();
+}
