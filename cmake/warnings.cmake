@@ -1,5 +1,5 @@
-# ukmem_warnings: the warnings every target is built with. -Wshadow is for C only:
-# in C++ it objects to a struct and a function of one name, as in <ukmem/percpu.h>.
+# ukmem_warnings: the warnings every target is built with. -Wshadow is for C only: in
+# C++ it objects to a struct and a function of one name, as internal headers have them.
 add_library(ukmem_warnings INTERFACE)
 target_compile_options(ukmem_warnings INTERFACE
   -Wall -Wextra -Wpointer-arith -Wundef -Wvla -Wwrite-strings

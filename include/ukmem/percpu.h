@@ -16,7 +16,7 @@ enum ukmem_percpu_mode {
 	UKMEM_PERCPU_FALLBACK, /**< a lock per CPU slot */
 };
 
-/** What ukmem_percpu_info() tells. */
+/** What ukmem_percpu_info_read() tells. */
 struct ukmem_percpu_info {
 	enum ukmem_percpu_mode mode;
 	const char *mode_name;	 /**< "rseq" or "fallback" */
@@ -26,8 +26,8 @@ struct ukmem_percpu_info {
 	size_t unit_size;	 /**< bytes reserved per CPU and chunk */
 };
 
-/** ukmem_percpu_info - the mode in use and the reason for it. Any thread. */
-UKMEM_EXPORT void ukmem_percpu_info(struct ukmem_percpu_info *info);
+/** ukmem_percpu_info_read - the mode in use and the reason for it. Any thread. */
+UKMEM_EXPORT void ukmem_percpu_info_read(struct ukmem_percpu_info *info);
 
 UKMEM_END_DECLS
 

@@ -52,11 +52,8 @@ void __zone_remove_block(struct zone *z, struct page *page)
 	list_del(&page->lru);
 	page_set_type(page, PAGE_NONE);
 	z->nr_free -= n;
-	if (!page->zero) {
+	if (!page->zero)
 		z->nr_dirty -= n;
-		if (z->nr_dirty < z->dirty_low)
-			z->dirty_low = z->nr_dirty;
-	}
 }
 
 static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero)
@@ -153,6 +150,7 @@ struct page *__zone_take_block(struct zone *z, unsigned int order)
 		if (n > need)
 			__zone_free_run(z, page_to_pfn(page) + need, n - need, zero);
 		page->zero = zero;
+		__zone_note_dirty(z);
 		return page;
 	}
 	return NULL;
@@ -181,6 +179,7 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int min_order)
 		if (page->zero) /* dirty ones are in front */
 			continue;
 		__zone_remove_block(z, page);
+		__zone_note_dirty(z);
 		return page;
 	}
 	return NULL;

@@ -81,6 +81,7 @@ static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
 	if (pfn > end)
 		__zone_free_run(z, end, pfn - end, last);
 	page_window.pages[start].zero = zero;
+	__zone_note_dirty(z);
 	return &page_window.pages[start];
 }
 

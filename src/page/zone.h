@@ -75,6 +75,13 @@ size_t pageset_pages(const struct zone *z);
 /* purge.c: give back what was free and dirty for the whole decay time. May block. */
 void zone_limit_dirty(struct zone *z);
 
+/* After pages were taken, and what was too many put back. Lock held. */
+static inline void __zone_note_dirty(struct zone *z)
+{
+	if (z->nr_dirty < z->dirty_low)
+		z->dirty_low = z->nr_dirty;
+}
+
 static inline struct zone *zone_of(const struct page *page)
 {
 	return &zones[page_zone_index(page)];

@@ -237,7 +237,7 @@ uint64_t pcpu_counter_sum(const void *handle)
 	return sum;
 }
 
-void ukmem_percpu_info(struct ukmem_percpu_info *info)
+void ukmem_percpu_info_read(struct ukmem_percpu_info *info)
 {
 	*info = (struct ukmem_percpu_info){
 		.mode = UKMEM_PERCPU_FALLBACK,

@@ -235,7 +235,7 @@ struct ukmem_percpu_info info()
 {
 	struct ukmem_percpu_info i = {};
 
-	ukmem_percpu_info(&i);
+	ukmem_percpu_info_read(&i);
 	return i;
 }
 

@@ -174,7 +174,7 @@ TEST(StatsTest, PercpuInfo)
 {
 	struct ukmem_percpu_info info = {};
 
-	ukmem_percpu_info(&info);
+	ukmem_percpu_info_read(&info);
 	if (rseq_is_off()) {
 		EXPECT_EQ(info.mode, UKMEM_PERCPU_FALLBACK);
 		EXPECT_STREQ(info.mode_name, "fallback");

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* A cache of objects, and kmalloc: cc hello.c $(pkg-config --cflags --libs ukmem) */
+#include <stdio.h>
+#include <ukmem/slab.h>
+
+struct point {
+	int x, y;
+};
+
+int main(void)
+{
+	struct kmem_cache *points = KMEM_CACHE(point, SLAB_HWCACHE_ALIGN);
+	struct point *p = kmem_cache_zalloc(points, GFP_KERNEL);
+	char *text = kmalloc(100, GFP_KERNEL);
+
+	if (!p || !text)
+		return 1;
+	p->x = 3;
+	snprintf(text, ksize(text), "(%d, %d) from %zu usable bytes", p->x, p->y, ksize(text));
+	puts(text);
+	kfree(text);
+	kmem_cache_free(points, p);
+	kmem_cache_destroy(points);
+	return 0;
+}

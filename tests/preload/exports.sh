@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What the library shows to the dynamic linker: exactly libc's allocation functions
+# and the C++ operators, no thread-local variables (which would exhaust the static
+# TLS block of programs that load it late), and libc as the only library it needs.
+#	exports.sh LIBRARY WITNESS
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+need nm readelf
+
+cat >"$work/expected" <<'NAMES'
+_ZdaPv
+_ZdaPvRKSt9nothrow_t
+_ZdaPvSt11align_val_t
+_ZdaPvSt11align_val_tRKSt9nothrow_t
+_ZdaPvm
+_ZdaPvmSt11align_val_t
+_ZdlPv
+_ZdlPvRKSt9nothrow_t
+_ZdlPvSt11align_val_t
+_ZdlPvSt11align_val_tRKSt9nothrow_t
+_ZdlPvm
+_ZdlPvmSt11align_val_t
+_Znam
+_ZnamRKSt9nothrow_t
+_ZnamSt11align_val_t
+_ZnamSt11align_val_tRKSt9nothrow_t
+_Znwm
+_ZnwmRKSt9nothrow_t
+_ZnwmSt11align_val_t
+_ZnwmSt11align_val_tRKSt9nothrow_t
+aligned_alloc
+calloc
+cfree
+free
+free_aligned_sized
+free_sized
+mallinfo
+mallinfo2
+malloc
+malloc_info
+malloc_stats
+malloc_trim
+malloc_usable_size
+mallopt
+memalign
+posix_memalign
+pvalloc
+realloc
+reallocarray
+valloc
+NAMES
+
+nm -D --defined-only "$library" | awk '{ print $NF }' | sort >"$work/exported"
+expect_same "$work/expected" "$work/exported"
+if readelf -lW "$library" | grep TLS; then
+	fail "the library has thread-local variables"
+fi
+if readelf -dW "$library" | grep NEEDED | grep -v -e 'libc\.so' -e 'ld-linux'; then
+	fail "the library needs more than libc"
+fi
+echo "$(wc -l <"$work/exported") names exported"

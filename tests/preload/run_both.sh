@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs a test program without and with the library preloaded.
+#	run_both.sh LIBRARY WITNESS PROGRAM [ARGS...]
+# Passes if both runs exit 0 with the same output on stdout and stderr and the
+# second one used the library. ADDRESS_SPACE_KB, if set, limits both runs.
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+shift 2
+
+limited() {
+	if [[ -n ${ADDRESS_SPACE_KB-} ]]; then
+		ulimit -v "$ADDRESS_SPACE_KB"
+	fi
+	exec "$@"
+}
+
+(limited "$@") >"$work/without.out" 2>"$work/without.err" ||
+	fail "exit status $? without the library: $(cat "$work/without.err")"
+with_library limited "$@" >"$work/with.out" 2>"$work/with.err" ||
+	fail "exit status $? with the library: $(tail -50 "$work/with.err")"
+cat "$work/with.out"
+expect_same "$work/without.out" "$work/with.out"
+expect_same "$work/without.err" "$work/with.err"
+expect_used "$1"
