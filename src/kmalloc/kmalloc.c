@@ -119,7 +119,7 @@ void kfree_slow(void *p, const char *func)
 {
 	struct page *page;
 
-	if (ZERO_OR_NULL_PTR(p))
+	if (!p || p == ZERO_SIZE_PTR)
 		return;
 	page = find(p, func);
 	if (unlikely(!page))
@@ -139,7 +139,7 @@ size_t kmalloc_usable(const void *p, const char *func)
 {
 	struct page *page;
 
-	if (ZERO_OR_NULL_PTR(p))
+	if (!p || p == ZERO_SIZE_PTR)
 		return 0;
 	page = find(p, func);
 	return page ? usable(page) : 0;

@@ -168,9 +168,9 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 	return page;
 }
 
-struct page *__zone_take_dirty(struct zone *z, unsigned int min_order)
+struct page *__zone_take_dirty(struct zone *z, unsigned int max_order)
 {
-	for (unsigned int o = MAX_ORDER; o >= min_order && o <= MAX_ORDER; o--) {
+	for (unsigned int o = min_uint(max_order, MAX_ORDER) + 1; o-- > 0;) {
 		struct page *page;
 
 		if (list_empty(&z->free[o]))

@@ -15,18 +15,22 @@
 #include "os/os.h"
 #include "page/zone.h"
 
-/* Purge until at most @target dirty pages are left. Result: pages purged. */
-static size_t purge_to(struct zone *z, size_t target)
+/*
+ * Purge until at most @target dirty pages are left, but no more than about @max: a
+ * block is purged as a whole, and so it may be larger than that by a 32nd.
+ * Result: pages purged.
+ */
+static size_t purge_to(struct zone *z, size_t target, size_t max)
 {
-	size_t purged = 0, budget;
+	size_t purged = 0;
 
 	lock(&z->lock);
 	__zone_carve_release(z);
 	/* Frees that go on meanwhile must not keep this going for ever. */
-	budget = 2 * z->nr_dirty;
-	while (z->nr_dirty > target && purged < budget) {
-		struct page *page = __zone_take_dirty(z, 0);
-		size_t n, pfn;
+	max = min_size(max, 2 * z->nr_dirty);
+	while (z->nr_dirty > target && purged < max) {
+		size_t left = max - purged, n, pfn;
+		struct page *page = __zone_take_dirty(z, ilog2(left + left / 31));
 		bool ok;
 
 		if (!page)
@@ -46,7 +50,7 @@ static size_t purge_to(struct zone *z, size_t target)
 	return purged;
 }
 
-/* Pages to purge now, and a new period begins; 0 while the present one lasts. */
+/* Pages that the period now ended had no use for, and a new one begins; else 0. */
 static size_t decayed(struct zone *z, size_t limit)
 {
 	uint64_t now = os_calls.now_ms();
@@ -60,7 +64,7 @@ static size_t decayed(struct zone *z, size_t limit)
 	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) >=
 		    config.dirty_decay_ms &&
 	    dirty > limit) {
-		unused = min_size(z->dirty_low, dirty - limit);
+		unused = z->dirty_low;
 		z->dirty_low = dirty;
 		atomic_store_explicit(&z->dirty_since, now, memory_order_relaxed);
 	}
@@ -71,13 +75,13 @@ static size_t decayed(struct zone *z, size_t limit)
 void zone_limit_dirty(struct zone *z)
 {
 	size_t limit = config.dirty_max >> page_window.page_shift;
-	size_t dirty = atomic_load_explicit(&z->nr_dirty, memory_order_relaxed), unused;
+	size_t unused;
 
-	if (likely(dirty <= limit))
+	if (likely(atomic_load_explicit(&z->nr_dirty, memory_order_relaxed) <= limit))
 		return;
 	unused = decayed(z, limit);
 	if (unused)
-		purge_to(z, dirty - min_size(unused, dirty));
+		purge_to(z, limit, unused);
 }
 
 size_t page_trim(bool all)
@@ -89,7 +93,7 @@ size_t page_trim(bool all)
 	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
 		if (all)
 			pageset_drain(&zones[i]);
-		purged += purge_to(&zones[i], 0);
+		purged += purge_to(&zones[i], 0, SIZE_MAX);
 	}
 	return purged << page_window.page_shift;
 }

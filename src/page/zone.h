@@ -56,8 +56,8 @@ struct page *__zone_take_block(struct zone *z, unsigned int order);
 void __zone_remove_block(struct zone *z, struct page *page);
 /* Map @need new pages from *@start on, a multiple of @align. */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start);
-/* A dirty free block of at least @min_order, taken out; NULL if there is none. */
-struct page *__zone_take_dirty(struct zone *z, unsigned int min_order);
+/* The largest dirty free block of at most @max_order, taken out; NULL if there is none. */
+struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
 
 /* runs.c. The lock is held. */
 /* Any number of pages; aligned to their size if that is 2^k pages up to a growth block. */

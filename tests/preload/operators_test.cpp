@@ -162,20 +162,26 @@ void test_new_handler(const form &f)
 
 void *ballast;
 
+// The size of writable private memory, which RLIMIT_DATA limits.
+rlim_t data_size()
+{
+	long pages = 0;
+	std::FILE *f = std::fopen("/proc/self/statm", "re");
+	CHECK(f && std::fscanf(f, "%*d %*d %*d %*d %*d %ld", &pages) == 1, "/proc/self/statm");
+	std::fclose(f);
+	return static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE));
+}
+
 // Memory that the handler lets go must serve the request that failed.
 void test_handler_that_frees()
 {
 	rlimit unlimited, limit;
-	long pages = 0;
-	std::FILE *f = std::fopen("/proc/self/statm", "re");
-	CHECK(f && std::fscanf(f, "%ld", &pages) == 1, "/proc/self/statm");
-	std::fclose(f);
-	getrlimit(RLIMIT_AS, &unlimited);
+	getrlimit(RLIMIT_DATA, &unlimited);
 	limit = unlimited;
-	limit.rlim_cur = static_cast<rlim_t>(pages) * sysconf(_SC_PAGESIZE) + 400 * mib;
+	limit.rlim_cur = data_size() + 400 * mib;
 
 	handler_calls = 0;
-	CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+	CHECK(setrlimit(RLIMIT_DATA, &limit) == 0, "setrlimit");
 	ballast = ::operator new(unknown(250 * mib));
 	std::set_new_handler([] {
 		if (++handler_calls > 1)
@@ -185,7 +191,7 @@ void test_handler_that_frees()
 	});
 	void *p = ::operator new(unknown(240 * mib));
 	std::set_new_handler(nullptr);
-	setrlimit(RLIMIT_AS, &unlimited);
+	setrlimit(RLIMIT_DATA, &unlimited);
 	CHECK(p && handler_calls == 1 && !ballast, "handler called %d times", handler_calls);
 	::operator delete(p);
 }

@@ -18,6 +18,13 @@ extern "C" {
 namespace
 {
 
+/* Where the library would place its window then, AddressSanitizer has its shadow. */
+#define SKIP_SCARCE_UNDER_ASAN()                                                               \
+	do {                                                                                   \
+		if (TEST_ASAN)                                                                 \
+			GTEST_SKIP() << "the sanitizer occupies the window's place";           \
+	} while (0)
+
 bool scarce;
 
 int small_limit(size_t *bytes)
@@ -119,6 +126,8 @@ class PageFaultTest : public ::testing::TestWithParam<std::tuple<bool, bool, boo
 	{
 		auto [mprotect_too, ever, little] = GetParam();
 
+		if (little)
+			SKIP_SCARCE_UNDER_ASAN();
 		scarce = little;
 		sweep(use, mprotect_too, ever);
 	}
@@ -142,11 +151,11 @@ TEST_P(PageFaultTest, FirstCache)
 INSTANTIATE_TEST_SUITE_P(All, PageFaultTest,
 			 ::testing::Combine(::testing::Bool(), ::testing::Bool(),
 					    ::testing::Bool()),
-			 [](const auto &info) {
-				 return std::string(std::get<0>(info.param) ? "Mprotect"
-									    : "Mmap") +
-					(std::get<1>(info.param) ? "Ever" : "Once") +
-					(std::get<2>(info.param) ? "Scarce" : "Reserved");
+			 [](const auto &param) {
+				 return std::string(std::get<0>(param.param) ? "Mprotect"
+									     : "Mmap") +
+					(std::get<1>(param.param) ? "Ever" : "Once") +
+					(std::get<2>(param.param) ? "Scarce" : "Reserved");
 			 });
 
 /* Growth of a zone that is in use. */
@@ -216,6 +225,7 @@ TEST(PageGrowTest, RefusedGrowthChangesNothing)
 
 TEST(PageGrowTest, RefusedGrowthChangesNothingWhereAddressSpaceIsScarce)
 {
+	SKIP_SCARCE_UNDER_ASAN();
 	EXPECT_FRESH_PROCESS_PASSES([] { grow_with_failures(true); });
 }
 
@@ -261,6 +271,7 @@ void grow_around_a_foreign_mapping()
 
 TEST(PageGrowTest, GoesAroundForeignMappings)
 {
+	SKIP_SCARCE_UNDER_ASAN();
 	EXPECT_FRESH_PROCESS_PASSES(grow_around_a_foreign_mapping);
 }
 

@@ -347,7 +347,7 @@ TEST_F(PageTest, UnusedDirtyPagesDecay)
 TEST_F(PageTest, DirtyPagesInUseAgainAndAgainStay)
 {
 	OsCallsGuard guard;
-	size_t pages = (48u << 20) / page_ + 1;
+	size_t pages = (48u << 20) / page_;
 	bool zeroed;
 
 	os_calls.now_ms = fake_now_ms;
