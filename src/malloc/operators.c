@@ -4,6 +4,7 @@
  * on libc only. bad_alloc is thrown by libstdc++ itself, which is in every process
  * that can catch it; without it there is nobody to catch, and the end is abort().
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static bool call_new_handler(void)
 
 static void *allocate(size_t size, size_t align)
 {
-	return align <= 16 ? malloc(size) : malloc_aligned(align, size);
+	return align ? malloc_aligned(align, size) : malloc(size);
 }
 
 static noinline void *new_slow(size_t size, size_t align)
@@ -51,15 +52,27 @@ static noinline void *new_slow(size_t size, size_t align)
 	return p;
 }
 
-/* A handler that throws is the program's wish to fail: it ends in terminate(). */
-static noinline void *new_nothrow_slow(size_t size, size_t align)
+/*
+ * The handler may throw, which is to be caught and turned into NULL. C cannot, but
+ * libstdc++'s own operator does just that around the throwing form, which is ours.
+ */
+static noinline void *new_nothrow_slow(size_t size, size_t align, const void *tag)
 {
-	void *p;
+	void *p = allocate(size, align);
 
-	while (!(p = allocate(size, align)))
-		if (!call_new_handler())
-			return NULL;
-	return p;
+	if (p || !_ZSt15get_new_handlerv || !_ZSt15get_new_handlerv())
+		return p;
+	if (align) {
+		void *(*next)(size_t, size_t, const void *) =
+			(void *(*)(size_t, size_t, const void *))dlsym(
+				RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
+
+		return next ? next(size, align, tag) : NULL;
+	}
+	void *(*next)(size_t, const void *) =
+		(void *(*)(size_t, const void *))dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
+
+	return next ? next(size, tag) : NULL;
 }
 
 #define NEW(name, ...)                                                                         \
@@ -82,14 +95,12 @@ NEW(_Znam, size_t size)
 
 NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *tag)
 {
-	(void)tag;
-	return new_nothrow_slow(size, 0);
+	return new_nothrow_slow(size, 0, tag);
 }
 
 NEW(_ZnamRKSt9nothrow_t, size_t size, const void *tag)
 {
-	(void)tag;
-	return new_nothrow_slow(size, 0);
+	return new_nothrow_slow(size, 0, tag);
 }
 
 NEW(_ZnwmSt11align_val_t, size_t size, size_t align)
@@ -104,14 +115,12 @@ NEW(_ZnamSt11align_val_t, size_t size, size_t align)
 
 NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	(void)tag;
-	return new_nothrow_slow(size, align);
+	return new_nothrow_slow(size, align, tag);
 }
 
 NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	(void)tag;
-	return new_nothrow_slow(size, align);
+	return new_nothrow_slow(size, align, tag);
 }
 
 /* Every form of delete is free: size and alignment are known without being told. */
