@@ -169,7 +169,7 @@ void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned i
 		struct kmem_cache_node *home = &s->nodes[page_zone_index(page_of(objs[i]))];
 		const char *wrong;
 
-		if (home != node) {
+		if (!node || home != node) {
 			if (node)
 				unlock(&node->lock);
 			node = home;

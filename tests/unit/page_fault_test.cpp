@@ -18,10 +18,10 @@ extern "C" {
 namespace
 {
 
-/* Where the library would place its window then, AddressSanitizer has its shadow. */
-#define SKIP_SCARCE_UNDER_ASAN()                                                               \
+/* Where the library would place its window then, these sanitizers have their shadow. */
+#define SKIP_SCARCE_WITH_SHADOW()                                                              \
 	do {                                                                                   \
-		if (TEST_ASAN)                                                                 \
+		if (TEST_ASAN || TEST_TSAN)                                                    \
 			GTEST_SKIP() << "the sanitizer occupies the window's place";           \
 	} while (0)
 
@@ -127,7 +127,7 @@ class PageFaultTest : public ::testing::TestWithParam<std::tuple<bool, bool, boo
 		auto [mprotect_too, ever, little] = GetParam();
 
 		if (little)
-			SKIP_SCARCE_UNDER_ASAN();
+			SKIP_SCARCE_WITH_SHADOW();
 		scarce = little;
 		sweep(use, mprotect_too, ever);
 	}
@@ -225,7 +225,7 @@ TEST(PageGrowTest, RefusedGrowthChangesNothing)
 
 TEST(PageGrowTest, RefusedGrowthChangesNothingWhereAddressSpaceIsScarce)
 {
-	SKIP_SCARCE_UNDER_ASAN();
+	SKIP_SCARCE_WITH_SHADOW();
 	EXPECT_FRESH_PROCESS_PASSES([] { grow_with_failures(true); });
 }
 
@@ -271,7 +271,7 @@ void grow_around_a_foreign_mapping()
 
 TEST(PageGrowTest, GoesAroundForeignMappings)
 {
-	SKIP_SCARCE_UNDER_ASAN();
+	SKIP_SCARCE_WITH_SHADOW();
 	EXPECT_FRESH_PROCESS_PASSES(grow_around_a_foreign_mapping);
 }
 
