@@ -38,8 +38,6 @@ static always_inline void *pcpu_array_pop_rseq(const struct pcpu *pc, void *hand
 		: ARRAY_INPUTS
 		: "memory", "cc"
 		: fail);
-	if (!object)
-		__builtin_unreachable(); /* nobody pushes NULL */
 	return object;
 fail:
 	return NULL;
