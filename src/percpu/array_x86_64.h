@@ -37,8 +37,10 @@ static always_inline void *pcpu_array_pop_rseq(const struct pcpu *pc, void *hand
 		: "memory", "cc"
 		: fail);
 	return object;
-fail:
-	return NULL;
+fail: /* gcc 12 at -O1 would return the section's unset output for a plain NULL */
+	object = NULL;
+	__asm__ volatile("" : "+r"(object));
+	return object;
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct pcpu *pc, void *handle,
@@ -101,8 +103,10 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct pcpu *pc, void 
 		: "memory", "cc"
 		: fail);
 	return (unsigned int)k;
-fail:
-	return 0;
+fail: /* as in pop */
+	k = 0;
+	__asm__ volatile("" : "+r"(k));
+	return (unsigned int)k;
 }
 
 static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void *handle,
@@ -137,8 +141,10 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void
 		: "memory", "cc"
 		: fail);
 	return (unsigned int)k;
-fail:
-	return 0;
+fail: /* as in pop */
+	k = 0;
+	__asm__ volatile("" : "+r"(k));
+	return (unsigned int)k;
 }
 
 /* clang-format on */
