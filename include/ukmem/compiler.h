@@ -19,13 +19,15 @@
 #endif
 
 /** Exported function or object. */
-#define UKMEM_EXPORT __attribute__((visibility("default")))
+#define UKMEM_EXPORT __attribute__((__visibility__("default")))
 
 /** The symbol behind kernel name @name is ukmem_@name. */
 #define UKMEM_SYMBOL(name) __asm__("ukmem_" #name)
 
-#define UKMEM_MALLOC __attribute__((malloc, warn_unused_result))
-#define UKMEM_ALLOC_SIZE(...) __attribute__((alloc_size(__VA_ARGS__)))
-#define UKMEM_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define UKMEM_MALLOC __attribute__((__malloc__, __warn_unused_result__))
+#define UKMEM_ALLOC_SIZE(...) __attribute__((__alloc_size__(__VA_ARGS__)))
+#define UKMEM_PRINTF(fmt, first) __attribute__((__format__(__printf__, fmt, first)))
+#define UKMEM_COLD __attribute__((__cold__))
+#define UKMEM_INLINE inline __attribute__((__always_inline__, __unused__))
 
 #endif

@@ -1,34 +1,252 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <ukmem/percpu.h> - how per-CPU data is reached in this process.
+ * <ukmem/percpu.h> - per-CPU data and operations on this CPU's copy.
+ *
+ * A per-CPU variable has one copy per CPU. What names it is a handle: the address
+ * of a DEFINE_PER_CPU variable, or what alloc_percpu() returns. A handle is not
+ * the address of any copy and must not be dereferenced; per_cpu_ptr() and
+ * this_cpu_ptr() turn it into one. The operations take an lvalue at a handle, as
+ * in the kernel:
+ *
+ *	static DEFINE_PER_CPU(unsigned long, packets);
+ *	this_cpu_inc(packets);
+ *
+ *	struct stats *s = alloc_percpu(struct stats);
+ *	this_cpu_add(s->bytes, len);
+ *	total = per_cpu_sum(s->bytes);
+ *
+ * Three families; the prefix says what an operation is safe against:
+ *
+ *   this_cpu_*    preemption, migration and signal handlers on this CPU: atomic
+ *		   with respect to every other this_cpu_ operation on that copy,
+ *		   whoever performs it. No lock, no locked instruction.
+ *   __this_cpu_*  nothing; the caller is in an owner context
+ *		   (percpu_owner_enter). Compiled with UKMEM_DEBUG=1, each of them
+ *		   checks that and aborts with its name and place if it is not so.
+ *   raw_cpu_*	   nothing, and nobody checks: an update may be lost. For counters
+ *		   of events where that does not matter.
+ *
+ *   operation			    on the copy *p of this CPU		 result
+ *   read(x)			    -					 *p
+ *   write(x, v)		    *p = v				 -
+ *   add sub and or xor (x, v)	    *p = *p op v			 -
+ *   inc dec (x)		    *p = *p +- 1			 -
+ *   add_return sub_return (x, v),  *p = *p +- v			 new *p
+ *   inc_return dec_return (x)
+ *   xchg(x, v)			    *p = v				 old *p
+ *   cmpxchg(x, old, new)	    if (*p == old) *p = new		 old *p
+ *   try_cmpxchg(x, &old, new)	    if (*p == old) *p = new,		 true
+ *				    else old = *p			 false
+ *   cmpxchg_double(x, y, o1, o2,   if (*p == o1 && *q == o2)		 true
+ *		    n1, n2)	      *p = n1, *q = n2			 or false
+ *
+ * x is an integer, a bool, an enum or a pointer of 1, 2, 4 or 8 bytes, naturally
+ * aligned; arithmetic on integers wraps. For cmpxchg_double x and y are two
+ * adjacent words of 4 or 8 bytes, x aligned to both together.
+ *
+ * How: this_cpu_ operations are restartable sequences (rseq(2)). Each is one
+ * section, specified here and implemented in arch/rseq_*.h:
+ *
+ *	arm the section
+ *	c = cpu_id;  if (c >= limit) fail
+ *	p = handle + base + index * stride
+ *	o = *p			      (cmpxchg: if (o != old) leave)
+ *	commit *p = f(o, v)	      (one instruction)
+ *
+ * If the thread is preempted, migrated or signalled before the commit, the kernel
+ * makes the section fail. A failed section is tried again a few times by
+ * ukmem_percpu_op(); a thread that never gets through (single-stepped in a
+ * debugger) and a thread that has no CPU (not registered for rseq) use the spill
+ * copy instead, with locked instructions. Without rseq at all (fallback mode) every
+ * operation is a locked instruction on the copy of the CPU the thread was on.
+ * percpu_mode() tells which, and why. The idea of one meaning per prefix is that of
+ * the kernel's this_cpu operations; the structure of sections that of librseq.
+ *
+ * The spill copy counts as one more CPU, the last: num_possible_cpus()
+ * and for_each_possible_cpu() include it, so that sums are exact.
+ *
+ * Ordering: the operations order nothing but themselves. Another thread that reads
+ * a copy (per_cpu, per_cpu_sum) sees some value it had; writers are never stopped.
+ *
+ * Thread safety: all functions and macros. Signal safety: all operations,
+ * per_cpu_ptr and the like, from the first use on; alloc_percpu_gfp with
+ * GFP_NOWAIT. Static variables exist from constructors of priority 102 on.
+ *
+ * fork: the child has a copy of all copies and goes on with its own registration.
+ * vfork: the child shares memory with its parent but has no registration of its
+ * own; it may use the operations (they see a thread without a CPU), but as always
+ * after vfork must not return or leave data behind that the parent relies on.
+ *
+ * Other compilers (before gcc 11, clang 14), architectures and ThreadSanitizer
+ * have no sections: each operation calls the library.
  */
 #ifndef UKMEM_PERCPU_H
 #define UKMEM_PERCPU_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <ukmem/compiler.h>
+#include <ukmem/gfp.h>
+
+#ifndef UKMEM_DEBUG
+#define UKMEM_DEBUG 0
+#endif
 
 UKMEM_BEGIN_DECLS
 
+/*
+ * What the sections load. Synchronization: read-only after start-up.
+ * Before it limit is 0, and every section fails into the library.
+ */
+struct ukmem_percpu_state {
+	ptrdiff_t rseq;	 /* thread pointer -> struct rseq */
+	ptrdiff_t index; /* thread pointer -> the index field: cpu_id or mm_cid */
+	ptrdiff_t base;	 /* handle -> copy of index 0 */
+	size_t stride;	 /* copy of index i -> copy of index i + 1 */
+	uint32_t limit;	 /* CPU ids below it may run sections; 0: fallback mode */
+	uint32_t nr_ids; /* the spill copy's index */
+};
+
+extern UKMEM_EXPORT struct ukmem_percpu_state ukmem_percpu_state;
+
+/* Which state the macros use; the library itself has a nearer one. */
+#ifndef UKMEM_PERCPU_STATE
+#define UKMEM_PERCPU_STATE ukmem_percpu_state
+#endif
+
 enum ukmem_percpu_mode {
 	UKMEM_PERCPU_RSEQ,     /**< restartable sequences */
-	UKMEM_PERCPU_FALLBACK, /**< a lock per CPU slot */
+	UKMEM_PERCPU_FALLBACK, /**< locked instructions, and a lock per CPU for arrays */
 };
 
-/** What ukmem_percpu_info_read() tells. */
+/** What percpu_mode() tells. Strings are static. */
 struct ukmem_percpu_info {
 	enum ukmem_percpu_mode mode;
-	const char *mode_name;	 /**< "rseq" or "fallback" */
-	const char *reason;	 /**< why this mode, one line */
-	const char *index_kind;	 /**< "cpu_id", "mm_cid" or "slot" */
-	unsigned int nr_cpu_ids; /**< largest possible CPU id + 1 */
-	size_t unit_size;	 /**< bytes reserved per CPU and chunk */
+	const char *mode_name;	  /**< "rseq" or "fallback" */
+	const char *reason;	  /**< why this mode, one line */
+	const char *index_kind;	  /**< "cpu_id", "mm_cid", or "cpu" (asked by system call) */
+	const char *self_test;	  /**< whether restarting was tried out: "passed", ... */
+	unsigned int nr_cpu_ids;  /**< largest possible CPU id + 1 */
+	unsigned int cpus_online; /**< indices that CPUs which are online may have */
+	size_t unit_size;	  /**< bytes of address space per CPU and chunk */
+	unsigned int chunks;	  /**< chunks mapped */
+	size_t allocated;   /**< bytes per CPU handed out by alloc_percpu and the library */
+	size_t static_size; /**< bytes per CPU of DEFINE_PER_CPU variables */
+	size_t resident;    /**< bytes of memory behind all of it, all CPUs together */
 };
 
-/** ukmem_percpu_info_read - the mode in use and the reason for it. Any thread. */
-UKMEM_EXPORT void ukmem_percpu_info_read(struct ukmem_percpu_info *info);
+/** percpu_mode - the mode in use, the reason for it, and the size of the areas. */
+UKMEM_EXPORT void percpu_mode(struct ukmem_percpu_info *info) UKMEM_SYMBOL(percpu_mode);
+
+/**
+ * __alloc_percpu - @size bytes per CPU, zeroed
+ * @align: a power of two up to 4096
+ *
+ * Result: a handle, or NULL: no memory, @size 0 or above the unit size
+ * (percpu_mode), or a bad @align. A CPU's copy takes memory when it is first
+ * written, on that CPU's node.
+ */
+UKMEM_EXPORT void *__alloc_percpu(size_t size, size_t align) UKMEM_SYMBOL(__alloc_percpu)
+	__attribute__((__warn_unused_result__));
+/** __alloc_percpu_gfp - the same; GFP_NOWAIT and GFP_ATOMIC take only what is there at once. */
+UKMEM_EXPORT void *__alloc_percpu_gfp(size_t size, size_t align, gfp_t flags)
+	UKMEM_SYMBOL(__alloc_percpu_gfp) __attribute__((__warn_unused_result__));
+/**
+ * free_percpu - free a handle of alloc_percpu; NULL is ignored
+ *
+ * No thread may use the handle any more. A pointer that is no such handle is
+ * reported (tunable invalid_free) and ignored. May block.
+ */
+UKMEM_EXPORT void free_percpu(void *handle) UKMEM_SYMBOL(free_percpu);
+
+/** alloc_percpu - a per-CPU variable of @type: a handle of type `type *`, or NULL. */
+#define alloc_percpu(type) ((__typeof__(type) *)__alloc_percpu(sizeof(type), __alignof__(type)))
+#define alloc_percpu_gfp(type, flags)                                                          \
+	((__typeof__(type) *)__alloc_percpu_gfp(sizeof(type), __alignof__(type), (flags)))
+
+/*
+ * The operations' slow path: again, then on the spill copy, or in fallback mode.
+ * @v, @w: operands as in the section; result: as the operation's, else 0.
+ */
+enum ukmem_percpu_op {
+	UKMEM_OP_WRITE,
+	UKMEM_OP_ADD,
+	UKMEM_OP_AND,
+	UKMEM_OP_OR,
+	UKMEM_OP_XOR,
+	UKMEM_OP_ADD_RETURN,
+	UKMEM_OP_XCHG,
+	UKMEM_OP_CMPXCHG,
+};
+UKMEM_EXPORT uint64_t ukmem_percpu_op(enum ukmem_percpu_op op, unsigned int size, void *handle,
+				      uint64_t v, uint64_t w) UKMEM_COLD;
+UKMEM_EXPORT bool ukmem_percpu_cmpxchg_double(void *handle, const uint64_t *oldv,
+					      const uint64_t *newv) UKMEM_COLD;
+/* The index of the copy this thread may use now; the spill copy's for a thread without a CPU.
+ */
+UKMEM_EXPORT unsigned int ukmem_percpu_index(void);
+/* The first index from @i on that has a copy in use: a possible CPU's, then the spill copy's.
+ */
+UKMEM_EXPORT unsigned int ukmem_percpu_next(unsigned int i);
+/* How many there are. */
+UKMEM_EXPORT unsigned int ukmem_percpu_count(void);
+
+/**
+ * percpu_owner_enter - from here on this thread owns the CPU it runs on
+ *
+ * For a data-plane thread that is pinned to a CPU nobody else uses the same
+ * per-CPU data on: it may use the __this_cpu_ operations, plain loads and stores.
+ * The claim that nobody else does is the caller's.
+ *
+ * Result: 0, or a negative errno: -EINVAL the thread may run on more than one
+ * CPU, -EBUSY another live thread owns this CPU, -EOPNOTSUPP copies are not bound
+ * to CPUs here (the index is mm_cid, set UKMEM_CONF=percpu:cpu_id; or this thread
+ * has no CPU), -ENOMEM. Entering again is counted. Not for signal handlers.
+ */
+UKMEM_EXPORT int percpu_owner_enter(void) UKMEM_SYMBOL(percpu_owner_enter);
+/** percpu_owner_exit - undo one percpu_owner_enter; exiting too often aborts. */
+UKMEM_EXPORT void percpu_owner_exit(void) UKMEM_SYMBOL(percpu_owner_exit);
+/* Abort unless this thread owns the CPU it is on; @what was used at @file:@line. */
+UKMEM_EXPORT void ukmem_percpu_owner_check(const char *what, const char *file, int line);
+
+/**
+ * struct percpu_notifier - told when CPUs come and go
+ * @offline: index @cpu's users are gone; take what its copies hold. Until @online
+ *	     is called for it, nobody runs on it, or hardly: a thread may still
+ *	     have been there a moment ago, so use this_cpu-safe means.
+ * @online:  index @cpu is in use again. May be NULL.
+ * @arg:     passed to both
+ *
+ * Both run in the thread that called percpu_cpus_update(), one at a time, and may
+ * allocate and use per-CPU operations, but not (un)register.
+ */
+struct percpu_notifier {
+	void (*online)(unsigned int cpu, void *arg);
+	void (*offline)(unsigned int cpu, void *arg);
+	void *arg;
+	struct percpu_notifier *next; /* the library's */
+};
+/** percpu_notifier_register - @n stays the library's until unregistered. */
+UKMEM_EXPORT void percpu_notifier_register(struct percpu_notifier *n)
+	UKMEM_SYMBOL(percpu_notifier_register);
+/** percpu_notifier_unregister - none of its functions runs any more afterwards. */
+UKMEM_EXPORT void percpu_notifier_unregister(struct percpu_notifier *n)
+	UKMEM_SYMBOL(percpu_notifier_unregister);
+/**
+ * percpu_cpus_update - look which CPUs are there now and tell the notifiers
+ *
+ * ukmem_trim() does this too. Result: the number of indices that changed, or a
+ * negative errno when the system does not tell. Reads sysfs; may block.
+ */
+UKMEM_EXPORT int percpu_cpus_update(void) UKMEM_SYMBOL(percpu_cpus_update);
+
+/* Called by constructors of objects that have DEFINE_PER_CPU variables. */
+UKMEM_EXPORT void ukmem_percpu_register_static(void *start, void *stop, int trap);
 
 UKMEM_END_DECLS
+
+#include <ukmem/percpu_ops.h>
 
 #endif

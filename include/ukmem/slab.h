@@ -142,7 +142,7 @@ UKMEM_EXPORT void *kcalloc(size_t n, size_t size, gfp_t flags)
  * size (ksize); within it, growth is in place and the bytes are what they were.
  */
 UKMEM_EXPORT void *krealloc(const void *p, size_t size, gfp_t flags) UKMEM_SYMBOL(krealloc)
-	__attribute__((warn_unused_result)) UKMEM_ALLOC_SIZE(2);
+	__attribute__((__warn_unused_result__)) UKMEM_ALLOC_SIZE(2);
 /** kfree - free what kmalloc and its relatives returned; NULL and ZERO_SIZE_PTR are ignored. */
 UKMEM_EXPORT void kfree(const void *p) UKMEM_SYMBOL(kfree);
 /** ksize - usable bytes behind @p (at least what was asked for); 0 for NULL and ZERO_SIZE_PTR.

@@ -21,11 +21,19 @@ enum config_percpu {
 	PERCPU_CPU_ID,
 	PERCPU_MM_CID,
 	PERCPU_FALLBACK,
+	PERCPU_REGISTER,
+};
+
+enum config_self_test {
+	SELF_TEST_AUTO,
+	SELF_TEST_ALWAYS,
+	SELF_TEST_NEVER,
 };
 
 struct config {
 	uint64_t invalid_free;
 	uint64_t percpu;
+	uint64_t rseq_self_test;
 	uint64_t cpu_cache_bytes; /* per CPU: objects of all kmalloc caches together */
 	uint64_t dirty_max;	  /* per zone: free bytes kept for reuse */
 	uint64_t dirty_decay_ms;

@@ -24,6 +24,7 @@
 #include "base/list.h"
 
 enum lock_rank {
+	LOCK_RANK_NOTIFY, /* percpu: the list of those told about CPUs */
 	LOCK_RANK_CACHES, /* slab: the list of all caches */
 	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
 	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */

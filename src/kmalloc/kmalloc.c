@@ -16,7 +16,7 @@ static bool init(void)
 {
 	if (!slab_init() || !large_init() || !size_class_init(&kmalloc_fast.tables))
 		return false;
-	if (!pcpu.use_rseq)
+	if (!pcpu_use_rseq())
 		return true; /* everything takes the slow path */
 	kmalloc_fast.window_base = page_window.base;
 	kmalloc_fast.array_map =

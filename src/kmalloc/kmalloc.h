@@ -34,9 +34,9 @@ struct kmalloc_fast {
 	size_t large_end;   /* sizes below it: the large table */
 	size_t window_size; /* addresses below base + it: the array map */
 	uintptr_t window_base;
-	uintptr_t array_map;		    /* where the entry of address 0 would be */
-	char *arrays;			    /* pcpu_first_unit() */
-	struct pcpu pcpu cacheline_aligned; /* a copy */
+	uintptr_t array_map; /* where the entry of address 0 would be */
+	char *arrays;	     /* pcpu_first_unit() */
+	struct ukmem_percpu_state pcpu cacheline_aligned; /* a copy */
 	struct size_tables tables;
 };
 

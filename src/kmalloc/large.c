@@ -5,11 +5,11 @@
  */
 #include "base/bits.h"
 #include "kmalloc/kmalloc.h"
-#include "percpu/counter.h"
+#include "percpu/percpu.h"
 #include "stats/stats.h"
 
 /* Per-CPU counters. Bytes wrap: more may be freed on a CPU than allocated there. */
-static void *large_allocs, *large_frees, *large_bytes;
+static uint64_t *large_allocs, *large_frees, *large_bytes;
 
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
 {
@@ -27,8 +27,8 @@ void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
 		return NULL;
 	page_set_type(page, PAGE_LARGE);
 	page->npages = npages;
-	pcpu_counter_add(large_allocs, 1);
-	pcpu_counter_add(large_bytes, npages << page_window.page_shift);
+	this_cpu_add(*large_allocs, 1);
+	this_cpu_add(*large_bytes, npages << page_window.page_shift);
 	p = page_to_virt(page);
 	if ((flags & __GFP_ZERO) && !zeroed)
 		__builtin_memset(p, 0, size);
@@ -39,8 +39,8 @@ void large_free(struct page *page)
 {
 	size_t npages = page->npages;
 
-	pcpu_counter_add(large_frees, 1);
-	pcpu_counter_add(large_bytes, -(npages << page_window.page_shift));
+	this_cpu_add(*large_frees, 1);
+	this_cpu_add(*large_bytes, -(npages << page_window.page_shift));
 	page_free_run(page, npages);
 }
 
@@ -56,7 +56,7 @@ void large_shrink(struct page *page, size_t size)
 
 	page->npages = npages;
 	if (rest) {
-		pcpu_counter_add(large_bytes, -(rest << page_window.page_shift));
+		this_cpu_add(*large_bytes, -(rest << page_window.page_shift));
 		page_free_run(page + npages, rest);
 	}
 }
@@ -64,7 +64,7 @@ void large_shrink(struct page *page, size_t size)
 /* The sum is no snapshot: a block freed between two CPUs' shares may count twice. */
 static uint64_t bytes_in_use(void)
 {
-	int64_t bytes = (int64_t)pcpu_counter_sum(large_bytes);
+	int64_t bytes = (int64_t)per_cpu_sum(*large_bytes);
 
 	return bytes > 0 ? (uint64_t)bytes : 0;
 }
@@ -76,8 +76,8 @@ static void gauges(struct ukmem_gauges *g)
 
 static void emit(struct emitter *e)
 {
-	uint64_t allocs = pcpu_counter_sum(large_allocs);
-	uint64_t frees = pcpu_counter_sum(large_frees);
+	uint64_t allocs = per_cpu_sum(*large_allocs);
+	uint64_t frees = per_cpu_sum(*large_frees);
 
 	emit_object_begin(e, "large");
 	emit_number(e, "allocs", allocs);
@@ -91,11 +91,11 @@ static struct stats_source source = { .gauges = gauges, .emit = emit };
 bool large_init(void)
 {
 	if (!large_allocs)
-		large_allocs = pcpu_alloc(sizeof(uint64_t), 8);
+		large_allocs = alloc_percpu(uint64_t);
 	if (!large_frees)
-		large_frees = pcpu_alloc(sizeof(uint64_t), 8);
+		large_frees = alloc_percpu(uint64_t);
 	if (!large_bytes)
-		large_bytes = pcpu_alloc(sizeof(uint64_t), 8);
+		large_bytes = alloc_percpu(uint64_t);
 	if (!large_allocs || !large_frees || !large_bytes)
 		return false;
 	stats_register(&source);

@@ -33,6 +33,11 @@ struct os_calls {
 	ssize_t (*read_file)(const char *path, char *buf,
 			     size_t size); /* whole file, cut at size */
 	int (*getcpu)(unsigned int *cpu);
+	/* CPUs this thread may use, by the kernel's own ids; result: bytes of @mask written. */
+	long (*affinity)(unsigned long *mask, size_t size);
+	int (*rseq)(void *area, uint32_t len, int flags, uint32_t signature);
+	int (*release)(char *buf, size_t size);	     /* the kernel's, as uname -r */
+	unsigned long (*auxval)(unsigned long type); /* 0: not there */
 	long (*page_size)(void);
 	int (*address_space_limit)(size_t *bytes); /* RLIMIT_AS; SIZE_MAX: none */
 	uint64_t (*now_ms)(void);		   /* monotonic, a few milliseconds coarse */
@@ -55,6 +60,9 @@ int os_map_readable(size_t len, void **out);
 int os_commit(void *addr, size_t len);
 /* Map exactly at @addr, which nothing may occupy; -EEXIST otherwise. */
 int os_map_at(void *addr, size_t len);
+/* The same as os_reserve and os_map_metadata do. */
+int os_reserve_at(void *addr, size_t len);
+int os_map_metadata_at(void *addr, size_t len);
 /* Give the memory back, keep the addresses; they read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
 int os_release(void *addr, size_t len);
@@ -86,8 +94,8 @@ static inline bool os_mask_test(const struct os_mask *m, unsigned int i)
 
 struct os_topology {
 	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
-	struct os_mask possible;
-	unsigned int nr_nodes;		/* nodes this process may use, at least 1 */
+	struct os_mask possible; /* all of them if sysfs shows other CPUs than there are */
+	unsigned int nr_nodes;	 /* nodes this process may use, at least 1 */
 	uint16_t node_id[OS_MAX_NODES]; /* [0..nr_nodes): the kernel's ids, ascending */
 	uint16_t cpu_node[OS_MAX_CPUS]; /* index into node_id */
 	uint8_t *distance;		/* nr_nodes x nr_nodes; NULL with one node */

@@ -5,10 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -114,6 +117,36 @@ static int linux_getcpu(unsigned int *cpu)
 	return 0;
 }
 
+/* The system call: libc's function hides how much the kernel wrote. */
+static long linux_affinity(unsigned long *mask, size_t size)
+{
+	return RESULT(syscall(SYS_sched_getaffinity, 0, size, mask));
+}
+
+static int linux_rseq(void *area, uint32_t len, int flags, uint32_t signature)
+{
+	return (int)RESULT(syscall(SYS_rseq, area, len, flags, signature));
+}
+
+static int linux_release(char *buf, size_t size)
+{
+	struct utsname name;
+	int err = RESULT(uname(&name));
+
+	if (!err)
+		snprintf(buf, size, "%s", name.release);
+	return err;
+}
+
+static unsigned long linux_auxval(unsigned long type)
+{
+	int saved = errno;
+	unsigned long v = getauxval(type);
+
+	errno = saved;
+	return v;
+}
+
 static long linux_page_size(void)
 {
 	return sysconf(_SC_PAGESIZE);
@@ -144,7 +177,9 @@ static uint64_t linux_now_ms(void)
 		.madvise = linux_madvise, .mincore = linux_mincore, .mbind = linux_mbind,      \
 		.get_mems_allowed = linux_get_mems_allowed, .membarrier = linux_membarrier,    \
 		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \
-		.getcpu = linux_getcpu, .page_size = linux_page_size,                          \
+		.getcpu = linux_getcpu, .affinity = linux_affinity, .rseq = linux_rseq,        \
+		.release = linux_release, .auxval = linux_auxval,                              \
+		.page_size = linux_page_size,                                                  \
 		.address_space_limit = linux_address_space_limit, .now_ms = linux_now_ms,      \
 	}
 

@@ -73,10 +73,10 @@ int os_commit(void *addr, size_t len)
 	return os_calls.mprotect(addr, len, PROT_READ | PROT_WRITE);
 }
 
-int os_map_at(void *addr, size_t len)
+static int map_at(void *addr, size_t len, int prot)
 {
 	void *p = addr;
-	int err = os_calls.mmap(&p, len, PROT_READ | PROT_WRITE,
+	int err = os_calls.mmap(&p, len, prot,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
 					MAP_FIXED_NOREPLACE);
 
@@ -87,6 +87,25 @@ int os_map_at(void *addr, size_t len)
 		return -EEXIST;
 	}
 	return 0;
+}
+
+int os_map_at(void *addr, size_t len)
+{
+	return map_at(addr, len, PROT_READ | PROT_WRITE);
+}
+
+int os_reserve_at(void *addr, size_t len)
+{
+	return map_at(addr, len, PROT_NONE);
+}
+
+int os_map_metadata_at(void *addr, size_t len)
+{
+	int err = os_map_at(addr, len);
+
+	if (!err)
+		os_calls.madvise(addr, len, MADV_NOHUGEPAGE);
+	return err;
 }
 
 int os_purge(void *addr, size_t len)

@@ -71,6 +71,33 @@ static unsigned int mask_top(const struct os_mask *m)
 	return 0;
 }
 
+/*
+ * A container may show a sysfs of its own, with CPUs numbered from 0, while threads
+ * run on other ids. Seen by an affinity that is not among the possible CPUs; then
+ * every id up to the largest counts as possible.
+ */
+static void distrust_sysfs(struct os_mask *possible)
+{
+	unsigned long allowed[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
+	long bytes = os_calls.affinity(allowed, sizeof(allowed));
+	struct os_mask seen = *possible;
+	bool hidden = false;
+
+	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes * 8 && i < OS_MAX_CPUS; i++) {
+		bool may_run =
+			(allowed[i / (8 * sizeof(long))] >> (i % (8 * sizeof(long)))) & 1;
+
+		if (!may_run || os_mask_test(possible, i))
+			continue;
+		hidden = true;
+		seen.bits[i / 64] |= (uint64_t)1 << (i % 64);
+	}
+	if (!hidden)
+		return;
+	for (unsigned int i = 0, top = mask_top(&seen); i < top; i++)
+		possible->bits[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
 static void read_cpus(struct os_topology *t)
 {
 	if (!read_list("/sys/devices/system/cpu/possible", &t->possible) ||
@@ -79,6 +106,7 @@ static void read_cpus(struct os_topology *t)
 		memset(&t->possible, 0, sizeof(t->possible));
 		memset(&t->possible, 0xff, 256 / 8);
 	}
+	distrust_sysfs(&t->possible);
 	t->nr_cpu_ids = mask_top(&t->possible);
 }
 

@@ -13,19 +13,27 @@
 #include "os/os.h"
 #include "page/page_stats.h"
 #include "page/zone.h"
-#include "percpu/counter.h"
 #include "percpu/percpu.h"
 
 struct page_counters page_counters;
+
+static void cpu_offline(unsigned int cpu, void *unused)
+{
+	(void)unused;
+	for (unsigned int i = 0; i < page_window.nr_zones; i++)
+		pageset_drain(&zones[i], cpu);
+}
+
+static struct percpu_notifier notifier = { .offline = cpu_offline };
 
 static bool init(void)
 {
 	if (!pcpu_init() || (!zones && !window_init()))
 		return false;
 	if (!page_counters.alloc)
-		page_counters.alloc = pcpu_alloc(sizeof(uint64_t), 8);
+		page_counters.alloc = alloc_percpu(uint64_t);
 	if (!page_counters.free)
-		page_counters.free = pcpu_alloc(sizeof(uint64_t), 8);
+		page_counters.free = alloc_percpu(uint64_t);
 	if (!page_counters.alloc || !page_counters.free)
 		return false;
 	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
@@ -39,6 +47,7 @@ static bool init(void)
 	/* Last: until now no address was inside the window. */
 	page_window.size = (size_t)page_window.nr_zones << page_window.zone_shift;
 	page_stats_init();
+	percpu_notifier_register(&notifier);
 	return true;
 }
 
@@ -102,7 +111,7 @@ static unsigned int zones_to_try(gfp_t flags)
 /* A run just taken becomes the caller's. */
 static struct page *hand_out(struct page *page, size_t npages, bool *zeroed)
 {
-	pcpu_counter_add(page_counters.alloc, npages);
+	this_cpu_add(*page_counters.alloc, npages);
 	*zeroed = page->zero;
 	page_set_type(page, PAGE_ALLOCATED);
 	page->zero = false;
@@ -122,7 +131,7 @@ struct page *page_alloc_run(unsigned int zone, gfp_t flags, size_t npages, bool 
 
 void page_free_run(struct page *page, size_t npages)
 {
-	pcpu_counter_add(page_counters.free, npages);
+	this_cpu_add(*page_counters.free, npages);
 	zone_free(zone_of(page), page, npages);
 }
 
@@ -175,7 +184,7 @@ struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, 
 	lock(&z->lock);
 	__zone_free_run(z, page_to_pfn(page) + npages, block - npages, *zeroed);
 	unlock(&z->lock);
-	pcpu_counter_add(page_counters.free, block - npages);
+	this_cpu_add(*page_counters.free, block - npages);
 	return page;
 }
 

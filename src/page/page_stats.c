@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/zone.h"
-#include "percpu/counter.h"
+#include "percpu/percpu.h"
 #include "stats/stats.h"
 
 static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
@@ -45,8 +45,8 @@ static void counters(struct emitter *e)
 		unlock(&zones[i].lock);
 	}
 	emit_object_begin(e, "pages");
-	emit_number(e, "pgalloc", pcpu_counter_sum(page_counters.alloc));
-	emit_number(e, "pgfree", pcpu_counter_sum(page_counters.free));
+	emit_number(e, "pgalloc", per_cpu_sum(*page_counters.alloc));
+	emit_number(e, "pgfree", per_cpu_sum(*page_counters.free));
 	emit_number(e, "pgpurged", purged);
 	emit_number(e, "prefer_node_refused", os_prefer_node_refused());
 	emit_object_end(e);

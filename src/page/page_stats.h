@@ -3,8 +3,10 @@
 #ifndef PAGE_PAGE_STATS_H
 #define PAGE_PAGE_STATS_H
 
+#include <stdint.h>
+
 struct page_counters {
-	void *alloc, *free; /* per-CPU counters: pages */
+	uint64_t *alloc, *free; /* per CPU: pages */
 };
 
 extern struct page_counters page_counters;

@@ -109,19 +109,20 @@ void pageset_free(struct zone *z, struct page *page, unsigned int order)
 	zone_limit_dirty(z);
 }
 
-void pageset_drain(struct zone *z)
+void pageset_drain(struct zone *z, unsigned int cpu)
 {
 	struct page *batch[PCP_BATCH_MAX];
 	unsigned int n;
 
-	if (!pcpu_arrays_stop(z->pageset, PCP_ORDERS))
+	if (!pcpu_arrays_stop(z->pageset, PCP_ORDERS, cpu))
 		return;
-	for_each_cpu_unit (cpu)
-		for (unsigned int order = 0; order < PCP_ORDERS; order++)
-			while ((n = pcpu_array_take(z->pageset[order], cpu, (void **)batch,
+	for_each_cpu_unit (i)
+		for (unsigned int order = 0;
+		     order < PCP_ORDERS && (i == cpu || cpu == PCPU_ALL_CPUS); order++)
+			while ((n = pcpu_array_take(z->pageset[order], i, (void **)batch,
 						    PCP_BATCH_MAX)))
 				free_batch(z, batch, n);
-	pcpu_arrays_start(z->pageset, PCP_ORDERS);
+	pcpu_arrays_start(z->pageset, PCP_ORDERS, cpu);
 }
 
 size_t pageset_pages(const struct zone *z)

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "os/os.h"
 #include "page/zone.h"
+#include "percpu/percpu.h"
 
 /*
  * Purge until at most @target dirty pages are left, but no more than about @max: a
@@ -92,7 +93,7 @@ size_t page_trim(bool all)
 		return 0;
 	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
 		if (all)
-			pageset_drain(&zones[i]);
+			pageset_drain(&zones[i], PCPU_ALL_CPUS);
 		purged += purge_to(&zones[i], 0, SIZE_MAX);
 	}
 	return purged << page_window.page_shift;

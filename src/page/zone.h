@@ -69,7 +69,8 @@ void __zone_carve_release(struct zone *z);
 bool pageset_init(struct zone *z);
 struct page *pageset_alloc(struct zone *z, unsigned int order, gfp_t flags);
 void pageset_free(struct zone *z, struct page *page, unsigned int order);
-void pageset_drain(struct zone *z);
+/* What CPU index @cpu, or PCPU_ALL_CPUS, holds, back into the zone. */
+void pageset_drain(struct zone *z, unsigned int cpu);
 size_t pageset_pages(const struct zone *z);
 
 /* purge.c: give back what was free and dirty for the whole decay time. May block. */

@@ -40,8 +40,9 @@
  *     commit header = h + k * delta         commit header = h + k
  *     return k                              return k
  *
- * A thread without a registration (cpu_id < 0) fails before it touches anything.
- * @pc: pcpu, or a copy of it that lies nearer to what the caller loads.
+ * A thread without a registration, or on a CPU without a unit, fails before it
+ * touches anything (UKMEM_RSEQ_CHECK).
+ * @st: pcpu, or a copy of it that lies nearer to what the caller loads.
  * Failing says nothing about why: empty, full, stopped, aborted, no index.
  *
  * Signal safety: all operations. A handler's operation aborts the interrupted
@@ -55,7 +56,6 @@
 #include <stdint.h>
 
 #include "percpu/percpu.h"
-#include "percpu/rseq.h"
 
 struct pcpu_array {
 	_Atomic uint64_t header;
@@ -101,38 +101,41 @@ bool pcpu_fallback_push(void *handle, void *object);
 unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta);
 unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int n);
 
-#if PCPU_HAVE_RSEQ && defined(__x86_64__)
+#if UKMEM_HAVE_RSEQ && defined(__x86_64__)
 #include "percpu/array_x86_64.h"
-#elif PCPU_HAVE_RSEQ && defined(__aarch64__)
+#elif UKMEM_HAVE_RSEQ && defined(__aarch64__)
 #include "percpu/array_aarch64.h"
 #else
-static inline void *pcpu_array_pop_rseq(const struct pcpu *pc, void *handle)
+static inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle)
 {
-	(void)pc;
+	(void)st;
 	(void)handle;
 	return NULL;
 }
-static inline bool pcpu_array_push_rseq(const struct pcpu *pc, void *handle, void *object)
+static inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,
+					void *object)
 {
-	(void)pc;
+	(void)st;
 	(void)handle;
 	(void)object;
 	return false;
 }
-static inline unsigned int pcpu_array_pop_bulk_rseq(const struct pcpu *pc, void *handle,
-						    void **out, unsigned int n, int64_t delta)
+static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st,
+						    void *handle, void **out, unsigned int n,
+						    int64_t delta)
 {
-	(void)pc;
+	(void)st;
 	(void)handle;
 	(void)out;
 	(void)n;
 	(void)delta;
 	return 0;
 }
-static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void *handle,
-						     void *const *in, unsigned int n)
+static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_state *st,
+						     void *handle, void *const *in,
+						     unsigned int n)
 {
-	(void)pc;
+	(void)st;
 	(void)handle;
 	(void)in;
 	(void)n;
@@ -143,39 +146,39 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void
 /* An object of this CPU's array, or NULL. */
 static always_inline void *pcpu_array_pop(void *handle)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_pop_rseq(&pcpu, handle)
-				     : pcpu_fallback_pop(handle);
+	return likely(pcpu_use_rseq()) ? pcpu_array_pop_rseq(&pcpu, handle)
+				       : pcpu_fallback_pop(handle);
 }
 
 static always_inline bool pcpu_array_push(void *handle, void *object)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_push_rseq(&pcpu, handle, object)
-				     : pcpu_fallback_push(handle, object);
+	return likely(pcpu_use_rseq()) ? pcpu_array_push_rseq(&pcpu, handle, object)
+				       : pcpu_fallback_push(handle, object);
 }
 
 /* Up to @n objects into @out; the number of them. */
 static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigned int n,
 					       int64_t delta)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_pop_bulk_rseq(&pcpu, handle, out, n, delta)
-				     : pcpu_fallback_pop_bulk(handle, out, n, delta);
+	return likely(pcpu_use_rseq()) ? pcpu_array_pop_bulk_rseq(&pcpu, handle, out, n, delta)
+				       : pcpu_fallback_pop_bulk(handle, out, n, delta);
 }
 
 /* The first of @in that fit; the number of them. */
 static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, unsigned int n)
 {
-	return likely(pcpu.use_rseq) ? pcpu_array_push_bulk_rseq(&pcpu, handle, in, n)
-				     : pcpu_fallback_push_bulk(handle, in, n);
+	return likely(pcpu_use_rseq()) ? pcpu_array_push_bulk_rseq(&pcpu, handle, in, n)
+				       : pcpu_fallback_push_bulk(handle, in, n);
 }
 
 /*
- * Stop all users of @n arrays on all CPUs, then take objects out, then go on.
- * Users of a stopped array fail and take their slow paths meanwhile. One stop
- * at a time; false: this process cannot stop CPUs now, nothing was done.
+ * Stop the users of @n arrays on one CPU (by index) or all, then take objects out,
+ * then go on. Users of a stopped array fail and take their slow paths meanwhile.
+ * One stop at a time; false: this process cannot stop CPUs now, nothing was done.
  * May block and enter the kernel.
  */
-bool pcpu_arrays_stop(void *const *handles, unsigned int n);
-void pcpu_arrays_start(void *const *handles, unsigned int n);
+bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu);
+void pcpu_arrays_start(void *const *handles, unsigned int n, unsigned int cpu);
 /* Between the two: up to @max objects of CPU @index's array into @out. */
 unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsigned int max);
 

@@ -3,38 +3,42 @@
 #ifndef PERCPU_ARRAY_AARCH64_H
 #define PERCPU_ARRAY_AARCH64_H
 
-/* clang-format off: one instruction a line */
+/* One instruction a line: */
+/* clang-format off */
 
-/* a = handle + index * stride, or to label @fail for a thread without an index. */
-#define ARRAY_ADDRESS(fail)                                                                    \
-	"ldr %w[t], [%[rs], #4]\n\t"                                                           \
-	"tbnz %w[t], #31, " fail "\n\t"                                                        \
+/* a = handle + index * stride, or to label fail for a thread without an index. */
+#define ARRAY_ADDRESS                                                                          \
+	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
 	"ldr %w[a], [%[ix]]\n\t"                                                               \
-	"madd %[a], %[a], %[stride], %[handle]\n\t"
+	"madd %[a], %[a], %[stride], %[handle]\n\t"                                            \
+	UKMEM_RSEQ_INJECT(1)
 
 #define ARRAY_INPUTS                                                                           \
-	[rs] "r"((char *)__builtin_thread_pointer() + pc->rseq),                               \
-		[ix] "r"((char *)__builtin_thread_pointer() + pc->index),                      \
-		[stride] "r"(pc->stride), [handle] "r"(handle)
+	[rs] "r"((char *)__builtin_thread_pointer() + st->rseq),                               \
+		[ix] "r"((char *)__builtin_thread_pointer() + st->index),                      \
+		[stride] "r"(st->stride), [limit] "r"(st->limit), [handle] "r"(handle)
 
-static always_inline void *pcpu_array_pop_rseq(const struct pcpu *pc, void *handle)
+static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle)
 {
 	void *object;
 	uintptr_t a, t;
-	uint64_t h;
+	uint64_t h UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
-			"%l[fail]") "ldr %[h], [%[a]]\n\t"
-				    "sxth %w[t], %w[h]\n\t"
-				    "cmp %w[t], #0\n\t"
-				    "b.le %l[fail]\n\t"
-				    "add %[t], %[a], %[t], lsl #3\n\t"
-				    "ldr %[object], [%[t], #8]\n\t"
-				    "mov %[t], #0xffff\n\t"
-				    "add %[h], %[h], %[t]\n\t"
-				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
-		: [object] "=&r"(object), [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h)
+		UKMEM_RSEQ_START
+		ARRAY_ADDRESS
+		"ldr %[h], [%[a]]\n\t"
+		"sxth %w[t], %w[h]\n\t"
+		UKMEM_RSEQ_INJECT(2)
+		"cmp %w[t], #0\n\t"
+		"b.le %l[fail]\n\t"
+		"add %[t], %[a], %[t], lsl #3\n\t"
+		"ldr %[object], [%[t], #8]\n\t"
+		"mov %[t], #0xffff\n\t"
+		"add %[h], %[h], %[t]\n\t"
+		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
+		UKMEM_RSEQ_ABORT("%l[fail]")
+		: [object] "=&r"(object), [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS
 		: "memory", "cc"
 		: fail);
@@ -45,24 +49,27 @@ fail: /* gcc 12 at -O1 would return the section's unset output for a plain NULL 
 	return object;
 }
 
-static always_inline bool pcpu_array_push_rseq(const struct pcpu *pc, void *handle,
+static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,
 					       void *object)
 {
 	uintptr_t a, t, c;
-	uint64_t h;
+	uint64_t h UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
-			"%l[fail]") "ldr %[h], [%[a]]\n\t"
-				    "uxth %w[t], %w[h]\n\t"
-				    "ldrh %w[c], [%[a], #8]\n\t"
-				    "cmp %w[t], %w[c]\n\t"
-				    "b.hs %l[fail]\n\t"
-				    "add %[t], %[a], %[t], lsl #3\n\t"
-				    "str %[object], [%[t], #16]\n\t"
-				    "add %[h], %[h], #1\n\t"
-				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
-		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [c] "=&r"(c)
+		UKMEM_RSEQ_START
+		ARRAY_ADDRESS
+		"ldr %[h], [%[a]]\n\t"
+		"uxth %w[t], %w[h]\n\t"
+		UKMEM_RSEQ_INJECT(2)
+		"ldrh %w[c], [%[a], #8]\n\t"
+		"cmp %w[t], %w[c]\n\t"
+		"b.hs %l[fail]\n\t"
+		"add %[t], %[a], %[t], lsl #3\n\t"
+		"str %[object], [%[t], #16]\n\t"
+		"add %[h], %[h], #1\n\t"
+		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
+		UKMEM_RSEQ_ABORT("%l[fail]")
+		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [c] "=&r"(c) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [object] "r"(object)
 		: "memory", "cc"
 		: fail);
@@ -71,34 +78,37 @@ fail:
 	return false;
 }
 
-static inline unsigned int pcpu_array_pop_bulk_rseq(const struct pcpu *pc, void *handle,
+static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st, void *handle,
 						    void **out, unsigned int n, int64_t delta)
 {
 	uintptr_t a, t, i;
-	uint64_t h, o, k;
+	uint64_t h, o, k UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
-			"%l[fail]") "ldr %[h], [%[a]]\n\t"
-				    "sxth %w[t], %w[h]\n\t"
-				    "cmp %w[t], #0\n\t"
-				    "b.le %l[fail]\n\t"
-				    "cmp %w[t], %w[n]\n\t"
-				    "csel %w[k], %w[t], %w[n], lo\n\t"
-				    "sub %w[t], %w[t], %w[k]\n\t" /* first slot taken */
-				    "add %[t], %[a], %[t], lsl #3\n\t"
-				    "add %[t], %[t], #16\n\t"
-				    "mov %[i], #0\n\t"
-				    "3:\n\t"
-				    "ldr %[o], [%[t], %[i], lsl #3]\n\t"
-				    "str %[o], [%[out], %[i], lsl #3]\n\t"
-				    "add %[i], %[i], #1\n\t"
-				    "cmp %[i], %[k]\n\t"
-				    "b.lo 3b\n\t"
-				    "madd %[h], %[k], %[delta], %[h]\n\t"
-				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
+		UKMEM_RSEQ_START
+		ARRAY_ADDRESS
+		"ldr %[h], [%[a]]\n\t"
+		"sxth %w[t], %w[h]\n\t"
+		UKMEM_RSEQ_INJECT(2)
+		"cmp %w[t], #0\n\t"
+		"b.le %l[fail]\n\t"
+		"cmp %w[t], %w[n]\n\t"
+		"csel %w[k], %w[t], %w[n], lo\n\t"
+		"sub %w[t], %w[t], %w[k]\n\t" /* first slot taken */
+		"add %[t], %[a], %[t], lsl #3\n\t"
+		"add %[t], %[t], #16\n\t"
+		"mov %[i], #0\n\t"
+		"3:\n\t"
+		"ldr %[o], [%[t], %[i], lsl #3]\n\t"
+		"str %[o], [%[out], %[i], lsl #3]\n\t"
+		"add %[i], %[i], #1\n\t"
+		"cmp %[i], %[k]\n\t"
+		"b.lo 3b\n\t"
+		"madd %[h], %[k], %[delta], %[h]\n\t"
+		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
+		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
-		  [k] "=&r"(k)
+		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [out] "r"(out), [n] "r"(n), [delta] "r"(delta)
 		: "memory", "cc"
 		: fail);
@@ -109,34 +119,37 @@ fail: /* as in pop */
 	return (unsigned int)k;
 }
 
-static inline unsigned int pcpu_array_push_bulk_rseq(const struct pcpu *pc, void *handle,
+static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_state *st, void *handle,
 						     void *const *in, unsigned int n)
 {
 	uintptr_t a, t, i;
-	uint64_t h, o, k;
+	uint64_t h, o, k UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
-		RSEQ_START("%[t]", "%[rs]") ARRAY_ADDRESS(
-			"%l[fail]") "ldr %[h], [%[a]]\n\t"
-				    "uxth %w[t], %w[h]\n\t"
-				    "ldrh %w[k], [%[a], #8]\n\t"
-				    "subs %w[k], %w[k], %w[t]\n\t"
-				    "b.le %l[fail]\n\t"
-				    "cmp %w[k], %w[n]\n\t"
-				    "csel %w[k], %w[k], %w[n], lo\n\t"
-				    "add %[t], %[a], %[t], lsl #3\n\t"
-				    "add %[t], %[t], #16\n\t"
-				    "mov %[i], #0\n\t"
-				    "3:\n\t"
-				    "ldr %[o], [%[in], %[i], lsl #3]\n\t"
-				    "str %[o], [%[t], %[i], lsl #3]\n\t"
-				    "add %[i], %[i], #1\n\t"
-				    "cmp %[i], %[k]\n\t"
-				    "b.lo 3b\n\t"
-				    "add %[h], %[h], %[k]\n\t"
-				    "str %[h], [%[a]]\n\t" RSEQ_COMMIT RSEQ_ABORT_TO("%l[fail]")
+		UKMEM_RSEQ_START
+		ARRAY_ADDRESS
+		"ldr %[h], [%[a]]\n\t"
+		"uxth %w[t], %w[h]\n\t"
+		UKMEM_RSEQ_INJECT(2)
+		"ldrh %w[k], [%[a], #8]\n\t"
+		"subs %w[k], %w[k], %w[t]\n\t"
+		"b.le %l[fail]\n\t"
+		"cmp %w[k], %w[n]\n\t"
+		"csel %w[k], %w[k], %w[n], lo\n\t"
+		"add %[t], %[a], %[t], lsl #3\n\t"
+		"add %[t], %[t], #16\n\t"
+		"mov %[i], #0\n\t"
+		"3:\n\t"
+		"ldr %[o], [%[in], %[i], lsl #3]\n\t"
+		"str %[o], [%[t], %[i], lsl #3]\n\t"
+		"add %[i], %[i], #1\n\t"
+		"cmp %[i], %[k]\n\t"
+		"b.lo 3b\n\t"
+		"add %[h], %[h], %[k]\n\t"
+		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
+		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
-		  [k] "=&r"(k)
+		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [in] "r"(in), [n] "r"(n)
 		: "memory", "cc"
 		: fail);

@@ -36,7 +36,7 @@ void pcpu_slot_lock(unsigned int index)
 		sched_yield();
 }
 
-void pcpu_fork_child(void)
+void pcpu_slots_fork_child(void)
 {
 	if (!pcpu_first_unit())
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stop all CPUs' users of some arrays, work on them, let them go on.
+ * Stop one CPU's or all CPUs' users of some arrays, work on them, let them go on.
  *
  * Fallback mode: hold every slot. rseq mode, for each array header H:
  *
@@ -27,6 +27,7 @@
 #include "percpu/percpu_internal.h"
 
 enum {
+	MEMBARRIER_FLAG_CPU = 1 << 0,
 	MEMBARRIER_RSEQ = 1 << 7,
 	MEMBARRIER_REGISTER_RSEQ = 1 << 8,
 	MAX_ROUNDS = 10000,
@@ -39,23 +40,33 @@ void pcpu_stop_init(void)
 	lock_register(&stop_lock, LOCK_RANK_STOP);
 }
 
-static bool restart_sections(void)
+/* S2. An index that is no CPU id may be on any CPU. */
+static bool restart_sections(unsigned int cpu)
 {
-	int err = os_calls.membarrier(MEMBARRIER_RSEQ, 0, 0);
+	bool one = cpu != PCPU_ALL_CPUS && pcpu.index == pcpu.rseq + RSEQ_CPU_ID_OFFSET;
+	unsigned int flags = one ? MEMBARRIER_FLAG_CPU : 0;
+	int id = one ? (int)cpu : 0;
+	int err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
 
 	if (err == -EPERM) { /* not registered yet */
 		os_calls.membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0);
-		err = os_calls.membarrier(MEMBARRIER_RSEQ, 0, 0);
+		err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
 	}
 	return err == 0;
 }
 
+/* The units that @cpu stands for. */
+#define for_each_unit_of(unit, cpu)                                                            \
+	for (unsigned int unit = (cpu) == PCPU_ALL_CPUS ? 0 : (cpu);                           \
+	     unit < ((cpu) == PCPU_ALL_CPUS ? pcpu.nr_ids : (cpu) + 1); unit++)
+
 /* S1. Result: how many headers were without the bit. Arrays never used stay untouched. */
-static unsigned int set_stop_bits(void *const *handles, unsigned int n)
+static unsigned int set_stop_bits(void *const *handles, unsigned int n, unsigned int which)
 {
 	unsigned int changed = 0;
 
-	for_each_cpu_unit (cpu) {
+	for_each_unit_of(cpu, which)
+	{
 		for (unsigned int i = 0; i < n; i++) {
 			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
 
@@ -72,9 +83,10 @@ static unsigned int set_stop_bits(void *const *handles, unsigned int n)
 	return changed;
 }
 
-static void clear_stop_bits(void *const *handles, unsigned int n)
+static void clear_stop_bits(void *const *handles, unsigned int n, unsigned int which)
 {
-	for_each_cpu_unit (cpu) {
+	for_each_unit_of(cpu, which)
+	{
 		for (unsigned int i = 0; i < n; i++) {
 			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
 
@@ -85,32 +97,30 @@ static void clear_stop_bits(void *const *handles, unsigned int n)
 	}
 }
 
-bool pcpu_arrays_stop(void *const *handles, unsigned int n)
+bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 {
 	lock(&stop_lock);
-	if (!pcpu.use_rseq) {
-		for_each_cpu_unit (i)
-			pcpu_slot_lock(i);
+	if (!pcpu_use_rseq()) {
+		for_each_unit_of(i, cpu) pcpu_slot_lock(i);
 		return true;
 	}
 	for (int round = 0; round < MAX_ROUNDS; round++) {
-		if (!set_stop_bits(handles, n)) /* S3 of the round before */
+		if (!set_stop_bits(handles, n, cpu)) /* S3 of the round before */
 			return true;
-		if (!restart_sections()) /* S2 */
+		if (!restart_sections(cpu)) /* S2 */
 			break;
 	}
-	clear_stop_bits(handles, n);
+	clear_stop_bits(handles, n, cpu);
 	unlock(&stop_lock);
 	return false;
 }
 
-void pcpu_arrays_start(void *const *handles, unsigned int n)
+void pcpu_arrays_start(void *const *handles, unsigned int n, unsigned int cpu)
 {
-	if (pcpu.use_rseq)
-		clear_stop_bits(handles, n);
+	if (pcpu_use_rseq())
+		clear_stop_bits(handles, n, cpu);
 	else
-		for_each_cpu_unit (i)
-			pcpu_slot_unlock(i);
+		for_each_unit_of(i, cpu) pcpu_slot_unlock(i);
 	unlock(&stop_lock);
 }
 
@@ -121,7 +131,7 @@ unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsig
 	unsigned int count = pcpu_array_count(h);
 
 	/* A CPU that came into use after the stop is not stopped: leave it. */
-	if (pcpu.use_rseq && !(h & PCPU_ARRAY_STOP))
+	if (pcpu_use_rseq() && !(h & PCPU_ARRAY_STOP))
 		return 0;
 	if (max > count)
 		max = count;

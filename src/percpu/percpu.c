@@ -2,29 +2,34 @@
 /*
  * Which mechanism this process uses for per-CPU data, and why.
  *
- * rseq needs three things: libc registered this thread (never do it ourselves
- * where libc decided not to), the kernel can restart sections of other CPUs on
- * demand (membarrier), and this thread has a CPU id now. Everything else is
- * fallback, with the first reason found.
+ * rseq needs four things: libc registered this thread (the library does so only
+ * where libc knows nothing of rseq, or is told to), the kernel can restart sections
+ * of other CPUs on demand (membarrier), this thread has a CPU id now, and sections
+ * are in fact restarted. Everything else is fallback, with the first reason found.
  */
 #include "percpu/percpu.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
-#include "base/bits.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "percpu/counter.h"
 #include "percpu/percpu_internal.h"
-#include "percpu/rseq.h"
+#include "percpu/self_test.h"
 #include "stats/stats.h"
 
-#if PCPU_HAVE_RSEQ
+#if defined(__has_include)
+#if __has_include(<sys/rseq.h>)
+#define LIBC_KNOWS_RSEQ 1
 #include <sys/rseq.h>
+#endif
+#endif
+#ifndef LIBC_KNOWS_RSEQ
+#define LIBC_KNOWS_RSEQ 0
 #endif
 
 #ifndef AT_RSEQ_FEATURE_SIZE
@@ -34,10 +39,6 @@
 enum {
 	MEMBARRIER_QUERY = 0,
 	MEMBARRIER_RSEQ = 1 << 7,
-	RSEQ_CPU_ID_OFFSET = 4,
-	RSEQ_MM_CID_OFFSET = 24,
-	RSEQ_MM_CID_END = 28,
-	COUNTER_RETRIES = 16,
 };
 
 static const size_t STRIDE_NORMAL = (size_t)4 << 20;
@@ -45,66 +46,158 @@ static const size_t STRIDE_SCARCE = (size_t)256 << 10;
 /* Below this limit the address space is scarce: reserve only what is used. */
 static const size_t SCARCE_LIMIT = (size_t)256 << 30;
 
-struct pcpu pcpu cacheline_aligned;
+struct ukmem_percpu_state pcpu cacheline_aligned;
+struct ukmem_percpu_state ukmem_percpu_state cacheline_aligned;
+
+/* Synchronization: read-only after pcpu_init(). */
+static const char *mode_reason, *index_kind, *self_test;
+static bool own_registration;
 
 bool pcpu_address_space_is_scarce(void)
 {
 	return pcpu.stride == STRIDE_SCARCE;
 }
 
-#if PCPU_HAVE_RSEQ
+#if UKMEM_HAVE_RSEQ
 
-static uint32_t rseq_field(ptrdiff_t offset)
+static bool libc_registered(void)
 {
-	char *tp = __builtin_thread_pointer();
+#if LIBC_KNOWS_RSEQ
+	return __rseq_size != 0;
+#else
+	return false;
+#endif
+}
 
-	/* Written by the kernel at any time. */
-	return *(volatile uint32_t *)(tp + __rseq_offset + offset);
+/*
+ * Why libc did not: asked for by a call that no kernel accepts (no area, no length),
+ * which one that has rseq calls invalid.
+ */
+static const char *libc_reason(void)
+{
+	switch (os_calls.rseq(NULL, 0, 0, 0)) {
+	case -ENOSYS:
+		return "the kernel has no rseq (ENOSYS: an old kernel, a sandbox or a "
+		       "debugger)";
+	case -EPERM:
+	case -EACCES:
+		return "rseq is forbidden here (EPERM: a seccomp filter)";
+	case -EBUSY:
+		return "rseq is refused (EBUSY: something else registered first)";
+	default:
+		return "libc did not register rseq (glibc.pthread.rseq=0)";
+	}
+}
+
+/* NULL: the library registered this thread, and will register the others. */
+static const char *register_ourselves(void)
+{
+	pcpu.rseq = pcpu_own_rseq_offset();
+	switch (pcpu_register_thread()) {
+	case 0:
+		own_registration = true;
+		mode_reason = "registered by ukmem";
+		return NULL;
+	case -EBUSY:
+	case -EINVAL:
+		return "this thread is registered for rseq by something else";
+	default:
+		return libc_reason();
+	}
+}
+
+/* NULL: this thread is registered, at pcpu.rseq. */
+static const char *not_registered(void)
+{
+	bool ask_libc = LIBC_KNOWS_RSEQ && config.percpu != PERCPU_REGISTER;
+
+#if LIBC_KNOWS_RSEQ
+	if (libc_registered()) {
+		pcpu.rseq = __rseq_offset;
+		mode_reason = "registered by libc";
+		return NULL;
+	}
+#endif
+	return ask_libc ? libc_reason() : register_ourselves();
+}
+
+/* Whether kernels like this one must be tried out; then whether it passed. */
+static bool passes_self_test(void)
+{
+	char release[65] = "";
+	int result;
+
+	if (config.rseq_self_test == SELF_TEST_NEVER) {
+		self_test = "off";
+		return true;
+	}
+	if (config.rseq_self_test == SELF_TEST_AUTO &&
+	    (os_calls.release(release, sizeof(release)) || !pcpu_self_test_needed(release))) {
+		self_test = "not needed on this kernel";
+		return true;
+	}
+	result = pcpu_self_test(pcpu.rseq, true);
+	self_test = result == 1 ? "passed" : result == 0 ? "failed" : "could not run";
+	return result != 0;
 }
 
 /* NULL: rseq can be used. */
 static const char *rseq_missing(void)
 {
+	const char *missing;
 	int commands;
 
 	if (config.percpu == PERCPU_FALLBACK)
 		return "configured (percpu:fallback)";
-	if (__rseq_size == 0)
-		return "libc did not register rseq (glibc.pthread.rseq=0, or refused by the "
-		       "kernel)";
-	if ((int32_t)rseq_field(RSEQ_CPU_ID_OFFSET) < 0)
+	missing = not_registered();
+	if (missing)
+		return missing;
+	if ((int32_t)ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET) < 0)
 		return "this thread has no rseq CPU id";
-	if (rseq_field(RSEQ_CPU_ID_OFFSET) >= pcpu.nr_ids)
+	if (ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET) >= pcpu.nr_ids)
 		return "the CPU id is not among the possible ones (sysfs hides CPUs)";
 	commands = os_calls.membarrier(MEMBARRIER_QUERY, 0, 0);
 	if (commands < 0)
 		return "membarrier is missing";
 	if (!(commands & MEMBARRIER_RSEQ))
 		return "membarrier cannot restart rseq sections (kernel before 5.10)";
+	if (!passes_self_test())
+		return "this kernel does not restart rseq sections (self-test)";
 	return NULL;
 }
 
-/* mm_cid is valid where the kernel says so and libc registered the original 32 bytes. */
+/*
+ * mm_cid is valid where the kernel says so; it lies within the 32 bytes that libc
+ * registers at least, whatever glibc 2.36 says in __rseq_size (20).
+ */
 static bool have_mm_cid(void)
 {
-	return getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID_END;
+	return os_calls.auxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID_END;
 }
 
 static void use_rseq(const struct os_topology *topology)
 {
 	bool compact = config.percpu == PERCPU_MM_CID ||
-		       (config.percpu == PERCPU_AUTO && topology->nr_nodes == 1);
+		       (config.percpu != PERCPU_CPU_ID && topology->nr_nodes == 1);
 
 	if (compact && !have_mm_cid()) {
 		if (config.percpu == PERCPU_MM_CID)
 			log_warn("percpu:mm_cid: the kernel has no mm_cid, using cpu_id");
 		compact = false;
 	}
-	pcpu.rseq = __rseq_offset;
-	pcpu.index = __rseq_offset + (compact ? RSEQ_MM_CID_OFFSET : RSEQ_CPU_ID_OFFSET);
-	pcpu.index_kind = compact ? "mm_cid" : "cpu_id";
-	pcpu.reason = "registered by libc";
-	pcpu.use_rseq = true;
+	pcpu.index = pcpu.rseq + (compact ? RSEQ_MM_CID_OFFSET : RSEQ_CPU_ID_OFFSET);
+	index_kind = compact ? "mm_cid" : "cpu_id";
+	pcpu.limit = pcpu.nr_ids;
+}
+
+/* The index of a thread that has a CPU. */
+static unsigned int registered_index(void)
+{
+	uint32_t cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+
+	if (unlikely((int32_t)cpu < 0) && own_registration && !pcpu_register_thread())
+		cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+	return cpu < pcpu.nr_ids ? ukmem_rseq_field(pcpu.index) : pcpu.nr_ids;
 }
 
 #else
@@ -114,7 +207,7 @@ static const char *rseq_missing(void)
 #if UKMEM_TSAN
 	return "built for ThreadSanitizer, which cannot see critical sections";
 #else
-	return "no critical sections for this architecture or libc";
+	return "no critical sections for this architecture or compiler";
 #endif
 }
 
@@ -123,20 +216,75 @@ static void use_rseq(const struct os_topology *topology)
 	(void)topology;
 }
 
+static unsigned int registered_index(void)
+{
+	return pcpu.nr_ids;
+}
+
 #endif
+
+/*
+ * Where handles lie, seen from the copies: far enough that nothing else is there,
+ * and so that both handles in the program and in shared libraries lead to user
+ * space. Libraries lie high, a position-independent program in the middle, any
+ * other program low: then copies must be above handles. Sanitizers allow little
+ * room, some architectures have little. Nothing fits: handles are addresses.
+ */
+static ptrdiff_t choose_base(void)
+{
+	static const ptrdiff_t distances[] = { (ptrdiff_t)1 << 44, (ptrdiff_t)1 << 38 };
+	uintptr_t program = os_calls.auxval(AT_PHDR);
+	bool low = program && program < (uintptr_t)1 << 32;
+	uintptr_t probes[2] = { program, low ? program : (uintptr_t)&pcpu };
+
+	for (unsigned int i = UKMEM_TSAN; i < ARRAY_SIZE(distances); i++) {
+		ptrdiff_t base = low ? distances[i] : -distances[i];
+		bool fits = true;
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(probes) && fits; k++) {
+			uintptr_t page = os_page_size();
+			void *p = (void *)(((probes[k] & -page) + (uintptr_t)base));
+
+			if (!probes[k])
+				continue;
+			fits = !os_reserve_at(p, page);
+			if (fits)
+				os_release(p, page);
+		}
+		if (fits)
+			return base;
+	}
+	return 0;
+}
 
 static void emit(struct emitter *e)
 {
+	struct ukmem_percpu_info info;
+
+	percpu_mode(&info);
 	emit_object_begin(e, "percpu");
-	emit_string(e, "mode", pcpu.use_rseq ? "rseq" : "fallback");
-	emit_string(e, "reason", pcpu.reason);
-	emit_string(e, "index", pcpu.index_kind);
-	emit_number(e, "nr_cpu_ids", pcpu.nr_ids);
-	emit_number(e, "unit_size", pcpu.stride);
+	emit_string(e, "mode", info.mode_name);
+	emit_string(e, "reason", info.reason);
+	emit_string(e, "self_test", info.self_test);
+	emit_string(e, "index", info.index_kind);
+	emit_number(e, "nr_cpu_ids", info.nr_cpu_ids);
+	emit_number(e, "cpus_online", info.cpus_online);
+	emit_number(e, "unit_size", info.unit_size);
+	emit_number(e, "chunks", info.chunks);
+	emit_number(e, "allocated", info.allocated);
+	emit_number(e, "static_size", info.static_size);
+	emit_number(e, "resident", info.resident);
 	emit_object_end(e);
 }
 
-static struct stats_source source = { .emit = emit };
+/* Nothing is given back here, but who keeps things per CPU should hear of it. */
+static size_t trim(void)
+{
+	percpu_cpus_update();
+	return 0;
+}
+
+static struct stats_source source = { .emit = emit, .trim = trim };
 
 static bool init(void)
 {
@@ -148,29 +296,37 @@ static bool init(void)
 	os_calls.address_space_limit(&limit);
 	pcpu.stride = limit < SCARCE_LIMIT ? STRIDE_SCARCE : STRIDE_NORMAL;
 	pcpu.nr_ids = topology->nr_cpu_ids;
+	if (!pcpu.base)
+		pcpu.base = choose_base();
 	if (!pcpu_alloc_init())
 		return false;
+	pcpu_static_init();
 	pcpu_stop_init();
+	self_test = "not needed";
 	missing = rseq_missing();
 	if (missing) {
-		pcpu.index_kind = "slot";
-		pcpu.reason = missing;
+		index_kind = "cpu";
+		mode_reason = missing;
 	} else {
 		use_rseq(topology);
 	}
+	pcpu_notify_init();
+	/* Before anybody has a handle to use with it. */
+	ukmem_percpu_state = pcpu;
 	if (config.verbose)
-		log_warn("per-CPU data: %s by %s: %s; %u possible CPUs, %zu KiB per CPU and "
-			 "chunk",
-			 pcpu.use_rseq ? "rseq" : "fallback", pcpu.index_kind, pcpu.reason,
-			 pcpu.nr_ids, pcpu.stride >> 10);
+		log_warn("per-CPU data: %s by %s: %s; self-test: %s; %u possible CPUs, %zu KiB "
+			 "per CPU and chunk",
+			 pcpu_use_rseq() ? "rseq" : "fallback", index_kind, mode_reason,
+			 self_test, pcpu.nr_ids, pcpu.stride >> 10);
 	stats_register(&source);
 	return true;
 }
 
 static void fork_child(void)
 {
-	pcpu_fork_child();
+	pcpu_slots_fork_child();
 	lock_fork_child();
+	pcpu_owner_fork_child();
 }
 
 /*
@@ -191,68 +347,37 @@ bool pcpu_init(void)
 
 unsigned int pcpu_index(void)
 {
-	unsigned int index;
+	unsigned int cpu;
 
-#if PCPU_HAVE_RSEQ
-	if (pcpu.use_rseq) {
-		char *tp = __builtin_thread_pointer();
-
-		index = *(volatile uint32_t *)(tp + pcpu.index);
-		return (int32_t)rseq_field(RSEQ_CPU_ID_OFFSET) < 0 || index > pcpu.nr_ids
-			       ? pcpu.nr_ids
-			       : index;
-	}
-#endif
-	if (os_calls.getcpu(&index))
-		index = (unsigned int)((uintptr_t)__builtin_thread_pointer() >> 12);
-	return index % pcpu.nr_ids;
+	if (pcpu_use_rseq())
+		return registered_index();
+	if (os_calls.getcpu(&cpu))
+		cpu = (unsigned int)((uintptr_t)__builtin_thread_pointer() >> 12);
+	return cpu % pcpu.nr_ids;
 }
 
-static void counter_add_atomic(void *handle, unsigned int unit, uint64_t v)
-{
-	_Atomic uint64_t *counter = pcpu_ptr(handle, unit);
-
-	atomic_fetch_add_explicit(counter, v, memory_order_relaxed);
-}
-
-void pcpu_counter_add_slow(void *handle, uint64_t v)
-{
-	if (!pcpu.use_rseq) {
-		counter_add_atomic(handle, pcpu_index(), v);
-		return;
-	}
-	for (int i = 0; i < COUNTER_RETRIES; i++)
-		if (pcpu_counter_add_rseq(handle, v))
-			return;
-	counter_add_atomic(handle, pcpu.nr_ids, v);
-}
-
-uint64_t pcpu_counter_sum(const void *handle)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i <= pcpu.nr_ids; i++)
-		sum += atomic_load_explicit((_Atomic uint64_t *)pcpu_ptr(handle, i),
-					    memory_order_relaxed);
-	return sum;
-}
-
-void ukmem_percpu_info_read(struct ukmem_percpu_info *info)
+void percpu_mode(struct ukmem_percpu_info *info)
 {
 	*info = (struct ukmem_percpu_info){
 		.mode = UKMEM_PERCPU_FALLBACK,
 		.mode_name = "fallback",
 		.reason = "no memory for the first chunk",
-		.index_kind = "slot",
+		.index_kind = "cpu",
+		.self_test = "not needed",
 	};
 	if (!pcpu_init())
 		return;
-	if (pcpu.use_rseq) {
+	if (pcpu_use_rseq()) {
 		info->mode = UKMEM_PERCPU_RSEQ;
 		info->mode_name = "rseq";
 	}
-	info->reason = pcpu.reason;
-	info->index_kind = pcpu.index_kind;
+	info->reason = mode_reason;
+	info->index_kind = index_kind;
+	info->self_test = self_test;
 	info->nr_cpu_ids = pcpu.nr_ids;
+	info->cpus_online = pcpu_online_count();
 	info->unit_size = pcpu.stride;
+	info->static_size = pcpu_static_size();
+	info->resident = pcpu_resident();
+	pcpu_alloc_info(info);
 }

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Per-CPU areas and how this CPU's copy is reached.
+ * Per-CPU areas and how this CPU's copy is reached, for the layers above.
  *
  * An area is a set of chunks. A chunk holds one unit per CPU index, `stride`
- * bytes apart; a handle is the address in unit 0, and the copy of CPU i is at
- * handle + i * stride, whatever chunk it is in:
+ * bytes apart; what is at an offset in unit 0 has its copies at that offset in
+ * the others:
  *
  *   low                                                             high
  *   | unit 0            | unit 1            | ... | unit n (spill)   |
- *   | ..[handle]..      | ..[copy of 1]..   |     |                  |
+ *   | ..[first copy]..  | ..[copy of 1]..   |     |                  |
  *     <---- stride ---->
  *
  * Units are untouched memory until their CPU uses them: an unused CPU costs
  * address space only. The last unit, the spill unit, serves threads that have
  * no CPU index (not registered for rseq), with atomic operations.
  *
- * Called from page, slab and kmalloc; calls os. Per-CPU operations themselves
- * are in array.h and counter.h.
+ * The program's handles (<ukmem/percpu.h>) are not addresses of copies but lie
+ * `base` below the first one, where nothing can be read. Arrays (array.h) go by
+ * the address of their first copy, which saves an addition; pcpu_first() leads
+ * from one to the other.
+ *
+ * Called from page, slab and kmalloc; calls os. percpu.c chooses the mode,
+ * percpu_alloc.c and percpu_static.c lay out areas, ops.c is the operations'
+ * slow path, array*.c the arrays; owner.c and notify.c as they say.
  */
 #ifndef PERCPU_PERCPU_H
 #define PERCPU_PERCPU_H
@@ -26,22 +32,15 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+
+/* The state, in one cache line. The program's ukmem_percpu_state is a copy. */
+#ifndef UKMEM_PERCPU_H
+#define UKMEM_PERCPU_STATE pcpu
+#endif
+struct ukmem_percpu_state;
+extern struct ukmem_percpu_state pcpu;
+
 #include "ukmem/percpu.h"
-
-/*
- * What the critical sections load, in one cache line.
- * Synchronization: read-only after pcpu_init().
- */
-struct pcpu {
-	ptrdiff_t rseq;	 /* thread pointer -> struct rseq */
-	ptrdiff_t index; /* thread pointer -> the index field: cpu_id or mm_cid */
-	size_t stride;
-	uint32_t nr_ids; /* CPU indices 0 .. nr_ids - 1; the spill unit is nr_ids */
-	bool use_rseq;	 /* else every operation takes the fallback */
-	const char *reason, *index_kind;
-};
-
-extern struct pcpu pcpu cacheline_aligned;
 
 /* Idempotent. False: no memory for the first chunk. */
 bool pcpu_init(void);
@@ -49,27 +48,52 @@ bool pcpu_init(void);
 /* Limits that follow from the stride, for whoever sizes arrays. */
 bool pcpu_address_space_is_scarce(void);
 
-static inline void *pcpu_ptr(const void *handle, unsigned int index)
+/* Whether sections are used; else every operation takes the fallback. */
+static inline bool pcpu_use_rseq(void)
 {
-	return (char *)(uintptr_t)handle + (size_t)index * pcpu.stride;
+	return pcpu.limit != 0;
 }
 
-#define for_each_cpu_unit(i) for (unsigned int i = 0; i < pcpu.nr_ids; i++)
+static inline void *pcpu_ptr(const void *first, unsigned int index)
+{
+	return (char *)(uintptr_t)first + (size_t)index * pcpu.stride;
+}
 
-/* The index this thread runs on now; may be old by the time it returns. */
+/* In place of an index. */
+#define PCPU_ALL_CPUS UINT32_MAX
+
+/* The first index from @i on that a CPU may have; nr_ids: no more. */
+unsigned int pcpu_next(unsigned int i);
+#define for_each_cpu_unit(i)                                                                   \
+	for (unsigned int i = pcpu_next(0); i < pcpu.nr_ids; i = pcpu_next(i + 1))
+
+/*
+ * The index this thread runs on now; may be old by the time it returns. nr_ids:
+ * none. Registers the thread for rseq where the library does that itself.
+ */
 unsigned int pcpu_index(void);
 
 /*
- * A handle to @size bytes per CPU, zeroed, aligned to @align (a power of two up
- * to 4096); NULL without memory or with @size above the unit's.
+ * @size bytes per CPU, zeroed, aligned to @align (a power of two up to 4096): the
+ * address of the first copy. NULL without memory or with @size above the unit's.
  */
 void *pcpu_alloc(size_t size, size_t align);
-void pcpu_free(void *handle);
+void pcpu_free(void *first);
+
+/* Between handles of the program and addresses of first copies. */
+static inline void *pcpu_first(const void *handle)
+{
+	return (void *)((uintptr_t)handle + (uintptr_t)pcpu.base);
+}
+static inline void *pcpu_handle(const void *first)
+{
+	return (void *)((uintptr_t)first - (uintptr_t)pcpu.base);
+}
 
 /*
- * Handles of arrays in two bytes, for the page layer's array map: entry * 64 is
- * the offset from pcpu_first_unit(). Two entries lead to an array that is always
- * full: no array at all, and one too far off.
+ * Addresses of first copies of arrays in two bytes, for the page layer's array
+ * map: entry * 64 is the offset from pcpu_first_unit(). Two entries lead to an
+ * array that is always full: no array at all, and one too far off.
  */
 enum {
 	PCPU_ENTRY_SIZE = 64,
@@ -78,13 +102,10 @@ enum {
 };
 
 char *pcpu_first_unit(void);
-/* The entry of a handle that is aligned to PCPU_ENTRY_SIZE. */
-uint16_t pcpu_entry(const void *handle);
+/* The entry of an array that is aligned to PCPU_ENTRY_SIZE. */
+uint16_t pcpu_entry(const void *first);
 
 /* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);
-
-/* In the child of fork(): no other thread holds a slot any more. */
-void pcpu_fork_child(void);
 
 #endif

@@ -5,7 +5,16 @@
  * A chunk is nr_ids + 1 units; one bit of `used` and one of `last` stand for
  * each 16-byte granule of a unit: used marks granules taken, last the final
  * granule of each allocation, so that a handle alone can be freed.
- * Memory is zeroed when it is freed, and only where it was touched.
+ * Memory is zeroed when it is freed, and only where it is not zero; a chunk with
+ * nothing in it any more gives its memory back and keeps its addresses.
+ *
+ * The addresses of the program's handles for a chunk are reserved without access,
+ * so that using a handle as a pointer faults:
+ *
+ *   | handles (PROT_NONE, one stride) |  ... -base ... | unit 0 | unit 1 | ...
+ *
+ * (or the other way round, as base's sign has it). Where that place is taken the
+ * chunk does without.
  *
  * Called at start-up and when caches come and go. Lock: percpu_lock.
  */
@@ -14,6 +23,7 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/report.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "percpu/percpu_internal.h"
@@ -26,6 +36,7 @@ enum {
 
 struct chunk {
 	char *base;	/* unit 0 */
+	size_t nr_used; /* granules */
 	uint64_t *used; /* bitmaps over one unit's granules */
 	uint64_t *last;
 	size_t first_free; /* no free granule below this one */
@@ -41,7 +52,7 @@ static size_t granules(void)
 	return pcpu.stride / GRANULE;
 }
 
-static size_t chunk_size(void)
+size_t pcpu_chunk_size(void)
 {
 	return ((size_t)pcpu.nr_ids + 1) * pcpu.stride;
 }
@@ -67,18 +78,46 @@ static void clear_bit(uint64_t *map, size_t i)
 	map[i / 64] &= ~((uint64_t)1 << (i % 64));
 }
 
+/*
+ * Units with their handles' place: the kernel chooses where the higher of the two
+ * goes, below which there is room.
+ */
+static void *map_with_handles(size_t size)
+{
+	void *units, *handles;
+
+	if (pcpu.base > 0) {
+		if (os_map_metadata(size, &units))
+			return NULL;
+		os_reserve_at(pcpu_handle(units), pcpu.stride);
+		return units;
+	}
+	if (os_reserve(pcpu.stride, os_page_size(), &handles))
+		return NULL;
+	units = pcpu_first(handles);
+	if (!os_map_metadata_at(units, size))
+		return units;
+	os_release(handles, pcpu.stride);
+	return NULL;
+}
+
 static struct chunk *chunk_add(void)
 {
 	struct chunk *c = &chunks[nr_chunks];
+	size_t size = pcpu_chunk_size();
 	void *base, *maps;
 
-	if (nr_chunks == MAX_CHUNKS || os_map_metadata(chunk_size(), &base))
+	if (nr_chunks == MAX_CHUNKS)
+		return NULL;
+	base = map_with_handles(size);
+	if (!base && os_map_metadata(size, &base))
 		return NULL;
 	if (os_map_metadata(bitmaps_size(), &maps)) {
-		os_release(base, chunk_size());
+		os_release(base, size);
 		return NULL;
 	}
 	c->base = base;
+	c->nr_used = 0;
 	c->used = maps;
 	c->last = c->used + granules() / 64;
 	c->first_free = 0;
@@ -113,12 +152,13 @@ static void *take_run(struct chunk *c, size_t start, size_t n)
 	for (size_t i = start; i < start + n; i++)
 		set_bit(c->used, i);
 	set_bit(c->last, start + n - 1);
+	c->nr_used += n;
 	while (c->first_free < granules() && test_bit(c->used, c->first_free))
 		c->first_free++;
 	return c->base + start * GRANULE;
 }
 
-static void *alloc_locked(size_t n, size_t step)
+static void *alloc_locked(size_t n, size_t step, bool may_map)
 {
 	struct chunk *c;
 
@@ -128,7 +168,7 @@ static void *alloc_locked(size_t n, size_t step)
 		if (start < granules())
 			return take_run(&chunks[i], start, n);
 	}
-	c = chunk_add();
+	c = may_map ? chunk_add() : NULL;
 	return c ? take_run(c, 0, n) : NULL;
 }
 
@@ -151,13 +191,13 @@ char *pcpu_first_unit(void)
 	return chunks[0].base;
 }
 
-uint16_t pcpu_entry(const void *handle)
+uint16_t pcpu_entry(const void *first)
 {
-	size_t entry = (size_t)((const char *)handle - chunks[0].base) / PCPU_ENTRY_SIZE;
+	size_t entry = (size_t)((const char *)first - chunks[0].base) / PCPU_ENTRY_SIZE;
 
-	/* A handle of another chunk, or beyond what two bytes reach. */
-	if ((const char *)handle < chunks[0].base ||
-	    (const char *)handle >= chunks[0].base + pcpu.stride || entry > UINT16_MAX)
+	/* In another chunk, or beyond what two bytes reach. */
+	if ((const char *)first < chunks[0].base ||
+	    (const char *)first >= chunks[0].base + pcpu.stride || entry > UINT16_MAX)
 		return PCPU_ENTRY_ELSEWHERE;
 	return (uint16_t)entry;
 }
@@ -167,21 +207,37 @@ struct pcpu_unit *pcpu_unit(unsigned int index)
 	return pcpu_ptr(chunks[0].base, index);
 }
 
-void *pcpu_alloc(size_t size, size_t align)
+static void *alloc(size_t size, size_t align, bool may_block)
 {
 	size_t n = (size + GRANULE - 1) / GRANULE;
 	size_t step = align > GRANULE ? align / GRANULE : 1;
-	void *handle;
+	void *first;
 
-	if (!size || size > pcpu.stride || n > granules() || align > 4096 || !is_pow2(align))
+	if (!size || size > pcpu.stride || n > granules() || align > 4096 || !is_pow2(align) ||
+	    !lock_if(&percpu_lock, may_block))
 		return NULL;
-	lock(&percpu_lock);
-	handle = alloc_locked(n, step);
+	first = alloc_locked(n, step, may_block);
 	unlock(&percpu_lock);
-	return handle;
+	return first;
 }
 
-/* Zero the pages that were touched; the others are zero, and stay untouched. */
+void *pcpu_alloc(size_t size, size_t align)
+{
+	return alloc(size, align, true);
+}
+
+static bool is_zero(const uint64_t *p, size_t size)
+{
+	for (size_t i = 0; i < size / sizeof(*p); i++)
+		if (__atomic_load_n(&p[i], __ATOMIC_RELAXED))
+			return false;
+	return true;
+}
+
+/*
+ * Zero what is not. Reading an untouched page leaves it without memory of its own;
+ * larger ranges are asked for first, for the page tables' sake.
+ */
 static void zero_touched(char *p, size_t size)
 {
 	size_t page = os_page_size();
@@ -189,53 +245,107 @@ static void zero_touched(char *p, size_t size)
 	while (size) {
 		size_t piece = min_size(size, page - ((uintptr_t)p & (page - 1)));
 
-		if (os_touched(p))
+		if ((piece < page || os_touched(p)) && !is_zero((uint64_t *)p, piece))
 			memset(p, 0, piece);
 		p += piece;
 		size -= piece;
 	}
 }
 
-void pcpu_free(void *handle)
+/* The chunk that an allocation at @p belongs to; NULL: none starts there. */
+static struct chunk *chunk_of(const char *p)
 {
-	char *p = handle;
-
-	if (!p)
-		return;
-	lock(&percpu_lock);
 	for (unsigned int i = 0; i < nr_chunks; i++) {
 		struct chunk *c = &chunks[i];
-		size_t start = (size_t)(p - c->base) / GRANULE, n = 0;
+		size_t start = (size_t)(p - c->base) / GRANULE;
 
-		if (p < c->base || p >= c->base + pcpu.stride || !test_bit(c->used, start))
+		if (p < c->base || p >= c->base + pcpu.stride)
 			continue;
-		while (!test_bit(c->last, start + n))
-			n++;
-		n++;
-		for (unsigned int unit = 0; unit <= pcpu.nr_ids; unit++)
-			zero_touched(pcpu_ptr(p, unit), n * GRANULE);
-		clear_bit(c->last, start + n - 1);
-		for (size_t k = start; k < start + n; k++)
-			clear_bit(c->used, k);
-		if (start < c->first_free)
-			c->first_free = start;
-		unlock(&percpu_lock);
-		return;
+		if ((uintptr_t)p % GRANULE || !test_bit(c->used, start))
+			return NULL;
+		/* What lies in front of it is free or somebody's end. */
+		if (start && test_bit(c->used, start - 1) && !test_bit(c->last, start - 1))
+			return NULL;
+		return c;
 	}
+	return NULL;
+}
+
+static void free_locked(struct chunk *c, char *p)
+{
+	size_t start = (size_t)(p - c->base) / GRANULE, n = 1;
+
+	while (!test_bit(c->last, start + n - 1))
+		n++;
+	/* The first chunk's units have a head that stays. */
+	c->nr_used -= n;
+	if (c->nr_used || os_purge(c->base, pcpu_chunk_size()))
+		for_each_unit(unit) zero_touched(pcpu_ptr(p, unit), n * GRANULE);
+	clear_bit(c->last, start + n - 1);
+	for (size_t k = start; k < start + n; k++)
+		clear_bit(c->used, k);
+	if (start < c->first_free)
+		c->first_free = start;
+}
+
+static bool try_free(void *first)
+{
+	struct chunk *c;
+
+	lock(&percpu_lock);
+	c = chunk_of(first);
+	/* Not the head of the units of the first chunk, either. */
+	if (c && (char *)first == chunks[0].base)
+		c = NULL;
+	if (c)
+		free_locked(c, first);
 	unlock(&percpu_lock);
-	log_fatal("pcpu_free: %p is no per-CPU handle", handle);
+	return c;
+}
+
+void pcpu_free(void *first)
+{
+	if (first && !try_free(first))
+		log_fatal("pcpu_free: %p is no per-CPU handle", first);
+}
+
+void *__alloc_percpu_gfp(size_t size, size_t align, gfp_t flags)
+{
+	void *first = pcpu_init() ? alloc(size, align, flags & __GFP_DIRECT_RECLAIM) : NULL;
+
+	return first ? pcpu_handle(first) : NULL;
+}
+
+void *__alloc_percpu(size_t size, size_t align)
+{
+	return __alloc_percpu_gfp(size, align, GFP_KERNEL);
+}
+
+void free_percpu(void *handle)
+{
+	if (handle && (!pcpu_init() || !try_free(pcpu_first(handle))))
+		report_invalid("free_percpu()", handle, "not a handle of alloc_percpu");
+}
+
+void pcpu_alloc_info(struct ukmem_percpu_info *info)
+{
+	lock(&percpu_lock);
+	info->chunks = nr_chunks;
+	for (unsigned int i = 0; i < nr_chunks; i++)
+		info->allocated += chunks[i].nr_used * GRANULE;
+	unlock(&percpu_lock);
 }
 
 size_t pcpu_resident(void)
 {
-	size_t resident = 0;
+	size_t resident = pcpu_static_resident();
 	unsigned int n;
 
 	lock(&percpu_lock);
 	n = nr_chunks;
 	unlock(&percpu_lock);
 	for (unsigned int i = 0; i < n; i++) {
-		resident += os_resident(chunks[i].base, chunk_size());
+		resident += os_resident(chunks[i].base, pcpu_chunk_size());
 		resident += os_resident(chunks[i].used, bitmaps_size());
 	}
 	return resident;

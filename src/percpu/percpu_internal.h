@@ -16,16 +16,53 @@
 struct pcpu_unit {
 	char no_array[2][PCPU_ENTRY_SIZE];
 	_Atomic uint32_t slot_lock; /* fallback mode: holds the unit's arrays */
+	_Atomic uint32_t owner;	    /* thread id of the CPU's owner, 0: none (owner.c) */
+	uint32_t owner_depth;	    /* the owner's */
 };
 
-/* Map the first chunk; pcpu.stride and pcpu.nr_ids are set. */
+/* percpu_alloc.c. Map the first chunk; pcpu.stride, nr_ids and base are set. */
 bool pcpu_alloc_init(void);
-/* Make remote stops take part in fork. */
-void pcpu_stop_init(void);
 struct pcpu_unit *pcpu_unit(unsigned int index);
+/* Bytes of one chunk, all units. */
+size_t pcpu_chunk_size(void);
+/* How much of what: for percpu_mode(). */
+void pcpu_alloc_info(struct ukmem_percpu_info *info);
 
-/* Fallback mode: exclusive use of one unit; blocks (yields) until it is free. */
+/* percpu_static.c */
+void pcpu_static_init(void);
+size_t pcpu_static_size(void);
+size_t pcpu_static_resident(void);
+
+/* array_stop.c: make remote stops take part in fork. */
+void pcpu_stop_init(void);
+
+/* array_fallback.c: exclusive use of one unit; blocks (yields) until it is free. */
 void pcpu_slot_lock(unsigned int index);
 void pcpu_slot_unlock(unsigned int index);
+/* In the child of fork(): no other thread holds a slot any more. */
+void pcpu_slots_fork_child(void);
+
+/* register.c: registration where libc made none. */
+int pcpu_register_thread(void);
+ptrdiff_t pcpu_own_rseq_offset(void);
+
+/* owner.c */
+void pcpu_owner_fork_child(void);
+
+/* notify.c. The first fills in which indices there are. */
+void pcpu_notify_init(void);
+unsigned int pcpu_online_count(void);
+/* As pcpu_next(), with the spill unit's index after the last, then nr_ids + 1. */
+unsigned int pcpu_next_unit(unsigned int i);
+#define for_each_unit(i)                                                                       \
+	for (unsigned int i = pcpu_next_unit(0); i <= pcpu.nr_ids; i = pcpu_next_unit(i + 1))
+
+/* A field of this thread's struct rseq; the offsets are the ABI's. */
+enum {
+	RSEQ_CPU_ID_OFFSET = 4,
+	RSEQ_MM_CID_OFFSET = 24,
+	RSEQ_MM_CID_END = 28,
+	RSEQ_ORIG_SIZE = 32,
+};
 
 #endif

@@ -103,8 +103,9 @@ void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int o
 /* slab_cpu.c */
 void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags);
 void slab_free_slow(struct kmem_cache *s, void *obj);
-/* Objects from every CPU's array back to their slabs; false: CPUs cannot be stopped. */
-bool slab_drain(struct kmem_cache *s);
+/* Objects from CPU index @cpu's array, or PCPU_ALL_CPUS', back to their slabs; false: CPUs
+ * cannot be stopped. */
+bool slab_drain(struct kmem_cache *s, unsigned int cpu);
 /* The cache @obj lies in a slab of, or NULL. */
 struct kmem_cache *slab_cache_of(const void *obj);
 /* @n objects of one cache. */

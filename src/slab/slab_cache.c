@@ -139,7 +139,7 @@ static size_t trim(void)
 
 	lock(&caches_lock);
 	list_for_each_entry (s, &caches, list) {
-		slab_drain(s);
+		slab_drain(s, PCPU_ALL_CPUS);
 		slab_node_shrink(s);
 	}
 	unlock(&caches_lock);
@@ -147,6 +147,19 @@ static size_t trim(void)
 }
 
 static struct stats_source trim_source = { .trim = trim };
+
+static void cpu_offline(unsigned int cpu, void *unused)
+{
+	struct kmem_cache *s;
+
+	(void)unused;
+	lock(&caches_lock);
+	list_for_each_entry (s, &caches, list)
+		slab_drain(s, cpu);
+	unlock(&caches_lock);
+}
+
+static struct percpu_notifier notifier = { .offline = cpu_offline };
 
 static bool init(void)
 {
@@ -179,6 +192,7 @@ static bool init(void)
 	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_zones, &node)))
 		return false;
 	stats_register(&trim_source);
+	percpu_notifier_register(&notifier);
 	slab_stats_init();
 	return true;
 }
@@ -254,7 +268,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 
 	if (!s)
 		return;
-	slab_drain(s);
+	slab_drain(s, PCPU_ALL_CPUS);
 	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
 		lock(&s->nodes[i].lock);
 		inuse += s->nodes[i].inuse;
@@ -278,7 +292,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 
 int kmem_cache_shrink(struct kmem_cache *s)
 {
-	slab_drain(s);
+	slab_drain(s, PCPU_ALL_CPUS);
 	return slab_node_shrink(s);
 }
 

@@ -84,7 +84,7 @@ TEST(ConfigTest, DefaultsAndRows)
 	EXPECT_EQ(r.range["invalid_free"], "abort|warn|ignore");
 	EXPECT_EQ(r.type["invalid_free"], "choice");
 	EXPECT_EQ(r.value["percpu"], "auto");
-	EXPECT_EQ(r.range["percpu"], "auto|cpu_id|mm_cid|fallback");
+	EXPECT_EQ(r.range["percpu"], "auto|cpu_id|mm_cid|fallback|register");
 	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m");
 	EXPECT_EQ(r.type["cpu_cache_bytes"], "bytes");
 	EXPECT_EQ(r.value["dirty_max"], "64m");

@@ -45,6 +45,19 @@ inline int fake_mbind(void *, size_t, int, const unsigned long *, unsigned long)
 	return fake_mbind_error;
 }
 
+/* CPUs the thread may run on; none: the system does not tell. */
+inline std::vector<unsigned> fake_allowed;
+
+inline long fake_affinity(unsigned long *mask, size_t size)
+{
+	if (fake_allowed.empty())
+		return -ENOSYS;
+	memset(mask, 0, size);
+	for (unsigned cpu : fake_allowed)
+		mask[cpu / 64] |= 1ul << (cpu % 64);
+	return static_cast<long>(size);
+}
+
 /* A machine with nodes @list ("0,2"), of which each allowed CPU gets one in turn. */
 inline void fake_nodes(const std::string &list, const std::vector<unsigned> &ids)
 {

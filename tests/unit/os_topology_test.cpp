@@ -97,6 +97,8 @@ class TopologyTest : public ::testing::Test
 		fake_mems_error = 0;
 		os_calls.read_file = fake_read_file;
 		os_calls.get_mems_allowed = fake_get_mems_allowed;
+		os_calls.affinity = fake_affinity;
+		fake_allowed.clear();
 	}
 	const struct os_topology &read()
 	{
@@ -130,6 +132,23 @@ TEST_F(TopologyTest, PossibleCpus)
 	}
 	file("cpu/possible") = "0,2,63,4095\n";
 	EXPECT_EQ(members(read().possible), (std::set<unsigned>{ 0, 2, 63, 4095 }));
+}
+
+/* A thread may run where sysfs shows no CPU: then sysfs is not about this machine. */
+TEST_F(TopologyTest, AffinityBeyondSysfs)
+{
+	file("cpu/possible") = "0-1\n";
+	fake_allowed = { 0, 1 };
+	EXPECT_EQ(members(read().possible), (std::set<unsigned>{ 0, 1 }));
+	fake_allowed = { 5 };
+	EXPECT_EQ(members(read().possible), (std::set<unsigned>{ 0, 1, 2, 3, 4, 5 }));
+	EXPECT_EQ(read().nr_cpu_ids, 6u);
+	file("cpu/possible") = "0,2,63\n";
+	fake_allowed = { 1 };
+	EXPECT_EQ(read().nr_cpu_ids, 64u);
+	EXPECT_EQ(members(read().possible).size(), 64u);
+	fake_allowed = {};
+	EXPECT_EQ(members(read().possible), (std::set<unsigned>{ 0, 2, 63 }));
 }
 
 TEST_F(TopologyTest, WithoutUsableFiles)

@@ -2,7 +2,6 @@
 #include "percpu_shim.h"
 
 #include "percpu/array.h"
-#include "percpu/counter.h"
 
 void *shim_array_pop(void *handle)
 {
@@ -77,25 +76,15 @@ unsigned int shim_array_total(void *handle)
 
 bool shim_arrays_stop(void *const *handles, unsigned int n)
 {
-	return pcpu_arrays_stop(handles, n);
+	return pcpu_arrays_stop(handles, n, PCPU_ALL_CPUS);
 }
 
 void shim_arrays_start(void *const *handles, unsigned int n)
 {
-	pcpu_arrays_start(handles, n);
+	pcpu_arrays_start(handles, n, PCPU_ALL_CPUS);
 }
 
 unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigned int max)
 {
 	return pcpu_array_take(handle, cpu, out, max);
-}
-
-void shim_counter_add(void *handle, uint64_t v)
-{
-	pcpu_counter_add(handle, v);
-}
-
-uint64_t shim_counter_sum(const void *handle)
-{
-	return pcpu_counter_sum(handle);
 }

@@ -31,9 +31,6 @@ bool shim_arrays_stop(void *const *handles, unsigned int n);
 void shim_arrays_start(void *const *handles, unsigned int n);
 unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigned int max);
 
-void shim_counter_add(void *handle, uint64_t v);
-uint64_t shim_counter_sum(const void *handle);
-
 #ifdef __cplusplus
 }
 #endif

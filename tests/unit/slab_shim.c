@@ -114,7 +114,7 @@ struct kmem_cache *shim_slab_cache_of(const void *obj)
 
 bool shim_slab_drain(struct kmem_cache *s)
 {
-	return slab_drain(s);
+	return slab_drain(s, PCPU_ALL_CPUS);
 }
 
 void *shim_slab_base(const void *obj)

@@ -356,7 +356,7 @@ TEST(SlabTest, ThousandCachesComeAndGo)
 		}
 	}
 	ukmem_gauges_read(&after);
-	EXPECT_EQ(mapped_bytes, 0u) << "per-CPU chunks grew";
+	EXPECT_LT(mapped_bytes, 256u << 10) << "per-CPU chunks grew";
 	EXPECT_LE(after.active, before.active);
 	EXPECT_EQ(after.allocated, before.allocated);
 }

@@ -174,11 +174,11 @@ TEST(StatsTest, PercpuInfo)
 {
 	struct ukmem_percpu_info info = {};
 
-	ukmem_percpu_info_read(&info);
+	percpu_mode(&info);
 	if (rseq_is_off()) {
 		EXPECT_EQ(info.mode, UKMEM_PERCPU_FALLBACK);
 		EXPECT_STREQ(info.mode_name, "fallback");
-		EXPECT_STREQ(info.index_kind, "slot");
+		EXPECT_STREQ(info.index_kind, "cpu");
 	} else {
 		EXPECT_EQ(info.mode, UKMEM_PERCPU_RSEQ);
 		EXPECT_STREQ(info.mode_name, "rseq");

@@ -13,7 +13,7 @@ int main()
 	if (!words || words[99] || ksize(words) < 100 * sizeof(long))
 		return 1;
 	kfree(words);
-	ukmem_percpu_info_read(&info);
+	percpu_mode(&info);
 	if (!info.nr_cpu_ids || !std::strlen(info.mode_name))
 		return 1;
 	std::puts(ukmem_version());

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * x86-64: the frame of a restartable critical section, and the per-CPU
+ * operations in it. Included by <ukmem/percpu.h>, which specifies the sections.
+ *
+ * Local labels: 1 start, 2 after the commit, 4 abort handler, 7 an injected
+ * delay, 9 descriptor. See rseq(2); the descriptor is struct rseq_cs.
+ */
+#ifndef UKMEM_PERCPU_OPS_H
+#include <ukmem/percpu.h> /* includes this in its place */
+#elif !defined(UKMEM_ARCH_RSEQ_X86_64_H) && defined(__x86_64__)
+#define UKMEM_ARCH_RSEQ_X86_64_H
+
+/* One instruction a line: */
+/* clang-format off */
+
+/* "?": in the function's group, so that both are kept or dropped together. */
+#define UKMEM_RSEQ_DESCRIPTOR                                                                  \
+	".pushsection __rseq_cs, \"aw?\"\n\t"                                                  \
+	".balign 32\n\t"                                                                       \
+	"9:\n\t"                                                                               \
+	".long 0, 0\n\t"                                                                       \
+	".quad 1f, 2f - 1f, 4f\n\t"                                                            \
+	".popsection\n\t"
+
+/* From here on the kernel restarts. [t]: scratch; [rs]: thread pointer -> struct rseq. */
+#ifndef UKMEM_RSEQ_ARM
+#define UKMEM_RSEQ_ARM                                                                         \
+	"leaq 9b(%%rip), %[t]\n\t"                                                             \
+	"movq %[t], %%fs:8(%[rs])\n\t"
+#endif
+
+/* @store: the committing instruction, the last of the section. */
+#ifndef UKMEM_RSEQ_COMMIT
+#define UKMEM_RSEQ_COMMIT(store) UKMEM_RSEQ_INJECT(3) store "2:\n\t"
+#endif
+
+/*
+ * The abort handler: to @label. The signature in front of it is the displacement
+ * of a ud1, so that disassemblers keep step.
+ */
+#define UKMEM_RSEQ_ABORT(label)                                                                \
+	".pushsection __rseq_failure, \"ax?\"\n\t"                                             \
+	".byte 0x0f, 0xb9, 0x3d\n\t"                                                           \
+	".long 0x53053053\n\t"                                                                 \
+	"4:\n\t"                                                                               \
+	"jmp " label "\n\t"                                                                    \
+	".popsection\n\t"
+
+#define UKMEM_RSEQ_START UKMEM_RSEQ_DESCRIPTOR UKMEM_RSEQ_ARM "1:\n\t" UKMEM_RSEQ_INJECT(0)
+
+/* To label @fail unless this thread runs on a CPU that has a unit. */
+#define UKMEM_RSEQ_CHECK(fail)                                                                 \
+	"movl %%fs:4(%[rs]), %k[a]\n\t"                                                        \
+	"cmpl %[limit], %k[a]\n\t"                                                             \
+	"jae " fail "\n\t"
+
+/* a = index * stride + base */
+#define UKMEM_RSEQ_OFFSET                                                                      \
+	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
+	"movl %%fs:(%[ix]), %k[a]\n\t"                                                         \
+	"imulq %[stride], %[a]\n\t"                                                            \
+	"addq %[base], %[a]\n\t"                                                               \
+	UKMEM_RSEQ_INJECT(1)
+
+#define UKMEM_RSEQ_INPUTS                                                                      \
+	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
+		[base] "m"(st->base), [limit] "m"(st->limit), [h] "r"(handle)
+
+/* commit *p op= v */
+#define UKMEM_RSEQ_UPDATE(name, insn, size, type, m, imm)                                      \
+	static UKMEM_INLINE int ukmem_rseq_##name##_##size(                                    \
+		const struct ukmem_percpu_state *st, void *handle, type v)                     \
+	{                                                                                      \
+		uintptr_t a, t UKMEM_RSEQ_INJECT_TEMP;                                         \
+                                                                                               \
+		__asm__ goto volatile(                                                         \
+			UKMEM_RSEQ_START                                                       \
+			UKMEM_RSEQ_OFFSET                                                      \
+			UKMEM_RSEQ_COMMIT(insn " %" m "[v], (%[h], %[a])\n\t")                 \
+			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
+			: [a] "=&r"(a), [t] "=&r"(t) UKMEM_RSEQ_INJECT_OPERAND                 \
+			: UKMEM_RSEQ_INPUTS, [v] imm(v)                                        \
+			: "memory", "cc"                                                       \
+			: fail);                                                               \
+		return 1;                                                                      \
+	fail:                                                                                  \
+		return 0;                                                                      \
+	}
+
+/*
+ * Operations with a result. @body computes, with [o] the old value in a register,
+ * [n] scratch, [v] and [w] the operands, and commits. Outputs stay unset when a
+ * section fails; the empty asm keeps a compiler from assuming they are set
+ * (gcc 12 would, at -O1).
+ */
+#define UKMEM_RSEQ_VALUE(name, size, type, ld, m, body)                                        \
+	static UKMEM_INLINE int ukmem_rseq_##name##_##size(                                    \
+		const struct ukmem_percpu_state *st, void *handle, type v, type w,             \
+		uint64_t *result)                                                              \
+	{                                                                                      \
+		uintptr_t a, t, o, n UKMEM_RSEQ_INJECT_TEMP;                                   \
+                                                                                               \
+		__asm__ goto volatile(                                                         \
+			UKMEM_RSEQ_START                                                       \
+			UKMEM_RSEQ_OFFSET                                                      \
+			ld " (%[h], %[a]), %" m "[o]\n\t"                                      \
+			UKMEM_RSEQ_INJECT(2)                                                   \
+			body                                                                   \
+			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
+			: [a] "=&r"(a), [t] "=&r"(t), [o] "=&r"(o),                            \
+			  [n] "=&r"(n) UKMEM_RSEQ_INJECT_OPERAND                               \
+			: UKMEM_RSEQ_INPUTS, [v] "r"(v), [w] "r"(w)                            \
+			: "memory", "cc"                                                       \
+			: fail);                                                               \
+		*result = (type)o;                                                             \
+		return 1;                                                                      \
+	fail:                                                                                  \
+		o = 0;                                                                         \
+		__asm__ volatile("" : "+r"(o));                                                \
+		*result = o;                                                                   \
+		return 0;                                                                      \
+	}
+
+#define UKMEM_RSEQ_SIZE(size, type, s, m, imm)                                                 \
+	UKMEM_RSEQ_UPDATE(write, "mov" s, size, type, m, imm)                                  \
+	UKMEM_RSEQ_UPDATE(add, "add" s, size, type, m, imm)                                    \
+	UKMEM_RSEQ_UPDATE(and, "and" s, size, type, m, imm)                                    \
+	UKMEM_RSEQ_UPDATE(or, "or" s, size, type, m, imm)                                      \
+	UKMEM_RSEQ_UPDATE(xor, "xor" s, size, type, m, imm)                                    \
+	/* o += v; commit *p = o */                                                            \
+	UKMEM_RSEQ_VALUE(add_return, size, type, "mov" s, m,                                   \
+		"add" s " %" m "[v], %" m "[o]\n\t"                                            \
+		UKMEM_RSEQ_COMMIT("mov" s " %" m "[o], (%[h], %[a])\n\t"))                     \
+	/* commit *p = v */                                                                    \
+	UKMEM_RSEQ_VALUE(xchg, size, type, "mov" s, m,                                         \
+		UKMEM_RSEQ_COMMIT("mov" s " %" m "[v], (%[h], %[a])\n\t"))                     \
+	/* if (o == v) commit *p = w */                                                        \
+	UKMEM_RSEQ_VALUE(cmpxchg, size, type, "mov" s, m,                                      \
+		"cmp" s " %" m "[v], %" m "[o]\n\t"                                            \
+		"jne 2f\n\t"                                                                   \
+		UKMEM_RSEQ_COMMIT("mov" s " %" m "[w], (%[h], %[a])\n\t"))
+
+UKMEM_RSEQ_SIZE(1, uint8_t, "b", "b", "qi")
+UKMEM_RSEQ_SIZE(2, uint16_t, "w", "w", "ri")
+UKMEM_RSEQ_SIZE(4, uint32_t, "l", "k", "ri")
+UKMEM_RSEQ_SIZE(8, uint64_t, "q", "q", "re")
+
+/* One instruction compares and stores both words: atomic on this CPU without a lock prefix. */
+static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_state *st,
+						  void *handle, const uint64_t *oldv,
+						  const uint64_t *newv, int *same)
+{
+	uintptr_t a, t;
+	uint64_t lo = oldv[0], hi = oldv[1];
+	unsigned char equal UKMEM_RSEQ_INJECT_TEMP;
+
+	__asm__ goto volatile(
+		UKMEM_RSEQ_START
+		UKMEM_RSEQ_OFFSET
+		UKMEM_RSEQ_COMMIT("cmpxchg16b (%[h], %[a])\n\t")
+		"sete %[equal]\n\t"
+		UKMEM_RSEQ_ABORT("%l[fail]")
+		: [a] "=&r"(a), [t] "=&r"(t), "+&a"(lo), "+&d"(hi),
+		  [equal] "=&q"(equal) UKMEM_RSEQ_INJECT_OPERAND
+		: UKMEM_RSEQ_INPUTS, "b"(newv[0]), "c"(newv[1])
+		: "memory", "cc"
+		: fail);
+	*same = equal;
+	return 1;
+fail:
+	*same = 0;
+	return 0;
+}
+
+/* The index field, read once. */
+static UKMEM_INLINE uint32_t ukmem_rseq_field(ptrdiff_t offset)
+{
+	uint32_t field;
+
+	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(field) : "r"(offset));
+	return field;
+}
+
+/* clang-format on */
+
+#endif

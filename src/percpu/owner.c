@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Owner contexts: which thread claims a CPU for itself.
+ *
+ * What is checked: that the thread cannot be moved (its affinity is one CPU) and
+ * that it is the only one to claim that CPU. What is not: that threads which claim
+ * nothing keep off the same per-CPU data there.
+ *
+ * Synchronization: a unit's `owner` is changed by compare-and-swap from 0, or from
+ * the id of a thread that is gone; owner_depth is its owner's.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "os/os.h"
+#include "percpu/percpu_internal.h"
+
+static uint32_t thread_id(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+static bool is_alive(uint32_t thread)
+{
+	int saved_errno = errno;
+	bool alive = !syscall(SYS_tgkill, getpid(), thread, 0) || errno != ESRCH;
+
+	errno = saved_errno;
+	return alive;
+}
+
+/* Whether this thread may run on one CPU only. */
+static bool is_pinned(void)
+{
+	unsigned long mask[OS_MAX_CPUS / 8 / sizeof(long)];
+	long bytes = os_calls.affinity(mask, sizeof(mask));
+	int cpus = 0;
+
+	for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof(long); i++)
+		cpus += __builtin_popcountl(mask[i]);
+	return cpus == 1;
+}
+
+int percpu_owner_enter(void)
+{
+	uint32_t self = thread_id(), owner = 0;
+	struct pcpu_unit *unit;
+	unsigned int index;
+
+	if (!pcpu_init())
+		return -ENOMEM;
+	index = pcpu_index();
+	if (index == pcpu.nr_ids ||
+	    (pcpu_use_rseq() && pcpu.index != pcpu.rseq + RSEQ_CPU_ID_OFFSET))
+		return -EOPNOTSUPP;
+	if (!is_pinned())
+		return -EINVAL;
+	unit = pcpu_unit(index);
+	while (!atomic_compare_exchange_strong(&unit->owner, &owner, self)) {
+		if (owner == self) {
+			unit->owner_depth++;
+			return 0;
+		}
+		if (is_alive(owner))
+			return -EBUSY;
+		if (atomic_compare_exchange_strong(&unit->owner, &owner, self))
+			break;
+		owner = 0;
+	}
+	unit->owner_depth = 1;
+	return 0;
+}
+
+/* The unit this thread owns and is on; NULL: none. */
+static struct pcpu_unit *owned_unit(void)
+{
+	unsigned int index = pcpu_init() ? pcpu_index() : 0;
+	struct pcpu_unit *unit;
+
+	if (!pcpu_first_unit() || index == pcpu.nr_ids)
+		return NULL;
+	unit = pcpu_unit(index);
+	return atomic_load_explicit(&unit->owner, memory_order_relaxed) == thread_id() ? unit
+										       : NULL;
+}
+
+void percpu_owner_exit(void)
+{
+	struct pcpu_unit *unit = owned_unit();
+
+	if (!unit)
+		log_fatal("percpu_owner_exit(): thread %u does not own the CPU it is on",
+			  thread_id());
+	if (--unit->owner_depth == 0)
+		atomic_store(&unit->owner, 0);
+}
+
+void ukmem_percpu_owner_check(const char *what, const char *file, int line)
+{
+	if (!owned_unit())
+		log_fatal("%s() at %s:%d: thread %u does not own the CPU it is on "
+			  "(percpu_owner_enter)",
+			  what, file, line, thread_id());
+}
+
+/* The forking thread stays what it was, under its new id; the others are not here. */
+void pcpu_owner_fork_child(void)
+{
+	struct pcpu_unit *mine;
+
+	if (!pcpu_first_unit())
+		return;
+	/* Its old id is not known any more: the unit it is on was its own if anybody's. */
+	mine = pcpu_index() < pcpu.nr_ids ? pcpu_unit(pcpu_index()) : NULL;
+	for_each_cpu_unit (i) {
+		struct pcpu_unit *unit = pcpu_unit(i);
+
+		if (!atomic_load_explicit(&unit->owner, memory_order_relaxed))
+			continue;
+		atomic_store(&unit->owner, unit == mine && is_pinned() ? thread_id() : 0);
+	}
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DEFINE_PER_CPU variables: each program or shared library that has some brings
+ * one section of them. Its copies are laid out where the handles, the addresses in
+ * the section, lead: unit i at section + base + i * stride.
+ *
+ * A library that is loaded again, or another one at its place, replaces the one that
+ * went; nothing tells us when one goes.
+ *
+ * Called from constructors (<ukmem/percpu.h>). Lock: static_lock.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bits.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "os/os.h"
+#include "percpu/percpu_internal.h"
+
+enum { MAX_SECTIONS = 1024 };
+
+struct section {
+	char *start, *stop;
+	char *page; /* first page, all of start .. stop lie in [page, page + len) */
+	size_t len;
+	bool gone; /* another one is in its place */
+};
+
+/* Synchronization: static_lock. Pages of copies stay mapped for ever. */
+static struct section sections[MAX_SECTIONS];
+static unsigned int nr_sections;
+static struct lock static_lock;
+
+void pcpu_static_init(void)
+{
+	lock_register(&static_lock, LOCK_RANK_PERCPU);
+}
+
+static char *unit_page(const struct section *s, unsigned int unit)
+{
+	return pcpu_ptr(pcpu_first(s->page), unit);
+}
+
+/* Whether @p lies in some unit of @s, @len bytes from @from on in each. */
+static bool in_units(const struct section *s, const char *from, size_t len, const char *p)
+{
+	uintptr_t offset = (uintptr_t)p - (uintptr_t)pcpu_first(from);
+
+	return s->len && offset / pcpu.stride <= pcpu.nr_ids && offset % pcpu.stride < len;
+}
+
+static bool is_mapped(const char *page)
+{
+	for (unsigned int i = 0; i < nr_sections; i++)
+		if (in_units(&sections[i], sections[i].page, sections[i].len, page))
+			return true;
+	return false;
+}
+
+/* Two libraries may lie a multiple of the stride apart: then their copies meet. */
+static bool collides(const struct section *s)
+{
+	for (unsigned int i = 0; i < nr_sections; i++) {
+		const struct section *o = &sections[i];
+
+		for (unsigned int unit = 0; !o->gone && unit <= pcpu.nr_ids; unit++)
+			if (in_units(o, o->start, (size_t)(o->stop - o->start),
+				     pcpu_ptr(pcpu_first(s->start), unit)) ||
+			    in_units(s, s->start, (size_t)(s->stop - s->start),
+				     pcpu_ptr(pcpu_first(o->start), unit)))
+				return true;
+	}
+	return false;
+}
+
+/* Pages that another section's copies share are there already. */
+static int map_units(const struct section *s)
+{
+	size_t page = os_page_size();
+
+	for (unsigned int unit = 0; unit <= pcpu.nr_ids; unit++) {
+		char *p = unit_page(s, unit);
+
+		if (!os_map_metadata_at(p, s->len))
+			continue;
+		for (size_t i = 0; i < s->len; i += page) {
+			int err = is_mapped(p + i) ? 0 : os_map_metadata_at(p + i, page);
+
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+/* A library that went and its copies, where @s is now. */
+static void forget(const struct section *s)
+{
+	for (unsigned int i = 0; i < nr_sections; i++) {
+		struct section *o = &sections[i];
+
+		if (o->gone || o->start >= s->stop || s->start >= o->stop)
+			continue;
+		o->gone = true;
+		for_each_unit(unit) memset(pcpu_ptr(pcpu_first(o->start), unit), 0,
+					   (size_t)(o->stop - o->start));
+	}
+}
+
+/* A free place in the table; the same section's of before if it has one. */
+static struct section *place_for(const struct section *s)
+{
+	for (unsigned int i = 0; i < nr_sections; i++)
+		if (sections[i].gone && sections[i].page == s->page &&
+		    sections[i].len == s->len)
+			return &sections[i];
+	return nr_sections < MAX_SECTIONS ? &sections[nr_sections] : NULL;
+}
+
+/* Initial values, page by page: one that is all zeros is not touched. */
+static void copy_image(const struct section *s)
+{
+	size_t page = os_page_size();
+
+	for (char *p = s->start; p < s->stop;) {
+		char *next = (char *)align_up((uintptr_t)p + 1, page);
+		size_t n = (size_t)((next < s->stop ? next : s->stop) - p);
+		bool zero = true;
+
+		for (size_t i = 0; i < n && zero; i++)
+			zero = !p[i];
+		for_each_unit(unit) if (!zero) memcpy(pcpu_ptr(pcpu_first(p), unit), p, n);
+		p += n;
+	}
+}
+
+static int add(const struct section *s)
+{
+	struct section *place;
+	int err;
+
+	if (s->len > pcpu.stride)
+		return -E2BIG;
+	forget(s);
+	place = place_for(s);
+	if (!place)
+		return -ENOSPC;
+	if (collides(s))
+		return -EADDRINUSE;
+	err = map_units(s);
+	if (err)
+		return err;
+	copy_image(s);
+	*place = *s;
+	if (place == &sections[nr_sections])
+		nr_sections++;
+	return 0;
+}
+
+/* Whole pages of the section itself: nobody may look there any more. */
+static void trap_direct_use(const struct section *s)
+{
+	uintptr_t from = align_up((uintptr_t)s->start, os_page_size());
+	uintptr_t to = align_down((uintptr_t)s->stop, os_page_size());
+
+	if (from < to)
+		os_calls.mprotect((void *)from, to - from, PROT_NONE);
+}
+
+void ukmem_percpu_register_static(void *start, void *stop, int trap)
+{
+	size_t page;
+	struct section s = { .start = start, .stop = stop };
+	int err;
+
+	if (!pcpu_init())
+		log_fatal("static per-CPU variables: no memory for the first chunk");
+	page = os_page_size();
+	s.page = (char *)align_down((uintptr_t)start, page);
+	s.len = align_up((uintptr_t)stop, page) - (uintptr_t)s.page;
+	lock(&static_lock);
+	err = add(&s);
+	unlock(&static_lock);
+	if (err)
+		log_fatal("static per-CPU variables at %p, %zu bytes: %s", start,
+			  (size_t)(s.stop - s.start),
+			  err == -E2BIG ? "more than a CPU's unit holds (ukmem info)"
+			  : err == -ENOMEM || err == -ENOSPC ? "no memory for their copies"
+			  : err == -EADDRINUSE
+				  ? "their copies meet another library's; load it elsewhere"
+				  : "no room for their copies, as when a program that is not "
+				    "position-independent and a library both have some");
+	if (trap)
+		trap_direct_use(&s);
+}
+
+size_t pcpu_static_size(void)
+{
+	size_t size = 0;
+
+	lock(&static_lock);
+	for (unsigned int i = 0; i < nr_sections; i++)
+		size += sections[i].gone ? 0 : (size_t)(sections[i].stop - sections[i].start);
+	unlock(&static_lock);
+	return size;
+}
+
+size_t pcpu_static_resident(void)
+{
+	size_t resident = 0;
+
+	lock(&static_lock);
+	for (unsigned int i = 0; i < nr_sections; i++)
+		for_each_unit(unit) resident +=
+			os_resident(unit_page(&sections[i], unit), sections[i].len);
+	unlock(&static_lock);
+	return resident;
+}

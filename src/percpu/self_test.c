@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does this kernel restart critical sections? Kernels shipped that did not, when
+ * the interruption came from an interrupt on the same CPU.
+ *
+ * A helper task interrupts us while we are inside a section, and we look whether
+ * the section went on as if nothing had happened:
+ *
+ *   we, in a section:                      the helper:
+ *     armed = 1                              wait until armed
+ *     wait until done, or a while            membarrier: restart sections of all CPUs
+ *     -> reached with done: NOT restarted    done = 1
+ *     abort -> restarted
+ *
+ * On another CPU the helper interrupts by membarrier's interrupt, on ours by
+ * running at all; both are what an interrupt's return path must notice. The
+ * helper shares our memory and nothing else; it runs on a stack of its own and
+ * makes system calls only. A task that cannot be made tells nothing.
+ *
+ * It costs a task at start-up, so it is done where it is in doubt: on kernels from
+ * 6.19 on, whose rseq was written anew (tunable rseq_self_test).
+ */
+#include "percpu/self_test.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "os/os.h"
+#include "percpu/percpu.h"
+
+#if UKMEM_HAVE_RSEQ
+
+enum {
+	MEMBARRIER_RSEQ = 1 << 7,
+	MEMBARRIER_REGISTER_RSEQ = 1 << 8,
+	STACK_SIZE = 32768,
+	SPINS = 20000000, /* some ten milliseconds, should the helper never run */
+	TRIES = 3,
+};
+
+/* Synchronization: atomics; one test at a time (within pcpu_init). */
+static struct {
+	_Atomic uint32_t armed, done, quit;
+} test;
+
+static int helper(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&test.armed)) {
+		if (atomic_load(&test.quit))
+			return 0;
+		syscall(SYS_sched_yield);
+	}
+	syscall(SYS_membarrier, MEMBARRIER_RSEQ, 0, 0);
+	atomic_store(&test.done, 1);
+	return 0;
+}
+
+/* One instruction a line: */
+/* clang-format off */
+
+/*
+ * One section as above. Result: 1 aborted, 0 it saw `done` without an abort, -1
+ * nothing happened for SPINS rounds. @armed false: without the section's
+ * descriptor, as a kernel behaves that does not restart (for tests of the test).
+ */
+static noinline int section(ptrdiff_t rseq, bool armed)
+{
+#if defined(__x86_64__)
+	uintptr_t t, n = SPINS;
+
+	__asm__ goto volatile(
+		UKMEM_RSEQ_DESCRIPTOR
+		"leaq 9b(%%rip), %[t]\n\t"
+		"testl %[on], %[on]\n\t"
+		"jz 1f\n\t"
+		"movq %[t], %%fs:8(%[rs])\n\t"
+		"1:\n\t"
+		"movl $1, (%[armed])\n\t"
+		"3:\n\t"
+		"cmpl $0, (%[done])\n\t"
+		"jne 2f\n\t"
+		"subq $1, %[n]\n\t"
+		"jnz 3b\n\t"
+		"2:\n\t"
+		UKMEM_RSEQ_ABORT("%l[aborted]")
+		: [t] "=&r"(t), [n] "+&r"(n)
+		: [rs] "r"(rseq), [on] "r"((int)armed), [armed] "r"(&test.armed),
+		  [done] "r"(&test.done)
+		: "memory", "cc"
+		: aborted);
+#else
+	uintptr_t t, n = SPINS;
+
+	__asm__ goto volatile(
+		UKMEM_RSEQ_DESCRIPTOR
+		"adrp %[t], 9b\n\t"
+		"add %[t], %[t], :lo12:9b\n\t"
+		"cbz %w[on], 1f\n\t"
+		"str %[t], [%[rs], #8]\n\t"
+		"1:\n\t"
+		"mov %w[t], #1\n\t"
+		"stlr %w[t], [%[armed]]\n\t"
+		"3:\n\t"
+		"ldar %w[t], [%[done]]\n\t"
+		"cbnz %w[t], 2f\n\t"
+		"subs %[n], %[n], #1\n\t"
+		"b.ne 3b\n\t"
+		"2:\n\t"
+		UKMEM_RSEQ_ABORT("%l[aborted]")
+		: [t] "=&r"(t), [n] "+&r"(n)
+		: [rs] "r"((char *)__builtin_thread_pointer() + rseq), [on] "r"((int)armed),
+		  [armed] "r"(&test.armed), [done] "r"(&test.done)
+		: "memory", "cc"
+		: aborted);
+#endif
+	return atomic_load(&test.done) ? 0 : -1;
+aborted:
+	return 1;
+}
+
+/* clang-format on */
+
+/* One helper, one section. Negative errno: nothing learnt. */
+static int try_once(ptrdiff_t rseq, bool armed, char *stack)
+{
+	int result, pid;
+
+	atomic_store(&test.armed, 0);
+	atomic_store(&test.done, 0);
+	atomic_store(&test.quit, 0);
+	/* No signal at its end, and invisible to the program's wait(). */
+	pid = clone(helper, stack + STACK_SIZE,
+		    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, NULL);
+	if (pid < 0)
+		return -errno;
+	result = section(rseq, armed);
+	atomic_store(&test.quit, 1);
+	while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+		;
+	return result < 0 ? -ETIME : result;
+}
+
+int pcpu_self_test(ptrdiff_t rseq, bool armed)
+{
+	int saved_errno = errno, result = -ETIME;
+	void *stack;
+
+	if (os_calls.membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0))
+		return -ENOSYS;
+	if (os_map_metadata(STACK_SIZE, &stack))
+		return -ENOMEM;
+	for (int i = 0; i < TRIES && result == -ETIME; i++)
+		result = try_once(rseq, armed, stack);
+	os_release(stack, STACK_SIZE);
+	errno = saved_errno;
+	return result;
+}
+
+#else
+
+int pcpu_self_test(ptrdiff_t rseq, bool armed)
+{
+	(void)rseq;
+	(void)armed;
+	return -ENOSYS;
+}
+
+#endif
+
+bool pcpu_self_test_needed(const char *release)
+{
+	char *end;
+	unsigned long major = strtoul(release, &end, 10);
+	unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+
+	return major > 6 || (major == 6 && minor >= 19);
+}

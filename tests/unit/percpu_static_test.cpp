@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DEFINE_PER_CPU: initial values on every copy, in the program and in shared
+ * libraries, at load and at dlopen; what a debug build makes fault; and that
+ * nothing but handles leads anywhere.
+ */
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+#include "percpu_plugin.h"
+#include "test_util.h"
+#include "ukmem/percpu.h"
+
+static DEFINE_PER_CPU(int, answers) = 42;
+DEFINE_PER_CPU(uint64_t, zeros);
+static DEFINE_PER_CPU(const char *, name) = "static";
+DEFINE_PER_CPU_ALIGNED(uint8_t, aligned_byte) = 7;
+/* Larger than a page, with a value in the middle of nothing. */
+struct Large {
+	long head[1000];
+	long middle;
+	long tail[1000];
+};
+static DEFINE_PER_CPU(Large, large) = { {}, 99, {} };
+
+DECLARE_PER_CPU(uint64_t, zeros);
+
+namespace
+{
+
+TEST(PercpuStaticTest, EveryCopyHasTheInitialValue)
+{
+	unsigned cpu;
+
+	for_each_possible_cpu(cpu)
+	{
+		EXPECT_EQ(per_cpu(answers, cpu), 42);
+		EXPECT_EQ(per_cpu(zeros, cpu), 0u);
+		EXPECT_STREQ(per_cpu(name, cpu), "static");
+		EXPECT_EQ(per_cpu(aligned_byte, cpu), 7);
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(per_cpu_ptr(&aligned_byte, cpu)) % 64,
+			  0u);
+		EXPECT_EQ(per_cpu(large.middle, cpu), 99);
+		EXPECT_EQ(per_cpu(large.head[17], cpu), 0);
+		EXPECT_EQ(per_cpu(large.tail[999], cpu), 0);
+	}
+}
+
+TEST(PercpuStaticTest, OperationsReachTheCopies)
+{
+	uint64_t before = per_cpu_sum(zeros);
+
+	Threads(4, [](unsigned) {
+		for (int i = 0; i < 10000; i++) {
+			this_cpu_inc(zeros);
+			this_cpu_add(large.tail[5], 2);
+		}
+	});
+	EXPECT_EQ(per_cpu_sum(zeros), before + 40000);
+	EXPECT_EQ(per_cpu_sum(large.tail[5]), 80000);
+	EXPECT_EQ(per_cpu_sum(large.tail[4]), 0);
+	EXPECT_EQ(per_cpu_sum(large.tail[6]), 0);
+	EXPECT_EQ(per_cpu_sum(large.middle), 99 * static_cast<long>(num_possible_cpus()));
+}
+
+TEST(PercpuStaticTest, ModeTellsTheirSize)
+{
+	struct ukmem_percpu_info info;
+
+	percpu_mode(&info);
+	EXPECT_GE(info.static_size, sizeof(Large) + sizeof(int));
+	EXPECT_GT(info.resident, 0u);
+}
+
+struct Plugin {
+	void *library;
+	plugin_add_fn *add;
+	plugin_sum_fn *sum;
+	plugin_handle_fn *handle;
+
+	Plugin()
+	    : library(dlopen(PERCPU_PLUGIN, RTLD_NOW | RTLD_LOCAL)),
+	      add(reinterpret_cast<plugin_add_fn *>(dlsym(library, "plugin_add"))),
+	      sum(reinterpret_cast<plugin_sum_fn *>(dlsym(library, "plugin_sum"))),
+	      handle(reinterpret_cast<plugin_handle_fn *>(dlsym(library, "plugin_handle")))
+	{
+	}
+};
+
+/* The plugin brings libukmem.so with it, which is another library than ours; so in it all. */
+TEST(PercpuStaticTest, LibraryLoadedLateAndAgain)
+{
+	for (int round = 0; round < 5; round++) {
+		Plugin plugin;
+
+		ASSERT_NE(plugin.library, nullptr) << dlerror();
+		long initial = plugin.sum();
+
+		EXPECT_GE(initial, 2 * 1000) << "at least two copies of 1000";
+		EXPECT_EQ(initial % 1000, 0) << "round " << round << ": old values came back";
+		Threads(3, [&](unsigned) {
+			for (int i = 0; i < 1000; i++)
+				plugin.add(3);
+		});
+		EXPECT_EQ(plugin.sum(), initial + 9000);
+		ASSERT_EQ(dlclose(plugin.library), 0);
+	}
+}
+
+/* What another object defined is reached through its address. */
+TEST(PercpuStaticTest, HandlesMayBePassedAround)
+{
+	uint64_t *handle = &zeros;
+	uint64_t before = per_cpu_sum(zeros);
+
+	this_cpu_add(*handle, 5);
+	EXPECT_EQ(per_cpu_sum(*handle), before + 5);
+}
+
+#if UKMEM_DEBUG
+TEST(PercpuStaticDeathTest, DirectUseFaults)
+{
+	auto died = [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; };
+
+	EXPECT_EXIT(exit(*static_cast<volatile int *>(&answers) & 0), died, "");
+	EXPECT_EXIT(
+		{
+			*static_cast<volatile uint64_t *>(&zeros) = 1;
+			exit(0);
+		},
+		died, "");
+}
+#endif
+
+} // namespace
