@@ -2,7 +2,9 @@
 """Turns the raw figures of bench/run into a Markdown report.
 
 Samples are {allocator: {cell: [figure of each round]}}, where a cell is a pair
-of a row and a column: size and batch, or workload and threads.
+of a row and a column: size and batch, or workload and threads. For per-CPU
+operations, a mode is in the place of an allocator, and a cell is operation and
+pattern.
 """
 
 import math
@@ -18,6 +20,11 @@ WORKLOAD_METRICS = [
     ("cpu_seconds", "CPU time", "ms", 1e3),
     ("peak_rss_kib", "Peak resident memory", "MiB", 1 / 1024),
 ]
+
+PERCPU_DEFAULT = "default"
+# The operation that has targets, and what it may cost relative to another.
+PERCPU_OPERATION = "this_cpu_add"
+PERCPU_TARGETS = [("plain add", 2.5), ("lock add", 0.35)]
 
 
 def geometric_mean(values):
@@ -108,9 +115,14 @@ def machine_section(run):
     lines = [f"{machine['cpu']}, {machine['cpus']} CPUs; Linux {machine['kernel']}; "
              f"{machine['libc']}; {run['date']}. {run['rounds']} interleaved rounds, "
              "medians over the rounds.", ""]
-    for name, allocator in run["allocators"].items():
+    for name, allocator in run.get("allocators", {}).items():
         version = f" ({allocator['version']})" if allocator["version"] else ""
         lines.append(f"- {name}: `{allocator['library']}`{version}")
+    for name, mode in run.get("modes", {}).items():
+        lines.append(f"- {name}: mode {mode['mode']}, {mode['reason']}; index {mode['index']}")
+        if mode["left_out"]:
+            lines.append(f"- {name}: {mode['left_out']} figures left out, of threads that did "
+                         "not run at the same time")
     for name, value in run["environment"].items():
         lines.append(f"- set for all of them: `{name}={value}`")
     lines += [f"- **failed**: {failure}" for failure in run["failures"]]
@@ -194,4 +206,55 @@ def workload_report(run, samples):
     for title, _, _, figures in metrics:
         text += [f"## Spread over the rounds, max/min: {title}, {threads} threads",
                  joined_table("workload", figures, spread, cells)]
+    return "\n\n".join(text) + "\n"
+
+
+def percpu_table(figures, cells):
+    """ns and ratios: a row for each operation, three columns for each pattern."""
+    patterns = unique(pattern for _, pattern in cells)
+    references = [reference for reference, _ in PERCPU_TARGETS]
+
+    def fields(operation, pattern):
+        value = figures.get((operation, pattern))
+        if value is None:
+            return ["-"] * (1 + len(references))
+        return [number(value), *(number(value / figures[reference, pattern])
+                                 if (reference, pattern) in figures else "-"
+                                 for reference in references)]
+
+    header = ["operation"]
+    for pattern in patterns:
+        header += [f"{pattern}: ns", *(f"/ {reference}" for reference in references)]
+    return table(header, [[operation, *(field for pattern in patterns
+                                        for field in fields(operation, pattern))]
+                          for operation in unique(operation for operation, _ in cells)])
+
+
+def percpu_targets(figures, cells):
+    rows = []
+    for pattern in unique(pattern for _, pattern in cells):
+        for reference, target in PERCPU_TARGETS:
+            if {(PERCPU_OPERATION, pattern), (reference, pattern)} <= figures.keys():
+                ratio = figures[PERCPU_OPERATION, pattern] / figures[reference, pattern]
+                rows.append([pattern, f"{PERCPU_OPERATION} / {reference}", number(ratio),
+                             f"<= {target:.2f}", "ok" if ratio <= target else "missed"])
+    return table(["pattern", "ratio", "measured", "target", ""], rows)
+
+
+def percpu_report(run, samples):
+    cells = cells_of(samples)
+    middle = medians(samples)
+    text = ["# Per-CPU operations", machine_section(run)]
+    for name, mode in run["modes"].items():
+        text += [f"## {name}: mode {mode['mode']}", percpu_table(middle[name], cells)]
+    chosen = run["modes"].get(PERCPU_DEFAULT)
+    if chosen:
+        text.append(f"## Targets, in mode {chosen['mode']}")
+        if chosen["mode"] != "rseq":
+            text.append("**No restartable sequences here: every operation is a locked "
+                        "instruction, and the targets do not apply.**")
+        text.append(percpu_targets(middle[PERCPU_DEFAULT], cells))
+    patterns = "/".join(unique(pattern for _, pattern in cells))
+    text += [f"## Spread over the rounds, max/min: {patterns}",
+             joined_table("operation", samples, spread, cells)]
     return "\n\n".join(text) + "\n"

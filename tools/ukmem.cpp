@@ -4,6 +4,7 @@
  *
  *   ukmem run      runs a program on the malloc drop-in
  *   ukmem config   shows what can be tuned
+ *   ukmem info     shows what a process gets on this machine
  *
  * Exit codes: those of the program run; 2 for a wrong command line or a missing
  * library; 126 and 127 as in a shell, for a program that cannot be run or found.
@@ -19,6 +20,7 @@
 #include <CLI/CLI.hpp>
 #include <ukmem/stats.h>
 
+#include "info.h"
 #include "preload.h"
 
 enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
@@ -112,6 +114,13 @@ static int config()
 		     : 0;
 }
 
+static int info(bool json)
+{
+	(json ? print_info_json : print_info)(std::cout);
+	std::cout.flush();
+	return std::cout ? 0 : fail(EXIT_FAILURE, "standard output: cannot be written");
+}
+
 static std::string usage_error(const CLI::App *, const CLI::Error &e)
 {
 	return std::string("ukmem: ") + e.what() + "\nRun with --help for more information.\n";
@@ -132,6 +141,17 @@ static CLI::App *add_run(CLI::App &app, run_options &options)
 		->check(check_conf);
 	sub->footer("Options after PROGRAM belong to PROGRAM. The library is the one named by\n"
 		    "UKMEM_MALLOC_LIB, else the one that came with this command.\n");
+	return sub;
+}
+
+static CLI::App *add_info(CLI::App &app, bool &json)
+{
+	CLI::App *sub = app.add_subcommand(
+		"info", "Show what a process gets here: version, per-CPU mode and why, sizes");
+
+	sub->group("Commands");
+	sub->formatter(std::make_shared<usage_formatter>("ukmem info [OPTIONS]"));
+	sub->add_flag("--json", json, "As one JSON object");
 	return sub;
 }
 
@@ -158,6 +178,7 @@ int main(int argc, char **argv)
 {
 	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
 	run_options options;
+	bool json = false;
 
 	app.set_version_flag("-V,--version", std::string("ukmem ") + ukmem_version());
 	app.require_subcommand(0, 1);
@@ -165,6 +186,7 @@ int main(int argc, char **argv)
 	const CLI::App *run_sub = add_run(app, options);
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
+	const CLI::App *info_sub = add_info(app, json);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
 
 	/* PROGRAM and what follows it is none of CLI11's business. */
@@ -181,5 +203,7 @@ int main(int argc, char **argv)
 	} catch (const CLI::ParseError &e) {
 		return app.exit(e) ? EXIT_USAGE : 0;
 	}
-	return run_sub->parsed() ? run(options) : config();
+	if (run_sub->parsed())
+		return run(options);
+	return info_sub->parsed() ? info(json) : config();
 }

@@ -502,14 +502,19 @@ UKMEM_BEGIN_DECLS
 extern char __start_ukmem_percpu[] __attribute__((__weak__, __visibility__("hidden")));
 extern char __stop_ukmem_percpu[] __attribute__((__weak__, __visibility__("hidden")));
 
-/* One per object: the linker keeps the first. */
+/*
+ * One of each per object: the linker keeps the first. Every file of it that has this
+ * header calls the constructor.
+ */
+__attribute__((__weak__, __visibility__("hidden"))) int ukmem_percpu_static_done;
 void ukmem_percpu_static_constructor(void)
 	__attribute__((__weak__, __visibility__("hidden"), __constructor__(101)));
 void ukmem_percpu_static_constructor(void)
 {
-	if (&__start_ukmem_percpu[0] != &__stop_ukmem_percpu[0])
-		ukmem_percpu_register_static(__start_ukmem_percpu, __stop_ukmem_percpu,
-					     UKMEM_DEBUG);
+	if (ukmem_percpu_static_done || &__start_ukmem_percpu[0] == &__stop_ukmem_percpu[0])
+		return;
+	ukmem_percpu_static_done = 1;
+	ukmem_percpu_register_static(__start_ukmem_percpu, __stop_ukmem_percpu, UKMEM_DEBUG);
 }
 
 UKMEM_END_DECLS
