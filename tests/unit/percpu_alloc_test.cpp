@@ -2,6 +2,7 @@
 /* The allocator of per-CPU memory. Handles here are addresses of first copies. */
 #include <errno.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -51,6 +52,14 @@ bool filled(const void *handle, size_t size, int c)
 				return false;
 	}
 	return true;
+}
+
+struct ukmem_percpu_info info()
+{
+	struct ukmem_percpu_info i = {};
+
+	percpu_mode(&i);
+	return i;
 }
 
 class PercpuAllocTest : public ::testing::Test
@@ -145,6 +154,42 @@ TEST_F(PercpuAllocTest, AMillionComeAndGoWithoutGrowth)
 	EXPECT_EQ(maps, 0u);
 }
 
+/* All alive at once, twice: the second million lies where the first did. */
+TEST_F(PercpuAllocTest, AMillionAtOnceLeaveNothingBehind)
+{
+	OsCallsGuard guard;
+	std::vector<uint64_t *> live(1000000 / kSlow);
+	size_t resident = pcpu_resident(), used = info().allocated;
+	unsigned chunks = 0;
+
+	for (int round = 0; round < 2; round++) {
+		maps = 0;
+		os_calls.mmap = counting_mmap;
+		for (auto &v : live) {
+			v = alloc_percpu(uint64_t);
+			ASSERT_NE(v, nullptr);
+			this_cpu_add(*v, 7);
+		}
+		EXPECT_EQ(maps == 0, round == 1);
+		os_calls.mmap = os_calls_linux.mmap;
+		EXPECT_GE(info().allocated, used + live.size() * sizeof(uint64_t));
+		if (!round)
+			chunks = info().chunks;
+		for (size_t i = 0; i < live.size(); i += 1 + live.size() / 1000)
+			ASSERT_EQ(per_cpu_sum(*live[i]), 7u);
+		std::shuffle(live.begin(), live.end(), std::mt19937(1));
+		for (auto v : live)
+			free_percpu(v);
+	}
+	EXPECT_EQ(info().chunks, chunks);
+	EXPECT_EQ(info().allocated, used);
+	/* What stays are the first chunk's units and the maps of who has what. */
+	EXPECT_LE(pcpu_resident(), resident + (num_possible_cpus() + 2) * pcpu.stride);
+	void *p = pcpu_alloc(8, 8);
+	EXPECT_TRUE(all_zero(p, 8));
+	pcpu_free(p);
+}
+
 TEST_F(PercpuAllocTest, ExhaustionAddsAChunkAndFreedSpaceIsUsedAgain)
 {
 	OsCallsGuard guard;
@@ -156,7 +201,7 @@ TEST_F(PercpuAllocTest, ExhaustionAddsAChunkAndFreedSpaceIsUsedAgain)
 	maps = 0;
 	while (!maps)
 		live.push_back(pcpu_alloc(piece, 64));
-	EXPECT_LE(live.size(), 9u);
+	EXPECT_LE(live.size(), 8 * info().chunks + 1);
 	first = maps;
 	for (int i = 0; i < 7; i++)
 		live.push_back(pcpu_alloc(piece, 64));

@@ -361,6 +361,102 @@ TEST(SlabTest, ThousandCachesComeAndGo)
 	EXPECT_EQ(after.allocated, before.allocated);
 }
 
+std::string online;
+ssize_t online_cpus(const char *path, char *buf, size_t size)
+{
+	if (!strcmp(path, "/sys/devices/system/cpu/online"))
+		return snprintf(buf, size, "%s\n", online.c_str());
+	return os_calls_linux.read_file(path, buf, size);
+}
+
+void run_on(int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+/* What the arrays of one CPU hold goes back when it goes, and nobody else's does. */
+TEST(SlabTest, ArraysOfACpuThatGoesOfflineAreDrained)
+{
+	if (allowed_cpus().size() < 2)
+		GTEST_SKIP() << "one CPU";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
+		int stays = allowed_cpus()[0], goes = allowed_cpus()[1];
+		Cache s("offline", 64);
+
+		for (int cpu : { stays, goes }) {
+			void *p[10];
+
+			run_on(cpu);
+			for (auto &object : p)
+				object = kmem_cache_alloc(s, GFP_KERNEL);
+			for (auto object : p)
+				kmem_cache_free(s, object);
+		}
+		uint64_t both = counts(s).cached;
+		run_on(stays);
+		online = std::to_string(stays);
+		os_calls.read_file = online_cpus;
+		EXPECT_GE(percpu_cpus_update(), 1);
+		uint64_t left = counts(s).cached;
+		EXPECT_GE(left, 10u);
+		EXPECT_LE(left + 10, both);
+		EXPECT_EQ(counts(s).inuse, 0u);
+		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+		/* Back again: as ever. */
+		online = std::to_string(std::min(stays, goes)) + "," +
+			 std::to_string(std::max(stays, goes));
+		EXPECT_GE(percpu_cpus_update(), 1);
+		run_on(goes);
+		void *p = kmem_cache_alloc(s, GFP_KERNEL);
+		EXPECT_NE(p, nullptr);
+		kmem_cache_free(s, p);
+		os_calls = os_calls_linux;
+	});
+}
+
+/* The same while threads use that CPU after all: nothing is lost. */
+TEST(SlabTest, DrainedWhileInUse)
+{
+	if (allowed_cpus().size() < 2)
+		GTEST_SKIP() << "one CPU";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Cache s("busy", 128);
+		int stays = allowed_cpus()[0], goes = allowed_cpus()[1];
+		std::atomic<bool> stop{ false };
+
+		os_calls.read_file = online_cpus;
+		{
+			Threads threads(4, [&](unsigned) {
+				std::vector<void *> live;
+
+				while (!stop) {
+					for (int i = 0; i < 100; i++)
+						live.push_back(kmem_cache_alloc(s, GFP_KERNEL));
+					for (void *p : live)
+						kmem_cache_free(s, p);
+					live.clear();
+				}
+			});
+			for (int i = 0; i < 300; i++) {
+				online = std::to_string(i % 2 ? stays : goes);
+				if (i % 5 == 0)
+					online = "0-" + std::to_string(allowed_cpus().back());
+				percpu_cpus_update();
+			}
+			stop = true;
+		}
+		EXPECT_EQ(counts(s).inuse, 0u);
+		EXPECT_EQ(counts(s).allocs, counts(s).frees);
+		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+		os_calls = os_calls_linux;
+	});
+}
+
 TEST(SlabTest, CountsAreExactAfterRandomTraffic)
 {
 	Cache s("counts", 40);
