@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include "info.h"
+
+#include <iomanip>
+#include <string>
+#include <unistd.h>
+#include <variant>
+#include <vector>
+
+#include <ukmem/percpu.h>
+#include <ukmem/stats.h>
+
+/* One thing to tell: its name in JSON, what people read, and the value. */
+struct item {
+	const char *key;
+	const char *label;
+	std::variant<std::string, size_t> value;
+	const char *unit = "";
+};
+
+static std::vector<item> general_items()
+{
+	return {
+		{ "version", "version", ukmem_version() },
+		{ "page_size", "page size", static_cast<size_t>(sysconf(_SC_PAGESIZE)),
+		  "bytes" },
+	};
+}
+
+static std::vector<item> percpu_items()
+{
+	ukmem_percpu_info info;
+
+	percpu_mode(&info);
+	return {
+		{ "mode", "mode", info.mode_name },
+		{ "reason", "reason", info.reason },
+		{ "self_test", "self-test", info.self_test },
+		{ "index", "index", info.index_kind },
+		{ "nr_cpu_ids", "possible CPUs", info.nr_cpu_ids },
+		{ "cpus_online", "in use", info.cpus_online },
+		{ "unit_size", "unit size", info.unit_size, "bytes per CPU and chunk" },
+		{ "chunks", "chunks", info.chunks },
+		{ "allocated", "allocated", info.allocated, "bytes per CPU" },
+		{ "static_size", "static", info.static_size, "bytes per CPU" },
+		{ "resident", "resident", info.resident, "bytes, all CPUs together" },
+	};
+}
+
+static void print_items(std::ostream &out, const std::vector<item> &items)
+{
+	for (const item &i : items) {
+		out << "  " << std::left << std::setw(14) << i.label << " ";
+		std::visit([&](const auto &value) { out << value; }, i.value);
+		out << (*i.unit ? " " : "") << i.unit << "\n";
+	}
+}
+
+void print_info(std::ostream &out)
+{
+	out << "ukmem\n";
+	print_items(out, general_items());
+	out << "per-CPU data\n";
+	print_items(out, percpu_items());
+}
+
+static void print_string(std::ostream &out, const std::string &s)
+{
+	out << '"';
+	for (char c : s) {
+		if (c == '"' || c == '\\')
+			out << '\\';
+		out << c;
+	}
+	out << '"';
+}
+
+/* The members, without the braces. */
+static void print_members(std::ostream &out, const std::vector<item> &items)
+{
+	const char *separator = "";
+
+	for (const item &i : items) {
+		out << separator << '"' << i.key << "\": ";
+		if (const auto *s = std::get_if<std::string>(&i.value))
+			print_string(out, *s);
+		else
+			out << std::get<size_t>(i.value);
+		separator = ", ";
+	}
+}
+
+void print_info_json(std::ostream &out)
+{
+	out << "{";
+	print_members(out, general_items());
+	out << ", \"percpu\": {";
+	print_members(out, percpu_items());
+	out << "}}\n";
+}
