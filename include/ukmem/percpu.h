@@ -48,7 +48,7 @@
  * section, specified here and implemented in arch/rseq_*.h:
  *
  *	arm the section
- *	c = cpu_id;  if (c >= limit) fail
+ *	if (cpu_id >= limit) fail
  *	p = handle + base + index * stride
  *	o = *p			      (cmpxchg: if (o != old) leave)
  *	commit *p = f(o, v)	      (one instruction)
@@ -70,12 +70,12 @@
  *
  * Thread safety: all functions and macros. Signal safety: all operations,
  * per_cpu_ptr and the like, from the first use on; alloc_percpu_gfp with
- * GFP_NOWAIT. Static variables exist from constructors of priority 102 on.
+ * GFP_NOWAIT. All of it may be used from constructors of priority 102 on.
  *
  * fork: the child has a copy of all copies and goes on with its own registration.
- * vfork: the child shares memory with its parent but has no registration of its
- * own; it may use the operations (they see a thread without a CPU), but as always
- * after vfork must not return or leave data behind that the parent relies on.
+ * vfork: the child shares its parent's memory and rseq area, but the kernel does not
+ * serve that area for it: a section would run unprotected. It must use none of this
+ * (nor allocate), as it must do nothing but exec or _exit in general.
  *
  * Other compilers (before gcc 11, clang 14), architectures and ThreadSanitizer
  * have no sections: each operation calls the library.
@@ -97,8 +97,14 @@
 UKMEM_BEGIN_DECLS
 
 /*
- * What the sections load. Synchronization: read-only after start-up.
- * Before it limit is 0, and every section fails into the library.
+ * What the sections load. Synchronization: written once, when the library is
+ * initialised, read-only afterwards; so it is declared const here, which lets loops
+ * keep it in registers. For that to be true of every program that has a handle, a
+ * constructor of this header initialises the library.
+ *
+ * Without rseq, rseq leads to an area of the library's own, whose cpu_id is never
+ * below the limit: every section fails into the library, and no test of the mode
+ * is needed in front.
  */
 struct ukmem_percpu_state {
 	ptrdiff_t rseq;	 /* thread pointer -> struct rseq */
@@ -109,11 +115,16 @@ struct ukmem_percpu_state {
 	uint32_t nr_ids; /* the spill copy's index */
 };
 
-extern UKMEM_EXPORT struct ukmem_percpu_state ukmem_percpu_state;
+extern UKMEM_EXPORT const struct ukmem_percpu_state ukmem_percpu_state;
 
 /* Which state the macros use; the library itself has a nearer one. */
 #ifndef UKMEM_PERCPU_STATE
 #define UKMEM_PERCPU_STATE ukmem_percpu_state
+#ifndef UKMEM_PERCPU_EARLY
+#define UKMEM_PERCPU_EARLY 1 /* whether the constructor is there */
+#endif
+#else
+#define UKMEM_PERCPU_EARLY 0
 #endif
 
 enum ukmem_percpu_mode {
@@ -242,7 +253,8 @@ UKMEM_EXPORT void percpu_notifier_unregister(struct percpu_notifier *n)
  */
 UKMEM_EXPORT int percpu_cpus_update(void) UKMEM_SYMBOL(percpu_cpus_update);
 
-/* Called by constructors of objects that have DEFINE_PER_CPU variables. */
+/* Called by the constructors of this header. */
+UKMEM_EXPORT void ukmem_percpu_start(void);
 UKMEM_EXPORT void ukmem_percpu_register_static(void *start, void *stop, int trap);
 
 UKMEM_END_DECLS

@@ -11,8 +11,13 @@
 #include <ukmem/percpu.h>
 #endif
 
-/* Sections need asm goto with results. ThreadSanitizer cannot see into them. */
-#if defined(__SANITIZE_THREAD__)
+/*
+ * Sections need asm goto with results. ThreadSanitizer cannot see into them. Code
+ * compiled without them (or with -DUKMEM_HAVE_RSEQ=0) mixes with code that has them:
+ * it calls the library, which has.
+ */
+#if defined(UKMEM_HAVE_RSEQ)
+#elif defined(__SANITIZE_THREAD__)
 #define UKMEM_HAVE_RSEQ 0
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -64,8 +69,9 @@ static UKMEM_INLINE void *ukmem_per_cpu_address(const volatile void *handle, siz
 static UKMEM_INLINE unsigned int ukmem_this_cpu_index(void)
 {
 #if UKMEM_HAVE_RSEQ
-	if (__builtin_expect(UKMEM_PERCPU_STATE.limit != 0, 1) &&
-	    ukmem_rseq_field(UKMEM_PERCPU_STATE.rseq + 4) < UKMEM_PERCPU_STATE.limit)
+	if (__builtin_expect(ukmem_rseq_field(UKMEM_PERCPU_STATE.rseq + 4) <
+				     UKMEM_PERCPU_STATE.limit,
+			     1))
 		return ukmem_rseq_field(UKMEM_PERCPU_STATE.index);
 #endif
 	return ukmem_percpu_index();
@@ -112,7 +118,7 @@ static UKMEM_INLINE void ukmem_percpu_store(void *p, unsigned int size, uint64_t
 /* this_cpu_: the section of the size, once; then the library. */
 
 #if UKMEM_HAVE_RSEQ
-#define UKMEM_PERCPU_TRY(call) (__builtin_expect(UKMEM_PERCPU_STATE.limit != 0, 1) && (call))
+#define UKMEM_PERCPU_TRY(call) (call)
 #else
 #define UKMEM_PERCPU_TRY(call) 0
 #endif
@@ -203,8 +209,7 @@ static UKMEM_INLINE bool ukmem_this_cpu_cmpxchg_double(void *handle, unsigned in
 		return ukmem_this_cpu_cmpxchg(handle, 8, old, ukmem_percpu_pair(n1, n2)) == old;
 	}
 #if UKMEM_HAVE_RSEQ
-	if (__builtin_expect(UKMEM_PERCPU_STATE.limit != 0, 1) &&
-	    ukmem_rseq_cmpxchg_double(&UKMEM_PERCPU_STATE, handle, oldv, newv, &same))
+	if (ukmem_rseq_cmpxchg_double(&UKMEM_PERCPU_STATE, handle, oldv, newv, &same))
 		return same;
 #endif
 	return ukmem_percpu_cmpxchg_double(handle, oldv, newv);
@@ -497,6 +502,20 @@ static inline uint64_t ukmem_per_cpu_sum(const void *handle, unsigned int size)
 #define DEFINE_PER_CPU_SHARED_ALIGNED DEFINE_PER_CPU_ALIGNED
 #define DECLARE_PER_CPU_SHARED_ALIGNED DECLARE_PER_CPU_ALIGNED
 
+/* Debug: the section faults. Not under AddressSanitizer, whose search for leaks reads it. */
+#if defined(__SANITIZE_ADDRESS__)
+#define UKMEM_PERCPU_TRAP 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UKMEM_PERCPU_TRAP 0
+#endif
+#endif
+#ifndef UKMEM_PERCPU_TRAP
+#define UKMEM_PERCPU_TRAP UKMEM_DEBUG
+#endif
+
+#if UKMEM_PERCPU_EARLY
+
 UKMEM_BEGIN_DECLS
 
 extern char __start_ukmem_percpu[] __attribute__((__weak__, __visibility__("hidden")));
@@ -511,16 +530,21 @@ void ukmem_percpu_static_constructor(void)
 	__attribute__((__weak__, __visibility__("hidden"), __constructor__(101)));
 void ukmem_percpu_static_constructor(void)
 {
-	if (ukmem_percpu_static_done || &__start_ukmem_percpu[0] == &__stop_ukmem_percpu[0])
+	if (ukmem_percpu_static_done)
 		return;
 	ukmem_percpu_static_done = 1;
-	ukmem_percpu_register_static(__start_ukmem_percpu, __stop_ukmem_percpu, UKMEM_DEBUG);
+	ukmem_percpu_start();
+	if (&__start_ukmem_percpu[0] != &__stop_ukmem_percpu[0])
+		ukmem_percpu_register_static(__start_ukmem_percpu, __stop_ukmem_percpu,
+					     UKMEM_PERCPU_TRAP);
 }
 
 UKMEM_END_DECLS
 
-/* Debug: the section in pages of its own, so that it can be made to fault. */
-#if UKMEM_DEBUG
+#endif
+
+/* Pages of its own for that. */
+#if UKMEM_PERCPU_TRAP
 #if defined(__aarch64__)
 #define UKMEM_PERCPU_PAGE "65536"
 #else

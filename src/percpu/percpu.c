@@ -47,7 +47,10 @@ static const size_t STRIDE_SCARCE = (size_t)256 << 10;
 static const size_t SCARCE_LIMIT = (size_t)256 << 30;
 
 struct ukmem_percpu_state pcpu cacheline_aligned;
-struct ukmem_percpu_state ukmem_percpu_state cacheline_aligned;
+
+/* What programs know as ukmem_percpu_state, and as const. */
+UKMEM_EXPORT extern struct ukmem_percpu_state percpu_state __asm__("ukmem_percpu_state");
+struct ukmem_percpu_state percpu_state cacheline_aligned;
 
 /* Synchronization: read-only after pcpu_init(). */
 static const char *mode_reason, *index_kind, *self_test;
@@ -294,6 +297,10 @@ static bool init(void)
 
 	config_init();
 	os_calls.address_space_limit(&limit);
+	/* Until it is known better: an area with no CPU, so that sections fail. */
+	pcpu.rseq = pcpu_own_rseq_offset();
+	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
+	percpu_state = pcpu;
 	pcpu.stride = limit < SCARCE_LIMIT ? STRIDE_SCARCE : STRIDE_NORMAL;
 	pcpu.nr_ids = topology->nr_cpu_ids;
 	if (!pcpu.base)
@@ -305,6 +312,8 @@ static bool init(void)
 	self_test = "not needed";
 	missing = rseq_missing();
 	if (missing) {
+		pcpu.rseq = pcpu_own_rseq_offset();
+		pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 		index_kind = "cpu";
 		mode_reason = missing;
 	} else {
@@ -312,7 +321,7 @@ static bool init(void)
 	}
 	pcpu_notify_init();
 	/* Before anybody has a handle to use with it. */
-	ukmem_percpu_state = pcpu;
+	percpu_state = pcpu;
 	if (config.verbose)
 		log_warn("per-CPU data: %s by %s: %s; self-test: %s; %u possible CPUs, %zu KiB "
 			 "per CPU and chunk",
@@ -353,7 +362,12 @@ unsigned int pcpu_index(void)
 		return registered_index();
 	if (os_calls.getcpu(&cpu))
 		cpu = (unsigned int)((uintptr_t)__builtin_thread_pointer() >> 12);
-	return cpu % pcpu.nr_ids;
+	return cpu < pcpu.nr_ids ? cpu : cpu % pcpu.nr_ids;
+}
+
+void ukmem_percpu_start(void)
+{
+	pcpu_init();
 }
 
 void percpu_mode(struct ukmem_percpu_info *info)

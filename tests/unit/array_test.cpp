@@ -264,6 +264,68 @@ TEST_F(ArrayTest, StopOfSeveralAndOfNone)
 	pcpu_free(second);
 }
 
+unsigned membarrier_flags;
+int membarrier_cpu;
+
+int recording_membarrier(int cmd, unsigned int flags, int cpu)
+{
+	if (cmd == 1 << 7) { /* restart sections */
+		membarrier_flags = flags;
+		membarrier_cpu = cpu;
+	}
+	return os_calls_linux.membarrier(cmd, flags, cpu);
+}
+
+void run_on(int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+/* One CPU stands, the others go on; the kernel is asked for that CPU only. */
+TEST(ArrayStopTest, OneCpu)
+{
+	if (allowed_cpus().size() < 2)
+		GTEST_SKIP() << "one CPU";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
+		static int object[2];
+		int a = allowed_cpus()[0], b = allowed_cpus()[1];
+		auto cpu_a = static_cast<unsigned>(a), cpu_b = static_cast<unsigned>(b);
+		void *out[1];
+
+		ASSERT_TRUE(pcpu_init());
+		void *array = pcpu_alloc(shim_array_size(8), 64);
+		shim_array_open(array, 8);
+		run_on(a);
+		ASSERT_TRUE(shim_array_push(array, &object[0]));
+		run_on(b);
+		ASSERT_TRUE(shim_array_push(array, &object[1]));
+		os_calls.membarrier = recording_membarrier;
+		ASSERT_TRUE(shim_arrays_stop_cpu(&array, 1, cpu_a));
+		if (!rseq_is_off()) {
+			EXPECT_EQ(membarrier_flags, 1u);
+			EXPECT_EQ(membarrier_cpu, a);
+			EXPECT_TRUE(shim_array_stopped(shim_array_header(array, cpu_a)));
+			run_on(a);
+			EXPECT_EQ(shim_array_pop(array), nullptr);
+		}
+		run_on(b);
+		EXPECT_EQ(shim_array_pop(array), &object[1]) << "another CPU stopped as well";
+		EXPECT_EQ(shim_array_take(array, cpu_a, out, 1), 1u);
+		EXPECT_EQ(out[0], &object[0]);
+		EXPECT_EQ(shim_array_take(array, cpu_b, out, 1), 0u);
+		shim_arrays_start_cpu(&array, 1, cpu_a);
+		run_on(a);
+		EXPECT_EQ(shim_array_pop(array), nullptr);
+		EXPECT_TRUE(shim_array_push(array, &object[0]));
+		EXPECT_EQ(shim_array_pop(array), &object[0]);
+	});
+}
+
 int membarrier_error;
 int membarrier_calls;
 

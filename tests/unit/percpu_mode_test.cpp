@@ -49,7 +49,6 @@ TEST(PercpuModeTest, Default)
 			EXPECT_STREQ(i.mode_name, "rseq");
 			EXPECT_STREQ(i.reason, "registered by libc");
 			EXPECT_EQ(pcpu.limit, i.nr_cpu_ids);
-			EXPECT_EQ(ukmem_percpu_state.limit, i.nr_cpu_ids);
 		}
 	});
 }

@@ -12,7 +12,10 @@
 #include <type_traits>
 
 #include "test_util.h"
-#include "ukmem/percpu.h"
+
+extern "C" {
+#include "percpu/percpu.h" /* not initialised before main(), for the fresh processes */
+}
 
 namespace
 {

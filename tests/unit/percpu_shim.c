@@ -3,6 +3,21 @@
 
 #include "percpu/array.h"
 
+void *shim_percpu_alloc(size_t size)
+{
+	return pcpu_init() ? pcpu_alloc(size, 64) : NULL;
+}
+
+void shim_percpu_free(void *first)
+{
+	pcpu_free(first);
+}
+
+bool shim_use_rseq(void)
+{
+	return pcpu_init() && pcpu_use_rseq();
+}
+
 void *shim_array_pop(void *handle)
 {
 	return pcpu_array_pop(handle);
@@ -77,6 +92,16 @@ unsigned int shim_array_total(void *handle)
 bool shim_arrays_stop(void *const *handles, unsigned int n)
 {
 	return pcpu_arrays_stop(handles, n, PCPU_ALL_CPUS);
+}
+
+bool shim_arrays_stop_cpu(void *const *handles, unsigned int n, unsigned int cpu)
+{
+	return pcpu_arrays_stop(handles, n, cpu);
+}
+
+void shim_arrays_start_cpu(void *const *handles, unsigned int n, unsigned int cpu)
+{
+	pcpu_arrays_start(handles, n, cpu);
 }
 
 void shim_arrays_start(void *const *handles, unsigned int n)

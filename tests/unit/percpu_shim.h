@@ -11,6 +11,11 @@
 extern "C" {
 #endif
 
+/* Cache lines per CPU, zeroed: the address of the first copy. */
+void *shim_percpu_alloc(size_t size);
+void shim_percpu_free(void *first);
+bool shim_use_rseq(void);
+
 void *shim_array_pop(void *handle);
 bool shim_array_push(void *handle, void *object);
 unsigned int shim_array_pop_bulk(void *handle, void **out, unsigned int n, bool counted);
@@ -29,6 +34,9 @@ unsigned int shim_array_total(void *handle);
 
 bool shim_arrays_stop(void *const *handles, unsigned int n);
 void shim_arrays_start(void *const *handles, unsigned int n);
+/* One CPU's only, by index. */
+bool shim_arrays_stop_cpu(void *const *handles, unsigned int n, unsigned int cpu);
+void shim_arrays_start_cpu(void *const *handles, unsigned int n, unsigned int cpu);
 unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigned int max);
 
 #ifdef __cplusplus

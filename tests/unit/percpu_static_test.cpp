@@ -117,7 +117,7 @@ TEST(PercpuStaticTest, HandlesMayBePassedAround)
 	EXPECT_EQ(per_cpu_sum(*handle), before + 5);
 }
 
-#if UKMEM_DEBUG
+#if UKMEM_PERCPU_TRAP
 TEST(PercpuStaticDeathTest, DirectUseFaults)
 {
 	auto died = [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; };

@@ -52,18 +52,18 @@
 	"cmp %w[a], %w[limit]\n\t"                                                             \
 	"b.hs " fail "\n\t"
 
-/* a = handle + base + index * stride; [h] is handle + base */
-#define UKMEM_RSEQ_OFFSET                                                                      \
+/* a = the copy's address */
+#define UKMEM_RSEQ_ADDRESS                                                                     \
 	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
 	"ldr %w[a], [%[ix]]\n\t"                                                               \
-	"madd %[a], %[a], %[stride], %[h]\n\t"                                                 \
+	"madd %[a], %[a], %[stride], %[first]\n\t"                                             \
 	UKMEM_RSEQ_INJECT(1)
 
 #define UKMEM_RSEQ_INPUTS                                                                      \
 	[rs] "r"((char *)__builtin_thread_pointer() + st->rseq),                               \
 		[ix] "r"((char *)__builtin_thread_pointer() + st->index),                      \
 		[stride] "r"(st->stride), [limit] "r"(st->limit),                              \
-		[h] "r"((char *)handle + st->base)
+		[first] "r"((uintptr_t)handle + (uintptr_t)st->base)
 
 /*
  * Operations with a result. @body computes, with [o] the old value, [n] scratch,
@@ -79,7 +79,7 @@
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
-			UKMEM_RSEQ_OFFSET                                                      \
+			UKMEM_RSEQ_ADDRESS                                                     \
 			ld " %" m "[o], [%[a]]\n\t"                                            \
 			UKMEM_RSEQ_INJECT(2)                                                   \
 			body                                                                   \
@@ -107,7 +107,7 @@
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
-			UKMEM_RSEQ_OFFSET                                                      \
+			UKMEM_RSEQ_ADDRESS                                                     \
 			ld " %" m "[o], [%[a]]\n\t"                                            \
 			UKMEM_RSEQ_INJECT(2)                                                   \
 			insn "\n\t"                                                            \
@@ -170,7 +170,7 @@ static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_stat
 
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
-		UKMEM_RSEQ_OFFSET
+		UKMEM_RSEQ_ADDRESS
 		"ldxp %[lo], %[hi], [%[a]]\n\t"
 		UKMEM_RSEQ_INJECT(2)
 		"cmp %[lo], %[old0]\n\t"

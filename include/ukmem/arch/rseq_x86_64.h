@@ -55,17 +55,20 @@
 	"cmpl %[limit], %k[a]\n\t"                                                             \
 	"jae " fail "\n\t"
 
-/* a = index * stride + base */
-#define UKMEM_RSEQ_OFFSET                                                                      \
+/*
+ * a = the copy's address, in a register by itself: some CPUs forward a store to the
+ * next load of the same variable at once if both name it so, and only then.
+ */
+#define UKMEM_RSEQ_ADDRESS                                                                     \
 	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
 	"movl %%fs:(%[ix]), %k[a]\n\t"                                                         \
 	"imulq %[stride], %[a]\n\t"                                                            \
-	"addq %[base], %[a]\n\t"                                                               \
+	"addq %[first], %[a]\n\t"                                                              \
 	UKMEM_RSEQ_INJECT(1)
 
 #define UKMEM_RSEQ_INPUTS                                                                      \
-	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
-		[base] "m"(st->base), [limit] "m"(st->limit), [h] "r"(handle)
+	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "rm"(st->stride),                    \
+		[limit] "rm"(st->limit), [first] "r"((uintptr_t)handle + (uintptr_t)st->base)
 
 /* commit *p op= v */
 #define UKMEM_RSEQ_UPDATE(name, insn, size, type, m, imm)                                      \
@@ -76,8 +79,8 @@
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
-			UKMEM_RSEQ_OFFSET                                                      \
-			UKMEM_RSEQ_COMMIT(insn " %" m "[v], (%[h], %[a])\n\t")                 \
+			UKMEM_RSEQ_ADDRESS                                                     \
+			UKMEM_RSEQ_COMMIT(insn " %" m "[v], (%[a])\n\t")                 \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
 			: [a] "=&r"(a), [t] "=&r"(t) UKMEM_RSEQ_INJECT_OPERAND                 \
 			: UKMEM_RSEQ_INPUTS, [v] imm(v)                                        \
@@ -103,8 +106,8 @@
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
-			UKMEM_RSEQ_OFFSET                                                      \
-			ld " (%[h], %[a]), %" m "[o]\n\t"                                      \
+			UKMEM_RSEQ_ADDRESS                                                     \
+			ld " (%[a]), %" m "[o]\n\t"                                      \
 			UKMEM_RSEQ_INJECT(2)                                                   \
 			body                                                                   \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
@@ -131,47 +134,72 @@
 	/* o += v; commit *p = o */                                                            \
 	UKMEM_RSEQ_VALUE(add_return, size, type, "mov" s, m,                                   \
 		"add" s " %" m "[v], %" m "[o]\n\t"                                            \
-		UKMEM_RSEQ_COMMIT("mov" s " %" m "[o], (%[h], %[a])\n\t"))                     \
+		UKMEM_RSEQ_COMMIT("mov" s " %" m "[o], (%[a])\n\t"))                     \
 	/* commit *p = v */                                                                    \
 	UKMEM_RSEQ_VALUE(xchg, size, type, "mov" s, m,                                         \
-		UKMEM_RSEQ_COMMIT("mov" s " %" m "[v], (%[h], %[a])\n\t"))                     \
+		UKMEM_RSEQ_COMMIT("mov" s " %" m "[v], (%[a])\n\t"))                     \
 	/* if (o == v) commit *p = w */                                                        \
 	UKMEM_RSEQ_VALUE(cmpxchg, size, type, "mov" s, m,                                      \
 		"cmp" s " %" m "[v], %" m "[o]\n\t"                                            \
 		"jne 2f\n\t"                                                                   \
-		UKMEM_RSEQ_COMMIT("mov" s " %" m "[w], (%[h], %[a])\n\t"))
+		UKMEM_RSEQ_COMMIT("mov" s " %" m "[w], (%[a])\n\t"))
 
 UKMEM_RSEQ_SIZE(1, uint8_t, "b", "b", "qi")
 UKMEM_RSEQ_SIZE(2, uint16_t, "w", "w", "ri")
 UKMEM_RSEQ_SIZE(4, uint32_t, "l", "k", "ri")
 UKMEM_RSEQ_SIZE(8, uint64_t, "q", "q", "re")
 
-/* One instruction compares and stores both words: atomic on this CPU without a lock prefix. */
+#ifdef __SSE2__
+
+typedef long long ukmem_two_words __attribute__((__vector_size__(16)));
+
+/* if (p[0] == old[0] && p[1] == old[1]) commit both words, by one store of sixteen bytes */
 static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_state *st,
 						  void *handle, const uint64_t *oldv,
 						  const uint64_t *newv, int *same)
 {
-	uintptr_t a, t;
-	uint64_t lo = oldv[0], hi = oldv[1];
-	unsigned char equal UKMEM_RSEQ_INJECT_TEMP;
+	ukmem_two_words both = { (long long)newv[0], (long long)newv[1] };
+	uintptr_t a, t UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
-		UKMEM_RSEQ_OFFSET
-		UKMEM_RSEQ_COMMIT("cmpxchg16b (%[h], %[a])\n\t")
-		"sete %[equal]\n\t"
+		UKMEM_RSEQ_ADDRESS
+		"cmpq %[old0], (%[a])\n\t"
+		"jne %l[differ]\n\t"
+		"cmpq %[old1], 8(%[a])\n\t"
+		"jne %l[differ]\n\t"
+		UKMEM_RSEQ_COMMIT("movaps %[both], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
-		: [a] "=&r"(a), [t] "=&r"(t), "+&a"(lo), "+&d"(hi),
-		  [equal] "=&q"(equal) UKMEM_RSEQ_INJECT_OPERAND
-		: UKMEM_RSEQ_INPUTS, "b"(newv[0]), "c"(newv[1])
+		: [a] "=&r"(a), [t] "=&r"(t) UKMEM_RSEQ_INJECT_OPERAND
+		: UKMEM_RSEQ_INPUTS, [old0] "r"(oldv[0]), [old1] "r"(oldv[1]), [both] "x"(both)
 		: "memory", "cc"
-		: fail);
-	*same = equal;
+		: fail, differ);
+	*same = 1;
+	return 1;
+differ:
+	*same = 0;
 	return 1;
 fail:
 	*same = 0;
 	return 0;
 }
+
+#else
+
+/* Without a store of sixteen bytes: the library's. */
+static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_state *st,
+						  void *handle, const uint64_t *oldv,
+						  const uint64_t *newv, int *same)
+{
+	(void)st;
+	(void)handle;
+	(void)oldv;
+	(void)newv;
+	*same = 0;
+	return 0;
+}
+
+#endif
 
 /* The index field, read once. */
 static UKMEM_INLINE uint32_t ukmem_rseq_field(ptrdiff_t offset)
