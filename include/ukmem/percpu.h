@@ -59,8 +59,10 @@
  * debugger) and a thread that has no CPU (not registered for rseq) use the spill
  * copy instead, with locked instructions. Without rseq at all (fallback mode) every
  * operation is a locked instruction on the copy of the CPU the thread was on.
- * percpu_mode() tells which, and why. The idea of one meaning per prefix is that of
- * the kernel's this_cpu operations; the structure of sections that of librseq.
+ * percpu_mode() tells which, and why. (A loop around try_cmpxchg should go on with
+ * the value it is handed: one that reads afresh may read another copy than a
+ * single-stepped thread's exchange then uses, and wait for ever.) The idea of one meaning per
+ *prefix is that of the kernel's this_cpu operations; the structure of sections that of librseq.
  *
  * The spill copy counts as one more CPU, the last: num_possible_cpus()
  * and for_each_possible_cpu() include it, so that sums are exact.
@@ -230,8 +232,8 @@ UKMEM_EXPORT void ukmem_percpu_owner_check(const char *what, const char *file, i
  * @online:  index @cpu is in use again. May be NULL.
  * @arg:     passed to both
  *
- * Both run in the thread that called percpu_cpus_update(), one at a time, and may
- * allocate and use per-CPU operations, but not (un)register.
+ * Both run in the thread that called percpu_cpus_update(), one at a time, without a
+ * lock; they may allocate and register others, but not unregister.
  */
 struct percpu_notifier {
 	void (*online)(unsigned int cpu, void *arg);
@@ -242,19 +244,20 @@ struct percpu_notifier {
 /** percpu_notifier_register - @n stays the library's until unregistered. */
 UKMEM_EXPORT void percpu_notifier_register(struct percpu_notifier *n)
 	UKMEM_SYMBOL(percpu_notifier_register);
-/** percpu_notifier_unregister - none of its functions runs any more afterwards. */
+/** percpu_notifier_unregister - none of its functions runs any more afterwards. May wait. */
 UKMEM_EXPORT void percpu_notifier_unregister(struct percpu_notifier *n)
 	UKMEM_SYMBOL(percpu_notifier_unregister);
 /**
  * percpu_cpus_update - look which CPUs are there now and tell the notifiers
  *
  * ukmem_trim() does this too. Result: the number of indices that changed, or a
- * negative errno when the system does not tell. Reads sysfs; may block.
+ * negative errno: the system does not tell, or -EBUSY, another thread is at it, or
+ * this one, in a notifier. Reads sysfs; may block.
  */
 UKMEM_EXPORT int percpu_cpus_update(void) UKMEM_SYMBOL(percpu_cpus_update);
 
 /* Called by the constructors of this header. */
-UKMEM_EXPORT void ukmem_percpu_start(void);
+UKMEM_EXPORT void ukmem_percpu_start(const void *object);
 UKMEM_EXPORT void ukmem_percpu_register_static(void *start, void *stop, int trap);
 
 UKMEM_END_DECLS

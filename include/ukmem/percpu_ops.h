@@ -11,6 +11,9 @@
 #include <ukmem/percpu.h>
 #endif
 
+/* Casts, statement expressions: nothing that a user's warnings are about. */
+#pragma GCC system_header
+
 /*
  * Sections need asm goto with results. ThreadSanitizer cannot see into them. Code
  * compiled without them (or with -DUKMEM_HAVE_RSEQ=0) mixes with code that has them:
@@ -291,16 +294,25 @@ static UKMEM_INLINE bool ukmem_raw_cpu_cmpxchg_double(void *handle, unsigned int
 	return true;
 }
 
-/* What try_cmpxchg makes of a cmpxchg that found @found: whether it was *@old, which it now is.
- */
-static UKMEM_INLINE bool ukmem_percpu_tried(void *old, unsigned int size, uint64_t found)
-{
-	bool same = ukmem_percpu_load(old, size) == ukmem_percpu_cut(found, size);
+/* @old, of @size bytes: what is expected, and what was found. */
+#define UKMEM_PERCPU_TRY_CMPXCHG(family)                                                       \
+	static UKMEM_INLINE bool ukmem_##family##_try_cmpxchg(void *handle, unsigned int size, \
+							      void *old, uint64_t v)           \
+	{                                                                                      \
+		uint64_t expected = ukmem_percpu_load(old, size);                              \
+		uint64_t found = ukmem_percpu_cut(                                             \
+			ukmem_##family##_cmpxchg(handle, size, expected, v), size);            \
+                                                                                               \
+		if (found == expected)                                                         \
+			return true;                                                           \
+		ukmem_percpu_store(old, size, found);                                          \
+		return false;                                                                  \
+	}
 
-	if (!same)
-		ukmem_percpu_store(old, size, found);
-	return same;
-}
+UKMEM_PERCPU_TRY_CMPXCHG(this_cpu)
+UKMEM_PERCPU_TRY_CMPXCHG(raw_cpu)
+
+#undef UKMEM_PERCPU_TRY_CMPXCHG
 
 /*
  * From an lvalue to a handle, a size and operands. An operand is converted to the
@@ -332,10 +344,9 @@ template <typename T> T ukmem_percpu_value(const volatile T &);
 	((UKMEM_PERCPU_TYPE(x))ukmem_##family##_##op(UKMEM_PERCPU_HANDLE(x), sizeof(x), (v),   \
 						     (w)))
 #define UKMEM_TRY(family, x, old, v)                                                           \
-	ukmem_percpu_tried((old), sizeof(x),                                                   \
-			   ukmem_##family##_cmpxchg(UKMEM_PERCPU_HANDLE(x), sizeof(x),         \
-						    UKMEM_PERCPU_ARG(x, *(old)),               \
-						    UKMEM_PERCPU_ARG(x, v)))
+	((void)sizeof(char[sizeof(*(old)) == sizeof(x) ? 1 : -1]),                             \
+	 ukmem_##family##_try_cmpxchg(UKMEM_PERCPU_HANDLE(x), sizeof(x), (void *)(old),        \
+				      UKMEM_PERCPU_ARG(x, v)))
 #define UKMEM_DOUBLE(family, x, y, o1, o2, n1, n2)                                             \
 	ukmem_##family##_cmpxchg_double(UKMEM_PERCPU_PAIR(x, y), sizeof(x),                    \
 					UKMEM_PERCPU_ARG(x, o1), UKMEM_PERCPU_ARG(y, o2),      \
@@ -462,7 +473,7 @@ template <typename T> T ukmem_percpu_value(const volatile T &);
 #define num_possible_cpus() ukmem_percpu_count()
 /** for_each_possible_cpu - @cpu, declared outside, runs over the CPU numbers of all of them. */
 #define for_each_possible_cpu(cpu)                                                             \
-	for ((cpu) = ukmem_percpu_next(0); (cpu) < percpu_nr_ids();                            \
+	for ((cpu) = ukmem_percpu_next(0); (unsigned int)(cpu) < percpu_nr_ids();              \
 	     (cpu) = ukmem_percpu_next((cpu) + 1))
 
 /** per_cpu_sum - the sum of all copies of an integer, in its type; never stops writers. */
@@ -487,9 +498,13 @@ static inline uint64_t ukmem_per_cpu_sum(const void *handle, unsigned int size)
  * classes do not run for the copies. A variable belongs to its object: another one
  * is given its address, not its name.
  *
- * A program that is not position-independent and a shared library in one process
- * cannot both have static variables; what comes second ends the process with a
- * message, as it does when there is no memory for the copies.
+ * Ending the process with a message when an object is loaded: no memory for the
+ * copies; a shared library with static variables in a program that is not
+ * position-independent; two libraries that lie a multiple of the unit size apart, so
+ * that copies would overlap (one pair in some ten thousand).
+ *
+ * An object that includes this header stays loaded after dlclose: a thread that ran
+ * one of its sections may keep a pointer into it (rseq(2)).
  */
 #define DEFINE_PER_CPU(type, name)                                                             \
 	__attribute__((__section__("ukmem_percpu"))) __typeof__(type) name
@@ -533,7 +548,7 @@ void ukmem_percpu_static_constructor(void)
 	if (ukmem_percpu_static_done)
 		return;
 	ukmem_percpu_static_done = 1;
-	ukmem_percpu_start();
+	ukmem_percpu_start((const void *)&ukmem_percpu_static_done);
 	if (&__start_ukmem_percpu[0] != &__stop_ukmem_percpu[0])
 		ukmem_percpu_register_static(__start_ukmem_percpu, __stop_ukmem_percpu,
 					     UKMEM_PERCPU_TRAP);

@@ -72,29 +72,51 @@ static unsigned int mask_top(const struct os_mask *m)
 }
 
 /*
- * A container may show a sysfs of its own, with CPUs numbered from 0, while threads
- * run on other ids. Seen by an affinity that is not among the possible CPUs; then
- * every id up to the largest counts as possible.
+ * How many CPUs the kernel counts, up to the next multiple of 4, by the width in
+ * which it prints a mask of them; 0: it does not tell. Containers that show files of
+ * their own do not show another one for this.
  */
-static void distrust_sysfs(struct os_mask *possible)
+static unsigned int kernel_cpus(void)
+{
+	static const char key[] = "\nCpus_allowed:\t";
+	const char *p = read_text("/proc/self/status") > 0 ? strstr(file_buffer, key) : NULL;
+	unsigned int digits = 0;
+
+	if (!p)
+		return 0;
+	for (p += sizeof(key) - 1; *p && *p != '\n'; p++)
+		digits += *p != ',';
+	return digits * 4;
+}
+
+/* Whether this thread may run on a CPU that is not among @possible; the ids up to it. */
+static unsigned int allowed_beyond(const struct os_mask *possible)
 {
 	unsigned long allowed[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
 	long bytes = os_calls.affinity(allowed, sizeof(allowed));
-	struct os_mask seen = *possible;
-	bool hidden = false;
+	unsigned int top = 0;
 
-	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes * 8 && i < OS_MAX_CPUS; i++) {
-		bool may_run =
-			(allowed[i / (8 * sizeof(long))] >> (i % (8 * sizeof(long)))) & 1;
+	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes * 8 && i < OS_MAX_CPUS; i++)
+		if ((allowed[i / (8 * sizeof(long))] >> (i % (8 * sizeof(long)))) & 1 &&
+		    !os_mask_test(possible, i))
+			top = i + 1;
+	return top;
+}
 
-		if (!may_run || os_mask_test(possible, i))
-			continue;
-		hidden = true;
-		seen.bits[i / 64] |= (uint64_t)1 << (i % 64);
-	}
-	if (!hidden)
+/*
+ * A container may show a sysfs of its own, with fewer CPUs or CPUs numbered from 0,
+ * while threads run on others. Then every id that there may be counts as possible.
+ */
+static void distrust_sysfs(struct os_mask *possible)
+{
+	unsigned int top = mask_top(possible), kernel = kernel_cpus();
+	unsigned int seen = allowed_beyond(possible);
+
+	if (kernel <= ((top + 3) & ~3u) && !seen)
 		return;
-	for (unsigned int i = 0, top = mask_top(&seen); i < top; i++)
+	top = kernel > top ? kernel : top;
+	top = seen > top ? seen : top;
+	for (unsigned int i = 0; i < top && i < OS_MAX_CPUS; i++)
 		possible->bits[i / 64] |= (uint64_t)1 << (i % 64);
 }
 

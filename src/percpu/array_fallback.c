@@ -40,7 +40,7 @@ void pcpu_slots_fork_child(void)
 {
 	if (!pcpu_first_unit())
 		return;
-	for_each_cpu_unit (i)
+	for (unsigned int i = 0; i < pcpu.nr_ids; i++)
 		pcpu_slot_unlock(i);
 }
 

@@ -11,6 +11,7 @@
  * Drained of what it holds by mistake, a CPU only refills.
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -18,15 +19,19 @@
 #include "os/os.h"
 #include "percpu/percpu_internal.h"
 
-/* Outermost of all: notifiers take the layers' locks. */
 static struct lock notify_lock = LOCK_INITIALIZER(LOCK_RANK_NOTIFY);
 
 /* Indices that CPUs may have at all. Synchronization: read-only after pcpu_init(). */
 static struct os_mask possible;
 
-/* Synchronization: notify_lock. */
+/*
+ * Synchronization: notify_lock. It is not held while notifiers run, which take all
+ * kinds of locks and may fork: `updating` keeps others from running them and
+ * notifiers from leaving.
+ */
 static struct percpu_notifier *notifiers;
 static struct os_mask in_use; /* indices */
+static bool updating;
 
 /* The indices that CPUs may have. Result: their number. */
 static unsigned int indices_of(const struct os_mask *cpus, struct os_mask *indices)
@@ -68,7 +73,7 @@ unsigned int pcpu_next_unit(unsigned int i)
 
 unsigned int ukmem_percpu_next(unsigned int i)
 {
-	return pcpu_init() ? pcpu_next_unit(i) : 0;
+	return pcpu_init() ? pcpu_next_unit(i) : UINT32_MAX;
 }
 
 unsigned int ukmem_percpu_count(void)
@@ -90,6 +95,11 @@ void percpu_notifier_register(struct percpu_notifier *n)
 void percpu_notifier_unregister(struct percpu_notifier *n)
 {
 	lock(&notify_lock);
+	while (updating) {
+		unlock(&notify_lock);
+		sched_yield();
+		lock(&notify_lock);
+	}
 	for (struct percpu_notifier **p = &notifiers; *p; p = &(*p)->next)
 		if (*p == n) {
 			*p = n->next;
@@ -98,9 +108,20 @@ void percpu_notifier_unregister(struct percpu_notifier *n)
 	unlock(&notify_lock);
 }
 
+/* Those registered meanwhile come in front, and hear of the next change. */
+static struct percpu_notifier *next_of(struct percpu_notifier *n)
+{
+	struct percpu_notifier *next;
+
+	lock(&notify_lock);
+	next = n ? n->next : notifiers;
+	unlock(&notify_lock);
+	return next;
+}
+
 static void tell(unsigned int index, bool online)
 {
-	for (struct percpu_notifier *n = notifiers; n; n = n->next) {
+	for (struct percpu_notifier *n = next_of(NULL); n; n = next_of(n)) {
 		void (*function)(unsigned int, void *) = online ? n->online : n->offline;
 
 		if (function)
@@ -108,31 +129,64 @@ static void tell(unsigned int index, bool online)
 	}
 }
 
-int percpu_cpus_update(void)
+static int tell_changes(const struct os_mask *before, const struct os_mask *now)
 {
-	struct os_mask online, now;
-	int changed = 0, err;
+	int changed = 0;
 
-	if (!pcpu_init())
-		return -ENOMEM;
-	lock(&notify_lock);
-	err = os_cpus_online(&online);
-	if (err > 0) {
-		indices_of(&online, &now);
-		err = 0;
-	}
-	for (unsigned int i = pcpu_next(0); !err && i < pcpu.nr_ids; i = pcpu_next(i + 1)) {
-		bool is = os_mask_test(&now, i);
+	for (unsigned int i = pcpu_next(0); i < pcpu.nr_ids; i = pcpu_next(i + 1)) {
+		bool is = os_mask_test(now, i);
 
-		if (is == os_mask_test(&in_use, i))
+		if (is == os_mask_test(before, i))
 			continue;
 		tell(i, is);
 		changed++;
 	}
-	if (!err)
-		in_use = now;
+	return changed;
+}
+
+static bool begin_update(void)
+{
+	bool mine;
+
+	lock(&notify_lock);
+	mine = !updating;
+	updating = true;
 	unlock(&notify_lock);
-	return err ? err : changed;
+	return mine;
+}
+
+static void end_update(const struct os_mask *now)
+{
+	lock(&notify_lock);
+	if (now)
+		in_use = *now;
+	updating = false;
+	unlock(&notify_lock);
+}
+
+int percpu_cpus_update(void)
+{
+	struct os_mask online, now;
+	int n;
+
+	if (!pcpu_init())
+		return -ENOMEM;
+	if (!begin_update())
+		return -EBUSY;
+	n = os_cpus_online(&online);
+	if (n <= 0) {
+		end_update(NULL);
+		return n ? n : -EINVAL;
+	}
+	indices_of(&online, &now);
+	n = tell_changes(&in_use, &now);
+	end_update(&now);
+	return n;
+}
+
+void pcpu_notify_fork_child(void)
+{
+	updating = false;
 }
 
 unsigned int pcpu_online_count(void)

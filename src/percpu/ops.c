@@ -125,6 +125,8 @@ uint64_t ukmem_percpu_op(enum ukmem_percpu_op op, unsigned int size, void *handl
 	uint64_t result = 0;
 	void *p;
 
+	if (unlikely(!pcpu_init())) /* nobody can have a handle */
+		return 0;
 	for (int i = 0; i < RETRIES && has_cpu(); i++)
 		if (try_section(op, size, handle, v, w, &result))
 			return result;
@@ -216,7 +218,11 @@ bool ukmem_percpu_cmpxchg_double(void *handle, const uint64_t *oldv, const uint6
 {
 #if UKMEM_HAVE_RSEQ
 	int same;
+#endif
 
+	if (unlikely(!pcpu_init()))
+		return false;
+#if UKMEM_HAVE_RSEQ
 	for (int i = 0; i < RETRIES && has_cpu(); i++)
 		if (ukmem_rseq_cmpxchg_double(&pcpu, handle, oldv, newv, &same))
 			return same;

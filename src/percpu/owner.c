@@ -54,12 +54,12 @@ int percpu_owner_enter(void)
 
 	if (!pcpu_init())
 		return -ENOMEM;
+	if (!is_pinned())
+		return -EINVAL;
 	index = pcpu_index();
 	if (index == pcpu.nr_ids ||
 	    (pcpu_use_rseq() && pcpu.index != pcpu.rseq + RSEQ_CPU_ID_OFFSET))
 		return -EOPNOTSUPP;
-	if (!is_pinned())
-		return -EINVAL;
 	unit = pcpu_unit(index);
 	while (!atomic_compare_exchange_strong(&unit->owner, &owner, self)) {
 		if (owner == self) {
@@ -108,20 +108,26 @@ void ukmem_percpu_owner_check(const char *what, const char *file, int line)
 			  what, file, line, thread_id());
 }
 
+/* The thread inside fork(). Synchronization: lock_fork_prepare() lets one at a time. */
+static uint32_t forking_thread;
+
+void pcpu_owner_fork_prepare(void)
+{
+	forking_thread = thread_id();
+}
+
 /* The forking thread stays what it was, under its new id; the others are not here. */
 void pcpu_owner_fork_child(void)
 {
-	struct pcpu_unit *mine;
+	uint32_t self = thread_id();
 
 	if (!pcpu_first_unit())
 		return;
-	/* Its old id is not known any more: the unit it is on was its own if anybody's. */
-	mine = pcpu_index() < pcpu.nr_ids ? pcpu_unit(pcpu_index()) : NULL;
 	for_each_cpu_unit (i) {
 		struct pcpu_unit *unit = pcpu_unit(i);
+		uint32_t owner = atomic_load_explicit(&unit->owner, memory_order_relaxed);
 
-		if (!atomic_load_explicit(&unit->owner, memory_order_relaxed))
-			continue;
-		atomic_store(&unit->owner, unit == mine && is_pinned() ? thread_id() : 0);
+		if (owner)
+			atomic_store(&unit->owner, owner == forking_thread ? self : 0);
 	}
 }

@@ -9,6 +9,7 @@
  */
 #include "percpu/percpu.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -331,11 +332,18 @@ static bool init(void)
 	return true;
 }
 
+static void fork_prepare(void)
+{
+	lock_fork_prepare();
+	pcpu_owner_fork_prepare();
+}
+
 static void fork_child(void)
 {
 	pcpu_slots_fork_child();
-	lock_fork_child();
+	pcpu_notify_fork_child();
 	pcpu_owner_fork_child();
+	lock_fork_child();
 }
 
 /*
@@ -344,7 +352,7 @@ static void fork_child(void)
  */
 __attribute__((constructor(101))) static void register_fork_handlers(void)
 {
-	pthread_atfork(lock_fork_prepare, lock_fork_parent, fork_child);
+	pthread_atfork(fork_prepare, lock_fork_parent, fork_child);
 }
 
 static struct once pcpu_once = ONCE_INITIALIZER;
@@ -365,9 +373,36 @@ unsigned int pcpu_index(void)
 	return cpu < pcpu.nr_ids ? cpu : cpu % pcpu.nr_ids;
 }
 
-void ukmem_percpu_start(void)
+bool pcpu_is_ready(void)
+{
+	return once_done(&pcpu_once);
+}
+
+/* Weak: a static program has none, and no library to keep. */
+extern int dladdr(const void *, Dl_info *) __attribute__((weak));
+extern void *dlsym(void *, const char *) __attribute__((weak));
+
+/*
+ * @object's critical sections must stay mapped as long as any thread may have
+ * rseq_cs point into it: for ever.
+ */
+static void keep_loaded(const void *object)
+{
+	void *(*open)(const char *, int) = NULL;
+	Dl_info info;
+
+	if (!dladdr || !dlsym || !dladdr(object, &info) || !info.dli_fname || !*info.dli_fname)
+		return;
+	/* Asked for by name: a static link would warn of the reference. */
+	*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
+	if (open)
+		open(info.dli_fname, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
+}
+
+void ukmem_percpu_start(const void *object)
 {
 	pcpu_init();
+	keep_loaded(object);
 }
 
 void percpu_mode(struct ukmem_percpu_info *info)

@@ -11,10 +11,10 @@
  * The addresses of the program's handles for a chunk are reserved without access,
  * so that using a handle as a pointer faults:
  *
- *   | handles (PROT_NONE, one stride) |  ... -base ... | unit 0 | unit 1 | ...
+ *   | unit 0 | unit 1 | ...   -base ...   | handles (PROT_NONE, one stride) |
  *
- * (or the other way round, as base's sign has it). Where that place is taken the
- * chunk does without.
+ * (or the other way round, as base's sign has it). Where a place is taken the
+ * chunk goes anywhere, and does without.
  *
  * Called at start-up and when caches come and go. Lock: percpu_lock.
  */
@@ -79,26 +79,43 @@ static void clear_bit(uint64_t *map, size_t i)
 }
 
 /*
- * Units with their handles' place: the kernel chooses where the higher of the two
- * goes, below which there is room.
+ * Where the next chunk goes: chunks lie one behind the other, in a part of the
+ * address space where the kernel puts nothing by itself and no copy of a static
+ * variable can fall (those are `base` from programs and libraries), and so do their
+ * handles, which are `base` from them.
  */
+static char *next_place;
+
+static char *first_place(void)
+{
+	static const uintptr_t middle = (uintptr_t)1 << 45;
+	size_t distance = (size_t)(pcpu.base < 0 ? -pcpu.base : pcpu.base);
+	/* Some of 2^36 addresses in units of 2 MiB: not the same in every process. */
+	uintptr_t jitter = (os_random() % (1u << 15)) << 21;
+
+#if UKMEM_TSAN /* leaves programs two stripes; this is the lower end of the higher one */
+	return (char *)((uintptr_t)0x7e8000000000 + (jitter >> 4 & -(uintptr_t)4096));
+#endif
+	if (!distance)
+		return NULL;
+	if (distance < (uintptr_t)1 << 40) /* a small address space */
+		return (char *)((distance >> 1) + (jitter >> 4));
+	return (char *)(middle + (pcpu.base > 0 ? distance : 0) + jitter);
+}
+
+/* Units with their handles' place; NULL: not there. */
 static void *map_with_handles(size_t size)
 {
-	void *units, *handles;
+	char *units;
 
-	if (pcpu.base > 0) {
-		if (os_map_metadata(size, &units))
-			return NULL;
-		os_reserve_at(pcpu_handle(units), pcpu.stride);
-		return units;
-	}
-	if (os_reserve(pcpu.stride, os_page_size(), &handles))
+	if (!next_place)
+		next_place = first_place();
+	units = next_place;
+	if (!units || os_map_metadata_at(units, size))
 		return NULL;
-	units = pcpu_first(handles);
-	if (!os_map_metadata_at(units, size))
-		return units;
-	os_release(handles, pcpu.stride);
-	return NULL;
+	next_place += size;
+	os_reserve_at(pcpu_handle(units), pcpu.stride);
+	return units;
 }
 
 static struct chunk *chunk_add(void)
@@ -114,6 +131,10 @@ static struct chunk *chunk_add(void)
 		return NULL;
 	if (os_map_metadata(bitmaps_size(), &maps)) {
 		os_release(base, size);
+		if ((char *)base + size == next_place) {
+			next_place = base;
+			os_release(pcpu_handle(base), pcpu.stride);
+		}
 		return NULL;
 	}
 	c->base = base;
@@ -311,7 +332,10 @@ void pcpu_free(void *first)
 
 void *__alloc_percpu_gfp(size_t size, size_t align, gfp_t flags)
 {
-	void *first = pcpu_init() ? alloc(size, align, flags & __GFP_DIRECT_RECLAIM) : NULL;
+	bool may_block = flags & __GFP_DIRECT_RECLAIM;
+	/* Initialisation enters the kernel: who may not finds nothing. */
+	bool ready = may_block ? pcpu_init() : pcpu_is_ready();
+	void *first = ready ? alloc(size, align, may_block) : NULL;
 
 	return first ? pcpu_handle(first) : NULL;
 }

@@ -42,16 +42,21 @@ void pcpu_slot_unlock(unsigned int index);
 /* In the child of fork(): no other thread holds a slot any more. */
 void pcpu_slots_fork_child(void);
 
+/* percpu.c: whether pcpu_init() has succeeded, without doing anything about it. */
+bool pcpu_is_ready(void);
+
 /* register.c: registration where libc made none. */
 int pcpu_register_thread(void);
 ptrdiff_t pcpu_own_rseq_offset(void);
 
 /* owner.c */
+void pcpu_owner_fork_prepare(void);
 void pcpu_owner_fork_child(void);
 
 /* notify.c. The first fills in which indices there are. */
 void pcpu_notify_init(void);
 unsigned int pcpu_online_count(void);
+void pcpu_notify_fork_child(void);
 /* As pcpu_next(), with the spill unit's index after the last, then nr_ids + 1. */
 unsigned int pcpu_next_unit(unsigned int i);
 #define for_each_unit(i)                                                                       \

@@ -170,6 +170,18 @@ static void trap_direct_use(const struct section *s)
 		os_calls.mprotect((void *)from, to - from, PROT_NONE);
 }
 
+static const char *why_not(int err)
+{
+	if (err == -E2BIG)
+		return "more than a CPU's unit holds (ukmem info)";
+	if (err == -EADDRINUSE)
+		return "their copies would meet another library's";
+	if (pcpu.base > 0)
+		return "the program is not position-independent; then only it can have some";
+	return err == -ENOMEM || err == -ENOSPC ? "no memory for their copies"
+						: "the place of their copies is taken";
+}
+
 void ukmem_percpu_register_static(void *start, void *stop, int trap)
 {
 	size_t page;
@@ -186,13 +198,7 @@ void ukmem_percpu_register_static(void *start, void *stop, int trap)
 	unlock(&static_lock);
 	if (err)
 		log_fatal("static per-CPU variables at %p, %zu bytes: %s", start,
-			  (size_t)(s.stop - s.start),
-			  err == -E2BIG ? "more than a CPU's unit holds (ukmem info)"
-			  : err == -ENOMEM || err == -ENOSPC ? "no memory for their copies"
-			  : err == -EADDRINUSE
-				  ? "their copies meet another library's; load it elsewhere"
-				  : "no room for their copies, as when a program that is not "
-				    "position-independent and a library both have some");
+			  (size_t)(s.stop - s.start), why_not(err));
 	if (trap)
 		trap_direct_use(&s);
 }

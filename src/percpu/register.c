@@ -9,6 +9,7 @@
  * inherits the registration with the memory.
  */
 #include <errno.h>
+#include <stdbool.h>
 
 #include "base/compiler.h"
 #include "os/os.h"
@@ -27,8 +28,6 @@ _Static_assert(sizeof(struct own_rseq) == RSEQ_ORIG_SIZE, "what the kernel takes
 
 static __thread struct own_rseq own_rseq = { .cpu_id = -1 };
 
-enum { CPU_ID_REFUSED = -2 };
-
 /* What aborts must be preceded by, as in <ukmem/arch/rseq_*.h>. */
 #if defined(__aarch64__)
 #define SIGNATURE 0xd428bc00u
@@ -41,14 +40,19 @@ ptrdiff_t pcpu_own_rseq_offset(void)
 	return (char *)&own_rseq - (char *)__builtin_thread_pointer();
 }
 
+/* Not in the area: once that is registered, only rseq_cs in it is ours to write. */
+static __thread bool refused;
+
 int pcpu_register_thread(void)
 {
 	int err;
 
-	if (*(volatile int32_t *)&own_rseq.cpu_id == CPU_ID_REFUSED)
+	if (refused)
 		return -EPERM;
 	err = os_calls.rseq(&own_rseq, sizeof(own_rseq), 0, SIGNATURE);
-	if (err)
-		own_rseq.cpu_id = CPU_ID_REFUSED;
+	/* A signal handler of this thread may have been faster. */
+	if (err && *(volatile int32_t *)&own_rseq.cpu_id >= 0)
+		return 0;
+	refused = err;
 	return err;
 }

@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -149,15 +150,21 @@ static int try_once(ptrdiff_t rseq, bool armed, char *stack)
 
 int pcpu_self_test(ptrdiff_t rseq, bool armed)
 {
-	int saved_errno = errno, result = -ETIME;
+	int saved_errno = errno, result = 1;
+	sigset_t all, before;
 	void *stack;
 
 	if (os_calls.membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0))
 		return -ENOSYS;
 	if (os_map_metadata(STACK_SIZE, &stack))
 		return -ENOMEM;
-	for (int i = 0; i < TRIES && result == -ETIME; i++)
+	/* The helper has our handlers and our thread-local memory: it must not run any. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	/* An abort may have had another cause than the helper: only several count. */
+	for (int i = 0; i < TRIES && result == 1; i++)
 		result = try_once(rseq, armed, stack);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	os_release(stack, STACK_SIZE);
 	errno = saved_errno;
 	return result;

@@ -151,6 +151,27 @@ TEST_F(TopologyTest, AffinityBeyondSysfs)
 	EXPECT_EQ(members(read().possible), (std::set<unsigned>{ 0, 2, 63 }));
 }
 
+/* The kernel prints masks as wide as it has CPUs, four to a digit. */
+TEST_F(TopologyTest, MoreCpusThanSysfsShows)
+{
+	std::string &status = fake_files["/proc/self/status"];
+
+	file("cpu/possible") = "0-1\n";
+	status = "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n";
+	EXPECT_EQ(read().nr_cpu_ids, 2u);
+	status = "Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\n";
+	EXPECT_EQ(read().nr_cpu_ids, 2u) << "3 or 4 CPUs would print the same as 2";
+	status = "Name:\tx\nCpus_allowed:\t03\n";
+	EXPECT_EQ(read().nr_cpu_ids, 8u);
+	EXPECT_EQ(members(read().possible).size(), 8u);
+	status = "Name:\tx\nCpus_allowed:\t00000000,00000003\n";
+	EXPECT_EQ(read().nr_cpu_ids, 64u);
+	file("cpu/possible") = "0-63\n";
+	EXPECT_EQ(read().nr_cpu_ids, 64u);
+	status = "Name:\tx\n";
+	EXPECT_EQ(read().nr_cpu_ids, 64u);
+}
+
 TEST_F(TopologyTest, WithoutUsableFiles)
 {
 	for (auto text : { "", "\n", "garbage", "0-", "-1" }) {

@@ -18,6 +18,7 @@
 extern "C" {
 #include "percpu/percpu.h"
 #include "percpu/self_test.h"
+#include "ukmem/slab.h"
 #include "ukmem/stats.h"
 }
 
@@ -580,6 +581,46 @@ TEST(PercpuNotifyTest, TellsWhatChanged)
 		heard = "";
 		EXPECT_EQ(percpu_cpus_update(), 3);
 		EXPECT_EQ(heard, "");
+	});
+}
+
+/* A notifier may allocate, also for the first time, fork, and ask again. */
+TEST(PercpuNotifyTest, NotifiersMayDoAlmostAnything)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:fallback", 1);
+		struct percpu_notifier n = {};
+
+		static bool in_child = false;
+
+		n.offline = [](unsigned, void *) {
+			int status = -1;
+
+			if (in_child)
+				return;
+			void *p = kmalloc(100, GFP_KERNEL);
+
+			EXPECT_NE(p, nullptr);
+			kfree(p);
+			EXPECT_EQ(percpu_cpus_update(), -EBUSY);
+			ukmem_trim();
+			pid_t pid = fork();
+			if (!pid) {
+				in_child = true;
+				_exit(percpu_cpus_update() < 0);
+			}
+			waitpid(pid, &status, 0);
+			EXPECT_EQ(status, 0) << "the child may";
+			heard += "x";
+		};
+		online_now = "0-3";
+		os_calls.read_file = changing_cpus;
+		percpu_notifier_register(&n);
+		online_now = "0";
+		alarm(20);
+		EXPECT_EQ(percpu_cpus_update(), 3);
+		EXPECT_EQ(heard, "xxx");
+		percpu_notifier_unregister(&n);
 	});
 }
 

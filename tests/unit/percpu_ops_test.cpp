@@ -306,6 +306,15 @@ TEST(PercpuKindsTest, OperandsOnce)
 	EXPECT_EQ(this_cpu_add_return(*handles[i--], n += 200), static_cast<int8_t>(202));
 	EXPECT_EQ(i, 0);
 	EXPECT_EQ(n, 201);
+	int8_t old[2] = { -54, 9 }, *oldp = old;
+
+	EXPECT_TRUE(this_cpu_try_cmpxchg(*v, oldp++, 5));
+	EXPECT_EQ(oldp, old + 1);
+	EXPECT_FALSE(this_cpu_try_cmpxchg(*v, oldp--, 202));
+	EXPECT_EQ(oldp, old);
+	EXPECT_EQ(old[1], 5);
+	EXPECT_EQ(old[0], -54);
+	this_cpu_write(*v, 202);
 	EXPECT_EQ(this_cpu_cmpxchg(*v, 202, 3), static_cast<int8_t>(202)) << "202 is -54 here";
 	EXPECT_EQ(this_cpu_read(*v), 3);
 	free_percpu(v);
@@ -413,24 +422,6 @@ TEST(PercpuForkTest, ChildOfForkGoesOn)
 	free_percpu(v);
 }
 
-TEST(PercpuForkTest, ChildOfVforkSharesTheCopies)
-{
-	auto *v = alloc_percpu(long);
-	int status = -1;
-
-	this_cpu_add(*v, 5);
-	pid_t pid = vfork();
-	if (!pid) {
-		this_cpu_inc(*v);
-		_exit(0);
-	}
-	waitpid(pid, &status, 0);
-	this_cpu_inc(*v);
-	EXPECT_EQ(status, 0);
-	EXPECT_EQ(per_cpu_sum(*v), 7);
-	free_percpu(v);
-}
-
 /* Owner contexts. */
 
 TEST(PercpuOwnerTest, RefusalsAndNesting)
@@ -458,6 +449,16 @@ TEST(PercpuOwnerTest, RefusalsAndNesting)
 		}
 		waitpid(pid, &status, 0);
 		EXPECT_EQ(status, 0) << "the child of fork is owner of its copy";
+		/* But not the child of a thread that only ran on an owner's CPU. */
+		std::thread([] {
+			pid_t child = fork();
+			int result = -1;
+
+			if (!child)
+				_exit(percpu_owner_enter() ? 2 : (percpu_owner_exit(), 0));
+			waitpid(child, &result, 0);
+			EXPECT_EQ(result, 0) << "the CPU is free in the child";
+		}).join();
 		percpu_owner_exit();
 	});
 }

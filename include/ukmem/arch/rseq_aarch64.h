@@ -3,8 +3,8 @@
  * aarch64: the frame of a restartable critical section, and the per-CPU
  * operations in it. Included by <ukmem/percpu.h>, which specifies the sections.
  *
- * Local labels: 1 start, 2 after the commit, 4 abort handler, 7 an injected
- * delay, 9 descriptor. See rseq(2); the descriptor is struct rseq_cs.
+ * Local labels: 1 start, 2 after the commit, 4 abort handler, 5 left without a
+ * commit, 7 and 8 an injected delay, 9 descriptor. See rseq(2); the descriptor is struct rseq_cs.
  */
 #ifndef UKMEM_PERCPU_OPS_H
 #include <ukmem/percpu.h> /* includes this in its place */
@@ -122,7 +122,7 @@
 		return 0;                                                                      \
 	}
 
-/* @differ: to label 2 unless [o] equals [v] in this width. */
+/* @differ: to label 5 unless [o] equals [v] in this width. */
 #define UKMEM_RSEQ_SIZE(size, type, ld, sto, m, differ)                                        \
 	UKMEM_RSEQ_UPDATE(write, "mov %" m "[o], %" m "[v]", size, type, ld, sto, m)           \
 	UKMEM_RSEQ_UPDATE(add, "add %" m "[o], %" m "[o], %" m "[v]", size, type, ld, sto, m)  \
@@ -139,23 +139,24 @@
 	/* if (o == v) commit *p = w */                                                        \
 	UKMEM_RSEQ_VALUE(cmpxchg, size, type, ld, m,                                           \
 		differ                                                                         \
-		UKMEM_RSEQ_COMMIT(sto " %" m "[w], [%[a]]\n\t"))
+		UKMEM_RSEQ_COMMIT(sto " %" m "[w], [%[a]]\n\t")                                \
+		"5:\n\t")
 
 /* A narrow operand's register holds anything above its width. */
 UKMEM_RSEQ_SIZE(1, uint8_t, "ldrb", "strb", "w",
 		"eor %w[n], %w[o], %w[v]\n\t"
 		"tst %w[n], #0xff\n\t"
-		"b.ne 2f\n\t")
+		"b.ne 5f\n\t")
 UKMEM_RSEQ_SIZE(2, uint16_t, "ldrh", "strh", "w",
 		"eor %w[n], %w[o], %w[v]\n\t"
 		"tst %w[n], #0xffff\n\t"
-		"b.ne 2f\n\t")
+		"b.ne 5f\n\t")
 UKMEM_RSEQ_SIZE(4, uint32_t, "ldr", "str", "w",
 		"cmp %w[o], %w[v]\n\t"
-		"b.ne 2f\n\t")
+		"b.ne 5f\n\t")
 UKMEM_RSEQ_SIZE(8, uint64_t, "ldr", "str", "x",
 		"cmp %[o], %[v]\n\t"
-		"b.ne 2f\n\t")
+		"b.ne 5f\n\t")
 
 /*
  * The commit is an exclusive store, for a plain pair of words may be stored in
@@ -165,8 +166,7 @@ static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_stat
 						  void *handle, const uint64_t *oldv,
 						  const uint64_t *newv, int *same)
 {
-	uintptr_t a, t, lo, hi;
-	uint32_t equal UKMEM_RSEQ_INJECT_TEMP;
+	uintptr_t a, t, lo, hi UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
@@ -175,20 +175,20 @@ static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_stat
 		UKMEM_RSEQ_INJECT(2)
 		"cmp %[lo], %[old0]\n\t"
 		"ccmp %[hi], %[old1], #0, eq\n\t"
-		"b.ne 2f\n\t"
+		"b.ne %l[differ]\n\t"
 		UKMEM_RSEQ_COMMIT("stxp %w[t], %[new0], %[new1], [%[a]]\n\t")
-		"cset %w[equal], eq\n\t"
-		"b.ne 3f\n\t"
 		"cbnz %w[t], %l[fail]\n\t"
-		"3:\n\t"
 		UKMEM_RSEQ_ABORT("%l[fail]")
-		: [a] "=&r"(a), [t] "=&r"(t), [lo] "=&r"(lo), [hi] "=&r"(hi),
-		  [equal] "=&r"(equal) UKMEM_RSEQ_INJECT_OPERAND
+		: [a] "=&r"(a), [t] "=&r"(t), [lo] "=&r"(lo),
+		  [hi] "=&r"(hi) UKMEM_RSEQ_INJECT_OPERAND
 		: UKMEM_RSEQ_INPUTS, [old0] "r"(oldv[0]), [old1] "r"(oldv[1]),
 		  [new0] "r"(newv[0]), [new1] "r"(newv[1])
 		: "memory", "cc"
-		: fail);
-	*same = (int)equal;
+		: fail, differ);
+	*same = 1;
+	return 1;
+differ:
+	*same = 0;
 	return 1;
 fail:
 	*same = 0;

@@ -3,8 +3,8 @@
  * x86-64: the frame of a restartable critical section, and the per-CPU
  * operations in it. Included by <ukmem/percpu.h>, which specifies the sections.
  *
- * Local labels: 1 start, 2 after the commit, 4 abort handler, 7 an injected
- * delay, 9 descriptor. See rseq(2); the descriptor is struct rseq_cs.
+ * Local labels: 1 start, 2 after the commit, 4 abort handler, 5 left without a
+ * commit, 7 an injected delay, 9 descriptor. See rseq(2); the descriptor is struct rseq_cs.
  */
 #ifndef UKMEM_PERCPU_OPS_H
 #include <ukmem/percpu.h> /* includes this in its place */
@@ -141,8 +141,9 @@
 	/* if (o == v) commit *p = w */                                                        \
 	UKMEM_RSEQ_VALUE(cmpxchg, size, type, "mov" s, m,                                      \
 		"cmp" s " %" m "[v], %" m "[o]\n\t"                                            \
-		"jne 2f\n\t"                                                                   \
-		UKMEM_RSEQ_COMMIT("mov" s " %" m "[w], (%[a])\n\t"))
+		"jne 5f\n\t"                                                                   \
+		UKMEM_RSEQ_COMMIT("mov" s " %" m "[w], (%[a])\n\t")                            \
+		"5:\n\t")
 
 UKMEM_RSEQ_SIZE(1, uint8_t, "b", "b", "qi")
 UKMEM_RSEQ_SIZE(2, uint16_t, "w", "w", "ri")
