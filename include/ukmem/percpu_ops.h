@@ -299,6 +299,8 @@ static UKMEM_INLINE bool ukmem_raw_cpu_cmpxchg_double(void *handle, unsigned int
 	static UKMEM_INLINE bool ukmem_##family##_try_cmpxchg(void *handle, unsigned int size, \
 							      void *old, uint64_t v)           \
 	{                                                                                      \
+		/* Nothing known of it: unused sizes are compiled too. */                      \
+		__asm__("" : "+r"(old));                                                       \
 		uint64_t expected = ukmem_percpu_load(old, size);                              \
 		uint64_t found = ukmem_percpu_cut(                                             \
 			ukmem_##family##_cmpxchg(handle, size, expected, v), size);            \
@@ -445,7 +447,7 @@ template <typename T> T ukmem_percpu_value(const volatile T &);
 #define raw_cpu_cmpxchg_double(x, y, o1, o2, n1, n2) UKMEM_DOUBLE(raw_cpu, x, y, o1, o2, n1, n2)
 
 /** per_cpu_ptr - address of CPU @cpu's copy, 0 <= @cpu < percpu_nr_ids(). */
-#define per_cpu_ptr(p, cpu) ((__typeof__(p))ukmem_per_cpu_address((p), (cpu)))
+#define per_cpu_ptr(p, cpu) ((__typeof__(p))ukmem_per_cpu_address((p), (size_t)(cpu)))
 /** per_cpu - CPU @cpu's copy, an lvalue. */
 #define per_cpu(var, cpu) (*per_cpu_ptr(&(var), (cpu)))
 /**
@@ -473,8 +475,9 @@ template <typename T> T ukmem_percpu_value(const volatile T &);
 #define num_possible_cpus() ukmem_percpu_count()
 /** for_each_possible_cpu - @cpu, declared outside, runs over the CPU numbers of all of them. */
 #define for_each_possible_cpu(cpu)                                                             \
-	for ((cpu) = ukmem_percpu_next(0); (unsigned int)(cpu) < percpu_nr_ids();              \
-	     (cpu) = ukmem_percpu_next((cpu) + 1))
+	for ((cpu) = (__typeof__(cpu))ukmem_percpu_next(0);                                    \
+	     (unsigned int)(cpu) < percpu_nr_ids();                                            \
+	     (cpu) = (__typeof__(cpu))ukmem_percpu_next((unsigned int)(cpu) + 1))
 
 /** per_cpu_sum - the sum of all copies of an integer, in its type; never stops writers. */
 #define per_cpu_sum(var)                                                                       \

@@ -156,10 +156,12 @@ static always_inline bool pcpu_array_push(void *handle, void *object)
 				       : pcpu_fallback_push(handle, object);
 }
 
-/* Up to @n objects into @out; the number of them. */
+/* Up to @n objects into @out; the number of them. Sections move one at least. */
 static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigned int n,
 					       int64_t delta)
 {
+	if (unlikely(!n))
+		return 0;
 	return likely(pcpu_use_rseq()) ? pcpu_array_pop_bulk_rseq(&pcpu, handle, out, n, delta)
 				       : pcpu_fallback_pop_bulk(handle, out, n, delta);
 }
@@ -167,6 +169,8 @@ static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigne
 /* The first of @in that fit; the number of them. */
 static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, unsigned int n)
 {
+	if (unlikely(!n))
+		return 0;
 	return likely(pcpu_use_rseq()) ? pcpu_array_push_bulk_rseq(&pcpu, handle, in, n)
 				       : pcpu_fallback_push_bulk(handle, in, n);
 }

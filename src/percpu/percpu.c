@@ -55,7 +55,6 @@ struct ukmem_percpu_state percpu_state cacheline_aligned;
 
 /* Synchronization: read-only after pcpu_init(). */
 static const char *mode_reason, *index_kind, *self_test;
-static bool own_registration;
 
 bool pcpu_address_space_is_scarce(void)
 {
@@ -63,6 +62,8 @@ bool pcpu_address_space_is_scarce(void)
 }
 
 #if UKMEM_HAVE_RSEQ
+
+static bool own_registration; /* Synchronization: as above */
 
 static bool libc_registered(void)
 {

@@ -4,7 +4,8 @@
  * operations in it. Included by <ukmem/percpu.h>, which specifies the sections.
  *
  * Local labels: 1 start, 2 after the commit, 4 abort handler, 5 left without a
- * commit, 7 and 8 an injected delay, 9 descriptor. See rseq(2); the descriptor is struct rseq_cs.
+ * commit, 7 and 8 an injected delay, 9 descriptor. See rseq(2); the descriptor is struct
+ * rseq_cs.
  */
 #ifndef UKMEM_PERCPU_OPS_H
 #include <ukmem/percpu.h> /* includes this in its place */
