@@ -104,9 +104,9 @@ UKMEM_BEGIN_DECLS
  * keep it in registers. For that to be true of every program that has a handle, a
  * constructor of this header initialises the library.
  *
- * Without rseq, rseq leads to an area of the library's own, whose cpu_id is never
- * below the limit: every section fails into the library, and no test of the mode
- * is needed in front.
+ * rseq leads to the thread's area also where nothing is registered, or not used. Then
+ * the limit is 0, every section fails into the library, and no test of the mode is
+ * needed in front.
  */
 struct ukmem_percpu_state {
 	ptrdiff_t rseq;	 /* thread pointer -> struct rseq */

@@ -23,14 +23,8 @@
 #include "percpu/self_test.h"
 #include "stats/stats.h"
 
-#if defined(__has_include)
-#if __has_include(<sys/rseq.h>)
-#define LIBC_KNOWS_RSEQ 1
+#if LIBC_KNOWS_RSEQ
 #include <sys/rseq.h>
-#endif
-#endif
-#ifndef LIBC_KNOWS_RSEQ
-#define LIBC_KNOWS_RSEQ 0
 #endif
 
 #ifndef AT_RSEQ_FEATURE_SIZE
@@ -97,7 +91,6 @@ static const char *libc_reason(void)
 /* NULL: the library registered this thread, and will register the others. */
 static const char *register_ourselves(void)
 {
-	pcpu.rseq = pcpu_own_rseq_offset();
 	switch (pcpu_register_thread()) {
 	case 0:
 		own_registration = true;
@@ -111,14 +104,13 @@ static const char *register_ourselves(void)
 	}
 }
 
-/* NULL: this thread is registered, at pcpu.rseq. */
+/* NULL: this thread is registered. */
 static const char *not_registered(void)
 {
 	bool ask_libc = LIBC_KNOWS_RSEQ && config.percpu != PERCPU_REGISTER;
 
 #if LIBC_KNOWS_RSEQ
 	if (libc_registered()) {
-		pcpu.rseq = __rseq_offset;
 		mode_reason = "registered by libc";
 		return NULL;
 	}
@@ -299,8 +291,8 @@ static bool init(void)
 
 	config_init();
 	os_calls.address_space_limit(&limit);
-	/* Until it is known better: an area with no CPU, so that sections fail. */
-	pcpu.rseq = pcpu_own_rseq_offset();
+	/* With the limit 0 that sections fail by. */
+	pcpu.rseq = pcpu_rseq_offset();
 	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 	percpu_state = pcpu;
 	pcpu.stride = limit < SCARCE_LIMIT ? STRIDE_SCARCE : STRIDE_NORMAL;
@@ -314,8 +306,6 @@ static bool init(void)
 	self_test = "not needed";
 	missing = rseq_missing();
 	if (missing) {
-		pcpu.rseq = pcpu_own_rseq_offset();
-		pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 		index_kind = "cpu";
 		mode_reason = missing;
 	} else {

@@ -45,9 +45,19 @@ void pcpu_slots_fork_child(void);
 /* percpu.c: whether pcpu_init() has succeeded, without doing anything about it. */
 bool pcpu_is_ready(void);
 
-/* register.c: registration where libc made none. */
+/* register.c. Thread pointer -> struct rseq; whether or not it is registered. */
+ptrdiff_t pcpu_rseq_offset(void);
+/* Registers this thread. Result: 0 or a negative errno. */
 int pcpu_register_thread(void);
-ptrdiff_t pcpu_own_rseq_offset(void);
+
+#if defined(__has_include)
+#if __has_include(<sys/rseq.h>)
+#define LIBC_KNOWS_RSEQ 1
+#endif
+#endif
+#ifndef LIBC_KNOWS_RSEQ
+#define LIBC_KNOWS_RSEQ 0
+#endif
 
 /* owner.c */
 void pcpu_owner_fork_prepare(void);
