@@ -92,6 +92,20 @@ static inline bool os_mask_test(const struct os_mask *m, unsigned int i)
 	return i < OS_MAX_CPUS && (m->bits[i / 64] >> (i % 64)) & 1;
 }
 
+static inline void os_mask_set(struct os_mask *m, unsigned int i)
+{
+	m->bits[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+static inline unsigned int os_mask_count(const struct os_mask *m)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
+		n += (unsigned int)__builtin_popcountll(m->bits[i]);
+	return n;
+}
+
 struct os_topology {
 	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
 	struct os_mask possible; /* all of them if sysfs shows other CPUs than there are */

@@ -49,7 +49,7 @@ bool os_parse_list(const char *s, struct os_mask *mask)
 				return false;
 		}
 		for (unsigned long i = first; i <= last && i < OS_MAX_CPUS; i++)
-			mask->bits[i / 64] |= (uint64_t)1 << (i % 64);
+			os_mask_set(mask, (unsigned int)i);
 		if (*s == ',')
 			s++;
 		else if (*s && *s != '\n')
@@ -117,7 +117,7 @@ static void distrust_sysfs(struct os_mask *possible)
 	top = kernel > top ? kernel : top;
 	top = seen > top ? seen : top;
 	for (unsigned int i = 0; i < top && i < OS_MAX_CPUS; i++)
-		possible->bits[i / 64] |= (uint64_t)1 << (i % 64);
+		os_mask_set(possible, i);
 }
 
 static void read_cpus(struct os_topology *t)
@@ -251,7 +251,5 @@ int os_cpus_online(struct os_mask *online)
 	os_release(text, size);
 	if (!good)
 		return n < 0 ? (int)n : -EINVAL;
-	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
-		count += __builtin_popcountll(online->bits[i]);
-	return count;
+	return (int)os_mask_count(online);
 }

@@ -116,9 +116,8 @@ void pageset_drain(struct zone *z, unsigned int cpu)
 
 	if (!pcpu_arrays_stop(z->pageset, PCP_ORDERS, cpu))
 		return;
-	for_each_cpu_unit (i)
-		for (unsigned int order = 0;
-		     order < PCP_ORDERS && (i == cpu || cpu == PCPU_ALL_CPUS); order++)
+	for_each_cpu_unit_of (i, cpu)
+		for (unsigned int order = 0; order < PCP_ORDERS; order++)
 			while ((n = pcpu_array_take(z->pageset[order], i, (void **)batch,
 						    PCP_BATCH_MAX)))
 				free_batch(z, batch, n);

@@ -27,9 +27,6 @@
 #include "percpu/percpu_internal.h"
 
 enum {
-	MEMBARRIER_FLAG_CPU = 1 << 0,
-	MEMBARRIER_RSEQ = 1 << 7,
-	MEMBARRIER_REGISTER_RSEQ = 1 << 8,
 	MAX_ROUNDS = 10000,
 };
 
@@ -43,7 +40,7 @@ void pcpu_stop_init(void)
 /* S2. An index that is no CPU id may be on any CPU. */
 static bool restart_sections(unsigned int cpu)
 {
-	bool one = cpu != PCPU_ALL_CPUS && pcpu.index == pcpu.rseq + RSEQ_CPU_ID_OFFSET;
+	bool one = cpu != PCPU_ALL_CPUS && pcpu_index_is_cpu();
 	unsigned int flags = one ? MEMBARRIER_FLAG_CPU : 0;
 	int id = one ? (int)cpu : 0;
 	int err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
@@ -55,18 +52,12 @@ static bool restart_sections(unsigned int cpu)
 	return err == 0;
 }
 
-/* The units that @cpu stands for. */
-#define for_each_unit_of(unit, cpu)                                                            \
-	for (unsigned int unit = (cpu) == PCPU_ALL_CPUS ? 0 : (cpu);                           \
-	     unit < ((cpu) == PCPU_ALL_CPUS ? pcpu.nr_ids : (cpu) + 1); unit++)
-
 /* S1. Result: how many headers were without the bit. Arrays never used stay untouched. */
 static unsigned int set_stop_bits(void *const *handles, unsigned int n, unsigned int which)
 {
 	unsigned int changed = 0;
 
-	for_each_unit_of(cpu, which)
-	{
+	for_each_cpu_unit_of (cpu, which) {
 		for (unsigned int i = 0; i < n; i++) {
 			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
 
@@ -85,8 +76,7 @@ static unsigned int set_stop_bits(void *const *handles, unsigned int n, unsigned
 
 static void clear_stop_bits(void *const *handles, unsigned int n, unsigned int which)
 {
-	for_each_unit_of(cpu, which)
-	{
+	for_each_cpu_unit_of (cpu, which) {
 		for (unsigned int i = 0; i < n; i++) {
 			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
 
@@ -101,7 +91,8 @@ bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 {
 	lock(&stop_lock);
 	if (!pcpu_use_rseq()) {
-		for_each_unit_of(i, cpu) pcpu_slot_lock(i);
+		for_each_cpu_unit_of (i, cpu)
+			pcpu_slot_lock(i);
 		return true;
 	}
 	for (int round = 0; round < MAX_ROUNDS; round++) {
@@ -120,7 +111,8 @@ void pcpu_arrays_start(void *const *handles, unsigned int n, unsigned int cpu)
 	if (pcpu_use_rseq())
 		clear_stop_bits(handles, n, cpu);
 	else
-		for_each_unit_of(i, cpu) pcpu_slot_unlock(i);
+		for_each_cpu_unit_of (i, cpu)
+			pcpu_slot_unlock(i);
 	unlock(&stop_lock);
 }
 

@@ -36,16 +36,14 @@ static bool updating;
 /* The indices that CPUs may have. Result: their number. */
 static unsigned int indices_of(const struct os_mask *cpus, struct os_mask *indices)
 {
-	bool dense = pcpu_use_rseq() && pcpu.index == pcpu.rseq + RSEQ_MM_CID_OFFSET;
-	unsigned int n = 0, count = 0;
+	unsigned int n = os_mask_count(cpus), count = 0;
+	bool dense = !pcpu_index_is_cpu();
 
-	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
-		n += (unsigned int)__builtin_popcountll(cpus->bits[i]);
 	memset(indices, 0, sizeof(*indices));
 	for (unsigned int i = 0; i < pcpu.nr_ids; i++) {
 		if (dense ? i >= n : !os_mask_test(cpus, i))
 			continue;
-		indices->bits[i / 64] |= (uint64_t)1 << (i % 64);
+		os_mask_set(indices, i);
 		count++;
 	}
 	return count;
@@ -80,7 +78,10 @@ unsigned int ukmem_percpu_count(void)
 {
 	unsigned int n = 0;
 
-	for_each_unit(i) n++;
+	if (!pcpu_init())
+		return 0;
+	for_each_unit (i)
+		n++;
 	return n;
 }
 

@@ -57,8 +57,7 @@ int percpu_owner_enter(void)
 	if (!is_pinned())
 		return -EINVAL;
 	index = pcpu_index();
-	if (index == pcpu.nr_ids ||
-	    (pcpu_use_rseq() && pcpu.index != pcpu.rseq + RSEQ_CPU_ID_OFFSET))
+	if (index == pcpu.nr_ids || !pcpu_index_is_cpu())
 		return -EOPNOTSUPP;
 	unit = pcpu_unit(index);
 	while (!atomic_compare_exchange_strong(&unit->owner, &owner, self)) {

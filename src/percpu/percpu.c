@@ -31,11 +31,6 @@
 #define AT_RSEQ_FEATURE_SIZE 27
 #endif
 
-enum {
-	MEMBARRIER_QUERY = 0,
-	MEMBARRIER_RSEQ = 1 << 7,
-};
-
 static const size_t STRIDE_NORMAL = (size_t)4 << 20;
 static const size_t STRIDE_SCARCE = (size_t)256 << 10;
 /* Below this limit the address space is scarce: reserve only what is used. */

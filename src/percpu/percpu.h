@@ -67,6 +67,11 @@ unsigned int pcpu_next(unsigned int i);
 #define for_each_cpu_unit(i)                                                                   \
 	for (unsigned int i = pcpu_next(0); i < pcpu.nr_ids; i = pcpu_next(i + 1))
 
+/* All units that @cpu, an index or PCPU_ALL_CPUS, stands for. */
+#define for_each_cpu_unit_of(i, cpu)                                                           \
+	for (unsigned int i = (cpu) == PCPU_ALL_CPUS ? 0 : (cpu);                              \
+	     i < ((cpu) == PCPU_ALL_CPUS ? pcpu.nr_ids : (cpu) + 1); i++)
+
 /*
  * The index this thread runs on now; may be old by the time it returns. nr_ids:
  * none. Registers the thread for rseq where the library does that itself.

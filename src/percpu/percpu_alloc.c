@@ -301,7 +301,8 @@ static void free_locked(struct chunk *c, char *p)
 	/* The first chunk's units have a head that stays. */
 	c->nr_used -= n;
 	if (c->nr_used || os_purge(c->base, pcpu_chunk_size()))
-		for_each_unit(unit) zero_touched(pcpu_ptr(p, unit), n * GRANULE);
+		for_each_unit (unit)
+			zero_touched(pcpu_ptr(p, unit), n * GRANULE);
 	clear_bit(c->last, start + n - 1);
 	for (size_t k = start; k < start + n; k++)
 		clear_bit(c->used, k);

@@ -72,12 +72,26 @@ unsigned int pcpu_next_unit(unsigned int i);
 #define for_each_unit(i)                                                                       \
 	for (unsigned int i = pcpu_next_unit(0); i <= pcpu.nr_ids; i = pcpu_next_unit(i + 1))
 
-/* A field of this thread's struct rseq; the offsets are the ABI's. */
+/* Commands and the flag of membarrier(2) that sections need. */
+enum {
+	MEMBARRIER_QUERY = 0,
+	MEMBARRIER_RSEQ = 1 << 7,
+	MEMBARRIER_REGISTER_RSEQ = 1 << 8,
+	MEMBARRIER_FLAG_CPU = 1 << 0,
+};
+
+/* Fields of a thread's struct rseq; the offsets are the ABI's. */
 enum {
 	RSEQ_CPU_ID_OFFSET = 4,
 	RSEQ_MM_CID_OFFSET = 24,
 	RSEQ_MM_CID_END = 28,
 	RSEQ_ORIG_SIZE = 32,
 };
+
+/* Whether an index is the CPU's number; else the kernel hands indices out densely (mm_cid). */
+static inline bool pcpu_index_is_cpu(void)
+{
+	return !pcpu_use_rseq() || pcpu.index == pcpu.rseq + RSEQ_CPU_ID_OFFSET;
+}
 
 #endif

@@ -105,8 +105,9 @@ static void forget(const struct section *s)
 		if (o->gone || o->start >= s->stop || s->start >= o->stop)
 			continue;
 		o->gone = true;
-		for_each_unit(unit) memset(pcpu_ptr(pcpu_first(o->start), unit), 0,
-					   (size_t)(o->stop - o->start));
+		for_each_unit (unit)
+			memset(pcpu_ptr(pcpu_first(o->start), unit), 0,
+			       (size_t)(o->stop - o->start));
 	}
 }
 
@@ -132,7 +133,9 @@ static void copy_image(const struct section *s)
 
 		for (size_t i = 0; i < n && zero; i++)
 			zero = !p[i];
-		for_each_unit(unit) if (!zero) memcpy(pcpu_ptr(pcpu_first(p), unit), p, n);
+		for_each_unit (unit)
+			if (!zero)
+				memcpy(pcpu_ptr(pcpu_first(p), unit), p, n);
 		p += n;
 	}
 }
@@ -220,8 +223,8 @@ size_t pcpu_static_resident(void)
 
 	lock(&static_lock);
 	for (unsigned int i = 0; i < nr_sections; i++)
-		for_each_unit(unit) resident +=
-			os_resident(unit_page(&sections[i], unit), sections[i].len);
+		for_each_unit (unit)
+			resident += os_resident(unit_page(&sections[i], unit), sections[i].len);
 	unlock(&static_lock);
 	return resident;
 }

@@ -33,13 +33,11 @@
 
 #include "base/compiler.h"
 #include "os/os.h"
-#include "percpu/percpu.h"
+#include "percpu/percpu_internal.h"
 
 #if UKMEM_HAVE_RSEQ
 
 enum {
-	MEMBARRIER_RSEQ = 1 << 7,
-	MEMBARRIER_REGISTER_RSEQ = 1 << 8,
 	STACK_SIZE = 32768,
 	SPINS = 20000000, /* some ten milliseconds, should the helper never run */
 	TRIES = 3,

@@ -119,9 +119,8 @@ bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 
 	if (!pcpu_arrays_stop(&s->cpu_array, 1, cpu))
 		return false;
-	for_each_cpu_unit (i)
-		while ((i == cpu || cpu == PCPU_ALL_CPUS) &&
-		       (n = pcpu_array_take(s->cpu_array, i, batch, SLAB_BATCH_MAX)))
+	for_each_cpu_unit_of (i, cpu)
+		while ((n = pcpu_array_take(s->cpu_array, i, batch, SLAB_BATCH_MAX)))
 			slab_node_put(s, batch, n, 0);
 	pcpu_arrays_start(&s->cpu_array, 1, cpu);
 	return true;

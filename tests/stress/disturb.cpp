@@ -38,27 +38,32 @@ void nap(unsigned microseconds)
 	std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
 }
 
+/* In a process of its own: allocates all, then checks and frees all; exits if it cannot. */
+template <size_t N> void use_blocks(Block (&blocks)[N], Random &random, size_t largest)
+{
+	for (Block &b : blocks) {
+		b.size = skewed_size(random, largest);
+		b.key = random.next();
+		b.p = (unsigned char *)kmalloc(b.size, GFP_KERNEL);
+		if (!b.p)
+			_exit(2);
+		fill(b);
+	}
+	for (Block &b : blocks) {
+		if (damage(b, b.size) >= 0)
+			_exit(3);
+		kfree(b.p);
+	}
+}
+
 [[noreturn]] void child(uint64_t seed)
 {
 	constexpr unsigned N = 400;
 	static Block blocks[N];
 	Random random(seed);
 
-	for (unsigned round = 0; round < 3; round++) {
-		for (Block &b : blocks) {
-			b.size = skewed_size(random, 65536);
-			b.key = random.next();
-			b.p = (unsigned char *)kmalloc(b.size, GFP_KERNEL);
-			if (!b.p)
-				_exit(2);
-			fill(b);
-		}
-		for (Block &b : blocks) {
-			if (damage(b, b.size) >= 0)
-				_exit(3);
-			kfree(b.p);
-		}
-	}
+	for (unsigned round = 0; round < 3; round++)
+		use_blocks(blocks, random, 65536);
 	_exit(0);
 }
 
@@ -304,19 +309,7 @@ int first_use(uint64_t seed, unsigned nr_threads)
 			waiting--;
 			while (waiting)
 				sched_yield();
-			for (Block &b : blocks) {
-				b.size = skewed_size(random, 100000);
-				b.key = random.next();
-				b.p = (unsigned char *)kmalloc(b.size, GFP_KERNEL);
-				if (!b.p)
-					_exit(2);
-				fill(b);
-			}
-			for (Block &b : blocks) {
-				if (damage(b, b.size) >= 0)
-					_exit(3);
-				kfree(b.p);
-			}
+			use_blocks(blocks, random, 100000);
 		});
 	for (std::thread &t : threads)
 		t.join();
