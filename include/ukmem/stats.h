@@ -39,6 +39,17 @@ enum ukmem_stats_format {
  */
 UKMEM_EXPORT int ukmem_stats_print(int fd, enum ukmem_stats_format format);
 
+/**
+ * ukmem_zoneinfo_print, ukmem_buddyinfo_print, ukmem_vmstat_print - what /proc/zoneinfo,
+ * /proc/buddyinfo and /proc/vmstat show of the kernel, of this process's memory, in
+ * their formats, to file descriptor @fd
+ *
+ * Any thread. Result: 0 or a negative errno of write(2).
+ */
+UKMEM_EXPORT int ukmem_zoneinfo_print(int fd);
+UKMEM_EXPORT int ukmem_buddyinfo_print(int fd);
+UKMEM_EXPORT int ukmem_vmstat_print(int fd);
+
 /** ukmem_config_print - the tunables with type, default, range, value, help. As above. */
 UKMEM_EXPORT int ukmem_config_print(int fd);
 
