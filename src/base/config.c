@@ -29,8 +29,11 @@ struct tunable {
 
 struct config config = {
 	.cpu_cache_bytes = 16 * MIB,
-	.dirty_max = 64 * MIB,
+	.dirty_max = 2 * MIB,
 	.dirty_decay_ms = 1000,
+	.zonelist_cache = 1,
+	.lowmem_reserve_ratio = 1,
+	.pagesets = 1,
 };
 
 static const struct tunable tunables[] = {
@@ -44,14 +47,35 @@ static const struct tunable tunables[] = {
 	  "try out whether sections are restarted; auto: from Linux 6.19" },
 	{ "cpu_cache_bytes", BYTES, &config.cpu_cache_bytes, 16 * MIB, 2 * MIB, 16 * GIB, NULL,
 	  "free objects of kmalloc caches held per CPU, at most" },
-	{ "dirty_max", BYTES, &config.dirty_max, 64 * MIB, 0, 1024 * GIB, NULL,
+	{ "dirty_max", BYTES, &config.dirty_max, 2 * MIB, 0, 1024 * GIB, NULL,
 	  "free pages kept resident for reuse per zone, however long unused" },
 	{ "dirty_decay_ms", NUMBER, &config.dirty_decay_ms, 1000, 0, 3600000, NULL,
 	  "free pages above dirty_max are given back if unused for so long" },
+	{ "background_thread", BOOL, &config.background_thread, 0, 0, 1, NULL,
+	  "a thread that does this in programs that stand still" },
+	{ "thp", CHOICE, &config.thp, THP_AUTO, 0, 2, "auto|never|always",
+	  "transparent huge pages for pages: as the system does, not, or wherever possible" },
+	{ "limit", BYTES, &config.limit, 0, 0, 65536 * GIB, NULL,
+	  "pages of the process, above it NULL; 0: by cgroup and machine" },
+	{ "node_limit", BYTES, &config.node_limit, 0, 0, 65536 * GIB, NULL,
+	  "pages of each NUMA node; 0: the node's memory" },
+	{ "numa_fake", NUMBER, &config.numa_fake, 0, 0, 256, NULL,
+	  "pretend to have so many NUMA nodes; 0: the machine's own" },
+	{ "zone_reclaim_mode", BOOL, &config.zone_reclaim_mode, 0, 0, 1, NULL,
+	  "reclaim in the nearest zone before taking pages from another node" },
+	{ "zonelist_cache", BOOL, &config.zonelist_cache, 1, 0, 1, NULL,
+	  "remember for a second which zones of a list are full" },
+	{ "lowmem_reserve_ratio", NUMBER, &config.lowmem_reserve_ratio, 1, 0, 1000000, NULL,
+	  "a low zone keeps 1/ratio of the normal one's size from normal requests; 0: "
+	  "nothing" },
+	{ "pagesets", BOOL, &config.pagesets, 1, 0, 1, NULL, "per-CPU lists of free pages" },
+	{ "percpu_pagelist_fraction", NUMBER, &config.percpu_pagelist_fraction, 0, 0, 1000000,
+	  NULL, "such a part of its zone a list may hold: 1/fraction, at least 8; 0: by size" },
 	{ "reserve", BYTES, &config.reserve, 0, 0, 65536 * GIB, NULL,
 	  "address space reserved for pages; 0: by the machine's memory" },
-	{ "show_stats", BOOL, &config.show_stats, 0, 0, 1, NULL,
-	  "print statistics to stderr at exit (also UKMEM_SHOW_STATS=1)" },
+	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 4,
+	  "nothing|stats|zoneinfo|buddyinfo|vmstat",
+	  "print to stderr at exit (UKMEM_SHOW_STATS=1: stats)" },
 	{ "verbose", BOOL, &config.verbose, 0, 0, 1, NULL,
 	  "log start-up decisions to stderr (also UKMEM_VERBOSE=1)" },
 };
@@ -179,7 +203,7 @@ static bool init(void)
 	if (s)
 		parse(s);
 	if (env_flag("UKMEM_SHOW_STATS"))
-		config.show_stats = 1;
+		config.show = SHOW_STATS;
 	if (env_flag("UKMEM_VERBOSE"))
 		config.verbose = 1;
 	return true;

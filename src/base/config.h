@@ -30,6 +30,20 @@ enum config_self_test {
 	SELF_TEST_NEVER,
 };
 
+enum config_thp {
+	THP_AUTO,
+	THP_NEVER,
+	THP_ALWAYS,
+};
+
+enum config_show {
+	SHOW_NOTHING,
+	SHOW_STATS,
+	SHOW_ZONEINFO,
+	SHOW_BUDDYINFO,
+	SHOW_VMSTAT,
+};
+
 struct config {
 	uint64_t invalid_free;
 	uint64_t percpu;
@@ -37,8 +51,18 @@ struct config {
 	uint64_t cpu_cache_bytes; /* per CPU: objects of all kmalloc caches together */
 	uint64_t dirty_max;	  /* per zone: free bytes kept for reuse */
 	uint64_t dirty_decay_ms;
+	uint64_t background_thread;
+	uint64_t limit;	     /* bytes of pages, process; 0: cgroup and machine */
+	uint64_t node_limit; /* bytes of pages, each node; 0: the node's memory */
+	uint64_t numa_fake;  /* pretend nodes; 0: the machine's own */
+	uint64_t zone_reclaim_mode;
+	uint64_t zonelist_cache;
+	uint64_t lowmem_reserve_ratio;
+	uint64_t pagesets;
+	uint64_t percpu_pagelist_fraction;
+	uint64_t thp;
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
-	uint64_t show_stats;
+	uint64_t show;
 	uint64_t verbose;
 };
 

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -21,11 +22,13 @@ static struct list_head registry[LOCK_RANK_COUNT]; /* Synchronization: registry_
 /* Thread pointer of the thread inside fork(), else NULL. Written by that thread. */
 static _Atomic(void *) fork_owner;
 
-static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+/* For at most a millisecond: unlock_nowait() wakes nobody. */
+static void wait_while_2(_Atomic uint32_t *word)
 {
+	struct timespec timeout = { .tv_nsec = 1000000 };
 	int saved = errno;
 
-	syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 2, &timeout, NULL, 0);
 	errno = saved;
 }
 
@@ -61,12 +64,15 @@ void lock_slow(struct lock *l)
 		cpu_relax();
 	}
 	while (atomic_exchange_explicit(&l->state, 2, memory_order_acquire)) /* L1 */
-		futex(&l->state, FUTEX_WAIT_PRIVATE, 2);
+		wait_while_2(&l->state);
 }
 
 void lock_wake(struct lock *l)
 {
-	futex(&l->state, FUTEX_WAKE_PRIVATE, 1);
+	int saved = errno;
+
+	syscall(SYS_futex, &l->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
 }
 
 static struct list_head *registry_list(unsigned int rank)
@@ -129,7 +135,7 @@ void lock_fork_prepare(void)
 		list_for_each_entry (l, registry_list(rank), link)
 			while (atomic_exchange_explicit(&l->state, 2,
 							memory_order_acquire)) /* L1 */
-				futex(&l->state, FUTEX_WAIT_PRIVATE, 2);
+				wait_while_2(&l->state);
 	atomic_store_explicit(&fork_owner, __builtin_thread_pointer(), memory_order_relaxed);
 }
 
@@ -188,7 +194,7 @@ bool once_slow(struct once *o, bool (*init)(void))
 static _Thread_local uint8_t held[LOCK_RANK_COUNT];
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {
-	"notify", "caches", "stop", "node", "percpu", "zone",
+	"reclaim", "notify", "caches", "stop", "node", "percpu", "zone",
 };
 
 void lock_debug_acquire(const struct lock *l)

@@ -11,6 +11,9 @@
  * forking thread itself passes through lock() and unlock() freely: atfork
  * handlers of other libraries that run in the meantime may allocate.
  *
+ * Who may make no system call takes a lock with trylock() and lets it go with
+ * unlock_nowait(), which wakes nobody: threads that wait look again every millisecond.
+ *
  * Algorithm: U. Drepper, "Futexes Are Tricky", mutex 2.
  */
 #ifndef BASE_LOCK_H
@@ -24,12 +27,13 @@
 #include "base/list.h"
 
 enum lock_rank {
-	LOCK_RANK_NOTIFY, /* percpu: the list of those told about CPUs */
-	LOCK_RANK_CACHES, /* slab: the list of all caches */
-	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
-	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
-	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
-	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
+	LOCK_RANK_RECLAIM, /* page: one reclaim at a time; the list of shrinkers */
+	LOCK_RANK_NOTIFY,  /* percpu: the list of those told about CPUs */
+	LOCK_RANK_CACHES,  /* slab: the list of all caches */
+	LOCK_RANK_STOP,	   /* percpu: one remote stop at a time */
+	LOCK_RANK_NODE,	   /* slab: a cache's partial slabs on one node */
+	LOCK_RANK_PERCPU,  /* percpu: the chunk allocator */
+	LOCK_RANK_ZONE,	   /* page: a zone's free areas */
 	LOCK_RANK_COUNT,
 };
 
@@ -107,6 +111,14 @@ static inline void unlock(struct lock *l)
 		lock_wake(l);
 }
 
+static inline void unlock_nowait(struct lock *l)
+{
+	if (unlikely(lock_fork_owner()))
+		return;
+	lock_debug_release(l);
+	atomic_store_explicit(&l->state, 0, memory_order_release); /* R1 */
+}
+
 /* Blocks only if @may_block. Result: whether the lock is held now. */
 static inline bool lock_if(struct lock *l, bool may_block)
 {
@@ -114,6 +126,15 @@ static inline bool lock_if(struct lock *l, bool may_block)
 		return trylock(l);
 	lock(l);
 	return true;
+}
+
+/* What lock_if() took. */
+static inline void unlock_if(struct lock *l, bool may_block)
+{
+	if (may_block)
+		unlock(l);
+	else
+		unlock_nowait(l);
 }
 
 void lock_fork_prepare(void);

@@ -22,7 +22,7 @@ void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
 		return NULL;
 	npages = max_size((size + page_size() - 1) >> page_window.page_shift, 1);
 	page = align_order ? page_alloc_aligned(flags, npages, align_order, &zeroed)
-			   : page_alloc_run(page_local_zone(), flags, npages, &zeroed);
+			   : page_alloc_run(PAGE_ANY_NODE, flags, npages, &zeroed);
 	if (unlikely(!page))
 		return NULL;
 	page_set_type(page, PAGE_LARGE);

@@ -24,7 +24,7 @@ __attribute__((constructor(101))) static void bootstrap(void)
 	int saved = errno;
 
 	kmalloc_init();
-	if (config.show_stats) {
+	if (config.show != SHOW_NOTHING) {
 		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);
 
 		if (fd >= 0)
@@ -33,8 +33,22 @@ __attribute__((constructor(101))) static void bootstrap(void)
 	errno = saved;
 }
 
-__attribute__((destructor(101))) static void show_stats(void)
+__attribute__((destructor(101))) static void show(void)
 {
-	if (config.show_stats)
+	switch (config.show) {
+	case SHOW_STATS:
 		ukmem_stats_print(stats_fd, UKMEM_STATS_TEXT);
+		break;
+	case SHOW_ZONEINFO:
+		ukmem_zoneinfo_print(stats_fd);
+		break;
+	case SHOW_BUDDYINFO:
+		ukmem_buddyinfo_print(stats_fd);
+		break;
+	case SHOW_VMSTAT:
+		ukmem_vmstat_print(stats_fd);
+		break;
+	default:
+		break;
+	}
 }

@@ -28,6 +28,10 @@ struct os_calls {
 	int (*mbind)(void *addr, size_t len, int mode, const unsigned long *nodes,
 		     unsigned long max_node);
 	int (*get_mems_allowed)(unsigned long *nodes, unsigned long max_node);
+	/* The calling thread's memory policy. */
+	int (*get_mempolicy)(int *mode, unsigned long *nodes, unsigned long max_node);
+	int (*mlock)(void *addr, size_t len);
+	int (*munlock)(void *addr, size_t len);
 	int (*membarrier)(int cmd, unsigned int flags, int cpu);
 	ssize_t (*getrandom)(void *buf, size_t len, unsigned int flags);
 	ssize_t (*read_file)(const char *path, char *buf,
@@ -66,6 +70,11 @@ int os_map_metadata_at(void *addr, size_t len);
 /* Give the memory back, keep the addresses; they read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
 int os_release(void *addr, size_t len);
+/* Lock the range in memory, populated; and undo that. */
+int os_pin(void *addr, size_t len);
+int os_unpin(void *addr, size_t len);
+/* Whether the range should be in huge pages. Best effort. */
+void os_advise_huge(void *addr, size_t len, bool huge);
 /* Bytes of physical memory behind the range. */
 size_t os_resident(void *addr, size_t len);
 /* Whether the page at @addr (any address) has memory; true if that cannot be told. */
@@ -109,15 +118,21 @@ static inline unsigned int os_mask_count(const struct os_mask *m)
 struct os_topology {
 	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
 	struct os_mask possible; /* all of them if sysfs shows other CPUs than there are */
-	unsigned int nr_nodes;	 /* nodes this process may use, at least 1 */
+	unsigned int nr_nodes;	 /* nodes with memory, at least 1 */
 	uint16_t node_id[OS_MAX_NODES]; /* [0..nr_nodes): the kernel's ids, ascending */
-	uint16_t cpu_node[OS_MAX_CPUS]; /* index into node_id */
-	uint8_t *distance;		/* nr_nodes x nr_nodes; NULL with one node */
+	/* Index into node_id; of CPUs without memory of their own, the nearest. Atomic,
+	 * relaxed. */
+	uint16_t cpu_node[OS_MAX_CPUS];
+	uint8_t *distance; /* nr_nodes x nr_nodes; NULL with one node */
 };
 
 /* Read once; the same pointer ever after. */
 const struct os_topology *os_topology(void);
 void os_topology_read(struct os_topology *t);
+/* Look again which CPUs belong to which node: one that is offline belongs to none. */
+void os_topology_update_cpus(void);
+/* Nodes this process may use now, by the kernel's ids; false: the system does not tell. */
+bool os_mems_allowed(struct os_mask *nodes);
 
 /* CPUs online now. Result: their number, or a negative errno. */
 int os_cpus_online(struct os_mask *online);
@@ -133,7 +148,9 @@ struct os_cgroup_limits {
 };
 
 void os_cgroup_limits(struct os_cgroup_limits *limits);
-/* Bytes of memory in the machine. */
+/* Bytes of memory in the machine; of swap; of memory on node @id. 0: not known. */
 uint64_t os_memory_total(void);
+uint64_t os_swap_total(void);
+uint64_t os_node_memory(unsigned int id);
 
 #endif

@@ -76,6 +76,21 @@ static int linux_get_mems_allowed(unsigned long *nodes, unsigned long max_node)
 		syscall(SYS_get_mempolicy, NULL, nodes, max_node, NULL, MPOL_F_MEMS_ALLOWED));
 }
 
+static int linux_get_mempolicy(int *mode, unsigned long *nodes, unsigned long max_node)
+{
+	return (int)RESULT(syscall(SYS_get_mempolicy, mode, nodes, max_node, NULL, 0));
+}
+
+static int linux_mlock(void *addr, size_t len)
+{
+	return RESULT(mlock(addr, len));
+}
+
+static int linux_munlock(void *addr, size_t len)
+{
+	return RESULT(munlock(addr, len));
+}
+
 static int linux_membarrier(int cmd, unsigned int flags, int cpu)
 {
 	return (int)RESULT(syscall(SYS_membarrier, cmd, flags, cpu));
@@ -175,7 +190,9 @@ static uint64_t linux_now_ms(void)
 	{                                                                                      \
 		.mmap = linux_mmap, .munmap = linux_munmap, .mprotect = linux_mprotect,        \
 		.madvise = linux_madvise, .mincore = linux_mincore, .mbind = linux_mbind,      \
-		.get_mems_allowed = linux_get_mems_allowed, .membarrier = linux_membarrier,    \
+		.get_mems_allowed = linux_get_mems_allowed,                                    \
+		.get_mempolicy = linux_get_mempolicy, .mlock = linux_mlock,                    \
+		.munlock = linux_munlock, .membarrier = linux_membarrier,                      \
 		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \
 		.getcpu = linux_getcpu, .affinity = linux_affinity, .rseq = linux_rseq,        \
 		.release = linux_release, .auxval = linux_auxval,                              \

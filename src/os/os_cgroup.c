@@ -166,14 +166,35 @@ void os_cgroup_limits(struct os_cgroup_limits *limits)
 	}
 }
 
-uint64_t os_memory_total(void)
+/* The line of @path that holds @key, in KiB, as bytes. */
+static uint64_t meminfo(const char *path, const char *key)
 {
-	char text[256];
-	ssize_t n = os_calls.read_file("/proc/meminfo", text, sizeof(text) - 1);
+	char text[4096];
+	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
+	const char *line;
 	unsigned long long kib;
 
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
-	return sscanf(text, "MemTotal: %llu kB", &kib) == 1 ? kib * 1024 : 0;
+	line = strstr(text, key);
+	return line && sscanf(line + strlen(key), " %llu kB", &kib) == 1 ? kib * 1024 : 0;
+}
+
+uint64_t os_memory_total(void)
+{
+	return meminfo("/proc/meminfo", "MemTotal:");
+}
+
+uint64_t os_swap_total(void)
+{
+	return meminfo("/proc/meminfo", "SwapTotal:");
+}
+
+uint64_t os_node_memory(unsigned int id)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/meminfo", id);
+	return meminfo(path, "MemTotal:");
 }

@@ -118,6 +118,21 @@ int os_release(void *addr, size_t len)
 	return os_calls.munmap(addr, len);
 }
 
+int os_pin(void *addr, size_t len)
+{
+	return os_calls.mlock(addr, len);
+}
+
+int os_unpin(void *addr, size_t len)
+{
+	return os_calls.munlock(addr, len);
+}
+
+void os_advise_huge(void *addr, size_t len, bool huge)
+{
+	os_calls.madvise(addr, len, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
 size_t os_resident(void *addr, size_t len)
 {
 	size_t page = os_page_size(), resident = 0;

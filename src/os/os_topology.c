@@ -3,12 +3,13 @@
 #include "os/os.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/lock.h"
 
-/* Long enough for a list of every second of 8192 ids. */
+/* Long enough for a list of every second of 8192 ids. Guard: topology_once, then updating. */
 static char file_buffer[32768];
 
 static ssize_t read_text(const char *path)
@@ -135,39 +136,77 @@ static void read_cpus(struct os_topology *t)
 static void read_nodes(struct os_topology *t)
 {
 	static struct os_mask online; /* under the once guard */
-	unsigned long allowed[OS_MAX_NODES / (8 * sizeof(long))] = { 0 };
-	bool have_allowed;
 
 	t->nr_nodes = 0;
 	if (!read_list("/sys/devices/system/node/has_memory", &online) &&
 	    !read_list("/sys/devices/system/node/online", &online))
 		memset(&online, 0, sizeof(online));
-	have_allowed =
-		mask_top(&online) > 1 && os_calls.get_mems_allowed(allowed, OS_MAX_NODES) == 0;
-	for (unsigned int id = 0; id < OS_MAX_NODES; id++) {
-		if (!os_mask_test(&online, id))
-			continue;
-		if (have_allowed && !((allowed[id / 64] >> (id % 64)) & 1))
-			continue;
-		t->node_id[t->nr_nodes++] = (uint16_t)id;
-	}
+	for (unsigned int id = 0; id < OS_MAX_NODES; id++)
+		if (os_mask_test(&online, id))
+			t->node_id[t->nr_nodes++] = (uint16_t)id;
 	if (!t->nr_nodes)
 		t->node_id[t->nr_nodes++] = 0;
 }
 
-static void read_node_cpus(struct os_topology *t)
+/* The index of node @id; nr_nodes: it has no memory. */
+static unsigned int index_of(const struct os_topology *t, unsigned int id)
 {
-	static struct os_mask cpus; /* under the once guard */
+	for (unsigned int n = 0; n < t->nr_nodes; n++)
+		if (t->node_id[n] == id)
+			return n;
+	return t->nr_nodes;
+}
+
+/* The index of the node with memory that is nearest to @id, by @id's distances. */
+static unsigned int nearest(const struct os_topology *t, unsigned int id,
+			    const struct os_mask *online)
+{
+	unsigned long best = 1000, v;
+	unsigned int found = 0;
+	const char *s = file_buffer;
 	char path[80];
 
-	for (unsigned int n = 0; n < t->nr_nodes; n++) {
-		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/cpulist",
-			 t->node_id[n]);
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance", id);
+	if (read_text(path) <= 0)
+		return 0;
+	for (unsigned int other = 0; other < OS_MAX_NODES; other++) {
+		unsigned int n = index_of(t, other);
+
+		if (!os_mask_test(online, other))
+			continue;
+		while (*s == ' ')
+			s++;
+		if (!parse_number(&s, &v))
+			break;
+		if (n < t->nr_nodes && v < best) {
+			best = v;
+			found = n;
+		}
+	}
+	return found;
+}
+
+static void read_node_cpus(struct os_topology *t)
+{
+	static struct os_mask online, cpus; /* under the guard of file_buffer */
+	char path[80];
+
+	if (!read_list("/sys/devices/system/node/online", &online))
+		return;
+	for (unsigned int id = 0; id < OS_MAX_NODES; id++) {
+		unsigned int n = index_of(t, id);
+
+		if (!os_mask_test(&online, id))
+			continue;
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/cpulist", id);
 		if (!read_list(path, &cpus))
 			continue;
+		if (n == t->nr_nodes && os_mask_count(&cpus))
+			n = nearest(t, id, &online);
 		for (unsigned int cpu = 0; cpu < OS_MAX_CPUS; cpu++)
 			if (os_mask_test(&cpus, cpu))
-				t->cpu_node[cpu] = (uint16_t)n;
+				__atomic_store_n(&t->cpu_node[cpu], (uint16_t)n,
+						 __ATOMIC_RELAXED);
 	}
 }
 
@@ -234,6 +273,31 @@ const struct os_topology *os_topology(void)
 {
 	once(&topology_once, topology_init);
 	return &topology;
+}
+
+void os_topology_update_cpus(void)
+{
+	static atomic_flag updating = ATOMIC_FLAG_INIT;
+
+	/* Somebody else is reading the same at this moment. */
+	if (os_topology()->nr_nodes == 1 ||
+	    atomic_flag_test_and_set_explicit(&updating, memory_order_acquire))
+		return;
+	read_node_cpus(&topology);
+	atomic_flag_clear_explicit(&updating, memory_order_release);
+}
+
+bool os_mems_allowed(struct os_mask *nodes)
+{
+	unsigned long allowed[OS_MAX_NODES / (8 * sizeof(long))] = { 0 };
+
+	memset(nodes, 0, sizeof(*nodes));
+	if (os_calls.get_mems_allowed(allowed, OS_MAX_NODES))
+		return false;
+	for (unsigned int id = 0; id < OS_MAX_NODES; id++)
+		if ((allowed[id / (8 * sizeof(long))] >> (id % (8 * sizeof(long)))) & 1)
+			os_mask_set(nodes, id);
+	return true;
 }
 
 int os_cpus_online(struct os_mask *online)

@@ -14,30 +14,19 @@
 #include "base/bits.h"
 #include "page/zone.h"
 
-void __zone_init(struct zone *z, unsigned int index)
-{
-	size_t span = ((size_t)1 << page_window.zone_shift) >> page_window.page_shift;
-
-	z->index = index;
-	z->start = index * span;
-	z->end = z->start + span;
-	atomic_store_explicit(&z->frontier, z->start, memory_order_relaxed);
-	for (unsigned int i = 0; i <= MAX_ORDER; i++)
-		list_init(&z->free[i]);
-}
-
 static size_t frontier(const struct zone *z)
 {
 	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
 }
 
-static void insert_block(struct zone *z, struct page *page, unsigned int order, bool zero)
+static void insert_block(struct zone *z, struct page *page, unsigned int order,
+			 enum page_zero zero)
 {
 	page_set_type(page, PAGE_FREE);
 	page->order = (uint8_t)order;
-	page->zero = zero;
+	page->zero = (uint8_t)zero;
 	z->nr_free += (size_t)1 << order;
-	if (zero) {
+	if (zero != PAGE_DIRTY) {
 		list_add_tail(&page->lru, &z->free[order]);
 	} else {
 		z->nr_dirty += (size_t)1 << order;
@@ -52,11 +41,17 @@ void __zone_remove_block(struct zone *z, struct page *page)
 	list_del(&page->lru);
 	page_set_type(page, PAGE_NONE);
 	z->nr_free -= n;
-	if (!page->zero)
+	if (page->zero == PAGE_DIRTY)
 		z->nr_dirty -= n;
 }
 
-static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero)
+/* Pinned memory stays apart from what is not. */
+static bool may_merge(const struct zone *z, enum page_zero a, enum page_zero b)
+{
+	return z->type != ZONE_DMA || (a == PAGE_DIRTY) == (b == PAGE_DIRTY);
+}
+
+static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page_zero zero)
 {
 	struct page *pages = page_window.pages;
 
@@ -64,9 +59,10 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero
 		size_t buddy = z->start + ((pfn - z->start) ^ ((size_t)1 << order));
 
 		if (buddy + ((size_t)1 << order) > frontier(z) ||
-		    page_type(&pages[buddy]) != PAGE_FREE || pages[buddy].order != order)
+		    page_type(&pages[buddy]) != PAGE_FREE || pages[buddy].order != order ||
+		    !may_merge(z, zero, pages[buddy].zero))
 			break;
-		zero = zero && pages[buddy].zero;
+		zero = page_zero_merged(zero, pages[buddy].zero);
 		__zone_remove_block(z, &pages[buddy]);
 		if (buddy < pfn)
 			pfn = buddy;
@@ -75,7 +71,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, bool zero
 	insert_block(z, &pages[pfn], order, zero);
 }
 
-void __zone_free_run(struct zone *z, size_t pfn, size_t npages, bool zero)
+void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero zero)
 {
 	size_t offset = pfn - z->start;
 
@@ -122,34 +118,48 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 		}
 		if (!err) {
 			*start = first;
+			z->present += end - old;
 			if (first > old)
-				__zone_free_run(z, old, first - old, true);
+				__zone_free_run(z, old, first - old, PAGE_FRESH);
 			if (end > first + need)
-				__zone_free_run(z, first + need, end - first - need, true);
+				__zone_free_run(z, first + need, end - first - need,
+						PAGE_FRESH);
 			return true;
 		}
-		if (page_window.reserved || err != -EEXIST || old + block > z->end)
+		if (window_is_reserved(z) || err != -EEXIST || old + block > z->end)
 			return false;
 		if (window_skip(z, old + block))
 			return false;
 	}
 }
 
+bool __zone_extend(struct zone *z, size_t npages)
+{
+	size_t start;
+
+	if (!__zone_grow(z, 1, npages, &start))
+		return false;
+	__zone_free_run(z, start, npages, PAGE_FRESH);
+	return true;
+}
+
 struct page *__zone_take_block(struct zone *z, unsigned int order)
 {
 	for (unsigned int o = order; o <= MAX_ORDER; o++) {
 		size_t need = (size_t)1 << order, n = (size_t)1 << o;
+		enum page_zero zero;
 		struct page *page;
-		bool zero;
 
 		if (list_empty(&z->free[o]))
 			continue;
 		page = list_first_entry(&z->free[o], struct page, lru);
 		zero = page->zero;
+		if (zero != PAGE_DIRTY && z->only_dirty) /* dirty ones are in front */
+			continue;
 		__zone_remove_block(z, page);
 		if (n > need)
 			__zone_free_run(z, page_to_pfn(page) + need, n - need, zero);
-		page->zero = zero;
+		page->zero = (uint8_t)zero;
 		__zone_note_dirty(z);
 		return page;
 	}
@@ -164,7 +174,7 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 	if (page || !may_grow || !__zone_grow(z, need, need, &start))
 		return page;
 	page = &page_window.pages[start];
-	page->zero = true;
+	page->zero = PAGE_FRESH;
 	return page;
 }
 
@@ -176,7 +186,7 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int max_order)
 		if (list_empty(&z->free[o]))
 			continue;
 		page = list_first_entry(&z->free[o], struct page, lru);
-		if (page->zero) /* dirty ones are in front */
+		if (page->zero != PAGE_DIRTY) /* dirty ones are in front */
 			continue;
 		__zone_remove_block(z, page);
 		__zone_note_dirty(z);

@@ -2,15 +2,18 @@
 /*
  * Page metadata, and from addresses to it and back: arithmetic only.
  *
- * One window of address space holds all pages, a zone_size part for each node:
+ * One window of address space holds all pages but those below 4 GiB, a part for each
+ * zone; those lie in a low window, which is reserved when the first of them is wanted:
  *
- *   window.base
- *   | zone 0: pages below its frontier | reserved | zone 1: ... | ... |
+ *   base                                              low_base (below 4 GiB)
+ *   | NORMAL of node 0 | of node 1 | ... | DMA of node 0 | ... |  | DMA32 of node 0 | ... |
+ *     each: pages below its frontier, then addresses only
  *
- * Beside it lie two flat arrays: struct page, an entry per page, and the array
+ * Page frame numbers count through all parts in this order, whatever their addresses.
+ * Beside the window lie two flat arrays: struct page, an entry per page, and the array
  * map, two bytes per 4 KiB granule: where the per-CPU array is that objects there
  * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab). It is all that a free
- * looks at. Entries exist below the frontier only, the array map everywhere.
+ * looks at. Entries exist below the frontiers only, the array map for the whole window.
  */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
@@ -36,6 +39,13 @@ enum page_type {
 	PAGE_LARGE,	/* head of a large kmalloc block */
 };
 
+/* What is known of a free run's memory. In ZONE_DMA all but PAGE_DIRTY is not pinned. */
+enum page_zero {
+	PAGE_DIRTY,  /* may be resident, may hold anything */
+	PAGE_FRESH,  /* never touched: reads as zeros */
+	PAGE_PURGED, /* given back: reads as zeros */
+};
+
 /* Bits of one entry; a slab of n pages has n * 256 bits for its free state. */
 enum { PAGE_BITMAP_WORDS = 4 };
 
@@ -46,10 +56,10 @@ enum { PAGE_BITMAP_WORDS = 4 };
 struct page {
 	_Atomic uint8_t type; /* relaxed: a zone looks at neighbours it does not own */
 	uint8_t order;	      /* FREE, CACHED, ALLOCATED */
-	uint8_t zero;	      /* FREE, CACHED: reads as zeros */
-	uint8_t unused;
-	uint16_t span;	/* SLAB: pages in it; SLAB_TAIL: pages back to the head */
-	uint16_t inuse; /* SLAB: objects outside the slab (in use, or in a CPU's array) */
+	uint8_t zero;	      /* FREE, CACHED: enum page_zero */
+	uint8_t compound;     /* ALLOCATED: with __GFP_COMP */
+	uint16_t span;	      /* SLAB: pages in it; SLAB_TAIL: pages back to the head */
+	uint16_t inuse;	      /* SLAB: objects outside the slab (in use, or in a CPU's array) */
 	union {
 		struct list_head lru; /* FREE */
 		struct {
@@ -57,7 +67,8 @@ struct page {
 			struct list_head list;	  /* SLAB: partial list, while on it */
 		};
 		struct {
-			size_t npages; /* LARGE */
+			size_t npages;	   /* LARGE, ALLOCATED; freed and deferred */
+			struct page *next; /* freed and deferred: Synchronization: zone.h */
 		};
 	};
 	uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, SLAB_TAIL: a set bit is a free object */
@@ -87,9 +98,14 @@ struct page_window {
 	uint16_t *array_map;
 	struct page *pages;
 	unsigned int page_shift;
-	unsigned int zone_shift;
-	unsigned int nr_zones;
+	unsigned int zone_shift, dma_shift,
+		low_shift; /* address space of a zone of each type */
+	unsigned int nr_nodes;
+	size_t dma_pfn, low_pfn; /* where these types' page frame numbers begin */
 	bool reserved; /* the window's addresses are ours; else mapped piece by piece */
+	/* Synchronization: written once, low_size last with release. */
+	uintptr_t low_base;
+	_Atomic size_t low_size; /* 0: not reserved yet */
 };
 
 extern struct page_window page_window cacheline_aligned;
@@ -109,22 +125,53 @@ static inline size_t page_to_pfn(const struct page *page)
 	return (size_t)(page - page_window.pages);
 }
 
+static inline void *pfn_to_virt(size_t pfn)
+{
+	if (unlikely(pfn >= page_window.low_pfn))
+		return (void *)(page_window.low_base +
+				((pfn - page_window.low_pfn) << page_window.page_shift));
+	return (void *)(page_window.base + (pfn << page_window.page_shift));
+}
+
 static inline void *page_to_virt(const struct page *page)
 {
-	return (void *)(page_window.base + (page_to_pfn(page) << page_window.page_shift));
+	return pfn_to_virt(page_to_pfn(page));
 }
 
 /* The entry of an address known to lie in a run of ours. */
 static inline struct page *page_of(const void *addr)
 {
-	return page_window.pages +
-	       (((uintptr_t)addr - page_window.base) >> page_window.page_shift);
+	size_t offset = (uintptr_t)addr - page_window.base;
+
+	if (unlikely(offset >= page_window.size))
+		return page_window.pages + page_window.low_pfn +
+		       (((uintptr_t)addr - page_window.low_base) >> page_window.page_shift);
+	return page_window.pages + (offset >> page_window.page_shift);
 }
 
+/* Index into zones[]: those of ZONE_NORMAL by node, then ZONE_DMA's, then ZONE_DMA32's. */
 static inline unsigned int page_zone_index(const struct page *page)
 {
-	return (unsigned int)((page_to_pfn(page) << page_window.page_shift) >>
-			      page_window.zone_shift);
+	size_t pfn = page_to_pfn(page);
+	unsigned int shift = page_window.page_shift;
+
+	if (likely(pfn < page_window.dma_pfn))
+		return (unsigned int)(pfn >> (page_window.zone_shift - shift));
+	if (pfn < page_window.low_pfn)
+		return page_window.nr_nodes + (unsigned int)((pfn - page_window.dma_pfn) >>
+							     (page_window.dma_shift - shift));
+	return 2 * page_window.nr_nodes +
+	       (unsigned int)((pfn - page_window.low_pfn) >> (page_window.low_shift - shift));
+}
+
+/* The index of the node a page belongs to, 0 .. nr_nodes-1. */
+static inline unsigned int page_node(const struct page *page)
+{
+	unsigned int i = page_zone_index(page);
+
+	while (unlikely(i >= page_window.nr_nodes))
+		i -= page_window.nr_nodes;
+	return i;
 }
 
 /* The entry of any address; NULL if no page of ours is there. */
@@ -136,20 +183,30 @@ void page_set_array(const struct page *page, size_t npages, uint16_t entry);
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);
 
-/* The zone of the node the calling thread runs on. */
-unsigned int page_local_zone(void);
+/* In place of a node's index: where the thread's memory policy says. */
+#define PAGE_ANY_NODE UINT32_MAX
+
+/* Where the thread's memory policy says to begin; with interleaving, another each time. */
+unsigned int page_policy_node(void);
+/* Whether memory is placed by the policy that the process was started with. */
+bool page_policy_is_inherited(void);
+/* The nodes in the order in which @node's requests try them: the @i-th, itself first. */
+unsigned int page_fallback_node(unsigned int node, unsigned int i);
 
 /*
- * Runs of any number of pages, from @zone where possible (with __GFP_THISNODE: or
- * not at all), of type PAGE_ALLOCATED. A run of 2^k pages up to 256 KiB is aligned to its size,
- * any other to a page. *@zeroed tells whether the memory reads as zeros.
+ * Runs of any number of pages, from node index @node where possible (with __GFP_THISNODE: or
+ * not at all) or PAGE_ANY_NODE, of type PAGE_ALLOCATED. A run of 2^k pages up to 256 KiB is
+ * aligned to its size, any other to a page. *@zeroed tells whether the memory reads as zeros.
  */
-struct page *page_alloc_run(unsigned int zone, gfp_t flags, size_t npages, bool *zeroed);
+struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
+/* Waits for nothing, makes no system call. */
 void page_free_run(struct page *page, size_t npages);
-/* As page_alloc_run from the local zone, aligned to 2^@order pages. */
+/* As page_alloc_run from any node, aligned to 2^@order pages. */
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed);
 
 /* Purge free pages; with @all also those in the CPUs' pagesets. Bytes purged. */
 size_t page_trim(bool all);
+/* Give back some of what decay says, if it is time. For whoever may enter the kernel. */
+void page_decay(void);
 
 #endif

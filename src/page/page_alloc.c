@@ -1,53 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests for pages: which zone, which path, and the public functions.
+ * Requests for pages: from flags to a zonelist and watermarks, and what to do when
+ * there is nothing.
  *
- * Life of a request: this CPU's pageset (small orders), the zone's free blocks,
- * the zone's frontier, then the other zones the same way.
+ * Life of a request: this CPU's pageset of the first zone (small orders); the zonelist
+ * with the low watermark, then with the one the request may go down to; reclaim, and
+ * once more. Public functions: page_api.c.
  */
-#include <string.h>
+#include "page/page_alloc.h"
+
+#include <time.h>
 
 #include "base/bits.h"
-#include "base/log.h"
-#include "base/report.h"
-#include "os/os.h"
-#include "page/page_stats.h"
-#include "page/zone.h"
+#include "page/limits.h"
+#include "page/reclaim.h"
+#include "page/vmstat.h"
 #include "percpu/percpu.h"
 
-struct page_counters page_counters;
-
-static void cpu_offline(unsigned int cpu, void *unused)
-{
-	(void)unused;
-	for (unsigned int i = 0; i < page_window.nr_zones; i++)
-		pageset_drain(&zones[i], cpu);
-}
-
-static struct percpu_notifier notifier = { .offline = cpu_offline };
+enum { RECLAIM_TRIES = 16 };
 
 static bool init(void)
 {
-	if (!pcpu_init() || (!zones && !window_init()))
+	if (!pcpu_init() || (!zones && !window_init()) || !nodes_init() || !vmstat_init())
 		return false;
-	if (!page_counters.alloc)
-		page_counters.alloc = alloc_percpu(uint64_t);
-	if (!page_counters.free)
-		page_counters.free = alloc_percpu(uint64_t);
-	if (!page_counters.alloc || !page_counters.free)
+	for (unsigned int node = 0; node < page_window.nr_nodes; node++)
+		for (unsigned int type = 0; type < MAX_NR_ZONES; type++)
+			zone_init(node_zone(node, type), node, type);
+	limits_init();
+	if (!pageset_init() || !zonelists_init() || !mempolicy_init())
 		return false;
-	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
-		struct zone *z = &zones[i];
-
-		__zone_init(z, i);
-		if (!pageset_init(z))
-			return false;
+	for_each_zone (z)
 		lock_register(&z->lock, LOCK_RANK_ZONE);
-	}
+	reclaim_init();
 	/* Last: until now no address was inside the window. */
-	page_window.size = (size_t)page_window.nr_zones << page_window.zone_shift;
-	page_stats_init();
-	percpu_notifier_register(&notifier);
+	page_window.size = page_window.low_pfn << page_window.page_shift;
+	vmstat_register();
+	nodes_notify();
 	return true;
 }
 
@@ -59,208 +47,170 @@ bool page_init(void)
 }
 
 /* Initialisation enters the kernel: who may not finds nothing to allocate from. */
-static bool ready(gfp_t flags)
+bool page_ready(gfp_t flags)
 {
 	return flags & __GFP_DIRECT_RECLAIM ? page_init() : once_done(&page_once);
 }
 
-unsigned int page_local_zone(void)
+enum zone_type gfp_zone(gfp_t flags)
 {
-	unsigned int cpu;
-
-	if (likely(page_window.nr_zones == 1))
-		return 0;
-	/* The CPU index may be another kind of id; nodes go by CPU. */
-	return os_calls.getcpu(&cpu) ? 0 : os_topology()->cpu_node[cpu % OS_MAX_CPUS];
+	if (flags & __GFP_DMA)
+		return ZONE_DMA;
+	return flags & __GFP_DMA32 ? ZONE_DMA32 : ZONE_NORMAL;
 }
 
-static struct page *zone_alloc(struct zone *z, size_t npages, gfp_t flags)
+static struct page *walk(const struct placement *p, const struct node_mask *nodes,
+			 const struct alloc_request *rq)
 {
-	bool may_block = flags & __GFP_DIRECT_RECLAIM;
+	struct zonelist *zl = p->zonelist;
+
+	if (unlikely(rq->flags & __GFP_THISNODE)) {
+		struct node_mask only = { 0 };
+
+		atomic_store_explicit(&only.bits[UKMEM_NODE_WORD(p->node)],
+				      UKMEM_NODE_BIT(p->node), memory_order_relaxed);
+		return zonelist_alloc(zl, p->first, &only, p->node, rq);
+	}
+	return zonelist_alloc(zl, p->first, nodes, p->node, rq);
+}
+
+static void pause_1ms(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* Reclaim and walk until there is something, or no point in going on. */
+static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
+				     struct alloc_request *rq)
+{
+	for (unsigned int tries = 0;; tries++) {
+		bool progress = direct_reclaim(rq);
+		struct page *page = walk(p, nodes, rq);
+
+		if (page)
+			return page;
+		if (rq->flags & __GFP_NOFAIL) {
+			pause_1ms();
+			continue;
+		}
+		if (!progress || (rq->flags & __GFP_NORETRY) ||
+		    (tries >= RECLAIM_TRIES && !(rq->flags & __GFP_RETRY_MAYFAIL)))
+			return NULL;
+	}
+}
+
+struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
+			struct alloc_request *rq)
+{
 	struct page *page;
 
-	if (is_pow2(npages) && ilog2(npages) < PCP_ORDERS)
-		return pageset_alloc(z, ilog2(npages), flags);
-	if (!lock_if(&z->lock, may_block))
+	if (!rq->npages)
 		return NULL;
-	page = __zone_alloc_run(z, npages, may_block);
-	unlock(&z->lock);
-	return page;
-}
-
-static void zone_free(struct zone *z, struct page *page, size_t npages)
-{
-	/* Pagesets promise alignment; the tail of a run that shrank may have none. */
-	if (is_pow2(npages) && ilog2(npages) < PCP_ORDERS &&
-	    !((page_to_pfn(page) - z->start) & (npages - 1))) {
-		pageset_free(z, page, ilog2(npages));
-		return;
+	rq->type = gfp_zone(rq->flags);
+	rq->may_block = rq->flags & __GFP_DIRECT_RECLAIM;
+	rq->mark = WMARK_LOW;
+	if (!nodes)
+		nodes = p->nodes;
+	page = walk(p, nodes, rq);
+	if (!page) {
+		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
+		page = walk(p, nodes, rq);
+		if (!page && rq->may_block)
+			page = alloc_reclaiming(p, nodes, rq);
 	}
-	lock(&z->lock);
-	__zone_free_run(z, page_to_pfn(page), npages, false);
-	unlock(&z->lock);
-	zone_limit_dirty(z);
-}
-
-/* How many zones a request may look at. */
-static unsigned int zones_to_try(gfp_t flags)
-{
-	return flags & __GFP_THISNODE ? 1 : page_window.nr_zones;
+	if (rq->may_block)
+		page_decay();
+	if (unlikely(!page)) {
+		count_vm_event(PGALLOC_FAIL);
+		return NULL;
+	}
+	if (unlikely(p->interleaved))
+		pageset_count(zone_of(page), NUMA_INTERLEAVE_HIT, rq->npages);
+	return page;
 }
 
 /* A run just taken becomes the caller's. */
-static struct page *hand_out(struct page *page, size_t npages, bool *zeroed)
+static always_inline struct page *hand_out(struct page *page, size_t npages, bool *zeroed)
 {
-	this_cpu_add(*page_counters.alloc, npages);
-	*zeroed = page->zero;
+	*zeroed = page->zero != PAGE_DIRTY;
+	page->zero = PAGE_DIRTY;
+	page->compound = false;
+	page->npages = npages;
 	page_set_type(page, PAGE_ALLOCATED);
-	page->zero = false;
 	return page;
 }
 
-struct page *page_alloc_run(unsigned int zone, gfp_t flags, size_t npages, bool *zeroed)
+/* Where a request for node index @node, or PAGE_ANY_NODE, begins. */
+static void place(unsigned int node, gfp_t flags, struct placement *out)
 {
-	struct page *page = NULL;
+	if (node == PAGE_ANY_NODE)
+		mempolicy_place(NULL, gfp_zone(flags), out);
+	else
+		node_place(node, gfp_zone(flags), out);
+}
 
-	if (!ready(flags) || !npages)
+struct page *page_alloc_at(const struct placement *p, const struct node_mask *nodes,
+			   gfp_t flags, size_t npages, unsigned int align, bool *zeroed)
+{
+	struct alloc_request rq = { .npages = npages, .align = align, .flags = flags };
+	struct page *page = page_alloc(p, nodes, &rq);
+
+	return page ? hand_out(page, npages, zeroed) : NULL;
+}
+
+/*
+ * A pageset's run without a look at anything else. Its pages are in use as limits and
+ * watermarks see it.
+ */
+static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, size_t npages)
+{
+	if (unlikely(!is_pow2(npages) || ilog2(npages) >= PCP_ORDERS ||
+		     (flags & (__GFP_DMA | __GFP_DMA32))))
 		return NULL;
-	for (unsigned int i = 0; i < zones_to_try(flags) && !page; i++)
-		page = zone_alloc(&zones[(zone + i) % page_window.nr_zones], npages, flags);
-	return likely(page) ? hand_out(page, npages, zeroed) : NULL;
-}
-
-void page_free_run(struct page *page, size_t npages)
-{
-	this_cpu_add(*page_counters.free, npages);
-	zone_free(zone_of(page), page, npages);
-}
-
-size_t ukmem_page_size(void)
-{
-	return page_init() ? page_size() : os_page_size();
-}
-
-/* Aligned to its size at any order: straight from the buddy allocator. */
-static struct page *alloc_aligned(gfp_t flags, unsigned int order, bool *zeroed)
-{
-	bool may_block = flags & __GFP_DIRECT_RECLAIM;
-	struct page *page = NULL;
-	unsigned int first;
-
-	if (!ready(flags))
-		return NULL;
-	first = page_local_zone();
-	for (unsigned int i = 0; i < zones_to_try(flags) && !page; i++) {
-		struct zone *z = &zones[(first + i) % page_window.nr_zones];
-
-		if (!lock_if(&z->lock, may_block))
-			continue;
-		page = __zone_alloc(z, order, may_block);
-		unlock(&z->lock);
+	if (page_window.nr_nodes == 1)
+		return pageset_pop(&zones[0], ilog2(npages));
+	if (node == PAGE_ANY_NODE) {
+		if (atomic_load_explicit(&mempolicy_in_use, memory_order_relaxed))
+			return NULL;
+		node = node_local();
+	} else if (node != node_local()) {
+		return NULL; /* the counters have to know */
 	}
-	return page ? hand_out(page, (size_t)1 << order, zeroed) : NULL;
+	return node_allowed(node) ? pageset_pop(&zones[node], ilog2(npages)) : NULL;
+}
+
+struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed)
+{
+	struct placement p;
+	struct page *page;
+
+	if (unlikely(!page_ready(flags)))
+		return NULL;
+	page = alloc_fast(node, flags, npages);
+	if (likely(page))
+		return hand_out(page, npages, zeroed);
+	place(node, flags, &p);
+	return page_alloc_at(&p, NULL, flags, npages, 0, zeroed);
 }
 
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed)
 {
-	struct page *page;
-	struct zone *z;
-	size_t block = (size_t)1 << order;
+	struct placement p;
 
-	if (!npages || order > MAX_ORDER)
+	if (!page_ready(flags))
 		return NULL;
-	if (npages <= block) {
-		page = alloc_aligned(flags, order, zeroed);
-	} else {
-		/* Larger than its alignment: the smallest aligned block around it. */
-		if (ilog2_up(npages) > MAX_ORDER)
-			return NULL;
-		block = (size_t)1 << ilog2_up(npages);
-		page = alloc_aligned(flags, ilog2_up(npages), zeroed);
-	}
-	if (!page || block == npages)
-		return page;
-	z = zone_of(page);
-	lock(&z->lock);
-	__zone_free_run(z, page_to_pfn(page) + npages, block - npages, *zeroed);
-	unlock(&z->lock);
-	this_cpu_add(*page_counters.free, block - npages);
-	return page;
+	place(PAGE_ANY_NODE, flags, &p);
+	return page_alloc_at(&p, NULL, flags, npages, order, zeroed);
 }
 
-struct page *alloc_pages(gfp_t flags, unsigned int order)
+void page_free_run(struct page *page, size_t npages)
 {
-	struct page *page;
-	bool zeroed;
+	struct zone *z = zone_of(page);
 
-	if (order > MAX_ORDER)
-		return NULL;
-	if (order < PCP_ORDERS && ready(flags))
-		page = page_alloc_run(page_local_zone(), flags, (size_t)1 << order, &zeroed);
+	/* Pagesets promise alignment; the tail of a run that shrank may have none. */
+	if (is_pow2(npages) && ilog2(npages) < PCP_ORDERS &&
+	    !((page_to_pfn(page) - z->start) & (npages - 1)))
+		pageset_free(z, page, ilog2(npages));
 	else
-		page = alloc_aligned(flags, order, &zeroed);
-	if (!page) {
-		if (!(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
-			log_warn("page allocation failure: order %u", order);
-		return NULL;
-	}
-	page->order = (uint8_t)order;
-	if ((flags & __GFP_ZERO) && !zeroed)
-		memset(page_to_virt(page), 0, page_size() << order);
-	return page;
-}
-
-void __free_pages(struct page *page, unsigned int order)
-{
-	if (!page)
-		return;
-	if (page_type(page) != PAGE_ALLOCATED || page->order != order) {
-		report_invalid("__free_pages()", page_to_virt(page),
-			       page_type(page) == PAGE_ALLOCATED
-				       ? "allocated with another order"
-				       : "not allocated as pages");
-		return;
-	}
-	page_free_run(page, (size_t)1 << order);
-}
-
-unsigned long __get_free_pages(gfp_t flags, unsigned int order)
-{
-	struct page *page = alloc_pages(flags, order);
-
-	return page ? (unsigned long)page_to_virt(page) : 0;
-}
-
-unsigned long get_zeroed_page(gfp_t flags)
-{
-	return __get_free_pages(flags | __GFP_ZERO, 0);
-}
-
-void free_pages(unsigned long addr, unsigned int order)
-{
-	struct page *page;
-
-	if (!addr)
-		return;
-	page = page_lookup((void *)addr);
-	if (!page || (addr & (page_size() - 1))) {
-		report_invalid("free_pages()", (void *)addr, "not a page of ours");
-		return;
-	}
-	__free_pages(page, order);
-}
-
-void *page_address(const struct page *page)
-{
-	return page_to_virt(page);
-}
-
-struct page *virt_to_page(const void *addr)
-{
-	return page_lookup(addr);
-}
-
-int page_to_nid(const struct page *page)
-{
-	return os_topology()->node_id[page_zone_index(page)];
+		zone_free_run(z, page, npages);
 }

@@ -2,56 +2,135 @@
 /*
  * Pagesets: per-CPU arrays of free runs of the small orders, in front of a zone.
  * Filled and drained by batches under the zone's lock.
+ *
+ * A zone has one per-CPU pointer. A CPU's pageset:
+ *
+ *   | array of order 0 | of order 1 | ... | counters |
+ *
+ * Until a zone is used for the first time its pointer leads to the boot pageset, which
+ * all zones share: arrays without capacity, empty and full at once, so that every
+ * request goes on to the zone. There is no other case for "not yet".
  */
 #include "base/bits.h"
+#include "page/limits.h"
 #include "page/zone.h"
 #include "percpu/array.h"
 
-/* Runs a CPU may hold of an order: 256 KiB worth with 4 KiB pages. */
-static uint16_t capacity(unsigned int order)
+enum { PCP_HIGH_MAX = 4096, COUNTER_BYTES = 64 };
+
+_Static_assert(NR_NUMA_STATS * sizeof(uint64_t) <= COUNTER_BYTES, "counters fit their line");
+
+static void *boot_pageset;
+
+/* Runs a CPU may hold of an order, and how many move at once. */
+static unsigned int capacity(const struct zone *z, unsigned int order)
 {
-	return (uint16_t)(64u >> order);
+	return max_uint(z->pcp_high >> order, 1);
 }
 
-bool pageset_init(struct zone *z)
+static unsigned int batch_of(const struct zone *z, unsigned int order)
 {
-	for (unsigned int order = 0; order < PCP_ORDERS; order++) {
-		if (!z->pageset[order])
-			z->pageset[order] = pcpu_alloc(pcpu_array_size(capacity(order)), 64);
-		if (!z->pageset[order])
-			return false;
+	return min_uint(max_uint(z->pcp_batch >> order, 1), PCP_BATCH_MAX);
+}
+
+/*
+ * batch: a 4096th of the zone, up to 64 KiB; high: four batches. Or as
+ * percpu_pagelist_fraction says.
+ */
+static void tune(struct zone *z)
+{
+	size_t most = ((size_t)64 << 10) >> page_window.page_shift;
+	size_t batch = min_size(max_size(z->managed / 4096, 1), max_size(most, 1));
+	size_t high = 4 * batch;
+
+	if (config.percpu_pagelist_fraction) {
+		high = z->managed / max_size(config.percpu_pagelist_fraction, 8);
+		high = min_size(max_size(high, 4), PCP_HIGH_MAX);
+		batch = min_size(high / 4, PCP_BATCH_MAX);
 	}
+	z->pcp_high = (uint16_t)high;
+	z->pcp_batch = (uint16_t)batch;
+}
+
+/* Where the arrays lie. Result: bytes of a pageset. */
+static size_t lay_out(struct zone *z)
+{
+	size_t size = 0;
+
+	for (unsigned int order = 0; order < PCP_ORDERS; order++) {
+		z->pcp_offset[order] = (uint32_t)size;
+		size += pcpu_array_size(capacity(z, order));
+	}
+	return align_up(size, COUNTER_BYTES) + COUNTER_BYTES;
+}
+
+bool pageset_init(void)
+{
+	size_t size = 0;
+
+	for_each_zone (z) {
+		tune(z);
+		size = max_size(size, lay_out(z));
+	}
+	if (!boot_pageset)
+		boot_pageset = pcpu_alloc(size, 64);
+	if (!boot_pageset)
+		return false;
+	for_each_zone (z)
+		atomic_store_explicit(&z->pageset, boot_pageset, memory_order_relaxed);
 	return true;
 }
 
+/* Acquire: the memory behind it is zeroed. */
+static void *pageset_of(const struct zone *z)
+{
+	return atomic_load_explicit(&z->pageset, memory_order_acquire);
+}
+
+void zone_pcp_update(struct zone *z)
+{
+	void *expected = boot_pageset, *real;
+
+	if (!config.pagesets || pageset_of(z) != boot_pageset)
+		return;
+	real = pcpu_alloc(lay_out(z), 64);
+	if (real && !atomic_compare_exchange_strong_explicit(&z->pageset, &expected, real,
+							     memory_order_release,
+							     memory_order_relaxed))
+		pcpu_free(real);
+}
+
+static void *array_of(const struct zone *z, unsigned int order)
+{
+	return (char *)pageset_of(z) + z->pcp_offset[order];
+}
+
 /* The first use of a pageset on this CPU: until now its capacity was 0. */
-static void open_array(void *handle, unsigned int order)
+static void open_array(const struct zone *z, unsigned int order)
 {
-	struct pcpu_array *a = pcpu_ptr(handle, pcpu_index());
+	unsigned int cpu = pcpu_index();
+	struct pcpu_array *a;
 
-	atomic_store_explicit(&a->capacity, capacity(order), memory_order_relaxed);
+	if (cpu >= pcpu.nr_ids || pageset_of(z) == boot_pageset)
+		return;
+	a = pcpu_ptr(array_of(z, order), cpu);
+	atomic_store_explicit(&a->capacity, (uint16_t)capacity(z, order), memory_order_relaxed);
 }
 
-static void free_batch(struct zone *z, struct page **batch, unsigned int n)
-{
-	lock(&z->lock);
-	for (unsigned int i = 0; i < n; i++)
-		__zone_free_run(z, page_to_pfn(batch[i]), (size_t)1 << batch[i]->order,
-				batch[i]->zero);
-	unlock(&z->lock);
-}
-
-/* A batch under the zone's lock; its first run for the caller, which took care of @n > 0. */
+/* A batch under the zone's lock: the caller's own run, and more while there is plenty. */
 static unsigned int take_batch(struct zone *z, unsigned int order, struct page **batch,
-			       unsigned int n, bool may_block)
+			       unsigned int n, const struct alloc_request *rq)
 {
+	struct alloc_request more = *rq;
 	unsigned int got = 0;
 
-	if (!lock_if(&z->lock, may_block))
+	/* The frontier moves for the caller's own run only. */
+	more.may_block = false;
+	more.mark = WMARK_HIGH;
+	if (!zone_lock_if(z, rq->may_block))
 		return 0;
 	while (got < n) {
-		/* The frontier moves for the caller's own run only. */
-		struct page *page = __zone_alloc(z, order, may_block && !got);
+		struct page *page = __zone_take(z, got ? &more : rq);
 
 		if (!page)
 			break;
@@ -59,21 +138,29 @@ static unsigned int take_batch(struct zone *z, unsigned int order, struct page *
 		page->order = (uint8_t)order;
 		batch[got++] = page;
 	}
-	unlock(&z->lock);
+	if (got)
+		z->nr_direct += (size_t)1 << order;
+	zone_unlock(z, rq->may_block);
 	return got;
 }
 
-struct page *pageset_alloc(struct zone *z, unsigned int order, gfp_t flags)
+struct page *pageset_pop(struct zone *z, unsigned int order)
 {
-	bool may_block = flags & __GFP_DIRECT_RECLAIM;
-	struct page *batch[PCP_BATCH_MAX], *page;
+	return pcpu_array_pop(array_of(z, order));
+}
+
+struct page *pageset_alloc(struct zone *z, unsigned int order, const struct alloc_request *rq)
+{
+	struct page *batch[PCP_BATCH_MAX], *page = pageset_pop(z, order);
 	unsigned int got, pushed;
 
-	page = pcpu_array_pop(z->pageset[order]);
 	if (page)
 		return page;
-	/* Who may not block could not put back what no longer fits: takes one. */
-	got = take_batch(z, order, batch, may_block ? PCP_BATCH_MAX >> order : 1, may_block);
+	if (rq->may_block)
+		zone_pcp_update(z);
+	/* Who may not block takes one: the others have more use for what is mapped. */
+	got = take_batch(z, order, batch,
+			 rq->may_block && config.pagesets ? batch_of(z, order) : 1, rq);
 	if (got <= 1)
 		return got ? batch[0] : NULL;
 	/* The array is a stack: the lowest address is to come out first. */
@@ -82,46 +169,77 @@ struct page *pageset_alloc(struct zone *z, unsigned int order, gfp_t flags)
 		batch[i] = batch[k];
 		batch[k] = page;
 	}
-	open_array(z->pageset[order], order);
-	pushed = pcpu_array_push_bulk(z->pageset[order], (void **)(batch + 1), got - 1);
+	open_array(z, order);
+	pushed = pcpu_array_push_bulk(array_of(z, order), (void **)(batch + 1), got - 1);
 	if (pushed < got - 1)
-		free_batch(z, batch + 1 + pushed, got - 1 - pushed);
+		zone_free_batch(z, batch + 1 + pushed, got - 1 - pushed, (size_t)1 << order);
 	return batch[0];
 }
 
 void pageset_free(struct zone *z, struct page *page, unsigned int order)
 {
 	struct page *batch[PCP_BATCH_MAX];
+	void *array = array_of(z, order);
 	unsigned int n;
 
 	page_set_type(page, PAGE_CACHED);
 	page->order = (uint8_t)order;
-	page->zero = false;
-	if (pcpu_array_push(z->pageset[order], page))
+	page->zero = PAGE_DIRTY;
+	if (pcpu_array_push(array, page))
 		return;
-	open_array(z->pageset[order], order);
-	n = pcpu_array_pop_bulk(z->pageset[order], (void **)batch, PCP_BATCH_MAX >> order,
-				PCPU_POP_UNCOUNTED);
+	open_array(z, order);
+	n = pcpu_array_pop_bulk(array, (void **)batch, batch_of(z, order), PCPU_POP_UNCOUNTED);
 	if (n)
-		free_batch(z, batch, n);
-	if (!pcpu_array_push(z->pageset[order], page))
-		free_batch(z, &page, 1);
-	zone_limit_dirty(z);
+		zone_free_batch(z, batch, n, (size_t)1 << order);
+	if (!pcpu_array_push(array, page))
+		zone_free_batch(z, &page, 1, (size_t)1 << order);
 }
 
-void pageset_drain(struct zone *z, unsigned int cpu)
+static void drain_array(struct zone *z, unsigned int order, unsigned int cpu, size_t *pages)
 {
 	struct page *batch[PCP_BATCH_MAX];
+	size_t npages = (size_t)1 << order;
 	unsigned int n;
 
-	if (!pcpu_arrays_stop(z->pageset, PCP_ORDERS, cpu))
-		return;
+	while ((n = pcpu_array_take(array_of(z, order), cpu, (void **)batch, PCP_BATCH_MAX))) {
+		zone_lock(z);
+		for (unsigned int i = 0; i < n; i++)
+			__zone_free_run(z, page_to_pfn(batch[i]), npages, batch[i]->zero);
+		zone_unlock(z, true);
+		*pages += n * npages;
+	}
+}
+
+size_t pageset_drain(struct zone *z, unsigned int cpu)
+{
+	void *arrays[PCP_ORDERS];
+	size_t pages = 0;
+
+	if (pageset_of(z) == boot_pageset)
+		return 0;
+	for (unsigned int order = 0; order < PCP_ORDERS; order++)
+		arrays[order] = array_of(z, order);
+	if (!pcpu_arrays_stop(arrays, PCP_ORDERS, cpu))
+		return 0;
 	for_each_cpu_unit_of (i, cpu)
 		for (unsigned int order = 0; order < PCP_ORDERS; order++)
-			while ((n = pcpu_array_take(z->pageset[order], i, (void **)batch,
-						    PCP_BATCH_MAX)))
-				free_batch(z, batch, n);
-	pcpu_arrays_start(z->pageset, PCP_ORDERS, cpu);
+			drain_array(z, order, i, &pages);
+	pcpu_arrays_start(arrays, PCP_ORDERS, cpu);
+	return pages;
+}
+
+static uint64_t cpu_header(const struct zone *z, unsigned int order, unsigned int cpu)
+{
+	return pcpu_array_header(pcpu_ptr(array_of(z, order), cpu));
+}
+
+size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
+{
+	size_t pages = 0;
+
+	for (unsigned int order = 0; order < PCP_ORDERS; order++)
+		pages += (size_t)pcpu_array_count(cpu_header(z, order, cpu)) << order;
+	return pages;
 }
 
 size_t pageset_pages(const struct zone *z)
@@ -129,10 +247,46 @@ size_t pageset_pages(const struct zone *z)
 	size_t pages = 0;
 
 	for_each_cpu_unit (cpu)
-		for (unsigned int order = 0; order < PCP_ORDERS; order++) {
-			struct pcpu_array *a = pcpu_ptr(z->pageset[order], cpu);
-
-			pages += (size_t)pcpu_array_count(pcpu_array_header(a)) << order;
-		}
+		pages += pageset_cpu_pages(z, cpu);
 	return pages;
+}
+
+uint64_t pageset_nr_alloc(const struct zone *z)
+{
+	uint64_t pages = 0;
+
+	for_each_cpu_unit (cpu)
+		for (unsigned int order = 0; order < PCP_ORDERS; order++)
+			pages += pcpu_array_pops(cpu_header(z, order, cpu)) << order;
+	return pages;
+}
+
+static uint64_t *counters(const struct zone *z)
+{
+	char *last = array_of(z, PCP_ORDERS - 1);
+	char *end = last + pcpu_array_size(capacity(z, PCP_ORDERS - 1));
+
+	return (uint64_t *)(void *)align_up((uintptr_t)end, COUNTER_BYTES);
+}
+
+void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
+{
+	uint64_t *handle;
+
+	if (unlikely(pageset_of(z) == boot_pageset)) {
+		atomic_fetch_add_explicit(&z->numa_early[item], npages, memory_order_relaxed);
+		return;
+	}
+	handle = pcpu_handle(counters(z) + item);
+	raw_cpu_add(*handle, npages);
+}
+
+uint64_t pageset_counted(const struct zone *z, enum numa_stat item)
+{
+	uint64_t n = atomic_load_explicit(&z->numa_early[item], memory_order_relaxed), *handle;
+
+	if (pageset_of(z) == boot_pageset)
+		return n;
+	handle = pcpu_handle(counters(z) + item);
+	return n + per_cpu_sum(*handle);
 }

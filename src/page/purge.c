@@ -4,28 +4,60 @@
  * largest first, on demand or when they are not needed. Needed is what was in use
  * again within the decay time (tunable dirty_decay_ms): of the free dirty pages
  * above dirty_max, the smallest number of the last period was never touched in it
- * and goes. What a program frees and takes again all the time is never purged:
- * refaulting it costs more than everything else here.
+ * and goes, a piece at each opportunity. What a program frees and takes again all the time
+ * is never purged: refaulting it costs more than everything else here.
+ *
+ * Opportunities are requests that may enter the kernel and had to look beyond their
+ * CPU's caches, and frees of the malloc drop-in that did; in a program that stands still
+ * there are none, unless the tunable background_thread makes some.
  *
  * A block is off the free lists while it is purged, without the zone's lock. If
  * the system refuses (mlock), it goes back as dirty as it was.
  */
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
 #include "base/bits.h"
 #include "base/config.h"
+#include "base/log.h"
 #include "os/os.h"
-#include "page/zone.h"
+#include "page/limits.h"
+#include "page/node.h"
 #include "percpu/percpu.h"
+
+enum {
+	PIECE_BYTES = 32 << 20,	  /* purged at one opportunity */
+	HUGE_PAGE = 2 << 20,	  /* the smallest piece with thp:always */
+	METADATA_BYTES = 1 << 20, /* from this size of a block on its metadata goes, too */
+};
+
+static int purge_block(const struct zone *z, size_t pfn, size_t npages)
+{
+	size_t len = npages << page_window.page_shift;
+	void *addr = pfn_to_virt(pfn);
+	int err;
+
+	if (z->type == ZONE_DMA)
+		os_unpin(addr, len);
+	err = os_purge(addr, len);
+	if (!err && len >= METADATA_BYTES)
+		window_purge_metadata(pfn, npages);
+	if (err && z->type == ZONE_DMA)
+		os_pin(addr, len);
+	return err;
+}
 
 /*
  * Purge until at most @target dirty pages are left, but no more than about @max: a
- * block is purged as a whole, and so it may be larger than that by a 32nd.
- * Result: pages purged.
+ * block is purged as a whole, and so it may be larger than that by a 32nd. Blocks of
+ * less than @least pages stay. Result: pages purged.
  */
-static size_t purge_to(struct zone *z, size_t target, size_t max)
+static size_t purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
 	size_t purged = 0;
 
-	lock(&z->lock);
+	zone_lock(z);
 	__zone_carve_release(z);
 	/* Frees that go on meanwhile must not keep this going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
@@ -38,51 +70,150 @@ static size_t purge_to(struct zone *z, size_t target, size_t max)
 			break;
 		n = (size_t)1 << page->order;
 		pfn = page_to_pfn(page);
-		unlock(&z->lock);
-		ok = os_purge(page_to_virt(page), n << page_window.page_shift) == 0;
-		lock(&z->lock);
-		__zone_free_run(z, pfn, n, ok);
+		if (n < least) {
+			__zone_free_run(z, pfn, n, PAGE_DIRTY);
+			break;
+		}
+		z->isolated += n;
+		zone_unlock(z, true);
+		ok = purge_block(z, pfn, n) == 0;
+		zone_lock(z);
+		z->isolated -= n;
+		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
 		if (!ok)
 			break;
 		purged += n;
 		z->nr_purged += n;
 	}
-	unlock(&z->lock);
+	zone_unlock(z, true);
 	return purged;
 }
 
-/* Pages that the period now ended had no use for, and a new one begins; else 0. */
-static size_t decayed(struct zone *z, size_t limit)
+size_t zone_purge(struct zone *z)
+{
+	/* Unpinned it would have to be pinned again, which may be refused. */
+	if (z->type == ZONE_DMA)
+		return 0;
+	return purge_to(z, 0, SIZE_MAX, 0);
+}
+
+/* If a period has ended, its backlog are the pages that it had no use for. */
+static void end_period(struct zone *z, size_t limit)
 {
 	uint64_t now = os_calls.now_ms();
-	size_t unused = 0, dirty;
+	size_t dirty;
 
 	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) <
 	    config.dirty_decay_ms)
-		return 0;
-	lock(&z->lock);
-	dirty = atomic_load_explicit(&z->nr_dirty, memory_order_relaxed);
+		return;
+	zone_lock(z);
+	dirty = z->nr_dirty;
 	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) >=
 		    config.dirty_decay_ms &&
 	    dirty > limit) {
-		unused = z->dirty_low;
+		atomic_store_explicit(&z->decay_backlog, z->dirty_low, memory_order_relaxed);
 		z->dirty_low = dirty;
 		atomic_store_explicit(&z->dirty_since, now, memory_order_relaxed);
 	}
-	unlock(&z->lock);
-	return unused;
+	zone_unlock(z, true);
 }
 
-void zone_limit_dirty(struct zone *z)
+/* Of one zone. Result: whether there is more to do at once. */
+static bool decay(struct zone *z)
 {
 	size_t limit = config.dirty_max >> page_window.page_shift;
-	size_t unused;
+	size_t piece = (size_t)PIECE_BYTES >> page_window.page_shift, backlog, purged;
 
-	if (likely(atomic_load_explicit(&z->nr_dirty, memory_order_relaxed) <= limit))
+	if (likely(atomic_load_explicit(&z->dirty, memory_order_relaxed) <= limit) ||
+	    z->type == ZONE_DMA)
+		return false;
+	end_period(z, limit);
+	backlog = atomic_load_explicit(&z->decay_backlog, memory_order_relaxed);
+	if (!backlog)
+		return false;
+	purged = purge_to(z, limit, min_size(backlog, piece),
+			  config.thp == THP_ALWAYS ? HUGE_PAGE >> page_window.page_shift : 0);
+	/* Whoever else purged meanwhile: too little is made up for in the next period. */
+	backlog = purged ? backlog - min_size(purged, backlog) : 0;
+	atomic_store_explicit(&z->decay_backlog, backlog, memory_order_relaxed);
+	return backlog != 0;
+}
+
+static bool decay_all(void)
+{
+	bool more = false;
+
+	for_each_zone (z)
+		more = decay(z) || more;
+	return more;
+}
+
+/* The background thread is a process's own: a child starts another. */
+static atomic_bool thread_wanted = true;
+
+static void *background(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		uint64_t ms = min_size(max_size(config.dirty_decay_ms / 2, 10), 10000);
+		struct timespec t = { .tv_sec = (time_t)(ms / 1000),
+				      .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+		nanosleep(&t, NULL);
+		while (decay_all())
+			;
+	}
+	return NULL;
+}
+
+static void want_thread(void)
+{
+	atomic_store_explicit(&thread_wanted, true, memory_order_relaxed);
+}
+
+/* Its creation allocates, and comes here again: only the first one goes on. */
+static cold void start_background(void)
+{
+	static atomic_bool handler_set;
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	if (!atomic_exchange_explicit(&thread_wanted, false, memory_order_relaxed))
 		return;
-	unused = decayed(z, limit);
-	if (unused)
-		purge_to(z, limit, unused);
+	if (!atomic_exchange_explicit(&handler_set, true, memory_order_relaxed))
+		pthread_atfork(NULL, NULL, want_thread);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, (size_t)128 << 10);
+	err = pthread_create(&thread, &attr, background, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		log_warn("background_thread: cannot be created (error %d)", err);
+}
+
+/* When all zones were last looked at, and whether there was more to do at once. */
+static _Atomic uint64_t last_look;
+static atomic_bool unfinished;
+
+void page_decay(void)
+{
+	if (!zones)
+		return;
+	if (unlikely(config.background_thread) &&
+	    atomic_load_explicit(&thread_wanted, memory_order_relaxed))
+		start_background();
+	if (likely(atomic_load_explicit(&page_limits.dirty, memory_order_relaxed) <=
+		   config.dirty_max >> page_window.page_shift) ||
+	    (atomic_load_explicit(&last_look, memory_order_relaxed) == os_calls.now_ms() &&
+	     !atomic_load_explicit(&unfinished, memory_order_relaxed)))
+		return;
+	atomic_store_explicit(&last_look, os_calls.now_ms(), memory_order_relaxed);
+	atomic_store_explicit(&unfinished, decay_all(), memory_order_relaxed);
 }
 
 size_t page_trim(bool all)
@@ -91,10 +222,12 @@ size_t page_trim(bool all)
 
 	if (!page_init())
 		return 0;
-	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+	if (all)
+		nodes_update_allowed();
+	for_each_zone (z) {
 		if (all)
-			pageset_drain(&zones[i], PCPU_ALL_CPUS);
-		purged += purge_to(&zones[i], 0, SIZE_MAX);
+			pageset_drain(z, PCPU_ALL_CPUS);
+		purged += purge_to(z, 0, SIZE_MAX, 0);
 	}
 	return purged << page_window.page_shift;
 }

@@ -68,19 +68,19 @@ static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
 static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
 {
 	size_t pfn = start, end = start + npages;
-	bool zero = true, last = true;
+	enum page_zero zero = PAGE_FRESH, last = PAGE_FRESH;
 
 	while (pfn < end) {
 		struct page *p = &page_window.pages[pfn];
 
 		last = p->zero;
-		zero = zero && last;
+		zero = page_zero_merged(zero, last);
 		__zone_remove_block(z, p);
 		pfn += (size_t)1 << p->order;
 	}
 	if (pfn > end)
 		__zone_free_run(z, end, pfn - end, last);
-	page_window.pages[start].zero = zero;
+	page_window.pages[start].zero = (uint8_t)zero;
 	__zone_note_dirty(z);
 	return &page_window.pages[start];
 }
@@ -144,7 +144,7 @@ static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
 		if (!__zone_grow(z, 1, n, &start))
 			return false;
 	}
-	z->carve_zero = true;
+	z->carve_zero = PAGE_FRESH;
 	z->carve_start = start;
 	z->carve_end = start + n;
 	return true;
@@ -182,7 +182,7 @@ static struct page *grow_run(struct zone *z, size_t npages)
 	if (tail < npages) {
 		if (!__zone_grow(z, 1, npages - tail, &start))
 			return NULL;
-		__zone_free_run(z, start, npages - tail, true);
+		__zone_free_run(z, start, npages - tail, PAGE_FRESH);
 	}
 	start = block_of(z, end - tail);
 	if (run_is_free(z, start, npages))
@@ -190,7 +190,7 @@ static struct page *grow_run(struct zone *z, size_t npages)
 	/* Addresses in between were not to be had: the next ones on their own. */
 	if (!__zone_grow(z, 1, npages, &start))
 		return NULL;
-	page_window.pages[start].zero = true;
+	page_window.pages[start].zero = PAGE_FRESH;
 	return &page_window.pages[start];
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The window of addresses all pages lie in, and its growth.
+ * The window of addresses that pages lie in, the low one below 4 GiB, and their growth.
  *
  * Usually the whole window is reserved at once, as address space without
  * memory, and made accessible step by step at each zone's frontier: nothing is
@@ -14,18 +14,21 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "page/zone.h"
+#include "page/node.h"
 #include "percpu/percpu.h"
 
 struct page_window page_window cacheline_aligned;
 struct zone *zones;
 
-static struct {
-	size_t array_map_size, pages_size; /* bytes of address space */
-} window_sizes;
-
 static const size_t MIB = (size_t)1 << 20;
 static const size_t GIB = (size_t)1 << 30;
+
+enum { LOW_SHIFT = 30 }; /* address space of all zones of ZONE_DMA32 together: 1 GiB */
+
+bool window_is_reserved(const struct zone *z)
+{
+	return page_window.reserved || z->type == ZONE_DMA32;
+}
 
 size_t window_block(void)
 {
@@ -56,26 +59,70 @@ static int commit_metadata(size_t from, size_t to)
 	int err = commit_array(page_window.pages, from * sizeof(struct page),
 			       to * sizeof(struct page));
 
-	if (err)
+	if (err || from >= page_window.low_pfn)
 		return err;
 	return commit_array(page_window.array_map, array_map_bytes(from << shift),
 			    array_map_bytes(to << shift));
 }
 
+/*
+ * Addresses below 4 GiB, as high as possible: programs that are not position-independent
+ * have theirs, and the heap of brk(), at the low end.
+ */
+static bool reserve_low(void)
+{
+	for (size_t size = (size_t)1 << LOW_SHIFT; size >= 16 * MIB; size /= 2)
+		for (uintptr_t addr = 4 * GIB - size; addr >= 256 * MIB; addr -= size) {
+			int err = os_reserve_at((void *)addr, size);
+
+			if (err == -ENOMEM) /* as much as this is not to be had anywhere */
+				break;
+			if (err)
+				continue;
+			page_window.low_base = addr;
+			atomic_store_explicit(&page_window.low_size, size,
+					      memory_order_release);
+			return true;
+		}
+	return false;
+}
+
+/* Whether the low window reaches to page number @end. */
+static bool low_window_has(size_t end)
+{
+	static struct once low_once = ONCE_INITIALIZER;
+
+	return once(&low_once, reserve_low) &&
+	       (end - page_window.low_pfn) << page_window.page_shift <= page_window.low_size;
+}
+
+static void advise(struct zone *z, void *addr, size_t len)
+{
+	if (config.thp == THP_NEVER)
+		os_advise_huge(addr, len, false);
+	else if (config.thp == THP_ALWAYS || z->type == ZONE_DMA)
+		os_advise_huge(addr, len, true);
+	if (os_topology()->nr_nodes > 1 && !page_policy_is_inherited())
+		os_prefer_node(addr, len, node_real_id(z->node));
+}
+
 int window_extend(struct zone *z, size_t end)
 {
 	size_t from = atomic_load_explicit(&z->frontier, memory_order_relaxed);
-	char *addr = (char *)page_window.base + (from << page_window.page_shift);
 	size_t len = (end - from) << page_window.page_shift;
-	int err = commit_metadata(from, end);
+	void *addr;
+	int err;
 
+	if (z->type == ZONE_DMA32 && !low_window_has(end))
+		return -ENOMEM;
+	err = commit_metadata(from, end);
 	if (err)
 		return err;
-	err = page_window.reserved ? os_commit(addr, len) : os_map_at(addr, len);
+	addr = pfn_to_virt(from);
+	err = window_is_reserved(z) ? os_commit(addr, len) : os_map_at(addr, len);
 	if (err)
 		return err;
-	if (page_window.nr_zones > 1)
-		os_prefer_node(addr, len, os_topology()->node_id[z->index]);
+	advise(z, addr, len);
 	/* Pairs with the acquire in page_lookup(): entries below are accessible. */
 	atomic_store_explicit(&z->frontier, end, memory_order_release);
 	return 0;
@@ -93,9 +140,10 @@ int window_skip(struct zone *z, size_t end)
 
 struct page *page_lookup(const void *addr)
 {
+	size_t low = atomic_load_explicit(&page_window.low_size, memory_order_acquire);
 	struct page *page;
 
-	if (!page_window_has(addr))
+	if (!page_window_has(addr) && (uintptr_t)addr - page_window.low_base >= low)
 		return NULL;
 	page = page_of(addr);
 	if (page_to_pfn(page) >=
@@ -111,52 +159,93 @@ void page_set_array(const struct page *page, size_t npages, uint16_t entry)
 		page_window.array_map + ((page_to_pfn(page) << shift) >> ARRAY_MAP_SHIFT);
 	size_t n = (npages << shift) >> ARRAY_MAP_SHIFT;
 
+	if (page_to_pfn(page) >= page_window.low_pfn)
+		return; /* frees of what lies there take the slow path */
 	for (size_t i = 0; i < n; i++)
 		map[i] = entry;
 }
 
-/* Address space for the two arrays: entries without access, array map readable. */
-static int map_arrays(size_t window)
+/* Give back whole pages of [@from, @to), which lies inside a flat array. */
+static void purge_array(void *from, void *to)
 {
+	uintptr_t start = align_up((uintptr_t)from, page_size());
+	uintptr_t end = align_down((uintptr_t)to, page_size());
+
+	if (end > start)
+		os_purge((void *)start, end - start);
+}
+
+/*
+ * Entries of the inside of a free run are all zero (PAGE_NONE), and so is the array map
+ * of memory that holds no slab: both may be given back, whether or not they are read.
+ */
+void window_purge_metadata(size_t pfn, size_t npages)
+{
+	unsigned int shift = page_window.page_shift;
+	char *map = (char *)page_window.array_map;
+
+	purge_array(&page_window.pages[pfn + 1], &page_window.pages[pfn + npages]);
+	if (pfn < page_window.low_pfn)
+		purge_array(map + array_map_bytes(pfn << shift),
+			    map + array_map_bytes((pfn + npages) << shift));
+}
+
+/* A window of @nodes times zones of these sizes: how it is laid out, and its two arrays. */
+static int map_window(unsigned int nodes, size_t zone)
+{
+	unsigned int shift = page_window.page_shift, zone_shift = ilog2(zone);
+	unsigned int dma_shift = max_uint(zone_shift - 3, min_uint(zone_shift, 24));
+	size_t window = ((size_t)nodes << zone_shift) + ((size_t)nodes << dma_shift);
+	size_t pages_size =
+		((window >> shift) + ((size_t)1 << (LOW_SHIFT - shift))) * sizeof(struct page);
 	void *pages, *map = NULL;
 	int err;
 
-	window_sizes.pages_size =
-		align_up((window >> page_window.page_shift) * sizeof(struct page), page_size());
-	window_sizes.array_map_size = align_up(array_map_bytes(window), page_size());
-	err = os_reserve(window_sizes.pages_size, page_size(), &pages);
+	pages_size = align_up(pages_size, page_size());
+	err = os_reserve(pages_size, page_size(), &pages);
 	if (err)
 		return err;
-	err = os_map_readable(window_sizes.array_map_size, &map);
+	err = os_map_readable(align_up(array_map_bytes(window), page_size()), &map);
 	if (err) {
-		os_release(pages, window_sizes.pages_size);
+		os_release(pages, pages_size);
 		return err;
 	}
+	page_window.zone_shift = zone_shift;
+	page_window.dma_shift = dma_shift;
+	page_window.low_shift = LOW_SHIFT - ilog2_up(nodes);
+	page_window.dma_pfn = (size_t)nodes << (zone_shift - shift);
+	page_window.low_pfn = page_window.dma_pfn + ((size_t)nodes << (dma_shift - shift));
 	page_window.pages = pages;
 	page_window.array_map = map;
 	return 0;
 }
 
+/* Bytes of address space that are mapped for zones of @zone bytes. */
+static size_t window_bytes(unsigned int nodes, size_t zone)
+{
+	return nodes * (zone + max_size(zone / 8, min_size(zone, 16 * MIB)));
+}
+
 /* The whole window at once: by memory size, halved until the system agrees. */
-static bool reserve_window(unsigned int nr_zones)
+static bool reserve_window(unsigned int nodes)
 {
 	size_t total = config.reserve ? config.reserve : 8 * os_memory_total();
-	size_t zone = (size_t)1 << ilog2_up(max_size(total / nr_zones, 64 * MIB));
+	size_t zone = (size_t)1 << ilog2_up(max_size(total / nodes, 64 * MIB));
 
-	if (!config.reserve && zone < 64 * GIB)
+	if (!config.reserve && zone < 64 * GIB && nodes <= 16)
 		zone = 64 * GIB;
 	for (; zone >= 64 * MIB; zone /= 2) {
+		size_t window = window_bytes(nodes, zone);
 		void *base;
 
-		if (os_reserve(zone * nr_zones, zone, &base))
+		if (os_reserve(window, zone, &base))
 			continue;
-		if (!map_arrays(zone * nr_zones)) {
+		if (!map_window(nodes, zone)) {
 			page_window.base = (uintptr_t)base;
-			page_window.zone_shift = ilog2(zone);
 			page_window.reserved = true;
 			return true;
 		}
-		os_release(base, zone * nr_zones);
+		os_release(base, window);
 	}
 	return false;
 }
@@ -165,41 +254,39 @@ static bool reserve_window(unsigned int nr_zones)
  * A place only. 2^40 .. 2^44 is below where the kernel maps things on every
  * 47-bit layout and above where programs are linked.
  */
-static bool place_window(unsigned int nr_zones, size_t limit)
+static bool place_window(unsigned int nodes, size_t limit)
 {
 	size_t zone = (size_t)1 << ilog2_up(max_size(limit, 16 * MIB));
 	uintptr_t base = ((uintptr_t)1 << 40) + (os_random() % (1u << 12)) * (4 * GIB);
 
-	if (map_arrays(zone * nr_zones))
+	if (map_window(nodes, zone))
 		return false;
 	page_window.base = align_up(base, zone);
-	page_window.zone_shift = ilog2(zone);
 	page_window.reserved = false;
 	return true;
 }
 
 bool window_init(void)
 {
-	unsigned int nr_zones = os_topology()->nr_nodes;
+	unsigned int nodes = nodes_count();
 	size_t limit = SIZE_MAX, len;
 	void *mem;
 
 	page_window.page_shift = ilog2(os_page_size());
-	len = align_up(nr_zones * sizeof(struct zone), page_size());
+	len = align_up(nodes * MAX_NR_ZONES * sizeof(struct zone), page_size());
 	if (os_map_metadata(len, &mem))
 		return false;
-	page_window.nr_zones = nr_zones;
+	page_window.nr_nodes = nodes;
 	os_calls.address_space_limit(&limit);
-	if (pcpu_address_space_is_scarce() ? !place_window(nr_zones, limit)
-					   : !reserve_window(nr_zones)) {
+	if (pcpu_address_space_is_scarce() ? !place_window(nodes, limit)
+					   : !reserve_window(nodes)) {
 		os_release(mem, len);
 		return false;
 	}
 	zones = mem;
 	if (config.verbose)
-		log_warn("pages: %u zone%s of %zu MiB at %p, %s", nr_zones,
-			 nr_zones == 1 ? "" : "s", ((size_t)1 << page_window.zone_shift) >> 20,
-			 (void *)page_window.base,
+		log_warn("pages: %u node%s of %zu MiB at %p, %s", nodes, nodes == 1 ? "" : "s",
+			 ((size_t)1 << page_window.zone_shift) >> 20, (void *)page_window.base,
 			 page_window.reserved ? "reserved" : "mapped as needed");
 	return true;
 }
@@ -208,11 +295,13 @@ size_t window_metadata_resident(void)
 {
 	size_t resident = 0, page = page_size();
 
-	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
-		size_t from = zones[i].start * sizeof(struct page);
-		size_t to = atomic_load_explicit(&zones[i].frontier, memory_order_acquire) *
+	for_each_zone (z) {
+		size_t from = z->start * sizeof(struct page);
+		size_t to = atomic_load_explicit(&z->frontier, memory_order_acquire) *
 			    sizeof(struct page);
 
+		if (to == from)
+			continue;
 		resident += os_resident((char *)page_window.pages + align_down(from, page),
 					align_up(to, page) - align_down(from, page));
 	}

@@ -1,41 +1,148 @@
 /* SPDX-License-Identifier: MIT */
-/* A zone: one node's pages, free blocks by order, and per-CPU pagesets. */
+/*
+ * A zone: one node's pages of one kind, free blocks by order, and per-CPU pagesets.
+ *
+ * Life of its pages, a file per step: window.c brings addresses in, buddy.c and runs.c
+ * hand out blocks and runs, pageset.c keeps some per CPU, purge.c gives memory back.
+ * limits.c says how many there may be.
+ */
 #ifndef PAGE_ZONE_H
 #define PAGE_ZONE_H
 
+#include "base/config.h"
 #include "base/lock.h"
 #include "page/page.h"
 
 enum {
 	MAX_ORDER = 30, /* no free block is larger than 2^30 pages */
 	PCP_ORDERS = 5, /* pagesets hold runs of orders 0 .. 4 */
-	PCP_BATCH_MAX = 16,
+	PCP_BATCH_MAX = 64,
+};
+
+enum zone_watermarks {
+	WMARK_NONE, /* use the reserves */
+	WMARK_MIN,
+	WMARK_LOW,
+	WMARK_HIGH,
+	NR_WMARK,
+};
+
+/* What of NUMA statistics is counted; the rest follows from it and the allocations. */
+enum numa_stat {
+	NUMA_MISS,	     /* taken here, preferred elsewhere */
+	NUMA_FOREIGN,	     /* preferred here, taken elsewhere */
+	NUMA_OTHER,	     /* taken here by a CPU of another node */
+	NUMA_INTERLEAVE_HIT, /* taken here as a policy of interleaving wanted */
+	NR_NUMA_STATS,
 };
 
 /*
  * Invariants: every page below the frontier is in exactly one place: a free
- * block, a pageset, the carving space, a run handed out, or (window not reserved) a hole
- * somebody else mapped. No free block's buddy is a free block of the same order. nr_free = sum
- * over orders of blocks << order; nr_dirty of these may not be zero.
+ * block, a pageset, the carving space, the list of deferred frees, isolated for purging, a
+ * run handed out, or (window not reserved) a hole somebody else mapped. No free block's
+ * buddy is a free block of the same order. nr_free = sum over orders of blocks << order;
+ * nr_dirty of these may be resident.
+ *
+ * present = pages below the frontier without holes. In use, for limits and watermarks, is
+ * what is neither free nor isolated nor for carving: pagesets are in use.
+ *
+ * A free that finds the lock taken pushes its run onto `deferred` and goes on; whoever
+ * takes the lock next puts it into the free lists.
  */
 struct zone {
-	struct lock lock;
+	/* Read-only after init, but pageset, which is replaced once. */
+	_Atomic(void *) pageset; /* per-CPU struct per_cpu_pageset */
+	size_t start, end;	 /* page numbers */
+	size_t managed;		 /* pages it may have in use */
+	size_t wmark[NR_WMARK];
+	size_t lowmem_reserve; /* a request for a higher zone leaves so many besides */
 	unsigned int index;
-	size_t start, end;	 /* page numbers; read-only after init */
-	_Atomic size_t frontier; /* pages below it are mapped. Written under lock */
-	struct list_head free[MAX_ORDER + 1]; /* Synchronization (and below): lock */
+	uint16_t node;			 /* index */
+	uint8_t type;			 /* enum zone_type */
+	uint16_t pcp_high, pcp_batch;	 /* of order 0 */
+	uint32_t pcp_offset[PCP_ORDERS]; /* of the arrays in a pageset */
+	/* Synchronization: written under lock, read by anyone. */
+	_Atomic size_t frontier;      /* pages below it are mapped */
+	_Atomic size_t used;	      /* as of the last unlock */
+	_Atomic size_t dirty;	      /* nr_dirty as of the last unlock */
+	_Atomic uint64_t dirty_since; /* ms; when this decay period began */
+	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
+	_Atomic uint64_t numa_early[NR_NUMA_STATS]; /* counted before there were pagesets */
+	/* Synchronization: D1, the release of a push, pairs with D2, the acquire of the
+	 * exchange that takes the list. */
+	_Atomic(struct page *) deferred cacheline_aligned;
+	struct lock lock;
+	/* Synchronization: lock, from here on. */
 	size_t nr_free;
-	_Atomic size_t nr_dirty;      /* also read without */
-	size_t dirty_low;	      /* smallest nr_dirty since dirty_since */
-	_Atomic uint64_t dirty_since; /* ms; also read without */
-	size_t nr_purged;	      /* pages ever purged */
+	size_t nr_dirty;
+	size_t present;
+	size_t isolated;
+	size_t dirty_low; /* smallest nr_dirty since dirty_since */
 	/* Taken from the buddy allocator, not yet handed out: odd runs are carved here. */
 	size_t carve_start, carve_end;
-	bool carve_zero;
-	void *pageset[PCP_ORDERS]; /* per-CPU arrays of struct page *; read-only after init */
+	uint8_t carve_zero;
+	bool only_dirty; /* the request being served may take nothing else */
+	/* Counters, of pages. */
+	uint64_t nr_direct; /* handed out past the pagesets */
+	uint64_t nr_purged, nr_refault;
+	struct list_head free[MAX_ORDER + 1];
 };
 
-extern struct zone *zones; /* [page_window.nr_zones] */
+extern struct zone *zones; /* [nr_zones()] */
+
+static inline unsigned int nr_zones(void)
+{
+	return page_window.nr_nodes * MAX_NR_ZONES;
+}
+
+static inline struct zone *zone_of(const struct page *page)
+{
+	return &zones[page_zone_index(page)];
+}
+
+static inline struct zone *node_zone(unsigned int node, enum zone_type type)
+{
+	static const uint8_t place[MAX_NR_ZONES] = {
+		[ZONE_NORMAL] = 0, [ZONE_DMA] = 1, [ZONE_DMA32] = 2
+	};
+
+	return &zones[place[type] * page_window.nr_nodes + node];
+}
+
+#define for_each_zone(z) for (struct zone *z = zones; z < zones + nr_zones(); z++)
+
+/*
+ * A request that is looking for pages. @mark: the watermark that has to hold after it.
+ * Neither system calls nor waiting if not @may_block.
+ */
+struct alloc_request {
+	size_t npages;
+	unsigned int align; /* to 2^align pages; 0: as page_alloc_run() says */
+	gfp_t flags;
+	enum zone_watermarks mark;
+	bool may_block;
+	enum zone_type type; /* the highest zone it may use */
+};
+
+/* zone.c: the lock with what belongs to it. */
+void zone_init(struct zone *z, unsigned int node, enum zone_type type);
+void zone_lock(struct zone *z);
+bool zone_lock_if(struct zone *z, bool may_block);
+/* @may_block: false makes no system call. */
+void zone_unlock(struct zone *z, bool may_block);
+/* A run back into the free lists, now or by the next holder of the lock. */
+void zone_free_run(struct zone *z, struct page *page, size_t npages);
+/* The same of runs that pagesets hold, @npages each. */
+void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, size_t npages);
+/* Pages of the zone that were handed out, ever. */
+uint64_t zone_nr_alloc(struct zone *z);
+/* As the watermark of a request wants it; lockless and lock held. */
+bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
+		       enum zone_watermarks mark);
+bool __zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
+			 enum zone_watermarks mark);
+/* A run for @rq, within limits and watermarks; page->zero says what it holds. NULL: none. */
+struct page *__zone_take(struct zone *z, const struct alloc_request *rq);
 
 /* window.c: make [frontier, end) of the zone usable; negative errno. Lock held. */
 int window_extend(struct zone *z, size_t end);
@@ -43,19 +150,24 @@ int window_extend(struct zone *z, size_t end);
 int window_skip(struct zone *z, size_t end);
 bool window_init(void);
 size_t window_metadata_resident(void);
+/* Whether a zone's addresses are the library's before they are used. */
+bool window_is_reserved(const struct zone *z);
+/* Give back the metadata of the inside of a run, except its first entry. */
+void window_purge_metadata(size_t pfn, size_t npages);
 
 /* Pages per step in which the frontier moves. */
 size_t window_block(void);
 
 /* buddy.c. The lock is held. */
-void __zone_init(struct zone *z, unsigned int index);
 struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
-void __zone_free_run(struct zone *z, size_t pfn, size_t npages, bool zero);
+void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero zero);
 /* The smallest free block that holds 2^order pages, the rest put back; or NULL. */
 struct page *__zone_take_block(struct zone *z, unsigned int order);
 void __zone_remove_block(struct zone *z, struct page *page);
 /* Map @need new pages from *@start on, a multiple of @align. */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start);
+/* Free blocks of @npages more, if the system agrees. */
+bool __zone_extend(struct zone *z, size_t npages);
 /* The largest dirty free block of at most @max_order, taken out; NULL if there is none. */
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
 
@@ -66,26 +178,44 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 void __zone_carve_release(struct zone *z);
 
 /* pageset.c */
-bool pageset_init(struct zone *z);
-struct page *pageset_alloc(struct zone *z, unsigned int order, gfp_t flags);
+bool pageset_init(void);
+/* Real pagesets in place of the boot pageset, once. */
+void zone_pcp_update(struct zone *z);
+/* From this CPU's pageset alone. */
+struct page *pageset_pop(struct zone *z, unsigned int order);
+struct page *pageset_alloc(struct zone *z, unsigned int order, const struct alloc_request *rq);
 void pageset_free(struct zone *z, struct page *page, unsigned int order);
-/* What CPU index @cpu, or PCPU_ALL_CPUS, holds, back into the zone. */
-void pageset_drain(struct zone *z, unsigned int cpu);
+/* What CPU index @cpu, or PCPU_ALL_CPUS, holds, back into the zone. Pages. */
+size_t pageset_drain(struct zone *z, unsigned int cpu);
 size_t pageset_pages(const struct zone *z);
+size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);
+/* Pages handed out by the pagesets, ever. */
+uint64_t pageset_nr_alloc(const struct zone *z);
+void pageset_count(struct zone *z, enum numa_stat item, size_t npages);
+uint64_t pageset_counted(const struct zone *z, enum numa_stat item);
 
-/* purge.c: give back what was free and dirty for the whole decay time. May block. */
-void zone_limit_dirty(struct zone *z);
+/* purge.c: purge all of a zone's free pages; pages purged. May block. */
+size_t zone_purge(struct zone *z);
 
-/* After pages were taken, and what was too many put back. Lock held. */
+/* What two runs are together. */
+static inline enum page_zero page_zero_merged(enum page_zero a, enum page_zero b)
+{
+	if (a == PAGE_DIRTY || b == PAGE_DIRTY)
+		return PAGE_DIRTY;
+	return a == PAGE_PURGED || b == PAGE_PURGED ? PAGE_PURGED : PAGE_FRESH;
+}
+
+/* After pages were taken. Lock held. */
 static inline void __zone_note_dirty(struct zone *z)
 {
 	if (z->nr_dirty < z->dirty_low)
 		z->dirty_low = z->nr_dirty;
 }
 
-static inline struct zone *zone_of(const struct page *page)
+/* Pages in use, of which limits and watermarks speak. Lock held. */
+static inline size_t __zone_used(const struct zone *z)
 {
-	return &zones[page_zone_index(page)];
+	return z->present - z->nr_free - z->isolated - (z->carve_end - z->carve_start);
 }
 
 #endif

@@ -67,7 +67,7 @@ struct kmem_cache {
 	void (*ctor)(void *);
 	struct list_head list;
 	char name[SLAB_NAME_SIZE];
-	struct kmem_cache_node *nodes; /* [page_window.nr_zones] */
+	struct kmem_cache_node *nodes; /* [page_window.nr_nodes] */
 };
 
 /* Everything that describes a cache before it exists. */

@@ -13,6 +13,7 @@
 #include "os/os.h"
 #include "slab/slab.h"
 #include "stats/stats.h"
+#include "ukmem/shrinker.h"
 
 enum {
 	CACHE_LINE = 64,
@@ -102,7 +103,7 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		return false;
 	s->array_entry = pcpu_entry(s->cpu_array);
 	s->nodes = nodes;
-	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		nodes[i].index = i;
 		list_init(&nodes[i].partial);
 		lock_register(&nodes[i].lock, LOCK_RANK_NODE);
@@ -115,6 +116,41 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	return true;
 }
 
+static size_t nodes_bytes(void)
+{
+	return page_window.nr_nodes * sizeof(struct kmem_cache_node);
+}
+
+/* Descriptors of very many nodes are larger than objects may be: pages. */
+static bool nodes_are_pages(void)
+{
+	return nodes_bytes() > SLAB_MAX_SIZE;
+}
+
+static struct kmem_cache_node *alloc_nodes(void)
+{
+	size_t npages = align_up(nodes_bytes(), page_size()) >> page_window.page_shift;
+	struct page *page;
+	bool zeroed;
+
+	if (!nodes_are_pages())
+		return kmem_cache_zalloc(&boot_node, GFP_KERNEL);
+	page = page_alloc_run(PAGE_ANY_NODE, GFP_KERNEL, npages, &zeroed);
+	if (!page)
+		return NULL;
+	return zeroed ? page_to_virt(page) : memset(page_to_virt(page), 0, nodes_bytes());
+}
+
+static void free_nodes(struct kmem_cache_node *nodes)
+{
+	if (!nodes)
+		return;
+	if (nodes_are_pages())
+		page_free_run(page_of(nodes), page_of(nodes)->npages);
+	else
+		kmem_cache_free(&boot_node, nodes);
+}
+
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
 	struct kmem_cache *s;
@@ -123,13 +159,12 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 	if (!slab_init())
 		return NULL;
 	s = kmem_cache_zalloc(&boot_cache, GFP_KERNEL);
-	nodes = kmem_cache_zalloc(&boot_node, GFP_KERNEL);
+	nodes = alloc_nodes();
 	if (s && nodes && setup(s, nodes, p))
 		return s;
 	if (s)
 		kmem_cache_free(&boot_cache, s);
-	if (nodes)
-		kmem_cache_free(&boot_node, nodes);
+	free_nodes(nodes);
 	return NULL;
 }
 
@@ -147,6 +182,72 @@ static size_t trim(void)
 }
 
 static struct stats_source trim_source = { .trim = trim };
+
+/* Free objects that keep pages: in CPUs' arrays, and in slabs. */
+static unsigned long count_free(struct shrinker *unused, struct shrink_control *sc)
+{
+	unsigned long n = 0;
+	struct kmem_cache *s;
+
+	(void)unused;
+	(void)sc;
+	lock(&caches_lock);
+	list_for_each_entry (s, &caches, list) {
+		struct slab_counts c;
+
+		slab_count(s, &c);
+		n += c.objects - min_size(c.objects, c.inuse);
+	}
+	unlock(&caches_lock);
+	return n;
+}
+
+static unsigned long slabs_of(struct kmem_cache *s)
+{
+	struct slab_counts c;
+
+	slab_count(s, &c);
+	return c.slabs;
+}
+
+/* Cache after cache, beginning with another one each time, while that is not enough. */
+static unsigned long free_some(struct shrinker *unused, struct shrink_control *sc)
+{
+	static unsigned int turn; /* one shrinker runs at a time */
+	unsigned long freed = 0;
+	unsigned int n = 0, skip;
+	struct kmem_cache *s;
+
+	(void)unused;
+	lock(&caches_lock);
+	list_for_each_entry (s, &caches, list)
+		n++;
+	skip = turn++ % n;
+	for (unsigned int round = 0; round < 2 && freed < sc->nr_to_scan; round++) {
+		unsigned int i = 0;
+
+		list_for_each_entry (s, &caches, list) {
+			unsigned long before;
+
+			/* First those from the skipped ones on, then these. */
+			if ((i++ < skip) == (round == 0) || freed >= sc->nr_to_scan)
+				continue;
+			before = slabs_of(s);
+			slab_drain(s, PCPU_ALL_CPUS);
+			slab_node_shrink(s);
+			freed += (before - min_size(before, slabs_of(s))) * s->objects;
+		}
+	}
+	unlock(&caches_lock);
+	return freed;
+}
+
+static struct shrinker shrinker = {
+	.count_objects = count_free,
+	.scan_objects = free_some,
+	.batch = INT32_MAX,
+	.seeks = DEFAULT_SEEKS,
+};
 
 static void cpu_offline(unsigned int cpu, void *unused)
 {
@@ -177,11 +278,9 @@ static bool init(void)
 	if (!page_init() || !slab_budget_init())
 		return false;
 	node.name = "kmem_cache_node";
-	node.size = (unsigned int)(page_window.nr_zones * sizeof(struct kmem_cache_node));
-	if (node.size > SLAB_MAX_SIZE)
-		return false;
+	node.size = (unsigned int)min_size(nodes_bytes(), SLAB_MAX_SIZE);
 	if (!nodes) {
-		len = align_up(2 * (size_t)node.size, page_size());
+		len = align_up(2 * nodes_bytes(), page_size());
 		if (os_map_metadata(len, &mem))
 			return false;
 		nodes = mem;
@@ -189,9 +288,10 @@ static bool init(void)
 		lock_register(&caches_lock, LOCK_RANK_CACHES);
 	}
 	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
-	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_zones, &node)))
+	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)))
 		return false;
 	stats_register(&trim_source);
+	register_shrinker(&shrinker, "slab");
 	percpu_notifier_register(&notifier);
 	slab_stats_init();
 	return true;
@@ -269,7 +369,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	if (!s)
 		return;
 	slab_drain(s, PCPU_ALL_CPUS);
-	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		lock(&s->nodes[i].lock);
 		inuse += s->nodes[i].inuse;
 		unlock(&s->nodes[i].lock);
@@ -283,10 +383,10 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	lock(&caches_lock);
 	list_del(&s->list);
 	unlock(&caches_lock);
-	for (unsigned int i = 0; i < page_window.nr_zones; i++)
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
 	pcpu_free(s->cpu_array);
-	kmem_cache_free(&boot_node, s->nodes);
+	free_nodes(s->nodes);
 	kmem_cache_free(&boot_cache, s);
 }
 

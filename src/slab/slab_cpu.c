@@ -82,7 +82,7 @@ void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags)
 	/* Who may not block could not put back what no longer fits: takes one. */
 	if (may_block)
 		want = min_uint(SLAB_BATCH_MAX, tune(s, MOVED_REFILL) / 2 + 1);
-	got = slab_node_take(s, page_local_zone(), batch, want, 1, flags);
+	got = slab_node_take(s, page_policy_node(), batch, want, 1, flags);
 	if (got <= 1)
 		return got ? batch[0] : NULL;
 	/* The array is a stack: the lowest address is to come out first. */
@@ -190,7 +190,7 @@ static size_t alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 
 		if (k < piece) {
 			tune(s, MOVED_REFILL);
-			k += slab_node_take(s, page_local_zone(), p + got + k, piece - k,
+			k += slab_node_take(s, page_policy_node(), p + got + k, piece - k,
 					    piece - k, flags);
 		}
 		got += k;
@@ -210,7 +210,7 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 	if (flags & __GFP_DIRECT_RECLAIM)
 		got = alloc_bulk(s, flags, n, p);
 	else
-		got = slab_node_take_all(s, page_local_zone(), p, (unsigned int)n, flags) ? n
+		got = slab_node_take_all(s, page_policy_node(), p, (unsigned int)n, flags) ? n
 											  : 0;
 	if (got < n) {
 		slab_free_bulk(s, got, p);

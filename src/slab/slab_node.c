@@ -113,19 +113,19 @@ static unsigned int __take(struct kmem_cache *s, struct kmem_cache_node *node, v
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out,
 			    unsigned int n, unsigned int direct, gfp_t flags)
 {
-	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_zones;
+	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_nodes;
 	unsigned int got = 0;
 
 	/* Another node only if this one has nothing at all. */
 	for (unsigned int i = 0; i < nodes && !got; i++) {
-		struct kmem_cache_node *node = &s->nodes[(first + i) % page_window.nr_zones];
+		struct kmem_cache_node *node = &s->nodes[page_fallback_node(first, i)];
 
 		if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
 			continue;
 		got = __take(s, node, out, n, flags);
 		__count_take(node, got, direct);
 		node->fails += !got && i + 1 == nodes;
-		unlock(&node->lock);
+		unlock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM);
 	}
 	return got;
 }
@@ -147,7 +147,7 @@ bool slab_node_take_all(struct kmem_cache *s, unsigned int index, void **out, un
 			__put(s, node, out[i], NULL);
 		node->fails++;
 	}
-	unlock(&node->lock);
+	unlock_nowait(&node->lock);
 	return got == n;
 }
 
@@ -166,7 +166,7 @@ void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned i
 
 	list_init(&retired);
 	for (unsigned int i = 0; i < n; i++) {
-		struct kmem_cache_node *home = &s->nodes[page_zone_index(page_of(objs[i]))];
+		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
 		const char *wrong;
 
 		if (!node || home != node) {
@@ -195,7 +195,7 @@ bool slab_node_shrink(struct kmem_cache *s)
 {
 	bool remain = false;
 
-	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct kmem_cache_node *node = &s->nodes[i];
 		struct list_head retired;
 		struct page *page, *next;

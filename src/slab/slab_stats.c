@@ -16,7 +16,7 @@ void slab_count(struct kmem_cache *s, struct slab_counts *c)
 	uint64_t free_slow = 0, alloc_slow = 0;
 
 	*c = (struct slab_counts){ 0 };
-	for (unsigned int i = 0; i < page_window.nr_zones; i++) {
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct kmem_cache_node *node = &s->nodes[i];
 
 		lock(&node->lock);

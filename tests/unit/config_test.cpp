@@ -87,7 +87,7 @@ TEST(ConfigTest, DefaultsAndRows)
 	EXPECT_EQ(r.range["percpu"], "auto|cpu_id|mm_cid|fallback|register");
 	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m");
 	EXPECT_EQ(r.type["cpu_cache_bytes"], "bytes");
-	EXPECT_EQ(r.value["dirty_max"], "64m");
+	EXPECT_EQ(r.value["dirty_max"], "2m");
 	EXPECT_EQ(r.range["dirty_max"], "0..1048576m");
 	EXPECT_EQ(r.value["dirty_decay_ms"], "1000");
 	EXPECT_EQ(r.range["dirty_decay_ms"], "0..3600000");
@@ -100,14 +100,14 @@ TEST(ConfigTest, DefaultsAndRows)
 TEST(ConfigTest, EveryType)
 {
 	Result r = conf("invalid_free:warn,percpu:mm_cid,dirty_max:12345,dirty_decay_ms:250,"
-			"show_stats:1,verbose:true");
+			"show:stats,verbose:true");
 
 	EXPECT_EQ(r.warnings, "");
 	EXPECT_EQ(r.value["invalid_free"], "warn");
 	EXPECT_EQ(r.value["percpu"], "mm_cid");
 	EXPECT_EQ(r.value["dirty_max"], "12345");
 	EXPECT_EQ(r.value["dirty_decay_ms"], "250");
-	EXPECT_EQ(r.value["show_stats"], "1");
+	EXPECT_EQ(r.value["show"], "stats");
 	EXPECT_EQ(r.value["verbose"], "1");
 	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m") << "not mentioned, not changed";
 	r = conf("verbose:1,verbose:false");
@@ -143,10 +143,10 @@ TEST(ConfigTest, BadValuesKeepTheDefaultAndSaySo)
 	       "99999999999999999999", "18446744073709551615t", "18446744073709551616" }) {
 		Result r = conf(std::string("dirty_max:") + bad);
 
-		EXPECT_EQ(r.value["dirty_max"], "64m") << bad;
+		EXPECT_EQ(r.value["dirty_max"], "2m") << bad;
 		EXPECT_EQ(r.warnings, std::string("ukmem: bad value '") + bad +
 					      "' for configuration key 'dirty_max' "
-					      "(0..1048576m), using 64m\n");
+					      "(0..1048576m), using 2m\n");
 	}
 	for (auto bad : { "", "abor", "aborts", "abort|warn", "ABORT", "0" }) {
 		Result r = conf(std::string("invalid_free:") + bad);
@@ -202,10 +202,10 @@ TEST(ConfigTest, Flags)
 	EXPECT_EQ(probe({ "UKMEM_VERBOSE=1" }).value["verbose"], "1");
 	EXPECT_EQ(probe({ "UKMEM_VERBOSE=0" }).value["verbose"], "0");
 	EXPECT_EQ(probe({ "UKMEM_VERBOSE=" }).value["verbose"], "0");
-	EXPECT_EQ(probe({ "UKMEM_SHOW_STATS=yes" }).value["show_stats"], "1");
-	EXPECT_EQ(
-		probe({ "UKMEM_SHOW_STATS=1", "UKMEM_CONF=show_stats:0" }).value["show_stats"],
-		"1");
+	EXPECT_EQ(probe({ "UKMEM_SHOW_STATS=yes" }).value["show"], "stats");
+	EXPECT_EQ(probe({ "UKMEM_SHOW_STATS=1", "UKMEM_CONF=show:nothing" }).value["show"],
+		  "stats");
+	EXPECT_EQ(probe({ "UKMEM_CONF=show:zoneinfo" }).value["show"], "zoneinfo");
 }
 
 TEST(ConfigTest, ReadOnce)

@@ -177,7 +177,9 @@ void grow_with_failures(bool little)
 				/* Until the next one has to grow the zone. */
 				do {
 					shim_zone_read(0, &before);
-					if (before.nr_free < (1u << order))
+					if (before.nr_free <
+					    (1u << order) + std::min(before.wmark_min,
+								     before.present / 16))
 						break;
 					p = alloc_pages(GFP_KERNEL, order);
 					ASSERT_NE(p, nullptr);

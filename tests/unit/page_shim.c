@@ -11,7 +11,12 @@ bool shim_page_init(void)
 
 unsigned int shim_nr_zones(void)
 {
-	return page_window.nr_zones;
+	return page_window.nr_nodes;
+}
+
+unsigned int shim_all_zones(void)
+{
+	return nr_zones();
 }
 
 void shim_zone_read(unsigned int index, struct shim_zone *out)
@@ -19,14 +24,21 @@ void shim_zone_read(unsigned int index, struct shim_zone *out)
 	struct zone *z = &zones[index];
 	struct page *page;
 
-	lock(&z->lock);
+	zone_lock(z);
 	*out = (struct shim_zone){
 		.start = z->start,
 		.end = z->end,
 		.frontier = atomic_load(&z->frontier),
 		.nr_free = z->nr_free,
-		.nr_dirty = atomic_load(&z->nr_dirty),
+		.nr_dirty = z->nr_dirty,
 		.nr_purged = z->nr_purged,
+		.nr_refault = z->nr_refault,
+		.present = z->present,
+		.used = __zone_used(z),
+		.managed = z->managed,
+		.wmark_min = z->wmark[WMARK_MIN],
+		.wmark_low = z->wmark[WMARK_LOW],
+		.wmark_high = z->wmark[WMARK_HIGH],
 		.carve = z->carve_end - z->carve_start,
 	};
 	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
@@ -35,7 +47,7 @@ void shim_zone_read(unsigned int index, struct shim_zone *out)
 		list_for_each_entry (page, &z->free[o], lru)
 			out->blocks++;
 	}
-	unlock(&z->lock);
+	zone_unlock(z, true);
 	out->pageset = pageset_pages(z);
 }
 
@@ -64,7 +76,9 @@ static const char *block_wrong(const struct zone *z, struct page *page, unsigned
 		return "a block reaches beyond the frontier";
 	if (buddy + n <= atomic_load(&z->frontier) &&
 	    page_window.pages[buddy].type == PAGE_FREE &&
-	    page_window.pages[buddy].order == order && order < MAX_ORDER)
+	    page_window.pages[buddy].order == order && order < MAX_ORDER &&
+	    (z->type != ZONE_DMA ||
+	     (page->zero == PAGE_DIRTY) == (page_window.pages[buddy].zero == PAGE_DIRTY)))
 		return "two free buddies were not merged";
 	return NULL;
 }
@@ -76,7 +90,7 @@ const char *shim_zone_wrong(unsigned int index)
 	const char *wrong = NULL;
 	struct page *page;
 
-	lock(&z->lock);
+	zone_lock(z);
 	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
 		bool seen_zero = false;
 
@@ -95,9 +109,15 @@ const char *shim_zone_wrong(unsigned int index)
 	}
 	if (!wrong && nr_free != z->nr_free)
 		wrong = "nr_free is not the sum of the free blocks";
-	if (!wrong && nr_dirty != atomic_load(&z->nr_dirty))
+	if (!wrong && nr_dirty != z->nr_dirty)
 		wrong = "nr_dirty is not the sum of the dirty blocks";
-	unlock(&z->lock);
+	if (!wrong && z->isolated)
+		wrong = "blocks are isolated although nobody purges";
+	if (!wrong && z->present > atomic_load(&z->frontier) - z->start)
+		wrong = "more pages present than there are below the frontier";
+	if (!wrong && __zone_used(z) > z->present)
+		wrong = "more pages in use than there are";
+	zone_unlock(z, true);
 	return wrong;
 }
 
@@ -123,7 +143,7 @@ size_t shim_trim(bool all)
 
 struct page *shim_alloc_run(gfp_t flags, size_t npages, bool *zeroed)
 {
-	return page_init() ? page_alloc_run(page_local_zone(), flags, npages, zeroed) : NULL;
+	return page_init() ? page_alloc_run(PAGE_ANY_NODE, flags, npages, zeroed) : NULL;
 }
 
 void shim_free_run(struct page *page, size_t npages)

@@ -15,12 +15,15 @@ extern "C" {
 
 struct shim_zone {
 	size_t start, end, frontier, nr_free, nr_dirty, nr_purged, pageset, carve;
+	size_t nr_refault, present, used, managed, wmark_min, wmark_low, wmark_high;
 	unsigned int orders; /* a bit per order that has free blocks */
 	size_t blocks;	     /* free blocks of all orders */
 };
 
 bool shim_page_init(void);
+/* Those of ZONE_NORMAL, by node; then DMA's; then DMA32's: all. */
 unsigned int shim_nr_zones(void);
+unsigned int shim_all_zones(void);
 void shim_zone_read(unsigned int index, struct shim_zone *out);
 /* Try the zone's lock; for tests of callers that must not wait for it. */
 bool shim_zone_trylock(unsigned int index);

@@ -274,7 +274,8 @@ TEST_F(PageTest, LargeRunsAreReusedWithoutGrowth)
 		ASSERT_NE(p, nullptr);
 		static_cast<char *>(page_address(p))[0] = 1;
 		shim_free_run(p, pages);
-		if (!i)
+		/* The second one may make up the reserve. */
+		if (i < 2)
 			frontier = frontiers();
 		ASSERT_EQ(frontiers(), frontier) << "round " << i;
 	}

@@ -80,7 +80,7 @@ static const char *node_wrong(struct kmem_cache *s, struct kmem_cache_node *node
 			return "a full slab is on the partial list";
 		if (page->inuse + free_bits(s, page) != s->objects)
 			return "inuse and the bitmap do not add up to the objects";
-		if (page_zone_index(page) != node->index)
+		if (page_node(page) != node->index)
 			return "a slab is on another node's list";
 	}
 	if (partial != node->nr_partial)
@@ -99,7 +99,7 @@ const char *shim_slab_wrong(struct kmem_cache *s)
 {
 	const char *wrong = NULL;
 
-	for (unsigned int i = 0; i < page_window.nr_zones && !wrong; i++) {
+	for (unsigned int i = 0; i < page_window.nr_nodes && !wrong; i++) {
 		lock(&s->nodes[i].lock);
 		wrong = node_wrong(s, &s->nodes[i]);
 		unlock(&s->nodes[i].lock);

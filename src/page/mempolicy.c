@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory policies.
+ *
+ * The calling thread's policy is in a key of pthreads, which is looked at only when some
+ * policy has ever been set: no thread-local memory of the library's own, and no cost for
+ * programs without policies.
+ *
+ * A process that was started with a policy of the system's (numactl) keeps it: it becomes
+ * the policy of all threads here, and the pages are not bound to nodes, so that the
+ * system's own policy places them.
+ *
+ * Caller: page_alloc.c. Below: zonelist.c.
+ */
+#include "page/mempolicy.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "base/bits.h"
+
+/* Mode flags and modes of newer kernels than the header may know. */
+enum { MODE_FLAGS = 0xe000, MODE_PREFERRED_MANY = 5 };
+
+struct mempolicy {
+	_Atomic uint32_t refs;
+	int mode;
+	unsigned int nr_nodes;
+	_Atomic uint32_t next; /* INTERLEAVE: in turn, also for different threads */
+	size_t bytes;
+	struct node_mask mask;			  /* by index */
+	struct zonelist *zonelists[MAX_NR_ZONES]; /* BIND: its own */
+	uint16_t *first[MAX_NR_ZONES];		  /* BIND: where to begin, by the CPU's node */
+	uint16_t nodes[];			  /* ascending */
+};
+
+_Atomic bool mempolicy_in_use;
+
+/* Synchronization: process_policy: written under policy_lock; old ones are kept for ever,
+ * since some thread may be using them. */
+static _Atomic(struct mempolicy *) process_policy;
+static pthread_key_t thread_policy;
+static bool have_key;
+static bool inherited;
+
+static void put(void *pol)
+{
+	mpol_put(pol);
+}
+
+bool page_policy_is_inherited(void)
+{
+	return inherited;
+}
+
+/* Whether @mode goes with so many nodes. */
+static bool mode_fits(int mode, unsigned int nr_nodes)
+{
+	switch (mode) {
+	case MPOL_DEFAULT:
+	case MPOL_LOCAL:
+		return nr_nodes == 0;
+	case MPOL_PREFERRED:
+		return nr_nodes == 1;
+	case MPOL_BIND:
+	case MPOL_INTERLEAVE:
+		return nr_nodes > 0;
+	default:
+		return false;
+	}
+}
+
+/* The node of @nodes that is nearest to @from, as an index into it. */
+static unsigned int nearest(const uint16_t *nodes, unsigned int n, unsigned int from)
+{
+	unsigned int best = 0;
+
+	for (unsigned int i = 1; i < n; i++)
+		if (node_distance_of(from, nodes[i]) < node_distance_of(from, nodes[best]))
+			best = i;
+	return best;
+}
+
+/* A list of just the bound nodes' zones for each type, and where each CPU's node begins. */
+static void build_bind(struct mempolicy *pol)
+{
+	unsigned int n = page_window.nr_nodes;
+	char *p = (char *)pol + align_up(sizeof(*pol) + n * sizeof(uint16_t), 64);
+
+	for (unsigned int t = 0; t < MAX_NR_ZONES; t++) {
+		struct zonelist *zl = (struct zonelist *)(void *)p;
+
+		zonelist_build(zl, pol->nodes, pol->nr_nodes, t);
+		p += zonelist_size(zl->nr);
+		pol->zonelists[t] = zl;
+		pol->first[t] = (uint16_t *)(void *)p;
+		p += align_up(n * sizeof(uint16_t), 64);
+		for (unsigned int node = 0; node < n; node++) {
+			unsigned int want =
+				pol->nodes[nearest(pol->nodes, pol->nr_nodes, node)];
+
+			for (unsigned int i = zl->nr; i-- > 0;)
+				if (zl->zones[i]->node == want)
+					pol->first[t][node] = (uint16_t)i;
+		}
+	}
+}
+
+/* @index: nodes by index, ascending. */
+static struct mempolicy *new_policy(int mode, const uint16_t *index, unsigned int n)
+{
+	size_t all = page_window.nr_nodes;
+	size_t len = align_up(sizeof(struct mempolicy) + all * sizeof(uint16_t), 64);
+	struct mempolicy *pol;
+	void *mem;
+
+	if (mode == MPOL_BIND)
+		len += MAX_NR_ZONES * (zonelist_size((unsigned int)all * MAX_NR_ZONES) +
+				       align_up(all * sizeof(uint16_t), 64));
+	len = align_up(len, page_size());
+	if (os_map_metadata(len, &mem))
+		return NULL;
+	pol = mem;
+	pol->bytes = len;
+	pol->mode = mode;
+	atomic_store_explicit(&pol->refs, 1, memory_order_relaxed);
+	pol->nr_nodes = n;
+	for (unsigned int i = 0; i < n; i++) {
+		pol->nodes[i] = index[i];
+		atomic_fetch_or_explicit(&pol->mask.bits[UKMEM_NODE_WORD(index[i])],
+					 UKMEM_NODE_BIT(index[i]), memory_order_relaxed);
+	}
+	if (mode == MPOL_BIND)
+		build_bind(pol);
+	return pol;
+}
+
+/* 0 and *@out, or a negative errno. */
+static int make(int mode, const struct nodemask *nodes, struct mempolicy **out)
+{
+	uint16_t index[UKMEM_MAX_NODES];
+	unsigned int n = 0;
+
+	if (!page_init())
+		return -ENOMEM;
+	for (unsigned int i = 0; nodes && i < page_window.nr_nodes; i++)
+		if (nodemask_test(nodes, node_data[i].node_id))
+			index[n++] = (uint16_t)i;
+	if (!mode_fits(mode, n) || (nodes && n != nodemask_weight(nodes)))
+		return -EINVAL;
+	*out = new_policy(mode, index, n);
+	return *out ? 0 : -ENOMEM;
+}
+
+struct mempolicy *mpol_new(int mode, const struct nodemask *nodes)
+{
+	struct mempolicy *pol = NULL;
+	int err = make(mode, nodes, &pol);
+
+	if (err)
+		errno = -err;
+	return pol;
+}
+
+struct mempolicy *mpol_get(struct mempolicy *pol)
+{
+	atomic_fetch_add_explicit(&pol->refs, 1, memory_order_relaxed);
+	return pol;
+}
+
+void mpol_put(struct mempolicy *pol)
+{
+	/* Release and acquire: what others did with it comes before it goes. */
+	if (pol && atomic_fetch_sub_explicit(&pol->refs, 1, memory_order_acq_rel) == 1)
+		os_release(pol, pol->bytes);
+}
+
+/* The machine's nodes in @bits, as indices. */
+static unsigned int real_nodes(const unsigned long *bits, uint16_t *index)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		unsigned int id = node_real_id(i);
+
+		if (bits[UKMEM_NODE_WORD(id)] & UKMEM_NODE_BIT(id))
+			index[n++] = (uint16_t)i;
+	}
+	return n;
+}
+
+static void inherit(void)
+{
+	unsigned long bits[OS_MAX_NODES / (8 * sizeof(long))] = { 0 };
+	uint16_t index[UKMEM_MAX_NODES];
+	struct mempolicy *pol;
+	unsigned int n;
+	int mode;
+
+	if (os_calls.get_mempolicy(&mode, bits, OS_MAX_NODES))
+		return;
+	mode &= ~MODE_FLAGS;
+	if (mode == MPOL_DEFAULT || mode == MPOL_LOCAL)
+		return;
+	inherited = true;
+	n = real_nodes(bits, index);
+	if (mode == MODE_PREFERRED_MANY && n) {
+		mode = MPOL_PREFERRED;
+		n = 1;
+	}
+	if (!mode_fits(mode, n))
+		return;
+	pol = new_policy(mode, index, n);
+	if (!pol)
+		return;
+	atomic_store_explicit(&process_policy, pol, memory_order_release);
+	atomic_store_explicit(&mempolicy_in_use, true, memory_order_relaxed);
+}
+
+bool mempolicy_init(void)
+{
+	if (page_window.nr_nodes > 1 && !inherited)
+		inherit();
+	return true;
+}
+
+static struct mempolicy *current_policy(void)
+{
+	struct mempolicy *pol = NULL;
+
+	if (!atomic_load_explicit(&mempolicy_in_use, memory_order_acquire))
+		return NULL;
+	if (have_key)
+		pol = pthread_getspecific(thread_policy);
+	return pol ? pol : atomic_load_explicit(&process_policy, memory_order_acquire);
+}
+
+void node_place(unsigned int node, enum zone_type type, struct placement *out)
+{
+	*out = (struct placement){
+		.zonelist = node_data[node].zonelists[type],
+		.node = node,
+	};
+}
+
+/* The next of the policy's nodes that may be used; their number: none. */
+static unsigned int next_interleaved(struct mempolicy *pol)
+{
+	for (unsigned int i = 0; i < pol->nr_nodes; i++) {
+		uint32_t turn = atomic_fetch_add_explicit(&pol->next, 1, memory_order_relaxed);
+
+		if (node_allowed(pol->nodes[turn % pol->nr_nodes]))
+			return turn % pol->nr_nodes;
+	}
+	return pol->nr_nodes;
+}
+
+static bool any_allowed(const struct mempolicy *pol)
+{
+	for (unsigned int i = 0; i < pol->nr_nodes; i++)
+		if (node_allowed(pol->nodes[i]))
+			return true;
+	return false;
+}
+
+void mempolicy_place(struct mempolicy *pol, enum zone_type type, struct placement *out)
+{
+	unsigned int local = node_local(), i;
+
+	if (!pol)
+		pol = current_policy();
+	else if (pol->mode == MPOL_DEFAULT)
+		pol = atomic_load_explicit(&process_policy, memory_order_acquire);
+	node_place(local, type, out);
+	if (!pol)
+		return;
+	switch (pol->mode) {
+	case MPOL_PREFERRED:
+		if (node_allowed(pol->nodes[0]))
+			node_place(pol->nodes[0], type, out);
+		break;
+	case MPOL_INTERLEAVE:
+		i = next_interleaved(pol);
+		if (i == pol->nr_nodes)
+			break;
+		node_place(pol->nodes[i], type, out);
+		out->interleaved = true;
+		break;
+	case MPOL_BIND:
+		if (!any_allowed(pol))
+			break;
+		out->zonelist = pol->zonelists[type];
+		out->first = pol->first[type][local];
+		out->node = pol->nodes[nearest(pol->nodes, pol->nr_nodes, local)];
+		out->nodes = &pol->mask;
+		break;
+	default:
+		break;
+	}
+}
+
+unsigned int page_policy_node(void)
+{
+	struct placement place;
+
+	if (likely(page_window.nr_nodes == 1))
+		return 0;
+	if (likely(!atomic_load_explicit(&mempolicy_in_use, memory_order_relaxed)))
+		return node_local();
+	mempolicy_place(NULL, ZONE_NORMAL, &place);
+	return place.node;
+}
+
+static bool make_key(void)
+{
+	have_key = pthread_key_create(&thread_policy, put) == 0;
+	return have_key;
+}
+
+static struct once key_once = ONCE_INITIALIZER;
+
+int ukmem_set_mempolicy(int mode, const struct nodemask *nodes)
+{
+	struct mempolicy *pol = NULL, *old;
+	int err = make(mode, nodes, &pol);
+
+	if (err)
+		return err;
+	if (!once(&key_once, make_key)) {
+		mpol_put(pol);
+		return -ENOMEM;
+	}
+	if (mode == MPOL_DEFAULT) { /* as if it had none */
+		mpol_put(pol);
+		pol = NULL;
+	}
+	atomic_store_explicit(&mempolicy_in_use, true, memory_order_release);
+	old = pthread_getspecific(thread_policy);
+	if (pthread_setspecific(thread_policy, pol)) {
+		mpol_put(pol);
+		return -ENOMEM;
+	}
+	mpol_put(old);
+	return 0;
+}
+
+int ukmem_set_process_mempolicy(int mode, const struct nodemask *nodes)
+{
+	struct mempolicy *pol = NULL;
+	int err = make(mode, nodes, &pol);
+
+	if (err)
+		return err;
+	if (mode == MPOL_DEFAULT) {
+		mpol_put(pol);
+		pol = NULL;
+	}
+	atomic_store_explicit(&process_policy, pol, memory_order_release);
+	atomic_store_explicit(&mempolicy_in_use, true, memory_order_release);
+	return 0;
+}
+
+int ukmem_get_mempolicy(int *mode, struct nodemask *nodes)
+{
+	struct mempolicy *pol = page_init() ? current_policy() : NULL;
+
+	if (mode)
+		*mode = pol ? pol->mode : MPOL_DEFAULT;
+	if (!nodes)
+		return 0;
+	nodemask_clear(nodes);
+	for (unsigned int i = 0; pol && i < pol->nr_nodes; i++)
+		nodemask_set(nodes, node_data[pol->nodes[i]].node_id);
+	return 0;
+}

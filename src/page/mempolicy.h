@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory policies: from a policy to the list a request walks. */
+#ifndef PAGE_MEMPOLICY_H
+#define PAGE_MEMPOLICY_H
+
+#include "page/zonelist.h"
+#include "ukmem/mempolicy.h"
+
+/* What a policy, or a node, makes of a request: see zonelist_alloc(). */
+struct placement {
+	struct zonelist *zonelist;
+	const struct node_mask *nodes; /* NULL: any */
+	unsigned int first;	       /* where in the list to begin */
+	unsigned int node;	       /* preferred, by index */
+	bool interleaved;
+};
+
+/* Read the policy the process was started with. */
+bool mempolicy_init(void);
+/* @pol: NULL: the calling thread's. A policy of interleaving goes on to its next node. */
+void mempolicy_place(struct mempolicy *pol, enum zone_type type, struct placement *out);
+/* The same for node index @node alone. */
+void node_place(unsigned int node, enum zone_type type, struct placement *out);
+/* Whether any policy is in force anywhere: else every request begins at its own node. */
+extern _Atomic bool mempolicy_in_use;
+
+#endif

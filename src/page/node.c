@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of nodes, and the one place where the states of nodes are kept: a CPU that
+ * comes or goes is heard of here, and its pagesets are drained from here.
+ */
+#include "page/node.h"
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "percpu/percpu.h"
+
+enum {
+	LOCAL_DISTANCE = 10,
+	PART_DISTANCE = 11, /* between two pretend nodes of one real one */
+	NO_DISTANCE = 255,
+};
+
+struct pglist_data *node_data;
+struct node_mask node_masks[NR_NODE_STATES];
+
+/* Parts that each node of the machine is split into. */
+static unsigned int nr_parts = 1;
+
+static void mask_set(struct node_mask *mask, unsigned int node, bool on)
+{
+	_Atomic unsigned long *word = &mask->bits[UKMEM_NODE_WORD(node)];
+
+	if (on)
+		atomic_fetch_or_explicit(word, UKMEM_NODE_BIT(node), memory_order_relaxed);
+	else
+		atomic_fetch_and_explicit(word, ~UKMEM_NODE_BIT(node), memory_order_relaxed);
+}
+
+unsigned int nodes_count(void)
+{
+	unsigned int real = os_topology()->nr_nodes;
+
+	/* Every real node is split alike. */
+	nr_parts = max_uint(((unsigned int)config.numa_fake + real - 1) / real, 1);
+	return min_uint(nr_parts * real, UKMEM_MAX_NODES);
+}
+
+/* The node of a CPU by its kernel number: pretend nodes get their CPUs in turn. */
+static unsigned int cpu_to_node(unsigned int cpu)
+{
+	const struct os_topology *t = os_topology();
+	unsigned int real = __atomic_load_n(&t->cpu_node[cpu % OS_MAX_CPUS], __ATOMIC_RELAXED);
+
+	return real * nr_parts + cpu % nr_parts;
+}
+
+unsigned int node_local(void)
+{
+	unsigned int cpu;
+
+	if (likely(page_window.nr_nodes == 1))
+		return 0;
+	/* The CPU index may be another kind of id; nodes go by CPU. */
+	return os_calls.getcpu(&cpu) ? 0 : cpu_to_node(cpu);
+}
+
+int node_index(int nid)
+{
+	if (nid < 0)
+		return -1;
+	if ((unsigned int)nid < page_window.nr_nodes && node_data[nid].node_id == nid)
+		return nid;
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		if (node_data[i].node_id == nid)
+			return (int)i;
+	return -1;
+}
+
+unsigned int node_distance_of(unsigned int from, unsigned int to)
+{
+	const struct os_topology *t = os_topology();
+	const struct pglist_data *a = &node_data[from], *b = &node_data[to];
+
+	if (from == to)
+		return LOCAL_DISTANCE;
+	if (a->real == b->real)
+		return PART_DISTANCE;
+	return t->distance ? t->distance[a->real * t->nr_nodes + b->real] : 20;
+}
+
+unsigned int node_real_id(unsigned int node)
+{
+	return os_topology()->node_id[node_data[node].real];
+}
+
+void nodes_update_allowed(void)
+{
+	struct os_mask allowed;
+	unsigned int n = 0;
+
+	if (page_window.nr_nodes == 1 || !os_mems_allowed(&allowed))
+		return;
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		n += os_mask_test(&allowed, node_real_id(i));
+	/* None of those that were there at the start: whatever this is, it does not help. */
+	for (unsigned int i = 0; n && i < page_window.nr_nodes; i++)
+		mask_set(&node_masks[N_MEMORY], i, os_mask_test(&allowed, node_real_id(i)));
+}
+
+static void update_cpus(void)
+{
+	struct os_mask online;
+	unsigned long with_cpu[UKMEM_MAX_NODES / (8 * sizeof(unsigned long))] = { 0 };
+
+	if (os_cpus_online(&online) <= 0)
+		online = os_topology()->possible;
+	for (unsigned int cpu = 0; cpu < os_topology()->nr_cpu_ids; cpu++)
+		if (os_mask_test(&online, cpu))
+			with_cpu[UKMEM_NODE_WORD(cpu_to_node(cpu))] |=
+				UKMEM_NODE_BIT(cpu_to_node(cpu));
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		mask_set(&node_masks[N_CPU], i,
+			 (with_cpu[UKMEM_NODE_WORD(i)] & UKMEM_NODE_BIT(i)) != 0);
+}
+
+bool nodes_init(void)
+{
+	const struct os_topology *t = os_topology();
+	size_t len =
+		align_up(page_window.nr_nodes * sizeof(struct pglist_data), os_page_size());
+	void *mem;
+
+	if (!node_data) {
+		if (os_map_metadata(len, &mem))
+			return false;
+		node_data = mem;
+	}
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		struct pglist_data *d = &node_data[i];
+
+		d->real = (uint16_t)(i / nr_parts);
+		d->part = (uint16_t)(i % nr_parts);
+		d->node_id = nr_parts > 1 ? (uint16_t)i : t->node_id[i];
+		d->memory = os_node_memory(t->node_id[d->real]);
+		if (!d->memory)
+			d->memory = os_memory_total() / t->nr_nodes;
+		d->memory /= nr_parts;
+		mask_set(&node_masks[N_POSSIBLE], i, true);
+		mask_set(&node_masks[N_MEMORY], i, true);
+	}
+	nodes_update_allowed();
+	update_cpus();
+	return true;
+}
+
+static void cpu_online(unsigned int cpu, void *unused)
+{
+	(void)cpu;
+	(void)unused;
+	/* A CPU that was never online belongs to no node until now. */
+	os_topology_update_cpus();
+	update_cpus();
+}
+
+static void cpu_offline(unsigned int cpu, void *unused)
+{
+	(void)unused;
+	update_cpus();
+	for_each_zone (z)
+		pageset_drain(z, cpu);
+}
+
+static struct percpu_notifier notifier = { .online = cpu_online, .offline = cpu_offline };
+
+void nodes_notify(void)
+{
+	percpu_notifier_register(&notifier);
+}
+
+bool node_state(int nid, enum node_states state)
+{
+	int i = page_init() ? node_index(nid) : -1;
+
+	return i >= 0 && state < NR_NODE_STATES &&
+	       node_mask_test(&node_masks[state], (unsigned int)i);
+}
+
+unsigned int num_node_state(enum node_states state)
+{
+	unsigned int n = 0;
+
+	if (!page_init() || state >= NR_NODE_STATES)
+		return 0;
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		n += node_mask_test(&node_masks[state], i);
+	return n;
+}
+
+int numa_node_id(void)
+{
+	return page_init() ? node_data[node_local()].node_id : 0;
+}
+
+int node_distance(int from, int to)
+{
+	int a = page_init() ? node_index(from) : -1, b = node_index(to);
+
+	if (a < 0 || b < 0)
+		return NO_DISTANCE;
+	return (int)node_distance_of((unsigned int)a, (unsigned int)b);
+}

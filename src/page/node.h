@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NUMA nodes as the page layer sees them: the machine's, or with numa_fake pretend ones;
+ * their memory, CPUs and distances, and which of them the process may use now.
+ *
+ * Inside the library nodes go by index, 0 .. nr_nodes-1; ids are for the outside.
+ */
+#ifndef PAGE_NODE_H
+#define PAGE_NODE_H
+
+#include "os/os.h"
+#include "page/zone.h"
+
+struct zonelist;
+
+/* Synchronization: read-only after init. */
+struct pglist_data {
+	uint16_t node_id; /* as shown: the kernel's, or the pretend node's */
+	uint16_t real;	  /* index of the machine's node it is, or is a part of */
+	uint16_t part;	  /* which part of it, counted from 0 */
+	uint64_t memory;  /* bytes; 0: not known */
+	struct zonelist *zonelists[MAX_NR_ZONES]; /* by the highest zone type of a request */
+};
+
+/* By index. Synchronization: relaxed; hints. */
+struct node_mask {
+	_Atomic unsigned long bits[UKMEM_MAX_NODES / (8 * sizeof(unsigned long))];
+};
+
+extern struct pglist_data *node_data; /* [page_window.nr_nodes] */
+extern struct node_mask node_masks[NR_NODE_STATES];
+
+static inline bool node_mask_test(const struct node_mask *mask, unsigned int node)
+{
+	return (atomic_load_explicit(&mask->bits[UKMEM_NODE_WORD(node)], memory_order_relaxed) &
+		UKMEM_NODE_BIT(node)) != 0;
+}
+
+/* Whether the process may use the node now. */
+static inline bool node_allowed(unsigned int node)
+{
+	return page_window.nr_nodes == 1 || node_mask_test(&node_masks[N_MEMORY], node);
+}
+
+/* How many nodes there are to be; before anything else of this. At most UKMEM_MAX_NODES. */
+unsigned int nodes_count(void);
+/* The table of nodes and their states; after page_window.nr_nodes is set. */
+bool nodes_init(void);
+/* From now on heed CPUs that come and go; last. */
+void nodes_notify(void);
+
+/* Index of node id @nid; -1: none. */
+int node_index(int nid);
+/* The node of the CPU this thread is on. */
+unsigned int node_local(void);
+unsigned int node_distance_of(unsigned int from, unsigned int to);
+/* The kernel's id of the node that memory of @node is to come from. */
+unsigned int node_real_id(unsigned int node);
+/* Look again at the nodes the process may use. May enter the kernel. */
+void nodes_update_allowed(void);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* The public functions of <ukmem/page_alloc.h>. Below: page_alloc.c. */
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/report.h"
+#include "page/page_alloc.h"
+
+_Static_assert((unsigned int)MAX_ORDER == MAX_PAGE_ORDER, "what the header says");
+
+/* Pagesets serve small orders, which they keep aligned; others say what they need. */
+static unsigned int align_of(unsigned int order)
+{
+	return order < PCP_ORDERS ? 0 : order;
+}
+
+/* A run of 2^@order pages as the program wants it; NULL is logged. */
+static struct page *prepare(struct page *page, gfp_t flags, unsigned int order, bool zeroed)
+{
+	if (unlikely(!page)) {
+		if (!(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
+			log_warn("page allocation failure: order %u", order);
+		return NULL;
+	}
+	page->order = (uint8_t)order;
+	page->compound = (flags & __GFP_COMP) != 0;
+	if ((flags & __GFP_ZERO) && !zeroed)
+		memset(page_to_virt(page), 0, page_size() << order);
+	return page;
+}
+
+static struct page *alloc_at(const struct placement *p, const struct node_mask *nodes,
+			     gfp_t flags, unsigned int order)
+{
+	bool zeroed = false;
+	struct page *page =
+		page_alloc_at(p, nodes, flags, (size_t)1 << order, align_of(order), &zeroed);
+
+	return prepare(page, flags, order, zeroed);
+}
+
+struct page *alloc_pages(gfp_t flags, unsigned int order)
+{
+	bool zeroed = false;
+	struct page *page;
+
+	if (order > MAX_ORDER)
+		return NULL;
+	if (order < PCP_ORDERS)
+		page = page_alloc_run(PAGE_ANY_NODE, flags, (size_t)1 << order, &zeroed);
+	else
+		page = page_alloc_aligned(flags, (size_t)1 << order, order, &zeroed);
+	return prepare(page, flags, order, zeroed);
+}
+
+struct page *__alloc_pages(gfp_t flags, unsigned int order, int preferred_nid,
+			   const struct nodemask *nodemask)
+{
+	struct node_mask nodes = { 0 };
+	struct placement p;
+	int node;
+
+	if (order > MAX_ORDER || !page_ready(flags))
+		return NULL;
+	node = preferred_nid == NUMA_NO_NODE ? (int)node_local() : node_index(preferred_nid);
+	if (node < 0)
+		return NULL;
+	node_place((unsigned int)node, gfp_zone(flags), &p);
+	if (!nodemask)
+		return alloc_at(&p, NULL, flags, order);
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		if (nodemask_test(nodemask, node_data[i].node_id))
+			atomic_fetch_or_explicit(&nodes.bits[UKMEM_NODE_WORD(i)],
+						 UKMEM_NODE_BIT(i), memory_order_relaxed);
+	return alloc_at(&p, &nodes, flags, order);
+}
+
+struct page *alloc_pages_node(int nid, gfp_t flags, unsigned int order)
+{
+	return __alloc_pages(flags, order, nid, NULL);
+}
+
+struct page *alloc_pages_mpol(gfp_t flags, unsigned int order, struct mempolicy *pol)
+{
+	struct placement p;
+
+	if (order > MAX_ORDER || !page_ready(flags))
+		return NULL;
+	mempolicy_place(pol, gfp_zone(flags), &p);
+	return alloc_at(&p, NULL, flags, order);
+}
+
+unsigned long alloc_pages_bulk(gfp_t flags, unsigned long nr_pages, struct page **page_array)
+{
+	unsigned long i;
+
+	for (i = 0; i < nr_pages; i++) {
+		if (page_array[i])
+			continue;
+		page_array[i] = alloc_pages(flags | __GFP_NOWARN, 0);
+		if (!page_array[i])
+			break;
+	}
+	return i;
+}
+
+void __free_pages(struct page *page, unsigned int order)
+{
+	size_t npages = (size_t)1 << (order & 63);
+
+	if (!page)
+		return;
+	if (page_type(page) != PAGE_ALLOCATED || page->npages != npages) {
+		report_invalid("__free_pages()", page_to_virt(page),
+			       page_type(page) == PAGE_ALLOCATED
+				       ? "allocated with another order"
+				       : "not allocated as pages");
+		return;
+	}
+	page_free_run(page, npages);
+}
+
+unsigned long __get_free_pages(gfp_t flags, unsigned int order)
+{
+	struct page *page = alloc_pages(flags, order);
+
+	return page ? (unsigned long)page_to_virt(page) : 0;
+}
+
+unsigned long get_zeroed_page(gfp_t flags)
+{
+	return __get_free_pages(flags | __GFP_ZERO, 0);
+}
+
+/* The entry of the page that begins at @addr; NULL: reported. */
+static struct page *page_at(const void *addr, const char *func)
+{
+	struct page *page = page_lookup(addr);
+
+	if (page && !((uintptr_t)addr & (page_size() - 1)))
+		return page;
+	report_invalid(func, addr, "not a page of ours");
+	return NULL;
+}
+
+void free_pages(unsigned long addr, unsigned int order)
+{
+	if (addr)
+		__free_pages(page_at((const void *)addr, "free_pages()"), order);
+}
+
+static size_t to_pages(size_t size)
+{
+	return (size >> page_window.page_shift) + ((size & (page_size() - 1)) != 0);
+}
+
+void *alloc_pages_exact(size_t size, gfp_t flags)
+{
+	bool zeroed = false;
+	struct page *page;
+
+	if (!size || size > PTRDIFF_MAX || !page_ready(flags))
+		return NULL;
+	page = page_alloc_run(PAGE_ANY_NODE, flags, to_pages(size), &zeroed);
+	if (!page) {
+		if (!(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
+			log_warn("page allocation failure: %zu bytes", size);
+		return NULL;
+	}
+	if ((flags & __GFP_ZERO) && !zeroed)
+		memset(page_to_virt(page), 0, size);
+	return page_to_virt(page);
+}
+
+void free_pages_exact(void *virt, size_t size)
+{
+	struct page *page = virt ? page_at(virt, "free_pages_exact()") : NULL;
+
+	if (!page)
+		return;
+	if (page_type(page) != PAGE_ALLOCATED || page->npages != to_pages(size)) {
+		report_invalid("free_pages_exact()", virt,
+			       page_type(page) == PAGE_ALLOCATED ? "allocated with another size"
+								 : "not allocated as pages");
+		return;
+	}
+	page_free_run(page, page->npages);
+}
+
+void *page_address(const struct page *page)
+{
+	return page_to_virt(page);
+}
+
+struct page *virt_to_page(const void *addr)
+{
+	return page_lookup(addr);
+}
+
+/* Heads of runs of 2^order pages are aligned: the one that @page lies in is not far. */
+struct page *compound_head(const struct page *page)
+{
+	const struct zone *z = zone_of(page);
+	size_t offset = page_to_pfn(page) - z->start;
+
+	for (unsigned int order = 0; order <= MAX_ORDER; order++) {
+		struct page *head =
+			&page_window.pages[z->start + align_down(offset, (size_t)1 << order)];
+
+		if (page_type(head) == PAGE_ALLOCATED && head->compound && head->order >= order)
+			return head;
+		if (((size_t)1 << order) > offset)
+			break;
+	}
+	return (struct page *)(uintptr_t)page;
+}
+
+unsigned int compound_order(const struct page *page)
+{
+	return page_type(page) == PAGE_ALLOCATED && page->compound ? page->order : 0;
+}
+
+int page_to_nid(const struct page *page)
+{
+	return node_data[page_node(page)].node_id;
+}
+
+struct zone *page_zone(const struct page *page)
+{
+	return zone_of(page);
+}
+
+enum zone_type page_zonenum(const struct page *page)
+{
+	return zone_of(page)->type;
+}
+
+unsigned long zone_managed_pages(const struct zone *zone)
+{
+	return zone->managed;
+}
+
+unsigned long zone_free_pages(const struct zone *zone)
+{
+	size_t used = atomic_load_explicit(&zone->used, memory_order_relaxed);
+
+	return zone->managed - min_size(used, zone->managed);
+}
+
+unsigned long min_wmark_pages(const struct zone *zone)
+{
+	return zone->wmark[WMARK_MIN];
+}
+
+unsigned long low_wmark_pages(const struct zone *zone)
+{
+	return zone->wmark[WMARK_LOW];
+}
+
+unsigned long high_wmark_pages(const struct zone *zone)
+{
+	return zone->wmark[WMARK_HIGH];
+}
+
+size_t ukmem_page_size(void)
+{
+	return page_init() ? page_size() : os_page_size();
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What goes with a zone's lock: deferred frees when it is taken, published counts when
+ * it is let go; and taking a run within limits and watermarks under it.
+ */
+#include "page/zone.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "page/limits.h"
+#include "page/vmstat.h"
+
+void zone_init(struct zone *z, unsigned int node, enum zone_type type)
+{
+	unsigned int shift = page_window.page_shift;
+	size_t span;
+
+	z->index = (unsigned int)(z - zones);
+	z->node = (uint16_t)node;
+	z->type = (uint8_t)type;
+	if (type == ZONE_NORMAL) {
+		span = (size_t)1 << (page_window.zone_shift - shift);
+		z->start = node * span;
+	} else if (type == ZONE_DMA) {
+		span = (size_t)1 << (page_window.dma_shift - shift);
+		z->start = page_window.dma_pfn + node * span;
+	} else {
+		span = (size_t)1 << (page_window.low_shift - shift);
+		z->start = page_window.low_pfn + node * span;
+	}
+	z->end = z->start + span;
+	atomic_store_explicit(&z->frontier, z->start, memory_order_relaxed);
+	for (unsigned int i = 0; i <= MAX_ORDER; i++)
+		list_init(&z->free[i]);
+}
+
+static void put_deferred(struct zone *z)
+{
+	struct page *page, *next;
+
+	if (likely(!atomic_load_explicit(&z->deferred, memory_order_relaxed)))
+		return;
+	page = atomic_exchange_explicit(&z->deferred, NULL, memory_order_acquire); /* D2 */
+	for (; page; page = next) {
+		next = page->next;
+		__zone_free_run(z, page_to_pfn(page), page->npages, page->zero);
+	}
+}
+
+void zone_lock(struct zone *z)
+{
+	lock(&z->lock);
+	put_deferred(z);
+}
+
+bool zone_lock_if(struct zone *z, bool may_block)
+{
+	if (!lock_if(&z->lock, may_block))
+		return false;
+	put_deferred(z);
+	return true;
+}
+
+/* @sum changes by as much as @published does, which becomes @now. */
+static void publish(_Atomic size_t *published, _Atomic size_t *sum, size_t now)
+{
+	size_t before = atomic_load_explicit(published, memory_order_relaxed);
+
+	if (now == before)
+		return;
+	atomic_store_explicit(published, now, memory_order_relaxed);
+	atomic_fetch_add_explicit(sum, now - before, memory_order_relaxed);
+}
+
+void zone_unlock(struct zone *z, bool may_block)
+{
+	put_deferred(z);
+	publish(&z->used, &page_limits.used, __zone_used(z));
+	publish(&z->dirty, &page_limits.dirty, z->nr_dirty);
+	unlock_if(&z->lock, may_block);
+}
+
+/* For the next holder of the lock; perhaps that is this thread after all. */
+static void defer(struct zone *z, struct page *page, size_t npages)
+{
+	struct page *first = atomic_load_explicit(&z->deferred, memory_order_relaxed);
+
+	page->npages = npages;
+	do
+		page->next = first;
+	while (!atomic_compare_exchange_weak_explicit(&z->deferred, &first, page,
+						      memory_order_release, /* D1 */
+						      memory_order_relaxed));
+	count_vm_event(PGDEFERRED);
+	if (zone_lock_if(z, false))
+		zone_unlock(z, false);
+}
+
+void zone_free_run(struct zone *z, struct page *page, size_t npages)
+{
+	page_set_type(page, PAGE_CACHED);
+	page->zero = PAGE_DIRTY;
+	if (!zone_lock_if(z, false)) {
+		defer(z, page, npages);
+		return;
+	}
+	__zone_free_run(z, page_to_pfn(page), npages, PAGE_DIRTY);
+	zone_unlock(z, false);
+}
+
+void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, size_t npages)
+{
+	if (!zone_lock_if(z, false)) {
+		for (unsigned int i = 0; i < n; i++)
+			defer(z, batch[i], npages);
+		return;
+	}
+	for (unsigned int i = 0; i < n; i++)
+		__zone_free_run(z, page_to_pfn(batch[i]), npages, batch[i]->zero);
+	zone_unlock(z, false);
+}
+
+uint64_t zone_nr_alloc(struct zone *z)
+{
+	uint64_t n;
+
+	zone_lock(z);
+	n = z->nr_direct;
+	zone_unlock(z, true);
+	return n + pageset_nr_alloc(z);
+}
+
+static bool watermark_ok(const struct zone *z, size_t used, const struct alloc_request *rq,
+			 size_t npages, enum zone_watermarks mark)
+{
+	size_t reserve = z->wmark[mark];
+
+	if (rq->type > z->type)
+		reserve += z->lowmem_reserve;
+	return used + npages + reserve <= z->managed &&
+	       atomic_load_explicit(&page_limits.used, memory_order_relaxed) + npages +
+			       page_limits.wmark[mark] <=
+		       page_limits.limit;
+}
+
+bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
+		       enum zone_watermarks mark)
+{
+	return watermark_ok(z, atomic_load_explicit(&z->used, memory_order_relaxed), rq, npages,
+			    mark);
+}
+
+bool __zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
+			 enum zone_watermarks mark)
+{
+	return watermark_ok(z, __zone_used(z), rq, npages, mark);
+}
+
+/*
+ * Free pages that are kept mapped for requests that use the reserves and may not enter
+ * the kernel: as many as the min watermark says, but no more than a 16th of what is there.
+ */
+static size_t mapped_reserve(const struct zone *z)
+{
+	return min_size(z->wmark[WMARK_MIN], z->present / 16);
+}
+
+/* Pinned free memory for a block of @order: a huge page's worth of it if possible. */
+static bool pin_more(struct zone *z, unsigned int order)
+{
+	const unsigned int huge = 21 - min_uint(page_window.page_shift, 21);
+	unsigned int largest = max_uint(order, huge);
+
+	z->only_dirty = false;
+	for (unsigned int o = largest;; o = order) {
+		struct page *page = __zone_alloc(z, o, true);
+		size_t n = (size_t)1 << o;
+		bool pinned;
+
+		if (page) {
+			pinned = page->zero == PAGE_DIRTY ||
+				 !os_pin(page_to_virt(page), n << page_window.page_shift);
+			__zone_free_run(z, page_to_pfn(page), n,
+					pinned ? PAGE_DIRTY : page->zero);
+			if (pinned)
+				return true;
+			count_vm_events(PGPIN_FAIL, n);
+		}
+		if (o == order)
+			return false;
+	}
+}
+
+/* An aligned block, what is too much of it put back. */
+static struct page *take_block(struct zone *z, const struct alloc_request *rq, bool may_grow)
+{
+	unsigned int order = max_uint(rq->align, ilog2_up(rq->npages));
+	struct page *page = __zone_alloc(z, order, may_grow && z->type != ZONE_DMA);
+	size_t rest;
+
+	if (!page && may_grow && z->type == ZONE_DMA && pin_more(z, order)) {
+		z->only_dirty = true;
+		page = __zone_alloc(z, order, false);
+	}
+	if (!page)
+		return NULL;
+	rest = ((size_t)1 << order) - rq->npages;
+	if (rest)
+		__zone_free_run(z, page_to_pfn(page) + rq->npages, rest, page->zero);
+	return page;
+}
+
+static void put_back(struct zone *z, struct page *page, size_t npages)
+{
+	__zone_free_run(z, page_to_pfn(page), npages, page->zero);
+}
+
+struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
+{
+	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z);
+	bool allowed = limits_allow(rq->npages), may_grow = rq->may_block && allowed;
+	struct page *page;
+
+	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER ||
+	    !__zone_watermark_ok(z, rq, rq->npages, rq->mark))
+		return NULL;
+	if (!rq->may_block && z->nr_free < rq->npages + reserve)
+		return NULL;
+	z->only_dirty = z->type == ZONE_DMA || !allowed;
+	page = rq->align || z->type != ZONE_NORMAL ? take_block(z, rq, may_grow)
+						   : __zone_alloc_run(z, rq->npages, may_grow);
+	z->only_dirty = false;
+	if (!page)
+		return NULL;
+	if ((page->zero != PAGE_DIRTY && !allowed) ||
+	    (rq->may_block && z->nr_free < reserve && !__zone_extend(z, reserve))) {
+		put_back(z, page, rq->npages);
+		return NULL;
+	}
+	if (page->zero == PAGE_PURGED)
+		z->nr_refault += rq->npages;
+	return page;
+}

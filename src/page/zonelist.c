@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* Callers: page_alloc.c, mempolicy.c. Below: zone.c, pageset.c, reclaim.c. */
+#include "page/zonelist.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "page/reclaim.h"
+#include "page/vmstat.h"
+
+enum { LONG_BITS = 8 * sizeof(unsigned long), ZAP_PERIOD_MS = 1000 };
+
+void nodes_by_distance(unsigned int node, uint16_t *order)
+{
+	unsigned int start[257] = { 0 }, n = page_window.nr_nodes;
+
+	/* Counting sort; each node begins with itself and goes on with the next one. */
+	for (unsigned int i = 0; i < n; i++)
+		start[min_uint(node_distance_of(node, i), 255) + 1]++;
+	for (unsigned int d = 1; d < 257; d++)
+		start[d] += start[d - 1];
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int other = (node + i) % n;
+
+		order[start[min_uint(node_distance_of(node, other), 255)]++] = (uint16_t)other;
+	}
+}
+
+/* Whether requests up to @type may get anything of @z ever. */
+static bool serves(const struct zone *z, enum zone_type type)
+{
+	if (z->type == type)
+		return true;
+	/* Pinned memory and low addresses are no substitutes for each other. */
+	return type == ZONE_NORMAL && z->managed > z->lowmem_reserve;
+}
+
+void zonelist_build(struct zonelist *zl, const uint16_t *nodes, unsigned int n,
+		    enum zone_type type)
+{
+	zl->cache = NULL;
+	zl->nr = 0;
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int t = type + 1u; t-- > 0;) {
+			struct zone *z = node_zone(nodes[i], t);
+
+			if (serves(z, type))
+				zl->zones[zl->nr++] = z;
+		}
+}
+
+size_t zonelist_size(unsigned int nr)
+{
+	return align_up(sizeof(struct zonelist) + nr * sizeof(struct zone *), 64);
+}
+
+static size_t cache_size(unsigned int nr)
+{
+	return align_up(sizeof(struct zonelist_cache) + nr * sizeof(uint16_t), 64) +
+	       align_up((nr + LONG_BITS - 1) / LONG_BITS * sizeof(unsigned long), 64);
+}
+
+/* The word count follows the zones the list really has. */
+static void add_cache(struct zonelist *zl, void *mem)
+{
+	struct zonelist_cache *c = mem;
+	size_t head = align_up(sizeof(*c) + zl->nr * sizeof(uint16_t), 64);
+
+	c->z_to_n = (uint16_t *)(c + 1);
+	c->fullzones = (_Atomic unsigned long *)(void *)((char *)mem + head);
+	for (unsigned int i = 0; i < zl->nr; i++)
+		c->z_to_n[i] = zl->zones[i]->node;
+	zl->cache = c;
+}
+
+bool zonelists_init(void)
+{
+	unsigned int n = page_window.nr_nodes;
+	size_t one = zonelist_size(nr_zones()) + cache_size(nr_zones());
+	uint16_t order[UKMEM_MAX_NODES];
+	void *mem;
+	char *p;
+
+	if (node_data[0].zonelists[0])
+		return true;
+	if (os_map_metadata(align_up(nr_zones() * one, page_size()), &mem))
+		return false;
+	p = mem;
+	for (unsigned int i = 0; i < n; i++) {
+		nodes_by_distance(i, order);
+		for (unsigned int t = 0; t < MAX_NR_ZONES; t++) {
+			struct zonelist *zl = (struct zonelist *)(void *)p;
+
+			zonelist_build(zl, order, n, t);
+			p += zonelist_size(zl->nr);
+			if (zl->nr > 1 && n > 1 && config.zonelist_cache) {
+				add_cache(zl, p);
+				p += cache_size(zl->nr);
+			}
+			node_data[i].zonelists[t] = zl;
+		}
+	}
+	return true;
+}
+
+unsigned int page_fallback_node(unsigned int node, unsigned int i)
+{
+	const struct zonelist *zl;
+
+	if (!i || page_window.nr_nodes == 1)
+		return node;
+	/* Lists of the lowest type have one zone of each node. */
+	zl = node_data[node].zonelists[ZONE_DMA];
+	return zl->zones[i]->node;
+}
+
+/* The first scan has failed in the first zone: is there anything to be forgotten? */
+static void zlc_setup(struct zonelist_cache *c, unsigned int nr, bool may_block)
+{
+	uint64_t now, then;
+
+	if (!may_block) /* the clock may be a system call */
+		return;
+	now = os_calls.now_ms();
+	then = atomic_load_explicit(&c->last_full_zap, memory_order_relaxed);
+	if (now - then < ZAP_PERIOD_MS ||
+	    !atomic_compare_exchange_strong_explicit(
+		    &c->last_full_zap, &then, now, memory_order_relaxed, memory_order_relaxed))
+		return;
+	for (unsigned int w = 0; w < (nr + LONG_BITS - 1) / LONG_BITS; w++)
+		atomic_store_explicit(&c->fullzones[w], 0, memory_order_relaxed);
+	count_vm_event(ZLC_ZAP);
+	nodes_update_allowed();
+}
+
+static void zlc_mark_full(struct zonelist_cache *c, unsigned int i)
+{
+	_Atomic unsigned long *word = &c->fullzones[i / LONG_BITS];
+	unsigned long bit = 1ul << (i % LONG_BITS);
+
+	if (!(atomic_load_explicit(word, memory_order_relaxed) & bit))
+		atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+}
+
+/* The first zone from @i on whose bit is clear and whose node is allowed; or nr. */
+static unsigned int zlc_next(const struct zonelist *zl, unsigned int i)
+{
+	const struct zonelist_cache *c = zl->cache;
+
+	while (i < zl->nr) {
+		unsigned long word = ~atomic_load_explicit(&c->fullzones[i / LONG_BITS],
+							   memory_order_relaxed);
+
+		word &= ~0ul << (i % LONG_BITS);
+		if (!word) {
+			i = (i / LONG_BITS + 1) * LONG_BITS;
+			continue;
+		}
+		i = i / LONG_BITS * LONG_BITS + (unsigned int)__builtin_ctzl(word);
+		if (i < zl->nr && node_allowed(c->z_to_n[i]))
+			return i;
+		i++;
+	}
+	return zl->nr;
+}
+
+static void count_numa(struct zone *z, unsigned int preferred, size_t npages)
+{
+	if (unlikely(z->node != preferred)) {
+		pageset_count(z, NUMA_MISS, npages);
+		pageset_count(node_zone(preferred, z->type), NUMA_FOREIGN, npages);
+	}
+	if (unlikely(z->node != node_local()))
+		pageset_count(z, NUMA_OTHER, npages);
+}
+
+/* A run of one zone. *@full: the zone came up short, and may be skipped for a while. */
+static struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *full)
+{
+	struct page *page;
+
+	*full = false;
+	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
+	    (!config.zone_reclaim_mode || !rq->may_block || !zone_reclaim(z, rq) ||
+	     !zone_watermark_ok(z, rq, rq->npages, rq->mark))) {
+		*full = true;
+		return NULL;
+	}
+	if (!rq->align && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS) {
+		page = pageset_alloc(z, ilog2(rq->npages), rq);
+	} else {
+		if (!zone_lock_if(z, rq->may_block))
+			return NULL;
+		page = __zone_take(z, rq);
+		if (page)
+			z->nr_direct += rq->npages;
+		zone_unlock(z, rq->may_block);
+	}
+	*full = !page && rq->may_block;
+	return page;
+}
+
+static bool may_use(const struct zone *z, const struct node_mask *nodes)
+{
+	return node_allowed(z->node) && (!nodes || node_mask_test(nodes, z->node));
+}
+
+static struct page *scan(struct zonelist *zl, unsigned int first, const struct node_mask *nodes,
+			 const struct alloc_request *rq, bool *skipped)
+{
+	struct zonelist_cache *cache = zl->cache;
+	bool active = false;
+
+	for (unsigned int k = 0; k < zl->nr; k++) {
+		unsigned int i = k;
+		struct page *page;
+		struct zone *z;
+		bool full;
+
+		if (first) {
+			i = (k + first) % zl->nr;
+		} else if (active && skipped) {
+			i = zlc_next(zl, k);
+			if (i > k) {
+				*skipped = true;
+				count_vm_events(ZLC_SKIP, i - k);
+				k = i;
+			}
+			if (i >= zl->nr)
+				return NULL;
+		}
+		z = zl->zones[i];
+		if (may_use(z, nodes)) {
+			page = zone_alloc(z, rq, &full);
+			if (page)
+				return page;
+			if (cache && full)
+				zlc_mark_full(cache, i);
+		}
+		if (cache && !active) {
+			active = true;
+			zlc_setup(cache, zl->nr, rq->may_block);
+		}
+	}
+	return NULL;
+}
+
+struct page *zonelist_alloc(struct zonelist *zl, unsigned int first,
+			    const struct node_mask *nodes, unsigned int preferred,
+			    const struct alloc_request *rq)
+{
+	bool skipped = false;
+	struct page *page = scan(zl, first, nodes, rq, &skipped);
+
+	if (!page && skipped) {
+		count_vm_event(ZLC_SECOND_SCAN);
+		page = scan(zl, first, nodes, rq, NULL);
+	}
+	if (page && page_window.nr_nodes > 1)
+		count_numa(zone_of(page), preferred, rq->npages);
+	return page;
+}
