@@ -2,9 +2,12 @@
 /*
  * ukmem - the command.
  *
- *   ukmem run      runs a program on the malloc drop-in
- *   ukmem config   shows what can be tuned
- *   ukmem info     shows what a process gets on this machine
+ *   ukmem run         runs a program on the malloc drop-in
+ *   ukmem zoneinfo    the same, and shows its zones at exit as /proc/zoneinfo does
+ *   ukmem buddyinfo   the same, as /proc/buddyinfo
+ *   ukmem vmstat      the same, as /proc/vmstat
+ *   ukmem config      shows what can be tuned
+ *   ukmem info        shows what a process gets on this machine
  *
  * Exit codes: those of the program run; 2 for a wrong command line or a missing
  * library; 126 and 127 as in a shell, for a program that cannot be run or found.
@@ -27,6 +30,7 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct run_options {
 	bool stats = false;
+	std::string show; /* what to print at exit, a value of the tunable "show" */
 	std::vector<std::string> conf;
 	std::vector<std::string> command;
 };
@@ -90,6 +94,8 @@ static int run(const run_options &options)
 	env_prepend("LD_PRELOAD", library, ':');
 	for (const std::string &conf : options.conf)
 		env_append("UKMEM_CONF", conf, ',');
+	if (!options.show.empty())
+		env_append("UKMEM_CONF", "show:" + options.show, ',');
 	if (options.stats)
 		setenv("UKMEM_SHOW_STATS", "1", 1);
 
@@ -126,14 +132,15 @@ static std::string usage_error(const CLI::App *, const CLI::Error &e)
 	return std::string("ukmem: ") + e.what() + "\nRun with --help for more information.\n";
 }
 
-static CLI::App *add_run(CLI::App &app, run_options &options)
+/* A command that runs a program. */
+static CLI::App *add_runner(CLI::App &app, run_options &options, const std::string &name,
+			    const std::string &help)
 {
-	CLI::App *sub = app.add_subcommand("run", "Run a program on the malloc drop-in");
+	CLI::App *sub = app.add_subcommand(name, help);
 
 	sub->group("Commands");
-	sub->formatter(
-		std::make_shared<usage_formatter>("ukmem run [OPTIONS] PROGRAM [ARGS...]"));
-	sub->add_flag("--stats", options.stats, "Print statistics to stderr when it exits");
+	sub->formatter(std::make_shared<usage_formatter>("ukmem " + name +
+							 " [OPTIONS] PROGRAM [ARGS...]"));
 	sub->add_option("--conf", options.conf,
 			"Tunables, comma-separated, for UKMEM_CONF; see 'ukmem config'")
 		->type_name("KEY:VALUE")
@@ -142,6 +149,20 @@ static CLI::App *add_run(CLI::App &app, run_options &options)
 	sub->footer("Options after PROGRAM belong to PROGRAM. The library is the one named by\n"
 		    "UKMEM_MALLOC_LIB, else the one that came with this command.\n");
 	return sub;
+}
+
+static std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
+{
+	std::vector<CLI::App *> runners = { add_runner(app, options, "run",
+						       "Run a program on the malloc drop-in") };
+
+	runners[0]->add_flag("--stats", options.stats,
+			     "Print statistics to stderr when it exits");
+	for (const char *name : { "zoneinfo", "buddyinfo", "vmstat" })
+		runners.push_back(add_runner(app, options, name,
+					     std::string("Run a program; print its ") + name +
+						     " to stderr when it exits"));
+	return runners;
 }
 
 static CLI::App *add_info(CLI::App &app, bool &json)
@@ -155,10 +176,16 @@ static CLI::App *add_info(CLI::App &app, bool &json)
 	return sub;
 }
 
-/* The index of the first word after "run" and its options: of PROGRAM or "--". */
-static int end_of_options(const CLI::App &run_sub, int argc, char **argv)
+/* The index of the first word after a command that runs programs, and its options: of
+ * PROGRAM or "--". */
+static int end_of_options(const std::vector<CLI::App *> &runners, int argc, char **argv)
 {
-	if (argc < 2 || run_sub.get_name() != argv[1])
+	const CLI::App *runner = nullptr;
+
+	for (const CLI::App *sub : runners)
+		if (argc > 1 && sub->get_name() == argv[1])
+			runner = sub;
+	if (!runner)
 		return argc;
 	for (int i = 2; i < argc; i++) {
 		const std::string arg = argv[i];
@@ -166,7 +193,7 @@ static int end_of_options(const CLI::App &run_sub, int argc, char **argv)
 		if (arg[0] != '-' || arg == "--")
 			return i;
 
-		const CLI::Option *option = run_sub.get_option_no_throw(arg);
+		const CLI::Option *option = runner->get_option_no_throw(arg);
 
 		if (option && option->get_items_expected_min() > 0)
 			i++;
@@ -183,27 +210,35 @@ int main(int argc, char **argv)
 	app.set_version_flag("-V,--version", std::string("ukmem ") + ukmem_version());
 	app.require_subcommand(0, 1);
 	app.failure_message(usage_error);
-	const CLI::App *run_sub = add_run(app, options);
+	const std::vector<CLI::App *> runners = add_runners(app, options);
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
 	const CLI::App *info_sub = add_info(app, json);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
 
 	/* PROGRAM and what follows it is none of CLI11's business. */
-	const int end = end_of_options(*run_sub, argc, argv);
+	const int end = end_of_options(runners, argc, argv);
 	const bool marked = end < argc && !strcmp(argv[end], "--");
+
+	const CLI::App *runner = nullptr;
 
 	options.command.assign(argv + end + marked, argv + argc);
 	try {
 		app.parse(end, argv);
 		if (app.get_subcommands().empty())
 			throw CLI::RequiredError("COMMAND");
-		if (run_sub->parsed() && options.command.empty())
+		for (const CLI::App *sub : runners)
+			if (sub->parsed())
+				runner = sub;
+		if (runner && options.command.empty())
 			throw CLI::RequiredError("PROGRAM");
 	} catch (const CLI::ParseError &e) {
 		return app.exit(e) ? EXIT_USAGE : 0;
 	}
-	if (run_sub->parsed())
+	if (runner) {
+		if (runner != runners[0])
+			options.show = runner->get_name();
 		return run(options);
+	}
 	return info_sub->parsed() ? info(json) : config();
 }

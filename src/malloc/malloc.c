@@ -48,6 +48,7 @@ static noinline void free_slow(void *p)
 	int saved = errno;
 
 	kfree_slow(p, "free()");
+	page_decay();
 	errno = saved;
 }
 

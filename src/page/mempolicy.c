@@ -311,6 +311,17 @@ unsigned int page_policy_node(void)
 	return place.node;
 }
 
+bool page_policy_allows(unsigned int node)
+{
+	const struct mempolicy *pol;
+
+	if (likely(page_window.nr_nodes == 1))
+		return true;
+	pol = current_policy();
+	return node_allowed(node) && (!pol || pol->mode != MPOL_BIND || !any_allowed(pol) ||
+				      node_mask_test(&pol->mask, node));
+}
+
 static bool make_key(void)
 {
 	have_key = pthread_key_create(&thread_policy, put) == 0;

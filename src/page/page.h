@@ -190,6 +190,8 @@ bool page_init(void);
 unsigned int page_policy_node(void);
 /* Whether memory is placed by the policy that the process was started with. */
 bool page_policy_is_inherited(void);
+/* Whether pages of @node may be used: by the process, and as the thread's policy says. */
+bool page_policy_allows(unsigned int node);
 /* The nodes in the order in which @node's requests try them: the @i-th, itself first. */
 unsigned int page_fallback_node(unsigned int node, unsigned int i);
 

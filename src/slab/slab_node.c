@@ -110,6 +110,14 @@ static unsigned int __take(struct kmem_cache *s, struct kmem_cache_node *node, v
 	}
 }
 
+static void count_fail(struct kmem_cache_node *node, gfp_t flags)
+{
+	if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
+		return;
+	node->fails++;
+	unlock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM);
+}
+
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out,
 			    unsigned int n, unsigned int direct, gfp_t flags)
 {
@@ -118,15 +126,19 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out
 
 	/* Another node only if this one has nothing at all. */
 	for (unsigned int i = 0; i < nodes && !got; i++) {
-		struct kmem_cache_node *node = &s->nodes[page_fallback_node(first, i)];
+		unsigned int index = page_fallback_node(first, i);
+		struct kmem_cache_node *node = &s->nodes[index];
 
+		if (i && !page_policy_allows(index))
+			continue;
 		if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
 			continue;
 		got = __take(s, node, out, n, flags);
 		__count_take(node, got, direct);
-		node->fails += !got && i + 1 == nodes;
 		unlock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM);
 	}
+	if (unlikely(!got))
+		count_fail(&s->nodes[first], flags);
 	return got;
 }
 
