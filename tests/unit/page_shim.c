@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "page_shim.h"
 
+#include "os/os.h"
+#include "page/limits.h"
 #include "page/page.h"
 #include "page/zone.h"
 
@@ -77,8 +79,7 @@ static const char *block_wrong(const struct zone *z, struct page *page, unsigned
 	if (buddy + n <= atomic_load(&z->frontier) &&
 	    page_window.pages[buddy].type == PAGE_FREE &&
 	    page_window.pages[buddy].order == order && order < MAX_ORDER &&
-	    (z->type != ZONE_DMA ||
-	     (page->zero == PAGE_DIRTY) == (page_window.pages[buddy].zero == PAGE_DIRTY)))
+	    zone_may_merge(z, order, page->zero, page_window.pages[buddy].zero))
 		return "two free buddies were not merged";
 	return NULL;
 }
@@ -156,4 +157,32 @@ struct page *shim_alloc_aligned(gfp_t flags, size_t npages, unsigned int order)
 	bool zeroed;
 
 	return page_alloc_aligned(flags, npages, order, &zeroed);
+}
+
+void shim_limits_read(struct shim_limits *out)
+{
+	*out = (struct shim_limits){
+		.limit = page_limits.limit,
+		.used = atomic_load(&page_limits.used),
+		.dirty = atomic_load(&page_limits.dirty),
+		.wmark_min = page_limits.wmark[WMARK_MIN],
+	};
+}
+
+size_t shim_zone_resident(unsigned int index)
+{
+	const struct zone *z = &zones[index];
+	size_t pages = atomic_load(&z->frontier) - z->start;
+
+	return pages ? os_resident(pfn_to_virt(z->start), pages * page_size()) : 0;
+}
+
+size_t shim_metadata_resident(void)
+{
+	return window_metadata_resident();
+}
+
+void shim_page_decay(void)
+{
+	page_decay();
 }

@@ -20,6 +20,18 @@ struct shim_zone {
 	size_t blocks;	     /* free blocks of all orders */
 };
 
+/* What limits hold for, in pages. */
+struct shim_limits {
+	size_t limit, used, dirty, wmark_min;
+};
+
+void shim_limits_read(struct shim_limits *out);
+/* Physical memory behind a zone's pages; behind their entries. Bytes. */
+size_t shim_zone_resident(unsigned int index);
+size_t shim_metadata_resident(void);
+/* One opportunity for decay. */
+void shim_page_decay(void);
+
 bool shim_page_init(void);
 /* Those of ZONE_NORMAL, by node; then DMA's; then DMA32's: all. */
 unsigned int shim_nr_zones(void);

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+/* How many pages there may be: limits, watermarks, reserves, and what is dirty. */
+#include <errno.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "fake_os.h"
+#include "page_util.h"
+#include "seccomp.h"
+
+namespace
+{
+
+void expect_limit(size_t bytes)
+{
+	size_t limit = to_pages(bytes);
+	Pages pages = fill(GFP_KERNEL, 0);
+
+	ASSERT_FALSE(pages.empty());
+	shim_limits l = limits();
+	EXPECT_EQ(l.limit, limit);
+	EXPECT_GT(l.wmark_min, 0u);
+	EXPECT_EQ(pages.size(), limit - l.wmark_min) << "down to the min watermark, not below";
+	EXPECT_EQ(l.used, pages.size());
+	free_all(pages, 0);
+	expect_all_free();
+}
+
+TEST(PageLimitsTest, ByConfiguration)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("limit:64m");
+		expect_limit(64 * kMiB);
+	});
+}
+
+TEST(PageLimitsTest, ByCgroupOfVersion2)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		fake_nodes("0", { 0 });
+		fake_files["/proc/self/cgroup"] = "0::/box/inner\n";
+		fake_files["/sys/fs/cgroup/box/inner/memory.max"] = "max\n";
+		fake_files["/sys/fs/cgroup/box/memory.max"] = "50331648\n";
+		expect_limit(48 * kMiB);
+	});
+}
+
+TEST(PageLimitsTest, ByCgroupOfVersion1)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		fake_nodes("0", { 0 });
+		fake_files["/proc/self/cgroup"] = "7:cpu,cpuacct:/\n4:memory:/box\n0::/\n";
+		fake_files["/sys/fs/cgroup/memory/box/memory.limit_in_bytes"] = "33554432\n";
+		fake_files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] =
+			"9223372036854771712\n";
+		expect_limit(32 * kMiB);
+	});
+}
+
+TEST(PageLimitsTest, ByTheMachineWithItsSwap)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		fake_nodes("0", { 0 });
+		fake_files["/proc/self/cgroup"] = "0::/box\n";
+		fake_files["/sys/fs/cgroup/box/memory.max"] = "134217728\n";
+		fake_files["/proc/meminfo"] = "MemTotal: 49152 kB\nSwapTotal: 16384 kB\n";
+		expect_limit(64 * kMiB);
+	});
+}
+
+TEST(PageLimitsTest, ConfigurationGoesBeforeTheCgroup)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("limit:40m");
+		fake_nodes("0", { 0 });
+		fake_files["/proc/self/cgroup"] = "0::/\n";
+		fake_files["/sys/fs/cgroup/memory.max"] = "16777216\n";
+		expect_limit(40 * kMiB);
+	});
+}
+
+/* What each kind of request may have of the last pages. */
+void kinds_of_requests()
+{
+	configure("limit:64m");
+	Pages pages = fill(GFP_KERNEL, 0);
+	size_t min = limits().wmark_min, limit = limits().limit;
+
+	ASSERT_GT(min, 0u);
+	EXPECT_EQ(limits().used, limit - min);
+	EXPECT_EQ(alloc_pages(GFP_NOWAIT, 0), nullptr);
+	EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL, 0), nullptr);
+	EXPECT_EQ(zone_free_pages(page_zone(pages[0])), min);
+	Pages reserve = fill(GFP_ATOMIC, 0);
+	EXPECT_EQ(reserve.size(), min) << "the reserves, all of them";
+	EXPECT_EQ(limits().used, limit);
+	EXPECT_EQ(zone_free_pages(page_zone(pages[0])), 0u);
+	/* Given back they are for such requests only. */
+	free_all(reserve, 0);
+	EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 4), nullptr);
+	reserve = fill(GFP_KERNEL | __GFP_HIGH, 0);
+	EXPECT_EQ(reserve.size(), min);
+	free_all(reserve, 0);
+	free_all(pages, 0);
+	expect_all_free();
+	pages = fill(GFP_KERNEL, 0);
+	EXPECT_EQ(pages.size(), limit - min) << "all of it again";
+	free_all(pages, 0);
+}
+
+TEST(PageLimitsTest, WatermarksAndTheReserves)
+{
+	EXPECT_FRESH_PROCESS_PASSES(kinds_of_requests);
+}
+
+size_t reserve_wanted;
+
+void fill_up()
+{
+	configure("limit:64m");
+	fill(GFP_KERNEL, 0, SIZE_MAX, true);
+	reserve_wanted = limits().wmark_min;
+}
+
+bool take_reserve()
+{
+	size_t n = 0;
+
+	if (alloc_pages(GFP_NOWAIT, 0))
+		return false;
+	while (struct page *p = alloc_pages(GFP_ATOMIC, 0)) {
+		touch(p, 0);
+		n++;
+	}
+	return n == reserve_wanted && n > 0;
+}
+
+TEST(PageLimitsTest, ReserveNeedsNoSystemCall)
+{
+	expect_no_system_calls(fill_up, take_reserve);
+}
+
+void other_orders_refill()
+{
+	configure("limit:64m");
+	ASSERT_TRUE(shim_page_init());
+	size_t most = limits().limit - limits().wmark_min;
+
+	for (unsigned order : { 10u, 0u, 5u, 3u, 9u, 0u }) {
+		Pages pages = fill(GFP_KERNEL, order, SIZE_MAX, order != 5);
+
+		EXPECT_GE((pages.size() << order) * 10, most * 9) << "order " << order;
+		EXPECT_LE(limits().used, limits().limit);
+		free_all(pages, order);
+		expect_whole();
+	}
+}
+
+TEST(PageLimitsTest, WhatWasFreedCanBeHadInAnyOrder)
+{
+	EXPECT_FRESH_PROCESS_PASSES(other_orders_refill);
+}
+
+void each_node_has_its_own()
+{
+	configure("numa_fake:2,node_limit:32m");
+	Pages one = fill_node(1, GFP_KERNEL, 0);
+
+	ASSERT_FALSE(one.empty());
+	EXPECT_EQ(page_to_nid(one[0]), 1);
+	struct zone *z = page_zone(one[0]);
+	EXPECT_EQ(zone_managed_pages(z), to_pages(32 * kMiB));
+	EXPECT_EQ(one.size(), zone_managed_pages(z) - min_wmark_pages(z));
+	EXPECT_EQ(zone_free_pages(z), min_wmark_pages(z));
+	/* Requests without __GFP_THISNODE go on to the other one. */
+	struct page *p = alloc_pages_node(1, GFP_KERNEL, 0);
+	ASSERT_NE(p, nullptr);
+	EXPECT_EQ(page_to_nid(p), 0);
+	__free_page(p);
+	free_all(one, 0);
+	one = fill_node(1, GFP_KERNEL, 10);
+	EXPECT_GE(one.size() * 1024 * 10, to_pages(32 * kMiB) * 8);
+	free_all(one, 10);
+	expect_all_free();
+}
+
+TEST(PageLimitsTest, NodeLimit)
+{
+	EXPECT_FRESH_PROCESS_PASSES(each_node_has_its_own);
+}
+
+void nodes_share_the_limit()
+{
+	configure("numa_fake:3,limit:48m");
+	Pages pages[3], more;
+	size_t sixteen = to_pages(16 * kMiB), sum = 0;
+
+	for (int nid = 0; nid < 3; nid++) {
+		pages[nid] = fill_node(nid, GFP_KERNEL, 0, sixteen, true);
+		sum += pages[nid].size();
+	}
+	EXPECT_EQ(pages[0].size(), sixteen);
+	EXPECT_EQ(pages[1].size(), sixteen);
+	EXPECT_EQ(sum, limits().limit - limits().wmark_min);
+	EXPECT_EQ(limits().used, sum);
+	for (int nid = 0; nid < 3; nid++)
+		EXPECT_TRUE(fill_node(nid, GFP_KERNEL, 0).empty()) << "node " << nid;
+	/* What one node gives back another may have. */
+	free_all(pages[0], 0);
+	more = fill_node(2, GFP_KERNEL, 0, SIZE_MAX, true);
+	EXPECT_EQ(more.size(), sixteen);
+	for (unsigned i = 0; i < 3; i++)
+		EXPECT_LE(shim_zone_resident(i), 32 * kMiB);
+	free_all(more, 0);
+	free_all(pages[1], 0);
+	free_all(pages[2], 0);
+	expect_all_free();
+}
+
+TEST(PageLimitsTest, NodesShareTheLimit)
+{
+	EXPECT_FRESH_PROCESS_PASSES(nodes_share_the_limit);
+}
+
+size_t all_resident()
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < shim_all_zones(); i++)
+		bytes += shim_zone_resident(i);
+	return bytes;
+}
+
+void other_nodes_dirty_pages()
+{
+	configure("numa_fake:2,limit:64m,dirty_max:1g,dirty_decay_ms:3600000");
+	Pages first = fill_node(0, GFP_KERNEL, 4, to_pages(40 * kMiB) / 16, true);
+
+	free_all(first, 4);
+	ASSERT_GE(all_resident(), 39 * kMiB) << "kept for reuse";
+	Pages second = fill_node(1, GFP_KERNEL, 4, to_pages(40 * kMiB) / 16);
+	ASSERT_EQ(second.size(), to_pages(40 * kMiB) / 16) << "not refused for what is free";
+	for (auto *p : second)
+		touch(p, 4);
+	EXPECT_LE(all_resident(), 64 * kMiB);
+	EXPECT_LE(limits().used + limits().dirty, limits().limit);
+	EXPECT_GT(vmstat("pgpurged"), 0u);
+	free_all(second, 4);
+	expect_all_free();
+}
+
+TEST(PageLimitsTest, DirtyPagesOfAnotherNodeArePurgedFirst)
+{
+	EXPECT_FRESH_PROCESS_PASSES(other_nodes_dirty_pages);
+}
+
+struct Run {
+	void *addr;
+	size_t pages;
+};
+
+/*
+ * Allocates, writes and frees at random close to the limit; what is resident is looked at
+ * after each step.
+ */
+void never_resident_above(const char *conf)
+{
+	std::mt19937 random(static_cast<unsigned>(test_seed()));
+	std::vector<Run> live;
+	size_t page = 0, most = 0;
+
+	configure(conf);
+	page = ukmem_page_size();
+	for (unsigned step = 0; step < 6000 / kSlow; step++) {
+		size_t n = random() % 3 ? 1 + random() % 32 : 1 + random() % 2000;
+		bool full = step / 500 % 2;
+
+		if (random() % 100 < (full ? 70 : 40)) {
+			void *p = alloc_pages_exact(n * page, GFP_KERNEL | __GFP_NOWARN);
+
+			if (!p)
+				continue;
+			memset(p, 1, n * page);
+			live.push_back({ p, n });
+			ASSERT_LE(limits().used, limits().limit);
+			if (limits().used + limits().dirty + 4096 < limits().limit)
+				continue;
+			most = std::max(most, all_resident());
+			ASSERT_LE(most, limits().limit * page) << "step " << step;
+		} else if (!live.empty()) {
+			std::swap(live[random() % live.size()], live.back());
+			free_pages_exact(live.back().addr, live.back().pages * page);
+			live.pop_back();
+		}
+	}
+	EXPECT_GT(most, limits().limit * page / 10 * 8) << "never came near";
+	expect_whole();
+	for (auto &r : live)
+		free_pages_exact(r.addr, r.pages * page);
+	expect_all_free();
+}
+
+TEST(PageLimitsTest, ResidentNeverAboveTheLimit)
+{
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { never_resident_above("limit:64m,dirty_max:1g,dirty_decay_ms:3600000"); });
+}
+
+TEST(PageLimitsTest, ResidentNeverAboveTheLimitWithLargePagesets)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		never_resident_above("limit:32m,dirty_max:1g,dirty_decay_ms:3600000,"
+				     "percpu_pagelist_fraction:8");
+	});
+}
+
+TEST(PageLimitsTest, ResidentNeverAboveTheLimitOnThreeNodes)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		never_resident_above("limit:64m,dirty_max:1g,dirty_decay_ms:3600000,"
+				     "numa_fake:3");
+	});
+}
+
+/* What the counters say; where that is too much, it is not what there is. */
+void counted_used_and_dirty()
+{
+	configure("limit:256m,dirty_max:1g,dirty_decay_ms:3600000");
+	std::mt19937 random(static_cast<unsigned>(test_seed()));
+	Pages live[11];
+
+	ASSERT_TRUE(shim_page_init());
+	for (unsigned step = 0; step < 60000 / kSlow; step++) {
+		unsigned order = random() % 4 ? random() % 4 : random() % 11;
+
+		if (random() % 100 < (step / 4000 % 2 ? 70 : 30)) {
+			struct page *p = alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
+			shim_limits l = limits();
+
+			if (!p)
+				continue;
+			live[order].push_back(p);
+			ASSERT_LE(l.used, l.limit);
+			/* A merge calls zero pages dirty, which they are not. */
+			if (l.used + l.dirty > l.limit) {
+				ASSERT_LE(all_resident(), l.limit * ukmem_page_size());
+			}
+			touch(p, order);
+		} else if (!live[order].empty()) {
+			__free_pages(live[order].back(), order);
+			live[order].pop_back();
+		}
+	}
+	for (unsigned order = 0; order < 11; order++)
+		free_all(live[order], order);
+	expect_all_free();
+}
+
+TEST(PageLimitsTest, CountedUsedAndDirty)
+{
+	EXPECT_FRESH_PROCESS_PASSES(counted_used_and_dirty);
+}
+
+void threads_stay_below()
+{
+	configure("numa_fake:3,limit:32m");
+	ASSERT_TRUE(shim_page_init());
+	std::atomic<bool> stop{ false };
+	size_t most = 0;
+	std::thread watch([&] {
+		while (!stop)
+			most = std::max(most, limits().used);
+	});
+	{
+		Threads t(4, [&](unsigned me) {
+			for (unsigned round = 0; round < 40 / kSlow + 1; round++) {
+				unsigned order = (me + round) % 4;
+				Pages p = fill(me % 2 ? GFP_KERNEL : GFP_KERNEL | __GFP_HIGH,
+					       order, 4000);
+
+				free_all(p, order);
+			}
+		});
+	}
+	stop = true;
+	watch.join();
+	EXPECT_LE(most, limits().limit);
+	EXPECT_GT(most, limits().limit / 10 * 9) << "never came near";
+	expect_all_free();
+}
+
+TEST(PageLimitsTest, ThreadsStayBelow)
+{
+	EXPECT_FRESH_PROCESS_PASSES(threads_stay_below);
+}
+
+/* 4 * sqrt(KiB), between 128 KiB and 64 MiB, at most a 32nd. */
+size_t formula(size_t managed)
+{
+	double kib = static_cast<double>(managed) * ukmem_page_size() / 1024;
+	double bytes = 4 * std::floor(std::sqrt(kib)) * 1024;
+
+	bytes = std::min(std::max(bytes, 131072.0), 67108864.0);
+	return std::min(static_cast<size_t>(bytes) / ukmem_page_size(), managed / 32);
+}
+
+TEST(PageLimitsTest, WatermarkFormula)
+{
+	for (const char *conf : { "limit:1m", "limit:16m", "limit:64m", "limit:1000m",
+				  "limit:3g", "limit:64g", "limit:4096g,reserve:4096g" }) {
+		SCOPED_TRACE(conf);
+		EXPECT_FRESH_PROCESS_PASSES([conf] {
+			configure(conf);
+			struct page *p = alloc_pages(GFP_KERNEL, 0);
+			ASSERT_NE(p, nullptr);
+			struct zone *z = page_zone(p);
+			size_t min = formula(zone_managed_pages(z));
+
+			EXPECT_EQ(min_wmark_pages(z), min);
+			EXPECT_EQ(low_wmark_pages(z), min + min / 4);
+			EXPECT_EQ(high_wmark_pages(z), min + min / 2);
+			EXPECT_EQ(limits().wmark_min, formula(limits().limit));
+			__free_page(p);
+		});
+	}
+}
+
+/* Where the normal zone has used up its addresses: what requests get of the low one. */
+void low_zone_serves(const char *conf, size_t ratio)
+{
+	configure(conf);
+	size_t from[MAX_NR_ZONES] = {};
+	Pages pages = fill(GFP_KERNEL, 6);
+
+	for (auto *p : pages)
+		from[page_zonenum(p)] += 64;
+	EXPECT_GT(from[ZONE_NORMAL], to_pages(120 * kMiB));
+	size_t limit = limits().limit;
+	if (ratio == 1) {
+		EXPECT_EQ(from[ZONE_DMA32], 0u);
+		EXPECT_EQ(from[ZONE_DMA], 0u);
+	} else if (ratio) {
+		size_t most = limit - limit / ratio - limits().wmark_min;
+
+		EXPECT_LE(from[ZONE_DMA32], most) << "the reserve was touched";
+		EXPECT_GT(from[ZONE_DMA32] + 64, most);
+	} else {
+		EXPECT_GT(from[ZONE_NORMAL] + from[ZONE_DMA32] + from[ZONE_DMA] + 64,
+			  limit - limits().wmark_min)
+			<< "all of it";
+	}
+	/* Who asks for the low zone may have what was kept for it. */
+	if (ratio) {
+		struct page *p = alloc_pages(GFP_KERNEL | GFP_DMA32, 6);
+
+		ASSERT_NE(p, nullptr);
+		EXPECT_EQ(page_zonenum(p), ZONE_DMA32);
+		__free_pages(p, 6);
+	}
+	free_all(pages, 6);
+	expect_whole();
+}
+
+TEST(PageLimitsTest, LowmemReserve)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { low_zone_serves("reserve:128m,limit:256m", 1); });
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { low_zone_serves("reserve:128m,limit:256m,lowmem_reserve_ratio:2", 2); });
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { low_zone_serves("reserve:128m,limit:256m,lowmem_reserve_ratio:0", 0); });
+}
+
+void objects_and_errno()
+{
+	configure("limit:32m");
+	std::vector<void *> live;
+
+	errno = 4711;
+	EXPECT_EQ(kmalloc(64 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	while (void *p = kmalloc(kMiB, GFP_KERNEL | __GFP_NOWARN))
+		live.push_back(p);
+	EXPECT_GE(live.size(), 28u);
+	EXPECT_LT(live.size(), 32u);
+	while (void *p = kmalloc(1000, GFP_KERNEL | __GFP_NOWARN))
+		live.push_back(p);
+	EXPECT_EQ(kzalloc(kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	EXPECT_EQ(kmalloc(kMiB, GFP_NOWAIT), nullptr);
+	EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 4), nullptr);
+	EXPECT_EQ(alloc_pages_exact(5 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	EXPECT_EQ(errno, 4711);
+	for (void *p : live)
+		kfree(p);
+	size_t before = live.size();
+	void *large = kmalloc(24 * kMiB, GFP_KERNEL);
+	EXPECT_NE(large, nullptr) << "after " << before << " blocks were freed";
+	kfree(large);
+}
+
+TEST(PageLimitsTest, KmallocReturnsNullAndLeavesErrnoAlone)
+{
+	EXPECT_FRESH_PROCESS_PASSES(objects_and_errno);
+}
+
+} // namespace

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of the page layer share: filling it, its texts, its invariants. */
+#ifndef UNIT_PAGE_UTIL_H
+#define UNIT_PAGE_UTIL_H
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "page_shim.h"
+#include "ukmem/ukmem.h"
+
+constexpr size_t kMiB = 1u << 20;
+
+using Pages = std::vector<struct page *>;
+
+inline void configure(const std::string &conf)
+{
+	setenv("UKMEM_CONF", conf.c_str(), 1);
+}
+
+inline size_t to_pages(size_t bytes)
+{
+	return bytes / ukmem_page_size();
+}
+
+inline void touch(struct page *page, unsigned order, int value = 1)
+{
+	memset(page_address(page), value, ukmem_page_size() << order);
+}
+
+/* Runs of @order until there are no more, or @most of them. Only with @write resident. */
+inline Pages fill(gfp_t flags, unsigned order, size_t most = SIZE_MAX, bool write = false)
+{
+	Pages pages;
+
+	while (pages.size() < most) {
+		struct page *p = alloc_pages(flags | __GFP_NOWARN, order);
+
+		if (!p)
+			break;
+		if (write)
+			touch(p, order);
+		pages.push_back(p);
+	}
+	return pages;
+}
+
+inline Pages fill_node(int nid, gfp_t flags, unsigned order, size_t most = SIZE_MAX,
+		       bool write = false)
+{
+	Pages pages;
+
+	while (pages.size() < most) {
+		struct page *p =
+			alloc_pages_node(nid, flags | __GFP_NOWARN | __GFP_THISNODE, order);
+
+		if (!p)
+			break;
+		if (write)
+			touch(p, order);
+		pages.push_back(p);
+	}
+	return pages;
+}
+
+inline void free_all(Pages &pages, unsigned order)
+{
+	for (auto *p : pages)
+		__free_pages(p, order);
+	pages.clear();
+}
+
+inline shim_limits limits()
+{
+	shim_limits l;
+
+	shim_limits_read(&l);
+	return l;
+}
+
+inline shim_zone zone(unsigned i = 0)
+{
+	shim_zone z;
+
+	shim_zone_read(i, &z);
+	return z;
+}
+
+inline void expect_whole()
+{
+	for (unsigned i = 0; i < shim_all_zones(); i++)
+		ASSERT_STREQ(shim_zone_wrong(i), nullptr) << "zone " << i;
+}
+
+/* After everything was freed: nothing is in use in any zone. */
+inline void expect_all_free()
+{
+	shim_trim(true);
+	for (unsigned i = 0; i < shim_all_zones(); i++) {
+		shim_zone z = zone(i);
+
+		ASSERT_EQ(z.used, 0u) << "zone " << i;
+		ASSERT_EQ(z.nr_free, z.present) << "zone " << i;
+	}
+	expect_whole();
+}
+
+/* What @print writes. */
+inline std::string printed(int (*print)(int))
+{
+	FILE *f = tmpfile();
+
+	EXPECT_EQ(print(fileno(f)), 0);
+	std::string text(static_cast<size_t>(lseek(fileno(f), 0, SEEK_END)), 0);
+	EXPECT_EQ(pread(fileno(f), text.data(), text.size(), 0),
+		  static_cast<ssize_t>(text.size()));
+	fclose(f);
+	return text;
+}
+
+/* One line of ukmem_vmstat_print(). */
+inline unsigned long vmstat(const std::string &name)
+{
+	std::istringstream lines(printed(ukmem_vmstat_print));
+	std::string key;
+	unsigned long value;
+
+	while (lines >> key >> value)
+		if (key == name)
+			return value;
+	ADD_FAILURE() << "no " << name << " in vmstat";
+	return 0;
+}
+
+/* The number after @key in a file of procfs; 0: none. */
+inline size_t proc_number(const char *path, const char *key)
+{
+	char line[256];
+	size_t value = 0;
+	FILE *f = fopen(path, "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, strlen(key)))
+			value = strtoul(line + strlen(key), nullptr, 10);
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* Of the whole process, bytes. */
+inline size_t process_locked()
+{
+	return proc_number("/proc/self/status", "VmLck:") * 1024;
+}
+
+inline size_t process_resident()
+{
+	return proc_number("/proc/self/status", "RssAnon:") * 1024;
+}
+
+inline void stay_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+#endif
