@@ -51,8 +51,10 @@ static const struct tunable tunables[] = {
 	  "free pages kept resident for reuse per zone, however long unused" },
 	{ "dirty_decay_ms", NUMBER, &config.dirty_decay_ms, 1000, 0, 3600000, NULL,
 	  "free pages above dirty_max are given back if unused for so long" },
-	{ "background_thread", BOOL, &config.background_thread, 0, 0, 1, NULL,
-	  "a thread that does this in programs that stand still" },
+	{ "background_thread", CHOICE, &config.background_thread, BACKGROUND_AUTO, 0, 2,
+	  "auto|never|always",
+	  "a thread that does this while the program stands still; auto: if it has threads, or "
+	  "much to give" },
 	{ "thp", CHOICE, &config.thp, THP_AUTO, 0, 2, "auto|never|always",
 	  "transparent huge pages for pages: as the system does, not, or wherever possible" },
 	{ "limit", BYTES, &config.limit, 0, 0, 65536 * GIB, NULL,

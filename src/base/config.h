@@ -30,6 +30,12 @@ enum config_self_test {
 	SELF_TEST_NEVER,
 };
 
+enum config_background {
+	BACKGROUND_AUTO,
+	BACKGROUND_NEVER,
+	BACKGROUND_ALWAYS,
+};
+
 enum config_thp {
 	THP_AUTO,
 	THP_NEVER,

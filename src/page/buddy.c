@@ -45,12 +45,6 @@ void __zone_remove_block(struct zone *z, struct page *page)
 		z->nr_dirty -= n;
 }
 
-/* Pinned memory stays apart from what is not. */
-static bool may_merge(const struct zone *z, enum page_zero a, enum page_zero b)
-{
-	return z->type != ZONE_DMA || (a == PAGE_DIRTY) == (b == PAGE_DIRTY);
-}
-
 static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page_zero zero)
 {
 	struct page *pages = page_window.pages;
@@ -60,7 +54,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page
 
 		if (buddy + ((size_t)1 << order) > frontier(z) ||
 		    page_type(&pages[buddy]) != PAGE_FREE || pages[buddy].order != order ||
-		    !may_merge(z, zero, pages[buddy].zero))
+		    !zone_may_merge(z, order, zero, pages[buddy].zero))
 			break;
 		zero = page_zero_merged(zero, pages[buddy].zero);
 		__zone_remove_block(z, &pages[buddy]);
@@ -178,19 +172,39 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 	return page;
 }
 
+static struct page *first_dirty(struct zone *z, unsigned int order)
+{
+	struct page *page;
+
+	if (list_empty(&z->free[order]))
+		return NULL;
+	page = list_first_entry(&z->free[order], struct page, lru);
+	return page->zero == PAGE_DIRTY ? page : NULL; /* dirty ones are in front */
+}
+
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order)
 {
-	for (unsigned int o = min_uint(max_order, MAX_ORDER) + 1; o-- > 0;) {
-		struct page *page;
+	unsigned int piece = zone_piece_order();
+	struct page *page = NULL;
 
-		if (list_empty(&z->free[o]))
-			continue;
-		page = list_first_entry(&z->free[o], struct page, lru);
-		if (page->zero != PAGE_DIRTY) /* dirty ones are in front */
-			continue;
+	/* A piece of a larger block, which stays apart from the rest of it. */
+	for (unsigned int o = MAX_ORDER; o > piece && max_order >= piece && !page; o--)
+		page = first_dirty(z, o);
+	if (page) {
+		size_t n = (size_t)1 << page->order, pfn = page_to_pfn(page);
+
 		__zone_remove_block(z, page);
+		page->order = (uint8_t)piece;
+		n -= (size_t)1 << piece;
+		__zone_free_run(z, pfn + ((size_t)1 << piece), n, PAGE_DIRTY);
 		__zone_note_dirty(z);
 		return page;
 	}
-	return NULL;
+	for (unsigned int o = min_uint(max_order, MAX_ORDER) + 1; o-- > 0 && !page;)
+		page = first_dirty(z, o);
+	if (page) {
+		__zone_remove_block(z, page);
+		__zone_note_dirty(z);
+	}
+	return page;
 }

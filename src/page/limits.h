@@ -27,13 +27,4 @@ void limits_init(void);
 /* Watermarks of @managed pages, as the kernel derives them. */
 void limits_watermarks(size_t managed, size_t *wmark);
 
-/* Whether @npages that are not resident may become so. */
-static inline bool limits_allow(size_t npages)
-{
-	return atomic_load_explicit(&page_limits.used, memory_order_relaxed) +
-		       atomic_load_explicit(&page_limits.dirty, memory_order_relaxed) +
-		       npages <=
-	       page_limits.limit;
-}
-
 #endif

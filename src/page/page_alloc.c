@@ -9,15 +9,23 @@
  */
 #include "page/page_alloc.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #include "base/bits.h"
 #include "page/limits.h"
+#include "page/purge.h"
 #include "page/reclaim.h"
 #include "page/vmstat.h"
 #include "percpu/percpu.h"
 
 enum { RECLAIM_TRIES = 16 };
+
+static void fork_child(void)
+{
+	purge_fork_child();
+	background_fork_child();
+}
 
 static bool init(void)
 {
@@ -36,6 +44,8 @@ static bool init(void)
 	page_window.size = page_window.low_pfn << page_window.page_shift;
 	vmstat_register();
 	nodes_notify();
+	/* After the locks' own handler, which lets all of them go. */
+	pthread_atfork(NULL, NULL, fork_child);
 	return true;
 }
 
@@ -67,6 +77,8 @@ static struct page *walk(const struct placement *p, const struct node_mask *node
 	if (unlikely(rq->flags & __GFP_THISNODE)) {
 		struct node_mask only = { 0 };
 
+		if (nodes && !node_mask_test(nodes, p->node))
+			return NULL;
 		atomic_store_explicit(&only.bits[UKMEM_NODE_WORD(p->node)],
 				      UKMEM_NODE_BIT(p->node), memory_order_relaxed);
 		return zonelist_alloc(zl, p->first, &only, p->node, rq);
@@ -124,7 +136,7 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 		count_vm_event(PGALLOC_FAIL);
 		return NULL;
 	}
-	if (unlikely(p->interleaved))
+	if (unlikely(p->interleaved) && page_node(page) == p->node)
 		pageset_count(zone_of(page), NUMA_INTERLEAVE_HIT, rq->npages);
 	return page;
 }

@@ -169,7 +169,7 @@ void *alloc_pages_exact(size_t size, gfp_t flags)
 		return NULL;
 	}
 	if ((flags & __GFP_ZERO) && !zeroed)
-		memset(page_to_virt(page), 0, size);
+		memset(page_to_virt(page), 0, page->npages << page_window.page_shift);
 	return page_to_virt(page);
 }
 

@@ -2,49 +2,55 @@
 /*
  * Memory back to the system: free blocks that may be resident are purged, the
  * largest first, on demand or when they are not needed. Needed is what was in use
- * again within the decay time (tunable dirty_decay_ms): of the free dirty pages
- * above dirty_max, the smallest number of the last period was never touched in it
- * and goes, a piece at each opportunity. What a program frees and takes again all the time
- * is never purged: refaulting it costs more than everything else here.
+ * again within the decay time (tunable dirty_decay_ms), looked at in periods of half of it:
+ * of the free dirty pages above dirty_max, the smallest number of the last period was never
+ * touched in it and goes, a piece at each opportunity. What a program frees and takes again all
+ * the time is never purged: refaulting it costs more than everything else here.
  *
  * Opportunities are requests that may enter the kernel and had to look beyond their
  * CPU's caches, and frees of the malloc drop-in that did; in a program that stands still
- * there are none, unless the tunable background_thread makes some.
+ * there are none, unless there is a background thread (background.c).
  *
  * A block is off the free lists while it is purged, without the zone's lock. If
  * the system refuses (mlock), it goes back as dirty as it was.
  */
-#include <pthread.h>
-#include <signal.h>
-#include <time.h>
+#include "page/purge.h"
+
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/config.h"
-#include "base/log.h"
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/node.h"
 #include "percpu/percpu.h"
 
 enum {
-	PIECE_BYTES = 32 << 20,	  /* purged at one opportunity */
 	HUGE_PAGE = 2 << 20,	  /* the smallest piece with thp:always */
 	METADATA_BYTES = 1 << 20, /* from this size of a block on its metadata goes, too */
 };
+
+/* Unpinned memory that cannot be purged either has to be pinned again, or zero. */
+static int purge_pinned(void *addr, size_t len)
+{
+	int err;
+
+	os_unpin(addr, len);
+	err = os_purge(addr, len);
+	if (!err || !os_pin(addr, len))
+		return err;
+	memset(addr, 0, len);
+	return 0;
+}
 
 static int purge_block(const struct zone *z, size_t pfn, size_t npages)
 {
 	size_t len = npages << page_window.page_shift;
 	void *addr = pfn_to_virt(pfn);
-	int err;
+	int err = z->type == ZONE_DMA ? purge_pinned(addr, len) : os_purge(addr, len);
 
-	if (z->type == ZONE_DMA)
-		os_unpin(addr, len);
-	err = os_purge(addr, len);
 	if (!err && len >= METADATA_BYTES)
 		window_purge_metadata(pfn, npages);
-	if (err && z->type == ZONE_DMA)
-		os_pin(addr, len);
 	return err;
 }
 
@@ -75,9 +81,11 @@ static size_t purge_to(struct zone *z, size_t target, size_t max, size_t least)
 			break;
 		}
 		z->isolated += n;
+		list_add(&page->lru, &z->isolated_blocks);
 		zone_unlock(z, true);
 		ok = purge_block(z, pfn, n) == 0;
 		zone_lock(z);
+		list_del(&page->lru);
 		z->isolated -= n;
 		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
 		if (!ok)
@@ -104,12 +112,12 @@ static void end_period(struct zone *z, size_t limit)
 	size_t dirty;
 
 	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) <
-	    config.dirty_decay_ms)
+	    config.dirty_decay_ms / 2)
 		return;
 	zone_lock(z);
 	dirty = z->nr_dirty;
 	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) >=
-		    config.dirty_decay_ms &&
+		    config.dirty_decay_ms / 2 &&
 	    dirty > limit) {
 		atomic_store_explicit(&z->decay_backlog, z->dirty_low, memory_order_relaxed);
 		z->dirty_low = dirty;
@@ -122,7 +130,7 @@ static void end_period(struct zone *z, size_t limit)
 static bool decay(struct zone *z)
 {
 	size_t limit = config.dirty_max >> page_window.page_shift;
-	size_t piece = (size_t)PIECE_BYTES >> page_window.page_shift, backlog, purged;
+	size_t piece = (size_t)1 << zone_piece_order(), backlog, purged;
 
 	if (likely(atomic_load_explicit(&z->dirty, memory_order_relaxed) <= limit) ||
 	    z->type == ZONE_DMA)
@@ -139,7 +147,7 @@ static bool decay(struct zone *z)
 	return backlog != 0;
 }
 
-static bool decay_all(void)
+bool decay_all(void)
 {
 	bool more = false;
 
@@ -148,52 +156,32 @@ static bool decay_all(void)
 	return more;
 }
 
-/* The background thread is a process's own: a child starts another. */
-static atomic_bool thread_wanted = true;
-
-static void *background(void *unused)
+bool decay_is_due(void)
 {
-	(void)unused;
-	for (;;) {
-		uint64_t ms = min_size(max_size(config.dirty_decay_ms / 2, 10), 10000);
-		struct timespec t = { .tv_sec = (time_t)(ms / 1000),
-				      .tv_nsec = (long)(ms % 1000) * 1000000 };
+	size_t limit = config.dirty_max >> page_window.page_shift;
 
-		nanosleep(&t, NULL);
-		while (decay_all())
-			;
+	for_each_zone (z)
+		if (z->type != ZONE_DMA &&
+		    atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit)
+			return true;
+	return false;
+}
+
+void purge_fork_child(void)
+{
+	for_each_zone (z) {
+		zone_lock(z);
+		while (!list_empty(&z->isolated_blocks)) {
+			struct page *page =
+				list_first_entry(&z->isolated_blocks, struct page, lru);
+
+			list_del(&page->lru);
+			z->isolated -= (size_t)1 << page->order;
+			__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order,
+					PAGE_DIRTY);
+		}
+		zone_unlock(z, true);
 	}
-	return NULL;
-}
-
-static void want_thread(void)
-{
-	atomic_store_explicit(&thread_wanted, true, memory_order_relaxed);
-}
-
-/* Its creation allocates, and comes here again: only the first one goes on. */
-static cold void start_background(void)
-{
-	static atomic_bool handler_set;
-	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int err;
-
-	if (!atomic_exchange_explicit(&thread_wanted, false, memory_order_relaxed))
-		return;
-	if (!atomic_exchange_explicit(&handler_set, true, memory_order_relaxed))
-		pthread_atfork(NULL, NULL, want_thread);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, (size_t)128 << 10);
-	err = pthread_create(&thread, &attr, background, NULL);
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		log_warn("background_thread: cannot be created (error %d)", err);
 }
 
 /* When all zones were last looked at, and whether there was more to do at once. */
@@ -202,14 +190,12 @@ static atomic_bool unfinished;
 
 void page_decay(void)
 {
-	if (!zones)
+	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
+
+	if (likely(dirty <= config.dirty_max >> page_window.page_shift))
 		return;
-	if (unlikely(config.background_thread) &&
-	    atomic_load_explicit(&thread_wanted, memory_order_relaxed))
-		start_background();
-	if (likely(atomic_load_explicit(&page_limits.dirty, memory_order_relaxed) <=
-		   config.dirty_max >> page_window.page_shift) ||
-	    (atomic_load_explicit(&last_look, memory_order_relaxed) == os_calls.now_ms() &&
+	background_poll(dirty);
+	if ((atomic_load_explicit(&last_look, memory_order_relaxed) == os_calls.now_ms() &&
 	     !atomic_load_explicit(&unfinished, memory_order_relaxed)))
 		return;
 	atomic_store_explicit(&last_look, os_calls.now_ms(), memory_order_relaxed);

@@ -58,7 +58,7 @@ static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
 	while (pfn < end) {
 		const struct page *p = &page_window.pages[pfn];
 
-		if (page_type(p) != PAGE_FREE)
+		if (page_type(p) != PAGE_FREE || (z->only_dirty && p->zero != PAGE_DIRTY))
 			return false;
 		pfn += (size_t)1 << p->order;
 	}

@@ -148,7 +148,12 @@ static void emit(struct emitter *e)
 	emit_object_end(e);
 }
 
-static struct stats_source source = { .gauges = gauges, .emit = emit };
+static size_t trim(void)
+{
+	return page_trim(true);
+}
+
+static struct stats_source source = { .gauges = gauges, .emit = emit, .trim = trim };
 
 void vmstat_register(void)
 {

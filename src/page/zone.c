@@ -32,6 +32,7 @@ void zone_init(struct zone *z, unsigned int node, enum zone_type type)
 	atomic_store_explicit(&z->frontier, z->start, memory_order_relaxed);
 	for (unsigned int i = 0; i <= MAX_ORDER; i++)
 		list_init(&z->free[i]);
+	list_init(&z->isolated_blocks);
 }
 
 static void put_deferred(struct zone *z)
@@ -76,7 +77,7 @@ void zone_unlock(struct zone *z, bool may_block)
 {
 	put_deferred(z);
 	publish(&z->used, &page_limits.used, __zone_used(z));
-	publish(&z->dirty, &page_limits.dirty, z->nr_dirty);
+	publish(&z->dirty, &page_limits.dirty, __zone_dirty(z));
 	unlock_if(&z->lock, may_block);
 }
 
@@ -130,30 +131,53 @@ uint64_t zone_nr_alloc(struct zone *z)
 	return n + pageset_nr_alloc(z);
 }
 
-static bool watermark_ok(const struct zone *z, size_t used, const struct alloc_request *rq,
-			 size_t npages, enum zone_watermarks mark)
+/* @all: what the whole process has in use. */
+static bool watermark_ok(const struct zone *z, size_t used, size_t all,
+			 const struct alloc_request *rq, size_t npages,
+			 enum zone_watermarks mark)
 {
 	size_t reserve = z->wmark[mark];
 
 	if (rq->type > z->type)
 		reserve += z->lowmem_reserve;
 	return used + npages + reserve <= z->managed &&
-	       atomic_load_explicit(&page_limits.used, memory_order_relaxed) + npages +
-			       page_limits.wmark[mark] <=
-		       page_limits.limit;
+	       all + npages + page_limits.wmark[mark] <= page_limits.limit;
 }
 
 bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
 		       enum zone_watermarks mark)
 {
-	return watermark_ok(z, atomic_load_explicit(&z->used, memory_order_relaxed), rq, npages,
-			    mark);
+	return watermark_ok(z, atomic_load_explicit(&z->used, memory_order_relaxed),
+			    atomic_load_explicit(&page_limits.used, memory_order_relaxed), rq,
+			    npages, mark);
+}
+
+/* The sums over all zones as they would be after an unlock of this one. */
+static size_t used_now(const struct zone *z)
+{
+	return atomic_load_explicit(&page_limits.used, memory_order_relaxed) + __zone_used(z) -
+	       atomic_load_explicit(&z->used, memory_order_relaxed);
+}
+
+static size_t dirty_now(const struct zone *z)
+{
+	return atomic_load_explicit(&page_limits.dirty, memory_order_relaxed) +
+	       __zone_dirty(z) - atomic_load_explicit(&z->dirty, memory_order_relaxed);
 }
 
 bool __zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
 			 enum zone_watermarks mark)
 {
-	return watermark_ok(z, __zone_used(z), rq, npages, mark);
+	return watermark_ok(z, __zone_used(z), used_now(z), rq, npages, mark);
+}
+
+/*
+ * Whether @npages more may become resident; 0: whether what may be already is within the
+ * limit. Frees can make it look as if it were not: a dirty block merges with others.
+ */
+static bool may_populate(const struct zone *z, size_t npages)
+{
+	return used_now(z) + dirty_now(z) + npages <= page_limits.limit;
 }
 
 /*
@@ -173,8 +197,8 @@ static bool pin_more(struct zone *z, unsigned int order)
 
 	z->only_dirty = false;
 	for (unsigned int o = largest;; o = order) {
-		struct page *page = __zone_alloc(z, o, true);
 		size_t n = (size_t)1 << o;
+		struct page *page = may_populate(z, n) ? __zone_alloc(z, o, true) : NULL;
 		bool pinned;
 
 		if (page) {
@@ -218,11 +242,11 @@ static void put_back(struct zone *z, struct page *page, size_t npages)
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 {
 	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z);
-	bool allowed = limits_allow(rq->npages), may_grow = rq->may_block && allowed;
+	bool allowed = may_populate(z, rq->npages), may_grow = rq->may_block && allowed;
 	struct page *page;
 
 	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER ||
-	    !__zone_watermark_ok(z, rq, rq->npages, rq->mark))
+	    !__zone_watermark_ok(z, rq, rq->npages, rq->mark) || !may_populate(z, 0))
 		return NULL;
 	if (!rq->may_block && z->nr_free < rq->npages + reserve)
 		return NULL;

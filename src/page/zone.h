@@ -64,7 +64,7 @@ struct zone {
 	/* Synchronization: written under lock, read by anyone. */
 	_Atomic size_t frontier;      /* pages below it are mapped */
 	_Atomic size_t used;	      /* as of the last unlock */
-	_Atomic size_t dirty;	      /* nr_dirty as of the last unlock */
+	_Atomic size_t dirty;	      /* free and dirty, as of the last unlock */
 	_Atomic uint64_t dirty_since; /* ms; when this decay period began */
 	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
 	_Atomic uint64_t numa_early[NR_NUMA_STATS]; /* counted before there were pagesets */
@@ -76,7 +76,8 @@ struct zone {
 	size_t nr_free;
 	size_t nr_dirty;
 	size_t present;
-	size_t isolated;
+	size_t isolated; /* pages of isolated_blocks */
+	struct list_head isolated_blocks;
 	size_t dirty_low; /* smallest nr_dirty since dirty_since */
 	/* Taken from the buddy allocator, not yet handed out: odd runs are carved here. */
 	size_t carve_start, carve_end;
@@ -168,7 +169,10 @@ void __zone_remove_block(struct zone *z, struct page *page);
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start);
 /* Free blocks of @npages more, if the system agrees. */
 bool __zone_extend(struct zone *z, size_t npages);
-/* The largest dirty free block of at most @max_order, taken out; NULL if there is none. */
+/*
+ * The largest dirty free block of at most @max_order, or a piece of a larger one if pieces
+ * are not, taken out; NULL if there is none.
+ */
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
 
 /* runs.c. The lock is held. */
@@ -197,6 +201,24 @@ uint64_t pageset_counted(const struct zone *z, enum numa_stat item);
 /* purge.c: purge all of a zone's free pages; pages purged. May block. */
 size_t zone_purge(struct zone *z);
 
+/* Memory is given back in pieces of 32 MiB, so as not to keep anybody waiting for long. */
+static inline unsigned int zone_piece_order(void)
+{
+	return 25 - page_window.page_shift;
+}
+
+/*
+ * Whether two free buddies become one. What is given back and what is not stays apart
+ * from pieces on, and what is pinned always does.
+ */
+static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum page_zero a,
+				  enum page_zero b)
+{
+	if ((a == PAGE_DIRTY) == (b == PAGE_DIRTY))
+		return true;
+	return z->type != ZONE_DMA && order < zone_piece_order();
+}
+
 /* What two runs are together. */
 static inline enum page_zero page_zero_merged(enum page_zero a, enum page_zero b)
 {
@@ -210,6 +232,12 @@ static inline void __zone_note_dirty(struct zone *z)
 {
 	if (z->nr_dirty < z->dirty_low)
 		z->dirty_low = z->nr_dirty;
+}
+
+/* Free pages that may be resident. Lock held. */
+static inline size_t __zone_dirty(const struct zone *z)
+{
+	return z->nr_dirty + (z->carve_zero == PAGE_DIRTY ? z->carve_end - z->carve_start : 0);
 }
 
 /* Pages in use, of which limits and watermarks speak. Lock held. */

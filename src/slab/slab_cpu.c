@@ -80,8 +80,10 @@ void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags)
 	if (obj)
 		return obj;
 	/* Who may not block could not put back what no longer fits: takes one. */
-	if (may_block)
+	if (may_block) {
 		want = min_uint(SLAB_BATCH_MAX, tune(s, MOVED_REFILL) / 2 + 1);
+		page_decay();
+	}
 	got = slab_node_take(s, page_policy_node(), batch, want, 1, flags);
 	if (got <= 1)
 		return got ? batch[0] : NULL;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The background thread: decay in programs that stand still. It exists while there is
+ * something to give back, blocks all signals, and allocates nothing.
+ *
+ * By default it is there for programs that have threads already, and for others only if
+ * very much is to be given back: a program with a single thread may do what one with
+ * several may not (unshare, setns).
+ */
+#include "page/purge.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "os/os.h"
+
+enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 << 20 };
+
+/* From glibc 2.32 on; elsewhere it is not known. */
+extern char __libc_single_threaded __attribute__((weak));
+
+static atomic_bool running, given_up;
+
+static void sleep_ms(uint64_t ms)
+{
+	struct timespec t = { .tv_sec = (time_t)(ms / 1000),
+			      .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static void *background(void *unused)
+{
+	(void)unused;
+	/* Two periods without anything to do: a pause in a program that goes on. */
+	for (unsigned int idle = 0; idle < 8;) {
+		sleep_ms(min_size(max_size(config.dirty_decay_ms / 4, 5), 5000));
+		while (decay_all())
+			;
+		idle = decay_is_due() ? 0 : idle + 1;
+	}
+	atomic_store_explicit(&running, false, memory_order_relaxed);
+	return NULL;
+}
+
+static bool is_wanted(size_t dirty)
+{
+	bool threaded = &__libc_single_threaded && !__libc_single_threaded;
+	size_t least = threaded ? THREADED_BYTES : SINGLE_BYTES;
+
+	if (config.background_thread != BACKGROUND_AUTO)
+		return config.background_thread == BACKGROUND_ALWAYS;
+	return dirty > least >> page_window.page_shift;
+}
+
+static cold void start(void)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	err = pthread_create(&thread, &attr, background, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!err)
+		return;
+	atomic_store_explicit(&given_up, true, memory_order_relaxed);
+	if (config.background_thread == BACKGROUND_ALWAYS || config.verbose)
+		log_warn("background_thread: cannot be created (error %d)", err);
+}
+
+void background_poll(size_t dirty)
+{
+	int saved = errno;
+
+	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
+	    atomic_load_explicit(&given_up, memory_order_relaxed))
+		return;
+	/* Creating it allocates, and comes here again: only the first one goes on. */
+	if (!atomic_exchange_explicit(&running, true, memory_order_relaxed))
+		start();
+	errno = saved;
+}
+
+/* A child has one thread, whatever its parent had. */
+void background_fork_child(void)
+{
+	atomic_store_explicit(&running, false, memory_order_relaxed);
+}
