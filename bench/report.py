@@ -4,7 +4,7 @@
 Samples are {allocator: {cell: [figure of each round]}}, where a cell is a pair
 of a row and a column: size and batch, or workload and threads. For per-CPU
 operations, a mode is in the place of an allocator, and a cell is operation and
-pattern.
+pattern; for pages it is a source of memory, for zonelists a setting.
 """
 
 import math
@@ -25,6 +25,19 @@ PERCPU_DEFAULT = "default"
 # The operation that has targets, and what it may cost relative to another.
 PERCPU_OPERATION = "this_cpu_add"
 PERCPU_TARGETS = [("plain add", 2.5), ("lock add", 0.35)]
+
+# The source of pages that others are compared with: it does what they do.
+PAGES_REFERENCE = "get_free_pages"
+# Key of a sample, title.
+PAGES_METRICS = [("cpu", "CPU time"), ("elapsed", "Elapsed time")]
+# Settings of the cache, and what a hog counts: key, title and what turns it into that.
+ZONELIST_CACHE = ("zonelist_cache:1", "zonelist_cache:0")
+HOG_METRICS = [
+    ("pages_per_second", "Pages per second, thousands", 1e-3),
+    ("cpu_per_page", "CPU time of a page, ns", 1e9),
+    ("user_per_page", "User time of a page, ns", 1e9),
+    ("system_per_page", "System time of a page, ns", 1e9),
+]
 
 
 def geometric_mean(values):
@@ -156,19 +169,19 @@ def grid_report(run, samples):
     return "\n\n".join(text) + "\n"
 
 
-def relative_table(middles, cells):
-    """Geometric means relative to one peer, all metrics as a/b/c, by number of threads."""
+def relative_table(middles, cells, reference=WORKLOAD_REFERENCE, label="{} threads".format):
+    """Geometric means relative to one peer, all metrics as a/b/c, a row for each column."""
     def field(name, group):
         figures = []
         for middle in middles:
-            mine, reference = middle[name], middle[WORKLOAD_REFERENCE]
-            pairs = [(mine[cell], reference[cell]) for cell in group
-                     if cell in mine and cell in reference]
+            mine, other = middle[name], middle[reference]
+            pairs = [(mine[cell], other[cell]) for cell in group
+                     if cell in mine and cell in other]
             figures.append(f"{geometric_mean([a / b for a, b in pairs]):.2f}" if pairs else "-")
         return "/".join(figures)
 
-    groups = {f"{threads} threads": [cell for cell in cells if cell[1] == threads]
-              for threads in unique(threads for _, threads in cells)}
+    groups = {label(value): [cell for cell in cells if cell[1] == value]
+              for value in unique(value for _, value in cells)}
     groups["all"] = cells
     names = list(middles[0])
     return table(["", *names], [[label, *(field(name, group) for name in names)]
@@ -257,4 +270,72 @@ def percpu_report(run, samples):
     patterns = "/".join(unique(pattern for _, pattern in cells))
     text += [f"## Spread over the rounds, max/min: {patterns}",
              joined_table("operation", samples, spread, cells)]
+    return "\n\n".join(text) + "\n"
+
+
+def pages_report(run, samples):
+    """samples: each figure is a dictionary with the keys of PAGES_METRICS."""
+    cells = cells_of(samples)
+    batches = "/".join(batch_label(batch) for batch in unique(batch for _, batch in cells))
+    metrics = {title: column(samples, key) for key, title in PAGES_METRICS}
+    text = ["# Pages", machine_section(run)]
+    for title, figures in metrics.items():
+        text += [f"## {title} of a pair, ns: {batches}",
+                 joined_table("size", figures, median, cells)]
+    if any(samples[PAGES_REFERENCE].values()):
+        titles = "/".join(metrics)
+        text += [f"## Relative to {PAGES_REFERENCE}, geometric means: {titles}",
+                 relative_table([medians(figures) for figures in metrics.values()], cells,
+                                PAGES_REFERENCE,
+                                lambda batch: f"batches of {batch_label(batch)}")]
+    for title, figures in metrics.items():
+        text += [f"## Spread over the rounds, max/min: {title}, {batches}",
+                 joined_table("size", figures, spread, cells)]
+    return "\n\n".join(text) + "\n"
+
+
+def cache_table(corner, samples, scale=1):
+    """Rows and columns as those of the cells; in each with the cache, without, their ratio."""
+    cells = cells_of(samples)
+    columns = unique(column for _, column in cells)
+    middle = medians(samples)
+
+    def fields(row, column):
+        with_it, without = (middle[name].get((row, column)) for name in ZONELIST_CACHE)
+        if not with_it or not without:
+            return ["-"] * 3
+        return [number(scale * with_it), number(scale * without), f"{with_it / without:.2f}"]
+
+    header = [corner]
+    for name in columns:
+        header += [f"{name}: on", "off", "on/off"]
+    return table(header, [[row, *(field for name in columns for field in fields(row, name))]
+                          for row in unique(row for row, _ in cells)])
+
+
+def select(samples, kind, setting):
+    """The samples of zonelists of one kind and one setting, a row for each level."""
+    return {name: {(row[2], nodes): figures for (row, nodes), figures in cells.items()
+                   if row[:2] == (kind, setting)} for name, cells in samples.items()}
+
+
+def zonelist_report(run, lists, hogs):
+    text = ["# Zonelists", machine_section(run) + f"\n- node_limit: {run['node_limits']}"]
+    groups = unique(row[:2] for row, _ in cells_of(lists))
+    for group in groups:
+        figures = select(lists, *group)
+        text += ["## {}, {}: ns of a page by number of nodes, zonelist_cache on and off".format(
+                     *group), cache_table("full", figures)]
+    for key, title, scale in HOG_METRICS:
+        text += [f"## Hog, {run['hog_nodes']} nodes: {title}, zonelist_cache on and off",
+                 cache_table("hog", column(hogs, key), scale)]
+    for group in groups:
+        figures = select(lists, *group)
+        nodes = "/".join(str(count) for count in unique(count for _, count in cells_of(figures)))
+        text += ["## Spread over the rounds, max/min: {}, {}, {} nodes".format(*group, nodes),
+                 joined_table("full", figures, spread, cells_of(figures))]
+    figures = column(hogs, HOG_METRICS[0][0])
+    percent = "/".join(unique(share for _, share in cells_of(figures)))
+    text += [f"## Spread over the rounds, max/min: hog, {percent}",
+             joined_table("hog", figures, spread, cells_of(figures))]
     return "\n\n".join(text) + "\n"
