@@ -9,6 +9,9 @@
  * bitmap outside the objects), a list of partly used slabs per NUMA node, and
  * the page allocator. kmalloc is a table of such caches by size.
  *
+ * Flags: kmalloc and its relatives with __GFP_DMA or __GFP_DMA32 take whole pages of that
+ * zone; caches take no notice of these two.
+ *
  * Thread safety: every function may be called from any thread at any time,
  * except kmem_cache_destroy, during and after which nothing may use the cache.
  * Signal safety: with GFP_NOWAIT or GFP_ATOMIC, alloc may be called in a signal

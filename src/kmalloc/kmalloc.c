@@ -46,10 +46,18 @@ static bool ready(gfp_t flags)
 	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
 }
 
+/* Size classes have slabs of ordinary memory only. */
+static bool names_a_zone(gfp_t flags)
+{
+	return flags & (__GFP_DMA | __GFP_DMA32);
+}
+
 void *kmalloc_slow(size_t size, gfp_t flags)
 {
 	if (unlikely(!ready(flags)))
 		return NULL;
+	if (names_a_zone(flags))
+		return large_alloc(size, 0, flags);
 	if (size <= SIZE_CLASS_LARGE_MAX) {
 		void *p = slab_alloc(size_class_cache(size), flags);
 
@@ -161,7 +169,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func)
 		large_shrink(page, size);
 		return p;
 	}
-	q = kmalloc_pop(size);
+	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
 	if (!q)
 		q = kmalloc_slow(size, flags & ~__GFP_ZERO);
 	if (!q)
@@ -179,8 +187,9 @@ void *kmalloc(size_t size, gfp_t flags)
 
 	if (unlikely(!size))
 		return ZERO_SIZE_PTR;
-	if (unlikely(flags & __GFP_ZERO))
-		return kmalloc_zeroed(size, flags);
+	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32)))
+		return names_a_zone(flags) ? kmalloc_slow(size, flags)
+					   : kmalloc_zeroed(size, flags);
 	p = kmalloc_pop(size);
 	return likely(p) ? p : kmalloc_slow(size, flags);
 }

@@ -181,6 +181,11 @@ void purge_fork_child(void)
 					PAGE_DIRTY);
 		}
 		zone_unlock(z, true);
+		/* Locks on memory are not inherited: what is free is not pinned any more. */
+		if (z->type == ZONE_DMA && z->present) {
+			pageset_drain(z, PCPU_ALL_CPUS);
+			purge_to(z, 0, SIZE_MAX, 0);
+		}
 	}
 }
 

@@ -256,7 +256,8 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	z->only_dirty = false;
 	if (!page)
 		return NULL;
-	if ((page->zero != PAGE_DIRTY && !allowed) ||
+	/* Putting things back on the way may have made more look dirty. */
+	if ((!allowed && (page->zero != PAGE_DIRTY || !may_populate(z, 0))) ||
 	    (rq->may_block && z->nr_free < reserve && !__zone_extend(z, reserve))) {
 		put_back(z, page, rq->npages);
 		return NULL;

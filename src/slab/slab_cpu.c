@@ -70,6 +70,24 @@ static void reverse(void **p, unsigned int n)
 	}
 }
 
+/* No node has any: wait until there are the pages of a slab, wherever. */
+static cold unsigned int take_waiting(struct kmem_cache *s, void **batch, unsigned int want,
+				      gfp_t flags)
+{
+	unsigned int got = 0;
+
+	while (!got) {
+		bool zeroed;
+		struct page *page = page_alloc_run(PAGE_ANY_NODE, flags, s->npages, &zeroed);
+
+		if (!page)
+			break;
+		page_free_run(page, s->npages);
+		got = slab_node_take(s, page_policy_node(), batch, want, 1, flags);
+	}
+	return got;
+}
+
 void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags)
 {
 	bool may_block = flags & __GFP_DIRECT_RECLAIM;
@@ -85,6 +103,8 @@ void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags)
 		page_decay();
 	}
 	got = slab_node_take(s, page_policy_node(), batch, want, 1, flags);
+	if (unlikely(!got && (flags & __GFP_NOFAIL)))
+		got = take_waiting(s, batch, want, flags);
 	if (got <= 1)
 		return got ? batch[0] : NULL;
 	/* The array is a stack: the lowest address is to come out first. */
@@ -213,7 +233,7 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 		got = alloc_bulk(s, flags, n, p);
 	else
 		got = slab_node_take_all(s, page_policy_node(), p, (unsigned int)n, flags) ? n
-											  : 0;
+											   : 0;
 	if (got < n) {
 		slab_free_bulk(s, got, p);
 		return 0;

@@ -43,8 +43,12 @@ static void set_all_free(const struct kmem_cache *s, struct page *page)
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
 	bool zeroed;
-	struct page *page = page_alloc_run(node, flags, s->npages, &zeroed);
+	struct page *page;
 	char *base;
+
+	/* Slabs are shared: what one request asks for says nothing about them. */
+	flags &= ~(__GFP_DMA | __GFP_DMA32 | __GFP_COMP | __GFP_NOFAIL);
+	page = page_alloc_run(node, flags, s->npages, &zeroed);
 
 	if (!page)
 		return NULL;
