@@ -119,31 +119,38 @@ void unpin()
 	run_on(all);
 }
 
+/* Their nodes in the order of the pages. */
+static std::vector<int> real_nodes(const void *addr, size_t bytes)
+{
+	size_t size = ukmem_page_size();
+	auto first = reinterpret_cast<uintptr_t>(addr) & ~(size - 1);
+	std::vector<void *> pages;
+
+	for (auto p = first; p < reinterpret_cast<uintptr_t>(addr) + bytes; p += size)
+		pages.push_back(reinterpret_cast<void *>(p));
+	std::vector<int> nodes(pages.size(), -1);
+	if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0))
+		ADD_FAILURE() << "move_pages: " << strerror(errno);
+	return nodes;
+}
+
 int real_node(const void *addr)
 {
-	auto page = reinterpret_cast<uintptr_t>(addr) & ~(ukmem_page_size() - 1);
-	void *pages[1] = { reinterpret_cast<void *>(page) };
-	int status = -1;
-
-	if (syscall(SYS_move_pages, 0, 1ul, pages, nullptr, &status, 0))
-		return -errno;
-	return status;
+	return real_nodes(addr, 1)[0];
 }
 
 int touched_node(void *addr, size_t bytes)
 {
 	auto *p = static_cast<volatile char *>(addr);
-	int nid = -1;
 
-	for (size_t i = 0; i < bytes; i += ukmem_page_size()) {
+	for (size_t i = 0; i < bytes; i += ukmem_page_size())
 		p[i] = p[i];
-		int found = real_node(const_cast<char *>(p + i));
-
-		if (i && found != nid)
+	p[bytes - 1] = p[bytes - 1];
+	auto nodes = real_nodes(addr, bytes);
+	for (int nid : nodes)
+		if (nid != nodes[0])
 			return -1;
-		nid = found;
-	}
-	return nid;
+	return nodes[0];
 }
 
 int touched_node(struct page *page, unsigned order)
@@ -213,6 +220,17 @@ void Cgroup::leave()
 	EXPECT_EQ(write_file(kCgroups + "cgroup.procs", "0"), 0);
 }
 
+void expect_child_passes(const char *file, int line, const char *name,
+			 const ChildOptions &options)
+{
+	std::string output = run_child(name, options);
+
+	if (!output.empty())
+		ADD_FAILURE_AT(file, line)
+			<< "child " << name << "(" << options.argument << "):\n"
+			<< output;
+}
+
 static std::map<std::string, void (*)()> &children()
 {
 	static std::map<std::string, void (*)()> map;
@@ -238,6 +256,8 @@ std::string run_child(const char *name, const ChildOptions &options)
 	ssize_t len;
 	std::string output;
 
+	bool failed = testing::Test::HasFailure();
+
 	fflush(nullptr);
 	if (pipe2(fds, O_CLOEXEC))
 		return "pipe2 failed";
@@ -250,7 +270,7 @@ std::string run_child(const char *name, const ChildOptions &options)
 		setenv("UKMEM_CONF", options.conf.c_str(), 1);
 		if (options.before)
 			options.before();
-		if (!testing::Test::HasFailure())
+		if (failed || !testing::Test::HasFailure())
 			execl("/proc/self/exe", "guest", nullptr);
 		fflush(nullptr);
 		_exit(127);

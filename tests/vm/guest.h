@@ -45,9 +45,6 @@ int touched_node(struct page *page, unsigned order);
 /* The nodes of the first @count runs that are handed out. */
 std::map<int, unsigned> count_nodes(const std::vector<struct page *> &pages, unsigned order);
 
-/* The names and numbers of ukmem_vmstat_print(). */
-std::map<std::string, long> vmstat();
-
 /* A control group; the processes in it must have ended before it goes. */
 class Cgroup
 {
@@ -77,8 +74,8 @@ class Cgroup
 bool register_child(const char *name, void (*body)());
 
 struct ChildOptions {
-	std::string conf;		   /* UKMEM_CONF */
-	std::string argument;		   /* child_argument() */
+	std::string conf = {};		   /* UKMEM_CONF */
+	std::string argument = {};	   /* child_argument() */
 	std::function<void()> before = {}; /* in the child, before exec */
 };
 
@@ -86,6 +83,10 @@ struct ChildOptions {
 std::string run_child(const char *name, const ChildOptions &options = {});
 const char *child_argument();
 
-#define EXPECT_CHILD_PASSES(name, ...) EXPECT_EQ(run_child(#name, { __VA_ARGS__ }), "")
+void expect_child_passes(const char *file, int line, const char *name,
+			 const ChildOptions &options);
+
+#define EXPECT_CHILD_PASSES(name, ...)                                                         \
+	expect_child_passes(__FILE__, __LINE__, #name, { __VA_ARGS__ })
 
 #endif
