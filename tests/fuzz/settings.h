@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* What a seed makes of the machine, the tunables and the failures. */
+#ifndef FUZZ_SETTINGS_H
+#define FUZZ_SETTINGS_H
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace fuzz
+{
+
+using Random = std::mt19937_64;
+
+/* Sanitizers have their shadow where scarce address space would be used. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+/* CPUs that are pretended, at least; there may be more. */
+constexpr unsigned kCpus = 8;
+
+/* Those this thread may really run on. */
+std::vector<int> allowed_cpus();
+
+struct Settings {
+	unsigned nodes;	  /* by numa_fake, or of a pretend machine */
+	bool machine;	  /* a pretend machine, which may take nodes away */
+	bool scarce;	  /* address space is */
+	bool small_zones; /* so small that their ends are reached */
+	bool faults;	  /* system calls fail */
+	std::string conf; /* for UKMEM_CONF */
+	std::string as_text() const;
+};
+
+/* The same for the same seed. */
+Settings settings_of(uint64_t seed);
+/* Make it so; before the library's initialisation. */
+void settings_apply(const Settings &settings, uint64_t seed);
+
+/* Nodes of a pretend machine that the process may use, a bit each. */
+extern unsigned long mems_allowed;
+
+/* A machine of @nodes nodes, CPU i on node i % @nodes, with distances of its own. */
+void pretend_machine(unsigned nodes);
+int pretend_distance(unsigned from, unsigned to);
+
+} // namespace fuzz
+
+#endif
