@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* Pages in signal handlers, and by threads that may make no system call. */
+#include <errno.h>
+#include <time.h>
+
+#include <chrono>
+
+#include "page_util.h"
+#include "seccomp.h"
+
+namespace
+{
+
+constexpr unsigned kOrders[] = { 0, 1, 2, 3, 4, 9 };
+
+/* A handler that interrupts the thread while it holds the zone's lock. */
+struct page *handlers_page[6];
+
+void free_in_handler(int)
+{
+	for (unsigned i = 0; i < 6; i++)
+		__free_pages(handlers_page[i], kOrders[i]);
+}
+
+void free_under_the_lock()
+{
+	configure("pagesets:0");
+	for (unsigned i = 0; i < 6; i++) {
+		handlers_page[i] = alloc_pages(GFP_KERNEL, kOrders[i]);
+		ASSERT_NE(handlers_page[i], nullptr);
+		touch(handlers_page[i], kOrders[i]);
+	}
+	signal(SIGUSR1, free_in_handler);
+	size_t used = zone().used;
+	ASSERT_TRUE(shim_zone_trylock(0));
+	raise(SIGUSR1);
+	EXPECT_EQ(alloc_pages(GFP_ATOMIC, 9), nullptr) << "the lock is taken";
+	shim_zone_unlock(0);
+	EXPECT_EQ(vmstat("pgfree_deferred"), 6u);
+	EXPECT_EQ(used - zone().used, 1u + 2 + 4 + 8 + 16 + 512) << "nothing was lost";
+	expect_all_free();
+	/* Without a holder nothing is deferred. */
+	handlers_page[0] = alloc_page(GFP_KERNEL);
+	__free_page(handlers_page[0]);
+	EXPECT_EQ(vmstat("pgfree_deferred"), 6u);
+}
+
+TEST(PageSignalTest, FreeUnderTheLockIsDeferred)
+{
+	EXPECT_FRESH_PROCESS_PASSES(free_under_the_lock);
+}
+
+/* The holder of the lock unlocks as it finds it: what came meanwhile goes in then. */
+void free_by_others()
+{
+	configure("pagesets:0");
+	Pages pages = fill(GFP_KERNEL, 0, 2000);
+
+	ASSERT_EQ(pages.size(), 2000u);
+	ASSERT_TRUE(shim_zone_trylock(0));
+	Threads t(2, [&](unsigned me) {
+		for (size_t i = me; i < pages.size(); i += 2)
+			__free_page(pages[i]);
+	});
+	t.join();
+	shim_zone_unlock(0);
+	EXPECT_EQ(vmstat("pgfree_deferred"), 2000u) << "no free waited";
+	EXPECT_EQ(zone().used, 0u);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, FreesDoNotWaitForTheLock)
+{
+	EXPECT_FRESH_PROCESS_PASSES(free_by_others);
+}
+
+std::atomic<unsigned long> handled, served;
+
+void alloc_and_free(int)
+{
+	struct page *p[6];
+	int saved = errno;
+
+	errno = 99;
+	handled++;
+	for (unsigned i = 0; i < 6; i++) {
+		p[i] = alloc_pages(GFP_ATOMIC, kOrders[i]);
+		if (p[i]) {
+			auto *c = static_cast<char *>(page_address(p[i]));
+
+			c[0] = c[(ukmem_page_size() << kOrders[i]) - 1] = static_cast<char>(i);
+			served++;
+		}
+	}
+	for (unsigned i = 0; i < 6; i++)
+		if (p[i]) {
+			if (static_cast<char *>(page_address(p[i]))[0] != static_cast<char>(i))
+				abort();
+			__free_pages(p[i], kOrders[i]);
+		}
+	if (errno != 99)
+		abort();
+	errno = saved;
+}
+
+/* What threads do meanwhile; each run carries its owner's mark. */
+void work(unsigned me, const std::atomic<bool> &stop)
+{
+	std::mt19937 random(me + 1);
+	std::vector<std::pair<struct page *, unsigned>> live;
+
+	while (!stop) {
+		if (random() % 2 && live.size() < 100) {
+			unsigned order = random() % 4 ? random() % 5 : 9;
+			struct page *p = alloc_pages(
+				random() % 3 ? GFP_KERNEL | __GFP_NOWARN : GFP_NOWAIT, order);
+
+			if (!p)
+				continue;
+			*static_cast<void **>(page_address(p)) = &live;
+			live.emplace_back(p, order);
+		} else if (!live.empty()) {
+			auto [p, order] = live.back();
+
+			ASSERT_EQ(*static_cast<void **>(page_address(p)), &live);
+			__free_pages(p, order);
+			live.pop_back();
+		}
+	}
+	for (auto [p, order] : live)
+		__free_pages(p, order);
+}
+
+void storm(const char *conf)
+{
+	configure(conf);
+	struct page *p = alloc_pages(GFP_KERNEL, 10);
+	std::atomic<bool> stop{ false };
+
+	ASSERT_NE(p, nullptr);
+	__free_pages(p, 10);
+	{
+		Threads t(2, [&](unsigned me) { work(me, stop); });
+		SignalStorm signals(alloc_and_free, 100);
+
+		std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+		stop = true;
+		t.join();
+	}
+	EXPECT_GT(handled, 1000u);
+	EXPECT_GT(served, handled / 20);
+	expect_all_free();
+	EXPECT_GT(vmstat("pgalloc_normal"), served);
+}
+
+TEST(PageSignalTest, Storm)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { storm(""); });
+}
+
+TEST(PageSignalTest, StormWithoutPagesets)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { storm("pagesets:0,limit:32m"); });
+}
+
+TEST(PageSignalTest, StormOnThreeNodes)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { storm("numa_fake:3,dirty_decay_ms:20"); });
+}
+
+/* A thread that keeps the zone's lock busy; it may do what it likes. */
+std::atomic<bool> contender_runs;
+
+void contend()
+{
+	configure("limit:256m");
+	__free_pages(alloc_pages(GFP_KERNEL, 12), 12);
+	std::thread([] {
+		for (unsigned i = 0;; i++) {
+			unsigned order = 5 + i % 5;
+			struct page *p = alloc_pages(GFP_KERNEL, order);
+
+			if (p)
+				__free_pages(p, order);
+			if (i == 1000)
+				contender_runs = true;
+			if (i % 1000 == 999)
+				shim_trim(true);
+		}
+	}).detach();
+	while (!contender_runs)
+		std::this_thread::yield();
+}
+
+/* The holder of the lock may be off its CPU for a while: then every request gets NULL. */
+bool loops()
+{
+	unsigned got = 0;
+
+	for (unsigned i = 0; got < 50000 && i < 100000000; i++) {
+		unsigned order = kOrders[i % 6];
+		struct page *p = alloc_pages(i % 2 ? GFP_NOWAIT : GFP_ATOMIC, order);
+
+		if (!p)
+			continue;
+		*static_cast<unsigned *>(page_address(p)) = i;
+		__free_pages(p, order);
+		got++;
+	}
+	return got == 50000;
+}
+
+TEST(PageSignalTest, NoSystemCallWhileOthersHoldTheLock)
+{
+	expect_no_system_calls(contend, loops);
+}
+
+void warm_up()
+{
+	Pages pages = fill(GFP_KERNEL, 0, 3000);
+
+	free_all(pages, 0);
+}
+
+struct page *held[3000];
+
+bool alloc_many_then_free()
+{
+	for (int round = 0; round < 20; round++) {
+		unsigned n = 0;
+
+		while (n < 3000 && (held[n] = alloc_pages(GFP_ATOMIC, n % 3)))
+			n++;
+		if (n < 100)
+			return false;
+		for (unsigned i = 0; i < n; i++)
+			__free_pages(held[i], i % 3);
+	}
+	return true;
+}
+
+TEST(PageSignalTest, FreeingMakesNoSystemCall)
+{
+	expect_no_system_calls(warm_up, alloc_many_then_free);
+}
+
+} // namespace
