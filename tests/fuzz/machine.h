@@ -6,6 +6,7 @@
 #ifndef FUZZ_MACHINE_H
 #define FUZZ_MACHINE_H
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -132,7 +133,8 @@ class Machine
 	std::vector<Policy> policies_;
 	uint32_t next_id_;
 	uint64_t requests_ = 0, refused_ = 0;
-	size_t level_ = 0, pages_ = 0;
+	size_t level_ = 0;
+	std::atomic<size_t> pages_{ 0 }; /* what it holds; others' reclaims free some */
 	bool in_reclaim_ = false;
 	Holder holder_;
 	std::mutex held_lock_; /* of held_, scans_ */
