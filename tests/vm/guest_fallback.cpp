@@ -74,10 +74,11 @@ static void expect_nodes_in_turn(const std::vector<struct page *> &pages, unsign
 	for (auto *page : pages) {
 		int nid = page_to_nid(page);
 
-		if (!bytes.count(nid) && last >= 0)
-			EXPECT_GE(bytes[last], kLimit / 2) << "from " << last << " to " << nid;
-		if (!bytes.count(nid))
+		if (!bytes.count(nid)) {
+			EXPECT_TRUE(last < 0 || bytes[last] >= kLimit / 2)
+				<< "from " << last << " to " << nid;
 			last = nid;
+		}
 		bytes[nid] += run;
 	}
 }

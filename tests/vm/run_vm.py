@@ -276,15 +276,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("folder", type=lambda name: Path(name).resolve())
-    common.add_argument("--kernel", type=Path, default=HERE.parents[1] / "build" / "vm-kernel",
+    absolute = lambda name: Path(name).resolve()
+    common.add_argument("folder", type=absolute)
+    common.add_argument("--kernel", type=absolute, default=HERE.parents[1] / "build" / "vm-kernel",
                         help="folder of vmlinuz (%(default)s)")
     common.add_argument("--accel", default="tcg,thread=multi", help="QEMU's -accel (%(default)s)")
     common.add_argument("--append", default="", help="more options for the kernel")
     what = parser.add_subparsers(required=True)
     command = what.add_parser("boot", parents=[common])
     command.set_defaults(function=boot)
-    command.add_argument("programs", type=Path, nargs="+", metavar="PROGRAM")
+    command.add_argument("programs", type=absolute, nargs="+", metavar="PROGRAM")
     command.add_argument("--only", default="*", help="cases that match, as 'Suite.Case*'")
     command.add_argument("--seconds", type=int, default=1500, help="for all (%(default)s)")
     command.add_argument("--case-seconds", type=int, default=CASE_SECONDS,
@@ -292,7 +293,7 @@ def main():
     for name, function in ("case", case_result), ("run", run):
         command = what.add_parser(name, parents=[common])
         command.set_defaults(function=function)
-        command.add_argument("program", type=Path, metavar="PROGRAM")
+        command.add_argument("program", type=absolute, metavar="PROGRAM")
         command.add_argument("words", nargs=argparse.REMAINDER, metavar="ARGUMENT")
     arguments = parser.parse_args()
     return arguments.function(arguments)
