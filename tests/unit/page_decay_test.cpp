@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that goes back to the system: by decay, by trim, in the background; huge pages. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <chrono>
+
+#include "page_util.h"
+#include "test_util.h"
+
+namespace
+{
+
+constexpr size_t kPeak = UKMEM_DEBUG || TEST_ASAN || TEST_TSAN ? 256 * kMiB : 2048 * kMiB;
+
+uint64_t fake_now = 1000000;
+
+uint64_t fake_now_ms()
+{
+	return fake_now;
+}
+
+/* What little a program does that stands nearly still; half a second passes each time. */
+void little_activity(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		fake_now += 500;
+		void *p = kmalloc(300000, GFP_KERNEL);
+		*static_cast<char *>(p) = 1;
+		kfree(p);
+	}
+}
+
+std::vector<void *> peak(size_t bytes, size_t size)
+{
+	std::vector<void *> live;
+
+	for (size_t sum = 0; sum < bytes; sum += size) {
+		void *p = kmalloc(size, GFP_KERNEL);
+
+		if (!p)
+			break;
+		memset(p, 1, size);
+		live.push_back(p);
+	}
+	return live;
+}
+
+void free_peak(std::vector<void *> &live)
+{
+	for (void *p : live)
+		kfree(p);
+	live.clear();
+}
+
+void decays(size_t size)
+{
+	os_calls.now_ms = fake_now_ms;
+	little_activity(10);
+	/* The test's own list of objects is not the library's. */
+	std::vector<void *> live;
+	live.reserve(kPeak / size + 1);
+	memset(static_cast<void *>(live.data()), 0, live.capacity() * sizeof(void *));
+	size_t start = process_resident(), metadata = shim_metadata_resident();
+
+	for (size_t sum = 0; sum < kPeak; sum += size) {
+		live.push_back(kmalloc(size, GFP_KERNEL));
+		ASSERT_NE(live.back(), nullptr);
+		memset(live.back(), 1, size);
+	}
+	ASSERT_GE(process_resident(), start + kPeak / 10 * 9);
+	EXPECT_GT(shim_metadata_resident(), metadata + kPeak / kMiB * 3000)
+		<< "of each run's head";
+	free_peak(live);
+	little_activity(400);
+	size_t end = process_resident();
+	EXPECT_LE(end, start + kPeak / 20) << (start >> 20) << " MiB at the start";
+	EXPECT_LE(shim_metadata_resident(), metadata + kPeak / kMiB * 3000 / 10);
+	EXPECT_GT(vmstat("pgpurged"), to_pages(kPeak) / 10 * 9);
+	expect_whole();
+}
+
+TEST(PageDecayTest, APeakGoesBack)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { decays(kMiB); });
+}
+
+TEST(PageDecayTest, APeakOfSmallObjectsGoesBackWithATrim)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		kfree(kmalloc(1000, GFP_KERNEL));
+		std::vector<void *> live;
+		live.reserve(100000);
+		memset(static_cast<void *>(live.data()), 0, live.capacity() * sizeof(void *));
+		size_t start = process_resident();
+
+		for (int i = 0; i < 100000; i++) {
+			live.push_back(kmalloc(1000, GFP_KERNEL));
+			memset(live.back(), 1, 1000);
+		}
+		ASSERT_GE(process_resident(), start + 95 * kMiB);
+		free_peak(live);
+		EXPECT_GE(ukmem_trim(), 90 * kMiB);
+		EXPECT_LE(process_resident(), start + 5 * kMiB);
+	});
+}
+
+TEST(PageDecayTest, TrimGivesBackAtOnce)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		kfree(kmalloc(1, GFP_KERNEL));
+		size_t start = process_resident(), metadata = shim_metadata_resident();
+		auto live = peak(kPeak / 4, kMiB);
+
+		ASSERT_GE(process_resident(), start + kPeak / 5);
+		free_peak(live);
+		EXPECT_GE(ukmem_trim(), kPeak / 4 - 4 * kMiB);
+		EXPECT_LE(process_resident(), start + kPeak / 80);
+		EXPECT_LE(shim_metadata_resident(), metadata + kMiB);
+		EXPECT_EQ(ukmem_trim(), 0u);
+		expect_whole();
+	});
+}
+
+/* As much as dirty_max stays, however long; of more that much, about. */
+void little_stays(size_t bytes)
+{
+	os_calls.now_ms = fake_now_ms;
+	configure("dirty_max:16m");
+	Pages pages = fill(GFP_KERNEL, 8, bytes / (ukmem_page_size() << 8), true);
+
+	free_all(pages, 8);
+	little_activity(200);
+	size_t dirty = limits().dirty * ukmem_page_size();
+	if (bytes < 16 * kMiB) {
+		EXPECT_GE(dirty, bytes);
+		EXPECT_EQ(vmstat("pgpurged"), 0u);
+	} else {
+		EXPECT_LE(dirty, 17 * kMiB);
+		EXPECT_GE(dirty, 4 * kMiB);
+	}
+}
+
+TEST(PageDecayTest, LittleStays)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { little_stays(10 * kMiB); });
+	EXPECT_FRESH_PROCESS_PASSES([] { little_stays(40 * kMiB); });
+}
+
+/* Bytes given back in one go; a piece. */
+void pieces()
+{
+	os_calls.now_ms = fake_now_ms;
+	configure("dirty_max:0");
+	Pages pages = fill(GFP_KERNEL, 10, 200 * kMiB / (ukmem_page_size() << 10), true);
+	unsigned long before, most = 0, calls = 0;
+
+	free_all(pages, 10);
+	fake_now += 2000;
+	shim_page_decay();
+	EXPECT_EQ(vmstat("pgpurged"), 0u) << "a period has to pass in which nobody wants them";
+	for (int i = 0; i < 100; i++) {
+		fake_now += i % 10 ? 1 : 1100;
+		before = vmstat("pgpurged");
+		shim_page_decay();
+		unsigned long now = vmstat("pgpurged") - before;
+
+		most = std::max(most, now);
+		calls += now != 0;
+	}
+	EXPECT_GE(vmstat("pgpurged"), to_pages(190 * kMiB));
+	EXPECT_LE(most, to_pages(34 * kMiB)) << "a piece at a time";
+	EXPECT_GE(calls, 5u);
+	expect_all_free();
+}
+
+TEST(PageDecayTest, APieceAtATime)
+{
+	EXPECT_FRESH_PROCESS_PASSES(pieces);
+}
+
+bool becomes(size_t most_dirty, int ms)
+{
+	for (; ms > 0; ms -= 10) {
+		if (limits().dirty * ukmem_page_size() <= most_dirty)
+			return true;
+		std::this_thread::sleep_for(std::chrono::milliseconds(10));
+	}
+	return false;
+}
+
+/* Much is freed, one more request, then nothing: whether somebody gives it back. */
+bool left_alone()
+{
+	Pages pages = fill(GFP_KERNEL, 8, 64, true);
+
+	free_all(pages, 8);
+	__free_pages(alloc_pages(GFP_KERNEL, 8), 8);
+	if (limits().dirty * ukmem_page_size() < 60 * kMiB)
+		return false;
+	return becomes(4 * kMiB, 10000);
+}
+
+void background(bool wanted)
+{
+	configure(std::string("dirty_decay_ms:50,background_thread:") +
+		  (wanted ? "always" : "never"));
+	if (!wanted) {
+		Pages pages = fill(GFP_KERNEL, 8, 64, true);
+
+		free_all(pages, 8);
+		__free_pages(alloc_pages(GFP_KERNEL, 8), 8);
+		EXPECT_FALSE(becomes(4 * kMiB, 400)) << "nobody does anything";
+		return;
+	}
+	EXPECT_TRUE(left_alone());
+	int status = 0;
+	fflush(nullptr);
+	pid_t child = fork();
+	if (!child)
+		_exit(left_alone() ? 0 : 1);
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(WEXITSTATUS(status), 0) << "in a child it starts anew";
+	EXPECT_TRUE(left_alone()) << "and goes on here";
+	expect_whole();
+}
+
+TEST(PageDecayTest, InTheBackground)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { background(true); });
+	EXPECT_FRESH_PROCESS_PASSES([] { background(false); });
+}
+
+/* Advice about huge pages for the zone's own memory. */
+unsigned huge, no_huge, purges, small_purges, refused;
+
+int recording_madvise(void *addr, size_t len, int advice)
+{
+	bool pages = virt_to_page(addr) != nullptr || len >= 4 * kMiB;
+
+	huge += pages && advice == MADV_HUGEPAGE;
+	no_huge += pages && advice == MADV_NOHUGEPAGE && len == 4 * kMiB;
+	purges += advice == MADV_DONTNEED;
+	small_purges += advice == MADV_DONTNEED && virt_to_page(addr) && len < 2 * kMiB;
+	return os_calls_linux.madvise(addr, len, advice);
+}
+
+void huge_pages(const char *thp, bool expect_huge, bool expect_none)
+{
+	os_calls.madvise = recording_madvise;
+	os_calls.now_ms = fake_now_ms;
+	configure(std::string("dirty_max:0,") + thp);
+	ASSERT_TRUE(shim_page_init());
+	huge = no_huge = 0;
+	Pages pages = fill(GFP_KERNEL, 10, 4, true);
+	EXPECT_EQ(huge > 0, expect_huge);
+	EXPECT_EQ(no_huge > 0, expect_none);
+	free_all(pages, 10);
+	/* Runs that lie alone are not given back in pieces smaller than a huge page. */
+	pages = fill(GFP_KERNEL, 5, 200, true);
+	Pages keep;
+	for (size_t i = 0; i < pages.size(); i += 4)
+		keep.push_back(pages[i]);
+	for (size_t i = 0; i < pages.size(); i++)
+		if (i % 4)
+			__free_pages(pages[i], 5);
+	purges = small_purges = 0;
+	little_activity(100);
+	if (expect_huge) {
+		EXPECT_EQ(small_purges, 0u) << "would split huge pages";
+	} else {
+		EXPECT_GT(small_purges, 0u);
+	}
+	free_all(keep, 5);
+	purges = 0;
+	little_activity(100);
+	EXPECT_GT(purges, 0u);
+	expect_whole();
+}
+
+TEST(PageDecayTest, HugePages)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { huge_pages("thp:always", true, false); });
+	EXPECT_FRESH_PROCESS_PASSES([] { huge_pages("thp:never", false, true); });
+	EXPECT_FRESH_PROCESS_PASSES([] { huge_pages("thp:auto", false, false); });
+}
+
+int refuse_purges(void *addr, size_t len, int advice)
+{
+	if (advice == MADV_DONTNEED) {
+		refused++;
+		return -EINVAL;
+	}
+	return os_calls_linux.madvise(addr, len, advice);
+}
+
+void refused_decay()
+{
+	os_calls.now_ms = fake_now_ms;
+	os_calls.madvise = refuse_purges;
+	configure("dirty_max:0");
+	auto live = peak(64 * kMiB, kMiB);
+
+	free_peak(live);
+	little_activity(60);
+	EXPECT_GT(refused, 0u);
+	EXPECT_LT(refused, 2000u) << "again and again for nothing";
+	EXPECT_EQ(vmstat("pgpurged"), 0u);
+	EXPECT_EQ(ukmem_trim(), 0u);
+	for (int i = 0; i < 64; i++) {
+		auto *p = static_cast<char *>(kzalloc(kMiB, GFP_KERNEL));
+
+		ASSERT_NE(p, nullptr);
+		ASSERT_TRUE(p[0] == 0 && !memcmp(p, p + 1, kMiB - 1)) << i;
+		memset(p, 2, kMiB);
+		live.push_back(p);
+	}
+	free_peak(live);
+	os_calls.madvise = os_calls_linux.madvise;
+	EXPECT_GE(ukmem_trim(), 60 * kMiB) << "the system agrees again";
+	expect_whole();
+}
+
+TEST(PageDecayTest, RefusedPurges)
+{
+	EXPECT_FRESH_PROCESS_PASSES(refused_decay);
+}
+
+/* Freed and taken again all the time: kept. */
+TEST(PageDecayTest, WhatIsUsedAgainStays)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.now_ms = fake_now_ms;
+		configure("dirty_max:0");
+		auto live = peak(64 * kMiB, kMiB);
+
+		free_peak(live);
+		for (int i = 0; i < 100; i++) {
+			live = peak(64 * kMiB, kMiB);
+			fake_now += 300;
+			free_peak(live);
+		}
+		EXPECT_LE(vmstat("pgrefault"), to_pages(100 * 64 * kMiB) / 10);
+	});
+}
+
+} // namespace
