@@ -19,8 +19,7 @@ enum { SPINS = 64 };
 static struct lock registry_lock;
 static struct list_head registry[LOCK_RANK_COUNT]; /* Synchronization: registry_lock */
 
-/* Thread pointer of the thread inside fork(), else NULL. Written by that thread. */
-static _Atomic(void *) fork_owner;
+_Atomic(void *) lock_fork_thread;
 
 /* For at most a millisecond: unlock_nowait() wakes nobody. */
 static void wait_while_2(_Atomic uint32_t *word)
@@ -39,14 +38,6 @@ static inline void cpu_relax(void)
 #elif defined(__aarch64__)
 	__asm__ volatile("isb" ::: "memory");
 #endif
-}
-
-bool lock_fork_owner(void)
-{
-	void *owner = atomic_load_explicit(&fork_owner, memory_order_relaxed);
-
-	/* Only the owner can find itself here, so a relaxed load decides. */
-	return unlikely(owner) && owner == __builtin_thread_pointer();
 }
 
 void lock_slow(struct lock *l)
@@ -136,14 +127,15 @@ void lock_fork_prepare(void)
 			while (atomic_exchange_explicit(&l->state, 2,
 							memory_order_acquire)) /* L1 */
 				wait_while_2(&l->state);
-	atomic_store_explicit(&fork_owner, __builtin_thread_pointer(), memory_order_relaxed);
+	atomic_store_explicit(&lock_fork_thread, __builtin_thread_pointer(),
+			      memory_order_relaxed);
 }
 
 static void fork_release(bool wake)
 {
 	struct lock *l;
 
-	atomic_store_explicit(&fork_owner, NULL, memory_order_relaxed);
+	atomic_store_explicit(&lock_fork_thread, NULL, memory_order_relaxed);
 	for (unsigned int rank = LOCK_RANK_COUNT; rank-- > 0;)
 		list_for_each_entry (l, registry_list(rank), link) {
 			atomic_store_explicit(&l->state, 0, memory_order_release); /* R1 */

@@ -55,7 +55,16 @@ void lock_unregister(struct lock *l);
 
 void lock_slow(struct lock *l);
 void lock_wake(struct lock *l);
-bool lock_fork_owner(void);
+/* Thread pointer of the thread inside fork(), else NULL. Written by that thread. */
+extern _Atomic(void *) lock_fork_thread;
+
+static inline bool lock_fork_owner(void)
+{
+	void *owner = atomic_load_explicit(&lock_fork_thread, memory_order_relaxed);
+
+	/* Only the owner can find itself here, so a relaxed load decides. */
+	return unlikely(owner) && owner == __builtin_thread_pointer();
+}
 
 #if UKMEM_DEBUG
 void lock_debug_acquire(const struct lock *l);

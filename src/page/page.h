@@ -54,12 +54,17 @@ enum { PAGE_BITMAP_WORDS = 4 };
  * slab's list, inuse and bitmap: its node's lock.
  */
 struct page {
-	_Atomic uint8_t type; /* relaxed: a zone looks at neighbours it does not own */
-	uint8_t order;	      /* FREE, CACHED, ALLOCATED */
-	uint8_t zero;	      /* FREE, CACHED: enum page_zero */
-	uint8_t compound;     /* ALLOCATED: with __GFP_COMP */
-	uint16_t span;	      /* SLAB: pages in it; SLAB_TAIL: pages back to the head */
-	uint16_t inuse;	      /* SLAB: objects outside the slab (in use, or in a CPU's array) */
+	union {
+		struct {
+			_Atomic uint8_t type; /* relaxed: zones look at others' neighbours */
+			uint8_t order;	      /* FREE, CACHED, ALLOCATED; PAGE_NO_ORDER */
+			uint8_t zero;	      /* FREE, CACHED: enum page_zero */
+			uint8_t compound;     /* ALLOCATED: with __GFP_COMP */
+		};
+		_Atomic uint32_t head; /* the four in one store: page_head() */
+	};
+	uint16_t span;	/* SLAB: pages in it; SLAB_TAIL: pages back to the head */
+	uint16_t inuse; /* SLAB: objects outside the slab (in use, or in a CPU's array) */
 	union {
 		struct list_head lru; /* FREE */
 		struct {
@@ -77,6 +82,22 @@ struct page {
 static inline enum page_type page_type(const struct page *page)
 {
 	return atomic_load_explicit(&page->type, memory_order_relaxed);
+}
+
+enum { PAGE_NO_ORDER = 0xff }; /* ALLOCATED, not as a block of 2^order pages */
+
+/* A head whose memory may hold anything. */
+static inline uint32_t page_head(enum page_type type, unsigned int order, bool compound)
+{
+	unsigned int low = (unsigned int)type | order << 8, high = (unsigned int)compound << 24;
+
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? low | high
+							 : __builtin_bswap32(low | high);
+}
+
+static inline void page_set_head(struct page *page, uint32_t head)
+{
+	atomic_store_explicit(&page->head, head, memory_order_relaxed);
 }
 
 static inline void page_set_type(struct page *page, enum page_type type)

@@ -145,10 +145,8 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 static always_inline struct page *hand_out(struct page *page, size_t npages, bool *zeroed)
 {
 	*zeroed = page->zero != PAGE_DIRTY;
-	page->zero = PAGE_DIRTY;
-	page->compound = false;
+	page_set_head(page, page_head(PAGE_ALLOCATED, PAGE_NO_ORDER, false));
 	page->npages = npages;
-	page_set_type(page, PAGE_ALLOCATED);
 	return page;
 }
 

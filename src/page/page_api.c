@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/report.h"
 #include "page/page_alloc.h"
+#include "percpu/array.h"
 
 _Static_assert((unsigned int)MAX_ORDER == MAX_PAGE_ORDER, "what the header says");
 
@@ -23,8 +24,7 @@ static struct page *prepare(struct page *page, gfp_t flags, unsigned int order, 
 			log_warn("page allocation failure: order %u", order);
 		return NULL;
 	}
-	page->order = (uint8_t)order;
-	page->compound = (flags & __GFP_COMP) != 0;
+	page_set_head(page, page_head(PAGE_ALLOCATED, order, flags & __GFP_COMP));
 	if ((flags & __GFP_ZERO) && !zeroed)
 		memset(page_to_virt(page), 0, page_size() << order);
 	return page;
@@ -40,7 +40,7 @@ static struct page *alloc_at(const struct placement *p, const struct node_mask *
 	return prepare(page, flags, order, zeroed);
 }
 
-struct page *alloc_pages(gfp_t flags, unsigned int order)
+static noinline struct page *alloc_pages_slow(gfp_t flags, unsigned int order)
 {
 	bool zeroed = false;
 	struct page *page;
@@ -52,6 +52,26 @@ struct page *alloc_pages(gfp_t flags, unsigned int order)
 	else
 		page = page_alloc_aligned(flags, (size_t)1 << order, order, &zeroed);
 	return prepare(page, flags, order, zeroed);
+}
+
+/* The array of this request if nothing else has to be looked at; NULL: take the slow path. */
+static always_inline void *fast_array(gfp_t flags, unsigned int order)
+{
+	if (unlikely(order >= PCP_ORDERS || (flags & (__GFP_DMA | __GFP_DMA32 | __GFP_ZERO))))
+		return NULL;
+	return atomic_load_explicit(&pageset_fast[order], memory_order_acquire);
+}
+
+struct page *alloc_pages(gfp_t flags, unsigned int order)
+{
+	void *array = fast_array(flags, order);
+	struct page *page = likely(array) ? pcpu_array_pop_rseq(&pcpu, array) : NULL;
+
+	if (unlikely(!page))
+		return alloc_pages_slow(flags, order);
+	page_set_head(page, page_head(PAGE_ALLOCATED, order, flags & __GFP_COMP));
+	page->npages = (size_t)1 << order;
+	return page;
 }
 
 struct page *__alloc_pages(gfp_t flags, unsigned int order, int preferred_nid,
@@ -105,20 +125,34 @@ unsigned long alloc_pages_bulk(gfp_t flags, unsigned long nr_pages, struct page 
 	return i;
 }
 
-void __free_pages(struct page *page, unsigned int order)
+static cold void report_free(const struct page *page, const char *func, const char *what)
 {
-	size_t npages = (size_t)1 << (order & 63);
+	report_invalid(func, page_to_virt(page),
+		       page_type(page) == PAGE_ALLOCATED ? what : "not allocated as pages");
+}
 
+static noinline void free_pages_slow(struct page *page, unsigned int order)
+{
 	if (!page)
 		return;
-	if (page_type(page) != PAGE_ALLOCATED || page->npages != npages) {
-		report_invalid("__free_pages()", page_to_virt(page),
-			       page_type(page) == PAGE_ALLOCATED
-				       ? "allocated with another order"
-				       : "not allocated as pages");
+	if (order > MAX_ORDER || page_type(page) != PAGE_ALLOCATED || page->order != order)
+		report_free(page, "__free_pages()", "allocated with another order");
+	else
+		page_free_run(page, (size_t)1 << order);
+}
+
+void __free_pages(struct page *page, unsigned int order)
+{
+	void *array = fast_array(0, order);
+
+	if (unlikely(!array || !page || page_to_pfn(page) >= page_window.dma_pfn ||
+		     page_type(page) != PAGE_ALLOCATED || page->order != order)) {
+		free_pages_slow(page, order);
 		return;
 	}
-	page_free_run(page, npages);
+	page_set_head(page, page_head(PAGE_CACHED, order, false));
+	if (unlikely(!pcpu_array_push_rseq(&pcpu, array, page)))
+		pageset_free(&zones[0], page, order);
 }
 
 unsigned long __get_free_pages(gfp_t flags, unsigned int order)
@@ -179,10 +213,9 @@ void free_pages_exact(void *virt, size_t size)
 
 	if (!page)
 		return;
-	if (page_type(page) != PAGE_ALLOCATED || page->npages != to_pages(size)) {
-		report_invalid("free_pages_exact()", virt,
-			       page_type(page) == PAGE_ALLOCATED ? "allocated with another size"
-								 : "not allocated as pages");
+	if (page_type(page) != PAGE_ALLOCATED || page->order != PAGE_NO_ORDER ||
+	    page->npages != to_pages(size)) {
+		report_free(page, "free_pages_exact()", "allocated with another size");
 		return;
 	}
 	page_free_run(page, page->npages);

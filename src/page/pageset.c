@@ -20,6 +20,8 @@ enum { PCP_HIGH_MAX = 4096, COUNTER_BYTES = 64 };
 
 _Static_assert(NR_NUMA_STATS * sizeof(uint64_t) <= COUNTER_BYTES, "counters fit their line");
 
+_Atomic(void *) pageset_fast[PCP_ORDERS];
+
 static void *boot_pageset;
 
 /* Runs a CPU may hold of an order, and how many move at once. */
@@ -30,7 +32,10 @@ static unsigned int capacity(const struct zone *z, unsigned int order)
 
 static unsigned int batch_of(const struct zone *z, unsigned int order)
 {
-	return min_uint(max_uint(z->pcp_batch >> order, 1), PCP_BATCH_MAX);
+	/* Of large runs, too, a few are worth the lock. */
+	unsigned int few = min_uint(max_uint(capacity(z, order) / 2, 1), 4);
+
+	return min_uint(max_uint(z->pcp_batch >> order, few), PCP_BATCH_MAX);
 }
 
 /*
@@ -94,10 +99,18 @@ void zone_pcp_update(struct zone *z)
 	if (!config.pagesets || pageset_of(z) != boot_pageset)
 		return;
 	real = pcpu_alloc(lay_out(z), 64);
-	if (real && !atomic_compare_exchange_strong_explicit(&z->pageset, &expected, real,
-							     memory_order_release,
-							     memory_order_relaxed))
+	if (!real)
+		return;
+	if (!atomic_compare_exchange_strong_explicit(
+		    &z->pageset, &expected, real, memory_order_release, memory_order_relaxed)) {
 		pcpu_free(real);
+		return;
+	}
+	for (unsigned int order = 0; z == zones && order < PCP_ORDERS; order++)
+		if (page_window.nr_nodes == 1)
+			atomic_store_explicit(&pageset_fast[order],
+					      (char *)real + z->pcp_offset[order],
+					      memory_order_release);
 }
 
 static void *array_of(const struct zone *z, unsigned int order)
@@ -121,25 +134,19 @@ static void open_array(const struct zone *z, unsigned int order)
 static unsigned int take_batch(struct zone *z, unsigned int order, struct page **batch,
 			       unsigned int n, const struct alloc_request *rq)
 {
-	struct alloc_request more = *rq;
 	unsigned int got = 0;
 
-	/* The frontier moves for the caller's own run only. */
-	more.may_block = false;
-	more.mark = WMARK_HIGH;
 	if (!zone_lock_if(z, rq->may_block))
 		return 0;
-	while (got < n) {
-		struct page *page = __zone_take(z, got ? &more : rq);
-
-		if (!page)
-			break;
-		page_set_type(page, PAGE_CACHED);
-		page->order = (uint8_t)order;
-		batch[got++] = page;
-	}
-	if (got)
+	batch[0] = __zone_take(z, rq);
+	if (batch[0]) {
 		z->nr_direct += (size_t)1 << order;
+		got = 1 + __zone_take_more(z, rq, order, batch + 1, n - 1);
+	}
+	for (unsigned int i = 0; i < got; i++) {
+		page_set_type(batch[i], PAGE_CACHED);
+		batch[i]->order = (uint8_t)order;
+	}
 	zone_unlock(z, rq->may_block);
 	return got;
 }
@@ -172,41 +179,45 @@ struct page *pageset_alloc(struct zone *z, unsigned int order, const struct allo
 	open_array(z, order);
 	pushed = pcpu_array_push_bulk(array_of(z, order), (void **)(batch + 1), got - 1);
 	if (pushed < got - 1)
-		zone_free_batch(z, batch + 1 + pushed, got - 1 - pushed, (size_t)1 << order);
+		zone_free_batch(z, batch + 1 + pushed, got - 1 - pushed, order);
 	return batch[0];
+}
+
+/* @array is full, or this CPU has not used it yet. */
+static noinline void free_slow(struct zone *z, void *array, struct page *page,
+			       unsigned int order)
+{
+	struct page *batch[PCP_BATCH_MAX];
+	unsigned int n;
+
+	open_array(z, order);
+	n = pcpu_array_pop_bulk(array, (void **)batch, batch_of(z, order), PCPU_POP_UNCOUNTED);
+	if (n)
+		zone_free_batch(z, batch, n, order);
+	if (!pcpu_array_push(array, page))
+		zone_free_batch(z, &page, 1, order);
 }
 
 void pageset_free(struct zone *z, struct page *page, unsigned int order)
 {
-	struct page *batch[PCP_BATCH_MAX];
 	void *array = array_of(z, order);
-	unsigned int n;
 
-	page_set_type(page, PAGE_CACHED);
-	page->order = (uint8_t)order;
-	page->zero = PAGE_DIRTY;
-	if (pcpu_array_push(array, page))
-		return;
-	open_array(z, order);
-	n = pcpu_array_pop_bulk(array, (void **)batch, batch_of(z, order), PCPU_POP_UNCOUNTED);
-	if (n)
-		zone_free_batch(z, batch, n, (size_t)1 << order);
-	if (!pcpu_array_push(array, page))
-		zone_free_batch(z, &page, 1, (size_t)1 << order);
+	page_set_head(page, page_head(PAGE_CACHED, order, false));
+	if (unlikely(!pcpu_array_push(array, page)))
+		free_slow(z, array, page, order);
 }
 
 static void drain_array(struct zone *z, unsigned int order, unsigned int cpu, size_t *pages)
 {
 	struct page *batch[PCP_BATCH_MAX];
-	size_t npages = (size_t)1 << order;
 	unsigned int n;
 
 	while ((n = pcpu_array_take(array_of(z, order), cpu, (void **)batch, PCP_BATCH_MAX))) {
 		zone_lock(z);
 		for (unsigned int i = 0; i < n; i++)
-			__zone_free_run(z, page_to_pfn(batch[i]), npages, batch[i]->zero);
+			__zone_free_block(z, page_to_pfn(batch[i]), order, batch[i]->zero);
 		zone_unlock(z, true);
-		*pages += n * npages;
+		*pages += (size_t)n << order;
 	}
 }
 

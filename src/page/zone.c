@@ -109,15 +109,15 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages)
 	zone_unlock(z, false);
 }
 
-void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, size_t npages)
+void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order)
 {
 	if (!zone_lock_if(z, false)) {
 		for (unsigned int i = 0; i < n; i++)
-			defer(z, batch[i], npages);
+			defer(z, batch[i], (size_t)1 << order);
 		return;
 	}
 	for (unsigned int i = 0; i < n; i++)
-		__zone_free_run(z, page_to_pfn(batch[i]), npages, batch[i]->zero);
+		__zone_free_block(z, page_to_pfn(batch[i]), order, batch[i]->zero);
 	zone_unlock(z, false);
 }
 
@@ -265,4 +265,26 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	if (page->zero == PAGE_PURGED)
 		z->nr_refault += rq->npages;
 	return page;
+}
+
+unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
+			      unsigned int order, struct page **out, unsigned int n)
+{
+	size_t reserve = mapped_reserve(z), npages = (size_t)1 << order;
+	unsigned int got = 0;
+
+	while (n && (z->type == ZONE_DMA || z->nr_free < n * npages + reserve ||
+		     !may_populate(z, n * npages) ||
+		     !__zone_watermark_ok(z, rq, n * npages, WMARK_HIGH)))
+		n /= 2;
+	while (got < n) {
+		struct page *page = __zone_alloc(z, order, false);
+
+		if (!page)
+			break;
+		if (page->zero == PAGE_PURGED)
+			z->nr_refault += npages;
+		out[got++] = page;
+	}
+	return got;
 }

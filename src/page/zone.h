@@ -62,10 +62,10 @@ struct zone {
 	uint16_t pcp_high, pcp_batch;	 /* of order 0 */
 	uint32_t pcp_offset[PCP_ORDERS]; /* of the arrays in a pageset */
 	/* Synchronization: written under lock, read by anyone. */
-	_Atomic size_t frontier;      /* pages below it are mapped */
-	_Atomic size_t used;	      /* as of the last unlock */
-	_Atomic size_t dirty;	      /* free and dirty, as of the last unlock */
-	_Atomic uint64_t dirty_since; /* ms; when this decay period began */
+	_Atomic size_t frontier cacheline_aligned; /* pages below it are mapped */
+	_Atomic size_t used;			   /* as of the last unlock */
+	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
+	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
 	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
 	_Atomic uint64_t numa_early[NR_NUMA_STATS]; /* counted before there were pagesets */
 	/* Synchronization: D1, the release of a push, pairs with D2, the acquire of the
@@ -133,8 +133,8 @@ bool zone_lock_if(struct zone *z, bool may_block);
 void zone_unlock(struct zone *z, bool may_block);
 /* A run back into the free lists, now or by the next holder of the lock. */
 void zone_free_run(struct zone *z, struct page *page, size_t npages);
-/* The same of runs that pagesets hold, @npages each. */
-void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, size_t npages);
+/* The same of what pagesets hold. */
+void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order);
 /* Pages of the zone that were handed out, ever. */
 uint64_t zone_nr_alloc(struct zone *z);
 /* As the watermark of a request wants it; lockless and lock held. */
@@ -144,6 +144,9 @@ bool __zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, s
 			 enum zone_watermarks mark);
 /* A run for @rq, within limits and watermarks; page->zero says what it holds. NULL: none. */
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq);
+/* Up to @n more of the same, of 2^@order pages, while there is plenty mapped. */
+unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
+			      unsigned int order, struct page **out, unsigned int n);
 
 /* window.c: make [frontier, end) of the zone usable; negative errno. Lock held. */
 int window_extend(struct zone *z, size_t end);
@@ -162,6 +165,8 @@ size_t window_block(void);
 /* buddy.c. The lock is held. */
 struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
 void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero zero);
+/* The same of a block of 2^@order pages, aligned to its size. */
+void __zone_free_block(struct zone *z, size_t pfn, unsigned int order, enum page_zero zero);
 /* The smallest free block that holds 2^order pages, the rest put back; or NULL. */
 struct page *__zone_take_block(struct zone *z, unsigned int order);
 void __zone_remove_block(struct zone *z, struct page *page);
@@ -180,6 +185,13 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 /* Put what is left for carving back into the free lists. */
 void __zone_carve_release(struct zone *z);
+
+/*
+ * Where the pagesets of the only node's ZONE_NORMAL are, by order; NULL where there are
+ * more nodes, or none yet: so the fast paths need no other test of what there is.
+ * Synchronization: written once, by zone_pcp_update(), with release.
+ */
+extern _Atomic(void *) pageset_fast[PCP_ORDERS];
 
 /* pageset.c */
 bool pageset_init(void);
