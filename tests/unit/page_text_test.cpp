@@ -2,9 +2,9 @@
 /* zoneinfo, buddyinfo and vmstat: the kernel's formats, and numbers that are true. */
 #include <errno.h>
 #include <fcntl.h>
+#include <regex.h>
 
 #include <map>
-#include <regex>
 #include <set>
 
 #include "fake_os.h"
@@ -14,6 +14,25 @@ namespace
 {
 
 using Lines = std::vector<std::string>;
+using Parts = std::vector<std::string>;
+
+/* Whether the whole of @line is as @pattern says, and then the groups, from 1 on. */
+bool matches(const std::string &line, Parts &parts, const char *pattern)
+{
+	regmatch_t found[6];
+	regex_t regex;
+
+	if (regcomp(&regex, (std::string("^") + pattern + "$").c_str(), REG_EXTENDED))
+		abort();
+	bool all = !regexec(&regex, line.c_str(), 6, found, 0);
+	parts.clear();
+	for (int i = 0; all && i < 6 && found[i].rm_so >= 0; i++)
+		parts.push_back(
+			line.substr(static_cast<size_t>(found[i].rm_so),
+				    static_cast<size_t>(found[i].rm_eo - found[i].rm_so)));
+	regfree(&regex);
+	return all;
+}
 
 Lines lines_of(int (*print)(int))
 {
@@ -43,25 +62,26 @@ struct ZoneText {
 	std::vector<unsigned long> protection, blocks;
 };
 
-unsigned long number(const std::ssub_match &m)
+unsigned long number(const std::string &digits)
 {
-	return std::stoul(m.str());
+	return std::stoul(digits);
 }
 
 /* The lines below a zone's head that are no plain numbers. */
 bool parse_special(const std::string &line, ZoneText &zone)
 {
-	static const std::regex protection(R"(        protection: \((\d+), (\d+), (\d+)\))");
-	static const std::regex cpu(R"(    cpu: (\d+))");
-	static const std::regex of_cpu(R"(              (count|high|batch): +(\d+))");
-	std::smatch m;
+	static const char *const protection =
+		R"(        protection: \(([0-9]+), ([0-9]+), ([0-9]+)\))";
+	static const char *const cpu = R"(    cpu: ([0-9]+))";
+	static const char *const of_cpu = R"(              (count|high|batch): +([0-9]+))";
+	Parts m;
 
-	if (std::regex_match(line, m, protection)) {
+	if (matches(line, m, protection)) {
 		zone.protection = { number(m[1]), number(m[2]), number(m[3]) };
-	} else if (std::regex_match(line, m, cpu)) {
+	} else if (matches(line, m, cpu)) {
 		zone.pagesets.emplace_back();
 		zone.pagesets.back().cpu = static_cast<unsigned>(number(m[1]));
-	} else if (std::regex_match(line, m, of_cpu)) {
+	} else if (matches(line, m, of_cpu)) {
 		if (zone.pagesets.empty())
 			return false;
 		Pageset &p = zone.pagesets.back();
@@ -74,19 +94,19 @@ bool parse_special(const std::string &line, ZoneText &zone)
 
 std::map<std::string, ZoneText> zoneinfo()
 {
-	static const std::regex head(R"(Node (\d+), zone ( *\w+))");
-	static const std::regex first(R"(  pages free     (\d+))");
-	static const std::regex page_count(
-		R"(        (boost|min|low|high|spanned|present|managed|cma) +(\d+))");
-	static const std::regex item(R"(      ((?:nr|numa)_\w+) +(\d+))");
-	static const std::regex tail(R"(  (node_unreclaimable|start_pfn): +(\d+))");
+	static const char *const head = R"(Node ([0-9]+), zone ( *[A-Za-z0-9_]+))";
+	static const char *const first = R"(  pages free     ([0-9]+))";
+	static const char *const page_count =
+		R"(        (boost|min|low|high|spanned|present|managed|cma) +([0-9]+))";
+	static const char *const item = R"(      (n[a-z]+_[a-z0-9_]+) +([0-9]+))";
+	static const char *const tail = R"(  (node_unreclaimable|start_pfn): +([0-9]+))";
 	std::map<std::string, ZoneText> zones;
 	ZoneText *zone = nullptr;
-	std::smatch m;
+	Parts m;
 
 	for (auto &line : lines_of(ukmem_zoneinfo_print)) {
-		if (std::regex_match(line, m, head)) {
-			std::string name = m[2].str();
+		if (matches(line, m, head)) {
+			std::string name = m[2];
 
 			EXPECT_EQ(name.size(), 8u) << "as %8s: " << line;
 			name.erase(0, name.find_first_not_of(' '));
@@ -94,10 +114,10 @@ std::map<std::string, ZoneText> zoneinfo()
 			EXPECT_TRUE(zone->numbers.empty()) << "twice: " << line;
 		} else if (!zone) {
 			ADD_FAILURE() << "before the first zone: " << line;
-		} else if (std::regex_match(line, m, first)) {
+		} else if (matches(line, m, first)) {
 			zone->numbers["free"] = number(m[1]);
-		} else if (std::regex_match(line, m, page_count) ||
-			   std::regex_match(line, m, item) || std::regex_match(line, m, tail)) {
+		} else if (matches(line, m, page_count) || matches(line, m, item) ||
+			   matches(line, m, tail)) {
 			EXPECT_EQ(zone->numbers.count(m[1]), 0u) << line;
 			zone->numbers[m[1]] = number(m[2]);
 		} else {
@@ -109,19 +129,20 @@ std::map<std::string, ZoneText> zoneinfo()
 
 std::map<std::string, ZoneText> buddyinfo()
 {
-	static const std::regex row(R"(Node (\d+), zone ( *\w+) ((?: *\d+ )+))");
+	static const char *const row =
+		R"(Node ([0-9]+), zone ( *[A-Za-z0-9_]+) (( *[0-9]+ )+))";
 	std::map<std::string, ZoneText> zones;
-	std::smatch m;
+	Parts m;
 
 	for (auto &line : lines_of(ukmem_buddyinfo_print)) {
-		if (!std::regex_match(line, m, row)) {
+		if (!matches(line, m, row)) {
 			ADD_FAILURE() << line;
 			continue;
 		}
-		std::string name = m[2].str();
+		std::string name = m[2];
 		EXPECT_EQ(name.size(), 8u) << line;
 		name.erase(0, name.find_first_not_of(' '));
-		std::istringstream numbers(m[3].str());
+		std::istringstream numbers(m[3]);
 		ZoneText &zone = zones[key(std::stoi(m[1]), name)];
 		for (unsigned long n; numbers >> n;)
 			zone.blocks.push_back(n);
@@ -131,12 +152,12 @@ std::map<std::string, ZoneText> buddyinfo()
 
 std::map<std::string, unsigned long> all_vmstat()
 {
-	static const std::regex row(R"(([a-z0-9_]+) (\d+))");
+	static const char *const row = R"(([a-z0-9_]+) ([0-9]+))";
 	std::map<std::string, unsigned long> items;
-	std::smatch m;
+	Parts m;
 
 	for (auto &line : lines_of(ukmem_vmstat_print)) {
-		if (std::regex_match(line, m, row)) {
+		if (matches(line, m, row)) {
 			EXPECT_TRUE(items.emplace(m[1], number(m[2])).second)
 				<< "twice: " << line;
 		} else {

@@ -37,11 +37,12 @@ int counting_munlock(void *addr, size_t len)
 	return os_calls_linux.munlock(addr, len);
 }
 
+/* Some sanitizers make mlock() do nothing. */
 bool may_lock(size_t bytes)
 {
 	void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		       0);
-	bool may = p != MAP_FAILED && !mlock(p, bytes);
+	bool may = p != MAP_FAILED && !mlock(p, bytes) && os_resident(p, bytes) == bytes;
 
 	munmap(p, bytes);
 	return may;
