@@ -175,6 +175,34 @@ TEST(PageZonesTest, LowSpaceTakenMeansNull)
 	EXPECT_FRESH_PROCESS_PASSES([] { low_space_is_taken(-ENOMEM); });
 }
 
+/* Somebody has most of it: the largest part that is free has 256 MiB. */
+int crowded_below(void **addr, size_t len, int prot, int flags)
+{
+	if (*addr && reinterpret_cast<uintptr_t>(*addr) < k4GiB && len > 256 * kMiB)
+		return -EEXIST;
+	return os_calls_linux.mmap(addr, len, prot, flags);
+}
+
+void little_low_space_for_two()
+{
+	configure("numa_fake:2");
+	os_calls.mmap = crowded_below;
+	for (int nid : { 0, 1 }) {
+		Pages pages = fill_node(nid, GFP_KERNEL | GFP_DMA32, 10, 10);
+
+		EXPECT_EQ(pages.size(), 10u) << "node " << nid;
+		for (auto *p : pages)
+			EXPECT_EQ(page_to_nid(p), nid);
+		free_all(pages, 10);
+	}
+	expect_all_free();
+}
+
+TEST(PageZonesTest, LittleLowSpaceIsForAllNodes)
+{
+	EXPECT_FRESH_PROCESS_PASSES(little_low_space_for_two);
+}
+
 void low_zone_is_not_normal()
 {
 	configure("limit:64m");
