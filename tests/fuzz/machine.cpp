@@ -2,6 +2,7 @@
 #include "machine.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -18,7 +19,6 @@ Machine::Machine(uint64_t seed, unsigned thread)
     : random_(seed * 64 + thread), thread_(thread), cpus_(allowed_cpus()),
       next_id_(thread << 28)
 {
-	failures_random = random_() | 1;
 	holder_.count_objects = count_held;
 	holder_.scan_objects = scan_held;
 	holder_.batch = static_cast<long>(random_() % 3 * 5);
@@ -30,7 +30,6 @@ Machine::Machine(uint64_t seed, unsigned thread)
 		p = { nullptr, MPOL_DEFAULT, {}, 0 };
 	for (unsigned i = 0; i < 12; i++)
 		change_policy();
-	move();
 	choose_level();
 }
 
@@ -43,6 +42,8 @@ Machine::~Machine()
 
 void Machine::run(uint64_t steps)
 {
+	failures_random = random_() | 1;
+	move();
 	for (uint64_t i = 0; i < steps; i++) {
 		step_number = i;
 		step();
@@ -129,7 +130,7 @@ void Machine::tick()
 		fuzz_decay();
 }
 
-/* To another CPU, and to the node of yet another one. */
+/* To another CPU, and where that can be pretended to the node of yet another one. */
 void Machine::move()
 {
 	cpu_set_t set;
@@ -138,6 +139,8 @@ void Machine::move()
 	CPU_SET(cpus_[random_() % cpus_.size()], &set);
 	sched_setaffinity(0, sizeof(set), &set);
 	cpu_number = static_cast<unsigned>(random_() % kCpus);
+	if (fuzz_reads_cpu())
+		cpu_number = static_cast<unsigned>(sched_getcpu());
 }
 
 void Machine::change_allowed()
@@ -199,8 +202,13 @@ void Machine::with_lock_taken()
 
 	if (!live_.empty() && random_() % 4)
 		zone = live_[random_() % live_.size()].zone;
-	if (!world.alone || !fuzz_zone_trylock(zone))
+	if (!fuzz_zone_trylock(zone))
 		return;
+	if (!world.alone) { /* the others' frees meet on the list of deferred ones */
+		usleep(100);
+		fuzz_zone_unlock(zone);
+		return;
+	}
 	for (unsigned n = random_() % 40; n; n--) {
 		if (random_() % 3)
 			free_some(1);
