@@ -17,7 +17,11 @@
  * the CPU hold are handed out whatever node they lie on, as in the kernel. The modes'
  * values are the kernel's.
  *
- * A bind policy has a zonelist of its own, without a zonelist cache.
+ * A bind policy has zonelists of its own, without a zonelist cache.
+ *
+ * A process that was started with a policy of the system's (numactl) keeps it. If that is
+ * interleaving, the system does it, page by page: then what is asked for here chooses
+ * zones, but not where their pages are, and page_to_nid() speaks of zones.
  */
 #ifndef UKMEM_MEMPOLICY_H
 #define UKMEM_MEMPOLICY_H

@@ -10,9 +10,9 @@
  * Zones: ZONE_NORMAL; ZONE_DMA32, at addresses below 4 GiB; ZONE_DMA, pinned memory.
  * The flags choose (<ukmem/gfp.h>).
  *
- * Limits: the process as a whole is limited by the tunable limit, or by its cgroup or the
- * machine's memory; each node by its memory or the tunable node_limit. A request above
- * returns NULL.
+ * Limits: the process as a whole is limited by the tunable limit, or by its cgroup (less
+ * 1/16 and 8 MiB for all else) or the machine's memory; each node by its memory or the tunable
+ * node_limit. A request above returns NULL.
  *
  * Thread safety: all functions, any thread. Signal safety: allocation with GFP_NOWAIT or
  * GFP_ATOMIC; freeing; everything that only reads. Freeing makes no system call and
@@ -148,7 +148,7 @@ UKMEM_EXPORT unsigned long high_wmark_pages(const struct zone *zone)
 /*
  * Nodes. What is asked of them is as it was at the last look: the nodes the process may
  * use are read again once a second while zones are short of memory, and by
- * ukmem_trim() and percpu_cpus_update().
+ * ukmem_trim(); CPUs as percpu_cpus_update() says.
  */
 enum node_states {
 	N_POSSIBLE, /**< all the library knows */

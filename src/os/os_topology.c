@@ -302,7 +302,8 @@ bool os_mems_allowed(struct os_mask *nodes)
 
 int os_cpus_online(struct os_mask *online)
 {
-	size_t size = sizeof(file_buffer);
+	size_t page = os_page_size();
+	size_t size = (sizeof(file_buffer) + page - 1) & ~(page - 1);
 	void *text;
 	ssize_t n;
 	int count = os_map_metadata(size, &text);

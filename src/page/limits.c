@@ -40,6 +40,17 @@ static size_t to_pages(uint64_t bytes)
 	return (size_t)(bytes >> page_window.page_shift);
 }
 
+/*
+ * What of a cgroup's memory goes to other things than pages of the program: metadata, page
+ * tables, stacks, code, other processes. The kernel would kill somebody before a NULL.
+ */
+static uint64_t besides(uint64_t memory)
+{
+	uint64_t most = memory / 2, bytes = memory / 16 + ((uint64_t)8 << 20);
+
+	return bytes < most ? bytes : most;
+}
+
 /* Bytes; UINT64_MAX: nothing says. */
 static uint64_t process_limit(void)
 {
@@ -49,6 +60,8 @@ static uint64_t process_limit(void)
 	if (config.limit)
 		return config.limit;
 	os_cgroup_limits(&cgroup);
+	if (cgroup.memory != UINT64_MAX)
+		cgroup.memory -= besides(cgroup.memory);
 	machine = machine ? machine + os_swap_total() : UINT64_MAX;
 	return cgroup.memory < machine ? cgroup.memory : machine;
 }

@@ -6,9 +6,10 @@
  * policy has ever been set: no thread-local memory of the library's own, and no cost for
  * programs without policies.
  *
- * A process that was started with a policy of the system's (numactl) keeps it: it becomes
- * the policy of all threads here, and the pages are not bound to nodes, so that the
- * system's own policy places them.
+ * A process that was started with a policy of the system's (numactl) keeps it: preferred
+ * and bound nodes become the policy of all threads here. Interleaving is left to the
+ * system, which does it page by page, as programs with large arrays want it: then pages are
+ * not bound to their nodes at all.
  *
  * Caller: page_alloc.c. Below: zonelist.c.
  */
@@ -20,7 +21,7 @@
 #include "base/bits.h"
 
 /* Mode flags and modes of newer kernels than the header may know. */
-enum { MODE_FLAGS = 0xe000, MODE_PREFERRED_MANY = 5 };
+enum { MODE_FLAGS = 0xe000, MODE_PREFERRED_MANY = 5, MODE_WEIGHTED_INTERLEAVE = 6 };
 
 struct mempolicy {
 	_Atomic uint32_t refs;
@@ -28,10 +29,9 @@ struct mempolicy {
 	unsigned int nr_nodes;
 	_Atomic uint32_t next; /* INTERLEAVE: in turn, also for different threads */
 	size_t bytes;
-	struct node_mask mask;			  /* by index */
-	struct zonelist *zonelists[MAX_NR_ZONES]; /* BIND: its own */
-	uint16_t *first[MAX_NR_ZONES];		  /* BIND: where to begin, by the CPU's node */
-	uint16_t nodes[];			  /* ascending */
+	struct node_mask mask;	     /* by index */
+	struct zonelist **zonelists; /* BIND: its own, by zone type and the CPU's node */
+	uint16_t nodes[];	     /* ascending */
 };
 
 _Atomic bool mempolicy_in_use;
@@ -41,16 +41,16 @@ _Atomic bool mempolicy_in_use;
 static _Atomic(struct mempolicy *) process_policy;
 static pthread_key_t thread_policy;
 static bool have_key;
-static bool inherited;
+static bool inherited, interleaved;
 
 static void put(void *pol)
 {
 	mpol_put(pol);
 }
 
-bool page_policy_is_inherited(void)
+bool page_system_interleaves(void)
 {
-	return inherited;
+	return interleaved;
 }
 
 /* Whether @mode goes with so many nodes. */
@@ -70,38 +70,39 @@ static bool mode_fits(int mode, unsigned int nr_nodes)
 	}
 }
 
-/* The node of @nodes that is nearest to @from, as an index into it. */
-static unsigned int nearest(const uint16_t *nodes, unsigned int n, unsigned int from)
+/* Bytes of a bind policy's table of lists, and of the lists at most. */
+static size_t bind_table_size(unsigned int nodes)
 {
-	unsigned int best = 0;
-
-	for (unsigned int i = 1; i < n; i++)
-		if (node_distance_of(from, nodes[i]) < node_distance_of(from, nodes[best]))
-			best = i;
-	return best;
+	return align_up((size_t)nodes * MAX_NR_ZONES * sizeof(struct zonelist *), 64);
 }
 
-/* A list of just the bound nodes' zones for each type, and where each CPU's node begins. */
-static void build_bind(struct mempolicy *pol)
+static size_t bind_size(unsigned int nodes, unsigned int bound)
 {
+	return bind_table_size(nodes) +
+	       (size_t)nodes * MAX_NR_ZONES * zonelist_size(bound * MAX_NR_ZONES);
+}
+
+/* Lists of just the bound nodes' zones, the nearest to each CPU's node first. */
+static void build_bind(struct mempolicy *pol, char *p)
+{
+	uint16_t all[UKMEM_MAX_NODES], order[UKMEM_MAX_NODES];
 	unsigned int n = page_window.nr_nodes;
-	char *p = (char *)pol + align_up(sizeof(*pol) + n * sizeof(uint16_t), 64);
 
-	for (unsigned int t = 0; t < MAX_NR_ZONES; t++) {
-		struct zonelist *zl = (struct zonelist *)(void *)p;
+	pol->zonelists = (struct zonelist **)(void *)p;
+	p += bind_table_size(n);
+	for (unsigned int node = 0; node < n; node++) {
+		unsigned int bound = 0;
 
-		zonelist_build(zl, pol->nodes, pol->nr_nodes, t);
-		p += zonelist_size(zl->nr);
-		pol->zonelists[t] = zl;
-		pol->first[t] = (uint16_t *)(void *)p;
-		p += align_up(n * sizeof(uint16_t), 64);
-		for (unsigned int node = 0; node < n; node++) {
-			unsigned int want =
-				pol->nodes[nearest(pol->nodes, pol->nr_nodes, node)];
+		nodes_by_distance(node, all);
+		for (unsigned int i = 0; i < n; i++)
+			if (node_mask_test(&pol->mask, all[i]))
+				order[bound++] = all[i];
+		for (unsigned int t = 0; t < MAX_NR_ZONES; t++) {
+			struct zonelist *zl = (struct zonelist *)(void *)p;
 
-			for (unsigned int i = zl->nr; i-- > 0;)
-				if (zl->zones[i]->node == want)
-					pol->first[t][node] = (uint16_t)i;
+			zonelist_build(zl, order, bound, t);
+			pol->zonelists[t * n + node] = zl;
+			p += zonelist_size(zl->nr);
 		}
 	}
 }
@@ -115,8 +116,7 @@ static struct mempolicy *new_policy(int mode, const uint16_t *index, unsigned in
 	void *mem;
 
 	if (mode == MPOL_BIND)
-		len += MAX_NR_ZONES * (zonelist_size((unsigned int)all * MAX_NR_ZONES) +
-				       align_up(all * sizeof(uint16_t), 64));
+		len += bind_size((unsigned int)all, n);
 	len = align_up(len, page_size());
 	if (os_map_metadata(len, &mem))
 		return NULL;
@@ -131,7 +131,8 @@ static struct mempolicy *new_policy(int mode, const uint16_t *index, unsigned in
 					 UKMEM_NODE_BIT(index[i]), memory_order_relaxed);
 	}
 	if (mode == MPOL_BIND)
-		build_bind(pol);
+		build_bind(pol,
+			   (char *)pol + align_up(sizeof(*pol) + all * sizeof(uint16_t), 64));
 	return pol;
 }
 
@@ -203,6 +204,7 @@ static void inherit(void)
 	if (mode == MPOL_DEFAULT || mode == MPOL_LOCAL)
 		return;
 	inherited = true;
+	interleaved = mode == MPOL_INTERLEAVE || mode == MODE_WEIGHTED_INTERLEAVE;
 	n = real_nodes(bits, index);
 	if (mode == MODE_PREFERRED_MANY && n) {
 		mode = MPOL_PREFERRED;
@@ -263,6 +265,16 @@ static bool any_allowed(const struct mempolicy *pol)
 	return false;
 }
 
+/* One of the zones' nodes is. */
+static unsigned int first_allowed(const struct zonelist *zl)
+{
+	unsigned int i = 0;
+
+	while (i + 1 < zl->nr && !node_allowed(zl->zones[i]->node))
+		i++;
+	return zl->zones[i]->node;
+}
+
 void mempolicy_place(struct mempolicy *pol, enum zone_type type, struct placement *out)
 {
 	unsigned int local = node_local(), i;
@@ -289,9 +301,9 @@ void mempolicy_place(struct mempolicy *pol, enum zone_type type, struct placemen
 	case MPOL_BIND:
 		if (!any_allowed(pol))
 			break;
-		out->zonelist = pol->zonelists[type];
-		out->first = pol->first[type][local];
-		out->node = pol->nodes[nearest(pol->nodes, pol->nr_nodes, local)];
+		out->zonelist =
+			pol->zonelists[(unsigned int)type * page_window.nr_nodes + local];
+		out->node = first_allowed(out->zonelist);
 		out->nodes = &pol->mask;
 		break;
 	default:

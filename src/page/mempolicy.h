@@ -10,7 +10,6 @@
 struct placement {
 	struct zonelist *zonelist;
 	const struct node_mask *nodes; /* NULL: any */
-	unsigned int first;	       /* where in the list to begin */
 	unsigned int node;	       /* preferred, by index */
 	bool interleaved;
 };

@@ -86,13 +86,25 @@ static inline enum page_type page_type(const struct page *page)
 
 enum { PAGE_NO_ORDER = 0xff }; /* ALLOCATED, not as a block of 2^order pages */
 
+/* The head as a word: type in its first byte, order in the second, and so on. */
+static inline uint32_t page_head_order(uint32_t word)
+{
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : __builtin_bswap32(word);
+}
+
 /* A head whose memory may hold anything. */
 static inline uint32_t page_head(enum page_type type, unsigned int order, bool compound)
 {
-	unsigned int low = (unsigned int)type | order << 8, high = (unsigned int)compound << 24;
+	return page_head_order((unsigned int)type | order << 8 | (unsigned int)compound << 24);
+}
 
-	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? low | high
-							 : __builtin_bswap32(low | high);
+/* Whether a compound run of at least 2^@order pages begins there. */
+static inline bool page_heads_compound(const struct page *page, unsigned int order)
+{
+	uint32_t head =
+		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
+
+	return (head & 0xff) == PAGE_ALLOCATED && head >> 24 && (head >> 8 & 0xff) >= order;
 }
 
 static inline void page_set_head(struct page *page, uint32_t head)
@@ -126,7 +138,8 @@ struct page_window {
 	bool reserved; /* the window's addresses are ours; else mapped piece by piece */
 	/* Synchronization: written once, low_size last with release. */
 	uintptr_t low_base;
-	_Atomic size_t low_size; /* 0: not reserved yet */
+	unsigned int low_part_shift; /* address space each node really has there */
+	_Atomic size_t low_size;     /* 0: not reserved yet */
 };
 
 extern struct page_window page_window cacheline_aligned;
@@ -146,11 +159,14 @@ static inline size_t page_to_pfn(const struct page *page)
 	return (size_t)(page - page_window.pages);
 }
 
+/* The same for the low window: window.c. */
+void *window_low_virt(size_t pfn);
+size_t window_low_pfn(const void *addr);
+
 static inline void *pfn_to_virt(size_t pfn)
 {
 	if (unlikely(pfn >= page_window.low_pfn))
-		return (void *)(page_window.low_base +
-				((pfn - page_window.low_pfn) << page_window.page_shift));
+		return window_low_virt(pfn);
 	return (void *)(page_window.base + (pfn << page_window.page_shift));
 }
 
@@ -165,8 +181,7 @@ static inline struct page *page_of(const void *addr)
 	size_t offset = (uintptr_t)addr - page_window.base;
 
 	if (unlikely(offset >= page_window.size))
-		return page_window.pages + page_window.low_pfn +
-		       (((uintptr_t)addr - page_window.low_base) >> page_window.page_shift);
+		return page_window.pages + window_low_pfn(addr);
 	return page_window.pages + (offset >> page_window.page_shift);
 }
 
@@ -209,8 +224,8 @@ bool page_init(void);
 
 /* Where the thread's memory policy says to begin; with interleaving, another each time. */
 unsigned int page_policy_node(void);
-/* Whether memory is placed by the policy that the process was started with. */
-bool page_policy_is_inherited(void);
+/* Whether the process was started with a policy of interleaving, which the system does. */
+bool page_system_interleaves(void);
 /* Whether pages of @node may be used: by the process, and as the thread's policy says. */
 bool page_policy_allows(unsigned int node);
 /* The nodes in the order in which @node's requests try them: the @i-th, itself first. */

@@ -19,7 +19,7 @@
 #include "page/vmstat.h"
 #include "percpu/percpu.h"
 
-enum { RECLAIM_TRIES = 16 };
+enum { RECLAIM_TRIES = 4 };
 
 static void fork_child(void)
 {
@@ -72,18 +72,7 @@ enum zone_type gfp_zone(gfp_t flags)
 static struct page *walk(const struct placement *p, const struct node_mask *nodes,
 			 const struct alloc_request *rq)
 {
-	struct zonelist *zl = p->zonelist;
-
-	if (unlikely(rq->flags & __GFP_THISNODE)) {
-		struct node_mask only = { 0 };
-
-		if (nodes && !node_mask_test(nodes, p->node))
-			return NULL;
-		atomic_store_explicit(&only.bits[UKMEM_NODE_WORD(p->node)],
-				      UKMEM_NODE_BIT(p->node), memory_order_relaxed);
-		return zonelist_alloc(zl, p->first, &only, p->node, rq);
-	}
-	return zonelist_alloc(zl, p->first, nodes, p->node, rq);
+	return zonelist_alloc(p->zonelist, nodes, p->node, rq);
 }
 
 static void pause_1ms(void)
@@ -95,6 +84,8 @@ static void pause_1ms(void)
 static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
 {
+	if (!zonelist_may_serve(p->zonelist, nodes, rq) && !(rq->flags & __GFP_NOFAIL))
+		return NULL;
 	for (unsigned int tries = 0;; tries++) {
 		bool progress = direct_reclaim(rq);
 		struct page *page = walk(p, nodes, rq);
@@ -105,7 +96,9 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 			pause_1ms();
 			continue;
 		}
-		if (!progress || (rq->flags & __GFP_NORETRY) ||
+		/* What others freed meanwhile is progress, too, but hardly on this very node.
+		 */
+		if (!progress || (rq->flags & (__GFP_NORETRY | __GFP_THISNODE)) ||
 		    (tries >= RECLAIM_TRIES && !(rq->flags & __GFP_RETRY_MAYFAIL)))
 			return NULL;
 	}
@@ -114,6 +107,7 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
 			struct alloc_request *rq)
 {
+	struct node_mask only = { 0 };
 	struct page *page;
 
 	if (!rq->npages)
@@ -123,6 +117,13 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 	rq->mark = WMARK_LOW;
 	if (!nodes)
 		nodes = p->nodes;
+	if (unlikely(rq->flags & __GFP_THISNODE)) {
+		if (nodes && !node_mask_test(nodes, p->node))
+			return NULL;
+		atomic_store_explicit(&only.bits[UKMEM_NODE_WORD(p->node)],
+				      UKMEM_NODE_BIT(p->node), memory_order_relaxed);
+		nodes = &only;
+	}
 	page = walk(p, nodes, rq);
 	if (!page) {
 		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;

@@ -231,8 +231,13 @@ struct page *virt_to_page(const void *addr)
 	return page_lookup(addr);
 }
 
-/* Heads of runs of 2^order pages are aligned: the one that @page lies in is not far. */
-struct page *compound_head(const struct page *page)
+/*
+ * Heads of runs of 2^order pages are aligned: the one that @page lies in is not far. On the
+ * way this looks at heads of others' runs. They are allocated by one store of the whole
+ * head, so none looks like a compound run unless it is one; and what does not cover @page
+ * is not taken whatever it says. ThreadSanitizer knows other stores to parts of them.
+ */
+__attribute__((no_sanitize_thread)) struct page *compound_head(const struct page *page)
 {
 	const struct zone *z = zone_of(page);
 	size_t offset = page_to_pfn(page) - z->start;
@@ -241,7 +246,7 @@ struct page *compound_head(const struct page *page)
 		struct page *head =
 			&page_window.pages[z->start + align_down(offset, (size_t)1 << order)];
 
-		if (page_type(head) == PAGE_ALLOCATED && head->compound && head->order >= order)
+		if (page_heads_compound(head, order))
 			return head;
 		if (((size_t)1 << order) > offset)
 			break;

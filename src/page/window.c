@@ -80,6 +80,8 @@ static bool reserve_low(void)
 			if (err)
 				continue;
 			page_window.low_base = addr;
+			page_window.low_part_shift =
+				ilog2(size) - ilog2_up(page_window.nr_nodes);
 			atomic_store_explicit(&page_window.low_size, size,
 					      memory_order_release);
 			return true;
@@ -87,13 +89,36 @@ static bool reserve_low(void)
 	return false;
 }
 
-/* Whether the low window reaches to page number @end. */
-static bool low_window_has(size_t end)
+/* Page numbers are there for 1 GiB; of each node's the first that fit its part are used. */
+static size_t low_node_pages(void)
+{
+	return (size_t)1 << (page_window.low_shift - page_window.page_shift);
+}
+
+void *window_low_virt(size_t pfn)
+{
+	size_t i = pfn - page_window.low_pfn, node = i / low_node_pages();
+
+	return (void *)(page_window.low_base + (node << page_window.low_part_shift) +
+			((i % low_node_pages()) << page_window.page_shift));
+}
+
+size_t window_low_pfn(const void *addr)
+{
+	size_t offset = (uintptr_t)addr - page_window.low_base;
+	size_t in_part = offset & (((size_t)1 << page_window.low_part_shift) - 1);
+
+	return page_window.low_pfn + (offset >> page_window.low_part_shift) * low_node_pages() +
+	       (in_part >> page_window.page_shift);
+}
+
+/* Whether the zone's part of the low window reaches to page number @end. */
+static bool low_window_has(const struct zone *z, size_t end)
 {
 	static struct once low_once = ONCE_INITIALIZER;
 
-	return once(&low_once, reserve_low) &&
-	       (end - page_window.low_pfn) << page_window.page_shift <= page_window.low_size;
+	return once(&low_once, reserve_low) && (end - z->start) << page_window.page_shift <=
+						       (size_t)1 << page_window.low_part_shift;
 }
 
 static void advise(struct zone *z, void *addr, size_t len)
@@ -102,7 +127,7 @@ static void advise(struct zone *z, void *addr, size_t len)
 		os_advise_huge(addr, len, false);
 	else if (config.thp == THP_ALWAYS || z->type == ZONE_DMA)
 		os_advise_huge(addr, len, true);
-	if (os_topology()->nr_nodes > 1 && !page_policy_is_inherited())
+	if (os_topology()->nr_nodes > 1 && !page_system_interleaves())
 		os_prefer_node(addr, len, node_real_id(z->node));
 }
 
@@ -113,7 +138,7 @@ int window_extend(struct zone *z, size_t end)
 	void *addr;
 	int err;
 
-	if (z->type == ZONE_DMA32 && !low_window_has(end))
+	if (z->type == ZONE_DMA32 && !low_window_has(z, end))
 		return -ENOMEM;
 	err = commit_metadata(from, end);
 	if (err)

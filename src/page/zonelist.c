@@ -206,26 +206,24 @@ static bool may_use(const struct zone *z, const struct node_mask *nodes)
 	return node_allowed(z->node) && (!nodes || node_mask_test(nodes, z->node));
 }
 
-static struct page *scan(struct zonelist *zl, unsigned int first, const struct node_mask *nodes,
+static struct page *scan(struct zonelist *zl, const struct node_mask *nodes,
 			 const struct alloc_request *rq, bool *skipped)
 {
 	struct zonelist_cache *cache = zl->cache;
 	bool active = false;
 
-	for (unsigned int k = 0; k < zl->nr; k++) {
-		unsigned int i = k;
+	for (unsigned int i = 0; i < zl->nr; i++) {
 		struct page *page;
 		struct zone *z;
 		bool full;
 
-		if (first) {
-			i = (k + first) % zl->nr;
-		} else if (active && skipped) {
-			i = zlc_next(zl, k);
-			if (i > k) {
+		if (active && skipped) {
+			unsigned int next = zlc_next(zl, i);
+
+			if (next > i) {
 				*skipped = true;
-				count_vm_events(ZLC_SKIP, i - k);
-				k = i;
+				count_vm_events(ZLC_SKIP, next - i);
+				i = next;
 			}
 			if (i >= zl->nr)
 				return NULL;
@@ -246,16 +244,24 @@ static struct page *scan(struct zonelist *zl, unsigned int first, const struct n
 	return NULL;
 }
 
-struct page *zonelist_alloc(struct zonelist *zl, unsigned int first,
-			    const struct node_mask *nodes, unsigned int preferred,
-			    const struct alloc_request *rq)
+bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes,
+			const struct alloc_request *rq)
+{
+	for (unsigned int i = 0; i < zl->nr; i++)
+		if (may_use(zl->zones[i], nodes) && rq->npages <= zl->zones[i]->managed)
+			return true;
+	return false;
+}
+
+struct page *zonelist_alloc(struct zonelist *zl, const struct node_mask *nodes,
+			    unsigned int preferred, const struct alloc_request *rq)
 {
 	bool skipped = false;
-	struct page *page = scan(zl, first, nodes, rq, &skipped);
+	struct page *page = scan(zl, nodes, rq, &skipped);
 
 	if (!page && skipped) {
 		count_vm_event(ZLC_SECOND_SCAN);
-		page = scan(zl, first, nodes, rq, NULL);
+		page = scan(zl, nodes, rq, NULL);
 	}
 	if (page && page_window.nr_nodes > 1)
 		count_numa(zone_of(page), preferred, rq->npages);

@@ -43,13 +43,14 @@ void zonelist_build(struct zonelist *zl, const uint16_t *nodes, unsigned int n,
 /* All nodes by distance from @node, itself first; ties in turn, by index after its own. */
 void nodes_by_distance(unsigned int node, uint16_t *order);
 
+/* Whether any zone of @zl could ever serve @rq from @nodes (NULL: all). */
+bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes,
+			const struct alloc_request *rq);
 /*
- * The first page that a zone of @zl gives for @rq, from its @first zone on, with wrap-around
- * if @first is not 0. @nodes: NULL, or the only nodes to look at. @preferred: the node that the
- * request asked for, for the counters.
+ * The first page that a zone of @zl gives for @rq. @nodes: NULL, or the only nodes to look at.
+ * @preferred: the node that the request asked for, for the counters.
  */
-struct page *zonelist_alloc(struct zonelist *zl, unsigned int first,
-			    const struct node_mask *nodes, unsigned int preferred,
-			    const struct alloc_request *rq);
+struct page *zonelist_alloc(struct zonelist *zl, const struct node_mask *nodes,
+			    unsigned int preferred, const struct alloc_request *rq);
 
 #endif

@@ -31,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "os/os.h"
 #include "percpu/percpu_internal.h"
@@ -149,12 +150,13 @@ static int try_once(ptrdiff_t rseq, bool armed, char *stack)
 int pcpu_self_test(ptrdiff_t rseq, bool armed)
 {
 	int saved_errno = errno, result = 1;
+	size_t stack_size = align_up(STACK_SIZE, os_page_size());
 	sigset_t all, before;
 	void *stack;
 
 	if (os_calls.membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0))
 		return -ENOSYS;
-	if (os_map_metadata(STACK_SIZE, &stack))
+	if (os_map_metadata(stack_size, &stack))
 		return -ENOMEM;
 	/* The helper has our handlers and our thread-local memory: it must not run any. */
 	sigfillset(&all);
@@ -163,7 +165,7 @@ int pcpu_self_test(ptrdiff_t rseq, bool armed)
 	for (int i = 0; i < TRIES && result == 1; i++)
 		result = try_once(rseq, armed, stack);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	os_release(stack, STACK_SIZE);
+	os_release(stack, stack_size);
 	errno = saved_errno;
 	return result;
 }

@@ -355,7 +355,7 @@ void inherited_policy()
 	expect_policy(MPOL_BIND, { 2, 5 });
 	for (auto [nid, n] : count_nodes(50, 3))
 		EXPECT_TRUE(nid == 2 || nid == 5) << nid << ": " << n;
-	EXPECT_EQ(fake_mbind_calls, 0u) << "the system places the memory";
+	EXPECT_GT(fake_mbind_calls, 0u) << "on the nodes it is said to be on";
 	std::thread([] { expect_policy(MPOL_BIND, { 2, 5 }); }).join();
 	/* A thread's own goes before, and DEFAULT goes back. */
 	nodemask zero = mask_of({ 0 });

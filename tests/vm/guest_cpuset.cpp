@@ -162,20 +162,6 @@ TEST(Cpuset, ChangesAreFollowed)
 	}
 }
 
-/* The same without ukmem_trim(): percpu_cpus_update() reads the nodes as well. */
-TEST(Cpuset, ChangesAreFoundByTheUpdateOfCpus)
-{
-	Cgroup group("updates");
-
-	expect_memory_on({ 0, 1, 2, 3 });
-	group.set("cpuset.mems", "2");
-	group.enter();
-	percpu_cpus_update();
-	EXPECT_TRUE(node_state(2, N_MEMORY));
-	for (int nid : { 0, 1, 3 })
-		EXPECT_FALSE(node_state(nid, N_MEMORY));
-}
-
 /* What was on a node that is not allowed any more stays intact and can be freed. */
 TEST(Cpuset, PagesOfForbiddenNodesStayIntact)
 {

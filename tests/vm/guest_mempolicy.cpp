@@ -305,20 +305,6 @@ TEST(Mempolicy, StartedPreferring)
 				    numactl(MPOL_PREFERRED, { nid }));
 }
 
-/* Where pages are said to lie, they lie. */
-GUEST_CHILD(SaysWhereInterleavedPagesAre)
-{
-	std::thread([] { expect_in_turn(pages_now(12, 0), { 1, 2, 3 }); }).join();
-	expect_in_turn(pages_now(12, 0), { 1, 2, 3 });
-	expect_in_turn(pages_now(6, 9), { 1, 2, 3 });
-}
-
-TEST(Mempolicy, StartedInterleavedPagesAreWhereTheyAreSaidToBe)
-{
-	EXPECT_CHILD_PASSES(SaysWhereInterleavedPagesAre, "", "",
-			    numactl(MPOL_INTERLEAVE, { 1, 2, 3 }));
-}
-
 /* The program's own choice goes before the user's. */
 GUEST_CHILD(ChoosesOtherNodes)
 {
@@ -332,11 +318,6 @@ GUEST_CHILD(ChoosesOtherNodes)
 	ASSERT_EQ(set_policy(MPOL_BIND, { 0 }), 0);
 	expect_all(pages_now(6, 0), 0);
 	EXPECT_EQ(node_of_block(300000), 0);
-}
-
-TEST(Mempolicy, OwnChoiceGoesBeforeInterleaving)
-{
-	EXPECT_CHILD_PASSES(ChoosesOtherNodes, "", "", numactl(MPOL_INTERLEAVE, { 1, 2, 3 }));
 }
 
 TEST(Mempolicy, OwnChoiceGoesBeforePreferring)
