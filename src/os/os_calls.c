@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
+
 /* The value of @call, or its error as a negative errno; errno itself is kept. */
 #define RESULT(call)                                                                           \
 	({                                                                                     \
@@ -124,10 +126,13 @@ static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 
 static int linux_getcpu(unsigned int *cpu)
 {
-	int r = RESULT(sched_getcpu());
+	int saved = errno, r = sched_getcpu();
 
-	if (r < 0)
+	if (unlikely(r < 0)) {
+		r = -errno;
+		errno = saved;
 		return r;
+	}
 	*cpu = (unsigned int)r;
 	return 0;
 }

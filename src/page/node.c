@@ -56,7 +56,7 @@ unsigned int node_local(void)
 	if (likely(page_window.nr_nodes == 1))
 		return 0;
 	/* The CPU index may be another kind of id; nodes go by CPU. */
-	return pcpu_current_cpu(&cpu) ? cpu_to_node(cpu) : 0;
+	return os_calls.getcpu(&cpu) ? 0 : cpu_to_node(cpu);
 }
 
 int node_index(int nid)

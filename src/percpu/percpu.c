@@ -359,20 +359,6 @@ unsigned int pcpu_index(void)
 	return cpu < pcpu.nr_ids ? cpu : cpu % pcpu.nr_ids;
 }
 
-bool pcpu_current_cpu(unsigned int *cpu)
-{
-#if UKMEM_HAVE_RSEQ
-	uint32_t id =
-		pcpu_use_rseq() ? ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET) : UINT32_MAX;
-
-	if (likely((int32_t)id >= 0)) {
-		*cpu = id;
-		return true;
-	}
-#endif
-	return os_calls.getcpu(cpu) == 0;
-}
-
 bool pcpu_is_ready(void)
 {
 	return once_done(&pcpu_once);

@@ -78,9 +78,6 @@ unsigned int pcpu_next(unsigned int i);
  */
 unsigned int pcpu_index(void);
 
-/* The kernel's number of the CPU this thread runs on now; false: it cannot be told. */
-bool pcpu_current_cpu(unsigned int *cpu);
-
 /*
  * @size bytes per CPU, zeroed, aligned to @align (a power of two up to 4096): the
  * address of the first copy. NULL without memory or with @size above the unit's.
