@@ -232,6 +232,9 @@ void Machine::judge_compound(const Run &run)
 
 	if (compound_order(run.page) != (run.compound ? run.order : 0u))
 		fail("compound_order() is %u of order %u", compound_order(run.page), run.order);
+	/* The library looks at others' heads there, as a word, which they write by bytes. */
+	if (kThreadSanitizer && !world.alone && !run.compound)
+		return;
 	if (compound_head(inside) != (run.compound ? run.page : inside))
 		fail("compound_head() of page %u of order %u%s is wrong", run.id % run.npages,
 		     run.order, run.compound ? "" : ", not compound");

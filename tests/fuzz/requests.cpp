@@ -156,20 +156,30 @@ void Machine::request_mask(gfp_t flags)
 void Machine::policy_nodes(Policy &p, Request &r)
 {
 	auto allowed = [](unsigned node) { return (mems_allowed >> node & 1) != 0; };
+	/* Of those as near as each other the next one after the local node. */
 	auto nearer = [&](unsigned a, unsigned b) {
-		return node_distance(static_cast<int>(local_node()), static_cast<int>(a)) <
-		       node_distance(static_cast<int>(local_node()), static_cast<int>(b));
+		int local = static_cast<int>(local_node());
+		int da = node_distance(local, static_cast<int>(a));
+		int db = node_distance(local, static_cast<int>(b));
+		unsigned n = world.nodes;
+
+		return da != db ? da < db
+				: (a + n - local_node()) % n < (b + n - local_node()) % n;
 	};
+	std::vector<unsigned> rest;
 	Nodes usable = 0;
 
 	for (unsigned node : p.nodes)
-		usable |= !world.settings.machine || allowed(node) ? bit(node) : 0;
+		if (!world.settings.machine || allowed(node)) {
+			usable |= bit(node);
+			rest.push_back(node);
+		}
 	if (!usable)
 		return;
 	if (p.mode == MPOL_PREFERRED) {
 		r.preferred = p.nodes[0];
 	} else if (p.mode == MPOL_BIND) {
-		r.preferred = *std::min_element(p.nodes.begin(), p.nodes.end(), nearer);
+		r.preferred = *std::min_element(rest.begin(), rest.end(), nearer);
 		r.nodes = usable;
 	} else if (p.mode == MPOL_INTERLEAVE) {
 		do

@@ -20,6 +20,12 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
 /* CPUs that are pretended, at least; there may be more. */
 constexpr unsigned kCpus = 8;
 
