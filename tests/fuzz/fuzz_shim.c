@@ -4,7 +4,6 @@
 #include "page/limits.h"
 #include "page/vmstat.h"
 #include "page/zone.h"
-#include "percpu/percpu.h"
 
 _Static_assert((int)FUZZ_WMARKS == (int)NR_WMARK, "all watermarks");
 
@@ -86,11 +85,6 @@ size_t fuzz_drain(unsigned int zone)
 void fuzz_decay(void)
 {
 	page_decay();
-}
-
-bool fuzz_reads_cpu(void)
-{
-	return pcpu_use_rseq();
 }
 
 bool fuzz_zone_trylock(unsigned int index)

@@ -47,8 +47,6 @@ size_t fuzz_max_pfn(void);
 /* Every CPU's pageset of a zone back into it. Pages. */
 size_t fuzz_drain(unsigned int zone);
 void fuzz_decay(void);
-/* Whether the library reads the CPU's number itself, so that it cannot be pretended. */
-bool fuzz_reads_cpu(void);
 
 /* Holds a zone's lock as another thread would, without deferred frees looked at after. */
 bool fuzz_zone_trylock(unsigned int index);

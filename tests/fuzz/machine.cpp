@@ -130,7 +130,7 @@ void Machine::tick()
 		fuzz_decay();
 }
 
-/* To another CPU, and where that can be pretended to the node of yet another one. */
+/* To another CPU, and to the node of yet another one. */
 void Machine::move()
 {
 	cpu_set_t set;
@@ -139,8 +139,6 @@ void Machine::move()
 	CPU_SET(cpus_[random_() % cpus_.size()], &set);
 	sched_setaffinity(0, sizeof(set), &set);
 	cpu_number = static_cast<unsigned>(random_() % kCpus);
-	if (fuzz_reads_cpu())
-		cpu_number = static_cast<unsigned>(sched_getcpu());
 }
 
 void Machine::change_allowed()
@@ -216,6 +214,12 @@ void Machine::with_lock_taken()
 			request_pages(random_() % 2 ? GFP_NOWAIT : GFP_ATOMIC);
 	}
 	fuzz_zone_unlock(zone);
+	/* Reclaims do not look at what was deferred there (they purge no pinned memory). */
+	if (world.zone[zone].type == ZONE_DMA) {
+		fuzz_zone z;
+
+		fuzz_zone_read(zone, &z);
+	}
 }
 
 } // namespace fuzz

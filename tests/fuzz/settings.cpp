@@ -149,7 +149,7 @@ Settings settings_of(uint64_t seed)
 	add("lowmem_reserve_ratio", pick(random, { 0, 1, 1, 2, 32 }));
 	add("dirty_max", pick(random, { 0, 64, 2048 }), "k");
 	add("dirty_decay_ms", pick(random, { 0, 10, 1000 }));
-	if (one_in(random, 2))
+	if (one_in(random, 3))
 		s.conf += ",percpu:fallback";
 	return s;
 }

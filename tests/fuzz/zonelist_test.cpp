@@ -64,7 +64,6 @@ class Model
 	{
 		std::string conf = "thp:never,limit:16g,node_limit:1m,zonelist_cache:1,";
 
-		conf += "percpu:fallback,"; /* CPUs can be pretended then */
 		conf += "numa_fake:" + std::to_string(nodes == kReal ? 0 : nodes);
 		setenv("UKMEM_CONF", (conf + ",pagesets:" + (pagesets ? "1" : "0")).c_str(), 1);
 		fuzz::install_faults();
