@@ -133,7 +133,8 @@ Settings settings_of(uint64_t seed)
 	s.scarce = !kSanitized && one_in(random, 6);
 	s.small_zones = !s.scarce && one_in(random, 4);
 	s.faults = one_in(random, 2);
-	s.conf = "thp:never";
+	s.conf = "thp:never,background_thread:never"; /* another thread, with a clock of its own
+						       */
 	add("limit", limit, "m");
 	if (!s.machine)
 		add("numa_fake", s.nodes);

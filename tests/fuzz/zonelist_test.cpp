@@ -62,9 +62,10 @@ class Model
       public:
 	Model(unsigned nodes, bool pagesets, uint64_t seed) : n_(nodes), random_(seed)
 	{
-		std::string conf = "thp:never,limit:16g,node_limit:1m,zonelist_cache:1,";
+		std::string conf = "background_thread:never,limit:16g,node_limit:1m,";
 
-		conf += "numa_fake:" + std::to_string(nodes == kReal ? 0 : nodes);
+		conf += "zonelist_cache:1,numa_fake:" +
+			std::to_string(nodes == kReal ? 0 : nodes);
 		setenv("UKMEM_CONF", (conf + ",pagesets:" + (pagesets ? "1" : "0")).c_str(), 1);
 		fuzz::install_faults();
 		fuzz::pretend_machine(kReal);
