@@ -11,12 +11,12 @@
  * The flags choose (<ukmem/gfp.h>).
  *
  * Limits: the process as a whole is limited by the tunable limit, or by its cgroup (less
- * 1/16 and 8 MiB for all else) or the machine's memory; each node by its memory or the tunable
+ * 1/8 and 8 MiB for all else) or the machine's memory; each node by its memory or the tunable
  * node_limit. A request above returns NULL.
  *
  * Thread safety: all functions, any thread. Signal safety: allocation with GFP_NOWAIT or
- * GFP_ATOMIC; freeing; everything that only reads. Freeing makes no system call and
- * waits for nothing.
+ * GFP_ATOMIC; freeing; once there is a page, everything that only reads. Freeing makes no
+ * system call and waits for nothing.
  *
  * Algorithms: D. Knuth, TAOCP 2.5 (buddy system); zonelists, their cache and pagesets as
  * discussed for Linux 2.6.20 and after.

@@ -19,7 +19,7 @@ UKMEM_BEGIN_DECLS
 
 struct shrink_control {
 	gfp_t gfp_mask;		  /**< of the request that is short of memory */
-	int nid;		  /**< the node that is; NUMA_NO_NODE: any */
+	int nid;		  /**< the node that is; the first one: any */
 	unsigned long nr_to_scan; /**< objects to look at */
 	unsigned long nr_scanned; /**< objects that were; preset to nr_to_scan */
 };

@@ -42,7 +42,7 @@ static inline void cpu_relax(void)
 
 void lock_slow(struct lock *l)
 {
-	if (lock_fork_owner())
+	if (lock_fork_owner() && lock_fork_enter(l))
 		return;
 	for (int i = 0; i < SPINS; i++) {
 		uint32_t expected = 0;
@@ -86,8 +86,9 @@ static void registry_acquire(void)
 
 static void registry_release(void)
 {
-	if (!lock_fork_owner() &&
-	    atomic_exchange_explicit(&registry_lock.state, 0, memory_order_release) == 2)
+	if (lock_fork_owner() && lock_fork_leave(&registry_lock))
+		return;
+	if (atomic_exchange_explicit(&registry_lock.state, 0, memory_order_release) == 2)
 		lock_wake(&registry_lock);
 }
 
@@ -138,6 +139,7 @@ static void fork_release(bool wake)
 	atomic_store_explicit(&lock_fork_thread, NULL, memory_order_relaxed);
 	for (unsigned int rank = LOCK_RANK_COUNT; rank-- > 0;)
 		list_for_each_entry (l, registry_list(rank), link) {
+			atomic_store_explicit(&l->in_fork, false, memory_order_relaxed);
 			atomic_store_explicit(&l->state, 0, memory_order_release); /* R1 */
 			if (wake)
 				lock_wake(l);
@@ -186,7 +188,7 @@ bool once_slow(struct once *o, bool (*init)(void))
 static _Thread_local uint8_t held[LOCK_RANK_COUNT];
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {
-	"reclaim", "notify", "caches", "stop", "node", "percpu", "zone",
+	"notify", "caches", "stop", "node", "percpu", "zone",
 };
 
 void lock_debug_acquire(const struct lock *l)
@@ -207,6 +209,8 @@ void lock_debug_acquired(const struct lock *l)
 
 void lock_debug_release(const struct lock *l)
 {
+	if (lock_fork_owner())
+		return;
 	if (!held[l->rank])
 		log_fatal("lock order: releasing '%s', which is not held", rank_names[l->rank]);
 	held[l->rank]--;

@@ -9,7 +9,8 @@
  * fork: lock_fork_prepare() takes every lock there is, in rank order, so that
  * the child's copy of all protected state is whole. While it holds them, the
  * forking thread itself passes through lock() and unlock() freely: atfork
- * handlers of other libraries that run in the meantime may allocate.
+ * handlers of other libraries that run in the meantime may allocate. Its signal handlers
+ * do not pass through a lock that it has taken in this way.
  *
  * Who may make no system call takes a lock with trylock() and lets it go with
  * unlock_nowait(), which wakes nobody: threads that wait look again every millisecond.
@@ -27,13 +28,12 @@
 #include "base/list.h"
 
 enum lock_rank {
-	LOCK_RANK_RECLAIM, /* page: one reclaim at a time; the list of shrinkers */
-	LOCK_RANK_NOTIFY,  /* percpu: the list of those told about CPUs */
-	LOCK_RANK_CACHES,  /* slab: the list of all caches */
-	LOCK_RANK_STOP,	   /* percpu: one remote stop at a time */
-	LOCK_RANK_NODE,	   /* slab: a cache's partial slabs on one node */
-	LOCK_RANK_PERCPU,  /* percpu: the chunk allocator */
-	LOCK_RANK_ZONE,	   /* page: a zone's free areas */
+	LOCK_RANK_NOTIFY, /* percpu: the list of those told about CPUs */
+	LOCK_RANK_CACHES, /* slab: the list of all caches */
+	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
+	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
+	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
+	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
 	LOCK_RANK_COUNT,
 };
 
@@ -41,6 +41,7 @@ struct lock {
 	_Atomic uint32_t state; /* 0 free, 1 held, 2 held and perhaps waited for */
 	uint8_t rank;
 	bool registered;
+	_Atomic bool in_fork;  /* taken by the thread in fork(), on top. Only by that thread */
 	struct list_head link; /* Synchronization: the registry's lock */
 };
 
@@ -64,6 +65,16 @@ static inline bool lock_fork_owner(void)
 
 	/* Only the owner can find itself here, so a relaxed load decides. */
 	return unlikely(owner) && owner == __builtin_thread_pointer();
+}
+
+/* The thread in fork() takes a lock on top, if it has not yet; lets it go, if it has. */
+static inline bool lock_fork_enter(struct lock *l)
+{
+	return !atomic_exchange_explicit(&l->in_fork, true, memory_order_acquire);
+}
+static inline bool lock_fork_leave(struct lock *l)
+{
+	return atomic_exchange_explicit(&l->in_fork, false, memory_order_release);
 }
 
 #if UKMEM_DEBUG
@@ -93,7 +104,7 @@ static inline bool trylock(struct lock *l)
 	if (!atomic_compare_exchange_strong_explicit(&l->state, &expected, 1,
 						     memory_order_acquire, /* L1 */
 						     memory_order_relaxed))
-		return unlikely(lock_fork_owner());
+		return unlikely(lock_fork_owner()) && lock_fork_enter(l);
 	lock_debug_acquired(l);
 	return true;
 }
@@ -112,7 +123,7 @@ static inline void lock(struct lock *l)
 
 static inline void unlock(struct lock *l)
 {
-	if (unlikely(lock_fork_owner()))
+	if (unlikely(lock_fork_owner()) && lock_fork_leave(l))
 		return;
 	lock_debug_release(l);
 	if (unlikely(atomic_exchange_explicit(&l->state, 0, memory_order_release) ==
@@ -122,7 +133,7 @@ static inline void unlock(struct lock *l)
 
 static inline void unlock_nowait(struct lock *l)
 {
-	if (unlikely(lock_fork_owner()))
+	if (unlikely(lock_fork_owner()) && lock_fork_leave(l))
 		return;
 	lock_debug_release(l);
 	atomic_store_explicit(&l->state, 0, memory_order_release); /* R1 */

@@ -85,6 +85,9 @@ unsigned long os_prefer_node_refused(void);
 /* A word nobody can guess; never fails (falls back to addresses and time). */
 uint64_t os_random(void);
 
+/* Sleep. errno is kept; no cancellation point. */
+void os_pause_ms(uint64_t ms);
+
 /* Topology. CPU and node ids may be sparse. */
 
 enum {

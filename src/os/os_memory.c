@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 
@@ -166,13 +168,23 @@ void os_prefer_node(void *addr, size_t len, unsigned int node)
 	unsigned long nodes[OS_MAX_NODES / (8 * sizeof(long))] = { 0 };
 
 	nodes[node / (8 * sizeof(long))] = 1ul << (node % (8 * sizeof(long)));
-	if (os_calls.mbind(addr, len, MPOL_PREFERRED, nodes, OS_MAX_NODES))
+	if (os_calls.mbind(addr, len, MPOL_PREFERRED, nodes, OS_MAX_NODES + 1))
 		atomic_fetch_add_explicit(&prefer_node_refused, 1, memory_order_relaxed);
 }
 
 unsigned long os_prefer_node_refused(void)
 {
 	return atomic_load_explicit(&prefer_node_refused, memory_order_relaxed);
+}
+
+void os_pause_ms(uint64_t ms)
+{
+	struct timespec t = { .tv_sec = (time_t)(ms / 1000),
+			      .tv_nsec = (long)(ms % 1000) * 1000000 };
+	int saved = errno;
+
+	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
+	errno = saved;
 }
 
 uint64_t os_random(void)

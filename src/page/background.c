@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #include "base/bits.h"
 #include "base/config.h"
@@ -26,25 +25,17 @@ extern char __libc_single_threaded __attribute__((weak));
 
 static atomic_bool running, given_up;
 
-static void sleep_ms(uint64_t ms)
-{
-	struct timespec t = { .tv_sec = (time_t)(ms / 1000),
-			      .tv_nsec = (long)(ms % 1000) * 1000000 };
-
-	nanosleep(&t, NULL);
-}
-
 static void *background(void *unused)
 {
 	(void)unused;
 	/* Two periods without anything to do: a pause in a program that goes on. */
 	for (unsigned int idle = 0; idle < 8;) {
-		sleep_ms(min_size(max_size(config.dirty_decay_ms / 4, 5), 5000));
+		os_pause_ms(min_size(max_size(config.dirty_decay_ms / 4, 5), 5000));
 		while (decay_all())
 			;
 		idle = decay_is_due() ? 0 : idle + 1;
 	}
-	atomic_store_explicit(&running, false, memory_order_relaxed);
+	atomic_store_explicit(&running, false, memory_order_seq_cst);
 	return NULL;
 }
 

@@ -107,10 +107,10 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 		size_t end = max_size(min_end, old + extra);
 		int err;
 
-		if (need > z->end - z->start || min_end > z->end || min_end < first)
+		if (need > z->end - z->start || first > z->end - need)
 			return false;
-		if (end > z->end)
-			end = z->end;
+		min_end = min_size(min_end, z->end);
+		end = min_size(end, z->end);
 		err = window_extend(z, end);
 		if (err && end > min_end) {
 			end = min_end;

@@ -42,11 +42,12 @@ static size_t to_pages(uint64_t bytes)
 
 /*
  * What of a cgroup's memory goes to other things than pages of the program: metadata, page
- * tables, stacks, code, other processes. The kernel would kill somebody before a NULL.
+ * tables, stacks, code, other processes, and what huge pages bring in besides. The kernel would
+ * kill somebody before a NULL.
  */
 static uint64_t besides(uint64_t memory)
 {
-	uint64_t most = memory / 2, bytes = memory / 16 + ((uint64_t)8 << 20);
+	uint64_t most = memory / 2, bytes = memory / 8 + ((uint64_t)8 << 20);
 
 	return bytes < most ? bytes : most;
 }

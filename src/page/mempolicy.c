@@ -36,11 +36,11 @@ struct mempolicy {
 
 _Atomic bool mempolicy_in_use;
 
-/* Synchronization: process_policy: written under policy_lock; old ones are kept for ever,
- * since some thread may be using them. */
+/* Synchronization: old ones of process_policy are kept for ever, since some thread may be
+ * using them; have_key: release after thread_policy is made. */
 static _Atomic(struct mempolicy *) process_policy;
 static pthread_key_t thread_policy;
-static bool have_key;
+static _Atomic bool have_key;
 static bool inherited, interleaved;
 
 static void put(void *pol)
@@ -165,7 +165,8 @@ struct mempolicy *mpol_new(int mode, const struct nodemask *nodes)
 
 struct mempolicy *mpol_get(struct mempolicy *pol)
 {
-	atomic_fetch_add_explicit(&pol->refs, 1, memory_order_relaxed);
+	if (pol)
+		atomic_fetch_add_explicit(&pol->refs, 1, memory_order_relaxed);
 	return pol;
 }
 
@@ -232,7 +233,7 @@ static struct mempolicy *current_policy(void)
 
 	if (!atomic_load_explicit(&mempolicy_in_use, memory_order_acquire))
 		return NULL;
-	if (have_key)
+	if (atomic_load_explicit(&have_key, memory_order_acquire))
 		pol = pthread_getspecific(thread_policy);
 	return pol ? pol : atomic_load_explicit(&process_policy, memory_order_acquire);
 }
@@ -336,8 +337,10 @@ bool page_policy_allows(unsigned int node)
 
 static bool make_key(void)
 {
-	have_key = pthread_key_create(&thread_policy, put) == 0;
-	return have_key;
+	bool made = pthread_key_create(&thread_policy, put) == 0;
+
+	atomic_store_explicit(&have_key, made, memory_order_release);
+	return made;
 }
 
 static struct once key_once = ONCE_INITIALIZER;

@@ -36,8 +36,9 @@ unsigned int nodes_count(void)
 	unsigned int real = os_topology()->nr_nodes;
 
 	/* Every real node is split alike. */
-	nr_parts = max_uint(((unsigned int)config.numa_fake + real - 1) / real, 1);
-	return min_uint(nr_parts * real, UKMEM_MAX_NODES);
+	nr_parts = ((unsigned int)config.numa_fake + real - 1) / real;
+	nr_parts = max_uint(min_uint(nr_parts, UKMEM_MAX_NODES / real), 1);
+	return nr_parts * real;
 }
 
 /* The node of a CPU by its kernel number: pretend nodes get their CPUs in turn. */
@@ -98,8 +99,13 @@ void nodes_update_allowed(void)
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		n += os_mask_test(&allowed, node_real_id(i));
 	/* None of those that were there at the start: whatever this is, it does not help. */
-	for (unsigned int i = 0; n && i < page_window.nr_nodes; i++)
-		mask_set(&node_masks[N_MEMORY], i, os_mask_test(&allowed, node_real_id(i)));
+	if (!n)
+		return;
+	/* New ones first, so that there is no moment without any. */
+	for (unsigned int on = 2; on-- > 0;)
+		for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+			if (os_mask_test(&allowed, node_real_id(i)) == on)
+				mask_set(&node_masks[N_MEMORY], i, on);
 }
 
 static void update_cpus(void)

@@ -219,6 +219,9 @@ void page_set_array(const struct page *page, size_t npages, uint16_t entry);
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);
 
+/* A flag of requests inside the library: try elsewhere rather than reclaim. */
+#define PAGE_NO_RECLAIM 0x80000000u
+
 /* In place of a node's index: where the thread's memory policy says. */
 #define PAGE_ANY_NODE UINT32_MAX
 

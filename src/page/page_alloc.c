@@ -10,9 +10,9 @@
 #include "page/page_alloc.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "base/bits.h"
+#include "os/os.h"
 #include "page/limits.h"
 #include "page/purge.h"
 #include "page/reclaim.h"
@@ -25,6 +25,7 @@ static void fork_child(void)
 {
 	purge_fork_child();
 	background_fork_child();
+	reclaim_fork_child();
 }
 
 static bool init(void)
@@ -39,7 +40,6 @@ static bool init(void)
 		return false;
 	for_each_zone (z)
 		lock_register(&z->lock, LOCK_RANK_ZONE);
-	reclaim_init();
 	/* Last: until now no address was inside the window. */
 	page_window.size = page_window.low_pfn << page_window.page_shift;
 	vmstat_register();
@@ -75,11 +75,6 @@ static struct page *walk(const struct placement *p, const struct node_mask *node
 	return zonelist_alloc(p->zonelist, nodes, p->node, rq);
 }
 
-static void pause_1ms(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-}
-
 /* Reclaim and walk until there is something, or no point in going on. */
 static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
@@ -93,7 +88,7 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 		if (page)
 			return page;
 		if (rq->flags & __GFP_NOFAIL) {
-			pause_1ms();
+			os_pause_ms(1);
 			continue;
 		}
 		/* What others freed meanwhile is progress, too, but hardly on this very node.
@@ -128,13 +123,14 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 	if (!page) {
 		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
 		page = walk(p, nodes, rq);
-		if (!page && rq->may_block)
+		if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
 			page = alloc_reclaiming(p, nodes, rq);
 	}
 	if (rq->may_block)
 		page_decay();
 	if (unlikely(!page)) {
-		count_vm_event(PGALLOC_FAIL);
+		if (!(rq->flags & PAGE_NO_RECLAIM))
+			count_vm_event(PGALLOC_FAIL);
 		return NULL;
 	}
 	if (unlikely(p->interleaved) && page_node(page) == p->node)

@@ -111,13 +111,13 @@ static void end_period(struct zone *z, size_t limit)
 	uint64_t now = os_calls.now_ms();
 	size_t dirty;
 
-	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) <
-	    config.dirty_decay_ms / 2)
+	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) <
+	    (int64_t)config.dirty_decay_ms / 2)
 		return;
 	zone_lock(z);
 	dirty = z->nr_dirty;
-	if (now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed) >=
-		    config.dirty_decay_ms / 2 &&
+	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) >=
+		    (int64_t)config.dirty_decay_ms / 2 &&
 	    dirty > limit) {
 		atomic_store_explicit(&z->decay_backlog, z->dirty_low, memory_order_relaxed);
 		z->dirty_low = dirty;

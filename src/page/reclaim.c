@@ -3,14 +3,16 @@
  * Direct reclaim: pagesets back to their zones, shrinkers, then purging, which lowers
  * what may be resident.
  *
- * Lock: reclaim_lock, the outermost of all: one reclaim at a time. A shrinker that
- * allocates does not reclaim again: it finds its own thread to be the owner.
+ * One reclaim at a time, by `owner` and not by a lock: shrinkers are the program's, and may
+ * fork, make caches, or be the first to use a layer. A shrinker that allocates does
+ * not reclaim again: it finds its own thread to be the owner.
  */
 #include "page/reclaim.h"
 
 #include <errno.h>
 
 #include "base/bits.h"
+#include "os/os.h"
 #include "page/limits.h"
 #include "page/node.h"
 #include "page/vmstat.h"
@@ -18,33 +20,36 @@
 
 enum { SHRINK_BATCH = 128 };
 
-static struct lock reclaim_lock;
-static struct shrinker *shrinkers; /* Synchronization: reclaim_lock */
-static _Atomic(void *) owner;	   /* thread pointer of the thread in here */
+/* Synchronization: pushed onto by anyone, taken out of by the owner. */
+static _Atomic(struct shrinker *) shrinkers;
+static _Atomic(void *) owner; /* thread pointer of the thread in here */
 
-bool reclaim_init(void)
-{
-	lock_register(&reclaim_lock, LOCK_RANK_RECLAIM);
-	return true;
-}
-
-/* False: this thread is in a reclaim already. */
+/* False: this thread is in a reclaim already. O1 pairs with O2. */
 static bool enter(void)
 {
-	void *self = __builtin_thread_pointer();
+	void *self = __builtin_thread_pointer(), *expected = NULL;
 
-	/* Only this thread can have written itself, so a relaxed load decides. */
-	if (atomic_load_explicit(&owner, memory_order_relaxed) == self)
-		return false;
-	lock(&reclaim_lock);
-	atomic_store_explicit(&owner, self, memory_order_relaxed);
+	while (!atomic_compare_exchange_strong_explicit(&owner, &expected, self,
+							memory_order_acquire, /* O1 */
+							memory_order_relaxed)) {
+		if (expected == self)
+			return false;
+		os_pause_ms(1);
+		expected = NULL;
+	}
 	return true;
 }
 
 static void leave(void)
 {
-	atomic_store_explicit(&owner, NULL, memory_order_relaxed);
-	unlock(&reclaim_lock);
+	atomic_store_explicit(&owner, NULL, memory_order_release); /* O2 */
+}
+
+/* Another thread's reclaim is not in the child. */
+void reclaim_fork_child(void)
+{
+	if (atomic_load_explicit(&owner, memory_order_relaxed) != __builtin_thread_pointer())
+		leave();
 }
 
 /* Ask one shrinker for 1/2^@priority of what it has. Result: objects freed. */
@@ -66,7 +71,8 @@ static unsigned long shrink_one(struct shrinker *s, gfp_t flags, int nid, unsign
 			break;
 		freed += got;
 		count_vm_events(SHRINK_SCANNED, sc.nr_scanned);
-		scan -= min_size(scan, max_size(sc.nr_to_scan, 1));
+		/* What it says it looked at, as in the kernel. */
+		scan -= min_size(scan, max_size(sc.nr_scanned, 1));
 	}
 	return freed;
 }
@@ -75,8 +81,12 @@ static unsigned long shrink_all(gfp_t flags, int nid, unsigned int priority)
 {
 	unsigned long freed = 0;
 
-	for (struct shrinker *s = shrinkers; s; s = s->next)
+	struct shrinker *s = atomic_load_explicit(&shrinkers, memory_order_acquire), *next;
+
+	for (; s; s = next) {
+		next = s->next;
 		freed += shrink_one(s, flags, nid, priority);
+	}
 	return freed;
 }
 
@@ -106,7 +116,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	for (unsigned int priority = 4;; priority -= 2) {
 		size_t used = used_pages();
 
-		shrink_all(rq->flags, NUMA_NO_NODE, priority);
+		shrink_all(rq->flags, node_data[0].node_id, priority);
 		for_each_zone (z)
 			pageset_drain(z, PCPU_ALL_CPUS);
 		if (used - min_size(used, used_pages()) >= rq->npages || !priority)
@@ -138,30 +148,42 @@ size_t zone_reclaim(struct zone *z, const struct alloc_request *rq)
 
 int register_shrinker(struct shrinker *s, const char *name)
 {
-	int err = 0;
+	struct shrinker *first;
 
-	if (!s || !s->count_objects || !s->scan_objects || !page_init() || !enter())
+	if (!s || !s->count_objects || !s->scan_objects || !page_init())
 		return -EINVAL;
-	for (const struct shrinker *other = shrinkers; other; other = other->next)
+	first = atomic_load_explicit(&shrinkers, memory_order_acquire);
+	for (const struct shrinker *other = first; other; other = other->next)
 		if (other == s)
-			err = -EINVAL;
-	if (!err) {
-		s->name = name;
-		s->next = shrinkers;
-		shrinkers = s;
-	}
-	leave();
-	return err;
+			return -EINVAL;
+	s->name = name;
+	do
+		s->next = first;
+	while (!atomic_compare_exchange_weak_explicit(
+		&shrinkers, &first, s, memory_order_release, memory_order_relaxed));
+	return 0;
+}
+
+static void take_out(struct shrinker *s)
+{
+	struct shrinker *first = s, *p;
+
+	if (atomic_compare_exchange_strong_explicit(&shrinkers, &first, s->next,
+						    memory_order_acq_rel, memory_order_acquire))
+		return;
+	/* Not the first one, and so never again: others are pushed in front only. */
+	for (p = first; p; p = p->next)
+		if (p->next == s) {
+			p->next = s->next;
+			return;
+		}
 }
 
 void unregister_shrinker(struct shrinker *s)
 {
-	if (!enter())
-		return;
-	for (struct shrinker **p = &shrinkers; *p; p = &(*p)->next)
-		if (*p == s) {
-			*p = s->next;
-			break;
-		}
-	leave();
+	bool entered = enter(); /* or one of the shrinkers does it */
+
+	take_out(s);
+	if (entered)
+		leave();
 }

@@ -5,7 +5,7 @@
 
 #include "page/zone.h"
 
-bool reclaim_init(void);
+void reclaim_fork_child(void);
 /* From everywhere, for @rq. Result: whether there is more than before. */
 bool direct_reclaim(const struct alloc_request *rq);
 /* From one zone's pagesets, and from shrinkers for its node. Pages. */

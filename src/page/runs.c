@@ -198,9 +198,11 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
 {
 	struct page *page;
 
+	/* Pagesets hold blocks, also where growth blocks are smaller. */
+	if (is_pow2(npages) &&
+	    npages <= max_size(window_block(), (size_t)1 << (PCP_ORDERS - 1)))
+		return __zone_alloc(z, ilog2(npages), may_grow);
 	if (npages <= window_block()) {
-		if (is_pow2(npages))
-			return __zone_alloc(z, ilog2(npages), may_grow);
 		page = take_hole(z, npages, ilog2(npages));
 		return page ? page : carve(z, npages, may_grow);
 	}

@@ -201,7 +201,7 @@ static void purge_array(void *from, void *to)
 }
 
 /*
- * Entries of the inside of a free run are all zero (PAGE_NONE), and so is the array map
+ * Entries of the inside of a free run say PAGE_NONE, which is zero; so does the array map
  * of memory that holds no slab: both may be given back, whether or not they are read.
  */
 void window_purge_metadata(size_t pfn, size_t npages)
@@ -284,8 +284,11 @@ static bool place_window(unsigned int nodes, size_t limit)
 	size_t zone = (size_t)1 << ilog2_up(max_size(limit, 16 * MIB));
 	uintptr_t base = ((uintptr_t)1 << 40) + (os_random() % (1u << 12)) * (4 * GIB);
 
-	if (map_window(nodes, zone))
-		return false;
+	while (map_window(nodes, zone)) {
+		zone /= 2;
+		if (zone < 16 * MIB)
+			return false;
+	}
 	page_window.base = align_up(base, zone);
 	page_window.reserved = false;
 	return true;

@@ -76,8 +76,9 @@ static void publish(_Atomic size_t *published, _Atomic size_t *sum, size_t now)
 void zone_unlock(struct zone *z, bool may_block)
 {
 	put_deferred(z);
-	publish(&z->used, &page_limits.used, __zone_used(z));
+	/* In this order: what a free moved from one sum to the other is never in neither. */
 	publish(&z->dirty, &page_limits.dirty, __zone_dirty(z));
+	publish(&z->used, &page_limits.used, __zone_used(z));
 	unlock_if(&z->lock, may_block);
 }
 
@@ -131,25 +132,24 @@ uint64_t zone_nr_alloc(struct zone *z)
 	return n + pageset_nr_alloc(z);
 }
 
-/* @all: what the whole process has in use. */
-static bool watermark_ok(const struct zone *z, size_t used, size_t all,
-			 const struct alloc_request *rq, size_t npages,
-			 enum zone_watermarks mark)
+static bool zone_has_room(const struct zone *z, size_t used, const struct alloc_request *rq,
+			  size_t npages, enum zone_watermarks mark)
 {
 	size_t reserve = z->wmark[mark];
 
 	if (rq->type > z->type)
 		reserve += z->lowmem_reserve;
-	return used + npages + reserve <= z->managed &&
-	       all + npages + page_limits.wmark[mark] <= page_limits.limit;
+	return used + npages + reserve <= z->managed;
 }
 
 bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
 		       enum zone_watermarks mark)
 {
-	return watermark_ok(z, atomic_load_explicit(&z->used, memory_order_relaxed),
-			    atomic_load_explicit(&page_limits.used, memory_order_relaxed), rq,
-			    npages, mark);
+	return zone_has_room(z, atomic_load_explicit(&z->used, memory_order_relaxed), rq,
+			     npages, mark) &&
+	       atomic_load_explicit(&page_limits.used, memory_order_relaxed) + npages +
+			       page_limits.wmark[mark] <=
+		       page_limits.limit;
 }
 
 /* The sums over all zones as they would be after an unlock of this one. */
@@ -165,10 +165,31 @@ static size_t dirty_now(const struct zone *z)
 	       __zone_dirty(z) - atomic_load_explicit(&z->dirty, memory_order_relaxed);
 }
 
-bool __zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
-			 enum zone_watermarks mark)
+/*
+ * Enter @npages into the process's sum before they are taken, so that zones that take at the
+ * same time see each other's. Whatever does not come of it the unlock corrects.
+ * *@sum: without them. False: the process's limit or watermark forbids it.
+ */
+static bool announce(struct zone *z, size_t npages, enum zone_watermarks mark, size_t *sum)
 {
-	return watermark_ok(z, __zone_used(z), used_now(z), rq, npages, mark);
+	size_t published = atomic_load_explicit(&z->used, memory_order_relaxed);
+	size_t before = atomic_load_explicit(&page_limits.used, memory_order_relaxed);
+
+	do {
+		*sum = before + __zone_used(z) - published;
+		if (*sum + npages + page_limits.wmark[mark] > page_limits.limit)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&page_limits.used, &before,
+							before + npages, memory_order_relaxed,
+							memory_order_relaxed));
+	atomic_store_explicit(&z->used, published + npages, memory_order_relaxed);
+	return true;
+}
+
+static void retract(struct zone *z, size_t npages)
+{
+	atomic_fetch_sub_explicit(&z->used, npages, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&page_limits.used, npages, memory_order_relaxed);
 }
 
 /*
@@ -241,13 +262,17 @@ static void put_back(struct zone *z, struct page *page, size_t npages)
 
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 {
-	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z);
-	bool allowed = may_populate(z, rq->npages), may_grow = rq->may_block && allowed;
+	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z), sum;
+	bool allowed, may_grow;
 	struct page *page;
 
-	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER ||
-	    !__zone_watermark_ok(z, rq, rq->npages, rq->mark) || !may_populate(z, 0))
+	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER)
 		return NULL;
+	if (!zone_has_room(z, __zone_used(z), rq, rq->npages, rq->mark) ||
+	    !announce(z, rq->npages, rq->mark, &sum) || !may_populate(z, 0))
+		return NULL;
+	allowed = sum + dirty_now(z) + rq->npages <= page_limits.limit;
+	may_grow = rq->may_block && allowed;
 	if (!rq->may_block && z->nr_free < rq->npages + reserve)
 		return NULL;
 	z->only_dirty = z->type == ZONE_DMA || !allowed;
@@ -270,13 +295,18 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 			      unsigned int order, struct page **out, unsigned int n)
 {
-	size_t reserve = mapped_reserve(z), npages = (size_t)1 << order;
+	size_t reserve = mapped_reserve(z), npages = (size_t)1 << order, sum;
 	unsigned int got = 0;
 
-	while (n && (z->type == ZONE_DMA || z->nr_free < n * npages + reserve ||
-		     !may_populate(z, n * npages) ||
-		     !__zone_watermark_ok(z, rq, n * npages, WMARK_HIGH)))
-		n /= 2;
+	for (; n; n /= 2) {
+		if (z->type == ZONE_DMA || z->nr_free < n * npages + reserve ||
+		    !zone_has_room(z, __zone_used(z), rq, n * npages, WMARK_HIGH) ||
+		    !announce(z, n * npages, WMARK_HIGH, &sum))
+			continue;
+		if (sum + dirty_now(z) + n * npages <= page_limits.limit)
+			break;
+		retract(z, n * npages);
+	}
 	while (got < n) {
 		struct page *page = __zone_alloc(z, order, false);
 

@@ -40,8 +40,8 @@ enum numa_stat {
  * Invariants: every page below the frontier is in exactly one place: a free
  * block, a pageset, the carving space, the list of deferred frees, isolated for purging, a
  * run handed out, or (window not reserved) a hole somebody else mapped. No free block's
- * buddy is a free block of the same order. nr_free = sum over orders of blocks << order;
- * nr_dirty of these may be resident.
+ * buddy is a free block of the same order that it may merge with. nr_free = sum over orders of
+ * blocks << order; nr_dirty of these may be resident.
  *
  * present = pages below the frontier without holes. In use, for limits and watermarks, is
  * what is neither free nor isolated nor for carving: pagesets are in use.
@@ -137,11 +137,9 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages);
 void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order);
 /* Pages of the zone that were handed out, ever. */
 uint64_t zone_nr_alloc(struct zone *z);
-/* As the watermark of a request wants it; lockless and lock held. */
+/* As the watermark of a request wants it; a hint, without the lock. */
 bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
 		       enum zone_watermarks mark);
-bool __zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
-			 enum zone_watermarks mark);
 /* A run for @rq, within limits and watermarks; page->zero says what it holds. NULL: none. */
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq);
 /* Up to @n more of the same, of 2^@order pages, while there is plenty mapped. */

@@ -124,7 +124,8 @@ static void zlc_setup(struct zonelist_cache *c, unsigned int nr, bool may_block)
 		return;
 	now = os_calls.now_ms();
 	then = atomic_load_explicit(&c->last_full_zap, memory_order_relaxed);
-	if (now - then < ZAP_PERIOD_MS ||
+	/* Signed: another thread's look may be the later one. */
+	if ((int64_t)(now - then) < ZAP_PERIOD_MS ||
 	    !atomic_compare_exchange_strong_explicit(
 		    &c->last_full_zap, &then, now, memory_order_relaxed, memory_order_relaxed))
 		return;
@@ -181,6 +182,10 @@ static struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, b
 	struct page *page;
 
 	*full = false;
+	/* Frees that were deferred in the last moment of a holder of the lock. */
+	if (unlikely(atomic_load_explicit(&z->deferred, memory_order_relaxed)) &&
+	    zone_lock_if(z, rq->may_block))
+		zone_unlock(z, rq->may_block);
 	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
 	    (!config.zone_reclaim_mode || !rq->may_block || !zone_reclaim(z, rq) ||
 	     !zone_watermark_ok(z, rq, rq->npages, rq->mark))) {

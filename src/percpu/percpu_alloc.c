@@ -238,7 +238,7 @@ static void *alloc(size_t size, size_t align, bool may_block)
 	    !lock_if(&percpu_lock, may_block))
 		return NULL;
 	first = alloc_locked(n, step, may_block);
-	unlock(&percpu_lock);
+	unlock_if(&percpu_lock, may_block);
 	return first;
 }
 

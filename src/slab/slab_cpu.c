@@ -76,7 +76,7 @@ static cold unsigned int take_waiting(struct kmem_cache *s, void **batch, unsign
 {
 	unsigned int got = 0;
 
-	while (!got) {
+	while (!got && (flags & __GFP_DIRECT_RECLAIM)) {
 		bool zeroed;
 		struct page *page = page_alloc_run(PAGE_ANY_NODE, flags, s->npages, &zeroed);
 

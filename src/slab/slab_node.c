@@ -118,13 +118,13 @@ static void count_fail(struct kmem_cache_node *node, gfp_t flags)
 	unlock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM);
 }
 
-unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out,
-			    unsigned int n, unsigned int direct, gfp_t flags)
+/* One round over the nodes: another one only if those before have nothing at all. */
+static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **out,
+			       unsigned int n, unsigned int direct, gfp_t flags)
 {
 	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_nodes;
 	unsigned int got = 0;
 
-	/* Another node only if this one has nothing at all. */
 	for (unsigned int i = 0; i < nodes && !got; i++) {
 		unsigned int index = page_fallback_node(first, i);
 		struct kmem_cache_node *node = &s->nodes[index];
@@ -137,6 +137,16 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out
 		__count_take(node, got, direct);
 		unlock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM);
 	}
+	return got;
+}
+
+unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out,
+			    unsigned int n, unsigned int direct, gfp_t flags)
+{
+	unsigned int got = take_round(s, first, out, n, direct, flags | PAGE_NO_RECLAIM);
+
+	if (unlikely(!got && (flags & __GFP_DIRECT_RECLAIM)))
+		got = take_round(s, first, out, n, direct, flags);
 	if (unlikely(!got))
 		count_fail(&s->nodes[first], flags);
 	return got;

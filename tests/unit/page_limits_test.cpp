@@ -40,7 +40,7 @@ TEST(PageLimitsTest, ByCgroupOfVersion2)
 		fake_files["/proc/self/cgroup"] = "0::/box/inner\n";
 		fake_files["/sys/fs/cgroup/box/inner/memory.max"] = "max\n";
 		fake_files["/sys/fs/cgroup/box/memory.max"] = "50331648\n";
-		expect_limit(37 * kMiB); /* less a 16th and 8 MiB */
+		expect_limit(34 * kMiB); /* less an 8th and 8 MiB */
 	});
 }
 
@@ -52,7 +52,7 @@ TEST(PageLimitsTest, ByCgroupOfVersion1)
 		fake_files["/sys/fs/cgroup/memory/box/memory.limit_in_bytes"] = "33554432\n";
 		fake_files["/sys/fs/cgroup/memory/memory.limit_in_bytes"] =
 			"9223372036854771712\n";
-		expect_limit(22 * kMiB); /* less a 16th and 8 MiB */
+		expect_limit(20 * kMiB); /* less an 8th and 8 MiB */
 	});
 }
 
