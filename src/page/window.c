@@ -301,7 +301,7 @@ bool window_init(void)
 	void *mem;
 
 	page_window.page_shift = ilog2(os_page_size());
-	len = align_up(nodes * MAX_NR_ZONES * sizeof(struct zone), page_size());
+	len = align_up((size_t)nodes * MAX_NR_ZONES * sizeof(struct zone), page_size());
 	if (os_map_metadata(len, &mem))
 		return false;
 	page_window.nr_nodes = nodes;

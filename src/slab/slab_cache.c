@@ -222,7 +222,7 @@ static unsigned long free_some(struct shrinker *unused, struct shrink_control *s
 	lock(&caches_lock);
 	list_for_each_entry (s, &caches, list)
 		n++;
-	skip = turn++ % n;
+	skip = n ? turn++ % n : 0;
 	for (unsigned int round = 0; round < 2 && freed < sc->nr_to_scan; round++) {
 		unsigned int i = 0;
 
