@@ -57,16 +57,19 @@ static void tune(struct zone *z)
 	z->pcp_batch = (uint16_t)batch;
 }
 
-/* Where the arrays lie. Result: bytes of a pageset. */
-static size_t lay_out(struct zone *z)
+/* Where the array of @order lies in a pageset; of PCP_ORDERS: the bytes of all arrays. */
+static size_t array_offset(const struct zone *z, unsigned int order)
 {
-	size_t size = 0;
+	size_t offset = 0;
 
-	for (unsigned int order = 0; order < PCP_ORDERS; order++) {
-		z->pcp_offset[order] = (uint32_t)size;
-		size += pcpu_array_size(capacity(z, order));
-	}
-	return align_up(size, COUNTER_BYTES) + COUNTER_BYTES;
+	for (unsigned int o = 0; o < order; o++)
+		offset += pcpu_array_size(capacity(z, o));
+	return offset;
+}
+
+static size_t pageset_bytes(const struct zone *z)
+{
+	return align_up(array_offset(z, PCP_ORDERS), COUNTER_BYTES) + COUNTER_BYTES;
 }
 
 bool pageset_init(void)
@@ -75,7 +78,9 @@ bool pageset_init(void)
 
 	for_each_zone (z) {
 		tune(z);
-		size = max_size(size, lay_out(z));
+		for (unsigned int order = 0; order < PCP_ORDERS; order++)
+			z->pcp_offset[order] = (uint32_t)array_offset(z, order);
+		size = max_size(size, pageset_bytes(z));
 	}
 	if (!boot_pageset)
 		boot_pageset = pcpu_alloc(size, 64);
@@ -98,7 +103,7 @@ void zone_pcp_update(struct zone *z)
 
 	if (!config.pagesets || pageset_of(z) != boot_pageset)
 		return;
-	real = pcpu_alloc(lay_out(z), 64);
+	real = pcpu_alloc(pageset_bytes(z), 64);
 	if (!real)
 		return;
 	if (!atomic_compare_exchange_strong_explicit(
