@@ -1,41 +1,87 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <ukmem/slab.h> - object caches (kmem_cache) and kmalloc.
+ * <ukmem/slab.h> - object caches (kmem_cache), as the kernel's slab allocator has them.
  *
- * A cache hands out objects of one size. Each CPU keeps an array of free
- * objects per cache; allocating pops from it and freeing pushes onto it, one
- * restartable sequence each, with no lock and no atomic instruction. Behind the
- * arrays stand slabs (runs of pages cut into objects, their free state in a
- * bitmap outside the objects), a list of partly used slabs per NUMA node, and
- * the page allocator. kmalloc is a table of such caches by size.
+ * A cache hands out objects of one size. Each CPU keeps, per cache and NUMA node, an
+ * array of free objects: allocating pops from it and freeing pushes onto it, one
+ * restartable sequence each, with no lock and no atomic instruction. Behind the arrays
+ * stand slabs (runs of pages cut into objects, their free state in a bitmap outside the
+ * objects): a few partly used ones of each CPU, the rest on a list of the node, and the
+ * page allocator.
  *
- * Flags: kmalloc and its relatives with __GFP_DMA or __GFP_DMA32 take whole pages of that
- * zone; caches take no notice of these two.
+ * Slabs after the kernel's SLUB (C. Lameter); arrays of pointers moved in bulk after
+ * J. Bonwick's magazines. Counting a CPU's partly used slabs instead of estimating their
+ * objects: V. Babka's change to SLUB of 2021.
  *
  * Thread safety: every function may be called from any thread at any time,
  * except kmem_cache_destroy, during and after which nothing may use the cache.
  * Signal safety: with GFP_NOWAIT or GFP_ATOMIC, alloc may be called in a signal
- * handler. Free may not: it can wait for a lock.
+ * handler. kmem_cache_free, kfree and their bulk forms may too: they wait for nothing.
+ * Not while the cache is debugged (SLAB_CONSISTENCY_CHECKS and the like).
  */
 #ifndef UKMEM_SLAB_H
 #define UKMEM_SLAB_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
+#include <ukmem/kmalloc.h>
+
+#ifndef NUMA_NO_NODE
+#define NUMA_NO_NODE (-1)
+#endif
 
 UKMEM_BEGIN_DECLS
 
 typedef unsigned int slab_flags_t;
 
-/** Align objects to a cache line (64 bytes). */
+/** F: look for double frees, pointers that are no objects, objects of other caches. */
+#define SLAB_CONSISTENCY_CHECKS 0x00000100u
+/** Z: guard bytes around each object, looked at when it is freed. */
+#define SLAB_RED_ZONE 0x00000400u
+/** P: fill free objects with a pattern, looked at when they are allocated. */
+#define SLAB_POISON 0x00000800u
+/** Align objects to a cache line (64 bytes); small ones to a part of it. */
 #define SLAB_HWCACHE_ALIGN 0x00002000u
+/** Slabs of pinned pages (ZONE_DMA). */
+#define SLAB_CACHE_DMA 0x00004000u
+/** Slabs of pages below 4 GiB (ZONE_DMA32). */
+#define SLAB_CACHE_DMA32 0x00008000u
+/** U: remember who allocated and who freed each object. */
+#define SLAB_STORE_USER 0x00010000u
+/** For information only: the objects can be reclaimed by a shrinker. */
+#define SLAB_RECLAIM_ACCOUNT 0x00020000u
 /** kmem_cache_create logs and aborts instead of returning NULL. */
 #define SLAB_PANIC 0x00040000u
+/**
+ * The memory of an object that is freed stays an object of this cache: it may be handed
+ * out again, but its slab goes back to the page allocator only when the cache is
+ * destroyed (a user-space program's grace periods are not known here). A constructor
+ * is run once, and freed objects are not poisoned.
+ */
+#define SLAB_TYPESAFE_BY_RCU 0x00080000u
+/** Accepted, without effect: caches are never merged. */
+#define SLAB_NO_MERGE 0x01000000u
+/** Accepted, without effect. */
+#define SLAB_ACCOUNT 0x04000000u
+/** The four of debugging (F, Z, P, U) together. */
+#define SLAB_DEBUG_FLAGS                                                                       \
+	(SLAB_CONSISTENCY_CHECKS | SLAB_RED_ZONE | SLAB_POISON | SLAB_STORE_USER)
 
 struct kmem_cache;
+
+/** What else a new cache can be told. Zero is the default of every member. */
+struct kmem_cache_args {
+	unsigned int align;		   /**< bytes, a power of two up to 4096 */
+	unsigned int useroffset, usersize; /**< accepted, without effect */
+	unsigned int freeptr_offset;	   /**< accepted: no pointer is kept in objects */
+	bool use_freeptr_offset;
+	void (*ctor)(void *);	     /**< run on each object of a new slab */
+	unsigned int sheaf_capacity; /**< objects a CPU's array holds at most; 0: by size */
+};
 
 /**
  * kmem_cache_create - make a cache of objects
@@ -48,21 +94,31 @@ struct kmem_cache;
  *         object must be freed in its constructed state
  *
  * Result: the cache, or NULL: a bad parameter (logged) or no memory.
+ *
+ * The newer form, kmem_cache_create(name, size, args, flags) with a struct
+ * kmem_cache_args pointer or NULL in third place, is understood too.
  */
 UKMEM_EXPORT struct kmem_cache *kmem_cache_create(const char *name, unsigned int size,
 						  unsigned int align, slab_flags_t flags,
 						  void (*ctor)(void *))
 	UKMEM_SYMBOL(kmem_cache_create);
 
+/** __kmem_cache_create_args - the same with everything else in @args, which may be NULL. */
+UKMEM_EXPORT struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
+							 const struct kmem_cache_args *args,
+							 slab_flags_t flags)
+	UKMEM_SYMBOL(kmem_cache_create_args);
+
 /** KMEM_CACHE - a cache of struct @type, named and aligned after it. */
 #define KMEM_CACHE(type, flags)                                                                \
-	kmem_cache_create(#type, sizeof(struct type), __alignof__(struct type), (flags), NULL)
+	(kmem_cache_create)(#type, sizeof(struct type), __alignof__(struct type), (flags), NULL)
 
 /**
  * kmem_cache_destroy - give back everything a cache holds
  *
- * NULL is ignored. If objects are still in use, their number is logged, the
- * cache and its slabs stay, and the objects stay valid.
+ * NULL is ignored. If objects are still in use, their number and the addresses of the
+ * first of them are logged (with SLAB_STORE_USER, who allocated them); the cache and its
+ * slabs stay, and the objects stay valid.
  */
 UKMEM_EXPORT void kmem_cache_destroy(struct kmem_cache *s) UKMEM_SYMBOL(kmem_cache_destroy);
 
@@ -86,6 +142,25 @@ UKMEM_EXPORT void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
 /** kmem_cache_zalloc - one object filled with zeros, or NULL. */
 UKMEM_EXPORT void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
 	UKMEM_SYMBOL(kmem_cache_zalloc) UKMEM_MALLOC;
+
+/**
+ * kmem_cache_alloc_node - one object of a NUMA node
+ * @node: a node id, or NUMA_NO_NODE
+ *
+ * From another node if that one has no memory; with __GFP_THISNODE, NULL then. NULL also
+ * if there is no such node.
+ */
+UKMEM_EXPORT void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int node)
+	UKMEM_SYMBOL(kmem_cache_alloc_node) UKMEM_MALLOC;
+
+/** kmem_cache_alloc_lru - kmem_cache_alloc; @lru is not used. */
+struct list_lru;
+static inline void *kmem_cache_alloc_lru(struct kmem_cache *s, struct list_lru *lru,
+					 gfp_t flags)
+{
+	(void)lru;
+	return kmem_cache_alloc(s, flags);
+}
 
 /**
  * kmem_cache_free - give @obj back to @s, which it came from
@@ -112,51 +187,111 @@ UKMEM_EXPORT int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t
 UKMEM_EXPORT void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 	UKMEM_SYMBOL(kmem_cache_free_bulk);
 
-/** What kmalloc(0) returns: not NULL, not dereferencable, fit for kfree. */
-#define ZERO_SIZE_PTR ((void *)16)
-#define ZERO_OR_NULL_PTR(p) ((unsigned long)(p) <= (unsigned long)ZERO_SIZE_PTR)
+/*
+ * Sheaves: objects taken in advance, so that later allocations cannot fail.
+ * A sheaf is its holder's: one thread at a time.
+ */
+struct slab_sheaf;
 
-/** Largest size served by a size class; above it, whole pages. */
-#define KMALLOC_MAX_CACHE_SIZE 16384u
+/** kmem_cache_prefill_sheaf - a sheaf with @size objects (at least 1), or NULL. */
+UKMEM_EXPORT struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t flags,
+							 unsigned int size)
+	UKMEM_SYMBOL(kmem_cache_prefill_sheaf);
 
 /**
- * kmalloc - @size bytes
+ * kmem_cache_refill_sheaf - fill *@sheaf up to at least @size objects
  *
- * Aligned to @size if that is a power of two (up to a page), else to 16 bytes
- * from 16 bytes on, else to 8. Size 0 gives ZERO_SIZE_PTR. NULL without memory
- * or above PTRDIFF_MAX. Free with kfree.
+ * May replace *@sheaf by a larger one. Result: 0, or -ENOMEM and the sheaf as it was,
+ * or -EINVAL for a sheaf of another cache.
  */
-UKMEM_EXPORT void *kmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kmalloc) UKMEM_MALLOC
-	UKMEM_ALLOC_SIZE(1);
-/** kzalloc - kmalloc of zeroed memory. */
-UKMEM_EXPORT void *kzalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kzalloc) UKMEM_MALLOC
-	UKMEM_ALLOC_SIZE(1);
-/** kmalloc_array - @n elements of @size bytes; NULL if the product overflows. */
-UKMEM_EXPORT void *kmalloc_array(size_t n, size_t size, gfp_t flags)
-	UKMEM_SYMBOL(kmalloc_array) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
-/** kcalloc - kmalloc_array of zeroed memory. */
-UKMEM_EXPORT void *kcalloc(size_t n, size_t size, gfp_t flags)
-	UKMEM_SYMBOL(kcalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
+UKMEM_EXPORT int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t flags,
+					 struct slab_sheaf **sheaf, unsigned int size)
+	UKMEM_SYMBOL(kmem_cache_refill_sheaf);
+
+/** kmem_cache_return_sheaf - free a sheaf and the objects that are left in it. */
+UKMEM_EXPORT void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t flags,
+					  struct slab_sheaf *sheaf)
+	UKMEM_SYMBOL(kmem_cache_return_sheaf);
+
 /**
- * krealloc - resize, keeping min(old, new) bytes
+ * kmem_cache_alloc_from_sheaf - an object of the sheaf; NULL only if it is empty
  *
- * NULL @p allocates; @size 0 frees and returns ZERO_SIZE_PTR. On failure NULL,
- * and @p stays valid. __GFP_ZERO zeroes what lies beyond the old block's usable
- * size (ksize); within it, growth is in place and the bytes are what they were.
+ * Of @flags, __GFP_ZERO counts. The object is freed with kmem_cache_free.
  */
-UKMEM_EXPORT void *krealloc(const void *p, size_t size, gfp_t flags) UKMEM_SYMBOL(krealloc)
-	__attribute__((__warn_unused_result__)) UKMEM_ALLOC_SIZE(2);
-/** kfree - free what kmalloc and its relatives returned; NULL and ZERO_SIZE_PTR are ignored. */
-UKMEM_EXPORT void kfree(const void *p) UKMEM_SYMBOL(kfree);
-/** ksize - usable bytes behind @p (at least what was asked for); 0 for NULL and ZERO_SIZE_PTR.
+UKMEM_EXPORT void *kmem_cache_alloc_from_sheaf(struct kmem_cache *s, gfp_t flags,
+					       struct slab_sheaf *sheaf)
+	UKMEM_SYMBOL(kmem_cache_alloc_from_sheaf);
+
+/** kmem_cache_sheaf_size - the number of objects left in a sheaf. */
+UKMEM_EXPORT unsigned int kmem_cache_sheaf_size(const struct slab_sheaf *sheaf)
+	UKMEM_SYMBOL(kmem_cache_sheaf_size);
+
+/**
+ * kmem_cache_debug - switch a cache's debugging on and off while it is used
+ * @flags: of SLAB_DEBUG_FLAGS; 0: off
+ *
+ * Objects that are in use already are looked after as far as they can be: they have no
+ * guard bytes and no record of who allocated them. What a finding does is the tunable
+ * slab_debug_action. Result: 0, -EINVAL for other flags, -ENOMEM.
  */
-UKMEM_EXPORT size_t ksize(const void *p) UKMEM_SYMBOL(ksize);
-/** kmemdup - a kmalloc'd copy of @len bytes at @src. */
-UKMEM_EXPORT void *kmemdup(const void *src, size_t len, gfp_t flags)
-	UKMEM_SYMBOL(kmemdup) UKMEM_MALLOC;
-/** kstrdup - a kmalloc'd copy of string @s; NULL for NULL. */
-UKMEM_EXPORT char *kstrdup(const char *s, gfp_t flags) UKMEM_SYMBOL(kstrdup) UKMEM_MALLOC;
+UKMEM_EXPORT int kmem_cache_debug(struct kmem_cache *s, slab_flags_t flags)
+	UKMEM_SYMBOL(kmem_cache_debug);
+
+/**
+ * kmem_cache_fail - let allocations from a cache fail, for tests of what the caller does then
+ * @after: so many more succeed; negative: none fails any more
+ * @times: then so many fail; 0: all
+ *
+ * Counts single and bulk allocations alike, one per call.
+ */
+UKMEM_EXPORT void kmem_cache_fail(struct kmem_cache *s, long after, unsigned long times)
+	UKMEM_SYMBOL(kmem_cache_fail);
+
+/** kmem_cache_nr_allocated - objects in the program's hands. Exact if nobody else is busy. */
+UKMEM_EXPORT unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)
+	UKMEM_SYMBOL(kmem_cache_nr_allocated);
+
+/** kmem_cache_find - the cache of that name, or NULL. It must not be destroyed meanwhile. */
+UKMEM_EXPORT struct kmem_cache *kmem_cache_find(const char *name) UKMEM_SYMBOL(kmem_cache_find);
+
+/**
+ * kmem_cache_attr_show - an attribute of a cache, as /sys/kernel/slab/<cache>/<attr> shows it
+ * @attr: object_size, objs_per_slab, order, cpu_partial, alloc_fastpath, ... (the tool's
+ *        `ukmem slab` lists them)
+ * @buf:  gets the text with its newline and a terminating zero, cut at @size bytes
+ *
+ * Result: the length of the whole text, or -ENOENT: there is no such attribute.
+ */
+UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr, char *buf,
+					  size_t size) UKMEM_SYMBOL(kmem_cache_attr_show);
+
+/**
+ * kmem_cache_attr_store - set an attribute, as writing to that file does
+ *
+ * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so.
+ */
+UKMEM_EXPORT int kmem_cache_attr_store(struct kmem_cache *s, const char *attr,
+				       const char *value) UKMEM_SYMBOL(kmem_cache_attr_store);
 
 UKMEM_END_DECLS
+
+/* kmem_cache_create in both of its forms, told apart by the third argument. */
+#ifdef __cplusplus
+extern "C++" {
+static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned int size,
+						   const struct kmem_cache_args *args,
+						   slab_flags_t flags)
+{
+	return __kmem_cache_create_args(name, size, args, flags);
+}
+}
+#else
+#define kmem_cache_create(name, size, args, ...)                                               \
+	_Generic((args),                                                                       \
+		struct kmem_cache_args *: __kmem_cache_create_args,                            \
+		const struct kmem_cache_args *: __kmem_cache_create_args,                      \
+		void *: __kmem_cache_create_args,                                              \
+		default: (kmem_cache_create))((name), (size), (args), __VA_ARGS__)
+#endif
 
 #endif

@@ -334,8 +334,8 @@ static const char *bad_params(const char *name, unsigned int size, unsigned int 
 	return NULL;
 }
 
-struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align,
-				     slab_flags_t flags, void (*ctor)(void *))
+struct kmem_cache *(kmem_cache_create)(const char *name, unsigned int size, unsigned int align,
+				       slab_flags_t flags, void (*ctor)(void *))
 {
 	const char *bad = bad_params(name, size, align, flags);
 	struct slab_params p = {
