@@ -61,26 +61,71 @@ static unsigned int capacity_max(unsigned int size)
 	return min_uint(max_uint((8u << 20) / size, 64), 16384);
 }
 
+static struct slab_params class_params(unsigned int i, char name[32], const char *prefix)
+{
+	snprintf(name, 32, "%s-%u", prefix, sizes[i]);
+	return (struct slab_params){
+		.name = name,
+		.size = sizes[i],
+		/* The alignment promised: its own for powers of two, up to a page. */
+		.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
+		.capacity_max = capacity_max(sizes[i]),
+		.budgeted = true,
+	};
+}
+
 static bool create_caches(void)
 {
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		char name[32];
-		struct slab_params p = {
-			.name = name,
-			.size = sizes[i],
-			/* The alignment promised: its own for powers of two, up to a page. */
-			.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
-			.capacity_max = capacity_max(sizes[i]),
-			.budgeted = true,
-		};
+		struct slab_params p = class_params(i, name, "kmalloc");
 
-		snprintf(name, sizeof(name), "kmalloc-%u", sizes[i]);
 		if (!caches[i])
 			caches[i] = slab_cache_new(&p);
 		if (!caches[i])
 			return false;
 	}
 	return true;
+}
+
+/* For requests that name a zone: by zone and class; made when first wanted. */
+static _Atomic(struct kmem_cache *) zone_caches[2][SIZE_CLASS_COUNT];
+
+static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i, gfp_t flags)
+{
+	bool may_block = flags & __GFP_DIRECT_RECLAIM;
+	struct kmem_cache *s, *before = NULL;
+	char name[32];
+	struct slab_params p = class_params(i, name, zone ? "dma32-kmalloc" : "dma-kmalloc");
+
+	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
+	p.capacity_max = min_uint(p.capacity_max, 64);
+	p.budgeted = false;
+	s = may_block ? slab_cache_new(&p) : slab_cache_new_nowait(&p);
+	if (!s)
+		return NULL;
+	/* Z1: the cache, before the pointer to it. */
+	if (atomic_compare_exchange_strong_explicit(&zone_caches[zone][i], &before, s,
+						    memory_order_release,
+						    memory_order_acquire)) {
+		if (!may_block)
+			slab_reserve_use(s);
+		return s;
+	}
+	if (may_block)
+		kmem_cache_destroy(s);
+	else
+		slab_reserve_put(s);
+	return before;
+}
+
+struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
+{
+	unsigned int zone = !(flags & __GFP_DMA), i = class_index(size);
+	struct kmem_cache *s =
+		atomic_load_explicit(&zone_caches[zone][i], memory_order_acquire); /* Z2 */
+
+	return s ? s : make_zone_cache(zone, i, flags);
 }
 
 bool size_class_init(struct size_tables *tables)
