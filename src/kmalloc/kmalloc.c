@@ -27,6 +27,9 @@ static bool init(void)
 	kmalloc_fast.pcpu = pcpu;
 	__atomic_store_n(&kmalloc_fast.window_size, page_window.size,
 			 __ATOMIC_RELEASE); /* K1 */
+	/* With several nodes each has arrays of its own: slab_alloc() knows which. */
+	if (page_window.nr_nodes > 1)
+		return true;
 	__atomic_store_n(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
 			 __ATOMIC_RELEASE); /* K1 */
 	__atomic_store_n(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,

@@ -20,20 +20,30 @@ static const uint16_t sizes[SIZE_CLASS_COUNT] = {
 
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
 
+/* As the tables of kmalloc_fast, for the slow paths: the class of each step. */
+static uint8_t small_class[SIZE_CLASS_SMALL_MAX / 8 + 1],
+	large_class[SIZE_CLASS_LARGE_MAX / 128];
+
+static void fill_classes(void)
+{
+	unsigned int small = 0, large = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(small_class); i++) {
+		small += sizes[small] < i * 8;
+		small_class[i] = (uint8_t)small;
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(large_class); i++) {
+		while (sizes[large] < (i + 1) * 128)
+			large++;
+		large_class[i] = (uint8_t)large;
+	}
+}
+
 /* Index of the smallest class that holds @size. */
 static unsigned int class_index(size_t size)
 {
-	unsigned int lo = 0, hi = SIZE_CLASS_COUNT - 1;
-
-	while (lo < hi) {
-		unsigned int mid = (lo + hi) / 2;
-
-		if (sizes[mid] < size)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return size <= SIZE_CLASS_SMALL_MAX ? small_class[size_small_index(size)]
+					    : large_class[size_large_index(size)];
 }
 
 struct kmem_cache *size_class_cache(size_t size)
@@ -132,6 +142,7 @@ bool size_class_init(struct size_tables *tables)
 {
 	if (!create_caches())
 		return false;
+	fill_classes();
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
 		tables->small[i] = size_class_cache(i * 8)->cpu_array;
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
