@@ -139,7 +139,7 @@ void kfree_slow(void *p, const char *func, const void *caller)
 	if (unlikely(!page))
 		return;
 	if (page_type(page) == PAGE_SLAB)
-		slab_free(page->cache, p, caller);
+		slab_free_slow(page->cache, p, caller);
 	else
 		large_free(page);
 }
@@ -255,27 +255,41 @@ char *kstrdup(const char *s, gfp_t flags)
 	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
 }
 
+/* How many of p[0..n) the array map says are of the same cache and node as the first. */
+static size_t same_entry(void **p, size_t n, unsigned int entry)
+{
+	size_t i = 1;
+
+	while (i < n && slab_entry(p[i]) == entry)
+		i++;
+	return i;
+}
+
+static void free_one(struct kmem_cache *s, unsigned int entry, void *p, const void *caller)
+{
+	if (likely((!s || slab_has(s, entry)) && slab_push(entry, p)))
+		return;
+	if (s)
+		slab_free_any(s, p, "kmem_cache_free_bulk()", caller);
+	else
+		kfree_slow(p, "kmem_cache_free_bulk()", caller);
+}
+
 /* Here and not in slab/: without a cache the objects may be large blocks. */
 void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 {
-	size_t start = 0;
+	while (n) {
+		unsigned int entry = slab_entry(*p);
+		size_t run = 1;
 
-	while (start < n) {
-		struct kmem_cache *home = slab_cache_of(p[start]);
-		size_t end = start + 1;
-
-		if (!home || (s && home != s)) {
-			if (!s)
-				kfree(p[start]);
-			else if (p[start])
-				report_invalid("kmem_cache_free_bulk()", p[start],
-					       "not an object of this cache");
-			start++;
-			continue;
-		}
-		while (end < n && slab_cache_of(p[end]) == home)
-			end++;
-		slab_free_bulk(home, end - start, p + start, CALLER_ADDRESS);
-		start = end;
+		if (entry != PCPU_ENTRY_NONE && entry != PCPU_ENTRY_ELSEWHERE &&
+		    (!s || slab_has(s, entry)))
+			run = same_entry(p, n, entry);
+		if (run > 1)
+			slab_free_bulk(s ? s : slab_cache_of(*p), run, p, CALLER_ADDRESS);
+		else
+			free_one(s, entry, *p, CALLER_ADDRESS);
+		p += run;
+		n -= run;
 	}
 }

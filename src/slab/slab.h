@@ -96,6 +96,7 @@ struct slab_layout {
 
 /* Synchronization: read-only once created, save what is said. */
 struct kmem_cache {
+	void *fast_array;		  /* cpu_array; on several nodes a closed one */
 	void *cpu_array;		  /* of node 0's objects: per-CPU struct pcpu_array */
 	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
 	unsigned int size;		  /* bytes from object to object */
@@ -162,6 +163,8 @@ void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 /* slab_reserve.c */
 enum { SLAB_RESERVE = 16 }; /* caches */
 bool slab_reserve_init(void);
+/* A per-CPU array that is always closed. */
+void *slab_closed_array(void);
 /* A new cache without waiting or memory: one of the reserve, NULL if there is none left. */
 struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p);
 /* It is used: known to statistics and trim from now on. Or it is not needed after all. */
@@ -206,27 +209,48 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
 		       gfp_t flags);
 
+/* pcpu_first_unit(), where the array map's entries count from. */
+extern char *slab_arrays;
+
 /* The array of objects of @node. */
 static always_inline void *slab_array(const struct kmem_cache *s, unsigned int node)
 {
 	return (char *)s->cpu_array + (size_t)node * s->array_stride;
 }
 
+/* Both fail, and take the slow path, in fallback mode too. */
 static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)
 {
-	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_policy_node();
-	void *obj = pcpu_array_pop(slab_array(s, node));
+	void *obj = pcpu_array_pop_rseq(&pcpu, s->fast_array);
 
-	return likely(obj) ? obj : slab_alloc_slow(s, node, flags, caller);
+	return likely(obj) ? obj : slab_alloc_slow(s, page_policy_node(), flags, caller);
 }
 
-static always_inline void slab_free(struct kmem_cache *s, void *obj, const void *caller)
+/* Objects of one cache and node have one entry in the array map. */
+static always_inline unsigned int slab_entry(const void *obj)
 {
-	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_node(page_of(obj));
+	size_t offset = (uintptr_t)obj - page_window.base;
 
-	if (unlikely(!pcpu_array_push(slab_array(s, node), obj)))
-		slab_free_slow(s, obj, caller);
+	return likely(offset < page_window.size)
+		       ? page_window.array_map[offset >> ARRAY_MAP_SHIFT]
+		       : PCPU_ENTRY_NONE;
 }
+
+/* Whether @obj lies in a slab of @s, as far as the array map tells: caches whose arrays are
+ * elsewhere look the same; that is found at a flush. */
+static always_inline bool slab_has(const struct kmem_cache *s, unsigned int entry)
+{
+	return entry - s->entry_first <= (unsigned int)(s->entry_last - s->entry_first);
+}
+
+static always_inline bool slab_push(unsigned int entry, void *obj)
+{
+	return pcpu_array_push_rseq(&pcpu, slab_arrays + (size_t)entry * PCPU_ENTRY_SIZE, obj);
+}
+
+/* slab_api.c */
+/* kmem_cache_free() without the fast path; @func: the name to report misuse under. */
+void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller);
 
 /* slab_partial.c */
 /* Up to @n objects of slabs of @node on this CPU's list. */

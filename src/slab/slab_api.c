@@ -5,21 +5,6 @@
 #include "base/report.h"
 #include "slab/slab.h"
 
-/*
- * Whether @obj lies in a slab of @s, by the array map alone: cheap enough for every
- * free. (Caches with their array elsewhere look the same; that is found at a flush.)
- */
-static always_inline bool is_object_of(const struct kmem_cache *s, const void *obj)
-{
-	size_t offset = (uintptr_t)obj - page_window.base;
-	unsigned int entry;
-
-	if (unlikely(offset >= page_window.size))
-		return false;
-	entry = page_window.array_map[offset >> ARRAY_MAP_SHIFT];
-	return entry - s->entry_first <= (unsigned int)(s->entry_last - s->entry_first);
-}
-
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
 {
 	if (unlikely(flags & __GFP_ZERO) && obj)
@@ -53,23 +38,24 @@ void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
 	return zeroed(s, obj, flags);
 }
 
-static noinline void free_slow(struct kmem_cache *s, void *obj, const void *caller)
+void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller)
 {
 	if (!obj)
 		return;
-	/* In the low window, or of a cache that is debugged. */
-	if (slab_cache_of(obj) == s || atomic_load_explicit(&s->checked, memory_order_relaxed))
-		slab_free(s, obj, caller);
+	/* Also where the array map knows nothing: in the low window, of debugged caches. */
+	if (slab_has(s, slab_entry(obj)) || slab_cache_of(obj) == s ||
+	    atomic_load_explicit(&s->checked, memory_order_relaxed))
+		slab_free_slow(s, obj, caller);
 	else
-		report_invalid("kmem_cache_free()", obj, "not an object of this cache");
+		report_invalid(func, obj, "not an object of this cache");
 }
 
 void kmem_cache_free(struct kmem_cache *s, void *obj)
 {
-	if (likely(is_object_of(s, obj)))
-		slab_free(s, obj, CALLER_ADDRESS);
-	else
-		free_slow(s, obj, CALLER_ADDRESS);
+	unsigned int entry = slab_entry(obj);
+
+	if (unlikely(!slab_has(s, entry) || !slab_push(entry, obj)))
+		slab_free_any(s, obj, "kmem_cache_free()", CALLER_ADDRESS);
 }
 
 int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
@@ -78,6 +64,10 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 
 	if (n > INT32_MAX)
 		return 0;
+	if (n == 1) {
+		*p = zeroed(s, slab_alloc(s, flags, CALLER_ADDRESS), flags);
+		return *p != NULL;
+	}
 	got = slab_alloc_bulk(s, page_policy_node(), flags, n, p, CALLER_ADDRESS);
 	if (got < n) {
 		slab_free_bulk(s, got, p, CALLER_ADDRESS);

@@ -16,7 +16,7 @@
 enum {
 	CACHE_LINE = 64,
 	CAPACITY_BYTES = 1 << 20,  /* free objects of a cache that a CPU holds, at most */
-	CAPACITY_MAX = 512,	   /* slots per array */
+	CAPACITY_MAX = 2048,	   /* slots per array */
 	CAPACITY_MAX_SCARCE = 384, /* the same of kmalloc where address space is scarce */
 };
 
@@ -24,6 +24,8 @@ static struct lock caches_lock;
 static struct list_head caches; /* Synchronization: caches_lock */
 
 static struct kmem_cache boot_cache, boot_node;
+
+char *slab_arrays;
 
 static void set_tunables(struct kmem_cache *s)
 {
@@ -71,6 +73,7 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 		free_arrays(s);
 		return false;
 	}
+	s->fast_array = nodes == 1 ? s->cpu_array : slab_closed_array();
 	s->entry_first = pcpu_entry(s->cpu_array);
 	s->entry_last = pcpu_entry(slab_array(s, nodes - 1));
 	return true;
@@ -193,8 +196,9 @@ static bool init(void)
 	size_t len;
 	void *mem;
 
-	if (!page_init() || !slab_budget_init())
+	if (!page_init() || !slab_budget_init() || !slab_closed_array())
 		return false;
+	slab_arrays = pcpu_first_unit();
 	node.name = "kmem_cache_node";
 	node.size = (unsigned int)min_size(nodes_bytes(), SLAB_MAX_SIZE);
 	if (!nodes) {

@@ -24,6 +24,14 @@ static struct slot reserve[SLAB_RESERVE];
 static void *closed_array; /* per-CPU struct pcpu_array without a capacity */
 static _Atomic uint64_t nr_exhausted;
 
+/* Synchronization: first called while the layer is initialised. */
+void *slab_closed_array(void)
+{
+	if (!closed_array)
+		closed_array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
+	return closed_array;
+}
+
 static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 {
 	slot->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
@@ -40,11 +48,9 @@ bool slab_reserve_init(void)
 	static char *nodes; /* kept over a failure */
 	void *mem;
 
-	if (!closed_array)
-		closed_array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
 	if (!nodes && !os_map_metadata(align_up(SLAB_RESERVE * bytes, page_size()), &mem))
 		nodes = mem;
-	if (!closed_array || !nodes)
+	if (!nodes || !slab_closed_array())
 		return false;
 	for (unsigned int i = 0; i < SLAB_RESERVE; i++)
 		if (!reserve[i].nodes &&
@@ -77,7 +83,7 @@ struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
 		return NULL;
 	s = &slot->cache;
 	slab_describe(s, p);
-	s->cpu_array = s->partial_array = closed_array;
+	s->fast_array = s->cpu_array = s->partial_array = closed_array;
 	s->entry_first = s->entry_last = pcpu_entry(closed_array);
 	s->events = slot->events;
 	atomic_store_explicit(&s->cpu_partial_slabs, 0, memory_order_relaxed);
