@@ -90,9 +90,11 @@ static const struct tunable tunables[] = {
 	  "tell AddressSanitizer and valgrind, where they run, what is allocated" },
 	{ "passthrough", BOOL, &config.passthrough, 0, 0, 1, NULL,
 	  "take every object from libc's malloc, for other tools to look after" },
-	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 4,
-	  "nothing|stats|zoneinfo|buddyinfo|vmstat",
+	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 6,
+	  "nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab",
 	  "print to stderr at exit (UKMEM_SHOW_STATS=1: stats)" },
+	{ "show_cache", STRING, config.show_cache, 0, 0, 0, "CACHE",
+	  "of show:slab, only this cache" },
 	{ "verbose", BOOL, &config.verbose, 0, 0, 1, NULL,
 	  "log start-up decisions to stderr (also UKMEM_VERBOSE=1)" },
 };

@@ -58,6 +58,8 @@ enum config_show {
 	SHOW_ZONEINFO,
 	SHOW_BUDDYINFO,
 	SHOW_VMSTAT,
+	SHOW_SLABINFO,
+	SHOW_SLAB,
 };
 
 enum { CONFIG_STRING_SIZE = 512 }; /* of a tunable that is a text, with its terminating zero */
@@ -85,7 +87,7 @@ struct config {
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
 	uint64_t show;
 	uint64_t verbose;
-	char slab_attr[CONFIG_STRING_SIZE];
+	char slab_attr[CONFIG_STRING_SIZE], show_cache[CONFIG_STRING_SIZE];
 };
 
 extern struct config config;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/log.h"
 #include "kmalloc/kmalloc.h"
 #include "stats/stats.h"
 
@@ -33,6 +34,12 @@ __attribute__((constructor(101))) static void bootstrap(void)
 	errno = saved;
 }
 
+static void show_slab(const char *cache)
+{
+	if (ukmem_slab_print(stats_fd, *cache ? cache : NULL) == -ENOENT)
+		log_warn("show_cache: there is no cache '%s'", cache);
+}
+
 __attribute__((destructor(101))) static void show(void)
 {
 	switch (config.show) {
@@ -47,6 +54,12 @@ __attribute__((destructor(101))) static void show(void)
 		break;
 	case SHOW_VMSTAT:
 		ukmem_vmstat_print(stats_fd);
+		break;
+	case SHOW_SLABINFO:
+		ukmem_slabinfo_print(stats_fd);
+		break;
+	case SHOW_SLAB:
+		show_slab(config.show_cache);
 		break;
 	default:
 		break;
