@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "base/log.h"
 #include "kmalloc/kmalloc.h"
 #include "stats/stats.h"
 
@@ -36,8 +35,13 @@ __attribute__((constructor(101))) static void bootstrap(void)
 
 static void show_slab(const char *cache)
 {
-	if (ukmem_slab_print(stats_fd, *cache ? cache : NULL) == -ENOENT)
-		log_warn("show_cache: there is no cache '%s'", cache);
+	struct emitter e;
+
+	if (ukmem_slab_print(stats_fd, *cache ? cache : NULL) != -ENOENT)
+		return;
+	emit_begin(&e, stats_fd, UKMEM_STATS_TEXT);
+	emit_text(&e, "ukmem: show_cache: there is no cache '%.100s'\n", cache);
+	emit_end(&e);
 }
 
 __attribute__((destructor(101))) static void show(void)
