@@ -56,6 +56,43 @@ bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 	return true;
 }
 
+/* The slabs above @max of a stopped CPU's list. */
+static void drain_slabs_above(struct kmem_cache *s, unsigned int cpu, unsigned int max)
+{
+	struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int n, count;
+
+	while ((count = pcpu_array_count(pcpu_array_header(a))) > max) {
+		n = pcpu_array_take(s->partial_array, cpu, batch,
+				    min_uint(count - max, SLAB_BATCH_MAX));
+		if (!n)
+			break;
+		slab_node_add(s, (struct page **)batch, n);
+	}
+}
+
+/* Where CPUs cannot be stopped, each of them follows when its list is next added to. */
+void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects)
+{
+	uint16_t slabs = slab_cpu_partial_slabs(s, objects);
+	bool stopped = pcpu_arrays_stop(&s->partial_array, 1, PCPU_ALL_CPUS);
+
+	atomic_store_explicit(&s->cpu_partial, objects, memory_order_relaxed);
+	atomic_store(&s->cpu_partial_slabs, slabs);
+	for_each_cpu_unit (cpu) {
+		struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+
+		if (atomic_load(&a->capacity)) /* those never used stay untouched */
+			atomic_store(&a->capacity, slabs);
+		if (stopped)
+			drain_slabs_above(s, cpu, slabs);
+	}
+	if (stopped)
+		pcpu_arrays_start(&s->partial_array, 1, PCPU_ALL_CPUS);
+	slab_event(s, SLAB_CPUSLAB_FLUSH);
+}
+
 bool slab_shrink(struct kmem_cache *s)
 {
 	slab_drain(s, PCPU_ALL_CPUS);
