@@ -12,14 +12,14 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-enum type { BOOL, BYTES, NUMBER, CHOICE };
+enum type { BOOL, BYTES, NUMBER, CHOICE, TEXT };
 
 struct tunable {
 	const char *name;
 	enum type type;
-	uint64_t *value;
+	void *value; /* uint64_t, or of TEXT char[CONFIG_TEXT_SIZE] */
 	uint64_t fallback, min, max;
-	const char *choices; /* "first|second", valued 0, 1, ... */
+	const char *choices; /* "first|second", valued 0, 1, ...; of TEXT its form */
 	const char *help;
 };
 
@@ -35,6 +35,7 @@ struct config config = {
 	.lowmem_reserve_ratio = 1,
 	.pagesets = 1,
 	.slab_max_order = 5,
+	.slab_debug = "-",
 };
 
 static const struct tunable tunables[] = {
@@ -82,6 +83,10 @@ static const struct tunable tunables[] = {
 	  "and at most so many, unless an object needs more" },
 	{ "slab_min_objects", NUMBER, &config.slab_min_objects, 0, 0, 512, NULL,
 	  "and room for so many objects where that allows it; 0: by size" },
+	{ "slab_debug", TEXT, config.slab_debug, 0, 0, 0, "[FZPU][=NAME+NAME...]",
+	  "debug these caches, NAME* all that begin so: F sanity, Z guards, P poison, U "
+	  "owners; "
+	  "-: none" },
 	{ "slab_debug_action", CHOICE, &config.slab_debug_action, SLAB_DEBUG_ABORT, 0, 1,
 	  "abort|warn", "after a report about an object of a cache that is debugged" },
 	{ "annotate", CHOICE, &config.annotate, ANNOTATE_AUTO, 0, 1, "auto|never",
@@ -174,8 +179,11 @@ static void set(const char *key, size_t key_len, const char *s, size_t len)
 
 		if (strlen(t->name) != key_len || memcmp(t->name, key, key_len) != 0)
 			continue;
-		if (parse_value(t, s, len, &v)) {
-			*t->value = v;
+		if (t->type == TEXT && len && len < CONFIG_TEXT_SIZE) {
+			memcpy(t->value, s, len);
+			((char *)t->value)[len] = '\0';
+		} else if (t->type != TEXT && parse_value(t, s, len, &v)) {
+			*(uint64_t *)t->value = v;
 		} else {
 			struct config_row row;
 
@@ -233,7 +241,7 @@ void config_init(void)
 
 bool config_row(unsigned int i, struct config_row *row)
 {
-	static const char *const types[] = { "bool", "bytes", "number", "choice" };
+	static const char *const types[] = { "bool", "bytes", "number", "choice", "text" };
 	const struct tunable *t;
 
 	if (i >= ARRAY_SIZE(tunables))
@@ -242,9 +250,14 @@ bool config_row(unsigned int i, struct config_row *row)
 	row->name = t->name;
 	row->type = types[t->type];
 	row->help = t->help;
-	format_value(t, *t->value, row->value, sizeof(row->value));
-	format_value(t, t->fallback, row->fallback, sizeof(row->fallback));
-	if (t->type == CHOICE) {
+	if (t->type == TEXT) {
+		snprintf(row->value, sizeof(row->value), "%s", (const char *)t->value);
+		snprintf(row->fallback, sizeof(row->fallback), "-");
+	} else {
+		format_value(t, *(uint64_t *)t->value, row->value, sizeof(row->value));
+		format_value(t, t->fallback, row->fallback, sizeof(row->fallback));
+	}
+	if (t->type == CHOICE || t->type == TEXT) {
 		snprintf(row->range, sizeof(row->range), "%s", t->choices);
 	} else if (t->type == BOOL) {
 		snprintf(row->range, sizeof(row->range), "0|1");

@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "slab/slab.h"
+#include "slab/slab_debug.h"
 
 enum {
 	CACHE_LINE = 64,
@@ -29,7 +29,7 @@ static void set_tunables(struct kmem_cache *s)
 {
 	size_t bytes = s->layout.npages * page_size();
 	unsigned int min_partial = (unsigned int)min_size(max_size(65536 / bytes, 1), 5);
-	unsigned int cpu_partial = slab_default_cpu_partial(s);
+	unsigned int cpu_partial = s->home == s ? slab_default_cpu_partial(s) : 0;
 
 	atomic_store_explicit(&s->min_partial, min_partial, memory_order_relaxed);
 	atomic_store_explicit(&s->cpu_partial, cpu_partial, memory_order_relaxed);
@@ -65,7 +65,8 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 	s->array_stride =
 		(unsigned int)align_up(pcpu_array_size(capacity_max), PCPU_ENTRY_SIZE);
 	s->cpu_array = pcpu_alloc((size_t)s->array_stride * nodes, CACHE_LINE);
-	s->partial_array = pcpu_alloc(pcpu_array_size(SLAB_CPU_PARTIAL_MAX), CACHE_LINE);
+	s->partial_array = pcpu_alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0),
+				      CACHE_LINE);
 	s->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
 	if (!s->cpu_array || !s->partial_array || !s->events) {
 		free_arrays(s);
@@ -100,6 +101,9 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	s->keeps_slabs = p->flags & SLAB_TYPESAFE_BY_RCU;
 	s->ctor = p->ctor;
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
+	s->home = p->home ? p->home : s;
+	if (p->home)
+		slab_debug_lay_out(s);
 	slab_set_geometry(s);
 	set_tunables(s);
 	if (!alloc_arrays(s, p->capacity_max))
@@ -110,8 +114,8 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		list_init(&nodes[i].partial);
 		lock_register(&nodes[i].lock, LOCK_RANK_NODE);
 	}
-	if (p->budgeted)
-		slab_budget_join(s);
+	if (p->home)
+		return true;
 	lock(&caches_lock);
 	list_add_tail(&s->list, &caches);
 	unlock(&caches_lock);
@@ -162,8 +166,17 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 		return NULL;
 	s = kmem_cache_zalloc(&boot_cache, GFP_KERNEL);
 	nodes = alloc_nodes();
-	if (s && nodes && setup(s, nodes, p))
+	if (s && nodes && setup(s, nodes, p)) {
+		if (p->home)
+			return s;
+		if (!slab_check_created(s, p)) {
+			slab_cache_delete(s);
+			return NULL;
+		}
+		if (p->budgeted)
+			slab_budget_join(s);
 		return s;
+	}
 	if (s)
 		kmem_cache_free(&boot_cache, s);
 	free_nodes(nodes);
@@ -208,6 +221,16 @@ static struct once slab_once = ONCE_INITIALIZER;
 bool slab_init(void)
 {
 	return once(&slab_once, init);
+}
+
+void slab_caches_lock(void)
+{
+	lock(&caches_lock);
+}
+
+void slab_caches_unlock(void)
+{
+	unlock(&caches_lock);
 }
 
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
@@ -300,7 +323,8 @@ struct kmem_cache *kmem_cache_find(const char *name)
 
 static size_t objects_out(const struct kmem_cache *s)
 {
-	size_t inuse = 0;
+	struct kmem_cache *twin = slab_twin(s);
+	size_t inuse = twin ? objects_out(twin) : 0;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		inuse += atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed);
@@ -309,9 +333,15 @@ static size_t objects_out(const struct kmem_cache *s)
 
 void slab_cache_delete(struct kmem_cache *s)
 {
-	lock(&caches_lock);
-	list_del(&s->list);
-	unlock(&caches_lock);
+	if (slab_twin(s))
+		slab_cache_delete(slab_twin(s));
+	if (s->home == s) {
+		lock(&caches_lock);
+		list_del(&s->list);
+		unlock(&caches_lock);
+	} else {
+		slab_debug_delete(s);
+	}
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
 	free_arrays(s);
@@ -330,10 +360,13 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	if (inuse) {
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
+		slab_report_left(s);
 		return;
 	}
 	s->keeps_slabs = false;
-	slab_node_shrink(s);
+	if (slab_twin(s))
+		slab_twin(s)->keeps_slabs = false;
+	slab_shrink(s);
 	slab_cache_delete(s);
 }
 

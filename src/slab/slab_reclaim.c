@@ -6,7 +6,7 @@
  * CPUs are stopped for the moment in which their arrays are emptied (percpu/array_stop.c);
  * their users take the slow path meanwhile.
  */
-#include "slab/slab.h"
+#include "slab/slab_debug.h"
 #include "stats/stats.h"
 #include "ukmem/shrinker.h"
 
@@ -34,6 +34,8 @@ static bool drain_array(struct kmem_cache *s, void *array, unsigned int cpu)
 bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 {
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
+	if (cpu == PCPU_ALL_CPUS && slab_twin(s))
+		slab_debug_drain(slab_twin(s));
 	for (unsigned int node = 0; node < page_window.nr_nodes; node++)
 		if (!drain_array(s, slab_array(s, node), cpu))
 			return false;
@@ -42,8 +44,12 @@ bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 
 bool slab_shrink(struct kmem_cache *s)
 {
+	struct kmem_cache *twin = slab_twin(s);
+	bool remain;
+
 	slab_drain(s, PCPU_ALL_CPUS);
-	return slab_node_shrink(s);
+	remain = slab_node_shrink(s);
+	return (twin && slab_node_shrink(twin)) || remain;
 }
 
 int kmem_cache_shrink(struct kmem_cache *s)
