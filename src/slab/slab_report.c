@@ -111,8 +111,8 @@ static void describe_object(const struct slab_finding *f)
 		 index, slab_layout(f->twin, page)->objects, page_to_virt(page));
 	if (!f->wrong)
 		return;
-	log_warn("  %zu wrong bytes, the first at %+ld: 0x%02x instead of 0x%02x", f->wrong,
-		 f->offset, ((const uint8_t *)f->obj)[f->offset], f->wanted);
+	log_warn("  wrong bytes: %zu, first at %+ld: 0x%02x, not 0x%02x", f->wrong, f->offset,
+		 ((const uint8_t *)f->obj)[f->offset], f->wanted);
 	dump(f);
 }
 
