@@ -27,6 +27,10 @@ struct tunable {
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
+#ifndef UKMEM_ANNOTATE
+#define UKMEM_ANNOTATE ANNOTATE_AUTO
+#endif
+
 struct config config = {
 	.cpu_cache_bytes = 16 * MIB,
 	.dirty_max = 2 * MIB,
@@ -36,6 +40,7 @@ struct config config = {
 	.pagesets = 1,
 	.slab_max_order = 5,
 	.slab_debug = "-",
+	.annotate = UKMEM_ANNOTATE,
 };
 
 static const struct tunable tunables[] = {
@@ -89,7 +94,7 @@ static const struct tunable tunables[] = {
 	  "-: none" },
 	{ "slab_debug_action", CHOICE, &config.slab_debug_action, SLAB_DEBUG_ABORT, 0, 1,
 	  "abort|warn", "after a report about an object of a cache that is debugged" },
-	{ "annotate", CHOICE, &config.annotate, ANNOTATE_AUTO, 0, 1, "auto|never",
+	{ "annotate", CHOICE, &config.annotate, UKMEM_ANNOTATE, 0, 1, "auto|never",
 	  "tell AddressSanitizer and valgrind, where they run, what is allocated" },
 	{ "passthrough", BOOL, &config.passthrough, 0, 0, 1, NULL,
 	  "take every object from libc's malloc, for other tools to look after" },
