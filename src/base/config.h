@@ -82,6 +82,7 @@ struct config {
 	uint64_t percpu_pagelist_fraction;
 	uint64_t thp;
 	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
+	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/slab_names.c */
 	uint64_t slab_debug_action;
 	uint64_t annotate, passthrough;
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
@@ -98,7 +99,7 @@ void config_init(void);
 /* One row of the table, rendered, a long text cut; @i from 0, false past the end. */
 struct config_row {
 	const char *name, *type, *help;
-	char value[32], fallback[32], range[64];
+	char value[CONFIG_STRING_SIZE], fallback[32], range[64];
 };
 _Bool config_row(unsigned int i, struct config_row *row);
 
