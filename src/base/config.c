@@ -39,7 +39,6 @@ struct config config = {
 	.lowmem_reserve_ratio = 1,
 	.pagesets = 1,
 	.slab_max_order = 5,
-	.slab_debug = "-",
 	.annotate = UKMEM_ANNOTATE,
 };
 

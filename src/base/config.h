@@ -99,7 +99,7 @@ void config_init(void);
 /* One row of the table, rendered, a long text cut; @i from 0, false past the end. */
 struct config_row {
 	const char *name, *type, *help;
-	char value[CONFIG_STRING_SIZE], fallback[32], range[64];
+	char value[32], fallback[32], range[64];
 };
 _Bool config_row(unsigned int i, struct config_row *row);
 
