@@ -6,6 +6,7 @@
 #include <ukmem/gfp.h>
 #include <ukmem/kmalloc.h>
 #include <ukmem/mempolicy.h>
+#include <ukmem/mempool.h>
 #include <ukmem/nodemask.h>
 #include <ukmem/overflow.h>
 #include <ukmem/page_alloc.h>
