@@ -3,14 +3,20 @@
  * <linux/slab.h> - caches of objects and kmalloc: <ukmem/slab.h>, and the names that kernel
  * code uses beside them.
  *
+ * As the kernel's it brings along much that code relies on: bug, string, atomic, errno.
+ *
  * Not here: kfree_rcu and kvfree_rcu, since grace periods are not known.
  */
 #ifndef UKMEM_COMPAT_LINUX_SLAB_H
 #define UKMEM_COMPAT_LINUX_SLAB_H
 
+#include <linux/atomic.h>
+#include <linux/bug.h>
 #include <linux/cleanup.h>
+#include <linux/errno.h>
 #include <linux/gfp.h>
 #include <linux/overflow.h>
+#include <linux/string.h>
 #include <linux/types.h>
 #include <ukmem/slab.h>
 

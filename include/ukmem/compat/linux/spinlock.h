@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include <linux/bug.h>
 #include <linux/compiler.h>
 #include <linux/lockdep.h>
 
