@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/report.h"
+#include "slab/slab_page.h"
 
 struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
@@ -26,6 +27,9 @@ static bool init(void)
 	kmalloc_fast.pcpu = pcpu;
 	__atomic_store_n(&kmalloc_fast.window_size, page_window.size,
 			 __ATOMIC_RELEASE); /* K1 */
+	/* With several nodes each has arrays of its own: slab_alloc() knows which. */
+	if (page_window.nr_nodes > 1)
+		return true;
 	__atomic_store_n(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
 			 __ATOMIC_RELEASE); /* K1 */
 	__atomic_store_n(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,
@@ -46,20 +50,21 @@ bool kmalloc_ready(gfp_t flags)
 	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
 }
 
-/* Size classes have slabs of ordinary memory only. */
+/* Those have caches of their own. */
 static bool names_a_zone(gfp_t flags)
 {
 	return flags & (__GFP_DMA | __GFP_DMA32);
 }
 
-void *kmalloc_slow(size_t size, gfp_t flags)
+void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 {
 	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
-	if (names_a_zone(flags))
-		return large_alloc(size, 0, flags);
 	if (size <= SIZE_CLASS_LARGE_MAX) {
-		void *p = slab_alloc(size_class_cache(size), flags);
+		struct kmem_cache *s = unlikely(names_a_zone(flags))
+					       ? size_class_zone_cache(size, flags)
+					       : size_class_cache(size);
+		void *p = likely(s) ? slab_alloc(s, flags, caller) : NULL;
 
 		if (p && (flags & __GFP_ZERO))
 			memset(p, 0, size);
@@ -68,14 +73,14 @@ void *kmalloc_slow(size_t size, gfp_t flags)
 	return large_alloc(size, 0, flags);
 }
 
-void *kmalloc_zeroed(size_t size, gfp_t flags)
+void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
 	void *p = kmalloc_pop(size);
 
-	return likely(p) ? memset(p, 0, size) : kmalloc_slow(size, flags | __GFP_ZERO);
+	return likely(p) ? memset(p, 0, size) : kmalloc_slow(size, flags | __GFP_ZERO, caller);
 }
 
-void *kmalloc_aligned(size_t size, size_t align, gfp_t flags)
+void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	struct kmem_cache *s;
 
@@ -83,7 +88,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags)
 		return NULL;
 	s = size_class_aligned(size, align);
 	if (s)
-		return slab_alloc(s, flags);
+		return slab_alloc(s, flags, caller);
 	if (align <= page_size())
 		return large_alloc(size, 0, flags);
 	return large_alloc(size, ilog2(align) - page_window.page_shift, flags);
@@ -98,6 +103,7 @@ static struct page *find(const void *p, const char *func)
 {
 	struct page *page = kmalloc_init() ? page_lookup(p) : NULL;
 	struct page *head;
+	unsigned int index;
 
 	if (!page) {
 		report_invalid(func, p, "not allocated here");
@@ -105,13 +111,13 @@ static struct page *find(const void *p, const char *func)
 	}
 	head = slab_head(page);
 	if (page_type(head) == PAGE_SLAB) {
-		size_t offset = (size_t)((const char *)p - (char *)page_to_virt(head));
-		unsigned int i = reciprocal_divide((uint32_t)offset, head->cache->reciprocal);
+		const char *wrong = slab_page_find(head->cache, head, p, &index);
 
-		if (likely((size_t)i * head->cache->size == offset && i < head->cache->objects))
-			return head;
-		report_invalid(func, p, "not the start of an object");
-		return NULL;
+		if (unlikely(wrong)) {
+			report_invalid(func, p, wrong);
+			return NULL;
+		}
+		return head;
 	}
 	if (page_type(head) == PAGE_LARGE && page_to_virt(head) == p)
 		return head;
@@ -123,7 +129,7 @@ static struct page *find(const void *p, const char *func)
 	return NULL;
 }
 
-void kfree_slow(void *p, const char *func)
+void kfree_slow(void *p, const char *func, const void *caller)
 {
 	struct page *page;
 
@@ -133,7 +139,7 @@ void kfree_slow(void *p, const char *func)
 	if (unlikely(!page))
 		return;
 	if (page_type(page) == PAGE_SLAB)
-		slab_free(page->cache, p);
+		slab_free_slow(page->cache, p, caller);
 	else
 		large_free(page);
 }
@@ -161,7 +167,7 @@ static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
 	return p;
 }
 
-void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func)
+void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
 	struct page *page = find(p, func);
 	size_t old;
@@ -179,7 +185,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func)
 	}
 	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
 	if (!q)
-		q = kmalloc_slow(size, flags & ~__GFP_ZERO);
+		q = kmalloc_slow(size, flags & ~__GFP_ZERO, caller);
 	if (!q)
 		return NULL;
 	memcpy(q, p, min_size(old, size));
@@ -199,11 +205,11 @@ void *kmalloc(size_t size, gfp_t flags)
 		/* All of the block, so that krealloc need not know how much was asked for. */
 		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX)
 			size = kmalloc_class_size(size);
-		return names_a_zone(flags) ? kmalloc_slow(size, flags)
-					   : kmalloc_zeroed(size, flags);
+		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
+					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
 	}
 	p = kmalloc_pop(size);
-	return likely(p) ? p : kmalloc_slow(size, flags);
+	return likely(p) ? p : kmalloc_slow(size, flags, CALLER_ADDRESS);
 }
 
 void *kzalloc(size_t size, gfp_t flags)
@@ -233,13 +239,13 @@ void *krealloc(const void *p, size_t size, gfp_t flags)
 		kfree(p);
 		return ZERO_SIZE_PTR;
 	}
-	return kmalloc_resize((void *)(uintptr_t)p, size, flags, "krealloc()");
+	return kmalloc_resize((void *)(uintptr_t)p, size, flags, "krealloc()", CALLER_ADDRESS);
 }
 
 void kfree(const void *p)
 {
 	if (unlikely(!kmalloc_push((void *)(uintptr_t)p)))
-		kfree_slow((void *)(uintptr_t)p, "kfree()");
+		kfree_slow((void *)(uintptr_t)p, "kfree()", CALLER_ADDRESS);
 }
 
 size_t ksize(const void *p)
@@ -261,27 +267,41 @@ char *kstrdup(const char *s, gfp_t flags)
 	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
 }
 
+/* How many of p[0..n) the array map says are of the same cache and node as the first. */
+static size_t same_entry(void **p, size_t n, unsigned int entry)
+{
+	size_t i = 1;
+
+	while (i < n && slab_entry(p[i]) == entry)
+		i++;
+	return i;
+}
+
+static void free_one(struct kmem_cache *s, unsigned int entry, void *p, const void *caller)
+{
+	if (likely((!s || slab_has(s, entry)) && slab_push(entry, p)))
+		return;
+	if (s)
+		slab_free_any(s, p, "kmem_cache_free_bulk()", caller);
+	else
+		kfree_slow(p, "kmem_cache_free_bulk()", caller);
+}
+
 /* Here and not in slab/: without a cache the objects may be large blocks. */
 void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 {
-	size_t start = 0;
+	while (n) {
+		unsigned int entry = slab_entry(*p);
+		size_t run = 1;
 
-	while (start < n) {
-		struct kmem_cache *home = slab_cache_of(p[start]);
-		size_t end = start + 1;
-
-		if (!home || (s && home != s)) {
-			if (!s)
-				kfree(p[start]);
-			else if (p[start])
-				report_invalid("kmem_cache_free_bulk()", p[start],
-					       "not an object of this cache");
-			start++;
-			continue;
-		}
-		while (end < n && slab_cache_of(p[end]) == home)
-			end++;
-		slab_free_bulk(home, end - start, p + start);
-		start = end;
+		if (entry != PCPU_ENTRY_NONE && entry != PCPU_ENTRY_ELSEWHERE &&
+		    (!s || slab_has(s, entry)))
+			run = same_entry(p, n, entry);
+		if (run > 1)
+			slab_free_bulk(s ? s : slab_cache_of(*p), run, p, CALLER_ADDRESS);
+		else
+			free_one(s, entry, *p, CALLER_ADDRESS);
+		p += run;
+		n -= run;
 	}
 }

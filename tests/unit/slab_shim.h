@@ -15,7 +15,7 @@ extern "C" {
 
 struct shim_counts {
 	uint64_t allocs, frees, allocs_fast, frees_fast, inuse, cached, slabs, partial, objects;
-	uint64_t refills, flushes, fails;
+	uint64_t refills, flushes, fails, cpu_partial;
 };
 
 struct shim_geometry {
@@ -36,6 +36,9 @@ bool shim_slab_drain(struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */
 void *shim_slab_base(const void *obj);
 void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
+
+/* Caches of the reserve in use; requests that found none. */
+unsigned int shim_reserve_used(unsigned long *exhausted);
 
 bool shim_kmalloc_init(void);
 struct kmem_cache *shim_class_cache(size_t size);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* The functions of <ukmem/slab.h> that hand out objects and take them back. */
+#include <string.h>
+
+#include "base/report.h"
+#include "slab/slab.h"
+
+static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
+{
+	if (unlikely(flags & __GFP_ZERO) && obj)
+		memset(obj, 0, s->object_size);
+	return obj;
+}
+
+void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
+{
+	return zeroed(s, slab_alloc(s, flags, CALLER_ADDRESS), flags);
+}
+
+void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
+{
+	return zeroed(s, slab_alloc(s, flags, CALLER_ADDRESS), flags | __GFP_ZERO);
+}
+
+void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
+{
+	int node;
+	void *obj;
+
+	if (nid == NUMA_NO_NODE)
+		return zeroed(s, slab_alloc(s, flags, CALLER_ADDRESS), flags);
+	node = page_node_index(nid);
+	if (node < 0)
+		return NULL;
+	obj = pcpu_array_pop(slab_array(s, (unsigned int)node));
+	if (unlikely(!obj))
+		obj = slab_alloc_slow(s, (unsigned int)node, flags, CALLER_ADDRESS);
+	return zeroed(s, obj, flags);
+}
+
+void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller)
+{
+	if (!obj)
+		return;
+	/* Also where the array map knows nothing: in the low window, of debugged caches. */
+	if (slab_has(s, slab_entry(obj)) || slab_cache_of(obj) == s ||
+	    atomic_load_explicit(&s->checked, memory_order_relaxed))
+		slab_free_slow(s, obj, caller);
+	else
+		report_invalid(func, obj, "not an object of this cache");
+}
+
+void kmem_cache_free(struct kmem_cache *s, void *obj)
+{
+	unsigned int entry = slab_entry(obj);
+
+	if (unlikely(!slab_has(s, entry) || !slab_push(entry, obj)))
+		slab_free_any(s, obj, "kmem_cache_free()", CALLER_ADDRESS);
+}
+
+int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
+{
+	size_t got;
+
+	if (n > INT32_MAX)
+		return 0;
+	if (n == 1) {
+		*p = zeroed(s, slab_alloc(s, flags, CALLER_ADDRESS), flags);
+		return *p != NULL;
+	}
+	got = slab_alloc_bulk(s, page_policy_node(), flags, n, p, CALLER_ADDRESS);
+	if (got < n) {
+		slab_free_bulk(s, got, p, CALLER_ADDRESS);
+		return 0;
+	}
+	if (unlikely(flags & __GFP_ZERO))
+		for (size_t i = 0; i < n; i++)
+			memset(p[i], 0, s->object_size);
+	return (int)n;
+}
