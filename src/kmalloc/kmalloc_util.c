@@ -35,15 +35,18 @@ static bool find_node(int nid, gfp_t flags, unsigned int *node)
 
 void *kmalloc_node(size_t size, gfp_t flags, int node)
 {
+	struct kmem_cache *s;
 	unsigned int index;
 
 	if (node == NUMA_NO_NODE || !size)
 		return kmalloc(size, flags);
 	if (!find_node(node, flags, &index))
 		return NULL;
-	if (size <= SIZE_CLASS_LARGE_MAX && !(flags & (__GFP_DMA | __GFP_DMA32)))
-		return kmalloc(size, flags);
-	return large_alloc_node(size, index, flags);
+	if (size > SIZE_CLASS_LARGE_MAX)
+		return large_alloc_node(size, index, flags);
+	s = unlikely(flags & (__GFP_DMA | __GFP_DMA32)) ? size_class_zone_cache(size, flags)
+							: size_class_cache(size);
+	return likely(s) ? kmem_cache_alloc_node(s, flags, node) : NULL;
 }
 
 void *kzalloc_node(size_t size, gfp_t flags, int node)

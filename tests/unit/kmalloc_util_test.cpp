@@ -395,20 +395,34 @@ TEST(KmallocUtilTest, NodesThatDoNotExistAreNull)
 	}
 }
 
-/* Blocks of whole pages; objects of caches: kmalloc_node_test. */
-TEST(KmallocUtilTest, LargeBlocksComeFromTheNode)
+TEST(KmallocUtilTest, MemoryComesFromTheNode)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "numa_fake:2", 1);
-		for (int i = 0; i < 20; i++) {
-			int nid = i % 2;
-			void *p = i % 4 < 2 ? kmalloc_node(100000, GFP_KERNEL, nid)
-					    : vmalloc_node(100, nid);
+		for (size_t size : { 8, 100, 2000, 16384, 100000 }) {
+			std::vector<void *> got;
 
-			ASSERT_NE(p, nullptr);
-			EXPECT_EQ(page_to_nid(virt_to_page(p)), nid);
-			kfree(p);
+			for (int i = 0; i < 300; i++) {
+				int nid = i % 2;
+				gfp_t flags = GFP_KERNEL | (i % 8 ? 0 : __GFP_THISNODE);
+				void *p = i % 4 < 2 ? kmalloc_node(size, flags, nid)
+						    : kcalloc_node(size, 1, flags, nid);
+
+				ASSERT_NE(p, nullptr);
+				ASSERT_EQ(page_to_nid(virt_to_page(p)), nid) << size;
+				memset(p, 0xaa, size);
+				got.push_back(p);
+				/* Freed objects go back to their node's. */
+				if (i % 3 == 0) {
+					kfree(got.back());
+					got.pop_back();
+				}
+			}
+			kfree_bulk(got.size(), got.data());
 		}
+		void *p = vmalloc_node(100, 1);
+		EXPECT_EQ(page_to_nid(virt_to_page(p)), 1);
+		vfree(p);
 	});
 }
 
