@@ -369,7 +369,7 @@ int __init oc_module_init(void)
 
 	if (error)
 		return error;
-	entry_cache = KMEM_CACHE(oc_entry, SLAB_HWCACHE_ALIGN);
+	entry_cache = KMEM_CACHE(oc_entry, SLAB_RECLAIM_ACCOUNT | SLAB_ACCOUNT);
 	if (entry_cache)
 		return 0;
 	radix_module_exit();
