@@ -58,7 +58,11 @@ enum config_show {
 	SHOW_ZONEINFO,
 	SHOW_BUDDYINFO,
 	SHOW_VMSTAT,
+	SHOW_SLABINFO,
+	SHOW_SLAB,
 };
+
+enum { CONFIG_STRING_SIZE = 512 }; /* of a tunable that is a text, with its terminating zero */
 
 struct config {
 	uint64_t invalid_free;
@@ -83,6 +87,7 @@ struct config {
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
 	uint64_t show;
 	uint64_t verbose;
+	char slab_attr[CONFIG_STRING_SIZE], show_cache[CONFIG_STRING_SIZE];
 };
 
 extern struct config config;
@@ -90,7 +95,7 @@ extern struct config config;
 /* Idempotent; the first caller reads the environment. */
 void config_init(void);
 
-/* One row of the table, rendered; @i from 0, false past the end. */
+/* One row of the table, rendered, a long text cut; @i from 0, false past the end. */
 struct config_row {
 	const char *name, *type, *help;
 	char value[32], fallback[32], range[64];

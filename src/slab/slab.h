@@ -10,8 +10,8 @@
  *   slab_page.c     one slab: a run of pages cut into objects, a bitmap of the free
  *   page/           runs of pages
  * slab_cache.c makes and destroys caches, slab_geometry.c cuts their slabs,
- * slab_reclaim.c empties them; slab_stats.c and slab_attr.c show them, slab_check.c looks
- * after caches that somebody wants looked after.
+ * slab_reclaim.c empties them; slab_stats.c, slab_attr.c and slab_print.c show them,
+ * slab_check.c looks after caches that somebody wants looked after.
  */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
@@ -180,6 +180,8 @@ void slab_reclaim_init(void);
 /* Objects and slabs of CPU index @cpu's lists, or PCPU_ALL_CPUS', back to the nodes; false:
  * CPUs cannot be stopped. */
 bool slab_drain(struct kmem_cache *s, unsigned int cpu);
+/* The attribute cpu_partial, in objects: of at most SLAB_CPU_PARTIAL_MAX slabs. */
+void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects);
 /* Drain all, free all empty slabs. Result: whether slabs remain. */
 bool slab_shrink(struct kmem_cache *s);
 
@@ -272,6 +274,8 @@ void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
 void slab_node_retire(struct kmem_cache *s, struct page *page);
 /* Free all empty slabs. Result: whether slabs remain. */
 bool slab_node_shrink(struct kmem_cache *s);
+/* Objects out of the slabs on the list of @node. */
+size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int node);
 
 enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
 /*

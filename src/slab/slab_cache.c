@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "slab/slab.h"
+#include "slab/slab_attr.h"
 
 enum {
 	CACHE_LINE = 64,
@@ -128,6 +128,7 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	lock(&caches_lock);
 	list_add_tail(&s->list, &caches);
 	unlock(&caches_lock);
+	slab_attr_configure(s);
 	return true;
 }
 
@@ -208,6 +209,7 @@ static bool init(void)
 		nodes = mem;
 		list_init(&caches);
 		lock_register(&caches_lock, LOCK_RANK_CACHES);
+		slab_attr_init();
 	}
 	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
 	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)))

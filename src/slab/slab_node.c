@@ -383,6 +383,26 @@ void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_t
 		uncount(s, node, freed);
 }
 
+size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int index)
+{
+	struct kmem_cache_node *node = &s->nodes[index];
+	struct list_head retired;
+	struct page *page;
+	size_t inuse = 0;
+
+	node_lock_if(s, node, true, &retired);
+	list_for_each_entry (page, &node->partial, list) {
+		const struct slab_layout *l = slab_layout(s, page);
+
+		inuse += l->objects;
+		for (unsigned int w = 0; w < slab_words(l); w++)
+			inuse -= (size_t)__builtin_popcountll(atomic_load_explicit(
+				slab_bitmap_word(l, page, w), memory_order_relaxed));
+	}
+	node_unlock(s, node, true, &retired);
+	return inuse;
+}
+
 bool slab_node_shrink(struct kmem_cache *s)
 {
 	bool remain = false;

@@ -28,9 +28,9 @@
  *      the bias leaves room for 8192.
  *
  * Memory order, P1 / P2: setting a bit releases what its freer did to the object, taking
- * bits acquires it; so does setting a word's last bit, on behalf of who frees the slab. P3 /
- * P4: each change of the state releases, and reading it acquires, so that with 3 all of the
- * slab is the freeing thread's.
+ * bits acquires it. So does setting one: who sets the last bit of a word speaks for those who
+ * set the others and had no change of the state to make. P3 / P4: each change of the state
+ * releases, and reading it acquires, so that with 3 all of the slab is the freeing thread's.
  */
 #include "slab/slab_page.h"
 
