@@ -123,17 +123,17 @@ char *kstrndup(const char *s, size_t max, gfp_t flags)
 
 char *kvasprintf(gfp_t flags, const char *fmt, va_list args)
 {
-	va_list again;
+	va_list measured;
 	char *p = NULL;
 	int len;
 
-	va_copy(again, args);
-	len = vsnprintf(NULL, 0, fmt, args);
+	va_copy(measured, args);
+	len = vsnprintf(NULL, 0, fmt, measured);
+	va_end(measured);
 	if (len >= 0)
 		p = kmalloc((size_t)len + 1, flags);
 	if (p)
-		vsnprintf(p, (size_t)len + 1, fmt, again);
-	va_end(again);
+		vsnprintf(p, (size_t)len + 1, fmt, args);
 	return p;
 }
 

@@ -22,17 +22,15 @@
 /* Copy as much as fits, with a terminating zero. Result: characters, or -E2BIG. */
 static inline ssize_t strscpy(char *to, const char *from, size_t size)
 {
-	size_t len = strnlen(from, size);
+	size_t len = 0;
 
 	if (!size)
 		return -E2BIG;
-	if (len == size) {
-		memcpy(to, from, size - 1);
-		to[size - 1] = '\0';
-		return -E2BIG;
-	}
-	memcpy(to, from, len + 1);
-	return (ssize_t)len;
+	while (len < size && from[len])
+		len++;
+	memcpy(to, from, len < size ? len : size - 1);
+	to[len < size ? len : size - 1] = '\0';
+	return len < size ? (ssize_t)len : -E2BIG;
 }
 
 /* The first byte of @n that is not @c, or NULL. */
