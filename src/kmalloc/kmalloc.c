@@ -47,7 +47,7 @@ bool kmalloc_init(void)
 }
 
 /* Initialisation enters the kernel: who may not finds nothing to allocate from. */
-static bool ready(gfp_t flags)
+bool kmalloc_ready(gfp_t flags)
 {
 	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
 }
@@ -68,7 +68,7 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 {
-	if (unlikely(!ready(flags)))
+	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
 	if (unlikely(config.passthrough && !names_a_zone(flags)))
 		return alloc_libc(1, size, flags);
@@ -96,7 +96,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 {
 	struct kmem_cache *s;
 
-	if (unlikely(!ready(flags)))
+	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
 	if (unlikely(config.passthrough))
 		return alloc_libc(align, size, flags);
@@ -196,6 +196,14 @@ static cold void *resize_libc(void *p, size_t size, gfp_t flags)
 	return q;
 }
 
+/* What follows the first @kept of @end bytes, if asked for. */
+static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
+{
+	if (flags & __GFP_ZERO)
+		memset((char *)p + kept, 0, end - kept);
+	return p;
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
 	struct page *page;
@@ -210,10 +218,10 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	old = usable(page);
 	/* In place if it fits and not more than half would be left unused. */
 	if (size <= old && size > old / 2)
-		return p;
+		return zero_rest(p, size, old, flags);
 	if (page_type(page) == PAGE_LARGE && size > SIZE_CLASS_LARGE_MAX && size <= old) {
 		large_shrink(page, size);
-		return p;
+		return zero_rest(p, size, large_size(page), flags);
 	}
 	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
 	if (!q)
@@ -221,8 +229,8 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	if (!q)
 		return NULL;
 	memcpy(q, p, min_size(old, size));
-	if ((flags & __GFP_ZERO) && size > old)
-		memset((char *)q + old, 0, size - old);
+	if (flags & __GFP_ZERO)
+		zero_rest(q, min_size(old, size), usable(slab_head(page_of(q))), flags);
 	kfree(p);
 	return q;
 }
@@ -233,9 +241,13 @@ void *kmalloc(size_t size, gfp_t flags)
 
 	if (unlikely(!size))
 		return ZERO_SIZE_PTR;
-	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32)))
+	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
+		/* All of the block, so that krealloc need not know how much was asked for. */
+		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX)
+			size = kmalloc_class_size(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
+	}
 	p = kmalloc_pop(size);
 	return likely(p) ? p : kmalloc_slow(size, flags, CALLER_ADDRESS);
 }
