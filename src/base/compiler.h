@@ -33,4 +33,7 @@
 #define UKMEM_DEBUG 0
 #endif
 
+/* Where the function this is in returns to; the public ones pass it to who keeps records. */
+#define CALLER_ADDRESS __builtin_return_address(0)
+
 #endif

@@ -34,6 +34,7 @@ struct config config = {
 	.zonelist_cache = 1,
 	.lowmem_reserve_ratio = 1,
 	.pagesets = 1,
+	.slab_max_order = 5,
 };
 
 static const struct tunable tunables[] = {
@@ -75,6 +76,18 @@ static const struct tunable tunables[] = {
 	  NULL, "such a part of its zone a list may hold: 1/fraction, at least 8; 0: by size" },
 	{ "reserve", BYTES, &config.reserve, 0, 0, 65536 * GIB, NULL,
 	  "address space reserved for pages; 0: by the machine's memory" },
+	{ "slab_min_order", NUMBER, &config.slab_min_order, 0, 0, 5, NULL,
+	  "slabs have at least 2^so many pages" },
+	{ "slab_max_order", NUMBER, &config.slab_max_order, 5, 0, 5, NULL,
+	  "and at most so many, unless an object needs more" },
+	{ "slab_min_objects", NUMBER, &config.slab_min_objects, 0, 0, 512, NULL,
+	  "and room for so many objects where that allows it; 0: by size" },
+	{ "slab_debug_action", CHOICE, &config.slab_debug_action, SLAB_DEBUG_ABORT, 0, 1,
+	  "abort|warn", "after a report about an object of a cache that is debugged" },
+	{ "annotate", CHOICE, &config.annotate, ANNOTATE_AUTO, 0, 1, "auto|never",
+	  "tell AddressSanitizer and valgrind, where they run, what is allocated" },
+	{ "passthrough", BOOL, &config.passthrough, 0, 0, 1, NULL,
+	  "take every object from libc's malloc, for other tools to look after" },
 	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 4,
 	  "nothing|stats|zoneinfo|buddyinfo|vmstat",
 	  "print to stderr at exit (UKMEM_SHOW_STATS=1: stats)" },

@@ -42,6 +42,16 @@ enum config_thp {
 	THP_ALWAYS,
 };
 
+enum config_slab_debug_action {
+	SLAB_DEBUG_ABORT,
+	SLAB_DEBUG_WARN,
+};
+
+enum config_annotate {
+	ANNOTATE_AUTO,
+	ANNOTATE_NEVER,
+};
+
 enum config_show {
 	SHOW_NOTHING,
 	SHOW_STATS,
@@ -67,6 +77,9 @@ struct config {
 	uint64_t pagesets;
 	uint64_t percpu_pagelist_fraction;
 	uint64_t thp;
+	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
+	uint64_t slab_debug_action;
+	uint64_t annotate, passthrough;
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
 	uint64_t show;
 	uint64_t verbose;

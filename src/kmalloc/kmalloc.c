@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/report.h"
+#include "slab/slab_page.h"
 
 struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
@@ -52,14 +53,14 @@ static bool names_a_zone(gfp_t flags)
 	return flags & (__GFP_DMA | __GFP_DMA32);
 }
 
-void *kmalloc_slow(size_t size, gfp_t flags)
+void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 {
 	if (unlikely(!ready(flags)))
 		return NULL;
 	if (names_a_zone(flags))
 		return large_alloc(size, 0, flags);
 	if (size <= SIZE_CLASS_LARGE_MAX) {
-		void *p = slab_alloc(size_class_cache(size), flags);
+		void *p = slab_alloc(size_class_cache(size), flags, caller);
 
 		if (p && (flags & __GFP_ZERO))
 			memset(p, 0, size);
@@ -68,14 +69,14 @@ void *kmalloc_slow(size_t size, gfp_t flags)
 	return large_alloc(size, 0, flags);
 }
 
-void *kmalloc_zeroed(size_t size, gfp_t flags)
+void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
 	void *p = kmalloc_pop(size);
 
-	return likely(p) ? memset(p, 0, size) : kmalloc_slow(size, flags | __GFP_ZERO);
+	return likely(p) ? memset(p, 0, size) : kmalloc_slow(size, flags | __GFP_ZERO, caller);
 }
 
-void *kmalloc_aligned(size_t size, size_t align, gfp_t flags)
+void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	struct kmem_cache *s;
 
@@ -83,7 +84,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags)
 		return NULL;
 	s = size_class_aligned(size, align);
 	if (s)
-		return slab_alloc(s, flags);
+		return slab_alloc(s, flags, caller);
 	if (align <= page_size())
 		return large_alloc(size, 0, flags);
 	return large_alloc(size, ilog2(align) - page_window.page_shift, flags);
@@ -98,6 +99,7 @@ static struct page *find(const void *p, const char *func)
 {
 	struct page *page = kmalloc_init() ? page_lookup(p) : NULL;
 	struct page *head;
+	unsigned int index;
 
 	if (!page) {
 		report_invalid(func, p, "not allocated here");
@@ -105,13 +107,13 @@ static struct page *find(const void *p, const char *func)
 	}
 	head = slab_head(page);
 	if (page_type(head) == PAGE_SLAB) {
-		size_t offset = (size_t)((const char *)p - (char *)page_to_virt(head));
-		unsigned int i = reciprocal_divide((uint32_t)offset, head->cache->reciprocal);
+		const char *wrong = slab_page_find(head->cache, head, p, &index);
 
-		if (likely((size_t)i * head->cache->size == offset && i < head->cache->objects))
-			return head;
-		report_invalid(func, p, "not the start of an object");
-		return NULL;
+		if (unlikely(wrong)) {
+			report_invalid(func, p, wrong);
+			return NULL;
+		}
+		return head;
 	}
 	if (page_type(head) == PAGE_LARGE && page_to_virt(head) == p)
 		return head;
@@ -123,7 +125,7 @@ static struct page *find(const void *p, const char *func)
 	return NULL;
 }
 
-void kfree_slow(void *p, const char *func)
+void kfree_slow(void *p, const char *func, const void *caller)
 {
 	struct page *page;
 
@@ -133,7 +135,7 @@ void kfree_slow(void *p, const char *func)
 	if (unlikely(!page))
 		return;
 	if (page_type(page) == PAGE_SLAB)
-		slab_free(page->cache, p);
+		slab_free(page->cache, p, caller);
 	else
 		large_free(page);
 }
@@ -153,7 +155,7 @@ size_t kmalloc_usable(const void *p, const char *func)
 	return page ? usable(page) : 0;
 }
 
-void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func)
+void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
 	struct page *page = find(p, func);
 	size_t old;
@@ -171,7 +173,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func)
 	}
 	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
 	if (!q)
-		q = kmalloc_slow(size, flags & ~__GFP_ZERO);
+		q = kmalloc_slow(size, flags & ~__GFP_ZERO, caller);
 	if (!q)
 		return NULL;
 	memcpy(q, p, min_size(old, size));
@@ -188,10 +190,10 @@ void *kmalloc(size_t size, gfp_t flags)
 	if (unlikely(!size))
 		return ZERO_SIZE_PTR;
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32)))
-		return names_a_zone(flags) ? kmalloc_slow(size, flags)
-					   : kmalloc_zeroed(size, flags);
+		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
+					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
 	p = kmalloc_pop(size);
-	return likely(p) ? p : kmalloc_slow(size, flags);
+	return likely(p) ? p : kmalloc_slow(size, flags, CALLER_ADDRESS);
 }
 
 void *kzalloc(size_t size, gfp_t flags)
@@ -221,13 +223,13 @@ void *krealloc(const void *p, size_t size, gfp_t flags)
 		kfree(p);
 		return ZERO_SIZE_PTR;
 	}
-	return kmalloc_resize((void *)(uintptr_t)p, size, flags, "krealloc()");
+	return kmalloc_resize((void *)(uintptr_t)p, size, flags, "krealloc()", CALLER_ADDRESS);
 }
 
 void kfree(const void *p)
 {
 	if (unlikely(!kmalloc_push((void *)(uintptr_t)p)))
-		kfree_slow((void *)(uintptr_t)p, "kfree()");
+		kfree_slow((void *)(uintptr_t)p, "kfree()", CALLER_ADDRESS);
 }
 
 size_t ksize(const void *p)
@@ -269,7 +271,7 @@ void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 		}
 		while (end < n && slab_cache_of(p[end]) == home)
 			end++;
-		slab_free_bulk(home, end - start, p + start);
+		slab_free_bulk(home, end - start, p + start, CALLER_ADDRESS);
 		start = end;
 	}
 }

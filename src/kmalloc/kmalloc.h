@@ -81,18 +81,19 @@ static always_inline bool kmalloc_push(void *p)
 /* Idempotent; false: no memory for a beginning. */
 bool kmalloc_init(void);
 
-/* All requests the fast paths did not serve. @size may be anything; NULL: no memory. */
-void *kmalloc_slow(size_t size, gfp_t flags);
+/* All requests the fast paths did not serve. @size may be anything; NULL: no memory.
+ * @caller, here and below: where the program called. */
+void *kmalloc_slow(size_t size, gfp_t flags, const void *caller);
 /* As kmalloc, and zeroed. */
-void *kmalloc_zeroed(size_t size, gfp_t flags);
+void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller);
 /* Aligned to @align, a power of two. */
-void *kmalloc_aligned(size_t size, size_t align, gfp_t flags);
+void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller);
 /* @func: the name to report misuse under. */
-void kfree_slow(void *p, const char *func);
+void kfree_slow(void *p, const char *func, const void *caller);
 /* Usable bytes; 0 and reported if @p is no allocated object. */
 size_t kmalloc_usable(const void *p, const char *func);
 /* As realloc; @p is not NULL, @size not 0. */
-void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func);
+void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller);
 
 /* large.c: blocks of whole pages. */
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags);

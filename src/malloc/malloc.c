@@ -27,10 +27,10 @@ void *malloc_failed(void)
 	return NULL;
 }
 
-static noinline void *malloc_slow(size_t size)
+static noinline void *malloc_slow(size_t size, const void *caller)
 {
 	int saved = errno;
-	void *p = kmalloc_slow(size, GFP_KERNEL);
+	void *p = kmalloc_slow(size, GFP_KERNEL, caller);
 
 	errno = saved;
 	return likely(p) ? p : malloc_failed();
@@ -40,14 +40,14 @@ UKMEM_EXPORT void *malloc(size_t size)
 {
 	void *p = kmalloc_pop(size);
 
-	return likely(p) ? p : malloc_slow(size);
+	return likely(p) ? p : malloc_slow(size, CALLER_ADDRESS);
 }
 
-static noinline void free_slow(void *p)
+static noinline void free_slow(void *p, const void *caller)
 {
 	int saved = errno;
 
-	kfree_slow(p, "free()");
+	kfree_slow(p, "free()", caller);
 	page_decay();
 	errno = saved;
 }
@@ -55,7 +55,7 @@ static noinline void free_slow(void *p)
 UKMEM_EXPORT void free(void *p)
 {
 	if (unlikely(!kmalloc_push(p)))
-		free_slow(p);
+		free_slow(p, CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void cfree(void *p)
@@ -84,7 +84,7 @@ UKMEM_EXPORT void *calloc(size_t n, size_t size)
 
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return malloc_failed();
-	p = kmalloc_zeroed(bytes, GFP_KERNEL);
+	p = kmalloc_zeroed(bytes, GFP_KERNEL, CALLER_ADDRESS);
 	errno = saved;
 	return likely(p) ? p : malloc_failed();
 }
@@ -100,7 +100,7 @@ UKMEM_EXPORT void *realloc(void *p, size_t size)
 		free(p);
 		return NULL;
 	}
-	q = kmalloc_resize(p, size, GFP_KERNEL, "realloc()");
+	q = kmalloc_resize(p, size, GFP_KERNEL, "realloc()", CALLER_ADDRESS);
 	errno = saved;
 	return likely(q) ? q : malloc_failed();
 }
@@ -117,7 +117,7 @@ UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 void *malloc_aligned(size_t align, size_t size)
 {
 	int saved = errno;
-	void *p = kmalloc_aligned(size, align, GFP_KERNEL);
+	void *p = kmalloc_aligned(size, align, GFP_KERNEL, CALLER_ADDRESS);
 
 	errno = saved;
 	return p;

@@ -133,7 +133,7 @@ UKMEM_EXPORT void operator_delete(void *p);
 UKMEM_EXPORT void operator_delete(void *p)
 {
 	if (unlikely(!kmalloc_push(p)))
-		kfree_slow(p, "operator delete");
+		kfree_slow(p, "operator delete", CALLER_ADDRESS);
 }
 
 DELETE(_ZdlPv);

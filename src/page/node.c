@@ -72,6 +72,16 @@ int node_index(int nid)
 	return -1;
 }
 
+unsigned int page_local_node(void)
+{
+	return node_local();
+}
+
+int page_node_index(int nid)
+{
+	return node_index(nid);
+}
+
 unsigned int node_distance_of(unsigned int from, unsigned int to)
 {
 	const struct os_topology *t = os_topology();

@@ -51,7 +51,7 @@ enum { PAGE_BITMAP_WORDS = 4 };
 
 /*
  * Synchronization: while free, the zone's lock; else the owner of the run. A
- * slab's list, inuse and bitmap: its node's lock.
+ * slab's fields: slab/slab_page.c.
  */
 struct page {
 	union {
@@ -61,22 +61,29 @@ struct page {
 			uint8_t zero;	      /* FREE, CACHED: enum page_zero */
 			uint8_t compound;     /* ALLOCATED: with __GFP_COMP */
 		};
+		struct {
+			uint8_t same_type; /* type */
+			uint8_t unused;
+			uint16_t span; /* SLAB: pages in it; SLAB_TAIL: pages to the head */
+		};
 		_Atomic uint32_t head; /* the four in one store: page_head() */
 	};
-	uint16_t span;	/* SLAB: pages in it; SLAB_TAIL: pages back to the head */
-	uint16_t inuse; /* SLAB: objects outside the slab (in use, or in a CPU's array) */
+	_Atomic uint32_t state; /* SLAB: slab_page.h */
 	union {
 		struct list_head lru; /* FREE */
 		struct {
-			struct kmem_cache *cache; /* SLAB */
-			struct list_head list;	  /* SLAB: partial list, while on it */
+			struct kmem_cache *cache;      /* SLAB */
+			union {			       /* SLAB */
+				struct list_head list; /* on the node's list */
+				struct page *deferred; /* on its way there */
+			};
 		};
 		struct {
 			size_t npages;	   /* LARGE, ALLOCATED; freed and deferred */
 			struct page *next; /* freed and deferred: Synchronization: zone.h */
 		};
 	};
-	uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, SLAB_TAIL: a set bit is a free object */
+	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, SLAB_TAIL: set bit, free object */
 };
 
 static inline enum page_type page_type(const struct page *page)
@@ -227,6 +234,10 @@ bool page_init(void);
 
 /* Where the thread's memory policy says to begin; with interleaving, another each time. */
 unsigned int page_policy_node(void);
+/* The node of the CPU this thread is on. */
+unsigned int page_local_node(void);
+/* The index of node id @nid; -1: none. */
+int page_node_index(int nid);
 /* Whether the process was started with a policy of interleaving, which the system does. */
 bool page_system_interleaves(void);
 /* Whether pages of @node may be used: by the process, and as the thread's policy says. */

@@ -3,11 +3,15 @@
  * Object caches, below the public functions.
  *
  * Life of an allocation, a file per step:
- *   slab_cpu.c    this CPU's array of free objects; refilled and drained in bulk
- *   slab_node.c   the node's partly used slabs, under the node's lock
- *   slab_page.c   one slab: a run of pages cut into objects, a bitmap of the free
- *   page/         runs of pages
- * slab_cache.c makes, shrinks and destroys caches; slab_stats.c shows them.
+ *   slab_api.c      the program's functions
+ *   slab_cpu.c      this CPU's array of free objects; refilled and drained in bulk
+ *   slab_partial.c  this CPU's partly used slabs
+ *   slab_node.c     the node's partly used slabs, under the node's lock
+ *   slab_page.c     one slab: a run of pages cut into objects, a bitmap of the free
+ *   page/           runs of pages
+ * slab_cache.c makes and destroys caches, slab_geometry.c cuts their slabs,
+ * slab_reclaim.c empties them; slab_stats.c and slab_attr.c show them, slab_check.c looks
+ * after caches that somebody wants looked after.
  */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
@@ -15,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -27,45 +32,91 @@ enum {
 	SLAB_BATCH_MAX = 128,  /* objects moved between an array and slabs at once */
 	SLAB_MAX_SIZE = 16384, /* bytes per object */
 	SLAB_MAX_ALIGN = 4096,
+	SLAB_MAX_BYTES = 131072,    /* of a slab, as long as it is more than an object */
+	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
 };
 
 /*
+ * What happens outside the fast paths, counted per CPU. X(name, as the kernel's attribute).
+ * ALLOC_FASTPATH and FREE_FASTPATH follow from the array's pops.
+ */
+#define SLAB_EVENTS(X)                                                                         \
+	X(ALLOC_SLOWPATH, alloc_slowpath)	  /* objects handed out past the arrays */     \
+	X(FREE_SLOWPATH, free_slowpath)		  /* objects taken back past the arrays */     \
+	X(ALLOC_FROM_PARTIAL, alloc_from_partial) /* slabs used where they were on the node */ \
+	X(ALLOC_SLAB, alloc_slab)		  /* slabs made */                             \
+	X(ALLOC_REFILL, alloc_refill)		  /* arrays filled */                          \
+	X(FREE_FLUSH, free_flush)		  /* arrays emptied */                         \
+	X(FREE_SLAB, free_slab)			  /* slabs given back */                       \
+	X(FREE_FROZEN, free_frozen)		  /* objects into a slab that a CPU has */     \
+	X(FREE_ADD_PARTIAL, free_add_partial)	  /* full slabs that came to the node */       \
+	X(FREE_REMOVE_PARTIAL, free_remove_partial) /* empty slabs that left the node */       \
+	X(CPUSLAB_FLUSH, cpuslab_flush)		    /* arrays drained from outside */          \
+	X(DEACTIVATE_EMPTY, deactivate_empty)	    /* slabs that a CPU gave to the node: */   \
+	X(DEACTIVATE_TO_HEAD, deactivate_to_head)   /* used first */                           \
+	X(DEACTIVATE_TO_TAIL, deactivate_to_tail)   /* used last: nothing of it is in use */   \
+	X(ORDER_FALLBACK, order_fallback)	    /* slabs made smaller for want of pages */ \
+	X(CPU_PARTIAL_ALLOC, cpu_partial_alloc)	    /* slabs used from the CPU's list */       \
+	X(CPU_PARTIAL_FREE, cpu_partial_free)	/* full slabs that came to the CPU's list */   \
+	X(CPU_PARTIAL_NODE, cpu_partial_node)	/* slabs fetched from the node to it */        \
+	X(CPU_PARTIAL_DRAIN, cpu_partial_drain) /* times it was full and went to the node */   \
+	X(FREE_REMOTE, free_remote)		/* objects flushed to another node */          \
+	X(ALLOC_NODE_MISMATCH, alloc_node_mismatch) /* not of the node that was asked for */   \
+	X(ALLOC_FAIL, alloc_fail)		    /* requests without a result */
+
+#define SLAB_EVENT_ENUM(name, attr) SLAB_##name,
+enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };
+#undef SLAB_EVENT_ENUM
+
+/*
  * Invariants, for each slab of the node:
- *   inuse + set bits in its bitmap = objects per slab
- *   on the partial list  <=>  inuse < objects
- *   node->inuse = sum of inuse;  node->nr_slabs counts full ones too
- * Synchronization: all but the lock itself: lock.
+ *   on the partial list  <=>  its state says SLAB_ON_NODE
+ *   nr_slabs counts those that are full or on CPUs' lists, too
+ * Synchronization: all but the lock itself: lock; atomic members as they say.
  */
 struct kmem_cache_node {
 	struct lock lock;
 	unsigned int index;
 	struct list_head partial;
-	size_t nr_partial;
-	size_t nr_slabs;
-	size_t inuse;	     /* objects out of slabs: in use, or in CPUs' arrays */
-	uint64_t alloc_slow; /* objects handed out past the arrays */
-	uint64_t free_slow;  /* objects taken back past the arrays */
-	uint64_t refills, flushes;
-	uint64_t slabs_made, slabs_freed;
-	uint64_t fails;
+	_Atomic size_t nr_partial; /* written under the lock, read at any time */
+	_Atomic size_t nr_slabs;   /* relaxed */
+	_Atomic size_t objects;	   /* of these slabs; relaxed */
+	_Atomic size_t inuse;	   /* objects out of slabs: in use, or in arrays; relaxed */
+	/* Slabs to be put on the list by the next holder of the lock: slab_node.c, N1 / N2. */
+	_Atomic(struct page *) deferred;
+	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
 };
 
-/* Synchronization: read-only once created, save list (caches lock). */
+/* A way of cutting slabs. */
+struct slab_layout {
+	uint16_t npages;
+	uint16_t objects;
+	bool bitmap_in_slab; /* more objects than the page entries have bits */
+};
+
+/* Synchronization: read-only once created, save what is said. */
 struct kmem_cache {
-	void *cpu_array;		       /* per-CPU struct pcpu_array */
-	unsigned int size;		       /* bytes from object to object */
-	uint16_t objects;		       /* per slab */
-	uint16_t npages;		       /* per slab */
-	uint64_t reciprocal;		       /* of size */
+	void *cpu_array;		  /* of node 0's objects: per-CPU struct pcpu_array */
+	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
+	unsigned int size;		  /* bytes from object to object */
+	unsigned int pad_left;		  /* bytes before the first: guard */
+	struct slab_layout layout, small; /* the usual one; where pages are short */
+	uint64_t reciprocal;		  /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint16_t array_entry;		       /* of cpu_array, in the array map of its slabs */
-	bool budgeted;		  /* capacities count against the CPU's budget: kmalloc's */
-	bool bitmap_in_slab;	  /* more objects than the page entries have bits */
-	unsigned int min_partial; /* empty slabs kept per node */
+	uint16_t entry_first, entry_last;      /* of the arrays, in the array map */
+	unsigned int array_stride;	       /* from one node's array to the next one's */
+	bool budgeted;			       /* capacities count against the CPU's budget */
+	_Atomic bool checked;		    /* the arrays stay closed: slab_check.c. Relaxed */
+	bool keeps_slabs;		    /* SLAB_TYPESAFE_BY_RCU */
+	gfp_t gfp;			    /* which zone */
+	_Atomic unsigned int min_partial;   /* partly used slabs kept per node; relaxed */
+	_Atomic unsigned int cpu_partial;   /* objects as the attribute says; relaxed */
+	_Atomic uint16_t cpu_partial_slabs; /* and slabs; relaxed */
 	unsigned int object_size, align;
 	slab_flags_t flags;
 	void (*ctor)(void *);
-	struct list_head list;
+	uint64_t *events;      /* per-CPU uint64_t[SLAB_NR_EVENTS] */
+	struct list_head list; /* caches lock */
 	char name[SLAB_NAME_SIZE];
 	struct kmem_cache_node *nodes; /* [page_window.nr_nodes] */
 };
@@ -80,12 +131,38 @@ struct slab_params {
 	bool budgeted;
 };
 
+static always_inline void slab_count_events(struct kmem_cache *s, enum slab_event e, uint64_t n)
+{
+	this_cpu_add(s->events[e], n);
+}
+
+static inline void slab_event(struct kmem_cache *s, enum slab_event e)
+{
+	slab_count_events(s, e, 1);
+}
+
+/* slab_geometry.c */
+void slab_set_geometry(struct kmem_cache *s);
+/* Objects into slabs: what @objects of them come to, half of them in use. */
+uint16_t slab_cpu_partial_slabs(const struct kmem_cache *s, unsigned int objects);
+unsigned int slab_default_cpu_partial(const struct kmem_cache *s);
+
 /* slab_cache.c */
 bool slab_init(void);
 /* A new cache, known to statistics, trim and fork; NULL without memory. */
 struct kmem_cache *slab_cache_new(const struct slab_params *p);
+/* Everything of an unused cache but its slabs. */
+void slab_cache_delete(struct kmem_cache *s);
 /* All caches, in order of creation; the caches lock is held meanwhile. */
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
+
+/* slab_reclaim.c */
+void slab_reclaim_init(void);
+/* Objects and slabs of CPU index @cpu's lists, or PCPU_ALL_CPUS', back to the nodes; false:
+ * CPUs cannot be stopped. */
+bool slab_drain(struct kmem_cache *s, unsigned int cpu);
+/* Drain all, free all empty slabs. Result: whether slabs remain. */
+bool slab_shrink(struct kmem_cache *s);
 
 /* slab_budget.c */
 bool slab_budget_init(void);
@@ -101,56 +178,73 @@ bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 
 /* slab_cpu.c */
-void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags);
-void slab_free_slow(struct kmem_cache *s, void *obj);
-/* Objects from CPU index @cpu's array, or PCPU_ALL_CPUS', back to their slabs; false: CPUs
- * cannot be stopped. */
-bool slab_drain(struct kmem_cache *s, unsigned int cpu);
-/* The cache @obj lies in a slab of, or NULL. */
-struct kmem_cache *slab_cache_of(const void *obj);
+/* @node: of which node; @caller: of the program's function, for those who keep records. */
+void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller);
+void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller);
+/* @n objects in the program's hands; how many it got. */
+size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
+		       const void *caller);
 /* @n objects of one cache. */
-void slab_free_bulk(struct kmem_cache *s, size_t n, void **p);
+void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller);
+/* Up to @n objects out of slabs, of *@node if possible; *@node: where they are of. */
+unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
+		       gfp_t flags);
 
-static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags)
+/* The array of objects of @node. */
+static always_inline void *slab_array(const struct kmem_cache *s, unsigned int node)
 {
-	void *obj = pcpu_array_pop(s->cpu_array);
-
-	return likely(obj) ? obj : slab_alloc_slow(s, flags);
+	return (char *)s->cpu_array + (size_t)node * s->array_stride;
 }
 
-static always_inline void slab_free(struct kmem_cache *s, void *obj)
+static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)
 {
-	if (unlikely(!pcpu_array_push(s->cpu_array, obj)))
-		slab_free_slow(s, obj);
+	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_policy_node();
+	void *obj = pcpu_array_pop(slab_array(s, node));
+
+	return likely(obj) ? obj : slab_alloc_slow(s, node, flags, caller);
 }
+
+static always_inline void slab_free(struct kmem_cache *s, void *obj, const void *caller)
+{
+	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_node(page_of(obj));
+
+	if (unlikely(!pcpu_array_push(slab_array(s, node), obj)))
+		slab_free_slow(s, obj, caller);
+}
+
+/* slab_partial.c */
+/* Up to @n objects of slabs of @node on this CPU's list. */
+unsigned int slab_partial_take(struct kmem_cache *s, unsigned int node, void **out,
+			       unsigned int n);
+/* Slabs in the caller's hands onto this CPU's list, or else to the node. */
+void slab_partial_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
 
 /* slab_node.c */
 /*
- * Up to @n objects into out[0..), ascending within a slab; may make new slabs.
- * @direct: of these, how many the program gets past the arrays (for the counts).
+ * Up to @n objects of @node into out[0..), ascending within a slab; @new: may make slabs.
  * A caller that may not block gets what a free lock and present slabs give.
  */
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out, unsigned int n,
-			    unsigned int direct, gfp_t flags);
-/*
- * All of @n objects past the arrays or none, without blocking: only tries the lock,
- * and holds it until it is certain that nothing has to be put back.
- */
-bool slab_node_take_all(struct kmem_cache *s, unsigned int node, void **out, unsigned int n,
-			gfp_t flags);
-/* Back to their slabs, whatever nodes those are of; @direct: came past the arrays. */
-void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned int direct);
-/* Free all empty slabs. Result: whether partly used ones remain. */
+			    gfp_t flags);
+/* Slabs in the caller's hands onto the list of their node. Waits for nothing. */
+void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
+/* The slab on a list of @node became empty. Waits for nothing. */
+void slab_node_retire(struct kmem_cache *s, struct page *page);
+/* Free all empty slabs. Result: whether slabs remain. */
 bool slab_node_shrink(struct kmem_cache *s);
 
-/* slab_page.c */
-struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags);
-void slab_page_free(struct kmem_cache *s, struct page *page);
-/* Take up to @n free objects; the number taken. Node lock held. */
-unsigned int __slab_page_take(struct kmem_cache *s, struct page *page, void **out,
-			      unsigned int n);
-/* NULL, or what is wrong with @obj as an object of @page to be freed. Node lock held. */
-const char *__slab_page_put(struct kmem_cache *s, struct page *page, const void *obj);
+enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
+/*
+ * Objects back into their slabs, whatever nodes those are of; the slabs that are no longer
+ * full come onto the list of this CPU or their node. Waits for nothing.
+ */
+void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to);
+
+/* slab_check.c */
+/* Instead of all else while s->checked. */
+void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags,
+			 const void *caller);
+void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller);
 
 /* slab_stats.c */
 struct slab_counts {
@@ -158,8 +252,9 @@ struct slab_counts {
 	uint64_t allocs_fast, frees_fast; /* of these, by the arrays alone */
 	uint64_t inuse;			  /* in the program's hands */
 	uint64_t cached;		  /* free, in CPUs' arrays */
-	uint64_t slabs, partial, objects; /* objects: slabs * objects per slab */
-	uint64_t refills, flushes, fails;
+	uint64_t slabs, partial, objects; /* objects: of all slabs; partial: nodes' */
+	uint64_t cpu_partial;		  /* slabs on CPUs' lists */
+	uint64_t events[SLAB_NR_EVENTS];
 };
 void slab_count(struct kmem_cache *s, struct slab_counts *c);
 void slab_stats_init(void);
@@ -168,5 +263,8 @@ static inline struct page *slab_head(struct page *page)
 {
 	return page_type(page) == PAGE_SLAB_TAIL ? page - page->span : page;
 }
+
+/* The cache @obj lies in a slab of, or NULL. */
+struct kmem_cache *slab_cache_of(const void *obj);
 
 #endif

@@ -45,26 +45,28 @@ void slab_budget_join(struct kmem_cache *s)
 }
 
 /* The objects this CPU's array holds above @capacity go back to their slabs. */
-static void drain_above(struct kmem_cache *s, const struct pcpu_array *a, unsigned int capacity)
+static void drain_above(struct kmem_cache *s, void *array, const struct pcpu_array *a,
+			unsigned int capacity)
 {
 	void *batch[SLAB_BATCH_MAX];
 	unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
 
 	while (count > capacity) {
-		n = pcpu_array_pop_bulk(s->cpu_array, batch,
+		n = pcpu_array_pop_bulk(array, batch,
 					min_uint(count - capacity, SLAB_BATCH_MAX),
 					PCPU_POP_UNCOUNTED);
 		if (!n) /* aborted, or this thread has moved on */
 			return;
-		slab_node_put(s, batch, n, 0);
+		slab_put(s, batch, n, SLAB_PUT_CPU);
 		count -= n;
 	}
 }
 
 /* Halve the capacity of @s on @cpu if it is idle. Result: bytes given back. */
-static uint64_t take_from(struct kmem_cache *s, unsigned int cpu)
+static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu)
 {
-	struct pcpu_array *a = pcpu_ptr(s->cpu_array, cpu);
+	void *array = slab_array(s, node);
+	struct pcpu_array *a = pcpu_ptr(array, cpu);
 	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
 	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
 
@@ -77,7 +79,7 @@ static uint64_t take_from(struct kmem_cache *s, unsigned int cpu)
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
 		return 0;
-	drain_above(s, a, less);
+	drain_above(s, array, a, less);
 	return (uint64_t)(capacity - less) * s->size;
 }
 
@@ -93,8 +95,8 @@ static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache 
 			atomic_fetch_add_explicit(&b->hand, 1, memory_order_relaxed);
 		struct kmem_cache *s = members[hand % n];
 
-		if (s != wants)
-			got += take_from(s, cpu);
+		for (unsigned int node = 0; s != wants && node < page_window.nr_nodes; node++)
+			got += take_from(s, node, cpu);
 	}
 	atomic_fetch_sub_explicit(&b->used, got, memory_order_relaxed);
 }

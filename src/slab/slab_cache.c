@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches: geometry, creation, shrinking, destruction, the list of all.
+ * Caches: creation, destruction, the list of all.
  *
  * Descriptors come from two caches of their own, which are set up statically.
  * Lock: caches_lock, for the list. Node locks are registered for fork before a
@@ -12,14 +12,12 @@
 #include "base/log.h"
 #include "os/os.h"
 #include "slab/slab.h"
-#include "stats/stats.h"
-#include "ukmem/shrinker.h"
 
 enum {
 	CACHE_LINE = 64,
 	CAPACITY_BYTES = 1 << 20,  /* free objects of a cache that a CPU holds, at most */
 	CAPACITY_MAX = 512,	   /* slots per array */
-	CAPACITY_MAX_SCARCE = 512, /* the same of kmalloc where address space is scarce */
+	CAPACITY_MAX_SCARCE = 384, /* the same of kmalloc where address space is scarce */
 };
 
 static struct lock caches_lock;
@@ -27,48 +25,55 @@ static struct list_head caches; /* Synchronization: caches_lock */
 
 static struct kmem_cache boot_cache, boot_node;
 
-/* How many objects of @size fit @bytes; with their bitmap at the end if need be. */
-static unsigned int fit(unsigned int size, size_t bytes, size_t npages, bool *bitmap_in_slab)
+static void set_tunables(struct kmem_cache *s)
 {
-	size_t n = bytes / size;
+	size_t bytes = s->layout.npages * page_size();
+	unsigned int min_partial = (unsigned int)min_size(max_size(65536 / bytes, 1), 5);
+	unsigned int cpu_partial = slab_default_cpu_partial(s);
 
-	*bitmap_in_slab = n > npages * PAGE_BITMAP_WORDS * 64;
-	if (*bitmap_in_slab)
-		while (n * size + (n + 63) / 64 * 8 > bytes)
-			n--;
-	return (unsigned int)n;
+	atomic_store_explicit(&s->min_partial, min_partial, memory_order_relaxed);
+	atomic_store_explicit(&s->cpu_partial, cpu_partial, memory_order_relaxed);
+	atomic_store_explicit(&s->cpu_partial_slabs, slab_cpu_partial_slabs(s, cpu_partial),
+			      memory_order_relaxed);
+}
+
+static void free_arrays(struct kmem_cache *s)
+{
+	pcpu_free(s->cpu_array);
+	pcpu_free(s->partial_array);
+	free_percpu(s->events);
+	s->cpu_array = s->partial_array = NULL;
+	s->events = NULL;
 }
 
 /*
- * Pages per slab: the fewest that hold enough objects and waste at most 1/64, or
- * failing that the least wasteful number up to 128 KiB. Sizes that are powers of
- * two get powers of two, so that objects are aligned to their size.
+ * An array of objects for each node, one behind the other: what is freed on a CPU goes onto
+ * the array of the node it is of, so that objects of several nodes are never mixed. Nodes
+ * share the room, since most CPUs use little but their own node's.
  */
-static void set_geometry(struct kmem_cache *s)
+static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 {
-	unsigned int enough = min_uint(max_uint(65536 / s->size, 4), 16);
-	size_t page = page_size(), max = max_size(131072 / page, 1);
-	size_t best_waste = SIZE_MAX;
+	unsigned int nodes = page_window.nr_nodes;
 
-	for (size_t n = 1; n <= max; n++) {
-		size_t bytes = n * page, waste;
-		bool in_slab;
-		unsigned int objects = fit(s->size, bytes, n, &in_slab);
-
-		if (objects < enough || (is_pow2(s->size) && !is_pow2(n)))
-			continue;
-		waste = (bytes - (size_t)objects * s->size) * 4096 / bytes;
-		if (waste >= best_waste)
-			continue;
-		best_waste = waste;
-		s->npages = (uint16_t)n;
-		s->objects = (uint16_t)objects;
-		s->bitmap_in_slab = in_slab;
-		if (waste <= 64)
-			break;
+	if (pcpu_address_space_is_scarce())
+		capacity_max = min_uint(capacity_max, CAPACITY_MAX_SCARCE);
+	if (nodes > 1)
+		capacity_max = min_uint(max_uint(capacity_max / nodes, 16), capacity_max);
+	s->capacity_max = (uint16_t)capacity_max;
+	s->capacity_first =
+		(uint16_t)min_uint(min_uint(max_uint(32768 / s->size, 4), 64), capacity_max);
+	s->array_stride =
+		(unsigned int)align_up(pcpu_array_size(capacity_max), PCPU_ENTRY_SIZE);
+	s->cpu_array = pcpu_alloc((size_t)s->array_stride * nodes, CACHE_LINE);
+	s->partial_array = pcpu_alloc(pcpu_array_size(SLAB_CPU_PARTIAL_MAX), CACHE_LINE);
+	s->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	if (!s->cpu_array || !s->partial_array || !s->events) {
+		free_arrays(s);
+		return false;
 	}
-	s->reciprocal = reciprocal(s->size);
-	s->min_partial = (unsigned int)min_size(max_size(65536 / (s->npages * page), 1), 5);
+	s->entry_first = pcpu_entry(s->cpu_array);
+	s->entry_last = pcpu_entry(slab_array(s, nodes - 1));
+	return true;
 }
 
 /* Set up a cache in memory of the caller's, zeroed; false without memory. */
@@ -76,7 +81,6 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		  const struct slab_params *p)
 {
 	unsigned int align = p->align ? p->align : p->size >= 16 ? 16 : 8;
-	unsigned int capacity_max = p->capacity_max;
 
 	if (p->flags & SLAB_HWCACHE_ALIGN) {
 		unsigned int line = CACHE_LINE;
@@ -90,18 +94,16 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	s->align = align;
 	s->size = (unsigned int)align_up(max_size(p->size, 8), align);
 	s->flags = p->flags;
+	s->gfp = p->flags & SLAB_CACHE_DMA     ? __GFP_DMA
+		 : p->flags & SLAB_CACHE_DMA32 ? __GFP_DMA32
+					       : 0;
+	s->keeps_slabs = p->flags & SLAB_TYPESAFE_BY_RCU;
 	s->ctor = p->ctor;
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
-	set_geometry(s);
-	if (pcpu_address_space_is_scarce())
-		capacity_max = min_uint(capacity_max, CAPACITY_MAX_SCARCE);
-	s->capacity_max = (uint16_t)capacity_max;
-	s->capacity_first =
-		(uint16_t)min_uint(min_uint(max_uint(32768 / s->size, 4), 64), capacity_max);
-	s->cpu_array = pcpu_alloc(pcpu_array_size(capacity_max), CACHE_LINE);
-	if (!s->cpu_array)
+	slab_set_geometry(s);
+	set_tunables(s);
+	if (!alloc_arrays(s, p->capacity_max))
 		return false;
-	s->array_entry = pcpu_entry(s->cpu_array);
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		nodes[i].index = i;
@@ -168,100 +170,6 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 	return NULL;
 }
 
-static size_t trim(void)
-{
-	struct kmem_cache *s;
-
-	lock(&caches_lock);
-	list_for_each_entry (s, &caches, list) {
-		slab_drain(s, PCPU_ALL_CPUS);
-		slab_node_shrink(s);
-	}
-	unlock(&caches_lock);
-	return 0; /* the page layer's turn is next */
-}
-
-static struct stats_source trim_source = { .trim = trim };
-
-/* Free objects that keep pages: in CPUs' arrays, and in slabs. */
-static unsigned long count_free(struct shrinker *unused, struct shrink_control *sc)
-{
-	unsigned long n = 0;
-	struct kmem_cache *s;
-
-	(void)unused;
-	(void)sc;
-	lock(&caches_lock);
-	list_for_each_entry (s, &caches, list) {
-		struct slab_counts c;
-
-		slab_count(s, &c);
-		n += c.objects - min_size(c.objects, c.inuse);
-	}
-	unlock(&caches_lock);
-	return n;
-}
-
-static unsigned long slabs_of(struct kmem_cache *s)
-{
-	struct slab_counts c;
-
-	slab_count(s, &c);
-	return c.slabs;
-}
-
-/* Cache after cache, beginning with another one each time, while that is not enough. */
-static unsigned long free_some(struct shrinker *unused, struct shrink_control *sc)
-{
-	static unsigned int turn; /* one shrinker runs at a time */
-	unsigned long freed = 0;
-	unsigned int n = 0, skip;
-	struct kmem_cache *s;
-
-	(void)unused;
-	lock(&caches_lock);
-	list_for_each_entry (s, &caches, list)
-		n++;
-	skip = n ? turn++ % n : 0;
-	for (unsigned int round = 0; round < 2 && freed < sc->nr_to_scan; round++) {
-		unsigned int i = 0;
-
-		list_for_each_entry (s, &caches, list) {
-			unsigned long before;
-
-			/* First those from the skipped ones on, then these. */
-			if ((i++ < skip) == (round == 0) || freed >= sc->nr_to_scan)
-				continue;
-			before = slabs_of(s);
-			slab_drain(s, PCPU_ALL_CPUS);
-			slab_node_shrink(s);
-			freed += (before - min_size(before, slabs_of(s))) * s->objects;
-		}
-	}
-	unlock(&caches_lock);
-	return freed;
-}
-
-static struct shrinker shrinker = {
-	.count_objects = count_free,
-	.scan_objects = free_some,
-	.batch = INT32_MAX,
-	.seeks = DEFAULT_SEEKS,
-};
-
-static void cpu_offline(unsigned int cpu, void *unused)
-{
-	struct kmem_cache *s;
-
-	(void)unused;
-	lock(&caches_lock);
-	list_for_each_entry (s, &caches, list)
-		slab_drain(s, cpu);
-	unlock(&caches_lock);
-}
-
-static struct percpu_notifier notifier = { .offline = cpu_offline };
-
 static bool init(void)
 {
 	struct slab_params cache = {
@@ -290,9 +198,7 @@ static bool init(void)
 	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
 	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)))
 		return false;
-	stats_register(&trim_source);
-	register_shrinker(&shrinker, "slab");
-	percpu_notifier_register(&notifier);
+	slab_reclaim_init();
 	slab_stats_init();
 	return true;
 }
@@ -316,6 +222,11 @@ void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 	unlock(&caches_lock);
 }
 
+#define KNOWN_FLAGS                                                                            \
+	(SLAB_DEBUG_FLAGS | SLAB_HWCACHE_ALIGN | SLAB_CACHE_DMA | SLAB_CACHE_DMA32 |           \
+	 SLAB_RECLAIM_ACCOUNT | SLAB_PANIC | SLAB_TYPESAFE_BY_RCU | SLAB_NO_MERGE |            \
+	 SLAB_ACCOUNT)
+
 static const char *bad_params(const char *name, unsigned int size, unsigned int align,
 			      slab_flags_t flags)
 {
@@ -329,71 +240,101 @@ static const char *bad_params(const char *name, unsigned int size, unsigned int 
 		return "alignment above 4096";
 	if (align_up(size, align ? align : 1) > SLAB_MAX_SIZE)
 		return "size with alignment above 16384";
-	if (flags & ~(SLAB_HWCACHE_ALIGN | SLAB_PANIC))
+	if (flags & ~KNOWN_FLAGS)
 		return "unknown flags";
 	return NULL;
 }
 
-struct kmem_cache *(kmem_cache_create)(const char *name, unsigned int size, unsigned int align,
-				       slab_flags_t flags, void (*ctor)(void *))
+struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
+					    const struct kmem_cache_args *args,
+					    slab_flags_t flags)
 {
+	unsigned int align = args ? args->align : 0;
 	const char *bad = bad_params(name, size, align, flags);
 	struct slab_params p = {
 		.name = name,
 		.size = size,
 		.align = align,
 		.flags = flags,
-		.ctor = ctor,
+		.ctor = args ? args->ctor : NULL,
 	};
 	struct kmem_cache *s = NULL;
 
 	if (!bad) {
 		p.capacity_max = min_uint(max_uint(CAPACITY_BYTES / size, 16), CAPACITY_MAX);
+		if (args && args->sheaf_capacity)
+			p.capacity_max = min_uint(args->sheaf_capacity, CAPACITY_MAX);
 		s = slab_cache_new(&p);
+		bad = "out of memory";
 	}
-
 	if (!s) {
+		name = name ? name : "NULL";
 		if (flags & SLAB_PANIC)
-			log_fatal("kmem_cache_create(%s): %s", name ? name : "NULL",
-				  bad ? bad : "out of memory");
-		log_warn("kmem_cache_create(%s): %s", name ? name : "NULL",
-			 bad ? bad : "out of memory");
+			log_fatal("kmem_cache_create(%s): %s", name, bad);
+		log_warn("kmem_cache_create(%s): %s", name, bad);
 	}
 	return s;
 }
 
-void kmem_cache_destroy(struct kmem_cache *s)
+struct kmem_cache *(kmem_cache_create)(const char *name, unsigned int size, unsigned int align,
+				       slab_flags_t flags, void (*ctor)(void *))
+{
+	struct kmem_cache_args args = { .align = align, .ctor = ctor };
+
+	return __kmem_cache_create_args(name, size, &args, flags);
+}
+
+struct kmem_cache *kmem_cache_find(const char *name)
+{
+	struct kmem_cache *s, *found = NULL;
+
+	if (!slab_init())
+		return NULL;
+	lock(&caches_lock);
+	list_for_each_entry (s, &caches, list)
+		if (!found && !strncmp(s->name, name, sizeof(s->name) - 1))
+			found = s;
+	unlock(&caches_lock);
+	return found;
+}
+
+static size_t objects_out(const struct kmem_cache *s)
 {
 	size_t inuse = 0;
 
-	if (!s)
-		return;
-	slab_drain(s, PCPU_ALL_CPUS);
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
-		lock(&s->nodes[i].lock);
-		inuse += s->nodes[i].inuse;
-		unlock(&s->nodes[i].lock);
-	}
-	if (inuse) {
-		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
-			 s->name, inuse);
-		return;
-	}
-	slab_node_shrink(s);
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		inuse += atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed);
+	return inuse;
+}
+
+void slab_cache_delete(struct kmem_cache *s)
+{
 	lock(&caches_lock);
 	list_del(&s->list);
 	unlock(&caches_lock);
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
-	pcpu_free(s->cpu_array);
+	free_arrays(s);
 	free_nodes(s->nodes);
 	kmem_cache_free(&boot_cache, s);
 }
 
-int kmem_cache_shrink(struct kmem_cache *s)
+void kmem_cache_destroy(struct kmem_cache *s)
 {
+	size_t inuse;
+
+	if (!s)
+		return;
 	slab_drain(s, PCPU_ALL_CPUS);
-	return slab_node_shrink(s);
+	inuse = objects_out(s);
+	if (inuse) {
+		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
+			 s->name, inuse);
+		return;
+	}
+	s->keeps_slabs = false;
+	slab_node_shrink(s);
+	slab_cache_delete(s);
 }
 
 unsigned int kmem_cache_size(const struct kmem_cache *s)

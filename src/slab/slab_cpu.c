@@ -4,41 +4,52 @@
  *
  * The array's capacity is found by use. It starts small and doubles whenever a
  * refill follows a flush or the other way round: then what the program allocates
- * and frees in turn is more than the array holds. A monotone phase, however
- * long, grows it once. slab_budget.c bounds what
- * kmalloc's arrays hold together.
+ * and frees in turn is more than the array holds. Long phases of one kind only, as where
+ * one CPU allocates what another one frees, let it grow to MODEST slots, slowly.
+ * slab_budget.c bounds what kmalloc's arrays hold together.
  *
  * A section that was aborted, an empty array, a stopped one and one without a
  * CPU index all look alike here, and progress never depends on which it was:
- * one more try, then the node's slabs serve the request directly.
+ * one more try, then the slabs serve the request directly.
  */
-#include <string.h>
-
-#include "base/bits.h"
-#include "base/report.h"
 #include "slab/slab.h"
 
-/* struct pcpu_array.last_move */
-enum { MOVED_NONE, MOVED_REFILL, MOVED_FLUSH };
+/* struct pcpu_array.last_move: the direction, and above it how often in a row. */
+enum { MOVED_NONE, MOVED_REFILL, MOVED_FLUSH, MOVED_MASK = 3, MOVED_ONE = 4 };
+
+enum {
+	MODEST = 64,	/* slots */
+	STREAK_MAX = 8, /* moves in one direction until the array grows */
+};
 
 /* By how much a capacity grows that is moved in direction @move now. */
 static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			   unsigned int capacity, uint8_t move)
 {
-	uint8_t last = atomic_exchange_explicit(&a->last_move, move, memory_order_relaxed);
+	uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed), now = move;
+	unsigned int max = s->capacity_max;
 
+	if ((last & MOVED_MASK) == move && last / MOVED_ONE < STREAK_MAX)
+		now = (uint8_t)(last + MOVED_ONE);
+	if (now != last)
+		atomic_store_explicit(&a->last_move, now, memory_order_relaxed);
 	if (!capacity)
 		return s->capacity_first;
-	if (last == move || last == MOVED_NONE)
+	if (last == MOVED_NONE)
 		return 0;
-	return min_uint(capacity, s->capacity_max - capacity);
+	if ((last & MOVED_MASK) == move) {
+		if (now / MOVED_ONE < STREAK_MAX || capacity >= MODEST)
+			return 0;
+		max = min_uint(max, MODEST);
+	}
+	return capacity < max ? min_uint(capacity, max - capacity) : 0;
 }
 
 /*
- * This CPU's capacity, opened on first use and grown as said above. Sections read
- * it afresh, so any value up to capacity_max is safe at any time.
+ * The capacity of this CPU's @array, opened on first use and grown as said above. Sections
+ * read it afresh, so any value up to capacity_max is safe at any time.
  */
-static unsigned int tune(struct kmem_cache *s, uint8_t move)
+static unsigned int tune(struct kmem_cache *s, void *array, uint8_t move)
 {
 	unsigned int cpu = pcpu_index(), more;
 	struct pcpu_array *a;
@@ -46,7 +57,7 @@ static unsigned int tune(struct kmem_cache *s, uint8_t move)
 
 	if (cpu >= pcpu.nr_ids)
 		return s->capacity_first;
-	a = pcpu_ptr(s->cpu_array, cpu);
+	a = pcpu_ptr(array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	more = growth(s, a, capacity, move);
 	/* A first few are every class's right: without any it would lock for each object. */
@@ -70,189 +81,184 @@ static void reverse(void **p, unsigned int n)
 	}
 }
 
+/* Up to @n objects of one node, out of slabs. */
+static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **out,
+			      unsigned int n, gfp_t flags)
+{
+	unsigned int got = slab_partial_take(s, node, out, n);
+
+	if (got < n)
+		got += slab_node_take(s, node, out + got, n - got, flags);
+	if (got)
+		atomic_fetch_add_explicit(&s->nodes[node].inuse, got, memory_order_relaxed);
+	return got;
+}
+
+/* One round over the nodes: another one only if those before have nothing at all. */
+static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **out,
+			       unsigned int n, gfp_t flags, unsigned int *node)
+{
+	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_nodes;
+	unsigned int got = 0;
+
+	for (unsigned int i = 0; i < nodes && !got; i++) {
+		*node = page_fallback_node(first, i);
+		if (!i || page_policy_allows(*node))
+			got = take_from(s, *node, out, n, flags);
+	}
+	return got;
+}
+
 /* No node has any: wait until there are the pages of a slab, wherever. */
-static cold unsigned int take_waiting(struct kmem_cache *s, void **batch, unsigned int want,
-				      gfp_t flags)
+static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, void **out,
+				      unsigned int n, gfp_t flags, unsigned int *node)
 {
 	unsigned int got = 0;
 
 	while (!got && (flags & __GFP_DIRECT_RECLAIM)) {
 		bool zeroed;
-		struct page *page = page_alloc_run(PAGE_ANY_NODE, flags, s->npages, &zeroed);
+		struct page *page =
+			page_alloc_run(PAGE_ANY_NODE, flags, s->small.npages, &zeroed);
 
 		if (!page)
 			break;
-		page_free_run(page, s->npages);
-		got = slab_node_take(s, page_policy_node(), batch, want, 1, flags);
+		page_free_run(page, s->small.npages);
+		got = take_round(s, first, out, n, flags, node);
 	}
 	return got;
 }
 
-void *slab_alloc_slow(struct kmem_cache *s, gfp_t flags)
+unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
+		       gfp_t flags)
 {
-	bool may_block = flags & __GFP_DIRECT_RECLAIM;
-	void *batch[SLAB_BATCH_MAX], *obj;
-	unsigned int want = 1, got, pushed;
+	unsigned int first = *node;
+	unsigned int got = take_round(s, first, out, n, flags | PAGE_NO_RECLAIM, node);
 
-	obj = pcpu_array_pop(s->cpu_array);
+	if (unlikely(!got && (flags & __GFP_DIRECT_RECLAIM)))
+		got = take_round(s, first, out, n, flags, node);
+	if (unlikely(!got && (flags & __GFP_NOFAIL)))
+		got = take_waiting(s, first, out, n, flags, node);
+	if (unlikely(!got))
+		slab_event(s, SLAB_ALLOC_FAIL);
+	else if (unlikely(*node != first))
+		slab_count_events(s, SLAB_ALLOC_NODE_MISMATCH, got);
+	return got;
+}
+
+void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+{
+	void *batch[SLAB_BATCH_MAX], *obj;
+	unsigned int want, got, pushed;
+
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed)))
+		return slab_checked_alloc(s, node, flags, caller);
+	obj = pcpu_array_pop(slab_array(s, node));
 	if (obj)
 		return obj;
-	/* Who may not block could not put back what no longer fits: takes one. */
-	if (may_block) {
-		want = min_uint(SLAB_BATCH_MAX, tune(s, MOVED_REFILL) / 2 + 1);
+	want = min_uint(SLAB_BATCH_MAX, tune(s, slab_array(s, node), MOVED_REFILL) / 2 + 1);
+	if (flags & __GFP_DIRECT_RECLAIM)
 		page_decay();
-	}
-	got = slab_node_take(s, page_policy_node(), batch, want, 1, flags);
-	if (unlikely(!got && (flags & __GFP_NOFAIL)))
-		got = take_waiting(s, batch, want, flags);
-	if (got <= 1)
-		return got ? batch[0] : NULL;
+	got = slab_take(s, &node, batch, want, flags);
+	if (!got)
+		return NULL;
+	slab_event(s, SLAB_ALLOC_SLOWPATH);
+	if (got == 1)
+		return batch[0];
+	slab_event(s, SLAB_ALLOC_REFILL);
 	/* The array is a stack: the lowest address is to come out first. */
 	reverse(batch + 1, got - 1);
-	pushed = pcpu_array_push_bulk(s->cpu_array, batch + 1, got - 1);
+	pushed = pcpu_array_push_bulk(slab_array(s, node), batch + 1, got - 1);
 	if (pushed < got - 1)
-		slab_node_put(s, batch + 1 + pushed, got - 1 - pushed, 0);
+		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);
 	return batch[0];
 }
 
-void slab_free_slow(struct kmem_cache *s, void *obj)
+void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 {
 	void *batch[SLAB_BATCH_MAX];
 	unsigned int n;
+	void *array;
 
-	if (pcpu_array_push(s->cpu_array, obj))
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed))) {
+		slab_checked_free(s, obj, caller);
 		return;
-	n = tune(s, MOVED_FLUSH) / 2;
+	}
+	array = slab_array(s, page_node(page_of(obj)));
+	if (pcpu_array_push(array, obj))
+		return;
+	n = tune(s, array, MOVED_FLUSH) / 2;
 	/* After growth, or on a CPU used for the first time, there is room now. */
-	if (pcpu_array_push(s->cpu_array, obj))
+	if (pcpu_array_push(array, obj))
 		return;
-	n = pcpu_array_pop_bulk(s->cpu_array, batch, min_uint(n, SLAB_BATCH_MAX),
-				PCPU_POP_UNCOUNTED);
-	if (n)
-		slab_node_put(s, batch, n, 0);
-	if (!pcpu_array_push(s->cpu_array, obj))
-		slab_node_put(s, &obj, 1, 1);
+	n = pcpu_array_pop_bulk(array, batch, min_uint(n, SLAB_BATCH_MAX), PCPU_POP_UNCOUNTED);
+	slab_event(s, SLAB_FREE_SLOWPATH);
+	if (n) {
+		slab_event(s, SLAB_FREE_FLUSH);
+		slab_put(s, batch, n, SLAB_PUT_CPU);
+	}
+	if (!pcpu_array_push(array, obj))
+		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }
 
-bool slab_drain(struct kmem_cache *s, unsigned int cpu)
+size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
+		       const void *caller)
 {
-	void *batch[SLAB_BATCH_MAX];
-	unsigned int n;
-
-	if (!pcpu_arrays_stop(&s->cpu_array, 1, cpu))
-		return false;
-	for_each_cpu_unit_of (i, cpu)
-		while ((n = pcpu_array_take(s->cpu_array, i, batch, SLAB_BATCH_MAX)))
-			slab_node_put(s, batch, n, 0);
-	pcpu_arrays_start(&s->cpu_array, 1, cpu);
-	return true;
-}
-
-struct kmem_cache *slab_cache_of(const void *obj)
-{
-	struct page *page = page_lookup(obj);
-
-	if (!page)
-		return NULL;
-	page = slab_head(page);
-	if (page_type(page) != PAGE_SLAB)
-		return NULL;
-	return page->cache;
-}
-
-/*
- * Whether @obj lies in a slab of @s, by the array map alone: cheap enough for every
- * free. (Caches with their array elsewhere look the same; that is found at a flush.)
- */
-static always_inline bool is_object_of(const struct kmem_cache *s, const void *obj)
-{
-	size_t offset = (uintptr_t)obj - page_window.base;
-
-	return offset < page_window.size &&
-	       page_window.array_map[offset >> ARRAY_MAP_SHIFT] == s->array_entry;
-}
-
-void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
-{
-	void *obj = slab_alloc(s, flags);
-
-	if (unlikely(flags & __GFP_ZERO) && obj)
-		memset(obj, 0, s->object_size);
-	return obj;
-}
-
-void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
-{
-	return kmem_cache_alloc(s, flags | __GFP_ZERO);
-}
-
-void kmem_cache_free(struct kmem_cache *s, void *obj)
-{
-	if (unlikely(!obj))
-		return;
-	if (likely(is_object_of(s, obj)))
-		slab_free(s, obj);
-	else
-		report_invalid("kmem_cache_free()", obj, "not an object of this cache");
-}
-
-static unsigned int alloc_bulk_array(struct kmem_cache *s, unsigned int n, void **p)
-{
-	return pcpu_array_pop_bulk(s->cpu_array, p, n, PCPU_POP_COUNTED);
-}
-
-/* Pieces from the array, completed from the node; what it got if that fails. */
-static size_t alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
-{
+	void *array = slab_array(s, node);
 	size_t got = 0;
 
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed))) {
+		while (got < n && (p[got] = slab_checked_alloc(s, node, flags, caller)))
+			got++;
+		return got;
+	}
 	while (got < n) {
-		unsigned int piece = (unsigned int)min_size(n - got, SLAB_BATCH_MAX);
-		unsigned int k = alloc_bulk_array(s, piece, p + got);
+		unsigned int piece = (unsigned int)min_size(n - got, SLAB_BATCH_MAX), k, home;
 
+		k = pcpu_array_pop_bulk(array, p + got, piece, PCPU_POP_COUNTED);
 		if (k < piece) {
-			tune(s, MOVED_REFILL);
-			k += slab_node_take(s, page_policy_node(), p + got + k, piece - k,
-					    piece - k, flags);
+			unsigned int more;
+
+			tune(s, array, MOVED_REFILL);
+			home = node;
+			more = slab_take(s, &home, p + got + k, piece - k, flags);
+			if (!more)
+				return got + k;
+			slab_count_events(s, SLAB_ALLOC_SLOWPATH, more);
+			k += more;
 		}
 		got += k;
-		if (k < piece)
-			break;
 	}
 	return got;
 }
 
-int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
+/* How many of p[0..n) are of the same node as the first. */
+static size_t same_node(void **p, size_t n)
 {
-	size_t got;
+	size_t i = 1;
 
-	if (n > INT32_MAX)
-		return 0;
-	/* Who may not block could not give a part back: all from the node, or nothing. */
-	if (flags & __GFP_DIRECT_RECLAIM)
-		got = alloc_bulk(s, flags, n, p);
-	else
-		got = slab_node_take_all(s, page_policy_node(), p, (unsigned int)n, flags) ? n
-											   : 0;
-	if (got < n) {
-		slab_free_bulk(s, got, p);
-		return 0;
-	}
-	if (unlikely(flags & __GFP_ZERO))
-		for (size_t i = 0; i < n; i++)
-			memset(p[i], 0, s->object_size);
-	return (int)n;
+	if (likely(page_window.nr_nodes == 1))
+		return n;
+	while (i < n && page_node(page_of(p[i])) == page_node(page_of(p[0])))
+		i++;
+	return i;
 }
 
-void slab_free_bulk(struct kmem_cache *s, size_t n, void **p)
+void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
 {
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed))) {
+		for (size_t i = 0; i < n; i++)
+			slab_checked_free(s, p[i], caller);
+		return;
+	}
 	while (n) {
-		unsigned int piece = (unsigned int)min_size(n, SLAB_BATCH_MAX);
-		unsigned int pushed = pcpu_array_push_bulk(s->cpu_array, p, piece);
+		unsigned int piece = (unsigned int)same_node(p, min_size(n, SLAB_BATCH_MAX));
+		void *array = slab_array(s, page_node(page_of(p[0])));
+		unsigned int pushed = pcpu_array_push_bulk(array, p, piece);
 
 		if (pushed < piece) {
-			tune(s, MOVED_FLUSH);
-			slab_node_put(s, p + pushed, piece - pushed, piece - pushed);
+			tune(s, array, MOVED_FLUSH);
+			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);
+			slab_put(s, p + pushed, piece - pushed, SLAB_PUT_CPU);
 		}
 		p += piece;
 		n -= piece;

@@ -1,176 +1,120 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache's slabs on one node: those with free objects are on the partial list.
+ * A cache's partly used slabs on one node, and how objects get back into slabs.
  *
- * Lock: node->lock. A new slab is nobody else's until it is on the list.
+ * Lock: node->lock, for the list alone. Freeing never waits for it: slabs that have to
+ * come onto the list while it is taken are pushed onto node->deferred, from where the
+ * next holder of the lock puts them onto the list; empty ones that have to leave are
+ * looked for then (node->missed). Who looks for objects looks at both.
+ *
+ * N1 / N2: the release of a deferred slab and the acquire of who puts it onto the list.
  */
-#include "base/bits.h"
 #include "base/report.h"
-#include "slab/slab.h"
+#include "percpu/percpu.h"
+#include "slab/slab_page.h"
 
-/* Move objects of partial slabs to out[0..n). Lock held. */
-static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
-				   void **out, unsigned int n)
+static size_t nr_partial(const struct kmem_cache_node *node)
 {
-	unsigned int got = 0;
-
-	while (got < n && !list_empty(&node->partial)) {
-		struct page *page = list_first_entry(&node->partial, struct page, list);
-
-		got += __slab_page_take(s, page, out + got, n - got);
-		if (page->inuse == s->objects) {
-			list_del(&page->list);
-			node->nr_partial--;
-		}
-	}
-	node->inuse += got;
-	return got;
+	return atomic_load_explicit(&node->nr_partial, memory_order_relaxed);
 }
 
-static void __add_slab(struct kmem_cache_node *node, struct page *page)
+/* Lock held: it alone writes. */
+static void __count_partial(struct kmem_cache_node *node, size_t change)
 {
-	list_add(&page->list, &node->partial);
-	node->nr_partial++;
-	node->nr_slabs++;
-	node->slabs_made++;
+	atomic_store_explicit(&node->nr_partial, nr_partial(node) + change,
+			      memory_order_relaxed);
 }
 
-/* An empty slab leaves the node if there are enough partial ones. Lock held. */
-static bool __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page)
+/* Whether an empty slab on the list, or about to be, is one too many. Lock held. */
+static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node)
 {
-	if (page->inuse || node->nr_partial <= s->min_partial)
-		return false;
+	return !s->keeps_slabs &&
+	       nr_partial(node) > atomic_load_explicit(&s->min_partial, memory_order_relaxed);
+}
+
+static void __remove(struct kmem_cache_node *node, struct page *page)
+{
 	list_del(&page->list);
-	node->nr_partial--;
-	node->nr_slabs--;
-	node->slabs_freed++;
-	return true;
-}
-
-/* One object back into its slab on @node; NULL: done. Slabs that are empty and not
- * needed go onto @retired, if there is one. Lock held. */
-static const char *__put(struct kmem_cache *s, struct kmem_cache_node *node, void *obj,
-			 struct list_head *retired)
-{
-	struct page *page = slab_head(page_of(obj));
-	const char *wrong = __slab_page_put(s, page, obj);
-
-	if (unlikely(wrong))
-		return wrong;
-	node->inuse--;
-	if (page->inuse + 1 == s->objects) { /* was full */
-		list_add(&page->list, &node->partial);
-		node->nr_partial++;
-	}
-	if (retired && __retire(s, node, page))
-		list_add(&page->list, retired);
-	return NULL;
-}
-
-static void __count_take(struct kmem_cache_node *node, unsigned int got, unsigned int direct)
-{
-	node->alloc_slow += min_uint(got, direct);
-	node->refills += got > direct;
+	__count_partial(node, (size_t)-1);
 }
 
 /*
- * A new slab of @node, whose lock is held and again held afterwards. The page
- * allocator may block for memory, so the lock is let go for it; who may not block
- * keeps it (what is below only tries locks then), so that there is never a page to
- * be put back under a lock that is out of reach.
+ * An empty slab off the list: nobody can take from it, and nobody frees into it. Its state
+ * says so, for those who were told earlier that it is empty (slab_node_retire).
  */
-static struct page *new_slab(struct kmem_cache *s, struct kmem_cache_node *node, gfp_t flags)
+static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
+		     struct list_head *retired)
 {
-	struct page *page;
-
-	if (!(flags & __GFP_DIRECT_RECLAIM))
-		return slab_page_new(s, node->index, flags | __GFP_THISNODE);
-	unlock(&node->lock);
-	page = slab_page_new(s, node->index, flags | __GFP_THISNODE);
-	lock(&node->lock);
-	return page;
+	__remove(node, page);
+	slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
+	list_add(&page->list, retired);
+	slab_event(s, SLAB_FREE_REMOVE_PARTIAL);
 }
 
-/* Up to @n objects of one node: its partial slabs, then new ones. Lock held. */
-static unsigned int __take(struct kmem_cache *s, struct kmem_cache_node *node, void **out,
-			   unsigned int n, gfp_t flags)
+/* A slab of the caller's onto the list; or, empty and one too many, onto @retired. */
+static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
+		  struct list_head *retired)
 {
-	unsigned int got = 0;
+	bool empty = slab_state_empty(slab_layout(s, page), slab_state(page));
 
-	for (;;) {
-		struct page *page;
-
-		got += __take_partial(s, node, out + got, n - got);
-		if (got == n)
-			return got;
-		page = new_slab(s, node, flags);
-		if (!page)
-			return got;
-		__add_slab(node, page);
-	}
-}
-
-static void count_fail(struct kmem_cache_node *node, gfp_t flags)
-{
-	if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
+	if (empty)
+		list_add_tail(&page->list, &node->partial);
+	else
+		list_add(&page->list, &node->partial);
+	__count_partial(node, 1);
+	slab_event(s, empty ? SLAB_DEACTIVATE_TO_TAIL : SLAB_DEACTIVATE_TO_HEAD);
+	/* Before this nobody is told that it became empty, after it somebody is. */
+	if (!slab_state_empty(slab_layout(s, page),
+			      slab_page_move(page, SLAB_WITH_CPU, SLAB_ON_NODE)) ||
+	    !spare(s, node))
 		return;
-	node->fails++;
-	unlock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM);
+	slab_event(s, SLAB_DEACTIVATE_EMPTY);
+	__retire(s, node, page, retired);
 }
 
-/* One round over the nodes: another one only if those before have nothing at all. */
-static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **out,
-			       unsigned int n, unsigned int direct, gfp_t flags)
+/* All empty slabs that are too many. */
+static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
+			    struct list_head *retired)
 {
-	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_nodes;
-	unsigned int got = 0;
+	struct page *page, *next;
 
-	for (unsigned int i = 0; i < nodes && !got; i++) {
-		unsigned int index = page_fallback_node(first, i);
-		struct kmem_cache_node *node = &s->nodes[index];
+	atomic_store_explicit(&node->missed, false, memory_order_relaxed);
+	list_for_each_entry_safe (page, next, &node->partial, list)
+		if (spare(s, node) && slab_state_empty(slab_layout(s, page), slab_state(page)))
+			__retire(s, node, page, retired);
+}
 
-		if (i && !page_policy_allows(index))
-			continue;
-		if (!lock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM))
-			continue;
-		got = __take(s, node, out, n, flags);
-		__count_take(node, got, direct);
-		unlock_if(&node->lock, flags & __GFP_DIRECT_RECLAIM);
+static bool nothing_waits(struct kmem_cache_node *node)
+{
+	return !atomic_load_explicit(&node->deferred, memory_order_relaxed) &&
+	       !atomic_load_explicit(&node->missed, memory_order_relaxed);
+}
+
+/* What those left who found the lock taken. */
+static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
+		       struct list_head *retired)
+{
+	struct page *page, *next;
+
+	if (likely(nothing_waits(node)))
+		return;
+	page = atomic_exchange_explicit(&node->deferred, NULL, memory_order_acquire); /* N2 */
+	for (; page; page = next) {
+		next = page->deferred;
+		__add(s, node, page, retired);
 	}
-	return got;
+	if (atomic_load_explicit(&node->missed, memory_order_relaxed))
+		__retire_missed(s, node, retired);
 }
 
-unsigned int slab_node_take(struct kmem_cache *s, unsigned int first, void **out,
-			    unsigned int n, unsigned int direct, gfp_t flags)
+static bool node_lock_if(struct kmem_cache *s, struct kmem_cache_node *node, bool may_block,
+			 struct list_head *retired)
 {
-	unsigned int got = take_round(s, first, out, n, direct, flags | PAGE_NO_RECLAIM);
-
-	if (unlikely(!got && (flags & __GFP_DIRECT_RECLAIM)))
-		got = take_round(s, first, out, n, direct, flags);
-	if (unlikely(!got))
-		count_fail(&s->nodes[first], flags);
-	return got;
-}
-
-bool slab_node_take_all(struct kmem_cache *s, unsigned int index, void **out, unsigned int n,
-			gfp_t flags)
-{
-	struct kmem_cache_node *node = &s->nodes[index];
-	unsigned int got;
-
-	if (!trylock(&node->lock))
+	list_init(retired);
+	if (!lock_if(&node->lock, may_block))
 		return false;
-	got = __take(s, node, out, n, flags & ~__GFP_DIRECT_RECLAIM);
-	if (got == n) {
-		__count_take(node, got, got);
-	} else {
-		/* All came from this node under this lock. */
-		for (unsigned int i = 0; i < got; i++)
-			__put(s, node, out[i], NULL);
-		node->fails++;
-	}
-	unlock_nowait(&node->lock);
-	return got == n;
+	__catch_up(s, node, retired);
+	return true;
 }
 
 static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
@@ -181,36 +125,261 @@ static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
 		slab_page_free(s, page);
 }
 
-void slab_node_put(struct kmem_cache *s, void **objs, unsigned int n, unsigned int direct)
+static void node_unlock(struct kmem_cache *s, struct kmem_cache_node *node, bool may_block,
+			struct list_head *retired)
+{
+	__catch_up(s, node, retired);
+	unlock_if(&node->lock, may_block);
+	free_slabs(s, retired);
+}
+
+/* For the next holder of the lock. */
+static void defer(struct kmem_cache_node *node, struct page *page)
+{
+	struct page *first = atomic_load_explicit(&node->deferred, memory_order_relaxed);
+
+	do
+		page->deferred = first;
+	while (!atomic_compare_exchange_weak_explicit(&node->deferred, &first, page,
+						      memory_order_release, /* N1 */
+						      memory_order_relaxed));
+}
+
+void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 {
 	struct kmem_cache_node *node = NULL;
 	struct list_head retired;
 
-	list_init(&retired);
 	for (unsigned int i = 0; i < n; i++) {
-		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
-		const char *wrong;
+		struct kmem_cache_node *home = &s->nodes[page_node(slabs[i])];
 
-		if (!node || home != node) {
+		slab_event(s, SLAB_FREE_ADD_PARTIAL);
+		if (node != home) {
 			if (node)
-				unlock(&node->lock);
-			node = home;
-			lock(&node->lock);
-			node->flushes += direct < n;
+				node_unlock(s, node, false, &retired);
+			node = node_lock_if(s, home, false, &retired) ? home : NULL;
 		}
-		wrong = __put(s, node, objs[i], &retired);
-		if (unlikely(wrong)) {
-			unlock(&node->lock);
-			node = NULL;
-			report_invalid("free()", objs[i], wrong);
-			continue;
-		}
-		if (i < direct)
-			node->free_slow++;
+		if (node)
+			__add(s, node, slabs[i], &retired);
+		else
+			defer(home, slabs[i]);
 	}
 	if (node)
-		unlock(&node->lock);
-	free_slabs(s, &retired);
+		node_unlock(s, node, false, &retired);
+}
+
+void slab_node_retire(struct kmem_cache *s, struct page *page)
+{
+	struct kmem_cache_node *node = &s->nodes[page_node(page)];
+	struct list_head retired;
+
+	if (!node_lock_if(s, node, false, &retired)) {
+		atomic_store_explicit(&node->missed, true, memory_order_relaxed);
+		return;
+	}
+	/* Meanwhile it may have been freed, and be anything; if it is on our list, it is ours.
+	 */
+	if (page_type(page) == PAGE_SLAB && slab_page_cache(page) == s) {
+		uint32_t state = slab_state(page);
+
+		if (slab_state_where(state) == SLAB_ON_NODE &&
+		    slab_state_empty(slab_layout(s, page), state) && spare(s, node))
+			__retire(s, node, page, &retired);
+	}
+	node_unlock(s, node, false, &retired);
+}
+
+/* Objects of listed slabs to out[0..n), then up to @max further slabs into the caller's
+ * hands. Lock held. */
+static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
+				   void **out, unsigned int n, struct page **slabs,
+				   unsigned int max, unsigned int *nr_slabs)
+{
+	unsigned int got = 0;
+
+	*nr_slabs = 0;
+	while (got < n && !list_empty(&node->partial)) {
+		struct page *page = list_first_entry(&node->partial, struct page, list);
+
+		__remove(node, page);
+		got += slab_page_take(s, page, out + got, n - got);
+		slab_event(s, SLAB_ALLOC_FROM_PARTIAL);
+		if (slab_page_leave_if_full(page))
+			continue;
+		if (*nr_slabs < max) {
+			slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
+			slabs[(*nr_slabs)++] = page;
+		} else {
+			list_add(&page->list, &node->partial);
+			__count_partial(node, 1);
+		}
+	}
+	while (*nr_slabs < max && !list_empty(&node->partial)) {
+		struct page *page = list_first_entry(&node->partial, struct page, list);
+
+		__remove(node, page);
+		slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
+		slabs[(*nr_slabs)++] = page;
+	}
+	return got;
+}
+
+enum { FETCH_MAX = 32 }; /* slabs fetched at once */
+
+/* From the node's list, and some slabs more for this CPU's. */
+static unsigned int take_listed(struct kmem_cache *s, struct kmem_cache_node *node, void **out,
+				unsigned int n, bool may_block)
+{
+	struct page *slabs[FETCH_MAX];
+	unsigned int half =
+		atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) / 2;
+	unsigned int got, nr_slabs;
+	struct list_head retired;
+
+	/* An unlocked look: a slab that comes this moment serves the next request. */
+	if (!nr_partial(node) && nothing_waits(node))
+		return 0;
+	if (!node_lock_if(s, node, may_block, &retired))
+		return 0;
+	got = __take_partial(s, node, out, n, slabs, min_uint(half, FETCH_MAX), &nr_slabs);
+	node_unlock(s, node, may_block, &retired);
+	if (nr_slabs) {
+		slab_count_events(s, SLAB_CPU_PARTIAL_NODE, nr_slabs);
+		slab_partial_add(s, slabs, nr_slabs);
+	}
+	return got;
+}
+
+/* Objects of new slabs; no more slabs than hold them. */
+static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
+			     unsigned int n, gfp_t flags)
+{
+	unsigned int got = 0, more;
+
+	while (got < n) {
+		struct page *page = slab_page_new(s, node, flags | __GFP_THISNODE, out + got,
+						  n - got, &more);
+
+		if (!page)
+			break;
+		got += more;
+		if (!slab_page_leave_if_full(page))
+			slab_partial_add(s, &page, 1);
+	}
+	return got;
+}
+
+unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
+			    unsigned int n, gfp_t flags)
+{
+	struct kmem_cache_node *node = &s->nodes[index];
+	unsigned int got = take_listed(s, node, out, n, flags & __GFP_DIRECT_RECLAIM);
+
+	if (got < n)
+		got += take_new(s, index, out + got, n - got, flags);
+	return got;
+}
+
+static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int n)
+{
+	if (!n)
+		return;
+	atomic_fetch_sub_explicit(&node->inuse, n, memory_order_relaxed);
+	if (page_window.nr_nodes > 1 && node->index != page_local_node())
+		slab_count_events(s, SLAB_FREE_REMOTE, n);
+}
+
+/* The slab is the caller's after its first object came back: to whoever has use for it. */
+static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
+{
+	slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);
+	if (to == SLAB_PUT_NODE) {
+		slab_node_add(s, &page, 1);
+		return;
+	}
+	slab_event(s, SLAB_CPU_PARTIAL_FREE);
+	slab_partial_add(s, &page, 1);
+}
+
+static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned int w,
+			      uint64_t twice)
+{
+	char *base = (char *)page_to_virt(page) + s->pad_left;
+
+	for (; twice; twice &= twice - 1) {
+		unsigned int i = w * 64 + (unsigned int)__builtin_ctzll(twice);
+
+		report_invalid("free()", base + (size_t)i * s->size, "double free");
+	}
+}
+
+/* Objects of one word of one slab, from objs[0] on. Result: how many of @n those are. */
+static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
+			     enum slab_put_to to, unsigned int *freed)
+{
+	struct page *page = slab_head(page_of(objs[0]));
+	uint64_t mask = 0, twice = 0, again = 0;
+	unsigned int index = 0, word = 0, i;
+	const char *wrong = NULL;
+
+	for (i = 0; i < n; i++) {
+		uint64_t bit;
+
+		if (i && slab_head(page_of(objs[i])) != page)
+			break;
+		wrong = slab_page_find(s, page, objs[i], &index);
+		if (unlikely(wrong))
+			break;
+		if (i && index / 64 != word)
+			break;
+		word = index / 64;
+		bit = (uint64_t)1 << (index % 64);
+		again |= mask & bit;
+		mask |= bit;
+	}
+	if (unlikely(!i)) {
+		report_invalid("free()", objs[0], wrong);
+		return 1;
+	}
+	*freed += (unsigned int)__builtin_popcountll(mask);
+	switch (slab_page_put(s, page, word, mask, &twice)) {
+	case SLAB_NO_LONGER_FULL:
+		list_slab(s, page, to);
+		break;
+	case SLAB_EMPTY_ON_NODE:
+		slab_node_retire(s, page);
+		break;
+	case SLAB_OTHERS_FROZEN:
+		slab_event(s, SLAB_FREE_FROZEN);
+		break;
+	default:
+		break;
+	}
+	if (unlikely(twice | again)) {
+		*freed -= (unsigned int)__builtin_popcountll(twice);
+		report_twice(s, page, word, twice | again);
+	}
+	return i;
+}
+
+void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+{
+	struct kmem_cache_node *node = NULL;
+	unsigned int freed = 0;
+
+	for (unsigned int i = 0; i < n;) {
+		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
+
+		if (node != home) {
+			if (node)
+				uncount(s, node, freed);
+			node = home;
+			freed = 0;
+		}
+		i += put_word(s, objs + i, n - i, to, &freed);
+	}
+	if (node)
+		uncount(s, node, freed);
 }
 
 bool slab_node_shrink(struct kmem_cache *s)
@@ -222,20 +391,13 @@ bool slab_node_shrink(struct kmem_cache *s)
 		struct list_head retired;
 		struct page *page, *next;
 
-		list_init(&retired);
-		lock(&node->lock);
-		list_for_each_entry_safe (page, next, &node->partial, list) {
-			if (page->inuse)
-				continue;
-			list_del(&page->list);
-			list_add(&page->list, &retired);
-			node->nr_partial--;
-			node->nr_slabs--;
-			node->slabs_freed++;
-		}
-		remain = remain || node->nr_slabs;
-		unlock(&node->lock);
-		free_slabs(s, &retired);
+		node_lock_if(s, node, true, &retired);
+		list_for_each_entry_safe (page, next, &node->partial, list)
+			if (!s->keeps_slabs &&
+			    slab_state_empty(slab_layout(s, page), slab_state(page)))
+				__retire(s, node, page, &retired);
+		node_unlock(s, node, true, &retired);
+		remain = remain || atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	}
 	return remain;
 }

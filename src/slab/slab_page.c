@@ -2,117 +2,281 @@
 /*
  * One slab: a run of pages cut into objects of a cache.
  *
- *   | object 0 | object 1 | ... | object n-1 | rest  [bitmap] |
+ *   | [guard] object 0 | object 1 | ... | object n-1 | rest  [bitmap] |
  *
  * Which objects are free is a bitmap outside of them: in the page entries, 256
  * bits each, where those suffice, else (objects below 16 bytes, or pages larger
  * than 4 KiB) at the end of the slab. So taking and returning objects touches
  * none of them, and a double free shows as a bit already set.
+ *
+ * Anybody may free into any slab at any time, with one atomic instruction: it sets the
+ * bit. Only who has the slab, or the lock of the list it is on, takes objects out and clears
+ * bits. Who sets the first bit of a word or the last one also changes the slab's state
+ * (slab_page.h), afterwards; who clears bits does so before the slab leaves his hands.
+ *
+ * Why that is enough:
+ *   1. The changes of a word from "nothing free" and to it alternate, and each is followed
+ *      by one change of avail; so avail, once all have followed, is the number of words
+ *      with a free object. The same of whole.
+ *   2. SLAB_FULL is set in one step with the look at avail <= 0 (slab_page_leave_if_full).
+ *      While a slab is SLAB_FULL bits are only set, so avail only rises, and passes from 0
+ *      to 1 once: whoever does that, and nobody else, has the slab and lists it.
+ *   3. avail = whole = all words, seen by who holds the lock of the slab's list, means that
+ *      every object is there and nobody is between a bit and the state: it may be freed.
+ *      On the list of a node, one who makes the state so is told (SLAB_EMPTY_ON_NODE).
+ *   4. Below zero the counts go by one for each thread that is between the two at once;
+ *      the bias leaves room for 8192.
+ *
+ * Memory order, P1 / P2: setting a bit releases what its freer did to the object, taking
+ * bits acquires it. P3 / P4: each change of the state releases, and reading it acquires,
+ * so that with 3 all of the slab is the freeing thread's.
  */
+#include "slab/slab_page.h"
+
 #include <string.h>
 
-#include "base/bits.h"
-#include "slab/slab.h"
-
-static unsigned int bitmap_words(const struct kmem_cache *s)
+static uint32_t pack(int avail, int whole, enum slab_where where)
 {
-	return (s->objects + 63u) / 64;
+	return ((uint32_t)avail + SLAB_STATE_BIAS) | ((uint32_t)whole + SLAB_STATE_BIAS) << 15 |
+	       (uint32_t)where << SLAB_WHERE_SHIFT;
 }
 
-static inline uint64_t *bitmap_word(const struct kmem_cache *s, struct page *page,
-				    unsigned int w)
+_Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
+				   unsigned int w)
 {
-	if (unlikely(s->bitmap_in_slab)) {
-		char *end = (char *)page_to_virt(page) + s->npages * page_size();
+	if (unlikely(l->bitmap_in_slab)) {
+		char *end = (char *)page_to_virt(page) + l->npages * page_size();
 
-		return (uint64_t *)end - bitmap_words(s) + w;
+		return (_Atomic uint64_t *)(void *)end - slab_words(l) + w;
 	}
 	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
 }
 
-static void set_all_free(const struct kmem_cache *s, struct page *page)
+uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
 {
-	unsigned int words = bitmap_words(s), rest = s->objects % 64;
+	unsigned int rest = l->objects - 64 * w;
 
-	for (unsigned int w = 0; w < words; w++)
-		*bitmap_word(s, page, w) = UINT64_MAX;
-	if (rest)
-		*bitmap_word(s, page, words - 1) = ((uint64_t)1 << rest) - 1;
+	return rest >= 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1;
 }
 
-struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags)
+/* Objects of word @w to out[0..); nobody else has the word yet. */
+static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigned int w,
+				 uint64_t bits, void **out)
 {
-	bool zeroed;
+	unsigned int got = 0;
+
+	for (; bits; bits &= bits - 1) {
+		unsigned int i = w * 64 + (unsigned int)__builtin_ctzll(bits);
+
+		out[got++] = base + (size_t)i * s->size;
+	}
+	return got;
+}
+
+/* The lowest @n of @bits. */
+static uint64_t lowest(uint64_t bits, unsigned int n)
+{
+	uint64_t rest = bits;
+
+	if ((unsigned int)__builtin_popcountll(bits) <= n)
+		return bits;
+	while (n--)
+		rest &= rest - 1;
+	return bits & ~rest;
+}
+
+static char *first_object(const struct kmem_cache *s, struct page *page)
+{
+	return (char *)page_to_virt(page) + s->pad_left;
+}
+
+/* Fill the bitmap, less the first @n objects, which go to @out. Result: how many. */
+static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **out,
+				unsigned int n)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+	unsigned int words = slab_words(l), got = 0;
+	int avail = 0, whole = 0;
+
+	for (unsigned int w = 0; w < words; w++) {
+		uint64_t all = slab_word_whole(l, w), take = n > got ? lowest(all, n - got) : 0;
+
+		if (take)
+			got += list_objects(s, first_object(s, page), w, take, out + got);
+		atomic_store_explicit(slab_bitmap_word(l, page, w), all & ~take,
+				      memory_order_relaxed);
+		avail += take != all;
+		whole += !take;
+	}
+	atomic_store_explicit(&page->state, pack(avail, whole, SLAB_WITH_CPU),
+			      memory_order_relaxed);
+	return got;
+}
+
+/* Pages as the cache likes them, or as few as hold an object. */
+static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t flags,
+			      unsigned int *npages)
+{
 	struct page *page;
-	char *base;
+	bool zeroed;
+
+	*npages = s->layout.npages;
+	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);
+	if (page || s->small.npages == s->layout.npages)
+		return page;
+	*npages = s->small.npages;
+	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);
+	if (page)
+		slab_event(s, SLAB_ORDER_FALLBACK);
+	return page;
+}
+
+struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
+			   unsigned int n, unsigned int *got)
+{
+	struct kmem_cache_node *home;
+	const struct slab_layout *l;
+	unsigned int npages;
+	struct page *page;
 
 	/* Slabs are shared: what one request asks for says nothing about them. */
 	flags &= ~(__GFP_DMA | __GFP_DMA32 | __GFP_COMP | __GFP_NOFAIL);
-	page = page_alloc_run(node, flags, s->npages, &zeroed);
-
+	page = get_pages(s, node, flags | s->gfp, &npages);
 	if (!page)
 		return NULL;
-	page->cache = s;
-	page->span = s->npages;
-	page->inuse = 0;
-	for (unsigned int i = 1; i < s->npages; i++) {
+	for (unsigned int i = 1; i < npages; i++) {
 		page_set_type(&page[i], PAGE_SLAB_TAIL);
 		page[i].span = (uint16_t)i;
 	}
+	__atomic_store_n(&page->cache, s, __ATOMIC_RELAXED);
+	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);
-	set_all_free(s, page);
-	base = page_to_virt(page);
+	l = slab_layout(s, page);
 	if (s->ctor)
-		for (unsigned int i = 0; i < s->objects; i++)
-			s->ctor(base + (size_t)i * s->size);
-	page_set_array(page, s->npages, s->array_entry);
+		for (unsigned int i = 0; i < l->objects; i++)
+			s->ctor(first_object(s, page) + (size_t)i * s->size);
+	*got = fill_bitmap(s, page, out, n);
+	page_set_array(page, npages, pcpu_entry(slab_array(s, page_node(page))));
+	home = &s->nodes[page_node(page)];
+	atomic_fetch_add_explicit(&home->nr_slabs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&home->objects, l->objects, memory_order_relaxed);
+	slab_event(s, SLAB_ALLOC_SLAB);
 	return page;
 }
 
 void slab_page_free(struct kmem_cache *s, struct page *page)
 {
-	page_set_array(page, s->npages, PCPU_ENTRY_NONE);
-	for (unsigned int i = 0; i < s->npages; i++)
-		page_set_type(&page[i], PAGE_NONE);
-	page_free_run(page, s->npages);
+	struct kmem_cache_node *home = &s->nodes[page_node(page)];
+	unsigned int npages = page->span;
+
+	atomic_fetch_sub_explicit(&home->nr_slabs, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&home->objects, slab_layout(s, page)->objects,
+				  memory_order_relaxed);
+	slab_event(s, SLAB_FREE_SLAB);
+	page_set_array(page, npages, PCPU_ENTRY_NONE);
+	for (unsigned int i = 0; i < npages; i++)
+		page_set_head(&page[i], page_head(PAGE_NONE, 0, false));
+	page_free_run(page, npages);
 }
 
-unsigned int __slab_page_take(struct kmem_cache *s, struct page *page, void **out,
-			      unsigned int n)
+unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out, unsigned int n)
 {
-	unsigned int words = bitmap_words(s), got = 0;
-	char *base = page_to_virt(page);
+	const struct slab_layout *l = slab_layout(s, page);
+	unsigned int words = slab_words(l), got = 0;
+	uint32_t change = 0;
 
 	for (unsigned int w = 0; w < words && got < n; w++) {
-		uint64_t *word = bitmap_word(s, page, w), bits = *word;
+		_Atomic uint64_t *word = slab_bitmap_word(l, page, w);
+		uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), take;
 
-		while (bits && got < n) {
-			unsigned int i = w * 64 + (unsigned int)__builtin_ctzll(bits);
-
-			bits &= bits - 1;
-			out[got++] = base + (size_t)i * s->size;
-		}
-		*word = bits;
+		if (!bits)
+			continue;
+		take = lowest(bits, n - got);
+		bits = atomic_fetch_and_explicit(word, ~take, memory_order_acquire); /* P2 */
+		if (bits == take)
+			change -= SLAB_AVAIL_ONE;
+		if (bits == slab_word_whole(l, w))
+			change -= SLAB_WHOLE_ONE;
+		got += list_objects(s, first_object(s, page), w, take, out + got);
 	}
-	page->inuse = (uint16_t)(page->inuse + got);
+	if (change)
+		atomic_fetch_add_explicit(&page->state, change, memory_order_release); /* P3 */
 	return got;
 }
 
-const char *__slab_page_put(struct kmem_cache *s, struct page *page, const void *obj)
+uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to)
 {
-	uint32_t offset = (uint32_t)((const char *)obj - (char *)page_to_virt(page));
-	unsigned int i = reciprocal_divide(offset, s->reciprocal);
-	uint64_t *word, bit;
+	uint32_t change = ((uint32_t)to - (uint32_t)from) << SLAB_WHERE_SHIFT;
 
-	if (unlikely(page_type(page) != PAGE_SLAB || page->cache != s))
+	return atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
+}
+
+bool slab_page_leave_if_full(struct page *page)
+{
+	uint32_t state = slab_state(page);
+
+	while (slab_state_avail(state) <= 0) {
+		uint32_t full = state & ~(UINT32_MAX << SLAB_WHERE_SHIFT);
+
+		if (atomic_compare_exchange_weak_explicit(&page->state, &state, full,
+							  memory_order_release, /* P3 */
+							  memory_order_acquire))
+			return true;
+	}
+	return false;
+}
+
+enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned int w,
+			       uint64_t mask, uint64_t *twice)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+	uint64_t all = slab_word_whole(l, w), old;
+	uint32_t change = 0, state;
+
+	old = atomic_fetch_or_explicit(slab_bitmap_word(l, page, w), mask,
+				       memory_order_release); /* P1 */
+	*twice = old & mask;
+	if (!old)
+		change += SLAB_AVAIL_ONE;
+	if ((old | mask) == all && old != all)
+		change += SLAB_WHOLE_ONE;
+	/* From here on the slab may be freed by others, unless there is a change to follow. */
+	if (!change)
+		return SLAB_UNCHANGED;
+	state = atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
+	switch (slab_state_where(state)) {
+	case SLAB_FULL:
+		return (change & SLAB_AVAIL_ONE) && slab_state_avail(state) == 1
+			       ? SLAB_NO_LONGER_FULL
+			       : SLAB_UNCHANGED;
+	case SLAB_ON_NODE:
+		return slab_state_empty(l, state) ? SLAB_EMPTY_ON_NODE : SLAB_UNCHANGED;
+	default:
+		return SLAB_OTHERS_FROZEN;
+	}
+}
+
+const char *slab_page_find(struct kmem_cache *s, struct page *page, const void *obj,
+			   unsigned int *index)
+{
+	size_t offset;
+
+	if (unlikely(page_type(page) != PAGE_SLAB || slab_page_cache(page) != s))
 		return "not an object of this cache";
-	if (unlikely(i * s->size != offset || i >= s->objects))
+	offset = (size_t)((const char *)obj - first_object(s, page));
+	*index = reciprocal_divide((uint32_t)offset, s->reciprocal);
+	if (unlikely((size_t)*index * s->size != offset ||
+		     *index >= slab_layout(s, page)->objects))
 		return "not the start of an object";
-	word = bitmap_word(s, page, i / 64);
-	bit = (uint64_t)1 << (i % 64);
-	if (unlikely(*word & bit))
-		return "double free";
-	*word |= bit;
-	page->inuse--;
 	return NULL;
+}
+
+struct kmem_cache *slab_cache_of(const void *obj)
+{
+	struct page *page = page_lookup(obj);
+
+	if (!page)
+		return NULL;
+	page = slab_head(page);
+	return page_type(page) == PAGE_SLAB ? slab_page_cache(page) : NULL;
 }

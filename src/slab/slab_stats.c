@@ -11,37 +11,48 @@
 #include "slab/slab.h"
 #include "stats/stats.h"
 
+static uint64_t relaxed(_Atomic size_t *v)
+{
+	return atomic_load_explicit(v, memory_order_relaxed);
+}
+
 void slab_count(struct kmem_cache *s, struct slab_counts *c)
 {
-	uint64_t free_slow = 0, alloc_slow = 0;
+	uint64_t out = 0;
 
 	*c = (struct slab_counts){ 0 };
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct kmem_cache_node *node = &s->nodes[i];
 
-		lock(&node->lock);
-		c->inuse += node->inuse;
-		c->slabs += node->nr_slabs;
-		c->partial += node->nr_partial;
-		c->refills += node->refills;
-		c->flushes += node->flushes;
-		c->fails += node->fails;
-		alloc_slow += node->alloc_slow;
-		free_slow += node->free_slow;
-		unlock(&node->lock);
-	}
-	for_each_cpu_unit (cpu) {
-		uint64_t h = pcpu_array_header(pcpu_ptr(s->cpu_array, cpu));
+		out += relaxed(&node->inuse);
+		c->slabs += relaxed(&node->nr_slabs);
+		c->objects += relaxed(&node->objects);
+		c->partial += relaxed(&node->nr_partial);
+		for_each_cpu_unit (cpu) {
+			uint64_t h = pcpu_array_header(pcpu_ptr(slab_array(s, i), cpu));
 
-		c->cached += pcpu_array_count(h);
-		c->allocs_fast += pcpu_array_pops(h);
+			c->cached += pcpu_array_count(h);
+			c->allocs_fast += pcpu_array_pops(h);
+		}
 	}
-	c->objects = c->slabs * s->objects;
+	for_each_cpu_unit (cpu)
+		c->cpu_partial +=
+			pcpu_array_count(pcpu_array_header(pcpu_ptr(s->partial_array, cpu)));
+	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
+		c->events[e] = per_cpu_sum(s->events[e]);
 	/* Arrays move while they are read: keep differences from wrapping. */
-	c->inuse -= c->cached < c->inuse ? c->cached : c->inuse;
-	c->allocs = c->allocs_fast + alloc_slow;
-	c->frees = c->allocs - (c->inuse < c->allocs ? c->inuse : c->allocs);
-	c->frees_fast = c->frees - (free_slow < c->frees ? free_slow : c->frees);
+	c->inuse = out - min_size(c->cached, out);
+	c->allocs = c->allocs_fast + c->events[SLAB_ALLOC_SLOWPATH];
+	c->frees = c->allocs - min_size(c->inuse, c->allocs);
+	c->frees_fast = c->frees - min_size(c->events[SLAB_FREE_SLOWPATH], c->frees);
+}
+
+unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)
+{
+	struct slab_counts c;
+
+	slab_count(s, &c);
+	return c.inuse;
 }
 
 static void add_allocated(struct kmem_cache *s, void *arg)
@@ -100,8 +111,8 @@ static void copy_cache(struct kmem_cache *s, void *arg)
 	r = &rows->row[rows->n++];
 	memcpy(r->name, s->name, sizeof(r->name));
 	memcpy(r->numbers,
-	       (uint64_t[]){ s->size, s->objects, s->npages, c.slabs, c.inuse, c.cached,
-			     c.allocs, c.frees, percent(c.allocs_fast, c.allocs),
+	       (uint64_t[]){ s->size, s->layout.objects, s->layout.npages, c.slabs, c.inuse,
+			     c.cached, c.allocs, c.frees, percent(c.allocs_fast, c.allocs),
 			     percent(c.frees_fast, c.frees), percent(c.inuse, c.objects) },
 	       sizeof(r->numbers));
 }

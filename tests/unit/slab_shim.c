@@ -2,7 +2,7 @@
 #include "slab_shim.h"
 
 #include "kmalloc/kmalloc.h"
-#include "slab/slab.h"
+#include "slab/slab_page.h"
 
 bool shim_slab_init(void)
 {
@@ -24,9 +24,10 @@ void shim_slab_count(struct kmem_cache *s, struct shim_counts *c)
 		.slabs = in.slabs,
 		.partial = in.partial,
 		.objects = in.objects,
-		.refills = in.refills,
-		.flushes = in.flushes,
-		.fails = in.fails,
+		.refills = in.events[SLAB_ALLOC_REFILL],
+		.flushes = in.events[SLAB_FREE_FLUSH],
+		.fails = in.events[SLAB_ALLOC_FAIL],
+		.cpu_partial = in.cpu_partial,
 	};
 }
 
@@ -36,10 +37,10 @@ void shim_slab_geometry(struct kmem_cache *s, struct shim_geometry *g)
 		.size = s->size,
 		.object_size = s->object_size,
 		.align = s->align,
-		.objects = s->objects,
-		.npages = s->npages,
+		.objects = s->layout.objects,
+		.npages = s->layout.npages,
 		.reciprocal = s->reciprocal,
-		.bitmap_in_slab = s->bitmap_in_slab,
+		.bitmap_in_slab = s->layout.bitmap_in_slab,
 		.capacity_first = s->capacity_first,
 		.capacity_max = s->capacity_max,
 	};
@@ -50,61 +51,107 @@ const char *shim_slab_name(const struct kmem_cache *s)
 	return s->name;
 }
 
-static unsigned int free_bits(struct kmem_cache *s, struct page *page)
+/* NULL, or what is wrong with a slab that nobody works on. */
+static const char *slab_wrong(struct kmem_cache *s, struct page *page, size_t *out)
 {
-	unsigned int words = (s->objects + 63u) / 64, bits = 0;
-	char *end = (char *)page_to_virt(page) + s->npages * page_size();
+	const struct slab_layout *l = slab_layout(s, page);
+	uint32_t state = slab_state(page);
+	int avail = 0, whole = 0;
 
-	for (unsigned int w = 0; w < words; w++) {
-		uint64_t word =
-			s->bitmap_in_slab
-				? ((uint64_t *)end)[(int)w - (int)words]
-				: page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
+	if (page_type(page) != PAGE_SLAB || page->cache != s)
+		return "a listed page is no slab of this cache";
+	for (unsigned int w = 0; w < slab_words(l); w++) {
+		uint64_t word = *slab_bitmap_word(l, page, w), all = slab_word_whole(l, w);
 
-		bits += (unsigned int)__builtin_popcountll(word);
+		if (word & ~all)
+			return "a bit of no object is set";
+		avail += word != 0;
+		whole += word == all;
+		*out += (size_t)__builtin_popcountll(all & ~word);
 	}
-	return bits;
+	if (slab_state_avail(state) != avail || slab_state_whole(state) != whole)
+		return "a slab's state does not tell what its bitmap does";
+	if (!avail)
+		return "a full slab is on a list";
+	return NULL;
 }
 
-static const char *node_wrong(struct kmem_cache *s, struct kmem_cache_node *node)
+/* @inuse: objects out of the slabs on lists; @slabs: how many those are. */
+static const char *node_wrong(struct kmem_cache *s, struct kmem_cache_node *node, size_t *inuse,
+			      size_t *slabs)
 {
-	size_t partial = 0, inuse = 0;
+	const char *wrong = NULL;
+	size_t partial = 0;
 	struct page *page;
 
+	for (page = node->deferred; page && !wrong; page = page->deferred) {
+		++*slabs;
+		wrong = slab_wrong(s, page, inuse);
+	}
 	list_for_each_entry (page, &node->partial, list) {
 		partial++;
-		inuse += page->inuse;
-		if (page->type != PAGE_SLAB || page->cache != s || page->span != s->npages)
-			return "a listed page is no slab of this cache";
-		if (page->inuse >= s->objects)
-			return "a full slab is on the partial list";
-		if (page->inuse + free_bits(s, page) != s->objects)
-			return "inuse and the bitmap do not add up to the objects";
+		if (!wrong)
+			wrong = slab_wrong(s, page, inuse);
+		if (wrong)
+			return wrong;
+		if (slab_state_where(slab_state(page)) != SLAB_ON_NODE)
+			return "a slab on the node's list does not say so";
 		if (page_node(page) != node->index)
 			return "a slab is on another node's list";
 	}
+	*slabs += partial;
 	if (partial != node->nr_partial)
 		return "nr_partial is not the length of the list";
 	if (node->nr_slabs < partial)
 		return "more partial slabs than slabs";
-	inuse += (node->nr_slabs - partial) * s->objects;
-	if (inuse != node->inuse)
-		return "inuse is not the sum over the slabs";
-	if (node->slabs_made - node->slabs_freed != node->nr_slabs)
-		return "slabs made less slabs freed are not the slabs";
+	return wrong;
+}
+
+static const char *cpu_wrong(struct kmem_cache *s, unsigned int cpu, size_t *inuse,
+			     size_t *slabs)
+{
+	const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+	unsigned int n = pcpu_array_count(pcpu_array_header(a));
+
+	for (unsigned int i = 0; i < n; i++) {
+		const char *wrong = slab_wrong(s, a->slot[i], inuse);
+
+		if (wrong)
+			return wrong;
+		if (slab_state_where(slab_state(a->slot[i])) != SLAB_WITH_CPU)
+			return "a slab on a CPU's list does not say so";
+	}
+	*slabs += n;
 	return NULL;
 }
 
 const char *shim_slab_wrong(struct kmem_cache *s)
 {
+	size_t inuse = 0, slabs = 0, all = 0, objects = 0, out = 0;
 	const char *wrong = NULL;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes && !wrong; i++) {
-		lock(&s->nodes[i].lock);
-		wrong = node_wrong(s, &s->nodes[i]);
-		unlock(&s->nodes[i].lock);
+		struct kmem_cache_node *node = &s->nodes[i];
+
+		lock(&node->lock);
+		wrong = node_wrong(s, node, &inuse, &slabs);
+		unlock(&node->lock);
+		all += node->nr_slabs;
+		objects += node->objects;
+		out += node->inuse;
 	}
-	return wrong;
+	for_each_cpu_unit (cpu)
+		if (!wrong)
+			wrong = cpu_wrong(s, cpu, &inuse, &slabs);
+	if (wrong)
+		return wrong;
+	if (all < slabs)
+		return "more slabs on lists than slabs";
+	/* Those on no list are full; slabs cut small are not told apart here. */
+	if (objects == all * s->layout.objects &&
+	    out != inuse + (all - slabs) * s->layout.objects)
+		return "inuse is not the sum over the slabs";
+	return NULL;
 }
 
 struct kmem_cache *shim_slab_cache_of(const void *obj)
@@ -159,5 +206,5 @@ void *shim_cache_array(const struct kmem_cache *s)
 
 void *shim_kmalloc_aligned(size_t size, size_t align, gfp_t flags)
 {
-	return kmalloc_aligned(size, align, flags);
+	return kmalloc_aligned(size, align, flags, NULL);
 }

@@ -15,7 +15,7 @@ extern "C" {
 
 struct shim_counts {
 	uint64_t allocs, frees, allocs_fast, frees_fast, inuse, cached, slabs, partial, objects;
-	uint64_t refills, flushes, fails;
+	uint64_t refills, flushes, fails, cpu_partial;
 };
 
 struct shim_geometry {

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* How caches cut their slabs, and how many of them they keep at hand. */
+#include "base/config.h"
+#include "slab/slab.h"
+
+/* How many objects fit @npages; with their bitmap at the end if need be. */
+static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
+{
+	size_t bytes = npages * page_size() - s->pad_left, n = bytes / s->size;
+	struct slab_layout l = { .npages = (uint16_t)npages };
+
+	l.bitmap_in_slab = n > npages * PAGE_BITMAP_WORDS * 64;
+	if (l.bitmap_in_slab)
+		while (n * s->size + (n + 63) / 64 * 8 > bytes)
+			n--;
+	l.objects = (uint16_t)n;
+	return l;
+}
+
+static size_t waste(const struct kmem_cache *s, const struct slab_layout *l)
+{
+	size_t bytes = l->npages * page_size();
+
+	return (bytes - (size_t)l->objects * s->size) * 4096 / bytes;
+}
+
+static bool fits(const struct kmem_cache *s, size_t npages)
+{
+	return lay_out(s, npages).objects && (!is_pow2(s->size) || is_pow2(npages));
+}
+
+/*
+ * Pages per slab: the fewest that hold enough objects and waste at most 1/64, or
+ * failing that the least wasteful number up to 128 KiB. Sizes that are powers of
+ * two get powers of two, so that objects are aligned to their size. The kernel's
+ * slab_min_order, slab_max_order and slab_min_objects are bounds to that.
+ */
+void slab_set_geometry(struct kmem_cache *s)
+{
+	size_t enough = config.slab_min_objects ? config.slab_min_objects
+						: min_uint(max_uint(65536 / s->size, 4), 16);
+	size_t min = (size_t)1 << config.slab_min_order, best = SIZE_MAX, n;
+	size_t max = min_size(max_size(SLAB_MAX_BYTES / page_size(), 1),
+			      (size_t)1 << config.slab_max_order);
+
+	for (n = 1; !fits(s, n); n++)
+		;
+	s->small = s->layout = lay_out(s, n);
+	min = max_size(min_size(min, max), n);
+	for (n = min; n <= max; n++) {
+		struct slab_layout l = lay_out(s, n);
+
+		if (!fits(s, n))
+			continue;
+		if (l.objects < enough) { /* the best there is if none has enough */
+			s->layout = l;
+			continue;
+		}
+		if (waste(s, &l) >= best)
+			continue;
+		best = waste(s, &l);
+		s->layout = l;
+		if (best <= 64)
+			break;
+	}
+	s->reciprocal = reciprocal(s->size);
+}
+
+unsigned int slab_default_cpu_partial(const struct kmem_cache *s)
+{
+	if (s->size >= page_size())
+		return 6;
+	return s->size >= 1024 ? 24 : s->size >= 256 ? 52 : 120;
+}
+
+uint16_t slab_cpu_partial_slabs(const struct kmem_cache *s, unsigned int objects)
+{
+	size_t per_slab = s->layout.objects;
+
+	return (uint16_t)min_size((2 * (size_t)objects + per_slab - 1) / per_slab,
+				  SLAB_CPU_PARTIAL_MAX);
+}

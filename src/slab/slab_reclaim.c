@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Free objects and slabs back to the page allocator: when somebody shrinks a cache or trims
+ * the process, when memory is short, and from CPUs that go offline.
+ *
+ * CPUs are stopped for the moment in which their arrays are emptied (percpu/array_stop.c);
+ * their users take the slow path meanwhile.
+ */
+#include "slab/slab.h"
+#include "stats/stats.h"
+#include "ukmem/shrinker.h"
+
+/* Objects, or slabs, out of one array of the CPUs. */
+static bool drain_array(struct kmem_cache *s, void *array, unsigned int cpu)
+{
+	bool slabs = array == s->partial_array;
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int n;
+
+	if (!pcpu_arrays_stop(&array, 1, cpu))
+		return false;
+	for_each_cpu_unit_of (i, cpu) {
+		while ((n = pcpu_array_take(array, i, batch, SLAB_BATCH_MAX))) {
+			if (slabs)
+				slab_node_add(s, (struct page **)batch, n);
+			else
+				slab_put(s, batch, n, SLAB_PUT_NODE);
+		}
+	}
+	pcpu_arrays_start(&array, 1, cpu);
+	return true;
+}
+
+bool slab_drain(struct kmem_cache *s, unsigned int cpu)
+{
+	slab_event(s, SLAB_CPUSLAB_FLUSH);
+	for (unsigned int node = 0; node < page_window.nr_nodes; node++)
+		if (!drain_array(s, slab_array(s, node), cpu))
+			return false;
+	return drain_array(s, s->partial_array, cpu);
+}
+
+bool slab_shrink(struct kmem_cache *s)
+{
+	slab_drain(s, PCPU_ALL_CPUS);
+	return slab_node_shrink(s);
+}
+
+int kmem_cache_shrink(struct kmem_cache *s)
+{
+	return slab_shrink(s);
+}
+
+static void shrink_one(struct kmem_cache *s, void *unused)
+{
+	(void)unused;
+	slab_shrink(s);
+}
+
+static size_t trim(void)
+{
+	slab_for_each_cache(shrink_one, NULL);
+	return 0; /* the page layer's turn is next */
+}
+
+static struct stats_source trim_source = { .trim = trim };
+
+static void add_free(struct kmem_cache *s, void *arg)
+{
+	struct slab_counts c;
+
+	slab_count(s, &c);
+	*(unsigned long *)arg += c.objects - min_size(c.objects, c.inuse);
+}
+
+/* Free objects that keep pages: in CPUs' arrays, and in slabs. */
+static unsigned long count_free(struct shrinker *unused, struct shrink_control *sc)
+{
+	unsigned long n = 0;
+
+	(void)unused;
+	(void)sc;
+	slab_for_each_cache(add_free, &n);
+	return n;
+}
+
+static unsigned long objects_of(struct kmem_cache *s)
+{
+	struct slab_counts c;
+
+	slab_count(s, &c);
+	return c.objects;
+}
+
+/* A walk through the caches, from the @skip-th on and then from the first to it. */
+struct scan {
+	unsigned int i, skip, round;
+	unsigned long freed, wanted;
+};
+
+static void scan_cache(struct kmem_cache *s, void *arg)
+{
+	struct scan *scan = arg;
+	unsigned long before;
+
+	if ((scan->i++ < scan->skip) == (scan->round == 0) || scan->freed >= scan->wanted)
+		return;
+	before = objects_of(s);
+	slab_shrink(s);
+	scan->freed += before - min_size(before, objects_of(s));
+}
+
+static void count_cache(struct kmem_cache *s, void *arg)
+{
+	(void)s;
+	++*(unsigned int *)arg;
+}
+
+/* Cache after cache, beginning with another one each time, while that is not enough. */
+static unsigned long free_some(struct shrinker *unused, struct shrink_control *sc)
+{
+	static unsigned int turn; /* one shrinker runs at a time */
+	struct scan scan = { .wanted = sc->nr_to_scan };
+	unsigned int n = 0;
+
+	(void)unused;
+	slab_for_each_cache(count_cache, &n);
+	scan.skip = n ? turn++ % n : 0;
+	for (; scan.round < 2; scan.round++) {
+		scan.i = 0;
+		slab_for_each_cache(scan_cache, &scan);
+	}
+	return scan.freed;
+}
+
+static struct shrinker shrinker = {
+	.count_objects = count_free,
+	.scan_objects = free_some,
+	.batch = INT32_MAX,
+	.seeks = DEFAULT_SEEKS,
+};
+
+static void drain_cpu(struct kmem_cache *s, void *cpu)
+{
+	slab_drain(s, *(unsigned int *)cpu);
+}
+
+static void cpu_offline(unsigned int cpu, void *unused)
+{
+	(void)unused;
+	slab_for_each_cache(drain_cpu, &cpu);
+}
+
+static struct percpu_notifier notifier = { .offline = cpu_offline };
+
+void slab_reclaim_init(void)
+{
+	stats_register(&trim_source);
+	register_shrinker(&shrinker, "slab");
+	percpu_notifier_register(&notifier);
+}
