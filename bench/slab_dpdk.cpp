@@ -69,7 +69,7 @@ void start_eal(char *program)
 				  "--no-pci",
 				  "-m",
 				  "256",
-				  "--in-memory",
+				  "--no-shconf",
 				  "--no-telemetry",
 				  "--iova-mode=va",
 				  "--log-level=error",
