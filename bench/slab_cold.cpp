@@ -3,17 +3,17 @@
  * slab cold - taking objects when neither they nor what describes them is in a cache.
  *
  * Of many objects most are freed, and what the CPU's array holds is taken again, so that
- * the free ones are in slabs. Then 96 MiB of other memory are written, which leaves
- * nothing of them in the processor's caches, and the time to take kTaken objects is
- * measured, without a look at any of them.
+ * the free ones are in slabs. Then 96 MiB of other memory are written (--evict: or more),
+ * which leaves nothing of them in the CPU's own caches, nor in a last-level cache that is
+ * not larger, and the time to take kTaken objects is measured, without a look at any.
  *
  * Why this shows that a refill touches no object: an allocator that links free objects
  * through their own first word must read a line of each object it hands out before it
- * knows the next one, a miss of the whole way to memory per object, one after the other.
+ * knows the next one, a miss per object, one after the other, as far as eviction went.
  * The model `linked` does that and nothing else. An allocator whose free objects are bits
- * outside of them misses once for the bits of a slab, and the order in which objects were
- * freed makes no difference. So: linked, freed in random order, costs a memory access per
- * object; alloc_bulk must be far below that and the same in both orders.
+ * outside of them misses for what describes a slab, and shares that among the objects it
+ * gets there; the order of frees only decides which slab is next. So: linked, freed in
+ * random order, costs a whole miss per object; alloc_bulk must cost a fraction of one.
  *
  * Time only suggests it; the column "objects" proves it. There a process takes the same
  * objects with the pages they lie in inaccessible: it gets through, or it dies at the
@@ -46,8 +46,9 @@ constexpr size_t kObjects = 32768;
 constexpr size_t kKept = 8;	  /* each eighth object stays in use, and so do slabs */
 constexpr size_t kInArray = 4096; /* more than a CPU's array holds */
 constexpr size_t kTaken = 1024;
-constexpr size_t kEvicted = 96 << 20;
 constexpr size_t kSizes[] = { 64, 256, 1024 };
+
+size_t evicted_mib = 96;
 
 /* Here and not in a heap: pages of the heap become inaccessible. */
 void *all[kObjects], *spare[kInArray], *taken[kTaken];
@@ -203,7 +204,7 @@ void gather(heap &from)
 
 void evict_caches()
 {
-	static std::vector<uint64_t> other(kEvicted / sizeof(uint64_t));
+	static std::vector<uint64_t> other((evicted_mib << 20) / sizeof(uint64_t));
 
 	for (size_t i = 0; i < other.size(); i += 64 / sizeof(uint64_t))
 		*static_cast<volatile uint64_t *>(&other[i]) = i;
@@ -317,6 +318,11 @@ void print_table(const std::vector<row> &rows)
 	printf("%zu objects out of cold slabs, ns per object; freed before in order / "
 	       "shuffled\n",
 	       kTaken);
+	if (sysconf(_SC_LEVEL3_CACHE_SIZE) > static_cast<long>(evicted_mib << 20))
+		printf("the last-level cache holds %ld MiB, more than the %zu that are "
+		       "written: it "
+		       "may have some of it\n",
+		       sysconf(_SC_LEVEL3_CACHE_SIZE) >> 20, evicted_mib);
 	printf("%5s  %-10s  %15s  %15s  %s\n", "size", "source", "take", "write", "objects");
 	for (const row &r : rows)
 		printf("%5zu  %-10s  %7.1f/%7.1f  %7.1f/%7.1f  %s\n", r.size, r.source,
@@ -348,6 +354,9 @@ void add_cold(CLI::App &app)
 
 	cold->add_option("--times", times, "repetitions, of which the median is shown")
 		->check(CLI::PositiveNumber)
+		->capture_default_str();
+	cold->add_option("--evict", evicted_mib, "MiB written to empty the processor's caches")
+		->check(CLI::Range(1, 65536))
 		->capture_default_str();
 	cold->add_flag("--json", json, "print JSON");
 	cold->callback([] {

@@ -5,7 +5,7 @@
  * Every object is freed by another thread, and where threads are pinned on another CPU,
  * than allocated it. Shown are the share of allocations and frees on the fast path, and
  * the slabs over time: a cache that does not find its way back to the allocating CPU's
- * memory grows. An hour or more of it: slab pass --pairs 1 --ops 2e10
+ * memory grows. An hour or more of it: slab pass --pairs 1 --ops 9e10
  *
  * The number of an object is written into it; the consumer wants them in order, so that
  * a lost object or one handed out twice ends the program.
