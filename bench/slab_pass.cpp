@@ -199,6 +199,7 @@ template <typename source> result run(const pass_options &options, const scenari
 		const std::chrono::duration<double> elapsed = clock::now() - start;
 
 		found.samples.push_back({ elapsed.count(), passed, objects.count("slabs") });
+		found.slabs_max = std::max(found.slabs_max, found.samples.back().slabs);
 		if (!options.json)
 			print_sample(found.samples.back());
 	};
