@@ -27,6 +27,9 @@ static bool init(void)
 	kmalloc_fast.pcpu = pcpu;
 	__atomic_store_n(&kmalloc_fast.window_size, page_window.size,
 			 __ATOMIC_RELEASE); /* K1 */
+	/* With several nodes each has arrays of its own: slab_alloc() knows which. */
+	if (page_window.nr_nodes > 1)
+		return true;
 	__atomic_store_n(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
 			 __ATOMIC_RELEASE); /* K1 */
 	__atomic_store_n(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,
@@ -47,7 +50,7 @@ static bool ready(gfp_t flags)
 	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
 }
 
-/* Size classes have slabs of ordinary memory only. */
+/* Those have caches of their own. */
 static bool names_a_zone(gfp_t flags)
 {
 	return flags & (__GFP_DMA | __GFP_DMA32);
@@ -57,10 +60,11 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 {
 	if (unlikely(!ready(flags)))
 		return NULL;
-	if (names_a_zone(flags))
-		return large_alloc(size, 0, flags);
 	if (size <= SIZE_CLASS_LARGE_MAX) {
-		void *p = slab_alloc(size_class_cache(size), flags, caller);
+		struct kmem_cache *s = unlikely(names_a_zone(flags))
+					       ? size_class_zone_cache(size, flags)
+					       : size_class_cache(size);
+		void *p = likely(s) ? slab_alloc(s, flags, caller) : NULL;
 
 		if (p && (flags & __GFP_ZERO))
 			memset(p, 0, size);

@@ -151,10 +151,26 @@ unsigned int slab_default_cpu_partial(const struct kmem_cache *s);
 bool slab_init(void);
 /* A new cache, known to statistics, trim and fork; NULL without memory. */
 struct kmem_cache *slab_cache_new(const struct slab_params *p);
+/* Its parts: what it is; where its slabs are listed. */
+void slab_describe(struct kmem_cache *s, const struct slab_params *p);
+void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes);
 /* Everything of an unused cache but its slabs. */
 void slab_cache_delete(struct kmem_cache *s);
 /* All caches, in order of creation; the caches lock is held meanwhile. */
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
+
+/* slab_reserve.c */
+enum { SLAB_RESERVE = 16 }; /* caches */
+bool slab_reserve_init(void);
+/* A new cache without waiting or memory: one of the reserve, NULL if there is none left. */
+struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p);
+/* It is used: known to statistics and trim from now on. Or it is not needed after all. */
+void slab_reserve_use(struct kmem_cache *s);
+void slab_reserve_put(struct kmem_cache *s);
+/* Those new since the last time, onto the list of caches, whose lock is held. */
+void __slab_reserve_list(struct list_head *caches);
+/* Caches of the reserve that are used, and requests for one that found none. */
+unsigned int slab_reserve_used(uint64_t *exhausted);
 
 /* slab_reclaim.c */
 void slab_reclaim_init(void);

@@ -76,9 +76,7 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 	return true;
 }
 
-/* Set up a cache in memory of the caller's, zeroed; false without memory. */
-static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
-		  const struct slab_params *p)
+void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 {
 	unsigned int align = p->align ? p->align : p->size >= 16 ? 16 : 8;
 
@@ -102,14 +100,26 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	slab_set_geometry(s);
 	set_tunables(s);
-	if (!alloc_arrays(s, p->capacity_max))
-		return false;
+}
+
+void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes)
+{
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		nodes[i].index = i;
 		list_init(&nodes[i].partial);
 		lock_register(&nodes[i].lock, LOCK_RANK_NODE);
 	}
+}
+
+/* Set up a cache in memory of the caller's, zeroed; false without memory. */
+static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
+		  const struct slab_params *p)
+{
+	slab_describe(s, p);
+	if (!alloc_arrays(s, p->capacity_max))
+		return false;
+	slab_set_nodes(s, nodes);
 	if (p->budgeted)
 		slab_budget_join(s);
 	lock(&caches_lock);
@@ -198,6 +208,8 @@ static bool init(void)
 	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
 	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)))
 		return false;
+	if (!slab_reserve_init())
+		return false;
 	slab_reclaim_init();
 	slab_stats_init();
 	return true;
@@ -217,6 +229,7 @@ void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 	if (!slab_init())
 		return;
 	lock(&caches_lock);
+	__slab_reserve_list(&caches);
 	list_for_each_entry (s, &caches, list)
 		fn(s, arg);
 	unlock(&caches_lock);
@@ -291,6 +304,7 @@ struct kmem_cache *kmem_cache_find(const char *name)
 	if (!slab_init())
 		return NULL;
 	lock(&caches_lock);
+	__slab_reserve_list(&caches);
 	list_for_each_entry (s, &caches, list)
 		if (!found && !strncmp(s->name, name, sizeof(s->name) - 1))
 			found = s;
@@ -321,19 +335,26 @@ void slab_cache_delete(struct kmem_cache *s)
 
 void kmem_cache_destroy(struct kmem_cache *s)
 {
+	bool keeps, drained;
 	size_t inuse;
 
 	if (!s)
 		return;
-	slab_drain(s, PCPU_ALL_CPUS);
+	drained = slab_drain(s, PCPU_ALL_CPUS);
 	inuse = objects_out(s);
-	if (inuse) {
+	if (inuse && drained) {
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
 		return;
 	}
+	keeps = s->keeps_slabs;
 	s->keeps_slabs = false;
-	slab_node_shrink(s);
+	if (!drained || slab_node_shrink(s)) {
+		s->keeps_slabs = keeps;
+		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
+			 s->name);
+		return;
+	}
 	slab_cache_delete(s);
 }
 

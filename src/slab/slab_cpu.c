@@ -109,7 +109,7 @@ static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **
 	return got;
 }
 
-/* No node has any: wait until there are the pages of a slab, wherever. */
+/* No node has any: wait until there are the pages of a slab. */
 static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, void **out,
 				      unsigned int n, gfp_t flags, unsigned int *node)
 {
@@ -118,7 +118,7 @@ static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, 
 	while (!got && (flags & __GFP_DIRECT_RECLAIM)) {
 		bool zeroed;
 		struct page *page =
-			page_alloc_run(PAGE_ANY_NODE, flags, s->small.npages, &zeroed);
+			page_alloc_run(first, flags | s->gfp, s->small.npages, &zeroed);
 
 		if (!page)
 			break;

@@ -29,6 +29,8 @@ unsigned int slab_partial_take(struct kmem_cache *s, unsigned int node, void **o
 {
 	unsigned int got = 0;
 
+	if (page_window.nr_nodes > 1 && node != page_local_node())
+		return 0;
 	while (got < n) {
 		struct page *page = pcpu_array_pop(s->partial_array);
 

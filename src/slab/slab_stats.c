@@ -122,6 +122,8 @@ enum { ALLOCS = 6 }; /* of row.numbers */
 static void emit(struct emitter *e)
 {
 	struct rows rows = { 0 };
+	uint64_t exhausted;
+	unsigned int used;
 	size_t len;
 	void *mem;
 
@@ -139,6 +141,12 @@ static void emit(struct emitter *e)
 			emit_row(e, columns, NR_COLUMNS, rows.row[i].name, rows.row[i].numbers);
 	emit_table_end(e);
 	os_release(mem, len);
+	used = slab_reserve_used(&exhausted);
+	emit_object_begin(e, "cache_reserve");
+	emit_number(e, "size", SLAB_RESERVE);
+	emit_number(e, "used", used);
+	emit_number(e, "exhausted", exhausted);
+	emit_object_end(e);
 }
 
 static struct stats_source source = { .gauges = gauges, .emit = emit };

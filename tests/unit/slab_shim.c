@@ -174,6 +174,15 @@ void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 	slab_for_each_cache(fn, arg);
 }
 
+unsigned int shim_reserve_used(unsigned long *exhausted)
+{
+	uint64_t n;
+	unsigned int used = slab_reserve_used(&n);
+
+	*exhausted = n;
+	return used;
+}
+
 bool shim_kmalloc_init(void)
 {
 	return kmalloc_init();

@@ -37,6 +37,9 @@ bool shim_slab_drain(struct kmem_cache *s);
 void *shim_slab_base(const void *obj);
 void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
+/* Caches of the reserve in use; requests that found none. */
+unsigned int shim_reserve_used(unsigned long *exhausted);
+
 bool shim_kmalloc_init(void);
 struct kmem_cache *shim_class_cache(size_t size);
 struct kmem_cache *shim_class_aligned(size_t size, size_t align);
