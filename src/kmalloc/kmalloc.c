@@ -115,7 +115,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
  */
 static struct page *find(const void *p, const char *func)
 {
-	struct page *page = kmalloc_init() ? page_lookup(p) : NULL;
+	struct page *page = page_lookup(p);
 	struct page *head;
 	unsigned int index;
 

@@ -302,7 +302,7 @@ void kfree_before_kmalloc()
 	expect_nothing_left(cache);
 }
 
-TEST(SlabSignalTest, DISABLED_KfreeNeedsNoKmalloc)
+TEST(SlabSignalTest, KfreeNeedsNoKmalloc)
 {
 	EXPECT_FRESH_PROCESS_PASSES(kfree_before_kmalloc);
 }
