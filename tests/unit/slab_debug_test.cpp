@@ -30,6 +30,7 @@ TEST(SlabDebugTest, WarningsRepairAndGoOn)
 {
 	struct kmem_cache *s = kmem_cache_create("warn", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
 	char *volatile p = get(s);
+	char *other = get(s); /* keeps the slab */
 
 	config.slab_debug_action = SLAB_DEBUG_WARN;
 	::testing::internal::CaptureStderr();
@@ -41,7 +42,8 @@ TEST(SlabDebugTest, WarningsRepairAndGoOn)
 	kmem_cache_shrink(s);
 	std::string text = ::testing::internal::GetCapturedStderr();
 	::testing::internal::CaptureStderr();
-	kmem_cache_free(s, get(s));
+	for (int i = 0; i < 100; i++)
+		kmem_cache_free(s, get(s));
 	kmem_cache_shrink(s);
 	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "repaired";
 	config.slab_debug_action = SLAB_DEBUG_ABORT;
@@ -51,6 +53,7 @@ TEST(SlabDebugTest, WarningsRepairAndGoOn)
 	EXPECT_EQ(found, (std::vector<std::string>{
 				 "Left guard overwritten", "Right guard overwritten",
 				 "Object already free", "Poison overwritten" }));
+	kmem_cache_free(s, other);
 	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
 	kmem_cache_destroy(s);
 }
@@ -96,6 +99,29 @@ TEST(SlabDebugTest, ContentsStayWhereTheyMust)
 		ASSERT_EQ(p[i], 3);
 	kmem_cache_destroy(made);
 	kmem_cache_destroy(rcu);
+}
+
+TEST(SlabDebugTest, BeginsWithTheNextAllocation)
+{
+	struct kmem_cache *s = kmem_cache_create("next", kSize, 0, 0, nullptr);
+	std::vector<char *> p;
+	shim_counts c;
+
+	for (int i = 0; i < 30; i++)
+		p.push_back(get(s));
+	for (char *q : p) {
+		memset(q, 0, kSize);
+		kmem_cache_free(s, q);
+	}
+	shim_slab_count(s, &c);
+	EXPECT_GE(c.cached, 30u);
+	ASSERT_EQ(kmem_cache_debug(s, SLAB_POISON), 0);
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.cached, 0u);
+	char *q = get(s);
+	EXPECT_EQ(q[0], 0x5a);
+	kmem_cache_free(s, q);
+	kmem_cache_destroy(s);
 }
 
 TEST(SlabDebugTest, FreedObjectsWait)
