@@ -385,6 +385,94 @@ TEST(SlabDebugTest, SwitchingLosesNothing)
 	kmem_cache_destroy(s);
 }
 
+/* Two threads free the same object at once: one of them is told so. */
+TEST(SlabDebugTest, OfTwoFreesOneIsTheSecond)
+{
+	const unsigned rounds = 200;
+	struct kmem_cache *s = kmem_cache_create("race", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+	std::atomic<unsigned> turn{ 0 }, done{ 0 };
+	char *volatile p = nullptr;
+	size_t found = 0;
+
+	if (TEST_TSAN)
+		GTEST_SKIP() << "the report reads what the other thread writes";
+	config.slab_debug_action = SLAB_DEBUG_WARN;
+	::testing::internal::CaptureStderr();
+	{
+		Threads threads(2, [&](unsigned me) {
+			for (unsigned i = 0; i < rounds; i++) {
+				if (!me) {
+					while (done < 2 * i)
+						std::this_thread::yield();
+					p = get(s);
+					turn = i + 1;
+				}
+				while (turn <= i)
+					;
+				kmem_cache_free(s, p);
+				done++;
+				while (done < 2 * i + 2)
+					std::this_thread::yield();
+			}
+		});
+	}
+	std::string text = ::testing::internal::GetCapturedStderr();
+	config.slab_debug_action = SLAB_DEBUG_ABORT;
+	for (size_t i = 0; (i = text.find("BUG race: Object already free", i)) != text.npos;
+	     i++)
+		found++;
+	EXPECT_EQ(found, rounds);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	kmem_cache_destroy(s);
+}
+
+std::atomic<int> mmaps_left;
+
+int mmap_some(void **addr, size_t len, int prot, int flags)
+{
+	return mmaps_left-- > 0 ? os_calls_linux.mmap(addr, len, prot, flags) : -ENOMEM;
+}
+
+/* Each mapping that a twin needs fails in turn; the cache goes on without. */
+TEST(SlabDebugTest, NoMemoryForATwin)
+{
+	OsCallsGuard guard;
+	struct kmem_cache *s = kmem_cache_create("poor", kSize, 0, 0, nullptr);
+	char *p = get(s);
+	int err = 0;
+
+	os_calls.mmap = mmap_some;
+	for (int n = 0; n < 20; n++) {
+		mmaps_left = n;
+		err = kmem_cache_debug(s, SLAB_DEBUG_FLAGS);
+		if (!err)
+			break;
+		EXPECT_EQ(err, -ENOMEM);
+		kmem_cache_free(s, get(s));
+		EXPECT_EQ(kmem_cache_nr_allocated(s), 1u);
+	}
+	EXPECT_EQ(err, 0);
+	os_calls.mmap = os_calls_linux.mmap;
+	EXPECT_EQ(get(s)[0], 0x5a);
+	kmem_cache_free(s, p);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 1u);
+}
+
+/* The caches that describe caches can be debugged like any other. */
+TEST(SlabDebugTest, CachesOfCaches)
+{
+	for (const char *name : { "kmem_cache", "kmem_cache_node" })
+		ASSERT_EQ(kmem_cache_debug(kmem_cache_find(name), SLAB_DEBUG_FLAGS), 0);
+	for (int i = 0; i < 10; i++) {
+		struct kmem_cache *s =
+			kmem_cache_create("made", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+		kmem_cache_free(s, get(s));
+		kmem_cache_destroy(s);
+	}
+	for (const char *name : { "kmem_cache", "kmem_cache_node" })
+		ASSERT_EQ(kmem_cache_debug(kmem_cache_find(name), 0), 0);
+}
+
 TEST(SlabPassthroughDeathTest, ObjectsComeFromLibc)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
