@@ -5,13 +5,14 @@ include(CMakePackageConfigHelpers)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ukmem
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(TARGETS ukmem ukmem_static EXPORT ukmemTargets
+install(TARGETS ukmem ukmem_static ukmem_compat EXPORT ukmemTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS ukmem_malloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS ukmem_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 set_target_properties(ukmem_static PROPERTIES EXPORT_NAME static)
+set_target_properties(ukmem_compat PROPERTIES EXPORT_NAME compat)
 set(ukmem_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ukmem)
 install(EXPORT ukmemTargets NAMESPACE ukmem:: DESTINATION ${ukmem_package_dir})
 configure_package_config_file(cmake/ukmemConfig.cmake.in ${PROJECT_BINARY_DIR}/ukmemConfig.cmake

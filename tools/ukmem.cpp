@@ -6,6 +6,8 @@
  *   ukmem zoneinfo    the same, and shows its zones at exit as /proc/zoneinfo does
  *   ukmem buddyinfo   the same, as /proc/buddyinfo
  *   ukmem vmstat      the same, as /proc/vmstat
+ *   ukmem slabinfo    the same, its caches, as /proc/slabinfo
+ *   ukmem slab        the same, its caches' attributes; and sets them
  *   ukmem config      shows what can be tuned
  *   ukmem info        shows what a process gets on this machine
  *
@@ -25,13 +27,15 @@
 
 #include "info.h"
 #include "preload.h"
+#include "setting.h"
 
 enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct run_options {
 	bool stats = false;
-	std::string show; /* what to print at exit, a value of the tunable "show" */
-	std::vector<std::string> conf;
+	std::string show;  /* what to print at exit, a value of the tunable "show" */
+	std::string cache; /* of show:slab, only this one */
+	std::vector<std::string> conf, settings;
 	std::vector<std::string> command;
 };
 
@@ -96,6 +100,10 @@ static int run(const run_options &options)
 		env_append("UKMEM_CONF", conf, ',');
 	if (!options.show.empty())
 		env_append("UKMEM_CONF", "show:" + options.show, ',');
+	if (!options.cache.empty())
+		env_append("UKMEM_CONF", "show_cache:" + options.cache, ',');
+	if (!options.settings.empty())
+		env_append("UKMEM_CONF", "slab_attr:" + join_settings(options.settings), ',');
 	if (options.stats)
 		setenv("UKMEM_SHOW_STATS", "1", 1);
 
@@ -151,6 +159,23 @@ static CLI::App *add_runner(CLI::App &app, run_options &options, const std::stri
 	return sub;
 }
 
+static CLI::App *add_slab(CLI::App &app, run_options &options)
+{
+	CLI::App *sub = add_runner(app, options, "slab",
+				   "Run a program; print its caches' attributes to stderr "
+				   "when it exits");
+
+	sub->add_option("-c,--cache", options.cache, "Print this cache's alone")
+		->type_name("CACHE")
+		->check(check_cache_name);
+	sub->add_option("--set", options.settings,
+			"Set an attribute when the cache is made; may be repeated")
+		->type_name("CACHE/ATTR=VALUE")
+		->allow_extra_args(false)
+		->check(check_setting);
+	return sub;
+}
+
 static std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
 {
 	std::vector<CLI::App *> runners = { add_runner(app, options, "run",
@@ -158,10 +183,11 @@ static std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
 
 	runners[0]->add_flag("--stats", options.stats,
 			     "Print statistics to stderr when it exits");
-	for (const char *name : { "zoneinfo", "buddyinfo", "vmstat" })
+	for (const char *name : { "zoneinfo", "buddyinfo", "vmstat", "slabinfo" })
 		runners.push_back(add_runner(app, options, name,
 					     std::string("Run a program; print its ") + name +
 						     " to stderr when it exits"));
+	runners.push_back(add_slab(app, options));
 	return runners;
 }
 
@@ -232,6 +258,8 @@ int main(int argc, char **argv)
 				runner = sub;
 		if (runner && options.command.empty())
 			throw CLI::RequiredError("PROGRAM");
+		if (join_settings(options.settings).size() > SETTINGS_MAX)
+			throw CLI::ValidationError("--set", "too many settings");
 	} catch (const CLI::ParseError &e) {
 		return app.exit(e) ? EXIT_USAGE : 0;
 	}

@@ -11,10 +11,13 @@
 #ifndef UKMEM_KMALLOC_H
 #define UKMEM_KMALLOC_H
 
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
+#include <ukmem/overflow.h>
 
 UKMEM_BEGIN_DECLS
 
@@ -34,7 +37,7 @@ UKMEM_BEGIN_DECLS
  */
 UKMEM_EXPORT void *kmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kmalloc) UKMEM_MALLOC
 	UKMEM_ALLOC_SIZE(1);
-/** kzalloc - kmalloc of zeroed memory. */
+/** kzalloc - kmalloc of zeroed memory: all that is usable of it (ksize). */
 UKMEM_EXPORT void *kzalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kzalloc) UKMEM_MALLOC
 	UKMEM_ALLOC_SIZE(1);
 /** kmalloc_array - @n elements of @size bytes; NULL if the product overflows. */
@@ -47,21 +50,174 @@ UKMEM_EXPORT void *kcalloc(size_t n, size_t size, gfp_t flags)
  * krealloc - resize, keeping min(old, new) bytes
  *
  * NULL @p allocates; @size 0 frees and returns ZERO_SIZE_PTR. On failure NULL,
- * and @p stays valid. __GFP_ZERO zeroes what lies beyond the old block's usable
- * size (ksize); within it, growth is in place and the bytes are what they were.
+ * and @p stays valid.
+ *
+ * How many bytes of a block were asked for is not recorded, only how many it has (ksize).
+ * So __GFP_ZERO, with which kernel code means "what was not there before reads as zeros",
+ * holds as in the kernel: always, if the block was zeroed when it was allocated (kzalloc,
+ * kcalloc, __GFP_ZERO) and each krealloc of it since had __GFP_ZERO. Otherwise only what lies
+ * beyond the old block's ksize is sure to be zero; bytes between the size asked for before
+ * and that are what they were. With __GFP_ZERO all usable bytes behind @size are zero
+ * afterwards; do not keep anything there.
  */
 UKMEM_EXPORT void *krealloc(const void *p, size_t size, gfp_t flags) UKMEM_SYMBOL(krealloc)
 	__attribute__((__warn_unused_result__)) UKMEM_ALLOC_SIZE(2);
+/** krealloc_array - krealloc to @n elements of @size bytes; NULL if the product overflows. */
+UKMEM_EXPORT void *krealloc_array(void *p, size_t n, size_t size, gfp_t flags)
+	UKMEM_SYMBOL(krealloc_array) __attribute__((__warn_unused_result__))
+	UKMEM_ALLOC_SIZE(2, 3);
+
+/**
+ * kmalloc_node - kmalloc from a NUMA node
+ * @node: a node id, or NUMA_NO_NODE (-1): as kmalloc
+ *
+ * From another node if that one has no memory; with __GFP_THISNODE, NULL then. NULL also
+ * if there is no such node.
+ */
+UKMEM_EXPORT void *kmalloc_node(size_t size, gfp_t flags, int node)
+	UKMEM_SYMBOL(kmalloc_node) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
+/** kzalloc_node - kmalloc_node of zeroed memory. */
+UKMEM_EXPORT void *kzalloc_node(size_t size, gfp_t flags, int node)
+	UKMEM_SYMBOL(kzalloc_node) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
+/** kmalloc_array_node - @n elements of @size bytes; NULL if the product overflows. */
+UKMEM_EXPORT void *kmalloc_array_node(size_t n, size_t size, gfp_t flags, int node)
+	UKMEM_SYMBOL(kmalloc_array_node) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
+/** kcalloc_node - kmalloc_array_node of zeroed memory. */
+UKMEM_EXPORT void *kcalloc_node(size_t n, size_t size, gfp_t flags, int node)
+	UKMEM_SYMBOL(kcalloc_node) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
+
 /** kfree - free what kmalloc and its relatives returned; NULL and ZERO_SIZE_PTR are ignored. */
 UKMEM_EXPORT void kfree(const void *p) UKMEM_SYMBOL(kfree);
 /** ksize - usable bytes behind @p (at least what was asked for); 0 for NULL and ZERO_SIZE_PTR.
  */
 UKMEM_EXPORT size_t ksize(const void *p) UKMEM_SYMBOL(ksize);
+/** kmalloc_size_roundup - what ksize would say of kmalloc(@size); 0 of 0. */
+UKMEM_EXPORT size_t kmalloc_size_roundup(size_t size) UKMEM_SYMBOL(kmalloc_size_roundup);
+/** kfree_sensitive - kfree after overwriting all usable bytes with zeros. */
+UKMEM_EXPORT void kfree_sensitive(const void *p) UKMEM_SYMBOL(kfree_sensitive);
+/** kfree_bulk - kfree of @p[0..n-1]: objects of any caches and blocks of any size. */
+UKMEM_EXPORT void kfree_bulk(size_t n, void **p) UKMEM_SYMBOL(kfree_bulk);
+
+/*
+ * Copies. All of them are freed with kfree; NULL without memory.
+ */
+
 /** kmemdup - a kmalloc'd copy of @len bytes at @src. */
 UKMEM_EXPORT void *kmemdup(const void *src, size_t len, gfp_t flags)
 	UKMEM_SYMBOL(kmemdup) UKMEM_MALLOC;
-/** kstrdup - a kmalloc'd copy of string @s; NULL for NULL. */
+/** kmemdup_array - of @n elements of @size bytes; NULL if the product overflows. */
+UKMEM_EXPORT void *kmemdup_array(const void *src, size_t n, size_t size, gfp_t flags)
+	UKMEM_SYMBOL(kmemdup_array) UKMEM_MALLOC;
+/** kmemdup_nul - of @len bytes at @s, with a terminating zero behind them; NULL for NULL. */
+UKMEM_EXPORT char *kmemdup_nul(const char *s, size_t len, gfp_t flags)
+	UKMEM_SYMBOL(kmemdup_nul) UKMEM_MALLOC;
+/** kstrdup - of string @s; NULL for NULL. */
 UKMEM_EXPORT char *kstrdup(const char *s, gfp_t flags) UKMEM_SYMBOL(kstrdup) UKMEM_MALLOC;
+/** kstrndup - of at most @max characters of string @s; NULL for NULL. */
+UKMEM_EXPORT char *kstrndup(const char *s, size_t max, gfp_t flags)
+	UKMEM_SYMBOL(kstrndup) UKMEM_MALLOC;
+/** kasprintf - the text printf would print. The formats are libc's. Not for signal handlers. */
+UKMEM_EXPORT char *kasprintf(gfp_t flags, const char *fmt, ...) UKMEM_SYMBOL(kasprintf)
+	UKMEM_PRINTF(2, 3) UKMEM_MALLOC;
+/** kvasprintf - the same with a va_list. */
+UKMEM_EXPORT char *kvasprintf(gfp_t flags, const char *fmt, va_list args)
+	UKMEM_SYMBOL(kvasprintf) UKMEM_PRINTF(2, 0) UKMEM_MALLOC;
+/**
+ * kstrdup_const - a string that kfree_const may be called on
+ *
+ * Always a copy: a library cannot tell which strings of the program stay what they are.
+ */
+UKMEM_EXPORT const char *kstrdup_const(const char *s, gfp_t flags)
+	UKMEM_SYMBOL(kstrdup_const) UKMEM_MALLOC;
+/** kfree_const - kfree, if @p points to memory of the library; a literal is left alone. */
+UKMEM_EXPORT void kfree_const(const void *p) UKMEM_SYMBOL(kfree_const);
+
+/*
+ * Blocks of whole pages. In user space all memory is virtual: kvmalloc is kmalloc, with
+ * all its flags, and vmalloc differs from it in that the block always begins at a page and
+ * ends with one.
+ */
+
+/** vmalloc - @size bytes in pages of their own; NULL for 0. Free with vfree or kvfree. */
+UKMEM_EXPORT void *vmalloc(size_t size) UKMEM_SYMBOL(vmalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
+/** vzalloc - the same, zeroed. */
+UKMEM_EXPORT void *vzalloc(size_t size) UKMEM_SYMBOL(vzalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
+/** vmalloc_user - vzalloc. */
+UKMEM_EXPORT void *vmalloc_user(size_t size) UKMEM_SYMBOL(vmalloc_user) UKMEM_MALLOC
+	UKMEM_ALLOC_SIZE(1);
+/** vmalloc_node, vzalloc_node - from @node as kmalloc_node says. */
+UKMEM_EXPORT void *vmalloc_node(size_t size, int node) UKMEM_SYMBOL(vmalloc_node) UKMEM_MALLOC
+	UKMEM_ALLOC_SIZE(1);
+UKMEM_EXPORT void *vzalloc_node(size_t size, int node) UKMEM_SYMBOL(vzalloc_node) UKMEM_MALLOC
+	UKMEM_ALLOC_SIZE(1);
+/** __vmalloc - vmalloc with other flags than GFP_KERNEL. */
+UKMEM_EXPORT void *__vmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(__vmalloc) UKMEM_MALLOC
+	UKMEM_ALLOC_SIZE(1);
+/** vfree - free what vmalloc returned. NULL is ignored; anything else is reported. */
+UKMEM_EXPORT void vfree(const void *p) UKMEM_SYMBOL(vfree);
+/** is_vmalloc_addr - whether a block of whole pages begins at @p, which vfree and kfree take.
+ */
+UKMEM_EXPORT bool is_vmalloc_addr(const void *p) UKMEM_SYMBOL(is_vmalloc_addr);
+
+/** kvfree - kfree. */
+static UKMEM_INLINE void kvfree(const void *p)
+{
+	kfree(p);
+}
+/** kvfree_sensitive - kfree_sensitive; the length is known. */
+static UKMEM_INLINE void kvfree_sensitive(const void *p, size_t len)
+{
+	(void)len;
+	kfree_sensitive(p);
+}
+#define kvmalloc(size, flags) kmalloc(size, flags)
+#define kvzalloc(size, flags) kzalloc(size, flags)
+#define kvmalloc_node(size, flags, node) kmalloc_node(size, flags, node)
+#define kvzalloc_node(size, flags, node) kzalloc_node(size, flags, node)
+#define kvmalloc_array(n, size, flags) kmalloc_array(n, size, flags)
+#define kvcalloc(n, size, flags) kcalloc(n, size, flags)
+#define kvmalloc_array_node(n, size, flags, node) kmalloc_array_node(n, size, flags, node)
+#define kvcalloc_node(n, size, flags, node) kcalloc_node(n, size, flags, node)
+#define kvrealloc(p, size, flags) krealloc(p, size, flags)
+#define kvrealloc_array(p, n, size, flags) krealloc_array(p, n, size, flags)
+#define kvmemdup(src, len, flags) kmemdup(src, len, flags)
+
+/*
+ * By type, as in Linux 7.0. @T is a type or an expression of it, which is not evaluated; the
+ * result is a pointer to that type and no void pointer. @gfp may be left out: GFP_KERNEL.
+ *
+ *	struct foo *foo = kzalloc_obj(*foo);
+ *	foo = kmalloc_objs(struct foo, n, GFP_NOWAIT);
+ *	msg = kmalloc_flex(*msg, data, len);
+ *
+ *   kmalloc_obj(T [, gfp])		    one
+ *   kmalloc_objs(T, count [, gfp])	    an array of @count
+ *   kmalloc_flex(T, fam, count [, gfp])  one with @count elements in its last member,
+ *					    the array @fam
+ *   kzalloc_*, kvmalloc_*, kvzalloc_*	    as the names say
+ *
+ * NULL without memory and if the size overflows. A member that counts the array's elements
+ * (__counted_by) is not set.
+ */
+#define kmalloc_obj(...) UKMEM_OBJ(kmalloc, __VA_ARGS__, GFP_KERNEL, 0)
+#define kmalloc_objs(...) UKMEM_OBJS(kmalloc, __VA_ARGS__, GFP_KERNEL, 0)
+#define kmalloc_flex(...) UKMEM_FLEX(kmalloc, __VA_ARGS__, GFP_KERNEL, 0)
+#define kzalloc_obj(...) UKMEM_OBJ(kzalloc, __VA_ARGS__, GFP_KERNEL, 0)
+#define kzalloc_objs(...) UKMEM_OBJS(kzalloc, __VA_ARGS__, GFP_KERNEL, 0)
+#define kzalloc_flex(...) UKMEM_FLEX(kzalloc, __VA_ARGS__, GFP_KERNEL, 0)
+#define kvmalloc_obj kmalloc_obj
+#define kvmalloc_objs kmalloc_objs
+#define kvmalloc_flex kmalloc_flex
+#define kvzalloc_obj kzalloc_obj
+#define kvzalloc_objs kzalloc_objs
+#define kvzalloc_flex kzalloc_flex
+
+/* The flags are the argument behind the last needed one: the caller's, or GFP_KERNEL. */
+#define UKMEM_OBJ(alloc, T, gfp, ...) ((__typeof__(T) *)alloc(sizeof(T), (gfp)))
+#define UKMEM_OBJS(alloc, T, count, gfp, ...)                                                  \
+	((__typeof__(T) *)alloc(size_mul((count), sizeof(T)), (gfp)))
+#define UKMEM_FLEX(alloc, T, fam, count, gfp, ...)                                             \
+	((__typeof__(T) *)alloc(struct_size_t(__typeof__(T), fam, count), (gfp)))
 
 UKMEM_END_DECLS
 

@@ -34,8 +34,9 @@ struct shrinker {
 	unsigned long (*count_objects)(struct shrinker *, struct shrink_control *);
 	/** Try to free up to sc->nr_to_scan of them. Result: how many were, or SHRINK_STOP. */
 	unsigned long (*scan_objects)(struct shrinker *, struct shrink_control *);
-	long batch; /**< objects per call of scan_objects; 0: 128 */
-	int seeks;  /**< cost of making an object again; 0: little, all are asked for */
+	long batch;	    /**< objects per call of scan_objects; 0: 128 */
+	int seeks;	    /**< cost of making an object again; 0: little, all are asked for */
+	void *private_data; /**< the program's */
 	/* The library's. */
 	struct shrinker *next;
 	const char *name;

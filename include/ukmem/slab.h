@@ -262,13 +262,20 @@ UKMEM_EXPORT struct kmem_cache *kmem_cache_find(const char *name) UKMEM_SYMBOL(k
  *        `ukmem slab` lists them)
  * @buf:  gets the text with its newline and a terminating zero, cut at @size bytes
  *
- * Result: the length of the whole text, or -ENOENT: there is no such attribute.
+ * Events are shown as in the kernel, too: the sum, then Cn=number for each CPU with some.
+ *
+ * Result: the length of the whole text; -ENOENT: there is no such attribute, -EACCES: it can
+ * only be set.
  */
 UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr, char *buf,
 					  size_t size) UKMEM_SYMBOL(kmem_cache_attr_show);
 
 /**
  * kmem_cache_attr_store - set an attribute, as writing to that file does
+ *
+ * min_partial; cpu_partial, in objects, with effect on what CPUs hold now; "1" to shrink;
+ * "0" to events, which begins to count them anew, save those that the numbers of
+ * allocations and frees are made of.
  *
  * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so.
  */

@@ -50,6 +50,22 @@ UKMEM_EXPORT int ukmem_zoneinfo_print(int fd);
 UKMEM_EXPORT int ukmem_buddyinfo_print(int fd);
 UKMEM_EXPORT int ukmem_vmstat_print(int fd);
 
+/**
+ * ukmem_slabinfo_print - what /proc/slabinfo shows, of this process's caches, in its format
+ *
+ * Objects in CPUs' arrays are not active. Any thread. Result: 0 or a negative errno of
+ * write(2).
+ */
+UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
+
+/**
+ * ukmem_slab_print - the attributes of a cache, or of all with @cache NULL
+ *
+ * A line "<cache>/<attribute>: <value>" each, as kmem_cache_attr_show() shows them. Any
+ * thread. Result: as above, or -ENOENT: there is no such cache; -ENOMEM.
+ */
+UKMEM_EXPORT int ukmem_slab_print(int fd, const char *cache);
+
 /** ukmem_config_print - the tunables with type, default, range, value, help. As above. */
 UKMEM_EXPORT int ukmem_config_print(int fd);
 

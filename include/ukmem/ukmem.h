@@ -4,8 +4,11 @@
 #define UKMEM_UKMEM_H
 
 #include <ukmem/gfp.h>
+#include <ukmem/kmalloc.h>
 #include <ukmem/mempolicy.h>
+#include <ukmem/mempool.h>
 #include <ukmem/nodemask.h>
+#include <ukmem/overflow.h>
 #include <ukmem/page_alloc.h>
 #include <ukmem/percpu.h>
 #include <ukmem/shrinker.h>

@@ -12,14 +12,14 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-enum type { BOOL, BYTES, NUMBER, CHOICE, TEXT };
+enum type { BOOL, BYTES, NUMBER, CHOICE, STRING };
 
 struct tunable {
 	const char *name;
 	enum type type;
-	void *value; /* uint64_t, or of TEXT char[CONFIG_TEXT_SIZE] */
+	void *value; /* uint64_t; of a STRING char[CONFIG_STRING_SIZE], by default "" */
 	uint64_t fallback, min, max;
-	const char *choices; /* "first|second", valued 0, 1, ...; of TEXT its form */
+	const char *choices; /* "first|second", valued 0, 1, ...; what a STRING looks like */
 	const char *help;
 };
 
@@ -39,7 +39,6 @@ struct config config = {
 	.lowmem_reserve_ratio = 1,
 	.pagesets = 1,
 	.slab_max_order = 5,
-	.slab_debug = "-",
 	.annotate = UKMEM_ANNOTATE,
 };
 
@@ -88,19 +87,23 @@ static const struct tunable tunables[] = {
 	  "and at most so many, unless an object needs more" },
 	{ "slab_min_objects", NUMBER, &config.slab_min_objects, 0, 0, 512, NULL,
 	  "and room for so many objects where that allows it; 0: by size" },
-	{ "slab_debug", TEXT, config.slab_debug, 0, 0, 0, "[FZPU][=NAME+NAME...]",
+	{ "slab_debug", STRING, config.slab_debug, 0, 0, 0, "[FZPU][=NAME+NAME...]",
 	  "debug these caches, NAME* all that begin so: F sanity, Z guards, P poison, U "
 	  "owners; "
 	  "-: none" },
 	{ "slab_debug_action", CHOICE, &config.slab_debug_action, SLAB_DEBUG_ABORT, 0, 1,
 	  "abort|warn", "after a report about an object of a cache that is debugged" },
+	{ "slab_attr", STRING, config.slab_attr, 0, 0, 0, "CACHE/ATTR=VALUE;...",
+	  "attributes of caches, set when a cache is made" },
 	{ "annotate", CHOICE, &config.annotate, UKMEM_ANNOTATE, 0, 1, "auto|never",
 	  "tell AddressSanitizer and valgrind, where they run, what is allocated" },
 	{ "passthrough", BOOL, &config.passthrough, 0, 0, 1, NULL,
 	  "take every object from libc's malloc, for other tools to look after" },
-	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 4,
-	  "nothing|stats|zoneinfo|buddyinfo|vmstat",
+	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 6,
+	  "nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab",
 	  "print to stderr at exit (UKMEM_SHOW_STATS=1: stats)" },
+	{ "show_cache", STRING, config.show_cache, 0, 0, 0, "CACHE",
+	  "of show:slab, only this cache" },
 	{ "verbose", BOOL, &config.verbose, 0, 0, 1, NULL,
 	  "log start-up decisions to stderr (also UKMEM_VERBOSE=1)" },
 };
@@ -176,20 +179,32 @@ static void format_value(const struct tunable *t, uint64_t v, char *buf, size_t 
 	}
 }
 
+/* Result: false, and the value is as it was: not such a one. */
+static bool set_value(const struct tunable *t, const char *s, size_t len)
+{
+	uint64_t v;
+
+	if (t->type == STRING) {
+		if (len >= CONFIG_STRING_SIZE)
+			return false;
+		memcpy(t->value, s, len);
+		((char *)t->value)[len] = '\0';
+		return true;
+	}
+	if (!parse_value(t, s, len, &v))
+		return false;
+	*(uint64_t *)t->value = v;
+	return true;
+}
+
 static void set(const char *key, size_t key_len, const char *s, size_t len)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tunables); i++) {
 		const struct tunable *t = &tunables[i];
-		uint64_t v;
 
 		if (strlen(t->name) != key_len || memcmp(t->name, key, key_len) != 0)
 			continue;
-		if (t->type == TEXT && len && len < CONFIG_TEXT_SIZE) {
-			memcpy(t->value, s, len);
-			((char *)t->value)[len] = '\0';
-		} else if (t->type != TEXT && parse_value(t, s, len, &v)) {
-			*(uint64_t *)t->value = v;
-		} else {
+		if (!set_value(t, s, len)) {
 			struct config_row row;
 
 			config_row((unsigned int)i, &row);
@@ -244,9 +259,20 @@ void config_init(void)
 	once(&config_once, init);
 }
 
+/* A word in any case: the table is one of columns. */
+static void format_text(const char *text, char *buf, size_t size)
+{
+	if (!*text)
+		snprintf(buf, size, "\"\"");
+	else if (strlen(text) < size)
+		snprintf(buf, size, "%s", text);
+	else
+		snprintf(buf, size, "%.*s...", (int)size - 4, text);
+}
+
 bool config_row(unsigned int i, struct config_row *row)
 {
-	static const char *const types[] = { "bool", "bytes", "number", "choice", "text" };
+	static const char *const types[] = { "bool", "bytes", "number", "choice", "string" };
 	const struct tunable *t;
 
 	if (i >= ARRAY_SIZE(tunables))
@@ -255,14 +281,14 @@ bool config_row(unsigned int i, struct config_row *row)
 	row->name = t->name;
 	row->type = types[t->type];
 	row->help = t->help;
-	if (t->type == TEXT) {
-		snprintf(row->value, sizeof(row->value), "%s", (const char *)t->value);
-		snprintf(row->fallback, sizeof(row->fallback), "-");
+	if (t->type == STRING) {
+		format_text(t->value, row->value, sizeof(row->value));
+		format_text("", row->fallback, sizeof(row->fallback));
 	} else {
-		format_value(t, *(uint64_t *)t->value, row->value, sizeof(row->value));
+		format_value(t, *(const uint64_t *)t->value, row->value, sizeof(row->value));
 		format_value(t, t->fallback, row->fallback, sizeof(row->fallback));
 	}
-	if (t->type == CHOICE || t->type == TEXT) {
+	if (t->type == CHOICE || t->type == STRING) {
 		snprintf(row->range, sizeof(row->range), "%s", t->choices);
 	} else if (t->type == BOOL) {
 		snprintf(row->range, sizeof(row->range), "0|1");

@@ -58,9 +58,11 @@ enum config_show {
 	SHOW_ZONEINFO,
 	SHOW_BUDDYINFO,
 	SHOW_VMSTAT,
+	SHOW_SLABINFO,
+	SHOW_SLAB,
 };
 
-enum { CONFIG_TEXT_SIZE = 256 };
+enum { CONFIG_STRING_SIZE = 512 }; /* of a tunable that is a text, with its terminating zero */
 
 struct config {
 	uint64_t invalid_free;
@@ -80,12 +82,13 @@ struct config {
 	uint64_t percpu_pagelist_fraction;
 	uint64_t thp;
 	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
-	char slab_debug[CONFIG_TEXT_SIZE];			   /* slab/slab_names.c */
+	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/slab_names.c */
 	uint64_t slab_debug_action;
 	uint64_t annotate, passthrough;
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
 	uint64_t show;
 	uint64_t verbose;
+	char slab_attr[CONFIG_STRING_SIZE], show_cache[CONFIG_STRING_SIZE];
 };
 
 extern struct config config;
@@ -93,10 +96,10 @@ extern struct config config;
 /* Idempotent; the first caller reads the environment. */
 void config_init(void);
 
-/* One row of the table, rendered; @i from 0, false past the end. */
+/* One row of the table, rendered, a long text cut; @i from 0, false past the end. */
 struct config_row {
 	const char *name, *type, *help;
-	char value[CONFIG_TEXT_SIZE], fallback[32], range[64];
+	char value[32], fallback[32], range[64];
 };
 _Bool config_row(unsigned int i, struct config_row *row);
 

@@ -29,6 +29,9 @@ static bool init(void)
 	kmalloc_fast.pcpu = pcpu;
 	__atomic_store_n(&kmalloc_fast.window_size, page_window.size,
 			 __ATOMIC_RELEASE); /* K1 */
+	/* With several nodes each has arrays of its own: slab_alloc() knows which. */
+	if (page_window.nr_nodes > 1)
+		return true;
 	__atomic_store_n(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
 			 __ATOMIC_RELEASE); /* K1 */
 	__atomic_store_n(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,
@@ -44,12 +47,12 @@ bool kmalloc_init(void)
 }
 
 /* Initialisation enters the kernel: who may not finds nothing to allocate from. */
-static bool ready(gfp_t flags)
+bool kmalloc_ready(gfp_t flags)
 {
 	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
 }
 
-/* Size classes have slabs of ordinary memory only. */
+/* Those have caches of their own. */
 static bool names_a_zone(gfp_t flags)
 {
 	return flags & (__GFP_DMA | __GFP_DMA32);
@@ -65,14 +68,15 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 {
-	if (unlikely(!ready(flags)))
+	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
-	if (names_a_zone(flags))
-		return large_alloc(size, 0, flags);
-	if (unlikely(config.passthrough))
+	if (unlikely(config.passthrough && !names_a_zone(flags)))
 		return alloc_libc(1, size, flags);
 	if (size <= SIZE_CLASS_LARGE_MAX) {
-		void *p = slab_alloc(size_class_cache(size), flags, caller);
+		struct kmem_cache *s = unlikely(names_a_zone(flags))
+					       ? size_class_zone_cache(size, flags)
+					       : size_class_cache(size);
+		void *p = likely(s) ? slab_alloc(s, flags, caller) : NULL;
 
 		if (p && (flags & __GFP_ZERO))
 			memset(p, 0, size);
@@ -92,7 +96,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 {
 	struct kmem_cache *s;
 
-	if (unlikely(!ready(flags)))
+	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
 	if (unlikely(config.passthrough))
 		return alloc_libc(align, size, flags);
@@ -153,7 +157,7 @@ void kfree_slow(void *p, const char *func, const void *caller)
 	if (unlikely(!page))
 		return;
 	if (page_type(page) == PAGE_SLAB)
-		slab_free(page->cache, p, caller);
+		slab_free_slow(page->cache, p, caller);
 	else
 		large_free(page);
 }
@@ -192,6 +196,14 @@ static cold void *resize_libc(void *p, size_t size, gfp_t flags)
 	return q;
 }
 
+/* What follows the first @kept of @end bytes, if asked for. */
+static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
+{
+	if (flags & __GFP_ZERO)
+		memset((char *)p + kept, 0, end - kept);
+	return p;
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
 	struct page *page;
@@ -206,10 +218,10 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	old = usable(page);
 	/* In place if it fits and not more than half would be left unused. */
 	if (size <= old && size > old / 2)
-		return p;
+		return zero_rest(p, size, old, flags);
 	if (page_type(page) == PAGE_LARGE && size > SIZE_CLASS_LARGE_MAX && size <= old) {
 		large_shrink(page, size);
-		return p;
+		return zero_rest(p, size, large_size(page), flags);
 	}
 	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
 	if (!q)
@@ -217,8 +229,8 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	if (!q)
 		return NULL;
 	memcpy(q, p, min_size(old, size));
-	if ((flags & __GFP_ZERO) && size > old)
-		memset((char *)q + old, 0, size - old);
+	if (flags & __GFP_ZERO)
+		zero_rest(q, min_size(old, size), usable(slab_head(page_of(q))), flags);
 	kfree(p);
 	return q;
 }
@@ -229,9 +241,13 @@ void *kmalloc(size_t size, gfp_t flags)
 
 	if (unlikely(!size))
 		return ZERO_SIZE_PTR;
-	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32)))
+	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
+		/* All of the block, so that krealloc need not know how much was asked for. */
+		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX)
+			size = kmalloc_class_size(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
+	}
 	p = kmalloc_pop(size);
 	return likely(p) ? p : kmalloc_slow(size, flags, CALLER_ADDRESS);
 }
@@ -291,27 +307,41 @@ char *kstrdup(const char *s, gfp_t flags)
 	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
 }
 
+/* How many of p[0..n) the array map says are of the same cache and node as the first. */
+static size_t same_entry(void **p, size_t n, unsigned int entry)
+{
+	size_t i = 1;
+
+	while (i < n && slab_entry(p[i]) == entry)
+		i++;
+	return i;
+}
+
+static void free_one(struct kmem_cache *s, unsigned int entry, void *p, const void *caller)
+{
+	if (likely((!s || slab_has(s, entry)) && slab_push(entry, p)))
+		return;
+	if (s)
+		slab_free_any(s, p, "kmem_cache_free_bulk()", caller);
+	else
+		kfree_slow(p, "kmem_cache_free_bulk()", caller);
+}
+
 /* Here and not in slab/: without a cache the objects may be large blocks. */
 void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 {
-	size_t start = 0;
+	while (n) {
+		unsigned int entry = slab_entry(*p);
+		size_t run = 1;
 
-	while (start < n) {
-		struct kmem_cache *of = slab_cache_of(p[start]);
-		size_t end = start + 1;
-
-		if (!of || (s && of->home != s)) {
-			if (!s || (!of && slab_passes_through(p[start])))
-				kfree(p[start]);
-			else if (p[start])
-				report_invalid("kmem_cache_free_bulk()", p[start],
-					       "not an object of this cache");
-			start++;
-			continue;
-		}
-		while (end < n && slab_cache_of(p[end]) == of)
-			end++;
-		slab_free_bulk(of, end - start, p + start, CALLER_ADDRESS);
-		start = end;
+		if (entry != PCPU_ENTRY_NONE && entry != PCPU_ENTRY_ELSEWHERE &&
+		    (!s || slab_has(s, entry)))
+			run = same_entry(p, n, entry);
+		if (run > 1)
+			slab_free_bulk(s ? s : slab_cache_of(*p), run, p, CALLER_ADDRESS);
+		else
+			free_one(s, entry, *p, CALLER_ADDRESS);
+		p += run;
+		n -= run;
 	}
 }

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "kmalloc/size_class.h"
 #include "percpu/array.h"
@@ -78,8 +79,24 @@ static always_inline bool kmalloc_push(void *p)
 	return pcpu_array_push_rseq(&f->pcpu, f->arrays + entry * PCPU_ENTRY_SIZE, p);
 }
 
+/*
+ * Bytes in an object of the class for @size, up to SIZE_CLASS_LARGE_MAX: the table in
+ * size_class.c as arithmetic, so that zeroing all of an object costs no further load.
+ */
+static inline size_t kmalloc_class_size(size_t size)
+{
+	if (size <= 8)
+		return 8;
+	if (size > 14336)
+		return SIZE_CLASS_LARGE_MAX;
+	/* Four classes per doubling, at least 16 and at most 1024 bytes apart. */
+	return align_up(size, (size_t)1 << min_uint(max_uint(ilog2(size - 1), 6) - 2, 10));
+}
+
 /* Idempotent; false: no memory for a beginning. */
 bool kmalloc_init(void);
+/* Whether there is an allocator; makes one if @flags allow. */
+bool kmalloc_ready(gfp_t flags);
 
 /* All requests the fast paths did not serve. @size may be anything; NULL: no memory.
  * @caller, here and below: where the program called. */
@@ -92,11 +109,16 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 void kfree_slow(void *p, const char *func, const void *caller);
 /* Usable bytes; 0 and reported if @p is no allocated object. */
 size_t kmalloc_usable(const void *p, const char *func);
-/* As realloc; @p is not NULL, @size not 0. */
+/*
+ * As realloc; @p is not NULL, @size not 0. With __GFP_ZERO everything between the bytes
+ * that are kept and the end of the new block is zero.
+ */
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller);
 
 /* large.c: blocks of whole pages. */
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags);
+/* @node: an index, as for page_alloc_run(). */
+void *large_alloc_node(size_t size, unsigned int node, gfp_t flags);
 /* @page is of type PAGE_LARGE. */
 void large_free(struct page *page);
 size_t large_size(const struct page *page);

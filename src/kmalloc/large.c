@@ -11,18 +11,17 @@
 /* Per-CPU counters. Bytes wrap: more may be freed on a CPU than allocated there. */
 static uint64_t *large_allocs, *large_frees, *large_bytes;
 
-void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
+static size_t pages_of(size_t size)
 {
-	size_t npages;
-	struct page *page;
-	bool zeroed;
+	return max_size((size + page_size() - 1) >> page_window.page_shift, 1);
+}
+
+/* What the program gets of a run for @size bytes; NULL: there was none. */
+static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
+{
+	size_t npages = pages_of(size);
 	void *p;
 
-	if (unlikely(size > PTRDIFF_MAX))
-		return NULL;
-	npages = max_size((size + page_size() - 1) >> page_window.page_shift, 1);
-	page = align_order ? page_alloc_aligned(flags, npages, align_order, &zeroed)
-			   : page_alloc_run(PAGE_ANY_NODE, flags, npages, &zeroed);
 	if (unlikely(!page))
 		return NULL;
 	page_set_type(page, PAGE_LARGE);
@@ -31,8 +30,31 @@ void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
 	this_cpu_add(*large_bytes, npages << page_window.page_shift);
 	p = page_to_virt(page);
 	if ((flags & __GFP_ZERO) && !zeroed)
-		__builtin_memset(p, 0, size);
+		__builtin_memset(p, 0, npages << page_window.page_shift);
 	return p;
+}
+
+void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
+{
+	bool zeroed = false;
+	struct page *page;
+
+	if (unlikely(size > PTRDIFF_MAX))
+		return NULL;
+	page = align_order ? page_alloc_aligned(flags, pages_of(size), align_order, &zeroed)
+			   : page_alloc_run(PAGE_ANY_NODE, flags, pages_of(size), &zeroed);
+	return prepare(page, size, flags, zeroed);
+}
+
+void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
+{
+	bool zeroed = false;
+	struct page *page;
+
+	if (unlikely(size > PTRDIFF_MAX))
+		return NULL;
+	page = page_alloc_run(node, flags, pages_of(size), &zeroed);
+	return prepare(page, size, flags, zeroed);
 }
 
 void large_free(struct page *page)

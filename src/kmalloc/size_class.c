@@ -20,20 +20,30 @@ static const uint16_t sizes[SIZE_CLASS_COUNT] = {
 
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
 
+/* As the tables of kmalloc_fast, for the slow paths: the class of each step. */
+static uint8_t small_class[SIZE_CLASS_SMALL_MAX / 8 + 1],
+	large_class[SIZE_CLASS_LARGE_MAX / 128];
+
+static void fill_classes(void)
+{
+	unsigned int small = 0, large = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(small_class); i++) {
+		small += sizes[small] < i * 8;
+		small_class[i] = (uint8_t)small;
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(large_class); i++) {
+		while (sizes[large] < (i + 1) * 128)
+			large++;
+		large_class[i] = (uint8_t)large;
+	}
+}
+
 /* Index of the smallest class that holds @size. */
 static unsigned int class_index(size_t size)
 {
-	unsigned int lo = 0, hi = SIZE_CLASS_COUNT - 1;
-
-	while (lo < hi) {
-		unsigned int mid = (lo + hi) / 2;
-
-		if (sizes[mid] < size)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return size <= SIZE_CLASS_SMALL_MAX ? small_class[size_small_index(size)]
+					    : large_class[size_large_index(size)];
 }
 
 struct kmem_cache *size_class_cache(size_t size)
@@ -61,20 +71,25 @@ static unsigned int capacity_max(unsigned int size)
 	return min_uint(max_uint((8u << 20) / size, 64), 16384);
 }
 
+static struct slab_params class_params(unsigned int i, char name[32], const char *prefix)
+{
+	snprintf(name, 32, "%s-%u", prefix, sizes[i]);
+	return (struct slab_params){
+		.name = name,
+		.size = sizes[i],
+		/* The alignment promised: its own for powers of two, up to a page. */
+		.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
+		.capacity_max = capacity_max(sizes[i]),
+		.budgeted = true,
+	};
+}
+
 static bool create_caches(void)
 {
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		char name[32];
-		struct slab_params p = {
-			.name = name,
-			.size = sizes[i],
-			/* The alignment promised: its own for powers of two, up to a page. */
-			.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
-			.capacity_max = capacity_max(sizes[i]),
-			.budgeted = true,
-		};
+		struct slab_params p = class_params(i, name, "kmalloc");
 
-		snprintf(name, sizeof(name), "kmalloc-%u", sizes[i]);
 		if (!caches[i])
 			caches[i] = slab_cache_new(&p);
 		if (!caches[i])
@@ -83,10 +98,51 @@ static bool create_caches(void)
 	return true;
 }
 
+/* For requests that name a zone: by zone and class; made when first wanted. */
+static _Atomic(struct kmem_cache *) zone_caches[2][SIZE_CLASS_COUNT];
+
+static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i, gfp_t flags)
+{
+	bool may_block = flags & __GFP_DIRECT_RECLAIM;
+	struct kmem_cache *s, *before = NULL;
+	char name[32];
+	struct slab_params p = class_params(i, name, zone ? "dma32-kmalloc" : "dma-kmalloc");
+
+	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
+	p.capacity_max = min_uint(p.capacity_max, 64);
+	p.budgeted = false;
+	s = may_block ? slab_cache_new(&p) : slab_cache_new_nowait(&p);
+	if (!s)
+		return NULL;
+	/* Z1: the cache, before the pointer to it. */
+	if (atomic_compare_exchange_strong_explicit(&zone_caches[zone][i], &before, s,
+						    memory_order_release,
+						    memory_order_acquire)) {
+		if (!may_block)
+			slab_reserve_use(s);
+		return s;
+	}
+	if (may_block)
+		kmem_cache_destroy(s);
+	else
+		slab_reserve_put(s);
+	return before;
+}
+
+struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
+{
+	unsigned int zone = !(flags & __GFP_DMA), i = class_index(size);
+	struct kmem_cache *s =
+		atomic_load_explicit(&zone_caches[zone][i], memory_order_acquire); /* Z2 */
+
+	return s ? s : make_zone_cache(zone, i, flags);
+}
+
 bool size_class_init(struct size_tables *tables)
 {
 	if (!create_caches())
 		return false;
+	fill_classes();
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
 		tables->small[i] = size_class_cache(i * 8)->cpu_array;
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)

@@ -13,6 +13,8 @@
 
 #include "base/compiler.h"
 
+#include "ukmem/gfp.h"
+
 struct kmem_cache;
 
 enum {
@@ -39,6 +41,11 @@ static inline size_t size_large_index(size_t size)
 
 /* The cache for @size <= SIZE_CLASS_LARGE_MAX. */
 struct kmem_cache *size_class_cache(size_t size);
+/*
+ * The cache for @size <= SIZE_CLASS_LARGE_MAX of the zone that __GFP_DMA or __GFP_DMA32 in
+ * @flags names. NULL: no memory for one; or it may not wait, and the reserve is used up.
+ */
+struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags);
 /* The smallest cache for @size whose objects are aligned to @align; NULL: none. */
 struct kmem_cache *size_class_aligned(size_t size, size_t align);
 

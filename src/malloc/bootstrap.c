@@ -33,6 +33,17 @@ __attribute__((constructor(101))) static void bootstrap(void)
 	errno = saved;
 }
 
+static void show_slab(const char *cache)
+{
+	struct emitter e;
+
+	if (ukmem_slab_print(stats_fd, *cache ? cache : NULL) != -ENOENT)
+		return;
+	emit_begin(&e, stats_fd, UKMEM_STATS_TEXT);
+	emit_text(&e, "ukmem: show_cache: there is no cache '%.100s'\n", cache);
+	emit_end(&e);
+}
+
 __attribute__((destructor(101))) static void show(void)
 {
 	switch (config.show) {
@@ -47,6 +58,12 @@ __attribute__((destructor(101))) static void show(void)
 		break;
 	case SHOW_VMSTAT:
 		ukmem_vmstat_print(stats_fd);
+		break;
+	case SHOW_SLABINFO:
+		ukmem_slabinfo_print(stats_fd);
+		break;
+	case SHOW_SLAB:
+		show_slab(config.show_cache);
 		break;
 	default:
 		break;

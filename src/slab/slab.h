@@ -10,8 +10,8 @@
  *   slab_page.c     one slab: a run of pages cut into objects, a bitmap of the free
  *   page/           runs of pages
  * slab_cache.c makes and destroys caches, slab_geometry.c cuts their slabs,
- * slab_reclaim.c empties them; slab_stats.c and slab_attr.c show them, slab_check.c looks
- * after caches that somebody wants looked after (slab_debug.h).
+ * slab_reclaim.c empties them; slab_stats.c, slab_attr.c and slab_print.c show them,
+ * slab_check.c looks after caches that somebody wants looked after (slab_debug.h).
  */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
@@ -96,6 +96,7 @@ struct slab_layout {
 
 /* Synchronization: read-only once created, save what is said. */
 struct kmem_cache {
+	void *fast_array;		  /* cpu_array; on several nodes a closed one */
 	void *cpu_array;		  /* of node 0's objects: per-CPU struct pcpu_array */
 	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
 	unsigned int size;		  /* bytes from object to object */
@@ -168,6 +169,9 @@ unsigned int slab_default_cpu_partial(const struct kmem_cache *s);
 bool slab_init(void);
 /* A new cache, known to statistics, trim and fork; NULL without memory. */
 struct kmem_cache *slab_cache_new(const struct slab_params *p);
+/* Its parts: what it is; where its slabs are listed. */
+void slab_describe(struct kmem_cache *s, const struct slab_params *p);
+void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes);
 /* Everything of an unused cache but its slabs. */
 void slab_cache_delete(struct kmem_cache *s);
 /* For who changes what a cache is checked for. */
@@ -176,11 +180,28 @@ void slab_caches_unlock(void);
 /* All caches but twins, in order of creation; the caches lock is held meanwhile. */
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
+/* slab_reserve.c */
+enum { SLAB_RESERVE = 16 }; /* caches */
+bool slab_reserve_init(void);
+/* A per-CPU array that is always closed. */
+void *slab_closed_array(void);
+/* A new cache without waiting or memory: one of the reserve, NULL if there is none left. */
+struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p);
+/* It is used: known to statistics and trim from now on. Or it is not needed after all. */
+void slab_reserve_use(struct kmem_cache *s);
+void slab_reserve_put(struct kmem_cache *s);
+/* Those new since the last time, onto the list of caches, whose lock is held. */
+void __slab_reserve_list(struct list_head *caches);
+/* Caches of the reserve that are used, and requests for one that found none. */
+unsigned int slab_reserve_used(uint64_t *exhausted);
+
 /* slab_reclaim.c */
 void slab_reclaim_init(void);
 /* Objects and slabs of CPU index @cpu's lists, or PCPU_ALL_CPUS', back to the nodes; false:
  * CPUs cannot be stopped. */
 bool slab_drain(struct kmem_cache *s, unsigned int cpu);
+/* The attribute cpu_partial, in objects: of at most SLAB_CPU_PARTIAL_MAX slabs. */
+void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects);
 /* Drain all, free all empty slabs. Result: whether slabs remain. */
 bool slab_shrink(struct kmem_cache *s);
 
@@ -210,6 +231,8 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
 		       gfp_t flags);
 
+/* pcpu_first_unit(), where the array map's entries count from. */
+extern char *slab_arrays;
 /* An array's capacity to nothing, what it was charged with back to the budget. Result: 0. */
 unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu);
 
@@ -219,21 +242,39 @@ static always_inline void *slab_array(const struct kmem_cache *s, unsigned int n
 	return (char *)s->cpu_array + (size_t)node * s->array_stride;
 }
 
+/* Both fail, and take the slow path, in fallback mode too. */
 static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)
 {
-	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_policy_node();
-	void *obj = pcpu_array_pop(slab_array(s, node));
+	void *obj = pcpu_array_pop_rseq(&pcpu, s->fast_array);
 
-	return likely(obj) ? obj : slab_alloc_slow(s, node, flags, caller);
+	return likely(obj) ? obj : slab_alloc_slow(s, page_policy_node(), flags, caller);
 }
 
-static always_inline void slab_free(struct kmem_cache *s, void *obj, const void *caller)
+/* Objects of one cache and node have one entry in the array map. */
+static always_inline unsigned int slab_entry(const void *obj)
 {
-	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_node(page_of(obj));
+	size_t offset = (uintptr_t)obj - page_window.base;
 
-	if (unlikely(!pcpu_array_push(slab_array(s, node), obj)))
-		slab_free_slow(s, obj, caller);
+	return likely(offset < page_window.size)
+		       ? page_window.array_map[offset >> ARRAY_MAP_SHIFT]
+		       : PCPU_ENTRY_NONE;
 }
+
+/* Whether @obj lies in a slab of @s, as far as the array map tells: caches whose arrays are
+ * elsewhere look the same; that is found at a flush. */
+static always_inline bool slab_has(const struct kmem_cache *s, unsigned int entry)
+{
+	return entry - s->entry_first <= (unsigned int)(s->entry_last - s->entry_first);
+}
+
+static always_inline bool slab_push(unsigned int entry, void *obj)
+{
+	return pcpu_array_push_rseq(&pcpu, slab_arrays + (size_t)entry * PCPU_ENTRY_SIZE, obj);
+}
+
+/* slab_api.c */
+/* kmem_cache_free() without the fast path; @func: the name to report misuse under. */
+void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller);
 
 /* slab_partial.c */
 /* Up to @n objects of slabs of @node on this CPU's list. */
@@ -255,6 +296,8 @@ void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
 void slab_node_retire(struct kmem_cache *s, struct page *page);
 /* Free all empty slabs. Result: whether slabs remain. */
 bool slab_node_shrink(struct kmem_cache *s);
+/* Objects out of the slabs on the list of @node. */
+size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int node);
 
 enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
 /*

@@ -6,21 +6,6 @@
 #include "os/os.h"
 #include "slab/slab.h"
 
-/*
- * Whether @obj lies in a slab of @s, by the array map alone: cheap enough for every
- * free. (Caches with their array elsewhere look the same; that is found at a flush.)
- */
-static always_inline bool is_object_of(const struct kmem_cache *s, const void *obj)
-{
-	size_t offset = (uintptr_t)obj - page_window.base;
-	unsigned int entry;
-
-	if (unlikely(offset >= page_window.size))
-		return false;
-	entry = page_window.array_map[offset >> ARRAY_MAP_SHIFT];
-	return entry - s->entry_first <= (unsigned int)(s->entry_last - s->entry_first);
-}
-
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
 {
 	if (unlikely(flags & __GFP_ZERO) && obj)
@@ -54,29 +39,29 @@ void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
 	return zeroed(s, obj, flags);
 }
 
-static noinline void free_slow(struct kmem_cache *s, void *obj, const void *caller)
+void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller)
 {
 	struct kmem_cache *of;
 
 	if (!obj)
 		return;
 	of = slab_cache_of(obj);
-	if (of == s) /* in the low window */
-		slab_free(s, obj, caller);
+	if (of == s || slab_has(s, slab_entry(obj))) /* in the low window, or arrays are full */
+		slab_free_slow(s, obj, caller);
 	else if (of && of->home == s)
 		slab_checked_free(of, obj, caller);
 	else if (!of && slab_passes_through(obj))
 		os_heap.free(obj);
 	else
-		report_invalid("kmem_cache_free()", obj, "not an object of this cache");
+		report_invalid(func, obj, "not an object of this cache");
 }
 
 void kmem_cache_free(struct kmem_cache *s, void *obj)
 {
-	if (likely(is_object_of(s, obj)))
-		slab_free(s, obj, CALLER_ADDRESS);
-	else
-		free_slow(s, obj, CALLER_ADDRESS);
+	unsigned int entry = slab_entry(obj);
+
+	if (unlikely(!slab_has(s, entry) || !slab_push(entry, obj)))
+		slab_free_any(s, obj, "kmem_cache_free()", CALLER_ADDRESS);
 }
 
 int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
@@ -85,6 +70,10 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 
 	if (n > INT32_MAX)
 		return 0;
+	if (n == 1) {
+		*p = zeroed(s, slab_alloc(s, flags, CALLER_ADDRESS), flags);
+		return *p != NULL;
+	}
 	got = slab_alloc_bulk(s, page_policy_node(), flags, n, p, CALLER_ADDRESS);
 	if (got < n) {
 		while (got) /* one by one: they may be of the cache or of its twin */

@@ -11,12 +11,13 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "slab/slab_attr.h"
 #include "slab/slab_debug.h"
 
 enum {
 	CACHE_LINE = 64,
 	CAPACITY_BYTES = 1 << 20,  /* free objects of a cache that a CPU holds, at most */
-	CAPACITY_MAX = 512,	   /* slots per array */
+	CAPACITY_MAX = 2048,	   /* slots per array */
 	CAPACITY_MAX_SCARCE = 384, /* the same of kmalloc where address space is scarce */
 };
 
@@ -24,6 +25,8 @@ static struct lock caches_lock;
 static struct list_head caches; /* Synchronization: caches_lock */
 
 static struct kmem_cache boot_cache, boot_node;
+
+char *slab_arrays;
 
 static void set_tunables(struct kmem_cache *s)
 {
@@ -72,14 +75,13 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 		free_arrays(s);
 		return false;
 	}
+	s->fast_array = nodes == 1 ? s->cpu_array : slab_closed_array();
 	s->entry_first = pcpu_entry(s->cpu_array);
 	s->entry_last = pcpu_entry(slab_array(s, nodes - 1));
 	return true;
 }
 
-/* Set up a cache in memory of the caller's, zeroed; false without memory. */
-static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
-		  const struct slab_params *p)
+void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 {
 	unsigned int align = p->align ? p->align : p->size >= 16 ? 16 : 8;
 
@@ -106,19 +108,34 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		slab_debug_lay_out(s);
 	slab_set_geometry(s);
 	set_tunables(s);
-	if (!alloc_arrays(s, p->capacity_max))
-		return false;
+}
+
+void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes)
+{
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		nodes[i].index = i;
 		list_init(&nodes[i].partial);
 		lock_register(&nodes[i].lock, LOCK_RANK_NODE);
 	}
+}
+
+/* Set up a cache in memory of the caller's, zeroed; false without memory. */
+static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
+		  const struct slab_params *p)
+{
+	slab_describe(s, p);
+	if (!alloc_arrays(s, p->capacity_max))
+		return false;
+	slab_set_nodes(s, nodes);
+	if (p->budgeted)
+		slab_budget_join(s);
 	if (p->home)
 		return true;
 	lock(&caches_lock);
 	list_add_tail(&s->list, &caches);
 	unlock(&caches_lock);
+	slab_attr_configure(s);
 	return true;
 }
 
@@ -196,8 +213,9 @@ static bool init(void)
 	size_t len;
 	void *mem;
 
-	if (!page_init() || !slab_budget_init())
+	if (!page_init() || !slab_budget_init() || !slab_closed_array())
 		return false;
+	slab_arrays = pcpu_first_unit();
 	node.name = "kmem_cache_node";
 	node.size = (unsigned int)min_size(nodes_bytes(), SLAB_MAX_SIZE);
 	if (!nodes) {
@@ -207,9 +225,12 @@ static bool init(void)
 		nodes = mem;
 		list_init(&caches);
 		lock_register(&caches_lock, LOCK_RANK_CACHES);
+		slab_attr_init();
 	}
 	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
 	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)))
+		return false;
+	if (!slab_reserve_init())
 		return false;
 	slab_reclaim_init();
 	slab_stats_init();
@@ -240,6 +261,7 @@ void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 	if (!slab_init())
 		return;
 	lock(&caches_lock);
+	__slab_reserve_list(&caches);
 	list_for_each_entry (s, &caches, list)
 		fn(s, arg);
 	unlock(&caches_lock);
@@ -314,6 +336,7 @@ struct kmem_cache *kmem_cache_find(const char *name)
 	if (!slab_init())
 		return NULL;
 	lock(&caches_lock);
+	__slab_reserve_list(&caches);
 	list_for_each_entry (s, &caches, list)
 		if (!found && !strncmp(s->name, name, sizeof(s->name) - 1))
 			found = s;
@@ -351,22 +374,29 @@ void slab_cache_delete(struct kmem_cache *s)
 
 void kmem_cache_destroy(struct kmem_cache *s)
 {
+	bool keeps, drained;
 	size_t inuse;
 
 	if (!s)
 		return;
-	slab_drain(s, PCPU_ALL_CPUS);
+	drained = slab_drain(s, PCPU_ALL_CPUS);
 	inuse = objects_out(s);
-	if (inuse) {
+	if (inuse && drained) {
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
 		slab_report_left(s);
 		return;
 	}
+	keeps = s->keeps_slabs;
 	s->keeps_slabs = false;
 	if (slab_twin(s))
 		slab_twin(s)->keeps_slabs = false;
-	slab_shrink(s);
+	if (!drained || slab_shrink(s)) {
+		s->keeps_slabs = keeps;
+		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
+			 s->name);
+		return;
+	}
 	slab_cache_delete(s);
 }
 

@@ -5,7 +5,7 @@
  * The array's capacity is found by use. It starts small and doubles whenever a
  * refill follows a flush or the other way round: then what the program allocates
  * and frees in turn is more than the array holds. Long phases of one kind only, as where
- * one CPU allocates what another one frees, let it grow to MODEST slots, slowly.
+ * one CPU allocates what another one frees, let it grow to a modest size, slowly.
  * slab_budget.c bounds what kmalloc's arrays hold together.
  *
  * A section that was aborted, an empty array, a stopped one and one without a
@@ -18,8 +18,9 @@
 enum { MOVED_NONE, MOVED_REFILL, MOVED_FLUSH, MOVED_MASK = 3, MOVED_ONE = 4 };
 
 enum {
-	MODEST = 64,	/* slots */
-	STREAK_MAX = 8, /* moves in one direction until the array grows */
+	MODEST = 128,		/* slots */
+	MODEST_BYTES = 1 << 20, /* and bytes */
+	STREAK_MAX = 8,		/* moves in one direction until the array grows */
 };
 
 /* By how much a capacity grows that is moved in direction @move now. */
@@ -27,6 +28,7 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			   unsigned int capacity, uint8_t move)
 {
 	uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed), now = move;
+	unsigned int modest = min_uint(MODEST, MODEST_BYTES / s->size);
 	unsigned int max = s->capacity_max;
 
 	if ((last & MOVED_MASK) == move && last / MOVED_ONE < STREAK_MAX)
@@ -38,9 +40,9 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 	if (last == MOVED_NONE)
 		return 0;
 	if ((last & MOVED_MASK) == move) {
-		if (now / MOVED_ONE < STREAK_MAX || capacity >= MODEST)
+		if (now / MOVED_ONE < STREAK_MAX || capacity >= modest)
 			return 0;
-		max = min_uint(max, MODEST);
+		max = min_uint(max, modest);
 	}
 	return capacity < max ? min_uint(capacity, max - capacity) : 0;
 }
@@ -120,7 +122,7 @@ static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **
 	return got;
 }
 
-/* No node has any: wait until there are the pages of a slab, wherever. */
+/* No node has any: wait until there are the pages of a slab. */
 static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, void **out,
 				      unsigned int n, gfp_t flags, unsigned int *node)
 {
@@ -129,7 +131,7 @@ static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, 
 	while (!got && (flags & __GFP_DIRECT_RECLAIM)) {
 		bool zeroed;
 		struct page *page =
-			page_alloc_run(PAGE_ANY_NODE, flags, s->small.npages, &zeroed);
+			page_alloc_run(first, flags | s->gfp, s->small.npages, &zeroed);
 
 		if (!page)
 			break;

@@ -8,6 +8,7 @@
  * looked for then (node->missed). Who looks for objects looks at both.
  *
  * N1 / N2: the release of a deferred slab and the acquire of who puts it onto the list.
+ * N3 / N4: that a slab is empty, before the note that somebody has to look.
  */
 #include "base/report.h"
 #include "percpu/percpu.h"
@@ -39,14 +40,15 @@ static void __remove(struct kmem_cache_node *node, struct page *page)
 }
 
 /*
- * An empty slab off the list: nobody can take from it, and nobody frees into it. Its state
- * says so, for those who were told earlier that it is empty (slab_node_retire).
+ * An empty slab off the list: nobody can take from it, and nobody frees into it. From now
+ * on it is none of this cache's, for those who were told earlier that it is empty
+ * (slab_node_retire): no slab of a cache stops being one but here, under the lock.
  */
 static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
 		     struct list_head *retired)
 {
 	__remove(node, page);
-	slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
+	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
 	list_add(&page->list, retired);
 	slab_event(s, SLAB_FREE_REMOVE_PARTIAL);
 }
@@ -78,7 +80,6 @@ static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
 {
 	struct page *page, *next;
 
-	atomic_store_explicit(&node->missed, false, memory_order_relaxed);
 	list_for_each_entry_safe (page, next, &node->partial, list)
 		if (spare(s, node) && slab_state_empty(slab_layout(s, page), slab_state(page)))
 			__retire(s, node, page, retired);
@@ -103,7 +104,7 @@ static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
 		next = page->deferred;
 		__add(s, node, page, retired);
 	}
-	if (atomic_load_explicit(&node->missed, memory_order_relaxed))
+	if (atomic_exchange_explicit(&node->missed, false, memory_order_acquire)) /* N4 */
 		__retire_missed(s, node, retired);
 }
 
@@ -174,10 +175,10 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 	struct list_head retired;
 
 	if (!node_lock_if(s, node, false, &retired)) {
-		atomic_store_explicit(&node->missed, true, memory_order_relaxed);
+		atomic_store_explicit(&node->missed, true, memory_order_release); /* N3 */
 		return;
 	}
-	/* Meanwhile it may have been freed, and be anything; if it is on our list, it is ours.
+	/* Meanwhile it may be anything. A slab of this cache stays one while we hold the lock.
 	 */
 	if (page_type(page) == PAGE_SLAB && slab_page_cache(page) == s) {
 		uint32_t state = slab_state(page);
@@ -380,6 +381,26 @@ void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_t
 	}
 	if (node)
 		uncount(s, node, freed);
+}
+
+size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int index)
+{
+	struct kmem_cache_node *node = &s->nodes[index];
+	struct list_head retired;
+	struct page *page;
+	size_t inuse = 0;
+
+	node_lock_if(s, node, true, &retired);
+	list_for_each_entry (page, &node->partial, list) {
+		const struct slab_layout *l = slab_layout(s, page);
+
+		inuse += l->objects;
+		for (unsigned int w = 0; w < slab_words(l); w++)
+			inuse -= (size_t)__builtin_popcountll(atomic_load_explicit(
+				slab_bitmap_word(l, page, w), memory_order_relaxed));
+	}
+	node_unlock(s, node, true, &retired);
+	return inuse;
 }
 
 bool slab_node_shrink(struct kmem_cache *s)

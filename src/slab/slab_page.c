@@ -28,8 +28,9 @@
  *      the bias leaves room for 8192.
  *
  * Memory order, P1 / P2: setting a bit releases what its freer did to the object, taking
- * bits acquires it. P3 / P4: each change of the state releases, and reading it acquires,
- * so that with 3 all of the slab is the freeing thread's.
+ * bits acquires it. So does setting one: who sets the last bit of a word speaks for those who
+ * set the others and had no change of the state to make. P3 / P4: each change of the state
+ * releases, and reading it acquires, so that with 3 all of the slab is the freeing thread's.
  */
 #include "slab/slab_page.h"
 
@@ -243,7 +244,7 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
 	uint32_t change = 0, state;
 
 	old = atomic_fetch_or_explicit(slab_bitmap_word(l, page, w), mask,
-				       memory_order_release); /* P1 */
+				       memory_order_acq_rel); /* P1, P2 */
 	*twice = old & mask;
 	if (!old)
 		change += SLAB_AVAIL_ONE;

@@ -10,18 +10,26 @@
 #include "percpu/percpu.h"
 #include "slab/slab_page.h"
 
-/* The first use on this CPU, or after the bound has changed. */
+/*
+ * The first use on this CPU, or after the bound has changed. The capacity is set and then
+ * the bound looked at, where it is changed (slab_set_cpu_partial) the other way round, all
+ * in one order: who sets the capacity last has seen the new bound.
+ */
 static void open_array(struct kmem_cache *s)
 {
 	unsigned int cpu = pcpu_index();
-	uint16_t want = atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed);
 	struct pcpu_array *a;
+	uint16_t want;
 
 	if (cpu >= pcpu.nr_ids)
 		return;
 	a = pcpu_ptr(s->partial_array, cpu);
-	if (atomic_load_explicit(&a->capacity, memory_order_relaxed) != want)
-		atomic_store_explicit(&a->capacity, want, memory_order_relaxed);
+	do {
+		want = atomic_load(&s->cpu_partial_slabs);
+		if (atomic_load(&a->capacity) == want)
+			break;
+		atomic_store(&a->capacity, want);
+	} while (atomic_load(&s->cpu_partial_slabs) != want);
 }
 
 unsigned int slab_partial_take(struct kmem_cache *s, unsigned int node, void **out,
@@ -29,6 +37,8 @@ unsigned int slab_partial_take(struct kmem_cache *s, unsigned int node, void **o
 {
 	unsigned int got = 0;
 
+	if (page_window.nr_nodes > 1 && node != page_local_node())
+		return 0;
 	while (got < n) {
 		struct page *page = pcpu_array_pop(s->partial_array);
 

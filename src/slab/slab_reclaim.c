@@ -10,36 +10,89 @@
 #include "stats/stats.h"
 #include "ukmem/shrinker.h"
 
-/* Objects, or slabs, out of one array of the CPUs. */
-static bool drain_array(struct kmem_cache *s, void *array, unsigned int cpu)
+/* Objects, or slabs, out of one array of a CPU that is stopped. */
+static void drain_array(struct kmem_cache *s, void *array, unsigned int cpu)
 {
-	bool slabs = array == s->partial_array;
 	void *batch[SLAB_BATCH_MAX];
 	unsigned int n;
 
-	if (!pcpu_arrays_stop(&array, 1, cpu))
-		return false;
-	for_each_cpu_unit_of (i, cpu) {
-		while ((n = pcpu_array_take(array, i, batch, SLAB_BATCH_MAX))) {
-			if (slabs)
-				slab_node_add(s, (struct page **)batch, n);
-			else
-				slab_put(s, batch, n, SLAB_PUT_NODE);
-		}
+	while ((n = pcpu_array_take(array, cpu, batch, SLAB_BATCH_MAX))) {
+		if (array == s->partial_array)
+			slab_node_add(s, (struct page **)batch, n);
+		else
+			slab_put(s, batch, n, SLAB_PUT_NODE);
 	}
-	pcpu_arrays_start(&array, 1, cpu);
+}
+
+/* As few stops as possible: each interrupts CPUs. */
+enum { STOP_MAX = 16 };
+
+static bool drain_arrays(struct kmem_cache *s, void **arrays, unsigned int n, unsigned int cpu)
+{
+	if (!pcpu_arrays_stop(arrays, n, cpu))
+		return false;
+	for_each_cpu_unit_of (i, cpu)
+		for (unsigned int k = 0; k < n; k++)
+			drain_array(s, arrays[k], i);
+	pcpu_arrays_start(arrays, n, cpu);
 	return true;
 }
 
 bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 {
+	void *arrays[STOP_MAX];
+	unsigned int n = 0;
+
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
 	if (cpu == PCPU_ALL_CPUS && slab_twin(s))
 		slab_debug_drain(slab_twin(s));
-	for (unsigned int node = 0; node < page_window.nr_nodes; node++)
-		if (!drain_array(s, slab_array(s, node), cpu))
+	/* The slabs last: objects may still come into them. */
+	for (unsigned int i = 0; i <= page_window.nr_nodes; i++) {
+		arrays[n++] = i < page_window.nr_nodes ? slab_array(s, i) : s->partial_array;
+		if (n < STOP_MAX && i < page_window.nr_nodes)
+			continue;
+		if (!drain_arrays(s, arrays, n, cpu))
 			return false;
-	return drain_array(s, s->partial_array, cpu);
+		n = 0;
+	}
+	return true;
+}
+
+/* The slabs above @max of a stopped CPU's list. */
+static void drain_slabs_above(struct kmem_cache *s, unsigned int cpu, unsigned int max)
+{
+	struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int n, count;
+
+	while ((count = pcpu_array_count(pcpu_array_header(a))) > max) {
+		n = pcpu_array_take(s->partial_array, cpu, batch,
+				    min_uint(count - max, SLAB_BATCH_MAX));
+		if (!n)
+			break;
+		slab_node_add(s, (struct page **)batch, n);
+	}
+}
+
+/* Where CPUs cannot be stopped, each of them follows when its list is next added to. */
+void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects)
+{
+	uint16_t slabs = slab_cpu_partial_slabs(s, objects);
+	bool stopped = pcpu_arrays_stop(&s->partial_array, 1, PCPU_ALL_CPUS);
+
+	atomic_store_explicit(&s->cpu_partial, objects, memory_order_relaxed);
+	atomic_store(&s->cpu_partial_slabs, slabs);
+	for_each_cpu_unit (cpu) {
+		struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+
+		if (atomic_load(&a->capacity)) /* those never used stay untouched */
+			atomic_store(&a->capacity, slabs);
+		if (stopped)
+			drain_slabs_above(s, cpu, slabs);
+	}
+	if (stopped)
+		pcpu_arrays_start(&s->partial_array, 1, PCPU_ALL_CPUS);
+	slab_event(s, SLAB_CPUSLAB_FLUSH);
 }
 
 bool slab_shrink(struct kmem_cache *s)

@@ -105,10 +105,21 @@ static uint64_t percent(uint64_t part, uint64_t whole)
 	return whole ? part * 100 / whole : 0;
 }
 
-/* One line of the table, copied out so that nothing is written under a lock. */
+/* Events, in JSON alone: a column each. */
+static const struct emit_column event_columns[] = { { "cache", 0 },
+						    { "alloc_fastpath", 0 },
+						    { "free_fastpath", 0 },
+#define EVENT_COLUMN(name, attr) { #attr, 0 },
+						    SLAB_EVENTS(EVENT_COLUMN)
+#undef EVENT_COLUMN
+};
+
+enum { NR_EVENT_COLUMNS = sizeof(event_columns) / sizeof(event_columns[0]) };
+
+/* One line of the tables, copied out so that nothing is written under a lock. */
 struct row {
 	char name[SLAB_NAME_SIZE];
-	uint64_t numbers[NR_COLUMNS - 1];
+	uint64_t numbers[NR_COLUMNS - 1], events[NR_EVENT_COLUMNS - 1];
 };
 
 struct rows {
@@ -138,13 +149,27 @@ static void copy_cache(struct kmem_cache *s, void *arg)
 			     c.cached, c.allocs, c.frees, percent(c.allocs_fast, c.allocs),
 			     percent(c.frees_fast, c.frees), percent(c.inuse, c.objects) },
 	       sizeof(r->numbers));
+	r->events[0] = c.allocs_fast;
+	r->events[1] = c.frees_fast;
+	memcpy(r->events + 2, c.events, sizeof(c.events));
 }
 
 enum { ALLOCS = 6 }; /* of row.numbers */
 
+static void emit_events(struct emitter *e, const struct rows *rows)
+{
+	emit_table_begin(e, "cache_events", event_columns, NR_EVENT_COLUMNS);
+	for (size_t i = 0; i < rows->n; i++)
+		emit_row(e, event_columns, NR_EVENT_COLUMNS, rows->row[i].name,
+			 rows->row[i].events);
+	emit_table_end(e);
+}
+
 static void emit(struct emitter *e)
 {
 	struct rows rows = { 0 };
+	uint64_t exhausted;
+	unsigned int used;
 	size_t len;
 	void *mem;
 
@@ -161,7 +186,15 @@ static void emit(struct emitter *e)
 		if (rows.row[i].numbers[ALLOCS] || e->format != UKMEM_STATS_TEXT)
 			emit_row(e, columns, NR_COLUMNS, rows.row[i].name, rows.row[i].numbers);
 	emit_table_end(e);
+	if (e->format == UKMEM_STATS_JSON)
+		emit_events(e, &rows);
 	os_release(mem, len);
+	used = slab_reserve_used(&exhausted);
+	emit_object_begin(e, "cache_reserve");
+	emit_number(e, "size", SLAB_RESERVE);
+	emit_number(e, "used", used);
+	emit_number(e, "exhausted", exhausted);
+	emit_object_end(e);
 }
 
 static struct stats_source source = { .gauges = gauges, .emit = emit };

@@ -117,6 +117,18 @@ def pkg_config_static(tree):
     tree.compile_and_check("static", ["-static", *flags], shared=False)
 
 
+def pkg_config_compat(tree):
+    """The kernel's own header names, in the folder that ukmem.pc names."""
+    folder = tree.flags("--variable=compat_includedir")
+    found = [Path(name).resolve() for name in folder]
+    expect(found == [tree.prefix / "include/ukmem/compat"], f"compat_includedir is {folder}")
+    program = tree.tmp / "compat"
+    options = [f"-I{folder[0]}", *tree.flags("--cflags", "--libs"), "-pthread"]
+    source = CONSUMER / "kernel_user.c"
+    run(tree.args.cc, "-std=gnu11", "-Wall", "-Wextra", "-Werror", source, "-o", program, *options)
+    tree.check_program(program, shared=True)
+
+
 def pkg_config_relocatable(tree):
     """Nothing in ukmem.pc says where the tree was configured for."""
     moved = tree.tmp / "moved"
@@ -145,6 +157,7 @@ def cmake_package(tree):
     for language in ("c", "cxx"):
         tree.check_program(build / f"{language}_ukmem", shared=True)
         tree.check_program(build / f"{language}_static", shared=False)
+    tree.check_program(build / "c_compat", shared=True)
     package = "".join(p.read_text(encoding="utf-8") for p in (tree.lib / "cmake/ukmem").iterdir())
     expect("ukmem-malloc" not in package, "the CMake package mentions the malloc drop-in")
 
@@ -182,6 +195,7 @@ def command(tree):
 CHECKS = [
     pkg_config_shared,
     pkg_config_static,
+    pkg_config_compat,
     pkg_config_relocatable,
     cmake_package,
     library_symbols,

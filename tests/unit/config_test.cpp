@@ -114,6 +114,42 @@ TEST(ConfigTest, EveryType)
 	EXPECT_EQ(r.value["verbose"], "0") << "the last one counts";
 }
 
+TEST(ConfigTest, Strings)
+{
+	Result r = conf("verbose:1");
+
+	EXPECT_EQ(r.type["slab_attr"], "string");
+	EXPECT_EQ(r.range["slab_attr"], "CACHE/ATTR=VALUE;...");
+	EXPECT_EQ(r.value["slab_attr"], "\"\"");
+	EXPECT_EQ(r.fallback["slab_attr"], "\"\"");
+	r = conf("slab_attr:a/b=1;c/d:e=2,verbose:1");
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["slab_attr"], "a/b=1;c/d:e=2") << "only the first colon separates";
+	EXPECT_EQ(r.value["verbose"], "1");
+	r = conf("slab_attr:a/b=1,slab_attr:");
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["slab_attr"], "\"\"") << "the last one counts, empty ones too";
+}
+
+TEST(ConfigTest, LongStrings)
+{
+	const std::string longest(CONFIG_STRING_SIZE - 1, 'a');
+	Result r = conf("slab_attr:" + longest);
+
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["slab_attr"], std::string(28, 'a') + "...") << "rows are short";
+	r = conf("slab_attr:a/b=1,slab_attr:" + longest + "a");
+	EXPECT_EQ(r.value["slab_attr"], "a/b=1") << "not cut: left as it was";
+	EXPECT_EQ(r.warnings.rfind("ukmem: bad value 'aaa", 0), 0u) << r.warnings;
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const std::string all(CONFIG_STRING_SIZE - 1, 'b');
+
+		setenv("UKMEM_CONF", ("slab_attr:" + all).c_str(), 1);
+		config_init();
+		EXPECT_EQ(config.slab_attr, all);
+	});
+}
+
 TEST(ConfigTest, Suffixes)
 {
 	for (auto [text, shown] : { std::pair{ "0", "0" },

@@ -123,6 +123,7 @@ TEST(StatsTest, TextHasAllParts)
 	     { "ukmem:\n", "gauges:\n", "percpu:\n", "pages:\n", "caches:\n", "large:\n",
 	       "  allocated ", "  reason ", "\n  shown-cache ", " alloc-hit%" })
 		EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+	EXPECT_EQ(text.find("cache_events"), std::string::npos) << "they are for JSON";
 	EXPECT_EQ(text.find("idle-cache"), std::string::npos) << "never used: no row in text";
 	kfree(large);
 	kmem_cache_free(s, p);
@@ -143,16 +144,25 @@ TEST(StatsTest, JsonParses)
 	std::string path =
 		::testing::TempDir() + "/ukmem_stats_" + std::to_string(getpid()) + ".json";
 	std::ofstream(path) << json;
-	std::string check = "python3 -c \"import json,sys\n"
-			    "d = json.load(open('" +
-			    path +
-			    "'))\n"
-			    "g = d['gauges']\n"
-			    "assert g['mapped'] == g['active'] + g['retained'], g\n"
-			    "assert d['percpu']['mode'] in ('rseq', 'fallback')\n"
-			    "assert len(d['caches']) >= 100\n"
-			    "assert any(c['cache'].startswith('odd') for c in d['caches'])\n"
-			    "assert d['ukmem']['version']\n\"";
+	std::string check =
+		"python3 -c \"import json,sys\n"
+		"d = json.load(open('" +
+		path +
+		"'))\n"
+		"g = d['gauges']\n"
+		"assert g['mapped'] == g['active'] + g['retained'], g\n"
+		"assert d['percpu']['mode'] in ('rseq', 'fallback')\n"
+		"assert len(d['caches']) >= 100\n"
+		"assert any(c['cache'].startswith('odd') for c in d['caches'])\n"
+		"e = {c['cache']: c for c in d['cache_events']}\n"
+		"assert len(d['cache_events']) == len(d['caches'])\n"
+		"for c in d['caches']:\n"
+		" v = e[c['cache']]\n"
+		" if c['cache'] != 'one of many caches with a name':\n"
+		"  assert v['alloc_fastpath'] + v['alloc_slowpath'] == c['allocs'], v\n"
+		"  assert v['free_fastpath'] + v['free_slowpath'] == c['frees'], v\n"
+		" assert v['alloc_slab'] - v['free_slab'] == c['slabs'], v\n"
+		"assert d['ukmem']['version']\n\"";
 	EXPECT_EQ(system(check.c_str()), 0) << json.substr(0, 2000);
 	remove(path.c_str());
 	for (auto *c : many)

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/atomic.h> - atomic integers, exchanges and barriers.
+ */
+#ifndef UKMEM_COMPAT_LINUX_ATOMIC_H
+#define UKMEM_COMPAT_LINUX_ATOMIC_H
+
+#include <stdbool.h>
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+/*
+ * @type of @atomic. As in the kernel: what returns nothing orders nothing, what returns a
+ * value orders everything; _relaxed, _acquire and _release as they say.
+ */
+#define UKMEM_ATOMIC(atomic, type)                                                             \
+	static inline type atomic##_read(const atomic##_t *v)                                  \
+	{                                                                                      \
+		return __atomic_load_n(&v->counter, __ATOMIC_RELAXED);                         \
+	}                                                                                      \
+	static inline type atomic##_read_acquire(const atomic##_t *v)                          \
+	{                                                                                      \
+		return __atomic_load_n(&v->counter, __ATOMIC_ACQUIRE);                         \
+	}                                                                                      \
+	static inline void atomic##_set(atomic##_t *v, type i)                                 \
+	{                                                                                      \
+		__atomic_store_n(&v->counter, i, __ATOMIC_RELAXED);                            \
+	}                                                                                      \
+	static inline void atomic##_set_release(atomic##_t *v, type i)                         \
+	{                                                                                      \
+		__atomic_store_n(&v->counter, i, __ATOMIC_RELEASE);                            \
+	}                                                                                      \
+	UKMEM_ATOMIC_OP(atomic, type, add)                                                     \
+	UKMEM_ATOMIC_OP(atomic, type, sub)                                                     \
+	UKMEM_ATOMIC_FETCH(atomic, type, and)                                                  \
+	UKMEM_ATOMIC_FETCH(atomic, type, or)                                                   \
+	UKMEM_ATOMIC_FETCH(atomic, type, xor)                                                  \
+	static inline void atomic##_inc(atomic##_t *v)                                         \
+	{                                                                                      \
+		atomic##_add(1, v);                                                            \
+	}                                                                                      \
+	static inline void atomic##_dec(atomic##_t *v)                                         \
+	{                                                                                      \
+		atomic##_sub(1, v);                                                            \
+	}                                                                                      \
+	static inline type atomic##_inc_return(atomic##_t *v)                                  \
+	{                                                                                      \
+		return atomic##_add_return(1, v);                                              \
+	}                                                                                      \
+	static inline type atomic##_dec_return(atomic##_t *v)                                  \
+	{                                                                                      \
+		return atomic##_sub_return(1, v);                                              \
+	}                                                                                      \
+	static inline bool atomic##_inc_and_test(atomic##_t *v)                                \
+	{                                                                                      \
+		return atomic##_inc_return(v) == 0;                                            \
+	}                                                                                      \
+	static inline bool atomic##_dec_and_test(atomic##_t *v)                                \
+	{                                                                                      \
+		return atomic##_dec_return(v) == 0;                                            \
+	}                                                                                      \
+	static inline bool atomic##_sub_and_test(type i, atomic##_t *v)                        \
+	{                                                                                      \
+		return atomic##_sub_return(i, v) == 0;                                         \
+	}                                                                                      \
+	static inline type atomic##_xchg(atomic##_t *v, type i)                                \
+	{                                                                                      \
+		return __atomic_exchange_n(&v->counter, i, __ATOMIC_SEQ_CST);                  \
+	}                                                                                      \
+	static inline bool atomic##_try_cmpxchg(atomic##_t *v, type *old, type i)              \
+	{                                                                                      \
+		return __atomic_compare_exchange_n(&v->counter, old, i, 0, __ATOMIC_SEQ_CST,   \
+						   __ATOMIC_RELAXED);                          \
+	}                                                                                      \
+	static inline type atomic##_cmpxchg(atomic##_t *v, type old, type i)                   \
+	{                                                                                      \
+		(void)atomic##_try_cmpxchg(v, &old, i);                                        \
+		return old;                                                                    \
+	}                                                                                      \
+	/* Add @i unless it is @not; what it was. */                                           \
+	static inline type atomic##_fetch_add_unless(atomic##_t *v, type i, type unless)       \
+	{                                                                                      \
+		type old = atomic##_read(v);                                                   \
+                                                                                               \
+		while (old != unless && !atomic##_try_cmpxchg(v, &old, old + i))               \
+			;                                                                      \
+		return old;                                                                    \
+	}                                                                                      \
+	static inline bool atomic##_add_unless(atomic##_t *v, type i, type unless)             \
+	{                                                                                      \
+		return atomic##_fetch_add_unless(v, i, unless) != unless;                      \
+	}                                                                                      \
+	static inline bool atomic##_inc_not_zero(atomic##_t *v)                                \
+	{                                                                                      \
+		return atomic##_add_unless(v, 1, 0);                                           \
+	}                                                                                      \
+	static inline type atomic##_dec_if_positive(atomic##_t *v)                             \
+	{                                                                                      \
+		type old = atomic##_read(v);                                                   \
+                                                                                               \
+		while (old > 0 && !atomic##_try_cmpxchg(v, &old, old - 1))                     \
+			;                                                                      \
+		return old - 1;                                                                \
+	}
+
+#define UKMEM_ATOMIC_FETCH(atomic, type, op)                                                   \
+	static inline void atomic##_##op(type i, atomic##_t *v)                                \
+	{                                                                                      \
+		__atomic_fetch_##op(&v->counter, i, __ATOMIC_RELAXED);                         \
+	}                                                                                      \
+	static inline type atomic##_fetch_##op(type i, atomic##_t *v)                          \
+	{                                                                                      \
+		return __atomic_fetch_##op(&v->counter, i, __ATOMIC_SEQ_CST);                  \
+	}                                                                                      \
+	static inline type atomic##_fetch_##op##_relaxed(type i, atomic##_t *v)                \
+	{                                                                                      \
+		return __atomic_fetch_##op(&v->counter, i, __ATOMIC_RELAXED);                  \
+	}
+
+#define UKMEM_ATOMIC_OP(atomic, type, op)                                                      \
+	UKMEM_ATOMIC_FETCH(atomic, type, op)                                                   \
+	static inline type atomic##_##op##_return(type i, atomic##_t *v)                       \
+	{                                                                                      \
+		return __atomic_##op##_fetch(&v->counter, i, __ATOMIC_SEQ_CST);                \
+	}                                                                                      \
+	static inline type atomic##_##op##_return_relaxed(type i, atomic##_t *v)               \
+	{                                                                                      \
+		return __atomic_##op##_fetch(&v->counter, i, __ATOMIC_RELAXED);                \
+	}
+
+UKMEM_ATOMIC(atomic, int)
+UKMEM_ATOMIC(atomic64, s64)
+UKMEM_ATOMIC(atomic_long, long)
+
+#define ATOMIC_INIT(i)                                                                         \
+	{                                                                                      \
+		(i)                                                                            \
+	}
+#define ATOMIC64_INIT(i) ATOMIC_INIT(i)
+#define ATOMIC_LONG_INIT(i) ATOMIC_INIT(i)
+
+/* Of any integer or pointer. */
+#define xchg(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
+#define cmpxchg(p, old, value)                                                                 \
+	__extension__({                                                                        \
+		__typeof__(*(p)) ukmem_old = (old);                                            \
+		__atomic_compare_exchange_n((p), &ukmem_old, (value), 0, __ATOMIC_SEQ_CST,     \
+					    __ATOMIC_RELAXED);                                 \
+		ukmem_old;                                                                     \
+	})
+#define try_cmpxchg(p, oldp, value)                                                            \
+	__atomic_compare_exchange_n((p), (oldp), (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+
+#define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
+#define smp_mb__before_atomic() smp_mb()
+#define smp_mb__after_atomic() smp_mb()
+#define smp_store_release(p, value) __atomic_store_n((p), (value), __ATOMIC_RELEASE)
+#define smp_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#if defined(__x86_64__) || defined(__i386__)
+#define cpu_relax() __builtin_ia32_pause()
+#else
+#define cpu_relax() __asm__ volatile("" ::: "memory")
+#endif
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/build_bug.h> - what must be true when it is compiled.
+ */
+#ifndef UKMEM_COMPAT_LINUX_BUILD_BUG_H
+#define UKMEM_COMPAT_LINUX_BUILD_BUG_H
+
+#ifdef __cplusplus
+#define BUILD_BUG_ON_MSG(condition, msg) static_assert(!(condition), msg)
+#else
+#define BUILD_BUG_ON_MSG(condition, msg) _Static_assert(!(condition), msg)
+#ifndef static_assert
+#define static_assert(expr, ...) ukmem_static_assert(expr, ##__VA_ARGS__, #expr)
+#define ukmem_static_assert(expr, msg, ...) _Static_assert(expr, msg)
+#endif
+#endif
+#define BUILD_BUG_ON(condition) BUILD_BUG_ON_MSG(condition, "BUILD_BUG_ON: " #condition)
+#define BUILD_BUG_ON_ZERO(e) ((int)(sizeof(char[1 - 2 * !!(e)]) - 1))
+#define BUILD_BUG_ON_NOT_POWER_OF_2(n) BUILD_BUG_ON((n) == 0 || ((n) & ((n)-1)) != 0)
+
+#endif

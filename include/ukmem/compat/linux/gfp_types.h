@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/gfp_types.h> - what an allocation may do: <ukmem/gfp.h>, and the kernel's other flags,
+ * which mean nothing here.
+ */
+#ifndef UKMEM_COMPAT_LINUX_GFP_TYPES_H
+#define UKMEM_COMPAT_LINUX_GFP_TYPES_H
+
+#include <ukmem/gfp.h>
+
+#define __GFP_WRITE 0u
+#define __GFP_MEMALLOC 0u
+#define __GFP_NOMEMALLOC 0u
+#define __GFP_ZEROTAGS 0u
+#define __GFP_SKIP_ZERO 0u
+#define __GFP_SKIP_KASAN 0u
+#define __GFP_NOLOCKDEP 0u
+#define __GFP_NO_OBJ_EXT 0u
+
+#define GFP_HIGHUSER_MOVABLE (GFP_HIGHUSER | __GFP_MOVABLE)
+#define GFP_TRANSHUGE_LIGHT (GFP_HIGHUSER_MOVABLE | __GFP_COMP | __GFP_NOWARN)
+#define GFP_TRANSHUGE (GFP_TRANSHUGE_LIGHT | __GFP_DIRECT_RECLAIM)
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/kmemleak.h> - nothing: there is no such search.
+ */
+#ifndef UKMEM_COMPAT_LINUX_KMEMLEAK_H
+#define UKMEM_COMPAT_LINUX_KMEMLEAK_H
+
+#define kmemleak_alloc(p, size, min_count, flags) ((void)(p))
+#define kmemleak_free(p) ((void)(p))
+#define kmemleak_not_leak(p) ((void)(p))
+#define kmemleak_ignore(p) ((void)(p))
+#define kmemleak_scan_area(p, size, flags) ((void)(p))
+#define kmemleak_no_scan(p) ((void)(p))
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/log2.h> - powers of two. No argument may be 0, save that of is_power_of_2.
+ */
+#ifndef UKMEM_COMPAT_LINUX_LOG2_H
+#define UKMEM_COMPAT_LINUX_LOG2_H
+
+#include <stdbool.h>
+
+/* The largest k with 2^k <= n. */
+#define ilog2(n)                                                                               \
+	((int)(8 * sizeof(unsigned long long)) - 1 - __builtin_clzll((unsigned long long)(n)))
+/* The smallest k with 2^k >= n. */
+#define order_base_2(n) ((n) > 1 ? ilog2((n)-1) + 1 : 0)
+#define roundup_pow_of_two(n) (1ul << order_base_2((unsigned long)(n)))
+#define rounddown_pow_of_two(n) (1ul << ilog2(n))
+
+static inline bool is_power_of_2(unsigned long n)
+{
+	return n != 0 && (n & (n - 1)) == 0;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/mutex.h> - mutexes of pthreads. No wait is interrupted.
+ */
+#ifndef UKMEM_COMPAT_LINUX_MUTEX_H
+#define UKMEM_COMPAT_LINUX_MUTEX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <linux/compiler.h>
+#include <linux/lockdep.h>
+
+struct mutex {
+	pthread_mutex_t mutex;
+};
+
+#define __MUTEX_INITIALIZER(name)                                                              \
+	{                                                                                      \
+		PTHREAD_MUTEX_INITIALIZER                                                      \
+	}
+#define DEFINE_MUTEX(name) struct mutex name = __MUTEX_INITIALIZER(name)
+
+static inline void mutex_init(struct mutex *lock)
+{
+	pthread_mutex_init(&lock->mutex, NULL);
+}
+
+static inline void mutex_destroy(struct mutex *lock)
+{
+	pthread_mutex_destroy(&lock->mutex);
+}
+
+static inline void mutex_lock(struct mutex *lock)
+{
+	pthread_mutex_lock(&lock->mutex);
+}
+
+static inline void mutex_unlock(struct mutex *lock)
+{
+	pthread_mutex_unlock(&lock->mutex);
+}
+
+/* 1: it is ours now. */
+static inline int mutex_trylock(struct mutex *lock)
+{
+	return pthread_mutex_trylock(&lock->mutex) == 0;
+}
+
+/* Whether anybody holds it at this moment. */
+static inline bool mutex_is_locked(struct mutex *lock)
+{
+	if (!mutex_trylock(lock))
+		return true;
+	mutex_unlock(lock);
+	return false;
+}
+
+#define mutex_lock_nested(lock, subclass) mutex_lock(lock)
+#define mutex_lock_interruptible(lock) (mutex_lock(lock), 0)
+#define mutex_lock_killable(lock) (mutex_lock(lock), 0)
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/rwsem.h> - read-write semaphores, on the locks of pthreads.
+ */
+#ifndef UKMEM_COMPAT_LINUX_RWSEM_H
+#define UKMEM_COMPAT_LINUX_RWSEM_H
+
+#include <pthread.h>
+
+#include <linux/compiler.h>
+#include <linux/lockdep.h>
+
+struct rw_semaphore {
+	pthread_rwlock_t lock;
+};
+
+#define DECLARE_RWSEM(name) struct rw_semaphore name = { PTHREAD_RWLOCK_INITIALIZER }
+
+static inline void init_rwsem(struct rw_semaphore *sem)
+{
+	pthread_rwlock_init(&sem->lock, NULL);
+}
+
+static inline void down_read(struct rw_semaphore *sem)
+{
+	pthread_rwlock_rdlock(&sem->lock);
+}
+
+static inline void up_read(struct rw_semaphore *sem)
+{
+	pthread_rwlock_unlock(&sem->lock);
+}
+
+static inline void down_write(struct rw_semaphore *sem)
+{
+	pthread_rwlock_wrlock(&sem->lock);
+}
+
+static inline void up_write(struct rw_semaphore *sem)
+{
+	pthread_rwlock_unlock(&sem->lock);
+}
+
+static inline int down_read_trylock(struct rw_semaphore *sem)
+{
+	return pthread_rwlock_tryrdlock(&sem->lock) == 0;
+}
+
+static inline int down_write_trylock(struct rw_semaphore *sem)
+{
+	return pthread_rwlock_trywrlock(&sem->lock) == 0;
+}
+
+#endif

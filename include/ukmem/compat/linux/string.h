@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <linux/string.h> - the system's, and the kernel's additions. Copies that are allocated:
+ * <ukmem/kmalloc.h>.
+ */
+#ifndef UKMEM_COMPAT_LINUX_STRING_H
+#define UKMEM_COMPAT_LINUX_STRING_H
+
+#pragma GCC system_header /* include_next is an extension */
+#include_next <linux/string.h>
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include <linux/types.h>
+#include <ukmem/kmalloc.h>
+
+#define memzero_explicit(p, n) explicit_bzero((p), (n))
+#define kbasename(path)                                                                        \
+	(strrchr((path), '/') ? (const char *)strrchr((path), '/') + 1 : (const char *)(path))
+
+/* Copy as much as fits, with a terminating zero. Result: characters, or -E2BIG. */
+static inline ssize_t strscpy(char *to, const char *from, size_t size)
+{
+	size_t len = 0;
+
+	if (!size)
+		return -E2BIG;
+	while (len < size && from[len])
+		len++;
+	memcpy(to, from, len < size ? len : size - 1);
+	to[len < size ? len : size - 1] = '\0';
+	return len < size ? (ssize_t)len : -E2BIG;
+}
+
+/* The first byte of @n that is not @c, or NULL. */
+static inline void *memchr_inv(const void *p, int c, size_t n)
+{
+	const unsigned char *b = (const unsigned char *)p;
+
+	for (size_t i = 0; i < n; i++)
+		if (b[i] != (unsigned char)c)
+			return (void *)(size_t)(b + i);
+	return NULL;
+}
+
+static inline bool strstarts(const char *s, const char *prefix)
+{
+	return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static inline void *memset64(u64 *p, u64 value, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = value;
+	return p;
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <ukmem/mempool.h> - allocations that cannot fail: an allocator with a reserve.
+ *
+ * A pool sets min_nr elements aside when it is made. It allocates from its allocator as
+ * long as that has anything, then from the reserve; elements that are freed fill the reserve
+ * up again first. So min_nr elements can be in use at any time, whatever becomes of the
+ * rest of memory, provided that whoever has one gives it back without waiting for another.
+ *
+ * mempool_alloc with	allocator has none, reserve has none
+ * GFP_KERNEL		waits until an element is freed: never NULL
+ * GFP_NOWAIT, _ATOMIC	NULL at once
+ *
+ * The allocator is any pair of functions; for caches, kmalloc and pages there are ready ones.
+ * It is called with __GFP_NORETRY and __GFP_NOWARN and without __GFP_NOFAIL and __GFP_ZERO:
+ * elements are never promised to be zero. Unlike the kernel's pools these let the allocator
+ * reclaim before they turn to the reserve, because without leave to enter the kernel an
+ * allocator of this library has nothing sooner than one of the kernel.
+ *
+ * Thread safety: all functions, any thread; but nothing may use a pool while it is made or
+ * during and after its end. Signal safety: mempool_alloc with GFP_NOWAIT or GFP_ATOMIC,
+ * mempool_alloc_preallocated and mempool_free, if the pool's functions are safe (the ready
+ * ones are). They take no lock. A wake-up is the only system call that they make, if a thread
+ * waits. fork: the child's pool is the parent's as it was; elements in the hands of the
+ * parent's other threads are lost to it, as all their memory is.
+ *
+ * The kernel's interface; reserves of this kind after I. Molnar's description of 2001.
+ */
+#ifndef UKMEM_MEMPOOL_H
+#define UKMEM_MEMPOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <ukmem/compiler.h>
+#include <ukmem/gfp.h>
+
+UKMEM_BEGIN_DECLS
+
+struct kmem_cache;
+struct mempool_reserve;
+
+/** Allocate an element; NULL: there is none now. @pool_data is the pool's. */
+typedef void *(mempool_alloc_t)(gfp_t flags, void *pool_data);
+/** Give one back. */
+typedef void(mempool_free_t)(void *element, void *pool_data);
+
+typedef struct mempool {
+	int min_nr; /**< elements promised; set by mempool_resize only */
+	void *pool_data;
+	mempool_alloc_t *alloc;
+	mempool_free_t *free;
+	struct mempool_reserve *reserve; /* the library's; NULL: not made, or ended */
+} mempool_t;
+
+/**
+ * mempool_init - make the pool in @pool, with its reserve filled
+ *
+ * @min_nr: 0 or more. @pool_data is passed to both functions.
+ * Result: 0; -EINVAL: @min_nr is negative or a function missing; -ENOMEM. Then *@pool may
+ * be passed to mempool_exit, or not.
+ */
+UKMEM_EXPORT int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
+			      mempool_free_t *free_fn, void *pool_data)
+	UKMEM_SYMBOL(mempool_init);
+/** mempool_init_node - the same, the elements with @flags and the pool's own memory on @node.
+ */
+UKMEM_EXPORT int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
+				   mempool_free_t *free_fn, void *pool_data, gfp_t flags,
+				   int node) UKMEM_SYMBOL(mempool_init_node);
+/**
+ * mempool_exit - free the reserve
+ *
+ * Elements in use must have been freed. A pool that is all zero is ignored.
+ */
+UKMEM_EXPORT void mempool_exit(mempool_t *pool) UKMEM_SYMBOL(mempool_exit);
+
+/** mempool_create - a pool in memory of its own; NULL where mempool_init fails. */
+UKMEM_EXPORT mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc_fn,
+				       mempool_free_t *free_fn, void *pool_data)
+	UKMEM_SYMBOL(mempool_create);
+/** mempool_create_node - as mempool_init_node. */
+UKMEM_EXPORT mempool_t *mempool_create_node(int min_nr, mempool_alloc_t *alloc_fn,
+					    mempool_free_t *free_fn, void *pool_data,
+					    gfp_t flags, int node)
+	UKMEM_SYMBOL(mempool_create_node);
+/** mempool_destroy - mempool_exit, and the pool's own memory too. NULL is ignored. */
+UKMEM_EXPORT void mempool_destroy(mempool_t *pool) UKMEM_SYMBOL(mempool_destroy);
+
+/**
+ * mempool_resize - promise another number of elements from now on
+ *
+ * Growing, the reserve is filled as far as the allocator has elements; the rest comes with
+ * those that are freed. Shrinking frees what is too much. May block. Result: 0, or -EINVAL
+ * (negative) or -ENOMEM, and the pool is as it was.
+ */
+UKMEM_EXPORT int mempool_resize(mempool_t *pool, int new_min_nr) UKMEM_SYMBOL(mempool_resize);
+
+/** mempool_alloc - an element, as said above. */
+UKMEM_EXPORT void *mempool_alloc(mempool_t *pool, gfp_t flags)
+	UKMEM_SYMBOL(mempool_alloc) UKMEM_MALLOC;
+/** mempool_alloc_preallocated - one of the reserve, or NULL; does not block. */
+UKMEM_EXPORT void *mempool_alloc_preallocated(mempool_t *pool)
+	UKMEM_SYMBOL(mempool_alloc_preallocated) UKMEM_MALLOC;
+/** mempool_free - give @element back: to the reserve, or the allocator. NULL is ignored. */
+UKMEM_EXPORT void mempool_free(void *element, mempool_t *pool) UKMEM_SYMBOL(mempool_free);
+/** mempool_is_saturated - whether all of the reserve is there, as far as one can tell. */
+UKMEM_EXPORT bool mempool_is_saturated(mempool_t *pool) UKMEM_SYMBOL(mempool_is_saturated);
+static inline bool mempool_initialized(mempool_t *pool)
+{
+	return pool->reserve != NULL;
+}
+
+/*
+ * Ready allocators. @pool_data: the cache; the size in bytes; the order of the pages, whose
+ * struct page is the element.
+ */
+UKMEM_EXPORT void *mempool_alloc_slab(gfp_t flags, void *pool_data)
+	UKMEM_SYMBOL(mempool_alloc_slab);
+UKMEM_EXPORT void mempool_free_slab(void *element, void *pool_data)
+	UKMEM_SYMBOL(mempool_free_slab);
+UKMEM_EXPORT void *mempool_kmalloc(gfp_t flags, void *pool_data) UKMEM_SYMBOL(mempool_kmalloc);
+UKMEM_EXPORT void mempool_kfree(void *element, void *pool_data) UKMEM_SYMBOL(mempool_kfree);
+UKMEM_EXPORT void *mempool_alloc_pages(gfp_t flags, void *pool_data)
+	UKMEM_SYMBOL(mempool_alloc_pages);
+UKMEM_EXPORT void mempool_free_pages(void *element, void *pool_data)
+	UKMEM_SYMBOL(mempool_free_pages);
+#define mempool_kvmalloc mempool_kmalloc
+#define mempool_kvfree mempool_kfree
+
+/* Pools of objects of a cache, of blocks of kmalloc, of pages. */
+#define mempool_init_slab_pool(pool, min_nr, cache)                                            \
+	mempool_init((pool), (min_nr), mempool_alloc_slab, mempool_free_slab, (void *)(cache))
+#define mempool_create_slab_pool(min_nr, cache)                                                \
+	mempool_create((min_nr), mempool_alloc_slab, mempool_free_slab, (void *)(cache))
+#define mempool_init_kmalloc_pool(pool, min_nr, size)                                          \
+	mempool_init((pool), (min_nr), mempool_kmalloc, mempool_kfree, (void *)(size_t)(size))
+#define mempool_create_kmalloc_pool(min_nr, size)                                              \
+	mempool_create((min_nr), mempool_kmalloc, mempool_kfree, (void *)(size_t)(size))
+#define mempool_init_kvmalloc_pool mempool_init_kmalloc_pool
+#define mempool_create_kvmalloc_pool mempool_create_kmalloc_pool
+#define mempool_init_page_pool(pool, min_nr, order)                                            \
+	mempool_init((pool), (min_nr), mempool_alloc_pages, mempool_free_pages,                \
+		     (void *)(size_t)(order))
+#define mempool_create_page_pool(min_nr, order)                                                \
+	mempool_create((min_nr), mempool_alloc_pages, mempool_free_pages,                      \
+		       (void *)(size_t)(order))
+
+UKMEM_END_DECLS
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <ukmem/overflow.h> - sizes that do not wrap around.
+ *
+ * A size that does not fit a size_t becomes SIZE_MAX, which no allocator has and which
+ * stays SIZE_MAX however it is added to or multiplied (except by 0). So only the result of
+ * the allocation has to be looked at. A negative count is a very large one.
+ *
+ * Pure functions: any thread, any signal handler. Names and meaning are the kernel's.
+ */
+#ifndef UKMEM_OVERFLOW_H
+#define UKMEM_OVERFLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ukmem/compiler.h>
+
+/**
+ * check_add_overflow, check_sub_overflow, check_mul_overflow - *@d = @a op @b
+ *
+ * Result: true if that did not fit into *@d, which then holds what did.
+ */
+#define check_add_overflow(a, b, d) __builtin_add_overflow((a), (b), (d))
+#define check_sub_overflow(a, b, d) __builtin_sub_overflow((a), (b), (d))
+#define check_mul_overflow(a, b, d) __builtin_mul_overflow((a), (b), (d))
+
+/** size_mul - @a times @b, or SIZE_MAX. */
+static UKMEM_INLINE size_t size_mul(size_t a, size_t b)
+{
+	size_t bytes;
+
+	return __builtin_mul_overflow(a, b, &bytes) ? SIZE_MAX : bytes;
+}
+
+/** size_add - @a plus @b, or SIZE_MAX. */
+static UKMEM_INLINE size_t size_add(size_t a, size_t b)
+{
+	size_t bytes;
+
+	return __builtin_add_overflow(a, b, &bytes) ? SIZE_MAX : bytes;
+}
+
+/** size_sub - @a less @b; SIZE_MAX if @b is larger, or either is SIZE_MAX already. */
+static UKMEM_INLINE size_t size_sub(size_t a, size_t b)
+{
+	return a == SIZE_MAX || b == SIZE_MAX || b > a ? SIZE_MAX : a - b;
+}
+
+/** array_size - bytes in @n elements of @size bytes. */
+#define array_size(n, size) size_mul((n), (size))
+/** array3_size - bytes in @a times @b elements of @size bytes. */
+#define array3_size(a, b, size) size_mul(size_mul((a), (b)), (size))
+
+/**
+ * flex_array_size - bytes in @count elements of member @member, an array at the end of *@p
+ *
+ * @p is not evaluated.
+ */
+#define flex_array_size(p, member, count) size_mul((count), sizeof((p)->member[0]))
+/** struct_size - bytes in *@p together with these elements; @p is not evaluated. */
+#define struct_size(p, member, count) size_add(sizeof(*(p)), flex_array_size(p, member, count))
+/** struct_size_t - the same for a type. */
+#define struct_size_t(type, member, count) struct_size((type *)0, member, count)
+
+#endif

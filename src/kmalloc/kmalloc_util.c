@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rest of the kmalloc family: on a node, by array, copies, whole pages. Everything here
+ * ends in kmalloc.c or large.c; no lock.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/report.h"
+#include "kmalloc/kmalloc.h"
+#include "page/node.h"
+#include "ukmem/overflow.h"
+
+static void *mutable(const void *p)
+{
+	return (void *)(uintptr_t)p;
+}
+
+static bool overflows(size_t n, size_t size)
+{
+	return size_mul(n, size) == SIZE_MAX;
+}
+
+/* The node's index in *@node; false: no allocator, or no such node. */
+static bool find_node(int nid, gfp_t flags, unsigned int *node)
+{
+	int index;
+
+	if (!kmalloc_ready(flags))
+		return false;
+	index = nid == NUMA_NO_NODE ? 0 : node_index(nid);
+	*node = nid == NUMA_NO_NODE ? PAGE_ANY_NODE : (unsigned int)index;
+	return index >= 0;
+}
+
+void *kmalloc_node(size_t size, gfp_t flags, int node)
+{
+	struct kmem_cache *s;
+	unsigned int index;
+
+	if (node == NUMA_NO_NODE || !size)
+		return kmalloc(size, flags);
+	if (!find_node(node, flags, &index))
+		return NULL;
+	if (size > SIZE_CLASS_LARGE_MAX)
+		return large_alloc_node(size, index, flags);
+	s = unlikely(flags & (__GFP_DMA | __GFP_DMA32)) ? size_class_zone_cache(size, flags)
+							: size_class_cache(size);
+	return likely(s) ? kmem_cache_alloc_node(s, flags, node) : NULL;
+}
+
+void *kzalloc_node(size_t size, gfp_t flags, int node)
+{
+	return kmalloc_node(size, flags | __GFP_ZERO, node);
+}
+
+void *kmalloc_array_node(size_t n, size_t size, gfp_t flags, int node)
+{
+	if (unlikely(overflows(n, size)))
+		return NULL;
+	return kmalloc_node(n * size, flags, node);
+}
+
+void *kcalloc_node(size_t n, size_t size, gfp_t flags, int node)
+{
+	return kmalloc_array_node(n, size, flags | __GFP_ZERO, node);
+}
+
+void *krealloc_array(void *p, size_t n, size_t size, gfp_t flags)
+{
+	if (unlikely(overflows(n, size)))
+		return NULL;
+	return krealloc(p, n * size, flags);
+}
+
+size_t kmalloc_size_roundup(size_t size)
+{
+	if (!size || size > PTRDIFF_MAX)
+		return size;
+	if (size <= SIZE_CLASS_LARGE_MAX)
+		return kmalloc_class_size(size);
+	return align_up(size, ukmem_page_size());
+}
+
+void kfree_sensitive(const void *p)
+{
+	size_t size = kmalloc_usable(p, "kfree_sensitive()");
+
+	if (!size)
+		return;
+	explicit_bzero(mutable(p), size);
+	kfree(p);
+}
+
+void kfree_bulk(size_t n, void **p)
+{
+	kmem_cache_free_bulk(NULL, n, p);
+}
+
+void *kmemdup_array(const void *src, size_t n, size_t size, gfp_t flags)
+{
+	return overflows(n, size) ? NULL : kmemdup(src, n * size, flags);
+}
+
+char *kmemdup_nul(const char *s, size_t len, gfp_t flags)
+{
+	char *p;
+
+	if (!s || len == SIZE_MAX)
+		return NULL;
+	p = kmalloc(len + 1, flags);
+	if (p) {
+		memcpy(p, s, len);
+		p[len] = '\0';
+	}
+	return p;
+}
+
+char *kstrndup(const char *s, size_t max, gfp_t flags)
+{
+	return s ? kmemdup_nul(s, strnlen(s, max), flags) : NULL;
+}
+
+char *kvasprintf(gfp_t flags, const char *fmt, va_list args)
+{
+	va_list measured;
+	char *p = NULL;
+	int len;
+
+	va_copy(measured, args);
+	len = vsnprintf(NULL, 0, fmt, measured);
+	va_end(measured);
+	if (len >= 0)
+		p = kmalloc((size_t)len + 1, flags);
+	if (p)
+		vsnprintf(p, (size_t)len + 1, fmt, args);
+	return p;
+}
+
+char *kasprintf(gfp_t flags, const char *fmt, ...)
+{
+	va_list args;
+	char *p;
+
+	va_start(args, fmt);
+	p = kvasprintf(flags, fmt, args);
+	va_end(args);
+	return p;
+}
+
+const char *kstrdup_const(const char *s, gfp_t flags)
+{
+	return kstrdup(s, flags);
+}
+
+void kfree_const(const void *p)
+{
+	if (virt_to_page(p))
+		kfree(p);
+}
+
+static void *whole_pages(size_t size, gfp_t flags, int node)
+{
+	unsigned int index;
+
+	if (!size || !find_node(node, flags, &index))
+		return NULL;
+	return large_alloc_node(size, index, flags);
+}
+
+void *__vmalloc(size_t size, gfp_t flags)
+{
+	return whole_pages(size, flags, NUMA_NO_NODE);
+}
+
+void *vmalloc(size_t size)
+{
+	return whole_pages(size, GFP_KERNEL, NUMA_NO_NODE);
+}
+
+void *vzalloc(size_t size)
+{
+	return whole_pages(size, GFP_KERNEL | __GFP_ZERO, NUMA_NO_NODE);
+}
+
+void *vmalloc_user(size_t size)
+{
+	return vzalloc(size);
+}
+
+void *vmalloc_node(size_t size, int node)
+{
+	return whole_pages(size, GFP_KERNEL, node);
+}
+
+void *vzalloc_node(size_t size, int node)
+{
+	return whole_pages(size, GFP_KERNEL | __GFP_ZERO, node);
+}
+
+bool is_vmalloc_addr(const void *p)
+{
+	struct page *page = virt_to_page(p);
+
+	return page && page_type(page) == PAGE_LARGE && page_to_virt(page) == p;
+}
+
+void vfree(const void *p)
+{
+	if (!p)
+		return;
+	if (likely(is_vmalloc_addr(p)))
+		large_free(page_of(p));
+	else
+		report_invalid("vfree()", p, "not the start of a block of whole pages");
+}

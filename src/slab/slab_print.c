@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All caches as text, in the kernel's formats: /proc/slabinfo, and the attributes of
+ * slab_attr.c. What is shown is copied under the caches lock and written without it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "slab/slab_attr.h"
+#include "stats/emit.h"
+
+/* The cache of number @wanted, in order of creation, and of that name if there is one. */
+struct walk {
+	const char *name;
+	size_t i, wanted;
+	bool found;
+	void (*copy)(struct kmem_cache *s, struct walk *walk);
+	struct slab_text text;
+	void (*ctor)(void *);
+	struct slab_counts counts;
+	char cache[SLAB_NAME_SIZE];
+	unsigned int size, objects, npages;
+};
+
+static void visit(struct kmem_cache *s, void *arg)
+{
+	struct walk *walk = arg;
+
+	if (walk->name && strncmp(s->name, walk->name, sizeof(s->name) - 1) != 0)
+		return;
+	if (walk->i++ != walk->wanted)
+		return;
+	walk->found = true;
+	memcpy(walk->cache, s->name, sizeof(walk->cache));
+	walk->copy(s, walk);
+}
+
+/* One by one: a copy of all could be large. False: there are no more. */
+static bool next_cache(struct walk *walk)
+{
+	walk->i = 0;
+	walk->found = false;
+	slab_for_each_cache(visit, walk);
+	walk->wanted++;
+	return walk->found;
+}
+
+static void copy_counts(struct kmem_cache *s, struct walk *walk)
+{
+	slab_count(s, &walk->counts);
+	walk->size = s->size;
+	walk->objects = s->layout.objects;
+	walk->npages = s->layout.npages;
+}
+
+int ukmem_slabinfo_print(int fd)
+{
+	struct walk walk = { .copy = copy_counts };
+	struct emitter e;
+
+	emit_begin(&e, fd, UKMEM_STATS_TEXT);
+	emit_text(&e, "slabinfo - version: 2.1\n");
+	emit_text(&e, "# name            <active_objs> <num_objs> <objsize> <objperslab> "
+		      "<pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : "
+		      "slabdata <active_slabs> <num_slabs> <sharedavail>\n");
+	while (next_cache(&walk)) {
+		unsigned long slabs = walk.counts.slabs;
+
+		emit_text(&e, "%-17s %6lu %6lu %6u %4u %4d", walk.cache,
+			  (unsigned long)walk.counts.inuse, (unsigned long)walk.counts.objects,
+			  walk.size, walk.objects, (int)walk.npages);
+		emit_text(&e, " : tunables %4u %4u %4u", 0, 0, 0);
+		emit_text(&e, " : slabdata %6lu %6lu %6lu\n", slabs, slabs, 0ul);
+	}
+	return emit_end(&e);
+}
+
+static void copy_attrs(struct kmem_cache *s, struct walk *walk)
+{
+	walk->ctor = s->ctor;
+	slab_attrs_text(s, &walk->text);
+}
+
+/* emit_text() takes lines; this may be long. */
+static void emit_long(struct emitter *e, const struct slab_text *t)
+{
+	enum { PIECE = 200 };
+	size_t len = strnlen(t->buf, t->size);
+
+	for (size_t done = 0; done < len; done += PIECE)
+		emit_text(e, "%.*s", (int)min_size(len - done, PIECE), t->buf + done);
+}
+
+static void print_cache(struct emitter *e, struct walk *walk)
+{
+	emit_long(e, &walk->text);
+	walk->text.len = 0;
+	walk->text.buf[0] = '\0';
+	emit_text(e, "%s/ctor: ", walk->cache);
+	slab_ctor_text(walk->ctor, &walk->text);
+	if (!walk->text.len)
+		emit_text(e, "\n");
+	emit_long(e, &walk->text);
+	walk->text.len = 0;
+	walk->text.buf[0] = '\0';
+}
+
+int ukmem_slab_print(int fd, const char *cache)
+{
+	struct walk walk = { .name = cache, .copy = copy_attrs };
+	struct emitter e;
+	void *mem;
+	int err;
+
+	if (!slab_init())
+		return -ENOMEM;
+	walk.text.size = align_up(slab_attrs_size(), page_size());
+	err = os_map_metadata(walk.text.size, &mem);
+	if (err)
+		return err;
+	walk.text.buf = mem;
+	emit_begin(&e, fd, UKMEM_STATS_TEXT);
+	while (next_cache(&walk))
+		print_cache(&e, &walk);
+	os_release(mem, walk.text.size);
+	err = emit_end(&e);
+	/* next_cache() counted one more than it found. */
+	return !err && cache && walk.wanted == 1 ? -ENOENT : err;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Caches that can be made where nothing may be waited for and no memory taken: descriptors
+ * that are set aside when the process starts, so that a first kmalloc() with GFP_ATOMIC and
+ * __GFP_DMA need not fail.
+ *
+ * Such a cache has no arrays of its own but one that is always closed: each request takes
+ * an object from the CPU's or node's slabs. That is slower, and as correct.
+ */
+#include "os/os.h"
+#include "slab/slab.h"
+
+enum { FREE, TAKEN, USED, LISTED };
+
+/* Synchronization: state: who makes it TAKEN has the slot; relaxed but where it says. */
+struct slot {
+	struct kmem_cache cache;
+	struct kmem_cache_node *nodes;
+	uint64_t *events;
+	_Atomic int state;
+};
+
+static struct slot reserve[SLAB_RESERVE];
+static void *closed_array; /* per-CPU struct pcpu_array without a capacity */
+static _Atomic uint64_t nr_exhausted;
+
+/* Synchronization: first called while the layer is initialised. */
+void *slab_closed_array(void)
+{
+	if (!closed_array)
+		closed_array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
+	return closed_array;
+}
+
+static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
+{
+	slot->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	if (!slot->events)
+		return false;
+	slot->nodes = nodes;
+	slab_set_nodes(&slot->cache, nodes);
+	return true;
+}
+
+bool slab_reserve_init(void)
+{
+	size_t bytes = page_window.nr_nodes * sizeof(struct kmem_cache_node);
+	static char *nodes; /* kept over a failure */
+	void *mem;
+
+	if (!nodes && !os_map_metadata(align_up(SLAB_RESERVE * bytes, page_size()), &mem))
+		nodes = mem;
+	if (!nodes || !slab_closed_array())
+		return false;
+	for (unsigned int i = 0; i < SLAB_RESERVE; i++)
+		if (!reserve[i].nodes &&
+		    !init_slot(&reserve[i], (struct kmem_cache_node *)(nodes + i * bytes)))
+			return false;
+	return true;
+}
+
+static struct slot *get_slot(void)
+{
+	for (unsigned int i = 0; i < SLAB_RESERVE; i++) {
+		int free = FREE;
+
+		/* Acquire: what its last holder did to it. */
+		if (atomic_compare_exchange_strong_explicit(&reserve[i].state, &free, TAKEN,
+							    memory_order_acquire,
+							    memory_order_relaxed))
+			return &reserve[i];
+	}
+	atomic_fetch_add_explicit(&nr_exhausted, 1, memory_order_relaxed);
+	return NULL;
+}
+
+struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
+{
+	struct slot *slot = get_slot();
+	struct kmem_cache *s;
+
+	if (!slot)
+		return NULL;
+	s = &slot->cache;
+	slab_describe(s, p);
+	s->fast_array = s->cpu_array = s->partial_array = closed_array;
+	s->entry_first = s->entry_last = pcpu_entry(closed_array);
+	s->events = slot->events;
+	atomic_store_explicit(&s->cpu_partial_slabs, 0, memory_order_relaxed);
+	return s;
+}
+
+void slab_reserve_use(struct kmem_cache *s)
+{
+	atomic_store_explicit(&((struct slot *)s)->state, USED, memory_order_release);
+}
+
+void slab_reserve_put(struct kmem_cache *s)
+{
+	atomic_store_explicit(&((struct slot *)s)->state, FREE, memory_order_release);
+}
+
+void __slab_reserve_list(struct list_head *caches)
+{
+	for (unsigned int i = 0; i < SLAB_RESERVE; i++) {
+		struct slot *slot = &reserve[i];
+
+		/* Acquire: the cache as it was set up. */
+		if (atomic_load_explicit(&slot->state, memory_order_acquire) != USED)
+			continue;
+		list_add_tail(&slot->cache.list, caches);
+		atomic_store_explicit(&slot->state, LISTED, memory_order_relaxed);
+	}
+}
+
+unsigned int slab_reserve_used(uint64_t *exhausted)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < SLAB_RESERVE; i++)
+		n += atomic_load_explicit(&reserve[i].state, memory_order_relaxed) != FREE;
+	*exhausted = atomic_load_explicit(&nr_exhausted, memory_order_relaxed);
+	return n;
+}

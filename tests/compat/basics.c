@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel's basics, a few of each: lists, bits, errors, counts, sizes, nodes, pages. */
+#include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/bug.h>
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/hash.h>
+#include <linux/kernel.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mempolicy.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/nodemask.h>
+#include <linux/percpu.h>
+#include <linux/prefetch.h>
+#include <linux/rwsem.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/vmalloc.h>
+
+#include "check.h"
+
+struct node {
+	int value;
+	struct list_head list;
+	struct hlist_node hash;
+};
+
+/* The list's values as a number, from its first digit; -1: its links are no ring. */
+static long digits(struct list_head *head)
+{
+	struct node *n;
+	long forward = 0, backward = 0, scale = 1;
+
+	list_for_each_entry (n, head, list)
+		forward = forward * 10 + n->value;
+	list_for_each_entry_reverse (n, head, list) {
+		backward += scale * n->value;
+		scale *= 10;
+	}
+	return forward == backward ? forward : -1;
+}
+
+static void check_lists(void)
+{
+	struct node n[10], *pos, *next;
+	LIST_HEAD(a);
+	LIST_HEAD(b);
+	LIST_HEAD(c);
+
+	CHECK(list_empty(&a) && list_first_entry_or_null(&a, struct node, list) == NULL);
+	for (int i = 0; i < 10; i++) {
+		n[i].value = i;
+		list_add_tail(&n[i].list, i < 5 ? &a : &b);
+	}
+	CHECK(digits(&a) == 1234 && digits(&b) == 56789 && list_count_nodes(&a) == 5);
+	list_move(&n[3].list, &a);
+	CHECK(digits(&a) == 30124);
+	list_move_tail(&n[3].list, &b);
+	CHECK(digits(&a) == 124 && digits(&b) == 567893);
+	list_splice_init(&b, &a);
+	CHECK(digits(&a) == 5678930124 && list_empty(&b));
+	list_cut_position(&b, &a, &n[8].list);
+	CHECK(digits(&b) == 5678 && digits(&a) == 930124);
+	list_cut_position(&c, &a, &a);
+	CHECK(list_empty(&c) && digits(&a) == 930124);
+	list_splice_tail(&b, &a);
+	CHECK(digits(&a) == 9301245678);
+	list_rotate_left(&a);
+	CHECK(digits(&a) == 3012456789);
+	list_for_each_entry_safe (pos, next, &a, list)
+		if (pos->value % 2)
+			list_del_init(&pos->list);
+	CHECK(digits(&a) == 2468 && list_empty(&n[3].list));
+	list_for_each_entry_safe_reverse (pos, next, &a, list)
+		if (pos->value > 4)
+			list_del(&pos->list);
+	CHECK(digits(&a) == 24 && n[6].list.next == LIST_POISON1);
+	list_replace_init(&n[0].list, &n[1].list);
+	CHECK(digits(&a) == 124 && list_is_first(&n[1].list, &a) &&
+	      list_is_last(&n[4].list, &a));
+	pos = &n[1];
+	list_for_each_entry_continue(pos, &a, list) CHECK(pos->value != 1);
+	list_del(&n[1].list);
+	list_del(&n[2].list);
+	CHECK(list_is_singular(&a) && list_last_entry(&a, struct node, list) == &n[4]);
+}
+
+static void check_hlists(void)
+{
+	struct node n[6], *pos;
+	struct hlist_node *next;
+	HLIST_HEAD(head);
+	HLIST_HEAD(other);
+	long sum = 0;
+
+	for (int i = 0; i < 4; i++) {
+		n[i].value = i;
+		hlist_add_head(&n[i].hash, &head);
+	}
+	n[4].value = 4;
+	n[5].value = 5;
+	hlist_add_before(&n[4].hash, &n[3].hash);
+	hlist_add_behind(&n[5].hash, &n[0].hash);
+	hlist_for_each_entry (pos, &head, hash)
+		sum = sum * 10 + pos->value;
+	CHECK(sum == 432105);
+	hlist_for_each_entry_safe (pos, next, &head, hash)
+		if (pos->value % 2)
+			hlist_del_init(&pos->hash);
+	CHECK(hlist_unhashed(&n[3].hash) && !hlist_unhashed(&n[2].hash));
+	hlist_move_list(&head, &other);
+	sum = 0;
+	hlist_for_each_entry (pos, &other, hash)
+		sum = sum * 10 + pos->value;
+	CHECK(sum == 420 && hlist_empty(&head));
+	hlist_del(&n[4].hash);
+	CHECK(other.first == &n[2].hash && n[2].hash.pprev == &other.first);
+}
+
+struct counted {
+	struct kref ref;
+	bool *gone;
+};
+
+static void release(struct kref *ref)
+{
+	*container_of(ref, struct counted, ref)->gone = true;
+}
+
+static void check_counts(void)
+{
+	atomic_t a = ATOMIC_INIT(3);
+	atomic64_t big = ATOMIC64_INIT(1ll << 40);
+	bool gone = false;
+	struct counted counted = { .gone = &gone };
+	int old = 5, *p = &old;
+
+	CHECK(atomic_add_return(2, &a) == 5 && atomic_fetch_sub(1, &a) == 5);
+	CHECK(!atomic_dec_and_test(&a) && atomic_read(&a) == 3);
+	CHECK(atomic_cmpxchg(&a, 4, 9) == 3 && atomic_cmpxchg(&a, 3, 9) == 3);
+	CHECK(!atomic_try_cmpxchg(&a, &old, 1) && old == 9 && atomic_try_cmpxchg(&a, &old, 0));
+	CHECK(!atomic_inc_not_zero(&a) && atomic_dec_if_positive(&a) == -1 && !atomic_read(&a));
+	CHECK(atomic64_inc_return(&big) == (1ll << 40) + 1);
+	CHECK(xchg(p, 7) == 9 && cmpxchg(p, 7, 8) == 7 && *p == 8);
+	kref_init(&counted.ref);
+	kref_get(&counted.ref);
+	CHECK(!kref_put(&counted.ref, release) && !gone && kref_read(&counted.ref) == 1);
+	CHECK(kref_put(&counted.ref, release) && gone);
+	CHECK(!kref_get_unless_zero(&counted.ref));
+}
+
+static void check_bits(void)
+{
+	unsigned long map[BITS_TO_LONGS(200)] = { 0 }, bit, sum = 0;
+
+	set_bit(3, map);
+	__set_bit(64, map);
+	CHECK(!test_and_set_bit(199, map) && test_and_set_bit(199, map) && test_bit(64, map));
+	for_each_set_bit (bit, map, 200)
+		sum += bit;
+	CHECK(sum == 3 + 64 + 199 && find_next_bit(map, 199, 65) == 199);
+	CHECK(find_first_zero_bit(map, 200) == 0 && test_and_clear_bit(3, map));
+	CHECK(fls(0) == 0 && fls(8) == 4 && fls64(1ull << 40) == 41 && __ffs(24) == 3);
+	CHECK(GENMASK(7, 4) == 0xf0 && BIT(5) == 32 && hweight64(~0ull) == 64);
+	CHECK(ilog2(4095) == 11 && order_base_2(4097) == 13 && roundup_pow_of_two(5) == 8);
+	CHECK(is_power_of_2(64) && !is_power_of_2(0) && rounddown_pow_of_two(255) == 128);
+	CHECK(hash_32(1, 8) < 256 && hash_long(12345, 10) != hash_long(12346, 10));
+}
+
+static void check_values(void)
+{
+	int calls = 0;
+	void *error = ERR_PTR(-ENOMEM);
+	char text[8];
+
+	CHECK(IS_ERR(error) && PTR_ERR(error) == -ENOMEM && !IS_ERR(text) &&
+	      IS_ERR_OR_NULL(NULL));
+	CHECK(PTR_ERR_OR_ZERO(text) == 0 && PTR_ERR(ERR_CAST(error)) == -ENOMEM);
+	CHECK(min(3, 4) == 3 && max_t(u8, 300, 40) == 44 && clamp(17, 0, 9) == 9);
+	CHECK(min(calls++, 10) == 0 && calls == 1 && min_not_zero(0, 5) == 5);
+	CHECK(DIV_ROUND_UP(10, 4) == 3 && round_up(13, 8) == 16 && roundup(13, 5) == 15);
+	CHECK(ALIGN(4097, 4096) == 8192 && IS_ALIGNED(8192, 4096) && ARRAY_SIZE(text) == 8);
+	CHECK(strscpy(text, "kernel", sizeof(text)) == 6);
+	CHECK(strscpy(text, "too long a text", sizeof(text)) == -E2BIG && strlen(text) == 7);
+	CHECK(scnprintf(text, sizeof(text), "%d", 123456789) == 7 &&
+	      scnprintf(text, 0, "x") == 0);
+	CHECK(memchr_inv("aaab", 'a', 4) && !memchr_inv("aaaa", 'a', 4));
+	CHECK(SZ_64K == 65536 && sizeof_field(struct node, value) == 4);
+	CHECK(WARN_ON_ONCE(0) == 0 && !WARN_ON(calls != 1));
+	BUILD_BUG_ON(sizeof(u64) != 8);
+	static_assert(sizeof(u8) == 1);
+}
+
+static void check_locks(void)
+{
+	DEFINE_SPINLOCK(lock);
+	DEFINE_MUTEX(mutex);
+	DECLARE_RWSEM(sem);
+	DEFINE_RWLOCK(rw);
+	unsigned long flags;
+
+	spin_lock_irqsave(&lock, flags);
+	CHECK(!spin_trylock(&lock) && spin_is_locked(&lock));
+	spin_unlock_irqrestore(&lock, flags);
+	CHECK(!spin_is_locked(&lock));
+	CHECK(mutex_lock_interruptible(&mutex) == 0 && mutex_is_locked(&mutex));
+	mutex_unlock(&mutex);
+	down_read(&sem);
+	CHECK(!down_write_trylock(&sem) && down_read_trylock(&sem));
+	up_read(&sem);
+	up_read(&sem);
+	write_lock(&rw);
+	write_unlock(&rw);
+}
+
+static DEFINE_PER_CPU(unsigned long, events);
+
+static void check_memory(void)
+{
+	struct mempolicy *policy = mpol_new(MPOL_LOCAL, NULL);
+	struct page *page = alloc_pages(GFP_KERNEL | __GFP_ZERO | __GFP_COMP, 2);
+	nodemask_t nodes = NODE_MASK_NONE;
+	int nid, online = 0;
+	unsigned int cpu;
+	void *p;
+
+	CHECK(page && !memchr_inv(page_address(page), 0, PAGE_SIZE << 2));
+	CHECK(virt_to_head_page((char *)page_address(page) + PAGE_SIZE) == page);
+	CHECK(page_size(page) == 4 * PAGE_SIZE && PAGE_SIZE == 1ul << PAGE_SHIFT);
+	__free_pages(page, 2);
+	CHECK(get_order(0) == 0 && get_order(1) == 0 && get_order(PAGE_SIZE) == 0);
+	CHECK(get_order(PAGE_SIZE + 1) == 1 && get_order(5 * PAGE_SIZE) == 3);
+	CHECK(PAGE_ALIGN(1) == PAGE_SIZE && offset_in_page(PAGE_SIZE + 5) == 5);
+	for_each_online_node (nid) {
+		online++;
+		node_set(nid, nodes);
+	}
+	CHECK(online >= 1 && nodes_weight(nodes) == online && node_online(numa_node_id()));
+	CHECK(first_node(nodes) < MAX_NUMNODES &&
+	      node_distance(numa_node_id(), numa_mem_id()) == 10);
+	p = kmalloc_node(100, GFP_KERNEL, numa_node_id());
+	CHECK(p && ksize(p) >= 100);
+	p = krealloc_array(p, 100, 10, GFP_KERNEL | __GFP_ZERO);
+	kvfree(p);
+	p = vmalloc(10 * PAGE_SIZE);
+	CHECK(is_vmalloc_addr(p) && PAGE_ALIGNED(p));
+	vfree(p);
+	p = kmem_cache_create_usercopy("usercopy", 64, 0, SLAB_PANIC, 0, 64, NULL);
+	kmem_cache_destroy(p);
+	mpol_put(policy);
+	this_cpu_add(events, 2);
+	this_cpu_inc(events);
+	CHECK(per_cpu_sum(events) == 3 && smp_processor_id() < nr_cpu_ids);
+	for_each_possible_cpu(cpu) CHECK(cpu < nr_cpu_ids);
+}
+
+void check_basics(void)
+{
+	check_lists();
+	check_hlists();
+	check_counts();
+	check_bits();
+	check_values();
+	check_locks();
+	check_memory();
+}
