@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "page/node.h"
 #include "slab/slab_attr.h"
+#include "slab/slab_debug.h"
 
 /* Absent from statically linked programs. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
@@ -246,6 +247,12 @@ static void show_flag(struct kmem_cache *s, unsigned int flag, struct slab_text 
 	put(t, "%d\n", (s->flags & flag) != 0);
 }
 
+/* As it is now, not as it was created. */
+static void show_debug(struct kmem_cache *s, unsigned int flag, struct slab_text *t)
+{
+	put(t, "%d\n", (slab_debug_flags(s) & flag) != 0);
+}
+
 static int store_shrink(struct kmem_cache *s, unsigned int unused, const char *value)
 {
 	unsigned int n;
@@ -350,10 +357,10 @@ static const struct attr attrs[] = {
 	{ "cache_dma", show_flag, NULL, SLAB_CACHE_DMA },
 	{ "reclaim_account", show_flag, NULL, SLAB_RECLAIM_ACCOUNT },
 	{ "destroy_by_rcu", show_flag, NULL, SLAB_TYPESAFE_BY_RCU },
-	{ "poison", show_flag, NULL, SLAB_POISON },
-	{ "red_zone", show_flag, NULL, SLAB_RED_ZONE },
-	{ "sanity_checks", show_flag, NULL, SLAB_CONSISTENCY_CHECKS },
-	{ "store_user", show_flag, NULL, SLAB_STORE_USER },
+	{ "poison", show_debug, NULL, SLAB_POISON },
+	{ "red_zone", show_debug, NULL, SLAB_RED_ZONE },
+	{ "sanity_checks", show_debug, NULL, SLAB_CONSISTENCY_CHECKS },
+	{ "store_user", show_debug, NULL, SLAB_STORE_USER },
 	{ "shrink", NULL, store_shrink, 0 },
 	{ "alloc_fastpath", show_alloc_fastpath, NULL, 0 },
 	{ "free_fastpath", show_free_fastpath, NULL, 0 },

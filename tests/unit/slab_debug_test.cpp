@@ -187,6 +187,30 @@ TEST(SlabDebugTest, OneCacheInTheTables)
 	EXPECT_EQ(kmem_cache_find("once"), nullptr);
 }
 
+TEST(SlabDebugTest, AttributesShowWhatIsOn)
+{
+	struct kmem_cache *s =
+		kmem_cache_create("shown", kSize, 0, SLAB_POISON | SLAB_STORE_USER, nullptr);
+	auto shown = [s] {
+		std::string all;
+		char text[8];
+
+		for (const char *name :
+		     { "sanity_checks", "red_zone", "poison", "store_user" }) {
+			kmem_cache_attr_show(s, name, text, sizeof(text));
+			all += text[0];
+		}
+		return all;
+	};
+
+	EXPECT_EQ(shown(), "0011");
+	kmem_cache_debug(s, SLAB_CONSISTENCY_CHECKS | SLAB_RED_ZONE);
+	EXPECT_EQ(shown(), "1100");
+	kmem_cache_debug(s, 0);
+	EXPECT_EQ(shown(), "0000");
+	kmem_cache_destroy(s);
+}
+
 TEST(SlabDebugTest, OtherFlagsAreRefused)
 {
 	struct kmem_cache *s = kmem_cache_create("flags", kSize, 0, 0, nullptr);
@@ -286,6 +310,7 @@ TEST(SlabDebugDeathTest, TunableNamesCaches)
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("Z=twe*+on"), "twelve "); });
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("=one"), "one "); });
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("-"), ""); });
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged(""), ""); });
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("F"), ""); });
 	EXPECT_EXIT(exit_after([] { EXPECT_EQ(debugged("ZQR=one"), "one "); }),
 		    ::testing::ExitedWithCode(0),
