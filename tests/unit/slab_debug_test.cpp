@@ -187,6 +187,37 @@ TEST(SlabDebugTest, OneCacheInTheTables)
 	EXPECT_EQ(kmem_cache_find("once"), nullptr);
 }
 
+long attribute(struct kmem_cache *s, const char *name)
+{
+	char text[100];
+
+	EXPECT_GT(kmem_cache_attr_show(s, name, text, sizeof(text)), 0);
+	return strtol(text, nullptr, 10);
+}
+
+TEST(SlabDebugTest, AttributesCountBoth)
+{
+	struct kmem_cache *s = kmem_cache_create("both", kSize, 0, 0, nullptr);
+	char *p = get(s);
+	shim_counts c;
+
+	kmem_cache_debug(s, SLAB_DEBUG_FLAGS);
+	char *q = get(s);
+	kmem_cache_free(s, get(s));
+	shim_slab_count(s, &c);
+	EXPECT_EQ(attribute(s, "objects"), 2);
+	EXPECT_EQ(attribute(s, "slabs"), static_cast<long>(c.slabs));
+	EXPECT_EQ(attribute(s, "total_objects"), static_cast<long>(c.objects));
+	EXPECT_EQ(attribute(s, "alloc_fastpath") + attribute(s, "alloc_slowpath"), 3);
+	EXPECT_EQ(attribute(s, "free_fastpath") + attribute(s, "free_slowpath"), 1);
+	EXPECT_EQ(attribute(s, "alloc_slab"), 2);
+	EXPECT_EQ(kmem_cache_attr_store(s, "alloc_slab", "0"), 0);
+	EXPECT_EQ(attribute(s, "alloc_slab"), 0);
+	kmem_cache_free(s, p);
+	kmem_cache_free(s, q);
+	kmem_cache_destroy(s);
+}
+
 TEST(SlabDebugTest, AttributesShowWhatIsOn)
 {
 	struct kmem_cache *s =
