@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "page/node.h"
 #include "slab/slab_attr.h"
+#include "slab/slab_debug.h"
 
 /* Absent from statically linked programs. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
@@ -134,7 +135,8 @@ static int store_cpu_partial(struct kmem_cache *s, unsigned int unused, const ch
 /* What is counted per node. */
 enum amount { SLABS, TOTAL_OBJECTS, OBJECTS, OBJECTS_PARTIAL, PARTIAL };
 
-static size_t amount(struct kmem_cache *s, unsigned int index, enum amount which)
+/* Of the cache or the twin alone. */
+static size_t amount_of(struct kmem_cache *s, unsigned int index, enum amount which)
 {
 	struct kmem_cache_node *node = &s->nodes[index];
 	size_t out, cached = 0;
@@ -155,7 +157,17 @@ static size_t amount(struct kmem_cache *s, unsigned int index, enum amount which
 	for_each_cpu_unit (cpu)
 		cached += pcpu_array_count(
 			pcpu_array_header(pcpu_ptr(slab_array(s, index), cpu)));
+	/* Those that wait are not counted per node. */
+	if (s->home != s && !index)
+		cached += slab_debug_waiting(s);
 	return out - min_size(cached, out);
+}
+
+static size_t amount(struct kmem_cache *s, unsigned int index, enum amount which)
+{
+	struct kmem_cache *twin = slab_twin(s);
+
+	return amount_of(s, index, which) + (twin ? amount_of(twin, index, which) : 0);
 }
 
 static void show_amount(struct kmem_cache *s, unsigned int which, struct slab_text *t)
@@ -246,6 +258,12 @@ static void show_flag(struct kmem_cache *s, unsigned int flag, struct slab_text 
 	put(t, "%d\n", (s->flags & flag) != 0);
 }
 
+/* As it is now, not as it was created. */
+static void show_debug(struct kmem_cache *s, unsigned int flag, struct slab_text *t)
+{
+	put(t, "%d\n", (slab_debug_flags(s) & flag) != 0);
+}
+
 static int store_shrink(struct kmem_cache *s, unsigned int unused, const char *value)
 {
 	unsigned int n;
@@ -257,13 +275,24 @@ static int store_shrink(struct kmem_cache *s, unsigned int unused, const char *v
 	return 0;
 }
 
+static uint64_t cpu_events(struct kmem_cache *s, unsigned int event, unsigned int cpu)
+{
+	struct kmem_cache *twin = slab_twin(s);
+	uint64_t n = __atomic_load_n(per_cpu_ptr(&s->events[event], cpu), __ATOMIC_RELAXED);
+
+	return twin ? n + cpu_events(twin, event, cpu) : n;
+}
+
 static void show_event(struct kmem_cache *s, unsigned int event, struct slab_text *t)
 {
-	uint64_t n;
+	struct kmem_cache *twin = slab_twin(s);
+	uint64_t n = per_cpu_sum(s->events[event]);
 
-	put(t, "%llu", (unsigned long long)per_cpu_sum(s->events[event]));
+	if (twin)
+		n += per_cpu_sum(twin->events[event]);
+	put(t, "%llu", (unsigned long long)n);
 	for_each_cpu_unit (cpu) {
-		n = __atomic_load_n(per_cpu_ptr(&s->events[event], cpu), __ATOMIC_RELAXED);
+		n = cpu_events(s, event, cpu);
 		if (n)
 			put(t, " C%u=%llu", cpu, (unsigned long long)n);
 	}
@@ -271,14 +300,10 @@ static void show_event(struct kmem_cache *s, unsigned int event, struct slab_tex
 }
 
 /* As in the kernel, an event that is counted at this moment may survive it. */
-static int store_event(struct kmem_cache *s, unsigned int event, const char *value)
+static void clear_event(struct kmem_cache *s, unsigned int event)
 {
-	unsigned int n, cpu;
+	unsigned int cpu;
 
-	if (BASIC_EVENTS >> event & 1)
-		return -EACCES;
-	if (!parse_number(value, &n) || n)
-		return -EINVAL;
 	for_each_possible_cpu(cpu)
 	{
 		uint64_t *copy = per_cpu_ptr(&s->events[event], cpu);
@@ -287,6 +312,19 @@ static int store_event(struct kmem_cache *s, unsigned int event, const char *val
 		if (__atomic_load_n(copy, __ATOMIC_RELAXED))
 			__atomic_store_n(copy, 0, __ATOMIC_RELAXED);
 	}
+}
+
+static int store_event(struct kmem_cache *s, unsigned int event, const char *value)
+{
+	unsigned int n;
+
+	if (BASIC_EVENTS >> event & 1)
+		return -EACCES;
+	if (!parse_number(value, &n) || n)
+		return -EINVAL;
+	clear_event(s, event);
+	if (slab_twin(s))
+		clear_event(slab_twin(s), event);
 	return 0;
 }
 
@@ -350,10 +388,10 @@ static const struct attr attrs[] = {
 	{ "cache_dma", show_flag, NULL, SLAB_CACHE_DMA },
 	{ "reclaim_account", show_flag, NULL, SLAB_RECLAIM_ACCOUNT },
 	{ "destroy_by_rcu", show_flag, NULL, SLAB_TYPESAFE_BY_RCU },
-	{ "poison", show_flag, NULL, SLAB_POISON },
-	{ "red_zone", show_flag, NULL, SLAB_RED_ZONE },
-	{ "sanity_checks", show_flag, NULL, SLAB_CONSISTENCY_CHECKS },
-	{ "store_user", show_flag, NULL, SLAB_STORE_USER },
+	{ "poison", show_debug, NULL, SLAB_POISON },
+	{ "red_zone", show_debug, NULL, SLAB_RED_ZONE },
+	{ "sanity_checks", show_debug, NULL, SLAB_CONSISTENCY_CHECKS },
+	{ "store_user", show_debug, NULL, SLAB_STORE_USER },
 	{ "shrink", NULL, store_shrink, 0 },
 	{ "alloc_fastpath", show_alloc_fastpath, NULL, 0 },
 	{ "free_fastpath", show_free_fastpath, NULL, 0 },

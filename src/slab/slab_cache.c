@@ -128,8 +128,6 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	if (!alloc_arrays(s, p->capacity_max))
 		return false;
 	slab_set_nodes(s, nodes);
-	if (p->budgeted)
-		slab_budget_join(s);
 	if (p->home)
 		return true;
 	lock(&caches_lock);

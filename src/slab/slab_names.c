@@ -37,7 +37,7 @@ static bool parse(void)
 	size_t letters = strcspn(text, "=");
 	bool warned = false;
 
-	if (!strcmp(text, "-"))
+	if (!*text || !strcmp(text, "-"))
 		return true;
 	for (size_t i = 0; i < letters; i++) {
 		flags |= flag_of(text[i]);

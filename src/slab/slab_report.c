@@ -76,8 +76,10 @@ static void dump_row(const uint8_t *obj, long from, long to)
 	for (int i = 0; i < ROW && from + i < to; i++) {
 		uint8_t byte = obj[from + i];
 
-		snprintf(hex + 3 * i, 4, "%02x ", byte);
-		text[i] = byte >= ' ' && byte <= '~' ? (char)byte : '.';
+		snprintf(hex + (size_t)i * 3, 4, "%02x ", byte);
+		text[i] = '.';
+		if (byte >= ' ' && byte <= '~')
+			text[i] = ((const char *)obj)[from + i];
 	}
 	log_warn("  %+6ld: %-48s%s", from, hex, text);
 }

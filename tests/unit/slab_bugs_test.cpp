@@ -176,6 +176,11 @@ const std::vector<Bug> &bugs()
 		{ "freed, byte 50",
 		  [](struct kmem_cache *s, bool bug) { write_freed(s, bug, 50, 1); },
 		  freed("1, first at \\+50") },
+		{ "freed, last byte",
+		  [](struct kmem_cache *s, bool bug) { write_freed(s, bug, kSize - 1, 1); },
+		  kStart + "Poison overwritten" + kObject +
+			  "ukmem:   wrong bytes: 1, first at \\+63: 0x41, not 0xa5\n" + kDump +
+			  kAllocated + kFreed + "$" },
 		{ "freed, all of it",
 		  [](struct kmem_cache *s, bool bug) { write_freed(s, bug, 0, kSize); },
 		  freed("63, first at \\+0") },
@@ -343,6 +348,24 @@ TEST(SlabBugsDeathTest, ReallocAndSizeAfterFree)
 	EXPECT_EXIT(run(true, true), ::testing::KilledBySignal(SIGABRT), text);
 	EXPECT_EXIT(run(false, false), ::testing::ExitedWithCode(0), "^$");
 	EXPECT_EXIT(run(false, true), ::testing::ExitedWithCode(0), "^$");
+}
+
+/* An object from before has no guards, but who frees it twice is found at once. */
+TEST(SlabBugsDeathTest, ObjectsFromBefore)
+{
+	auto run = [](slab_flags_t flags) {
+		struct kmem_cache *s = kmem_cache_create("before", kSize, 0, 0, nullptr);
+		char *p = get(s);
+
+		kmem_cache_debug(s, flags);
+		kmem_cache_free(s, p);
+		kmem_cache_free(s, p);
+		_exit(0);
+	};
+
+	EXPECT_EXIT(run(SLAB_CONSISTENCY_CHECKS), ::testing::KilledBySignal(SIGABRT),
+		    "^ukmem: free\\(\\): invalid pointer 0x[0-9a-f]+: double free\n$");
+	EXPECT_EXIT(run(0), ::testing::ExitedWithCode(0), "^$");
 }
 
 TEST(SlabBugsDeathTest, DestroyTellsWhoAllocated)

@@ -30,6 +30,7 @@ TEST(SlabDebugTest, WarningsRepairAndGoOn)
 {
 	struct kmem_cache *s = kmem_cache_create("warn", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
 	char *volatile p = get(s);
+	char *other = get(s); /* keeps the slab */
 
 	config.slab_debug_action = SLAB_DEBUG_WARN;
 	::testing::internal::CaptureStderr();
@@ -41,7 +42,8 @@ TEST(SlabDebugTest, WarningsRepairAndGoOn)
 	kmem_cache_shrink(s);
 	std::string text = ::testing::internal::GetCapturedStderr();
 	::testing::internal::CaptureStderr();
-	kmem_cache_free(s, get(s));
+	for (int i = 0; i < 100; i++)
+		kmem_cache_free(s, get(s));
 	kmem_cache_shrink(s);
 	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "repaired";
 	config.slab_debug_action = SLAB_DEBUG_ABORT;
@@ -51,6 +53,7 @@ TEST(SlabDebugTest, WarningsRepairAndGoOn)
 	EXPECT_EQ(found, (std::vector<std::string>{
 				 "Left guard overwritten", "Right guard overwritten",
 				 "Object already free", "Poison overwritten" }));
+	kmem_cache_free(s, other);
 	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
 	kmem_cache_destroy(s);
 }
@@ -96,6 +99,29 @@ TEST(SlabDebugTest, ContentsStayWhereTheyMust)
 		ASSERT_EQ(p[i], 3);
 	kmem_cache_destroy(made);
 	kmem_cache_destroy(rcu);
+}
+
+TEST(SlabDebugTest, BeginsWithTheNextAllocation)
+{
+	struct kmem_cache *s = kmem_cache_create("next", kSize, 0, 0, nullptr);
+	std::vector<char *> p;
+	shim_counts c;
+
+	for (int i = 0; i < 30; i++)
+		p.push_back(get(s));
+	for (char *q : p) {
+		memset(q, 0, kSize);
+		kmem_cache_free(s, q);
+	}
+	shim_slab_count(s, &c);
+	EXPECT_GE(c.cached, 30u);
+	ASSERT_EQ(kmem_cache_debug(s, SLAB_POISON), 0);
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.cached, 0u);
+	char *q = get(s);
+	EXPECT_EQ(q[0], 0x5a);
+	kmem_cache_free(s, q);
+	kmem_cache_destroy(s);
 }
 
 TEST(SlabDebugTest, FreedObjectsWait)
@@ -159,6 +185,61 @@ TEST(SlabDebugTest, OneCacheInTheTables)
 	EXPECT_EQ(kmem_cache_find("once"), s);
 	kmem_cache_destroy(s);
 	EXPECT_EQ(kmem_cache_find("once"), nullptr);
+}
+
+long attribute(struct kmem_cache *s, const char *name)
+{
+	char text[100];
+
+	EXPECT_GT(kmem_cache_attr_show(s, name, text, sizeof(text)), 0);
+	return strtol(text, nullptr, 10);
+}
+
+TEST(SlabDebugTest, AttributesCountBoth)
+{
+	struct kmem_cache *s = kmem_cache_create("both", kSize, 0, 0, nullptr);
+	char *p = get(s);
+	shim_counts c;
+
+	kmem_cache_debug(s, SLAB_DEBUG_FLAGS);
+	char *q = get(s);
+	kmem_cache_free(s, get(s));
+	shim_slab_count(s, &c);
+	EXPECT_EQ(attribute(s, "objects"), 2);
+	EXPECT_EQ(attribute(s, "slabs"), static_cast<long>(c.slabs));
+	EXPECT_EQ(attribute(s, "total_objects"), static_cast<long>(c.objects));
+	EXPECT_EQ(attribute(s, "alloc_fastpath") + attribute(s, "alloc_slowpath"), 3);
+	EXPECT_EQ(attribute(s, "free_fastpath") + attribute(s, "free_slowpath"), 1);
+	EXPECT_EQ(attribute(s, "alloc_slab"), 2);
+	EXPECT_EQ(kmem_cache_attr_store(s, "alloc_slab", "0"), 0);
+	EXPECT_EQ(attribute(s, "alloc_slab"), 0);
+	kmem_cache_free(s, p);
+	kmem_cache_free(s, q);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDebugTest, AttributesShowWhatIsOn)
+{
+	struct kmem_cache *s =
+		kmem_cache_create("shown", kSize, 0, SLAB_POISON | SLAB_STORE_USER, nullptr);
+	auto shown = [s] {
+		std::string all;
+		char text[8];
+
+		for (const char *name :
+		     { "sanity_checks", "red_zone", "poison", "store_user" }) {
+			kmem_cache_attr_show(s, name, text, sizeof(text));
+			all += text[0];
+		}
+		return all;
+	};
+
+	EXPECT_EQ(shown(), "0011");
+	kmem_cache_debug(s, SLAB_CONSISTENCY_CHECKS | SLAB_RED_ZONE);
+	EXPECT_EQ(shown(), "1100");
+	kmem_cache_debug(s, 0);
+	EXPECT_EQ(shown(), "0000");
+	kmem_cache_destroy(s);
 }
 
 TEST(SlabDebugTest, OtherFlagsAreRefused)
@@ -260,6 +341,7 @@ TEST(SlabDebugDeathTest, TunableNamesCaches)
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("Z=twe*+on"), "twelve "); });
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("=one"), "one "); });
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("-"), ""); });
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged(""), ""); });
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("F"), ""); });
 	EXPECT_EXIT(exit_after([] { EXPECT_EQ(debugged("ZQR=one"), "one "); }),
 		    ::testing::ExitedWithCode(0),
@@ -357,6 +439,94 @@ TEST(SlabDebugTest, SwitchingLosesNothing)
 	shim_slab_count(s, &after);
 	EXPECT_GT(after.allocs_fast - before.allocs_fast, 9000u);
 	kmem_cache_destroy(s);
+}
+
+/* Two threads free the same object at once: one of them is told so. */
+TEST(SlabDebugTest, OfTwoFreesOneIsTheSecond)
+{
+	const unsigned rounds = 200;
+	struct kmem_cache *s = kmem_cache_create("race", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+	std::atomic<unsigned> turn{ 0 }, done{ 0 };
+	char *volatile p = nullptr;
+	size_t found = 0;
+
+	if (TEST_TSAN)
+		GTEST_SKIP() << "the report reads what the other thread writes";
+	config.slab_debug_action = SLAB_DEBUG_WARN;
+	::testing::internal::CaptureStderr();
+	{
+		Threads threads(2, [&](unsigned me) {
+			for (unsigned i = 0; i < rounds; i++) {
+				if (!me) {
+					while (done < 2 * i)
+						std::this_thread::yield();
+					p = get(s);
+					turn = i + 1;
+				}
+				while (turn <= i)
+					;
+				kmem_cache_free(s, p);
+				done++;
+				while (done < 2 * i + 2)
+					std::this_thread::yield();
+			}
+		});
+	}
+	std::string text = ::testing::internal::GetCapturedStderr();
+	config.slab_debug_action = SLAB_DEBUG_ABORT;
+	for (size_t i = 0; (i = text.find("BUG race: Object already free", i)) != text.npos;
+	     i++)
+		found++;
+	EXPECT_EQ(found, rounds);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	kmem_cache_destroy(s);
+}
+
+std::atomic<int> mmaps_left;
+
+int mmap_some(void **addr, size_t len, int prot, int flags)
+{
+	return mmaps_left-- > 0 ? os_calls_linux.mmap(addr, len, prot, flags) : -ENOMEM;
+}
+
+/* Each mapping that a twin needs fails in turn; the cache goes on without. */
+TEST(SlabDebugTest, NoMemoryForATwin)
+{
+	OsCallsGuard guard;
+	struct kmem_cache *s = kmem_cache_create("poor", kSize, 0, 0, nullptr);
+	char *p = get(s);
+	int err = 0;
+
+	os_calls.mmap = mmap_some;
+	for (int n = 0; n < 20; n++) {
+		mmaps_left = n;
+		err = kmem_cache_debug(s, SLAB_DEBUG_FLAGS);
+		if (!err)
+			break;
+		EXPECT_EQ(err, -ENOMEM);
+		kmem_cache_free(s, get(s));
+		EXPECT_EQ(kmem_cache_nr_allocated(s), 1u);
+	}
+	EXPECT_EQ(err, 0);
+	os_calls.mmap = os_calls_linux.mmap;
+	EXPECT_EQ(get(s)[0], 0x5a);
+	kmem_cache_free(s, p);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 1u);
+}
+
+/* The caches that describe caches can be debugged like any other. */
+TEST(SlabDebugTest, CachesOfCaches)
+{
+	for (const char *name : { "kmem_cache", "kmem_cache_node" })
+		ASSERT_EQ(kmem_cache_debug(kmem_cache_find(name), SLAB_DEBUG_FLAGS), 0);
+	for (int i = 0; i < 10; i++) {
+		struct kmem_cache *s =
+			kmem_cache_create("made", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+		kmem_cache_free(s, get(s));
+		kmem_cache_destroy(s);
+	}
+	for (const char *name : { "kmem_cache", "kmem_cache_node" })
+		ASSERT_EQ(kmem_cache_debug(kmem_cache_find(name), 0), 0);
 }
 
 TEST(SlabPassthroughDeathTest, ObjectsComeFromLibc)
