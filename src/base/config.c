@@ -27,6 +27,10 @@ struct tunable {
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
+#ifndef UKMEM_ANNOTATE
+#define UKMEM_ANNOTATE ANNOTATE_AUTO
+#endif
+
 struct config config = {
 	.cpu_cache_bytes = 16 * MIB,
 	.dirty_max = 2 * MIB,
@@ -35,6 +39,7 @@ struct config config = {
 	.lowmem_reserve_ratio = 1,
 	.pagesets = 1,
 	.slab_max_order = 5,
+	.annotate = UKMEM_ANNOTATE,
 };
 
 static const struct tunable tunables[] = {
@@ -82,11 +87,15 @@ static const struct tunable tunables[] = {
 	  "and at most so many, unless an object needs more" },
 	{ "slab_min_objects", NUMBER, &config.slab_min_objects, 0, 0, 512, NULL,
 	  "and room for so many objects where that allows it; 0: by size" },
+	{ "slab_debug", STRING, config.slab_debug, 0, 0, 0, "[FZPU][=NAME+NAME...]",
+	  "debug these caches, NAME* all that begin so: F sanity, Z guards, P poison, U "
+	  "owners; "
+	  "-: none" },
 	{ "slab_debug_action", CHOICE, &config.slab_debug_action, SLAB_DEBUG_ABORT, 0, 1,
 	  "abort|warn", "after a report about an object of a cache that is debugged" },
 	{ "slab_attr", STRING, config.slab_attr, 0, 0, 0, "CACHE/ATTR=VALUE;...",
 	  "attributes of caches, set when a cache is made" },
-	{ "annotate", CHOICE, &config.annotate, ANNOTATE_AUTO, 0, 1, "auto|never",
+	{ "annotate", CHOICE, &config.annotate, UKMEM_ANNOTATE, 0, 1, "auto|never",
 	  "tell AddressSanitizer and valgrind, where they run, what is allocated" },
 	{ "passthrough", BOOL, &config.passthrough, 0, 0, 1, NULL,
 	  "take every object from libc's malloc, for other tools to look after" },

@@ -82,6 +82,7 @@ struct config {
 	uint64_t percpu_pagelist_fraction;
 	uint64_t thp;
 	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
+	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/slab_names.c */
 	uint64_t slab_debug_action;
 	uint64_t annotate, passthrough;
 	uint64_t reserve; /* address space, bytes; 0: by memory size */

@@ -32,6 +32,7 @@ enum lock_rank {
 	LOCK_RANK_CACHES, /* slab: the list of all caches */
 	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
 	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
+	LOCK_RANK_CHECK,  /* slab: free objects of a debugged cache that wait */
 	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
 	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
 	LOCK_RANK_COUNT,

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/config.h"
 #include "base/report.h"
+#include "os/os.h"
 #include "slab/slab_page.h"
 
 struct kmalloc_fast kmalloc_fast cacheline_aligned;
@@ -56,10 +58,21 @@ static bool names_a_zone(gfp_t flags)
 	return flags & (__GFP_DMA | __GFP_DMA32);
 }
 
+/* Instead of any block of ours, with the tunable passthrough. */
+static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
+{
+	void *p = os_heap.alloc(align, size);
+
+	/* To its end, for krealloc; under a checker that is what was asked for. */
+	return p && flags & __GFP_ZERO ? memset(p, 0, os_heap.usable(p)) : p;
+}
+
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 {
 	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
+	if (unlikely(config.passthrough && !names_a_zone(flags)))
+		return alloc_libc(1, size, flags);
 	if (size <= SIZE_CLASS_LARGE_MAX) {
 		struct kmem_cache *s = unlikely(names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
@@ -86,6 +99,8 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 
 	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
+	if (unlikely(config.passthrough))
+		return alloc_libc(align, size, flags);
 	s = size_class_aligned(size, align);
 	if (s)
 		return slab_alloc(s, flags, caller);
@@ -135,6 +150,10 @@ void kfree_slow(void *p, const char *func, const void *caller)
 
 	if (!p || p == ZERO_SIZE_PTR)
 		return;
+	if (slab_passes_through(p)) {
+		os_heap.free(p);
+		return;
+	}
 	page = find(p, func);
 	if (unlikely(!page))
 		return;
@@ -149,14 +168,23 @@ static size_t usable(const struct page *page)
 	return page_type(page) == PAGE_SLAB ? page->cache->object_size : large_size(page);
 }
 
+/* False: reported. */
+static bool in_use(const struct page *page, const void *p, const void *caller)
+{
+	return page_type(page) != PAGE_SLAB ||
+	       slab_checked_in_use(page->cache, (void *)(uintptr_t)p, caller);
+}
+
 size_t kmalloc_usable(const void *p, const char *func)
 {
 	struct page *page;
 
 	if (!p || p == ZERO_SIZE_PTR)
 		return 0;
+	if (slab_passes_through(p))
+		return os_heap.usable(p);
 	page = find(p, func);
-	return page ? usable(page) : 0;
+	return page && in_use(page, p, NULL) ? usable(page) : 0;
 }
 
 /* What follows the first @kept of @end bytes, if asked for. */
@@ -167,13 +195,24 @@ static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
 	return p;
 }
 
+static cold void *resize_libc(void *p, size_t size, gfp_t flags)
+{
+	size_t old = os_heap.usable(p);
+	void *q = os_heap.resize(p, size);
+
+	return q ? zero_rest(q, min_size(old, size), os_heap.usable(q), flags) : NULL;
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
-	struct page *page = find(p, func);
+	struct page *page;
 	size_t old;
 	void *q;
 
-	if (!page)
+	if (slab_passes_through(p))
+		return resize_libc(p, size, flags);
+	page = find(p, func);
+	if (!page || !in_use(page, p, caller))
 		return NULL;
 	old = usable(page);
 	/* In place if it fits and not more than half would be left unused. */
@@ -203,7 +242,7 @@ void *kmalloc(size_t size, gfp_t flags)
 		return ZERO_SIZE_PTR;
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
 		/* All of the block, so that krealloc need not know how much was asked for. */
-		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX)
+		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
 			size = kmalloc_class_size(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);

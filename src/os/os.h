@@ -85,6 +85,22 @@ unsigned long os_prefer_node_refused(void);
 /* A word nobody can guess; never fails (falls back to addresses and time). */
 uint64_t os_random(void);
 
+/*
+ * libc's malloc, for the tunable passthrough: what all else here does without. @align: a
+ * power of two. As the functions of <malloc.h>, which set errno.
+ */
+struct os_heap {
+	void *(*alloc)(size_t align, size_t size);
+	void *(*resize)(void *p, size_t size);
+	void (*free)(void *p);
+	size_t (*usable)(const void *p);
+};
+
+extern struct os_heap os_heap;
+
+/* The calling thread's id, as the kernel numbers threads. */
+uint32_t os_thread_id(void);
+
 /* Sleep. errno is kept; no cancellation point. */
 void os_pause_ms(uint64_t ms);
 

@@ -199,3 +199,8 @@ uint64_t os_random(void)
 	v = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 32) ^ (uint64_t)(uintptr_t)&v;
 	return v * 0x9e3779b97f4a7c15u;
 }
+
+uint32_t os_thread_id(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}

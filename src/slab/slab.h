@@ -11,7 +11,7 @@
  *   page/           runs of pages
  * slab_cache.c makes and destroys caches, slab_geometry.c cuts their slabs,
  * slab_reclaim.c empties them; slab_stats.c, slab_attr.c and slab_print.c show them,
- * slab_check.c looks after caches that somebody wants looked after.
+ * slab_check.c looks after caches that somebody wants looked after (slab_debug.h).
  */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
@@ -100,16 +100,16 @@ struct kmem_cache {
 	void *cpu_array;		  /* of node 0's objects: per-CPU struct pcpu_array */
 	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
 	unsigned int size;		  /* bytes from object to object */
-	unsigned int pad_left;		  /* bytes before the first: guard */
+	unsigned int pad_left;		  /* bytes before each: guard; 0 but in twins */
 	struct slab_layout layout, small; /* the usual one; where pages are short */
 	uint64_t reciprocal;		  /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
 	uint16_t entry_first, entry_last;      /* of the arrays, in the array map */
 	unsigned int array_stride;	       /* from one node's array to the next one's */
 	bool budgeted;			       /* capacities count against the CPU's budget */
-	_Atomic bool checked;		    /* the arrays stay closed: slab_check.c. Relaxed */
-	bool keeps_slabs;		    /* SLAB_TYPESAFE_BY_RCU */
-	gfp_t gfp;			    /* which zone */
+	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
+	bool keeps_slabs;	      /* SLAB_TYPESAFE_BY_RCU */
+	gfp_t gfp;		      /* which zone */
 	_Atomic unsigned int min_partial;   /* partly used slabs kept per node; relaxed */
 	_Atomic unsigned int cpu_partial;   /* objects as the attribute says; relaxed */
 	_Atomic uint16_t cpu_partial_slabs; /* and slabs; relaxed */
@@ -120,6 +120,22 @@ struct kmem_cache {
 	struct list_head list; /* caches lock */
 	char name[SLAB_NAME_SIZE];
 	struct kmem_cache_node *nodes; /* [page_window.nr_nodes] */
+	/* Debugging: slab_debug.h. */
+	struct kmem_cache *home;	    /* itself, or the cache this is the twin of */
+	_Atomic(struct kmem_cache *) twin;  /* written once, with release */
+	_Atomic slab_flags_t debug;	    /* of SLAB_DEBUG_FLAGS; relaxed */
+	unsigned int record_offset;	    /* of twins: from an object to its record */
+	struct slab_quarantine *quarantine; /* of twins */
+	_Atomic uint64_t fail_calls, fail_after, fail_times; /* kmem_cache_fail(); relaxed */
+};
+
+/* Why a cache's arrays stay closed, so that all requests come by slab_check.c. */
+enum slab_check {
+	SLAB_CHECK_TWIN = 1,	     /* it is a twin: always */
+	SLAB_CHECK_DEBUG = 2,	     /* debug flags are set */
+	SLAB_CHECK_FAIL = 4,	     /* allocations are to fail */
+	SLAB_CHECK_ANNOTATE = 8,     /* AddressSanitizer or valgrind are told */
+	SLAB_CHECK_PASSTHROUGH = 16, /* objects come from libc */
 };
 
 /* Everything that describes a cache before it exists. */
@@ -130,6 +146,7 @@ struct slab_params {
 	void (*ctor)(void *);
 	unsigned int capacity_max;
 	bool budgeted;
+	struct kmem_cache *home; /* this one is to be its twin */
 };
 
 static always_inline void slab_count_events(struct kmem_cache *s, enum slab_event e, uint64_t n)
@@ -157,7 +174,10 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p);
 void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes);
 /* Everything of an unused cache but its slabs. */
 void slab_cache_delete(struct kmem_cache *s);
-/* All caches, in order of creation; the caches lock is held meanwhile. */
+/* For who changes what a cache is checked for. */
+void slab_caches_lock(void);
+void slab_caches_unlock(void);
+/* All caches but twins, in order of creation; the caches lock is held meanwhile. */
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
 /* slab_reserve.c */
@@ -213,6 +233,8 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 
 /* pcpu_first_unit(), where the array map's entries count from. */
 extern char *slab_arrays;
+/* An array's capacity to nothing, what it was charged with back to the budget. Result: 0. */
+unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu);
 
 /* The array of objects of @node. */
 static always_inline void *slab_array(const struct kmem_cache *s, unsigned int node)
@@ -285,10 +307,29 @@ enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
 void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to);
 
 /* slab_check.c */
-/* Instead of all else while s->checked. */
+/* Instead of all else while s->checked. @s: not a twin. */
 void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags,
 			 const void *caller);
+size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
+			       void **p, const void *caller);
+/* @s: the cache or the twin that @obj is of. */
 void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller);
+/* Whether @obj, an object of @s or its place, is in use as far as is known; false: reported. */
+bool slab_checked_in_use(struct kmem_cache *s, void *obj, const void *caller);
+/* A new cache before anybody uses it; false without memory. */
+bool slab_check_created(struct kmem_cache *s, const struct slab_params *p);
+/* Whether @obj is nobody's here, and libc's for all that is known. */
+bool slab_passes_through(const void *obj);
+/* The twin, or NULL as long as there was no need of one. */
+static inline struct kmem_cache *slab_twin(const struct kmem_cache *s)
+{
+	return atomic_load_explicit(&s->twin, memory_order_acquire);
+}
+
+static always_inline bool slab_is_checked(const struct kmem_cache *s)
+{
+	return unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed));
+}
 
 /* slab_stats.c */
 struct slab_counts {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/report.h"
+#include "os/os.h"
 #include "slab/slab.h"
 
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
@@ -40,12 +41,17 @@ void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
 
 void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller)
 {
+	struct kmem_cache *of;
+
 	if (!obj)
 		return;
-	/* Also where the array map knows nothing: in the low window, of debugged caches. */
-	if (slab_has(s, slab_entry(obj)) || slab_cache_of(obj) == s ||
-	    atomic_load_explicit(&s->checked, memory_order_relaxed))
+	of = slab_cache_of(obj);
+	if (of == s || slab_has(s, slab_entry(obj))) /* in the low window, or arrays are full */
 		slab_free_slow(s, obj, caller);
+	else if (of && of->home == s)
+		slab_checked_free(of, obj, caller);
+	else if (!of && slab_passes_through(obj))
+		os_heap.free(obj);
 	else
 		report_invalid(func, obj, "not an object of this cache");
 }
@@ -70,7 +76,8 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 	}
 	got = slab_alloc_bulk(s, page_policy_node(), flags, n, p, CALLER_ADDRESS);
 	if (got < n) {
-		slab_free_bulk(s, got, p, CALLER_ADDRESS);
+		while (got) /* one by one: they may be of the cache or of its twin */
+			kmem_cache_free(s, p[--got]);
 		return 0;
 	}
 	if (unlikely(flags & __GFP_ZERO))

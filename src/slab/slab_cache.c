@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "os/os.h"
 #include "slab/slab_attr.h"
+#include "slab/slab_debug.h"
 
 enum {
 	CACHE_LINE = 64,
@@ -31,7 +32,7 @@ static void set_tunables(struct kmem_cache *s)
 {
 	size_t bytes = s->layout.npages * page_size();
 	unsigned int min_partial = (unsigned int)min_size(max_size(65536 / bytes, 1), 5);
-	unsigned int cpu_partial = slab_default_cpu_partial(s);
+	unsigned int cpu_partial = s->home == s ? slab_default_cpu_partial(s) : 0;
 
 	atomic_store_explicit(&s->min_partial, min_partial, memory_order_relaxed);
 	atomic_store_explicit(&s->cpu_partial, cpu_partial, memory_order_relaxed);
@@ -67,7 +68,8 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 	s->array_stride =
 		(unsigned int)align_up(pcpu_array_size(capacity_max), PCPU_ENTRY_SIZE);
 	s->cpu_array = pcpu_alloc((size_t)s->array_stride * nodes, CACHE_LINE);
-	s->partial_array = pcpu_alloc(pcpu_array_size(SLAB_CPU_PARTIAL_MAX), CACHE_LINE);
+	s->partial_array = pcpu_alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0),
+				      CACHE_LINE);
 	s->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
 	if (!s->cpu_array || !s->partial_array || !s->events) {
 		free_arrays(s);
@@ -101,6 +103,9 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	s->keeps_slabs = p->flags & SLAB_TYPESAFE_BY_RCU;
 	s->ctor = p->ctor;
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
+	s->home = p->home ? p->home : s;
+	if (p->home)
+		slab_debug_lay_out(s);
 	slab_set_geometry(s);
 	set_tunables(s);
 }
@@ -125,6 +130,8 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	slab_set_nodes(s, nodes);
 	if (p->budgeted)
 		slab_budget_join(s);
+	if (p->home)
+		return true;
 	lock(&caches_lock);
 	list_add_tail(&s->list, &caches);
 	unlock(&caches_lock);
@@ -176,8 +183,17 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 		return NULL;
 	s = kmem_cache_zalloc(&boot_cache, GFP_KERNEL);
 	nodes = alloc_nodes();
-	if (s && nodes && setup(s, nodes, p))
+	if (s && nodes && setup(s, nodes, p)) {
+		if (p->home)
+			return s;
+		if (!slab_check_created(s, p)) {
+			slab_cache_delete(s);
+			return NULL;
+		}
+		if (p->budgeted)
+			slab_budget_join(s);
 		return s;
+	}
 	if (s)
 		kmem_cache_free(&boot_cache, s);
 	free_nodes(nodes);
@@ -226,6 +242,16 @@ static struct once slab_once = ONCE_INITIALIZER;
 bool slab_init(void)
 {
 	return once(&slab_once, init);
+}
+
+void slab_caches_lock(void)
+{
+	lock(&caches_lock);
+}
+
+void slab_caches_unlock(void)
+{
+	unlock(&caches_lock);
 }
 
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
@@ -320,7 +346,8 @@ struct kmem_cache *kmem_cache_find(const char *name)
 
 static size_t objects_out(const struct kmem_cache *s)
 {
-	size_t inuse = 0;
+	struct kmem_cache *twin = slab_twin(s);
+	size_t inuse = twin ? objects_out(twin) : 0;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		inuse += atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed);
@@ -329,9 +356,15 @@ static size_t objects_out(const struct kmem_cache *s)
 
 void slab_cache_delete(struct kmem_cache *s)
 {
-	lock(&caches_lock);
-	list_del(&s->list);
-	unlock(&caches_lock);
+	if (slab_twin(s))
+		slab_cache_delete(slab_twin(s));
+	if (s->home == s) {
+		lock(&caches_lock);
+		list_del(&s->list);
+		unlock(&caches_lock);
+	} else {
+		slab_debug_delete(s);
+	}
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
 	free_arrays(s);
@@ -351,11 +384,14 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	if (inuse && drained) {
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
+		slab_report_left(s);
 		return;
 	}
 	keeps = s->keeps_slabs;
 	s->keeps_slabs = false;
-	if (!drained || slab_node_shrink(s)) {
+	if (slab_twin(s))
+		slab_twin(s)->keeps_slabs = false;
+	if (!drained || slab_shrink(s)) {
 		s->keeps_slabs = keeps;
 		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
 			 s->name);

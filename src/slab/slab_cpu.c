@@ -65,12 +65,23 @@ static unsigned int tune(struct kmem_cache *s, void *array, uint8_t move)
 	/* A first few are every class's right: without any it would lock for each object. */
 	if (!more || !slab_budget_charge(s, cpu, more, !capacity))
 		return capacity;
-	if (atomic_compare_exchange_strong_explicit(&a->capacity, &capacity,
-						    (uint16_t)(capacity + more),
-						    memory_order_relaxed, memory_order_relaxed))
-		return capacity + more;
-	slab_budget_uncharge(s, cpu, more);
-	return capacity;
+	if (!atomic_compare_exchange_strong_explicit(
+		    &a->capacity, &capacity, (uint16_t)(capacity + more), memory_order_seq_cst,
+		    memory_order_relaxed)) {
+		slab_budget_uncharge(s, cpu, more);
+		return capacity;
+	}
+	/* C2: who closes the arrays (C1) sees this capacity, or this sees that they close. */
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
+		return slab_close_array(s, a, cpu);
+	return capacity + more;
+}
+
+unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu)
+{
+	slab_budget_uncharge(s, cpu,
+			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
+	return 0;
 }
 
 static void reverse(void **p, unsigned int n)
@@ -152,7 +163,7 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	void *batch[SLAB_BATCH_MAX], *obj;
 	unsigned int want, got, pushed;
 
-	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed)))
+	if (slab_is_checked(s))
 		return slab_checked_alloc(s, node, flags, caller);
 	obj = pcpu_array_pop(slab_array(s, node));
 	if (obj)
@@ -181,7 +192,7 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 	unsigned int n;
 	void *array;
 
-	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed))) {
+	if (slab_is_checked(s)) {
 		slab_checked_free(s, obj, caller);
 		return;
 	}
@@ -208,11 +219,8 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	void *array = slab_array(s, node);
 	size_t got = 0;
 
-	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed))) {
-		while (got < n && (p[got] = slab_checked_alloc(s, node, flags, caller)))
-			got++;
-		return got;
-	}
+	if (slab_is_checked(s))
+		return slab_checked_alloc_bulk(s, node, flags, n, p, caller);
 	while (got < n) {
 		unsigned int piece = (unsigned int)min_size(n - got, SLAB_BATCH_MAX), k, home;
 
@@ -247,7 +255,7 @@ static size_t same_node(void **p, size_t n)
 
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
 {
-	if (unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed))) {
+	if (slab_is_checked(s)) {
 		for (size_t i = 0; i < n; i++)
 			slab_checked_free(s, p[i], caller);
 		return;

@@ -26,7 +26,9 @@ static size_t waste(const struct kmem_cache *s, const struct slab_layout *l)
 
 static bool fits(const struct kmem_cache *s, size_t npages)
 {
-	return lay_out(s, npages).objects && (!is_pow2(s->size) || is_pow2(npages));
+	bool aligned = is_pow2(s->size) || s->align > page_size();
+
+	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
 }
 
 /*

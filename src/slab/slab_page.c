@@ -2,7 +2,7 @@
 /*
  * One slab: a run of pages cut into objects of a cache.
  *
- *   | [guard] object 0 | object 1 | ... | object n-1 | rest  [bitmap] |
+ *   | object 0 | object 1 | ... | object n-1 | rest  [bitmap] |
  *
  * Which objects are free is a bitmap outside of them: in the page entries, 256
  * bits each, where those suffice, else (objects below 16 bytes, or pages larger
@@ -35,6 +35,8 @@
 #include "slab/slab_page.h"
 
 #include <string.h>
+
+#include "slab/slab_debug.h"
 
 static uint32_t pack(int avail, int whole, enum slab_where where)
 {
@@ -153,11 +155,16 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);
 	l = slab_layout(s, page);
-	if (s->ctor)
+	if (unlikely(s->home != s))
+		slab_debug_new_slab(s, first_object(s, page), l->objects);
+	else if (s->ctor)
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, out, n);
-	page_set_array(page, npages, pcpu_entry(slab_array(s, page_node(page))));
+	/* Objects of twins are to be known from those that go onto arrays. */
+	page_set_array(page, npages,
+		       s->home == s ? pcpu_entry(slab_array(s, page_node(page)))
+				    : PCPU_ENTRY_NONE);
 	home = &s->nodes[page_node(page)];
 	atomic_fetch_add_explicit(&home->nr_slabs, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&home->objects, l->objects, memory_order_relaxed);
@@ -174,6 +181,8 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 	atomic_fetch_sub_explicit(&home->objects, slab_layout(s, page)->objects,
 				  memory_order_relaxed);
 	slab_event(s, SLAB_FREE_SLAB);
+	if (unlikely(s->home != s))
+		slab_debug_free_slab(s, page_to_virt(page), npages * page_size());
 	page_set_array(page, npages, PCPU_ENTRY_NONE);
 	for (unsigned int i = 0; i < npages; i++)
 		page_set_head(&page[i], page_head(PAGE_NONE, 0, false));

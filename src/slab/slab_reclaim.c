@@ -6,7 +6,7 @@
  * CPUs are stopped for the moment in which their arrays are emptied (percpu/array_stop.c);
  * their users take the slow path meanwhile.
  */
-#include "slab/slab.h"
+#include "slab/slab_debug.h"
 #include "stats/stats.h"
 #include "ukmem/shrinker.h"
 
@@ -44,6 +44,8 @@ bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 	unsigned int n = 0;
 
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
+	if (cpu == PCPU_ALL_CPUS && slab_twin(s))
+		slab_debug_drain(slab_twin(s));
 	/* The slabs last: objects may still come into them. */
 	for (unsigned int i = 0; i <= page_window.nr_nodes; i++) {
 		arrays[n++] = i < page_window.nr_nodes ? slab_array(s, i) : s->partial_array;
@@ -95,8 +97,12 @@ void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects)
 
 bool slab_shrink(struct kmem_cache *s)
 {
+	struct kmem_cache *twin = slab_twin(s);
+	bool remain;
+
 	slab_drain(s, PCPU_ALL_CPUS);
-	return slab_node_shrink(s);
+	remain = slab_node_shrink(s);
+	return (twin && slab_node_shrink(twin)) || remain;
 }
 
 int kmem_cache_shrink(struct kmem_cache *s)

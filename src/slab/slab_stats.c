@@ -8,7 +8,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
-#include "slab/slab.h"
+#include "slab/slab_debug.h"
 #include "stats/stats.h"
 
 static uint64_t relaxed(_Atomic size_t *v)
@@ -16,7 +16,8 @@ static uint64_t relaxed(_Atomic size_t *v)
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
 
-void slab_count(struct kmem_cache *s, struct slab_counts *c)
+/* Of the cache or the twin alone. */
+static void count_one(struct kmem_cache *s, struct slab_counts *c)
 {
 	uint64_t out = 0;
 
@@ -40,11 +41,33 @@ void slab_count(struct kmem_cache *s, struct slab_counts *c)
 			pcpu_array_count(pcpu_array_header(pcpu_ptr(s->partial_array, cpu)));
 	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
 		c->events[e] = per_cpu_sum(s->events[e]);
+	if (s->home != s)
+		c->cached = slab_debug_waiting(s);
 	/* Arrays move while they are read: keep differences from wrapping. */
 	c->inuse = out - min_size(c->cached, out);
 	c->allocs = c->allocs_fast + c->events[SLAB_ALLOC_SLOWPATH];
 	c->frees = c->allocs - min_size(c->inuse, c->allocs);
 	c->frees_fast = c->frees - min_size(c->events[SLAB_FREE_SLOWPATH], c->frees);
+}
+
+void slab_count(struct kmem_cache *s, struct slab_counts *c)
+{
+	struct slab_counts twin;
+
+	count_one(s, c);
+	if (!slab_twin(s))
+		return;
+	count_one(slab_twin(s), &twin);
+	c->allocs += twin.allocs;
+	c->frees += twin.frees;
+	c->frees_fast += twin.frees_fast;
+	c->inuse += twin.inuse;
+	c->cached += twin.cached;
+	c->slabs += twin.slabs;
+	c->partial += twin.partial;
+	c->objects += twin.objects;
+	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
+		c->events[e] += twin.events[e];
 }
 
 unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)

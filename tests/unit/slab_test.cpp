@@ -282,8 +282,13 @@ TEST(SlabTest, DestroyWithLiveObjectsKeepsThem)
 	memset(a, 1, 64);
 	::testing::internal::CaptureStderr();
 	kmem_cache_destroy(s);
-	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-		  "ukmem: kmem_cache_destroy(live): 2 objects still in use, cache kept\n");
+	std::string text = ::testing::internal::GetCapturedStderr();
+	char said[200];
+	snprintf(said, sizeof(said),
+		 "ukmem: kmem_cache_destroy(live): 2 objects still in use, cache kept\n"
+		 "ukmem:   object %p\nukmem:   object %p\n",
+		 static_cast<void *>(std::min(a, b)), static_cast<void *>(std::max(a, b)));
+	EXPECT_EQ(text, said);
 	for (int i = 0; i < 64; i++)
 		ASSERT_EQ(a[i], 1);
 	/* It goes on working, and can be destroyed later. */

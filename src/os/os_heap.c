@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* libc's malloc, where it is called by its own names: everywhere but in the malloc drop-in. */
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "os/os.h"
+
+static void *heap_alloc(size_t align, size_t size)
+{
+	void *p;
+
+	if (align <= _Alignof(max_align_t))
+		return malloc(size);
+	return posix_memalign(&p, align, size) ? NULL : p;
+}
+
+static size_t heap_usable(const void *p)
+{
+	return malloc_usable_size((void *)(uintptr_t)p);
+}
+
+/* Weak: the drop-in's own takes its place when it is linked. */
+__attribute__((weak)) struct os_heap os_heap = {
+	.alloc = heap_alloc,
+	.resize = realloc,
+	.free = free,
+	.usable = heap_usable,
+};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What AddressSanitizer and valgrind are told, where the process runs on one of them: that
+ * the program may touch an object from its allocation to its free, and nothing around it.
+ * Called by slab_twin.c; caches are told of are caches with twins.
+ *
+ * AddressSanitizer's functions are there or not: weak references. Valgrind recognises
+ * instructions that do nothing elsewhere.
+ */
+#include "base/config.h"
+#include "slab/slab_debug.h"
+
+#if defined(__has_include)
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#define HAVE_VALGRIND 1
+#endif
+#endif
+#ifndef HAVE_VALGRIND
+#define HAVE_VALGRIND 0
+#define RUNNING_ON_VALGRIND 0
+#define VALGRIND_MAKE_MEM_DEFINED(p, n) (void)0
+#define VALGRIND_MAKE_MEM_UNDEFINED(p, n) (void)0
+#define VALGRIND_MAKE_MEM_NOACCESS(p, n) (void)0
+#define VALGRIND_MALLOCLIKE_BLOCK(p, n, guard, zeroed) (void)0
+#define VALGRIND_FREELIKE_BLOCK(p, guard) (void)0
+#endif
+
+void __asan_poison_memory_region(void const volatile *addr, size_t size) __attribute__((weak));
+void __asan_unpoison_memory_region(void const volatile *addr, size_t size)
+	__attribute__((weak));
+
+enum tool { TOOL_NONE, TOOL_ASAN, TOOL_VALGRIND };
+
+/* Synchronization: written while the first cache is made. */
+static enum tool tool;
+
+bool slab_annotate_wanted(void)
+{
+	if (config.annotate == ANNOTATE_NEVER)
+		return false;
+	if (__asan_poison_memory_region && __asan_unpoison_memory_region)
+		tool = TOOL_ASAN;
+	else if (RUNNING_ON_VALGRIND)
+		tool = TOOL_VALGRIND;
+	return tool != TOOL_NONE;
+}
+
+static bool is_told(const struct kmem_cache *twin)
+{
+	return unlikely(tool) &&
+	       atomic_load_explicit(&twin->home->checked, memory_order_relaxed) &
+		       SLAB_CHECK_ANNOTATE;
+}
+
+static bool in_use(struct kmem_cache *twin, void *obj)
+{
+	return atomic_load_explicit(&slab_record(twin, obj)->state, memory_order_relaxed) ==
+	       SLAB_IN_USE;
+}
+
+/*
+ * The object itself keeps what valgrind knows of it while it is in use: which of its bytes
+ * were written.
+ */
+void slab_annotate_open(struct kmem_cache *twin, void *obj)
+{
+	char *start = (char *)obj - twin->pad_left;
+
+	if (!is_told(twin))
+		return;
+	if (tool == TOOL_ASAN) {
+		__asan_unpoison_memory_region(start, twin->size);
+		return;
+	}
+	VALGRIND_MAKE_MEM_DEFINED(start, twin->pad_left);
+	VALGRIND_MAKE_MEM_DEFINED((char *)obj + twin->object_size,
+				  twin->size - twin->pad_left - twin->object_size);
+	if (!in_use(twin, obj))
+		VALGRIND_MAKE_MEM_DEFINED(obj, twin->object_size);
+}
+
+void slab_annotate_close(struct kmem_cache *twin, void *obj)
+{
+	char *start = (char *)obj - twin->pad_left;
+	bool used;
+
+	if (!is_told(twin))
+		return;
+	used = in_use(twin, obj);
+	if (tool == TOOL_ASAN) {
+		__asan_poison_memory_region(start, twin->size);
+		if (used)
+			__asan_unpoison_memory_region(obj, twin->object_size);
+		return;
+	}
+	VALGRIND_MAKE_MEM_NOACCESS(start, twin->pad_left);
+	if (!used)
+		VALGRIND_MAKE_MEM_NOACCESS(obj, twin->object_size);
+	VALGRIND_MAKE_MEM_NOACCESS((char *)obj + twin->object_size,
+				   twin->size - twin->pad_left - twin->object_size);
+}
+
+void slab_annotate_alloc(struct kmem_cache *twin, void *obj)
+{
+	if (!is_told(twin) || tool != TOOL_VALGRIND)
+		return;
+	VALGRIND_MALLOCLIKE_BLOCK(obj, twin->object_size, 0, 0);
+	if (slab_keeps_contents(twin))
+		VALGRIND_MAKE_MEM_DEFINED(obj, twin->object_size);
+}
+
+void slab_annotate_free(struct kmem_cache *twin, void *obj)
+{
+	if (is_told(twin) && tool == TOOL_VALGRIND)
+		VALGRIND_FREELIKE_BLOCK(obj, 0);
+}
+
+void slab_annotate_forget(void *mem, size_t len)
+{
+	if (tool == TOOL_ASAN)
+		__asan_unpoison_memory_region(mem, len);
+	else if (tool == TOOL_VALGRIND)
+		VALGRIND_MAKE_MEM_UNDEFINED(mem, len);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tunable slab_debug: LETTERS[=NAME+NAME...], as the kernel's parameter, but with "+"
+ * between the names, since commas separate keys. A name may end in "*". No names: all
+ * caches; no letters: FZPU; "-": nothing.
+ */
+#include <string.h>
+
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "slab/slab_debug.h"
+
+/* Synchronization: written once, by parse(). */
+static slab_flags_t flags;
+static const char *names; /* NULL: all */
+
+static slab_flags_t flag_of(char letter)
+{
+	switch (letter | 0x20) {
+	case 'f':
+		return SLAB_CONSISTENCY_CHECKS;
+	case 'z':
+		return SLAB_RED_ZONE;
+	case 'p':
+		return SLAB_POISON;
+	case 'u':
+		return SLAB_STORE_USER;
+	default:
+		return 0;
+	}
+}
+
+static bool parse(void)
+{
+	const char *text = config.slab_debug;
+	size_t letters = strcspn(text, "=");
+	bool warned = false;
+
+	if (!strcmp(text, "-"))
+		return true;
+	for (size_t i = 0; i < letters; i++) {
+		flags |= flag_of(text[i]);
+		if (!flag_of(text[i]) && !warned) {
+			log_warn("slab_debug: unknown letter '%c' (F, Z, P, U are known)",
+				 text[i]);
+			warned = true;
+		}
+	}
+	if (!letters)
+		flags = SLAB_DEBUG_FLAGS;
+	if (text[letters])
+		names = text + letters + 1;
+	return true;
+}
+
+static bool matches(const char *pattern, size_t len, const char *name)
+{
+	if (len && pattern[len - 1] == '*')
+		return !strncmp(pattern, name, len - 1);
+	return strlen(name) == len && !memcmp(pattern, name, len);
+}
+
+slab_flags_t slab_debug_of_name(const char *name)
+{
+	static struct once parsed = ONCE_INITIALIZER;
+
+	once(&parsed, parse);
+	if (!flags || !names)
+		return flags;
+	for (const char *p = names;; p++) {
+		size_t len = strcspn(p, "+");
+
+		if (matches(p, len, name))
+			return flags;
+		p += len;
+		if (!*p)
+			return 0;
+	}
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* The bytes in and around the objects of twins: written, looked at, restored. */
+#include <string.h>
+
+#include "slab/slab_debug.h"
+
+/* A part of an object's surroundings, from the object on. */
+struct part {
+	const char *what;
+	long from, to;
+	uint8_t value;
+};
+
+static void fill(void *obj, const struct part *p)
+{
+	memset((char *)obj + p->from, p->value, (size_t)(p->to - p->from));
+}
+
+static void check(struct kmem_cache *twin, void *obj, const struct part *p, const void *caller)
+{
+	struct slab_finding f = { .twin = twin, .obj = obj, .what = p->what, .caller = caller };
+	const uint8_t *bytes = obj;
+
+	for (long i = p->from; i < p->to; i++) {
+		if (bytes[i] == p->value)
+			continue;
+		if (!f.wrong++)
+			f.offset = i;
+	}
+	if (likely(!f.wrong))
+		return;
+	f.wanted = p->value;
+	slab_report(&f);
+	fill(obj, p);
+}
+
+static void each_part(struct kmem_cache *twin, void *obj, slab_flags_t flags, bool free,
+		      void (*fn)(void *arg, void *obj, const struct part *p), void *arg)
+{
+	uint8_t guard = free ? SLAB_GUARD_FREE : SLAB_GUARD_USED;
+	long size = (long)twin->object_size;
+	const struct part parts[] = {
+		{ "Left guard overwritten", -(long)twin->pad_left, 0, guard },
+		{ "Right guard overwritten", size, (long)twin->record_offset, guard },
+		{ "Poison overwritten", 0, size - 1, SLAB_POISON_FREE },
+		{ "Poison overwritten", size - 1, size, SLAB_POISON_END },
+	};
+
+	if (flags & SLAB_RED_ZONE) {
+		fn(arg, obj, &parts[0]);
+		fn(arg, obj, &parts[1]);
+	}
+	if (flags & SLAB_POISON && free && !slab_keeps_contents(twin)) {
+		fn(arg, obj, &parts[2]);
+		fn(arg, obj, &parts[3]);
+	}
+}
+
+static void fill_part(void *unused, void *obj, const struct part *p)
+{
+	(void)unused;
+	fill(obj, p);
+}
+
+void slab_pattern_fill(struct kmem_cache *twin, void *obj, slab_flags_t flags, bool free)
+{
+	each_part(twin, obj, flags, free, fill_part, NULL);
+	if (flags & SLAB_POISON && !free && !slab_keeps_contents(twin))
+		memset(obj, SLAB_POISON_USED, twin->object_size);
+}
+
+struct checking {
+	struct kmem_cache *twin;
+	const void *caller;
+};
+
+static void check_part(void *arg, void *obj, const struct part *p)
+{
+	const struct checking *c = arg;
+
+	check(c->twin, obj, p, c->caller);
+}
+
+void slab_pattern_check(struct kmem_cache *twin, void *obj, slab_flags_t flags, bool free,
+			const void *caller)
+{
+	struct checking c = { twin, caller };
+
+	each_part(twin, obj, flags, free, check_part, &c);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* What was found about an object of a twin, in words; objects that were left in use. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "os/os.h"
+#include "page/zone.h"
+#include "slab/slab_debug.h"
+
+enum {
+	SITE_SIZE = 200, /* of a place in the program, in words */
+	ROW = 16,	 /* bytes */
+	LEFT_MAX = 16,	 /* objects */
+};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* "function+0x12 (module+0x1234)", as far as that is known. */
+static void describe(const void *addr, char *buf)
+{
+	Dl_info info = { 0 };
+	size_t n = 0;
+
+	if (!dladdr(addr, &info) || !info.dli_fname) {
+		snprintf(buf, SITE_SIZE, "%p", addr);
+		return;
+	}
+	if (info.dli_sname)
+		n = (size_t)snprintf(
+			buf, SITE_SIZE, "%.100s+0x%zx ", info.dli_sname,
+			(size_t)((const char *)addr - (const char *)info.dli_saddr));
+	snprintf(buf + n, SITE_SIZE - n, "(%.60s+0x%zx)", base_name(info.dli_fname),
+		 (size_t)((const char *)addr - (const char *)info.dli_fbase));
+}
+
+void slab_track(struct slab_track *t, const void *caller)
+{
+	unsigned int cpu = 0;
+
+	os_calls.getcpu(&cpu);
+	*t = (struct slab_track){
+		.caller = caller,
+		.ms = os_calls.now_ms(),
+		.thread = os_thread_id(),
+		.cpu = cpu,
+	};
+}
+
+static void write_track(const char *what, const struct slab_track *t)
+{
+	uint64_t now = os_calls.now_ms();
+	char site[SITE_SIZE];
+
+	if (!t->caller)
+		return;
+	describe(t->caller, site);
+	log_warn("  %s at %s by thread %u on cpu %u, %llu ms ago", what, site, t->thread,
+		 t->cpu, (unsigned long long)(now - t->ms));
+}
+
+/* The bytes from @from on, up to ROW of them and not beyond @to. */
+static void dump_row(const uint8_t *obj, long from, long to)
+{
+	char hex[3 * ROW + 1] = "", text[ROW + 1] = "";
+
+	for (int i = 0; i < ROW && from + i < to; i++) {
+		uint8_t byte = obj[from + i];
+
+		snprintf(hex + 3 * i, 4, "%02x ", byte);
+		text[i] = byte >= ' ' && byte <= '~' ? (char)byte : '.';
+	}
+	log_warn("  %+6ld: %-48s%s", from, hex, text);
+}
+
+/* The row of the first wrong byte, and one on either side. */
+static void dump(const struct slab_finding *f)
+{
+	long low = -(long)f->twin->pad_left;
+	long high = (long)f->twin->size - (long)f->twin->pad_left;
+	long row = f->offset - ((f->offset % ROW) + ROW) % ROW;
+
+	for (long at = row - ROW; at <= row + ROW; at += ROW)
+		if (at >= low && at < high)
+			dump_row(f->obj, at, high);
+}
+
+static bool is_sound(struct slab_record *r)
+{
+	uint32_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
+
+	return state == SLAB_IN_USE || state == SLAB_IS_FREE;
+}
+
+static void describe_object(const struct slab_finding *f)
+{
+	struct page *page = slab_head(page_of(f->obj));
+	unsigned int index = 0;
+
+	slab_page_find(f->twin, page, f->obj, &index);
+	log_warn("  %u bytes at %p, number %u of %u in slab %p", f->twin->object_size, f->obj,
+		 index, slab_layout(f->twin, page)->objects, page_to_virt(page));
+	if (!f->wrong)
+		return;
+	log_warn("  wrong bytes: %zu, first at %+ld: 0x%02x, not 0x%02x", f->wrong, f->offset,
+		 ((const uint8_t *)f->obj)[f->offset], f->wanted);
+	dump(f);
+}
+
+cold void slab_report(const struct slab_finding *f)
+{
+	struct slab_record *r = slab_record(f->twin, f->obj);
+	char site[SITE_SIZE];
+
+	log_warn("BUG %s: %s: object %p", f->twin->name, f->what, f->obj);
+	describe_object(f);
+	if (is_sound(r)) {
+		write_track("allocated", &r->alloc);
+		write_track("freed", &r->free);
+	}
+	if (f->caller) {
+		describe(f->caller, site);
+		log_warn("  found at %s by thread %u", site, os_thread_id());
+	}
+	if (config.slab_debug_action == SLAB_DEBUG_ABORT)
+		abort();
+}
+
+/* The objects in use of one slab, until @left are written. */
+static unsigned int write_used(struct kmem_cache *s, struct page *page, unsigned int left)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+	char *first = (char *)page_to_virt(page) + s->pad_left;
+
+	for (unsigned int i = 0; i < l->objects && left; i++) {
+		void *obj = first + (size_t)i * s->size;
+		uint64_t word = atomic_load_explicit(slab_bitmap_word(l, page, i / 64),
+						     memory_order_relaxed);
+
+		if (word >> (i % 64) & 1)
+			continue;
+		left--;
+		log_warn("  object %p", obj);
+		if (s->home != s) {
+			slab_annotate_open(s, obj);
+			write_track("allocated", &slab_record(s, obj)->alloc);
+			slab_annotate_close(s, obj);
+		}
+	}
+	return left;
+}
+
+cold void slab_report_left(struct kmem_cache *s)
+{
+	unsigned int left = LEFT_MAX;
+
+	for_each_zone (z) {
+		size_t end = atomic_load_explicit(&z->frontier, memory_order_acquire);
+
+		for (size_t pfn = z->start; pfn < end && left; pfn++) {
+			struct page *page = page_window.pages + pfn;
+			struct kmem_cache *of;
+
+			if (page_type(page) != PAGE_SLAB)
+				continue;
+			of = slab_page_cache(page);
+			if (of == s || of == slab_twin(s))
+				left = write_used(of, page, left);
+		}
+	}
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Twins, and what happens to their objects. Called by slab_check.c.
+ *
+ * An object that is freed waits in the twin's quarantine, first in, first out, before it can
+ * be handed out again, so that writing to it meanwhile is found. A record's state changes hands
+ * like a lock: who changes it from SLAB_IN_USE to SLAB_IS_FREE is the one who frees the
+ * object, whoever comes second frees it twice.
+ *
+ * Lock: quarantine->lock, for the queue; nothing is called with it held.
+ */
+#include "base/bits.h"
+#include "base/report.h"
+#include "os/os.h"
+#include "slab/slab_debug.h"
+
+enum {
+	QUARANTINE_MAX = 64, /* objects */
+	QUARANTINE_BYTES = 65536,
+};
+
+/* Synchronization: lock; count may be read at any time. */
+struct slab_quarantine {
+	struct lock lock;
+	unsigned int first, max;
+	_Atomic unsigned int count;
+	void *queue[QUARANTINE_MAX];
+};
+
+void slab_debug_lay_out(struct kmem_cache *twin)
+{
+	size_t record = align_up(twin->object_size + SLAB_GUARD_MIN, 8);
+
+	twin->pad_left = (unsigned int)align_up(SLAB_GUARD_MIN, twin->align);
+	twin->record_offset = (unsigned int)record;
+	twin->size = (unsigned int)align_up(
+		record + sizeof(struct slab_record) + twin->pad_left, twin->align);
+}
+
+static struct slab_quarantine *new_quarantine(const struct kmem_cache *twin)
+{
+	struct slab_quarantine *q;
+	void *mem;
+
+	if (os_map_metadata(align_up(sizeof(*q), page_size()), &mem))
+		return NULL;
+	q = mem;
+	q->max = min_uint(max_uint(QUARANTINE_BYTES / twin->size, 1), QUARANTINE_MAX);
+	lock_register(&q->lock, LOCK_RANK_CHECK);
+	return q;
+}
+
+void slab_debug_delete(struct kmem_cache *twin)
+{
+	if (!twin->quarantine)
+		return;
+	lock_unregister(&twin->quarantine->lock);
+	os_release(twin->quarantine, align_up(sizeof(struct slab_quarantine), page_size()));
+}
+
+/* The largest power of two that divides @size, as far as slabs are aligned. */
+static unsigned int natural_align(unsigned int size)
+{
+	unsigned int low = size & -size;
+
+	return is_pow2(size) ? size : min_uint(low, (unsigned int)page_size());
+}
+
+struct kmem_cache *slab_debug_twin(struct kmem_cache *s, bool natural)
+{
+	struct kmem_cache *twin = slab_twin(s), *old = NULL;
+	struct slab_params p = {
+		.name = s->name,
+		.size = s->object_size,
+		.align = natural ? max_uint(s->align, natural_align(s->size)) : s->align,
+		.flags = s->flags & ~(SLAB_DEBUG_FLAGS | SLAB_HWCACHE_ALIGN),
+		.ctor = s->ctor,
+		.home = s,
+	};
+
+	if (twin)
+		return twin;
+	twin = slab_cache_new(&p);
+	if (!twin)
+		return NULL;
+	atomic_store_explicit(&twin->checked, SLAB_CHECK_TWIN, memory_order_relaxed);
+	twin->quarantine = new_quarantine(twin);
+	/* Another thread may have been faster. */
+	if (twin->quarantine &&
+	    atomic_compare_exchange_strong_explicit(&s->twin, &old, twin, memory_order_release,
+						    memory_order_acquire))
+		return twin;
+	slab_cache_delete(twin);
+	return old;
+}
+
+void slab_debug_new_slab(struct kmem_cache *twin, char *first, unsigned int objects)
+{
+	slab_flags_t flags = slab_debug_flags(twin);
+
+	for (unsigned int i = 0; i < objects; i++) {
+		void *obj = first + (size_t)i * twin->size;
+		struct slab_record *r = slab_record(twin, obj);
+
+		*r = (struct slab_record){ .state = SLAB_IS_FREE, .flags = flags };
+		slab_pattern_fill(twin, obj, flags, true);
+		if (twin->ctor)
+			twin->ctor(obj);
+		slab_annotate_close(twin, obj);
+	}
+}
+
+void slab_debug_free_slab(struct kmem_cache *twin, void *mem, size_t len)
+{
+	(void)twin;
+	slab_annotate_forget(mem, len);
+}
+
+static uint32_t state_of(struct slab_record *r)
+{
+	return atomic_load_explicit(&r->state, memory_order_acquire);
+}
+
+static void report(struct kmem_cache *twin, void *obj, const char *what, const void *caller)
+{
+	struct slab_finding f = { .twin = twin, .obj = obj, .what = what, .caller = caller };
+
+	slab_report(&f);
+}
+
+/*
+ * Look at an object that is in state @state, as far as the record says so. What was
+ * overwritten up to the record makes that worthless: then all is looked at that the cache
+ * wants.
+ */
+static void check(struct kmem_cache *twin, void *obj, uint32_t state, const void *caller)
+{
+	struct slab_record *r = slab_record(twin, obj);
+	bool sound = state_of(r) == SLAB_IN_USE || state_of(r) == SLAB_IS_FREE;
+	slab_flags_t flags = sound ? r->flags : slab_debug_flags(twin);
+
+	slab_pattern_check(twin, obj, flags, state == SLAB_IS_FREE, caller);
+	if (!sound)
+		report(twin, obj, "Record overwritten", caller);
+}
+
+void *slab_debug_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+{
+	slab_flags_t debug = slab_debug_flags(s);
+	struct kmem_cache *twin = slab_twin(s);
+	struct slab_record *r;
+	void *obj = NULL;
+
+	if (!slab_take(twin, &node, &obj, 1, flags))
+		return NULL;
+	slab_event(twin, SLAB_ALLOC_SLOWPATH);
+	slab_annotate_open(twin, obj);
+	check(twin, obj, SLAB_IS_FREE, caller);
+	slab_pattern_fill(twin, obj, debug, false);
+	r = slab_record(twin, obj);
+	r->flags = debug;
+	r->alloc = (struct slab_track){ 0 };
+	if (debug & SLAB_STORE_USER)
+		slab_track(&r->alloc, caller);
+	atomic_store_explicit(&r->state, SLAB_IN_USE, memory_order_release);
+	slab_annotate_close(twin, obj);
+	slab_annotate_alloc(twin, obj);
+	return obj;
+}
+
+/* An object back into its slab, looked at once more. */
+static void release(struct kmem_cache *twin, void *obj, const void *caller)
+{
+	slab_annotate_open(twin, obj);
+	check(twin, obj, SLAB_IS_FREE, caller);
+	slab_annotate_close(twin, obj);
+	slab_put(twin, &obj, 1, SLAB_PUT_NODE);
+}
+
+/* @obj in, if it is not NULL; out, what there is no room for, or with @all anything. */
+static void *exchange(struct slab_quarantine *q, void *obj, bool all)
+{
+	unsigned int count;
+	void *out = NULL;
+
+	lock(&q->lock);
+	count = atomic_load_explicit(&q->count, memory_order_relaxed);
+	if (count && (all || count == q->max)) {
+		out = q->queue[q->first];
+		q->first = (q->first + 1) % QUARANTINE_MAX;
+		count--;
+	}
+	if (obj)
+		q->queue[(q->first + count++) % QUARANTINE_MAX] = obj;
+	atomic_store_explicit(&q->count, count, memory_order_relaxed);
+	unlock(&q->lock);
+	return out;
+}
+
+void slab_debug_drain(struct kmem_cache *twin)
+{
+	void *obj;
+
+	while ((obj = exchange(twin->quarantine, NULL, true)))
+		release(twin, obj, NULL);
+}
+
+size_t slab_debug_waiting(struct kmem_cache *twin)
+{
+	return twin->quarantine
+		       ? atomic_load_explicit(&twin->quarantine->count, memory_order_relaxed)
+		       : 0;
+}
+
+/* Make the object the caller's, to be freed; false: it was free. */
+static bool claim(struct kmem_cache *twin, void *obj, const void *caller)
+{
+	struct slab_record *r = slab_record(twin, obj);
+	uint32_t state = SLAB_IN_USE;
+
+	if (atomic_compare_exchange_strong_explicit(&r->state, &state, SLAB_IS_FREE,
+						    memory_order_acq_rel, memory_order_acquire))
+		slab_pattern_check(twin, obj, r->flags, false, caller);
+	else if (state == SLAB_IS_FREE)
+		return false;
+	else
+		check(twin, obj, SLAB_IN_USE, caller);
+	return true;
+}
+
+void slab_debug_free(struct kmem_cache *twin, void *obj, const void *caller)
+{
+	bool waits = atomic_load_explicit(&twin->home->checked, memory_order_relaxed) &
+		     SLAB_CHECK_ANNOTATE;
+	slab_flags_t debug = slab_debug_flags(twin);
+	struct slab_record *r = slab_record(twin, obj);
+	unsigned int index;
+	const char *wrong = slab_page_find(twin, slab_head(page_of(obj)), obj, &index);
+
+	if (wrong) {
+		report_invalid("free()", obj, wrong);
+		return;
+	}
+	slab_annotate_open(twin, obj);
+	if (!claim(twin, obj, caller)) {
+		report(twin, obj, "Object already free", caller);
+		slab_annotate_close(twin, obj);
+		return;
+	}
+	slab_annotate_free(twin, obj);
+	slab_annotate_open(twin, obj);
+	slab_event(twin, SLAB_FREE_SLOWPATH);
+	r->flags = debug;
+	r->free = (struct slab_track){ 0 };
+	if (debug & SLAB_STORE_USER)
+		slab_track(&r->free, caller);
+	slab_pattern_fill(twin, obj, debug, true);
+	atomic_store_explicit(&r->state, SLAB_IS_FREE, memory_order_release);
+	slab_annotate_close(twin, obj);
+	if (waits || debug & SLAB_CONSISTENCY_CHECKS)
+		obj = exchange(twin->quarantine, obj, false);
+	if (obj)
+		release(twin, obj, caller);
+}
+
+bool slab_debug_in_use(struct kmem_cache *twin, void *obj, const void *caller)
+{
+	bool in_use;
+
+	slab_annotate_open(twin, obj);
+	in_use = state_of(slab_record(twin, obj)) != SLAB_IS_FREE;
+	if (!in_use)
+		report(twin, obj, "Object already free", caller);
+	/* An object in use stays open to the program: only its surroundings are closed. */
+	slab_annotate_close(twin, obj);
+	return in_use;
+}

@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Caches that are debugged: each bug with its message, beside its benign twin and beside the
+ * same bug where nobody looks; and that debugging loses nothing.
+ */
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "slab_shim.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+extern "C" {
+#include "base/config.h"
+}
+
+namespace
+{
+
+constexpr unsigned kSize = 64;
+constexpr size_t kMiB = size_t{ 1 } << 20;
+
+char *get(struct kmem_cache *s)
+{
+	return static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
+}
+
+/* Frees of others, none of which shares a slab with what was allocated before. */
+void others(struct kmem_cache *s, size_t n)
+{
+	std::vector<void *> p(n);
+
+	for (auto &q : p)
+		q = kmem_cache_alloc(s, GFP_KERNEL);
+	for (size_t i = std::min<size_t>(n, 256); i < n; i++)
+		kmem_cache_free(s, p[i]);
+}
+
+void free_again_after(struct kmem_cache *s, bool bug, size_t n)
+{
+	char *p = get(s);
+
+	kmem_cache_free(s, p);
+	others(s, n);
+	if (bug)
+		kmem_cache_free(s, p);
+}
+
+/* A byte, or several, outside of an object that has neighbours of its own kind. */
+void write_outside(struct kmem_cache *s, bool bug, long from, size_t n)
+{
+	std::vector<char *> p(static_cast<size_t>(3 * kMiB / kSize));
+
+	for (auto &q : p)
+		q = get(s);
+	std::sort(p.begin(), p.end());
+	char *volatile middle = p[p.size() / 2];
+	if (bug)
+		memset(middle + from, 'A', n);
+	kmem_cache_free(s, middle);
+}
+
+void write_freed(struct kmem_cache *s, bool bug, long at, size_t n)
+{
+	char *volatile p = get(s);
+
+	kmem_cache_free(s, p);
+	if (bug)
+		memset(p + at, 'A', n);
+	kmem_cache_shrink(s);
+}
+
+struct Bug {
+	const char *name;
+	void (*run)(struct kmem_cache *s, bool bug);
+	std::string text;
+	slab_flags_t flags = SLAB_DEBUG_FLAGS;
+};
+
+const std::string kStart = "^ukmem: BUG bugs: ";
+const std::string kObject =
+	": object 0x[0-9a-f]+\n"
+	"ukmem:   64 bytes at 0x[0-9a-f]+, number [0-9]+ of [0-9]+ in slab 0x[0-9a-f]+\n";
+const std::string kDump = "(ukmem:    *[+-][0-9]+: ([0-9a-f][0-9a-f] )+ *[^\n]+\n)+";
+const std::string kWhen = "[^\n]+ by thread [0-9]+ on cpu [0-9]+, [0-9]+ ms ago\n";
+const std::string kAllocated = "ukmem:   allocated at " + kWhen;
+const std::string kFreed = "ukmem:   freed at " + kWhen;
+const std::string kFound = "ukmem:   found at [^\n]+ by thread [0-9]+\n$";
+const std::string kTwice =
+	kStart + "Object already free" + kObject + kAllocated + kFreed + kFound;
+
+std::string outside(const char *side, const char *wrong)
+{
+	return kStart + side + " guard overwritten" + kObject +
+	       "ukmem:   wrong bytes: " + wrong + ": 0x41, not 0xcc\n" + kDump + "(" +
+	       kAllocated + ")?" + kFound;
+}
+
+std::string freed(const char *wrong)
+{
+	return kStart + "Poison overwritten" + kObject + "ukmem:   wrong bytes: " + wrong +
+	       ": 0x41, not 0x6b\n" + kDump + kAllocated + kFreed + "$";
+}
+
+const std::string kInvalid = "^ukmem: free\\(\\): invalid pointer 0x[0-9a-f]+: not the start "
+			     "of an object\n$";
+const std::string kForeign = "^ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not "
+			     "an object of this cache\n$";
+
+const std::vector<Bug> &bugs()
+{
+	static const std::vector<Bug> all = {
+		{ "twice at once",
+		  [](struct kmem_cache *s, bool bug) { free_again_after(s, bug, 0); }, kTwice },
+		{ "p q p",
+		  [](struct kmem_cache *s, bool bug) {
+			  char *p = get(s), *q = get(s);
+			  kmem_cache_free(s, p);
+			  kmem_cache_free(s, q);
+			  if (bug)
+				  kmem_cache_free(s, p);
+		  },
+		  kTwice },
+		{ "twice after some",
+		  [](struct kmem_cache *s, bool bug) {
+			  char *p = get(s);
+			  others(s, 1280);
+			  kmem_cache_free(s, p);
+			  if (bug)
+				  kmem_cache_free(s, p);
+		  },
+		  kTwice },
+		{ "twice by another thread",
+		  [](struct kmem_cache *s, bool bug) {
+			  char *p = get(s);
+			  kmem_cache_free(s, p);
+			  std::thread([=] {
+				  if (bug)
+					  kmem_cache_free(s, p);
+			  }).join();
+		  },
+		  kTwice },
+		{ "overflow by 1",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, kSize, 1); },
+		  outside("Right", "1, first at \\+64") },
+		{ "overflow by 8",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, kSize, 8); },
+		  outside("Right", "8, first at \\+64") },
+		{ "overflow by 32",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, kSize, 32); },
+		  outside("Right", "32, first at \\+64") },
+		{ "overflow by 1 MiB",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, kSize, kMiB); },
+		  outside("Right", "32, first at \\+64") },
+		{ "byte 31 after the end",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, kSize + 31, 1); },
+		  outside("Right", "1, first at \\+95") },
+		{ "underflow by 1",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, -1, 1); },
+		  outside("Left", "1, first at -1") },
+		{ "underflow by 8",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, -8, 8); },
+		  outside("Left", "8, first at -8") },
+		{ "underflow by 32",
+		  [](struct kmem_cache *s, bool bug) { write_outside(s, bug, -32, 32); },
+		  outside("Left", "32, first at -32") },
+		{ "underflow by 1 MiB",
+		  [](struct kmem_cache *s, bool bug) {
+			  write_outside(s, bug, -static_cast<long>(kMiB), kMiB);
+		  },
+		  outside("Left", "32, first at -32") },
+		{ "freed, first word",
+		  [](struct kmem_cache *s, bool bug) { write_freed(s, bug, 0, 8); },
+		  freed("8, first at \\+0") },
+		{ "freed, byte 50",
+		  [](struct kmem_cache *s, bool bug) { write_freed(s, bug, 50, 1); },
+		  freed("1, first at \\+50") },
+		{ "freed, all of it",
+		  [](struct kmem_cache *s, bool bug) { write_freed(s, bug, 0, kSize); },
+		  freed("63, first at \\+0") },
+		{ "p + 1",
+		  [](struct kmem_cache *s, bool bug) { kmem_cache_free(s, get(s) + bug); },
+		  kInvalid },
+		{ "p + 8",
+		  [](struct kmem_cache *s, bool bug) { kmem_cache_free(s, get(s) + 8 * bug); },
+		  kInvalid },
+		{ "p + 4K",
+		  [](struct kmem_cache *s, bool bug) {
+			  write_outside(s, false, 0, 0);
+			  kmem_cache_free(s, get(s) + (bug ? 4096 : 0));
+		  },
+		  "^ukmem: (kmem_cache_)?free\\(\\): invalid pointer 0x[0-9a-f]+: not " },
+		{ "p + 1G",
+		  [](struct kmem_cache *s, bool bug) {
+			  kmem_cache_free(s, get(s) + (bug ? size_t{ 1 } << 30 : 0));
+		  },
+		  kForeign },
+		{ "1",
+		  [](struct kmem_cache *s, bool bug) {
+			  kmem_cache_free(s, bug ? reinterpret_cast<char *>(1) : nullptr);
+		  },
+		  "^ukmem: kmem_cache_free\\(\\): invalid pointer 0x1: not an object of this "
+		  "cache\n$" },
+		{ "stack",
+		  [](struct kmem_cache *s, bool bug) {
+			  char c;
+			  kmem_cache_free(s, bug ? &c : nullptr);
+		  },
+		  kForeign },
+		{ "wrong cache",
+		  [](struct kmem_cache *s, bool bug) {
+			  struct kmem_cache *other =
+				  kmem_cache_create("other", kSize, 0, 0, nullptr);
+			  kmem_cache_debug(other, SLAB_CONSISTENCY_CHECKS);
+			  kmem_cache_free(bug ? other : s, get(s));
+		  },
+		  kForeign },
+	};
+	return all;
+}
+
+/* Whatever those bugs leave behind. */
+[[noreturn]] void run_and_leave(const Bug &b, slab_flags_t flags, bool bug)
+{
+	struct kmem_cache *s = kmem_cache_create("bugs", kSize, 0, flags, nullptr);
+
+	if (!flags)
+		config.invalid_free = INVALID_FREE_IGNORE;
+	b.run(s, bug);
+	_exit(0);
+}
+
+TEST(SlabDebugDeathTest, BugsAreFound)
+{
+	for (auto &b : bugs())
+		EXPECT_EXIT(run_and_leave(b, b.flags, true), ::testing::KilledBySignal(SIGABRT),
+			    b.text)
+			<< b.name;
+}
+
+TEST(SlabDebugDeathTest, WhatIsNoBugIsNot)
+{
+	for (auto &b : bugs())
+		EXPECT_EXIT(run_and_leave(b, b.flags, false), ::testing::ExitedWithCode(0),
+			    "^$")
+			<< b.name;
+}
+
+TEST(SlabDebugDeathTest, WithoutDebuggingNobodyLooks)
+{
+	for (auto &b : bugs())
+		EXPECT_EXIT(run_and_leave(b, 0, true), ::testing::ExitedWithCode(0), "^$")
+			<< b.name;
+}
+
+/* Each check by its own flag, and not by the three others. */
+TEST(SlabDebugDeathTest, EachFlagIsItsOwnCheck)
+{
+	const slab_flags_t all = SLAB_DEBUG_FLAGS;
+	Bug overflow = {
+		"", [](struct kmem_cache *s, bool bug) { write_outside(s, bug, kSize, 1); },
+		"Right guard overwritten"
+	};
+	Bug late = { "", [](struct kmem_cache *s, bool bug) { write_freed(s, bug, 8, 1); },
+		     "Poison overwritten" };
+
+	EXPECT_EXIT(run_and_leave(overflow, SLAB_RED_ZONE, true),
+		    ::testing::KilledBySignal(SIGABRT), overflow.text);
+	EXPECT_EXIT(run_and_leave(overflow, all & ~SLAB_RED_ZONE, true),
+		    ::testing::ExitedWithCode(0), "^$");
+	EXPECT_EXIT(run_and_leave(late, SLAB_POISON | SLAB_CONSISTENCY_CHECKS, true),
+		    ::testing::KilledBySignal(SIGABRT), late.text);
+	EXPECT_EXIT(run_and_leave(late, all & ~SLAB_POISON, true), ::testing::ExitedWithCode(0),
+		    "^$");
+}
+
+/* Freed a quarter of a million objects ago: still in its slab, or that is gone. */
+TEST(SlabDebugDeathTest, DoubleFreeLongAfterwards)
+{
+	auto run = [](bool bug) {
+		struct kmem_cache *s =
+			kmem_cache_create("bugs", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+		std::vector<char *> p(262144 / kSlow);
+
+		for (auto &q : p)
+			q = get(s);
+		for (char *q : p)
+			kmem_cache_free(s, q);
+		if (bug)
+			kmem_cache_free(s, p[0]);
+		_exit(0);
+	};
+	EXPECT_EXIT(run(true), ::testing::KilledBySignal(SIGABRT),
+		    "Object already free|not an object of this cache");
+	EXPECT_EXIT(run(false), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST(SlabDebugDeathTest, KmallocsBytes)
+{
+	auto run = [](slab_flags_t flags, long at) {
+		struct kmem_cache *s = shim_class_cache(100);
+
+		kmem_cache_debug(s, flags);
+		auto *volatile p = static_cast<char *>(kmalloc(100, GFP_KERNEL));
+		for (size_t i = 0; i < ksize(p); i++)
+			p[i] = 'x';
+		if (at >= 0)
+			p[ksize(p) + static_cast<size_t>(at)] = 'A';
+		kfree(p);
+		_exit(0);
+	};
+	shim_kmalloc_init();
+	EXPECT_EXIT(run(SLAB_DEBUG_FLAGS, 0), ::testing::KilledBySignal(SIGABRT),
+		    "^ukmem: BUG kmalloc-112: Right guard overwritten: object .*first at "
+		    "\\+112: 0x41, not 0xcc\n");
+	EXPECT_EXIT(run(SLAB_DEBUG_FLAGS, -1), ::testing::ExitedWithCode(0), "^$");
+	EXPECT_EXIT(run(0, 0), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST(SlabDebugDeathTest, ReallocAndSizeAfterFree)
+{
+	auto run = [](bool bug, bool size) {
+		kmem_cache_debug(shim_class_cache(64), SLAB_DEBUG_FLAGS);
+		void *p = kmalloc(64, GFP_KERNEL);
+
+		if (bug)
+			kfree(p);
+		if (size ? ksize(p) != 64 : krealloc(p, 60, GFP_KERNEL) == nullptr)
+			_exit(1);
+		_exit(0);
+	};
+	const char *text = "^ukmem: BUG kmalloc-64: Object already free: object 0x";
+
+	shim_kmalloc_init();
+	EXPECT_EXIT(run(true, false), ::testing::KilledBySignal(SIGABRT), text);
+	EXPECT_EXIT(run(true, true), ::testing::KilledBySignal(SIGABRT), text);
+	EXPECT_EXIT(run(false, false), ::testing::ExitedWithCode(0), "^$");
+	EXPECT_EXIT(run(false, true), ::testing::ExitedWithCode(0), "^$");
+}
+
+TEST(SlabDebugTest, WarningsRepairAndGoOn)
+{
+	struct kmem_cache *s = kmem_cache_create("warn", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+	char *volatile p = get(s);
+
+	config.slab_debug_action = SLAB_DEBUG_WARN;
+	::testing::internal::CaptureStderr();
+	p[kSize] = 'A';
+	p[-1] = 'A';
+	kmem_cache_free(s, p);
+	kmem_cache_free(s, p);
+	p[3] = 'A';
+	kmem_cache_shrink(s);
+	std::string text = ::testing::internal::GetCapturedStderr();
+	::testing::internal::CaptureStderr();
+	kmem_cache_free(s, get(s));
+	kmem_cache_shrink(s);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "repaired";
+	config.slab_debug_action = SLAB_DEBUG_ABORT;
+	std::vector<std::string> found;
+	for (size_t i = 0; (i = text.find("BUG warn: ", i)) != std::string::npos; i++)
+		found.push_back(text.substr(i + 10, text.find(": object", i) - i - 10));
+	EXPECT_EQ(found, (std::vector<std::string>{
+				 "Left guard overwritten", "Right guard overwritten",
+				 "Object already free", "Poison overwritten" }));
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDebugTest, NewObjectsLookUsedAndZeroedOnesDoNot)
+{
+	struct kmem_cache *s = kmem_cache_create("new", 100, 0, SLAB_POISON, nullptr);
+	char *p = get(s);
+
+	for (int i = 0; i < 100; i++)
+		ASSERT_EQ(p[i], 0x5a);
+	auto *z = static_cast<char *>(kmem_cache_zalloc(s, GFP_KERNEL));
+	for (int i = 0; i < 100; i++)
+		ASSERT_EQ(z[i], 0);
+	kmem_cache_free(s, p);
+	kmem_cache_free(s, z);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDebugTest, ContentsStayWhereTheyMust)
+{
+	struct kmem_cache *rcu = kmem_cache_create(
+		"rcu", kSize, 0, SLAB_DEBUG_FLAGS | SLAB_TYPESAFE_BY_RCU, nullptr);
+	struct kmem_cache *made = kmem_cache_create("made", kSize, 0, SLAB_DEBUG_FLAGS,
+						    [](void *obj) { memset(obj, 7, kSize); });
+	char *p = get(rcu), *q = get(made);
+
+	memset(p, 3, kSize);
+	kmem_cache_free(rcu, p);
+	for (unsigned i = 0; i < kSize; i++)
+		ASSERT_EQ(p[i], 3);
+	for (unsigned i = 0; i < kSize; i++)
+		ASSERT_EQ(q[i], 7);
+	kmem_cache_free(made, q);
+	for (int round = 0; round < 1000; round++) {
+		q = get(made);
+		for (unsigned i = 0; i < kSize; i++)
+			ASSERT_EQ(q[i], 7);
+		kmem_cache_free(made, q);
+	}
+	kmem_cache_shrink(rcu);
+	for (unsigned i = 0; i < kSize; i++)
+		ASSERT_EQ(p[i], 3);
+	kmem_cache_destroy(made);
+	kmem_cache_destroy(rcu);
+}
+
+TEST(SlabDebugTest, FreedObjectsWait)
+{
+	struct kmem_cache *s = kmem_cache_create("wait", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+	char *p = get(s);
+
+	kmem_cache_free(s, p);
+	for (int i = 0; i < 63; i++) {
+		char *q = get(s);
+		EXPECT_NE(q, p);
+		kmem_cache_free(s, q);
+	}
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDebugTest, CountsAreTheSame)
+{
+	struct kmem_cache *s = kmem_cache_create("counts", kSize, 0, 0, nullptr);
+	std::vector<char *> p;
+	shim_counts c;
+
+	for (int i = 0; i < 100; i++)
+		p.push_back(get(s));
+	ASSERT_EQ(kmem_cache_debug(s, SLAB_DEBUG_FLAGS), 0);
+	for (int i = 0; i < 100; i++)
+		p.push_back(get(s));
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.inuse, 200u);
+	EXPECT_EQ(c.allocs, 200u);
+	EXPECT_EQ(c.frees, 0u);
+	for (int i = 0; i < 200; i += 2)
+		kmem_cache_free(s, p[static_cast<size_t>(i)]);
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.inuse, 100u);
+	EXPECT_EQ(c.frees, 100u);
+	ASSERT_EQ(kmem_cache_debug(s, 0), 0);
+	for (int i = 1; i < 200; i += 2)
+		kmem_cache_free(s, p[static_cast<size_t>(i)]);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	EXPECT_EQ(kmem_cache_shrink(s), 0) << "slabs of both kinds are given back";
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.slabs, 0u);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDebugTest, OneCacheInTheTables)
+{
+	struct kmem_cache *s = kmem_cache_create("once", kSize, 0, SLAB_DEBUG_FLAGS, nullptr);
+	int n = 0;
+
+	shim_for_each_cache(
+		[](struct kmem_cache *c, void *arg) {
+			if (!strcmp(shim_slab_name(c), "once"))
+				++*static_cast<int *>(arg);
+		},
+		&n);
+	EXPECT_EQ(n, 1);
+	EXPECT_EQ(kmem_cache_find("once"), s);
+	kmem_cache_destroy(s);
+	EXPECT_EQ(kmem_cache_find("once"), nullptr);
+}
+
+TEST(SlabDebugTest, OtherFlagsAreRefused)
+{
+	struct kmem_cache *s = kmem_cache_create("flags", kSize, 0, 0, nullptr);
+
+	EXPECT_EQ(kmem_cache_debug(s, SLAB_HWCACHE_ALIGN), -EINVAL);
+	EXPECT_EQ(kmem_cache_debug(s, SLAB_POISON | SLAB_PANIC), -EINVAL);
+	EXPECT_EQ(kmem_cache_debug(s, 0), 0);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDebugTest, SizesAndAlignments)
+{
+	for (unsigned size : { 1u, 7u, 8u, 13u, 64u, 100u, 4096u, 5000u, 16384u })
+		for (unsigned align : { 0u, 8u, 64u, 4096u }) {
+			if (size > 12288 && align == 4096)
+				continue;
+			struct kmem_cache *s = kmem_cache_create("sizes", size, align,
+								 SLAB_DEBUG_FLAGS, nullptr);
+			ASSERT_NE(s, nullptr);
+			std::set<char *> p;
+			for (int i = 0; i < 100; i++) {
+				char *q = get(s);
+				ASSERT_EQ(reinterpret_cast<uintptr_t>(q) % (align ? align : 8),
+					  0u);
+				memset(q, i, size);
+				p.insert(q);
+			}
+			ASSERT_EQ(p.size(), 100u);
+			for (char *q : p)
+				kmem_cache_free(s, q);
+			EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+			kmem_cache_destroy(s);
+		}
+}
+
+TEST(SlabDebugDeathTest, KmallocKeepsItsAlignments)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "slab_debug:FZPU", 1);
+		for (size_t size = 8; size <= 20000; size += size / 3)
+			for (size_t align = 8; align <= 16384; align *= 2) {
+				void *p = shim_kmalloc_aligned(size, align, GFP_KERNEL);
+				ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u)
+					<< size << " " << align;
+				memset(p, 1, size);
+				kfree(p);
+			}
+	});
+}
+
+TEST(SlabDebugTest, BulksAndSheaves)
+{
+	struct kmem_cache *s = kmem_cache_create("bulk", kSize, 0, 0, nullptr);
+	void *p[200], *mixed[3];
+
+	ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 100, p), 100);
+	kmem_cache_debug(s, SLAB_DEBUG_FLAGS);
+	ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 100, p + 100), 100);
+	struct slab_sheaf *sheaf = kmem_cache_prefill_sheaf(s, GFP_KERNEL, 10);
+	mixed[0] = kmem_cache_alloc_from_sheaf(s, GFP_KERNEL, sheaf);
+	kmem_cache_debug(s, 0);
+	mixed[1] = kmalloc(10, GFP_KERNEL);
+	mixed[2] = get(s);
+	kmem_cache_free_bulk(s, 200, p);
+	kmem_cache_free_bulk(nullptr, 3, mixed);
+	kmem_cache_return_sheaf(s, GFP_KERNEL, sheaf);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDebugDeathTest, DestroyTellsWhoAllocated)
+{
+	auto run = [](slab_flags_t flags, int n) {
+		struct kmem_cache *s = kmem_cache_create("left", kSize, 0, flags, nullptr);
+
+		for (int i = 0; i < n; i++)
+			get(s);
+		kmem_cache_destroy(s);
+		_exit(0);
+	};
+	const std::string line = "ukmem:   object 0x[0-9a-f]+\n";
+
+	EXPECT_EXIT(
+		run(SLAB_STORE_USER, 1), ::testing::ExitedWithCode(0),
+		"^ukmem: kmem_cache_destroy\\(left\\): 1 objects still in use, cache kept\n" +
+			line + kAllocated + "$");
+	EXPECT_EXIT(run(0, 40), ::testing::ExitedWithCode(0),
+		    "^ukmem: kmem_cache_destroy\\(left\\): 40 objects still in use, cache "
+		    "kept\n(" +
+			    line + "){16}$");
+	EXPECT_EXIT(run(SLAB_STORE_USER, 0), ::testing::ExitedWithCode(0), "^$");
+}
+
+/* Which of the caches "one", "two" and "twelve" this value is about. */
+std::string debugged(const char *value)
+{
+	std::string all;
+
+	setenv("UKMEM_CONF", (std::string("slab_debug:") + value).c_str(), 1);
+	for (const char *name : { "one", "two", "twelve" }) {
+		struct kmem_cache *s = kmem_cache_create(name, kSize, 0, 0, nullptr);
+		char *volatile p = get(s);
+
+		config.slab_debug_action = SLAB_DEBUG_WARN;
+		::testing::internal::CaptureStderr();
+		p[kSize] = 'A';
+		kmem_cache_free(s, p);
+		if (!::testing::internal::GetCapturedStderr().empty())
+			all += std::string(name) + " ";
+	}
+	return all;
+}
+
+TEST(SlabDebugDeathTest, TunableNamesCaches)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("Z"), "one two twelve "); });
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("fzpu=two"), "two "); });
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { EXPECT_EQ(debugged("Z=one+tw*"), "one two twelve "); });
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("Z=twe*+on"), "twelve "); });
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("=one"), "one "); });
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("-"), ""); });
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(debugged("F"), ""); });
+	EXPECT_EXIT(exit_after([] { EXPECT_EQ(debugged("ZQR=one"), "one "); }),
+		    ::testing::ExitedWithCode(0),
+		    "^ukmem: slab_debug: unknown letter 'Q' \\(F, Z, P, U are known\\)\n$");
+}
+
+TEST(SlabFailTest, FailsAsArmed)
+{
+	struct kmem_cache *s = kmem_cache_create("fail", kSize, 0, 0, nullptr);
+	std::string result;
+	void *p[4];
+
+	kmem_cache_fail(s, 3, 2);
+	for (int i = 0; i < 8; i++) {
+		char *q = get(s);
+		result += q ? '+' : '-';
+		kmem_cache_free(s, q);
+	}
+	EXPECT_EQ(result, "+++--+++");
+	kmem_cache_fail(s, 1, 1);
+	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 4, p), 4);
+	kmem_cache_free_bulk(s, 4, p);
+	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 4, p), 0);
+	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 4, p), 4);
+	kmem_cache_free_bulk(s, 4, p);
+	kmem_cache_fail(s, 0, 0);
+	for (int i = 0; i < 100; i++)
+		EXPECT_EQ(get(s), nullptr);
+	EXPECT_EQ(kmem_cache_prefill_sheaf(s, GFP_KERNEL, 5), nullptr);
+	auto *must = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL));
+	EXPECT_NE(must, nullptr);
+	kmem_cache_free(s, must);
+	kmem_cache_fail(s, -1, 0);
+	for (int i = 0; i < 100; i++)
+		kmem_cache_free(s, get(s));
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	kmem_cache_destroy(s);
+}
+
+/* Debugging goes on and off under threads that allocate, keep, and free. */
+TEST(SlabDebugTest, SwitchingLosesNothing)
+{
+	struct kmem_cache *s = kmem_cache_create("switch", kSize, 0, 0, nullptr);
+	const slab_flags_t flags[] = {
+		SLAB_DEBUG_FLAGS, 0, SLAB_RED_ZONE,
+		SLAB_POISON,	  0, SLAB_CONSISTENCY_CHECKS | SLAB_STORE_USER
+	};
+	std::atomic<bool> stop{ false };
+	std::atomic<unsigned long> wrong{ 0 }, kept{ 0 };
+	{
+		Threads threads(4, [&](unsigned me) {
+			std::mt19937 random(me);
+			std::vector<char *> p(300, nullptr);
+
+			while (!stop) {
+				char *&q = p[random() % p.size()];
+
+				if (!q) {
+					q = get(s);
+					memset(q, static_cast<int>(me), kSize);
+					continue;
+				}
+				for (unsigned i = 0; i < kSize; i++)
+					wrong += q[i] != static_cast<char>(me);
+				kmem_cache_free(s, q);
+				q = nullptr;
+			}
+			for (char *q : p)
+				kept += q != nullptr;
+			for (char *q : p)
+				kmem_cache_free(s, q);
+		});
+		for (unsigned i = 0; i < 600 / kSlow; i++) {
+			ASSERT_EQ(kmem_cache_debug(s, flags[i % 6]), 0);
+			if (i % 7 == 0)
+				kmem_cache_fail(s, 1000000000, 1);
+			if (i % 7 == 3)
+				kmem_cache_fail(s, -1, 0);
+			std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
+		}
+		stop = true;
+	}
+	EXPECT_EQ(wrong, 0u);
+	EXPECT_GT(kept, 0u);
+	kmem_cache_debug(s, 0);
+	kmem_cache_fail(s, -1, 0);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	EXPECT_EQ(kmem_cache_shrink(s), 0);
+	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	/* The fast paths are back. */
+	shim_counts before, after;
+	shim_slab_count(s, &before);
+	for (int i = 0; i < 10000; i++)
+		kmem_cache_free(s, get(s));
+	shim_slab_count(s, &after);
+	EXPECT_GT(after.allocs_fast - before.allocs_fast, 9000u);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabPassthroughDeathTest, ObjectsComeFromLibc)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "passthrough:1", 1);
+		struct kmem_cache *s = kmem_cache_create(
+			"libc", 100, 64, 0, [](void *obj) { memset(obj, 7, 100); });
+		struct kmem_cache *rcu =
+			kmem_cache_create("rcu", 100, 0, SLAB_TYPESAFE_BY_RCU, nullptr);
+		char *p = get(s), *q = get(rcu);
+		auto *k = static_cast<char *>(kzalloc(100, GFP_KERNEL));
+		auto *large = static_cast<char *>(kmalloc(100000, GFP_KERNEL));
+		void *bulk[10];
+
+		EXPECT_EQ(shim_slab_cache_of(p), nullptr);
+		EXPECT_EQ(shim_slab_cache_of(k), nullptr);
+		EXPECT_EQ(shim_slab_cache_of(large), nullptr);
+		EXPECT_EQ(shim_slab_cache_of(q), rcu) << "its memory has to stay its own";
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0u);
+		EXPECT_EQ(p[99], 7);
+		EXPECT_EQ(k[99], 0);
+		EXPECT_GE(ksize(k), 100u);
+		memset(large, 1, 100000);
+		k = static_cast<char *>(krealloc(k, 5000, GFP_KERNEL | __GFP_ZERO));
+		EXPECT_EQ(k[0], 0);
+		ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 10, bulk), 10);
+		kmem_cache_free_bulk(s, 10, bulk);
+		kmem_cache_free(s, p);
+		kmem_cache_free(rcu, q);
+		kfree(k);
+		kfree(large);
+		kmem_cache_destroy(s);
+		kmem_cache_destroy(rcu);
+	});
+}
+
+} // namespace
