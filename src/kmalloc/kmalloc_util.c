@@ -162,13 +162,15 @@ static void *whole_pages(size_t size, gfp_t flags, int node)
 
 const char *kstrdup_const(const char *s, gfp_t flags)
 {
+	size_t size;
 	char *p;
 
 	if (likely(!s || !config.passthrough))
 		return kstrdup(s, flags);
 	/* Not from libc, whose blocks kfree_const could not tell from literals. */
-	p = whole_pages(strlen(s) + 1, flags, NUMA_NO_NODE);
-	return p ? strcpy(p, s) : NULL;
+	size = strlen(s) + 1;
+	p = whole_pages(size, flags, NUMA_NO_NODE);
+	return p ? memcpy(p, s, size) : NULL;
 }
 
 void kfree_const(const void *p)
