@@ -17,7 +17,8 @@
  * except kmem_cache_destroy, during and after which nothing may use the cache.
  * Signal safety: with GFP_NOWAIT or GFP_ATOMIC, alloc may be called in a signal
  * handler. kmem_cache_free, kfree and their bulk forms may too: they wait for nothing.
- * Not while the cache is debugged (SLAB_CONSISTENCY_CHECKS and the like).
+ * Not while the cache is debugged (SLAB_CONSISTENCY_CHECKS and the like), nor under
+ * AddressSanitizer and valgrind (tunable annotate), nor with the tunable passthrough.
  */
 #ifndef UKMEM_SLAB_H
 #define UKMEM_SLAB_H
@@ -232,7 +233,8 @@ UKMEM_EXPORT unsigned int kmem_cache_sheaf_size(const struct slab_sheaf *sheaf)
  *
  * Objects that are in use already are looked after as far as they can be: they have no
  * guard bytes and no record of who allocated them. What a finding does is the tunable
- * slab_debug_action. Result: 0, -EINVAL for other flags, -ENOMEM.
+ * slab_debug_action. The tunable slab_debug does the same from the beginning, for all
+ * caches or some. Result: 0, -EINVAL for other flags, -ENOMEM.
  */
 UKMEM_EXPORT int kmem_cache_debug(struct kmem_cache *s, slab_flags_t flags)
 	UKMEM_SYMBOL(kmem_cache_debug);

@@ -202,6 +202,26 @@ TEST(ConfigTest, BadValuesKeepTheDefaultAndSaySo)
 	}
 }
 
+TEST(ConfigTest, Texts)
+{
+	Result r = probe({});
+	std::string longest(255, 'Z');
+
+	EXPECT_EQ(r.value["slab_debug"], "-");
+	EXPECT_EQ(r.range["slab_debug"], "[FZPU][=NAME+NAME...]");
+	EXPECT_EQ(r.type["slab_debug"], "text");
+	r = conf("slab_debug:FZ=kmalloc-64+dentry*,verbose:1");
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["slab_debug"], "FZ=kmalloc-64+dentry*");
+	EXPECT_EQ(r.value["verbose"], "1");
+	EXPECT_EQ(conf("slab_debug:" + longest).value["slab_debug"], longest);
+	for (auto &bad : { std::string(), longest + "Z" }) {
+		r = conf("slab_debug:" + bad);
+		EXPECT_EQ(r.value["slab_debug"], "-");
+		EXPECT_EQ(r.warnings.find("ukmem: bad value '" + bad), 0u);
+	}
+}
+
 TEST(ConfigTest, UnknownKeysAreNamedOnce)
 {
 	Result r = conf("no_such_key:1,dirty_max:1m");

@@ -159,6 +159,50 @@ struct kmem_cache *shim_slab_cache_of(const void *obj)
 	return slab_cache_of(obj);
 }
 
+bool shim_node_trylock(struct kmem_cache *s, unsigned int node)
+{
+	return trylock(&s->nodes[node].lock);
+}
+
+void shim_node_unlock(struct kmem_cache *s, unsigned int node)
+{
+	unlock(&s->nodes[node].lock);
+}
+
+unsigned int shim_slab_deferred(struct kmem_cache *s)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		for (struct page *p = s->nodes[i].deferred; p; p = p->deferred)
+			n++;
+	return n;
+}
+
+uint64_t shim_slab_event(struct kmem_cache *s, enum shim_event event)
+{
+	static const enum slab_event events[] = {
+		[SHIM_ORDER_FALLBACK] = SLAB_ORDER_FALLBACK,
+		[SHIM_FREE_REMOTE] = SLAB_FREE_REMOTE,
+		[SHIM_ALLOC_NODE_MISMATCH] = SLAB_ALLOC_NODE_MISMATCH,
+		[SHIM_ALLOC_FAIL] = SLAB_ALLOC_FAIL,
+	};
+	struct slab_counts in;
+
+	slab_count(s, &in);
+	return in.events[events[event]];
+}
+
+unsigned int shim_object_node(const void *obj)
+{
+	return page_node(page_of(obj));
+}
+
+unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s)
+{
+	return s->cpu_partial_slabs;
+}
+
 bool shim_slab_drain(struct kmem_cache *s)
 {
 	return slab_drain(s, PCPU_ALL_CPUS);

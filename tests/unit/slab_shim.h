@@ -33,6 +33,22 @@ const char *shim_slab_name(const struct kmem_cache *s);
 const char *shim_slab_wrong(struct kmem_cache *s);
 struct kmem_cache *shim_slab_cache_of(const void *obj);
 bool shim_slab_drain(struct kmem_cache *s);
+/* Holds a node's lock as another thread would, without looking after what was deferred. */
+bool shim_node_trylock(struct kmem_cache *s, unsigned int node);
+void shim_node_unlock(struct kmem_cache *s, unsigned int node);
+/* Slabs that wait for a holder of their node's lock. Nothing else may go on. */
+unsigned int shim_slab_deferred(struct kmem_cache *s);
+enum shim_event {
+	SHIM_ORDER_FALLBACK,
+	SHIM_FREE_REMOTE,
+	SHIM_ALLOC_NODE_MISMATCH,
+	SHIM_ALLOC_FAIL,
+};
+uint64_t shim_slab_event(struct kmem_cache *s, enum shim_event event);
+/* The index of the node an object is of. */
+unsigned int shim_object_node(const void *obj);
+/* Slabs that a CPU's list may hold. */
+unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */
 void *shim_slab_base(const void *obj);
 void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Child processes of bench/run: one of them, and rounds of many."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CHILD_TIMEOUT = 600
+
+
+class ChildFailed(Exception):
+    pass
+
+
+def say(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+
+def run_child(command, library, extra=None):
+    """Runs a command under an allocator, with extra variables; its standard output."""
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environment.update(extra or {})
+    if library:
+        environment["LD_PRELOAD"] = str(library.resolve())
+    try:
+        child = subprocess.run(command, env=environment, capture_output=True, text=True,
+                               timeout=CHILD_TIMEOUT, check=False)
+    except subprocess.TimeoutExpired as expired:
+        raise ChildFailed(f"no result after {CHILD_TIMEOUT} s") from expired
+    if child.returncode != 0:
+        last = child.stderr.strip().splitlines()[-1:]
+        raise ChildFailed(f"exit status {child.returncode} {' '.join(last)}")
+    return child.stdout
+
+
+def check_origin(origin, library):
+    """Fails unless the child's malloc came from the library it was to run on."""
+    expected = library.resolve().name if library else "libc.so.6"
+    if library and os.path.exists(origin):
+        right = os.path.samefile(origin, library)
+    else:
+        right = Path(origin).name == expected
+    if not right:
+        raise ChildFailed(f"its malloc came from {origin}, not from {expected}")
+
+
+def interleave(variants, rounds, measure, failures):
+    """measure(name, value) for every variant in every round, order rotating."""
+    names = list(variants)
+    for number in range(rounds):
+        shift = number % len(names)
+        for name in names[shift:] + names[:shift]:
+            say(f"round {number + 1}/{rounds}: {name}")
+            for label, error in measure(name, variants[name]):
+                say(f"FAILED {name}, {label}: {error}")
+                failures.append(f"{name}, {label}, round {number + 1}: {error}")
+
+
+def benchmarks(command, library, extra):
+    """What a program with Google Benchmark says: its context and its results."""
+    result = json.loads(run_child(command, library, extra))
+    for cell in result["benchmarks"]:
+        if cell.get("error_occurred"):
+            raise ChildFailed(f"{cell['name']}: {cell['error_message']}")
+    return result["context"], result["benchmarks"]

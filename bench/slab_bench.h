@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* What the parts of bench/slab share; each adds its subcommand to the program. */
+#ifndef BENCH_SLAB_BENCH_H
+#define BENCH_SLAB_BENCH_H
+
+#include <sched.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <ukmem/slab.h>
+
+constexpr size_t kPage = 4096;
+
+[[noreturn]] inline void die(const std::string &why)
+{
+	fprintf(stderr, "slab: %s\n", why.c_str());
+	exit(1);
+}
+
+/* A cache for as long as it lives. */
+struct cache {
+	explicit cache(size_t size)
+	    : s(kmem_cache_create("bench", static_cast<unsigned int>(size), 0u, SLAB_NO_MERGE,
+				  nullptr))
+	{
+		if (!s)
+			die("no cache");
+	}
+	~cache()
+	{
+		kmem_cache_destroy(s);
+	}
+	cache(const cache &) = delete;
+	cache &operator=(const cache &) = delete;
+
+	kmem_cache *s;
+};
+
+inline std::string attribute_text(kmem_cache *s, const char *name)
+{
+	char text[4096];
+
+	if (kmem_cache_attr_show(s, name, text, sizeof(text)) < 0)
+		die(std::string("no attribute ") + name);
+	return text;
+}
+
+/* The sum; what the CPUs or nodes have of it follows in the text. */
+inline unsigned long attribute(kmem_cache *s, const char *name)
+{
+	return strtoul(attribute_text(s, name).c_str(), nullptr, 10);
+}
+
+inline void set_attribute(kmem_cache *s, const char *name, unsigned long value)
+{
+	if (kmem_cache_attr_store(s, name, std::to_string(value).c_str()))
+		die(std::string("cannot set ") + name);
+}
+
+inline size_t slab_bytes(kmem_cache *s)
+{
+	return kPage << attribute(s, "order");
+}
+
+/* Keeps the calling thread on the @nth CPU the process may use, counted in a circle. */
+inline void stay_on_cpu(unsigned int nth)
+{
+	static const cpu_set_t allowed = [] {
+		cpu_set_t all;
+
+		sched_getaffinity(0, sizeof(all), &all);
+		return all;
+	}();
+	cpu_set_t chosen;
+
+	nth %= static_cast<unsigned int>(CPU_COUNT(&allowed));
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET(cpu, &allowed) && nth-- == 0) {
+			CPU_ZERO(&chosen);
+			CPU_SET(cpu, &chosen);
+			sched_setaffinity(0, sizeof(chosen), &chosen);
+			return;
+		}
+	}
+}
+
+/* slab_cold.cpp, slab_bounded.cpp, slab_pass.cpp */
+void add_cold(CLI::App &app);
+void add_bounded(CLI::App &app);
+void add_pass(CLI::App &app);
+
+#endif

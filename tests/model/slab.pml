@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One slab of a cache (src/slab/slab_page.c, slab_node.c): frees that set a bit and then change
+ * the state, a taker under the lock of the node's list, slabs that come to the list, leave it
+ * empty and are freed, and what becomes of their page: a slab of this cache again, or of
+ * another one.
+ *
+ * Word 0 of the bitmap has two objects, word 1, if there is one, has one. Each atomic access is a
+ * step; so is each read of the page by who was told that it is empty. No empty slab is to be
+ * kept (min_partial 0). The lists are a flag: there is one page.
+ *
+ * Memory order is the program's: what an object's last user did to it is not followed here.
+ */
+#ifndef WORDS
+#define WORDS 1
+#endif
+#ifndef ROUNDS
+#define ROUNDS 2 /* of the taker */
+#endif
+#define OBJECTS (WORDS + 1)
+#define ALL(w) (w == 0 -> 3 : 1)
+#define FIRST(w) (w == 0 -> 0 : 2) /* object */
+#define FREERS 2
+
+/* where */
+#define FULL 0
+#define WITH_CPU 1
+#define ON_NODE 2
+
+/* What the page is. */
+#define NOTHING 0 /* free, or about to be: on somebody's list of retired slabs */
+#define OURS 1
+#define OTHERS 2
+
+/* How a free went. */
+#define UNCHANGED 0
+#define NO_LONGER_FULL 1
+#define EMPTY_ON_NODE 2
+
+byte bits[WORDS];
+short avail, whole;
+byte where = FULL;
+byte cache = OURS; /* as the page entry says */
+byte is = OURS;	   /* as it is */
+byte generation;   /* of the page: counts its frees, for assertions only */
+bit listed, deferred, missed, locked;
+bit held[OBJECTS] = 1;
+byte hands; /* threads that are to put the slab onto a list, or took it from one */
+byte finished;
+
+#define ALL_THERE (avail == WORDS && whole == WORDS)
+#ifdef MUTANT_EMPTY_IS_WHOLE
+#define EMPTY(a, h) (h == WORDS)
+#else
+#define EMPTY(a, h) (a == WORDS && h == WORDS)
+#endif
+
+inline lock_wait()
+{
+	atomic { !locked -> locked = 1 }
+}
+
+inline trylock(ok)
+{
+	atomic { ok = !locked; locked = 1 }
+}
+
+/* Under the lock. The slab is freed after it. */
+inline __retire()
+{
+	atomic {
+		assert(listed && is == OURS);
+		listed = 0;
+#ifndef MUTANT_RETIRE_SAYS_NOTHING
+		where = WITH_CPU;
+#ifndef MUTANT_RETIRE_KEEPS_CACHE
+		cache = NOTHING;
+#endif
+#endif
+		retired = 1
+	}
+}
+
+/* Under the lock. */
+inline __add()
+{
+	atomic {
+		assert(!listed && is == OURS && where == WITH_CPU);
+		assert(hands == 1);
+		hands--;
+		listed = 1;
+#ifdef MUTANT_ADD_LOOKS_BEFORE
+		a = avail; h = whole
+#endif
+	}
+	atomic {
+		where = ON_NODE;
+#ifndef MUTANT_ADD_LOOKS_BEFORE
+		a = avail; h = whole
+#endif
+	}
+	if
+	:: EMPTY(a, h) -> __retire()
+	:: else
+	fi
+}
+
+inline __catch_up()
+{
+	if
+	:: deferred ->
+		atomic { deferred = 0; hands++ }
+		__add()
+	:: else
+	fi;
+	if
+	:: missed ->
+		missed = 0;
+		if
+		:: listed ->
+			atomic { a = avail; h = whole }
+			if
+			:: EMPTY(a, h) -> __retire()
+			:: else
+			fi
+		:: else
+		fi
+	:: else
+	fi
+}
+
+inline unlock()
+{
+	__catch_up();
+	locked = 0;
+	if
+	:: retired ->
+		atomic {
+			retired = 0;
+			assert(is == OURS && !listed && !deferred);
+			assert(ALL_THERE);
+			is = NOTHING;
+			generation++
+		}
+	:: else
+	fi
+}
+
+inline node_add()
+{
+	trylock(ok);
+	if
+	:: ok -> __catch_up(); __add(); unlock()
+	:: else ->
+		atomic {
+			assert(!deferred && !listed && hands == 1);
+			hands--;
+			deferred = 1
+		}
+	fi
+}
+
+inline node_retire()
+{
+	trylock(ok);
+	if
+	:: !ok ->
+#ifndef MUTANT_NEVER_MISSED
+		missed = 1
+#else
+		skip
+#endif
+	:: else ->
+		__catch_up();
+#ifdef MUTANT_RETIRE_BLINDLY
+		if
+		:: listed -> __retire()
+		:: else
+		fi;
+#else
+		/* Two looks: the page may be anybody's. */
+		if
+		:: cache == OURS ->
+			atomic { a = avail; h = whole; place = where }
+			if
+			:: place == ON_NODE && EMPTY(a, h) -> __retire()
+			:: else
+			fi
+		:: else
+		fi;
+#endif
+		unlock()
+	fi
+}
+
+/* In one step with the access it is about. */
+#define SAME assert(is == OURS && generation == mine)
+
+inline set_bit(o, w)
+{
+	atomic {
+		SAME;
+		old = bits[w];
+		assert(!(old & (1 << (o - FIRST(w)))));
+		bits[w] = old | (1 << (o - FIRST(w)))
+	}
+}
+
+inline change_state(o, w, seen)
+{
+	what = UNCHANGED;
+	if
+	:: seen == 0 || ((seen | (1 << (o - FIRST(w)))) == ALL(w)) ->
+		atomic {
+			SAME;
+			avail = avail + (seen == 0);
+			whole = whole + ((seen | (1 << (o - FIRST(w)))) == ALL(w));
+			if
+#ifdef MUTANT_LISTS_WHERE_ANY
+			:: where == FULL && seen == 0 && avail > 0 -> what = NO_LONGER_FULL
+#else
+			:: where == FULL && seen == 0 && avail == 1 -> what = NO_LONGER_FULL
+#endif
+			:: where == ON_NODE && EMPTY(avail, whole) -> what = EMPTY_ON_NODE
+			:: else
+			fi;
+			hands = hands + (what == NO_LONGER_FULL)
+		}
+	:: else
+	fi
+}
+
+inline free_object(o)
+{
+	atomic {
+		assert(held[o]);
+		held[o] = 0;
+		mine = generation;
+		w = (o < 2 -> 0 : 1)
+	}
+#ifdef MUTANT_STATE_FIRST
+	old = bits[w];
+	change_state(o, w, old);
+	set_bit(o, w);
+#else
+	set_bit(o, w);
+	change_state(o, w, old);
+#endif
+	if
+	:: what == NO_LONGER_FULL ->
+		atomic {
+			SAME;
+			assert(where == FULL && hands == 1);
+			where = WITH_CPU
+		}
+		node_add()
+	:: what == EMPTY_ON_NODE -> node_retire()
+	:: else
+	fi
+}
+
+/* Objects of the slab in hand or under the lock; up to @n. */
+inline take(n)
+{
+	w = 0;
+	da = 0;
+	dh = 0;
+	do
+	:: w < WORDS && n ->
+		/* Bits are only set meanwhile, so that a look in one step before is enough. */
+		old = bits[w];
+		got = 0;
+		if
+		:: old & 1 -> got = 1
+		:: else
+		fi;
+		if
+		:: old & 2 && (n > 1 || !(old & 1)) -> got = got | 2
+		:: else
+		fi;
+		if
+		:: got ->
+			atomic {
+				assert(is == OURS);
+				old = bits[w];
+				bits[w] = old & ~got;
+				da = da + (old == got);
+				dh = dh + (old == ALL(w));
+				if
+				:: got & 1 ->
+					assert(!held[FIRST(w)]);
+					held[FIRST(w)] = 1;
+					took = took | (1 << FIRST(w));
+					n--
+				:: else
+				fi;
+				if
+				:: got & 2 ->
+					assert(!held[1]);
+					held[1] = 1;
+					took = took | 2;
+					n--
+				:: else
+				fi
+			}
+		:: else
+		fi;
+		w++
+	:: else -> break
+	od;
+	atomic { avail = avail - da; whole = whole - dh }
+}
+
+inline leave_if_full(left)
+{
+	left = 0;
+	atomic { a = avail; h = whole }
+	do
+	:: a > 0 -> break
+	:: else ->
+#ifdef MUTANT_LEAVE_STORES
+		atomic { avail = a; whole = h; where = FULL; left = 1 }
+		break
+#else
+		atomic {
+			if
+			:: avail == a && whole == h -> where = FULL; left = 1
+			:: else -> a = avail; h = whole
+			fi
+		}
+		if
+		:: left -> break
+		:: else
+		fi
+#endif
+	od
+}
+
+/* As __take_partial(): under the lock, and then perhaps the slab in hand. */
+inline take_listed()
+{
+	keep = 0;
+	lock_wait();
+	__catch_up();
+	if
+	:: listed ->
+#ifdef MUTANT_LEAVE_BEFORE_REMOVE
+		take(n);
+		leave_if_full(left);
+		listed = 0;
+#else
+		listed = 0;
+		take(n);
+		leave_if_full(left);
+#endif
+		if
+		:: left
+		:: !left -> listed = 1
+		:: !left ->
+			atomic { assert(where == ON_NODE); where = WITH_CPU; hands++; keep = 1 }
+		fi
+	:: else
+	fi;
+	unlock();
+	/* Some more of it while it is with the CPU, and then to the node. */
+	if
+	:: keep ->
+		n = 1;
+		take(n);
+		hands--; /* others may see it from the next step on */
+		leave_if_full(left);
+		if
+		:: left
+		:: else -> hands++; node_add()
+		fi
+	:: else
+	fi
+}
+
+/* A slab of this cache again, of which one object is taken at once. */
+inline new_slab()
+{
+	if
+	:: atomic {
+		is == NOTHING ->
+		is = OURS;
+		where = WITH_CPU;
+		bits[0] = 2;
+		avail = WORDS;
+		whole = WORDS - 1;
+#if WORDS == 2
+		bits[1] = 1;
+#endif
+		held[0] = 1;
+		took = took | 1;
+		hands++;
+		cache = OURS
+	};
+		node_add()
+	:: else
+	fi
+}
+
+inline free_taken()
+{
+	do
+	:: took & 1 -> took = took - 1; free_object(0)
+	:: took & 2 -> took = took - 2; free_object(1)
+#if WORDS == 2
+	:: took & 4 -> took = took - 4; free_object(2)
+#endif
+	:: !took -> break
+	od
+}
+
+#define FREE_LOCALS byte w, old, mine, what, place; short a, h; bit ok, retired
+
+proctype freer(byte first, last)
+{
+	FREE_LOCALS;
+	byte o = first;
+
+	do
+	:: o <= last -> free_object(o); o++
+	:: else -> break
+	od;
+	finished++
+}
+
+proctype taker()
+{
+	FREE_LOCALS;
+	byte n, got, took, i;
+	short da, dh;
+	bit left, keep;
+
+	do
+	:: i < ROUNDS ->
+		i++;
+		if
+		:: n = 1
+		:: n = 2
+#if WORDS == 2
+		:: n = 3
+#endif
+		:: n = 0
+		fi;
+		if
+		:: n -> take_listed()
+		:: else -> new_slab()
+		fi;
+		free_taken()
+	:: else -> break
+	od;
+	finished++
+}
+
+/* Another cache: it makes a slab of the page, which is soon empty and on its list. */
+proctype other()
+{
+	bit again;
+
+	do
+	:: atomic { is == NOTHING -> is = OTHERS; cache = OTHERS };
+		atomic {
+			where = ON_NODE;
+			avail = WORDS;
+			whole = WORDS;
+			bits[0] = ALL(0)
+		};
+		if
+		:: atomic { !again -> is = NOTHING; where = WITH_CPU; again = 1 }
+		:: break
+		fi
+	:: finished == FREERS + 1 -> break
+	od
+}
+
+inline check_words()
+{
+	n = 0;
+	nr = 0;
+	i = 0;
+	do
+	:: i < WORDS ->
+		n = n + (bits[i] != 0);
+		nr = nr + (bits[i] == ALL(i));
+		i++
+	:: else -> break
+	od
+}
+
+active proctype main()
+{
+	byte i, n, nr;
+
+	atomic {
+		run freer(0, 0);
+		run freer(1, OBJECTS - 1);
+		run taker();
+		run other()
+	}
+	finished == FREERS + 1;
+	atomic {
+		assert(!locked && !hands);
+		if
+		:: is == OURS ->
+			/* All objects were freed: it is empty. */
+			check_words();
+			assert(avail == n && whole == nr && ALL_THERE);
+			assert(listed + deferred == 1);
+			assert(where == (listed -> ON_NODE : WITH_CPU));
+			assert(deferred || missed)
+		:: else -> assert(!listed && !deferred)
+		fi
+	}
+}
