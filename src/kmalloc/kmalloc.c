@@ -63,7 +63,8 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 {
 	void *p = os_heap.alloc(align, size);
 
-	return p && flags & __GFP_ZERO ? memset(p, 0, size) : p;
+	/* To its end, for krealloc; under a checker that is what was asked for. */
+	return p && flags & __GFP_ZERO ? memset(p, 0, os_heap.usable(p)) : p;
 }
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
@@ -186,22 +187,20 @@ size_t kmalloc_usable(const void *p, const char *func)
 	return page && in_use(page, p, NULL) ? usable(page) : 0;
 }
 
-static cold void *resize_libc(void *p, size_t size, gfp_t flags)
-{
-	size_t old = os_heap.usable(p);
-	void *q = os_heap.resize(p, size);
-
-	if (q && (flags & __GFP_ZERO) && size > old)
-		memset((char *)q + old, 0, size - old);
-	return q;
-}
-
 /* What follows the first @kept of @end bytes, if asked for. */
 static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
 {
 	if (flags & __GFP_ZERO)
 		memset((char *)p + kept, 0, end - kept);
 	return p;
+}
+
+static cold void *resize_libc(void *p, size_t size, gfp_t flags)
+{
+	size_t old = os_heap.usable(p);
+	void *q = os_heap.resize(p, size);
+
+	return q ? zero_rest(q, min_size(old, size), os_heap.usable(q), flags) : NULL;
 }
 
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
@@ -243,7 +242,7 @@ void *kmalloc(size_t size, gfp_t flags)
 		return ZERO_SIZE_PTR;
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
 		/* All of the block, so that krealloc need not know how much was asked for. */
-		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX)
+		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
 			size = kmalloc_class_size(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/report.h"
 #include "kmalloc/kmalloc.h"
 #include "page/node.h"
@@ -42,6 +43,8 @@ void *kmalloc_node(size_t size, gfp_t flags, int node)
 		return kmalloc(size, flags);
 	if (!find_node(node, flags, &index))
 		return NULL;
+	if (unlikely(config.passthrough))
+		return kmalloc(size, flags);
 	if (size > SIZE_CLASS_LARGE_MAX)
 		return large_alloc_node(size, index, flags);
 	s = unlikely(flags & (__GFP_DMA | __GFP_DMA32)) ? size_class_zone_cache(size, flags)
@@ -148,17 +151,6 @@ char *kasprintf(gfp_t flags, const char *fmt, ...)
 	return p;
 }
 
-const char *kstrdup_const(const char *s, gfp_t flags)
-{
-	return kstrdup(s, flags);
-}
-
-void kfree_const(const void *p)
-{
-	if (virt_to_page(p))
-		kfree(p);
-}
-
 static void *whole_pages(size_t size, gfp_t flags, int node)
 {
 	unsigned int index;
@@ -166,6 +158,25 @@ static void *whole_pages(size_t size, gfp_t flags, int node)
 	if (!size || !find_node(node, flags, &index))
 		return NULL;
 	return large_alloc_node(size, index, flags);
+}
+
+const char *kstrdup_const(const char *s, gfp_t flags)
+{
+	size_t size;
+	char *p;
+
+	if (likely(!s || !config.passthrough))
+		return kstrdup(s, flags);
+	/* Not from libc, whose blocks kfree_const could not tell from literals. */
+	size = strlen(s) + 1;
+	p = whole_pages(size, flags, NUMA_NO_NODE);
+	return p ? memcpy(p, s, size) : NULL;
+}
+
+void kfree_const(const void *p)
+{
+	if (virt_to_page(p))
+		kfree(p);
 }
 
 void *__vmalloc(size_t size, gfp_t flags)

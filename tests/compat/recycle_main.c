@@ -21,7 +21,7 @@ int checks_failed;
 #define NR_IDS 64
 #define NR_WRITERS 2
 #define NR_READERS 2
-#define ROUNDS 800000
+#define ROUNDS 100000
 
 static unsigned long seen, stale;
 static int ready, writers_left = NR_WRITERS;
