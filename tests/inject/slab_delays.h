@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Included before everything in src/slab where that is compiled once more: now and then a
+ * thread is held up before or after one of its atomic accesses, so that others come between two
+ * of them.
+ */
+#ifndef INJECT_SLAB_DELAYS_H
+#define INJECT_SLAB_DELAYS_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+static _Thread_local uint32_t slab_delay_state;
+
+static inline void slab_delay(uint32_t one_in)
+{
+	uint32_t r = slab_delay_state;
+
+	if (!r)
+		r = (uint32_t)(uintptr_t)&slab_delay_state | 1;
+	r ^= r << 13;
+	r ^= r >> 17;
+	r ^= r << 5;
+	slab_delay_state = r;
+	if (r % one_in)
+		return;
+	/* To another thread; or, seldom, for so long that it does a lot. */
+	for (uint32_t n = r >> 16 & 3 ? 2 : 100; n; n--)
+		sched_yield();
+}
+
+#define SLAB_DELAYED(access)                                                                   \
+	({                                                                                     \
+		slab_delay(16);                                                                \
+		__auto_type slab_delayed_ = (access);                                          \
+		slab_delay(16);                                                                \
+		slab_delayed_;                                                                 \
+	})
+
+#undef atomic_fetch_or_explicit
+#undef atomic_fetch_and_explicit
+#undef atomic_fetch_add_explicit
+#undef atomic_fetch_sub_explicit
+#undef atomic_compare_exchange_strong_explicit
+#undef atomic_load_explicit
+#define atomic_fetch_or_explicit(p, v, order) SLAB_DELAYED(__atomic_fetch_or((p), (v), (order)))
+#define atomic_fetch_and_explicit(p, v, order)                                                 \
+	SLAB_DELAYED(__atomic_fetch_and((p), (v), (order)))
+#define atomic_fetch_add_explicit(p, v, order)                                                 \
+	SLAB_DELAYED(__atomic_fetch_add((p), (v), (order)))
+#define atomic_fetch_sub_explicit(p, v, order)                                                 \
+	SLAB_DELAYED(__atomic_fetch_sub((p), (v), (order)))
+/* Of locks. */
+#define atomic_compare_exchange_strong_explicit(p, expected, v, yes, no)                       \
+	({                                                                                     \
+		slab_delay(8);                                                                 \
+		__atomic_compare_exchange_n((p), (expected), (v), 0, (yes), (no));             \
+	})
+/* Those that acquire are of slabs' states. */
+#define atomic_load_explicit(p, order)                                                         \
+	({                                                                                     \
+		slab_delay((order) == memory_order_acquire ? 4 : 64);                          \
+		__atomic_load_n((p), (order));                                                 \
+	})
+
+#endif
