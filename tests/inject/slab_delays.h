@@ -38,30 +38,40 @@ static inline void slab_delay(uint32_t one_in)
 		slab_delayed_;                                                                 \
 	})
 
+/* What stdatomic.h's macros come to; only gcc's builtins take any object. */
+#ifdef __clang__
+#define SLAB_FETCH(op, p, v, order) __c11_atomic_fetch_##op((p), (v), (order))
+#define SLAB_LOAD(p, order) __c11_atomic_load((p), (order))
+#define SLAB_EXCHANGE_IF(p, expected, v, yes, no)                                              \
+	__c11_atomic_compare_exchange_strong((p), (expected), (v), (yes), (no))
+#else
+#define SLAB_FETCH(op, p, v, order) __atomic_fetch_##op((p), (v), (order))
+#define SLAB_LOAD(p, order) __atomic_load_n((p), (order))
+#define SLAB_EXCHANGE_IF(p, expected, v, yes, no)                                              \
+	__atomic_compare_exchange_n((p), (expected), (v), 0, (yes), (no))
+#endif
+
 #undef atomic_fetch_or_explicit
 #undef atomic_fetch_and_explicit
 #undef atomic_fetch_add_explicit
 #undef atomic_fetch_sub_explicit
 #undef atomic_compare_exchange_strong_explicit
 #undef atomic_load_explicit
-#define atomic_fetch_or_explicit(p, v, order) SLAB_DELAYED(__atomic_fetch_or((p), (v), (order)))
-#define atomic_fetch_and_explicit(p, v, order)                                                 \
-	SLAB_DELAYED(__atomic_fetch_and((p), (v), (order)))
-#define atomic_fetch_add_explicit(p, v, order)                                                 \
-	SLAB_DELAYED(__atomic_fetch_add((p), (v), (order)))
-#define atomic_fetch_sub_explicit(p, v, order)                                                 \
-	SLAB_DELAYED(__atomic_fetch_sub((p), (v), (order)))
+#define atomic_fetch_or_explicit(p, v, order) SLAB_DELAYED(SLAB_FETCH(or, p, v, order))
+#define atomic_fetch_and_explicit(p, v, order) SLAB_DELAYED(SLAB_FETCH(and, p, v, order))
+#define atomic_fetch_add_explicit(p, v, order) SLAB_DELAYED(SLAB_FETCH(add, p, v, order))
+#define atomic_fetch_sub_explicit(p, v, order) SLAB_DELAYED(SLAB_FETCH(sub, p, v, order))
 /* Of locks. */
 #define atomic_compare_exchange_strong_explicit(p, expected, v, yes, no)                       \
 	({                                                                                     \
 		slab_delay(8);                                                                 \
-		__atomic_compare_exchange_n((p), (expected), (v), 0, (yes), (no));             \
+		SLAB_EXCHANGE_IF(p, expected, v, yes, no);                                     \
 	})
 /* Those that acquire are of slabs' states. */
 #define atomic_load_explicit(p, order)                                                         \
 	({                                                                                     \
 		slab_delay((order) == memory_order_acquire ? 4 : 64);                          \
-		__atomic_load_n((p), (order));                                                 \
+		SLAB_LOAD(p, order);                                                           \
 	})
 
 #endif
