@@ -227,9 +227,12 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 		       const void *caller);
 /* @n objects of one cache. */
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller);
-/* Up to @n objects out of slabs, of *@node if possible; *@node: where they are of. */
+/*
+ * Up to @n objects out of slabs, of *@node if possible; *@node: where they are of. Of these
+ * the caller needs @need: it may be as few where another node has to serve.
+ */
 unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
-		       gfp_t flags);
+		       unsigned int need, gfp_t flags);
 
 /* pcpu_first_unit(), where the array map's entries count from. */
 extern char *slab_arrays;

@@ -118,7 +118,7 @@ static void *alloc_plain(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
 	void *obj = NULL;
 
-	if (slab_take(s, &node, &obj, 1, flags))
+	if (slab_take(s, &node, &obj, 1, 1, flags))
 		slab_event(s, SLAB_ALLOC_SLOWPATH);
 	return obj;
 }

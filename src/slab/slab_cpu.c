@@ -107,16 +107,25 @@ static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **ou
 	return got;
 }
 
-/* One round over the nodes: another one only if those before have nothing at all. */
+/*
+ * One round over the nodes: another one only if those before have nothing at all; of that one
+ * first what this CPU's array holds of it, but no more than @need.
+ */
 static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **out,
-			       unsigned int n, gfp_t flags, unsigned int *node)
+			       unsigned int n, unsigned int need, gfp_t flags,
+			       unsigned int *node)
 {
 	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_nodes;
 	unsigned int got = 0;
 
 	for (unsigned int i = 0; i < nodes && !got; i++) {
 		*node = page_fallback_node(first, i);
-		if (!i || page_policy_allows(*node))
+		if (i && !page_policy_allows(*node))
+			continue;
+		if (i)
+			got = pcpu_array_pop_bulk(slab_array(s, *node), out, need,
+						  PCPU_POP_UNCOUNTED);
+		if (!got)
 			got = take_from(s, *node, out, n, flags);
 	}
 	return got;
@@ -124,7 +133,8 @@ static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **
 
 /* No node has any: wait until there are the pages of a slab. */
 static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, void **out,
-				      unsigned int n, gfp_t flags, unsigned int *node)
+				      unsigned int n, unsigned int need, gfp_t flags,
+				      unsigned int *node)
 {
 	unsigned int got = 0;
 
@@ -136,21 +146,21 @@ static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, 
 		if (!page)
 			break;
 		page_free_run(page, s->small.npages);
-		got = take_round(s, first, out, n, flags, node);
+		got = take_round(s, first, out, n, need, flags, node);
 	}
 	return got;
 }
 
 unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
-		       gfp_t flags)
+		       unsigned int need, gfp_t flags)
 {
 	unsigned int first = *node;
-	unsigned int got = take_round(s, first, out, n, flags | PAGE_NO_RECLAIM, node);
+	unsigned int got = take_round(s, first, out, n, need, flags | PAGE_NO_RECLAIM, node);
 
 	if (unlikely(!got && (flags & __GFP_DIRECT_RECLAIM)))
-		got = take_round(s, first, out, n, flags, node);
+		got = take_round(s, first, out, n, need, flags, node);
 	if (unlikely(!got && (flags & __GFP_NOFAIL)))
-		got = take_waiting(s, first, out, n, flags, node);
+		got = take_waiting(s, first, out, n, need, flags, node);
 	if (unlikely(!got))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	else if (unlikely(*node != first))
@@ -160,8 +170,8 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 
 void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
 {
+	unsigned int asked = node, want, got, pushed;
 	void *batch[SLAB_BATCH_MAX], *obj;
-	unsigned int want, got, pushed;
 
 	if (slab_is_checked(s))
 		return slab_checked_alloc(s, node, flags, caller);
@@ -171,13 +181,15 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	want = min_uint(SLAB_BATCH_MAX, tune(s, slab_array(s, node), MOVED_REFILL) / 2 + 1);
 	if (flags & __GFP_DIRECT_RECLAIM)
 		page_decay();
-	got = slab_take(s, &node, batch, want, flags);
+	got = slab_take(s, &node, batch, want, 1, flags);
 	if (!got)
 		return NULL;
 	slab_event(s, SLAB_ALLOC_SLOWPATH);
 	if (got == 1)
 		return batch[0];
 	slab_event(s, SLAB_ALLOC_REFILL);
+	if (unlikely(node != asked))
+		tune(s, slab_array(s, node), MOVED_REFILL);
 	/* The array is a stack: the lowest address is to come out first. */
 	reverse(batch + 1, got - 1);
 	pushed = pcpu_array_push_bulk(slab_array(s, node), batch + 1, got - 1);
@@ -230,7 +242,7 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 
 			tune(s, array, MOVED_REFILL);
 			home = node;
-			more = slab_take(s, &home, p + got + k, piece - k, flags);
+			more = slab_take(s, &home, p + got + k, piece - k, piece - k, flags);
 			if (!more)
 				return got + k;
 			slab_count_events(s, SLAB_ALLOC_SLOWPATH, more);

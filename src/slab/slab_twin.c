@@ -151,7 +151,7 @@ void *slab_debug_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, con
 	struct slab_record *r;
 	void *obj = NULL;
 
-	if (!slab_take(twin, &node, &obj, 1, flags))
+	if (!slab_take(twin, &node, &obj, 1, 1, flags))
 		return NULL;
 	slab_event(twin, SLAB_ALLOC_SLOWPATH);
 	slab_annotate_open(twin, obj);

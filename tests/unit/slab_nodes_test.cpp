@@ -168,6 +168,7 @@ void full_node()
 	EXPECT_GT(p.size(), 300u);
 	EXPECT_EQ(shim_slab_event(s, SHIM_ALLOC_NODE_MISMATCH), 0u);
 	EXPECT_GE(shim_slab_event(s, SHIM_ALLOC_FAIL), 1u);
+	uint64_t refills = slab_counts_of(s).refills;
 	for (unsigned i = 0; i < 100; i++) {
 		q = kmem_cache_alloc_node(s, GFP_KERNEL, 2);
 		ASSERT_NE(q, nullptr);
@@ -175,6 +176,8 @@ void full_node()
 		p.push_back(q);
 	}
 	EXPECT_GT(shim_slab_event(s, SHIM_ALLOC_NODE_MISMATCH), 0u);
+	/* Who helps out is asked for more than one object at a time. */
+	EXPECT_LE(slab_counts_of(s).refills - refills, 30u);
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
 	/* What helped out is not taken for the node's own. */
 	free_objects(s, p);
