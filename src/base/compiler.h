@@ -29,6 +29,9 @@
 #define UKMEM_TSAN 0
 #endif
 
+/* For reads that meet writers on purpose, and say so. */
+#define no_sanitize_thread __attribute__((__no_sanitize__("thread")))
+
 #ifndef UKMEM_DEBUG
 #define UKMEM_DEBUG 0
 #endif

@@ -40,10 +40,8 @@ static inline void cpu_relax(void)
 #endif
 }
 
-void lock_slow(struct lock *l)
+bool lock_spin(struct lock *l)
 {
-	if (lock_fork_owner() && lock_fork_enter(l))
-		return;
 	for (int i = 0; i < SPINS; i++) {
 		uint32_t expected = 0;
 
@@ -51,9 +49,16 @@ void lock_slow(struct lock *l)
 		    atomic_compare_exchange_weak_explicit(&l->state, &expected, 1,
 							  memory_order_acquire, /* L1 */
 							  memory_order_relaxed))
-			return;
+			return true;
 		cpu_relax();
 	}
+	return false;
+}
+
+void lock_slow(struct lock *l)
+{
+	if ((lock_fork_owner() && lock_fork_enter(l)) || lock_spin(l))
+		return;
 	while (atomic_exchange_explicit(&l->state, 2, memory_order_acquire)) /* L1 */
 		wait_while_2(&l->state);
 }

@@ -56,6 +56,8 @@ void lock_register(struct lock *l, enum lock_rank rank);
 void lock_unregister(struct lock *l);
 
 void lock_slow(struct lock *l);
+/* Tries for a while. Result: whether the lock is held now. */
+bool lock_spin(struct lock *l);
 void lock_wake(struct lock *l);
 /* Thread pointer of the thread inside fork(), else NULL. Written by that thread. */
 extern _Atomic(void *) lock_fork_thread;
@@ -149,7 +151,24 @@ static inline bool lock_if(struct lock *l, bool may_block)
 	return true;
 }
 
-/* What lock_if() took. */
+/*
+ * The same, but who may not block tries for a little longer than locks are held: to come
+ * away with nothing is worse. Not for ever, since the holder may be this very thread,
+ * interrupted by the signal whose handler this is.
+ */
+static inline bool lock_soon(struct lock *l, bool may_block)
+{
+	if (may_block)
+		lock(l);
+	else if (!trylock(l)) {
+		if (!lock_spin(l))
+			return false;
+		lock_debug_acquired(l);
+	}
+	return true;
+}
+
+/* What lock_if() or lock_soon() took. */
 static inline void unlock_if(struct lock *l, bool may_block)
 {
 	if (may_block)

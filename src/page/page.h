@@ -69,7 +69,7 @@ struct page {
 		_Atomic uint32_t head; /* the four in one store: page_head() */
 	};
 	_Atomic uint32_t state; /* SLAB: slab_page.h */
-	union {
+	union { /* where @cache is, nothing else has the address of one: slab_node.c */
 		struct list_head lru; /* FREE */
 		struct {
 			struct kmem_cache *cache;      /* SLAB */

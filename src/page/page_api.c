@@ -237,7 +237,7 @@ struct page *virt_to_page(const void *addr)
  * head, so none looks like a compound run unless it is one; and what does not cover @page
  * is not taken whatever it says. ThreadSanitizer knows other stores to parts of them.
  */
-__attribute__((no_sanitize_thread)) struct page *compound_head(const struct page *page)
+no_sanitize_thread struct page *compound_head(const struct page *page)
 {
 	const struct zone *z = zone_of(page);
 	size_t offset = page_to_pfn(page) - z->start;

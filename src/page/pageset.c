@@ -141,7 +141,7 @@ static unsigned int take_batch(struct zone *z, unsigned int order, struct page *
 {
 	unsigned int got = 0;
 
-	if (!zone_lock_if(z, rq->may_block))
+	if (!zone_lock_for(z, rq))
 		return 0;
 	batch[0] = __zone_take(z, rq);
 	if (batch[0]) {

@@ -54,9 +54,17 @@ void zone_lock(struct zone *z)
 	put_deferred(z);
 }
 
-bool zone_lock_if(struct zone *z, bool may_block)
+bool zone_trylock(struct zone *z)
 {
-	if (!lock_if(&z->lock, may_block))
+	if (!trylock(&z->lock))
+		return false;
+	put_deferred(z);
+	return true;
+}
+
+bool zone_lock_for(struct zone *z, const struct alloc_request *rq)
+{
+	if (!lock_soon(&z->lock, rq->may_block))
 		return false;
 	put_deferred(z);
 	return true;
@@ -94,7 +102,7 @@ static void defer(struct zone *z, struct page *page, size_t npages)
 						      memory_order_release, /* D1 */
 						      memory_order_relaxed));
 	count_vm_event(PGDEFERRED);
-	if (zone_lock_if(z, false))
+	if (zone_trylock(z))
 		zone_unlock(z, false);
 }
 
@@ -102,7 +110,7 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages)
 {
 	page_set_type(page, PAGE_CACHED);
 	page->zero = PAGE_DIRTY;
-	if (!zone_lock_if(z, false)) {
+	if (!zone_trylock(z)) {
 		defer(z, page, npages);
 		return;
 	}
@@ -112,7 +120,7 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages)
 
 void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order)
 {
-	if (!zone_lock_if(z, false)) {
+	if (!zone_trylock(z)) {
 		for (unsigned int i = 0; i < n; i++)
 			defer(z, batch[i], (size_t)1 << order);
 		return;

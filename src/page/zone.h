@@ -128,7 +128,8 @@ struct alloc_request {
 /* zone.c: the lock with what belongs to it. */
 void zone_init(struct zone *z, unsigned int node, enum zone_type type);
 void zone_lock(struct zone *z);
-bool zone_lock_if(struct zone *z, bool may_block);
+bool zone_trylock(struct zone *z);
+bool zone_lock_for(struct zone *z, const struct alloc_request *rq);
 /* @may_block: false makes no system call. */
 void zone_unlock(struct zone *z, bool may_block);
 /* A run back into the free lists, now or by the next holder of the lock. */

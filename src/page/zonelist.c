@@ -184,7 +184,7 @@ static struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, b
 	*full = false;
 	/* Frees that were deferred in the last moment of a holder of the lock. */
 	if (unlikely(atomic_load_explicit(&z->deferred, memory_order_relaxed)) &&
-	    zone_lock_if(z, rq->may_block))
+	    zone_lock_for(z, rq))
 		zone_unlock(z, rq->may_block);
 	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
 	    (!config.zone_reclaim_mode || !rq->may_block || !zone_reclaim(z, rq) ||
@@ -195,7 +195,7 @@ static struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, b
 	if (!rq->align && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS) {
 		page = pageset_alloc(z, ilog2(rq->npages), rq);
 	} else {
-		if (!zone_lock_if(z, rq->may_block))
+		if (!zone_lock_for(z, rq))
 			return NULL;
 		page = __zone_take(z, rq);
 		if (page)

@@ -108,7 +108,7 @@ struct kmem_cache {
 	unsigned int array_stride;	       /* from one node's array to the next one's */
 	bool budgeted;			       /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
-	bool keeps_slabs;	      /* SLAB_TYPESAFE_BY_RCU */
+	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
 	gfp_t gfp;		      /* which zone */
 	_Atomic unsigned int min_partial;   /* partly used slabs kept per node; relaxed */
 	_Atomic unsigned int cpu_partial;   /* objects as the attribute says; relaxed */

@@ -169,6 +169,17 @@ void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 		node_unlock(s, node, false, &retired);
 }
 
+/*
+ * Of a page that may be anything by now, while somebody makes it something else. The type
+ * and the pointer are words that are written whole, and both are right only for a slab of
+ * @s, which stays one while the lock is held: no other use of the pointer's place holds the
+ * address of a cache (struct page).
+ */
+static noinline no_sanitize_thread bool slab_of(struct page *page, const struct kmem_cache *s)
+{
+	return page_type(page) == PAGE_SLAB && slab_page_cache(page) == s;
+}
+
 void slab_node_retire(struct kmem_cache *s, struct page *page)
 {
 	struct kmem_cache_node *node = &s->nodes[page_node(page)];
@@ -178,9 +189,7 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 		atomic_store_explicit(&node->missed, true, memory_order_release); /* N3 */
 		return;
 	}
-	/* Meanwhile it may be anything. A slab of this cache stays one while we hold the lock.
-	 */
-	if (page_type(page) == PAGE_SLAB && slab_page_cache(page) == s) {
+	if (slab_of(page, s)) {
 		uint32_t state = slab_state(page);
 
 		if (slab_state_where(state) == SLAB_ON_NODE &&

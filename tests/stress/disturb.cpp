@@ -182,7 +182,11 @@ void Harness::on_signal(Inbox &inbox)
 		p[0] = kmem_cache_alloc(caches_[b.which], GFP_ATOMIC);
 		n = p[0] ? 1 : 0;
 	} else {
+		unsigned wanted = n;
+
 		n = (unsigned)kmem_cache_alloc_bulk(caches_[b.which], GFP_ATOMIC, n, p);
+		if (!n)
+			inbox.cache_refused[b.which] += wanted;
 	}
 	inbox.cache_allocs[b.which] += n;
 	for (unsigned i = 0; i < n; i++) {

@@ -44,6 +44,7 @@ struct Inbox {
 	std::atomic<unsigned> head{ 0 }, tail{ 0 }; /* written by handler, by thread */
 	uint64_t signals = 0, got = 0;
 	uint64_t cache_allocs[NR_CACHES] = {};
+	uint64_t cache_refused[NR_CACHES] = {}; /* in bulk: some may have come and gone */
 	Random random{ 99 };
 
 	void put(Block b);

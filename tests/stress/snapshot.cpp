@@ -43,6 +43,16 @@ std::string object_at(const std::string &text, size_t at)
 	return text.substr(at, text.find('}', at) - at);
 }
 
+/* The rows of the table called @name; other tables have rows of caches too. */
+std::string table(const std::string &text, const char *name)
+{
+	size_t at = text.find(std::string("\"") + name + "\": [");
+
+	if (at == std::string::npos)
+		abort();
+	return text.substr(at, text.find(']', at) - at);
+}
+
 } // namespace
 
 void Snapshot::take()
@@ -61,6 +71,7 @@ void Snapshot::take()
 		large_frees = number(large, "frees");
 		large_bytes = number(large, "bytes");
 	}
+	text = table(text, "caches");
 	for (at = text.find(row); at != std::string::npos; at = text.find(row, at + 1)) {
 		std::string object = object_at(text, at);
 		std::string name =

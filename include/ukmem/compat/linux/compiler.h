@@ -15,12 +15,9 @@
 #define unreachable() __builtin_unreachable()
 #define OPTIMIZER_HIDE_VAR(var) __asm__("" : "+r"(var))
 
-/* One access each, also beside other threads: atomic for up to a machine word. */
-#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
-#define WRITE_ONCE(x, value)                                                                   \
-	do {                                                                                   \
-		*(volatile __typeof__(x) *)&(x) = (value);                                     \
-	} while (0)
+/* One access each, also beside other threads, of scalars up to a machine word. */
+#define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_RELAXED)
 #define data_race(x) (x)
 
 #endif
