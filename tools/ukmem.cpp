@@ -34,9 +34,9 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct run_options {
 	bool stats = false;
-	std::string show;  /* what to print at exit, a value of the tunable "show" */
+	std::string show; /* what to print at exit, a value of the tunable "show" */
 	bool pools = false, layers = false; /* of vmstat: instead of what it usually prints */
-	std::string cache; /* of show:slab, only this one */
+	std::string cache;		    /* of show:slab, only this one */
 	std::vector<std::string> conf, settings;
 	std::vector<std::string> command;
 };
@@ -162,24 +162,30 @@ static CLI::App *add_runner(CLI::App &app, run_options &options, const std::stri
 }
 
 static const char *const vmstat_footer =
-	"-m, a row for each cache. Pages are slabs here. Size: bytes per object. Requests, Fail,\n"
+	"-m, a row for each cache. Pages are slabs here. Size: bytes per object. Requests, "
+	"Fail,\n"
 	"Releases: objects given out, requests without a result, objects given back. InUse,\n"
 	"Avail: objects in use, and not. Pgreq, Pgrel, Npage, Hiwat: slabs made, given back,\n"
-	"there, the most there were at once. PageSz: bytes of a slab. Minpg, Maxpg: empty slabs\n"
-	"that are kept, on the nodes; and with CPUs' lists, at most. Idle: slabs not used now.\n"
+	"there, the most there were at once. PageSz: bytes of a slab. Minpg, Maxpg: empty "
+	"slabs\n"
+	"that are kept, on the nodes; and with CPUs' lists, at most. Idle: slabs not used "
+	"now.\n"
 	"Flags: of kmem_cache_create(). Util%: bytes in use, of the slabs'.\n"
 	"\n"
-	"-C, which layer served the requests. Spin: times a lock was found taken. GrpSz: slots\n"
+	"-C, which layer served the requests. Spin: times a lock was found taken. GrpSz: "
+	"slots\n"
 	"of the largest per-CPU array. Full, Emty: arrays that are so now. CpuLayer: objects\n"
-	"given out, and how many of them by an array. CacheLayer: the rest, and how many of it\n"
+	"given out, and how many of them by an array. CacheLayer: the rest, and how many of "
+	"it\n"
 	"by slabs at hand. PoolLayer: objects that a slab had to be made for.\n"
 	"\n";
 
 static CLI::App *add_vmstat(CLI::App &app, run_options &options)
 {
-	CLI::App *sub = add_runner(app, options, "vmstat",
-				   "Run a program; print its vmstat, or tables of its caches, to "
-				   "stderr when it exits");
+	CLI::App *sub =
+		add_runner(app, options, "vmstat",
+			   "Run a program; print its vmstat, or tables of its caches, to "
+			   "stderr when it exits");
 	CLI::Option *pools = sub->add_flag("-m,--pools", options.pools,
 					   "Print the caches: objects and slabs");
 

@@ -8,9 +8,9 @@
 #include "stats/stats.h"
 
 static const struct emit_column columns[] = {
-	{ "name", "Name", -20, EMIT_TEXT },	  { "from", "From", 6, EMIT_NUMBER },
-	{ "size", "Size", 6, EMIT_NUMBER },	  { "pagesz", "PageSz", 7, EMIT_NUMBER },
-	{ "objects", "Objects", 7, EMIT_NUMBER }, { "waste", "Waste", 6, EMIT_NUMBER },
+	{ "name", "Name", -20, EMIT_TEXT },	     { "from", "From", 6, EMIT_NUMBER },
+	{ "size", "Size", 6, EMIT_NUMBER },	     { "pagesz", "PageSz", 7, EMIT_NUMBER },
+	{ "objects", "Objects", 7, EMIT_NUMBER },    { "waste", "Waste", 6, EMIT_NUMBER },
 	{ "waste_share", "Waste%", 6, EMIT_TENTHS },
 };
 
@@ -31,8 +31,7 @@ static void emit_class(struct emitter *e, const struct kmem_cache *s, unsigned i
 
 	b.wasted = b.all - (uint64_t)s->layout.objects * s->size;
 	emit_row(e, columns, ARRAY_SIZE(columns), s->name,
-		 (uint64_t[]){ from, s->size, b.all, s->layout.objects, b.wasted,
-			       tenths(&b) });
+		 (uint64_t[]){ from, s->size, b.all, s->layout.objects, b.wasted, tenths(&b) });
 	sum->wasted += b.wasted;
 	sum->all += b.all;
 }

@@ -63,8 +63,8 @@ enum {
 	X(FREE_REMOTE, free_remote)		/* objects flushed to another node */          \
 	X(ALLOC_NODE_MISMATCH, alloc_node_mismatch) /* not of the node that was asked for */   \
 	X(ALLOC_FAIL, alloc_fail)		    /* requests without a result */            \
-	X(ALLOC_FROM_NEW, alloc_from_new)	    /* objects that slabs had to be made for */ \
-	X(NODE_CONTENDED, node_contended)	    /* times the node's lock was found taken */
+	X(ALLOC_FROM_NEW, alloc_from_new) /* objects that slabs had to be made for */          \
+	X(NODE_CONTENDED, node_contended) /* times the node's lock was found taken */
 
 #define SLAB_EVENT_ENUM(name, attr) SLAB_##name,
 enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };

@@ -90,7 +90,8 @@ void slab_partial_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
  * Of a page that may have left the list by now and be anything. What is read of it is words
  * that are written whole.
  */
-static noinline no_sanitize_thread bool idle(const struct kmem_cache *s, const struct page *page)
+static noinline no_sanitize_thread bool idle(const struct kmem_cache *s,
+					     const struct page *page)
 {
 	uint32_t head =
 		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));

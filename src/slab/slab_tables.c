@@ -30,32 +30,23 @@ static const struct emit_column cache_columns[] = {
 };
 
 /* Events, in JSON alone: a column each. */
-static const struct emit_column event_columns[] = {
-	{ "cache", NULL, 0, EMIT_TEXT },
-	{ "alloc_fastpath", NULL, 0, EMIT_NUMBER },
-	{ "free_fastpath", NULL, 0, EMIT_NUMBER },
+static const struct emit_column event_columns[] = { { "cache", NULL, 0, EMIT_TEXT },
+						    { "alloc_fastpath", NULL, 0, EMIT_NUMBER },
+						    { "free_fastpath", NULL, 0, EMIT_NUMBER },
 #define EVENT_COLUMN(name, attr) { #attr, NULL, 0, EMIT_NUMBER },
-	SLAB_EVENTS(EVENT_COLUMN)
+						    SLAB_EVENTS(EVENT_COLUMN)
 #undef EVENT_COLUMN
 };
 
 static const struct emit_column pool_columns[] = {
-	{ "name", "Name", -20, EMIT_TEXT },
-	{ "size", "Size", 5, EMIT_NUMBER },
-	{ "requests", "Requests", 10, EMIT_NUMBER },
-	{ "fail", "Fail", 4, EMIT_NUMBER },
-	{ "releases", "Releases", 10, EMIT_NUMBER },
-	{ "inuse", "InUse", 8, EMIT_NUMBER },
-	{ "avail", "Avail", 7, EMIT_NUMBER },
-	{ "pgreq", "Pgreq", 6, EMIT_NUMBER },
-	{ "pgrel", "Pgrel", 6, EMIT_NUMBER },
-	{ "npage", "Npage", 6, EMIT_NUMBER },
-	{ "pagesz", "PageSz", 6, EMIT_NUMBER },
-	{ "hiwat", "Hiwat", 6, EMIT_NUMBER },
-	{ "minpg", "Minpg", 5, EMIT_NUMBER },
-	{ "maxpg", "Maxpg", 5, EMIT_LIMIT },
-	{ "idle", "Idle", 5, EMIT_NUMBER },
-	{ "flags", "Flags", 9, EMIT_FLAGS },
+	{ "name", "Name", -20, EMIT_TEXT },	     { "size", "Size", 5, EMIT_NUMBER },
+	{ "requests", "Requests", 10, EMIT_NUMBER }, { "fail", "Fail", 4, EMIT_NUMBER },
+	{ "releases", "Releases", 10, EMIT_NUMBER }, { "inuse", "InUse", 8, EMIT_NUMBER },
+	{ "avail", "Avail", 7, EMIT_NUMBER },	     { "pgreq", "Pgreq", 6, EMIT_NUMBER },
+	{ "pgrel", "Pgrel", 6, EMIT_NUMBER },	     { "npage", "Npage", 6, EMIT_NUMBER },
+	{ "pagesz", "PageSz", 6, EMIT_NUMBER },	     { "hiwat", "Hiwat", 6, EMIT_NUMBER },
+	{ "minpg", "Minpg", 5, EMIT_NUMBER },	     { "maxpg", "Maxpg", 5, EMIT_LIMIT },
+	{ "idle", "Idle", 5, EMIT_NUMBER },	     { "flags", "Flags", 9, EMIT_FLAGS },
 	{ "util", "Util%", 5, EMIT_TENTHS },
 };
 
@@ -100,11 +91,10 @@ static uint64_t share(uint64_t part, uint64_t whole, unsigned int of)
 static void fill_caches(struct kmem_cache *s, const struct slab_counts *c, struct row *r)
 {
 	memcpy(r->cache,
-	       (uint64_t[]){ s->size, s->layout.objects, s->layout.npages, c->slabs, c->inuse,
-			     c->cached, c->allocs, c->frees,
-			     share(c->allocs_fast, c->allocs, 100),
-			     share(c->frees_fast, c->frees, 100),
-			     share(c->inuse, c->objects, 100) },
+	       (uint64_t[]){
+		       s->size, s->layout.objects, s->layout.npages, c->slabs, c->inuse,
+		       c->cached, c->allocs, c->frees, share(c->allocs_fast, c->allocs, 100),
+		       share(c->frees_fast, c->frees, 100), share(c->inuse, c->objects, 100) },
 	       sizeof(r->cache));
 	r->event[0] = c->allocs_fast;
 	r->event[1] = c->frees_fast;
