@@ -107,7 +107,7 @@ static noinline no_sanitize_thread bool idle(const struct kmem_cache *s,
 static noinline no_sanitize_thread struct page *listed(const struct pcpu_array *a,
 						       unsigned int i)
 {
-	return *(struct page *const volatile *)&a->slot[i];
+	return *(void *const volatile *)&a->slot[i];
 }
 
 size_t slab_partial_idle(struct kmem_cache *s)
