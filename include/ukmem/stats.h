@@ -36,8 +36,9 @@ enum ukmem_stats_format {
  * ukmem_stats_print - mode, gauges and a row per cache, to file descriptor @fd
  *
  * In JSON with all tables there are: the following ones too, "pools" with "pool_total",
- * "layers", "size_classes", their columns in small letters. Any thread. Result: 0 or a negative
- * errno of write(2).
+ * "layers", "size_classes", their columns in small letters.
+ *
+ * Any thread. Result: 0 or a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_stats_print(int fd, enum ukmem_stats_format format);
 
