@@ -54,15 +54,25 @@ class Random
 };
 
 /*
- * An object: its size in the first four bytes, the low byte of its size in the
- * last one. Sizes are 8 at least. What is dropped loses its marks, so that memory
- * that was handed out twice is noticed by the second of its owners.
+ * An object: its size and a check of that in the first four bytes, the low byte of its
+ * size in the last one. Sizes are 8 at least, and below 32 MiB. What is dropped loses
+ * its marks, so that memory that was handed out twice is noticed by the second of its
+ * owners.
  */
 using Object = unsigned char *;
 
+constexpr unsigned kSizeBits = 25;
+
+inline uint32_t head_of(uint32_t size)
+{
+	return size | (size * 0x9e3779b1u) >> kSizeBits << kSizeBits;
+}
+
 inline void mark_object(Object object, uint32_t size)
 {
-	memcpy(object, &size, sizeof(size));
+	const uint32_t head = head_of(size);
+
+	memcpy(object, &head, sizeof(head));
 	object[size - 1] = static_cast<unsigned char>(size);
 }
 
@@ -81,12 +91,16 @@ inline Object make_object(uint32_t size)
 /* The object's size; ends the process if something else wrote to the marks. */
 inline uint32_t check_object(Object object)
 {
-	uint32_t size;
+	uint32_t head;
 
-	memcpy(&size, object, sizeof(size));
-	if (size < 8 || object[size - 1] != static_cast<unsigned char>(size)) {
-		fprintf(stderr, "object %p of %u bytes was overwritten\n",
-			static_cast<void *>(object), size);
+	memcpy(&head, object, sizeof(head));
+
+	const uint32_t size = head & ((1u << kSizeBits) - 1);
+
+	if (size < 8 || head != head_of(size) ||
+	    object[size - 1] != static_cast<unsigned char>(size)) {
+		fprintf(stderr, "object %p was overwritten, its head is %x\n",
+			static_cast<void *>(object), head);
 		abort();
 	}
 	return size;

@@ -46,6 +46,19 @@ void write_repeatedly(size_t objects, unsigned seed)
 	}
 }
 
+/* Passes of @count objects of one size, allocated, then freed in order. */
+void fill_and_empty(uint32_t size, size_t count, size_t passes)
+{
+	std::vector<Object> objects(count);
+
+	for (; passes > 0; passes--) {
+		for (Object &object : objects)
+			object = make_object(size);
+		for (Object object : objects)
+			drop_object(object);
+	}
+}
+
 constexpr double kCacheObjects = 2e6;
 
 } // namespace
@@ -54,32 +67,35 @@ constexpr double kCacheObjects = 2e6;
  * After SmartHeap's test of one thread: batches of one size after the other, a part
  * freed last in first out, a part in order, and a part only after many others.
  */
-void sh6(unsigned, double scale)
+void sh6(unsigned threads, double scale)
 {
 	constexpr double kObjects = 25e6;
 	constexpr size_t kBatch = 300, kKept = 40000;
-	const size_t batches = share(kObjects, scale, kBatch);
-	Random random(6);
-	std::vector<Object> kept(kKept);
-	size_t place = 0;
-	Object batch[kBatch];
+	const size_t batches = share(kObjects, scale, threads * kBatch);
 
-	for (size_t n = 0; n < batches; n++) {
-		const uint32_t size = random.mostly_small(8, 8);
+	run_threads(threads, [&](unsigned i) {
+		Random random(i);
+		std::vector<Object> kept(std::max<size_t>(kKept / threads, 1));
+		size_t place = 0;
+		Object batch[kBatch];
 
-		for (Object &object : batch)
-			object = make_object(size);
-		for (size_t k = kBatch; k > 2 * kBatch / 3; k--)
-			drop_object(batch[k - 1]);
-		for (size_t k = 0; k < kBatch / 3; k++)
-			drop_object(batch[k]);
-		for (size_t k = kBatch / 3; k < 2 * kBatch / 3; k++) {
-			drop_if_any(kept[place]);
-			kept[place] = batch[k];
-			place = (place + 1) % kKept;
+		for (size_t n = 0; n < batches; n++) {
+			const uint32_t size = random.mostly_small(8, 8);
+
+			for (Object &object : batch)
+				object = make_object(size);
+			for (size_t k = kBatch; k > 2 * kBatch / 3; k--)
+				drop_object(batch[k - 1]);
+			for (size_t k = 0; k < kBatch / 3; k++)
+				drop_object(batch[k]);
+			for (size_t k = kBatch / 3; k < 2 * kBatch / 3; k++) {
+				drop_if_any(kept[place]);
+				kept[place] = batch[k];
+				place = (place + 1) % kept.size();
+			}
 		}
-	}
-	drop_all(kept);
+		drop_all(kept);
+	});
 }
 
 /* Many objects, most of them small and few large, in a random order. */
@@ -95,25 +111,18 @@ void alloc_test(unsigned threads, double scale)
 	});
 }
 
-/* After glibc's own: numbers of objects of one size, allocated, then freed in order. */
-void glibc_simple(unsigned, double scale)
+/* After glibc's own: some sizes, and some numbers of objects. */
+void glibc_simple(unsigned threads, double scale)
 {
-	constexpr double kObjects = 2e6;
-	constexpr uint32_t kSizes[] = { 16, 128, 512, 1024 };
-	constexpr size_t kCounts[] = { 25, 100, 400, 1600 };
-	std::vector<Object> objects;
+	constexpr double kObjects = 1e6;
 
-	objects.reserve(kCounts[3]);
-	for (uint32_t size : kSizes) {
-		for (size_t count : kCounts) {
-			for (size_t n = share(kObjects, scale, static_cast<double>(count));
-			     n > 0; n--) {
-				for (size_t k = 0; k < count; k++)
-					objects.push_back(make_object(size));
-				drop_all(objects);
-			}
+	run_threads(threads, [&](unsigned) {
+		for (uint32_t size : { 16u, 128u, 512u, 1024u }) {
+			for (unsigned count : { 25u, 100u, 400u, 1600u })
+				fill_and_empty(size, count,
+					       share(kObjects, scale, threads * count));
 		}
-	}
+	});
 }
 
 /* After glibc's own: each thread replaces random ones of its 1024, small ones mostly. */
@@ -157,7 +166,7 @@ void cache_thrash(unsigned threads, double scale)
 /* Blocks of 5 to 25 MB, a few of them at a time, each of whose pages is written to. */
 void malloc_large(unsigned threads, double scale)
 {
-	constexpr double kBlocks = 100;
+	constexpr double kBlocks = 60;
 	constexpr unsigned kLive = 16;
 	constexpr uint32_t kSmallest = 5000000, kLargest = 25000000;
 	constexpr size_t kPage = 4096;

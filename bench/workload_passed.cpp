@@ -240,7 +240,7 @@ class BatchPool
  */
 void xmalloc(unsigned threads, double scale)
 {
-	constexpr double kObjects = 6e6;
+	constexpr double kObjects = 4e6;
 	constexpr unsigned kWaiting = 64;
 	constexpr std::array<uint32_t, 16> kSizes = {
 		8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536
@@ -325,7 +325,7 @@ void larson(unsigned threads, double scale)
  */
 void thread_churn(unsigned threads, double scale)
 {
-	constexpr double kLives = 6e3;
+	constexpr double kLives = 3e3;
 	constexpr uint32_t kObjects = 512;
 	const auto generations = static_cast<unsigned>(kLives * scale / threads) + 1;
 	std::vector<std::vector<Object>> left(threads, std::vector<Object>(kObjects / 4));
