@@ -110,7 +110,7 @@ void mstress(unsigned threads, double scale)
  */
 void rptest(unsigned threads, double scale)
 {
-	constexpr double kReplacements = 15e5;
+	constexpr double kReplacements = 25e5;
 	constexpr size_t kLive = 4096, kPiece = 32;
 	const size_t slots = std::max(kLive / threads, 2 * kPiece);
 	const size_t pieces = share(kReplacements, scale, threads * kPiece);

@@ -287,7 +287,7 @@ void xmalloc(unsigned threads, double scale)
  */
 void larson(unsigned threads, double scale)
 {
-	constexpr double kReplacements = 10e6;
+	constexpr double kReplacements = 15e6;
 	constexpr unsigned kGenerations = 8;
 	constexpr uint32_t kArray = 1000;
 	const auto replacements =
@@ -325,7 +325,7 @@ void larson(unsigned threads, double scale)
  */
 void thread_churn(unsigned threads, double scale)
 {
-	constexpr double kLives = 3e3;
+	constexpr double kLives = 5e3;
 	constexpr uint32_t kObjects = 512;
 	const auto generations = static_cast<unsigned>(kLives * scale / threads) + 1;
 	std::vector<std::vector<Object>> left(threads, std::vector<Object>(kObjects / 4));
