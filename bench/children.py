@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 CHILD_TIMEOUT = 600
+# {library: variables that its children get}, filled in by who knows the libraries.
+ENVIRONMENT = {}
 
 
 class ChildFailed(Exception):
@@ -23,6 +25,7 @@ def run_child(command, library, extra=None):
     """Runs a command under an allocator, with extra variables; its standard output."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     environment.update(extra or {})
+    environment.update(ENVIRONMENT.get(library, {}))
     if library:
         environment["LD_PRELOAD"] = str(library.resolve())
     try:
