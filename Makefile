@@ -16,6 +16,7 @@ bench: ## measure against other allocators
 	scripts/install-deps bench
 	cmake --preset release -DUKMEM_BUILD_TESTS=OFF
 	cmake --build --preset release
+	bench/peers --installed
 	bench/run
 
 install: library ## install the release build (PREFIX=/usr/local DESTDIR=)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Child processes of bench/run: one of them, and rounds of many."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ import sys
 from pathlib import Path
 
 CHILD_TIMEOUT = 600
+# {library: variables that its children get}, filled in by who knows the libraries.
+ENVIRONMENT = {}
 
 
 class ChildFailed(Exception):
@@ -22,6 +25,7 @@ def run_child(command, library, extra=None):
     """Runs a command under an allocator, with extra variables; its standard output."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     environment.update(extra or {})
+    environment.update(ENVIRONMENT.get(library, {}))
     if library:
         environment["LD_PRELOAD"] = str(library.resolve())
     try:
@@ -46,14 +50,16 @@ def check_origin(origin, library):
         raise ChildFailed(f"its malloc came from {origin}, not from {expected}")
 
 
-def interleave(variants, rounds, measure, failures):
-    """measure(name, value) for every variant in every round, order rotating."""
+def interleave(variants, rounds, measure, failures, cells=((),)):
+    """measure(name, value, *cell): in every round, for every cell, all variants in a row,
+    in an order that rotates from round to round.
+    """
     names = list(variants)
     for number in range(rounds):
         shift = number % len(names)
-        for name in names[shift:] + names[:shift]:
-            say(f"round {number + 1}/{rounds}: {name}")
-            for label, error in measure(name, variants[name]):
+        for cell, name in itertools.product(cells, names[shift:] + names[:shift]):
+            say(f"round {number + 1}/{rounds}: {' '.join(map(str, (name, *cell)))}")
+            for label, error in measure(name, variants[name], *cell):
                 say(f"FAILED {name}, {label}: {error}")
                 failures.append(f"{name}, {label}, round {number + 1}: {error}")
 

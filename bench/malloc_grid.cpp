@@ -7,6 +7,8 @@
  * BATCH mallocs, each followed by a write to the object's first byte, then
  * BATCH frees in the same order. The counter time_per_pair is the CPU time of
  * the whole process, the allocator's helper threads included, per malloc+free.
+ * flat/SIZE/BATCH does the same for larger objects in one to four threads: the
+ * price should depend neither on the size nor on the number of threads.
  *
  * Built without the compiler's knowledge of malloc and free, which would
  * otherwise let it remove the pair.
@@ -25,6 +27,11 @@ constexpr int64_t kBatches[] = { 1, 256, 10000 };
 constexpr int64_t kSmallest = 8;
 constexpr int64_t kLargest = 16384;
 
+constexpr int64_t kFlatBatches[] = { 1, 16 };
+constexpr int64_t kFlatSmallest = 4096;
+constexpr int64_t kFlatLargest = 65536;
+constexpr int kFlatMostThreads = 4;
+
 /* Where a batch is kept: allocated and touched before anything is timed. */
 std::vector<void *> slots(kBatches[2]);
 
@@ -37,10 +44,8 @@ inline void *allocate_touched(size_t size)
 	return object;
 }
 
-inline void run_batch(size_t size, size_t batch)
+inline void run_batch(void **objects, size_t size, size_t batch)
 {
-	void **objects = slots.data();
-
 	for (size_t i = 0; i < batch; i++)
 		objects[i] = allocate_touched(size);
 	benchmark::ClobberMemory();
@@ -48,23 +53,47 @@ inline void run_batch(size_t size, size_t batch)
 		free(objects[i]);
 }
 
-void malloc_free(benchmark::State &state)
+void measure_pairs(benchmark::State &state, void **objects)
 {
 	const auto size = static_cast<size_t>(state.range(0));
 	const auto batch = static_cast<size_t>(state.range(1));
 
 	/* The first pass takes memory from the system; it is not the steady state. */
-	run_batch(size, batch);
+	run_batch(objects, size, batch);
 	if (batch == 1) {
 		for (auto _ : state)
 			free(allocate_touched(size));
 	} else {
 		for (auto _ : state)
-			run_batch(size, batch);
+			run_batch(objects, size, batch);
 	}
 	state.counters["time_per_pair"] =
 		benchmark::Counter(static_cast<double>(state.iterations() * state.range(1)),
 				   benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void malloc_free(benchmark::State &state)
+{
+	measure_pairs(state, slots.data());
+}
+
+void flat(benchmark::State &state)
+{
+	void *objects[kFlatBatches[1]];
+
+	measure_pairs(state, objects);
+}
+
+void add_flat()
+{
+	auto *cells = benchmark::RegisterBenchmark("flat", flat);
+
+	for (int64_t size = kFlatSmallest; size <= kFlatLargest; size *= 2) {
+		for (int64_t batch : kFlatBatches)
+			cells->Args({ size, batch });
+	}
+	cells->DenseThreadRange(1, kFlatMostThreads);
+	cells->MeasureProcessCPUTime();
 }
 
 } // namespace
@@ -78,6 +107,7 @@ int main(int argc, char **argv)
 			grid->Args({ size, batch });
 	}
 	grid->MeasureProcessCPUTime();
+	add_flat();
 	benchmark::AddCustomContext("malloc_origin", malloc_origin());
 	benchmark::Initialize(&argc, argv);
 	if (benchmark::ReportUnrecognizedArguments(argc, argv))

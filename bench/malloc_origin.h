@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc_origin() - the file that this process's malloc comes from.
+ * malloc_origin() - the file that this process's malloc comes from; and the other
+ * functions of that library.
  *
  * Every benchmark program reports it, so that bench/run can refuse figures of
  * a run in which the preload was silently dropped.
@@ -35,6 +36,18 @@ inline std::string malloc_origin()
 			return path;
 	}
 	return "";
+}
+
+/* A function of the library that this process's malloc comes from, or NULL. */
+inline void *symbol_of_malloc(const char *name)
+{
+	void *symbol = dlsym(RTLD_DEFAULT, name);
+	Dl_info mine, of_malloc;
+
+	if (symbol == nullptr || dladdr(symbol, &mine) == 0 ||
+	    dladdr(dlsym(RTLD_DEFAULT, "malloc"), &of_malloc) == 0)
+		return nullptr;
+	return mine.dli_fbase == of_malloc.dli_fbase ? symbol : nullptr;
 }
 
 #endif

@@ -13,13 +13,29 @@ from statistics import median
 OURS = "ukmem"
 GRID_GEOMEAN_TARGET = 0.80
 GRID_WORST_TARGET = 1.10
-WORKLOAD_REFERENCE = "mimalloc"
+# What workloads are compared with: the first of these that is there.
+WORKLOAD_REFERENCES = ("mimalloc-v2", "mimalloc")
+# Groups of workloads: the least and the greatest number of threads, and targets for
+# ours relative to the reference, of elapsed time and memory.
+WORKLOAD_GROUPS = {
+    "single-thread": (1, 1, 0.85, 0.55),
+    "2 threads": (2, 2, None, None),
+    "32-512 threads": (32, 512, 0.65, 0.25),
+    "all": (1, math.inf, 0.80, 0.55),
+}
 # Key in the program's result, title, unit and what turns the figure into it.
 WORKLOAD_METRICS = [
     ("seconds", "Elapsed time", "ms", 1e3),
     ("cpu_seconds", "CPU time", "ms", 1e3),
     ("peak_rss_kib", "Peak resident memory", "MiB", 1 / 1024),
 ]
+
+# When bench/idle looks at the memory.
+IDLE_MOMENTS = {
+    "freed": "when all is freed",
+    "idle": "after standing still",
+    "trimmed": "after the allocator was asked to",
+}
 
 PERCPU_DEFAULT = "default"
 # The operation that has targets, and what it may cost relative to another.
@@ -85,13 +101,13 @@ def cells_of(samples):
     return unique(cell for cells in samples.values() for cell in cells)
 
 
-def joined_table(corner, samples, reduce, cells):
+def joined_table(corner, samples, reduce, cells, show=number):
     """A row for each row of cells; in it, for each allocator, the columns as a/b/c."""
     columns = unique(column for _, column in cells)
 
     def field(name, row):
         figures = [samples[name].get((row, column)) for column in columns]
-        return "/".join(number(reduce(f)) if f else "-" for f in figures)
+        return "/".join(str(show(reduce(f))) if f else "-" for f in figures)
 
     return table([corner, *samples],
                  [[row, *(field(name, row) for name in samples)]
@@ -169,23 +185,31 @@ def grid_report(run, samples):
     return "\n\n".join(text) + "\n"
 
 
-def relative_table(middles, cells, reference=WORKLOAD_REFERENCE, label="{} threads".format):
-    """Geometric means relative to one peer, all metrics as a/b/c, a row for each column."""
-    def field(name, group):
-        figures = []
-        for middle in middles:
-            mine, other = middle[name], middle[reference]
-            pairs = [(mine[cell], other[cell]) for cell in group
-                     if cell in mine and cell in other]
-            figures.append(f"{geometric_mean([a / b for a, b in pairs]):.2f}" if pairs else "-")
-        return "/".join(figures)
+def relative_mean(middle, cells, name, reference):
+    """Geometric mean of one allocator's figures relative to another's, or None."""
+    mine, other = middle[name], middle[reference]
+    found = [mine[cell] / other[cell] for cell in cells if cell in mine and cell in other]
+    return geometric_mean(found) if found else None
 
+
+def relative_table(middles, groups, reference):
+    """Geometric means relative to one peer, all metrics as a/b/c, a row for each group
+    of cells: {what it is called: cells}.
+    """
+    def field(name, cells):
+        means = [relative_mean(middle, cells, name, reference) for middle in middles]
+        return "/".join(f"{mean:.2f}" if mean else "-" for mean in means)
+
+    names = list(middles[0])
+    return table(["", *names], [[label, *(field(name, cells) for name in names)]
+                                for label, cells in groups.items()])
+
+
+def groups_by_column(cells, label):
+    """Groups for relative_table(): one for each column, and all."""
     groups = {label(value): [cell for cell in cells if cell[1] == value]
               for value in unique(value for _, value in cells)}
-    groups["all"] = cells
-    names = list(middles[0])
-    return table(["", *names], [[label, *(field(name, group) for name in names)]
-                                for label, group in groups.items()])
+    return {**groups, "all": cells}
 
 
 def column(samples, key):
@@ -194,13 +218,52 @@ def column(samples, key):
             for name, cells in samples.items()}
 
 
+def workload_groups(cells):
+    """{group and how many cells it has: its cells}, and {the same: its targets}."""
+    groups, targets = {}, {}
+    for title, (least, most, *goals) in WORKLOAD_GROUPS.items():
+        chosen = [cell for cell in cells if least <= cell[1] <= most]
+        if chosen:
+            groups[f"{title} ({len(chosen)})"] = chosen
+            targets[f"{title} ({len(chosen)})"] = goals
+    return groups, targets
+
+
+def workload_verdicts(middles, groups, targets, reference):
+    """A line for each group that has targets: ours beside them."""
+    lines = []
+    for label, goals in targets.items():
+        means = [relative_mean(middle, groups[label], OURS, reference) for middle in middles]
+        if all(goals) and all(means):
+            time, memory = map(verdict, means, goals)
+            lines.append(f"- {label}: time {time}, memory {memory}")
+    return "\n".join(lines)
+
+
+def workload_relations(samples, cells):
+    """The sections that compare all with one peer, or nothing without it."""
+    reference = next((name for name in WORKLOAD_REFERENCES if samples.get(name)), None)
+    if reference is None:
+        return []
+    groups, targets = workload_groups(cells)
+    middles = {key: medians(column(samples, key)) for key, *_ in WORKLOAD_METRICS}
+    titles = "/".join(title for _, title, *_ in WORKLOAD_METRICS)
+    text = [f"## Relative to {reference}, geometric means: {titles}",
+            relative_table(list(middles.values()), groups, reference)]
+    if OURS in samples:
+        judged = [middles["seconds"], middles["peak_rss_kib"]]
+        text += [f"## Targets, relative to {reference}",
+                 workload_verdicts(judged, groups, targets, reference)]
+    return text
+
+
 def workload_report(run, samples):
     """samples: each figure is a dictionary with the keys of WORKLOAD_METRICS."""
     cells = cells_of(samples)
     threads = "/".join(str(count) for count in unique(count for _, count in cells))
     metrics = [(title, unit, scale, column(samples, key))
                for key, title, unit, scale in WORKLOAD_METRICS]
-    text = ["# Multithreaded workloads", machine_section(run)]
+    text = ["# Workloads", machine_section(run), *workload_relations(samples, cells)]
     for title, unit, scale, figures in metrics:
         text += [f"## {title}, {unit}: {threads} threads",
                  joined_table("workload", figures, lambda f, by=scale: by * median(f), cells)]
@@ -212,13 +275,70 @@ def workload_report(run, samples):
                      ratio_table("workload", found, lambda count: f"{count} threads"),
                      f"Geometric mean of {len(found)} cells: {mean:.2f}. Worst cell: "
                      f"{worst:.2f}, {workload} with {count} threads, against {peer}."]
-    titles = "/".join(title for title, *_ in metrics)
-    if WORKLOAD_REFERENCE in samples:
-        text += [f"## Relative to {WORKLOAD_REFERENCE}, geometric means: {titles}",
-                 relative_table([medians(figures) for *_, figures in metrics], cells)]
     for title, _, _, figures in metrics:
         text += [f"## Spread over the rounds, max/min: {title}, {threads} threads",
                  joined_table("workload", figures, spread, cells)]
+    return "\n\n".join(text) + "\n"
+
+
+def steepest(middle):
+    """The dearest cell and the cheapest, and their ratio: 1 is flat."""
+    dear, cheap = max(middle, key=middle.get), min(middle, key=middle.get)
+    return dear, cheap, middle[dear] / middle[cheap]
+
+
+def flat_report(run, samples):
+    """samples: each figure is a dictionary with the keys of PAGES_METRICS."""
+    cells = cells_of(samples)
+    threads = "/".join(str(count) for count in unique(count for _, count in cells))
+    metrics = {title: column(samples, key) for key, title in PAGES_METRICS}
+    cpu = medians(column(samples, "cpu"))
+    text = ["# malloc+free of 4 to 64 KiB", machine_section(run)]
+    for title, figures in metrics.items():
+        text += [f"## {title} of a pair, ns: {threads} threads",
+                 joined_table("size, batch", figures, median, cells)]
+    text += ["## Flatness: the dearest cell of each, CPU time",
+             table(["", "dearest / cheapest", "dearest", "cheapest"],
+                   [[name, f"{ratio:.2f}", "{}, {} threads".format(*dear),
+                     "{}, {} threads".format(*cheap)]
+                    for name, middle in cpu.items() if middle
+                    for dear, cheap, ratio in [steepest(middle)]])]
+    found = ratios(cpu)
+    if found:
+        mean, (row, count), worst, peer = summary(found)
+        text += ["## ukmem / best peer in the cell: CPU time",
+                 ratio_table("size, batch", found, lambda count: f"{count} threads"),
+                 f"Geometric mean of {len(found)} cells: {mean:.2f}. Worst cell: "
+                 f"{worst:.2f}, {row} with {count} threads, against {peer}."]
+    for title, figures in metrics.items():
+        text += [f"## Spread over the rounds, max/min: {title}, {threads} threads",
+                 joined_table("size, batch", figures, spread, cells)]
+    return "\n\n".join(text) + "\n"
+
+
+def idle_figures(result):
+    """What bench/idle said, as percent of the peak that went back; without what was resident
+    before anything was allocated.
+    """
+    peak = result["peak_kib"] - result["start_kib"]
+    returned = {key: 100 * (result["peak_kib"] - result[f"{key}_kib"]) / peak
+                for key in IDLE_MOMENTS}
+    return {**returned, "peak_mib": peak / 1024, "trimmed_by": result["trimmed_by"]}
+
+
+def idle_report(run, samples):
+    """samples: each figure is what idle_figures() makes."""
+    cells = cells_of(samples)
+    peaks = column(samples, "peak_mib")
+    text = ["# Memory given back", machine_section(run),
+            "## Peak of resident memory, MiB", joined_table("scenario", peaks, median, cells)]
+    for key, title in IDLE_MOMENTS.items():
+        text += [f"## Percent of the peak given back: {title}",
+                 joined_table("scenario", column(samples, key), median, cells, round)]
+    asked = {name: unique(figures["trimmed_by"] for rounds in found.values()
+                          for figures in rounds) for name, found in samples.items()}
+    text.append("Asked: " + "; ".join(f"{name} {', '.join(names) or 'has no way to'}"
+                                      for name, names in asked.items()) + ".")
     return "\n\n".join(text) + "\n"
 
 
@@ -285,9 +405,10 @@ def pages_report(run, samples):
     if any(samples[PAGES_REFERENCE].values()):
         titles = "/".join(metrics)
         text += [f"## Relative to {PAGES_REFERENCE}, geometric means: {titles}",
-                 relative_table([medians(figures) for figures in metrics.values()], cells,
-                                PAGES_REFERENCE,
-                                lambda batch: f"batches of {batch_label(batch)}")]
+                 relative_table([medians(figures) for figures in metrics.values()],
+                                groups_by_column(
+                                    cells, lambda batch: f"batches of {batch_label(batch)}"),
+                                PAGES_REFERENCE)]
     for title, figures in metrics.items():
         text += [f"## Spread over the rounds, max/min: {title}, {batches}",
                  joined_table("size", figures, spread, cells)]
