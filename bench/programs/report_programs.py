@@ -22,8 +22,8 @@ METRICS = {
     "CPU, s": CPU,
     "CPU, us/transaction": CPU,
     "peak resident, MiB": MEMORY,
-    "peak Pss, MiB": MEMORY,
-    "peak private, MiB": None,
+    "peak Pss, MiB": None,
+    "peak private, MiB": MEMORY,
     "resident/used": None,
     "resident, MiB": None,
 }
