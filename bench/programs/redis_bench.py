@@ -19,7 +19,7 @@ CLIENTS = 50
 PIPELINE = 16
 REQUESTS = (300_000, 10_000)
 # What is measured after all data was deleted: that much later.
-SETTLE_SECONDS = 2
+SETTLE_SECONDS = 5
 
 
 def missing(_):
