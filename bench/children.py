@@ -21,16 +21,21 @@ def say(*words):
     print(*words, file=sys.stderr, flush=True)
 
 
+def environment(library, extra=None):
+    """The variables of a child under an allocator, with extra ones."""
+    variables = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    variables.update(extra or {})
+    variables.update(ENVIRONMENT.get(library, {}))
+    if library:
+        variables["LD_PRELOAD"] = str(library.resolve())
+    return variables
+
+
 def run_child(command, library, extra=None):
     """Runs a command under an allocator, with extra variables; its standard output."""
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    environment.update(extra or {})
-    environment.update(ENVIRONMENT.get(library, {}))
-    if library:
-        environment["LD_PRELOAD"] = str(library.resolve())
     try:
-        child = subprocess.run(command, env=environment, capture_output=True, text=True,
-                               timeout=CHILD_TIMEOUT, check=False)
+        child = subprocess.run(command, env=environment(library, extra), capture_output=True,
+                               text=True, timeout=CHILD_TIMEOUT, check=False)
     except subprocess.TimeoutExpired as expired:
         raise ChildFailed(f"no result after {CHILD_TIMEOUT} s") from expired
     if child.returncode != 0:
