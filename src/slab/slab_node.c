@@ -182,7 +182,8 @@ void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
  */
 static noinline no_sanitize_thread bool slab_of(struct page *page, const struct kmem_cache *s)
 {
-	return page_type(page) == PAGE_SLAB && slab_page_cache(page) == s;
+	return page_type(page) == PAGE_SLAB &&
+	       __atomic_load_n(&page->cache, __ATOMIC_RELAXED) == s;
 }
 
 void slab_node_retire(struct kmem_cache *s, struct page *page)
