@@ -403,6 +403,8 @@ TEST(SlabinfoTest, HeadingsAndFormOfTheKernelsOwn)
 
 	if (!std::getline(kernel, line))
 		GTEST_SKIP() << "/proc/slabinfo cannot be read";
+	if (line != "slabinfo - version: 2.1")
+		GTEST_SKIP() << "this kernel's is another one: " << line;
 	EXPECT_EQ(line + "\n", ours[0]);
 	std::getline(kernel, line);
 	EXPECT_EQ(line + "\n", ours[1]);
