@@ -401,38 +401,46 @@ void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_t
 		uncount(s, node, freed);
 }
 
-size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int index)
+/* Of all slabs on the list of one node. */
+static size_t sum_listed(struct kmem_cache *s, unsigned int index,
+			 size_t (*of)(const struct kmem_cache *s, struct page *page))
 {
 	struct kmem_cache_node *node = &s->nodes[index];
 	struct list_head retired;
 	struct page *page;
-	size_t inuse = 0;
+	size_t sum = 0;
 
 	node_lock_if(s, node, true, &retired);
-	list_for_each_entry (page, &node->partial, list) {
-		const struct slab_layout *l = slab_layout(s, page);
-
-		inuse += l->objects;
-		for (unsigned int w = 0; w < slab_words(l); w++)
-			inuse -= (size_t)__builtin_popcountll(atomic_load_explicit(
-				slab_bitmap_word(l, page, w), memory_order_relaxed));
-	}
+	list_for_each_entry (page, &node->partial, list)
+		sum += of(s, page);
 	node_unlock(s, node, true, &retired);
+	return sum;
+}
+
+static size_t inuse_of(const struct kmem_cache *s, struct page *page)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+	size_t inuse = l->objects;
+
+	for (unsigned int w = 0; w < slab_words(l); w++)
+		inuse -= (size_t)__builtin_popcountll(atomic_load_explicit(
+			slab_bitmap_word(l, page, w), memory_order_relaxed));
 	return inuse;
+}
+
+static size_t idle_of(const struct kmem_cache *s, struct page *page)
+{
+	return slab_state_empty(slab_layout(s, page), slab_state(page));
+}
+
+size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int index)
+{
+	return sum_listed(s, index, inuse_of);
 }
 
 size_t slab_node_idle(struct kmem_cache *s, unsigned int index)
 {
-	struct kmem_cache_node *node = &s->nodes[index];
-	struct list_head retired;
-	struct page *page;
-	size_t idle = 0;
-
-	node_lock_if(s, node, true, &retired);
-	list_for_each_entry (page, &node->partial, list)
-		idle += slab_state_empty(slab_layout(s, page), slab_state(page));
-	node_unlock(s, node, true, &retired);
-	return idle;
+	return sum_listed(s, index, idle_of);
 }
 
 bool slab_node_shrink(struct kmem_cache *s)
