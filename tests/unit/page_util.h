@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "page_shim.h"
+#include "printed.h"
 #include "ukmem/ukmem.h"
 
 constexpr size_t kMiB = 1u << 20;
@@ -113,19 +114,6 @@ inline void expect_all_free()
 		ASSERT_EQ(z.nr_free, z.present) << "zone " << i;
 	}
 	expect_whole();
-}
-
-/* What @print writes. */
-inline std::string printed(int (*print)(int))
-{
-	FILE *f = tmpfile();
-
-	EXPECT_EQ(print(fileno(f)), 0);
-	std::string text(static_cast<size_t>(lseek(fileno(f), 0, SEEK_END)), 0);
-	EXPECT_EQ(pread(fileno(f), text.data(), text.size(), 0),
-		  static_cast<ssize_t>(text.size()));
-	fclose(f);
-	return text;
 }
 
 /* One line of ukmem_vmstat_print(). */

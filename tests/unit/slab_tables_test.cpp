@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "printed.h"
 #include "slab_attr_util.h"
 #include "slab_util.h"
 
@@ -13,18 +14,6 @@ namespace
 {
 
 using Row = std::vector<std::string>;
-
-std::string printed(int (*print)(int fd))
-{
-	FILE *f = tmpfile();
-
-	EXPECT_EQ(print(fileno(f)), 0);
-	std::string text(static_cast<size_t>(lseek(fileno(f), 0, SEEK_END)), 0);
-	EXPECT_EQ(pread(fileno(f), text.data(), text.size(), 0),
-		  static_cast<ssize_t>(text.size()));
-	fclose(f);
-	return text;
-}
 
 Row words(const std::string &line)
 {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "printed.h"
 #include "slab_shim.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
@@ -101,14 +102,7 @@ TEST(StatsTest, TrimGivesMemoryBack)
 
 std::string printed(enum ukmem_stats_format format)
 {
-	FILE *f = tmpfile();
-
-	EXPECT_EQ(ukmem_stats_print(fileno(f), format), 0);
-	std::string text(static_cast<size_t>(lseek(fileno(f), 0, SEEK_END)), 0);
-	EXPECT_EQ(pread(fileno(f), text.data(), text.size(), 0),
-		  static_cast<ssize_t>(text.size()));
-	fclose(f);
-	return text;
+	return ::printed([format](int fd) { return ukmem_stats_print(fd, format); });
 }
 
 TEST(StatsTest, TextHasAllParts)
