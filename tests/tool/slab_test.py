@@ -5,39 +5,18 @@
 usage: slab_test.py TOOL MALLOC_LIBRARY slabinfo|slab|slab_set|slab_errors[.norseq]
 """
 
-import os
 import re
-import subprocess
 import sys
 
-NORSEQ = "glibc.pthread.rseq=0"
+from tool import Tool, expect
+
 PROGRAM = ["/bin/ls", "/dev/null"]  # a shell may leave without exit handlers
 
 
-def expect(condition, message):
-    if not condition:
-        sys.exit(f"FAILED: {message}")
-
-
-class Tool:
-    def __init__(self, tool, library, norseq):
-        self.tool = tool
-        self.environment = {name: value for name, value in os.environ.items()
-                            if name not in ("GLIBC_TUNABLES", "UKMEM_CONF", "UKMEM_SHOW_STATS")}
-        self.environment["UKMEM_MALLOC_LIB"] = library
-        if norseq:
-            self.environment["GLIBC_TUNABLES"] = NORSEQ
-
-    def run(self, *arguments):
-        """Exit code and stderr."""
-        done = subprocess.run([self.tool, *arguments], env=self.environment,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        return done.returncode, done.stderr
-
-    def shown(self, *arguments):
-        code, text = self.run(*arguments, *PROGRAM)
-        expect(code == 0, f"{arguments}: exit code {code}: {text}")
-        return text.splitlines()
+def shown(tool, *arguments):
+    code, _, text = tool.run(*arguments, *PROGRAM)
+    expect(code == 0, f"{arguments}: exit code {code}: {text}")
+    return text.splitlines()
 
 
 def attributes(lines):
@@ -50,7 +29,7 @@ def attributes(lines):
 
 
 def check_slabinfo(tool):
-    lines = tool.shown("slabinfo")
+    lines = shown(tool, "slabinfo")
     expect(lines[0] == "slabinfo - version: 2.1", lines[0])
     expect(lines[1].startswith("# name            <active_objs> <num_objs> "), lines[1])
     rows = {line.split()[0]: line.split() for line in lines[2:]}
@@ -61,10 +40,10 @@ def check_slabinfo(tool):
 
 
 def check_slab(tool):
-    found = attributes(tool.shown("slab"))
+    found = attributes(shown(tool, "slab"))
     expect({"kmem_cache", "kmalloc-8", "kmalloc-16384"} <= set(found), sorted(found))
     expect(len({tuple(attrs) for attrs in found.values()}) == 1, "caches differ in attributes")
-    one = attributes(tool.shown("slab", "-c", "kmalloc-64"))
+    one = attributes(shown(tool, "slab", "-c", "kmalloc-64"))
     expect(list(one) == ["kmalloc-64"], sorted(one))
     expect(one["kmalloc-64"]["object_size"] == "64", one)
     expect(list(one["kmalloc-64"]) == list(found["kmalloc-64"]), one)
@@ -73,8 +52,8 @@ def check_slab(tool):
 def check_set(tool):
     settings = ("--set", "kmalloc-64/cpu_partial=30", "--set=kmalloc-128/min_partial=2",
                 "--set", "the program's own/cpu_partial=1")
-    usual = attributes(tool.shown("slab"))
-    found = attributes(tool.shown("slab", *settings))
+    usual = attributes(shown(tool, "slab"))
+    found = attributes(shown(tool, "slab", *settings))
     expect(usual["kmalloc-64"]["cpu_partial"] != "30", usual["kmalloc-64"])
     expect(usual["kmalloc-128"]["min_partial"] != "2", usual["kmalloc-128"])
     expect(found["kmalloc-64"]["cpu_partial"] == "30", found["kmalloc-64"])
@@ -97,14 +76,14 @@ def check_errors(tool):
             ("kmalloc-64/cpu_partial=-1", "bad value '-1'"),
             ("kmalloc-16384/cpu_partial=4000", "bad value '4000'"),
             ("mine/min_partial=many", "bad value 'many'")]:
-        code, text = tool.run("slab", "--set", setting, *PROGRAM)
+        code, _, text = tool.run("slab", "--set", setting, *PROGRAM)
         expect(code == 2, f"{setting}: exit code {code}")
         expect(message in text, f"{setting}: {text}")
     for arguments in (["slab", "-c", ""], ["slab", "--set"], ["slab"], ["slabinfo"],
                       ["slab", *(["--set", "kmalloc-64/cpu_partial=30"] * 30), *PROGRAM]):
-        code, text = tool.run(*arguments)
+        code, _, text = tool.run(*arguments)
         expect(code == 2 and text.startswith("ukmem: "), f"{arguments}: {code} {text}")
-    code, text = tool.run("slab", "-c", "no such", *PROGRAM)
+    code, _, text = tool.run("slab", "-c", "no such", *PROGRAM)
     expect(code == 0 and text == "ukmem: show_cache: there is no cache 'no such'\n", text)
 
 

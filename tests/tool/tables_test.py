@@ -6,12 +6,11 @@ usage: tables_test.py TOOL MALLOC_LIBRARY vmstat_m|vmstat_C|vmstat|kmalloc[.nors
 """
 
 import math
-import os
 import re
-import subprocess
 import sys
 
-NORSEQ = "glibc.pthread.rseq=0"
+from tool import Tool, expect
+
 # At least so many requests of the classes of 160 and 5120 bytes: a header of 33 each.
 ASKED = {"kmalloc-160": 2000, "kmalloc-5120": 300}
 PROGRAM = [sys.executable, "-S", "-c", "[bytes(n) for n in [100] * 2000 + [5000] * 300]"]
@@ -20,28 +19,6 @@ POOLS = ["Name", "Size", "Requests", "Fail", "Releases", "InUse", "Avail", "Pgre
 LAYERS = ["Name", "Spin", "GrpSz", "Full", "Emty", "PoolLayer", "CacheLayer", "Hit%",
           "CpuLayer", "Hit%"]
 CLASSES = ["Name", "From", "Size", "PageSz", "Objects", "Waste", "Waste%"]
-
-
-def expect(condition, message):
-    if not condition:
-        sys.exit(f"FAILED: {message}")
-
-
-class Tool:
-    def __init__(self, tool, library, norseq):
-        self.tool = tool
-        self.environment = {name: value for name, value in os.environ.items()
-                            if name not in ("GLIBC_TUNABLES", "UKMEM_CONF", "UKMEM_SHOW_STATS",
-                                            "PYTHONMALLOC")}
-        self.environment["UKMEM_MALLOC_LIB"] = library
-        self.environment["PYTHONMALLOC"] = "malloc"
-        if norseq:
-            self.environment["GLIBC_TUNABLES"] = NORSEQ
-
-    def run(self, *arguments):
-        done = subprocess.run([self.tool, *arguments], env=self.environment,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        return done.returncode, done.stdout, done.stderr
 
 
 def table(text, title, headings):
@@ -136,7 +113,8 @@ def main():
     tool, library, test = sys.argv[1:]
     kind, _, variant = test.partition(".")
     {"vmstat_m": check_pools, "vmstat_C": check_layers, "vmstat": check_plain,
-     "kmalloc": check_classes}[kind](Tool(tool, library, variant == "norseq"))
+     "kmalloc": check_classes}[kind](Tool(tool, library, variant == "norseq",
+                                       PYTHONMALLOC="malloc"))
 
 
 if __name__ == "__main__":
