@@ -13,6 +13,8 @@
 #include <CLI/CLI.hpp>
 #include <ukmem/slab.h>
 
+#include "stay_on_cpu.h"
+
 constexpr size_t kPage = 4096;
 
 [[noreturn]] inline void die(const std::string &why)
@@ -64,28 +66,6 @@ inline void set_attribute(kmem_cache *s, const char *name, unsigned long value)
 inline size_t slab_bytes(kmem_cache *s)
 {
 	return kPage << attribute(s, "order");
-}
-
-/* Keeps the calling thread on the @nth CPU the process may use, counted in a circle. */
-inline void stay_on_cpu(unsigned int nth)
-{
-	static const cpu_set_t allowed = [] {
-		cpu_set_t all;
-
-		sched_getaffinity(0, sizeof(all), &all);
-		return all;
-	}();
-	cpu_set_t chosen;
-
-	nth %= static_cast<unsigned int>(CPU_COUNT(&allowed));
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (CPU_ISSET(cpu, &allowed) && nth-- == 0) {
-			CPU_ZERO(&chosen);
-			CPU_SET(cpu, &chosen);
-			sched_setaffinity(0, sizeof(chosen), &chosen);
-			return;
-		}
-	}
 }
 
 /* slab_cold.cpp, slab_bounded.cpp, slab_pass.cpp */

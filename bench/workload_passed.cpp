@@ -13,28 +13,11 @@
 #include <mutex>
 #include <utility>
 
+#include "stay_on_cpu.h"
 #include "workload.h"
 
 namespace
 {
-
-/* Keeps the calling thread on the @nth CPU the process may use, counted in a circle. */
-void stay_on_cpu(unsigned nth)
-{
-	cpu_set_t allowed, chosen;
-
-	if (sched_getaffinity(getpid(), sizeof(allowed), &allowed) != 0)
-		return;
-	nth %= static_cast<unsigned>(CPU_COUNT(&allowed));
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (CPU_ISSET(cpu, &allowed) && nth-- == 0) {
-			CPU_ZERO(&chosen);
-			CPU_SET(cpu, &chosen);
-			sched_setaffinity(0, sizeof(chosen), &chosen);
-			return;
-		}
-	}
-}
 
 /*
  * A bounded queue of batches between one producer and one consumer. The slots
