@@ -29,6 +29,9 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	this_cpu_add(*large_allocs, 1);
 	this_cpu_add(*large_bytes, npages << page_window.page_shift);
 	p = page_to_virt(page);
+	/* Also where the pages come from this CPU's lists, again and again. */
+	if (flags & __GFP_DIRECT_RECLAIM)
+		page_decay();
 	if ((flags & __GFP_ZERO) && !zeroed)
 		__builtin_memset(p, 0, npages << page_window.page_shift);
 	return p;
@@ -57,13 +60,21 @@ void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
 	return prepare(page, size, flags, zeroed);
 }
 
+static void free_run(struct page *page, size_t npages, bool moved)
+{
+	if (unlikely(moved))
+		page_free_moved(page, npages);
+	else
+		page_free_run(page, npages);
+}
+
 void large_free(struct page *page)
 {
 	size_t npages = page->npages;
 
 	this_cpu_add(*large_frees, 1);
 	this_cpu_add(*large_bytes, -(npages << page_window.page_shift));
-	page_free_run(page, npages);
+	free_run(page, npages, page_is_moved(page));
 }
 
 size_t large_size(const struct page *page)
@@ -79,8 +90,28 @@ void large_shrink(struct page *page, size_t size)
 	page->npages = npages;
 	if (rest) {
 		this_cpu_add(*large_bytes, -(rest << page_window.page_shift));
-		page_free_run(page + npages, rest);
+		free_run(page + npages, rest, page_is_moved(page));
 	}
+}
+
+bool large_extend(struct page *page, size_t size, gfp_t flags)
+{
+	size_t more = pages_of(size) - page->npages;
+
+	if (!page_extend_run(page, page->npages, more, flags))
+		return false;
+	page->npages += more;
+	this_cpu_add(*large_bytes, more << page_window.page_shift);
+	return true;
+}
+
+void large_replace(struct page *page, void *q, gfp_t flags)
+{
+	if ((flags & __GFP_DIRECT_RECLAIM) && page_move_run(page_of(q), page, page->npages))
+		page->moves = 1; /* nothing of it is resident */
+	else
+		__builtin_memcpy(q, page_to_virt(page), large_size(page));
+	large_free(page);
 }
 
 /* The sum is no snapshot: a block freed between two CPUs' shares may count twice. */
@@ -89,6 +120,14 @@ static uint64_t bytes_in_use(void)
 	int64_t bytes = (int64_t)per_cpu_sum(*large_bytes);
 
 	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+void large_count(uint64_t *blocks, size_t *bytes)
+{
+	int64_t n = (int64_t)(per_cpu_sum(*large_allocs) - per_cpu_sum(*large_frees));
+
+	*blocks = n > 0 ? (uint64_t)n : 0;
+	*bytes = bytes_in_use();
 }
 
 static void gauges(struct ukmem_gauges *g)
