@@ -8,8 +8,14 @@
 #include "percpu/percpu.h"
 #include "stats/stats.h"
 
-/* Per-CPU counters. Bytes wrap: more may be freed on a CPU than allocated there. */
-static uint64_t *large_allocs, *large_frees, *large_bytes;
+/* Per-CPU counters. */
+static uint64_t *large_allocs, *large_in_use;
+
+/*
+ * Of a block in use: blocks and pages in one word, whose sum over all CPUs is right although
+ * one CPU allocates and another one frees.
+ */
+static const uint64_t BLOCK = (uint64_t)1 << 40;
 
 static size_t pages_of(size_t size)
 {
@@ -27,7 +33,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	page_set_type(page, PAGE_LARGE);
 	page->npages = npages;
 	this_cpu_add(*large_allocs, 1);
-	this_cpu_add(*large_bytes, npages << page_window.page_shift);
+	this_cpu_add(*large_in_use, BLOCK + npages);
 	p = page_to_virt(page);
 	/* Also where the pages come from this CPU's lists, again and again. */
 	if (flags & __GFP_DIRECT_RECLAIM)
@@ -72,8 +78,7 @@ void large_free(struct page *page)
 {
 	size_t npages = page->npages;
 
-	this_cpu_add(*large_frees, 1);
-	this_cpu_add(*large_bytes, -(npages << page_window.page_shift));
+	this_cpu_add(*large_in_use, -(BLOCK + npages));
 	free_run(page, npages, page_is_moved(page));
 }
 
@@ -89,7 +94,7 @@ void large_shrink(struct page *page, size_t size)
 
 	page->npages = npages;
 	if (rest) {
-		this_cpu_add(*large_bytes, -(rest << page_window.page_shift));
+		this_cpu_add(*large_in_use, -rest);
 		free_run(page + npages, rest, page_is_moved(page));
 	}
 }
@@ -101,7 +106,7 @@ bool large_extend(struct page *page, size_t size, gfp_t flags)
 	if (!page_extend_run(page, page->npages, more, flags))
 		return false;
 	page->npages += more;
-	this_cpu_add(*large_bytes, more << page_window.page_shift);
+	this_cpu_add(*large_in_use, more);
 	return true;
 }
 
@@ -115,35 +120,34 @@ void large_replace(struct page *page, void *q, gfp_t flags)
 }
 
 /* The sum is no snapshot: a block freed between two CPUs' shares may count twice. */
-static uint64_t bytes_in_use(void)
-{
-	int64_t bytes = (int64_t)per_cpu_sum(*large_bytes);
-
-	return bytes > 0 ? (uint64_t)bytes : 0;
-}
-
 void large_count(uint64_t *blocks, size_t *bytes)
 {
-	int64_t n = (int64_t)(per_cpu_sum(*large_allocs) - per_cpu_sum(*large_frees));
+	int64_t sum = (int64_t)per_cpu_sum(*large_in_use), pages;
 
-	*blocks = n > 0 ? (uint64_t)n : 0;
-	*bytes = bytes_in_use();
+	*blocks = sum > 0 ? ((uint64_t)sum + BLOCK / 2) / BLOCK : 0;
+	pages = sum - (int64_t)(*blocks * BLOCK);
+	*bytes = pages > 0 ? (size_t)pages << page_window.page_shift : 0;
 }
 
 static void gauges(struct ukmem_gauges *g)
 {
-	g->allocated += bytes_in_use();
+	uint64_t blocks;
+	size_t bytes;
+
+	large_count(&blocks, &bytes);
+	g->allocated += bytes;
 }
 
 static void emit(struct emitter *e)
 {
-	uint64_t allocs = per_cpu_sum(*large_allocs);
-	uint64_t frees = per_cpu_sum(*large_frees);
+	uint64_t allocs = per_cpu_sum(*large_allocs), blocks;
+	size_t bytes;
 
+	large_count(&blocks, &bytes);
 	emit_object_begin(e, "large");
 	emit_number(e, "allocs", allocs);
-	emit_number(e, "frees", frees);
-	emit_number(e, "bytes", bytes_in_use());
+	emit_number(e, "frees", allocs - min_size(blocks, allocs));
+	emit_number(e, "bytes", bytes);
 	emit_object_end(e);
 }
 
@@ -153,11 +157,9 @@ bool large_init(void)
 {
 	if (!large_allocs)
 		large_allocs = alloc_percpu(uint64_t);
-	if (!large_frees)
-		large_frees = alloc_percpu(uint64_t);
-	if (!large_bytes)
-		large_bytes = alloc_percpu(uint64_t);
-	if (!large_allocs || !large_frees || !large_bytes)
+	if (!large_in_use)
+		large_in_use = alloc_percpu(uint64_t);
+	if (!large_allocs || !large_in_use)
 		return false;
 	stats_register(&source);
 	return true;

@@ -243,12 +243,11 @@ void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
 
 struct page *pageset_pop_run(struct zone *z, size_t npages)
 {
-	void *array = array_of(z, run_list(npages)), *obj;
-	struct page *page;
+	void *array = array_of(z, run_list(npages));
+	struct page *page = pcpu_array_pop(array);
 
-	if (!pcpu_array_pop_bulk(array, &obj, 1, PCPU_POP_UNCOUNTED))
+	if (!page)
 		return NULL;
-	page = obj;
 	if (likely(page->npages == npages)) {
 		pageset_count(z, PCP_RUN_POPPED, npages);
 		return page;

@@ -43,7 +43,8 @@ static void *allocate_until_stopped(void *arg)
 
 static pid_t start(size_t number)
 {
-	char *argv[] = { "true", NULL };
+	static char name[] = "true";
+	char *argv[] = { name, NULL };
 	pid_t pid = -1;
 
 	if (number % 3 == 0) {
