@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "base/log.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -137,8 +136,10 @@ int os_move(void *to, void *from, size_t len)
 	if (err)
 		return err;
 	err = os_calls.mremap(between, len, MREMAP_MAYMOVE | MREMAP_FIXED, &to);
-	if (err)
-		log_fatal("out of memory for mappings (error %d)", -err);
+	if (err) { /* no more mappings, perhaps */
+		__builtin_memcpy(to, between, len);
+		os_calls.munmap(between, len);
+	}
 	return 0;
 }
 

@@ -238,7 +238,10 @@ void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
 		return;
 	}
 	handle = pcpu_handle(counters(z) + item);
-	raw_cpu_add(*handle, npages);
+	if (item < NR_NUMA_STATS)
+		raw_cpu_add(*handle, npages);
+	else
+		this_cpu_add(*handle, npages); /* the sums are what is in the lists */
 }
 
 struct page *pageset_pop_run(struct zone *z, size_t npages)
