@@ -44,6 +44,9 @@ static std::vector<item> percpu_items()
 		{ "allocated", "allocated", info.allocated, "bytes per CPU" },
 		{ "static_size", "static", info.static_size, "bytes per CPU" },
 		{ "resident", "resident", info.resident, "bytes, all CPUs together" },
+		{ "cpus_allowed", "CPUs allowed", info.cpus_allowed },
+		{ "cpu_milli", "CPU quota", info.cpu_milli, "thousandths of a CPU at once" },
+		{ "cache_bytes", "free objects", info.cache_bytes, "bytes per CPU, at most" },
 	};
 }
 

@@ -148,6 +148,10 @@ struct ukmem_percpu_info {
 	size_t allocated;   /**< bytes per CPU handed out by alloc_percpu and the library */
 	size_t static_size; /**< bytes per CPU of DEFINE_PER_CPU variables */
 	size_t resident;    /**< bytes of memory behind all of it, all CPUs together */
+	unsigned int cpus_allowed; /**< CPUs the process may use: cpuset, affinity */
+	unsigned int
+		cpu_milli;  /**< thousandths of a CPU at once: these, or the cgroup's quota */
+	size_t cache_bytes; /**< so many bytes of free objects a CPU may hold */
 };
 
 /** percpu_mode - the mode in use, the reason for it, and the size of the areas. */

@@ -52,7 +52,7 @@ static const struct tunable tunables[] = {
 	  "auto|always|never",
 	  "try out whether sections are restarted; auto: from Linux 6.19" },
 	{ "cpu_cache_bytes", BYTES, &config.cpu_cache_bytes, 16 * MIB, 2 * MIB, 16 * GIB, NULL,
-	  "free objects of kmalloc caches held per CPU, at most" },
+	  "free objects of kmalloc caches held per CPU, at most; less under a CPU quota" },
 	{ "dirty_max", BYTES, &config.dirty_max, 2 * MIB, 0, 1024 * GIB, NULL,
 	  "free pages kept resident for reuse per zone, however long unused" },
 	{ "dirty_decay_ms", NUMBER, &config.dirty_decay_ms, 1000, 0, 3600000, NULL,

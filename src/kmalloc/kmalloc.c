@@ -222,15 +222,22 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		large_shrink(page, size);
 		return zero_rest(p, size, large_size(page), flags);
 	}
+	if (page_type(page) == PAGE_LARGE && size > old && size <= PTRDIFF_MAX &&
+	    large_extend(page, size, flags))
+		return zero_rest(p, old, large_size(page), flags);
 	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
 	if (!q)
 		q = kmalloc_slow(size, flags & ~__GFP_ZERO, caller);
 	if (!q)
 		return NULL;
-	memcpy(q, p, min_size(old, size));
+	if (page_type(page) == PAGE_LARGE && size > old) {
+		large_replace(page, q, flags);
+	} else {
+		memcpy(q, p, min_size(old, size));
+		kfree(p);
+	}
 	if (flags & __GFP_ZERO)
 		zero_rest(q, min_size(old, size), usable(slab_head(page_of(q))), flags);
-	kfree(p);
 	return q;
 }
 

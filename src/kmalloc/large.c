@@ -8,8 +8,14 @@
 #include "percpu/percpu.h"
 #include "stats/stats.h"
 
-/* Per-CPU counters. Bytes wrap: more may be freed on a CPU than allocated there. */
-static uint64_t *large_allocs, *large_frees, *large_bytes;
+/* Per-CPU counters. */
+static uint64_t *large_allocs, *large_in_use;
+
+/*
+ * Of a block in use: blocks and pages in one word, whose sum over all CPUs is right although
+ * one CPU allocates and another one frees.
+ */
+static const uint64_t BLOCK = (uint64_t)1 << 40;
 
 static size_t pages_of(size_t size)
 {
@@ -27,8 +33,11 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	page_set_type(page, PAGE_LARGE);
 	page->npages = npages;
 	this_cpu_add(*large_allocs, 1);
-	this_cpu_add(*large_bytes, npages << page_window.page_shift);
+	this_cpu_add(*large_in_use, BLOCK + npages);
 	p = page_to_virt(page);
+	/* Also where the pages come from this CPU's lists, again and again. */
+	if (flags & __GFP_DIRECT_RECLAIM)
+		page_decay();
 	if ((flags & __GFP_ZERO) && !zeroed)
 		__builtin_memset(p, 0, npages << page_window.page_shift);
 	return p;
@@ -57,13 +66,20 @@ void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
 	return prepare(page, size, flags, zeroed);
 }
 
+static void free_run(struct page *page, size_t npages, bool moved)
+{
+	if (unlikely(moved))
+		page_free_moved(page, npages);
+	else
+		page_free_run(page, npages);
+}
+
 void large_free(struct page *page)
 {
 	size_t npages = page->npages;
 
-	this_cpu_add(*large_frees, 1);
-	this_cpu_add(*large_bytes, -(npages << page_window.page_shift));
-	page_free_run(page, npages);
+	this_cpu_add(*large_in_use, -(BLOCK + npages));
+	free_run(page, npages, page_is_moved(page));
 }
 
 size_t large_size(const struct page *page)
@@ -78,33 +94,60 @@ void large_shrink(struct page *page, size_t size)
 
 	page->npages = npages;
 	if (rest) {
-		this_cpu_add(*large_bytes, -(rest << page_window.page_shift));
-		page_free_run(page + npages, rest);
+		this_cpu_add(*large_in_use, -rest);
+		free_run(page + npages, rest, page_is_moved(page));
 	}
 }
 
-/* The sum is no snapshot: a block freed between two CPUs' shares may count twice. */
-static uint64_t bytes_in_use(void)
+bool large_extend(struct page *page, size_t size, gfp_t flags)
 {
-	int64_t bytes = (int64_t)per_cpu_sum(*large_bytes);
+	size_t more = pages_of(size) - page->npages;
 
-	return bytes > 0 ? (uint64_t)bytes : 0;
+	if (!page_extend_run(page, page->npages, more, flags))
+		return false;
+	page->npages += more;
+	this_cpu_add(*large_in_use, more);
+	return true;
+}
+
+void large_replace(struct page *page, void *q, gfp_t flags)
+{
+	if ((flags & __GFP_DIRECT_RECLAIM) && page_move_run(page_of(q), page, page->npages))
+		page->moves = 1; /* nothing of it is resident */
+	else
+		__builtin_memcpy(q, page_to_virt(page), large_size(page));
+	large_free(page);
+}
+
+/* The sum is no snapshot: a block freed between two CPUs' shares may count twice. */
+void large_count(uint64_t *blocks, size_t *bytes)
+{
+	int64_t sum = (int64_t)per_cpu_sum(*large_in_use), pages;
+
+	*blocks = sum > 0 ? ((uint64_t)sum + BLOCK / 2) / BLOCK : 0;
+	pages = sum - (int64_t)(*blocks * BLOCK);
+	*bytes = pages > 0 ? (size_t)pages << page_window.page_shift : 0;
 }
 
 static void gauges(struct ukmem_gauges *g)
 {
-	g->allocated += bytes_in_use();
+	uint64_t blocks;
+	size_t bytes;
+
+	large_count(&blocks, &bytes);
+	g->allocated += bytes;
 }
 
 static void emit(struct emitter *e)
 {
-	uint64_t allocs = per_cpu_sum(*large_allocs);
-	uint64_t frees = per_cpu_sum(*large_frees);
+	uint64_t allocs = per_cpu_sum(*large_allocs), blocks;
+	size_t bytes;
 
+	large_count(&blocks, &bytes);
 	emit_object_begin(e, "large");
 	emit_number(e, "allocs", allocs);
-	emit_number(e, "frees", frees);
-	emit_number(e, "bytes", bytes_in_use());
+	emit_number(e, "frees", allocs - min_size(blocks, allocs));
+	emit_number(e, "bytes", bytes);
 	emit_object_end(e);
 }
 
@@ -114,11 +157,9 @@ bool large_init(void)
 {
 	if (!large_allocs)
 		large_allocs = alloc_percpu(uint64_t);
-	if (!large_frees)
-		large_frees = alloc_percpu(uint64_t);
-	if (!large_bytes)
-		large_bytes = alloc_percpu(uint64_t);
-	if (!large_allocs || !large_frees || !large_bytes)
+	if (!large_in_use)
+		large_in_use = alloc_percpu(uint64_t);
+	if (!large_allocs || !large_in_use)
 		return false;
 	stats_register(&source);
 	return true;

@@ -1,13 +1,81 @@
 /* SPDX-License-Identifier: MIT */
-/* glibc's ways to look at and tune malloc, in terms of the gauges. */
+/*
+ * glibc's ways to look at and tune malloc. Its terms, and what they are here:
+ *
+ *   arena      memory taken from the system, but for blocks of whole pages
+ *   mmap       blocks of whole pages: everything above the last size class
+ *   fast       free objects in CPUs' arrays
+ *   rest       all else that is free: objects in slabs, pages
+ *
+ * so that system = in use + mmap + fast + rest. Nothing stops meanwhile: what moves while it
+ * is counted may be missing, but the sum holds.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/bits.h"
+#include "base/config.h"
+#include "kmalloc/kmalloc.h"
 #include "ukmem/compiler.h"
 #include "ukmem/stats.h"
+
+/* Free objects of one size class. */
+struct free_objects {
+	size_t size, fast, rest;
+};
+
+struct figures {
+	size_t system, retained;
+	size_t in_use; /* bytes of objects */
+	uint64_t blocks;
+	size_t mmap; /* bytes of blocks */
+	size_t fast, fast_bytes, rest, rest_bytes;
+	struct free_objects classes[SIZE_CLASS_COUNT];
+};
+
+static void read_class(size_t size, struct free_objects *o, struct figures *f)
+{
+	struct slab_counts c;
+
+	slab_count(size_class_cache(size), &c);
+	*o = (struct free_objects){
+		.size = size,
+		.fast = c.cached,
+		.rest = c.objects - min_size(c.objects, c.inuse + c.cached),
+	};
+	f->fast += o->fast;
+	f->fast_bytes += o->fast * size;
+	f->rest += o->rest;
+}
+
+static void figures_read(struct figures *f)
+{
+	struct ukmem_gauges g;
+	size_t size = 0;
+	int saved = errno;
+
+	*f = (struct figures){ 0 };
+	if (kmalloc_init()) {
+		for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+			size = kmalloc_class_size(size + 1);
+			read_class(size, &f->classes[i], f);
+		}
+		large_count(&f->blocks, &f->mmap);
+	}
+	ukmem_gauges_read(&g);
+	f->system = g.mapped;
+	f->retained = g.retained;
+	f->mmap = min_size(f->mmap, g.mapped);
+	f->in_use = min_size(g.allocated - min_size(g.allocated, f->mmap), g.mapped - f->mmap);
+	f->fast_bytes = min_size(f->fast_bytes, g.mapped - f->mmap - f->in_use);
+	f->rest_bytes = g.mapped - f->mmap - f->in_use - f->fast_bytes;
+	f->rest += f->retained != 0; /* the pages, as one */
+	errno = saved;
+}
 
 UKMEM_EXPORT int malloc_trim(size_t pad)
 {
@@ -21,16 +89,19 @@ UKMEM_EXPORT int malloc_trim(size_t pad)
 
 UKMEM_EXPORT struct mallinfo2 mallinfo2(void)
 {
-	int saved = errno;
-	struct ukmem_gauges g;
+	struct figures f;
 
-	ukmem_gauges_read(&g);
-	errno = saved;
+	figures_read(&f);
 	return (struct mallinfo2){
-		.arena = g.mapped,
-		.uordblks = g.allocated,
-		.fordblks = g.mapped - (g.allocated < g.mapped ? g.allocated : g.mapped),
-		.keepcost = g.retained,
+		.arena = f.system - f.mmap,
+		.ordblks = f.rest,
+		.smblks = f.fast,
+		.hblks = f.blocks,
+		.hblkhd = f.mmap,
+		.fsmblks = f.fast_bytes,
+		.uordblks = f.in_use,
+		.fordblks = f.fast_bytes + f.rest_bytes,
+		.keepcost = min_size(f.retained, f.rest_bytes),
 	};
 }
 
@@ -45,32 +116,70 @@ UKMEM_EXPORT struct mallinfo mallinfo(void)
 
 	return (struct mallinfo){
 		.arena = saturate(m.arena),
+		.ordblks = saturate(m.ordblks),
+		.smblks = saturate(m.smblks),
+		.hblks = saturate(m.hblks),
+		.hblkhd = saturate(m.hblkhd),
+		.fsmblks = saturate(m.fsmblks),
 		.uordblks = saturate(m.uordblks),
 		.fordblks = saturate(m.fordblks),
 		.keepcost = saturate(m.keepcost),
 	};
 }
 
+static void print_sizes(FILE *stream, const struct figures *f)
+{
+	size_t from = 1;
+
+	fputs("<sizes>\n", stream);
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+		const struct free_objects *o = &f->classes[i];
+		size_t n = o->fast + o->rest;
+
+		if (n)
+			fprintf(stream,
+				"  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" "
+				"count=\"%zu\"/>\n",
+				from, o->size, n * o->size, n);
+		from = o->size + 1;
+	}
+	fputs("</sizes>\n", stream);
+}
+
+/* Of the only heap, and once more of all together, where blocks of whole pages are listed. */
+static void print_totals(FILE *stream, const struct figures *f, bool all)
+{
+	size_t system = all ? f->system : f->system - f->mmap;
+
+	fprintf(stream,
+		"<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n"
+		"<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n",
+		f->fast, f->fast_bytes, f->rest, f->rest_bytes);
+	if (all)
+		fprintf(stream, "<total type=\"mmap\" count=\"%llu\" size=\"%zu\"/>\n",
+			(unsigned long long)f->blocks, f->mmap);
+	fprintf(stream,
+		"<system type=\"current\" size=\"%zu\"/>\n"
+		"<system type=\"max\" size=\"%zu\"/>\n"
+		"<aspace type=\"total\" size=\"%zu\"/>\n"
+		"<aspace type=\"mprotect\" size=\"%zu\"/>\n",
+		system, system, system, system);
+}
+
 UKMEM_EXPORT int malloc_info(int options, FILE *stream)
 {
-	struct ukmem_gauges g;
+	struct figures f;
 
 	if (options)
 		return EINVAL;
-	ukmem_gauges_read(&g);
-	if (fprintf(stream,
-		    "<malloc version=\"ukmem-%s\">\n"
-		    "<total type=\"allocated\" size=\"%zu\"/>\n"
-		    "<total type=\"active\" size=\"%zu\"/>\n"
-		    "<total type=\"resident\" size=\"%zu\"/>\n"
-		    "<total type=\"retained\" size=\"%zu\"/>\n"
-		    "<total type=\"metadata\" size=\"%zu\"/>\n"
-		    "<system type=\"current\" size=\"%zu\"/>\n"
-		    "</malloc>\n",
-		    ukmem_version(), g.allocated, g.active, g.resident, g.retained, g.metadata,
-		    g.mapped) < 0)
-		return -1;
-	return 0;
+	figures_read(&f);
+	fputs("<malloc version=\"1\">\n<heap nr=\"0\">\n", stream);
+	print_sizes(stream, &f);
+	print_totals(stream, &f, false);
+	fputs("</heap>\n", stream);
+	print_totals(stream, &f, true);
+	fputs("</malloc>\n", stream);
+	return ferror(stream) ? -1 : 0;
 }
 
 UKMEM_EXPORT void malloc_stats(void)
@@ -81,10 +190,43 @@ UKMEM_EXPORT void malloc_stats(void)
 	errno = saved;
 }
 
-/* Accepted and without effect: what glibc tunes so does not exist here. */
+/* -1, which for glibc is never: all free pages are kept. */
+static int set_trim_threshold(int value)
+{
+	uint64_t bytes = value < 0 ? UINT64_MAX >> 1 : (uint64_t)value;
+
+	config_init();
+	__atomic_store_n(&config.dirty_max, bytes, __ATOMIC_RELAXED);
+	return 1;
+}
+
+/*
+ * M_TRIM_THRESHOLD is the tunable dirty_max. The others of glibc's are accepted as glibc does,
+ * and without effect: there are no arenas, bins and separate mappings to tune, and what
+ * M_PERTURB and M_CHECK_ACTION are for do the tunables slab_debug and invalid_free. 0: no such
+ * parameter or value.
+ */
 UKMEM_EXPORT int mallopt(int param, int value)
 {
-	(void)param;
-	(void)value;
-	return 1;
+	enum { MXFAST_MAX = 160 };
+
+	switch (param) {
+	case M_TRIM_THRESHOLD:
+		return set_trim_threshold(value);
+	case M_MXFAST:
+		return value >= 0 && value <= MXFAST_MAX;
+	case M_NLBLKS:
+	case M_GRAIN:
+	case M_KEEP:
+	case M_TOP_PAD:
+	case M_MMAP_THRESHOLD:
+	case M_MMAP_MAX:
+	case M_CHECK_ACTION:
+	case M_PERTURB:
+	case M_ARENA_TEST:
+	case M_ARENA_MAX:
+		return 1;
+	default:
+		return 0;
+	}
 }

@@ -24,6 +24,8 @@ struct os_calls {
 	int (*munmap)(void *addr, size_t len);
 	int (*mprotect)(void *addr, size_t len, int prot);
 	int (*madvise)(void *addr, size_t len, int advice);
+	/* @from: an address; *to: where it went, or with MREMAP_FIXED is to go. */
+	int (*mremap)(void *from, size_t len, int flags, void **to);
 	int (*mincore)(void *addr, size_t len, unsigned char *vec);
 	int (*mbind)(void *addr, size_t len, int mode, const unsigned long *nodes,
 		     unsigned long max_node);
@@ -70,6 +72,14 @@ int os_map_metadata_at(void *addr, size_t len);
 /* Give the memory back, keep the addresses; they read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
 int os_release(void *addr, size_t len);
+/*
+ * What is behind [@from, @from + @len) moves to [@to, @to + @len), whose own memory is given
+ * back, without a copy; both stay mapped, and @from reads as zeros afterwards. Negative errno:
+ * nothing has changed; -EFAULT: the system has more than one mapping there, try less at once.
+ */
+int os_move(void *to, void *from, size_t len);
+/* The same addresses as if they had just been mapped, readable and writable. */
+int os_renew(void *addr, size_t len);
 /* Lock the range in memory, populated; and undo that. */
 int os_pin(void *addr, size_t len);
 int os_unpin(void *addr, size_t len);

@@ -59,6 +59,21 @@ static int linux_madvise(void *addr, size_t len, int advice)
 	return RESULT(madvise(addr, len, advice));
 }
 
+static int linux_mremap(void *from, size_t len, int flags, void **to)
+{
+	int saved = errno;
+	void *p = mremap(from, len, len, flags, *to);
+
+	if (p == MAP_FAILED) {
+		int err = -errno;
+
+		errno = saved;
+		return err;
+	}
+	*to = p;
+	return 0;
+}
+
 static int linux_mincore(void *addr, size_t len, unsigned char *vec)
 {
 	return RESULT(mincore(addr, len, vec));
@@ -194,8 +209,8 @@ static uint64_t linux_now_ms(void)
 #define LINUX_CALLS                                                                            \
 	{                                                                                      \
 		.mmap = linux_mmap, .munmap = linux_munmap, .mprotect = linux_mprotect,        \
-		.madvise = linux_madvise, .mincore = linux_mincore, .mbind = linux_mbind,      \
-		.get_mems_allowed = linux_get_mems_allowed,                                    \
+		.madvise = linux_madvise, .mremap = linux_mremap, .mincore = linux_mincore,    \
+		.mbind = linux_mbind, .get_mems_allowed = linux_get_mems_allowed,              \
 		.get_mempolicy = linux_get_mempolicy, .mlock = linux_mlock,                    \
 		.munlock = linux_munlock, .membarrier = linux_membarrier,                      \
 		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \

@@ -7,8 +7,9 @@
 #include "os/os.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/decimal.h"
 
 enum { PATH_SIZE = 512 };
 
@@ -17,15 +18,14 @@ static uint64_t read_limit(const char *path)
 {
 	char text[64];
 	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
-	char *end;
-	unsigned long long v;
+	const char *p = text;
+	uint64_t v;
 
 	if (n <= 0)
 		return UINT64_MAX;
 	text[n] = '\0';
-	if (text[0] < '0' || text[0] > '9')
+	if (!parse_decimal(&p, &v))
 		return UINT64_MAX;
-	v = strtoull(text, &end, 10);
 	/* Version 1 says "no limit" as the largest multiple of a page. */
 	return v >= (1ull << 62) ? UINT64_MAX : v;
 }
@@ -62,8 +62,8 @@ static void cpu_v1(const char *dir, struct os_cgroup_limits *l)
 static void limits_v2(const char *dir, struct os_cgroup_limits *l)
 {
 	char path[PATH_SIZE + 64], text[64];
-	unsigned long long quota, period;
-	uint64_t v;
+	const char *p = text;
+	uint64_t v, period;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "%s/memory.max", dir);
@@ -75,9 +75,9 @@ static void limits_v2(const char *dir, struct os_cgroup_limits *l)
 	if (n <= 0)
 		return;
 	text[n] = '\0';
-	if (sscanf(text, "%llu %llu", &quota, &period) == 2 &&
-	    milli(quota, period) < l->cpu_milli)
-		l->cpu_milli = milli(quota, period);
+	if (parse_decimal(&p, &v) && *p++ == ' ' && parse_decimal(&p, &period) &&
+	    milli(v, period) < l->cpu_milli)
+		l->cpu_milli = milli(v, period);
 }
 
 /* Apply @read to @mount/@group and to every ancestor up to @mount. */
@@ -123,6 +123,24 @@ static bool has_controller(const char *list, size_t len, const char *name)
 	return false;
 }
 
+/*
+ * Version 1: controllers are mounted by the name of all that are there together, to which
+ * the name of one alone is a link, or not.
+ */
+static void walk_v1(const char *list, size_t list_len, const char *name, const char *group,
+		    size_t len, void (*read)(const char *, struct os_cgroup_limits *),
+		    struct os_cgroup_limits *l)
+{
+	char mount[64];
+
+	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%s", name);
+	walk_up(mount, group, len, read, l);
+	if (list_len == strlen(name) || list_len >= sizeof(mount) - sizeof("/sys/fs/cgroup/"))
+		return;
+	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%.*s", (int)list_len, list);
+	walk_up(mount, group, len, read, l);
+}
+
 /* One line "id:controllers:path". */
 static void read_line(const char *line, size_t len, struct os_cgroup_limits *l)
 {
@@ -142,9 +160,9 @@ static void read_line(const char *line, size_t len, struct os_cgroup_limits *l)
 		return;
 	}
 	if (has_controller(list, list_len, "memory"))
-		walk_up("/sys/fs/cgroup/memory", group, group_len, memory_v1, l);
+		walk_v1(list, list_len, "memory", group, group_len, memory_v1, l);
 	if (has_controller(list, list_len, "cpu"))
-		walk_up("/sys/fs/cgroup/cpu", group, group_len, cpu_v1, l);
+		walk_v1(list, list_len, "cpu", group, group_len, cpu_v1, l);
 }
 
 void os_cgroup_limits(struct os_cgroup_limits *limits)
@@ -172,13 +190,17 @@ static uint64_t meminfo(const char *path, const char *key)
 	char text[4096];
 	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
 	const char *line;
-	unsigned long long kib;
+	uint64_t kib;
 
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
 	line = strstr(text, key);
-	return line && sscanf(line + strlen(key), " %llu kB", &kib) == 1 ? kib * 1024 : 0;
+	if (!line)
+		return 0;
+	line += strlen(key);
+	line += strspn(line, " ");
+	return parse_decimal(&line, &kib) ? kib * 1024 : 0;
 }
 
 uint64_t os_memory_total(void)

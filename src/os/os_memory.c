@@ -11,6 +11,10 @@
 
 #include "base/bits.h"
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -118,6 +122,31 @@ int os_purge(void *addr, size_t len)
 int os_release(void *addr, size_t len)
 {
 	return os_calls.munmap(addr, len);
+}
+
+/*
+ * By way of addresses that the system chooses: asked for @to at once it would unmap what is
+ * there before it finds that it cannot move @from, and leave a hole for others to map into.
+ */
+int os_move(void *to, void *from, size_t len)
+{
+	void *between = NULL;
+	int err = os_calls.mremap(from, len, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, &between);
+
+	if (err)
+		return err;
+	err = os_calls.mremap(between, len, MREMAP_MAYMOVE | MREMAP_FIXED, &to);
+	if (err) { /* no more mappings, perhaps */
+		__builtin_memcpy(to, between, len);
+		os_calls.munmap(between, len);
+	}
+	return 0;
+}
+
+int os_renew(void *addr, size_t len)
+{
+	return os_calls.mmap(&addr, len, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
 }
 
 int os_pin(void *addr, size_t len)

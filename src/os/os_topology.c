@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/lock.h"
 
 /* Long enough for a list of every second of 8192 ids. Guard: topology_once, then updating. */
@@ -21,35 +22,21 @@ static ssize_t read_text(const char *path)
 	return n;
 }
 
-static bool parse_number(const char **s, unsigned long *out)
-{
-	unsigned long v = 0;
-	const char *p = *s;
-
-	while (*p >= '0' && *p <= '9' && v < 1000000)
-		v = v * 10 + (unsigned long)(*p++ - '0');
-	if (p == *s)
-		return false;
-	*s = p;
-	*out = v;
-	return true;
-}
-
 bool os_parse_list(const char *s, struct os_mask *mask)
 {
 	memset(mask, 0, sizeof(*mask));
 	while (*s && *s != '\n') {
-		unsigned long first, last;
+		uint64_t first, last;
 
-		if (!parse_number(&s, &first))
+		if (!parse_decimal(&s, &first))
 			return false;
 		last = first;
 		if (*s == '-') {
 			s++;
-			if (!parse_number(&s, &last) || last < first)
+			if (!parse_decimal(&s, &last) || last < first)
 				return false;
 		}
-		for (unsigned long i = first; i <= last && i < OS_MAX_CPUS; i++)
+		for (uint64_t i = first; i <= last && i < OS_MAX_CPUS; i++)
 			os_mask_set(mask, (unsigned int)i);
 		if (*s == ',')
 			s++;
@@ -161,7 +148,7 @@ static unsigned int index_of(const struct os_topology *t, unsigned int id)
 static unsigned int nearest(const struct os_topology *t, unsigned int id,
 			    const struct os_mask *online)
 {
-	unsigned long best = 1000, v;
+	uint64_t best = 1000, v;
 	unsigned int found = 0;
 	const char *s = file_buffer;
 	char path[80];
@@ -176,7 +163,7 @@ static unsigned int nearest(const struct os_topology *t, unsigned int id,
 			continue;
 		while (*s == ' ')
 			s++;
-		if (!parse_number(&s, &v))
+		if (!parse_decimal(&s, &v))
 			break;
 		if (n < t->nr_nodes && v < best) {
 			best = v;
@@ -229,7 +216,7 @@ static void read_distances(struct os_topology *t)
 		uint8_t *row = t->distance + (size_t)n * t->nr_nodes;
 		unsigned int id = 0, col = 0;
 		const char *s = file_buffer;
-		unsigned long v;
+		uint64_t v;
 
 		row[n] = 10;
 		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance",
@@ -241,7 +228,7 @@ static void read_distances(struct os_topology *t)
 				continue;
 			while (*s == ' ')
 				s++;
-			if (!parse_number(&s, &v))
+			if (!parse_decimal(&s, &v))
 				break;
 			if (t->node_id[col] == id)
 				row[col++] = v > 255 ? 255 : (uint8_t)v;

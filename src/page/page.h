@@ -59,7 +59,10 @@ struct page {
 			_Atomic uint8_t type; /* relaxed: zones look at others' neighbours */
 			uint8_t order;	      /* FREE, CACHED, ALLOCATED; PAGE_NO_ORDER */
 			uint8_t zero;	      /* FREE, CACHED: enum page_zero */
-			uint8_t compound;     /* ALLOCATED: with __GFP_COMP */
+			union {
+				uint8_t compound; /* ALLOCATED: with __GFP_COMP */
+				uint8_t moves;	  /* LARGE: page/move.c */
+			};
 		};
 		struct {
 			uint8_t same_type; /* type */
@@ -253,6 +256,21 @@ unsigned int page_fallback_node(unsigned int node, unsigned int i);
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
 /* Waits for nothing, makes no system call. */
 void page_free_run(struct page *page, size_t npages);
+/* @more pages right behind those of the run at @page; false: not to be had. */
+bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags);
+/*
+ * The contents of a run become those of the run at @to, which is at least as long, without a
+ * copy where that is possible: true, and then those of @page are zeros. Both are of the type
+ * PAGE_LARGE. page_free_moved() frees runs that have been either.
+ */
+bool page_move_run(struct page *to, struct page *page, size_t npages);
+void page_free_moved(struct page *page, size_t npages);
+/* Whether it has to be freed so. */
+static inline bool page_is_moved(const struct page *page)
+{
+	return page->moves != 0;
+}
+
 /* As page_alloc_run from any node, aligned to 2^@order pages. */
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed);
 

@@ -44,9 +44,16 @@ static bool init(void)
 	page_window.size = page_window.low_pfn << page_window.page_shift;
 	vmstat_register();
 	nodes_notify();
-	/* After the locks' own handler, which lets all of them go. */
-	pthread_atfork(NULL, NULL, fork_child);
 	return true;
+}
+
+/*
+ * After the locks' own handler, which lets all of them go. Not in init(): libc allocates for
+ * many handlers, and may hold a lock over them while some thread forks.
+ */
+__attribute__((constructor(102))) static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
 }
 
 static struct once page_once = ONCE_INITIALIZER;
@@ -165,17 +172,29 @@ struct page *page_alloc_at(const struct placement *p, const struct node_mask *no
 	return page ? hand_out(page, npages, zeroed) : NULL;
 }
 
+/* Whether a pageset has an array for runs of just this size. */
+static always_inline bool is_order(size_t npages)
+{
+	return is_pow2(npages) && ilog2(npages) < PCP_ORDERS;
+}
+
 /*
  * A pageset's run without a look at anything else. Its pages are in use as limits and
  * watermarks see it.
  */
+static always_inline struct page *pop(struct zone *z, size_t npages)
+{
+	if (is_order(npages))
+		return pageset_pop(z, ilog2(npages));
+	return npages <= PCP_RUN_MAX ? pageset_pop_run(z, npages) : NULL;
+}
+
 static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, size_t npages)
 {
-	if (unlikely(!is_pow2(npages) || ilog2(npages) >= PCP_ORDERS ||
-		     (flags & (__GFP_DMA | __GFP_DMA32))))
+	if (unlikely(npages - 1 >= PCP_RUN_MAX || (flags & (__GFP_DMA | __GFP_DMA32))))
 		return NULL;
 	if (page_window.nr_nodes == 1)
-		return pageset_pop(&zones[0], ilog2(npages));
+		return pop(&zones[0], npages);
 	if (node == PAGE_ANY_NODE) {
 		if (atomic_load_explicit(&mempolicy_in_use, memory_order_relaxed))
 			return NULL;
@@ -183,7 +202,7 @@ static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, siz
 	} else if (node != node_local()) {
 		return NULL; /* the counters have to know */
 	}
-	return node_allowed(node) ? pageset_pop(&zones[node], ilog2(npages)) : NULL;
+	return node_allowed(node) ? pop(&zones[node], npages) : NULL;
 }
 
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed)
@@ -215,9 +234,12 @@ void page_free_run(struct page *page, size_t npages)
 	struct zone *z = zone_of(page);
 
 	/* Pagesets promise alignment; the tail of a run that shrank may have none. */
-	if (is_pow2(npages) && ilog2(npages) < PCP_ORDERS &&
-	    !((page_to_pfn(page) - z->start) & (npages - 1)))
+	if (is_pow2(npages) && ((page_to_pfn(page) - z->start) & (npages - 1)))
+		zone_free_run(z, page, npages, PAGE_DIRTY);
+	else if (is_order(npages))
 		pageset_free(z, page, ilog2(npages));
+	else if (npages <= PCP_RUN_MAX && z->type == ZONE_NORMAL)
+		pageset_free_run(z, page, npages);
 	else
-		zone_free_run(z, page, npages);
+		zone_free_run(z, page, npages, PAGE_DIRTY);
 }

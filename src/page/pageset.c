@@ -5,7 +5,10 @@
  *
  * A zone has one per-CPU pointer. A CPU's pageset:
  *
- *   | array of order 0 | of order 1 | ... | counters |
+ *   | array of order 0 | of order 1 | ... | of runs of 3..4 pages | of 5..8 | ... | counters |
+ *
+ * The arrays behind those of the orders are never filled: they keep the runs that were freed
+ * last, for the next request of the very same size.
  *
  * Until a zone is used for the first time its pointer leads to the boot pageset, which
  * all zones share: arrays without capacity, empty and full at once, so that every
@@ -18,16 +21,29 @@
 
 enum { PCP_HIGH_MAX = 4096, COUNTER_BYTES = 64 };
 
-_Static_assert(NR_NUMA_STATS * sizeof(uint64_t) <= COUNTER_BYTES, "counters fit their line");
+_Static_assert(NR_PCP_COUNTERS * sizeof(uint64_t) <= COUNTER_BYTES, "counters fit their line");
 
 _Atomic(void *) pageset_fast[PCP_ORDERS];
 
 static void *boot_pageset;
 
-/* Runs a CPU may hold of an order, and how many move at once. */
-static unsigned int capacity(const struct zone *z, unsigned int order)
+/* Runs of a list of runs have at most 2^so many pages. */
+static unsigned int run_order(unsigned int list)
 {
-	return max_uint(z->pcp_high >> order, 1);
+	return list - PCP_ORDERS + ilog2_up(PCP_RUN_MIN);
+}
+
+static unsigned int run_list(size_t npages)
+{
+	return PCP_ORDERS + ilog2_up(npages) - ilog2_up(PCP_RUN_MIN);
+}
+
+/* Runs a CPU may hold of an order or list, and how many move at once. */
+static unsigned int capacity(const struct zone *z, unsigned int list)
+{
+	if (list >= PCP_ORDERS)
+		return min_uint(4u * z->pcp_high >> run_order(list), 2);
+	return max_uint(z->pcp_high >> list, 1);
 }
 
 static unsigned int batch_of(const struct zone *z, unsigned int order)
@@ -40,7 +56,7 @@ static unsigned int batch_of(const struct zone *z, unsigned int order)
 
 /*
  * batch: a 4096th of the zone, up to 64 KiB; high: four batches. Or as
- * percpu_pagelist_fraction says.
+ * percpu_pagelist_fraction says. Less where the process has no whole CPU (percpu/share.c).
  */
 static void tune(struct zone *z)
 {
@@ -53,23 +69,18 @@ static void tune(struct zone *z)
 		high = min_size(max_size(high, 4), PCP_HIGH_MAX);
 		batch = min_size(high / 4, PCP_BATCH_MAX);
 	}
-	z->pcp_high = (uint16_t)high;
-	z->pcp_batch = (uint16_t)batch;
+	z->pcp_high = (uint16_t)max_size(pcpu_share_of(high), 4);
+	z->pcp_batch = (uint16_t)max_size(min_size(batch, z->pcp_high / 4), 1);
 }
 
-/* Where the array of @order lies in a pageset; of PCP_ORDERS: the bytes of all arrays. */
-static size_t array_offset(const struct zone *z, unsigned int order)
+/* Where the array of @list lies in a pageset; of PCP_LISTS: the bytes of all arrays. */
+static size_t array_offset(const struct zone *z, unsigned int list)
 {
 	size_t offset = 0;
 
-	for (unsigned int o = 0; o < order; o++)
-		offset += pcpu_array_size(capacity(z, o));
+	for (unsigned int i = 0; i < list; i++)
+		offset += pcpu_array_size(capacity(z, i));
 	return offset;
-}
-
-static size_t pageset_bytes(const struct zone *z)
-{
-	return align_up(array_offset(z, PCP_ORDERS), COUNTER_BYTES) + COUNTER_BYTES;
 }
 
 bool pageset_init(void)
@@ -78,9 +89,10 @@ bool pageset_init(void)
 
 	for_each_zone (z) {
 		tune(z);
-		for (unsigned int order = 0; order < PCP_ORDERS; order++)
-			z->pcp_offset[order] = (uint32_t)array_offset(z, order);
-		size = max_size(size, pageset_bytes(z));
+		for (unsigned int list = 0; list < PCP_LISTS; list++)
+			z->pcp_offset[list] = (uint32_t)array_offset(z, list);
+		z->pcp_counters = (uint32_t)align_up(array_offset(z, PCP_LISTS), COUNTER_BYTES);
+		size = max_size(size, z->pcp_counters + COUNTER_BYTES);
 	}
 	if (!boot_pageset)
 		boot_pageset = pcpu_alloc(size, 64);
@@ -103,7 +115,7 @@ void zone_pcp_update(struct zone *z)
 
 	if (!config.pagesets || pageset_of(z) != boot_pageset)
 		return;
-	real = pcpu_alloc(pageset_bytes(z), 64);
+	real = pcpu_alloc(z->pcp_counters + COUNTER_BYTES, 64);
 	if (!real)
 		return;
 	if (!atomic_compare_exchange_strong_explicit(
@@ -118,21 +130,26 @@ void zone_pcp_update(struct zone *z)
 					      memory_order_release);
 }
 
-static void *array_of(const struct zone *z, unsigned int order)
+static void *array_of(const struct zone *z, unsigned int list)
 {
-	return (char *)pageset_of(z) + z->pcp_offset[order];
+	return (char *)pageset_of(z) + z->pcp_offset[list];
+}
+
+static uint64_t *counters(const struct zone *z)
+{
+	return (uint64_t *)(void *)((char *)pageset_of(z) + z->pcp_counters);
 }
 
 /* The first use of a pageset on this CPU: until now its capacity was 0. */
-static void open_array(const struct zone *z, unsigned int order)
+static void open_array(const struct zone *z, unsigned int list)
 {
 	unsigned int cpu = pcpu_index();
 	struct pcpu_array *a;
 
 	if (cpu >= pcpu.nr_ids || pageset_of(z) == boot_pageset)
 		return;
-	a = pcpu_ptr(array_of(z, order), cpu);
-	atomic_store_explicit(&a->capacity, (uint16_t)capacity(z, order), memory_order_relaxed);
+	a = pcpu_ptr(array_of(z, list), cpu);
+	atomic_store_explicit(&a->capacity, (uint16_t)capacity(z, list), memory_order_relaxed);
 }
 
 /* A batch under the zone's lock: the caller's own run, and more while there is plenty. */
@@ -212,6 +229,83 @@ void pageset_free(struct zone *z, struct page *page, unsigned int order)
 		free_slow(z, array, page, order);
 }
 
+void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
+{
+	uint64_t *handle;
+
+	if (unlikely(pageset_of(z) == boot_pageset)) {
+		atomic_fetch_add_explicit(&z->early[item], npages, memory_order_relaxed);
+		return;
+	}
+	handle = pcpu_handle(counters(z) + item);
+	if (item < NR_NUMA_STATS)
+		raw_cpu_add(*handle, npages);
+	else
+		this_cpu_add(*handle, npages); /* the sums are what is in the lists */
+}
+
+struct page *pageset_pop_run(struct zone *z, size_t npages)
+{
+	void *array = array_of(z, run_list(npages));
+	struct page *page = pcpu_array_pop(array);
+
+	if (!page)
+		return NULL;
+	if (likely(page->npages == npages)) {
+		pageset_count(z, PCP_RUN_POPPED, npages);
+		return page;
+	}
+	if (!pcpu_array_push(array, page)) {
+		pageset_count(z, PCP_RUN_PUSHED, -page->npages);
+		zone_free_run(z, page, page->npages, PAGE_DIRTY);
+	}
+	return NULL;
+}
+
+/* @list is full, or this CPU has not used it yet: the youngest one goes. */
+static noinline void free_run_slow(struct zone *z, unsigned int list, struct page *page)
+{
+	void *array = array_of(z, list), *old;
+
+	open_array(z, list);
+	if (pcpu_array_pop_bulk(array, &old, 1, PCPU_POP_UNCOUNTED)) {
+		size_t npages = ((struct page *)old)->npages;
+
+		pageset_count(z, PCP_RUN_PUSHED, -npages);
+		zone_free_run(z, old, npages, PAGE_DIRTY);
+	}
+	if (!pcpu_array_push(array, page)) {
+		pageset_count(z, PCP_RUN_PUSHED, -page->npages);
+		zone_free_run(z, page, page->npages, PAGE_DIRTY);
+	}
+}
+
+void pageset_free_run(struct zone *z, struct page *page, size_t npages)
+{
+	unsigned int list = run_list(npages);
+
+	page_set_head(page, page_head(PAGE_CACHED, PAGE_NO_ORDER, false));
+	page->npages = npages;
+	pageset_count(z, PCP_RUN_PUSHED, npages);
+	if (unlikely(!pcpu_array_push(array_of(z, list), page)))
+		free_run_slow(z, list, page);
+}
+
+static void drain_runs(struct zone *z, unsigned int list, unsigned int cpu, size_t *pages)
+{
+	struct page *batch[PCP_BATCH_MAX];
+	unsigned int n;
+
+	while ((n = pcpu_array_take(array_of(z, list), cpu, (void **)batch, PCP_BATCH_MAX)))
+		for (unsigned int i = 0; i < n; i++) {
+			size_t npages = batch[i]->npages;
+
+			pageset_count(z, PCP_RUN_PUSHED, -npages);
+			zone_free_run(z, batch[i], npages, PAGE_DIRTY);
+			*pages += npages;
+		}
+}
+
 static void drain_array(struct zone *z, unsigned int order, unsigned int cpu, size_t *pages)
 {
 	struct page *batch[PCP_BATCH_MAX];
@@ -228,19 +322,22 @@ static void drain_array(struct zone *z, unsigned int order, unsigned int cpu, si
 
 size_t pageset_drain(struct zone *z, unsigned int cpu)
 {
-	void *arrays[PCP_ORDERS];
+	void *arrays[PCP_LISTS];
 	size_t pages = 0;
 
 	if (pageset_of(z) == boot_pageset)
 		return 0;
-	for (unsigned int order = 0; order < PCP_ORDERS; order++)
-		arrays[order] = array_of(z, order);
-	if (!pcpu_arrays_stop(arrays, PCP_ORDERS, cpu))
+	for (unsigned int list = 0; list < PCP_LISTS; list++)
+		arrays[list] = array_of(z, list);
+	if (!pcpu_arrays_stop(arrays, PCP_LISTS, cpu))
 		return 0;
-	for_each_cpu_unit_of (i, cpu)
+	for_each_cpu_unit_of (i, cpu) {
 		for (unsigned int order = 0; order < PCP_ORDERS; order++)
 			drain_array(z, order, i, &pages);
-	pcpu_arrays_start(arrays, PCP_ORDERS, cpu);
+		for (unsigned int list = PCP_ORDERS; list < PCP_LISTS; list++)
+			drain_runs(z, list, i, &pages);
+	}
+	pcpu_arrays_start(arrays, PCP_LISTS, cpu);
 	return pages;
 }
 
@@ -249,7 +346,8 @@ static uint64_t cpu_header(const struct zone *z, unsigned int order, unsigned in
 	return pcpu_array_header(pcpu_ptr(array_of(z, order), cpu));
 }
 
-size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
+/* What the arrays of the orders hold. */
+static size_t block_pages(const struct zone *z, unsigned int cpu)
 {
 	size_t pages = 0;
 
@@ -258,18 +356,25 @@ size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
 	return pages;
 }
 
+/* A run may be counted on one CPU and lie on another. */
+static size_t run_pages(uint64_t pushed, uint64_t popped)
+{
+	return (int64_t)(pushed - popped) > 0 ? pushed - popped : 0;
+}
+
 size_t pageset_pages(const struct zone *z)
 {
-	size_t pages = 0;
+	uint64_t popped = pageset_counted(z, PCP_RUN_POPPED);
+	size_t pages = run_pages(pageset_counted(z, PCP_RUN_PUSHED), popped);
 
 	for_each_cpu_unit (cpu)
-		pages += pageset_cpu_pages(z, cpu);
+		pages += block_pages(z, cpu);
 	return pages;
 }
 
 uint64_t pageset_nr_alloc(const struct zone *z)
 {
-	uint64_t pages = 0;
+	uint64_t pages = pageset_counted(z, PCP_RUN_POPPED);
 
 	for_each_cpu_unit (cpu)
 		for (unsigned int order = 0; order < PCP_ORDERS; order++)
@@ -277,29 +382,18 @@ uint64_t pageset_nr_alloc(const struct zone *z)
 	return pages;
 }
 
-static uint64_t *counters(const struct zone *z)
+size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
 {
-	char *last = array_of(z, PCP_ORDERS - 1);
-	char *end = last + pcpu_array_size(capacity(z, PCP_ORDERS - 1));
+	const uint64_t *c = pcpu_ptr(counters(z), cpu);
 
-	return (uint64_t *)(void *)align_up((uintptr_t)end, COUNTER_BYTES);
-}
-
-void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
-{
-	uint64_t *handle;
-
-	if (unlikely(pageset_of(z) == boot_pageset)) {
-		atomic_fetch_add_explicit(&z->numa_early[item], npages, memory_order_relaxed);
-		return;
-	}
-	handle = pcpu_handle(counters(z) + item);
-	raw_cpu_add(*handle, npages);
+	return block_pages(z, cpu) +
+	       run_pages(__atomic_load_n(c + PCP_RUN_PUSHED, __ATOMIC_RELAXED),
+			 __atomic_load_n(c + PCP_RUN_POPPED, __ATOMIC_RELAXED));
 }
 
 uint64_t pageset_counted(const struct zone *z, enum numa_stat item)
 {
-	uint64_t n = atomic_load_explicit(&z->numa_early[item], memory_order_relaxed), *handle;
+	uint64_t n = atomic_load_explicit(&z->early[item], memory_order_relaxed), *handle;
 
 	if (pageset_of(z) == boot_pageset)
 		return n;

@@ -194,6 +194,22 @@ static struct page *grow_run(struct zone *z, size_t npages)
 	return &page_window.pages[start];
 }
 
+struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool may_grow)
+{
+	size_t end = start + npages, tail, grown;
+
+	if (z->carve_start == start && z->carve_end != start)
+		__zone_carve_release(z);
+	if (end > frontier(z)) {
+		tail = frontier(z) - start;
+		if (!may_grow || (tail && !run_is_free(z, start, tail)) ||
+		    !__zone_grow(z, 1, npages - tail, &grown))
+			return NULL;
+		__zone_free_run(z, grown, npages - tail, PAGE_FRESH);
+	}
+	return run_is_free(z, start, npages) ? take_neighbours(z, start, npages) : NULL;
+}
+
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
 {
 	struct page *page;

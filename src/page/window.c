@@ -153,6 +153,17 @@ int window_extend(struct zone *z, size_t end)
 	return 0;
 }
 
+int window_renew(struct zone *z, size_t pfn, size_t npages)
+{
+	void *addr = pfn_to_virt(pfn);
+	size_t len = npages << page_window.page_shift;
+	int err = os_renew(addr, len);
+
+	if (!err)
+		advise(z, addr, len);
+	return err;
+}
+
 int window_skip(struct zone *z, size_t end)
 {
 	int err =

@@ -106,15 +106,15 @@ static void defer(struct zone *z, struct page *page, size_t npages)
 		zone_unlock(z, false);
 }
 
-void zone_free_run(struct zone *z, struct page *page, size_t npages)
+void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero)
 {
 	page_set_type(page, PAGE_CACHED);
-	page->zero = PAGE_DIRTY;
+	page->zero = (uint8_t)zero;
 	if (!zone_trylock(z)) {
 		defer(z, page, npages);
 		return;
 	}
-	__zone_free_run(z, page_to_pfn(page), npages, PAGE_DIRTY);
+	__zone_free_run(z, page_to_pfn(page), npages, zero);
 	zone_unlock(z, false);
 }
 
@@ -284,8 +284,12 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	if (!rq->may_block && z->nr_free < rq->npages + reserve)
 		return NULL;
 	z->only_dirty = z->type == ZONE_DMA || !allowed;
-	page = rq->align || z->type != ZONE_NORMAL ? take_block(z, rq, may_grow)
-						   : __zone_alloc_run(z, rq->npages, may_grow);
+	if (rq->at)
+		page = __zone_alloc_at(z, rq->at, rq->npages, may_grow);
+	else if (rq->align || z->type != ZONE_NORMAL)
+		page = take_block(z, rq, may_grow);
+	else
+		page = __zone_alloc_run(z, rq->npages, may_grow);
 	z->only_dirty = false;
 	if (!page)
 		return NULL;

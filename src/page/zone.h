@@ -17,6 +17,11 @@ enum {
 	MAX_ORDER = 30, /* no free block is larger than 2^30 pages */
 	PCP_ORDERS = 5, /* pagesets hold runs of orders 0 .. 4 */
 	PCP_BATCH_MAX = 64,
+	/* And a few of other sizes, in a list for each doubling from 3..4 to 129..256 pages. */
+	PCP_RUN_MIN = 3,
+	PCP_RUN_MAX = 256,
+	PCP_RUN_LISTS = 7,
+	PCP_LISTS = PCP_ORDERS + PCP_RUN_LISTS,
 };
 
 enum zone_watermarks {
@@ -34,6 +39,9 @@ enum numa_stat {
 	NUMA_OTHER,	     /* taken here by a CPU of another node */
 	NUMA_INTERLEAVE_HIT, /* taken here as a policy of interleaving wanted */
 	NR_NUMA_STATS,
+	PCP_RUN_PUSHED = NR_NUMA_STATS, /* pages into the lists of runs of other sizes */
+	PCP_RUN_POPPED,			/* and out of them, to be used */
+	NR_PCP_COUNTERS,
 };
 
 /*
@@ -57,17 +65,18 @@ struct zone {
 	size_t wmark[NR_WMARK];
 	size_t lowmem_reserve; /* a request for a higher zone leaves so many besides */
 	unsigned int index;
-	uint16_t node;			 /* index */
-	uint8_t type;			 /* enum zone_type */
-	uint16_t pcp_high, pcp_batch;	 /* of order 0 */
-	uint32_t pcp_offset[PCP_ORDERS]; /* of the arrays in a pageset */
+	uint16_t node;			/* index */
+	uint8_t type;			/* enum zone_type */
+	uint16_t pcp_high, pcp_batch;	/* of order 0 */
+	uint32_t pcp_offset[PCP_LISTS]; /* of the arrays in a pageset */
+	uint32_t pcp_counters;		/* of the counters */
 	/* Synchronization: written under lock, read by anyone. */
 	_Atomic size_t frontier cacheline_aligned; /* pages below it are mapped */
 	_Atomic size_t used;			   /* as of the last unlock */
 	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
 	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
-	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
-	_Atomic uint64_t numa_early[NR_NUMA_STATS]; /* counted before there were pagesets */
+	_Atomic size_t decay_backlog;		 /* pages still to be purged of the last one */
+	_Atomic uint64_t early[NR_PCP_COUNTERS]; /* counted before there were pagesets */
 	/* Synchronization: D1, the release of a push, pairs with D2, the acquire of the
 	 * exchange that takes the list. */
 	_Atomic(struct page *) deferred cacheline_aligned;
@@ -119,6 +128,7 @@ static inline struct zone *node_zone(unsigned int node, enum zone_type type)
 struct alloc_request {
 	size_t npages;
 	unsigned int align; /* to 2^align pages; 0: as page_alloc_run() says */
+	size_t at;	    /* 0, or the page number at which it has to begin */
 	gfp_t flags;
 	enum zone_watermarks mark;
 	bool may_block;
@@ -133,7 +143,7 @@ bool zone_lock_for(struct zone *z, const struct alloc_request *rq);
 /* @may_block: false makes no system call. */
 void zone_unlock(struct zone *z, bool may_block);
 /* A run back into the free lists, now or by the next holder of the lock. */
-void zone_free_run(struct zone *z, struct page *page, size_t npages);
+void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero);
 /* The same of what pagesets hold. */
 void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order);
 /* Pages of the zone that were handed out, ever. */
@@ -155,6 +165,8 @@ bool window_init(void);
 size_t window_metadata_resident(void);
 /* Whether a zone's addresses are the library's before they are used. */
 bool window_is_reserved(const struct zone *z);
+/* Map a run's addresses anew, which gives its memory back; negative errno. */
+int window_renew(struct zone *z, size_t pfn, size_t npages);
 /* Give back the metadata of the inside of a run, except its first entry. */
 void window_purge_metadata(size_t pfn, size_t npages);
 
@@ -182,6 +194,8 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
 /* runs.c. The lock is held. */
 /* Any number of pages; aligned to their size if that is 2^k pages up to a growth block. */
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
+/* Those that begin with page number @start, or NULL. */
+struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool may_grow);
 /* Put what is left for carving back into the free lists. */
 void __zone_carve_release(struct zone *z);
 
@@ -200,6 +214,10 @@ void zone_pcp_update(struct zone *z);
 struct page *pageset_pop(struct zone *z, unsigned int order);
 struct page *pageset_alloc(struct zone *z, unsigned int order, const struct alloc_request *rq);
 void pageset_free(struct zone *z, struct page *page, unsigned int order);
+/* Runs of other sizes, from PCP_RUN_MIN to PCP_RUN_MAX pages: one of exactly this size, or
+ * NULL. */
+struct page *pageset_pop_run(struct zone *z, size_t npages);
+void pageset_free_run(struct zone *z, struct page *page, size_t npages);
 /* What CPU index @cpu, or PCPU_ALL_CPUS, holds, back into the zone. Pages. */
 size_t pageset_drain(struct zone *z, unsigned int cpu);
 size_t pageset_pages(const struct zone *z);

@@ -266,6 +266,9 @@ static void emit(struct emitter *e)
 	emit_number(e, "allocated", info.allocated);
 	emit_number(e, "static_size", info.static_size);
 	emit_number(e, "resident", info.resident);
+	emit_number(e, "cpus_allowed", info.cpus_allowed);
+	emit_number(e, "cpu_milli", info.cpu_milli);
+	emit_number(e, "cache_bytes", info.cache_bytes);
 	emit_object_end(e);
 }
 
@@ -273,6 +276,7 @@ static void emit(struct emitter *e)
 static size_t trim(void)
 {
 	percpu_cpus_update();
+	pcpu_share_update();
 	return 0;
 }
 
@@ -307,6 +311,7 @@ static bool init(void)
 		use_rseq(topology);
 	}
 	pcpu_notify_init();
+	pcpu_share_update();
 	/* Before anybody has a handle to use with it. */
 	percpu_state = pcpu;
 	if (config.verbose)
@@ -414,5 +419,8 @@ void percpu_mode(struct ukmem_percpu_info *info)
 	info->unit_size = pcpu.stride;
 	info->static_size = pcpu_static_size();
 	info->resident = pcpu_resident();
+	info->cpus_allowed = pcpu_share_cpus();
+	info->cpu_milli = pcpu_share_milli();
+	info->cache_bytes = (size_t)pcpu_cache_bytes();
 	pcpu_alloc_info(info);
 }

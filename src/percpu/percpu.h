@@ -113,4 +113,12 @@ uint16_t pcpu_entry(const void *first);
 /* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);
 
+/* share.c: CPUs this process may use; thousandths of a CPU it may use at once. */
+unsigned int pcpu_share_cpus(void);
+unsigned int pcpu_share_milli(void);
+/* The tunable cpu_cache_bytes, as far as the process has a CPU. */
+uint64_t pcpu_cache_bytes(void);
+/* The same part of @v. */
+size_t pcpu_share_of(size_t v);
+
 #endif

@@ -94,4 +94,7 @@ static inline bool pcpu_index_is_cpu(void)
 	return !pcpu_use_rseq() || pcpu.index == pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 }
 
+/* share.c: look again what the process may use. */
+void pcpu_share_update(void);
+
 #endif

@@ -26,13 +26,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/decimal.h"
 #include "os/os.h"
 #include "percpu/percpu_internal.h"
 
@@ -183,9 +183,9 @@ int pcpu_self_test(ptrdiff_t rseq, bool armed)
 
 bool pcpu_self_test_needed(const char *release)
 {
-	char *end;
-	unsigned long major = strtoul(release, &end, 10);
-	unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	uint64_t major = 0, minor = 0;
 
+	if (parse_decimal(&release, &major) && *release++ == '.')
+		parse_decimal(&release, &minor);
 	return major > 6 || (major == 6 && minor >= 19);
 }

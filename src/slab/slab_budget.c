@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What kmalloc's arrays of one CPU may hold together: a budget of bytes, by
- * capacity (tunable cpu_cache_bytes).
+ * capacity (tunable cpu_cache_bytes; less where the process has no whole CPU: percpu/share.c).
  *
  * A class that wants more than is left takes it from those that are not used:
  * a hand goes round the classes, and one whose count of pops has not moved since
@@ -9,7 +9,6 @@
  * classes that fit their arrays are spared although they never come here.
  */
 #include "base/bits.h"
-#include "base/config.h"
 #include "slab/slab.h"
 
 enum { MAX_MEMBERS = 64 };
@@ -62,8 +61,9 @@ static void drain_above(struct kmem_cache *s, void *array, const struct pcpu_arr
 	}
 }
 
-/* Halve the capacity of @s on @cpu if it is idle. Result: bytes given back. */
-static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu)
+/* Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back. */
+static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
+			  bool even_busy)
 {
 	void *array = slab_array(s, node);
 	struct pcpu_array *a = pcpu_ptr(array, cpu);
@@ -72,7 +72,8 @@ static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int 
 
 	if (capacity <= s->capacity_first)
 		return 0;
-	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops)
+	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops &&
+	    !even_busy)
 		return 0;
 	less = (uint16_t)max_uint(capacity / 2, s->capacity_first);
 	/* Whoever changes a capacity pays or is paid for exactly that change. */
@@ -84,7 +85,7 @@ static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int 
 }
 
 static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache *wants,
-		    uint64_t bytes)
+		    uint64_t bytes, bool even_busy)
 {
 	unsigned int n = atomic_load_explicit(&nr_members, memory_order_acquire);
 	uint64_t got = 0;
@@ -96,7 +97,7 @@ static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache 
 		struct kmem_cache *s = members[hand % n];
 
 		for (unsigned int node = 0; s != wants && node < page_window.nr_nodes; node++)
-			got += take_from(s, node, cpu);
+			got += take_from(s, node, cpu, even_busy);
 	}
 	atomic_fetch_sub_explicit(&b->used, got, memory_order_relaxed);
 }
@@ -104,7 +105,7 @@ static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache 
 static bool try_charge(struct budget *b, uint64_t bytes)
 {
 	if (atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <=
-	    config.cpu_cache_bytes)
+	    pcpu_cache_bytes())
 		return true;
 	atomic_fetch_sub_explicit(&b->used, bytes, memory_order_relaxed);
 	return false;
@@ -126,10 +127,13 @@ bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 
 	if (!s->budgeted || try_charge(b, bytes))
 		return true;
-	reclaim(b, cpu, s, bytes);
+	reclaim(b, cpu, s, bytes, false);
 	if (try_charge(b, bytes))
 		return true;
-	if (must)
-		atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed);
-	return must;
+	if (!must)
+		return false;
+	/* From whoever has more than these few himself. */
+	reclaim(b, cpu, s, bytes, true);
+	atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed);
+	return true;
 }

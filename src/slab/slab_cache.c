@@ -49,6 +49,15 @@ static void free_arrays(struct kmem_cache *s)
 	s->events = NULL;
 }
 
+/* Slots that each CPU's array begins with: 32 KiB of objects, of the process's share of it. */
+static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity_max)
+{
+	unsigned int few = (unsigned int)pcpu_share_of(4), n;
+
+	n = (unsigned int)pcpu_share_of(32768) / s->size;
+	return (uint16_t)min_uint(min_uint(max_uint(n, max_uint(few, 2)), 64), capacity_max);
+}
+
 /*
  * An array of objects for each node, one behind the other: what is freed on a CPU goes onto
  * the array of the node it is of, so that objects of several nodes are never mixed. Nodes
@@ -63,8 +72,7 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 	if (nodes > 1)
 		capacity_max = min_uint(max_uint(capacity_max / nodes, 16), capacity_max);
 	s->capacity_max = (uint16_t)capacity_max;
-	s->capacity_first =
-		(uint16_t)min_uint(min_uint(max_uint(32768 / s->size, 4), 64), capacity_max);
+	s->capacity_first = first_capacity(s, capacity_max);
 	s->array_stride =
 		(unsigned int)align_up(pcpu_array_size(capacity_max), PCPU_ENTRY_SIZE);
 	s->cpu_array = pcpu_alloc((size_t)s->array_stride * nodes, CACHE_LINE);

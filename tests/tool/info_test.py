@@ -17,6 +17,7 @@ PERCPU_FIELDS = {
     "mode": str, "reason": str, "self_test": str, "index": str,
     "nr_cpu_ids": int, "cpus_online": int, "unit_size": int, "chunks": int,
     "allocated": int, "static_size": int, "resident": int,
+    "cpus_allowed": int, "cpu_milli": int, "cache_bytes": int,
 }
 
 
@@ -62,6 +63,9 @@ def check_json(tool, norseq):
     expect(percpu["index"] in ("cpu_id", "mm_cid", "cpu"), f"index {percpu['index']}")
     expect(1 <= percpu["cpus_online"] <= percpu["nr_cpu_ids"], f"CPUs {percpu}")
     expect(percpu["unit_size"] % info["page_size"] == 0, f"unit size {percpu['unit_size']}")
+    expect(percpu["cpus_allowed"] == len(os.sched_getaffinity(0)), f"CPUs allowed {percpu}")
+    expect(1 <= percpu["cpu_milli"] <= 1000 * percpu["cpus_allowed"], f"CPU quota {percpu}")
+    expect(0 < percpu["cache_bytes"] <= 16 << 20, f"bytes per CPU {percpu}")
     expect(percpu["chunks"] >= 1, f"chunks {percpu['chunks']}")
     if norseq:
         check_mode(percpu, json.loads(run(tool, "--json", norseq=False))["percpu"])
@@ -78,7 +82,10 @@ def check_text(tool, norseq):
             ("possible CPUs", percpu["nr_cpu_ids"]), ("in use", percpu["cpus_online"]),
             ("unit size", f"{percpu['unit_size']} bytes per CPU and chunk"),
             ("chunks", percpu["chunks"]), ("allocated", f"{percpu['allocated']} bytes per CPU"),
-            ("static", f"{percpu['static_size']} bytes per CPU")]:
+            ("static", f"{percpu['static_size']} bytes per CPU"),
+            ("CPUs allowed", percpu["cpus_allowed"]),
+            ("CPU quota", f"{percpu['cpu_milli']} thousandths of a CPU at once"),
+            ("free objects", f"{percpu['cache_bytes']} bytes per CPU, at most")]:
         expect(re.search(rf"^  {label} +{re.escape(str(value))}$", text, re.M),
                f"no line '{label} {value}' in:\n{text}")
     expect(re.search(r"^  resident +\d+ bytes", text, re.M), f"no resident size in:\n{text}")

@@ -130,6 +130,18 @@ TEST_F(CgroupTest, Version1ControllersByWholeName)
 	expect(5, 1000);
 }
 
+TEST_F(CgroupTest, Version1WithoutTheLinks)
+{
+	group("4:cpu,cpuacct:/a/b\n5:memory:/a/b\n");
+	file("/cpu,cpuacct/a/cpu.cfs_quota_us") = "300000\n";
+	file("/cpu,cpuacct/a/cpu.cfs_period_us") = "200000\n";
+	file("/memory/a/b/memory.limit_in_bytes") = "4096\n";
+	expect(4096, 1500);
+	file("/cpu/a/b/cpu.cfs_quota_us") = "100000\n";
+	file("/cpu/a/b/cpu.cfs_period_us") = "100000\n";
+	expect(4096, 1000);
+}
+
 TEST_F(CgroupTest, BothAtOnce)
 {
 	group("5:memory:/v1\n0::/v2\n");

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs that grow, for realloc: where they are, if what follows is free; else, if they are
+ * large, by moving their memory to other addresses of the zone (mremap).
+ *
+ * The system keeps memory that was moved in a mapping of its own, and the number of mappings
+ * is limited. So a run that has been moved to is mapped anew when it is freed, which makes it
+ * one with its surroundings again, and one that has been moved often is copied for once.
+ *
+ * Caller: kmalloc/large.c. Below: zone.c, window.c.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "page/page_alloc.h"
+
+enum {
+	MOVE_MIN = 4 << 20,	   /* bytes: below it a copy is as good */
+	MOVE_PIECE_MIN = 64 << 10, /* of these, too */
+	MOVES_MAX = 16,
+};
+
+bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
+{
+	struct zone *z = zone_of(page);
+	struct alloc_request rq = {
+		.npages = more,
+		.at = page_to_pfn(page) + npages,
+		.flags = flags,
+		.mark = WMARK_LOW,
+		.may_block = flags & __GFP_DIRECT_RECLAIM,
+		.type = ZONE_NORMAL,
+	};
+	struct page *end;
+
+	if (z->type != ZONE_NORMAL || more > z->end - rq.at || !zone_lock_for(z, &rq))
+		return false;
+	end = __zone_take(z, &rq);
+	if (end)
+		z->nr_direct += more;
+	zone_unlock(z, rq.may_block);
+	return end;
+}
+
+/* As much as fits at once; there may be borders of mappings anywhere. Result: it is done. */
+static bool move(char *to, char *from, size_t len)
+{
+	size_t half = align_down(len / 2, page_size());
+	int err = os_move(to, from, len);
+
+	if (err != -EFAULT || len <= MOVE_PIECE_MIN)
+		return !err;
+	if (!move(to, from, half))
+		memcpy(to, from, half);
+	if (!move(to + half, from + half, len - half))
+		memcpy(to + half, from + half, len - half);
+	return true;
+}
+
+bool page_move_run(struct page *to, struct page *page, size_t npages)
+{
+	size_t len = npages << page_window.page_shift;
+	struct zone *z = zone_of(page);
+
+	if (len < MOVE_MIN || page->moves == MOVES_MAX || z != zone_of(to) ||
+	    z->type != ZONE_NORMAL || !move(page_to_virt(to), page_to_virt(page), len))
+		return false;
+	to->moves = page->moves + 1;
+	return true;
+}
+
+void page_free_moved(struct page *page, size_t npages)
+{
+	struct zone *z = zone_of(page);
+	bool renewed = !window_renew(z, page_to_pfn(page), npages);
+
+	zone_free_run(z, page, npages, renewed ? PAGE_FRESH : PAGE_DIRTY);
+}

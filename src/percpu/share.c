@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What part of the machine this process has, and so how much a CPU may keep for it.
+ *
+ * A process with a quota of two CPUs is moved over all the CPUs it may use, and leaves its
+ * free objects behind on each. So the bound of a CPU is that of what may run at once, divided
+ * by the CPUs it may run on; all of them together hold no more than an eighth of what memory
+ * its control group allows.
+ */
+#include "base/bits.h"
+#include "base/config.h"
+#include "os/os.h"
+#include "percpu/percpu_internal.h"
+
+/* Synchronization: relaxed; read anew by pcpu_share_update(). */
+static atomic_uint cpus, at_once;
+static _Atomic uint64_t cache_bytes;
+
+/* CPUs the process may use, by cpuset or affinity. */
+static unsigned int cpus_allowed(void)
+{
+	unsigned long mask[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
+	long bytes = os_calls.affinity(mask, sizeof(mask));
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes / sizeof(long); i++)
+		n += (unsigned int)__builtin_popcountl(mask[i]);
+	return n ? n : os_mask_count(&os_topology()->possible);
+}
+
+static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)
+{
+	return part < whole ? v / whole * part + v % whole * part / whole : v;
+}
+
+void pcpu_share_update(void)
+{
+	unsigned int n = cpus_allowed(), milli = n * 1000;
+	struct os_cgroup_limits cgroup;
+	uint64_t bytes;
+
+	os_cgroup_limits(&cgroup);
+	if (cgroup.cpu_milli < milli)
+		milli = max_uint((unsigned int)cgroup.cpu_milli, 1);
+	bytes = scaled(config.cpu_cache_bytes, milli, (uint64_t)n * 1000);
+	if (cgroup.memory / 8 / n < bytes)
+		bytes = cgroup.memory / 8 / n;
+	atomic_store_explicit(&cpus, n, memory_order_relaxed);
+	atomic_store_explicit(&at_once, milli, memory_order_relaxed);
+	atomic_store_explicit(&cache_bytes, bytes, memory_order_relaxed);
+}
+
+unsigned int pcpu_share_cpus(void)
+{
+	return atomic_load_explicit(&cpus, memory_order_relaxed);
+}
+
+unsigned int pcpu_share_milli(void)
+{
+	return atomic_load_explicit(&at_once, memory_order_relaxed);
+}
+
+uint64_t pcpu_cache_bytes(void)
+{
+	return atomic_load_explicit(&cache_bytes, memory_order_relaxed);
+}
+
+size_t pcpu_share_of(size_t v)
+{
+	return scaled(v, pcpu_share_milli(), (uint64_t)pcpu_share_cpus() * 1000);
+}

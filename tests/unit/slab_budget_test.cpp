@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* How much the arrays of one CPU hold together, and what part of a machine a process has. */
+#include <cstring>
+
+#include "fake_os.h"
+#include "slab_shim.h"
+#include "ukmem/ukmem.h"
+
+extern "C" {
+#include "base/config.h"
+}
+
+namespace
+{
+
+constexpr size_t kKiB = 1u << 10, kMiB = 1u << 20;
+
+void stay_on_one_cpu()
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(allowed_cpus().front(), &set);
+	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+std::vector<size_t> class_sizes()
+{
+	std::vector<size_t> sizes;
+
+	for (size_t size = 1; size <= KMALLOC_MAX_CACHE_SIZE; size = sizes.back() + 1)
+		sizes.push_back(kmalloc_size_roundup(size));
+	return sizes;
+}
+
+/* Bytes of free objects in the arrays of a class; of all classes. */
+size_t cached(size_t size)
+{
+	shim_counts c;
+
+	shim_slab_count(shim_class_cache(size), &c);
+	return c.cached * size;
+}
+
+size_t cached_of_all()
+{
+	size_t bytes = 0;
+
+	for (size_t size : class_sizes())
+		bytes += cached(size);
+	return bytes;
+}
+
+/* Allocates and frees @bytes of a class, again and again. */
+void use(size_t size, size_t bytes, unsigned rounds)
+{
+	std::vector<void *> p(bytes / size);
+
+	while (rounds--) {
+		for (auto &q : p)
+			q = kmalloc(size, GFP_KERNEL);
+		for (auto *q : p)
+			kfree(q);
+	}
+}
+
+void cycle_through_all(size_t bound)
+{
+	for (int round = 0; round < 2; round++)
+		for (size_t size : class_sizes()) {
+			use(size, 2 * kMiB, 6);
+			ASSERT_LE(cached_of_all(), bound) << size;
+		}
+}
+
+struct ukmem_percpu_info info()
+{
+	struct ukmem_percpu_info i;
+
+	percpu_mode(&i);
+	return i;
+}
+
+/* A machine with @cpus CPUs, all of which the process may use. */
+void pretend(unsigned cpus)
+{
+	fake_files["/sys/devices/system/cpu/possible"] = "0-" + std::to_string(cpus - 1) + "\n";
+	fake_files["/proc/meminfo"] = "MemTotal:        8000000 kB\n";
+	fake_allowed.clear();
+	for (unsigned i = 0; i < cpus; i++)
+		fake_allowed.push_back(i);
+	os_calls.read_file = fake_read_file;
+	os_calls.affinity = fake_affinity;
+}
+
+TEST(SlabBudgetTest, BatchesOfAllClassesStayWithin)
+{
+	for (size_t bound : { 2 * kMiB, 6 * kMiB, 16 * kMiB })
+		EXPECT_FRESH_PROCESS_PASSES([bound] {
+			stay_on_one_cpu();
+			config_init();
+			config.cpu_cache_bytes = bound;
+			cycle_through_all(bound);
+			EXPECT_GT(cached_of_all(), bound / 4) << "it is used";
+		});
+}
+
+/* A busy class gets what an idle one has, and only that. */
+TEST(SlabBudgetTest, IdleClassesGiveBusyOnes)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		size_t idle, before, busy;
+
+		stay_on_one_cpu();
+		config_init();
+		config.cpu_cache_bytes = 6 * kMiB;
+		use(1024, 3 * kMiB, 40);
+		use(512, 2 * kMiB, 40);
+		idle = cached(1024);
+		EXPECT_GT(idle, kMiB) << "grew with its use";
+		before = cached(512);
+		EXPECT_GT(before, kMiB / 2);
+		for (int i = 0; i < 200; i++) {
+			use(256, 4 * kMiB, 1);
+			use(512, before / 2, 1);
+		}
+		busy = cached(256);
+		EXPECT_GE(busy, 2 * kMiB);
+		EXPECT_LT(cached(1024), idle / 4) << "not used meanwhile";
+		EXPECT_GE(cached(512), before / 2) << "used meanwhile";
+		EXPECT_LE(cached_of_all(), 6 * kMiB);
+		/* And back. */
+		use(1024, 4 * kMiB, 200);
+		EXPECT_GE(cached(1024), 2 * kMiB);
+		EXPECT_LT(cached(256), busy / 2);
+		EXPECT_LE(cached_of_all(), 6 * kMiB);
+	});
+}
+
+/* Two CPUs' time, spent on 64: each holds a 32nd of what a whole one would. */
+TEST(SlabBudgetTest, UnderACpuQuota)
+{
+	for (bool v2 : { true, false })
+		EXPECT_FRESH_PROCESS_PASSES([v2] {
+			pretend(64);
+			fake_files["/proc/self/cgroup"] =
+				v2 ? "0::/box\n" : "3:cpu,cpuacct:/box\n";
+			fake_files["/sys/fs/cgroup/box/cpu.max"] = "200000 100000\n";
+			fake_files["/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us"] = "100000\n";
+			fake_files["/sys/fs/cgroup/cpu/box/cpu.cfs_period_us"] = "50000\n";
+			EXPECT_EQ(info().cpus_allowed, 64u);
+			EXPECT_EQ(info().cpu_milli, 2000u);
+			EXPECT_EQ(info().cache_bytes, 512 * kKiB);
+			stay_on_one_cpu();
+			cycle_through_all(512 * kKiB);
+			/* It may be raised while the process runs. */
+			fake_files["/sys/fs/cgroup/box/cpu.max"] = "max 100000\n";
+			fake_files["/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us"] = "-1\n";
+			ukmem_trim();
+			EXPECT_EQ(info().cpu_milli, 64000u);
+			EXPECT_EQ(info().cache_bytes, 16 * kMiB);
+			cycle_through_all(16 * kMiB);
+			EXPECT_GT(cached_of_all(), 4 * kMiB);
+		});
+}
+
+/* A quota of more than the CPUs of the cpuset is none. */
+TEST(SlabBudgetTest, UnderACpuset)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		pretend(64);
+		fake_allowed = { 3, 5, 40, 41 };
+		fake_files["/proc/self/cgroup"] = "0::/\n";
+		fake_files["/sys/fs/cgroup/cpu.max"] = "1600000 100000\n";
+		EXPECT_EQ(info().cpus_allowed, 4u);
+		EXPECT_EQ(info().cpu_milli, 4000u);
+		EXPECT_EQ(info().cache_bytes, 16 * kMiB);
+		fake_files["/sys/fs/cgroup/cpu.max"] = "50000 100000\n";
+		ukmem_trim();
+		EXPECT_EQ(info().cpu_milli, 500u);
+		EXPECT_EQ(info().cache_bytes, 2 * kMiB);
+	});
+}
+
+TEST(SlabBudgetTest, InLittleMemory)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		pretend(4);
+		fake_files["/proc/self/cgroup"] = "0::/box\n";
+		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(96 * kMiB) + "\n";
+		EXPECT_EQ(info().cpu_milli, 4000u);
+		EXPECT_EQ(info().cache_bytes, 3 * kMiB);
+		stay_on_one_cpu();
+		cycle_through_all(3 * kMiB);
+	});
+}
+
+TEST(SlabBudgetTest, WhereNothingIsKnown)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		pretend(8);
+		fake_allowed.clear();
+		EXPECT_EQ(info().cpus_allowed, 8u);
+		EXPECT_EQ(info().cpu_milli, 8000u);
+		EXPECT_EQ(info().cache_bytes, 16 * kMiB);
+	});
+}
+
+} // namespace
