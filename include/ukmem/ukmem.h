@@ -3,6 +3,8 @@
 #ifndef UKMEM_UKMEM_H
 #define UKMEM_UKMEM_H
 
+#include <ukmem/alf_queue.h>
+#include <ukmem/err.h>
 #include <ukmem/gfp.h>
 #include <ukmem/kmalloc.h>
 #include <ukmem/mempolicy.h>

@@ -37,10 +37,9 @@ void pcpu_stop_init(void)
 	lock_register(&stop_lock, LOCK_RANK_STOP);
 }
 
-/* S2. An index that is no CPU id may be on any CPU. */
-static bool restart_sections(unsigned int cpu)
+bool pcpu_restart_sections(unsigned int cpu)
 {
-	bool one = cpu != PCPU_ALL_CPUS && pcpu_index_is_cpu();
+	bool one = cpu != PCPU_ALL_CPUS;
 	unsigned int flags = one ? MEMBARRIER_FLAG_CPU : 0;
 	int id = one ? (int)cpu : 0;
 	int err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
@@ -98,7 +97,8 @@ bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 	for (int round = 0; round < MAX_ROUNDS; round++) {
 		if (!set_stop_bits(handles, n, cpu)) /* S3 of the round before */
 			return true;
-		if (!restart_sections(cpu)) /* S2 */
+		/* S2. An index that is no CPU id may be on any CPU. */
+		if (!pcpu_restart_sections(pcpu_index_is_cpu() ? cpu : PCPU_ALL_CPUS))
 			break;
 	}
 	clear_stop_bits(handles, n, cpu);

@@ -359,6 +359,13 @@ unsigned int pcpu_index(void)
 	return cpu < pcpu.nr_ids ? cpu : cpu % pcpu.nr_ids;
 }
 
+unsigned int pcpu_section_cpu(void)
+{
+	if (!pcpu_use_rseq() || registered_index() >= pcpu.nr_ids)
+		return pcpu.nr_ids;
+	return ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+}
+
 bool pcpu_is_ready(void)
 {
 	return once_done(&pcpu_once);
