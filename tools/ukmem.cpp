@@ -5,9 +5,10 @@
  *   ukmem run         runs a program on the malloc drop-in
  *   ukmem zoneinfo    the same, and shows its zones at exit as /proc/zoneinfo does
  *   ukmem buddyinfo   the same, as /proc/buddyinfo
- *   ukmem vmstat      the same, as /proc/vmstat
+ *   ukmem vmstat      the same, as /proc/vmstat; or its caches, as vmstat -m and -C on BSD
  *   ukmem slabinfo    the same, its caches, as /proc/slabinfo
  *   ukmem slab        the same, its caches' attributes; and sets them
+ *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
  *   ukmem info        shows what a process gets on this machine
  *
@@ -33,8 +34,9 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct run_options {
 	bool stats = false;
-	std::string show;  /* what to print at exit, a value of the tunable "show" */
-	std::string cache; /* of show:slab, only this one */
+	std::string show; /* what to print at exit, a value of the tunable "show" */
+	bool pools = false, layers = false; /* of vmstat: instead of what it usually prints */
+	std::string cache;		    /* of show:slab, only this one */
 	std::vector<std::string> conf, settings;
 	std::vector<std::string> command;
 };
@@ -120,9 +122,9 @@ static int run(const run_options &options)
 		    program + ": " + strerror(error));
 }
 
-static int config()
+static int print(int (*table)(int fd))
 {
-	const int error = ukmem_config_print(STDOUT_FILENO);
+	const int error = table(STDOUT_FILENO);
 
 	return error ? fail(EXIT_FAILURE, std::string("standard output: ") + strerror(-error))
 		     : 0;
@@ -159,6 +161,41 @@ static CLI::App *add_runner(CLI::App &app, run_options &options, const std::stri
 	return sub;
 }
 
+static const char *const vmstat_footer =
+	"-m, a row for each cache. Pages are slabs here. Size: bytes per object. Requests, "
+	"Fail,\n"
+	"Releases: objects given out, requests without a result, objects given back. InUse,\n"
+	"Avail: objects in use, and not. Pgreq, Pgrel, Npage, Hiwat: slabs made, given back,\n"
+	"there, the most there were at once. PageSz: bytes of a slab. Minpg, Maxpg: empty "
+	"slabs\n"
+	"that are kept, on the nodes; and with CPUs' lists, at most. Idle: slabs not used "
+	"now.\n"
+	"Flags: of kmem_cache_create(). Util%: bytes in use, of the slabs'.\n"
+	"\n"
+	"-C, which layer served the requests. Spin: times a lock was found taken. GrpSz: "
+	"slots\n"
+	"of the largest per-CPU array. Full, Emty: arrays that are so now. CpuLayer: objects\n"
+	"given out, and how many of them by an array. CacheLayer: the rest, and how many of "
+	"it\n"
+	"by slabs at hand. PoolLayer: objects that a slab had to be made for.\n"
+	"\n";
+
+static CLI::App *add_vmstat(CLI::App &app, run_options &options)
+{
+	CLI::App *sub =
+		add_runner(app, options, "vmstat",
+			   "Run a program; print its vmstat, or tables of its caches, to "
+			   "stderr when it exits");
+	CLI::Option *pools = sub->add_flag("-m,--pools", options.pools,
+					   "Print the caches: objects and slabs");
+
+	sub->add_flag("-C,--layers", options.layers,
+		      "Print the caches: which layers served them")
+		->excludes(pools);
+	sub->footer(vmstat_footer + sub->get_footer());
+	return sub;
+}
+
 static CLI::App *add_slab(CLI::App &app, run_options &options)
 {
 	CLI::App *sub = add_runner(app, options, "slab",
@@ -183,10 +220,11 @@ static std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
 
 	runners[0]->add_flag("--stats", options.stats,
 			     "Print statistics to stderr when it exits");
-	for (const char *name : { "zoneinfo", "buddyinfo", "vmstat", "slabinfo" })
+	for (const char *name : { "zoneinfo", "buddyinfo", "slabinfo" })
 		runners.push_back(add_runner(app, options, name,
 					     std::string("Run a program; print its ") + name +
 						     " to stderr when it exits"));
+	runners.push_back(add_vmstat(app, options));
 	runners.push_back(add_slab(app, options));
 	return runners;
 }
@@ -237,6 +275,10 @@ int main(int argc, char **argv)
 	app.require_subcommand(0, 1);
 	app.failure_message(usage_error);
 	const std::vector<CLI::App *> runners = add_runners(app, options);
+	CLI::App *classes = app.add_subcommand(
+		"kmalloc", "Show the size classes: their slabs, and what these waste");
+
+	classes->group("Commands");
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
 	const CLI::App *info_sub = add_info(app, json);
@@ -265,8 +307,12 @@ int main(int argc, char **argv)
 	}
 	if (runner) {
 		if (runner != runners[0])
-			options.show = runner->get_name();
+			options.show = options.pools	? "pools"
+				       : options.layers ? "layers"
+							: runner->get_name();
 		return run(options);
 	}
-	return info_sub->parsed() ? info(json) : config();
+	if (info_sub->parsed())
+		return info(json);
+	return print(classes->parsed() ? ukmem_size_classes_print : ukmem_config_print);
 }

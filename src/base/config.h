@@ -60,6 +60,8 @@ enum config_show {
 	SHOW_VMSTAT,
 	SHOW_SLABINFO,
 	SHOW_SLAB,
+	SHOW_POOLS,
+	SHOW_LAYERS,
 };
 
 enum { CONFIG_STRING_SIZE = 512 }; /* of a tunable that is a text, with its terminating zero */

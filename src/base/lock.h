@@ -151,8 +151,21 @@ static inline bool lock_if(struct lock *l, bool may_block)
 	return true;
 }
 
+/* The same. *@taken: whether somebody had it at first. */
+static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
+{
+	if (may_block)
+		lock_debug_acquire(l);
+	*taken = !trylock(l);
+	if (!*taken)
+		return true;
+	if (may_block)
+		lock(l);
+	return may_block;
+}
+
 /*
- * The same, but who may not block tries for a little longer than locks are held: to come
+ * As lock_if(), but who may not block tries for a little longer than locks are held: to come
  * away with nothing is worse. Not for ever, since the holder may be this very thread,
  * interrupted by the signal whose handler this is.
  */

@@ -51,5 +51,7 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
 /* Create the caches and fill the tables; false without memory. */
 bool size_class_init(struct size_tables *tables);
+/* The classes in the JSON statistics. */
+void size_class_table_init(void);
 
 #endif

@@ -65,6 +65,12 @@ __attribute__((destructor(101))) static void show(void)
 	case SHOW_SLAB:
 		show_slab(config.show_cache);
 		break;
+	case SHOW_POOLS:
+		ukmem_pools_print(stats_fd);
+		break;
+	case SHOW_LAYERS:
+		ukmem_layers_print(stats_fd);
+		break;
 	default:
 		break;
 	}

@@ -10,8 +10,8 @@
  *   slab_page.c     one slab: a run of pages cut into objects, a bitmap of the free
  *   page/           runs of pages
  * slab_cache.c makes and destroys caches, slab_geometry.c cuts their slabs,
- * slab_reclaim.c empties them; slab_stats.c, slab_attr.c and slab_print.c show them,
- * slab_check.c looks after caches that somebody wants looked after (slab_debug.h).
+ * slab_reclaim.c empties them; slab_stats.c, slab_tables.c, slab_attr.c and slab_print.c
+ * show them, slab_check.c looks after caches that somebody wants looked after (slab_debug.h).
  */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
@@ -62,7 +62,9 @@ enum {
 	X(CPU_PARTIAL_DRAIN, cpu_partial_drain) /* times it was full and went to the node */   \
 	X(FREE_REMOTE, free_remote)		/* objects flushed to another node */          \
 	X(ALLOC_NODE_MISMATCH, alloc_node_mismatch) /* not of the node that was asked for */   \
-	X(ALLOC_FAIL, alloc_fail)		    /* requests without a result */
+	X(ALLOC_FAIL, alloc_fail)		    /* requests without a result */            \
+	X(ALLOC_FROM_NEW, alloc_from_new) /* objects that slabs had to be made for */          \
+	X(NODE_CONTENDED, node_contended) /* times the node's lock was found taken */
 
 #define SLAB_EVENT_ENUM(name, attr) SLAB_##name,
 enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };
@@ -81,6 +83,7 @@ struct kmem_cache_node {
 	_Atomic size_t nr_partial; /* written under the lock, read at any time */
 	_Atomic size_t nr_slabs;   /* relaxed */
 	_Atomic size_t objects;	   /* of these slabs; relaxed */
+	_Atomic size_t pages;	   /* of these slabs; relaxed */
 	_Atomic size_t inuse;	   /* objects out of slabs: in use, or in arrays; relaxed */
 	/* Slabs to be put on the list by the next holder of the lock: slab_node.c, N1 / N2. */
 	_Atomic(struct page *) deferred;
@@ -127,6 +130,9 @@ struct kmem_cache {
 	unsigned int record_offset;	    /* of twins: from an object to its record */
 	struct slab_quarantine *quarantine; /* of twins */
 	_Atomic uint64_t fail_calls, fail_after, fail_times; /* kmem_cache_fail(); relaxed */
+	/* Slabs of all nodes, the twin's too, and the most there ever were; relaxed. Last,
+	 * since it is written by all who make slabs. */
+	_Atomic size_t all_slabs, most_slabs;
 };
 
 /* Why a cache's arrays stay closed, so that all requests come by slab_check.c. */
@@ -285,14 +291,17 @@ unsigned int slab_partial_take(struct kmem_cache *s, unsigned int node, void **o
 			       unsigned int n);
 /* Slabs in the caller's hands onto this CPU's list, or else to the node. */
 void slab_partial_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
+/* Slabs on CPUs' lists no object is out of. */
+size_t slab_partial_idle(struct kmem_cache *s);
 
 /* slab_node.c */
 /*
  * Up to @n objects of @node into out[0..), ascending within a slab; @new: may make slabs.
- * A caller that may not block gets what a free lock and present slabs give.
+ * Of these the caller needs @need. One that may not block gets what a free lock and present
+ * slabs give.
  */
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out, unsigned int n,
-			    gfp_t flags);
+			    unsigned int need, gfp_t flags);
 /* Slabs in the caller's hands onto the list of their node. Waits for nothing. */
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
 /* The slab on a list of @node became empty. Waits for nothing. */
@@ -301,6 +310,8 @@ void slab_node_retire(struct kmem_cache *s, struct page *page);
 bool slab_node_shrink(struct kmem_cache *s);
 /* Objects out of the slabs on the list of @node. */
 size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int node);
+/* Slabs on the list of @node no object is out of. */
+size_t slab_node_idle(struct kmem_cache *s, unsigned int node);
 
 enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
 /*
@@ -341,11 +352,16 @@ struct slab_counts {
 	uint64_t inuse;			  /* in the program's hands */
 	uint64_t cached;		  /* free, in CPUs' arrays */
 	uint64_t slabs, partial, objects; /* objects: of all slabs; partial: nodes' */
+	uint64_t pages;			  /* of all slabs */
 	uint64_t cpu_partial;		  /* slabs on CPUs' lists */
 	uint64_t events[SLAB_NR_EVENTS];
 };
 void slab_count(struct kmem_cache *s, struct slab_counts *c);
 void slab_stats_init(void);
+
+/* slab_tables.c */
+struct emitter;
+void slab_tables_emit(struct emitter *e);
 
 static inline struct page *slab_head(struct page *page)
 {

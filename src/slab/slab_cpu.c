@@ -94,14 +94,15 @@ static void reverse(void **p, unsigned int n)
 	}
 }
 
-/* Up to @n objects of one node, out of slabs. */
+/* Up to @n objects of one node, out of slabs, of which @need are needed. */
 static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **out,
-			      unsigned int n, gfp_t flags)
+			      unsigned int n, unsigned int need, gfp_t flags)
 {
 	unsigned int got = slab_partial_take(s, node, out, n);
 
 	if (got < n)
-		got += slab_node_take(s, node, out + got, n - got, flags);
+		got += slab_node_take(s, node, out + got, n - got, need - min_uint(need, got),
+				      flags);
 	if (got)
 		atomic_fetch_add_explicit(&s->nodes[node].inuse, got, memory_order_relaxed);
 	return got;
@@ -126,7 +127,7 @@ static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **
 			got = pcpu_array_pop_bulk(slab_array(s, *node), out, need,
 						  PCPU_POP_UNCOUNTED);
 		if (!got)
-			got = take_from(s, *node, out, n, flags);
+			got = take_from(s, *node, out, n, need, flags);
 	}
 	return got;
 }

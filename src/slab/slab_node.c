@@ -111,8 +111,13 @@ static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
 static bool node_lock_if(struct kmem_cache *s, struct kmem_cache_node *node, bool may_block,
 			 struct list_head *retired)
 {
+	bool held, taken;
+
 	list_init(retired);
-	if (!lock_if(&node->lock, may_block))
+	held = lock_if_noting(&node->lock, may_block, &taken);
+	if (unlikely(taken))
+		slab_event(s, SLAB_NODE_CONTENDED);
+	if (!held)
 		return false;
 	__catch_up(s, node, retired);
 	return true;
@@ -280,14 +285,17 @@ static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out
 }
 
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
-			    unsigned int n, gfp_t flags)
+			    unsigned int n, unsigned int need, gfp_t flags)
 {
 	struct kmem_cache_node *node = &s->nodes[index];
-	unsigned int got = take_listed(s, node, out, n, flags & __GFP_DIRECT_RECLAIM);
+	unsigned int got = take_listed(s, node, out, n, flags & __GFP_DIRECT_RECLAIM), made;
 
-	if (got < n)
-		got += take_new(s, index, out + got, n - got, flags);
-	return got;
+	if (got == n)
+		return got;
+	made = take_new(s, index, out + got, n - got, flags);
+	if (need > got && made)
+		slab_count_events(s, SLAB_ALLOC_FROM_NEW, min_uint(need - got, made));
+	return got + made;
 }
 
 static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int n)
@@ -410,6 +418,20 @@ size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int index)
 	}
 	node_unlock(s, node, true, &retired);
 	return inuse;
+}
+
+size_t slab_node_idle(struct kmem_cache *s, unsigned int index)
+{
+	struct kmem_cache_node *node = &s->nodes[index];
+	struct list_head retired;
+	struct page *page;
+	size_t idle = 0;
+
+	node_lock_if(s, node, true, &retired);
+	list_for_each_entry (page, &node->partial, list)
+		idle += slab_state_empty(slab_layout(s, page), slab_state(page));
+	node_unlock(s, node, true, &retired);
+	return idle;
 }
 
 bool slab_node_shrink(struct kmem_cache *s)

@@ -134,10 +134,36 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	return page;
 }
 
+static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int objects,
+		      unsigned int npages)
+{
+	struct kmem_cache *all = s->home;
+	size_t n = atomic_fetch_add_explicit(&all->all_slabs, 1, memory_order_relaxed) + 1;
+	size_t most = atomic_load_explicit(&all->most_slabs, memory_order_relaxed);
+
+	while (most < n && !atomic_compare_exchange_weak_explicit(&all->most_slabs, &most, n,
+								  memory_order_relaxed,
+								  memory_order_relaxed))
+		;
+	atomic_fetch_add_explicit(&node->nr_slabs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&node->objects, objects, memory_order_relaxed);
+	atomic_fetch_add_explicit(&node->pages, npages, memory_order_relaxed);
+	slab_event(s, SLAB_ALLOC_SLAB);
+}
+
+static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node,
+			unsigned int objects, unsigned int npages)
+{
+	atomic_fetch_sub_explicit(&s->home->all_slabs, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&node->nr_slabs, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&node->objects, objects, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&node->pages, npages, memory_order_relaxed);
+	slab_event(s, SLAB_FREE_SLAB);
+}
+
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
 			   unsigned int n, unsigned int *got)
 {
-	struct kmem_cache_node *home;
 	const struct slab_layout *l;
 	unsigned int npages;
 	struct page *page;
@@ -165,22 +191,15 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	page_set_array(page, npages,
 		       s->home == s ? pcpu_entry(slab_array(s, page_node(page)))
 				    : PCPU_ENTRY_NONE);
-	home = &s->nodes[page_node(page)];
-	atomic_fetch_add_explicit(&home->nr_slabs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&home->objects, l->objects, memory_order_relaxed);
-	slab_event(s, SLAB_ALLOC_SLAB);
+	count_new(s, &s->nodes[page_node(page)], l->objects, npages);
 	return page;
 }
 
 void slab_page_free(struct kmem_cache *s, struct page *page)
 {
-	struct kmem_cache_node *home = &s->nodes[page_node(page)];
 	unsigned int npages = page->span;
 
-	atomic_fetch_sub_explicit(&home->nr_slabs, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&home->objects, slab_layout(s, page)->objects,
-				  memory_order_relaxed);
-	slab_event(s, SLAB_FREE_SLAB);
+	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page)->objects, npages);
 	if (unlikely(s->home != s))
 		slab_debug_free_slab(s, page_to_virt(page), npages * page_size());
 	page_set_array(page, npages, PCPU_ENTRY_NONE);

@@ -85,3 +85,41 @@ void slab_partial_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 	if (pushed < n)
 		slab_node_add(s, slabs + pushed, n - pushed);
 }
+
+/*
+ * Of a page that may have left the list by now and be anything. What is read of it is words
+ * that are written whole.
+ */
+static noinline no_sanitize_thread bool idle(const struct kmem_cache *s,
+					     const struct page *page)
+{
+	uint32_t head =
+		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
+	uint32_t state = atomic_load_explicit(&page->state, memory_order_relaxed);
+	const struct slab_layout *l = head >> 16 == s->layout.npages ? &s->layout : &s->small;
+
+	return (head & 0xff) == PAGE_SLAB &&
+	       __atomic_load_n(&page->cache, __ATOMIC_RELAXED) == s &&
+	       slab_state_where(state) == SLAB_WITH_CPU && slab_state_empty(l, state);
+}
+
+/* Of CPUs that use their arrays meanwhile: slots below the count are slabs, or were. */
+static noinline no_sanitize_thread struct page *listed(const struct pcpu_array *a,
+						       unsigned int i)
+{
+	return *(void *const volatile *)&a->slot[i];
+}
+
+size_t slab_partial_idle(struct kmem_cache *s)
+{
+	size_t n = 0;
+
+	for_each_cpu_unit (cpu) {
+		const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+		unsigned int count = pcpu_array_count(pcpu_array_header(a));
+
+		for (unsigned int i = 0; i < count; i++)
+			n += idle(s, listed(a, i));
+	}
+	return n;
+}

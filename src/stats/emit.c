@@ -134,8 +134,29 @@ void emit_table_begin(struct emitter *e, const char *name, const struct emit_col
 	}
 	put(e, "%s:\n ", name);
 	for (unsigned int i = 0; i < n; i++)
-		put(e, " %*s", columns[i].width, columns[i].name);
+		put(e, " %*s", columns[i].width, columns[i].title);
 	put(e, "\n");
+}
+
+/* A number of a row, as its column has it. */
+static void put_cell(struct emitter *e, const struct emit_column *c, uint64_t v)
+{
+	unsigned long long n = v;
+	char text[32];
+
+	if (c->kind == EMIT_TENTHS)
+		snprintf(text, sizeof(text), "%llu.%llu", n / 10, n % 10);
+	else if (c->kind == EMIT_LIMIT && v == UINT64_MAX)
+		snprintf(text, sizeof(text), "%s", json(e) ? "null" : "inf");
+	else
+		snprintf(text, sizeof(text),
+			 c->kind == EMIT_FLAGS && !json(e) ? "0x%llx" : "%llu", n);
+	if (json(e)) {
+		put_key(e, c->name);
+		put(e, "%s", text);
+	} else {
+		put(e, " %*s", c->width, text);
+	}
 }
 
 void emit_row(struct emitter *e, const struct emit_column *columns, unsigned int n,
@@ -147,14 +168,14 @@ void emit_row(struct emitter *e, const struct emit_column *columns, unsigned int
 		e->comma = false;
 		emit_string(e, columns[0].name, text);
 		for (unsigned int i = 1; i < n; i++)
-			emit_number(e, columns[i].name, numbers[i - 1]);
+			put_cell(e, &columns[i], numbers[i - 1]);
 		put(e, "}");
 		e->comma = true;
 		return;
 	}
 	put(e, "  %*s", columns[0].width, text);
 	for (unsigned int i = 1; i < n; i++)
-		put(e, " %*llu", columns[i].width, (unsigned long long)numbers[i - 1]);
+		put_cell(e, &columns[i], numbers[i - 1]);
 	put(e, "\n");
 }
 

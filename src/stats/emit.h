@@ -23,10 +23,20 @@ struct emitter {
 	char buf[1024];
 };
 
-/* A column of a table: width < 0 is left-aligned text, > 0 a number. */
+enum emit_kind {
+	EMIT_TEXT, /* the first column */
+	EMIT_NUMBER,
+	EMIT_TENTHS, /* 984 is 98.4 */
+	EMIT_FLAGS,  /* hexadecimal, in JSON a number */
+	EMIT_LIMIT,  /* UINT64_MAX is none: inf, in JSON null */
+};
+
+/* A column of a table; width < 0: left-aligned. */
 struct emit_column {
-	const char *name;
+	const char *name;  /* in JSON */
+	const char *title; /* in text */
 	int width;
+	enum emit_kind kind;
 };
 
 void emit_begin(struct emitter *e, int fd, enum ukmem_stats_format format);

@@ -67,6 +67,7 @@ void low_addresses()
 {
 	size_t frontier = 0;
 
+	configure("dirty_max:1g,dirty_decay_ms:3600000"); /* nothing is away to be purged */
 	for (int round = 0; round < 2; round++) {
 		for (unsigned order = 0; order <= 14; order++) {
 			struct page *p = alloc_pages(GFP_KERNEL | GFP_DMA32, order);

@@ -36,6 +36,106 @@ TEST_F(SizeClassTest, EverySizeMapsToTheSmallestClassThatHoldsIt)
 			<< size;
 }
 
+TEST_F(SizeClassTest, EverySizeOfTheKernelsThatIsAlignedIsAClass)
+{
+	for (unsigned size :
+	     { 8,   16,	 32,  48,  64,	80,   96,   112,  128,	160,  192,  224,   256,
+	       320, 384, 448, 512, 768, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384 })
+		EXPECT_EQ(kmem_cache_size(shim_class_cache(size)), size);
+	for (unsigned size : { 24, 40, 56 })
+		EXPECT_EQ(kmem_cache_size(shim_class_cache(size)), size + 8)
+			<< "objects of 16 bytes and more are aligned to 16";
+}
+
+/* Objects of @size that @pages hold: their bitmap is in them if the pages' entries have too
+ * few bits for it. */
+size_t objects_in(size_t pages, size_t size)
+{
+	size_t bytes = pages * ukmem_page_size(), n = bytes / size;
+
+	while (n > pages * 256 && n * size + (n + 63) / 64 * 8 > bytes)
+		n--;
+	return n;
+}
+
+double wasted_share(size_t pages, size_t size)
+{
+	double bytes = static_cast<double>(pages * ukmem_page_size());
+
+	return 1 - static_cast<double>(objects_in(pages, size) * size) / bytes;
+}
+
+/*
+ * Of all numbers of pages up to 128 KiB, in powers of two for such sizes, that hold 16
+ * objects, or 64 KiB of them but no fewer than 4: the least wasteful; and the first that
+ * wastes at most a 64th, since more pages for less than that waste more in the end.
+ */
+TEST_F(SizeClassTest, SlabsWasteLeast)
+{
+	const double tolerated = 1.0 / 64 + 1.0 / 4096;
+
+	for (size_t from = 1; from <= 16384;) {
+		struct kmem_cache *s = shim_class_cache(from);
+		size_t size = kmem_cache_size(s);
+		size_t enough = std::min<size_t>(std::max<size_t>(65536 / size, 4), 16);
+		std::vector<size_t> smaller;
+		shim_geometry g;
+		double least = 1;
+
+		shim_slab_geometry(s, &g);
+		ASSERT_EQ(g.objects, objects_in(g.npages, size)) << size;
+		ASSERT_GE(g.objects, enough) << size;
+		for (size_t n = 1; n <= 131072 / ukmem_page_size(); n++) {
+			if (objects_in(n, size) < enough || (is_pow2(size) && !is_pow2(n)))
+				continue;
+			least = std::min(least, wasted_share(n, size));
+			if (n < g.npages)
+				smaller.push_back(n);
+		}
+		double share = wasted_share(g.npages, size);
+		EXPECT_LE(share, std::max(least, tolerated)) << size;
+		for (size_t n : smaller)
+			EXPECT_GT(wasted_share(n, size), std::max(share, 1.0 / 64)) << size;
+		from = size + 1;
+	}
+}
+
+TEST_F(SizeClassTest, TableOfClasses)
+{
+	FILE *f = tmpfile();
+	size_t wasted = 0, bytes = 0;
+	char line[256], expected[256];
+
+	ASSERT_EQ(ukmem_size_classes_print(fileno(f)), 0);
+	rewind(f);
+	ASSERT_STREQ(fgets(line, sizeof(line), f), "size_classes:\n");
+	ASSERT_STREQ(fgets(line, sizeof(line), f),
+		     "  Name                   From   Size  PageSz Objects  Waste Waste%\n");
+	for (size_t from = 1; from <= 16384;) {
+		struct kmem_cache *s = shim_class_cache(from);
+		size_t size = kmem_cache_size(s), slab, waste;
+		shim_geometry g;
+
+		shim_slab_geometry(s, &g);
+		slab = g.npages * ukmem_page_size();
+		waste = slab - objects_in(g.npages, size) * size;
+		snprintf(expected, sizeof(expected),
+			 "  kmalloc-%-12zu %6zu %6zu %7zu %7zu %6zu %4zu.%zu\n", size, from,
+			 size, slab, objects_in(g.npages, size), waste, waste * 100 / slab,
+			 waste * 1000 / slab % 10);
+		ASSERT_STREQ(fgets(line, sizeof(line), f), expected);
+		wasted += waste;
+		bytes += slab;
+		from = size + 1;
+	}
+	ASSERT_STREQ(fgets(line, sizeof(line), f), "\n");
+	snprintf(expected, sizeof(expected), "A slab of each: wasted %zuK of %zuK; %zu.%zu%%\n",
+		 wasted / 1024, bytes / 1024, wasted * 100 / bytes, wasted * 1000 / bytes % 10);
+	ASSERT_STREQ(fgets(line, sizeof(line), f), expected);
+	EXPECT_LE(wasted * 100, bytes) << "a hundredth of all";
+	fclose(f);
+}
+
 TEST_F(SizeClassTest, TablesAgreeWithTheClasses)
 {
 	for (size_t size = 0; size <= 1024; size++)

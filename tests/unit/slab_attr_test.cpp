@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <regex.h>
 
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -43,7 +44,8 @@ const std::vector<const char *> kEvents = {
 	"free_frozen",	     "free_add_partial",    "free_remove_partial", "cpuslab_flush",
 	"deactivate_empty",  "deactivate_to_head",  "deactivate_to_tail",  "order_fallback",
 	"cpu_partial_alloc", "cpu_partial_free",    "cpu_partial_node",	   "cpu_partial_drain",
-	"free_remote",	     "alloc_node_mismatch", "alloc_fail",
+	"free_remote",	     "alloc_node_mismatch", "alloc_fail",	   "alloc_from_new",
+	"node_contended",
 };
 
 const std::vector<const char *> kNumbers = {
@@ -356,6 +358,11 @@ std::vector<std::string> slabinfo()
 	return lines;
 }
 
+/* Widths are minima. */
+const std::string kSlabinfoRow = ".{17,} [ 0-9]{5,}[0-9] [ 0-9]{5,}[0-9] [ 0-9]{5}[0-9] "
+				 "[ 0-9]{3}[0-9] [ 0-9]{3}[0-9] : tunables    0    0    0 "
+				 ": slabdata [ 0-9]{5,}[0-9] [ 0-9]{5,}[0-9]      0";
+
 TEST(SlabinfoTest, AsTheKernelsFile)
 {
 	Cache s("shown", 200);
@@ -373,11 +380,7 @@ TEST(SlabinfoTest, AsTheKernelsFile)
 			    ": tunables <limit> <batchcount> <sharedfactor> "
 			    ": slabdata <active_slabs> <num_slabs> <sharedavail>\n");
 	for (size_t i = 2; i < lines.size(); i++)
-		EXPECT_TRUE(matches(lines[i],
-				    ".{17,} [ 0-9]{5}[0-9] [ 0-9]{5}[0-9] [ 0-9]{5}[0-9] "
-				    "[ 0-9]{3}[0-9] [ 0-9]{3}[0-9] : tunables    0    0    0 "
-				    ": slabdata [ 0-9]{5}[0-9] [ 0-9]{5}[0-9]      0\n"))
-			<< lines[i];
+		EXPECT_TRUE(matches(lines[i], kSlabinfoRow + "\n")) << lines[i];
 	shim_slab_geometry(s, &g);
 	snprintf(row, sizeof(row),
 		 "%-17s %6lu %6lu %6u %4u %4d : tunables %4u %4u %4u : slabdata %6lu %6lu "
@@ -389,6 +392,22 @@ TEST(SlabinfoTest, AsTheKernelsFile)
 	EXPECT_EQ(std::count(lines.begin(), lines.end(), row), 1) << row;
 	EXPECT_EQ(lines.back().rfind("a name longer than seventeen      0", 0), 0u);
 	free_all(s, live);
+}
+
+/* Where this machine lets it be read. */
+TEST(SlabinfoTest, HeadingsAndFormOfTheKernelsOwn)
+{
+	std::ifstream kernel("/proc/slabinfo");
+	auto ours = slabinfo();
+	std::string line;
+
+	if (!std::getline(kernel, line))
+		GTEST_SKIP() << "/proc/slabinfo cannot be read";
+	EXPECT_EQ(line + "\n", ours[0]);
+	std::getline(kernel, line);
+	EXPECT_EQ(line + "\n", ours[1]);
+	while (std::getline(kernel, line))
+		EXPECT_TRUE(matches(line, kSlabinfoRow)) << line;
 }
 
 TEST(SlabinfoTest, EveryCacheOnce)

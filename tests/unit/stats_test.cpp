@@ -140,6 +140,10 @@ TEST(StatsTest, JsonParses)
 		many.push_back(
 			kmem_cache_create("one of many caches with a name", 16, 0, 0, nullptr));
 	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
+	struct kmem_cache *stays =
+		kmem_cache_create("stays", 64, 0, SLAB_TYPESAFE_BY_RCU, nullptr);
+	void *object = kmem_cache_alloc(stays, GFP_KERNEL);
+	kfree(kmalloc(1, GFP_KERNEL));
 	std::string json = printed(UKMEM_STATS_JSON);
 	std::string path =
 		::testing::TempDir() + "/ukmem_stats_" + std::to_string(getpid()) + ".json";
@@ -162,9 +166,31 @@ TEST(StatsTest, JsonParses)
 		"  assert v['alloc_fastpath'] + v['alloc_slowpath'] == c['allocs'], v\n"
 		"  assert v['free_fastpath'] + v['free_slowpath'] == c['frees'], v\n"
 		" assert v['alloc_slab'] - v['free_slab'] == c['slabs'], v\n"
+		"p = {r['name']: r for r in d['pools']}\n"
+		"l = {r['name']: r for r in d['layers']}\n"
+		"assert len(d['pools']) == len(d['layers']) == len(d['caches'])\n"
+		"for c in d['caches']:\n"
+		" if c['cache'] != 'one of many caches with a name':\n"
+		"  q, w, v = p[c['cache']], l[c['cache']], e[c['cache']]\n"
+		"  assert q['requests'] == w['cpu_layer'] == c['allocs'], q\n"
+		"  assert q['releases'] == c['frees'] and q['inuse'] == c['inuse'], q\n"
+		"  assert q['npage'] == c['slabs'] <= q['hiwat'], q\n"
+		"  assert q['npage'] == q['pgreq'] - q['pgrel'], q\n"
+		"  assert w['cache_layer'] == v['alloc_slowpath'], w\n"
+		"  assert w['pool_layer'] == v['alloc_from_new'], w\n"
+		"  assert w['spin'] == v['node_contended'], w\n"
+		"assert p['stays']['maxpg'] is None and p['stays']['flags'] == 0x80000\n"
+		"assert p['stays']['util'] == 1.5, p['stays']\n"
+		"t = d['pool_total']\n"
+		"assert t['inuse_bytes'] == sum(q['inuse'] * q['size'] for q in d['pools'])\n"
+		"assert t['allocated_bytes'] == sum(q['npage'] * q['pagesz'] for q in "
+		"d['pools'])\n"
+		"assert len(d['size_classes']) == 40\n"
 		"assert d['ukmem']['version']\n\"";
 	EXPECT_EQ(system(check.c_str()), 0) << json.substr(0, 2000);
 	remove(path.c_str());
+	kmem_cache_free(stays, object);
+	kmem_cache_destroy(stays);
 	for (auto *c : many)
 		kmem_cache_destroy(c);
 	kmem_cache_destroy(s);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The caches' statistics as tables, a row for each cache. What the columns of the pool table
+ * and the table of layers say is in ukmem/stats.h.
+ *
+ * Lock: the caches lock while rows are filled, and the node's within it where its list is
+ * walked; nothing is written under a lock.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "slab/slab_debug.h"
+#include "stats/stats.h"
+
+static const struct emit_column cache_columns[] = {
+	{ "cache", "cache", -20, EMIT_TEXT },
+	{ "size", "size", 6, EMIT_NUMBER },
+	{ "objs/slab", "objs/slab", 9, EMIT_NUMBER },
+	{ "pages", "pages", 5, EMIT_NUMBER },
+	{ "slabs", "slabs", 8, EMIT_NUMBER },
+	{ "inuse", "inuse", 10, EMIT_NUMBER },
+	{ "cached", "cached", 8, EMIT_NUMBER },
+	{ "allocs", "allocs", 12, EMIT_NUMBER },
+	{ "frees", "frees", 12, EMIT_NUMBER },
+	{ "alloc-hit%", "alloc-hit%", 10, EMIT_NUMBER },
+	{ "free-hit%", "free-hit%", 9, EMIT_NUMBER },
+	{ "util%", "util%", 5, EMIT_NUMBER },
+};
+
+/* Events, in JSON alone: a column each. */
+static const struct emit_column event_columns[] = { { "cache", NULL, 0, EMIT_TEXT },
+						    { "alloc_fastpath", NULL, 0, EMIT_NUMBER },
+						    { "free_fastpath", NULL, 0, EMIT_NUMBER },
+#define EVENT_COLUMN(name, attr) { #attr, NULL, 0, EMIT_NUMBER },
+						    SLAB_EVENTS(EVENT_COLUMN)
+#undef EVENT_COLUMN
+};
+
+static const struct emit_column pool_columns[] = {
+	{ "name", "Name", -20, EMIT_TEXT },	     { "size", "Size", 5, EMIT_NUMBER },
+	{ "requests", "Requests", 10, EMIT_NUMBER }, { "fail", "Fail", 4, EMIT_NUMBER },
+	{ "releases", "Releases", 10, EMIT_NUMBER }, { "inuse", "InUse", 8, EMIT_NUMBER },
+	{ "avail", "Avail", 7, EMIT_NUMBER },	     { "pgreq", "Pgreq", 6, EMIT_NUMBER },
+	{ "pgrel", "Pgrel", 6, EMIT_NUMBER },	     { "npage", "Npage", 6, EMIT_NUMBER },
+	{ "pagesz", "PageSz", 6, EMIT_NUMBER },	     { "hiwat", "Hiwat", 6, EMIT_NUMBER },
+	{ "minpg", "Minpg", 5, EMIT_NUMBER },	     { "maxpg", "Maxpg", 5, EMIT_LIMIT },
+	{ "idle", "Idle", 5, EMIT_NUMBER },	     { "flags", "Flags", 9, EMIT_FLAGS },
+	{ "util", "Util%", 5, EMIT_TENTHS },
+};
+
+static const struct emit_column layer_columns[] = {
+	{ "name", "Name", -20, EMIT_TEXT },
+	{ "spin", "Spin", 6, EMIT_NUMBER },
+	{ "grpsz", "GrpSz", 5, EMIT_NUMBER },
+	{ "full", "Full", 4, EMIT_NUMBER },
+	{ "emty", "Emty", 4, EMIT_NUMBER },
+	{ "pool_layer", "PoolLayer", 10, EMIT_NUMBER },
+	{ "cache_layer", "CacheLayer", 10, EMIT_NUMBER },
+	{ "cache_hit", "Hit%", 5, EMIT_TENTHS },
+	{ "cpu_layer", "CpuLayer", 10, EMIT_NUMBER },
+	{ "cpu_hit", "Hit%", 5, EMIT_TENTHS },
+};
+
+enum {
+	NR_CACHE = ARRAY_SIZE(cache_columns) - 1,
+	NR_EVENT = ARRAY_SIZE(event_columns) - 1,
+	NR_POOL = ARRAY_SIZE(pool_columns) - 1,
+	NR_LAYER = ARRAY_SIZE(layer_columns) - 1,
+};
+
+/* One line of each table. */
+struct row {
+	char name[SLAB_NAME_SIZE];
+	bool used; /* by the program, ever */
+	uint64_t inuse_bytes, bytes;
+	uint64_t cache[NR_CACHE], event[NR_EVENT], pool[NR_POOL], layer[NR_LAYER];
+};
+
+struct rows {
+	struct row *row;
+	size_t n, max, len;
+};
+
+static uint64_t share(uint64_t part, uint64_t whole, unsigned int of)
+{
+	return whole ? part * of / whole : 0;
+}
+
+static void fill_caches(struct kmem_cache *s, const struct slab_counts *c, struct row *r)
+{
+	memcpy(r->cache,
+	       (uint64_t[]){
+		       s->size, s->layout.objects, s->layout.npages, c->slabs, c->inuse,
+		       c->cached, c->allocs, c->frees, share(c->allocs_fast, c->allocs, 100),
+		       share(c->frees_fast, c->frees, 100), share(c->inuse, c->objects, 100) },
+	       sizeof(r->cache));
+	r->event[0] = c->allocs_fast;
+	r->event[1] = c->frees_fast;
+	memcpy(r->event + 2, c->events, sizeof(c->events));
+}
+
+static uint64_t idle_slabs(struct kmem_cache *s)
+{
+	uint64_t n = slab_partial_idle(s);
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		n += slab_node_idle(s, i);
+	return n;
+}
+
+/* Empty slabs that frees leave: on the nodes, and with those on CPUs' lists. */
+static void kept_slabs(struct kmem_cache *s, uint64_t *nodes, uint64_t *all)
+{
+	uint64_t cpus = 0;
+
+	for_each_cpu_unit (cpu)
+		cpus += atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed);
+	*nodes = (uint64_t)page_window.nr_nodes *
+		 atomic_load_explicit(&s->min_partial, memory_order_relaxed);
+	*all = s->keeps_slabs ? UINT64_MAX : *nodes + cpus;
+}
+
+/* Before the slabs are counted: to look for idle ones may give some back. */
+struct idle {
+	uint64_t slabs, min, max;
+};
+
+static void look_for_idle(struct kmem_cache *s, struct idle *idle)
+{
+	struct kmem_cache *twin = slab_twin(s);
+	uint64_t min, max;
+
+	idle->slabs = idle_slabs(s);
+	kept_slabs(s, &idle->min, &idle->max);
+	if (!twin)
+		return;
+	idle->slabs += idle_slabs(twin);
+	kept_slabs(twin, &min, &max);
+	idle->min += min;
+	if (idle->max != UINT64_MAX)
+		idle->max += max;
+}
+
+static void fill_pools(struct kmem_cache *s, const struct slab_counts *c,
+		       const struct idle *idle, struct row *r)
+{
+	r->inuse_bytes = c->inuse * s->size;
+	r->bytes = c->pages * page_size();
+	memcpy(r->pool,
+	       (uint64_t[]){ s->size, c->allocs, c->events[SLAB_ALLOC_FAIL], c->frees, c->inuse,
+			     c->objects - min_size(c->inuse, c->objects),
+			     c->events[SLAB_ALLOC_SLAB], c->events[SLAB_FREE_SLAB], c->slabs,
+			     s->layout.npages * page_size(),
+			     atomic_load_explicit(&s->most_slabs, memory_order_relaxed),
+			     idle->min, idle->max, idle->slabs,
+			     (s->flags & ~SLAB_DEBUG_FLAGS) | slab_debug_flags(s),
+			     share(r->inuse_bytes, r->bytes, 1000) },
+	       sizeof(r->pool));
+}
+
+/* Arrays that have a capacity: the largest of these, those that are full, those empty. */
+static void look_at_arrays(struct kmem_cache *s, uint64_t *largest, uint64_t *full,
+			   uint64_t *empty)
+{
+	*largest = *full = *empty = 0;
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		for_each_cpu_unit (cpu) {
+			const struct pcpu_array *a = pcpu_ptr(slab_array(s, i), cpu);
+			unsigned int n = pcpu_array_count(pcpu_array_header(a));
+			unsigned int capacity =
+				atomic_load_explicit(&a->capacity, memory_order_relaxed);
+
+			if (!capacity)
+				continue;
+			*largest = max_size(*largest, capacity);
+			*full += n >= capacity;
+			*empty += !n;
+		}
+}
+
+static void fill_layers(struct kmem_cache *s, const struct slab_counts *c, struct row *r)
+{
+	uint64_t largest, full, empty, past = c->events[SLAB_ALLOC_SLOWPATH];
+	uint64_t made = min_size(c->events[SLAB_ALLOC_FROM_NEW], past);
+
+	look_at_arrays(s, &largest, &full, &empty);
+	memcpy(r->layer,
+	       (uint64_t[]){ c->events[SLAB_NODE_CONTENDED], largest, full, empty, made, past,
+			     share(past - made, past, 1000), c->allocs,
+			     share(c->allocs_fast, c->allocs, 1000) },
+	       sizeof(r->layer));
+}
+
+static void fill(struct kmem_cache *s, void *arg)
+{
+	struct rows *rows = arg;
+	struct slab_counts c;
+	struct idle idle;
+	struct row *r;
+
+	if (rows->n == rows->max) /* created since they were counted */
+		return;
+	r = &rows->row[rows->n++];
+	look_for_idle(s, &idle);
+	slab_count(s, &c);
+	memcpy(r->name, s->name, sizeof(r->name));
+	r->used = c.allocs || c.events[SLAB_ALLOC_FAIL];
+	fill_caches(s, &c, r);
+	fill_pools(s, &c, &idle, r);
+	fill_layers(s, &c, r);
+}
+
+static void count_cache(struct kmem_cache *s, void *arg)
+{
+	(void)s;
+	((struct rows *)arg)->max++;
+}
+
+/* Result: 0 or -ENOMEM; afterwards rows_put(). */
+static int rows_get(struct rows *rows)
+{
+	void *mem;
+	int err;
+
+	*rows = (struct rows){ 0 };
+	slab_for_each_cache(count_cache, rows);
+	rows->len = align_up(rows->max * sizeof(struct row), page_size());
+	if (!rows->len) /* there are none without memory for the first ones */
+		return -ENOMEM;
+	err = os_map_metadata(rows->len, &mem);
+	if (err)
+		return err;
+	rows->row = mem;
+	slab_for_each_cache(fill, rows);
+	return 0;
+}
+
+static void rows_put(struct rows *rows)
+{
+	os_release(rows->row, rows->len);
+}
+
+/* A table whose numbers lie at @offset in each row; as text without caches never used. */
+static void emit_rows(struct emitter *e, const struct rows *rows, const char *name,
+		      const struct emit_column *columns, unsigned int n, size_t offset)
+{
+	emit_table_begin(e, name, columns, n);
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct row *r = &rows->row[i];
+
+		if (r->used || e->format != UKMEM_STATS_TEXT)
+			emit_row(e, columns, n, r->name,
+				 (const uint64_t *)(const void *)((const char *)r + offset));
+	}
+	emit_table_end(e);
+}
+
+static void emit_pools(struct emitter *e, const struct rows *rows)
+{
+	uint64_t inuse = 0, bytes = 0, tenths;
+
+	emit_rows(e, rows, "pools", pool_columns, NR_POOL + 1, offsetof(struct row, pool));
+	for (size_t i = 0; i < rows->n; i++) {
+		inuse += rows->row[i].inuse_bytes;
+		bytes += rows->row[i].bytes;
+	}
+	tenths = share(inuse, bytes, 1000);
+	if (e->format == UKMEM_STATS_TEXT) {
+		emit_text(e, "\nIn use %lluK, total allocated %lluK; utilization %llu.%llu%%\n",
+			  (unsigned long long)inuse / 1024, (unsigned long long)bytes / 1024,
+			  (unsigned long long)tenths / 10, (unsigned long long)tenths % 10);
+		return;
+	}
+	emit_object_begin(e, "pool_total");
+	emit_number(e, "inuse_bytes", inuse);
+	emit_number(e, "allocated_bytes", bytes);
+	emit_object_end(e);
+}
+
+static void emit_layers(struct emitter *e, const struct rows *rows)
+{
+	emit_rows(e, rows, "layers", layer_columns, NR_LAYER + 1, offsetof(struct row, layer));
+}
+
+void slab_tables_emit(struct emitter *e)
+{
+	struct rows rows;
+	uint64_t exhausted;
+	unsigned int used;
+
+	if (rows_get(&rows)) {
+		emit_text(e, "caches: no memory for the table\n");
+		return;
+	}
+	emit_rows(e, &rows, "caches", cache_columns, NR_CACHE + 1, offsetof(struct row, cache));
+	if (e->format == UKMEM_STATS_JSON) {
+		emit_rows(e, &rows, "cache_events", event_columns, NR_EVENT + 1,
+			  offsetof(struct row, event));
+		emit_pools(e, &rows);
+		emit_layers(e, &rows);
+	}
+	rows_put(&rows);
+	used = slab_reserve_used(&exhausted);
+	emit_object_begin(e, "cache_reserve");
+	emit_number(e, "size", SLAB_RESERVE);
+	emit_number(e, "used", used);
+	emit_number(e, "exhausted", exhausted);
+	emit_object_end(e);
+}
+
+static int print(int fd, void (*table)(struct emitter *e, const struct rows *rows))
+{
+	struct emitter e;
+	struct rows rows;
+	int err = rows_get(&rows);
+
+	if (err)
+		return err;
+	emit_begin(&e, fd, UKMEM_STATS_TEXT);
+	table(&e, &rows);
+	rows_put(&rows);
+	return emit_end(&e);
+}
+
+int ukmem_pools_print(int fd)
+{
+	return print(fd, emit_pools);
+}
+
+int ukmem_layers_print(int fd)
+{
+	return print(fd, emit_layers);
+}
