@@ -172,20 +172,21 @@ static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void
 }
 
 /*
- * How many of @n places the single user of @side may have now: @n, fewer, or none. The
- * acquire is of the release with which the other side gave places up, that is of its copying.
+ * How many of @n places the single user of @side may have now: @n, fewer, or none. The limit
+ * may be behind the index after multi functions. The acquire is of the release with which the
+ * other side gave places up, that is of its copying.
  */
 static UKMEM_INLINE uint32_t alf_queue_room(struct alf_queue_side *side,
 					    const struct alf_queue_side *other, uint32_t index,
 					    uint32_t n)
 {
-	uint32_t room = side->limit - index;
+	int64_t room = (int32_t)(side->limit - index);
 
 	if (__builtin_expect(room < n, 0)) {
 		side->limit = alf_queue_index(other, __ATOMIC_ACQUIRE) + side->slack;
-		room = side->limit - index;
+		room = (int32_t)(side->limit - index);
 	}
-	return room < n ? room : n;
+	return room < n ? (uint32_t)room : n;
 }
 
 /* Publishes, with a release, what was copied. The lower half is left as it is. */

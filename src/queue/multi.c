@@ -22,8 +22,9 @@
  *   - after e the sections of c that could commit by a or b are over (P1);
  *   - after f too (P2): the section that made the word was running before it was seen; if d
  *     made it, so were the sections that found c's bias, since none begins to after d;
- *   - d leaves one that found the bias: if it commits, by a, it wipes out HELD c, with a
- *     version that fits no compare-and-swap of what d made; if not, d's word stays until e, f.
+ *   - d leaves one that found the bias: if it commits, by a, it wipes out HELD c, and the
+ *     index has moved on, so that no compare-and-swap of what d made succeeds; if it does
+ *     not, d's word stays until e or f.
  * Words have versions and indices, so a compare-and-swap does not succeed on a word that has
  * come back, unless 2^48 changes passed between.
  *
@@ -177,6 +178,7 @@ static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t w
 
 	if (!word_exchange(&side->word, &word, mine, __ATOMIC_ACQUIRE))
 		return false;
+	side->limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
 	move(q, dir, word_index(mine), ptr, n);
 	__atomic_store_n(&side->word, word_with(mine, 0, n), __ATOMIC_RELEASE);
 	return true;
@@ -229,9 +231,12 @@ static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir
 					 uint32_t n, bool all)
 {
 	struct alf_queue_side *side = side_of(q, dir);
-	enum section_result result = dir == ENQUEUE ? section_enqueue_biased(side, ptr, n) :
-						      section_dequeue_biased(side, ptr, n);
+	enum section_result result;
 
+	if (unlikely(!n)) /* a commit moves the index: see d */
+		return 0;
+	result = dir == ENQUEUE ? section_enqueue_biased(side, ptr, n) :
+				  section_dequeue_biased(side, ptr, n);
 	if (likely(result == SECTION_DONE))
 		return n;
 	if (result == SECTION_LITTLE && all)

@@ -63,8 +63,12 @@ static inline bool side_reserve(struct alf_queue_side *side,
 			return false;
 		r->word = word_with((uint64_t)r->index << 32 | (uint32_t)last,
 				    word_owner(last), r->n);
-		if (word_exchange(&side->reserved, &last, r->word, __ATOMIC_RELAXED))
-			return true;
+		if (!word_exchange(&side->reserved, &last, r->word, __ATOMIC_RELAXED))
+			continue;
+		/* For single functions: behind the index by a queue's length at most, since
+		 * until this is published nobody comes further. */
+		__atomic_store_n(&side->limit, r->index + room, __ATOMIC_RELAXED);
+		return true;
 	}
 }
 
