@@ -75,9 +75,8 @@ struct alf_queue_side {
 	void *memory;  /* of the first side: what the queue lies in */
 } __attribute__((__aligned__(64)));
 
-struct alf_queue {
+struct alf_queue { /* and, behind it, the ring */
 	struct alf_queue_side producer, consumer;
-	void *ring[];
 };
 
 /**
@@ -130,6 +129,11 @@ static UKMEM_INLINE uint32_t alf_queue_index(const struct alf_queue_side *side, 
 	return (uint32_t)(__atomic_load_n(&side->word, order) >> 32);
 }
 
+static UKMEM_INLINE void **alf_queue_ring(struct alf_queue *q)
+{
+	return (void **)(q + 1);
+}
+
 static UKMEM_INLINE void alf_queue_copy(void **to, void *const *from, uint32_t n)
 {
 	for (; n >= 4; n -= 4, to += 4, from += 4) {
@@ -151,11 +155,11 @@ static UKMEM_INLINE void alf_queue_put(struct alf_queue *q, uint32_t index, void
 	uint32_t start = index & q->producer.mask, end = q->producer.size - start;
 
 	if (__builtin_expect(n <= end, 1)) {
-		alf_queue_copy(q->ring + start, ptr, n);
+		alf_queue_copy(alf_queue_ring(q) + start, ptr, n);
 		return;
 	}
-	alf_queue_copy(q->ring + start, ptr, end);
-	alf_queue_copy(q->ring, ptr + end, n - end);
+	alf_queue_copy(alf_queue_ring(q) + start, ptr, end);
+	alf_queue_copy(alf_queue_ring(q), ptr + end, n - end);
 }
 
 static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void **ptr,
@@ -164,11 +168,11 @@ static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void
 	uint32_t start = index & q->consumer.mask, end = q->consumer.size - start;
 
 	if (__builtin_expect(n <= end, 1)) {
-		alf_queue_copy(ptr, q->ring + start, n);
+		alf_queue_copy(ptr, alf_queue_ring(q) + start, n);
 		return;
 	}
-	alf_queue_copy(ptr, q->ring + start, end);
-	alf_queue_copy(ptr + end, q->ring, n - end);
+	alf_queue_copy(ptr, alf_queue_ring(q) + start, end);
+	alf_queue_copy(ptr + end, alf_queue_ring(q), n - end);
 }
 
 /*

@@ -58,8 +58,7 @@
 		[size] "i"(offsetof(struct alf_queue_side, size)),                             \
 		[seen] "i"(offsetof(struct alf_queue_side, limit)),                            \
 		[slack] "i"(offsetof(struct alf_queue_side, slack)),                           \
-		[ring] "i"(offsetof(struct alf_queue, ring) -                                  \
-			   offsetof(struct alf_queue, side_type))
+		[ring] "i"(sizeof(struct alf_queue) - offsetof(struct alf_queue, side_type))
 
 #define QUEUE_BIASED(name, side_type, other_type, pointer, from, to)                           \
 	static always_inline enum section_result name(struct alf_queue_side *side,             \
