@@ -134,18 +134,30 @@ static UKMEM_INLINE void **alf_queue_ring(struct alf_queue *q)
 	return (void **)(q + 1);
 }
 
+/*
+ * Up to seven one by one: loads wait for stores of another width. The empty asm keeps a
+ * compiler from moving two or four at once.
+ */
 static UKMEM_INLINE void alf_queue_copy(void **to, void *const *from, uint32_t n)
 {
-	for (; n >= 4; n -= 4, to += 4, from += 4) {
+	for (; n >= 8; n -= 8, to += 8, from += 8)
+		__builtin_memcpy(to, from, 8 * sizeof(void *));
+	if (n >= 4) {
 		void *a = from[0], *b = from[1], *c = from[2], *d = from[3];
 
+		__asm__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
 		to[0] = a;
 		to[1] = b;
 		to[2] = c;
 		to[3] = d;
+		n -= 4, to += 4, from += 4;
 	}
-	for (; n; n--)
-		*to++ = *from++;
+	for (; n; n--) {
+		void *one = *from++;
+
+		__asm__("" : "+r"(one));
+		*to++ = one;
+	}
 }
 
 /* Between ring places [index, index + n) and @ptr. */
@@ -176,21 +188,21 @@ static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void
 }
 
 /*
- * How many of @n places the single user of @side may have now: @n, fewer, or none. The limit
- * may be behind the index after multi functions. The acquire is of the release with which the
- * other side gave places up, that is of its copying.
+ * How many places the single user of @side may have from @index on; exactly that only if it is
+ * fewer than @n. The limit may be behind the index after multi functions. The acquire is of the
+ * release with which the other side gave places up, that is of its copying.
  */
-static UKMEM_INLINE uint32_t alf_queue_room(struct alf_queue_side *side,
-					    const struct alf_queue_side *other, uint32_t index,
-					    uint32_t n)
+static UKMEM_INLINE int64_t alf_queue_room(struct alf_queue_side *side,
+					   const struct alf_queue_side *other, uint32_t index,
+					   uint32_t n)
 {
 	int64_t room = (int32_t)(side->limit - index);
 
-	if (__builtin_expect(room < n, 0)) {
+	if (room < n) {
 		side->limit = alf_queue_index(other, __ATOMIC_ACQUIRE) + side->slack;
 		room = (int32_t)(side->limit - index);
 	}
-	return room < n ? (uint32_t)room : n;
+	return room;
 }
 
 /* Publishes, with a release, what was copied. The lower half is left as it is. */
@@ -205,13 +217,18 @@ static UKMEM_INLINE unsigned int alf_queue_sp(struct alf_queue *q, void *const p
 {
 	uint64_t word = __atomic_load_n(&q->producer.word, __ATOMIC_RELAXED);
 	uint32_t index = (uint32_t)(word >> 32);
-	uint32_t room = alf_queue_room(&q->producer, &q->consumer, index, n);
+	int64_t room = alf_queue_room(&q->producer, &q->consumer, index, n);
 
-	if (__builtin_expect(all && room != n, 0))
-		return 0;
-	alf_queue_put(q, index, ptr, room);
-	alf_queue_advance(&q->producer, word, room);
-	return room;
+	if (__builtin_expect(room < n, 0)) {
+		if (all || !room)
+			return 0;
+		alf_queue_put(q, index, ptr, (uint32_t)room);
+		alf_queue_advance(&q->producer, word, (uint32_t)room);
+		return (unsigned int)room;
+	}
+	alf_queue_put(q, index, ptr, n); /* often a constant */
+	alf_queue_advance(&q->producer, word, n);
+	return n;
 }
 
 static UKMEM_INLINE unsigned int alf_queue_sc(struct alf_queue *q, void *ptr[], uint32_t n,
@@ -219,16 +236,21 @@ static UKMEM_INLINE unsigned int alf_queue_sc(struct alf_queue *q, void *ptr[], 
 {
 	uint64_t word = __atomic_load_n(&q->consumer.word, __ATOMIC_RELAXED);
 	uint32_t index = (uint32_t)(word >> 32);
-	uint32_t room = alf_queue_room(&q->consumer, &q->producer, index, n);
+	int64_t room = alf_queue_room(&q->consumer, &q->producer, index, n);
 
-	if (__builtin_expect(all && room != n, 0))
-		return 0;
-	alf_queue_get(q, index, ptr, room);
-	alf_queue_advance(&q->consumer, word, room);
-	return room;
+	if (__builtin_expect(room < n, 0)) {
+		if (all || !room)
+			return 0;
+		alf_queue_get(q, index, ptr, (uint32_t)room);
+		alf_queue_advance(&q->consumer, word, (uint32_t)room);
+		return (unsigned int)room;
+	}
+	alf_queue_get(q, index, ptr, n);
+	alf_queue_advance(&q->consumer, word, n);
+	return n;
 }
 
-static inline unsigned int alf_sp_enqueue(struct alf_queue *q, void *const ptr[], uint32_t n)
+static UKMEM_INLINE unsigned int alf_sp_enqueue(struct alf_queue *q, void *const ptr[], uint32_t n)
 {
 	unsigned int done;
 
@@ -238,7 +260,7 @@ static inline unsigned int alf_sp_enqueue(struct alf_queue *q, void *const ptr[]
 	return done;
 }
 
-static inline unsigned int alf_sp_enqueue_burst(struct alf_queue *q, void *const ptr[],
+static UKMEM_INLINE unsigned int alf_sp_enqueue_burst(struct alf_queue *q, void *const ptr[],
 						uint32_t n)
 {
 	unsigned int done;
@@ -249,7 +271,7 @@ static inline unsigned int alf_sp_enqueue_burst(struct alf_queue *q, void *const
 	return done;
 }
 
-static inline unsigned int alf_sc_dequeue(struct alf_queue *q, void *ptr[], uint32_t n)
+static UKMEM_INLINE unsigned int alf_sc_dequeue(struct alf_queue *q, void *ptr[], uint32_t n)
 {
 	unsigned int done;
 
@@ -259,7 +281,7 @@ static inline unsigned int alf_sc_dequeue(struct alf_queue *q, void *ptr[], uint
 	return done;
 }
 
-static inline unsigned int alf_sc_dequeue_bulk(struct alf_queue *q, void *ptr[], uint32_t n)
+static UKMEM_INLINE unsigned int alf_sc_dequeue_bulk(struct alf_queue *q, void *ptr[], uint32_t n)
 {
 	unsigned int done;
 
@@ -276,7 +298,7 @@ static inline unsigned int alf_sc_dequeue_bulk(struct alf_queue *q, void *ptr[],
 #define alf_mc_dequeue_burst alf_mc_dequeue
 
 /** alf_queue_size - pointers that the queue can hold. */
-static inline uint32_t alf_queue_size(const struct alf_queue *q)
+static UKMEM_INLINE uint32_t alf_queue_size(const struct alf_queue *q)
 {
 	return q->producer.size;
 }
@@ -286,7 +308,7 @@ static inline uint32_t alf_queue_size(const struct alf_queue *q)
  *
  * While others use it: a number it held about now, never more than its size.
  */
-static inline uint32_t alf_queue_count(const struct alf_queue *q)
+static UKMEM_INLINE uint32_t alf_queue_count(const struct alf_queue *q)
 {
 	/* The consumers' index first: the producers' is never behind it. */
 	uint32_t head = alf_queue_index(&q->consumer, __ATOMIC_ACQUIRE);
@@ -296,13 +318,13 @@ static inline uint32_t alf_queue_count(const struct alf_queue *q)
 }
 
 /** alf_queue_avail_space - for how many more there is room; as alf_queue_count(). */
-static inline uint32_t alf_queue_avail_space(const struct alf_queue *q)
+static UKMEM_INLINE uint32_t alf_queue_avail_space(const struct alf_queue *q)
 {
 	return q->producer.size - alf_queue_count(q);
 }
 
 /** alf_queue_empty - whether nothing is in the queue; as alf_queue_count(). */
-static inline bool alf_queue_empty(const struct alf_queue *q)
+static UKMEM_INLINE bool alf_queue_empty(const struct alf_queue *q)
 {
 	return alf_queue_count(q) == 0;
 }
