@@ -227,8 +227,18 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 	return 0;
 }
 
-static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir, void **ptr,
-					 uint32_t n, bool all)
+static always_inline uint32_t finish(enum section_result result, struct alf_queue *q,
+				     enum direction dir, void **ptr, uint32_t n, bool all)
+{
+	if (likely(result == SECTION_DONE))
+		return n;
+	if (result == SECTION_LITTLE && (all || n == 1))
+		return 0;
+	return move_slowly(q, dir, ptr, n, all);
+}
+
+static noinline uint32_t move_many(struct alf_queue *q, enum direction dir, void **ptr,
+				   uint32_t n, bool all)
 {
 	struct alf_queue_side *side = side_of(q, dir);
 	enum section_result result;
@@ -237,11 +247,20 @@ static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir
 		return 0;
 	result = dir == ENQUEUE ? section_enqueue_biased(side, ptr, n) :
 				  section_dequeue_biased(side, ptr, n);
-	if (likely(result == SECTION_DONE))
-		return n;
-	if (result == SECTION_LITTLE && all)
-		return 0;
-	return move_slowly(q, dir, ptr, n, all);
+	return finish(result, q, dir, ptr, n, all);
+}
+
+static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir, void **ptr,
+					 uint32_t n, bool all)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+	enum section_result result;
+
+	if (n != 1)
+		return move_many(q, dir, ptr, n, all);
+	result = dir == ENQUEUE ? section_enqueue_one(side, ptr, 1) :
+				  section_dequeue_one(side, ptr, 1);
+	return finish(result, q, dir, ptr, 1, all);
 }
 
 unsigned int alf_mp_enqueue(struct alf_queue *q, void *const ptr[], uint32_t n)

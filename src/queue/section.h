@@ -13,6 +13,8 @@
  *     move n pointers between ptr and the ring, from w.index on
  *     commit (release) side->word = w with index + n
  *
+ *   one(side, ptr, 1): the same for one pointer
+ *
  *   locked(side, ptr, n, s):
  *     if this is not CPU s->cpu: fail
  *     if !cmpxchg(side->word, s->expected, s->held) (acquire): fail
@@ -63,6 +65,18 @@ static inline enum section_result section_dequeue_biased(struct alf_queue_side *
 	(void)ptr;
 	(void)n;
 	return SECTION_FAILED;
+}
+
+static inline enum section_result section_enqueue_one(struct alf_queue_side *side,
+						      void *const *ptr, uint32_t n)
+{
+	return section_enqueue_biased(side, ptr, n);
+}
+
+static inline enum section_result section_dequeue_one(struct alf_queue_side *side, void **ptr,
+						      uint32_t n)
+{
+	return section_dequeue_biased(side, ptr, n);
 }
 
 static inline bool section_enqueue_locked(struct alf_queue_side *side, void *const *ptr,

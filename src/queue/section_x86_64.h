@@ -48,23 +48,35 @@
 	"testl %k[r], %k[r]\n\t"                                                               \
 	"jnz 30b\n\t"
 
-#define QUEUE_TEMPS                                                                            \
-	[t] "=&r"(t), [i] "=&r"(i), [k] "=&r"(k), [r] "=&r"(r), [u] "=&r"(u), [g] "=&r"(g),    \
-		[o] "=&r"(o)
+/* One pointer. */
+#define QUEUE_MOVE_IN                                                                          \
+	"andl %c[mask](%[side]), %k[i]\n\t"                                                    \
+	"movq (%[ptr]), %[r]\n\t"                                                              \
+	"movq %[r], %c[ring](%[side], %[i], 8)\n\t"
 
-#define QUEUE_INPUTS(side_type)                                                                \
-	[rs] "r"(pcpu.rseq), [side] "r"(side), [n] "r"(n), [ptr] "r"(ptr),                     \
+#define QUEUE_MOVE_OUT                                                                         \
+	"andl %c[mask](%[side]), %k[i]\n\t"                                                    \
+	"movq %c[ring](%[side], %[i], 8), %[r]\n\t"                                            \
+	"movq %[r], (%[ptr])\n\t"
+
+#define QUEUE_TEMPS_ONE [t] "=&r"(t), [i] "=&r"(i), [k] "=&r"(k), [r] "=&r"(r)
+#define QUEUE_TEMPS QUEUE_TEMPS_ONE, [u] "=&r"(u), [g] "=&r"(g), [o] "=&r"(o)
+
+#define QUEUE_INPUTS(side_type, n_is)                                                          \
+	[rs] "r"(pcpu.rseq), [side] "r"(side), [n] n_is, [ptr] "r"(ptr),                       \
 		[mask] "i"(offsetof(struct alf_queue_side, mask)),                             \
 		[size] "i"(offsetof(struct alf_queue_side, size)),                             \
 		[seen] "i"(offsetof(struct alf_queue_side, limit)),                            \
 		[slack] "i"(offsetof(struct alf_queue_side, slack)),                           \
 		[ring] "i"(sizeof(struct alf_queue) - offsetof(struct alf_queue, side_type))
 
-#define QUEUE_BIASED(name, side_type, other_type, pointer, from, to)                           \
+#define QUEUE_BIASED(name, side_type, other_type, pointer, move, temps, n_is)                  \
 	static always_inline enum section_result name(struct alf_queue_side *side,             \
 						      pointer ptr, uint32_t n)                 \
 	{                                                                                      \
 		uintptr_t t, i, k, r, u, g, o UKMEM_RSEQ_INJECT_TEMP;                          \
+                                                                                               \
+		(void)u, (void)g, (void)o, (void)n;                                            \
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
@@ -91,14 +103,14 @@
 			"movl %k[r], %c[seen](%[side])\n\t"                                    \
 			"26:\n\t"                                                              \
 			UKMEM_RSEQ_INJECT(2)                                                   \
-			QUEUE_MOVE(from, to)                                                   \
+			move                                                                   \
 			"movl %[n], %k[k]\n\t"                                                 \
 			"shlq $32, %[k]\n\t"                                                   \
 			"addq %[k], %[t]\n\t"                                                  \
 			UKMEM_RSEQ_COMMIT("movq %[t], (%[side])\n\t")                          \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
-			: QUEUE_TEMPS UKMEM_RSEQ_INJECT_OPERAND                                \
-			: QUEUE_INPUTS(side_type), [limit] "m"(pcpu.limit),                    \
+			: temps UKMEM_RSEQ_INJECT_OPERAND                                      \
+			: QUEUE_INPUTS(side_type, n_is), [limit] "m"(pcpu.limit),                    \
 			  [biased] "i"(SIDE_BIASED + 1),                                       \
 			  [other] "i"(offsetof(struct alf_queue, other_type.word) + 4 -        \
 				      offsetof(struct alf_queue, side_type))                   \
@@ -136,7 +148,7 @@
 			UKMEM_RSEQ_COMMIT("movq %[t], (%[side])\n\t")                          \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
 			: QUEUE_TEMPS, [expected] "+&a"(expected) UKMEM_RSEQ_INJECT_OPERAND    \
-			: QUEUE_INPUTS(side_type), [s] "r"(s),                                 \
+			: QUEUE_INPUTS(side_type, "r"(n)), [s] "r"(s),                                 \
 			  [cpu] "i"(offsetof(struct section, cpu)),                            \
 			  [held] "i"(offsetof(struct section, held)),                          \
 			  [done] "i"(offsetof(struct section, done)),                          \
@@ -148,8 +160,14 @@
 		return false;                                                                  \
 	}
 
-QUEUE_BIASED(section_enqueue_biased, producer, consumer, void *const *, "u", "g")
-QUEUE_BIASED(section_dequeue_biased, consumer, producer, void **, "g", "u")
+QUEUE_BIASED(section_enqueue_biased, producer, consumer, void *const *, QUEUE_MOVE("u", "g"),
+	     QUEUE_TEMPS, "r"(n))
+QUEUE_BIASED(section_dequeue_biased, consumer, producer, void **, QUEUE_MOVE("g", "u"),
+	     QUEUE_TEMPS, "r"(n))
+QUEUE_BIASED(section_enqueue_one, producer, consumer, void *const *, QUEUE_MOVE_IN,
+	     QUEUE_TEMPS_ONE, "i"(1))
+QUEUE_BIASED(section_dequeue_one, consumer, producer, void **, QUEUE_MOVE_OUT,
+	     QUEUE_TEMPS_ONE, "i"(1))
 QUEUE_LOCKED(section_enqueue_locked, producer, void *const *, "u", "g")
 QUEUE_LOCKED(section_dequeue_locked, consumer, void **, "g", "u")
 
