@@ -4,9 +4,9 @@
  * section says so in the side's word (side.h); what a section has not committed has not
  * happened, but for bytes in free places of the ring. So a dead section is in nobody's way:
  *
- *   P1  Sections of one CPU do not overlap: when one begins, those before it on this CPU are
+ *   A1  Sections of one CPU do not overlap: when one begins, those before it on this CPU are
  *	 over, committed or dead.
- *   P2  membarrier(RSEQ, c): sections that were running on CPU c when it was called are over
+ *   A2  membarrier(RSEQ, c): sections that were running on CPU c when it was called are over
  *	 when it returns, and all their stores are before everything that follows.
  *
  * A word is changed in these ways only:
@@ -16,11 +16,11 @@
  *   c	by compare-and-swap from 0 to HELD by a section
  *   d	by compare-and-swap from BIASED c to HELD c, by any thread: the bias is revoked
  *   e	by compare-and-swap from BIASED c or HELD c by a section on c, to HELD c
- *   f	by compare-and-swap from HELD c by anybody who saw that word before P2 for c
+ *   f	by compare-and-swap from HELD c by anybody who saw that word before A2 for c
  *
  * At any time at most one live section may commit, and it found the word's present index:
- *   - after e the sections of c that could commit by a or b are over (P1);
- *   - after f too (P2): the section that made the word was running before it was seen; if d
+ *   - after e the sections of c that could commit by a or b are over (A1);
+ *   - after f too (A2): the section that made the word was running before it was seen; if d
  *     made it, so were the sections that found c's bias, since none begins to after d;
  *   - d leaves one that found the bias: if it commits, by a, it wipes out HELD c, and the
  *     index has moved on, so that no compare-and-swap of what d made succeeds; if it does
@@ -155,7 +155,7 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 		sched_yield();
 		return false;
 	}
-	if (owner_cpu(owner) == cpu) /* e: P1, once the section has begun */
+	if (owner_cpu(owner) == cpu) /* e: A1, once the section has begun */
 		return true;
 	if (owner & SIDE_BIASED) { /* d */
 		held = word_with(*word, SIDE_HELD | (owner & SIDE_CPU_MASK), 0);
@@ -166,7 +166,7 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 	} else if (!stays(side, *word)) {
 		return false;
 	}
-	return pcpu_restart_sections(owner_cpu(owner)); /* f: P2 */
+	return pcpu_restart_sections(owner_cpu(owner)); /* f: A2 */
 }
 
 /* By a thread that cannot run sections. */

@@ -6,7 +6,7 @@
  *
  * A side that fills places, one for each call; room is no matter here. Each access to memory
  * is a step, and a thread may be moved to another CPU before each. A section ends when another
- * begins on its CPU (P1), at a membarrier (P2), and for no visible reason (a signal, another
+ * begins on its CPU (A1), at a membarrier (A2), and for no visible reason (a signal, another
  * process). How long somebody waits before he steals is left open: he may do so at once.
  *
  * Memory order is the program's: that a membarrier also orders stores is not followed here.
@@ -78,7 +78,7 @@ inline begin_section()
 		:: cpu = 0
 		:: cpu = 1
 		fi;
-		section[cpu] = _pid /* who was there is dead: P1 */
+		section[cpu] = _pid /* who was there is dead: A1 */
 	}
 }
 
@@ -159,11 +159,11 @@ proctype caller()
 			}
 #endif
 #ifndef MUTANT_REVOKE_IS_ENOUGH
-			section[w_owner] = NOBODY /* P2 */
+			section[w_owner] = NOBODY /* A2 */
 #endif
 		:: w_kind == HELD && w_owner != slow_cpu ->
 #ifndef MUTANT_STEAL_FROM_THE_LIVING
-			section[w_owner] = NOBODY /* P2 */
+			section[w_owner] = NOBODY /* A2 */
 #else
 			skip
 #endif
