@@ -47,6 +47,9 @@ struct section {
 #if UKMEM_HAVE_RSEQ && defined(__x86_64__)
 #define QUEUE_HAVE_SECTIONS 1
 #include "queue/section_x86_64.h"
+#elif UKMEM_HAVE_RSEQ && defined(__aarch64__)
+#define QUEUE_HAVE_SECTIONS 1
+#include "queue/section_aarch64.h"
 #else
 #define QUEUE_HAVE_SECTIONS 0
 static inline enum section_result section_enqueue_biased(struct alf_queue_side *side,
