@@ -4,6 +4,7 @@
  * when. No element is lost or comes twice; each consumer sees each producer's elements in
  * their order, and counts are never impossible.
  */
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,12 +14,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "stress/harness.h"
 #include "ukmem/ukmem.h"
 
 namespace
@@ -346,7 +349,9 @@ TEST_P(QueueStress, NoneLostNoneTwice)
 	action.sa_handler = on_signal;
 	action.sa_flags = SA_RESTART;
 	sigaction(SIGUSR1, &action, nullptr);
-	Trial(GetParam()).go(stress::seconds(1.0));
+	const char *seconds = getenv("UKMEM_STRESS_SECONDS");
+
+	Trial(GetParam()).go(seconds && atof(seconds) > 0 ? atof(seconds) : 1.0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, QueueStress, ::testing::ValuesIn(variants()),
