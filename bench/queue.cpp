@@ -104,7 +104,8 @@ void consume(kind &q, unsigned int n, const std::atomic<bool> &stop, std::atomic
 	sum += all;
 }
 
-template <typename kind> void threads(benchmark::State &state, unsigned int pairs, unsigned int n)
+template <typename kind>
+void threads(benchmark::State &state, unsigned int pairs, unsigned int n)
 {
 	for (auto _ : state) {
 		kind q(kPlaces);
@@ -129,7 +130,8 @@ template <typename kind> void threads(benchmark::State &state, unsigned int pair
 
 template <typename kind, unsigned int n> void add_bulk(const std::string &name)
 {
-	benchmark::RegisterBenchmark((name + "/bulk" + std::to_string(n)).c_str(), bulk<kind, n>);
+	benchmark::RegisterBenchmark((name + "/bulk" + std::to_string(n)).c_str(),
+				     bulk<kind, n>);
 }
 
 template <typename kind> void add_one_thread(const std::string &name)
@@ -153,7 +155,8 @@ template <typename kind> void add_threads(const std::string &name)
 			std::string of = std::to_string(pairs);
 
 			benchmark::RegisterBenchmark(
-				(name + "/threads/" + of + "x" + of + "/" + std::to_string(n)).c_str(),
+				(name + "/threads/" + of + "x" + of + "/" + std::to_string(n))
+					.c_str(),
 				threads<kind>, pairs, n)
 				->UseManualTime()
 				->Iterations(1);

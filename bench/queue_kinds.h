@@ -24,8 +24,8 @@ extern "C" {
 #endif
 
 /*
- * Each kind has put(p, n), all of them or none, and get(p, n), as many as there are; both return
- * how many. All are made anew for each run, with room for @size pointers or one fewer.
+ * Each kind has put(p, n), all of them or none, and get(p, n), as many as there are; both
+ * return how many. All are made anew for each run, with room for @size pointers or one fewer.
  */
 
 [[noreturn]] inline void die(const char *why)
@@ -144,8 +144,8 @@ template <bool multi> struct ck_kind {
 	{
 		unsigned int i = 0;
 
-		while (i < n && (multi ? ck_ring_enqueue_mpmc(&r, buffer, p[i]) :
-					 ck_ring_enqueue_spsc(&r, buffer, p[i])))
+		while (i < n && (multi ? ck_ring_enqueue_mpmc(&r, buffer, p[i])
+				       : ck_ring_enqueue_spsc(&r, buffer, p[i])))
 			i++;
 		return i;
 	}
@@ -153,8 +153,8 @@ template <bool multi> struct ck_kind {
 	{
 		unsigned int i = 0;
 
-		while (i < n && (multi ? ck_ring_dequeue_mpmc(&r, buffer, &p[i]) :
-					 ck_ring_dequeue_spsc(&r, buffer, &p[i])))
+		while (i < n && (multi ? ck_ring_dequeue_mpmc(&r, buffer, &p[i])
+				       : ck_ring_dequeue_spsc(&r, buffer, &p[i])))
 			i++;
 		return i;
 	}

@@ -93,7 +93,8 @@ UKMEM_EXPORT struct alf_queue *alf_queue_alloc_flags(uint32_t size, gfp_t gfp,
 						     unsigned int flags)
 	UKMEM_SYMBOL(alf_queue_alloc_flags);
 
-/** alf_queue_free - what is in the queue is the caller's affair. NULL and errors are ignored. */
+/** alf_queue_free - what is in the queue is the caller's affair. NULL and errors are ignored.
+ */
 UKMEM_EXPORT void alf_queue_free(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_free);
 
 UKMEM_EXPORT unsigned int alf_mp_enqueue(struct alf_queue *q, void *const ptr[], uint32_t n)
@@ -110,8 +111,7 @@ UKMEM_EXPORT unsigned int alf_mc_dequeue_bulk(struct alf_queue *q, void *ptr[], 
  * threads that are in one at a time, and go on or abort as the tunable invalid_free says.
  */
 UKMEM_EXPORT void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side,
-					 const char *func)
-	UKMEM_SYMBOL(alf_queue_single_begin);
+					 const char *func) UKMEM_SYMBOL(alf_queue_single_begin);
 UKMEM_EXPORT void alf_queue_single_end(struct alf_queue_side *side)
 	UKMEM_SYMBOL(alf_queue_single_end);
 
@@ -250,7 +250,8 @@ static UKMEM_INLINE unsigned int alf_queue_sc(struct alf_queue *q, void *ptr[], 
 	return n;
 }
 
-static UKMEM_INLINE unsigned int alf_sp_enqueue(struct alf_queue *q, void *const ptr[], uint32_t n)
+static UKMEM_INLINE unsigned int alf_sp_enqueue(struct alf_queue *q, void *const ptr[],
+						uint32_t n)
 {
 	unsigned int done;
 
@@ -261,7 +262,7 @@ static UKMEM_INLINE unsigned int alf_sp_enqueue(struct alf_queue *q, void *const
 }
 
 static UKMEM_INLINE unsigned int alf_sp_enqueue_burst(struct alf_queue *q, void *const ptr[],
-						uint32_t n)
+						      uint32_t n)
 {
 	unsigned int done;
 
@@ -281,7 +282,8 @@ static UKMEM_INLINE unsigned int alf_sc_dequeue(struct alf_queue *q, void *ptr[]
 	return done;
 }
 
-static UKMEM_INLINE unsigned int alf_sc_dequeue_bulk(struct alf_queue *q, void *ptr[], uint32_t n)
+static UKMEM_INLINE unsigned int alf_sc_dequeue_bulk(struct alf_queue *q, void *ptr[],
+						     uint32_t n)
 {
 	unsigned int done;
 

@@ -61,7 +61,8 @@ static const struct alf_queue_side *other_of(const struct alf_queue *q, enum dir
 	return dir == ENQUEUE ? &q->consumer : &q->producer;
 }
 
-static void move(struct alf_queue *q, enum direction dir, uint32_t index, void **ptr, uint32_t n)
+static void move(struct alf_queue *q, enum direction dir, uint32_t index, void **ptr,
+		 uint32_t n)
 {
 	if (dir == ENQUEUE)
 		alf_queue_put(q, index, ptr, n);
@@ -199,8 +200,8 @@ static bool move_locked(struct alf_queue *q, enum direction dir, uint64_t word, 
 	s.held = word_with(word, SIDE_HELD | (cpu + 1), 0);
 	s.done = word_with(s.held, next, n);
 	s.limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
-	return dir == ENQUEUE ? section_enqueue_locked(side, ptr, n, &s) :
-				section_dequeue_locked(side, ptr, n, &s);
+	return dir == ENQUEUE ? section_enqueue_locked(side, ptr, n, &s)
+			      : section_dequeue_locked(side, ptr, n, &s);
 }
 
 static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, void **ptr,
@@ -245,8 +246,8 @@ static noinline uint32_t move_many(struct alf_queue *q, enum direction dir, void
 
 	if (unlikely(!n)) /* a commit moves the index: see d */
 		return 0;
-	result = dir == ENQUEUE ? section_enqueue_biased(side, ptr, n) :
-				  section_dequeue_biased(side, ptr, n);
+	result = dir == ENQUEUE ? section_enqueue_biased(side, ptr, n)
+				: section_dequeue_biased(side, ptr, n);
 	return finish(result, q, dir, ptr, n, all);
 }
 
@@ -258,8 +259,8 @@ static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir
 
 	if (n != 1)
 		return move_many(q, dir, ptr, n, all);
-	result = dir == ENQUEUE ? section_enqueue_one(side, ptr, 1) :
-				  section_dequeue_one(side, ptr, 1);
+	result = dir == ENQUEUE ? section_enqueue_one(side, ptr, 1)
+				: section_dequeue_one(side, ptr, 1);
 	return finish(result, q, dir, ptr, 1, all);
 }
 

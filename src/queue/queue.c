@@ -50,9 +50,9 @@ void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side, co
 	if (!user)
 		return;
 	report_invalid(func, q,
-		       user == this_thread() ?
-			       "a signal handler interrupted a single user of the same side" :
-			       "two threads at once on a side for a single user");
+		       user == this_thread()
+			       ? "a signal handler interrupted a single user of the same side"
+			       : "two threads at once on a side for a single user");
 }
 
 void alf_queue_single_end(struct alf_queue_side *side)

@@ -45,9 +45,8 @@ struct reservation {
 };
 
 /* Of @n places, all or up to as many. False: there are none. */
-static inline bool side_reserve(struct alf_queue_side *side,
-				const struct alf_queue_side *other, uint32_t n, bool all,
-				struct reservation *r)
+static inline bool side_reserve(struct alf_queue_side *side, const struct alf_queue_side *other,
+				uint32_t n, bool all, struct reservation *r)
 {
 	for (;;) {
 		uint64_t done = side_word(side, __ATOMIC_ACQUIRE);
@@ -61,8 +60,8 @@ static inline bool side_reserve(struct alf_queue_side *side,
 		r->n = room < n ? room : n;
 		if (!r->n || (all && r->n < n))
 			return false;
-		r->word = word_with((uint64_t)r->index << 32 | (uint32_t)last,
-				    word_owner(last), r->n);
+		r->word = word_with((uint64_t)r->index << 32 | (uint32_t)last, word_owner(last),
+				    r->n);
 		if (!word_exchange(&side->reserved, &last, r->word, __ATOMIC_RELAXED))
 			continue;
 		/* For single functions: behind the index by a queue's length at most, since
@@ -92,7 +91,8 @@ static inline void side_publish_in_turn(struct alf_queue_side *side,
 {
 	unsigned int round = 0;
 
-	while (!words_level(word_with(side_word(side, __ATOMIC_ACQUIRE), 0, 0), r->word)) /* Q3 */
+	while (!words_level(word_with(side_word(side, __ATOMIC_ACQUIRE), 0, 0),
+			    r->word)) /* Q3 */
 		relax(round++);
 	__atomic_store_n(&side->word, r->word, __ATOMIC_RELEASE); /* Q1 */
 }

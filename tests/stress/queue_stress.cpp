@@ -34,12 +34,12 @@ struct Variant {
 	uint32_t bulk = 8; /* at most, at random */
 	unsigned flags = 0;
 	bool single_producer = false, single_consumer = false;
-	bool one_cpu = false;	 /* all threads on one */
-	bool migrate = false;	 /* from CPU to CPU all the time */
-	bool signals = false;	 /* handlers that enqueue and dequeue */
-	bool fifo = false;	 /* half of the threads have a real-time priority */
+	bool one_cpu = false;	   /* all threads on one */
+	bool migrate = false;	   /* from CPU to CPU all the time */
+	bool signals = false;	   /* handlers that enqueue and dequeue */
+	bool fifo = false;	   /* half of the threads have a real-time priority */
 	bool roles_change = false; /* producers consume, too */
-	bool nice = false;	 /* some threads hardly ever run: preempted anywhere */
+	bool nice = false;	   /* some threads hardly ever run: preempted anywhere */
 };
 
 constexpr unsigned kMakers = 64;
@@ -111,11 +111,11 @@ bool Actor::produce()
 	for (uint32_t i = 0; i < n; i++)
 		p[i] = element(id, made + 1 + i);
 	if (run->v.single_producer)
-		done = random() % 2 ? alf_sp_enqueue(run->q, p, n) :
-				      alf_sp_enqueue_burst(run->q, p, n);
+		done = random() % 2 ? alf_sp_enqueue(run->q, p, n)
+				    : alf_sp_enqueue_burst(run->q, p, n);
 	else
-		done = random() % 2 ? alf_mp_enqueue(run->q, p, n) :
-				      alf_mp_enqueue_burst(run->q, p, n);
+		done = random() % 2 ? alf_mp_enqueue(run->q, p, n)
+				    : alf_mp_enqueue_burst(run->q, p, n);
 	for (uint32_t i = 0; i < done; i++)
 		sum_made += ++made;
 	return done;
@@ -127,11 +127,11 @@ bool Actor::consume()
 	void *p[64];
 
 	if (run->v.single_consumer)
-		done = random() % 2 ? alf_sc_dequeue(run->q, p, n) :
-				      alf_sc_dequeue_bulk(run->q, p, n);
+		done = random() % 2 ? alf_sc_dequeue(run->q, p, n)
+				    : alf_sc_dequeue_bulk(run->q, p, n);
 	else
-		done = random() % 2 ? alf_mc_dequeue(run->q, p, n) :
-				      alf_mc_dequeue_bulk(run->q, p, n);
+		done = random() % 2 ? alf_mc_dequeue(run->q, p, n)
+				    : alf_mc_dequeue_bulk(run->q, p, n);
 	for (uint32_t i = 0; i < done; i++) {
 		uint64_t &before = last[maker_of(p[i])];
 
@@ -205,7 +205,8 @@ void Trial::work(Actor &actor, bool produces, bool consumes)
 		else if (!moved)
 			sched_yield();
 		if (v.migrate && actor.random() % 64 == 0)
-			pin(static_cast<int>(actor.random() % std::thread::hardware_concurrency()));
+			pin(static_cast<int>(actor.random() %
+					     std::thread::hardware_concurrency()));
 	}
 	handler_of_this_thread = nullptr;
 }

@@ -212,7 +212,8 @@ TEST(AlfQueue, WaysTakeTurns)
 
 TEST(AlfQueue, SizesAreChecked)
 {
-	for (uint32_t size : { 0u, 3u, 6u, 100u, 65535u, 65537u, 131072u, 0x80000000u, 0xffffffffu })
+	for (uint32_t size :
+	     { 0u, 3u, 6u, 100u, 65535u, 65537u, 131072u, 0x80000000u, 0xffffffffu })
 		EXPECT_EQ(PTR_ERR(alf_queue_alloc(size, GFP_KERNEL)), -EINVAL) << size;
 	EXPECT_EQ(PTR_ERR(alf_queue_alloc_flags(8, GFP_KERNEL, 2)), -EINVAL);
 	for (uint32_t size = 1; size <= ALF_QUEUE_MAX_SIZE; size *= 2) {
