@@ -34,7 +34,8 @@
  * and wait-free of system calls. Its multi functions must not be used in signal handlers or
  * by threads of real-time priorities that may preempt each other.
  *
- * Ordering: what a thread did before it enqueued a pointer is seen by whoever dequeued it.
+ * Ordering: what a thread did before it enqueued a pointer is seen by whoever dequeued it,
+ * or found it counted.
  *
  * Thread safety: as said; a queue must not be in use while it is made or freed. Signal
  * safety: multi functions but the ticket order's; single functions are, where the handler

@@ -210,7 +210,7 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 	struct alf_queue_side *side = side_of(q, dir);
 
 	for (unsigned int round = 0; round < MAX_TRIES + MAX_STRANGER; round++) {
-		uint64_t word = side_word(side, __ATOMIC_ACQUIRE);
+		uint64_t word = side_word(side, __ATOMIC_RELAXED);
 		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
 		unsigned int cpu = round < MAX_TRIES ? this_cpu() : NO_CPU;
 

@@ -17,6 +17,8 @@
  * Q3	    the acquire of finishers' looks at what others finished, with Q1: who counts a
  *	    finished one in sees its reservation. With an older count of reservations it would
  *	    take the one that is finished for an earlier one that is not.
+ * Reserving needs no order but Q2: the compare-and-swap fails unless the count of reservations
+ * is the present one, and then a word with the same count is the present one, too.
  * In ticket order Q1 is a store by who has the turn, and Q3 of who waited for it.
  */
 #ifndef QUEUE_RELAXED_H
@@ -49,7 +51,7 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 				uint32_t n, bool all, struct reservation *r)
 {
 	for (;;) {
-		uint64_t done = side_word(side, __ATOMIC_ACQUIRE);
+		uint64_t done = side_word(side, __ATOMIC_RELAXED);
 		uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
 		uint32_t room;
 
