@@ -39,7 +39,9 @@
  *
  * Thread safety: as said; a queue must not be in use while it is made or freed. Signal
  * safety: multi functions but the ticket order's; single functions are, where the handler
- * does not interrupt one of the same side. fork: the child's queue is the parent's as it was.
+ * does not interrupt one of the same side. fork: the child's queue is the parent's as it was;
+ * without restartable sequences, and in ticket order, only if no other thread was in a multi
+ * function of it at that moment, for what such a thread has reserved nobody publishes.
  *
  * Thanks to ALF queue, an array-based queue with bulk operations for the kernel
  * (J. D. Brouer, 2014), and to the rings of DPDK, for the ideas: two lines of indices that
