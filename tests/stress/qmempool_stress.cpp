@@ -289,7 +289,6 @@ ssize_t online_cpus(const char *path, char *buf, size_t size)
 
 void Trial::come_and_go()
 {
-	os_calls.read_file = online_cpus;
 	while (!stop) {
 		all_online = !all_online;
 		percpu_cpus_update();
@@ -368,6 +367,7 @@ void Trial::go(double time)
 			list->back()->held.reserve(kHold);
 		}
 	}
+	os_calls.read_file = online_cpus;
 	for (unsigned i = 0; i < v.threads; i++)
 		workers.emplace_back([this, i] { work(*actors_[i]); });
 	start_disturbers(disturbers);
