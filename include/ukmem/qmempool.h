@@ -24,7 +24,7 @@
  * the pool. Signal safety: qmempool_alloc and qmempool_alloc_bulk with GFP_NOWAIT or
  * GFP_ATOMIC, qmempool_free and qmempool_free_bulk, where those of the cache are (slab.h).
  * Elements are the cache's: with a constructor they must be freed as they were constructed.
- * fork: the child's pool is the parent's as it was.
+ * fork: the child's pool is the parent's as it was, but for what other threads had in hands.
  *
  * Owner contexts: the same names with __ before them are for a thread that owns its CPU
  * (percpu_owner_enter), if no other thread and no signal handler uses the same pool on that
