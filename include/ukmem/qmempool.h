@@ -23,6 +23,8 @@
  * Thread safety: all functions but qmempool_destroy, during and after which nothing may use
  * the pool. Signal safety: qmempool_alloc and qmempool_alloc_bulk with GFP_NOWAIT or
  * GFP_ATOMIC, qmempool_free and qmempool_free_bulk, where those of the cache are (slab.h).
+ * None of them waits for another thread then; the one system call there may be is membarrier,
+ * where another CPU has the shared queue to itself.
  * Elements are the cache's: with a constructor they must be freed as they were constructed.
  * fork: the child's pool is the parent's as it was, but for what other threads had in hands.
  *

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "seccomp.h"
 #include "slab_util.h"
 
 namespace
@@ -674,6 +675,44 @@ TEST(QmempoolTest, ForkedChildGoesOn)
 	EXPECT_EQ(status, 0);
 	p.check(40);
 	p.give(got);
+}
+
+/* By all levels. (Where CPUs take turns at the queue it is different: alf_queue.h.) */
+struct qmempool *quiet;
+
+void make_quiet_pool()
+{
+	run_on(allowed_cpus()[0]);
+	struct kmem_cache *cache = kmem_cache_create("quiet", 64, 0, 0, nullptr);
+	std::vector<void *> p(2000);
+
+	quiet = qmempool_create(16, 32, 32, cache, GFP_KERNEL);
+	EXPECT_EQ(qmempool_alloc_bulk(quiet, GFP_KERNEL, p.size(), p.data()), 2000);
+	qmempool_free_bulk(quiet, p.size(), p.data());
+}
+
+bool use_quiet_pool()
+{
+	static void *p[1500];
+
+	for (int round = 0; round < 10; round++) {
+		for (void *&elem : p)
+			elem = qmempool_alloc(quiet, GFP_NOWAIT);
+		for (void *elem : p) {
+			if (!elem)
+				return false;
+			qmempool_free(quiet, elem);
+		}
+		if (!qmempool_alloc_bulk(quiet, GFP_ATOMIC, 700, p))
+			return false;
+		qmempool_free_bulk(quiet, 700, p);
+	}
+	return stats_of(quiet).outstanding == 0 && stats_of(quiet).fetched > 10000;
+}
+
+TEST(QmempoolTest, WhoMayNotBlockMakesNoSystemCalls)
+{
+	expect_no_system_calls(make_quiet_pool, use_quiet_pool);
 }
 
 /* Owner contexts. */
