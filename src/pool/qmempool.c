@@ -54,7 +54,7 @@ void qmempool_give_back(struct qmempool *pool, void **p, size_t n)
 /* For other CPUs; what others have filled up meanwhile goes on. */
 void qmempool_share(struct qmempool *pool, void **p, unsigned int n)
 {
-	unsigned int kept = alf_mp_enqueue_burst(pool->shared, p, n);
+	unsigned int kept = n ? alf_mp_enqueue_burst(pool->shared, p, n) : 0;
 
 	qmempool_give_back(pool, p + kept, n - kept);
 }
