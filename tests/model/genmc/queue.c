@@ -57,6 +57,9 @@ void __VERIFIER_assume(bool);
 #ifndef WATCH
 #define WATCH 0 /* a thread that asks how many there are */
 #endif
+#ifndef END
+#define END 0 /* an error at the end, to see that it is reached */
+#endif
 #ifndef SIZE
 #define SIZE 2
 #endif
@@ -64,7 +67,7 @@ void __VERIFIER_assume(bool);
 #define OWNER SIDE_RELAXED
 #endif
 #ifndef START
-#define START UINT32_MAX /* where the indices are: the first object's is followed by 0 */
+#define START UINT32_MAX /* where the indices are: the first object's is the last one */
 #endif
 
 #define ENQUEUERS (PRODUCERS + BOTH)
@@ -72,11 +75,13 @@ void __VERIFIER_assume(bool);
 #define EACH (CALLS * BULK)
 #define OBJECTS (ENQUEUERS * EACH + FILLED)
 
+/* The count in the version is about to start again, too. */
+#define WORD ((uint64_t)(START) << 32 | 0xffff0000u | OWNER)
+
 #define SIDE(ahead)                                                                            \
 	{                                                                                      \
-		.word = (uint64_t)START << 32 | OWNER,                                         \
-		.reserved = (uint64_t)START << 32 | OWNER, .limit = START + (ahead),           \
-		.slack = (ahead), .size = SIZE, .mask = SIZE - 1                               \
+		.word = WORD, .reserved = WORD, .limit = START + (ahead), .slack = (ahead),    \
+		.size = SIZE, .mask = SIZE - 1                                                 \
 	}
 
 static struct {
@@ -230,5 +235,6 @@ int main(void)
 	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	drain();
+	assert(!END);
 	return 0;
 }
