@@ -100,7 +100,7 @@ static int malloc_open(void)
 /* glibc as it is unmaps the top of its heap whenever a burst was freed. */
 static int untrimmed_open(void)
 {
-	return mallopt(M_TRIM_THRESHOLD, 1 << 30) ? 0 : -EINVAL;
+	return mallopt(M_TRIM_THRESHOLD, 1 << 30) ? 0 : -EOPNOTSUPP;
 }
 
 static void *malloc_alloc(void)
