@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return usage();
 	for (unsigned int i = 0; i < NR_COMMANDS; i++) {
-		if (strcmp(commands[i].name, argv[1]))
+		if (strcmp(commands[i].name, argv[1]) != 0)
 			continue;
 		if (!parse(argc - 1, argv + 1, &o) || o.nr_places != commands[i].nr_places)
 			return usage();

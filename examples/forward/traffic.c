@@ -88,7 +88,8 @@ static void check_frame(struct check *c, const void *frame, uint32_t len)
 	c->arrived++;
 	number = ntohl(p->number);
 	packet_fill((struct packet *)expected, number, packet_len(number));
-	if (number >= c->packets || len != packet_len(number) || memcmp(p, expected, len)) {
+	if (number >= c->packets || len != packet_len(number) ||
+	    memcmp(p, expected, len) != 0) {
 		c->changed++;
 		return;
 	}
@@ -150,9 +151,11 @@ int cmd_check(const struct options *o)
 	c.patience_ms = (int)((o->seconds > 0 ? o->seconds : PATIENCE_S) * 1000);
 	if (o->spoil)
 		c.spoiled_one = c.packets / 2;
-	c.seen = calloc(c.packets, 1);
 	c.tx = tx_open(o->places[0]);
-	if (!c.seen || c.tx < 0 || ring_open(&c.rx, o->places[1]))
+	if (c.tx < 0 || ring_open(&c.rx, o->places[1]))
+		return 1;
+	c.seen = calloc(c.packets, 1);
+	if (!c.seen)
 		return 1;
 	status = check(&c);
 	ring_close(&c.rx);
