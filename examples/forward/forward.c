@@ -113,12 +113,12 @@ static void account(struct forwarder *f, unsigned int packets, uint64_t ns)
 	f->busy_ns = 0;
 }
 
-/* Forwards until @end or a signal. Result: 0 or a negative errno. */
-static int forward(struct forwarder *f, uint64_t end)
+/* Forwards until @end, @packets or a signal. Result: 0 or a negative errno. */
+static int forward(struct forwarder *f, uint64_t end, uint64_t packets)
 {
 	uint64_t before = now_ns(), after;
 
-	while (!stopped && before < end) {
+	while (!stopped && before < end && f->received < packets) {
 		int n = forward_batch(f);
 
 		if (n < 0)
@@ -160,7 +160,7 @@ static int run(struct forwarder *f, const struct options *o)
 	fflush(stdout);
 	if (o->seconds > 0)
 		end = start + (uint64_t)(o->seconds * 1e9);
-	err = forward(f, end);
+	err = forward(f, end, o->packets ? o->packets : UINT64_MAX);
 	complete(f);
 	f->ring_drops = ring_drops(&f->rx);
 	if (!err)

@@ -18,8 +18,8 @@ enum {
 struct options {
 	bool drop;	       /* free each packet as soon as it was received */
 	bool spoil;	       /* change a byte of one packet on its way out */
-	double seconds;	       /* 0: the command's own */
-	unsigned int packets;  /* to be checked */
+	double seconds;	       /* 0: the command's own; the same for packets */
+	unsigned int packets;  /* to be forwarded, or to be checked */
 	const char *places[3]; /* arguments without a name */
 	unsigned int nr_places;
 };

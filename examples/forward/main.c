@@ -17,7 +17,7 @@ static const struct command {
 	unsigned int nr_places;
 	const char *usage;
 } commands[] = {
-	{ "run", cmd_run, 3, "[--drop] [--seconds S] [--cpu N] BUFFERS FROM TO" },
+	{ "run", cmd_run, 3, "[--drop] [--packets N] [--seconds S] [--cpu N] BUFFERS FROM TO" },
 	{ "send", cmd_send, 1, "[--seconds S] [--cpu N] FROM" },
 	{ "check", cmd_check, 2, "[--packets N] [--spoil] [--seconds S] [--cpu N] FROM TO" },
 	{ "buffers", cmd_buffers, 1, "[--seconds S] [--cpu N] BUFFERS" },
@@ -127,7 +127,7 @@ static bool parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .packets = 10000 };
+	struct options o = { 0 };
 
 	if (argc < 2)
 		return usage();

@@ -14,7 +14,8 @@
 enum {
 	ETHERTYPE = 0x88b5, /* for local experiments (IEEE 802) */
 	WINDOW = 512,	    /* packets on their way at once: fewer than a CPU's backlog takes */
-	PATIENCE_S = 10	    /* what has not arrived after that is lost */
+	PACKETS = 10000,
+	PATIENCE_S = 10 /* what has not arrived after that is lost */
 };
 
 struct packet {
@@ -145,7 +146,8 @@ static int check(struct check *c)
 
 int cmd_check(const struct options *o)
 {
-	struct check c = { .packets = o->packets, .spoiled_one = UINT32_MAX };
+	struct check c = { .packets = o->packets ? o->packets : PACKETS,
+			   .spoiled_one = UINT32_MAX };
 	int status;
 
 	c.patience_ms = (int)((o->seconds > 0 ? o->seconds : PATIENCE_S) * 1000);
