@@ -23,8 +23,12 @@
  * Thread safety: all functions but qmempool_destroy, during and after which nothing may use
  * the pool. Signal safety: qmempool_alloc and qmempool_alloc_bulk with GFP_NOWAIT or
  * GFP_ATOMIC, qmempool_free and qmempool_free_bulk, where those of the cache are (slab.h).
- * Elements are the cache's: with a constructor they must be freed as they were constructed.
- * fork: the child's pool is the parent's as it was.
+ * None of them waits for another thread then; the one system call there may be is membarrier,
+ * where another CPU has the shared queue to itself.
+ * Elements are the cache's: with a constructor they must be freed as they were constructed,
+ * and wrong pointers and double frees are found when they go back to it.
+ * fork: the child's pool is the parent's as it was, but for what other threads had in hands;
+ * without restartable sequences, what is in the shared queue may be out of its reach as well.
  *
  * Owner contexts: the same names with __ before them are for a thread that owns its CPU
  * (percpu_owner_enter), if no other thread and no signal handler uses the same pool on that

@@ -60,7 +60,7 @@
 struct pcpu_array {
 	_Atomic uint64_t header;
 	_Atomic uint16_t capacity;
-	_Atomic uint8_t last_move; /* the owner's note of how it was filled or drained last */
+	_Atomic uint8_t last_move;  /* the owner's note of how it was filled or drained last */
 	_Atomic uint8_t owner_busy; /* array_owner.h */
 	_Atomic uint32_t seen_pops; /* pops when somebody last looked whether it is used */
 	void *slot[];

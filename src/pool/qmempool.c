@@ -54,7 +54,7 @@ void qmempool_give_back(struct qmempool *pool, void **p, size_t n)
 /* For other CPUs; what others have filled up meanwhile goes on. */
 void qmempool_share(struct qmempool *pool, void **p, unsigned int n)
 {
-	unsigned int kept = alf_mp_enqueue_burst(pool->shared, p, n);
+	unsigned int kept = n ? alf_mp_enqueue_burst(pool->shared, p, n) : 0;
 
 	qmempool_give_back(pool, p + kept, n - kept);
 }
@@ -85,18 +85,29 @@ static unsigned int local_first(void **p, unsigned int n)
 	return local;
 }
 
-/* On this CPU's first use; until now its capacity was 0. */
-static void open_local(struct qmempool *pool)
+/* On this CPU's first use, until which its array's capacity is 0. Whether it was that. */
+static bool open_local(struct qmempool *pool)
 {
 	unsigned int cpu = pcpu_index();
 	struct pcpu_array *a;
 
 	if (cpu >= pcpu.nr_ids)
-		return;
+		return false;
 	a = pcpu_ptr(pool->local, cpu);
-	if (!atomic_load_explicit(&a->capacity, memory_order_relaxed))
-		atomic_store_explicit(&a->capacity, (uint16_t)pool->localq_sz,
-				      memory_order_relaxed);
+	if (atomic_load_explicit(&a->capacity, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&a->capacity, (uint16_t)pool->localq_sz, memory_order_relaxed);
+	return true;
+}
+
+/*
+ * They were freed long ago or elsewhere, and are next. With one element after the other, the
+ * first line of each written to: 8192 at a time 20 -> 15 ns, 256 at a time 17 -> 14 ns.
+ */
+static void prefetch(void *const *p, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		__builtin_prefetch(p[i], 1);
 }
 
 /* Fetched beyond what was asked for: a bulk for this CPU, the rest for all. */
@@ -106,8 +117,10 @@ static void stock(struct qmempool *pool, void **p, unsigned int n)
 
 	if (!n)
 		return;
+	local = min_uint(local, BULK);
+	prefetch(p, local);
 	open_local(pool);
-	pushed = pcpu_array_push_bulk(pool->local, p, min_uint(local, BULK));
+	pushed = pcpu_array_push_bulk(pool->local, p, local);
 	qmempool_share(pool, p + pushed, n - pushed);
 }
 
@@ -222,8 +235,8 @@ static void put(struct qmempool *pool, void **p, unsigned int n)
 
 	if (pushed == n)
 		return;
-	open_local(pool);
-	pushed += pcpu_array_push_bulk(pool->local, p + pushed, n - pushed);
+	if (open_local(pool))
+		pushed += pcpu_array_push_bulk(pool->local, p + pushed, n - pushed);
 	if (pushed == n)
 		return;
 	count(pool, QMEMPOOL_DRAINS, 1);
@@ -236,7 +249,7 @@ static void put(struct qmempool *pool, void **p, unsigned int n)
 }
 
 /* Elements of any node. */
-static noinline void put_any(struct qmempool *pool, void **p, size_t n)
+static void put_any(struct qmempool *pool, void **p, size_t n)
 {
 	while (n) {
 		unsigned int piece = (unsigned int)min_size(n, PIECE_MAX);
@@ -255,6 +268,21 @@ static always_inline void *zeroed(const struct qmempool *pool, void *elem, gfp_t
 	if (unlikely(gfp & __GFP_ZERO))
 		memset(elem, 0, pool->kmem->object_size);
 	return elem;
+}
+
+/* Values, not addresses: else the fast path, too, would have its element in memory. */
+static noinline void put_one(struct qmempool *pool, void *elem)
+{
+	put_any(pool, &elem, 1);
+}
+
+static noinline void *get_one(struct qmempool *pool, gfp_t gfp, const void *caller)
+{
+	void *elem;
+
+	if (!get(pool, gfp, &elem, 1, caller))
+		return NULL;
+	return zeroed(pool, elem, gfp);
 }
 
 /* The rest of a bulk of @n, of which p[0..got) came from the array. */
@@ -277,8 +305,8 @@ void *qmempool_alloc(struct qmempool *pool, gfp_t gfp)
 {
 	void *elem = pcpu_array_pop_rseq(&pcpu, pool->fast_array);
 
-	if (unlikely(!elem) && !get(pool, gfp, &elem, 1, CALLER_ADDRESS))
-		return NULL;
+	if (unlikely(!elem))
+		return get_one(pool, gfp, CALLER_ADDRESS);
 	return zeroed(pool, elem, gfp);
 }
 
@@ -287,7 +315,7 @@ void qmempool_free(struct qmempool *pool, void *elem)
 	if (unlikely(!elem))
 		return;
 	if (unlikely(!pcpu_array_push_rseq(&pcpu, pool->fast_array, elem)))
-		put_any(pool, &elem, 1);
+		put_one(pool, elem);
 }
 
 int qmempool_alloc_bulk(struct qmempool *pool, gfp_t gfp, size_t n, void **p)
@@ -313,8 +341,8 @@ void *(__qmempool_alloc)(struct qmempool *pool, gfp_t gfp)
 {
 	void *elem = likely(pcpu_use_rseq()) ? pcpu_array_pop_owner(pool->fast_array) : NULL;
 
-	if (unlikely(!elem) && !get(pool, gfp, &elem, 1, CALLER_ADDRESS))
-		return NULL;
+	if (unlikely(!elem))
+		return get_one(pool, gfp, CALLER_ADDRESS);
 	return zeroed(pool, elem, gfp);
 }
 
@@ -323,7 +351,7 @@ void(__qmempool_free)(struct qmempool *pool, void *elem)
 	if (unlikely(!elem))
 		return;
 	if (unlikely(!pcpu_use_rseq() || !pcpu_array_push_owner(pool->fast_array, elem)))
-		put_any(pool, &elem, 1);
+		put_one(pool, elem);
 }
 
 int(__qmempool_alloc_bulk)(struct qmempool *pool, gfp_t gfp, size_t n, void **p)

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -42,6 +43,7 @@ struct Variant {
 	bool trim = false;	    /* ukmem_trim() all the time */
 	bool offline = false;	    /* CPUs go and come */
 	bool failing = false;	    /* the cache refuses now and then */
+	bool fork = false;	    /* children use what they find */
 	bool owners = false;	    /* a thread for each CPU, which it owns */
 	const char *conf = nullptr; /* the process's, if it is its first test */
 };
@@ -119,6 +121,8 @@ class Trial
 	void come_and_go();
 	void watch();
 	void refuse();
+	void fork_children();
+	[[noreturn]] void child();
 	void send_signals(std::vector<std::thread> &workers);
 	void check();
 	void pass(Actor &a);
@@ -127,7 +131,7 @@ class Trial
 	std::vector<std::unique_ptr<Actor>> actors_, handlers_;
 	std::mutex mutex_;
 	std::deque<void *> passed_;
-	uint64_t drained_ = 0, looked_ = 0;
+	uint64_t drained_ = 0, looked_ = 0, forked_ = 0;
 };
 
 Trial::Trial(const Variant &variant) : v(variant)
@@ -338,6 +342,41 @@ void Trial::refuse()
 	kmem_cache_fail(cache, -1, 0);
 }
 
+/* Alone. What other threads had in hands is lost to it, and must not come to it all the same.
+ */
+void Trial::child()
+{
+	Actor a{ this, 100, std::mt19937(100), {} };
+
+	alarm(20);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 30; i++)
+			get(a, kHold / 4, GFP_KERNEL);
+		if (a.held.size() != 30 * kHold / 4)
+			fail("refused in a child", nullptr);
+		while (!a.held.empty())
+			put(a, 1);
+		ukmem_trim();
+	}
+	_exit(0);
+}
+
+void Trial::fork_children()
+{
+	while (!stop) {
+		int status = -1;
+		pid_t pid = ::fork();
+
+		if (!pid)
+			child();
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status) {
+			fprintf(stderr, "a child ended with status %d\n", status);
+			abort();
+		}
+		forked_++;
+	}
+}
+
 void Trial::send_signals(std::vector<std::thread> &workers)
 {
 	for (auto &t : workers)
@@ -351,6 +390,8 @@ void Trial::start_disturbers(std::vector<std::thread> &threads)
 		threads.emplace_back([this] { trim(); });
 	if (v.offline)
 		threads.emplace_back([this] { come_and_go(); });
+	if (v.fork)
+		threads.emplace_back([this] { fork_children(); });
 	if (v.failing)
 		threads.emplace_back([this] { refuse(); });
 }
@@ -429,6 +470,9 @@ void Trial::check()
 	       static_cast<unsigned long>(looked_));
 	EXPECT_GT(made, 1000u);
 	EXPECT_GT(looked_, 0u);
+	if (v.fork) {
+		EXPECT_GT(forked_, 0u);
+	}
 	if (v.signals) {
 		EXPECT_GT(by_handlers, 0u);
 	}
@@ -487,6 +531,10 @@ std::vector<Variant> variants()
 		v.shared = 32;
 		v.prealloc = 0;
 		v.bulk = 40;
+	});
+	add("Fork", [](Variant &v) {
+		v.fork = true;
+		v.bulk = 6;
 	});
 	add("Everything", [](Variant &v) {
 		v.threads = 16;
