@@ -1,12 +1,16 @@
 # A thin front: CMakePresets.json and scripts/ do the work.
 .DEFAULT_GOAL := help
-.PHONY: demo check bench install lint clean help library
+.PHONY: demo forward check bench install lint clean help library
 
 PREFIX ?= /usr/local
 BUILD := build/release
 
 demo: library ## build and show what the library does
 	examples/demo.sh $(BUILD)
+
+forward: library ## forward packets between network namespaces, and what they cost
+	scripts/install-deps forward
+	examples/forward/run $(BUILD)
 
 check: ## build and test every preset (PRESETS="release dev" for some)
 	scripts/install-deps check

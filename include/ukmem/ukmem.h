@@ -3,6 +3,8 @@
 #ifndef UKMEM_UKMEM_H
 #define UKMEM_UKMEM_H
 
+#include <ukmem/alf_queue.h>
+#include <ukmem/err.h>
 #include <ukmem/gfp.h>
 #include <ukmem/kmalloc.h>
 #include <ukmem/mempolicy.h>
@@ -11,6 +13,7 @@
 #include <ukmem/overflow.h>
 #include <ukmem/page_alloc.h>
 #include <ukmem/percpu.h>
+#include <ukmem/qmempool.h>
 #include <ukmem/shrinker.h>
 #include <ukmem/slab.h>
 #include <ukmem/stats.h>

@@ -39,4 +39,14 @@
 /* Where the function this is in returns to; the public ones pass it to who keeps records. */
 #define CALLER_ADDRESS __builtin_return_address(0)
 
+/* In a loop that looks at what another CPU is about to change. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#endif
+}
+
 #endif

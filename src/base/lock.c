@@ -31,15 +31,6 @@ static void wait_while_2(_Atomic uint32_t *word)
 	errno = saved;
 }
 
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb" ::: "memory");
-#endif
-}
-
 bool lock_spin(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
@@ -193,7 +184,7 @@ bool once_slow(struct once *o, bool (*init)(void))
 static _Thread_local uint8_t held[LOCK_RANK_COUNT];
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {
-	"notify", "caches", "stop", "node", "check", "percpu", "zone",
+	"notify", "pools", "caches", "stop", "node", "check", "percpu", "zone",
 };
 
 void lock_debug_acquire(const struct lock *l)

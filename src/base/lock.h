@@ -29,6 +29,7 @@
 
 enum lock_rank {
 	LOCK_RANK_NOTIFY, /* percpu: the list of those told about CPUs */
+	LOCK_RANK_POOLS,  /* pool: the list of all qmempools */
 	LOCK_RANK_CACHES, /* slab: the list of all caches */
 	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
 	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */

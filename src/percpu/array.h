@@ -60,8 +60,8 @@
 struct pcpu_array {
 	_Atomic uint64_t header;
 	_Atomic uint16_t capacity;
-	_Atomic uint8_t last_move; /* the owner's note of how it was filled or drained last */
-	uint8_t unused;
+	_Atomic uint8_t last_move;  /* the owner's note of how it was filled or drained last */
+	_Atomic uint8_t owner_busy; /* array_owner.h */
 	_Atomic uint32_t seen_pops; /* pops when somebody last looked whether it is used */
 	void *slot[];
 };
@@ -177,7 +177,8 @@ static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, u
 
 /*
  * Stop the users of @n arrays on one CPU (by index) or all, then take objects out,
- * then go on. Users of a stopped array fail and take their slow paths meanwhile.
+ * then go on. Users of a stopped array fail and take their slow paths meanwhile. An array
+ * that its CPU's owner is in the middle of (array_owner.h) is not stopped, nor taken from.
  * One stop at a time; false: this process cannot stop CPUs now, nothing was done.
  * May block and enter the kernel.
  */

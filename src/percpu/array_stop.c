@@ -17,7 +17,7 @@
  *      that is unless one of 2's commits wiped it out; S3 sees exactly that.
  *   4. With the bit seen at S3, H and the slots belong to the stopper alone.
  * Each round loses only to an operation that committed within it, a window of a
- * few instructions, so a few rounds do.
+ * few instructions, so a few rounds do. Owners' operations are no sections: array_owner.h.
  */
 #include <errno.h>
 
@@ -37,10 +37,9 @@ void pcpu_stop_init(void)
 	lock_register(&stop_lock, LOCK_RANK_STOP);
 }
 
-/* S2. An index that is no CPU id may be on any CPU. */
-static bool restart_sections(unsigned int cpu)
+bool pcpu_restart_sections(unsigned int cpu)
 {
-	bool one = cpu != PCPU_ALL_CPUS && pcpu_index_is_cpu();
+	bool one = cpu != PCPU_ALL_CPUS;
 	unsigned int flags = one ? MEMBARRIER_FLAG_CPU : 0;
 	int id = one ? (int)cpu : 0;
 	int err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
@@ -74,15 +73,34 @@ static unsigned int set_stop_bits(void *const *handles, unsigned int n, unsigned
 	return changed;
 }
 
+static void clear_stop_bit(struct pcpu_array *a)
+{
+	if (pcpu_array_header(a) & PCPU_ARRAY_STOP)
+		atomic_fetch_and_explicit(&a->header, ~PCPU_ARRAY_STOP, memory_order_release);
+}
+
 static void clear_stop_bits(void *const *handles, unsigned int n, unsigned int which)
 {
+	for_each_cpu_unit_of (cpu, which)
+		for (unsigned int i = 0; i < n; i++)
+			clear_stop_bit(pcpu_ptr(handles[i], cpu));
+}
+
+/*
+ * Arrays that an owner was in the middle of at S2 are its own. Of the others, the header is
+ * looked at after this (pcpu_array_take). Who was in the middle when another thread forked
+ * is no owner in the child.
+ */
+static void leave_owners_alone(void *const *handles, unsigned int n, unsigned int which)
+{
 	for_each_cpu_unit_of (cpu, which) {
+		if (!atomic_load_explicit(&pcpu_unit(cpu)->owner, memory_order_acquire))
+			continue;
 		for (unsigned int i = 0; i < n; i++) {
 			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
 
-			if (pcpu_array_header(a) & PCPU_ARRAY_STOP)
-				atomic_fetch_and_explicit(&a->header, ~PCPU_ARRAY_STOP,
-							  memory_order_release);
+			if (atomic_load_explicit(&a->owner_busy, memory_order_acquire)) /* B2 */
+				clear_stop_bit(a);
 		}
 	}
 }
@@ -96,9 +114,12 @@ bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 		return true;
 	}
 	for (int round = 0; round < MAX_ROUNDS; round++) {
-		if (!set_stop_bits(handles, n, cpu)) /* S3 of the round before */
+		if (!set_stop_bits(handles, n, cpu)) { /* S3 of the round before */
+			leave_owners_alone(handles, n, cpu);
 			return true;
-		if (!restart_sections(cpu)) /* S2 */
+		}
+		/* S2. An index that is no CPU id may be on any CPU. */
+		if (!pcpu_restart_sections(pcpu_index_is_cpu() ? cpu : PCPU_ALL_CPUS))
 			break;
 	}
 	clear_stop_bits(handles, n, cpu);

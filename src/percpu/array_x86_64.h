@@ -18,6 +18,28 @@
 	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
 		[limit] "m"(st->limit), [handle] "r"(handle)
 
+/* [k] > 0 pointers from @from to @to, four at a time; both are followed by [i]. */
+#define ARRAY_COPY(from, to)                                                                   \
+	"xorl %k[i], %k[i]\n\t"                                                                \
+	"31:\n\t"                                                                              \
+	"leal 4(%k[i]), %k[o]\n\t"                                                             \
+	"cmpl %k[k], %k[o]\n\t"                                                                \
+	"ja 32f\n\t"                                                                           \
+	"movups (%[" from "], %[i], 8), %%xmm0\n\t"                                            \
+	"movups 16(%[" from "], %[i], 8), %%xmm1\n\t"                                          \
+	"movups %%xmm0, (%[" to "], %[i], 8)\n\t"                                              \
+	"movups %%xmm1, 16(%[" to "], %[i], 8)\n\t"                                            \
+	"movl %k[o], %k[i]\n\t"                                                                \
+	"jmp 31b\n\t"                                                                          \
+	"32:\n\t"                                                                              \
+	"cmpl %k[k], %k[i]\n\t"                                                                \
+	"jae 33f\n\t"                                                                          \
+	"movq (%[" from "], %[i], 8), %[o]\n\t"                                                \
+	"movq %[o], (%[" to "], %[i], 8)\n\t"                                                  \
+	"incl %k[i]\n\t"                                                                       \
+	"jmp 32b\n\t"                                                                          \
+	"33:\n\t"
+
 static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st,
 					       void *handle)
 {
@@ -96,13 +118,7 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		"cmoval %k[t], %k[k]\n\t"
 		"subq %[k], %[t]\n\t" /* first slot taken */
 		"leaq 16(%[a], %[t], 8), %[t]\n\t"
-		"xorl %k[i], %k[i]\n\t"
-		"3:\n\t"
-		"movq (%[t], %[i], 8), %[o]\n\t"
-		"movq %[o], (%[out], %[i], 8)\n\t"
-		"incq %[i]\n\t"
-		"cmpq %[k], %[i]\n\t"
-		"jb 3b\n\t"
+		ARRAY_COPY("t", "out")
 		"movq %[delta], %[t]\n\t"
 		"imulq %[k], %[t]\n\t"
 		"addq %[t], %[h]\n\t"
@@ -111,7 +127,7 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
 		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [out] "r"(out), [n] "r"(n), [delta] "m"(delta)
-		: "memory", "cc"
+		: "memory", "cc", "xmm0", "xmm1"
 		: fail);
 	return (unsigned int)k;
 fail: /* as in pop */
@@ -139,20 +155,14 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 		"cmpl %k[n], %k[k]\n\t"
 		"cmoval %k[n], %k[k]\n\t"
 		"leaq 16(%[a], %[t], 8), %[t]\n\t"
-		"xorl %k[i], %k[i]\n\t"
-		"3:\n\t"
-		"movq (%[in], %[i], 8), %[o]\n\t"
-		"movq %[o], (%[t], %[i], 8)\n\t"
-		"incq %[i]\n\t"
-		"cmpq %[k], %[i]\n\t"
-		"jb 3b\n\t"
+		ARRAY_COPY("in", "t")
 		"addq %[k], %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
 		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [in] "r"(in), [n] "r"(n)
-		: "memory", "cc"
+		: "memory", "cc", "xmm0", "xmm1"
 		: fail);
 	return (unsigned int)k;
 fail: /* as in pop */
@@ -163,6 +173,7 @@ fail: /* as in pop */
 
 /* clang-format on */
 
+#undef ARRAY_COPY
 #undef ARRAY_ADDRESS
 #undef ARRAY_INPUTS
 

@@ -192,6 +192,13 @@ static unsigned int registered_index(void)
 	return cpu < pcpu.nr_ids ? ukmem_rseq_field(pcpu.index) : pcpu.nr_ids;
 }
 
+unsigned int pcpu_section_cpu(void)
+{
+	if (!pcpu_use_rseq() || registered_index() >= pcpu.nr_ids)
+		return pcpu.nr_ids;
+	return ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+}
+
 #else
 
 static const char *rseq_missing(void)
@@ -209,6 +216,11 @@ static void use_rseq(const struct os_topology *topology)
 }
 
 static unsigned int registered_index(void)
+{
+	return pcpu.nr_ids;
+}
+
+unsigned int pcpu_section_cpu(void)
 {
 	return pcpu.nr_ids;
 }

@@ -79,6 +79,14 @@ unsigned int pcpu_next(unsigned int i);
 unsigned int pcpu_index(void);
 
 /*
+ * For sections of other layers. The CPU whose sections this thread runs now, whatever the
+ * index is; nr_ids or more: it can run none. And: sections of CPU @cpu that were running when
+ * this was called are over when it returns, committed or failed. False: it cannot be had.
+ */
+unsigned int pcpu_section_cpu(void);
+bool pcpu_restart_sections(unsigned int cpu);
+
+/*
  * @size bytes per CPU, zeroed, aligned to @align (a power of two up to 4096): the
  * address of the first copy. NULL without memory or with @size above the unit's.
  */

@@ -83,9 +83,10 @@ class Aarch64:
     signature = 0xd428bc00
     JUMP = re.compile(r"(b|b\.\w+|cbn?z|tbn?z)\s+(?:.*,\s*)?([0-9a-f]+) ?(?:<.*>)?$")
     WIDTHS = [(re.compile(pattern), size) for pattern, size in (
-        (r"strb\s+w", 1), (r"strh\s+w", 2), (r"str\s+w", 4), (r"str\s+x", 8),
+        (r"strb\s+w", 1), (r"strh\s+w", 2), (r"str\s+w", 4), (r"st(l?)r\s+x", 8),
         (r"stxp\s+w\d+, x\d+, x\d+,", 16))]
     STORE = re.compile(r"st|cas|swp|ld(add|clr|eor|set|[su]max|[su]min)")
+    COPY_STORES = 1  # of the bulk operations
     FORBIDDEN = re.compile(r"(bl|blr|br|ret|svc|hvc|smc|brk|hlt|eret|udf|\.inst|bra\w*|blra\w*)$")
 
     def target(self, step):
@@ -118,7 +119,13 @@ class Aarch64:
     def checks_cpu(self, steps, rseq):
         """The branch that leaves for a bad CPU id, or None."""
         load = re.match(rf"ldr\s+(w\d+), \[{rseq}, #4\]$", steps[0].text)
-        if not load or not re.match(rf"cmp\s+{load.group(1)}, w\d+$", steps[1].text):
+        if not load: # a certain CPU, as the queue's locked sections have it
+            wanted = re.match(r"ldr\s+(w\d+), \[x\d+, #\d+\]$", steps[0].text)
+            here = re.match(rf"ldr\s+(w\d+), \[{rseq}, #4\]$", steps[1].text)
+            same = wanted and here and re.match(
+                rf"cmp\s+{wanted.group(1)}, {here.group(1)}$", steps[2].text)
+            return steps[3] if same and steps[3].mnemonic == "b.ne" else None
+        if not re.match(rf"cmp\s+{load.group(1)}, w\d+$", steps[1].text):
             return None
         return steps[2] if steps[2].mnemonic in ("b.cs", "b.hs") else None
 
@@ -155,6 +162,7 @@ class X86:
     FORBIDDEN = re.compile(r"(call\w*|ret\w*|syscall|sysenter|int3?|ud[012]\w*|hlt|lock|"
                            r"cpuid|\(bad\)|xchg)$")
     MEMORY = re.compile(r"%\ws:|\(")
+    COPY_STORES = 3  # of the bulk operations: four pointers at a time, and one
     SUFFIXES = {"b": 1, "w": 2, "l": 4, "q": 8}
     # In order: the rest are of eight bytes or no general registers.
     REGISTERS = [(re.compile(pattern), size) for pattern, size in (
@@ -179,7 +187,12 @@ class X86:
 
     def checks_cpu(self, steps, rseq):
         load = re.match(rf"mov\s+%fs:0x4\({rseq}\),(%e\w+|%r\d+d)$", steps[0].text)
-        if not load or not re.match(rf"cmp\s+\S+,{load.group(1)}$", steps[1].text):
+        if not load: # a certain CPU, as the queue's locked sections have it
+            wanted = re.match(r"mov\s+0x\w+\(%\w+\),(%e\w+|%r\d+d)$", steps[0].text)
+            same = wanted and re.match(rf"cmp\s+%fs:0x4\({rseq}\),{wanted.group(1)}$",
+                                       steps[1].text)
+            return steps[2] if same and steps[2].mnemonic == "jne" else None
+        if not re.match(rf"cmp\s+\S+,{load.group(1)}$", steps[1].text):
             return None
         return steps[2] if steps[2].mnemonic == "jae" else None
 
@@ -374,7 +387,7 @@ class Checker:
         fail = self.machine.target(handler)
         if fail is None or d.start <= fail < d.end:
             raise Wrong("the abort handler does not leave the section")
-        leave = self.machine.checks_cpu([step for _, step in steps[:3]], rseq)
+        leave = self.machine.checks_cpu([step for _, step in steps[:4]], rseq)
         if not leave or self.machine.target(leave) != fail:
             raise Wrong("it does not begin with a check of cpu_id against the limit")
         for address, step in steps:
@@ -397,6 +410,8 @@ class Checker:
         others = [step for _, step in steps[:-1]]
         stores = [step for step in others if self.machine.stores(step)]
         allowed = ARRAYS.get(function, 0)
+        if function in OUT_OF_LINE.values():
+            allowed = self.machine.COPY_STORES
         if len(stores) != allowed:
             raise Wrong(f"{len(stores)} stores besides the commit, not {allowed}")
         copy = self.machine.copy(others[3:])

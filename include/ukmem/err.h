@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <ukmem/err.h> - error numbers as pointers: the last page of the address space.
+ *
+ * Functions that say so return ERR_PTR(-errno) in place of a pointer. The kernel's interface.
+ */
+#ifndef UKMEM_ERR_H
+#define UKMEM_ERR_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define MAX_ERRNO 4095
+#define IS_ERR_VALUE(x) ((unsigned long)(x) >= (unsigned long)-MAX_ERRNO)
+
+static inline void *ERR_PTR(long error)
+{
+	return (void *)error;
+}
+
+static inline long PTR_ERR(const void *p)
+{
+	return (long)p;
+}
+
+static inline bool IS_ERR(const void *p)
+{
+	return IS_ERR_VALUE(p);
+}
+
+static inline bool IS_ERR_OR_NULL(const void *p)
+{
+	return !p || IS_ERR_VALUE(p);
+}
+
+/** Of one type a pointer of another, if it is an error. */
+static inline void *ERR_CAST(const void *p)
+{
+	return (void *)(size_t)p;
+}
+
+static inline int PTR_ERR_OR_ZERO(const void *p)
+{
+	return IS_ERR(p) ? (int)PTR_ERR(p) : 0;
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The array's operations by a CPU's owner (percpu_owner_enter), with plain loads and stores:
+ * nothing else pushes and pops on this CPU, neither threads nor the owner's handlers. Only
+ * where sections are used; with the fallback's lock there is nothing to be saved.
+ *
+ * What may happen meanwhile is a remote stop (array_stop.c), which cannot restart these as it
+ * does sections. So they say when they are at it:
+ *
+ *   owner:    busy = 1; h = header; stop bit? fail; slots; header = ...; busy = 0	(B1)
+ *   stopper:  set the stop bit; membarrier; busy? leave this array alone		(B2)
+ *
+ * The membarrier is a full barrier on the owner's CPU, somewhere among these instructions:
+ * before busy = 1, and then the stop bit is seen; or behind it, and then busy is seen, unless
+ * it is over, and with it, by B1 (release) and B2 (acquire), what was stored.
+ *
+ * A stop bit that an operation wipes out, having loaded the header before, belongs to an
+ * array that is left alone, or is missed when the header is looked at after busy.
+ */
+#ifndef PERCPU_ARRAY_OWNER_H
+#define PERCPU_ARRAY_OWNER_H
+
+#include "percpu/array.h"
+
+static always_inline struct pcpu_array *pcpu_owner_begin(void *handle)
+{
+	const char *self = __builtin_thread_pointer();
+	uint32_t index = *(const volatile uint32_t *)(const void *)(self + pcpu.index);
+	struct pcpu_array *a = pcpu_ptr(handle, index);
+
+	atomic_store_explicit(&a->owner_busy, true, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	return a;
+}
+
+static always_inline void pcpu_owner_end(struct pcpu_array *a)
+{
+	atomic_store_explicit(&a->owner_busy, false, memory_order_release); /* B1 */
+}
+
+static always_inline void *pcpu_array_pop_owner(void *handle)
+{
+	struct pcpu_array *a = pcpu_owner_begin(handle);
+	uint64_t h = pcpu_array_header(a);
+	int count = (int16_t)h; /* with the stop bit negative */
+	void *object = NULL;
+
+	if (likely(count > 0)) {
+		object = a->slot[count - 1];
+		atomic_store_explicit(&a->header, h + (uint64_t)PCPU_POP_COUNTED,
+				      memory_order_relaxed);
+	}
+	pcpu_owner_end(a);
+	return object;
+}
+
+static always_inline bool pcpu_array_push_owner(void *handle, void *object)
+{
+	struct pcpu_array *a = pcpu_owner_begin(handle);
+	uint64_t h = pcpu_array_header(a);
+	unsigned int count = (uint16_t)h; /* with the stop bit above every capacity */
+	bool fits = count < atomic_load_explicit(&a->capacity, memory_order_relaxed);
+
+	if (likely(fits)) {
+		a->slot[count] = object;
+		atomic_store_explicit(&a->header, h + 1, memory_order_relaxed);
+	}
+	pcpu_owner_end(a);
+	return fits;
+}
+
+static inline unsigned int pcpu_array_pop_bulk_owner(void *handle, void **out, unsigned int n)
+{
+	struct pcpu_array *a = pcpu_owner_begin(handle);
+	uint64_t h = pcpu_array_header(a);
+	int count = (int16_t)h;
+	unsigned int k = count > 0 ? (unsigned int)count : 0;
+
+	if (k > n)
+		k = n;
+	for (unsigned int i = 0; i < k; i++)
+		out[i] = a->slot[(unsigned int)count - k + i];
+	if (k)
+		atomic_store_explicit(&a->header, h + k * (uint64_t)PCPU_POP_COUNTED,
+				      memory_order_relaxed);
+	pcpu_owner_end(a);
+	return k;
+}
+
+static inline unsigned int pcpu_array_push_bulk_owner(void *handle, void *const *in,
+						      unsigned int n)
+{
+	struct pcpu_array *a = pcpu_owner_begin(handle);
+	uint64_t h = pcpu_array_header(a);
+	unsigned int count = (uint16_t)h;
+	unsigned int capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	unsigned int k = count < capacity ? capacity - count : 0;
+
+	if (k > n)
+		k = n;
+	for (unsigned int i = 0; i < k; i++)
+		a->slot[count + i] = in[i];
+	if (k)
+		atomic_store_explicit(&a->header, h + k, memory_order_relaxed);
+	pcpu_owner_end(a);
+	return k;
+}
+
+#endif

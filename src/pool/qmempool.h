@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of qmempools: qmempool.c moves elements, qmempool_create.c has all the rest. */
+#ifndef POOL_QMEMPOOL_H
+#define POOL_QMEMPOOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "percpu/percpu.h"
+#include "ukmem/qmempool.h"
+
+/* Counted per CPU, past the fast paths; these follow from the arrays' pops. */
+enum qmempool_event {
+	QMEMPOOL_FETCHED,     /* elements from the cache */
+	QMEMPOOL_RETURNED,    /* and back */
+	QMEMPOOL_PAST_ARRAYS, /* elements handed out that were in no array */
+	QMEMPOOL_OF_SHARED,   /* of these, from the shared queue */
+	QMEMPOOL_MISPLACED,   /* elements of another node found in arrays */
+	QMEMPOOL_REFILLS,
+	QMEMPOOL_DRAINS,
+	QMEMPOOL_NR_EVENTS
+};
+
+/* Synchronization: read-only once created, save what is said. */
+struct qmempool {
+	void *local;	  /* per-CPU struct pcpu_array of localq_sz slots */
+	void *fast_array; /* the same; on several nodes a closed one */
+	struct kmem_cache *kmem;
+	struct alf_queue *shared;
+	uint64_t *events; /* per-CPU uint64_t[QMEMPOOL_NR_EVENTS] */
+	uint32_t localq_sz;
+	struct list_head list; /* pools lock */
+};
+
+/* Elements in the caller's hands to the shared queue, or if that is full to the cache. */
+void qmempool_share(struct qmempool *pool, void **p, unsigned int n);
+/* To the cache. */
+void qmempool_give_back(struct qmempool *pool, void **p, size_t n);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Qmempools: making and destroying them, emptying them from outside, what they did.
+ *
+ * Emptied, into the cache: by ukmem_trim(), and where memory is short (a shrinker, which runs
+ * before the caches' own, so that those find the slabs that became empty). The array of a CPU
+ * that goes offline: into the shared queue.
+ *
+ * Lock: pools_lock. CPUs are stopped while their arrays are emptied (percpu/array_stop.c).
+ */
+#include "pool/qmempool.h"
+
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "slab/slab.h"
+#include "stats/stats.h"
+#include "ukmem/alf_queue.h"
+#include "ukmem/shrinker.h"
+
+enum { BATCH = 64 };
+
+static struct lock pools_lock;
+static struct list_head pools; /* Synchronization: pools_lock */
+
+typedef void put_function(struct qmempool *pool, void **p, unsigned int n);
+
+static void to_cache(struct qmempool *pool, void **p, unsigned int n)
+{
+	qmempool_give_back(pool, p, n);
+}
+
+/* False: CPUs cannot be stopped. */
+static bool drain_arrays(struct qmempool *pool, unsigned int cpu, put_function *put)
+{
+	void *batch[BATCH];
+	unsigned int n;
+
+	if (!pcpu_arrays_stop(&pool->local, 1, cpu))
+		return false;
+	for_each_cpu_unit_of (i, cpu)
+		while ((n = pcpu_array_take(pool->local, i, batch, BATCH)))
+			put(pool, batch, n);
+	pcpu_arrays_start(&pool->local, 1, cpu);
+	return true;
+}
+
+/* What is in it now, not what others go on putting in. */
+static void drain_shared(struct qmempool *pool)
+{
+	uint32_t left = alf_queue_count(pool->shared), n;
+	void *batch[BATCH];
+
+	for (; left; left -= n) {
+		n = alf_mc_dequeue(pool->shared, batch, min_uint(left, BATCH));
+		if (!n)
+			break;
+		to_cache(pool, batch, n);
+	}
+}
+
+static bool drain(struct qmempool *pool)
+{
+	bool drained = drain_arrays(pool, PCPU_ALL_CPUS, to_cache);
+
+	drain_shared(pool);
+	return drained;
+}
+
+void qmempool_stats_read(const struct qmempool *pool, struct qmempool_stats *s)
+{
+	uint64_t events[QMEMPOOL_NR_EVENTS];
+
+	*s = (struct qmempool_stats){ .shared = alf_queue_count(pool->shared) };
+	for_each_cpu_unit (cpu) {
+		uint64_t h = pcpu_array_header(pcpu_ptr(pool->local, cpu));
+
+		s->local += pcpu_array_count(h);
+		s->local_hits += pcpu_array_pops(h);
+	}
+	for (unsigned int e = 0; e < QMEMPOOL_NR_EVENTS; e++)
+		events[e] = per_cpu_sum(pool->events[e]);
+	s->fetched = events[QMEMPOOL_FETCHED];
+	s->returned = events[QMEMPOOL_RETURNED];
+	s->shared_hits = events[QMEMPOOL_OF_SHARED];
+	s->refills = events[QMEMPOOL_REFILLS];
+	s->drains = events[QMEMPOOL_DRAINS];
+	s->local_hits -= events[QMEMPOOL_MISPLACED]; /* not handed out */
+	s->outstanding = (int64_t)(s->fetched - s->returned - s->local - s->shared);
+	s->allocs = s->local_hits + events[QMEMPOOL_PAST_ARRAYS];
+	s->frees = s->allocs - (uint64_t)s->outstanding;
+}
+
+static size_t held(const struct qmempool *pool)
+{
+	struct qmempool_stats s;
+
+	qmempool_stats_read(pool, &s);
+	return s.local + s.shared;
+}
+
+static size_t trim(void)
+{
+	struct qmempool *pool;
+
+	lock(&pools_lock);
+	list_for_each_entry (pool, &pools, list)
+		drain(pool);
+	unlock(&pools_lock);
+	return 0; /* the lower layers' turn is next */
+}
+
+static unsigned long count_free(struct shrinker *unused, struct shrink_control *sc)
+{
+	struct qmempool *pool;
+	unsigned long n = 0;
+
+	(void)unused;
+	(void)sc;
+	lock(&pools_lock);
+	list_for_each_entry (pool, &pools, list)
+		n += held(pool);
+	unlock(&pools_lock);
+	return n;
+}
+
+static unsigned long free_some(struct shrinker *unused, struct shrink_control *sc)
+{
+	struct qmempool *pool;
+	unsigned long freed = 0;
+
+	(void)unused;
+	lock(&pools_lock);
+	list_for_each_entry (pool, &pools, list) {
+		if (freed >= sc->nr_to_scan)
+			break;
+		freed += held(pool);
+		drain(pool);
+	}
+	unlock(&pools_lock);
+	return freed;
+}
+
+static void cpu_offline(unsigned int cpu, void *unused)
+{
+	struct qmempool *pool;
+
+	(void)unused;
+	lock(&pools_lock);
+	list_for_each_entry (pool, &pools, list)
+		drain_arrays(pool, cpu, qmempool_share);
+	unlock(&pools_lock);
+}
+
+static bool init(void)
+{
+	static struct stats_source source = { .trim = trim };
+	static struct percpu_notifier notifier = { .offline = cpu_offline };
+	static struct shrinker shrinker = {
+		.count_objects = count_free,
+		.scan_objects = free_some,
+		.batch = INT32_MAX,
+		.seeks = DEFAULT_SEEKS,
+	};
+
+	list_init(&pools);
+	lock_register(&pools_lock, LOCK_RANK_POOLS);
+	stats_register(&source);
+	register_shrinker(&shrinker, "qmempool");
+	percpu_notifier_register(&notifier);
+	return true;
+}
+
+static struct once pools_once = ONCE_INITIALIZER;
+
+/* What is wrong with the sizes; @limit: the number that goes with it. */
+static const char *bad_sizes(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
+			     uint32_t *limit)
+{
+	const uint32_t least_shared = QMEMPOOL_BULK * QMEMPOOL_REFILL_MULTIPLIER;
+
+	*limit = QMEMPOOL_BULK;
+	if (localq_sz < *limit)
+		return "localq_sz below the bulk of";
+	*limit = QMEMPOOL_LOCALQ_MAX;
+	if (localq_sz > *limit)
+		return "localq_sz above";
+	*limit = localq_sz;
+	if (!is_pow2(localq_sz))
+		return "localq_sz is no power of two:";
+	*limit = least_shared;
+	if (sharedq_sz < *limit)
+		return "sharedq_sz below bulk times refill multiplier,";
+	*limit = QMEMPOOL_SHAREDQ_MAX;
+	if (sharedq_sz > *limit)
+		return "sharedq_sz above";
+	*limit = sharedq_sz;
+	if (!is_pow2(sharedq_sz))
+		return "sharedq_sz is no power of two:";
+	if (prealloc > sharedq_sz)
+		return "prealloc above sharedq_sz,";
+	return NULL;
+}
+
+static bool check(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
+		  const struct kmem_cache *kmem)
+{
+	const char *bad;
+	uint32_t limit;
+
+	if (!kmem) {
+		log_warn("qmempool_create(): no kmem_cache");
+		return false;
+	}
+	bad = bad_sizes(localq_sz, sharedq_sz, prealloc, &limit);
+	if (bad) {
+		log_warn("qmempool_create(%s): %s %u", kmem->name, bad, limit);
+		return false;
+	}
+	if (prealloc % QMEMPOOL_BULK)
+		log_warn("qmempool_create(%s): prealloc %u is no multiple of the bulk of %u",
+			 kmem->name, prealloc, QMEMPOOL_BULK);
+	return true;
+}
+
+/* Straight into the queue: which CPUs will need them is not known. */
+static bool preallocate(struct qmempool *pool, uint32_t n, gfp_t gfp)
+{
+	void *batch[BATCH];
+
+	while (n) {
+		unsigned int want = min_uint(n, BATCH);
+		size_t got = slab_alloc_bulk(pool->kmem, page_policy_node(), gfp, want, batch,
+					     CALLER_ADDRESS);
+
+		this_cpu_add(pool->events[QMEMPOOL_FETCHED], got);
+		qmempool_share(pool, batch, (unsigned int)got);
+		if (got < want)
+			return false;
+		n -= want;
+	}
+	return true;
+}
+
+static void *alloc_first(size_t size, gfp_t gfp)
+{
+	void *handle = __alloc_percpu_gfp(size, 64, gfp);
+
+	return handle ? pcpu_first(handle) : NULL;
+}
+
+static void release(struct qmempool *pool)
+{
+	if (pool->shared)
+		drain_shared(pool);
+	alf_queue_free(pool->shared);
+	pcpu_free(pool->local);
+	free_percpu(pool->events);
+	kfree(pool);
+}
+
+static struct qmempool *make(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
+			     struct kmem_cache *kmem, gfp_t gfp)
+{
+	struct qmempool *pool = kzalloc(sizeof(*pool), gfp);
+	struct alf_queue *shared;
+
+	if (!pool)
+		return NULL;
+	pool->kmem = kmem;
+	pool->localq_sz = localq_sz;
+	pool->events = __alloc_percpu_gfp(QMEMPOOL_NR_EVENTS * sizeof(uint64_t),
+					  sizeof(uint64_t), gfp);
+	pool->local = alloc_first(pcpu_array_size(localq_sz), gfp);
+	pool->fast_array = page_window.nr_nodes == 1 ? pool->local : slab_closed_array();
+	shared = alf_queue_alloc(sharedq_sz, gfp);
+	pool->shared = IS_ERR(shared) ? NULL : shared;
+	if (pool->events && pool->local && pool->shared && preallocate(pool, prealloc, gfp))
+		return pool;
+	release(pool);
+	return NULL;
+}
+
+struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
+				 struct kmem_cache *kmem, gfp_t gfp)
+{
+	struct qmempool *pool;
+
+	if (!check(localq_sz, sharedq_sz, prealloc, kmem)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	pool = once(&pools_once, init)
+		       ? make(localq_sz, sharedq_sz, prealloc, kmem, gfp & ~__GFP_ZERO)
+		       : NULL;
+	if (!pool) {
+		log_warn("qmempool_create(%s): out of memory", kmem->name);
+		errno = ENOMEM;
+		return NULL;
+	}
+	lock(&pools_lock);
+	list_add_tail(&pool->list, &pools);
+	unlock(&pools_lock);
+	return pool;
+}
+
+/* NULL: it holds nothing and may go; else why not. */
+static const char *why_kept(struct qmempool *pool, struct qmempool_stats *s)
+{
+	bool drained = drain(pool);
+
+	qmempool_stats_read(pool, s);
+	if (!drained || s->local || s->shared)
+		return "CPUs' arrays cannot be emptied";
+	return s->outstanding > 0 ? "elements still in use" : NULL;
+}
+
+void qmempool_destroy(struct qmempool *pool)
+{
+	struct qmempool_stats s;
+	const char *why;
+
+	if (!pool)
+		return;
+	lock(&pools_lock); /* nobody else has some of its elements in hands */
+	why = why_kept(pool, &s);
+	if (!why)
+		list_del(&pool->list);
+	unlock(&pools_lock);
+	if (!why)
+		release(pool);
+	else if (s.local || s.shared || s.outstanding <= 0)
+		log_warn("qmempool_destroy(%s): %s, pool kept", pool->kmem->name, why);
+	else
+		log_warn("qmempool_destroy(%s): %lld %s, pool kept", pool->kmem->name,
+			 (long long)s.outstanding, why);
+}

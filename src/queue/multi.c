@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The multi functions. Where threads can run restartable sections, a side belongs to whose
+ * section says so in the side's word (side.h); what a section has not committed has not
+ * happened, but for bytes in free places of the ring. So a dead section is in nobody's way:
+ *
+ *   A1  Sections of one CPU do not overlap: when one begins, those before it on this CPU are
+ *	 over, committed or dead.
+ *   A2  membarrier(RSEQ, c): sections that were running on CPU c when it was called are over
+ *	 when it returns, and all their stores are before everything that follows.
+ *
+ * A word is changed in these ways only:
+ *
+ *   a	owner BIASED c: by the commit of a section on c that found it so
+ *   b	owner HELD c: by the commit of the section on c that made it so
+ *   c	by compare-and-swap from 0 to HELD by a section
+ *   d	by compare-and-swap from BIASED c to HELD c, by any thread: the bias is revoked
+ *   e	by compare-and-swap from BIASED c or HELD c by a section on c, to HELD c
+ *   f	by compare-and-swap from HELD c by anybody who saw that word before A2 for c
+ *
+ * At any time at most one live section may commit, and it found the word's present index:
+ *   - after e the sections of c that could commit by a or b are over (A1);
+ *   - after f too (A2): the section that made the word was running before it was seen; if d
+ *     made it, so were the sections that found c's bias, since none begins to after d;
+ *   - d leaves one that found the bias: if it commits, by a, it wipes out HELD c, and the
+ *     index has moved on, so that no compare-and-swap of what d made succeeds; if it does
+ *     not, d's word stays until e or f.
+ * Words have versions and indices, so a compare-and-swap does not succeed on a word that has
+ * come back, unless 2^48 changes passed between.
+ *
+ * Nobody waits for a thread that does not run: a word HELD by another CPU for longer than
+ * sections take is stolen by f. A thread that cannot run sections (not registered for rseq, or
+ * single-stepped) holds a side as SIDE_STRANGER, which others cannot take from it; after some
+ * time they say that there is no room.
+ *
+ * Ordering: a commit is a release, and the acquires are the loads of the other side's index
+ * and the compare-and-swap (on x86 any store and load are).
+ */
+#include <sched.h>
+
+#include "queue/queue.h"
+#include "queue/relaxed.h"
+#include "queue/section.h"
+
+enum direction { ENQUEUE, DEQUEUE };
+
+enum {
+	NO_CPU = UINT32_MAX,
+	MAX_TRIES = 1000,      /* sections that fail, before the thread is a stranger */
+	MAX_STRANGER = 10000,  /* times to yield to a stranger */
+	MAX_THRESHOLD = 16384, /* calls in a row that make a CPU's bias again */
+};
+
+static struct alf_queue_side *side_of(struct alf_queue *q, enum direction dir)
+{
+	return dir == ENQUEUE ? &q->producer : &q->consumer;
+}
+
+static const struct alf_queue_side *other_of(const struct alf_queue *q, enum direction dir)
+{
+	return dir == ENQUEUE ? &q->consumer : &q->producer;
+}
+
+static void move(struct alf_queue *q, enum direction dir, uint32_t index, void **ptr,
+		 uint32_t n)
+{
+	if (dir == ENQUEUE)
+		alf_queue_put(q, index, ptr, n);
+	else
+		alf_queue_get(q, index, ptr, n);
+}
+
+/* Ticket order: others that run will be done soon; those that do not need the CPU. */
+static void relax(unsigned int round)
+{
+	if (round % 128 == 127)
+		sched_yield();
+	else
+		cpu_relax();
+}
+
+static uint32_t move_relaxed(struct alf_queue *q, enum direction dir, void **ptr, uint32_t n,
+			     bool all)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+	struct reservation r;
+
+	if (!side_reserve(side, other_of(q, dir), n, all, &r))
+		return 0;
+	move(q, dir, r.index, ptr, r.n);
+	if (word_owner(r.word) == SIDE_TICKET)
+		side_publish_in_turn(side, &r, relax);
+	else
+		side_publish(side);
+	return r.n;
+}
+
+/* The CPU whose sections this thread may run. */
+static unsigned int this_cpu(void)
+{
+	return pcpu_section_cpu() < SIDE_MAX_CPUS ? pcpu_section_cpu() : NO_CPU;
+}
+
+/* Whether @word stays for longer than who made it takes, if it is running. */
+static bool stays(const struct alf_queue_side *side, uint64_t word)
+{
+	for (unsigned int i = 0; i < 64 + side->size / 8; i++) {
+		if (side_word(side, __ATOMIC_RELAXED) != word)
+			return false;
+		cpu_relax();
+	}
+	return true;
+}
+
+/* Here nothing is exact: it is about what pays. */
+static void count_streak(struct alf_queue_side *side, unsigned int cpu)
+{
+	uint32_t streak = __atomic_load_n(&side->streak, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&side->last, __ATOMIC_RELAXED) != cpu) {
+		__atomic_store_n(&side->last, cpu, __ATOMIC_RELAXED);
+		streak = 0;
+	}
+	__atomic_store_n(&side->streak, streak + 1, __ATOMIC_RELAXED);
+}
+
+static bool bias_pays(const struct alf_queue_side *side)
+{
+	return __atomic_load_n(&side->streak, __ATOMIC_RELAXED) >
+	       __atomic_load_n(&side->threshold, __ATOMIC_RELAXED);
+}
+
+static void count_revoked(struct alf_queue_side *side)
+{
+	uint32_t threshold = __atomic_load_n(&side->threshold, __ATOMIC_RELAXED) * 2;
+
+	if (threshold < 16)
+		threshold = 16;
+	if (threshold > MAX_THRESHOLD)
+		threshold = MAX_THRESHOLD;
+	__atomic_store_n(&side->threshold, threshold, __ATOMIC_RELAXED);
+}
+
+/*
+ * Whether @cpu's sections, or with NO_CPU this thread, may compare-and-swap from *@word, if
+ * it is still the same then; perhaps from another *@word.
+ */
+static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int cpu)
+{
+	unsigned int owner = word_owner(*word);
+	uint64_t held;
+
+	if (!owner)
+		return true;
+	if (owner == SIDE_STRANGER) {
+		sched_yield();
+		return false;
+	}
+	if (owner_cpu(owner) == cpu) /* e: A1, once the section has begun */
+		return true;
+	if (owner & SIDE_BIASED) { /* d */
+		held = word_with(*word, SIDE_HELD | (owner & SIDE_CPU_MASK), 0);
+		if (!word_exchange(&side->word, word, held, __ATOMIC_RELAXED))
+			return false;
+		*word = held;
+		count_revoked(side);
+	} else if (!stays(side, *word)) {
+		return false;
+	}
+	return pcpu_restart_sections(owner_cpu(owner)); /* f: A2 */
+}
+
+/* By a thread that cannot run sections. */
+static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t word, void **ptr,
+			     uint32_t n)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+	uint64_t mine = word_with(word, SIDE_STRANGER, 0);
+
+	if (!word_exchange(&side->word, &word, mine, __ATOMIC_ACQUIRE))
+		return false;
+	side->limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
+	move(q, dir, word_index(mine), ptr, n);
+	__atomic_store_n(&side->word, word_with(mine, 0, n), __ATOMIC_RELEASE);
+	return true;
+}
+
+static bool move_locked(struct alf_queue *q, enum direction dir, uint64_t word, void **ptr,
+			uint32_t n, unsigned int cpu)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+	struct section s = { .expected = word, .cpu = cpu };
+	unsigned int next = 0;
+
+	if (cpu == NO_CPU)
+		return move_as_stranger(q, dir, word, ptr, n);
+	count_streak(side, cpu);
+	if (bias_pays(side) || word_owner(word) == (SIDE_BIASED | (cpu + 1)))
+		next = SIDE_BIASED | (cpu + 1);
+	s.held = word_with(word, SIDE_HELD | (cpu + 1), 0);
+	s.done = word_with(s.held, next, n);
+	s.limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
+	return dir == ENQUEUE ? section_enqueue_locked(side, ptr, n, &s)
+			      : section_dequeue_locked(side, ptr, n, &s);
+}
+
+static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, void **ptr,
+				     uint32_t n, bool all)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+
+	for (unsigned int round = 0; round < MAX_TRIES + MAX_STRANGER; round++) {
+		uint64_t word = side_word(side, __ATOMIC_RELAXED);
+		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
+		unsigned int cpu = round < MAX_TRIES ? this_cpu() : NO_CPU;
+
+		if (word_owner(word) == SIDE_RELAXED || word_owner(word) == SIDE_TICKET)
+			return move_relaxed(q, dir, ptr, n, all);
+		if (room > side->size)
+			continue; /* an old word */
+		if (room < n && (all || !room))
+			return 0;
+		if (room > n)
+			room = n;
+		if (may_take(side, &word, cpu) && move_locked(q, dir, word, ptr, room, cpu))
+			return room;
+	}
+	return 0;
+}
+
+static always_inline uint32_t finish(enum section_result result, struct alf_queue *q,
+				     enum direction dir, void **ptr, uint32_t n, bool all)
+{
+	if (likely(result == SECTION_DONE))
+		return n;
+	if (result == SECTION_LITTLE && (all || n == 1))
+		return 0;
+	return move_slowly(q, dir, ptr, n, all);
+}
+
+static noinline uint32_t move_many(struct alf_queue *q, enum direction dir, void **ptr,
+				   uint32_t n, bool all)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+	enum section_result result;
+
+	if (unlikely(!n)) /* a commit moves the index: see d */
+		return 0;
+	result = dir == ENQUEUE ? section_enqueue_biased(side, ptr, n)
+				: section_dequeue_biased(side, ptr, n);
+	return finish(result, q, dir, ptr, n, all);
+}
+
+static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir, void **ptr,
+					 uint32_t n, bool all)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+	enum section_result result;
+
+	if (n != 1)
+		return move_many(q, dir, ptr, n, all);
+	result = dir == ENQUEUE ? section_enqueue_one(side, ptr, 1)
+				: section_dequeue_one(side, ptr, 1);
+	return finish(result, q, dir, ptr, 1, all);
+}
+
+unsigned int alf_mp_enqueue(struct alf_queue *q, void *const ptr[], uint32_t n)
+{
+	return move_multi(q, ENQUEUE, (void **)(uintptr_t)ptr, n, true);
+}
+
+unsigned int alf_mp_enqueue_burst(struct alf_queue *q, void *const ptr[], uint32_t n)
+{
+	return move_multi(q, ENQUEUE, (void **)(uintptr_t)ptr, n, false);
+}
+
+unsigned int alf_mc_dequeue(struct alf_queue *q, void *ptr[], uint32_t n)
+{
+	return move_multi(q, DEQUEUE, ptr, n, false);
+}
+
+unsigned int alf_mc_dequeue_bulk(struct alf_queue *q, void *ptr[], uint32_t n)
+{
+	return move_multi(q, DEQUEUE, ptr, n, true);
+}

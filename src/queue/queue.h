@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queues on memory that is given: for the layers above, whoever allocates it.
+ *
+ * queue.c makes them; the single functions are in the public header, the multi functions in
+ * multi.c, with sections (section*.h) or without (relaxed.h).
+ */
+#ifndef QUEUE_QUEUE_H
+#define QUEUE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "queue/side.h"
+
+static inline bool queue_size_valid(uint32_t size)
+{
+	return size && size <= ALF_QUEUE_MAX_SIZE && !(size & (size - 1));
+}
+
+static inline size_t queue_bytes(uint32_t size)
+{
+	return sizeof(struct alf_queue) + size * sizeof(void *);
+}
+
+/* @q: queue_bytes(@size), aligned to a cache line. @flags: of alf_queue_alloc_flags(). */
+void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags);
+
+#endif

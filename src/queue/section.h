@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The multi functions' critical sections. Specified here once; section_*.h implement them.
+ *
+ *   biased(side, ptr, n):
+ *     w = side->word
+ *     if w's owner is not BIASED to this CPU: fail
+ *     room = side->limit - w.index
+ *     if room < n:
+ *	 limit = other->index (acquire) + side->slack
+ *	 if limit - w.index < n: little
+ *	 side->limit = limit
+ *     move n pointers between ptr and the ring, from w.index on
+ *     commit (release) side->word = w with index + n
+ *
+ *   one(side, ptr, 1): the same for one pointer
+ *
+ *   locked(side, ptr, n, s):
+ *     if this is not CPU s->cpu: fail
+ *     if !cmpxchg(side->word, s->expected, s->held) (acquire): fail
+ *     side->limit = s->limit
+ *     move n pointers
+ *     commit (release) side->word = s->done
+ *
+ * A thread that is preempted, migrated or signalled before the commit fails.
+ */
+#ifndef QUEUE_SECTION_H
+#define QUEUE_SECTION_H
+
+#include "base/compiler.h"
+#include "percpu/percpu.h"
+#include "queue/side.h"
+
+enum section_result {
+	SECTION_DONE,
+	SECTION_FAILED,
+	SECTION_LITTLE, /* there are not @n places */
+};
+
+/* What a locked section shall do. */
+struct section {
+	uint64_t expected, held, done;
+	uint32_t limit;
+	uint32_t cpu;
+};
+
+#if UKMEM_HAVE_RSEQ && defined(__x86_64__)
+#define QUEUE_HAVE_SECTIONS 1
+#include "queue/section_x86_64.h"
+#elif UKMEM_HAVE_RSEQ && defined(__aarch64__)
+#define QUEUE_HAVE_SECTIONS 1
+#include "queue/section_aarch64.h"
+#else
+#define QUEUE_HAVE_SECTIONS 0
+static inline enum section_result section_enqueue_biased(struct alf_queue_side *side,
+							 void *const *ptr, uint32_t n)
+{
+	(void)side;
+	(void)ptr;
+	(void)n;
+	return SECTION_FAILED;
+}
+
+static inline enum section_result section_dequeue_biased(struct alf_queue_side *side,
+							 void **ptr, uint32_t n)
+{
+	(void)side;
+	(void)ptr;
+	(void)n;
+	return SECTION_FAILED;
+}
+
+static inline enum section_result section_enqueue_one(struct alf_queue_side *side,
+						      void *const *ptr, uint32_t n)
+{
+	return section_enqueue_biased(side, ptr, n);
+}
+
+static inline enum section_result section_dequeue_one(struct alf_queue_side *side, void **ptr,
+						      uint32_t n)
+{
+	return section_dequeue_biased(side, ptr, n);
+}
+
+static inline bool section_enqueue_locked(struct alf_queue_side *side, void *const *ptr,
+					  uint32_t n, const struct section *s)
+{
+	(void)side;
+	(void)ptr;
+	(void)n;
+	(void)s;
+	return false;
+}
+
+static inline bool section_dequeue_locked(struct alf_queue_side *side, void **ptr, uint32_t n,
+					  const struct section *s)
+{
+	(void)side;
+	(void)ptr;
+	(void)n;
+	(void)s;
+	return false;
+}
+#endif
+
+#endif

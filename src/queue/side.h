@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A side's word, by which multi functions agree on who may use the side.
+ *
+ *	63	    32 31      16 15	    0
+ *	| index	      | version  | owner     |
+ *
+ *   owner  0			 nobody
+ *	    SIDE_BIASED | c + 1	 CPU c's sections use the side, without being asked
+ *	    SIDE_HELD | c + 1	 a section on CPU c uses the side, or died in it
+ *	    SIDE_STRANGER	 a thread that cannot run sections uses the side
+ *	    SIDE_RELAXED	 nobody ever: no thread of this process can run sections
+ *	    SIDE_TICKET		 nobody ever: multi functions publish in ticket order
+ *
+ * The version goes up whenever the owner changes: a word read long ago is not taken for
+ * the present one. The index is where the side will go on; the other side reads it. With
+ * SIDE_RELAXED and SIDE_TICKET the version is a count (relaxed.h).
+ */
+#ifndef QUEUE_SIDE_H
+#define QUEUE_SIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ukmem/alf_queue.h"
+
+#define SIDE_BIASED 0x8000u
+#define SIDE_HELD 0x4000u
+#define SIDE_STRANGER 0xc000u
+#define SIDE_TICKET 0xc001u
+#define SIDE_RELAXED 0xc002u
+#define SIDE_CPU_MASK 0x3fffu
+#define SIDE_MAX_CPUS (SIDE_CPU_MASK - 1) /* SIDE_STRANGER and the like are no CPU's */
+
+static inline uint64_t side_word(const struct alf_queue_side *side, int order)
+{
+	return __atomic_load_n(&side->word, order);
+}
+
+static inline unsigned int word_owner(uint64_t word)
+{
+	return (uint16_t)word;
+}
+
+static inline uint32_t word_index(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
+
+/* The CPU of an owner that has one. */
+static inline unsigned int owner_cpu(unsigned int owner)
+{
+	return (owner & SIDE_CPU_MASK) - 1;
+}
+
+/* @word with another owner, and @n places further. */
+static inline uint64_t word_with(uint64_t word, unsigned int owner, uint32_t n)
+{
+	uint32_t version = (uint32_t)word + 0x10000u;
+
+	return (uint64_t)(word_index(word) + n) << 32 | (version & 0xffff0000u) | owner;
+}
+
+/*
+ * How many of @n places there are from @index on. The acquire is of the release with which
+ * the other side gave them up, after its copying. More than the queue has: @index is old.
+ */
+static inline uint32_t side_room(const struct alf_queue_side *side,
+				 const struct alf_queue_side *other, uint32_t index)
+{
+	return alf_queue_index(other, __ATOMIC_ACQUIRE) + side->slack - index;
+}
+
+#endif

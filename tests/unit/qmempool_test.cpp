@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Qmempools: what is refused at creation, how elements move between the levels, what is held
+ * at most, caches that fail, who gets back what is held.
+ */
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "qmempool_util.h"
+#include "seccomp.h"
+
+namespace
+{
+
+struct Refused {
+	uint32_t local, shared, prealloc;
+	const char *said; /* nullptr: that is right */
+};
+
+TEST(QmempoolTest, SizesThatAreRefused)
+{
+	const Refused list[] = {
+		{ 8, 128, 0, "localq_sz below the bulk of 16" },
+		{ 0, 128, 0, "localq_sz below the bulk of 16" },
+		{ 16, 32, 0, nullptr },
+		{ 17, 128, 0, "localq_sz is no power of two: 17" },
+		{ 48, 128, 0, "localq_sz is no power of two: 48" },
+		{ 32768, 128, 0, "localq_sz above 16384" },
+		{ 64, 16, 0, "sharedq_sz below bulk times refill multiplier, 32" },
+		{ 64, 0, 0, "sharedq_sz below bulk times refill multiplier, 32" },
+		{ 64, 33, 0, "sharedq_sz is no power of two: 33" },
+		{ 64, 131072, 0, "sharedq_sz above 65536" },
+		{ 64, 128, 129, "prealloc above sharedq_sz, 128" },
+		{ 64, 128, 256, "prealloc above sharedq_sz, 128" },
+		{ 64, 128, 128, nullptr },
+		{ 1024, 65536, 16, nullptr },
+	};
+	struct kmem_cache *cache = kmem_cache_create("sizes", 64, 0, 0, nullptr);
+
+	for (const Refused &r : list) {
+		::testing::internal::CaptureStderr();
+		errno = 0;
+		auto *pool = qmempool_create(r.local, r.shared, r.prealloc, cache, GFP_KERNEL);
+		int error = errno;
+		std::string text = ::testing::internal::GetCapturedStderr();
+
+		if (!r.said) {
+			EXPECT_EQ(text, "");
+			EXPECT_NE(pool, nullptr) << r.local << " " << r.shared;
+			EXPECT_EQ(stats_of(pool).shared, r.prealloc);
+			qmempool_destroy(pool);
+			continue;
+		}
+		EXPECT_EQ(pool, nullptr);
+		EXPECT_EQ(error, EINVAL);
+		EXPECT_EQ(text, "ukmem: qmempool_create(sizes): " + std::string(r.said) + "\n");
+	}
+	expect_nothing_left(cache);
+	kmem_cache_destroy(cache);
+}
+
+TEST(QmempoolTest, NoCache)
+{
+	::testing::internal::CaptureStderr();
+	errno = 0;
+	EXPECT_EQ(qmempool_create(64, 128, 0, nullptr, GFP_KERNEL), nullptr);
+	EXPECT_EQ(errno, EINVAL);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+		  "ukmem: qmempool_create(): no kmem_cache\n");
+	qmempool_destroy(nullptr);
+}
+
+TEST(QmempoolTest, OddPreallocationIsLogged)
+{
+	::testing::internal::CaptureStderr();
+	Pool p(64, 128, 20);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+		  "ukmem: qmempool_create(pooled): prealloc 20 is no multiple of the bulk "
+		  "of 16\n");
+	EXPECT_EQ(p.stats().shared, 20u);
+	p.check(0);
+}
+
+/* What of the memory that a pool needs fails. */
+TEST(QmempoolTest, NoMemoryForThePool)
+{
+	struct kmem_cache *cache = kmem_cache_create("poor", 64, 0, 0, nullptr);
+	void *warm = kmalloc(8, GFP_KERNEL);
+	/* Two sizes of memory: the ring's, and one small enough for the descriptor. */
+	struct kmem_cache *ring = shim_class_cache(128 + 1024 * sizeof(void *) + 63);
+	struct kmem_cache *failing[] = {
+		cache, cache, cache, ring, shim_class_cache(64), shim_class_cache(72)
+	};
+	const long after[] = { 0, 1, 3, 0, 0, 0 };
+	unsigned refused = 0;
+
+	for (size_t i = 0; i < std::size(after); i++) {
+		::testing::internal::CaptureStderr();
+		kmem_cache_fail(failing[i], after[i], 0);
+		errno = 0;
+		auto *pool = qmempool_create(64, 1024, 256, cache, GFP_KERNEL);
+		int error = errno;
+		kmem_cache_fail(failing[i], -1, 0);
+		std::string text = ::testing::internal::GetCapturedStderr();
+
+		EXPECT_EQ(kmem_cache_nr_allocated(cache), pool ? 256u : 0u);
+		if (i < 4) {
+			EXPECT_EQ(pool, nullptr) << i;
+		}
+		if (!pool) {
+			refused++;
+			EXPECT_EQ(error, ENOMEM);
+			EXPECT_EQ(text, "ukmem: qmempool_create(poor): out of memory\n");
+		}
+		qmempool_destroy(pool);
+		EXPECT_EQ(kmem_cache_nr_allocated(cache), 0u);
+	}
+	EXPECT_EQ(refused, 5u) << "one of the two small classes has the descriptor";
+	kfree(warm);
+	expect_nothing_left(cache);
+	kmem_cache_destroy(cache);
+}
+
+TEST(QmempoolTest, PreallocatedElementsComeFirst)
+{
+	Pool p(64, 128, 64);
+	void *elem = qmempool_alloc(p.pool, GFP_NOWAIT);
+
+	EXPECT_EQ(p.stats().shared, 48u) << "a bulk";
+	EXPECT_EQ(p.stats().local, 15u);
+	EXPECT_EQ(p.stats().shared_hits, 1u);
+	p.check(1);
+	auto more = p.take(63);
+	EXPECT_EQ(p.stats().fetched, 64u) << "nothing more of the cache";
+	EXPECT_EQ(p.stats().shared, 0u);
+	EXPECT_EQ(p.stats().refills, 4u);
+	EXPECT_EQ(p.stats().shared_hits, 4u);
+	EXPECT_EQ(p.stats().local_hits, 60u);
+	p.check(64);
+	qmempool_free(p.pool, elem);
+	EXPECT_EQ(qmempool_alloc(p.pool, GFP_KERNEL), elem) << "the one used last";
+	more.push_back(elem);
+	p.give(more);
+	EXPECT_EQ(p.stats().local, 64u);
+	EXPECT_EQ(p.stats().drains, 0u);
+	EXPECT_EQ(p.stats().allocs, 65u);
+}
+
+TEST(QmempoolTest, TwoBulksFromTheCacheAtOnce)
+{
+	Pool p;
+	auto got = p.take(1);
+
+	EXPECT_EQ(p.stats().fetched, 32u);
+	EXPECT_EQ(p.stats().local, 16u);
+	EXPECT_EQ(p.stats().shared, 15u);
+	p.check(1);
+	for (void *more : p.take(31))
+		got.push_back(more);
+	EXPECT_EQ(p.stats().fetched, 32u);
+	EXPECT_EQ(p.stats().shared_hits, 1u)
+		<< "sixteen of the array, then the queue's fifteen";
+	p.give(got);
+}
+
+/* What is freed fills the array, the queue, and then goes to the cache. */
+TEST(QmempoolTest, NeverMoreThanTheSlotsThereAre)
+{
+	Pool p(32, 64);
+	auto got = p.take(500);
+	uint64_t fetched = p.stats().fetched;
+
+	p.check(500);
+	for (size_t i = 0; i < got.size(); i++) {
+		qmempool_free(p.pool, got[i]);
+		ASSERT_LE(p.stats().local, 32u);
+		ASSERT_LE(p.stats().shared, 64u);
+	}
+	p.check(0);
+	EXPECT_EQ(p.stats().shared, 64u);
+	EXPECT_GE(p.stats().local, 17u);
+	EXPECT_EQ(p.stats().fetched, fetched);
+	EXPECT_EQ(p.stats().returned, fetched - p.stats().local - 64);
+	got.clear();
+	got = p.take(p.stats().local + 64);
+	EXPECT_EQ(p.stats().fetched, fetched) << "all that was held is used";
+	p.give(got);
+}
+
+TEST(QmempoolTest, Bulks)
+{
+	Pool p(32, 64, 32);
+
+	for (size_t n : { 0u, 1u, 2u, 15u, 16u, 17u, 31u, 32u, 33u, 100u, 3000u }) {
+		std::vector<void *> bulk(n + 1, &p), one;
+
+		ASSERT_EQ(qmempool_alloc_bulk(p.pool, GFP_KERNEL, n, bulk.data()),
+			  static_cast<int>(n));
+		EXPECT_EQ(bulk[n], &p) << "not behind the end";
+		bulk.pop_back();
+		p.check(n);
+		one = p.take(5);
+		bulk.insert(bulk.end(), one.begin(), one.end());
+		Pool::expect_distinct(bulk);
+		for (void *elem : bulk)
+			memset(elem, 1, 256);
+		qmempool_free_bulk(p.pool, bulk.size(), bulk.data());
+		p.check(0);
+		EXPECT_LE(p.stats().local, 32u);
+		EXPECT_LE(p.stats().shared, 64u);
+	}
+	EXPECT_EQ(qmempool_alloc_bulk(p.pool, GFP_KERNEL, size_t(1) << 40, nullptr), 0);
+	qmempool_free(p.pool, nullptr);
+	qmempool_free_bulk(p.pool, 0, nullptr);
+}
+
+TEST(QmempoolTest, ZeroedElements)
+{
+	Pool p(32, 64, 0, 100);
+	std::vector<void *> got = p.take(200);
+	const std::string zeros(100, '\0');
+
+	for (void *elem : got)
+		memset(elem, 0x5a, 100);
+	p.give(got);
+	for (int i = 0; i < 60; i++) {
+		got.push_back(qmempool_alloc(p.pool, GFP_KERNEL | __GFP_ZERO));
+		EXPECT_EQ(memcmp(got.back(), zeros.data(), 100), 0);
+	}
+	std::vector<void *> bulk(120);
+	ASSERT_EQ(qmempool_alloc_bulk(p.pool, GFP_KERNEL | __GFP_ZERO, 120, bulk.data()), 120);
+	for (void *elem : bulk)
+		EXPECT_EQ(memcmp(elem, zeros.data(), 100), 0);
+	p.give(bulk);
+	p.give(got);
+}
+
+TEST(QmempoolTest, ElementsStayConstructed)
+{
+	struct kmem_cache *cache =
+		kmem_cache_create("built", 64, 0, 0, [](void *obj) { memset(obj, 7, 64); });
+	auto *pool = qmempool_create(16, 32, 32, cache, GFP_KERNEL);
+	std::vector<void *> got(300);
+
+	for (int round = 0; round < 3; round++) {
+		for (void *&elem : got) {
+			elem = qmempool_alloc(pool, GFP_KERNEL);
+			for (int i = 0; i < 64; i++)
+				ASSERT_EQ(static_cast<char *>(elem)[i], 7);
+		}
+		qmempool_free_bulk(pool, got.size(), got.data());
+	}
+	qmempool_destroy(pool);
+	expect_nothing_left(cache);
+	kmem_cache_destroy(cache);
+}
+
+/* The cache fails now and then, for a while, or always. */
+TEST(QmempoolTest, AFailingCacheLosesNothing)
+{
+	Pool p(16, 32);
+	std::mt19937 random(static_cast<unsigned>(test_seed()));
+	std::vector<void *> got;
+	unsigned failed = 0;
+
+	for (unsigned i = 0; i < 20000 / kSlow; i++) {
+		size_t n = 1 + random() % 40;
+
+		if (i % 16 == 0)
+			kmem_cache_fail(p.cache, random() % 4, random() % 8);
+		if (got.size() > 300 || random() % 5 < 2) {
+			n = std::min(n, got.size());
+			qmempool_free_bulk(p.pool, n, got.data() + got.size() - n);
+			got.resize(got.size() - n);
+		} else if (random() % 2) {
+			std::vector<void *> bulk(n);
+			int k = qmempool_alloc_bulk(p.pool, GFP_KERNEL, n, bulk.data());
+
+			ASSERT_TRUE(k == 0 || k == static_cast<int>(n));
+			failed += !k;
+			got.insert(got.end(), bulk.begin(), bulk.begin() + k);
+		} else {
+			void *elem = qmempool_alloc(p.pool, GFP_KERNEL);
+
+			failed += !elem;
+			if (elem)
+				got.push_back(elem);
+		}
+		ASSERT_EQ(p.stats().outstanding, static_cast<int64_t>(got.size()));
+	}
+	EXPECT_GT(failed, 10u);
+	Pool::expect_distinct(got);
+	p.check(got.size());
+	/* What is held serves as long as there is any. */
+	kmem_cache_fail(p.cache, 0, 0);
+	size_t held = p.stats().local + p.stats().shared;
+	auto last = p.take(1000);
+	EXPECT_EQ(last.size(), held);
+	EXPECT_EQ(qmempool_alloc(p.pool, GFP_KERNEL), nullptr);
+	EXPECT_EQ(p.stats().local + p.stats().shared, 0u);
+	kmem_cache_fail(p.cache, -1, 0);
+	p.give(last);
+	p.give(got);
+}
+
+/* Real shortage: the cache gives some of what is asked for, then none. */
+TEST(QmempoolTest, ARefillThatGetsLess)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "limit:8m", 1);
+		Pool p(32, 64, 0, 3000);
+
+		for (int round = 0; round < 3; round++) {
+			std::vector<void *> got = p.take(100000, GFP_KERNEL | __GFP_NOWARN),
+					    bulk(64);
+
+			EXPECT_GT(got.size(), 1000u);
+			EXPECT_LT(got.size(), 4000u);
+			p.check(got.size());
+			EXPECT_EQ(p.stats().local + p.stats().shared, 0u)
+				<< "all that there is";
+			EXPECT_EQ(qmempool_alloc_bulk(p.pool, GFP_KERNEL, 64, bulk.data()), 0);
+			for (int i = 0; i < 30; i++) {
+				qmempool_free(p.pool, got.back());
+				got.pop_back();
+			}
+			EXPECT_EQ(qmempool_alloc_bulk(p.pool, GFP_KERNEL, 64, bulk.data()), 0)
+				<< "all or nothing";
+			p.check(got.size());
+			p.give(got);
+			p.check(0);
+		}
+	});
+}
+
+TEST(QmempoolTest, DestroyWithElementsInUse)
+{
+	struct kmem_cache *cache = kmem_cache_create("held", 64, 0, 0, nullptr);
+	auto *pool = qmempool_create(64, 128, 64, cache, GFP_KERNEL);
+	void *p[3];
+
+	for (void *&elem : p)
+		elem = qmempool_alloc(pool, GFP_KERNEL);
+	memset(p[0], 1, 64);
+	::testing::internal::CaptureStderr();
+	qmempool_destroy(pool);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+		  "ukmem: qmempool_destroy(held): 3 elements still in use, pool kept\n");
+	for (int i = 0; i < 64; i++)
+		ASSERT_EQ(static_cast<char *>(p[0])[i], 1);
+	/* It goes on working, and can be destroyed later. */
+	void *more = qmempool_alloc(pool, GFP_KERNEL);
+	ASSERT_NE(more, nullptr);
+	EXPECT_EQ(stats_of(pool).outstanding, 4);
+	qmempool_free(pool, more);
+	qmempool_free_bulk(pool, 3, p);
+	::testing::internal::CaptureStderr();
+	qmempool_destroy(pool);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+	expect_nothing_left(cache);
+	kmem_cache_destroy(cache);
+}
+
+TEST(QmempoolTest, TrimGivesBackWhatIsHeld)
+{
+	Pool p(64, 128, 128), other(64, 128, 128);
+	auto got = p.take(50);
+
+	EXPECT_GT(p.stats().local, 0u);
+	ukmem_trim();
+	for (Pool *each : { &p, &other }) {
+		EXPECT_EQ(each->stats().local, 0u);
+		EXPECT_EQ(each->stats().shared, 0u);
+	}
+	p.check(50);
+	other.check(0);
+	EXPECT_EQ(slab_counts_of(other.cache).slabs, 0u) << "in the same trim";
+	p.give(got);
+}
+
+TEST(QmempoolTest, ShortMemoryTakesWhatIsHeld)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "limit:16m", 1);
+		Pool p(64, 2048, 2048, 4096);
+		std::vector<struct page *> pages;
+
+		EXPECT_EQ(p.stats().shared, 2048u);
+		while (struct page *page = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 0))
+			pages.push_back(page);
+		EXPECT_EQ(p.stats().shared + p.stats().local, 0u);
+		EXPECT_GT(pages.size() * ukmem_page_size(), 14u << 20);
+		for (struct page *page : pages)
+			__free_pages(page, 0);
+	});
+}
+
+TEST(QmempoolTest, DebuggedWhileInUse)
+{
+	Pool p(16, 32);
+	auto got = p.take(100);
+
+	EXPECT_EQ(kmem_cache_debug(p.cache, SLAB_DEBUG_FLAGS), 0);
+	for (void *elem : p.take(100))
+		got.push_back(elem);
+	p.give(got);
+	got = p.take(150);
+	EXPECT_EQ(kmem_cache_debug(p.cache, 0), 0);
+	p.give(got);
+	EXPECT_EQ(p.stats().outstanding, 0);
+}
+
+TEST(QmempoolTest, PassedThroughToLibc)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "passthrough:1,numa_fake:2", 1);
+		struct kmem_cache *cache = kmem_cache_create("libc", 64, 0, 0, nullptr);
+		auto *pool = qmempool_create(16, 32, 32, cache, GFP_KERNEL);
+		std::vector<void *> p(200);
+
+		ASSERT_EQ(qmempool_alloc_bulk(pool, GFP_KERNEL, 200, p.data()), 200);
+		qmempool_free_bulk(pool, 200, p.data());
+		qmempool_free(pool, qmempool_alloc(pool, GFP_KERNEL));
+		EXPECT_EQ(stats_of(pool).outstanding, 0);
+		EXPECT_LE(stats_of(pool).shared, 32u);
+		qmempool_destroy(pool);
+	});
+}
+
+TEST(QmempoolTest, ForkedChildGoesOn)
+{
+	Pool p(32, 64, 64);
+	auto got = p.take(40);
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		p.give(got);
+		got = p.take(200);
+		p.give(got);
+		qmempool_destroy(p.pool);
+		_exit(kmem_cache_nr_allocated(p.cache) ? 1 : 0);
+	}
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	EXPECT_EQ(status, 0);
+	p.check(40);
+	p.give(got);
+}
+
+/* By all levels. (Where CPUs take turns at the queue it is different: alf_queue.h.) */
+struct qmempool *quiet;
+
+void make_quiet_pool()
+{
+	run_on(allowed_cpus()[0]);
+	struct kmem_cache *cache = kmem_cache_create("quiet", 64, 0, 0, nullptr);
+	std::vector<void *> p(2000);
+
+	quiet = qmempool_create(16, 32, 32, cache, GFP_KERNEL);
+	EXPECT_EQ(qmempool_alloc_bulk(quiet, GFP_KERNEL, p.size(), p.data()), 2000);
+	qmempool_free_bulk(quiet, p.size(), p.data());
+}
+
+bool use_quiet_pool()
+{
+	static void *p[1500];
+
+	for (int round = 0; round < 10; round++) {
+		for (void *&elem : p)
+			elem = qmempool_alloc(quiet, GFP_NOWAIT);
+		for (void *elem : p) {
+			if (!elem)
+				return false;
+			qmempool_free(quiet, elem);
+		}
+		if (!qmempool_alloc_bulk(quiet, GFP_ATOMIC, 700, p))
+			return false;
+		qmempool_free_bulk(quiet, 700, p);
+	}
+	return stats_of(quiet).outstanding == 0 && stats_of(quiet).fetched > 10000;
+}
+
+TEST(QmempoolTest, WhoMayNotBlockMakesNoSystemCalls)
+{
+	expect_no_system_calls(make_quiet_pool, use_quiet_pool);
+}
+
+} // namespace
