@@ -48,6 +48,7 @@ enum {
 	NO_CPU = UINT32_MAX,
 	MAX_TRIES = 1000,      /* sections that fail, before the thread is a stranger */
 	MAX_STRANGER = 10000,  /* times to yield to a stranger */
+	MAX_TRIES_AT_ONCE = 4, /* of those who do without */
 	MAX_THRESHOLD = 16384, /* calls in a row that make a CPU's bias again */
 };
 
@@ -282,4 +283,37 @@ unsigned int alf_mc_dequeue(struct alf_queue *q, void *ptr[], uint32_t n)
 unsigned int alf_mc_dequeue_bulk(struct alf_queue *q, void *ptr[], uint32_t n)
 {
 	return move_multi(q, DEQUEUE, ptr, n, true);
+}
+
+/* By c and e alone, so a side that a section on another CPU died in stays that CPU's. */
+static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, uint32_t n)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+
+	for (unsigned int i = 0; i < MAX_TRIES_AT_ONCE; i++) {
+		uint64_t word = side_word(side, __ATOMIC_RELAXED);
+		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
+		unsigned int owner = word_owner(word), cpu = this_cpu();
+
+		if (room > side->size)
+			continue; /* an old word */
+		if (room > n)
+			room = n;
+		if (!room || cpu == NO_CPU || owner >= SIDE_STRANGER ||
+		    (owner && owner_cpu(owner) != cpu))
+			return 0;
+		if (move_locked(q, dir, word, ptr, room, cpu))
+			return room;
+	}
+	return 0;
+}
+
+unsigned int queue_try_enqueue(struct alf_queue *q, void *const *ptr, uint32_t n)
+{
+	return try_move(q, ENQUEUE, (void **)(uintptr_t)ptr, n);
+}
+
+unsigned int queue_try_dequeue(struct alf_queue *q, void **ptr, uint32_t n)
+{
+	return try_move(q, DEQUEUE, ptr, n);
 }

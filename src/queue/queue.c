@@ -18,7 +18,7 @@ static unsigned int first_owner(unsigned int flags)
 }
 
 static void side_init(struct alf_queue_side *side, uint32_t size, uint32_t slack,
-		      unsigned int owner)
+		      unsigned int owner, unsigned int flags)
 {
 	*side = (struct alf_queue_side){
 		.word = owner,
@@ -27,6 +27,7 @@ static void side_init(struct alf_queue_side *side, uint32_t size, uint32_t slack
 		.slack = slack,
 		.size = size,
 		.mask = size - 1,
+		.threshold = flags & QUEUE_UNBIASED ? UINT32_MAX : 0,
 	};
 }
 
@@ -34,8 +35,8 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
 {
 	unsigned int owner = first_owner(flags);
 
-	side_init(&q->producer, size, size, owner);
-	side_init(&q->consumer, size, 0, owner);
+	side_init(&q->producer, size, size, owner, flags);
+	side_init(&q->consumer, size, 0, owner, flags);
 }
 
 static uint32_t this_thread(void)

@@ -25,7 +25,17 @@ static inline size_t queue_bytes(uint32_t size)
 	return sizeof(struct alf_queue) + size * sizeof(void *);
 }
 
-/* @q: queue_bytes(@size), aligned to a cache line. @flags: of alf_queue_alloc_flags(). */
+/* Besides the flags of alf_queue_alloc_flags(): no CPU ever has a side to itself. */
+#define QUEUE_UNBIASED 0x80000000u
+
+/* @q: queue_bytes(@size), aligned to a cache line. */
 void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags);
+
+/*
+ * As many as there is room for, or as there are, if sections may run and the side is free,
+ * or this CPU's; else 0. Make no system call. For multi users of a queue without bias.
+ */
+unsigned int queue_try_enqueue(struct alf_queue *q, void *const *ptr, uint32_t n);
+unsigned int queue_try_dequeue(struct alf_queue *q, void **ptr, uint32_t n);
 
 #endif

@@ -5,6 +5,7 @@
  * Life of an allocation, a file per step:
  *   slab_api.c      the program's functions
  *   slab_cpu.c      this CPU's array of free objects; refilled and drained in bulk
+ *   slab_shared.c   objects that are on their way from CPU to CPU: the node's ALF queue
  *   slab_partial.c  this CPU's partly used slabs
  *   slab_node.c     the node's partly used slabs, under the node's lock
  *   slab_page.c     one slab: a run of pages cut into objects, a bitmap of the free
@@ -25,6 +26,7 @@
 #include "base/lock.h"
 #include "page/page.h"
 #include "percpu/array.h"
+#include "ukmem/alf_queue.h"
 #include "ukmem/slab.h"
 
 enum {
@@ -34,6 +36,8 @@ enum {
 	SLAB_MAX_ALIGN = 4096,
 	SLAB_MAX_BYTES = 131072,    /* of a slab, as long as it is more than an object */
 	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
+	SLAB_QUEUE_SLOTS = 256,	    /* objects in a node's queue */
+	SLAB_QUEUE_BYTES = sizeof(struct alf_queue) + SLAB_QUEUE_SLOTS * sizeof(void *),
 };
 
 /*
@@ -64,7 +68,11 @@ enum {
 	X(ALLOC_NODE_MISMATCH, alloc_node_mismatch) /* not of the node that was asked for */   \
 	X(ALLOC_FAIL, alloc_fail)		    /* requests without a result */            \
 	X(ALLOC_FROM_NEW, alloc_from_new) /* objects that slabs had to be made for */          \
-	X(NODE_CONTENDED, node_contended) /* times the node's lock was found taken */
+	X(NODE_CONTENDED, node_contended) /* times the node's lock was found taken */          \
+	X(BARN_GET, barn_get)		  /* times an array was filled from the queue, */      \
+	X(BARN_GET_FAIL, barn_get_fail)	  /* or found it empty; */                             \
+	X(BARN_PUT, barn_put)		  /* times an array was emptied into it, */            \
+	X(BARN_PUT_FAIL, barn_put_fail)	  /* or found no room there */
 
 #define SLAB_EVENT_ENUM(name, attr) SLAB_##name,
 enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };
@@ -88,6 +96,9 @@ struct kmem_cache_node {
 	/* Slabs to be put on the list by the next holder of the lock: slab_node.c, N1 / N2. */
 	_Atomic(struct page *) deferred;
 	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
+	/* slab_shared.c: made when somebody has had objects for it; written once, release. */
+	_Atomic(struct alf_queue *) shared;
+	_Atomic bool wants_shared; /* relaxed */
 };
 
 /* A way of cutting slabs. */
@@ -108,6 +119,7 @@ struct kmem_cache {
 	uint64_t reciprocal;		  /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
 	uint16_t entry_first, entry_last;      /* of the arrays, in the array map */
+	uint16_t shared_size;		       /* slots of nodes' queues; 0: without */
 	unsigned int array_stride;	       /* from one node's array to the next one's */
 	bool budgeted;			       /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
@@ -180,11 +192,17 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p);
 void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes);
 /* Everything of an unused cache but its slabs. */
 void slab_cache_delete(struct kmem_cache *s);
+/* Memory of a node's queue, of SLAB_QUEUE_BYTES. */
+void *slab_queue_alloc(void);
+void slab_queue_free(void *q);
+/* Whether its objects are the library's, not the program's. */
+bool slab_is_own(const struct kmem_cache *s);
 /* For who changes what a cache is checked for. */
 void slab_caches_lock(void);
 void slab_caches_unlock(void);
 /* All caches but twins, in order of creation; the caches lock is held meanwhile. */
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
+void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
 /* slab_reserve.c */
 enum { SLAB_RESERVE = 16 }; /* caches */
@@ -216,11 +234,12 @@ bool slab_budget_init(void);
 /* Make @s share the budget; while it is created. */
 void slab_budget_join(struct kmem_cache *s);
 /*
- * Room for @objects more in @s's array on @cpu; caches without a budget always have
- * it. With @must they are charged even where there is none left.
+ * Room for @objects more in @s's array on @cpu: of what is spare, or of what idle classes
+ * have, too, or anyhow; caches without a budget always have it.
  */
+enum slab_budget_of { SLAB_BUDGET_SPARE, SLAB_BUDGET_OF_IDLE, SLAB_BUDGET_ANYHOW };
 bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
-			bool must);
+			enum slab_budget_of of);
 
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 
@@ -294,6 +313,23 @@ void slab_partial_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 /* Slabs on CPUs' lists no object is out of. */
 size_t slab_partial_idle(struct kmem_cache *s);
 
+/* slab_shared.c */
+/* The size of @s's queues, before it is used. */
+void slab_shared_describe(struct kmem_cache *s);
+/* Up to @n objects of @node that CPUs had too many of. Neither waits for anything. */
+unsigned int slab_shared_get(struct kmem_cache *s, unsigned int node, void **out,
+			     unsigned int n);
+/* Objects of @node that a CPU has too many of. Result: how many there was room for. */
+unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **objs,
+			     unsigned int n);
+/* Make the queue, if it was missed. For who may wait. */
+void slab_shared_make(struct kmem_cache *s, unsigned int node);
+/* All objects back into their slabs. */
+void slab_shared_drain(struct kmem_cache *s);
+unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node);
+/* Of an empty cache. */
+void slab_shared_delete(struct kmem_cache *s);
+
 /* slab_node.c */
 /*
  * Up to @n objects of @node into out[0..), ascending within a slab; @new: may make slabs.
@@ -350,7 +386,8 @@ struct slab_counts {
 	uint64_t allocs, frees;		  /* objects given to and taken from the program */
 	uint64_t allocs_fast, frees_fast; /* of these, by the arrays alone */
 	uint64_t inuse;			  /* in the program's hands */
-	uint64_t cached;		  /* free, in CPUs' arrays */
+	uint64_t cached;		  /* free, in CPUs' arrays and nodes' queues */
+	uint64_t shared;		  /* of these, in queues */
 	uint64_t slabs, partial, objects; /* objects: of all slabs; partial: nodes' */
 	uint64_t pages;			  /* of all slabs */
 	uint64_t cpu_partial;		  /* slabs on CPUs' lists */

@@ -157,6 +157,7 @@ static size_t amount_of(struct kmem_cache *s, unsigned int index, enum amount wh
 	for_each_cpu_unit (cpu)
 		cached += pcpu_array_count(
 			pcpu_array_header(pcpu_ptr(slab_array(s, index), cpu)));
+	cached += slab_shared_count(s, index);
 	/* Those that wait are not counted per node. */
 	if (s->home != s && !index)
 		cached += slab_debug_waiting(s);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What kmalloc's arrays of one CPU may hold together: a budget of bytes, by
- * capacity (tunable cpu_cache_bytes; less where the process has no whole CPU: percpu/share.c).
+ * What kmalloc's arrays of one CPU, and the queues made on it, may hold together: a budget of
+ * bytes, by capacity (tunable cpu_cache_bytes; less where the process has no whole CPU:
+ * percpu/share.c).
  *
  * A class that wants more than is left takes it from those that are not used:
  * a hand goes round the classes, and one whose count of pops has not moved since
@@ -102,10 +103,10 @@ static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache 
 	atomic_fetch_sub_explicit(&b->used, got, memory_order_relaxed);
 }
 
-static bool try_charge(struct budget *b, uint64_t bytes)
+/* While no more than @max are used. */
+static bool try_charge(struct budget *b, uint64_t bytes, uint64_t max)
 {
-	if (atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <=
-	    pcpu_cache_bytes())
+	if (atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <= max)
 		return true;
 	atomic_fetch_sub_explicit(&b->used, bytes, memory_order_relaxed);
 	return false;
@@ -120,17 +121,23 @@ void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int o
 					  memory_order_relaxed);
 }
 
-bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool must)
+bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
+			enum slab_budget_of of)
 {
 	uint64_t bytes = (uint64_t)objects * s->size;
 	struct budget *b = pcpu_ptr(budget, cpu);
 
-	if (!s->budgeted || try_charge(b, bytes))
+	if (!s->budgeted)
+		return true;
+	/* The other half is for those who take it anyhow. */
+	if (of == SLAB_BUDGET_SPARE)
+		return try_charge(b, bytes, pcpu_cache_bytes() / 2);
+	if (try_charge(b, bytes, pcpu_cache_bytes()))
 		return true;
 	reclaim(b, cpu, s, bytes, false);
-	if (try_charge(b, bytes))
+	if (try_charge(b, bytes, pcpu_cache_bytes()))
 		return true;
-	if (!must)
+	if (of == SLAB_BUDGET_OF_IDLE)
 		return false;
 	/* From whoever has more than these few himself. */
 	reclaim(b, cpu, s, bytes, true);

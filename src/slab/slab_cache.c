@@ -2,7 +2,7 @@
 /*
  * Caches: creation, destruction, the list of all.
  *
- * Descriptors come from two caches of their own, which are set up statically.
+ * Descriptors and nodes' queues come from caches of their own, which are set up statically.
  * Lock: caches_lock, for the list. Node locks are registered for fork before a
  * cache is on the list and unregistered after it has left.
  */
@@ -24,7 +24,7 @@ enum {
 static struct lock caches_lock;
 static struct list_head caches; /* Synchronization: caches_lock */
 
-static struct kmem_cache boot_cache, boot_node;
+static struct kmem_cache boot_cache, boot_node, boot_queue;
 
 char *slab_arrays;
 
@@ -180,6 +180,21 @@ static void free_nodes(struct kmem_cache_node *nodes)
 		kmem_cache_free(&boot_node, nodes);
 }
 
+bool slab_is_own(const struct kmem_cache *s)
+{
+	return s == &boot_cache || s == &boot_node || s == &boot_queue;
+}
+
+void *slab_queue_alloc(void)
+{
+	return kmem_cache_alloc(&boot_queue, GFP_KERNEL);
+}
+
+void slab_queue_free(void *q)
+{
+	kmem_cache_free(&boot_queue, q);
+}
+
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
 	struct kmem_cache *s;
@@ -192,6 +207,7 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 	if (s && nodes && setup(s, nodes, p)) {
 		if (p->home)
 			return s;
+		slab_shared_describe(s);
 		if (!slab_check_created(s, p)) {
 			slab_cache_delete(s);
 			return NULL;
@@ -214,7 +230,7 @@ static bool init(void)
 		.flags = SLAB_HWCACHE_ALIGN,
 		.capacity_max = 64,
 	};
-	struct slab_params node = cache;
+	struct slab_params node = cache, queue = cache;
 	static struct kmem_cache_node *nodes; /* kept over a failure: set up once */
 	size_t len;
 	void *mem;
@@ -224,8 +240,10 @@ static bool init(void)
 	slab_arrays = pcpu_first_unit();
 	node.name = "kmem_cache_node";
 	node.size = (unsigned int)min_size(nodes_bytes(), SLAB_MAX_SIZE);
+	queue.name = "kmem_cache_queue";
+	queue.size = SLAB_QUEUE_BYTES;
 	if (!nodes) {
-		len = align_up(2 * nodes_bytes(), page_size());
+		len = align_up(3 * nodes_bytes(), page_size());
 		if (os_map_metadata(len, &mem))
 			return false;
 		nodes = mem;
@@ -234,7 +252,9 @@ static bool init(void)
 		slab_attr_init();
 	}
 	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
-	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)))
+	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)) ||
+	    (!boot_queue.nodes &&
+	     !setup(&boot_queue, nodes + 2 * page_window.nr_nodes, &queue)))
 		return false;
 	if (!slab_reserve_init())
 		return false;
@@ -260,16 +280,21 @@ void slab_caches_unlock(void)
 	unlock(&caches_lock);
 }
 
-void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
+void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 {
 	struct kmem_cache *s;
 
-	if (!slab_init())
-		return;
-	lock(&caches_lock);
 	__slab_reserve_list(&caches);
 	list_for_each_entry (s, &caches, list)
 		fn(s, arg);
+}
+
+void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
+{
+	if (!slab_init())
+		return;
+	lock(&caches_lock);
+	__slab_for_each_cache(fn, arg);
 	unlock(&caches_lock);
 }
 
@@ -373,6 +398,7 @@ void slab_cache_delete(struct kmem_cache *s)
 	}
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
+	slab_shared_delete(s);
 	free_arrays(s);
 	free_nodes(s->nodes);
 	kmem_cache_free(&boot_cache, s);

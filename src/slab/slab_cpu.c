@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a CPU's array and the slabs: half an array moves at once.
+ * Between a CPU's array and the node's queue or the slabs: half an array moves at once.
  *
  * The array's capacity is found by use. It starts small and doubles whenever a
  * refill follows a flush or the other way round: then what the program allocates
@@ -63,7 +63,8 @@ static unsigned int tune(struct kmem_cache *s, void *array, uint8_t move)
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	more = growth(s, a, capacity, move);
 	/* A first few are every class's right: without any it would lock for each object. */
-	if (!more || !slab_budget_charge(s, cpu, more, !capacity))
+	if (!more || !slab_budget_charge(s, cpu, more,
+					 capacity ? SLAB_BUDGET_OF_IDLE : SLAB_BUDGET_ANYHOW))
 		return capacity;
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, (uint16_t)(capacity + more), memory_order_seq_cst,
@@ -95,8 +96,8 @@ static void reverse(void **p, unsigned int n)
 }
 
 /* Up to @n objects of one node, out of slabs, of which @need are needed. */
-static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **out,
-			      unsigned int n, unsigned int need, gfp_t flags)
+static unsigned int take_from_slabs(struct kmem_cache *s, unsigned int node, void **out,
+				    unsigned int n, unsigned int need, gfp_t flags)
 {
 	unsigned int got = slab_partial_take(s, node, out, n);
 
@@ -106,6 +107,26 @@ static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **ou
 	if (got)
 		atomic_fetch_add_explicit(&s->nodes[node].inuse, got, memory_order_relaxed);
 	return got;
+}
+
+/* The same, of what others had too many of if that is enough. */
+static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **out,
+			      unsigned int n, unsigned int need, gfp_t flags)
+{
+	unsigned int got = slab_shared_get(s, node, out, n);
+
+	if (got && got >= need)
+		return got;
+	return got + take_from_slabs(s, node, out + got, n - got, need - got, flags);
+}
+
+/* Objects of one node that the array has no room for. */
+static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n)
+{
+	unsigned int put = slab_shared_put(s, node, objs, n);
+
+	if (put < n)
+		slab_put(s, objs + put, n - put, SLAB_PUT_CPU);
 }
 
 /*
@@ -180,8 +201,10 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	if (obj)
 		return obj;
 	want = min_uint(SLAB_BATCH_MAX, tune(s, slab_array(s, node), MOVED_REFILL) / 2 + 1);
-	if (flags & __GFP_DIRECT_RECLAIM)
+	if (flags & __GFP_DIRECT_RECLAIM) {
 		page_decay();
+		slab_shared_make(s, node);
+	}
 	got = slab_take(s, &node, batch, want, 1, flags);
 	if (!got)
 		return NULL;
@@ -202,14 +225,15 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 {
 	void *batch[SLAB_BATCH_MAX];
-	unsigned int n;
+	unsigned int n, node;
 	void *array;
 
 	if (slab_is_checked(s)) {
 		slab_checked_free(s, obj, caller);
 		return;
 	}
-	array = slab_array(s, page_node(page_of(obj)));
+	node = page_node(page_of(obj));
+	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
 	n = tune(s, array, MOVED_FLUSH) / 2;
@@ -220,7 +244,7 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	if (n) {
 		slab_event(s, SLAB_FREE_FLUSH);
-		slab_put(s, batch, n, SLAB_PUT_CPU);
+		put_back(s, node, batch, n);
 	}
 	if (!pcpu_array_push(array, obj))
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
@@ -242,6 +266,8 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 			unsigned int more;
 
 			tune(s, array, MOVED_REFILL);
+			if (flags & __GFP_DIRECT_RECLAIM)
+				slab_shared_make(s, node);
 			home = node;
 			more = slab_take(s, &home, p + got + k, piece - k, piece - k, flags);
 			if (!more)
@@ -275,13 +301,14 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 	}
 	while (n) {
 		unsigned int piece = (unsigned int)same_node(p, min_size(n, SLAB_BATCH_MAX));
-		void *array = slab_array(s, page_node(page_of(p[0])));
+		unsigned int node = page_node(page_of(p[0]));
+		void *array = slab_array(s, node);
 		unsigned int pushed = pcpu_array_push_bulk(array, p, piece);
 
 		if (pushed < piece) {
 			tune(s, array, MOVED_FLUSH);
 			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);
-			slab_put(s, p + pushed, piece - pushed, SLAB_PUT_CPU);
+			put_back(s, node, p + pushed, piece - pushed);
 		}
 		p += piece;
 		n -= piece;

@@ -72,7 +72,8 @@ int ukmem_slabinfo_print(int fd)
 			  (unsigned long)walk.counts.inuse, (unsigned long)walk.counts.objects,
 			  walk.size, walk.objects, (int)walk.npages);
 		emit_text(&e, " : tunables %4u %4u %4u", 0, 0, 0);
-		emit_text(&e, " : slabdata %6lu %6lu %6lu\n", slabs, slabs, 0ul);
+		emit_text(&e, " : slabdata %6lu %6lu %6lu\n", slabs, slabs,
+			  (unsigned long)walk.counts.shared);
 	}
 	return emit_end(&e);
 }

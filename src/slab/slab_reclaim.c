@@ -25,37 +25,59 @@ static void drain_array(struct kmem_cache *s, void *array, unsigned int cpu)
 }
 
 /* As few stops as possible: each interrupts CPUs. */
-enum { STOP_MAX = 16 };
+struct drain {
+	unsigned int cpu, n;
+	bool failed;
+	void *arrays[64];
+	struct kmem_cache *of[64];
+};
 
-static bool drain_arrays(struct kmem_cache *s, void **arrays, unsigned int n, unsigned int cpu)
+static void drain_listed(struct drain *d)
 {
-	if (!pcpu_arrays_stop(arrays, n, cpu))
-		return false;
-	for_each_cpu_unit_of (i, cpu)
-		for (unsigned int k = 0; k < n; k++)
-			drain_array(s, arrays[k], i);
-	pcpu_arrays_start(arrays, n, cpu);
-	return true;
+	if (!d->n)
+		return;
+	if (!pcpu_arrays_stop(d->arrays, d->n, d->cpu)) {
+		d->failed = true;
+	} else {
+		for_each_cpu_unit_of (i, d->cpu)
+			for (unsigned int k = 0; k < d->n; k++)
+				drain_array(d->of[k], d->arrays[k], i);
+		pcpu_arrays_start(d->arrays, d->n, d->cpu);
+	}
+	d->n = 0;
+}
+
+static void drain_later(struct drain *d, struct kmem_cache *s, void *array)
+{
+	if (d->n == ARRAY_SIZE(d->arrays))
+		drain_listed(d);
+	d->of[d->n] = s;
+	d->arrays[d->n++] = array;
+}
+
+static void drain_cache_later(struct kmem_cache *s, void *arg)
+{
+	struct drain *d = arg;
+
+	slab_event(s, SLAB_CPUSLAB_FLUSH);
+	if (d->cpu == PCPU_ALL_CPUS && slab_twin(s))
+		slab_debug_drain(slab_twin(s));
+	/* The slabs last: objects may still come into them. */
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		drain_later(d, s, slab_array(s, i));
+	drain_later(d, s, s->partial_array);
 }
 
 bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 {
-	void *arrays[STOP_MAX];
-	unsigned int n = 0;
+	struct drain d = { .cpu = cpu };
 
-	slab_event(s, SLAB_CPUSLAB_FLUSH);
-	if (cpu == PCPU_ALL_CPUS && slab_twin(s))
-		slab_debug_drain(slab_twin(s));
-	/* The slabs last: objects may still come into them. */
-	for (unsigned int i = 0; i <= page_window.nr_nodes; i++) {
-		arrays[n++] = i < page_window.nr_nodes ? slab_array(s, i) : s->partial_array;
-		if (n < STOP_MAX && i < page_window.nr_nodes)
-			continue;
-		if (!drain_arrays(s, arrays, n, cpu))
-			return false;
-		n = 0;
-	}
-	return true;
+	drain_cache_later(s, &d);
+	drain_listed(&d);
+	/* After the arrays, whose users fill it meanwhile. */
+	if (cpu == PCPU_ALL_CPUS)
+		slab_shared_drain(s);
+	return !d.failed;
 }
 
 /* The slabs above @max of a stopped CPU's list. */
@@ -95,14 +117,18 @@ void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects)
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
 }
 
-bool slab_shrink(struct kmem_cache *s)
+static bool shrink_drained(struct kmem_cache *s)
 {
 	struct kmem_cache *twin = slab_twin(s);
-	bool remain;
+	bool remain = slab_node_shrink(s);
 
-	slab_drain(s, PCPU_ALL_CPUS);
-	remain = slab_node_shrink(s);
 	return (twin && slab_node_shrink(twin)) || remain;
+}
+
+bool slab_shrink(struct kmem_cache *s)
+{
+	slab_drain(s, PCPU_ALL_CPUS);
+	return shrink_drained(s);
 }
 
 int kmem_cache_shrink(struct kmem_cache *s)
@@ -113,11 +139,24 @@ int kmem_cache_shrink(struct kmem_cache *s)
 static void shrink_one(struct kmem_cache *s, void *unused)
 {
 	(void)unused;
-	slab_shrink(s);
+	slab_shared_drain(s);
+	shrink_drained(s);
+}
+
+/* The arrays of all caches. */
+static void drain_all(unsigned int cpu)
+{
+	struct drain d = { .cpu = cpu };
+
+	slab_caches_lock();
+	__slab_for_each_cache(drain_cache_later, &d);
+	drain_listed(&d);
+	slab_caches_unlock();
 }
 
 static size_t trim(void)
 {
+	drain_all(PCPU_ALL_CPUS);
 	slab_for_each_cache(shrink_one, NULL);
 	return 0; /* the page layer's turn is next */
 }
@@ -199,15 +238,10 @@ static struct shrinker shrinker = {
 	.seeks = DEFAULT_SEEKS,
 };
 
-static void drain_cpu(struct kmem_cache *s, void *cpu)
-{
-	slab_drain(s, *(unsigned int *)cpu);
-}
-
 static void cpu_offline(unsigned int cpu, void *unused)
 {
 	(void)unused;
-	slab_for_each_cache(drain_cpu, &cpu);
+	drain_all(cpu);
 }
 
 static struct percpu_notifier notifier = { .offline = cpu_offline };

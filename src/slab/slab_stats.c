@@ -27,6 +27,7 @@ static void count_one(struct kmem_cache *s, struct slab_counts *c)
 		c->objects += relaxed(&node->objects);
 		c->pages += relaxed(&node->pages);
 		c->partial += relaxed(&node->nr_partial);
+		c->shared += slab_shared_count(s, i);
 		for_each_cpu_unit (cpu) {
 			uint64_t h = pcpu_array_header(pcpu_ptr(slab_array(s, i), cpu));
 
@@ -41,6 +42,7 @@ static void count_one(struct kmem_cache *s, struct slab_counts *c)
 		c->events[e] = per_cpu_sum(s->events[e]);
 	if (s->home != s)
 		c->cached = slab_debug_waiting(s);
+	c->cached += c->shared;
 	/* Arrays move while they are read: keep differences from wrapping. */
 	c->inuse = out - min_size(c->cached, out);
 	c->allocs = c->allocs_fast + c->events[SLAB_ALLOC_SLOWPATH];
@@ -82,6 +84,8 @@ static void add_allocated(struct kmem_cache *s, void *arg)
 	struct ukmem_gauges *g = arg;
 	struct slab_counts c;
 
+	if (slab_is_own(s))
+		return;
 	slab_count(s, &c);
 	g->allocated += c.inuse * s->size;
 }

@@ -45,7 +45,8 @@ const std::vector<const char *> kEvents = {
 	"deactivate_empty",  "deactivate_to_head",  "deactivate_to_tail",  "order_fallback",
 	"cpu_partial_alloc", "cpu_partial_free",    "cpu_partial_node",	   "cpu_partial_drain",
 	"free_remote",	     "alloc_node_mismatch", "alloc_fail",	   "alloc_from_new",
-	"node_contended",
+	"node_contended",    "barn_get",	    "barn_get_fail",	   "barn_put",
+	"barn_put_fail",
 };
 
 const std::vector<const char *> kNumbers = {

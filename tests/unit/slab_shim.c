@@ -2,6 +2,7 @@
 #include "slab_shim.h"
 
 #include "kmalloc/kmalloc.h"
+#include "queue/queue.h"
 #include "slab/slab_page.h"
 
 bool shim_slab_init(void)
@@ -28,6 +29,7 @@ void shim_slab_count(struct kmem_cache *s, struct shim_counts *c)
 		.flushes = in.events[SLAB_FREE_FLUSH],
 		.fails = in.events[SLAB_ALLOC_FAIL],
 		.cpu_partial = in.cpu_partial,
+		.shared = in.shared,
 	};
 }
 
@@ -260,4 +262,20 @@ void *shim_cache_array(const struct kmem_cache *s)
 void *shim_kmalloc_aligned(size_t size, size_t align, gfp_t flags)
 {
 	return kmalloc_aligned(size, align, flags, NULL);
+}
+
+static void hold(struct alf_queue_side *side)
+{
+	uint64_t word = side_word(side, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&side->word, word_with(word, SIDE_HELD | SIDE_MAX_CPUS, 0),
+			 __ATOMIC_RELEASE);
+}
+
+void shim_hold_shared(struct kmem_cache *s)
+{
+	struct alf_queue *q = atomic_load(&s->nodes[0].shared);
+
+	hold(&q->producer);
+	hold(&q->consumer);
 }

@@ -15,7 +15,7 @@ extern "C" {
 
 struct shim_counts {
 	uint64_t allocs, frees, allocs_fast, frees_fast, inuse, cached, slabs, partial, objects;
-	uint64_t refills, flushes, fails, cpu_partial;
+	uint64_t refills, flushes, fails, cpu_partial, shared;
 };
 
 struct shim_geometry {
@@ -47,6 +47,8 @@ enum shim_event {
 uint64_t shim_slab_event(struct kmem_cache *s, enum shim_event event);
 /* The index of the node an object is of. */
 unsigned int shim_object_node(const void *obj);
+/* The queue of node 0, as if a section on a CPU that is not there had died in it. */
+void shim_hold_shared(struct kmem_cache *s);
 /* Slabs that a CPU's list may hold. */
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */

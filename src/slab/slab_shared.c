@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Objects on their way from CPUs that free more than they allocate to CPUs that allocate
+ * more than they free: an ALF queue for each node (queue/), as between the arrays of a
+ * qmempool. Half an array goes through it for one atomic instruction, where the way through
+ * the slabs costs some for each slab, and the lines of its bitmap.
+ *
+ * It is worth little more than that, so it is never waited for: where a section cannot have
+ * the queue at once, the objects go to the slabs, or come from there. Without restartable
+ * sequences nobody uses it.
+ *
+ * A queue is made when there was something to put into it. Its objects are free, and are
+ * those of arrays in all statistics; whatever empties the arrays of all CPUs empties it.
+ */
+#include "base/bits.h"
+#include "queue/queue.h"
+#include "slab/slab_page.h"
+
+enum {
+	BYTES_MAX = 32768, /* of objects that wait */
+	SLOTS_MIN = 8,	   /* else it is not worth it */
+};
+
+static struct alf_queue *queue_of(const struct kmem_cache *s, unsigned int node)
+{
+	return atomic_load_explicit(&s->nodes[node].shared, memory_order_acquire);
+}
+
+void slab_shared_describe(struct kmem_cache *s)
+{
+	unsigned int slots = min_uint(SLAB_QUEUE_SLOTS, BYTES_MAX / s->size);
+
+	/* Down to a power of two. */
+	while (slots & (slots - 1))
+		slots &= slots - 1;
+	s->shared_size = (uint16_t)(slots >= SLOTS_MIN ? slots : 0);
+}
+
+unsigned int slab_shared_get(struct kmem_cache *s, unsigned int node, void **out,
+			     unsigned int n)
+{
+	struct alf_queue *q = queue_of(s, node);
+	unsigned int got;
+
+	if (!q)
+		return 0;
+	got = queue_try_dequeue(q, out, n);
+	slab_event(s, got ? SLAB_BARN_GET : SLAB_BARN_GET_FAIL);
+	return got;
+}
+
+unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **objs,
+			     unsigned int n)
+{
+	struct alf_queue *q = queue_of(s, node);
+	unsigned int put;
+
+	if (!q) {
+		if (s->shared_size)
+			atomic_store_explicit(&s->nodes[node].wants_shared, true,
+					      memory_order_relaxed);
+		return 0;
+	}
+	put = queue_try_enqueue(q, objs, n);
+	slab_event(s, put ? SLAB_BARN_PUT : SLAB_BARN_PUT_FAIL);
+	if (put && page_window.nr_nodes > 1 && node != page_local_node())
+		slab_count_events(s, SLAB_FREE_REMOTE, put);
+	return put;
+}
+
+static void make(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int cpu)
+{
+	struct alf_queue *q, *none = NULL;
+
+	if (!slab_budget_charge(s, cpu, s->shared_size, SLAB_BUDGET_SPARE))
+		return;
+	q = slab_queue_alloc();
+	if (q) {
+		queue_init(q, s->shared_size, QUEUE_UNBIASED);
+		if (atomic_compare_exchange_strong_explicit(&node->shared, &none, q,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return;
+		slab_queue_free(q);
+	}
+	slab_budget_uncharge(s, cpu, s->shared_size);
+}
+
+void slab_shared_make(struct kmem_cache *s, unsigned int index)
+{
+	struct kmem_cache_node *node = &s->nodes[index];
+	unsigned int cpu;
+
+	if (likely(!atomic_load_explicit(&node->wants_shared, memory_order_relaxed)))
+		return;
+	/* Without room for it this is asked again when somebody misses it again. */
+	atomic_store_explicit(&node->wants_shared, false, memory_order_relaxed);
+	cpu = pcpu_index();
+	if (pcpu_use_rseq() && cpu < pcpu.nr_ids && !queue_of(s, index))
+		make(s, node, cpu);
+}
+
+void slab_shared_drain(struct kmem_cache *s)
+{
+	void *batch[SLAB_BATCH_MAX];
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		struct alf_queue *q = queue_of(s, i);
+		unsigned int n;
+
+		while (q && (n = alf_mc_dequeue(q, batch, SLAB_BATCH_MAX)))
+			slab_put(s, batch, n, SLAB_PUT_NODE);
+	}
+}
+
+unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node)
+{
+	struct alf_queue *q = queue_of(s, node);
+
+	return q ? alf_queue_count(q) : 0;
+}
+
+void slab_shared_delete(struct kmem_cache *s)
+{
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		struct alf_queue *q = queue_of(s, i);
+
+		if (q)
+			slab_queue_free(q);
+	}
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* The queue between the CPUs' arrays of one node: what comes through it, what it may hold,
+ * what takes its place where it cannot be had. */
+#include <sched.h>
+
+#include <atomic>
+#include <regex>
+
+#include "printed.h"
+#include "slab_attr_util.h"
+#include "slab_util.h"
+
+namespace
+{
+
+constexpr size_t kMany = 4096;
+
+void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+/* Until there is a queue: an array was emptied, and after that filled. */
+void fill(struct kmem_cache *s)
+{
+	for (int i = 0; i < 2; i++) {
+		auto p = take_objects(s, kMany);
+		free_objects(s, p);
+	}
+}
+
+#define SKIP_WITHOUT_QUEUE()                                                                   \
+	do {                                                                                   \
+		struct ukmem_percpu_info info;                                                 \
+                                                                                               \
+		percpu_mode(&info);                                                            \
+		if (info.mode != UKMEM_PERCPU_RSEQ)                                            \
+			GTEST_SKIP() << "nobody uses it without restartable sequences";        \
+	} while (0)
+
+/* Both run all the time, so that neither has the other's index (mm_cid). */
+TEST(SlabSharedTest, WhatOneCpuFreesAnotherOneGets)
+{
+	constexpr unsigned kRounds = 300;
+	auto cpus = allowed_cpus();
+	std::atomic<unsigned> step{ 0 };
+	std::vector<void *> passed;
+	Cache s("passed", 128);
+
+	SKIP_WITHOUT_QUEUE();
+	if (cpus.size() < 2)
+		GTEST_SKIP() << "one CPU";
+	Threads threads(2, [&](unsigned t) {
+		run_on(cpus[t]);
+		for (unsigned round = 0; round < kRounds; round++) {
+			while (step != 2 * round + t)
+				sched_yield();
+			if (t == 0)
+				passed = take_objects(s, 500);
+			else
+				free_objects(s, passed);
+			step++;
+		}
+	});
+	threads.join();
+	EXPECT_GT(number(s, "barn_put"), kRounds);
+	EXPECT_GT(number(s, "barn_get"), kRounds);
+	EXPECT_EQ(slab_counts_of(s).inuse, 0u);
+	EXPECT_EQ(slab_counts_of(s).allocs, slab_counts_of(s).frees);
+}
+
+/* No object twice, and each with what its owner wrote, on whichever CPU it is freed. */
+TEST(SlabSharedTest, ObjectsStayOnesOwn)
+{
+	constexpr unsigned kThreads = 4, kRounds = 300, kBatch = 400;
+	std::vector<std::vector<uint64_t *>> passed(kThreads);
+	std::atomic<unsigned> wrong{ 0 };
+	Cache s("own", 64);
+
+	for (unsigned round = 0; round < kRounds; round++) {
+		Threads threads(kThreads, [&](unsigned t) {
+			auto &mine = passed[t];
+
+			for (uint64_t *p : mine) {
+				wrong +=
+					p[0] != reinterpret_cast<uintptr_t>(p) || p[7] != round;
+				kmem_cache_free(s, p);
+			}
+			mine.clear();
+			for (unsigned i = 0; i < kBatch; i++) {
+				auto *p = static_cast<uint64_t *>(
+					kmem_cache_alloc(s, GFP_KERNEL));
+
+				p[0] = reinterpret_cast<uintptr_t>(p);
+				p[7] = round + 1;
+				mine.push_back(p);
+			}
+		});
+		threads.join();
+		std::rotate(passed.begin(), passed.begin() + 1, passed.end());
+	}
+	EXPECT_EQ(wrong, 0u);
+	EXPECT_EQ(slab_counts_of(s).inuse, kThreads * kBatch);
+	for (auto &mine : passed)
+		for (auto *p : mine)
+			kmem_cache_free(s, p);
+	EXPECT_EQ(slab_counts_of(s).inuse, 0u);
+}
+
+TEST(SlabSharedTest, HoldsNoMoreThanItMay)
+{
+	SKIP_WITHOUT_QUEUE();
+	for (unsigned size : { 8u, 64u, 128u, 1000u, 4096u }) {
+		Cache s("bounded", size);
+		unsigned long bound = std::min(256u, 32768 / geometry_of(s).size);
+
+		fill(s);
+		EXPECT_GT(number(s, "barn_put"), 0u) << size;
+		EXPECT_GT(slab_counts_of(s).shared, 0u) << size;
+		EXPECT_LE(slab_counts_of(s).shared, bound) << size;
+		EXPECT_EQ(slab_counts_of(s).inuse, 0u) << size;
+	}
+}
+
+TEST(SlabSharedTest, LargeObjectsGoToTheirSlabs)
+{
+	Cache s("large", 8192);
+
+	fill(s);
+	EXPECT_EQ(number(s, "barn_put"), 0u);
+	EXPECT_EQ(slab_counts_of(s).shared, 0u);
+}
+
+TEST(SlabSharedTest, ShrinkAndTrimEmptyIt)
+{
+	Cache s("emptied", 256);
+
+	SKIP_WITHOUT_QUEUE();
+	fill(s);
+	ASSERT_GT(slab_counts_of(s).shared, 0u);
+	EXPECT_EQ(kmem_cache_shrink(s), 0);
+	EXPECT_EQ(slab_counts_of(s).shared, 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
+	fill(s);
+	ASSERT_GT(slab_counts_of(s).shared, 0u);
+	ukmem_trim();
+	EXPECT_EQ(slab_counts_of(s).shared, 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
+}
+
+TEST(SlabSharedTest, SlabinfoTellsWhatItHolds)
+{
+	Cache s("slabinfo_shared", 192);
+	std::smatch found;
+
+	fill(s);
+	std::string text = printed(ukmem_slabinfo_print);
+	std::regex line("slabinfo_shared .* (\\d+)\n");
+	ASSERT_TRUE(std::regex_search(text, found, line)) << text;
+	EXPECT_EQ(std::stoul(found[1]), slab_counts_of(s).shared);
+}
+
+/* Its side is a section's that was on another CPU when it was interrupted. */
+TEST(SlabSharedTest, NobodyWaitsForIt)
+{
+	Cache s("held", 128);
+
+	SKIP_WITHOUT_QUEUE();
+	fill(s);
+	unsigned long put_before = number(s, "barn_put"), get_before = number(s, "barn_get");
+	shim_hold_shared(s);
+	auto p = take_objects(s, kMany);
+	free_objects(s, p);
+	EXPECT_EQ(number(s, "barn_put"), put_before);
+	EXPECT_EQ(number(s, "barn_get"), get_before);
+	EXPECT_GT(number(s, "barn_put_fail"), 0u);
+	EXPECT_EQ(slab_counts_of(s).inuse, 0u);
+	/* Whoever may enter the kernel takes it from there. */
+	EXPECT_EQ(kmem_cache_shrink(s), 0);
+	EXPECT_EQ(slab_counts_of(s).shared, 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
+}
+
+/* The library's own memory is not the program's. */
+TEST(SlabSharedTest, ItsMemoryIsNotCounted)
+{
+	struct ukmem_gauges before, after;
+	Cache s("uncounted", 96);
+
+	ukmem_gauges_read(&before);
+	fill(s);
+	ukmem_gauges_read(&after);
+	EXPECT_EQ(before.allocated, after.allocated);
+}
+
+} // namespace
