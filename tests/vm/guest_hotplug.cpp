@@ -171,19 +171,24 @@ TEST_F(Hotplug, WhatACpuHeldComesBack)
 {
 	struct ukmem_gauges before, after;
 	struct kmem_cache *cache = kmem_cache_create("held", 512, 0, 0, nullptr);
-	std::vector<void *> objects;
+	auto use_on_all = [&] {
+		std::vector<void *> objects;
 
+		for (int cpu = 1; cpu < kCpus; cpu++) {
+			pin(cpu);
+			for (int i = 0; i < 500; i++)
+				objects.push_back(kmem_cache_alloc(cache, GFP_KERNEL));
+			for (void *p : objects)
+				kmem_cache_free(cache, p);
+			objects.clear();
+		}
+		pin(0);
+	};
+
+	use_on_all(); /* nodes' queues are made once, and stay */
 	ukmem_trim();
 	ukmem_gauges_read(&before);
-	for (int cpu = 1; cpu < kCpus; cpu++) {
-		pin(cpu);
-		for (int i = 0; i < 500; i++)
-			objects.push_back(kmem_cache_alloc(cache, GFP_KERNEL));
-		for (void *p : objects)
-			kmem_cache_free(cache, p);
-		objects.clear();
-	}
-	pin(0);
+	use_on_all();
 	for (int cpu = 1; cpu < kCpus; cpu++)
 		ASSERT_EQ(set_cpu_online(cpu, false), 0);
 	EXPECT_EQ(percpu_cpus_update(), kCpus - 1);
