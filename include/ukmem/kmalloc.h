@@ -26,7 +26,7 @@ UKMEM_BEGIN_DECLS
 #define ZERO_OR_NULL_PTR(p) ((unsigned long)(p) <= (unsigned long)ZERO_SIZE_PTR)
 
 /** Largest size served by a size class; above it, whole pages. */
-#define KMALLOC_MAX_CACHE_SIZE 16384u
+#define KMALLOC_MAX_CACHE_SIZE 65536u
 
 /**
  * kmalloc - @size bytes

@@ -3,6 +3,10 @@
 #include "base/config.h"
 #include "slab/slab.h"
 
+/* Objects above it are few in a slab; so that a CPU does not keep many of them, it keeps few
+ * slabs. */
+enum { LARGE = 16384 };
+
 /* How many objects fit @npages; with their bitmap at the end if need be. */
 static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 {
@@ -31,6 +35,14 @@ static bool fits(const struct kmem_cache *s, size_t npages)
 	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
 }
 
+/* As many as a slab should hold: 16, or 64 KiB and at least 4, or as many as it may hold. */
+static size_t usual_objects(unsigned int size)
+{
+	unsigned int n = min_uint(max_uint(65536 / size, 4), 16);
+
+	return min_uint(n, max_uint(SLAB_MAX_BYTES / size, 1));
+}
+
 /*
  * Pages per slab: the fewest that hold enough objects and waste at most 1/64, or
  * failing that the least wasteful number up to 128 KiB. Sizes that are powers of
@@ -40,7 +52,7 @@ static bool fits(const struct kmem_cache *s, size_t npages)
 void slab_set_geometry(struct kmem_cache *s)
 {
 	size_t enough = config.slab_min_objects ? config.slab_min_objects
-						: min_uint(max_uint(65536 / s->size, 4), 16);
+						: usual_objects(s->size);
 	size_t min = (size_t)1 << config.slab_min_order, best = SIZE_MAX, n;
 	size_t max = min_size(max_size(SLAB_MAX_BYTES / page_size(), 1),
 			      (size_t)1 << config.slab_max_order);
@@ -70,6 +82,8 @@ void slab_set_geometry(struct kmem_cache *s)
 
 unsigned int slab_default_cpu_partial(const struct kmem_cache *s)
 {
+	if (s->size > LARGE)
+		return 2;
 	if (s->size >= page_size())
 		return 6;
 	return s->size >= 1024 ? 24 : s->size >= 256 ? 52 : 120;
