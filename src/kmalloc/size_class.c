@@ -71,10 +71,10 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 	return NULL;
 }
 
-/* Slots of an array: 8 MiB of objects, within limits. */
+/* Slots of an array: 8 MiB of objects, within limits. The budget is another one. */
 static unsigned int capacity_max(unsigned int size)
 {
-	return min_uint(max_uint((8u << 20) / size, 64), 16384);
+	return min_uint(max_uint((8u << 20) / size, 320), 16384);
 }
 
 static struct slab_params class_params(unsigned int i, char name[32], const char *prefix)

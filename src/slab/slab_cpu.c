@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a CPU's array and the slabs: half an array moves at once.
+ * Between a CPU's array and the slabs: half an array moves at once, of large objects less.
  *
  * The array's capacity is found by use. It starts small and doubles whenever a
  * refill follows a flush or the other way round: then what the program allocates
@@ -21,7 +21,14 @@ enum {
 	MODEST = 128,		/* slots */
 	MODEST_BYTES = 1 << 20, /* and bytes */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
+	STEP_BYTES = 1 << 20,	/* that move, or that an array grows by, at once */
 };
+
+/* Objects that may be moved at once, or slots that come to an array at once. */
+static unsigned int step_of(const struct kmem_cache *s)
+{
+	return max_uint(STEP_BYTES / s->size, 2);
+}
 
 /* By how much a capacity grows that is moved in direction @move now. */
 static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
@@ -44,7 +51,7 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			return 0;
 		max = min_uint(max, modest);
 	}
-	return capacity < max ? min_uint(capacity, max - capacity) : 0;
+	return capacity < max ? min_uint(min_uint(capacity, step_of(s)), max - capacity) : 0;
 }
 
 /*
@@ -82,6 +89,12 @@ unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsign
 	slab_budget_uncharge(s, cpu,
 			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
 	return 0;
+}
+
+/* How many objects to move to or from an array of that capacity. */
+static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity)
+{
+	return min_uint(capacity / 2, min_uint(step_of(s), SLAB_BATCH_MAX - 1));
 }
 
 static void reverse(void **p, unsigned int n)
@@ -179,7 +192,7 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	obj = pcpu_array_pop(slab_array(s, node));
 	if (obj)
 		return obj;
-	want = min_uint(SLAB_BATCH_MAX, tune(s, slab_array(s, node), MOVED_REFILL) / 2 + 1);
+	want = half_of(s, tune(s, slab_array(s, node), MOVED_REFILL)) + 1;
 	if (flags & __GFP_DIRECT_RECLAIM)
 		page_decay();
 	got = slab_take(s, &node, batch, want, 1, flags);
@@ -212,11 +225,11 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 	array = slab_array(s, page_node(page_of(obj)));
 	if (pcpu_array_push(array, obj))
 		return;
-	n = tune(s, array, MOVED_FLUSH) / 2;
+	n = half_of(s, tune(s, array, MOVED_FLUSH));
 	/* After growth, or on a CPU used for the first time, there is room now. */
 	if (pcpu_array_push(array, obj))
 		return;
-	n = pcpu_array_pop_bulk(array, batch, min_uint(n, SLAB_BATCH_MAX), PCPU_POP_UNCOUNTED);
+	n = pcpu_array_pop_bulk(array, batch, n, PCPU_POP_UNCOUNTED);
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	if (n) {
 		slab_event(s, SLAB_FREE_FLUSH);
