@@ -3,10 +3,6 @@
 #include "base/config.h"
 #include "slab/slab.h"
 
-/* Objects above it are few in a slab; so that a CPU does not keep many of them, it keeps few
- * slabs. */
-enum { LARGE = 16384 };
-
 /* How many objects fit @npages; with their bitmap at the end if need be. */
 static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 {
@@ -35,12 +31,10 @@ static bool fits(const struct kmem_cache *s, size_t npages)
 	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
 }
 
-/* As many as a slab should hold: 16, or 64 KiB and at least 4, or as many as it may hold. */
+/* As many as a slab should hold: 16, or 64 KiB, and at least 4 unless they are large. */
 static size_t usual_objects(unsigned int size)
 {
-	unsigned int n = min_uint(max_uint(65536 / size, 4), 16);
-
-	return min_uint(n, max_uint(SLAB_MAX_BYTES / size, 1));
+	return min_uint(max_uint(65536 / size, size > SLAB_MAX_SIZE ? 1 : 4), 16);
 }
 
 /*
@@ -82,7 +76,7 @@ void slab_set_geometry(struct kmem_cache *s)
 
 unsigned int slab_default_cpu_partial(const struct kmem_cache *s)
 {
-	if (s->size > LARGE)
+	if (s->size > SLAB_MAX_SIZE)
 		return 2;
 	if (s->size >= page_size())
 		return 6;
