@@ -21,13 +21,13 @@ enum {
 	MODEST = 128,		/* slots */
 	MODEST_BYTES = 1 << 20, /* and bytes */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
-	STEP_BYTES = 1 << 20,	/* that move, or that an array grows by, at once */
+	STEP_BYTES = 1 << 20,	/* of large objects that move, or that an array grows by */
 };
 
 /* Objects that may be moved at once, or slots that come to an array at once. */
 static unsigned int step_of(const struct kmem_cache *s)
 {
-	return max_uint(STEP_BYTES / s->size, 2);
+	return s->size > SLAB_MAX_SIZE ? STEP_BYTES / s->size : s->capacity_max;
 }
 
 /* By how much a capacity grows that is moved in direction @move now. */
@@ -69,7 +69,7 @@ static unsigned int tune(struct kmem_cache *s, void *array, uint8_t move)
 	a = pcpu_ptr(array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	more = growth(s, a, capacity, move);
-	/* A first few are every class's right: without any it would lock for each object. */
+	/* A first few are every class's right. */
 	if (!more || !slab_budget_charge(s, cpu, more, !capacity))
 		return capacity;
 	if (!atomic_compare_exchange_strong_explicit(
@@ -91,10 +91,11 @@ unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsign
 	return 0;
 }
 
-/* How many objects to move to or from an array of that capacity. */
-static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity)
+/* How many objects to move to or from an array of that capacity, and @more. */
+static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity,
+			    unsigned int more)
 {
-	return min_uint(capacity / 2, min_uint(step_of(s), SLAB_BATCH_MAX - 1));
+	return min_uint(min_uint(capacity / 2, step_of(s)) + more, SLAB_BATCH_MAX);
 }
 
 static void reverse(void **p, unsigned int n)
@@ -192,7 +193,7 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	obj = pcpu_array_pop(slab_array(s, node));
 	if (obj)
 		return obj;
-	want = half_of(s, tune(s, slab_array(s, node), MOVED_REFILL)) + 1;
+	want = half_of(s, tune(s, slab_array(s, node), MOVED_REFILL), 1);
 	if (flags & __GFP_DIRECT_RECLAIM)
 		page_decay();
 	got = slab_take(s, &node, batch, want, 1, flags);
@@ -225,7 +226,7 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 	array = slab_array(s, page_node(page_of(obj)));
 	if (pcpu_array_push(array, obj))
 		return;
-	n = half_of(s, tune(s, array, MOVED_FLUSH));
+	n = half_of(s, tune(s, array, MOVED_FLUSH), 0);
 	/* After growth, or on a CPU used for the first time, there is room now. */
 	if (pcpu_array_push(array, obj))
 		return;
