@@ -21,6 +21,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/config.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "page/page.h"
@@ -333,7 +334,10 @@ bool slab_checked_in_use(struct kmem_cache *s, void *obj, const void *caller);
 /* A new cache before anybody uses it; false without memory. */
 bool slab_check_created(struct kmem_cache *s, const struct slab_params *p);
 /* Whether @obj is nobody's here, and libc's for all that is known. */
-bool slab_passes_through(const void *obj);
+static inline bool slab_passes_through(const void *obj)
+{
+	return unlikely(config.passthrough) && !page_lookup(obj);
+}
 /* The twin, or NULL as long as there was no need of one. */
 static inline struct kmem_cache *slab_twin(const struct kmem_cache *s)
 {
