@@ -19,7 +19,7 @@ enum { MOVED_NONE, MOVED_REFILL, MOVED_FLUSH, MOVED_MASK = 3, MOVED_ONE = 4 };
 
 enum {
 	MODEST = 128,		/* slots */
-	MODEST_BYTES = 1 << 20, /* and bytes */
+	MODEST_BYTES = 1 << 20, /* and bytes, of large objects a quarter */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
 	STEP_BYTES = 1 << 20,	/* of large objects that move, or that an array grows by */
 };
@@ -35,7 +35,8 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			   unsigned int capacity, uint8_t move)
 {
 	uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed), now = move;
-	unsigned int modest = min_uint(MODEST, MODEST_BYTES / s->size);
+	unsigned int bytes = s->size > SLAB_MAX_SIZE ? MODEST_BYTES / 4 : MODEST_BYTES;
+	unsigned int modest = min_uint(MODEST, bytes / s->size);
 	unsigned int max = s->capacity_max;
 
 	if ((last & MOVED_MASK) == move && last / MOVED_ONE < STREAK_MAX)

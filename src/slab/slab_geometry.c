@@ -45,8 +45,8 @@ static size_t usual_objects(unsigned int size)
  */
 void slab_set_geometry(struct kmem_cache *s)
 {
-	size_t enough = config.slab_min_objects ? config.slab_min_objects
-						: usual_objects(s->size);
+	size_t enough =
+		config.slab_min_objects ? config.slab_min_objects : usual_objects(s->size);
 	size_t min = (size_t)1 << config.slab_min_order, best = SIZE_MAX, n;
 	size_t max = min_size(max_size(SLAB_MAX_BYTES / page_size(), 1),
 			      (size_t)1 << config.slab_max_order);

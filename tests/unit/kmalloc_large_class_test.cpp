@@ -112,8 +112,7 @@ TEST(KmallocLargeClassTest, MemoryComesBack)
 		before = active();
 		for (size_t size : large_classes())
 			for (size_t n = 8 * kMiB / size; n--;)
-				p.push_back(static_cast<char *>(
-					memset(get(size), 1, size)));
+				p.push_back(static_cast<char *>(memset(get(size), 1, size)));
 		EXPECT_GE(active() - before, 60 * kMiB);
 		for (auto *q : p)
 			kfree(q);

@@ -38,10 +38,9 @@ TEST_F(SizeClassTest, EverySizeMapsToTheSmallestClassThatHoldsIt)
 
 TEST_F(SizeClassTest, EverySizeOfTheKernelsThatIsAlignedIsAClass)
 {
-	for (unsigned size :
-	     { 8,   16,	 32,  48,  64,	80,   96,   112,  128,	160,  192,  224,   256,
-	       320, 384, 448, 512, 768, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384,
-	       32768, 65536 })
+	for (unsigned size : { 8,    16,   32,	 48,   64,    80,    96,    112,  128,	160,
+			       192,  224,  256,	 320,  384,   448,   512,   768,  1024, 2048,
+			       3072, 4096, 6144, 8192, 12288, 16384, 32768, 65536 })
 		EXPECT_EQ(kmem_cache_size(shim_class_cache(size)), size);
 	for (unsigned size : { 24, 40, 56 })
 		EXPECT_EQ(kmem_cache_size(shim_class_cache(size)), size + 8)
@@ -68,8 +67,8 @@ double wasted_share(size_t pages, size_t size)
 
 /*
  * Of all numbers of pages up to 128 KiB, in powers of two for such sizes, that hold 16
- * objects, or 64 KiB of them but no fewer than 4 of up to 16 KiB: the least wasteful; and the first that
- * wastes at most a 64th, since more pages for less than that waste more in the end.
+ * objects, or 64 KiB of them but no fewer than 4 of up to 16 KiB: the least wasteful; and the
+ * first that wastes at most a 64th, since more pages for less than that waste more in the end.
  */
 TEST_F(SizeClassTest, SlabsWasteLeast)
 {
@@ -228,8 +227,8 @@ TEST_F(SizeClassTest, AddressesAreAlignedAsPromised)
 TEST_F(SizeClassTest, AlignedRequestsOfEveryKind)
 {
 	for (size_t align = 1; align <= (1u << 22); align *= 2)
-		for (size_t size : { 1u, 8u, 100u, 4096u, 10000u, 16384u, 20000u, 60000u, 65536u,
-				     300000u }) {
+		for (size_t size :
+		     { 1u, 8u, 100u, 4096u, 10000u, 16384u, 20000u, 60000u, 65536u, 300000u }) {
 			char *p[3];
 
 			for (auto &q : p) {
