@@ -6,9 +6,11 @@
 /* How many objects fit @npages; with their bitmap at the end if need be. */
 static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 {
-	size_t bytes = npages * page_size() - s->pad_left, n = bytes / s->size;
+	size_t bytes = npages * page_size(), n;
 	struct slab_layout l = { .npages = (uint16_t)npages };
 
+	bytes -= min_size(bytes, s->pad_left);
+	n = bytes / s->size;
 	l.bitmap_in_slab = n > npages * PAGE_BITMAP_WORDS * 64;
 	if (l.bitmap_in_slab)
 		while (n * s->size + (n + 63) / 64 * 8 > bytes)

@@ -464,24 +464,6 @@ static void test_mallinfo_adds_up(void)
 	      "%zu blocks, %zu bytes after the large one was freed", now.hblks, now.hblkhd);
 }
 
-/* Which blocks count as mapped: above 64 KiB all, above 16 KiB those of calloc. */
-static void test_mallinfo_of_middle_sizes(void)
-{
-	size_t before = mallinfo2().hblks;
-	void *p = malloc(65536), *q = calloc(1, 16384);
-
-	CHECK(p && q && mallinfo2().hblks == before, "%zu blocks", mallinfo2().hblks - before);
-	void *r = malloc(65537), *s = calloc(1, 16385);
-	CHECK(r && s && mallinfo2().hblks == before + 2, "%zu blocks of 2",
-	      mallinfo2().hblks - before);
-	check_mallinfo("of middle sizes");
-	free(p);
-	free(q);
-	free(r);
-	free(s);
-	CHECK(mallinfo2().hblks == before, "%zu blocks left", mallinfo2().hblks - before);
-}
-
 static void test_mallopt(void)
 {
 	CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 20) == 1, "M_MMAP_THRESHOLD");
@@ -640,7 +622,6 @@ int main(void)
 		{ "bad alignments", test_bad_alignments },
 		{ "malloc_trim, mallinfo, mallopt", test_trim_and_mallinfo },
 		{ "mallinfo adds up", test_mallinfo_adds_up },
-		{ "mallinfo of middle sizes", test_mallinfo_of_middle_sizes },
 		{ "malloc_info, malloc_stats", test_reports },
 		{ "mallopt", test_mallopt },
 		{ "the trim threshold", test_trim_threshold },

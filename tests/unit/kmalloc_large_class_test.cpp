@@ -178,6 +178,27 @@ TEST(KmallocLargeClassTest, BlocksThatGrowDoSoInPlace)
 	});
 }
 
+TEST(KmallocLargeClassTest, WhichBlocksAreWholePages)
+{
+	const std::pair<size_t, gfp_t> objects[] = { { 16384, __GFP_ZERO },
+						     { 16385, 0 },
+						     { 65536, 0 } };
+	const std::pair<size_t, gfp_t> pages[] = { { 16385, __GFP_ZERO }, { 65537, 0 } };
+
+	for (auto [size, flags] : objects) {
+		char *p = get(size, GFP_KERNEL | flags);
+
+		EXPECT_FALSE(is_vmalloc_addr(p)) << size;
+		kfree(p);
+	}
+	for (auto [size, flags] : pages) {
+		char *p = get(size, GFP_KERNEL | flags);
+
+		EXPECT_TRUE(is_vmalloc_addr(p)) << size;
+		kfree(p);
+	}
+}
+
 TEST(KmallocLargeClassTest, MemoryOfAZoneIsWholePages)
 {
 	for (gfp_t zone : { __GFP_DMA, __GFP_DMA32 }) {
