@@ -3,7 +3,9 @@
  * <ukmem/kmalloc.h> - memory of any size, by size class. Included by <ukmem/slab.h>.
  *
  * A class is a cache (<ukmem/slab.h>) for each of a table of sizes up to
- * KMALLOC_MAX_CACHE_SIZE; above it, whole pages. Flags are as in <ukmem/gfp.h>.
+ * KMALLOC_MAX_CACHE_SIZE; above it, whole pages. From 16 KiB on, blocks that are zeroed,
+ * that name a zone, or that krealloc made larger are whole pages, too. Flags are as in
+ * <ukmem/gfp.h>.
  *
  * Thread safety: every function may be called from any thread at any time.
  * Signal safety: as for caches.
@@ -26,7 +28,7 @@ UKMEM_BEGIN_DECLS
 #define ZERO_OR_NULL_PTR(p) ((unsigned long)(p) <= (unsigned long)ZERO_SIZE_PTR)
 
 /** Largest size served by a size class; above it, whole pages. */
-#define KMALLOC_MAX_CACHE_SIZE 16384u
+#define KMALLOC_MAX_CACHE_SIZE 65536u
 
 /**
  * kmalloc - @size bytes

@@ -73,7 +73,7 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 		return NULL;
 	if (unlikely(config.passthrough && !names_a_zone(flags)))
 		return alloc_libc(1, size, flags);
-	if (size <= SIZE_CLASS_LARGE_MAX) {
+	if (!kmalloc_wants_pages(size, flags)) {
 		struct kmem_cache *s = unlikely(names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
 					       : size_class_cache(size);
@@ -88,7 +88,7 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 
 void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
-	void *p = kmalloc_pop(size);
+	void *p = likely(size <= SIZE_CLASS_ALWAYS_MAX) ? kmalloc_pop(size) : NULL;
 
 	return likely(p) ? memset(p, 0, size) : kmalloc_slow(size, flags | __GFP_ZERO, caller);
 }
@@ -203,6 +203,18 @@ static cold void *resize_libc(void *p, size_t size, gfp_t flags)
 	return q ? zero_rest(q, min_size(old, size), os_heap.usable(q), flags) : NULL;
 }
 
+/* For a block that leaves its place. One that grows is likely to grow on, and whole pages do
+ * so in place. */
+static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
+{
+	void *q;
+
+	if (grows && size > SIZE_CLASS_ALWAYS_MAX)
+		return large_alloc(size, 0, flags);
+	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
+	return q ? q : kmalloc_slow(size, flags, caller);
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
 	struct page *page;
@@ -218,16 +230,14 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	/* In place if it fits and not more than half would be left unused. */
 	if (size <= old && size > old / 2)
 		return zero_rest(p, size, old, flags);
-	if (page_type(page) == PAGE_LARGE && size > SIZE_CLASS_LARGE_MAX && size <= old) {
+	if (page_type(page) == PAGE_LARGE && size > SIZE_CLASS_ALWAYS_MAX && size <= old) {
 		large_shrink(page, size);
 		return zero_rest(p, size, large_size(page), flags);
 	}
 	if (page_type(page) == PAGE_LARGE && size > old && size <= PTRDIFF_MAX &&
 	    large_extend(page, size, flags))
 		return zero_rest(p, old, large_size(page), flags);
-	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
-	if (!q)
-		q = kmalloc_slow(size, flags & ~__GFP_ZERO, caller);
+	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
 	if (!q)
 		return NULL;
 	if (page_type(page) == PAGE_LARGE && size > old) {

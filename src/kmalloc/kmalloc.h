@@ -85,12 +85,27 @@ static always_inline bool kmalloc_push(void *p)
  */
 static inline size_t kmalloc_class_size(size_t size)
 {
+	unsigned int shift;
+
 	if (size <= 8)
 		return 8;
-	if (size > 14336)
-		return SIZE_CLASS_LARGE_MAX;
-	/* Four classes per doubling, at least 16 and at most 1024 bytes apart. */
-	return align_up(size, (size_t)1 << min_uint(max_uint(ilog2(size - 1), 6) - 2, 10));
+	if (size > 14336 && size <= SIZE_CLASS_ALWAYS_MAX)
+		return SIZE_CLASS_ALWAYS_MAX;
+	/* Four classes per doubling, at least 16 bytes apart; from 8 to 16 KiB 1024. */
+	shift = max_uint(ilog2(size - 1), 6) - 2;
+	return align_up(size, (size_t)1 << (shift == 11 ? 10 : shift));
+}
+
+/*
+ * Which requests are served by whole pages. Of those that a class could serve: large ones that
+ * are zeroed, because pages that were never used are zeros as they are, and stay untouched;
+ * and large ones of a zone, whose memory is too precious for slabs.
+ */
+static inline bool kmalloc_wants_pages(size_t size, gfp_t flags)
+{
+	return size > SIZE_CLASS_ALWAYS_MAX &&
+	       (size > SIZE_CLASS_LARGE_MAX ||
+		(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32)));
 }
 
 /* Idempotent; false: no memory for a beginning. */

@@ -45,7 +45,7 @@ void *kmalloc_node(size_t size, gfp_t flags, int node)
 		return NULL;
 	if (unlikely(config.passthrough))
 		return kmalloc(size, flags);
-	if (size > SIZE_CLASS_LARGE_MAX)
+	if (kmalloc_wants_pages(size, flags))
 		return large_alloc_node(size, index, flags);
 	s = unlikely(flags & (__GFP_DMA | __GFP_DMA32)) ? size_class_zone_cache(size, flags)
 							: size_class_cache(size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks larger than the last size class: runs of whole pages, the number of
- * pages kept in the first page's entry.
+ * Blocks of whole pages: what is larger than the last size class, and of what is not,
+ * kmalloc_wants_pages() and blocks that grew. The number of pages is kept in the first
+ * page's entry.
  */
 #include "base/bits.h"
 #include "kmalloc/kmalloc.h"

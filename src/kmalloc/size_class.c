@@ -11,18 +11,18 @@
 #include "base/bits.h"
 #include "slab/slab.h"
 
-static const uint16_t sizes[SIZE_CLASS_COUNT] = {
-	8,    16,   32,	  48,	64,    80,    96,    112,   128,   160,
-	192,  224,  256,  320,	384,   448,   512,   640,   768,   896,
-	1024, 1280, 1536, 1792, 2048,  2560,  3072,  3584,  4096,  5120,
-	6144, 7168, 8192, 9216, 10240, 11264, 12288, 13312, 14336, 16384,
+static const uint32_t sizes[SIZE_CLASS_COUNT] = {
+	8,     16,    32,    48,    64,	   80,	  96,	 112,	128,   160,   192,   224,
+	256,   320,   384,   448,   512,   640,	  768,	 896,	1024,  1280,  1536,  1792,
+	2048,  2560,  3072,  3584,  4096,  5120,  6144,	 7168,	8192,  9216,  10240, 11264,
+	12288, 13312, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
 };
 
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
 
 /* As the tables of kmalloc_fast, for the slow paths: the class of each step. */
 static uint8_t small_class[SIZE_CLASS_SMALL_MAX / 8 + 1],
-	large_class[SIZE_CLASS_LARGE_MAX / 128];
+	large_class[SIZE_CLASS_LARGE_MAX / 256];
 
 static void fill_classes(void)
 {
@@ -33,7 +33,7 @@ static void fill_classes(void)
 		small_class[i] = (uint8_t)small;
 	}
 	for (unsigned int i = 0; i < ARRAY_SIZE(large_class); i++) {
-		while (sizes[large] < (i + 1) * 128)
+		while (sizes[large] < (i + 1) * 256)
 			large++;
 		large_class[i] = (uint8_t)large;
 	}
@@ -53,22 +53,27 @@ struct kmem_cache *size_class_cache(size_t size)
 
 /*
  * Slabs begin at a page, so an object is aligned to what divides its size, up to
- * a page; sizes that are powers of two are aligned to themselves.
+ * a page; sizes that are powers of two are aligned to themselves. Where a large size would
+ * need a larger class for that, whole pages waste less.
  */
 struct kmem_cache *size_class_aligned(size_t size, size_t align)
 {
+	unsigned int first, last;
+
 	if (size > SIZE_CLASS_LARGE_MAX)
 		return NULL;
-	for (unsigned int i = class_index(size); i < SIZE_CLASS_COUNT; i++)
+	first = class_index(size);
+	last = size > SIZE_CLASS_ALWAYS_MAX ? first : class_index(SIZE_CLASS_ALWAYS_MAX);
+	for (unsigned int i = first; i <= last; i++)
 		if (sizes[i] % align == 0 && (align <= page_size() || is_pow2(sizes[i])))
 			return caches[i];
 	return NULL;
 }
 
-/* Slots of an array: 8 MiB of objects, within limits. */
+/* Slots of an array: 8 MiB of objects, within limits. The budget is another one. */
 static unsigned int capacity_max(unsigned int size)
 {
-	return min_uint(max_uint((8u << 20) / size, 64), 16384);
+	return min_uint(max_uint((8u << 20) / size, 320), 16384);
 }
 
 static struct slab_params class_params(unsigned int i, char name[32], const char *prefix)
@@ -146,7 +151,7 @@ bool size_class_init(struct size_tables *tables)
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
 		tables->small[i] = size_class_cache(i * 8)->cpu_array;
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
-		tables->large[i] = size_class_cache((i + 1) * 128)->cpu_array;
+		tables->large[i] = size_class_cache((i + 1) * 256)->cpu_array;
 	size_class_table_init();
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Size classes and the two tables from sizes to them: a fine one for small sizes
- * (steps of 8 bytes up to 1 KiB) and a coarse one above (steps of 128 up to
- * 16 KiB), 2 KiB together, of which a program's sizes touch a few lines.
+ * (steps of 8 bytes up to 1 KiB) and a coarse one above (steps of 256 up to
+ * 64 KiB), 3 KiB together, of which a program's sizes touch a few lines.
  */
 #ifndef KMALLOC_SIZE_CLASS_H
 #define KMALLOC_SIZE_CLASS_H
@@ -19,14 +19,16 @@ struct kmem_cache;
 
 enum {
 	SIZE_CLASS_SMALL_MAX = 1024,
-	SIZE_CLASS_LARGE_MAX = 16384,
-	SIZE_CLASS_COUNT = 40,
+	SIZE_CLASS_LARGE_MAX = 65536,
+	/* Above this there are requests that do better with whole pages: kmalloc.h. */
+	SIZE_CLASS_ALWAYS_MAX = 16384,
+	SIZE_CLASS_COUNT = 48,
 };
 
 /* Handles of per-CPU arrays. */
 struct size_tables {
 	void *small[SIZE_CLASS_SMALL_MAX / 8 + 1];
-	void *large[SIZE_CLASS_LARGE_MAX / 128];
+	void *large[SIZE_CLASS_LARGE_MAX / 256];
 };
 
 static inline size_t size_small_index(size_t size)
@@ -36,7 +38,7 @@ static inline size_t size_small_index(size_t size)
 
 static inline size_t size_large_index(size_t size)
 {
-	return (size - 1) >> 7;
+	return (size - 1) >> 8;
 }
 
 /* The cache for @size <= SIZE_CLASS_LARGE_MAX. */

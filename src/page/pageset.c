@@ -238,10 +238,15 @@ void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
 		return;
 	}
 	handle = pcpu_handle(counters(z) + item);
-	if (item < NR_NUMA_STATS)
-		raw_cpu_add(*handle, npages);
-	else
-		this_cpu_add(*handle, npages); /* the sums are what is in the lists */
+	raw_cpu_add(*handle, npages);
+}
+
+/* Of a run that came from a list, so that there is a real pageset. */
+static always_inline void count_popped(const struct zone *z, size_t npages)
+{
+	uint64_t *handle = pcpu_handle(counters(z) + PCP_RUN_POPPED);
+
+	this_cpu_add(*handle, npages);
 }
 
 struct page *pageset_pop_run(struct zone *z, size_t npages)
@@ -252,13 +257,11 @@ struct page *pageset_pop_run(struct zone *z, size_t npages)
 	if (!page)
 		return NULL;
 	if (likely(page->npages == npages)) {
-		pageset_count(z, PCP_RUN_POPPED, npages);
+		count_popped(z, npages);
 		return page;
 	}
-	if (!pcpu_array_push(array, page)) {
-		pageset_count(z, PCP_RUN_PUSHED, -page->npages);
+	if (!pcpu_array_push(array, page))
 		zone_free_run(z, page, page->npages, PAGE_DIRTY);
-	}
 	return NULL;
 }
 
@@ -268,16 +271,10 @@ static noinline void free_run_slow(struct zone *z, unsigned int list, struct pag
 	void *array = array_of(z, list), *old;
 
 	open_array(z, list);
-	if (pcpu_array_pop_bulk(array, &old, 1, PCPU_POP_UNCOUNTED)) {
-		size_t npages = ((struct page *)old)->npages;
-
-		pageset_count(z, PCP_RUN_PUSHED, -npages);
-		zone_free_run(z, old, npages, PAGE_DIRTY);
-	}
-	if (!pcpu_array_push(array, page)) {
-		pageset_count(z, PCP_RUN_PUSHED, -page->npages);
+	if (pcpu_array_pop_bulk(array, &old, 1, PCPU_POP_UNCOUNTED))
+		zone_free_run(z, old, ((struct page *)old)->npages, PAGE_DIRTY);
+	if (!pcpu_array_push(array, page))
 		zone_free_run(z, page, page->npages, PAGE_DIRTY);
-	}
 }
 
 void pageset_free_run(struct zone *z, struct page *page, size_t npages)
@@ -286,7 +283,6 @@ void pageset_free_run(struct zone *z, struct page *page, size_t npages)
 
 	page_set_head(page, page_head(PAGE_CACHED, PAGE_NO_ORDER, false));
 	page->npages = npages;
-	pageset_count(z, PCP_RUN_PUSHED, npages);
 	if (unlikely(!pcpu_array_push(array_of(z, list), page)))
 		free_run_slow(z, list, page);
 }
@@ -298,11 +294,8 @@ static void drain_runs(struct zone *z, unsigned int list, unsigned int cpu, size
 
 	while ((n = pcpu_array_take(array_of(z, list), cpu, (void **)batch, PCP_BATCH_MAX)))
 		for (unsigned int i = 0; i < n; i++) {
-			size_t npages = batch[i]->npages;
-
-			pageset_count(z, PCP_RUN_PUSHED, -npages);
-			zone_free_run(z, batch[i], npages, PAGE_DIRTY);
-			*pages += npages;
+			*pages += batch[i]->npages;
+			zone_free_run(z, batch[i], batch[i]->npages, PAGE_DIRTY);
 		}
 }
 
@@ -356,19 +349,45 @@ static size_t block_pages(const struct zone *z, unsigned int cpu)
 	return pages;
 }
 
-/* A run may be counted on one CPU and lie on another. */
-static size_t run_pages(uint64_t pushed, uint64_t popped)
+/*
+ * Of a CPU that uses its arrays meanwhile: slots below the count are runs, or were. What is
+ * read of one that has left the list is a word of something else.
+ */
+static noinline no_sanitize_thread size_t listed_pages(const struct pcpu_array *a,
+						       unsigned int i)
 {
-	return (int64_t)(pushed - popped) > 0 ? pushed - popped : 0;
+	const struct page *page = *(void *const volatile *)&a->slot[i];
+	size_t npages = __atomic_load_n(&page->npages, __ATOMIC_RELAXED);
+
+	return page_type(page) == PAGE_CACHED && npages <= PCP_RUN_MAX ? npages : 0;
+}
+
+/* What the arrays of runs hold. */
+static size_t run_pages(const struct zone *z, unsigned int cpu)
+{
+	size_t pages = 0;
+
+	for (unsigned int list = PCP_ORDERS; list < PCP_LISTS; list++) {
+		const struct pcpu_array *a = pcpu_ptr(array_of(z, list), cpu);
+		unsigned int count = pcpu_array_count(cpu_header(z, list, cpu));
+
+		for (unsigned int i = 0; i < count; i++)
+			pages += listed_pages(a, i);
+	}
+	return pages;
+}
+
+size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
+{
+	return block_pages(z, cpu) + run_pages(z, cpu);
 }
 
 size_t pageset_pages(const struct zone *z)
 {
-	uint64_t popped = pageset_counted(z, PCP_RUN_POPPED);
-	size_t pages = run_pages(pageset_counted(z, PCP_RUN_PUSHED), popped);
+	size_t pages = 0;
 
 	for_each_cpu_unit (cpu)
-		pages += block_pages(z, cpu);
+		pages += pageset_cpu_pages(z, cpu);
 	return pages;
 }
 
@@ -380,15 +399,6 @@ uint64_t pageset_nr_alloc(const struct zone *z)
 		for (unsigned int order = 0; order < PCP_ORDERS; order++)
 			pages += pcpu_array_pops(cpu_header(z, order, cpu)) << order;
 	return pages;
-}
-
-size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
-{
-	const uint64_t *c = pcpu_ptr(counters(z), cpu);
-
-	return block_pages(z, cpu) +
-	       run_pages(__atomic_load_n(c + PCP_RUN_PUSHED, __ATOMIC_RELAXED),
-			 __atomic_load_n(c + PCP_RUN_POPPED, __ATOMIC_RELAXED));
 }
 
 uint64_t pageset_counted(const struct zone *z, enum numa_stat item)

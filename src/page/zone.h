@@ -39,8 +39,7 @@ enum numa_stat {
 	NUMA_OTHER,	     /* taken here by a CPU of another node */
 	NUMA_INTERLEAVE_HIT, /* taken here as a policy of interleaving wanted */
 	NR_NUMA_STATS,
-	PCP_RUN_PUSHED = NR_NUMA_STATS, /* pages into the lists of runs of other sizes */
-	PCP_RUN_POPPED,			/* and out of them, to be used */
+	PCP_RUN_POPPED = NR_NUMA_STATS, /* pages out of the lists of runs, to be used */
 	NR_PCP_COUNTERS,
 };
 

@@ -73,6 +73,29 @@ static void set_bit(uint64_t *map, size_t i)
 	map[i / 64] |= (uint64_t)1 << (i % 64);
 }
 
+static void set_bits(uint64_t *map, size_t i, size_t end)
+{
+	while (i < end) {
+		size_t next = min_size((i | 63) + 1, end);
+
+		map[i / 64] |= UINT64_MAX >> (64 - (next - i)) << (i % 64);
+		i = next;
+	}
+}
+
+/* The first bit from @i on that is @set; @end if there is none below it. */
+static size_t find_bit(const uint64_t *map, size_t i, size_t end, bool set)
+{
+	while (i < end) {
+		uint64_t rest = (set ? map[i / 64] : ~map[i / 64]) >> (i % 64);
+
+		if (rest)
+			return min_size(i + (size_t)__builtin_ctzll(rest), end);
+		i = (i | 63) + 1;
+	}
+	return end;
+}
+
 static void clear_bit(uint64_t *map, size_t i)
 {
 	map[i / 64] &= ~((uint64_t)1 << (i % 64));
@@ -153,29 +176,21 @@ static size_t find_run(const struct chunk *c, size_t n, size_t step)
 	size_t i = align_up(c->first_free, step);
 
 	while (i + n <= end) {
-		size_t k = 0;
+		size_t taken = find_bit(c->used, i, i + n, true);
 
-		if (i % 64 == 0 && c->used[i / 64] == UINT64_MAX) {
-			i = align_up(i + 64, step);
-			continue;
-		}
-		while (k < n && !test_bit(c->used, i + k))
-			k++;
-		if (k == n)
+		if (taken == i + n)
 			return i;
-		i = align_up(i + k + 1, step);
+		i = align_up(find_bit(c->used, taken, end, false), step);
 	}
 	return end;
 }
 
 static void *take_run(struct chunk *c, size_t start, size_t n)
 {
-	for (size_t i = start; i < start + n; i++)
-		set_bit(c->used, i);
+	set_bits(c->used, start, start + n);
 	set_bit(c->last, start + n - 1);
 	c->nr_used += n;
-	while (c->first_free < granules() && test_bit(c->used, c->first_free))
-		c->first_free++;
+	c->first_free = find_bit(c->used, c->first_free, granules(), false);
 	return c->base + start * GRANULE;
 }
 

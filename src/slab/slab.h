@@ -22,6 +22,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/config.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "page/page.h"
@@ -32,7 +33,7 @@
 enum {
 	SLAB_NAME_SIZE = 32,
 	SLAB_BATCH_MAX = 128,  /* objects moved between an array and slabs at once */
-	SLAB_MAX_SIZE = 16384, /* bytes per object */
+	SLAB_MAX_SIZE = 16384, /* bytes per object; of kmalloc more, and then few at a time */
 	SLAB_MAX_ALIGN = 4096,
 	SLAB_MAX_BYTES = 131072,    /* of a slab, as long as it is more than an object */
 	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
@@ -369,7 +370,10 @@ bool slab_checked_in_use(struct kmem_cache *s, void *obj, const void *caller);
 /* A new cache before anybody uses it; false without memory. */
 bool slab_check_created(struct kmem_cache *s, const struct slab_params *p);
 /* Whether @obj is nobody's here, and libc's for all that is known. */
-bool slab_passes_through(const void *obj);
+static inline bool slab_passes_through(const void *obj)
+{
+	return unlikely(config.passthrough) && !page_lookup(obj);
+}
 /* The twin, or NULL as long as there was no need of one. */
 static inline struct kmem_cache *slab_twin(const struct kmem_cache *s)
 {

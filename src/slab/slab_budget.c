@@ -44,6 +44,13 @@ void slab_budget_join(struct kmem_cache *s)
 	atomic_store_explicit(&nr_members, n + 1, memory_order_release);
 }
 
+/* Slots that every class has a right to: without any it would lock for each object. Large
+ * objects, of which all classes together are too much for a small budget, have none. */
+static unsigned int guaranteed(const struct kmem_cache *s)
+{
+	return s->size > SLAB_MAX_SIZE ? 0 : s->capacity_first;
+}
+
 /* The objects this CPU's array holds above @capacity go back to their slabs. */
 static void drain_above(struct kmem_cache *s, void *array, const struct pcpu_array *a,
 			unsigned int capacity)
@@ -71,12 +78,12 @@ static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int 
 	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
 	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
 
-	if (capacity <= s->capacity_first)
+	if (capacity <= guaranteed(s))
 		return 0;
 	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops &&
 	    !even_busy)
 		return 0;
-	less = (uint16_t)max_uint(capacity / 2, s->capacity_first);
+	less = (uint16_t)max_uint(capacity / 2, guaranteed(s));
 	/* Whoever changes a capacity pays or is paid for exactly that change. */
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
@@ -137,7 +144,7 @@ bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 	reclaim(b, cpu, s, bytes, false);
 	if (try_charge(b, bytes, pcpu_cache_bytes()))
 		return true;
-	if (of == SLAB_BUDGET_OF_IDLE)
+	if (of == SLAB_BUDGET_OF_IDLE || !guaranteed(s))
 		return false;
 	/* From whoever has more than these few himself. */
 	reclaim(b, cpu, s, bytes, true);

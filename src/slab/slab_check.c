@@ -84,11 +84,6 @@ bool slab_check_created(struct kmem_cache *s, const struct slab_params *p)
 	return true;
 }
 
-bool slab_passes_through(const void *obj)
-{
-	return unlikely(config.passthrough) && !page_lookup(obj);
-}
-
 /* Whether this allocation, the next one, is one of those that are to fail. */
 static bool must_fail(struct kmem_cache *s, unsigned int why, gfp_t flags)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a CPU's array and the node's queue or the slabs: half an array moves at once.
+ * Between a CPU's array and the node's queue or the slabs: half an array moves at once, of
+ * large objects less.
  *
  * The array's capacity is found by use. It starts small and doubles whenever a
  * refill follows a flush or the other way round: then what the program allocates
@@ -19,16 +20,24 @@ enum { MOVED_NONE, MOVED_REFILL, MOVED_FLUSH, MOVED_MASK = 3, MOVED_ONE = 4 };
 
 enum {
 	MODEST = 128,		/* slots */
-	MODEST_BYTES = 1 << 20, /* and bytes */
+	MODEST_BYTES = 1 << 20, /* and bytes, of large objects a quarter */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
+	STEP_BYTES = 1 << 20,	/* of large objects that move, or that an array grows by */
 };
+
+/* Objects that may be moved at once, or slots that come to an array at once. */
+static unsigned int step_of(const struct kmem_cache *s)
+{
+	return s->size > SLAB_MAX_SIZE ? STEP_BYTES / s->size : s->capacity_max;
+}
 
 /* By how much a capacity grows that is moved in direction @move now. */
 static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			   unsigned int capacity, uint8_t move)
 {
 	uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed), now = move;
-	unsigned int modest = min_uint(MODEST, MODEST_BYTES / s->size);
+	unsigned int bytes = s->size > SLAB_MAX_SIZE ? MODEST_BYTES / 4 : MODEST_BYTES;
+	unsigned int modest = min_uint(MODEST, bytes / s->size);
 	unsigned int max = s->capacity_max;
 
 	if ((last & MOVED_MASK) == move && last / MOVED_ONE < STREAK_MAX)
@@ -44,7 +53,7 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			return 0;
 		max = min_uint(max, modest);
 	}
-	return capacity < max ? min_uint(capacity, max - capacity) : 0;
+	return capacity < max ? min_uint(min_uint(capacity, step_of(s)), max - capacity) : 0;
 }
 
 /*
@@ -62,7 +71,7 @@ static unsigned int tune(struct kmem_cache *s, void *array, uint8_t move)
 	a = pcpu_ptr(array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	more = growth(s, a, capacity, move);
-	/* A first few are every class's right: without any it would lock for each object. */
+	/* A first few are every class's right. */
 	if (!more || !slab_budget_charge(s, cpu, more,
 					 capacity ? SLAB_BUDGET_OF_IDLE : SLAB_BUDGET_ANYHOW))
 		return capacity;
@@ -83,6 +92,13 @@ unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsign
 	slab_budget_uncharge(s, cpu,
 			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
 	return 0;
+}
+
+/* How many objects to move to or from an array of that capacity, and @more. */
+static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity,
+			    unsigned int more)
+{
+	return min_uint(min_uint(capacity / 2, step_of(s)) + more, SLAB_BATCH_MAX);
 }
 
 static void reverse(void **p, unsigned int n)
@@ -200,7 +216,7 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	obj = pcpu_array_pop(slab_array(s, node));
 	if (obj)
 		return obj;
-	want = min_uint(SLAB_BATCH_MAX, tune(s, slab_array(s, node), MOVED_REFILL) / 2 + 1);
+	want = half_of(s, tune(s, slab_array(s, node), MOVED_REFILL), 1);
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		page_decay();
 		slab_shared_make(s, node);
@@ -236,11 +252,11 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
-	n = tune(s, array, MOVED_FLUSH) / 2;
+	n = half_of(s, tune(s, array, MOVED_FLUSH), 0);
 	/* After growth, or on a CPU used for the first time, there is room now. */
 	if (pcpu_array_push(array, obj))
 		return;
-	n = pcpu_array_pop_bulk(array, batch, min_uint(n, SLAB_BATCH_MAX), PCPU_POP_UNCOUNTED);
+	n = pcpu_array_pop_bulk(array, batch, n, PCPU_POP_UNCOUNTED);
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	if (n) {
 		slab_event(s, SLAB_FREE_FLUSH);

@@ -6,9 +6,11 @@
 /* How many objects fit @npages; with their bitmap at the end if need be. */
 static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 {
-	size_t bytes = npages * page_size() - s->pad_left, n = bytes / s->size;
+	size_t bytes = npages * page_size(), n;
 	struct slab_layout l = { .npages = (uint16_t)npages };
 
+	bytes -= min_size(bytes, s->pad_left);
+	n = bytes / s->size;
 	l.bitmap_in_slab = n > npages * PAGE_BITMAP_WORDS * 64;
 	if (l.bitmap_in_slab)
 		while (n * s->size + (n + 63) / 64 * 8 > bytes)
@@ -31,6 +33,12 @@ static bool fits(const struct kmem_cache *s, size_t npages)
 	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
 }
 
+/* As many as a slab should hold: 16, or 64 KiB, and at least 4 unless they are large. */
+static size_t usual_objects(unsigned int size)
+{
+	return min_uint(max_uint(65536 / size, size > SLAB_MAX_SIZE ? 1 : 4), 16);
+}
+
 /*
  * Pages per slab: the fewest that hold enough objects and waste at most 1/64, or
  * failing that the least wasteful number up to 128 KiB. Sizes that are powers of
@@ -39,8 +47,8 @@ static bool fits(const struct kmem_cache *s, size_t npages)
  */
 void slab_set_geometry(struct kmem_cache *s)
 {
-	size_t enough = config.slab_min_objects ? config.slab_min_objects
-						: min_uint(max_uint(65536 / s->size, 4), 16);
+	size_t enough =
+		config.slab_min_objects ? config.slab_min_objects : usual_objects(s->size);
 	size_t min = (size_t)1 << config.slab_min_order, best = SIZE_MAX, n;
 	size_t max = min_size(max_size(SLAB_MAX_BYTES / page_size(), 1),
 			      (size_t)1 << config.slab_max_order);
@@ -70,6 +78,8 @@ void slab_set_geometry(struct kmem_cache *s)
 
 unsigned int slab_default_cpu_partial(const struct kmem_cache *s)
 {
+	if (s->size > SLAB_MAX_SIZE)
+		return 2;
 	if (s->size >= page_size())
 		return 6;
 	return s->size >= 1024 ? 24 : s->size >= 256 ? 52 : 120;

@@ -103,7 +103,7 @@ def check_classes(tool):
         expect(waste == slab - objects * size and row[6] == tenths(waste, slab), f"{row}")
         expect(math.log2(slab).is_integer() or math.log2(size) % 1, f"alignment: {row}")
         last, wasted, all_bytes = size, wasted + waste, all_bytes + slab
-    expect(last == 16384, f"the last class is {last}")
+    expect(last == 65536, f"the last class is {last}")
     expect(rest == ["", f"A slab of each: wasted {wasted // 1024}K of {all_bytes // 1024}K; "
                     f"{tenths(wasted, all_bytes)}%"], f"{rest}")
     expect(wasted < all_bytes / 100, "a hundredth is wasted")

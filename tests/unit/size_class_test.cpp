@@ -26,21 +26,21 @@ TEST_F(SizeClassTest, EverySizeMapsToTheSmallestClassThatHoldsIt)
 {
 	std::set<unsigned> classes;
 
-	for (size_t size = 0; size <= 16384; size++)
+	for (size_t size = 0; size <= 65536; size++)
 		classes.insert(kmem_cache_size(shim_class_cache(size)));
-	EXPECT_EQ(classes.size(), 40u);
+	EXPECT_EQ(classes.size(), 48u);
 	EXPECT_EQ(*classes.begin(), 8u);
-	EXPECT_EQ(*classes.rbegin(), 16384u);
-	for (size_t size = 0; size <= 16384; size++)
+	EXPECT_EQ(*classes.rbegin(), 65536u);
+	for (size_t size = 0; size <= 65536; size++)
 		ASSERT_EQ(kmem_cache_size(shim_class_cache(size)), *classes.lower_bound(size))
 			<< size;
 }
 
 TEST_F(SizeClassTest, EverySizeOfTheKernelsThatIsAlignedIsAClass)
 {
-	for (unsigned size :
-	     { 8,   16,	 32,  48,  64,	80,   96,   112,  128,	160,  192,  224,   256,
-	       320, 384, 448, 512, 768, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384 })
+	for (unsigned size : { 8,    16,   32,	 48,   64,    80,    96,    112,  128,	160,
+			       192,  224,  256,	 320,  384,   448,   512,   768,  1024, 2048,
+			       3072, 4096, 6144, 8192, 12288, 16384, 32768, 65536 })
 		EXPECT_EQ(kmem_cache_size(shim_class_cache(size)), size);
 	for (unsigned size : { 24, 40, 56 })
 		EXPECT_EQ(kmem_cache_size(shim_class_cache(size)), size + 8)
@@ -67,17 +67,17 @@ double wasted_share(size_t pages, size_t size)
 
 /*
  * Of all numbers of pages up to 128 KiB, in powers of two for such sizes, that hold 16
- * objects, or 64 KiB of them but no fewer than 4: the least wasteful; and the first that
- * wastes at most a 64th, since more pages for less than that waste more in the end.
+ * objects, or 64 KiB of them but no fewer than 4 of up to 16 KiB: the least wasteful; and the
+ * first that wastes at most a 64th, since more pages for less than that waste more in the end.
  */
 TEST_F(SizeClassTest, SlabsWasteLeast)
 {
 	const double tolerated = 1.0 / 64 + 1.0 / 4096;
 
-	for (size_t from = 1; from <= 16384;) {
+	for (size_t from = 1; from <= 65536;) {
 		struct kmem_cache *s = shim_class_cache(from);
-		size_t size = kmem_cache_size(s);
-		size_t enough = std::min<size_t>(std::max<size_t>(65536 / size, 4), 16);
+		size_t size = kmem_cache_size(s), few = size > 16384 ? 1 : 4;
+		size_t enough = std::min<size_t>(std::max<size_t>(65536 / size, few), 16);
 		std::vector<size_t> smaller;
 		shim_geometry g;
 		double least = 1;
@@ -111,7 +111,7 @@ TEST_F(SizeClassTest, TableOfClasses)
 	ASSERT_STREQ(fgets(line, sizeof(line), f), "size_classes:\n");
 	ASSERT_STREQ(fgets(line, sizeof(line), f),
 		     "  Name                   From   Size  PageSz Objects  Waste Waste%\n");
-	for (size_t from = 1; from <= 16384;) {
+	for (size_t from = 1; from <= 65536;) {
 		struct kmem_cache *s = shim_class_cache(from);
 		size_t size = kmem_cache_size(s), slab, waste;
 		shim_geometry g;
@@ -141,8 +141,8 @@ TEST_F(SizeClassTest, TablesAgreeWithTheClasses)
 	for (size_t size = 0; size <= 1024; size++)
 		ASSERT_EQ(shim_class_small(size), shim_cache_array(shim_class_cache(size)))
 			<< size;
-	for (size_t size = 1; size <= 16384; size++)
-		if (size > 1024 || size % 128 == 0) {
+	for (size_t size = 1; size <= 65536; size++)
+		if (size > 1024 || size % 256 == 0) {
 			ASSERT_EQ(shim_class_large(size),
 				  shim_cache_array(shim_class_cache(size)))
 				<< size;
@@ -151,7 +151,7 @@ TEST_F(SizeClassTest, TablesAgreeWithTheClasses)
 
 TEST_F(SizeClassTest, RoundingLosesAtMostAFifth)
 {
-	for (size_t size = 1; size <= 16384; size++) {
+	for (size_t size = 1; size <= 65536; size++) {
 		size_t usable = kmem_cache_size(shim_class_cache(size));
 
 		if (size <= 128) {
@@ -162,16 +162,28 @@ TEST_F(SizeClassTest, RoundingLosesAtMostAFifth)
 	}
 }
 
+/* Whether objects of the class for a large size are. */
+bool naturally_aligned(size_t size, size_t align)
+{
+	size_t usable = size > 16384 ? kmem_cache_size(shim_class_cache(size)) : align;
+
+	return usable % align == 0 && (align <= ukmem_page_size() || is_pow2(usable));
+}
+
 TEST_F(SizeClassTest, AlignedClassesAreTheSmallestThatFit)
 {
-	for (size_t align = 1; align <= 32768; align *= 2)
-		for (size_t size = 1; size <= 16500; size += 7) {
+	for (size_t align = 1; align <= 131072; align *= 2)
+		for (size_t size = 1; size <= 66000; size += size < 17000 ? 7 : 61) {
 			struct kmem_cache *s = shim_class_aligned(size, align);
 
 			if (!s) {
-				ASSERT_TRUE(size > 16384 || align > 16384)
+				ASSERT_TRUE(size > 65536 || align > 16384 ||
+					    !naturally_aligned(size, align))
 					<< size << " " << align;
 				continue;
+			}
+			if (size > 16384) {
+				ASSERT_EQ(s, shim_class_cache(size));
 			}
 			ASSERT_GE(kmem_cache_size(s), size);
 			ASSERT_EQ(kmem_cache_size(s) % align, 0u);
@@ -180,7 +192,7 @@ TEST_F(SizeClassTest, AlignedClassesAreTheSmallestThatFit)
 
 TEST_F(SizeClassTest, AddressesAreAlignedAsPromised)
 {
-	for (size_t size = 1; size <= 40000; size += size < 600 ? 1 : 97) {
+	for (size_t size = 1; size <= 70000; size += size < 600 ? 1 : 97) {
 		void *p[20];
 
 		for (auto &q : p) {
@@ -215,7 +227,8 @@ TEST_F(SizeClassTest, AddressesAreAlignedAsPromised)
 TEST_F(SizeClassTest, AlignedRequestsOfEveryKind)
 {
 	for (size_t align = 1; align <= (1u << 22); align *= 2)
-		for (size_t size : { 1u, 8u, 100u, 4096u, 10000u, 16384u, 20000u, 300000u }) {
+		for (size_t size :
+		     { 1u, 8u, 100u, 4096u, 10000u, 16384u, 20000u, 60000u, 65536u, 300000u }) {
 			char *p[3];
 
 			for (auto &q : p) {

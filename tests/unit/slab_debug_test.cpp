@@ -281,8 +281,8 @@ TEST(SlabDebugDeathTest, KmallocKeepsItsAlignments)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "slab_debug:FZPU", 1);
-		for (size_t size = 8; size <= 20000; size += size / 3)
-			for (size_t align = 8; align <= 16384; align *= 2) {
+		for (size_t size = 8; size <= 70000; size += size / 3)
+			for (size_t align = 8; align <= 65536; align *= 2) {
 				void *p = shim_kmalloc_aligned(size, align, GFP_KERNEL);
 				ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u)
 					<< size << " " << align;

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Size classes above 16 KiB: as fast as those below, and no memory wasted for that. */
+#include <cstring>
+
+#include "page_shim.h"
+#include "slab_util.h"
+
+extern "C" {
+#include "os/os.h"
+}
+
+namespace
+{
+
+constexpr size_t kMiB = 1u << 20;
+
+void stay_on_one_cpu()
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(allowed_cpus().front(), &set);
+	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+std::vector<size_t> large_classes()
+{
+	std::vector<size_t> sizes;
+
+	for (size_t size = 16385; size <= KMALLOC_MAX_CACHE_SIZE; size = sizes.back() + 1)
+		sizes.push_back(kmalloc_size_roundup(size));
+	return sizes;
+}
+
+char *get(size_t size, gfp_t flags = GFP_KERNEL)
+{
+	auto *p = static_cast<char *>(kmalloc(size, flags));
+
+	EXPECT_NE(p, nullptr) << size;
+	return p;
+}
+
+/* @n blocks are allocated, and freed in the same order. */
+void cycle(size_t size, size_t n, size_t rounds)
+{
+	std::vector<char *> p(n);
+
+	while (rounds--) {
+		for (auto &q : p)
+			q = get(size);
+		for (auto *q : p)
+			kfree(q);
+	}
+}
+
+size_t active()
+{
+	struct ukmem_gauges g;
+
+	ukmem_gauges_read(&g);
+	return g.active;
+}
+
+/* One, some and many at once: the CPU's array has room for them. */
+TEST(KmallocLargeClassTest, BatchesAreServedByTheArray)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		stay_on_one_cpu();
+		kfree(get(1));
+		for (size_t size : large_classes())
+			for (size_t n : { size_t{ 1 }, size_t{ 8 }, 10 * kMiB / size }) {
+				struct kmem_cache *s = shim_class_cache(size);
+
+				cycle(size, n, 100);
+				shim_counts before = slab_counts_of(s);
+				cycle(size, n, 20);
+				shim_counts after = slab_counts_of(s);
+				EXPECT_EQ(after.allocs - before.allocs, 20 * n);
+				EXPECT_GE(after.allocs_fast - before.allocs_fast,
+					  20 * n * 99 / 100)
+					<< n << " of " << size;
+			}
+	});
+}
+
+/* A block that is used now and then costs hardly more than itself. */
+TEST(KmallocLargeClassTest, OneBlockNeedsOneSlab)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		stay_on_one_cpu();
+		kfree(get(1));
+		for (size_t size : large_classes()) {
+			size_t before = active();
+
+			cycle(size, 1, 10);
+			EXPECT_LE(active() - before, std::max<size_t>(65536, ukmem_page_size()))
+				<< size;
+			EXPECT_EQ(slab_counts_of(shim_class_cache(size)).slabs, 1u);
+		}
+	});
+}
+
+TEST(KmallocLargeClassTest, MemoryComesBack)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::vector<char *> p;
+		size_t before;
+
+		stay_on_one_cpu();
+		kfree(get(1));
+		ukmem_trim();
+		before = active();
+		for (size_t size : large_classes())
+			for (size_t n = 8 * kMiB / size; n--;)
+				p.push_back(static_cast<char *>(memset(get(size), 1, size)));
+		EXPECT_GE(active() - before, 60 * kMiB);
+		for (auto *q : p)
+			kfree(q);
+		/* A MiB for each class, if the CPU only freed, and slabs. */
+		EXPECT_LE(active() - before, 12 * kMiB) << "before anybody asks for it";
+		ukmem_trim();
+		EXPECT_EQ(active(), before);
+		for (auto *q : p)
+			EXPECT_EQ(os_resident(q, 16384), 0u);
+		for (size_t size : large_classes())
+			expect_nothing_left(shim_class_cache(size));
+	});
+}
+
+/* Pages that nobody used are zeros without being written to. */
+TEST(KmallocLargeClassTest, ZeroedBlocksOfFreshPagesStayUntouched)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		for (size_t size = 16385; size <= 70000; size += 997) {
+			char *p = get(size, GFP_KERNEL | __GFP_ZERO);
+
+			EXPECT_EQ(os_resident(p, size), 0u) << size;
+			EXPECT_EQ(ksize(p), kmalloc_size_roundup(size));
+			p[size - 1] = 1;
+		}
+	});
+}
+
+TEST(KmallocLargeClassTest, ZeroedBlocksOfUsedPagesAreZero)
+{
+	for (int round = 0; round < 3; round++)
+		for (size_t size = 16000; size <= 70000; size += 997) {
+			char *p = get(size, GFP_KERNEL | __GFP_ZERO), *q = get(size);
+
+			for (size_t i = 0; i < ksize(p); i++)
+				ASSERT_EQ(p[i], 0) << size << " at " << i;
+			memset(p, 0xff, ksize(p));
+			memset(q, 0xff, ksize(q));
+			kfree(p);
+			kfree(q);
+		}
+}
+
+/* The first time it moves, to whole pages; then not, if nothing lies behind it. */
+TEST(KmallocLargeClassTest, BlocksThatGrowDoSoInPlace)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		size_t page = ukmem_page_size();
+		auto *first = static_cast<char *>(krealloc(get(10000), 17000, GFP_KERNEL));
+
+		EXPECT_TRUE(is_vmalloc_addr(first));
+		for (size_t size = 17000; size <= 300000; size += page) {
+			auto *p = static_cast<char *>(krealloc(first, size, GFP_KERNEL));
+
+			ASSERT_EQ(p, first) << size;
+			EXPECT_LT(ksize(p) - size, page);
+			memset(p, 7, size);
+		}
+		/* And back. */
+		EXPECT_EQ(krealloc(first, 20000, GFP_KERNEL), first);
+		EXPECT_LT(ksize(first), 20000 + page);
+		kfree(first);
+	});
+}
+
+TEST(KmallocLargeClassTest, WhichBlocksAreWholePages)
+{
+	const std::pair<size_t, gfp_t> objects[] = { { 16384, __GFP_ZERO },
+						     { 16385, 0 },
+						     { 65536, 0 } };
+	const std::pair<size_t, gfp_t> pages[] = { { 16385, __GFP_ZERO }, { 65537, 0 } };
+
+	for (auto [size, flags] : objects) {
+		char *p = get(size, GFP_KERNEL | flags);
+
+		EXPECT_FALSE(is_vmalloc_addr(p)) << size;
+		kfree(p);
+	}
+	for (auto [size, flags] : pages) {
+		char *p = get(size, GFP_KERNEL | flags);
+
+		EXPECT_TRUE(is_vmalloc_addr(p)) << size;
+		kfree(p);
+	}
+}
+
+TEST(KmallocLargeClassTest, MemoryOfAZoneIsWholePages)
+{
+	for (gfp_t zone : { __GFP_DMA, __GFP_DMA32 }) {
+		auto *p = static_cast<char *>(kmalloc(40000, GFP_KERNEL | zone | __GFP_NOWARN));
+
+		if (!p)
+			continue; /* pinned memory is limited */
+		EXPECT_TRUE(is_vmalloc_addr(p));
+		memset(p, 1, 40000);
+		kfree(p);
+	}
+}
+
+} // namespace
