@@ -107,6 +107,27 @@ static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_or
 	return NULL;
 }
 
+struct page *__zone_join(struct zone *z, unsigned int order)
+{
+	size_t npages = (size_t)1 << order;
+
+	for (unsigned int o = order; o-- > 0 && o + 2 >= order;) {
+		unsigned int tries = 0;
+		struct page *page;
+
+		list_for_each_entry (page, &z->free[o], lru) {
+			size_t offset = page_to_pfn(page) - z->start;
+			size_t pfn = z->start + align_down(offset, npages);
+
+			if (run_is_free(z, pfn, npages))
+				return take_neighbours(z, pfn, npages);
+			if (++tries == FIT_TRIES)
+				break;
+		}
+	}
+	return NULL;
+}
+
 void __zone_carve_release(struct zone *z)
 {
 	size_t n = z->carve_end - z->carve_start;
@@ -219,8 +240,8 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
 	    npages <= max_size(window_block(), (size_t)1 << (PCP_ORDERS - 1)))
 		return __zone_alloc(z, ilog2(npages), may_grow);
 	if (npages <= window_block()) {
-		page = take_hole(z, npages, ilog2(npages));
-		return page ? page : carve(z, npages, may_grow);
+		page = take_hole(z, npages, z->only_dirty ? MAX_ORDER : ilog2(npages));
+		return page || z->only_dirty ? page : carve(z, npages, may_grow);
 	}
 	page = take_hole(z, npages, MAX_ORDER);
 	return page || !may_grow ? page : grow_run(z, npages);
