@@ -315,11 +315,14 @@ static struct page *take_first(struct zone *z, const struct alloc_request *rq, b
 
 /*
  * @npages that were not resident are in use now although enough were free: those are holes
- * that are too small. As many go, down to a quarter of what is in use.
+ * that are too small. As many go, down to dirty_max, or of large programs a quarter of what
+ * they use beyond 16 MiB.
  */
 static void note_growth(struct zone *z, size_t npages)
 {
-	size_t keep = max_size(config.dirty_max >> page_window.page_shift, __zone_used(z) / 4);
+	size_t used = __zone_used(z), small = ((size_t)16 << 20) >> page_window.page_shift;
+	size_t keep = max_size(config.dirty_max >> page_window.page_shift,
+			       (used - min_size(used, small)) / 4);
 
 	if (z->nr_dirty > keep)
 		atomic_fetch_add_explicit(&z->decay_backlog,
