@@ -31,6 +31,12 @@ static bool is_free_block(size_t pfn, unsigned int order)
 	return page_type(p) == PAGE_FREE && p->order == order;
 }
 
+/* Whether the request that is being served may have it. */
+static bool may_take(const struct zone *z, size_t pfn)
+{
+	return !z->only_dirty || page_window.pages[pfn].zero == PAGE_DIRTY;
+}
+
 /* Where the free neighbourhood of the free block at @pfn begins, up to @max pages before it. */
 static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 {
@@ -41,7 +47,7 @@ static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 
 		while (o <= align && !is_free_block(pfn - ((size_t)1 << o), o))
 			o++;
-		if (o > align)
+		if (o > align || !may_take(z, pfn - ((size_t)1 << o)))
 			break;
 		pfn -= (size_t)1 << o;
 	}
@@ -58,7 +64,7 @@ static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
 	while (pfn < end) {
 		const struct page *p = &page_window.pages[pfn];
 
-		if (page_type(p) != PAGE_FREE || (z->only_dirty && p->zero != PAGE_DIRTY))
+		if (page_type(p) != PAGE_FREE || !may_take(z, pfn))
 			return false;
 		pfn += (size_t)1 << p->order;
 	}
