@@ -16,7 +16,7 @@
 #include "base/bits.h"
 #include "page/zone.h"
 
-enum { SORT_TRIES = 8 }; /* blocks looked at to find one's place in a list */
+enum { SORT_TRIES = 4 }; /* blocks looked at to find one's place in a list */
 
 static size_t frontier(const struct zone *z)
 {
