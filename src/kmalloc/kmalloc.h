@@ -89,7 +89,11 @@ static inline size_t kmalloc_class_size(size_t size)
 		return 8;
 	if (size > 14336)
 		return SIZE_CLASS_LARGE_MAX;
-	/* Four classes per doubling, at least 16 and at most 1024 bytes apart. */
+	if (unlikely(size - 2049 < 256))
+		return 2304;
+	if (unlikely(size - 4097 < 512))
+		return 4608;
+	/* Else four classes per doubling, at least 16 and at most 1024 bytes apart. */
 	return align_up(size, (size_t)1 << min_uint(max_uint(ilog2(size - 1), 6) - 2, 10));
 }
 

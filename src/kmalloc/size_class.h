@@ -20,7 +20,7 @@ struct kmem_cache;
 enum {
 	SIZE_CLASS_SMALL_MAX = 1024,
 	SIZE_CLASS_LARGE_MAX = 16384,
-	SIZE_CLASS_COUNT = 40,
+	SIZE_CLASS_COUNT = 42,
 };
 
 /* Handles of per-CPU arrays. */
