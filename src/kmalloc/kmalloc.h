@@ -91,7 +91,11 @@ static inline size_t kmalloc_class_size(size_t size)
 		return 8;
 	if (size > 14336 && size <= SIZE_CLASS_ALWAYS_MAX)
 		return SIZE_CLASS_ALWAYS_MAX;
-	/* Four classes per doubling, at least 16 bytes apart; from 8 to 16 KiB 1024. */
+	if (unlikely(size - 2049 < 256))
+		return 2304;
+	if (unlikely(size - 4097 < 512))
+		return 4608;
+	/* Else four classes per doubling, at least 16 bytes apart; from 8 to 16 KiB 1024. */
 	shift = max_uint(ilog2(size - 1), 6) - 2;
 	return align_up(size, (size_t)1 << (shift == 11 ? 10 : shift));
 }

@@ -22,7 +22,7 @@ enum {
 	SIZE_CLASS_LARGE_MAX = 65536,
 	/* Above this there are requests that do better with whole pages: kmalloc.h. */
 	SIZE_CLASS_ALWAYS_MAX = 16384,
-	SIZE_CLASS_COUNT = 48,
+	SIZE_CLASS_COUNT = 50,
 };
 
 /* Handles of per-CPU arrays. */

@@ -4,8 +4,10 @@
  * size; a request splits the smallest block that fits, a free merges a block
  * with its buddy as far up as it goes (D. Knuth, TAOCP 2.5; K. Knowlton 1965).
  *
- * Dirty blocks (their memory may be resident) are at the front of their lists,
- * zero ones at the end: what is resident is reused first.
+ * Dirty blocks (their memory may be resident) are at the front of their lists, those of
+ * low addresses first, as far as a short look shows: so what is in use gathers there, and
+ * large blocks come about above it. Zero ones are at the end. What is resident is reused first
+ * (zone.c), so buddies of the two kinds do not merge.
  *
  * Callers: pageset.c, runs.c, page_alloc.c, purge.c. Every function: zone lock held.
  */
@@ -14,9 +16,25 @@
 #include "base/bits.h"
 #include "page/zone.h"
 
+enum { SORT_TRIES = 4 }; /* blocks looked at to find one's place in a list */
+
 static size_t frontier(const struct zone *z)
 {
 	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
+}
+
+static void insert_dirty(struct list_head *list, struct page *page)
+{
+	struct list_head *before = list->next;
+
+	for (unsigned int i = 0; i < SORT_TRIES && before != list; i++) {
+		struct page *other = list_entry(before, struct page, lru);
+
+		if (other->zero != PAGE_DIRTY || other > page)
+			break;
+		before = before->next;
+	}
+	list_add_tail(&page->lru, before);
 }
 
 static void insert_block(struct zone *z, struct page *page, unsigned int order,
@@ -30,7 +48,7 @@ static void insert_block(struct zone *z, struct page *page, unsigned int order,
 		list_add_tail(&page->lru, &z->free[order]);
 	} else {
 		z->nr_dirty += (size_t)1 << order;
-		list_add(&page->lru, &z->free[order]);
+		insert_dirty(&z->free[order], page);
 	}
 }
 
@@ -54,7 +72,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page
 
 		if (buddy + ((size_t)1 << order) > frontier(z) ||
 		    page_type(&pages[buddy]) != PAGE_FREE || pages[buddy].order != order ||
-		    !zone_may_merge(z, order, zero, pages[buddy].zero))
+		    !zone_may_merge(zero, pages[buddy].zero))
 			break;
 		zero = page_zero_merged(zero, pages[buddy].zero);
 		__zone_remove_block(z, &pages[buddy]);
@@ -171,6 +189,9 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 	size_t need = (size_t)1 << order, start;
 	struct page *page = __zone_take_block(z, order);
 
+	/* What is pinned and what is not stay apart. */
+	if (!page && order && z->type != ZONE_DMA)
+		page = __zone_join(z, order);
 	if (page || !may_grow || !__zone_grow(z, need, need, &start))
 		return page;
 	page = &page_window.pages[start];

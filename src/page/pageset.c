@@ -334,6 +334,32 @@ size_t pageset_drain(struct zone *z, unsigned int cpu)
 	return pages;
 }
 
+/* One of @list that was used, back into the zone; what was not stays. Lock held. */
+static bool __give_dirty(struct zone *z, unsigned int list)
+{
+	void *array = array_of(z, list);
+	struct page *page;
+	size_t npages;
+
+	if (!pcpu_array_pop_bulk(array, (void **)&page, 1, PCPU_POP_UNCOUNTED))
+		return false;
+	if (page->zero != PAGE_DIRTY && pcpu_array_push(array, page))
+		return false;
+	npages = list < PCP_ORDERS ? (size_t)1 << list : page->npages;
+	__zone_free_run(z, page_to_pfn(page), npages, page->zero);
+	return true;
+}
+
+bool __pageset_give_dirty(struct zone *z)
+{
+	bool any = false;
+
+	for (unsigned int list = 0; list < PCP_LISTS; list++)
+		while (__give_dirty(z, list))
+			any = true;
+	return any;
+}
+
 static uint64_t cpu_header(const struct zone *z, unsigned int order, unsigned int cpu)
 {
 	return pcpu_array_header(pcpu_ptr(array_of(z, order), cpu));

@@ -5,7 +5,8 @@
  * again within the decay time (tunable dirty_decay_ms), looked at in periods of half of it:
  * of the free dirty pages above dirty_max, the smallest number of the last period was never
  * touched in it and goes, a piece at each opportunity. What a program frees and takes again all
- * the time is never purged: refaulting it costs more than everything else here.
+ * the time is never purged: refaulting it costs more than everything else here. What cannot be
+ * used again because its pieces are too small goes at once (zone.c: note_growth).
  *
  * Opportunities are requests that may enter the kernel and had to look beyond their
  * CPU's caches, and frees of the malloc drop-in that did; in a program that stands still

@@ -31,6 +31,12 @@ static bool is_free_block(size_t pfn, unsigned int order)
 	return page_type(p) == PAGE_FREE && p->order == order;
 }
 
+/* Whether the request that is being served may have it. */
+static bool may_take(const struct zone *z, size_t pfn)
+{
+	return !z->only_dirty || page_window.pages[pfn].zero == PAGE_DIRTY;
+}
+
 /* Where the free neighbourhood of the free block at @pfn begins, up to @max pages before it. */
 static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 {
@@ -41,7 +47,7 @@ static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 
 		while (o <= align && !is_free_block(pfn - ((size_t)1 << o), o))
 			o++;
-		if (o > align)
+		if (o > align || !may_take(z, pfn - ((size_t)1 << o)))
 			break;
 		pfn -= (size_t)1 << o;
 	}
@@ -58,7 +64,7 @@ static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
 	while (pfn < end) {
 		const struct page *p = &page_window.pages[pfn];
 
-		if (page_type(p) != PAGE_FREE || (z->only_dirty && p->zero != PAGE_DIRTY))
+		if (page_type(p) != PAGE_FREE || !may_take(z, pfn))
 			return false;
 		pfn += (size_t)1 << p->order;
 	}
@@ -97,6 +103,27 @@ static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_or
 
 		list_for_each_entry (page, &z->free[o], lru) {
 			size_t pfn = extend_back(z, page_to_pfn(page), npages);
+
+			if (run_is_free(z, pfn, npages))
+				return take_neighbours(z, pfn, npages);
+			if (++tries == FIT_TRIES)
+				break;
+		}
+	}
+	return NULL;
+}
+
+struct page *__zone_join(struct zone *z, unsigned int order)
+{
+	size_t npages = (size_t)1 << order;
+
+	for (unsigned int o = order; o-- > 0 && o + 2 >= order;) {
+		unsigned int tries = 0;
+		struct page *page;
+
+		list_for_each_entry (page, &z->free[o], lru) {
+			size_t offset = page_to_pfn(page) - z->start;
+			size_t pfn = z->start + align_down(offset, npages);
 
 			if (run_is_free(z, pfn, npages))
 				return take_neighbours(z, pfn, npages);
@@ -219,8 +246,8 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
 	    npages <= max_size(window_block(), (size_t)1 << (PCP_ORDERS - 1)))
 		return __zone_alloc(z, ilog2(npages), may_grow);
 	if (npages <= window_block()) {
-		page = take_hole(z, npages, ilog2(npages));
-		return page ? page : carve(z, npages, may_grow);
+		page = take_hole(z, npages, z->only_dirty ? MAX_ORDER : ilog2(npages));
+		return page || z->only_dirty ? page : carve(z, npages, may_grow);
 	}
 	page = take_hole(z, npages, MAX_ORDER);
 	return page || !may_grow ? page : grow_run(z, npages);

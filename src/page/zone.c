@@ -202,7 +202,7 @@ static void retract(struct zone *z, size_t npages)
 
 /*
  * Whether @npages more may become resident; 0: whether what may be already is within the
- * limit. Frees can make it look as if it were not: a dirty block merges with others.
+ * limit. Frees can make it look as if it were not: a run of both kinds is dirty then.
  */
 static bool may_populate(const struct zone *z, size_t npages)
 {
@@ -268,9 +268,71 @@ static void put_back(struct zone *z, struct page *page, size_t npages)
 	__zone_free_run(z, page_to_pfn(page), npages, page->zero);
 }
 
+/* A run as @rq wants it: aligned, at its place, or any. */
+static struct page *take_run(struct zone *z, const struct alloc_request *rq, bool may_grow)
+{
+	if (rq->at)
+		return __zone_alloc_at(z, rq->at, rq->npages, may_grow);
+	if (rq->align || z->type != ZONE_NORMAL)
+		return take_block(z, rq, may_grow);
+	return __zone_alloc_run(z, rq->npages, may_grow);
+}
+
+/*
+ * What may be resident already, of whatever block: before memory is touched that never was,
+ * the dirty pages that this CPU keeps are made available, too.
+ */
+static struct page *take_dirty(struct zone *z, const struct alloc_request *rq)
+{
+	struct page *page = NULL;
+
+	if (rq->at || z->type != ZONE_NORMAL)
+		return NULL;
+	z->only_dirty = true;
+	if (z->nr_dirty >= rq->npages)
+		page = take_run(z, rq, false);
+	if (!page && __pageset_give_dirty(z) && z->nr_dirty >= rq->npages)
+		page = take_run(z, rq, false);
+	return page;
+}
+
+/* What is dirty first, then anything, or dirty only. *@fresh: what of it was not. */
+static struct page *take_first(struct zone *z, const struct alloc_request *rq, bool only_dirty,
+			       bool may_grow, size_t *fresh)
+{
+	struct page *page = take_dirty(z, rq);
+	size_t dirty = __zone_dirty(z);
+
+	*fresh = 0;
+	z->only_dirty = only_dirty;
+	if (!page) {
+		page = take_run(z, rq, may_grow);
+		*fresh = rq->npages - (dirty - __zone_dirty(z));
+	}
+	z->only_dirty = false;
+	return page;
+}
+
+/*
+ * @npages that were not resident are in use now although enough were free: those are holes
+ * that are too small. As many go, down to dirty_max, or of large programs a quarter of what
+ * they use beyond 16 MiB.
+ */
+static void note_growth(struct zone *z, size_t npages)
+{
+	size_t used = __zone_used(z), small = ((size_t)16 << 20) >> page_window.page_shift;
+	size_t keep = max_size(config.dirty_max >> page_window.page_shift,
+			       (used - min_size(used, small)) / 4);
+
+	if (z->nr_dirty > keep)
+		atomic_fetch_add_explicit(&z->decay_backlog,
+					  min_size(npages, z->nr_dirty - keep),
+					  memory_order_relaxed);
+}
+
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 {
-	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z), sum;
+	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z), sum, fresh;
 	bool allowed, may_grow;
 	struct page *page;
 
@@ -283,14 +345,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	may_grow = rq->may_block && allowed;
 	if (!rq->may_block && z->nr_free < rq->npages + reserve)
 		return NULL;
-	z->only_dirty = z->type == ZONE_DMA || !allowed;
-	if (rq->at)
-		page = __zone_alloc_at(z, rq->at, rq->npages, may_grow);
-	else if (rq->align || z->type != ZONE_NORMAL)
-		page = take_block(z, rq, may_grow);
-	else
-		page = __zone_alloc_run(z, rq->npages, may_grow);
-	z->only_dirty = false;
+	page = take_first(z, rq, z->type == ZONE_DMA || !allowed, may_grow, &fresh);
 	if (!page)
 		return NULL;
 	/* Putting things back on the way may have made more look dirty. */
@@ -301,6 +356,8 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	}
 	if (page->zero == PAGE_PURGED)
 		z->nr_refault += rq->npages;
+	if (fresh)
+		note_growth(z, fresh);
 	return page;
 }
 
@@ -320,8 +377,13 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 		retract(z, n * npages);
 	}
 	while (got < n) {
-		struct page *page = __zone_alloc(z, order, false);
+		struct page *page;
 
+		z->only_dirty = true;
+		page = __zone_alloc(z, order, false);
+		z->only_dirty = false;
+		if (!page)
+			page = __zone_alloc(z, order, false);
 		if (!page)
 			break;
 		if (page->zero == PAGE_PURGED)

@@ -191,6 +191,8 @@ bool __zone_extend(struct zone *z, size_t npages);
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
 
 /* runs.c. The lock is held. */
+/* An aligned block of neighbours that do not merge, or NULL. */
+struct page *__zone_join(struct zone *z, unsigned int order);
 /* Any number of pages; aligned to their size if that is 2^k pages up to a growth block. */
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 /* Those that begin with page number @start, or NULL. */
@@ -219,6 +221,8 @@ struct page *pageset_pop_run(struct zone *z, size_t npages);
 void pageset_free_run(struct zone *z, struct page *page, size_t npages);
 /* What CPU index @cpu, or PCPU_ALL_CPUS, holds, back into the zone. Pages. */
 size_t pageset_drain(struct zone *z, unsigned int cpu);
+/* Of what this CPU holds, what may be resident. False: nothing. The lock is held. */
+bool __pageset_give_dirty(struct zone *z);
 size_t pageset_pages(const struct zone *z);
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);
 /* Pages handed out by the pagesets, ever. */
@@ -236,15 +240,12 @@ static inline unsigned int zone_piece_order(void)
 }
 
 /*
- * Whether two free buddies become one. What is given back and what is not stays apart
- * from pieces on, and what is pinned always does.
+ * Whether two free buddies become one: what may be resident stays apart from the rest, so
+ * that it is known which memory is and can be taken first, or given back.
  */
-static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum page_zero a,
-				  enum page_zero b)
+static inline bool zone_may_merge(enum page_zero a, enum page_zero b)
 {
-	if ((a == PAGE_DIRTY) == (b == PAGE_DIRTY))
-		return true;
-	return z->type != ZONE_DMA && order < zone_piece_order();
+	return (a == PAGE_DIRTY) == (b == PAGE_DIRTY);
 }
 
 /* What two runs are together. */

@@ -86,9 +86,9 @@ TEST(SlabGeometryTest, DivisionIsExactForEveryOffset)
 
 	for (unsigned d = 8; d <= 16384; d += d < 512 || !kSlow ? 8 : 8 * kSlow * 4)
 		sizes.push_back(d);
-	for (unsigned d : { 8u,	    16u,    48u,    160u,   320u,   640u,  1280u, 1536u,
-			    1792u,  2560u,  3072u,  3584u,  5120u,  6144u, 7168u, 9216u,
-			    10240u, 11264u, 12288u, 13312u, 14336u, 16384u })
+	for (unsigned d : { 8u,	   16u,	  48u,	  160u,	  320u,	  640u,	  1280u,  1536u,
+			    1792u, 2304u, 2560u,  3072u,  3584u,  4608u,  5120u,  6144u,
+			    7168u, 9216u, 10240u, 11264u, 12288u, 13312u, 14336u, 16384u })
 		sizes.push_back(d);
 	for (unsigned d : sizes) {
 		uint64_t m = reciprocal(d);
