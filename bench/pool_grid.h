@@ -28,6 +28,7 @@
 #include <vector>
 
 constexpr size_t kElementSize = 256;
+constexpr size_t kHeldMost = 8192;
 constexpr unsigned int kPlaces = 16384;
 constexpr size_t kThreadHolds = 1024;
 constexpr unsigned int kThreadPlaces = 65536;
@@ -43,8 +44,8 @@ inline void pool_pass(pool_type &pool, void **elements, size_t held, bool touch)
 		pool.take(elements + i, bulk);
 		benchmark::ClobberMemory(); /* pointers go to memory and come from there */
 		if (touch) {
-			for (size_t j = i; j < i + bulk; j++)
-				*static_cast<volatile char *>(elements[j]) = 1;
+			for (unsigned int j = 0; j < bulk; j++)
+				*static_cast<volatile char *>(elements[i + j]) = 1;
 		}
 	}
 	for (size_t i = 0; i < held; i += bulk) {
@@ -58,14 +59,17 @@ void pool_cell(benchmark::State &state, size_t held, bool touch)
 {
 	pool_type pool(kElementSize, kPlaces);
 	typename pool_type::user user;
-	std::vector<void *> elements(held);
+	/* A few of them do not lie where elements do in their pages: loads would wait for
+	 * stores. */
+	alignas(4096) static void *memory[8 + kHeldMost];
+	void **const elements = memory + 8;
 
 	(void)user;
 	/* The first passes take memory from the system. */
 	for (int i = 0; i < 16; i++)
-		pool_pass<bulk>(pool, elements.data(), held, touch);
+		pool_pass<bulk>(pool, elements, held, touch);
 	for (auto _ : state)
-		pool_pass<bulk>(pool, elements.data(), held, touch);
+		pool_pass<bulk>(pool, elements, held, touch);
 	state.counters["time_per_element"] = benchmark::Counter(
 		static_cast<double>(state.iterations()) * static_cast<double>(held),
 		benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
