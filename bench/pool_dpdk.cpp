@@ -2,8 +2,9 @@
 /*
  * pool_dpdk - the cells of bench/pool for DPDK's rte_mempool.
  *
- * With a cache of 512 objects per lcore, the most it can have, and without any. Every thread
- * becomes an lcore, or it would have no cache.
+ * With a cache of 512 objects per lcore, the most it can have, and in one thread without any:
+ * more of them, who all wait in turn for who is preempted, may take minutes to end. Every
+ * thread becomes an lcore, or it would have no cache.
  */
 #include <benchmark/benchmark.h>
 
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
 {
 	start_eal(argv[0]);
 	add_pool<mempool<RTE_MEMPOOL_CACHE_MAX_SIZE>>("mempool_cache");
-	add_pool<mempool<0>>("mempool");
+	add_one_thread<mempool<0>>("mempool");
 	benchmark::AddCustomContext("malloc_origin", malloc_origin());
 	benchmark::Initialize(&argc, argv);
 	if (benchmark::ReportUnrecognizedArguments(argc, argv))
