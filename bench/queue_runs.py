@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What bench/run --queue and --pool measure, interleaved; report_queue.py makes tables of it."""
+"""What bench/run --queue and --pool measure, interleaved; report_queue.py makes the tables."""
 
 import report_queue
 from children import ChildFailed, benchmarks, check_origin, interleave, say
@@ -49,7 +49,8 @@ def run_cells(variants, place, options, failures):
     def measure(name, variant):
         program, chosen, library, extra = variant
         command = [program, "--benchmark_format=json",
-                   f"--benchmark_min_time={options.min_time}", f"--benchmark_filter=^{chosen}$"]
+                   f"--benchmark_min_time={options.min_time}",
+                   f"--benchmark_filter=^{chosen}$"]
         try:
             context, results = benchmarks(command, library, extra)
             check_origin(context["malloc_origin"], library)

@@ -196,8 +196,8 @@ static size_t get_few(struct qmempool *pool, gfp_t gfp, void **p, size_t n, cons
 
 	if (have < n)
 		fetched = fetch_cache(pool, gfp, batch + have,
-				      pool->bulk * QMEMPOOL_REFILL_MULTIPLIER - have, n - have,
-				      caller);
+				      (size_t)pool->bulk * QMEMPOOL_REFILL_MULTIPLIER - have,
+				      n - have, caller);
 	have += fetched;
 	n = min_size(n, have);
 	rest = have - n;
