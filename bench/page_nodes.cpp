@@ -15,8 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <random>
 #include <sched.h>
@@ -27,17 +25,13 @@
 
 #include <ukmem/page_alloc.h>
 
+#include "die.h"
+
 namespace
 {
 
 constexpr size_t kColdBytes = 8 << 20;
 constexpr size_t kColdTimes = 301;
-
-[[noreturn]] void die(const char *why)
-{
-	fprintf(stderr, "page_nodes: %s\n", why);
-	exit(1);
-}
 
 /* --- nodes that are full ---------------------------------------------------------- */
 

@@ -11,13 +11,13 @@
  */
 #include <benchmark/benchmark.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
 #include <vector>
 
 #include <ukmem/page_alloc.h>
 
+#include "die.h"
 #include "malloc_origin.h"
 
 namespace
@@ -26,12 +26,6 @@ namespace
 constexpr int64_t kOrders[] = { 0, 3 };
 constexpr int64_t kBatches[] = { 1, 64, 512 };
 constexpr int kThreads[] = { 1, 2, 4, 8 };
-
-[[noreturn]] void die(const char *why)
-{
-	fprintf(stderr, "pages: %s\n", why);
-	exit(1);
-}
 
 /* --- sources of memory ------------------------------------------------------------ */
 

@@ -9,9 +9,7 @@
  * Threads, elements per second (items_per_second) through P producers and C consumers with
  * bulks of B, all of whom yield when there is nothing to do: threads/PxC/B.
  *
- * Of a queue with 512 places. Google Benchmark's options; for medians of interleaved runs:
- *   --benchmark_repetitions=5 --benchmark_enable_random_interleaving
- *   --benchmark_report_aggregates_only
+ * Of a queue with 512 places. Google Benchmark's options. bench/run --queue interleaves them.
  */
 #include <benchmark/benchmark.h>
 
@@ -22,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "malloc_origin.h"
 #include "queue_kinds.h"
 
 namespace
@@ -188,9 +187,10 @@ int main(int argc, char **argv)
 #endif
 	add_threads<spin_array>("spin_array");
 	add_threads<mutex_array>("mutex_array");
+	benchmark::AddCustomContext("malloc_origin", malloc_origin());
 	benchmark::Initialize(&argc, argv);
 	if (benchmark::ReportUnrecognizedArguments(argc, argv))
-		return 1;
+		return 2;
 	benchmark::RunSpecifiedBenchmarks();
 	return 0;
 }

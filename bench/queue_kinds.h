@@ -6,11 +6,12 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include <ukmem/alf_queue.h>
+
+#include "die.h"
 
 #ifdef HAVE_DPDK
 #include <rte_ring.h>
@@ -27,12 +28,6 @@ extern "C" {
  * Each kind has put(p, n), all of them or none, and get(p, n), as many as there are; both
  * return how many. All are made anew for each run, with room for @size pointers or one fewer.
  */
-
-[[noreturn]] inline void die(const char *why)
-{
-	fprintf(stderr, "queue: %s\n", why);
-	exit(1);
-}
 
 struct alf_base {
 	alf_base(uint32_t size, unsigned int flags)

@@ -62,27 +62,6 @@ struct single_source {
 	cache objects;
 };
 
-struct malloc_source {
-	explicit malloc_source(size_t bytes) : size(bytes)
-	{
-	}
-	void take(void **p, size_t n)
-	{
-		for (size_t i = 0; i < n; i++) {
-			p[i] = malloc(size);
-			if (!p[i])
-				die("no memory");
-		}
-	}
-	void give(void **p, size_t n)
-	{
-		for (size_t i = 0; i < n; i++)
-			free(p[i]);
-	}
-
-	size_t size;
-};
-
 void bulk(char *program, const std::vector<std::string> &options)
 {
 	std::vector<std::string> text(options);

@@ -6,41 +6,17 @@
 #include <sched.h>
 
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include <CLI/CLI.hpp>
 #include <ukmem/slab.h>
 
+#include "die.h"
+#include "slab_sources.h"
 #include "stay_on_cpu.h"
 
 constexpr size_t kPage = 4096;
-
-[[noreturn]] inline void die(const std::string &why)
-{
-	fprintf(stderr, "slab: %s\n", why.c_str());
-	exit(1);
-}
-
-/* A cache for as long as it lives. */
-struct cache {
-	explicit cache(size_t size)
-	    : s(kmem_cache_create("bench", static_cast<unsigned int>(size), 0u, SLAB_NO_MERGE,
-				  nullptr))
-	{
-		if (!s)
-			die("no cache");
-	}
-	~cache()
-	{
-		kmem_cache_destroy(s);
-	}
-	cache(const cache &) = delete;
-	cache &operator=(const cache &) = delete;
-
-	kmem_cache *s;
-};
 
 inline std::string attribute_text(kmem_cache *s, const char *name)
 {

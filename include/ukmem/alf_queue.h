@@ -137,30 +137,38 @@ static UKMEM_INLINE void **alf_queue_ring(struct alf_queue *q)
 	return (void **)(q + 1);
 }
 
-/*
- * Up to seven one by one: loads wait for stores of another width. The empty asm keeps a
- * compiler from moving two or four at once.
- */
+/* The empty asm keep compilers from moving two at once, and from string instructions. */
+static UKMEM_INLINE void alf_queue_copy_one(void **to, void *const *from)
+{
+	void *one = *from;
+
+	__asm__("" : "+r"(one));
+	*to = one;
+	__asm__("" : "+m"(*to));
+}
+
+static UKMEM_INLINE void alf_queue_copy_two(void **to, void *const *from)
+{
+	alf_queue_copy_one(to, from);
+	alf_queue_copy_one(to + 1, from + 1);
+}
+
+/* Up to seven one by one: loads wait for stores of another width. */
 static UKMEM_INLINE void alf_queue_copy(void **to, void *const *from, uint32_t n)
 {
 	for (; n >= 8; n -= 8, to += 8, from += 8)
 		__builtin_memcpy(to, from, 8 * sizeof(void *));
 	if (n >= 4) {
-		void *a = from[0], *b = from[1], *c = from[2], *d = from[3];
-
-		__asm__("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
-		to[0] = a;
-		to[1] = b;
-		to[2] = c;
-		to[3] = d;
+		alf_queue_copy_two(to, from);
+		alf_queue_copy_two(to + 2, from + 2);
 		n -= 4, to += 4, from += 4;
 	}
-	for (; n; n--) {
-		void *one = *from++;
-
-		__asm__("" : "+r"(one));
-		*to++ = one;
+	if (n >= 2) {
+		alf_queue_copy_two(to, from);
+		n -= 2, to += 2, from += 2;
 	}
+	if (n)
+		alf_queue_copy_one(to, from);
 }
 
 /* Between ring places [index, index + n) and @ptr. */

@@ -12,9 +12,10 @@
  *   local    of each CPU, localq_sz elements: an array; a restartable sequence per call
  *   shared   one for all, sharedq_sz elements: an ALF queue (alf_queue.h)
  *
- * QMEMPOOL_BULK elements at once move between a local array and the shared queue; where that
- * has none, QMEMPOOL_REFILL_MULTIPLIER times as many are fetched from the cache, and what it
- * has no room for goes back there. So a pool never holds more than
+ * Between a local array and the shared queue a bulk of elements moves at once: QMEMPOOL_BULK,
+ * or a quarter of localq_sz if that is more, up to QMEMPOOL_BULK_MAX. Where the queue has
+ * none, QMEMPOOL_REFILL_MULTIPLIER times as many are fetched from the cache, and what it has
+ * no room for goes back there. So a pool never holds more than
  * localq_sz * CPUs + sharedq_sz elements that nobody uses.
  *
  * On machines with several nodes, local arrays take elements of their CPU's node only: what
@@ -51,7 +52,8 @@
 UKMEM_BEGIN_DECLS
 
 enum {
-	QMEMPOOL_BULK = 16,	       /**< elements moved at once */
+	QMEMPOOL_BULK = 16,	       /**< elements moved at once, at least */
+	QMEMPOOL_BULK_MAX = 128,       /**< and at most */
 	QMEMPOOL_REFILL_MULTIPLIER = 2 /**< bulks fetched from the cache at once */
 };
 

@@ -20,6 +20,8 @@
 #ifndef PERCPU_ARRAY_OWNER_H
 #define PERCPU_ARRAY_OWNER_H
 
+#include <string.h>
+
 #include "percpu/array.h"
 
 static always_inline struct pcpu_array *pcpu_owner_begin(void *handle)
@@ -69,6 +71,19 @@ static always_inline bool pcpu_array_push_owner(void *handle, void *object)
 	return fits;
 }
 
+/* Four at a time, as sections do. */
+static always_inline void pcpu_owner_copy(void **to, void *const *from, unsigned int n)
+{
+	for (; n >= 4; n -= 4, to += 4, from += 4)
+		memcpy(to, from, 4 * sizeof(*to));
+	for (; n; n--) {
+		void *one = *from++;
+
+		__asm__("" : "+r"(one)); /* else compilers call memcpy */
+		*to++ = one;
+	}
+}
+
 static inline unsigned int pcpu_array_pop_bulk_owner(void *handle, void **out, unsigned int n)
 {
 	struct pcpu_array *a = pcpu_owner_begin(handle);
@@ -78,11 +93,11 @@ static inline unsigned int pcpu_array_pop_bulk_owner(void *handle, void **out, u
 
 	if (k > n)
 		k = n;
-	for (unsigned int i = 0; i < k; i++)
-		out[i] = a->slot[(unsigned int)count - k + i];
-	if (k)
+	if (k) {
+		pcpu_owner_copy(out, a->slot + ((unsigned int)count - k), k);
 		atomic_store_explicit(&a->header, h + k * (uint64_t)PCPU_POP_COUNTED,
 				      memory_order_relaxed);
+	}
 	pcpu_owner_end(a);
 	return k;
 }
@@ -98,10 +113,10 @@ static inline unsigned int pcpu_array_push_bulk_owner(void *handle, void *const 
 
 	if (k > n)
 		k = n;
-	for (unsigned int i = 0; i < k; i++)
-		a->slot[count + i] = in[i];
-	if (k)
+	if (k) {
+		pcpu_owner_copy(a->slot + count, in, k);
 		atomic_store_explicit(&a->header, h + k, memory_order_relaxed);
+	}
 	pcpu_owner_end(a);
 	return k;
 }

@@ -21,16 +21,17 @@
 /* [k] > 0 pointers from @from to @to, four at a time; both are followed by [i]. */
 #define ARRAY_COPY(from, to)                                                                   \
 	"xorl %k[i], %k[i]\n\t"                                                                \
+	"movl %k[k], %k[o]\n\t"                                                                \
+	"subl $4, %k[o]\n\t"                                                                   \
+	"jb 32f\n\t"                                                                           \
 	"31:\n\t"                                                                              \
-	"leal 4(%k[i]), %k[o]\n\t"                                                             \
-	"cmpl %k[k], %k[o]\n\t"                                                                \
-	"ja 32f\n\t"                                                                           \
 	"movups (%[" from "], %[i], 8), %%xmm0\n\t"                                            \
 	"movups 16(%[" from "], %[i], 8), %%xmm1\n\t"                                          \
 	"movups %%xmm0, (%[" to "], %[i], 8)\n\t"                                              \
 	"movups %%xmm1, 16(%[" to "], %[i], 8)\n\t"                                            \
-	"movl %k[o], %k[i]\n\t"                                                                \
-	"jmp 31b\n\t"                                                                          \
+	"addl $4, %k[i]\n\t"                                                                   \
+	"cmpl %k[o], %k[i]\n\t"                                                                \
+	"jbe 31b\n\t"                                                                          \
 	"32:\n\t"                                                                              \
 	"cmpl %k[k], %k[i]\n\t"                                                                \
 	"jae 33f\n\t"                                                                          \

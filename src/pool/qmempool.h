@@ -12,11 +12,11 @@
 
 /* Counted per CPU, past the fast paths; these follow from the arrays' pops. */
 enum qmempool_event {
-	QMEMPOOL_FETCHED,     /* elements from the cache */
-	QMEMPOOL_RETURNED,    /* and back */
-	QMEMPOOL_PAST_ARRAYS, /* elements handed out that were in no array */
-	QMEMPOOL_OF_SHARED,   /* of these, from the shared queue */
-	QMEMPOOL_MISPLACED,   /* elements of another node found in arrays */
+	QMEMPOOL_FETCHED,   /* elements from the cache */
+	QMEMPOOL_RETURNED,  /* and back */
+	QMEMPOOL_OF_SHARED, /* elements handed out that were in no array: from the queue */
+	QMEMPOOL_OF_CACHE,  /* and fetched for it */
+	QMEMPOOL_MISPLACED, /* elements of another node found in arrays */
 	QMEMPOOL_REFILLS,
 	QMEMPOOL_DRAINS,
 	QMEMPOOL_NR_EVENTS
@@ -30,6 +30,7 @@ struct qmempool {
 	struct alf_queue *shared;
 	uint64_t *events; /* per-CPU uint64_t[QMEMPOOL_NR_EVENTS] */
 	uint32_t localq_sz;
+	uint32_t bulk;	       /* elements moved between an array and the queue */
 	struct list_head list; /* pools lock */
 };
 

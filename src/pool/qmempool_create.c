@@ -89,7 +89,7 @@ void qmempool_stats_read(const struct qmempool *pool, struct qmempool_stats *s)
 	s->drains = events[QMEMPOOL_DRAINS];
 	s->local_hits -= events[QMEMPOOL_MISPLACED]; /* not handed out */
 	s->outstanding = (int64_t)(s->fetched - s->returned - s->local - s->shared);
-	s->allocs = s->local_hits + events[QMEMPOOL_PAST_ARRAYS];
+	s->allocs = s->local_hits + events[QMEMPOOL_OF_SHARED] + events[QMEMPOOL_OF_CACHE];
 	s->frees = s->allocs - (uint64_t)s->outstanding;
 }
 
@@ -261,6 +261,14 @@ static void release(struct qmempool *pool)
 	kfree(pool);
 }
 
+/* A quarter of the array, if two of them fit into the queue. */
+static uint32_t bulk_of(uint32_t localq_sz, uint32_t sharedq_sz)
+{
+	uint32_t bulk = min_uint(localq_sz / 4, sharedq_sz / QMEMPOOL_REFILL_MULTIPLIER);
+
+	return max_uint(QMEMPOOL_BULK, min_uint(bulk, QMEMPOOL_BULK_MAX));
+}
+
 static struct qmempool *make(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
 			     struct kmem_cache *kmem, gfp_t gfp)
 {
@@ -271,6 +279,7 @@ static struct qmempool *make(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t p
 		return NULL;
 	pool->kmem = kmem;
 	pool->localq_sz = localq_sz;
+	pool->bulk = bulk_of(localq_sz, sharedq_sz);
 	pool->events = __alloc_percpu_gfp(QMEMPOOL_NR_EVENTS * sizeof(uint64_t),
 					  sizeof(uint64_t), gfp);
 	pool->local = alloc_first(pcpu_array_size(localq_sz), gfp);

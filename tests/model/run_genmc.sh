@@ -50,6 +50,10 @@ weaken() {
 
 header=include/ukmem/alf_queue.h
 relaxed=src/queue/relaxed.h
+# What moves eight at once, a memcpy that GenMC does not take: nothing here moves so many.
+eight='for (; n >= 8;'
+grep -qF "$eight" "$work/$header" || fail "$header has no line with: $eight"
+sed -i "/$eight/,+1d" "$work/$header"
 case $expected in
 holds) ;;
 room) weaken $header 'side->limit = alf_queue_index(other,' ;;

@@ -501,6 +501,11 @@ std::vector<Variant> variants()
 		v.prealloc = 0;
 		v.bulk = 24;
 	});
+	add("LargeArrays", [](Variant &v) {
+		v.local = v.shared = 256;
+		v.pass_on = true;
+		v.bulk = 60;
+	});
 	add("PassedOn", [](Variant &v) {
 		v.pass_on = true;
 		v.bulk = 4;

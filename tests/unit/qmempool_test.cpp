@@ -164,6 +164,45 @@ TEST(QmempoolTest, TwoBulksFromTheCacheAtOnce)
 	p.give(got);
 }
 
+/* A bulk is a quarter of the array, from 16 to 128, if two of them fit into the queue. */
+TEST(QmempoolTest, LargeArraysMoveMoreAtOnce)
+{
+	struct {
+		uint32_t local, shared, bulk;
+	} sizes[] = { { 16, 32, 16 },	 { 64, 1024, 16 },   { 128, 1024, 32 },
+		      { 256, 1024, 64 }, { 512, 1024, 128 }, { 16384, 1024, 128 },
+		      { 512, 128, 64 },	 { 16384, 32, 16 } };
+
+	for (auto &size : sizes) {
+		Pool p(size.local, size.shared);
+		auto got = p.take(1);
+
+		EXPECT_EQ(p.stats().fetched, 2 * size.bulk) << size.local;
+		EXPECT_EQ(p.stats().local, std::min(size.bulk, size.local)) << size.local;
+		EXPECT_EQ(p.stats().shared, size.bulk - 1) << size.local;
+		for (void *more : p.take(size.bulk + 1))
+			got.push_back(more);
+		EXPECT_EQ(p.stats().refills, 1u) << size.local;
+		EXPECT_EQ(p.stats().local, size.bulk - 2) << "all of the queue's but one";
+		for (void *more : p.take(2 * size.local))
+			got.push_back(more);
+		while (p.stats().local < size.local) {
+			qmempool_free(p.pool, got.back());
+			got.pop_back();
+		}
+		EXPECT_EQ(p.stats().drains, 0u) << size.local;
+		uint64_t shared = p.stats().shared;
+		qmempool_free(p.pool, got.back());
+		got.pop_back();
+		EXPECT_EQ(p.stats().drains, 1u) << size.local;
+		EXPECT_EQ(p.stats().local, size.local - size.bulk + 1) << size.local;
+		EXPECT_EQ(p.stats().shared, std::min<uint64_t>(shared + size.bulk, size.shared))
+			<< size.local;
+		p.check(got.size());
+		p.give(got);
+	}
+}
+
 /* What is freed fills the array, the queue, and then goes to the cache. */
 TEST(QmempoolTest, NeverMoreThanTheSlotsThereAre)
 {
