@@ -232,13 +232,12 @@ struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, 
 void page_free_run(struct page *page, size_t npages)
 {
 	struct zone *z = zone_of(page);
-
 	/* Pagesets promise alignment; the tail of a run that shrank may have none. */
-	if (is_pow2(npages) && ((page_to_pfn(page) - z->start) & (npages - 1)))
-		zone_free_run(z, page, npages, PAGE_DIRTY);
-	else if (is_order(npages))
+	bool stray = is_pow2(npages) && ((page_to_pfn(page) - z->start) & (npages - 1));
+
+	if (is_order(npages) && !stray)
 		pageset_free(z, page, ilog2(npages));
-	else if (npages <= PCP_RUN_MAX && z->type == ZONE_NORMAL)
+	else if (npages <= PCP_RUN_MAX && z->type == ZONE_NORMAL && !stray)
 		pageset_free_run(z, page, npages);
 	else
 		zone_free_run(z, page, npages, PAGE_DIRTY);

@@ -258,7 +258,7 @@ static bool init(void)
 	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
 	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)) ||
 	    (!boot_queue.nodes &&
-	     !setup(&boot_queue, nodes + 2 * page_window.nr_nodes, &queue)))
+	     !setup(&boot_queue, nodes + (size_t)2 * page_window.nr_nodes, &queue)))
 		return false;
 	if (!slab_reserve_init())
 		return false;

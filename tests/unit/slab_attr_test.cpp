@@ -39,13 +39,20 @@ bool matches(const std::string &text, const std::string &pattern)
 }
 
 const std::vector<const char *> kEvents = {
-	"alloc_fastpath",    "alloc_slowpath",	    "free_slowpath",	   "alloc_from_partial",
-	"alloc_slab",	     "alloc_refill",	    "free_flush",	   "free_slab",
-	"free_frozen",	     "free_add_partial",    "free_remove_partial", "cpuslab_flush",
-	"deactivate_empty",  "deactivate_to_head",  "deactivate_to_tail",  "order_fallback",
-	"cpu_partial_alloc", "cpu_partial_free",    "cpu_partial_node",	   "cpu_partial_drain",
-	"free_remote",	     "alloc_node_mismatch", "alloc_fail",	   "alloc_from_new",
-	"node_contended",    "barn_get",	    "barn_get_fail",	   "barn_put",
+	"alloc_fastpath",      "alloc_slowpath",
+	"free_slowpath",       "alloc_from_partial",
+	"alloc_slab",	       "alloc_refill",
+	"free_flush",	       "free_slab",
+	"free_frozen",	       "free_add_partial",
+	"free_remove_partial", "cpuslab_flush",
+	"deactivate_empty",    "deactivate_to_head",
+	"deactivate_to_tail",  "order_fallback",
+	"cpu_partial_alloc",   "cpu_partial_free",
+	"cpu_partial_node",    "cpu_partial_drain",
+	"free_remote",	       "alloc_node_mismatch",
+	"alloc_fail",	       "alloc_from_new",
+	"node_contended",      "barn_get",
+	"barn_get_fail",       "barn_put",
 	"barn_put_fail",
 };
 
