@@ -40,6 +40,7 @@ struct Variant {
 	bool fifo = false;	   /* half of the threads have a real-time priority */
 	bool roles_change = false; /* producers consume, too */
 	bool nice = false;	   /* some threads hardly ever run: preempted anywhere */
+	bool stalls = false;	   /* a thread stands still, anywhere, until others got on */
 };
 
 constexpr unsigned kMakers = 64;
@@ -94,10 +95,10 @@ class Trial
 	struct alf_queue *q;
 	std::atomic<bool> stop{ false };
 	std::atomic<unsigned> producing{ 0 };
-
+	std::atomic<uint64_t> moved{ 0 }; /* elements out, with stalls */
       private:
 	void work(Actor &actor, bool produces, bool consumes);
-	void disturb(std::vector<std::thread> &threads);
+	void stall_one(pthread_t thread);
 	void check();
 
 	std::vector<std::unique_ptr<Actor>> actors_, handlers_;
@@ -148,6 +149,8 @@ bool Actor::consume()
 	}
 	if (alf_queue_count(run->q) > run->v.size)
 		abort();
+	if (run->v.stalls)
+		run->moved += done;
 	return done;
 }
 
@@ -161,6 +164,46 @@ void on_signal(int)
 			actor->produce();
 		actor->consume();
 	}
+	errno = saved;
+}
+
+bool have_sections()
+{
+	struct ukmem_percpu_info info;
+
+	percpu_mode(&info);
+	return info.mode == UKMEM_PERCPU_RSEQ;
+}
+
+std::atomic<unsigned> stalls, stalls_over; /* of threads at work; of all */
+
+/*
+ * As if this thread had been stopped where it is: the others have to get on without it. In
+ * relaxed queues what they enqueue may stay unseen meanwhile.
+ */
+void on_stall(int)
+{
+	Actor *actor = handler_of_this_thread;
+	int saved = errno;
+
+	if (actor) {
+		Trial *run = actor->run;
+		uint64_t enough = run->moved + 1000;
+
+		for (int ms = 0; have_sections() && !run->stop && run->moved < enough; ms++) {
+			if (ms == 60000) {
+				fprintf(stderr,
+					"%s: others wait for a thread that is stopped\n",
+					run->v.name);
+				abort();
+			}
+			usleep(1000);
+		}
+		if (!have_sections())
+			usleep(2000);
+		stalls++;
+	}
+	stalls_over++;
 	errno = saved;
 }
 
@@ -185,7 +228,7 @@ void Trial::work(Actor &actor, bool produces, bool consumes)
 	}
 	if (v.nice && actor.id % 2)
 		setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
-	if (v.signals)
+	if (v.signals || v.stalls)
 		handler_of_this_thread = handlers_[actor.id].get();
 	for (;;) {
 		bool moved = false;
@@ -211,6 +254,16 @@ void Trial::work(Actor &actor, bool produces, bool consumes)
 	handler_of_this_thread = nullptr;
 }
 
+/* One at a time: a side needs somebody else. */
+void Trial::stall_one(pthread_t thread)
+{
+	unsigned before = stalls_over;
+
+	pthread_kill(thread, SIGUSR2);
+	while (stalls_over == before)
+		usleep(200);
+}
+
 void Trial::go(double time)
 {
 	unsigned n = v.producers + v.consumers;
@@ -232,7 +285,9 @@ void Trial::go(double time)
 	while (std::chrono::steady_clock::now() < end) {
 		for (unsigned i = 0; v.signals && i < n; i++)
 			pthread_kill(threads[i].native_handle(), SIGUSR1);
-		usleep(v.signals ? 100 : 2000);
+		if (v.stalls)
+			stall_one(threads[rand() % n].native_handle());
+		usleep(v.signals ? 100 : v.stalls ? 300 : 2000);
 	}
 	stop = true;
 	for (auto &t : threads)
@@ -261,6 +316,9 @@ void Trial::check()
 	EXPECT_GT(got, 0u);
 	if (v.signals) {
 		EXPECT_GT(by_handlers, 0u);
+	}
+	if (v.stalls) {
+		EXPECT_GT(stalls, 0u);
 	}
 	printf("%lu elements, %lu calls of handlers moved some\n",
 	       static_cast<unsigned long>(made), static_cast<unsigned long>(by_handlers));
@@ -330,6 +388,10 @@ std::vector<Variant> variants()
 		v.producers = v.consumers = 4;
 		v.size = 256;
 	});
+	add("Stalls", [](Variant &v) {
+		v.stalls = true;
+		v.producers = v.consumers = 3;
+	});
 	add("Ticket", [](Variant &v) { v.flags = ALF_QUEUE_TICKET; });
 	add("TicketManyThreads", [](Variant &v) {
 		v.flags = ALF_QUEUE_TICKET;
@@ -350,6 +412,8 @@ TEST_P(QueueStress, NoneLostNoneTwice)
 	action.sa_handler = on_signal;
 	action.sa_flags = SA_RESTART;
 	sigaction(SIGUSR1, &action, nullptr);
+	action.sa_handler = on_stall;
+	sigaction(SIGUSR2, &action, nullptr);
 	const char *seconds = getenv("UKMEM_STRESS_SECONDS");
 
 	Trial(GetParam()).go(seconds && atof(seconds) > 0 ? atof(seconds) : 1.0);
