@@ -394,6 +394,10 @@ void Harness::check_end(const Snapshot &before)
 	for (const auto &[name, c] : after.caches) {
 		auto old = before.caches.find(name);
 
+		if (name == "kmem_cache_queue") { /* made when missed, kept by their caches */
+			EXPECT_LE(c.inuse, after.caches.size() * num_node_state(N_POSSIBLE));
+			continue;
+		}
 		EXPECT_EQ(c.inuse, old == before.caches.end() ? 0 : old->second.inuse) << name;
 	}
 	EXPECT_EQ(after.large_bytes, before.large_bytes);
