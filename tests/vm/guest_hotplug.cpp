@@ -185,7 +185,8 @@ TEST_F(Hotplug, WhatACpuHeldComesBack)
 		pin(0);
 	};
 
-	/* Nodes' queues are made once, by who needs more after somebody had too much, and stay. */
+	/* Nodes' queues are made once, by who needs more after somebody had too much, and stay.
+	 */
 	use_on_all();
 	use_on_all();
 	ukmem_trim();
