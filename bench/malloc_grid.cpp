@@ -18,7 +18,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "malloc_origin.h"
+#include "run_benchmarks.h"
 
 namespace
 {
@@ -108,10 +108,5 @@ int main(int argc, char **argv)
 	}
 	grid->MeasureProcessCPUTime();
 	add_flat();
-	benchmark::AddCustomContext("malloc_origin", malloc_origin());
-	benchmark::Initialize(&argc, argv);
-	if (benchmark::ReportUnrecognizedArguments(argc, argv))
-		return 1;
-	benchmark::RunSpecifiedBenchmarks();
-	return 0;
+	return run_benchmarks(argc, argv) ? 0 : 1;
 }

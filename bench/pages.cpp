@@ -18,7 +18,7 @@
 #include <ukmem/page_alloc.h>
 
 #include "die.h"
-#include "malloc_origin.h"
+#include "run_benchmarks.h"
 
 namespace
 {
@@ -152,10 +152,5 @@ int main(int argc, char **argv)
 	add_pairs<get_free_pages_source>("get_free_pages");
 	add_pairs<mmap_source>("mmap");
 	add_pairs<aligned_alloc_source>("aligned_alloc");
-	benchmark::AddCustomContext("malloc_origin", malloc_origin());
-	benchmark::Initialize(&argc, argv);
-	if (benchmark::ReportUnrecognizedArguments(argc, argv))
-		return 1;
-	benchmark::RunSpecifiedBenchmarks();
-	return 0;
+	return run_benchmarks(argc, argv) ? 0 : 1;
 }

@@ -15,8 +15,8 @@
 #include <ukmem/percpu.h>
 #include <ukmem/qmempool.h>
 
-#include "malloc_origin.h"
 #include "pool_grid.h"
+#include "run_benchmarks.h"
 #include "slab_sources.h"
 #include "stay_on_cpu.h"
 
@@ -156,10 +156,5 @@ int main(int argc, char **argv)
 	add_owner();
 	add_pool<bare_cache>("kmem_cache");
 	add_pool<malloc_pool>("malloc");
-	benchmark::AddCustomContext("malloc_origin", malloc_origin());
-	benchmark::Initialize(&argc, argv);
-	if (benchmark::ReportUnrecognizedArguments(argc, argv))
-		return 2;
-	benchmark::RunSpecifiedBenchmarks();
-	return 0;
+	return run_benchmarks(argc, argv) ? 0 : 2;
 }

@@ -9,8 +9,8 @@
 #include <benchmark/benchmark.h>
 
 #include "dpdk.h"
-#include "malloc_origin.h"
 #include "pool_grid.h"
+#include "run_benchmarks.h"
 
 namespace
 {
@@ -48,11 +48,8 @@ int main(int argc, char **argv)
 	start_eal(argv[0]);
 	add_pool<mempool<RTE_MEMPOOL_CACHE_MAX_SIZE>>("mempool_cache");
 	add_one_thread<mempool<0>>("mempool");
-	benchmark::AddCustomContext("malloc_origin", malloc_origin());
-	benchmark::Initialize(&argc, argv);
-	if (benchmark::ReportUnrecognizedArguments(argc, argv))
+	if (!run_benchmarks(argc, argv))
 		return 2;
-	benchmark::RunSpecifiedBenchmarks();
 	rte_eal_cleanup();
 	return 0;
 }

@@ -21,18 +21,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "run_benchmarks.h"
 
 constexpr size_t kElementSize = 256;
 constexpr size_t kHeldMost = 8192;
 constexpr unsigned int kPlaces = 16384;
 constexpr size_t kThreadHolds = 1024;
 constexpr unsigned int kThreadPlaces = 65536;
-constexpr std::chrono::milliseconds kThreadsTime(300);
 
 struct no_user {
 };
@@ -105,20 +104,10 @@ void pool_threads(benchmark::State &state, unsigned int nr_threads)
 {
 	for (auto _ : state) {
 		pool_type pool(kElementSize, kThreadPlaces);
-		std::atomic<bool> stop{ false };
-		std::atomic<uint64_t> sum{ 0 };
-		std::vector<std::thread> all;
 
-		auto begin = std::chrono::steady_clock::now();
-		for (unsigned int i = 0; i < nr_threads; i++)
-			all.emplace_back([&] { sum += take_and_give<bulk>(pool, stop); });
-		std::this_thread::sleep_for(kThreadsTime);
-		stop = true;
-		auto time = std::chrono::steady_clock::now() - begin;
-		for (auto &t : all)
-			t.join();
-		state.SetIterationTime(std::chrono::duration<double>(time).count());
-		state.SetItemsProcessed(static_cast<int64_t>(sum));
+		time_threads(state, nr_threads, [&](unsigned int, const auto &stop) {
+			return take_and_give<bulk>(pool, stop);
+		});
 	}
 }
 

@@ -20,15 +20,14 @@
 #include <thread>
 #include <vector>
 
-#include "malloc_origin.h"
 #include "queue_kinds.h"
+#include "run_benchmarks.h"
 
 namespace
 {
 
 constexpr uint32_t kPlaces = 512;
 constexpr unsigned int kStep = 128;
-constexpr std::chrono::milliseconds kThreadsTime(300);
 
 void set_elements(benchmark::State &state, unsigned int each)
 {
@@ -73,7 +72,8 @@ template <typename kind, unsigned int n> void bulk(benchmark::State &state)
 	set_elements(state, n);
 }
 
-template <typename kind> void produce(kind &q, unsigned int n, const std::atomic<bool> &stop)
+template <typename kind>
+uint64_t produce(kind &q, unsigned int n, const std::atomic<bool> &stop)
 {
 	std::vector<void *> p(n, &q);
 
@@ -85,10 +85,12 @@ template <typename kind> void produce(kind &q, unsigned int n, const std::atomic
 		       (done += q.put(p.data() + done, n - done)) < n)
 			sched_yield();
 	}
+	return 0;
 }
 
+/* The number of elements that came out. */
 template <typename kind>
-void consume(kind &q, unsigned int n, const std::atomic<bool> &stop, std::atomic<uint64_t> &sum)
+uint64_t consume(kind &q, unsigned int n, const std::atomic<bool> &stop)
 {
 	std::vector<void *> p(n);
 	uint64_t all = 0;
@@ -100,7 +102,7 @@ void consume(kind &q, unsigned int n, const std::atomic<bool> &stop, std::atomic
 			sched_yield();
 		all += got;
 	}
-	sum += all;
+	return all;
 }
 
 template <typename kind>
@@ -108,22 +110,10 @@ void threads(benchmark::State &state, unsigned int pairs, unsigned int n)
 {
 	for (auto _ : state) {
 		kind q(kPlaces);
-		std::atomic<bool> stop{ false };
-		std::atomic<uint64_t> sum{ 0 };
-		std::vector<std::thread> all;
 
-		auto begin = std::chrono::steady_clock::now();
-		for (unsigned int i = 0; i < pairs; i++) {
-			all.emplace_back([&] { produce(q, n, stop); });
-			all.emplace_back([&] { consume(q, n, stop, sum); });
-		}
-		std::this_thread::sleep_for(kThreadsTime);
-		stop = true;
-		auto time = std::chrono::steady_clock::now() - begin;
-		for (auto &t : all)
-			t.join();
-		state.SetIterationTime(std::chrono::duration<double>(time).count());
-		state.SetItemsProcessed(static_cast<int64_t>(sum));
+		time_threads(state, 2 * pairs, [&](unsigned int i, const auto &stop) {
+			return i % 2 ? consume(q, n, stop) : produce(q, n, stop);
+		});
 	}
 }
 
@@ -187,10 +177,5 @@ int main(int argc, char **argv)
 #endif
 	add_threads<spin_array>("spin_array");
 	add_threads<mutex_array>("mutex_array");
-	benchmark::AddCustomContext("malloc_origin", malloc_origin());
-	benchmark::Initialize(&argc, argv);
-	if (benchmark::ReportUnrecognizedArguments(argc, argv))
-		return 2;
-	benchmark::RunSpecifiedBenchmarks();
-	return 0;
+	return run_benchmarks(argc, argv) ? 0 : 2;
 }

@@ -17,7 +17,7 @@
 #include <CLI/CLI.hpp>
 #include <ukmem/slab.h>
 
-#include "malloc_origin.h"
+#include "run_benchmarks.h"
 #include "slab_bench.h"
 #include "slab_grid.h"
 
@@ -76,11 +76,8 @@ void bulk(char *program, const std::vector<std::string> &options)
 	add_grid<bulk_source>("alloc_bulk");
 	add_grid<single_source>("alloc");
 	add_grid<malloc_source>("malloc");
-	benchmark::AddCustomContext("malloc_origin", malloc_origin());
-	benchmark::Initialize(&argc, argv.data());
-	if (benchmark::ReportUnrecognizedArguments(argc, argv.data()))
+	if (!run_benchmarks(argc, argv.data()))
 		exit(2);
-	benchmark::RunSpecifiedBenchmarks();
 }
 
 } // namespace

@@ -7,7 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "dpdk.h"
-#include "malloc_origin.h"
+#include "run_benchmarks.h"
 #include "slab_grid.h"
 
 int main(int argc, char **argv)
@@ -15,11 +15,8 @@ int main(int argc, char **argv)
 	start_eal(argv[0]);
 	add_grid<mempool_source<RTE_MEMPOOL_CACHE_MAX_SIZE>>("mempool_cache");
 	add_grid<mempool_source<0>>("mempool");
-	benchmark::AddCustomContext("malloc_origin", malloc_origin());
-	benchmark::Initialize(&argc, argv);
-	if (benchmark::ReportUnrecognizedArguments(argc, argv))
+	if (!run_benchmarks(argc, argv))
 		return 2;
-	benchmark::RunSpecifiedBenchmarks();
 	rte_eal_cleanup();
 	return 0;
 }

@@ -120,6 +120,20 @@ inline void drop_if_any(Object object)
 		drop_object(object);
 }
 
+/*
+ * A batch of one size, of which the last third is freed in reverse and the first one in
+ * order: the middle is left.
+ */
+template <size_t count> void make_batch(Object (&batch)[count], uint32_t size)
+{
+	for (Object &object : batch)
+		object = make_object(size);
+	for (size_t k = count; k > 2 * count / 3; k--)
+		drop_object(batch[k - 1]);
+	for (size_t k = 0; k < count / 3; k++)
+		drop_object(batch[k]);
+}
+
 inline void drop_all(std::vector<Object> &objects)
 {
 	for (Object object : objects)

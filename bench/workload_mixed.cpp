@@ -157,14 +157,7 @@ void sh8(unsigned threads, double scale)
 		std::vector<Object> *leaving = handover.first(i);
 
 		for (size_t n = 0; n < batches; n++) {
-			const uint32_t size = random.mostly_small(8, 8);
-
-			for (Object &object : batch)
-				object = make_object(size);
-			for (size_t k = kBatch; k > 2 * kBatch / 3; k--)
-				drop_object(batch[k - 1]);
-			for (size_t k = 0; k < kBatch / 3; k++)
-				drop_object(batch[k]);
+			make_batch(batch, random.mostly_small(8, 8));
 			leaving->assign(batch + kBatch / 3, batch + 2 * kBatch / 3);
 			leaving = handover.exchange((i + 1) % threads, leaving);
 			drop_all(*leaving);

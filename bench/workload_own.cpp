@@ -80,14 +80,7 @@ void sh6(unsigned threads, double scale)
 		Object batch[kBatch];
 
 		for (size_t n = 0; n < batches; n++) {
-			const uint32_t size = random.mostly_small(8, 8);
-
-			for (Object &object : batch)
-				object = make_object(size);
-			for (size_t k = kBatch; k > 2 * kBatch / 3; k--)
-				drop_object(batch[k - 1]);
-			for (size_t k = 0; k < kBatch / 3; k++)
-				drop_object(batch[k]);
+			make_batch(batch, random.mostly_small(8, 8));
 			for (size_t k = kBatch / 3; k < 2 * kBatch / 3; k++) {
 				drop_if_any(kept[place]);
 				kept[place] = batch[k];
