@@ -75,8 +75,8 @@ static always_inline bool kmalloc_push(void *p)
 
 	if (unlikely(addr - f->window_base >= end))
 		return false;
-	entry = ((const uint16_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
-	return pcpu_array_push_rseq(&f->pcpu, f->arrays + entry * PCPU_ENTRY_SIZE, p);
+	entry = ((const uint32_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
+	return pcpu_array_push_rseq(&f->pcpu, f->arrays, entry, p);
 }
 
 /*

@@ -11,7 +11,7 @@
  *
  * Page frame numbers count through all parts in this order, whatever their addresses.
  * Beside the window lie two flat arrays: struct page, an entry per page, and the array
- * map, two bytes per 4 KiB granule: where the per-CPU array is that objects there
+ * map, four bytes per 4 KiB granule: where the per-CPU array is that objects there
  * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab). It is all that a free
  * looks at. Entries exist below the frontiers only, the array map for the whole window.
  */
@@ -138,7 +138,7 @@ enum { ARRAY_MAP_SHIFT = 12 };
 struct page_window {
 	uintptr_t base;
 	size_t size;
-	uint16_t *array_map;
+	uint32_t *array_map;
 	struct page *pages;
 	unsigned int page_shift;
 	unsigned int zone_shift, dma_shift,
@@ -224,7 +224,7 @@ static inline unsigned int page_node(const struct page *page)
 struct page *page_lookup(const void *addr);
 
 /* Set the array map's entry of every granule of a run. */
-void page_set_array(const struct page *page, size_t npages, uint16_t entry);
+void page_set_array(const struct page *page, size_t npages, uint32_t entry);
 
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);

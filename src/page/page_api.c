@@ -151,7 +151,7 @@ void __free_pages(struct page *page, unsigned int order)
 		return;
 	}
 	page_set_head(page, page_head(PAGE_CACHED, order, false));
-	if (unlikely(!pcpu_array_push_rseq(&pcpu, array, page)))
+	if (unlikely(!pcpu_array_push_rseq(&pcpu, array, 0, page)))
 		pageset_free(&zones[0], page, order);
 }
 

@@ -40,7 +40,7 @@ size_t window_block(void)
 /* Bytes of the array map that describe @bytes of pages. */
 static size_t array_map_bytes(size_t bytes)
 {
-	return (bytes >> ARRAY_MAP_SHIFT) * sizeof(uint16_t);
+	return (bytes >> ARRAY_MAP_SHIFT) * sizeof(*page_window.array_map);
 }
 
 /* Make bytes [from, to) of a flat array accessible. */
@@ -188,10 +188,10 @@ struct page *page_lookup(const void *addr)
 	return page;
 }
 
-void page_set_array(const struct page *page, size_t npages, uint16_t entry)
+void page_set_array(const struct page *page, size_t npages, uint32_t entry)
 {
 	unsigned int shift = page_window.page_shift;
-	uint16_t *map =
+	uint32_t *map =
 		page_window.array_map + ((page_to_pfn(page) << shift) >> ARRAY_MAP_SHIFT);
 	size_t n = (npages << shift) >> ARRAY_MAP_SHIFT;
 

@@ -25,8 +25,8 @@
  *
  * Sections, specified once (array_x86_64.h, array_aarch64.h implement them):
  *
- *   pop(handle):                          push(handle, object):
- *     a = handle + index * stride           a = handle + index * stride
+ *   pop(handle):                          push(handle, offset, object):
+ *     a = handle + index * stride           a = handle + index * stride + offset
  *     h = a->header                         h = a->header
  *     if (int16)h <= 0: fail                if (uint16)h >= a->capacity: fail
  *     o = a->slot[(int16)h - 1]             a->slot[(uint16)h] = object
@@ -113,10 +113,11 @@ static inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, voi
 	return NULL;
 }
 static inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,
-					void *object)
+					size_t offset, void *object)
 {
 	(void)st;
 	(void)handle;
+	(void)offset;
 	(void)object;
 	return false;
 }
@@ -152,7 +153,7 @@ static always_inline void *pcpu_array_pop(void *handle)
 
 static always_inline bool pcpu_array_push(void *handle, void *object)
 {
-	return likely(pcpu_use_rseq()) ? pcpu_array_push_rseq(&pcpu, handle, object)
+	return likely(pcpu_use_rseq()) ? pcpu_array_push_rseq(&pcpu, handle, 0, object)
 				       : pcpu_fallback_push(handle, object);
 }
 

@@ -50,7 +50,7 @@ fail: /* gcc 12 at -O1 would return the section's unset output for a plain NULL 
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,
-					       void *object)
+					       size_t offset, void *object)
 {
 	uintptr_t a, t, c;
 	uint64_t h UKMEM_RSEQ_INJECT_TEMP;
@@ -58,6 +58,7 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
+		"add %[a], %[a], %[offset]\n\t"
 		"ldr %[h], [%[a]]\n\t"
 		"uxth %w[t], %w[h]\n\t"
 		UKMEM_RSEQ_INJECT(2)
@@ -70,7 +71,7 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [c] "=&r"(c) UKMEM_RSEQ_INJECT_OPERAND
-		: ARRAY_INPUTS, [object] "r"(object)
+		: ARRAY_INPUTS, [offset] "r"(offset), [object] "r"(object)
 		: "memory", "cc"
 		: fail);
 	return true;
@@ -128,6 +129,7 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
+		"add %[a], %[a], %[offset]\n\t"
 		"ldr %[h], [%[a]]\n\t"
 		"uxth %w[t], %w[h]\n\t"
 		UKMEM_RSEQ_INJECT(2)

@@ -6,6 +6,14 @@
 /* One instruction a line: */
 /* clang-format off */
 
+/*
+ * A pop loads what the push before it has just stored, twice: the header and the slot.
+ * Recent processors hand a stored value on at once where load and store name the place by a
+ * register and a constant, and take the long way when an index register is involved: hence
+ * the "lea" before each access to a slot, and additions rather than (base, index). Adding
+ * to the header in memory takes longer too.
+ */
+
 /* a = handle + index * stride, or to label fail for a thread without an index. */
 #define ARRAY_ADDRESS                                                                          \
 	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
@@ -56,7 +64,8 @@ static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *
 		UKMEM_RSEQ_INJECT(2)
 		"testl %k[t], %k[t]\n\t"
 		"jle %l[fail]\n\t"
-		"movq 8(%[a], %[t], 8), %[object]\n\t"
+		"leaq (%[a], %[t], 8), %[t]\n\t"
+		"movq 8(%[t]), %[object]\n\t"
 		"addq $0xffff, %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
@@ -73,7 +82,7 @@ fail: /* gcc 12 at -O1 would return the section's unset output for a plain NULL 
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st,
-					       void *handle, void *object)
+					       void *handle, size_t offset, void *object)
 {
 	uintptr_t a, t;
 	uint64_t h UKMEM_RSEQ_INJECT_TEMP;
@@ -81,17 +90,19 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
+		"addq %[offset], %[a]\n\t"
 		"movq (%[a]), %[h]\n\t"
 		"movzwl %w[h], %k[t]\n\t"
 		UKMEM_RSEQ_INJECT(2)
 		"cmpw 8(%[a]), %w[h]\n\t"
 		"jae %l[fail]\n\t"
-		"movq %[object], 16(%[a], %[t], 8)\n\t"
+		"leaq (%[a], %[t], 8), %[t]\n\t"
+		"movq %[object], 16(%[t])\n\t"
 		"incq %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND
-		: ARRAY_INPUTS, [object] "r"(object)
+		: ARRAY_INPUTS, [offset] "r"(offset), [object] "r"(object)
 		: "memory", "cc"
 		: fail);
 	return true;

@@ -104,19 +104,19 @@ static inline void *pcpu_handle(const void *first)
 }
 
 /*
- * Addresses of first copies of arrays in two bytes, for the page layer's array
- * map: entry * 64 is the offset from pcpu_first_unit(). Two entries lead to an
- * array that is always full: no array at all, and one too far off.
+ * Addresses of first copies of arrays in four bytes, for the page layer's array
+ * map: their offset from pcpu_first_unit(). Two entries lead to an array that is
+ * always full: no array at all, and one too far off.
  */
 enum {
 	PCPU_ENTRY_SIZE = 64,
 	PCPU_ENTRY_NONE = 0,
-	PCPU_ENTRY_ELSEWHERE = 1,
+	PCPU_ENTRY_ELSEWHERE = PCPU_ENTRY_SIZE,
 };
 
 char *pcpu_first_unit(void);
 /* The entry of an array that is aligned to PCPU_ENTRY_SIZE. */
-uint16_t pcpu_entry(const void *first);
+uint32_t pcpu_entry(const void *first);
 
 /* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);

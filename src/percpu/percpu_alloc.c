@@ -227,15 +227,15 @@ char *pcpu_first_unit(void)
 	return chunks[0].base;
 }
 
-uint16_t pcpu_entry(const void *first)
+uint32_t pcpu_entry(const void *first)
 {
-	size_t entry = (size_t)((const char *)first - chunks[0].base) / PCPU_ENTRY_SIZE;
+	size_t entry = (size_t)((const char *)first - chunks[0].base);
 
-	/* In another chunk, or beyond what two bytes reach. */
+	/* In another chunk, or beyond what four bytes reach. */
 	if ((const char *)first < chunks[0].base ||
-	    (const char *)first >= chunks[0].base + pcpu.stride || entry > UINT16_MAX)
+	    (const char *)first >= chunks[0].base + pcpu.stride || entry > UINT32_MAX)
 		return PCPU_ENTRY_ELSEWHERE;
-	return (uint16_t)entry;
+	return (uint32_t)entry;
 }
 
 struct pcpu_unit *pcpu_unit(unsigned int index)

@@ -324,7 +324,7 @@ void qmempool_free(struct qmempool *pool, void *elem)
 {
 	if (unlikely(!elem))
 		return;
-	if (unlikely(!pcpu_array_push_rseq(&pcpu, pool->fast_array, elem)))
+	if (unlikely(!pcpu_array_push_rseq(&pcpu, pool->fast_array, 0, elem)))
 		put_one(pool, elem);
 }
 

@@ -119,7 +119,7 @@ struct kmem_cache {
 	struct slab_layout layout, small; /* the usual one; where pages are short */
 	uint64_t reciprocal;		  /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint16_t entry_first, entry_last;      /* of the arrays, in the array map */
+	uint32_t entry_first, entry_last;      /* of the arrays, in the array map */
 	uint16_t shared_size;		       /* slots of nodes' queues; 0: without */
 	unsigned int array_stride;	       /* from one node's array to the next one's */
 	bool budgeted;			       /* capacities count against the CPU's budget */
@@ -293,12 +293,12 @@ static always_inline unsigned int slab_entry(const void *obj)
  * elsewhere look the same; that is found at a flush. */
 static always_inline bool slab_has(const struct kmem_cache *s, unsigned int entry)
 {
-	return entry - s->entry_first <= (unsigned int)(s->entry_last - s->entry_first);
+	return entry - s->entry_first <= s->entry_last - s->entry_first;
 }
 
 static always_inline bool slab_push(unsigned int entry, void *obj)
 {
-	return pcpu_array_push_rseq(&pcpu, slab_arrays + (size_t)entry * PCPU_ENTRY_SIZE, obj);
+	return pcpu_array_push_rseq(&pcpu, slab_arrays, entry, obj);
 }
 
 /* slab_api.c */

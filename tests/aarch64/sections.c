@@ -65,7 +65,7 @@ void *section_array_pop(void *handle)
 
 bool section_array_push(void *handle, void *object)
 {
-	return pcpu_array_push_rseq(&pcpu, handle, object);
+	return pcpu_array_push_rseq(&pcpu, handle, 0, object);
 }
 
 unsigned int section_array_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta)
