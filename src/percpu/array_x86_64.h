@@ -26,28 +26,31 @@
 	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
 		[limit] "m"(st->limit), [handle] "r"(handle)
 
-/* [k] > 0 pointers from @from to @to, four at a time; both are followed by [i]. */
+/* [k] > 0 pointers from @from to @to, four at a time; moves both behind them. */
 #define ARRAY_COPY(from, to)                                                                   \
-	"xorl %k[i], %k[i]\n\t"                                                                \
 	"movl %k[k], %k[o]\n\t"                                                                \
 	"subl $4, %k[o]\n\t"                                                                   \
 	"jb 32f\n\t"                                                                           \
 	"31:\n\t"                                                                              \
-	"movups (%[" from "], %[i], 8), %%xmm0\n\t"                                            \
-	"movups 16(%[" from "], %[i], 8), %%xmm1\n\t"                                          \
-	"movups %%xmm0, (%[" to "], %[i], 8)\n\t"                                              \
-	"movups %%xmm1, 16(%[" to "], %[i], 8)\n\t"                                            \
-	"addl $4, %k[i]\n\t"                                                                   \
-	"cmpl %k[o], %k[i]\n\t"                                                                \
-	"jbe 31b\n\t"                                                                          \
+	"movups (%[" from "]), %%xmm0\n\t"                                                     \
+	"movups 16(%[" from "]), %%xmm1\n\t"                                                   \
+	"movups %%xmm0, (%[" to "])\n\t"                                                       \
+	"movups %%xmm1, 16(%[" to "])\n\t"                                                     \
+	"addq $32, %[" from "]\n\t"                                                            \
+	"addq $32, %[" to "]\n\t"                                                              \
+	"subl $4, %k[o]\n\t"                                                                   \
+	"jae 31b\n\t"                                                                          \
 	"32:\n\t"                                                                              \
-	"cmpl %k[k], %k[i]\n\t"                                                                \
-	"jae 33f\n\t"                                                                          \
-	"movq (%[" from "], %[i], 8), %[o]\n\t"                                                \
-	"movq %[o], (%[" to "], %[i], 8)\n\t"                                                  \
-	"incl %k[i]\n\t"                                                                       \
-	"jmp 32b\n\t"                                                                          \
-	"33:\n\t"
+	"addl $4, %k[o]\n\t"                                                                   \
+	"jz 34f\n\t"                                                                           \
+	"33:\n\t"                                                                              \
+	"movq (%[" from "]), %[i]\n\t"                                                         \
+	"movq %[i], (%[" to "])\n\t"                                                           \
+	"addq $8, %[" from "]\n\t"                                                             \
+	"addq $8, %[" to "]\n\t"                                                               \
+	"decl %k[o]\n\t"                                                                       \
+	"jnz 33b\n\t"                                                                          \
+	"34:\n\t"
 
 static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st,
 					       void *handle)
@@ -115,7 +118,7 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 						    int64_t delta)
 {
 	uintptr_t a, t, i;
-	uint64_t h, o, k UKMEM_RSEQ_INJECT_TEMP;
+	uint64_t h, o, k, u UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
@@ -130,14 +133,15 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		"cmoval %k[t], %k[k]\n\t"
 		"subq %[k], %[t]\n\t" /* first slot taken */
 		"leaq 16(%[a], %[t], 8), %[t]\n\t"
-		ARRAY_COPY("t", "out")
+		"movq %[out], %[u]\n\t"
+		ARRAY_COPY("t", "u")
 		"movq %[delta], %[t]\n\t"
 		"imulq %[k], %[t]\n\t"
 		"addq %[t], %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
-		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
+		  [k] "=&r"(k), [u] "=&r"(u) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [out] "r"(out), [n] "r"(n), [delta] "m"(delta)
 		: "memory", "cc", "xmm0", "xmm1"
 		: fail);
@@ -153,7 +157,7 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 						     unsigned int n)
 {
 	uintptr_t a, t, i;
-	uint64_t h, o, k UKMEM_RSEQ_INJECT_TEMP;
+	uint64_t h, o, k, u UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
@@ -167,12 +171,13 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 		"cmpl %k[n], %k[k]\n\t"
 		"cmoval %k[n], %k[k]\n\t"
 		"leaq 16(%[a], %[t], 8), %[t]\n\t"
-		ARRAY_COPY("in", "t")
+		"movq %[in], %[u]\n\t"
+		ARRAY_COPY("u", "t")
 		"addq %[k], %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
-		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
+		  [k] "=&r"(k), [u] "=&r"(u) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [in] "r"(in), [n] "r"(n)
 		: "memory", "cc", "xmm0", "xmm1"
 		: fail);
