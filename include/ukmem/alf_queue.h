@@ -137,19 +137,6 @@ static UKMEM_INLINE void **alf_queue_ring(struct alf_queue *q)
 	return (void **)(q + 1);
 }
 
-/*
- * Place @i of the ring, for @n. For one pointer the address is made first: who dequeues what
- * was stored just now gets it sooner if both name the place by a register alone.
- */
-static UKMEM_INLINE void **alf_queue_place(struct alf_queue *q, uint32_t i, uint32_t n)
-{
-	void **place = alf_queue_ring(q) + i;
-
-	if (__builtin_constant_p(n) && n == 1)
-		__asm__("" : "+r"(place));
-	return place;
-}
-
 /* The empty asm keep compilers from moving two at once, and from string instructions. */
 static UKMEM_INLINE void alf_queue_copy_one(void **to, void *const *from)
 {
@@ -191,7 +178,7 @@ static UKMEM_INLINE void alf_queue_put(struct alf_queue *q, uint32_t index, void
 	uint32_t start = index & q->producer.mask, end = q->producer.size - start;
 
 	if (__builtin_expect(n <= end, 1)) {
-		alf_queue_copy(alf_queue_place(q, start, n), ptr, n);
+		alf_queue_copy(alf_queue_ring(q) + start, ptr, n);
 		return;
 	}
 	alf_queue_copy(alf_queue_ring(q) + start, ptr, end);
@@ -204,7 +191,7 @@ static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void
 	uint32_t start = index & q->consumer.mask, end = q->consumer.size - start;
 
 	if (__builtin_expect(n <= end, 1)) {
-		alf_queue_copy(ptr, alf_queue_place(q, start, n), n);
+		alf_queue_copy(ptr, alf_queue_ring(q) + start, n);
 		return;
 	}
 	alf_queue_copy(ptr, alf_queue_ring(q) + start, end);
