@@ -129,7 +129,6 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
-		"add %[a], %[a], %[offset]\n\t"
 		"ldr %[h], [%[a]]\n\t"
 		"uxth %w[t], %w[h]\n\t"
 		UKMEM_RSEQ_INJECT(2)
