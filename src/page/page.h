@@ -10,10 +10,12 @@
  *     each: pages below its frontier, then addresses only
  *
  * Page frame numbers count through all parts in this order, whatever their addresses.
- * Beside the window lie two flat arrays: struct page, an entry per page, and the array
+ * Beside the window lie three flat arrays: struct page, an entry per page; the array
  * map, four bytes per 4 KiB granule: where the per-CPU array is that objects there
- * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab). It is all that a free
- * looks at. Entries exist below the frontiers only, the array map for the whole window.
+ * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab), which is all that a free looks at;
+ * and two bytes per page, the way to a slab's head, which beside each other cost one cache
+ * line where entries would cost one each. Entries exist below the frontiers only, the two
+ * others for the whole window.
  */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
@@ -30,12 +32,11 @@
 struct kmem_cache;
 
 enum page_type {
-	PAGE_NONE,	/* the inside of a run, or never handed out */
+	PAGE_NONE,	/* the inside of a run or a slab, or never handed out */
 	PAGE_FREE,	/* head of a free block in a zone */
 	PAGE_CACHED,	/* head of a free run in a CPU's pageset */
 	PAGE_ALLOCATED, /* head of a run from alloc_pages */
 	PAGE_SLAB,	/* head of a slab */
-	PAGE_SLAB_TAIL, /* the rest of a slab */
 	PAGE_LARGE,	/* head of a large kmalloc block */
 };
 
@@ -67,7 +68,7 @@ struct page {
 		struct {
 			uint8_t same_type; /* type */
 			uint8_t unused;
-			uint16_t span; /* SLAB: pages in it; SLAB_TAIL: pages to the head */
+			uint16_t span; /* SLAB: pages in it */
 		};
 		_Atomic uint32_t head; /* the four in one store: page_head() */
 	};
@@ -86,7 +87,7 @@ struct page {
 			struct page *next; /* freed and deferred: Synchronization: zone.h */
 		};
 	};
-	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, SLAB_TAIL: set bit, free object */
+	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, also of its other pages: set bit, free object */
 };
 
 static inline enum page_type page_type(const struct page *page)
@@ -132,7 +133,7 @@ _Static_assert(sizeof(struct page) == 64, "a page's metadata is one cache line")
 enum { ARRAY_MAP_SHIFT = 12 };
 
 /*
- * Synchronization: read-only after page_init(), but for the contents of the two
+ * Synchronization: read-only after page_init(), but for the contents of the three
  * arrays. All zero before, so that no address is inside.
  */
 struct page_window {
@@ -140,6 +141,7 @@ struct page_window {
 	size_t size;
 	uint32_t *array_map;
 	struct page *pages;
+	uint16_t *to_head; /* of a page of a slab: pages to the slab's first; else 0 */
 	unsigned int page_shift;
 	unsigned int zone_shift, dma_shift,
 		low_shift; /* address space of a zone of each type */
@@ -223,8 +225,9 @@ static inline unsigned int page_node(const struct page *page)
 /* The entry of any address; NULL if no page of ours is there. */
 struct page *page_lookup(const void *addr);
 
-/* Set the array map's entry of every granule of a run. */
-void page_set_array(const struct page *page, size_t npages, uint32_t entry);
+/* The run becomes a slab, whose objects are freed to the array of @entry. */
+void page_set_slab(const struct page *page, size_t npages, uint32_t entry);
+void page_clear_slab(const struct page *page, size_t npages);
 
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);

@@ -59,6 +59,9 @@ static int commit_metadata(size_t from, size_t to)
 	int err = commit_array(page_window.pages, from * sizeof(struct page),
 			       to * sizeof(struct page));
 
+	if (!err)
+		err = commit_array(page_window.to_head, from * sizeof(*page_window.to_head),
+				   to * sizeof(*page_window.to_head));
 	if (err || from >= page_window.low_pfn)
 		return err;
 	return commit_array(page_window.array_map, array_map_bytes(from << shift),
@@ -188,17 +191,36 @@ struct page *page_lookup(const void *addr)
 	return page;
 }
 
-void page_set_array(const struct page *page, size_t npages, uint32_t entry)
+static void set_array(size_t pfn, size_t npages, uint32_t entry)
 {
 	unsigned int shift = page_window.page_shift;
-	uint32_t *map =
-		page_window.array_map + ((page_to_pfn(page) << shift) >> ARRAY_MAP_SHIFT);
+	uint32_t *map = page_window.array_map + ((pfn << shift) >> ARRAY_MAP_SHIFT);
 	size_t n = (npages << shift) >> ARRAY_MAP_SHIFT;
 
-	if (page_to_pfn(page) >= page_window.low_pfn)
+	if (pfn >= page_window.low_pfn)
 		return; /* frees of what lies there take the slow path */
 	for (size_t i = 0; i < n; i++)
 		map[i] = entry;
+}
+
+/* Relaxed: whoever asks owns an object of the slab, or has a wild pointer. */
+static void set_to_head(size_t pfn, size_t npages, bool slab)
+{
+	for (size_t i = 1; i < npages; i++)
+		__atomic_store_n(&page_window.to_head[pfn + i], (uint16_t)(slab ? i : 0),
+				 __ATOMIC_RELAXED);
+}
+
+void page_set_slab(const struct page *page, size_t npages, uint32_t entry)
+{
+	set_array(page_to_pfn(page), npages, entry);
+	set_to_head(page_to_pfn(page), npages, true);
+}
+
+void page_clear_slab(const struct page *page, size_t npages)
+{
+	set_array(page_to_pfn(page), npages, PCPU_ENTRY_NONE);
+	set_to_head(page_to_pfn(page), npages, false);
 }
 
 /* Give back whole pages of [@from, @to), which lies inside a flat array. */
@@ -212,8 +234,8 @@ static void purge_array(void *from, void *to)
 }
 
 /*
- * Entries of the inside of a free run say PAGE_NONE, which is zero; so does the array map
- * of memory that holds no slab: both may be given back, whether or not they are read.
+ * Entries of the inside of a free run say PAGE_NONE, which is zero; the two other arrays are
+ * zero where no slab is: all may be given back, whether or not they are read.
  */
 void window_purge_metadata(size_t pfn, size_t npages)
 {
@@ -221,28 +243,36 @@ void window_purge_metadata(size_t pfn, size_t npages)
 	char *map = (char *)page_window.array_map;
 
 	purge_array(&page_window.pages[pfn + 1], &page_window.pages[pfn + npages]);
+	purge_array(&page_window.to_head[pfn], &page_window.to_head[pfn + npages]);
 	if (pfn < page_window.low_pfn)
 		purge_array(map + array_map_bytes(pfn << shift),
 			    map + array_map_bytes((pfn + npages) << shift));
 }
 
-/* A window of @nodes times zones of these sizes: how it is laid out, and its two arrays. */
+/* A window of @nodes times zones of these sizes: how it is laid out, and its three arrays. */
 static int map_window(unsigned int nodes, size_t zone)
 {
 	unsigned int shift = page_window.page_shift, zone_shift = ilog2(zone);
 	unsigned int dma_shift = max_uint(zone_shift - 3, min_uint(zone_shift, 24));
 	size_t window = ((size_t)nodes << zone_shift) + ((size_t)nodes << dma_shift);
-	size_t pages_size =
-		((window >> shift) + ((size_t)1 << (LOW_SHIFT - shift))) * sizeof(struct page);
-	void *pages, *map = NULL;
+	size_t npages = (window >> shift) + ((size_t)1 << (LOW_SHIFT - shift));
+	size_t pages_size = align_up(npages * sizeof(struct page), page_size());
+	size_t map_size = align_up(array_map_bytes(window), page_size());
+	size_t heads_size = align_up(npages * sizeof(*page_window.to_head), page_size());
+	void *pages, *map = NULL, *heads = NULL;
 	int err;
 
-	pages_size = align_up(pages_size, page_size());
 	err = os_reserve(pages_size, page_size(), &pages);
 	if (err)
 		return err;
-	err = os_map_readable(align_up(array_map_bytes(window), page_size()), &map);
+	err = os_map_readable(map_size, &map);
 	if (err) {
+		os_release(pages, pages_size);
+		return err;
+	}
+	err = os_map_readable(heads_size, &heads);
+	if (err) {
+		os_release(map, map_size);
 		os_release(pages, pages_size);
 		return err;
 	}
@@ -253,6 +283,7 @@ static int map_window(unsigned int nodes, size_t zone)
 	page_window.low_pfn = page_window.dma_pfn + ((size_t)nodes << (dma_shift - shift));
 	page_window.pages = pages;
 	page_window.array_map = map;
+	page_window.to_head = heads;
 	return 0;
 }
 

@@ -91,8 +91,7 @@ struct kmem_cache_node {
 	struct list_head partial;
 	_Atomic size_t nr_partial; /* written under the lock, read at any time */
 	_Atomic size_t nr_slabs;   /* relaxed */
-	_Atomic size_t objects;	   /* of these slabs; relaxed */
-	_Atomic size_t pages;	   /* of these slabs; relaxed */
+	_Atomic size_t nr_small;   /* of these, those of the smaller layout; relaxed */
 	_Atomic size_t inuse;	   /* objects out of slabs: in use, or in arrays; relaxed */
 	/* Slabs to be put on the list by the next holder of the lock: slab_node.c, N1 / N2. */
 	_Atomic(struct page *) deferred;
@@ -398,6 +397,9 @@ struct slab_counts {
 	uint64_t events[SLAB_NR_EVENTS];
 };
 void slab_count(struct kmem_cache *s, struct slab_counts *c);
+/* Objects, and pages, that the node's slabs have room for. */
+size_t slab_node_objects(const struct kmem_cache *s, unsigned int node);
+size_t slab_node_pages(const struct kmem_cache *s, unsigned int node);
 void slab_stats_init(void);
 
 /* slab_tables.c */
@@ -406,7 +408,7 @@ void slab_tables_emit(struct emitter *e);
 
 static inline struct page *slab_head(struct page *page)
 {
-	return page_type(page) == PAGE_SLAB_TAIL ? page - page->span : page;
+	return page - __atomic_load_n(&page_window.to_head[page_to_pfn(page)], __ATOMIC_RELAXED);
 }
 
 /* The cache @obj lies in a slab of, or NULL. */

@@ -145,7 +145,7 @@ static size_t amount_of(struct kmem_cache *s, unsigned int index, enum amount wh
 	case SLABS:
 		return atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	case TOTAL_OBJECTS:
-		return atomic_load_explicit(&node->objects, memory_order_relaxed);
+		return slab_node_objects(s, index);
 	case OBJECTS_PARTIAL:
 		return slab_node_partial_inuse(s, index);
 	case PARTIAL:

@@ -33,10 +33,10 @@ static bool fits(const struct kmem_cache *s, size_t npages)
 	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
 }
 
-/* As many as a slab should hold: 16, or 64 KiB, and at least 4 unless they are large. */
+/* As many as a slab should hold: 16, or 128 KiB; of large ones 64 KiB. */
 static size_t usual_objects(unsigned int size)
 {
-	return min_uint(max_uint(65536 / size, size > SLAB_MAX_SIZE ? 1 : 4), 16);
+	return size > SLAB_MAX_SIZE ? max_uint(65536 / size, 1) : min_uint(131072 / size, 16);
 }
 
 /*

@@ -134,8 +134,7 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	return page;
 }
 
-static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int objects,
-		      unsigned int npages)
+static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
 {
 	struct kmem_cache *all = s->home;
 	size_t n = atomic_fetch_add_explicit(&all->all_slabs, 1, memory_order_relaxed) + 1;
@@ -146,18 +145,17 @@ static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, unsign
 								  memory_order_relaxed))
 		;
 	atomic_fetch_add_explicit(&node->nr_slabs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&node->objects, objects, memory_order_relaxed);
-	atomic_fetch_add_explicit(&node->pages, npages, memory_order_relaxed);
+	if (unlikely(small))
+		atomic_fetch_add_explicit(&node->nr_small, 1, memory_order_relaxed);
 	slab_event(s, SLAB_ALLOC_SLAB);
 }
 
-static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node,
-			unsigned int objects, unsigned int npages)
+static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
 {
 	atomic_fetch_sub_explicit(&s->home->all_slabs, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&node->nr_slabs, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&node->objects, objects, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&node->pages, npages, memory_order_relaxed);
+	if (unlikely(small))
+		atomic_fetch_sub_explicit(&node->nr_small, 1, memory_order_relaxed);
 	slab_event(s, SLAB_FREE_SLAB);
 }
 
@@ -173,10 +171,6 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	page = get_pages(s, node, flags | s->gfp, &npages);
 	if (!page)
 		return NULL;
-	for (unsigned int i = 1; i < npages; i++) {
-		page_set_type(&page[i], PAGE_SLAB_TAIL);
-		page[i].span = (uint16_t)i;
-	}
 	__atomic_store_n(&page->cache, s, __ATOMIC_RELAXED);
 	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);
@@ -188,10 +182,10 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, out, n);
 	/* Objects of twins are to be known from those that go onto arrays. */
-	page_set_array(page, npages,
-		       s->home == s ? pcpu_entry(slab_array(s, page_node(page)))
-				    : PCPU_ENTRY_NONE);
-	count_new(s, &s->nodes[page_node(page)], l->objects, npages);
+	page_set_slab(page, npages,
+		      s->home == s ? pcpu_entry(slab_array(s, page_node(page)))
+				   : PCPU_ENTRY_NONE);
+	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
 	return page;
 }
 
@@ -199,12 +193,11 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 {
 	unsigned int npages = page->span;
 
-	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page)->objects, npages);
+	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page) != &s->layout);
 	if (unlikely(s->home != s))
 		slab_debug_free_slab(s, page_to_virt(page), npages * page_size());
-	page_set_array(page, npages, PCPU_ENTRY_NONE);
-	for (unsigned int i = 0; i < npages; i++)
-		page_set_head(&page[i], page_head(PAGE_NONE, 0, false));
+	page_clear_slab(page, npages);
+	page_set_head(page, page_head(PAGE_NONE, 0, false));
 	page_free_run(page, npages);
 }
 

@@ -13,6 +13,30 @@ static uint64_t relaxed(_Atomic size_t *v)
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
 
+/* Both numbers move while they are read. */
+static size_t small_slabs(struct kmem_cache_node *node, size_t *others)
+{
+	size_t all = relaxed(&node->nr_slabs);
+	size_t small = min_size(relaxed(&node->nr_small), all);
+
+	*others = all - small;
+	return small;
+}
+
+size_t slab_node_objects(const struct kmem_cache *s, unsigned int node)
+{
+	size_t others, small = small_slabs(&s->nodes[node], &others);
+
+	return small * s->small.objects + others * s->layout.objects;
+}
+
+size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
+{
+	size_t others, small = small_slabs(&s->nodes[node], &others);
+
+	return small * s->small.npages + others * s->layout.npages;
+}
+
 /* Of the cache or the twin alone. */
 static void count_one(struct kmem_cache *s, struct slab_counts *c)
 {
@@ -24,8 +48,8 @@ static void count_one(struct kmem_cache *s, struct slab_counts *c)
 
 		out += relaxed(&node->inuse);
 		c->slabs += relaxed(&node->nr_slabs);
-		c->objects += relaxed(&node->objects);
-		c->pages += relaxed(&node->pages);
+		c->objects += slab_node_objects(s, i);
+		c->pages += slab_node_pages(s, i);
 		c->partial += relaxed(&node->nr_partial);
 		c->shared += slab_shared_count(s, i);
 		for_each_cpu_unit (cpu) {

@@ -76,8 +76,9 @@ TEST_F(SizeClassTest, SlabsWasteLeast)
 
 	for (size_t from = 1; from <= 65536;) {
 		struct kmem_cache *s = shim_class_cache(from);
-		size_t size = kmem_cache_size(s), few = size > 16384 ? 1 : 4;
-		size_t enough = std::min<size_t>(std::max<size_t>(65536 / size, few), 16);
+		size_t size = kmem_cache_size(s);
+		size_t enough = size > 16384 ? std::max<size_t>(65536 / size, 1)
+					     : std::min<size_t>(131072 / size, 16);
 		std::vector<size_t> smaller;
 		shim_geometry g;
 		double least = 1;

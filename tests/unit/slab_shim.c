@@ -139,7 +139,7 @@ const char *shim_slab_wrong(struct kmem_cache *s)
 		wrong = node_wrong(s, node, &inuse, &slabs);
 		unlock(&node->lock);
 		all += node->nr_slabs;
-		objects += node->objects;
+		objects += slab_node_objects(s, i);
 		out += node->inuse;
 	}
 	for_each_cpu_unit (cpu)
