@@ -87,7 +87,8 @@ struct page {
 			struct page *next; /* freed and deferred: Synchronization: zone.h */
 		};
 	};
-	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, also of its other pages: set bit, free object */
+	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, also of its other pages: set bit,
+						       free object */
 };
 
 static inline enum page_type page_type(const struct page *page)

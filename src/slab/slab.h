@@ -408,7 +408,8 @@ void slab_tables_emit(struct emitter *e);
 
 static inline struct page *slab_head(struct page *page)
 {
-	return page - __atomic_load_n(&page_window.to_head[page_to_pfn(page)], __ATOMIC_RELAXED);
+	return page -
+	       __atomic_load_n(&page_window.to_head[page_to_pfn(page)], __ATOMIC_RELAXED);
 }
 
 /* The cache @obj lies in a slab of, or NULL. */
