@@ -88,9 +88,11 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 
 void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
-	void *p = likely(size <= SIZE_CLASS_ALWAYS_MAX) ? kmalloc_pop(size) : NULL;
+	void *p;
 
-	return likely(p) ? memset(p, 0, size) : kmalloc_slow(size, flags | __GFP_ZERO, caller);
+	if (likely(size <= SIZE_CLASS_ALWAYS_MAX && kmalloc_pop(size, &p)))
+		return memset(p, 0, size);
+	return kmalloc_slow(size, flags | __GFP_ZERO, caller);
 }
 
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller)
@@ -211,8 +213,9 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 
 	if (grows && size > SIZE_CLASS_ALWAYS_MAX)
 		return large_alloc(size, 0, flags);
-	q = names_a_zone(flags) ? NULL : kmalloc_pop(size);
-	return q ? q : kmalloc_slow(size, flags, caller);
+	if (!names_a_zone(flags) && kmalloc_pop(size, &q))
+		return q;
+	return kmalloc_slow(size, flags, caller);
 }
 
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
@@ -264,8 +267,7 @@ void *kmalloc(size_t size, gfp_t flags)
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
 	}
-	p = kmalloc_pop(size);
-	return likely(p) ? p : kmalloc_slow(size, flags, CALLER_ADDRESS);
+	return likely(kmalloc_pop(size, &p)) ? p : kmalloc_slow(size, flags, CALLER_ADDRESS);
 }
 
 void *kzalloc(size_t size, gfp_t flags)

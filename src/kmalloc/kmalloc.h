@@ -43,37 +43,45 @@ struct kmalloc_fast {
 
 extern struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
-/* K2. On x86 every load acquires, and a plain one can be a comparison's operand. */
-static always_inline size_t kmalloc_limit(const size_t *limit)
+/* K2. On x86 every load acquires, also that of a comparison's operand; nor may the compiler
+ * load ahead. */
+static always_inline bool kmalloc_below(size_t v, const size_t *limit)
 {
 #if defined(__x86_64__) && !UKMEM_TSAN
-	size_t v = *limit;
-
-	__asm__ volatile("" ::: "memory"); /* nor may the compiler load ahead */
-	return v;
+	__asm__ goto volatile("cmpq %[limit], %[v]\n\t"
+			      "jae %l[no]"
+			      :
+			      : [v] "r"(v), [limit] "m"(*limit)
+			      : "cc", "memory"
+			      : no);
+	return true;
+no:
+	return false;
 #else
-	return __atomic_load_n(limit, __ATOMIC_ACQUIRE);
+	return v < __atomic_load_n(limit, __ATOMIC_ACQUIRE);
 #endif
 }
 
-static always_inline void *kmalloc_pop(size_t size)
+static always_inline bool kmalloc_pop(size_t size, void **p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
 
-	if (likely(size < kmalloc_limit(&f->small_end)))
-		return pcpu_array_pop_rseq(&f->pcpu, f->tables.small[size_small_index(size)]);
-	if (likely(size < kmalloc_limit(&f->large_end)))
-		return pcpu_array_pop_rseq(&f->pcpu, f->tables.large[size_large_index(size)]);
-	return NULL;
+	if (likely(kmalloc_below(size, &f->small_end)))
+		return pcpu_array_pop_rseq(&f->pcpu, f->tables.small[size_small_index(size)],
+					   p);
+	if (likely(kmalloc_below(size, &f->large_end)))
+		return pcpu_array_pop_rseq(&f->pcpu, f->tables.large[size_large_index(size)],
+					   p);
+	return false;
 }
 
 static always_inline bool kmalloc_push(void *p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
 	uintptr_t addr = (uintptr_t)p;
-	size_t entry, end = kmalloc_limit(&f->window_size);
+	size_t entry;
 
-	if (unlikely(addr - f->window_base >= end))
+	if (unlikely(!kmalloc_below(addr - f->window_base, &f->window_size)))
 		return false;
 	entry = ((const uint32_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
 	return pcpu_array_push_rseq(&f->pcpu, f->arrays, entry, p);

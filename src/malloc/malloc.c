@@ -38,9 +38,9 @@ static noinline void *malloc_slow(size_t size, const void *caller)
 
 UKMEM_EXPORT void *malloc(size_t size)
 {
-	void *p = kmalloc_pop(size);
+	void *p;
 
-	return likely(p) ? p : malloc_slow(size, CALLER_ADDRESS);
+	return likely(kmalloc_pop(size, &p)) ? p : malloc_slow(size, CALLER_ADDRESS);
 }
 
 static noinline void free_slow(void *p, const void *caller)

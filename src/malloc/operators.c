@@ -81,16 +81,16 @@ static noinline void *new_nothrow_slow(size_t size, size_t align, const void *ta
 
 NEW(_Znwm, size_t size)
 {
-	void *p = kmalloc_pop(size);
+	void *p;
 
-	return likely(p) ? p : new_slow(size, 0);
+	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0);
 }
 
 NEW(_Znam, size_t size)
 {
-	void *p = kmalloc_pop(size);
+	void *p;
 
-	return likely(p) ? p : new_slow(size, 0);
+	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0);
 }
 
 NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *tag)

@@ -65,10 +65,12 @@ static always_inline void *fast_array(gfp_t flags, unsigned int order)
 struct page *alloc_pages(gfp_t flags, unsigned int order)
 {
 	void *array = fast_array(flags, order);
-	struct page *page = likely(array) ? pcpu_array_pop_rseq(&pcpu, array) : NULL;
+	struct page *page;
+	void *run;
 
-	if (unlikely(!page))
+	if (unlikely(!array || !pcpu_array_pop_rseq(&pcpu, array, &run)))
 		return alloc_pages_slow(flags, order);
+	page = run;
 	page_set_head(page, page_head(PAGE_ALLOCATED, order, flags & __GFP_COMP));
 	page->npages = (size_t)1 << order;
 	return page;

@@ -25,13 +25,13 @@
  *
  * Sections, specified once (array_x86_64.h, array_aarch64.h implement them):
  *
- *   pop(handle):                          push(handle, offset, object):
+ *   pop(handle, out):                     push(handle, offset, object):
  *     a = handle + index * stride           a = handle + index * stride + offset
  *     h = a->header                         h = a->header
- *     if (int16)h <= 0: fail                if (uint16)h >= a->capacity: fail
- *     o = a->slot[(int16)h - 1]             a->slot[(uint16)h] = object
+ *     if (int16)h <= 0: fail, *out = NULL   if (uint16)h >= a->capacity: fail
+ *     *out = a->slot[(int16)h - 1]          a->slot[(uint16)h] = object
  *     commit a->header = h + 0xffff         commit a->header = h + 1
- *     return o                              return true
+ *     return true                           return true
  *
  *   pop_bulk(handle, out, n, delta):      push_bulk(handle, in, n):
  *     k = min((int16)h, n)                  k = min(capacity - (uint16)h, n)
@@ -106,11 +106,13 @@ unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int
 #elif UKMEM_HAVE_RSEQ && defined(__aarch64__)
 #include "percpu/array_aarch64.h"
 #else
-static inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle)
+static inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle,
+				       void **out)
 {
 	(void)st;
 	(void)handle;
-	return NULL;
+	*out = NULL;
+	return false;
 }
 static inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,
 					size_t offset, void *object)
@@ -147,8 +149,12 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 /* An object of this CPU's array, or NULL. */
 static always_inline void *pcpu_array_pop(void *handle)
 {
-	return likely(pcpu_use_rseq()) ? pcpu_array_pop_rseq(&pcpu, handle)
-				       : pcpu_fallback_pop(handle);
+	void *object;
+
+	if (unlikely(!pcpu_use_rseq()))
+		return pcpu_fallback_pop(handle);
+	pcpu_array_pop_rseq(&pcpu, handle, &object);
+	return object;
 }
 
 static always_inline bool pcpu_array_push(void *handle, void *object)

@@ -18,7 +18,8 @@
 		[ix] "r"((char *)__builtin_thread_pointer() + st->index),                      \
 		[stride] "r"(st->stride), [limit] "r"(st->limit), [handle] "r"(handle)
 
-static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle)
+static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle,
+					      void **out)
 {
 	void *object;
 	uintptr_t a, t;
@@ -42,11 +43,13 @@ static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *
 		: ARRAY_INPUTS
 		: "memory", "cc"
 		: fail);
-	return object;
-fail: /* gcc 12 at -O1 would return the section's unset output for a plain NULL */
+	*out = object;
+	return true;
+fail: /* gcc 12 at -O1 would let the caller have the section's unset output for a plain NULL */
 	object = NULL;
 	__asm__ volatile("" : "+r"(object));
-	return object;
+	*out = object;
+	return false;
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,

@@ -44,16 +44,16 @@
 	"addl $4, %k[o]\n\t"                                                                   \
 	"jz 34f\n\t"                                                                           \
 	"33:\n\t"                                                                              \
-	"movq (%[" from "]), %[i]\n\t"                                                         \
-	"movq %[i], (%[" to "])\n\t"                                                           \
+	"movq (%[" from "]), %%xmm0\n\t"                                                       \
+	"movq %%xmm0, (%[" to "])\n\t"                                                         \
 	"addq $8, %[" from "]\n\t"                                                             \
 	"addq $8, %[" to "]\n\t"                                                               \
 	"decl %k[o]\n\t"                                                                       \
 	"jnz 33b\n\t"                                                                          \
 	"34:\n\t"
 
-static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *st,
-					       void *handle)
+static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st,
+					      void *handle, void **out)
 {
 	void *object;
 	uintptr_t a, t;
@@ -77,11 +77,13 @@ static always_inline void *pcpu_array_pop_rseq(const struct ukmem_percpu_state *
 		: ARRAY_INPUTS
 		: "memory", "cc"
 		: fail);
-	return object;
-fail: /* gcc 12 at -O1 would return the section's unset output for a plain NULL */
+	*out = object;
+	return true;
+fail: /* gcc 12 at -O1 would let the caller have the section's unset output for a plain NULL */
 	object = NULL;
 	__asm__ volatile("" : "+r"(object));
-	return object;
+	*out = object;
+	return false;
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st,
@@ -117,7 +119,7 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 						    void *handle, void **out, unsigned int n,
 						    int64_t delta)
 {
-	uintptr_t a, t, i;
+	uintptr_t a, t;
 	uint64_t h, o, k, u UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
@@ -140,7 +142,7 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		"addq %[t], %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
-		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
+		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [o] "=&r"(o),
 		  [k] "=&r"(k), [u] "=&r"(u) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [out] "r"(out), [n] "r"(n), [delta] "m"(delta)
 		: "memory", "cc", "xmm0", "xmm1"
@@ -156,7 +158,7 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 						     void *handle, void *const *in,
 						     unsigned int n)
 {
-	uintptr_t a, t, i;
+	uintptr_t a, t;
 	uint64_t h, o, k, u UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
@@ -176,7 +178,7 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 		"addq %[k], %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
-		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
+		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [o] "=&r"(o),
 		  [k] "=&r"(k), [u] "=&r"(u) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [in] "r"(in), [n] "r"(n)
 		: "memory", "cc", "xmm0", "xmm1"

@@ -313,9 +313,9 @@ static always_inline int finish_bulk(struct qmempool *pool, gfp_t gfp, size_t n,
 
 void *qmempool_alloc(struct qmempool *pool, gfp_t gfp)
 {
-	void *elem = pcpu_array_pop_rseq(&pcpu, pool->fast_array);
+	void *elem;
 
-	if (unlikely(!elem))
+	if (unlikely(!pcpu_array_pop_rseq(&pcpu, pool->fast_array, &elem)))
 		return get_one(pool, gfp, CALLER_ADDRESS);
 	return zeroed(pool, elem, gfp);
 }

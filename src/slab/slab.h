@@ -273,9 +273,11 @@ static always_inline void *slab_array(const struct kmem_cache *s, unsigned int n
 /* Both fail, and take the slow path, in fallback mode too. */
 static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)
 {
-	void *obj = pcpu_array_pop_rseq(&pcpu, s->fast_array);
+	void *obj;
 
-	return likely(obj) ? obj : slab_alloc_slow(s, page_policy_node(), flags, caller);
+	return likely(pcpu_array_pop_rseq(&pcpu, s->fast_array, &obj))
+		       ? obj
+		       : slab_alloc_slow(s, page_policy_node(), flags, caller);
 }
 
 /* Objects of one cache and node have one entry in the array map. */

@@ -208,8 +208,8 @@ class X86:
         return register + "d" if register[2].isdigit() else "%e" + register[2:]
 
     def refers_to(self, step, copy):
-        """(copy) in an array, else (handle,copy)"""
-        return bool(re.search(rf"[ ,]\((%\w+,{copy},1|{copy})\)", " " + step.operands))
+        """(copy) in an array, which for %r13 needs a displacement; else (handle,copy)"""
+        return bool(re.search(rf"[ ,](0x0)?\((%\w+,{copy},1|{copy})\)", " " + step.operands))
 
     def loaded(self, step):
         source = re.split(r",(?![^(]*\))", step.operands)[0]

@@ -60,7 +60,10 @@ int section_cmpxchg_double_16(void *handle, const uint64_t *oldv, const uint64_t
 
 void *section_array_pop(void *handle)
 {
-	return pcpu_array_pop_rseq(&pcpu, handle);
+	void *object;
+
+	pcpu_array_pop_rseq(&pcpu, handle, &object);
+	return object;
 }
 
 bool section_array_push(void *handle, void *object)

@@ -25,13 +25,15 @@ void warm_up()
 {
 	std::vector<void *> p;
 
-	for (unsigned order = 0; order < 6; order++)
-		__free_pages(alloc_pages(GFP_KERNEL, order), order);
 	for (size_t size = 1; size <= 20000; size += size / 8 + 1)
 		for (int i = 0; i < 10; i++)
 			p.push_back(kmalloc(size, GFP_KERNEL));
 	for (void *q : p)
 		kfree(q);
+	/* Last, or slabs may have taken them, and who must not wait leaves the zone's reserve.
+	 */
+	for (unsigned order = 0; order < 6; order++)
+		__free_pages(alloc_pages(GFP_KERNEL, order), order);
 }
 
 /* Until nothing is left; then NULL for ever. */
