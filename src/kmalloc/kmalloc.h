@@ -62,6 +62,7 @@ no:
 #endif
 }
 
+/* Sets *@p to NULL when it fails. */
 static always_inline bool kmalloc_pop(size_t size, void **p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
@@ -72,6 +73,7 @@ static always_inline bool kmalloc_pop(size_t size, void **p)
 	if (likely(kmalloc_below(size, &f->large_end)))
 		return pcpu_array_pop_rseq(&f->pcpu, f->tables.large[size_large_index(size)],
 					   p);
+	*p = NULL;
 	return false;
 }
 
