@@ -3,6 +3,8 @@
 #ifndef PERCPU_ARRAY_X86_64_H
 #define PERCPU_ARRAY_X86_64_H
 
+#include "percpu/copy_x86_64.h"
+
 /* One instruction a line: */
 /* clang-format off */
 
@@ -25,32 +27,6 @@
 #define ARRAY_INPUTS                                                                           \
 	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
 		[limit] "m"(st->limit), [handle] "r"(handle)
-
-/* [k] > 0 pointers from @from to @to, four at a time; moves both behind them. */
-#define ARRAY_COPY(from, to)                                                                   \
-	"movl %k[k], %k[o]\n\t"                                                                \
-	"subl $4, %k[o]\n\t"                                                                   \
-	"jb 32f\n\t"                                                                           \
-	"31:\n\t"                                                                              \
-	"movups (%[" from "]), %%xmm0\n\t"                                                     \
-	"movups 16(%[" from "]), %%xmm1\n\t"                                                   \
-	"movups %%xmm0, (%[" to "])\n\t"                                                       \
-	"movups %%xmm1, 16(%[" to "])\n\t"                                                     \
-	"addq $32, %[" from "]\n\t"                                                            \
-	"addq $32, %[" to "]\n\t"                                                              \
-	"subl $4, %k[o]\n\t"                                                                   \
-	"jae 31b\n\t"                                                                          \
-	"32:\n\t"                                                                              \
-	"addl $4, %k[o]\n\t"                                                                   \
-	"jz 34f\n\t"                                                                           \
-	"33:\n\t"                                                                              \
-	"movq (%[" from "]), %%xmm0\n\t"                                                       \
-	"movq %%xmm0, (%[" to "])\n\t"                                                         \
-	"addq $8, %[" from "]\n\t"                                                             \
-	"addq $8, %[" to "]\n\t"                                                               \
-	"decl %k[o]\n\t"                                                                       \
-	"jnz 33b\n\t"                                                                          \
-	"34:\n\t"
 
 static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st,
 					      void *handle, void **out)
@@ -136,7 +112,8 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		"subq %[k], %[t]\n\t" /* first slot taken */
 		"leaq 16(%[a], %[t], 8), %[t]\n\t"
 		"movq %[out], %[u]\n\t"
-		ARRAY_COPY("t", "u")
+		"movl %k[k], %k[o]\n\t"
+		SECTION_COPY("t", "u", "o")
 		"movq %[delta], %[t]\n\t"
 		"imulq %[k], %[t]\n\t"
 		"addq %[t], %[h]\n\t"
@@ -174,7 +151,8 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 		"cmoval %k[n], %k[k]\n\t"
 		"leaq 16(%[a], %[t], 8), %[t]\n\t"
 		"movq %[in], %[u]\n\t"
-		ARRAY_COPY("u", "t")
+		"movl %k[k], %k[o]\n\t"
+		SECTION_COPY("u", "t", "o")
 		"addq %[k], %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
@@ -192,7 +170,6 @@ fail: /* as in pop */
 
 /* clang-format on */
 
-#undef ARRAY_COPY
 #undef ARRAY_ADDRESS
 #undef ARRAY_INPUTS
 

@@ -3,33 +3,10 @@
 #ifndef QUEUE_SECTION_X86_64_H
 #define QUEUE_SECTION_X86_64_H
 
+#include "percpu/copy_x86_64.h"
+
 /* One instruction a line: */
 /* clang-format off */
-
-/* [k] pointers from @from to @to, which move on. xmm0, xmm1, [o]: scratch. */
-#define QUEUE_COPY(from, to)                                                                   \
-	"subl $4, %k[k]\n\t"                                                                   \
-	"jb 22f\n\t"                                                                           \
-	"21:\n\t"                                                                              \
-	"movups (%[" from "]), %%xmm0\n\t"                                                     \
-	"movups 16(%[" from "]), %%xmm1\n\t"                                                   \
-	"movups %%xmm0, (%[" to "])\n\t"                                                       \
-	"movups %%xmm1, 16(%[" to "])\n\t"                                                     \
-	"addq $32, %[" from "]\n\t"                                                            \
-	"addq $32, %[" to "]\n\t"                                                              \
-	"subl $4, %k[k]\n\t"                                                                   \
-	"jae 21b\n\t"                                                                          \
-	"22:\n\t"                                                                              \
-	"addl $4, %k[k]\n\t"                                                                   \
-	"jz 24f\n\t"                                                                           \
-	"23:\n\t"                                                                              \
-	"movq (%[" from "]), %[o]\n\t"                                                         \
-	"movq %[o], (%[" to "])\n\t"                                                           \
-	"addq $8, %[" from "]\n\t"                                                             \
-	"addq $8, %[" to "]\n\t"                                                               \
-	"decl %k[k]\n\t"                                                                       \
-	"jnz 23b\n\t"                                                                          \
-	"24:\n\t"
 
 /* [n] pointers between [ptr] and the ring from index [i] on, in one part or two. */
 #define QUEUE_MOVE(from, to)                                                                   \
@@ -43,7 +20,7 @@
 	"cmoval %k[r], %k[k]\n\t"                                                              \
 	"leaq %c[ring](%[side], %[i], 8), %[g]\n\t"                                            \
 	"subl %k[k], %k[r]\n\t"                                                                \
-	QUEUE_COPY(from, to)                                                                   \
+	SECTION_COPY(from, to, "k")                                                            \
 	"xorl %k[i], %k[i]\n\t"                                                                \
 	"testl %k[r], %k[r]\n\t"                                                               \
 	"jnz 30b\n\t"
@@ -60,7 +37,7 @@
 	"movq %[r], (%[ptr])\n\t"
 
 #define QUEUE_TEMPS_ONE [t] "=&r"(t), [i] "=&r"(i), [k] "=&r"(k), [r] "=&r"(r)
-#define QUEUE_TEMPS QUEUE_TEMPS_ONE, [u] "=&r"(u), [g] "=&r"(g), [o] "=&r"(o)
+#define QUEUE_TEMPS QUEUE_TEMPS_ONE, [u] "=&r"(u), [g] "=&r"(g)
 
 #define QUEUE_INPUTS(side_type, n_is)                                                          \
 	[rs] "r"(pcpu.rseq), [side] "r"(side), [n] n_is, [ptr] "r"(ptr),                       \
@@ -74,9 +51,9 @@
 	static always_inline enum section_result name(struct alf_queue_side *side,             \
 						      pointer ptr, uint32_t n)                 \
 	{                                                                                      \
-		uintptr_t t, i, k, r, u, g, o UKMEM_RSEQ_INJECT_TEMP;                          \
+		uintptr_t t, i, k, r, u, g UKMEM_RSEQ_INJECT_TEMP;                             \
                                                                                                \
-		(void)u, (void)g, (void)o, (void)n;                                            \
+		(void)u, (void)g, (void)n;                                                     \
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
@@ -127,7 +104,7 @@
 	static inline bool name(struct alf_queue_side *side, pointer ptr, uint32_t n,        \
 				  const struct section *s)                                     \
 	{                                                                                      \
-		uintptr_t t, i, k, r, u, g, o, expected = s->expected UKMEM_RSEQ_INJECT_TEMP;  \
+		uintptr_t t, i, k, r, u, g, expected = s->expected UKMEM_RSEQ_INJECT_TEMP;     \
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
