@@ -30,8 +30,7 @@ void warm_up()
 			p.push_back(kmalloc(size, GFP_KERNEL));
 	for (void *q : p)
 		kfree(q);
-	/* Last, or slabs may have taken them, and who must not wait leaves the zone's reserve.
-	 */
+	/* Last, or slabs may have taken them: who must not wait leaves the zone's reserve. */
 	for (unsigned order = 0; order < 6; order++)
 		__free_pages(alloc_pages(GFP_KERNEL, order), order);
 }
