@@ -177,9 +177,14 @@ struct os_cgroup_limits {
 };
 
 void os_cgroup_limits(struct os_cgroup_limits *limits);
-/* Bytes of memory in the machine; of swap; of memory on node @id. 0: not known. */
-uint64_t os_memory_total(void);
-uint64_t os_swap_total(void);
+
+/* Bytes in the machine; 0: not known. */
+struct os_memory {
+	uint64_t total, swap;
+};
+
+struct os_memory os_memory(void);
+/* Bytes on node @id; 0: not known. */
 uint64_t os_node_memory(unsigned int id);
 
 #endif

@@ -184,18 +184,12 @@ void os_cgroup_limits(struct os_cgroup_limits *limits)
 	}
 }
 
-/* The line of @path that holds @key, in KiB, as bytes. */
-static uint64_t meminfo(const char *path, const char *key)
+/* The line of @text that holds @key, in KiB, as bytes; 0: there is none. */
+static uint64_t line_of(const char *text, const char *key)
 {
-	char text[4096];
-	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
-	const char *line;
+	const char *line = strstr(text, key);
 	uint64_t kib;
 
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	line = strstr(text, key);
 	if (!line)
 		return 0;
 	line += strlen(key);
@@ -203,14 +197,20 @@ static uint64_t meminfo(const char *path, const char *key)
 	return parse_decimal(&line, &kib) ? kib * 1024 : 0;
 }
 
-uint64_t os_memory_total(void)
+static struct os_memory read_meminfo(const char *path)
 {
-	return meminfo("/proc/meminfo", "MemTotal:");
+	char text[4096];
+	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return (struct os_memory){ 0, 0 };
+	text[n] = '\0';
+	return (struct os_memory){ line_of(text, "MemTotal:"), line_of(text, "SwapTotal:") };
 }
 
-uint64_t os_swap_total(void)
+struct os_memory os_memory(void)
 {
-	return meminfo("/proc/meminfo", "SwapTotal:");
+	return read_meminfo("/proc/meminfo");
 }
 
 uint64_t os_node_memory(unsigned int id)
@@ -218,5 +218,5 @@ uint64_t os_node_memory(unsigned int id)
 	char path[80];
 
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/meminfo", id);
-	return meminfo(path, "MemTotal:");
+	return read_meminfo(path).total;
 }

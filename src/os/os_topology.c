@@ -53,9 +53,9 @@ static bool read_list(const char *path, struct os_mask *mask)
 
 static unsigned int mask_top(const struct os_mask *m)
 {
-	for (unsigned int i = OS_MAX_CPUS; i-- > 0;)
-		if (os_mask_test(m, i))
-			return i + 1;
+	for (unsigned int i = OS_MAX_CPUS / 64; i-- > 0;)
+		if (m->bits[i])
+			return i * 64 + 64 - (unsigned int)__builtin_clzll(m->bits[i]);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static void read_node_cpus(struct os_topology *t)
 			continue;
 		if (n == t->nr_nodes && os_mask_count(&cpus))
 			n = nearest(t, id, &online);
-		for (unsigned int cpu = 0; cpu < OS_MAX_CPUS; cpu++)
+		for (unsigned int cpu = 0, top = mask_top(&cpus); cpu < top; cpu++)
 			if (os_mask_test(&cpus, cpu))
 				__atomic_store_n(&t->cpu_node[cpu], (uint16_t)n,
 						 __ATOMIC_RELAXED);

@@ -5,6 +5,7 @@
 #include "base/config.h"
 #include "os/os.h"
 #include "page/node.h"
+#include "percpu/percpu.h"
 
 struct page_limits page_limits cacheline_aligned;
 
@@ -55,16 +56,17 @@ static uint64_t besides(uint64_t memory)
 /* Bytes; UINT64_MAX: nothing says. */
 static uint64_t process_limit(void)
 {
-	uint64_t machine = os_memory_total();
-	struct os_cgroup_limits cgroup;
+	uint64_t machine = UINT64_MAX, cgroup = pcpu_share_memory();
+	struct os_memory memory;
 
 	if (config.limit)
 		return config.limit;
-	os_cgroup_limits(&cgroup);
-	if (cgroup.memory != UINT64_MAX)
-		cgroup.memory -= besides(cgroup.memory);
-	machine = machine ? machine + os_swap_total() : UINT64_MAX;
-	return cgroup.memory < machine ? cgroup.memory : machine;
+	if (cgroup != UINT64_MAX)
+		cgroup -= besides(cgroup);
+	memory = os_memory();
+	if (memory.total)
+		machine = memory.total + memory.swap;
+	return cgroup < machine ? cgroup : machine;
 }
 
 /* A node's own; UINT64_MAX: nothing says. */
@@ -75,7 +77,7 @@ static uint64_t node_limit(unsigned int node)
 	/* What is said of the process as a whole is said of its only node. */
 	if (page_window.nr_nodes == 1 || !node_data[node].memory)
 		return UINT64_MAX;
-	return node_data[node].memory + os_swap_total() / page_window.nr_nodes;
+	return node_data[node].memory + os_memory().swap / page_window.nr_nodes;
 }
 
 static void zone_limits(struct zone *z)

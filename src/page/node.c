@@ -154,7 +154,7 @@ bool nodes_init(void)
 		d->node_id = nr_parts > 1 ? (uint16_t)i : t->node_id[i];
 		d->memory = os_node_memory(t->node_id[d->real]);
 		if (!d->memory)
-			d->memory = os_memory_total() / t->nr_nodes;
+			d->memory = os_memory().total / t->nr_nodes;
 		d->memory /= nr_parts;
 		mask_set(&node_masks[N_POSSIBLE], i, true);
 		mask_set(&node_masks[N_MEMORY], i, true);

@@ -296,7 +296,7 @@ static size_t window_bytes(unsigned int nodes, size_t zone)
 /* The whole window at once: by memory size, halved until the system agrees. */
 static bool reserve_window(unsigned int nodes)
 {
-	size_t total = config.reserve ? config.reserve : 8 * os_memory_total();
+	size_t total = config.reserve ? config.reserve : 8 * os_memory().total;
 	size_t zone = (size_t)1 << ilog2_up(max_size(total / nodes, 64 * MIB));
 
 	if (!config.reserve && zone < 64 * GIB && nodes <= 16)

@@ -124,6 +124,8 @@ size_t pcpu_resident(void);
 /* share.c: CPUs this process may use; thousandths of a CPU it may use at once. */
 unsigned int pcpu_share_cpus(void);
 unsigned int pcpu_share_milli(void);
+/* Bytes its control group allows; UINT64_MAX: no limit. */
+uint64_t pcpu_share_memory(void);
 /* The tunable cpu_cache_bytes, as far as the process has a CPU. */
 uint64_t pcpu_cache_bytes(void);
 /* The same part of @v. */

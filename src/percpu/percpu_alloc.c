@@ -34,12 +34,22 @@ enum {
 	MAX_CHUNKS = 4096,
 };
 
+/*
+ * No run of @n free granules starts below @from at a multiple of @step, so that the holes
+ * that alignment leaves behind are not walked for each of the many arrays at start-up.
+ * All zeroes: nothing is known.
+ */
+struct hint {
+	size_t n, step, from;
+};
+
 struct chunk {
 	char *base;	/* unit 0 */
 	size_t nr_used; /* granules */
 	uint64_t *used; /* bitmaps over one unit's granules */
 	uint64_t *last;
 	size_t first_free; /* no free granule below this one */
+	struct hint hint;
 };
 
 /* Synchronization: percpu_lock. Chunks are never given back. */
@@ -169,11 +179,18 @@ static struct chunk *chunk_add(void)
 	return c;
 }
 
+/* Whether what is said of @h's runs holds for those of @n at @step: larger, or fewer. */
+static bool hint_covers(const struct hint *h, size_t n, size_t step)
+{
+	return h->n && n >= h->n && step >= h->step;
+}
+
 /* First run of @n free granules at a multiple of @step; granules() if none. */
 static size_t find_run(const struct chunk *c, size_t n, size_t step)
 {
 	size_t end = granules();
-	size_t i = align_up(c->first_free, step);
+	size_t first = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
+	size_t i = align_up(first, step);
 
 	while (i + n <= end) {
 		size_t taken = find_bit(c->used, i, i + n, true);
@@ -183,6 +200,19 @@ static size_t find_run(const struct chunk *c, size_t n, size_t step)
 		i = align_up(find_bit(c->used, taken, end, false), step);
 	}
 	return end;
+}
+
+/*
+ * @c's first run of @n at @step was at @start, and is taken now. What holds for more runs
+ * is worth more, unless it has been left far behind.
+ */
+static void hint_update(struct chunk *c, size_t start, size_t n, size_t step)
+{
+	struct hint new = { n, step, start + n }, *old = &c->hint;
+
+	if (start >= 2 * old->from ||
+	    (start >= old->from && hint_covers(&new, old->n, old->step)))
+		*old = new;
 }
 
 static void *take_run(struct chunk *c, size_t start, size_t n)
@@ -201,8 +231,10 @@ static void *alloc_locked(size_t n, size_t step, bool may_map)
 	for (unsigned int i = 0; i < nr_chunks; i++) {
 		size_t start = find_run(&chunks[i], n, step);
 
-		if (start < granules())
+		if (start < granules()) {
+			hint_update(&chunks[i], start, n, step);
 			return take_run(&chunks[i], start, n);
+		}
 	}
 	c = may_map ? chunk_add() : NULL;
 	return c ? take_run(c, 0, n) : NULL;
@@ -323,6 +355,7 @@ static void free_locked(struct chunk *c, char *p)
 		clear_bit(c->used, k);
 	if (start < c->first_free)
 		c->first_free = start;
+	c->hint = (struct hint){ 0 }; /* with free neighbours it may be a run of any length */
 }
 
 static bool try_free(void *first)

@@ -14,7 +14,7 @@
 
 /* Synchronization: relaxed; read anew by pcpu_share_update(). */
 static atomic_uint cpus, at_once;
-static _Atomic uint64_t cache_bytes;
+static _Atomic uint64_t cache_bytes, memory;
 
 /* CPUs the process may use, by cpuset or affinity. */
 static unsigned int cpus_allowed(void)
@@ -48,6 +48,7 @@ void pcpu_share_update(void)
 	atomic_store_explicit(&cpus, n, memory_order_relaxed);
 	atomic_store_explicit(&at_once, milli, memory_order_relaxed);
 	atomic_store_explicit(&cache_bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&memory, cgroup.memory, memory_order_relaxed);
 }
 
 unsigned int pcpu_share_cpus(void)
@@ -63,6 +64,11 @@ unsigned int pcpu_share_milli(void)
 uint64_t pcpu_cache_bytes(void)
 {
 	return atomic_load_explicit(&cache_bytes, memory_order_relaxed);
+}
+
+uint64_t pcpu_share_memory(void)
+{
+	return atomic_load_explicit(&memory, memory_order_relaxed);
 }
 
 size_t pcpu_share_of(size_t v)

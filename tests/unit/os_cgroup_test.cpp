@@ -170,11 +170,14 @@ TEST_F(CgroupTest, VeryLongPath)
 
 TEST_F(CgroupTest, MemoryTotal)
 {
-	EXPECT_EQ(os_memory_total(), 0u);
-	fake_files["/proc/meminfo"] = "MemTotal:       16316412 kB\nMemFree:  1 kB\n";
-	EXPECT_EQ(os_memory_total(), 16316412ull * 1024);
+	EXPECT_EQ(os_memory().total, 0u);
+	fake_files["/proc/meminfo"] =
+		"MemTotal:       16316412 kB\nMemFree:  1 kB\nSwapTotal:  12 kB\n";
+	EXPECT_EQ(os_memory().total, 16316412ull * 1024);
+	EXPECT_EQ(os_memory().swap, 12u * 1024);
 	fake_files["/proc/meminfo"] = "garbage\n";
-	EXPECT_EQ(os_memory_total(), 0u);
+	EXPECT_EQ(os_memory().total, 0u);
+	EXPECT_EQ(os_memory().swap, 0u);
 }
 
 } // namespace
