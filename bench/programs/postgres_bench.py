@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from children import ChildFailed, run_child, say
-from processes import PssWatch, as_user, check_malloc, children_titled, cpu_seconds, server
+from processes import PssWatch, as_user, check_malloc, children, cpu_seconds, server
 
 CLIENTS = 8
 DATABASE = "bench"
@@ -129,10 +129,11 @@ def sysbench_read_only(cluster):
     return int(found.group(1)), float(found.group(2))
 
 
-def backends_gone(pid):
-    """Waits until what backends used is counted for the server."""
+def backends_gone(pid, before):
+    """Waits until what backends used is counted for the server: until it has waited for
+    all but those that it had before. A child that has just ended has no title any more."""
     give_up = time.monotonic() + 30
-    while children_titled(pid, BACKEND):
+    while set(children(pid)) - before:
         if time.monotonic() > give_up:
             raise ChildFailed("backends outlive their clients")
         time.sleep(0.02)
@@ -147,10 +148,11 @@ def measure(library, cluster):
     figures = {}
     with cluster.start(cluster.copy(), library) as process:
         for name, run in tests.items():
+            others = set(children(process.pid))
             before = cpu_seconds(process.pid)
             with PssWatch(process.pid, BACKEND) as watch:
                 count, rate = run()
-            backends_gone(process.pid)
+            backends_gone(process.pid, others)
             used = cpu_seconds(process.pid) - before
             figures[name, "transactions/s"] = rate
             figures[name, "CPU, us/transaction"] = 1e6 * used / count

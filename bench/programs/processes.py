@@ -129,10 +129,15 @@ def cpu_seconds(pid):
     return sum(map(int, fields[11:15])) / TICKS
 
 
+def children(pid):
+    """The children of a process, those included that it has not waited for."""
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
 def children_titled(pid, title):
     """The children of a process with a word in their title."""
     found = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    for child in children(pid):
         with contextlib.suppress(OSError):
             if title in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(int(child))
