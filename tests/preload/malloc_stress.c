@@ -232,12 +232,14 @@ int main(int argc, char **argv)
 	printf("seed %llu\n", (unsigned long long)seed);
 	fflush(stdout);
 
+	/* All of them first: the first thread may use the last one's inbox at once. */
 	for (size_t i = 0; i < THREADS; i++) {
-		struct worker *w = &workers[i];
-		w->rng = (seed + 1) * 0x9e3779b97f4a7c15ull + i;
-		pthread_mutex_init(&w->inbox.lock, NULL);
-		CHECK(!pthread_create(&w->thread, NULL, work, w), "no thread");
+		workers[i].rng = (seed + 1) * 0x9e3779b97f4a7c15ull + i;
+		pthread_mutex_init(&workers[i].inbox.lock, NULL);
 	}
+	for (size_t i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&workers[i].thread, NULL, work, &workers[i]),
+		      "no thread");
 	start_alarms();
 	cpu_set_t allowed;
 	pthread_t migrator;
