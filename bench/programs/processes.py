@@ -119,7 +119,11 @@ def run_measured(command, library, directory):
 
 def status_kib(pid, field):
     """A size that /proc/PID/status has: VmHWM, VmRSS."""
-    text = Path(f"/proc/{pid}/status").read_text()
+    return field_kib(Path(f"/proc/{pid}/status").read_text(), field)
+
+
+def field_kib(text, field):
+    """A size in the text of such a file."""
     return int(re.search(rf"^{field}:\s+(\d+) kB$", text, re.M).group(1))
 
 
