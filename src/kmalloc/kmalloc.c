@@ -179,8 +179,11 @@ static bool in_use(const struct page *page, const void *p, const void *caller)
 
 size_t kmalloc_usable(const void *p, const char *func)
 {
+	size_t size = kmalloc_class_usable(p);
 	struct page *page;
 
+	if (size)
+		return size;
 	if (!p || p == ZERO_SIZE_PTR)
 		return 0;
 	if (slab_passes_through(p))
@@ -218,39 +221,49 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 	return kmalloc_slow(size, flags, caller);
 }
 
+/* Of a large block that is to hold @size bytes, in place; 0: it has to move. */
+static size_t resize_large(struct page *page, size_t size, gfp_t flags)
+{
+	size_t old = large_size(page);
+
+	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX)
+		large_shrink(page, size);
+	else if (size <= old || size > PTRDIFF_MAX || !large_extend(page, size, flags))
+		return 0;
+	return large_size(page);
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
-	struct page *page;
-	size_t old;
+	struct page *page, *large = NULL;
+	size_t old = kmalloc_class_usable(p), now;
 	void *q;
 
-	if (slab_passes_through(p))
-		return resize_libc(p, size, flags);
-	page = find(p, func);
-	if (!page || !in_use(page, p, caller))
-		return NULL;
-	old = usable(page);
+	if (unlikely(!old)) {
+		if (slab_passes_through(p))
+			return resize_libc(p, size, flags);
+		page = find(p, func);
+		if (!page || !in_use(page, p, caller))
+			return NULL;
+		old = usable(page);
+		large = page_type(page) == PAGE_LARGE ? page : NULL;
+	}
 	/* In place if it fits and not more than half would be left unused. */
 	if (size <= old && size > old / 2)
 		return zero_rest(p, size, old, flags);
-	if (page_type(page) == PAGE_LARGE && size > SIZE_CLASS_ALWAYS_MAX && size <= old) {
-		large_shrink(page, size);
-		return zero_rest(p, size, large_size(page), flags);
-	}
-	if (page_type(page) == PAGE_LARGE && size > old && size <= PTRDIFF_MAX &&
-	    large_extend(page, size, flags))
-		return zero_rest(p, old, large_size(page), flags);
+	if (large && (now = resize_large(large, size, flags)))
+		return zero_rest(p, min_size(old, size), now, flags);
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
 	if (!q)
 		return NULL;
-	if (page_type(page) == PAGE_LARGE && size > old) {
-		large_replace(page, q, flags);
+	if (large && size > old) {
+		large_replace(large, q, flags);
 	} else {
 		memcpy(q, p, min_size(old, size));
 		kfree(p);
 	}
 	if (flags & __GFP_ZERO)
-		zero_rest(q, min_size(old, size), usable(slab_head(page_of(q))), flags);
+		zero_rest(q, min_size(old, size), ksize(q), flags);
 	return q;
 }
 

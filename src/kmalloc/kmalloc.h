@@ -111,6 +111,28 @@ static inline size_t kmalloc_class_size(size_t size)
 }
 
 /*
+ * Usable bytes of an object of a size class, found by its address without a look at its page's
+ * entry or its cache: the next free of it will need neither. 0: it may be anything else.
+ */
+static always_inline size_t kmalloc_class_usable(const void *p)
+{
+	size_t offset = (uintptr_t)p - page_window.base, pfn, in_slab;
+	const struct size_class_shape *shape;
+	unsigned int place, index;
+
+	if (unlikely(offset >= page_window.size))
+		return 0;
+	pfn = offset >> page_window.page_shift;
+	place = page_place(pfn);
+	shape = &kmalloc_fast.tables.shapes[page_place_mark(place)];
+	in_slab = offset - ((pfn - page_place_to_head(place)) << page_window.page_shift);
+	index = reciprocal_divide((uint32_t)in_slab, shape->reciprocal);
+	return likely((size_t)index * shape->size == in_slab && in_slab < shape->end)
+		       ? shape->size
+		       : 0;
+}
+
+/*
  * Which requests are served by whole pages. Of those that a class could serve: large ones that
  * are zeroed, because pages that were never used are zeros as they are, and stay untouched;
  * and large ones of a zone, whose memory is too precious for slabs.

@@ -88,10 +88,11 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 		.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
 		.capacity_max = capacity_max(sizes[i]),
 		.budgeted = true,
+		.mark = (uint8_t)(i + 1),
 	};
 }
 
-static bool create_caches(void)
+static bool create_caches(struct size_class_shape *shapes)
 {
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		char name[32];
@@ -101,6 +102,11 @@ static bool create_caches(void)
 			caches[i] = slab_cache_new(&p);
 		if (!caches[i])
 			return false;
+		shapes[i + 1] = (struct size_class_shape){
+			.reciprocal = caches[i]->reciprocal,
+			.size = sizes[i],
+			.end = caches[i]->layout.objects * sizes[i],
+		};
 	}
 	return true;
 }
@@ -147,7 +153,7 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
 
 bool size_class_init(struct size_tables *tables)
 {
-	if (!create_caches())
+	if (!create_caches(tables->shapes))
 		return false;
 	fill_classes();
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)

@@ -25,10 +25,21 @@ enum {
 	SIZE_CLASS_COUNT = 50,
 };
 
-/* Handles of per-CPU arrays. */
+/* How the objects of a class lie in its slabs. */
+struct size_class_shape {
+	uint64_t reciprocal; /* of size */
+	uint32_t size;
+	uint32_t end; /* bytes of a slab in which objects lie */
+};
+
+/* Synchronization: written by size_class_init(), before there is any slab. */
 struct size_tables {
+	/* By size: handles of per-CPU arrays. */
 	void *small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 	void *large[SIZE_CLASS_LARGE_MAX / 256];
+	/* By the mark of a slab's pages, a class's index + 1; all zero for those of no class.
+	 */
+	struct size_class_shape shapes[SIZE_CLASS_COUNT + 1];
 };
 
 static inline size_t size_small_index(size_t size)

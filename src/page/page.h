@@ -13,9 +13,9 @@
  * Beside the window lie three flat arrays: struct page, an entry per page; the array
  * map, four bytes per 4 KiB granule: where the per-CPU array is that objects there
  * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab), which is all that a free looks at;
- * and two bytes per page, the way to a slab's head, which beside each other cost one cache
- * line where entries would cost one each. Entries exist below the frontiers only, the two
- * others for the whole window.
+ * and two bytes per page, its place: the way to a slab's head, and what the slab is marked
+ * with, which beside each other cost one cache line where entries would cost one each. Entries
+ * exist below the frontiers only, the two others for the whole window.
  */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
@@ -142,7 +142,7 @@ struct page_window {
 	size_t size;
 	uint32_t *array_map;
 	struct page *pages;
-	uint16_t *to_head; /* of a page of a slab: pages to the slab's first; else 0 */
+	uint16_t *places; /* of pages of slabs: page_place(); else 0 */
 	unsigned int page_shift;
 	unsigned int zone_shift, dma_shift,
 		low_shift; /* address space of a zone of each type */
@@ -226,9 +226,30 @@ static inline unsigned int page_node(const struct page *page)
 /* The entry of any address; NULL if no page of ours is there. */
 struct page *page_lookup(const void *addr);
 
-/* The run becomes a slab, whose objects are freed to the array of @entry. */
-void page_set_slab(const struct page *page, size_t npages, uint32_t entry);
+/* A slab has at most that many pages. */
+enum { PAGE_SLAB_SPAN_MAX = 256 };
+
+/* The run becomes a slab, whose objects are freed to the array of @entry. @mark: what the
+ * slab's cache wants to know of it by an address alone; 0: nothing. */
+void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8_t mark);
 void page_clear_slab(const struct page *page, size_t npages);
+
+/* A place; relaxed: whoever asks owns an object of the slab, or has a wild pointer. */
+static always_inline unsigned int page_place(size_t pfn)
+{
+	return __atomic_load_n(&page_window.places[pfn], __ATOMIC_RELAXED);
+}
+
+/* Pages from a page of a slab back to the slab's first. */
+static inline unsigned int page_place_to_head(unsigned int place)
+{
+	return place & 0xff;
+}
+
+static inline unsigned int page_place_mark(unsigned int place)
+{
+	return place >> 8;
+}
 
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);

@@ -60,8 +60,8 @@ static int commit_metadata(size_t from, size_t to)
 			       to * sizeof(struct page));
 
 	if (!err)
-		err = commit_array(page_window.to_head, from * sizeof(*page_window.to_head),
-				   to * sizeof(*page_window.to_head));
+		err = commit_array(page_window.places, from * sizeof(*page_window.places),
+				   to * sizeof(*page_window.places));
 	if (err || from >= page_window.low_pfn)
 		return err;
 	return commit_array(page_window.array_map, array_map_bytes(from << shift),
@@ -203,24 +203,27 @@ static void set_array(size_t pfn, size_t npages, uint32_t entry)
 		map[i] = entry;
 }
 
-/* Relaxed: whoever asks owns an object of the slab, or has a wild pointer. */
-static void set_to_head(size_t pfn, size_t npages, bool slab)
+static void set_place(size_t pfn, unsigned int place)
 {
-	for (size_t i = 1; i < npages; i++)
-		__atomic_store_n(&page_window.to_head[pfn + i], (uint16_t)(slab ? i : 0),
-				 __ATOMIC_RELAXED);
+	__atomic_store_n(&page_window.places[pfn], (uint16_t)place, __ATOMIC_RELAXED);
 }
 
-void page_set_slab(const struct page *page, size_t npages, uint32_t entry)
+void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8_t mark)
 {
-	set_array(page_to_pfn(page), npages, entry);
-	set_to_head(page_to_pfn(page), npages, true);
+	size_t pfn = page_to_pfn(page);
+
+	set_array(pfn, npages, entry);
+	for (unsigned int i = 0; i < npages; i++)
+		set_place(pfn + i, i | (unsigned int)mark << 8);
 }
 
 void page_clear_slab(const struct page *page, size_t npages)
 {
-	set_array(page_to_pfn(page), npages, PCPU_ENTRY_NONE);
-	set_to_head(page_to_pfn(page), npages, false);
+	size_t pfn = page_to_pfn(page);
+
+	set_array(pfn, npages, PCPU_ENTRY_NONE);
+	for (size_t i = 0; i < npages; i++)
+		set_place(pfn + i, 0);
 }
 
 /* Give back whole pages of [@from, @to), which lies inside a flat array. */
@@ -243,7 +246,7 @@ void window_purge_metadata(size_t pfn, size_t npages)
 	char *map = (char *)page_window.array_map;
 
 	purge_array(&page_window.pages[pfn + 1], &page_window.pages[pfn + npages]);
-	purge_array(&page_window.to_head[pfn], &page_window.to_head[pfn + npages]);
+	purge_array(&page_window.places[pfn], &page_window.places[pfn + npages]);
 	if (pfn < page_window.low_pfn)
 		purge_array(map + array_map_bytes(pfn << shift),
 			    map + array_map_bytes((pfn + npages) << shift));
@@ -258,8 +261,8 @@ static int map_window(unsigned int nodes, size_t zone)
 	size_t npages = (window >> shift) + ((size_t)1 << (LOW_SHIFT - shift));
 	size_t pages_size = align_up(npages * sizeof(struct page), page_size());
 	size_t map_size = align_up(array_map_bytes(window), page_size());
-	size_t heads_size = align_up(npages * sizeof(*page_window.to_head), page_size());
-	void *pages, *map = NULL, *heads = NULL;
+	size_t places_size = align_up(npages * sizeof(*page_window.places), page_size());
+	void *pages, *map = NULL, *places = NULL;
 	int err;
 
 	err = os_reserve(pages_size, page_size(), &pages);
@@ -270,7 +273,7 @@ static int map_window(unsigned int nodes, size_t zone)
 		os_release(pages, pages_size);
 		return err;
 	}
-	err = os_map_readable(heads_size, &heads);
+	err = os_map_readable(places_size, &places);
 	if (err) {
 		os_release(map, map_size);
 		os_release(pages, pages_size);
@@ -283,7 +286,7 @@ static int map_window(unsigned int nodes, size_t zone)
 	page_window.low_pfn = page_window.dma_pfn + ((size_t)nodes << (dma_shift - shift));
 	page_window.pages = pages;
 	page_window.array_map = map;
-	page_window.to_head = heads;
+	page_window.places = places;
 	return 0;
 }
 

@@ -120,6 +120,7 @@ struct kmem_cache {
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
 	uint32_t entry_first, entry_last;      /* of the arrays, in the array map */
 	uint16_t shared_size;		       /* slots of nodes' queues; 0: without */
+	uint8_t mark;			       /* of pages of its usual slabs; 0: none */
 	unsigned int array_stride;	       /* from one node's array to the next one's */
 	bool budgeted;			       /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
@@ -164,6 +165,7 @@ struct slab_params {
 	void (*ctor)(void *);
 	unsigned int capacity_max;
 	bool budgeted;
+	uint8_t mark;		 /* pages of slabs of the usual layout say so; 0: none */
 	struct kmem_cache *home; /* this one is to be its twin */
 };
 
@@ -410,8 +412,7 @@ void slab_tables_emit(struct emitter *e);
 
 static inline struct page *slab_head(struct page *page)
 {
-	return page -
-	       __atomic_load_n(&page_window.to_head[page_to_pfn(page)], __ATOMIC_RELAXED);
+	return page - page_place_to_head(page_place(page_to_pfn(page)));
 }
 
 /* The cache @obj lies in a slab of, or NULL. */

@@ -3,6 +3,8 @@
 #include "base/config.h"
 #include "slab/slab.h"
 
+_Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX, "or the way back is too far");
+
 /* How many objects fit @npages; with their bitmap at the end if need be. */
 static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 {
@@ -33,10 +35,10 @@ static bool fits(const struct kmem_cache *s, size_t npages)
 	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
 }
 
-/* As many as a slab should hold: 16, or 128 KiB; of large ones 64 KiB. */
+/* As many as a slab should hold: 16, or 96 KiB; of large ones 64 KiB. */
 static size_t usual_objects(unsigned int size)
 {
-	return size > SLAB_MAX_SIZE ? max_uint(65536 / size, 1) : min_uint(131072 / size, 16);
+	return size > SLAB_MAX_SIZE ? max_uint(65536 / size, 1) : min_uint(98304 / size, 16);
 }
 
 /*

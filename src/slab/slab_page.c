@@ -184,7 +184,8 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	/* Objects of twins are to be known from those that go onto arrays. */
 	page_set_slab(page, npages,
 		      s->home == s ? pcpu_entry(slab_array(s, page_node(page)))
-				   : PCPU_ENTRY_NONE);
+				   : PCPU_ENTRY_NONE,
+		      l == &s->layout ? s->mark : 0);
 	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
 	return page;
 }

@@ -139,6 +139,57 @@ TEST_F(PercpuAllocTest, NoOverlap)
 		pcpu_free(p);
 }
 
+/*
+ * What the allocator remembers of its last search must hide no place: nothing that is free
+ * lies below what it returns. Of sizes and alignments in all orders, since it remembers some.
+ */
+TEST_F(PercpuAllocTest, NothingFreeLiesBelow)
+{
+	constexpr size_t kGranule = 16, kArena = 4096;
+	auto *arena = static_cast<char *>(pcpu_alloc(kArena * kGranule, 4096));
+	std::vector<bool> used(kArena, false);
+	std::map<char *, size_t> live;
+	std::mt19937 random(test_seed());
+
+	ASSERT_NE(arena, nullptr);
+	pcpu_free(arena); /* nobody else allocates meanwhile: free from now on */
+	auto mark = [&](char *p, size_t n, bool as) {
+		for (char *end = p + n * kGranule; p < end; p += kGranule)
+			if (p >= arena && p < arena + kArena * kGranule)
+				used[static_cast<size_t>(p - arena) / kGranule] = as;
+	};
+	for (unsigned step = 0; step < 20000 / kSlow; step++) {
+		if (random() % 100 < (live.size() < 150 ? 60 : 40)) {
+			size_t n = 1 + random() % (random() % 4 ? 4 : 100);
+			size_t align = kGranule << (random() % 3 ? 0 : random() % 9);
+			auto *p = static_cast<char *>(pcpu_alloc(n * kGranule, align));
+			size_t run = 0;
+
+			ASSERT_NE(p, nullptr);
+			for (size_t i = 0; i < kArena && arena + (i + 1) * kGranule <= p; i++) {
+				auto start = reinterpret_cast<uintptr_t>(
+					arena + (i + 1 - n) * kGranule);
+
+				run = used[i] ? 0 : run + 1;
+				ASSERT_TRUE(run < n || start % align)
+					<< "step " << step << ": " << n << " granules at "
+					<< i + 1 - n << " of the arena";
+			}
+			mark(p, n, true);
+			live[p] = n;
+		} else if (!live.empty()) {
+			auto it = std::next(live.begin(),
+					    static_cast<long>(random() % live.size()));
+
+			mark(it->first, it->second, false);
+			pcpu_free(it->first);
+			live.erase(it);
+		}
+	}
+	for (auto &[p, n] : live)
+		pcpu_free(p);
+}
+
 TEST_F(PercpuAllocTest, AMillionComeAndGoWithoutGrowth)
 {
 	OsCallsGuard guard;

@@ -67,7 +67,7 @@ double wasted_share(size_t pages, size_t size)
 
 /*
  * Of all numbers of pages up to 128 KiB, in powers of two for such sizes, that hold 16
- * objects, or 64 KiB of them but no fewer than 4 of up to 16 KiB: the least wasteful; and the
+ * objects, or 96 KiB of them, or 64 KiB of those above 16 KiB: the least wasteful; and the
  * first that wastes at most a 64th, since more pages for less than that waste more in the end.
  */
 TEST_F(SizeClassTest, SlabsWasteLeast)
@@ -78,7 +78,7 @@ TEST_F(SizeClassTest, SlabsWasteLeast)
 		struct kmem_cache *s = shim_class_cache(from);
 		size_t size = kmem_cache_size(s);
 		size_t enough = size > 16384 ? std::max<size_t>(65536 / size, 1)
-					     : std::min<size_t>(131072 / size, 16);
+					     : std::min<size_t>(98304 / size, 16);
 		std::vector<size_t> smaller;
 		shim_geometry g;
 		double least = 1;
@@ -95,6 +95,7 @@ TEST_F(SizeClassTest, SlabsWasteLeast)
 		}
 		double share = wasted_share(g.npages, size);
 		EXPECT_LE(share, std::max(least, tolerated)) << size;
+		EXPECT_LE(share, tolerated) << size;
 		for (size_t n : smaller)
 			EXPECT_GT(wasted_share(n, size), std::max(share, 1.0 / 64)) << size;
 		from = size + 1;
@@ -271,6 +272,69 @@ TEST_F(SizeClassTest, AlignmentAfterLargeBlocksWereShrunk)
 		}
 		kfree(p);
 	}
+}
+
+/* The fast path of ksize() knows every object, and takes nothing else for one. */
+TEST_F(SizeClassTest, UsableSizeIsFoundByAddressAlone)
+{
+	for (size_t size = 1; size <= 65536; size = kmalloc_size_roundup(size) + 1) {
+		size_t usable = kmalloc_size_roundup(size);
+		std::vector<char *> p(2 * 131072 / usable + 2);
+
+		for (auto &q : p) {
+			q = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+			ASSERT_NE(q, nullptr);
+			ASSERT_EQ(shim_class_usable(q), usable);
+			ASSERT_EQ(ksize(q), usable);
+			for (size_t inside : { size_t{ 1 }, usable / 2, usable - 1 })
+				ASSERT_EQ(shim_class_usable(q + inside), 0u)
+					<< inside << " in " << usable;
+		}
+		for (auto q : p)
+			kfree(q);
+	}
+}
+
+TEST_F(SizeClassTest, UsableSizeOfWhatIsNoObject)
+{
+	auto *object = static_cast<char *>(kmalloc(8, GFP_KERNEL));
+	auto *slab = static_cast<char *>(shim_slab_base(object));
+	shim_geometry g;
+	struct kmem_cache *s = kmem_cache_create("not_kmalloc", 64, 0, 0, nullptr);
+	void *other = kmem_cache_alloc(s, GFP_KERNEL), *large = kmalloc(1 << 20, GFP_KERNEL);
+	struct page *page = alloc_page(GFP_KERNEL);
+
+	shim_slab_geometry(shim_class_cache(8), &g);
+	EXPECT_EQ(shim_class_usable(slab + (g.objects - 1) * 8), 8u);
+	EXPECT_EQ(shim_class_usable(slab + g.objects * 8), 0u) << "the slab's bitmap";
+	EXPECT_EQ(shim_class_usable(slab + g.npages * ukmem_page_size() - 8), 0u) << "its end";
+	EXPECT_EQ(shim_class_usable(other), 0u);
+	EXPECT_EQ(shim_class_usable(large), 0u);
+	EXPECT_EQ(shim_class_usable(page_address(page)), 0u);
+	EXPECT_EQ(shim_class_usable(&g), 0u);
+	EXPECT_EQ(shim_class_usable(nullptr), 0u);
+	EXPECT_EQ(shim_class_usable(ZERO_SIZE_PTR), 0u);
+	EXPECT_EQ(ksize(other), 64u);
+	EXPECT_GE(ksize(large), 1u << 20);
+	__free_page(page);
+	kfree(large);
+	kmem_cache_free(s, other);
+	kmem_cache_destroy(s);
+	kfree(object);
+}
+
+/* Pages that were a slab's are no longer known as such. */
+TEST_F(SizeClassTest, UsableSizeAfterTheSlabIsGone)
+{
+	std::vector<void *> p(1000);
+
+	for (auto &q : p)
+		q = kmalloc(12288, GFP_KERNEL);
+	for (auto q : p)
+		kfree(q);
+	kmem_cache_shrink(shim_class_cache(12288));
+	for (auto q : p)
+		ASSERT_EQ(shim_class_usable(q), 0u);
 }
 
 } // namespace

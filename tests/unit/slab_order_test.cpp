@@ -94,6 +94,23 @@ int refuse_mprotect(void *, size_t, int)
 	return -ENOMEM;
 }
 
+/* No two free pages lie side by side. */
+std::vector<struct page *> take_every_other_page()
+{
+	std::vector<struct page *> all, kept;
+
+	while (struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN))
+		all.push_back(page);
+	std::sort(all.begin(), all.end());
+	for (size_t i = 0; i < all.size(); i++)
+		if (i % 2)
+			kept.push_back(all[i]);
+		else
+			__free_page(all[i]);
+	os_calls.mprotect = refuse_mprotect; /* nor are there any that were never used */
+	return kept;
+}
+
 /* No two free pages lie side by side: slabs are cut as small as can be, and both kinds mix. */
 void short_of_runs()
 {
@@ -105,12 +122,7 @@ void short_of_runs()
 
 	ASSERT_GE(geometry_of(s).npages, 8u);
 	EXPECT_EQ(shim_slab_event(s, SHIM_ORDER_FALLBACK), 0u);
-	while ((page = alloc_page(GFP_KERNEL | __GFP_NOWARN)))
-		pages.push_back(page);
-	std::sort(pages.begin(), pages.end());
-	for (size_t i = 0; i < pages.size(); i += 2)
-		__free_page(pages[i]);
-	os_calls.mprotect = refuse_mprotect; /* nor are there any that were never used */
+	pages = take_every_other_page();
 	while ((page = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 3)))
 		runs.push_back(page);
 	while (p.size() < 3000) {
@@ -137,8 +149,8 @@ void short_of_runs()
 		kmem_cache_free(s, p[i]);
 	kmem_cache_free_bulk(s, more.size(), more.data());
 	free_objects(s, usual);
-	for (size_t i = 1; i < pages.size(); i += 2)
-		__free_page(pages[i]);
+	for (auto *one : pages)
+		__free_page(one);
 	for (auto *run : runs)
 		__free_pages(run, 3);
 	uint64_t small = shim_slab_event(s, SHIM_ORDER_FALLBACK);
@@ -148,6 +160,40 @@ void short_of_runs()
 	free_objects(s, usual);
 	expect_nothing_left(s);
 	kmem_cache_destroy(s);
+}
+
+/* Slabs of both layouts, one of which ksize() finds by address alone. */
+void usable_in_small_slabs()
+{
+	configure_slabs("limit:16m,slab_min_order:3,pagesets:0,thp:never");
+	ASSERT_TRUE(shim_kmalloc_init());
+	std::vector<struct page *> pages = take_every_other_page();
+	std::vector<char *> p;
+	size_t small = 0;
+
+	for (size_t size : { 8u, 200u, 1000u }) {
+		for (int i = 0; i < 3000 / kSlow; i++) {
+			auto *q = static_cast<char *>(kmalloc(size, GFP_KERNEL | __GFP_NOWARN));
+
+			if (!q)
+				break;
+			small += !shim_class_usable(q);
+			EXPECT_EQ(ksize(q), kmalloc_size_roundup(size));
+			EXPECT_EQ(shim_class_usable(q + 1), 0u);
+			p.push_back(q);
+		}
+	}
+	os_calls.mprotect = os_calls_linux.mprotect;
+	EXPECT_GT(small, 100u);
+	for (auto *q : p)
+		kfree(q);
+	for (auto *page : pages)
+		__free_page(page);
+}
+
+TEST(SlabOrderTest, UsableSizeInSmallSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES(usable_in_small_slabs);
 }
 
 TEST(SlabOrderTest, SmallerWhereRunsAreShort)

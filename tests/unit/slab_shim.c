@@ -234,6 +234,11 @@ bool shim_kmalloc_init(void)
 	return kmalloc_init();
 }
 
+size_t shim_class_usable(const void *p)
+{
+	return kmalloc_class_usable(p);
+}
+
 struct kmem_cache *shim_class_cache(size_t size)
 {
 	return size_class_cache(size);

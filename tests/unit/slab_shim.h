@@ -60,6 +60,8 @@ unsigned int shim_reserve_used(unsigned long *exhausted);
 
 bool shim_kmalloc_init(void);
 struct kmem_cache *shim_class_cache(size_t size);
+/* What the fast path of ksize() says. */
+size_t shim_class_usable(const void *p);
 struct kmem_cache *shim_class_aligned(size_t size, size_t align);
 void *shim_class_small(size_t size); /* what the tables say: a per-CPU handle */
 void *shim_class_large(size_t size);
