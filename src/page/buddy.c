@@ -7,7 +7,7 @@
  * Dirty blocks (their memory may be resident) are at the front of their lists, those of
  * low addresses first, as far as a short look shows: so what is in use gathers there, and
  * large blocks come about above it. Zero ones are at the end. What is resident is reused first
- * (zone.c), so buddies of the two kinds do not merge.
+ * (zone.c), so large buddies of the two kinds do not merge.
  *
  * Callers: pageset.c, runs.c, page_alloc.c, purge.c. Every function: zone lock held.
  */
@@ -72,7 +72,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page
 
 		if (buddy + ((size_t)1 << order) > frontier(z) ||
 		    page_type(&pages[buddy]) != PAGE_FREE || pages[buddy].order != order ||
-		    !zone_may_merge(zero, pages[buddy].zero))
+		    !zone_may_merge(z, order + 1, zero, pages[buddy].zero))
 			break;
 		zero = page_zero_merged(zero, pages[buddy].zero);
 		__zone_remove_block(z, &pages[buddy]);

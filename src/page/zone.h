@@ -239,13 +239,19 @@ static inline unsigned int zone_piece_order(void)
 	return 25 - page_window.page_shift;
 }
 
+enum { ZONE_MIXED_ORDER = 3 }; /* 8 pages */
+
 /*
- * Whether two free buddies become one: what may be resident stays apart from the rest, so
- * that it is known which memory is and can be taken first, or given back.
+ * Whether two free buddies become one of @order: what may be resident stays apart from the
+ * rest, so that it is known which memory is and can be taken first, or given back. Not in
+ * small blocks: dirty remains of large runs would be taken page by page, one here and one
+ * there, and no large run would ever be whole again. In ZONE_DMA dirty means pinned.
  */
-static inline bool zone_may_merge(enum page_zero a, enum page_zero b)
+static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum page_zero a,
+				  enum page_zero b)
 {
-	return (a == PAGE_DIRTY) == (b == PAGE_DIRTY);
+	return (a == PAGE_DIRTY) == (b == PAGE_DIRTY) ||
+	       (order <= ZONE_MIXED_ORDER && z->type != ZONE_DMA);
 }
 
 /* What two runs are together. */

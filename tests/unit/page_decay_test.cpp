@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <set>
 
 #include "page_util.h"
 #include "test_util.h"
@@ -384,6 +385,44 @@ TEST(PageDecayTest, ResidentMemoryComesFirst)
 }
 
 /* Free pages that a growing block cannot use do not add up. */
+uintptr_t page_number(struct page *page)
+{
+	return reinterpret_cast<uintptr_t>(page_address(page)) / ukmem_page_size();
+}
+
+/*
+ * What decay leaves resident are the smallest blocks, the remains of runs that are no power of
+ * two: a page or two each. They must not be what single pages are taken of one by one, all over
+ * the zone, so that no large run would ever be whole again.
+ */
+void remains_stay_whole()
+{
+	configure("pagesets:0");
+	Pages pages = fill(GFP_KERNEL, 0, 64 * 300, false), remains;
+	std::set<uintptr_t> places;
+
+	for (auto *page : pages)
+		if (page_number(page) % 64 == 48)
+			remains.push_back(page);
+		else
+			__free_page(page);
+	ASSERT_GE(remains.size(), 299u);
+	ukmem_trim();
+	free_all(remains, 0);
+	EXPECT_GE(vmstat("nr_free_dirty"), 299u);
+	pages = fill(GFP_KERNEL, 0, 200, false);
+	for (auto *page : pages)
+		places.insert(page_number(page) / 64);
+	EXPECT_LE(places.size(), 50u) << "of 64 pages each";
+	free_all(pages, 0);
+	expect_whole();
+}
+
+TEST(PageDecayTest, RemainsStayWhole)
+{
+	EXPECT_FRESH_PROCESS_PASSES(remains_stay_whole);
+}
+
 TEST(PageDecayTest, HolesAreGivenBack)
 {
 	SKIP_WHERE_SHADOWS_STAY();
