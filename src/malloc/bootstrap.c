@@ -12,6 +12,7 @@
 
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
+#include "malloc/malloc_internal.h"
 #include "stats/stats.h"
 
 /* Programs close stderr before the last destructor runs: where to write then. */
@@ -24,6 +25,7 @@ __attribute__((constructor(101))) static void bootstrap(void)
 	int saved = errno;
 
 	kmalloc_init();
+	callers_init();
 	if (config.show != SHOW_NOTHING) {
 		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);
 

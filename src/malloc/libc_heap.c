@@ -51,4 +51,5 @@ struct os_heap os_heap = {
 	.resize = heap_resize,
 	.free = heap_free,
 	.usable = heap_usable,
+	.is_ukmem = true,
 };

@@ -27,11 +27,19 @@ void *malloc_failed(void)
 	return NULL;
 }
 
+/* Here and not where it turns out to be wanted: there nobody knows who called. */
+static void offer_background(const void *caller)
+{
+	if (unlikely(page_background_is_wanted()) && !caller_is_libc(caller))
+		page_background_start();
+}
+
 static noinline void *malloc_slow(size_t size, const void *caller)
 {
 	int saved = errno;
 	void *p = kmalloc_slow(size, GFP_KERNEL, caller);
 
+	offer_background(caller);
 	errno = saved;
 	return likely(p) ? p : malloc_failed();
 }
@@ -49,6 +57,7 @@ static noinline void free_slow(void *p, const void *caller)
 
 	kfree_slow(p, "free()", caller);
 	page_decay();
+	offer_background(caller);
 	errno = saved;
 }
 

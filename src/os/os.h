@@ -104,6 +104,7 @@ struct os_heap {
 	void *(*resize)(void *p, size_t size);
 	void (*free)(void *p);
 	size_t (*usable)(const void *p);
+	bool is_ukmem; /* the process' malloc is this library: libc's own requests come here */
 };
 
 extern struct os_heap os_heap;

@@ -6,6 +6,9 @@
  * By default it is there for programs that have threads already, and for others only if
  * very much is to be given back: a program with a single thread may do what one with
  * several may not (unshare, setns).
+ *
+ * In the drop-in whoever finds it wanted may be libc, in the middle of what creating a thread
+ * needs, too: it is started by the program's next request (malloc/callers.c).
  */
 #include "page/purge.h"
 
@@ -24,6 +27,7 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 extern char __libc_single_threaded __attribute__((weak));
 
 static atomic_bool running, given_up;
+atomic_bool page_background_wanted;
 
 static void *background(void *unused)
 {
@@ -71,17 +75,26 @@ static cold void start(void)
 		log_warn("background_thread: cannot be created (error %d)", err);
 }
 
-void background_poll(size_t dirty)
+void page_background_start(void)
 {
 	int saved = errno;
 
-	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
-	    atomic_load_explicit(&given_up, memory_order_relaxed))
-		return;
+	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
 	/* Creating it allocates, and comes here again: only the first one goes on. */
 	if (!atomic_exchange_explicit(&running, true, memory_order_relaxed))
 		start();
 	errno = saved;
+}
+
+void background_poll(size_t dirty)
+{
+	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
+	    atomic_load_explicit(&given_up, memory_order_relaxed))
+		return;
+	if (os_heap.is_ukmem)
+		atomic_store_explicit(&page_background_wanted, true, memory_order_relaxed);
+	else
+		page_background_start();
 }
 
 /* A child has one thread, whatever its parent had. */

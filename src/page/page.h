@@ -304,4 +304,14 @@ size_t page_trim(bool all);
 /* Give back some of what decay says, if it is time. For whoever may enter the kernel. */
 void page_decay(void);
 
+/* background.c. In the drop-in: whether the thread is wanted; starting it, for a caller that
+ * holds no lock of libc's. Elsewhere page_decay() does it. */
+extern atomic_bool page_background_wanted;
+void page_background_start(void);
+
+static inline bool page_background_is_wanted(void)
+{
+	return atomic_load_explicit(&page_background_wanted, memory_order_relaxed);
+}
+
 #endif

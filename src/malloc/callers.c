@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether a request comes from libc itself.
+ *
+ * libc allocates and frees with locks of its own held, and some of them are taken by creating
+ * a thread, too: glibc empties its cache of stacks under the lock of that cache. So what such
+ * a request leads to must not call back. A program's own request comes with no lock of
+ * libc's: what libc calls a program back for under its locks (dl_iterate_phdr) needs none of
+ * those that creating a thread takes.
+ */
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "malloc/malloc_internal.h"
+
+/* How the objects are called that libc and the dynamic linker consist of. */
+static const char *const names[] = { "libc.", "libc-", "libpthread", "ld-", "ld.", "ld64." };
+
+struct code {
+	uintptr_t start;
+	size_t size;
+};
+
+/* Synchronization: written by the constructor, the number last, with release. */
+static struct code codes[8];
+static unsigned int nr_codes;
+
+static bool is_libc(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static int note_object(struct dl_phdr_info *info, size_t size, void *nr_noted)
+{
+	unsigned int *nr = nr_noted;
+
+	(void)size;
+	if (!info->dlpi_name || !is_libc(info->dlpi_name))
+		return 0;
+	for (unsigned int i = 0; i < info->dlpi_phnum && *nr < ARRAY_SIZE(codes); i++) {
+		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+		if (h->p_type == PT_LOAD && (h->p_flags & PF_X))
+			codes[(*nr)++] =
+				(struct code){ info->dlpi_addr + h->p_vaddr, h->p_memsz };
+	}
+	return 0;
+}
+
+void callers_init(void)
+{
+	unsigned int nr = 0;
+
+	dl_iterate_phdr(note_object, &nr);
+	__atomic_store_n(&nr_codes, nr, __ATOMIC_RELEASE);
+}
+
+bool caller_is_libc(const void *caller)
+{
+	unsigned int nr = __atomic_load_n(&nr_codes, __ATOMIC_ACQUIRE);
+
+	for (unsigned int i = 0; i < nr; i++)
+		if ((uintptr_t)caller - codes[i].start < codes[i].size)
+			return true;
+	return !nr;
+}
