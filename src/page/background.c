@@ -101,4 +101,5 @@ void background_poll(size_t dirty)
 void background_fork_child(void)
 {
 	atomic_store_explicit(&running, false, memory_order_relaxed);
+	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
 }
