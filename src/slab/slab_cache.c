@@ -411,25 +411,33 @@ void slab_cache_delete(struct kmem_cache *s)
 
 void kmem_cache_destroy(struct kmem_cache *s)
 {
-	bool keeps, drained;
+	bool keeps, drained, remains = true;
 	size_t inuse;
 
 	if (!s)
 		return;
+	/* Whoever else empties caches has none of this one's objects or slabs in hand then. */
+	slab_caches_lock();
 	drained = slab_drain(s, PCPU_ALL_CPUS);
 	inuse = objects_out(s);
+	keeps = s->keeps_slabs;
+	if (drained && !inuse) {
+		s->keeps_slabs = false;
+		if (slab_twin(s))
+			slab_twin(s)->keeps_slabs = false;
+		remains = slab_shrink(s);
+		s->keeps_slabs = keeps;
+		if (slab_twin(s))
+			slab_twin(s)->keeps_slabs = keeps;
+	}
+	slab_caches_unlock();
 	if (inuse && drained) {
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
 		slab_report_left(s);
 		return;
 	}
-	keeps = s->keeps_slabs;
-	s->keeps_slabs = false;
-	if (slab_twin(s))
-		slab_twin(s)->keeps_slabs = false;
-	if (!drained || slab_shrink(s)) {
-		s->keeps_slabs = keeps;
+	if (remains) {
 		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
 			 s->name);
 		return;
