@@ -182,7 +182,7 @@ size_t kmalloc_usable(const void *p, const char *func)
 	size_t size = kmalloc_class_usable(p);
 	struct page *page;
 
-	if (size)
+	if (likely(size))
 		return size;
 	if (!p || p == ZERO_SIZE_PTR)
 		return 0;

@@ -37,8 +37,7 @@ struct size_tables {
 	/* By size: handles of per-CPU arrays. */
 	void *small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 	void *large[SIZE_CLASS_LARGE_MAX / 256];
-	/* By the mark of a slab's pages, a class's index + 1; all zero for those of no class.
-	 */
+	/* By the mark of a slab's pages: a class's index + 1; of 0, no class, all zero. */
 	struct size_class_shape shapes[SIZE_CLASS_COUNT + 1];
 };
 

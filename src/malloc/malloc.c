@@ -187,7 +187,5 @@ UKMEM_EXPORT void *pvalloc(size_t size)
 
 UKMEM_EXPORT size_t malloc_usable_size(void *p)
 {
-	size_t size = kmalloc_class_usable(p);
-
-	return likely(size) ? size : kmalloc_usable(p, "malloc_usable_size()");
+	return kmalloc_usable(p, "malloc_usable_size()");
 }

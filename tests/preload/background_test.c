@@ -47,7 +47,7 @@ static bool wait_for_threads(unsigned int n)
 
 int main(void)
 {
-	/* More than is kept: for single-threaded programs, and ten times for others. */
+	/* Given back in the background where there are threads, and not where there is one. */
 	char *block = malloc(200 << 20);
 	pthread_t ids[THREADS];
 	pthread_attr_t attr;

@@ -384,7 +384,6 @@ TEST(PageDecayTest, ResidentMemoryComesFirst)
 	});
 }
 
-/* Free pages that a growing block cannot use do not add up. */
 uintptr_t page_number(struct page *page)
 {
 	return reinterpret_cast<uintptr_t>(page_address(page)) / ukmem_page_size();
@@ -423,6 +422,7 @@ TEST(PageDecayTest, RemainsStayWhole)
 	EXPECT_FRESH_PROCESS_PASSES(remains_stay_whole);
 }
 
+/* Free pages that a growing block cannot use do not add up. */
 TEST(PageDecayTest, HolesAreGivenBack)
 {
 	SKIP_WHERE_SHADOWS_STAY();
