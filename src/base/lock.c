@@ -7,59 +7,126 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
-enum { SPINS = 64 };
+enum {
+	SPINS = 64,
+	FORK_PATIENCE = 50, /* ms for which a fork may hold a lock that others want */
+};
 
 static struct lock registry_lock;
 static struct list_head registry[LOCK_RANK_COUNT]; /* Synchronization: registry_lock */
 
-_Atomic(void *) lock_fork_thread;
+_Thread_local unsigned int lock_count;
+
+/* The half of a lock's word that a futex compares. */
+static uint32_t *futex_of(struct lock *l)
+{
+	return (uint32_t *)(void *)&l->word +
+	       (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && sizeof(l->word) > 4);
+}
 
 /* For at most a millisecond: unlock_nowait() wakes nobody. */
-static void wait_while_2(_Atomic uint32_t *word)
+static void wait_while(struct lock *l, uintptr_t word)
 {
 	struct timespec timeout = { .tv_nsec = 1000000 };
 	int saved = errno;
 
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 2, &timeout, NULL, 0);
+	syscall(SYS_futex, futex_of(l), FUTEX_WAIT_PRIVATE, (uint32_t)word, &timeout, NULL, 0);
 	errno = saved;
-}
-
-bool lock_spin(struct lock *l)
-{
-	for (int i = 0; i < SPINS; i++) {
-		uint32_t expected = 0;
-
-		if (atomic_load_explicit(&l->state, memory_order_relaxed) == 0 &&
-		    atomic_compare_exchange_weak_explicit(&l->state, &expected, 1,
-							  memory_order_acquire, /* L1 */
-							  memory_order_relaxed))
-			return true;
-		cpu_relax();
-	}
-	return false;
-}
-
-void lock_slow(struct lock *l)
-{
-	if ((lock_fork_owner() && lock_fork_enter(l)) || lock_spin(l))
-		return;
-	while (atomic_exchange_explicit(&l->state, 2, memory_order_acquire)) /* L1 */
-		wait_while_2(&l->state);
 }
 
 void lock_wake(struct lock *l)
 {
 	int saved = errno;
 
-	syscall(SYS_futex, &l->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, futex_of(l), FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	errno = saved;
+}
+
+/* Without an account of it. */
+static bool spin(struct lock *l)
+{
+	for (int i = 0; i < SPINS; i++) {
+		uintptr_t word = atomic_load_explicit(&l->word, memory_order_relaxed);
+
+		if (!word && lock_take(l))
+			return true;
+		if ((word & ~LOCK_WAITED) == lock_self())
+			return false;
+		cpu_relax();
+	}
+	return false;
+}
+
+bool lock_spin(struct lock *l)
+{
+	lock_note(1);
+	if (spin(l)) {
+		lock_debug_acquired(l);
+		return true;
+	}
+	lock_note(-1);
+	return false;
+}
+
+/* Until it is held, or a fork has held it for @patience ms; 0: for ever. */
+static bool wait_for(struct lock *l, unsigned int patience)
+{
+	uintptr_t word = atomic_load_explicit(&l->word, memory_order_relaxed);
+	unsigned int waited = 0;
+
+	for (;;) {
+		if (!word) {
+			/* As if others waited, too: this one does not know. */
+			if (atomic_compare_exchange_weak_explicit(&l->word, &word,
+								  lock_self() | LOCK_WAITED,
+								  memory_order_acquire, /* L1 */
+								  memory_order_relaxed))
+				return true;
+			continue;
+		}
+		if (!(word & LOCK_WAITED) &&
+		    !atomic_compare_exchange_weak_explicit(&l->word, &word, word | LOCK_WAITED,
+							   memory_order_relaxed,
+							   memory_order_relaxed))
+			continue;
+		if (atomic_load_explicit(&l->by_fork, memory_order_relaxed) && patience &&
+		    waited++ >= patience)
+			return false;
+		wait_while(l, word | LOCK_WAITED);
+		word = atomic_load_explicit(&l->word, memory_order_relaxed);
+	}
+}
+
+void lock_slow(struct lock *l)
+{
+	if (lock_fork_enter(l) || spin(l))
+		return;
+	/* Whoever may run in a handler has asked lock_none_held(). */
+	if (unlikely(lock_is_mine(l)))
+		log_fatal("a signal handler needs a lock (rank %u) that its thread holds",
+			  l->rank);
+	wait_for(l, 0);
+}
+
+bool lock_unless_fork(struct lock *l)
+{
+	bool held;
+
+	lock_debug_acquire(l);
+	lock_note(1);
+	held = lock_take(l) || lock_fork_enter(l) || spin(l) ||
+	       (!lock_is_mine(l) && wait_for(l, FORK_PATIENCE));
+	if (held)
+		lock_debug_acquired(l);
+	else
+		lock_note(-1);
+	return held;
 }
 
 static struct list_head *registry_list(unsigned int rank)
@@ -72,20 +139,19 @@ static struct list_head *registry_list(unsigned int rank)
 /* The registry's own lock has no rank: no other lock is taken under it, save by fork. */
 static void registry_acquire(void)
 {
-	uint32_t expected = 0;
-
-	if (!atomic_compare_exchange_strong_explicit(&registry_lock.state, &expected, 1,
-						     memory_order_acquire,
-						     memory_order_relaxed))
-		lock_slow(&registry_lock);
+	lock_note(1);
+	if (!lock_take(&registry_lock) && !lock_fork_enter(&registry_lock) &&
+	    !spin(&registry_lock))
+		wait_for(&registry_lock, 0);
 }
 
 static void registry_release(void)
 {
-	if (lock_fork_owner() && lock_fork_leave(&registry_lock))
-		return;
-	if (atomic_exchange_explicit(&registry_lock.state, 0, memory_order_release) == 2)
+	if (!lock_fork_leave(&registry_lock) &&
+	    atomic_exchange_explicit(&registry_lock.word, 0, memory_order_release) &
+		    LOCK_WAITED)
 		lock_wake(&registry_lock);
+	lock_note(-1);
 }
 
 void lock_register(struct lock *l, enum lock_rank rank)
@@ -109,38 +175,64 @@ void lock_unregister(struct lock *l)
 	registry_release();
 }
 
+/* One lock for all initialisers: they are few, call each other, and register locks. */
+static struct lock once_lock;
+
+/* How many forks this thread is in: a signal handler may fork in the middle of another one. */
+static _Thread_local unsigned int fork_depth __attribute__((tls_model("initial-exec")));
+
+/* For a fork. What this thread holds already stays as it is. */
+static void fork_take(struct lock *l)
+{
+	if (lock_is_mine(l))
+		return;
+	if (!lock_take(l))
+		wait_for(l, 0);
+	atomic_store_explicit(&l->by_fork, (uint8_t)fork_depth, memory_order_relaxed);
+}
+
+static void fork_let_go(struct lock *l, bool wake)
+{
+	uintptr_t word;
+
+	if (!lock_is_mine(l) ||
+	    atomic_load_explicit(&l->by_fork, memory_order_relaxed) != fork_depth)
+		return;
+	atomic_store_explicit(&l->in_fork, false, memory_order_relaxed);
+	atomic_store_explicit(&l->by_fork, 0, memory_order_relaxed);
+	word = atomic_exchange_explicit(&l->word, 0, memory_order_release); /* R1 */
+	if (wake && word & LOCK_WAITED)
+		lock_wake(l);
+}
+
 /*
  * Deadlock-free: every thread takes ranked locks in rank order, and so does
- * this; the registry's lock is taken first here and innermost elsewhere, but
- * never while a ranked lock is held, so no cycle goes through it.
+ * this. The initialisers' lock is taken first here and outermost elsewhere; the registry's
+ * is taken second here and innermost elsewhere, but never while a ranked lock is held, so no
+ * cycle goes through it. A thread that holds a ranked lock does not wait for initialisers.
  */
 void lock_fork_prepare(void)
 {
 	struct lock *l;
 
-	registry_acquire();
+	fork_depth++;
+	fork_take(&once_lock);
+	fork_take(&registry_lock);
 	for (unsigned int rank = 0; rank < LOCK_RANK_COUNT; rank++)
 		list_for_each_entry (l, registry_list(rank), link)
-			while (atomic_exchange_explicit(&l->state, 2,
-							memory_order_acquire)) /* L1 */
-				wait_while_2(&l->state);
-	atomic_store_explicit(&lock_fork_thread, __builtin_thread_pointer(),
-			      memory_order_relaxed);
+			fork_take(l);
 }
 
 static void fork_release(bool wake)
 {
 	struct lock *l;
 
-	atomic_store_explicit(&lock_fork_thread, NULL, memory_order_relaxed);
 	for (unsigned int rank = LOCK_RANK_COUNT; rank-- > 0;)
-		list_for_each_entry (l, registry_list(rank), link) {
-			atomic_store_explicit(&l->in_fork, false, memory_order_relaxed);
-			atomic_store_explicit(&l->state, 0, memory_order_release); /* R1 */
-			if (wake)
-				lock_wake(l);
-		}
-	registry_release();
+		list_for_each_entry (l, registry_list(rank), link)
+			fork_let_go(l, wake);
+	fork_let_go(&registry_lock, wake);
+	fork_let_go(&once_lock, wake);
+	fork_depth--;
 }
 
 void lock_fork_parent(void)
@@ -153,28 +245,46 @@ void lock_fork_child(void)
 	fork_release(false);
 }
 
+/*
+ * Initialisers take other locks and allocate, so who holds this one does not count as a holder.
+ * False: whoever has it may wait for a lock of this thread's.
+ */
+static bool once_enter(void)
+{
+	if (lock_take(&once_lock))
+		return true;
+	if (!lock_none_held())
+		return false;
+	lock_note(1);
+	wait_for(&once_lock, 0);
+	lock_note(-1);
+	return true;
+}
+
+static void once_leave(void)
+{
+	if (atomic_exchange_explicit(&once_lock.word, 0, memory_order_release) & LOCK_WAITED)
+		lock_wake(&once_lock);
+}
+
 bool once_slow(struct once *o, bool (*init)(void))
 {
-	void *self = __builtin_thread_pointer(), *owner = NULL;
-	bool ok;
+	/* One initialiser calls another, or a handler that interrupted it does. */
+	bool nested = lock_is_mine(&once_lock), ok = false;
 
-	/* O1 pairs with O2: what an initialiser that failed left behind. */
-	while (!atomic_compare_exchange_strong_explicit(&o->owner, &owner, self,
-							memory_order_acquire, /* O1 */
-							memory_order_relaxed)) {
-		if (owner == self)
-			return false;
-		sched_yield();
-		if (atomic_load_explicit(&o->done, memory_order_acquire))
-			return true;
-		owner = NULL;
-	}
-	ok = atomic_load_explicit(&o->done, memory_order_relaxed);
-	if (!ok) {
+	if (!nested && !once_enter())
+		return false;
+	/* A failed run is seen here by the lock, a successful one by @done, too. */
+	if (atomic_load_explicit(&o->done, memory_order_acquire)) {
+		ok = true;
+	} else if (!atomic_load_explicit(&o->running, memory_order_relaxed)) {
+		atomic_store_explicit(&o->running, true, memory_order_relaxed);
 		ok = init();
 		atomic_store_explicit(&o->done, ok, memory_order_release);
+		atomic_store_explicit(&o->running, false, memory_order_relaxed);
 	}
-	atomic_store_explicit(&o->owner, NULL, memory_order_release); /* O2 */
+	if (!nested)
+		once_leave();
 	return ok;
 }
 
@@ -184,13 +294,11 @@ bool once_slow(struct once *o, bool (*init)(void))
 static _Thread_local uint8_t held[LOCK_RANK_COUNT];
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {
-	"notify", "pools", "caches", "stop", "node", "check", "percpu", "zone",
+	"notify", "pools", "caches", "stop", "node", "check", "percpu", "zone", "low",
 };
 
 void lock_debug_acquire(const struct lock *l)
 {
-	if (lock_fork_owner())
-		return;
 	for (unsigned int rank = l->rank; rank < LOCK_RANK_COUNT; rank++)
 		if (held[rank])
 			log_fatal("lock order: taking '%s' while holding '%s'",
@@ -199,14 +307,11 @@ void lock_debug_acquire(const struct lock *l)
 
 void lock_debug_acquired(const struct lock *l)
 {
-	if (!lock_fork_owner())
-		held[l->rank]++;
+	held[l->rank]++;
 }
 
 void lock_debug_release(const struct lock *l)
 {
-	if (lock_fork_owner())
-		return;
 	if (!held[l->rank])
 		log_fatal("lock order: releasing '%s', which is not held", rank_names[l->rank]);
 	held[l->rank]--;

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one lock of the library: a futex mutex of three states.
+ * The one lock of the library: a futex mutex whose word names its holder.
  *
  * Lock order (outer first) is the order of enum lock_rank. A thread holds at
  * most one lock of a rank. Debug builds check it at every acquisition and abort
  * with both ranks.
  *
+ * Signal handlers: a handler must not wait for a lock that the thread it interrupted holds,
+ * nor for one whose holder may wait for that thread. So whoever may run in a handler asks
+ * lock_none_held() and, if that is false, only tries locks.
+ *
  * fork: lock_fork_prepare() takes every lock there is, in rank order, so that
  * the child's copy of all protected state is whole. While it holds them, the
  * forking thread itself passes through lock() and unlock() freely: atfork
- * handlers of other libraries that run in the meantime may allocate. Its signal handlers
- * do not pass through a lock that it has taken in this way.
+ * handlers of other libraries that run in the meantime may allocate. A lock that this thread
+ * held already, since a signal handler forks, stays as it is: the code that was interrupted
+ * goes on, and lets it go, in parent and child.
+ *
+ * Other threads do not wait for ever for a fork, which may itself be waiting for what they
+ * hold of libc's: lock_unless_fork() gives up in the end.
  *
  * Who may make no system call takes a lock with trylock() and lets it go with
  * unlock_nowait(), which wakes nobody: threads that wait look again every millisecond.
  *
- * Algorithm: U. Drepper, "Futexes Are Tricky", mutex 2.
+ * Algorithm: U. Drepper, "Futexes Are Tricky", mutex 2, with the holder in the word.
  */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
@@ -36,16 +44,25 @@ enum lock_rank {
 	LOCK_RANK_CHECK,  /* slab: free objects of a debugged cache that wait */
 	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
 	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
+	LOCK_RANK_LOW,	  /* page: reserving the addresses below 4 GiB */
 	LOCK_RANK_COUNT,
 };
 
+/*
+ * Synchronization: @word: who makes it name itself holds the lock; @by_fork: the holder writes
+ * it, others look whether to go on waiting; @in_fork: only the thread in fork().
+ */
 struct lock {
-	_Atomic uint32_t state; /* 0 free, 1 held, 2 held and perhaps waited for */
+	_Atomic uintptr_t
+		word; /* the holder's thread pointer, perhaps with LOCK_WAITED; or 0 */
 	uint8_t rank;
 	bool registered;
-	_Atomic bool in_fork;  /* taken by the thread in fork(), on top. Only by that thread */
-	struct list_head link; /* Synchronization: the registry's lock */
+	_Atomic uint8_t by_fork; /* taken by lock_fork_prepare(): by the how manieth */
+	_Atomic bool in_fork;	 /* taken by the thread in fork(), on top */
+	struct list_head link;	 /* Synchronization: the registry's lock */
 };
+
+#define LOCK_WAITED ((uintptr_t)1) /* somebody may be waiting. Thread pointers are even */
 
 #define LOCK_INITIALIZER(r)                                                                    \
 	{                                                                                      \
@@ -59,26 +76,49 @@ void lock_unregister(struct lock *l);
 void lock_slow(struct lock *l);
 /* Tries for a while. Result: whether the lock is held now. */
 bool lock_spin(struct lock *l);
+/* As lock(), unless a fork holds it for long. Result: whether the lock is held now. */
+bool lock_unless_fork(struct lock *l);
 void lock_wake(struct lock *l);
-/* Thread pointer of the thread inside fork(), else NULL. Written by that thread. */
-extern _Atomic(void *) lock_fork_thread;
 
-static inline bool lock_fork_owner(void)
+/* Locks that this thread holds, or is about to take or has just let go; those of fork apart. */
+extern _Thread_local unsigned int lock_count __attribute__((tls_model("initial-exec")));
+
+/* False: this is a signal handler that interrupted a holder, or a holder's own call. */
+static inline bool lock_none_held(void)
 {
-	void *owner = atomic_load_explicit(&lock_fork_thread, memory_order_relaxed);
+	return lock_count == 0;
+}
 
-	/* Only the owner can find itself here, so a relaxed load decides. */
-	return unlikely(owner) && owner == __builtin_thread_pointer();
+/* Before the lock is taken and after it is let go: handlers in between see a holder. */
+static inline void lock_note(int change)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	lock_count += (unsigned int)change;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline uintptr_t lock_self(void)
+{
+	return (uintptr_t)__builtin_thread_pointer();
+}
+
+static inline bool lock_is_mine(const struct lock *l)
+{
+	/* Only this thread writes its own name, so a relaxed load decides. */
+	return (atomic_load_explicit(&l->word, memory_order_relaxed) & ~LOCK_WAITED) ==
+	       lock_self();
 }
 
 /* The thread in fork() takes a lock on top, if it has not yet; lets it go, if it has. */
 static inline bool lock_fork_enter(struct lock *l)
 {
-	return !atomic_exchange_explicit(&l->in_fork, true, memory_order_acquire);
+	return lock_is_mine(l) && atomic_load_explicit(&l->by_fork, memory_order_relaxed) &&
+	       !atomic_exchange_explicit(&l->in_fork, true, memory_order_acquire);
 }
 static inline bool lock_fork_leave(struct lock *l)
 {
-	return atomic_exchange_explicit(&l->in_fork, false, memory_order_release);
+	return atomic_load_explicit(&l->by_fork, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&l->in_fork, false, memory_order_release);
 }
 
 #if UKMEM_DEBUG
@@ -101,55 +141,57 @@ static inline void lock_debug_release(const struct lock *l)
 #endif
 
 /* L1: the acquire that pairs with R1, the release in unlock(). */
+static inline bool lock_take(struct lock *l)
+{
+	uintptr_t expected = 0;
+
+	return atomic_compare_exchange_strong_explicit(&l->word, &expected, lock_self(),
+						       memory_order_acquire, /* L1 */
+						       memory_order_relaxed);
+}
+
 static inline bool trylock(struct lock *l)
 {
-	uint32_t expected = 0;
-
-	if (!atomic_compare_exchange_strong_explicit(&l->state, &expected, 1,
-						     memory_order_acquire, /* L1 */
-						     memory_order_relaxed))
-		return unlikely(lock_fork_owner()) && lock_fork_enter(l);
+	lock_note(1);
+	if (unlikely(!lock_take(l)) && !lock_fork_enter(l)) {
+		lock_note(-1);
+		return false;
+	}
 	lock_debug_acquired(l);
 	return true;
 }
 
 static inline void lock(struct lock *l)
 {
-	uint32_t expected = 0;
-
 	lock_debug_acquire(l);
-	if (unlikely(!atomic_compare_exchange_strong_explicit(&l->state, &expected, 1,
-							      memory_order_acquire, /* L1 */
-							      memory_order_relaxed)))
+	lock_note(1);
+	if (unlikely(!lock_take(l)))
 		lock_slow(l);
 	lock_debug_acquired(l);
 }
 
 static inline void unlock(struct lock *l)
 {
-	if (unlikely(lock_fork_owner()) && lock_fork_leave(l))
-		return;
 	lock_debug_release(l);
-	if (unlikely(atomic_exchange_explicit(&l->state, 0, memory_order_release) ==
-		     2)) /* R1 */
+	if (likely(!lock_fork_leave(l)) &&
+	    unlikely(atomic_exchange_explicit(&l->word, 0, memory_order_release) & /* R1 */
+		     LOCK_WAITED))
 		lock_wake(l);
+	lock_note(-1);
 }
 
 static inline void unlock_nowait(struct lock *l)
 {
-	if (unlikely(lock_fork_owner()) && lock_fork_leave(l))
-		return;
 	lock_debug_release(l);
-	atomic_store_explicit(&l->state, 0, memory_order_release); /* R1 */
+	if (likely(!lock_fork_leave(l)))
+		atomic_store_explicit(&l->word, 0, memory_order_release); /* R1 */
+	lock_note(-1);
 }
 
-/* Blocks only if @may_block. Result: whether the lock is held now. */
+/* Waits only if @may_block, and not for a fork for ever. Result: whether it is held now. */
 static inline bool lock_if(struct lock *l, bool may_block)
 {
-	if (!may_block)
-		return trylock(l);
-	lock(l);
-	return true;
+	return may_block ? lock_unless_fork(l) : trylock(l);
 }
 
 /* The same. *@taken: whether somebody had it at first. */
@@ -158,28 +200,19 @@ static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
 	if (may_block)
 		lock_debug_acquire(l);
 	*taken = !trylock(l);
-	if (!*taken)
-		return true;
-	if (may_block)
-		lock(l);
-	return may_block;
+	return !*taken || (may_block && lock_unless_fork(l));
 }
 
 /*
- * As lock_if(), but who may not block tries for a little longer than locks are held: to come
+ * The same, but who may not block tries for a little longer than locks are held: to come
  * away with nothing is worse. Not for ever, since the holder may be this very thread,
  * interrupted by the signal whose handler this is.
  */
 static inline bool lock_soon(struct lock *l, bool may_block)
 {
 	if (may_block)
-		lock(l);
-	else if (!trylock(l)) {
-		if (!lock_spin(l))
-			return false;
-		lock_debug_acquired(l);
-	}
-	return true;
+		return lock_unless_fork(l);
+	return trylock(l) || lock_spin(l);
 }
 
 /* What lock_if() or lock_soon() took. */
@@ -196,13 +229,14 @@ void lock_fork_parent(void);
 void lock_fork_child(void);
 
 /*
- * Run an initialiser once; other threads that call meanwhile wait for it. A call
- * from inside the initialiser (same thread) returns false at once. Result: it has succeeded. A
+ * Run an initialiser once; other threads that call meanwhile wait for it, and so does a fork,
+ * whose child would have half of it. A call from inside the initialiser (same thread), or by a
+ * thread that holds a lock and so must not wait, returns false. Result: it has succeeded. A
  * failed initialiser is run again by the next caller.
  */
 struct once {
 	_Atomic uint32_t done;
-	_Atomic(void *) owner; /* thread pointer of the initialising thread, else NULL */
+	_Atomic bool running; /* Synchronization: the one lock of all initialisers */
 };
 
 #define ONCE_INITIALIZER                                                                       \

@@ -118,10 +118,16 @@ size_t window_low_pfn(const void *addr)
 /* Whether the zone's part of the low window reaches to page number @end. */
 static bool low_window_has(const struct zone *z, size_t end)
 {
-	static struct once low_once = ONCE_INITIALIZER;
+	/* Not an initialiser: zones' locks are held. */
+	static struct lock low_lock = LOCK_INITIALIZER(LOCK_RANK_LOW);
+	bool there;
 
-	return once(&low_once, reserve_low) && (end - z->start) << page_window.page_shift <=
-						       (size_t)1 << page_window.low_part_shift;
+	lock(&low_lock);
+	there = atomic_load_explicit(&page_window.low_size, memory_order_relaxed) ||
+		reserve_low();
+	unlock(&low_lock);
+	return there && (end - z->start) << page_window.page_shift <=
+				(size_t)1 << page_window.low_part_shift;
 }
 
 static void advise(struct zone *z, void *addr, size_t len)

@@ -56,6 +56,21 @@ bool shim_lock_if(struct shim_lock *l, bool may_block)
 	return lock_if(&l->lock, may_block);
 }
 
+bool shim_lock_soon(struct shim_lock *l, bool may_block)
+{
+	return lock_soon(&l->lock, may_block);
+}
+
+bool shim_lock_unless_fork(struct shim_lock *l)
+{
+	return lock_unless_fork(&l->lock);
+}
+
+bool shim_lock_none_held(void)
+{
+	return lock_none_held();
+}
+
 void shim_unlock(struct shim_lock *l)
 {
 	unlock(&l->lock);

@@ -22,6 +22,9 @@ void shim_lock_unregister(struct shim_lock *l);
 void shim_lock(struct shim_lock *l);
 bool shim_trylock(struct shim_lock *l);
 bool shim_lock_if(struct shim_lock *l, bool may_block);
+bool shim_lock_soon(struct shim_lock *l, bool may_block);
+bool shim_lock_unless_fork(struct shim_lock *l);
+bool shim_lock_none_held(void);
 void shim_unlock(struct shim_lock *l);
 
 void shim_fork_prepare(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Locks: exclusion, waiting, fork, the order check; and initialising once. */
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <memory>
@@ -181,6 +182,152 @@ TEST(LockTest, RegistryWithForks)
 	}
 }
 
+/* What a handler sees that interrupted a holder. */
+struct {
+	struct shim_lock *held, *other;
+	bool none_held, tried, soon, waited, tried_other;
+	pid_t child;
+} handler;
+
+void look_in_handler(int)
+{
+	handler.none_held = shim_lock_none_held();
+	handler.tried = shim_trylock(handler.held);
+	handler.soon = shim_lock_soon(handler.held, false);
+	handler.tried_other = shim_trylock(handler.other);
+	if (handler.tried_other)
+		shim_unlock(handler.other);
+}
+
+TEST(LockTest, HandlersSeeThatTheirThreadIsAHolder)
+{
+	Lock held = make(shim_rank_node), other = make(shim_rank_zone);
+
+	handler.held = held.get();
+	handler.other = other.get();
+	signal(SIGUSR1, look_in_handler);
+	EXPECT_TRUE(shim_lock_none_held());
+	shim_lock(held.get());
+	raise(SIGUSR1);
+	EXPECT_FALSE(handler.none_held);
+	EXPECT_FALSE(handler.tried);
+	EXPECT_FALSE(handler.soon);
+	EXPECT_TRUE(handler.tried_other);
+	EXPECT_FALSE(shim_lock_none_held()) << "what the handler took was let go";
+	shim_unlock(held.get());
+	EXPECT_TRUE(shim_lock_none_held());
+	EXPECT_TRUE(shim_trylock(held.get()));
+	EXPECT_FALSE(shim_lock_none_held());
+	shim_unlock(held.get());
+	EXPECT_TRUE(shim_lock_none_held());
+	signal(SIGUSR1, SIG_DFL);
+}
+
+void wait_in_handler(int)
+{
+	shim_lock(handler.held);
+}
+
+/* Better than to stand still for ever. */
+TEST(LockDeathTest, AHandlerThatWaitsForItsOwnThreadIsReported)
+{
+	Lock held = make(shim_rank_node);
+
+	handler.held = held.get();
+	EXPECT_DEATH(
+		{
+			signal(SIGUSR1, wait_in_handler);
+			shim_lock(held.get());
+			raise(SIGUSR1);
+		},
+		"^ukmem: .*lock.*\n$");
+}
+
+/* A fork of another thread that does not end. */
+TEST(LockTest, NobodyWaitsForAForkForEver)
+{
+	Lock l = make(shim_rank_node), busy = make(shim_rank_zone);
+
+	shim_lock_register(l.get());
+	shim_fork_prepare();
+	std::thread([&] {
+		EXPECT_FALSE(shim_lock_unless_fork(l.get()));
+		EXPECT_TRUE(shim_lock_none_held());
+	}).join();
+	shim_fork_parent();
+	EXPECT_TRUE(shim_lock_unless_fork(l.get()));
+	shim_unlock(l.get());
+	shim_lock_unregister(l.get());
+
+	/* For any other holder it waits. */
+	shim_lock(busy.get());
+	std::thread waiter([&] {
+		EXPECT_TRUE(shim_lock_unless_fork(busy.get()));
+		shim_unlock(busy.get());
+	});
+	std::this_thread::sleep_for(std::chrono::milliseconds(100));
+	shim_unlock(busy.get());
+	waiter.join();
+}
+
+void fork_in_handler(int)
+{
+	shim_fork_prepare();
+	handler.tried = shim_trylock(handler.held);
+	handler.tried_other = shim_trylock(handler.other);
+	if (handler.tried_other)
+		shim_unlock(handler.other);
+	handler.child = fork();
+	if (handler.child)
+		shim_fork_parent();
+	else
+		shim_fork_child();
+}
+
+/* What is held when a handler forks is held in parent and child, by who goes on there. */
+TEST(LockTest, ForkInAHandlerLeavesHeldLocksAlone)
+{
+	Lock held = make(shim_rank_stop), other = make(shim_rank_zone);
+	bool nobody, whole;
+	int status;
+
+	shim_lock_register(held.get());
+	shim_lock_register(other.get());
+	handler.held = held.get();
+	handler.other = other.get();
+	signal(SIGUSR1, fork_in_handler);
+	for (bool in_fork : { false, true }) {
+		if (in_fork)
+			shim_fork_prepare();
+		else
+			shim_lock(held.get());
+		raise(SIGUSR1);
+		/* Of a fork all is whole: its handler passes through. */
+		EXPECT_EQ(handler.tried, in_fork);
+		if (handler.tried)
+			shim_unlock(held.get());
+		EXPECT_TRUE(handler.tried_other);
+		std::thread([&] { nobody = !shim_trylock(held.get()); }).join();
+		if (!in_fork)
+			shim_unlock(held.get());
+		else if (handler.child)
+			shim_fork_parent();
+		else
+			shim_fork_child();
+		whole = nobody && shim_trylock(held.get()) && shim_trylock(other.get());
+		if (!handler.child)
+			_exit(whole ? 0 : 1);
+		EXPECT_TRUE(whole);
+		shim_unlock(other.get());
+		shim_unlock(held.get());
+		ASSERT_EQ(waitpid(handler.child, &status, 0), handler.child);
+		EXPECT_EQ(status, 0) << "in fork: " << in_fork;
+	}
+	signal(SIGUSR1, SIG_DFL);
+	shim_lock_unregister(held.get());
+	shim_lock_unregister(other.get());
+}
+
 class LockOrderDeathTest : public ::testing::Test
 {
       protected:
@@ -324,6 +471,59 @@ TEST(OnceTest, CallFromInsideReturnsFalse)
 	self_once = o.get();
 	EXPECT_TRUE(shim_once(o.get(), init_recursive));
 	EXPECT_EQ(recursive_result, 0);
+	EXPECT_EQ(runs, 1);
+}
+
+std::atomic<bool> initialising;
+
+bool init_slowly()
+{
+	runs++;
+	initialising = true;
+	std::this_thread::sleep_for(std::chrono::milliseconds(50));
+	return true;
+}
+
+/* A child has either nothing of an initialiser or all of it. */
+TEST(OnceTest, AForkWaitsForInitialisers)
+{
+	Once o(shim_once_new());
+	int status;
+
+	runs = 0;
+	initialising = false;
+	std::thread first([&] { EXPECT_TRUE(shim_once(o.get(), init_slowly)); });
+	while (!initialising)
+		std::this_thread::yield();
+	shim_fork_prepare();
+	pid_t child = fork();
+	if (!child) {
+		shim_fork_child();
+		alarm(10); /* as it was: it waits for a thread that is not there */
+		_exit(shim_once(o.get(), init_slowly) && runs == 1 ? 0 : 1);
+	}
+	shim_fork_parent();
+	first.join();
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+}
+
+/* Whoever has the initialiser may need the lock that this thread holds. */
+TEST(OnceTest, AHolderOfALockDoesNotWait)
+{
+	Once o(shim_once_new());
+	Lock l = make(shim_rank_zone);
+
+	runs = 0;
+	initialising = false;
+	std::thread first([&] { EXPECT_TRUE(shim_once(o.get(), init_slowly)); });
+	while (!initialising)
+		std::this_thread::yield();
+	shim_lock(l.get());
+	EXPECT_FALSE(shim_once(o.get(), init_slowly));
+	shim_unlock(l.get());
+	EXPECT_TRUE(shim_once(o.get(), init_slowly));
+	first.join();
 	EXPECT_EQ(runs, 1);
 }
 
