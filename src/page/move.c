@@ -30,7 +30,7 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 		.at = page_to_pfn(page) + npages,
 		.flags = flags,
 		.mark = WMARK_LOW,
-		.may_block = flags & __GFP_DIRECT_RECLAIM,
+		.may_block = page_flags_now(flags) & __GFP_DIRECT_RECLAIM,
 		.type = ZONE_NORMAL,
 	};
 	struct page *end;

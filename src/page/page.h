@@ -27,6 +27,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "base/lock.h"
 #include "ukmem/page_alloc.h"
 
 struct kmem_cache;
@@ -256,6 +257,17 @@ bool page_init(void);
 
 /* A flag of requests inside the library: try elsewhere rather than reclaim. */
 #define PAGE_NO_RECLAIM 0x80000000u
+
+/* And of those that would have waited, had not a handler interrupted the holder of a lock. */
+#define PAGE_INTERRUPTED 0x40000000u
+
+/* What is left of @flags for a thread that may hold a lock: it waits for none. */
+static always_inline gfp_t page_flags_now(gfp_t flags)
+{
+	if (likely(lock_none_held()) || !(flags & __GFP_DIRECT_RECLAIM))
+		return flags;
+	return (flags & ~__GFP_DIRECT_RECLAIM) | PAGE_INTERRUPTED;
+}
 
 /* In place of a node's index: where the thread's memory policy says. */
 #define PAGE_ANY_NODE UINT32_MAX

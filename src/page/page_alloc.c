@@ -17,6 +17,7 @@
 #include "page/purge.h"
 #include "page/reclaim.h"
 #include "page/vmstat.h"
+#include "percpu/gate.h"
 #include "percpu/percpu.h"
 
 enum { RECLAIM_TRIES = 4 };
@@ -106,14 +107,15 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 	}
 }
 
-struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
-			struct alloc_request *rq)
+static struct page *alloc_from_zones(const struct placement *p, const struct node_mask *nodes,
+				     struct alloc_request *rq)
 {
 	struct node_mask only = { 0 };
 	struct page *page;
 
 	if (!rq->npages)
 		return NULL;
+	rq->flags = page_flags_now(rq->flags);
 	rq->type = gfp_zone(rq->flags);
 	rq->may_block = rq->flags & __GFP_DIRECT_RECLAIM;
 	rq->mark = WMARK_LOW;
@@ -142,6 +144,17 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 	}
 	if (unlikely(p->interleaved) && page_node(page) == p->node)
 		pageset_count(zone_of(page), NUMA_INTERLEAVE_HIT, rq->npages);
+	return page;
+}
+
+struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
+			struct alloc_request *rq)
+{
+	struct page *page;
+
+	pcpu_gate_enter(rq->flags & __GFP_DIRECT_RECLAIM);
+	page = alloc_from_zones(p, nodes, rq);
+	pcpu_gate_leave();
 	return page;
 }
 

@@ -24,6 +24,7 @@
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/node.h"
+#include "percpu/gate.h"
 #include "percpu/percpu.h"
 
 enum {
@@ -55,6 +56,9 @@ static int purge_block(const struct zone *z, size_t pfn, size_t npages)
 	return err;
 }
 
+/* The block this thread has off the lists: its own, if a handler that interrupts it forks. */
+static _Thread_local struct page *purging __attribute__((tls_model("initial-exec")));
+
 /*
  * Purge until at most @target dirty pages are left, but no more than about @max: a
  * block is purged as a whole, and so it may be larger than that by a 32nd. Blocks of
@@ -83,9 +87,11 @@ static size_t purge_to(struct zone *z, size_t target, size_t max, size_t least)
 		}
 		z->isolated += n;
 		list_add(&page->lru, &z->isolated_blocks);
+		purging = page;
 		zone_unlock(z, true);
 		ok = purge_block(z, pfn, n) == 0;
 		zone_lock(z);
+		purging = NULL;
 		list_del(&page->lru);
 		z->isolated -= n;
 		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
@@ -170,12 +176,15 @@ bool decay_is_due(void)
 
 void purge_fork_child(void)
 {
-	for_each_zone (z) {
-		zone_lock(z);
-		while (!list_empty(&z->isolated_blocks)) {
-			struct page *page =
-				list_first_entry(&z->isolated_blocks, struct page, lru);
+	struct page *page, *next;
 
+	for_each_zone (z) {
+		/* Held by what a handler interrupted and forked: that goes on here. */
+		if (!zone_trylock(z))
+			continue;
+		list_for_each_entry_safe (page, next, &z->isolated_blocks, lru) {
+			if (page == purging)
+				continue;
 			list_del(&page->lru);
 			z->isolated -= (size_t)1 << page->order;
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order,
@@ -200,12 +209,18 @@ void page_decay(void)
 
 	if (likely(dirty <= config.dirty_max >> page_window.page_shift))
 		return;
+	/* Nothing that has to be now: neither for a handler that interrupted the holder of a
+	 * lock, nor for who would have to wait for a fork. */
+	if (!lock_none_held() || pcpu_gate_is_closed())
+		return;
 	background_poll(dirty);
 	if ((atomic_load_explicit(&last_look, memory_order_relaxed) == os_calls.now_ms() &&
 	     !atomic_load_explicit(&unfinished, memory_order_relaxed)))
 		return;
 	atomic_store_explicit(&last_look, os_calls.now_ms(), memory_order_relaxed);
+	pcpu_gate_enter(true);
 	atomic_store_explicit(&unfinished, decay_all(), memory_order_relaxed);
+	pcpu_gate_leave();
 }
 
 size_t page_trim(bool all)

@@ -310,7 +310,7 @@ static bool init(void)
 	pcpu.nr_ids = topology->nr_cpu_ids;
 	if (!pcpu.base)
 		pcpu.base = choose_base();
-	if (!pcpu_alloc_init())
+	if (!pcpu_alloc_init() || !pcpu_gate_init())
 		return false;
 	pcpu_static_init();
 	pcpu_stop_init();
@@ -337,8 +337,15 @@ static bool init(void)
 
 static void fork_prepare(void)
 {
+	pcpu_gate_close();
 	lock_fork_prepare();
 	pcpu_owner_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+	lock_fork_parent();
+	pcpu_gate_open();
 }
 
 static void fork_child(void)
@@ -347,6 +354,7 @@ static void fork_child(void)
 	pcpu_notify_fork_child();
 	pcpu_owner_fork_child();
 	lock_fork_child();
+	pcpu_gate_fork_child();
 }
 
 /*
@@ -355,7 +363,7 @@ static void fork_child(void)
  */
 __attribute__((constructor(101))) static void register_fork_handlers(void)
 {
-	pthread_atfork(fork_prepare, lock_fork_parent, fork_child);
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
 static struct once pcpu_once = ONCE_INITIALIZER;

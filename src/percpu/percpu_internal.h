@@ -94,6 +94,12 @@ static inline bool pcpu_index_is_cpu(void)
 	return !pcpu_use_rseq() || pcpu.index == pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 }
 
+/* gate.c. For fork: until nobody is in a slow path, and in parent and child again. */
+bool pcpu_gate_init(void);
+void pcpu_gate_close(void);
+void pcpu_gate_open(void);
+void pcpu_gate_fork_child(void);
+
 /* share.c: look again what the process may use. */
 void pcpu_share_update(void);
 

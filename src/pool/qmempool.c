@@ -29,6 +29,7 @@
 
 #include "base/bits.h"
 #include "percpu/array_owner.h"
+#include "percpu/gate.h"
 #include "slab/slab.h"
 #include "ukmem/alf_queue.h"
 
@@ -236,8 +237,12 @@ static noinline size_t get(struct qmempool *pool, gfp_t gfp, void **p, size_t n,
 		return n;
 	p += got;
 	n -= got;
-	return got + (n < pool->bulk ? get_few(pool, gfp, p, n, caller)
-				     : get_many(pool, gfp, p, n, caller));
+	gfp = page_flags_now(gfp);
+	pcpu_gate_enter(gfp & __GFP_DIRECT_RECLAIM);
+	got += n < pool->bulk ? get_few(pool, gfp, p, n, caller)
+			      : get_many(pool, gfp, p, n, caller);
+	pcpu_gate_leave();
+	return got;
 }
 
 /* Elements of this CPU's node, for which its array may have no room. */
@@ -248,14 +253,17 @@ static void put(struct qmempool *pool, void **p, unsigned int n)
 
 	if (pushed == n)
 		return;
+	pcpu_gate_enter(false);
 	count(pool, QMEMPOOL_DRAINS, 1);
-	if (n - pushed < pool->bulk) {
+	/* For the time of a fork nothing is taken in hand but the elements themselves. */
+	if (n - pushed < pool->bulk && !pcpu_gate_is_closed()) {
 		drained =
 			pcpu_array_pop_bulk(pool->local, batch, pool->bulk, PCPU_POP_UNCOUNTED);
 		pushed += pcpu_array_push_bulk(pool->local, p + pushed, n - pushed);
 		qmempool_share(pool, batch, drained);
 	}
 	qmempool_share(pool, p + pushed, n - pushed);
+	pcpu_gate_leave();
 }
 
 /* Elements of any node. */

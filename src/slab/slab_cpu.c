@@ -13,6 +13,7 @@
  * CPU index all look alike here, and progress never depends on which it was:
  * one more try, then the slabs serve the request directly.
  */
+#include "percpu/gate.h"
 #include "slab/slab.h"
 
 /* struct pcpu_array.last_move: the direction, and above it how often in a row. */
@@ -206,7 +207,8 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 	return got;
 }
 
-void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
+			const void *caller)
 {
 	unsigned int asked = node, want, got, pushed;
 	void *batch[SLAB_BATCH_MAX], *obj;
@@ -238,7 +240,18 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	return batch[0];
 }
 
-void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
+void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+{
+	void *obj;
+
+	flags = page_flags_now(flags);
+	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
+	obj = alloc_slow(s, node, flags, caller);
+	pcpu_gate_leave();
+	return obj;
+}
+
+static void free_slow(struct kmem_cache *s, void *obj, const void *caller)
 {
 	void *batch[SLAB_BATCH_MAX];
 	unsigned int n, node;
@@ -252,6 +265,12 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
+	/* For the time of a fork nothing is taken in hand but the object itself. */
+	if (unlikely(pcpu_gate_is_closed())) {
+		slab_event(s, SLAB_FREE_SLOWPATH);
+		slab_put(s, &obj, 1, SLAB_PUT_CPU);
+		return;
+	}
 	n = half_of(s, tune(s, array, MOVED_FLUSH), 0);
 	/* After growth, or on a CPU used for the first time, there is room now. */
 	if (pcpu_array_push(array, obj))
@@ -266,8 +285,15 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }
 
-size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
-		       const void *caller)
+void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
+{
+	pcpu_gate_enter(false);
+	free_slow(s, obj, caller);
+	pcpu_gate_leave();
+}
+
+static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
+			 void **p, const void *caller)
 {
 	void *array = slab_array(s, node);
 	size_t got = 0;
@@ -296,6 +322,18 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	return got;
 }
 
+size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
+		       const void *caller)
+{
+	size_t got;
+
+	flags = page_flags_now(flags);
+	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
+	got = alloc_bulk(s, node, flags, n, p, caller);
+	pcpu_gate_leave();
+	return got;
+}
+
 /* How many of p[0..n) are of the same node as the first. */
 static size_t same_node(void **p, size_t n)
 {
@@ -308,7 +346,7 @@ static size_t same_node(void **p, size_t n)
 	return i;
 }
 
-void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
+static void free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
 {
 	if (slab_is_checked(s)) {
 		for (size_t i = 0; i < n; i++)
@@ -329,4 +367,11 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 		p += piece;
 		n -= piece;
 	}
+}
+
+void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
+{
+	pcpu_gate_enter(false);
+	free_bulk(s, n, p, caller);
+	pcpu_gate_leave();
 }

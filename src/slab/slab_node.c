@@ -123,6 +123,15 @@ static bool node_lock_if(struct kmem_cache *s, struct kmem_cache_node *node, boo
 	return true;
 }
 
+/* For those whom nobody waits for. */
+static void node_lock(struct kmem_cache *s, struct kmem_cache_node *node,
+		      struct list_head *retired)
+{
+	list_init(retired);
+	lock(&node->lock);
+	__catch_up(s, node, retired);
+}
+
 static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
 {
 	struct page *page, *next;
@@ -410,7 +419,7 @@ static size_t sum_listed(struct kmem_cache *s, unsigned int index,
 	struct page *page;
 	size_t sum = 0;
 
-	node_lock_if(s, node, true, &retired);
+	node_lock(s, node, &retired);
 	list_for_each_entry (page, &node->partial, list)
 		sum += of(s, page);
 	node_unlock(s, node, true, &retired);
@@ -452,7 +461,7 @@ bool slab_node_shrink(struct kmem_cache *s)
 		struct list_head retired;
 		struct page *page, *next;
 
-		node_lock_if(s, node, true, &retired);
+		node_lock(s, node, &retired);
 		list_for_each_entry_safe (page, next, &node->partial, list)
 			if (!s->keeps_slabs &&
 			    slab_state_empty(slab_layout(s, page), slab_state(page)))

@@ -6,6 +6,7 @@
  * CPUs are stopped for the moment in which their arrays are emptied (percpu/array_stop.c);
  * their users take the slow path meanwhile.
  */
+#include "percpu/gate.h"
 #include "slab/slab_debug.h"
 #include "stats/stats.h"
 #include "ukmem/shrinker.h"
@@ -127,8 +128,14 @@ static bool shrink_drained(struct kmem_cache *s)
 
 bool slab_shrink(struct kmem_cache *s)
 {
+	bool remain;
+
+	/* What is in hand under a lock a fork waits for anyway, but not all of it is. */
+	pcpu_gate_enter(true);
 	slab_drain(s, PCPU_ALL_CPUS);
-	return shrink_drained(s);
+	remain = shrink_drained(s);
+	pcpu_gate_leave();
+	return remain;
 }
 
 int kmem_cache_shrink(struct kmem_cache *s)

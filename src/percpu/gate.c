@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* The gate between slow paths and fork; see gate.h. Called from slab, page and pool; calls os.
+ */
+#include "percpu/gate.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "base/wait.h"
+#include "os/os.h"
+#include "percpu/percpu_internal.h"
+
+enum {
+	GATE_PATIENCE_MS = 50,
+	FORK_PATIENCE_MS = 1000,
+	LOOKS_MAX = 100, /* of a fork that yields, before it sleeps */
+};
+
+enum { ENTERED, LEFT, NR_COUNTS };
+
+_Thread_local unsigned int pcpu_gate_depth;
+
+/* Forks that this thread is in. */
+static _Thread_local unsigned int closing __attribute__((tls_model("initial-exec")));
+
+static atomic_uint closed;	 /* forks that keep it closed */
+static struct wait_queue reopen; /* whoever waits for it to be opened */
+static uint64_t *counts;	 /* per-CPU. Synchronization: the pointer: pcpu_init() */
+
+bool pcpu_gate_init(void)
+{
+	if (!counts) {
+		void *first = pcpu_alloc(NR_COUNTS * sizeof(uint64_t), 16);
+
+		counts = first ? pcpu_handle(first) : NULL;
+	}
+	return counts;
+}
+
+bool pcpu_gate_is_closed(void)
+{
+	return atomic_load_explicit(&closed, memory_order_relaxed);
+}
+
+/* Until it is open, or for as long as this thread has patience. */
+static void wait_open(void)
+{
+	for (unsigned int ms = 0; ms < GATE_PATIENCE_MS && pcpu_gate_is_closed(); ms++) {
+		uint32_t seq = wait_begin(&reopen);
+
+		if (pcpu_gate_is_closed())
+			wait_for(&reopen, seq, 1);
+		wait_end(&reopen);
+	}
+}
+
+void pcpu_gate_pass(bool may_wait)
+{
+	this_cpu_add(counts[ENTERED], 1);
+	/* Without rseq there may be no membarrier, either. */
+	if (unlikely(!pcpu_use_rseq()))
+		atomic_thread_fence(memory_order_seq_cst);
+	if (likely(!pcpu_gate_is_closed()) || !may_wait || closing || !lock_none_held())
+		return;
+	this_cpu_add(counts[LEFT], 1);
+	wait_open();
+	this_cpu_add(counts[ENTERED], 1);
+}
+
+void pcpu_gate_return(void)
+{
+	this_cpu_add(counts[LEFT], 1);
+}
+
+/* Whether nobody but this thread is inside. */
+static bool is_empty(void)
+{
+	uint64_t left = per_cpu_sum(counts[LEFT]), entered;
+
+	atomic_thread_fence(memory_order_acquire);
+	entered = per_cpu_sum(counts[ENTERED]);
+	return (int64_t)(entered - left) <= (pcpu_gate_depth ? 1 : 0);
+}
+
+/* Those who waited for the last fork come first, else one fork after the other keeps them out.
+ */
+static void let_waiters_in(void)
+{
+	for (unsigned int i = 0;
+	     i < LOOKS_MAX && atomic_load_explicit(&reopen.waiters, memory_order_relaxed) &&
+	     !pcpu_gate_is_closed();
+	     i++)
+		sched_yield();
+}
+
+void pcpu_gate_close(void)
+{
+	uint64_t until;
+
+	closing++;
+	if (!pcpu_is_ready())
+		return;
+	let_waiters_in();
+	atomic_fetch_add_explicit(&closed, 1, memory_order_seq_cst);
+	if (!pcpu_use_rseq() || !pcpu_restart_sections(PCPU_ALL_CPUS))
+		atomic_thread_fence(memory_order_seq_cst);
+	until = os_calls.now_ms() + FORK_PATIENCE_MS;
+	for (unsigned int i = 0; !is_empty() && (int64_t)(os_calls.now_ms() - until) < 0; i++)
+		if (i < LOOKS_MAX)
+			sched_yield();
+		else
+			os_pause_ms(1);
+}
+
+void pcpu_gate_open(void)
+{
+	closing--;
+	if (!pcpu_is_ready() || atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) > 1)
+		return;
+	wait_notify(&reopen, INT32_MAX);
+}
+
+/* Who was inside, or forked, in the parent is not here. */
+void pcpu_gate_fork_child(void)
+{
+	closing--;
+	atomic_store_explicit(&closed, closing, memory_order_relaxed);
+	if (!pcpu_is_ready())
+		return;
+	for_each_unit (i)
+		for (unsigned int k = 0; k < NR_COUNTS; k++)
+			*(uint64_t *)pcpu_ptr(pcpu_first(&counts[k]), i) = 0;
+	if (pcpu_gate_depth)
+		this_cpu_add(counts[ENTERED], 1);
+}

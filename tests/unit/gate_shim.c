@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#include "gate_shim.h"
+
+#include "percpu/gate.h"
+#include "percpu/percpu_internal.h"
+
+bool shim_gate_init(void)
+{
+	return pcpu_init();
+}
+
+void shim_gate_enter(bool may_wait)
+{
+	pcpu_gate_enter(may_wait);
+}
+
+void shim_gate_leave(void)
+{
+	pcpu_gate_leave();
+}
+
+bool shim_gate_is_closed(void)
+{
+	return pcpu_gate_is_closed();
+}
+
+void shim_gate_close(void)
+{
+	pcpu_gate_close();
+}
+
+void shim_gate_open(void)
+{
+	pcpu_gate_open();
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The gate between slow paths and fork, for C++. */
+#ifndef UNIT_GATE_SHIM_H
+#define UNIT_GATE_SHIM_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+bool shim_gate_init(void);
+void shim_gate_enter(bool may_wait);
+void shim_gate_leave(void);
+bool shim_gate_is_closed(void);
+void shim_gate_close(void);
+void shim_gate_open(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

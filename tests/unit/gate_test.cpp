@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* The gate between slow paths and fork: who waits for whom, and for how long. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "gate_shim.h"
+#include "lock_shim.h"
+#include "test_util.h"
+
+namespace
+{
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+/* A thread inside the gate until it is told to leave. */
+class Inside
+{
+      public:
+	Inside()
+	    : thread([this] {
+		      shim_gate_enter(true);
+		      entered = true;
+		      while (!leave)
+			      std::this_thread::sleep_for(milliseconds(1));
+		      left = true;
+		      shim_gate_leave();
+	      })
+	{
+		while (!entered)
+			std::this_thread::yield();
+	}
+	~Inside()
+	{
+		leave = true;
+		thread.join();
+	}
+	std::atomic<bool> entered{ false }, leave{ false }, left{ false };
+
+      private:
+	std::thread thread;
+};
+
+class GateTest : public ::testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		ASSERT_TRUE(shim_gate_init());
+	}
+};
+
+int wait_for_child(pid_t child)
+{
+	int status = -1;
+
+	waitpid(child, &status, 0);
+	return status;
+}
+
+TEST_F(GateTest, AForkWaitsForWhoIsInside)
+{
+	for (int i = 0; i < 20; i++) {
+		Inside inside;
+		std::thread later([&] {
+			std::this_thread::sleep_for(milliseconds(5));
+			inside.leave = true;
+		});
+		pid_t child = fork();
+
+		if (!child)
+			_exit(inside.left ? 0 : 1);
+		EXPECT_EQ(wait_for_child(child), 0) << "fork " << i;
+		later.join();
+	}
+}
+
+/* How long a thread that may wait, or not, was kept out while the gate is closed for long. */
+milliseconds kept_out(bool may_wait)
+{
+	milliseconds took{ 0 };
+
+	shim_gate_close();
+	std::thread([&] {
+		auto before = Clock::now();
+
+		shim_gate_enter(may_wait);
+		took = std::chrono::duration_cast<milliseconds>(Clock::now() - before);
+		shim_gate_leave();
+	}).join();
+	shim_gate_open();
+	return took;
+}
+
+TEST_F(GateTest, SlowPathsWaitForAForkButNotForEver)
+{
+	EXPECT_GE(kept_out(true).count(), 40);
+	EXPECT_FALSE(shim_gate_is_closed());
+}
+
+TEST_F(GateTest, WhoMayNotWaitGoesThrough)
+{
+	milliseconds least{ 1000 };
+
+	/* The least of some: the machine may be busy. */
+	for (int i = 0; i < 20; i++)
+		least = std::min(least, kept_out(false));
+	EXPECT_LT(least.count(), 20);
+}
+
+TEST_F(GateTest, ItOpensForWhoWaits)
+{
+	milliseconds least{ 1000 };
+
+	for (int i = 0; i < 20; i++) {
+		std::atomic<bool> waits{ false };
+		auto before = Clock::now();
+
+		shim_gate_close();
+		std::thread waiter([&] {
+			waits = true;
+			shim_gate_enter(true);
+			shim_gate_leave();
+		});
+		while (!waits)
+			std::this_thread::yield();
+		std::this_thread::sleep_for(milliseconds(2));
+		shim_gate_open();
+		waiter.join();
+		least = std::min(
+			least, std::chrono::duration_cast<milliseconds>(Clock::now() - before));
+	}
+	EXPECT_LT(least.count(), 40);
+}
+
+/* Inside, in the fork itself, and with a lock: to wait could be for ever. */
+TEST_F(GateTest, WhoIsWaitedForDoesNotWait)
+{
+	struct shim_lock *lock = shim_lock_new(shim_rank_zone);
+	auto before = Clock::now();
+
+	shim_gate_close();
+	shim_gate_enter(true); /* the thread in fork */
+	shim_gate_leave();
+	shim_gate_open();
+	for (int i = 0; i < 10; i++) {
+		shim_gate_enter(true);
+		shim_gate_close(); /* does not wait for itself */
+		shim_gate_enter(true);
+		shim_gate_leave();
+		shim_gate_open();
+		shim_gate_leave();
+	}
+	EXPECT_LT(Clock::now() - before, milliseconds(500));
+
+	milliseconds least{ 1000 };
+	for (int i = 0; i < 10; i++) {
+		shim_gate_close();
+		std::thread([&] {
+			auto start = Clock::now();
+
+			shim_lock(lock);
+			shim_gate_enter(true);
+			shim_gate_leave();
+			shim_unlock(lock);
+			least = std::min(least, std::chrono::duration_cast<milliseconds>(
+							Clock::now() - start));
+		}).join();
+		shim_gate_open();
+	}
+	EXPECT_LT(least.count(), 20);
+	shim_lock_delete(lock);
+}
+
+/* A thread that stays inside holds a fork up for a second; in the child it is not there. */
+TEST_F(GateTest, AForkDoesNotWaitForEver)
+{
+	Inside inside;
+	auto before = Clock::now();
+	pid_t child = fork();
+
+	if (!child) {
+		auto now = Clock::now();
+
+		shim_gate_close();
+		shim_gate_open();
+		_exit(Clock::now() - now < milliseconds(500) ? 0 : 1);
+	}
+	EXPECT_GE(Clock::now() - before, milliseconds(900));
+	EXPECT_EQ(wait_for_child(child), 0);
+}
+
+void fork_in_handler(int)
+{
+	pid_t child = fork();
+
+	if (!child)
+		alarm(10);
+	else
+		EXPECT_EQ(wait_for_child(child), 0);
+}
+
+/* The child of a handler that interrupted a slow path goes on in it. */
+TEST_F(GateTest, AHandlerMayForkInside)
+{
+	pid_t self = getpid();
+
+	signal(SIGUSR1, fork_in_handler);
+	for (int i = 0; i < 5; i++) {
+		auto before = Clock::now();
+
+		shim_gate_enter(true);
+		raise(SIGUSR1);
+		shim_gate_leave();
+		shim_gate_close();
+		shim_gate_open();
+		if (getpid() != self)
+			_exit(Clock::now() - before < milliseconds(500) ? 0 : 1);
+	}
+	signal(SIGUSR1, SIG_DFL);
+}
+
+/* Forks one after the other do not keep everybody else out. */
+TEST_F(GateTest, ForksInARowLetOthersIn)
+{
+	std::atomic<bool> stop{ false };
+	std::atomic<unsigned> passed{ 0 };
+
+	Threads forking(2, [&](unsigned) {
+		while (!stop) {
+			shim_gate_close();
+			shim_gate_open();
+		}
+	});
+	Threads passing(3, [&](unsigned) {
+		while (!stop) {
+			shim_gate_enter(true);
+			shim_gate_leave();
+			passed++;
+		}
+	});
+	std::this_thread::sleep_for(milliseconds(300));
+	stop = true;
+	forking.join();
+	passing.join();
+	EXPECT_GT(passed, 100u);
+}
+
+} // namespace
