@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -33,6 +35,53 @@ __attribute__((constructor(101))) static void bootstrap(void)
 			stats_fd = fd;
 	}
 	errno = saved;
+}
+
+/*
+ * stdio's list of streams, locked by fork after the handlers ran, by who then waits for a
+ * stream, whose user may be waiting for memory: to be taken before any lock of the library.
+ * glibc does so before it takes those of its own malloc. A thread may take it twice.
+ */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern void _IO_list_resetlock(void) __attribute__((weak));
+extern char __libc_single_threaded __attribute__((weak));
+
+/* How often the thread in fork has taken it. Synchronization: the lock itself. */
+static unsigned int took_streams;
+
+static void lock_streams(void)
+{
+	bool single = &__libc_single_threaded && __libc_single_threaded;
+
+	/* As fork itself: a handler of the only thread may have interrupted who has it. */
+	if (!_IO_list_lock || !_IO_list_unlock || !_IO_list_resetlock || single)
+		return;
+	_IO_list_lock();
+	took_streams++;
+}
+
+static void unlock_streams(void)
+{
+	if (!took_streams)
+		return;
+	took_streams--;
+	_IO_list_unlock();
+}
+
+/* fork has made it new already. */
+static void reset_streams(void)
+{
+	if (!took_streams)
+		return;
+	took_streams = 0;
+	_IO_list_resetlock();
+}
+
+/* After the layers below: then fork calls the first of these before theirs. */
+__attribute__((constructor(103))) static void register_fork_handlers(void)
+{
+	pthread_atfork(lock_streams, unlock_streams, reset_streams);
 }
 
 static void show_slab(const char *cache)
