@@ -74,8 +74,24 @@ bool lock_spin(struct lock *l)
 	return false;
 }
 
-/* Until it is held, or a fork has held it for @patience ms; 0: for ever. */
-static bool wait_for(struct lock *l, unsigned int patience)
+/* Forks so far; and the last one that this thread gave up waiting for, which it does once. */
+static _Atomic unsigned int forks;
+static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
+
+/* A fork has this lock, and this thread has waited for it for @ms. */
+static bool give_up(const struct lock *l, unsigned int ms)
+{
+	unsigned int fork = atomic_load_explicit(&forks, memory_order_relaxed);
+
+	if (!atomic_load_explicit(&l->by_fork, memory_order_relaxed) ||
+	    (gave_up != fork && ms < FORK_PATIENCE))
+		return false;
+	gave_up = fork;
+	return true;
+}
+
+/* Until it is held; or not, with @patience, which a fork that has it may exhaust. */
+static bool wait_for(struct lock *l, bool patience)
 {
 	uintptr_t word = atomic_load_explicit(&l->word, memory_order_relaxed);
 	unsigned int waited = 0;
@@ -95,8 +111,7 @@ static bool wait_for(struct lock *l, unsigned int patience)
 							   memory_order_relaxed,
 							   memory_order_relaxed))
 			continue;
-		if (atomic_load_explicit(&l->by_fork, memory_order_relaxed) && patience &&
-		    waited++ >= patience)
+		if (patience && give_up(l, waited++))
 			return false;
 		wait_while(l, word | LOCK_WAITED);
 		word = atomic_load_explicit(&l->word, memory_order_relaxed);
@@ -111,7 +126,7 @@ void lock_slow(struct lock *l)
 	if (unlikely(lock_is_mine(l)))
 		log_fatal("a signal handler needs a lock (rank %u) that its thread holds",
 			  l->rank);
-	wait_for(l, 0);
+	wait_for(l, false);
 }
 
 bool lock_unless_fork(struct lock *l)
@@ -121,7 +136,7 @@ bool lock_unless_fork(struct lock *l)
 	lock_debug_acquire(l);
 	lock_note(1);
 	held = lock_take(l) || lock_fork_enter(l) || spin(l) ||
-	       (!lock_is_mine(l) && wait_for(l, FORK_PATIENCE));
+	       (!lock_is_mine(l) && wait_for(l, true));
 	if (held)
 		lock_debug_acquired(l);
 	else
@@ -142,7 +157,7 @@ static void registry_acquire(void)
 	lock_note(1);
 	if (!lock_take(&registry_lock) && !lock_fork_enter(&registry_lock) &&
 	    !spin(&registry_lock))
-		wait_for(&registry_lock, 0);
+		wait_for(&registry_lock, false);
 }
 
 static void registry_release(void)
@@ -187,7 +202,7 @@ static void fork_take(struct lock *l)
 	if (lock_is_mine(l))
 		return;
 	if (!lock_take(l))
-		wait_for(l, 0);
+		wait_for(l, false);
 	atomic_store_explicit(&l->by_fork, (uint8_t)fork_depth, memory_order_relaxed);
 }
 
@@ -216,6 +231,7 @@ void lock_fork_prepare(void)
 	struct lock *l;
 
 	fork_depth++;
+	atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
 	fork_take(&once_lock);
 	fork_take(&registry_lock);
 	for (unsigned int rank = 0; rank < LOCK_RANK_COUNT; rank++)
@@ -247,18 +263,20 @@ void lock_fork_child(void)
 
 /*
  * Initialisers take other locks and allocate, so who holds this one does not count as a holder.
- * False: whoever has it may wait for a lock of this thread's.
+ * False: whoever has it may wait for a lock of this thread's, or is a fork that stands still.
  */
 static bool once_enter(void)
 {
+	bool held;
+
 	if (lock_take(&once_lock))
 		return true;
 	if (!lock_none_held())
 		return false;
 	lock_note(1);
-	wait_for(&once_lock, 0);
+	held = wait_for(&once_lock, true);
 	lock_note(-1);
-	return true;
+	return held;
 }
 
 static void once_leave(void)

@@ -14,6 +14,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "page/aside.h"
 #include "page/page_alloc.h"
 
 enum {
@@ -35,7 +36,8 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 	};
 	struct page *end;
 
-	if (z->type != ZONE_NORMAL || more > z->end - rq.at || !zone_lock_for(z, &rq))
+	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at ||
+	    !zone_lock_for(z, &rq))
 		return false;
 	end = __zone_take(z, &rq);
 	if (end)
@@ -74,7 +76,12 @@ bool page_move_run(struct page *to, struct page *page, size_t npages)
 void page_free_moved(struct page *page, size_t npages)
 {
 	struct zone *z = zone_of(page);
-	bool renewed = !window_renew(z, page_to_pfn(page), npages);
+	bool renewed;
 
+	if (unlikely(is_aside(page_to_pfn(page)))) {
+		aside_free(page, npages);
+		return;
+	}
+	renewed = !window_renew(z, page_to_pfn(page), npages);
 	zone_free_run(z, page, npages, renewed ? PAGE_FRESH : PAGE_DIRTY);
 }

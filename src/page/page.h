@@ -148,7 +148,8 @@ struct page_window {
 	unsigned int zone_shift, dma_shift,
 		low_shift; /* address space of a zone of each type */
 	unsigned int nr_nodes;
-	size_t dma_pfn, low_pfn; /* where these types' page frame numbers begin */
+	size_t dma_pfn, low_pfn;       /* where these types' page frame numbers begin */
+	size_t aside_pfn, aside_pages; /* page/aside.c */
 	bool reserved; /* the window's addresses are ours; else mapped piece by piece */
 	/* Synchronization: written once, low_size last with release. */
 	uintptr_t low_base;

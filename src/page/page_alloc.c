@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "page/aside.h"
 #include "page/limits.h"
 #include "page/purge.h"
 #include "page/reclaim.h"
@@ -107,6 +108,30 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 	}
 }
 
+/*
+ * Whether a request that could wait must not wait for locks now: they are this thread's own,
+ * or a fork's that stands still since it waits for something of this thread's, perhaps.
+ */
+static bool must_not_wait(gfp_t flags)
+{
+	return flags & PAGE_INTERRUPTED ||
+	       (flags & __GFP_DIRECT_RECLAIM && pcpu_gate_is_closed());
+}
+
+/* Zones have nothing that can be had without waiting. */
+static cold struct page *alloc_aside(const struct placement *p, const struct node_mask *nodes,
+				     const struct alloc_request *rq)
+{
+	unsigned int order = rq->align;
+
+	if (rq->flags & PAGE_NO_RECLAIM || rq->at || rq->type != ZONE_NORMAL ||
+	    (rq->flags & __GFP_THISNODE && p->node) || (nodes && !node_mask_test(nodes, 0)))
+		return NULL;
+	if (is_pow2(rq->npages) && rq->npages <= PCP_RUN_MAX)
+		order = max_uint(order, ilog2(rq->npages));
+	return aside_alloc(rq->npages, order);
+}
+
 static struct page *alloc_from_zones(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
 {
@@ -132,7 +157,9 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	if (!page) {
 		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
 		page = walk(p, nodes, rq);
-		if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
+		if (!page && must_not_wait(rq->flags))
+			page = alloc_aside(p, nodes, rq);
+		else if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
 			page = alloc_reclaiming(p, nodes, rq);
 	}
 	if (rq->may_block)
@@ -245,6 +272,10 @@ struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, 
 void page_free_run(struct page *page, size_t npages)
 {
 	struct zone *z = zone_of(page);
+	if (unlikely(is_aside(page_to_pfn(page)))) {
+		aside_free(page, npages);
+		return;
+	}
 	/* Pagesets promise alignment; the tail of a run that shrank may have none. */
 	bool stray = is_pow2(npages) && ((page_to_pfn(page) - z->start) & (npages - 1));
 

@@ -147,7 +147,7 @@ void __free_pages(struct page *page, unsigned int order)
 {
 	void *array = fast_array(0, order);
 
-	if (unlikely(!array || !page || page_to_pfn(page) >= page_window.dma_pfn ||
+	if (unlikely(!array || !page || page_to_pfn(page) >= page_window.aside_pfn ||
 		     page_type(page) != PAGE_ALLOCATED || page->order != order)) {
 		free_pages_slow(page, order);
 		return;

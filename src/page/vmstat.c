@@ -4,6 +4,7 @@
  * and /proc/buddyinfo.
  */
 #include "page/vmstat.h"
+#include "page/aside.h"
 
 #include "base/bits.h"
 #include "os/os.h"
@@ -83,10 +84,14 @@ static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 
 static void gauges(struct ukmem_gauges *g)
 {
-	size_t metadata;
+	size_t metadata, aside;
 
 	for_each_zone (z)
 		zone_gauges(z, g);
+	aside = aside_in_use() * page_size();
+	g->mapped += aside;
+	g->active += aside;
+	g->resident += aside;
 	metadata = window_metadata_resident() + pcpu_resident();
 	g->metadata += metadata;
 	g->resident += metadata;

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "page/aside.h"
 #include "page/node.h"
 #include "percpu/percpu.h"
 
@@ -192,7 +193,8 @@ struct page *page_lookup(const void *addr)
 		return NULL;
 	page = page_of(addr);
 	if (page_to_pfn(page) >=
-	    atomic_load_explicit(&zone_of(page)->frontier, memory_order_acquire))
+		    atomic_load_explicit(&zone_of(page)->frontier, memory_order_acquire) &&
+	    !aside_has(page_to_pfn(page)))
 		return NULL;
 	return page;
 }

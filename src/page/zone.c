@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "page/aside.h"
 #include "page/limits.h"
 #include "page/vmstat.h"
 
@@ -21,6 +22,12 @@ void zone_init(struct zone *z, unsigned int node, enum zone_type type)
 	if (type == ZONE_NORMAL) {
 		span = (size_t)1 << (page_window.zone_shift - shift);
 		z->start = node * span;
+		if (node == 0) {
+			size_t aside = aside_pages(span);
+
+			span -= aside;
+			aside_init(span, aside);
+		}
 	} else if (type == ZONE_DMA) {
 		span = (size_t)1 << (page_window.dma_shift - shift);
 		z->start = page_window.dma_pfn + node * span;

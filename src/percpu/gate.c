@@ -43,9 +43,17 @@ bool pcpu_gate_is_closed(void)
 	return atomic_load_explicit(&closed, memory_order_relaxed);
 }
 
+/* How often it was closed; and when this thread gave up waiting, which it does once. */
+static atomic_uint closings;
+static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
+
 /* Until it is open, or for as long as this thread has patience. */
 static void wait_open(void)
 {
+	unsigned int now = atomic_load_explicit(&closings, memory_order_relaxed);
+
+	if (gave_up == now)
+		return;
 	for (unsigned int ms = 0; ms < GATE_PATIENCE_MS && pcpu_gate_is_closed(); ms++) {
 		uint32_t seq = wait_begin(&reopen);
 
@@ -53,6 +61,8 @@ static void wait_open(void)
 			wait_for(&reopen, seq, 1);
 		wait_end(&reopen);
 	}
+	if (pcpu_gate_is_closed())
+		gave_up = now;
 }
 
 void pcpu_gate_pass(bool may_wait)
@@ -102,6 +112,7 @@ void pcpu_gate_close(void)
 	if (!pcpu_is_ready())
 		return;
 	let_waiters_in();
+	atomic_fetch_add_explicit(&closings, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&closed, 1, memory_order_seq_cst);
 	if (!pcpu_use_rseq() || !pcpu_restart_sections(PCPU_ALL_CPUS))
 		atomic_thread_fence(memory_order_seq_cst);

@@ -196,7 +196,7 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 	unsigned int first = *node;
 	unsigned int got = take_round(s, first, out, n, need, flags | PAGE_NO_RECLAIM, node);
 
-	if (unlikely(!got && (flags & __GFP_DIRECT_RECLAIM)))
+	if (unlikely(!got && (flags & (__GFP_DIRECT_RECLAIM | PAGE_INTERRUPTED))))
 		got = take_round(s, first, out, n, need, flags, node);
 	if (unlikely(!got && (flags & __GFP_NOFAIL)))
 		got = take_waiting(s, first, out, n, need, flags, node);

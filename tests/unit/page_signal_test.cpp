@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "gate_shim.h"
+#include "lock_shim.h"
 #include "page_util.h"
 #include "seccomp.h"
 
@@ -72,6 +75,140 @@ void free_by_others()
 TEST(PageSignalTest, FreesDoNotWaitForTheLock)
 {
 	EXPECT_FRESH_PROCESS_PASSES(free_by_others);
+}
+
+/* A handler that interrupts a holder of the lock, and could wait otherwise. */
+struct page *aside[6];
+
+void alloc_in_handler(int)
+{
+	for (unsigned i = 0; i < 6; i++)
+		aside[i] = alloc_pages(GFP_KERNEL, kOrders[i]);
+}
+
+void free_aside_in_handler(int)
+{
+	for (unsigned i = 0; i < 3; i++)
+		__free_pages(aside[i], kOrders[i]);
+}
+
+void expect_whole(struct page *p, unsigned order)
+{
+	size_t size = ukmem_page_size() << order;
+	auto *c = static_cast<char *>(page_address(p));
+
+	EXPECT_EQ(reinterpret_cast<uintptr_t>(c) % std::min(size, size_t{ 256 } << 10), 0u);
+	for (size_t i = 0; i < size; i += ukmem_page_size())
+		ASSERT_EQ(c[i], 0) << "order " << order;
+	memset(c, 0x5a, size);
+	EXPECT_EQ(virt_to_page(c), p);
+}
+
+void alloc_under_the_lock()
+{
+	configure("pagesets:0");
+	void *first = nullptr;
+
+	__free_page(alloc_page(GFP_KERNEL)); /* there is an allocator already */
+	for (int round = 0; round < 3; round++) {
+		signal(SIGUSR1, alloc_in_handler);
+		ASSERT_TRUE(shim_zone_trylock(0));
+		raise(SIGUSR1);
+		shim_zone_unlock(0);
+		EXPECT_EQ(vmstat("pgalloc_aside"), 6u * (round + 1));
+		for (unsigned i = 0; i < 6; i++) {
+			ASSERT_NE(aside[i], nullptr) << "order " << kOrders[i];
+			expect_whole(aside[i], kOrders[i]);
+		}
+		if (!first)
+			first = page_address(aside[0]);
+		EXPECT_EQ(page_address(aside[0]), first) << "it begins anew when all is free";
+		signal(SIGUSR1, free_aside_in_handler);
+		ASSERT_TRUE(shim_zone_trylock(0));
+		raise(SIGUSR1);
+		shim_zone_unlock(0);
+		for (unsigned i = 3; i < 6; i++)
+			__free_pages(aside[i], kOrders[i]);
+	}
+	EXPECT_EQ(vmstat("pgfree_deferred"), 0u);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, AllocationsUnderTheLockAreSetAside)
+{
+	EXPECT_FRESH_PROCESS_PASSES(alloc_under_the_lock);
+}
+
+void alloc_at_the_limit()
+{
+	configure("pagesets:0,limit:8m");
+	Pages pages = fill(GFP_KERNEL | __GFP_NOWARN, 0, 100000);
+
+	signal(SIGUSR1, alloc_in_handler);
+	ASSERT_TRUE(shim_zone_trylock(0));
+	raise(SIGUSR1);
+	shim_zone_unlock(0);
+	EXPECT_EQ(aside[5], nullptr) << "2 MiB above a limit of 8";
+	for (unsigned i = 0; i < 6; i++)
+		if (aside[i])
+			__free_pages(aside[i], kOrders[i]);
+	free_all(pages, 0);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, WhatIsSetAsideCountsForTheLimit)
+{
+	EXPECT_FRESH_PROCESS_PASSES(alloc_at_the_limit);
+}
+
+/* A fork of this thread that stands still; others go on. */
+void alloc_while_a_fork_stands_still()
+{
+	configure("pagesets:0");
+	std::atomic<unsigned> rounds{ 0 };
+	__free_page(alloc_page(GFP_KERNEL)); /* there is an allocator already */
+	auto begin = std::chrono::steady_clock::now();
+
+	shim_gate_close();
+	shim_fork_prepare();
+	Threads t(3, [&](unsigned me) {
+		std::mt19937 random(me + 1);
+		std::vector<std::pair<struct page *, unsigned>> live;
+
+		for (int i = 0; i < 400; i++) {
+			unsigned order = kOrders[random() % 6];
+			struct page *p = alloc_pages(GFP_KERNEL, order);
+
+			ASSERT_NE(p, nullptr);
+			*static_cast<unsigned *>(page_address(p)) = me;
+			live.emplace_back(p, order);
+			rounds++;
+			while (live.size() > random() % 16) {
+				auto [q, o] = live[random() % live.size()];
+
+				ASSERT_EQ(*static_cast<unsigned *>(page_address(q)), me);
+				std::swap(*std::find(live.begin(), live.end(),
+						     std::make_pair(q, o)),
+					  live.back());
+				live.pop_back();
+				__free_pages(q, o);
+			}
+		}
+		for (auto [q, o] : live)
+			__free_pages(q, o);
+	});
+	t.join();
+	shim_fork_parent();
+	shim_gate_open();
+	EXPECT_EQ(rounds, 1200u);
+	EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+	EXPECT_GT(vmstat("pgalloc_aside"), 0u);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, AForkThatStandsStillKeepsNobodyWaiting)
+{
+	EXPECT_FRESH_PROCESS_PASSES(alloc_while_a_fork_stands_still);
 }
 
 std::atomic<unsigned long> handled, served;

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pages for requests that must not wait for a zone's lock: those of a signal handler that
+ * interrupted its holder, and those of threads that met a fork which stands still.
+ *
+ * A part of the window's addresses is handed out from its beginning on, like a stack of which
+ * nothing is taken but all of it: when no page of it is in use any more, it begins anew.
+ *
+ *   | in use | given back | in use | free addresses               |
+ *   start                           start + taken
+ *
+ * Both numbers are in one word, changed by compare-and-swap, so there is nothing that a handler
+ * could find half done or a child of fork incomplete. Memory is mapped for each run and
+ * unmapped when the run is freed: such requests are rare, and expensive.
+ *
+ * Invariant: in_use <= taken; runs handed out do not overlap, because `taken` grows but when
+ * in_use is zero, and a run leaves in_use after its memory is gone.
+ *
+ * Called from page_alloc.c; calls os. No lock.
+ */
+#include "page/aside.h"
+
+#include <errno.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "page/limits.h"
+#include "page/vmstat.h"
+
+/* Pages: in use in the upper half, taken in the lower one. */
+static _Atomic uint64_t word;
+
+/* Entries of the first so many have been mapped. Synchronization: relaxed; grows. */
+static _Atomic size_t described;
+
+static const uint64_t IN_USE_ONE = (uint64_t)1 << 32;
+
+/* An eighth, at most 64 GiB. */
+size_t aside_pages(size_t span)
+{
+	return min_size(span / 8, (size_t)1 << (36 - page_window.page_shift));
+}
+
+void aside_init(size_t start, size_t npages)
+{
+	page_window.aside_pfn = start;
+	page_window.aside_pages = npages;
+}
+
+/* [@from, @to) of a flat array accessible, whole pages; others may be at the same. */
+static bool describe(void *from, void *to)
+{
+	uintptr_t at = align_down((uintptr_t)from, page_size());
+	uintptr_t end = align_up((uintptr_t)to, page_size());
+
+	for (; at < end; at += page_size()) {
+		int err = os_commit((void *)at, page_size());
+
+		if (err == -ENOMEM)
+			err = os_map_metadata_at((void *)at, page_size());
+		/* Another thread's, just now: nobody else maps anything here. */
+		if (err && err != -EEXIST)
+			return false;
+	}
+	return true;
+}
+
+static bool describe_run(size_t pfn, size_t npages)
+{
+	const unsigned int granule = page_window.page_shift - ARRAY_MAP_SHIFT;
+	uint32_t *map = page_window.array_map;
+	size_t end = pfn + npages, high = end - page_window.aside_pfn, before;
+
+	if (!describe(&page_window.pages[pfn], &page_window.pages[end]) ||
+	    !describe(&page_window.places[pfn], &page_window.places[end]) ||
+	    !describe(&map[pfn << granule], &map[end << granule]))
+		return false;
+	before = atomic_load_explicit(&described, memory_order_relaxed);
+	while (before < high &&
+	       !atomic_compare_exchange_weak_explicit(
+		       &described, &before, high, memory_order_release, memory_order_relaxed))
+		;
+	return true;
+}
+
+bool aside_has(size_t pfn)
+{
+	return is_aside(pfn) && pfn - page_window.aside_pfn <
+					atomic_load_explicit(&described, memory_order_acquire);
+}
+
+/* Addresses; false: there are no more. *@taken: all that are gone by it. */
+static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
+{
+	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
+	size_t first = page_window.aside_pfn, taken, start;
+
+	do {
+		taken = (uint32_t)old;
+		start = align_up(first + taken, (size_t)1 << order);
+		*gone = start - first - taken + npages;
+		if (npages > page_window.aside_pages ||
+		    start - first > page_window.aside_pages - npages)
+			return false;
+		new = old + *gone *IN_USE_ONE + *gone;
+	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acquire,
+							memory_order_relaxed)); /* A1 */
+	*pfn = start;
+	return true;
+}
+
+/* A1 pairs with A2: what is unmapped, before it is mapped again. */
+static void put(size_t npages)
+{
+	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
+
+	do {
+		new = old - npages *IN_USE_ONE;
+		if (new < IN_USE_ONE)
+			new = 0;
+	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_release,
+							memory_order_relaxed)); /* A2 */
+}
+
+/* These pages count as in use, for the process' limit. */
+static bool charge(size_t npages)
+{
+	size_t used =
+		atomic_fetch_add_explicit(&page_limits.used, npages, memory_order_relaxed);
+
+	if (used + npages <= page_limits.limit)
+		return true;
+	atomic_fetch_sub_explicit(&page_limits.used, npages, memory_order_relaxed);
+	return false;
+}
+
+static void uncharge(size_t npages)
+{
+	atomic_fetch_sub_explicit(&page_limits.used, npages, memory_order_relaxed);
+}
+
+struct page *aside_alloc(size_t npages, unsigned int order)
+{
+	size_t pfn, gone, len = npages << page_window.page_shift;
+	struct page *page;
+
+	if (!charge(npages))
+		return NULL;
+	if (!take(npages, order, &pfn, &gone)) {
+		uncharge(npages);
+		return NULL;
+	}
+	page = &page_window.pages[pfn];
+	put(gone - npages); /* what alignment cost is in nobody's use */
+	if (!describe_run(pfn, npages) ||
+	    (page_window.reserved ? os_commit(page_to_virt(page), len)
+				  : os_map_at(page_to_virt(page), len))) {
+		put(npages);
+		uncharge(npages);
+		return NULL;
+	}
+	page->zero = PAGE_FRESH;
+	count_vm_event(PGASIDE);
+	return page;
+}
+
+size_t aside_in_use(void)
+{
+	return (size_t)(atomic_load_explicit(&word, memory_order_relaxed) >> 32);
+}
+
+void aside_free(struct page *page, size_t npages)
+{
+	void *addr = page_to_virt(page);
+	size_t len = npages << page_window.page_shift;
+
+	page_set_type(page, PAGE_NONE);
+	/* What cannot be unmapped is never used again. */
+	if (page_window.reserved ? os_purge(addr, len) : os_release(addr, len))
+		return;
+	uncharge(npages);
+	put(npages);
+}
