@@ -10,6 +10,7 @@
  * memory must be free again. With ERRNO a filter refuses the system call rseq with it, to the
  * first thread: libc does not create threads without.
  */
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -148,11 +150,22 @@ static pid_t start_child(struct set *s)
 	return pid;
 }
 
+/* Whether the kernel tells this thread its CPU. */
+static bool is_registered(void)
+{
+	const char *area = (const char *)__builtin_thread_pointer() + __rseq_offset;
+	int cpu_id;
+
+	memcpy(&cpu_id, area + offsetof(struct rseq, cpu_id), sizeof(cpu_id));
+	return cpu_id >= 0;
+}
+
 static void *start_children(void *set)
 {
 	struct set *s = set;
 
 	for (s->left = s->children; s->left; s->left--) {
+		bool registered = is_registered();
 		int status = 0;
 		pid_t pid;
 
@@ -161,6 +174,7 @@ static void *start_children(void *set)
 		s->parent_cpu = sched_getcpu();
 		pid = start_child(s);
 		CHECK(pid > 0, "vfork");
+		CHECK(is_registered() == registered, "the parent's registration");
 		CHECK(waitpid(pid, &status, 0) == pid, "waitpid");
 		CHECK(status == 0, "a child ended with %#x", (unsigned int)status);
 	}
@@ -168,11 +182,11 @@ static void *start_children(void *set)
 	return NULL;
 }
 
-static bool refuse_rseq(unsigned int error)
+static bool refuse(unsigned int call, unsigned int error)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rseq, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA)),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -180,6 +194,20 @@ static bool refuse_rseq(unsigned int error)
 
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
 	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Where vfork is a system call of its own, it can be made to fail. */
+static void check_failure(void)
+{
+#ifdef SYS_vfork
+	bool registered = is_registered();
+
+	if (!refuse(SYS_vfork, EAGAIN))
+		return;
+	errno = 0;
+	CHECK(start_child(&sets[0]) == -1 && errno == EAGAIN, "errno %d", errno);
+	CHECK(is_registered() == registered, "the parent's registration");
+#endif
 }
 
 int main(int argc, char **argv)
@@ -199,7 +227,7 @@ int main(int argc, char **argv)
 					      i < PARENTS ? start_children : storm, &sets[i]),
 			      "no thread");
 	}
-	if (argc > 2 && !refuse_rseq((unsigned int)atoi(argv[2]))) {
+	if (argc > 2 && !refuse(SYS_rseq, (unsigned int)atoi(argv[2]))) {
 		puts("SKIP: no seccomp here");
 		return 77;
 	}
@@ -211,6 +239,8 @@ int main(int argc, char **argv)
 	}
 	lost = mallinfo2().uordblks - in_use;
 	CHECK((ptrdiff_t)lost < LOST_MAX, "%zd bytes are still in use", (ptrdiff_t)lost);
+	if (argc == 2) /* with a refusal vfork is another system call */
+		check_failure();
 	printf("%zu children\n", PARENTS * children);
 	return 0;
 }
