@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What the library shows to the dynamic linker: exactly libc's allocation functions,
-# the C++ operators and, where there are critical sections, vfork, no thread-local variables (which would exhaust the static
-# TLS block of programs that load it late), and libc as the only library it needs.
+# What the library shows to the dynamic linker: exactly libc's allocation functions, the
+# C++ operators and, where there are critical sections, vfork; no thread-local variables
+# (which would exhaust the static TLS block of programs that load it late), and libc as
+# the only library it needs.
 #	exports.sh LIBRARY WITNESS [debug]
 # A debug build has the lock-order checks, which do keep thread-local state.
 # shellcheck source=common.sh

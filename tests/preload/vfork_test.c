@@ -22,9 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
 
 #include "preload_test.h"
 
@@ -150,14 +153,18 @@ static pid_t start_child(struct set *s)
 	return pid;
 }
 
-/* Whether the kernel tells this thread its CPU. */
+/* Whether libc's registration for rseq is in force. */
 static bool is_registered(void)
 {
+#ifdef RSEQ_SIG
 	const char *area = (const char *)__builtin_thread_pointer() + __rseq_offset;
 	int cpu_id;
 
 	memcpy(&cpu_id, area + offsetof(struct rseq, cpu_id), sizeof(cpu_id));
 	return cpu_id >= 0;
+#else
+	return false;
+#endif
 }
 
 static void *start_children(void *set)
