@@ -75,9 +75,12 @@
  * GFP_NOWAIT. All of it may be used from constructors of priority 102 on.
  *
  * fork: the child has a copy of all copies and goes on with its own registration.
- * vfork: the child shares its parent's memory and rseq area, but the kernel does not
- * serve that area for it: a section would run unprotected. It must use none of this
- * (nor allocate), as it must do nothing but exec or _exit in general.
+ * vfork: the child runs on its parent's memory and rseq area, but the kernel does not
+ * serve that area for it: a section would run unprotected. In programs on the malloc
+ * drop-in the child may allocate and use the operations, which take the spill copy: the
+ * drop-in's vfork gives up the parent's registration until the parent goes on. In all
+ * other programs the child must use none of this (nor allocate). posix_spawn, system
+ * and popen are safe everywhere. A child never owns its parent's CPU (percpu_owner_enter).
  *
  * Other compilers (before gcc 11, clang 14), architectures and ThreadSanitizer
  * have no sections: each operation calls the library.

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/config.h"
@@ -27,6 +28,8 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 extern char __libc_single_threaded __attribute__((weak));
 
 static atomic_bool running, given_up;
+/* Synchronization: read-only after background_init(). */
+static pid_t process;
 atomic_bool page_background_wanted;
 
 static void *background(void *unused)
@@ -79,6 +82,9 @@ void page_background_start(void)
 {
 	int saved = errno;
 
+	/* A child of vfork would take the thread along when it ends: its parent starts it. */
+	if (getpid() != process)
+		return;
 	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
 	/* Creating it allocates, and comes here again: only the first one goes on. */
 	if (!atomic_exchange_explicit(&running, true, memory_order_relaxed))
@@ -97,9 +103,15 @@ void background_poll(size_t dirty)
 		page_background_start();
 }
 
+void background_init(void)
+{
+	process = getpid();
+}
+
 /* A child has one thread, whatever its parent had. */
 void background_fork_child(void)
 {
+	background_init();
 	atomic_store_explicit(&running, false, memory_order_relaxed);
 	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
 }

@@ -38,6 +38,7 @@ static bool init(void)
 		for (unsigned int type = 0; type < MAX_NR_ZONES; type++)
 			zone_init(node_zone(node, type), node, type);
 	limits_init();
+	background_init();
 	if (!pageset_init() || !zonelists_init() || !mempolicy_init())
 		return false;
 	for_each_zone (z)

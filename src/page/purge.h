@@ -15,6 +15,7 @@ void purge_fork_child(void);
 
 /* Start the background thread if it is wanted and there are so many dirty pages. */
 void background_poll(size_t dirty);
+void background_init(void);
 void background_fork_child(void);
 
 #endif

@@ -50,9 +50,9 @@ bool pcpu_address_space_is_scarce(void)
 	return pcpu.stride == STRIDE_SCARCE;
 }
 
-#if UKMEM_HAVE_RSEQ
+bool pcpu_own_registration; /* Synchronization: as above */
 
-static bool own_registration; /* Synchronization: as above */
+#if UKMEM_HAVE_RSEQ
 
 static bool libc_registered(void)
 {
@@ -88,7 +88,7 @@ static const char *register_ourselves(void)
 {
 	switch (pcpu_register_thread()) {
 	case 0:
-		own_registration = true;
+		pcpu_own_registration = true;
 		mode_reason = "registered by ukmem";
 		return NULL;
 	case -EBUSY:
@@ -187,7 +187,7 @@ static unsigned int registered_index(void)
 {
 	uint32_t cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
 
-	if (unlikely((int32_t)cpu < 0) && own_registration && !pcpu_register_thread())
+	if (unlikely((int32_t)cpu < 0) && pcpu_own_registration && !pcpu_register_thread())
 		cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
 	return cpu < pcpu.nr_ids ? ukmem_rseq_field(pcpu.index) : pcpu.nr_ids;
 }
@@ -350,6 +350,7 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
+	pcpu_register_fork_child();
 	pcpu_slots_fork_child();
 	pcpu_notify_fork_child();
 	pcpu_owner_fork_child();

@@ -87,6 +87,14 @@ unsigned int pcpu_section_cpu(void);
 bool pcpu_restart_sections(unsigned int cpu);
 
 /*
+ * Around vfork(): take this thread's registration for rseq away, so that the child, which has
+ * the parent's thread-local memory, runs no sections; give it back. The first: 1, and then the
+ * second is due; 0: nothing to do; a negative errno: the kernel refuses.
+ */
+int pcpu_registration_suspend(void);
+void pcpu_registration_resume(void);
+
+/*
  * @size bytes per CPU, zeroed, aligned to @align (a power of two up to 4096): the
  * address of the first copy. NULL without memory or with @size above the unit's.
  */

@@ -49,6 +49,10 @@ bool pcpu_is_ready(void);
 ptrdiff_t pcpu_rseq_offset(void);
 /* Registers this thread. Result: 0 or a negative errno. */
 int pcpu_register_thread(void);
+/* percpu.c: whether the library registers threads, not libc. */
+extern bool pcpu_own_registration;
+/* In the child of fork(): it may have come from one of vfork(). */
+void pcpu_register_fork_child(void);
 
 #if defined(__has_include)
 #if __has_include(<sys/rseq.h>)

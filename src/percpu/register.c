@@ -11,7 +11,18 @@
  *
  * Nothing has to be undone: the area is not reused before the kernel is done with
  * the thread; the child of fork inherits the registration with the memory.
+ *
+ * The child of vfork does not. It runs on its parent's thread-local memory, so it would find
+ * the parent's CPU in cpu_id, and no kernel restarts its sections. Therefore the parent gives
+ * up its registration before vfork and registers again afterwards; it stands still in between.
+ * Meanwhile cpu_id holds PCPU_CPU_ID_SHARED, so that all sections fail, as those of any thread
+ * without a CPU, and so that the child does not register the area for itself. To write cpu_id
+ * without giving up the registration would cost no system call, but the field is the kernel's
+ * then: since Linux 6.19 it writes only fields whose value it believes to have changed, and
+ * where it verifies them it kills a process that has changed one.
  */
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/compiler.h"
@@ -55,11 +66,79 @@ ptrdiff_t pcpu_rseq_offset(void)
 #define SIGNATURE 0x53053053u
 #endif
 
+enum { RSEQ_UNREGISTER = 1 };
+
+/* Values of cpu_id in an area that is not registered. The first is the kernel's. */
+#define PCPU_CPU_ID_UNINITIALIZED UINT32_MAX
+#define PCPU_CPU_ID_SHARED (UINT32_MAX - 2)
+
+static char *area(void)
+{
+	return (char *)__builtin_thread_pointer() + pcpu_rseq_offset();
+}
+
+static _Atomic uint32_t *cpu_id(void)
+{
+	return (_Atomic uint32_t *)(void *)(area() + RSEQ_CPU_ID_OFFSET);
+}
+
+static uint32_t cpu_id_now(void)
+{
+	return atomic_load_explicit(cpu_id(), memory_order_relaxed);
+}
+
+/* The kernel wants to be told the same size again; libc registers no less than this. */
+static uint32_t area_size(void)
+{
+#if LIBC_KNOWS_RSEQ
+	if (!pcpu_own_registration && __rseq_size > RSEQ_ORIG_SIZE)
+		return __rseq_size;
+#endif
+	return RSEQ_ORIG_SIZE;
+}
+
 int pcpu_register_thread(void)
 {
-	char *area = (char *)__builtin_thread_pointer() + pcpu_rseq_offset();
-	int err = os_calls.rseq(area, RSEQ_ORIG_SIZE, 0, SIGNATURE);
+	int err;
 
+	if (cpu_id_now() == PCPU_CPU_ID_SHARED)
+		return -EBUSY;
+	err = os_calls.rseq(area(), area_size(), 0, SIGNATURE);
 	/* A signal handler of this thread may have been faster. */
-	return err && *(volatile int32_t *)(area + RSEQ_CPU_ID_OFFSET) >= 0 ? 0 : err;
+	return err && (int32_t)cpu_id_now() >= 0 ? 0 : err;
+}
+
+int pcpu_registration_suspend(void)
+{
+	uint32_t id = cpu_id_now();
+
+	if (!pcpu_use_rseq() || id == PCPU_CPU_ID_SHARED)
+		return 0;
+	/* Again, if a signal handler has registered this thread meanwhile. */
+	do {
+		if ((int32_t)id >= 0) {
+			int err =
+				os_calls.rseq(area(), area_size(), RSEQ_UNREGISTER, SIGNATURE);
+
+			if (err)
+				return err;
+			id = PCPU_CPU_ID_UNINITIALIZED;
+		} else if (!pcpu_own_registration) {
+			return 0;
+		}
+	} while (!atomic_compare_exchange_strong_explicit(
+		cpu_id(), &id, PCPU_CPU_ID_SHARED, memory_order_relaxed, memory_order_relaxed));
+	return 1;
+}
+
+void pcpu_registration_resume(void)
+{
+	atomic_store_explicit(cpu_id(), PCPU_CPU_ID_UNINITIALIZED, memory_order_relaxed);
+	pcpu_register_thread();
+}
+
+void pcpu_register_fork_child(void)
+{
+	if (pcpu_use_rseq() && cpu_id_now() == PCPU_CPU_ID_SHARED)
+		pcpu_registration_resume();
 }

@@ -2,7 +2,7 @@
 /*
  * A program of the library, in threads: per-CPU variables of both kinds and all
  * widths, whose sums must come out exactly, and memory from kmalloc, a cache and
- * the page allocator.
+ * the page allocator; and the drop-in's vfork.
  *
  * usage: library_test MODE [REASON]
  *
@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <ukmem/ukmem.h>
 
@@ -176,6 +178,27 @@ static void check_pages(void)
 	}
 }
 
+/* A function of its own: the child returns to it, and so does the parent. */
+__attribute__((noinline)) static pid_t start_child(int status)
+{
+	pid_t pid = vfork();
+
+	if (!pid)
+		_exit(status);
+	return pid;
+}
+
+static void check_vfork(void)
+{
+	for (int expected = 0; expected < 4; expected++) {
+		int status = 0;
+		pid_t pid = start_child(expected);
+
+		CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "%d", pid);
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == expected, "%#x", status);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct ukmem_percpu_info info;
@@ -197,6 +220,7 @@ int main(int argc, char **argv)
 		CHECK(!pthread_join(threads[i], NULL), "no end");
 	check_sums();
 	check_pages();
+	check_vfork();
 	free_percpu(counts);
 	kmem_cache_destroy(cache);
 	printf("%u threads, %u rounds each: sums are exact\n", THREADS, ROUNDS);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starts programs by posix_spawn, vfork and system while other threads allocate. Until they
- * execute, such children share the memory of this process.
+ * Starts programs by posix_spawn, vfork, system and popen while other threads allocate. Until
+ * they execute, such children share the memory of this process.
  *
  *	spawn_test CHILDREN
  */
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,24 +43,55 @@ static void *allocate_until_stopped(void *arg)
 	return NULL;
 }
 
+/* With all that a child of posix_spawn can be told to do first. */
+static pid_t spawn(char **argv)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t all;
+	pid_t pid = -1;
+
+	sigfillset(&all);
+	CHECK(!posix_spawn_file_actions_init(&actions) && !posix_spawnattr_init(&attr), "init");
+	CHECK(!posix_spawn_file_actions_addopen(&actions, 20, "/dev/null", O_RDWR, 0) &&
+		      !posix_spawn_file_actions_adddup2(&actions, 20, 21) &&
+		      !posix_spawn_file_actions_addclose(&actions, 20) &&
+		      !posix_spawn_file_actions_addchdir_np(&actions, "/"),
+	      "file actions");
+	posix_spawnattr_setsigdefault(&attr, &all);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	CHECK(!posix_spawnp(&pid, "true", &actions, &attr, argv, environ), "posix_spawn");
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	return pid;
+}
+
+/* One that is to be waited for; 0: that has been done. */
 static pid_t start(size_t number)
 {
 	static char name[] = "true";
 	char *argv[] = { name, NULL };
-	pid_t pid = -1;
+	FILE *pipe;
+	pid_t pid;
 
-	if (number % 3 == 0) {
-		CHECK(!posix_spawnp(&pid, "true", NULL, NULL, argv, environ), "posix_spawn");
-	} else if (number % 3 == 1) {
+	switch (number % 4) {
+	case 0:
+		return spawn(argv);
+	case 1:
 		pid = vfork();
 		if (!pid) {
 			execvp("true", argv);
 			_exit(127);
 		}
-	} else {
+		return pid;
+	case 2:
 		CHECK(system("true") == 0, "system");
+		return 0;
+	default:
+		pipe = popen("true", "r");
+		CHECK(pipe && pclose(pipe) == 0, "popen");
+		return 0;
 	}
-	return pid;
 }
 
 int main(int argc, char **argv)
@@ -75,7 +108,7 @@ int main(int argc, char **argv)
 		pid_t pid = start(i);
 		int status = 0;
 
-		CHECK(i % 3 == 2 || waitpid(pid, &status, 0) == pid, "waitpid");
+		CHECK(!pid || waitpid(pid, &status, 0) == pid, "waitpid");
 		CHECK(status == 0, "child %zu ended with %#x", i, (unsigned int)status);
 	}
 	atomic_store(&stop, true);
