@@ -99,6 +99,9 @@ static const struct tunable tunables[] = {
 	  "tell AddressSanitizer and valgrind, where they run, what is allocated" },
 	{ "passthrough", BOOL, &config.passthrough, 0, 0, 1, NULL,
 	  "take every object from libc's malloc, for other tools to look after" },
+	{ "deepbind", CHOICE, &config.deepbind, DEEPBIND_DROP, 0, 1, "drop|keep",
+	  "RTLD_DEEPBIND of dlopen, by which libraries find libc's malloc instead of this "
+	  "one" },
 	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 8,
 	  "nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers",
 	  "print to stderr at exit (UKMEM_SHOW_STATS=1: stats)" },

@@ -52,6 +52,11 @@ enum config_annotate {
 	ANNOTATE_NEVER,
 };
 
+enum config_deepbind {
+	DEEPBIND_DROP,
+	DEEPBIND_KEEP,
+};
+
 enum config_show {
 	SHOW_NOTHING,
 	SHOW_STATS,
@@ -86,7 +91,7 @@ struct config {
 	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
 	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/slab_names.c */
 	uint64_t slab_debug_action;
-	uint64_t annotate, passthrough;
+	uint64_t annotate, passthrough, deepbind;
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
 	uint64_t show;
 	uint64_t verbose;
