@@ -2,7 +2,7 @@
 /*
  * glibc's ways to look at and tune malloc. Its terms, and what they are here:
  *
- *   arena      memory taken from the system, but for blocks of whole pages
+ *   arena      memory taken from the system and not given back, but for blocks of whole pages
  *   mmap       blocks of whole pages: everything above the last size class, and some of
  *              what is large (kmalloc_wants_pages(), krealloc)
  *   fast       free objects in CPUs' arrays
