@@ -292,15 +292,16 @@ bool config_row(unsigned int i, struct config_row *row)
 		format_value(t, t->fallback, row->fallback, sizeof(row->fallback));
 	}
 	if (t->type == CHOICE || t->type == STRING) {
-		snprintf(row->range, sizeof(row->range), "%s", t->choices);
+		row->range = t->choices;
 	} else if (t->type == BOOL) {
-		snprintf(row->range, sizeof(row->range), "0|1");
+		row->range = "0|1";
 	} else {
 		char lo[24], hi[24];
 
 		format_value(t, t->min, lo, sizeof(lo));
 		format_value(t, t->max, hi, sizeof(hi));
-		snprintf(row->range, sizeof(row->range), "%s..%s", lo, hi);
+		snprintf(row->limits, sizeof(row->limits), "%s..%s", lo, hi);
+		row->range = row->limits;
 	}
 	return true;
 }

@@ -103,10 +103,11 @@ extern struct config config;
 /* Idempotent; the first caller reads the environment. */
 void config_init(void);
 
-/* One row of the table, rendered, a long text cut; @i from 0, false past the end. */
+/* One row of the table, rendered, a long value cut; @i from 0, false past the end. */
 struct config_row {
 	const char *name, *type, *help;
-	char value[32], fallback[32], range[64];
+	const char *range; /* the choices, or limits: not to be copied with the row */
+	char value[32], fallback[32], limits[64];
 };
 _Bool config_row(unsigned int i, struct config_row *row);
 

@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
+#include "slab/slab_attr.h"
 #include "stats/stats.h"
 
 /* Programs close stderr before the last destructor runs: where to write then. */
@@ -24,7 +25,9 @@ __attribute__((constructor(101))) static void bootstrap(void)
 {
 	int saved = errno;
 
-	kmalloc_init();
+	/* The drop-in has no other caches than those it begins with. */
+	if (kmalloc_init())
+		slab_attr_check_names();
 	callers_init();
 	if (config.show != SHOW_NOTHING) {
 		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);
