@@ -158,11 +158,17 @@ class DebuggedTest(unittest.TestCase):
     def test_of_other_caches(self):
         for bug in ("twice", "overflow_1", "freed_all"):
             with self.subTest(bug=bug):
-                conf = "slab_debug:FZPU=kmalloc-64+dentry"
+                conf = "slab_debug:FZPU=kmalloc-64+dentry*"
                 self.assert_silent(self.run_program(bug, "bug", conf=conf)[1])
                 conf = "slab_debug:FZPU=kmalloc-64+kmalloc-11*"
                 _, run = self.run_program(bug, "bug", conf=conf)
                 self.assertEqual(run.returncode, -signal.SIGABRT)
+
+    def test_of_no_cache(self):
+        conf = "slab_debug:FZPU=kmalloc-64+dentry+inode*"
+        _, run = self.run_program("twice", "control", conf=conf)
+        self.assertEqual(run.stderr, "ukmem: slab_debug: there is no cache 'dentry'\n")
+        self.assertTrue(run.stdout.endswith("went on\n"))
 
 
 if __name__ == "__main__":
