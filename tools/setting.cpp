@@ -8,26 +8,35 @@
 /* What separates settings from one another and from other tunables. */
 static const char *const separators = ",;";
 
+/* The caches are those of the drop-in in the program that is run. */
+static struct kmem_cache *find_cache(const std::string &name)
+{
+	kfree(kmalloc(8, GFP_KERNEL));
+	return kmem_cache_find(name.c_str());
+}
+
 std::string check_cache_name(const std::string &name)
 {
 	if (name.empty() || name.find_first_of(separators) != std::string::npos)
 		return "'" + name + "' is no name of a cache";
-	return "";
+	return find_cache(name) ? "" : "there is no cache '" + name + "'";
 }
 
 /*
- * The size classes are there as in the program that is run; in place of its own caches
- * one of small objects, which takes every value that another one takes.
+ * In place of a cache that the program makes itself, with the library linked in, one of small
+ * objects, which takes every value that another one takes.
  */
 static struct kmem_cache *cache_like(const std::string &name)
 {
-	static struct kmem_cache *other = kmem_cache_create("other", 8, 0, 0, nullptr);
+	struct kmem_cache *s = find_cache(name);
 
-	kfree(kmalloc(8, GFP_KERNEL));
+	if (s)
+		return s;
 
-	struct kmem_cache *s = kmem_cache_find(name.c_str());
+	/* Not to be found itself. */
+	static struct kmem_cache *other = kmem_cache_create(",", 8, 0, 0, nullptr);
 
-	return s ? s : other;
+	return other;
 }
 
 std::string check_setting(const std::string &setting)

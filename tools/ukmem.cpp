@@ -11,6 +11,7 @@
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
  *   ukmem info        shows what a process gets on this machine
+ *   ukmem help        shows what there is, or what a command does
  *
  * Exit codes: those of the program run; 2 for a wrong command line or a missing
  * library; 126 and 127 as in a shell, for a program that cannot be run or found.
@@ -130,11 +131,16 @@ static int print(int (*table)(int fd))
 		     : 0;
 }
 
+static int flush_output()
+{
+	std::cout.flush();
+	return std::cout ? 0 : fail(EXIT_FAILURE, "standard output: cannot be written");
+}
+
 static int info(bool json)
 {
 	(json ? print_info_json : print_info)(std::cout);
-	std::cout.flush();
-	return std::cout ? 0 : fail(EXIT_FAILURE, "standard output: cannot be written");
+	return flush_output();
 }
 
 static std::string usage_error(const CLI::App *, const CLI::Error &e)
@@ -240,6 +246,35 @@ static CLI::App *add_info(CLI::App &app, bool &json)
 	return sub;
 }
 
+static CLI::App *add_help(CLI::App &app, std::string &command)
+{
+	CLI::App *sub = app.add_subcommand("help", "Show this, or what COMMAND does");
+
+	sub->group("Commands");
+	sub->formatter(std::make_shared<usage_formatter>("ukmem help [COMMAND]"));
+	sub->add_option("COMMAND", command);
+	return sub;
+}
+
+/* As --help of @command, or of the whole if that is empty. */
+static int help(const CLI::App &app, const std::string &command)
+{
+	std::string name = app.get_name();
+	const CLI::App *of = &app;
+
+	if (!command.empty()) {
+		const auto named = app.get_subcommands(
+			[&](const CLI::App *sub) { return sub->get_name() == command; });
+
+		if (named.empty())
+			return fail(EXIT_USAGE, "there is no command '" + command + "'");
+		of = named[0];
+		name += " " + command;
+	}
+	std::cout << of->get_formatter()->make_help(of, name, CLI::AppFormatMode::Normal);
+	return flush_output();
+}
+
 /* The index of the first word after a command that runs programs, and its options: of
  * PROGRAM or "--". */
 static int end_of_options(const std::vector<CLI::App *> &runners, int argc, char **argv)
@@ -269,6 +304,7 @@ int main(int argc, char **argv)
 {
 	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
 	run_options options;
+	std::string help_of;
 	bool json = false;
 
 	app.set_version_flag("-V,--version", std::string("ukmem ") + ukmem_version());
@@ -282,6 +318,7 @@ int main(int argc, char **argv)
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
 	const CLI::App *info_sub = add_info(app, json);
+	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
 
 	/* PROGRAM and what follows it is none of CLI11's business. */
@@ -314,5 +351,7 @@ int main(int argc, char **argv)
 	}
 	if (info_sub->parsed())
 		return info(json);
+	if (help_sub->parsed())
+		return help(app, help_of);
 	return print(classes->parsed() ? ukmem_size_classes_print : ukmem_config_print);
 }

@@ -7,7 +7,7 @@
  *   active     pages those lie in: all slabs and all large blocks
  *   resident   physical memory behind the library's pages and metadata, as the
  *              kernel reports it (mincore)
- *   retained   pages taken from the system that hold nothing now
+ *   retained   pages taken from the system that hold nothing now, and were not given back
  *   mapped     memory taken from the system for pages: active + retained
  *   metadata   physical memory behind page entries and per-CPU areas
  */

@@ -99,6 +99,9 @@ static const struct tunable tunables[] = {
 	  "tell AddressSanitizer and valgrind, where they run, what is allocated" },
 	{ "passthrough", BOOL, &config.passthrough, 0, 0, 1, NULL,
 	  "take every object from libc's malloc, for other tools to look after" },
+	{ "deepbind", CHOICE, &config.deepbind, DEEPBIND_DROP, 0, 1, "drop|keep",
+	  "RTLD_DEEPBIND of dlopen, by which libraries find libc's malloc instead of this "
+	  "one" },
 	{ "show", CHOICE, &config.show, SHOW_NOTHING, 0, 8,
 	  "nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers",
 	  "print to stderr at exit (UKMEM_SHOW_STATS=1: stats)" },
@@ -289,15 +292,16 @@ bool config_row(unsigned int i, struct config_row *row)
 		format_value(t, t->fallback, row->fallback, sizeof(row->fallback));
 	}
 	if (t->type == CHOICE || t->type == STRING) {
-		snprintf(row->range, sizeof(row->range), "%s", t->choices);
+		row->range = t->choices;
 	} else if (t->type == BOOL) {
-		snprintf(row->range, sizeof(row->range), "0|1");
+		row->range = "0|1";
 	} else {
 		char lo[24], hi[24];
 
 		format_value(t, t->min, lo, sizeof(lo));
 		format_value(t, t->max, hi, sizeof(hi));
-		snprintf(row->range, sizeof(row->range), "%s..%s", lo, hi);
+		snprintf(row->limits, sizeof(row->limits), "%s..%s", lo, hi);
+		row->range = row->limits;
 	}
 	return true;
 }

@@ -52,6 +52,11 @@ enum config_annotate {
 	ANNOTATE_NEVER,
 };
 
+enum config_deepbind {
+	DEEPBIND_DROP,
+	DEEPBIND_KEEP,
+};
+
 enum config_show {
 	SHOW_NOTHING,
 	SHOW_STATS,
@@ -86,7 +91,7 @@ struct config {
 	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
 	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/slab_names.c */
 	uint64_t slab_debug_action;
-	uint64_t annotate, passthrough;
+	uint64_t annotate, passthrough, deepbind;
 	uint64_t reserve; /* address space, bytes; 0: by memory size */
 	uint64_t show;
 	uint64_t verbose;
@@ -98,10 +103,11 @@ extern struct config config;
 /* Idempotent; the first caller reads the environment. */
 void config_init(void);
 
-/* One row of the table, rendered, a long text cut; @i from 0, false past the end. */
+/* One row of the table, rendered, a long value cut; @i from 0, false past the end. */
 struct config_row {
 	const char *name, *type, *help;
-	char value[32], fallback[32], range[64];
+	const char *range; /* the choices, or limits: not to be copied with the row */
+	char value[32], fallback[32], limits[64];
 };
 _Bool config_row(unsigned int i, struct config_row *row);
 

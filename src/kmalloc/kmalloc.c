@@ -90,9 +90,9 @@ void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
 	void *p;
 
-	if (likely(size <= SIZE_CLASS_ALWAYS_MAX && kmalloc_pop(size, &p)))
-		return memset(p, 0, size);
-	return kmalloc_slow(size, flags | __GFP_ZERO, caller);
+	return likely(kmalloc_pop_zeroed(size, &p))
+		       ? p
+		       : kmalloc_slow(size, flags | __GFP_ZERO, caller);
 }
 
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller)
@@ -221,15 +221,24 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 	return kmalloc_slow(size, flags, caller);
 }
 
+/* A large block has let pages go: what a free of the drop-in would do. */
+static void decay_after_large(gfp_t flags)
+{
+	if (flags & __GFP_DIRECT_RECLAIM)
+		page_decay();
+}
+
 /* Of a large block that is to hold @size bytes, in place; 0: it has to move. */
 static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 {
 	size_t old = large_size(page);
 
-	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX)
+	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
 		large_shrink(page, size);
-	else if (size <= old || size > PTRDIFF_MAX || !large_extend(page, size, flags))
+		decay_after_large(flags);
+	} else if (size <= old || size > PTRDIFF_MAX || !large_extend(page, size, flags)) {
 		return 0;
+	}
 	return large_size(page);
 }
 
@@ -260,8 +269,11 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		large_replace(large, q, flags);
 	} else {
 		memcpy(q, p, min_size(old, size));
-		kfree(p);
+		if (unlikely(!kmalloc_push(p)))
+			kfree_slow(p, func, caller);
 	}
+	if (large)
+		decay_after_large(flags);
 	if (flags & __GFP_ZERO)
 		zero_rest(q, min_size(old, size), ksize(q), flags);
 	return q;

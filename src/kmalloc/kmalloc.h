@@ -144,6 +144,16 @@ static inline bool kmalloc_wants_pages(size_t size, gfp_t flags)
 		(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32)));
 }
 
+/* As kmalloc_pop() for a request that is zeroed, but leaves larger ones to pages. */
+static always_inline bool kmalloc_pop_zeroed(size_t size, void **p)
+{
+	*p = NULL;
+	if (unlikely(size > SIZE_CLASS_ALWAYS_MAX || !kmalloc_pop(size, p)))
+		return false;
+	__builtin_memset(*p, 0, size);
+	return true;
+}
+
 /* Idempotent; false: no memory for a beginning. */
 bool kmalloc_init(void);
 /* Whether there is an allocator; makes one if @flags allow. */

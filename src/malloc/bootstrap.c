@@ -15,6 +15,8 @@
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
+#include "slab/slab_attr.h"
+#include "slab/slab_debug.h"
 #include "stats/stats.h"
 
 /* Programs close stderr before the last destructor runs: where to write then. */
@@ -26,7 +28,11 @@ __attribute__((constructor(101))) static void bootstrap(void)
 {
 	int saved = errno;
 
-	kmalloc_init();
+	/* The drop-in has no other caches than those it begins with. */
+	if (kmalloc_init()) {
+		slab_attr_check_names();
+		slab_debug_check_names();
+	}
 	callers_init();
 	if (config.show != SHOW_NOTHING) {
 		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);

@@ -4,7 +4,7 @@
  *
  * errno: ENOMEM (or EINVAL) with a failure, untouched otherwise; the slow paths
  * save and restore it, the fast paths do nothing that could change it.
- * The fast paths are one critical section each and call nothing.
+ * The fast paths are one critical section each and call nothing (calloc's but memset).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -34,14 +34,26 @@ static void offer_background(const void *caller)
 		page_background_start();
 }
 
-static noinline void *malloc_slow(size_t size, const void *caller)
+/* The end of every request past the fast paths. @saved: errno before it. */
+static void *finish(void *p, int saved, const void *caller)
 {
-	int saved = errno;
-	void *p = kmalloc_slow(size, GFP_KERNEL, caller);
-
 	offer_background(caller);
 	errno = saved;
 	return likely(p) ? p : malloc_failed();
+}
+
+noinline void *malloc_slow(size_t size, const void *caller)
+{
+	int saved = errno;
+
+	return finish(kmalloc_slow(size, GFP_KERNEL, caller), saved, caller);
+}
+
+static noinline void *calloc_slow(size_t size, const void *caller)
+{
+	int saved = errno;
+
+	return finish(kmalloc_slow(size, GFP_KERNEL | __GFP_ZERO, caller), saved, caller);
 }
 
 UKMEM_EXPORT void *malloc(size_t size)
@@ -51,11 +63,11 @@ UKMEM_EXPORT void *malloc(size_t size)
 	return likely(kmalloc_pop(size, &p)) ? p : malloc_slow(size, CALLER_ADDRESS);
 }
 
-static noinline void free_slow(void *p, const void *caller)
+noinline void free_slow(void *p, const char *func, const void *caller)
 {
 	int saved = errno;
 
-	kfree_slow(p, "free()", caller);
+	kfree_slow(p, func, caller);
 	page_decay();
 	offer_background(caller);
 	errno = saved;
@@ -64,54 +76,57 @@ static noinline void free_slow(void *p, const void *caller)
 UKMEM_EXPORT void free(void *p)
 {
 	if (unlikely(!kmalloc_push(p)))
-		free_slow(p, CALLER_ADDRESS);
+		free_slow(p, "free()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void cfree(void *p)
 {
-	free(p);
+	if (unlikely(!kmalloc_push(p)))
+		free_slow(p, "cfree()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void free_sized(void *p, size_t size)
 {
 	(void)size;
-	free(p);
+	if (unlikely(!kmalloc_push(p)))
+		free_slow(p, "free_sized()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
 {
 	(void)align;
 	(void)size;
-	free(p);
+	if (unlikely(!kmalloc_push(p)))
+		free_slow(p, "free_aligned_sized()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *calloc(size_t n, size_t size)
 {
-	int saved = errno;
 	size_t bytes;
 	void *p;
 
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return malloc_failed();
-	p = kmalloc_zeroed(bytes, GFP_KERNEL, CALLER_ADDRESS);
-	errno = saved;
-	return likely(p) ? p : malloc_failed();
+	return likely(kmalloc_pop_zeroed(bytes, &p)) ? p : calloc_slow(bytes, CALLER_ADDRESS);
+}
+
+static void *resize(void *p, size_t size, const void *caller)
+{
+	int saved = errno;
+
+	if (!p)
+		return malloc_for(size, caller);
+	if (!size) {
+		if (unlikely(!kmalloc_push(p)))
+			free_slow(p, "realloc()", caller);
+		return NULL;
+	}
+	return finish(kmalloc_resize(p, size, GFP_KERNEL, "realloc()", caller), saved, caller);
 }
 
 UKMEM_EXPORT void *realloc(void *p, size_t size)
 {
-	int saved = errno;
-	void *q;
-
-	if (!p)
-		return malloc(size);
-	if (!size) {
-		free(p);
-		return NULL;
-	}
-	q = kmalloc_resize(p, size, GFP_KERNEL, "realloc()", CALLER_ADDRESS);
-	errno = saved;
-	return likely(q) ? q : malloc_failed();
+	return resize(p, size, CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
@@ -120,16 +135,14 @@ UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return malloc_failed();
-	return realloc(p, bytes);
+	return resize(p, bytes, CALLER_ADDRESS);
 }
 
-void *malloc_aligned(size_t align, size_t size)
+void *malloc_aligned(size_t align, size_t size, const void *caller)
 {
 	int saved = errno;
-	void *p = kmalloc_aligned(size, align, GFP_KERNEL, CALLER_ADDRESS);
 
-	errno = saved;
-	return p;
+	return finish(kmalloc_aligned(size, align, GFP_KERNEL, caller), saved, caller);
 }
 
 UKMEM_EXPORT int posix_memalign(void **out, size_t align, size_t size)
@@ -138,7 +151,7 @@ UKMEM_EXPORT int posix_memalign(void **out, size_t align, size_t size)
 
 	if (!is_pow2(align) || align % sizeof(void *))
 		return EINVAL;
-	p = malloc_aligned(align, size);
+	p = malloc_aligned(align, size, CALLER_ADDRESS);
 	if (!p)
 		return ENOMEM;
 	*out = p;
@@ -146,34 +159,29 @@ UKMEM_EXPORT int posix_memalign(void **out, size_t align, size_t size)
 }
 
 /* As glibc: an alignment that is no power of two is rounded up to one. */
-UKMEM_EXPORT void *memalign(size_t align, size_t size)
+static void *align_rounded(size_t align, size_t size, const void *caller)
 {
-	void *p;
-
 	if (align > SIZE_MAX / 2 + 1) {
 		errno = EINVAL;
 		return NULL;
 	}
-	align = align ? (size_t)1 << ilog2_up(align) : 1;
-	p = malloc_aligned(align, size);
-	return p ? p : malloc_failed();
+	return malloc_aligned(align ? (size_t)1 << ilog2_up(align) : 1, size, caller);
 }
 
+UKMEM_EXPORT void *memalign(size_t align, size_t size)
+{
+	return align_rounded(align, size, CALLER_ADDRESS);
+}
+
+/* As glibc up to 2.37; later ones refuse what C does not allow. */
 UKMEM_EXPORT void *aligned_alloc(size_t align, size_t size)
 {
-	void *p;
-
-	if (!is_pow2(align)) {
-		errno = EINVAL;
-		return NULL;
-	}
-	p = malloc_aligned(align, size);
-	return p ? p : malloc_failed();
+	return align_rounded(align, size, CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *valloc(size_t size)
 {
-	return memalign(os_page_size(), size);
+	return malloc_aligned(os_page_size(), size, CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *pvalloc(size_t size)
@@ -182,7 +190,7 @@ UKMEM_EXPORT void *pvalloc(size_t size)
 
 	if (size > SIZE_MAX - page)
 		return malloc_failed();
-	return memalign(page, align_up(size ? size : 1, page));
+	return malloc_aligned(page, align_up(size ? size : 1, page), CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT size_t malloc_usable_size(void *p)

@@ -2,7 +2,7 @@
 /*
  * glibc's ways to look at and tune malloc. Its terms, and what they are here:
  *
- *   arena      memory taken from the system, but for blocks of whole pages
+ *   arena      memory taken from the system and not given back, but for blocks of whole pages
  *   mmap       blocks of whole pages: everything above the last size class, and some of
  *              what is large (kmalloc_wants_pages(), krealloc)
  *   fast       free objects in CPUs' arrays
@@ -180,7 +180,7 @@ UKMEM_EXPORT int malloc_info(int options, FILE *stream)
 	fputs("</heap>\n", stream);
 	print_totals(stream, &f, true);
 	fputs("</malloc>\n", stream);
-	return ferror(stream) ? -1 : 0;
+	return 0; /* as glibc: what the stream could not take ferror() tells */
 }
 
 UKMEM_EXPORT void malloc_stats(void)
@@ -202,32 +202,16 @@ static int set_trim_threshold(int value)
 }
 
 /*
- * M_TRIM_THRESHOLD is the tunable dirty_max. The others of glibc's are accepted as glibc does,
- * and without effect: there are no arenas, bins and separate mappings to tune, and what
- * M_PERTURB and M_CHECK_ACTION are for do the tunables slab_debug and invalid_free. 0: no such
- * parameter or value.
+ * M_TRIM_THRESHOLD is the tunable dirty_max. All others are accepted, as glibc accepts any
+ * number, and without effect: there are no arenas, bins and separate mappings to tune, and what
+ * M_PERTURB and M_CHECK_ACTION are for do the tunables slab_debug and invalid_free. 0: the one
+ * value that glibc refuses.
  */
 UKMEM_EXPORT int mallopt(int param, int value)
 {
 	enum { MXFAST_MAX = 160 };
 
-	switch (param) {
-	case M_TRIM_THRESHOLD:
+	if (param == M_TRIM_THRESHOLD)
 		return set_trim_threshold(value);
-	case M_MXFAST:
-		return value >= 0 && value <= MXFAST_MAX;
-	case M_NLBLKS:
-	case M_GRAIN:
-	case M_KEEP:
-	case M_TOP_PAD:
-	case M_MMAP_THRESHOLD:
-	case M_MMAP_MAX:
-	case M_CHECK_ACTION:
-	case M_PERTURB:
-	case M_ARENA_TEST:
-	case M_ARENA_MAX:
-		return 1;
-	default:
-		return 0;
-	}
+	return param != M_MXFAST || (value >= 0 && value <= MXFAST_MAX);
 }

@@ -6,10 +6,29 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "kmalloc/kmalloc.h"
+
 /* Sets errno to ENOMEM; NULL. */
 void *malloc_failed(void);
-/* @align a power of two; keeps errno; NULL without memory. */
-void *malloc_aligned(size_t align, size_t size);
+
+/*
+ * What the fast paths leave over, for all faces. They keep errno, or set it to ENOMEM with the
+ * result NULL; and they start the background thread if it is wanted. @caller: where the program
+ * or libc called, not one of our own functions, since it decides about that. @func: the name to
+ * report misuse under.
+ */
+void *malloc_slow(size_t size, const void *caller);
+void free_slow(void *p, const char *func, const void *caller);
+/* @align: a power of two. */
+void *malloc_aligned(size_t align, size_t size, const void *caller);
+
+/* For whoever has @caller at hand: on malloc's own fast path finding it out would cost. */
+static inline void *malloc_for(size_t size, const void *caller)
+{
+	void *p;
+
+	return likely(kmalloc_pop(size, &p)) ? p : malloc_slow(size, caller);
+}
 
 /* callers.c: find libc, once. */
 void callers_init(void);

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "base/log.h"
-#include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
 #include "ukmem/compiler.h"
 
@@ -31,34 +31,45 @@ static bool call_new_handler(void)
 	return true;
 }
 
-static void *allocate(size_t size, size_t align)
+/* @align 0: the form without one. */
+static void *allocate(size_t size, size_t align, const void *caller)
 {
-	return align ? malloc_aligned(align, size) : malloc(size);
+	return align ? malloc_aligned(align, size, caller) : malloc_for(size, caller);
 }
 
-static noinline void *new_slow(size_t size, size_t align)
+static _Noreturn void throw_bad_alloc(size_t size, const char *reason)
+{
+	if (_ZSt17__throw_bad_allocv)
+		_ZSt17__throw_bad_allocv();
+	log_fatal("operator new(%zu): %s, and no libstdc++ to throw bad_alloc", size, reason);
+}
+
+static noinline void *new_slow(size_t size, size_t align, const void *caller)
 {
 	void *p;
 
-	while (!(p = allocate(size, align))) {
-		if (call_new_handler())
-			continue;
-		if (_ZSt17__throw_bad_allocv)
-			_ZSt17__throw_bad_allocv();
-		log_fatal(
-			"operator new(%zu): out of memory, and no libstdc++ to throw bad_alloc",
-			size);
-	}
+	while (!(p = allocate(size, align, caller)))
+		if (!call_new_handler())
+			throw_bad_alloc(size, "out of memory");
 	return p;
+}
+
+/* As libstdc++: for an alignment that cannot be, no new-handler is asked. */
+static void *new_aligned(size_t size, size_t align, const void *caller)
+{
+	if (unlikely(!is_pow2(align)))
+		throw_bad_alloc(size, "alignment is no power of two");
+	return new_slow(size, align, caller);
 }
 
 /*
  * The handler may throw, which is to be caught and turned into NULL. C cannot, but
  * libstdc++'s own operator does just that around the throwing form, which is ours.
  */
-static noinline void *new_nothrow_slow(size_t size, size_t align, const void *tag)
+static noinline void *new_nothrow(size_t size, size_t align, const void *tag,
+				  const void *caller)
 {
-	void *p = allocate(size, align);
+	void *p = allocate(size, align, caller);
 
 	if (p || !_ZSt15get_new_handlerv || !_ZSt15get_new_handlerv())
 		return p;
@@ -75,6 +86,11 @@ static noinline void *new_nothrow_slow(size_t size, size_t align, const void *ta
 	return next ? next(size, tag) : NULL;
 }
 
+static void *new_aligned_nothrow(size_t size, size_t align, const void *tag, const void *caller)
+{
+	return likely(is_pow2(align)) ? new_nothrow(size, align, tag, caller) : NULL;
+}
+
 #define NEW(name, ...)                                                                         \
 	UKMEM_EXPORT void *name(__VA_ARGS__);                                                  \
 	UKMEM_EXPORT void *name(__VA_ARGS__)
@@ -83,44 +99,44 @@ NEW(_Znwm, size_t size)
 {
 	void *p;
 
-	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0);
+	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0, CALLER_ADDRESS);
 }
 
 NEW(_Znam, size_t size)
 {
 	void *p;
 
-	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0);
+	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0, CALLER_ADDRESS);
 }
 
 NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *tag)
 {
-	return new_nothrow_slow(size, 0, tag);
+	return new_nothrow(size, 0, tag, CALLER_ADDRESS);
 }
 
 NEW(_ZnamRKSt9nothrow_t, size_t size, const void *tag)
 {
-	return new_nothrow_slow(size, 0, tag);
+	return new_nothrow(size, 0, tag, CALLER_ADDRESS);
 }
 
 NEW(_ZnwmSt11align_val_t, size_t size, size_t align)
 {
-	return new_slow(size, align);
+	return new_aligned(size, align, CALLER_ADDRESS);
 }
 
 NEW(_ZnamSt11align_val_t, size_t size, size_t align)
 {
-	return new_slow(size, align);
+	return new_aligned(size, align, CALLER_ADDRESS);
 }
 
 NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	return new_nothrow_slow(size, align, tag);
+	return new_aligned_nothrow(size, align, tag, CALLER_ADDRESS);
 }
 
 NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	return new_nothrow_slow(size, align, tag);
+	return new_aligned_nothrow(size, align, tag, CALLER_ADDRESS);
 }
 
 /* Every form of delete is free: size and alignment are known without being told. */
@@ -133,7 +149,7 @@ UKMEM_EXPORT void operator_delete(void *p);
 UKMEM_EXPORT void operator_delete(void *p)
 {
 	if (unlikely(!kmalloc_push(p)))
-		kfree_slow(p, "operator delete", CALLER_ADDRESS);
+		free_slow(p, "operator delete", CALLER_ADDRESS);
 }
 
 DELETE(_ZdlPv);

@@ -51,7 +51,7 @@ static void read_zone(struct zone *z, struct zone_counts *c, bool with_blocks)
 	zone_lock(z);
 	c->present = z->present;
 	c->nr_free = z->nr_free + z->carve_end - z->carve_start;
-	c->nr_dirty = z->nr_dirty;
+	c->nr_dirty = __zone_dirty(z);
 	c->used = __zone_used(z);
 	c->alloc = z->nr_direct;
 	c->purged = z->nr_purged;
@@ -68,7 +68,7 @@ static void read_zone(struct zone *z, struct zone_counts *c, bool with_blocks)
 
 static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 {
-	size_t page = page_size(), below, in_program;
+	size_t page = page_size(), below, in_program, kept;
 	struct zone_counts c;
 
 	below = atomic_load_explicit(&z->frontier, memory_order_acquire) - z->start;
@@ -76,8 +76,10 @@ static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 		return;
 	read_zone(z, &c, false);
 	in_program = c.used - c.pageset;
-	g->mapped += c.present * page;
-	g->retained += (c.present - in_program) * page;
+	/* Other free pages the system has back, or never gave. */
+	kept = c.pageset + c.nr_dirty;
+	g->mapped += (in_program + kept) * page;
+	g->retained += kept * page;
 	g->active += in_program * page;
 	g->resident += os_resident(pfn_to_virt(z->start), below * page);
 }

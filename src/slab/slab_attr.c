@@ -495,33 +495,43 @@ static void apply(struct kmem_cache *s, const struct setting *set)
 					    : "bad value");
 }
 
-/* @s NULL: only look whether it is well-formed. */
-static void walk_settings(struct kmem_cache *s)
+static const char *next_item(const char *item)
 {
-	const char *item = config.slab_attr;
-	struct setting set;
-
-	while (*item) {
-		size_t len = strcspn(item, ";");
-
-		if (!split(item, len, &set)) {
-			if (!s && len)
-				log_warn("slab_attr: '%.*s' is not CACHE/ATTR=VALUE", (int)len,
-					 item);
-		} else if (s && is_of(&set, s)) {
-			apply(s, &set);
-		}
-		item += len + (item[len] == ';');
-	}
+	item += strcspn(item, ";");
+	return item + (*item == ';');
 }
 
 void slab_attr_init(void)
 {
-	walk_settings(NULL);
+	struct setting set;
+
+	for (const char *item = config.slab_attr; *item; item = next_item(item)) {
+		size_t len = strcspn(item, ";");
+
+		if (len && !split(item, len, &set))
+			log_warn("slab_attr: '%.*s' is not CACHE/ATTR=VALUE", (int)len, item);
+	}
 }
 
 void slab_attr_configure(struct kmem_cache *s)
 {
-	if (unlikely(config.slab_attr[0]))
-		walk_settings(s);
+	struct setting set;
+
+	for (const char *item = config.slab_attr; *item; item = next_item(item))
+		if (split(item, strcspn(item, ";"), &set) && is_of(&set, s))
+			apply(s, &set);
+}
+
+void slab_attr_check_names(void)
+{
+	char name[SLAB_NAME_SIZE];
+	struct setting set;
+
+	for (const char *item = config.slab_attr; *item; item = next_item(item)) {
+		if (!split(item, strcspn(item, ";"), &set))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)set.cache_len, set.cache);
+		if (!kmem_cache_find(name))
+			log_warn("slab_attr: there is no cache '%s'", name);
+	}
 }

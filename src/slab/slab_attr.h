@@ -22,5 +22,7 @@ void slab_ctor_text(void (*ctor)(void *), struct slab_text *t);
 /* The tunable slab_attr: complain about what is no setting; set those of a new cache. */
 void slab_attr_init(void);
 void slab_attr_configure(struct kmem_cache *s);
+/* Complain about those of caches that do not exist; for who knows that no more will come. */
+void slab_attr_check_names(void);
 
 #endif

@@ -121,5 +121,7 @@ void slab_track(struct slab_track *t, const void *caller);
 /* slab_names.c */
 /* What the tunable slab_debug says of the cache of this name. */
 slab_flags_t slab_debug_of_name(const char *name);
+/* As slab_attr_check_names(). */
+void slab_debug_check_names(void);
 
 #endif

@@ -4,6 +4,7 @@
  * between the names, since commas separate keys. A name may end in "*". No names: all
  * caches; no letters: FZPU; "-": nothing.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -76,5 +77,19 @@ slab_flags_t slab_debug_of_name(const char *name)
 		p += len;
 		if (!*p)
 			return 0;
+	}
+}
+
+void slab_debug_check_names(void)
+{
+	char name[SLAB_NAME_SIZE];
+
+	for (const char *p = names; p; p = *p ? p + 1 : NULL) {
+		size_t len = strcspn(p, "+");
+
+		snprintf(name, sizeof(name), "%.*s", (int)len, p);
+		p += len;
+		if ((!len || p[-1] != '*') && !kmem_cache_find(name))
+			log_warn("slab_debug: there is no cache '%s'", name);
 	}
 }

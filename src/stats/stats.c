@@ -84,10 +84,10 @@ int ukmem_config_print(int fd)
 	config_init();
 	emit_begin(&e, fd, UKMEM_STATS_TEXT);
 	emit_text(&e, "Set with UKMEM_CONF=\"key:value,key:value\".\n\n");
-	emit_text(&e, "%-16s %-7s %-10s %-10s %-28s %s\n", "key", "type", "value", "default",
+	emit_text(&e, "%-24s %-7s %-10s %-10s %-28s %s\n", "key", "type", "value", "default",
 		  "range", "meaning");
 	for (unsigned int i = 0; config_row(i, &row); i++)
-		emit_text(&e, "%-16s %-7s %-10s %-10s %-28s %s\n", row.name, row.type,
+		emit_text(&e, "%-24s %-7s %-10s %-10s %-28s %s\n", row.name, row.type,
 			  row.value, row.fallback, row.range, row.help);
 	return emit_end(&e);
 }

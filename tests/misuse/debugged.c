@@ -18,6 +18,15 @@
 
 enum { SIZE = 100, OBJECTS = 30000, MIB = 1 << 20 };
 
+/* In the drop-in, but not in all of libc's headers. */
+void cfree(void *p) __attribute__((weak));
+void free_sized(void *p, size_t size) __attribute__((weak));
+/* operator new, also with std::nothrow and with an alignment; operator delete */
+void *_Znwm(size_t size) __attribute__((weak));
+void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag) __attribute__((weak));
+void *_ZnwmSt11align_val_t(size_t size, size_t align) __attribute__((weak));
+void _ZdlPv(void *p) __attribute__((weak));
+
 static char *objects[262144 + OBJECTS];
 
 static int by_address(const void *a, const void *b)
@@ -141,6 +150,68 @@ static void write_freed(bool bug, size_t at, size_t n)
 	malloc_trim(0);
 }
 
+/* By one of libc's and C++'s ways to get memory. */
+static char *get_by(const char *face)
+{
+	enum { ALIGN = 16 };
+	void *p = NULL;
+
+	if (!strcmp(face, "malloc"))
+		p = malloc(SIZE);
+	else if (!strcmp(face, "calloc"))
+		p = calloc(1, SIZE);
+	else if (!strcmp(face, "realloc"))
+		p = realloc(NULL, SIZE);
+	else if (!strcmp(face, "realloc_more"))
+		p = realloc(malloc(1), SIZE);
+	else if (!strcmp(face, "reallocarray"))
+		p = reallocarray(NULL, 1, SIZE);
+	else if (!strcmp(face, "memalign"))
+		p = memalign(ALIGN, SIZE);
+	else if (!strcmp(face, "aligned_alloc"))
+		p = aligned_alloc(ALIGN, SIZE);
+	else if (!strcmp(face, "posix_memalign"))
+		return posix_memalign(&p, ALIGN, SIZE) ? NULL : p;
+	else if (!strcmp(face, "new"))
+		p = _Znwm(SIZE);
+	else if (!strcmp(face, "new_nothrow"))
+		p = _ZnwmRKSt9nothrow_t(SIZE, "");
+	else if (!strcmp(face, "new_aligned"))
+		p = _ZnwmSt11align_val_t(SIZE, ALIGN);
+	return p;
+}
+
+/* The report names the program's call, whichever face it was. */
+static void overflow_by(bool bug, const char *face)
+{
+	char *p = get_by(face);
+
+	use(p);
+	if (bug)
+		p[malloc_usable_size(p)] = 'A';
+	free(p);
+}
+
+/* And one of giving it back. */
+static void overflow_to(bool bug, const char *face)
+{
+	char *p = malloc(SIZE);
+
+	use(p);
+	if (bug)
+		p[malloc_usable_size(p)] = 'A';
+	if (!strcmp(face, "realloc"))
+		p = realloc(p, 10 * SIZE);
+	else if (!strcmp(face, "realloc_0"))
+		p = realloc(p, 0);
+	else if (!strcmp(face, "cfree"))
+		cfree(p);
+	else if (!strcmp(face, "free_sized"))
+		free_sized(p, SIZE);
+	else if (!strcmp(face, "delete"))
+		_ZdlPv(p);
+}
+
 static void run(const char *name, bool bug)
 {
 	static const struct {
@@ -190,6 +261,10 @@ static void run(const char *name, bool bug)
 		write_freed(bug, 50, 1);
 	else if (!strcmp(name, "freed_all"))
 		write_freed(bug, 0, SIZE);
+	else if (!strncmp(name, "by_", 3))
+		overflow_by(bug, name + 3);
+	else if (!strncmp(name, "to_", 3))
+		overflow_to(bug, name + 3);
 }
 
 int main(int argc, char **argv)

@@ -19,10 +19,11 @@ import unittest
 
 CACHE = "kmalloc-112"
 SIZE = 112
-WHEN = r".+ by thread \d+ on cpu \d+, \d+ ms ago\n"
+WHERE = r".*\(debugged\+0x[0-9a-f]+\)"  # in the program, not in the library
+WHEN = WHERE + r" by thread \d+ on cpu \d+, \d+ ms ago\n"
 ALLOCATED = rf"ukmem:   allocated at {WHEN}"
 FREED = rf"ukmem:   freed at {WHEN}"
-FOUND = r"(ukmem:   found at .+ by thread \d+\n)?"
+FOUND = rf"(ukmem:   found at {WHERE} by thread \d+\n)?"
 
 
 def report(what, rest):
@@ -89,6 +90,13 @@ BUGS = {
     "freed_all": poison(100, "+0"),
 }
 
+# An overflow of one byte, in an object got and given back by each of these.
+GOT_BY = ["malloc", "calloc", "realloc", "realloc_more", "reallocarray", "memalign",
+          "aligned_alloc", "posix_memalign", "new", "new_nothrow", "new_aligned"]
+GIVEN_TO = ["realloc", "realloc_0", "cfree", "free_sized", "delete"]
+BUGS |= {f"by_{face}": guard("Right", 1, "+112") for face in GOT_BY}
+BUGS |= {f"to_{face}": guard("Right", 1, "+112") for face in GIVEN_TO}
+
 library = witness = program = None
 
 
@@ -150,11 +158,17 @@ class DebuggedTest(unittest.TestCase):
     def test_of_other_caches(self):
         for bug in ("twice", "overflow_1", "freed_all"):
             with self.subTest(bug=bug):
-                conf = "slab_debug:FZPU=kmalloc-64+dentry"
+                conf = "slab_debug:FZPU=kmalloc-64+dentry*"
                 self.assert_silent(self.run_program(bug, "bug", conf=conf)[1])
                 conf = "slab_debug:FZPU=kmalloc-64+kmalloc-11*"
                 _, run = self.run_program(bug, "bug", conf=conf)
                 self.assertEqual(run.returncode, -signal.SIGABRT)
+
+    def test_of_no_cache(self):
+        conf = "slab_debug:FZPU=kmalloc-64+dentry+inode*"
+        _, run = self.run_program("twice", "control", conf=conf)
+        self.assertEqual(run.stderr, "ukmem: slab_debug: there is no cache 'dentry'\n")
+        self.assertTrue(run.stdout.endswith("went on\n"))
 
 
 if __name__ == "__main__":

@@ -436,6 +436,26 @@ static void check_mallinfo(const char *when)
 	      m.hblks);
 }
 
+/* Memory that the system has back is not counted: that of blocks freed is only addresses. */
+static void test_mallinfo_after_trim(void)
+{
+	enum { COUNT = 4 };
+	struct mallinfo2 now;
+	void *p[COUNT];
+
+	for (size_t i = 0; i < COUNT; i++) {
+		p[i] = malloc(256 * MIB);
+		CHECK(p[i], "no memory");
+	}
+	for (size_t i = 0; i < COUNT; i++)
+		free(p[i]);
+	malloc_trim(0);
+	now = mallinfo2();
+	CHECK(now.arena + now.hblkhd < 64 * MIB, "%zu bytes taken, %zu in use", now.arena,
+	      now.uordblks);
+	check_mallinfo("trimmed");
+}
+
 /* What is in use and what is free add up, and large blocks are counted as they come and go. */
 static void test_mallinfo_adds_up(void)
 {
@@ -622,6 +642,7 @@ int main(void)
 		{ "bad alignments", test_bad_alignments },
 		{ "malloc_trim, mallinfo, mallopt", test_trim_and_mallinfo },
 		{ "mallinfo adds up", test_mallinfo_adds_up },
+		{ "mallinfo after malloc_trim", test_mallinfo_after_trim },
 		{ "malloc_info, malloc_stats", test_reports },
 		{ "mallopt", test_mallopt },
 		{ "the trim threshold", test_trim_threshold },

@@ -116,12 +116,12 @@ void check_served(const form &f, std::size_t alignment)
 }
 
 // expect_refusal - @size from @f ends in std::bad_alloc or, for nothrow, in nullptr.
-void expect_refusal(const form &f, std::size_t size)
+void expect_refusal(const form &f, std::size_t size, std::size_t alignment = 64)
 {
 	void *p = nullptr;
 	bool thrown = false;
 	try {
-		p = f.get(unknown(size), align_val_t{ 64 });
+		p = f.get(unknown(size), align_val_t{ alignment });
 	} catch (const std::bad_alloc &) {
 		thrown = true;
 	}
@@ -131,6 +131,22 @@ void expect_refusal(const form &f, std::size_t size)
 }
 
 int handler_calls;
+
+// What is no power of two is refused at once: no handler can help.
+void test_impossible_alignments(const form &f)
+{
+	handler_calls = 0;
+	std::set_new_handler([] {
+		handler_calls++;
+		std::set_new_handler(nullptr);
+	});
+	for (std::size_t alignment : { std::size_t{ 0 }, std::size_t{ 3 }, std::size_t{ 24 },
+				       std::size_t{ 4095 }, SIZE_MAX })
+		for (std::size_t size : { 0, 8, 5000, 100000 })
+			expect_refusal(f, size, alignment);
+	std::set_new_handler(nullptr);
+	CHECK(handler_calls == 0, "%s: the new-handler was called", f.name);
+}
 
 struct gave_up : std::bad_alloc {
 };
@@ -301,6 +317,8 @@ int main()
 			expect_refusal(f, static_cast<std::size_t>(PTRDIFF_MAX) + 1 + i);
 			expect_refusal(f, (i + 1) << 50);
 		}
+		if (f.aligned)
+			test_impossible_alignments(f);
 		test_new_handler(f);
 		std::printf("ok: %s\n", f.name);
 	}

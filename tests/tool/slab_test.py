@@ -50,8 +50,7 @@ def check_slab(tool):
 
 
 def check_set(tool):
-    settings = ("--set", "kmalloc-64/cpu_partial=30", "--set=kmalloc-128/min_partial=2",
-                "--set", "the program's own/cpu_partial=1")
+    settings = ("--set", "kmalloc-64/cpu_partial=30", "--set=kmalloc-128/min_partial=2")
     usual = attributes(shown(tool, "slab"))
     found = attributes(shown(tool, "slab", *settings))
     expect(usual["kmalloc-64"]["cpu_partial"] != "30", usual["kmalloc-64"])
@@ -60,6 +59,10 @@ def check_set(tool):
     expect(found["kmalloc-128"]["min_partial"] == "2", found["kmalloc-128"])
     for name in ("kmalloc-128", "kmalloc-512"):
         expect(found[name]["cpu_partial"] == usual[name]["cpu_partial"], f"{name} changed")
+    # A program with the library linked in may make it: the drop-in says that it has none.
+    lines = shown(tool, "slab", "--set", "nosuch/cpu_partial=1", "-c", "kmalloc-8")
+    expect(lines[0] == "ukmem: slab_attr: there is no cache 'nosuch'", lines[0])
+    expect(list(attributes(lines[1:])) == ["kmalloc-8"], lines)
 
 
 def check_errors(tool):
@@ -83,7 +86,10 @@ def check_errors(tool):
                       ["slab", *(["--set", "kmalloc-64/cpu_partial=30"] * 30), *PROGRAM]):
         code, _, text = tool.run(*arguments)
         expect(code == 2 and text.startswith("ukmem: "), f"{arguments}: {code} {text}")
-    code, _, text = tool.run("slab", "-c", "no such", *PROGRAM)
+    for name in ("no such", "other", "kmalloc"):
+        code, _, text = tool.run("slab", "-c", name, *PROGRAM)
+        expect(code == 2 and f"there is no cache '{name}'" in text, f"{code}: {text}")
+    code, _, text = tool.run("slab", "--conf", "show_cache:no such", *PROGRAM)
     expect(code == 0 and text == "ukmem: show_cache: there is no cache 'no such'\n", text)
 
 

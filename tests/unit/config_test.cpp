@@ -85,6 +85,9 @@ TEST(ConfigTest, DefaultsAndRows)
 	EXPECT_EQ(r.type["invalid_free"], "choice");
 	EXPECT_EQ(r.value["percpu"], "auto");
 	EXPECT_EQ(r.range["percpu"], "auto|cpu_id|mm_cid|fallback|register");
+	EXPECT_EQ(r.range["show"],
+		  "nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers")
+		<< "all choices, however many";
 	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m");
 	EXPECT_EQ(r.type["cpu_cache_bytes"], "bytes");
 	EXPECT_EQ(r.value["dirty_max"], "2m");
@@ -192,6 +195,10 @@ TEST(ConfigTest, BadValuesKeepTheDefaultAndSaySo)
 					      "' for configuration key 'invalid_free' "
 					      "(abort|warn|ignore), using abort\n");
 	}
+	EXPECT_EQ(conf("show:nothing|stats").warnings,
+		  "ukmem: bad value 'nothing|stats' for configuration key 'show' "
+		  "(nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers), "
+		  "using nothing\n");
 	for (auto bad : { "", "2", "yes", "-1", "tru", "01" }) {
 		Result r = conf(std::string("verbose:") + bad);
 

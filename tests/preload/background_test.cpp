@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+//
+// libc frees memory while it holds locks that creating a thread takes, too: joining a thread
+// with a large stack empties its cache of stacks under the cache's lock. Such a call must not
+// be the one that starts the library's background thread; the program's own next one may be,
+// whichever it is.
+//
+// UKMEM_CONF=dirty_decay_ms: more than the test takes.
+//
+//	background_test free|malloc|calloc|realloc|posix_memalign|new|aligned_new|delete
+#include <dirent.h>
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "preload_test.h"
+
+namespace
+{
+
+constexpr unsigned int nr_threads = 4;
+constexpr std::size_t stack_size = 32 << 20, large = 64 << 20, size = 1 << 20;
+
+pthread_barrier_t all_exist;
+
+unsigned int threads()
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned int n = 0;
+	while (const dirent *e = readdir(dir))
+		n += e->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+void *work(void *)
+{
+	pthread_barrier_wait(&all_exist);
+	return nullptr;
+}
+
+// Whether there are @n threads within a while.
+bool wait_for_threads(unsigned int n)
+{
+	for (unsigned int i = 0; i < 2000; i++) {
+		if (threads() == n)
+			return true;
+		usleep(5000);
+	}
+	return false;
+}
+
+// The program's next request.
+const struct {
+	const char *name;
+	void *(*call)(void *block);
+} requests[] = {
+	{ "free",
+	  [](void *block) -> void * {
+		  std::free(block);
+		  return nullptr;
+	  } },
+	{ "delete",
+	  [](void *block) -> void * {
+		  ::operator delete(block);
+		  return nullptr;
+	  } },
+	{ "malloc", [](void *) { return std::malloc(size); } },
+	{ "calloc", [](void *) { return std::calloc(1, size); } },
+	{ "realloc", [](void *block) { return std::realloc(block, size / 2); } },
+	{ "posix_memalign",
+	  [](void *) {
+		  void *p = nullptr;
+		  CHECK(!posix_memalign(&p, 256, size), "no memory");
+		  return p;
+	  } },
+	{ "new", [](void *) { return ::operator new(size); } },
+	{ "aligned_new",
+	  [](void *) { return ::operator new (size, std::align_val_t{ 256 }); } },
+};
+
+void call(const char *name, void *block)
+{
+	for (const auto &request : requests)
+		if (!std::strcmp(name, request.name)) {
+			request.call(block);
+			return;
+		}
+	CHECK(false, "there is no request '%s'", name);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	char *block = static_cast<char *>(std::malloc(large));
+	pthread_t ids[nr_threads];
+	pthread_attr_t attr;
+
+	CHECK(argc == 2 && block, "usage: %s REQUEST", argv[0]);
+	std::memset(block, 1, large);
+	// Given back in the background where there are threads, and not where there is one.
+	block = static_cast<char *>(std::realloc(block, size));
+	pthread_barrier_init(&all_exist, nullptr, nr_threads);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, stack_size);
+	for (pthread_t &id : ids)
+		CHECK(!pthread_create(&id, &attr, work, nullptr), "no thread");
+	CHECK(wait_for_threads(1), "they do not end");
+	for (pthread_t id : ids)
+		CHECK(!pthread_join(id, nullptr), "no join");
+	std::printf("joined\n");
+	call(argv[1], block);
+	if (std::getenv("LD_PRELOAD"))
+		CHECK(wait_for_threads(2), "no background thread");
+	return 0;
+}
