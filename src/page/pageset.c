@@ -213,18 +213,16 @@ static noinline void free_slow(struct zone *z, void *array, struct page *page,
 	struct page *batch[PCP_BATCH_MAX];
 	unsigned int n;
 
-	pcpu_gate_enter(false);
 	open_array(z, order);
-	/* For the time of a fork nothing is taken in hand but the run itself. */
-	if (likely(!pcpu_gate_is_closed())) {
+	if (likely(pcpu_gate_try_enter())) {
 		n = pcpu_array_pop_bulk(array, (void **)batch, batch_of(z, order),
 					PCPU_POP_UNCOUNTED);
 		if (n)
 			zone_free_batch(z, batch, n, order);
+		pcpu_gate_leave();
 	}
 	if (!pcpu_array_push(array, page))
 		zone_free_batch(z, &page, 1, order);
-	pcpu_gate_leave();
 }
 
 void pageset_free(struct zone *z, struct page *page, unsigned int order)

@@ -132,10 +132,11 @@ void pcpu_gate_open(void)
 	wait_notify(&reopen, INT32_MAX);
 }
 
-/* Who was inside, or forked, in the parent is not here. */
+/* Who was inside, or waited, or forked in the parent is not here. */
 void pcpu_gate_fork_child(void)
 {
 	closing--;
+	atomic_store_explicit(&reopen.waiters, 0, memory_order_relaxed);
 	atomic_store_explicit(&closed, closing, memory_order_relaxed);
 	if (!pcpu_is_ready())
 		return;

@@ -53,4 +53,16 @@ static always_inline void pcpu_gate_leave(void)
 /* Whether a fork has closed it: what can be done later is better done later. */
 bool pcpu_gate_is_closed(void);
 
+/*
+ * For frees, which wait for nothing: false, and not inside, while it is closed. Then nothing is
+ * to be taken in hand but what is freed, which was the thread's before.
+ */
+static always_inline bool pcpu_gate_try_enter(void)
+{
+	if (unlikely(pcpu_gate_is_closed()) && !pcpu_gate_depth)
+		return false;
+	pcpu_gate_enter(false);
+	return true;
+}
+
 #endif

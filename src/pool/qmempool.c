@@ -253,17 +253,15 @@ static void put(struct qmempool *pool, void **p, unsigned int n)
 
 	if (pushed == n)
 		return;
-	pcpu_gate_enter(false);
 	count(pool, QMEMPOOL_DRAINS, 1);
-	/* For the time of a fork nothing is taken in hand but the elements themselves. */
-	if (n - pushed < pool->bulk && !pcpu_gate_is_closed()) {
+	if (n - pushed < pool->bulk && pcpu_gate_try_enter()) {
 		drained =
 			pcpu_array_pop_bulk(pool->local, batch, pool->bulk, PCPU_POP_UNCOUNTED);
 		pushed += pcpu_array_push_bulk(pool->local, p + pushed, n - pushed);
 		qmempool_share(pool, batch, drained);
+		pcpu_gate_leave();
 	}
 	qmempool_share(pool, p + pushed, n - pushed);
-	pcpu_gate_leave();
 }
 
 /* Elements of any node. */

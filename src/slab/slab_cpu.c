@@ -251,26 +251,16 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	return obj;
 }
 
-static void free_slow(struct kmem_cache *s, void *obj, const void *caller)
+static void free_slow(struct kmem_cache *s, void *obj)
 {
 	void *batch[SLAB_BATCH_MAX];
 	unsigned int n, node;
 	void *array;
 
-	if (slab_is_checked(s)) {
-		slab_checked_free(s, obj, caller);
-		return;
-	}
 	node = page_node(page_of(obj));
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
-	/* For the time of a fork nothing is taken in hand but the object itself. */
-	if (unlikely(pcpu_gate_is_closed())) {
-		slab_event(s, SLAB_FREE_SLOWPATH);
-		slab_put(s, &obj, 1, SLAB_PUT_CPU);
-		return;
-	}
 	n = half_of(s, tune(s, array, MOVED_FLUSH), 0);
 	/* After growth, or on a CPU used for the first time, there is room now. */
 	if (pcpu_array_push(array, obj))
@@ -287,9 +277,15 @@ static void free_slow(struct kmem_cache *s, void *obj, const void *caller)
 
 void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 {
-	pcpu_gate_enter(false);
-	free_slow(s, obj, caller);
-	pcpu_gate_leave();
+	if (slab_is_checked(s)) {
+		slab_checked_free(s, obj, caller);
+	} else if (pcpu_gate_try_enter()) {
+		free_slow(s, obj);
+		pcpu_gate_leave();
+	} else if (!pcpu_array_push(slab_array(s, page_node(page_of(obj))), obj)) {
+		slab_event(s, SLAB_FREE_SLOWPATH);
+		slab_put(s, &obj, 1, SLAB_PUT_CPU);
+	}
 }
 
 static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
@@ -346,7 +342,7 @@ static size_t same_node(void **p, size_t n)
 	return i;
 }
 
-static void free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
+void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
 {
 	if (slab_is_checked(s)) {
 		for (size_t i = 0; i < n; i++)
@@ -367,11 +363,4 @@ static void free_bulk(struct kmem_cache *s, size_t n, void **p, const void *call
 		p += piece;
 		n -= piece;
 	}
-}
-
-void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
-{
-	pcpu_gate_enter(false);
-	free_bulk(s, n, p, caller);
-	pcpu_gate_leave();
 }
