@@ -80,7 +80,7 @@ static const struct tunable tunables[] = {
 	{ "percpu_pagelist_fraction", NUMBER, &config.percpu_pagelist_fraction, 0, 0, 1000000,
 	  NULL, "such a part of its zone a list may hold: 1/fraction, at least 8; 0: by size" },
 	{ "reserve", BYTES, &config.reserve, 0, 0, 65536 * GIB, NULL,
-	  "address space reserved for pages; 0: by the machine's memory" },
+	  "addresses that pages may come to lie at; 0: as many as there is a place for" },
 	{ "slab_min_order", NUMBER, &config.slab_min_order, 0, 0, 5, NULL,
 	  "slabs have at least 2^so many pages" },
 	{ "slab_max_order", NUMBER, &config.slab_max_order, 5, 0, 5, NULL,

@@ -336,7 +336,8 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	bool allowed, may_grow;
 	struct page *page;
 
-	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER)
+	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER ||
+	    rq->align > page_window.max_align)
 		return NULL;
 	if (!zone_has_room(z, __zone_used(z), rq, rq->npages, rq->mark) ||
 	    !announce(z, rq->npages, rq->mark, &sum) || !may_populate(z, 0))

@@ -161,16 +161,17 @@ int window_extend(struct zone *z, size_t end);
 /* Move the frontier over addresses that somebody else has mapped. Lock held. */
 int window_skip(struct zone *z, size_t end);
 bool window_init(void);
-size_t window_metadata_resident(void);
-/* Whether a zone's addresses are the library's before they are used. */
-bool window_is_reserved(const struct zone *z);
 /* Map a run's addresses anew, which gives its memory back; negative errno. */
 int window_renew(struct zone *z, size_t pfn, size_t npages);
 /* Give back the metadata of the inside of a run, except its first entry. */
 void window_purge_metadata(size_t pfn, size_t npages);
 
-/* Pages per step in which the frontier moves. */
+/* Pages per step in which the frontier moves; fewer from now on: false: they are already. */
 size_t window_block(void);
+bool window_use_small_steps(void);
+
+/* window_place.c */
+size_t window_metadata_resident(void);
 
 /* buddy.c. The lock is held. */
 struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);

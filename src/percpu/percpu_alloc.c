@@ -8,10 +8,10 @@
  * Memory is zeroed when it is freed, and only where it is not zero; a chunk with
  * nothing in it any more gives its memory back and keeps its addresses.
  *
- * The addresses of the program's handles for a chunk are reserved without access,
- * so that using a handle as a pointer faults:
+ * Nothing lies at the addresses of the program's handles for a chunk, so that using a handle
+ * as a pointer faults:
  *
- *   | unit 0 | unit 1 | ...   -base ...   | handles (PROT_NONE, one stride) |
+ *   | unit 0 | unit 1 | ...   -base ...   | handles (one stride, not mapped) |
  *
  * (or the other way round, as base's sign has it). Where a place is taken the
  * chunk goes anywhere, and does without.
@@ -147,7 +147,6 @@ static void *map_with_handles(size_t size)
 	if (!units || os_map_metadata_at(units, size))
 		return NULL;
 	next_place += size;
-	os_reserve_at(pcpu_handle(units), pcpu.stride);
 	return units;
 }
 
@@ -164,10 +163,8 @@ static struct chunk *chunk_add(void)
 		return NULL;
 	if (os_map_metadata(bitmaps_size(), &maps)) {
 		os_release(base, size);
-		if ((char *)base + size == next_place) {
+		if ((char *)base + size == next_place)
 			next_place = base;
-			os_release(pcpu_handle(base), pcpu.stride);
-		}
 		return NULL;
 	}
 	c->base = base;

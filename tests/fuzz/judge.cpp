@@ -278,7 +278,7 @@ void check_zones()
 		if (z.used != z.pageset + handed || z.used > z.managed)
 			fail("zone %u: %zu used of %zu, but %zu in pagesets + %zu handed out",
 			     i, z.used, z.managed, z.pageset, handed);
-		if (!world.settings.scarce && z.present != z.frontier - z.start)
+		if (!world.settings.faults && z.present != z.frontier - z.start)
 			fail("zone %u: %zu pages below the frontier, %zu present", i,
 			     z.frontier - z.start, z.present);
 		if (z.nr_alloc !=
@@ -305,7 +305,7 @@ void check_empty()
 			fail("zone %u: %zu pages used, %zu dirty, %zu of %zu free at the end",
 			     i, z.used, z.nr_dirty, z.nr_free, z.present);
 		/* All is one free range: as many blocks as its length has bits. */
-		if (!world.settings.scarce &&
+		if (!world.settings.faults &&
 		    z.blocks != static_cast<size_t>(__builtin_popcountll(z.nr_free)))
 			fail("zone %u: %zu pages in %zu blocks", i, z.nr_free, z.blocks);
 	}
