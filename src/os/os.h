@@ -177,16 +177,30 @@ bool os_parse_list(const char *s, struct os_mask *mask);
 struct os_cgroup_limits {
 	uint64_t memory;    /* bytes; UINT64_MAX: none */
 	uint64_t cpu_milli; /* CPU quota in thousandths of a CPU; UINT64_MAX: none */
+	uint64_t memory_free;
 };
 
+/* But memory_free. */
 void os_cgroup_limits(struct os_cgroup_limits *limits);
+/* Bytes that its processes may use in addition, as it is now; UINT64_MAX: nothing tells. */
+uint64_t os_cgroup_memory_free(void);
 
 /* Bytes in the machine; 0: not known. */
 struct os_memory {
 	uint64_t total, swap;
+	uint64_t available; /* at the moment, swap included */
 };
 
 struct os_memory os_memory(void);
+
+/* What the system promises: vm.overcommit_memory. */
+enum os_overcommit {
+	OS_OVERCOMMIT_GUESS, /* no more at once than there is */
+	OS_OVERCOMMIT_ALWAYS,
+	OS_OVERCOMMIT_NEVER, /* it keeps count itself */
+};
+
+enum os_overcommit os_overcommit(void);
 /* Bytes on node @id; 0: not known. */
 uint64_t os_node_memory(unsigned int id);
 

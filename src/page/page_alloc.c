@@ -82,6 +82,21 @@ static struct page *walk(const struct placement *p, const struct node_mask *node
 	return zonelist_alloc(p->zonelist, nodes, p->node, rq);
 }
 
+/* Within the limits, then above them as far as that is possible now. */
+static struct page *walk_on(const struct placement *p, const struct node_mask *nodes,
+			    struct alloc_request *rq)
+{
+	struct page *page;
+
+	rq->above = ABOVE_NEVER;
+	page = walk(p, nodes, rq);
+	if (!page) {
+		rq->above = limits_above(rq);
+		page = rq->above ? walk(p, nodes, rq) : NULL;
+	}
+	return page;
+}
+
 /* Reclaim and walk until there is something, or no point in going on. */
 static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
@@ -90,7 +105,7 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 		return NULL;
 	for (unsigned int tries = 0;; tries++) {
 		bool progress = direct_reclaim(rq);
-		struct page *page = walk(p, nodes, rq);
+		struct page *page = walk_on(p, nodes, rq);
 
 		if (page)
 			return page;
@@ -129,7 +144,7 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 	page = walk(p, nodes, rq);
 	if (!page) {
 		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
-		page = walk(p, nodes, rq);
+		page = walk_on(p, nodes, rq);
 		if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
 			page = alloc_reclaiming(p, nodes, rq);
 	}

@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/node.h"
+#include "page/zonelist.h"
 #include "stats/stats.h"
 
 struct vm_events *vm_events;
@@ -87,7 +88,8 @@ static void gauges(struct ukmem_gauges *g)
 
 	for_each_zone (z)
 		zone_gauges(z, g);
-	metadata = window_metadata_resident() + pcpu_resident();
+	metadata = window_metadata_resident() + nodes_resident() + zonelists_resident() +
+		   pcpu_resident();
 	g->metadata += metadata;
 	g->resident += metadata;
 }

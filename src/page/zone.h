@@ -61,6 +61,9 @@ struct zone {
 	_Atomic(void *) pageset; /* per-CPU struct per_cpu_pageset */
 	size_t start, end;	 /* page numbers */
 	size_t managed;		 /* pages it may have in use */
+	size_t node_managed;	 /* and all zones of its node together */
+	/* The sum over these; NULL: the process has only one node. */
+	_Atomic size_t *node_used;
 	size_t wmark[NR_WMARK];
 	size_t lowmem_reserve; /* a request for a higher zone leaves so many besides */
 	unsigned int index;
@@ -120,6 +123,13 @@ static inline struct zone *node_zone(unsigned int node, enum zone_type type)
 
 #define for_each_zone(z) for (struct zone *z = zones; z < zones + nr_zones(); z++)
 
+/* Whether a request heeds limits: always; unless it takes what is dirty; not at all. */
+enum limits_above {
+	ABOVE_NEVER,
+	ABOVE_DIRTY,
+	ABOVE_LIMITS,
+};
+
 /*
  * A request that is looking for pages. @mark: the watermark that has to hold after it.
  * Neither system calls nor waiting if not @may_block.
@@ -131,6 +141,7 @@ struct alloc_request {
 	gfp_t flags;
 	enum zone_watermarks mark;
 	bool may_block;
+	enum limits_above above;
 	enum zone_type type; /* the highest zone it may use */
 };
 
