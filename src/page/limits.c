@@ -81,12 +81,21 @@ static uint64_t node_limit(unsigned int node)
 	return node_data[node].memory + os_memory().swap / page_window.nr_nodes;
 }
 
+/* Watermarks below @pages, where the system grants as much. */
+static void set_watermarks(size_t pages, size_t *wmark)
+{
+	size_t space = SIZE_MAX;
+
+	os_calls.address_space_limit(&space);
+	limits_watermarks(min_size(pages, to_pages(space)), wmark);
+}
+
 static void zone_limits(struct zone *z)
 {
 	z->node_managed = min_size(to_pages(node_limit(z->node)), page_limits.limit);
 	z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
 	z->managed = min_size(z->node_managed, z->end - z->start);
-	limits_watermarks(z->managed, z->wmark);
+	set_watermarks(z->managed, z->wmark);
 	if (z->type != ZONE_NORMAL && config.lowmem_reserve_ratio)
 		z->lowmem_reserve = z->node_managed / config.lowmem_reserve_ratio;
 }
@@ -108,7 +117,7 @@ void limits_init(void)
 	page_limits.limit = to_pages(process_limit());
 	if (page_window.nr_nodes == 1)
 		page_limits.limit = min_size(page_limits.limit, to_pages(node_limit(0)));
-	limits_watermarks(page_limits.limit, page_limits.wmark);
+	set_watermarks(page_limits.limit, page_limits.wmark);
 	for_each_zone (z)
 		zone_limits(z);
 	page_limits.most_at_once = most_at_once();

@@ -26,11 +26,14 @@ static atomic_bool small_steps;
 /* Who wants to know page_window.readable. Synchronization: the lock of zones[0]. */
 static size_t *follower;
 
+bool window_has_small_steps(void)
+{
+	return atomic_load_explicit(&small_steps, memory_order_relaxed);
+}
+
 size_t window_block(void)
 {
-	size_t bytes = atomic_load_explicit(&small_steps, memory_order_relaxed)
-			       ? (size_t)256 << 10
-			       : (size_t)4 << 20;
+	size_t bytes = window_has_small_steps() ? (size_t)256 << 10 : (size_t)4 << 20;
 
 	return bytes >> page_window.page_shift;
 }

@@ -252,11 +252,12 @@ static bool may_populate(const struct zone *z, size_t npages)
 
 /*
  * Free pages that are kept mapped for requests that use the reserves and may not enter
- * the kernel: as many as the min watermark says, but no more than a 16th of what is there.
+ * the kernel: as many as the min watermark says, but no more than a 16th of what is there, or
+ * a 64th where address space is scarce.
  */
 static size_t mapped_reserve(const struct zone *z)
 {
-	return min_size(z->wmark[WMARK_MIN], z->present / 16);
+	return min_size(z->wmark[WMARK_MIN], z->present / (window_has_small_steps() ? 64 : 16));
 }
 
 /* Pinned free memory for a block of @order: a huge page's worth of it if possible. */

@@ -177,8 +177,10 @@ int window_renew(struct zone *z, size_t pfn, size_t npages);
 /* Give back the metadata of the inside of a run, except its first entry. */
 void window_purge_metadata(size_t pfn, size_t npages);
 
-/* Pages per step in which the frontier moves; fewer from now on: false: they are already. */
+/* Pages per step in which the frontier moves. They are few where address space is scarce;
+ * from now on: false: they were already. */
 size_t window_block(void);
+bool window_has_small_steps(void);
 bool window_use_small_steps(void);
 
 /* window_place.c */

@@ -170,6 +170,14 @@ INSTANTIATE_TEST_SUITE_P(All, PageFaultTest,
 					kSpaceNames[std::get<2>(param.param)];
 			 });
 
+/* Pages that are kept mapped for those who may not enter the kernel. */
+size_t mapped_reserve(const shim_zone &z)
+{
+	bool small_steps = shim_window_block() * ukmem_page_size() < 4u << 20;
+
+	return std::min(z.wmark_min, z.present / (small_steps ? 64 : 16));
+}
+
 /* Growth of a zone that is in use. */
 void grow_with_failures(Space s)
 {
@@ -190,8 +198,7 @@ void grow_with_failures(Space s)
 				do {
 					shim_zone_read(0, &before);
 					if (before.nr_free <
-					    (1u << order) + std::min(before.wmark_min,
-								     before.present / 16))
+					    (1u << order) + mapped_reserve(before))
 						break;
 					p = alloc_pages(GFP_KERNEL, order);
 					ASSERT_NE(p, nullptr);
