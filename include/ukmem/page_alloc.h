@@ -10,9 +10,12 @@
  * Zones: ZONE_NORMAL; ZONE_DMA32, at addresses below 4 GiB; ZONE_DMA, pinned memory.
  * The flags choose (<ukmem/gfp.h>).
  *
- * Limits: the process as a whole is limited by the tunable limit, or by its cgroup (less
- * 1/8 and 8 MiB for all else) or the machine's memory; each node by its memory or the tunable
- * node_limit. A request above returns NULL.
+ * Limits: by the tunable limit for the process as a whole, and node_limit for each node; a
+ * request above returns NULL. Where neither is set, the memory of the machine, of its
+ * nodes and of the cgroup (less 1/8 and 8 MiB for all else) is what is used before a look at
+ * what is resident; then there is more as long as the system promises it (vm.overcommit_memory:
+ * 0, no more than it has in one request; 1, anything; 2, it keeps count itself) and the cgroup
+ * is not near its limit.
  *
  * Thread safety: all functions, any thread. Signal safety: allocation with GFP_NOWAIT or
  * GFP_ATOMIC; freeing; once there is a page, everything that only reads. Freeing makes no

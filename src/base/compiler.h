@@ -3,6 +3,7 @@
 #ifndef BASE_COMPILER_H
 #define BASE_COMPILER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,27 @@
 
 /* Where the function this is in returns to; the public ones pass it to who keeps records. */
 #define CALLER_ADDRESS __builtin_return_address(0)
+
+/*
+ * Whether @v is below a limit that others raise; what they did before is visible then. On x86
+ * every load acquires, also that of a comparison's operand; nor may the compiler load ahead.
+ */
+static always_inline bool is_below(size_t v, const size_t *limit)
+{
+#if defined(__x86_64__) && !UKMEM_TSAN
+	__asm__ goto volatile("cmpq %[limit], %[v]\n\t"
+			      "jae %l[no]"
+			      :
+			      : [v] "r"(v), [limit] "m"(*limit)
+			      : "cc", "memory"
+			      : no);
+	return true;
+no:
+	return false;
+#else
+	return v < __atomic_load_n(limit, __ATOMIC_ACQUIRE);
+#endif
+}
 
 /* In a loop that looks at what another CPU is about to change. */
 static inline void cpu_relax(void)

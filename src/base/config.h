@@ -92,7 +92,7 @@ struct config {
 	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/slab_names.c */
 	uint64_t slab_debug_action;
 	uint64_t annotate, passthrough, deepbind;
-	uint64_t reserve; /* address space, bytes; 0: by memory size */
+	uint64_t reserve; /* addresses for pages, bytes; 0: as many as have a place */
 	uint64_t show;
 	uint64_t verbose;
 	char slab_attr[CONFIG_STRING_SIZE], show_cache[CONFIG_STRING_SIZE];

@@ -27,8 +27,7 @@ static bool init(void)
 		(page_window.base >> ARRAY_MAP_SHIFT) * sizeof(*page_window.array_map);
 	kmalloc_fast.arrays = pcpu_first_unit();
 	kmalloc_fast.pcpu = pcpu;
-	__atomic_store_n(&kmalloc_fast.window_size, page_window.size,
-			 __ATOMIC_RELEASE); /* K1 */
+	page_window_follow(&kmalloc_fast.window_size); /* K1 */
 	/* With several nodes each has arrays of its own: slab_alloc() knows which. */
 	if (page_window.nr_nodes > 1)
 		return true;

@@ -27,8 +27,9 @@
 /*
  * What the fast paths load, in one place, so that one address leads to all of it.
  *
- * Synchronization: written by kmalloc_init(), the limits last; read-only after.
- * K1: the release of each limit pairs with K2, the acquire of it here.
+ * Synchronization: written by kmalloc_init(), the limits last; read-only after, but for
+ * window_size, which the window raises. K1: the release of each limit pairs with K2, the
+ * acquire of it in is_below().
  */
 struct kmalloc_fast {
 	size_t small_end;   /* sizes below it: the small table */
@@ -43,34 +44,15 @@ struct kmalloc_fast {
 
 extern struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
-/* K2. On x86 every load acquires, also that of a comparison's operand; nor may the compiler
- * load ahead. */
-static always_inline bool kmalloc_below(size_t v, const size_t *limit)
-{
-#if defined(__x86_64__) && !UKMEM_TSAN
-	__asm__ goto volatile("cmpq %[limit], %[v]\n\t"
-			      "jae %l[no]"
-			      :
-			      : [v] "r"(v), [limit] "m"(*limit)
-			      : "cc", "memory"
-			      : no);
-	return true;
-no:
-	return false;
-#else
-	return v < __atomic_load_n(limit, __ATOMIC_ACQUIRE);
-#endif
-}
-
 /* Sets *@p to NULL when it fails. */
 static always_inline bool kmalloc_pop(size_t size, void **p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
 
-	if (likely(kmalloc_below(size, &f->small_end)))
+	if (likely(is_below(size, &f->small_end)))
 		return pcpu_array_pop_rseq(&f->pcpu, f->tables.small[size_small_index(size)],
 					   p);
-	if (likely(kmalloc_below(size, &f->large_end)))
+	if (likely(is_below(size, &f->large_end)))
 		return pcpu_array_pop_rseq(&f->pcpu, f->tables.large[size_large_index(size)],
 					   p);
 	*p = NULL;
@@ -83,7 +65,7 @@ static always_inline bool kmalloc_push(void *p)
 	uintptr_t addr = (uintptr_t)p;
 	size_t entry;
 
-	if (unlikely(!kmalloc_below(addr - f->window_base, &f->window_size)))
+	if (unlikely(!is_below(addr - f->window_base, &f->window_size)))
 		return false;
 	entry = ((const uint32_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
 	return pcpu_array_push_rseq(&f->pcpu, f->arrays, entry, p);
@@ -120,7 +102,7 @@ static always_inline size_t kmalloc_class_usable(const void *p)
 	const struct size_class_shape *shape;
 	unsigned int place, index;
 
-	if (unlikely(offset >= page_window.size))
+	if (unlikely(!page_window_readable(offset)))
 		return 0;
 	pfn = offset >> page_window.page_shift;
 	place = page_place(pfn);

@@ -45,8 +45,9 @@ struct os_calls {
 	int (*release)(char *buf, size_t size);	     /* the kernel's, as uname -r */
 	unsigned long (*auxval)(unsigned long type); /* 0: not there */
 	long (*page_size)(void);
-	int (*address_space_limit)(size_t *bytes); /* RLIMIT_AS; SIZE_MAX: none */
-	uint64_t (*now_ms)(void);		   /* monotonic, a few milliseconds coarse */
+	/* The smaller of RLIMIT_AS and RLIMIT_DATA; SIZE_MAX: none. */
+	int (*address_space_limit)(size_t *bytes);
+	uint64_t (*now_ms)(void); /* monotonic, a few milliseconds coarse */
 };
 
 extern struct os_calls os_calls;
@@ -66,9 +67,10 @@ int os_map_readable(size_t len, void **out);
 int os_commit(void *addr, size_t len);
 /* Map exactly at @addr, which nothing may occupy; -EEXIST otherwise. */
 int os_map_at(void *addr, size_t len);
-/* The same as os_reserve and os_map_metadata do. */
+/* The same as os_reserve, os_map_metadata and os_map_readable do. */
 int os_reserve_at(void *addr, size_t len);
 int os_map_metadata_at(void *addr, size_t len);
+int os_map_readable_at(void *addr, size_t len);
 /* Give the memory back, keep the addresses; they read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
 int os_release(void *addr, size_t len);
@@ -175,16 +177,30 @@ bool os_parse_list(const char *s, struct os_mask *mask);
 struct os_cgroup_limits {
 	uint64_t memory;    /* bytes; UINT64_MAX: none */
 	uint64_t cpu_milli; /* CPU quota in thousandths of a CPU; UINT64_MAX: none */
+	uint64_t memory_free;
 };
 
+/* But memory_free. */
 void os_cgroup_limits(struct os_cgroup_limits *limits);
+/* Bytes that its processes may use in addition, as it is now; UINT64_MAX: nothing tells. */
+uint64_t os_cgroup_memory_free(void);
 
 /* Bytes in the machine; 0: not known. */
 struct os_memory {
 	uint64_t total, swap;
+	uint64_t available; /* at the moment, swap included */
 };
 
 struct os_memory os_memory(void);
+
+/* What the system promises: vm.overcommit_memory. */
+enum os_overcommit {
+	OS_OVERCOMMIT_GUESS, /* no more at once than there is */
+	OS_OVERCOMMIT_ALWAYS,
+	OS_OVERCOMMIT_NEVER, /* it keeps count itself */
+};
+
+enum os_overcommit os_overcommit(void);
 /* Bytes on node @id; 0: not known. */
 uint64_t os_node_memory(unsigned int id);
 

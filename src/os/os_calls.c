@@ -189,12 +189,16 @@ static long linux_page_size(void)
 
 static int linux_address_space_limit(size_t *bytes)
 {
-	struct rlimit limit;
-	int err = RESULT(getrlimit(RLIMIT_AS, &limit));
+	struct rlimit space, data;
+	int err = RESULT(getrlimit(RLIMIT_AS, &space));
 
+	if (!err)
+		err = RESULT(getrlimit(RLIMIT_DATA, &data));
 	if (err)
 		return err;
-	*bytes = limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
+	if (data.rlim_cur < space.rlim_cur)
+		space = data;
+	*bytes = space.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)space.rlim_cur;
 	return 0;
 }
 

@@ -9,9 +9,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/decimal.h"
 
-enum { PATH_SIZE = 512 };
+enum { PATH_SIZE = 512, TEXT_SIZE = 4096 };
+
+/* A file's text, terminated, not on the stack, which may be a small one; NULL: not to be had.
+ * Mapped as zeros. */
+static char *read_text(const char *path)
+{
+	size_t size = align_up(TEXT_SIZE, os_page_size());
+	void *text;
+
+	if (os_map_metadata(size, &text))
+		return NULL;
+	if (os_calls.read_file(path, text, TEXT_SIZE - 1) > 0)
+		return text;
+	os_release(text, size);
+	return NULL;
+}
+
+static void free_text(char *text)
+{
+	os_release(text, align_up(TEXT_SIZE, os_page_size()));
+}
 
 /* "max" and anything unreadable are no limit. */
 static uint64_t read_limit(const char *path)
@@ -44,6 +65,64 @@ static void memory_v1(const char *dir, struct os_cgroup_limits *l)
 	v = read_limit(path);
 	if (v < l->memory)
 		l->memory = v;
+}
+
+/* The number behind @key in a file of lines; 0: there is none. */
+static uint64_t read_line_of(const char *path, const char *key)
+{
+	char *text = read_text(path);
+	const char *p = text ? strstr(text, key) : NULL;
+	uint64_t v = 0;
+
+	if (p) {
+		p += strlen(key);
+		if (!parse_decimal(&p, &v))
+			v = 0;
+	}
+	if (text)
+		free_text(text);
+	return v;
+}
+
+/* What is left of @limit: the page cache that nobody has used lately makes room. */
+static void count_free(uint64_t limit, uint64_t usage, uint64_t cache,
+		       struct os_cgroup_limits *l)
+{
+	uint64_t used = usage - (cache < usage ? cache : usage);
+	uint64_t left = used < limit ? limit - used : 0;
+
+	if (limit != UINT64_MAX && usage != UINT64_MAX && left < l->memory_free)
+		l->memory_free = left;
+}
+
+static void free_v1(const char *dir, struct os_cgroup_limits *l)
+{
+	char path[PATH_SIZE + 64];
+	uint64_t limit, usage;
+
+	snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", dir);
+	limit = read_limit(path);
+	if (limit == UINT64_MAX)
+		return;
+	snprintf(path, sizeof(path), "%s/memory.usage_in_bytes", dir);
+	usage = read_limit(path);
+	snprintf(path, sizeof(path), "%s/memory.stat", dir);
+	count_free(limit, usage, read_line_of(path, "\ntotal_inactive_file "), l);
+}
+
+static void free_v2(const char *dir, struct os_cgroup_limits *l)
+{
+	char path[PATH_SIZE + 64];
+	uint64_t limit, usage;
+
+	snprintf(path, sizeof(path), "%s/memory.max", dir);
+	limit = read_limit(path);
+	if (limit == UINT64_MAX)
+		return;
+	snprintf(path, sizeof(path), "%s/memory.current", dir);
+	usage = read_limit(path);
+	snprintf(path, sizeof(path), "%s/memory.stat", dir);
+	count_free(limit, usage, read_line_of(path, "\ninactive_file "), l);
 }
 
 static void cpu_v1(const char *dir, struct os_cgroup_limits *l)
@@ -141,8 +220,16 @@ static void walk_v1(const char *list, size_t list_len, const char *name, const c
 	walk_up(mount, group, len, read, l);
 }
 
+/* What to read in each directory. */
+struct readers {
+	void (*v2)(const char *, struct os_cgroup_limits *);
+	void (*memory_v1)(const char *, struct os_cgroup_limits *);
+	void (*cpu_v1)(const char *, struct os_cgroup_limits *); /* or NULL */
+};
+
 /* One line "id:controllers:path". */
-static void read_line(const char *line, size_t len, struct os_cgroup_limits *l)
+static void read_line(const char *line, size_t len, const struct readers *r,
+		      struct os_cgroup_limits *l)
 {
 	const char *list = memchr(line, ':', len);
 	const char *group;
@@ -156,32 +243,47 @@ static void read_line(const char *line, size_t len, struct os_cgroup_limits *l)
 	list_len = (size_t)(group++ - list);
 	group_len = len - (size_t)(group - line);
 	if (!list_len) {
-		walk_up("/sys/fs/cgroup", group, group_len, limits_v2, l);
+		walk_up("/sys/fs/cgroup", group, group_len, r->v2, l);
 		return;
 	}
 	if (has_controller(list, list_len, "memory"))
-		walk_v1(list, list_len, "memory", group, group_len, memory_v1, l);
-	if (has_controller(list, list_len, "cpu"))
-		walk_v1(list, list_len, "cpu", group, group_len, cpu_v1, l);
+		walk_v1(list, list_len, "memory", group, group_len, r->memory_v1, l);
+	if (r->cpu_v1 && has_controller(list, list_len, "cpu"))
+		walk_v1(list, list_len, "cpu", group, group_len, r->cpu_v1, l);
+}
+
+static void read_groups(const struct readers *r, struct os_cgroup_limits *limits)
+{
+	char *text = read_text("/proc/self/cgroup");
+	const char *line = text;
+
+	limits->memory = limits->memory_free = UINT64_MAX;
+	limits->cpu_milli = UINT64_MAX;
+	if (!text)
+		return;
+	while (*line) {
+		size_t len = strcspn(line, "\n");
+
+		read_line(line, len, r, limits);
+		line += len + (line[len] == '\n');
+	}
+	free_text(text);
 }
 
 void os_cgroup_limits(struct os_cgroup_limits *limits)
 {
-	char text[4096];
-	ssize_t n = os_calls.read_file("/proc/self/cgroup", text, sizeof(text) - 1);
-	const char *line = text;
+	static const struct readers readers = { limits_v2, memory_v1, cpu_v1 };
 
-	limits->memory = UINT64_MAX;
-	limits->cpu_milli = UINT64_MAX;
-	if (n <= 0)
-		return;
-	text[n] = '\0';
-	while (*line) {
-		size_t len = strcspn(line, "\n");
+	read_groups(&readers, limits);
+}
 
-		read_line(line, len, limits);
-		line += len + (line[len] == '\n');
-	}
+uint64_t os_cgroup_memory_free(void)
+{
+	static const struct readers readers = { free_v2, free_v1, NULL };
+	struct os_cgroup_limits limits;
+
+	read_groups(&readers, &limits);
+	return limits.memory_free;
 }
 
 /* The line of @text that holds @key, in KiB, as bytes; 0: there is none. */
@@ -199,13 +301,18 @@ static uint64_t line_of(const char *text, const char *key)
 
 static struct os_memory read_meminfo(const char *path)
 {
-	char text[4096];
-	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
+	struct os_memory memory = { 0 };
+	char *text = read_text(path);
 
-	if (n <= 0)
-		return (struct os_memory){ 0, 0 };
-	text[n] = '\0';
-	return (struct os_memory){ line_of(text, "MemTotal:"), line_of(text, "SwapTotal:") };
+	if (!text)
+		return memory;
+	memory.total = line_of(text, "MemTotal:");
+	memory.swap = line_of(text, "SwapTotal:");
+	memory.available = line_of(text, "MemAvailable:");
+	if (memory.available)
+		memory.available += line_of(text, "SwapFree:");
+	free_text(text);
+	return memory;
 }
 
 struct os_memory os_memory(void)
@@ -219,4 +326,11 @@ uint64_t os_node_memory(unsigned int id)
 
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/meminfo", id);
 	return read_meminfo(path).total;
+}
+
+enum os_overcommit os_overcommit(void)
+{
+	uint64_t policy = read_limit("/proc/sys/vm/overcommit_memory");
+
+	return policy <= OS_OVERCOMMIT_NEVER ? (enum os_overcommit)policy : OS_OVERCOMMIT_GUESS;
 }

@@ -105,13 +105,23 @@ int os_reserve_at(void *addr, size_t len)
 	return map_at(addr, len, PROT_NONE);
 }
 
-int os_map_metadata_at(void *addr, size_t len)
+static int map_small_pages_at(void *addr, size_t len, int prot)
 {
-	int err = os_map_at(addr, len);
+	int err = map_at(addr, len, prot);
 
 	if (!err)
 		os_calls.madvise(addr, len, MADV_NOHUGEPAGE);
 	return err;
+}
+
+int os_map_metadata_at(void *addr, size_t len)
+{
+	return map_small_pages_at(addr, len, PROT_READ | PROT_WRITE);
+}
+
+int os_map_readable_at(void *addr, size_t len)
+{
+	return map_small_pages_at(addr, len, PROT_READ);
 }
 
 int os_purge(void *addr, size_t len)

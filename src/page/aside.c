@@ -89,7 +89,7 @@ bool aside_has(size_t pfn)
 					atomic_load_explicit(&described, memory_order_acquire);
 }
 
-/* Addresses; false: there are no more. *@taken: all that are gone by it. */
+/* Addresses; false: there are no more. *@gone: all that are gone by it. */
 static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 {
 	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
@@ -102,7 +102,7 @@ static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 		if (npages > page_window.aside_pages ||
 		    start - first > page_window.aside_pages - npages)
 			return false;
-		new = old + *gone *IN_USE_ONE + *gone;
+		new = old + IN_USE_ONE **gone + *gone;
 	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acquire,
 							memory_order_relaxed)); /* A1 */
 	*pfn = start;
@@ -115,7 +115,7 @@ static void put(size_t npages)
 	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
 
 	do {
-		new = old - npages *IN_USE_ONE;
+		new = old - IN_USE_ONE *npages;
 		if (new < IN_USE_ONE)
 			new = 0;
 	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_release,
@@ -123,17 +123,6 @@ static void put(size_t npages)
 }
 
 /* These pages count as in use, for the process' limit. */
-static bool charge(size_t npages)
-{
-	size_t used =
-		atomic_fetch_add_explicit(&page_limits.used, npages, memory_order_relaxed);
-
-	if (used + npages <= page_limits.limit)
-		return true;
-	atomic_fetch_sub_explicit(&page_limits.used, npages, memory_order_relaxed);
-	return false;
-}
-
 static void uncharge(size_t npages)
 {
 	atomic_fetch_sub_explicit(&page_limits.used, npages, memory_order_relaxed);
@@ -144,12 +133,9 @@ struct page *aside_alloc(size_t npages, unsigned int order)
 	size_t pfn, gone, len = npages << page_window.page_shift;
 	struct page *page;
 
-	if (!charge(npages))
+	if (!take(npages, order, &pfn, &gone))
 		return NULL;
-	if (!take(npages, order, &pfn, &gone)) {
-		uncharge(npages);
-		return NULL;
-	}
+	atomic_fetch_add_explicit(&page_limits.used, npages, memory_order_relaxed);
 	page = &page_window.pages[pfn];
 	put(gone - npages); /* what alignment cost is in nobody's use */
 	if (!describe_run(pfn, npages) ||

@@ -13,8 +13,8 @@ size_t aside_pages(size_t span);
 /* They are those from page number @start on. */
 void aside_init(size_t start, size_t npages);
 
-/* @npages, aligned to 2^@order pages, which read as zeros; NULL: there are none, or the limit
- * is reached. Any context. */
+/* @npages, aligned to 2^@order pages, which read as zeros; NULL: there are none. What limits
+ * say is the caller's to heed. Any context. */
 struct page *aside_alloc(size_t npages, unsigned int order);
 /* A run of them, or a part of one. Any context. */
 void aside_free(struct page *page, size_t npages);

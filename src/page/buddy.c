@@ -107,33 +107,38 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 	}
 }
 
+/* [frontier, @end) or, if the system refuses as much, [frontier, @least). Result: how far. */
+static int extend_as_far(struct zone *z, size_t *end, size_t least)
+{
+	int err = window_extend(z, *end);
+
+	if (err && *end > least) {
+		*end = least;
+		err = window_extend(z, least);
+	}
+	return err;
+}
+
 /*
  * Move the frontier so that [start, start + need) below it is new. Asks for more
- * than needed, an eighth of what there is, within 4 .. 64 MiB, and for just
- * @need when the system refuses. Addresses somebody else occupies are skipped.
+ * than needed, an eighth of what there is, within 4 .. 64 MiB, for just @need when the
+ * system refuses, and then in smaller steps. Addresses somebody else occupies are skipped.
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
-	size_t block = window_block();
-	size_t extra = align_down((frontier(z) - z->start) / 8, block);
-
-	extra = min_size(max_size(extra, block), 16 * block);
 	for (;;) {
-		size_t old = frontier(z);
+		size_t block = window_block(), old = frontier(z);
+		size_t extra = align_down((old - z->start) / 8, block);
 		size_t first = z->start + align_up(old - z->start, align);
-		size_t min_end = z->start + align_up(first + need - z->start, block);
-		size_t end = max_size(min_end, old + extra);
+		size_t least = z->start + align_up(first + need - z->start, block), end;
 		int err;
 
 		if (need > z->end - z->start || first > z->end - need)
 			return false;
-		min_end = min_size(min_end, z->end);
-		end = min_size(end, z->end);
-		err = window_extend(z, end);
-		if (err && end > min_end) {
-			end = min_end;
-			err = window_extend(z, end);
-		}
+		extra = min_size(max_size(extra, block), 16 * block);
+		least = min_size(least, z->end);
+		end = min_size(max_size(least, old + extra), z->end);
+		err = extend_as_far(z, &end, least);
 		if (!err) {
 			*start = first;
 			z->present += end - old;
@@ -144,9 +149,8 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 						PAGE_FRESH);
 			return true;
 		}
-		if (window_is_reserved(z) || err != -EEXIST || old + block > z->end)
-			return false;
-		if (window_skip(z, old + block))
+		if (err != -EEXIST ? !window_use_small_steps()
+				   : old + block > z->end || window_skip(z, old + block))
 			return false;
 	}
 }

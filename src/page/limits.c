@@ -5,6 +5,7 @@
 #include "base/config.h"
 #include "os/os.h"
 #include "page/node.h"
+#include "page/reclaim.h"
 #include "percpu/percpu.h"
 
 struct page_limits page_limits cacheline_aligned;
@@ -80,21 +81,116 @@ static uint64_t node_limit(unsigned int node)
 	return node_data[node].memory + os_memory().swap / page_window.nr_nodes;
 }
 
+/* Watermarks below @pages, where the system grants as much. */
+static void set_watermarks(size_t pages, size_t *wmark)
+{
+	size_t space = SIZE_MAX;
+
+	os_calls.address_space_limit(&space);
+	limits_watermarks(min_size(pages, to_pages(space)), wmark);
+}
+
 static void zone_limits(struct zone *z)
 {
-	size_t managed = min_size(to_pages(node_limit(z->node)), page_limits.limit);
-	size_t normal = managed;
-
-	z->managed = min_size(managed, z->end - z->start);
-	limits_watermarks(z->managed, z->wmark);
+	z->node_managed = min_size(to_pages(node_limit(z->node)), page_limits.limit);
+	z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
+	z->managed = min_size(z->node_managed, z->end - z->start);
+	set_watermarks(z->managed, z->wmark);
 	if (z->type != ZONE_NORMAL && config.lowmem_reserve_ratio)
-		z->lowmem_reserve = normal / config.lowmem_reserve_ratio;
+		z->lowmem_reserve = z->node_managed / config.lowmem_reserve_ratio;
+}
+
+/* Pages of a request above the limit; a limit that is configured holds. */
+static size_t most_at_once(void)
+{
+	struct os_memory memory = os_memory();
+
+	if (config.limit || config.node_limit)
+		return 0;
+	if (os_overcommit() == OS_OVERCOMMIT_GUESS && memory.total)
+		return to_pages(memory.total + memory.swap);
+	return SIZE_MAX;
 }
 
 void limits_init(void)
 {
 	page_limits.limit = to_pages(process_limit());
-	limits_watermarks(page_limits.limit, page_limits.wmark);
+	if (page_window.nr_nodes == 1)
+		page_limits.limit = min_size(page_limits.limit, to_pages(node_limit(0)));
+	set_watermarks(page_limits.limit, page_limits.wmark);
 	for_each_zone (z)
 		zone_limits(z);
+	page_limits.most_at_once = most_at_once();
+}
+
+/*
+ * Memory is short when less than this is left: a 16th, more than what is handed out between
+ * two looks, but not more than is worth it.
+ */
+static uint64_t margin(uint64_t all)
+{
+	uint64_t bytes = all / 16, most = (uint64_t)64 << 20;
+
+	return bytes < most ? bytes : most;
+}
+
+/* So much may be handed out above the limit before the next look. */
+static void set_allowance(uint64_t all, uint64_t left)
+{
+	uint64_t bytes = all / 64 < left ? all / 64 : left;
+
+	atomic_store_explicit(&page_limits.allowance, to_pages(bytes), memory_order_relaxed);
+}
+
+/* Near its limit somebody of the cgroup would be killed: what is resident may be used again. */
+static enum limits_above look_at_cgroup(uint64_t all)
+{
+	uint64_t free = os_cgroup_memory_free();
+
+	if (free == UINT64_MAX)
+		return ABOVE_NEVER;
+	if (free <= margin(all))
+		return ABOVE_DIRTY;
+	set_allowance(all, free - margin(all));
+	return ABOVE_LIMITS;
+}
+
+/* Others of the machine may have more than we: what we can give back we do, and go on. */
+static enum limits_above look_at_machine(const struct os_memory *memory,
+					 const struct alloc_request *rq)
+{
+	if (!memory->available)
+		return ABOVE_NEVER;
+	if (memory->available <= margin(memory->total) && !(rq->flags & PAGE_NO_RECLAIM))
+		direct_reclaim(rq);
+	set_allowance(memory->total, UINT64_MAX);
+	return ABOVE_LIMITS;
+}
+
+bool limits_allow(size_t npages)
+{
+	size_t left = atomic_load_explicit(&page_limits.allowance, memory_order_relaxed);
+
+	do
+		if (npages > left)
+			return false;
+	while (!atomic_compare_exchange_weak_explicit(&page_limits.allowance, &left,
+						      left - npages, memory_order_relaxed,
+						      memory_order_relaxed));
+	return true;
+}
+
+enum limits_above limits_above(const struct alloc_request *rq)
+{
+	uint64_t cgroup = pcpu_share_memory();
+	struct os_memory memory;
+
+	if (rq->npages > page_limits.most_at_once)
+		return ABOVE_NEVER;
+	if (limits_allow(rq->npages))
+		return ABOVE_LIMITS;
+	if (!rq->may_block)
+		return ABOVE_DIRTY;
+	memory = os_memory();
+	return cgroup < memory.total ? look_at_cgroup(cgroup) : look_at_machine(&memory, rq);
 }

@@ -134,15 +134,23 @@ static void update_cpus(void)
 			 (with_cpu[UKMEM_NODE_WORD(i)] & UKMEM_NODE_BIT(i)) != 0);
 }
 
+static size_t table_size(void)
+{
+	return align_up(page_window.nr_nodes * sizeof(struct pglist_data), page_size());
+}
+
+size_t nodes_resident(void)
+{
+	return os_resident(node_data, table_size());
+}
+
 bool nodes_init(void)
 {
 	const struct os_topology *t = os_topology();
-	size_t len =
-		align_up(page_window.nr_nodes * sizeof(struct pglist_data), os_page_size());
 	void *mem;
 
 	if (!node_data) {
-		if (os_map_metadata(len, &mem))
+		if (os_map_metadata(table_size(), &mem))
 			return false;
 		node_data = mem;
 	}

@@ -13,13 +13,15 @@
 
 struct zonelist;
 
-/* Synchronization: read-only after init. */
+/* Synchronization: read-only after init, but where it is said. */
 struct pglist_data {
 	uint16_t node_id; /* as shown: the kernel's, or the pretend node's */
 	uint16_t real;	  /* index of the machine's node it is, or is a part of */
 	uint16_t part;	  /* which part of it, counted from 0 */
 	uint64_t memory;  /* bytes; 0: not known */
 	struct zonelist *zonelists[MAX_NR_ZONES]; /* by the highest zone type of a request */
+	/* Synchronization: relaxed; as page_limits.used. */
+	_Atomic size_t used cacheline_aligned;
 };
 
 /* By index. Synchronization: relaxed; hints. */
@@ -46,6 +48,8 @@ static inline bool node_allowed(unsigned int node)
 unsigned int nodes_count(void);
 /* The table of nodes and their states; after page_window.nr_nodes is set. */
 bool nodes_init(void);
+/* Bytes of physical memory behind the table. */
+size_t nodes_resident(void);
 /* From now on heed CPUs that come and go; last. */
 void nodes_notify(void);
 

@@ -2,8 +2,8 @@
 /*
  * Page metadata, and from addresses to it and back: arithmetic only.
  *
- * One window of address space holds all pages but those below 4 GiB, a part for each
- * zone; those lie in a low window, which is reserved when the first of them is wanted:
+ * One window of addresses holds all pages but those below 4 GiB, a part for each zone;
+ * those lie in a low window, whose place is chosen when the first of them is wanted:
  *
  *   base                                              low_base (below 4 GiB)
  *   | NORMAL of node 0 | of node 1 | ... | DMA of node 0 | ... |  | DMA32 of node 0 | ... |
@@ -14,8 +14,9 @@
  * map, four bytes per 4 KiB granule: where the per-CPU array is that objects there
  * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab), which is all that a free looks at;
  * and two bytes per page, its place: the way to a slab's head, and what the slab is marked
- * with, which beside each other cost one cache line where entries would cost one each. Entries
- * exist below the frontiers only, the two others for the whole window.
+ * with, which beside each other cost one cache line where entries would cost one each. That
+ * makes 70 bytes for a page of 4 KiB. All three exist below the frontiers only; where several
+ * nodes' zones have one each, the two others can be read for the whole window.
  */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
@@ -136,11 +137,14 @@ enum { ARRAY_MAP_SHIFT = 12 };
 
 /*
  * Synchronization: read-only after page_init(), but for the contents of the three
- * arrays. All zero before, so that no address is inside.
+ * arrays and where it is said. All zero before, so that no address is inside.
  */
 struct page_window {
 	uintptr_t base;
 	size_t size;
+	/* Offsets below it have an entry in the array map, and a place. Written with release
+	 * by window.c; page_window_readable() pairs with that. */
+	size_t readable;
 	uint32_t *array_map;
 	struct page *pages;
 	uint16_t *places; /* of pages of slabs: page_place(); else 0 */
@@ -150,11 +154,12 @@ struct page_window {
 	unsigned int nr_nodes;
 	size_t dma_pfn, low_pfn;       /* where these types' page frame numbers begin */
 	size_t aside_pfn, aside_pages; /* page/aside.c */
+	unsigned int max_align;	       /* the order that addresses of runs can be aligned to */
 	bool reserved; /* the window's addresses are ours; else mapped piece by piece */
 	/* Synchronization: written once, low_size last with release. */
 	uintptr_t low_base;
 	unsigned int low_part_shift; /* address space each node really has there */
-	_Atomic size_t low_size;     /* 0: not reserved yet */
+	_Atomic size_t low_size;     /* 0: no place yet */
 };
 
 extern struct page_window page_window cacheline_aligned;
@@ -167,6 +172,12 @@ static inline size_t page_size(void)
 static inline bool page_window_has(const void *addr)
 {
 	return (uintptr_t)addr - page_window.base < page_window.size;
+}
+
+/* Whether an offset from the window's base has an entry in the array map, and a place. */
+static always_inline bool page_window_readable(size_t offset)
+{
+	return is_below(offset, &page_window.readable);
 }
 
 static inline size_t page_to_pfn(const struct page *page)
@@ -255,6 +266,9 @@ static inline unsigned int page_place_mark(unsigned int place)
 
 /* Idempotent. False: not even address space for a minimal window. */
 bool page_init(void);
+
+/* From now on *@copy follows page_window.readable, with release. Of one copy. */
+void page_window_follow(size_t *copy);
 
 /* A flag of requests inside the library: try elsewhere rather than reclaim. */
 #define PAGE_NO_RECLAIM 0x80000000u

@@ -85,6 +85,21 @@ static struct page *walk(const struct placement *p, const struct node_mask *node
 	return zonelist_alloc(p->zonelist, nodes, p->node, rq);
 }
 
+/* Within the limits, then above them as far as that is possible now. */
+static struct page *walk_on(const struct placement *p, const struct node_mask *nodes,
+			    struct alloc_request *rq)
+{
+	struct page *page;
+
+	rq->above = ABOVE_NEVER;
+	page = walk(p, nodes, rq);
+	if (!page) {
+		rq->above = limits_above(rq);
+		page = rq->above ? walk(p, nodes, rq) : NULL;
+	}
+	return page;
+}
+
 /* Reclaim and walk until there is something, or no point in going on. */
 static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
@@ -93,7 +108,7 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 		return NULL;
 	for (unsigned int tries = 0;; tries++) {
 		bool progress = direct_reclaim(rq);
-		struct page *page = walk(p, nodes, rq);
+		struct page *page = walk_on(p, nodes, rq);
 
 		if (page)
 			return page;
@@ -123,10 +138,13 @@ static bool must_not_wait(gfp_t flags)
 static cold struct page *alloc_aside(const struct placement *p, const struct node_mask *nodes,
 				     const struct alloc_request *rq)
 {
+	size_t used = atomic_load_explicit(&page_limits.used, memory_order_relaxed);
 	unsigned int order = rq->align;
 
 	if (rq->flags & PAGE_NO_RECLAIM || rq->at || rq->type != ZONE_NORMAL ||
 	    (rq->flags & __GFP_THISNODE && p->node) || (nodes && !node_mask_test(nodes, 0)))
+		return NULL;
+	if (used + rq->npages > page_limits.limit && limits_above(rq) != ABOVE_LIMITS)
 		return NULL;
 	if (is_pow2(rq->npages) && rq->npages <= PCP_RUN_MAX)
 		order = max_uint(order, ilog2(rq->npages));
@@ -157,7 +175,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	page = walk(p, nodes, rq);
 	if (!page) {
 		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
-		page = walk(p, nodes, rq);
+		page = walk_on(p, nodes, rq);
 		if (!page && must_not_wait(rq->flags))
 			page = alloc_aside(p, nodes, rq);
 		else if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))

@@ -10,6 +10,7 @@
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/node.h"
+#include "page/zonelist.h"
 #include "stats/stats.h"
 
 struct vm_events *vm_events;
@@ -94,7 +95,8 @@ static void gauges(struct ukmem_gauges *g)
 	g->mapped += aside;
 	g->active += aside;
 	g->resident += aside;
-	metadata = window_metadata_resident() + pcpu_resident();
+	metadata = window_metadata_resident() + nodes_resident() + zonelists_resident() +
+		   pcpu_resident();
 	g->metadata += metadata;
 	g->resident += metadata;
 }

@@ -77,23 +77,33 @@ bool zone_lock_for(struct zone *z, const struct alloc_request *rq)
 	return true;
 }
 
-/* @sum changes by as much as @published does, which becomes @now. */
-static void publish(_Atomic size_t *published, _Atomic size_t *sum, size_t now)
+static void add(_Atomic size_t *sum, size_t n)
+{
+	atomic_fetch_add_explicit(sum, n, memory_order_relaxed);
+}
+
+/* @sums, of which the second may not be there, change by as much as @published, which becomes
+ * @now. */
+static void publish(_Atomic size_t *published, _Atomic size_t *const *sums, size_t now)
 {
 	size_t before = atomic_load_explicit(published, memory_order_relaxed);
 
 	if (now == before)
 		return;
 	atomic_store_explicit(published, now, memory_order_relaxed);
-	atomic_fetch_add_explicit(sum, now - before, memory_order_relaxed);
+	for (unsigned int i = 0; i < 2 && sums[i]; i++)
+		add(sums[i], now - before);
 }
 
 void zone_unlock(struct zone *z, bool may_block)
 {
+	_Atomic size_t *dirty[2] = { &page_limits.dirty, NULL };
+	_Atomic size_t *used[2] = { &page_limits.used, z->node_used };
+
 	put_deferred(z);
 	/* In this order: what a free moved from one sum to the other is never in neither. */
-	publish(&z->dirty, &page_limits.dirty, __zone_dirty(z));
-	publish(&z->used, &page_limits.used, __zone_used(z));
+	publish(&z->dirty, dirty, __zone_dirty(z));
+	publish(&z->used, used, __zone_used(z));
 	unlock_if(&z->lock, may_block);
 }
 
@@ -154,17 +164,26 @@ static bool zone_has_room(const struct zone *z, size_t used, const struct alloc_
 
 	if (rq->type > z->type)
 		reserve += z->lowmem_reserve;
-	return used + npages + reserve <= z->managed;
+	return rq->above || used + npages + reserve <= z->managed;
+}
+
+/* Whether a sum over zones, of the node or of the process, leaves room. */
+static bool sum_has_room(const _Atomic size_t *sum, size_t npages, size_t reserve, size_t most)
+{
+	return atomic_load_explicit(sum, memory_order_relaxed) + npages + reserve <= most;
 }
 
 bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
 		       enum zone_watermarks mark)
 {
+	if (rq->above)
+		return true;
 	return zone_has_room(z, atomic_load_explicit(&z->used, memory_order_relaxed), rq,
 			     npages, mark) &&
-	       atomic_load_explicit(&page_limits.used, memory_order_relaxed) + npages +
-			       page_limits.wmark[mark] <=
-		       page_limits.limit;
+	       (!z->node_used ||
+		sum_has_room(z->node_used, npages, z->wmark[mark], z->node_managed)) &&
+	       sum_has_room(&page_limits.used, npages, page_limits.wmark[mark],
+			    page_limits.limit);
 }
 
 /* The sums over all zones as they would be after an unlock of this one. */
@@ -180,31 +199,53 @@ static size_t dirty_now(const struct zone *z)
 	       __zone_dirty(z) - atomic_load_explicit(&z->dirty, memory_order_relaxed);
 }
 
-/*
- * Enter @npages into the process's sum before they are taken, so that zones that take at the
- * same time see each other's. Whatever does not come of it the unlock corrects.
- * *@sum: without them. False: the process's limit or watermark forbids it.
- */
-static bool announce(struct zone *z, size_t npages, enum zone_watermarks mark, size_t *sum)
+/* @npages more in a sum of which @unpublished is missing, if that leaves @reserve below @most.
+ * *@now: the sum without them. */
+static bool enter_sum(_Atomic size_t *sum, size_t unpublished, size_t npages, size_t reserve,
+		      size_t most, size_t *now)
 {
-	size_t published = atomic_load_explicit(&z->used, memory_order_relaxed);
-	size_t before = atomic_load_explicit(&page_limits.used, memory_order_relaxed);
+	size_t before = atomic_load_explicit(sum, memory_order_relaxed);
 
 	do {
-		*sum = before + __zone_used(z) - published;
-		if (*sum + npages + page_limits.wmark[mark] > page_limits.limit)
+		*now = before + unpublished;
+		if (*now + npages + reserve > most)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&page_limits.used, &before,
-							before + npages, memory_order_relaxed,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		sum, &before, before + npages, memory_order_relaxed, memory_order_relaxed));
+	return true;
+}
+
+/*
+ * Enter @npages into the sums of the process and the node before they are taken, so that zones
+ * that take at the same time see each other's. Whatever does not come of it the unlock
+ * corrects. *@sum: the process's without them. False: a limit or watermark forbids it.
+ */
+static bool announce(struct zone *z, const struct alloc_request *rq, size_t npages,
+		     enum zone_watermarks mark, size_t *sum)
+{
+	size_t published = atomic_load_explicit(&z->used, memory_order_relaxed);
+	size_t unpublished = __zone_used(z) - published, node;
+
+	if (!enter_sum(&page_limits.used, unpublished, npages,
+		       rq->above ? 0 : page_limits.wmark[mark],
+		       rq->above ? SIZE_MAX : page_limits.limit, sum))
+		return false;
+	if (z->node_used &&
+	    !enter_sum(z->node_used, unpublished, npages, rq->above ? 0 : z->wmark[mark],
+		       rq->above ? SIZE_MAX : z->node_managed, &node)) {
+		add(&page_limits.used, -npages);
+		return false;
+	}
 	atomic_store_explicit(&z->used, published + npages, memory_order_relaxed);
 	return true;
 }
 
 static void retract(struct zone *z, size_t npages)
 {
-	atomic_fetch_sub_explicit(&z->used, npages, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&page_limits.used, npages, memory_order_relaxed);
+	add(&z->used, -npages);
+	add(&page_limits.used, -npages);
+	if (z->node_used)
+		add(z->node_used, -npages);
 }
 
 /*
@@ -218,11 +259,12 @@ static bool may_populate(const struct zone *z, size_t npages)
 
 /*
  * Free pages that are kept mapped for requests that use the reserves and may not enter
- * the kernel: as many as the min watermark says, but no more than a 16th of what is there.
+ * the kernel: as many as the min watermark says, but no more than a 16th of what is there, or
+ * a 64th where address space is scarce.
  */
 static size_t mapped_reserve(const struct zone *z)
 {
-	return min_size(z->wmark[WMARK_MIN], z->present / 16);
+	return min_size(z->wmark[WMARK_MIN], z->present / (window_has_small_steps() ? 64 : 16));
 }
 
 /* Pinned free memory for a block of @order: a huge page's worth of it if possible. */
@@ -337,18 +379,28 @@ static void note_growth(struct zone *z, size_t npages)
 					  memory_order_relaxed);
 }
 
+/* Whether memory that was not resident may serve; @sum: as announce() says. */
+static bool may_take_fresh(const struct zone *z, const struct alloc_request *rq, size_t sum,
+			   size_t npages)
+{
+	if (rq->above)
+		return rq->above == ABOVE_LIMITS;
+	return sum + dirty_now(z) + npages <= page_limits.limit;
+}
+
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 {
 	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z), sum, fresh;
 	bool allowed, may_grow;
 	struct page *page;
 
-	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER)
+	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER ||
+	    rq->align > page_window.max_align)
 		return NULL;
 	if (!zone_has_room(z, __zone_used(z), rq, rq->npages, rq->mark) ||
-	    !announce(z, rq->npages, rq->mark, &sum) || !may_populate(z, 0))
+	    !announce(z, rq, rq->npages, rq->mark, &sum) || (!rq->above && !may_populate(z, 0)))
 		return NULL;
-	allowed = sum + dirty_now(z) + rq->npages <= page_limits.limit;
+	allowed = may_take_fresh(z, rq, sum, rq->npages);
 	may_grow = rq->may_block && allowed;
 	if (!rq->may_block && z->nr_free < rq->npages + reserve)
 		return NULL;
@@ -356,7 +408,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	if (!page)
 		return NULL;
 	/* Putting things back on the way may have made more look dirty. */
-	if ((!allowed && (page->zero != PAGE_DIRTY || !may_populate(z, 0))) ||
+	if ((!allowed && (page->zero != PAGE_DIRTY || (!rq->above && !may_populate(z, 0)))) ||
 	    (rq->may_block && z->nr_free < reserve && !__zone_extend(z, reserve))) {
 		put_back(z, page, rq->npages);
 		return NULL;
@@ -374,12 +426,15 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 	size_t reserve = mapped_reserve(z), npages = (size_t)1 << order, sum;
 	unsigned int got = 0;
 
+	if (rq->above == ABOVE_DIRTY)
+		return 0;
 	for (; n; n /= 2) {
 		if (z->type == ZONE_DMA || z->nr_free < n * npages + reserve ||
 		    !zone_has_room(z, __zone_used(z), rq, n * npages, WMARK_HIGH) ||
-		    !announce(z, n * npages, WMARK_HIGH, &sum))
+		    !announce(z, rq, n * npages, WMARK_HIGH, &sum))
 			continue;
-		if (sum + dirty_now(z) + n * npages <= page_limits.limit)
+		if (rq->above ? limits_allow(n * npages)
+			      : may_take_fresh(z, rq, sum, n * npages))
 			break;
 		retract(z, n * npages);
 	}

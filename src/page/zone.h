@@ -61,6 +61,9 @@ struct zone {
 	_Atomic(void *) pageset; /* per-CPU struct per_cpu_pageset */
 	size_t start, end;	 /* page numbers */
 	size_t managed;		 /* pages it may have in use */
+	size_t node_managed;	 /* and all zones of its node together */
+	/* The sum over these; NULL: the process has only one node. */
+	_Atomic size_t *node_used;
 	size_t wmark[NR_WMARK];
 	size_t lowmem_reserve; /* a request for a higher zone leaves so many besides */
 	unsigned int index;
@@ -120,6 +123,13 @@ static inline struct zone *node_zone(unsigned int node, enum zone_type type)
 
 #define for_each_zone(z) for (struct zone *z = zones; z < zones + nr_zones(); z++)
 
+/* Whether a request heeds limits: always; unless it takes what is dirty; not at all. */
+enum limits_above {
+	ABOVE_NEVER,
+	ABOVE_DIRTY,
+	ABOVE_LIMITS,
+};
+
 /*
  * A request that is looking for pages. @mark: the watermark that has to hold after it.
  * Neither system calls nor waiting if not @may_block.
@@ -131,6 +141,7 @@ struct alloc_request {
 	gfp_t flags;
 	enum zone_watermarks mark;
 	bool may_block;
+	enum limits_above above;
 	enum zone_type type; /* the highest zone it may use */
 };
 
@@ -161,16 +172,19 @@ int window_extend(struct zone *z, size_t end);
 /* Move the frontier over addresses that somebody else has mapped. Lock held. */
 int window_skip(struct zone *z, size_t end);
 bool window_init(void);
-size_t window_metadata_resident(void);
-/* Whether a zone's addresses are the library's before they are used. */
-bool window_is_reserved(const struct zone *z);
 /* Map a run's addresses anew, which gives its memory back; negative errno. */
 int window_renew(struct zone *z, size_t pfn, size_t npages);
 /* Give back the metadata of the inside of a run, except its first entry. */
 void window_purge_metadata(size_t pfn, size_t npages);
 
-/* Pages per step in which the frontier moves. */
+/* Pages per step in which the frontier moves. They are few where address space is scarce;
+ * from now on: false: they were already. */
 size_t window_block(void);
+bool window_has_small_steps(void);
+bool window_use_small_steps(void);
+
+/* window_place.c */
+size_t window_metadata_resident(void);
 
 /* buddy.c. The lock is held. */
 struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);

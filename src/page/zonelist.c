@@ -74,17 +74,29 @@ static void add_cache(struct zonelist *zl, void *mem)
 	zl->cache = c;
 }
 
+/* Bytes of the lists of all nodes. */
+static size_t lists_size(void)
+{
+	size_t one = zonelist_size(nr_zones()) + cache_size(nr_zones());
+
+	return align_up(nr_zones() * one, page_size());
+}
+
+size_t zonelists_resident(void)
+{
+	return os_resident(node_data[0].zonelists[0], lists_size());
+}
+
 bool zonelists_init(void)
 {
 	unsigned int n = page_window.nr_nodes;
-	size_t one = zonelist_size(nr_zones()) + cache_size(nr_zones());
 	uint16_t order[UKMEM_MAX_NODES];
 	void *mem;
 	char *p;
 
 	if (node_data[0].zonelists[0])
 		return true;
-	if (os_map_metadata(align_up(nr_zones() * one, page_size()), &mem))
+	if (os_map_metadata(lists_size(), &mem))
 		return false;
 	p = mem;
 	for (unsigned int i = 0; i < n; i++) {
@@ -253,7 +265,8 @@ bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes
 			const struct alloc_request *rq)
 {
 	for (unsigned int i = 0; i < zl->nr; i++)
-		if (may_use(zl->zones[i], nodes) && rq->npages <= zl->zones[i]->managed)
+		if (may_use(zl->zones[i], nodes) &&
+		    (rq->above || rq->npages <= zl->zones[i]->managed))
 			return true;
 	return false;
 }

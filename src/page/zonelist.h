@@ -35,6 +35,8 @@ struct zonelist {
 
 /* Lists of all nodes and zone types; after zones and limits. */
 bool zonelists_init(void);
+/* Bytes of physical memory behind them. */
+size_t zonelists_resident(void);
 /* The memory a list of @nr zones needs, without a cache. */
 size_t zonelist_size(unsigned int nr);
 /* A list for requests up to @type: @n nodes' zones, in the order of @nodes, without a cache. */

@@ -33,8 +33,8 @@
 
 static const size_t STRIDE_NORMAL = (size_t)4 << 20;
 static const size_t STRIDE_SCARCE = (size_t)256 << 10;
-/* Below this limit the address space is scarce: reserve only what is used. */
-static const size_t SCARCE_LIMIT = (size_t)256 << 30;
+/* Below this limit address space, or data, is scarce. */
+static const size_t SCARCE_LIMIT = (size_t)16 << 30;
 
 struct ukmem_percpu_state pcpu cacheline_aligned;
 

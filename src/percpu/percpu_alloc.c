@@ -8,10 +8,10 @@
  * Memory is zeroed when it is freed, and only where it is not zero; a chunk with
  * nothing in it any more gives its memory back and keeps its addresses.
  *
- * The addresses of the program's handles for a chunk are reserved without access,
- * so that using a handle as a pointer faults:
+ * Nothing lies at the addresses of the program's handles for a chunk, so that using a handle
+ * as a pointer faults:
  *
- *   | unit 0 | unit 1 | ...   -base ...   | handles (PROT_NONE, one stride) |
+ *   | unit 0 | unit 1 | ...   -base ...   | handles (one stride, not mapped) |
  *
  * (or the other way round, as base's sign has it). Where a place is taken the
  * chunk goes anywhere, and does without.
@@ -31,7 +31,6 @@
 enum {
 	GRANULE = 16,
 	UNIT_HEAD = 192, /* struct pcpu_unit, whole cache lines */
-	MAX_CHUNKS = 4096,
 };
 
 /*
@@ -43,7 +42,9 @@ struct hint {
 	size_t n, step, from;
 };
 
+/* In one mapping with its bitmaps. */
 struct chunk {
+	struct chunk *next;
 	char *base;	/* unit 0 */
 	size_t nr_used; /* granules */
 	uint64_t *used; /* bitmaps over one unit's granules */
@@ -53,9 +54,12 @@ struct chunk {
 };
 
 /* Synchronization: percpu_lock. Chunks are never given back. */
-static struct chunk chunks[MAX_CHUNKS];
+static struct chunk *first_chunk, *last_chunk;
+static char *first_unit; /* the first chunk's */
 static unsigned int nr_chunks;
 static struct lock percpu_lock;
+
+#define for_each_chunk(c) for (struct chunk *c = first_chunk; c; c = c->next)
 
 static size_t granules(void)
 {
@@ -67,10 +71,10 @@ size_t pcpu_chunk_size(void)
 	return ((size_t)pcpu.nr_ids + 1) * pcpu.stride;
 }
 
-/* used and last, each granules() bits, behind one another. */
-static size_t bitmaps_size(void)
+/* The chunk's description, then used and last, each granules() bits. */
+static size_t description_size(void)
 {
-	return align_up(2 * granules() / 8, os_page_size());
+	return align_up(sizeof(struct chunk) + 2 * granules() / 8, os_page_size());
 }
 
 static bool test_bit(const uint64_t *map, size_t i)
@@ -147,34 +151,35 @@ static void *map_with_handles(size_t size)
 	if (!units || os_map_metadata_at(units, size))
 		return NULL;
 	next_place += size;
-	os_reserve_at(pcpu_handle(units), pcpu.stride);
 	return units;
 }
 
 static struct chunk *chunk_add(void)
 {
-	struct chunk *c = &chunks[nr_chunks];
 	size_t size = pcpu_chunk_size();
-	void *base, *maps;
+	void *base, *description;
+	struct chunk *c;
 
-	if (nr_chunks == MAX_CHUNKS)
-		return NULL;
 	base = map_with_handles(size);
 	if (!base && os_map_metadata(size, &base))
 		return NULL;
-	if (os_map_metadata(bitmaps_size(), &maps)) {
+	if (os_map_metadata(description_size(), &description)) {
 		os_release(base, size);
-		if ((char *)base + size == next_place) {
+		if ((char *)base + size == next_place)
 			next_place = base;
-			os_release(pcpu_handle(base), pcpu.stride);
-		}
 		return NULL;
 	}
+	c = description; /* mapped as zeros */
 	c->base = base;
-	c->nr_used = 0;
-	c->used = maps;
+	c->used = (uint64_t *)(c + 1);
 	c->last = c->used + granules() / 64;
-	c->first_free = 0;
+	if (first_chunk) {
+		last_chunk->next = c;
+	} else {
+		first_chunk = c;
+		first_unit = base;
+	}
+	last_chunk = c;
 	nr_chunks++;
 	return c;
 }
@@ -226,29 +231,28 @@ static void *take_run(struct chunk *c, size_t start, size_t n)
 
 static void *alloc_locked(size_t n, size_t step, bool may_map)
 {
-	struct chunk *c;
+	struct chunk *added;
 
-	for (unsigned int i = 0; i < nr_chunks; i++) {
-		size_t start = find_run(&chunks[i], n, step);
+	for_each_chunk(c)
+	{
+		size_t start = find_run(c, n, step);
 
 		if (start < granules()) {
-			hint_update(&chunks[i], start, n, step);
-			return take_run(&chunks[i], start, n);
+			hint_update(c, start, n, step);
+			return take_run(c, start, n);
 		}
 	}
-	c = may_map ? chunk_add() : NULL;
-	return c ? take_run(c, 0, n) : NULL;
+	added = may_map ? chunk_add() : NULL;
+	return added ? take_run(added, 0, n) : NULL;
 }
 
 bool pcpu_alloc_init(void)
 {
-	struct chunk *c = &chunks[0];
-
 	lock_register(&percpu_lock, LOCK_RANK_PERCPU);
-	if (!nr_chunks && !chunk_add())
+	if (!first_chunk && !chunk_add())
 		return false;
-	if (!c->first_free)
-		take_run(c, 0, UNIT_HEAD / GRANULE);
+	if (!first_chunk->first_free)
+		take_run(first_chunk, 0, UNIT_HEAD / GRANULE);
 	return true;
 }
 
@@ -256,23 +260,23 @@ _Static_assert(sizeof(struct pcpu_unit) <= UNIT_HEAD, "a unit's head fits its pl
 
 char *pcpu_first_unit(void)
 {
-	return chunks[0].base;
+	return first_unit;
 }
 
 uint32_t pcpu_entry(const void *first)
 {
-	size_t entry = (size_t)((const char *)first - chunks[0].base);
+	size_t entry = (size_t)((const char *)first - first_unit);
 
 	/* In another chunk, or beyond what four bytes reach. */
-	if ((const char *)first < chunks[0].base ||
-	    (const char *)first >= chunks[0].base + pcpu.stride || entry > UINT32_MAX)
+	if ((const char *)first < first_unit ||
+	    (const char *)first >= first_unit + pcpu.stride || entry > UINT32_MAX)
 		return PCPU_ENTRY_ELSEWHERE;
 	return (uint32_t)entry;
 }
 
 struct pcpu_unit *pcpu_unit(unsigned int index)
 {
-	return pcpu_ptr(chunks[0].base, index);
+	return pcpu_ptr(first_unit, index);
 }
 
 static void *alloc(size_t size, size_t align, bool may_block)
@@ -323,8 +327,8 @@ static void zero_touched(char *p, size_t size)
 /* The chunk that an allocation at @p belongs to; NULL: none starts there. */
 static struct chunk *chunk_of(const char *p)
 {
-	for (unsigned int i = 0; i < nr_chunks; i++) {
-		struct chunk *c = &chunks[i];
+	for_each_chunk(c)
+	{
 		size_t start = (size_t)(p - c->base) / GRANULE;
 
 		if (p < c->base || p >= c->base + pcpu.stride)
@@ -365,7 +369,7 @@ static bool try_free(void *first)
 	lock(&percpu_lock);
 	c = chunk_of(first);
 	/* Not the head of the units of the first chunk, either. */
-	if (c && (char *)first == chunks[0].base)
+	if (c && (char *)first == first_unit)
 		c = NULL;
 	if (c)
 		free_locked(c, first);
@@ -404,22 +408,24 @@ void pcpu_alloc_info(struct ukmem_percpu_info *info)
 {
 	lock(&percpu_lock);
 	info->chunks = nr_chunks;
-	for (unsigned int i = 0; i < nr_chunks; i++)
-		info->allocated += chunks[i].nr_used * GRANULE;
+	for_each_chunk(c) info->allocated += c->nr_used * GRANULE;
 	unlock(&percpu_lock);
 }
 
 size_t pcpu_resident(void)
 {
 	size_t resident = pcpu_static_resident();
-	unsigned int n;
+	struct chunk *last;
 
 	lock(&percpu_lock);
-	n = nr_chunks;
+	last = last_chunk;
 	unlock(&percpu_lock);
-	for (unsigned int i = 0; i < n; i++) {
-		resident += os_resident(chunks[i].base, pcpu_chunk_size());
-		resident += os_resident(chunks[i].used, bitmaps_size());
+	for_each_chunk(c)
+	{
+		resident += os_resident(c->base, pcpu_chunk_size());
+		resident += os_resident(c, description_size());
+		if (c == last) /* what is behind it may be about to change */
+			break;
 	}
 	return resident;
 }

@@ -287,7 +287,7 @@ static always_inline unsigned int slab_entry(const void *obj)
 {
 	size_t offset = (uintptr_t)obj - page_window.base;
 
-	return likely(offset < page_window.size)
+	return likely(page_window_readable(offset))
 		       ? page_window.array_map[offset >> ARRAY_MAP_SHIFT]
 		       : PCPU_ENTRY_NONE;
 }

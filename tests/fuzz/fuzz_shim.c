@@ -25,6 +25,7 @@ void fuzz_zone_read(unsigned int index, struct fuzz_zone *out)
 		.carve = z->carve_end - z->carve_start,
 		.used = __zone_used(z),
 		.managed = z->managed,
+		.node_managed = z->node_managed,
 		.lowmem_reserve = z->lowmem_reserve,
 		.node = z->node,
 		.type = z->type,

@@ -19,7 +19,7 @@ enum { FUZZ_WMARKS = 4 }; /* none, min, low, high */
 struct fuzz_zone {
 	size_t start, end, frontier;
 	size_t present, nr_free, nr_dirty, dirty, isolated, carve, pageset, used;
-	size_t managed, lowmem_reserve, wmark[FUZZ_WMARKS];
+	size_t managed, node_managed, lowmem_reserve, wmark[FUZZ_WMARKS];
 	size_t blocks; /* free blocks of all orders */
 	uint64_t nr_alloc;
 	unsigned int node; /* index */

@@ -135,6 +135,16 @@ void Machine::judge_place(const Request &r, const Run &run)
 	     shadow.pinned());
 }
 
+/* By all zones of a node. */
+static size_t handed_on(unsigned node)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < world.zones; i++)
+		n += world.zone[i].node == node ? shadow.handed(i) : 0;
+	return n;
+}
+
 /* Limits hold always; watermarks where this request took something. */
 void Machine::judge_levels(const Request &r, unsigned zone)
 {
@@ -146,6 +156,9 @@ void Machine::judge_levels(const Request &r, unsigned zone)
 	if (now.used > now.limit || used > z.managed)
 		fail("%zu pages used of %zu, %zu of %zu in zone %u", now.used, now.limit, used,
 		     z.managed, zone);
+	if (handed_on(z.node) > z.node_managed)
+		fail("%zu pages handed out on node %u, which may have %zu", handed_on(z.node),
+		     z.node, z.node_managed);
 	if (shadow.resident() > now.limit)
 		fail_resident(now);
 	count_numa(r, zone);
@@ -199,6 +212,7 @@ bool Machine::zone_has_room(const Request &r, unsigned zone)
 	while (z.type == ZONE_DMA && populated < r.npages)
 		populated *= 2;
 	if (handed + r.npages + reserve > z.managed ||
+	    handed_on(z.node) + r.npages + z.wmark[1] > z.node_managed ||
 	    shadow.handed_all() + shadow.pinned_free() + std::max(populated, r.npages) >
 		    world.limits.limit)
 		return false;
@@ -278,7 +292,7 @@ void check_zones()
 		if (z.used != z.pageset + handed || z.used > z.managed)
 			fail("zone %u: %zu used of %zu, but %zu in pagesets + %zu handed out",
 			     i, z.used, z.managed, z.pageset, handed);
-		if (!world.settings.scarce && z.present != z.frontier - z.start)
+		if (!world.settings.faults && z.present != z.frontier - z.start)
 			fail("zone %u: %zu pages below the frontier, %zu present", i,
 			     z.frontier - z.start, z.present);
 		if (z.nr_alloc !=
@@ -305,7 +319,7 @@ void check_empty()
 			fail("zone %u: %zu pages used, %zu dirty, %zu of %zu free at the end",
 			     i, z.used, z.nr_dirty, z.nr_free, z.present);
 		/* All is one free range: as many blocks as its length has bits. */
-		if (!world.settings.scarce &&
+		if (!world.settings.faults &&
 		    z.blocks != static_cast<size_t>(__builtin_popcountll(z.nr_free)))
 			fail("zone %u: %zu pages in %zu blocks", i, z.nr_free, z.blocks);
 	}

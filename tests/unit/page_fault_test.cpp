@@ -18,34 +18,48 @@ extern "C" {
 namespace
 {
 
-/* Where the library would place its window then, these sanitizers have their shadow. */
-#define SKIP_SCARCE_WITH_SHADOW()                                                              \
-	do {                                                                                   \
-		if (TEST_ASAN || TEST_TSAN)                                                    \
-			GTEST_SKIP() << "the sanitizer occupies the window's place";           \
-	} while (0)
+/* How the window comes to be there: mapped piece by piece, in small pieces, or reserved. */
+enum Space { kPlaced, kScarce, kReserved };
+Space space;
 
-bool scarce;
+const char *const kSpaceNames[] = { "Placed", "Scarce", "Reserved" };
 
 int small_limit(size_t *bytes)
 {
-	*bytes = scarce ? static_cast<size_t>(4) << 30 : SIZE_MAX;
+	*bytes = space == kScarce ? static_cast<size_t>(4) << 30 : SIZE_MAX;
 	return 0;
+}
+
+/* Nothing can be had where the window would be placed. */
+int crowded_mmap(void **addr, size_t len, int prot, int flags)
+{
+	auto at = reinterpret_cast<uintptr_t>(*addr);
+
+	if (space == kReserved && (flags & MAP_FIXED_NOREPLACE) && at >> 40 >= 0x11 &&
+	    (at >> 40 < 0x20 || at >> 40 == 0x7e))
+		return -EEXIST;
+	return failing_mmap(addr, len, prot, flags);
+}
+
+void choose_space(Space s)
+{
+	space = s;
+	fail_mmap = {};
+	os_calls.mmap = crowded_mmap;
+	os_calls.address_space_limit = small_limit;
 }
 
 /* In a process of its own: 0 served, 1 refused, 2 the Nth call was never made, 3 wrong. */
 int first_use(bool (*use)(), FailNth mmap_fault, FailNth mprotect_fault)
 {
+	choose_space(space);
 	fail_mmap = mmap_fault;
 	fail_mprotect = mprotect_fault;
-	os_calls.mmap = failing_mmap;
 	os_calls.mprotect = failing_mprotect;
-	os_calls.address_space_limit = small_limit;
 	bool served = use();
 	bool reached = mmap_fault.nth ? fail_mmap.reached() : fail_mprotect.reached();
 
-	os_calls.mmap = os_calls_linux.mmap;
-	os_calls.mprotect = os_calls_linux.mprotect;
+	fail_mmap = fail_mprotect = {};
 	for (int i = 0; i < 100; i++) {
 		if (!use()) {
 			fprintf(stderr, "no memory although the system agrees again\n");
@@ -70,7 +84,7 @@ void sweep(bool (*use)(), bool mprotect_too, bool ever)
 		SCOPED_TRACE(testing::Message()
 			     << (mprotect_too ? "mprotect " : "mmap ") << nth
 			     << (ever ? " and all later ones" : "") << " fail"
-			     << (scarce ? ", address space is scarce" : ""));
+			     << ", " << kSpaceNames[space]);
 		ASSERT_LT(nth, 500u);
 		fflush(nullptr);
 		pid_t child = fork();
@@ -119,16 +133,14 @@ bool use_cache()
 	return p != nullptr;
 }
 
-class PageFaultTest : public ::testing::TestWithParam<std::tuple<bool, bool, bool>>
+class PageFaultTest : public ::testing::TestWithParam<std::tuple<bool, bool, Space>>
 {
       protected:
 	void sweep_all(bool (*use)())
 	{
-		auto [mprotect_too, ever, little] = GetParam();
+		auto [mprotect_too, ever, s] = GetParam();
 
-		if (little)
-			SKIP_SCARCE_WITH_SHADOW();
-		scarce = little;
+		space = s;
 		sweep(use, mprotect_too, ever);
 	}
 };
@@ -150,23 +162,31 @@ TEST_P(PageFaultTest, FirstCache)
 
 INSTANTIATE_TEST_SUITE_P(All, PageFaultTest,
 			 ::testing::Combine(::testing::Bool(), ::testing::Bool(),
-					    ::testing::Bool()),
+					    ::testing::Values(kPlaced, kScarce, kReserved)),
 			 [](const auto &param) {
 				 return std::string(std::get<0>(param.param) ? "Mprotect"
 									     : "Mmap") +
 					(std::get<1>(param.param) ? "Ever" : "Once") +
-					(std::get<2>(param.param) ? "Scarce" : "Reserved");
+					kSpaceNames[std::get<2>(param.param)];
 			 });
 
+/* Pages that are kept mapped for those who may not enter the kernel. */
+size_t mapped_reserve(const shim_zone &z)
+{
+	bool small_steps = shim_window_block() * ukmem_page_size() < 4u << 20;
+
+	return std::min(z.wmark_min, z.present / (small_steps ? 64 : 16));
+}
+
 /* Growth of a zone that is in use. */
-void grow_with_failures(bool little)
+void grow_with_failures(Space s)
 {
 	unsigned refused = 0;
 
-	scarce = little;
-	os_calls.address_space_limit = small_limit;
+	choose_space(s);
+	os_calls.mprotect = failing_mprotect;
 	ASSERT_TRUE(shim_page_init());
-	ASSERT_EQ(shim_window_reserved(), !little);
+	ASSERT_EQ(shim_window_reserved(), s == kReserved);
 	for (unsigned order : { 0u, 6u, 10u, 12u }) {
 		for (bool ever : { false, true }) {
 			for (unsigned nth = 1; nth < 20; nth++) {
@@ -178,8 +198,7 @@ void grow_with_failures(bool little)
 				do {
 					shim_zone_read(0, &before);
 					if (before.nr_free <
-					    (1u << order) + std::min(before.wmark_min,
-								     before.present / 16))
+					    (1u << order) + mapped_reserve(before))
 						break;
 					p = alloc_pages(GFP_KERNEL, order);
 					ASSERT_NE(p, nullptr);
@@ -187,12 +206,10 @@ void grow_with_failures(bool little)
 				} while (true);
 
 				fail_mmap = fail_mprotect = { 0, nth, ever };
-				os_calls.mmap = failing_mmap;
-				os_calls.mprotect = failing_mprotect;
 				shim_zone_read(0, &before);
 				p = alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
-				os_calls.mmap = os_calls_linux.mmap;
-				os_calls.mprotect = os_calls_linux.mprotect;
+				unsigned calls = fail_mmap.calls + fail_mprotect.calls;
+				fail_mmap = fail_mprotect = {};
 				shim_zone_read(0, &after);
 				ASSERT_STREQ(shim_zone_wrong(0), nullptr);
 				if (p) {
@@ -212,7 +229,7 @@ void grow_with_failures(bool little)
 				for (auto *page : live)
 					__free_pages(page, order);
 				shim_trim(true);
-				if (fail_mmap.calls + fail_mprotect.calls < nth)
+				if (calls < nth)
 					break;
 			}
 		}
@@ -222,20 +239,16 @@ void grow_with_failures(bool little)
 
 TEST(PageGrowTest, RefusedGrowthChangesNothing)
 {
-	EXPECT_FRESH_PROCESS_PASSES([] { grow_with_failures(false); });
-}
-
-TEST(PageGrowTest, RefusedGrowthChangesNothingWhereAddressSpaceIsScarce)
-{
-	SKIP_SCARCE_WITH_SHADOW();
-	EXPECT_FRESH_PROCESS_PASSES([] { grow_with_failures(true); });
+	for (Space s : { kPlaced, kScarce, kReserved }) {
+		SCOPED_TRACE(kSpaceNames[s]);
+		EXPECT_FRESH_PROCESS_PASSES([s] { grow_with_failures(s); });
+	}
 }
 
 /* Where the window is only a place, somebody else may have mapped part of it. */
-void grow_around_a_foreign_mapping()
+void grow_around_a_foreign_mapping(Space how)
 {
-	scarce = true;
-	os_calls.address_space_limit = small_limit;
+	choose_space(how);
 	struct page *first = alloc_pages(GFP_KERNEL, 0);
 	ASSERT_NE(first, nullptr);
 	struct shim_zone z;
@@ -273,8 +286,10 @@ void grow_around_a_foreign_mapping()
 
 TEST(PageGrowTest, GoesAroundForeignMappings)
 {
-	SKIP_SCARCE_WITH_SHADOW();
-	EXPECT_FRESH_PROCESS_PASSES(grow_around_a_foreign_mapping);
+	for (Space s : { kPlaced, kScarce }) {
+		SCOPED_TRACE(kSpaceNames[s]);
+		EXPECT_FRESH_PROCESS_PASSES([s] { grow_around_a_foreign_mapping(s); });
+	}
 }
 
 TEST(PageGrowTest, FailureIsLoggedOnceUnlessAskedNotTo)
@@ -283,8 +298,8 @@ TEST(PageGrowTest, FailureIsLoggedOnceUnlessAskedNotTo)
 		ASSERT_TRUE(shim_page_init());
 		OsCallsGuard guard;
 
-		fail_mprotect = { 0, 1, true };
-		os_calls.mprotect = failing_mprotect;
+		fail_mmap = { 0, 1, true };
+		os_calls.mmap = failing_mmap;
 		::testing::internal::CaptureStderr();
 		EXPECT_EQ(alloc_pages(GFP_KERNEL, 12), nullptr);
 		EXPECT_EQ(::testing::internal::GetCapturedStderr(),

@@ -89,7 +89,7 @@ TEST(SlabOrderTest, MinObjects)
 	});
 }
 
-int refuse_mprotect(void *, size_t, int)
+int refuse_mmap(void **, size_t, int, int)
 {
 	return -ENOMEM;
 }
@@ -107,7 +107,7 @@ std::vector<struct page *> take_every_other_page()
 			kept.push_back(all[i]);
 		else
 			__free_page(all[i]);
-	os_calls.mprotect = refuse_mprotect; /* nor are there any that were never used */
+	os_calls.mmap = refuse_mmap; /* nor are there any that were never used */
 	return kept;
 }
 
@@ -133,7 +133,7 @@ void short_of_runs()
 		memset(q, 2, 200);
 		p.push_back(q);
 	}
-	os_calls.mprotect = os_calls_linux.mprotect;
+	os_calls.mmap = os_calls_linux.mmap;
 	EXPECT_EQ(p.size(), 3000u);
 	EXPECT_GT(shim_slab_event(s, SHIM_ORDER_FALLBACK), 50u);
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
@@ -183,7 +183,7 @@ void usable_in_small_slabs()
 			p.push_back(q);
 		}
 	}
-	os_calls.mprotect = os_calls_linux.mprotect;
+	os_calls.mmap = os_calls_linux.mmap;
 	EXPECT_GT(small, 100u);
 	for (auto *q : p)
 		kfree(q);

@@ -97,7 +97,7 @@ TEST(SlabSheafTest, RefillKeepsWhatIsThere)
 	kmem_cache_destroy(other);
 }
 
-int refuse_mprotect(void *, size_t, int)
+int refuse_mmap(void **, size_t, int, int)
 {
 	return -ENOMEM;
 }
@@ -110,7 +110,7 @@ TEST(SlabSheafTest, IsAsItWasWithoutMemory)
 	OsCallsGuard guard;
 
 	ASSERT_NE(sheaf, nullptr);
-	os_calls.mprotect = refuse_mprotect;
+	os_calls.mmap = refuse_mmap;
 	EXPECT_EQ(kmem_cache_refill_sheaf(s, GFP_KERNEL | __GFP_NOWARN, &sheaf, 200000),
 		  -ENOMEM);
 	EXPECT_EQ(kmem_cache_prefill_sheaf(s, GFP_KERNEL | __GFP_NOWARN, 200000), nullptr);

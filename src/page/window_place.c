@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the window and its flat arrays lie, and how the arrays come to be accessible.
+ *
+ * Usually only a place is chosen, far from where the system maps things, for a window that is
+ * larger than any program needs, with the arrays behind it, and nothing is mapped:
+ *
+ *   | NORMAL ...                                  | DMA ... | pages | places | array map |
+ *
+ * Zones and what describes them are mapped step by step (window.c), each step next to the one
+ * before, which the system makes one mapping of. So what the process has mapped is what it
+ * uses: RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK and vm.overcommit_memory count that and no more,
+ * and a limit that is lowered later binds as well.
+ *
+ * Where no such place is to be had (small address spaces, some sanitizers and emulators), a
+ * window of twice the machine's memory is reserved, as address space without memory, and made
+ * accessible step by step.
+ */
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "os/os.h"
+#include "page/window.h"
+
+static const size_t MIB = (size_t)1 << 20;
+static const size_t GIB = (size_t)1 << 30;
+
+enum {
+	LOW_SHIFT = 30,	  /* addresses of all zones of ZONE_DMA32 together: 1 GiB */
+	DMA_SHIFT = 36,	  /* of a zone of ZONE_DMA at most: 64 GiB */
+	ALIGN_SHIFT = 36, /* of the window: no run is aligned to more */
+	PLACE_TRIES = 4,
+};
+
+/*
+ * Above where programs are linked and AddressSanitizer's shadow, between what percpu/ uses
+ * (handles from 2^44 on, chunks from 2^45 on), below where the system maps things on every
+ * 47-bit layout. ThreadSanitizer leaves programs the upper end only.
+ */
+#if UKMEM_TSAN
+static const uintptr_t PLACE_FROM = 0x7e9000000000, PLACE_TO = 0x7ef000000000;
+#else
+static const uintptr_t PLACE_FROM = 0x110000000000, PLACE_TO = 0x200000000000;
+#endif
+
+/* The array map last: pages of the low window have no entries there. */
+enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
+
+/* Synchronization: read-only after window_place(). */
+static struct flat {
+	uintptr_t at;
+	size_t per_page; /* bytes */
+	size_t size;
+	bool reserved; /* its addresses are ours; else mapped piece by piece */
+} flat[NR_FLAT];
+
+bool window_is_reserved(const struct zone *z)
+{
+	return page_window.reserved && z->type != ZONE_DMA32;
+}
+
+/* The part of @f for pages [@from, @to) that is not accessible yet: no zone begins inside a
+ * page of an array, so what shares a page with @from is of the same zone, and is below. */
+static size_t piece(const struct flat *f, size_t from, size_t to, void **at)
+{
+	uintptr_t start = align_up(f->at + from * f->per_page, page_size());
+	uintptr_t end = align_up(f->at + to * f->per_page, page_size());
+
+	*at = (void *)start;
+	return end - start;
+}
+
+static unsigned int arrays_of(size_t pfn)
+{
+	return pfn < page_window.low_pfn ? NR_FLAT : FLAT_ARRAY_MAP;
+}
+
+static void forget(unsigned int n, size_t from, size_t to)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		void *at;
+		size_t len = piece(&flat[i], from, to, &at);
+
+		if (len && !flat[i].reserved)
+			os_release(at, len);
+	}
+}
+
+void window_forget(size_t from, size_t to)
+{
+	forget(arrays_of(from), from, to);
+}
+
+int window_describe(size_t from, size_t to)
+{
+	for (unsigned int i = 0; i < arrays_of(from); i++) {
+		void *at;
+		size_t len = piece(&flat[i], from, to, &at);
+		int err = 0;
+
+		if (len)
+			err = flat[i].reserved ? os_commit(at, len)
+					       : os_map_metadata_at(at, len);
+		if (err) {
+			forget(i, from, to);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* A window of @nodes times zones of at least these sizes: its numbers, and the arrays' sizes.
+ */
+static void lay_out(unsigned int nodes, size_t zone)
+{
+	unsigned int shift = page_window.page_shift;
+	/* Its places are whole pages, and so is what the other arrays hold of it. */
+	unsigned int least = 2 * shift - 1, dma;
+	size_t npages;
+
+	page_window.zone_shift = max_uint(ilog2(zone), least);
+	dma = max_uint(page_window.zone_shift - 3, min_uint(page_window.zone_shift, 24));
+	page_window.dma_shift = max_uint(min_uint(dma, DMA_SHIFT), least);
+	page_window.low_shift = max_uint(LOW_SHIFT - ilog2_up(nodes), least);
+	page_window.max_align = min_uint(page_window.zone_shift, ALIGN_SHIFT) - shift;
+	page_window.dma_pfn = (size_t)nodes << (page_window.zone_shift - shift);
+	page_window.low_pfn =
+		page_window.dma_pfn + ((size_t)nodes << (page_window.dma_shift - shift));
+	npages = page_window.low_pfn + ((size_t)nodes << (page_window.low_shift - shift));
+	flat[FLAT_PAGES].per_page = sizeof(*page_window.pages);
+	flat[FLAT_PLACES].per_page = sizeof(*page_window.places);
+	flat[FLAT_ARRAY_MAP].per_page = sizeof(*page_window.array_map)
+					<< (shift - ARRAY_MAP_SHIFT);
+	for (unsigned int i = 0; i < NR_FLAT; i++)
+		flat[i].size = align_up(flat[i].per_page * npages, page_size());
+	flat[FLAT_ARRAY_MAP].size =
+		align_up(flat[FLAT_ARRAY_MAP].per_page * page_window.low_pfn, page_size());
+}
+
+static size_t window_bytes(void)
+{
+	return page_window.low_pfn << page_window.page_shift;
+}
+
+static size_t window_align(void)
+{
+	return page_size() << page_window.max_align;
+}
+
+/* Whether a page can be mapped there. */
+static bool can_map(uintptr_t addr)
+{
+	if (os_reserve_at((void *)addr, page_size()))
+		return false;
+	os_release((void *)addr, page_size());
+	return true;
+}
+
+static void release_arrays(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (flat[i].reserved)
+			os_release((void *)flat[i].at, flat[i].size);
+}
+
+/*
+ * With several nodes addresses between their frontiers are looked up, too, in the array map and
+ * the places: these are there as a whole, readable.
+ */
+static bool place_arrays(uintptr_t at, unsigned int nodes)
+{
+	for (unsigned int i = 0; i < NR_FLAT; i++) {
+		flat[i].at = at;
+		flat[i].reserved = nodes > 1 && i != FLAT_PAGES;
+		if (flat[i].reserved && os_map_readable_at((void *)at, flat[i].size)) {
+			release_arrays(i);
+			return false;
+		}
+		at += flat[i].size;
+	}
+	return true;
+}
+
+/* By memory size where the array map has to be there as a whole. */
+static size_t place_zone_size(unsigned int nodes)
+{
+	size_t total = config.reserve;
+
+	if (!total && nodes == 1)
+		total = (size_t)8 << 40;
+	if (!total)
+		total = max_size(4 * os_memory().total, nodes * 16 * GIB);
+	return (size_t)1 << ilog2_up(max_size(total / nodes, 64 * MIB));
+}
+
+static bool place(unsigned int nodes)
+{
+	size_t zone = place_zone_size(nodes), total;
+
+	for (;; zone /= 2) {
+		lay_out(nodes, zone);
+		total = window_bytes();
+		for (unsigned int i = 0; i < NR_FLAT; i++)
+			total += flat[i].size;
+		if (total + window_align() <= PLACE_TO - PLACE_FROM)
+			break;
+	}
+	for (unsigned int i = 0; i < PLACE_TRIES; i++) {
+		size_t choices = (PLACE_TO - PLACE_FROM - total) / window_align();
+		uintptr_t base = align_up(PLACE_FROM, window_align()) +
+				 os_random() % choices * window_align();
+
+		if (!can_map(base) || !can_map(base + total - page_size()) ||
+		    !place_arrays(base + window_bytes(), nodes))
+			continue;
+		page_window.base = base;
+		page_window.reserved = false;
+		return true;
+	}
+	return false;
+}
+
+static int reserve_arrays(void)
+{
+	for (unsigned int i = 0; i < NR_FLAT; i++) {
+		void *at;
+		int err = i == FLAT_PAGES ? os_reserve(flat[i].size, page_size(), &at)
+					  : os_map_readable(flat[i].size, &at);
+
+		if (err) {
+			release_arrays(i);
+			return err;
+		}
+		flat[i].at = (uintptr_t)at;
+		flat[i].reserved = true;
+	}
+	return 0;
+}
+
+/* By memory size, halved until the system agrees. */
+static bool reserve(unsigned int nodes)
+{
+	size_t total = config.reserve ? config.reserve : 2 * os_memory().total, limit, zone;
+	void *base;
+
+	limit = SIZE_MAX;
+	os_calls.address_space_limit(&limit);
+	total = min_size(total, limit / 4);
+	zone = (size_t)1 << ilog2_up(max_size(total / nodes, 16 * MIB));
+	for (; zone >= 16 * MIB; zone /= 2) {
+		lay_out(nodes, zone);
+		if (os_reserve(window_bytes(), window_align(), &base))
+			continue;
+		if (!reserve_arrays()) {
+			page_window.base = (uintptr_t)base;
+			page_window.reserved = true;
+			return true;
+		}
+		os_release(base, window_bytes());
+	}
+	return false;
+}
+
+bool window_place(unsigned int nodes)
+{
+	if (!place(nodes) && !reserve(nodes))
+		return false;
+	page_window.pages = (struct page *)flat[FLAT_PAGES].at;
+	page_window.places = (uint16_t *)flat[FLAT_PLACES].at;
+	page_window.array_map = (uint32_t *)flat[FLAT_ARRAY_MAP].at;
+	/* Else from the first step on. */
+	if (flat[FLAT_ARRAY_MAP].reserved)
+		page_window.readable = window_bytes();
+	return true;
+}
+
+/*
+ * Addresses below 4 GiB, as high as possible: programs that are not position-independent
+ * have theirs, and the heap of brk(), at the low end.
+ */
+static bool place_low(void)
+{
+	static const size_t size = (size_t)1 << LOW_SHIFT;
+
+	for (uintptr_t addr = 3 * GIB; addr; addr -= size) {
+		if (!can_map(addr) || !can_map(addr + size - page_size()))
+			continue;
+		page_window.low_base = addr;
+		page_window.low_part_shift = LOW_SHIFT - ilog2_up(page_window.nr_nodes);
+		atomic_store_explicit(&page_window.low_size, size, memory_order_release);
+		return true;
+	}
+	return false;
+}
+
+bool window_place_low(void)
+{
+	/* Not an initialiser: zones' locks are held. */
+	static struct lock low_lock = LOCK_INITIALIZER(LOCK_RANK_LOW);
+	bool there;
+
+	lock(&low_lock);
+	there = atomic_load_explicit(&page_window.low_size, memory_order_relaxed) ||
+		place_low();
+	unlock(&low_lock);
+	return there;
+}
+
+/* Resident bytes of what the arrays hold of pages [@from, @to). */
+static size_t resident(const struct flat *f, size_t from, size_t to)
+{
+	uintptr_t start = align_down(f->at + from * f->per_page, page_size());
+	uintptr_t end = align_up(f->at + to * f->per_page, page_size());
+
+	return end > start ? os_resident((void *)start, end - start) : 0;
+}
+
+size_t window_metadata_resident(void)
+{
+	size_t sum = os_resident(zones, align_up(nr_zones() * sizeof(*zones), page_size()));
+
+	for_each_zone (z) {
+		size_t to = atomic_load_explicit(&z->frontier, memory_order_acquire);
+
+		for (unsigned int i = 0; i < arrays_of(z->start) && to > z->start; i++)
+			sum += resident(&flat[i], z->start, to);
+	}
+	return sum;
+}

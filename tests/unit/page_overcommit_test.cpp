@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* Without a limit of its own the process gets what the system promises: memory that is not
+ * touched is none. Near the limit of a cgroup there is no more. */
+#include "fake_os.h"
+#include "page_util.h"
+
+namespace
+{
+
+unsigned looks; /* at what is resident */
+
+ssize_t counting_read_file(const char *path, char *buf, size_t size)
+{
+	looks += !strcmp(path, "/sys/fs/cgroup/box/memory.current");
+	return fake_read_file(path, buf, size);
+}
+
+void machine(size_t total, size_t available)
+{
+	fake_files["/proc/meminfo"] = "MemTotal: " + std::to_string(total / 1024) +
+				      " kB\nMemAvailable: " + std::to_string(available / 1024) +
+				      " kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n";
+}
+
+void small_machine(const std::string &overcommit)
+{
+	fake_nodes("0", { 0 });
+	machine(64 * kMiB, 60 * kMiB);
+	fake_files["/proc/sys/vm/overcommit_memory"] = overcommit + "\n";
+}
+
+void cgroup(size_t limit, size_t current, size_t cache = 0)
+{
+	const std::string box = "/sys/fs/cgroup/box/memory.";
+
+	fake_files["/proc/self/cgroup"] = "0::/box\n";
+	fake_files[box + "max"] = std::to_string(limit) + "\n";
+	fake_files[box + "current"] = std::to_string(current) + "\n";
+	fake_files[box + "stat"] =
+		"anon 1\nactive_file 7\ninactive_file " + std::to_string(cache) + "\nslab 1\n";
+	os_calls.read_file = counting_read_file;
+}
+
+void *block(size_t size)
+{
+	return kmalloc(size, GFP_KERNEL | __GFP_NOWARN);
+}
+
+TEST(PageOvercommitTest, TheSumOfBlocksIsNotLimited)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::vector<void *> live;
+
+		small_machine("0");
+		for (int i = 0; i < 20; i++) {
+			live.push_back(block(32 * kMiB));
+			ASSERT_NE(live.back(), nullptr) << i;
+			*static_cast<char *>(live.back()) = 1;
+		}
+		EXPECT_EQ(block(65 * kMiB), nullptr) << "more than there is";
+		for (int i = 0; i < 100000; i++) {
+			live.push_back(block(1000));
+			ASSERT_NE(live.back(), nullptr);
+		}
+		for (void *p : live)
+			kfree(p);
+		expect_whole();
+	});
+}
+
+TEST(PageOvercommitTest, NorIsOneBlockIfTheSystemSaysSo)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		small_machine("1");
+		void *p = block(1024 * kMiB);
+		EXPECT_NE(p, nullptr);
+		kfree(p);
+		expect_whole();
+	});
+}
+
+TEST(PageOvercommitTest, ALimitThatIsConfiguredHolds)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("limit:64m");
+		small_machine("1");
+		void *p = block(40 * kMiB);
+		EXPECT_NE(p, nullptr);
+		EXPECT_EQ(block(40 * kMiB), nullptr);
+		EXPECT_EQ(block(1024 * kMiB), nullptr);
+		kfree(p);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("node_limit:64m");
+		small_machine("1");
+		EXPECT_EQ(block(65 * kMiB), nullptr);
+	});
+}
+
+TEST(PageOvercommitTest, SeveralNodes)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		fake_nodes("0-1", { 0, 1 });
+		machine(128 * kMiB, 120 * kMiB);
+		std::vector<void *> live;
+
+		for (int i = 0; i < 20; i++) {
+			live.push_back(block(50 * kMiB));
+			ASSERT_NE(live.back(), nullptr) << i;
+		}
+		struct page *p = alloc_pages_node(1, GFP_KERNEL | __GFP_THISNODE, 0);
+		ASSERT_NE(p, nullptr);
+		EXPECT_EQ(page_to_nid(p), 1);
+		__free_page(p);
+		for (void *q : live)
+			kfree(q);
+		expect_whole();
+	});
+}
+
+/* Pages that are touched, until there are no more; the cgroup's usage follows. */
+Pages fill_cgroup(size_t limit, size_t base)
+{
+	Pages pages;
+
+	for (;;) {
+		cgroup(limit, base + (pages.size() << 4) * ukmem_page_size());
+		struct page *p = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 4);
+
+		if (!p || (pages.size() << 4) * ukmem_page_size() > 2 * limit)
+			return pages;
+		touch(p, 4);
+		pages.push_back(p);
+	}
+}
+
+void in_a_cgroup()
+{
+	constexpr size_t kLimit = 64 * kMiB, kBase = 4 * kMiB;
+
+	fake_nodes("0", { 0 });
+	cgroup(kLimit, kBase);
+	void *sparse = block(80 * kMiB);
+	ASSERT_NE(sparse, nullptr) << "larger than the limit, but nobody touches it";
+
+	Pages pages = fill_cgroup(kLimit, kBase);
+	size_t got = (pages.size() << 4) * ukmem_page_size();
+
+	EXPECT_GE(got, kLimit - kBase - 8 * kMiB);
+	EXPECT_LE(got, kLimit - kBase - 2 * kMiB) << "somebody would have been killed";
+	EXPECT_EQ(block(kMiB), nullptr);
+	/* What is resident already is used again. */
+	__free_pages(pages.back(), 4);
+	pages.back() = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 4);
+	EXPECT_NE(pages.back(), nullptr);
+	/* Page cache makes room; others may have given something back. */
+	cgroup(kLimit, kLimit - kMiB, 20 * kMiB);
+	void *p = block(kMiB);
+	EXPECT_NE(p, nullptr);
+	kfree(p);
+	kfree(sparse);
+	free_all(pages, 4);
+	expect_whole();
+}
+
+TEST(PageOvercommitTest, NearTheLimitOfACgroupThereIsNoMore)
+{
+	EXPECT_FRESH_PROCESS_PASSES(in_a_cgroup);
+}
+
+TEST(PageOvercommitTest, LooksAreRare)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		fake_nodes("0", { 0 });
+		cgroup(256 * kMiB, 10 * kMiB);
+		void *sparse = block(400 * kMiB);
+		ASSERT_NE(sparse, nullptr);
+		looks = 0;
+		Pages pages = fill(GFP_KERNEL, 0, to_pages(64 * kMiB));
+		EXPECT_EQ(pages.size(), to_pages(64 * kMiB));
+		/* 4 MiB from one to the next. */
+		EXPECT_GE(looks, 8u);
+		EXPECT_LE(looks, 20u);
+		/* Who may not enter the kernel has a part of that. */
+		struct page *p = alloc_pages(GFP_ATOMIC, 0);
+		EXPECT_NE(p, nullptr);
+		__free_page(p);
+		free_all(pages, 0);
+		kfree(sparse);
+		expect_whole();
+	});
+}
+
+TEST(PageOvercommitTest, AShortMachineGetsBackWhatIsFree)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("dirty_max:1g,dirty_decay_ms:3600000");
+		small_machine("0");
+		Pages pages = fill(GFP_KERNEL, 4, to_pages(16 * kMiB) / 16, true);
+		void *sparse = block(60 * kMiB);
+
+		ASSERT_NE(sparse, nullptr);
+		free_all(pages, 4);
+		ASSERT_GT(shim_zone_resident(0), 15 * kMiB) << "kept for reuse";
+		machine(64 * kMiB, 2 * kMiB);
+		void *p = block(50 * kMiB);
+		EXPECT_NE(p, nullptr) << "the machine decides, not the sum";
+		EXPECT_LT(shim_zone_resident(0), 4 * kMiB);
+		kfree(p);
+		kfree(sparse);
+		expect_whole();
+	});
+}
+
+/* All zones of a node share what it has. */
+void node_limit_of_all_zones()
+{
+	configure("numa_fake:2,node_limit:32m,lowmem_reserve_ratio:0");
+	Pages normal = fill_node(1, GFP_KERNEL, 0, to_pages(20 * kMiB));
+	Pages low = fill_node(1, GFP_KERNEL | GFP_DMA32, 0);
+
+	EXPECT_EQ(normal.size(), to_pages(20 * kMiB));
+	EXPECT_LE(normal.size() + low.size(), to_pages(32 * kMiB));
+	EXPECT_GE(normal.size() + low.size(), to_pages(30 * kMiB));
+	EXPECT_EQ(alloc_pages_node(1, GFP_KERNEL | __GFP_THISNODE | __GFP_NOWARN, 0), nullptr);
+	struct page *p = alloc_pages_node(1, GFP_KERNEL, 0);
+	ASSERT_NE(p, nullptr);
+	EXPECT_EQ(page_to_nid(p), 0) << "the other node has its own";
+	__free_page(p);
+	free_all(low, 0);
+	free_all(normal, 0);
+	normal = fill_node(1, GFP_KERNEL, 0);
+	EXPECT_GE(normal.size(), to_pages(31 * kMiB));
+	free_all(normal, 0);
+	expect_all_free();
+}
+
+TEST(PageOvercommitTest, NodeLimitHoldsForAllZonesTogether)
+{
+	EXPECT_FRESH_PROCESS_PASSES(node_limit_of_all_zones);
+}
+
+TEST(PageOvercommitTest, AllMetadataIsCounted)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		constexpr size_t kObjects = 100000;
+		ukmem_gauges before, after;
+		std::vector<void *> live;
+		struct kmem_cache *s = kmem_cache_create("pages", 4096, 0, 0, nullptr);
+
+		live.reserve(kObjects);
+		ukmem_gauges_read(&before);
+		while (live.size() < kObjects)
+			live.push_back(kmem_cache_alloc(s, GFP_KERNEL));
+		ukmem_gauges_read(&after);
+		/* An entry, four bytes in the array map and two for its place. */
+		EXPECT_GE(after.metadata - before.metadata, 69 * kObjects);
+		EXPECT_LE(after.metadata - before.metadata, 75 * kObjects);
+		EXPECT_GE(after.resident - before.resident, after.metadata - before.metadata);
+		for (void *p : live)
+			kmem_cache_free(s, p);
+		kmem_cache_destroy(s);
+	});
+}
+
+} // namespace
