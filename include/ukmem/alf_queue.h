@@ -39,9 +39,11 @@
  *
  * Thread safety: as said; a queue must not be in use while it is made or freed. Signal
  * safety: multi functions but the ticket order's; single functions are, where the handler
- * does not interrupt one of the same side. fork: the child's queue is the parent's as it was;
- * without restartable sequences, and in ticket order, only if no other thread was in a multi
- * function of it at that moment, for what such a thread has reserved nobody publishes.
+ * does not interrupt one of the same side. fork: the child's queue is the parent's as it was.
+ * Without restartable sequences, and in ticket order, what other threads were enqueuing at
+ * that moment is not in it, nor (but for the ticket order) what they were dequeuing; the room
+ * for it is. A handler that forks, having interrupted a multi function of the queue without
+ * restartable sequences, must not use that queue in the child before it has returned.
  *
  * Thanks to ALF queue, an array-based queue with bulk operations for the kernel
  * (J. D. Brouer, 2014), and to the rings of DPDK, for the ideas: two lines of indices that

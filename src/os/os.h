@@ -41,6 +41,7 @@ struct os_calls {
 	int (*getcpu)(unsigned int *cpu);
 	/* CPUs this thread may use, by the kernel's own ids; result: bytes of @mask written. */
 	long (*affinity)(unsigned long *mask, size_t size);
+	long (*set_affinity)(const unsigned long *mask, size_t size);
 	int (*rseq)(void *area, uint32_t len, int flags, uint32_t signature);
 	int (*release)(char *buf, size_t size);	     /* the kernel's, as uname -r */
 	unsigned long (*auxval)(unsigned long type); /* 0: not there */

@@ -158,6 +158,11 @@ static long linux_affinity(unsigned long *mask, size_t size)
 	return RESULT(syscall(SYS_sched_getaffinity, 0, size, mask));
 }
 
+static long linux_set_affinity(const unsigned long *mask, size_t size)
+{
+	return RESULT(syscall(SYS_sched_setaffinity, 0, size, mask));
+}
+
 static int linux_rseq(void *area, uint32_t len, int flags, uint32_t signature)
 {
 	return (int)RESULT(syscall(SYS_rseq, area, len, flags, signature));
@@ -214,7 +219,8 @@ static uint64_t linux_now_ms(void)
 		.get_mempolicy = linux_get_mempolicy, .mlock = linux_mlock,                    \
 		.munlock = linux_munlock, .membarrier = linux_membarrier,                      \
 		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \
-		.getcpu = linux_getcpu, .affinity = linux_affinity, .rseq = linux_rseq,        \
+		.getcpu = linux_getcpu, .affinity = linux_affinity,                            \
+		.set_affinity = linux_set_affinity, .rseq = linux_rseq,                        \
 		.release = linux_release, .auxval = linux_auxval,                              \
 		.page_size = linux_page_size,                                                  \
 		.address_space_limit = linux_address_space_limit, .now_ms = linux_now_ms,      \

@@ -180,6 +180,7 @@ static void use_rseq(const struct os_topology *topology)
 	pcpu.index = pcpu.rseq + (compact ? RSEQ_MM_CID_OFFSET : RSEQ_CPU_ID_OFFSET);
 	index_kind = compact ? "mm_cid" : "cpu_id";
 	pcpu.limit = pcpu.nr_ids;
+	pcpu.ending = pcpu.limit;
 }
 
 /* The index of a thread that has a CPU. */
@@ -341,8 +342,11 @@ static void fork_prepare(void)
 	pcpu_owner_fork_prepare();
 }
 
+uint32_t pcpu_forks; /* Synchronization: written in a child's first thread */
+
 static void fork_child(void)
 {
+	__atomic_store_n(&pcpu_forks, pcpu_forks + 1, __ATOMIC_RELAXED);
 	pcpu_slots_fork_child();
 	pcpu_notify_fork_child();
 	pcpu_owner_fork_child();

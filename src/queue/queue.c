@@ -6,15 +6,15 @@
 #include "percpu/percpu.h"
 #include "queue/section.h"
 
-/* What multi functions of a new queue go by, for as long as it lives. */
+/* What multi functions of a new queue go by. */
 static unsigned int first_owner(unsigned int flags)
 {
 	if (flags & ALF_QUEUE_TICKET)
-		return SIDE_TICKET;
-	if (QUEUE_HAVE_SECTIONS && pcpu_init() && pcpu_use_rseq() &&
+		return owner_of_kind(SIDE_TICKET);
+	if (QUEUE_HAVE_SECTIONS && pcpu_init() && pcpu_can_restart() &&
 	    pcpu.nr_ids <= SIDE_MAX_CPUS)
 		return 0;
-	return SIDE_RELAXED;
+	return owner_of_kind(SIDE_RELAXED);
 }
 
 static void side_init(struct alf_queue_side *side, uint32_t size, uint32_t slack,

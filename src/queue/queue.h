@@ -33,7 +33,7 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags);
 
 /*
  * As many as there is room for, or as there are, if sections may run and the side is free,
- * or this CPU's; else 0. Make no system call. For multi users of a queue without bias.
+ * or this CPU's, or nobody uses sections any more; else 0. Make no system call. For multi users of a queue without bias.
  */
 unsigned int queue_try_enqueue(struct alf_queue *q, void *const *ptr, uint32_t n);
 unsigned int queue_try_dequeue(struct alf_queue *q, void **ptr, uint32_t n);
