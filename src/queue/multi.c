@@ -72,6 +72,11 @@ static const struct alf_queue_side *other_of(const struct alf_queue *q, enum dir
 	return dir == ENQUEUE ? &q->consumer : &q->producer;
 }
 
+static const char *name_of(enum direction dir)
+{
+	return dir == ENQUEUE ? "alf_mp_enqueue" : "alf_mc_dequeue";
+}
+
 static void move(struct alf_queue *q, enum direction dir, uint32_t index, void **ptr,
 		 uint32_t n)
 {
@@ -103,11 +108,6 @@ static uint32_t move_relaxed(struct alf_queue *q, enum direction dir, void **ptr
 	} while (word_kind(r.word) == SIDE_TICKET ? !side_publish_in_turn(side, &r, relax)
 						  : !side_publish(side, &r));
 	return r.n;
-}
-
-static bool reserves(uint64_t word)
-{
-	return word_kind(word) == SIDE_RELAXED || word_kind(word) == SIDE_TICKET;
 }
 
 /* The CPU whose sections this thread may run. */
@@ -252,8 +252,10 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
 		unsigned int cpu = round < MAX_TRIES ? this_cpu() : NO_CPU;
 
-		if (reserves(word)) {
+		if (word_reserves(word)) {
 			pcpu_come_by();
+			if (unlikely(side->check))
+				queue_check_multi(q, side, name_of(dir));
 			return move_relaxed(q, dir, ptr, n, all);
 		}
 		if (room > side->size)
@@ -296,12 +298,26 @@ static noinline uint32_t move_many(struct alf_queue *q, enum direction dir, void
 	return finish(result, q, dir, ptr, n, all);
 }
 
+#if UKMEM_DEBUG
+static void see_multi(struct alf_queue *q, struct alf_queue_side *side, enum direction dir)
+{
+	queue_see_multi(q, side, name_of(dir));
+}
+#else
+static always_inline void see_multi(struct alf_queue *q, struct alf_queue_side *side,
+				    enum direction dir)
+{
+	(void)q, (void)side, (void)dir;
+}
+#endif
+
 static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir, void **ptr,
 					 uint32_t n, bool all)
 {
 	struct alf_queue_side *side = side_of(q, dir);
 	enum section_result result;
 
+	see_multi(q, side, dir);
 	if (n != 1)
 		return move_many(q, dir, ptr, n, all);
 	result = dir == ENQUEUE ? section_enqueue_one(side, ptr, 1)

@@ -63,7 +63,8 @@ static noinline void side_inherit(struct alf_queue_side *side, uint64_t done, ui
 	uint64_t next = (uint64_t)word_index(from) << 32 | ((uint32_t)last & WORD_COUNT_MASK) |
 			owner_of_kind(word_kind(done));
 
-	word_exchange(&side->word, &done, next, __ATOMIC_RELAXED);
+	if (word_exchange(&side->word, &done, next, __ATOMIC_RELAXED)) /* and then alike */
+		word_exchange(&side->reserved, &last, next, __ATOMIC_RELAXED);
 }
 
 /* A reservation: of @n places from @index on; @word: as it is in side->reserved. */

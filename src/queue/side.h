@@ -68,6 +68,11 @@ static inline unsigned int word_kind(uint64_t word)
 	return (unsigned int)word & SIDE_KIND_MASK;
 }
 
+static inline bool word_reserves(uint64_t word)
+{
+	return word_kind(word) == SIDE_RELAXED || word_kind(word) == SIDE_TICKET;
+}
+
 /* The owner of that @kind in this process. */
 static inline unsigned int owner_of_kind(unsigned int kind)
 {
