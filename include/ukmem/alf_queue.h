@@ -9,7 +9,7 @@
  *	alf_mp_enqueue(q, packets, 16);
  *	n = alf_mc_dequeue(q, packets, 16);
  *
- * Each side of a queue is used in one of two ways, at any one time:
+ * Each side of a queue is used in one of two ways, between two calls of alf_queue_hand_over():
  *
  *   sp, sc  single: by one thread, or by several that exclude each other by other means
  *   mp, mc  multi: by any number of threads and by their signal handlers
@@ -39,9 +39,11 @@
  *
  * Thread safety: as said; a queue must not be in use while it is made or freed. Signal
  * safety: multi functions but the ticket order's; single functions are, where the handler
- * does not interrupt one of the same side. fork: the child's queue is the parent's as it was;
- * without restartable sequences, and in ticket order, only if no other thread was in a multi
- * function of it at that moment, for what such a thread has reserved nobody publishes.
+ * does not interrupt one of the same side. fork: the child's queue is the parent's as it was.
+ * Without restartable sequences, and in ticket order, what other threads were enqueuing at
+ * that moment is not in it, nor (but for the ticket order) what they were dequeuing; the room
+ * for it is. A handler that forks, having interrupted a multi function of the queue without
+ * restartable sequences, must not use that queue in the child before it has returned.
  *
  * Thanks to ALF queue, an array-based queue with bulk operations for the kernel
  * (J. D. Brouer, 2014), and to the rings of DPDK, for the ideas: two lines of indices that
@@ -63,6 +65,7 @@ UKMEM_BEGIN_DECLS
 
 /** Flags of alf_queue_alloc_flags(). */
 #define ALF_QUEUE_TICKET 1u /**< multi functions publish in ticket order */
+#define ALF_QUEUE_CHECK 2u  /**< report a side for a single user in multi functions */
 
 /* The library's; here for the inline functions. One cache line each. */
 struct alf_queue_side {
@@ -73,9 +76,12 @@ struct alf_queue_side {
 	uint32_t mask;	   /* size - 1 */
 	uint64_t reserved; /* queue/relaxed.h, queue/ticket.h */
 	uint32_t streak, threshold;
-	uint32_t last; /* queue/multi.c */
-	uint32_t user; /* the thread in a single function, if that is checked */
-	void *memory;  /* of the first side: what the queue lies in */
+	uint32_t last;	/* queue/multi.c */
+	uint32_t user;	/* the thread in a single function, if that is checked */
+	void *memory;	/* of the first side: what the queue lies in */
+	uint16_t check; /* ALF_QUEUE_CHECK */
+	uint16_t seen;	/* single or multi functions, if that is checked */
+	uint32_t by;	/* the thread that was seen in one */
 } __attribute__((__aligned__(64)));
 
 struct alf_queue { /* and, behind it, the ring */
@@ -100,6 +106,16 @@ UKMEM_EXPORT struct alf_queue *alf_queue_alloc_flags(uint32_t size, gfp_t gfp,
  */
 UKMEM_EXPORT void alf_queue_free(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_free);
 
+/**
+ * alf_queue_hand_over - from now on sides may be used in the other way, by whoever
+ *
+ * Nobody else uses the queue meanwhile. Only needed where it is checked: with ALF_QUEUE_CHECK
+ * a multi function reports single functions that were used on its side before; compiled with
+ * UKMEM_DEBUG=1 and linked to a debug build of the library, either reports the other. Reports
+ * are those of a free that is invalid (the tunable invalid_free).
+ */
+UKMEM_EXPORT void alf_queue_hand_over(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_hand_over);
+
 UKMEM_EXPORT unsigned int alf_mp_enqueue(struct alf_queue *q, void *const ptr[], uint32_t n)
 	UKMEM_SYMBOL(alf_mp_enqueue);
 UKMEM_EXPORT unsigned int alf_mp_enqueue_burst(struct alf_queue *q, void *const ptr[],
@@ -111,7 +127,8 @@ UKMEM_EXPORT unsigned int alf_mc_dequeue_bulk(struct alf_queue *q, void *ptr[], 
 
 /*
  * A single function of a side begins or ends. Compiled with UKMEM_DEBUG=1 programs report
- * threads that are in one at a time, and go on or abort as the tunable invalid_free says.
+ * threads that are in one at a time, and single functions after multi ones (which a debug
+ * build of the library notes), and go on or abort as the tunable invalid_free says.
  */
 UKMEM_EXPORT void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side,
 					 const char *func) UKMEM_SYMBOL(alf_queue_single_begin);

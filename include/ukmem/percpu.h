@@ -118,6 +118,7 @@ struct ukmem_percpu_state {
 	size_t stride;	 /* copy of index i -> copy of index i + 1 */
 	uint32_t limit;	 /* CPU ids below it may run sections; 0: fallback mode */
 	uint32_t nr_ids; /* the spill copy's index */
+	uint32_t ending; /* the library's: limit, while other CPUs' sections can be ended */
 };
 
 extern UKMEM_EXPORT const struct ukmem_percpu_state ukmem_percpu_state;

@@ -21,8 +21,8 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
+#include "stats/stats.h"
 #include "ukmem/compiler.h"
-#include "ukmem/stats.h"
 
 /* Free objects of one size class. */
 struct free_objects {
@@ -67,7 +67,7 @@ static void figures_read(struct figures *f)
 		}
 		large_count(&f->blocks, &f->mmap);
 	}
-	ukmem_gauges_read(&g);
+	stats_gauges(&g);
 	f->system = g.mapped;
 	f->retained = g.retained;
 	f->mmap = min_size(f->mmap, g.mapped);

@@ -41,8 +41,9 @@ struct os_calls {
 	int (*getcpu)(unsigned int *cpu);
 	/* CPUs this thread may use, by the kernel's own ids; result: bytes of @mask written. */
 	long (*affinity)(unsigned long *mask, size_t size);
+	long (*set_affinity)(const unsigned long *mask, size_t size);
 	int (*rseq)(void *area, uint32_t len, int flags, uint32_t signature);
-	int (*release)(char *buf, size_t size);	     /* the kernel's, as uname -r */
+	int (*release)(char *buf, size_t size);	     /* the kernel's, as uname -r begins */
 	unsigned long (*auxval)(unsigned long type); /* 0: not there */
 	long (*page_size)(void);
 	/* The smaller of RLIMIT_AS and RLIMIT_DATA; SIZE_MAX: none. */
@@ -52,6 +53,15 @@ struct os_calls {
 
 extern struct os_calls os_calls;
 extern const struct os_calls os_calls_linux;
+
+/*
+ * From now on a seccomp filter may kill for what malloc and free can do without, which cannot
+ * be tried: so it is not asked for any more, and fails with -EPERM. That is membarrier,
+ * mincore, NUMA policies, affinities, files and the kernel's release, and threads; not
+ * memory, futex, clocks and random numbers.
+ */
+void os_confine(void);
+bool os_is_confined(void);
 
 /* Memory. */
 
@@ -114,7 +124,7 @@ extern struct os_heap os_heap;
 /* The calling thread's id, as the kernel numbers threads. */
 uint32_t os_thread_id(void);
 
-/* Sleep. errno is kept; no cancellation point. */
+/* Sleep, by the call that locks make too. errno is kept; no cancellation point. */
 void os_pause_ms(uint64_t ms);
 
 /* Topology. CPU and node ids may be sparse. */

@@ -4,8 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -15,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 
 /* The value of @call, or its error as a negative errno; errno itself is kept. */
@@ -28,6 +32,21 @@
 		}                                                                              \
 		result;                                                                        \
 	})
+
+/* Synchronization: set for ever; relaxed: the caller's filter comes later. */
+static atomic_bool confined;
+
+void os_confine(void)
+{
+	atomic_store_explicit(&confined, true, memory_order_relaxed);
+}
+
+bool os_is_confined(void)
+{
+	return atomic_load_explicit(&confined, memory_order_relaxed);
+}
+
+#define RESULT_UNLESS_CONFINED(call) (os_is_confined() ? -EPERM : RESULT(call))
 
 static int linux_mmap(void **addr, size_t len, int prot, int flags)
 {
@@ -76,26 +95,28 @@ static int linux_mremap(void *from, size_t len, int flags, void **to)
 
 static int linux_mincore(void *addr, size_t len, unsigned char *vec)
 {
-	return RESULT(mincore(addr, len, vec));
+	return RESULT_UNLESS_CONFINED(mincore(addr, len, vec));
 }
 
 static int linux_mbind(void *addr, size_t len, int mode, const unsigned long *nodes,
 		       unsigned long max_node)
 {
-	return (int)RESULT(syscall(SYS_mbind, addr, len, mode, nodes, max_node, 0));
+	return (int)RESULT_UNLESS_CONFINED(
+		syscall(SYS_mbind, addr, len, mode, nodes, max_node, 0));
 }
 
 static int linux_get_mems_allowed(unsigned long *nodes, unsigned long max_node)
 {
 	enum { MPOL_F_MEMS_ALLOWED = 4 };
 
-	return (int)RESULT(
+	return (int)RESULT_UNLESS_CONFINED(
 		syscall(SYS_get_mempolicy, NULL, nodes, max_node, NULL, MPOL_F_MEMS_ALLOWED));
 }
 
 static int linux_get_mempolicy(int *mode, unsigned long *nodes, unsigned long max_node)
 {
-	return (int)RESULT(syscall(SYS_get_mempolicy, mode, nodes, max_node, NULL, 0));
+	return (int)RESULT_UNLESS_CONFINED(
+		syscall(SYS_get_mempolicy, mode, nodes, max_node, NULL, 0));
 }
 
 static int linux_mlock(void *addr, size_t len)
@@ -110,7 +131,7 @@ static int linux_munlock(void *addr, size_t len)
 
 static int linux_membarrier(int cmd, unsigned int flags, int cpu)
 {
-	return (int)RESULT(syscall(SYS_membarrier, cmd, flags, cpu));
+	return (int)RESULT_UNLESS_CONFINED(syscall(SYS_membarrier, cmd, flags, cpu));
 }
 
 static ssize_t linux_getrandom(void *buf, size_t len, unsigned int flags)
@@ -123,7 +144,8 @@ static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 {
 	size_t used = 0;
 	ssize_t n = 0;
-	int fd = (int)RESULT(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
+	int fd = (int)RESULT_UNLESS_CONFINED(
+		syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return fd;
@@ -155,7 +177,12 @@ static int linux_getcpu(unsigned int *cpu)
 /* The system call: libc's function hides how much the kernel wrote. */
 static long linux_affinity(unsigned long *mask, size_t size)
 {
-	return RESULT(syscall(SYS_sched_getaffinity, 0, size, mask));
+	return RESULT_UNLESS_CONFINED(syscall(SYS_sched_getaffinity, 0, size, mask));
+}
+
+static long linux_set_affinity(const unsigned long *mask, size_t size)
+{
+	return RESULT_UNLESS_CONFINED(syscall(SYS_sched_setaffinity, 0, size, mask));
 }
 
 static int linux_rseq(void *area, uint32_t len, int flags, uint32_t signature)
@@ -163,11 +190,54 @@ static int linux_rseq(void *area, uint32_t len, int flags, uint32_t signature)
 	return (int)RESULT(syscall(SYS_rseq, area, len, flags, signature));
 }
 
+/* The note "Linux" of the vDSO: LINUX_VERSION_CODE. */
+static uint32_t version_in(const char *notes, size_t size)
+{
+	while (size >= sizeof(ElfW(Nhdr))) {
+		const ElfW(Nhdr) *note = (const void *)notes;
+		size_t name = align_up(note->n_namesz, 4), len = align_up(note->n_descsz, 4);
+		const char *text = notes + sizeof(*note);
+
+		if (size - sizeof(*note) < name + len)
+			break;
+		if (note->n_type == 0 && note->n_namesz == 6 && !memcmp(text, "Linux", 6) &&
+		    note->n_descsz == sizeof(uint32_t))
+			return *(const uint32_t *)(const void *)(text + name);
+		notes += sizeof(*note) + name + len;
+		size -= sizeof(*note) + name + len;
+	}
+	return 0;
+}
+
+/* 0: there is no vDSO, or it does not say. */
+static uint32_t vdso_version(void)
+{
+	const char *vdso = (const char *)getauxval(AT_SYSINFO_EHDR);
+	const ElfW(Ehdr) *header = (const void *)vdso;
+	const ElfW(Phdr) * part;
+	uint32_t version = 0;
+
+	if (!vdso)
+		return 0;
+	part = (const void *)(vdso + header->e_phoff);
+	for (unsigned int i = 0; i < header->e_phnum && !version; i++)
+		if (part[i].p_type == PT_NOTE)
+			version = version_in(vdso + part[i].p_offset, part[i].p_filesz);
+	return version;
+}
+
+/* Without a system call if possible: sandboxes leave uname out. */
 static int linux_release(char *buf, size_t size)
 {
+	uint32_t version = vdso_version();
 	struct utsname name;
-	int err = RESULT(uname(&name));
+	int err;
 
+	if (version) {
+		snprintf(buf, size, "%u.%u", version >> 16, version >> 8 & 0xff);
+		return 0;
+	}
+	err = RESULT_UNLESS_CONFINED(uname(&name));
 	if (!err)
 		snprintf(buf, size, "%s", name.release);
 	return err;
@@ -218,7 +288,8 @@ static uint64_t linux_now_ms(void)
 		.get_mempolicy = linux_get_mempolicy, .mlock = linux_mlock,                    \
 		.munlock = linux_munlock, .membarrier = linux_membarrier,                      \
 		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \
-		.getcpu = linux_getcpu, .affinity = linux_affinity, .rseq = linux_rseq,        \
+		.getcpu = linux_getcpu, .affinity = linux_affinity,                            \
+		.set_affinity = linux_set_affinity, .rseq = linux_rseq,                        \
 		.release = linux_release, .auxval = linux_auxval,                              \
 		.page_size = linux_page_size,                                                  \
 		.address_space_limit = linux_address_space_limit, .now_ms = linux_now_ms,      \

@@ -3,6 +3,7 @@
 #include "os/os.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -220,9 +221,10 @@ void os_pause_ms(uint64_t ms)
 {
 	struct timespec t = { .tv_sec = (time_t)(ms / 1000),
 			      .tv_nsec = (long)(ms % 1000) * 1000000 };
+	uint32_t word = 0; /* nobody wakes who waits for it */
 	int saved = errno;
 
-	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
+	syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
 	errno = saved;
 }
 

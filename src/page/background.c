@@ -3,6 +3,8 @@
  * The background thread: decay in programs that stand still. It exists while there is
  * something to give back, blocks all signals, and allocates nothing.
  *
+ * Where a seccomp filter may have come meanwhile (os_confine) none is created unless asked for.
+ *
  * By default it is there for programs that have threads already, and for others only if
  * very much is to be given back: a program with a single thread may do what one with
  * several may not (unshare, setns).
@@ -46,6 +48,11 @@ static void *background(void *unused)
 	return NULL;
 }
 
+static bool may_start(void)
+{
+	return config.background_thread == BACKGROUND_ALWAYS || !os_is_confined();
+}
+
 static bool is_wanted(size_t dirty)
 {
 	bool threaded = &__libc_single_threaded && !__libc_single_threaded;
@@ -53,7 +60,7 @@ static bool is_wanted(size_t dirty)
 
 	if (config.background_thread != BACKGROUND_AUTO)
 		return config.background_thread == BACKGROUND_ALWAYS;
-	return dirty > least >> page_window.page_shift;
+	return dirty > least >> page_window.page_shift && may_start();
 }
 
 static cold void start(void)
@@ -87,7 +94,7 @@ void page_background_start(void)
 		return;
 	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
 	/* Creating it allocates, and comes here again: only the first one goes on. */
-	if (!atomic_exchange_explicit(&running, true, memory_order_relaxed))
+	if (may_start() && !atomic_exchange_explicit(&running, true, memory_order_relaxed))
 		start();
 	errno = saved;
 }

@@ -318,6 +318,24 @@ static void drain_array(struct zone *z, unsigned int order, unsigned int cpu, si
 	}
 }
 
+/* Where CPUs cannot be stopped: what this one has. */
+static size_t drain_own(struct zone *z)
+{
+	struct page *page;
+	size_t pages = 0;
+
+	for (unsigned int list = 0; list < PCP_LISTS; list++)
+		while (pcpu_array_pop_bulk(array_of(z, list), (void **)&page, 1,
+					   PCPU_POP_UNCOUNTED)) {
+			bool run = list >= PCP_ORDERS;
+			size_t n = run ? page->npages : (size_t)1 << list;
+
+			zone_free_run(z, page, n, run ? PAGE_DIRTY : page->zero);
+			pages += n;
+		}
+	return pages;
+}
+
 size_t pageset_drain(struct zone *z, unsigned int cpu)
 {
 	void *arrays[PCP_LISTS];
@@ -328,7 +346,7 @@ size_t pageset_drain(struct zone *z, unsigned int cpu)
 	for (unsigned int list = 0; list < PCP_LISTS; list++)
 		arrays[list] = array_of(z, list);
 	if (!pcpu_arrays_stop(arrays, PCP_LISTS, cpu))
-		return 0;
+		return cpu == PCPU_ALL_CPUS ? drain_own(z) : 0;
 	for_each_cpu_unit_of (i, cpu) {
 		for (unsigned int order = 0; order < PCP_ORDERS; order++)
 			drain_array(z, order, i, &pages);

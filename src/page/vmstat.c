@@ -69,12 +69,9 @@ static void read_zone(struct zone *z, struct zone_counts *c, bool with_blocks)
 
 static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 {
-	size_t page = page_size(), below, in_program, kept;
+	size_t page = page_size(), in_program, kept;
 	struct zone_counts c;
 
-	below = atomic_load_explicit(&z->frontier, memory_order_acquire) - z->start;
-	if (!below)
-		return;
 	read_zone(z, &c, false);
 	in_program = c.used - c.pageset;
 	/* Other free pages the system has back, or never gave. */
@@ -82,21 +79,32 @@ static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 	g->mapped += (in_program + kept) * page;
 	g->retained += kept * page;
 	g->active += in_program * page;
-	g->resident += os_resident(pfn_to_virt(z->start), below * page);
+}
+
+static size_t zone_below(const struct zone *z)
+{
+	return atomic_load_explicit(&z->frontier, memory_order_acquire) - z->start;
 }
 
 static void gauges(struct ukmem_gauges *g)
 {
-	size_t metadata, aside;
+	size_t aside = aside_in_use() * page_size();
 
 	for_each_zone (z)
-		zone_gauges(z, g);
-	aside = aside_in_use() * page_size();
+		if (zone_below(z))
+			zone_gauges(z, g);
 	g->mapped += aside;
 	g->active += aside;
-	g->resident += aside;
-	metadata = window_metadata_resident() + nodes_resident() + zonelists_resident() +
-		   pcpu_resident();
+}
+
+static void resident(struct ukmem_gauges *g)
+{
+	size_t metadata = window_metadata_resident() + nodes_resident() +
+			  zonelists_resident() + pcpu_resident();
+
+	for_each_zone (z)
+		g->resident += os_resident(pfn_to_virt(z->start), zone_below(z) * page_size());
+	g->resident += aside_in_use() * page_size();
 	g->metadata += metadata;
 	g->resident += metadata;
 }
@@ -162,7 +170,9 @@ static size_t trim(void)
 	return page_trim(true);
 }
 
-static struct stats_source source = { .gauges = gauges, .emit = emit, .trim = trim };
+static struct stats_source source = {
+	.gauges = gauges, .resident = resident, .emit = emit, .trim = trim
+};
 
 void vmstat_register(void)
 {

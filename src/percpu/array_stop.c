@@ -19,10 +19,7 @@
  * Each round loses only to an operation that committed within it, a window of a
  * few instructions, so a few rounds do. Owners' operations are no sections: array_owner.h.
  */
-#include <errno.h>
-
 #include "base/lock.h"
-#include "os/os.h"
 #include "percpu/array.h"
 #include "percpu/percpu_internal.h"
 
@@ -35,20 +32,6 @@ static struct lock stop_lock;
 void pcpu_stop_init(void)
 {
 	lock_register(&stop_lock, LOCK_RANK_STOP);
-}
-
-bool pcpu_restart_sections(unsigned int cpu)
-{
-	bool one = cpu != PCPU_ALL_CPUS;
-	unsigned int flags = one ? MEMBARRIER_FLAG_CPU : 0;
-	int id = one ? (int)cpu : 0;
-	int err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
-
-	if (err == -EPERM) { /* not registered yet */
-		os_calls.membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0);
-		err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
-	}
-	return err == 0;
 }
 
 /* S1. Result: how many headers were without the bit. Arrays never used stay untouched. */

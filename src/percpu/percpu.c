@@ -180,6 +180,7 @@ static void use_rseq(const struct os_topology *topology)
 	pcpu.index = pcpu.rseq + (compact ? RSEQ_MM_CID_OFFSET : RSEQ_CPU_ID_OFFSET);
 	index_kind = compact ? "mm_cid" : "cpu_id";
 	pcpu.limit = pcpu.nr_ids;
+	pcpu.ending = pcpu.limit;
 }
 
 /* The index of a thread that has a CPU. */
@@ -348,8 +349,11 @@ static void fork_parent(void)
 	pcpu_gate_open();
 }
 
+uint32_t pcpu_forks; /* Synchronization: written in a child's first thread */
+
 static void fork_child(void)
 {
+	__atomic_store_n(&pcpu_forks, pcpu_forks + 1, __ATOMIC_RELAXED);
 	pcpu_register_fork_child();
 	pcpu_slots_fork_child();
 	pcpu_notify_fork_child();

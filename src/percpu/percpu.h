@@ -81,10 +81,33 @@ unsigned int pcpu_index(void);
 /*
  * For sections of other layers. The CPU whose sections this thread runs now, whatever the
  * index is; nr_ids or more: it can run none. And: sections of CPU @cpu that were running when
- * this was called are over when it returns, committed or failed. False: it cannot be had.
+ * this was called are over when it returns, committed or failed. False: it cannot be had; for
+ * ever, if pcpu_can_restart() says so (sections.c).
  */
 unsigned int pcpu_section_cpu(void);
 bool pcpu_restart_sections(unsigned int cpu);
+
+static inline bool pcpu_can_restart(void)
+{
+	return __atomic_load_n(&pcpu.ending, __ATOMIC_ACQUIRE) != 0;
+}
+
+/*
+ * When that is false: whether sections of @cpu that go by pcpu.ending are over for ever. @go:
+ * this thread may go to that CPU to see to it, with system calls. And: users of such sections
+ * say now and then that they come by, so that hardly anybody needs to go.
+ */
+bool pcpu_sections_over(unsigned int cpu, bool go);
+void pcpu_note_sections_over(void);
+
+static inline void pcpu_come_by(void)
+{
+	if (pcpu_use_rseq() && !pcpu_can_restart()) /* O1 */
+		pcpu_note_sections_over();
+}
+
+/* Forks between the first process that had the library and this one. */
+extern uint32_t pcpu_forks;
 
 /*
  * Around vfork(): take this thread's registration for rseq away, so that the child, which has

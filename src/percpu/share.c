@@ -16,7 +16,7 @@
 static atomic_uint cpus, at_once;
 static _Atomic uint64_t cache_bytes, memory;
 
-/* CPUs the process may use, by cpuset or affinity. */
+/* CPUs the process may use, by cpuset or affinity; as before, if the system does not tell. */
 static unsigned int cpus_allowed(void)
 {
 	unsigned long mask[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
@@ -25,6 +25,8 @@ static unsigned int cpus_allowed(void)
 
 	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes / sizeof(long); i++)
 		n += (unsigned int)__builtin_popcountl(mask[i]);
+	if (!n)
+		n = atomic_load_explicit(&cpus, memory_order_relaxed);
 	return n ? n : os_mask_count(&os_topology()->possible);
 }
 

@@ -10,7 +10,7 @@ struct alf_queue *alf_queue_alloc_flags(uint32_t size, gfp_t gfp, unsigned int f
 	struct alf_queue *q;
 	void *memory;
 
-	if (!queue_size_valid(size) || (flags & ~ALF_QUEUE_TICKET))
+	if (!queue_size_valid(size) || (flags & ~(ALF_QUEUE_TICKET | ALF_QUEUE_CHECK)))
 		return ERR_PTR(-EINVAL);
 	memory = kmalloc(queue_bytes(size) + line - 1, gfp);
 	if (!memory)

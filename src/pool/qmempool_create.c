@@ -32,14 +32,30 @@ static void to_cache(struct qmempool *pool, void **p, unsigned int n)
 	qmempool_give_back(pool, p, n);
 }
 
-/* False: CPUs cannot be stopped. */
+/* Where CPUs cannot be stopped: what this one has. */
+static void drain_own(struct qmempool *pool, put_function *put)
+{
+	void *batch[BATCH];
+	unsigned int n;
+
+	do {
+		n = pcpu_array_pop_bulk(pool->local, batch, BATCH, PCPU_POP_UNCOUNTED);
+		if (n)
+			put(pool, batch, n);
+	} while (n == BATCH);
+}
+
+/* False: CPUs cannot be stopped, and keep what they have, but for this one. */
 static bool drain_arrays(struct qmempool *pool, unsigned int cpu, put_function *put)
 {
 	void *batch[BATCH];
 	unsigned int n;
 
-	if (!pcpu_arrays_stop(&pool->local, 1, cpu))
+	if (!pcpu_arrays_stop(&pool->local, 1, cpu)) {
+		if (cpu == PCPU_ALL_CPUS)
+			drain_own(pool, put);
 		return false;
+	}
 	for_each_cpu_unit_of (i, cpu)
 		while ((n = pcpu_array_take(pool->local, i, batch, BATCH)))
 			put(pool, batch, n);

@@ -17,6 +17,9 @@
  *   d	by compare-and-swap from BIASED c to HELD c, by any thread: the bias is revoked
  *   e	by compare-and-swap from BIASED c or HELD c by a section on c, to HELD c
  *   f	by compare-and-swap from HELD c by anybody who saw that word before A2 for c
+ *   g	when A2 is refused, and for ever (sections.c): by compare-and-swap from 0, and from
+ *	BIASED c and HELD c when sections of c are over for ever, by anybody, to RELAXED
+ *   h	by compare-and-swap from another process' STRANGER, by anybody, to 0
  *
  * At any time at most one live section may commit, and it found the word's present index:
  *   - after e the sections of c that could commit by a or b are over (A1);
@@ -25,13 +28,20 @@
  *   - d leaves one that found the bias: if it commits, by a, it wipes out HELD c, and the
  *     index has moved on, so that no compare-and-swap of what d made succeeds; if it does
  *     not, d's word stays until e or f.
+ *   - g leaves none that could commit: neither a, b nor e happens on c any more, and c fails,
+ *	since there is no way back from RELAXED. side->reserved has not moved until then,
+ *	so that the new word, with its count, is level with it (relaxed.h).
  * Words have versions and indices, so a compare-and-swap does not succeed on a word that has
  * come back, unless 2^48 changes passed between.
  *
  * Nobody waits for a thread that does not run: a word HELD by another CPU for longer than
  * sections take is stolen by f. A thread that cannot run sections (not registered for rseq, or
  * single-stepped) holds a side as SIDE_STRANGER, which others cannot take from it; after some
- * time they say that there is no room.
+ * time they say that there is no room. In the child of a fork it may be somebody who is not
+ * there: it is set free (h), and if it is there, a handler having forked, it begins again.
+ *
+ * Where A2 is refused and g is not possible, nobody having come by on c since then and nobody
+ * being able to go there, there is no room either, until somebody comes by.
  *
  * Ordering: a commit is a release, and the acquires are the loads of the other side's index
  * and the compare-and-swap (on x86 any store and load are).
@@ -62,6 +72,11 @@ static const struct alf_queue_side *other_of(const struct alf_queue *q, enum dir
 	return dir == ENQUEUE ? &q->consumer : &q->producer;
 }
 
+static const char *name_of(enum direction dir)
+{
+	return dir == ENQUEUE ? "alf_mp_enqueue" : "alf_mc_dequeue";
+}
+
 static void move(struct alf_queue *q, enum direction dir, uint32_t index, void **ptr,
 		 uint32_t n)
 {
@@ -86,13 +101,12 @@ static uint32_t move_relaxed(struct alf_queue *q, enum direction dir, void **ptr
 	struct alf_queue_side *side = side_of(q, dir);
 	struct reservation r;
 
-	if (!side_reserve(side, other_of(q, dir), n, all, &r))
-		return 0;
-	move(q, dir, r.index, ptr, r.n);
-	if (word_owner(r.word) == SIDE_TICKET)
-		side_publish_in_turn(side, &r, relax);
-	else
-		side_publish(side);
+	do {
+		if (!side_reserve(side, other_of(q, dir), n, all, &r))
+			return 0;
+		move(q, dir, r.index, ptr, r.n);
+	} while (word_kind(r.word) == SIDE_TICKET ? !side_publish_in_turn(side, &r, relax)
+						  : !side_publish(side, &r));
 	return r.n;
 }
 
@@ -142,6 +156,28 @@ static void count_revoked(struct alf_queue_side *side)
 	__atomic_store_n(&side->threshold, threshold, __ATOMIC_RELAXED);
 }
 
+/* g. False: not now. @go: with system calls. */
+static bool leave_sections(struct alf_queue_side *side, uint64_t word, bool go)
+{
+	uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
+	uint64_t relaxed = (uint64_t)word_index(word) << 32 |
+			   ((uint32_t)last & WORD_COUNT_MASK) | owner_of_kind(SIDE_RELAXED);
+
+	if (word_owner(word) && !pcpu_sections_over(owner_cpu(word_owner(word)), go))
+		return false;
+	word_exchange(&side->word, &word, relaxed, __ATOMIC_ACQ_REL);
+	return true; /* or another word is there meanwhile */
+}
+
+/* True: it has been set free (h), or is another word already. */
+static bool free_of_stranger(struct alf_queue_side *side, uint64_t word)
+{
+	if (!word_is_inherited(word))
+		return false;
+	word_exchange(&side->word, &word, word_with(word, 0, 0), __ATOMIC_RELAXED);
+	return true;
+}
+
 /*
  * Whether @cpu's sections, or with NO_CPU this thread, may compare-and-swap from *@word, if
  * it is still the same then; perhaps from another *@word.
@@ -153,8 +189,9 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 
 	if (!owner)
 		return true;
-	if (owner == SIDE_STRANGER) {
-		sched_yield();
+	if (word_kind(*word) == SIDE_STRANGER) {
+		if (!free_of_stranger(side, *word))
+			sched_yield();
 		return false;
 	}
 	if (owner_cpu(owner) == cpu) /* e: A1, once the section has begun */
@@ -176,14 +213,14 @@ static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t w
 			     uint32_t n)
 {
 	struct alf_queue_side *side = side_of(q, dir);
-	uint64_t mine = word_with(word, SIDE_STRANGER, 0);
+	uint64_t mine = word_with(word, owner_of_kind(SIDE_STRANGER), 0);
 
 	if (!word_exchange(&side->word, &word, mine, __ATOMIC_ACQUIRE))
 		return false;
 	side->limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
 	move(q, dir, word_index(mine), ptr, n);
-	__atomic_store_n(&side->word, word_with(mine, 0, n), __ATOMIC_RELEASE);
-	return true;
+	word = mine; /* unless it is set free (h) */
+	return word_exchange(&side->word, &word, word_with(mine, 0, n), __ATOMIC_RELEASE);
 }
 
 static bool move_locked(struct alf_queue *q, enum direction dir, uint64_t word, void **ptr,
@@ -215,12 +252,21 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
 		unsigned int cpu = round < MAX_TRIES ? this_cpu() : NO_CPU;
 
-		if (word_owner(word) == SIDE_RELAXED || word_owner(word) == SIDE_TICKET)
+		if (word_reserves(word)) {
+			pcpu_come_by();
+			if (unlikely(side->check))
+				queue_check_multi(q, side, name_of(dir));
 			return move_relaxed(q, dir, ptr, n, all);
+		}
 		if (room > side->size)
 			continue; /* an old word */
 		if (room < n && (all || !room))
 			return 0;
+		if (unlikely(!pcpu_can_restart()) && word_kind(word) != SIDE_STRANGER) {
+			if (!leave_sections(side, word, true))
+				return 0;
+			continue;
+		}
 		if (room > n)
 			room = n;
 		if (may_take(side, &word, cpu) && move_locked(q, dir, word, ptr, room, cpu))
@@ -252,12 +298,26 @@ static noinline uint32_t move_many(struct alf_queue *q, enum direction dir, void
 	return finish(result, q, dir, ptr, n, all);
 }
 
+#if UKMEM_DEBUG
+static void see_multi(struct alf_queue *q, struct alf_queue_side *side, enum direction dir)
+{
+	queue_see_multi(q, side, name_of(dir));
+}
+#else
+static always_inline void see_multi(struct alf_queue *q, struct alf_queue_side *side,
+				    enum direction dir)
+{
+	(void)q, (void)side, (void)dir;
+}
+#endif
+
 static always_inline uint32_t move_multi(struct alf_queue *q, enum direction dir, void **ptr,
 					 uint32_t n, bool all)
 {
 	struct alf_queue_side *side = side_of(q, dir);
 	enum section_result result;
 
+	see_multi(q, side, dir);
 	if (n != 1)
 		return move_many(q, dir, ptr, n, all);
 	result = dir == ENQUEUE ? section_enqueue_one(side, ptr, 1)
@@ -285,7 +345,10 @@ unsigned int alf_mc_dequeue_bulk(struct alf_queue *q, void *ptr[], uint32_t n)
 	return move_multi(q, DEQUEUE, ptr, n, true);
 }
 
-/* By c and e alone, so a side that a section on another CPU died in stays that CPU's. */
+/*
+ * By c and e alone, so a side that a section on another CPU died in stays that CPU's; where
+ * nobody's sections are used any more, as others do, but without going anywhere.
+ */
 static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, uint32_t n)
 {
 	struct alf_queue_side *side = side_of(q, dir);
@@ -295,8 +358,19 @@ static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, ui
 		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
 		unsigned int owner = word_owner(word), cpu = this_cpu();
 
+		if (word_kind(word) == SIDE_RELAXED) {
+			pcpu_come_by();
+			return move_relaxed(q, dir, ptr, n, false);
+		}
 		if (room > side->size)
 			continue; /* an old word */
+		if (word_kind(word) == SIDE_STRANGER && free_of_stranger(side, word))
+			continue;
+		if (unlikely(!pcpu_can_restart()) && word_kind(word) != SIDE_STRANGER) {
+			if (!leave_sections(side, word, false))
+				return 0;
+			continue;
+		}
 		if (room > n)
 			room = n;
 		if (!room || cpu == NO_CPU || owner >= SIDE_STRANGER ||

@@ -2,19 +2,23 @@
 /* Making queues, and watching over their single users. */
 #include "queue/queue.h"
 
+#include <stdio.h>
+
 #include "base/report.h"
+#include "os/os.h"
 #include "percpu/percpu.h"
+#include "queue/relaxed.h"
 #include "queue/section.h"
 
-/* What multi functions of a new queue go by, for as long as it lives. */
+/* What multi functions of a new queue go by. */
 static unsigned int first_owner(unsigned int flags)
 {
 	if (flags & ALF_QUEUE_TICKET)
-		return SIDE_TICKET;
-	if (QUEUE_HAVE_SECTIONS && pcpu_init() && pcpu_use_rseq() &&
-	    pcpu.nr_ids <= SIDE_MAX_CPUS)
+		return owner_of_kind(SIDE_TICKET);
+	if (QUEUE_HAVE_SECTIONS && !(flags & ALF_QUEUE_CHECK) && pcpu_init() &&
+	    pcpu_can_restart() && pcpu.nr_ids <= SIDE_MAX_CPUS)
 		return 0;
-	return SIDE_RELAXED;
+	return owner_of_kind(SIDE_RELAXED);
 }
 
 static void side_init(struct alf_queue_side *side, uint32_t size, uint32_t slack,
@@ -28,6 +32,7 @@ static void side_init(struct alf_queue_side *side, uint32_t size, uint32_t slack
 		.size = size,
 		.mask = size - 1,
 		.threshold = flags & QUEUE_UNBIASED ? UINT32_MAX : 0,
+		.check = (flags & ALF_QUEUE_CHECK) != 0,
 	};
 }
 
@@ -39,6 +44,70 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
 	side_init(&q->consumer, size, 0, owner, flags);
 }
 
+/*
+ * Who uses a side in which way. Of queues with ALF_QUEUE_CHECK multi functions reserve, and
+ * single functions, which are the program's code, need say nothing: they move the index of
+ * the word, but not that of the reservations (relaxed.h).
+ */
+enum { SEEN_NOTHING, SEEN_SINGLE, SEEN_MULTI };
+
+static void forget(struct alf_queue_side *side)
+{
+	uint64_t done = side_word(side, __ATOMIC_RELAXED);
+	uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&side->seen, SEEN_NOTHING, __ATOMIC_RELAXED);
+	if (word_reserves(done) && words_level(done, last))
+		word_exchange(&side->reserved, &last,
+			      (uint64_t)word_index(done) << 32 | (uint32_t)last,
+			      __ATOMIC_RELAXED);
+}
+
+void alf_queue_hand_over(struct alf_queue *q)
+{
+	forget(&q->producer);
+	forget(&q->consumer);
+}
+
+void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func)
+{
+	uint64_t done = side_word(side, __ATOMIC_ACQUIRE);
+	uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
+
+	if (word_is_inherited(done) || !words_level(done, last) ||
+	    word_index(done) == word_index(last) || side_word(side, __ATOMIC_RELAXED) != done)
+		return;
+	forget(side);
+	report_invalid(func, q,
+		       "a multi function on a side that single functions have used "
+		       "(no alf_queue_hand_over)");
+}
+
+static void see(struct alf_queue *q, struct alf_queue_side *side, const char *func,
+		uint16_t kind)
+{
+	uint16_t before = __atomic_exchange_n(&side->seen, kind, __ATOMIC_RELAXED);
+	uint32_t by = __atomic_load_n(&side->by, __ATOMIC_RELAXED);
+	char why[128];
+
+	if (before == kind)
+		return;
+	__atomic_store_n(&side->by, os_thread_id(), __ATOMIC_RELAXED);
+	if (!before)
+		return;
+	snprintf(why, sizeof(why),
+		 "a %s function by thread %u on a side that %s functions have used, first by "
+		 "thread %u (no alf_queue_hand_over)",
+		 kind == SEEN_MULTI ? "multi" : "single", os_thread_id(),
+		 kind == SEEN_MULTI ? "single" : "multi", by);
+	report_invalid(func, q, why);
+}
+
+void queue_see_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func)
+{
+	see(q, side, func, SEEN_MULTI);
+}
+
 static uint32_t this_thread(void)
 {
 	return (uint32_t)((uintptr_t)__builtin_thread_pointer() >> 6) | 1;
@@ -48,6 +117,7 @@ void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side, co
 {
 	uint32_t user = __atomic_exchange_n(&side->user, this_thread(), __ATOMIC_RELAXED);
 
+	see(q, side, func, SEEN_SINGLE);
 	if (!user)
 		return;
 	report_invalid(func, q,

@@ -33,9 +33,17 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags);
 
 /*
  * As many as there is room for, or as there are, if sections may run and the side is free,
- * or this CPU's; else 0. Make no system call. For multi users of a queue without bias.
+ * or this CPU's, or nobody uses sections any more; else 0. Make no system call. For multi users
+ * of a queue without bias.
  */
 unsigned int queue_try_enqueue(struct alf_queue *q, void *const *ptr, uint32_t n);
 unsigned int queue_try_dequeue(struct alf_queue *q, void **ptr, uint32_t n);
+
+/*
+ * What multi functions say of themselves: of a queue with ALF_QUEUE_CHECK; of any queue, in
+ * debug builds. Both report single functions on the same side.
+ */
+void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func);
+void queue_see_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func);
 
 #endif

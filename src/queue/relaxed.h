@@ -20,10 +20,25 @@
  * Reserving needs no order but Q2: the compare-and-swap fails unless the count of reservations
  * is the present one, and then a word with the same count is the present one, too.
  * In ticket order Q1 is a store by who has the turn, and Q3 of who waited for it.
+ *
+ * Fork: the child of a process whose threads were in the middle has reservations that nobody
+ * will publish. Its first user of the side says in the word that all of them are finished
+ * (side_inherit), and so which process it is of (side.h). Until a word says so nobody in the
+ * child reserves, so side->reserved is what it was at the fork when the compare-and-swap
+ * succeeds, and that succeeds once. The places:
+ *
+ *   enqueuing, and ticket order	are free, or filled, as before the reservations
+ *   dequeuing				are free: a thread may have finished, and have freed
+ *what it took, while one before it had not
+ *
+ * No element is there twice, then, and none is there that had not been published. The thread
+ * that forked was not in the middle, unless in a signal handler that interrupted itself: it
+ * finds another generation than its reservation's, and so how that went (side_lost).
  */
 #ifndef QUEUE_RELAXED_H
 #define QUEUE_RELAXED_H
 
+#include "base/compiler.h"
 #include "queue/side.h"
 
 #define WORD_COUNT_MASK 0xffff0000u
@@ -38,6 +53,18 @@ static inline bool word_exchange(uint64_t *word, uint64_t *expected, uint64_t de
 {
 	return __atomic_compare_exchange_n(word, expected, desired, false, order,
 					   __ATOMIC_RELAXED);
+}
+
+/* The child's first user of @side; or another one was. @done, @last: its words. */
+static noinline void side_inherit(struct alf_queue_side *side, uint64_t done, uint64_t last)
+{
+	bool taken = word_kind(done) == SIDE_RELAXED && !side->slack;
+	uint64_t from = taken && !words_level(done, last) ? last : done;
+	uint64_t next = (uint64_t)word_index(from) << 32 | ((uint32_t)last & WORD_COUNT_MASK) |
+			owner_of_kind(word_kind(done));
+
+	if (word_exchange(&side->word, &done, next, __ATOMIC_RELAXED)) /* and then alike */
+		word_exchange(&side->reserved, &last, next, __ATOMIC_RELAXED);
 }
 
 /* A reservation: of @n places from @index on; @word: as it is in side->reserved. */
@@ -55,6 +82,10 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 		uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
 		uint32_t room;
 
+		if (unlikely(word_is_inherited(done))) {
+			side_inherit(side, done, last);
+			continue;
+		}
 		r->index = word_index(words_level(done, last) ? done : last);
 		room = side_room(side, other, r->index); /* Q2 */
 		if (room > side->size)
@@ -62,7 +93,7 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 		r->n = room < n ? room : n;
 		if (!r->n || (all && r->n < n))
 			return false;
-		r->word = word_with((uint64_t)r->index << 32 | (uint32_t)last, word_owner(last),
+		r->word = word_with((uint64_t)r->index << 32 | (uint32_t)last, word_owner(done),
 				    r->n);
 		if (!word_exchange(&side->reserved, &last, r->word, __ATOMIC_RELAXED))
 			continue;
@@ -73,30 +104,51 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 	}
 }
 
-static inline void side_publish(struct alf_queue_side *side)
+/*
+ * Of a reservation that was made before a fork, by the thread that is in the child; nobody
+ * counts it any more. Result: whether what it was for has happened all the same.
+ */
+static noinline bool side_lost(struct alf_queue_side *side)
+{
+	uint64_t done = side_word(side, __ATOMIC_RELAXED);
+
+	if (word_is_inherited(done))
+		side_inherit(side, done, __atomic_load_n(&side->reserved, __ATOMIC_RELAXED));
+	return word_kind(done) == SIDE_RELAXED && !side->slack;
+}
+
+/* False: it has not happened, and is to be reserved again. */
+static inline bool side_publish(struct alf_queue_side *side, const struct reservation *r)
 {
 	uint64_t done, next, last;
 
 	do {
+		if (unlikely(word_is_inherited(r->word)))
+			return side_lost(side);
 		done = side_word(side, __ATOMIC_ACQUIRE); /* Q3 */
 		last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
 		next = word_with(done, word_owner(done), 0);
 		if (words_level(next, last))
 			next = last;
 	} while (!word_exchange(&side->word, &done, next, __ATOMIC_RELEASE)); /* Q1 */
+	return true;
 }
 
 /* The same in ticket order. @relax: waits a little for who is before. */
-static inline void side_publish_in_turn(struct alf_queue_side *side,
+static inline bool side_publish_in_turn(struct alf_queue_side *side,
 					const struct reservation *r,
 					void (*relax)(unsigned int round))
 {
 	unsigned int round = 0;
 
 	while (!words_level(word_with(side_word(side, __ATOMIC_ACQUIRE), 0, 0),
-			    r->word)) /* Q3 */
+			    r->word)) { /* Q3 */
+		if (unlikely(word_is_inherited(r->word)))
+			return side_lost(side);
 		relax(round++);
+	}
 	__atomic_store_n(&side->word, r->word, __ATOMIC_RELEASE); /* Q1 */
+	return true;
 }
 
 #endif

@@ -2,6 +2,9 @@
 /*
  * The multi functions' critical sections. Specified here once; section_*.h implement them.
  *
+ *   Each fails, to begin with, unless this CPU's id is below pcpu.ending: read within the
+ *   section (percpu/sections.c).
+ *
  *   biased(side, ptr, n):
  *     w = side->word
  *     if w's owner is not BIASED to this CPU: fail

@@ -50,7 +50,8 @@
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
 			"ldr %w[k], [%[rs], #4]\n\t"                                           \
-			"cmp %w[k], %w[limit]\n\t"                                             \
+			"ldr %w[r], [%[limit]]\n\t"                                            \
+			"cmp %w[k], %w[r]\n\t"                                                 \
 			"b.hs %l[fail]\n\t"                                                    \
 			"add %w[k], %w[k], %w[biased]\n\t"                                     \
 			"ldar %[t], [%[side]]\n\t"                                             \
@@ -78,7 +79,7 @@
 			UKMEM_RSEQ_COMMIT("stlr %[t], [%[side]]\n\t")                          \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
 			: QUEUE_TEMPS UKMEM_RSEQ_INJECT_OPERAND                                \
-			: QUEUE_INPUTS(side_type), [limit] "r"(pcpu.limit),                    \
+			: QUEUE_INPUTS(side_type), [limit] "r"(&pcpu.ending),                  \
 			  [biased] "r"(SIDE_BIASED + 1), [theirs] "r"(&(other)->word)          \
 			: "memory", "cc"                                                       \
 			: fail, little);                                                       \
@@ -101,6 +102,9 @@
 			"ldr %w[r], [%[rs], #4]\n\t"                                           \
 			"cmp %w[k], %w[r]\n\t"                                                 \
 			"b.ne %l[fail]\n\t"                                                    \
+			"ldr %w[r], [%[ids]]\n\t"                                              \
+			"cmp %w[k], %w[r]\n\t"                                                 \
+			"b.hs %l[fail]\n\t"                                                    \
 			"ldr %[i], [%[s], %c[expected]]\n\t"                                   \
 			"ldr %[g], [%[s], %c[held]]\n\t"                                       \
 			UKMEM_RSEQ_INJECT(1)                                                   \
@@ -119,7 +123,7 @@
 			UKMEM_RSEQ_COMMIT("stlr %[t], [%[side]]\n\t")                          \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
 			: QUEUE_TEMPS UKMEM_RSEQ_INJECT_OPERAND                                \
-			: QUEUE_INPUTS(side_type), [s] "r"(s),                                 \
+			: QUEUE_INPUTS(side_type), [s] "r"(s), [ids] "r"(&pcpu.ending),        \
 			  [cpu] "i"(offsetof(struct section, cpu)),                            \
 			  [expected] "i"(offsetof(struct section, expected)),                  \
 			  [held] "i"(offsetof(struct section, held)),                          \

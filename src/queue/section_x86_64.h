@@ -87,7 +87,7 @@
 			UKMEM_RSEQ_COMMIT("movq %[t], (%[side])\n\t")                          \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
 			: temps UKMEM_RSEQ_INJECT_OPERAND                                      \
-			: QUEUE_INPUTS(side_type, n_is), [limit] "m"(pcpu.limit),                    \
+			: QUEUE_INPUTS(side_type, n_is), [limit] "m"(pcpu.ending),                   \
 			  [biased] "i"(SIDE_BIASED + 1),                                       \
 			  [other] "i"(offsetof(struct alf_queue, other_type.word) + 4 -        \
 				      offsetof(struct alf_queue, side_type))                   \
@@ -108,8 +108,10 @@
                                                                                                \
 		__asm__ goto volatile(                                                         \
 			UKMEM_RSEQ_START                                                       \
-			"movl %c[cpu](%[s]), %k[k]\n\t"                                        \
-			"cmpl %%fs:4(%[rs]), %k[k]\n\t"                                        \
+			"movl %%fs:4(%[rs]), %k[k]\n\t"                                        \
+			"cmpl %[ids], %k[k]\n\t"                                               \
+			"jae %l[fail]\n\t"                                                     \
+			"cmpl %c[cpu](%[s]), %k[k]\n\t"                                        \
 			"jne %l[fail]\n\t"                                                     \
 			"movq %[expected], %[i]\n\t"                                           \
 			"shrq $32, %[i]\n\t"                                                   \
@@ -125,7 +127,7 @@
 			UKMEM_RSEQ_COMMIT("movq %[t], (%[side])\n\t")                          \
 			UKMEM_RSEQ_ABORT("%l[fail]")                                           \
 			: QUEUE_TEMPS, [expected] "+&a"(expected) UKMEM_RSEQ_INJECT_OPERAND    \
-			: QUEUE_INPUTS(side_type, "r"(n)), [s] "r"(s),                                 \
+			: QUEUE_INPUTS(side_type, "r"(n)), [s] "r"(s), [ids] "m"(pcpu.ending),   \
 			  [cpu] "i"(offsetof(struct section, cpu)),                            \
 			  [held] "i"(offsetof(struct section, held)),                          \
 			  [done] "i"(offsetof(struct section, done)),                          \

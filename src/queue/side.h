@@ -8,13 +8,18 @@
  *   owner  0			 nobody
  *	    SIDE_BIASED | c + 1	 CPU c's sections use the side, without being asked
  *	    SIDE_HELD | c + 1	 a section on CPU c uses the side, or died in it
- *	    SIDE_STRANGER	 a thread that cannot run sections uses the side
- *	    SIDE_RELAXED	 nobody ever: no thread of this process can run sections
- *	    SIDE_TICKET		 nobody ever: multi functions publish in ticket order
+ *	    SIDE_STRANGER | g	 a thread that cannot run sections uses the side
+ *	    SIDE_RELAXED | g	 nobody ever: multi functions reserve, no section comes here
+ *	    SIDE_TICKET | g	 nobody ever: multi functions publish in ticket order
  *
  * The version goes up whenever the owner changes: a word read long ago is not taken for
  * the present one. The index is where the side will go on; the other side reads it. With
  * SIDE_RELAXED and SIDE_TICKET the version is a count (relaxed.h).
+ *
+ * g tells which process threads are of: each fork counts one (pcpu_forks). A child that finds
+ * another g than its own knows that the threads behind it do not exist here. (4096 forks, each
+ * in the child of the one before, come back to the same g: a queue that none of these
+ * processes used is then taken for the present one's.)
  */
 #ifndef QUEUE_SIDE_H
 #define QUEUE_SIDE_H
@@ -23,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "percpu/percpu.h"
 #include "ukmem/alf_queue.h"
 
 #define SIDE_BIASED 0x8000u
@@ -30,8 +36,10 @@
 #define SIDE_STRANGER 0xc000u
 #define SIDE_TICKET 0xc001u
 #define SIDE_RELAXED 0xc002u
+#define SIDE_KIND_MASK 0xc003u	/* of these three */
+#define SIDE_FORKS_MASK 0x3ffcu /* and their g */
 #define SIDE_CPU_MASK 0x3fffu
-#define SIDE_MAX_CPUS (SIDE_CPU_MASK - 1) /* SIDE_STRANGER and the like are no CPU's */
+#define SIDE_MAX_CPUS (SIDE_CPU_MASK - 1)
 
 static inline uint64_t side_word(const struct alf_queue_side *side, int order)
 {
@@ -52,6 +60,29 @@ static inline uint32_t word_index(uint64_t word)
 static inline unsigned int owner_cpu(unsigned int owner)
 {
 	return (owner & SIDE_CPU_MASK) - 1;
+}
+
+/* SIDE_STRANGER, SIDE_RELAXED, SIDE_TICKET, or something else. */
+static inline unsigned int word_kind(uint64_t word)
+{
+	return (unsigned int)word & SIDE_KIND_MASK;
+}
+
+static inline bool word_reserves(uint64_t word)
+{
+	return word_kind(word) == SIDE_RELAXED || word_kind(word) == SIDE_TICKET;
+}
+
+/* The owner of that @kind in this process. */
+static inline unsigned int owner_of_kind(unsigned int kind)
+{
+	return kind | (__atomic_load_n(&pcpu_forks, __ATOMIC_RELAXED) << 2 & SIDE_FORKS_MASK);
+}
+
+/* Whether @word, of one of those kinds, was made before this process was forked. */
+static inline bool word_is_inherited(uint64_t word)
+{
+	return word_owner(word) != owner_of_kind(word_kind(word));
 }
 
 /* @word with another owner, and @n places further. */

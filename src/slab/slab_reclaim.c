@@ -11,18 +11,36 @@
 #include "stats/stats.h"
 #include "ukmem/shrinker.h"
 
-/* Objects, or slabs, out of one array of a CPU that is stopped. */
+/* Objects, or slabs, that were in @array. */
+static void give_back(struct kmem_cache *s, const void *array, void **batch, unsigned int n)
+{
+	if (array == s->partial_array)
+		slab_node_add(s, (struct page **)batch, n);
+	else
+		slab_put(s, batch, n, SLAB_PUT_NODE);
+}
+
+/* Out of one array of a CPU that is stopped. */
 static void drain_array(struct kmem_cache *s, void *array, unsigned int cpu)
 {
 	void *batch[SLAB_BATCH_MAX];
 	unsigned int n;
 
-	while ((n = pcpu_array_take(array, cpu, batch, SLAB_BATCH_MAX))) {
-		if (array == s->partial_array)
-			slab_node_add(s, (struct page **)batch, n);
-		else
-			slab_put(s, batch, n, SLAB_PUT_NODE);
-	}
+	while ((n = pcpu_array_take(array, cpu, batch, SLAB_BATCH_MAX)))
+		give_back(s, array, batch, n);
+}
+
+/* Where CPUs cannot be stopped: what this one has, as its users take it. */
+static void drain_own(struct kmem_cache *s, void *array)
+{
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int n;
+
+	do {
+		n = pcpu_array_pop_bulk(array, batch, SLAB_BATCH_MAX, PCPU_POP_UNCOUNTED);
+		if (n)
+			give_back(s, array, batch, n);
+	} while (n == SLAB_BATCH_MAX);
 }
 
 /* As few stops as possible: each interrupts CPUs. */
@@ -39,6 +57,8 @@ static void drain_listed(struct drain *d)
 		return;
 	if (!pcpu_arrays_stop(d->arrays, d->n, d->cpu)) {
 		d->failed = true;
+		for (unsigned int k = 0; d->cpu == PCPU_ALL_CPUS && k < d->n; k++)
+			drain_own(d->of[k], d->arrays[k]);
 	} else {
 		for_each_cpu_unit_of (i, d->cpu)
 			for (unsigned int k = 0; k < d->n; k++)

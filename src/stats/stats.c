@@ -29,12 +29,20 @@ void stats_register(struct stats_source *source)
 	for (unsigned int i = 0;                                                               \
 	     i < sizeof(sources) / sizeof(sources[0]) && (s = atomic_load(&sources[i])); i++)
 
-void ukmem_gauges_read(struct ukmem_gauges *g)
+void stats_gauges(struct ukmem_gauges *g)
 {
 	struct stats_source *s;
 
 	*g = (struct ukmem_gauges){ 0 };
 	for_each_source(s, i) if (s->gauges) s->gauges(g);
+}
+
+void ukmem_gauges_read(struct ukmem_gauges *g)
+{
+	struct stats_source *s;
+
+	stats_gauges(g);
+	for_each_source(s, i) if (s->resident) s->resident(g);
 }
 
 int ukmem_stats_print(int fd, enum ukmem_stats_format format)

@@ -10,12 +10,16 @@
 #include "ukmem/stats.h"
 
 struct stats_source {
-	void (*gauges)(struct ukmem_gauges *g); /* add to the gauges; or NULL */
-	void (*emit)(struct emitter *e);	/* write objects and tables; or NULL */
-	size_t (*trim)(void);			/* give memory back, bytes; or NULL */
+	void (*gauges)(struct ukmem_gauges *g);	  /* add to the gauges; or NULL */
+	void (*resident)(struct ukmem_gauges *g); /* those that the system is asked for */
+	void (*emit)(struct emitter *e);	  /* write objects and tables; or NULL */
+	size_t (*trim)(void);			  /* give memory back, bytes; or NULL */
 };
 
 /* Not thread-safe: from a layer's initialisation, which runs once. */
 void stats_register(struct stats_source *source);
+
+/* As ukmem_gauges_read(), but for `resident` and `metadata`: makes no system call. */
+void stats_gauges(struct ukmem_gauges *g);
 
 #endif

@@ -9,6 +9,9 @@
  * begins on its CPU (A1), at a membarrier (A2), and for no visible reason (a signal, another
  * process). How long somebody waits before he steals is left open: he may do so at once.
  *
+ * With REFUSABLE a membarrier may be refused, and is then for ever: threads leave
+ * the sections' ways (g), once those of a CPU are over for ever (src/percpu/sections.c).
+ *
  * Memory order is the program's: that a membarrier also orders stores is not followed here.
  */
 #ifndef THREADS
@@ -25,12 +28,27 @@
 #define FREE 0
 #define BIASED 1
 #define HELD 2
+#define RELAXED 3 /* here a call is one step; what it is made of GenMC verifies */
 
 /* the side's word */
 byte index, version, kind, owner;
 
 byte place[PLACES + 1] = NOBODY;   /* who filled it */
 byte section[CPUS] = NOBODY; /* the thread whose section is alive there */
+
+#ifndef REFUSABLE
+#define REFUSABLE 0
+#endif
+#if REFUSABLE
+bool refused;	 /* pcpu.ending is 0 */
+bool over[CPUS]; /* sections of that CPU, for ever */
+#endif
+
+#ifdef MUTANT_THERE_BEFORE_IT_LOOKED
+#define BEEN been
+#else
+#define BEEN cpu
+#endif
 
 #define ALIVE (section[cpu] == _pid)
 
@@ -71,8 +89,30 @@ inline fill()
 	place[w_index] = _pid
 }
 
+/* A2, or its refusal. */
+inline end_sections(where)
+{
+	atomic {
+		if
+#if REFUSABLE
+		:: refused = true; goto again
+		:: !refused -> section[where] = NOBODY
+#else
+		:: section[where] = NOBODY
+#endif
+		fi
+	}
+}
+
+/* And looks whether it may: the first thing of every section. */
 inline begin_section()
 {
+#ifdef MUTANT_LOOKS_BEFORE_IT_BEGINS
+	if
+	:: refused -> goto again
+	:: else -> skip
+	fi;
+#endif
 	atomic {
 		if
 		:: cpu = 0
@@ -80,12 +120,63 @@ inline begin_section()
 		fi;
 		section[cpu] = _pid /* who was there is dead: A1 */
 	}
+#if REFUSABLE && !defined(MUTANT_LOOKS_BEFORE_IT_BEGINS)
+	if
+	:: atomic { ALIVE && !refused -> skip }
+	:: atomic { ALIVE && refused -> section[cpu] = NOBODY; goto again }
+	:: atomic { !ALIVE -> goto again }
+	fi
+#endif
+}
+
+/* Sections of a CPU are over for ever when somebody was there after O1. */
+inline be_somewhere()
+{
+	atomic {
+		if
+		:: cpu = 0
+		:: cpu = 1
+		fi;
+		section[cpu] = NOBODY /* O2 */
+	}
+}
+
+inline leave_sections()
+{
+	if
+	:: w_kind == FREE -> skip
+	:: w_kind == BIASED || w_kind == HELD ->
+#ifndef MUTANT_THERE_BEFORE_IT_LOOKED
+		be_somewhere();
+#endif
+		over[BEEN] = true; /* O3 */
+#ifndef MUTANT_OVER_UNASKED
+		if
+		:: over[w_owner] -> skip
+		:: else -> goto again
+		fi
+#endif
+	:: w_kind == RELAXED ->
+		atomic {
+			assert(kind == RELAXED); /* there is no way back */
+			place[index] = _pid;
+			index = index + 1;
+			goto again
+		}
+	fi;
+	atomic { /* g */
+		if
+		:: SAME -> kind = RELAXED; owner = 0; version = 0
+		:: else -> skip
+		fi;
+		goto again
+	}
 }
 
 /* What is published is this thread's, and the next one. */
 inline commit_biased()
 {
-	assert(place[w_index] == _pid && index == w_index);
+	assert(place[w_index] == _pid && index == w_index && kind != RELAXED);
 	index = w_index + 1;
 	version = w_version; /* wipes out what who revokes has put there */
 	kind = w_kind;
@@ -96,6 +187,9 @@ inline commit_biased()
 proctype caller()
 {
 	byte w_index, w_version, w_kind, w_owner, cpu, tries, slow_cpu;
+#ifdef MUTANT_THERE_BEFORE_IT_LOOKED
+	byte been;
+#endif
 
 	do
 	:: tries == TRIES -> break
@@ -128,6 +222,10 @@ proctype caller()
 		fi;
 
 		/* move_slowly() */
+#ifdef MUTANT_THERE_BEFORE_IT_LOOKED
+		be_somewhere();
+		been = cpu;
+#endif
 		atomic {
 			forget();
 			load_word();
@@ -136,6 +234,12 @@ proctype caller()
 			:: slow_cpu = 1
 			fi
 		}
+#if REFUSABLE
+		if
+		:: refused -> leave_sections() /* O1 */
+		:: else -> skip
+		fi;
+#endif
 		if
 		:: w_kind == FREE -> skip
 #ifdef MUTANT_ANY_CPU_IS_THIS
@@ -159,11 +263,11 @@ proctype caller()
 			}
 #endif
 #ifndef MUTANT_REVOKE_IS_ENOUGH
-			section[w_owner] = NOBODY /* A2 */
+			end_sections(w_owner)
 #endif
 		:: w_kind == HELD && w_owner != slow_cpu ->
 #ifndef MUTANT_STEAL_FROM_THE_LIVING
-			section[w_owner] = NOBODY /* A2 */
+			end_sections(w_owner)
 #else
 			skip
 #endif
@@ -226,4 +330,7 @@ init
 			run caller()
 		}
 	}
+#if REFUSABLE > 1
+	refused = true /* for something else than a side, at any time */
+#endif
 }

@@ -66,7 +66,7 @@ q3) weaken $relaxed 'done = side_word(side, __ATOMIC_ACQUIRE); /* Q3 */' ;;
 q1_in_turn) weaken $relaxed '__atomic_store_n(&side->word, r->word,' ;;
 q3_in_turn) weaken $relaxed 'while (!words_level(word_with(side_word(side,' ;;
 stranger_takes) weaken src/queue/multi.c 'if (!word_exchange(&side->word, &word, mine,' ;;
-stranger_gives) weaken src/queue/multi.c '__atomic_store_n(&side->word, word_with(mine, 0, n),' ;;
+stranger_gives) weaken src/queue/multi.c 'return word_exchange(&side->word, &word, word_with(mine, 0, n),' ;;
 stranger_limit) weaken src/queue/multi.c 'side->limit = alf_queue_index(other_of(q, dir),' ;;
 *) fail "what is $expected?" ;;
 esac

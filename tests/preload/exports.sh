@@ -48,6 +48,7 @@ malloc_usable_size
 mallopt
 memalign
 posix_memalign
+prctl
 pvalloc
 realloc
 reallocarray

@@ -33,6 +33,10 @@ const Way ways[] = {
 	  alf_sc_dequeue_bulk },
 	{ "Ticket", ALF_QUEUE_TICKET, alf_mp_enqueue, alf_mp_enqueue_burst, alf_mc_dequeue,
 	  alf_mc_dequeue_bulk },
+	{ "Checked", ALF_QUEUE_CHECK, alf_mp_enqueue, alf_mp_enqueue_burst, alf_mc_dequeue,
+	  alf_mc_dequeue_bulk },
+	{ "CheckedSingle", ALF_QUEUE_CHECK, alf_sp_enqueue, alf_sp_enqueue_burst,
+	  alf_mc_dequeue, alf_mc_dequeue_bulk },
 	{ "TicketSingle", ALF_QUEUE_TICKET, alf_sp_enqueue, alf_sp_enqueue_burst,
 	  alf_mc_dequeue, alf_mc_dequeue_bulk },
 };
@@ -49,6 +53,7 @@ class Queue
 		q_->consumer.word += static_cast<uint64_t>(start) << 32;
 		q_->producer.limit += start;
 		q_->consumer.limit += start;
+		alf_queue_hand_over(q_); /* as if single functions had come that far */
 	}
 	~Queue()
 	{
@@ -79,6 +84,10 @@ class Queue
 		expect_counts();
 	}
 
+	void hand_over()
+	{
+		alf_queue_hand_over(q_);
+	}
 	void put_bulk(uint32_t n)
 	{
 		put(way_.bulk, n, n <= room() ? n : 0);
@@ -190,7 +199,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, AlfQueueTest, ::testing::ValuesIn(ways),
 /* The ways may take turns on one queue. */
 TEST(AlfQueue, WaysTakeTurns)
 {
-	for (unsigned flags : { 0u, ALF_QUEUE_TICKET }) {
+	for (unsigned flags :
+	     { 0u, ALF_QUEUE_TICKET, ALF_QUEUE_CHECK, ALF_QUEUE_CHECK | ALF_QUEUE_TICKET }) {
 		Way way = ways[0];
 		way.flags = flags;
 		Queue q(way, 16, 0u - 100);
@@ -200,6 +210,7 @@ TEST(AlfQueue, WaysTakeTurns)
 			bool one = random() % 2;
 			uint32_t n = random() % 5;
 
+			q.hand_over();
 			if (n <= q.room())
 				q.put(one ? alf_sp_enqueue : alf_mp_enqueue, n, n);
 			n = random() % 5;
@@ -215,7 +226,7 @@ TEST(AlfQueue, SizesAreChecked)
 	for (uint32_t size :
 	     { 0u, 3u, 6u, 100u, 65535u, 65537u, 131072u, 0x80000000u, 0xffffffffu })
 		EXPECT_EQ(PTR_ERR(alf_queue_alloc(size, GFP_KERNEL)), -EINVAL) << size;
-	EXPECT_EQ(PTR_ERR(alf_queue_alloc_flags(8, GFP_KERNEL, 2)), -EINVAL);
+	EXPECT_EQ(PTR_ERR(alf_queue_alloc_flags(8, GFP_KERNEL, 4)), -EINVAL);
 	for (uint32_t size = 1; size <= ALF_QUEUE_MAX_SIZE; size *= 2) {
 		struct alf_queue *q = alf_queue_alloc(size, GFP_KERNEL);
 
@@ -244,7 +255,46 @@ TEST(AlfQueue, NoMemory)
 		::testing::ExitedWithCode(0), "");
 }
 
+/* Single functions are the program's own code: multi functions find what they left. */
+TEST(AlfQueueDeathTest, SingleBesideMultiWhereItIsChecked)
+{
+	for (unsigned flags : { ALF_QUEUE_CHECK, ALF_QUEUE_CHECK | ALF_QUEUE_TICKET }) {
+		struct alf_queue *q = alf_queue_alloc_flags(8, GFP_KERNEL, flags);
+		void *p[2] = { q, q };
+
+		EXPECT_EQ(alf_mp_enqueue(q, p, 2), 2u);
+		EXPECT_EQ(alf_sc_dequeue(q, p, 1), 1u);
+		EXPECT_DEATH(alf_mc_dequeue(q, p, 1),
+			     "alf_mc_dequeue.*a multi function.*single functions have used");
+		EXPECT_DEATH(
+			{
+				alf_sp_enqueue(q, p, 1);
+				alf_mp_enqueue(q, p, 1);
+			},
+			"alf_(s|m)p_enqueue.*on a side that .* functions have used");
+		alf_queue_hand_over(q);
+		EXPECT_EQ(alf_mc_dequeue(q, p, 1), 1u);
+		alf_queue_free(q);
+	}
+}
+
 #if UKMEM_DEBUG
+
+TEST(AlfQueueDeathTest, SingleBesideMultiInDebugBuilds)
+{
+	struct alf_queue *q = alf_queue_alloc(8, GFP_KERNEL);
+	void *p[2] = { q, q };
+
+	EXPECT_EQ(alf_mp_enqueue(q, p, 1), 1u);
+	EXPECT_DEATH(alf_sp_enqueue(q, p, 1),
+		     "alf_sp_enqueue.*a single function by thread [0-9]+ on a side that multi "
+		     "functions have used, first by thread [0-9]+");
+	alf_queue_hand_over(q);
+	EXPECT_EQ(alf_sp_enqueue(q, p, 1), 1u);
+	EXPECT_DEATH(alf_mp_enqueue(q, p, 1), "alf_mp_enqueue.*a multi function by thread");
+	EXPECT_EQ(alf_mc_dequeue(q, p, 2), 2u) << "the other side's way is its own";
+	alf_queue_free(q);
+}
 
 TEST(AlfQueueDeathTest, TwoAtOnceOnASideForOne)
 {

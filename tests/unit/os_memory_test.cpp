@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Address space and memory: alignment, occupied addresses, residency, refusals, errno. */
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 
 #include <cstring>
 #include <set>
 
 #include "fake_os.h"
+#include "seccomp.h"
 
 namespace
 {
@@ -196,6 +199,52 @@ TEST_F(OsMemoryTest, ErrnoIsKept)
 	os_prefer_node(reinterpret_cast<void *>(1), page_, 0);
 	os_random();
 	EXPECT_EQ(errno, ERANGE);
+}
+
+/* From the vDSO: a sandbox need not allow uname. */
+TEST_F(OsMemoryTest, TheKernelsReleaseWithoutASystemCall)
+{
+	static std::string release;
+	struct utsname name;
+
+	if (!getauxval(AT_SYSINFO_EHDR))
+		GTEST_SKIP() << "no vDSO";
+	ASSERT_EQ(uname(&name), 0);
+	release = name.release;
+	expect_no_system_calls([] {},
+			       [] {
+				       char buf[65] = "";
+
+				       if (os_calls.release(buf, sizeof(buf)))
+					       return false;
+				       size_t n = strlen(buf);
+
+				       return n > 2 && !release.compare(0, n, buf) &&
+					      !isdigit(release[n]);
+			       });
+}
+
+/* What a filter may kill for fails without being asked. */
+TEST_F(OsMemoryTest, ConfinedItAsksForWhatItNeeds)
+{
+	expect_no_system_calls(os_confine, [] {
+		unsigned long mask[16];
+		unsigned char vec[1];
+		char buf[65];
+		void *p = mask;
+		int mode;
+
+		errno = ERANGE;
+		return os_calls.membarrier(0, 0, 0) == -EPERM &&
+		       os_calls.mincore(p, 1, vec) == -EPERM &&
+		       os_calls.mbind(p, 1, 0, mask, 1) == -EPERM &&
+		       os_calls.get_mems_allowed(mask, 1) == -EPERM &&
+		       os_calls.get_mempolicy(&mode, mask, 1) == -EPERM &&
+		       os_calls.affinity(mask, sizeof(mask)) == -EPERM &&
+		       os_calls.set_affinity(mask, sizeof(mask)) == -EPERM &&
+		       os_calls.read_file("/proc/self/status", buf, sizeof(buf)) == -EPERM &&
+		       os_touched(p) && os_resident(p, os_page_size()) == 0 && errno == ERANGE;
+	});
 }
 
 TEST_F(OsMemoryTest, ReadFileCutsAtTheSize)

@@ -185,6 +185,34 @@ TEST(SlabSharedTest, NobodyWaitsForIt)
 	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 }
 
+int refused_membarrier(int, unsigned, int)
+{
+	return -EPERM;
+}
+
+/* CPUs that cannot be stopped keep what they have; this one gives back its own. */
+TEST(SlabSharedTest, ShrinkWhereCpusCannotBeStopped)
+{
+	OsCallsGuard guard;
+	Cache s("refused", 128);
+
+	run_on(allowed_cpus()[0]);
+	fill(s);
+	ASSERT_GT(slab_counts_of(s).cached, 0u);
+	os_calls.membarrier = refused_membarrier;
+	kmem_cache_shrink(s);
+	EXPECT_EQ(slab_counts_of(s).cached, 0u);
+	EXPECT_EQ(slab_counts_of(s).shared, 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
+	auto p = take_objects(s, kMany);
+	EXPECT_EQ(slab_counts_of(s).inuse, kMany);
+	free_objects(s, p);
+	EXPECT_EQ(slab_counts_of(s).inuse, 0u);
+	os_calls.membarrier = os_calls_linux.membarrier;
+	kmem_cache_shrink(s);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
+}
+
 /* The library's own memory is not the program's. */
 TEST(SlabSharedTest, ItsMemoryIsNotCounted)
 {

@@ -17,4 +17,22 @@ static inline bool pcpu_restart_sections(unsigned int cpu)
 	return false;
 }
 
+static inline bool pcpu_can_restart(void)
+{
+	return true;
+}
+
+static inline bool pcpu_sections_over(unsigned int cpu, bool go)
+{
+	(void)cpu;
+	(void)go;
+	return false;
+}
+
+static inline void pcpu_come_by(void)
+{
+}
+
+static uint32_t pcpu_forks;
+
 #endif

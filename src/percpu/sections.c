@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How sections of other CPUs come to an end on demand: by membarrier; and where the system
+ * begins to refuse that (a seccomp filter installed later), without it, once and for all.
+ *
+ * Then pcpu.ending becomes 0, and sections that rely on being ended by others (the queues')
+ * look at it after they have begun, and fail. That ends those that begin later, not those that
+ * were running or that will: a thread has looked, and writes at the end of its section. So
+ * for each CPU c there is one moment to wait for:
+ *
+ *   O1  Thread T loads pcpu.ending, and sees 0.
+ *   O2  T is on CPU c, by the CPU id in its struct rseq or by the system's word.
+ *   O3  T sets over[c].
+ *
+ *   1. A section on c that began before O2 is over: its thread does not run while T is on c,
+ *	and a thread that stopped running in a section fails when it goes on. In T itself it
+ *	was a section that a signal handler interrupted, and fails, too.
+ *   2. A section on c that begins after O2 sees 0, too, and fails without a store: between
+ *	T and its thread CPU c, or T when it came to c, has passed the scheduler, a barrier.
+ *   3. So who sees over[c] (acquire; O3 is a release) sees all that sections on c have ever
+ *	stored, and none of them stores any more.
+ *
+ * Whatever thread comes by does this, for its own CPU. Where nobody comes by, the one that
+ * wants to know goes there: once for each CPU at most in the life of the process.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "os/os.h"
+#include "percpu/percpu_internal.h"
+
+/* Synchronization: set for ever, with release. */
+static _Atomic bool over[OS_MAX_CPUS];
+
+/* By -ENOMEM it says that it might work another time. */
+static void note_refusal(int err)
+{
+	if (err == -ENOMEM || !__atomic_exchange_n(&pcpu.ending, 0, __ATOMIC_SEQ_CST))
+		return;
+	if (config.verbose)
+		log_warn("membarrier is refused from now on (error %d): what other CPUs keep "
+			 "free stays theirs",
+			 -err);
+}
+
+bool pcpu_restart_sections(unsigned int cpu)
+{
+	bool one = cpu != PCPU_ALL_CPUS;
+	unsigned int flags = one ? MEMBARRIER_FLAG_CPU : 0;
+	int id = one ? (int)cpu : 0;
+	int err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
+
+	if (err == -EPERM) { /* not registered yet */
+		os_calls.membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0);
+		err = os_calls.membarrier(MEMBARRIER_RSEQ, flags, id);
+	}
+	if (err)
+		note_refusal(err);
+	return err == 0;
+}
+
+static void note_over(unsigned int cpu)
+{
+	if (!atomic_load_explicit(&over[cpu], memory_order_relaxed))
+		atomic_store_explicit(&over[cpu], true, memory_order_release); /* O3 */
+}
+
+void pcpu_note_sections_over(void)
+{
+	unsigned int cpu = pcpu_section_cpu(); /* O2 */
+
+	if (cpu < pcpu.nr_ids)
+		note_over(cpu);
+}
+
+struct cpus {
+	unsigned long bits[OS_MAX_CPUS / 8 / sizeof(long)];
+};
+
+/*
+ * All CPUs, if that comes to the same: the system remembers what a thread asked for, and a
+ * thread that had asked for nothing would not follow its cpuset any more.
+ */
+static void stay_on(const struct cpus *before)
+{
+	struct cpus now;
+
+	memset(&now, 0xff, sizeof(now));
+	os_calls.set_affinity(now.bits, sizeof(now));
+	memset(&now, 0, sizeof(now));
+	if (os_calls.affinity(now.bits, sizeof(now)) <= 0 ||
+	    memcmp(&now, before, sizeof(now)) != 0)
+		os_calls.set_affinity(before->bits, sizeof(*before));
+}
+
+/* False: this thread may not. */
+static noinline bool go_to(unsigned int cpu)
+{
+	struct cpus before = { 0 }, there = { 0 };
+	sigset_t all, blocked;
+	unsigned int now;
+	bool been = false;
+
+	if (os_calls.affinity(before.bits, sizeof(before)) <= 0)
+		return false;
+	there.bits[cpu / 8 / sizeof(long)] = 1ul << cpu % (8 * sizeof(long));
+	/* A handler might rely on being where its thread belongs (owner contexts). */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &blocked);
+	if (!os_calls.set_affinity(there.bits, sizeof(there))) {
+		been = !os_calls.getcpu(&now) && now == cpu; /* O2 */
+		stay_on(&before);
+	}
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+	if (been)
+		note_over(cpu);
+	return been;
+}
+
+bool pcpu_sections_over(unsigned int cpu, bool go)
+{
+	if (pcpu_can_restart() || cpu >= pcpu.nr_ids) /* O1 */
+		return false;
+	pcpu_note_sections_over();
+	return atomic_load_explicit(&over[cpu], memory_order_acquire) || (go && go_to(cpu));
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A child of fork() and a queue that other threads of its parent were using: whatever those
+ * were in the middle of, the child fills and empties its queue.
+ */
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "queue_shim.h"
+#include "queue_util.h"
+
+namespace
+{
+
+/* Exit codes of a child. */
+constexpr int FINE = 0, TOO_MANY = 1, NOT_EMPTY = 2, NOT_FULL = 3, NOT_WHAT_WAS_PUT = 4;
+
+/* Empties the queue, which holds @most at most, fills it, and empties it again. */
+int fill_and_empty(struct alf_queue *q, uint32_t most)
+{
+	void *p[kSize + 1];
+	uint32_t n = 0, got;
+
+	while ((got = alf_mc_dequeue(q, p, kSize + 1)))
+		n += got;
+	if (n > most)
+		return TOO_MANY;
+	if (!alf_queue_empty(q))
+		return NOT_EMPTY;
+	for (uint32_t i = 0; i < kSize; i++) {
+		void *one = number(i);
+
+		if (alf_mp_enqueue(q, &one, 1) != 1)
+			return NOT_FULL;
+	}
+	if (alf_mc_dequeue_bulk(q, p, kSize) != kSize)
+		return NOT_EMPTY;
+	for (uint32_t i = 0; i < kSize; i++)
+		if (p[i] != number(i))
+			return NOT_WHAT_WAS_PUT;
+	return FINE;
+}
+
+class QueueForkTest : public ::testing::TestWithParam<unsigned>
+{
+      protected:
+	void SetUp() override
+	{
+		q_ = alf_queue_alloc_flags(kSize, GFP_KERNEL, GetParam());
+		ASSERT_FALSE(IS_ERR(q_));
+		put(4);
+		get(1); /* 1, 2 and 3 are in it */
+	}
+	void TearDown() override
+	{
+		alf_queue_free(q_);
+	}
+
+	void put(uint32_t n)
+	{
+		for (uint32_t i = 0; i < n; i++) {
+			void *p = number(next_++);
+
+			ASSERT_EQ(alf_mp_enqueue(q_, &p, 1), 1u);
+		}
+	}
+	void get(uint32_t n)
+	{
+		void *p[kSize];
+
+		ASSERT_EQ(alf_mc_dequeue_bulk(q_, p, n), n);
+	}
+	/* Whether the multi functions reserve, as this test pretends that somebody did. */
+	bool reserves() const
+	{
+		return q_->producer.reserved == q_->producer.word;
+	}
+
+	struct alf_queue *q_ = nullptr;
+	uintptr_t next_ = 0;
+};
+
+TEST_P(QueueForkTest, AThreadThatWasEnqueuing)
+{
+	if (!reserves())
+		GTEST_SKIP() << "sections";
+	ASSERT_TRUE(shim_queue_reserve(q_, &q_->producer));
+	EXPECT_EQ(in_child([this] { return fill_and_empty(q_, 3); }), FINE);
+}
+
+TEST_P(QueueForkTest, AThreadThatWasDequeuing)
+{
+	if (!reserves())
+		GTEST_SKIP() << "sections";
+	ASSERT_TRUE(shim_queue_reserve(q_, &q_->consumer));
+	EXPECT_EQ(in_child([this] { return fill_and_empty(q_, 3); }), FINE);
+}
+
+/*
+ * Who has dequeued an element after one that another thread was still at has it, and may
+ * have done anything with it: the child must not find it again. In ticket order there is
+ * nobody like that, and what nobody finished has not happened.
+ */
+TEST_P(QueueForkTest, WhatWasTakenIsNotThereAgain)
+{
+	if (!reserves())
+		GTEST_SKIP() << "sections";
+	ASSERT_TRUE(shim_queue_reserve(q_, &q_->consumer));
+	EXPECT_EQ(in_child([this] {
+			  void *p[kSize];
+			  uint32_t n = alf_mc_dequeue(q_, p, kSize);
+			  bool ticket = GetParam() & ALF_QUEUE_TICKET;
+
+			  if (n != (ticket ? 3u : 2u))
+				  return TOO_MANY;
+			  return p[n - 1] == number(3) ? FINE : NOT_WHAT_WAS_PUT;
+		  }),
+		  FINE);
+}
+
+/* Children of children; each with a thread of its own that does not live on. */
+TEST_P(QueueForkTest, Generations)
+{
+	if (!reserves())
+		GTEST_SKIP() << "sections";
+	ASSERT_TRUE(shim_queue_reserve(q_, &q_->producer));
+	EXPECT_EQ(in_child([this] {
+			  int result = fill_and_empty(q_, 3);
+
+			  put(2);
+			  shim_queue_reserve(q_, &q_->consumer);
+			  shim_queue_reserve(q_, &q_->producer);
+			  return result ? result
+					: in_child([this] { return fill_and_empty(q_, 2); });
+		  }),
+		  FINE);
+}
+
+/*
+ * A handler that interrupts the thread in the middle forks, and returns in the child: the
+ * thread begins again, but for what it has dequeued. Another one was before it, who is gone.
+ */
+TEST_P(QueueForkTest, WhoForkedWasInTheMiddle)
+{
+	if (!reserves())
+		GTEST_SKIP() << "sections";
+	for (struct alf_queue_side *side : { &q_->producer, &q_->consumer }) {
+		ASSERT_TRUE(shim_queue_reserve(q_, side));
+		ASSERT_TRUE(shim_queue_reserve(q_, side));
+	}
+	EXPECT_EQ(in_child([this] {
+			  shim_queue_reserve(q_, &q_->consumer);
+			  return shim_queue_publish(&q_->consumer) ? FINE : NOT_EMPTY;
+		  }),
+		  FINE)
+		<< "one after the fork";
+	EXPECT_EQ(in_child([this] {
+			  if (shim_queue_publish(&q_->producer))
+				  return TOO_MANY;
+			  return fill_and_empty(q_, 3);
+		  }),
+		  FINE);
+	EXPECT_EQ(in_child([this] {
+			  bool ticket = GetParam() & ALF_QUEUE_TICKET;
+
+			  if (shim_queue_publish(&q_->consumer) == ticket)
+				  return NOT_EMPTY;
+			  return fill_and_empty(q_, ticket ? 3 : 1);
+		  }),
+		  FINE);
+}
+
+/* A thread that could not run sections. */
+TEST_P(QueueForkTest, AStranger)
+{
+	if (reserves())
+		GTEST_SKIP() << "no sections";
+	for (struct alf_queue_side *side : { &q_->producer, &q_->consumer })
+		side->word = (side->word & ~UINT64_C(0xffff)) | 0xc000;
+	EXPECT_EQ(in_child([this] { return fill_and_empty(q_, 3); }), FINE);
+}
+
+/* Sides that the sections of other threads had to themselves, on whatever CPU. */
+TEST_P(QueueForkTest, SectionsOfOtherThreads)
+{
+	for (int cpu : allowed_cpus()) {
+		on_cpu(cpu, [this] {
+			put(2);
+			get(2);
+		});
+		for (int mine : allowed_cpus())
+			EXPECT_EQ(in_child([this, mine] {
+					  pin(mine);
+					  return fill_and_empty(q_, 3);
+				  }),
+				  FINE)
+				<< "of CPU " << cpu << " on CPU " << mine;
+	}
+}
+
+TEST_P(QueueForkTest, Storm)
+{
+	std::atomic<bool> stop{ false };
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < 3; i++)
+		threads.emplace_back([this, &stop] {
+			void *p[3] = { number(1), number(2), number(3) };
+
+			while (!stop) {
+				alf_mp_enqueue_burst(q_, p, 3);
+				alf_mc_dequeue(q_, p, 2);
+			}
+		});
+	for (int i = 0; i < (TEST_TSAN ? 5 : 60) && !HasFailure(); i++)
+		EXPECT_EQ(in_child([this] { return fill_and_empty(q_, kSize); }), FINE)
+			<< "fork " << i;
+	stop = true;
+	for (auto &thread : threads)
+		thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, QueueForkTest, ::testing::Values(0u, ALF_QUEUE_TICKET),
+			 [](const auto &info) {
+				 return std::string(info.param ? "Ticket" : "Any");
+			 });
+
+} // namespace
