@@ -110,15 +110,21 @@ struct slab_layout {
 
 /* Synchronization: read-only once created, save what is said. */
 struct kmem_cache {
-	void *fast_array;		  /* cpu_array; on several nodes a closed one */
+	/* What the fast paths load, in one cache line. */
+	void *fast_array; /* cpu_array; on several nodes a closed one */
+	/* Where its arrays' entries count from: slab_arrays. Of a cache whose entries are a
+	 * token's (slab_cache.c), as far before its array. */
+	char *free_base;
+	uint32_t entry_first, entry_last; /* in the array map, of all nodes; no other cache's */
 	void *cpu_array;		  /* of node 0's objects: per-CPU struct pcpu_array */
 	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
 	unsigned int size;		  /* bytes from object to object */
 	unsigned int pad_left;		  /* bytes before each: guard; 0 but in twins */
 	struct slab_layout layout, small; /* the usual one; where pages are short */
-	uint64_t reciprocal;		  /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint32_t entry_first, entry_last;      /* of the arrays, in the array map */
+	uint64_t reciprocal;		       /* of size */
+	unsigned int entry_stride;	       /* from one node's entry to the next one's */
+	void *token;			       /* NULL: the entries are the arrays' own */
 	uint16_t shared_size;		       /* slots of nodes' queues; 0: without */
 	uint8_t mark;			       /* of pages of its usual slabs; 0: none */
 	unsigned int array_stride;	       /* from one node's array to the next one's */
@@ -292,16 +298,28 @@ static always_inline unsigned int slab_entry(const void *obj)
 		       : PCPU_ENTRY_NONE;
 }
 
-/* Whether @obj lies in a slab of @s, as far as the array map tells: caches whose arrays are
- * elsewhere look the same; that is found at a flush. */
+/* No page's: of caches that no entries were left for. */
+#define SLAB_NO_ENTRY UINT32_MAX
+
+/* Whether an object whose page has @entry lies in a slab of @s. False also: there is no entry
+ * that says so; then slab_cache_of() does. */
 static always_inline bool slab_has(const struct kmem_cache *s, unsigned int entry)
 {
 	return entry - s->entry_first <= s->entry_last - s->entry_first;
 }
 
+/* To the array of the cache whose object it is; with a token that fails. */
 static always_inline bool slab_push(unsigned int entry, void *obj)
 {
 	return pcpu_array_push_rseq(&pcpu, slab_arrays, entry, obj);
+}
+
+/* The fast path of a free to a cache. False: it is not for it to tell why. */
+static always_inline bool slab_push_to(const struct kmem_cache *s, unsigned int entry,
+				       void *obj)
+{
+	return likely(slab_has(s, entry)) &&
+	       pcpu_array_push_rseq(&pcpu, s->free_base, entry, obj);
 }
 
 /* slab_api.c */

@@ -44,8 +44,9 @@ static void free_arrays(struct kmem_cache *s)
 {
 	pcpu_free(s->cpu_array);
 	pcpu_free(s->partial_array);
+	pcpu_free(s->token);
 	free_percpu(s->events);
-	s->cpu_array = s->partial_array = NULL;
+	s->cpu_array = s->partial_array = s->token = NULL;
 	s->events = NULL;
 }
 
@@ -60,6 +61,36 @@ static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity
 
 	n = (unsigned int)pcpu_share_of(32768) / s->size;
 	return (uint16_t)min_uint(min_uint(max_uint(n, max_uint(few, 2)), 64), capacity_max);
+}
+
+/*
+ * What the map says of pages of its slabs: where the node's array is. Arrays that the map
+ * cannot name (percpu.h) have a token there, so that no two caches have the same entries, and
+ * whoever goes by the map alone (kfree) finds it closed and looks who they are. Who knows the
+ * cache gets from the token to the array by free_base; with several nodes not, since arrays
+ * are farther apart than what stands for them. Without a token each object is looked up.
+ */
+static void set_entries(struct kmem_cache *s)
+{
+	unsigned int nodes = page_window.nr_nodes;
+	uint32_t last = pcpu_entry(slab_array(s, nodes - 1));
+
+	s->free_base = slab_arrays;
+	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
+	if (last != PCPU_ENTRY_NONE) {
+		s->entry_first = pcpu_entry(s->cpu_array);
+		s->entry_last = last;
+		s->entry_stride = s->array_stride;
+		return;
+	}
+	s->token = s->home == s ? pcpu_alloc_token(nodes) : NULL;
+	if (!s->token)
+		return;
+	s->entry_first = pcpu_entry(s->token);
+	s->entry_stride = PCPU_TOKEN_SIZE;
+	s->entry_last = s->entry_first + (nodes - 1) * PCPU_TOKEN_SIZE;
+	if (nodes == 1)
+		s->free_base = (char *)((uintptr_t)s->cpu_array - s->entry_first);
 }
 
 /*
@@ -88,8 +119,7 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 		return false;
 	}
 	s->fast_array = nodes == 1 ? s->cpu_array : slab_closed_array();
-	s->entry_first = pcpu_entry(s->cpu_array);
-	s->entry_last = pcpu_entry(slab_array(s, nodes - 1));
+	set_entries(s);
 	return true;
 }
 

@@ -159,6 +159,14 @@ static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node, bool
 	slab_event(s, SLAB_FREE_SLAB);
 }
 
+/* Objects of twins are to be known from those that go onto arrays. */
+static uint32_t entry_of(const struct kmem_cache *s, unsigned int node)
+{
+	if (s->home != s || s->entry_first == SLAB_NO_ENTRY)
+		return PCPU_ENTRY_NONE;
+	return s->entry_first + node * s->entry_stride;
+}
+
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
 			   unsigned int n, unsigned int *got)
 {
@@ -181,10 +189,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, out, n);
-	/* Objects of twins are to be known from those that go onto arrays. */
-	page_set_slab(page, npages,
-		      s->home == s ? pcpu_entry(slab_array(s, page_node(page)))
-				   : PCPU_ENTRY_NONE,
+	page_set_slab(page, npages, entry_of(s, page_node(page)),
 		      l == &s->layout ? s->mark : 0);
 	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
 	return page;
