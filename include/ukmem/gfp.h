@@ -24,8 +24,8 @@
  *
  * Requests of GFP_NOWAIT and GFP_ATOMIC only try locks, so they may be used in signal
  * handlers and by threads that must not wait; GFP_KERNEL may not be used in a handler.
- * They are served from memory that requests of GFP_KERNEL have brought in; a program
- * that only makes such requests makes one of GFP_KERNEL first.
+ * They are served from memory that requests of GFP_KERNEL have brought in, or the creation
+ * of a cache or a pool; a program that only makes such requests makes one of GFP_KERNEL first.
  */
 #ifndef UKMEM_GFP_H
 #define UKMEM_GFP_H

@@ -94,6 +94,9 @@ struct kmem_cache_args {
  * @ctor:  must be NULL, or is run on each object when its slab is created; an
  *         object must be freed in its constructed state
  *
+ * Pages of a first slab are made available, so that a first request may be one that does not
+ * block; they are for whoever comes first.
+ *
  * Result: the cache, or NULL: a bad parameter (logged) or no memory.
  *
  * The newer form, kmem_cache_create(name, size, args, flags) with a struct

@@ -279,6 +279,12 @@ unsigned int page_fallback_node(unsigned int node, unsigned int i);
  * aligned to its size, any other to a page. *@zeroed tells whether the memory reads as zeros.
  */
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
+/*
+ * As far as that goes without reclaim, make that such a run, of any node, is there for a
+ * request that may not block, on whatever CPU; nothing of it is taken, and nothing touched.
+ * May block.
+ */
+void page_prepare_run(gfp_t flags, size_t npages);
 /* Waits for nothing, makes no system call. */
 void page_free_run(struct page *page, size_t npages);
 /* @more pages right behind those of the run at @page; false: not to be had. */

@@ -219,6 +219,24 @@ struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool 
 	return page_alloc_at(&p, NULL, flags, npages, 0, zeroed);
 }
 
+/* Back into the zone and not, as what is freed, to this CPU alone. */
+void page_prepare_run(gfp_t flags, size_t npages)
+{
+	struct alloc_request rq = {
+		.npages = npages,
+		.flags = flags | GFP_KERNEL | PAGE_NO_RECLAIM,
+	};
+	struct placement p;
+	struct page *page;
+
+	if (!page_init())
+		return;
+	place(PAGE_ANY_NODE, flags, &p);
+	page = page_alloc(&p, NULL, &rq);
+	if (page)
+		zone_free_run(zone_of(page), page, npages, page->zero);
+}
+
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed)
 {
 	struct placement p;

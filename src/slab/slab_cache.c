@@ -376,6 +376,9 @@ struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
 		if (args && args->sheaf_capacity)
 			p.capacity_max = min_uint(args->sheaf_capacity, CAPACITY_MAX);
 		s = slab_cache_new(&p);
+		/* A first request may come from where nothing can be waited for. */
+		if (s)
+			page_prepare_run(s->gfp, s->layout.npages);
 		bad = "out of memory";
 	}
 	if (!s) {

@@ -565,4 +565,18 @@ TEST(SlabTest, CountsAreExactAfterThreadsAndShrinks)
 	EXPECT_EQ(counts(s).slabs, 0u);
 }
 
+/* Each cache finds memory for it, though the ones before have used theirs up. */
+TEST(SlabTest, TheFirstRequestMayBeAtomic)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		for (int i = 0; i < 200; i++) {
+			struct kmem_cache *s = kmem_cache_create("first", 8000, 0, 0, nullptr);
+			void *p = kmem_cache_alloc(s, i % 2 ? GFP_ATOMIC : GFP_NOWAIT);
+
+			ASSERT_NE(p, nullptr) << i;
+			memset(p, 1, 8000);
+		}
+	});
+}
+
 } // namespace
