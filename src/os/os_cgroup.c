@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory and CPU limits of the cgroup this process is in. Version 2 has one
+ * Memory and CPU limits, and the CPUs, of the cgroup this process is in. Version 2 has one
  * line "0::/path" in /proc/self/cgroup, version 1 a line per controller; both
  * may be mounted at once. The limit of an ancestor binds as well.
  */
@@ -11,7 +11,7 @@
 
 #include "base/decimal.h"
 
-enum { PATH_SIZE = 512 };
+enum { PATH_SIZE = 512, GROUPS_SIZE = 4096, CPUS_SIZE = 4096 };
 
 /* "max" and anything unreadable are no limit. */
 static uint64_t read_limit(const char *path)
@@ -35,8 +35,9 @@ static uint64_t milli(uint64_t quota, uint64_t period)
 	return period ? quota * 1000 / period : UINT64_MAX;
 }
 
-static void memory_v1(const char *dir, struct os_cgroup_limits *l)
+static void memory_v1(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64];
 	uint64_t v;
 
@@ -46,8 +47,9 @@ static void memory_v1(const char *dir, struct os_cgroup_limits *l)
 		l->memory = v;
 }
 
-static void cpu_v1(const char *dir, struct os_cgroup_limits *l)
+static void cpu_v1(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64];
 	uint64_t quota, period;
 
@@ -59,8 +61,9 @@ static void cpu_v1(const char *dir, struct os_cgroup_limits *l)
 		l->cpu_milli = milli(quota, period);
 }
 
-static void limits_v2(const char *dir, struct os_cgroup_limits *l)
+static void limits_v2(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64], text[64];
 	const char *p = text;
 	uint64_t v, period;
@@ -80,10 +83,43 @@ static void limits_v2(const char *dir, struct os_cgroup_limits *l)
 		l->cpu_milli = milli(v, period);
 }
 
+/* Of the group itself, which comes first; ancestors' say less. */
+struct cpuset {
+	struct os_mask *cpus;
+	char *text; /* of CPUS_SIZE: not on stacks, which may be small */
+	bool known;
+};
+
+static void cpus_of(const char *dir, const char *file, struct cpuset *c)
+{
+	char path[PATH_SIZE + 64];
+	ssize_t n;
+
+	if (c->known)
+		return;
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	n = os_calls.read_file(path, c->text, CPUS_SIZE - 1);
+	if (n <= 0 || n == CPUS_SIZE - 1)
+		return;
+	c->text[n] = '\0';
+	c->known = os_parse_list(c->text, c->cpus) && os_mask_count(c->cpus);
+}
+
+static void cpuset_v1(const char *dir, void *out)
+{
+	cpus_of(dir, "cpuset.effective_cpus", out);
+}
+
+static void cpuset_v2(const char *dir, void *out)
+{
+	cpus_of(dir, "cpuset.cpus.effective", out);
+}
+
+typedef void read_function(const char *dir, void *out);
+
 /* Apply @read to @mount/@group and to every ancestor up to @mount. */
-static void walk_up(const char *mount, const char *group, size_t len,
-		    void (*read)(const char *, struct os_cgroup_limits *),
-		    struct os_cgroup_limits *l)
+static void walk_up(const char *mount, const char *group, size_t len, read_function *read,
+		    void *out)
 {
 	char dir[PATH_SIZE];
 	size_t mount_len = strlen(mount);
@@ -100,7 +136,7 @@ static void walk_up(const char *mount, const char *group, size_t len,
 			*slash = '\0';
 			continue;
 		}
-		read(dir, l);
+		read(dir, out);
 		if (!slash)
 			return;
 		*slash = '\0';
@@ -128,21 +164,26 @@ static bool has_controller(const char *list, size_t len, const char *name)
  * the name of one alone is a link, or not.
  */
 static void walk_v1(const char *list, size_t list_len, const char *name, const char *group,
-		    size_t len, void (*read)(const char *, struct os_cgroup_limits *),
-		    struct os_cgroup_limits *l)
+		    size_t len, read_function *read, void *out)
 {
 	char mount[64];
 
 	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%s", name);
-	walk_up(mount, group, len, read, l);
+	walk_up(mount, group, len, read, out);
 	if (list_len == strlen(name) || list_len >= sizeof(mount) - sizeof("/sys/fs/cgroup/"))
 		return;
 	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%.*s", (int)list_len, list);
-	walk_up(mount, group, len, read, l);
+	walk_up(mount, group, len, read, out);
 }
 
+/* What a controller's files are read by. Version 2 has one place for all. */
+struct controller {
+	const char *name;
+	read_function *v1, *v2;
+};
+
 /* One line "id:controllers:path". */
-static void read_line(const char *line, size_t len, struct os_cgroup_limits *l)
+static void read_line(const char *line, size_t len, const struct controller *c, void *out)
 {
 	const char *list = memchr(line, ':', len);
 	const char *group;
@@ -155,33 +196,57 @@ static void read_line(const char *line, size_t len, struct os_cgroup_limits *l)
 		return;
 	list_len = (size_t)(group++ - list);
 	group_len = len - (size_t)(group - line);
-	if (!list_len) {
-		walk_up("/sys/fs/cgroup", group, group_len, limits_v2, l);
-		return;
-	}
-	if (has_controller(list, list_len, "memory"))
-		walk_v1(list, list_len, "memory", group, group_len, memory_v1, l);
-	if (has_controller(list, list_len, "cpu"))
-		walk_v1(list, list_len, "cpu", group, group_len, cpu_v1, l);
+	for (; c->name; c++)
+		if (!list_len && c->v2)
+			walk_up("/sys/fs/cgroup", group, group_len, c->v2, out);
+		else if (has_controller(list, list_len, c->name))
+			walk_v1(list, list_len, c->name, group, group_len, c->v1, out);
 }
 
-void os_cgroup_limits(struct os_cgroup_limits *limits)
+/* @text: a buffer of GROUPS_SIZE; @controllers: the last one's name is NULL. */
+static void read_groups(char *text, const struct controller *controllers, void *out)
 {
-	char text[4096];
-	ssize_t n = os_calls.read_file("/proc/self/cgroup", text, sizeof(text) - 1);
+	ssize_t n = os_calls.read_file("/proc/self/cgroup", text, GROUPS_SIZE - 1);
 	const char *line = text;
 
-	limits->memory = UINT64_MAX;
-	limits->cpu_milli = UINT64_MAX;
 	if (n <= 0)
 		return;
 	text[n] = '\0';
 	while (*line) {
 		size_t len = strcspn(line, "\n");
 
-		read_line(line, len, limits);
+		read_line(line, len, controllers, out);
 		line += len + (line[len] == '\n');
 	}
+}
+
+void os_cgroup_limits(struct os_cgroup_limits *limits)
+{
+	static const struct controller limiting[] = { { "memory", memory_v1, limits_v2 },
+						      { "cpu", cpu_v1, NULL },
+						      { NULL, NULL, NULL } };
+
+	char text[GROUPS_SIZE];
+
+	limits->memory = UINT64_MAX;
+	limits->cpu_milli = UINT64_MAX;
+	read_groups(text, limiting, limits);
+}
+
+bool os_cgroup_cpus(struct os_mask *cpus)
+{
+	static const struct controller cpuset[] = { { "cpuset", cpuset_v1, cpuset_v2 },
+						    { NULL, NULL, NULL } };
+	size_t size = (GROUPS_SIZE + CPUS_SIZE + os_page_size() - 1) & -os_page_size();
+	struct cpuset c = { .cpus = cpus };
+	void *mem;
+
+	if (os_map_metadata(size, &mem))
+		return false;
+	c.text = (char *)mem + GROUPS_SIZE;
+	read_groups(mem, cpuset, &c);
+	os_release(mem, size);
+	return c.known;
 }
 
 /* The line of @text that holds @key, in KiB, as bytes; 0: there is none. */

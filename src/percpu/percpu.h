@@ -127,6 +127,14 @@ void *pcpu_alloc_token(unsigned int n);
 /* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);
 
+/* As percpu_notifier_register(), for the library itself, and for good. */
+void pcpu_notifier_register(struct percpu_notifier *n);
+/*
+ * For whoever may enter the kernel and holds no lock: every look_ms, which CPUs and what share
+ * of them the process has now; what those hold that are gone is given back.
+ */
+void pcpu_look(void);
+
 /* share.c: CPUs this process may use; thousandths of a CPU it may use at once. */
 unsigned int pcpu_share_cpus(void);
 unsigned int pcpu_share_milli(void);

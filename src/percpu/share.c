@@ -16,8 +16,7 @@
 static atomic_uint cpus, at_once;
 static _Atomic uint64_t cache_bytes, memory;
 
-/* CPUs the process may use, by cpuset or affinity. */
-static unsigned int cpus_allowed(void)
+static noinline unsigned int affinity(void)
 {
 	unsigned long mask[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
 	long bytes = os_calls.affinity(mask, sizeof(mask));
@@ -25,7 +24,26 @@ static unsigned int cpus_allowed(void)
 
 	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes / sizeof(long); i++)
 		n += (unsigned int)__builtin_popcountl(mask[i]);
-	return n ? n : os_mask_count(&os_topology()->possible);
+	return n;
+}
+
+/*
+ * CPUs the process may use: the most that a thread was seen to be allowed, since whoever looks
+ * now may have bound itself to one; of these as many as its cpuset has.
+ */
+static unsigned int cpus_allowed(void)
+{
+	static atomic_uint most;
+	unsigned int n = affinity(), before = atomic_load_explicit(&most, memory_order_relaxed);
+	struct os_mask usable;
+	int in_cpuset;
+
+	n = max_uint(n ? n : os_mask_count(&os_topology()->possible), before);
+	atomic_store_explicit(&most, n, memory_order_relaxed);
+	if (!before) /* at the start: a thread is allowed no more than the cpuset has */
+		return n;
+	in_cpuset = pcpu_usable_cpus(&usable);
+	return in_cpuset > 0 ? min_uint(n, (unsigned int)in_cpuset) : n;
 }
 
 static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)

@@ -169,7 +169,7 @@ static bool init(void)
 	lock_register(&pools_lock, LOCK_RANK_POOLS);
 	stats_register(&source);
 	register_shrinker(&shrinker, "qmempool");
-	percpu_notifier_register(&notifier);
+	pcpu_notifier_register(&notifier);
 	return true;
 }
 
