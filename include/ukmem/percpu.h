@@ -85,6 +85,10 @@
 #ifndef UKMEM_PERCPU_H
 #define UKMEM_PERCPU_H
 
+#if __SIZEOF_POINTER__ < 8
+#error "ukmem: per-CPU operations on 64-bit values need a 64-bit platform"
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
