@@ -48,7 +48,7 @@ typedef unsigned int gfp_t;
 #define __GFP_NOFAIL 0x8000u	    /**< never NULL */
 #define __GFP_NORETRY 0x10000u	    /**< reclaim at most once */
 #define __GFP_COMP 0x40000u	    /**< a compound page */
-#define __GFP_HARDWALL 0x100000u    /**< no effect: allowed nodes always bind */
+#define __GFP_HARDWALL 0x100000u    /**< no effect: allowed nodes bind all but GFP_ATOMIC */
 #define __GFP_THISNODE 0x200000u    /**< no other node */
 #define __GFP_ACCOUNT 0x400000u	    /**< no effect */
 #define __GFP_RECLAIM (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)

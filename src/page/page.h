@@ -256,6 +256,8 @@ bool page_init(void);
 
 /* A flag of requests inside the library: try elsewhere rather than reclaim. */
 #define PAGE_NO_RECLAIM 0x80000000u
+/* Another: neither the process's allowed nodes nor the thread's policy bind. */
+#define PAGE_ANY_ALLOWED 0x40000000u
 
 /* In place of a node's index: where the thread's memory policy says. */
 #define PAGE_ANY_NODE UINT32_MAX
@@ -270,6 +272,12 @@ int page_node_index(int nid);
 bool page_system_interleaves(void);
 /* Whether pages of @node may be used: by the process, and as the thread's policy says. */
 bool page_policy_allows(unsigned int node);
+/* As in the kernel, what cannot wait for memory may leave them when nothing else helps. */
+static inline bool page_may_leave_nodes(gfp_t flags)
+{
+	return page_window.nr_nodes > 1 &&
+	       (flags & (__GFP_HIGH | __GFP_DIRECT_RECLAIM | __GFP_THISNODE)) == __GFP_HIGH;
+}
 /* The nodes in the order in which @node's requests try them: the @i-th, itself first. */
 unsigned int page_fallback_node(unsigned int node, unsigned int i);
 

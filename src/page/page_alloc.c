@@ -106,6 +106,16 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 	}
 }
 
+/* The reserves of nodes that the process may not use, by an unbound list. */
+static cold struct page *walk_anywhere(const struct placement *p, struct alloc_request *rq)
+{
+	struct placement anywhere;
+
+	node_place(p->node, rq->type, &anywhere);
+	rq->flags |= PAGE_ANY_ALLOWED;
+	return walk(&anywhere, NULL, rq);
+}
+
 struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
 			struct alloc_request *rq)
 {
@@ -120,7 +130,7 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 	if (!nodes)
 		nodes = p->nodes;
 	if (unlikely(rq->flags & __GFP_THISNODE)) {
-		if (nodes && !node_mask_test(nodes, p->node))
+		if (nodes && !node_mask_test(nodes, p->node) && !(rq->flags & PAGE_ANY_ALLOWED))
 			return NULL;
 		atomic_store_explicit(&only.bits[UKMEM_NODE_WORD(p->node)],
 				      UKMEM_NODE_BIT(p->node), memory_order_relaxed);
@@ -132,6 +142,8 @@ struct page *page_alloc(const struct placement *p, const struct node_mask *nodes
 		page = walk(p, nodes, rq);
 		if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
 			page = alloc_reclaiming(p, nodes, rq);
+		if (unlikely(!page && page_may_leave_nodes(rq->flags)))
+			page = walk_anywhere(p, rq);
 	}
 	if (rq->may_block)
 		page_decay();

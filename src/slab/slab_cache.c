@@ -16,6 +16,7 @@
 
 enum {
 	CACHE_LINE = 64,
+	LIMIT_INTERVAL = 60,	   /* seconds between two lines about a limit */
 	CAPACITY_BYTES = 1 << 20,  /* free objects of a cache that a CPU holds, at most */
 	CAPACITY_MAX = 2048,	   /* slots per array */
 	CAPACITY_MAX_SCARCE = 384, /* the same of kmalloc where address space is scarce */
@@ -34,6 +35,7 @@ static void set_tunables(struct kmem_cache *s)
 	unsigned int min_partial = (unsigned int)min_size(max_size(65536 / bytes, 1), 5);
 	unsigned int cpu_partial = s->home == s ? slab_default_cpu_partial(s) : 0;
 
+	atomic_store_explicit(&s->limit_interval, LIMIT_INTERVAL, memory_order_relaxed);
 	atomic_store_explicit(&s->min_partial, min_partial, memory_order_relaxed);
 	atomic_store_explicit(&s->cpu_partial, cpu_partial, memory_order_relaxed);
 	atomic_store_explicit(&s->cpu_partial_slabs, slab_cpu_partial_slabs(s, cpu_partial),
@@ -437,6 +439,7 @@ void slab_cache_delete(struct kmem_cache *s)
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
 	slab_shared_delete(s);
+	slab_stock_delete(s);
 	free_arrays(s);
 	free_nodes(s->nodes);
 	kmem_cache_free(&boot_cache, s);
@@ -449,6 +452,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 
 	if (!s)
 		return;
+	slab_stock_set(s, 0);
 	/* Whoever else empties caches has none of this one's objects or slabs in hand then. */
 	slab_caches_lock();
 	drained = slab_drain(s, PCPU_ALL_CPUS);

@@ -137,7 +137,7 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
 {
 	struct kmem_cache *all = s->home;
-	size_t n = atomic_fetch_add_explicit(&all->all_slabs, 1, memory_order_relaxed) + 1;
+	size_t n = atomic_load_explicit(&all->all_slabs, memory_order_relaxed);
 	size_t most = atomic_load_explicit(&all->most_slabs, memory_order_relaxed);
 
 	while (most < n && !atomic_compare_exchange_weak_explicit(&all->most_slabs, &most, n,
@@ -152,7 +152,7 @@ static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool s
 
 static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
 {
-	atomic_fetch_sub_explicit(&s->home->all_slabs, 1, memory_order_relaxed);
+	slab_limit_uncharge(s->home);
 	atomic_fetch_sub_explicit(&node->nr_slabs, 1, memory_order_relaxed);
 	if (unlikely(small))
 		atomic_fetch_sub_explicit(&node->nr_small, 1, memory_order_relaxed);
@@ -174,11 +174,15 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	unsigned int npages;
 	struct page *page;
 
+	if (unlikely(!slab_limit_charge(s->home, flags)))
+		return NULL;
 	/* Slabs are shared: what one request asks for says nothing about them. */
 	flags &= ~(__GFP_DMA | __GFP_DMA32 | __GFP_COMP | __GFP_NOFAIL);
 	page = get_pages(s, node, flags | s->gfp, &npages);
-	if (!page)
+	if (!page) {
+		slab_limit_uncharge(s->home);
 		return NULL;
+	}
 	__atomic_store_n(&page->cache, s, __ATOMIC_RELAXED);
 	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);

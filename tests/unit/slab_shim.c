@@ -161,6 +161,8 @@ const char *shim_slab_wrong(struct kmem_cache *s)
 		return wrong;
 	if (all < slabs)
 		return "more slabs on lists than slabs";
+	all -= slab_stock_count(s);
+	objects -= kmem_cache_stock(s);
 	/* Those on no list are full; slabs cut small are not told apart here. */
 	if (objects == all * s->layout.objects &&
 	    out != inuse + (all - slabs) * s->layout.objects)
