@@ -512,8 +512,8 @@ TEST(SlabTest, TheBackgroundThreadFindsOutToo)
 		kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
 		run_on(stays);
 		ASSERT_GT(counts(s).cached, 0u);
-		free_pages(__get_free_pages(GFP_KERNEL, 8), 8);
-		take_the_slow_path(GFP_KERNEL); /* starts it */
+		free_pages(__get_free_pages(GFP_KERNEL, 10), 10); /* more than a CPU keeps */
+		take_the_slow_path(GFP_KERNEL);			  /* starts it */
 		last_cpu = stays;
 		for (int i = 0; i < 500 && counts(s).cached; i++)
 			usleep(20000);
