@@ -13,6 +13,11 @@
 
 enum { PATH_SIZE = 512, GROUPS_SIZE = 4096, CPUS_SIZE = 4096 };
 
+static size_t texts_size(void)
+{
+	return (GROUPS_SIZE + CPUS_SIZE + os_page_size() - 1) & -os_page_size();
+}
+
 /* "max" and anything unreadable are no limit. */
 static uint64_t read_limit(const char *path)
 {
@@ -86,7 +91,7 @@ static void limits_v2(const char *dir, void *out)
 /* Of the group itself, which comes first; ancestors' say less. */
 struct cpuset {
 	struct os_mask *cpus;
-	char *text; /* of CPUS_SIZE: not on stacks, which may be small */
+	char *text; /* of CPUS_SIZE */
 	bool known;
 };
 
@@ -203,15 +208,24 @@ static void read_line(const char *line, size_t len, const struct controller *c, 
 			walk_v1(list, list_len, c->name, group, group_len, c->v1, out);
 }
 
-/* @text: a buffer of GROUPS_SIZE; @controllers: the last one's name is NULL. */
+/*
+ * Texts are too long for stacks, which may be small: limits are looked at in the middle of
+ * requests, too. NULL without memory.
+ */
+static char *map_texts(void)
+{
+	void *mem;
+
+	return os_map_metadata(texts_size(), &mem) ? NULL : mem;
+}
+
+/* @text: a buffer of GROUPS_SIZE, zeroed; @controllers: the last one's name is NULL. */
 static void read_groups(char *text, const struct controller *controllers, void *out)
 {
-	ssize_t n = os_calls.read_file("/proc/self/cgroup", text, GROUPS_SIZE - 1);
 	const char *line = text;
 
-	if (n <= 0)
+	if (os_calls.read_file("/proc/self/cgroup", text, GROUPS_SIZE - 1) <= 0)
 		return;
-	text[n] = '\0';
 	while (*line) {
 		size_t len = strcspn(line, "\n");
 
@@ -226,26 +240,27 @@ void os_cgroup_limits(struct os_cgroup_limits *limits)
 						      { "cpu", cpu_v1, NULL },
 						      { NULL, NULL, NULL } };
 
-	char text[GROUPS_SIZE];
+	char *texts = map_texts();
 
 	limits->memory = UINT64_MAX;
 	limits->cpu_milli = UINT64_MAX;
-	read_groups(text, limiting, limits);
+	if (!texts)
+		return;
+	read_groups(texts, limiting, limits);
+	os_release(texts, texts_size());
 }
 
 bool os_cgroup_cpus(struct os_mask *cpus)
 {
 	static const struct controller cpuset[] = { { "cpuset", cpuset_v1, cpuset_v2 },
 						    { NULL, NULL, NULL } };
-	size_t size = (GROUPS_SIZE + CPUS_SIZE + os_page_size() - 1) & -os_page_size();
-	struct cpuset c = { .cpus = cpus };
-	void *mem;
+	char *texts = map_texts();
+	struct cpuset c = { .cpus = cpus, .text = texts + GROUPS_SIZE };
 
-	if (os_map_metadata(size, &mem))
+	if (!texts)
 		return false;
-	c.text = (char *)mem + GROUPS_SIZE;
-	read_groups(mem, cpuset, &c);
-	os_release(mem, size);
+	read_groups(texts, cpuset, &c);
+	os_release(texts, texts_size());
 	return c.known;
 }
 

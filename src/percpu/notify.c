@@ -185,7 +185,16 @@ static void end_update(void)
 	unlock(&notify_lock);
 }
 
-int pcpu_usable_cpus(struct os_mask *cpus)
+static atomic_uint nr_usable; /* relaxed */
+
+unsigned int pcpu_usable_count(void)
+{
+	return atomic_load_explicit(&nr_usable, memory_order_relaxed);
+}
+
+/* CPUs that are online and of the process's cpuset. Result: their number, or a negative errno.
+ */
+static int usable_cpus(struct os_mask *cpus)
 {
 	struct os_mask cpuset;
 	int n = os_cpus_online(cpus);
@@ -207,8 +216,9 @@ static int update(bool tell_programs)
 
 	if (!begin_update())
 		return -EBUSY;
-	n = pcpu_usable_cpus(&usable);
+	n = usable_cpus(&usable);
 	if (n > 0) {
+		atomic_store_explicit(&nr_usable, (unsigned int)n, memory_order_relaxed);
 		indices_of(&usable, &now);
 		tell_changes(&own, &now);
 		n = tell_programs ? tell_changes(&programs, &now) : 0;
@@ -237,8 +247,8 @@ void pcpu_look(void)
 						     memory_order_relaxed) ||
 	    !then)
 		return;
-	pcpu_share_update();
 	update(false);
+	pcpu_share_update();
 }
 
 void pcpu_notify_fork_child(void)

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "os/os.h"
 #include "percpu/percpu.h"
 
 /*
@@ -67,9 +66,8 @@ void pcpu_owner_fork_child(void);
 /* notify.c. The first fills in which indices there are. */
 void pcpu_notify_init(void);
 unsigned int pcpu_online_count(void);
-/* CPUs that are online and of the process's cpuset. Result: their number, or a negative errno.
- */
-int pcpu_usable_cpus(struct os_mask *cpus);
+/* CPUs that were online and of the process's cpuset at the last look; 0: there was none. */
+unsigned int pcpu_usable_count(void);
 void pcpu_notify_fork_child(void);
 /* As pcpu_next(), with the spill unit's index after the last, then nr_ids + 1. */
 unsigned int pcpu_next_unit(unsigned int i);

@@ -35,15 +35,12 @@ static unsigned int cpus_allowed(void)
 {
 	static atomic_uint most;
 	unsigned int n = affinity(), before = atomic_load_explicit(&most, memory_order_relaxed);
-	struct os_mask usable;
-	int in_cpuset;
+	unsigned int in_cpuset = pcpu_usable_count();
 
 	n = max_uint(n ? n : os_mask_count(&os_topology()->possible), before);
 	atomic_store_explicit(&most, n, memory_order_relaxed);
-	if (!before) /* at the start: a thread is allowed no more than the cpuset has */
-		return n;
-	in_cpuset = pcpu_usable_cpus(&usable);
-	return in_cpuset > 0 ? min_uint(n, (unsigned int)in_cpuset) : n;
+	/* Not known at the start: there a thread is allowed no more than the cpuset has. */
+	return in_cpuset ? min_uint(n, in_cpuset) : n;
 }
 
 static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)
