@@ -24,8 +24,8 @@
  *
  * Requests of GFP_NOWAIT and GFP_ATOMIC only try locks, so they may be used in signal
  * handlers and by threads that must not wait; GFP_KERNEL may not be used in a handler.
- * They are served from memory that requests of GFP_KERNEL have brought in; a program
- * that only makes such requests makes one of GFP_KERNEL first.
+ * They are served from memory that requests of GFP_KERNEL have brought in, or the creation
+ * of a cache or a pool; a program that only makes such requests makes one of GFP_KERNEL first.
  */
 #ifndef UKMEM_GFP_H
 #define UKMEM_GFP_H
@@ -48,7 +48,7 @@ typedef unsigned int gfp_t;
 #define __GFP_NOFAIL 0x8000u	    /**< never NULL */
 #define __GFP_NORETRY 0x10000u	    /**< reclaim at most once */
 #define __GFP_COMP 0x40000u	    /**< a compound page */
-#define __GFP_HARDWALL 0x100000u    /**< no effect: allowed nodes always bind */
+#define __GFP_HARDWALL 0x100000u    /**< no effect: allowed nodes bind all but GFP_ATOMIC */
 #define __GFP_THISNODE 0x200000u    /**< no other node */
 #define __GFP_ACCOUNT 0x400000u	    /**< no effect */
 #define __GFP_RECLAIM (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)

@@ -88,6 +88,10 @@
 #ifndef UKMEM_PERCPU_H
 #define UKMEM_PERCPU_H
 
+#if __SIZEOF_POINTER__ < 8
+#error "ukmem: per-CPU operations on 64-bit values need a 64-bit platform"
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -241,7 +245,8 @@ UKMEM_EXPORT void ukmem_percpu_owner_check(const char *what, const char *file, i
  * @arg:     passed to both
  *
  * Both run in the thread that called percpu_cpus_update(), one at a time, without a
- * lock; they may allocate and register others, but not unregister.
+ * lock; they may allocate and register others, but not unregister. (What the library itself
+ * keeps for a CPU that is gone it looks after without being asked, every look_ms.)
  */
 struct percpu_notifier {
 	void (*online)(unsigned int cpu, void *arg);
@@ -256,8 +261,9 @@ UKMEM_EXPORT void percpu_notifier_register(struct percpu_notifier *n)
 UKMEM_EXPORT void percpu_notifier_unregister(struct percpu_notifier *n)
 	UKMEM_SYMBOL(percpu_notifier_unregister);
 /**
- * percpu_cpus_update - look which CPUs are there now and tell the notifiers
+ * percpu_cpus_update - look which CPUs the process may use now and tell the notifiers
  *
+ * May use: they are online, and in the process's cpuset as its control group shows it.
  * ukmem_trim() does this too. Result: the number of indices that changed, or a
  * negative errno: the system does not tell, or -EBUSY, another thread is at it, or
  * this one, in a notifier. Reads sysfs; may block.

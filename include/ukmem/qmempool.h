@@ -68,10 +68,12 @@ struct qmempool;
  * @sharedq_sz: and the shared queue: a power of two,
  *		QMEMPOOL_BULK * QMEMPOOL_REFILL_MULTIPLIER .. 65536
  * @prealloc:   fetched from the cache now; at most @sharedq_sz. What is no multiple of
- *		QMEMPOOL_BULK is logged.
+ *		QMEMPOOL_BULK is logged. With fewer than QMEMPOOL_BULK, as many as are missing
+ *		are fetched if they can be had, so that a first request may be one that does
+ *		not block.
  * @kmem:       the cache; it must live longer than the pool
- * @gfp:        how these, and the pool's own memory, are allocated. Apart from that this
- *		function may block.
+ * @gfp:        GFP_KERNEL or GFP_ATOMIC: this function may block with either, and uses the
+ *		reserves with the second
  *
  * Result: the pool, or NULL, logged, and errno: EINVAL, a parameter is not so; ENOMEM.
  */

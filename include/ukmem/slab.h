@@ -94,6 +94,9 @@ struct kmem_cache_args {
  * @ctor:  must be NULL, or is run on each object when its slab is created; an
  *         object must be freed in its constructed state
  *
+ * Pages of a first slab are made available, so that a first request may be one that does not
+ * block; they are for whoever comes first. kmem_cache_set_stock() keeps some for such requests.
+ *
  * Result: the cache, or NULL: a bad parameter (logged) or no memory.
  *
  * The newer form, kmem_cache_create(name, size, args, flags) with a struct
@@ -249,6 +252,40 @@ UKMEM_EXPORT int kmem_cache_debug(struct kmem_cache *s, slab_flags_t flags)
 UKMEM_EXPORT void kmem_cache_fail(struct kmem_cache *s, long after, unsigned long times)
 	UKMEM_SYMBOL(kmem_cache_fail);
 
+/**
+ * kmem_cache_set_limit - a hard limit
+ * @objects:  at most so many, in the program's hands and free ones alike; 0: no limit
+ * @interval: seconds between two lines that say that it was reached; at first 60
+ *
+ * Counted in slabs, so that no allocation pays for it: @objects is rounded up to whole ones
+ * (objs_per_slab). At the limit, a request that may block takes what free objects other CPUs
+ * keep; then it is NULL, and one line is logged. One that may not block gets NULL without a
+ * word. With __GFP_NOFAIL there is no limit. If there are more objects now, no more are made.
+ * Result: 0. kmem_cache_limit - as it was rounded; 0: none.
+ */
+UKMEM_EXPORT int kmem_cache_set_limit(struct kmem_cache *s, unsigned long objects,
+				      unsigned int interval) UKMEM_SYMBOL(kmem_cache_set_limit);
+UKMEM_EXPORT unsigned long kmem_cache_limit(const struct kmem_cache *s)
+	UKMEM_SYMBOL(kmem_cache_limit);
+
+/**
+ * kmem_cache_set_stock - a low-water mark: free objects that are always there
+ * @objects: so many, rounded up to whole slabs, of 2047 at most; 0: none
+ *
+ * They are made now, for the node that the thread's policy says. Nothing gives them back,
+ * neither ukmem_trim() nor kmem_cache_shrink() nor want of memory, but kmem_cache_destroy().
+ * Whoever finds nothing else, and can have nothing made, gets them: requests that may not block
+ * above all. The next one that may block, and needs more than its CPU has, replaces what was
+ * taken. They count for the limit. A debugged cache (kmem_cache_debug) takes none of them.
+ *
+ * Result: 0; -EINVAL: too many; -ENOMEM: not all could be made, the rest will when it can.
+ * May block. kmem_cache_stock - how many there are now.
+ */
+UKMEM_EXPORT int kmem_cache_set_stock(struct kmem_cache *s, unsigned long objects)
+	UKMEM_SYMBOL(kmem_cache_set_stock);
+UKMEM_EXPORT unsigned long kmem_cache_stock(const struct kmem_cache *s)
+	UKMEM_SYMBOL(kmem_cache_stock);
+
 /** kmem_cache_nr_allocated - objects in the program's hands. Exact if nobody else is busy. */
 UKMEM_EXPORT unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_nr_allocated);
@@ -273,11 +310,14 @@ UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr
 /**
  * kmem_cache_attr_store - set an attribute, as writing to that file does
  *
- * min_partial; cpu_partial, in objects, with effect on what CPUs hold now; "1" to shrink;
+ * min_partial; cpu_partial, in objects, with effect on what CPUs hold now; limit,
+ * limit_interval and stock, as the functions above; remote_node_defrag_ratio, of 100 times that
+ * a slab would have to be made so many look for a partly used one of another node first (0,
+ * where the kernel has 100: objects stay near); "1" to shrink;
  * "0" to events, which begins to count them anew, save those that the numbers of
  * allocations and frees are made of.
  *
- * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so.
+ * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so, -ENOMEM.
  */
 UKMEM_EXPORT int kmem_cache_attr_store(struct kmem_cache *s, const char *attr,
 				       const char *value) UKMEM_SYMBOL(kmem_cache_attr_store);

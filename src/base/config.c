@@ -35,6 +35,7 @@ struct config config = {
 	.cpu_cache_bytes = 16 * MIB,
 	.dirty_max = 2 * MIB,
 	.dirty_decay_ms = 1000,
+	.look_ms = 1000,
 	.zonelist_cache = 1,
 	.lowmem_reserve_ratio = 1,
 	.pagesets = 1,
@@ -61,6 +62,9 @@ static const struct tunable tunables[] = {
 	  "auto|never|always",
 	  "a thread that does this while the program stands still; auto: if it has threads, or "
 	  "much to give" },
+	{ "look_ms", NUMBER, &config.look_ms, 1000, 0, 3600000, NULL,
+	  "how often to look for CPUs that are gone, and quotas; malloc: its thread alone; "
+	  "0: never" },
 	{ "thp", CHOICE, &config.thp, THP_AUTO, 0, 2, "auto|never|always",
 	  "transparent huge pages for pages: as the system does, not, or wherever possible" },
 	{ "limit", BYTES, &config.limit, 0, 0, 65536 * GIB, NULL,

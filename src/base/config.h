@@ -79,6 +79,7 @@ struct config {
 	uint64_t dirty_max;	  /* per zone: free bytes kept for reuse */
 	uint64_t dirty_decay_ms;
 	uint64_t background_thread;
+	uint64_t look_ms;    /* between looks at CPUs and quotas; 0: none */
 	uint64_t limit;	     /* bytes of pages, process; 0: cgroup and machine */
 	uint64_t node_limit; /* bytes of pages, each node; 0: the node's memory */
 	uint64_t numa_fake;  /* pretend nodes; 0: the machine's own */

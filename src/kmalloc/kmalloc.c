@@ -361,7 +361,7 @@ static size_t same_entry(void **p, size_t n, unsigned int entry)
 
 static void free_one(struct kmem_cache *s, unsigned int entry, void *p, const void *caller)
 {
-	if (likely((!s || slab_has(s, entry)) && slab_push(entry, p)))
+	if (likely(s ? slab_push_to(s, entry, p) : slab_push(entry, p)))
 		return;
 	if (s)
 		slab_free_any(s, p, "kmem_cache_free_bulk()", caller);
@@ -376,8 +376,7 @@ void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 		unsigned int entry = slab_entry(*p);
 		size_t run = 1;
 
-		if (entry != PCPU_ENTRY_NONE && entry != PCPU_ENTRY_ELSEWHERE &&
-		    (!s || slab_has(s, entry)))
+		if (entry != PCPU_ENTRY_NONE && (!s || slab_has(s, entry)))
 			run = same_entry(p, n, entry);
 		if (run > 1)
 			slab_free_bulk(s ? s : slab_cache_of(*p), run, p, CALLER_ADDRESS);

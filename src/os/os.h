@@ -157,6 +157,16 @@ static inline unsigned int os_mask_count(const struct os_mask *m)
 	return n;
 }
 
+/* What both hold, into @m. Result: whether that is any. */
+static inline bool os_mask_and(struct os_mask *m, const struct os_mask *other)
+{
+	uint64_t any = 0;
+
+	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
+		any |= m->bits[i] &= other->bits[i];
+	return any;
+}
+
 struct os_topology {
 	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
 	struct os_mask possible; /* all of them if sysfs shows other CPUs than there are */
@@ -194,6 +204,8 @@ struct os_cgroup_limits {
 void os_cgroup_limits(struct os_cgroup_limits *limits);
 /* Bytes that its processes may use in addition, as it is now; UINT64_MAX: nothing tells. */
 uint64_t os_cgroup_memory_free(void);
+/* CPUs of its cpuset that are online; false: the system does not tell. */
+bool os_cgroup_cpus(struct os_mask *cpus);
 
 /* Bytes in the machine; 0: not known. */
 struct os_memory {

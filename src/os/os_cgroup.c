@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory and CPU limits of the cgroup this process is in. Version 2 has one
+ * Memory and CPU limits, and the CPUs, of the cgroup this process is in. Version 2 has one
  * line "0::/path" in /proc/self/cgroup, version 1 a line per controller; both
  * may be mounted at once. The limit of an ancestor binds as well.
  */
@@ -56,8 +56,9 @@ static uint64_t milli(uint64_t quota, uint64_t period)
 	return period ? quota * 1000 / period : UINT64_MAX;
 }
 
-static void memory_v1(const char *dir, struct os_cgroup_limits *l)
+static void memory_v1(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64];
 	uint64_t v;
 
@@ -95,8 +96,9 @@ static void count_free(uint64_t limit, uint64_t usage, uint64_t cache,
 		l->memory_free = left;
 }
 
-static void free_v1(const char *dir, struct os_cgroup_limits *l)
+static void free_v1(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64];
 	uint64_t limit, usage;
 
@@ -110,8 +112,9 @@ static void free_v1(const char *dir, struct os_cgroup_limits *l)
 	count_free(limit, usage, read_line_of(path, "\ntotal_inactive_file "), l);
 }
 
-static void free_v2(const char *dir, struct os_cgroup_limits *l)
+static void free_v2(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64];
 	uint64_t limit, usage;
 
@@ -125,8 +128,9 @@ static void free_v2(const char *dir, struct os_cgroup_limits *l)
 	count_free(limit, usage, read_line_of(path, "\ninactive_file "), l);
 }
 
-static void cpu_v1(const char *dir, struct os_cgroup_limits *l)
+static void cpu_v1(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64];
 	uint64_t quota, period;
 
@@ -138,8 +142,9 @@ static void cpu_v1(const char *dir, struct os_cgroup_limits *l)
 		l->cpu_milli = milli(quota, period);
 }
 
-static void limits_v2(const char *dir, struct os_cgroup_limits *l)
+static void limits_v2(const char *dir, void *out)
 {
+	struct os_cgroup_limits *l = out;
 	char path[PATH_SIZE + 64], text[64];
 	const char *p = text;
 	uint64_t v, period;
@@ -159,10 +164,43 @@ static void limits_v2(const char *dir, struct os_cgroup_limits *l)
 		l->cpu_milli = milli(v, period);
 }
 
+/* Of the group itself, which comes first; ancestors' say less. */
+struct cpuset {
+	struct os_mask *cpus;
+	bool known;
+};
+
+static void cpus_of(const char *dir, const char *file, struct cpuset *c)
+{
+	char path[PATH_SIZE + 64], *text;
+
+	if (c->known)
+		return;
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	text = read_text(path);
+	if (!text)
+		return;
+	/* One that was cut says less than there is. */
+	c->known = strlen(text) < TEXT_SIZE - 1 && os_parse_list(text, c->cpus) &&
+		   os_mask_count(c->cpus);
+	free_text(text);
+}
+
+static void cpuset_v1(const char *dir, void *out)
+{
+	cpus_of(dir, "cpuset.effective_cpus", out);
+}
+
+static void cpuset_v2(const char *dir, void *out)
+{
+	cpus_of(dir, "cpuset.cpus.effective", out);
+}
+
+typedef void read_function(const char *dir, void *out);
+
 /* Apply @read to @mount/@group and to every ancestor up to @mount. */
-static void walk_up(const char *mount, const char *group, size_t len,
-		    void (*read)(const char *, struct os_cgroup_limits *),
-		    struct os_cgroup_limits *l)
+static void walk_up(const char *mount, const char *group, size_t len, read_function *read,
+		    void *out)
 {
 	char dir[PATH_SIZE];
 	size_t mount_len = strlen(mount);
@@ -179,7 +217,7 @@ static void walk_up(const char *mount, const char *group, size_t len,
 			*slash = '\0';
 			continue;
 		}
-		read(dir, l);
+		read(dir, out);
 		if (!slash)
 			return;
 		*slash = '\0';
@@ -207,29 +245,26 @@ static bool has_controller(const char *list, size_t len, const char *name)
  * the name of one alone is a link, or not.
  */
 static void walk_v1(const char *list, size_t list_len, const char *name, const char *group,
-		    size_t len, void (*read)(const char *, struct os_cgroup_limits *),
-		    struct os_cgroup_limits *l)
+		    size_t len, read_function *read, void *out)
 {
 	char mount[64];
 
 	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%s", name);
-	walk_up(mount, group, len, read, l);
+	walk_up(mount, group, len, read, out);
 	if (list_len == strlen(name) || list_len >= sizeof(mount) - sizeof("/sys/fs/cgroup/"))
 		return;
 	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%.*s", (int)list_len, list);
-	walk_up(mount, group, len, read, l);
+	walk_up(mount, group, len, read, out);
 }
 
-/* What to read in each directory. */
-struct readers {
-	void (*v2)(const char *, struct os_cgroup_limits *);
-	void (*memory_v1)(const char *, struct os_cgroup_limits *);
-	void (*cpu_v1)(const char *, struct os_cgroup_limits *); /* or NULL */
+/* What a controller's files are read by. Version 2 has one place for all. */
+struct controller {
+	const char *name;
+	read_function *v1, *v2;
 };
 
 /* One line "id:controllers:path". */
-static void read_line(const char *line, size_t len, const struct readers *r,
-		      struct os_cgroup_limits *l)
+static void read_line(const char *line, size_t len, const struct controller *c, void *out)
 {
 	const char *list = memchr(line, ':', len);
 	const char *group;
@@ -242,29 +277,25 @@ static void read_line(const char *line, size_t len, const struct readers *r,
 		return;
 	list_len = (size_t)(group++ - list);
 	group_len = len - (size_t)(group - line);
-	if (!list_len) {
-		walk_up("/sys/fs/cgroup", group, group_len, r->v2, l);
-		return;
-	}
-	if (has_controller(list, list_len, "memory"))
-		walk_v1(list, list_len, "memory", group, group_len, r->memory_v1, l);
-	if (r->cpu_v1 && has_controller(list, list_len, "cpu"))
-		walk_v1(list, list_len, "cpu", group, group_len, r->cpu_v1, l);
+	for (; c->name; c++)
+		if (!list_len && c->v2)
+			walk_up("/sys/fs/cgroup", group, group_len, c->v2, out);
+		else if (has_controller(list, list_len, c->name))
+			walk_v1(list, list_len, c->name, group, group_len, c->v1, out);
 }
 
-static void read_groups(const struct readers *r, struct os_cgroup_limits *limits)
+/* @controllers: the last one's name is NULL. */
+static void read_groups(const struct controller *controllers, void *out)
 {
 	char *text = read_text("/proc/self/cgroup");
 	const char *line = text;
 
-	limits->memory = limits->memory_free = UINT64_MAX;
-	limits->cpu_milli = UINT64_MAX;
 	if (!text)
 		return;
 	while (*line) {
 		size_t len = strcspn(line, "\n");
 
-		read_line(line, len, r, limits);
+		read_line(line, len, controllers, out);
 		line += len + (line[len] == '\n');
 	}
 	free_text(text);
@@ -272,18 +303,33 @@ static void read_groups(const struct readers *r, struct os_cgroup_limits *limits
 
 void os_cgroup_limits(struct os_cgroup_limits *limits)
 {
-	static const struct readers readers = { limits_v2, memory_v1, cpu_v1 };
+	static const struct controller limiting[] = { { "memory", memory_v1, limits_v2 },
+						      { "cpu", cpu_v1, NULL },
+						      { NULL, NULL, NULL } };
 
-	read_groups(&readers, limits);
+	limits->memory = UINT64_MAX;
+	limits->cpu_milli = UINT64_MAX;
+	read_groups(limiting, limits);
 }
 
 uint64_t os_cgroup_memory_free(void)
 {
-	static const struct readers readers = { free_v2, free_v1, NULL };
-	struct os_cgroup_limits limits;
+	static const struct controller memory[] = { { "memory", free_v1, free_v2 },
+						    { NULL, NULL, NULL } };
+	struct os_cgroup_limits limits = { .memory_free = UINT64_MAX };
 
-	read_groups(&readers, &limits);
+	read_groups(memory, &limits);
 	return limits.memory_free;
+}
+
+bool os_cgroup_cpus(struct os_mask *cpus)
+{
+	static const struct controller cpuset[] = { { "cpuset", cpuset_v1, cpuset_v2 },
+						    { NULL, NULL, NULL } };
+	struct cpuset c = { .cpus = cpus };
+
+	read_groups(cpuset, &c);
+	return c.known;
 }
 
 /* The line of @text that holds @key, in KiB, as bytes; 0: there is none. */

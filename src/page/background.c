@@ -23,6 +23,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "percpu/percpu.h"
 
 enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 << 20 };
 
@@ -42,6 +43,7 @@ static void *background(void *unused)
 		os_pause_ms(min_size(max_size(config.dirty_decay_ms / 4, 5), 5000));
 		while (decay_all())
 			;
+		pcpu_look();
 		idle = decay_is_due() ? 0 : idle + 1;
 	}
 	atomic_store_explicit(&running, false, memory_order_seq_cst);

@@ -193,7 +193,7 @@ static struct percpu_notifier notifier = { .online = cpu_online, .offline = cpu_
 
 void nodes_notify(void)
 {
-	percpu_notifier_register(&notifier);
+	pcpu_notifier_register(&notifier);
 }
 
 bool node_state(int nid, enum node_states state)

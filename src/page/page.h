@@ -272,6 +272,8 @@ void page_window_follow(size_t *copy);
 
 /* A flag of requests inside the library: try elsewhere rather than reclaim. */
 #define PAGE_NO_RECLAIM 0x80000000u
+/* Another: neither the process's allowed nodes nor the thread's policy bind. */
+#define PAGE_ANY_ALLOWED 0x40000000u
 
 /* And of those that would have waited, had not a handler interrupted the holder of a lock. */
 #define PAGE_INTERRUPTED 0x40000000u
@@ -297,6 +299,12 @@ int page_node_index(int nid);
 bool page_system_interleaves(void);
 /* Whether pages of @node may be used: by the process, and as the thread's policy says. */
 bool page_policy_allows(unsigned int node);
+/* As in the kernel, what cannot wait for memory may leave them when nothing else helps. */
+static inline bool page_may_leave_nodes(gfp_t flags)
+{
+	return page_window.nr_nodes > 1 &&
+	       (flags & (__GFP_HIGH | __GFP_DIRECT_RECLAIM | __GFP_THISNODE)) == __GFP_HIGH;
+}
 /* The nodes in the order in which @node's requests try them: the @i-th, itself first. */
 unsigned int page_fallback_node(unsigned int node, unsigned int i);
 
@@ -306,6 +314,12 @@ unsigned int page_fallback_node(unsigned int node, unsigned int i);
  * aligned to its size, any other to a page. *@zeroed tells whether the memory reads as zeros.
  */
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
+/*
+ * As far as that goes without reclaim, make that such a run, of any node, is there for a
+ * request that may not block, on whatever CPU; nothing of it is taken, and nothing touched.
+ * May block.
+ */
+void page_prepare_run(gfp_t flags, size_t npages);
 /* Waits for nothing, makes no system call. */
 void page_free_run(struct page *page, size_t npages);
 /* @more pages right behind those of the run at @page; false: not to be had. */

@@ -151,6 +151,16 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 	return aside_alloc(rq->npages, order);
 }
 
+/* The reserves of nodes that the process may not use, by an unbound list. */
+static cold struct page *walk_anywhere(const struct placement *p, struct alloc_request *rq)
+{
+	struct placement anywhere;
+
+	node_place(p->node, rq->type, &anywhere);
+	rq->flags |= PAGE_ANY_ALLOWED;
+	return walk(&anywhere, NULL, rq);
+}
+
 static struct page *alloc_from_zones(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
 {
@@ -166,7 +176,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	if (!nodes)
 		nodes = p->nodes;
 	if (unlikely(rq->flags & __GFP_THISNODE)) {
-		if (nodes && !node_mask_test(nodes, p->node))
+		if (nodes && !node_mask_test(nodes, p->node) && !(rq->flags & PAGE_ANY_ALLOWED))
 			return NULL;
 		atomic_store_explicit(&only.bits[UKMEM_NODE_WORD(p->node)],
 				      UKMEM_NODE_BIT(p->node), memory_order_relaxed);
@@ -180,6 +190,8 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 			page = alloc_aside(p, nodes, rq);
 		else if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
 			page = alloc_reclaiming(p, nodes, rq);
+		if (unlikely(!page && page_may_leave_nodes(rq->flags)))
+			page = walk_anywhere(p, rq);
 	}
 	if (rq->may_block)
 		page_decay();
@@ -276,6 +288,24 @@ struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool 
 		return hand_out(page, npages, zeroed);
 	place(node, flags, &p);
 	return page_alloc_at(&p, NULL, flags, npages, 0, zeroed);
+}
+
+/* Back into the zone and not, as what is freed, to this CPU alone. */
+void page_prepare_run(gfp_t flags, size_t npages)
+{
+	struct alloc_request rq = {
+		.npages = npages,
+		.flags = flags | GFP_KERNEL | PAGE_NO_RECLAIM,
+	};
+	struct placement p;
+	struct page *page;
+
+	if (!page_init())
+		return;
+	place(PAGE_ANY_NODE, flags, &p);
+	page = page_alloc(&p, NULL, &rq);
+	if (page)
+		zone_free_run(zone_of(page), page, npages, page->zero);
 }
 
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed)

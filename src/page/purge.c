@@ -207,6 +207,10 @@ void page_decay(void)
 {
 	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
 
+	/* A program that does not know of the library may allow it less (seccomp): in the
+	 * drop-in the background thread alone looks. */
+	if (!os_heap.is_ukmem)
+		pcpu_look();
 	if (likely(dirty <= config.dirty_max >> page_window.page_shift))
 		return;
 	/* Nothing that has to be now: neither for a handler that interrupted the holder of a

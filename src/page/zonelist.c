@@ -218,9 +218,11 @@ static struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, b
 	return page;
 }
 
-static bool may_use(const struct zone *z, const struct node_mask *nodes)
+static bool may_use(const struct zone *z, const struct node_mask *nodes,
+		    const struct alloc_request *rq)
 {
-	return node_allowed(z->node) && (!nodes || node_mask_test(nodes, z->node));
+	return (node_allowed(z->node) || rq->flags & PAGE_ANY_ALLOWED) &&
+	       (!nodes || node_mask_test(nodes, z->node));
 }
 
 static struct page *scan(struct zonelist *zl, const struct node_mask *nodes,
@@ -246,7 +248,7 @@ static struct page *scan(struct zonelist *zl, const struct node_mask *nodes,
 				return NULL;
 		}
 		z = zl->zones[i];
-		if (may_use(z, nodes)) {
+		if (may_use(z, nodes, rq)) {
 			page = zone_alloc(z, rq, &full);
 			if (page)
 				return page;
@@ -265,7 +267,7 @@ bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes
 			const struct alloc_request *rq)
 {
 	for (unsigned int i = 0; i < zl->nr; i++)
-		if (may_use(zl->zones[i], nodes) &&
+		if (may_use(zl->zones[i], nodes, rq) &&
 		    (rq->above || rq->npages <= zl->zones[i]->managed))
 			return true;
 	return false;

@@ -7,14 +7,19 @@
  * themselves. With mm_cid, indices are handed out densely to as many CPUs as run
  * this process's threads, so those from the number of CPUs online on are unused.
  *
- * An index whose CPU is online is called in use, although nothing may run there.
+ * An index is called in use if its CPU is online and in the process's cpuset, although nothing
+ * may run there. Threads' own affinities are no reason: others of the process may be elsewhere.
  * Drained of what it holds by mistake, a CPU only refills.
+ *
+ * The library looks by itself, too, every look_ms (percpu.h). Then it tells its own notifiers
+ * alone: a program's may take locks that it holds around a request.
  */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/config.h"
 #include "base/lock.h"
 #include "os/os.h"
 #include "percpu/percpu_internal.h"
@@ -29,8 +34,12 @@ static struct os_mask possible;
  * kinds of locks and may fork: `updating` keeps others from running them and
  * notifiers from leaving.
  */
-static struct percpu_notifier *notifiers;
-static struct os_mask in_use; /* indices */
+struct audience {
+	struct percpu_notifier *notifiers;
+	struct os_mask in_use; /* indices, as they were told */
+};
+
+static struct audience own, programs;
 static bool updating;
 
 /* The indices that CPUs may have. Result: their number. */
@@ -54,7 +63,7 @@ void pcpu_notify_init(void)
 {
 	lock_register(&notify_lock, LOCK_RANK_NOTIFY);
 	indices_of(&os_topology()->possible, &possible);
-	in_use = possible;
+	own.in_use = programs.in_use = possible;
 }
 
 unsigned int pcpu_next(unsigned int i)
@@ -85,12 +94,22 @@ unsigned int ukmem_percpu_count(void)
 	return n;
 }
 
-void percpu_notifier_register(struct percpu_notifier *n)
+static void add(struct audience *a, struct percpu_notifier *n)
 {
 	lock(&notify_lock);
-	n->next = notifiers;
-	notifiers = n;
+	n->next = a->notifiers;
+	a->notifiers = n;
 	unlock(&notify_lock);
+}
+
+void percpu_notifier_register(struct percpu_notifier *n)
+{
+	add(&programs, n);
+}
+
+void pcpu_notifier_register(struct percpu_notifier *n)
+{
+	add(&own, n);
 }
 
 void percpu_notifier_unregister(struct percpu_notifier *n)
@@ -101,7 +120,7 @@ void percpu_notifier_unregister(struct percpu_notifier *n)
 		sched_yield();
 		lock(&notify_lock);
 	}
-	for (struct percpu_notifier **p = &notifiers; *p; p = &(*p)->next)
+	for (struct percpu_notifier **p = &programs.notifiers; *p; p = &(*p)->next)
 		if (*p == n) {
 			*p = n->next;
 			break;
@@ -110,19 +129,19 @@ void percpu_notifier_unregister(struct percpu_notifier *n)
 }
 
 /* Those registered meanwhile come in front, and hear of the next change. */
-static struct percpu_notifier *next_of(struct percpu_notifier *n)
+static struct percpu_notifier *next_of(const struct audience *a, struct percpu_notifier *n)
 {
 	struct percpu_notifier *next;
 
 	lock(&notify_lock);
-	next = n ? n->next : notifiers;
+	next = n ? n->next : a->notifiers;
 	unlock(&notify_lock);
 	return next;
 }
 
-static void tell(unsigned int index, bool online)
+static void tell(const struct audience *a, unsigned int index, bool online)
 {
-	for (struct percpu_notifier *n = next_of(NULL); n; n = next_of(n)) {
+	for (struct percpu_notifier *n = next_of(a, NULL); n; n = next_of(a, n)) {
 		void (*function)(unsigned int, void *) = online ? n->online : n->offline;
 
 		if (function)
@@ -130,18 +149,21 @@ static void tell(unsigned int index, bool online)
 	}
 }
 
-static int tell_changes(const struct os_mask *before, const struct os_mask *now)
+static int tell_changes(struct audience *a, const struct os_mask *now)
 {
 	int changed = 0;
 
 	for (unsigned int i = pcpu_next(0); i < pcpu.nr_ids; i = pcpu_next(i + 1)) {
 		bool is = os_mask_test(now, i);
 
-		if (is == os_mask_test(before, i))
+		if (is == os_mask_test(&a->in_use, i))
 			continue;
-		tell(i, is);
+		tell(a, i, is);
 		changed++;
 	}
+	lock(&notify_lock);
+	a->in_use = *now;
+	unlock(&notify_lock);
 	return changed;
 }
 
@@ -156,33 +178,77 @@ static bool begin_update(void)
 	return mine;
 }
 
-static void end_update(const struct os_mask *now)
+static void end_update(void)
 {
 	lock(&notify_lock);
-	if (now)
-		in_use = *now;
 	updating = false;
 	unlock(&notify_lock);
 }
 
-int percpu_cpus_update(void)
+static atomic_uint nr_usable; /* relaxed */
+
+unsigned int pcpu_usable_count(void)
 {
-	struct os_mask online, now;
+	return atomic_load_explicit(&nr_usable, memory_order_relaxed);
+}
+
+/* CPUs that are online and of the process's cpuset. Result: their number, or a negative errno.
+ */
+static int usable_cpus(struct os_mask *cpus)
+{
+	struct os_mask cpuset;
+	int n = os_cpus_online(cpus);
+
+	if (n <= 0)
+		return n ? n : -EINVAL;
+	/* While it is changed the one may be read before, the other after that. */
+	if (!os_cgroup_cpus(&cpuset) || !os_mask_and(&cpuset, cpus))
+		return n;
+	*cpus = cpuset;
+	return (int)os_mask_count(cpus);
+}
+
+/* Result: as percpu_cpus_update(). */
+static int update(bool tell_programs)
+{
+	static struct os_mask usable, now; /* `updating` makes them ours; not on small stacks */
 	int n;
 
-	if (!pcpu_init())
-		return -ENOMEM;
 	if (!begin_update())
 		return -EBUSY;
-	n = os_cpus_online(&online);
-	if (n <= 0) {
-		end_update(NULL);
-		return n ? n : -EINVAL;
+	n = usable_cpus(&usable);
+	if (n > 0) {
+		atomic_store_explicit(&nr_usable, (unsigned int)n, memory_order_relaxed);
+		indices_of(&usable, &now);
+		tell_changes(&own, &now);
+		n = tell_programs ? tell_changes(&programs, &now) : 0;
 	}
-	indices_of(&online, &now);
-	n = tell_changes(&in_use, &now);
-	end_update(&now);
+	end_update();
 	return n;
+}
+
+int percpu_cpus_update(void)
+{
+	return pcpu_init() ? update(true) : -ENOMEM;
+}
+
+void pcpu_look(void)
+{
+	static _Atomic uint64_t last; /* relaxed: only the time counts */
+	uint64_t now, then;
+
+	if (!config.look_ms)
+		return;
+	now = os_calls.now_ms();
+	then = atomic_load_explicit(&last, memory_order_relaxed);
+	/* Signed: another thread's look may be the later one. */
+	if (likely((int64_t)(now - then) < (int64_t)config.look_ms) ||
+	    !atomic_compare_exchange_strong_explicit(&last, &then, now, memory_order_relaxed,
+						     memory_order_relaxed) ||
+	    !then)
+		return;
+	update(false);
+	pcpu_share_update();
 }
 
 void pcpu_notify_fork_child(void)

@@ -136,21 +136,35 @@ static inline void *pcpu_handle(const void *first)
 
 /*
  * Addresses of first copies of arrays in four bytes, for the page layer's array
- * map: their offset from pcpu_first_unit(). Two entries lead to an array that is
- * always full: no array at all, and one too far off.
+ * map: their offset from pcpu_first_unit(). No two arrays have the same one. Entry
+ * PCPU_ENTRY_NONE leads to an array that is always full: no array at all.
  */
 enum {
-	PCPU_ENTRY_SIZE = 64,
+	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
 	PCPU_ENTRY_NONE = 0,
-	PCPU_ENTRY_ELSEWHERE = PCPU_ENTRY_SIZE,
 };
 
 char *pcpu_first_unit(void);
-/* The entry of an array that is aligned to PCPU_ENTRY_SIZE. */
+/* The entry of an array; PCPU_ENTRY_NONE: it lies beyond what four bytes reach. */
 uint32_t pcpu_entry(const void *first);
+/*
+ * A token: @n arrays without slots, one behind the other, for ever empty and full, where
+ * entries reach. It stands in the map for arrays that lie beyond. pcpu_free() takes it back.
+ * NULL: the first chunk's place for tokens is used up.
+ */
+enum { PCPU_TOKEN_SIZE = 16 }; /* from one array to the next */
+void *pcpu_alloc_token(unsigned int n);
 
 /* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);
+
+/* As percpu_notifier_register(), for the library itself, and for good. */
+void pcpu_notifier_register(struct percpu_notifier *n);
+/*
+ * For whoever may enter the kernel and holds no lock: every look_ms, which CPUs and what share
+ * of them the process has now; what those hold that are gone is given back.
+ */
+void pcpu_look(void);
 
 /* share.c: CPUs this process may use; thousandths of a CPU it may use at once. */
 unsigned int pcpu_share_cpus(void);

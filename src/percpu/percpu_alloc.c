@@ -25,12 +25,13 @@
 #include "base/log.h"
 #include "base/report.h"
 #include "os/os.h"
-#include "percpu/percpu.h"
+#include "percpu/array.h"
 #include "percpu/percpu_internal.h"
 
 enum {
 	GRANULE = 16,
-	UNIT_HEAD = 192, /* struct pcpu_unit, whole cache lines */
+	UNIT_HEAD = 128,  /* struct pcpu_unit, whole cache lines */
+	TOKENS_PART = 32, /* of the first chunk's units, at their end, are tokens' */
 };
 
 /*
@@ -64,6 +65,12 @@ static struct lock percpu_lock;
 static size_t granules(void)
 {
 	return pcpu.stride / GRANULE;
+}
+
+/* The end of what is allocated in @c; in the first chunk tokens follow. */
+static size_t end_of(const struct chunk *c)
+{
+	return c == first_chunk ? granules() - granules() / TOKENS_PART : granules();
 }
 
 size_t pcpu_chunk_size(void)
@@ -190,12 +197,10 @@ static bool hint_covers(const struct hint *h, size_t n, size_t step)
 	return h->n && n >= h->n && step >= h->step;
 }
 
-/* First run of @n free granules at a multiple of @step; granules() if none. */
-static size_t find_run(const struct chunk *c, size_t n, size_t step)
+/* First run in [@from, @end) of @n free granules at a multiple of @step; @end if none. */
+static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t n, size_t step)
 {
-	size_t end = granules();
-	size_t first = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
-	size_t i = align_up(first, step);
+	size_t i = align_up(from, step);
 
 	while (i + n <= end) {
 		size_t taken = find_bit(c->used, i, i + n, true);
@@ -205,6 +210,14 @@ static size_t find_run(const struct chunk *c, size_t n, size_t step)
 		i = align_up(find_bit(c->used, taken, end, false), step);
 	}
 	return end;
+}
+
+/* end_of() if there is none. */
+static size_t find_run(const struct chunk *c, size_t n, size_t step)
+{
+	size_t from = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
+
+	return find_run_in(c, from, end_of(c), n, step);
 }
 
 /*
@@ -237,7 +250,7 @@ static void *alloc_locked(size_t n, size_t step, bool may_map)
 	{
 		size_t start = find_run(c, n, step);
 
-		if (start < granules()) {
+		if (start < end_of(c)) {
 			hint_update(c, start, n, step);
 			return take_run(c, start, n);
 		}
@@ -265,13 +278,27 @@ char *pcpu_first_unit(void)
 
 uint32_t pcpu_entry(const void *first)
 {
-	size_t entry = (size_t)((const char *)first - first_unit);
+	uintptr_t entry = (uintptr_t)first - (uintptr_t)first_unit;
 
-	/* In another chunk, or beyond what four bytes reach. */
-	if ((const char *)first < first_unit ||
-	    (const char *)first >= first_unit + pcpu.stride || entry > UINT32_MAX)
-		return PCPU_ENTRY_ELSEWHERE;
-	return (uint32_t)entry;
+	return entry <= UINT32_MAX ? (uint32_t)entry : PCPU_ENTRY_NONE;
+}
+
+_Static_assert((int)PCPU_TOKEN_SIZE == (int)GRANULE &&
+		       PCPU_TOKEN_SIZE == sizeof(struct pcpu_array),
+	       "a granule is an array without slots");
+
+void *pcpu_alloc_token(unsigned int n)
+{
+	struct chunk *c = first_chunk;
+	void *first = NULL;
+	size_t start;
+
+	lock(&percpu_lock);
+	start = find_run_in(c, end_of(c), granules(), n, 1);
+	if (start < granules())
+		first = take_run(c, start, n);
+	unlock(&percpu_lock);
+	return first;
 }
 
 struct pcpu_unit *pcpu_unit(unsigned int index)

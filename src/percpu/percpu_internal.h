@@ -10,11 +10,11 @@
 #include "percpu/percpu.h"
 
 /*
- * At the start of each unit of the first chunk: first the arrays that entries
- * PCPU_ENTRY_NONE and PCPU_ENTRY_ELSEWHERE lead to, for ever empty and full.
+ * At the start of each unit of the first chunk: first the array that entry
+ * PCPU_ENTRY_NONE leads to, for ever empty and full.
  */
 struct pcpu_unit {
-	char no_array[2][PCPU_ENTRY_SIZE];
+	char no_array[PCPU_ENTRY_SIZE];
 	_Atomic uint32_t slot_lock; /* fallback mode: holds the unit's arrays */
 	_Atomic uint32_t owner;	    /* thread id of the CPU's owner, 0: none (owner.c) */
 	uint32_t owner_depth;	    /* the owner's */
@@ -70,6 +70,8 @@ void pcpu_owner_fork_child(void);
 /* notify.c. The first fills in which indices there are. */
 void pcpu_notify_init(void);
 unsigned int pcpu_online_count(void);
+/* CPUs that were online and of the process's cpuset at the last look; 0: there was none. */
+unsigned int pcpu_usable_count(void);
 void pcpu_notify_fork_child(void);
 /* As pcpu_next(), with the spill unit's index after the last, then nr_ids + 1. */
 unsigned int pcpu_next_unit(unsigned int i);

@@ -16,8 +16,7 @@
 static atomic_uint cpus, at_once;
 static _Atomic uint64_t cache_bytes, memory;
 
-/* CPUs the process may use, by cpuset or affinity; as before, if the system does not tell. */
-static unsigned int cpus_allowed(void)
+static noinline unsigned int affinity(void)
 {
 	unsigned long mask[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
 	long bytes = os_calls.affinity(mask, sizeof(mask));
@@ -25,9 +24,25 @@ static unsigned int cpus_allowed(void)
 
 	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes / sizeof(long); i++)
 		n += (unsigned int)__builtin_popcountl(mask[i]);
+	return n;
+}
+
+/*
+ * CPUs the process may use: the most that a thread was seen to be allowed, since whoever looks
+ * now may have bound itself to one; of these as many as its cpuset has.
+ */
+static unsigned int cpus_allowed(void)
+{
+	static atomic_uint most;
+	unsigned int n = affinity(), before = atomic_load_explicit(&most, memory_order_relaxed);
+	unsigned int in_cpuset = pcpu_usable_count();
+
 	if (!n)
-		n = atomic_load_explicit(&cpus, memory_order_relaxed);
-	return n ? n : os_mask_count(&os_topology()->possible);
+		n = before ? before : os_mask_count(&os_topology()->possible);
+	n = max_uint(n, before);
+	atomic_store_explicit(&most, n, memory_order_relaxed);
+	/* Not known at the start: there a thread is allowed no more than the cpuset has. */
+	return in_cpuset ? min_uint(n, in_cpuset) : n;
 }
 
 static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)

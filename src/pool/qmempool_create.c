@@ -185,7 +185,7 @@ static bool init(void)
 	lock_register(&pools_lock, LOCK_RANK_POOLS);
 	stats_register(&source);
 	register_shrinker(&shrinker, "qmempool");
-	percpu_notifier_register(&notifier);
+	pcpu_notifier_register(&notifier);
 	return true;
 }
 
@@ -302,10 +302,15 @@ static struct qmempool *make(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t p
 	pool->fast_array = page_window.nr_nodes == 1 ? pool->local : slab_closed_array();
 	shared = alf_queue_alloc(sharedq_sz, gfp);
 	pool->shared = IS_ERR(shared) ? NULL : shared;
-	if (pool->events && pool->local && pool->shared && preallocate(pool, prealloc, gfp))
-		return pool;
-	release(pool);
-	return NULL;
+	if (!pool->events || !pool->local || !pool->shared ||
+	    !preallocate(pool, prealloc, gfp)) {
+		release(pool);
+		return NULL;
+	}
+	/* A first stock for those who may not wait. If there is none, they hear of it. */
+	if (prealloc < QMEMPOOL_BULK)
+		preallocate(pool, QMEMPOOL_BULK - prealloc, gfp | __GFP_NORETRY | __GFP_NOWARN);
+	return pool;
 }
 
 struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
@@ -317,9 +322,9 @@ struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t sharedq_sz, uint32
 		errno = EINVAL;
 		return NULL;
 	}
-	pool = once(&pools_once, init)
-		       ? make(localq_sz, sharedq_sz, prealloc, kmem, gfp & ~__GFP_ZERO)
-		       : NULL;
+	pool = once(&pools_once, init) ? make(localq_sz, sharedq_sz, prealloc, kmem,
+					      (gfp & ~__GFP_ZERO) | GFP_KERNEL)
+				       : NULL;
 	if (!pool) {
 		log_warn("qmempool_create(%s): out of memory", kmem->name);
 		errno = ENOMEM;

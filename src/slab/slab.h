@@ -11,8 +11,9 @@
  *   slab_page.c     one slab: a run of pages cut into objects, a bitmap of the free
  *   page/           runs of pages
  * slab_cache.c makes and destroys caches, slab_geometry.c cuts their slabs,
- * slab_reclaim.c empties them; slab_stats.c, slab_tables.c, slab_attr.c and slab_print.c
- * show them, slab_check.c looks after caches that somebody wants looked after (slab_debug.h).
+ * slab_reclaim.c empties them, slab_limit.c bounds them and keeps a stock; slab_stats.c,
+ * slab_tables.c, slab_attr.c and slab_print.c show them, slab_check.c looks after caches that
+ * somebody wants looked after (slab_debug.h).
  */
 #ifndef SLAB_SLAB_H
 #define SLAB_SLAB_H
@@ -37,6 +38,7 @@ enum {
 	SLAB_MAX_ALIGN = 4096,
 	SLAB_MAX_BYTES = 131072,    /* of a slab, as long as it is more than an object */
 	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
+	SLAB_STOCK_MAX = 2047,	    /* slabs kept in stock */
 	SLAB_QUEUE_SLOTS = 256,	    /* objects in a node's queue */
 	SLAB_QUEUE_BYTES = sizeof(struct alf_queue) + SLAB_QUEUE_SLOTS * sizeof(void *),
 };
@@ -110,15 +112,21 @@ struct slab_layout {
 
 /* Synchronization: read-only once created, save what is said. */
 struct kmem_cache {
-	void *fast_array;		  /* cpu_array; on several nodes a closed one */
+	/* What the fast paths load, in one cache line. */
+	void *fast_array; /* cpu_array; on several nodes a closed one */
+	/* Where its arrays' entries count from: slab_arrays. Of a cache whose entries are a
+	 * token's (slab_cache.c), as far before its array. */
+	char *free_base;
+	uint32_t entry_first, entry_last; /* in the array map, of all nodes; no other cache's */
 	void *cpu_array;		  /* of node 0's objects: per-CPU struct pcpu_array */
 	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
 	unsigned int size;		  /* bytes from object to object */
 	unsigned int pad_left;		  /* bytes before each: guard; 0 but in twins */
 	struct slab_layout layout, small; /* the usual one; where pages are short */
-	uint64_t reciprocal;		  /* of size */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint32_t entry_first, entry_last;      /* of the arrays, in the array map */
+	uint64_t reciprocal;		       /* of size */
+	unsigned int entry_stride;	       /* from one node's entry to the next one's */
+	void *token;			       /* NULL: the entries are the arrays' own */
 	uint16_t shared_size;		       /* slots of nodes' queues; 0: without */
 	uint8_t mark;			       /* of pages of its usual slabs; 0: none */
 	unsigned int array_stride;	       /* from one node's array to the next one's */
@@ -129,6 +137,8 @@ struct kmem_cache {
 	_Atomic unsigned int min_partial;   /* partly used slabs kept per node; relaxed */
 	_Atomic unsigned int cpu_partial;   /* objects as the attribute says; relaxed */
 	_Atomic uint16_t cpu_partial_slabs; /* and slabs; relaxed */
+	/* The attribute, in percent, and how many of these have come together; relaxed. */
+	atomic_uint remote_node_defrag_ratio, defrag_turn;
 	unsigned int object_size, align;
 	slab_flags_t flags;
 	void (*ctor)(void *);
@@ -143,6 +153,12 @@ struct kmem_cache {
 	unsigned int record_offset;	    /* of twins: from an object to its record */
 	struct slab_quarantine *quarantine; /* of twins */
 	_Atomic uint64_t fail_calls, fail_after, fail_times; /* kmem_cache_fail(); relaxed */
+	/* slab_limit.c; relaxed, but for the pointer, which is written once, with release. */
+	_Atomic size_t max_slabs;    /* 0: no limit */
+	_Atomic uint64_t limit_told; /* ms */
+	atomic_uint limit_interval;  /* seconds */
+	_Atomic size_t stock_slabs;  /* to be kept; those that are: in the stock */
+	_Atomic(struct slab_stock *) stock;
 	/* Slabs of all nodes, the twin's too, and the most there ever were; relaxed. Last,
 	 * since it is written by all who make slabs. */
 	_Atomic size_t all_slabs, most_slabs;
@@ -292,16 +308,28 @@ static always_inline unsigned int slab_entry(const void *obj)
 		       : PCPU_ENTRY_NONE;
 }
 
-/* Whether @obj lies in a slab of @s, as far as the array map tells: caches whose arrays are
- * elsewhere look the same; that is found at a flush. */
+/* No page's: of caches that no entries were left for. */
+#define SLAB_NO_ENTRY UINT32_MAX
+
+/* Whether an object whose page has @entry lies in a slab of @s. False also: there is no entry
+ * that says so; then slab_cache_of() does. */
 static always_inline bool slab_has(const struct kmem_cache *s, unsigned int entry)
 {
 	return entry - s->entry_first <= s->entry_last - s->entry_first;
 }
 
+/* To the array of the cache whose object it is; with a token that fails. */
 static always_inline bool slab_push(unsigned int entry, void *obj)
 {
 	return pcpu_array_push_rseq(&pcpu, slab_arrays, entry, obj);
+}
+
+/* The fast path of a free to a cache. False: it is not for it to tell why. */
+static always_inline bool slab_push_to(const struct kmem_cache *s, unsigned int entry,
+				       void *obj)
+{
+	return likely(slab_has(s, entry)) &&
+	       pcpu_array_push_rseq(&pcpu, s->free_base, entry, obj);
 }
 
 /* slab_api.c */
@@ -352,6 +380,38 @@ bool slab_node_shrink(struct kmem_cache *s);
 size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int node);
 /* Slabs on the list of @node no object is out of. */
 size_t slab_node_idle(struct kmem_cache *s, unsigned int node);
+
+/* Up to @n objects of partly used slabs of another node, *@node from then on, when it is
+ * their turn (remote_node_defrag_ratio). */
+unsigned int slab_node_take_remote(struct kmem_cache *s, unsigned int *node, void **out,
+				   unsigned int n, gfp_t flags);
+/* For slab_node_take(): slabs there are, and none made. */
+#define SLAB_NO_NEW 0x20000000u
+/* A slab that is on no list and of which nothing is out, back to the page allocator. */
+void slab_node_dismiss(struct kmem_cache *s, struct page *page);
+
+/* slab_limit.c */
+/* One slab more; false: it would be one too many. */
+bool slab_limit_charge(struct kmem_cache *s, gfp_t flags);
+void slab_limit_uncharge(struct kmem_cache *s);
+/* Whether another slab would be one too many. */
+bool slab_limit_reached(const struct kmem_cache *s);
+/* A request came away with nothing for it: says so, if it may and it is time. */
+void slab_limit_tell(struct kmem_cache *s, gfp_t flags);
+/* A slab of @node, with all its objects, for who could not have one made; or NULL. */
+struct page *slab_stock_take(struct kmem_cache *s, unsigned int node);
+/* Fill up what was taken. For who may wait. */
+void slab_stock_refill(struct kmem_cache *s);
+size_t slab_stock_count(const struct kmem_cache *s);
+/* In objects: whole slabs. 0, -EINVAL: too many, -ENOMEM: not all could be made. */
+int slab_stock_set(struct kmem_cache *s, size_t objects);
+/* Of an empty one. */
+void slab_stock_delete(struct kmem_cache *s);
+
+static always_inline bool slab_keeps_stock(const struct kmem_cache *s)
+{
+	return unlikely(atomic_load_explicit(&s->stock_slabs, memory_order_relaxed));
+}
 
 enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
 /*

@@ -46,7 +46,7 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 	if (!obj)
 		return;
 	of = slab_cache_of(obj);
-	if (of == s || slab_has(s, slab_entry(obj))) /* in the low window, or arrays are full */
+	if (of == s) /* without an entry, or its array is full */
 		slab_free_slow(s, obj, caller);
 	else if (of && of->home == s)
 		slab_checked_free(of, obj, caller);
@@ -58,9 +58,7 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 
 void kmem_cache_free(struct kmem_cache *s, void *obj)
 {
-	unsigned int entry = slab_entry(obj);
-
-	if (unlikely(!slab_has(s, entry) || !slab_push(entry, obj)))
+	if (unlikely(!slab_push_to(s, slab_entry(obj), obj)))
 		slab_free_any(s, obj, "kmem_cache_free()", CALLER_ADDRESS);
 }
 

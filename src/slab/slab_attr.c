@@ -132,6 +132,65 @@ static int store_cpu_partial(struct kmem_cache *s, unsigned int unused, const ch
 	return 0;
 }
 
+/* Of the hard limit and the stock, in objects of whole slabs. */
+enum bound { LIMIT, LIMIT_INTERVAL, STOCK, STOCK_OBJECTS };
+
+static void show_bound(struct kmem_cache *s, unsigned int which, struct slab_text *t)
+{
+	unsigned long n = 0;
+
+	switch ((enum bound)which) {
+	case LIMIT:
+		n = kmem_cache_limit(s);
+		break;
+	case LIMIT_INTERVAL:
+		n = atomic_load_explicit(&s->limit_interval, memory_order_relaxed);
+		break;
+	case STOCK:
+		n = atomic_load_explicit(&s->stock_slabs, memory_order_relaxed) *
+		    s->layout.objects;
+		break;
+	case STOCK_OBJECTS:
+		n = kmem_cache_stock(s);
+		break;
+	}
+	put(t, "%lu\n", n);
+}
+
+static int store_bound(struct kmem_cache *s, unsigned int which, const char *value)
+{
+	unsigned int n;
+
+	if (!parse_number(value, &n))
+		return -EINVAL;
+	if (which == STOCK)
+		return kmem_cache_set_stock(s, n);
+	if (which == LIMIT_INTERVAL)
+		atomic_store_explicit(&s->limit_interval, n, memory_order_relaxed);
+	else
+		kmem_cache_set_limit(
+			s, n, atomic_load_explicit(&s->limit_interval, memory_order_relaxed));
+	return 0;
+}
+
+static void show_defrag_ratio(struct kmem_cache *s, unsigned int unused, struct slab_text *t)
+{
+	(void)unused;
+	put(t, "%u\n",
+	    atomic_load_explicit(&s->remote_node_defrag_ratio, memory_order_relaxed));
+}
+
+static int store_defrag_ratio(struct kmem_cache *s, unsigned int unused, const char *value)
+{
+	unsigned int percent;
+
+	(void)unused;
+	if (!parse_number(value, &percent) || percent > 100)
+		return -EINVAL;
+	atomic_store_explicit(&s->remote_node_defrag_ratio, percent, memory_order_relaxed);
+	return 0;
+}
+
 /* What is counted per node. */
 enum amount { SLABS, TOTAL_OBJECTS, OBJECTS, OBJECTS_PARTIAL, PARTIAL };
 
@@ -375,7 +434,12 @@ static const struct attr attrs[] = {
 	{ "pages_per_slab", show_number, NULL, PAGES_PER_SLAB },
 	{ "min_partial", show_number, store_min_partial, MIN_PARTIAL },
 	{ "cpu_partial", show_number, store_cpu_partial, CPU_PARTIAL },
+	{ "remote_node_defrag_ratio", show_defrag_ratio, store_defrag_ratio, 0 },
 	{ "sheaf_capacity", show_number, NULL, SHEAF_CAPACITY },
+	{ "limit", show_bound, store_bound, LIMIT },
+	{ "limit_interval", show_bound, store_bound, LIMIT_INTERVAL },
+	{ "stock", show_bound, store_bound, STOCK },
+	{ "stock_objects", show_bound, NULL, STOCK_OBJECTS },
 	{ "slabs", show_amount, NULL, SLABS },
 	{ "total_objects", show_amount, NULL, TOTAL_OBJECTS },
 	{ "objects", show_amount, NULL, OBJECTS },
@@ -492,6 +556,7 @@ static void apply(struct kmem_cache *s, const struct setting *set)
 			 set->value,
 			 error == -ENOENT   ? "there is no such attribute"
 			 : error == -EACCES ? "it cannot be set"
+			 : error == -ENOMEM ? "no memory for all of it"
 					    : "bad value");
 }
 

@@ -16,6 +16,7 @@
 
 enum {
 	CACHE_LINE = 64,
+	LIMIT_INTERVAL = 60,	   /* seconds between two lines about a limit */
 	CAPACITY_BYTES = 1 << 20,  /* free objects of a cache that a CPU holds, at most */
 	CAPACITY_MAX = 2048,	   /* slots per array */
 	CAPACITY_MAX_SCARCE = 384, /* the same of kmalloc where address space is scarce */
@@ -34,6 +35,7 @@ static void set_tunables(struct kmem_cache *s)
 	unsigned int min_partial = (unsigned int)min_size(max_size(65536 / bytes, 1), 5);
 	unsigned int cpu_partial = s->home == s ? slab_default_cpu_partial(s) : 0;
 
+	atomic_store_explicit(&s->limit_interval, LIMIT_INTERVAL, memory_order_relaxed);
 	atomic_store_explicit(&s->min_partial, min_partial, memory_order_relaxed);
 	atomic_store_explicit(&s->cpu_partial, cpu_partial, memory_order_relaxed);
 	atomic_store_explicit(&s->cpu_partial_slabs, slab_cpu_partial_slabs(s, cpu_partial),
@@ -44,8 +46,9 @@ static void free_arrays(struct kmem_cache *s)
 {
 	pcpu_free(s->cpu_array);
 	pcpu_free(s->partial_array);
+	pcpu_free(s->token);
 	free_percpu(s->events);
-	s->cpu_array = s->partial_array = NULL;
+	s->cpu_array = s->partial_array = s->token = NULL;
 	s->events = NULL;
 }
 
@@ -60,6 +63,36 @@ static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity
 
 	n = (unsigned int)pcpu_share_of(32768) / s->size;
 	return (uint16_t)min_uint(min_uint(max_uint(n, max_uint(few, 2)), 64), capacity_max);
+}
+
+/*
+ * What the map says of pages of its slabs: where the node's array is. Arrays that the map
+ * cannot name (percpu.h) have a token there, so that no two caches have the same entries, and
+ * whoever goes by the map alone (kfree) finds it closed and looks who they are. Who knows the
+ * cache gets from the token to the array by free_base; with several nodes not, since arrays
+ * are farther apart than what stands for them. Without a token each object is looked up.
+ */
+static void set_entries(struct kmem_cache *s)
+{
+	unsigned int nodes = page_window.nr_nodes;
+	uint32_t last = pcpu_entry(slab_array(s, nodes - 1));
+
+	s->free_base = slab_arrays;
+	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
+	if (last != PCPU_ENTRY_NONE) {
+		s->entry_first = pcpu_entry(s->cpu_array);
+		s->entry_last = last;
+		s->entry_stride = s->array_stride;
+		return;
+	}
+	s->token = s->home == s ? pcpu_alloc_token(nodes) : NULL;
+	if (!s->token)
+		return;
+	s->entry_first = pcpu_entry(s->token);
+	s->entry_stride = PCPU_TOKEN_SIZE;
+	s->entry_last = s->entry_first + (nodes - 1) * PCPU_TOKEN_SIZE;
+	if (nodes == 1)
+		s->free_base = (char *)((uintptr_t)s->cpu_array - s->entry_first);
 }
 
 /*
@@ -88,8 +121,7 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 		return false;
 	}
 	s->fast_array = nodes == 1 ? s->cpu_array : slab_closed_array();
-	s->entry_first = pcpu_entry(s->cpu_array);
-	s->entry_last = pcpu_entry(slab_array(s, nodes - 1));
+	set_entries(s);
 	return true;
 }
 
@@ -346,6 +378,9 @@ struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
 		if (args && args->sheaf_capacity)
 			p.capacity_max = min_uint(args->sheaf_capacity, CAPACITY_MAX);
 		s = slab_cache_new(&p);
+		/* A first request may come from where nothing can be waited for. */
+		if (s)
+			page_prepare_run(s->gfp, s->layout.npages);
 		bad = "out of memory";
 	}
 	if (!s) {
@@ -404,6 +439,7 @@ void slab_cache_delete(struct kmem_cache *s)
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
 	slab_shared_delete(s);
+	slab_stock_delete(s);
 	free_arrays(s);
 	free_nodes(s->nodes);
 	kmem_cache_free(&boot_cache, s);
@@ -416,6 +452,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 
 	if (!s)
 		return;
+	slab_stock_set(s, 0);
 	/* Whoever else empties caches has none of this one's objects or slabs in hand then. */
 	slab_caches_lock();
 	drained = slab_drain(s, PCPU_ALL_CPUS);

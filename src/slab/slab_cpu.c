@@ -147,6 +147,21 @@ static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsig
 }
 
 /*
+ * Before a slab of *@node is made, those of other nodes that are used partly, as often as
+ * remote_node_defrag_ratio says.
+ */
+static cold unsigned int take_defragmenting(struct kmem_cache *s, unsigned int *node,
+					    void **out, unsigned int n, unsigned int need,
+					    gfp_t flags)
+{
+	unsigned int got = take_from(s, *node, out, n, need, flags | SLAB_NO_NEW);
+
+	if (!got && !(flags & __GFP_THISNODE))
+		got = slab_node_take_remote(s, node, out, n, flags);
+	return got ? got : take_from(s, *node, out, n, need, flags);
+}
+
+/*
  * One round over the nodes: another one only if those before have nothing at all; of that one
  * first what this CPU's array holds of it, but no more than @need.
  */
@@ -159,8 +174,11 @@ static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **
 
 	for (unsigned int i = 0; i < nodes && !got; i++) {
 		*node = page_fallback_node(first, i);
-		if (i && !page_policy_allows(*node))
+		if (i && !page_policy_allows(*node) && !(flags & PAGE_ANY_ALLOWED))
 			continue;
+		if (!i && unlikely(atomic_load_explicit(&s->remote_node_defrag_ratio,
+							memory_order_relaxed)))
+			got = take_defragmenting(s, node, out, n, need, flags);
 		if (i)
 			got = pcpu_array_pop_bulk(slab_array(s, *node), out, need,
 						  PCPU_POP_UNCOUNTED);
@@ -190,6 +208,20 @@ static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, 
 	return got;
 }
 
+/* At its hard limit what others keep in their arrays is all that is left. */
+static cold unsigned int take_at_limit(struct kmem_cache *s, unsigned int first, void **out,
+				       unsigned int n, unsigned int need, gfp_t flags,
+				       unsigned int *node)
+{
+	unsigned int got = 0;
+
+	if (flags & __GFP_DIRECT_RECLAIM && slab_drain(s, PCPU_ALL_CPUS))
+		got = take_round(s, first, out, n, need, flags, node);
+	if (!got)
+		slab_limit_tell(s, flags);
+	return got;
+}
+
 unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
 		       unsigned int need, gfp_t flags)
 {
@@ -200,6 +232,10 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 		got = take_round(s, first, out, n, need, flags, node);
 	if (unlikely(!got && (flags & __GFP_NOFAIL)))
 		got = take_waiting(s, first, out, n, need, flags, node);
+	if (unlikely(!got && page_may_leave_nodes(flags)))
+		got = take_round(s, first, out, n, need, flags | PAGE_ANY_ALLOWED, node);
+	if (unlikely(!got && slab_limit_reached(s)))
+		got = take_at_limit(s, first, out, n, need, flags, node);
 	if (unlikely(!got))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	else if (unlikely(*node != first))
@@ -222,6 +258,8 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		page_decay();
 		slab_shared_make(s, node);
+		if (slab_keeps_stock(s))
+			slab_stock_refill(s);
 	}
 	got = slab_take(s, &node, batch, want, 1, flags);
 	if (!got)

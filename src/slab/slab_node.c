@@ -275,7 +275,34 @@ static unsigned int take_listed(struct kmem_cache *s, struct kmem_cache_node *no
 	return got;
 }
 
-/* Objects of new slabs; no more slabs than hold them. */
+unsigned int slab_node_take_remote(struct kmem_cache *s, unsigned int *node, void **out,
+				   unsigned int n, gfp_t flags)
+{
+	unsigned int ratio =
+		atomic_load_explicit(&s->remote_node_defrag_ratio, memory_order_relaxed);
+	unsigned int turn =
+		atomic_fetch_add_explicit(&s->defrag_turn, ratio, memory_order_relaxed);
+
+	if (turn % 100 + ratio < 100)
+		return 0;
+	for (unsigned int i = 1; i < page_window.nr_nodes; i++) {
+		unsigned int other = page_fallback_node(*node, i), got;
+
+		if (!page_policy_allows(other) ||
+		    nr_partial(&s->nodes[other]) <=
+			    atomic_load_explicit(&s->min_partial, memory_order_relaxed))
+			continue;
+		got = take_listed(s, &s->nodes[other], out, n, flags & __GFP_DIRECT_RECLAIM);
+		if (!got)
+			continue;
+		atomic_fetch_add_explicit(&s->nodes[other].inuse, got, memory_order_relaxed);
+		*node = other;
+		return got;
+	}
+	return 0;
+}
+
+/* Objects of new slabs, or of the stock; no more slabs than hold them. */
 static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
 			     unsigned int n, gfp_t flags)
 {
@@ -285,6 +312,8 @@ static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out
 		struct page *page = slab_page_new(s, node, flags | __GFP_THISNODE, out + got,
 						  n - got, &more);
 
+		if (!page && slab_keeps_stock(s) && (page = slab_stock_take(s, node)))
+			more = slab_page_take(s, page, out + got, n - got);
 		if (!page)
 			break;
 		got += more;
@@ -300,7 +329,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 	struct kmem_cache_node *node = &s->nodes[index];
 	unsigned int got = take_listed(s, node, out, n, flags & __GFP_DIRECT_RECLAIM), made;
 
-	if (got == n)
+	if (got == n || flags & SLAB_NO_NEW)
 		return got;
 	made = take_new(s, index, out + got, n - got, flags);
 	if (need > got && made)
@@ -452,9 +481,20 @@ size_t slab_node_idle(struct kmem_cache *s, unsigned int index)
 	return sum_listed(s, index, idle_of);
 }
 
+void slab_node_dismiss(struct kmem_cache *s, struct page *page)
+{
+	struct kmem_cache_node *node = &s->nodes[page_node(page)];
+	struct list_head retired;
+
+	node_lock_if(s, node, true, &retired);
+	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
+	node_unlock(s, node, true, &retired);
+	slab_page_free(s, page);
+}
+
 bool slab_node_shrink(struct kmem_cache *s)
 {
-	bool remain = false;
+	size_t remain = 0;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct kmem_cache_node *node = &s->nodes[i];
@@ -467,7 +507,7 @@ bool slab_node_shrink(struct kmem_cache *s)
 			    slab_state_empty(slab_layout(s, page), slab_state(page)))
 				__retire(s, node, page, &retired);
 		node_unlock(s, node, true, &retired);
-		remain = remain || atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
+		remain += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	}
-	return remain;
+	return remain > slab_stock_count(s);
 }

@@ -137,7 +137,7 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
 {
 	struct kmem_cache *all = s->home;
-	size_t n = atomic_fetch_add_explicit(&all->all_slabs, 1, memory_order_relaxed) + 1;
+	size_t n = atomic_load_explicit(&all->all_slabs, memory_order_relaxed);
 	size_t most = atomic_load_explicit(&all->most_slabs, memory_order_relaxed);
 
 	while (most < n && !atomic_compare_exchange_weak_explicit(&all->most_slabs, &most, n,
@@ -152,11 +152,19 @@ static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool s
 
 static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
 {
-	atomic_fetch_sub_explicit(&s->home->all_slabs, 1, memory_order_relaxed);
+	slab_limit_uncharge(s->home);
 	atomic_fetch_sub_explicit(&node->nr_slabs, 1, memory_order_relaxed);
 	if (unlikely(small))
 		atomic_fetch_sub_explicit(&node->nr_small, 1, memory_order_relaxed);
 	slab_event(s, SLAB_FREE_SLAB);
+}
+
+/* Objects of twins are to be known from those that go onto arrays. */
+static uint32_t entry_of(const struct kmem_cache *s, unsigned int node)
+{
+	if (s->home != s || s->entry_first == SLAB_NO_ENTRY)
+		return PCPU_ENTRY_NONE;
+	return s->entry_first + node * s->entry_stride;
 }
 
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
@@ -166,11 +174,15 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	unsigned int npages;
 	struct page *page;
 
+	if (unlikely(!slab_limit_charge(s->home, flags)))
+		return NULL;
 	/* Slabs are shared: what one request asks for says nothing about them. */
 	flags &= ~(__GFP_DMA | __GFP_DMA32 | __GFP_COMP | __GFP_NOFAIL);
 	page = get_pages(s, node, flags | s->gfp, &npages);
-	if (!page)
+	if (!page) {
+		slab_limit_uncharge(s->home);
 		return NULL;
+	}
 	__atomic_store_n(&page->cache, s, __ATOMIC_RELAXED);
 	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);
@@ -181,10 +193,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, out, n);
-	/* Objects of twins are to be known from those that go onto arrays. */
-	page_set_slab(page, npages,
-		      s->home == s ? pcpu_entry(slab_array(s, page_node(page)))
-				   : PCPU_ENTRY_NONE,
+	page_set_slab(page, npages, entry_of(s, page_node(page)),
 		      l == &s->layout ? s->mark : 0);
 	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
 	return page;

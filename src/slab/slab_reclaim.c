@@ -277,5 +277,5 @@ void slab_reclaim_init(void)
 {
 	stats_register(&trim_source);
 	register_shrinker(&shrinker, "slab");
-	percpu_notifier_register(&notifier);
+	pcpu_notifier_register(&notifier);
 }

@@ -17,6 +17,7 @@ struct slot {
 	struct kmem_cache cache;
 	struct kmem_cache_node *nodes;
 	uint64_t *events;
+	void *array; /* closed, and in the array map its own */
 	_Atomic int state;
 };
 
@@ -35,7 +36,8 @@ void *slab_closed_array(void)
 static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 {
 	slot->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
-	if (!slot->events)
+	slot->array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
+	if (!slot->events || !slot->array)
 		return false;
 	slot->nodes = nodes;
 	slab_set_nodes(&slot->cache, nodes);
@@ -83,8 +85,9 @@ struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
 		return NULL;
 	s = &slot->cache;
 	slab_describe(s, p);
-	s->fast_array = s->cpu_array = s->partial_array = closed_array;
-	s->entry_first = s->entry_last = pcpu_entry(closed_array);
+	s->fast_array = s->cpu_array = s->partial_array = slot->array;
+	s->free_base = slab_arrays;
+	s->entry_first = s->entry_last = pcpu_entry(slot->array);
 	s->events = slot->events;
 	atomic_store_explicit(&s->cpu_partial_slabs, 0, memory_order_relaxed);
 	return s;

@@ -46,6 +46,38 @@ TEST_F(CgroupTest, NoFilesNoLimits)
 	expect(kNone, kNone);
 }
 
+std::string cpus_of_group()
+{
+	struct os_mask cpus;
+	std::string text;
+
+	if (!os_cgroup_cpus(&cpus))
+		return "none";
+	for (unsigned i = 0; i < OS_MAX_CPUS; i++)
+		if (os_mask_test(&cpus, i))
+			text += std::to_string(i) + " ";
+	return text;
+}
+
+TEST_F(CgroupTest, Cpusets)
+{
+	EXPECT_EQ(cpus_of_group(), "none");
+	group("0::/a/b\n");
+	EXPECT_EQ(cpus_of_group(), "none");
+	file("/cpuset.cpus.effective") = "0-3\n";
+	EXPECT_EQ(cpus_of_group(), "0 1 2 3 ") << "of the nearest that has the controller";
+	file("/a/b/cpuset.cpus.effective") = "1,3\n";
+	EXPECT_EQ(cpus_of_group(), "1 3 ");
+	for (auto text : { "", "\n", "many\n" }) {
+		file("/a/b/cpuset.cpus.effective") = text;
+		EXPECT_EQ(cpus_of_group(), "0 1 2 3 ") << text;
+	}
+	group("5:cpuset:/c\n0::/\n");
+	file("/cpuset/c/cpuset.effective_cpus") = "2\n";
+	EXPECT_EQ(cpus_of_group(), "2 ");
+	expect(kNone, kNone);
+}
+
 TEST_F(CgroupTest, Garbage)
 {
 	for (auto text :

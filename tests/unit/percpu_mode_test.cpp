@@ -515,7 +515,7 @@ TEST(PercpuSelfTest, RunsOnKernelsInDoubt)
 
 /* CPUs that come and go. */
 
-std::string online_now;
+std::string online_now, cpuset_now;
 ssize_t changing_cpus(const char *path, char *buf, size_t size)
 {
 	if (!strcmp(path, "/sys/devices/system/cpu/possible"))
@@ -523,6 +523,11 @@ ssize_t changing_cpus(const char *path, char *buf, size_t size)
 	if (!strcmp(path, "/sys/devices/system/cpu/online"))
 		return online_now.empty() ? -ENOENT
 					  : snprintf(buf, size, "%s\n", online_now.c_str());
+	if (!strcmp(path, "/proc/self/cgroup"))
+		return snprintf(buf, size, "0::/cpus\n");
+	if (!strcmp(path, "/sys/fs/cgroup/cpus/cpuset.cpus.effective"))
+		return cpuset_now.empty() ? -ENOENT
+					  : snprintf(buf, size, "%s\n", cpuset_now.c_str());
 	return os_calls_linux.read_file(path, buf, size);
 }
 
@@ -581,6 +586,37 @@ TEST(PercpuNotifyTest, TellsWhatChanged)
 		heard = "";
 		EXPECT_EQ(percpu_cpus_update(), 3);
 		EXPECT_EQ(heard, "");
+	});
+}
+
+/* A CPU that the process may not use any more is as good as gone. */
+TEST(PercpuNotifyTest, CpusetsAreFollowed)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:fallback", 1);
+		static char a[] = "";
+		struct percpu_notifier n = recorder();
+
+		n.arg = a;
+		online_now = cpuset_now = "0-3";
+		os_calls.read_file = changing_cpus;
+		os_calls.affinity = fake_affinity;
+		fake_allowed = { 0, 1, 2, 3 };
+		percpu_notifier_register(&n);
+		EXPECT_EQ(percpu_cpus_update(), 0);
+		EXPECT_EQ(info().cpus_allowed, 4u);
+		cpuset_now = "1-2";
+		EXPECT_EQ(percpu_cpus_update(), 2);
+		EXPECT_EQ(heard, "-0 -3 ");
+		fake_allowed = { 1 }; /* this thread alone */
+		ukmem_trim();
+		EXPECT_EQ(info().cpus_allowed, 2u);
+		EXPECT_EQ(info().cpus_online, 4u);
+		heard = "";
+		cpuset_now = "7"; /* changed between two looks */
+		EXPECT_EQ(percpu_cpus_update(), 2);
+		EXPECT_EQ(heard, "+0 +3 ") << "all that are online";
+		percpu_notifier_unregister(&n);
 	});
 }
 

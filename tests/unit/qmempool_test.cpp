@@ -48,7 +48,8 @@ TEST(QmempoolTest, SizesThatAreRefused)
 		if (!r.said) {
 			EXPECT_EQ(text, "");
 			EXPECT_NE(pool, nullptr) << r.local << " " << r.shared;
-			EXPECT_EQ(stats_of(pool).shared, r.prealloc);
+			EXPECT_EQ(stats_of(pool).shared,
+				  std::max<uint32_t>(r.prealloc, QMEMPOOL_BULK));
 			qmempool_destroy(pool);
 			continue;
 		}
@@ -122,6 +123,37 @@ TEST(QmempoolTest, NoMemoryForThePool)
 	kmem_cache_destroy(cache);
 }
 
+/* The program's first requests, and all of them such as may not block; as the original test. */
+void first_use_is_atomic(uint32_t local, uint32_t shared, uint32_t prealloc)
+{
+	struct kmem_cache *cache = kmem_cache_create("atomic", 256, 0, 0, nullptr);
+	auto *pool = qmempool_create(local, shared, prealloc, cache, GFP_ATOMIC);
+	std::vector<void *> p;
+
+	ASSERT_NE(pool, nullptr);
+	for (uint32_t i = 0; i < 2 * shared; i++) {
+		p.push_back(qmempool_alloc(pool, GFP_ATOMIC));
+		ASSERT_NE(p.back(), nullptr) << i;
+		memset(p.back(), 1, 256);
+	}
+	Pool::expect_distinct(p);
+	for (void *elem : p)
+		qmempool_free(pool, elem);
+	ASSERT_EQ(qmempool_alloc_bulk(pool, GFP_ATOMIC, QMEMPOOL_BULK, p.data()),
+		  QMEMPOOL_BULK);
+	qmempool_free_bulk(pool, QMEMPOOL_BULK, p.data());
+	EXPECT_EQ(stats_of(pool).outstanding, 0);
+	qmempool_destroy(pool);
+	kmem_cache_destroy(cache);
+}
+
+TEST(QmempoolTest, FirstUseIsAtomic)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { first_use_is_atomic(32, 128, 0); });
+	EXPECT_FRESH_PROCESS_PASSES([] { first_use_is_atomic(32, 128, 16); });
+	EXPECT_FRESH_PROCESS_PASSES([] { first_use_is_atomic(256, 1024, 1024); });
+}
+
 TEST(QmempoolTest, PreallocatedElementsComeFirst)
 {
 	Pool p(64, 128, 64);
@@ -150,17 +182,17 @@ TEST(QmempoolTest, PreallocatedElementsComeFirst)
 TEST(QmempoolTest, TwoBulksFromTheCacheAtOnce)
 {
 	Pool p;
-	auto got = p.take(1);
+	auto got = p.take(QMEMPOOL_BULK + 1); /* the first stock, and one more */
 
-	EXPECT_EQ(p.stats().fetched, 32u);
+	EXPECT_EQ(p.stats().fetched, QMEMPOOL_BULK + 32u);
 	EXPECT_EQ(p.stats().local, 16u);
 	EXPECT_EQ(p.stats().shared, 15u);
-	p.check(1);
+	p.check(QMEMPOOL_BULK + 1);
 	for (void *more : p.take(31))
 		got.push_back(more);
-	EXPECT_EQ(p.stats().fetched, 32u);
-	EXPECT_EQ(p.stats().shared_hits, 1u)
-		<< "sixteen of the array, then the queue's fifteen";
+	EXPECT_EQ(p.stats().fetched, QMEMPOOL_BULK + 32u);
+	EXPECT_EQ(p.stats().shared_hits, 2u)
+		<< "of the stock; after sixteen of the array, of the queue's fifteen";
 	p.give(got);
 }
 
@@ -175,14 +207,14 @@ TEST(QmempoolTest, LargeArraysMoveMoreAtOnce)
 
 	for (auto &size : sizes) {
 		Pool p(size.local, size.shared);
-		auto got = p.take(1);
+		auto got = p.take(QMEMPOOL_BULK + 1); /* the first stock, and one more */
 
-		EXPECT_EQ(p.stats().fetched, 2 * size.bulk) << size.local;
+		EXPECT_EQ(p.stats().fetched, QMEMPOOL_BULK + 2 * size.bulk) << size.local;
 		EXPECT_EQ(p.stats().local, std::min(size.bulk, size.local)) << size.local;
 		EXPECT_EQ(p.stats().shared, size.bulk - 1) << size.local;
 		for (void *more : p.take(size.bulk + 1))
 			got.push_back(more);
-		EXPECT_EQ(p.stats().refills, 1u) << size.local;
+		EXPECT_EQ(p.stats().refills, 2u) << size.local;
 		EXPECT_EQ(p.stats().local, size.bulk - 2) << "all of the queue's but one";
 		for (void *more : p.take(2 * size.local))
 			got.push_back(more);
@@ -523,6 +555,27 @@ bool use_quiet_pool()
 TEST(QmempoolTest, WhoMayNotBlockMakesNoSystemCalls)
 {
 	expect_no_system_calls(make_quiet_pool, use_quiet_pool);
+}
+
+void a_pool_just_made()
+{
+	run_on(allowed_cpus()[0]);
+	quiet = qmempool_create(32, 128, 0, kmem_cache_create("first", 2000, 0, 0, nullptr),
+				GFP_ATOMIC);
+}
+
+/* Of the pool's own, and as many again of the cache. */
+bool two_bulks_at_once()
+{
+	for (int i = 0; i < 2 * QMEMPOOL_BULK; i++)
+		if (!qmempool_alloc(quiet, GFP_ATOMIC))
+			return false;
+	return true;
+}
+
+TEST(QmempoolTest, FirstUseMakesNoSystemCall)
+{
+	expect_no_system_calls(a_pool_just_made, two_bulks_at_once);
 }
 
 } // namespace

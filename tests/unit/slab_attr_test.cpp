@@ -57,9 +57,23 @@ const std::vector<const char *> kEvents = {
 };
 
 const std::vector<const char *> kNumbers = {
-	"slab_size",	  "align",	    "object_size", "objs_per_slab",
-	"order",	  "pages_per_slab", "min_partial", "cpu_partial",
-	"sheaf_capacity", "cpu_slabs",	    "aliases",	   "free_fastpath",
+	"slab_size",
+	"align",
+	"object_size",
+	"objs_per_slab",
+	"order",
+	"pages_per_slab",
+	"min_partial",
+	"cpu_partial",
+	"limit",
+	"limit_interval",
+	"stock",
+	"stock_objects",
+	"remote_node_defrag_ratio",
+	"sheaf_capacity",
+	"cpu_slabs",
+	"aliases",
+	"free_fastpath",
 };
 
 const std::vector<const char *> kAmounts = { "slabs", "total_objects", "objects",
@@ -249,7 +263,7 @@ TEST(SlabAttrTest, Errors)
 	Cache s("errors", 64);
 	char buf[16];
 
-	for (auto name : { "", "slab", "slabss", "remote_node_defrag_ratio" }) {
+	for (auto name : { "", "slab", "slabss", "validate" }) {
 		EXPECT_EQ(kmem_cache_attr_show(s, name, buf, sizeof(buf)), -ENOENT) << name;
 		EXPECT_EQ(kmem_cache_attr_store(s, name, "1"), -ENOENT) << name;
 	}

@@ -150,6 +150,29 @@ TEST(SlabDmaTest, ReserveUsedUp)
 	});
 }
 
+/* Their arrays are all closed, and still each its own: objects of one are none of another's. */
+TEST(SlabDmaTest, BulkFreeOfTheReserves)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::set<struct kmem_cache *> caches;
+		std::vector<void *> live;
+
+		kfree(kmalloc(64, GFP_KERNEL));
+		warm_up(GFP_DMA);
+		for (size_t size : { 64, 32, 96, 64, 32 }) {
+			live.push_back(kmalloc(size, GFP_ATOMIC | GFP_DMA));
+			ASSERT_NE(live.back(), nullptr);
+			caches.insert(shim_slab_cache_of(live.back()));
+		}
+		expect_reserve(3, 0);
+		kmem_cache_free_bulk(nullptr, live.size(), live.data());
+		for (struct kmem_cache *s : caches) {
+			EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+			EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+		}
+	});
+}
+
 /* Threads that all want the first of a class at once get one cache. */
 TEST(SlabDmaTest, RacingFirstUse)
 {

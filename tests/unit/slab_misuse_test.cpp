@@ -169,24 +169,6 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 		    "object\n$");
 }
 
-/* Arrays beyond what the array map can name look alike; then the flush tells them apart. */
-void wrong_cache_far_off()
-{
-	std::vector<struct kmem_cache *> caches;
-
-	for (int i = 0; i < 3000; i++)
-		caches.push_back(kmem_cache_create("far", 64, 0, 0, nullptr));
-	void *p = kmem_cache_alloc(caches[2998], GFP_KERNEL);
-	kmem_cache_free(kmem_cache_alloc(caches[2999], GFP_KERNEL) ? caches[2999] : nullptr, p);
-	kmem_cache_shrink(caches[2999]);
-}
-
-TEST(SlabDeathTest, FreeToTheWrongCacheFarOffIsFoundAtTheFlush)
-{
-	EXPECT_EXIT(wrong_cache_far_off(), ::testing::KilledBySignal(SIGABRT),
-		    "invalid pointer 0x[0-9a-f]+: not an object of this cache\n$");
-}
-
 TEST(SlabDeathTest, PointersOfAnotherKindAreRefusedAtOnce)
 {
 	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);

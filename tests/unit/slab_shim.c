@@ -48,6 +48,18 @@ void shim_slab_geometry(struct kmem_cache *s, struct shim_geometry *g)
 	};
 }
 
+bool shim_slab_push_to(struct kmem_cache *s, void *obj)
+{
+	return slab_push_to(s, slab_entry(obj), obj);
+}
+
+enum shim_entries shim_slab_entries(const struct kmem_cache *s)
+{
+	return s->token				 ? SHIM_ENTRY_TOKEN
+	       : s->entry_first == SLAB_NO_ENTRY ? SHIM_ENTRY_NONE
+						 : SHIM_ENTRY_OWN;
+}
+
 const char *shim_slab_name(const struct kmem_cache *s)
 {
 	return s->name;
@@ -149,6 +161,8 @@ const char *shim_slab_wrong(struct kmem_cache *s)
 		return wrong;
 	if (all < slabs)
 		return "more slabs on lists than slabs";
+	all -= slab_stock_count(s);
+	objects -= kmem_cache_stock(s);
 	/* Those on no list are full; slabs cut small are not told apart here. */
 	if (objects == all * s->layout.objects &&
 	    out != inuse + (all - slabs) * s->layout.objects)

@@ -423,6 +423,103 @@ TEST(SlabTest, ArraysOfACpuThatGoesOfflineAreDrained)
 	});
 }
 
+uint64_t pretend_ms = 1000;
+
+/* Past its array, with a cache of its own. */
+void take_the_slow_path(gfp_t flags)
+{
+	struct kmem_cache *s = kmem_cache_create("slow", 64, 0, 0, nullptr);
+
+	kmem_cache_free(s, kmem_cache_alloc(s, flags));
+	kmem_cache_destroy(s);
+}
+
+/* Nobody asks; a request that may enter the kernel looks once a second. */
+void gone_unnoticed(bool looks)
+{
+	int stays = allowed_cpus()[0], goes = allowed_cpus()[1];
+	static int told = 0;
+	struct percpu_notifier n = {};
+
+	os_calls.now_ms = [] { return pretend_ms; };
+	n.offline = [](unsigned, void *) { told++; };
+	percpu_notifier_register(&n);
+	Cache s("gone", 64);
+	run_on(goes);
+	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
+	run_on(stays);
+	uint64_t held = counts(s).cached;
+	ASSERT_GT(held, 0u);
+	take_the_slow_path(GFP_KERNEL);
+	online = std::to_string(stays);
+	os_calls.read_file = online_cpus;
+	pretend_ms += 900;
+	take_the_slow_path(GFP_KERNEL);
+	EXPECT_EQ(counts(s).cached, held) << "not before time";
+	struct kmem_cache *quiet = kmem_cache_create("quiet", 64, 0, 0, nullptr);
+	pretend_ms += 200;
+	kmem_cache_free(quiet, kmem_cache_alloc(quiet, GFP_NOWAIT));
+	EXPECT_EQ(counts(s).cached, held) << "not who may not enter the kernel";
+	take_the_slow_path(GFP_KERNEL);
+	EXPECT_EQ(counts(s).cached, looks ? 0 : held);
+	EXPECT_EQ(told, 0) << "the program's hear of it in percpu_cpus_update()";
+	EXPECT_GE(percpu_cpus_update(), 1);
+	EXPECT_GE(told, 1);
+	EXPECT_EQ(counts(s).cached, 0u);
+	os_calls = os_calls_linux;
+}
+
+TEST(SlabTest, ACpuThatIsGoneIsFoundOut)
+{
+	if (allowed_cpus().size() < 2)
+		GTEST_SKIP() << "one CPU";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
+		gone_unnoticed(true);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "percpu:cpu_id,look_ms:0", 1);
+		gone_unnoticed(false);
+	});
+}
+
+std::atomic<int> last_cpu;
+
+ssize_t cpus_to_the_last(const char *path, char *buf, size_t size)
+{
+	if (!strcmp(path, "/sys/devices/system/cpu/online"))
+		return snprintf(buf, size, "0-%d\n", last_cpu.load());
+	return os_calls_linux.read_file(path, buf, size);
+}
+
+/* The program makes no request at all; the thread is there for other reasons. */
+TEST(SlabTest, TheBackgroundThreadFindsOutToo)
+{
+	if (allowed_cpus().size() < 2)
+		GTEST_SKIP() << "one CPU";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		int stays = allowed_cpus()[0], goes = allowed_cpus()[1];
+
+		setenv("UKMEM_CONF",
+		       "percpu:cpu_id,look_ms:10,background_thread:always,dirty_max:0,"
+		       "dirty_decay_ms:3000",
+		       1);
+		last_cpu = goes;
+		os_calls.read_file = cpus_to_the_last;
+		Cache s("gone", 64);
+		run_on(goes);
+		kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
+		run_on(stays);
+		ASSERT_GT(counts(s).cached, 0u);
+		free_pages(__get_free_pages(GFP_KERNEL, 10), 10); /* more than a CPU keeps */
+		take_the_slow_path(GFP_KERNEL);			  /* starts it */
+		last_cpu = stays;
+		for (int i = 0; i < 500 && counts(s).cached; i++)
+			usleep(20000);
+		EXPECT_EQ(counts(s).cached, 0u);
+	});
+}
+
 /* The same while threads use that CPU after all: nothing is lost. */
 TEST(SlabTest, DrainedWhileInUse)
 {
@@ -562,6 +659,20 @@ TEST(SlabTest, CountsAreExactAfterThreadsAndShrinks)
 	EXPECT_EQ(c.inuse, 0u);
 	EXPECT_EQ(kmem_cache_shrink(s), 0);
 	EXPECT_EQ(counts(s).slabs, 0u);
+}
+
+/* Each cache finds memory for it, though the ones before have used theirs up. */
+TEST(SlabTest, TheFirstRequestMayBeAtomic)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		for (int i = 0; i < 200; i++) {
+			struct kmem_cache *s = kmem_cache_create("first", 8000, 0, 0, nullptr);
+			void *p = kmem_cache_alloc(s, i % 2 ? GFP_ATOMIC : GFP_NOWAIT);
+
+			ASSERT_NE(p, nullptr) << i;
+			memset(p, 1, 8000);
+		}
+	});
 }
 
 } // namespace
