@@ -87,7 +87,7 @@ void handler(int)
 }
 
 /* Everything at once for @ms: threads, signals, migration, delays. Result: lost(). */
-std::string storm(Conserved &c, int ms)
+std::string storm(Conserved &c, double seconds)
 {
 	std::atomic<bool> stop{ false };
 
@@ -101,7 +101,7 @@ std::string storm(Conserved &c, int ms)
 		MigrationStorm migration(threads);
 		Delays delays;
 
-		std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+		std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 		stop = true;
 	}
 	return c.lost();
@@ -113,14 +113,14 @@ template <typename C> void expect_conserved()
 	if (!kMutant) {
 		C c;
 
-		EXPECT_EQ(storm(c, 1200), "");
+		EXPECT_EQ(storm(c, search_seconds(1.2)), "");
 		return;
 	}
 	if (rseq_is_off())
 		GTEST_SKIP() << "no sections to break";
 	for (int round = 0; round < 40; round++) {
 		C c;
-		std::string lost = storm(c, 300);
+		std::string lost = storm(c, 0.3);
 
 		if (!lost.empty()) {
 			printf("noticed: %s\n", lost.c_str());
