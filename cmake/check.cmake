@@ -2,8 +2,9 @@
 # searches for less long; tests/README.md says what. In a full check all of these are ON but the last.
 #   UKMEM_FULL     this is one
 #   UKMEM_ONCE     here is what no option of the build changes: an optimised build without sanitizers
-#   UKMEM_NORSEQ   here is what ukmem_add_test's NORSEQ asks for: not where ThreadSanitizer allows no
-#                  sections, or where AddressSanitizer looks at memory, which they all use alike
+#   UKMEM_NORSEQ   here is what ukmem_add_test's NORSEQ asks for: not in ThreadSanitizer's build, which has
+#                  no sections, nor in AddressSanitizer's, to which both ways are alike; of storms and
+#                  searches only once, too
 #   UKMEM_THREADS  here are only tests with several threads: ThreadSanitizer has no more to say
 set(UKMEM_CHECK full CACHE STRING "Which tests there are, and how long they search: full or short")
 set_property(CACHE UKMEM_CHECK PROPERTY STRINGS full short)
