@@ -1,6 +1,6 @@
 # A thin front: CMakePresets.json and scripts/ do the work.
 .DEFAULT_GOAL := help
-.PHONY: demo forward check bench install lint clean help library
+.PHONY: demo forward check check-all bench install lint clean help library
 
 PREFIX ?= /usr/local
 BUILD := build/release
@@ -12,9 +12,13 @@ forward: library ## forward packets between network namespaces, and what they co
 	scripts/install-deps forward
 	examples/forward/run $(BUILD)
 
-check: ## build and test every preset (PRESETS="release dev" for some)
+check: ## build and test: short searches, each thing where it proves most (PRESETS="release dev" for some)
 	scripts/install-deps check
 	scripts/check
+
+check-all: ## build and test everything at full length in every preset
+	scripts/install-deps check
+	UKMEM_CHECK=full scripts/check
 
 bench: ## measure against other allocators
 	scripts/install-deps bench
@@ -39,4 +43,4 @@ clean: ## remove all builds
 	rm -rf build
 
 help: ## this text
-	@sed -n 's/^\([a-z]*\): .*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16

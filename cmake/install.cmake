@@ -9,7 +9,9 @@ install(TARGETS ukmem ukmem_static ukmem_compat EXPORT ukmemTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS ukmem_malloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS ukmem_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET ukmem_tool)
+  install(TARGETS ukmem_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 set_target_properties(ukmem_static PROPERTIES EXPORT_NAME static)
 set_target_properties(ukmem_compat PROPERTIES EXPORT_NAME compat)

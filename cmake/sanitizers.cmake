@@ -1,9 +1,14 @@
-# UKMEM_SANITIZE=address|undefined|thread instruments every target.
-set(UKMEM_SANITIZE "" CACHE STRING "address, undefined or thread")
-set_property(CACHE UKMEM_SANITIZE PROPERTY STRINGS "" address undefined thread)
+# UKMEM_SANITIZE=address|undefined|address,undefined|thread instruments every target.
+set(UKMEM_SANITIZE "" CACHE STRING "address, undefined, address,undefined or thread")
+set_property(CACHE UKMEM_SANITIZE PROPERTY STRINGS "" address undefined address,undefined thread)
+set(UKMEM_ASAN OFF)
 if(UKMEM_SANITIZE)
-  if(NOT UKMEM_SANITIZE MATCHES "^(address|undefined|thread)$")
-    message(FATAL_ERROR "UKMEM_SANITIZE is address, undefined or thread, not '${UKMEM_SANITIZE}'")
+  if(NOT UKMEM_SANITIZE MATCHES "^(address|undefined|address,undefined|thread)$")
+    message(FATAL_ERROR
+      "UKMEM_SANITIZE is address, undefined, address,undefined or thread, not '${UKMEM_SANITIZE}'")
+  endif()
+  if(UKMEM_SANITIZE MATCHES address)
+    set(UKMEM_ASAN ON)
   endif()
   add_compile_options(-fsanitize=${UKMEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${UKMEM_SANITIZE})

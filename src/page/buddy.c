@@ -239,3 +239,26 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int max_order)
 	}
 	return page;
 }
+
+size_t __zone_count_clean(const struct zone *z, unsigned int order)
+{
+	const struct page *page;
+	size_t n = 0;
+
+	list_for_each_entry (page, &z->free[order], lru)
+		n += page->zero != PAGE_DIRTY;
+	return n;
+}
+
+struct page *__zone_next_clean(struct zone *z, unsigned int order)
+{
+	struct page *page;
+
+	list_for_each_entry (page, &z->free[order], lru)
+		if (page->zero != PAGE_DIRTY) {
+			list_del(&page->lru);
+			list_add_tail(&page->lru, &z->free[order]);
+			return page;
+		}
+	return NULL;
+}

@@ -42,7 +42,10 @@ enum page_type {
 	PAGE_LARGE,	/* head of a large kmalloc block */
 };
 
-/* What is known of a free run's memory. In ZONE_DMA all but PAGE_DIRTY is not pinned. */
+/*
+ * What is known of a free run's memory. In ZONE_DMA all but PAGE_DIRTY is not pinned. What is
+ * not dirty is resident only where a huge page took it in with its neighbours (purge.c).
+ */
 enum page_zero {
 	PAGE_DIRTY,  /* may be resident, may hold anything */
 	PAGE_FRESH,  /* never touched: reads as zeros */

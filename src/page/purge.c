@@ -227,6 +227,29 @@ void page_decay(void)
 	pcpu_gate_leave();
 }
 
+/*
+ * What was never touched, or was given back, may be resident all the same: a huge page covers
+ * what lies beside memory in use, and the kernel makes some of small pages at any time
+ * (khugepaged). It stays when that memory goes; and where it is, when the nodes change.
+ */
+static void purge_clean(struct zone *z)
+{
+	zone_lock(z);
+	for (unsigned int order = 0; order <= MAX_ORDER; order++)
+		for (size_t n = __zone_count_clean(z, order); n; n--) {
+			struct page *page = __zone_next_clean(z, order);
+
+			if (!page)
+				break;
+			os_purge(page_to_virt(page),
+				 (size_t)1 << order << page_window.page_shift);
+			/* Who waits gets on. */
+			zone_unlock(z, true);
+			zone_lock(z);
+		}
+	zone_unlock(z, true);
+}
+
 size_t page_trim(bool all)
 {
 	size_t purged = 0;
@@ -239,6 +262,8 @@ size_t page_trim(bool all)
 		if (all)
 			pageset_drain(z, PCPU_ALL_CPUS);
 		purged += purge_to(z, 0, SIZE_MAX, 0);
+		if (all && config.thp != THP_NEVER)
+			purge_clean(z);
 	}
 	return purged << page_window.page_shift;
 }

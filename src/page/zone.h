@@ -203,6 +203,10 @@ bool __zone_extend(struct zone *z, size_t npages);
  * are not, taken out; NULL if there is none.
  */
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
+/* Free blocks of 2^@order pages that are not dirty; and the first, which is the last from now
+ * on. */
+size_t __zone_count_clean(const struct zone *z, unsigned int order);
+struct page *__zone_next_clean(struct zone *z, unsigned int order);
 
 /* runs.c. The lock is held. */
 /* An aligned block of neighbours that do not merge, or NULL. */

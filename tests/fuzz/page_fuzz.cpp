@@ -3,9 +3,9 @@
  * page_fuzz: random steps over the page allocator, beside a model of it.
  *
  *   page_fuzz --seed N --steps M [--threads T]	one run
- *   page_fuzz --runs K --steps M [--threads T] [--skip S]
+ *   page_fuzz --runs K --steps M [--threads T] [--skip S] [--seconds X]
  *		K runs of different seeds from UKMEM_TEST_SEED + S on; first, if S is 0, of
- *		those that once found something
+ *		those that once found something; after X seconds no other begins
  *
  * A run is a process of its own: its seed chooses tunables, machine and failures.
  */
@@ -145,9 +145,11 @@ uint64_t number(int argc, char **argv, const char *name, uint64_t fallback)
 int main(int argc, char **argv)
 {
 	uint64_t runs = number(argc, argv, "--runs", 0), skip = number(argc, argv, "--skip", 0);
+	uint64_t done = 0;
 	Case c = { number(argc, argv, "--seed", 0), number(argc, argv, "--steps", 10000),
 		   static_cast<unsigned>(number(argc, argv, "--threads", 1)) };
 	unsigned failed = 0;
+	Deadline deadline(number(argc, argv, "--seconds", 0));
 
 	if (!runs) {
 		printf("%s\n", settings_of(c.seed).as_text().c_str());
@@ -160,8 +162,9 @@ int main(int argc, char **argv)
 			failed += !run_apart(old);
 	}
 	c.seed = first_seed() + skip;
-	for (uint64_t i = 0; i < runs; i++, c.seed++)
+	for (; done < runs && !(done && deadline.is_over()); done++, c.seed++)
 		failed += !run_apart(c);
-	printf("%" PRIu64 " runs of %" PRIu64 " steps, %u failed\n", runs, c.steps, failed);
+	printf("%" PRIu64 " runs of %" PRIu64 " steps, to seed %" PRIu64 ", %u failed\n", done,
+	       c.steps, c.seed - 1, failed);
 	return failed != 0;
 }

@@ -3,6 +3,7 @@
 #ifndef FUZZ_SETTINGS_H
 #define FUZZ_SETTINGS_H
 
+#include <chrono>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -28,6 +29,25 @@ constexpr bool kThreadSanitizer = false;
 
 /* CPUs that are pretended, at least; there may be more. */
 constexpr unsigned kCpus = 8;
+
+/* A number of seconds from now; never, if 0. */
+class Deadline
+{
+      public:
+	explicit Deadline(uint64_t seconds)
+	    : seconds_(seconds), end_(Clock::now() + std::chrono::seconds(seconds))
+	{
+	}
+	bool is_over() const
+	{
+		return seconds_ && Clock::now() >= end_;
+	}
+
+      private:
+	using Clock = std::chrono::steady_clock;
+	uint64_t seconds_;
+	Clock::time_point end_;
+};
 
 /* Those this thread may really run on. */
 std::vector<int> allowed_cpus();

@@ -3,8 +3,9 @@
  * slab_fuzz: random steps over object caches, beside a model of what is whose.
  *
  *   slab_fuzz --seed N --steps M [--threads T]	one run
- *   slab_fuzz --runs K --steps M [--threads T] [--skip S]
- *		K runs of different seeds, from UKMEM_TEST_SEED + S on
+ *   slab_fuzz --runs K --steps M [--threads T] [--skip S] [--seconds X]
+ *		K runs of different seeds, from UKMEM_TEST_SEED + S on; after X seconds no
+ *		other begins
  *
  * A run is a process of its own: its seed chooses tunables, nodes, caches and failures.
  */
@@ -180,10 +181,12 @@ uint64_t number(int argc, char **argv, const char *name, uint64_t fallback)
 int main(int argc, char **argv)
 {
 	uint64_t runs = number(argc, argv, "--runs", 0), skip = number(argc, argv, "--skip", 0);
+	uint64_t done = 0;
 	Case c = { number(argc, argv, "--seed", 0), number(argc, argv, "--steps", 10000),
 		   static_cast<unsigned>(number(argc, argv, "--threads", 1)) };
 	const char *seed = getenv("UKMEM_TEST_SEED");
 	unsigned failed = 0;
+	Deadline deadline(number(argc, argv, "--seconds", 0));
 
 	if (!runs) {
 		printf("%s\n", settings_of_seed(c.seed).conf.c_str());
@@ -192,8 +195,9 @@ int main(int argc, char **argv)
 	c.seed = seed ? strtoull(seed, nullptr, 0) : 1000;
 	printf("UKMEM_TEST_SEED=%" PRIu64 "\n", c.seed);
 	c.seed += skip;
-	for (uint64_t i = 0; i < runs; i++, c.seed++)
+	for (; done < runs && !(done && deadline.is_over()); done++, c.seed++)
 		failed += !run_apart(c);
-	printf("%" PRIu64 " runs of %" PRIu64 " steps, %u failed\n", runs, c.steps, failed);
+	printf("%" PRIu64 " runs of %" PRIu64 " steps, to seed %" PRIu64 ", %u failed\n", done,
+	       c.steps, c.seed - 1, failed);
 	return failed != 0;
 }

@@ -442,8 +442,9 @@ TEST_P(ZonelistTest, ACacheOnlyDelays)
 void with_pagesets(unsigned nodes, uint64_t seed)
 {
 	Model m(nodes, true, seed);
+	TimeBox box;
 
-	for (unsigned i = 0; i < steps(nodes) / 4; i++) {
+	for (unsigned i = 0; i < steps(nodes) / 4 && !box.is_over(); i++) {
 		size_t npages = 1;
 		unsigned from = m.any_node();
 

@@ -87,7 +87,7 @@ void handler(int)
 }
 
 /* Everything at once for @ms: threads, signals, migration, delays. Result: lost(). */
-std::string storm(Conserved &c, int ms)
+std::string storm(Conserved &c, double seconds)
 {
 	std::atomic<bool> stop{ false };
 
@@ -101,7 +101,7 @@ std::string storm(Conserved &c, int ms)
 		MigrationStorm migration(threads);
 		Delays delays;
 
-		std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+		std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 		stop = true;
 	}
 	return c.lost();
@@ -113,14 +113,14 @@ template <typename C> void expect_conserved()
 	if (!kMutant) {
 		C c;
 
-		EXPECT_EQ(storm(c, 1200), "");
+		EXPECT_EQ(storm(c, search_seconds(1.2)), "");
 		return;
 	}
 	if (rseq_is_off())
 		GTEST_SKIP() << "no sections to break";
 	for (int round = 0; round < 40; round++) {
 		C c;
-		std::string lost = storm(c, 300);
+		std::string lost = storm(c, 0.3);
 
 		if (!lost.empty()) {
 			printf("noticed: %s\n", lost.c_str());
@@ -508,15 +508,16 @@ TEST(SingleStep, EveryOperationComesThrough)
 	this_cpu_add(*v, 1);
 	pid_t pid = fork();
 	if (!pid) {
-		unsigned done = 0;
+		unsigned done = 0, rounds = 0;
 		cpu_set_t one;
+		TimeBox box;
 
 		CPU_ZERO(&one);
 		CPU_SET(allowed_cpus().front(), &one);
 		sched_setaffinity(0, sizeof(one), &one);
 		ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
 		raise(SIGSTOP);
-		for (unsigned i = 0; i < 50; i++) {
+		for (; rounds < 50 && !box.is_over(); rounds++) {
 			this_cpu_add(*v, 2);
 			this_cpu_inc_return(*v);
 			done += shim_array_push(array, v);
@@ -524,7 +525,10 @@ TEST(SingleStep, EveryOperationComesThrough)
 		}
 		/* Pushes and pops may fail, but go on; in fallback mode they do not even fail.
 		 */
-		_exit(per_cpu_sum(*v) == 151 && (shim_use_rseq() || done == 100) ? 0 : 1);
+		_exit(per_cpu_sum(*v) == 1 + 3 * rounds &&
+				      (shim_use_rseq() || done == 2 * rounds)
+			      ? 0
+			      : 1);
 	}
 	waitpid(pid, &status, 0);
 	while (WIFSTOPPED(status)) {

@@ -30,8 +30,9 @@ void fill_and_empty(unsigned me, unsigned size, unsigned rounds)
 {
 	std::mt19937 random(me);
 	std::vector<void *> p;
+	TimeBox box;
 
-	for (unsigned round = 0; round < rounds; round++) {
+	for (unsigned round = 0; round < rounds && !box.is_over(); round++) {
 		struct kmem_cache *s = caches[random() % kCaches];
 
 		for (unsigned n = 1 + random() % 300; n; n--) {

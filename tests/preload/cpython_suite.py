@@ -1,18 +1,23 @@
 #!/usr/bin/python3
 """CPython's own test-suite on the library.
 
-    cpython_suite.py LIBRARY WITNESS
+    cpython_suite.py LIBRARY WITNESS [--seconds N]
 
 Runs modules of Debian's test-suite (package libpython3-testsuite) without and
 with the library and compares the outcome test by test: a test that fails with
 the library only is a failure, and so is one that did not run. PYTHONMALLOC=malloc
 sends every object through malloc; two modules also run with CPython's default.
+With --seconds they run in an order that UKMEM_TEST_SEED chooses, as many as are
+begun within that time.
 """
 
+import argparse
 import os
+import random
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 
@@ -126,15 +131,27 @@ def witnessed(testimony, library):
 
 def main():
     """Run all modules; 0, or 1 if any is worse off with the library."""
-    library, witness = (os.path.realpath(path) for path in sys.argv[1:3])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("library", type=os.path.realpath)
+    parser.add_argument("witness", type=os.path.realpath)
+    parser.add_argument("--seconds", type=float)
+    args = parser.parse_args()
+    library, witness = args.library, args.witness
     if not os.access(PYTHON, os.X_OK):
         print(f"SKIP: {PYTHON} is not installed")
         return SKIPPED
     runs = [(module, "malloc") for module in EVERY_OBJECT]
     runs += [(module, None) for module in DEFAULT_MALLOC]
+    if args.seconds:
+        seed = os.environ.get("UKMEM_TEST_SEED") or str(random.randrange(1 << 32))
+        print(f"UKMEM_TEST_SEED={seed}")
+        random.Random(seed).shuffle(runs)
+    end = time.monotonic() + (args.seconds or float("inf"))
     worse = done = 0
     with tempfile.NamedTemporaryFile(prefix="ukmem-preload.") as testimony:
         for module, allocator in runs:
+            if done and time.monotonic() >= end:
+                break
             if not shipped(module):
                 print(f"SKIP: {module} is not shipped with {PYTHON}")
                 continue

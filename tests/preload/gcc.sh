@@ -3,16 +3,18 @@
 # with -O2, without and with the library; the object files must be the same, byte
 # for byte. The compilers proper (cc1, cc1plus), the assembler and the linker are
 # processes of their own and must have used the library too.
-#	gcc.sh LIBRARY WITNESS
+#	gcc.sh LIBRARY WITNESS [FUNCTIONS]
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 need gcc g++ objdump
 
+functions=${3:-700}
+
 generate_c() {
-	awk 'BEGIN {
+	awk -v functions="$functions" 'BEGIN {
 		print "struct node { struct node *next; long key; double value[4]; };"
 		print "extern int printf(const char *, ...);"
-		for (i = 0; i < 700; i++) {
+		for (i = 0; i < functions; i++) {
 			printf "long f%d(struct node *n, long a, const char *s)\n{\n", i
 			printf "\tlong sum = %d;\n", i * 7919 % 1009
 			printf "\tfor (long i = 0; i < a; i++) {\n"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# sqlite3: fills tables with 300 000 rows, indexes, joins, aggregates, deletes,
+# sqlite3: fills tables with ROWS (300 000) rows, indexes, joins, aggregates, deletes,
 # vacuums and checks them, without and with the library; output and the dumped
 # database must be the same.
-#	sqlite.sh LIBRARY WITNESS
+#	sqlite.sh LIBRARY WITNESS [ROWS]
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 need sqlite3
 
-cat >"$work/work.sql" <<'SQL'
+sed "s/ROWS/${3:-300000}/" >"$work/work.sql" <<'SQL'
 PRAGMA page_size=4096;
 CREATE TABLE item(id INTEGER PRIMARY KEY, owner INTEGER, weight INTEGER, name TEXT, blob BLOB);
 CREATE TABLE owner(id INTEGER PRIMARY KEY, label TEXT);
 BEGIN;
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ROWS)
 INSERT INTO item SELECT i, (i * 7919) % 5003, (i * 104729) % 99991,
 	printf('item-%08d-%s', (i * 31337) % 300007, hex(i * i)),
 	CASE WHEN i % 1000 = 0 THEN zeroblob(i / 10) END FROM n;

@@ -305,6 +305,59 @@ TEST(PageDecayTest, HugePages)
 	EXPECT_FRESH_PROCESS_PASSES([] { huge_pages("thp:auto", false, false); });
 }
 
+/* As khugepaged does it: all of the huge page around @addr is resident, and zero where it was
+ * not. */
+void make_huge(void *addr)
+{
+	auto *start = reinterpret_cast<volatile char *>(reinterpret_cast<uintptr_t>(addr) &
+							~(2 * kMiB - 1));
+
+	for (size_t i = 0; i < 2 * kMiB; i += ukmem_page_size())
+		start[i] = start[i];
+}
+
+size_t resident_around(void *addr)
+{
+	return os_resident(
+		reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(addr) & ~(2 * kMiB - 1)),
+		2 * kMiB);
+}
+
+/*
+ * Pages that were never touched, or given back, are resident in a huge page. When nothing in
+ * it is in use they go, also those that lie between others that are.
+ */
+void what_is_clean_goes()
+{
+	configure("thp:auto");
+	struct page *page = alloc_pages(GFP_KERNEL, 0), *far;
+	void *addr = page_address(page);
+
+	make_huge(addr);
+	ASSERT_EQ(resident_around(addr), 2 * kMiB);
+	ukmem_trim();
+	EXPECT_EQ(resident_around(addr), ukmem_page_size()) << "beside a page in use";
+	__free_pages(page, 0);
+	ukmem_trim();
+	EXPECT_EQ(resident_around(addr), 0u);
+
+	/* The same of pages that were given back before, and merged. */
+	page = alloc_pages(GFP_KERNEL, 5);
+	far = alloc_pages(GFP_KERNEL, 5);
+	__free_pages(far, 5);
+	ukmem_trim();
+	make_huge(page_address(page));
+	__free_pages(page, 5);
+	ukmem_trim();
+	EXPECT_EQ(resident_around(addr), 0u);
+	expect_whole();
+}
+
+TEST(PageDecayTest, WhatIsCleanGoesWithItsHugePage)
+{
+	EXPECT_FRESH_PROCESS_PASSES(what_is_clean_goes);
+}
+
 int refuse_purges(void *addr, size_t len, int advice)
 {
 	if (advice == MADV_DONTNEED) {

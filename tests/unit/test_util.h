@@ -52,6 +52,30 @@ inline uint64_t test_seed()
 	return seed;
 }
 
+/* Seconds that a search takes: UKMEM_STRESS_SECONDS, as short checks set it, or @by_default. */
+inline double search_seconds(double by_default)
+{
+	const char *s = getenv("UKMEM_STRESS_SECONDS");
+
+	return s && atof(s) > 0 ? atof(s) : by_default;
+}
+
+/* For searches that have a length of their own: over after UKMEM_STRESS_SECONDS, if that is
+ * set. */
+class TimeBox
+{
+      public:
+	bool is_over() const
+	{
+		return Clock::now() - start_ > seconds_;
+	}
+
+      private:
+	using Clock = std::chrono::steady_clock;
+	Clock::time_point start_ = Clock::now();
+	std::chrono::duration<double> seconds_{ search_seconds(1e6) };
+};
+
 inline bool rseq_is_off()
 {
 	const char *s = getenv("GLIBC_TUNABLES");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 static unsigned set_of(const std::vector<int> &nodes)
@@ -146,8 +147,8 @@ static const std::vector<std::vector<int>> kChanges = {
 	{ 1, 3 }, { 2 }, { 0, 1, 2, 3 }, { 0 }, { 0, 2, 3 }, { 3 }, { 0, 1, 2, 3 },
 };
 
-/* Nothing else is going on. After the last change all is as in the beginning. */
-TEST(Cpuset, ChangesAreFollowed)
+/* Nothing else is going on but @meanwhile. After the last change all is as in the beginning. */
+static void follow_changes(const std::function<void()> &meanwhile)
 {
 	Cgroup group("changes");
 
@@ -156,10 +157,78 @@ TEST(Cpuset, ChangesAreFollowed)
 	expect_memory_on({ 0, 1, 2, 3 });
 	for (auto &nodes : kChanges) {
 		SCOPED_TRACE(text_of(nodes));
+		meanwhile();
 		group.set("cpuset.mems", text_of(nodes));
 		ukmem_trim();
 		expect_memory_on(nodes);
 	}
+}
+
+TEST(Cpuset, ChangesAreFollowed)
+{
+	follow_changes([] {});
+}
+
+/* The kernel's thread that makes huge pages of small ones: when it is told to, and quickly. */
+class Khugepaged
+{
+      public:
+	Khugepaged()
+	{
+		set("enabled", "always");
+		set("khugepaged/scan_sleep_millisecs", "1");
+		set("khugepaged/alloc_sleep_millisecs", "1");
+		set("khugepaged/max_ptes_none", "0");
+	}
+	~Khugepaged()
+	{
+		set("enabled", "madvise");
+	}
+	/* Of everything of which a page is there; otherwise all have to be. */
+	void run() const
+	{
+		set("khugepaged/max_ptes_none", "511");
+		wait();
+		set("khugepaged/max_ptes_none", "0");
+		wait();
+	}
+	long collapsed() const
+	{
+		return get("khugepaged/pages_collapsed");
+	}
+
+      private:
+	/* One scan may have begun before. */
+	static void wait()
+	{
+		long scans = get("khugepaged/full_scans");
+
+		for (int i = 0; i < 2000 && get("khugepaged/full_scans") < scans + 2; i++)
+			usleep(10000);
+		EXPECT_GE(get("khugepaged/full_scans"), scans + 2) << "it stands still";
+	}
+	static std::string file(const std::string &name)
+	{
+		return "/sys/kernel/mm/transparent_hugepage/" + name;
+	}
+	static void set(const std::string &name, const std::string &value)
+	{
+		EXPECT_EQ(write_file(file(name), value), 0) << name;
+	}
+	static long get(const std::string &name)
+	{
+		return atol(read_file(file(name)).c_str());
+	}
+};
+
+/* Huge pages take in what was never touched, or given back; it moves with the rest. */
+TEST(Cpuset, ChangesAreFollowedByHugePages)
+{
+	Khugepaged khugepaged;
+	long before = khugepaged.collapsed();
+
+	follow_changes([&] { khugepaged.run(); });
+	EXPECT_GT(khugepaged.collapsed(), before);
 }
 
 /* What was on a node that is not allowed any more stays intact and can be freed. */

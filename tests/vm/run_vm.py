@@ -40,9 +40,11 @@ DISTANCES = [[10, 40, 20, 30],
 # Seconds for a case, unless its program says otherwise, and for the machine to start.
 CASE_SECONDS = 180
 START_SECONDS = 300
-# numa_balancing would move pages after they were placed.
-KERNEL_OPTIONS = ("console=ttyS0 panic=-1 oops=panic numa_balancing=disable quiet loglevel=4 "
-                  "mitigations=off random.trust_cpu=on rdinit=/init")
+# numa_balancing would move pages after they were placed; so would khugepaged, and put what is
+# free beside them where they are.
+KERNEL_OPTIONS = ("console=ttyS0 panic=-1 oops=panic numa_balancing=disable "
+                  "transparent_hugepage=madvise quiet loglevel=4 mitigations=off "
+                  "random.trust_cpu=on rdinit=/init")
 
 
 def skip(folder, why):
