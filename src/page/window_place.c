@@ -148,13 +148,19 @@ static size_t window_align(void)
 	return page_size() << page_window.max_align;
 }
 
-/* Whether a page can be mapped there. */
-static bool can_map(uintptr_t addr)
+/* Whether pages can be mapped at both ends; -ENOMEM: no page anywhere. */
+static int try_place(uintptr_t base, size_t size)
 {
-	if (os_reserve_at((void *)addr, page_size()))
-		return false;
-	os_release((void *)addr, page_size());
-	return true;
+	uintptr_t ends[] = { base, base + size - page_size() };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(ends); i++) {
+		int err = os_reserve_at((void *)ends[i], page_size());
+
+		if (err)
+			return err;
+		os_release((void *)ends[i], page_size());
+	}
+	return 0;
 }
 
 static void release_arrays(unsigned int n)
@@ -211,8 +217,7 @@ static bool place(unsigned int nodes)
 		uintptr_t base = align_up(PLACE_FROM, window_align()) +
 				 os_random() % choices * window_align();
 
-		if (!can_map(base) || !can_map(base + total - page_size()) ||
-		    !place_arrays(base + window_bytes(), nodes))
+		if (try_place(base, total) || !place_arrays(base + window_bytes(), nodes))
 			continue;
 		page_window.base = base;
 		page_window.reserved = false;
@@ -281,16 +286,21 @@ bool window_place(unsigned int nodes)
  */
 static bool place_low(void)
 {
-	static const size_t size = (size_t)1 << LOW_SHIFT;
+	for (size_t size = (size_t)1 << LOW_SHIFT; size >= 16 * MIB; size /= 2)
+		for (uintptr_t addr = 4 * GIB - size; addr >= 256 * MIB; addr -= size) {
+			int err = try_place(addr, size);
 
-	for (uintptr_t addr = 3 * GIB; addr; addr -= size) {
-		if (!can_map(addr) || !can_map(addr + size - page_size()))
-			continue;
-		page_window.low_base = addr;
-		page_window.low_part_shift = LOW_SHIFT - ilog2_up(page_window.nr_nodes);
-		atomic_store_explicit(&page_window.low_size, size, memory_order_release);
-		return true;
-	}
+			if (err == -ENOMEM)
+				return false;
+			if (err)
+				continue;
+			page_window.low_base = addr;
+			page_window.low_part_shift =
+				ilog2(size) - ilog2_up(page_window.nr_nodes);
+			atomic_store_explicit(&page_window.low_size, size,
+					      memory_order_release);
+			return true;
+		}
 	return false;
 }
 
