@@ -129,6 +129,8 @@ static struct page *find(const void *p, const char *func)
 	if (page_type(head) == PAGE_SLAB) {
 		const char *wrong = slab_page_find(head->cache, head, p, &index);
 
+		if (unlikely(!wrong && slab_is_own(head->cache)))
+			wrong = "not an allocated block (the library's own)";
 		if (unlikely(wrong)) {
 			report_invalid(func, p, wrong);
 			return NULL;

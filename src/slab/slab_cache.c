@@ -29,6 +29,11 @@ static struct kmem_cache boot_cache, boot_node, boot_queue;
 
 char *slab_arrays;
 
+bool slab_is_own(const struct kmem_cache *s)
+{
+	return s == &boot_cache || s == &boot_node || s == &boot_queue;
+}
+
 static void set_tunables(struct kmem_cache *s)
 {
 	size_t bytes = s->layout.npages * page_size();
@@ -79,6 +84,9 @@ static void set_entries(struct kmem_cache *s)
 
 	s->free_base = slab_arrays;
 	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
+	/* Nothing of the library's own gets onto an array by what the program frees. */
+	if (slab_is_own(s))
+		return;
 	if (last != PCPU_ENTRY_NONE) {
 		s->entry_first = pcpu_entry(s->cpu_array);
 		s->entry_last = last;
@@ -215,11 +223,6 @@ static void free_nodes(struct kmem_cache_node *nodes)
 		page_free_run(page_of(nodes), page_of(nodes)->npages);
 	else
 		kmem_cache_free(&boot_node, nodes);
-}
-
-bool slab_is_own(const struct kmem_cache *s)
-{
-	return s == &boot_cache || s == &boot_node || s == &boot_queue;
 }
 
 void *slab_queue_alloc(void)

@@ -169,6 +169,24 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 		    "object\n$");
 }
 
+/* What describes a cache lies in a cache of the library's. */
+TEST(SlabDeathTest, TheLibrarysOwnObjectsAreRefusedAtOnce)
+{
+	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);
+	void *two[] = { s, s };
+	const char *own = "^ukmem: kfree\\(\\): invalid pointer 0x[0-9a-f]+: not an allocated "
+			  "block \\(the library's own\\)\n$";
+
+	kfree(kmalloc(1, GFP_KERNEL));
+	EXPECT_DEATH(kfree(s), own);
+	EXPECT_DEATH(kfree(reinterpret_cast<char *>(s) + 16),
+		     "^ukmem: kfree\\(\\): invalid pointer 0x[0-9a-f]+: not the start of an "
+		     "object\n$");
+	EXPECT_DEATH(kmem_cache_free_bulk(nullptr, 2, two), "the library's own");
+	EXPECT_DEATH(kmem_cache_free(s, s), "not an object of this cache\n$");
+	kmem_cache_destroy(s);
+}
+
 TEST(SlabDeathTest, PointersOfAnotherKindAreRefusedAtOnce)
 {
 	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);
