@@ -50,6 +50,7 @@ const Kind kinds[NR_CALLS] = {
 
 /* Synchronization: set while there is one thread. */
 Fault fault;
+struct os_calls below; /* the system, as it is or as fake_os.h pretends it to be */
 std::atomic<unsigned> made[NR_CALLS], failed;
 std::atomic<size_t> mapped;
 std::atomic<uint64_t> clock_ms{ 1000000 };
@@ -77,8 +78,7 @@ template <Call kCall, typename Result, typename... Args, Result (*os_calls::*Mem
 struct Entry<kCall, Member> {
 	static Result call(Args... args)
 	{
-		return fails(kCall) ? static_cast<Result>(answer())
-				    : (os_calls_linux.*Member)(args...);
+		return fails(kCall) ? static_cast<Result>(answer()) : (below.*Member)(args...);
 	}
 	static void install()
 	{
@@ -92,7 +92,7 @@ int counted_mmap(void **addr, size_t len, int prot, int flags)
 
 	if (fails(MMAP))
 		return answer();
-	err = os_calls_linux.mmap(addr, len, prot, flags);
+	err = below.mmap(addr, len, prot, flags);
 	if (!err && !(flags & MAP_FIXED))
 		mapped += len;
 	return err;
@@ -104,7 +104,7 @@ int counted_munmap(void *addr, size_t len)
 
 	if (fails(MUNMAP))
 		return answer();
-	err = os_calls_linux.munmap(addr, len);
+	err = below.munmap(addr, len);
 	if (!err)
 		mapped -= len;
 	return err;
@@ -117,7 +117,7 @@ int counted_mremap(void *from, size_t len, int flags, void **to)
 
 	if (fails(MREMAP))
 		return answer();
-	err = os_calls_linux.mremap(from, len, flags, to);
+	err = below.mremap(from, len, flags, to);
 	if (!err)
 		mapped += flags & MREMAP_FIXED ? -len : len;
 	return err;
@@ -126,7 +126,7 @@ int counted_mremap(void *from, size_t len, int flags, void **to)
 /* 0 says that there is no such value, which is how it fails. */
 unsigned long failing_auxval(unsigned long type)
 {
-	return fails(AUXVAL) ? 0 : os_calls_linux.auxval(type);
+	return fails(AUXVAL) ? 0 : below.auxval(type);
 }
 
 int scarce_limit(size_t *bytes)
@@ -144,7 +144,7 @@ ssize_t read_file_of_machine(const char *path, char *buf, size_t size)
 	if (fails(READ_FILE))
 		return answer();
 	if (!cpus_gone || strcmp(path, "/sys/devices/system/cpu/online"))
-		return os_calls_linux.read_file(path, buf, size);
+		return below.read_file(path, buf, size);
 	memcpy(buf, first_only, sizeof(first_only) - 1);
 	return sizeof(first_only) - 1;
 }
@@ -169,6 +169,7 @@ const int *call_errors(Call call)
 
 void install_faults(bool scarce)
 {
+	below = ::os_calls;
 	::os_calls.mmap = counted_mmap;
 	::os_calls.munmap = counted_munmap;
 	::os_calls.mremap = counted_mremap;

@@ -47,8 +47,9 @@ const char *call_name(Call call);
 const int *call_errors(Call call);
 
 /*
- * Put all this behind os_calls, with a clock that runs fast, and a machine on which a CPU
- * goes and comes back. @scarce: address space is limited. Before the library's first use.
+ * Put all this behind os_calls as they are now, with a clock that runs fast, and a machine on
+ * which a CPU goes and comes back. @scarce: address space is limited. Before the library's
+ * first use.
  */
 void install_faults(bool scarce);
 void arm(const Fault &fault);
