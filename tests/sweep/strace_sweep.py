@@ -44,6 +44,7 @@ KINDS = {
 }
 # What may be said: by the dynamic linker, which found no way to begin, and by the library.
 MAY_SAY = re.compile(r"\S+: error while loading shared libraries: .*"
+                     r"|.*cannot allocate TLS data structures for initial thread"
                      r"|ERROR: ld\.so: object '.*' from LD_PRELOAD cannot be preloaded .*"
                      r"|ukmem: page allocation failure: .*"
                      r"|ukmem: background_thread: cannot be created \(error \d+\)")

@@ -125,6 +125,8 @@ void work_large()
 	for (Block &b : blocks)
 		b.drop();
 	malloc_trim(0);
+	size_t in_use = mallinfo2().uordblks;
+	CHECK(in_use || refused, "nothing is in use, though main() keeps a block");
 }
 
 /* A child has all of it, too. */
