@@ -240,7 +240,7 @@ unsigned int slab_reserve_used(uint64_t *exhausted);
 /* slab_reclaim.c */
 void slab_reclaim_init(void);
 /* Objects and slabs of CPU index @cpu's lists, or PCPU_ALL_CPUS', back to the nodes; false:
- * CPUs cannot be stopped. */
+ * CPUs cannot be stopped, and something is left. */
 bool slab_drain(struct kmem_cache *s, unsigned int cpu);
 /* The attribute cpu_partial, in objects: of at most SLAB_CPU_PARTIAL_MAX slabs. */
 void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects);
@@ -356,8 +356,9 @@ unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **obj
 			     unsigned int n);
 /* Make the queue, if it was missed. For who may wait. */
 void slab_shared_make(struct kmem_cache *s, unsigned int node);
-/* All objects back into their slabs. */
-void slab_shared_drain(struct kmem_cache *s);
+/* All objects back into their slabs. False: a side is held on a CPU that cannot be stopped, or
+ * others go on filling it. */
+bool slab_shared_drain(struct kmem_cache *s);
 unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node);
 /* Of an empty cache. */
 void slab_shared_delete(struct kmem_cache *s);

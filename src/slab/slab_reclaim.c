@@ -96,8 +96,8 @@ bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 	drain_cache_later(s, &d);
 	drain_listed(&d);
 	/* After the arrays, whose users fill it meanwhile. */
-	if (cpu == PCPU_ALL_CPUS)
-		slab_shared_drain(s);
+	if (cpu == PCPU_ALL_CPUS && !slab_shared_drain(s))
+		return false;
 	return !d.failed;
 }
 

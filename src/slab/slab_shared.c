@@ -100,9 +100,17 @@ void slab_shared_make(struct kmem_cache *s, unsigned int index)
 		make(s, node, cpu);
 }
 
-void slab_shared_drain(struct kmem_cache *s)
+unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node)
+{
+	struct alf_queue *q = queue_of(s, node);
+
+	return q ? alf_queue_count(q) : 0;
+}
+
+bool slab_shared_drain(struct kmem_cache *s)
 {
 	void *batch[SLAB_BATCH_MAX];
+	bool drained = true;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct alf_queue *q = queue_of(s, i);
@@ -110,14 +118,9 @@ void slab_shared_drain(struct kmem_cache *s)
 
 		while (q && (n = alf_mc_dequeue(q, batch, SLAB_BATCH_MAX)))
 			slab_put(s, batch, n, SLAB_PUT_NODE);
+		drained = drained && !slab_shared_count(s, i);
 	}
-}
-
-unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node)
-{
-	struct alf_queue *q = queue_of(s, node);
-
-	return q ? alf_queue_count(q) : 0;
+	return drained;
 }
 
 void slab_shared_delete(struct kmem_cache *s)

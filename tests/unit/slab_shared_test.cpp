@@ -213,6 +213,33 @@ TEST(SlabSharedTest, ShrinkWhereCpusCannotBeStopped)
 	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 }
 
+int refuse_one_cpu(int cmd, unsigned flags, int cpu)
+{
+	return flags ? -ENOSYS : os_calls_linux.membarrier(cmd, flags, cpu);
+}
+
+/* What is left in it is nobody's: the program has nothing to put right. */
+TEST(SlabSharedTest, DestroyingSaysWhatIsInTheWay)
+{
+	struct kmem_cache *s = kmem_cache_create("stuck", 128, 0, 0, nullptr);
+	OsCallsGuard guard;
+
+	SKIP_WITHOUT_QUEUE();
+	fill(s);
+	ASSERT_GT(slab_counts_of(s).shared, 0u);
+	shim_hold_shared(s);
+	os_calls.membarrier = refuse_one_cpu;
+	::testing::internal::CaptureStderr();
+	kmem_cache_destroy(s);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+		  "ukmem: kmem_cache_destroy(stuck): CPUs' lists cannot be emptied, cache "
+		  "kept\n");
+	EXPECT_EQ(kmem_cache_find("stuck"), s);
+	os_calls.membarrier = os_calls_linux.membarrier;
+	kmem_cache_destroy(s);
+	EXPECT_EQ(kmem_cache_find("stuck"), nullptr);
+}
+
 /* The library's own memory is not the program's. */
 TEST(SlabSharedTest, ItsMemoryIsNotCounted)
 {
