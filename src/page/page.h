@@ -279,7 +279,7 @@ void page_window_follow(size_t *copy);
 #define PAGE_ANY_ALLOWED 0x40000000u
 
 /* And of those that would have waited, had not a handler interrupted the holder of a lock. */
-#define PAGE_INTERRUPTED 0x40000000u
+#define PAGE_INTERRUPTED 0x20000000u
 
 /* What is left of @flags for a thread that may hold a lock: it waits for none. */
 static always_inline gfp_t page_flags_now(gfp_t flags)

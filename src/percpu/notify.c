@@ -40,7 +40,7 @@ struct audience {
 };
 
 static struct audience own, programs;
-static bool updating;
+static enum updater { BY_NOBODY, BY_PROGRAM, BY_LIBRARY } updating;
 
 /* The indices that CPUs may have. Result: their number. */
 static unsigned int indices_of(const struct os_mask *cpus, struct os_mask *indices)
@@ -115,7 +115,7 @@ void pcpu_notifier_register(struct percpu_notifier *n)
 void percpu_notifier_unregister(struct percpu_notifier *n)
 {
 	lock(&notify_lock);
-	while (updating) {
+	while (updating != BY_NOBODY) {
 		unlock(&notify_lock);
 		sched_yield();
 		lock(&notify_lock);
@@ -167,21 +167,23 @@ static int tell_changes(struct audience *a, const struct os_mask *now)
 	return changed;
 }
 
-static bool begin_update(void)
+/* Result: who is at it already; BY_NOBODY: now it is @who. */
+static enum updater begin_update(enum updater who)
 {
-	bool mine;
+	enum updater other;
 
 	lock(&notify_lock);
-	mine = !updating;
-	updating = true;
+	other = updating;
+	if (other == BY_NOBODY)
+		updating = who;
 	unlock(&notify_lock);
-	return mine;
+	return other;
 }
 
 static void end_update(void)
 {
 	lock(&notify_lock);
-	updating = false;
+	updating = BY_NOBODY;
 	unlock(&notify_lock);
 }
 
@@ -208,14 +210,12 @@ static int usable_cpus(struct os_mask *cpus)
 	return (int)os_mask_count(cpus);
 }
 
-/* Result: as percpu_cpus_update(). */
+/* After begin_update(). Result: as percpu_cpus_update(). */
 static int update(bool tell_programs)
 {
 	static struct os_mask usable, now; /* `updating` makes them ours; not on small stacks */
 	int n;
 
-	if (!begin_update())
-		return -EBUSY;
 	n = usable_cpus(&usable);
 	if (n > 0) {
 		atomic_store_explicit(&nr_usable, (unsigned int)n, memory_order_relaxed);
@@ -229,7 +229,14 @@ static int update(bool tell_programs)
 
 int percpu_cpus_update(void)
 {
-	return pcpu_init() ? update(true) : -ENOMEM;
+	enum updater other;
+
+	if (!pcpu_init())
+		return -ENOMEM;
+	/* A look of the library's own the program knows nothing of; it ends soon. */
+	while ((other = begin_update(BY_PROGRAM)) == BY_LIBRARY)
+		os_pause_ms(1);
+	return other == BY_NOBODY ? update(true) : -EBUSY;
 }
 
 void pcpu_look(void)
@@ -247,13 +254,14 @@ void pcpu_look(void)
 						     memory_order_relaxed) ||
 	    !then)
 		return;
-	update(false);
+	if (begin_update(BY_LIBRARY) == BY_NOBODY)
+		update(false);
 	pcpu_share_update();
 }
 
 void pcpu_notify_fork_child(void)
 {
-	updating = false;
+	updating = BY_NOBODY;
 }
 
 unsigned int pcpu_online_count(void)

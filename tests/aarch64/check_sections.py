@@ -125,9 +125,12 @@ class Aarch64:
             same = wanted and here and re.match(
                 rf"cmp\s+{wanted.group(1)}, {here.group(1)}$", steps[2].text)
             return steps[3] if same and steps[3].mnemonic == "b.ne" else None
-        if not re.match(rf"cmp\s+{load.group(1)}, w\d+$", steps[1].text):
+        limit = re.match(r"ldr\s+(w\d+), \[x\d+\]$", steps[1].text) # as queues have it
+        compare, leave = steps[2:4] if limit else steps[1:3]
+        with_what = limit.group(1) if limit else r"w\d+"
+        if not re.match(rf"cmp\s+{load.group(1)}, {with_what}$", compare.text):
             return None
-        return steps[2] if steps[2].mnemonic in ("b.cs", "b.hs") else None
+        return leave if leave.mnemonic in ("b.cs", "b.hs") else None
 
     def copy(self, steps):
         """The operand that means what was found by index, from instructions behind the

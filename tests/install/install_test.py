@@ -22,7 +22,8 @@ CONSUMER = Path(__file__).resolve().parent / "consumer"
 LIBC_NAMES = set(
     """malloc free calloc realloc reallocarray cfree posix_memalign aligned_alloc memalign
     valloc pvalloc malloc_usable_size malloc_trim mallinfo mallinfo2 malloc_info malloc_stats
-    mallopt free_sized free_aligned_sized dlopen""".split()
+    mallopt free_sized free_aligned_sized dlopen prctl
+    vfork __vfork""".split()
 )
 # operator new, new[], delete, delete[] in all their forms.
 CXX_OPERATOR = re.compile(r"_Z(n[wa]m|d[la]Pv)\w*")
