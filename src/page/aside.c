@@ -35,10 +35,10 @@ static _Atomic size_t described;
 
 static const uint64_t IN_USE_ONE = (uint64_t)1 << 32;
 
-/* An eighth, at most 64 GiB. */
+/* A 32nd, at most 64 GiB. */
 size_t aside_pages(size_t span)
 {
-	return min_size(span / 8, (size_t)1 << (36 - page_window.page_shift));
+	return min_size(span / 32, (size_t)1 << (36 - page_window.page_shift));
 }
 
 void aside_init(size_t start, size_t npages)

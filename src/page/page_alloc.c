@@ -158,7 +158,7 @@ static cold struct page *walk_anywhere(const struct placement *p, struct alloc_r
 
 	node_place(p->node, rq->type, &anywhere);
 	rq->flags |= PAGE_ANY_ALLOWED;
-	return walk(&anywhere, NULL, rq);
+	return walk_on(&anywhere, NULL, rq);
 }
 
 static struct page *alloc_from_zones(const struct placement *p, const struct node_mask *nodes,

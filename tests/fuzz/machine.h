@@ -52,6 +52,12 @@ struct Request {
 	size_t used_all;
 	size_t used[kMaxZones];
 
+	/* With several nodes: of any, when those it is for have nothing. */
+	bool may_leave() const
+	{
+		return (flags & (__GFP_HIGH | __GFP_DIRECT_RECLAIM | __GFP_THISNODE)) ==
+		       __GFP_HIGH;
+	}
 	bool may_block() const
 	{
 		return flags & __GFP_DIRECT_RECLAIM;

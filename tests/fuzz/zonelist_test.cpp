@@ -123,6 +123,12 @@ class Model
 	void pagesets_step();
 	void note_short(const Asked &a);
 	void judge(const Asked &a, unsigned got, const Counters &before);
+	bool leaves(const Asked &a) const
+	{
+		return n_ > 1 && (a.flags & (__GFP_HIGH | __GFP_DIRECT_RECLAIM |
+					     __GFP_THISNODE)) == __GFP_HIGH;
+	}
+	void judge_left(size_t npages, unsigned got);
 	void judge_order(const Asked &a, unsigned got, unsigned mark);
 	void set_allowed(unsigned long mems);
 	void check_used() const;
@@ -246,6 +252,19 @@ void Model::judge_order(const Asked &a, unsigned got, unsigned mark)
 	(exact ? exact_ : farther_)++;
 }
 
+/* What may not wait is served by any node's reserve, when those it is for have nothing. */
+void Model::judge_left(size_t npages, unsigned got)
+{
+	bool any = false;
+
+	for (unsigned node = 0; node < n_; node++)
+		any = any || room(node, npages, 0);
+	ASSERT_EQ(got != kNone, any);
+	if (any) {
+		ASSERT_TRUE(room(got, npages, 0)) << "node " << got;
+	}
+}
+
 /* Before what was got counts as handed out. */
 void Model::judge(const Asked &a, unsigned got, const Counters &before)
 {
@@ -253,6 +272,10 @@ void Model::judge(const Asked &a, unsigned got, const Counters &before)
 	unsigned mark = mark_of(a);
 	Counters after = Counters::now();
 
+	if (mark == kNone && leaves(a)) {
+		judge_left(npages, got);
+		return;
+	}
 	ASSERT_EQ(got == kNone, mark == kNone)
 		<< "order " << a.order << " from node " << a.from << ", flags " << a.flags;
 	if (usable(a, a.from) && room(a.from, npages, kLow)) {
@@ -346,6 +369,10 @@ unsigned Model::ask_bound(gfp_t flags, unsigned order)
 	}
 	EXPECT_TRUE(Counters::now() == before) << "a bind policy's request touched a cache";
 	unsigned mark = mark_of(a);
+	if (mark == kNone && leaves(a)) {
+		judge_left(npages, got);
+		return take(page, order);
+	}
 	EXPECT_EQ(got == kNone, mark == kNone);
 	for (unsigned i = 0; got != kNone && i < n_; i++) {
 		bool had = usable(a, i) && room(i, npages, mark);

@@ -258,6 +258,8 @@ TEST(AlfQueue, NoMemory)
 /* Single functions are the program's own code: multi functions find what they left. */
 TEST(AlfQueueDeathTest, SingleBesideMultiWhereItIsChecked)
 {
+	/* A fresh process: in a child of fork nothing is known of what came before. */
+	testing::FLAGS_gtest_death_test_style = "threadsafe";
 	for (unsigned flags : { ALF_QUEUE_CHECK, ALF_QUEUE_CHECK | ALF_QUEUE_TICKET }) {
 		struct alf_queue *q = alf_queue_alloc_flags(8, GFP_KERNEL, flags);
 		void *p[2] = { q, q };

@@ -163,9 +163,9 @@ TEST(SlabManyTest, BeyondWhatTheMapReaches)
 /* Small units have room for few tokens: then each object is looked up. */
 void no_more_tokens()
 {
-	pretend_cpus(4096);
+	pretend_cpus(1024);
 	os_calls.address_space_limit = [](size_t *bytes) {
-		*bytes = 200ull << 30;
+		*bytes = 12ull << 30;
 		return 0;
 	};
 	auto caches = make_caches(1000);
