@@ -81,7 +81,6 @@ struct alf_queue_side {
 	void *memory;	/* of the first side: what the queue lies in */
 	uint16_t check; /* ALF_QUEUE_CHECK */
 	uint16_t seen;	/* single or multi functions, if that is checked */
-	uint32_t by;	/* the thread that was seen in one */
 } __attribute__((__aligned__(64)));
 
 struct alf_queue { /* and, behind it, the ring */

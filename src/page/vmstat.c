@@ -4,10 +4,10 @@
  * and /proc/buddyinfo.
  */
 #include "page/vmstat.h"
-#include "page/aside.h"
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "page/aside.h"
 #include "page/limits.h"
 #include "page/node.h"
 #include "page/zonelist.h"
@@ -99,8 +99,8 @@ static void gauges(struct ukmem_gauges *g)
 
 static void resident(struct ukmem_gauges *g)
 {
-	size_t metadata = window_metadata_resident() + nodes_resident() +
-			  zonelists_resident() + pcpu_resident();
+	size_t metadata = window_metadata_resident() + nodes_resident() + zonelists_resident() +
+			  pcpu_resident();
 
 	for_each_zone (z)
 		g->resident += os_resident(pfn_to_virt(z->start), zone_below(z) * page_size());

@@ -83,23 +83,20 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 		       "(no alf_queue_hand_over)");
 }
 
+/* The other thread's number is not kept: to learn one's own takes a system call. */
 static void see(struct alf_queue *q, struct alf_queue_side *side, const char *func,
 		uint16_t kind)
 {
 	uint16_t before = __atomic_exchange_n(&side->seen, kind, __ATOMIC_RELAXED);
-	uint32_t by = __atomic_load_n(&side->by, __ATOMIC_RELAXED);
 	char why[128];
 
-	if (before == kind)
-		return;
-	__atomic_store_n(&side->by, os_thread_id(), __ATOMIC_RELAXED);
-	if (!before)
+	if (!before || before == kind)
 		return;
 	snprintf(why, sizeof(why),
-		 "a %s function by thread %u on a side that %s functions have used, first by "
-		 "thread %u (no alf_queue_hand_over)",
+		 "a %s function by thread %u on a side that %s functions have used (no "
+		 "alf_queue_hand_over)",
 		 kind == SEEN_MULTI ? "multi" : "single", os_thread_id(),
-		 kind == SEEN_MULTI ? "single" : "multi", by);
+		 kind == SEEN_MULTI ? "single" : "multi");
 	report_invalid(func, q, why);
 }
 

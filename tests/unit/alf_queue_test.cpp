@@ -290,7 +290,7 @@ TEST(AlfQueueDeathTest, SingleBesideMultiInDebugBuilds)
 	EXPECT_EQ(alf_mp_enqueue(q, p, 1), 1u);
 	EXPECT_DEATH(alf_sp_enqueue(q, p, 1),
 		     "alf_sp_enqueue.*a single function by thread [0-9]+ on a side that multi "
-		     "functions have used, first by thread [0-9]+");
+		     "functions have used");
 	alf_queue_hand_over(q);
 	EXPECT_EQ(alf_sp_enqueue(q, p, 1), 1u);
 	EXPECT_DEATH(alf_mp_enqueue(q, p, 1), "alf_mp_enqueue.*a multi function by thread");
