@@ -196,7 +196,7 @@ static size_t place_zone_size(unsigned int nodes)
 	if (!total && nodes == 1)
 		total = (size_t)8 << 40;
 	if (!total)
-		total = max_size(4 * os_memory().total, nodes * 16 * GIB);
+		total = max_size(4 * os_memory().total, (size_t)nodes * 16 * GIB);
 	return (size_t)1 << ilog2_up(max_size(total / nodes, 64 * MIB));
 }
 

@@ -52,7 +52,7 @@ static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)
 
 void pcpu_share_update(void)
 {
-	unsigned int n = cpus_allowed(), milli = n * 1000;
+	unsigned int n = max_uint(cpus_allowed(), 1), milli = n * 1000;
 	struct os_cgroup_limits cgroup;
 	uint64_t bytes;
 
