@@ -148,7 +148,8 @@ void pcpu_gate_fork_child(void)
 		return;
 	for_each_unit (i)
 		for (unsigned int k = 0; k < NR_COUNTS; k++)
-			*(uint64_t *)pcpu_ptr(pcpu_first(&counts[k]), i) = 0;
+			__atomic_store_n((uint64_t *)pcpu_ptr(pcpu_first(&counts[k]), i), 0,
+					 __ATOMIC_RELAXED);
 	if (pcpu_gate_depth)
 		this_cpu_add(counts[ENTERED], 1);
 }

@@ -60,6 +60,8 @@ int wait_for_child(pid_t child)
 
 TEST_F(GateTest, AForkWaitsForWhoIsInside)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	for (int i = 0; i < 20; i++) {
 		Inside inside;
 		std::thread later([&] {
@@ -175,6 +177,8 @@ TEST_F(GateTest, WhoIsWaitedForDoesNotWait)
 /* A thread that stays inside holds a fork up for a second; in the child it is not there. */
 TEST_F(GateTest, AForkDoesNotWaitForEver)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	Inside inside;
 	auto before = Clock::now();
 	pid_t child = fork();
@@ -203,6 +207,8 @@ void fork_in_handler(int)
 /* The child of a handler that interrupted a slow path goes on in it. */
 TEST_F(GateTest, AHandlerMayForkInside)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	pid_t self = getpid();
 
 	signal(SIGUSR1, fork_in_handler);

@@ -287,6 +287,8 @@ void fork_in_handler(int)
 /* What is held when a handler forks is held in parent and child, by who goes on there. */
 TEST(LockTest, ForkInAHandlerLeavesHeldLocksAlone)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	Lock held = make(shim_rank_stop), other = make(shim_rank_zone);
 	bool nobody, whole;
 	int status;
@@ -487,6 +489,8 @@ bool init_slowly()
 /* A child has either nothing of an initialiser or all of it. */
 TEST(OnceTest, AForkWaitsForInitialisers)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	Once o(shim_once_new());
 	int status;
 
