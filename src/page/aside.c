@@ -103,7 +103,7 @@ static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 		    start - first > page_window.aside_pages - npages)
 			return false;
 		new = old + IN_USE_ONE **gone + *gone;
-	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acquire,
+	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acq_rel,
 							memory_order_relaxed)); /* A1 */
 	*pfn = start;
 	return true;
@@ -118,7 +118,7 @@ static void put(size_t npages)
 		new = old - IN_USE_ONE *npages;
 		if (new < IN_USE_ONE)
 			new = 0;
-	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_release,
+	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acq_rel,
 							memory_order_relaxed)); /* A2 */
 }
 
