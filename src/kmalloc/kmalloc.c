@@ -11,6 +11,9 @@
 #include "base/config.h"
 #include "base/report.h"
 #include "os/os.h"
+#include "slab/debug/check.h"
+#include "slab/slab_cache.h"
+#include "slab/slab_create.h"
 #include "slab/slab_page.h"
 
 struct kmalloc_fast kmalloc_fast cacheline_aligned;

@@ -22,7 +22,7 @@
 #include "base/compiler.h"
 #include "kmalloc/size_class.h"
 #include "percpu/array.h"
-#include "slab/slab.h"
+#include "slab/slab_array.h"
 
 /*
  * What the fast paths load, in one place, so that one address leads to all of it.

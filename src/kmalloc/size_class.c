@@ -10,7 +10,8 @@
 #include <stdio.h>
 
 #include "base/bits.h"
-#include "slab/slab.h"
+#include "slab/slab_create.h"
+#include "slab/slab_reserve.h"
 
 static const uint32_t sizes[SIZE_CLASS_COUNT] = {
 	8,     16,    32,    48,    64,	   80,	  96,	 112,	128,   160,
@@ -99,7 +100,7 @@ static bool create_caches(struct size_class_shape *shapes)
 		struct slab_params p = class_params(i, name, "kmalloc");
 
 		if (!caches[i])
-			caches[i] = slab_cache_new(&p);
+			caches[i] = slab_create(&p);
 		if (!caches[i])
 			return false;
 		shapes[i + 1] = (struct size_class_shape){
@@ -124,7 +125,7 @@ static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i
 	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
 	p.capacity_max = min_uint(p.capacity_max, 64);
 	p.budgeted = false;
-	s = may_block ? slab_cache_new(&p) : slab_cache_new_nowait(&p);
+	s = may_block ? slab_create(&p) : slab_cache_new_nowait(&p);
 	if (!s)
 		return NULL;
 	/* Z1: the cache, before the pointer to it. */

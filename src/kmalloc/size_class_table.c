@@ -4,7 +4,7 @@
 
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/size_class.h"
-#include "slab/slab.h"
+#include "slab/slab_types.h"
 #include "stats/stats.h"
 
 static const struct emit_column columns[] = {

@@ -15,8 +15,8 @@
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
-#include "slab/slab_attr.h"
-#include "slab/slab_debug.h"
+#include "slab/debug/names.h"
+#include "slab/show/attr.h"
 #include "stats/stats.h"
 
 /* Programs close stderr before the last destructor runs: where to write then. */

@@ -30,7 +30,7 @@
 #include "base/bits.h"
 #include "percpu/array_owner.h"
 #include "percpu/gate.h"
-#include "slab/slab.h"
+#include "slab/slab_array.h"
 #include "ukmem/alf_queue.h"
 
 enum {

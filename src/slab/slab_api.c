@@ -4,7 +4,9 @@
 
 #include "base/report.h"
 #include "os/os.h"
-#include "slab/slab.h"
+#include "slab/debug/check.h"
+#include "slab/slab_array.h"
+#include "slab/slab_page.h"
 
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
 {

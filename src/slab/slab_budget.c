@@ -2,15 +2,9 @@
 /*
  * What kmalloc's arrays of one CPU, and the queues made on it, may hold together: a budget of
  * bytes, by capacity (tunable cpu_cache_bytes; less where the process has no whole CPU:
- * percpu/share.c).
- *
- * A class that wants more than is left takes it from those that are not used:
- * a hand goes round the classes, and one whose count of pops has not moved since
- * the hand last came by loses half its capacity, with the objects above it. Busy
- * classes that fit their arrays are spared although they never come here.
+ * percpu/share.c). Here is the account alone; slab_capacity.c decides who pays.
  */
-#include "base/bits.h"
-#include "slab/slab.h"
+#include "slab/slab_budget.h"
 
 enum { MAX_MEMBERS = 64 };
 
@@ -24,7 +18,7 @@ struct budget {
 	atomic_uint hand;
 };
 
-static void *budget;
+static void *budget; /* per-CPU struct budget */
 
 bool slab_budget_init(void)
 {
@@ -44,79 +38,47 @@ void slab_budget_join(struct kmem_cache *s)
 	atomic_store_explicit(&nr_members, n + 1, memory_order_release);
 }
 
-/* Slots that every class has a right to: without any it would lock for each object. Large
- * objects, of which all classes together are too much for a small budget, have none. */
-static unsigned int guaranteed(const struct kmem_cache *s)
+unsigned int slab_budget_members(void)
 {
-	return s->size > SLAB_MAX_SIZE ? 0 : s->capacity_first;
+	return atomic_load_explicit(&nr_members, memory_order_acquire);
 }
 
-/* The objects this CPU's array holds above @capacity go back to their slabs. */
-static void drain_above(struct kmem_cache *s, void *array, const struct pcpu_array *a,
-			unsigned int capacity)
+struct kmem_cache *slab_budget_member(unsigned int i)
 {
-	void *batch[SLAB_BATCH_MAX];
-	unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
-
-	while (count > capacity) {
-		n = pcpu_array_pop_bulk(array, batch,
-					min_uint(count - capacity, SLAB_BATCH_MAX),
-					PCPU_POP_UNCOUNTED);
-		if (!n) /* aborted, or this thread has moved on */
-			return;
-		slab_put(s, batch, n, SLAB_PUT_CPU);
-		count -= n;
-	}
+	return members[i];
 }
 
-/* Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back. */
-static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
-			  bool even_busy)
+unsigned int slab_budget_turn(unsigned int cpu)
 {
-	void *array = slab_array(s, node);
-	struct pcpu_array *a = pcpu_ptr(array, cpu);
-	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
-	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
+	struct budget *b = pcpu_ptr(budget, cpu);
 
-	if (capacity <= guaranteed(s))
-		return 0;
-	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops &&
-	    !even_busy)
-		return 0;
-	less = (uint16_t)max_uint(capacity / 2, guaranteed(s));
-	/* Whoever changes a capacity pays or is paid for exactly that change. */
-	if (!atomic_compare_exchange_strong_explicit(
-		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
-		return 0;
-	drain_above(s, array, a, less);
-	return (uint64_t)(capacity - less) * s->size;
+	return atomic_fetch_add_explicit(&b->hand, 1, memory_order_relaxed);
 }
 
-static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache *wants,
-		    uint64_t bytes, bool even_busy)
+static uint64_t bytes_of(const struct kmem_cache *s, unsigned int objects)
 {
-	unsigned int n = atomic_load_explicit(&nr_members, memory_order_acquire);
-	uint64_t got = 0;
-
-	/* Once round at most: between two looks at a class the program must have run. */
-	for (unsigned int i = 0; i < n && got < bytes; i++) {
-		unsigned int hand =
-			atomic_fetch_add_explicit(&b->hand, 1, memory_order_relaxed);
-		struct kmem_cache *s = members[hand % n];
-
-		for (unsigned int node = 0; s != wants && node < page_window.nr_nodes; node++)
-			got += take_from(s, node, cpu, even_busy);
-	}
-	atomic_fetch_sub_explicit(&b->used, got, memory_order_relaxed);
+	return (uint64_t)objects * s->size;
 }
 
-/* While no more than @max are used. */
-static bool try_charge(struct budget *b, uint64_t bytes, uint64_t max)
+bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
+			uint64_t max)
 {
-	if (atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <= max)
+	struct budget *b = pcpu_ptr(budget, cpu);
+	uint64_t bytes = bytes_of(s, objects);
+
+	if (!s->budgeted ||
+	    atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <= max)
 		return true;
 	atomic_fetch_sub_explicit(&b->used, bytes, memory_order_relaxed);
 	return false;
+}
+
+void slab_budget_exceed(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
+{
+	struct budget *b = pcpu_ptr(budget, cpu);
+
+	if (s->budgeted)
+		atomic_fetch_add_explicit(&b->used, bytes_of(s, objects), memory_order_relaxed);
 }
 
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
@@ -124,30 +86,5 @@ void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int o
 	struct budget *b = pcpu_ptr(budget, cpu);
 
 	if (s->budgeted)
-		atomic_fetch_sub_explicit(&b->used, (uint64_t)objects * s->size,
-					  memory_order_relaxed);
-}
-
-bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
-			enum slab_budget_of of)
-{
-	uint64_t bytes = (uint64_t)objects * s->size;
-	struct budget *b = pcpu_ptr(budget, cpu);
-
-	if (!s->budgeted)
-		return true;
-	/* The other half is for those who take it anyhow. */
-	if (of == SLAB_BUDGET_SPARE)
-		return try_charge(b, bytes, pcpu_cache_bytes() / 2);
-	if (try_charge(b, bytes, pcpu_cache_bytes()))
-		return true;
-	reclaim(b, cpu, s, bytes, false);
-	if (try_charge(b, bytes, pcpu_cache_bytes()))
-		return true;
-	if (of == SLAB_BUDGET_OF_IDLE || !guaranteed(s))
-		return false;
-	/* From whoever has more than these few himself. */
-	reclaim(b, cpu, s, bytes, true);
-	atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed);
-	return true;
+		atomic_fetch_sub_explicit(&b->used, bytes_of(s, objects), memory_order_relaxed);
 }

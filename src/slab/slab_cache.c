@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches: creation, destruction, the list of all.
- *
- * Descriptors and nodes' queues come from caches of their own, which are set up statically.
- * Lock: caches_lock, for the list. Node locks are registered for fork before a
- * cache is on the list and unregistered after it has left.
+ * One cache: its descriptor, its arrays, its nodes. Descriptors, nodes and nodes' queues come
+ * from caches of their own, which are set up statically. Node locks are registered for fork
+ * before a cache is on the list and unregistered after it has left.
  */
+#include "slab/slab_cache.h"
+
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/log.h"
 #include "os/os.h"
-#include "slab/slab_attr.h"
-#include "slab/slab_debug.h"
+#include "slab/slab_array.h"
+#include "slab/slab_geometry.h"
+#include "slab/slab_list.h"
+#include "slab/slab_shared.h"
+#include "slab/slab_stock.h"
 
 enum {
 	CACHE_LINE = 64,
 	LIMIT_INTERVAL = 60,	   /* seconds between two lines about a limit */
-	CAPACITY_BYTES = 1 << 20,  /* free objects of a cache that a CPU holds, at most */
-	CAPACITY_MAX = 2048,	   /* slots per array */
 	CAPACITY_MAX_SCARCE = 384, /* the same of kmalloc where address space is scarce */
 };
 
-static struct lock caches_lock;
-static struct list_head caches; /* Synchronization: caches_lock */
+static struct kmem_cache boot_cache, boot_node;
 
-static struct kmem_cache boot_cache, boot_node, boot_queue;
+static void *closed_array; /* per-CPU struct pcpu_array without a capacity */
 
-char *slab_arrays;
+/* Synchronization: first called while the layer is initialised. */
+void *slab_closed_array(void)
+{
+	if (!closed_array)
+		closed_array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
+	return closed_array;
+}
 
 bool slab_is_own(const struct kmem_cache *s)
 {
-	return s == &boot_cache || s == &boot_node || s == &boot_queue;
+	return s == &boot_cache || s == &boot_node || s == &slab_queues;
 }
 
 static void set_tunables(struct kmem_cache *s)
@@ -157,8 +162,9 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	s->mark = p->mark;
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	s->home = p->home ? p->home : s;
-	if (p->home)
-		slab_debug_lay_out(s);
+	s->ops = p->ops;
+	if (s->ops)
+		s->ops->lay_out(s);
 	slab_set_geometry(s);
 	set_tunables(s);
 }
@@ -173,7 +179,7 @@ void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes)
 	}
 }
 
-/* Set up a cache in memory of the caller's, zeroed; false without memory. */
+/* Sets up a cache in memory of the caller's, zeroed; false without memory. */
 static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		  const struct slab_params *p)
 {
@@ -181,12 +187,6 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	if (!alloc_arrays(s, p->capacity_max))
 		return false;
 	slab_set_nodes(s, nodes);
-	if (p->home)
-		return true;
-	lock(&caches_lock);
-	list_add_tail(&s->list, &caches);
-	unlock(&caches_lock);
-	slab_attr_configure(s);
 	return true;
 }
 
@@ -225,35 +225,14 @@ static void free_nodes(struct kmem_cache_node *nodes)
 		kmem_cache_free(&boot_node, nodes);
 }
 
-void *slab_queue_alloc(void)
-{
-	return kmem_cache_alloc(&boot_queue, GFP_KERNEL);
-}
-
-void slab_queue_free(void *q)
-{
-	kmem_cache_free(&boot_queue, q);
-}
-
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
-	struct kmem_cache *s;
-	struct kmem_cache_node *nodes;
+	struct kmem_cache *s = kmem_cache_zalloc(&boot_cache, GFP_KERNEL);
+	struct kmem_cache_node *nodes = alloc_nodes();
 
-	if (!slab_init())
-		return NULL;
-	s = kmem_cache_zalloc(&boot_cache, GFP_KERNEL);
-	nodes = alloc_nodes();
 	if (s && nodes && setup(s, nodes, p)) {
-		if (p->home)
-			return s;
-		slab_shared_describe(s);
-		if (!slab_check_created(s, p)) {
-			slab_cache_delete(s);
-			return NULL;
-		}
-		if (p->budgeted)
-			slab_budget_join(s);
+		if (!p->home)
+			slab_shared_describe(s);
 		return s;
 	}
 	if (s)
@@ -262,230 +241,64 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 	return NULL;
 }
 
-static bool init(void)
+static void delete_one(struct kmem_cache *s)
 {
-	struct slab_params cache = {
-		.name = "kmem_cache",
-		.size = sizeof(struct kmem_cache),
-		.flags = SLAB_HWCACHE_ALIGN,
-		.capacity_max = 64,
-	};
-	struct slab_params node = cache, queue = cache;
-	static struct kmem_cache_node *nodes; /* kept over a failure: set up once */
-	size_t len;
-	void *mem;
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		void *queue = slab_shared_detach(s, i);
 
-	if (!page_init() || !slab_budget_init() || !slab_closed_array())
-		return false;
-	slab_arrays = pcpu_first_unit();
-	node.name = "kmem_cache_node";
-	node.size = (unsigned int)min_size(nodes_bytes(), SLAB_MAX_SIZE);
-	queue.name = "kmem_cache_queue";
-	queue.size = SLAB_QUEUE_BYTES;
-	if (!nodes) {
-		len = align_up(3 * nodes_bytes(), page_size());
-		if (os_map_metadata(len, &mem))
-			return false;
-		nodes = mem;
-		list_init(&caches);
-		lock_register(&caches_lock, LOCK_RANK_CACHES);
-		slab_attr_init();
-	}
-	if ((!boot_cache.nodes && !setup(&boot_cache, nodes, &cache)) ||
-	    (!boot_node.nodes && !setup(&boot_node, nodes + page_window.nr_nodes, &node)) ||
-	    (!boot_queue.nodes &&
-	     !setup(&boot_queue, nodes + (size_t)2 * page_window.nr_nodes, &queue)))
-		return false;
-	if (!slab_reserve_init())
-		return false;
-	slab_reclaim_init();
-	slab_stats_init();
-	return true;
-}
-
-static struct once slab_once = ONCE_INITIALIZER;
-
-bool slab_init(void)
-{
-	return once(&slab_once, init);
-}
-
-void slab_caches_lock(void)
-{
-	lock(&caches_lock);
-}
-
-void slab_caches_unlock(void)
-{
-	unlock(&caches_lock);
-}
-
-void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
-{
-	struct kmem_cache *s;
-
-	__slab_reserve_list(&caches);
-	list_for_each_entry (s, &caches, list)
-		fn(s, arg);
-}
-
-void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
-{
-	if (!slab_init())
-		return;
-	lock(&caches_lock);
-	__slab_for_each_cache(fn, arg);
-	unlock(&caches_lock);
-}
-
-#define KNOWN_FLAGS                                                                            \
-	(SLAB_DEBUG_FLAGS | SLAB_HWCACHE_ALIGN | SLAB_CACHE_DMA | SLAB_CACHE_DMA32 |           \
-	 SLAB_RECLAIM_ACCOUNT | SLAB_PANIC | SLAB_TYPESAFE_BY_RCU | SLAB_NO_MERGE |            \
-	 SLAB_ACCOUNT)
-
-static const char *bad_params(const char *name, unsigned int size, unsigned int align,
-			      slab_flags_t flags)
-{
-	if (!name)
-		return "no name";
-	if (!size || size > SLAB_MAX_SIZE)
-		return "size not in 1 .. 16384";
-	if (align && !is_pow2(align))
-		return "alignment is no power of two";
-	if (align > SLAB_MAX_ALIGN)
-		return "alignment above 4096";
-	if (align_up(size, align ? align : 1) > SLAB_MAX_SIZE)
-		return "size with alignment above 16384";
-	if (flags & ~KNOWN_FLAGS)
-		return "unknown flags";
-	return NULL;
-}
-
-struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
-					    const struct kmem_cache_args *args,
-					    slab_flags_t flags)
-{
-	unsigned int align = args ? args->align : 0;
-	const char *bad = bad_params(name, size, align, flags);
-	struct slab_params p = {
-		.name = name,
-		.size = size,
-		.align = align,
-		.flags = flags,
-		.ctor = args ? args->ctor : NULL,
-	};
-	struct kmem_cache *s = NULL;
-
-	if (!bad) {
-		p.capacity_max = min_uint(max_uint(CAPACITY_BYTES / size, 16), CAPACITY_MAX);
-		if (args && args->sheaf_capacity)
-			p.capacity_max = min_uint(args->sheaf_capacity, CAPACITY_MAX);
-		s = slab_cache_new(&p);
-		/* A first request may come from where nothing can be waited for. */
-		if (s)
-			page_prepare_run(s->gfp, s->layout.npages);
-		bad = "out of memory";
-	}
-	if (!s) {
-		name = name ? name : "NULL";
-		if (flags & SLAB_PANIC)
-			log_fatal("kmem_cache_create(%s): %s", name, bad);
-		log_warn("kmem_cache_create(%s): %s", name, bad);
-	}
-	return s;
-}
-
-struct kmem_cache *(kmem_cache_create)(const char *name, unsigned int size, unsigned int align,
-				       slab_flags_t flags, void (*ctor)(void *))
-{
-	struct kmem_cache_args args = { .align = align, .ctor = ctor };
-
-	return __kmem_cache_create_args(name, size, &args, flags);
-}
-
-struct kmem_cache *kmem_cache_find(const char *name)
-{
-	struct kmem_cache *s, *found = NULL;
-
-	if (!slab_init())
-		return NULL;
-	lock(&caches_lock);
-	__slab_reserve_list(&caches);
-	list_for_each_entry (s, &caches, list)
-		if (!found && !strncmp(s->name, name, sizeof(s->name) - 1))
-			found = s;
-	unlock(&caches_lock);
-	return found;
-}
-
-static size_t objects_out(const struct kmem_cache *s)
-{
-	struct kmem_cache *twin = slab_twin(s);
-	size_t inuse = twin ? objects_out(twin) : 0;
-
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		inuse += atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed);
-	return inuse;
-}
-
-void slab_cache_delete(struct kmem_cache *s)
-{
-	if (slab_twin(s))
-		slab_cache_delete(slab_twin(s));
-	if (s->home == s) {
-		lock(&caches_lock);
-		list_del(&s->list);
-		unlock(&caches_lock);
-	} else {
-		slab_debug_delete(s);
-	}
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		lock_unregister(&s->nodes[i].lock);
-	slab_shared_delete(s);
+		if (queue)
+			kmem_cache_free(&slab_queues, queue);
+	}
 	slab_stock_delete(s);
 	free_arrays(s);
 	free_nodes(s->nodes);
 	kmem_cache_free(&boot_cache, s);
 }
 
-void kmem_cache_destroy(struct kmem_cache *s)
+void slab_cache_delete(struct kmem_cache *s)
 {
-	bool keeps, drained, remains = true;
-	size_t inuse;
-
-	if (!s)
-		return;
-	slab_stock_set(s, 0);
-	/* Whoever else empties caches has none of this one's objects or slabs in hand then. */
-	slab_caches_lock();
-	drained = slab_drain(s, PCPU_ALL_CPUS);
-	inuse = objects_out(s);
-	keeps = s->keeps_slabs;
-	if (drained && !inuse) {
-		s->keeps_slabs = false;
-		if (slab_twin(s))
-			slab_twin(s)->keeps_slabs = false;
-		remains = slab_shrink(s);
-		s->keeps_slabs = keeps;
-		if (slab_twin(s))
-			slab_twin(s)->keeps_slabs = keeps;
-	}
-	slab_caches_unlock();
-	if (inuse && drained) {
-		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
-			 s->name, inuse);
-		slab_report_left(s);
-		return;
-	}
-	if (remains) {
-		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
-			 s->name);
-		return;
-	}
-	slab_cache_delete(s);
+	if (slab_twin(s))
+		slab_cache_delete(slab_twin(s));
+	if (s->ops)
+		s->ops->release(s);
+	delete_one(s);
 }
 
-unsigned int kmem_cache_size(const struct kmem_cache *s)
+static bool boot(struct kmem_cache *s, struct kmem_cache_node *nodes, const char *name,
+		 size_t size)
 {
-	return s->object_size;
+	struct slab_params p = {
+		.name = name,
+		.size = (unsigned int)size,
+		.flags = SLAB_HWCACHE_ALIGN,
+		.capacity_max = 64,
+	};
+
+	if (s->nodes) /* before a failure of another one */
+		return true;
+	if (!setup(s, nodes, &p))
+		return false;
+	slab_list_add(s);
+	return true;
+}
+
+bool slab_cache_boot(void)
+{
+	static struct kmem_cache_node *nodes; /* kept over a failure */
+	unsigned int n = page_window.nr_nodes;
+	void *mem;
+
+	if (!slab_closed_array())
+		return false;
+	slab_arrays = pcpu_first_unit();
+	if (!nodes) {
+		if (os_map_metadata(align_up(3 * nodes_bytes(), page_size()), &mem))
+			return false;
+		nodes = mem;
+	}
+	return boot(&boot_cache, nodes, "kmem_cache", sizeof(struct kmem_cache)) &&
+	       boot(&boot_node, nodes + n, "kmem_cache_node",
+		    min_size(nodes_bytes(), SLAB_MAX_SIZE)) &&
+	       boot(&slab_queues, nodes + (size_t)2 * n, "kmem_cache_queue", SLAB_QUEUE_BYTES);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How caches cut their slabs, and how many of them they keep at hand. */
+#include "slab/slab_geometry.h"
 #include "base/config.h"
-#include "slab/slab.h"
 
 _Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX, "or the way back is too far");
 

@@ -1,33 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much a cache may have at most, and how much it keeps in stock. Both are counted in slabs,
- * where slabs are made and freed: objects are counted nowhere on the fast paths.
+ * How many slabs a cache may have: its hard limit. Counted are slabs, where they are made and
+ * freed: objects are counted nowhere on the fast paths.
  *
  * The limit holds for all slabs of a cache and its twin together; a slab that would be one too
- * many is not made. Free objects in other CPUs' arrays belong to slabs, too, so whoever may
- * wait empties these first (slab_cpu.c).
- *
- * The stock is slabs of which nothing is out. They are on no list, so that neither frees, nor
- * trimming, nor reclaim find them; whoever cannot have a slab made takes one. The next request
- * that may wait makes others in their place. Slots are taken and filled by one atomic
- * instruction each, so that a handler may take what it interrupts: U1 / U2, a slab as it was
- * made, before it is taken.
+ * many is not made. Free objects in other CPUs' arrays belong to slabs, too, so a request that
+ * may wait empties these first (slab_array.c).
  */
-#include <errno.h>
+#include "slab/slab_limit.h"
 
 #include "base/log.h"
 #include "os/os.h"
-#include "slab/slab_page.h"
-
-struct slab_stock {
-	_Atomic size_t nr; /* slabs in slots, and on their way there; relaxed */
-	_Atomic(struct page *) slot[SLAB_STOCK_MAX];
-};
-
-static size_t in_slabs(const struct kmem_cache *s, size_t objects)
-{
-	return objects / s->layout.objects + (objects % s->layout.objects != 0);
-}
 
 bool slab_limit_charge(struct kmem_cache *s, gfp_t flags)
 {
@@ -81,158 +64,11 @@ int kmem_cache_set_limit(struct kmem_cache *s, unsigned long objects, unsigned i
 {
 	atomic_store_explicit(&s->limit_interval, interval, memory_order_relaxed);
 	atomic_store_explicit(&s->limit_told, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->max_slabs, in_slabs(s, objects), memory_order_relaxed);
+	atomic_store_explicit(&s->max_slabs, slab_slabs_of(s, objects), memory_order_relaxed);
 	return 0;
 }
 
 unsigned long kmem_cache_limit(const struct kmem_cache *s)
 {
 	return atomic_load_explicit(&s->max_slabs, memory_order_relaxed) * s->layout.objects;
-}
-
-static struct slab_stock *stock_of(const struct kmem_cache *s)
-{
-	return atomic_load_explicit(&s->stock, memory_order_acquire);
-}
-
-static size_t in_stock(struct slab_stock *stock)
-{
-	return atomic_load_explicit(&stock->nr, memory_order_relaxed);
-}
-
-size_t slab_stock_count(const struct kmem_cache *s)
-{
-	struct slab_stock *stock = stock_of(s);
-
-	return stock ? in_stock(stock) : 0;
-}
-
-/* What node a page is of follows from its address, whatever has become of it. */
-static struct page *take(struct slab_stock *stock, unsigned int node)
-{
-	for (unsigned int i = 0; i < SLAB_STOCK_MAX && in_stock(stock); i++) {
-		struct page *page = atomic_load_explicit(&stock->slot[i], memory_order_relaxed);
-
-		if (!page || (node != PAGE_ANY_NODE && page_node(page) != node) ||
-		    !atomic_compare_exchange_strong_explicit(&stock->slot[i], &page, NULL,
-							     memory_order_acquire, /* U2 */
-							     memory_order_relaxed))
-			continue;
-		atomic_fetch_sub_explicit(&stock->nr, 1, memory_order_relaxed);
-		return page;
-	}
-	return NULL;
-}
-
-struct page *slab_stock_take(struct kmem_cache *s, unsigned int node)
-{
-	struct slab_stock *stock = stock_of(s);
-
-	return stock ? take(stock, node) : NULL;
-}
-
-/* There is a free slot: slabs are counted before they are put. */
-static void put(struct slab_stock *stock, struct page *page)
-{
-	for (unsigned int i = 0;; i = (i + 1) % SLAB_STOCK_MAX) {
-		struct page *none = NULL;
-
-		if (atomic_compare_exchange_strong_explicit(&stock->slot[i], &none, page,
-							    memory_order_release, /* U1 */
-							    memory_order_relaxed))
-			return;
-	}
-}
-
-/* Whether one more is wanted, which is counted then. */
-static bool claim(struct kmem_cache *s, struct slab_stock *stock)
-{
-	size_t want = atomic_load_explicit(&s->stock_slabs, memory_order_relaxed);
-	size_t n = in_stock(stock);
-
-	do
-		if (n >= want)
-			return false;
-	while (!atomic_compare_exchange_weak_explicit(
-		&stock->nr, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
-	return true;
-}
-
-/* False: one could not be made. */
-static bool fill(struct kmem_cache *s, struct slab_stock *stock, gfp_t flags)
-{
-	unsigned int none;
-
-	while (claim(s, stock)) {
-		struct page *page = slab_page_new(s, page_policy_node(), flags | GFP_KERNEL,
-						  NULL, 0, &none);
-
-		if (!page) {
-			atomic_fetch_sub_explicit(&stock->nr, 1, memory_order_relaxed);
-			return false;
-		}
-		put(stock, page);
-	}
-	return true;
-}
-
-void slab_stock_refill(struct kmem_cache *s)
-{
-	struct slab_stock *stock = stock_of(s);
-
-	if (stock)
-		fill(s, stock, PAGE_NO_RECLAIM);
-}
-
-/* The stock, made when it is first wanted; NULL without memory. */
-static struct slab_stock *make_stock(struct kmem_cache *s)
-{
-	size_t len = align_up(sizeof(struct slab_stock), page_size());
-	struct slab_stock *stock = stock_of(s), *others = NULL;
-	void *mem;
-
-	if (stock || os_map_metadata(len, &mem))
-		return stock;
-	if (atomic_compare_exchange_strong_explicit(&s->stock, &others, mem,
-						    memory_order_acq_rel, memory_order_acquire))
-		return mem;
-	os_release(mem, len);
-	return others;
-}
-
-void slab_stock_delete(struct kmem_cache *s)
-{
-	struct slab_stock *stock = stock_of(s);
-
-	if (stock)
-		os_release(stock, align_up(sizeof(*stock), page_size()));
-}
-
-int slab_stock_set(struct kmem_cache *s, size_t objects)
-{
-	size_t slabs = in_slabs(s, objects);
-	struct slab_stock *stock;
-	struct page *page;
-
-	if (slabs > SLAB_STOCK_MAX)
-		return -EINVAL;
-	if (!slabs && !stock_of(s))
-		return 0;
-	stock = make_stock(s);
-	if (!stock)
-		return -ENOMEM;
-	atomic_store_explicit(&s->stock_slabs, slabs, memory_order_relaxed);
-	while (in_stock(stock) > slabs && (page = take(stock, PAGE_ANY_NODE)))
-		slab_node_dismiss(s, page);
-	return fill(s, stock, 0) ? 0 : -ENOMEM;
-}
-
-int kmem_cache_set_stock(struct kmem_cache *s, unsigned long objects)
-{
-	return slab_stock_set(s, objects);
-}
-
-unsigned long kmem_cache_stock(const struct kmem_cache *s)
-{
-	return slab_stock_count(s) * s->layout.objects;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache's partly used slabs on one node, and how objects get back into slabs.
+ * A cache's partly used slabs on one node.
  *
  * Lock: node->lock, for the list alone. Freeing never waits for it: slabs that have to
  * come onto the list while it is taken are pushed onto node->deferred, from where the
@@ -10,19 +10,12 @@
  * N1 / N2: the release of a deferred slab and the acquire of who puts it onto the list.
  * N3 / N4: that a slab is empty, before the note that somebody has to look.
  */
-#include "base/report.h"
-#include "percpu/percpu.h"
-#include "slab/slab_page.h"
-
-static size_t nr_partial(const struct kmem_cache_node *node)
-{
-	return atomic_load_explicit(&node->nr_partial, memory_order_relaxed);
-}
+#include "slab/slab_node.h"
 
 /* Lock held: it alone writes. */
 static void __count_partial(struct kmem_cache_node *node, size_t change)
 {
-	atomic_store_explicit(&node->nr_partial, nr_partial(node) + change,
+	atomic_store_explicit(&node->nr_partial, slab_node_nr_partial(node) + change,
 			      memory_order_relaxed);
 }
 
@@ -30,7 +23,8 @@ static void __count_partial(struct kmem_cache_node *node, size_t change)
 static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node)
 {
 	return !s->keeps_slabs &&
-	       nr_partial(node) > atomic_load_explicit(&s->min_partial, memory_order_relaxed);
+	       slab_node_nr_partial(node) >
+		       atomic_load_explicit(&s->min_partial, memory_order_relaxed);
 }
 
 static void __remove(struct kmem_cache_node *node, struct page *page)
@@ -222,7 +216,6 @@ static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node 
 {
 	unsigned int got = 0;
 
-	*nr_slabs = 0;
 	while (got < n && !list_empty(&node->partial)) {
 		struct page *page = list_first_entry(&node->partial, struct page, list);
 
@@ -249,194 +242,23 @@ static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node 
 	return got;
 }
 
-enum { FETCH_MAX = 32 }; /* slabs fetched at once */
-
-/* From the node's list, and some slabs more for this CPU's. */
-static unsigned int take_listed(struct kmem_cache *s, struct kmem_cache_node *node, void **out,
-				unsigned int n, bool may_block)
+unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
+			    unsigned int n, struct page **slabs, unsigned int max,
+			    unsigned int *nr_slabs, bool may_block)
 {
-	struct page *slabs[FETCH_MAX];
-	unsigned int half =
-		atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) / 2;
-	unsigned int got, nr_slabs;
+	struct kmem_cache_node *node = &s->nodes[index];
 	struct list_head retired;
+	unsigned int got;
 
+	*nr_slabs = 0;
 	/* An unlocked look: a slab that comes this moment serves the next request. */
-	if (!nr_partial(node) && nothing_waits(node))
+	if (!slab_node_nr_partial(node) && nothing_waits(node))
 		return 0;
 	if (!node_lock_if(s, node, may_block, &retired))
 		return 0;
-	got = __take_partial(s, node, out, n, slabs, min_uint(half, FETCH_MAX), &nr_slabs);
+	got = __take_partial(s, node, out, n, slabs, max, nr_slabs);
 	node_unlock(s, node, may_block, &retired);
-	if (nr_slabs) {
-		slab_count_events(s, SLAB_CPU_PARTIAL_NODE, nr_slabs);
-		slab_partial_add(s, slabs, nr_slabs);
-	}
 	return got;
-}
-
-unsigned int slab_node_take_remote(struct kmem_cache *s, unsigned int *node, void **out,
-				   unsigned int n, gfp_t flags)
-{
-	unsigned int ratio =
-		atomic_load_explicit(&s->remote_node_defrag_ratio, memory_order_relaxed);
-	unsigned int turn =
-		atomic_fetch_add_explicit(&s->defrag_turn, ratio, memory_order_relaxed);
-
-	if (turn % 100 + ratio < 100)
-		return 0;
-	for (unsigned int i = 1; i < page_window.nr_nodes; i++) {
-		unsigned int other = page_fallback_node(*node, i), got;
-
-		if (!page_policy_allows(other) ||
-		    nr_partial(&s->nodes[other]) <=
-			    atomic_load_explicit(&s->min_partial, memory_order_relaxed))
-			continue;
-		got = take_listed(s, &s->nodes[other], out, n, flags & __GFP_DIRECT_RECLAIM);
-		if (!got)
-			continue;
-		atomic_fetch_add_explicit(&s->nodes[other].inuse, got, memory_order_relaxed);
-		*node = other;
-		return got;
-	}
-	return 0;
-}
-
-/* Objects of new slabs, or of the stock; no more slabs than hold them. */
-static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
-			     unsigned int n, gfp_t flags)
-{
-	unsigned int got = 0, more;
-
-	while (got < n) {
-		struct page *page = slab_page_new(s, node, flags | __GFP_THISNODE, out + got,
-						  n - got, &more);
-
-		if (!page && slab_keeps_stock(s) && (page = slab_stock_take(s, node)))
-			more = slab_page_take(s, page, out + got, n - got);
-		if (!page)
-			break;
-		got += more;
-		if (!slab_page_leave_if_full(page))
-			slab_partial_add(s, &page, 1);
-	}
-	return got;
-}
-
-unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
-			    unsigned int n, unsigned int need, gfp_t flags)
-{
-	struct kmem_cache_node *node = &s->nodes[index];
-	unsigned int got = take_listed(s, node, out, n, flags & __GFP_DIRECT_RECLAIM), made;
-
-	if (got == n || flags & SLAB_NO_NEW)
-		return got;
-	made = take_new(s, index, out + got, n - got, flags);
-	if (need > got && made)
-		slab_count_events(s, SLAB_ALLOC_FROM_NEW, min_uint(need - got, made));
-	return got + made;
-}
-
-static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int n)
-{
-	if (!n)
-		return;
-	atomic_fetch_sub_explicit(&node->inuse, n, memory_order_relaxed);
-	if (page_window.nr_nodes > 1 && node->index != page_local_node())
-		slab_count_events(s, SLAB_FREE_REMOTE, n);
-}
-
-/* The slab is the caller's after its first object came back: to whoever has use for it. */
-static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
-{
-	slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);
-	if (to == SLAB_PUT_NODE) {
-		slab_node_add(s, &page, 1);
-		return;
-	}
-	slab_event(s, SLAB_CPU_PARTIAL_FREE);
-	slab_partial_add(s, &page, 1);
-}
-
-static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned int w,
-			      uint64_t twice)
-{
-	char *base = (char *)page_to_virt(page) + s->pad_left;
-
-	for (; twice; twice &= twice - 1) {
-		unsigned int i = w * 64 + (unsigned int)__builtin_ctzll(twice);
-
-		report_invalid("free()", base + (size_t)i * s->size, "double free");
-	}
-}
-
-/* Objects of one word of one slab, from objs[0] on. Result: how many of @n those are. */
-static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
-			     enum slab_put_to to, unsigned int *freed)
-{
-	struct page *page = slab_head(page_of(objs[0]));
-	uint64_t mask = 0, twice = 0, again = 0;
-	unsigned int index = 0, word = 0, i;
-	const char *wrong = NULL;
-
-	for (i = 0; i < n; i++) {
-		uint64_t bit;
-
-		if (i && slab_head(page_of(objs[i])) != page)
-			break;
-		wrong = slab_page_find(s, page, objs[i], &index);
-		if (unlikely(wrong))
-			break;
-		if (i && index / 64 != word)
-			break;
-		word = index / 64;
-		bit = (uint64_t)1 << (index % 64);
-		again |= mask & bit;
-		mask |= bit;
-	}
-	if (unlikely(!i)) {
-		report_invalid("free()", objs[0], wrong);
-		return 1;
-	}
-	*freed += (unsigned int)__builtin_popcountll(mask);
-	switch (slab_page_put(s, page, word, mask, &twice)) {
-	case SLAB_NO_LONGER_FULL:
-		list_slab(s, page, to);
-		break;
-	case SLAB_EMPTY_ON_NODE:
-		slab_node_retire(s, page);
-		break;
-	case SLAB_OTHERS_FROZEN:
-		slab_event(s, SLAB_FREE_FROZEN);
-		break;
-	default:
-		break;
-	}
-	if (unlikely(twice | again)) {
-		*freed -= (unsigned int)__builtin_popcountll(twice);
-		report_twice(s, page, word, twice | again);
-	}
-	return i;
-}
-
-void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
-{
-	struct kmem_cache_node *node = NULL;
-	unsigned int freed = 0;
-
-	for (unsigned int i = 0; i < n;) {
-		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
-
-		if (node != home) {
-			if (node)
-				uncount(s, node, freed);
-			node = home;
-			freed = 0;
-		}
-		i += put_word(s, objs + i, n - i, to, &freed);
-	}
-	if (node)
-		uncount(s, node, freed);
 }
 
 /* Of all slabs on the list of one node. */
@@ -492,7 +314,7 @@ void slab_node_dismiss(struct kmem_cache *s, struct page *page)
 	slab_page_free(s, page);
 }
 
-bool slab_node_shrink(struct kmem_cache *s)
+size_t slab_node_shrink(struct kmem_cache *s)
 {
 	size_t remain = 0;
 
@@ -509,5 +331,5 @@ bool slab_node_shrink(struct kmem_cache *s)
 		node_unlock(s, node, true, &retired);
 		remain += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	}
-	return remain > slab_stock_count(s);
+	return remain;
 }

@@ -36,7 +36,7 @@
 
 #include <string.h>
 
-#include "slab/slab_debug.h"
+#include "slab/slab_limit.h"
 
 static uint32_t pack(int avail, int whole, enum slab_where where)
 {
@@ -187,8 +187,8 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);
 	l = slab_layout(s, page);
-	if (unlikely(s->home != s))
-		slab_debug_new_slab(s, first_object(s, page), l->objects);
+	if (unlikely(s->ops))
+		s->ops->new_slab(s, first_object(s, page), l->objects);
 	else if (s->ctor)
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
@@ -204,8 +204,8 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 	unsigned int npages = page->span;
 
 	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page) != &s->layout);
-	if (unlikely(s->home != s))
-		slab_debug_free_slab(s, page_to_virt(page), npages * page_size());
+	if (unlikely(s->ops))
+		s->ops->free_slab(page_to_virt(page), npages * page_size());
 	page_clear_slab(page, npages);
 	page_set_head(page, page_head(PAGE_NONE, 0, false));
 	page_free_run(page, npages);

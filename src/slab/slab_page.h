@@ -3,7 +3,7 @@
 #ifndef SLAB_SLAB_PAGE_H
 #define SLAB_SLAB_PAGE_H
 
-#include "slab/slab.h"
+#include "slab/slab_types.h"
 
 /*
  * A slab's state, one word:
@@ -107,5 +107,14 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
 /* NULL and *@index, or what is wrong with @obj as an object of @page to be freed. */
 const char *slab_page_find(struct kmem_cache *s, struct page *page, const void *obj,
 			   unsigned int *index);
+
+/* The head of the slab that @page is one of. */
+static inline struct page *slab_head(struct page *page)
+{
+	return page - page_place_to_head(page_place(page_to_pfn(page)));
+}
+
+/* The cache in one of whose slabs @obj lies, or NULL. */
+struct kmem_cache *slab_cache_of(const void *obj);
 
 #endif

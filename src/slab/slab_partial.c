@@ -3,12 +3,13 @@
  * This CPU's partly used slabs, which it uses without the node's lock: a per-CPU array
  * (percpu/array.h) whose objects are slabs. Taking one out makes it the caller's.
  *
- * Only slabs of the CPU's own node are kept. Their number is bounded exactly,
- * by s->cpu_partial_slabs: a full array moves to the node's list in one go. What is in a slab
- * when it comes here says nothing of what it holds later; so objects are not counted.
+ * Only slabs of the CPU's own node come here (slab_objects.c). Their number is bounded exactly,
+ * by s->cpu_partial_slabs: a full array makes room by a batch of slabs at a time. What is in a
+ * slab when it comes here says nothing of what it holds later; so objects are not counted.
  */
+#include "slab/slab_partial.h"
+
 #include "percpu/percpu.h"
-#include "slab/slab_page.h"
 
 /*
  * The first use on this CPU, or after the bound has changed. The capacity is set and then
@@ -32,58 +33,33 @@ static void open_array(struct kmem_cache *s)
 	} while (atomic_load(&s->cpu_partial_slabs) != want);
 }
 
-unsigned int slab_partial_take(struct kmem_cache *s, unsigned int node, void **out,
-			       unsigned int n)
+struct page *slab_partial_pop(struct kmem_cache *s)
 {
-	unsigned int got = 0;
-
-	if (page_window.nr_nodes > 1 && node != page_local_node())
-		return 0;
-	while (got < n) {
-		struct page *page = pcpu_array_pop(s->partial_array);
-
-		if (!page)
-			break;
-		/* Another CPU's by now: it was of that one's node. */
-		if (unlikely(page_node(page) != node)) {
-			slab_node_add(s, &page, 1);
-			break;
-		}
-		got += slab_page_take(s, page, out + got, n - got);
-		slab_event(s, SLAB_CPU_PARTIAL_ALLOC);
-		if (!slab_page_leave_if_full(page))
-			slab_partial_add(s, &page, 1);
-	}
-	return got;
+	return pcpu_array_pop(s->partial_array);
 }
 
-void slab_partial_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
+unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsigned int n,
+			       struct page **spilled)
 {
-	void *batch[SLAB_CPU_PARTIAL_MAX / 4];
-	unsigned int pushed, got;
+	unsigned int pushed = pcpu_array_push_bulk(s->partial_array, (void **)slabs, n), got;
 
-	if (page_window.nr_nodes > 1 && page_node(slabs[0]) != page_local_node()) {
-		slab_node_add(s, slabs, n);
-		return;
-	}
-	pushed = pcpu_array_push_bulk(s->partial_array, (void **)slabs, n);
 	if (pushed == n)
-		return;
+		return 0;
 	open_array(s);
 	pushed += pcpu_array_push_bulk(s->partial_array, (void **)slabs + pushed, n - pushed);
 	if (pushed == n)
-		return;
+		return 0;
 	/* It is full: what it holds makes room. */
-	got = pcpu_array_pop_bulk(s->partial_array, batch, SLAB_CPU_PARTIAL_MAX / 4,
+	got = pcpu_array_pop_bulk(s->partial_array, (void **)spilled, SLAB_PUSH_MAX,
 				  PCPU_POP_COUNTED);
 	if (got) {
 		slab_event(s, SLAB_CPU_PARTIAL_DRAIN);
-		slab_node_add(s, (struct page **)batch, got);
 		pushed += pcpu_array_push_bulk(s->partial_array, (void **)slabs + pushed,
 					       n - pushed);
 	}
-	if (pushed < n)
-		slab_node_add(s, slabs + pushed, n - pushed);
+	while (pushed < n)
+		spilled[got++] = slabs[pushed++];
+	return got;
 }
 
 /*

@@ -7,10 +7,15 @@
  * Such a cache has no arrays of its own but one that is always closed: each request takes
  * an object from the CPU's or node's slabs. That is slower, and as correct.
  */
-#include "os/os.h"
-#include "slab/slab.h"
+#include "slab/slab_reserve.h"
 
-enum { FREE, TAKEN, USED, LISTED };
+#include "os/os.h"
+#include "page/page.h"
+#include "slab/slab_array.h"
+#include "slab/slab_cache.h"
+#include "slab/slab_list.h"
+
+enum { FREE, TAKEN, USED };
 
 /* Synchronization: state: who makes it TAKEN has the slot; relaxed but where it says. */
 struct slot {
@@ -22,16 +27,7 @@ struct slot {
 };
 
 static struct slot reserve[SLAB_RESERVE];
-static void *closed_array; /* per-CPU struct pcpu_array without a capacity */
 static _Atomic uint64_t nr_exhausted;
-
-/* Synchronization: first called while the layer is initialised. */
-void *slab_closed_array(void)
-{
-	if (!closed_array)
-		closed_array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
-	return closed_array;
-}
 
 static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 {
@@ -52,7 +48,7 @@ bool slab_reserve_init(void)
 
 	if (!nodes && !os_map_metadata(align_up(SLAB_RESERVE * bytes, page_size()), &mem))
 		nodes = mem;
-	if (!nodes || !slab_closed_array())
+	if (!nodes)
 		return false;
 	for (unsigned int i = 0; i < SLAB_RESERVE; i++)
 		if (!reserve[i].nodes &&
@@ -95,25 +91,13 @@ struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
 
 void slab_reserve_use(struct kmem_cache *s)
 {
-	atomic_store_explicit(&((struct slot *)s)->state, USED, memory_order_release);
+	atomic_store_explicit(&((struct slot *)s)->state, USED, memory_order_relaxed);
+	slab_list_add_nowait(s);
 }
 
 void slab_reserve_put(struct kmem_cache *s)
 {
 	atomic_store_explicit(&((struct slot *)s)->state, FREE, memory_order_release);
-}
-
-void __slab_reserve_list(struct list_head *caches)
-{
-	for (unsigned int i = 0; i < SLAB_RESERVE; i++) {
-		struct slot *slot = &reserve[i];
-
-		/* Acquire: the cache as it was set up. */
-		if (atomic_load_explicit(&slot->state, memory_order_acquire) != USED)
-			continue;
-		list_add_tail(&slot->cache.list, caches);
-		atomic_store_explicit(&slot->state, LISTED, memory_order_relaxed);
-	}
 }
 
 unsigned int slab_reserve_used(uint64_t *exhausted)

@@ -12,14 +12,19 @@
  * A queue is made when there was something to put into it. Its objects are free, and are
  * those of arrays in all statistics; whatever empties the arrays of all CPUs empties it.
  */
+#include "slab/slab_shared.h"
+
 #include "base/bits.h"
 #include "queue/queue.h"
-#include "slab/slab_page.h"
+#include "slab/slab_budget.h"
+#include "slab/slab_objects.h"
 
 enum {
 	BYTES_MAX = 32768, /* of objects that wait */
 	SLOTS_MIN = 8,	   /* else it is not worth it */
 };
+
+struct kmem_cache slab_queues;
 
 static struct alf_queue *queue_of(const struct kmem_cache *s, unsigned int node)
 {
@@ -68,36 +73,33 @@ unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **obj
 	return put;
 }
 
-static void make(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int cpu)
-{
-	struct alf_queue *q, *none = NULL;
-
-	if (!slab_budget_charge(s, cpu, s->shared_size, SLAB_BUDGET_SPARE))
-		return;
-	q = slab_queue_alloc();
-	if (q) {
-		queue_init(q, s->shared_size, QUEUE_UNBIASED);
-		if (atomic_compare_exchange_strong_explicit(&node->shared, &none, q,
-							    memory_order_release,
-							    memory_order_relaxed))
-			return;
-		slab_queue_free(q);
-	}
-	slab_budget_uncharge(s, cpu, s->shared_size);
-}
-
-void slab_shared_make(struct kmem_cache *s, unsigned int index)
+bool slab_shared_wanted(struct kmem_cache *s, unsigned int index, unsigned int *cpu)
 {
 	struct kmem_cache_node *node = &s->nodes[index];
-	unsigned int cpu;
 
 	if (likely(!atomic_load_explicit(&node->wants_shared, memory_order_relaxed)))
-		return;
-	/* Without room for it this is asked again when somebody misses it again. */
+		return false;
+	/* Without room for it this is asked again when a CPU misses it again. */
 	atomic_store_explicit(&node->wants_shared, false, memory_order_relaxed);
-	cpu = pcpu_index();
-	if (pcpu_use_rseq() && cpu < pcpu.nr_ids && !queue_of(s, index))
-		make(s, node, cpu);
+	*cpu = pcpu_index();
+	/* The other half of the budget is for arrays. */
+	return pcpu_use_rseq() && *cpu < pcpu.nr_ids && !queue_of(s, index) &&
+	       slab_budget_charge(s, *cpu, s->shared_size, pcpu_cache_bytes() / 2);
+}
+
+bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu, void *mem)
+{
+	struct alf_queue *q = mem, *none = NULL;
+
+	if (q) {
+		queue_init(q, s->shared_size, QUEUE_UNBIASED);
+		if (atomic_compare_exchange_strong_explicit(&s->nodes[node].shared, &none, q,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return true;
+	}
+	slab_budget_uncharge(s, cpu, s->shared_size);
+	return false;
 }
 
 unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node)
@@ -123,12 +125,7 @@ bool slab_shared_drain(struct kmem_cache *s)
 	return drained;
 }
 
-void slab_shared_delete(struct kmem_cache *s)
+void *slab_shared_detach(struct kmem_cache *s, unsigned int node)
 {
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
-		struct alf_queue *q = queue_of(s, i);
-
-		if (q)
-			slab_queue_free(q);
-	}
+	return atomic_exchange_explicit(&s->nodes[node].shared, NULL, memory_order_acquire);
 }

@@ -3,7 +3,15 @@
 
 #include "kmalloc/kmalloc.h"
 #include "queue/queue.h"
+#include "slab/slab_array.h"
+#include "slab/slab_cache.h"
+#include "slab/slab_count.h"
+#include "slab/slab_create.h"
+#include "slab/slab_drain.h"
+#include "slab/slab_list.h"
 #include "slab/slab_page.h"
+#include "slab/slab_reserve.h"
+#include "slab/slab_stock.h"
 
 bool shim_slab_init(void)
 {

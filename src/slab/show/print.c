@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * All caches as text, in the kernel's formats: /proc/slabinfo, and the attributes of
- * slab_attr.c. What is shown is copied under the caches lock and written without it.
+ * attr.c. What is shown is copied under the caches lock and written without it.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "os/os.h"
-#include "slab/slab_attr.h"
+#include "slab/show/attr.h"
+#include "slab/slab_count.h"
+#include "slab/slab_list.h"
 #include "stats/emit.h"
 
 /* The cache of number @wanted, in order of creation, and of that name if there is one. */
@@ -115,8 +117,6 @@ int ukmem_slab_print(int fd, const char *cache)
 	void *mem;
 	int err;
 
-	if (!slab_init())
-		return -ENOMEM;
 	walk.text.size = align_up(slab_attrs_size(), page_size());
 	err = os_map_metadata(walk.text.size, &mem);
 	if (err)

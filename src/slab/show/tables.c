@@ -6,12 +6,19 @@
  * Lock: the caches lock while rows are filled, and the node's within it where its list is
  * walked; nothing is written under a lock.
  */
+#include "slab/show/tables.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "os/os.h"
-#include "slab/slab_debug.h"
+#include "slab/debug/record.h"
+#include "slab/slab_count.h"
+#include "slab/slab_list.h"
+#include "slab/slab_node.h"
+#include "slab/slab_partial.h"
+#include "slab/slab_reserve.h"
 #include "stats/stats.h"
 
 static const struct emit_column cache_columns[] = {

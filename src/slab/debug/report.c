@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What was found about an object of a twin, in words; objects that were left in use. */
+#include "slab/debug/report.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,8 @@
 #include "base/log.h"
 #include "os/os.h"
 #include "page/zone.h"
-#include "slab/slab_debug.h"
+#include "slab/debug/annotate.h"
+#include "slab/slab_page.h"
 
 enum {
 	SITE_SIZE = 200, /* of a place in the program, in words */

@@ -2,13 +2,14 @@
 /*
  * What AddressSanitizer and valgrind are told, where the process runs on one of them: that
  * the program may touch an object from its allocation to its free, and nothing around it.
- * Called by slab_twin.c; caches are told of are caches with twins.
+ * Called by twin.c: only caches that have a twin are reported to these tools.
  *
  * AddressSanitizer's functions are there or not: weak references. Valgrind recognises
  * instructions that do nothing elsewhere.
  */
+#include "slab/debug/annotate.h"
+
 #include "base/config.h"
-#include "slab/slab_debug.h"
 
 #if defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)

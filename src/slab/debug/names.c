@@ -4,13 +4,15 @@
  * between the names, since commas separate keys. A name may end in "*". No names: all
  * caches; no letters: FZPU; "-": nothing.
  */
+#include "slab/debug/names.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "slab/slab_debug.h"
+#include "slab/slab_types.h"
 
 /* Synchronization: written once, by parse(). */
 static slab_flags_t flags;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Attributes of caches as text; see slab_attr.c. */
-#ifndef SLAB_SLAB_ATTR_H
-#define SLAB_SLAB_ATTR_H
+/* Attributes of caches as text; see attr.c. */
+#ifndef SLAB_SHOW_ATTR_H
+#define SLAB_SHOW_ATTR_H
 
-#include "slab/slab.h"
+#include "slab/slab_types.h"
 
 /* What fits of a text whose whole length is len. */
 struct slab_text {

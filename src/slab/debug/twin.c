@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Twins, and what happens to their objects. Called by slab_check.c.
+ * What happens to the objects of twins. Called by check.c, and by slabs through slab_twin_ops.
  *
  * An object that is freed waits in the twin's quarantine, first in, first out, before it can
  * be handed out again, so that writing to it meanwhile is found. A record's state changes hands
@@ -9,10 +9,17 @@
  *
  * Lock: quarantine->lock, for the queue; nothing is called with it held.
  */
+#include "slab/debug/twin.h"
+
 #include "base/bits.h"
 #include "base/report.h"
 #include "os/os.h"
-#include "slab/slab_debug.h"
+#include "slab/debug/annotate.h"
+#include "slab/debug/pattern.h"
+#include "slab/debug/report.h"
+#include "slab/slab_objects.h"
+#include "slab/slab_page.h"
+#include "slab/slab_take.h"
 
 enum {
 	QUARANTINE_MAX = 64, /* objects */
@@ -27,7 +34,7 @@ struct slab_quarantine {
 	void *queue[QUARANTINE_MAX];
 };
 
-void slab_debug_lay_out(struct kmem_cache *twin)
+static void lay_out(struct kmem_cache *twin)
 {
 	size_t record = align_up(twin->object_size + SLAB_GUARD_MIN, 8);
 
@@ -37,20 +44,21 @@ void slab_debug_lay_out(struct kmem_cache *twin)
 		record + sizeof(struct slab_record) + twin->pad_left, twin->align);
 }
 
-static struct slab_quarantine *new_quarantine(const struct kmem_cache *twin)
+bool slab_twin_prepare(struct kmem_cache *twin)
 {
 	struct slab_quarantine *q;
 	void *mem;
 
 	if (os_map_metadata(align_up(sizeof(*q), page_size()), &mem))
-		return NULL;
+		return false;
 	q = mem;
 	q->max = min_uint(max_uint(QUARANTINE_BYTES / twin->size, 1), QUARANTINE_MAX);
 	lock_register(&q->lock, LOCK_RANK_CHECK);
-	return q;
+	twin->quarantine = q;
+	return true;
 }
 
-void slab_debug_delete(struct kmem_cache *twin)
+static void release_twin(struct kmem_cache *twin)
 {
 	if (!twin->quarantine)
 		return;
@@ -58,43 +66,7 @@ void slab_debug_delete(struct kmem_cache *twin)
 	os_release(twin->quarantine, align_up(sizeof(struct slab_quarantine), page_size()));
 }
 
-/* The largest power of two that divides @size, as far as slabs are aligned. */
-static unsigned int natural_align(unsigned int size)
-{
-	unsigned int low = size & -size;
-
-	return is_pow2(size) ? size : min_uint(low, (unsigned int)page_size());
-}
-
-struct kmem_cache *slab_debug_twin(struct kmem_cache *s, bool natural)
-{
-	struct kmem_cache *twin = slab_twin(s), *old = NULL;
-	struct slab_params p = {
-		.name = s->name,
-		.size = s->object_size,
-		.align = natural ? max_uint(s->align, natural_align(s->size)) : s->align,
-		.flags = s->flags & ~(SLAB_DEBUG_FLAGS | SLAB_HWCACHE_ALIGN),
-		.ctor = s->ctor,
-		.home = s,
-	};
-
-	if (twin)
-		return twin;
-	twin = slab_cache_new(&p);
-	if (!twin)
-		return NULL;
-	atomic_store_explicit(&twin->checked, SLAB_CHECK_TWIN, memory_order_relaxed);
-	twin->quarantine = new_quarantine(twin);
-	/* Another thread may have been faster. */
-	if (twin->quarantine &&
-	    atomic_compare_exchange_strong_explicit(&s->twin, &old, twin, memory_order_release,
-						    memory_order_acquire))
-		return twin;
-	slab_cache_delete(twin);
-	return old;
-}
-
-void slab_debug_new_slab(struct kmem_cache *twin, char *first, unsigned int objects)
+static void new_slab(struct kmem_cache *twin, char *first, unsigned int objects)
 {
 	slab_flags_t flags = slab_debug_flags(twin);
 
@@ -110,11 +82,12 @@ void slab_debug_new_slab(struct kmem_cache *twin, char *first, unsigned int obje
 	}
 }
 
-void slab_debug_free_slab(struct kmem_cache *twin, void *mem, size_t len)
-{
-	(void)twin;
-	slab_annotate_forget(mem, len);
-}
+const struct slab_twin_ops slab_twin_ops = {
+	.lay_out = lay_out,
+	.new_slab = new_slab,
+	.free_slab = slab_annotate_forget,
+	.release = release_twin,
+};
 
 static uint32_t state_of(struct slab_record *r)
 {
@@ -144,7 +117,7 @@ static void check(struct kmem_cache *twin, void *obj, uint32_t state, const void
 		report(twin, obj, "Record overwritten", caller);
 }
 
-void *slab_debug_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
 {
 	slab_flags_t debug = slab_debug_flags(s);
 	struct kmem_cache *twin = slab_twin(s);
@@ -197,7 +170,7 @@ static void *exchange(struct slab_quarantine *q, void *obj, bool all)
 	return out;
 }
 
-void slab_debug_drain(struct kmem_cache *twin)
+void slab_twin_drain(struct kmem_cache *twin)
 {
 	void *obj;
 
@@ -205,7 +178,7 @@ void slab_debug_drain(struct kmem_cache *twin)
 		release(twin, obj, NULL);
 }
 
-size_t slab_debug_waiting(struct kmem_cache *twin)
+size_t slab_twin_waiting(struct kmem_cache *twin)
 {
 	return twin->quarantine
 		       ? atomic_load_explicit(&twin->quarantine->count, memory_order_relaxed)
@@ -228,7 +201,7 @@ static bool claim(struct kmem_cache *twin, void *obj, const void *caller)
 	return true;
 }
 
-void slab_debug_free(struct kmem_cache *twin, void *obj, const void *caller)
+void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller)
 {
 	bool waits = atomic_load_explicit(&twin->home->checked, memory_order_relaxed) &
 		     SLAB_CHECK_ANNOTATE;
@@ -263,7 +236,7 @@ void slab_debug_free(struct kmem_cache *twin, void *obj, const void *caller)
 		release(twin, obj, caller);
 }
 
-bool slab_debug_in_use(struct kmem_cache *twin, void *obj, const void *caller)
+bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller)
 {
 	bool in_use;
 

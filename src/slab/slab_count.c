@@ -4,9 +4,11 @@
  * array header; the rest follows: objects out of slabs less those in arrays are
  * in use, and what was allocated and is not in use was freed.
  */
+#include "slab/slab_count.h"
+
 #include "base/bits.h"
-#include "slab/slab_debug.h"
-#include "stats/stats.h"
+#include "slab/debug/twin.h"
+#include "slab/slab_shared.h"
 
 static uint64_t relaxed(_Atomic size_t *v)
 {
@@ -65,7 +67,7 @@ static void count_one(struct kmem_cache *s, struct slab_counts *c)
 	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
 		c->events[e] = per_cpu_sum(s->events[e]);
 	if (s->home != s)
-		c->cached = slab_debug_waiting(s);
+		c->cached = slab_twin_waiting(s);
 	c->cached += c->shared;
 	/* Arrays move while they are read: keep differences from wrapping. */
 	c->inuse = out - min_size(c->cached, out);
@@ -101,27 +103,4 @@ unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)
 
 	slab_count(s, &c);
 	return c.inuse;
-}
-
-static void add_allocated(struct kmem_cache *s, void *arg)
-{
-	struct ukmem_gauges *g = arg;
-	struct slab_counts c;
-
-	if (slab_is_own(s))
-		return;
-	slab_count(s, &c);
-	g->allocated += c.inuse * s->size;
-}
-
-static void gauges(struct ukmem_gauges *g)
-{
-	slab_for_each_cache(add_allocated, g);
-}
-
-static struct stats_source source = { .gauges = gauges, .emit = slab_tables_emit };
-
-void slab_stats_init(void)
-{
-	stats_register(&source);
 }

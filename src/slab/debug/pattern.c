@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The bytes in and around the objects of twins: written, looked at, restored. */
+#include "slab/debug/pattern.h"
+
 #include <string.h>
 
-#include "slab/slab_debug.h"
+#include "slab/debug/report.h"
 
 /* A part of an object's surroundings, from the object on. */
 struct part {

@@ -3,10 +3,12 @@
  * A cache's attributes by name, as the kernel has them in /sys/kernel/slab/<cache>/: one
  * table says what each is called, how it is shown and, if it can be, set.
  *
- * Called by the program, by slab_print.c for all of them at once, and for each new cache
- * by slab_cache.c, with what the tunable slab_attr says. Lock: the node's, while its list
+ * Called by the program, by print.c for all of them at once, and for each new cache
+ * by slab_create.c, with what the tunable slab_attr says. Lock: the node's, while its list
  * is walked (slab_node.c); whoever shows may hold the caches lock.
  */
+#include "slab/show/attr.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -16,8 +18,11 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "page/node.h"
-#include "slab/slab_attr.h"
-#include "slab/slab_debug.h"
+#include "slab/debug/twin.h"
+#include "slab/slab_count.h"
+#include "slab/slab_drain.h"
+#include "slab/slab_node.h"
+#include "slab/slab_shared.h"
 
 /* Absent from statically linked programs. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
@@ -219,7 +224,7 @@ static size_t amount_of(struct kmem_cache *s, unsigned int index, enum amount wh
 	cached += slab_shared_count(s, index);
 	/* Those that wait are not counted per node. */
 	if (s->home != s && !index)
-		cached += slab_debug_waiting(s);
+		cached += slab_twin_waiting(s);
 	return out - min_size(cached, out);
 }
 

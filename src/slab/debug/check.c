@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests of caches that are checked, for one reason or several (enum slab_check): their
+ * arrays stay closed (switch.c), so that every request and every free comes by here.
+ */
+#include "slab/debug/check.h"
+
+#include "os/os.h"
+#include "slab/debug/twin.h"
+#include "slab/slab_objects.h"
+#include "slab/slab_take.h"
+
+/* Whether this allocation, the next one, is one of those that are to fail. */
+static bool must_fail(struct kmem_cache *s, unsigned int why, gfp_t flags)
+{
+	uint64_t call, after, times;
+
+	if (!(why & SLAB_CHECK_FAIL) || flags & __GFP_NOFAIL)
+		return false;
+	call = atomic_fetch_add_explicit(&s->fail_calls, 1, memory_order_relaxed);
+	after = atomic_load_explicit(&s->fail_after, memory_order_relaxed);
+	times = atomic_load_explicit(&s->fail_times, memory_order_relaxed);
+	return call >= after && (!times || call - after < times);
+}
+
+static void *alloc_libc(struct kmem_cache *s)
+{
+	void *obj = os_heap.alloc(s->align, s->object_size);
+
+	if (obj && s->ctor)
+		s->ctor(obj);
+	return obj;
+}
+
+static void *alloc_plain(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	void *obj = NULL;
+
+	if (slab_take(s, &node, &obj, 1, 1, flags))
+		slab_event(s, SLAB_ALLOC_SLOWPATH);
+	return obj;
+}
+
+static void *alloc_one(struct kmem_cache *s, unsigned int why, unsigned int node, gfp_t flags,
+		       const void *caller)
+{
+	if (why & SLAB_CHECK_PASSTHROUGH)
+		return alloc_libc(s);
+	if (why & (SLAB_CHECK_DEBUG | SLAB_CHECK_ANNOTATE))
+		return slab_twin_alloc(s, node, flags, caller);
+	return alloc_plain(s, node, flags);
+}
+
+void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags,
+			 const void *caller)
+{
+	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
+
+	if (must_fail(s, why, flags))
+		return NULL;
+	return alloc_one(s, why, node, flags, caller);
+}
+
+size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
+			       void **p, const void *caller)
+{
+	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
+	size_t got = 0;
+
+	if (must_fail(s, why, flags))
+		return 0;
+	while (got < n && (p[got] = alloc_one(s, why, node, flags, caller)))
+		got++;
+	return got;
+}
+
+void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller)
+{
+	if (s->home != s) {
+		slab_twin_free(s, obj, caller);
+		return;
+	}
+	if (slab_passes_through(obj)) {
+		os_heap.free(obj);
+		return;
+	}
+	/* From before the cache was checked: the bitmap knows double frees and wrong pointers.
+	 */
+	slab_event(s, SLAB_FREE_SLOWPATH);
+	slab_put(s, &obj, 1, SLAB_PUT_CPU);
+}
+
+bool slab_checked_in_use(struct kmem_cache *s, void *obj, const void *caller)
+{
+	return s->home == s || slab_twin_in_use(s, obj, caller);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Caches that are debugged.
+ *
+ * Objects of a cache that is checked come from its twin: a cache that is on no list, with slabs
+ * of its own, which have room for guards and records. So the cache's own slabs stay as they
+ * are, other caches pay nothing, and debugging can be switched at any time: each object goes
+ * back to where it came from. An object in a twin's slab:
+ *
+ *   | guard | object | guard | record | guard | next object ...
+ *           ^0       ^object_size     ^record_offset
+ *   |<- pad_left    |                 |<- pad_left
+ *
+ *   switch.c     which caches are checked and why; twins are made
+ *   names.c      the tunable slab_debug
+ *   check.c      a request of a checked cache finds its way to one of the following
+ *   twin.c       what happens to the objects of twins
+ *   pattern.c    the bytes that are expected
+ *   report.c     findings, in words
+ *   annotate.c   what AddressSanitizer and valgrind are told
+ */
+#ifndef SLAB_DEBUG_RECORD_H
+#define SLAB_DEBUG_RECORD_H
+
+#include "slab/slab_types.h"
+
+/* What guards and objects are filled with: the kernel's values. */
+enum {
+	SLAB_GUARD_FREE = 0xbb,
+	SLAB_GUARD_USED = 0xcc,
+	SLAB_POISON_USED = 0x5a, /* allocated and not written yet */
+	SLAB_POISON_FREE = 0x6b,
+	SLAB_POISON_END = 0xa5, /* the last byte of a free object */
+};
+
+/* Who allocated or freed; caller NULL: not recorded. */
+struct slab_track {
+	const void *caller;
+	uint64_t ms; /* since start */
+	uint32_t thread, cpu;
+};
+
+#define SLAB_IN_USE 0x5ab0caf1u
+#define SLAB_IS_FREE 0x0ff5ab00u
+
+/* Synchronization: state decides whose the object and its record are, with acq_rel. */
+struct slab_record {
+	_Atomic uint32_t state; /* SLAB_IN_USE, SLAB_IS_FREE; else overwritten */
+	slab_flags_t flags;	/* with which it was allocated or freed */
+	struct slab_track alloc, free;
+};
+
+enum { SLAB_GUARD_MIN = 32 }; /* bytes on either side */
+
+static inline struct slab_record *slab_record(const struct kmem_cache *twin, void *obj)
+{
+	return (struct slab_record *)(void *)((char *)obj + twin->record_offset);
+}
+
+static inline slab_flags_t slab_debug_flags(const struct kmem_cache *s)
+{
+	return atomic_load_explicit(&s->home->debug, memory_order_relaxed);
+}
+
+/* Whether what is in free objects is the program's. */
+static inline bool slab_keeps_contents(const struct kmem_cache *s)
+{
+	return s->ctor || s->keeps_slabs;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which caches are checked, for one reason or several (enum slab_check): their arrays stay
+ * closed, so that every request and every free comes by check.c.
+ *
+ * Switching, while others use the cache: first s->checked is set, then every array's capacity
+ * is taken away, and what the arrays hold goes back to the slabs. A thread that opens an array
+ * at that moment looks at s->checked again afterwards (slab_capacity.c): C1, the flag and then
+ * the capacity, against C2, the capacity and then the flag, all seq_cst; one of the two sees
+ * the other. Switching off is clearing the flag: arrays are opened when they are used.
+ *
+ * Lock: the caches lock, for threads that change the flags.
+ */
+#include "slab/debug/switch.h"
+
+#include <errno.h>
+
+#include "base/config.h"
+#include "slab/debug/annotate.h"
+#include "slab/debug/names.h"
+#include "slab/debug/twin.h"
+#include "slab/slab_cache.h"
+#include "slab/slab_capacity.h"
+#include "slab/slab_drain.h"
+#include "slab/slab_list.h"
+
+/* The largest power of two that divides @size, as far as slabs are aligned. */
+static unsigned int natural_align(unsigned int size)
+{
+	unsigned int low = size & -size;
+
+	return is_pow2(size) ? size : min_uint(low, (unsigned int)page_size());
+}
+
+/* The twin of @s, made if there is none; NULL without memory. @natural: objects are aligned to
+ * what divides the size of @s. */
+static struct kmem_cache *twin_of(struct kmem_cache *s, bool natural)
+{
+	struct kmem_cache *twin = slab_twin(s), *old = NULL;
+	struct slab_params p = {
+		.name = s->name,
+		.size = s->object_size,
+		.align = natural ? max_uint(s->align, natural_align(s->size)) : s->align,
+		.flags = s->flags & ~(SLAB_DEBUG_FLAGS | SLAB_HWCACHE_ALIGN),
+		.ctor = s->ctor,
+		.home = s,
+		.ops = &slab_twin_ops,
+	};
+
+	if (twin)
+		return twin;
+	twin = slab_cache_new(&p);
+	if (!twin)
+		return NULL;
+	atomic_store_explicit(&twin->checked, SLAB_CHECK_TWIN, memory_order_relaxed);
+	/* Another thread may have been faster. */
+	if (slab_twin_prepare(twin) &&
+	    atomic_compare_exchange_strong_explicit(&s->twin, &old, twin, memory_order_release,
+						    memory_order_acquire))
+		return twin;
+	slab_cache_delete(twin);
+	return old;
+}
+
+static void close_arrays(struct kmem_cache *s)
+{
+	for (unsigned int node = 0; node < page_window.nr_nodes; node++)
+		for_each_cpu_unit (cpu)
+			slab_close_array(s, pcpu_ptr(slab_array(s, node), cpu), cpu);
+	slab_drain(s, PCPU_ALL_CPUS);
+}
+
+/* After this, requests that begin come by check.c. */
+static void begin(struct kmem_cache *s, enum slab_check why)
+{
+	if (!atomic_fetch_or_explicit(&s->checked, why, memory_order_seq_cst)) /* C1 */
+		close_arrays(s);
+}
+
+static void end(struct kmem_cache *s, enum slab_check why)
+{
+	atomic_fetch_and_explicit(&s->checked, ~(unsigned int)why, memory_order_seq_cst);
+}
+
+int kmem_cache_debug(struct kmem_cache *s, slab_flags_t flags)
+{
+	if (flags & ~SLAB_DEBUG_FLAGS)
+		return -EINVAL;
+	if (flags && !twin_of(s, s->budgeted))
+		return -ENOMEM;
+	slab_caches_lock();
+	atomic_store_explicit(&s->debug, flags, memory_order_relaxed);
+	if (flags)
+		begin(s, SLAB_CHECK_DEBUG);
+	else
+		end(s, SLAB_CHECK_DEBUG);
+	slab_caches_unlock();
+	return 0;
+}
+
+void kmem_cache_fail(struct kmem_cache *s, long after, unsigned long times)
+{
+	slab_caches_lock();
+	end(s, SLAB_CHECK_FAIL);
+	atomic_store_explicit(&s->fail_calls, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->fail_times, times, memory_order_relaxed);
+	atomic_store_explicit(&s->fail_after, (uint64_t)after, memory_order_relaxed);
+	if (after >= 0)
+		begin(s, SLAB_CHECK_FAIL);
+	slab_caches_unlock();
+}
+
+bool slab_check_created(struct kmem_cache *s, const struct slab_params *p)
+{
+	slab_flags_t flags = (p->flags & SLAB_DEBUG_FLAGS) | slab_debug_of_name(p->name);
+	unsigned int why = flags ? SLAB_CHECK_DEBUG : 0;
+
+	if (config.passthrough && !s->keeps_slabs && !s->gfp)
+		why |= SLAB_CHECK_PASSTHROUGH;
+	else if (slab_annotate_wanted())
+		why |= SLAB_CHECK_ANNOTATE;
+	if (why & (SLAB_CHECK_DEBUG | SLAB_CHECK_ANNOTATE) && !twin_of(s, p->budgeted))
+		return false;
+	atomic_store_explicit(&s->debug, flags, memory_order_relaxed);
+	atomic_store_explicit(&s->checked, why, memory_order_relaxed);
+	return true;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* Which caches are checked, and why; see switch.c. */
+#ifndef SLAB_DEBUG_SWITCH_H
+#define SLAB_DEBUG_SWITCH_H
+
+#include "slab/slab_types.h"
+
+/* A new cache before it is used; false without memory. */
+bool slab_check_created(struct kmem_cache *s, const struct slab_params *p);
+
+#endif

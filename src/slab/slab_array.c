@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between a CPU's array and the node's queue or the slabs: half an array moves at once, of
+ * large objects less.
+ *
+ * A section that was aborted, an empty array, a stopped one and one without a CPU index all
+ * look alike here, and progress never depends on which it was: one more try, then the slabs
+ * serve the request directly.
+ */
+#include "slab/slab_array.h"
+
+#include "percpu/gate.h"
+#include "slab/debug/check.h"
+#include "slab/slab_capacity.h"
+#include "slab/slab_drain.h"
+#include "slab/slab_limit.h"
+#include "slab/slab_objects.h"
+#include "slab/slab_shared.h"
+#include "slab/slab_stock.h"
+#include "slab/slab_take.h"
+
+char *slab_arrays;
+
+/* How many objects to move to or from an array of that capacity, and @more. */
+static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity,
+			    unsigned int more)
+{
+	return min_uint(min_uint(capacity / 2, slab_step(s)) + more, SLAB_BATCH_MAX);
+}
+
+static void reverse(void **p, unsigned int n)
+{
+	for (unsigned int i = 0, k = n; i + 1 < k; i++) {
+		void *t = p[i];
+
+		p[i] = p[--k];
+		p[k] = t;
+	}
+}
+
+/* Objects of one node that the array has no room for. */
+static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n)
+{
+	unsigned int put = slab_shared_put(s, node, objs, n);
+
+	if (put < n)
+		slab_put(s, objs + put, n - put, SLAB_PUT_CPU);
+}
+
+/* Makes the queue of a node, if a CPU missed it. */
+static void make_shared(struct kmem_cache *s, unsigned int node)
+{
+	unsigned int cpu;
+	void *mem;
+
+	if (likely(!slab_shared_wanted(s, node, &cpu)))
+		return;
+	mem = slab_alloc(&slab_queues, GFP_KERNEL, NULL);
+	if (!slab_shared_give(s, node, cpu, mem) && mem)
+		slab_free_slow(&slab_queues, mem, NULL);
+}
+
+static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
+			const void *caller)
+{
+	unsigned int asked = node, want, got, pushed;
+	void *batch[SLAB_BATCH_MAX], *obj;
+
+	if (slab_is_checked(s))
+		return slab_checked_alloc(s, node, flags, caller);
+	obj = pcpu_array_pop(slab_array(s, node));
+	if (obj)
+		return obj;
+	want = half_of(s, slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL), 1);
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		page_decay();
+		make_shared(s, node);
+		if (slab_keeps_stock(s))
+			slab_stock_refill(s);
+	}
+	got = slab_take(s, &node, batch, want, 1, flags);
+	if (!got)
+		return NULL;
+	slab_event(s, SLAB_ALLOC_SLOWPATH);
+	if (got == 1)
+		return batch[0];
+	slab_event(s, SLAB_ALLOC_REFILL);
+	if (unlikely(node != asked))
+		slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL);
+	/* The array is a stack: the lowest address is to come out first. */
+	reverse(batch + 1, got - 1);
+	pushed = pcpu_array_push_bulk(slab_array(s, node), batch + 1, got - 1);
+	if (pushed < got - 1)
+		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);
+	return batch[0];
+}
+
+/* At its hard limit what CPUs keep in their arrays is all that is left. */
+static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t flags,
+				 const void *caller)
+{
+	void *obj = NULL;
+
+	if (flags & __GFP_DIRECT_RECLAIM && slab_drain(s, PCPU_ALL_CPUS))
+		obj = alloc_slow(s, node, flags, caller);
+	if (!obj)
+		slab_limit_tell(s, flags);
+	return obj;
+}
+
+void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+{
+	void *obj;
+
+	flags = page_flags_now(flags);
+	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
+	obj = alloc_slow(s, node, flags, caller);
+	if (unlikely(!obj && slab_limit_reached(s)))
+		obj = alloc_at_limit(s, node, flags, caller);
+	if (unlikely(!obj))
+		slab_event(s, SLAB_ALLOC_FAIL);
+	pcpu_gate_leave();
+	return obj;
+}
+
+static void free_slow(struct kmem_cache *s, void *obj)
+{
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int n, node;
+	void *array;
+
+	node = page_node(page_of(obj));
+	array = slab_array(s, node);
+	if (pcpu_array_push(array, obj))
+		return;
+	n = half_of(s, slab_tune(s, array, SLAB_MOVED_FLUSH), 0);
+	/* After growth, or on a CPU used for the first time, there is room now. */
+	if (pcpu_array_push(array, obj))
+		return;
+	n = pcpu_array_pop_bulk(array, batch, n, PCPU_POP_UNCOUNTED);
+	slab_event(s, SLAB_FREE_SLOWPATH);
+	if (n) {
+		slab_event(s, SLAB_FREE_FLUSH);
+		put_back(s, node, batch, n);
+	}
+	if (!pcpu_array_push(array, obj))
+		slab_put(s, &obj, 1, SLAB_PUT_CPU);
+}
+
+void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
+{
+	if (slab_is_checked(s)) {
+		slab_checked_free(s, obj, caller);
+	} else if (pcpu_gate_try_enter()) {
+		free_slow(s, obj);
+		pcpu_gate_leave();
+	} else if (!pcpu_array_push(slab_array(s, page_node(page_of(obj))), obj)) {
+		slab_event(s, SLAB_FREE_SLOWPATH);
+		slab_put(s, &obj, 1, SLAB_PUT_CPU);
+	}
+}
+
+static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
+			 void **p, const void *caller)
+{
+	void *array = slab_array(s, node);
+	size_t got = 0;
+
+	if (slab_is_checked(s))
+		return slab_checked_alloc_bulk(s, node, flags, n, p, caller);
+	while (got < n) {
+		unsigned int piece = (unsigned int)min_size(n - got, SLAB_BATCH_MAX), k, home;
+
+		k = pcpu_array_pop_bulk(array, p + got, piece, PCPU_POP_COUNTED);
+		if (k < piece) {
+			unsigned int more;
+
+			slab_tune(s, array, SLAB_MOVED_REFILL);
+			if (flags & __GFP_DIRECT_RECLAIM)
+				make_shared(s, node);
+			home = node;
+			more = slab_take(s, &home, p + got + k, piece - k, piece - k, flags);
+			if (!more)
+				return got + k;
+			slab_count_events(s, SLAB_ALLOC_SLOWPATH, more);
+			k += more;
+		}
+		got += k;
+	}
+	return got;
+}
+
+static cold size_t alloc_bulk_at_limit(struct kmem_cache *s, unsigned int node, gfp_t flags,
+				       size_t n, void **p, const void *caller)
+{
+	size_t got = 0;
+
+	if (flags & __GFP_DIRECT_RECLAIM && slab_drain(s, PCPU_ALL_CPUS))
+		got = alloc_bulk(s, node, flags, n, p, caller);
+	if (!got)
+		slab_limit_tell(s, flags);
+	return got;
+}
+
+size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
+		       const void *caller)
+{
+	size_t got;
+
+	flags = page_flags_now(flags);
+	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
+	got = alloc_bulk(s, node, flags, n, p, caller);
+	if (unlikely(got < n && slab_limit_reached(s)))
+		got += alloc_bulk_at_limit(s, node, flags, n - got, p + got, caller);
+	if (unlikely(got < n))
+		slab_event(s, SLAB_ALLOC_FAIL);
+	pcpu_gate_leave();
+	return got;
+}
+
+/* How many of p[0..n) are of the same node as the first. */
+static size_t same_node(void **p, size_t n)
+{
+	size_t i = 1;
+
+	if (likely(page_window.nr_nodes == 1))
+		return n;
+	while (i < n && page_node(page_of(p[i])) == page_node(page_of(p[0])))
+		i++;
+	return i;
+}
+
+void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
+{
+	if (slab_is_checked(s)) {
+		for (size_t i = 0; i < n; i++)
+			slab_checked_free(s, p[i], caller);
+		return;
+	}
+	while (n) {
+		unsigned int piece = (unsigned int)same_node(p, min_size(n, SLAB_BATCH_MAX));
+		unsigned int node = page_node(page_of(p[0]));
+		void *array = slab_array(s, node);
+		unsigned int pushed = pcpu_array_push_bulk(array, p, piece);
+
+		if (pushed < piece) {
+			slab_tune(s, array, SLAB_MOVED_FLUSH);
+			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);
+			put_back(s, node, p + pushed, piece - pushed);
+		}
+		p += piece;
+		n -= piece;
+	}
+}

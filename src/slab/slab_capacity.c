@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How large a CPU's array of objects is.
+ *
+ * The capacity is found by use. It starts small and doubles whenever a refill follows a flush
+ * or the other way round: then what the program allocates and frees in turn is more than the
+ * array holds. Long phases of one kind only, as where one CPU allocates what another one frees,
+ * let it grow to a modest size, slowly.
+ *
+ * kmalloc's arrays share a budget (slab_budget.c). A class that wants more than is left takes
+ * it from classes that are not used: a hand goes round the classes, and one whose count of pops
+ * has not moved since the hand last came by loses half its capacity, with the objects above it.
+ * Busy classes that fit their arrays are spared although they never come here.
+ */
+#include "slab/slab_capacity.h"
+
+#include "slab/slab_budget.h"
+#include "slab/slab_objects.h"
+
+/* struct pcpu_array.last_move: enum slab_move, and above it how often in a row. */
+enum { MOVED_MASK = 3, MOVED_ONE = 4 };
+
+enum {
+	MODEST = 128,		/* slots */
+	MODEST_BYTES = 1 << 20, /* and bytes, of large objects a quarter */
+	STREAK_MAX = 8,		/* moves in one direction until the array grows */
+	STEP_BYTES = 1 << 20,	/* of large objects that move, or that an array grows by */
+};
+
+unsigned int slab_step(const struct kmem_cache *s)
+{
+	return s->size > SLAB_MAX_SIZE ? STEP_BYTES / s->size : s->capacity_max;
+}
+
+/* By how much a capacity grows that is moved in direction @move now. */
+static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
+			   unsigned int capacity, uint8_t move)
+{
+	uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed), now = move;
+	unsigned int bytes = s->size > SLAB_MAX_SIZE ? MODEST_BYTES / 4 : MODEST_BYTES;
+	unsigned int modest = min_uint(MODEST, bytes / s->size);
+	unsigned int max = s->capacity_max;
+
+	if ((last & MOVED_MASK) == move && last / MOVED_ONE < STREAK_MAX)
+		now = (uint8_t)(last + MOVED_ONE);
+	if (now != last)
+		atomic_store_explicit(&a->last_move, now, memory_order_relaxed);
+	if (!capacity)
+		return s->capacity_first;
+	if (last == SLAB_MOVED_NONE)
+		return 0;
+	if ((last & MOVED_MASK) == move) {
+		if (now / MOVED_ONE < STREAK_MAX || capacity >= modest)
+			return 0;
+		max = min_uint(max, modest);
+	}
+	return capacity < max ? min_uint(min_uint(capacity, slab_step(s)), max - capacity) : 0;
+}
+
+/* Slots that every class has a right to: without any it would lock for each object. Large
+ * objects, of which all classes together are too much for a small budget, have none. */
+static unsigned int guaranteed(const struct kmem_cache *s)
+{
+	return s->size > SLAB_MAX_SIZE ? 0 : s->capacity_first;
+}
+
+/* The objects this CPU's array holds above @capacity go back to their slabs. */
+static void drain_above(struct kmem_cache *s, void *array, const struct pcpu_array *a,
+			unsigned int capacity)
+{
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
+
+	while (count > capacity) {
+		n = pcpu_array_pop_bulk(array, batch,
+					min_uint(count - capacity, SLAB_BATCH_MAX),
+					PCPU_POP_UNCOUNTED);
+		if (!n) /* aborted, or this thread has moved on */
+			return;
+		slab_put(s, batch, n, SLAB_PUT_CPU);
+		count -= n;
+	}
+}
+
+/* Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back. */
+static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
+			  bool even_busy)
+{
+	void *array = slab_array(s, node);
+	struct pcpu_array *a = pcpu_ptr(array, cpu);
+	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
+	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
+
+	if (capacity <= guaranteed(s))
+		return 0;
+	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops &&
+	    !even_busy)
+		return 0;
+	less = (uint16_t)max_uint(capacity / 2, guaranteed(s));
+	/* Whoever changes a capacity pays or is paid for exactly that change. */
+	if (!atomic_compare_exchange_strong_explicit(
+		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
+		return 0;
+	drain_above(s, array, a, less);
+	slab_budget_uncharge(s, cpu, capacity - less);
+	return (uint64_t)(capacity - less) * s->size;
+}
+
+/* Members that are idle, or @even_busy ones, give room until @bytes are free. */
+static void reclaim(struct kmem_cache *wants, unsigned int cpu, uint64_t bytes, bool even_busy)
+{
+	unsigned int n = slab_budget_members();
+	uint64_t got = 0;
+
+	/* Once round at most: between two looks at a class the program must have run. */
+	for (unsigned int i = 0; i < n && got < bytes; i++) {
+		struct kmem_cache *s = slab_budget_member(slab_budget_turn(cpu) % n);
+
+		for (unsigned int node = 0; s != wants && node < page_window.nr_nodes; node++)
+			got += take_from(s, node, cpu, even_busy);
+	}
+}
+
+/* For @objects more in an array on @cpu: out of what is left, else of what idle classes have,
+ * or
+ * @anyhow. */
+static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool anyhow)
+{
+	uint64_t bytes = (uint64_t)objects * s->size;
+
+	if (slab_budget_charge(s, cpu, objects, pcpu_cache_bytes()))
+		return true;
+	reclaim(s, cpu, bytes, false);
+	if (slab_budget_charge(s, cpu, objects, pcpu_cache_bytes()))
+		return true;
+	if (!anyhow)
+		return false;
+	/* A first few are every class's right: from any class that has more than these. */
+	reclaim(s, cpu, bytes, true);
+	slab_budget_exceed(s, cpu, objects);
+	return true;
+}
+
+unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
+{
+	unsigned int cpu = pcpu_index(), more;
+	struct pcpu_array *a;
+	uint16_t capacity;
+
+	if (cpu >= pcpu.nr_ids)
+		return s->capacity_first;
+	a = pcpu_ptr(array, cpu);
+	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	more = growth(s, a, capacity, move);
+	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
+		return capacity;
+	if (!atomic_compare_exchange_strong_explicit(
+		    &a->capacity, &capacity, (uint16_t)(capacity + more), memory_order_seq_cst,
+		    memory_order_relaxed)) {
+		slab_budget_uncharge(s, cpu, more);
+		return capacity;
+	}
+	/* C2: who closes the arrays (C1) sees this capacity, or this sees that they close. */
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
+		return slab_close_array(s, a, cpu);
+	return capacity + more;
+}
+
+unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu)
+{
+	slab_budget_uncharge(s, cpu,
+			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
+	return 0;
+}

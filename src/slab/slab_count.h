@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* What a cache holds and did; see slab_count.c. */
+#ifndef SLAB_SLAB_COUNT_H
+#define SLAB_SLAB_COUNT_H
+
+#include "slab/slab_types.h"
+
+struct slab_counts {
+	uint64_t allocs, frees;		  /* objects given to and taken from the program */
+	uint64_t allocs_fast, frees_fast; /* of these, by the arrays alone */
+	uint64_t inuse;			  /* in the program's hands */
+	uint64_t cached;		  /* free, in CPUs' arrays and nodes' queues */
+	uint64_t shared;		  /* of these, in queues */
+	uint64_t slabs, partial, objects; /* objects: of all slabs; partial: nodes' */
+	uint64_t pages;			  /* of all slabs */
+	uint64_t cpu_partial;		  /* slabs on CPUs' lists */
+	uint64_t events[SLAB_NR_EVENTS];
+};
+/* Of the cache and its twin together. */
+void slab_count(struct kmem_cache *s, struct slab_counts *c);
+/* Objects, and pages, that the node's slabs have room for. */
+size_t slab_node_objects(const struct kmem_cache *s, unsigned int node);
+size_t slab_node_pages(const struct kmem_cache *s, unsigned int node);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Caches are created and destroyed, and the layer is initialised: the one place that knows all
+ * files of the layer.
+ */
+#include "slab/slab_create.h"
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "page/page.h"
+#include "slab/debug/report.h"
+#include "slab/debug/switch.h"
+#include "slab/show/attr.h"
+#include "slab/show/stats.h"
+#include "slab/slab_budget.h"
+#include "slab/slab_cache.h"
+#include "slab/slab_drain.h"
+#include "slab/slab_list.h"
+#include "slab/slab_reclaim.h"
+#include "slab/slab_reserve.h"
+#include "slab/slab_stock.h"
+
+enum {
+	CAPACITY_BYTES = 1 << 20, /* free objects of a cache that a CPU holds, at most */
+	CAPACITY_MAX = 2048,	  /* slots per array */
+};
+
+/* What cannot fail, once: what follows may, and is tried again then. */
+static void prepare(void)
+{
+	static bool prepared;
+
+	if (prepared)
+		return;
+	prepared = true;
+	slab_list_init();
+	slab_attr_init();
+}
+
+static void configure(struct kmem_cache *s, void *unused)
+{
+	(void)unused;
+	slab_attr_configure(s);
+}
+
+static bool init(void)
+{
+	if (!page_init() || !slab_budget_init())
+		return false;
+	prepare();
+	if (!slab_cache_boot() || !slab_reserve_init())
+		return false;
+	slab_for_each_cache(configure, NULL);
+	slab_reclaim_init();
+	slab_stats_init();
+	return true;
+}
+
+static struct once slab_once = ONCE_INITIALIZER;
+
+bool slab_init(void)
+{
+	return once(&slab_once, init);
+}
+
+struct kmem_cache *slab_create(const struct slab_params *p)
+{
+	struct kmem_cache *s;
+
+	if (!slab_init())
+		return NULL;
+	s = slab_cache_new(p);
+	if (!s)
+		return NULL;
+	if (!slab_check_created(s, p)) {
+		slab_cache_delete(s);
+		return NULL;
+	}
+	if (p->budgeted)
+		slab_budget_join(s);
+	slab_list_add(s);
+	slab_attr_configure(s);
+	return s;
+}
+
+#define KNOWN_FLAGS                                                                            \
+	(SLAB_DEBUG_FLAGS | SLAB_HWCACHE_ALIGN | SLAB_CACHE_DMA | SLAB_CACHE_DMA32 |           \
+	 SLAB_RECLAIM_ACCOUNT | SLAB_PANIC | SLAB_TYPESAFE_BY_RCU | SLAB_NO_MERGE |            \
+	 SLAB_ACCOUNT)
+
+static const char *bad_params(const char *name, unsigned int size, unsigned int align,
+			      slab_flags_t flags)
+{
+	if (!name)
+		return "no name";
+	if (!size || size > SLAB_MAX_SIZE)
+		return "size not in 1 .. 16384";
+	if (align && !is_pow2(align))
+		return "alignment is no power of two";
+	if (align > SLAB_MAX_ALIGN)
+		return "alignment above 4096";
+	if (align_up(size, align ? align : 1) > SLAB_MAX_SIZE)
+		return "size with alignment above 16384";
+	if (flags & ~KNOWN_FLAGS)
+		return "unknown flags";
+	return NULL;
+}
+
+struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
+					    const struct kmem_cache_args *args,
+					    slab_flags_t flags)
+{
+	unsigned int align = args ? args->align : 0;
+	const char *bad = bad_params(name, size, align, flags);
+	struct slab_params p = {
+		.name = name,
+		.size = size,
+		.align = align,
+		.flags = flags,
+		.ctor = args ? args->ctor : NULL,
+	};
+	struct kmem_cache *s = NULL;
+
+	if (!bad) {
+		p.capacity_max = min_uint(max_uint(CAPACITY_BYTES / size, 16), CAPACITY_MAX);
+		if (args && args->sheaf_capacity)
+			p.capacity_max = min_uint(args->sheaf_capacity, CAPACITY_MAX);
+		s = slab_create(&p);
+		/* A first request may come from where nothing can be waited for. */
+		if (s)
+			page_prepare_run(s->gfp, s->layout.npages);
+		bad = "out of memory";
+	}
+	if (!s) {
+		name = name ? name : "NULL";
+		if (flags & SLAB_PANIC)
+			log_fatal("kmem_cache_create(%s): %s", name, bad);
+		log_warn("kmem_cache_create(%s): %s", name, bad);
+	}
+	return s;
+}
+
+struct kmem_cache *(kmem_cache_create)(const char *name, unsigned int size, unsigned int align,
+				       slab_flags_t flags, void (*ctor)(void *))
+{
+	struct kmem_cache_args args = { .align = align, .ctor = ctor };
+
+	return __kmem_cache_create_args(name, size, &args, flags);
+}
+
+static size_t objects_out(const struct kmem_cache *s)
+{
+	struct kmem_cache *twin = slab_twin(s);
+	size_t inuse = twin ? objects_out(twin) : 0;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		inuse += atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed);
+	return inuse;
+}
+
+void kmem_cache_destroy(struct kmem_cache *s)
+{
+	bool keeps, drained, remains = true;
+	size_t inuse;
+
+	if (!s)
+		return;
+	slab_stock_set(s, 0);
+	/* Whoever else empties caches has none of this one's objects or slabs in hand then. */
+	slab_caches_lock();
+	drained = slab_drain(s, PCPU_ALL_CPUS);
+	inuse = objects_out(s);
+	keeps = s->keeps_slabs;
+	if (drained && !inuse) {
+		s->keeps_slabs = false;
+		if (slab_twin(s))
+			slab_twin(s)->keeps_slabs = false;
+		remains = slab_shrink(s);
+		s->keeps_slabs = keeps;
+		if (slab_twin(s))
+			slab_twin(s)->keeps_slabs = keeps;
+	}
+	slab_caches_unlock();
+	if (inuse && drained) {
+		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
+			 s->name, inuse);
+		slab_report_left(s);
+		return;
+	}
+	if (remains) {
+		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
+			 s->name);
+		return;
+	}
+	slab_list_del(s);
+	slab_cache_delete(s);
+}
+
+unsigned int kmem_cache_size(const struct kmem_cache *s)
+{
+	return s->object_size;
+}

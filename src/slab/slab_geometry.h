@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* How slabs are cut; see slab_geometry.c. */
+#ifndef SLAB_SLAB_GEOMETRY_H
+#define SLAB_SLAB_GEOMETRY_H
+
+#include "slab/slab_types.h"
+
+/* Sets the layouts of @s from its size and alignment. */
+void slab_set_geometry(struct kmem_cache *s);
+/* Objects in slabs: how many slabs @objects come to if half of each is in use. */
+uint16_t slab_cpu_partial_slabs(const struct kmem_cache *s, unsigned int objects);
+unsigned int slab_default_cpu_partial(const struct kmem_cache *s);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All caches but twins, in order of creation.
+ *
+ * Lock: caches_lock, for the list. A caller that may not wait pushes its cache onto a stack,
+ * from which the next holder of the lock takes it: X1 / X2, a cache as it was set up, before it
+ * is listed.
+ */
+#include "slab/slab_list.h"
+
+#include <string.h>
+
+static struct lock caches_lock;
+static struct list_head caches = { &caches, &caches }; /* Synchronization: caches_lock */
+static _Atomic(struct kmem_cache *) pushed;	       /* linked by new_next */
+
+void slab_list_init(void)
+{
+	lock_register(&caches_lock, LOCK_RANK_CACHES);
+}
+
+void slab_caches_lock(void)
+{
+	lock(&caches_lock);
+}
+
+void slab_caches_unlock(void)
+{
+	unlock(&caches_lock);
+}
+
+void slab_list_add(struct kmem_cache *s)
+{
+	lock(&caches_lock);
+	list_add_tail(&s->list, &caches);
+	unlock(&caches_lock);
+}
+
+void slab_list_add_nowait(struct kmem_cache *s)
+{
+	s->new_next = atomic_load_explicit(&pushed, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&pushed, &s->new_next, s,
+						      memory_order_release, /* X1 */
+						      memory_order_relaxed))
+		;
+}
+
+void slab_list_del(struct kmem_cache *s)
+{
+	lock(&caches_lock);
+	list_del(&s->list);
+	unlock(&caches_lock);
+}
+
+void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
+{
+	struct list_head *last = caches.prev;
+	struct kmem_cache *s =
+		atomic_exchange_explicit(&pushed, NULL, memory_order_acquire); /* X2 */
+
+	/* The last one first: each goes before those that were pushed after it. */
+	for (; s; s = s->new_next)
+		list_add(&s->list, last);
+	list_for_each_entry (s, &caches, list)
+		fn(s, arg);
+}
+
+void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
+{
+	lock(&caches_lock);
+	__slab_for_each_cache(fn, arg);
+	unlock(&caches_lock);
+}
+
+struct search {
+	const char *name;
+	struct kmem_cache *found;
+};
+
+static void compare(struct kmem_cache *s, void *arg)
+{
+	struct search *search = arg;
+
+	if (!search->found && !strncmp(s->name, search->name, sizeof(s->name) - 1))
+		search->found = s;
+}
+
+struct kmem_cache *kmem_cache_find(const char *name)
+{
+	struct search search = { .name = name };
+
+	slab_for_each_cache(compare, &search);
+	return search.found;
+}

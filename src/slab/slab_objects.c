@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Objects out of slabs and back into them; and the one place that decides which list a slab
+ * goes to. The lists below hand slabs out and take them, and know nothing of each other: a slab
+ * that a list has no room for comes back to here.
+ *
+ * A request takes objects of slabs on this CPU's list, then of slabs on the node's list, of
+ * which it fetches some more for the CPU's, then of new slabs.
+ */
+#include "slab/slab_objects.h"
+
+#include "base/report.h"
+#include "percpu/percpu.h"
+#include "slab/slab_node.h"
+#include "slab/slab_partial.h"
+#include "slab/slab_stock.h"
+
+_Static_assert(!(SLAB_NO_NEW & (PAGE_NO_RECLAIM | PAGE_ANY_ALLOWED | PAGE_INTERRUPTED)),
+	       "one meaning per bit");
+
+static bool is_local(unsigned int node)
+{
+	return page_window.nr_nodes == 1 || node == page_local_node();
+}
+
+/* Slabs of one node, in the caller's hands: onto this CPU's list if it is the CPU's own node,
+ * and what has no room there onto the node's. */
+static void place(struct kmem_cache *s, struct page **slabs, unsigned int n)
+{
+	struct page *spilled[SLAB_SPILL_MAX];
+
+	if (is_local(page_node(slabs[0]))) {
+		n = slab_partial_push(s, slabs, n, spilled);
+		slabs = spilled;
+	}
+	slab_node_add(s, slabs, n);
+}
+
+/* Objects of slabs on this CPU's list. */
+static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void **out,
+				  unsigned int n)
+{
+	unsigned int got = 0;
+
+	if (!is_local(node))
+		return 0;
+	while (got < n) {
+		struct page *page = slab_partial_pop(s);
+
+		if (!page)
+			break;
+		/* Another CPU's by now: the slab was of that one's node. */
+		if (unlikely(page_node(page) != node)) {
+			slab_node_add(s, &page, 1);
+			break;
+		}
+		got += slab_page_take(s, page, out + got, n - got);
+		slab_event(s, SLAB_CPU_PARTIAL_ALLOC);
+		if (!slab_page_leave_if_full(page))
+			place(s, &page, 1);
+	}
+	return got;
+}
+
+/* Objects of slabs on the node's list, and some of these slabs for this CPU's. */
+static unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void **out,
+				   unsigned int n, bool may_block)
+{
+	unsigned int half =
+		atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) / 2;
+	struct page *slabs[SLAB_PUSH_MAX];
+	unsigned int nr_slabs, got;
+
+	got = slab_node_take(s, node, out, n, slabs, min_uint(half, SLAB_PUSH_MAX), &nr_slabs,
+			     may_block);
+	if (nr_slabs) {
+		slab_count_events(s, SLAB_CPU_PARTIAL_NODE, nr_slabs);
+		place(s, slabs, nr_slabs);
+	}
+	return got;
+}
+
+/* Objects of new slabs, or of the stock; no more slabs than hold them. */
+static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
+			     unsigned int n, gfp_t flags)
+{
+	unsigned int got = 0, more;
+
+	while (got < n) {
+		struct page *page = slab_page_new(s, node, flags | __GFP_THISNODE, out + got,
+						  n - got, &more);
+
+		if (!page && slab_keeps_stock(s) && (page = slab_stock_take(s, node)))
+			more = slab_page_take(s, page, out + got, n - got);
+		if (!page)
+			break;
+		got += more;
+		if (!slab_page_leave_if_full(page))
+			place(s, &page, 1);
+	}
+	return got;
+}
+
+unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **out,
+			       unsigned int n, unsigned int need, gfp_t flags)
+{
+	unsigned int got = take_from_cpu(s, node, out, n), made;
+
+	if (got < n)
+		got += take_from_node(s, node, out + got, n - got,
+				      flags & __GFP_DIRECT_RECLAIM);
+	if (got < n && !(flags & SLAB_NO_NEW)) {
+		made = take_new(s, node, out + got, n - got, flags);
+		if (need > got && made)
+			slab_count_events(s, SLAB_ALLOC_FROM_NEW, min_uint(need - got, made));
+		got += made;
+	}
+	if (got)
+		atomic_fetch_add_explicit(&s->nodes[node].inuse, got, memory_order_relaxed);
+	return got;
+}
+
+static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned int n)
+{
+	if (!n)
+		return;
+	atomic_fetch_sub_explicit(&node->inuse, n, memory_order_relaxed);
+	if (page_window.nr_nodes > 1 && node->index != page_local_node())
+		slab_count_events(s, SLAB_FREE_REMOTE, n);
+}
+
+/* The slab is the caller's since its first object came back. */
+static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
+{
+	slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);
+	if (to == SLAB_PUT_NODE) {
+		slab_node_add(s, &page, 1);
+		return;
+	}
+	slab_event(s, SLAB_CPU_PARTIAL_FREE);
+	place(s, &page, 1);
+}
+
+static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned int w,
+			      uint64_t twice)
+{
+	char *base = (char *)page_to_virt(page) + s->pad_left;
+
+	for (; twice; twice &= twice - 1) {
+		unsigned int i = w * 64 + (unsigned int)__builtin_ctzll(twice);
+
+		report_invalid("free()", base + (size_t)i * s->size, "double free");
+	}
+}
+
+/* Objects of one word of one slab, from objs[0] on. Result: how many of @n those are. */
+static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
+			     enum slab_put_to to, unsigned int *freed)
+{
+	struct page *page = slab_head(page_of(objs[0]));
+	uint64_t mask = 0, twice = 0, again = 0;
+	unsigned int index = 0, word = 0, i;
+	const char *wrong = NULL;
+
+	for (i = 0; i < n; i++) {
+		uint64_t bit;
+
+		if (i && slab_head(page_of(objs[i])) != page)
+			break;
+		wrong = slab_page_find(s, page, objs[i], &index);
+		if (unlikely(wrong))
+			break;
+		if (i && index / 64 != word)
+			break;
+		word = index / 64;
+		bit = (uint64_t)1 << (index % 64);
+		again |= mask & bit;
+		mask |= bit;
+	}
+	if (unlikely(!i)) {
+		report_invalid("free()", objs[0], wrong);
+		return 1;
+	}
+	*freed += (unsigned int)__builtin_popcountll(mask);
+	switch (slab_page_put(s, page, word, mask, &twice)) {
+	case SLAB_NO_LONGER_FULL:
+		list_slab(s, page, to);
+		break;
+	case SLAB_EMPTY_ON_NODE:
+		slab_node_retire(s, page);
+		break;
+	case SLAB_OTHERS_FROZEN:
+		slab_event(s, SLAB_FREE_FROZEN);
+		break;
+	default:
+		break;
+	}
+	if (unlikely(twice | again)) {
+		*freed -= (unsigned int)__builtin_popcountll(twice);
+		report_twice(s, page, word, twice | again);
+	}
+	return i;
+}
+
+void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+{
+	struct kmem_cache_node *node = NULL;
+	unsigned int freed = 0;
+
+	for (unsigned int i = 0; i < n;) {
+		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
+
+		if (node != home) {
+			if (node)
+				uncount(s, node, freed);
+			node = home;
+			freed = 0;
+		}
+		i += put_word(s, objs + i, n - i, to, &freed);
+	}
+	if (node)
+		uncount(s, node, freed);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* This CPU's partly used slabs; see slab_partial.c. */
+#ifndef SLAB_SLAB_PARTIAL_H
+#define SLAB_SLAB_PARTIAL_H
+
+#include "slab/slab_page.h"
+
+enum {
+	SLAB_PUSH_MAX = 32,		    /* slabs pushed at once */
+	SLAB_SPILL_MAX = 2 * SLAB_PUSH_MAX, /* slabs that one push may leave over */
+};
+
+/* One slab off this CPU's list: the caller's from now on. NULL: there is none. */
+struct page *slab_partial_pop(struct kmem_cache *s);
+/*
+ * @n slabs, at most SLAB_PUSH_MAX, from the caller's hands onto this CPU's list. If the list is
+ * full, slabs that lay there come off it first. Result: how many slabs, old or new, had no
+ * place; they are in spilled[0..SLAB_SPILL_MAX) and in the caller's hands.
+ */
+unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsigned int n,
+			       struct page **spilled);
+/* Slabs on CPUs' lists of which no object is out. */
+size_t slab_partial_idle(struct kmem_cache *s);
+
+#endif

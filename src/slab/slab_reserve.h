@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* Caches for callers that may not wait; see slab_reserve.c. */
+#ifndef SLAB_SLAB_RESERVE_H
+#define SLAB_SLAB_RESERVE_H
+
+#include "slab/slab_types.h"
+
+enum { SLAB_RESERVE = 16 }; /* caches */
+bool slab_reserve_init(void);
+/* A new cache without waiting or memory: one of the reserve, NULL if none is left. */
+struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p);
+/* It is used: statistics and trim know it from now on. Or it is not needed after all. */
+void slab_reserve_use(struct kmem_cache *s);
+void slab_reserve_put(struct kmem_cache *s);
+/* Caches of the reserve that are used; *@exhausted: requests that found none. */
+unsigned int slab_reserve_used(uint64_t *exhausted);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which node objects come from: the one that is asked for as long as it has any, then the
+ * others, in the order of their distance. A request that may wait reclaims memory only when no
+ * node has an object left.
+ */
+#include "slab/slab_take.h"
+
+#include "slab/slab_node.h"
+#include "slab/slab_objects.h"
+#include "slab/slab_shared.h"
+
+/* Up to @n objects of one node: what other CPUs had too many of, if that is enough. */
+static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **out,
+			      unsigned int n, unsigned int need, gfp_t flags)
+{
+	unsigned int got = slab_shared_get(s, node, out, n);
+
+	if (got && got >= need)
+		return got;
+	return got + slab_objects_take(s, node, out + got, n - got, need - got, flags);
+}
+
+/* Objects of partly used slabs of another node, *@node from then on, when it is their turn. */
+static unsigned int take_remote(struct kmem_cache *s, unsigned int *node, void **out,
+				unsigned int n, gfp_t flags)
+{
+	unsigned int ratio =
+		atomic_load_explicit(&s->remote_node_defrag_ratio, memory_order_relaxed);
+	unsigned int turn =
+		atomic_fetch_add_explicit(&s->defrag_turn, ratio, memory_order_relaxed);
+
+	if (turn % 100 + ratio < 100)
+		return 0;
+	for (unsigned int i = 1; i < page_window.nr_nodes; i++) {
+		unsigned int other = page_fallback_node(*node, i), got;
+
+		if (!page_policy_allows(other) ||
+		    slab_node_nr_partial(&s->nodes[other]) <=
+			    atomic_load_explicit(&s->min_partial, memory_order_relaxed))
+			continue;
+		got = slab_objects_take(s, other, out, n, 0, flags | SLAB_NO_NEW);
+		if (!got)
+			continue;
+		*node = other;
+		return got;
+	}
+	return 0;
+}
+
+/*
+ * Before a slab of *@node is made, those of other nodes that are used partly, as often as
+ * remote_node_defrag_ratio says.
+ */
+static cold unsigned int take_defragmenting(struct kmem_cache *s, unsigned int *node,
+					    void **out, unsigned int n, unsigned int need,
+					    gfp_t flags)
+{
+	unsigned int got = take_from(s, *node, out, n, need, flags | SLAB_NO_NEW);
+
+	if (!got && !(flags & __GFP_THISNODE))
+		got = take_remote(s, node, out, n, flags);
+	return got ? got : take_from(s, *node, out, n, need, flags);
+}
+
+/*
+ * One round over the nodes: another one only if those before have nothing at all; of that one
+ * first what this CPU's array holds of it, but no more than @need.
+ */
+static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **out,
+			       unsigned int n, unsigned int need, gfp_t flags,
+			       unsigned int *node)
+{
+	unsigned int nodes = flags & __GFP_THISNODE ? 1 : page_window.nr_nodes;
+	unsigned int got = 0;
+
+	for (unsigned int i = 0; i < nodes && !got; i++) {
+		*node = page_fallback_node(first, i);
+		if (i && !page_policy_allows(*node) && !(flags & PAGE_ANY_ALLOWED))
+			continue;
+		if (!i && unlikely(atomic_load_explicit(&s->remote_node_defrag_ratio,
+							memory_order_relaxed)))
+			got = take_defragmenting(s, node, out, n, need, flags);
+		if (i)
+			got = pcpu_array_pop_bulk(slab_array(s, *node), out, need,
+						  PCPU_POP_UNCOUNTED);
+		if (!got)
+			got = take_from(s, *node, out, n, need, flags);
+	}
+	return got;
+}
+
+/* No node has any: wait until there are the pages of a slab. */
+static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, void **out,
+				      unsigned int n, unsigned int need, gfp_t flags,
+				      unsigned int *node)
+{
+	unsigned int got = 0;
+
+	while (!got && (flags & __GFP_DIRECT_RECLAIM)) {
+		bool zeroed;
+		struct page *page =
+			page_alloc_run(first, flags | s->gfp, s->small.npages, &zeroed);
+
+		if (!page)
+			break;
+		page_free_run(page, s->small.npages);
+		got = take_round(s, first, out, n, need, flags, node);
+	}
+	return got;
+}
+
+unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
+		       unsigned int need, gfp_t flags)
+{
+	unsigned int first = *node;
+	unsigned int got = take_round(s, first, out, n, need, flags | PAGE_NO_RECLAIM, node);
+
+	if (unlikely(!got && (flags & (__GFP_DIRECT_RECLAIM | PAGE_INTERRUPTED))))
+		got = take_round(s, first, out, n, need, flags, node);
+	if (unlikely(!got && (flags & __GFP_NOFAIL)))
+		got = take_waiting(s, first, out, n, need, flags, node);
+	if (unlikely(!got && page_may_leave_nodes(flags)))
+		got = take_round(s, first, out, n, need, flags | PAGE_ANY_ALLOWED, node);
+	if (unlikely(got && *node != first))
+		slab_count_events(s, SLAB_ALLOC_NODE_MISMATCH, got);
+	return got;
+}
