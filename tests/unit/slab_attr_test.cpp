@@ -461,6 +461,7 @@ TEST(SlabinfoTest, ErrorsAreReturned)
 {
 	int full = open("/dev/full", O_WRONLY);
 
+	ASSERT_TRUE(shim_slab_init());
 	EXPECT_EQ(ukmem_slabinfo_print(full), -ENOSPC);
 	EXPECT_EQ(ukmem_slabinfo_print(-1), -EBADF);
 	EXPECT_EQ(ukmem_slab_print(full, nullptr), -ENOSPC);

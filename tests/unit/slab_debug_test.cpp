@@ -517,6 +517,7 @@ TEST(SlabDebugTest, NoMemoryForATwin)
 /* The caches that describe caches can be debugged like any other. */
 TEST(SlabDebugTest, CachesOfCaches)
 {
+	ASSERT_TRUE(shim_slab_init());
 	for (const char *name : { "kmem_cache", "kmem_cache_node" })
 		ASSERT_EQ(kmem_cache_debug(kmem_cache_find(name), SLAB_DEBUG_FLAGS), 0);
 	for (int i = 0; i < 10; i++) {

@@ -234,8 +234,8 @@ static int rows_get(struct rows *rows)
 	*rows = (struct rows){ 0 };
 	slab_for_each_cache(count_cache, rows);
 	rows->len = align_up(rows->max * sizeof(struct row), page_size());
-	if (!rows->len) /* there are none without memory for the first ones */
-		return -ENOMEM;
+	if (!rows->len) /* nothing of the layer has been used yet */
+		return 0;
 	err = os_map_metadata(rows->len, &mem);
 	if (err)
 		return err;
@@ -246,7 +246,8 @@ static int rows_get(struct rows *rows)
 
 static void rows_put(struct rows *rows)
 {
-	os_release(rows->row, rows->len);
+	if (rows->len)
+		os_release(rows->row, rows->len);
 }
 
 /* A table whose numbers lie at @offset in each row; as text without caches never used. */
