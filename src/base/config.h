@@ -90,7 +90,7 @@ struct config {
 	uint64_t percpu_pagelist_fraction;
 	uint64_t thp;
 	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
-	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/slab_names.c */
+	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/debug/names.c */
 	uint64_t slab_debug_action;
 	uint64_t annotate, passthrough, deepbind;
 	uint64_t reserve; /* addresses for pages, bytes; 0: as many as have a place */

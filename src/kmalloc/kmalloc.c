@@ -5,16 +5,19 @@
  */
 #include "kmalloc/kmalloc.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/report.h"
+#include "kmalloc/large.h"
 #include "os/os.h"
 #include "slab/debug/check.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
 #include "slab/slab_page.h"
+#include "stats/stats.h"
 
 struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
@@ -22,6 +25,7 @@ static bool init(void)
 {
 	if (!slab_init() || !large_init() || !size_class_init(&kmalloc_fast.tables))
 		return false;
+	size_class_table_init();
 	if (!pcpu_use_rseq())
 		return true; /* everything takes the slow path */
 	kmalloc_fast.window_base = page_window.base;
@@ -372,6 +376,11 @@ static void free_one(struct kmem_cache *s, unsigned int entry, void *p, const vo
 		slab_free_any(s, p, "kmem_cache_free_bulk()", caller);
 	else
 		kfree_slow(p, "kmem_cache_free_bulk()", caller);
+}
+
+int ukmem_size_classes_print(int fd)
+{
+	return kmalloc_init() ? size_class_table_print(fd) : -ENOMEM;
 }
 
 /* Here and not in slab/: without a cache the objects may be large blocks. */

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/report.h"
 #include "kmalloc/kmalloc.h"
+#include "kmalloc/large.h"
 #include "page/node.h"
 #include "ukmem/overflow.h"
 

@@ -4,8 +4,9 @@
  * kmalloc_wants_pages() and blocks that grew. The number of pages is kept in the first
  * page's entry.
  */
+#include "kmalloc/large.h"
+
 #include "base/bits.h"
-#include "kmalloc/kmalloc.h"
 #include "percpu/percpu.h"
 #include "stats/stats.h"
 

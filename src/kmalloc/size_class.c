@@ -161,6 +161,5 @@ bool size_class_init(struct size_tables *tables)
 		tables->small[i] = size_class_cache(i * 8)->cpu_array;
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
 		tables->large[i] = size_class_cache((i + 1) * 256)->cpu_array;
-	size_class_table_init();
 	return true;
 }

@@ -63,7 +63,9 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
 /* Create the caches and fill the tables; false without memory. */
 bool size_class_init(struct size_tables *tables);
-/* The classes in the JSON statistics. */
+
+/* size_class_table.c: the classes in the JSON statistics; and as a table. */
 void size_class_table_init(void);
+int size_class_table_print(int fd);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How the size classes cut their slabs, as a table; the columns: ukmem/stats.h. */
-#include <errno.h>
-
-#include "kmalloc/kmalloc.h"
 #include "kmalloc/size_class.h"
+#include "page/page.h"
 #include "slab/slab_types.h"
 #include "stats/stats.h"
 
@@ -63,13 +61,11 @@ void size_class_table_init(void)
 	stats_register(&source);
 }
 
-int ukmem_size_classes_print(int fd)
+int size_class_table_print(int fd)
 {
 	struct bytes sum = { 0 };
 	struct emitter e;
 
-	if (!kmalloc_init())
-		return -ENOMEM;
 	emit_begin(&e, fd, UKMEM_STATS_TEXT);
 	emit_classes(&e, &sum);
 	emit_text(&e, "\nA slab of each: wasted %lluK of %lluK; %llu.%llu%%\n",

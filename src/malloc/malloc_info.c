@@ -21,6 +21,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
+#include "kmalloc/large.h"
 #include "slab/slab_count.h"
 #include "stats/stats.h"
 #include "ukmem/compiler.h"

@@ -24,13 +24,13 @@ enum { SHRINK_BATCH = 128 };
 static _Atomic(struct shrinker *) shrinkers;
 static _Atomic(void *) owner; /* thread pointer of the thread in here */
 
-/* False: this thread is in a reclaim already. O1 pairs with O2. */
+/* False: this thread is in a reclaim already. V1 pairs with V2. */
 static bool enter(void)
 {
 	void *self = __builtin_thread_pointer(), *expected = NULL;
 
 	while (!atomic_compare_exchange_strong_explicit(&owner, &expected, self,
-							memory_order_acquire, /* O1 */
+							memory_order_acquire, /* V1 */
 							memory_order_relaxed)) {
 		if (expected == self)
 			return false;
@@ -42,7 +42,7 @@ static bool enter(void)
 
 static void leave(void)
 {
-	atomic_store_explicit(&owner, NULL, memory_order_release); /* O2 */
+	atomic_store_explicit(&owner, NULL, memory_order_release); /* V2 */
 }
 
 /* Another thread's reclaim is not in the child. */

@@ -12,7 +12,6 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "slab/slab_types.h"
 
 /* Synchronization: written once, by parse(). */
 static slab_flags_t flags;

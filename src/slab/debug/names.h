@@ -3,7 +3,7 @@
 #ifndef SLAB_DEBUG_NAMES_H
 #define SLAB_DEBUG_NAMES_H
 
-#include "ukmem/slab.h"
+#include "slab/slab_types.h"
 
 /* What the tunable says of the cache of this name. */
 slab_flags_t slab_debug_of_name(const char *name);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of whole pages; see large.c. */
+#ifndef KMALLOC_LARGE_H
+#define KMALLOC_LARGE_H
+
+#include "page/page.h"
+
+void *large_alloc(size_t size, unsigned int align_order, gfp_t flags);
+/* @node: an index, as for page_alloc_run(). */
+void *large_alloc_node(size_t size, unsigned int node, gfp_t flags);
+/* @page is of type PAGE_LARGE. */
+void large_free(struct page *page);
+size_t large_size(const struct page *page);
+bool large_init(void);
+/* Blocks in use, and their bytes. */
+void large_count(uint64_t *blocks, size_t *bytes);
+/* Give back the end of a block in place. */
+void large_shrink(struct page *page, size_t size);
+/* Grow it in place; false: it cannot. */
+bool large_extend(struct page *page, size_t size, gfp_t flags);
+/* Free a block, all of whose bytes become the first ones of the block @q. */
+void large_replace(struct page *page, void *q, gfp_t flags);
+
+#endif
