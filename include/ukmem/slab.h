@@ -313,11 +313,12 @@ UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr
  * min_partial; cpu_partial, in objects, with effect on what CPUs hold now; limit,
  * limit_interval and stock, as the functions above; remote_node_defrag_ratio, of 100 times that
  * a slab would have to be made so many look for a partly used one of another node first (0,
- * where the kernel has 100: objects stay near); "1" to shrink;
- * "0" to events, which begins to count them anew, save those that the numbers of
+ * where the kernel has 100: objects stay near); "1" to shrink; "1" to validate, as
+ * ukmem_verify() for this cache alone (findings are logged); "0" to events, which begins to count them anew, save those that the numbers of
  * allocations and frees are made of.
  *
- * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so, -ENOMEM.
+ * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so, -ENOMEM,
+ * -EUCLEAN: validate has findings.
  */
 UKMEM_EXPORT int kmem_cache_attr_store(struct kmem_cache *s, const char *attr,
 				       const char *value) UKMEM_SYMBOL(kmem_cache_attr_store);

@@ -16,6 +16,8 @@
 
 #include <stddef.h>
 
+#include <stdio.h>
+
 #include <ukmem/compiler.h>
 
 UKMEM_BEGIN_DECLS
@@ -105,6 +107,22 @@ UKMEM_EXPORT int ukmem_pools_print(int fd);
  * Each object counts once, whatever else was fetched with it. As above.
  */
 UKMEM_EXPORT int ukmem_layers_print(int fd);
+
+/**
+ * ukmem_verify - whether the library's own structures are sound
+ *
+ * Looks at every list, count, slab, array and queue, and checks what the source says of them:
+ * that each object and page is in one place, that sums are sums. @out: gets a line for each
+ * finding, with what, where and whose; NULL: nothing is written.
+ *
+ * Other threads may go on; what is wrong for a moment only, because one of them is in the
+ * middle of a change, is not reported, unless that thread does not run for some 300 ms. Costs a
+ * walk over all free memory under the layers' locks: for tests, and for the search after a
+ * program that writes where it should not.
+ *
+ * Any thread, not from a signal handler. May block. Result: the number of findings; 0: sound.
+ */
+UKMEM_EXPORT int ukmem_verify(FILE *out);
 
 /**
  * ukmem_size_classes_print - a row for each size class of kmalloc: how its slabs are cut

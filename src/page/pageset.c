@@ -398,14 +398,18 @@ static size_t block_pages(const struct zone *z, unsigned int cpu)
 	return pages;
 }
 
-/*
- * Of a CPU that uses its arrays meanwhile: slots below the count are runs, or were. What is
- * read of one that has left the list is a word of something else.
- */
+/* Of a CPU that uses its arrays meanwhile: slots below the count are runs, or were. */
+static noinline no_sanitize_thread struct page *listed(const struct pcpu_array *a,
+						       unsigned int i)
+{
+	return *(void *const volatile *)&a->slot[i];
+}
+
+/* What is read of a run that has left the list is a word of something else. */
 static noinline no_sanitize_thread size_t listed_pages(const struct pcpu_array *a,
 						       unsigned int i)
 {
-	const struct page *page = *(void *const volatile *)&a->slot[i];
+	const struct page *page = listed(a, i);
 	size_t npages = __atomic_load_n(&page->npages, __ATOMIC_RELAXED);
 
 	return page_type(page) == PAGE_CACHED && npages <= PCP_RUN_MAX ? npages : 0;
@@ -424,6 +428,15 @@ static size_t run_pages(const struct zone *z, unsigned int cpu)
 			pages += listed_pages(a, i);
 	}
 	return pages;
+}
+
+struct page *pageset_run(const struct zone *z, unsigned int list, unsigned int cpu,
+			 unsigned int i)
+{
+	unsigned int n = pcpu_array_count(cpu_header(z, list, cpu));
+
+	return i < n && i < capacity(z, list) ? listed(pcpu_ptr(array_of(z, list), cpu), i)
+					      : NULL;
 }
 
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)

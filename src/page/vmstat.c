@@ -10,6 +10,7 @@
 #include "page/aside.h"
 #include "page/limits.h"
 #include "page/node.h"
+#include "page/verify.h"
 #include "page/zonelist.h"
 #include "stats/stats.h"
 
@@ -170,9 +171,11 @@ static size_t trim(void)
 	return page_trim(true);
 }
 
-static struct stats_source source = {
-	.gauges = gauges, .resident = resident, .emit = emit, .trim = trim
-};
+static struct stats_source source = { .gauges = gauges,
+				      .resident = resident,
+				      .emit = emit,
+				      .trim = trim,
+				      .verify = page_verify };
 
 void vmstat_register(void)
 {

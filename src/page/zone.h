@@ -243,6 +243,9 @@ size_t pageset_drain(struct zone *z, unsigned int cpu);
 bool __pageset_give_dirty(struct zone *z);
 size_t pageset_pages(const struct zone *z);
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);
+/* The @i-th run that @cpu keeps in @list, as far as can be said while it is used; or NULL. */
+struct page *pageset_run(const struct zone *z, unsigned int list, unsigned int cpu,
+			 unsigned int i);
 /* Pages handed out by the pagesets, ever. */
 uint64_t pageset_nr_alloc(const struct zone *z);
 void pageset_count(struct zone *z, enum numa_stat item, size_t npages);

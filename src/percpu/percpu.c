@@ -293,7 +293,7 @@ static size_t trim(void)
 	return 0;
 }
 
-static struct stats_source source = { .emit = emit, .trim = trim };
+static struct stats_source source = { .emit = emit, .trim = trim, .verify = pcpu_verify };
 
 static bool init(void)
 {

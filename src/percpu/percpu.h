@@ -160,6 +160,10 @@ size_t pcpu_resident(void);
 
 /* As percpu_notifier_register(), for the library itself, and for good. */
 void pcpu_notifier_register(struct percpu_notifier *n);
+
+/* percpu_alloc.c: the allocator's invariants. Takes its lock. */
+struct verify;
+void pcpu_verify(struct verify *v);
 /*
  * For whoever may enter the kernel and holds no lock: every look_ms, which CPUs and what share
  * of them the process has now; what those hold that are gone is given back.

@@ -24,6 +24,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/report.h"
+#include "base/verify.h"
 #include "os/os.h"
 #include "percpu/array.h"
 #include "percpu/percpu_internal.h"
@@ -455,4 +456,32 @@ size_t pcpu_resident(void)
 			break;
 	}
 	return resident;
+}
+
+/* Each allocation is a run of granules that are used, the last of which says so. */
+static void verify_chunk(const struct chunk *c, unsigned int nr, struct verify *v)
+{
+	size_t used = 0, stray = 0;
+
+	for (size_t w = 0; w < granules() / 64; w++) {
+		used += (size_t)__builtin_popcountll(c->used[w]);
+		stray += (size_t)__builtin_popcountll(c->last[w] & ~c->used[w]);
+	}
+	verify_that(v, used == c->nr_used,
+		    "per-CPU chunk %u: nr_used is %zu, the bitmap has %zu", nr, c->nr_used,
+		    used);
+	verify_that(v, !stray, "per-CPU chunk %u: %zu allocations end in free granules", nr,
+		    stray);
+	verify_that(v, find_bit(c->used, 0, granules(), false) >= c->first_free,
+		    "per-CPU chunk %u: a granule below first_free, %zu, is free", nr,
+		    c->first_free);
+}
+
+void pcpu_verify(struct verify *v)
+{
+	unsigned int nr = 0;
+
+	lock(&percpu_lock);
+	for_each_chunk(c) verify_chunk(c, nr++, v);
+	unlock(&percpu_lock);
 }

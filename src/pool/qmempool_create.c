@@ -11,10 +11,12 @@
 #include "pool/qmempool.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_cache.h"
 #include "stats/stats.h"
@@ -171,9 +173,35 @@ static void cpu_offline(unsigned int cpu, void *unused)
 	unlock(&pools_lock);
 }
 
+static void verify_array(const struct qmempool *pool, unsigned int cpu, struct verify *v)
+{
+	const struct pcpu_array *a = pcpu_ptr(pool->local, cpu);
+	unsigned int n = pcpu_array_count(pcpu_array_header(a));
+	unsigned int capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+
+	verify_that(v, n <= pool->localq_sz && capacity <= pool->localq_sz,
+		    "qmempool of '%s', CPU %u: %u elements and a capacity of %u in %u slots",
+		    pool->kmem->name, cpu, n, capacity, pool->localq_sz);
+}
+
+static void verify(struct verify *v)
+{
+	struct qmempool *pool;
+	char what[64];
+
+	lock(&pools_lock);
+	list_for_each_entry (pool, &pools, list) {
+		for_each_cpu_unit (cpu)
+			verify_array(pool, cpu, v);
+		snprintf(what, sizeof(what), "qmempool of '%s'", pool->kmem->name);
+		queue_verify(pool->shared, what, v);
+	}
+	unlock(&pools_lock);
+}
+
 static bool init(void)
 {
-	static struct stats_source source = { .trim = trim };
+	static struct stats_source source = { .trim = trim, .verify = verify };
 	static struct percpu_notifier notifier = { .offline = cpu_offline };
 	static struct shrinker shrinker = {
 		.count_objects = count_free,

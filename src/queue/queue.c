@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/report.h"
+#include "base/verify.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "queue/relaxed.h"
@@ -126,4 +127,19 @@ void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side, co
 void alf_queue_single_end(struct alf_queue_side *side)
 {
 	__atomic_store_n(&side->user, 0, __ATOMIC_RELAXED);
+}
+
+void queue_verify(const struct alf_queue *q, const char *what, struct verify *v)
+{
+	uint32_t tail = alf_queue_index(&q->producer, __ATOMIC_ACQUIRE);
+	uint32_t head = alf_queue_index(&q->consumer, __ATOMIC_ACQUIRE);
+	uint32_t size = q->producer.size;
+
+	verify_that(v,
+		    queue_size_valid(size) && size == q->consumer.size &&
+			    q->producer.mask == size - 1 && q->consumer.mask == size - 1,
+		    "%s: its sides say %u and %u elements", what, size, q->consumer.size);
+	/* Consumers that go on meanwhile are ahead of the producers that were looked at. */
+	verify_that(v, (int32_t)(tail - head) <= (int32_t)size,
+		    "%s: %u elements in a queue of %u", what, tail - head, size);
 }

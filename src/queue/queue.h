@@ -39,6 +39,10 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags);
 unsigned int queue_try_enqueue(struct alf_queue *q, void *const *ptr, uint32_t n);
 unsigned int queue_try_dequeue(struct alf_queue *q, void **ptr, uint32_t n);
 
+/* The invariants of a queue, whose name in findings is @what. Others may use it meanwhile. */
+struct verify;
+void queue_verify(const struct alf_queue *q, const char *what, struct verify *v);
+
 /*
  * What multi functions say of themselves: of a queue with ALF_QUEUE_CHECK; of any queue, in
  * debug builds. Both report single functions on the same side.

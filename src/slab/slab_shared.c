@@ -14,6 +14,8 @@
  */
 #include "slab/slab_shared.h"
 
+#include <stdio.h>
+
 #include "base/bits.h"
 #include "queue/queue.h"
 #include "slab/slab_budget.h"
@@ -128,4 +130,17 @@ bool slab_shared_drain(struct kmem_cache *s)
 void *slab_shared_detach(struct kmem_cache *s, unsigned int node)
 {
 	return atomic_exchange_explicit(&s->nodes[node].shared, NULL, memory_order_acquire);
+}
+
+void slab_shared_verify(const struct kmem_cache *s, struct verify *v)
+{
+	char what[SLAB_NAME_SIZE + 48];
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		struct alf_queue *q = queue_of(s, i);
+
+		snprintf(what, sizeof(what), "queue of cache '%s', node %u", s->name, i);
+		if (q)
+			queue_verify(q, what, v);
+	}
 }

@@ -28,6 +28,9 @@ bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu,
 /* All objects back into their slabs. False: a side is held on a CPU that cannot be stopped, or
  * other threads go on filling it. */
 bool slab_shared_drain(struct kmem_cache *s);
+/* The queue's invariants. */
+struct verify;
+void slab_shared_verify(const struct kmem_cache *s, struct verify *v);
 unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node);
 /* The memory of the queue of an empty cache, the caller's from now on; or NULL. */
 void *slab_shared_detach(struct kmem_cache *s, unsigned int node);

@@ -5,6 +5,7 @@
  *
  *   slab_create.c     the top: caches are created and destroyed, the layer is initialised
  *   show/             attributes, tables, gauges
+ *   slab_verify.c     the invariants as code
  *   slab_reclaim.c    memory goes back: trim, shrinker, CPUs that go offline
  *   debug/switch.c    debugging is switched on and off; twins are made
  *   slab_reserve.c    caches for those who may not wait

@@ -70,6 +70,26 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	return emit_end(&e);
 }
 
+static void look(struct verify *v, void *unused)
+{
+	struct stats_source *s;
+
+	(void)unused;
+	for_each_source(s, i) if (s->verify) s->verify(v);
+}
+
+int ukmem_verify(FILE *out)
+{
+	struct verify v;
+	unsigned int n = verify_run(&v, look, NULL);
+
+	for (unsigned int i = 0; out && i < n && i < VERIFY_FINDINGS; i++)
+		fprintf(out, "ukmem_verify: %s\n", v.text[i]);
+	if (out && n > VERIFY_FINDINGS)
+		fprintf(out, "ukmem_verify: and %u more\n", n - VERIFY_FINDINGS);
+	return (int)n;
+}
+
 size_t ukmem_trim(void)
 {
 	struct stats_source *s;

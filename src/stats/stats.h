@@ -6,6 +6,7 @@
 #ifndef STATS_STATS_H
 #define STATS_STATS_H
 
+#include "base/verify.h"
 #include "stats/emit.h"
 #include "ukmem/stats.h"
 
@@ -14,6 +15,7 @@ struct stats_source {
 	void (*resident)(struct ukmem_gauges *g); /* those that the system is asked for */
 	void (*emit)(struct emitter *e);	  /* write objects and tables; or NULL */
 	size_t (*trim)(void);			  /* give memory back, bytes; or NULL */
+	void (*verify)(struct verify *v);	  /* look at its invariants; or NULL */
 };
 
 /* Not thread-safe: from a layer's initialisation, which runs once. */

@@ -4,6 +4,7 @@
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/page.h"
+#include "page/verify.h"
 #include "page/zone.h"
 
 bool shim_page_init(void)
@@ -63,63 +64,15 @@ void shim_zone_unlock(unsigned int index)
 	unlock(&zones[index].lock);
 }
 
-static const char *block_wrong(const struct zone *z, struct page *page, unsigned int order)
-{
-	size_t offset = page_to_pfn(page) - z->start, n = (size_t)1 << order;
-	size_t buddy = z->start + (offset ^ n);
-
-	if (page->type != PAGE_FREE)
-		return "a listed block is not of type FREE";
-	if (page->order != order)
-		return "a block is on the list of another order";
-	if (offset % n)
-		return "a block is not aligned to its size";
-	if (z->start + offset + n > atomic_load(&z->frontier))
-		return "a block reaches beyond the frontier";
-	if (buddy + n <= atomic_load(&z->frontier) &&
-	    page_window.pages[buddy].type == PAGE_FREE &&
-	    page_window.pages[buddy].order == order && order < MAX_ORDER &&
-	    zone_may_merge(z, order + 1, page->zero, page_window.pages[buddy].zero))
-		return "two free buddies were not merged";
-	return NULL;
-}
-
 const char *shim_zone_wrong(unsigned int index)
 {
-	struct zone *z = &zones[index];
-	size_t nr_free = 0, nr_dirty = 0;
-	const char *wrong = NULL;
-	struct page *page;
+	static _Thread_local struct verify v;
 
-	zone_lock(z);
-	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
-		bool seen_zero = false;
-
-		list_for_each_entry (page, &z->free[o], lru) {
-			wrong = block_wrong(z, page, o);
-			if (wrong)
-				break;
-			nr_free += (size_t)1 << o;
-			nr_dirty += page->zero ? 0 : (size_t)1 << o;
-			if (!page->zero && seen_zero)
-				wrong = "a dirty block stands behind a zero one";
-			seen_zero = seen_zero || page->zero;
-		}
-		if (wrong)
-			break;
-	}
-	if (!wrong && nr_free != z->nr_free)
-		wrong = "nr_free is not the sum of the free blocks";
-	if (!wrong && nr_dirty != z->nr_dirty)
-		wrong = "nr_dirty is not the sum of the dirty blocks";
-	if (!wrong && z->isolated)
-		wrong = "blocks are isolated although nobody purges";
-	if (!wrong && z->present > atomic_load(&z->frontier) - z->start)
-		wrong = "more pages present than there are below the frontier";
-	if (!wrong && __zone_used(z) > z->present)
-		wrong = "more pages in use than there are";
-	zone_unlock(z, true);
-	return wrong;
+	v.n = 0;
+	zone_verify(&zones[index], &v);
+	if (!v.n && zones[index].isolated)
+		return "blocks are isolated although nobody purges";
+	return v.n ? v.text[0] : NULL;
 }
 
 bool shim_window_reserved(void)

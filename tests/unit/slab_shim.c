@@ -11,7 +11,7 @@
 #include "slab/slab_list.h"
 #include "slab/slab_page.h"
 #include "slab/slab_reserve.h"
-#include "slab/slab_stock.h"
+#include "slab/slab_verify.h"
 
 bool shim_slab_init(void)
 {
@@ -73,109 +73,13 @@ const char *shim_slab_name(const struct kmem_cache *s)
 	return s->name;
 }
 
-/* NULL, or what is wrong with a slab that nobody works on. */
-static const char *slab_wrong(struct kmem_cache *s, struct page *page, size_t *out)
-{
-	const struct slab_layout *l = slab_layout(s, page);
-	uint32_t state = slab_state(page);
-	int avail = 0, whole = 0;
-
-	if (page_type(page) != PAGE_SLAB || page->cache != s)
-		return "a listed page is no slab of this cache";
-	for (unsigned int w = 0; w < slab_words(l); w++) {
-		uint64_t word = *slab_bitmap_word(l, page, w), all = slab_word_whole(l, w);
-
-		if (word & ~all)
-			return "a bit of no object is set";
-		avail += word != 0;
-		whole += word == all;
-		*out += (size_t)__builtin_popcountll(all & ~word);
-	}
-	if (slab_state_avail(state) != avail || slab_state_whole(state) != whole)
-		return "a slab's state does not tell what its bitmap does";
-	if (!avail)
-		return "a full slab is on a list";
-	return NULL;
-}
-
-/* @inuse: objects out of the slabs on lists; @slabs: how many those are. */
-static const char *node_wrong(struct kmem_cache *s, struct kmem_cache_node *node, size_t *inuse,
-			      size_t *slabs)
-{
-	const char *wrong = NULL;
-	size_t partial = 0;
-	struct page *page;
-
-	for (page = node->deferred; page && !wrong; page = page->deferred) {
-		++*slabs;
-		wrong = slab_wrong(s, page, inuse);
-	}
-	list_for_each_entry (page, &node->partial, list) {
-		partial++;
-		if (!wrong)
-			wrong = slab_wrong(s, page, inuse);
-		if (wrong)
-			return wrong;
-		if (slab_state_where(slab_state(page)) != SLAB_ON_NODE)
-			return "a slab on the node's list does not say so";
-		if (page_node(page) != node->index)
-			return "a slab is on another node's list";
-	}
-	*slabs += partial;
-	if (partial != node->nr_partial)
-		return "nr_partial is not the length of the list";
-	if (node->nr_slabs < partial)
-		return "more partial slabs than slabs";
-	return wrong;
-}
-
-static const char *cpu_wrong(struct kmem_cache *s, unsigned int cpu, size_t *inuse,
-			     size_t *slabs)
-{
-	const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
-	unsigned int n = pcpu_array_count(pcpu_array_header(a));
-
-	for (unsigned int i = 0; i < n; i++) {
-		const char *wrong = slab_wrong(s, a->slot[i], inuse);
-
-		if (wrong)
-			return wrong;
-		if (slab_state_where(slab_state(a->slot[i])) != SLAB_WITH_CPU)
-			return "a slab on a CPU's list does not say so";
-	}
-	*slabs += n;
-	return NULL;
-}
-
 const char *shim_slab_wrong(struct kmem_cache *s)
 {
-	size_t inuse = 0, slabs = 0, all = 0, objects = 0, out = 0;
-	const char *wrong = NULL;
+	static _Thread_local struct verify v;
 
-	for (unsigned int i = 0; i < page_window.nr_nodes && !wrong; i++) {
-		struct kmem_cache_node *node = &s->nodes[i];
-
-		lock(&node->lock);
-		wrong = node_wrong(s, node, &inuse, &slabs);
-		unlock(&node->lock);
-		all += node->nr_slabs;
-		objects += slab_node_objects(s, i);
-		out += node->inuse;
-	}
-	for_each_cpu_unit (cpu)
-		if (!wrong)
-			wrong = cpu_wrong(s, cpu, &inuse, &slabs);
-	if (wrong)
-		return wrong;
-	if (all < slabs)
-		return "more slabs on lists than slabs";
-	all -= slab_stock_count(s);
-	objects -= kmem_cache_stock(s);
-	/* Those on no list are full; slabs cut small are not told apart here. */
-	if (objects == all * s->layout.objects &&
-	    out != inuse + (all - slabs) * s->layout.objects)
-		return "inuse is not the sum over the slabs";
-	return NULL;
+	v.n = 0;
+	slab_verify(s, &v);
+	return v.n ? v.text[0] : NULL;
 }
 
 struct kmem_cache *shim_slab_cache_of(const void *obj)

@@ -23,6 +23,7 @@
 #include "slab/slab_drain.h"
 #include "slab/slab_node.h"
 #include "slab/slab_shared.h"
+#include "slab/slab_verify.h"
 
 /* Absent from statically linked programs. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
@@ -340,6 +341,26 @@ static int store_shrink(struct kmem_cache *s, unsigned int unused, const char *v
 	return 0;
 }
 
+static void look(struct verify *v, void *s)
+{
+	slab_verify(s, v);
+}
+
+/* What is wrong is logged. */
+static int store_validate(struct kmem_cache *s, unsigned int unused, const char *value)
+{
+	struct verify v;
+	unsigned int n;
+
+	(void)unused;
+	if (!parse_number(value, &n) || n != 1)
+		return -EINVAL;
+	verify_run(&v, look, s);
+	for (unsigned int i = 0; i < v.n && i < VERIFY_FINDINGS; i++)
+		log_warn("validate: %s", v.text[i]);
+	return v.n ? -EUCLEAN : 0;
+}
+
 static uint64_t cpu_events(struct kmem_cache *s, unsigned int event, unsigned int cpu)
 {
 	struct kmem_cache *twin = slab_twin(s);
@@ -463,6 +484,7 @@ static const struct attr attrs[] = {
 	{ "sanity_checks", show_debug, NULL, SLAB_CONSISTENCY_CHECKS },
 	{ "store_user", show_debug, NULL, SLAB_STORE_USER },
 	{ "shrink", NULL, store_shrink, 0 },
+	{ "validate", NULL, store_validate, 0 },
 	{ "alloc_fastpath", show_alloc_fastpath, NULL, 0 },
 	{ "free_fastpath", show_free_fastpath, NULL, 0 },
 	SLAB_EVENTS(EVENT_ATTR)

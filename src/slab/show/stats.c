@@ -6,6 +6,7 @@
 #include "slab/slab_cache.h"
 #include "slab/slab_count.h"
 #include "slab/slab_list.h"
+#include "slab/slab_verify.h"
 #include "stats/stats.h"
 
 static void add_allocated(struct kmem_cache *s, void *arg)
@@ -24,7 +25,9 @@ static void gauges(struct ukmem_gauges *g)
 	slab_for_each_cache(add_allocated, g);
 }
 
-static struct stats_source source = { .gauges = gauges, .emit = slab_tables_emit };
+static struct stats_source source = { .gauges = gauges,
+				      .emit = slab_tables_emit,
+				      .verify = slab_verify_all };
 
 void slab_stats_init(void)
 {

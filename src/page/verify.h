@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* The invariants of zones as code; see verify.c. */
+#ifndef PAGE_VERIFY_H
+#define PAGE_VERIFY_H
+
+#include "base/verify.h"
+
+struct zone;
+
+/* Of one zone. Takes its lock. */
+void zone_verify(struct zone *z, struct verify *v);
+/* Of all zones; nothing before the layer is initialised. */
+void page_verify(struct verify *v);
+
+#endif

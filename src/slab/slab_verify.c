@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The invariants that stand beside the structures of this folder, as code: lists, slabs,
+ * arrays, and that every object is in one place.
+ *
+ * Lock: the node's, while its list is walked. All else is read while it may change:
+ * base/verify.h.
+ */
+#include "slab/slab_verify.h"
+
+#include "slab/slab_count.h"
+#include "slab/slab_list.h"
+#include "slab/slab_node.h"
+#include "slab/slab_shared.h"
+#include "slab/slab_stock.h"
+
+/* What lists hold. */
+struct listed {
+	size_t slabs, out; /* out: objects out of these slabs */
+};
+
+static const char *kind_of(const struct kmem_cache *s)
+{
+	return s->home == s ? "cache" : "twin of cache";
+}
+
+#define wrong_slab(v, s, page, text)                                                           \
+	verify_found(v, "%s '%s', slab %p: %s", kind_of(s), (s)->name, page_to_virt(page), text)
+
+/* False: it is none, and nothing else is known of it. */
+static no_sanitize_thread bool verify_slab(struct kmem_cache *s, struct page *page,
+					   enum slab_where where, struct listed *l,
+					   struct verify *v)
+{
+	const struct slab_layout *layout;
+	int avail = 0, whole = 0;
+	uint32_t state;
+
+	if (!page_window_has(page_to_virt(page)) || page_type(page) != PAGE_SLAB ||
+	    slab_page_cache(page) != s) {
+		wrong_slab(v, s, page, "is on a list of the cache but no slab of it");
+		return false;
+	}
+	layout = slab_layout(s, page);
+	for (unsigned int w = 0; w < slab_words(layout); w++) {
+		uint64_t all = slab_word_whole(layout, w);
+		uint64_t word = atomic_load_explicit(slab_bitmap_word(layout, page, w),
+						     memory_order_relaxed);
+
+		if (word & ~all)
+			wrong_slab(v, s, page, "a bit of no object is set");
+		avail += word != 0;
+		whole += word == all;
+		l->out += (size_t)__builtin_popcountll(all & ~word);
+	}
+	l->slabs++;
+	state = slab_state(page);
+	if (slab_state_avail(state) != avail || slab_state_whole(state) != whole)
+		wrong_slab(v, s, page, "its state does not tell what its bitmap does");
+	if (!avail)
+		wrong_slab(v, s, page, "no object is free, but it is on a list");
+	if (slab_state_where(state) != where)
+		wrong_slab(v, s, page, "its state names another list");
+	return true;
+}
+
+static void verify_node(struct kmem_cache *s, struct kmem_cache_node *node, struct listed *l,
+			struct verify *v)
+{
+	size_t partial = 0, before = l->slabs;
+	struct page *page;
+
+	lock(&node->lock);
+	page = atomic_load_explicit(&node->deferred, memory_order_acquire);
+	for (; page; page = page->deferred)
+		if (!verify_slab(s, page, SLAB_WITH_CPU, l, v))
+			break;
+	list_for_each_entry (page, &node->partial, list) {
+		partial++;
+		if (!verify_slab(s, page, SLAB_ON_NODE, l, v))
+			break;
+		if (page_node(page) != node->index)
+			wrong_slab(v, s, page, "is on another node's list");
+	}
+	verify_that(v, partial == slab_node_nr_partial(node),
+		    "%s '%s', node %u: nr_partial is %zu, the list has %zu slabs", kind_of(s),
+		    s->name, node->index, slab_node_nr_partial(node), partial);
+	verify_that(v,
+		    atomic_load_explicit(&node->nr_slabs, memory_order_relaxed) >=
+			    l->slabs - before,
+		    "%s '%s', node %u: more slabs on the list than there are", kind_of(s),
+		    s->name, node->index);
+	unlock(&node->lock);
+}
+
+/* Slots below the count, of a CPU that may use them meanwhile. */
+static no_sanitize_thread void *slot_of(const struct pcpu_array *a, unsigned int i)
+{
+	return *(void *const volatile *)&a->slot[i];
+}
+
+static void verify_cpu_list(struct kmem_cache *s, unsigned int cpu, struct listed *l,
+			    struct verify *v)
+{
+	const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+	unsigned int n = pcpu_array_count(pcpu_array_header(a));
+
+	verify_that(v, n <= SLAB_CPU_PARTIAL_MAX, "%s '%s', CPU %u: %u slabs on its list",
+		    kind_of(s), s->name, cpu, n);
+	for (unsigned int i = 0; i < n && i < SLAB_CPU_PARTIAL_MAX; i++)
+		if (!verify_slab(s, slot_of(a, i), SLAB_WITH_CPU, l, v))
+			break;
+}
+
+/* An object in an array is out of its slab, and of the array's cache and node. */
+static const char *object_wrong(struct kmem_cache *s, unsigned int node, void *obj)
+{
+	const struct slab_layout *layout;
+	struct page *page;
+	unsigned int i;
+
+	if (slab_cache_of(obj) != s)
+		return "is not of the cache";
+	page = slab_head(page_of(obj));
+	if (slab_page_find(s, page, obj, &i))
+		return "is not the start of an object";
+	if (page_node(page) != node)
+		return "is another node's";
+	layout = slab_layout(s, page);
+	if (atomic_load_explicit(slab_bitmap_word(layout, page, i / 64),
+				 memory_order_relaxed) >>
+		    (i % 64) &
+	    1)
+		return "is free in its slab, too";
+	return NULL;
+}
+
+static void verify_array(struct kmem_cache *s, unsigned int node, unsigned int cpu,
+			 struct verify *v)
+{
+	const struct pcpu_array *a = pcpu_ptr(slab_array(s, node), cpu);
+	unsigned int n = pcpu_array_count(pcpu_array_header(a));
+	unsigned int capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+
+	verify_that(v, n <= s->capacity_max && capacity <= s->capacity_max,
+		    "%s '%s', CPU %u: %u objects and a capacity of %u in an array of %u slots",
+		    kind_of(s), s->name, cpu, n, capacity, s->capacity_max);
+	for (unsigned int i = 0; i < n && i < s->capacity_max; i++) {
+		void *obj = slot_of(a, i);
+		const char *wrong = object_wrong(s, node, obj);
+
+		verify_that(v, !wrong, "%s '%s', CPU %u: object %p in the array %s", kind_of(s),
+			    s->name, cpu, obj, wrong);
+	}
+}
+
+/*
+ * Slabs on no list are full, or in stock; so what is out of slabs is known twice. Where pages
+ * were short some slabs may have been made smaller: those on lists are not told apart here.
+ */
+static void verify_sum(struct kmem_cache *s, const struct listed *l, struct verify *v)
+{
+	size_t slabs = 0, small = 0, inuse = 0;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		struct kmem_cache_node *node = &s->nodes[i];
+
+		slabs += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
+		small += atomic_load_explicit(&node->nr_small, memory_order_relaxed);
+		inuse += atomic_load_explicit(&node->inuse, memory_order_relaxed);
+	}
+	slabs -= min_size(slab_stock_count(s), slabs);
+	verify_that(v, slabs >= l->slabs, "%s '%s': %zu slabs, and %zu on lists", kind_of(s),
+		    s->name, slabs, l->slabs);
+	verify_that(v,
+		    small || slabs < l->slabs ||
+			    inuse == l->out + (slabs - l->slabs) * s->layout.objects,
+		    "%s '%s': inuse is %zu, but %zu objects are out of %zu slabs, %zu listed",
+		    kind_of(s), s->name, inuse, l->out + (slabs - l->slabs) * s->layout.objects,
+		    slabs, l->slabs);
+}
+
+static void verify_one(struct kmem_cache *s, struct verify *v)
+{
+	struct listed l = { 0 };
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		verify_node(s, &s->nodes[i], &l, v);
+	for_each_cpu_unit (cpu) {
+		verify_cpu_list(s, cpu, &l, v);
+		for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+			verify_array(s, i, cpu, v);
+	}
+	slab_shared_verify(s, v);
+	verify_sum(s, &l, v);
+}
+
+void slab_verify(struct kmem_cache *s, struct verify *v)
+{
+	verify_one(s, v);
+	if (slab_twin(s))
+		verify_one(slab_twin(s), v);
+}
+
+static void verify_listed(struct kmem_cache *s, void *arg)
+{
+	slab_verify(s, arg);
+}
+
+void slab_verify_all(struct verify *v)
+{
+	slab_for_each_cache(verify_listed, v);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The invariants of caches as code; see slab_verify.c. */
+#ifndef SLAB_SLAB_VERIFY_H
+#define SLAB_SLAB_VERIFY_H
+
+#include "base/verify.h"
+#include "slab/slab_types.h"
+
+/* Of one cache and its twin. Takes the nodes' locks. */
+void slab_verify(struct kmem_cache *s, struct verify *v);
+/* Of all caches. */
+void slab_verify_all(struct verify *v);
+
+#endif

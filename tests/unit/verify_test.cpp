@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* ukmem_verify(): sound where nothing is wrong, and what is broken on purpose is found. */
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "test_util.h"
+#include "verify_shim.h"
+
+#include "ukmem/kmalloc.h"
+#include "ukmem/qmempool.h"
+#include "ukmem/slab.h"
+#include "ukmem/stats.h"
+
+namespace
+{
+
+struct Findings {
+	int n;
+	std::string text;
+};
+
+Findings verify()
+{
+	Findings f;
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	f.n = ukmem_verify(out);
+	fclose(out);
+	f.text = text;
+	free(text);
+	return f;
+}
+
+/* Something in every place: arrays, slabs of CPUs and nodes, queues, pagesets. */
+struct kmem_cache *use_all()
+{
+	struct kmem_cache *s = kmem_cache_create("verified", 200, 0, 0, nullptr);
+	struct qmempool *pool = qmempool_create(32, 256, 64, s, GFP_KERNEL);
+	std::vector<void *> objs;
+
+	for (int i = 0; i < 20000; i++)
+		objs.push_back(kmem_cache_alloc(s, GFP_KERNEL));
+	for (size_t i = 0; i < objs.size(); i++)
+		if (i % 7)
+			kmem_cache_free(s, objs[i]);
+	for (size_t size = 1; size < 4u << 20; size = size * 3 / 2 + 1)
+		kfree(kmalloc(size, GFP_KERNEL));
+	qmempool_free(pool, qmempool_alloc(pool, GFP_KERNEL));
+	return s;
+}
+
+TEST(VerifyTest, SoundBeforeAnything)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_EQ(verify().n, 0); });
+}
+
+TEST(VerifyTest, SoundAfterUse)
+{
+	use_all();
+	Findings f = verify();
+	EXPECT_EQ(f.n, 0) << f.text;
+	EXPECT_EQ(f.text, "");
+	EXPECT_EQ(ukmem_verify(nullptr), 0);
+}
+
+TEST(VerifyTest, OthersMayGoOn)
+{
+	struct kmem_cache *s = use_all();
+	std::atomic<bool> stop = false;
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 3; t++)
+		threads.emplace_back([&, t] {
+			std::vector<void *> objs(300 + 100 * t);
+			while (!stop) {
+				for (auto &obj : objs)
+					obj = kmem_cache_alloc(s, GFP_KERNEL);
+				for (auto &obj : objs)
+					kmem_cache_free(s, obj);
+				kfree(kmalloc(100000 << t, GFP_KERNEL));
+			}
+		});
+	for (int i = 0; i < 20; i++) {
+		Findings f = verify();
+		EXPECT_EQ(f.n, 0) << f.text;
+	}
+	stop = true;
+	for (auto &t : threads)
+		t.join();
+}
+
+/* Each breaks one thing; what is said of it. */
+struct Breakage {
+	enum shim_breakage what;
+	const char *found;
+};
+
+class VerifyBreakageTest : public testing::TestWithParam<Breakage>
+{
+};
+
+TEST_P(VerifyBreakageTest, IsFound)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		struct kmem_cache *s = use_all();
+		if (!shim_break(s, GetParam().what))
+			GTEST_SKIP() << "there is none here";
+		Findings f = verify();
+		EXPECT_GE(f.n, 1);
+		EXPECT_NE(f.text.find(GetParam().found), std::string::npos) << f.text;
+		EXPECT_EQ(f.text.rfind("ukmem_verify: ", 0), 0u) << f.text;
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+	All, VerifyBreakageTest,
+	testing::Values(Breakage{ SHIM_BREAK_BITMAP,
+				  "its state does not tell what its bitmap does" },
+			Breakage{ SHIM_BREAK_INUSE, "'verified': inuse is" },
+			Breakage{ SHIM_BREAK_NR_PARTIAL, "'verified', node 0: nr_partial is" },
+			Breakage{ SHIM_BREAK_ARRAY_OBJECT, "is not the start of an object" },
+			Breakage{ SHIM_BREAK_ARRAY_COUNT, "objects and a capacity of" },
+			Breakage{ SHIM_BREAK_NR_FREE, "zone 0: nr_free is" },
+			Breakage{ SHIM_BREAK_BLOCK_ORDER, "is on the list of another order" }),
+	[](const testing::TestParamInfo<Breakage> &info) {
+		return "Breakage" + std::to_string(info.param.what);
+	});
+
+TEST(VerifyTest, OfOneCache)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		struct kmem_cache *s = use_all();
+		struct kmem_cache *other = kmem_cache_create("other", 64, 0, 0, nullptr);
+		EXPECT_EQ(kmem_cache_attr_store(s, "validate", "1"), 0);
+		EXPECT_EQ(kmem_cache_attr_store(s, "validate", "2"), -EINVAL);
+		shim_break(s, SHIM_BREAK_INUSE);
+		EXPECT_EQ(kmem_cache_attr_store(s, "validate", "1"), -EUCLEAN);
+		EXPECT_EQ(kmem_cache_attr_store(other, "validate", "1"), 0);
+		char buf[16];
+		EXPECT_EQ(kmem_cache_attr_show(s, "validate", buf, sizeof(buf)), -EACCES);
+	});
+}
+
+} // namespace
