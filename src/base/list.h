@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 
 struct list_head {
@@ -25,6 +26,7 @@ static inline bool list_empty(const struct list_head *l)
 static inline void list_insert_between(struct list_head *e, struct list_head *prev,
 				       struct list_head *next)
 {
+	debug_assert(prev->next == next && next->prev == prev);
 	e->prev = prev;
 	e->next = next;
 	prev->next = e;
@@ -45,6 +47,7 @@ static inline void list_add_tail(struct list_head *e, struct list_head *head)
 
 static inline void list_del(struct list_head *e)
 {
+	debug_assert(e->prev->next == e && e->next->prev == e);
 	e->prev->next = e->next;
 	e->next->prev = e->prev;
 }

@@ -32,6 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 #include "base/list.h"
 
@@ -107,6 +108,13 @@ static inline bool lock_is_mine(const struct lock *l)
 	/* Only this thread writes its own name, so a relaxed load decides. */
 	return (atomic_load_explicit(&l->word, memory_order_relaxed) & ~LOCK_WAITED) ==
 	       lock_self();
+}
+
+/* For functions whose names begin with "__": their caller holds the lock. */
+static inline void lock_assert_held(const struct lock *l)
+{
+	debug_assert(lock_is_mine(l));
+	(void)l;
 }
 
 /* The thread in fork() takes a lock on top, if it has not yet; lets it go, if it has. */

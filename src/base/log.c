@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 
 static void log_line(const char *fmt, va_list ap)
@@ -46,3 +47,10 @@ cold void log_fatal(const char *fmt, ...)
 	va_end(ap);
 	abort();
 }
+
+#if UKMEM_DEBUG
+cold void assert_failed(const char *what, const char *file, int line)
+{
+	log_fatal("assertion failed: %s (%s:%d)", what, file, line);
+}
+#endif

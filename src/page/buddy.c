@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "page/zone.h"
 
@@ -40,6 +41,9 @@ static void insert_dirty(struct list_head *list, struct page *page)
 static void insert_block(struct zone *z, struct page *page, unsigned int order,
 			 enum page_zero zero)
 {
+	lock_assert_held(&z->lock);
+	debug_assert(order <= MAX_ORDER &&
+		     page_to_pfn(page) + ((size_t)1 << order) <= frontier(z));
 	page_set_type(page, PAGE_FREE);
 	page->order = (uint8_t)order;
 	page->zero = (uint8_t)zero;
@@ -56,6 +60,8 @@ void __zone_remove_block(struct zone *z, struct page *page)
 {
 	size_t n = (size_t)1 << page->order;
 
+	lock_assert_held(&z->lock);
+	debug_assert(page_type(page) == PAGE_FREE && z->nr_free >= n);
 	list_del(&page->lru);
 	page_set_type(page, PAGE_NONE);
 	z->nr_free -= n;
@@ -85,6 +91,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page
 
 void __zone_free_block(struct zone *z, size_t pfn, unsigned int order, enum page_zero zero)
 {
+	debug_assert(!((pfn - z->start) % ((size_t)1 << order)));
 	page_set_type(&page_window.pages[pfn], PAGE_NONE);
 	free_block(z, pfn, order, zero);
 }
@@ -93,6 +100,7 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 {
 	size_t offset = pfn - z->start;
 
+	debug_assert(pfn >= z->start && pfn + npages <= frontier(z));
 	page_set_type(&page_window.pages[pfn], PAGE_NONE);
 	while (npages) {
 		unsigned int order = offset ? (unsigned int)__builtin_ctzll(offset) : MAX_ORDER;
@@ -126,6 +134,7 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least)
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
+	lock_assert_held(&z->lock);
 	for (;;) {
 		size_t block = window_block(), old = frontier(z);
 		size_t extra = align_down((old - z->start) / 8, block);
@@ -167,6 +176,7 @@ bool __zone_extend(struct zone *z, size_t npages)
 
 struct page *__zone_take_block(struct zone *z, unsigned int order)
 {
+	lock_assert_held(&z->lock);
 	for (unsigned int o = order; o <= MAX_ORDER; o++) {
 		size_t need = (size_t)1 << order, n = (size_t)1 << o;
 		enum page_zero zero;
@@ -218,6 +228,7 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int max_order)
 	unsigned int piece = zone_piece_order();
 	struct page *page = NULL;
 
+	lock_assert_held(&z->lock);
 	/* A piece of a larger block, which stays apart from the rest of it. */
 	for (unsigned int o = MAX_ORDER; o > piece && max_order >= piece && !page; o--)
 		page = first_dirty(z, o);
@@ -254,6 +265,7 @@ struct page *__zone_next_clean(struct zone *z, unsigned int order)
 {
 	struct page *page;
 
+	lock_assert_held(&z->lock);
 	list_for_each_entry (page, &z->free[order], lru)
 		if (page->zero != PAGE_DIRTY) {
 			list_del(&page->lru);

@@ -377,6 +377,7 @@ bool __pageset_give_dirty(struct zone *z)
 {
 	bool any = false;
 
+	lock_assert_held(&z->lock);
 	for (unsigned int list = 0; list < PCP_LISTS; list++)
 		while (__give_dirty(z, list))
 			any = true;

@@ -117,6 +117,7 @@ struct page *__zone_join(struct zone *z, unsigned int order)
 {
 	size_t npages = (size_t)1 << order;
 
+	lock_assert_held(&z->lock);
 	for (unsigned int o = order; o-- > 0 && o + 2 >= order;) {
 		unsigned int tries = 0;
 		struct page *page;
@@ -138,6 +139,7 @@ void __zone_carve_release(struct zone *z)
 {
 	size_t n = z->carve_end - z->carve_start;
 
+	lock_assert_held(&z->lock);
 	if (n)
 		__zone_free_run(z, z->carve_start, n, z->carve_zero);
 	z->carve_start = z->carve_end = 0;
@@ -225,6 +227,7 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 {
 	size_t end = start + npages, tail, grown;
 
+	lock_assert_held(&z->lock);
 	if (z->carve_start == start && z->carve_end != start)
 		__zone_carve_release(z);
 	if (end > frontier(z)) {
@@ -241,6 +244,7 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
 {
 	struct page *page;
 
+	lock_assert_held(&z->lock);
 	/* Pagesets hold blocks, also where growth blocks are smaller. */
 	if (is_pow2(npages) &&
 	    npages <= max_size(window_block(), (size_t)1 << (PCP_ORDERS - 1)))

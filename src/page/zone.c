@@ -5,6 +5,7 @@
  */
 #include "page/zone.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/aside.h"
@@ -100,6 +101,8 @@ void zone_unlock(struct zone *z, bool may_block)
 	_Atomic size_t *dirty[2] = { &page_limits.dirty, NULL };
 	_Atomic size_t *used[2] = { &page_limits.used, z->node_used };
 
+	lock_assert_held(&z->lock);
+	debug_assert(z->nr_dirty <= z->nr_free && z->nr_free + z->isolated <= z->present);
 	put_deferred(z);
 	/* In this order: what a free moved from one sum to the other is never in neither. */
 	publish(&z->dirty, dirty, __zone_dirty(z));
@@ -394,6 +397,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	bool allowed, may_grow;
 	struct page *page;
 
+	lock_assert_held(&z->lock);
 	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER ||
 	    rq->align > page_window.max_align)
 		return NULL;
@@ -426,6 +430,7 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 	size_t reserve = mapped_reserve(z), npages = (size_t)1 << order, sum;
 	unsigned int got = 0;
 
+	lock_assert_held(&z->lock);
 	if (rq->above == ABOVE_DIRTY)
 		return 0;
 	for (; n; n /= 2) {

@@ -20,6 +20,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -236,6 +237,7 @@ static void hint_update(struct chunk *c, size_t start, size_t n, size_t step)
 
 static void *take_run(struct chunk *c, size_t start, size_t n)
 {
+	debug_assert(find_bit(c->used, start, start + n, true) == start + n);
 	set_bits(c->used, start, start + n);
 	set_bit(c->last, start + n - 1);
 	c->nr_used += n;

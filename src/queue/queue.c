@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/report.h"
 #include "base/verify.h"
 #include "os/os.h"
@@ -41,6 +42,7 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
 {
 	unsigned int owner = first_owner(flags);
 
+	debug_assert(queue_size_valid(size));
 	side_init(&q->producer, size, size, owner, flags);
 	side_init(&q->consumer, size, 0, owner, flags);
 }

@@ -9,6 +9,7 @@
  */
 #include "slab/slab_array.h"
 
+#include "base/assert.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
 #include "slab/slab_capacity.h"
@@ -81,6 +82,7 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	got = slab_take(s, &node, batch, want, 1, flags);
 	if (!got)
 		return NULL;
+	debug_assert(slab_cache_of(batch[0]) == s && page_node(page_of(batch[0])) == node);
 	slab_event(s, SLAB_ALLOC_SLOWPATH);
 	if (got == 1)
 		return batch[0];
@@ -129,6 +131,7 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	unsigned int n, node;
 	void *array;
 
+	debug_assert(slab_cache_of(obj) == s);
 	node = page_node(page_of(obj));
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))

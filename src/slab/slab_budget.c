@@ -6,6 +6,8 @@
  */
 #include "slab/slab_budget.h"
 
+#include "base/assert.h"
+
 enum { MAX_MEMBERS = 64 };
 
 /* Synchronization: appended to while caches are created; nr_members with release. */
@@ -85,6 +87,12 @@ void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int o
 {
 	struct budget *b = pcpu_ptr(budget, cpu);
 
-	if (s->budgeted)
+	uint64_t before;
+
+	if (!s->budgeted)
+		return;
+	before =
 		atomic_fetch_sub_explicit(&b->used, bytes_of(s, objects), memory_order_relaxed);
+	debug_assert(before >= bytes_of(s, objects));
+	(void)before;
 }

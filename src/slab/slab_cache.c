@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "slab/slab_array.h"
@@ -243,6 +244,7 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 
 static void delete_one(struct kmem_cache *s)
 {
+	debug_assert(!slab_is_own(s));
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		void *queue = slab_shared_detach(s, i);
 

@@ -14,6 +14,7 @@
  */
 #include "slab/slab_capacity.h"
 
+#include "base/assert.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
 
@@ -102,6 +103,7 @@ static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int 
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
 		return 0;
 	drain_above(s, array, a, less);
+	debug_assert(less < capacity);
 	slab_budget_uncharge(s, cpu, capacity - less);
 	return (uint64_t)(capacity - less) * s->size;
 }

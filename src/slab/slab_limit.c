@@ -9,6 +9,7 @@
  */
 #include "slab/slab_limit.h"
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "os/os.h"
 
@@ -31,7 +32,10 @@ bool slab_limit_charge(struct kmem_cache *s, gfp_t flags)
 
 void slab_limit_uncharge(struct kmem_cache *s)
 {
-	atomic_fetch_sub_explicit(&s->all_slabs, 1, memory_order_relaxed);
+	size_t before = atomic_fetch_sub_explicit(&s->all_slabs, 1, memory_order_relaxed);
+
+	debug_assert(before);
+	(void)before;
 }
 
 bool slab_limit_reached(const struct kmem_cache *s)

@@ -58,6 +58,7 @@ void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *ar
 	struct kmem_cache *s =
 		atomic_exchange_explicit(&pushed, NULL, memory_order_acquire); /* X2 */
 
+	lock_assert_held(&caches_lock);
 	/* The last one first: each goes before those that were pushed after it. */
 	for (; s; s = s->new_next)
 		list_add(&s->list, last);

@@ -15,6 +15,7 @@
 /* Lock held: it alone writes. */
 static void __count_partial(struct kmem_cache_node *node, size_t change)
 {
+	lock_assert_held(&node->lock);
 	atomic_store_explicit(&node->nr_partial, slab_node_nr_partial(node) + change,
 			      memory_order_relaxed);
 }
@@ -22,6 +23,7 @@ static void __count_partial(struct kmem_cache_node *node, size_t change)
 /* Whether an empty slab on the list, or about to be, is one too many. Lock held. */
 static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node)
 {
+	lock_assert_held(&node->lock);
 	return !s->keeps_slabs &&
 	       slab_node_nr_partial(node) >
 		       atomic_load_explicit(&s->min_partial, memory_order_relaxed);
@@ -29,6 +31,7 @@ static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node
 
 static void __remove(struct kmem_cache_node *node, struct page *page)
 {
+	debug_assert(slab_node_nr_partial(node));
 	list_del(&page->list);
 	__count_partial(node, (size_t)-1);
 }
@@ -41,6 +44,7 @@ static void __remove(struct kmem_cache_node *node, struct page *page)
 static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
 		     struct list_head *retired)
 {
+	lock_assert_held(&node->lock);
 	__remove(node, page);
 	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
 	list_add(&page->list, retired);
@@ -53,6 +57,7 @@ static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct pag
 {
 	bool empty = slab_state_empty(slab_layout(s, page), slab_state(page));
 
+	lock_assert_held(&node->lock);
 	if (empty)
 		list_add_tail(&page->list, &node->partial);
 	else
@@ -74,6 +79,7 @@ static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
 {
 	struct page *page, *next;
 
+	lock_assert_held(&node->lock);
 	list_for_each_entry_safe (page, next, &node->partial, list)
 		if (spare(s, node) && slab_state_empty(slab_layout(s, page), slab_state(page)))
 			__retire(s, node, page, retired);
@@ -91,6 +97,7 @@ static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
 {
 	struct page *page, *next;
 
+	lock_assert_held(&node->lock);
 	if (likely(nothing_waits(node)))
 		return;
 	page = atomic_exchange_explicit(&node->deferred, NULL, memory_order_acquire); /* N2 */
@@ -216,6 +223,7 @@ static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node 
 {
 	unsigned int got = 0;
 
+	lock_assert_held(&node->lock);
 	while (got < n && !list_empty(&node->partial)) {
 		struct page *page = list_first_entry(&node->partial, struct page, list);
 

@@ -9,6 +9,7 @@
  */
 #include "slab/slab_objects.h"
 
+#include "base/assert.h"
 #include "base/report.h"
 #include "percpu/percpu.h"
 #include "slab/slab_node.h"
@@ -29,6 +30,7 @@ static void place(struct kmem_cache *s, struct page **slabs, unsigned int n)
 {
 	struct page *spilled[SLAB_SPILL_MAX];
 
+	debug_assert(n);
 	if (is_local(page_node(slabs[0]))) {
 		n = slab_partial_push(s, slabs, n, spilled);
 		slabs = spilled;
@@ -106,6 +108,7 @@ unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **o
 {
 	unsigned int got = take_from_cpu(s, node, out, n), made;
 
+	debug_assert(got <= n && need <= n);
 	if (got < n)
 		got += take_from_node(s, node, out + got, n - got,
 				      flags & __GFP_DIRECT_RECLAIM);

@@ -36,6 +36,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "slab/slab_limit.h"
 
 static uint32_t pack(int avail, int whole, enum slab_where where)
@@ -101,6 +102,7 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **
 	unsigned int words = slab_words(l), got = 0;
 	int avail = 0, whole = 0;
 
+	debug_assert(words <= (l->npages * PAGE_BITMAP_WORDS) || l->bitmap_in_slab);
 	for (unsigned int w = 0; w < words; w++) {
 		uint64_t all = slab_word_whole(l, w), take = n > got ? lowest(all, n - got) : 0;
 
@@ -203,6 +205,8 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 {
 	unsigned int npages = page->span;
 
+	debug_assert(page_type(page) == PAGE_SLAB);
+	debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
 	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page) != &s->layout);
 	if (unlikely(s->ops))
 		s->ops->free_slab(page_to_virt(page), npages * page_size());
@@ -217,6 +221,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 	unsigned int words = slab_words(l), got = 0;
 	uint32_t change = 0;
 
+	debug_assert(slab_state_where(slab_state(page)) != SLAB_FULL);
 	for (unsigned int w = 0; w < words && got < n; w++) {
 		_Atomic uint64_t *word = slab_bitmap_word(l, page, w);
 		uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), take;
@@ -240,6 +245,7 @@ uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where
 {
 	uint32_t change = ((uint32_t)to - (uint32_t)from) << SLAB_WHERE_SHIFT;
 
+	debug_assert(slab_state_where(slab_state(page)) == from);
 	return atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
 }
 

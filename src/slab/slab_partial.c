@@ -9,6 +9,7 @@
  */
 #include "slab/slab_partial.h"
 
+#include "base/assert.h"
 #include "percpu/percpu.h"
 
 /*
@@ -43,6 +44,7 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
 {
 	unsigned int pushed = pcpu_array_push_bulk(s->partial_array, (void **)slabs, n), got;
 
+	debug_assert(n && n <= SLAB_PUSH_MAX);
 	if (pushed == n)
 		return 0;
 	open_array(s);

@@ -36,7 +36,7 @@ static no_sanitize_thread bool verify_slab(struct kmem_cache *s, struct page *pa
 	int avail = 0, whole = 0;
 	uint32_t state;
 
-	if (!page_window_has(page_to_virt(page)) || page_type(page) != PAGE_SLAB ||
+	if (page_lookup(page_to_virt(page)) != page || page_type(page) != PAGE_SLAB ||
 	    slab_page_cache(page) != s) {
 		wrong_slab(v, s, page, "is on a list of the cache but no slab of it");
 		return false;

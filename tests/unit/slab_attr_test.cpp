@@ -263,7 +263,7 @@ TEST(SlabAttrTest, Errors)
 	Cache s("errors", 64);
 	char buf[16];
 
-	for (auto name : { "", "slab", "slabss", "validate" }) {
+	for (auto name : { "", "slab", "slabss", "trace" }) {
 		EXPECT_EQ(kmem_cache_attr_show(s, name, buf, sizeof(buf)), -ENOENT) << name;
 		EXPECT_EQ(kmem_cache_attr_store(s, name, "1"), -ENOENT) << name;
 	}
