@@ -34,6 +34,7 @@
 extern _Thread_local unsigned int pcpu_gate_depth __attribute__((tls_model("initial-exec")));
 
 void pcpu_gate_pass(bool may_wait);
+bool pcpu_gate_try_pass(void);
 void pcpu_gate_return(void);
 
 /* @may_wait: for a fork. For all who have, for a moment, what is nobody else's. */
@@ -59,9 +60,11 @@ bool pcpu_gate_is_closed(void);
  */
 static always_inline bool pcpu_gate_try_enter(void)
 {
-	if (unlikely(pcpu_gate_is_closed()) && !pcpu_gate_depth)
+	/* The first look spares a fork that waits those who come and go. */
+	if (likely(!pcpu_gate_depth) &&
+	    unlikely(pcpu_gate_is_closed() || !pcpu_gate_try_pass()))
 		return false;
-	pcpu_gate_enter(false);
+	pcpu_gate_depth++;
 	return true;
 }
 

@@ -344,6 +344,10 @@ unsigned int slab_partial_take(struct kmem_cache *s, unsigned int node, void **o
 void slab_partial_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
 /* Slabs on CPUs' lists no object is out of. */
 size_t slab_partial_idle(struct kmem_cache *s);
+/* In a child that has one thread: whether a slab is on a CPU's list; and the objects in those
+ * of @node that are. */
+bool slab_partial_has(struct kmem_cache *s, const struct page *page);
+size_t slab_partial_free_objects(struct kmem_cache *s, unsigned int node);
 
 /* slab_shared.c */
 /* The size of @s's queues, before it is used. */
@@ -390,6 +394,11 @@ unsigned int slab_node_take_remote(struct kmem_cache *s, unsigned int *node, voi
 #define SLAB_NO_NEW 0x20000000u
 /* A slab that is on no list and of which nothing is out, back to the page allocator. */
 void slab_node_dismiss(struct kmem_cache *s, struct page *page);
+/* In a child: what a thread that is not here began to do with what may be a slab of @s. @alone:
+ * nor has this thread any in hand. */
+void slab_node_finish(struct kmem_cache *s, struct page *page, bool alone);
+/* And how many objects are out of the slabs of @node. */
+void slab_node_recount(struct kmem_cache *s, unsigned int node);
 
 /* slab_limit.c */
 /* One slab more; false: it would be one too many. */
@@ -404,6 +413,8 @@ struct page *slab_stock_take(struct kmem_cache *s, unsigned int node);
 /* Fill up what was taken. For who may wait. */
 void slab_stock_refill(struct kmem_cache *s);
 size_t slab_stock_count(const struct kmem_cache *s);
+/* The objects of slabs of @node in it, in a child that has one thread. */
+size_t slab_stock_free_objects(const struct kmem_cache *s, unsigned int node);
 /* In objects: whole slabs. 0, -EINVAL: too many, -ENOMEM: not all could be made. */
 int slab_stock_set(struct kmem_cache *s, size_t objects);
 /* Of an empty one. */
@@ -414,7 +425,11 @@ static always_inline bool slab_keeps_stock(const struct kmem_cache *s)
 	return unlikely(atomic_load_explicit(&s->stock_slabs, memory_order_relaxed));
 }
 
-enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
+enum slab_put_to {
+	SLAB_PUT_CPU,
+	SLAB_PUT_NODE,
+	SLAB_PUT_LATER, /* slab_put()'s own, while a fork keeps the gate closed */
+};
 /*
  * Objects back into their slabs, whatever nodes those are of; the slabs that are no longer
  * full come onto the list of this CPU or their node. Waits for nothing.

@@ -11,6 +11,7 @@
  * N3 / N4: that a slab is empty, before the note that somebody has to look.
  */
 #include "base/report.h"
+#include "percpu/gate.h"
 #include "percpu/percpu.h"
 #include "slab/slab_page.h"
 
@@ -160,6 +161,12 @@ static void defer(struct kmem_cache_node *node, struct page *page)
 						      memory_order_relaxed));
 }
 
+/* The next holder of the lock is to look for empty slabs. */
+static void note_missed(struct kmem_cache_node *node)
+{
+	atomic_store_explicit(&node->missed, true, memory_order_release); /* N3 */
+}
+
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 {
 	struct kmem_cache_node *node = NULL;
@@ -201,7 +208,7 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 	struct list_head retired;
 
 	if (!node_lock_if(s, node, false, &retired)) {
-		atomic_store_explicit(&node->missed, true, memory_order_release); /* N3 */
+		note_missed(node);
 		return;
 	}
 	if (slab_of(page, s)) {
@@ -346,10 +353,21 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 		slab_count_events(s, SLAB_FREE_REMOTE, n);
 }
 
+/* A thread that puts objects back. */
+struct put {
+	enum slab_put_to to;
+	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: none was free */
+	unsigned int freed;	/* objects not counted yet */
+};
+
 /* The slab is the caller's after its first object came back: to whoever has use for it. */
 static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
 {
 	slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);
+	if (to == SLAB_PUT_LATER) {
+		defer(&s->nodes[page_node(page)], page);
+		return;
+	}
 	if (to == SLAB_PUT_NODE) {
 		slab_node_add(s, &page, 1);
 		return;
@@ -371,8 +389,7 @@ static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned 
 }
 
 /* Objects of one word of one slab, from objs[0] on. Result: how many of @n those are. */
-static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
-			     enum slab_put_to to, unsigned int *freed)
+static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n, struct put *put)
 {
 	struct page *page = slab_head(page_of(objs[0]));
 	uint64_t mask = 0, twice = 0, again = 0;
@@ -398,13 +415,17 @@ static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
 		report_invalid("free()", objs[0], wrong);
 		return 1;
 	}
-	*freed += (unsigned int)__builtin_popcountll(mask);
+	slab_hand_set(put->hand, page);
+	put->freed += (unsigned int)__builtin_popcountll(mask);
 	switch (slab_page_put(s, page, word, mask, &twice)) {
 	case SLAB_NO_LONGER_FULL:
-		list_slab(s, page, to);
+		list_slab(s, page, put->to);
 		break;
 	case SLAB_EMPTY_ON_NODE:
-		slab_node_retire(s, page);
+		if (put->to == SLAB_PUT_LATER)
+			note_missed(&s->nodes[page_node(page)]);
+		else
+			slab_node_retire(s, page);
 		break;
 	case SLAB_OTHERS_FROZEN:
 		slab_event(s, SLAB_FREE_FROZEN);
@@ -413,30 +434,44 @@ static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
 		break;
 	}
 	if (unlikely(twice | again)) {
-		*freed -= (unsigned int)__builtin_popcountll(twice);
+		put->freed -= (unsigned int)__builtin_popcountll(twice);
 		report_twice(s, page, word, twice | again);
 	}
 	return i;
 }
 
-void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+static void put_all(struct kmem_cache *s, void **objs, unsigned int n, struct put *put)
 {
 	struct kmem_cache_node *node = NULL;
-	unsigned int freed = 0;
 
 	for (unsigned int i = 0; i < n;) {
 		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
 
 		if (node != home) {
 			if (node)
-				uncount(s, node, freed);
+				uncount(s, node, put->freed);
 			node = home;
-			freed = 0;
+			put->freed = 0;
 		}
-		i += put_word(s, objs + i, n - i, to, &freed);
+		i += put_word(s, objs + i, n - i, put);
 	}
 	if (node)
-		uncount(s, node, freed);
+		uncount(s, node, put->freed);
+}
+
+void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+{
+	struct put put = { .to = to };
+
+	if (likely(pcpu_gate_try_enter())) {
+		put_all(s, objs, n, &put);
+		pcpu_gate_leave();
+		return;
+	}
+	put.to = SLAB_PUT_LATER;
+	put.hand = slab_hand_take(s);
+	put_all(s, objs, n, &put);
+	slab_hand_drop(put.hand);
 }
 
 /* Of all slabs on the list of one node. */
@@ -457,13 +492,7 @@ static size_t sum_listed(struct kmem_cache *s, unsigned int index,
 
 static size_t inuse_of(const struct kmem_cache *s, struct page *page)
 {
-	const struct slab_layout *l = slab_layout(s, page);
-	size_t inuse = l->objects;
-
-	for (unsigned int w = 0; w < slab_words(l); w++)
-		inuse -= (size_t)__builtin_popcountll(atomic_load_explicit(
-			slab_bitmap_word(l, page, w), memory_order_relaxed));
-	return inuse;
+	return slab_layout(s, page)->objects - slab_page_free_objects(s, page);
 }
 
 static size_t idle_of(const struct kmem_cache *s, struct page *page)
@@ -510,4 +539,52 @@ bool slab_node_shrink(struct kmem_cache *s)
 		remain += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	}
 	return remain > slab_stock_count(s);
+}
+
+/* Whether a slab waits for the next holder of the lock. In a child that has one thread. */
+static bool waits(struct kmem_cache_node *node, const struct page *page)
+{
+	struct page *other = atomic_load_explicit(&node->deferred, memory_order_acquire);
+
+	while (other && other != page)
+		other = other->deferred;
+	return other;
+}
+
+void slab_node_finish(struct kmem_cache *s, struct page *page, bool alone)
+{
+	struct kmem_cache_node *node = &s->nodes[page_node(page)];
+	uint32_t state;
+
+	if (!slab_of(page, s))
+		return;
+	state = slab_page_settle(s, page);
+	switch (slab_state_where(state)) {
+	case SLAB_FULL:
+		if (slab_state_avail(state) <= 0)
+			return;
+		slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);
+		break;
+	case SLAB_WITH_CPU:
+		if (!alone || waits(node, page) || slab_partial_has(s, page))
+			return;
+		break;
+	default:
+		if (slab_state_empty(slab_layout(s, page), state))
+			note_missed(node);
+		return;
+	}
+	defer(node, page);
+}
+
+void slab_node_recount(struct kmem_cache *s, unsigned int index)
+{
+	size_t free;
+
+	/* First what waits comes onto the list, or leaves it. */
+	slab_node_idle(s, index);
+	free = sum_listed(s, index, slab_page_free_objects) +
+	       slab_partial_free_objects(s, index) + slab_stock_free_objects(s, index);
+	atomic_store_explicit(&s->nodes[index].inuse, slab_node_objects(s, index) - free,
+			      memory_order_relaxed);
 }

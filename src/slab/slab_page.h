@@ -90,6 +90,10 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 /* Whether there is none left: then it is SLAB_FULL, and no longer the caller's. The caller has
  * taken it from its list before. */
 bool slab_page_leave_if_full(struct page *page);
+/* Objects that are in it. */
+size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page);
+/* The state as of the bitmap, which nobody changes meanwhile. Result: that. */
+uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page);
 /* It changes hands. Result: its state then. */
 uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to);
 
@@ -103,6 +107,14 @@ enum slab_change {
 /* Objects of word @w back. *@twice: those of @mask that were free already. */
 enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned int w,
 			       uint64_t mask, uint64_t *twice);
+
+/* slab_hand.c: what frees have in hand that wait for no fork. */
+struct slab_hand;
+/* A record for slabs of @s; NULL: all are in use. Waits for nothing, nor do the others. */
+struct slab_hand *slab_hand_take(struct kmem_cache *s);
+/* The slab that is changed next; what was changed before is whole. @hand: or NULL. */
+void slab_hand_set(struct slab_hand *hand, struct page *page);
+void slab_hand_drop(struct slab_hand *hand);
 
 /* NULL and *@index, or what is wrong with @obj as an object of @page to be freed. */
 const char *slab_page_find(struct kmem_cache *s, struct page *page, const void *obj,

@@ -75,6 +75,52 @@ TEST_F(GateTest, AForkWaitsForWhoIsInside)
 	}
 }
 
+/* Once it is closed nobody is inside, nor comes in while a fork makes its child. */
+void expect_empty_once_closed(const std::function<bool()> &enter)
+{
+	std::atomic<bool> stop{ false };
+	std::atomic<unsigned> inside{ 0 }, passed{ 0 };
+	unsigned met = 0, closings = 0;
+
+	Threads passing(3, [&](unsigned) {
+		while (!stop) {
+			if (!enter())
+				continue;
+			inside++;
+			for (int i = 0; i < 20; i++)
+				passed++;
+			inside--;
+			shim_gate_leave();
+		}
+	});
+	for (auto end = Clock::now() + milliseconds(700); Clock::now() < end;) {
+		shim_gate_close();
+		for (int k = 0; k < 10; k++) {
+			std::this_thread::yield();
+			met += inside != 0;
+		}
+		shim_gate_open();
+		closings++;
+	}
+	stop = true;
+	passing.join();
+	EXPECT_EQ(met, 0u) << closings;
+	EXPECT_GT(passed, 0u);
+}
+
+TEST_F(GateTest, NobodyIsInsideOnceItIsClosed)
+{
+	expect_empty_once_closed([] {
+		shim_gate_enter(true);
+		return true;
+	});
+}
+
+TEST_F(GateTest, NobodyTriesInOnceItIsClosed)
+{
+	expect_empty_once_closed(shim_gate_try_enter);
+}
+
 /* How long a thread that may wait, or not, was kept out while the gate is closed for long. */
 milliseconds kept_out(bool may_wait)
 {
