@@ -11,8 +11,9 @@
  *   fork:       closed = 1; membarrier; until sum of left == sum of entered, wait
  *
  * Why it is enough:
- *   1. The membarrier comes before a thread's look at `closed`, and then it sees the gate
- * closed; or after it, and then its entered++ is seen by the fork, too.
+ *   1. A thread looks at `closed` when it is counted, each time before it goes in. The
+ * membarrier comes before that look, which then sees the gate closed; or after it, and then its
+ * entered++ is seen by the fork, too. A look before it is counted says nothing.
  *   2. Counts only grow. The sum of `left` is read first: if the sum of `entered`, read later,
  * is not larger, there was a moment between the two at which nobody was inside.
  *
@@ -56,7 +57,7 @@ bool pcpu_gate_is_closed(void);
 
 /*
  * For frees, which wait for nothing: false, and not inside, while it is closed. Then nothing is
- * to be taken in hand but what is freed, which was the thread's before.
+ * to be taken in hand but what is freed, which was the thread's before (slab/slab_hand.c).
  */
 static always_inline bool pcpu_gate_try_enter(void)
 {
