@@ -33,6 +33,26 @@
 /* For reads that meet writers on purpose, and say so. */
 #define no_sanitize_thread __attribute__((__no_sanitize__("thread")))
 
+/* ThreadSanitizer's: what this thread does in between is no store. */
+#if UKMEM_TSAN
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+#endif
+
+static inline void tsan_ignore_stores_begin(void)
+{
+#if UKMEM_TSAN
+	AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+#endif
+}
+
+static inline void tsan_ignore_stores_end(void)
+{
+#if UKMEM_TSAN
+	AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+#endif
+}
+
 #ifndef UKMEM_DEBUG
 #define UKMEM_DEBUG 0
 #endif

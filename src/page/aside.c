@@ -47,21 +47,40 @@ void aside_init(size_t start, size_t npages)
 	page_window.aside_pages = npages;
 }
 
+/*
+ * Map a page of a flat array, at which other threads may be at the same moment.
+ *
+ * ThreadSanitizer takes a mapping for a store to all of it by the thread that made it, T1, and
+ * reports the stores of a thread T2 to its own entries in that page. It cannot know better:
+ *   1. T2 does not read what T1 stored. It learns from the kernel that the page is mapped:
+ *      its os_commit() succeeds, or its os_map_metadata_at() says -EEXIST.
+ *   2. Either call of T2 comes after T1's, as the kernel makes and changes mappings one at a
+ *      time. T1 may not have run since, so no store of T1's could tell T2 of it.
+ *   3. The mapping is made once and replaces nothing (MAP_FIXED_NOREPLACE), so T1's call does
+ *      not change what T2 stored, and entries of two runs are of two owners (A1, A2).
+ * Hence the mapping alone is hidden from it; the accesses to entries are not.
+ */
+static int describe_page(void *at)
+{
+	int err = os_commit(at, page_size());
+
+	if (err != -ENOMEM)
+		return err;
+	tsan_ignore_stores_begin();
+	err = os_map_metadata_at(at, page_size());
+	tsan_ignore_stores_end();
+	return err == -EEXIST ? 0 : err;
+}
+
 /* [@from, @to) of a flat array accessible, whole pages; others may be at the same. */
 static bool describe(void *from, void *to)
 {
 	uintptr_t at = align_down((uintptr_t)from, page_size());
 	uintptr_t end = align_up((uintptr_t)to, page_size());
 
-	for (; at < end; at += page_size()) {
-		int err = os_commit((void *)at, page_size());
-
-		if (err == -ENOMEM)
-			err = os_map_metadata_at((void *)at, page_size());
-		/* Another thread's, just now: nobody else maps anything here. */
-		if (err && err != -EEXIST)
+	for (; at < end; at += page_size())
+		if (describe_page((void *)at))
 			return false;
-	}
 	return true;
 }
 
@@ -103,7 +122,7 @@ static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 		    start - first > page_window.aside_pages - npages)
 			return false;
 		new = old + IN_USE_ONE **gone + *gone;
-	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acq_rel,
+	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acquire,
 							memory_order_relaxed)); /* A1 */
 	*pfn = start;
 	return true;
@@ -118,7 +137,7 @@ static void put(size_t npages)
 		new = old - IN_USE_ONE *npages;
 		if (new < IN_USE_ONE)
 			new = 0;
-	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acq_rel,
+	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_release,
 							memory_order_relaxed)); /* A2 */
 }
 

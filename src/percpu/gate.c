@@ -53,35 +53,58 @@ bool pcpu_gate_is_closed(void)
 static atomic_uint closings;
 static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
 
-/* Until it is open, or for as long as this thread has patience. */
-static void wait_open(void)
+/* Until it is open. False: this thread has no patience left for this fork. *@patience: ms, for
+ * as many forks as it meets. */
+static bool wait_open(unsigned int *patience)
 {
 	unsigned int now = atomic_load_explicit(&closings, memory_order_relaxed);
 
 	if (gave_up == now)
-		return;
-	for (unsigned int ms = 0; ms < GATE_PATIENCE_MS && pcpu_gate_is_closed(); ms++) {
+		return false;
+	for (; *patience && pcpu_gate_is_closed(); --*patience) {
 		uint32_t seq = wait_begin(&reopen);
 
 		if (pcpu_gate_is_closed())
 			wait_for(&reopen, seq, 1);
 		wait_end(&reopen);
 	}
-	if (pcpu_gate_is_closed())
-		gave_up = now;
+	if (*patience || !pcpu_gate_is_closed())
+		return true;
+	gave_up = now;
+	return false;
 }
 
-void pcpu_gate_pass(bool may_wait)
+/* Counted as inside. False: it was closed already, and the fork may have seen nobody there. */
+static bool enter(void)
 {
 	this_cpu_add(counts[ENTERED], 1);
 	/* Without rseq there may be no membarrier, either. */
 	if (unlikely(!pcpu_use_rseq()))
 		barrier();
-	if (likely(!pcpu_gate_is_closed()) || !may_wait || closing || !lock_none_held())
-		return;
+	return likely(!pcpu_gate_is_closed());
+}
+
+void pcpu_gate_pass(bool may_wait)
+{
+	unsigned int patience = GATE_PATIENCE_MS;
+
+	while (!enter()) {
+		if (!may_wait || closing || !lock_none_held())
+			return;
+		this_cpu_add(counts[LEFT], 1);
+		if (!wait_open(&patience)) {
+			this_cpu_add(counts[ENTERED], 1);
+			return;
+		}
+	}
+}
+
+bool pcpu_gate_try_pass(void)
+{
+	if (likely(enter()) || closing)
+		return true;
 	this_cpu_add(counts[LEFT], 1);
-	wait_open();
-	this_cpu_add(counts[ENTERED], 1);
+	return false;
 }
 
 void pcpu_gate_return(void)

@@ -11,8 +11,9 @@
  *   fork:       closed = 1; membarrier; until sum of left == sum of entered, wait
  *
  * Why it is enough:
- *   1. The membarrier comes before a thread's look at `closed`, and then it sees the gate
- * closed; or after it, and then its entered++ is seen by the fork, too.
+ *   1. A thread looks at `closed` when it is counted, each time before it goes in. The
+ * membarrier comes before that look, which then sees the gate closed; or after it, and then its
+ * entered++ is seen by the fork, too. A look before it is counted says nothing.
  *   2. Counts only grow. The sum of `left` is read first: if the sum of `entered`, read later,
  * is not larger, there was a moment between the two at which nobody was inside.
  *
@@ -34,6 +35,7 @@
 extern _Thread_local unsigned int pcpu_gate_depth __attribute__((tls_model("initial-exec")));
 
 void pcpu_gate_pass(bool may_wait);
+bool pcpu_gate_try_pass(void);
 void pcpu_gate_return(void);
 
 /* @may_wait: for a fork. For all who have, for a moment, what is nobody else's. */
@@ -55,13 +57,15 @@ bool pcpu_gate_is_closed(void);
 
 /*
  * For frees, which wait for nothing: false, and not inside, while it is closed. Then nothing is
- * to be taken in hand but what is freed, which was the thread's before.
+ * to be taken in hand but what is freed, which was the thread's before (slab/slab_hand.c).
  */
 static always_inline bool pcpu_gate_try_enter(void)
 {
-	if (unlikely(pcpu_gate_is_closed()) && !pcpu_gate_depth)
+	/* The first look spares a fork that waits those who come and go. */
+	if (likely(!pcpu_gate_depth) &&
+	    unlikely(pcpu_gate_is_closed() || !pcpu_gate_try_pass()))
 		return false;
-	pcpu_gate_enter(false);
+	pcpu_gate_depth++;
 	return true;
 }
 

@@ -149,8 +149,7 @@ static void node_unlock(struct kmem_cache *s, struct kmem_cache_node *node, bool
 	free_slabs(s, retired);
 }
 
-/* For the next holder of the lock. */
-static void defer(struct kmem_cache_node *node, struct page *page)
+void slab_node_defer(struct kmem_cache_node *node, struct page *page)
 {
 	struct page *first = atomic_load_explicit(&node->deferred, memory_order_relaxed);
 
@@ -159,6 +158,20 @@ static void defer(struct kmem_cache_node *node, struct page *page)
 	while (!atomic_compare_exchange_weak_explicit(&node->deferred, &first, page,
 						      memory_order_release, /* N1 */
 						      memory_order_relaxed));
+}
+
+void slab_node_note_missed(struct kmem_cache_node *node)
+{
+	atomic_store_explicit(&node->missed, true, memory_order_release); /* N3 */
+}
+
+bool slab_node_has_deferred(struct kmem_cache_node *node, const struct page *page)
+{
+	struct page *other = atomic_load_explicit(&node->deferred, memory_order_acquire);
+
+	while (other && other != page)
+		other = other->deferred;
+	return other;
 }
 
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
@@ -178,22 +191,10 @@ void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 		if (node)
 			__add(s, node, slabs[i], &retired);
 		else
-			defer(home, slabs[i]);
+			slab_node_defer(home, slabs[i]);
 	}
 	if (node)
 		node_unlock(s, node, false, &retired);
-}
-
-/*
- * Of a page that may be anything by now, while somebody makes it something else. The type
- * and the pointer are words that are written whole, and both are right only for a slab of
- * @s, which stays one while the lock is held: no other use of the pointer's place holds the
- * address of a cache (struct page).
- */
-static noinline no_sanitize_thread bool slab_of(struct page *page, const struct kmem_cache *s)
-{
-	return page_type(page) == PAGE_SLAB &&
-	       __atomic_load_n(&page->cache, __ATOMIC_RELAXED) == s;
 }
 
 void slab_node_retire(struct kmem_cache *s, struct page *page)
@@ -202,10 +203,10 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 	struct list_head retired;
 
 	if (!node_lock_if(s, node, false, &retired)) {
-		atomic_store_explicit(&node->missed, true, memory_order_release); /* N3 */
+		slab_node_note_missed(node);
 		return;
 	}
-	if (slab_of(page, s)) {
+	if (slab_page_is_of(page, s)) {
 		uint32_t state = slab_state(page);
 
 		if (slab_state_where(state) == SLAB_ON_NODE &&
@@ -287,13 +288,7 @@ static size_t sum_listed(struct kmem_cache *s, unsigned int index,
 
 static size_t inuse_of(const struct kmem_cache *s, struct page *page)
 {
-	const struct slab_layout *l = slab_layout(s, page);
-	size_t inuse = l->objects;
-
-	for (unsigned int w = 0; w < slab_words(l); w++)
-		inuse -= (size_t)__builtin_popcountll(atomic_load_explicit(
-			slab_bitmap_word(l, page, w), memory_order_relaxed));
-	return inuse;
+	return slab_layout(s, page)->objects - slab_page_free_objects(s, page);
 }
 
 static size_t idle_of(const struct kmem_cache *s, struct page *page)
@@ -304,6 +299,11 @@ static size_t idle_of(const struct kmem_cache *s, struct page *page)
 size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int index)
 {
 	return sum_listed(s, index, inuse_of);
+}
+
+size_t slab_node_partial_free(struct kmem_cache *s, unsigned int index)
+{
+	return sum_listed(s, index, slab_page_free_objects);
 }
 
 size_t slab_node_idle(struct kmem_cache *s, unsigned int index)

@@ -15,6 +15,12 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out,
 			    bool may_block);
 /* Slabs in the caller's hands onto the list of their node. Waits for nothing. */
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
+/* A slab in the caller's hands: the next holder of the lock puts it onto the list. */
+void slab_node_defer(struct kmem_cache_node *node, struct page *page);
+/* The next holder of the lock is to look for empty slabs. */
+void slab_node_note_missed(struct kmem_cache_node *node);
+/* In a child that has one thread: whether a slab waits for that. */
+bool slab_node_has_deferred(struct kmem_cache_node *node, const struct page *page);
 /* The slab on a list of its node became empty. Waits for nothing. */
 void slab_node_retire(struct kmem_cache *s, struct page *page);
 /* A slab that is on no list and of which no object is out, back to the page allocator. */
@@ -24,6 +30,8 @@ size_t slab_node_shrink(struct kmem_cache *s);
 
 /* Objects out of the slabs on the list of @node. */
 size_t slab_node_partial_inuse(struct kmem_cache *s, unsigned int node);
+/* Objects in the slabs on the list of @node. */
+size_t slab_node_partial_free(struct kmem_cache *s, unsigned int node);
 /* Slabs on the list of @node of which no object is out. */
 size_t slab_node_idle(struct kmem_cache *s, unsigned int node);
 

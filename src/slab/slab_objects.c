@@ -11,7 +11,9 @@
 
 #include "base/assert.h"
 #include "base/report.h"
+#include "percpu/gate.h"
 #include "percpu/percpu.h"
+#include "slab/slab_hand.h"
 #include "slab/slab_node.h"
 #include "slab/slab_partial.h"
 #include "slab/slab_stock.h"
@@ -132,10 +134,21 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 		slab_count_events(s, SLAB_FREE_REMOTE, n);
 }
 
+/* A thread that puts objects back. */
+struct put {
+	enum slab_put_to to;
+	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: none was free */
+	unsigned int freed;	/* objects not counted yet */
+};
+
 /* The slab is the caller's since its first object came back. */
 static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
 {
 	slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);
+	if (to == SLAB_PUT_LATER) {
+		slab_node_defer(&s->nodes[page_node(page)], page);
+		return;
+	}
 	if (to == SLAB_PUT_NODE) {
 		slab_node_add(s, &page, 1);
 		return;
@@ -157,8 +170,7 @@ static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned 
 }
 
 /* Objects of one word of one slab, from objs[0] on. Result: how many of @n those are. */
-static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
-			     enum slab_put_to to, unsigned int *freed)
+static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n, struct put *put)
 {
 	struct page *page = slab_head(page_of(objs[0]));
 	uint64_t mask = 0, twice = 0, again = 0;
@@ -184,13 +196,17 @@ static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
 		report_invalid("free()", objs[0], wrong);
 		return 1;
 	}
-	*freed += (unsigned int)__builtin_popcountll(mask);
+	slab_hand_set(put->hand, page);
+	put->freed += (unsigned int)__builtin_popcountll(mask);
 	switch (slab_page_put(s, page, word, mask, &twice)) {
 	case SLAB_NO_LONGER_FULL:
-		list_slab(s, page, to);
+		list_slab(s, page, put->to);
 		break;
 	case SLAB_EMPTY_ON_NODE:
-		slab_node_retire(s, page);
+		if (put->to == SLAB_PUT_LATER)
+			slab_node_note_missed(&s->nodes[page_node(page)]);
+		else
+			slab_node_retire(s, page);
 		break;
 	case SLAB_OTHERS_FROZEN:
 		slab_event(s, SLAB_FREE_FROZEN);
@@ -199,28 +215,42 @@ static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n,
 		break;
 	}
 	if (unlikely(twice | again)) {
-		*freed -= (unsigned int)__builtin_popcountll(twice);
+		put->freed -= (unsigned int)__builtin_popcountll(twice);
 		report_twice(s, page, word, twice | again);
 	}
 	return i;
 }
 
-void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+static void put_all(struct kmem_cache *s, void **objs, unsigned int n, struct put *put)
 {
 	struct kmem_cache_node *node = NULL;
-	unsigned int freed = 0;
 
 	for (unsigned int i = 0; i < n;) {
 		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
 
 		if (node != home) {
 			if (node)
-				uncount(s, node, freed);
+				uncount(s, node, put->freed);
 			node = home;
-			freed = 0;
+			put->freed = 0;
 		}
-		i += put_word(s, objs + i, n - i, to, &freed);
+		i += put_word(s, objs + i, n - i, put);
 	}
 	if (node)
-		uncount(s, node, freed);
+		uncount(s, node, put->freed);
+}
+
+void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+{
+	struct put put = { .to = to };
+
+	if (likely(pcpu_gate_try_enter())) {
+		put_all(s, objs, n, &put);
+		pcpu_gate_leave();
+		return;
+	}
+	put.to = SLAB_PUT_LATER;
+	put.hand = slab_hand_take(s);
+	put_all(s, objs, n, &put);
+	slab_hand_drop(put.hand);
 }

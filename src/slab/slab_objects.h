@@ -15,7 +15,11 @@
 unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **out,
 			       unsigned int n, unsigned int need, gfp_t flags);
 
-enum slab_put_to { SLAB_PUT_CPU, SLAB_PUT_NODE };
+enum slab_put_to {
+	SLAB_PUT_CPU,
+	SLAB_PUT_NODE,
+	SLAB_PUT_LATER, /* slab_put()'s own, while a fork keeps the gate closed */
+};
 /*
  * Objects back into their slabs, whatever nodes those are of; slabs that are no longer full
  * come onto the list of this CPU or of their node. Waits for nothing.

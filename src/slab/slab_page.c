@@ -241,6 +241,35 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 	return got;
 }
 
+size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+	size_t n = 0;
+
+	for (unsigned int w = 0; w < slab_words(l); w++)
+		n += (size_t)__builtin_popcountll(atomic_load_explicit(
+			slab_bitmap_word(l, page, w), memory_order_relaxed));
+	return n;
+}
+
+uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+	int avail = 0, whole = 0;
+	uint32_t state;
+
+	for (unsigned int w = 0; w < slab_words(l); w++) {
+		uint64_t bits = atomic_load_explicit(slab_bitmap_word(l, page, w),
+						     memory_order_acquire);
+
+		avail += bits != 0;
+		whole += bits == slab_word_whole(l, w);
+	}
+	state = pack(avail, whole, slab_state_where(slab_state(page)));
+	atomic_store_explicit(&page->state, state, memory_order_release);
+	return state;
+}
+
 uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to)
 {
 	uint32_t change = ((uint32_t)to - (uint32_t)from) << SLAB_WHERE_SHIFT;
@@ -317,4 +346,16 @@ struct kmem_cache *slab_cache_of(const void *obj)
 		return NULL;
 	page = slab_head(page);
 	return page_type(page) == PAGE_SLAB ? slab_page_cache(page) : NULL;
+}
+
+/*
+ * Of a page that may be anything by now, while somebody makes it something else. The type
+ * and the pointer are words that are written whole, and both are right only for a slab of
+ * @s, which stays one while the lock of its list is held: no other use of the pointer's place
+ * holds the address of a cache (struct page).
+ */
+noinline no_sanitize_thread bool slab_page_is_of(struct page *page, const struct kmem_cache *s)
+{
+	return page_type(page) == PAGE_SLAB &&
+	       __atomic_load_n(&page->cache, __ATOMIC_RELAXED) == s;
 }

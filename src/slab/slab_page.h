@@ -90,6 +90,10 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 /* Whether there is none left: then it is SLAB_FULL, and no longer the caller's. The caller has
  * taken it from its list before. */
 bool slab_page_leave_if_full(struct page *page);
+/* Objects that are in it. */
+size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page);
+/* The state as of the bitmap, which nobody changes meanwhile. Result: that. */
+uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page);
 /* It changes hands. Result: its state then. */
 uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to);
 
@@ -107,6 +111,10 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
 /* NULL and *@index, or what is wrong with @obj as an object of @page to be freed. */
 const char *slab_page_find(struct kmem_cache *s, struct page *page, const void *obj,
 			   unsigned int *index);
+
+/* Whether @page, which may be anything by now and in the middle of a change, is the head of a
+ * slab of @s. */
+bool slab_page_is_of(struct page *page, const struct kmem_cache *s);
 
 /* The head of the slab that @page is one of. */
 static inline struct page *slab_head(struct page *page)

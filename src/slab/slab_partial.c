@@ -101,3 +101,31 @@ size_t slab_partial_idle(struct kmem_cache *s)
 	}
 	return n;
 }
+
+bool slab_partial_has(struct kmem_cache *s, const struct page *page)
+{
+	for_each_cpu_unit (cpu) {
+		const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+		unsigned int count = pcpu_array_count(pcpu_array_header(a));
+
+		for (unsigned int i = 0; i < count; i++)
+			if (a->slot[i] == page)
+				return true;
+	}
+	return false;
+}
+
+size_t slab_partial_free_objects(struct kmem_cache *s, unsigned int node)
+{
+	size_t n = 0;
+
+	for_each_cpu_unit (cpu) {
+		const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
+		unsigned int count = pcpu_array_count(pcpu_array_header(a));
+
+		for (unsigned int i = 0; i < count; i++)
+			if (page_node(a->slot[i]) == node)
+				n += slab_page_free_objects(s, a->slot[i]);
+	}
+	return n;
+}

@@ -21,5 +21,10 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
 			       struct page **spilled);
 /* Slabs on CPUs' lists of which no object is out. */
 size_t slab_partial_idle(struct kmem_cache *s);
+/* In a child that has one thread: whether a slab is on a CPU's list; and the objects in those
+ * of
+ * @node that are. */
+bool slab_partial_has(struct kmem_cache *s, const struct page *page);
+size_t slab_partial_free_objects(struct kmem_cache *s, unsigned int node);
 
 #endif

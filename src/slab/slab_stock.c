@@ -37,6 +37,20 @@ size_t slab_stock_count(const struct kmem_cache *s)
 	return stock ? in_stock(stock) : 0;
 }
 
+size_t slab_stock_free_objects(const struct kmem_cache *s, unsigned int node)
+{
+	struct slab_stock *stock = stock_of(s);
+	size_t n = 0;
+
+	for (unsigned int i = 0; stock && i < SLAB_STOCK_MAX; i++) {
+		struct page *page = atomic_load_explicit(&stock->slot[i], memory_order_acquire);
+
+		if (page && page_node(page) == node)
+			n += slab_page_free_objects(s, page);
+	}
+	return n;
+}
+
 /* What node a page is of follows from its address, whatever has become of it. */
 static struct page *take(struct slab_stock *stock, unsigned int node)
 {

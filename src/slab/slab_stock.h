@@ -17,6 +17,8 @@ struct page *slab_stock_take(struct kmem_cache *s, unsigned int node);
 void slab_stock_refill(struct kmem_cache *s);
 /* Slabs in stock. */
 size_t slab_stock_count(const struct kmem_cache *s);
+/* The objects of slabs of @node in it, in a child that has one thread. */
+size_t slab_stock_free_objects(const struct kmem_cache *s, unsigned int node);
 /* In objects, of whole slabs. 0; -EINVAL: too many; -ENOMEM: not all could be made. */
 int slab_stock_set(struct kmem_cache *s, size_t objects);
 /* Frees the memory of an empty stock. */

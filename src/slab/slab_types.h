@@ -6,6 +6,7 @@
  *   slab_create.c     the top: caches are created and destroyed, the layer is initialised
  *   show/             attributes, tables, gauges
  *   slab_verify.c     the invariants as code
+ *   slab_fork.c       what the child of a fork finishes
  *   slab_reclaim.c    memory goes back: trim, shrinker, CPUs that go offline
  *   debug/switch.c    debugging is switched on and off; twins are made
  *   slab_reserve.c    caches for those who may not wait
@@ -21,6 +22,7 @@
  *   slab_shared.c     objects on their way from CPU to CPU: the node's ALF queue
  *   slab_budget.c     what kmalloc's arrays and queues may hold together
  *   slab_objects.c    objects out of slabs and back; which list a slab goes to
+ *   slab_hand.c       what frees have in hand that wait for no fork
  *   slab_stock.c      empty slabs kept for those who may not wait
  *   slab_partial.c    this CPU's partly used slabs
  *   slab_node.c       the node's partly used slabs, under the node's lock

@@ -67,11 +67,16 @@ static inline void slab_delay(uint32_t one_in)
 		slab_delay(8);                                                                 \
 		SLAB_EXCHANGE_IF(p, expected, v, yes, no);                                     \
 	})
-/* Those that acquire are of slabs' states. */
+/* Those that acquire are of slabs' states. How many of the others are few: to be defined. */
+#ifndef SLAB_DELAY_LOADS
+#define SLAB_DELAY_LOADS 64
+#endif
 #define atomic_load_explicit(p, order)                                                         \
 	({                                                                                     \
-		slab_delay((order) == memory_order_acquire ? 4 : 64);                          \
-		SLAB_LOAD(p, order);                                                           \
+		slab_delay((order) == memory_order_acquire ? 4 : SLAB_DELAY_LOADS);            \
+		__auto_type slab_loaded_ = SLAB_LOAD(p, order);                                \
+		slab_delay(SLAB_DELAY_LOADS);                                                  \
+		slab_loaded_;                                                                  \
 	})
 
 #endif

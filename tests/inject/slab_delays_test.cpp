@@ -3,6 +3,8 @@
  * Threads that fill and empty slabs of the same caches, each held up between the steps of the
  * slabs' protocol (slab_delays.h). Pages go from cache to cache all the time.
  */
+#include <sys/wait.h>
+
 #include <algorithm>
 
 #include "unit/slab_util.h"
@@ -91,6 +93,87 @@ TEST(SlabDelaysTest, OnThreeNodes)
 {
 	EXPECT_FRESH_PROCESS_PASSES(
 		[] { caches_of(512, "slab_max_order:0,numa_fake:3", true); });
+}
+
+/* What threads have, in slots of theirs; what is in a call is in none. */
+constexpr unsigned kThreads = 4, kSlots = 400;
+std::atomic<void *> held[kThreads][kSlots];
+
+void hold_and_free(unsigned me, std::atomic<bool> &stop)
+{
+	std::mt19937 random(me);
+
+	while (!stop) {
+		std::atomic<void *> *first = &held[me][random() % (kSlots / 2)];
+		unsigned n = random() % (kSlots / 2);
+
+		for (unsigned i = 0; i < n; i++)
+			if (!first[i])
+				first[i] = kmem_cache_alloc(caches[0], GFP_KERNEL);
+		first = &held[random() % kThreads][random() % (kSlots / 2)];
+		for (unsigned i = 0; i < n; i++)
+			if (void *p = first[i].exchange(nullptr))
+				kmem_cache_free(caches[0], p);
+	}
+}
+
+/* In a child: NULL, or what the fork left undone. */
+const char *wrong_in_child()
+{
+	const char *wrong = shim_slab_wrong(caches[0]);
+	uint64_t n = 0, inuse;
+
+	if (wrong)
+		return wrong;
+	for (auto &slots : held)
+		for (auto &slot : slots)
+			if (void *p = slot.exchange(nullptr)) {
+				kmem_cache_free(caches[0], p);
+				n++;
+			}
+	kmem_cache_shrink(caches[0]);
+	wrong = shim_slab_wrong(caches[0]);
+	if (wrong)
+		return wrong;
+	inuse = kmem_cache_nr_allocated(caches[0]);
+	/* A thread's call has one object. */
+	if (inuse > kThreads)
+		return "objects were lost";
+	return nullptr;
+}
+
+void fork_between_steps(unsigned size)
+{
+	struct kmem_cache_args args = {};
+	std::atomic<bool> stop{ false };
+
+	configure_slabs("slab_max_order:0");
+	args.sheaf_capacity = 1;
+	caches[0] = kmem_cache_create("forked", size, &args, 0);
+	Threads t(kThreads, [&](unsigned me) { hold_and_free(me, stop); });
+	TimeBox box;
+
+	for (unsigned i = 0; i < 100 / kSlow && !box.is_over() && !::testing::Test::HasFailure();
+	     i++) {
+		int status = -1;
+		pid_t child = fork();
+
+		if (!child) {
+			const char *wrong = wrong_in_child();
+
+			if (wrong)
+				fprintf(stderr, "%s\n", wrong);
+			exit_child(!wrong);
+		}
+		waitpid(child, &status, 0);
+		EXPECT_EQ(status, 0) << "fork " << i;
+	}
+	stop = true;
+}
+
+TEST(SlabDelaysTest, AForkFindsSlabsWhole)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { fork_between_steps(512); });
 }
 
 } // namespace

@@ -14,6 +14,11 @@ void shim_gate_enter(bool may_wait)
 	pcpu_gate_enter(may_wait);
 }
 
+bool shim_gate_try_enter(void)
+{
+	return pcpu_gate_try_enter();
+}
+
 void shim_gate_leave(void)
 {
 	pcpu_gate_leave();

@@ -11,6 +11,7 @@ extern "C" {
 
 bool shim_gate_init(void);
 void shim_gate_enter(bool may_wait);
+bool shim_gate_try_enter(void);
 void shim_gate_leave(void);
 bool shim_gate_is_closed(void);
 void shim_gate_close(void);

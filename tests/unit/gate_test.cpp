@@ -60,8 +60,6 @@ int wait_for_child(pid_t child)
 
 TEST_F(GateTest, AForkWaitsForWhoIsInside)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	for (int i = 0; i < 20; i++) {
 		Inside inside;
 		std::thread later([&] {
@@ -71,10 +69,56 @@ TEST_F(GateTest, AForkWaitsForWhoIsInside)
 		pid_t child = fork();
 
 		if (!child)
-			_exit(inside.left ? 0 : 1);
+			exit_child(inside.left);
 		EXPECT_EQ(wait_for_child(child), 0) << "fork " << i;
 		later.join();
 	}
+}
+
+/* Once it is closed nobody is inside, nor comes in while a fork makes its child. */
+void expect_empty_once_closed(const std::function<bool()> &enter)
+{
+	std::atomic<bool> stop{ false };
+	std::atomic<unsigned> inside{ 0 }, passed{ 0 };
+	unsigned met = 0, closings = 0;
+
+	Threads passing(3, [&](unsigned) {
+		while (!stop) {
+			if (!enter())
+				continue;
+			inside++;
+			for (int i = 0; i < 20; i++)
+				passed++;
+			inside--;
+			shim_gate_leave();
+		}
+	});
+	for (auto end = Clock::now() + milliseconds(700); Clock::now() < end;) {
+		shim_gate_close();
+		for (int k = 0; k < 10; k++) {
+			std::this_thread::yield();
+			met += inside != 0;
+		}
+		shim_gate_open();
+		closings++;
+	}
+	stop = true;
+	passing.join();
+	EXPECT_EQ(met, 0u) << closings;
+	EXPECT_GT(passed, 0u);
+}
+
+TEST_F(GateTest, NobodyIsInsideOnceItIsClosed)
+{
+	expect_empty_once_closed([] {
+		shim_gate_enter(true);
+		return true;
+	});
+}
+
+TEST_F(GateTest, NobodyTriesInOnceItIsClosed)
+{
+	expect_empty_once_closed(shim_gate_try_enter);
 }
 
 /* How long a thread that may wait, or not, was kept out while the gate is closed for long. */
@@ -177,8 +221,6 @@ TEST_F(GateTest, WhoIsWaitedForDoesNotWait)
 /* A thread that stays inside holds a fork up for a second; in the child it is not there. */
 TEST_F(GateTest, AForkDoesNotWaitForEver)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	Inside inside;
 	auto before = Clock::now();
 	pid_t child = fork();
@@ -188,7 +230,7 @@ TEST_F(GateTest, AForkDoesNotWaitForEver)
 
 		shim_gate_close();
 		shim_gate_open();
-		_exit(Clock::now() - now < milliseconds(500) ? 0 : 1);
+		exit_child(Clock::now() - now < milliseconds(500));
 	}
 	EXPECT_GE(Clock::now() - before, milliseconds(900));
 	EXPECT_EQ(wait_for_child(child), 0);
@@ -207,8 +249,6 @@ void fork_in_handler(int)
 /* The child of a handler that interrupted a slow path goes on in it. */
 TEST_F(GateTest, AHandlerMayForkInside)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	pid_t self = getpid();
 
 	signal(SIGUSR1, fork_in_handler);
@@ -221,7 +261,7 @@ TEST_F(GateTest, AHandlerMayForkInside)
 		shim_gate_close();
 		shim_gate_open();
 		if (getpid() != self)
-			_exit(Clock::now() - before < milliseconds(500) ? 0 : 1);
+			exit_child(Clock::now() - before < milliseconds(500));
 	}
 	signal(SIGUSR1, SIG_DFL);
 }

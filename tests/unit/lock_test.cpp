@@ -287,8 +287,6 @@ void fork_in_handler(int)
 /* What is held when a handler forks is held in parent and child, by who goes on there. */
 TEST(LockTest, ForkInAHandlerLeavesHeldLocksAlone)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	Lock held = make(shim_rank_stop), other = make(shim_rank_zone);
 	bool nobody, whole;
 	int status;
@@ -489,8 +487,6 @@ bool init_slowly()
 /* A child has either nothing of an initialiser or all of it. */
 TEST(OnceTest, AForkWaitsForInitialisers)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "ThreadSanitizer takes what a fork leaves behind for mistakes";
 	Once o(shim_once_new());
 	int status;
 
@@ -504,7 +500,7 @@ TEST(OnceTest, AForkWaitsForInitialisers)
 	if (!child) {
 		shim_fork_child();
 		alarm(10); /* as it was: it waits for a thread that is not there */
-		_exit(shim_once(o.get(), init_slowly) && runs == 1 ? 0 : 1);
+		exit_child(shim_once(o.get(), init_slowly) && runs == 1);
 	}
 	shim_fork_parent();
 	first.join();
