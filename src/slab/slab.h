@@ -279,8 +279,11 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 
 /* pcpu_first_unit(), where the array map's entries count from. */
 extern char *slab_arrays;
-/* An array's capacity to nothing, what it was charged with back to the budget. Result: 0. */
-unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu);
+/* A capacity that was charged already. False: somebody changed it, *@from, meanwhile. */
+bool slab_widen_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu,
+		      uint16_t *from, uint16_t to);
+/* An array's capacity to nothing, what it was charged with back to the budget. */
+void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu);
 
 /* The array of objects of @node. */
 static always_inline void *slab_array(const struct kmem_cache *s, unsigned int node)

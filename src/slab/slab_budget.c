@@ -12,7 +12,10 @@
 #include "base/bits.h"
 #include "slab/slab.h"
 
-enum { MAX_MEMBERS = 64 };
+enum {
+	MAX_MEMBERS = 64,
+	DRAIN_FAILURES = 8, /* sections that may fail before an array keeps what it has */
+};
 
 /* Synchronization: appended to while caches are created; nr_members with release. */
 static struct kmem_cache *members[MAX_MEMBERS];
@@ -51,32 +54,61 @@ static unsigned int guaranteed(const struct kmem_cache *s)
 	return s->size > SLAB_MAX_SIZE ? 0 : s->capacity_first;
 }
 
-/* The objects this CPU's array holds above @capacity go back to their slabs. */
-static void drain_above(struct kmem_cache *s, void *array, const struct pcpu_array *a,
-			unsigned int capacity)
+/*
+ * A capacity is lowered by a thread on the array's CPU. Seen there afterwards, it has aborted
+ * what other sections were about to push, and those that begin later obey the new capacity:
+ * what the array holds above that only becomes less. Without restartable sequences a push that
+ * is under way may add a batch.
+ *
+ * Result: the slots that the array needs. That is more than @less where sections fail again and
+ * again, as in a storm of signals, and @before for a thread that has moved to another CPU.
+ */
+static unsigned int drain_above(struct kmem_cache *s, void *array, unsigned int cpu,
+				unsigned int less, unsigned int before)
 {
+	const struct pcpu_array *a = pcpu_ptr(array, cpu);
 	void *batch[SLAB_BATCH_MAX];
-	unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
+	unsigned int failures = 0;
 
-	while (count > capacity) {
-		n = pcpu_array_pop_bulk(array, batch,
-					min_uint(count - capacity, SLAB_BATCH_MAX),
+	while (pcpu_index() == cpu) {
+		unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
+
+		if (count <= less || failures == DRAIN_FAILURES)
+			return max_uint(count, less);
+		n = pcpu_array_pop_bulk(array, batch, min_uint(count - less, SLAB_BATCH_MAX),
 					PCPU_POP_UNCOUNTED);
-		if (!n) /* aborted, or this thread has moved on */
-			return;
 		slab_put(s, batch, n, SLAB_PUT_CPU);
-		count -= n;
+		failures += !n;
 	}
+	return before;
 }
 
-/* Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back. */
-static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
-			  bool even_busy)
+/* The array cannot do with less than @slots. Result: how many of them it did not have. */
+static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu,
+			       unsigned int slots)
+{
+	uint16_t now = atomic_load_explicit(&a->capacity, memory_order_seq_cst);
+
+	/* Not if it was closed: who did that empties it. */
+	while (now < slots && !slab_is_checked(s))
+		if (slab_widen_array(s, a, cpu, &now, (uint16_t)slots))
+			return slots - now;
+	return 0;
+}
+
+/*
+ * Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back; less
+ * than none if others, who had them, gave back what the array needs.
+ */
+static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
+			 bool even_busy)
 {
 	void *array = slab_array(s, node);
 	struct pcpu_array *a = pcpu_ptr(array, cpu);
 	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
 	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
+	unsigned int needed;
+	int64_t slots;
 
 	if (capacity <= guaranteed(s))
 		return 0;
@@ -88,18 +120,21 @@ static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int 
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
 		return 0;
-	drain_above(s, array, a, less);
-	return (uint64_t)(capacity - less) * s->size;
+	slots = capacity - less;
+	needed = drain_above(s, array, cpu, less, capacity);
+	if (unlikely(needed > less))
+		slots -= give_again(s, a, cpu, needed);
+	return slots * s->size;
 }
 
 static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache *wants,
 		    uint64_t bytes, bool even_busy)
 {
 	unsigned int n = atomic_load_explicit(&nr_members, memory_order_acquire);
-	uint64_t got = 0;
+	int64_t got = 0;
 
 	/* Once round at most: between two looks at a class the program must have run. */
-	for (unsigned int i = 0; i < n && got < bytes; i++) {
+	for (unsigned int i = 0; i < n && got < (int64_t)bytes; i++) {
 		unsigned int hand =
 			atomic_fetch_add_explicit(&b->hand, 1, memory_order_relaxed);
 		struct kmem_cache *s = members[hand % n];
@@ -107,7 +142,7 @@ static void reclaim(struct budget *b, unsigned int cpu, const struct kmem_cache 
 		for (unsigned int node = 0; s != wants && node < page_window.nr_nodes; node++)
 			got += take_from(s, node, cpu, even_busy);
 	}
-	atomic_fetch_sub_explicit(&b->used, got, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&b->used, (uint64_t)got, memory_order_relaxed);
 }
 
 /* While no more than @max are used. */

@@ -76,23 +76,29 @@ static unsigned int tune(struct kmem_cache *s, void *array, uint8_t move)
 	if (!more || !slab_budget_charge(s, cpu, more,
 					 capacity ? SLAB_BUDGET_OF_IDLE : SLAB_BUDGET_ANYHOW))
 		return capacity;
-	if (!atomic_compare_exchange_strong_explicit(
-		    &a->capacity, &capacity, (uint16_t)(capacity + more), memory_order_seq_cst,
-		    memory_order_relaxed)) {
+	if (!slab_widen_array(s, a, cpu, &capacity, (uint16_t)(capacity + more))) {
 		slab_budget_uncharge(s, cpu, more);
 		return capacity;
 	}
-	/* C2: who closes the arrays (C1) sees this capacity, or this sees that they close. */
-	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
-		return slab_close_array(s, a, cpu);
-	return capacity + more;
+	return atomic_load_explicit(&a->capacity, memory_order_relaxed);
 }
 
-unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu)
+bool slab_widen_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu,
+		      uint16_t *from, uint16_t to)
+{
+	if (!atomic_compare_exchange_strong_explicit(
+		    &a->capacity, from, to, memory_order_seq_cst, memory_order_relaxed))
+		return false;
+	/* C2: who closes the arrays (C1) sees this capacity, or this sees that they close. */
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
+		slab_close_array(s, a, cpu);
+	return true;
+}
+
+void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu)
 {
 	slab_budget_uncharge(s, cpu,
 			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
-	return 0;
 }
 
 /* How many objects to move to or from an array of that capacity, and @more. */
