@@ -289,6 +289,20 @@ TEST(SlabBudgetTest, InLittleMemory)
 	});
 }
 
+/* Classes' first slots are within it, too. */
+TEST(SlabBudgetTest, InVeryLittleMemory)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		pretend(4);
+		fake_files["/proc/self/cgroup"] = "0::/box\n";
+		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(16 * kMiB) + "\n";
+		EXPECT_EQ(info().cache_bytes, 512 * kKiB);
+		stay_on_one_cpu();
+		cycle_through_all(512 * kKiB);
+		expect_within(512 * kKiB);
+	});
+}
+
 TEST(SlabBudgetTest, WhereNothingIsKnown)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
