@@ -64,16 +64,18 @@ static void free_arrays(struct kmem_cache *s)
 }
 
 /* Slots that each CPU's array begins with: 32 KiB of objects and at least four, of the
- * process's share of it; of large objects one, the next to be asked for. */
+ * process's share of it, and in little memory less, so that what all classes begin with stays
+ * within the budget; of large objects one, the next to be asked for. */
 static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity_max)
 {
-	unsigned int few = (unsigned int)pcpu_share_of(4), n;
+	uint64_t budget = pcpu_cache_bytes();
+	unsigned int few = (unsigned int)min_size(pcpu_share_of(4), budget >> 19);
+	unsigned int bytes = (unsigned int)min_size(pcpu_share_of(32768), budget >> 6);
 
 	if (s->size > SLAB_MAX_SIZE)
 		return 1;
-
-	n = (unsigned int)pcpu_share_of(32768) / s->size;
-	return (uint16_t)min_uint(min_uint(max_uint(n, max_uint(few, 2)), 64), capacity_max);
+	return (uint16_t)min_uint(min_uint(max_uint(bytes / s->size, max_uint(few, 2)), 64),
+				  capacity_max);
 }
 
 /*

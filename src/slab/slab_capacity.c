@@ -21,6 +21,8 @@
 /* struct pcpu_array.last_move: enum slab_move, and above it how often in a row. */
 enum { MOVED_MASK = 3, MOVED_ONE = 4 };
 
+enum { DRAIN_FAILURES = 8 }; /* sections that may fail before an array keeps what it has */
+
 enum {
 	MODEST = 128,		/* slots */
 	MODEST_BYTES = 1 << 20, /* and bytes, of large objects a quarter */
@@ -65,32 +67,81 @@ static unsigned int guaranteed(const struct kmem_cache *s)
 	return s->size > SLAB_MAX_SIZE ? 0 : s->capacity_first;
 }
 
-/* The objects this CPU's array holds above @capacity go back to their slabs. */
-static void drain_above(struct kmem_cache *s, void *array, const struct pcpu_array *a,
-			unsigned int capacity)
+void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu)
 {
-	void *batch[SLAB_BATCH_MAX];
-	unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
-
-	while (count > capacity) {
-		n = pcpu_array_pop_bulk(array, batch,
-					min_uint(count - capacity, SLAB_BATCH_MAX),
-					PCPU_POP_UNCOUNTED);
-		if (!n) /* aborted, or this thread has moved on */
-			return;
-		slab_put(s, batch, n, SLAB_PUT_CPU);
-		count -= n;
-	}
+	slab_budget_uncharge(s, cpu,
+			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
 }
 
-/* Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back. */
-static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
-			  bool even_busy)
+/* A capacity that was charged already. False: another thread changed it, *@from, meanwhile. */
+static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, uint16_t *from,
+		  uint16_t to)
+{
+	debug_assert(to > *from && to <= s->capacity_max);
+	if (!atomic_compare_exchange_strong_explicit(
+		    &a->capacity, from, to, memory_order_seq_cst, memory_order_relaxed))
+		return false;
+	/* C2: who closes the arrays (C1) sees this capacity, or this sees that they close. */
+	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
+		slab_close_array(s, a, cpu);
+	return true;
+}
+
+/*
+ * A capacity is lowered by a thread on the array's CPU. Seen there afterwards, it has aborted
+ * what other sections were about to push, and those that begin later obey the new capacity:
+ * what the array holds above that only becomes less. Without restartable sequences a push that
+ * is under way may add a batch.
+ *
+ * Result: the slots that the array needs. That is more than @less where sections fail again and
+ * again, as in a storm of signals, and @before for a thread that has moved to another CPU.
+ */
+static unsigned int drain_above(struct kmem_cache *s, void *array, unsigned int cpu,
+				unsigned int less, unsigned int before)
+{
+	const struct pcpu_array *a = pcpu_ptr(array, cpu);
+	void *batch[SLAB_BATCH_MAX];
+	unsigned int failures = 0;
+
+	while (pcpu_index() == cpu) {
+		unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
+
+		if (count <= less || failures == DRAIN_FAILURES)
+			return max_uint(count, less);
+		n = pcpu_array_pop_bulk(array, batch, min_uint(count - less, SLAB_BATCH_MAX),
+					PCPU_POP_UNCOUNTED);
+		slab_put(s, batch, n, SLAB_PUT_CPU);
+		failures += !n;
+	}
+	return before;
+}
+
+/* The array cannot do with less than @slots. Result: how many of them it did not have. */
+static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu,
+			       unsigned int slots)
+{
+	uint16_t now = atomic_load_explicit(&a->capacity, memory_order_seq_cst);
+
+	/* Not if it was closed: who did that empties it. */
+	while (now < slots && !slab_is_checked(s))
+		if (widen(s, a, cpu, &now, (uint16_t)slots))
+			return slots - now;
+	return 0;
+}
+
+/*
+ * Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back; less
+ * than none if others, who had them, gave back what the array needs.
+ */
+static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
+			 bool even_busy)
 {
 	void *array = slab_array(s, node);
 	struct pcpu_array *a = pcpu_ptr(array, cpu);
 	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
 	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
+	unsigned int needed;
+	int64_t slots;
 
 	if (capacity <= guaranteed(s))
 		return 0;
@@ -102,20 +153,26 @@ static uint64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int 
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
 		return 0;
-	drain_above(s, array, a, less);
-	debug_assert(less < capacity);
-	slab_budget_uncharge(s, cpu, capacity - less);
-	return (uint64_t)(capacity - less) * s->size;
+	slots = capacity - less;
+	needed = drain_above(s, array, cpu, less, capacity);
+	if (unlikely(needed > less))
+		slots -= give_again(s, a, cpu, needed);
+	/* As late as this: until now others might have taken what the array still needs. */
+	if (slots >= 0)
+		slab_budget_uncharge(s, cpu, (unsigned int)slots);
+	else
+		slab_budget_exceed(s, cpu, (unsigned int)-slots);
+	return slots * s->size;
 }
 
 /* Members that are idle, or @even_busy ones, give room until @bytes are free. */
 static void reclaim(struct kmem_cache *wants, unsigned int cpu, uint64_t bytes, bool even_busy)
 {
 	unsigned int n = slab_budget_members();
-	uint64_t got = 0;
+	int64_t got = 0;
 
 	/* Once round at most: between two looks at a class the program must have run. */
-	for (unsigned int i = 0; i < n && got < bytes; i++) {
+	for (unsigned int i = 0; i < n && got < (int64_t)bytes; i++) {
 		struct kmem_cache *s = slab_budget_member(slab_budget_turn(cpu) % n);
 
 		for (unsigned int node = 0; s != wants && node < page_window.nr_nodes; node++)
@@ -156,21 +213,9 @@ unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
 	more = growth(s, a, capacity, move);
 	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
 		return capacity;
-	if (!atomic_compare_exchange_strong_explicit(
-		    &a->capacity, &capacity, (uint16_t)(capacity + more), memory_order_seq_cst,
-		    memory_order_relaxed)) {
+	if (!widen(s, a, cpu, &capacity, (uint16_t)(capacity + more))) {
 		slab_budget_uncharge(s, cpu, more);
 		return capacity;
 	}
-	/* C2: who closes the arrays (C1) sees this capacity, or this sees that they close. */
-	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
-		return slab_close_array(s, a, cpu);
-	return capacity + more;
-}
-
-unsigned int slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu)
-{
-	slab_budget_uncharge(s, cpu,
-			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
-	return 0;
+	return atomic_load_explicit(&a->capacity, memory_order_relaxed);
 }

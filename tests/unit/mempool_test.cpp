@@ -284,8 +284,9 @@ TEST(MempoolTest, Resizing)
  * One element that two threads take in turns, so each waits for the other every time. Who is
  * not woken looks again after a tenth of a second: late.
  */
-void take_turns(unsigned rounds, unsigned hold_us)
+TEST(MempoolThreads, WhoWaitsIsWoken)
 {
+	constexpr unsigned rounds = 200;
 	Pool p(1);
 	std::atomic<unsigned> taken{ 0 }, waiting{ 0 }, late{ 0 };
 
@@ -303,26 +304,58 @@ void take_turns(unsigned rounds, unsigned hold_us)
 			taken++;
 			while (waiting <= i && i + 1 < rounds)
 				std::this_thread::yield();
-			/* Time to fall asleep; or, without, a moment when it may be about to.
-			 */
-			if (hold_us)
-				std::this_thread::sleep_for(std::chrono::microseconds(hold_us));
+			/* Time to fall asleep. */
+			std::this_thread::sleep_for(std::chrono::microseconds(500));
 			p.put(e);
 		}
 	});
 	threads.join();
+	printf("late %u\n", +late);
 	EXPECT_LT(late, 20u) << "more than a busy machine is to blame for";
 	EXPECT_EQ(p.count(), 1u);
 }
 
-TEST(MempoolThreads, WhoWaitsIsWoken)
+Pool *waiters_pool;
+std::atomic<Element *> waiters_element;
+
+void free_for_waiter(int)
 {
-	take_turns(200, 500);
+	waiters_pool->put(waiters_element);
 }
 
-TEST(MempoolThreads, WhoIsAboutToWaitDoesNot)
+/*
+ * A handler frees the element while its thread looks for one in vain, which takes long since
+ * there are many slots: just before it would wait. Then it must not: nobody would wake it
+ * within a tenth of a second.
+ */
+TEST(MempoolSignal, WhoIsAboutToWaitDoesNot)
 {
-	take_turns(60000 / kSlow, 0);
+	constexpr int rounds = 200, slots = 200000;
+	unsigned late = 0;
+	Pool p(1);
+	Element *e;
+
+	p.starve();
+	ASSERT_EQ(mempool_resize(&p.pool, slots), 0);
+	ASSERT_EQ(mempool_resize(&p.pool, 1), 0);
+	waiters_pool = &p;
+	signal(SIGALRM, free_for_waiter);
+	e = p.get(GFP_KERNEL);
+	for (int i = 0; i < rounds && late < 10; i++) {
+		struct itimerval soon = {};
+		Clock::time_point start;
+
+		waiters_element = e;
+		soon.it_value.tv_usec = 1 + i * 500 / rounds;
+		start = Clock::now();
+		setitimer(ITIMER_REAL, &soon, nullptr);
+		e = p.get(GFP_KERNEL);
+		late += Clock::now() - start >= std::chrono::milliseconds(100);
+	}
+	p.put(e);
+	signal(SIGALRM, SIG_DFL);
+	EXPECT_LT(late, 10u) << "more than a busy machine is to blame for";
+	EXPECT_EQ(p.count(), 1u);
 }
 
 /* More waiters than elements, each of which is passed on; nobody is left behind. */

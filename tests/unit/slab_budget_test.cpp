@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How much the arrays of one CPU hold together, and what part of a machine a process has. */
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
 #include <cstring>
 
 #include "fake_os.h"
@@ -73,6 +76,22 @@ void cycle_through_all(size_t bound)
 		}
 }
 
+/* No array holds more than its capacity, nor have those of a CPU together more than @bound. */
+void expect_within(size_t bound)
+{
+	std::vector<size_t> bytes(CPU_SETSIZE);
+
+	for (size_t size : class_sizes()) {
+		struct kmem_cache *s = shim_class_cache(size);
+
+		EXPECT_EQ(shim_above_capacity(s), 0u) << "objects of " << size << " bytes";
+		for (int cpu : allowed_cpus())
+			bytes[cpu] += shim_capacity_bytes(s, cpu);
+	}
+	for (int cpu : allowed_cpus())
+		EXPECT_LE(bytes[cpu], bound) << "CPU " << cpu;
+}
+
 struct ukmem_percpu_info info()
 {
 	struct ukmem_percpu_info i;
@@ -137,6 +156,81 @@ TEST(SlabBudgetTest, IdleClassesGiveBusyOnes)
 	});
 }
 
+/* The child stops itself twice; in between, stepping aborts all its sections. */
+void single_step(pid_t pid)
+{
+	unsigned long steps = 0;
+	int status;
+
+	waitpid(pid, &status, 0);
+	do {
+		ASSERT_LT(++steps, 1000000u) << "no progress";
+		ASSERT_EQ(ptrace(PTRACE_SINGLESTEP, pid, nullptr, 0), 0);
+		waitpid(pid, &status, 0);
+	} while (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+	EXPECT_TRUE(WIFSTOPPED(status)) << status;
+	ASSERT_EQ(ptrace(PTRACE_CONT, pid, nullptr, 0), 0);
+	waitpid(pid, &status, 0);
+	EXPECT_EQ(status, 0);
+}
+
+/* A class whose sections all fail gives nothing up: it has it still. */
+TEST(SlabBudgetTest, WhileSectionsFail)
+{
+	pid_t pid;
+
+	if (rseq_is_off())
+		GTEST_SKIP() << "there are no sections";
+	pid = fork();
+	if (!pid)
+		exit_after([] {
+			pretend(4);
+			fake_files["/proc/self/cgroup"] = "0::/box\n";
+			fake_files["/sys/fs/cgroup/box/memory.max"] = "67108864\n";
+			EXPECT_EQ(info().cache_bytes, 2 * kMiB);
+			stay_on_one_cpu();
+			use(1024, 2 * kMiB, 20);
+			fake_files["/sys/fs/cgroup/box/memory.max"] = "16777216\n";
+			ukmem_trim();
+			EXPECT_EQ(info().cache_bytes, kMiB / 2);
+			use(1024, 2 * kMiB, 1);
+			ASSERT_GE(cached(1024), kMiB / 2) << "it has more than there is";
+			ASSERT_EQ(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr), 0);
+			raise(SIGSTOP);
+			kfree(kmalloc(8192, GFP_KERNEL));
+			raise(SIGSTOP);
+			EXPECT_GE(cached(1024), kMiB / 2);
+			EXPECT_EQ(shim_above_capacity(shim_class_cache(1024)), 0u);
+			/* The next one gets it. */
+			kfree(kmalloc(4096, GFP_KERNEL));
+			EXPECT_LT(cached(1024), kMiB * 3 / 4);
+			EXPECT_EQ(shim_above_capacity(shim_class_cache(1024)), 0u);
+		});
+	single_step(pid);
+}
+
+TEST(SlabBudgetTest, InAStormOfSignals)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		config_init();
+		config.cpu_cache_bytes = 2 * kMiB;
+		stay_on_one_cpu();
+		{
+			Threads t(1, [](unsigned) {
+				for (int round = 0; round < 4; round++)
+					for (size_t size : { 64, 80, 48, 96, 8, 112, 32 }) {
+						use(size, 2 * kMiB, 6);
+						expect_within(2 * kMiB);
+					}
+			});
+			SignalStorm storm([](int) {}, 40);
+
+			t.join();
+		}
+		EXPECT_LE(cached_of_all(), 2 * kMiB);
+	});
+}
+
 /* Two CPUs' time, spent on 64: each holds a 32nd of what a whole one would. */
 TEST(SlabBudgetTest, UnderACpuQuota)
 {
@@ -192,6 +286,20 @@ TEST(SlabBudgetTest, InLittleMemory)
 		EXPECT_EQ(info().cache_bytes, 3 * kMiB);
 		stay_on_one_cpu();
 		cycle_through_all(3 * kMiB);
+	});
+}
+
+/* Classes' first slots are within it, too. */
+TEST(SlabBudgetTest, InVeryLittleMemory)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		pretend(4);
+		fake_files["/proc/self/cgroup"] = "0::/box\n";
+		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(16 * kMiB) + "\n";
+		EXPECT_EQ(info().cache_bytes, 512 * kKiB);
+		stay_on_one_cpu();
+		cycle_through_all(512 * kKiB);
+		expect_within(512 * kKiB);
 	});
 }
 

@@ -126,6 +126,26 @@ unsigned int shim_object_node(const void *obj)
 	return page_node(page_of(obj));
 }
 
+unsigned int shim_above_capacity(struct kmem_cache *s)
+{
+	unsigned int above = 0;
+
+	for_each_cpu_unit (cpu) {
+		const struct pcpu_array *a = pcpu_ptr(slab_array(s, 0), cpu);
+		unsigned int count = pcpu_array_count(pcpu_array_header(a));
+
+		above += count - min_uint(count, a->capacity);
+	}
+	return above;
+}
+
+size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu)
+{
+	const struct pcpu_array *a = pcpu_ptr(slab_array(s, 0), cpu);
+
+	return (size_t)a->capacity * s->size;
+}
+
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s)
 {
 	return s->cpu_partial_slabs;

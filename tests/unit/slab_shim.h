@@ -54,6 +54,10 @@ uint64_t shim_slab_event(struct kmem_cache *s, enum shim_event event);
 unsigned int shim_object_node(const void *obj);
 /* The queue of node 0, as if a section on a CPU that is not there had died in it. */
 void shim_hold_shared(struct kmem_cache *s);
+/* Of the arrays of all CPUs: objects that one holds above its capacity; and of CPU index @cpu:
+ * bytes that its capacity comes to. */
+unsigned int shim_above_capacity(struct kmem_cache *s);
+size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu);
 /* Slabs that a CPU's list may hold. */
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */
