@@ -122,6 +122,32 @@ const char *shim_zone_wrong(unsigned int index)
 	return wrong;
 }
 
+static size_t pages_held_at(const struct page *page)
+{
+	switch (page_type(page)) {
+	case PAGE_SLAB:
+		return page->span;
+	case PAGE_ALLOCATED:
+		return page->order == PAGE_NO_ORDER ? page->npages : (size_t)1 << page->order;
+	case PAGE_LARGE:
+		return page->npages;
+	default:
+		return 0;
+	}
+}
+
+size_t shim_zone_held(unsigned int index)
+{
+	const struct zone *z = &zones[index];
+	size_t held = 0, n;
+
+	for (size_t pfn = z->start; pfn < atomic_load(&z->frontier); pfn += n ? n : 1) {
+		n = pages_held_at(&page_window.pages[pfn]);
+		held += n;
+	}
+	return held;
+}
+
 bool shim_window_reserved(void)
 {
 	return page_window.reserved;
