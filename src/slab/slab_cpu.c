@@ -208,15 +208,18 @@ static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, 
 	return got;
 }
 
-/* At its hard limit what others keep in their arrays is all that is left. */
+/* At its hard limit what others keep in their arrays is all that is left; where CPUs cannot be
+ * stopped, what the drain could reach of it. */
 static cold unsigned int take_at_limit(struct kmem_cache *s, unsigned int first, void **out,
 				       unsigned int n, unsigned int need, gfp_t flags,
 				       unsigned int *node)
 {
 	unsigned int got = 0;
 
-	if (flags & __GFP_DIRECT_RECLAIM && slab_drain(s, PCPU_ALL_CPUS))
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		slab_drain(s, PCPU_ALL_CPUS);
 		got = take_round(s, first, out, n, need, flags, node);
+	}
 	if (!got)
 		slab_limit_tell(s, flags);
 	return got;
