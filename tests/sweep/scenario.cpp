@@ -567,9 +567,8 @@ Counts count_all()
 		if (used != shim_zone_held(i))
 			wrong("zone %u: %zu pages in use, of which %zu are nobody's", i, used,
 			      used - shim_zone_held(i));
-		/* Mapped as it is reached: growth, which differs, and no loss. */
-		if (!shim_window_reserved() && i < 2 * shim_nr_zones())
-			counts.mapped -= z.present * ukmem_page_size();
+		/* Growth, which differs, and is no loss. */
+		counts.mapped -= shim_zone_mapped(i);
 	}
 	return counts;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page_shim.h"
 
+#include "base/bits.h"
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/page.h"
@@ -146,6 +147,27 @@ size_t shim_zone_held(unsigned int index)
 		held += n;
 	}
 	return held;
+}
+
+size_t shim_zone_mapped(unsigned int index)
+{
+	const size_t per_page[NR_FLAT] = {
+		[FLAT_PAGES] = sizeof(*page_window.pages),
+		[FLAT_PLACES] = sizeof(*page_window.places),
+		[FLAT_ARRAY_MAP] = sizeof(*page_window.array_map)
+				   << (page_window.page_shift - ARRAY_MAP_SHIFT),
+	};
+	const struct zone *z = &zones[index];
+	size_t sum = z->present << page_window.page_shift;
+
+	if (page_window.reserved)
+		return 0;
+	for (unsigned int i = 0; i < NR_FLAT; i++)
+		/* With several nodes the others are there as a whole. */
+		if (i == FLAT_PAGES || page_window.nr_nodes == 1)
+			sum += align_up(z->described[i] * per_page[i], page_size()) -
+			       align_up(z->start * per_page[i], page_size());
+	return sum;
 }
 
 bool shim_window_reserved(void)
