@@ -23,9 +23,13 @@
 
 enum { RECLAIM_TRIES = 4 };
 
+static struct once page_once = ONCE_INITIALIZER;
+
 static void fork_child(void)
 {
-	purge_fork_child();
+	/* Of the zones a failed init() leaves none, or some that are not set up. */
+	if (once_done(&page_once))
+		purge_fork_child();
 	background_fork_child();
 	reclaim_fork_child();
 }
@@ -58,8 +62,6 @@ __attribute__((constructor(102))) static void register_fork_handler(void)
 {
 	pthread_atfork(NULL, NULL, fork_child);
 }
-
-static struct once page_once = ONCE_INITIALIZER;
 
 bool page_init(void)
 {

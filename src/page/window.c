@@ -120,13 +120,13 @@ int window_extend(struct zone *z, size_t end)
 
 	if (z->type == ZONE_DMA32 && !low_window_has(z, end))
 		return -ENOMEM;
-	err = window_describe(from, end);
+	err = window_describe(z, end);
 	if (err)
 		return err;
 	addr = pfn_to_virt(from);
 	err = window_is_reserved(z) ? os_commit(addr, len) : os_map_at(addr, len);
 	if (err) {
-		window_forget(from, end);
+		window_forget(z);
 		return err;
 	}
 	advise(z, addr, len);
@@ -147,8 +147,7 @@ int window_renew(struct zone *z, size_t pfn, size_t npages)
 
 int window_skip(struct zone *z, size_t end)
 {
-	int err =
-		window_describe(atomic_load_explicit(&z->frontier, memory_order_relaxed), end);
+	int err = window_describe(z, end);
 
 	if (!err)
 		set_frontier(z, end);

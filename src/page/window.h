@@ -15,10 +15,11 @@ bool window_place_low(void);
 /* Whether a zone's addresses are the library's before they are used. */
 bool window_is_reserved(const struct zone *z);
 /*
- * Make what the arrays hold of pages [@from, @to) accessible, where everything below @from, or
- * nothing of the zone, is; negative errno: nothing has changed. And undo just that.
+ * Make what the arrays hold of the zone's pages below @end accessible; negative errno: no more
+ * is than before. And give back what they hold of those above the frontier. What the system
+ * does not take back stays as it is and serves later. The zone's lock is held.
  */
-int window_describe(size_t from, size_t to);
-void window_forget(size_t from, size_t to);
+int window_describe(struct zone *z, size_t end);
+void window_forget(struct zone *z);
 
 #endif

@@ -44,9 +44,6 @@ static const uintptr_t PLACE_FROM = 0x7e9000000000, PLACE_TO = 0x7ef000000000;
 static const uintptr_t PLACE_FROM = 0x110000000000, PLACE_TO = 0x200000000000;
 #endif
 
-/* The array map last: pages of the low window have no entries there. */
-enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
-
 /* Synchronization: read-only after window_place(). */
 static struct flat {
 	uintptr_t at;
@@ -71,41 +68,43 @@ static size_t piece(const struct flat *f, size_t from, size_t to, void **at)
 	return end - start;
 }
 
-static unsigned int arrays_of(size_t pfn)
+/* Pages of the low window have no entries in the array map. */
+static unsigned int arrays_of(const struct zone *z)
 {
-	return pfn < page_window.low_pfn ? NR_FLAT : FLAT_ARRAY_MAP;
+	return z->type == ZONE_DMA32 ? FLAT_ARRAY_MAP : NR_FLAT;
 }
 
-static void forget(unsigned int n, size_t from, size_t to)
+void window_forget(struct zone *z)
 {
-	for (unsigned int i = 0; i < n; i++) {
-		void *at;
-		size_t len = piece(&flat[i], from, to, &at);
+	size_t from = atomic_load_explicit(&z->frontier, memory_order_relaxed);
 
-		if (len && !flat[i].reserved)
-			os_release(at, len);
+	for (unsigned int i = 0; i < arrays_of(z); i++) {
+		void *at;
+		size_t len = piece(&flat[i], from, z->described[i], &at);
+
+		if (!flat[i].reserved && (!len || !os_release(at, len)))
+			z->described[i] = from;
 	}
 }
 
-void window_forget(size_t from, size_t to)
+int window_describe(struct zone *z, size_t end)
 {
-	forget(arrays_of(from), from, to);
-}
-
-int window_describe(size_t from, size_t to)
-{
-	for (unsigned int i = 0; i < arrays_of(from); i++) {
+	for (unsigned int i = 0; i < arrays_of(z); i++) {
 		void *at;
-		size_t len = piece(&flat[i], from, to, &at);
+		size_t len;
 		int err = 0;
 
+		if (z->described[i] >= end)
+			continue;
+		len = piece(&flat[i], z->described[i], end, &at);
 		if (len)
 			err = flat[i].reserved ? os_commit(at, len)
 					       : os_map_metadata_at(at, len);
 		if (err) {
-			forget(i, from, to);
+			window_forget(z);
 			return err;
 		}
+		z->described[i] = end;
 	}
 	return 0;
 }
@@ -333,7 +332,7 @@ size_t window_metadata_resident(void)
 	for_each_zone (z) {
 		size_t to = atomic_load_explicit(&z->frontier, memory_order_acquire);
 
-		for (unsigned int i = 0; i < arrays_of(z->start) && to > z->start; i++)
+		for (unsigned int i = 0; i < arrays_of(z) && to > z->start; i++)
 			sum += resident(&flat[i], z->start, to);
 	}
 	return sum;

@@ -38,6 +38,8 @@ void zone_init(struct zone *z, unsigned int node, enum zone_type type)
 	}
 	z->end = z->start + span;
 	atomic_store_explicit(&z->frontier, z->start, memory_order_relaxed);
+	for (unsigned int i = 0; i < NR_FLAT; i++)
+		z->described[i] = z->start;
 	for (unsigned int i = 0; i <= MAX_ORDER; i++)
 		list_init(&z->free[i]);
 	list_init(&z->isolated_blocks);

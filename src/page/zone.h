@@ -43,6 +43,9 @@ enum numa_stat {
 	NR_PCP_COUNTERS,
 };
 
+/* The arrays that have an entry for each page of the window, flat in address space. */
+enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
+
 /*
  * Invariants: every page below the frontier is in exactly one place: a free
  * block, a pageset, the carving space, the list of deferred frees, isolated for purging, a
@@ -87,7 +90,8 @@ struct zone {
 	size_t nr_free;
 	size_t nr_dirty;
 	size_t present;
-	size_t isolated; /* pages of isolated_blocks */
+	size_t described[NR_FLAT]; /* pages below it have entries; not below the frontier */
+	size_t isolated;	   /* pages of isolated_blocks */
 	struct list_head isolated_blocks;
 	size_t dirty_low; /* smallest nr_dirty since dirty_since */
 	/* Taken from the buddy allocator, not yet handed out: odd runs are carved here. */

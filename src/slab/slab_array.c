@@ -97,14 +97,17 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	return batch[0];
 }
 
-/* At its hard limit what CPUs keep in their arrays is all that is left. */
+/* At its hard limit what CPUs keep in their arrays is all that is left; where CPUs cannot be
+ * stopped, what the drain could reach of it. */
 static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t flags,
 				 const void *caller)
 {
 	void *obj = NULL;
 
-	if (flags & __GFP_DIRECT_RECLAIM && slab_drain(s, PCPU_ALL_CPUS))
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		slab_drain(s, PCPU_ALL_CPUS);
 		obj = alloc_slow(s, node, flags, caller);
+	}
 	if (!obj)
 		slab_limit_tell(s, flags);
 	return obj;
@@ -198,8 +201,10 @@ static cold size_t alloc_bulk_at_limit(struct kmem_cache *s, unsigned int node, 
 {
 	size_t got = 0;
 
-	if (flags & __GFP_DIRECT_RECLAIM && slab_drain(s, PCPU_ALL_CPUS))
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		slab_drain(s, PCPU_ALL_CPUS);
 		got = alloc_bulk(s, node, flags, n, p, caller);
+	}
 	if (!got)
 		slab_limit_tell(s, flags);
 	return got;

@@ -316,7 +316,7 @@ void slab_node_dismiss(struct kmem_cache *s, struct page *page)
 	struct kmem_cache_node *node = &s->nodes[page_node(page)];
 	struct list_head retired;
 
-	node_lock_if(s, node, true, &retired);
+	node_lock(s, node, &retired);
 	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
 	node_unlock(s, node, true, &retired);
 	slab_page_free(s, page);

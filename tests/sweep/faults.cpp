@@ -41,6 +41,7 @@ const Kind kinds[NR_CALLS] = {
 	{ "ReadFile",	 { ENOENT, EACCES, EMFILE, EIO } },
 	{ "Getcpu",	 { ENOSYS } },
 	{ "Affinity",	 { EPERM, ENOSYS, EINVAL } },
+	{ "SetAffinity", { EPERM, ENOSYS, EINVAL } },
 	{ "Rseq",	 { EPERM, ENOSYS, EBUSY, EINVAL } },
 	{ "Release",	 { EFAULT } },
 	{ "Auxval",	 { ENOENT } },
@@ -88,9 +89,10 @@ struct Entry<kCall, Member> {
 
 int counted_mmap(void **addr, size_t len, int prot, int flags)
 {
+	bool grows = flags & MAP_FIXED_NOREPLACE && prot != PROT_NONE;
 	int err;
 
-	if (fails(MMAP))
+	if ((grows || !fault.untold) && fails(MMAP))
 		return answer();
 	err = below.mmap(addr, len, prot, flags);
 	if (!err && !(flags & MAP_FIXED))
@@ -188,6 +190,7 @@ void install_faults(bool scarce)
 	Entry<GETRANDOM, &os_calls::getrandom>::install();
 	Entry<GETCPU, &os_calls::getcpu>::install();
 	Entry<AFFINITY, &os_calls::affinity>::install();
+	Entry<SET_AFFINITY, &os_calls::set_affinity>::install();
 	Entry<RSEQ, &os_calls::rseq>::install();
 	Entry<RELEASE, &os_calls::release>::install();
 	Entry<AS_LIMIT, &os_calls::address_space_limit>::install();

@@ -26,6 +26,7 @@ enum Call {
 	READ_FILE,
 	GETCPU,
 	AFFINITY,
+	SET_AFFINITY,
 	RSEQ,
 	RELEASE,
 	AUXVAL,
@@ -38,8 +39,9 @@ struct Fault {
 	unsigned nth; /* from 1; 0: none fails */
 	bool ever;    /* all later ones, too */
 	int error;
-	bool untold; /* nothing is done, yet the answer is success: as if the error were ignored
-		      */
+	/* Nothing is done, yet the answer is success, as if the error were ignored: of MMAP
+	 * only steps of growth count, since the others' answer is an address. */
+	bool untold;
 };
 
 const char *call_name(Call call);

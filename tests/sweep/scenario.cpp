@@ -501,6 +501,22 @@ void run_scenario(Nothing nothing, bool leak)
 		blocks.forget_last();
 }
 
+Hoard::Hoard(unsigned spare)
+{
+	while (struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN))
+		pages_.push_back(page);
+	for (; spare && !pages_.empty(); spare--) {
+		__free_page(pages_.back());
+		pages_.pop_back();
+	}
+}
+
+Hoard::~Hoard()
+{
+	for (auto *page : pages_)
+		__free_page(page);
+}
+
 void destroy_leftovers()
 {
 	auto pools = std::move(kept_pools);
@@ -530,7 +546,6 @@ Counts count_all()
 	struct ukmem_percpu_info info;
 	struct ukmem_gauges gauges;
 	Counts counts = {};
-	size_t used = 0;
 
 	touch_zones();
 	ukmem_trim();
@@ -543,16 +558,18 @@ Counts count_all()
 		counts.caches += kmem_cache_nr_allocated(kmem_cache_find(name));
 	for (unsigned i = 0; i < shim_all_zones(); i++) {
 		struct shim_zone z;
+		size_t used;
 
 		if (const char *why = shim_zone_wrong(i))
 			wrong("zone %u: %s", i, why);
 		shim_zone_read(i, &z);
-		used += z.present - z.nr_free - z.carve;
-		/* Mapped as it is reached: growth, which differs, and no loss. */
-		if (!shim_window_reserved() && i < 2 * shim_nr_zones())
-			counts.mapped -= z.present * ukmem_page_size();
+		used = z.present - z.nr_free - z.carve;
+		if (used != shim_zone_held(i))
+			wrong("zone %u: %zu pages in use, of which %zu are nobody's", i, used,
+			      used - shim_zone_held(i));
+		/* Growth, which differs, and is no loss. */
+		counts.mapped -= shim_zone_mapped(i);
 	}
-	counts.lost = used - gauges.active / ukmem_page_size();
 	return counts;
 }
 

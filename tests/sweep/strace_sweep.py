@@ -8,6 +8,7 @@ strace(1) makes it fail, in each of the program's threads, once or from then on,
 ... until none failed any more: also those of libc and of the dynamic linker, which may give up
 before there is a program. The victim says by its exit status how it fared (victim.cpp).
 UKMEM_CHECK=full tries every N with every error; otherwise some, chosen by UKMEM_TEST_SEED.
+UKMEM_STRESS_SECONDS: no run begins after that; which kinds had their turn depends on the seed.
 """
 
 import concurrent.futures
@@ -20,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 SECONDS = 60
 FINE = {0, 3}  # victim.cpp
@@ -107,11 +109,13 @@ def positions(full, chance):
         n += 1 if full else chance.randint(1, 1 + 2 * n)
 
 
-def sweep(library, victim, kind, ever, full, chance):
-    """Until nothing failed any more. Result: the runs."""
+def sweep(library, victim, kind, ever, full, chance, end):
+    """Until nothing failed any more, or @end. Result: the runs."""
     errors = KINDS[kind][0]
     runs = []
     for turn, n in enumerate(positions(full, chance)):
+        if time.monotonic() > end:
+            return runs
         for error in errors if full else [errors[turn % len(errors)]]:
             runs.append(Run(library, victim, kind, error, f"{n}+" if ever else f"{n}").run())
         if not any(run.hit for run in runs[-len(errors) if full else -1:]):
@@ -140,9 +144,11 @@ def main():
     failed = 0
     jobs = [(kind, ever) for kind, ever in itertools.product(KINDS, (False, True))
             if not ever or KINDS[kind][1]]
+    random.Random(seed).shuffle(jobs)
+    end = time.monotonic() + float(os.environ.get("UKMEM_STRESS_SECONDS", "inf"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         swept = pool.map(lambda job: sweep(library, victim, *job, full,
-                                           random.Random(f"{seed} {job}")), jobs)
+                                           random.Random(f"{seed} {job}"), end), jobs)
         for (kind, ever), runs in zip(jobs, swept):
             hits = sum(run.hit for run in runs)
             print(f"{kind}{', from N on' if ever else ''}: {hits} of {len(runs)} runs met it",

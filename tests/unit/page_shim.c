@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page_shim.h"
 
+#include "base/bits.h"
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/page.h"
@@ -73,6 +74,53 @@ const char *shim_zone_wrong(unsigned int index)
 	if (!v.n && zones[index].isolated)
 		return "blocks are isolated although nobody purges";
 	return v.n ? v.text[0] : NULL;
+}
+
+static size_t pages_held_at(const struct page *page)
+{
+	switch (page_type(page)) {
+	case PAGE_SLAB:
+		return page->span;
+	case PAGE_ALLOCATED:
+		return page->order == PAGE_NO_ORDER ? page->npages : (size_t)1 << page->order;
+	case PAGE_LARGE:
+		return page->npages;
+	default:
+		return 0;
+	}
+}
+
+size_t shim_zone_held(unsigned int index)
+{
+	const struct zone *z = &zones[index];
+	size_t held = 0, n;
+
+	for (size_t pfn = z->start; pfn < atomic_load(&z->frontier); pfn += n ? n : 1) {
+		n = pages_held_at(&page_window.pages[pfn]);
+		held += n;
+	}
+	return held;
+}
+
+size_t shim_zone_mapped(unsigned int index)
+{
+	const size_t per_page[NR_FLAT] = {
+		[FLAT_PAGES] = sizeof(*page_window.pages),
+		[FLAT_PLACES] = sizeof(*page_window.places),
+		[FLAT_ARRAY_MAP] = sizeof(*page_window.array_map)
+				   << (page_window.page_shift - ARRAY_MAP_SHIFT),
+	};
+	const struct zone *z = &zones[index];
+	size_t sum = z->present << page_window.page_shift;
+
+	if (page_window.reserved)
+		return 0;
+	for (unsigned int i = 0; i < NR_FLAT; i++)
+		/* With several nodes the others are there as a whole. */
+		if (i == FLAT_PAGES || page_window.nr_nodes == 1)
+			sum += align_up(z->described[i] * per_page[i], page_size()) -
+			       align_up(z->start * per_page[i], page_size());
+	return sum;
 }
 
 bool shim_window_reserved(void)

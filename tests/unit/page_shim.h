@@ -44,6 +44,12 @@ void shim_zone_unlock(unsigned int index);
 /* NULL, or which invariant of a zone does not hold. */
 const char *shim_zone_wrong(unsigned int index);
 
+/* Pages of a zone that are a slab's, a block's or a program's, by their entries. */
+size_t shim_zone_held(unsigned int index);
+
+/* Bytes mapped step by step, of the zone's pages and of what describes them. */
+size_t shim_zone_mapped(unsigned int index);
+
 bool shim_window_reserved(void);
 size_t shim_window_block(void);
 size_t shim_page_to_pfn(const struct page *page);

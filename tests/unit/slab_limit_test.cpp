@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "fake_os.h"
+#include "lock_shim.h"
 #include "slab_util.h"
 
 namespace
@@ -220,6 +221,29 @@ TEST(SlabStockTest, WithinTheLimit)
 	EXPECT_EQ(kmem_cache_set_stock(s, 2048ul * per_slab), -EINVAL);
 	kmem_cache_set_stock(s, 0);
 	finish(s, p);
+}
+
+/* What a fork holds is the fork's, however long it takes. */
+TEST(SlabStockTest, DismissedWhileAForkHoldsTheLocks)
+{
+	struct kmem_cache *s = kmem_cache_create("forked", 300, 0, 0, nullptr);
+	std::atomic<bool> held{ false }, over{ false };
+
+	ASSERT_EQ(kmem_cache_set_stock(s, 1), 0);
+	std::thread fork([&] {
+		shim_fork_prepare();
+		held = true;
+		std::this_thread::sleep_for(std::chrono::milliseconds(200));
+		over = true;
+		shim_fork_parent();
+	});
+	while (!held)
+		sched_yield();
+	EXPECT_EQ(kmem_cache_set_stock(s, 0), 0);
+	EXPECT_TRUE(over);
+	fork.join();
+	expect_nothing_left(s);
+	kmem_cache_destroy(s);
 }
 
 /* Takers on all sides, one of them in the way of refills; no object twice, none lost. */

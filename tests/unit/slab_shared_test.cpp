@@ -172,7 +172,7 @@ TEST(SlabSharedTest, NobodyWaitsForIt)
 	SKIP_WITHOUT_QUEUE();
 	fill(s);
 	unsigned long put_before = number(s, "barn_put"), get_before = number(s, "barn_get");
-	shim_hold_shared(s);
+	shim_hold_shared(s, shim_no_cpu());
 	auto p = take_objects(s, kMany);
 	free_objects(s, p);
 	EXPECT_EQ(number(s, "barn_put"), put_before);
@@ -213,6 +213,30 @@ TEST(SlabSharedTest, ShrinkWhereCpusCannotBeStopped)
 	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 }
 
+/* Nor is what can be emptied without stopping any out of reach of who finds nothing else. */
+TEST(SlabSharedTest, TakenAtTheLimitWhereCpusCannotBeStopped)
+{
+	Cache s("limited", 128);
+	OsCallsGuard guard;
+
+	auto cpus = allowed_cpus();
+
+	SKIP_WITHOUT_QUEUE();
+	if (cpus.size() < 2)
+		GTEST_SKIP() << "one CPU";
+	run_on(cpus[0]);
+	fill(s);
+	ASSERT_GT(slab_counts_of(s).shared, 0u);
+	ASSERT_EQ(slab_counts_of(s).inuse, 0u);
+	kmem_cache_set_limit(s, slab_counts_of(s).objects, 60);
+	shim_hold_shared(s, cpus[1]);
+	os_calls.membarrier = refused_membarrier;
+	auto p = take_objects(s, slab_counts_of(s).objects);
+	for (void *obj : p)
+		ASSERT_NE(obj, nullptr) << p.size() << " objects";
+	free_objects(s, p);
+}
+
 int refuse_one_cpu(int cmd, unsigned flags, int cpu)
 {
 	return flags ? -ENOSYS : os_calls_linux.membarrier(cmd, flags, cpu);
@@ -227,7 +251,7 @@ TEST(SlabSharedTest, DestroyingSaysWhatIsInTheWay)
 	SKIP_WITHOUT_QUEUE();
 	fill(s);
 	ASSERT_GT(slab_counts_of(s).shared, 0u);
-	shim_hold_shared(s);
+	shim_hold_shared(s, shim_no_cpu());
 	os_calls.membarrier = refuse_one_cpu;
 	::testing::internal::CaptureStderr();
 	kmem_cache_destroy(s);

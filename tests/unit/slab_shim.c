@@ -215,18 +215,23 @@ void *shim_kmalloc_aligned(size_t size, size_t align, gfp_t flags)
 	return kmalloc_aligned(size, align, flags, NULL);
 }
 
-static void hold(struct alf_queue_side *side)
+static void hold(struct alf_queue_side *side, unsigned int cpu)
 {
 	uint64_t word = side_word(side, __ATOMIC_RELAXED);
 
-	__atomic_store_n(&side->word, word_with(word, SIDE_HELD | SIDE_MAX_CPUS, 0),
+	__atomic_store_n(&side->word, word_with(word, SIDE_HELD | (cpu + 1), 0),
 			 __ATOMIC_RELEASE);
 }
 
-void shim_hold_shared(struct kmem_cache *s)
+void shim_hold_shared(struct kmem_cache *s, unsigned int cpu)
 {
 	struct alf_queue *q = atomic_load(&s->nodes[0].shared);
 
-	hold(&q->producer);
-	hold(&q->consumer);
+	hold(&q->producer, cpu);
+	hold(&q->consumer, cpu);
+}
+
+unsigned int shim_no_cpu(void)
+{
+	return SIDE_MAX_CPUS - 1;
 }

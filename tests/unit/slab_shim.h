@@ -52,8 +52,10 @@ enum shim_event {
 uint64_t shim_slab_event(struct kmem_cache *s, enum shim_event event);
 /* The index of the node an object is of. */
 unsigned int shim_object_node(const void *obj);
-/* The queue of node 0, as if a section on a CPU that is not there had died in it. */
-void shim_hold_shared(struct kmem_cache *s);
+/* The queue of node 0, as if a section on @cpu had died in it. */
+void shim_hold_shared(struct kmem_cache *s, unsigned int cpu);
+/* One that does not exist. */
+unsigned int shim_no_cpu(void);
 /* Of the arrays of all CPUs: objects that one holds above its capacity; and of CPU index @cpu:
  * bytes that its capacity comes to. */
 unsigned int shim_above_capacity(struct kmem_cache *s);
