@@ -212,7 +212,9 @@ static bool carve_grow(struct zone *z, size_t n)
 static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
 {
 	unsigned int fits = ilog2_up(npages), largest = ilog2(window_block());
-	unsigned int order = max_uint(fits, min_uint(fits + CARVE_ORDERS, largest));
+	/* Of the last memory there is no more than it takes: other requests need it. */
+	unsigned int order =
+		z->at_end ? fits : max_uint(fits, min_uint(fits + CARVE_ORDERS, largest));
 	size_t n = (size_t)1 << order;
 
 	if (carve_on(z, npages, n))
