@@ -121,7 +121,7 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wante
 		err = window_extend(z, least);
 	}
 	wanted = z->start + align_up(wanted - z->start, piece);
-	if (err == -ENOMEM && *end > wanted && window_has_small_steps()) {
+	if (err && err != -EEXIST && *end > wanted && window_has_small_steps()) {
 		*end = wanted;
 		err = window_extend(z, wanted);
 	}
@@ -148,7 +148,7 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 		least = min_size(least, z->end);
 		end = min_size(max_size(least, old + extra), z->end);
 		err = extend_as_far(z, &end, least, first + need);
-		z->at_end = err == -ENOMEM;
+		z->at_end = err && err != -EEXIST; /* -EAGAIN: it may not be locked */
 		if (!err) {
 			*start = first;
 			z->present += end - old;
