@@ -274,7 +274,7 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 {
 	size_t end = start + npages, tail, grown;
 
-	if (z->carve_start == start && z->carve_end != start)
+	if (z->carve_start < end && z->carve_end > start)
 		__zone_carve_release(z);
 	if (end > frontier(z)) {
 		tail = frontier(z) - start;
