@@ -85,6 +85,10 @@ static const struct tunable tunables[] = {
 	  NULL, "such a part of its zone a list may hold: 1/fraction, at least 8; 0: by size" },
 	{ "reserve", BYTES, &config.reserve, 0, 0, 65536 * GIB, NULL,
 	  "addresses that pages may come to lie at; 0: as many as there is a place for" },
+	{ "address_space", CHOICE, &config.address_space, ADDRESS_SPACE_AUTO, 0, 1,
+	  "auto|small",
+	  "small: map little before it is used, as under a small RLIMIT_AS or RLIMIT_DATA; for "
+	  "mlockall" },
 	{ "slab_min_order", NUMBER, &config.slab_min_order, 0, 0, 5, NULL,
 	  "slabs have at least 2^so many pages" },
 	{ "slab_max_order", NUMBER, &config.slab_max_order, 5, 0, 5, NULL,

@@ -57,6 +57,11 @@ enum config_deepbind {
 	DEEPBIND_KEEP,
 };
 
+enum config_address_space {
+	ADDRESS_SPACE_AUTO,
+	ADDRESS_SPACE_SMALL,
+};
+
 enum config_show {
 	SHOW_NOTHING,
 	SHOW_STATS,
@@ -94,6 +99,7 @@ struct config {
 	uint64_t slab_debug_action;
 	uint64_t annotate, passthrough, deepbind;
 	uint64_t reserve; /* addresses for pages, bytes; 0: as many as have a place */
+	uint64_t address_space;
 	uint64_t show;
 	uint64_t verbose;
 	char slab_attr[CONFIG_STRING_SIZE], show_cache[CONFIG_STRING_SIZE];

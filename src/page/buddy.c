@@ -115,14 +115,23 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 	}
 }
 
-/* [frontier, @end) or, if the system refuses as much, [frontier, @least). Result: how far. */
-static int extend_as_far(struct zone *z, size_t *end, size_t least)
+/*
+ * [frontier, @end) or, if the system refuses as much, [frontier, @least); where steps are small
+ * already, at last what is @wanted, in pieces of 64 KiB. Result: how far.
+ */
+static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wanted)
 {
+	size_t piece = max_size(((size_t)64 << 10) >> page_window.page_shift, 1);
 	int err = window_extend(z, *end);
 
 	if (err && *end > least) {
 		*end = least;
 		err = window_extend(z, least);
+	}
+	wanted = z->start + align_up(wanted - z->start, piece);
+	if (err && err != -EEXIST && *end > wanted && window_has_small_steps()) {
+		*end = wanted;
+		err = window_extend(z, wanted);
 	}
 	return err;
 }
@@ -147,7 +156,8 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 		extra = min_size(max_size(extra, block), 16 * block);
 		least = min_size(least, z->end);
 		end = min_size(max_size(least, old + extra), z->end);
-		err = extend_as_far(z, &end, least);
+		err = extend_as_far(z, &end, least, first + need);
+		z->at_end = err && err != -EEXIST; /* -EAGAIN: it may not be locked */
 		if (!err) {
 			*start = first;
 			z->present += end - old;

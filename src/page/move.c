@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/aside.h"
+#include "page/limits.h"
 #include "page/page_alloc.h"
 
 enum {
@@ -23,27 +24,41 @@ enum {
 	MOVES_MAX = 16,
 };
 
+static struct page *take(struct zone *z, const struct alloc_request *rq)
+{
+	struct page *page;
+
+	if (!zone_lock_for(z, rq))
+		return NULL;
+	page = __zone_take(z, rq);
+	if (page)
+		z->nr_direct += rq->npages;
+	zone_unlock(z, rq->may_block);
+	return page;
+}
+
+/*
+ * Above the limit as far as anybody may go there (which takes a look: only where it is the
+ * limit that forbids it), but without reclaim: what has no room here may have some elsewhere.
+ */
 bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 {
 	struct zone *z = zone_of(page);
 	struct alloc_request rq = {
 		.npages = more,
 		.at = page_to_pfn(page) + npages,
-		.flags = flags,
+		.flags = flags | PAGE_NO_RECLAIM,
 		.mark = WMARK_LOW,
 		.may_block = page_flags_now(flags) & __GFP_DIRECT_RECLAIM,
 		.type = ZONE_NORMAL,
 	};
-	struct page *end;
 
-	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at ||
-	    !zone_lock_for(z, &rq))
+	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at)
 		return false;
-	end = __zone_take(z, &rq);
-	if (end)
-		z->nr_direct += more;
-	zone_unlock(z, rq.may_block);
-	return end;
+	if (take(z, &rq))
+		return true;
+	rq.above = zone_watermark_ok(z, &rq, more, WMARK_LOW) ? ABOVE_NEVER : limits_above(&rq);
+	return rq.above && take(z, &rq);
 }
 
 /* As much as fits at once; there may be borders of mappings anywhere. Result: it is done. */

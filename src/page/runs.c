@@ -6,8 +6,8 @@
  * the next run of that size does not fit: 5 pages from every 8. So odd runs are
  * looked for among neighbouring free blocks, a few candidates of the two orders
  * any fitting hole must contain, then carved one behind the other from a larger
- * block. Runs above a growth block (4 MiB) that fit no neighbouring blocks take
- * what is free below the frontier and move it by what is missing.
+ * block and those that follow it. Runs above a growth block (4 MiB) that fit no neighbouring
+ * blocks take what is free below the frontier and move it by what is missing.
  *
  * Every function: zone lock held.
  */
@@ -145,38 +145,87 @@ void __zone_carve_release(struct zone *z)
 	z->carve_start = z->carve_end = 0;
 }
 
-/* A new block to carve from, with room for @npages. */
-static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
+/*
+ * Carving goes on in the free blocks that follow, up to @most pages of each: a rest at the end
+ * of every block would be a hole that no other run of that size fits. False: no room for
+ * @npages.
+ */
+static bool carve_on(struct zone *z, size_t npages, size_t most)
 {
-	unsigned int fits = ilog2_up(npages);
-	unsigned int order =
-		max_uint(fits, min_uint(fits + CARVE_ORDERS, ilog2(window_block())));
-	struct page *page = NULL;
-	size_t n = 0, start;
+	while (z->carve_end - z->carve_start < npages) {
+		struct page *next = &page_window.pages[z->carve_end];
+		size_t n, taken;
 
-	__zone_carve_release(z);
-	for (unsigned int o = order; o >= fits && !page; o--) {
+		if (!z->carve_end || z->carve_end == frontier(z) ||
+		    page_type(next) != PAGE_FREE)
+			return false;
+		if (z->carve_start == z->carve_end)
+			z->carve_zero = next->zero;
+		if ((next->zero == PAGE_DIRTY) != (z->carve_zero == PAGE_DIRTY))
+			return false;
+		n = (size_t)1 << next->order;
+		taken = min_size(n, most);
+		__zone_remove_block(z, next);
+		if (n > taken)
+			__zone_free_run(z, z->carve_end + taken, n - taken, next->zero);
+		z->carve_zero = page_zero_merged(z->carve_zero, next->zero);
+		z->carve_end += taken;
+	}
+	__zone_note_dirty(z);
+	return true;
+}
+
+/* A block of 2^@order pages, or as many of them as there are, but at least 2^@least. */
+static bool carve_block(struct zone *z, unsigned int order, unsigned int least)
+{
+	struct page *page = NULL;
+	size_t n = 0;
+
+	for (unsigned int o = order; o >= least && !page; o--) {
 		page = __zone_take_block(z, o);
 		n = (size_t)1 << o;
 	}
-	if (page) {
-		z->carve_zero = page->zero;
-		z->carve_start = page_to_pfn(page);
-		z->carve_end = z->carve_start + n;
-		return true;
-	}
-	n = (size_t)1 << order;
-	if (!may_grow)
+	if (!page)
 		return false;
-	if (!__zone_grow(z, 1, n, &start)) {
-		n = npages;
-		if (!__zone_grow(z, 1, n, &start))
-			return false;
+	__zone_carve_release(z);
+	z->carve_zero = page->zero;
+	z->carve_start = page_to_pfn(page);
+	z->carve_end = z->carve_start + n;
+	return true;
+}
+
+/* @n pages behind the frontier, and what is left just below it. */
+static bool carve_grow(struct zone *z, size_t n)
+{
+	size_t start;
+
+	if (!__zone_grow(z, 1, n, &start))
+		return false;
+	if (z->carve_end != start || z->carve_zero == PAGE_DIRTY) {
+		__zone_carve_release(z);
+		z->carve_start = start;
+		z->carve_zero = PAGE_FRESH;
 	}
-	z->carve_zero = PAGE_FRESH;
-	z->carve_start = start;
 	z->carve_end = start + n;
 	return true;
+}
+
+/* Something to carve from, with room for @npages. */
+static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
+{
+	unsigned int fits = ilog2_up(npages), largest = ilog2(window_block());
+	/* Of the last memory there is no more than it takes: other requests need it. */
+	unsigned int order =
+		z->at_end ? fits : max_uint(fits, min_uint(fits + CARVE_ORDERS, largest));
+	size_t n = (size_t)1 << order;
+
+	if (carve_on(z, npages, n))
+		return true;
+	/* What ends at the frontier may go on there. */
+	if (z->carve_end != frontier(z))
+		__zone_carve_release(z);
+	return carve_block(z, order, fits) ||
+	       (may_grow && (carve_grow(z, n) || carve_grow(z, npages)));
 }
 
 static struct page *carve(struct zone *z, size_t npages, bool may_grow)
@@ -228,7 +277,7 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 	size_t end = start + npages, tail, grown;
 
 	lock_assert_held(&z->lock);
-	if (z->carve_start == start && z->carve_end != start)
+	if (z->carve_start < end && z->carve_end > start)
 		__zone_carve_release(z);
 	if (end > frontier(z)) {
 		tail = frontier(z) - start;

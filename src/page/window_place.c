@@ -147,7 +147,7 @@ static size_t window_align(void)
 	return page_size() << page_window.max_align;
 }
 
-/* Whether pages can be mapped at both ends; -ENOMEM: no page anywhere. */
+/* Whether pages can be mapped at both ends; -ENOMEM, -EAGAIN (mlockall): no page anywhere. */
 static int try_place(uintptr_t base, size_t size)
 {
 	uintptr_t ends[] = { base, base + size - page_size() };
@@ -289,7 +289,7 @@ static bool place_low(void)
 		for (uintptr_t addr = 4 * GIB - size; addr >= 256 * MIB; addr -= size) {
 			int err = try_place(addr, size);
 
-			if (err == -ENOMEM)
+			if (err == -ENOMEM || err == -EAGAIN)
 				return false;
 			if (err)
 				continue;

@@ -264,12 +264,16 @@ static bool may_populate(const struct zone *z, size_t npages)
 
 /*
  * Free pages that are kept mapped for requests that use the reserves and may not enter
- * the kernel: as many as the min watermark says, but no more than a 16th of what is there, or
- * a 64th where address space is scarce.
+ * the kernel: as many as the min watermark says, but no more than a 16th of what is there, or,
+ * where address space is scarce, a 64th and the least of watermarks (limits.c).
  */
 static size_t mapped_reserve(const struct zone *z)
 {
-	return min_size(z->wmark[WMARK_MIN], z->present / (window_has_small_steps() ? 64 : 16));
+	size_t least = ((size_t)128 << 10) >> page_window.page_shift;
+
+	if (window_has_small_steps())
+		return min_size(z->wmark[WMARK_MIN], min_size(z->present / 64, least));
+	return min_size(z->wmark[WMARK_MIN], z->present / 16);
 }
 
 /* Pinned free memory for a block of @order: a huge page's worth of it if possible. */
@@ -340,7 +344,7 @@ static struct page *take_dirty(struct zone *z, const struct alloc_request *rq)
 {
 	struct page *page = NULL;
 
-	if (rq->at || z->type != ZONE_NORMAL)
+	if (rq->at || z->type != ZONE_NORMAL || z->at_end)
 		return NULL;
 	z->only_dirty = true;
 	if (z->nr_dirty >= rq->npages)
@@ -415,7 +419,8 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 		return NULL;
 	/* Putting things back on the way may have made more look dirty. */
 	if ((!allowed && (page->zero != PAGE_DIRTY || (!rq->above && !may_populate(z, 0)))) ||
-	    (rq->may_block && z->nr_free < reserve && !__zone_extend(z, reserve))) {
+	    (rq->may_block && z->nr_free < reserve &&
+	     !__zone_extend(z, reserve - z->nr_free))) {
 		put_back(z, page, rq->npages);
 		return NULL;
 	}

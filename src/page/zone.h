@@ -98,6 +98,7 @@ struct zone {
 	size_t carve_start, carve_end;
 	uint8_t carve_zero;
 	bool only_dirty; /* the request being served may take nothing else */
+	bool at_end;	 /* the system refused more when it was last asked */
 	/* Counters, of pages. */
 	uint64_t nr_direct; /* handed out past the pagesets */
 	uint64_t nr_purged, nr_refault;
@@ -270,13 +271,14 @@ enum { ZONE_MIXED_ORDER = 3 }; /* 8 pages */
  * Whether two free buddies become one of @order: what may be resident stays apart from the
  * rest, so that it is known which memory is and can be taken first, or given back. Not in
  * small blocks: dirty remains of large runs would be taken page by page, one here and one
- * there, and no large run would ever be whole again. In ZONE_DMA dirty means pinned.
+ * there, and no large run would ever be whole again. In ZONE_DMA dirty means pinned. Nor where
+ * the system grants no more: there it counts that what is free is in one piece.
  */
 static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum page_zero a,
 				  enum page_zero b)
 {
 	return (a == PAGE_DIRTY) == (b == PAGE_DIRTY) ||
-	       (order <= ZONE_MIXED_ORDER && z->type != ZONE_DMA);
+	       ((order <= ZONE_MIXED_ORDER || z->at_end) && z->type != ZONE_DMA);
 }
 
 /* What two runs are together. */

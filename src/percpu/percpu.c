@@ -300,6 +300,7 @@ static bool init(void)
 	const struct os_topology *topology = os_topology();
 	size_t limit = SIZE_MAX;
 	const char *missing;
+	bool scarce;
 
 	config_init();
 	os_calls.address_space_limit(&limit);
@@ -307,7 +308,8 @@ static bool init(void)
 	pcpu.rseq = pcpu_rseq_offset();
 	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 	percpu_state = pcpu;
-	pcpu.stride = limit < SCARCE_LIMIT ? STRIDE_SCARCE : STRIDE_NORMAL;
+	scarce = limit < SCARCE_LIMIT || config.address_space == ADDRESS_SPACE_SMALL;
+	pcpu.stride = scarce ? STRIDE_SCARCE : STRIDE_NORMAL;
 	pcpu.nr_ids = topology->nr_cpu_ids;
 	if (!pcpu.base)
 		pcpu.base = choose_base();

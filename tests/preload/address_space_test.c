@@ -3,7 +3,7 @@
  * What the process has mapped is what it uses: a limit of address space that the program
  * sets for itself bounds malloc and leaves others their part, and all memory can be locked.
  *
- *	address_space_test lowered | current | future
+ *	address_space_test lowered | current | future | little
  */
 #include <errno.h>
 #include <malloc.h>
@@ -50,14 +50,14 @@ static void start_thread(const char *when)
 	pthread_join(thread, NULL);
 }
 
-/* Blocks of 1 MiB, written to, in a list, up to @most; how many. */
-static size_t fill(void ***list, size_t most)
+/* Blocks of @size, written to, in a list, up to @most; how many. */
+static size_t fill(void ***list, size_t most, size_t size)
 {
 	size_t n = 0;
 	void **block;
 
-	for (; n < most && (block = malloc(MIB)); n++) {
-		memset(block, 1, MIB);
+	for (; n < most && (block = malloc(size)); n++) {
+		memset(block, 1, size);
 		*block = *list;
 		*list = block;
 	}
@@ -83,18 +83,18 @@ static void lowered(void)
 	CHECK(malloc(100), "malloc");
 	CHECK(!setrlimit(RLIMIT_AS, &limit), "setrlimit");
 	start_thread("under a limit of 200 MiB");
-	n = fill(&list, 1000);
+	n = fill(&list, 1000, MIB);
 	CHECK(n >= 100 && n < 200, "%zu MiB", n);
 	CHECK(!malloc(100 * MIB), "100 MiB more");
 	CHECK(errno == ENOMEM, "errno %d", errno);
 	empty(list);
 	list = NULL;
-	CHECK(fill(&list, 1000) >= n * 9 / 10, "not again after %zu MiB", n);
+	CHECK(fill(&list, 1000, MIB) >= n * 9 / 10, "not again after %zu MiB", n);
 	empty(list);
 	limit.rlim_cur = RLIM_INFINITY;
 	CHECK(!setrlimit(RLIMIT_AS, &limit), "setrlimit");
 	list = NULL;
-	CHECK(fill(&list, 300) == 300, "not without a limit");
+	CHECK(fill(&list, 300, MIB) == 300, "not without a limit");
 	start_thread("without a limit");
 }
 
@@ -103,7 +103,7 @@ static void use(size_t mib)
 	for (int round = 0; round < 3; round++) {
 		void **list = NULL;
 
-		CHECK(fill(&list, mib) == mib, "%zu MiB in round %d", mib, round);
+		CHECK(fill(&list, mib, MIB) == mib, "%zu MiB in round %d", mib, round);
 		empty(list);
 	}
 }
@@ -147,12 +147,54 @@ static void future(void)
 	use(48);
 }
 
+static void skip(const char *why)
+{
+	printf("SKIP: %s\n", why);
+	exit(77);
+}
+
+/*
+ * A user without rights, who may lock 8 MiB, as most systems have it by default, and what each
+ * CPU beyond two has for itself.
+ */
+static void little(void)
+{
+	size_t cpus = (size_t)get_nprocs_conf(), most = 8 * MIB, used, n;
+	struct rlimit limit;
+	void **list = NULL;
+
+	most += cpus > 2 ? (cpus - 2) * (MIB / 4) : 0;
+	CHECK(!getrlimit(RLIMIT_MEMLOCK, &limit), "getrlimit");
+	if (limit.rlim_max < most && getuid())
+		skip("RLIMIT_MEMLOCK is too low");
+	limit.rlim_cur = limit.rlim_max = most;
+	if (setrlimit(RLIMIT_MEMLOCK, &limit))
+		skip("RLIMIT_MEMLOCK is too low");
+	if (!getuid() && setuid(NOBODY))
+		skip("nobody may not be had");
+	CHECK(malloc(100), "malloc");
+	CHECK(!mlockall(MCL_CURRENT), "mlockall(MCL_CURRENT): %s", strerror(errno));
+	CHECK(!munlockall(), "munlockall");
+	CHECK(!mlockall(MCL_CURRENT | MCL_FUTURE), "mlockall(MCL_FUTURE): %s", strerror(errno));
+	used = status("VmLck:") * 1024;
+	CHECK(used && used < most, "%zu bytes are locked", used);
+	n = fill(&list, 1000, 50000);
+	CHECK(errno == ENOMEM, "errno %d", errno);
+	CHECK(n * 50000 + used + MIB >= most, "%zu blocks beside %zu bytes", n, used);
+	empty(list);
+	list = NULL;
+	CHECK(fill(&list, 1000, 50000) >= n * 9 / 10, "not again after %zu blocks", n);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} cases[] = { { "lowered", lowered }, { "current", current }, { "future", future } };
+	} cases[] = { { "lowered", lowered },
+		      { "current", current },
+		      { "future", future },
+		      { "little", little } };
 
 	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (!strcmp(argv[1], cases[i].name)) {

@@ -9,12 +9,12 @@ python=/usr/bin/python3
 export PYTHONMALLOC=malloc PYTHONHASHSEED=0
 
 cat >"$work/limit.py" <<'PY'
+import collections
 import json
 
 
-def fill(size):
+def fill(size, blocks):
     """Blocks of size bytes until memory is used up; how many there were."""
-    blocks = []
     try:
         while True:
             blocks.append(bytes(size))
@@ -25,11 +25,13 @@ def fill(size):
 
 
 for size in (100, 5_000, 200_000):
-    first = fill(size)
-    again = fill(size)
+    first = fill(size, [])
+    again = fill(size, [])
     print(size, "filled at least 60 MB:", first * size >= 60_000_000)
-    # The list grows by an eighth: what has no room for the next step ends a ninth sooner.
-    print(size, "as much again:", again >= first * 8 // 10)
+    # It grows by an eighth: what has no room for the next step ends a ninth sooner.
+    print(size, "in a list as much again:", again >= first * 8 // 10)
+    counts = [fill(size, collections.deque()) for _ in range(4)]
+    print(size, "as much again:", min(counts) >= counts[0] * 19 // 20)
     table = {str(i): list(range(i % 50)) for i in range(20_000)}
     print(size, "went on:", json.loads(json.dumps(table)) == table)
 try:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What a small limit leaves to the program:
 #	small_limit.sh LIBRARY WITNESS PROGRAM ULIMIT_OPTION KIB
-# PROGRAM says how many blocks of 5000 bytes it got. With the library that may be less by 1.5 MB for
-# the library itself and by 256 KiB for each CPU beyond two, and by 7 % for the size class (2.4),
-# metadata (1.7), what a slab cannot use and what is kept for requests that may not enter the kernel.
+# PROGRAM says how many blocks it got, and how many bytes of each it may use. With the library these
+# bytes, and the 70 that describe each page of 4 KiB, are at most 1.5 MB less than the blocks without,
+# and 256 KiB for each CPU beyond two.
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 shift 2
@@ -11,13 +11,16 @@ program=$1 option=$2 kib=$3
 
 limited() {
 	ulimit "$option" "$kib"
-	exec "$program"
+	exec "$program" "$1"
 }
 
-without=$(limited) || fail "exit status $? without the library"
-with=$(with_library limited) || fail "exit status $? with the library"
 cpus=$(getconf _NPROCESSORS_CONF)
-least=$((without * 93 / 100 - (1500000 + (cpus > 2 ? cpus - 2 : 0) * 262144) / 5000))
-echo "ulimit $option $kib: $with blocks, $without without the library, at least $least"
-((with >= least)) || fail "too little is left"
+own=$((1500000 + (cpus > 2 ? cpus - 2 : 0) * 262144))
+for size in 500 5000 200000; do
+	read -r without _ < <(limited "$size") || fail "blocks of $size: not without the library"
+	read -r with usable < <(with_library limited "$size") || fail "blocks of $size: not with the library"
+	missing=$((without * size - with * usable / 4096 * (4096 + 70)))
+	echo "ulimit $option $kib: $with blocks of $size, $without without the library, $missing bytes missing"
+	((missing <= own)) || fail "too little is left"
+done
 expect_used "$program"

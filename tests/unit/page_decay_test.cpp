@@ -84,7 +84,8 @@ void decays(size_t size)
 	little_activity(400);
 	size_t end = process_resident();
 	EXPECT_LE(end, start + kPeak / 20) << (start >> 20) << " MiB at the start";
-	EXPECT_LE(shim_metadata_resident(), metadata + kPeak / kMiB * 3000 / 10);
+	/* And around the run in use, wherever that lies. */
+	EXPECT_LE(shim_metadata_resident(), metadata + kPeak / kMiB * 3000 / 10 + 16384);
 	EXPECT_GT(vmstat("pgpurged"), to_pages(kPeak) / 10 * 9);
 	expect_whole();
 }

@@ -192,7 +192,10 @@ size_t mapped_reserve(const shim_zone &z)
 {
 	bool small_steps = shim_window_block() * ukmem_page_size() < 4u << 20;
 
-	return std::min(z.wmark_min, z.present / (small_steps ? 64 : 16));
+	return std::min(
+		z.wmark_min,
+		small_steps ? std::min<size_t>(z.present / 64, (128u << 10) / ukmem_page_size())
+			    : z.present / 16);
 }
 
 int refusing_munmap(void *, size_t)

@@ -202,6 +202,41 @@ TEST(PageMachineTest, LargerPagesHaveLimitsAndWatermarks)
 	});
 }
 
+/* Runs of @n pages, 32 MiB of them, one behind the other: the end of a block is no gap. */
+void runs_in_a_row(size_t n)
+{
+	size_t bytes = n * ukmem_page_size(), count = 32 * kMiB / bytes, gaps = 0;
+	std::vector<char *> runs;
+
+	for (size_t i = 0; i < count; i++) {
+		runs.push_back(static_cast<char *>(alloc_pages_exact(bytes, GFP_KERNEL)));
+		ASSERT_NE(runs.back(), nullptr);
+	}
+	std::sort(runs.begin(), runs.end());
+	for (size_t i = 1; i < count; i++)
+		gaps += static_cast<size_t>(runs[i] - runs[i - 1]) - bytes;
+	EXPECT_LE(gaps, kMiB / 2) << "of runs of " << n << " pages";
+	for (char *run : runs)
+		free_pages_exact(run, bytes);
+}
+
+int scarce_space(size_t *bytes)
+{
+	*bytes = 4096 * kMiB;
+	return 0;
+}
+
+TEST(PageMachineTest, RunsLieInARow)
+{
+	for (size_t n : { 5, 20, 49, 60 }) {
+		EXPECT_FRESH_PROCESS_PASSES([n] { runs_in_a_row(n); });
+		EXPECT_FRESH_PROCESS_PASSES([n] {
+			os_calls.address_space_limit = scarce_space;
+			runs_in_a_row(n);
+		});
+	}
+}
+
 /* Runs in a list that lies in their own memory: the test has none to spare either. */
 struct Link {
 	Link *next;
@@ -252,6 +287,7 @@ void little_address_space(unsigned order)
 	Link *list = nullptr;
 	size_t n = 0;
 
+	kfree(kmalloc(1, GFP_KERNEL)); /* what it needs for itself is not there afterwards */
 	ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 	refill(order, 100 * kMiB);
 	/* In between it serves small ones as well. */
@@ -308,13 +344,13 @@ void no_more_promises(unsigned order)
 	most_promised = promised + 100 * kMiB;
 	errno = 4711;
 	refill(order, 90 * kMiB);
-	EXPECT_EQ(kmalloc(100 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	EXPECT_EQ(kmalloc(110 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
 	EXPECT_EQ(errno, 4711);
 	/* Small steps are tried where large ones are refused. */
 	EXPECT_GT(promised + 2 * kMiB, most_promised);
 	most_promised = SIZE_MAX;
 	refill(order + 12, 0);
-	void *p = kmalloc(100 * kMiB, GFP_KERNEL);
+	void *p = kmalloc(110 * kMiB, GFP_KERNEL);
 	EXPECT_NE(p, nullptr) << "the system promises again";
 	kfree(p);
 }

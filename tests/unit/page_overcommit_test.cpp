@@ -68,6 +68,27 @@ TEST(PageOvercommitTest, TheSumOfBlocksIsNotLimited)
 	});
 }
 
+TEST(PageOvercommitTest, BlocksGrowInPlaceAboveTheLimit)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		small_machine("0");
+		void *first = block(50 * kMiB), *p = block(32 * kMiB);
+		ASSERT_NE(first, nullptr);
+		ASSERT_NE(p, nullptr);
+		memset(p, 7, 4096);
+		for (size_t size = 40 * kMiB; size <= 160 * kMiB; size += 8 * kMiB) {
+			ASSERT_EQ(krealloc(p, size, GFP_KERNEL | __GFP_NOWARN), p) << size;
+			static_cast<char *>(p)[size - 1] = 1;
+		}
+		EXPECT_EQ(static_cast<char *>(p)[4095], 7);
+		EXPECT_EQ(krealloc(p, 300 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr)
+			<< "more at once than there is";
+		kfree(first);
+		kfree(p);
+		expect_whole();
+	});
+}
+
 TEST(PageOvercommitTest, NorIsOneBlockIfTheSystemSaysSo)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
