@@ -391,6 +391,29 @@ void use_mempools()
 	mempool_exit(&pages);
 }
 
+/* All pages there are, taken away but for @spare of them, until it ends. */
+class Hoard
+{
+      public:
+	explicit Hoard(unsigned spare)
+	{
+		while (struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN))
+			pages_.push_back(page);
+		for (; spare && !pages_.empty(); spare--) {
+			__free_page(pages_.back());
+			pages_.pop_back();
+		}
+	}
+	~Hoard()
+	{
+		for (auto *page : pages_)
+			__free_page(page);
+	}
+
+      private:
+	std::vector<struct page *> pages_;
+};
+
 /* All of it must only not crash, and keep errno; what write(2) says is not the library's. */
 void look_around()
 {
@@ -501,20 +524,38 @@ void run_scenario(Nothing nothing, bool leak)
 		blocks.forget_last();
 }
 
-Hoard::Hoard(unsigned spare)
+void run_starved(unsigned spare)
 {
-	while (struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN))
-		pages_.push_back(page);
-	for (; spare && !pages_.empty(); spare--) {
-		__free_page(pages_.back());
-		pages_.pop_back();
-	}
-}
+	static void (*const parts[])() = {
+		use_percpu,
+		[] {
+			Blocks blocks;
+			use_pages(blocks);
+		},
+		use_caches,
+		[] {
+			Blocks blocks;
+			use_kmalloc(blocks);
+		},
+		[] {
+			use_queue(0);
+			use_queue(ALF_QUEUE_TICKET);
+		},
+		use_qmempool,
+		use_mempools,
+		use_policy,
+		look_around,
+		[] {
+			Blocks blocks;
+			use_fork_and_thread(blocks);
+		},
+	};
 
-Hoard::~Hoard()
-{
-	for (auto *page : pages_)
-		__free_page(page);
+	requests_may_fail(Nothing::AFTER_FAILURE);
+	for (auto part : parts) {
+		Hoard hoard(spare);
+		part();
+	}
 }
 
 void destroy_leftovers()

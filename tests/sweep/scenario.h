@@ -8,11 +8,8 @@
 #define SWEEP_SCENARIO_H
 
 #include <cstddef>
-#include <vector>
 
 #include "blocks.h"
-
-struct page;
 
 namespace sweep
 {
@@ -28,19 +25,10 @@ struct Counts {
 /* @leak: a page, an object and a per-CPU variable are forgotten, to see that it is noticed. */
 void run_scenario(Nothing nothing, bool leak = false);
 /*
- * All pages there are, taken away but for @spare of them; the caller sees to it that there will
- * be no more. Until it ends.
+ * The same part by part, each with @spare pages and no more; the caller sees to it that the
+ * system has none.
  */
-class Hoard
-{
-      public:
-	explicit Hoard(unsigned spare);
-	~Hoard();
-
-      private:
-	std::vector<::page *> pages_;
-};
-
+void run_starved(unsigned spare);
 /* Caches and pools that could not be destroyed, now that the system agrees again. */
 void destroy_leftovers();
 /* Trims, checks all zones, of which no page may be nobody's, and counts. */

@@ -145,8 +145,7 @@ void two_nodes()
 	} else {
 		kfree(kmalloc(8, GFP_KERNEL));
 		arm(run.fault);
-		Hoard hoard(static_cast<unsigned>(run.spare));
-		run_scenario(nothing);
+		run_starved(static_cast<unsigned>(run.spare));
 	}
 	disarm();
 	report->failures = failures();
