@@ -53,25 +53,26 @@ bool pcpu_gate_is_closed(void)
 static atomic_uint closings;
 static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
 
-/* Until it is open. False: this thread has no patience left for this fork. *@patience: ms, for
- * as many forks as it meets. */
-static bool wait_open(unsigned int *patience)
+/* Until it is open, or @until. False: this thread has no patience left for this fork. */
+static bool wait_open(uint64_t until)
 {
 	unsigned int now = atomic_load_explicit(&closings, memory_order_relaxed);
 
 	if (gave_up == now)
 		return false;
-	for (; *patience && pcpu_gate_is_closed(); --*patience) {
-		uint32_t seq = wait_begin(&reopen);
+	while (pcpu_gate_is_closed()) {
+		uint32_t seq;
 
+		if ((int64_t)(os_calls.now_ms() - until) >= 0) {
+			gave_up = now;
+			return false;
+		}
+		seq = wait_begin(&reopen);
 		if (pcpu_gate_is_closed())
 			wait_for(&reopen, seq, 1);
 		wait_end(&reopen);
 	}
-	if (*patience || !pcpu_gate_is_closed())
-		return true;
-	gave_up = now;
-	return false;
+	return true;
 }
 
 /* Counted as inside. False: it was closed already, and the fork may have seen nobody there. */
@@ -84,19 +85,25 @@ static bool enter(void)
 	return likely(!pcpu_gate_is_closed());
 }
 
-void pcpu_gate_pass(bool may_wait)
+/* Shut out by one fork after the other it has no more patience than with one. */
+static cold void pass_closed(void)
 {
-	unsigned int patience = GATE_PATIENCE_MS;
+	uint64_t until = os_calls.now_ms() + GATE_PATIENCE_MS;
 
-	while (!enter()) {
-		if (!may_wait || closing || !lock_none_held())
-			return;
+	do {
 		this_cpu_add(counts[LEFT], 1);
-		if (!wait_open(&patience)) {
+		if (!wait_open(until)) {
 			this_cpu_add(counts[ENTERED], 1);
 			return;
 		}
-	}
+	} while (!enter());
+}
+
+void pcpu_gate_pass(bool may_wait)
+{
+	if (likely(enter()) || !may_wait || closing || !lock_none_held())
+		return;
+	pass_closed();
 }
 
 bool pcpu_gate_try_pass(void)
