@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 
+#include "page_shim.h"
 #include "seccomp.h"
 #include "slab_util.h"
 
@@ -137,6 +138,39 @@ void holder_stands_still()
 TEST(SlabSignalTest, FreesDoNotWaitForAHolder)
 {
 	EXPECT_FRESH_PROCESS_PASSES(holder_stands_still);
+}
+
+void alloc_in_handler(int)
+{
+	for (auto &p : handlers_objects)
+		p = kmem_cache_alloc(cache, GFP_KERNEL);
+}
+
+/* The handler interrupts the thread that has the zone's lock, and no slab has an object left. */
+void new_slabs_under_the_zone_lock()
+{
+	configure_slabs("pagesets:0");
+	cache = bare("new", 512);
+	kmem_cache_shrink(cache);
+	ASSERT_EQ(slab_counts_of(cache).slabs, 0u);
+	handlers_objects.resize(500);
+	signal(SIGUSR1, alloc_in_handler);
+	ASSERT_TRUE(shim_zone_trylock(0));
+	raise(SIGUSR1);
+	shim_zone_unlock(0);
+	for (size_t i = 0; i < handlers_objects.size(); i++)
+		ASSERT_NE(handlers_objects[i], nullptr) << i;
+	EXPECT_GT(slab_counts_of(cache).slabs, 0u);
+	for (void *p : handlers_objects)
+		kmem_cache_free(cache, p);
+	kmem_cache_shrink(cache);
+	EXPECT_EQ(slab_counts_of(cache).slabs, 0u);
+	EXPECT_STREQ(shim_slab_wrong(cache), nullptr);
+}
+
+TEST(SlabSignalTest, WhoInterruptedAHolderGetsNewSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES(new_slabs_under_the_zone_lock);
 }
 
 /* Objects on their way from threads to handlers and back: a slot holds one. */
