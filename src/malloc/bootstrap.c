@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/log.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
 #include "slab/debug/names.h"
@@ -101,8 +102,18 @@ static void show_slab(const char *cache)
 	emit_end(&e);
 }
 
+/* Debug builds end with a look at everything. */
+static void verify(void)
+{
+#if UKMEM_DEBUG
+	if (ukmem_verify(stderr))
+		log_fatal("the library's structures are not sound");
+#endif
+}
+
 __attribute__((destructor(101))) static void show(void)
 {
+	verify();
 	switch (config.show) {
 	case SHOW_STATS:
 		ukmem_stats_print(stats_fd, UKMEM_STATS_TEXT);
