@@ -169,13 +169,11 @@ static struct chunk *chunk_add(void)
 	void *base, *description;
 	struct chunk *c;
 
-	base = map_with_handles(size);
-	if (!base && os_map_metadata(size, &base))
+	if (os_map_metadata(description_size(), &description))
 		return NULL;
-	if (os_map_metadata(description_size(), &description)) {
-		os_release(base, size);
-		if ((char *)base + size == next_place)
-			next_place = base;
+	base = map_with_handles(size);
+	if (!base && os_map_metadata(size, &base)) {
+		os_release(description, description_size());
 		return NULL;
 	}
 	c = description; /* mapped as zeros */

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-#include "test_util.h"
+#include "fake_os.h"
 
 extern "C" {
 #include "base/config.h"
@@ -299,6 +299,32 @@ TEST_F(PercpuAllocTest, NoMemoryForAChunkIsNull)
 	pcpu_free(p);
 	for (void *q : live)
 		pcpu_free(q);
+}
+
+int refusing_munmap(void *, size_t)
+{
+	return -ENOMEM;
+}
+
+/* What the system then does not take back is in nobody's way. */
+void refuse_half_of_a_chunk()
+{
+	ASSERT_TRUE(pcpu_init());
+	auto *before = static_cast<char *>(pcpu_alloc(pcpu.stride, 4096));
+
+	ASSERT_NE(before, nullptr);
+	os_calls.mmap = failing_mmap;
+	os_calls.munmap = refusing_munmap;
+	fail_mmap = { 0, 2, true };
+	EXPECT_EQ(pcpu_alloc(pcpu.stride, 4096), nullptr);
+	EXPECT_TRUE(fail_mmap.reached());
+	fail_mmap = {};
+	EXPECT_EQ(pcpu_alloc(pcpu.stride, 4096), before + (pcpu.nr_ids + 1) * pcpu.stride);
+}
+
+TEST(PercpuChunkTest, AChunkOfWhichHalfIsRefusedLeavesItsPlace)
+{
+	EXPECT_FRESH_PROCESS_PASSES(refuse_half_of_a_chunk);
 }
 
 TEST_F(PercpuAllocTest, UnusedUnitsCostNoMemory)
