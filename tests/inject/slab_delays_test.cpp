@@ -178,7 +178,7 @@ void fork_between_steps(unsigned size)
 	Threads t(kThreads, [&](unsigned me) { hold_and_free(me, stop); });
 	TimeBox box;
 
-	while (whole < 100 / kSlow && !(whole && box.is_over()) &&
+	while (whole < 40 / kSlow && !(whole && box.is_over()) &&
 	       !::testing::Test::HasFailure()) {
 		int status = -1;
 
