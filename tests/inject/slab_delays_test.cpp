@@ -98,6 +98,7 @@ TEST(SlabDelaysTest, OnThreeNodes)
 /* What threads have, in slots of theirs; what is in a call is in none. */
 constexpr unsigned kThreads = 4, kSlots = 400;
 std::atomic<void *> held[kThreads][kSlots];
+std::atomic<unsigned> steps[kThreads];
 
 void hold_and_free(unsigned me, std::atomic<bool> &stop)
 {
@@ -107,11 +108,11 @@ void hold_and_free(unsigned me, std::atomic<bool> &stop)
 		std::atomic<void *> *first = &held[me][random() % (kSlots / 2)];
 		unsigned n = random() % (kSlots / 2);
 
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++, steps[me]++)
 			if (!first[i])
 				first[i] = kmem_cache_alloc(caches[0], GFP_KERNEL);
 		first = &held[random() % kThreads][random() % (kSlots / 2)];
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++, steps[me]++)
 			if (void *p = first[i].exchange(nullptr))
 				kmem_cache_free(caches[0], p);
 	}
@@ -142,10 +143,34 @@ const char *wrong_in_child()
 	return nullptr;
 }
 
+/* Until nobody is left who waited for the last fork. */
+void wait_for_everybody()
+{
+	for (auto &n : steps)
+		for (unsigned before = n; n == before || n == before + 1;)
+			std::this_thread::yield();
+}
+
+/* A child of which a thread may have lost patience with the fork; else what is wrong in it. */
+enum { CHILD_WHOLE, CHILD_WRONG, CHILD_LATE };
+
+int look_into_child(std::chrono::steady_clock::time_point before)
+{
+	if (std::chrono::steady_clock::now() - before > std::chrono::milliseconds(40))
+		return CHILD_LATE;
+
+	const char *wrong = wrong_in_child();
+
+	if (wrong)
+		fprintf(stderr, "%s\n", wrong);
+	return wrong ? CHILD_WRONG : CHILD_WHOLE;
+}
+
 void fork_between_steps(unsigned size)
 {
 	struct kmem_cache_args args = {};
 	std::atomic<bool> stop{ false };
+	unsigned whole = 0;
 
 	configure_slabs("slab_max_order:0");
 	args.sheaf_capacity = 1;
@@ -153,20 +178,20 @@ void fork_between_steps(unsigned size)
 	Threads t(kThreads, [&](unsigned me) { hold_and_free(me, stop); });
 	TimeBox box;
 
-	for (unsigned i = 0; i < 100 / kSlow && !box.is_over() && !::testing::Test::HasFailure();
-	     i++) {
+	while (whole < 40 / kSlow && !(whole && box.is_over()) &&
+	       !::testing::Test::HasFailure()) {
 		int status = -1;
+
+		wait_for_everybody();
+		auto before = std::chrono::steady_clock::now();
 		pid_t child = fork();
 
-		if (!child) {
-			const char *wrong = wrong_in_child();
-
-			if (wrong)
-				fprintf(stderr, "%s\n", wrong);
-			exit_child(!wrong);
-		}
+		if (!child)
+			exit_child(look_into_child(before));
 		waitpid(child, &status, 0);
-		EXPECT_EQ(status, 0) << "fork " << i;
+		EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != CHILD_WRONG)
+			<< status << " after " << whole << " forks";
+		whole += status == CHILD_WHOLE;
 	}
 	stop = true;
 }

@@ -69,7 +69,7 @@ TEST_F(GateTest, AForkWaitsForWhoIsInside)
 		pid_t child = fork();
 
 		if (!child)
-			exit_child(inside.left);
+			exit_child(inside.left ? 0 : 1);
 		EXPECT_EQ(wait_for_child(child), 0) << "fork " << i;
 		later.join();
 	}
@@ -236,7 +236,7 @@ TEST_F(GateTest, AForkDoesNotWaitForEver)
 
 		shim_gate_close();
 		shim_gate_open();
-		exit_child(Clock::now() - now < milliseconds(500));
+		exit_child(Clock::now() - now < milliseconds(500) ? 0 : 1);
 	}
 	EXPECT_GE(Clock::now() - before, milliseconds(900));
 	EXPECT_EQ(wait_for_child(child), 0);
@@ -267,7 +267,7 @@ TEST_F(GateTest, AHandlerMayForkInside)
 		shim_gate_close();
 		shim_gate_open();
 		if (getpid() != self)
-			exit_child(Clock::now() - before < milliseconds(500));
+			exit_child(Clock::now() - before < milliseconds(500) ? 0 : 1);
 	}
 	signal(SIGUSR1, SIG_DFL);
 }

@@ -120,10 +120,10 @@ class OsCallsGuard
 
 /* Ends the child of a fork. By _exit() ThreadSanitizer would report its threads as leaked: it
  * does not know that they stayed behind. */
-[[noreturn]] inline void exit_child(bool passed)
+[[noreturn]] inline void exit_child(int status)
 {
 	for (;;)
-		syscall(SYS_exit_group, passed ? 0 : 1);
+		syscall(SYS_exit_group, status);
 }
 
 /*
