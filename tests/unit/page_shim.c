@@ -79,7 +79,7 @@ static const char *block_wrong(const struct zone *z, struct page *page, unsigned
 	if (buddy + n <= atomic_load(&z->frontier) &&
 	    page_window.pages[buddy].type == PAGE_FREE &&
 	    page_window.pages[buddy].order == order && order < MAX_ORDER &&
-	    zone_may_merge(z, order + 1, page->zero, page_window.pages[buddy].zero))
+	    zone_always_merges(z, order + 1, page->zero, page_window.pages[buddy].zero))
 		return "two free buddies were not merged";
 	return NULL;
 }
