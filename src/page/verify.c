@@ -26,7 +26,7 @@ static const char *block_wrong(const struct zone *z, struct page *page, unsigned
 	if (z->start + offset + n > frontier)
 		return "reaches beyond the frontier";
 	if (order < MAX_ORDER && buddy + n <= frontier && b->type == PAGE_FREE &&
-	    b->order == order && zone_may_merge(z, order + 1, page->zero, b->zero))
+	    b->order == order && zone_always_merges(z, order + 1, page->zero, b->zero))
 		return "was not merged with its buddy";
 	return NULL;
 }

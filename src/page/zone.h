@@ -50,8 +50,8 @@ enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
  * Invariants: every page below the frontier is in exactly one place: a free
  * block, a pageset, the carving space, the list of deferred frees, isolated for purging, a
  * run handed out, or (window not reserved) a hole somebody else mapped. No free block's
- * buddy is a free block of the same order that it may merge with. nr_free = sum over orders of
- * blocks << order; nr_dirty of these may be resident.
+ * buddy is a free block of the same order that it always merges with. nr_free = sum over orders
+ * of blocks << order; nr_dirty of these may be resident.
  *
  * present = pages below the frontier without holes. In use, for limits and watermarks, is
  * what is neither free nor isolated nor for carving: pagesets are in use.
@@ -268,17 +268,27 @@ static inline unsigned int zone_piece_order(void)
 enum { ZONE_MIXED_ORDER = 3 }; /* 8 pages */
 
 /*
- * Whether two free buddies become one of @order: what may be resident stays apart from the
- * rest, so that it is known which memory is and can be taken first, or given back. Not in
+ * Whether two free buddies always become one of @order: what may be resident stays apart from
+ * the rest, so that it is known which memory is and can be taken first, or given back. Not in
  * small blocks: dirty remains of large runs would be taken page by page, one here and one
- * there, and no large run would ever be whole again. In ZONE_DMA dirty means pinned. Nor where
- * the system grants no more: there it counts that what is free is in one piece.
+ * there, and no large run would ever be whole again. In ZONE_DMA dirty means pinned.
+ */
+static inline bool zone_always_merges(const struct zone *z, unsigned int order,
+				      enum page_zero a, enum page_zero b)
+{
+	return (a == PAGE_DIRTY) == (b == PAGE_DIRTY) ||
+	       (order <= ZONE_MIXED_ORDER && z->type != ZONE_DMA);
+}
+
+/*
+ * Whether they do now: where the system grants no more it counts that what is free is in one
+ * piece. But a piece that was given back stays apart from the rest of the block it was of.
  */
 static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum page_zero a,
 				  enum page_zero b)
 {
-	return (a == PAGE_DIRTY) == (b == PAGE_DIRTY) ||
-	       ((order <= ZONE_MIXED_ORDER || z->at_end) && z->type != ZONE_DMA);
+	return zone_always_merges(z, order, a, b) ||
+	       (z->at_end && order <= zone_piece_order() && z->type != ZONE_DMA);
 }
 
 /* What two runs are together. */

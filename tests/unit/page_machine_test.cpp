@@ -305,6 +305,11 @@ void little_address_space(unsigned order)
 		list = next;
 	}
 	refill(order, 90 * kMiB);
+	ukmem_trim();
+	shim_zone z;
+	shim_zone_read(0, &z);
+	EXPECT_EQ(z.nr_dirty, 0u);
+	EXPECT_LE(process_resident(), 40 * kMiB);
 }
 
 TEST(PageMachineTest, LittleAddressSpace)
