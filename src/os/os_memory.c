@@ -178,7 +178,7 @@ void os_advise_huge(void *addr, size_t len, bool huge)
 size_t os_resident(void *addr, size_t len)
 {
 	size_t page = os_page_size(), resident = 0;
-	unsigned char vec[4096];
+	unsigned char vec[1024]; /* it may be a small stack */
 	char *p = addr;
 
 	while (len) {

@@ -10,7 +10,9 @@
  * several may not (unshare, setns).
  *
  * In the drop-in whoever finds it wanted may be libc, in the middle of what creating a thread
- * needs, too: it is started by the program's next request (malloc/callers.c).
+ * needs, too: it is started by the program's next request (malloc/callers.c). A signal handler
+ * may have interrupted libc there, and cannot know it: it leaves the thread to the next
+ * request, too, as far as it can be told from other code.
  */
 #include "page/purge.h"
 
@@ -30,7 +32,11 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 /* From glibc 2.32 on; elsewhere it is not known. */
 extern char __libc_single_threaded __attribute__((weak));
 
+/* Between requests that may be handlers' and look whether they are. */
+enum { HANDLER_MS = 10 };
+
 static atomic_bool running, given_up;
+static _Atomic uint64_t not_before; /* ms; relaxed */
 /* Synchronization: read-only after background_init(). */
 static pid_t process;
 atomic_bool page_background_wanted;
@@ -65,7 +71,24 @@ static bool is_wanted(size_t dirty)
 	return dirty > least >> page_window.page_shift && may_start();
 }
 
-static cold void start(void)
+/*
+ * Whether this may be a signal handler: a signal that has one is blocked, as is its own while
+ * one runs. Not seen is one with SA_NODEFER alone. A thread that always blocks such signals
+ * leaves it to others.
+ */
+static bool may_be_handler(const sigset_t *blocked)
+{
+	struct sigaction action;
+
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(blocked, i) == 1 && !sigaction(i, NULL, &action) &&
+		    action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
+			return true;
+	return false;
+}
+
+/* False: not now. */
+static cold bool start(void)
 {
 	sigset_t all, old;
 	pthread_attr_t attr;
@@ -74,6 +97,12 @@ static cold void start(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
+	if (may_be_handler(&old)) {
+		atomic_store_explicit(&not_before, os_calls.now_ms() + HANDLER_MS,
+				      memory_order_relaxed);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		return false;
+	}
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -81,10 +110,11 @@ static cold void start(void)
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)
-		return;
+		return true;
 	atomic_store_explicit(&given_up, true, memory_order_relaxed);
 	if (config.background_thread == BACKGROUND_ALWAYS || config.verbose)
 		log_warn("background_thread: cannot be created (error %d)", err);
+	return true;
 }
 
 void page_background_start(void)
@@ -96,15 +126,17 @@ void page_background_start(void)
 		return;
 	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
 	/* Creating it allocates, and comes here again: only the first one goes on. */
-	if (may_start() && !atomic_exchange_explicit(&running, true, memory_order_relaxed))
-		start();
+	if (may_start() && !atomic_exchange_explicit(&running, true, memory_order_relaxed) &&
+	    !start())
+		atomic_store_explicit(&running, false, memory_order_relaxed);
 	errno = saved;
 }
 
 void background_poll(size_t dirty)
 {
 	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
-	    atomic_load_explicit(&given_up, memory_order_relaxed))
+	    atomic_load_explicit(&given_up, memory_order_relaxed) ||
+	    os_calls.now_ms() < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
 	if (os_heap.is_ukmem)
 		atomic_store_explicit(&page_background_wanted, true, memory_order_relaxed);

@@ -100,7 +100,7 @@ static unsigned int drain_above(struct kmem_cache *s, void *array, unsigned int 
 				unsigned int less, unsigned int before)
 {
 	const struct pcpu_array *a = pcpu_ptr(array, cpu);
-	void *batch[SLAB_BATCH_MAX];
+	void *batch[SLAB_BATCH_FEW];
 	unsigned int failures = 0;
 
 	while (pcpu_index() == cpu) {
@@ -108,7 +108,7 @@ static unsigned int drain_above(struct kmem_cache *s, void *array, unsigned int 
 
 		if (count <= less || failures == DRAIN_FAILURES)
 			return max_uint(count, less);
-		n = pcpu_array_pop_bulk(array, batch, min_uint(count - less, SLAB_BATCH_MAX),
+		n = pcpu_array_pop_bulk(array, batch, min_uint(count - less, SLAB_BATCH_FEW),
 					PCPU_POP_UNCOUNTED);
 		slab_put(s, batch, n, SLAB_PUT_CPU);
 		failures += !n;

@@ -28,24 +28,24 @@ static void give_back(struct kmem_cache *s, const void *array, void **batch, uns
 /* Out of one array of a CPU that is stopped. */
 static void drain_array(struct kmem_cache *s, void *array, unsigned int cpu)
 {
-	void *batch[SLAB_BATCH_MAX];
+	void *batch[SLAB_BATCH_FEW];
 	unsigned int n;
 
-	while ((n = pcpu_array_take(array, cpu, batch, SLAB_BATCH_MAX)))
+	while ((n = pcpu_array_take(array, cpu, batch, SLAB_BATCH_FEW)))
 		give_back(s, array, batch, n);
 }
 
 /* Where CPUs cannot be stopped: what this one has, as its users take it. */
 static void drain_own(struct kmem_cache *s, void *array)
 {
-	void *batch[SLAB_BATCH_MAX];
+	void *batch[SLAB_BATCH_FEW];
 	unsigned int n;
 
 	do {
-		n = pcpu_array_pop_bulk(array, batch, SLAB_BATCH_MAX, PCPU_POP_UNCOUNTED);
+		n = pcpu_array_pop_bulk(array, batch, SLAB_BATCH_FEW, PCPU_POP_UNCOUNTED);
 		if (n)
 			give_back(s, array, batch, n);
-	} while (n == SLAB_BATCH_MAX);
+	} while (n == SLAB_BATCH_FEW);
 }
 
 /* As few stops as possible: each interrupts CPUs. */
@@ -110,12 +110,12 @@ bool slab_drain(struct kmem_cache *s, unsigned int cpu)
 static void drain_slabs_above(struct kmem_cache *s, unsigned int cpu, unsigned int max)
 {
 	struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
-	void *batch[SLAB_BATCH_MAX];
+	void *batch[SLAB_BATCH_FEW];
 	unsigned int n, count;
 
 	while ((count = pcpu_array_count(pcpu_array_header(a))) > max) {
 		n = pcpu_array_take(s->partial_array, cpu, batch,
-				    min_uint(count - max, SLAB_BATCH_MAX));
+				    min_uint(count - max, SLAB_BATCH_FEW));
 		if (!n)
 			break;
 		slab_node_add(s, (struct page **)batch, n);

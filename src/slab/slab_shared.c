@@ -113,14 +113,14 @@ unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node)
 
 bool slab_shared_drain(struct kmem_cache *s)
 {
-	void *batch[SLAB_BATCH_MAX];
+	void *batch[SLAB_BATCH_FEW];
 	bool drained = true;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct alf_queue *q = queue_of(s, i);
 		unsigned int n;
 
-		while (q && (n = alf_mc_dequeue(q, batch, SLAB_BATCH_MAX)))
+		while (q && (n = alf_mc_dequeue(q, batch, SLAB_BATCH_FEW)))
 			slab_put(s, batch, n, SLAB_PUT_NODE);
 		drained = drained && !slab_shared_count(s, i);
 	}

@@ -53,6 +53,7 @@
 enum {
 	SLAB_NAME_SIZE = 32,
 	SLAB_BATCH_MAX = 128,  /* objects moved between an array and slabs at once */
+	SLAB_BATCH_FEW = 32,   /* the same below a request that has such a batch on its stack */
 	SLAB_MAX_SIZE = 16384, /* bytes per object; of kmalloc more, and then few at a time */
 	SLAB_MAX_ALIGN = 4096,
 	SLAB_MAX_BYTES = 131072,    /* of a slab, as long as it is more than an object */

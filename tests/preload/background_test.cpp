@@ -3,13 +3,15 @@
 // libc frees memory while it holds locks that creating a thread takes, too: joining a thread
 // with a large stack empties its cache of stacks under the cache's lock. Such a call must not
 // be the one that starts the library's background thread; the program's own next one may be,
-// whichever it is.
+// whichever it is. Nor must a signal handler, which may have interrupted libc anywhere.
 //
 // UKMEM_CONF=dirty_decay_ms: more than the test takes.
 //
 //	background_test free|malloc|calloc|realloc|posix_memalign|new|aligned_new|delete
+//[handler]
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -92,6 +94,29 @@ void call(const char *name, void *block)
 	CHECK(false, "there is no request '%s'", name);
 }
 
+const char *in_handler;
+char *handlers_block;
+
+void on_signal(int)
+{
+	call(in_handler, handlers_block);
+}
+
+// The same request, by a handler, and then some of its thread's own.
+void call_in_handler(const char *name, char *block)
+{
+	in_handler = name;
+	handlers_block = block;
+	signal(SIGUSR1, on_signal);
+	raise(SIGUSR1);
+	if (std::getenv("LD_PRELOAD"))
+		CHECK(threads() == 1, "a handler has created a thread");
+	for (int i = 0; i < 100; i++) {
+		std::free(std::malloc(size));
+		usleep(1000);
+	}
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -100,7 +125,7 @@ int main(int argc, char **argv)
 	pthread_t ids[nr_threads];
 	pthread_attr_t attr;
 
-	CHECK(argc == 2 && block, "usage: %s REQUEST", argv[0]);
+	CHECK(argc >= 2 && block, "usage: %s REQUEST [handler]", argv[0]);
 	std::memset(block, 1, large);
 	// Given back in the background where there are threads, and not where there is one.
 	block = static_cast<char *>(std::realloc(block, size));
@@ -113,7 +138,10 @@ int main(int argc, char **argv)
 	for (pthread_t id : ids)
 		CHECK(!pthread_join(id, nullptr), "no join");
 	std::printf("joined\n");
-	call(argv[1], block);
+	if (argc > 2)
+		call_in_handler(argv[1], block);
+	else
+		call(argv[1], block);
 	if (std::getenv("LD_PRELOAD"))
 		CHECK(wait_for_threads(2), "no background thread");
 	return 0;
