@@ -146,7 +146,8 @@ void alloc_in_handler(int)
 		p = kmem_cache_alloc(cache, GFP_KERNEL);
 }
 
-/* The handler interrupts the thread that has the zone's lock, and no slab has an object left. */
+/* The handler interrupts the thread that has the zone's lock, and no slab has an object left.
+ */
 void new_slabs_under_the_zone_lock()
 {
 	configure_slabs("pagesets:0");
