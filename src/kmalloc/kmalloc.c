@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/report.h"
 #include "kmalloc/large.h"
+#include "layer/layer.h"
 #include "os/os.h"
 #include "slab/debug/check.h"
 #include "slab/slab_cache.h"
@@ -25,7 +26,6 @@ static bool init(void)
 {
 	if (!slab_init() || !large_init() || !size_class_init(&kmalloc_fast.tables))
 		return false;
-	size_class_table_init();
 	if (!pcpu_use_rseq())
 		return true; /* everything takes the slow path */
 	kmalloc_fast.window_base = page_window.base;
@@ -51,6 +51,23 @@ bool kmalloc_init(void)
 {
 	return once(&kmalloc_once, init);
 }
+
+static bool is_ready(void)
+{
+	return once_done(&kmalloc_once);
+}
+
+static void emit(struct emitter *e)
+{
+	large_emit(e);
+	size_class_table_emit(e);
+}
+
+const struct layer kmalloc_layer = {
+	.ready = is_ready,
+	.gauges = large_gauges,
+	.emit = emit,
+};
 
 /* Initialisation enters the kernel: who may not finds nothing to allocate from. */
 bool kmalloc_ready(gfp_t flags)

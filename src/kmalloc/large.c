@@ -131,7 +131,7 @@ void large_count(uint64_t *blocks, size_t *bytes)
 	*bytes = pages > 0 ? (size_t)pages << page_window.page_shift : 0;
 }
 
-static void gauges(struct ukmem_gauges *g)
+void large_gauges(struct ukmem_gauges *g)
 {
 	uint64_t blocks;
 	size_t bytes;
@@ -140,7 +140,7 @@ static void gauges(struct ukmem_gauges *g)
 	g->allocated += bytes;
 }
 
-static void emit(struct emitter *e)
+void large_emit(struct emitter *e)
 {
 	uint64_t allocs = per_cpu_sum(*large_allocs), blocks;
 	size_t bytes;
@@ -153,16 +153,11 @@ static void emit(struct emitter *e)
 	emit_object_end(e);
 }
 
-static struct stats_source source = { .gauges = gauges, .emit = emit };
-
 bool large_init(void)
 {
 	if (!large_allocs)
 		large_allocs = alloc_percpu(uint64_t);
 	if (!large_in_use)
 		large_in_use = alloc_percpu(uint64_t);
-	if (!large_allocs || !large_in_use)
-		return false;
-	stats_register(&source);
-	return true;
+	return large_allocs && large_in_use;
 }

@@ -12,6 +12,10 @@ void *large_alloc_node(size_t size, unsigned int node, gfp_t flags);
 void large_free(struct page *page);
 size_t large_size(const struct page *page);
 bool large_init(void);
+struct ukmem_gauges;
+void large_gauges(struct ukmem_gauges *g);
+struct emitter;
+void large_emit(struct emitter *e);
 /* Blocks in use, and their bytes. */
 void large_count(uint64_t *blocks, size_t *bytes);
 /* Give back the end of a block in place. */

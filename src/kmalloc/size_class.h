@@ -65,7 +65,8 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align);
 bool size_class_init(struct size_tables *tables);
 
 /* size_class_table.c: the classes in the JSON statistics; and as a table. */
-void size_class_table_init(void);
+struct emitter;
+void size_class_table_emit(struct emitter *e);
 int size_class_table_print(int fd);
 
 #endif

@@ -46,19 +46,12 @@ static void emit_classes(struct emitter *e, struct bytes *sum)
 	emit_table_end(e);
 }
 
-static void emit(struct emitter *e)
+void size_class_table_emit(struct emitter *e)
 {
 	struct bytes sum = { 0 };
 
 	if (e->format == UKMEM_STATS_JSON)
 		emit_classes(e, &sum);
-}
-
-static struct stats_source source = { .emit = emit };
-
-void size_class_table_init(void)
-{
-	stats_register(&source);
 }
 
 int size_class_table_print(int fd)

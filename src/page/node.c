@@ -172,28 +172,18 @@ bool nodes_init(void)
 	return true;
 }
 
-static void cpu_online(unsigned int cpu, void *unused)
+void nodes_cpu_online(unsigned int cpu)
 {
 	(void)cpu;
-	(void)unused;
 	/* A CPU that was never online belongs to no node until now. */
 	os_topology_update_cpus();
 	update_cpus();
 }
 
-static void cpu_offline(unsigned int cpu, void *unused)
+void nodes_cpu_offline(unsigned int cpu)
 {
-	(void)unused;
+	(void)cpu;
 	update_cpus();
-	for_each_zone (z)
-		pageset_drain(z, cpu);
-}
-
-static struct percpu_notifier notifier = { .online = cpu_online, .offline = cpu_offline };
-
-void nodes_notify(void)
-{
-	pcpu_notifier_register(&notifier);
 }
 
 bool node_state(int nid, enum node_states state)

@@ -50,8 +50,9 @@ unsigned int nodes_count(void);
 bool nodes_init(void);
 /* Bytes of physical memory behind the table. */
 size_t nodes_resident(void);
-/* From now on heed CPUs that come and go; last. */
-void nodes_notify(void);
+/* Which CPUs a node has, after one has come or gone. */
+void nodes_cpu_online(unsigned int cpu);
+void nodes_cpu_offline(unsigned int cpu);
 
 /* Index of node id @nid; -1: none. */
 int node_index(int nid);

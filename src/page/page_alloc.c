@@ -9,14 +9,14 @@
  */
 #include "page/page_alloc.h"
 
-#include <pthread.h>
-
 #include "base/bits.h"
+#include "layer/layer.h"
 #include "os/os.h"
 #include "page/aside.h"
 #include "page/limits.h"
 #include "page/purge.h"
 #include "page/reclaim.h"
+#include "page/verify.h"
 #include "page/vmstat.h"
 #include "percpu/gate.h"
 #include "percpu/percpu.h"
@@ -49,24 +49,42 @@ static bool init(void)
 		lock_register(&z->lock, LOCK_RANK_ZONE);
 	/* Last: until now no address was inside the window. */
 	page_window.size = page_window.low_pfn << page_window.page_shift;
-	vmstat_register();
-	nodes_notify();
 	return true;
-}
-
-/*
- * After the locks' own handler, which lets all of them go. Not in init(): libc allocates for
- * many handlers, and may hold a lock over them while some thread forks.
- */
-__attribute__((constructor(102))) static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
 }
 
 bool page_init(void)
 {
 	return once(&page_once, init);
 }
+
+static bool is_ready(void)
+{
+	return once_done(&page_once);
+}
+
+static void cpu_offline(unsigned int cpu)
+{
+	nodes_cpu_offline(cpu);
+	for_each_zone (z)
+		pageset_drain(z, cpu);
+}
+
+static size_t trim(void)
+{
+	return page_trim(true);
+}
+
+const struct layer page_layer = {
+	.ready = is_ready,
+	.fork_child = fork_child,
+	.cpu_online = nodes_cpu_online,
+	.cpu_offline = cpu_offline,
+	.trim = trim,
+	.gauges = vmstat_gauges,
+	.resident = vmstat_resident,
+	.emit = vmstat_emit,
+	.verify = page_verify,
+};
 
 /* Initialisation enters the kernel: who may not finds nothing to allocate from. */
 bool page_ready(gfp_t flags)

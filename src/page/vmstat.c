@@ -10,7 +10,6 @@
 #include "page/aside.h"
 #include "page/limits.h"
 #include "page/node.h"
-#include "page/verify.h"
 #include "page/zonelist.h"
 #include "stats/stats.h"
 
@@ -87,7 +86,7 @@ static size_t zone_below(const struct zone *z)
 	return atomic_load_explicit(&z->frontier, memory_order_acquire) - z->start;
 }
 
-static void gauges(struct ukmem_gauges *g)
+void vmstat_gauges(struct ukmem_gauges *g)
 {
 	size_t aside = aside_in_use() * page_size();
 
@@ -98,7 +97,7 @@ static void gauges(struct ukmem_gauges *g)
 	g->active += aside;
 }
 
-static void resident(struct ukmem_gauges *g)
+void vmstat_resident(struct ukmem_gauges *g)
 {
 	size_t metadata = window_metadata_resident() + nodes_resident() + zonelists_resident() +
 			  pcpu_resident();
@@ -158,28 +157,12 @@ static void for_each_vmstat(void (*show)(struct emitter *, const char *, uint64_
 	show(e, "mbind_refused", os_prefer_node_refused());
 }
 
-static void emit(struct emitter *e)
+void vmstat_emit(struct emitter *e)
 {
 	emit_object_begin(e, "pages");
 	emit_number(e, "limit", page_limits.limit);
 	for_each_vmstat(emit_number, e);
 	emit_object_end(e);
-}
-
-static size_t trim(void)
-{
-	return page_trim(true);
-}
-
-static struct stats_source source = { .gauges = gauges,
-				      .resident = resident,
-				      .emit = emit,
-				      .trim = trim,
-				      .verify = page_verify };
-
-void vmstat_register(void)
-{
-	stats_register(&source);
 }
 
 static void show_line(struct emitter *e, const char *name, uint64_t v)

@@ -45,8 +45,12 @@ static inline void count_vm_event(enum vm_event item)
 }
 
 bool vmstat_init(void);
-/* Make this layer's part of the gauges and statistics known. */
-void vmstat_register(void);
+/* This layer's part of the gauges and statistics. */
+struct ukmem_gauges;
+struct emitter;
+void vmstat_gauges(struct ukmem_gauges *g);
+void vmstat_resident(struct ukmem_gauges *g);
+void vmstat_emit(struct emitter *e);
 uint64_t vm_event_sum(enum vm_event item);
 
 #endif

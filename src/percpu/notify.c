@@ -11,8 +11,8 @@
  * may run there. Threads' own affinities are no reason: others of the process may be elsewhere.
  * Drained of what it holds by mistake, a CPU only refills.
  *
- * The library looks by itself, too, every look_ms (percpu.h). Then it tells its own notifiers
- * alone: a program's may take locks that it holds around a request.
+ * The library looks by itself, too, every look_ms (percpu.h). Then it tells its own layers
+ * alone: a program's notifiers may take locks that it holds around a request.
  */
 #include <errno.h>
 #include <sched.h>
@@ -21,6 +21,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/lock.h"
+#include "layer/layer.h"
 #include "os/os.h"
 #include "percpu/percpu_internal.h"
 
@@ -34,12 +35,9 @@ static struct os_mask possible;
  * kinds of locks and may fork: `updating` keeps others from running them and
  * notifiers from leaving.
  */
-struct audience {
-	struct percpu_notifier *notifiers;
-	struct os_mask in_use; /* indices, as they were told */
-};
-
-static struct audience own, programs;
+static struct percpu_notifier *notifiers; /* the program's */
+/* Indices, as the layers and the notifiers were told. */
+static struct os_mask told_layers, told_programs;
 static enum updater { BY_NOBODY, BY_PROGRAM, BY_LIBRARY } updating;
 
 /* The indices that CPUs may have. Result: their number. */
@@ -63,7 +61,7 @@ void pcpu_notify_init(void)
 {
 	lock_register(&notify_lock, LOCK_RANK_NOTIFY);
 	indices_of(&os_topology()->possible, &possible);
-	own.in_use = programs.in_use = possible;
+	told_layers = told_programs = possible;
 }
 
 unsigned int pcpu_next(unsigned int i)
@@ -94,22 +92,12 @@ unsigned int ukmem_percpu_count(void)
 	return n;
 }
 
-static void add(struct audience *a, struct percpu_notifier *n)
-{
-	lock(&notify_lock);
-	n->next = a->notifiers;
-	a->notifiers = n;
-	unlock(&notify_lock);
-}
-
 void percpu_notifier_register(struct percpu_notifier *n)
 {
-	add(&programs, n);
-}
-
-void pcpu_notifier_register(struct percpu_notifier *n)
-{
-	add(&own, n);
+	lock(&notify_lock);
+	n->next = notifiers;
+	notifiers = n;
+	unlock(&notify_lock);
 }
 
 void percpu_notifier_unregister(struct percpu_notifier *n)
@@ -120,7 +108,7 @@ void percpu_notifier_unregister(struct percpu_notifier *n)
 		sched_yield();
 		lock(&notify_lock);
 	}
-	for (struct percpu_notifier **p = &programs.notifiers; *p; p = &(*p)->next)
+	for (struct percpu_notifier **p = &notifiers; *p; p = &(*p)->next)
 		if (*p == n) {
 			*p = n->next;
 			break;
@@ -129,19 +117,19 @@ void percpu_notifier_unregister(struct percpu_notifier *n)
 }
 
 /* Those registered meanwhile come in front, and hear of the next change. */
-static struct percpu_notifier *next_of(const struct audience *a, struct percpu_notifier *n)
+static struct percpu_notifier *next_of(struct percpu_notifier *n)
 {
 	struct percpu_notifier *next;
 
 	lock(&notify_lock);
-	next = n ? n->next : a->notifiers;
+	next = n ? n->next : notifiers;
 	unlock(&notify_lock);
 	return next;
 }
 
-static void tell(const struct audience *a, unsigned int index, bool online)
+static void tell_programs(unsigned int index, bool online)
 {
-	for (struct percpu_notifier *n = next_of(a, NULL); n; n = next_of(a, n)) {
+	for (struct percpu_notifier *n = next_of(NULL); n; n = next_of(n)) {
 		void (*function)(unsigned int, void *) = online ? n->online : n->offline;
 
 		if (function)
@@ -149,20 +137,30 @@ static void tell(const struct audience *a, unsigned int index, bool online)
 	}
 }
 
-static int tell_changes(struct audience *a, const struct os_mask *now)
+static void tell_layers(unsigned int index, bool online)
+{
+	if (online)
+		layers_cpu_online(index);
+	else
+		layers_cpu_offline(index);
+}
+
+/* Result: how many indices are other than they were told. */
+static int tell_changes(struct os_mask *told, const struct os_mask *now,
+			void (*tell)(unsigned int index, bool online))
 {
 	int changed = 0;
 
 	for (unsigned int i = pcpu_next(0); i < pcpu.nr_ids; i = pcpu_next(i + 1)) {
 		bool is = os_mask_test(now, i);
 
-		if (is == os_mask_test(&a->in_use, i))
+		if (is == os_mask_test(told, i))
 			continue;
-		tell(a, i, is);
+		tell(i, is);
 		changed++;
 	}
 	lock(&notify_lock);
-	a->in_use = *now;
+	*told = *now;
 	unlock(&notify_lock);
 	return changed;
 }
@@ -211,7 +209,7 @@ static int usable_cpus(struct os_mask *cpus)
 }
 
 /* After begin_update(). Result: as percpu_cpus_update(). */
-static int update(bool tell_programs)
+static int update(bool programs_too)
 {
 	static struct os_mask usable, now; /* `updating` makes them ours; not on small stacks */
 	int n;
@@ -220,8 +218,8 @@ static int update(bool tell_programs)
 	if (n > 0) {
 		atomic_store_explicit(&nr_usable, (unsigned int)n, memory_order_relaxed);
 		indices_of(&usable, &now);
-		tell_changes(&own, &now);
-		n = tell_programs ? tell_changes(&programs, &now) : 0;
+		tell_changes(&told_layers, &now, tell_layers);
+		n = programs_too ? tell_changes(&told_programs, &now, tell_programs) : 0;
 	}
 	end_update();
 	return n;

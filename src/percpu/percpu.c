@@ -11,13 +11,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "layer/layer.h"
 #include "os/os.h"
 #include "percpu/percpu_internal.h"
 #include "percpu/self_test.h"
@@ -285,15 +285,13 @@ static void emit(struct emitter *e)
 	emit_object_end(e);
 }
 
-/* Nothing is given back here, but who keeps things per CPU should hear of it. */
+/* Nothing is given back here, but the layers above should hear of CPUs that are gone. */
 static size_t trim(void)
 {
 	percpu_cpus_update();
 	pcpu_share_update();
 	return 0;
 }
-
-static struct stats_source source = { .emit = emit, .trim = trim, .verify = pcpu_verify };
 
 static bool init(void)
 {
@@ -334,7 +332,6 @@ static bool init(void)
 			 "per CPU and chunk",
 			 pcpu_use_rseq() ? "rseq" : "fallback", index_kind, mode_reason,
 			 self_test, pcpu.nr_ids, pcpu.stride >> 10);
-	stats_register(&source);
 	return true;
 }
 
@@ -364,15 +361,6 @@ static void fork_child(void)
 	pcpu_gate_fork_child();
 }
 
-/*
- * As early as any other library's handlers: here, because this is the lowest
- * layer with something to do in the child, and every user of the library has it.
- */
-__attribute__((constructor(101))) static void register_fork_handlers(void)
-{
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
-
 static struct once pcpu_once = ONCE_INITIALIZER;
 
 bool pcpu_init(void)
@@ -395,6 +383,16 @@ bool pcpu_is_ready(void)
 {
 	return once_done(&pcpu_once);
 }
+
+const struct layer percpu_layer = {
+	.ready = pcpu_is_ready,
+	.fork_prepare = fork_prepare,
+	.fork_parent = fork_parent,
+	.fork_child = fork_child,
+	.trim = trim,
+	.emit = emit,
+	.verify = pcpu_verify,
+};
 
 /* Weak: a static program has none, and no library to keep. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));

@@ -158,9 +158,6 @@ void *pcpu_alloc_token(unsigned int n);
 /* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);
 
-/* As percpu_notifier_register(), for the library itself, and for good. */
-void pcpu_notifier_register(struct percpu_notifier *n);
-
 /* percpu_alloc.c: the allocator's invariants. Takes its lock. */
 struct verify;
 void pcpu_verify(struct verify *v);

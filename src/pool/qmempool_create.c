@@ -16,10 +16,11 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/verify.h"
+#include "layer/layer.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_cache.h"
-#include "stats/stats.h"
 #include "ukmem/alf_queue.h"
 #include "ukmem/shrinker.h"
 
@@ -162,11 +163,10 @@ static unsigned long free_some(struct shrinker *unused, struct shrink_control *s
 	return freed;
 }
 
-static void cpu_offline(unsigned int cpu, void *unused)
+static void cpu_offline(unsigned int cpu)
 {
 	struct qmempool *pool;
 
-	(void)unused;
 	lock(&pools_lock);
 	list_for_each_entry (pool, &pools, list)
 		drain_arrays(pool, cpu, qmempool_share);
@@ -201,8 +201,6 @@ static void verify(struct verify *v)
 
 static bool init(void)
 {
-	static struct stats_source source = { .trim = trim, .verify = verify };
-	static struct percpu_notifier notifier = { .offline = cpu_offline };
 	static struct shrinker shrinker = {
 		.count_objects = count_free,
 		.scan_objects = free_some,
@@ -212,13 +210,23 @@ static bool init(void)
 
 	list_init(&pools);
 	lock_register(&pools_lock, LOCK_RANK_POOLS);
-	stats_register(&source);
 	register_shrinker(&shrinker, "qmempool");
-	pcpu_notifier_register(&notifier);
 	return true;
 }
 
 static struct once pools_once = ONCE_INITIALIZER;
+
+static bool is_ready(void)
+{
+	return once_done(&pools_once);
+}
+
+const struct layer pool_layer = {
+	.ready = is_ready,
+	.cpu_offline = cpu_offline,
+	.trim = trim,
+	.verify = verify,
+};
 
 /* What is wrong with the sizes; @limit: the number that goes with it. */
 static const char *bad_sizes(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,

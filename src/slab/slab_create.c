@@ -7,18 +7,22 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "layer/layer.h"
 #include "page/page.h"
 #include "slab/debug/report.h"
 #include "slab/debug/switch.h"
 #include "slab/show/attr.h"
 #include "slab/show/stats.h"
+#include "slab/show/tables.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_drain.h"
+#include "slab/slab_fork.h"
 #include "slab/slab_list.h"
 #include "slab/slab_reclaim.h"
 #include "slab/slab_reserve.h"
 #include "slab/slab_stock.h"
+#include "slab/slab_verify.h"
 
 enum {
 	CAPACITY_BYTES = 1 << 20, /* free objects of a cache that a CPU holds, at most */
@@ -52,7 +56,6 @@ static bool init(void)
 		return false;
 	slab_for_each_cache(configure, NULL);
 	slab_reclaim_init();
-	slab_stats_init();
 	return true;
 }
 
@@ -62,6 +65,21 @@ bool slab_init(void)
 {
 	return once(&slab_once, init);
 }
+
+static bool is_ready(void)
+{
+	return once_done(&slab_once);
+}
+
+const struct layer slab_layer = {
+	.ready = is_ready,
+	.fork_child = slab_fork_child,
+	.cpu_offline = slab_drain_all,
+	.trim = slab_trim,
+	.gauges = slab_gauges,
+	.emit = slab_tables_emit,
+	.verify = slab_verify_all,
+};
 
 struct kmem_cache *slab_create(const struct slab_params *p)
 {

@@ -5,7 +5,7 @@
  * All free objects are in slabs on lists or in the stock. What slabs have room for less these
  * is what is out of them: node->inuse.
  */
-#include <pthread.h>
+#include "slab/slab_fork.h"
 
 #include "base/lock.h"
 #include "percpu/gate.h"
@@ -54,7 +54,7 @@ static void recount(struct kmem_cache *s, unsigned int node)
 			      memory_order_relaxed);
 }
 
-static void fork_child(void)
+void slab_fork_child(void)
 {
 	/* Else this thread is in the middle of something, and goes on with it. */
 	bool alone = !slab_hand_is_mine() && !pcpu_gate_depth && lock_none_held();
@@ -68,10 +68,4 @@ static void fork_child(void)
 		if ((s = slab_hand_left(i, &page)))
 			recount(s, page_node(page));
 	slab_hand_drop_others();
-}
-
-/* After that of the layers below, which lets their locks go. */
-__attribute__((constructor(102))) static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, fork_child);
 }

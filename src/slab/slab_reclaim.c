@@ -9,7 +9,6 @@
 #include "slab/slab_drain.h"
 #include "slab/slab_list.h"
 #include "slab/slab_shared.h"
-#include "stats/stats.h"
 #include "ukmem/shrinker.h"
 
 int kmem_cache_shrink(struct kmem_cache *s)
@@ -24,14 +23,12 @@ static void shrink_one(struct kmem_cache *s, void *unused)
 	slab_shrink_drained(s);
 }
 
-static size_t trim(void)
+size_t slab_trim(void)
 {
 	slab_drain_all(PCPU_ALL_CPUS);
 	slab_for_each_cache(shrink_one, NULL);
 	return 0; /* the page layer's turn is next */
 }
-
-static struct stats_source trim_source = { .trim = trim };
 
 static void add_free(struct kmem_cache *s, void *arg)
 {
@@ -108,17 +105,7 @@ static struct shrinker shrinker = {
 	.seeks = DEFAULT_SEEKS,
 };
 
-static void cpu_offline(unsigned int cpu, void *unused)
-{
-	(void)unused;
-	slab_drain_all(cpu);
-}
-
-static struct percpu_notifier notifier = { .offline = cpu_offline };
-
 void slab_reclaim_init(void)
 {
-	stats_register(&trim_source);
 	register_shrinker(&shrinker, "slab");
-	pcpu_notifier_register(&notifier);
 }

@@ -6,5 +6,8 @@
 #include "slab/slab_types.h"
 
 void slab_reclaim_init(void);
+/* All arrays and lists are emptied, and empty slabs freed. Result: 0, the pages are the layer
+ * below's to give back. */
+size_t slab_trim(void);
 
 #endif

@@ -1,54 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* The public statistics functions: walk the sources. */
+/* The public statistics functions: what all layers say. */
 #include "stats/stats.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/config.h"
-
-/*
- * Synchronization: appended to by one initialiser at a time; readers follow
- * pointers stored with release.
- */
-static _Atomic(struct stats_source *) sources[8];
-
-void stats_register(struct stats_source *source)
-{
-	for (unsigned int i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-		struct stats_source *expected = NULL;
-
-		if (atomic_compare_exchange_strong(&sources[i], &expected, source) ||
-		    expected == source)
-			return;
-	}
-}
-
-#define for_each_source(s, i)                                                                  \
-	for (unsigned int i = 0;                                                               \
-	     i < sizeof(sources) / sizeof(sources[0]) && (s = atomic_load(&sources[i])); i++)
+#include "layer/layer.h"
 
 void stats_gauges(struct ukmem_gauges *g)
 {
-	struct stats_source *s;
-
 	*g = (struct ukmem_gauges){ 0 };
-	for_each_source(s, i) if (s->gauges) s->gauges(g);
+	for_each_layer(l) if (l->gauges) l->gauges(g);
 }
 
 void ukmem_gauges_read(struct ukmem_gauges *g)
 {
-	struct stats_source *s;
-
 	stats_gauges(g);
-	for_each_source(s, i) if (s->resident) s->resident(g);
+	for_each_layer(l) if (l->resident) l->resident(g);
 }
 
 int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 {
 	struct ukmem_gauges g;
-	struct stats_source *s;
 	struct emitter e;
 
 	ukmem_gauges_read(&g);
@@ -66,42 +40,8 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_number(&e, "mapped", g.mapped);
 	emit_number(&e, "metadata", g.metadata);
 	emit_object_end(&e);
-	for_each_source(s, i) if (s->emit) s->emit(&e);
+	for_each_layer(l) if (l->emit) l->emit(&e);
 	return emit_end(&e);
-}
-
-static void look(struct verify *v, void *unused)
-{
-	struct stats_source *s;
-
-	(void)unused;
-	for_each_source(s, i) if (s->verify) s->verify(v);
-}
-
-int ukmem_verify(FILE *out)
-{
-	struct verify v;
-	unsigned int n = verify_run(&v, look, NULL);
-
-	for (unsigned int i = 0; out && i < n && i < VERIFY_FINDINGS; i++)
-		fprintf(out, "ukmem_verify: %s\n", v.text[i]);
-	if (out && n > VERIFY_FINDINGS)
-		fprintf(out, "ukmem_verify: and %u more\n", n - VERIFY_FINDINGS);
-	return (int)n;
-}
-
-size_t ukmem_trim(void)
-{
-	struct stats_source *s;
-	size_t bytes = 0;
-
-	/* Upper layers first: what they give back the lower ones can give back. */
-	for (unsigned int i = sizeof(sources) / sizeof(sources[0]); i-- > 0;) {
-		s = atomic_load(&sources[i]);
-		if (s && s->trim)
-			bytes += s->trim();
-	}
-	return bytes;
 }
 
 int ukmem_config_print(int fd)

@@ -29,6 +29,7 @@ LAYERS = [
     ["percpu"],
     ["os"],
     ["stats"],
+    ["layer"],
     ["base"],
 ]
 DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
@@ -63,7 +64,7 @@ PUBLIC = {
     "qmempool.h": ("pool", "pool/qmempool.h"),
     "shrinker.h": ("page", None),
     "slab.h": ("slab", "slab/slab_types.h"),
-    "stats.h": ("stats", None),
+    "stats.h": ("layer", None),
 }
 
 SOURCE_SUFFIXES = {".c", ".h", ".S", ".inc"}
@@ -159,13 +160,14 @@ def source_of(obj):
 
 
 def symbols(obj):
-    """(defined, used) global symbols of an object file."""
+    """(defined, used) global symbols of an object file; weak references may come to nothing."""
     nm = os.environ.get("NM", "nm")
     out = subprocess.run([nm, "-g", str(obj)], check=True, capture_output=True, text=True).stdout
     defined, used = set(), set()
     for line in out.splitlines():
         *_, kind, symbol = line.split()
-        (used if kind in "Uw" else defined).add(symbol)
+        if kind != "w":
+            (used if kind == "U" else defined).add(symbol)
     return defined, used
 
 

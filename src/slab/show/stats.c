@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the layer of caches adds to the process's gauges and tables. */
+/* What the layer of caches adds to the process's gauges. */
 #include "slab/show/stats.h"
 
-#include "slab/show/tables.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_count.h"
 #include "slab/slab_list.h"
-#include "slab/slab_verify.h"
 #include "stats/stats.h"
 
 static void add_allocated(struct kmem_cache *s, void *arg)
@@ -20,16 +18,7 @@ static void add_allocated(struct kmem_cache *s, void *arg)
 	g->allocated += c.inuse * s->size;
 }
 
-static void gauges(struct ukmem_gauges *g)
+void slab_gauges(struct ukmem_gauges *g)
 {
 	slab_for_each_cache(add_allocated, g);
-}
-
-static struct stats_source source = { .gauges = gauges,
-				      .emit = slab_tables_emit,
-				      .verify = slab_verify_all };
-
-void slab_stats_init(void)
-{
-	stats_register(&source);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Gauges and tables of all caches; see stats.c. */
+/* Gauges of all caches; see stats.c. */
 #ifndef SLAB_SHOW_STATS_H
 #define SLAB_SHOW_STATS_H
 
-void slab_stats_init(void);
+struct ukmem_gauges;
+void slab_gauges(struct ukmem_gauges *g);
 
 #endif

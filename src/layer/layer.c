@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of layers, and what is done with all of them: fork, trim, verification.
+ *
+ * References to layers are weak, since a static program may have the lower ones alone.
+ */
+#include "layer/layer.h"
+
+#include <pthread.h>
+
+#include "base/compiler.h"
+#include "base/verify.h"
+#include "ukmem/stats.h"
+
+#pragma weak percpu_layer
+#pragma weak page_layer
+#pragma weak slab_layer
+#pragma weak kmalloc_layer
+#pragma weak pool_layer
+
+/* Lowest first. */
+static const struct layer *const layers[] = {
+	&percpu_layer, &page_layer, &slab_layer, &kmalloc_layer, &pool_layer,
+};
+
+static bool is_ready(const struct layer *l)
+{
+	return l && l->ready();
+}
+
+const struct layer *layer_next(const struct layer *l)
+{
+	bool found = !l;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layers); i++) {
+		if (found && is_ready(layers[i]))
+			return layers[i];
+		found = found || layers[i] == l;
+	}
+	return NULL;
+}
+
+void layers_cpu_online(unsigned int cpu)
+{
+	for_each_layer(l) if (l->cpu_online) l->cpu_online(cpu);
+}
+
+void layers_cpu_offline(unsigned int cpu)
+{
+	for (size_t i = ARRAY_SIZE(layers); i-- > 0;)
+		if (is_ready(layers[i]) && layers[i]->cpu_offline)
+			layers[i]->cpu_offline(cpu);
+}
+
+size_t ukmem_trim(void)
+{
+	size_t bytes = 0;
+
+	/* Highest first: what they give back the lower ones can give back. */
+	for (size_t i = ARRAY_SIZE(layers); i-- > 0;)
+		if (is_ready(layers[i]) && layers[i]->trim)
+			bytes += layers[i]->trim();
+	return bytes;
+}
+
+static void look(struct verify *v, void *unused)
+{
+	(void)unused;
+	for_each_layer(l) if (l->verify) l->verify(v);
+}
+
+int ukmem_verify(FILE *out)
+{
+	struct verify v;
+	unsigned int n = verify_run(&v, look, NULL);
+
+	for (unsigned int i = 0; out && i < n && i < VERIFY_FINDINGS; i++)
+		fprintf(out, "ukmem_verify: %s\n", v.text[i]);
+	if (out && n > VERIFY_FINDINGS)
+		fprintf(out, "ukmem_verify: and %u more\n", n - VERIFY_FINDINGS);
+	return (int)n;
+}
+
+/* Also of layers that are not ready: a handler may fork in the middle of their initialisation.
+ */
+static void fork_prepare(void)
+{
+	for (size_t i = ARRAY_SIZE(layers); i-- > 0;)
+		if (layers[i] && layers[i]->fork_prepare)
+			layers[i]->fork_prepare();
+}
+
+static void fork_parent(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
+		if (layers[i] && layers[i]->fork_parent)
+			layers[i]->fork_parent();
+}
+
+static void fork_child(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
+		if (layers[i] && layers[i]->fork_child)
+			layers[i]->fork_child();
+}
+
+/*
+ * As early as any other library's handlers. Not when a layer is initialised: libc allocates for
+ * many handlers, and may hold a lock over them while some thread forks.
+ */
+__attribute__((constructor(101))) static void register_fork_handlers(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The layers of the library, in one table (layer.c): what each has to do when the process
+ * forks, when CPUs come and go, when memory is to go back, when somebody wants to know what
+ * there is.
+ *
+ * A layer defines one struct layer. A program that is linked statically has those of the layers
+ * it uses. Nothing is registered at run time: the order is the table's.
+ */
+#ifndef LAYER_LAYER_H
+#define LAYER_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ukmem_gauges;
+struct emitter;
+struct verify;
+
+/* Functions may be NULL. All but those of fork are called only while @ready() says so. */
+struct layer {
+	bool (*ready)(void); /* whether it is initialised */
+	/* Around fork, in this process and in the child. */
+	void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
+	/* CPU index @cpu is used from now on, or no longer: what it holds is to be given back.
+	 */
+	void (*cpu_online)(unsigned int cpu), (*cpu_offline)(unsigned int cpu);
+	size_t (*trim)(void);			  /* give memory back; bytes */
+	void (*gauges)(struct ukmem_gauges *g);	  /* add to the gauges; no system call */
+	void (*resident)(struct ukmem_gauges *g); /* to those that the system is asked for */
+	void (*emit)(struct emitter *e);	  /* write objects and tables */
+	void (*verify)(struct verify *v);	  /* look at its invariants */
+};
+
+extern const struct layer percpu_layer, page_layer, slab_layer, kmalloc_layer, pool_layer;
+
+/* The next layer above @l that is ready, or the lowest one; NULL: there is none. */
+const struct layer *layer_next(const struct layer *l);
+
+#define for_each_layer(l) for (const struct layer *l = layer_next(NULL); l; l = layer_next(l))
+
+/* Tells the layers, lowest first. */
+void layers_cpu_online(unsigned int cpu);
+/* Highest first: what they give back the lower ones can give back. */
+void layers_cpu_offline(unsigned int cpu);
+
+#endif
