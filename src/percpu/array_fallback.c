@@ -5,7 +5,9 @@
  * The lock is only ever tried. A slot that is busy (its holder was preempted, or
  * this is a signal handler that interrupted it) is passed over for the next;
  * with all busy the operation fails, as an aborted section does, and the caller
- * takes its slow path. So nobody waits for a preempted thread here.
+ * takes its slow path. So nobody waits for a preempted thread here. A stop does wait for all
+ * slots (array_stop.c); so whoever is in a slot counts as a holder of a lock, and a signal
+ * handler that interrupts it stops nobody (lock_none_held).
  *
  * F1, the acquire of a slot, pairs with F2, its release: what one holder wrote
  * to the unit's arrays the next one sees.
@@ -14,6 +16,7 @@
 
 #include <sched.h>
 
+#include "base/lock.h"
 #include "percpu/percpu_internal.h"
 
 static bool slot_trylock(unsigned int index)
@@ -49,12 +52,20 @@ static bool slot_enter(unsigned int *index)
 {
 	unsigned int start = pcpu_index();
 
+	lock_note(1);
 	for (unsigned int i = 0; i < pcpu.nr_ids; i++) {
 		*index = (start + i) % pcpu.nr_ids;
 		if (slot_trylock(*index))
 			return true;
 	}
+	lock_note(-1);
 	return false;
+}
+
+static void slot_leave(unsigned int index)
+{
+	pcpu_slot_unlock(index);
+	lock_note(-1);
 }
 
 static void set_header(struct pcpu_array *a, uint64_t h)
@@ -78,7 +89,7 @@ unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, in
 	for (unsigned int i = 0; i < n; i++)
 		out[i] = a->slot[count - n + i];
 	set_header(a, h + n * (uint64_t)delta);
-	pcpu_slot_unlock(index);
+	slot_leave(index);
 	return n;
 }
 
@@ -101,7 +112,7 @@ unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int
 	for (unsigned int i = 0; i < n; i++)
 		a->slot[count + i] = in[i];
 	set_header(a, h + n);
-	pcpu_slot_unlock(index);
+	slot_leave(index);
 	return n;
 }
 

@@ -307,6 +307,58 @@ TEST(PageSignalTest, StormOnThreeNodes)
 	EXPECT_FRESH_PROCESS_PASSES([] { storm("numa_fake:3,dirty_decay_ms:20"); });
 }
 
+/* More than is left, so that the request reclaims: from all CPUs' arrays, too. */
+void ask_for_too_much(int)
+{
+	int saved = errno;
+
+	if (alloc_pages(GFP_KERNEL | __GFP_NOWARN, 9))
+		abort();
+	handled++;
+	errno = saved;
+}
+
+/* The thread is in per-CPU arrays most of the time, which in fallback mode are locked. */
+void reclaim_in_handlers()
+{
+	configure("limit:8m");
+	struct page *most = alloc_pages(GFP_KERNEL, 10), *more = alloc_pages(GFP_KERNEL, 9);
+	std::atomic<bool> stop{ false }, done{ false };
+
+	ASSERT_NE(most, nullptr);
+	ASSERT_NE(more, nullptr);
+	{
+		Threads t(1, [&](unsigned) {
+			while (!stop) {
+				struct page *p = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 0);
+
+				if (p)
+					__free_page(p);
+			}
+			done = true;
+		});
+		SignalStorm signals(ask_for_too_much, 200);
+
+		std::this_thread::sleep_for(std::chrono::milliseconds(500));
+		stop = true;
+		for (int ms = 0; !done; ms++) {
+			if (ms > 10000)
+				abort(); /* it stands still: there is no joining it */
+			std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		}
+		t.join();
+	}
+	EXPECT_GT(handled, 20u);
+	__free_pages(most, 10);
+	__free_pages(more, 9);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, ReclaimInAHandlerWaitsForNoArray)
+{
+	EXPECT_FRESH_PROCESS_PASSES(reclaim_in_handlers);
+}
+
 /* A thread that keeps the zone's lock busy; it may do what it likes. */
 std::atomic<bool> contender_runs;
 
