@@ -314,8 +314,8 @@ UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr
  * limit_interval and stock, as the functions above; remote_node_defrag_ratio, of 100 times that
  * a slab would have to be made so many look for a partly used one of another node first (0,
  * where the kernel has 100: objects stay near); "1" to shrink; "1" to validate, as
- * ukmem_verify() for this cache alone (findings are logged); "0" to events, which begins to count them anew, save those that the numbers of
- * allocations and frees are made of.
+ * ukmem_verify() for this cache alone (findings are logged); "0" to events, which begins to
+ * count them anew, save those that the numbers of allocations and frees are made of.
  *
  * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so, -ENOMEM,
  * -EUCLEAN: validate has findings.

@@ -50,7 +50,8 @@ static void read_lines(FILE *file)
 		line = NULL;
 		size = 0;
 	}
-	/* libc's locks of streams are not fair: the thread that flushes them has its turn now. */
+	/* libc's locks of streams are not fair: the thread that flushes them has its turn now.
+	 */
 	usleep(100);
 }
 
