@@ -217,6 +217,14 @@ class MigrationStorm
 	std::thread thread_;
 };
 
+/* In the child ThreadSanitizer begins a thread of its own and reports what libc allocates for
+ * it as allocated by the handler. */
+#define SKIP_FORK_IN_HANDLER()                                                                 \
+	do {                                                                                   \
+		if (TEST_TSAN)                                                                 \
+			GTEST_SKIP() << "a fork in a handler: ThreadSanitizer reports itself"; \
+	} while (0)
+
 /* SIGALRM every @usec to some thread that does not block it; not the one that made this. */
 class SignalStorm
 {
