@@ -32,8 +32,12 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 /* From glibc 2.32 on; elsewhere it is not known. */
 extern char __libc_single_threaded __attribute__((weak));
 
-/* Between requests that may be handlers' and look whether they are. */
-enum { HANDLER_MS = 10 };
+enum {
+	HANDLER_MS = 10, /* between requests that may be handlers' and look whether they are */
+	HABIT_MS =
+		2000, /* a thread that blocks signals for so long is in no handler: pselect() */
+	HABIT_GAP_MS = 500, /* of which it was seen to as often as that */
+};
 
 static atomic_bool running, given_up;
 static _Atomic uint64_t not_before; /* ms; relaxed */
@@ -71,12 +75,8 @@ static bool is_wanted(size_t dirty)
 	return dirty > least >> page_window.page_shift && may_start();
 }
 
-/*
- * Whether this may be a signal handler: a signal that has one is blocked, as is its own while
- * one runs. Not seen is one with SA_NODEFER alone. A thread that always blocks such signals
- * leaves it to others.
- */
-static bool may_be_handler(const sigset_t *blocked)
+/* Whether a signal that has a handler is blocked. */
+static bool blocks_handler(const sigset_t *blocked)
 {
 	struct sigaction action;
 
@@ -87,19 +87,41 @@ static bool may_be_handler(const sigset_t *blocked)
 	return false;
 }
 
+/* When this thread was first and last seen with such a signal blocked, never without. */
+static _Thread_local uint64_t blocks_since __attribute__((tls_model("initial-exec")));
+static _Thread_local uint64_t blocks_until __attribute__((tls_model("initial-exec")));
+
+/*
+ * Whether this may be a signal handler: its own signal is blocked while one runs, but for those
+ * with SA_NODEFER. A thread that is never seen otherwise blocks it by habit, as programs do
+ * that take signals in pselect() alone.
+ */
+static bool may_be_handler(const sigset_t *blocked, uint64_t now)
+{
+	if (!blocks_handler(blocked)) {
+		blocks_since = 0;
+		return false;
+	}
+	if (!blocks_since || now - blocks_until > HABIT_GAP_MS)
+		blocks_since = now;
+	blocks_until = now;
+	return now - blocks_since < HABIT_MS;
+}
+
 /* False: not now. */
 static cold bool start(void)
 {
 	sigset_t all, old;
+	uint64_t now;
 	pthread_attr_t attr;
 	pthread_t thread;
 	int err;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	if (may_be_handler(&old)) {
-		atomic_store_explicit(&not_before, os_calls.now_ms() + HANDLER_MS,
-				      memory_order_relaxed);
+	now = os_calls.now_ms();
+	if (may_be_handler(&old, now)) {
+		atomic_store_explicit(&not_before, now + HANDLER_MS, memory_order_relaxed);
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 		return false;
 	}

@@ -7,8 +7,9 @@
 //
 // UKMEM_CONF=dirty_decay_ms: more than the test takes.
 //
-//	background_test free|malloc|calloc|realloc|posix_memalign|new|aligned_new|delete
-//[handler]
+//	background_test REQUEST [handler|blocked]
+//
+// REQUEST: free, malloc, calloc, realloc, posix_memalign, new, aligned_new, delete.
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -117,6 +118,25 @@ void call_in_handler(const char *name, char *block)
 	}
 }
 
+// By a thread that takes its signals elsewhere: it is no handler, as is seen after a while.
+void call_blocked(const char *name, char *block)
+{
+	sigset_t set;
+
+	signal(SIGUSR1, on_signal);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &set, nullptr), "mask");
+	call(name, block);
+	if (!std::getenv("LD_PRELOAD"))
+		return;
+	CHECK(threads() == 1, "it could be a handler");
+	for (int i = 0; i < 8000 && threads() == 1; i++) {
+		std::free(std::malloc(size));
+		usleep(1000);
+	}
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -125,7 +145,7 @@ int main(int argc, char **argv)
 	pthread_t ids[nr_threads];
 	pthread_attr_t attr;
 
-	CHECK(argc >= 2 && block, "usage: %s REQUEST [handler]", argv[0]);
+	CHECK(argc >= 2 && block, "usage: %s REQUEST [handler|blocked]", argv[0]);
 	std::memset(block, 1, large);
 	// Given back in the background where there are threads, and not where there is one.
 	block = static_cast<char *>(std::realloc(block, size));
@@ -138,8 +158,10 @@ int main(int argc, char **argv)
 	for (pthread_t id : ids)
 		CHECK(!pthread_join(id, nullptr), "no join");
 	std::printf("joined\n");
-	if (argc > 2)
+	if (argc > 2 && !std::strcmp(argv[2], "handler"))
 		call_in_handler(argv[1], block);
+	else if (argc > 2)
+		call_blocked(argv[1], block);
 	else
 		call(argv[1], block);
 	if (std::getenv("LD_PRELOAD"))
