@@ -120,7 +120,8 @@ UKMEM_EXPORT int ukmem_layers_print(int fd);
  * walk over all free memory under the layers' locks: for tests, and for the search after a
  * program that writes where it should not.
  *
- * Any thread, not from a signal handler. May block. Result: the number of findings; 0: sound.
+ * Any thread, not from a signal handler. May block. Result: the number of findings, at most 16;
+ * 0: sound.
  */
 UKMEM_EXPORT int ukmem_verify(FILE *out);
 

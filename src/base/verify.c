@@ -12,33 +12,28 @@ void verify_found(struct verify *v, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (v->n < VERIFY_FINDINGS) {
-		va_start(ap, fmt);
-		vsnprintf(v->text[v->n], VERIFY_TEXT, fmt, ap);
-		va_end(ap);
-	}
+	if (v->n == VERIFY_FINDINGS)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(v->text[v->n], VERIFY_TEXT, fmt, ap);
+	va_end(ap);
 	v->n++;
-}
-
-static unsigned int kept(const struct verify *v)
-{
-	return v->n < VERIFY_FINDINGS ? v->n : VERIFY_FINDINGS;
 }
 
 static bool has(const struct verify *v, const char *text)
 {
-	for (unsigned int i = 0; i < kept(v); i++)
+	for (unsigned int i = 0; i < v->n; i++)
 		if (!strcmp(v->text[i], text))
 			return true;
 	return false;
 }
 
-/* What @again says, too. */
+/* Findings that @again has, too. */
 static void keep_common(struct verify *v, const struct verify *again)
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < kept(v); i++) {
+	for (unsigned int i = 0; i < v->n; i++) {
 		if (!has(again, v->text[i]))
 			continue;
 		if (n != i)

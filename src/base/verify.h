@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the layers' verification finds. Each layer has a function that looks whether the
- * invariants beside its structures hold, and says what does not, where, and of what.
+ * Findings of the layers' verification. Each layer has a function that looks whether the
+ * invariants beside its structures hold, and reports each that does not: what, where, whose.
  *
  * Other threads may go on meanwhile. What a layer's locks protect is then looked at under them;
  * all else (per-CPU arrays, a slab's words) may be in the middle of a change, and what is wrong
@@ -19,13 +19,13 @@
 #include "ukmem/compiler.h"
 
 enum {
-	VERIFY_FINDINGS = 16, /* that are kept */
+	VERIFY_FINDINGS = 16, /* at most: what follows the first ones is seldom news */
 	VERIFY_TEXT = 160,    /* bytes of each */
 };
 
 /* Synchronization: its caller's. */
 struct verify {
-	unsigned int n; /* findings; more than VERIFY_FINDINGS are counted, not kept */
+	unsigned int n; /* findings */
 	char text[VERIFY_FINDINGS][VERIFY_TEXT];
 };
 

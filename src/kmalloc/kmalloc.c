@@ -52,11 +52,6 @@ bool kmalloc_init(void)
 	return once(&kmalloc_once, init);
 }
 
-static bool is_ready(void)
-{
-	return once_done(&kmalloc_once);
-}
-
 static void emit(struct emitter *e)
 {
 	large_emit(e);
@@ -64,7 +59,7 @@ static void emit(struct emitter *e)
 }
 
 const struct layer kmalloc_layer = {
-	.ready = is_ready,
+	.once = &kmalloc_once,
 	.gauges = large_gauges,
 	.emit = emit,
 };

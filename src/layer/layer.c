@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "base/verify.h"
 #include "ukmem/stats.h"
 
@@ -25,7 +26,7 @@ static const struct layer *const layers[] = {
 
 static bool is_ready(const struct layer *l)
 {
-	return l && l->ready();
+	return l && once_done(l->once);
 }
 
 const struct layer *layer_next(const struct layer *l)
@@ -74,10 +75,8 @@ int ukmem_verify(FILE *out)
 	struct verify v;
 	unsigned int n = verify_run(&v, look, NULL);
 
-	for (unsigned int i = 0; out && i < n && i < VERIFY_FINDINGS; i++)
+	for (unsigned int i = 0; out && i < n; i++)
 		fprintf(out, "ukmem_verify: %s\n", v.text[i]);
-	if (out && n > VERIFY_FINDINGS)
-		fprintf(out, "ukmem_verify: and %u more\n", n - VERIFY_FINDINGS);
 	return (int)n;
 }
 

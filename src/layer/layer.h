@@ -10,16 +10,17 @@
 #ifndef LAYER_LAYER_H
 #define LAYER_LAYER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
+struct once;
 struct ukmem_gauges;
 struct emitter;
 struct verify;
 
-/* Functions may be NULL. All but those of fork are called only while @ready() says so. */
+/* Functions may be NULL. Those of fork are always called, others only of an initialised layer.
+ */
 struct layer {
-	bool (*ready)(void); /* whether it is initialised */
+	struct once *once; /* its initialisation */
 	/* Around fork, in this process and in the child. */
 	void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
 	/* CPU index @cpu is used from now on, or no longer: what it holds is to be given back.

@@ -57,11 +57,6 @@ bool page_init(void)
 	return once(&page_once, init);
 }
 
-static bool is_ready(void)
-{
-	return once_done(&page_once);
-}
-
 static void cpu_offline(unsigned int cpu)
 {
 	nodes_cpu_offline(cpu);
@@ -75,7 +70,7 @@ static size_t trim(void)
 }
 
 const struct layer page_layer = {
-	.ready = is_ready,
+	.once = &page_once,
 	.fork_child = fork_child,
 	.cpu_online = nodes_cpu_online,
 	.cpu_offline = cpu_offline,

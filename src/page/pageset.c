@@ -399,18 +399,11 @@ static size_t block_pages(const struct zone *z, unsigned int cpu)
 	return pages;
 }
 
-/* Of a CPU that uses its arrays meanwhile: slots below the count are runs, or were. */
-static noinline no_sanitize_thread struct page *listed(const struct pcpu_array *a,
-						       unsigned int i)
-{
-	return *(void *const volatile *)&a->slot[i];
-}
-
-/* What is read of a run that has left the list is a word of something else. */
+/* A run that has left the list may be anything: its entry is read as whole words. */
 static noinline no_sanitize_thread size_t listed_pages(const struct pcpu_array *a,
 						       unsigned int i)
 {
-	const struct page *page = listed(a, i);
+	const struct page *page = pcpu_array_peek(a, i);
 	size_t npages = __atomic_load_n(&page->npages, __ATOMIC_RELAXED);
 
 	return page_type(page) == PAGE_CACHED && npages <= PCP_RUN_MAX ? npages : 0;
@@ -436,8 +429,9 @@ struct page *pageset_run(const struct zone *z, unsigned int list, unsigned int c
 {
 	unsigned int n = pcpu_array_count(cpu_header(z, list, cpu));
 
-	return i < n && i < capacity(z, list) ? listed(pcpu_ptr(array_of(z, list), cpu), i)
-					      : NULL;
+	return i < n && i < capacity(z, list)
+		       ? pcpu_array_peek(pcpu_ptr(array_of(z, list), cpu), i)
+		       : NULL;
 }
 
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)

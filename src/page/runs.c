@@ -221,7 +221,7 @@ static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
 
 	if (carve_on(z, npages, n))
 		return true;
-	/* What ends at the frontier may go on there. */
+	/* Space for carving that ends at the frontier may go on there. */
 	if (z->carve_end != frontier(z))
 		__zone_carve_release(z);
 	return carve_block(z, order, fits) ||

@@ -95,6 +95,14 @@ static inline uint64_t pcpu_array_header(const struct pcpu_array *a)
 	return atomic_load_explicit(&a->header, memory_order_relaxed);
 }
 
+/* What lies in slot @i, below the count, of a CPU that may use its array meanwhile: an object,
+ * or one that was there a moment ago. */
+static inline no_sanitize_thread void *pcpu_array_peek(const struct pcpu_array *a,
+						       unsigned int i)
+{
+	return *(void *const volatile *)&a->slot[i];
+}
+
 /* The same operations under the slot lock (array_fallback.c). */
 void *pcpu_fallback_pop(void *handle);
 bool pcpu_fallback_push(void *handle, void *object);

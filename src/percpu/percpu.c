@@ -385,7 +385,7 @@ bool pcpu_is_ready(void)
 }
 
 const struct layer percpu_layer = {
-	.ready = pcpu_is_ready,
+	.once = &pcpu_once,
 	.fork_prepare = fork_prepare,
 	.fork_parent = fork_parent,
 	.fork_child = fork_child,

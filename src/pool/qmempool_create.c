@@ -216,13 +216,8 @@ static bool init(void)
 
 static struct once pools_once = ONCE_INITIALIZER;
 
-static bool is_ready(void)
-{
-	return once_done(&pools_once);
-}
-
 const struct layer pool_layer = {
-	.ready = is_ready,
+	.once = &pools_once,
 	.cpu_offline = cpu_offline,
 	.trim = trim,
 	.verify = verify,

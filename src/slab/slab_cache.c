@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
+#include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_geometry.h"
 #include "slab/slab_list.h"
@@ -304,5 +305,6 @@ bool slab_cache_boot(void)
 	return boot(&boot_cache, nodes, "kmem_cache", sizeof(struct kmem_cache)) &&
 	       boot(&boot_node, nodes + n, "kmem_cache_node",
 		    min_size(nodes_bytes(), SLAB_MAX_SIZE)) &&
-	       boot(&slab_queues, nodes + (size_t)2 * n, "kmem_cache_queue", SLAB_QUEUE_BYTES);
+	       boot(&slab_queues, nodes + (size_t)2 * n, "kmem_cache_queue",
+		    queue_bytes(SLAB_QUEUE_SLOTS));
 }

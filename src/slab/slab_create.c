@@ -66,13 +66,8 @@ bool slab_init(void)
 	return once(&slab_once, init);
 }
 
-static bool is_ready(void)
-{
-	return once_done(&slab_once);
-}
-
 const struct layer slab_layer = {
-	.ready = is_ready,
+	.once = &slab_once,
 	.fork_child = slab_fork_child,
 	.cpu_offline = slab_drain_all,
 	.trim = slab_trim,

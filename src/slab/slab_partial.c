@@ -81,13 +81,6 @@ static noinline no_sanitize_thread bool idle(const struct kmem_cache *s,
 	       slab_state_where(state) == SLAB_WITH_CPU && slab_state_empty(l, state);
 }
 
-/* Of CPUs that use their arrays meanwhile: slots below the count are slabs, or were. */
-static noinline no_sanitize_thread struct page *listed(const struct pcpu_array *a,
-						       unsigned int i)
-{
-	return *(void *const volatile *)&a->slot[i];
-}
-
 size_t slab_partial_idle(struct kmem_cache *s)
 {
 	size_t n = 0;
@@ -97,7 +90,7 @@ size_t slab_partial_idle(struct kmem_cache *s)
 		unsigned int count = pcpu_array_count(pcpu_array_header(a));
 
 		for (unsigned int i = 0; i < count; i++)
-			n += idle(s, listed(a, i));
+			n += idle(s, pcpu_array_peek(a, i));
 	}
 	return n;
 }

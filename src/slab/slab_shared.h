@@ -5,9 +5,6 @@
 
 #include "slab/slab_types.h"
 
-/* Memory of a node's queue. */
-#define SLAB_QUEUE_BYTES (sizeof(struct alf_queue) + SLAB_QUEUE_SLOTS * sizeof(void *))
-
 /* The cache that queues come from; slab_cache.c sets it up. */
 extern struct kmem_cache slab_queues;
 
@@ -23,7 +20,8 @@ unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **obj
 /* Whether a CPU missed the queue of @node, and there is room in the budget: then it is charged,
  * and slab_shared_give() comes next. */
 bool slab_shared_wanted(struct kmem_cache *s, unsigned int node, unsigned int *cpu);
-/* Makes the queue in @mem, of SLAB_QUEUE_BYTES or NULL. False: @mem is still the caller's. */
+/* Makes the queue in @mem, of queue_bytes(SLAB_QUEUE_SLOTS) or NULL. False: @mem is still the
+ * caller's. */
 bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu, void *mem);
 /* All objects back into their slabs. False: a side is held on a CPU that cannot be stopped, or
  * other threads go on filling it. */

@@ -60,7 +60,6 @@ enum {
 	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
 	SLAB_STOCK_MAX = 2047,	    /* slabs kept in stock */
 	SLAB_QUEUE_SLOTS = 256,	    /* objects in a node's queue */
-	SLAB_QUEUE_BYTES = sizeof(struct alf_queue) + SLAB_QUEUE_SLOTS * sizeof(void *),
 };
 
 /*

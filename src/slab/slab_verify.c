@@ -93,12 +93,6 @@ static void verify_node(struct kmem_cache *s, struct kmem_cache_node *node, stru
 	unlock(&node->lock);
 }
 
-/* Slots below the count, of a CPU that may use them meanwhile. */
-static no_sanitize_thread void *slot_of(const struct pcpu_array *a, unsigned int i)
-{
-	return *(void *const volatile *)&a->slot[i];
-}
-
 static void verify_cpu_list(struct kmem_cache *s, unsigned int cpu, struct listed *l,
 			    struct verify *v)
 {
@@ -108,7 +102,7 @@ static void verify_cpu_list(struct kmem_cache *s, unsigned int cpu, struct liste
 	verify_that(v, n <= SLAB_CPU_PARTIAL_MAX, "%s '%s', CPU %u: %u slabs on its list",
 		    kind_of(s), s->name, cpu, n);
 	for (unsigned int i = 0; i < n && i < SLAB_CPU_PARTIAL_MAX; i++)
-		if (!verify_slab(s, slot_of(a, i), SLAB_WITH_CPU, l, v))
+		if (!verify_slab(s, pcpu_array_peek(a, i), SLAB_WITH_CPU, l, v))
 			break;
 }
 
@@ -146,7 +140,7 @@ static void verify_array(struct kmem_cache *s, unsigned int node, unsigned int c
 		    "%s '%s', CPU %u: %u objects and a capacity of %u in an array of %u slots",
 		    kind_of(s), s->name, cpu, n, capacity, s->capacity_max);
 	for (unsigned int i = 0; i < n && i < s->capacity_max; i++) {
-		void *obj = slot_of(a, i);
+		void *obj = pcpu_array_peek(a, i);
 		const char *wrong = object_wrong(s, node, obj);
 
 		verify_that(v, !wrong, "%s '%s', CPU %u: object %p in the array %s", kind_of(s),
