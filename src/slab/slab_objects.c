@@ -21,6 +21,8 @@
 _Static_assert(!(SLAB_NO_NEW & (PAGE_NO_RECLAIM | PAGE_ANY_ALLOWED | PAGE_INTERRUPTED)),
 	       "one meaning per bit");
 
+enum { PUT_AHEAD = 12 }; /* about as many lines as a core waits for at once */
+
 static bool is_local(unsigned int node)
 {
 	return page_window.nr_nodes == 1 || node == page_local_node();
@@ -221,12 +223,34 @@ static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n, 
 	return i;
 }
 
+/*
+ * Objects that a program frees in random order lie in as many slabs as there are objects, and
+ * the page entries of these slabs in no cache. put_word() waits for each with a locked
+ * instruction, so the lines are asked for some objects ahead: the head's, and where the slab's
+ * bitmap reaches into further entries the one that the object's bit is in.
+ */
+static void prefetch_entries(const struct kmem_cache *s, const void *obj)
+{
+	struct page *page = page_of(obj), *head = slab_head(page);
+	size_t offset = (size_t)(page - head) << page_window.page_shift |
+			((uintptr_t)obj & (page_size() - 1));
+	unsigned int index = reciprocal_divide((uint32_t)offset, s->reciprocal);
+
+	__builtin_prefetch(head, 1);
+	if (!s->layout.bitmap_in_slab && index >= 64 * PAGE_BITMAP_WORDS)
+		__builtin_prefetch(head + index / (64 * PAGE_BITMAP_WORDS), 1);
+}
+
 static void put_all(struct kmem_cache *s, void **objs, unsigned int n, struct put *put)
 {
 	struct kmem_cache_node *node = NULL;
+	unsigned int ahead = 0;
 
 	for (unsigned int i = 0; i < n;) {
 		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
+
+		for (; ahead < n && ahead <= i + PUT_AHEAD; ahead++)
+			prefetch_entries(s, objs[ahead]);
 
 		if (node != home) {
 			if (node)
