@@ -316,6 +316,31 @@ def flat_report(run, samples):
     return "\n\n".join(text) + "\n"
 
 
+def heap_report(run, samples):
+    """samples: each figure is the CPU time of an object, ns."""
+    cells = cells_of(samples)
+    text = ["# Large heaps", machine_section(run)]
+    # A table for each set of steps: those of chase, of refill, of mixed ages.
+    steps = {row: tuple(column for of, column in cells if of == row) for row, _ in cells}
+    for columns in unique(steps.values()):
+        chosen = [cell for cell in cells if steps[cell[0]] == columns]
+        text += [f"## CPU time of an object, ns: {'/'.join(columns)}",
+                 joined_table("", samples, median, chosen)]
+    found = ratios(medians(samples))
+    if found:
+        mean, (row, step), worst, peer = summary(found)
+        text += ["## ukmem / best peer in the cell",
+                 ratio_table("", found, str),
+                 f"Geometric mean of {len(found)} cells: {mean:.2f}. Worst cell: "
+                 f"{worst:.2f}, {step} of {row}, against {peer}."]
+    text += ["## Spread over the rounds, max/min",
+             table(["", "step", *samples],
+                   [[row, step, *(number(spread(cells[row, step])) if cells.get((row, step))
+                                  else "-" for cells in samples.values())]
+                    for row, step in cells])]
+    return "\n\n".join(text) + "\n"
+
+
 def idle_figures(result):
     """What bench/idle said, as percent of the peak that went back; without what was resident
     before anything was allocated.
