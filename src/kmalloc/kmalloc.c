@@ -138,7 +138,6 @@ static struct page *find(const void *p, const char *func)
 {
 	struct page *page = page_lookup(p);
 	struct page *head;
-	unsigned int index;
 
 	if (!page) {
 		report_invalid(func, p, "not allocated here");
@@ -146,9 +145,10 @@ static struct page *find(const void *p, const char *func)
 	}
 	head = slab_head(page);
 	if (page_type(head) == PAGE_SLAB) {
-		const char *wrong = slab_page_find(head->cache, head, p, &index);
+		struct kmem_cache *s = slab_page_cache(head);
+		const char *wrong = slab_page_wrong(s, head, slab_page_index(s, head, p));
 
-		if (unlikely(!wrong && slab_is_own(head->cache)))
+		if (unlikely(!wrong && slab_is_own(s)))
 			wrong = "not an allocated block (the library's own)";
 		if (unlikely(wrong)) {
 			report_invalid(func, p, wrong);

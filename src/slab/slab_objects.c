@@ -21,8 +21,6 @@
 _Static_assert(!(SLAB_NO_NEW & (PAGE_NO_RECLAIM | PAGE_ANY_ALLOWED | PAGE_INTERRUPTED)),
 	       "one meaning per bit");
 
-enum { PUT_AHEAD = 12 }; /* about as many lines as a core waits for at once */
-
 static bool is_local(unsigned int node)
 {
 	return page_window.nr_nodes == 1 || node == page_local_node();
@@ -136,12 +134,44 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 		slab_count_events(s, SLAB_FREE_REMOTE, n);
 }
 
-/* A thread that puts objects back. */
+/*
+ * A thread that puts objects back.
+ *
+ * Objects that a program frees in random order lie in as many slabs as there are objects, and
+ * the page entries of these slabs in no cache. Putting an object back waits for its slab's
+ * entry with a locked instruction. So objects are located some ahead of that, from addresses
+ * and the dense array of places alone, and the lines that will be written are asked for.
+ */
+enum { AHEAD = 16 }; /* about as many lines as a core waits for at once; a power of two */
+
 struct put {
+	struct kmem_cache *s;
+	void **objs;
+	unsigned int n, next, located; /* objects, put back, located */
+	unsigned int freed;	       /* objects not counted yet */
 	enum slab_put_to to;
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: none was free */
-	unsigned int freed;	/* objects not counted yet */
+	struct {
+		struct page *slab;
+		unsigned int index;
+	} at[AHEAD]; /* of located objects: where */
 };
+
+static void locate_one(struct put *put)
+{
+	const struct kmem_cache *s = put->s;
+	const void *obj = put->objs[put->located];
+	struct page *slab = slab_head(page_of(obj));
+	unsigned int i = put->located++ % AHEAD, index = slab_page_index(s, slab, obj);
+
+	put->at[i].slab = slab;
+	put->at[i].index = index;
+	__builtin_prefetch(slab, 1);
+	/* In slabs of many objects the object's bit lies in a further entry. */
+	if (index >= 64 * PAGE_BITMAP_WORDS && index < s->layout.objects &&
+	    !s->layout.bitmap_in_slab)
+		__builtin_prefetch(slab + index / (64 * PAGE_BITMAP_WORDS), 1);
+}
 
 /* The slab is the caller's since its first object came back. */
 static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
@@ -171,44 +201,53 @@ static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned 
 	}
 }
 
-/* Objects of one word of one slab, from objs[0] on. Result: how many of @n those are. */
-static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n, struct put *put)
+/* Reports an object that cannot be put back. */
+static cold void refuse(struct put *put, struct page *slab, unsigned int index)
 {
-	struct page *page = slab_head(page_of(objs[0]));
-	uint64_t mask = 0, twice = 0, again = 0;
-	unsigned int index = 0, word = 0, i;
-	const char *wrong = NULL;
+	report_invalid("free()", put->objs[put->next++], slab_page_wrong(put->s, slab, index));
+}
 
-	for (i = 0; i < n; i++) {
+/* The next objects, as many as lie in one word of one slab's bitmap. */
+static void put_word(struct put *put)
+{
+	struct kmem_cache *s = put->s;
+	struct page *slab = NULL;
+	uint64_t mask = 0, twice = 0, again = 0;
+	unsigned int word = 0, n = 0;
+
+	for (; put->next < put->n; put->next++, n++) {
+		unsigned int i = put->next % AHEAD, index;
 		uint64_t bit;
 
-		if (i && slab_head(page_of(objs[i])) != page)
+		while (put->located < put->n && put->located < put->next + AHEAD)
+			locate_one(put);
+		index = put->at[i].index;
+		if (n && (put->at[i].slab != slab || index / 64 != word))
 			break;
-		wrong = slab_page_find(s, page, objs[i], &index);
-		if (unlikely(wrong))
+		if (unlikely(slab_page_wrong(s, put->at[i].slab, index))) {
+			if (!n)
+				refuse(put, put->at[i].slab, index);
 			break;
-		if (i && index / 64 != word)
-			break;
+		}
+		slab = put->at[i].slab;
 		word = index / 64;
 		bit = (uint64_t)1 << (index % 64);
 		again |= mask & bit;
 		mask |= bit;
 	}
-	if (unlikely(!i)) {
-		report_invalid("free()", objs[0], wrong);
-		return 1;
-	}
-	slab_hand_set(put->hand, page);
-	put->freed += (unsigned int)__builtin_popcountll(mask);
-	switch (slab_page_put(s, page, word, mask, &twice)) {
+	if (unlikely(!n))
+		return;
+	slab_hand_set(put->hand, slab);
+	put->freed += n;
+	switch (slab_page_put(s, slab, word, mask, &twice)) {
 	case SLAB_NO_LONGER_FULL:
-		list_slab(s, page, put->to);
+		list_slab(s, slab, put->to);
 		break;
 	case SLAB_EMPTY_ON_NODE:
 		if (put->to == SLAB_PUT_LATER)
-			slab_node_note_missed(&s->nodes[page_node(page)]);
+			slab_node_note_missed(&s->nodes[page_node(slab)]);
 		else
-			slab_node_retire(s, page);
+			slab_node_retire(s, slab);
 		break;
 	case SLAB_OTHERS_FROZEN:
 		slab_event(s, SLAB_FREE_FROZEN);
@@ -217,64 +256,48 @@ static unsigned int put_word(struct kmem_cache *s, void **objs, unsigned int n, 
 		break;
 	}
 	if (unlikely(twice | again)) {
-		put->freed -= (unsigned int)__builtin_popcountll(twice);
-		report_twice(s, page, word, twice | again);
+		put->freed -= n - (unsigned int)__builtin_popcountll(mask & ~twice);
+		report_twice(s, slab, word, twice | again);
 	}
-	return i;
 }
 
-/*
- * Objects that a program frees in random order lie in as many slabs as there are objects, and
- * the page entries of these slabs in no cache. put_word() waits for each with a locked
- * instruction, so the lines are asked for some objects ahead: the head's, and where the slab's
- * bitmap reaches into further entries the one that the object's bit is in.
- */
-static void prefetch_entries(const struct kmem_cache *s, const void *obj)
-{
-	struct page *page = page_of(obj), *head = slab_head(page);
-	size_t offset = (size_t)(page - head) << page_window.page_shift |
-			((uintptr_t)obj & (page_size() - 1));
-	unsigned int index = reciprocal_divide((uint32_t)offset, s->reciprocal);
-
-	__builtin_prefetch(head, 1);
-	if (!s->layout.bitmap_in_slab && index >= 64 * PAGE_BITMAP_WORDS)
-		__builtin_prefetch(head + index / (64 * PAGE_BITMAP_WORDS), 1);
-}
-
-static void put_all(struct kmem_cache *s, void **objs, unsigned int n, struct put *put)
+static void put_all(struct put *put)
 {
 	struct kmem_cache_node *node = NULL;
-	unsigned int ahead = 0;
 
-	for (unsigned int i = 0; i < n;) {
-		struct kmem_cache_node *home = &s->nodes[page_node(page_of(objs[i]))];
-
-		for (; ahead < n && ahead <= i + PUT_AHEAD; ahead++)
-			prefetch_entries(s, objs[ahead]);
+	while (put->next < put->n) {
+		struct kmem_cache_node *home =
+			&put->s->nodes[page_node(page_of(put->objs[put->next]))];
 
 		if (node != home) {
 			if (node)
-				uncount(s, node, put->freed);
+				uncount(put->s, node, put->freed);
 			node = home;
 			put->freed = 0;
 		}
-		i += put_word(s, objs + i, n - i, put);
+		put_word(put);
 	}
 	if (node)
-		uncount(s, node, put->freed);
+		uncount(put->s, node, put->freed);
 }
 
 void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
 {
-	struct put put = { .to = to };
+	struct put put;
 
+	put.s = s;
+	put.objs = objs;
+	put.n = n;
+	put.next = put.located = put.freed = 0;
+	put.to = to;
+	put.hand = NULL;
 	if (likely(pcpu_gate_try_enter())) {
-		put_all(s, objs, n, &put);
+		put_all(&put);
 		pcpu_gate_leave();
 		return;
 	}
 	put.to = SLAB_PUT_LATER;
 	put.hand = slab_hand_take(s);
-	put_all(s, objs, n, &put);
+	put_all(&put);
 	slab_hand_drop(put.hand);
 }

@@ -323,21 +323,6 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
 	}
 }
 
-const char *slab_page_find(struct kmem_cache *s, struct page *page, const void *obj,
-			   unsigned int *index)
-{
-	size_t offset;
-
-	if (unlikely(page_type(page) != PAGE_SLAB || slab_page_cache(page) != s))
-		return "not an object of this cache";
-	offset = (size_t)((const char *)obj - first_object(s, page));
-	*index = reciprocal_divide((uint32_t)offset, s->reciprocal);
-	if (unlikely((size_t)*index * s->size != offset ||
-		     *index >= slab_layout(s, page)->objects))
-		return "not the start of an object";
-	return NULL;
-}
-
 struct kmem_cache *slab_cache_of(const void *obj)
 {
 	struct page *page = page_lookup(obj);

@@ -108,9 +108,33 @@ enum slab_change {
 enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned int w,
 			       uint64_t mask, uint64_t *twice);
 
-/* NULL and *@index, or what is wrong with @obj as an object of @page to be freed. */
-const char *slab_page_find(struct kmem_cache *s, struct page *page, const void *obj,
-			   unsigned int *index);
+/*
+ * Which object of the slab at @page is at @obj, by arithmetic alone: @page is slab_head() of
+ * @obj's page, and may be no slab of @s, nor @obj an object: slab_page_wrong() tells. An
+ * address at which no object begins has SLAB_NO_OBJECT.
+ */
+#define SLAB_NO_OBJECT UINT32_MAX
+
+static inline unsigned int slab_page_index(const struct kmem_cache *s, struct page *page,
+					   const void *obj)
+{
+	uint32_t offset = (uint32_t)((uintptr_t)obj - (uintptr_t)page_to_virt(page)) -
+			  (uint32_t)s->pad_left;
+	uint32_t index = reciprocal_divide(offset, s->reciprocal);
+
+	return likely(index * s->size == offset) ? index : SLAB_NO_OBJECT;
+}
+
+/* NULL, or what is wrong with an object of that index to be freed. */
+static inline const char *slab_page_wrong(const struct kmem_cache *s, struct page *page,
+					  unsigned int index)
+{
+	if (unlikely(page_type(page) != PAGE_SLAB || slab_page_cache(page) != s))
+		return "not an object of this cache";
+	if (unlikely(index >= slab_layout(s, page)->objects))
+		return "not the start of an object";
+	return NULL;
+}
 
 /* Whether @page, which may be anything by now and in the middle of a change, is the head of a
  * slab of @s. */

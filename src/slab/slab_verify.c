@@ -116,7 +116,8 @@ static const char *object_wrong(struct kmem_cache *s, unsigned int node, void *o
 	if (slab_cache_of(obj) != s)
 		return "is not of the cache";
 	page = slab_head(page_of(obj));
-	if (slab_page_find(s, page, obj, &i))
+	i = slab_page_index(s, page, obj);
+	if (slab_page_wrong(s, page, i))
 		return "is not the start of an object";
 	if (page_node(page) != node)
 		return "is another node's";

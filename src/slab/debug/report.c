@@ -109,11 +109,10 @@ static bool is_sound(struct slab_record *r)
 static void describe_object(const struct slab_finding *f)
 {
 	struct page *page = slab_head(page_of(f->obj));
-	unsigned int index = 0;
 
-	slab_page_find(f->twin, page, f->obj, &index);
 	log_warn("  %u bytes at %p, number %u of %u in slab %p", f->twin->object_size, f->obj,
-		 index, slab_layout(f->twin, page)->objects, page_to_virt(page));
+		 slab_page_index(f->twin, page, f->obj), slab_layout(f->twin, page)->objects,
+		 page_to_virt(page));
 	if (!f->wrong)
 		return;
 	log_warn("  wrong bytes: %zu, first at %+ld: 0x%02x, not 0x%02x", f->wrong, f->offset,

@@ -207,8 +207,8 @@ void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller)
 		     SLAB_CHECK_ANNOTATE;
 	slab_flags_t debug = slab_debug_flags(twin);
 	struct slab_record *r = slab_record(twin, obj);
-	unsigned int index;
-	const char *wrong = slab_page_find(twin, slab_head(page_of(obj)), obj, &index);
+	struct page *page = slab_head(page_of(obj));
+	const char *wrong = slab_page_wrong(twin, page, slab_page_index(twin, page, obj));
 
 	if (wrong) {
 		report_invalid("free()", obj, wrong);
