@@ -10,7 +10,7 @@
 #include "base/report.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
-#include "page/node.h"
+#include "page/page_alloc.h"
 #include "ukmem/overflow.h"
 
 static void *mutable(const void *p)
@@ -30,7 +30,7 @@ static bool find_node(int nid, gfp_t flags, unsigned int *node)
 
 	if (!kmalloc_ready(flags))
 		return false;
-	index = nid == NUMA_NO_NODE ? 0 : node_index(nid);
+	index = nid == NUMA_NO_NODE ? 0 : page_node_index(nid);
 	*node = nid == NUMA_NO_NODE ? PAGE_ANY_NODE : (unsigned int)index;
 	return index >= 0;
 }

@@ -7,6 +7,9 @@
 #include "kmalloc/large.h"
 
 #include "base/bits.h"
+#include "page/background.h"
+#include "page/move.h"
+#include "page/page_alloc.h"
 #include "percpu/percpu.h"
 #include "stats/stats.h"
 

@@ -15,6 +15,7 @@
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
 #include "os/os.h"
+#include "page/background.h"
 
 /* In libc, but not in all of its headers. */
 void cfree(void *p);

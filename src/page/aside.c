@@ -15,8 +15,7 @@
  *
  * Invariant: in_use <= taken; runs handed out do not overlap, because `taken` grows but when
  * in_use is zero, and a run leaves in_use after its memory is gone.
- *
- * Called from page_alloc.c; calls os. No lock.
+ * No lock.
  */
 #include "page/aside.h"
 
@@ -25,7 +24,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/limits.h"
-#include "page/vmstat.h"
+#include "page/vm_event.h"
 
 /* Pages: in use in the upper half, taken in the lower one. */
 static _Atomic uint64_t word;

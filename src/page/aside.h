@@ -6,7 +6,7 @@
 #ifndef PAGE_ASIDE_H
 #define PAGE_ASIDE_H
 
-#include "page/zone.h"
+#include "page/zone_types.h"
 
 /* How many of @span pages of that zone are set aside. */
 size_t aside_pages(size_t span);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The background thread: decay in programs that stand still. It exists while there is
- * something to give back, blocks all signals, and allocates nothing.
+ * When decay happens. Opportunities are requests that may enter the kernel and had to look
+ * beyond their CPU's caches, and frees of the malloc drop-in that did.
+ *
+ * In programs that stand still there are none, unless there is a background thread. It exists
+ * while there is something to give back, blocks all signals, and allocates nothing.
  *
  * Where a seccomp filter may have come meanwhile (os_confine) none is created unless asked for.
  *
@@ -14,7 +17,7 @@
  * may have interrupted libc there, and cannot know it: it leaves the thread to the next
  * request, too, as far as it can be told from other code.
  */
-#include "page/purge.h"
+#include "page/background.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,6 +28,9 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "page/decay.h"
+#include "page/limits.h"
+#include "percpu/gate.h"
 #include "percpu/percpu.h"
 
 enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 << 20 };
@@ -154,7 +160,8 @@ void page_background_start(void)
 	errno = saved;
 }
 
-void background_poll(size_t dirty)
+/* Start the thread if it is wanted and there are so many dirty pages. */
+static void poll_background(size_t dirty)
 {
 	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
 	    atomic_load_explicit(&given_up, memory_order_relaxed) ||
@@ -164,6 +171,34 @@ void background_poll(size_t dirty)
 		atomic_store_explicit(&page_background_wanted, true, memory_order_relaxed);
 	else
 		page_background_start();
+}
+
+/* When all zones were last looked at, and whether there was more to do at once. */
+static _Atomic uint64_t last_look;
+static atomic_bool unfinished;
+
+void page_decay(void)
+{
+	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
+
+	/* A program that does not know of the library may allow it less (seccomp): in the
+	 * drop-in the background thread alone looks. */
+	if (!os_heap.is_ukmem)
+		pcpu_look();
+	if (likely(dirty <= config.dirty_max >> page_window.page_shift))
+		return;
+	/* Nothing that has to be now: neither for a handler that interrupted the holder of a
+	 * lock, nor for who would have to wait for a fork. */
+	if (!lock_none_held() || pcpu_gate_is_closed())
+		return;
+	poll_background(dirty);
+	if ((atomic_load_explicit(&last_look, memory_order_relaxed) == os_calls.now_ms() &&
+	     !atomic_load_explicit(&unfinished, memory_order_relaxed)))
+		return;
+	atomic_store_explicit(&last_look, os_calls.now_ms(), memory_order_relaxed);
+	pcpu_gate_enter(true);
+	atomic_store_explicit(&unfinished, decay_all(), memory_order_relaxed);
+	pcpu_gate_leave();
 }
 
 void background_init(void)

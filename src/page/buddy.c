@@ -7,15 +7,15 @@
  * Dirty blocks (their memory may be resident) are at the front of their lists, those of
  * low addresses first, as far as a short look shows: so what is in use gathers there, and
  * large blocks come about above it. Zero ones are at the end. What is resident is reused first
- * (zone.c), so large buddies of the two kinds do not merge.
- *
- * Callers: pageset.c, runs.c, page_alloc.c, purge.c. Every function: zone lock held.
+ * (zone_take.c), so large buddies of the two kinds do not merge.
  */
+#include "page/buddy.h"
+
 #include <errno.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
-#include "page/zone.h"
+#include "page/window.h"
 
 enum { SORT_TRIES = 4 }; /* blocks looked at to find one's place in a list */
 
@@ -206,21 +206,6 @@ struct page *__zone_take_block(struct zone *z, unsigned int order)
 		return page;
 	}
 	return NULL;
-}
-
-struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
-{
-	size_t need = (size_t)1 << order, start;
-	struct page *page = __zone_take_block(z, order);
-
-	/* What is pinned and what is not stay apart. */
-	if (!page && order && z->type != ZONE_DMA)
-		page = __zone_join(z, order);
-	if (page || !may_grow || !__zone_grow(z, need, need, &start))
-		return page;
-	page = &page_window.pages[start];
-	page->zero = PAGE_FRESH;
-	return page;
 }
 
 static struct page *first_dirty(struct zone *z, unsigned int order)

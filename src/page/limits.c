@@ -5,7 +5,6 @@
 #include "base/config.h"
 #include "os/os.h"
 #include "page/node.h"
-#include "page/reclaim.h"
 #include "percpu/percpu.h"
 
 struct page_limits page_limits cacheline_aligned;
@@ -156,13 +155,11 @@ static enum limits_above look_at_cgroup(uint64_t all)
 }
 
 /* Others of the machine may have more than we: what we can give back we do, and go on. */
-static enum limits_above look_at_machine(const struct os_memory *memory,
-					 const struct alloc_request *rq)
+static enum limits_above look_at_machine(const struct os_memory *memory, bool *reclaim)
 {
 	if (!memory->available)
 		return ABOVE_NEVER;
-	if (memory->available <= margin(memory->total) && !(rq->flags & PAGE_NO_RECLAIM))
-		direct_reclaim(rq);
+	*reclaim = memory->available <= margin(memory->total);
 	set_allowance(memory->total, UINT64_MAX);
 	return ABOVE_LIMITS;
 }
@@ -180,11 +177,12 @@ bool limits_allow(size_t npages)
 	return true;
 }
 
-enum limits_above limits_above(const struct alloc_request *rq)
+enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim)
 {
 	uint64_t cgroup = pcpu_share_memory();
 	struct os_memory memory;
 
+	*reclaim = false;
 	if (rq->npages > page_limits.most_at_once)
 		return ABOVE_NEVER;
 	if (limits_allow(rq->npages))
@@ -192,5 +190,6 @@ enum limits_above limits_above(const struct alloc_request *rq)
 	if (!rq->may_block)
 		return ABOVE_DIRTY;
 	memory = os_memory();
-	return cgroup < memory.total ? look_at_cgroup(cgroup) : look_at_machine(&memory, rq);
+	return cgroup < memory.total ? look_at_cgroup(cgroup)
+				     : look_at_machine(&memory, reclaim);
 }

@@ -14,7 +14,7 @@
 #ifndef PAGE_LIMITS_H
 #define PAGE_LIMITS_H
 
-#include "page/zone.h"
+#include "page/zone_types.h"
 
 /* Synchronization: used and dirty: sums over zones, added to at each unlock; the rest
  * read-only after init. */
@@ -32,9 +32,9 @@ extern struct page_limits page_limits;
 
 /*
  * After a request was refused within the limit: how far it may go above it. May enter the
- * kernel if the request may.
+ * kernel if the request may. *@reclaim: memory is short, so the caller had better reclaim some.
  */
-enum limits_above limits_above(const struct alloc_request *rq);
+enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim);
 
 /* @npages of what the last look allows above the limit, for a request that is there. */
 bool limits_allow(size_t npages);

@@ -10,8 +10,6 @@
  * and bound nodes become the policy of all threads here. Interleaving is left to the
  * system, which does it page by page, as programs with large arrays want it: then pages are
  * not bound to their nodes at all.
- *
- * Caller: page_alloc.c. Below: zonelist.c.
  */
 #include "page/mempolicy.h"
 
@@ -41,16 +39,11 @@ _Atomic bool mempolicy_in_use;
 static _Atomic(struct mempolicy *) process_policy;
 static pthread_key_t thread_policy;
 static _Atomic bool have_key;
-static bool inherited, interleaved;
+static bool inherited;
 
 static void put(void *pol)
 {
 	mpol_put(pol);
-}
-
-bool page_system_interleaves(void)
-{
-	return interleaved;
 }
 
 /* Whether @mode goes with so many nodes. */
@@ -142,8 +135,6 @@ static int make(int mode, const struct nodemask *nodes, struct mempolicy **out)
 	uint16_t index[UKMEM_MAX_NODES];
 	unsigned int n = 0;
 
-	if (!page_init())
-		return -ENOMEM;
 	for (unsigned int i = 0; nodes && i < page_window.nr_nodes; i++)
 		if (nodemask_test(nodes, node_data[i].node_id))
 			index[n++] = (uint16_t)i;
@@ -153,7 +144,7 @@ static int make(int mode, const struct nodemask *nodes, struct mempolicy **out)
 	return *out ? 0 : -ENOMEM;
 }
 
-struct mempolicy *mpol_new(int mode, const struct nodemask *nodes)
+struct mempolicy *mempolicy_new(int mode, const struct nodemask *nodes)
 {
 	struct mempolicy *pol = NULL;
 	int err = make(mode, nodes, &pol);
@@ -205,7 +196,7 @@ static void inherit(void)
 	if (mode == MPOL_DEFAULT || mode == MPOL_LOCAL)
 		return;
 	inherited = true;
-	interleaved = mode == MPOL_INTERLEAVE || mode == MODE_WEIGHTED_INTERLEAVE;
+	nodes_are_interleaved = mode == MPOL_INTERLEAVE || mode == MODE_WEIGHTED_INTERLEAVE;
 	n = real_nodes(bits, index);
 	if (mode == MODE_PREFERRED_MANY && n) {
 		mode = MPOL_PREFERRED;
@@ -278,7 +269,7 @@ static unsigned int first_allowed(const struct zonelist *zl)
 
 void mempolicy_place(struct mempolicy *pol, enum zone_type type, struct placement *out)
 {
-	unsigned int local = node_local(), i;
+	unsigned int local = page_local_node(), i;
 
 	if (!pol)
 		pol = current_policy();
@@ -319,7 +310,7 @@ unsigned int page_policy_node(void)
 	if (likely(page_window.nr_nodes == 1))
 		return 0;
 	if (likely(!atomic_load_explicit(&mempolicy_in_use, memory_order_relaxed)))
-		return node_local();
+		return page_local_node();
 	mempolicy_place(NULL, ZONE_NORMAL, &place);
 	return place.node;
 }
@@ -345,7 +336,7 @@ static bool make_key(void)
 
 static struct once key_once = ONCE_INITIALIZER;
 
-int ukmem_set_mempolicy(int mode, const struct nodemask *nodes)
+int mempolicy_set(int mode, const struct nodemask *nodes)
 {
 	struct mempolicy *pol = NULL, *old;
 	int err = make(mode, nodes, &pol);
@@ -370,7 +361,7 @@ int ukmem_set_mempolicy(int mode, const struct nodemask *nodes)
 	return 0;
 }
 
-int ukmem_set_process_mempolicy(int mode, const struct nodemask *nodes)
+int mempolicy_set_process(int mode, const struct nodemask *nodes)
 {
 	struct mempolicy *pol = NULL;
 	int err = make(mode, nodes, &pol);
@@ -386,16 +377,15 @@ int ukmem_set_process_mempolicy(int mode, const struct nodemask *nodes)
 	return 0;
 }
 
-int ukmem_get_mempolicy(int *mode, struct nodemask *nodes)
+void mempolicy_get(int *mode, struct nodemask *nodes)
 {
-	struct mempolicy *pol = page_init() ? current_policy() : NULL;
+	struct mempolicy *pol = current_policy();
 
 	if (mode)
 		*mode = pol ? pol->mode : MPOL_DEFAULT;
 	if (!nodes)
-		return 0;
+		return;
 	nodemask_clear(nodes);
 	for (unsigned int i = 0; pol && i < pol->nr_nodes; i++)
 		nodemask_set(nodes, node_data[pol->nodes[i]].node_id);
-	return 0;
 }

@@ -23,4 +23,15 @@ void node_place(unsigned int node, enum zone_type type, struct placement *out);
 /* Whether any policy is in force anywhere: else every request begins at its own node. */
 extern _Atomic bool mempolicy_in_use;
 
+/* Where the thread's memory policy says to begin; with interleaving, another each time. */
+unsigned int page_policy_node(void);
+/* Whether pages of @node may be used: by the process, and as the thread's policy says. */
+bool page_policy_allows(unsigned int node);
+
+/* The program's functions of the same names, after initialisation: node_api.c. */
+struct mempolicy *mempolicy_new(int mode, const struct nodemask *nodes);
+int mempolicy_set(int mode, const struct nodemask *nodes);
+int mempolicy_set_process(int mode, const struct nodemask *nodes);
+void mempolicy_get(int *mode, struct nodemask *nodes);
+
 #endif

@@ -6,9 +6,9 @@
  * The system keeps memory that was moved in a mapping of its own, and the number of mappings
  * is limited. So a run that has been moved to is mapped anew when it is freed, which makes it
  * one with its surroundings again, and one that has been moved often is copied for once.
- *
- * Caller: kmalloc/large.c. Below: zone.c, window.c.
  */
+#include "page/move.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -16,26 +16,16 @@
 #include "os/os.h"
 #include "page/aside.h"
 #include "page/limits.h"
-#include "page/page_alloc.h"
+#include "page/window.h"
+#include "page/zone.h"
+#include "page/zone_alloc.h"
+#include "page/zone_take.h"
 
 enum {
 	MOVE_MIN = 4 << 20,	   /* bytes: below it a copy is as good */
 	MOVE_PIECE_MIN = 64 << 10, /* of these, too */
 	MOVES_MAX = 16,
 };
-
-static struct page *take(struct zone *z, const struct alloc_request *rq)
-{
-	struct page *page;
-
-	if (!zone_lock_for(z, rq))
-		return NULL;
-	page = __zone_take(z, rq);
-	if (page)
-		z->nr_direct += rq->npages;
-	zone_unlock(z, rq->may_block);
-	return page;
-}
 
 /*
  * Above the limit as far as anybody may go there (which takes a look: only where it is the
@@ -52,13 +42,15 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 		.may_block = page_flags_now(flags) & __GFP_DIRECT_RECLAIM,
 		.type = ZONE_NORMAL,
 	};
+	bool reclaim;
 
 	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at)
 		return false;
-	if (take(z, &rq))
+	if (zone_alloc_direct(z, &rq))
 		return true;
-	rq.above = zone_watermark_ok(z, &rq, more, WMARK_LOW) ? ABOVE_NEVER : limits_above(&rq);
-	return rq.above && take(z, &rq);
+	if (!zone_watermark_ok(z, &rq, more, WMARK_LOW))
+		rq.above = limits_above(&rq, &reclaim);
+	return rq.above && zone_alloc_direct(z, &rq);
 }
 
 /* As much as fits at once; there may be borders of mappings anywhere. Result: it is done. */

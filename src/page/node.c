@@ -12,11 +12,11 @@
 enum {
 	LOCAL_DISTANCE = 10,
 	PART_DISTANCE = 11, /* between two pretend nodes of one real one */
-	NO_DISTANCE = 255,
 };
 
 struct pglist_data *node_data;
 struct node_mask node_masks[NR_NODE_STATES];
+bool nodes_are_interleaved;
 
 /* Parts that each node of the machine is split into. */
 static unsigned int nr_parts = 1;
@@ -50,7 +50,7 @@ static unsigned int cpu_to_node(unsigned int cpu)
 	return real * nr_parts + cpu % nr_parts;
 }
 
-unsigned int node_local(void)
+unsigned int page_local_node(void)
 {
 	unsigned int cpu;
 
@@ -60,7 +60,7 @@ unsigned int node_local(void)
 	return os_calls.getcpu(&cpu) ? 0 : cpu_to_node(cpu);
 }
 
-int node_index(int nid)
+int page_node_index(int nid)
 {
 	if (nid < 0)
 		return -1;
@@ -70,16 +70,6 @@ int node_index(int nid)
 		if (node_data[i].node_id == nid)
 			return (int)i;
 	return -1;
-}
-
-unsigned int page_local_node(void)
-{
-	return node_local();
-}
-
-int page_node_index(int nid)
-{
-	return node_index(nid);
 }
 
 unsigned int node_distance_of(unsigned int from, unsigned int to)
@@ -184,37 +174,4 @@ void nodes_cpu_offline(unsigned int cpu)
 {
 	(void)cpu;
 	update_cpus();
-}
-
-bool node_state(int nid, enum node_states state)
-{
-	int i = page_init() ? node_index(nid) : -1;
-
-	return i >= 0 && state < NR_NODE_STATES &&
-	       node_mask_test(&node_masks[state], (unsigned int)i);
-}
-
-unsigned int num_node_state(enum node_states state)
-{
-	unsigned int n = 0;
-
-	if (!page_init() || state >= NR_NODE_STATES)
-		return 0;
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		n += node_mask_test(&node_masks[state], i);
-	return n;
-}
-
-int numa_node_id(void)
-{
-	return page_init() ? node_data[node_local()].node_id : 0;
-}
-
-int node_distance(int from, int to)
-{
-	int a = page_init() ? node_index(from) : -1, b = node_index(to);
-
-	if (a < 0 || b < 0)
-		return NO_DISTANCE;
-	return (int)node_distance_of((unsigned int)a, (unsigned int)b);
 }

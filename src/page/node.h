@@ -9,7 +9,7 @@
 #define PAGE_NODE_H
 
 #include "os/os.h"
-#include "page/zone.h"
+#include "page/page.h"
 
 struct zonelist;
 
@@ -31,6 +31,8 @@ struct node_mask {
 
 extern struct pglist_data *node_data; /* [page_window.nr_nodes] */
 extern struct node_mask node_masks[NR_NODE_STATES];
+/* The system spreads the process over nodes, page by page: nothing is bound to its own. */
+extern bool nodes_are_interleaved;
 
 static inline bool node_mask_test(const struct node_mask *mask, unsigned int node)
 {
@@ -55,9 +57,9 @@ void nodes_cpu_online(unsigned int cpu);
 void nodes_cpu_offline(unsigned int cpu);
 
 /* Index of node id @nid; -1: none. */
-int node_index(int nid);
+int page_node_index(int nid);
 /* The node of the CPU this thread is on. */
-unsigned int node_local(void);
+unsigned int page_local_node(void);
 unsigned int node_distance_of(unsigned int from, unsigned int to);
 /* The kernel's id of the node that memory of @node is to come from. */
 unsigned int node_real_id(unsigned int node);

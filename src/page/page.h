@@ -17,6 +17,41 @@
  * with, which beside each other cost one cache line where entries would cost one each. That
  * makes 70 bytes for a page of 4 KiB. All three exist below the frontiers only; where several
  * nodes' zones have one each, the two others can be read for the whole window.
+ *
+ * Every other file of this folder declares its functions in a header of its own name, and
+ * includes only headers of files below it:
+ *
+ *   page_api.c        the program's functions: pages in, pages out
+ *   node_api.c        the same for nodes and memory policies
+ *   proc_text.c       the texts of /proc/vmstat, /proc/zoneinfo and /proc/buddyinfo
+ *   move.c            runs that grow
+ *   page_alloc.c      requests for runs: zonelist, reclaim, pages aside; initialisation
+ *   vmstat.c          gauges and counters
+ *   verify.c          the invariants as code
+ *   mempolicy.c       from a memory policy to a zonelist
+ *   zonelist.c        the zones that a request tries, in order
+ *   zone_alloc.c      a run of one zone: out of this CPU's pageset, or past it
+ *   reclaim.c         pages that somebody holds without need come back
+ *   zone_take.c       a run within limits and watermarks
+ *   background.c      when decay happens: at requests, or in a thread of its own
+ *   decay.c           which free pages the program has no use for
+ *   purge.c           free pages go back to the system
+ *   pageset.c         this CPU's free runs
+ *   zone.c            a zone's lock, and what goes with it
+ *   runs.c            runs of any number of pages out of blocks
+ *   buddy.c           free blocks of 2^order pages
+ *   window.c          addresses come in at a zone's frontier
+ *   window_place.c    where the window and the flat arrays lie
+ *   lookup.c          from any address to its page; pages become slabs
+ *   aside.c           pages without a lock
+ *   limits.c          how many pages there may be
+ *   node.c            NUMA nodes
+ *   vm_event.c        events, counted per CPU
+ *   zone_types.h      a zone; a request
+ *   page.c            this header's data
+ *   percpu/           per-CPU memory
+ *
+ * tests/layers checks this order.
  */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
@@ -88,8 +123,9 @@ struct page {
 			};
 		};
 		struct {
-			size_t npages;	   /* LARGE, ALLOCATED; freed and deferred */
-			struct page *next; /* freed and deferred: Synchronization: zone.h */
+			size_t npages; /* LARGE, ALLOCATED; freed and deferred */
+			struct page
+				*next; /* freed and deferred: Synchronization: zone_types.h */
 		};
 	};
 	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, also of its other pages: set bit,
@@ -166,6 +202,7 @@ struct page_window {
 };
 
 extern struct page_window page_window cacheline_aligned;
+extern struct zone *zones; /* by page_zone_index() */
 
 static inline size_t page_size(void)
 {
@@ -188,7 +225,7 @@ static inline size_t page_to_pfn(const struct page *page)
 	return (size_t)(page - page_window.pages);
 }
 
-/* The same for the low window: window.c. */
+/* The same for the low window. */
 void *window_low_virt(size_t pfn);
 size_t window_low_pfn(const void *addr);
 
@@ -239,16 +276,8 @@ static inline unsigned int page_node(const struct page *page)
 	return i;
 }
 
-/* The entry of any address; NULL if no page of ours is there. */
-struct page *page_lookup(const void *addr);
-
 /* A slab has at most that many pages. */
 enum { PAGE_SLAB_SPAN_MAX = 256 };
-
-/* The run becomes a slab, whose objects are freed to the array of @entry. @mark: what the
- * slab's cache wants to know of it by an address alone; 0: nothing. */
-void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8_t mark);
-void page_clear_slab(const struct page *page, size_t npages);
 
 /* A place; relaxed: whoever asks owns an object of the slab, or has a wild pointer. */
 static always_inline unsigned int page_place(size_t pfn)
@@ -267,12 +296,6 @@ static inline unsigned int page_place_mark(unsigned int place)
 	return place >> 8;
 }
 
-/* Idempotent. False: not even address space for a minimal window. */
-bool page_init(void);
-
-/* From now on *@copy follows page_window.readable, with release. Of one copy. */
-void page_window_follow(size_t *copy);
-
 /* A flag of requests inside the library: try elsewhere rather than reclaim. */
 #define PAGE_NO_RECLAIM 0x80000000u
 /* Another: neither the process's allowed nodes nor the thread's policy bind. */
@@ -287,75 +310,6 @@ static always_inline gfp_t page_flags_now(gfp_t flags)
 	if (likely(lock_none_held()) || !(flags & __GFP_DIRECT_RECLAIM))
 		return flags;
 	return (flags & ~__GFP_DIRECT_RECLAIM) | PAGE_INTERRUPTED;
-}
-
-/* In place of a node's index: where the thread's memory policy says. */
-#define PAGE_ANY_NODE UINT32_MAX
-
-/* Where the thread's memory policy says to begin; with interleaving, another each time. */
-unsigned int page_policy_node(void);
-/* The node of the CPU this thread is on. */
-unsigned int page_local_node(void);
-/* The index of node id @nid; -1: none. */
-int page_node_index(int nid);
-/* Whether the process was started with a policy of interleaving, which the system does. */
-bool page_system_interleaves(void);
-/* Whether pages of @node may be used: by the process, and as the thread's policy says. */
-bool page_policy_allows(unsigned int node);
-/* As in the kernel, what cannot wait for memory may leave them when nothing else helps. */
-static inline bool page_may_leave_nodes(gfp_t flags)
-{
-	return page_window.nr_nodes > 1 &&
-	       (flags & (__GFP_HIGH | __GFP_DIRECT_RECLAIM | __GFP_THISNODE)) == __GFP_HIGH;
-}
-/* The nodes in the order in which @node's requests try them: the @i-th, itself first. */
-unsigned int page_fallback_node(unsigned int node, unsigned int i);
-
-/*
- * Runs of any number of pages, from node index @node where possible (with __GFP_THISNODE: or
- * not at all) or PAGE_ANY_NODE, of type PAGE_ALLOCATED. A run of 2^k pages up to 256 KiB is
- * aligned to its size, any other to a page. *@zeroed tells whether the memory reads as zeros.
- */
-struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
-/*
- * As far as that goes without reclaim, make that such a run, of any node, is there for a
- * request that may not block, on whatever CPU; nothing of it is taken, and nothing touched.
- * May block.
- */
-void page_prepare_run(gfp_t flags, size_t npages);
-/* Waits for nothing, makes no system call. */
-void page_free_run(struct page *page, size_t npages);
-/* @more pages right behind those of the run at @page; false: not to be had. */
-bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags);
-/*
- * The contents of a run become those of the run at @to, which is at least as long, without a
- * copy where that is possible: true, and then those of @page are zeros. Both are of the type
- * PAGE_LARGE. page_free_moved() frees runs that have been either.
- */
-bool page_move_run(struct page *to, struct page *page, size_t npages);
-void page_free_moved(struct page *page, size_t npages);
-/* Whether it has to be freed so. */
-static inline bool page_is_moved(const struct page *page)
-{
-	return page->moves != 0;
-}
-
-/* As page_alloc_run from any node, aligned to 2^@order pages. */
-struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed);
-
-/* Purge free pages; with @all also those in the CPUs' pagesets. Bytes purged. */
-size_t page_trim(bool all);
-/* Give back some of what decay says, if it is time. For whoever may enter the kernel. */
-void page_decay(void);
-
-/* background.c. In the drop-in: whether the thread is wanted; starting it, for a caller that
- * holds no lock of libc's. Elsewhere page_decay() does it. */
-extern atomic_bool page_background_wanted;
-void page_background_start(void);
-
-static inline bool page_background_is_wanted(void)
-{
-	return atomic_load_explicit(&page_background_wanted, memory_order_relaxed);
 }
 
 #endif

@@ -5,7 +5,7 @@
  *
  * Life of a request: this CPU's pageset of the first zone (small orders); the zonelist
  * with the low watermark, then with the one the request may go down to; reclaim, and
- * once more. Public functions: page_api.c.
+ * once more.
  */
 #include "page/page_alloc.h"
 
@@ -13,11 +13,16 @@
 #include "layer/layer.h"
 #include "os/os.h"
 #include "page/aside.h"
+#include "page/background.h"
 #include "page/limits.h"
+#include "page/pageset.h"
 #include "page/purge.h"
 #include "page/reclaim.h"
 #include "page/verify.h"
+#include "page/vm_event.h"
 #include "page/vmstat.h"
+#include "page/window.h"
+#include "page/zone.h"
 #include "percpu/gate.h"
 #include "percpu/percpu.h"
 
@@ -36,7 +41,7 @@ static void fork_child(void)
 
 static bool init(void)
 {
-	if (!pcpu_init() || (!zones && !window_init()) || !nodes_init() || !vmstat_init())
+	if (!pcpu_init() || (!zones && !window_init()) || !nodes_init() || !vm_events_init())
 		return false;
 	for (unsigned int node = 0; node < page_window.nr_nodes; node++)
 		for (unsigned int type = 0; type < MAX_NR_ZONES; type++)
@@ -100,6 +105,17 @@ static struct page *walk(const struct placement *p, const struct node_mask *node
 	return zonelist_alloc(p->zonelist, nodes, p->node, rq);
 }
 
+/* How far above the limits the request may go. May reclaim. */
+static enum limits_above look_above(const struct alloc_request *rq)
+{
+	bool reclaim;
+	enum limits_above above = limits_above(rq, &reclaim);
+
+	if (reclaim && !(rq->flags & PAGE_NO_RECLAIM))
+		direct_reclaim(rq);
+	return above;
+}
+
 /* Within the limits, then above them as far as that is possible now. */
 static struct page *walk_on(const struct placement *p, const struct node_mask *nodes,
 			    struct alloc_request *rq)
@@ -109,7 +125,7 @@ static struct page *walk_on(const struct placement *p, const struct node_mask *n
 	rq->above = ABOVE_NEVER;
 	page = walk(p, nodes, rq);
 	if (!page) {
-		rq->above = limits_above(rq);
+		rq->above = look_above(rq);
 		page = rq->above ? walk(p, nodes, rq) : NULL;
 	}
 	return page;
@@ -159,7 +175,7 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 	if (rq->flags & PAGE_NO_RECLAIM || rq->at || rq->type != ZONE_NORMAL ||
 	    (rq->flags & __GFP_THISNODE && p->node) || (nodes && !node_mask_test(nodes, 0)))
 		return NULL;
-	if (used + rq->npages > page_limits.limit && limits_above(rq) != ABOVE_LIMITS)
+	if (used + rq->npages > page_limits.limit && look_above(rq) != ABOVE_LIMITS)
 		return NULL;
 	if (is_pow2(rq->npages) && rq->npages <= PCP_RUN_MAX)
 		order = max_uint(order, ilog2(rq->npages));
@@ -220,8 +236,9 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	return page;
 }
 
-struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
-			struct alloc_request *rq)
+/* The same before it is anybody's. */
+static struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
+			       struct alloc_request *rq)
 {
 	struct page *page;
 
@@ -284,8 +301,8 @@ static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, siz
 	if (node == PAGE_ANY_NODE) {
 		if (atomic_load_explicit(&mempolicy_in_use, memory_order_relaxed))
 			return NULL;
-		node = node_local();
-	} else if (node != node_local()) {
+		node = page_local_node();
+	} else if (node != page_local_node()) {
 		return NULL; /* the counters have to know */
 	}
 	return node_allowed(node) ? pop(&zones[node], npages) : NULL;

@@ -1,9 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the public functions (page_api.c) and the walk over zonelists. */
+/* Runs of pages for the layers above, and for the program's functions (page_api.c). */
 #ifndef PAGE_PAGE_ALLOC_H
 #define PAGE_PAGE_ALLOC_H
 
 #include "page/mempolicy.h"
+
+/* Idempotent. False: not even address space for a minimal window. */
+bool page_init(void);
+
+/* In place of a node's index: where the thread's memory policy says. */
+#define PAGE_ANY_NODE UINT32_MAX
+
+/* As in the kernel, what cannot wait for memory may leave them when nothing else helps. */
+static inline bool page_may_leave_nodes(gfp_t flags)
+{
+	return page_window.nr_nodes > 1 &&
+	       (flags & (__GFP_HIGH | __GFP_DIRECT_RECLAIM | __GFP_THISNODE)) == __GFP_HIGH;
+}
+
+/*
+ * Runs of any number of pages, from node index @node where possible (with __GFP_THISNODE: or
+ * not at all) or PAGE_ANY_NODE, of type PAGE_ALLOCATED. A run of 2^k pages up to 256 KiB is
+ * aligned to its size, any other to a page. *@zeroed tells whether the memory reads as zeros.
+ */
+struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
+/*
+ * As far as that goes without reclaim, make that such a run, of any node, is there for a
+ * request that may not block, on whatever CPU; nothing of it is taken, and nothing touched.
+ * May block.
+ */
+void page_prepare_run(gfp_t flags, size_t npages);
+/* Waits for nothing, makes no system call. */
+void page_free_run(struct page *page, size_t npages);
+
+/* As page_alloc_run from any node, aligned to 2^@order pages. */
+struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed);
 
 /* Whether there is an allocator; makes one if @flags allow. */
 bool page_ready(gfp_t flags);
@@ -15,8 +46,5 @@ enum zone_type gfp_zone(gfp_t flags);
  */
 struct page *page_alloc_at(const struct placement *p, const struct node_mask *nodes,
 			   gfp_t flags, size_t npages, unsigned int align, bool *zeroed);
-/* The same before it is anybody's. */
-struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
-			struct alloc_request *rq);
 
 #endif

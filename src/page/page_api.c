@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The public functions of <ukmem/page_alloc.h>. Below: page_alloc.c. */
+/* The public functions of <ukmem/page_alloc.h>. */
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/report.h"
+#include "page/lookup.h"
 #include "page/page_alloc.h"
+#include "page/pageset.h"
 #include "percpu/array.h"
 
 _Static_assert((unsigned int)MAX_ORDER == MAX_PAGE_ORDER, "what the header says");
@@ -85,7 +87,8 @@ struct page *__alloc_pages(gfp_t flags, unsigned int order, int preferred_nid,
 
 	if (order > MAX_ORDER || !page_ready(flags))
 		return NULL;
-	node = preferred_nid == NUMA_NO_NODE ? (int)node_local() : node_index(preferred_nid);
+	node = preferred_nid == NUMA_NO_NODE ? (int)page_local_node()
+					     : page_node_index(preferred_nid);
 	if (node < 0)
 		return NULL;
 	node_place((unsigned int)node, gfp_zone(flags), &p);

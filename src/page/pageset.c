@@ -14,8 +14,10 @@
  * all zones share: arrays without capacity, empty and full at once, so that every
  * request goes on to the zone. There is no other case for "not yet".
  */
+#include "page/pageset.h"
+
 #include "base/bits.h"
-#include "page/limits.h"
+#include "page/buddy.h"
 #include "page/zone.h"
 #include "percpu/array.h"
 #include "percpu/gate.h"
@@ -47,7 +49,7 @@ static unsigned int capacity(const struct zone *z, unsigned int list)
 	return max_uint(z->pcp_high >> list, 1);
 }
 
-static unsigned int batch_of(const struct zone *z, unsigned int order)
+unsigned int pageset_batch(const struct zone *z, unsigned int order)
 {
 	/* Of large runs, too, a few are worth the lock. */
 	unsigned int few = min_uint(max_uint(capacity(z, order) / 2, 1), 4);
@@ -153,57 +155,26 @@ static void open_array(const struct zone *z, unsigned int list)
 	atomic_store_explicit(&a->capacity, (uint16_t)capacity(z, list), memory_order_relaxed);
 }
 
-/* A batch under the zone's lock: the caller's own run, and more while there is plenty. */
-static unsigned int take_batch(struct zone *z, unsigned int order, struct page **batch,
-			       unsigned int n, const struct alloc_request *rq)
-{
-	unsigned int got = 0;
-
-	if (!zone_lock_for(z, rq))
-		return 0;
-	batch[0] = __zone_take(z, rq);
-	if (batch[0]) {
-		z->nr_direct += (size_t)1 << order;
-		got = 1 + __zone_take_more(z, rq, order, batch + 1, n - 1);
-	}
-	for (unsigned int i = 0; i < got; i++) {
-		page_set_type(batch[i], PAGE_CACHED);
-		batch[i]->order = (uint8_t)order;
-	}
-	zone_unlock(z, rq->may_block);
-	return got;
-}
-
 struct page *pageset_pop(struct zone *z, unsigned int order)
 {
 	return pcpu_array_pop(array_of(z, order));
 }
 
-struct page *pageset_alloc(struct zone *z, unsigned int order, const struct alloc_request *rq)
+/* @batch: lowest addresses first, which are to come out first: the array is a stack. */
+void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsigned int n)
 {
-	struct page *batch[PCP_BATCH_MAX], *page = pageset_pop(z, order);
-	unsigned int got, pushed;
+	unsigned int pushed;
 
-	if (page)
-		return page;
-	if (rq->may_block)
-		zone_pcp_update(z);
-	/* Who may not block takes one: the others have more use for what is mapped. */
-	got = take_batch(z, order, batch,
-			 rq->may_block && config.pagesets ? batch_of(z, order) : 1, rq);
-	if (got <= 1)
-		return got ? batch[0] : NULL;
-	/* The array is a stack: the lowest address is to come out first. */
-	for (unsigned int i = 1, k = got - 1; i < k; i++, k--) {
-		page = batch[i];
+	for (unsigned int i = 0, k = n - 1; i < k; i++, k--) {
+		struct page *page = batch[i];
+
 		batch[i] = batch[k];
 		batch[k] = page;
 	}
 	open_array(z, order);
-	pushed = pcpu_array_push_bulk(array_of(z, order), (void **)(batch + 1), got - 1);
-	if (pushed < got - 1)
-		zone_free_batch(z, batch + 1 + pushed, got - 1 - pushed, order);
-	return batch[0];
+	pushed = pcpu_array_push_bulk(array_of(z, order), (void **)batch, n);
+	if (pushed < n)
+		zone_free_batch(z, batch + pushed, n - pushed, order);
 }
 
 /* @array is full, or this CPU has not used it yet. */
@@ -215,7 +186,7 @@ static noinline void free_slow(struct zone *z, void *array, struct page *page,
 
 	open_array(z, order);
 	if (likely(pcpu_gate_try_enter())) {
-		n = pcpu_array_pop_bulk(array, (void **)batch, batch_of(z, order),
+		n = pcpu_array_pop_bulk(array, (void **)batch, pageset_batch(z, order),
 					PCPU_POP_UNCOUNTED);
 		if (n)
 			zone_free_batch(z, batch, n, order);

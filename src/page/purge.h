@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Decay, for the threads that do it: purge.c; background.c. */
+/* Memory back to the system. May block. */
 #ifndef PAGE_PURGE_H
 #define PAGE_PURGE_H
 
-#include "page/zone.h"
+#include "page/zone_types.h"
 
-/* Purge a piece of what decay says in each zone. Result: whether there is more to do at once.
+/*
+ * Purge until at most @target dirty pages are left, but no more than about @max: a
+ * block is purged as a whole, and so it may be larger than that by a 32nd. Blocks of
+ * less than @least pages stay. Result: pages purged.
  */
-bool decay_all(void);
-/* Whether any zone has more dirty pages than it may keep. */
-bool decay_is_due(void);
+size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least);
+/* All of a zone's free pages; pages purged. */
+size_t zone_purge(struct zone *z);
+/* Purge free pages; with @all also those in the CPUs' pagesets. Bytes purged. */
+size_t page_trim(bool all);
 /* Blocks that another thread was purging in the parent are free here. */
 void purge_fork_child(void);
-
-/* Start the background thread if it is wanted and there are so many dirty pages. */
-void background_poll(size_t dirty);
-void background_init(void);
-void background_fork_child(void);
 
 #endif

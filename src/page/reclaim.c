@@ -15,7 +15,9 @@
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/node.h"
-#include "page/vmstat.h"
+#include "page/pageset.h"
+#include "page/purge.h"
+#include "page/vm_event.h"
 #include "ukmem/shrinker.h"
 
 enum { SHRINK_BATCH = 128 };
@@ -150,7 +152,7 @@ int register_shrinker(struct shrinker *s, const char *name)
 {
 	struct shrinker *first;
 
-	if (!s || !s->count_objects || !s->scan_objects || !page_init())
+	if (!s || !s->count_objects || !s->scan_objects)
 		return -EINVAL;
 	first = atomic_load_explicit(&shrinkers, memory_order_acquire);
 	for (const struct shrinker *other = first; other; other = other->next)

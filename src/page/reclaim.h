@@ -3,7 +3,7 @@
 #ifndef PAGE_RECLAIM_H
 #define PAGE_RECLAIM_H
 
-#include "page/zone.h"
+#include "page/zone_types.h"
 
 void reclaim_fork_child(void);
 /* From everywhere, for @rq. Result: whether there is more than before. */

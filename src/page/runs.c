@@ -8,11 +8,13 @@
  * any fitting hole must contain, then carved one behind the other from a larger
  * block and those that follow it. Runs above a growth block (4 MiB) that fit no neighbouring
  * blocks take what is free below the frontier and move it by what is missing.
- *
- * Every function: zone lock held.
  */
+#include "page/runs.h"
+
+#include "base/assert.h"
 #include "base/bits.h"
-#include "page/zone.h"
+#include "page/buddy.h"
+#include "page/window.h"
 
 enum {
 	FIT_TRIES = 8,	  /* candidates looked at per order */
@@ -113,7 +115,8 @@ static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_or
 	return NULL;
 }
 
-struct page *__zone_join(struct zone *z, unsigned int order)
+/* An aligned block of neighbours that do not merge, or NULL. */
+static struct page *join(struct zone *z, unsigned int order)
 {
 	size_t npages = (size_t)1 << order;
 
@@ -133,6 +136,21 @@ struct page *__zone_join(struct zone *z, unsigned int order)
 		}
 	}
 	return NULL;
+}
+
+struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
+{
+	size_t need = (size_t)1 << order, start;
+	struct page *page = __zone_take_block(z, order);
+
+	/* What is pinned and what is not stay apart. */
+	if (!page && order && z->type != ZONE_DMA)
+		page = join(z, order);
+	if (page || !may_grow || !__zone_grow(z, need, need, &start))
+		return page;
+	page = &page_window.pages[start];
+	page->zero = PAGE_FRESH;
+	return page;
 }
 
 void __zone_carve_release(struct zone *z)

@@ -7,6 +7,7 @@
  */
 #include "page/verify.h"
 
+#include "page/pageset.h"
 #include "page/zone.h"
 #include "percpu/array.h"
 

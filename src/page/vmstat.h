@@ -1,56 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Events of the page layer, counted per CPU as /proc/vmstat's: an increment may be lost. */
+/* What zones hold and did: this layer's part of the gauges and statistics. */
 #ifndef PAGE_VMSTAT_H
 #define PAGE_VMSTAT_H
 
-#include "page/page.h"
-#include "percpu/percpu.h"
+#include "page/zone_types.h"
 
-/* X(enumerator, name as shown) */
-#define VM_EVENTS(X)                                                                           \
-	X(PGALLOC_FAIL, "pgalloc_fail")	      /* requests that returned NULL */                \
-	X(ALLOCSTALL, "allocstall")	      /* requests that had to reclaim */               \
-	X(PGREFILL, "pgrefill")		      /* pages a reclaim took from pagesets */         \
-	X(PGSTEAL, "pgsteal")		      /* pages a reclaim made free */                  \
-	X(SHRINK_SCANNED, "slabs_scanned")    /* objects shrinkers were asked to free */       \
-	X(PGDEFERRED, "pgfree_deferred")      /* frees that found a zone's lock taken */       \
-	X(PGASIDE, "pgalloc_aside")	      /* requests that could wait for no lock */       \
-	X(PGPIN_FAIL, "pgpin_fail")	      /* pages that could not be locked */             \
-	X(ZONE_RECLAIM, "zone_reclaim")	      /* reclaims before going to another node */      \
-	X(ZLC_SKIP, "zlc_skip")		      /* zones skipped by a zonelist cache */          \
-	X(ZLC_ZAP, "zlc_zap")		      /* times a zonelist cache was cleared */         \
-	X(ZLC_SECOND_SCAN, "zlc_second_scan") /* scans repeated without it */
-
-enum vm_event {
-#define VM_EVENT_ENUM(item, name) item,
-	VM_EVENTS(VM_EVENT_ENUM)
-#undef VM_EVENT_ENUM
-		NR_VM_EVENTS,
-};
-
-struct vm_events {
-	uint64_t event[NR_VM_EVENTS];
-};
-
-extern struct vm_events *vm_events; /* per CPU; NULL before vmstat_init() */
-
-static inline void count_vm_events(enum vm_event item, uint64_t n)
-{
-	raw_cpu_add(vm_events->event[item], n);
-}
-
-static inline void count_vm_event(enum vm_event item)
-{
-	count_vm_events(item, 1);
-}
-
-bool vmstat_init(void);
-/* This layer's part of the gauges and statistics. */
 struct ukmem_gauges;
 struct emitter;
+
+/* A zone's counts at one moment. */
+struct zone_counts {
+	size_t present, nr_free, nr_dirty, used, pageset;
+	uint64_t alloc, freed, purged, refault;
+	size_t blocks[MAX_ORDER + 1];
+};
+
+void zone_read(struct zone *z, struct zone_counts *c, bool with_blocks);
+/* Shows each counter by name. One list for all who show it. */
+void for_each_vmstat(void (*show)(struct emitter *, const char *, uint64_t), struct emitter *e);
+
 void vmstat_gauges(struct ukmem_gauges *g);
 void vmstat_resident(struct ukmem_gauges *g);
 void vmstat_emit(struct emitter *e);
-uint64_t vm_event_sum(enum vm_event item);
 
 #endif

@@ -14,12 +14,9 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "page/aside.h"
 #include "page/node.h"
+#include "page/window_place.h"
 #include "percpu/percpu.h"
-
-struct page_window page_window cacheline_aligned;
-struct zone *zones;
 
 /* Synchronization: relaxed; a hint. */
 static atomic_bool small_steps;
@@ -44,29 +41,6 @@ bool window_use_small_steps(void)
 	return !atomic_exchange_explicit(&small_steps, true, memory_order_relaxed);
 }
 
-/* Page numbers are there for 1 GiB; of each node's the first that fit its part are used. */
-static size_t low_node_pages(void)
-{
-	return (size_t)1 << (page_window.low_shift - page_window.page_shift);
-}
-
-void *window_low_virt(size_t pfn)
-{
-	size_t i = pfn - page_window.low_pfn, node = i / low_node_pages();
-
-	return (void *)(page_window.low_base + (node << page_window.low_part_shift) +
-			((i % low_node_pages()) << page_window.page_shift));
-}
-
-size_t window_low_pfn(const void *addr)
-{
-	size_t offset = (uintptr_t)addr - page_window.low_base;
-	size_t in_part = offset & (((size_t)1 << page_window.low_part_shift) - 1);
-
-	return page_window.low_pfn + (offset >> page_window.low_part_shift) * low_node_pages() +
-	       (in_part >> page_window.page_shift);
-}
-
 /* Whether the zone's part of the low window reaches to page number @end. */
 static bool low_window_has(const struct zone *z, size_t end)
 {
@@ -80,7 +54,7 @@ static void advise(struct zone *z, void *addr, size_t len)
 		os_advise_huge(addr, len, false);
 	else if (config.thp == THP_ALWAYS || z->type == ZONE_DMA)
 		os_advise_huge(addr, len, true);
-	if (os_topology()->nr_nodes > 1 && !page_system_interleaves())
+	if (os_topology()->nr_nodes > 1 && !nodes_are_interleaved)
 		os_prefer_node(addr, len, node_real_id(z->node));
 }
 
@@ -94,10 +68,10 @@ static void set_readable(size_t limit)
 
 void page_window_follow(size_t *copy)
 {
-	zone_lock(&zones[0]);
+	lock(&zones[0].lock);
 	follower = copy;
 	set_readable(page_window.readable);
-	zone_unlock(&zones[0], true);
+	unlock(&zones[0].lock);
 }
 
 /* What is below @end is described, and mapped or a hole. */
@@ -152,56 +126,6 @@ int window_skip(struct zone *z, size_t end)
 	if (!err)
 		set_frontier(z, end);
 	return err;
-}
-
-struct page *page_lookup(const void *addr)
-{
-	size_t low = atomic_load_explicit(&page_window.low_size, memory_order_acquire);
-	struct page *page;
-
-	if (!page_window_has(addr) && (uintptr_t)addr - page_window.low_base >= low)
-		return NULL;
-	page = page_of(addr);
-	if (page_to_pfn(page) >=
-		    atomic_load_explicit(&zone_of(page)->frontier, memory_order_acquire) &&
-	    !aside_has(page_to_pfn(page)))
-		return NULL;
-	return page;
-}
-
-static void set_array(size_t pfn, size_t npages, uint32_t entry)
-{
-	unsigned int shift = page_window.page_shift;
-	uint32_t *map = page_window.array_map + ((pfn << shift) >> ARRAY_MAP_SHIFT);
-	size_t n = (npages << shift) >> ARRAY_MAP_SHIFT;
-
-	if (pfn >= page_window.low_pfn)
-		return; /* frees of what lies there take the slow path */
-	for (size_t i = 0; i < n; i++)
-		map[i] = entry;
-}
-
-static void set_place(size_t pfn, unsigned int place)
-{
-	__atomic_store_n(&page_window.places[pfn], (uint16_t)place, __ATOMIC_RELAXED);
-}
-
-void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8_t mark)
-{
-	size_t pfn = page_to_pfn(page);
-
-	set_array(pfn, npages, entry);
-	for (unsigned int i = 0; i < npages; i++)
-		set_place(pfn + i, i | (unsigned int)mark << 8);
-}
-
-void page_clear_slab(const struct page *page, size_t npages)
-{
-	size_t pfn = page_to_pfn(page);
-
-	set_array(pfn, npages, PCPU_ENTRY_NONE);
-	for (size_t i = 0; i < npages; i++)
-		set_place(pfn + i, 0);
 }
 
 /* Bytes of the array map that describe @bytes of pages. */

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Between window.c, which makes zones grow, and window_place.c, which chooses where everything
- * lies and maps the flat arrays.
- */
+/* How the pages of zones come to be there. */
 #ifndef PAGE_WINDOW_H
 #define PAGE_WINDOW_H
 
-#include "page/zone.h"
+#include "page/zone_types.h"
 
-/* window_place.c. Layout, a place or a reservation, the arrays; false: not to be had. */
-bool window_place(unsigned int nodes);
-/* The low window, once; false: no place for it. */
-bool window_place_low(void);
-/* Whether a zone's addresses are the library's before they are used. */
-bool window_is_reserved(const struct zone *z);
-/*
- * Make what the arrays hold of the zone's pages below @end accessible; negative errno: no more
- * is than before. And give back what they hold of those above the frontier. What the system
- * does not take back stays as it is and serves later. The zone's lock is held.
- */
-int window_describe(struct zone *z, size_t end);
-void window_forget(struct zone *z);
+bool window_init(void);
+/* From now on *@copy follows page_window.readable, with release. Of one copy. */
+void page_window_follow(size_t *copy);
+/* Make [frontier, end) of the zone usable; negative errno. Lock held. */
+int window_extend(struct zone *z, size_t end);
+/* Move the frontier over addresses that somebody else has mapped. Lock held. */
+int window_skip(struct zone *z, size_t end);
+/* Map a run's addresses anew, which gives its memory back; negative errno. */
+int window_renew(struct zone *z, size_t pfn, size_t npages);
+/* Give back the metadata of the inside of a run, except its first entry. */
+void window_purge_metadata(size_t pfn, size_t npages);
+
+/* Pages per step in which the frontier moves. They are few where address space is scarce;
+ * from now on: false: they were already. */
+size_t window_block(void);
+bool window_has_small_steps(void);
+bool window_use_small_steps(void);
 
 #endif

@@ -16,12 +16,13 @@
  * window of twice the machine's memory is reserved, as address space without memory, and made
  * accessible step by step.
  */
+#include "page/window_place.h"
+
 #include <errno.h>
 
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
-#include "page/window.h"
 
 static const size_t MIB = (size_t)1 << 20;
 static const size_t GIB = (size_t)1 << 30;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Callers: page_alloc.c, mempolicy.c. Below: zone.c, pageset.c, reclaim.c. */
 #include "page/zonelist.h"
 
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/config.h"
-#include "page/reclaim.h"
-#include "page/vmstat.h"
+#include "page/pageset.h"
+#include "page/vm_event.h"
+#include "page/zone_alloc.h"
 
 enum { LONG_BITS = 8 * sizeof(unsigned long), ZAP_PERIOD_MS = 1000 };
 
@@ -184,38 +184,8 @@ static void count_numa(struct zone *z, unsigned int preferred, size_t npages)
 		pageset_count(z, NUMA_MISS, npages);
 		pageset_count(node_zone(preferred, z->type), NUMA_FOREIGN, npages);
 	}
-	if (unlikely(z->node != node_local()))
+	if (unlikely(z->node != page_local_node()))
 		pageset_count(z, NUMA_OTHER, npages);
-}
-
-/* A run of one zone. *@full: the zone came up short, and may be skipped for a while. */
-static struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *full)
-{
-	struct page *page;
-
-	*full = false;
-	/* Frees that were deferred in the last moment of a holder of the lock. */
-	if (unlikely(atomic_load_explicit(&z->deferred, memory_order_relaxed)) &&
-	    zone_lock_for(z, rq))
-		zone_unlock(z, rq->may_block);
-	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
-	    (!config.zone_reclaim_mode || !rq->may_block || !zone_reclaim(z, rq) ||
-	     !zone_watermark_ok(z, rq, rq->npages, rq->mark))) {
-		*full = true;
-		return NULL;
-	}
-	if (!rq->align && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS) {
-		page = pageset_alloc(z, ilog2(rq->npages), rq);
-	} else {
-		if (!zone_lock_for(z, rq))
-			return NULL;
-		page = __zone_take(z, rq);
-		if (page)
-			z->nr_direct += rq->npages;
-		zone_unlock(z, rq->may_block);
-	}
-	*full = !page && rq->may_block;
-	return page;
 }
 
 static bool may_use(const struct zone *z, const struct node_mask *nodes,

@@ -18,6 +18,7 @@
 #define PAGE_ZONELIST_H
 
 #include "page/node.h"
+#include "page/zone_types.h"
 
 /* Synchronization: fullzones and last_full_zap: any thread, relaxed; the rest read-only. */
 struct zonelist_cache {
@@ -44,6 +45,8 @@ void zonelist_build(struct zonelist *zl, const uint16_t *nodes, unsigned int n,
 		    enum zone_type type);
 /* All nodes by distance from @node, itself first; ties in turn, by index after its own. */
 void nodes_by_distance(unsigned int node, uint16_t *order);
+/* The nodes in the order in which @node's requests try them: the @i-th, itself first. */
+unsigned int page_fallback_node(unsigned int node, unsigned int i);
 
 /* Whether any zone of @zl could ever serve @rq from @nodes (NULL: all). */
 bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes,

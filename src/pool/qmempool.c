@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "page/lookup.h"
 #include "percpu/array_owner.h"
 #include "percpu/gate.h"
 #include "slab/slab_array.h"

@@ -10,6 +10,7 @@
 #include "slab/slab_array.h"
 
 #include "base/assert.h"
+#include "page/background.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
 #include "slab/slab_capacity.h"

@@ -3,7 +3,7 @@
 #ifndef SLAB_SLAB_ARRAY_H
 #define SLAB_SLAB_ARRAY_H
 
-#include "page/page.h"
+#include "page/mempolicy.h"
 #include "slab/slab_types.h"
 
 /* pcpu_first_unit(), where the array map's entries count from. */

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
+#include "page/page_alloc.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_geometry.h"

@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "layer/layer.h"
-#include "page/page.h"
+#include "page/page_alloc.h"
 #include "slab/debug/report.h"
 #include "slab/debug/switch.h"
 #include "slab/show/attr.h"

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/report.h"
+#include "page/node.h"
 #include "percpu/gate.h"
 #include "percpu/percpu.h"
 #include "slab/slab_hand.h"

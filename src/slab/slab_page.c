@@ -37,6 +37,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "page/lookup.h"
+#include "page/page_alloc.h"
 #include "slab/slab_limit.h"
 
 static uint32_t pack(int avail, int whole, enum slab_where where)

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "base/bits.h"
+#include "page/node.h"
 #include "queue/queue.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"

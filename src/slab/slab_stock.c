@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "os/os.h"
+#include "page/page_alloc.h"
 #include "slab/slab_limit.h"
 #include "slab/slab_node.h"
 

@@ -6,6 +6,7 @@
  */
 #include "slab/slab_take.h"
 
+#include "page/page_alloc.h"
 #include "slab/slab_node.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_shared.h"

@@ -8,6 +8,7 @@
  */
 #include "slab/slab_verify.h"
 
+#include "page/lookup.h"
 #include "slab/slab_count.h"
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "fuzz_shim.h"
 
+#include "page/background.h"
 #include "page/limits.h"
-#include "page/vmstat.h"
+#include "page/pageset.h"
+#include "page/vm_event.h"
 #include "page/zone.h"
 
 _Static_assert((int)FUZZ_WMARKS == (int)NR_WMARK, "all watermarks");
@@ -29,6 +31,7 @@ void fuzz_zone_read(unsigned int index, struct fuzz_zone *out)
 		.lowmem_reserve = z->lowmem_reserve,
 		.node = z->node,
 		.type = z->type,
+		.nr_alloc = z->nr_direct,
 	};
 	for (unsigned int i = 0; i < FUZZ_WMARKS; i++)
 		out->wmark[i] = z->wmark[i];
@@ -37,7 +40,7 @@ void fuzz_zone_read(unsigned int index, struct fuzz_zone *out)
 			out->blocks++;
 	zone_unlock(z, true);
 	out->pageset = pageset_pages(z);
-	out->nr_alloc = zone_nr_alloc(z);
+	out->nr_alloc += pageset_nr_alloc(z);
 }
 
 size_t fuzz_zone_used(unsigned int index)

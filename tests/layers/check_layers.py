@@ -45,6 +45,11 @@ FILES = {
         slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
         slab_limit slab_geometry slab_list slab_types
     """.split(),
+    "page": """
+        page_api node_api proc_text move page_alloc vmstat verify mempolicy zonelist zone_alloc reclaim zone_take
+        background decay purge pageset zone runs buddy window window_place lookup aside limits node vm_event
+        zone_types page
+    """.split(),
 }
 
 # Public headers: the layer they belong to, and the private header to be included there.
@@ -214,8 +219,8 @@ PLANTED_INCLUDES = [
     ("slab/slab_shared.c", '"queue/alf.h"', False),
     ("slab/debug/check.c", '"slab/slab_take.h"', False),
     ("page/buddy.c", '"base/list.h"', False),
-    ("page/zone.c", '"page/pageset.h"', False),
-    ("page/system.c", "<sys/mman.h>", False),
+    ("page/pageset.c", '"page/zone.h"', False),
+    ("os/system.c", "<sys/mman.h>", False),
     ("percpu/public.c", "<ukmem/percpu_ops.h>", False),
     ("slab/slab_types.h", '"ukmem/slab.h"', False),
     ("stats/stats.c", '"base/list.h"', False),
@@ -225,19 +230,20 @@ PLANTED_INCLUDES = [
     ("slab/slab_unlisted.c", '"base/list.h"', True),
     ("slab/slab_limit.c", '"ukmem/slab.h"', True),
     ("slab/debug/twin.c", '"slab/debug/check.h"', True),
-    ("page/public.c", '"ukmem/slab.h"', True),
-    ("page/unknown.c", "<ukmem/elsewhere.h>", True),
+    ("page/zone.c", '"page/pageset.h"', True),
+    ("page/limits.c", '"ukmem/slab.h"', True),
+    ("os/unknown.c", "<ukmem/elsewhere.h>", True),
     ("percpu/up.c", '"page/page.h"', True),
     ("kmalloc/large.c", '"pool/pool.h"', True),
     ("pool/beside.c", '"malloc/malloc_internal.h"', True),
-    ("page/beside.c", '"queue/alf.h"', True),
+    ("page/aside.c", '"queue/alf.h"', True),
     ("queue/beside.c", '"page/page.h"', True),
     ("base/up.c", '"stats/stats.h"', True),
     ("stats/up.h", '"os/os.h"', True),
     ("os/indented.c", '"slab/slab_array.h"', True),
-    ("page/dots.c", '"../base/list.h"', True),
-    ("page/angle.c", "<base/list.h>", True),
-    ("page/nowhere.c", '"elsewhere/x.h"', True),
+    ("os/dots.c", '"../base/list.h"', True),
+    ("os/angle.c", "<base/list.h>", True),
+    ("os/nowhere.c", '"elsewhere/x.h"', True),
     ("elsewhere/x.c", '"base/list.h"', True),
     ("rseq.c", '"base/list.h"', True),
 ]
@@ -247,7 +253,8 @@ PLANTED_CALLS = [
     ("slab/slab_node.c", "slab/slab_page.c", False),
     ("slab/slab_array.c", "page/zone.c", False),
     ("page/zone.c", "page/buddy.c", False),
-    ("page/buddy.c", "page/zone.c", False),
+    ("page/buddy.c", "page/zone.c", True),
+    ("page/window.c", "page/mempolicy.c", True),
     ("slab/slab_page.c", "slab/slab_node.c", True),
     ("slab/slab_partial.c", "slab/debug/twin.c", True),
     ("page/runs.c", "slab/slab_page.c", True),

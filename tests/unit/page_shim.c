@@ -3,9 +3,15 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "page/background.h"
 #include "page/limits.h"
-#include "page/page.h"
+#include "page/lookup.h"
+#include "page/page_alloc.h"
+#include "page/pageset.h"
+#include "page/purge.h"
 #include "page/verify.h"
+#include "page/window.h"
+#include "page/window_place.h"
 #include "page/zone.h"
 
 bool shim_page_init(void)

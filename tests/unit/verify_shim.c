@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "verify_shim.h"
 
-#include "page/zone.h"
+#include "page/zone_types.h"
 #include "percpu/array.h"
 #include "slab/slab_node.h"
 

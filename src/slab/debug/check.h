@@ -4,7 +4,7 @@
 #define SLAB_DEBUG_CHECK_H
 
 #include "base/config.h"
-#include "page/page.h"
+#include "page/lookup.h"
 #include "slab/slab_types.h"
 
 /* In place of all else while s->checked. @s: not a twin. */

@@ -11,7 +11,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "page/zone.h"
+#include "page/zone_types.h"
 #include "slab/debug/annotate.h"
 #include "slab/slab_page.h"
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* When decay happens: at requests, or in a thread of its own. */
+#ifndef PAGE_BACKGROUND_H
+#define PAGE_BACKGROUND_H
+
+#include "page/page.h"
+
+/* Give back some of what decay says, if it is time. For whoever may enter the kernel. */
+void page_decay(void);
+
+/* In the drop-in: whether the thread is wanted; starting it, for a caller that holds no lock
+ * of libc's. Elsewhere page_decay() does it. */
+extern atomic_bool page_background_wanted;
+void page_background_start(void);
+
+static inline bool page_background_is_wanted(void)
+{
+	return atomic_load_explicit(&page_background_wanted, memory_order_relaxed);
+}
+
+void background_init(void);
+void background_fork_child(void);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which free pages go back to the system: those that are not needed. Needed is what was in use
+ * again within the decay time (tunable dirty_decay_ms), looked at in periods of half of it:
+ * of the free dirty pages above dirty_max, the smallest number of the last period was never
+ * touched in it and goes, a piece at each opportunity (background.c). What a program frees and
+ * takes again all the time is never purged: refaulting it costs more than everything else here.
+ *
+ * What cannot be used again because its pieces are too small goes at once: if pages that were
+ * not resident are taken although enough dirty ones were free, these are holes that are too
+ * small. As many go, down to dirty_max, or of large programs a quarter of what they use beyond
+ * 16 MiB.
+ */
+#include "page/decay.h"
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "os/os.h"
+#include "page/purge.h"
+#include "page/zone.h"
+
+enum { HUGE_PAGE = 2 << 20 }; /* the smallest piece with thp:always */
+
+void __decay_note_growth(struct zone *z, size_t npages)
+{
+	size_t used = __zone_used(z), small = ((size_t)16 << 20) >> page_window.page_shift;
+	size_t keep = max_size(config.dirty_max >> page_window.page_shift,
+			       (used - min_size(used, small)) / 4);
+
+	lock_assert_held(&z->lock);
+	if (z->nr_dirty > keep)
+		atomic_fetch_add_explicit(&z->decay_backlog,
+					  min_size(npages, z->nr_dirty - keep),
+					  memory_order_relaxed);
+}
+
+/* If a period has ended, its backlog are the pages that it had no use for. */
+static void end_period(struct zone *z, size_t limit)
+{
+	uint64_t now = os_calls.now_ms();
+	size_t dirty;
+
+	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) <
+	    (int64_t)config.dirty_decay_ms / 2)
+		return;
+	zone_lock(z);
+	dirty = z->nr_dirty;
+	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) >=
+		    (int64_t)config.dirty_decay_ms / 2 &&
+	    dirty > limit) {
+		atomic_store_explicit(&z->decay_backlog, z->dirty_low, memory_order_relaxed);
+		z->dirty_low = dirty;
+		atomic_store_explicit(&z->dirty_since, now, memory_order_relaxed);
+	}
+	zone_unlock(z, true);
+}
+
+/* Of one zone. Result: whether there is more to do at once. */
+static bool decay(struct zone *z)
+{
+	size_t limit = config.dirty_max >> page_window.page_shift;
+	size_t piece = (size_t)1 << zone_piece_order(), backlog, purged;
+
+	if (likely(atomic_load_explicit(&z->dirty, memory_order_relaxed) <= limit) ||
+	    z->type == ZONE_DMA)
+		return false;
+	end_period(z, limit);
+	backlog = atomic_load_explicit(&z->decay_backlog, memory_order_relaxed);
+	if (!backlog)
+		return false;
+	purged = zone_purge_to(z, limit, min_size(backlog, piece),
+			       config.thp == THP_ALWAYS ? HUGE_PAGE >> page_window.page_shift
+							: 0);
+	/* Whoever else purged meanwhile: too little is made up for in the next period. */
+	backlog = purged ? backlog - min_size(purged, backlog) : 0;
+	atomic_store_explicit(&z->decay_backlog, backlog, memory_order_relaxed);
+	return backlog != 0;
+}
+
+bool decay_all(void)
+{
+	bool more = false;
+
+	for_each_zone (z)
+		more = decay(z) || more;
+	return more;
+}
+
+bool decay_is_due(void)
+{
+	size_t limit = config.dirty_max >> page_window.page_shift;
+
+	for_each_zone (z)
+		if (z->type != ZONE_DMA &&
+		    atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit)
+			return true;
+	return false;
+}

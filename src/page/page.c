@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "page/page.h"
+
+struct page_window page_window cacheline_aligned;
+struct zone *zones;
+
+/* Page numbers are there for 1 GiB; of each node's the first that fit its part are used. */
+static size_t low_node_pages(void)
+{
+	return (size_t)1 << (page_window.low_shift - page_window.page_shift);
+}
+
+void *window_low_virt(size_t pfn)
+{
+	size_t i = pfn - page_window.low_pfn, node = i / low_node_pages();
+
+	return (void *)(page_window.low_base + (node << page_window.low_part_shift) +
+			((i % low_node_pages()) << page_window.page_shift));
+}
+
+size_t window_low_pfn(const void *addr)
+{
+	size_t offset = (uintptr_t)addr - page_window.low_base;
+	size_t in_part = offset & (((size_t)1 << page_window.low_part_shift) - 1);
+
+	return page_window.low_pfn + (offset >> page_window.low_part_shift) * low_node_pages() +
+	       (in_part >> page_window.page_shift);
+}

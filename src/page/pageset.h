@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Free runs per CPU, in front of a zone. */
+#ifndef PAGE_PAGESET_H
+#define PAGE_PAGESET_H
+
+#include "page/zone_types.h"
+
+/*
+ * Where the pagesets of the only node's ZONE_NORMAL are, by order; NULL where there are
+ * more nodes, or none yet: so the fast paths need no other test of what there is.
+ * Synchronization: written once, by zone_pcp_update(), with release.
+ */
+extern _Atomic(void *) pageset_fast[PCP_ORDERS];
+
+bool pageset_init(void);
+/* Real pagesets in place of the boot pageset, once. */
+void zone_pcp_update(struct zone *z);
+/* From this CPU's pageset alone. */
+struct page *pageset_pop(struct zone *z, unsigned int order);
+/* How many runs are worth the zone's lock. */
+unsigned int pageset_batch(const struct zone *z, unsigned int order);
+/* To this CPU, as far as there is room; else back into the zone. */
+void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsigned int n);
+void pageset_free(struct zone *z, struct page *page, unsigned int order);
+/* Runs of other sizes, from PCP_RUN_MIN to PCP_RUN_MAX pages: one of exactly this size, or
+ * NULL. */
+struct page *pageset_pop_run(struct zone *z, size_t npages);
+void pageset_free_run(struct zone *z, struct page *page, size_t npages);
+/* What CPU index @cpu, or PCPU_ALL_CPUS, holds, back into the zone. Pages. */
+size_t pageset_drain(struct zone *z, unsigned int cpu);
+/* Of what this CPU holds, what may be resident. False: nothing. The lock is held. */
+bool __pageset_give_dirty(struct zone *z);
+size_t pageset_pages(const struct zone *z);
+size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);
+/* The @i-th run that @cpu keeps in @list, as far as can be said while it is used; or NULL. */
+struct page *pageset_run(const struct zone *z, unsigned int list, unsigned int cpu,
+			 unsigned int i);
+/* Pages handed out by the pagesets, ever. */
+uint64_t pageset_nr_alloc(const struct zone *z);
+void pageset_count(struct zone *z, enum numa_stat item, size_t npages);
+uint64_t pageset_counted(const struct zone *z, enum numa_stat item);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A run of one zone: from this CPU's pageset; with a batch that fills it; or past it.
+ */
+#include "page/zone_alloc.h"
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "page/pageset.h"
+#include "page/reclaim.h"
+#include "page/zone.h"
+#include "page/zone_take.h"
+
+/* The caller's run, and @n - 1 more of the same order while there is plenty. */
+static unsigned int take(struct zone *z, const struct alloc_request *rq, struct page **batch,
+			 unsigned int n)
+{
+	unsigned int order = ilog2(rq->npages), got = 0;
+
+	if (!zone_lock_for(z, rq))
+		return 0;
+	batch[0] = __zone_take(z, rq);
+	if (batch[0]) {
+		z->nr_direct += rq->npages;
+		got = 1 + __zone_take_more(z, rq, order, batch + 1, n - 1);
+	}
+	for (unsigned int i = 1; i < got; i++) {
+		page_set_type(batch[i], PAGE_CACHED);
+		batch[i]->order = (uint8_t)order;
+	}
+	zone_unlock(z, rq->may_block);
+	return got;
+}
+
+struct page *zone_alloc_direct(struct zone *z, const struct alloc_request *rq)
+{
+	struct page *page;
+
+	return take(z, rq, &page, 1) ? page : NULL;
+}
+
+static struct page *alloc_block(struct zone *z, unsigned int order,
+				const struct alloc_request *rq)
+{
+	struct page *batch[PCP_BATCH_MAX], *page = pageset_pop(z, order);
+	unsigned int got;
+
+	if (page)
+		return page;
+	if (rq->may_block)
+		zone_pcp_update(z);
+	/* Who may not block takes one: the others have more use for what is mapped. */
+	got = take(z, rq, batch,
+		   rq->may_block && config.pagesets ? pageset_batch(z, order) : 1);
+	if (got > 1)
+		pageset_fill(z, order, batch + 1, got - 1);
+	return got ? batch[0] : NULL;
+}
+
+struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *full)
+{
+	struct page *page;
+
+	*full = false;
+	/* Frees that were deferred in the last moment of a holder of the lock. */
+	if (unlikely(atomic_load_explicit(&z->deferred, memory_order_relaxed)) &&
+	    zone_lock_for(z, rq))
+		zone_unlock(z, rq->may_block);
+	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
+	    (!config.zone_reclaim_mode || !rq->may_block || !zone_reclaim(z, rq) ||
+	     !zone_watermark_ok(z, rq, rq->npages, rq->mark))) {
+		*full = true;
+		return NULL;
+	}
+	if (!rq->align && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS)
+		page = alloc_block(z, ilog2(rq->npages), rq);
+	else
+		page = zone_alloc_direct(z, rq);
+	*full = !page && rq->may_block;
+	return page;
+}

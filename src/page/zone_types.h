@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A zone, one node's pages of one kind: free blocks by order, and per-CPU pagesets; and what
+ * a request looks for in it.
+ */
+#ifndef PAGE_ZONE_TYPES_H
+#define PAGE_ZONE_TYPES_H
+
+#include "base/config.h"
+#include "base/lock.h"
+#include "page/page.h"
+
+enum {
+	MAX_ORDER = 30, /* no free block is larger than 2^30 pages */
+	PCP_ORDERS = 5, /* pagesets hold runs of orders 0 .. 4 */
+	PCP_BATCH_MAX = 64,
+	/* And a few of other sizes, in a list for each doubling from 3..4 to 129..256 pages. */
+	PCP_RUN_MIN = 3,
+	PCP_RUN_MAX = 256,
+	PCP_RUN_LISTS = 7,
+	PCP_LISTS = PCP_ORDERS + PCP_RUN_LISTS,
+};
+
+enum zone_watermarks {
+	WMARK_NONE, /* use the reserves */
+	WMARK_MIN,
+	WMARK_LOW,
+	WMARK_HIGH,
+	NR_WMARK,
+};
+
+/* What of NUMA statistics is counted; the rest follows from it and the allocations. */
+enum numa_stat {
+	NUMA_MISS,	     /* taken here, preferred elsewhere */
+	NUMA_FOREIGN,	     /* preferred here, taken elsewhere */
+	NUMA_OTHER,	     /* taken here by a CPU of another node */
+	NUMA_INTERLEAVE_HIT, /* taken here as a policy of interleaving wanted */
+	NR_NUMA_STATS,
+	PCP_RUN_POPPED = NR_NUMA_STATS, /* pages out of the lists of runs, to be used */
+	NR_PCP_COUNTERS,
+};
+
+/* The arrays that have an entry for each page of the window, flat in address space. */
+enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
+
+/*
+ * Invariants: every page below the frontier is in exactly one place: a free
+ * block, a pageset, the carving space, the list of deferred frees, isolated for purging, a
+ * run handed out, or (window not reserved) a hole somebody else mapped. No free block's
+ * buddy is a free block of the same order that it always merges with. nr_free = sum over orders
+ * of blocks << order; nr_dirty of these may be resident.
+ *
+ * present = pages below the frontier without holes. In use, for limits and watermarks, is
+ * what is neither free nor isolated nor for carving: pagesets are in use.
+ *
+ * A free that finds the lock taken pushes its run onto `deferred` and goes on; whoever
+ * takes the lock next puts it into the free lists.
+ */
+struct zone {
+	/* Read-only after init, but pageset, which is replaced once. */
+	_Atomic(void *) pageset; /* per-CPU, pageset.c */
+	size_t start, end;	 /* page numbers */
+	size_t managed;		 /* pages it may have in use */
+	size_t node_managed;	 /* and all zones of its node together */
+	/* The sum over these; NULL: the process has only one node. */
+	_Atomic size_t *node_used;
+	size_t wmark[NR_WMARK];
+	size_t lowmem_reserve; /* a request for a higher zone leaves so many besides */
+	unsigned int index;
+	uint16_t node;			/* index */
+	uint8_t type;			/* enum zone_type */
+	uint16_t pcp_high, pcp_batch;	/* of order 0 */
+	uint32_t pcp_offset[PCP_LISTS]; /* of the arrays in a pageset */
+	uint32_t pcp_counters;		/* of the counters */
+	/* Synchronization: written under lock, read by anyone. */
+	_Atomic size_t frontier cacheline_aligned; /* pages below it are mapped */
+	_Atomic size_t used;			   /* as of the last unlock */
+	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
+	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
+	_Atomic size_t decay_backlog;		 /* pages still to be purged of the last one */
+	_Atomic uint64_t early[NR_PCP_COUNTERS]; /* counted before there were pagesets */
+	/* Synchronization: D1, the release of a push, pairs with D2, the acquire of the
+	 * exchange that takes the list. */
+	_Atomic(struct page *) deferred cacheline_aligned;
+	struct lock lock;
+	/* Synchronization: lock, from here on. */
+	size_t nr_free;
+	size_t nr_dirty;
+	size_t present;
+	size_t described[NR_FLAT]; /* pages below it have entries; not below the frontier */
+	size_t isolated;	   /* pages of isolated_blocks */
+	struct list_head isolated_blocks;
+	size_t dirty_low; /* smallest nr_dirty since dirty_since */
+	/* Taken from the buddy allocator, not yet handed out: odd runs are carved here. */
+	size_t carve_start, carve_end;
+	uint8_t carve_zero;
+	bool only_dirty; /* the request being served may take nothing else */
+	bool at_end;	 /* the system refused more when it was last asked */
+	/* Counters, of pages. */
+	uint64_t nr_direct; /* handed out past the pagesets */
+	uint64_t nr_purged, nr_refault;
+	struct list_head free[MAX_ORDER + 1];
+};
+
+static inline unsigned int nr_zones(void)
+{
+	return page_window.nr_nodes * MAX_NR_ZONES;
+}
+
+static inline struct zone *zone_of(const struct page *page)
+{
+	return &zones[page_zone_index(page)];
+}
+
+static inline struct zone *node_zone(unsigned int node, enum zone_type type)
+{
+	static const uint8_t place[MAX_NR_ZONES] = {
+		[ZONE_NORMAL] = 0, [ZONE_DMA] = 1, [ZONE_DMA32] = 2
+	};
+
+	return &zones[place[type] * page_window.nr_nodes + node];
+}
+
+#define for_each_zone(z) for (struct zone *z = zones; z < zones + nr_zones(); z++)
+
+/* Whether a request heeds limits: always; unless it takes what is dirty; not at all. */
+enum limits_above {
+	ABOVE_NEVER,
+	ABOVE_DIRTY,
+	ABOVE_LIMITS,
+};
+
+/*
+ * A request that is looking for pages. @mark: the watermark that has to hold after it.
+ * Neither system calls nor waiting if not @may_block.
+ */
+struct alloc_request {
+	size_t npages;
+	unsigned int align; /* to 2^align pages; 0: as page_alloc_run() says */
+	size_t at;	    /* 0, or the page number at which it has to begin */
+	gfp_t flags;
+	enum zone_watermarks mark;
+	bool may_block;
+	enum limits_above above;
+	enum zone_type type; /* the highest zone it may use */
+};
+
+/* Memory is given back in pieces of 32 MiB, so as not to keep anybody waiting for long. */
+static inline unsigned int zone_piece_order(void)
+{
+	return 25 - page_window.page_shift;
+}
+
+enum { ZONE_MIXED_ORDER = 3 }; /* 8 pages */
+
+/*
+ * Whether two free buddies always become one of @order: what may be resident stays apart from
+ * the rest, so that it is known which memory is and can be taken first, or given back. Not in
+ * small blocks: dirty remains of large runs would be taken page by page, one here and one
+ * there, and no large run would ever be whole again. In ZONE_DMA dirty means pinned.
+ */
+static inline bool zone_always_merges(const struct zone *z, unsigned int order,
+				      enum page_zero a, enum page_zero b)
+{
+	return (a == PAGE_DIRTY) == (b == PAGE_DIRTY) ||
+	       (order <= ZONE_MIXED_ORDER && z->type != ZONE_DMA);
+}
+
+/*
+ * Whether they do now: where the system grants no more it counts that what is free is in one
+ * piece. But a piece that was given back stays apart from the rest of the block it was of.
+ */
+static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum page_zero a,
+				  enum page_zero b)
+{
+	return zone_always_merges(z, order, a, b) ||
+	       (z->at_end && order <= zone_piece_order() && z->type != ZONE_DMA);
+}
+
+/* What two runs are together. */
+static inline enum page_zero page_zero_merged(enum page_zero a, enum page_zero b)
+{
+	if (a == PAGE_DIRTY || b == PAGE_DIRTY)
+		return PAGE_DIRTY;
+	return a == PAGE_PURGED || b == PAGE_PURGED ? PAGE_PURGED : PAGE_FRESH;
+}
+
+/* After pages were taken. Lock held. */
+static inline void __zone_note_dirty(struct zone *z)
+{
+	if (z->nr_dirty < z->dirty_low)
+		z->dirty_low = z->nr_dirty;
+}
+
+/* Free pages that may be resident. Lock held. */
+static inline size_t __zone_dirty(const struct zone *z)
+{
+	return z->nr_dirty + (z->carve_zero == PAGE_DIRTY ? z->carve_end - z->carve_start : 0);
+}
+
+/* Pages in use, of which limits and watermarks speak. Lock held. */
+static inline size_t __zone_used(const struct zone *z)
+{
+	return z->present - z->nr_free - z->isolated - (z->carve_end - z->carve_start);
+}
+
+#endif
