@@ -17,6 +17,7 @@
 #include "page/background.h"
 #include "page/lookup.h"
 #include "page/window.h"
+#include "percpu/percpu_alloc.h"
 #include "slab/debug/check.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"

@@ -24,6 +24,8 @@
 
 #include "base/compiler.h"
 #include "percpu/percpu.h"
+#include "percpu/percpu_init.h"
+#include "percpu/register.h"
 
 #if UKMEM_HAVE_RSEQ
 

@@ -31,6 +31,7 @@
 #include "page/decay.h"
 #include "page/limits.h"
 #include "percpu/gate.h"
+#include "percpu/notify.h"
 #include "percpu/percpu.h"
 
 enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 << 20 };

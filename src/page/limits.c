@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
+#include "os/os_share.h"
 #include "page/node.h"
 #include "percpu/percpu.h"
 
@@ -56,7 +57,7 @@ static uint64_t besides(uint64_t memory)
 /* Bytes; UINT64_MAX: nothing says. */
 static uint64_t process_limit(void)
 {
-	uint64_t machine = UINT64_MAX, cgroup = pcpu_share_memory();
+	uint64_t machine = UINT64_MAX, cgroup = os_share_memory();
 	struct os_memory memory;
 
 	if (config.limit)
@@ -179,7 +180,7 @@ bool limits_allow(size_t npages)
 
 enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim)
 {
-	uint64_t cgroup = pcpu_share_memory();
+	uint64_t cgroup = os_share_memory();
 	struct os_memory memory;
 
 	*reclaim = false;

@@ -4,6 +4,7 @@
 #include "page/aside.h"
 #include "page/zone_types.h"
 #include "percpu/percpu.h"
+#include "percpu/percpu_alloc.h"
 
 struct page *page_lookup(const void *addr)
 {

@@ -25,6 +25,7 @@
 #include "page/zone.h"
 #include "percpu/gate.h"
 #include "percpu/percpu.h"
+#include "percpu/percpu_init.h"
 
 enum { RECLAIM_TRIES = 4 };
 

@@ -17,10 +17,14 @@
 #include "page/pageset.h"
 
 #include "base/bits.h"
+#include "os/os_share.h"
 #include "page/buddy.h"
 #include "page/zone.h"
 #include "percpu/array.h"
+#include "percpu/array_stop.h"
 #include "percpu/gate.h"
+#include "percpu/percpu_alloc.h"
+#include "percpu/register.h"
 
 enum { PCP_HIGH_MAX = 4096, COUNTER_BYTES = 64 };
 
@@ -59,7 +63,7 @@ unsigned int pageset_batch(const struct zone *z, unsigned int order)
 
 /*
  * batch: a 4096th of the zone, up to 64 KiB; high: four batches. Or as
- * percpu_pagelist_fraction says. Less where the process has no whole CPU (percpu/share.c).
+ * percpu_pagelist_fraction says. Less where the process has no whole CPU (os/os_share.c).
  */
 static void tune(struct zone *z)
 {
@@ -72,7 +76,7 @@ static void tune(struct zone *z)
 		high = min_size(max_size(high, 4), PCP_HIGH_MAX);
 		batch = min_size(high / 4, PCP_BATCH_MAX);
 	}
-	z->pcp_high = (uint16_t)max_size(pcpu_share_of(high), 4);
+	z->pcp_high = (uint16_t)max_size(os_share_of(high), 4);
 	z->pcp_batch = (uint16_t)max_size(min_size(batch, z->pcp_high / 4), 1);
 }
 

@@ -14,6 +14,7 @@
 #include "page/window_place.h"
 #include "page/zone.h"
 #include "page/zonelist.h"
+#include "percpu/percpu_alloc.h"
 #include "stats/stats.h"
 
 void zone_read(struct zone *z, struct zone_counts *c, bool with_blocks)

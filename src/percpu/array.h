@@ -190,16 +190,4 @@ static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, u
 				       : pcpu_fallback_push_bulk(handle, in, n);
 }
 
-/*
- * Stop the users of @n arrays on one CPU (by index) or all, then take objects out,
- * then go on. Users of a stopped array fail and take their slow paths meanwhile. An array
- * that its CPU's owner is in the middle of (array_owner.h) is not stopped, nor taken from.
- * One stop at a time; false: this process cannot stop CPUs now, nothing was done.
- * May block and enter the kernel.
- */
-bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu);
-void pcpu_arrays_start(void *const *handles, unsigned int n, unsigned int cpu);
-/* Between the two: up to @max objects of CPU @index's array into @out. */
-unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsigned int max);
-
 #endif

@@ -12,12 +12,14 @@
  * F1, the acquire of a slot, pairs with F2, its release: what one holder wrote
  * to the unit's arrays the next one sees.
  */
-#include "percpu/array.h"
+#include "percpu/array_fallback.h"
 
 #include <sched.h>
 
 #include "base/lock.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/array.h"
+#include "percpu/register.h"
+#include "percpu/unit.h"
 
 static bool slot_trylock(unsigned int index)
 {

@@ -19,9 +19,12 @@
  * Each round loses only to an operation that committed within it, a window of a
  * few instructions, so a few rounds do. Owners' operations are no sections: array_owner.h.
  */
+#include "percpu/array_stop.h"
+
 #include "base/lock.h"
-#include "percpu/array.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/array_fallback.h"
+#include "percpu/sections.h"
+#include "percpu/unit.h"
 
 enum {
 	MAX_ROUNDS = 10000,

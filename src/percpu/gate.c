@@ -9,7 +9,8 @@
 #include "base/lock.h"
 #include "base/wait.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/percpu_alloc.h"
+#include "percpu/sections.h"
 
 enum {
 	GATE_PATIENCE_MS = 50,
@@ -119,13 +120,27 @@ void pcpu_gate_return(void)
 	this_cpu_add(counts[LEFT], 1);
 }
 
+static uint64_t *count_of(unsigned int which, unsigned int unit)
+{
+	return pcpu_ptr(pcpu_first(&counts[which]), unit);
+}
+
+static uint64_t sum_of(unsigned int which)
+{
+	uint64_t n = 0;
+
+	for_each_unit (i)
+		n += __atomic_load_n(count_of(which, i), __ATOMIC_RELAXED);
+	return n;
+}
+
 /* Whether nobody but this thread is inside. */
 static bool is_empty(void)
 {
-	uint64_t left = per_cpu_sum(counts[LEFT]), entered;
+	uint64_t left = sum_of(LEFT), entered;
 
 	barrier();
-	entered = per_cpu_sum(counts[ENTERED]);
+	entered = sum_of(ENTERED);
 	return (int64_t)(entered - left) <= (pcpu_gate_depth ? 1 : 0);
 }
 
@@ -145,11 +160,11 @@ void pcpu_gate_close(void)
 	uint64_t until;
 
 	closing++;
-	if (!pcpu_is_ready())
-		return;
 	let_waiters_in();
 	atomic_fetch_add_explicit(&closings, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&closed, 1, memory_order_seq_cst);
+	if (!pcpu_is_ready()) /* nobody is inside */
+		return;
 	if (!pcpu_use_rseq() || !pcpu_restart_sections(PCPU_ALL_CPUS))
 		barrier();
 	until = os_calls.now_ms() + FORK_PATIENCE_MS;
@@ -163,9 +178,8 @@ void pcpu_gate_close(void)
 void pcpu_gate_open(void)
 {
 	closing--;
-	if (!pcpu_is_ready() || atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) > 1)
-		return;
-	wait_notify(&reopen, INT32_MAX);
+	if (atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) == 1)
+		wait_notify(&reopen, INT32_MAX);
 }
 
 /* Who was inside, or waited, or forked in the parent is not here. */
@@ -178,8 +192,7 @@ void pcpu_gate_fork_child(void)
 		return;
 	for_each_unit (i)
 		for (unsigned int k = 0; k < NR_COUNTS; k++)
-			__atomic_store_n((uint64_t *)pcpu_ptr(pcpu_first(&counts[k]), i), 0,
-					 __ATOMIC_RELAXED);
+			__atomic_store_n(count_of(k, i), 0, __ATOMIC_RELAXED);
 	if (pcpu_gate_depth)
 		this_cpu_add(counts[ENTERED], 1);
 }

@@ -31,6 +31,12 @@
 
 #include "base/compiler.h"
 
+/* For fork: until nobody is in a slow path, and in parent and child again. */
+bool pcpu_gate_init(void);
+void pcpu_gate_close(void);
+void pcpu_gate_open(void);
+void pcpu_gate_fork_child(void);
+
 /* Slow paths that this thread is in, one in the other. */
 extern _Thread_local unsigned int pcpu_gate_depth __attribute__((tls_model("initial-exec")));
 

@@ -14,6 +14,8 @@
  * The library looks by itself, too, every look_ms (percpu.h). Then it tells its own layers
  * alone: a program's notifiers may take locks that it holds around a request.
  */
+#include "percpu/notify.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -23,12 +25,10 @@
 #include "base/lock.h"
 #include "layer/layer.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
+#include "os/os_share.h"
+#include "percpu/percpu.h"
 
 static struct lock notify_lock = LOCK_INITIALIZER(LOCK_RANK_NOTIFY);
-
-/* Indices that CPUs may have at all. Synchronization: read-only after pcpu_init(). */
-static struct os_mask possible;
 
 /*
  * Synchronization: notify_lock. It is not held while notifiers run, which take all
@@ -40,56 +40,12 @@ static struct percpu_notifier *notifiers; /* the program's */
 static struct os_mask told_layers, told_programs;
 static enum updater { BY_NOBODY, BY_PROGRAM, BY_LIBRARY } updating;
 
-/* The indices that CPUs may have. Result: their number. */
-static unsigned int indices_of(const struct os_mask *cpus, struct os_mask *indices)
-{
-	unsigned int n = os_mask_count(cpus), count = 0;
-	bool dense = !pcpu_index_is_cpu();
-
-	memset(indices, 0, sizeof(*indices));
-	for (unsigned int i = 0; i < pcpu.nr_ids; i++) {
-		if (dense ? i >= n : !os_mask_test(cpus, i))
-			continue;
-		os_mask_set(indices, i);
-		count++;
-	}
-	return count;
-}
-
 /* To begin with, all that are possible: those that are not there are told of first. */
 void pcpu_notify_init(void)
 {
 	lock_register(&notify_lock, LOCK_RANK_NOTIFY);
-	indices_of(&os_topology()->possible, &possible);
-	told_layers = told_programs = possible;
-}
-
-unsigned int pcpu_next(unsigned int i)
-{
-	while (i < pcpu.nr_ids && !os_mask_test(&possible, i))
-		i++;
-	return i;
-}
-
-unsigned int pcpu_next_unit(unsigned int i)
-{
-	return i < pcpu.nr_ids ? pcpu_next(i) : i;
-}
-
-unsigned int ukmem_percpu_next(unsigned int i)
-{
-	return pcpu_init() ? pcpu_next_unit(i) : UINT32_MAX;
-}
-
-unsigned int ukmem_percpu_count(void)
-{
-	unsigned int n = 0;
-
-	if (!pcpu_init())
-		return 0;
-	for_each_unit (i)
-		n++;
-	return n;
+	pcpu_indices_of(&os_topology()->possible, &told_layers);
+	told_programs = told_layers;
 }
 
 void percpu_notifier_register(struct percpu_notifier *n)
@@ -185,13 +141,6 @@ static void end_update(void)
 	unlock(&notify_lock);
 }
 
-static atomic_uint nr_usable; /* relaxed */
-
-unsigned int pcpu_usable_count(void)
-{
-	return atomic_load_explicit(&nr_usable, memory_order_relaxed);
-}
-
 /* CPUs that are online and of the process's cpuset. Result: their number, or a negative errno.
  */
 static int usable_cpus(struct os_mask *cpus)
@@ -216,8 +165,8 @@ static int update(bool programs_too)
 
 	n = usable_cpus(&usable);
 	if (n > 0) {
-		atomic_store_explicit(&nr_usable, (unsigned int)n, memory_order_relaxed);
-		indices_of(&usable, &now);
+		os_share_note_cpuset((unsigned int)n);
+		pcpu_indices_of(&usable, &now);
 		tell_changes(&told_layers, &now, tell_layers);
 		n = programs_too ? tell_changes(&told_programs, &now, tell_programs) : 0;
 	}
@@ -225,12 +174,10 @@ static int update(bool programs_too)
 	return n;
 }
 
-int percpu_cpus_update(void)
+int pcpu_cpus_update(void)
 {
 	enum updater other;
 
-	if (!pcpu_init())
-		return -ENOMEM;
 	/* A look of the library's own the program knows nothing of; it ends soon. */
 	while ((other = begin_update(BY_PROGRAM)) == BY_LIBRARY)
 		os_pause_ms(1);
@@ -254,7 +201,7 @@ void pcpu_look(void)
 		return;
 	if (begin_update(BY_LIBRARY) == BY_NOBODY)
 		update(false);
-	pcpu_share_update();
+	os_share_update();
 }
 
 void pcpu_notify_fork_child(void)
@@ -266,6 +213,6 @@ unsigned int pcpu_online_count(void)
 {
 	struct os_mask online, indices;
 
-	return indices_of(os_cpus_online(&online) < 0 ? &os_topology()->possible : &online,
-			  &indices);
+	return pcpu_indices_of(os_cpus_online(&online) < 0 ? &os_topology()->possible : &online,
+			       &indices);
 }

@@ -16,7 +16,8 @@
 
 #include "base/compiler.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/percpu.h"
+#include "percpu/register.h"
 
 enum { RETRIES = 16 };
 
@@ -125,7 +126,7 @@ uint64_t ukmem_percpu_op(enum ukmem_percpu_op op, unsigned int size, void *handl
 	uint64_t result = 0;
 	void *p;
 
-	if (unlikely(!pcpu_init())) /* nobody can have a handle */
+	if (unlikely(!pcpu_is_ready())) /* nobody can have a handle */
 		return 0;
 	for (int i = 0; i < RETRIES && has_cpu(); i++)
 		if (try_section(op, size, handle, v, w, &result))
@@ -220,7 +221,7 @@ bool ukmem_percpu_cmpxchg_double(void *handle, const uint64_t *oldv, const uint6
 	int same;
 #endif
 
-	if (unlikely(!pcpu_init()))
+	if (unlikely(!pcpu_is_ready()))
 		return false;
 #if UKMEM_HAVE_RSEQ
 	for (int i = 0; i < RETRIES && has_cpu(); i++)
@@ -228,9 +229,4 @@ bool ukmem_percpu_cmpxchg_double(void *handle, const uint64_t *oldv, const uint6
 			return same;
 #endif
 	return atomic_double(atomic_copy(handle), oldv, newv);
-}
-
-unsigned int ukmem_percpu_index(void)
-{
-	return pcpu_init() ? pcpu_index() : 0;
 }

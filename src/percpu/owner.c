@@ -9,6 +9,8 @@
  * Synchronization: a unit's `owner` is changed by compare-and-swap from 0, or from
  * the id of a thread that is gone; owner_depth is its owner's.
  */
+#include "percpu/owner.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,7 +20,8 @@
 
 #include "base/log.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/register.h"
+#include "percpu/unit.h"
 
 static uint32_t thread_id(void)
 {
@@ -46,14 +49,12 @@ static bool is_pinned(void)
 	return cpus == 1;
 }
 
-int percpu_owner_enter(void)
+int pcpu_owner_enter(void)
 {
 	uint32_t self = thread_id(), owner = 0;
 	struct pcpu_unit *unit;
 	unsigned int index;
 
-	if (!pcpu_init())
-		return -ENOMEM;
 	if (!is_pinned())
 		return -EINVAL;
 	index = pcpu_index();
@@ -78,7 +79,7 @@ int percpu_owner_enter(void)
 /* The unit this thread owns and is on; NULL: none. */
 static struct pcpu_unit *owned_unit(void)
 {
-	unsigned int index = pcpu_init() ? pcpu_index() : 0;
+	unsigned int index = pcpu_is_ready() ? pcpu_index() : 0;
 	struct pcpu_unit *unit;
 
 	if (!pcpu_first_unit() || index == pcpu.nr_ids)

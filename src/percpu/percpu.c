@@ -1,451 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which mechanism this process uses for per-CPU data, and why.
- *
- * rseq needs four things: libc registered this thread (the library does so only
- * where libc knows nothing of rseq, or is told to), the kernel can restart sections
- * of other CPUs on demand (membarrier), this thread has a CPU id now, and sections
- * are in fact restarted. Everything else is fallback, with the first reason found.
- */
 #include "percpu/percpu.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdatomic.h>
-#include <sys/auxv.h>
+#include <string.h>
 
-#include "base/config.h"
 #include "base/lock.h"
-#include "base/log.h"
-#include "layer/layer.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
-#include "percpu/self_test.h"
-#include "stats/stats.h"
-
-#if LIBC_KNOWS_RSEQ
-#include <sys/rseq.h>
-#endif
-
-#ifndef AT_RSEQ_FEATURE_SIZE
-#define AT_RSEQ_FEATURE_SIZE 27
-#endif
-
-static const size_t STRIDE_NORMAL = (size_t)4 << 20;
-static const size_t STRIDE_SCARCE = (size_t)256 << 10;
-/* Below this limit address space, or data, is scarce. */
-static const size_t SCARCE_LIMIT = (size_t)16 << 30;
 
 struct ukmem_percpu_state pcpu cacheline_aligned;
-
-/* What programs know as ukmem_percpu_state, and as const. */
-UKMEM_EXPORT extern struct ukmem_percpu_state percpu_state __asm__("ukmem_percpu_state");
-struct ukmem_percpu_state percpu_state cacheline_aligned;
-
-/* Synchronization: read-only after pcpu_init(). */
-static const char *mode_reason, *index_kind, *self_test;
-
-bool pcpu_address_space_is_scarce(void)
-{
-	return pcpu.stride == STRIDE_SCARCE;
-}
-
-bool pcpu_own_registration; /* Synchronization: as above */
-
-#if UKMEM_HAVE_RSEQ
-
-static bool libc_registered(void)
-{
-#if LIBC_KNOWS_RSEQ
-	return __rseq_size != 0;
-#else
-	return false;
-#endif
-}
-
-/*
- * Why libc did not: asked for by a call that no kernel accepts (no area, no length),
- * which one that has rseq calls invalid.
- */
-static const char *libc_reason(void)
-{
-	switch (os_calls.rseq(NULL, 0, 0, 0)) {
-	case -ENOSYS:
-		return "the kernel has no rseq (ENOSYS: an old kernel, a sandbox or a "
-		       "debugger)";
-	case -EPERM:
-	case -EACCES:
-		return "rseq is forbidden here (EPERM: a seccomp filter)";
-	case -EBUSY:
-		return "rseq is refused (EBUSY: something else registered first)";
-	default:
-		return "libc did not register rseq (glibc.pthread.rseq=0)";
-	}
-}
-
-/* NULL: the library registered this thread, and will register the others. */
-static const char *register_ourselves(void)
-{
-	switch (pcpu_register_thread()) {
-	case 0:
-		pcpu_own_registration = true;
-		mode_reason = "registered by ukmem";
-		return NULL;
-	case -EBUSY:
-	case -EINVAL:
-		return "this thread is registered for rseq by something else";
-	default:
-		return libc_reason();
-	}
-}
-
-/* NULL: this thread is registered. */
-static const char *not_registered(void)
-{
-	bool ask_libc = LIBC_KNOWS_RSEQ && config.percpu != PERCPU_REGISTER;
-
-#if LIBC_KNOWS_RSEQ
-	if (libc_registered()) {
-		mode_reason = "registered by libc";
-		return NULL;
-	}
-#endif
-	return ask_libc ? libc_reason() : register_ourselves();
-}
-
-/* Whether kernels like this one must be tried out; then whether it passed. */
-static bool passes_self_test(void)
-{
-	char release[65] = "";
-	int result;
-
-	if (config.rseq_self_test == SELF_TEST_NEVER) {
-		self_test = "off";
-		return true;
-	}
-	if (config.rseq_self_test == SELF_TEST_AUTO &&
-	    (os_calls.release(release, sizeof(release)) || !pcpu_self_test_needed(release))) {
-		self_test = "not needed on this kernel";
-		return true;
-	}
-	result = pcpu_self_test(pcpu.rseq, true);
-	self_test = result == 1 ? "passed" : result == 0 ? "failed" : "could not run";
-	return result != 0;
-}
-
-/* NULL: rseq can be used. */
-static const char *rseq_missing(void)
-{
-	const char *missing;
-	int commands;
-
-	if (config.percpu == PERCPU_FALLBACK)
-		return "configured (percpu:fallback)";
-	missing = not_registered();
-	if (missing)
-		return missing;
-	if ((int32_t)ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET) < 0)
-		return "this thread has no rseq CPU id";
-	if (ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET) >= pcpu.nr_ids)
-		return "the CPU id is not among the possible ones (sysfs hides CPUs)";
-	commands = os_calls.membarrier(MEMBARRIER_QUERY, 0, 0);
-	if (commands < 0)
-		return "membarrier is missing";
-	if (!(commands & MEMBARRIER_RSEQ))
-		return "membarrier cannot restart rseq sections (kernel before 5.10)";
-	if (!passes_self_test())
-		return "this kernel does not restart rseq sections (self-test)";
-	return NULL;
-}
-
-/*
- * mm_cid is valid where the kernel says so; it lies within the 32 bytes that libc
- * registers at least, whatever glibc 2.36 says in __rseq_size (20).
- */
-static bool have_mm_cid(void)
-{
-	return os_calls.auxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID_END;
-}
-
-static void use_rseq(const struct os_topology *topology)
-{
-	bool compact = config.percpu == PERCPU_MM_CID ||
-		       (config.percpu != PERCPU_CPU_ID && topology->nr_nodes == 1);
-
-	if (compact && !have_mm_cid()) {
-		if (config.percpu == PERCPU_MM_CID)
-			log_warn("percpu:mm_cid: the kernel has no mm_cid, using cpu_id");
-		compact = false;
-	}
-	pcpu.index = pcpu.rseq + (compact ? RSEQ_MM_CID_OFFSET : RSEQ_CPU_ID_OFFSET);
-	index_kind = compact ? "mm_cid" : "cpu_id";
-	pcpu.limit = pcpu.nr_ids;
-	pcpu.ending = pcpu.limit;
-}
-
-/* The index of a thread that has a CPU. */
-static unsigned int registered_index(void)
-{
-	uint32_t cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
-
-	if (unlikely((int32_t)cpu < 0) && pcpu_own_registration && !pcpu_register_thread())
-		cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
-	return cpu < pcpu.nr_ids ? ukmem_rseq_field(pcpu.index) : pcpu.nr_ids;
-}
-
-unsigned int pcpu_section_cpu(void)
-{
-	if (!pcpu_use_rseq() || registered_index() >= pcpu.nr_ids)
-		return pcpu.nr_ids;
-	return ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
-}
-
-#else
-
-static const char *rseq_missing(void)
-{
-#if UKMEM_TSAN
-	return "built for ThreadSanitizer, which cannot see critical sections";
-#else
-	return "no critical sections for this architecture or compiler";
-#endif
-}
-
-static void use_rseq(const struct os_topology *topology)
-{
-	(void)topology;
-}
-
-static unsigned int registered_index(void)
-{
-	return pcpu.nr_ids;
-}
-
-unsigned int pcpu_section_cpu(void)
-{
-	return pcpu.nr_ids;
-}
-
-#endif
-
-/*
- * Where handles lie, seen from the copies: far enough that nothing else is there,
- * and so that both handles in the program and in shared libraries lead to user
- * space. Libraries lie high, a position-independent program in the middle, any
- * other program low: then copies must be above handles. Sanitizers allow little
- * room, some architectures have little. Nothing fits: handles are addresses.
- */
-static ptrdiff_t choose_base(void)
-{
-	static const ptrdiff_t distances[] = { (ptrdiff_t)1 << 44, (ptrdiff_t)1 << 38 };
-	uintptr_t program = os_calls.auxval(AT_PHDR);
-	bool low = program && program < (uintptr_t)1 << 32;
-	uintptr_t probes[2] = { program, low ? program : (uintptr_t)&pcpu };
-
-	for (unsigned int i = UKMEM_TSAN; i < ARRAY_SIZE(distances); i++) {
-		ptrdiff_t base = low ? distances[i] : -distances[i];
-		bool fits = true;
-
-		for (unsigned int k = 0; k < ARRAY_SIZE(probes) && fits; k++) {
-			uintptr_t page = os_page_size();
-			void *p = (void *)(((probes[k] & -page) + (uintptr_t)base));
-
-			if (!probes[k])
-				continue;
-			fits = !os_reserve_at(p, page);
-			if (fits)
-				os_release(p, page);
-		}
-		if (fits)
-			return base;
-	}
-	return 0;
-}
-
-static void emit(struct emitter *e)
-{
-	struct ukmem_percpu_info info;
-
-	percpu_mode(&info);
-	emit_object_begin(e, "percpu");
-	emit_string(e, "mode", info.mode_name);
-	emit_string(e, "reason", info.reason);
-	emit_string(e, "self_test", info.self_test);
-	emit_string(e, "index", info.index_kind);
-	emit_number(e, "nr_cpu_ids", info.nr_cpu_ids);
-	emit_number(e, "cpus_online", info.cpus_online);
-	emit_number(e, "unit_size", info.unit_size);
-	emit_number(e, "chunks", info.chunks);
-	emit_number(e, "allocated", info.allocated);
-	emit_number(e, "static_size", info.static_size);
-	emit_number(e, "resident", info.resident);
-	emit_number(e, "cpus_allowed", info.cpus_allowed);
-	emit_number(e, "cpu_milli", info.cpu_milli);
-	emit_number(e, "cache_bytes", info.cache_bytes);
-	emit_object_end(e);
-}
-
-/* Nothing is given back here, but the layers above should hear of CPUs that are gone. */
-static size_t trim(void)
-{
-	percpu_cpus_update();
-	pcpu_share_update();
-	return 0;
-}
-
-static bool init(void)
-{
-	const struct os_topology *topology = os_topology();
-	size_t limit = SIZE_MAX;
-	const char *missing;
-	bool scarce;
-
-	config_init();
-	os_calls.address_space_limit(&limit);
-	/* With the limit 0 that sections fail by. */
-	pcpu.rseq = pcpu_rseq_offset();
-	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
-	percpu_state = pcpu;
-	scarce = limit < SCARCE_LIMIT || config.address_space == ADDRESS_SPACE_SMALL;
-	pcpu.stride = scarce ? STRIDE_SCARCE : STRIDE_NORMAL;
-	pcpu.nr_ids = topology->nr_cpu_ids;
-	if (!pcpu.base)
-		pcpu.base = choose_base();
-	if (!pcpu_alloc_init() || !pcpu_gate_init())
-		return false;
-	pcpu_static_init();
-	pcpu_stop_init();
-	self_test = "not needed";
-	missing = rseq_missing();
-	if (missing) {
-		index_kind = "cpu";
-		mode_reason = missing;
-	} else {
-		use_rseq(topology);
-	}
-	pcpu_notify_init();
-	pcpu_share_update();
-	/* Before anybody has a handle to use with it. */
-	percpu_state = pcpu;
-	if (config.verbose)
-		log_warn("per-CPU data: %s by %s: %s; self-test: %s; %u possible CPUs, %zu KiB "
-			 "per CPU and chunk",
-			 pcpu_use_rseq() ? "rseq" : "fallback", index_kind, mode_reason,
-			 self_test, pcpu.nr_ids, pcpu.stride >> 10);
-	return true;
-}
-
-static void fork_prepare(void)
-{
-	pcpu_gate_close();
-	lock_fork_prepare();
-	pcpu_owner_fork_prepare();
-}
-
-static void fork_parent(void)
-{
-	lock_fork_parent();
-	pcpu_gate_open();
-}
-
+struct once pcpu_once = ONCE_INITIALIZER;
 uint32_t pcpu_forks; /* Synchronization: written in a child's first thread */
 
-static void fork_child(void)
-{
-	__atomic_store_n(&pcpu_forks, pcpu_forks + 1, __ATOMIC_RELAXED);
-	pcpu_register_fork_child();
-	pcpu_slots_fork_child();
-	pcpu_notify_fork_child();
-	pcpu_owner_fork_child();
-	lock_fork_child();
-	pcpu_gate_fork_child();
-}
-
-static struct once pcpu_once = ONCE_INITIALIZER;
-
-bool pcpu_init(void)
-{
-	return once(&pcpu_once, init);
-}
-
-unsigned int pcpu_index(void)
-{
-	unsigned int cpu;
-
-	if (pcpu_use_rseq())
-		return registered_index();
-	if (os_calls.getcpu(&cpu))
-		cpu = (unsigned int)((uintptr_t)__builtin_thread_pointer() >> 12);
-	return cpu < pcpu.nr_ids ? cpu : cpu % pcpu.nr_ids;
-}
+/* Indices that CPUs may have at all. Synchronization: read-only after pcpu_init(). */
+static struct os_mask possible;
 
 bool pcpu_is_ready(void)
 {
 	return once_done(&pcpu_once);
 }
 
-const struct layer percpu_layer = {
-	.once = &pcpu_once,
-	.fork_prepare = fork_prepare,
-	.fork_parent = fork_parent,
-	.fork_child = fork_child,
-	.trim = trim,
-	.emit = emit,
-	.verify = pcpu_verify,
-};
-
-/* Weak: a static program has none, and no library to keep. */
-extern int dladdr(const void *, Dl_info *) __attribute__((weak));
-extern void *dlsym(void *, const char *) __attribute__((weak));
-
-/*
- * @object's critical sections must stay mapped as long as any thread may have
- * rseq_cs point into it: for ever.
- */
-static void keep_loaded(const void *object)
+bool pcpu_address_space_is_scarce(void)
 {
-	void *(*open)(const char *, int) = NULL;
-	Dl_info info;
-
-	if (!dladdr || !dlsym || !dladdr(object, &info) || !info.dli_fname || !*info.dli_fname)
-		return;
-	/* Asked for by name: a static link would warn of the reference. */
-	*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
-	if (open)
-		open(info.dli_fname, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
+	return pcpu.stride == PCPU_STRIDE_SCARCE;
 }
 
-void ukmem_percpu_start(const void *object)
+unsigned int pcpu_indices_of(const struct os_mask *cpus, struct os_mask *indices)
 {
-	pcpu_init();
-	keep_loaded(object);
-}
+	unsigned int n = os_mask_count(cpus), count = 0;
+	bool dense = !pcpu_index_is_cpu();
 
-void percpu_mode(struct ukmem_percpu_info *info)
-{
-	*info = (struct ukmem_percpu_info){
-		.mode = UKMEM_PERCPU_FALLBACK,
-		.mode_name = "fallback",
-		.reason = "no memory for the first chunk",
-		.index_kind = "cpu",
-		.self_test = "not needed",
-	};
-	if (!pcpu_init())
-		return;
-	if (pcpu_use_rseq()) {
-		info->mode = UKMEM_PERCPU_RSEQ;
-		info->mode_name = "rseq";
+	memset(indices, 0, sizeof(*indices));
+	for (unsigned int i = 0; i < pcpu.nr_ids; i++) {
+		if (dense ? i >= n : !os_mask_test(cpus, i))
+			continue;
+		os_mask_set(indices, i);
+		count++;
 	}
-	info->reason = mode_reason;
-	info->index_kind = index_kind;
-	info->self_test = self_test;
-	info->nr_cpu_ids = pcpu.nr_ids;
-	info->cpus_online = pcpu_online_count();
-	info->unit_size = pcpu.stride;
-	info->static_size = pcpu_static_size();
-	info->resident = pcpu_resident();
-	info->cpus_allowed = pcpu_share_cpus();
-	info->cpu_milli = pcpu_share_milli();
-	info->cache_bytes = (size_t)pcpu_cache_bytes();
-	pcpu_alloc_info(info);
+	return count;
+}
+
+void pcpu_indices_init(void)
+{
+	pcpu_indices_of(&os_topology()->possible, &possible);
+}
+
+unsigned int pcpu_next(unsigned int i)
+{
+	while (i < pcpu.nr_ids && !os_mask_test(&possible, i))
+		i++;
+	return i;
+}
+
+unsigned int pcpu_next_unit(unsigned int i)
+{
+	return i < pcpu.nr_ids ? pcpu_next(i) : i;
 }

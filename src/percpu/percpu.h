@@ -20,9 +20,29 @@
  * the address of their first copy, which saves an addition; pcpu_first() leads
  * from one to the other.
  *
- * Called from page, slab and kmalloc; calls os. percpu.c chooses the mode,
- * percpu_alloc.c and percpu_static.c lay out areas, ops.c is the operations'
- * slow path, array*.c the arrays; owner.c and notify.c as they say.
+ * Every other file of this folder declares its functions in a header of its own name, and
+ * includes only headers of files below it:
+ *
+ *   percpu_api.c       the program's functions
+ *   percpu_init.c      the mode is chosen; the layer's part in fork, trim, statistics
+ *   notify.c           CPUs come and go
+ *   gate.c             fork waits for slow paths
+ *   owner.c            threads that claim a CPU for themselves
+ *   ops.c              operations on one variable, when their section failed
+ *   array_stop.c       others' arrays are stopped
+ *   array_fallback.c   arrays without sections: a lock per CPU
+ *   unit.h             what is known of a CPU
+ *   percpu_alloc.c     memory per CPU
+ *   percpu_static.c    DEFINE_PER_CPU variables
+ *   self_test.c        whether this kernel restarts sections
+ *   sections.c         sections of other CPUs come to an end
+ *   register.c         this thread's registration, and its CPU
+ *   array_owner.h      arrays by their CPU's owner
+ *   array.h            this CPU's array of objects, and array_x86_64.h, array_aarch64.h
+ *   percpu.c           this header's data
+ *   layer/             the table of layers
+ *
+ * tests/layers checks this order.
  */
 #ifndef PERCPU_PERCPU_H
 #define PERCPU_PERCPU_H
@@ -42,9 +62,13 @@ extern struct ukmem_percpu_state pcpu;
 
 #include "ukmem/percpu.h"
 
-/* Idempotent. False: no memory for the first chunk. */
-bool pcpu_init(void);
+/* Its initialisation, and whether that has succeeded. */
+struct once;
+extern struct once pcpu_once;
+bool pcpu_is_ready(void);
 
+#define PCPU_STRIDE_NORMAL ((size_t)4 << 20)
+#define PCPU_STRIDE_SCARCE ((size_t)256 << 10)
 /* Limits that follow from the stride, for whoever sizes arrays. */
 bool pcpu_address_space_is_scarce(void);
 
@@ -67,62 +91,38 @@ unsigned int pcpu_next(unsigned int i);
 #define for_each_cpu_unit(i)                                                                   \
 	for (unsigned int i = pcpu_next(0); i < pcpu.nr_ids; i = pcpu_next(i + 1))
 
+/* As pcpu_next(), with the spill unit's index after the last, then nr_ids + 1. */
+unsigned int pcpu_next_unit(unsigned int i);
+#define for_each_unit(i)                                                                       \
+	for (unsigned int i = pcpu_next_unit(0); i <= pcpu.nr_ids; i = pcpu_next_unit(i + 1))
+
 /* All units that @cpu, an index or PCPU_ALL_CPUS, stands for. */
 #define for_each_cpu_unit_of(i, cpu)                                                           \
 	for (unsigned int i = (cpu) == PCPU_ALL_CPUS ? 0 : (cpu);                              \
 	     i < ((cpu) == PCPU_ALL_CPUS ? pcpu.nr_ids : (cpu) + 1); i++)
 
-/*
- * The index this thread runs on now; may be old by the time it returns. nr_ids:
- * none. Registers the thread for rseq where the library does that itself.
- */
-unsigned int pcpu_index(void);
+/* The indices that @cpus may have. Result: their number. */
+struct os_mask;
+unsigned int pcpu_indices_of(const struct os_mask *cpus, struct os_mask *indices);
+/* Fills in which indices there are. */
+void pcpu_indices_init(void);
 
-/*
- * For sections of other layers. The CPU whose sections this thread runs now, whatever the
- * index is; nr_ids or more: it can run none. And: sections of CPU @cpu that were running when
- * this was called are over when it returns, committed or failed. False: it cannot be had; for
- * ever, if pcpu_can_restart() says so (sections.c).
- */
-unsigned int pcpu_section_cpu(void);
-bool pcpu_restart_sections(unsigned int cpu);
+/* Fields of a thread's struct rseq; the offsets are the ABI's. */
+enum {
+	RSEQ_CPU_ID_OFFSET = 4,
+	RSEQ_MM_CID_OFFSET = 24,
+	RSEQ_MM_CID_END = 28,
+	RSEQ_ORIG_SIZE = 32,
+};
 
-static inline bool pcpu_can_restart(void)
+/* Whether an index is the CPU's number; else the kernel hands indices out densely (mm_cid). */
+static inline bool pcpu_index_is_cpu(void)
 {
-	return __atomic_load_n(&pcpu.ending, __ATOMIC_ACQUIRE) != 0;
-}
-
-/*
- * When that is false: whether sections of @cpu that go by pcpu.ending are over for ever. @go:
- * this thread may go to that CPU to see to it, with system calls. And: users of such sections
- * say now and then that they come by, so that hardly anybody needs to go.
- */
-bool pcpu_sections_over(unsigned int cpu, bool go);
-void pcpu_note_sections_over(void);
-
-static inline void pcpu_come_by(void)
-{
-	if (pcpu_use_rseq() && !pcpu_can_restart()) /* O1 */
-		pcpu_note_sections_over();
+	return !pcpu_use_rseq() || pcpu.index == pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 }
 
 /* Forks between the first process that had the library and this one. */
 extern uint32_t pcpu_forks;
-
-/*
- * Around vfork(): take this thread's registration for rseq away, so that the child, which has
- * the parent's thread-local memory, runs no sections; give it back. The first: 1, and then the
- * second is due; 0: nothing to do; a negative errno: the kernel refuses.
- */
-int pcpu_registration_suspend(void);
-void pcpu_registration_resume(void);
-
-/*
- * @size bytes per CPU, zeroed, aligned to @align (a power of two up to 4096): the
- * address of the first copy. NULL without memory or with @size above the unit's.
- */
-void *pcpu_alloc(size_t size, size_t align);
-void pcpu_free(void *first);
 
 /* Between handles of the program and addresses of first copies. */
 static inline void *pcpu_first(const void *handle)
@@ -133,48 +133,5 @@ static inline void *pcpu_handle(const void *first)
 {
 	return (void *)((uintptr_t)first - (uintptr_t)pcpu.base);
 }
-
-/*
- * Addresses of first copies of arrays in four bytes, for the page layer's array
- * map: their offset from pcpu_first_unit(). No two arrays have the same one. Entry
- * PCPU_ENTRY_NONE leads to an array that is always full: no array at all.
- */
-enum {
-	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
-	PCPU_ENTRY_NONE = 0,
-};
-
-char *pcpu_first_unit(void);
-/* The entry of an array; PCPU_ENTRY_NONE: it lies beyond what four bytes reach. */
-uint32_t pcpu_entry(const void *first);
-/*
- * A token: @n arrays without slots, one behind the other, for ever empty and full, where
- * entries reach. It stands in the map for arrays that lie beyond. pcpu_free() takes it back.
- * NULL: the first chunk's place for tokens is used up.
- */
-enum { PCPU_TOKEN_SIZE = 16 }; /* from one array to the next */
-void *pcpu_alloc_token(unsigned int n);
-
-/* Bytes of physical memory behind all areas. */
-size_t pcpu_resident(void);
-
-/* percpu_alloc.c: the allocator's invariants. Takes its lock. */
-struct verify;
-void pcpu_verify(struct verify *v);
-/*
- * For whoever may enter the kernel and holds no lock: every look_ms, which CPUs and what share
- * of them the process has now; what those hold that are gone is given back.
- */
-void pcpu_look(void);
-
-/* share.c: CPUs this process may use; thousandths of a CPU it may use at once. */
-unsigned int pcpu_share_cpus(void);
-unsigned int pcpu_share_milli(void);
-/* Bytes its control group allows; UINT64_MAX: no limit. */
-uint64_t pcpu_share_memory(void);
-/* The tunable cpu_cache_bytes, as far as the process has a CPU. */
-uint64_t pcpu_cache_bytes(void);
-/* The same part of @v. */
-size_t pcpu_share_of(size_t v);
 
 #endif

@@ -18,21 +18,21 @@
  *
  * Called at start-up and when caches come and go. Lock: percpu_lock.
  */
+#include "percpu/percpu_alloc.h"
+
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/report.h"
 #include "base/verify.h"
 #include "os/os.h"
 #include "percpu/array.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/percpu_static.h"
 
 enum {
 	GRANULE = 16,
-	UNIT_HEAD = 128,  /* struct pcpu_unit, whole cache lines */
 	TOKENS_PART = 32, /* of the first chunk's units, at their end, are tokens' */
 };
 
@@ -75,7 +75,8 @@ static size_t end_of(const struct chunk *c)
 	return c == first_chunk ? granules() - granules() / TOKENS_PART : granules();
 }
 
-size_t pcpu_chunk_size(void)
+/* Bytes of one chunk, all units. */
+static size_t chunk_size(void)
 {
 	return ((size_t)pcpu.nr_ids + 1) * pcpu.stride;
 }
@@ -165,7 +166,7 @@ static void *map_with_handles(size_t size)
 
 static struct chunk *chunk_add(void)
 {
-	size_t size = pcpu_chunk_size();
+	size_t size = chunk_size();
 	void *base, *description;
 	struct chunk *c;
 
@@ -266,11 +267,9 @@ bool pcpu_alloc_init(void)
 	if (!first_chunk && !chunk_add())
 		return false;
 	if (!first_chunk->first_free)
-		take_run(first_chunk, 0, UNIT_HEAD / GRANULE);
+		take_run(first_chunk, 0, PCPU_UNIT_HEAD / GRANULE);
 	return true;
 }
-
-_Static_assert(sizeof(struct pcpu_unit) <= UNIT_HEAD, "a unit's head fits its place");
 
 char *pcpu_first_unit(void)
 {
@@ -302,12 +301,7 @@ void *pcpu_alloc_token(unsigned int n)
 	return first;
 }
 
-struct pcpu_unit *pcpu_unit(unsigned int index)
-{
-	return pcpu_ptr(first_unit, index);
-}
-
-static void *alloc(size_t size, size_t align, bool may_block)
+void *pcpu_alloc_for(size_t size, size_t align, bool may_block)
 {
 	size_t n = (size + GRANULE - 1) / GRANULE;
 	size_t step = align > GRANULE ? align / GRANULE : 1;
@@ -323,7 +317,7 @@ static void *alloc(size_t size, size_t align, bool may_block)
 
 void *pcpu_alloc(size_t size, size_t align)
 {
-	return alloc(size, align, true);
+	return pcpu_alloc_for(size, align, true);
 }
 
 static bool is_zero(const uint64_t *p, size_t size)
@@ -379,7 +373,7 @@ static void free_locked(struct chunk *c, char *p)
 		n++;
 	/* The first chunk's units have a head that stays. */
 	c->nr_used -= n;
-	if (c->nr_used || os_purge(c->base, pcpu_chunk_size()))
+	if (c->nr_used || os_purge(c->base, chunk_size()))
 		for_each_unit (unit)
 			zero_touched(pcpu_ptr(p, unit), n * GRANULE);
 	clear_bit(c->last, start + n - 1);
@@ -390,7 +384,7 @@ static void free_locked(struct chunk *c, char *p)
 	c->hint = (struct hint){ 0 }; /* with free neighbours it may be a run of any length */
 }
 
-static bool try_free(void *first)
+bool pcpu_try_free(void *first)
 {
 	struct chunk *c;
 
@@ -407,29 +401,8 @@ static bool try_free(void *first)
 
 void pcpu_free(void *first)
 {
-	if (first && !try_free(first))
+	if (first && !pcpu_try_free(first))
 		log_fatal("pcpu_free: %p is no per-CPU handle", first);
-}
-
-void *__alloc_percpu_gfp(size_t size, size_t align, gfp_t flags)
-{
-	bool may_block = flags & __GFP_DIRECT_RECLAIM;
-	/* Initialisation enters the kernel: who may not finds nothing. */
-	bool ready = may_block ? pcpu_init() : pcpu_is_ready();
-	void *first = ready ? alloc(size, align, may_block) : NULL;
-
-	return first ? pcpu_handle(first) : NULL;
-}
-
-void *__alloc_percpu(size_t size, size_t align)
-{
-	return __alloc_percpu_gfp(size, align, GFP_KERNEL);
-}
-
-void free_percpu(void *handle)
-{
-	if (handle && (!pcpu_init() || !try_free(pcpu_first(handle))))
-		report_invalid("free_percpu()", handle, "not a handle of alloc_percpu");
 }
 
 void pcpu_alloc_info(struct ukmem_percpu_info *info)
@@ -450,7 +423,7 @@ size_t pcpu_resident(void)
 	unlock(&percpu_lock);
 	for_each_chunk(c)
 	{
-		resident += os_resident(c->base, pcpu_chunk_size());
+		resident += os_resident(c->base, chunk_size());
 		resident += os_resident(c, description_size());
 		if (c == last) /* what is behind it may be about to change */
 			break;

@@ -9,8 +9,9 @@
  *
  * Called from constructors (<ukmem/percpu.h>). Lock: static_lock.
  */
+#include "percpu/percpu_static.h"
+
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -18,7 +19,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/percpu.h"
 
 enum { MAX_SECTIONS = 1024 };
 
@@ -185,15 +186,12 @@ static const char *why_not(int err)
 						: "the place of their copies is taken";
 }
 
-void ukmem_percpu_register_static(void *start, void *stop, int trap)
+void pcpu_static_register(void *start, void *stop, bool trap)
 {
-	size_t page;
+	size_t page = os_page_size();
 	struct section s = { .start = start, .stop = stop };
 	int err;
 
-	if (!pcpu_init())
-		log_fatal("static per-CPU variables: no memory for the first chunk");
-	page = os_page_size();
 	s.page = (char *)align_down((uintptr_t)start, page);
 	s.len = align_up((uintptr_t)stop, page) - (uintptr_t)s.page;
 	lock(&static_lock);

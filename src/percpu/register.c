@@ -21,13 +21,13 @@
  * then: since Linux 6.19 it writes only fields whose value it believes to have changed, and
  * where it verifies them it kills a process that has changed one.
  */
+#include "percpu/register.h"
+
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/compiler.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
 
 #if LIBC_KNOWS_RSEQ
 
@@ -58,6 +58,8 @@ ptrdiff_t pcpu_rseq_offset(void)
 }
 
 #endif
+
+bool pcpu_own_registration;
 
 /* What aborts must be preceded by, as in <ukmem/arch/rseq_*.h>. */
 #if defined(__aarch64__)
@@ -141,4 +143,43 @@ void pcpu_register_fork_child(void)
 {
 	if (pcpu_use_rseq() && cpu_id_now() == PCPU_CPU_ID_SHARED)
 		pcpu_registration_resume();
+}
+
+#if UKMEM_HAVE_RSEQ
+
+/* The index of a thread that has a CPU. */
+static unsigned int registered_index(void)
+{
+	uint32_t cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+
+	if (unlikely((int32_t)cpu < 0) && pcpu_own_registration && !pcpu_register_thread())
+		cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+	return cpu < pcpu.nr_ids ? ukmem_rseq_field(pcpu.index) : pcpu.nr_ids;
+}
+
+#else
+
+static unsigned int registered_index(void)
+{
+	return pcpu.nr_ids;
+}
+
+#endif
+
+unsigned int pcpu_section_cpu(void)
+{
+	if (!pcpu_use_rseq() || registered_index() >= pcpu.nr_ids)
+		return pcpu.nr_ids;
+	return ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+}
+
+unsigned int pcpu_index(void)
+{
+	unsigned int cpu;
+
+	if (pcpu_use_rseq())
+		return registered_index();
+	if (os_calls.getcpu(&cpu))
+		cpu = (unsigned int)((uintptr_t)__builtin_thread_pointer() >> 12);
+	return cpu < pcpu.nr_ids ? cpu : cpu % pcpu.nr_ids;
 }

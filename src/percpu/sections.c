@@ -23,6 +23,8 @@
  * Whatever thread comes by does this, for its own CPU. Where nobody comes by, the one that
  * wants to know goes there: once for each CPU at most in the life of the process.
  */
+#include "percpu/sections.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -31,7 +33,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/register.h"
 
 /* Synchronization: set for ever, with release. */
 static _Atomic bool over[OS_MAX_CPUS];

@@ -34,7 +34,7 @@
 #include "base/compiler.h"
 #include "base/decimal.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/sections.h"
 
 #if UKMEM_HAVE_RSEQ
 

@@ -31,6 +31,7 @@
 #include "page/lookup.h"
 #include "percpu/array_owner.h"
 #include "percpu/gate.h"
+#include "percpu/register.h"
 #include "slab/slab_array.h"
 #include "ukmem/alf_queue.h"
 

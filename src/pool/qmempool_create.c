@@ -8,6 +8,8 @@
  *
  * Lock: pools_lock. CPUs are stopped while their arrays are emptied (percpu/array_stop.c).
  */
+#include "percpu/array_stop.h"
+#include "percpu/percpu_alloc.h"
 #include "pool/qmempool.h"
 
 #include <errno.h>

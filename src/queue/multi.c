@@ -48,6 +48,8 @@
  */
 #include <sched.h>
 
+#include "percpu/register.h"
+#include "percpu/sections.h"
 #include "queue/queue.h"
 #include "queue/relaxed.h"
 #include "queue/section.h"

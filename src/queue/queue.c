@@ -9,6 +9,8 @@
 #include "base/verify.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
+#include "percpu/percpu_init.h"
+#include "percpu/sections.h"
 #include "queue/relaxed.h"
 #include "queue/section.h"
 

@@ -4,6 +4,7 @@
 #define SLAB_SLAB_ARRAY_H
 
 #include "page/mempolicy.h"
+#include "percpu/percpu_alloc.h"
 #include "slab/slab_types.h"
 
 /* pcpu_first_unit(), where the array map's entries count from. */

@@ -2,11 +2,12 @@
 /*
  * What kmalloc's arrays of one CPU, and the queues made on it, may hold together: a budget of
  * bytes, by capacity (tunable cpu_cache_bytes; less where the process has no whole CPU:
- * percpu/share.c). Here is the account alone; slab_capacity.c decides who pays.
+ * os/os_share.c). Here is the account alone; slab_capacity.c decides who pays.
  */
 #include "slab/slab_budget.h"
 
 #include "base/assert.h"
+#include "percpu/percpu_alloc.h"
 
 enum { MAX_MEMBERS = 64 };
 

@@ -11,7 +11,9 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
+#include "os/os_share.h"
 #include "page/page_alloc.h"
+#include "percpu/percpu_alloc.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_geometry.h"
@@ -70,9 +72,9 @@ static void free_arrays(struct kmem_cache *s)
  * within the budget; of large objects one, the next to be asked for. */
 static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity_max)
 {
-	uint64_t budget = pcpu_cache_bytes();
-	unsigned int few = (unsigned int)min_size(pcpu_share_of(4), budget >> 19);
-	unsigned int bytes = (unsigned int)min_size(pcpu_share_of(32768), budget >> 6);
+	uint64_t budget = os_share_cache_bytes();
+	unsigned int few = (unsigned int)min_size(os_share_of(4), budget >> 19);
+	unsigned int bytes = (unsigned int)min_size(os_share_of(32768), budget >> 6);
 
 	if (s->size > SLAB_MAX_SIZE)
 		return 1;

@@ -15,6 +15,8 @@
 #include "slab/slab_capacity.h"
 
 #include "base/assert.h"
+#include "os/os_share.h"
+#include "percpu/register.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
 
@@ -187,10 +189,10 @@ static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bo
 {
 	uint64_t bytes = (uint64_t)objects * s->size;
 
-	if (slab_budget_charge(s, cpu, objects, pcpu_cache_bytes()))
+	if (slab_budget_charge(s, cpu, objects, os_share_cache_bytes()))
 		return true;
 	reclaim(s, cpu, bytes, false);
-	if (slab_budget_charge(s, cpu, objects, pcpu_cache_bytes()))
+	if (slab_budget_charge(s, cpu, objects, os_share_cache_bytes()))
 		return true;
 	if (!anyhow)
 		return false;

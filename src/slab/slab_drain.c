@@ -7,6 +7,7 @@
  */
 #include "slab/slab_drain.h"
 
+#include "percpu/array_stop.h"
 #include "percpu/gate.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_geometry.h"

@@ -39,6 +39,7 @@
 #include "base/assert.h"
 #include "page/lookup.h"
 #include "page/page_alloc.h"
+#include "percpu/percpu_alloc.h"
 #include "slab/slab_limit.h"
 
 static uint32_t pack(int avail, int whole, enum slab_where where)

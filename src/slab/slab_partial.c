@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "percpu/percpu.h"
+#include "percpu/register.h"
 
 /*
  * The first use on this CPU, or after the bound has changed. The capacity is set and then

@@ -11,6 +11,7 @@
 
 #include "os/os.h"
 #include "page/page.h"
+#include "percpu/percpu_alloc.h"
 #include "slab/slab_array.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_list.h"

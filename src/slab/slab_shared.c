@@ -17,7 +17,9 @@
 #include <stdio.h>
 
 #include "base/bits.h"
+#include "os/os_share.h"
 #include "page/node.h"
+#include "percpu/register.h"
 #include "queue/queue.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
@@ -87,7 +89,7 @@ bool slab_shared_wanted(struct kmem_cache *s, unsigned int index, unsigned int *
 	*cpu = pcpu_index();
 	/* The other half of the budget is for arrays. */
 	return pcpu_use_rseq() && *cpu < pcpu.nr_ids && !queue_of(s, index) &&
-	       slab_budget_charge(s, *cpu, s->shared_size, pcpu_cache_bytes() / 2);
+	       slab_budget_charge(s, *cpu, s->shared_size, os_share_cache_bytes() / 2);
 }
 
 bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu, void *mem)

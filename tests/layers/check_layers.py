@@ -50,6 +50,10 @@ FILES = {
         background decay purge pageset zone runs buddy window window_place lookup aside limits node vm_event
         zone_types page
     """.split(),
+    "percpu": """
+        percpu_api percpu_init notify gate owner ops array_stop array_fallback unit percpu_alloc percpu_static
+        self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 percpu
+    """.split(),
 }
 
 # Public headers: the layer they belong to, and the private header to be included there.
@@ -221,7 +225,7 @@ PLANTED_INCLUDES = [
     ("page/buddy.c", '"base/list.h"', False),
     ("page/pageset.c", '"page/zone.h"', False),
     ("os/system.c", "<sys/mman.h>", False),
-    ("percpu/public.c", "<ukmem/percpu_ops.h>", False),
+    ("percpu/ops.c", "<ukmem/percpu_ops.h>", False),
     ("slab/slab_types.h", '"ukmem/slab.h"', False),
     ("stats/stats.c", '"base/list.h"', False),
     ("slab/slab_page.c", '"slab/slab_node.h"', True),
@@ -233,7 +237,8 @@ PLANTED_INCLUDES = [
     ("page/zone.c", '"page/pageset.h"', True),
     ("page/limits.c", '"ukmem/slab.h"', True),
     ("os/unknown.c", "<ukmem/elsewhere.h>", True),
-    ("percpu/up.c", '"page/page.h"', True),
+    ("percpu/gate.c", '"page/page.h"', True),
+    ("percpu/sections.c", '"percpu/gate.h"', True),
     ("kmalloc/large.c", '"pool/pool.h"', True),
     ("pool/beside.c", '"malloc/malloc_internal.h"', True),
     ("page/aside.c", '"queue/alf.h"', True),
@@ -258,6 +263,7 @@ PLANTED_CALLS = [
     ("slab/slab_page.c", "slab/slab_node.c", True),
     ("slab/slab_partial.c", "slab/debug/twin.c", True),
     ("page/runs.c", "slab/slab_page.c", True),
+    ("percpu/ops.c", "percpu/percpu_init.c", True),
 ]
 
 

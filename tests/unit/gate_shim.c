@@ -2,7 +2,8 @@
 #include "gate_shim.h"
 
 #include "percpu/gate.h"
-#include "percpu/percpu_internal.h"
+#include "percpu/percpu.h"
+#include "percpu/percpu_init.h"
 
 bool shim_gate_init(void)
 {

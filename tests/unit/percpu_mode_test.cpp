@@ -17,6 +17,8 @@
 
 extern "C" {
 #include "percpu/percpu.h"
+#include "percpu/percpu_init.h"
+#include "percpu/register.h"
 #include "percpu/self_test.h"
 #include "ukmem/slab.h"
 #include "ukmem/stats.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "percpu_shim.h"
+#include "percpu/array_stop.h"
+#include "percpu/percpu_alloc.h"
+#include "percpu/percpu_init.h"
 
 #include "percpu/array.h"
 

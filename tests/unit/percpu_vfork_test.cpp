@@ -12,6 +12,7 @@
 
 extern "C" {
 #include "percpu/percpu.h"
+#include "percpu/register.h"
 }
 
 namespace

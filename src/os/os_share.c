@@ -7,14 +7,24 @@
  * by the CPUs it may run on; all of them together hold no more than an eighth of what memory
  * its control group allows.
  */
+#include "os/os_share.h"
+
+#include <stdatomic.h>
+
 #include "base/bits.h"
+#include "base/compiler.h"
 #include "base/config.h"
 #include "os/os.h"
-#include "percpu/percpu_internal.h"
 
-/* Synchronization: relaxed; read anew by pcpu_share_update(). */
+/* Synchronization: relaxed; read anew by os_share_update(). */
 static atomic_uint cpus, at_once;
 static _Atomic uint64_t cache_bytes, memory;
+static atomic_uint in_cpuset; /* relaxed */
+
+void os_share_note_cpuset(unsigned int n)
+{
+	atomic_store_explicit(&in_cpuset, n, memory_order_relaxed);
+}
 
 static noinline unsigned int affinity(void)
 {
@@ -35,14 +45,14 @@ static unsigned int cpus_allowed(void)
 {
 	static atomic_uint most;
 	unsigned int n = affinity(), before = atomic_load_explicit(&most, memory_order_relaxed);
-	unsigned int in_cpuset = pcpu_usable_count();
+	unsigned int usable = atomic_load_explicit(&in_cpuset, memory_order_relaxed);
 
 	if (!n)
 		n = before ? before : os_mask_count(&os_topology()->possible);
 	n = max_uint(n, before);
 	atomic_store_explicit(&most, n, memory_order_relaxed);
 	/* Not known at the start: there a thread is allowed no more than the cpuset has. */
-	return in_cpuset ? min_uint(n, in_cpuset) : n;
+	return usable ? min_uint(n, usable) : n;
 }
 
 static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)
@@ -50,7 +60,7 @@ static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)
 	return part < whole ? v / whole * part + v % whole * part / whole : v;
 }
 
-void pcpu_share_update(void)
+void os_share_update(void)
 {
 	unsigned int n = max_uint(cpus_allowed(), 1), milli = n * 1000;
 	struct os_cgroup_limits cgroup;
@@ -68,27 +78,27 @@ void pcpu_share_update(void)
 	atomic_store_explicit(&memory, cgroup.memory, memory_order_relaxed);
 }
 
-unsigned int pcpu_share_cpus(void)
+unsigned int os_share_cpus(void)
 {
 	return atomic_load_explicit(&cpus, memory_order_relaxed);
 }
 
-unsigned int pcpu_share_milli(void)
+unsigned int os_share_milli(void)
 {
 	return atomic_load_explicit(&at_once, memory_order_relaxed);
 }
 
-uint64_t pcpu_cache_bytes(void)
+uint64_t os_share_cache_bytes(void)
 {
 	return atomic_load_explicit(&cache_bytes, memory_order_relaxed);
 }
 
-uint64_t pcpu_share_memory(void)
+uint64_t os_share_memory(void)
 {
 	return atomic_load_explicit(&memory, memory_order_relaxed);
 }
 
-size_t pcpu_share_of(size_t v)
+size_t os_share_of(size_t v)
 {
-	return scaled(v, pcpu_share_milli(), (uint64_t)pcpu_share_cpus() * 1000);
+	return scaled(v, os_share_milli(), (uint64_t)os_share_cpus() * 1000);
 }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* A CPU's slot in fallback mode: who has it has the unit's arrays. Operations: array.h. */
+#ifndef PERCPU_ARRAY_FALLBACK_H
+#define PERCPU_ARRAY_FALLBACK_H
+
+/* Exclusive use of one unit; blocks (yields) until it is free. */
+void pcpu_slot_lock(unsigned int index);
+void pcpu_slot_unlock(unsigned int index);
+/* In the child of fork(): no other thread holds a slot any more. */
+void pcpu_slots_fork_child(void);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which mechanism this process uses for per-CPU data, and why.
+ *
+ * rseq needs four things: libc registered this thread (the library does so only
+ * where libc knows nothing of rseq, or is told to), the kernel can restart sections
+ * of other CPUs on demand (membarrier), this thread has a CPU id now, and sections
+ * are in fact restarted. Everything else is fallback, with the first reason found.
+ */
+#include "percpu/percpu_init.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/auxv.h>
+
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "layer/layer.h"
+#include "os/os.h"
+#include "os/os_share.h"
+#include "percpu/array_fallback.h"
+#include "percpu/array_stop.h"
+#include "percpu/gate.h"
+#include "percpu/notify.h"
+#include "percpu/owner.h"
+#include "percpu/percpu.h"
+#include "percpu/percpu_alloc.h"
+#include "percpu/percpu_static.h"
+#include "percpu/register.h"
+#include "percpu/sections.h"
+#include "percpu/self_test.h"
+#include "stats/stats.h"
+
+#if LIBC_KNOWS_RSEQ
+#include <sys/rseq.h>
+#endif
+
+#ifndef AT_RSEQ_FEATURE_SIZE
+#define AT_RSEQ_FEATURE_SIZE 27
+#endif
+
+/* Below this limit address space, or data, is scarce. */
+static const size_t SCARCE_LIMIT = (size_t)16 << 30;
+
+/* What programs know as ukmem_percpu_state, and as const. */
+UKMEM_EXPORT extern struct ukmem_percpu_state percpu_state __asm__("ukmem_percpu_state");
+struct ukmem_percpu_state percpu_state cacheline_aligned;
+
+/* Synchronization: read-only after pcpu_init(). */
+static const char *mode_reason, *index_kind, *self_test;
+
+#if UKMEM_HAVE_RSEQ
+
+static bool libc_registered(void)
+{
+#if LIBC_KNOWS_RSEQ
+	return __rseq_size != 0;
+#else
+	return false;
+#endif
+}
+
+/*
+ * Why libc did not: asked for by a call that no kernel accepts (no area, no length),
+ * which one that has rseq calls invalid.
+ */
+static const char *libc_reason(void)
+{
+	switch (os_calls.rseq(NULL, 0, 0, 0)) {
+	case -ENOSYS:
+		return "the kernel has no rseq (ENOSYS: an old kernel, a sandbox or a "
+		       "debugger)";
+	case -EPERM:
+	case -EACCES:
+		return "rseq is forbidden here (EPERM: a seccomp filter)";
+	case -EBUSY:
+		return "rseq is refused (EBUSY: something else registered first)";
+	default:
+		return "libc did not register rseq (glibc.pthread.rseq=0)";
+	}
+}
+
+/* NULL: the library registered this thread, and will register the others. */
+static const char *register_ourselves(void)
+{
+	switch (pcpu_register_thread()) {
+	case 0:
+		pcpu_own_registration = true;
+		mode_reason = "registered by ukmem";
+		return NULL;
+	case -EBUSY:
+	case -EINVAL:
+		return "this thread is registered for rseq by something else";
+	default:
+		return libc_reason();
+	}
+}
+
+/* NULL: this thread is registered. */
+static const char *not_registered(void)
+{
+	bool ask_libc = LIBC_KNOWS_RSEQ && config.percpu != PERCPU_REGISTER;
+
+#if LIBC_KNOWS_RSEQ
+	if (libc_registered()) {
+		mode_reason = "registered by libc";
+		return NULL;
+	}
+#endif
+	return ask_libc ? libc_reason() : register_ourselves();
+}
+
+/* Whether kernels like this one must be tried out; then whether it passed. */
+static bool passes_self_test(void)
+{
+	char release[65] = "";
+	int result;
+
+	if (config.rseq_self_test == SELF_TEST_NEVER) {
+		self_test = "off";
+		return true;
+	}
+	if (config.rseq_self_test == SELF_TEST_AUTO &&
+	    (os_calls.release(release, sizeof(release)) || !pcpu_self_test_needed(release))) {
+		self_test = "not needed on this kernel";
+		return true;
+	}
+	result = pcpu_self_test(pcpu.rseq, true);
+	self_test = result == 1 ? "passed" : result == 0 ? "failed" : "could not run";
+	return result != 0;
+}
+
+/* NULL: rseq can be used. */
+static const char *rseq_missing(void)
+{
+	const char *missing;
+	int commands;
+
+	if (config.percpu == PERCPU_FALLBACK)
+		return "configured (percpu:fallback)";
+	missing = not_registered();
+	if (missing)
+		return missing;
+	if ((int32_t)ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET) < 0)
+		return "this thread has no rseq CPU id";
+	if (ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET) >= pcpu.nr_ids)
+		return "the CPU id is not among the possible ones (sysfs hides CPUs)";
+	commands = os_calls.membarrier(MEMBARRIER_QUERY, 0, 0);
+	if (commands < 0)
+		return "membarrier is missing";
+	if (!(commands & MEMBARRIER_RSEQ))
+		return "membarrier cannot restart rseq sections (kernel before 5.10)";
+	if (!passes_self_test())
+		return "this kernel does not restart rseq sections (self-test)";
+	return NULL;
+}
+
+/*
+ * mm_cid is valid where the kernel says so; it lies within the 32 bytes that libc
+ * registers at least, whatever glibc 2.36 says in __rseq_size (20).
+ */
+static bool have_mm_cid(void)
+{
+	return os_calls.auxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID_END;
+}
+
+static void use_rseq(const struct os_topology *topology)
+{
+	bool compact = config.percpu == PERCPU_MM_CID ||
+		       (config.percpu != PERCPU_CPU_ID && topology->nr_nodes == 1);
+
+	if (compact && !have_mm_cid()) {
+		if (config.percpu == PERCPU_MM_CID)
+			log_warn("percpu:mm_cid: the kernel has no mm_cid, using cpu_id");
+		compact = false;
+	}
+	pcpu.index = pcpu.rseq + (compact ? RSEQ_MM_CID_OFFSET : RSEQ_CPU_ID_OFFSET);
+	index_kind = compact ? "mm_cid" : "cpu_id";
+	pcpu.limit = pcpu.nr_ids;
+	pcpu.ending = pcpu.limit;
+}
+
+#else
+
+static const char *rseq_missing(void)
+{
+#if UKMEM_TSAN
+	return "built for ThreadSanitizer, which cannot see critical sections";
+#else
+	return "no critical sections for this architecture or compiler";
+#endif
+}
+
+static void use_rseq(const struct os_topology *topology)
+{
+	(void)topology;
+}
+
+#endif
+
+/*
+ * Where handles lie, seen from the copies: far enough that nothing else is there,
+ * and so that both handles in the program and in shared libraries lead to user
+ * space. Libraries lie high, a position-independent program in the middle, any
+ * other program low: then copies must be above handles. Sanitizers allow little
+ * room, some architectures have little. Nothing fits: handles are addresses.
+ */
+static ptrdiff_t choose_base(void)
+{
+	static const ptrdiff_t distances[] = { (ptrdiff_t)1 << 44, (ptrdiff_t)1 << 38 };
+	uintptr_t program = os_calls.auxval(AT_PHDR);
+	bool low = program && program < (uintptr_t)1 << 32;
+	uintptr_t probes[2] = { program, low ? program : (uintptr_t)&pcpu };
+
+	for (unsigned int i = UKMEM_TSAN; i < ARRAY_SIZE(distances); i++) {
+		ptrdiff_t base = low ? distances[i] : -distances[i];
+		bool fits = true;
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(probes) && fits; k++) {
+			uintptr_t page = os_page_size();
+			void *p = (void *)(((probes[k] & -page) + (uintptr_t)base));
+
+			if (!probes[k])
+				continue;
+			fits = !os_reserve_at(p, page);
+			if (fits)
+				os_release(p, page);
+		}
+		if (fits)
+			return base;
+	}
+	return 0;
+}
+
+static void emit(struct emitter *e)
+{
+	struct ukmem_percpu_info info;
+
+	percpu_mode(&info);
+	emit_object_begin(e, "percpu");
+	emit_string(e, "mode", info.mode_name);
+	emit_string(e, "reason", info.reason);
+	emit_string(e, "self_test", info.self_test);
+	emit_string(e, "index", info.index_kind);
+	emit_number(e, "nr_cpu_ids", info.nr_cpu_ids);
+	emit_number(e, "cpus_online", info.cpus_online);
+	emit_number(e, "unit_size", info.unit_size);
+	emit_number(e, "chunks", info.chunks);
+	emit_number(e, "allocated", info.allocated);
+	emit_number(e, "static_size", info.static_size);
+	emit_number(e, "resident", info.resident);
+	emit_number(e, "cpus_allowed", info.cpus_allowed);
+	emit_number(e, "cpu_milli", info.cpu_milli);
+	emit_number(e, "cache_bytes", info.cache_bytes);
+	emit_object_end(e);
+}
+
+/* Nothing is given back here, but the layers above should hear of CPUs that are gone. */
+static size_t trim(void)
+{
+	pcpu_cpus_update();
+	os_share_update();
+	return 0;
+}
+
+static bool init(void)
+{
+	const struct os_topology *topology = os_topology();
+	size_t limit = SIZE_MAX;
+	const char *missing;
+	bool scarce;
+
+	config_init();
+	os_calls.address_space_limit(&limit);
+	/* With the limit 0 that sections fail by. */
+	pcpu.rseq = pcpu_rseq_offset();
+	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
+	percpu_state = pcpu;
+	scarce = limit < SCARCE_LIMIT || config.address_space == ADDRESS_SPACE_SMALL;
+	pcpu.stride = scarce ? PCPU_STRIDE_SCARCE : PCPU_STRIDE_NORMAL;
+	pcpu.nr_ids = topology->nr_cpu_ids;
+	if (!pcpu.base)
+		pcpu.base = choose_base();
+	if (!pcpu_alloc_init() || !pcpu_gate_init())
+		return false;
+	pcpu_static_init();
+	pcpu_stop_init();
+	self_test = "not needed";
+	missing = rseq_missing();
+	if (missing) {
+		index_kind = "cpu";
+		mode_reason = missing;
+	} else {
+		use_rseq(topology);
+	}
+	pcpu_indices_init();
+	pcpu_notify_init();
+	os_share_update();
+	/* Before anybody has a handle to use with it. */
+	percpu_state = pcpu;
+	if (config.verbose)
+		log_warn("per-CPU data: %s by %s: %s; self-test: %s; %u possible CPUs, %zu KiB "
+			 "per CPU and chunk",
+			 pcpu_use_rseq() ? "rseq" : "fallback", index_kind, mode_reason,
+			 self_test, pcpu.nr_ids, pcpu.stride >> 10);
+	return true;
+}
+
+static void fork_prepare(void)
+{
+	pcpu_gate_close();
+	lock_fork_prepare();
+	pcpu_owner_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+	lock_fork_parent();
+	pcpu_gate_open();
+}
+
+static void fork_child(void)
+{
+	__atomic_store_n(&pcpu_forks, pcpu_forks + 1, __ATOMIC_RELAXED);
+	pcpu_register_fork_child();
+	pcpu_slots_fork_child();
+	pcpu_notify_fork_child();
+	pcpu_owner_fork_child();
+	lock_fork_child();
+	pcpu_gate_fork_child();
+}
+
+bool pcpu_init(void)
+{
+	return once(&pcpu_once, init);
+}
+
+const struct layer percpu_layer = {
+	.once = &pcpu_once,
+	.fork_prepare = fork_prepare,
+	.fork_parent = fork_parent,
+	.fork_child = fork_child,
+	.trim = trim,
+	.emit = emit,
+	.verify = pcpu_verify,
+};
+
+void percpu_mode(struct ukmem_percpu_info *info)
+{
+	*info = (struct ukmem_percpu_info){
+		.mode = UKMEM_PERCPU_FALLBACK,
+		.mode_name = "fallback",
+		.reason = "no memory for the first chunk",
+		.index_kind = "cpu",
+		.self_test = "not needed",
+	};
+	if (!pcpu_init())
+		return;
+	if (pcpu_use_rseq()) {
+		info->mode = UKMEM_PERCPU_RSEQ;
+		info->mode_name = "rseq";
+	}
+	info->reason = mode_reason;
+	info->index_kind = index_kind;
+	info->self_test = self_test;
+	info->nr_cpu_ids = pcpu.nr_ids;
+	info->cpus_online = pcpu_online_count();
+	info->unit_size = pcpu.stride;
+	info->static_size = pcpu_static_size();
+	info->resident = pcpu_resident();
+	info->cpus_allowed = os_share_cpus();
+	info->cpu_milli = os_share_milli();
+	info->cache_bytes = (size_t)os_share_cache_bytes();
+	pcpu_alloc_info(info);
+}
