@@ -19,11 +19,6 @@
 
 enum { SORT_TRIES = 4 }; /* blocks looked at to find one's place in a list */
 
-static size_t frontier(const struct zone *z)
-{
-	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
-}
-
 static void insert_dirty(struct list_head *list, struct page *page)
 {
 	struct list_head *before = list->next;
@@ -43,7 +38,7 @@ static void insert_block(struct zone *z, struct page *page, unsigned int order,
 {
 	lock_assert_held(&z->lock);
 	debug_assert(order <= MAX_ORDER &&
-		     page_to_pfn(page) + ((size_t)1 << order) <= frontier(z));
+		     page_to_pfn(page) + ((size_t)1 << order) <= zone_frontier(z));
 	page_set_type(page, PAGE_FREE);
 	page->order = (uint8_t)order;
 	page->zero = (uint8_t)zero;
@@ -76,7 +71,7 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page
 	while (order < MAX_ORDER) {
 		size_t buddy = z->start + ((pfn - z->start) ^ ((size_t)1 << order));
 
-		if (buddy + ((size_t)1 << order) > frontier(z) ||
+		if (buddy + ((size_t)1 << order) > zone_frontier(z) ||
 		    page_type(&pages[buddy]) != PAGE_FREE || pages[buddy].order != order ||
 		    !zone_may_merge(z, order + 1, zero, pages[buddy].zero))
 			break;
@@ -100,7 +95,7 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 {
 	size_t offset = pfn - z->start;
 
-	debug_assert(pfn >= z->start && pfn + npages <= frontier(z));
+	debug_assert(pfn >= z->start && pfn + npages <= zone_frontier(z));
 	page_set_type(&page_window.pages[pfn], PAGE_NONE);
 	while (npages) {
 		unsigned int order = offset ? (unsigned int)__builtin_ctzll(offset) : MAX_ORDER;
@@ -145,7 +140,7 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
 	lock_assert_held(&z->lock);
 	for (;;) {
-		size_t block = window_block(), old = frontier(z);
+		size_t block = window_block(), old = zone_frontier(z);
 		size_t extra = align_down((old - z->start) / 8, block);
 		size_t first = z->start + align_up(old - z->start, align);
 		size_t least = z->start + align_up(first + need - z->start, block), end;

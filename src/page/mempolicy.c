@@ -129,8 +129,7 @@ static struct mempolicy *new_policy(int mode, const uint16_t *index, unsigned in
 	return pol;
 }
 
-/* 0 and *@out, or a negative errno. */
-static int make(int mode, const struct nodemask *nodes, struct mempolicy **out)
+int mempolicy_make(int mode, const struct nodemask *nodes, struct mempolicy **out)
 {
 	uint16_t index[UKMEM_MAX_NODES];
 	unsigned int n = 0;
@@ -142,16 +141,6 @@ static int make(int mode, const struct nodemask *nodes, struct mempolicy **out)
 		return -EINVAL;
 	*out = new_policy(mode, index, n);
 	return *out ? 0 : -ENOMEM;
-}
-
-struct mempolicy *mempolicy_new(int mode, const struct nodemask *nodes)
-{
-	struct mempolicy *pol = NULL;
-	int err = make(mode, nodes, &pol);
-
-	if (err)
-		errno = -err;
-	return pol;
 }
 
 struct mempolicy *mpol_get(struct mempolicy *pol)
@@ -336,21 +325,24 @@ static bool make_key(void)
 
 static struct once key_once = ONCE_INITIALIZER;
 
-int mempolicy_set(int mode, const struct nodemask *nodes)
+/* MPOL_DEFAULT is as if there were none. */
+static struct mempolicy *in_force(struct mempolicy *pol)
 {
-	struct mempolicy *pol = NULL, *old;
-	int err = make(mode, nodes, &pol);
+	if (pol->mode != MPOL_DEFAULT)
+		return pol;
+	mpol_put(pol);
+	return NULL;
+}
 
-	if (err)
-		return err;
+int mempolicy_set_thread(struct mempolicy *pol)
+{
+	struct mempolicy *old;
+
 	if (!once(&key_once, make_key)) {
 		mpol_put(pol);
 		return -ENOMEM;
 	}
-	if (mode == MPOL_DEFAULT) { /* as if it had none */
-		mpol_put(pol);
-		pol = NULL;
-	}
+	pol = in_force(pol);
 	atomic_store_explicit(&mempolicy_in_use, true, memory_order_release);
 	old = pthread_getspecific(thread_policy);
 	if (pthread_setspecific(thread_policy, pol)) {
@@ -361,20 +353,10 @@ int mempolicy_set(int mode, const struct nodemask *nodes)
 	return 0;
 }
 
-int mempolicy_set_process(int mode, const struct nodemask *nodes)
+void mempolicy_set_process(struct mempolicy *pol)
 {
-	struct mempolicy *pol = NULL;
-	int err = make(mode, nodes, &pol);
-
-	if (err)
-		return err;
-	if (mode == MPOL_DEFAULT) {
-		mpol_put(pol);
-		pol = NULL;
-	}
-	atomic_store_explicit(&process_policy, pol, memory_order_release);
+	atomic_store_explicit(&process_policy, in_force(pol), memory_order_release);
 	atomic_store_explicit(&mempolicy_in_use, true, memory_order_release);
-	return 0;
 }
 
 void mempolicy_get(int *mode, struct nodemask *nodes)

@@ -28,10 +28,12 @@ unsigned int page_policy_node(void);
 /* Whether pages of @node may be used: by the process, and as the thread's policy says. */
 bool page_policy_allows(unsigned int node);
 
-/* The program's functions of the same names, after initialisation: node_api.c. */
-struct mempolicy *mempolicy_new(int mode, const struct nodemask *nodes);
-int mempolicy_set(int mode, const struct nodemask *nodes);
-int mempolicy_set_process(int mode, const struct nodemask *nodes);
+/* 0 and *@out, or a negative errno. */
+int mempolicy_make(int mode, const struct nodemask *nodes, struct mempolicy **out);
+/* Put in force, or, if that fails, let go. */
+int mempolicy_set_thread(struct mempolicy *pol);
+void mempolicy_set_process(struct mempolicy *pol);
+/* The one in force for this thread. */
 void mempolicy_get(int *mode, struct nodemask *nodes);
 
 #endif

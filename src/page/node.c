@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of nodes, and the one place where the states of nodes are kept: a CPU that
- * comes or goes is heard of here, and its pagesets are drained from here.
+ * The table of nodes, and the one place where the states of nodes are kept.
  */
 #include "page/node.h"
 
@@ -108,7 +107,7 @@ void nodes_update_allowed(void)
 				mask_set(&node_masks[N_MEMORY], i, on);
 }
 
-static void update_cpus(void)
+void nodes_update_cpus(void)
 {
 	struct os_mask online;
 	unsigned long with_cpu[UKMEM_MAX_NODES / (8 * sizeof(unsigned long))] = { 0 };
@@ -158,20 +157,6 @@ bool nodes_init(void)
 		mask_set(&node_masks[N_MEMORY], i, true);
 	}
 	nodes_update_allowed();
-	update_cpus();
+	nodes_update_cpus();
 	return true;
-}
-
-void nodes_cpu_online(unsigned int cpu)
-{
-	(void)cpu;
-	/* A CPU that was never online belongs to no node until now. */
-	os_topology_update_cpus();
-	update_cpus();
-}
-
-void nodes_cpu_offline(unsigned int cpu)
-{
-	(void)cpu;
-	update_cpus();
 }

@@ -53,8 +53,7 @@ bool nodes_init(void);
 /* Bytes of physical memory behind the table. */
 size_t nodes_resident(void);
 /* Which CPUs a node has, after one has come or gone. */
-void nodes_cpu_online(unsigned int cpu);
-void nodes_cpu_offline(unsigned int cpu);
+void nodes_update_cpus(void);
 
 /* Index of node id @nid; -1: none. */
 int page_node_index(int nid);

@@ -41,22 +41,38 @@ int node_distance(int from, int to)
 	return (int)node_distance_of((unsigned int)a, (unsigned int)b);
 }
 
+static int make(int mode, const struct nodemask *nodes, struct mempolicy **out)
+{
+	*out = NULL;
+	return page_init() ? mempolicy_make(mode, nodes, out) : -ENOMEM;
+}
+
 struct mempolicy *mpol_new(int mode, const struct nodemask *nodes)
 {
-	if (page_init())
-		return mempolicy_new(mode, nodes);
-	errno = ENOMEM;
-	return NULL;
+	struct mempolicy *pol;
+	int err = make(mode, nodes, &pol);
+
+	if (err)
+		errno = -err;
+	return pol;
 }
 
 int ukmem_set_mempolicy(int mode, const struct nodemask *nodes)
 {
-	return page_init() ? mempolicy_set(mode, nodes) : -ENOMEM;
+	struct mempolicy *pol;
+	int err = make(mode, nodes, &pol);
+
+	return err ? err : mempolicy_set_thread(pol);
 }
 
 int ukmem_set_process_mempolicy(int mode, const struct nodemask *nodes)
 {
-	return page_init() ? mempolicy_set_process(mode, nodes) : -ENOMEM;
+	struct mempolicy *pol;
+	int err = make(mode, nodes, &pol);
+
+	if (!err)
+		mempolicy_set_process(pol);
+	return err;
 }
 
 int ukmem_get_mempolicy(int *mode, struct nodemask *nodes)

@@ -63,9 +63,17 @@ bool page_init(void)
 	return once(&page_once, init);
 }
 
+static void cpu_online(unsigned int cpu)
+{
+	(void)cpu;
+	/* A CPU that was never online belongs to no node until now. */
+	os_topology_update_cpus();
+	nodes_update_cpus();
+}
+
 static void cpu_offline(unsigned int cpu)
 {
-	nodes_cpu_offline(cpu);
+	nodes_update_cpus();
 	for_each_zone (z)
 		pageset_drain(z, cpu);
 }
@@ -78,7 +86,7 @@ static size_t trim(void)
 const struct layer page_layer = {
 	.once = &page_once,
 	.fork_child = fork_child,
-	.cpu_online = nodes_cpu_online,
+	.cpu_online = cpu_online,
 	.cpu_offline = cpu_offline,
 	.trim = trim,
 	.gauges = vmstat_gauges,

@@ -27,12 +27,6 @@ int ukmem_vmstat_print(int fd)
 	return emit_end(&e);
 }
 
-/* Zones that never had a page are left out, as the kernel leaves out unpopulated ones. */
-static bool is_populated(const struct zone *z)
-{
-	return atomic_load_explicit(&z->frontier, memory_order_relaxed) > z->start;
-}
-
 static void buddyinfo_zone(struct emitter *e, struct zone *z)
 {
 	struct zone_counts c;
@@ -101,7 +95,7 @@ static int print_zones(int fd, void (*print)(struct emitter *, struct zone *))
 	emit_begin(&e, fd, UKMEM_STATS_TEXT);
 	for (unsigned int node = 0; page_init() && node < page_window.nr_nodes; node++)
 		for (unsigned int type = 0; type < MAX_NR_ZONES; type++)
-			if (is_populated(node_zone(node, type)))
+			if (zone_below(node_zone(node, type)))
 				print(&e, node_zone(node, type));
 	return emit_end(&e);
 }

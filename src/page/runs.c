@@ -21,11 +21,6 @@ enum {
 	CARVE_ORDERS = 3, /* a carved block holds at least 2^3 runs, where there is one */
 };
 
-static size_t frontier(const struct zone *z)
-{
-	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
-}
-
 static bool is_free_block(size_t pfn, unsigned int order)
 {
 	const struct page *p = &page_window.pages[pfn];
@@ -61,7 +56,7 @@ static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
 {
 	size_t end = pfn + npages;
 
-	if (end > frontier(z))
+	if (end > zone_frontier(z))
 		return false;
 	while (pfn < end) {
 		const struct page *p = &page_window.pages[pfn];
@@ -174,7 +169,7 @@ static bool carve_on(struct zone *z, size_t npages, size_t most)
 		struct page *next = &page_window.pages[z->carve_end];
 		size_t n, taken;
 
-		if (!z->carve_end || z->carve_end == frontier(z) ||
+		if (!z->carve_end || z->carve_end == zone_frontier(z) ||
 		    page_type(next) != PAGE_FREE)
 			return false;
 		if (z->carve_start == z->carve_end)
@@ -240,7 +235,7 @@ static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
 	if (carve_on(z, npages, n))
 		return true;
 	/* Space for carving that ends at the frontier may go on there. */
-	if (z->carve_end != frontier(z))
+	if (z->carve_end != zone_frontier(z))
 		__zone_carve_release(z);
 	return carve_block(z, order, fits) ||
 	       (may_grow && (carve_grow(z, n) || carve_grow(z, npages)));
@@ -273,7 +268,7 @@ static size_t block_of(const struct zone *z, size_t pfn)
 /* What is free just below the frontier, and as much beyond it as is missing. */
 static struct page *grow_run(struct zone *z, size_t npages)
 {
-	size_t end = frontier(z), tail = end - extend_back(z, end, npages), start;
+	size_t end = zone_frontier(z), tail = end - extend_back(z, end, npages), start;
 
 	if (tail < npages) {
 		if (!__zone_grow(z, 1, npages - tail, &start))
@@ -297,8 +292,8 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 	lock_assert_held(&z->lock);
 	if (z->carve_start < end && z->carve_end > start)
 		__zone_carve_release(z);
-	if (end > frontier(z)) {
-		tail = frontier(z) - start;
+	if (end > zone_frontier(z)) {
+		tail = zone_frontier(z) - start;
 		if (!may_grow || (tail && !run_is_free(z, start, tail)) ||
 		    !__zone_grow(z, 1, npages - tail, &grown))
 			return NULL;

@@ -13,7 +13,7 @@
 
 static const char *block_wrong(const struct zone *z, struct page *page, unsigned int order)
 {
-	size_t frontier = atomic_load_explicit(&z->frontier, memory_order_relaxed);
+	size_t frontier = zone_frontier(z);
 	size_t offset = page_to_pfn(page) - z->start, n = (size_t)1 << order;
 	size_t buddy = z->start + (offset ^ n);
 	const struct page *b = page_window.pages + buddy;
@@ -69,7 +69,7 @@ static size_t sum_of(const struct list_head *blocks)
 
 static void __verify_sums(struct zone *z, size_t nr_free, size_t nr_dirty, struct verify *v)
 {
-	size_t span = atomic_load_explicit(&z->frontier, memory_order_relaxed) - z->start;
+	size_t span = zone_frontier(z) - z->start;
 
 	verify_that(v, nr_free == z->nr_free, "zone %u: nr_free is %zu, the lists have %zu",
 		    z->index, z->nr_free, nr_free);

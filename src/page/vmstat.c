@@ -54,11 +54,6 @@ static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 	g->active += in_program * page;
 }
 
-static size_t zone_below(const struct zone *z)
-{
-	return atomic_load_explicit(&z->frontier, memory_order_acquire) - z->start;
-}
-
 void vmstat_gauges(struct ukmem_gauges *g)
 {
 	size_t aside = aside_in_use() * page_size();

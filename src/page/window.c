@@ -87,7 +87,7 @@ static void set_frontier(struct zone *z, size_t end)
 
 int window_extend(struct zone *z, size_t end)
 {
-	size_t from = atomic_load_explicit(&z->frontier, memory_order_relaxed);
+	size_t from = zone_frontier(z);
 	size_t len = (end - from) << page_window.page_shift;
 	void *addr;
 	int err;

@@ -77,7 +77,7 @@ static unsigned int arrays_of(const struct zone *z)
 
 void window_forget(struct zone *z)
 {
-	size_t from = atomic_load_explicit(&z->frontier, memory_order_relaxed);
+	size_t from = zone_frontier(z);
 
 	for (unsigned int i = 0; i < arrays_of(z); i++) {
 		void *at;

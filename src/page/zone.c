@@ -80,30 +80,29 @@ bool zone_lock_for(struct zone *z, const struct alloc_request *rq)
 	return true;
 }
 
-/* @sums, of which the second may not be there, change by as much as @published, which becomes
- * @now. */
-static void publish(_Atomic size_t *published, _Atomic size_t *const *sums, size_t now)
+/* Two sums, of which the second may not be there, change by as much as @published, which
+ * becomes @now. */
+static void publish(_Atomic size_t *published, size_t now, _Atomic size_t *sum,
+		    _Atomic size_t *other)
 {
 	size_t before = atomic_load_explicit(published, memory_order_relaxed);
 
 	if (now == before)
 		return;
 	atomic_store_explicit(published, now, memory_order_relaxed);
-	for (unsigned int i = 0; i < 2 && sums[i]; i++)
-		atomic_fetch_add_explicit(sums[i], now - before, memory_order_relaxed);
+	atomic_fetch_add_explicit(sum, now - before, memory_order_relaxed);
+	if (other)
+		atomic_fetch_add_explicit(other, now - before, memory_order_relaxed);
 }
 
 void zone_unlock(struct zone *z, bool may_block)
 {
-	_Atomic size_t *dirty[2] = { &page_limits.dirty, NULL };
-	_Atomic size_t *used[2] = { &page_limits.used, z->node_used };
-
 	lock_assert_held(&z->lock);
 	debug_assert(z->nr_dirty <= z->nr_free && z->nr_free + z->isolated <= z->present);
 	put_deferred(z);
 	/* In this order: what a free moved from one sum to the other is never in neither. */
-	publish(&z->dirty, dirty, __zone_dirty(z));
-	publish(&z->used, used, __zone_used(z));
+	publish(&z->dirty, __zone_dirty(z), &page_limits.dirty, NULL);
+	publish(&z->used, __zone_used(z), &page_limits.used, z->node_used);
 	unlock_if(&z->lock, may_block);
 }
 

@@ -180,11 +180,6 @@ static struct page *take_block(struct zone *z, const struct alloc_request *rq, b
 	return page;
 }
 
-static void put_back(struct zone *z, struct page *page, size_t npages)
-{
-	__zone_free_run(z, page_to_pfn(page), npages, page->zero);
-}
-
 /* A run as @rq wants it: aligned, at its place, or any. */
 static struct page *take_run(struct zone *z, const struct alloc_request *rq, bool may_grow)
 {
@@ -263,7 +258,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	if ((!allowed && (page->zero != PAGE_DIRTY || (!rq->above && !may_populate(z, 0)))) ||
 	    (rq->may_block && z->nr_free < reserve &&
 	     !__zone_extend(z, reserve - z->nr_free))) {
-		put_back(z, page, rq->npages);
+		__zone_free_run(z, page_to_pfn(page), rq->npages, page->zero);
 		return NULL;
 	}
 	if (page->zero == PAGE_PURGED)

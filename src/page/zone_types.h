@@ -121,6 +121,18 @@ static inline struct zone *node_zone(unsigned int node, enum zone_type type)
 	return &zones[place[type] * page_window.nr_nodes + node];
 }
 
+/* Synchronization: relaxed, for whoever holds the lock; others read no entry by it. */
+static inline size_t zone_frontier(const struct zone *z)
+{
+	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
+}
+
+/* Pages below the frontier; acquire: their entries can be read. */
+static inline size_t zone_below(const struct zone *z)
+{
+	return atomic_load_explicit(&z->frontier, memory_order_acquire) - z->start;
+}
+
 #define for_each_zone(z) for (struct zone *z = zones; z < zones + nr_zones(); z++)
 
 /* Whether a request heeds limits: always; unless it takes what is dirty; not at all. */
