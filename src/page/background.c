@@ -162,7 +162,7 @@ void page_background_start(void)
 }
 
 /* Start the thread if it is wanted and there are so many dirty pages. */
-static void poll_background(size_t dirty)
+static noinline void poll_background(size_t dirty)
 {
 	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
 	    atomic_load_explicit(&given_up, memory_order_relaxed) ||

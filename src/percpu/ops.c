@@ -13,6 +13,7 @@
  * Signal safety: all of it, once the library is initialised.
  */
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "base/compiler.h"
 #include "os/os.h"
