@@ -62,6 +62,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/deferred.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "ukmem/page_alloc.h"
@@ -119,7 +120,7 @@ struct page {
 			struct kmem_cache *cache;      /* SLAB */
 			union {			       /* SLAB */
 				struct list_head list; /* on the node's list */
-				struct page *deferred; /* on its way there */
+				struct deferred_entry deferred; /* on its way */
 			};
 		};
 		struct {
