@@ -239,12 +239,13 @@ TEST_F(DrainTest, RefusedItEmptiesThisCpus)
 	for (void *array : arrays)
 		EXPECT_EQ(count(array, cpus_[1]), 10u);
 	/* Another CPU's: nothing. */
+	push(arrays[0], cpus_[0], 1);
 	EXPECT_FALSE(
 		drain(arrays, { &owners[0], &owners[1] }, static_cast<unsigned>(cpus_[1])));
 	EXPECT_EQ(owners[0].got.size() + owners[1].got.size(), 80u);
 	refusal = 0;
 	EXPECT_TRUE(drain(arrays, { &owners[0], &owners[1] }));
-	EXPECT_EQ(owners[0].got.size() + owners[1].got.size(), 100u);
+	EXPECT_EQ(owners[0].got.size() + owners[1].got.size(), 101u);
 }
 
 /* The first of two stops is refused, the other one is not. */
@@ -501,20 +502,19 @@ const char *is_seven(void *object, void *)
 TEST_F(DrainTest, Verified)
 {
 	void *array = make(20);
+	std::string at = "it, CPU " + std::to_string(cpus_.back()) + ": ";
 
 	push(array, cpus_.back(), 7);
-	EXPECT_EQ(shim_array_verify(array, 20, is_seven, nullptr), nullptr);
-	EXPECT_EQ(shim_array_verify(array, 20, nullptr, nullptr), nullptr);
+	EXPECT_STREQ(shim_array_verify(array, 20, is_seven, nullptr), nullptr);
+	EXPECT_STREQ(shim_array_verify(array, 20, nullptr, nullptr), nullptr);
 	push(array, cpus_.back(), 1);
-	std::string at = "it, CPU " + std::to_string(cpus_.back()) + ": ";
-	EXPECT_EQ(shim_array_verify(array, 20, is_seven, nullptr),
-		  at + "object 0x80 in the array is seven");
-	EXPECT_EQ(shim_array_verify(array, 7, nullptr, nullptr),
-		  std::string(
-			  "it, CPU 0: 0 objects and a capacity of 20 in an array of 7 slots"));
+	EXPECT_STREQ(shim_array_verify(array, 20, is_seven, nullptr),
+		     (at + "object 0x80 in the array is seven").c_str());
 	shim_array_open(array, 7);
-	EXPECT_EQ(shim_array_verify(array, 7, is_seven, nullptr),
-		  at + "8 objects and a capacity of 7 in an array of 7 slots");
+	EXPECT_STREQ(shim_array_verify(array, 7, is_seven, nullptr),
+		     (at + "8 objects and a capacity of 7 in an array of 7 slots").c_str());
+	EXPECT_STREQ(shim_array_verify(make(5), 4, is_seven, nullptr),
+		     "it, CPU 0: 0 objects and a capacity of 5 in an array of 4 slots");
 }
 
 } // namespace
