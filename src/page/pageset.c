@@ -172,35 +172,34 @@ void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsig
 	open_array(z, order);
 	pushed = pcpu_array_fill(array_of(z, order), (void **)batch, n);
 	if (pushed < n)
-		zone_free_batch(z, batch + pushed, n - pushed, order);
+		zone_free_batch(z, batch + pushed, n - pushed);
 }
 
-/* @array is full, or this CPU has not used it yet. */
-static noinline void free_slow(struct zone *z, void *array, struct page *page,
-			       unsigned int order)
+/* @list is full, or this CPU has not used it yet: a batch goes, or of other runs the youngest.
+ */
+static noinline void free_slow(struct zone *z, unsigned int list, struct page *page)
 {
 	struct page *batch[PCP_BATCH_MAX];
+	void *array = array_of(z, list);
 	unsigned int n;
 
-	open_array(z, order);
+	open_array(z, list);
 	if (likely(pcpu_gate_try_enter())) {
-		n = pcpu_array_pop_bulk(array, (void **)batch, pageset_batch(z, order),
+		n = pcpu_array_pop_bulk(array, (void **)batch,
+					list < PCP_ORDERS ? pageset_batch(z, list) : 1,
 					PCPU_POP_UNCOUNTED);
-		if (n)
-			zone_free_batch(z, batch, n, order);
+		zone_free_batch(z, batch, n);
 		pcpu_gate_leave();
 	}
 	if (!pcpu_array_push(array, page))
-		zone_free_batch(z, &page, 1, order);
+		zone_free_batch(z, &page, 1);
 }
 
 void pageset_free(struct zone *z, struct page *page, unsigned int order)
 {
-	void *array = array_of(z, order);
-
 	page_set_head(page, page_head(PAGE_CACHED, order, false));
-	if (unlikely(!pcpu_array_push(array, page)))
-		free_slow(z, array, page, order);
+	if (unlikely(!pcpu_array_push(array_of(z, order), page)))
+		free_slow(z, order, page);
 }
 
 void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
@@ -239,18 +238,6 @@ struct page *pageset_pop_run(struct zone *z, size_t npages)
 	return NULL;
 }
 
-/* @list is full, or this CPU has not used it yet: the youngest one goes. */
-static noinline void free_run_slow(struct zone *z, unsigned int list, struct page *page)
-{
-	void *array = array_of(z, list), *old;
-
-	open_array(z, list);
-	if (pcpu_array_pop_bulk(array, &old, 1, PCPU_POP_UNCOUNTED))
-		zone_free_run(z, old, ((struct page *)old)->npages, PAGE_DIRTY);
-	if (!pcpu_array_push(array, page))
-		zone_free_run(z, page, page->npages, PAGE_DIRTY);
-}
-
 void pageset_free_run(struct zone *z, struct page *page, size_t npages)
 {
 	unsigned int list = run_list(npages);
@@ -258,25 +245,12 @@ void pageset_free_run(struct zone *z, struct page *page, size_t npages)
 	page_set_head(page, page_head(PAGE_CACHED, PAGE_NO_ORDER, false));
 	page->npages = npages;
 	if (unlikely(!pcpu_array_push(array_of(z, list), page)))
-		free_run_slow(z, list, page);
-}
-
-static size_t npages_of(const struct page *page)
-{
-	return page->order == PAGE_NO_ORDER ? page->npages : (size_t)1 << page->order;
+		free_slow(z, list, page);
 }
 
 static void put_runs(void *zone, void **runs, unsigned int n)
 {
-	struct zone *z = zone;
-
-	zone_lock(z);
-	for (unsigned int i = 0; i < n; i++) {
-		struct page *page = runs[i];
-
-		__zone_free_run(z, page_to_pfn(page), npages_of(page), page->zero);
-	}
-	zone_unlock(z, true);
+	zone_free_batch(zone, (struct page **)runs, n);
 }
 
 static void list_arrays(struct zone *z, struct pcpu_drain *d)
@@ -330,7 +304,7 @@ static bool __give_dirty(struct zone *z, unsigned int list)
 		return false;
 	if (page->zero != PAGE_DIRTY && pcpu_array_push(array, page))
 		return false;
-	__zone_free_run(z, page_to_pfn(page), npages_of(page), page->zero);
+	__zone_free_run(z, page_to_pfn(page), page_cached_pages(page), page->zero);
 	return true;
 }
 

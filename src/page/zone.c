@@ -123,14 +123,16 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_z
 	zone_unlock(z, false);
 }
 
-void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order)
+void zone_free_batch(struct zone *z, struct page **batch, unsigned int n)
 {
-	if (!zone_trylock(z)) {
-		for (unsigned int i = 0; i < n; i++)
-			defer(z, batch[i], (size_t)1 << order);
-		return;
-	}
+	bool held = n && zone_trylock(z);
+
 	for (unsigned int i = 0; i < n; i++)
-		__zone_free_block(z, page_to_pfn(batch[i]), order, batch[i]->zero);
-	zone_unlock(z, false);
+		if (held)
+			__zone_free_run(z, page_to_pfn(batch[i]), page_cached_pages(batch[i]),
+					batch[i]->zero);
+		else
+			defer(z, batch[i], page_cached_pages(batch[i]));
+	if (held)
+		zone_unlock(z, false);
 }
