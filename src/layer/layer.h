@@ -24,8 +24,8 @@ struct layer {
 	struct once *once; /* its initialisation */
 	/* Around fork, in this process and in the child. */
 	void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
-	/* CPU index @cpu is used from now on, or no longer; of all layers' arrays the lowest layer
-	 * sees to that. */
+	/* CPU index @cpu is used from now on, or no longer; of all layers' arrays the lowest
+	 * layer sees to that. */
 	void (*cpu_online)(unsigned int cpu), (*cpu_offline)(unsigned int cpu);
 	/* Adds its per-CPU arrays to those that are to be emptied (percpu/drain.h), and keeps
 	 * others from freeing them; that is over. */

@@ -16,6 +16,8 @@
 
 extern "C" {
 #include "percpu/percpu.h"
+#include "percpu/percpu_alloc.h"
+#include "percpu/percpu_init.h"
 }
 
 namespace
