@@ -53,11 +53,24 @@ void layers_cpu_offline(unsigned int cpu)
 			layers[i]->cpu_offline(cpu);
 }
 
-size_t ukmem_trim(void)
+void layers_drain(struct pcpu_drain *d)
+{
+	bool ready[ARRAY_SIZE(layers)]; /* others may become so meanwhile */
+
+	for (size_t i = ARRAY_SIZE(layers); i-- > 0;) {
+		ready[i] = is_ready(layers[i]);
+		if (ready[i] && layers[i]->drain)
+			layers[i]->drain(d);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
+		if (ready[i] && layers[i]->drained)
+			layers[i]->drained();
+}
+
+size_t layers_trim(void)
 {
 	size_t bytes = 0;
 
-	/* Highest first: what they give back the lower ones can give back. */
 	for (size_t i = ARRAY_SIZE(layers); i-- > 0;)
 		if (is_ready(layers[i]) && layers[i]->trim)
 			bytes += layers[i]->trim();

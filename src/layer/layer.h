@@ -15,6 +15,7 @@
 struct once;
 struct ukmem_gauges;
 struct emitter;
+struct pcpu_drain;
 struct verify;
 
 /* Functions may be NULL. Those of fork are always called, others only of an initialised layer.
@@ -23,10 +24,13 @@ struct layer {
 	struct once *once; /* its initialisation */
 	/* Around fork, in this process and in the child. */
 	void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
-	/* CPU index @cpu is used from now on, or no longer: what it holds is to be given back.
-	 */
+	/* CPU index @cpu is used from now on, or no longer; of all layers' arrays the lowest
+	 * layer sees to that. */
 	void (*cpu_online)(unsigned int cpu), (*cpu_offline)(unsigned int cpu);
-	size_t (*trim)(void);			  /* give memory back; bytes */
+	/* Adds its per-CPU arrays to those that are to be emptied (percpu/drain.h), and keeps
+	 * others from freeing them; that is over. */
+	void (*drain)(struct pcpu_drain *d), (*drained)(void);
+	size_t (*trim)(void);			  /* give memory back, after a drain; bytes */
 	void (*gauges)(struct ukmem_gauges *g);	  /* add to the gauges; no system call */
 	void (*resident)(struct ukmem_gauges *g); /* to those that the system is asked for */
 	void (*emit)(struct emitter *e);	  /* write objects and tables */
@@ -42,7 +46,10 @@ const struct layer *layer_next(const struct layer *l);
 
 /* Tells the layers, lowest first. */
 void layers_cpu_online(unsigned int cpu);
-/* Highest first: what they give back the lower ones can give back. */
+/* Highest first: what they give back the lower ones can give back. The lowest layer, percpu,
+ * empties the arrays that the others have added. */
+void layers_drain(struct pcpu_drain *d);
 void layers_cpu_offline(unsigned int cpu);
+size_t layers_trim(void);
 
 #endif

@@ -84,13 +84,6 @@ static void free_block(struct zone *z, size_t pfn, unsigned int order, enum page
 	insert_block(z, &pages[pfn], order, zero);
 }
 
-void __zone_free_block(struct zone *z, size_t pfn, unsigned int order, enum page_zero zero)
-{
-	debug_assert(!((pfn - z->start) % ((size_t)1 << order)));
-	page_set_type(&page_window.pages[pfn], PAGE_NONE);
-	free_block(z, pfn, order, zero);
-}
-
 void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero zero)
 {
 	size_t offset = pfn - z->start;

@@ -6,8 +6,6 @@
 #include "page/zone_types.h"
 
 void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero zero);
-/* The same of a block of 2^@order pages, aligned to its size. */
-void __zone_free_block(struct zone *z, size_t pfn, unsigned int order, enum page_zero zero);
 /* The smallest free block that holds 2^order pages, the rest put back; or NULL. */
 struct page *__zone_take_block(struct zone *z, unsigned int order);
 void __zone_remove_block(struct zone *z, struct page *page);

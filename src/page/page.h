@@ -62,6 +62,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/deferred.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "ukmem/page_alloc.h"
@@ -116,16 +117,15 @@ struct page {
 	union { /* where @cache is, nothing else has the address of one: slab_node.c */
 		struct list_head lru; /* FREE */
 		struct {
-			struct kmem_cache *cache;      /* SLAB */
-			union {			       /* SLAB */
-				struct list_head list; /* on the node's list */
-				struct page *deferred; /* on its way there */
+			struct kmem_cache *cache;		/* SLAB */
+			union {					/* SLAB */
+				struct list_head list;		/* on the node's list */
+				struct deferred_entry deferred; /* on its way */
 			};
 		};
 		struct {
-			size_t npages; /* LARGE, ALLOCATED; freed and deferred */
-			struct page
-				*next; /* freed and deferred: Synchronization: zone_types.h */
+			size_t npages;		    /* LARGE, ALLOCATED; freed and deferred */
+			struct deferred_entry next; /* freed and deferred */
 		};
 	};
 	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, also of its other pages: set bit,

@@ -73,9 +73,8 @@ static void cpu_online(unsigned int cpu)
 
 static void cpu_offline(unsigned int cpu)
 {
+	(void)cpu;
 	nodes_update_cpus();
-	for_each_zone (z)
-		pageset_drain(z, cpu);
 }
 
 static size_t trim(void)
@@ -88,6 +87,7 @@ const struct layer page_layer = {
 	.fork_child = fork_child,
 	.cpu_online = cpu_online,
 	.cpu_offline = cpu_offline,
+	.drain = pagesets_list,
 	.trim = trim,
 	.gauges = vmstat_gauges,
 	.resident = vmstat_resident,

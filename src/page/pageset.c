@@ -16,12 +16,13 @@
  */
 #include "page/pageset.h"
 
+#include <stdio.h>
+
 #include "base/bits.h"
 #include "os/os_share.h"
 #include "page/buddy.h"
 #include "page/zone.h"
-#include "percpu/array.h"
-#include "percpu/array_stop.h"
+#include "percpu/drain.h"
 #include "percpu/gate.h"
 #include "percpu/percpu_alloc.h"
 #include "percpu/register.h"
@@ -45,8 +46,8 @@ static unsigned int run_list(size_t npages)
 	return PCP_ORDERS + ilog2_up(npages) - ilog2_up(PCP_RUN_MIN);
 }
 
-/* Runs a CPU may hold of an order or list, and how many move at once. */
-static unsigned int capacity(const struct zone *z, unsigned int list)
+/* Runs a CPU may hold of an order or list. */
+static unsigned int capacity_of(const struct zone *z, unsigned int list)
 {
 	if (list >= PCP_ORDERS)
 		return min_uint(4u * z->pcp_high >> run_order(list), 2);
@@ -56,7 +57,7 @@ static unsigned int capacity(const struct zone *z, unsigned int list)
 unsigned int pageset_batch(const struct zone *z, unsigned int order)
 {
 	/* Of large runs, too, a few are worth the lock. */
-	unsigned int few = min_uint(max_uint(capacity(z, order) / 2, 1), 4);
+	unsigned int few = min_uint(max_uint(capacity_of(z, order) / 2, 1), 4);
 
 	return min_uint(max_uint(z->pcp_batch >> order, few), PCP_BATCH_MAX);
 }
@@ -80,14 +81,21 @@ static void tune(struct zone *z)
 	z->pcp_batch = (uint16_t)max_size(min_size(batch, z->pcp_high / 4), 1);
 }
 
-/* Where the array of @list lies in a pageset; of PCP_LISTS: the bytes of all arrays. */
-static size_t array_offset(const struct zone *z, unsigned int list)
+/* Arrays, one behind the other, and the counters. Result: bytes. */
+static size_t lay_out(struct zone *z)
 {
 	size_t offset = 0;
 
-	for (unsigned int i = 0; i < list; i++)
-		offset += pcpu_array_size(capacity(z, i));
-	return offset;
+	for (unsigned int list = 0; list < PCP_LISTS; list++) {
+		unsigned int slots = capacity_of(z, list);
+
+		z->pcp_offset[list] = (uint32_t)offset;
+		atomic_store_explicit(&z->pcp_capacity[list], (uint16_t)slots,
+				      memory_order_relaxed);
+		offset += pcpu_array_size(slots);
+	}
+	z->pcp_counters = (uint32_t)align_up(offset, COUNTER_BYTES);
+	return z->pcp_counters + COUNTER_BYTES;
 }
 
 bool pageset_init(void)
@@ -96,10 +104,7 @@ bool pageset_init(void)
 
 	for_each_zone (z) {
 		tune(z);
-		for (unsigned int list = 0; list < PCP_LISTS; list++)
-			z->pcp_offset[list] = (uint32_t)array_offset(z, list);
-		z->pcp_counters = (uint32_t)align_up(array_offset(z, PCP_LISTS), COUNTER_BYTES);
-		size = max_size(size, z->pcp_counters + COUNTER_BYTES);
+		size = max_size(size, lay_out(z));
 	}
 	if (!boot_pageset)
 		boot_pageset = pcpu_alloc(size, 64);
@@ -150,13 +155,8 @@ static uint64_t *counters(const struct zone *z)
 /* The first use of a pageset on this CPU: until now its capacity was 0. */
 static void open_array(const struct zone *z, unsigned int list)
 {
-	unsigned int cpu = pcpu_index();
-	struct pcpu_array *a;
-
-	if (cpu >= pcpu.nr_ids || pageset_of(z) == boot_pageset)
-		return;
-	a = pcpu_ptr(array_of(z, list), cpu);
-	atomic_store_explicit(&a->capacity, (uint16_t)capacity(z, list), memory_order_relaxed);
+	if (pageset_of(z) != boot_pageset)
+		pcpu_array_open(array_of(z, list), &z->pcp_capacity[list]);
 }
 
 struct page *pageset_pop(struct zone *z, unsigned int order)
@@ -164,49 +164,42 @@ struct page *pageset_pop(struct zone *z, unsigned int order)
 	return pcpu_array_pop(array_of(z, order));
 }
 
-/* @batch: lowest addresses first, which are to come out first: the array is a stack. */
+/* @batch: lowest addresses first, which are to come out first. */
 void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsigned int n)
 {
 	unsigned int pushed;
 
-	for (unsigned int i = 0, k = n - 1; i < k; i++, k--) {
-		struct page *page = batch[i];
-
-		batch[i] = batch[k];
-		batch[k] = page;
-	}
 	open_array(z, order);
-	pushed = pcpu_array_push_bulk(array_of(z, order), (void **)batch, n);
+	pushed = pcpu_array_fill(array_of(z, order), (void **)batch, n);
 	if (pushed < n)
-		zone_free_batch(z, batch + pushed, n - pushed, order);
+		zone_free_batch(z, batch + pushed, n - pushed);
 }
 
-/* @array is full, or this CPU has not used it yet. */
-static noinline void free_slow(struct zone *z, void *array, struct page *page,
-			       unsigned int order)
+/* @list is full, or this CPU has not used it yet: a batch goes, or of other runs the youngest.
+ */
+static noinline void free_slow(struct zone *z, unsigned int list, struct page *page)
 {
 	struct page *batch[PCP_BATCH_MAX];
+	void *array = array_of(z, list);
 	unsigned int n;
 
-	open_array(z, order);
+	open_array(z, list);
 	if (likely(pcpu_gate_try_enter())) {
-		n = pcpu_array_pop_bulk(array, (void **)batch, pageset_batch(z, order),
+		n = pcpu_array_pop_bulk(array, (void **)batch,
+					list < PCP_ORDERS ? pageset_batch(z, list) : 1,
 					PCPU_POP_UNCOUNTED);
-		if (n)
-			zone_free_batch(z, batch, n, order);
+		zone_free_batch(z, batch, n);
 		pcpu_gate_leave();
 	}
 	if (!pcpu_array_push(array, page))
-		zone_free_batch(z, &page, 1, order);
+		zone_free_batch(z, &page, 1);
 }
 
 void pageset_free(struct zone *z, struct page *page, unsigned int order)
 {
-	void *array = array_of(z, order);
-
 	page_set_head(page, page_head(PAGE_CACHED, order, false));
-	if (unlikely(!pcpu_array_push(array, page)))
-		free_slow(z, array, page, order);
+	if (unlikely(!pcpu_array_push(array_of(z, order), page)))
+		free_slow(z, order, page);
 }
 
 void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
@@ -245,18 +238,6 @@ struct page *pageset_pop_run(struct zone *z, size_t npages)
 	return NULL;
 }
 
-/* @list is full, or this CPU has not used it yet: the youngest one goes. */
-static noinline void free_run_slow(struct zone *z, unsigned int list, struct page *page)
-{
-	void *array = array_of(z, list), *old;
-
-	open_array(z, list);
-	if (pcpu_array_pop_bulk(array, &old, 1, PCPU_POP_UNCOUNTED))
-		zone_free_run(z, old, ((struct page *)old)->npages, PAGE_DIRTY);
-	if (!pcpu_array_push(array, page))
-		zone_free_run(z, page, page->npages, PAGE_DIRTY);
-}
-
 void pageset_free_run(struct zone *z, struct page *page, size_t npages)
 {
 	unsigned int list = run_list(npages);
@@ -264,72 +245,53 @@ void pageset_free_run(struct zone *z, struct page *page, size_t npages)
 	page_set_head(page, page_head(PAGE_CACHED, PAGE_NO_ORDER, false));
 	page->npages = npages;
 	if (unlikely(!pcpu_array_push(array_of(z, list), page)))
-		free_run_slow(z, list, page);
+		free_slow(z, list, page);
 }
 
-static void drain_runs(struct zone *z, unsigned int list, unsigned int cpu, size_t *pages)
+static void put_runs(void *zone, void **runs, unsigned int n)
 {
-	struct page *batch[PCP_BATCH_MAX];
-	unsigned int n;
-
-	while ((n = pcpu_array_take(array_of(z, list), cpu, (void **)batch, PCP_BATCH_MAX)))
-		for (unsigned int i = 0; i < n; i++) {
-			*pages += batch[i]->npages;
-			zone_free_run(z, batch[i], batch[i]->npages, PAGE_DIRTY);
-		}
+	zone_free_batch(zone, (struct page **)runs, n);
 }
 
-static void drain_array(struct zone *z, unsigned int order, unsigned int cpu, size_t *pages)
+static void list_arrays(struct zone *z, struct pcpu_drain *d)
 {
-	struct page *batch[PCP_BATCH_MAX];
-	unsigned int n;
-
-	while ((n = pcpu_array_take(array_of(z, order), cpu, (void **)batch, PCP_BATCH_MAX))) {
-		zone_lock(z);
-		for (unsigned int i = 0; i < n; i++)
-			__zone_free_block(z, page_to_pfn(batch[i]), order, batch[i]->zero);
-		zone_unlock(z, true);
-		*pages += (size_t)n << order;
-	}
-}
-
-/* Where CPUs cannot be stopped: what this one has. */
-static size_t drain_own(struct zone *z)
-{
-	struct page *page;
-	size_t pages = 0;
-
-	for (unsigned int list = 0; list < PCP_LISTS; list++)
-		while (pcpu_array_pop_bulk(array_of(z, list), (void **)&page, 1,
-					   PCPU_POP_UNCOUNTED)) {
-			bool run = list >= PCP_ORDERS;
-			size_t n = run ? page->npages : (size_t)1 << list;
-
-			zone_free_run(z, page, n, run ? PAGE_DIRTY : page->zero);
-			pages += n;
-		}
-	return pages;
-}
-
-size_t pageset_drain(struct zone *z, unsigned int cpu)
-{
-	void *arrays[PCP_LISTS];
-	size_t pages = 0;
-
 	if (pageset_of(z) == boot_pageset)
-		return 0;
+		return;
 	for (unsigned int list = 0; list < PCP_LISTS; list++)
-		arrays[list] = array_of(z, list);
-	if (!pcpu_arrays_stop(arrays, PCP_LISTS, cpu))
-		return cpu == PCPU_ALL_CPUS ? drain_own(z) : 0;
-	for_each_cpu_unit_of (i, cpu) {
-		for (unsigned int order = 0; order < PCP_ORDERS; order++)
-			drain_array(z, order, i, &pages);
-		for (unsigned int list = PCP_ORDERS; list < PCP_LISTS; list++)
-			drain_runs(z, list, i, &pages);
+		pcpu_drain_add(d, array_of(z, list), put_runs, z);
+}
+
+void pagesets_list(struct pcpu_drain *d)
+{
+	if (d->cpu == PCPU_ALL_CPUS)
+		return;
+	for_each_zone (z)
+		list_arrays(z, d);
+}
+
+size_t pageset_drain(struct zone *z)
+{
+	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
+	size_t before = pageset_pages(z);
+
+	list_arrays(z, &d);
+	pcpu_drain_end(&d);
+	return before - min_size(before, pageset_pages(z));
+}
+
+size_t pagesets_drain(void)
+{
+	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
+	size_t before = 0, after = 0;
+
+	for_each_zone (z) {
+		before += pageset_pages(z);
+		list_arrays(z, &d);
 	}
-	pcpu_arrays_start(arrays, PCP_LISTS, cpu);
-	return pages;
+	pcpu_drain_end(&d);
+	for_each_zone (z)
+		after += pageset_pages(z);
+	return before - min_size(before, after);
 }
 
 /* One of @list that was used, back into the zone; what was not stays. Lock held. */
@@ -337,14 +299,12 @@ static bool __give_dirty(struct zone *z, unsigned int list)
 {
 	void *array = array_of(z, list);
 	struct page *page;
-	size_t npages;
 
 	if (!pcpu_array_pop_bulk(array, (void **)&page, 1, PCPU_POP_UNCOUNTED))
 		return false;
 	if (page->zero != PAGE_DIRTY && pcpu_array_push(array, page))
 		return false;
-	npages = list < PCP_ORDERS ? (size_t)1 << list : page->npages;
-	__zone_free_run(z, page_to_pfn(page), npages, page->zero);
+	__zone_free_run(z, page_to_pfn(page), page_cached_pages(page), page->zero);
 	return true;
 }
 
@@ -359,77 +319,61 @@ bool __pageset_give_dirty(struct zone *z)
 	return any;
 }
 
-static uint64_t cpu_header(const struct zone *z, unsigned int order, unsigned int cpu)
-{
-	return pcpu_array_header(pcpu_ptr(array_of(z, order), cpu));
-}
-
-/* What the arrays of the orders hold. */
-static size_t block_pages(const struct zone *z, unsigned int cpu)
-{
-	size_t pages = 0;
-
-	for (unsigned int order = 0; order < PCP_ORDERS; order++)
-		pages += (size_t)pcpu_array_count(cpu_header(z, order, cpu)) << order;
-	return pages;
-}
-
 /* A run that has left the list may be anything: its entry is read as whole words. */
-static noinline no_sanitize_thread size_t listed_pages(const struct pcpu_array *a,
-						       unsigned int i)
+static noinline no_sanitize_thread size_t listed_pages(void *run, const void *unused)
 {
-	const struct page *page = pcpu_array_peek(a, i);
+	const struct page *page = run;
 	size_t npages = __atomic_load_n(&page->npages, __ATOMIC_RELAXED);
 
+	(void)unused;
 	return page_type(page) == PAGE_CACHED && npages <= PCP_RUN_MAX ? npages : 0;
-}
-
-/* What the arrays of runs hold. */
-static size_t run_pages(const struct zone *z, unsigned int cpu)
-{
-	size_t pages = 0;
-
-	for (unsigned int list = PCP_ORDERS; list < PCP_LISTS; list++) {
-		const struct pcpu_array *a = pcpu_ptr(array_of(z, list), cpu);
-		unsigned int count = pcpu_array_count(cpu_header(z, list, cpu));
-
-		for (unsigned int i = 0; i < count; i++)
-			pages += listed_pages(a, i);
-	}
-	return pages;
-}
-
-struct page *pageset_run(const struct zone *z, unsigned int list, unsigned int cpu,
-			 unsigned int i)
-{
-	unsigned int n = pcpu_array_count(cpu_header(z, list, cpu));
-
-	return i < n && i < capacity(z, list)
-		       ? pcpu_array_peek(pcpu_ptr(array_of(z, list), cpu), i)
-		       : NULL;
 }
 
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
 {
-	return block_pages(z, cpu) + run_pages(z, cpu);
+	size_t pages = 0;
+
+	for (unsigned int order = 0; order < PCP_ORDERS; order++)
+		pages += pcpu_array_sums(array_of(z, order), cpu).count << order;
+	for (unsigned int list = PCP_ORDERS; list < PCP_LISTS; list++)
+		pages += pcpu_array_sum_of(array_of(z, list), cpu, listed_pages, NULL);
+	return pages;
 }
 
 size_t pageset_pages(const struct zone *z)
 {
-	size_t pages = 0;
+	return pageset_cpu_pages(z, PCPU_ALL_CPUS);
+}
 
-	for_each_cpu_unit (cpu)
-		pages += pageset_cpu_pages(z, cpu);
-	return pages;
+/* Runs that a CPU keeps lie in the zone, and are not free blocks. */
+static const char *run_wrong(void *run, void *zone)
+{
+	const struct page *page = run;
+	const struct zone *z = zone;
+
+	if (page_to_pfn(page) < z->start || page_to_pfn(page) >= z->end)
+		return "is not of the zone";
+	return page_type(page) == PAGE_FREE ? "is free, too" : NULL;
+}
+
+void pageset_verify(struct zone *z, struct verify *v)
+{
+	char what[64];
+
+	for (unsigned int list = 0; list < PCP_LISTS; list++) {
+		snprintf(what, sizeof(what), "zone %u, entries of list %u of the pageset",
+			 z->index, list);
+		pcpu_array_verify(array_of(z, list), capacity_of(z, list), what, run_wrong, z,
+				  v);
+	}
 }
 
 uint64_t pageset_nr_alloc(const struct zone *z)
 {
 	uint64_t pages = pageset_counted(z, PCP_RUN_POPPED);
 
-	for_each_cpu_unit (cpu)
-		for (unsigned int order = 0; order < PCP_ORDERS; order++)
-			pages += pcpu_array_pops(cpu_header(z, order, cpu)) << order;
+	for (unsigned int order = 0; order < PCP_ORDERS; order++)
+		pages += pcpu_array_sums(array_of(z, order), PCPU_ALL_CPUS).pops << order;
 	return pages;
 }
 

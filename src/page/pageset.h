@@ -26,15 +26,19 @@ void pageset_free(struct zone *z, struct page *page, unsigned int order);
  * NULL. */
 struct page *pageset_pop_run(struct zone *z, size_t npages);
 void pageset_free_run(struct zone *z, struct page *page, size_t npages);
-/* What CPU index @cpu, or PCPU_ALL_CPUS, holds, back into the zone. Pages. */
-size_t pageset_drain(struct zone *z, unsigned int cpu);
+/* What all CPUs hold, back into the zone, or all zones. Pages. */
+size_t pageset_drain(struct zone *z);
+size_t pagesets_drain(void);
+/* What a CPU that goes holds, to be emptied. (When all memory is to go back, page_trim() drains
+ * all CPUs', after caches have given back their slabs.) */
+struct pcpu_drain;
+void pagesets_list(struct pcpu_drain *d);
 /* Of what this CPU holds, what may be resident. False: nothing. The lock is held. */
 bool __pageset_give_dirty(struct zone *z);
 size_t pageset_pages(const struct zone *z);
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);
-/* The @i-th run that @cpu keeps in @list, as far as can be said while it is used; or NULL. */
-struct page *pageset_run(const struct zone *z, unsigned int list, unsigned int cpu,
-			 unsigned int i);
+struct verify;
+void pageset_verify(struct zone *z, struct verify *v);
 /* Pages handed out by the pagesets, ever. */
 uint64_t pageset_nr_alloc(const struct zone *z);
 void pageset_count(struct zone *z, enum numa_stat item, size_t npages);

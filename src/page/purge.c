@@ -117,7 +117,7 @@ void purge_fork_child(void)
 		zone_unlock(z, true);
 		/* Locks on memory are not inherited: what is free is not pinned any more. */
 		if (z->type == ZONE_DMA && z->present) {
-			pageset_drain(z, PCPU_ALL_CPUS);
+			pageset_drain(z);
 			zone_purge_to(z, 0, SIZE_MAX, 0);
 		}
 	}
@@ -150,11 +150,11 @@ size_t page_trim(bool all)
 {
 	size_t purged = 0;
 
-	if (all)
+	if (all) {
 		nodes_update_allowed();
+		pagesets_drain();
+	}
 	for_each_zone (z) {
-		if (all)
-			pageset_drain(z, PCPU_ALL_CPUS);
 		purged += zone_purge_to(z, 0, SIZE_MAX, 0);
 		if (all && config.thp != THP_NEVER)
 			purge_clean(z);

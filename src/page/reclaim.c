@@ -112,15 +112,13 @@ bool direct_reclaim(const struct alloc_request *rq)
 		return false;
 	count_vm_event(ALLOCSTALL);
 	before = bound_pages();
-	for_each_zone (z)
-		count_vm_events(PGREFILL, pageset_drain(z, PCPU_ALL_CPUS));
+	count_vm_events(PGREFILL, pagesets_drain());
 	/* Little from everybody first; all of it if that is not enough. */
 	for (unsigned int priority = 4;; priority -= 2) {
 		size_t used = used_pages();
 
 		shrink_all(rq->flags, node_data[0].node_id, priority);
-		for_each_zone (z)
-			pageset_drain(z, PCPU_ALL_CPUS);
+		pagesets_drain();
 		if (used - min_size(used, used_pages()) >= rq->npages || !priority)
 			break;
 	}
@@ -141,7 +139,7 @@ size_t zone_reclaim(struct zone *z, const struct alloc_request *rq)
 		return 0;
 	count_vm_event(ZONE_RECLAIM);
 	before = atomic_load_explicit(&z->used, memory_order_relaxed);
-	count_vm_events(PGREFILL, pageset_drain(z, PCPU_ALL_CPUS));
+	count_vm_events(PGREFILL, pageset_drain(z));
 	shrink_all(rq->flags, node_data[z->node].node_id, 2);
 	after = atomic_load_explicit(&z->used, memory_order_relaxed);
 	leave();

@@ -9,7 +9,6 @@
 
 #include "page/pageset.h"
 #include "page/zone.h"
-#include "percpu/array.h"
 
 static const char *block_wrong(const struct zone *z, struct page *page, unsigned int order)
 {
@@ -97,32 +96,12 @@ static void __verify_lists(struct zone *z, struct verify *v)
 	__verify_sums(z, nr_free, nr_dirty, v);
 }
 
-/* Runs that a CPU keeps lie in the zone, and are not free blocks. */
-static void verify_pageset(const struct zone *z, unsigned int cpu, struct verify *v)
-{
-	void *run;
-
-	for (unsigned int list = 0; list < PCP_LISTS; list++)
-		for (unsigned int i = 0; (run = pageset_run(z, list, cpu, i)); i++) {
-			const struct page *page = run;
-			size_t pfn = page_to_pfn(page);
-
-			verify_that(v,
-				    pfn >= z->start && pfn < z->end && page->type != PAGE_FREE,
-				    "zone %u, CPU %u: page %p in list %u of the pageset %s",
-				    z->index, cpu, page_to_virt(page), list,
-				    pfn >= z->start && pfn < z->end ? "is free, too"
-								    : "is not of the zone");
-		}
-}
-
 void zone_verify(struct zone *z, struct verify *v)
 {
 	zone_lock(z);
 	__verify_lists(z, v);
 	zone_unlock(z, true);
-	for_each_cpu_unit (cpu)
-		verify_pageset(z, cpu, v);
+	pageset_verify(z, v);
 }
 
 void page_verify(struct verify *v)

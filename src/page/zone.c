@@ -47,15 +47,10 @@ void zone_init(struct zone *z, unsigned int node, enum zone_type type)
 
 static void put_deferred(struct zone *z)
 {
-	struct page *page, *next;
+	struct page *page;
 
-	if (likely(!atomic_load_explicit(&z->deferred, memory_order_relaxed)))
-		return;
-	page = atomic_exchange_explicit(&z->deferred, NULL, memory_order_acquire); /* D2 */
-	for (; page; page = next) {
-		next = page->next;
+	for_each_deferred(page, deferred_take(&z->deferred), next)
 		__zone_free_run(z, page_to_pfn(page), page->npages, page->zero);
-	}
 }
 
 void zone_lock(struct zone *z)
@@ -109,14 +104,8 @@ void zone_unlock(struct zone *z, bool may_block)
 /* For the next holder of the lock; perhaps that is this thread after all. */
 static void defer(struct zone *z, struct page *page, size_t npages)
 {
-	struct page *first = atomic_load_explicit(&z->deferred, memory_order_relaxed);
-
 	page->npages = npages;
-	do
-		page->next = first;
-	while (!atomic_compare_exchange_weak_explicit(&z->deferred, &first, page,
-						      memory_order_release, /* D1 */
-						      memory_order_relaxed));
+	deferred_push(&z->deferred, &page->next);
 	count_vm_event(PGDEFERRED);
 	if (zone_trylock(z))
 		zone_unlock(z, false);
@@ -134,14 +123,16 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_z
 	zone_unlock(z, false);
 }
 
-void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order)
+void zone_free_batch(struct zone *z, struct page **batch, unsigned int n)
 {
-	if (!zone_trylock(z)) {
-		for (unsigned int i = 0; i < n; i++)
-			defer(z, batch[i], (size_t)1 << order);
-		return;
-	}
+	bool held = n && zone_trylock(z);
+
 	for (unsigned int i = 0; i < n; i++)
-		__zone_free_block(z, page_to_pfn(batch[i]), order, batch[i]->zero);
-	zone_unlock(z, false);
+		if (held)
+			__zone_free_run(z, page_to_pfn(batch[i]), page_cached_pages(batch[i]),
+					batch[i]->zero);
+		else
+			defer(z, batch[i], page_cached_pages(batch[i]));
+	if (held)
+		zone_unlock(z, false);
 }

@@ -13,7 +13,12 @@ bool zone_lock_for(struct zone *z, const struct alloc_request *rq);
 void zone_unlock(struct zone *z, bool may_block);
 /* A run back into the free lists, now or by the next holder of the lock. */
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero);
-/* The same of what pagesets hold. */
-void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order);
+/* The same of what pagesets hold: blocks, and other runs. */
+void zone_free_batch(struct zone *z, struct page **batch, unsigned int n);
+
+static inline size_t page_cached_pages(const struct page *page)
+{
+	return page->order == PAGE_NO_ORDER ? page->npages : (size_t)1 << page->order;
+}
 
 #endif

@@ -63,8 +63,7 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 
 	*full = false;
 	/* Frees that were deferred in the last moment of a holder of the lock. */
-	if (unlikely(atomic_load_explicit(&z->deferred, memory_order_relaxed)) &&
-	    zone_lock_for(z, rq))
+	if (unlikely(deferred_any(&z->deferred)) && zone_lock_for(z, rq))
 		zone_unlock(z, rq->may_block);
 	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
 	    (!config.zone_reclaim_mode || !rq->may_block || !zone_reclaim(z, rq) ||

@@ -67,11 +67,12 @@ struct zone {
 	size_t wmark[NR_WMARK];
 	size_t lowmem_reserve; /* a request for a higher zone leaves so many besides */
 	unsigned int index;
-	uint16_t node;			/* index */
-	uint8_t type;			/* enum zone_type */
-	uint16_t pcp_high, pcp_batch;	/* of order 0 */
-	uint32_t pcp_offset[PCP_LISTS]; /* of the arrays in a pageset */
-	uint32_t pcp_counters;		/* of the counters */
+	uint16_t node;				  /* index */
+	uint8_t type;				  /* enum zone_type */
+	uint16_t pcp_high, pcp_batch;		  /* of order 0 */
+	uint32_t pcp_offset[PCP_LISTS];		  /* of the arrays in a pageset */
+	_Atomic uint16_t pcp_capacity[PCP_LISTS]; /* theirs on CPUs that use them */
+	uint32_t pcp_counters;			  /* of the counters */
 	/* Synchronization: written under lock, read by anyone. */
 	_Atomic size_t frontier cacheline_aligned; /* pages below it are mapped */
 	_Atomic size_t used;			   /* as of the last unlock */
@@ -79,9 +80,7 @@ struct zone {
 	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
 	_Atomic size_t decay_backlog;		 /* pages still to be purged of the last one */
 	_Atomic uint64_t early[NR_PCP_COUNTERS]; /* counted before there were pagesets */
-	/* Synchronization: D1, the release of a push, pairs with D2, the acquire of the
-	 * exchange that takes the list. */
-	_Atomic(struct page *) deferred cacheline_aligned;
+	struct deferred deferred cacheline_aligned; /* freed runs */
 	struct lock lock;
 	/* Synchronization: lock, from here on. */
 	size_t nr_free;

@@ -21,6 +21,7 @@
 #include "os/os_share.h"
 #include "percpu/array_fallback.h"
 #include "percpu/array_stop.h"
+#include "percpu/drain.h"
 #include "percpu/gate.h"
 #include "percpu/notify.h"
 #include "percpu/owner.h"
@@ -341,6 +342,8 @@ const struct layer percpu_layer = {
 	.fork_prepare = fork_prepare,
 	.fork_parent = fork_parent,
 	.fork_child = fork_child,
+	.cpu_offline = pcpu_drain_layers,
+	.drain = pcpu_drain_end,
 	.trim = trim,
 	.emit = emit,
 	.verify = pcpu_verify,

@@ -30,6 +30,7 @@
 #include "base/bits.h"
 #include "page/lookup.h"
 #include "percpu/array_owner.h"
+#include "percpu/array_slow.h"
 #include "percpu/gate.h"
 #include "percpu/register.h"
 #include "slab/slab_array.h"
@@ -87,21 +88,6 @@ static unsigned int local_first(void **p, unsigned int n)
 	return local;
 }
 
-/* On this CPU's first use, until which its array's capacity is 0. Whether it was that. */
-static bool open_local(struct qmempool *pool)
-{
-	unsigned int cpu = pcpu_index();
-	struct pcpu_array *a;
-
-	if (cpu >= pcpu.nr_ids)
-		return false;
-	a = pcpu_ptr(pool->local, cpu);
-	if (atomic_load_explicit(&a->capacity, memory_order_relaxed))
-		return false;
-	atomic_store_explicit(&a->capacity, (uint16_t)pool->localq_sz, memory_order_relaxed);
-	return true;
-}
-
 /*
  * The last ones, which are the next. They were freed long ago or elsewhere: with elements of
  * 2 KiB of which the first line is written to, one after the other, 8192 in a pool with bulks
@@ -118,7 +104,7 @@ static unsigned int push_local(struct qmempool *pool, void **p, unsigned int n)
 {
 	unsigned int pushed = pcpu_array_push_bulk(pool->local, p, n);
 
-	if (pushed < n && open_local(pool))
+	if (pushed < n && pcpu_array_open(pool->local, &pool->localq_sz))
 		pushed += pcpu_array_push_bulk(pool->local, p + pushed, n - pushed);
 	return pushed;
 }

@@ -29,7 +29,7 @@ struct qmempool {
 	struct kmem_cache *kmem;
 	struct alf_queue *shared;
 	uint64_t *events; /* per-CPU uint64_t[QMEMPOOL_NR_EVENTS] */
-	uint32_t localq_sz;
+	_Atomic uint16_t localq_sz;
 	uint32_t bulk;	       /* elements moved between an array and the queue */
 	struct list_head list; /* pools lock */
 };

@@ -2,11 +2,11 @@
 /*
  * Qmempools: making and destroying them, emptying them from outside, what they did.
  *
- * Emptied, into the cache: by ukmem_trim(), and where memory is short (a shrinker, which runs
- * before the caches' own, so that those find the slabs that became empty). The array of a CPU
- * that goes offline: into the shared queue.
+ * Emptied (percpu/drain.h), into the cache: by ukmem_trim(), and where memory is short (a
+ * shrinker, which runs before the caches' own, so that those find the slabs that became empty).
+ * The array of a CPU that goes offline: into the shared queue.
  *
- * Lock: pools_lock. CPUs are stopped while their arrays are emptied (percpu/array_stop.c).
+ * Lock: pools_lock.
  */
 #include "percpu/array_stop.h"
 #include "percpu/percpu_alloc.h"
@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/verify.h"
 #include "layer/layer.h"
+#include "percpu/drain.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_cache.h"
@@ -31,42 +32,14 @@ enum { BATCH = 64 };
 static struct lock pools_lock;
 static struct list_head pools; /* Synchronization: pools_lock */
 
-typedef void put_function(struct qmempool *pool, void **p, unsigned int n);
-
-static void to_cache(struct qmempool *pool, void **p, unsigned int n)
+static void to_cache(void *pool, void **p, unsigned int n)
 {
 	qmempool_give_back(pool, p, n);
 }
 
-/* Where CPUs cannot be stopped: what this one has. */
-static void drain_own(struct qmempool *pool, put_function *put)
+static void to_queue(void *pool, void **p, unsigned int n)
 {
-	void *batch[BATCH];
-	unsigned int n;
-
-	do {
-		n = pcpu_array_pop_bulk(pool->local, batch, BATCH, PCPU_POP_UNCOUNTED);
-		if (n)
-			put(pool, batch, n);
-	} while (n == BATCH);
-}
-
-/* False: CPUs cannot be stopped, and keep what they have, but for this one. */
-static bool drain_arrays(struct qmempool *pool, unsigned int cpu, put_function *put)
-{
-	void *batch[BATCH];
-	unsigned int n;
-
-	if (!pcpu_arrays_stop(&pool->local, 1, cpu)) {
-		if (cpu == PCPU_ALL_CPUS)
-			drain_own(pool, put);
-		return false;
-	}
-	for_each_cpu_unit_of (i, cpu)
-		while ((n = pcpu_array_take(pool->local, i, batch, BATCH)))
-			put(pool, batch, n);
-	pcpu_arrays_start(&pool->local, 1, cpu);
-	return true;
+	qmempool_share(pool, p, n);
 }
 
 /* What is in it now, not what others go on putting in. */
@@ -79,29 +52,26 @@ static void drain_shared(struct qmempool *pool)
 		n = alf_mc_dequeue(pool->shared, batch, min_uint(left, BATCH));
 		if (!n)
 			break;
-		to_cache(pool, batch, n);
+		qmempool_give_back(pool, batch, n);
 	}
 }
 
-static bool drain(struct qmempool *pool)
+/* The queue at once, the arrays when the drain ends. */
+static void drain_to_cache(struct qmempool *pool, struct pcpu_drain *d)
 {
-	bool drained = drain_arrays(pool, PCPU_ALL_CPUS, to_cache);
-
 	drain_shared(pool);
-	return drained;
+	pcpu_drain_add(d, pool->local, to_cache, pool);
 }
 
 void qmempool_stats_read(const struct qmempool *pool, struct qmempool_stats *s)
 {
+	struct pcpu_array_sums sums = pcpu_array_sums(pool->local, PCPU_ALL_CPUS);
 	uint64_t events[QMEMPOOL_NR_EVENTS];
 
-	*s = (struct qmempool_stats){ .shared = alf_queue_count(pool->shared) };
-	for_each_cpu_unit (cpu) {
-		uint64_t h = pcpu_array_header(pcpu_ptr(pool->local, cpu));
-
-		s->local += pcpu_array_count(h);
-		s->local_hits += pcpu_array_pops(h);
-	}
+	*s = (struct qmempool_stats){
+		.shared = alf_queue_count(pool->shared),
+		.local = sums.count,
+	};
 	for (unsigned int e = 0; e < QMEMPOOL_NR_EVENTS; e++)
 		events[e] = per_cpu_sum(pool->events[e]);
 	s->fetched = events[QMEMPOOL_FETCHED];
@@ -109,7 +79,7 @@ void qmempool_stats_read(const struct qmempool *pool, struct qmempool_stats *s)
 	s->shared_hits = events[QMEMPOOL_OF_SHARED];
 	s->refills = events[QMEMPOOL_REFILLS];
 	s->drains = events[QMEMPOOL_DRAINS];
-	s->local_hits -= events[QMEMPOOL_MISPLACED]; /* not handed out */
+	s->local_hits = sums.pops - events[QMEMPOOL_MISPLACED]; /* not handed out */
 	s->outstanding = (int64_t)(s->fetched - s->returned - s->local - s->shared);
 	s->allocs = s->local_hits + events[QMEMPOOL_OF_SHARED] + events[QMEMPOOL_OF_CACHE];
 	s->frees = s->allocs - (uint64_t)s->outstanding;
@@ -123,15 +93,22 @@ static size_t held(const struct qmempool *pool)
 	return s.local + s.shared;
 }
 
-static size_t trim(void)
+/* The array of a CPU that goes is for the others; else everything is to go. */
+static void drain(struct pcpu_drain *d)
 {
 	struct qmempool *pool;
 
 	lock(&pools_lock);
 	list_for_each_entry (pool, &pools, list)
-		drain(pool);
+		if (d->cpu == PCPU_ALL_CPUS)
+			drain_to_cache(pool, d);
+		else
+			pcpu_drain_add(d, pool->local, to_queue, pool);
+}
+
+static void drained(void)
+{
 	unlock(&pools_lock);
-	return 0; /* the lower layers' turn is next */
 }
 
 static unsigned long count_free(struct shrinker *unused, struct shrink_control *sc)
@@ -152,6 +129,7 @@ static unsigned long free_some(struct shrinker *unused, struct shrink_control *s
 {
 	struct qmempool *pool;
 	unsigned long freed = 0;
+	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
 
 	(void)unused;
 	lock(&pools_lock);
@@ -159,31 +137,11 @@ static unsigned long free_some(struct shrinker *unused, struct shrink_control *s
 		if (freed >= sc->nr_to_scan)
 			break;
 		freed += held(pool);
-		drain(pool);
+		drain_to_cache(pool, &d);
 	}
+	pcpu_drain_end(&d);
 	unlock(&pools_lock);
 	return freed;
-}
-
-static void cpu_offline(unsigned int cpu)
-{
-	struct qmempool *pool;
-
-	lock(&pools_lock);
-	list_for_each_entry (pool, &pools, list)
-		drain_arrays(pool, cpu, qmempool_share);
-	unlock(&pools_lock);
-}
-
-static void verify_array(const struct qmempool *pool, unsigned int cpu, struct verify *v)
-{
-	const struct pcpu_array *a = pcpu_ptr(pool->local, cpu);
-	unsigned int n = pcpu_array_count(pcpu_array_header(a));
-	unsigned int capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
-
-	verify_that(v, n <= pool->localq_sz && capacity <= pool->localq_sz,
-		    "qmempool of '%s', CPU %u: %u elements and a capacity of %u in %u slots",
-		    pool->kmem->name, cpu, n, capacity, pool->localq_sz);
 }
 
 static void verify(struct verify *v)
@@ -193,9 +151,8 @@ static void verify(struct verify *v)
 
 	lock(&pools_lock);
 	list_for_each_entry (pool, &pools, list) {
-		for_each_cpu_unit (cpu)
-			verify_array(pool, cpu, v);
 		snprintf(what, sizeof(what), "qmempool of '%s'", pool->kmem->name);
+		pcpu_array_verify(pool->local, pool->localq_sz, what, NULL, NULL, v);
 		queue_verify(pool->shared, what, v);
 	}
 	unlock(&pools_lock);
@@ -220,8 +177,8 @@ static struct once pools_once = ONCE_INITIALIZER;
 
 const struct layer pool_layer = {
 	.once = &pools_once,
-	.cpu_offline = cpu_offline,
-	.trim = trim,
+	.drain = drain,
+	.drained = drained,
 	.verify = verify,
 };
 
@@ -301,10 +258,18 @@ static void *alloc_first(size_t size, gfp_t gfp)
 	return handle ? pcpu_first(handle) : NULL;
 }
 
+/* Nobody else uses the pool, or ever did. So what it has is in the queue, and can be had
+ * whatever CPU the queue was left to. */
 static void release(struct qmempool *pool)
 {
-	if (pool->shared)
-		drain_shared(pool);
+	void *batch[BATCH];
+	unsigned int n;
+
+	if (pool->shared) {
+		alf_queue_hand_over(pool->shared);
+		while ((n = alf_sc_dequeue(pool->shared, batch, BATCH)))
+			qmempool_give_back(pool, batch, n);
+	}
 	alf_queue_free(pool->shared);
 	pcpu_free(pool->local);
 	free_percpu(pool->events);
@@ -328,7 +293,7 @@ static struct qmempool *make(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t p
 	if (!pool)
 		return NULL;
 	pool->kmem = kmem;
-	pool->localq_sz = localq_sz;
+	pool->localq_sz = (uint16_t)localq_sz;
 	pool->bulk = bulk_of(localq_sz, sharedq_sz);
 	pool->events = __alloc_percpu_gfp(QMEMPOOL_NR_EVENTS * sizeof(uint64_t),
 					  sizeof(uint64_t), gfp);
@@ -373,10 +338,12 @@ struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t sharedq_sz, uint32
 /* NULL: it holds nothing and may go; else why not. */
 static const char *why_kept(struct qmempool *pool, struct qmempool_stats *s)
 {
-	bool drained = drain(pool);
+	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
 
+	drain_to_cache(pool, &d);
+	pcpu_drain_end(&d);
 	qmempool_stats_read(pool, s);
-	if (!drained || s->local || s->shared)
+	if (d.refused || s->local || s->shared)
 		return "CPUs' arrays cannot be emptied";
 	return s->outstanding > 0 ? "elements still in use" : NULL;
 }

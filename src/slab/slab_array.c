@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "page/background.h"
+#include "percpu/array_slow.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
 #include "slab/slab_capacity.h"
@@ -28,16 +29,6 @@ static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity,
 			    unsigned int more)
 {
 	return min_uint(min_uint(capacity / 2, slab_step(s)) + more, SLAB_BATCH_MAX);
-}
-
-static void reverse(void **p, unsigned int n)
-{
-	for (unsigned int i = 0, k = n; i + 1 < k; i++) {
-		void *t = p[i];
-
-		p[i] = p[--k];
-		p[k] = t;
-	}
 }
 
 /* Objects of one node that the array has no room for. */
@@ -90,9 +81,7 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	slab_event(s, SLAB_ALLOC_REFILL);
 	if (unlikely(node != asked))
 		slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL);
-	/* The array is a stack: the lowest address is to come out first. */
-	reverse(batch + 1, got - 1);
-	pushed = pcpu_array_push_bulk(slab_array(s, node), batch + 1, got - 1);
+	pushed = pcpu_array_fill(slab_array(s, node), batch + 1, got - 1);
 	if (pushed < got - 1)
 		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);
 	return batch[0];
@@ -106,7 +95,7 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t 
 	void *obj = NULL;
 
 	if (flags & __GFP_DIRECT_RECLAIM) {
-		slab_drain(s, PCPU_ALL_CPUS);
+		slab_drain(s);
 		obj = alloc_slow(s, node, flags, caller);
 	}
 	if (!obj)
@@ -203,7 +192,7 @@ static cold size_t alloc_bulk_at_limit(struct kmem_cache *s, unsigned int node, 
 	size_t got = 0;
 
 	if (flags & __GFP_DIRECT_RECLAIM) {
-		slab_drain(s, PCPU_ALL_CPUS);
+		slab_drain(s);
 		got = alloc_bulk(s, node, flags, n, p, caller);
 	}
 	if (!got)

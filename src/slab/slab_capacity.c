@@ -14,16 +14,17 @@
  */
 #include "slab/slab_capacity.h"
 
+#include <limits.h>
+
 #include "base/assert.h"
 #include "os/os_share.h"
+#include "percpu/array_slow.h"
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
 
 /* struct pcpu_array.last_move: enum slab_move, and above it how often in a row. */
 enum { MOVED_MASK = 3, MOVED_ONE = 4 };
-
-enum { DRAIN_FAILURES = 8 }; /* sections that may fail before an array keeps what it has */
 
 enum {
 	MODEST = 128,		/* slots */
@@ -89,33 +90,9 @@ static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, 
 	return true;
 }
 
-/*
- * A capacity is lowered by a thread on the array's CPU. Seen there afterwards, it has aborted
- * what other sections were about to push, and those that begin later obey the new capacity:
- * what the array holds above that only becomes less. Without restartable sequences a push that
- * is under way may add a batch.
- *
- * Result: the slots that the array needs. That is more than @less where sections fail again and
- * again, as in a storm of signals, and @before for a thread that has moved to another CPU.
- */
-static unsigned int drain_above(struct kmem_cache *s, void *array, unsigned int cpu,
-				unsigned int less, unsigned int before)
+static void put_here(void *cache, void **objects, unsigned int n)
 {
-	const struct pcpu_array *a = pcpu_ptr(array, cpu);
-	void *batch[SLAB_BATCH_FEW];
-	unsigned int failures = 0;
-
-	while (pcpu_index() == cpu) {
-		unsigned int count = pcpu_array_count(pcpu_array_header(a)), n;
-
-		if (count <= less || failures == DRAIN_FAILURES)
-			return max_uint(count, less);
-		n = pcpu_array_pop_bulk(array, batch, min_uint(count - less, SLAB_BATCH_FEW),
-					PCPU_POP_UNCOUNTED);
-		slab_put(s, batch, n, SLAB_PUT_CPU);
-		failures += !n;
-	}
-	return before;
+	slab_put(cache, objects, n, SLAB_PUT_CPU);
 }
 
 /* The array cannot do with less than @slots. Result: how many of them it did not have. */
@@ -134,6 +111,11 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 /*
  * Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back; less
  * than none if others, who had them, gave back what the array needs.
+ *
+ * A capacity is lowered by a thread on the array's CPU. Seen there afterwards, it has aborted
+ * what other sections were about to push, and those that begin later obey the new capacity:
+ * what the array holds above that only becomes less. Without restartable sequences a push that
+ * is under way may add a batch.
  */
 static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
 			 bool even_busy)
@@ -156,9 +138,9 @@ static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int c
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
 		return 0;
 	slots = capacity - less;
-	needed = drain_above(s, array, cpu, less, capacity);
-	if (unlikely(needed > less))
-		slots -= give_again(s, a, cpu, needed);
+	needed = pcpu_array_reduce(array, cpu, less, false, put_here, s);
+	if (unlikely(needed > less)) /* or not known, elsewhere */
+		slots -= give_again(s, a, cpu, needed == UINT_MAX ? capacity : needed);
 	/* As late as this: until now others might have taken what the array still needs. */
 	if (slots >= 0)
 		slab_budget_uncharge(s, cpu, (unsigned int)slots);

@@ -7,6 +7,7 @@
 #include "slab/slab_count.h"
 
 #include "base/bits.h"
+#include "percpu/array_slow.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_shared.h"
 
@@ -42,6 +43,7 @@ size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
 /* Of the cache or the twin alone. */
 static void count_one(struct kmem_cache *s, struct slab_counts *c)
 {
+	struct pcpu_array_sums sums;
 	uint64_t out = 0;
 
 	*c = (struct slab_counts){ 0 };
@@ -54,16 +56,11 @@ static void count_one(struct kmem_cache *s, struct slab_counts *c)
 		c->pages += slab_node_pages(s, i);
 		c->partial += relaxed(&node->nr_partial);
 		c->shared += slab_shared_count(s, i);
-		for_each_cpu_unit (cpu) {
-			uint64_t h = pcpu_array_header(pcpu_ptr(slab_array(s, i), cpu));
-
-			c->cached += pcpu_array_count(h);
-			c->allocs_fast += pcpu_array_pops(h);
-		}
+		sums = pcpu_array_sums(slab_array(s, i), PCPU_ALL_CPUS);
+		c->cached += sums.count;
+		c->allocs_fast += sums.pops;
 	}
-	for_each_cpu_unit (cpu)
-		c->cpu_partial +=
-			pcpu_array_count(pcpu_array_header(pcpu_ptr(s->partial_array, cpu)));
+	c->cpu_partial = pcpu_array_sums(s->partial_array, PCPU_ALL_CPUS).count;
 	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
 		c->events[e] = per_cpu_sum(s->events[e]);
 	if (s->home != s)

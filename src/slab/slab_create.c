@@ -69,7 +69,8 @@ bool slab_init(void)
 const struct layer slab_layer = {
 	.once = &slab_once,
 	.fork_child = slab_fork_child,
-	.cpu_offline = slab_drain_all,
+	.drain = slab_drain_all,
+	.drained = slab_caches_unlock,
 	.trim = slab_trim,
 	.gauges = slab_gauges,
 	.emit = slab_tables_emit,
@@ -181,7 +182,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	slab_stock_set(s, 0);
 	/* Whoever else empties caches has none of this one's objects or slabs in hand then. */
 	slab_caches_lock();
-	drained = slab_drain(s, PCPU_ALL_CPUS);
+	drained = slab_drain(s);
 	inuse = objects_out(s);
 	keeps = s->keeps_slabs;
 	if (drained && !inuse) {

@@ -5,11 +5,12 @@
 
 #include "slab/slab_types.h"
 
-/* Objects and slabs of CPU index @cpu's lists, or PCPU_ALL_CPUS', back to the nodes; false:
- * CPUs cannot be stopped, and something is left. */
-bool slab_drain(struct kmem_cache *s, unsigned int cpu);
-/* The same of all caches. */
-void slab_drain_all(unsigned int cpu);
+/* Objects and slabs of all CPUs' lists, and of queues, back to the nodes; false: CPUs cannot be
+ * stopped, and something is left. */
+bool slab_drain(struct kmem_cache *s);
+/* Lists the arrays of all caches to be emptied. The caches lock is held from then on. */
+struct pcpu_drain;
+void slab_drain_all(struct pcpu_drain *d);
 /* The attribute cpu_partial, in objects: of at most SLAB_CPU_PARTIAL_MAX slabs. */
 void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects);
 /* Drains all, and frees all empty slabs. Result: whether slabs remain. */

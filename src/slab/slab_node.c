@@ -3,12 +3,11 @@
  * A cache's partly used slabs on one node.
  *
  * Lock: node->lock, for the list alone. Freeing never waits for it: slabs that have to
- * come onto the list while it is taken are pushed onto node->deferred, from where the
- * next holder of the lock puts them onto the list; empty ones that have to leave are
- * looked for then (node->missed). Who looks for objects looks at both.
+ * come onto the list while it is taken wait on node->deferred (base/deferred.h) for the
+ * next holder of the lock; empty ones that have to leave are looked for then (node->missed).
+ * Who looks for objects looks at both.
  *
- * N1 / N2: the release of a deferred slab and the acquire of who puts it onto the list.
- * N3 / N4: that a slab is empty, before the note that somebody has to look.
+ * N1 / N2: that a slab is empty, before the note that somebody has to look.
  */
 #include "slab/slab_node.h"
 
@@ -87,7 +86,7 @@ static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
 
 static bool nothing_waits(struct kmem_cache_node *node)
 {
-	return !atomic_load_explicit(&node->deferred, memory_order_relaxed) &&
+	return !deferred_any(&node->deferred) &&
 	       !atomic_load_explicit(&node->missed, memory_order_relaxed);
 }
 
@@ -95,17 +94,14 @@ static bool nothing_waits(struct kmem_cache_node *node)
 static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
 		       struct list_head *retired)
 {
-	struct page *page, *next;
+	struct page *page;
 
 	lock_assert_held(&node->lock);
 	if (likely(nothing_waits(node)))
 		return;
-	page = atomic_exchange_explicit(&node->deferred, NULL, memory_order_acquire); /* N2 */
-	for (; page; page = next) {
-		next = page->deferred;
+	for_each_deferred(page, deferred_take(&node->deferred), deferred)
 		__add(s, node, page, retired);
-	}
-	if (atomic_exchange_explicit(&node->missed, false, memory_order_acquire)) /* N4 */
+	if (atomic_exchange_explicit(&node->missed, false, memory_order_acquire)) /* N2 */
 		__retire_missed(s, node, retired);
 }
 
@@ -151,27 +147,21 @@ static void node_unlock(struct kmem_cache *s, struct kmem_cache_node *node, bool
 
 void slab_node_defer(struct kmem_cache_node *node, struct page *page)
 {
-	struct page *first = atomic_load_explicit(&node->deferred, memory_order_relaxed);
-
-	do
-		page->deferred = first;
-	while (!atomic_compare_exchange_weak_explicit(&node->deferred, &first, page,
-						      memory_order_release, /* N1 */
-						      memory_order_relaxed));
+	deferred_push(&node->deferred, &page->deferred);
 }
 
 void slab_node_note_missed(struct kmem_cache_node *node)
 {
-	atomic_store_explicit(&node->missed, true, memory_order_release); /* N3 */
+	atomic_store_explicit(&node->missed, true, memory_order_release); /* N1 */
 }
 
 bool slab_node_has_deferred(struct kmem_cache_node *node, const struct page *page)
 {
-	struct page *other = atomic_load_explicit(&node->deferred, memory_order_acquire);
+	const struct page *other;
 
-	while (other && other != page)
-		other = other->deferred;
-	return other;
+	for_each_deferred(other, deferred_look(&node->deferred),
+			  deferred) if (other == page) return true;
+	return false;
 }
 
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)

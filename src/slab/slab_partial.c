@@ -10,30 +10,7 @@
 #include "slab/slab_partial.h"
 
 #include "base/assert.h"
-#include "percpu/percpu.h"
-#include "percpu/register.h"
-
-/*
- * The first use on this CPU, or after the bound has changed. The capacity is set and then
- * the bound looked at, where it is changed (slab_set_cpu_partial) the other way round, all
- * in one order: who sets the capacity last has seen the new bound.
- */
-static void open_array(struct kmem_cache *s)
-{
-	unsigned int cpu = pcpu_index();
-	struct pcpu_array *a;
-	uint16_t want;
-
-	if (cpu >= pcpu.nr_ids)
-		return;
-	a = pcpu_ptr(s->partial_array, cpu);
-	do {
-		want = atomic_load(&s->cpu_partial_slabs);
-		if (atomic_load(&a->capacity) == want)
-			break;
-		atomic_store(&a->capacity, want);
-	} while (atomic_load(&s->cpu_partial_slabs) != want);
-}
+#include "percpu/array_slow.h"
 
 struct page *slab_partial_pop(struct kmem_cache *s)
 {
@@ -48,7 +25,7 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
 	debug_assert(n && n <= SLAB_PUSH_MAX);
 	if (pushed == n)
 		return 0;
-	open_array(s);
+	pcpu_array_open(s->partial_array, &s->cpu_partial_slabs);
 	pushed += pcpu_array_push_bulk(s->partial_array, (void **)slabs + pushed, n - pushed);
 	if (pushed == n)
 		return 0;
@@ -69,9 +46,10 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
  * Of a page that may have left the list by now and be anything. What is read of it is words
  * that are written whole.
  */
-static noinline no_sanitize_thread bool idle(const struct kmem_cache *s,
-					     const struct page *page)
+static noinline no_sanitize_thread size_t idle(void *slab, const void *cache)
 {
+	const struct kmem_cache *s = cache;
+	const struct page *page = slab;
 	uint32_t head =
 		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
 	uint32_t state = atomic_load_explicit(&page->state, memory_order_relaxed);
@@ -84,42 +62,31 @@ static noinline no_sanitize_thread bool idle(const struct kmem_cache *s,
 
 size_t slab_partial_idle(struct kmem_cache *s)
 {
-	size_t n = 0;
+	return pcpu_array_sum_of(s->partial_array, PCPU_ALL_CPUS, idle, s);
+}
 
-	for_each_cpu_unit (cpu) {
-		const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
-		unsigned int count = pcpu_array_count(pcpu_array_header(a));
-
-		for (unsigned int i = 0; i < count; i++)
-			n += idle(s, pcpu_array_peek(a, i));
-	}
-	return n;
+static size_t is_same(void *slab, const void *page)
+{
+	return slab == page;
 }
 
 bool slab_partial_has(struct kmem_cache *s, const struct page *page)
 {
-	for_each_cpu_unit (cpu) {
-		const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
-		unsigned int count = pcpu_array_count(pcpu_array_header(a));
+	return pcpu_array_sum_of(s->partial_array, PCPU_ALL_CPUS, is_same, page);
+}
 
-		for (unsigned int i = 0; i < count; i++)
-			if (a->slot[i] == page)
-				return true;
-	}
-	return false;
+static size_t free_objects_of(void *slab, const void *node)
+{
+	const struct kmem_cache_node *home = node;
+	struct page *page = slab;
+
+	return page_node(page) == home->index
+		       ? slab_page_free_objects(slab_page_cache(page), page)
+		       : 0;
 }
 
 size_t slab_partial_free_objects(struct kmem_cache *s, unsigned int node)
 {
-	size_t n = 0;
-
-	for_each_cpu_unit (cpu) {
-		const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
-		unsigned int count = pcpu_array_count(pcpu_array_header(a));
-
-		for (unsigned int i = 0; i < count; i++)
-			if (page_node(a->slot[i]) == node)
-				n += slab_page_free_objects(s, a->slot[i]);
-	}
-	return n;
+	return pcpu_array_sum_of(s->partial_array, PCPU_ALL_CPUS, free_objects_of,
+				 &s->nodes[node]);
 }

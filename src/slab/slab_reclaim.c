@@ -25,7 +25,6 @@ static void shrink_one(struct kmem_cache *s, void *unused)
 
 size_t slab_trim(void)
 {
-	slab_drain_all(PCPU_ALL_CPUS);
 	slab_for_each_cache(shrink_one, NULL);
 	return 0; /* the page layer's turn is next */
 }

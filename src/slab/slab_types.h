@@ -43,6 +43,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "base/config.h"
+#include "base/deferred.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "page/page.h"
@@ -114,9 +115,8 @@ struct kmem_cache_node {
 	_Atomic size_t nr_slabs;   /* relaxed */
 	_Atomic size_t nr_small;   /* of these, those of the smaller layout; relaxed */
 	_Atomic size_t inuse;	   /* objects out of slabs: in use, or in arrays; relaxed */
-	/* Slabs to be put on the list by the next holder of the lock: slab_node.c, N1 / N2. */
-	_Atomic(struct page *) deferred;
-	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
+	struct deferred deferred;  /* slabs that are to come onto the list */
+	_Atomic bool missed;	   /* an empty slab was left on the list: the lock was taken */
 	/* slab_shared.c: made when a CPU has had objects for it; written once, release. */
 	_Atomic(struct alf_queue *) shared;
 	_Atomic bool wants_shared; /* relaxed */

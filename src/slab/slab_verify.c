@@ -8,38 +8,39 @@
  */
 #include "slab/slab_verify.h"
 
+#include <stdio.h>
+
 #include "page/lookup.h"
+#include "percpu/array_slow.h"
 #include "slab/slab_count.h"
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 
-/* What lists hold. */
-struct listed {
-	size_t slabs, out; /* out: objects out of these slabs */
+/* What is being looked at, and what of it has been found. */
+struct look {
+	struct kmem_cache *s;
+	struct verify *v;
+	char what[SLAB_NAME_SIZE + 32];
+	size_t slabs, out; /* on lists; objects out of these */
 };
 
-static const char *kind_of(const struct kmem_cache *s)
-{
-	return s->home == s ? "cache" : "twin of cache";
-}
-
-#define wrong_slab(v, s, page, text)                                                           \
-	verify_found(v, "%s '%s', slab %p: %s", kind_of(s), (s)->name, page_to_virt(page), text)
+#define wrong_slab(l, page, text)                                                              \
+	verify_found((l)->v, "%s, slab %p: %s", (l)->what, page_to_virt(page), text)
 
 /* False: it is none, and nothing else is known of it. */
-static no_sanitize_thread bool verify_slab(struct kmem_cache *s, struct page *page,
-					   enum slab_where where, struct listed *l,
-					   struct verify *v)
+static no_sanitize_thread bool verify_slab(struct look *l, struct page *page,
+					   enum slab_where where)
 {
+	struct kmem_cache *s = l->s;
 	const struct slab_layout *layout;
 	int avail = 0, whole = 0;
 	uint32_t state;
 
 	if (page_lookup(page_to_virt(page)) != page || page_type(page) != PAGE_SLAB ||
 	    slab_page_cache(page) != s) {
-		wrong_slab(v, s, page, "is on a list of the cache but no slab of it");
+		wrong_slab(l, page, "is on a list of the cache but no slab of it");
 		return false;
 	}
 	layout = slab_layout(s, page);
@@ -49,7 +50,7 @@ static no_sanitize_thread bool verify_slab(struct kmem_cache *s, struct page *pa
 						     memory_order_relaxed);
 
 		if (word & ~all)
-			wrong_slab(v, s, page, "a bit of no object is set");
+			wrong_slab(l, page, "a bit of no object is set");
 		avail += word != 0;
 		whole += word == all;
 		l->out += (size_t)__builtin_popcountll(all & ~word);
@@ -57,59 +58,56 @@ static no_sanitize_thread bool verify_slab(struct kmem_cache *s, struct page *pa
 	l->slabs++;
 	state = slab_state(page);
 	if (slab_state_avail(state) != avail || slab_state_whole(state) != whole)
-		wrong_slab(v, s, page, "its state does not tell what its bitmap does");
+		wrong_slab(l, page, "its state does not tell what its bitmap does");
 	if (!avail)
-		wrong_slab(v, s, page, "no object is free, but it is on a list");
+		wrong_slab(l, page, "no object is free, but it is on a list");
 	if (slab_state_where(state) != where)
-		wrong_slab(v, s, page, "its state names another list");
+		wrong_slab(l, page, "its state names another list");
 	return true;
 }
 
-static void verify_node(struct kmem_cache *s, struct kmem_cache_node *node, struct listed *l,
-			struct verify *v)
+static void verify_node(struct look *l, struct kmem_cache_node *node)
 {
 	size_t partial = 0, before = l->slabs;
 	struct page *page;
 
 	lock(&node->lock);
-	page = atomic_load_explicit(&node->deferred, memory_order_acquire);
-	for (; page; page = page->deferred)
-		if (!verify_slab(s, page, SLAB_WITH_CPU, l, v))
-			break;
+	for_each_deferred(page, deferred_look(&node->deferred),
+			  deferred) if (!verify_slab(l, page, SLAB_WITH_CPU)) break;
 	list_for_each_entry (page, &node->partial, list) {
 		partial++;
-		if (!verify_slab(s, page, SLAB_ON_NODE, l, v))
+		if (!verify_slab(l, page, SLAB_ON_NODE))
 			break;
 		if (page_node(page) != node->index)
-			wrong_slab(v, s, page, "is on another node's list");
+			wrong_slab(l, page, "is on another node's list");
 	}
-	verify_that(v, partial == slab_node_nr_partial(node),
-		    "%s '%s', node %u: nr_partial is %zu, the list has %zu slabs", kind_of(s),
-		    s->name, node->index, slab_node_nr_partial(node), partial);
-	verify_that(v,
+	verify_that(l->v, partial == slab_node_nr_partial(node),
+		    "%s, node %u: nr_partial is %zu, the list has %zu slabs", l->what,
+		    node->index, slab_node_nr_partial(node), partial);
+	verify_that(l->v,
 		    atomic_load_explicit(&node->nr_slabs, memory_order_relaxed) >=
 			    l->slabs - before,
-		    "%s '%s', node %u: more slabs on the list than there are", kind_of(s),
-		    s->name, node->index);
+		    "%s, node %u: more slabs on the list than there are", l->what, node->index);
 	unlock(&node->lock);
 }
 
-static void verify_cpu_list(struct kmem_cache *s, unsigned int cpu, struct listed *l,
-			    struct verify *v)
+/* Reports what is wrong itself. */
+static const char *listed_wrong(void *page, void *look)
 {
-	const struct pcpu_array *a = pcpu_ptr(s->partial_array, cpu);
-	unsigned int n = pcpu_array_count(pcpu_array_header(a));
-
-	verify_that(v, n <= SLAB_CPU_PARTIAL_MAX, "%s '%s', CPU %u: %u slabs on its list",
-		    kind_of(s), s->name, cpu, n);
-	for (unsigned int i = 0; i < n && i < SLAB_CPU_PARTIAL_MAX; i++)
-		if (!verify_slab(s, pcpu_array_peek(a, i), SLAB_WITH_CPU, l, v))
-			break;
+	verify_slab(look, page, SLAB_WITH_CPU);
+	return NULL;
 }
 
+struct object_home {
+	struct kmem_cache *s;
+	unsigned int node;
+};
+
 /* An object in an array is out of its slab, and of the array's cache and node. */
-static const char *object_wrong(struct kmem_cache *s, unsigned int node, void *obj)
+static const char *object_wrong(void *obj, void *home)
 {
+	const struct object_home *of = home;
+	struct kmem_cache *s = of->s;
 	const struct slab_layout *layout;
 	struct page *page;
 	unsigned int i;
@@ -120,7 +118,7 @@ static const char *object_wrong(struct kmem_cache *s, unsigned int node, void *o
 	i = slab_page_index(s, page, obj);
 	if (slab_page_wrong(s, page, i))
 		return "is not the start of an object";
-	if (page_node(page) != node)
+	if (page_node(page) != of->node)
 		return "is another node's";
 	layout = slab_layout(s, page);
 	if (atomic_load_explicit(slab_bitmap_word(layout, page, i / 64),
@@ -131,31 +129,13 @@ static const char *object_wrong(struct kmem_cache *s, unsigned int node, void *o
 	return NULL;
 }
 
-static void verify_array(struct kmem_cache *s, unsigned int node, unsigned int cpu,
-			 struct verify *v)
-{
-	const struct pcpu_array *a = pcpu_ptr(slab_array(s, node), cpu);
-	unsigned int n = pcpu_array_count(pcpu_array_header(a));
-	unsigned int capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
-
-	verify_that(v, n <= s->capacity_max && capacity <= s->capacity_max,
-		    "%s '%s', CPU %u: %u objects and a capacity of %u in an array of %u slots",
-		    kind_of(s), s->name, cpu, n, capacity, s->capacity_max);
-	for (unsigned int i = 0; i < n && i < s->capacity_max; i++) {
-		void *obj = pcpu_array_peek(a, i);
-		const char *wrong = object_wrong(s, node, obj);
-
-		verify_that(v, !wrong, "%s '%s', CPU %u: object %p in the array %s", kind_of(s),
-			    s->name, cpu, obj, wrong);
-	}
-}
-
 /*
  * Slabs on no list are full, or in stock; so what is out of slabs is known twice. Where pages
  * were short some slabs may have been made smaller: those on lists are not told apart here.
  */
-static void verify_sum(struct kmem_cache *s, const struct listed *l, struct verify *v)
+static void verify_sum(const struct look *l)
 {
+	const struct kmem_cache *s = l->s;
 	size_t slabs = 0, small = 0, inuse = 0;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
@@ -166,29 +146,36 @@ static void verify_sum(struct kmem_cache *s, const struct listed *l, struct veri
 		inuse += atomic_load_explicit(&node->inuse, memory_order_relaxed);
 	}
 	slabs -= min_size(slab_stock_count(s), slabs);
-	verify_that(v, slabs >= l->slabs, "%s '%s': %zu slabs, and %zu on lists", kind_of(s),
-		    s->name, slabs, l->slabs);
-	verify_that(v,
+	verify_that(l->v, slabs >= l->slabs, "%s: %zu slabs, and %zu on lists", l->what, slabs,
+		    l->slabs);
+	verify_that(l->v,
 		    small || slabs < l->slabs ||
 			    inuse == l->out + (slabs - l->slabs) * s->layout.objects,
-		    "%s '%s': inuse is %zu, but %zu objects are out of %zu slabs, %zu listed",
-		    kind_of(s), s->name, inuse, l->out + (slabs - l->slabs) * s->layout.objects,
-		    slabs, l->slabs);
+		    "%s: inuse is %zu, but %zu objects are out of %zu slabs, %zu listed",
+		    l->what, inuse, l->out + (slabs - l->slabs) * s->layout.objects, slabs,
+		    l->slabs);
 }
 
 static void verify_one(struct kmem_cache *s, struct verify *v)
 {
-	struct listed l = { 0 };
+	struct look l = { .s = s, .v = v };
+	char slabs[sizeof(l.what) + 16];
 
+	snprintf(l.what, sizeof(l.what), "%s '%s'", s->home == s ? "cache" : "twin of cache",
+		 s->name);
+	snprintf(slabs, sizeof(slabs), "slabs of %s", l.what);
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		verify_node(s, &s->nodes[i], &l, v);
-	for_each_cpu_unit (cpu) {
-		verify_cpu_list(s, cpu, &l, v);
-		for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-			verify_array(s, i, cpu, v);
+		verify_node(&l, &s->nodes[i]);
+	pcpu_array_verify(s->partial_array, s->home == s ? SLAB_CPU_PARTIAL_MAX : 0, slabs,
+			  listed_wrong, &l, v);
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		struct object_home home = { s, i };
+
+		pcpu_array_verify(slab_array(s, i), s->capacity_max, l.what, object_wrong,
+				  &home, v);
 	}
 	slab_shared_verify(s, v);
-	verify_sum(s, &l, v);
+	verify_sum(&l);
 }
 
 void slab_verify(struct kmem_cache *s, struct verify *v)

@@ -83,7 +83,7 @@ size_t fuzz_max_pfn(void)
 
 size_t fuzz_drain(unsigned int zone)
 {
-	return pageset_drain(&zones[zone], PCPU_ALL_CPUS);
+	return pageset_drain(&zones[zone]);
 }
 
 void fuzz_decay(void)

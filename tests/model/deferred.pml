@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frees that wait for nothing (src/page/zone.c): whoever finds the zone's lock taken
- * pushes its run onto a list, which the holders of the lock empty after taking it and
- * before letting it go. A signal handler frees while the thread it interrupted stands
+ * Frees that wait for nothing (src/base/deferred.h, as src/page/zone.c uses it; src/slab/slab_node.c
+ * does the same with slabs): whoever finds the zone's lock taken pushes its run onto a list, which
+ * the holders of the lock empty after taking it and before letting it go. A signal handler frees while the thread it interrupted stands
  * still, perhaps with the lock.
  *
  * What the lock protects is accessed by its holder only, and a run by whoever has it, so that

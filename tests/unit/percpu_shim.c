@@ -4,7 +4,8 @@
 #include "percpu/percpu_alloc.h"
 #include "percpu/percpu_init.h"
 
-#include "percpu/array.h"
+#include "base/verify.h"
+#include "percpu/drain.h"
 
 void *shim_percpu_alloc(size_t size)
 {
@@ -115,4 +116,64 @@ void shim_arrays_start(void *const *handles, unsigned int n)
 unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigned int max)
 {
 	return pcpu_array_take(handle, cpu, out, max);
+}
+
+bool shim_drain(void *const *handles, void *const *whose, unsigned int n, unsigned int cpu,
+		unsigned int keep, shim_put *put)
+{
+	struct pcpu_drain d = { .cpu = cpu, .keep = keep };
+
+	for (unsigned int i = 0; i < n; i++)
+		pcpu_drain_add(&d, handles[i], put, whose[i]);
+	pcpu_drain_end(&d);
+	return !d.refused;
+}
+
+unsigned int shim_array_reduce(void *handle, unsigned int cpu, unsigned int keep, shim_put *put,
+			       void *whose)
+{
+	return pcpu_array_reduce(handle, cpu, keep, false, put, whose);
+}
+
+unsigned int shim_array_fill(void *handle, void **objects, unsigned int n)
+{
+	return pcpu_array_fill(handle, objects, n);
+}
+
+static _Atomic uint16_t bound;
+
+bool shim_bound_open(void *handle)
+{
+	return pcpu_array_open(handle, &bound);
+}
+
+void shim_bound_set(void *handle, unsigned int capacity, shim_put *put, void *whose)
+{
+	pcpu_arrays_set_bound(handle, &bound, (uint16_t)capacity, put, whose);
+}
+
+uint64_t shim_sum_count(void *handle, unsigned int cpu)
+{
+	return pcpu_array_sums(handle, cpu).count;
+}
+
+uint64_t shim_sum_pops(void *handle, unsigned int cpu)
+{
+	return pcpu_array_sums(handle, cpu).pops;
+}
+
+size_t shim_sum_of(void *handle, unsigned int cpu, size_t (*of)(void *object, const void *arg),
+		   const void *arg)
+{
+	return pcpu_array_sum_of(handle, cpu, of, arg);
+}
+
+const char *shim_array_verify(void *handle, unsigned int slots,
+			      const char *(*wrong)(void *object, void *arg), void *arg)
+{
+	static struct verify v;
+
+	v.n = 0;
+	pcpu_array_verify(handle, slots, "it", wrong, arg, &v);
+	return v.n ? v.text[0] : NULL;
 }

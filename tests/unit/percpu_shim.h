@@ -39,6 +39,26 @@ bool shim_arrays_stop_cpu(void *const *handles, unsigned int n, unsigned int cpu
 void shim_arrays_start_cpu(void *const *handles, unsigned int n, unsigned int cpu);
 unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigned int max);
 
+/* percpu/array_slow.h, drain.h. */
+typedef void shim_put(void *whose, void **objects, unsigned int n);
+
+/* Of @n arrays, that belong to @whose[0..n); false: refused. */
+bool shim_drain(void *const *handles, void *const *whose, unsigned int n, unsigned int cpu,
+		unsigned int keep, shim_put *put);
+unsigned int shim_array_reduce(void *handle, unsigned int cpu, unsigned int keep, shim_put *put,
+			       void *whose);
+unsigned int shim_array_fill(void *handle, void **objects, unsigned int n);
+/* The bound is one for all arrays of a program. */
+bool shim_bound_open(void *handle);
+void shim_bound_set(void *handle, unsigned int capacity, shim_put *put, void *whose);
+uint64_t shim_sum_count(void *handle, unsigned int cpu);
+uint64_t shim_sum_pops(void *handle, unsigned int cpu);
+size_t shim_sum_of(void *handle, unsigned int cpu, size_t (*of)(void *object, const void *arg),
+		   const void *arg);
+/* The first finding, or NULL. */
+const char *shim_array_verify(void *handle, unsigned int slots,
+			      const char *(*wrong)(void *object, void *arg), void *arg);
+
 #ifdef __cplusplus
 }
 #endif

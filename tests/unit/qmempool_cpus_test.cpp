@@ -46,6 +46,57 @@ TEST(QmempoolCpusTest, TheArrayOfACpuThatGoesOfflineIsDrained)
 	});
 }
 
+int stops;
+
+int counting_membarrier(int cmd, unsigned flags, int cpu)
+{
+	stops++;
+	return os_calls_linux.membarrier(cmd, flags, cpu);
+}
+
+template <typename Function> int stops_of(Function function)
+{
+	stops = 0;
+	os_calls.membarrier = counting_membarrier;
+	function();
+	os_calls.membarrier = os_calls_linux.membarrier;
+	return stops;
+}
+
+/* Twenty pools are emptied by the stops that caches need anyway, or one more. */
+TEST(QmempoolCpusTest, OneStopServesSeveralPoolsAndTheirCache)
+{
+	if (rseq_is_off())
+		GTEST_SKIP() << "nothing is restarted";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Pool p(64, 32);
+		std::vector<struct qmempool *> others;
+
+		auto fill = [&] {
+			auto got = p.take(64);
+
+			p.give(got);
+			for (struct qmempool *pool : others)
+				qmempool_free(pool, qmempool_alloc(pool, GFP_KERNEL));
+			kmem_cache_free(p.cache, kmem_cache_alloc(p.cache, GFP_KERNEL));
+		};
+		ukmem_trim(); /* a process's first stop registers for more */
+		fill();
+		int alone = stops_of(ukmem_trim);
+		EXPECT_GE(alone, 1);
+		for (int i = 0; i < 20; i++)
+			others.push_back(qmempool_create(64, 32, 0, p.cache, GFP_KERNEL));
+		fill();
+		EXPECT_LE(stops_of(ukmem_trim), alone + 1);
+		p.check(0);
+		for (struct qmempool *pool : others) {
+			EXPECT_EQ(stats_of(pool).local, 0u);
+			qmempool_destroy(pool);
+		}
+		EXPECT_EQ(kmem_cache_nr_allocated(p.cache), 0u);
+	});
+}
+
 /* Of the CPUs the process may use, two of different pretend nodes. */
 bool find_cpus(int (&cpu)[2])
 {

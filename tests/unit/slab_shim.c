@@ -99,11 +99,12 @@ void shim_node_unlock(struct kmem_cache *s, unsigned int node)
 
 unsigned int shim_slab_deferred(struct kmem_cache *s)
 {
+	struct page *page;
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		for (struct page *p = s->nodes[i].deferred; p; p = p->deferred)
-			n++;
+		for_each_deferred(page, deferred_look(&s->nodes[i].deferred), deferred) n +=
+			page != NULL;
 	return n;
 }
 
@@ -153,7 +154,7 @@ unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s)
 
 bool shim_slab_drain(struct kmem_cache *s)
 {
-	return slab_drain(s, PCPU_ALL_CPUS);
+	return slab_drain(s);
 }
 
 void *shim_slab_base(const void *obj)

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Per-CPU arrays off the fast paths: opened, filled, reduced, counted, verified. */
+#include "percpu/array_slow.h"
+
+#include <limits.h>
+
+#include "base/bits.h"
+#include "base/verify.h"
+#include "percpu/array_stop.h"
+#include "percpu/register.h"
+
+enum { FAILURES_MAX = 8 }; /* sections that may fail before an array keeps what it has */
+
+/* The capacity is set and then the bound looked at; pcpu_arrays_set_bound() does it the other
+ * way round, all in one order: who sets the capacity last has seen the new bound. */
+bool pcpu_array_open(void *handle, const _Atomic uint16_t *bound)
+{
+	unsigned int cpu = pcpu_index();
+	struct pcpu_array *a;
+	bool changed = false;
+	uint16_t want;
+
+	if (cpu >= pcpu.nr_ids)
+		return false;
+	a = pcpu_ptr(handle, cpu);
+	do {
+		want = atomic_load(bound);
+		if (atomic_load(&a->capacity) == want)
+			break;
+		atomic_store(&a->capacity, want);
+		changed = true;
+	} while (atomic_load(bound) != want);
+	return changed;
+}
+
+unsigned int pcpu_array_fill(void *handle, void **objects, unsigned int n)
+{
+	for (unsigned int i = 0, k = n; i + 1 < k; i++) {
+		void *t = objects[i];
+
+		objects[i] = objects[--k];
+		objects[k] = t;
+	}
+	return pcpu_array_push_bulk(handle, objects, n);
+}
+
+unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep, bool stopped,
+			       pcpu_put_function *put, void *whose)
+{
+	void *batch[PCPU_PUT_MAX];
+	unsigned int failures = 0;
+
+	while (cpu < pcpu.nr_ids && (stopped || pcpu_index() == cpu)) {
+		unsigned int n, count;
+
+		count = pcpu_array_count(pcpu_array_header(pcpu_ptr(handle, cpu)));
+		if (count <= keep || failures == FAILURES_MAX)
+			return count;
+		n = min_uint(count - keep, PCPU_PUT_MAX);
+		n = stopped ? pcpu_array_take(handle, cpu, batch, n)
+			    : pcpu_array_pop_bulk(handle, batch, n, PCPU_POP_UNCOUNTED);
+		if (n)
+			put(whose, batch, n);
+		else
+			failures++;
+	}
+	return UINT_MAX;
+}
+
+struct pcpu_array_sums pcpu_array_sums(void *handle, unsigned int cpu)
+{
+	struct pcpu_array_sums sums = { 0 };
+
+	for_each_cpu_unit_of (i, cpu) {
+		uint64_t h = pcpu_array_header(pcpu_ptr(handle, i));
+
+		sums.count += pcpu_array_count(h);
+		sums.pops += pcpu_array_pops(h);
+	}
+	return sums;
+}
+
+size_t pcpu_array_sum_of(void *handle, unsigned int cpu,
+			 size_t (*of)(void *object, const void *arg), const void *arg)
+{
+	size_t sum = 0;
+
+	for_each_cpu_unit_of (c, cpu) {
+		const struct pcpu_array *a = pcpu_ptr(handle, c);
+		unsigned int n = pcpu_array_count(pcpu_array_header(a));
+
+		for (unsigned int i = 0; i < n; i++)
+			sum += of(pcpu_array_peek(a, i), arg);
+	}
+	return sum;
+}
+
+void pcpu_array_verify(void *handle, unsigned int slots, const char *what,
+		       const char *(*wrong)(void *object, void *arg), void *arg,
+		       struct verify *v)
+{
+	for_each_cpu_unit (cpu) {
+		const struct pcpu_array *a = pcpu_ptr(handle, cpu);
+		unsigned int n = pcpu_array_count(pcpu_array_header(a));
+		unsigned int capacity =
+			atomic_load_explicit(&a->capacity, memory_order_relaxed);
+
+		verify_that(
+			v, n <= slots && capacity <= slots,
+			"%s, CPU %u: %u objects and a capacity of %u in an array of %u slots",
+			what, cpu, n, capacity, slots);
+		for (unsigned int i = 0; wrong && i < n && i < slots; i++) {
+			void *object = pcpu_array_peek(a, i);
+			const char *text = wrong(object, arg);
+
+			verify_that(v, !text, "%s, CPU %u: object %p in the array %s", what,
+				    cpu, object, text);
+		}
+	}
+}
