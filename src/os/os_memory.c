@@ -245,3 +245,12 @@ uint32_t os_thread_id(void)
 {
 	return (uint32_t)syscall(SYS_gettid);
 }
+
+bool os_thread_exists(uint32_t id)
+{
+	int saved = errno;
+	bool exists = !syscall(SYS_tgkill, getpid(), id, 0) || errno != ESRCH;
+
+	errno = saved;
+	return exists;
+}
