@@ -126,6 +126,9 @@ uint32_t os_thread_id(void);
 /* Whether this process has a thread of that id. */
 bool os_thread_exists(uint32_t id);
 
+/* prctl(2) as a system call: the drop-in has a function of that name. */
+int os_prctl(int option, const unsigned long arg[4]);
+
 /* Sleep, by the call that locks make too. errno is kept; no cancellation point. */
 void os_pause_ms(uint64_t ms);
 

@@ -280,6 +280,21 @@ static uint64_t linux_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint32_t os_thread_id(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+bool os_thread_exists(uint32_t id)
+{
+	return RESULT(syscall(SYS_tgkill, getpid(), id, 0)) != -ESRCH;
+}
+
+int os_prctl(int option, const unsigned long arg[4])
+{
+	return (int)RESULT(syscall(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]));
+}
+
 #define LINUX_CALLS                                                                            \
 	{                                                                                      \
 		.mmap = linux_mmap, .munmap = linux_munmap, .mprotect = linux_mprotect,        \

@@ -3,6 +3,8 @@
 #ifndef QUEUE_SECTION_AARCH64_H
 #define QUEUE_SECTION_AARCH64_H
 
+#include "percpu/copy_aarch64.h"
+
 /* One instruction a line: */
 /* clang-format off */
 
@@ -20,11 +22,7 @@
 	"add %[g], %[side], %[i], lsl #3\n\t"                                                  \
 	"add %[g], %[g], %c[ring]\n\t"                                                         \
 	"sub %w[r], %w[r], %w[k]\n\t"                                                          \
-	"21:\n\t"                                                                              \
-	"ldr %[o], [%[" from "]], #8\n\t"                                                      \
-	"str %[o], [%[" to "]], #8\n\t"                                                        \
-	"subs %w[k], %w[k], #1\n\t"                                                            \
-	"b.ne 21b\n\t"                                                                         \
+	SECTION_COPY(from, to, "k")                                                            \
 	"mov %w[i], #0\n\t"                                                                    \
 	"cbnz %w[r], 30b\n\t"
 
