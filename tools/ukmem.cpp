@@ -108,7 +108,7 @@ static int run(const run_options &options)
 	if (!options.settings.empty())
 		env_append("UKMEM_CONF", "slab_attr:" + join_settings(options.settings), ',');
 	if (options.stats)
-		setenv("UKMEM_SHOW_STATS", "1", 1);
+		env_append("UKMEM_CONF", "show:stats", ',');
 
 	std::vector<char *> argv;
 
