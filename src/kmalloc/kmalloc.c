@@ -245,13 +245,6 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 	return kmalloc_slow(size, flags, caller);
 }
 
-/* A large block has let pages go: what a free of the drop-in would do. */
-static void decay_after_large(gfp_t flags)
-{
-	if (flags & __GFP_DIRECT_RECLAIM)
-		page_decay();
-}
-
 /* Of a large block that is to hold @size bytes, in place; 0: it has to move. */
 static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 {
@@ -259,7 +252,6 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 
 	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
 		large_shrink(page, size);
-		decay_after_large(flags);
 	} else if (size <= old || size > PTRDIFF_MAX || !large_extend(page, size, flags)) {
 		return 0;
 	}
@@ -296,8 +288,6 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		if (unlikely(!kmalloc_push(p)))
 			kfree_slow(p, func, caller);
 	}
-	if (large)
-		decay_after_large(flags);
 	if (flags & __GFP_ZERO)
 		zero_rest(q, min_size(old, size), ksize(q), flags);
 	return q;
