@@ -302,7 +302,7 @@ void *kmalloc(size_t size, gfp_t flags)
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
 		/* All of the block, so that krealloc need not know how much was asked for. */
 		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
-			size = kmalloc_class_size(size);
+			size = size_class_bytes(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
 	}
@@ -389,7 +389,6 @@ int ukmem_size_classes_print(int fd)
 	return kmalloc_init() ? size_class_table_print(fd) : -ENOMEM;
 }
 
-/* Here and not in slab/: without a cache the objects may be large blocks. */
 void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 {
 	while (n) {
