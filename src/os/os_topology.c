@@ -132,6 +132,22 @@ static unsigned int index_of(const struct os_topology *t, unsigned int id)
 	return t->nr_nodes;
 }
 
+/* What the system says of distances from node @id, to be gone through by next_distance(). */
+static bool read_distances_of(unsigned int id)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance", id);
+	return read_text(path) > 0;
+}
+
+static bool next_distance(const char **s, uint64_t *v)
+{
+	while (**s == ' ')
+		++*s;
+	return parse_decimal(s, v);
+}
+
 /* The index of the node with memory that is nearest to @id, by @id's distances. */
 static unsigned int nearest(const struct os_topology *t, unsigned int id,
 			    const struct os_mask *online)
@@ -139,19 +155,15 @@ static unsigned int nearest(const struct os_topology *t, unsigned int id,
 	uint64_t best = 1000, v;
 	unsigned int found = 0;
 	const char *s = file_buffer;
-	char path[80];
 
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance", id);
-	if (read_text(path) <= 0)
+	if (!read_distances_of(id))
 		return 0;
 	for (unsigned int other = 0; other < OS_MAX_NODES; other++) {
 		unsigned int n = index_of(t, other);
 
 		if (!os_mask_test(online, other))
 			continue;
-		while (*s == ' ')
-			s++;
-		if (!parse_decimal(&s, &v))
+		if (!next_distance(&s, &v))
 			break;
 		if (n < t->nr_nodes && v < best) {
 			best = v;
@@ -189,10 +201,8 @@ static void read_node_cpus(struct os_topology *t)
 static void read_distances(struct os_topology *t)
 {
 	static struct os_mask online; /* under the once guard */
-	size_t page = os_page_size();
-	size_t len = ((size_t)t->nr_nodes * t->nr_nodes + page - 1) & ~(page - 1);
+	size_t len = align_up((size_t)t->nr_nodes * t->nr_nodes, os_page_size());
 	void *table = NULL;
-	char path[80];
 
 	if (os_map_metadata(len, &table))
 		return;
@@ -207,16 +217,12 @@ static void read_distances(struct os_topology *t)
 		uint64_t v;
 
 		row[n] = 10;
-		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance",
-			 t->node_id[n]);
-		if (read_text(path) <= 0)
+		if (!read_distances_of(t->node_id[n]))
 			continue;
 		for (; col < t->nr_nodes && id < OS_MAX_NODES; id++) {
 			if (!os_mask_test(&online, id))
 				continue;
-			while (*s == ' ')
-				s++;
-			if (!parse_decimal(&s, &v))
+			if (!next_distance(&s, &v))
 				break;
 			if (t->node_id[col] == id)
 				row[col++] = v > 255 ? 255 : (uint8_t)v;
@@ -270,8 +276,7 @@ bool os_mems_allowed(struct os_mask *nodes)
 
 int os_cpus_online(struct os_mask *online)
 {
-	size_t page = os_page_size();
-	size_t size = (sizeof(file_buffer) + page - 1) & ~(page - 1);
+	size_t size = align_up(sizeof(file_buffer), os_page_size());
 	void *text;
 	ssize_t n;
 	int count = os_map_metadata(size, &text);

@@ -141,16 +141,7 @@ QUEUE_LOCKED(section_dequeue_locked, consumer, void **, "g", "u")
 
 /* clang-format on */
 
-static inline enum section_result section_enqueue_one(struct alf_queue_side *side,
-						      void *const *ptr, uint32_t n)
-{
-	return section_enqueue_biased(side, ptr, n);
-}
-
-static inline enum section_result section_dequeue_one(struct alf_queue_side *side, void **ptr,
-						      uint32_t n)
-{
-	return section_dequeue_biased(side, ptr, n);
-}
+#define section_enqueue_one section_enqueue_biased
+#define section_dequeue_one section_dequeue_biased
 
 #endif
