@@ -52,7 +52,7 @@ FILES = {
     """.split(),
     "percpu": """
         percpu_api percpu_init notify gate owner ops array_stop array_fallback unit percpu_alloc percpu_static
-        self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 percpu
+        self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 copy_aarch64 percpu
     """.split(),
 }
 
