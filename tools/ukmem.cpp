@@ -108,7 +108,7 @@ static int run(const run_options &options)
 	if (!options.settings.empty())
 		env_append("UKMEM_CONF", "slab_attr:" + join_settings(options.settings), ',');
 	if (options.stats)
-		setenv("UKMEM_SHOW_STATS", "1", 1);
+		env_append("UKMEM_CONF", "show:stats", ',');
 
 	std::vector<char *> argv;
 
@@ -167,24 +167,13 @@ static CLI::App *add_runner(CLI::App &app, run_options &options, const std::stri
 	return sub;
 }
 
+/* clang-format off */
 static const char *const vmstat_footer =
-	"-m, a row for each cache. Pages are slabs here. Size: bytes per object. Requests, "
-	"Fail,\n"
-	"Releases: objects given out, requests without a result, objects given back. InUse,\n"
-	"Avail: objects in use, and not. Pgreq, Pgrel, Npage, Hiwat: slabs made, given back,\n"
-	"there, the most there were at once. PageSz: bytes of a slab. Minpg, Maxpg: empty "
-	"slabs\n"
-	"that are kept, on the nodes; and with CPUs' lists, at most. Idle: slabs not used "
-	"now.\n"
-	"Flags: of kmem_cache_create(). Util%: bytes in use, of the slabs'.\n"
-	"\n"
-	"-C, which layer served the requests. Spin: times a lock was found taken. GrpSz: "
-	"slots\n"
-	"of the largest per-CPU array. Full, Emty: arrays that are so now. CpuLayer: objects\n"
-	"given out, and how many of them by an array. CacheLayer: the rest, and how many of "
-	"it\n"
-	"by slabs at hand. PoolLayer: objects that a slab had to be made for.\n"
-	"\n";
+	"-m, a row for each cache. Pages are slabs here:\n"
+	UKMEM_POOLS_COLUMNS
+	"\n-C, which layer served the requests. Groups are the CPUs' arrays:\n"
+	UKMEM_LAYERS_COLUMNS "\n";
+/* clang-format on */
 
 static CLI::App *add_vmstat(CLI::App &app, run_options &options)
 {
@@ -315,6 +304,7 @@ int main(int argc, char **argv)
 		"kmalloc", "Show the size classes: their slabs, and what these waste");
 
 	classes->group("Commands");
+	classes->footer(UKMEM_SIZE_CLASSES_COLUMNS);
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
 	const CLI::App *info_sub = add_info(app, json);

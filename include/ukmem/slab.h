@@ -184,53 +184,6 @@ UKMEM_EXPORT int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t
 	UKMEM_SYMBOL(kmem_cache_alloc_bulk);
 
 /**
- * kmem_cache_free_bulk - free @p[0..n-1]
- *
- * With @s NULL the objects may be of any caches, and of kmalloc.
- */
-UKMEM_EXPORT void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
-	UKMEM_SYMBOL(kmem_cache_free_bulk);
-
-/*
- * Sheaves: objects taken in advance, so that later allocations cannot fail.
- * A sheaf is its holder's: one thread at a time.
- */
-struct slab_sheaf;
-
-/** kmem_cache_prefill_sheaf - a sheaf with @size objects (at least 1), or NULL. */
-UKMEM_EXPORT struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t flags,
-							 unsigned int size)
-	UKMEM_SYMBOL(kmem_cache_prefill_sheaf);
-
-/**
- * kmem_cache_refill_sheaf - fill *@sheaf up to at least @size objects
- *
- * May replace *@sheaf by a larger one. Result: 0, or -ENOMEM and the sheaf as it was,
- * or -EINVAL for a sheaf of another cache.
- */
-UKMEM_EXPORT int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t flags,
-					 struct slab_sheaf **sheaf, unsigned int size)
-	UKMEM_SYMBOL(kmem_cache_refill_sheaf);
-
-/** kmem_cache_return_sheaf - free a sheaf and the objects that are left in it. */
-UKMEM_EXPORT void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t flags,
-					  struct slab_sheaf *sheaf)
-	UKMEM_SYMBOL(kmem_cache_return_sheaf);
-
-/**
- * kmem_cache_alloc_from_sheaf - an object of the sheaf; NULL only if it is empty
- *
- * Of @flags, __GFP_ZERO counts. The object is freed with kmem_cache_free.
- */
-UKMEM_EXPORT void *kmem_cache_alloc_from_sheaf(struct kmem_cache *s, gfp_t flags,
-					       struct slab_sheaf *sheaf)
-	UKMEM_SYMBOL(kmem_cache_alloc_from_sheaf);
-
-/** kmem_cache_sheaf_size - the number of objects left in a sheaf. */
-UKMEM_EXPORT unsigned int kmem_cache_sheaf_size(const struct slab_sheaf *sheaf)
-	UKMEM_SYMBOL(kmem_cache_sheaf_size);
-
-/**
  * kmem_cache_debug - switch a cache's debugging on and off while it is used
  * @flags: of SLAB_DEBUG_FLAGS; 0: off
  *

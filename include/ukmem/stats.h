@@ -63,28 +63,48 @@ UKMEM_EXPORT int ukmem_vmstat_print(int fd);
  */
 UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
 
+/* What columns of the following tables are, a line each: for a help text. */
+/* clang-format off */
+#define UKMEM_POOLS_COLUMNS                                                                    \
+	"  Size      bytes from object to object\n"                                            \
+	"  Requests  objects given to the program\n"                                           \
+	"  Fail      requests without a result\n"                                              \
+	"  Releases  objects the program gave back\n"                                          \
+	"  InUse     objects in its hands: Requests - Releases\n"                              \
+	"  Avail     the other objects: in CPUs' arrays, or in slabs\n"                        \
+	"  Pgreq     slabs made\n"                                                             \
+	"  Pgrel     slabs given back\n"                                                       \
+	"  Npage     slabs there are: Pgreq - Pgrel\n"                                         \
+	"  PageSz    bytes of a slab; fewer where memory was short\n"                          \
+	"  Hiwat     the most slabs there have been at once\n"                                 \
+	"  Minpg     empty slabs that frees leave on the nodes, min_partial each\n"            \
+	"  Maxpg     and with those on CPUs' lists, at most; inf: SLAB_TYPESAFE_BY_RCU\n"      \
+	"  Idle      slabs of which no object is in use or in an array\n"                      \
+	"  Flags     SLAB_..., those for debugging as they are now\n"                          \
+	"  Util%     bytes of objects in use, of the bytes of the slabs\n"
+#define UKMEM_LAYERS_COLUMNS                                                                   \
+	"  Spin        times a node's lock was found taken\n"                                  \
+	"  GrpSz       slots of the largest array; arrays grow by use\n"                       \
+	"  Full, Emty  arrays that are full, and empty, now\n"                                 \
+	"  PoolLayer   objects given to the program for which a slab had to be made\n"         \
+	"  CacheLayer  these, and those of slabs on the CPUs' lists and the nodes'\n"          \
+	"  Hit%        of these, without making a slab\n"                                      \
+	"  CpuLayer    all objects given to the program\n"                                     \
+	"  Hit%        of these, out of an array\n"
+#define UKMEM_SIZE_CLASSES_COLUMNS                                                             \
+	"  From, Size  the sizes of requests it serves, in bytes\n"                            \
+	"  PageSz      bytes of a slab\n"                                                      \
+	"  Objects     that fit into one\n"                                                    \
+	"  Waste       bytes of it in no object: the rest, and the bitmap if it is there\n"    \
+	"  Waste%      the same, of PageSz\n"
+/* clang-format on */
+
 /**
  * ukmem_pools_print - a row for each cache that was used: objects and slabs
  *
- * The columns of vmstat -m on BSD. A page is a slab here, of PageSz bytes, and what has its
- * own slabs while it is debugged is counted in.
- *   Size      bytes from object to object
- *   Requests  objects given to the program
- *   Fail      requests without a result
- *   Releases  objects the program gave back
- *   InUse     objects in its hands: Requests - Releases
- *   Avail     the other objects: in CPUs' arrays, or in slabs
- *   Pgreq     slabs made
- *   Pgrel     slabs given back
- *   Npage     slabs there are: Pgreq - Pgrel
- *   PageSz    bytes of a slab; fewer where memory was short
- *   Hiwat     the most slabs there have been at once
- *   Minpg     empty slabs that frees leave on the nodes (attribute min_partial of each)
- *   Maxpg     and together with those on CPUs' lists, at most; inf: SLAB_TYPESAFE_BY_RCU
- *   Idle      slabs of which no object is in use or in an array
- *   Flags     SLAB_..., those for debugging as they are now
- *   Util%     bytes of objects in use, of the bytes of the slabs
- * and in the end the sum: "In use 1K, total allocated 64K; utilization 1.6%".
+ * The columns of vmstat -m on BSD, UKMEM_POOLS_COLUMNS. A page is a slab here, of PageSz bytes,
+ * and what has its own slabs while it is debugged is counted in. In the end there is the sum:
+ * "In use 1K, total allocated 64K; utilization 1.6%".
  *
  * Counts are exact while nobody uses the cache; Fail, Pgreq and Pgrel are attributes
  * (alloc_fail, alloc_slab, free_slab) that can be set back. Any thread. Result: 0, -ENOMEM or
@@ -95,15 +115,7 @@ UKMEM_EXPORT int ukmem_pools_print(int fd);
 /**
  * ukmem_layers_print - a row for each cache that was used: which layer served it
  *
- * The columns of vmstat -C on BSD. Groups are the CPUs' arrays.
- *   Spin        times a node's lock was found taken
- *   GrpSz       slots of the largest array; arrays grow by use
- *   Full, Emty  arrays that are full, and empty, now
- *   PoolLayer   objects given to the program for which a slab had to be made
- *   CacheLayer  these, and those of slabs on the CPUs' lists and the nodes'
- *   Hit%        of these, without making a slab
- *   CpuLayer    all objects given to the program
- *   Hit%        of these, out of an array
+ * The columns of vmstat -C on BSD, UKMEM_LAYERS_COLUMNS. Groups are the CPUs' arrays.
  * Each object counts once, whatever else was fetched with it. As above.
  */
 UKMEM_EXPORT int ukmem_layers_print(int fd);
@@ -128,12 +140,8 @@ UKMEM_EXPORT int ukmem_verify(FILE *out);
 /**
  * ukmem_size_classes_print - a row for each size class of kmalloc: how its slabs are cut
  *
- *   From, Size  the sizes of requests it serves, in bytes
- *   PageSz      bytes of a slab
- *   Objects     that fit into one
- *   Waste       bytes of it in no object: the rest, and the bitmap if it is there
- *   Waste%      the same, of PageSz
- * and in the end the sum over a slab of each. As above.
+ * The columns are UKMEM_SIZE_CLASSES_COLUMNS; in the end there is the sum over a slab of each.
+ * As above.
  */
 UKMEM_EXPORT int ukmem_size_classes_print(int fd);
 

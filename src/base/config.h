@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything tunable at run time: one table.
+ * Everything tunable at run time: one table, TUNABLES.
  *
  * UKMEM_CONF="key:value,key:value" is read once, with secure_getenv. An unknown
  * key or a bad value gets one warning and leaves the default.
@@ -76,34 +76,92 @@ enum config_show {
 
 enum { CONFIG_STRING_SIZE = 512 }; /* of a tunable that is a text, with its terminating zero */
 
+/*
+ * All tunables: name, default, what else is allowed, and the text that documents it. Numbers are
+ * within a least and a largest value, choices are those of the enumerations above in their
+ * order, and a string, by default empty, says what it looks like.
+ */
+/* clang-format off */
+#define TUNABLES(BOOL, NUMBER, BYTES, CHOICE, STRING)                                          \
+	CHOICE(invalid_free, INVALID_FREE_ABORT, "abort|warn|ignore",                          \
+		"on a pointer that is not an allocated object")                                \
+	CHOICE(percpu, PERCPU_AUTO, "auto|cpu_id|mm_cid|fallback|register",                    \
+		"how per-CPU data is indexed; register: register for rseq if libc did not")    \
+	CHOICE(rseq_self_test, SELF_TEST_AUTO, "auto|always|never",                            \
+		"try out whether sections are restarted; auto: from Linux 6.19")               \
+	BYTES(cpu_cache_bytes, 16 * MIB, 2 * MIB, 16 * GIB,                                    \
+		"free objects of kmalloc caches held per CPU, at most; less under a "          \
+		"CPU quota")                                                                   \
+	BYTES(dirty_max, 2 * MIB, 0, 1024 * GIB,                                               \
+		"free pages kept resident for reuse per zone, however long unused")            \
+	NUMBER(dirty_decay_ms, 1000, 0, 3600000,                                               \
+		"free pages above dirty_max are given back if unused for so long")             \
+	CHOICE(background_thread, BACKGROUND_AUTO, "auto|never|always",                        \
+		"a thread that does this while the program stands still; auto: if it "         \
+		"has threads, or much to give")                                                \
+	NUMBER(look_ms, 1000, 0, 3600000,                                                      \
+		"how often to look for CPUs that are gone, and quotas; malloc: its "           \
+		"thread alone; 0: never")                                                      \
+	CHOICE(thp, THP_AUTO, "auto|never|always",                                             \
+		"transparent huge pages for pages: as the system does, not, or "               \
+		"wherever possible")                                                           \
+	BYTES(limit, 0, 0, 65536 * GIB,                                                        \
+		"pages of the process, above it NULL; 0: as the system and the cgroup "        \
+		"have memory")                                                                 \
+	BYTES(node_limit, 0, 0, 65536 * GIB,                                                   \
+		"pages of each NUMA node, above it NULL; 0: as the node has memory")           \
+	NUMBER(numa_fake, 0, 0, 256,                                                           \
+		"pretend to have so many NUMA nodes; 0: the machine's own")                    \
+	BOOL(zone_reclaim_mode, 0,                                                             \
+		"reclaim in the nearest zone before taking pages from another node")           \
+	BOOL(zonelist_cache, 1, "remember for a second which zones of a list are full")        \
+	NUMBER(lowmem_reserve_ratio, 1, 0, 1000000,                                            \
+		"a low zone keeps 1/ratio of the normal one's size from normal "               \
+		"requests; 0: nothing")                                                        \
+	BOOL(pagesets, 1, "per-CPU lists of free pages")                                       \
+	NUMBER(percpu_pagelist_fraction, 0, 0, 1000000,                                        \
+		"such a part of its zone a list may hold: 1/fraction, at least 8; 0: "         \
+		"by size")                                                                     \
+	BYTES(reserve, 0, 0, 65536 * GIB,                                                      \
+		"addresses that pages may come to lie at; 0: as many as there is a "           \
+		"place for")                                                                   \
+	CHOICE(address_space, ADDRESS_SPACE_AUTO, "auto|small",                                \
+		"small: map little before it is used, as under a small RLIMIT_AS or "          \
+		"RLIMIT_DATA; for mlockall")                                                   \
+	NUMBER(slab_min_order, 0, 0, 5, "slabs have at least 2^so many pages")                 \
+	NUMBER(slab_max_order, 5, 0, 5, "and at most so many, unless an object needs more")    \
+	NUMBER(slab_min_objects, 0, 0, 512,                                                    \
+		"and room for so many objects where that allows it; 0: by size")               \
+	STRING(slab_debug, "[FZPU][=NAME+NAME...]",                                            \
+		"debug these caches, NAME* all that begin so: F sanity, Z guards, P "          \
+		"poison, U owners; -: none")                                                   \
+	CHOICE(slab_debug_action, SLAB_DEBUG_ABORT, "abort|warn",                              \
+		"after a report about an object of a cache that is debugged")                  \
+	STRING(slab_attr, "CACHE/ATTR=VALUE;...",                                              \
+		"attributes of caches, set when a cache is made")                              \
+	CHOICE(annotate, UKMEM_ANNOTATE, "auto|never",                                         \
+		"tell AddressSanitizer and valgrind, where they run, what is allocated")       \
+	BOOL(passthrough, 0,                                                                   \
+		"take every object from libc's malloc, for other tools to look after")         \
+	CHOICE(deepbind, DEEPBIND_DROP, "drop|keep",                                           \
+		"RTLD_DEEPBIND of dlopen, by which libraries find libc's malloc "              \
+		"instead of this one")                                                         \
+	CHOICE(show, SHOW_NOTHING,                                                             \
+		"nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers",          \
+		"print to stderr at exit")                                                     \
+	STRING(show_cache, "CACHE", "of show:slab, only this cache")                           \
+	BOOL(verbose, 0, "log start-up decisions to stderr")
+/* clang-format on */
+
+#define TUNABLE_NUMBER(name, ...) uint64_t name;
+#define TUNABLE_STRING(name, ...) char name[CONFIG_STRING_SIZE];
+
 struct config {
-	uint64_t invalid_free;
-	uint64_t percpu;
-	uint64_t rseq_self_test;
-	uint64_t cpu_cache_bytes; /* per CPU: objects of all kmalloc caches together */
-	uint64_t dirty_max;	  /* per zone: free bytes kept for reuse */
-	uint64_t dirty_decay_ms;
-	uint64_t background_thread;
-	uint64_t look_ms;    /* between looks at CPUs and quotas; 0: none */
-	uint64_t limit;	     /* bytes of pages, process; 0: cgroup and machine */
-	uint64_t node_limit; /* bytes of pages, each node; 0: the node's memory */
-	uint64_t numa_fake;  /* pretend nodes; 0: the machine's own */
-	uint64_t zone_reclaim_mode;
-	uint64_t zonelist_cache;
-	uint64_t lowmem_reserve_ratio;
-	uint64_t pagesets;
-	uint64_t percpu_pagelist_fraction;
-	uint64_t thp;
-	uint64_t slab_min_order, slab_max_order, slab_min_objects; /* 0: by size */
-	char slab_debug[CONFIG_STRING_SIZE];			   /* slab/debug/names.c */
-	uint64_t slab_debug_action;
-	uint64_t annotate, passthrough, deepbind;
-	uint64_t reserve; /* addresses for pages, bytes; 0: as many as have a place */
-	uint64_t address_space;
-	uint64_t show;
-	uint64_t verbose;
-	char slab_attr[CONFIG_STRING_SIZE], show_cache[CONFIG_STRING_SIZE];
+	TUNABLES(TUNABLE_NUMBER, TUNABLE_NUMBER, TUNABLE_NUMBER, TUNABLE_NUMBER, TUNABLE_STRING)
 };
+
+#undef TUNABLE_NUMBER
+#undef TUNABLE_STRING
 
 extern struct config config;
 

@@ -5,13 +5,8 @@
  */
 #include "base/lock.h"
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "base/log.h"
+#include "base/sys.h"
 
 enum {
 	SPINS = 64,
@@ -33,19 +28,12 @@ static uint32_t *futex_of(struct lock *l)
 /* For at most a millisecond: unlock_nowait() wakes nobody. */
 static void wait_while(struct lock *l, uintptr_t word)
 {
-	struct timespec timeout = { .tv_nsec = 1000000 };
-	int saved = errno;
-
-	syscall(SYS_futex, futex_of(l), FUTEX_WAIT_PRIVATE, (uint32_t)word, &timeout, NULL, 0);
-	errno = saved;
+	sys_futex_wait(futex_of(l), (uint32_t)word, 1);
 }
 
 void lock_wake(struct lock *l)
 {
-	int saved = errno;
-
-	syscall(SYS_futex, futex_of(l), FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	errno = saved;
+	sys_futex_wake(futex_of(l), 1);
 }
 
 /* Without an account of it. */

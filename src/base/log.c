@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "base/compiler.h"
+#include "base/sys.h"
 
 static void log_line(const char *fmt, va_list ap)
 {
@@ -24,8 +24,7 @@ static void log_line(const char *fmt, va_list ap)
 		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n
 							    : sizeof(line) - used - 2;
 	line[used++] = '\n';
-	/* Not write(): that is a cancellation point. */
-	syscall(SYS_write, STDERR_FILENO, line, used);
+	sys_write(STDERR_FILENO, line, used);
 	errno = saved;
 }
 

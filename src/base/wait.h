@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/sys.h"
 
 /* All zero is a queue without waiters. */
 struct wait_queue {
@@ -40,21 +41,24 @@ static inline uint32_t wait_begin(struct wait_queue *w)
 }
 
 /* Until there was a wait_notify() since wait_begin(), or for @ms. May return earlier. */
-void wait_for(struct wait_queue *w, uint32_t seq, unsigned int ms);
+static inline void wait_for(struct wait_queue *w, uint32_t seq, unsigned int ms)
+{
+	sys_futex_wait(&w->seq, seq, ms);
+}
 
 static inline void wait_end(struct wait_queue *w)
 {
 	atomic_fetch_sub_explicit(&w->waiters, 1, memory_order_relaxed);
 }
 
-void wait_wake(struct wait_queue *w, unsigned int n);
-
 /* Up to @n waiters look again. */
 static inline void wait_notify(struct wait_queue *w, unsigned int n)
 {
 	/* A modification, though of nothing: a load could come too early. */
-	if (unlikely(atomic_fetch_add_explicit(&w->waiters, 0, memory_order_acq_rel))) /* W2 */
-		wait_wake(w, n);
+	if (likely(!atomic_fetch_add_explicit(&w->waiters, 0, memory_order_acq_rel))) /* W2 */
+		return;
+	atomic_fetch_add_explicit(&w->seq, 1, memory_order_relaxed);
+	sys_futex_wake(&w->seq, n);
 }
 
 #endif

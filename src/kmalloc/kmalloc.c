@@ -245,13 +245,6 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 	return kmalloc_slow(size, flags, caller);
 }
 
-/* A large block has let pages go: what a free of the drop-in would do. */
-static void decay_after_large(gfp_t flags)
-{
-	if (flags & __GFP_DIRECT_RECLAIM)
-		page_decay();
-}
-
 /* Of a large block that is to hold @size bytes, in place; 0: it has to move. */
 static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 {
@@ -259,7 +252,6 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 
 	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
 		large_shrink(page, size);
-		decay_after_large(flags);
 	} else if (size <= old || size > PTRDIFF_MAX || !large_extend(page, size, flags)) {
 		return 0;
 	}
@@ -296,8 +288,6 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		if (unlikely(!kmalloc_push(p)))
 			kfree_slow(p, func, caller);
 	}
-	if (large)
-		decay_after_large(flags);
 	if (flags & __GFP_ZERO)
 		zero_rest(q, min_size(old, size), ksize(q), flags);
 	return q;
@@ -312,7 +302,7 @@ void *kmalloc(size_t size, gfp_t flags)
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
 		/* All of the block, so that krealloc need not know how much was asked for. */
 		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
-			size = kmalloc_class_size(size);
+			size = size_class_bytes(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
 	}
@@ -399,7 +389,6 @@ int ukmem_size_classes_print(int fd)
 	return kmalloc_init() ? size_class_table_print(fd) : -ENOMEM;
 }
 
-/* Here and not in slab/: without a cache the objects may be large blocks. */
 void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 {
 	while (n) {

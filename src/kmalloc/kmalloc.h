@@ -5,11 +5,11 @@
  *   allocate: size -> table -> this CPU's array: pop
  *   free:     address -> array map -> this CPU's array: push
  *
- * Table and map hold ready-made handles of arrays: what a free has to do between
- * the address and the array's header is one load and one shift, because the next
- * allocation of that class waits for that header. Before initialisation, and in
- * fallback mode always, the limits are zero and everything takes the slow path,
- * so that no test of "is it initialised" is on the way.
+ * The table holds handles of arrays, and the map their offsets from the first unit. So between
+ * the address that is freed and the array's header there are a shift, the load of the map's
+ * entry and additions: no more, because the next allocation of that class waits for that
+ * header. Before initialisation, and in fallback mode always, the limits are zero and
+ * everything takes the slow path, so that no test of "is it initialised" is on the way.
  */
 #ifndef KMALLOC_KMALLOC_H
 #define KMALLOC_KMALLOC_H
@@ -69,27 +69,6 @@ static always_inline bool kmalloc_push(void *p)
 		return false;
 	entry = ((const uint32_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
 	return pcpu_array_push_rseq(&f->pcpu, f->arrays, entry, p);
-}
-
-/*
- * Bytes in an object of the class for @size, up to SIZE_CLASS_LARGE_MAX: the table in
- * size_class.c as arithmetic, so that zeroing all of an object costs no further load.
- */
-static inline size_t kmalloc_class_size(size_t size)
-{
-	unsigned int shift;
-
-	if (size <= 8)
-		return 8;
-	if (size > 14336 && size <= SIZE_CLASS_ALWAYS_MAX)
-		return SIZE_CLASS_ALWAYS_MAX;
-	if (unlikely(size - 2049 < 256))
-		return 2304;
-	if (unlikely(size - 4097 < 512))
-		return 4608;
-	/* Else four classes per doubling, at least 16 bytes apart; from 8 to 16 KiB 1024. */
-	shift = max_uint(ilog2(size - 1), 6) - 2;
-	return align_up(size, (size_t)1 << (shift == 11 ? 10 : shift));
 }
 
 /*

@@ -82,7 +82,7 @@ size_t kmalloc_size_roundup(size_t size)
 	if (!size || size > PTRDIFF_MAX)
 		return size;
 	if (size <= SIZE_CLASS_LARGE_MAX)
-		return kmalloc_class_size(size);
+		return size_class_bytes(size);
 	return align_up(size, ukmem_page_size());
 }
 

@@ -48,18 +48,6 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	return p;
 }
 
-void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
-{
-	bool zeroed = false;
-	struct page *page;
-
-	if (unlikely(size > PTRDIFF_MAX))
-		return NULL;
-	page = align_order ? page_alloc_aligned(flags, pages_of(size), align_order, &zeroed)
-			   : page_alloc_run(PAGE_ANY_NODE, flags, pages_of(size), &zeroed);
-	return prepare(page, size, flags, zeroed);
-}
-
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
 {
 	bool zeroed = false;
@@ -68,6 +56,17 @@ void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
 	if (unlikely(size > PTRDIFF_MAX))
 		return NULL;
 	page = page_alloc_run(node, flags, pages_of(size), &zeroed);
+	return prepare(page, size, flags, zeroed);
+}
+
+void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
+{
+	bool zeroed = false;
+	struct page *page;
+
+	if (!align_order || unlikely(size > PTRDIFF_MAX))
+		return large_alloc_node(size, PAGE_ANY_NODE, flags);
+	page = page_alloc_aligned(flags, pages_of(size), align_order, &zeroed);
 	return prepare(page, size, flags, zeroed);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sheaves of <ukmem/slab.h>: objects taken in advance, in memory from kmalloc. */
+/* Sheaves of <ukmem/kmalloc.h>: objects taken in advance, in memory from kmalloc. */
 #include <errno.h>
 #include <string.h>
 

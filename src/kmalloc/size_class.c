@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sixteen-byte steps up to 128, then four classes per doubling: at most a fifth
- * is lost to rounding. One more each behind 2048 and 4096: pages with a header in front
- * are many a program's most frequent blocks (SQLite's, Python's bytes). There are no classes of
- * 24, 40 and 56 bytes: every size from 16 on is promised 16-byte alignment.
- */
+/* The size classes' caches, and the tables that lead to them. */
 #include "kmalloc/size_class.h"
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "slab/slab_create.h"
 #include "slab/slab_reserve.h"
 
-static const uint32_t sizes[SIZE_CLASS_COUNT] = {
-	8,     16,    32,    48,    64,	   80,	  96,	 112,	128,   160,
-	192,   224,   256,   320,   384,   448,	  512,	 640,	768,   896,
-	1024,  1280,  1536,  1792,  2048,  2304,  2560,	 3072,	3584,  4096,
-	4608,  5120,  6144,  7168,  8192,  9216,  10240, 11264, 12288, 13312,
-	14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
-};
-
+/* Synchronization: both are written by size_class_init(). */
+static uint32_t sizes[SIZE_CLASS_COUNT];
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
+
+static void fill_sizes(void)
+{
+	size_t size = 0;
+
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+		size = size_class_bytes(size + 1);
+		sizes[i] = (uint32_t)size;
+	}
+	debug_assert(size == SIZE_CLASS_LARGE_MAX);
+}
 
 /* As the tables of kmalloc_fast, for the slow paths: the class of each step. */
 static uint8_t small_class[SIZE_CLASS_SMALL_MAX / 8 + 1],
@@ -154,6 +155,7 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
 
 bool size_class_init(struct size_tables *tables)
 {
+	fill_sizes();
 	if (!create_caches(tables->shapes))
 		return false;
 	fill_classes();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the size classes cut their slabs, as a table; the columns: ukmem/stats.h. */
+/* How the size classes cut their slabs, as a table; UKMEM_SIZE_CLASSES_COLUMNS explains it. */
 #include "kmalloc/size_class.h"
 #include "page/page.h"
 #include "slab/slab_types.h"

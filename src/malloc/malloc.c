@@ -28,18 +28,24 @@ void *malloc_failed(void)
 	return NULL;
 }
 
-/* Here and not where it turns out to be wanted: there nobody knows who called. */
-static void offer_background(const void *caller)
+/*
+ * The end of every request past the fast paths, by whatever face it came: free memory decays,
+ * the background thread is started if it is wanted, and errno is @saved, as it was before. The
+ * thread is started here and not where it turns out to be wanted: there nobody knows who
+ * called.
+ */
+static void finish(int saved, const void *caller)
 {
+	page_decay();
 	if (unlikely(page_background_is_wanted()) && !caller_is_libc(caller))
 		page_background_start();
+	errno = saved;
 }
 
-/* The end of every request past the fast paths. @saved: errno before it. */
-static void *finish(void *p, int saved, const void *caller)
+/* The same for a request of memory, which got @p. */
+static void *finish_with(void *p, int saved, const void *caller)
 {
-	offer_background(caller);
-	errno = saved;
+	finish(saved, caller);
 	return likely(p) ? p : malloc_failed();
 }
 
@@ -47,14 +53,14 @@ noinline void *malloc_slow(size_t size, const void *caller)
 {
 	int saved = errno;
 
-	return finish(kmalloc_slow(size, GFP_KERNEL, caller), saved, caller);
+	return finish_with(kmalloc_slow(size, GFP_KERNEL, caller), saved, caller);
 }
 
 static noinline void *calloc_slow(size_t size, const void *caller)
 {
 	int saved = errno;
 
-	return finish(kmalloc_slow(size, GFP_KERNEL | __GFP_ZERO, caller), saved, caller);
+	return finish_with(kmalloc_slow(size, GFP_KERNEL | __GFP_ZERO, caller), saved, caller);
 }
 
 UKMEM_EXPORT void *malloc(size_t size)
@@ -69,36 +75,30 @@ noinline void free_slow(void *p, const char *func, const void *caller)
 	int saved = errno;
 
 	kfree_slow(p, func, caller);
-	page_decay();
-	offer_background(caller);
-	errno = saved;
+	finish(saved, caller);
 }
 
 UKMEM_EXPORT void free(void *p)
 {
-	if (unlikely(!kmalloc_push(p)))
-		free_slow(p, "free()", CALLER_ADDRESS);
+	free_for(p, "free()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void cfree(void *p)
 {
-	if (unlikely(!kmalloc_push(p)))
-		free_slow(p, "cfree()", CALLER_ADDRESS);
+	free_for(p, "cfree()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void free_sized(void *p, size_t size)
 {
 	(void)size;
-	if (unlikely(!kmalloc_push(p)))
-		free_slow(p, "free_sized()", CALLER_ADDRESS);
+	free_for(p, "free_sized()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
 {
 	(void)align;
 	(void)size;
-	if (unlikely(!kmalloc_push(p)))
-		free_slow(p, "free_aligned_sized()", CALLER_ADDRESS);
+	free_for(p, "free_aligned_sized()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *calloc(size_t n, size_t size)
@@ -118,11 +118,11 @@ static void *resize(void *p, size_t size, const void *caller)
 	if (!p)
 		return malloc_for(size, caller);
 	if (!size) {
-		if (unlikely(!kmalloc_push(p)))
-			free_slow(p, "realloc()", caller);
+		free_for(p, "realloc()", caller);
 		return NULL;
 	}
-	return finish(kmalloc_resize(p, size, GFP_KERNEL, "realloc()", caller), saved, caller);
+	return finish_with(kmalloc_resize(p, size, GFP_KERNEL, "realloc()", caller), saved,
+			   caller);
 }
 
 UKMEM_EXPORT void *realloc(void *p, size_t size)
@@ -143,7 +143,7 @@ void *malloc_aligned(size_t align, size_t size, const void *caller)
 {
 	int saved = errno;
 
-	return finish(kmalloc_aligned(size, align, GFP_KERNEL, caller), saved, caller);
+	return finish_with(kmalloc_aligned(size, align, GFP_KERNEL, caller), saved, caller);
 }
 
 UKMEM_EXPORT int posix_memalign(void **out, size_t align, size_t size)

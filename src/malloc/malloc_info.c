@@ -64,7 +64,7 @@ static void figures_read(struct figures *f)
 	*f = (struct figures){ 0 };
 	if (kmalloc_init()) {
 		for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
-			size = kmalloc_class_size(size + 1);
+			size = size_class_bytes(size + 1);
 			read_class(size, &f->classes[i], f);
 		}
 		large_count(&f->blocks, &f->mmap);

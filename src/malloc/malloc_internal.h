@@ -13,7 +13,8 @@ void *malloc_failed(void);
 
 /*
  * What the fast paths leave over, for all faces. They keep errno, or set it to ENOMEM with the
- * result NULL; and they start the background thread if it is wanted. @caller: where the program
+ * result NULL; they let free memory decay, and start the background thread if it is wanted:
+ * finish() in malloc.c. @caller: where the program
  * or libc called, not one of our own functions, since it decides about that. @func: the name to
  * report misuse under.
  */
@@ -29,6 +30,13 @@ static inline void *malloc_for(size_t size, const void *caller)
 
 	return likely(kmalloc_pop(size, &p)) ? p : malloc_slow(size, caller);
 }
+
+/* No function: gcc would load the return address, its argument, on the fast path. */
+#define free_for(p, func, caller)                                                              \
+	do {                                                                                   \
+		if (unlikely(!kmalloc_push(p)))                                                \
+			free_slow(p, func, caller);                                            \
+	} while (0)
 
 /* callers.c: find libc, once. */
 void callers_init(void);

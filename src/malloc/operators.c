@@ -148,8 +148,7 @@ UKMEM_EXPORT void operator_delete(void *p);
 
 UKMEM_EXPORT void operator_delete(void *p)
 {
-	if (unlikely(!kmalloc_push(p)))
-		free_slow(p, "operator delete", CALLER_ADDRESS);
+	free_for(p, "operator delete", CALLER_ADDRESS);
 }
 
 DELETE(_ZdlPv);

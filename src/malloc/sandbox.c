@@ -9,10 +9,9 @@
  * what it can without the others. A process that was started in a filter is not concerned:
  * what this allows it allowed at the start, or the process had not come this far.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "os/os.h"
 #include "ukmem/compiler.h"
@@ -21,6 +20,7 @@ UKMEM_EXPORT int prctl(int option, ...)
 {
 	unsigned long arg[4];
 	va_list list;
+	int result;
 
 	va_start(list, option);
 	for (unsigned int i = 0; i < 4; i++)
@@ -28,5 +28,9 @@ UKMEM_EXPORT int prctl(int option, ...)
 	va_end(list);
 	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
 		os_confine();
-	return (int)syscall(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]);
+	result = os_prctl(option, arg);
+	if (result >= 0)
+		return result;
+	errno = -result;
+	return -1;
 }

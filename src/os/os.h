@@ -123,6 +123,11 @@ extern struct os_heap os_heap;
 
 /* The calling thread's id, as the kernel numbers threads. */
 uint32_t os_thread_id(void);
+/* Whether this process has a thread of that id. */
+bool os_thread_exists(uint32_t id);
+
+/* prctl(2) as a system call: the drop-in has a function of that name. */
+int os_prctl(int option, const unsigned long arg[4]);
 
 /* Sleep, by the call that locks make too. errno is kept; no cancellation point. */
 void os_pause_ms(uint64_t ms);
@@ -167,6 +172,25 @@ static inline bool os_mask_and(struct os_mask *m, const struct os_mask *other)
 	return any;
 }
 
+/* Whether @other holds all that @m does. */
+static inline bool os_mask_within(const struct os_mask *m, const struct os_mask *other)
+{
+	uint64_t beyond = 0;
+
+	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
+		beyond |= m->bits[i] & ~other->bits[i];
+	return !beyond;
+}
+
+/* The largest number in it + 1; 0: it is empty. */
+static inline unsigned int os_mask_end(const struct os_mask *m)
+{
+	for (unsigned int i = OS_MAX_CPUS / 64; i-- > 0;)
+		if (m->bits[i])
+			return i * 64 + 64 - (unsigned int)__builtin_clzll(m->bits[i]);
+	return 0;
+}
+
 struct os_topology {
 	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
 	struct os_mask possible; /* all of them if sysfs shows other CPUs than there are */
@@ -185,6 +209,9 @@ void os_topology_read(struct os_topology *t);
 void os_topology_update_cpus(void);
 /* Nodes this process may use now, by the kernel's ids; false: the system does not tell. */
 bool os_mems_allowed(struct os_mask *nodes);
+
+/* CPUs this thread may use, by the kernel's ids; none: the system does not tell. */
+void os_cpus_allowed(struct os_mask *cpus);
 
 /* CPUs online now. Result: their number, or a negative errno. */
 int os_cpus_online(struct os_mask *online);

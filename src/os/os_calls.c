@@ -48,95 +48,80 @@ bool os_is_confined(void)
 
 #define RESULT_UNLESS_CONFINED(call) (os_is_confined() ? -EPERM : RESULT(call))
 
+enum { MPOL_F_MEMS_ALLOWED = 4 };
+
+/*
+ * Calls with nothing to add to: result, name in struct os_calls, parameters, call. Those that a
+ * filter may kill for are not made by a confined process. The affinities are system calls,
+ * since libc's functions hide how much the kernel wrote.
+ */
+/* clang-format off */
+#define CALLS(CALL, CONFINED)                                                                  \
+	CALL(int, munmap, (void *addr, size_t len), munmap(addr, len))                         \
+	CALL(int, mprotect, (void *addr, size_t len, int prot), mprotect(addr, len, prot))     \
+	CALL(int, madvise, (void *addr, size_t len, int advice), madvise(addr, len, advice))   \
+	CALL(int, mlock, (void *addr, size_t len), mlock(addr, len))                           \
+	CALL(int, munlock, (void *addr, size_t len), munlock(addr, len))                       \
+	CALL(ssize_t, getrandom, (void *buf, size_t len, unsigned int flags),                  \
+		getrandom(buf, len, flags))                                                    \
+	CALL(int, rseq, (void *area, uint32_t len, int flags, uint32_t signature),             \
+		syscall(SYS_rseq, area, len, flags, signature))                                \
+	CONFINED(int, mincore, (void *addr, size_t len, unsigned char *vec),                   \
+		mincore(addr, len, vec))                                                       \
+	CONFINED(int, mbind, (void *addr, size_t len, int mode,                                \
+		const unsigned long *nodes, unsigned long max_node),                           \
+		syscall(SYS_mbind, addr, len, mode, nodes, max_node, 0))                       \
+	CONFINED(int, get_mems_allowed, (unsigned long *nodes, unsigned long max_node),        \
+		syscall(SYS_get_mempolicy, NULL, nodes, max_node, NULL, MPOL_F_MEMS_ALLOWED))  \
+	CONFINED(int, get_mempolicy, (int *mode, unsigned long *nodes,                         \
+		unsigned long max_node),                                                       \
+		syscall(SYS_get_mempolicy, mode, nodes, max_node, NULL, 0))                    \
+	CONFINED(int, membarrier, (int cmd, unsigned int flags, int cpu),                      \
+		syscall(SYS_membarrier, cmd, flags, cpu))                                      \
+	CONFINED(long, affinity, (unsigned long *mask, size_t size),                           \
+		syscall(SYS_sched_getaffinity, 0, size, mask))                                 \
+	CONFINED(long, set_affinity, (const unsigned long *mask, size_t size),                 \
+		syscall(SYS_sched_setaffinity, 0, size, mask))
+/* clang-format on */
+
+#define DEFINE_CALL(type, name, parameters, call)                                              \
+	static type linux_##name parameters                                                    \
+	{                                                                                      \
+		return (type)RESULT(call);                                                     \
+	}
+#define DEFINE_CONFINED(type, name, parameters, call)                                          \
+	static type linux_##name parameters                                                    \
+	{                                                                                      \
+		return os_is_confined() ? -EPERM : (type)RESULT(call);                         \
+	}
+
+CALLS(DEFINE_CALL, DEFINE_CONFINED)
+
+/* As RESULT, of a call whose value is an address: *@out. @saved: errno before it. */
+static int mapped(void *p, int saved, void **out)
+{
+	int err = -errno;
+
+	if (p != MAP_FAILED) {
+		*out = p;
+		return 0;
+	}
+	errno = saved;
+	return err;
+}
+
 static int linux_mmap(void **addr, size_t len, int prot, int flags)
 {
 	int saved = errno;
-	void *p = mmap(*addr, len, prot, flags, -1, 0);
 
-	if (p == MAP_FAILED) {
-		int err = -errno;
-
-		errno = saved;
-		return err;
-	}
-	*addr = p;
-	return 0;
-}
-
-static int linux_munmap(void *addr, size_t len)
-{
-	return RESULT(munmap(addr, len));
-}
-
-static int linux_mprotect(void *addr, size_t len, int prot)
-{
-	return RESULT(mprotect(addr, len, prot));
-}
-
-static int linux_madvise(void *addr, size_t len, int advice)
-{
-	return RESULT(madvise(addr, len, advice));
+	return mapped(mmap(*addr, len, prot, flags, -1, 0), saved, addr);
 }
 
 static int linux_mremap(void *from, size_t len, int flags, void **to)
 {
 	int saved = errno;
-	void *p = mremap(from, len, len, flags, *to);
 
-	if (p == MAP_FAILED) {
-		int err = -errno;
-
-		errno = saved;
-		return err;
-	}
-	*to = p;
-	return 0;
-}
-
-static int linux_mincore(void *addr, size_t len, unsigned char *vec)
-{
-	return RESULT_UNLESS_CONFINED(mincore(addr, len, vec));
-}
-
-static int linux_mbind(void *addr, size_t len, int mode, const unsigned long *nodes,
-		       unsigned long max_node)
-{
-	return (int)RESULT_UNLESS_CONFINED(
-		syscall(SYS_mbind, addr, len, mode, nodes, max_node, 0));
-}
-
-static int linux_get_mems_allowed(unsigned long *nodes, unsigned long max_node)
-{
-	enum { MPOL_F_MEMS_ALLOWED = 4 };
-
-	return (int)RESULT_UNLESS_CONFINED(
-		syscall(SYS_get_mempolicy, NULL, nodes, max_node, NULL, MPOL_F_MEMS_ALLOWED));
-}
-
-static int linux_get_mempolicy(int *mode, unsigned long *nodes, unsigned long max_node)
-{
-	return (int)RESULT_UNLESS_CONFINED(
-		syscall(SYS_get_mempolicy, mode, nodes, max_node, NULL, 0));
-}
-
-static int linux_mlock(void *addr, size_t len)
-{
-	return RESULT(mlock(addr, len));
-}
-
-static int linux_munlock(void *addr, size_t len)
-{
-	return RESULT(munlock(addr, len));
-}
-
-static int linux_membarrier(int cmd, unsigned int flags, int cpu)
-{
-	return (int)RESULT_UNLESS_CONFINED(syscall(SYS_membarrier, cmd, flags, cpu));
-}
-
-static ssize_t linux_getrandom(void *buf, size_t len, unsigned int flags)
-{
-	return RESULT(getrandom(buf, len, flags));
+	return mapped(mremap(from, len, len, flags, *to), saved, to);
 }
 
 /* System calls, not libc's functions: those are cancellation points. */
@@ -163,31 +148,12 @@ static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 
 static int linux_getcpu(unsigned int *cpu)
 {
-	int saved = errno, r = sched_getcpu();
+	int r = RESULT(sched_getcpu());
 
-	if (unlikely(r < 0)) {
-		r = -errno;
-		errno = saved;
+	if (unlikely(r < 0))
 		return r;
-	}
 	*cpu = (unsigned int)r;
 	return 0;
-}
-
-/* The system call: libc's function hides how much the kernel wrote. */
-static long linux_affinity(unsigned long *mask, size_t size)
-{
-	return RESULT_UNLESS_CONFINED(syscall(SYS_sched_getaffinity, 0, size, mask));
-}
-
-static long linux_set_affinity(const unsigned long *mask, size_t size)
-{
-	return RESULT_UNLESS_CONFINED(syscall(SYS_sched_setaffinity, 0, size, mask));
-}
-
-static int linux_rseq(void *area, uint32_t len, int flags, uint32_t signature)
-{
-	return (int)RESULT(syscall(SYS_rseq, area, len, flags, signature));
 }
 
 /* The note "Linux" of the vDSO: LINUX_VERSION_CODE. */
@@ -280,19 +246,30 @@ static uint64_t linux_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint32_t os_thread_id(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+bool os_thread_exists(uint32_t id)
+{
+	return RESULT(syscall(SYS_tgkill, getpid(), id, 0)) != -ESRCH;
+}
+
+int os_prctl(int option, const unsigned long arg[4])
+{
+	return (int)RESULT(syscall(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]));
+}
+
+#define ENTRY(type, name, ...) .name = linux_##name,
 #define LINUX_CALLS                                                                            \
 	{                                                                                      \
-		.mmap = linux_mmap, .munmap = linux_munmap, .mprotect = linux_mprotect,        \
-		.madvise = linux_madvise, .mremap = linux_mremap, .mincore = linux_mincore,    \
-		.mbind = linux_mbind, .get_mems_allowed = linux_get_mems_allowed,              \
-		.get_mempolicy = linux_get_mempolicy, .mlock = linux_mlock,                    \
-		.munlock = linux_munlock, .membarrier = linux_membarrier,                      \
-		.getrandom = linux_getrandom, .read_file = linux_read_file,                    \
-		.getcpu = linux_getcpu, .affinity = linux_affinity,                            \
-		.set_affinity = linux_set_affinity, .rseq = linux_rseq,                        \
-		.release = linux_release, .auxval = linux_auxval,                              \
-		.page_size = linux_page_size,                                                  \
-		.address_space_limit = linux_address_space_limit, .now_ms = linux_now_ms,      \
+		CALLS(ENTRY, ENTRY).mmap = linux_mmap, .mremap = linux_mremap,                 \
+			     .read_file = linux_read_file, .getcpu = linux_getcpu,             \
+			     .release = linux_release, .auxval = linux_auxval,                 \
+			     .page_size = linux_page_size,                                     \
+			     .address_space_limit = linux_address_space_limit,                 \
+			     .now_ms = linux_now_ms,                                           \
 	}
 
 const struct os_calls os_calls_linux = LINUX_CALLS;

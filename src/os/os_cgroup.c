@@ -34,134 +34,117 @@ static void free_text(char *text)
 	os_release(text, align_up(TEXT_SIZE, os_page_size()));
 }
 
+/* The number behind @key; 0: there is none. */
+static uint64_t number_behind(const char *text, const char *key)
+{
+	const char *p = strstr(text, key);
+	uint64_t v;
+
+	if (!p)
+		return 0;
+	p += strlen(key);
+	p += strspn(p, " ");
+	return parse_decimal(&p, &v) ? v : 0;
+}
+
 /* "max" and anything unreadable are no limit. */
-static uint64_t read_limit(const char *path)
+static uint64_t parse_limit(const char **text)
+{
+	uint64_t v;
+
+	/* Version 1 says "no limit" as the largest multiple of a page. */
+	return parse_decimal(text, &v) && v < (1ull << 62) ? v : UINT64_MAX;
+}
+
+/* Up to two limits in a line. */
+static void read_limits(const char *path, uint64_t *first, uint64_t *second)
 {
 	char text[64];
-	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
 	const char *p = text;
-	uint64_t v;
+	ssize_t n = os_calls.read_file(path, text, sizeof(text) - 1);
 
-	if (n <= 0)
-		return UINT64_MAX;
-	text[n] = '\0';
-	if (!parse_decimal(&p, &v))
-		return UINT64_MAX;
-	/* Version 1 says "no limit" as the largest multiple of a page. */
-	return v >= (1ull << 62) ? UINT64_MAX : v;
+	text[n > 0 ? n : 0] = '\0';
+	*first = parse_limit(&p);
+	*second = *p++ == ' ' ? parse_limit(&p) : UINT64_MAX;
 }
 
-static uint64_t milli(uint64_t quota, uint64_t period)
+static uint64_t read_limit(const char *path)
 {
-	return period ? quota * 1000 / period : UINT64_MAX;
+	uint64_t limit, none;
+
+	read_limits(path, &limit, &none);
+	return limit;
 }
 
-static void memory_v1(const char *dir, void *out)
+/* How the files are called, and what the cache that nobody uses is called in memory.stat. */
+struct version {
+	const char *limit, *usage, *cache, *cpus;
+};
+
+static const struct version version_1 = { "memory.limit_in_bytes", "memory.usage_in_bytes",
+					  "\ntotal_inactive_file ", "cpuset.effective_cpus" };
+static const struct version version_2 = { "memory.max", "memory.current", "\ninactive_file ",
+					  "cpuset.cpus.effective" };
+
+/* What to read of a group, whose files are in the folder @dir, into @out. */
+typedef void read_function(const char *dir, const struct version *v, void *out);
+
+struct path {
+	char text[PATH_SIZE + 64];
+};
+
+static const char *path_of(struct path *path, const char *dir, const char *file)
+{
+	snprintf(path->text, sizeof(path->text), "%s/%s", dir, file);
+	return path->text;
+}
+
+static void read_memory(const char *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
-	char path[PATH_SIZE + 64];
-	uint64_t v;
+	struct path path;
+	uint64_t limit = read_limit(path_of(&path, dir, v->limit));
 
-	snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", dir);
-	v = read_limit(path);
-	if (v < l->memory)
-		l->memory = v;
+	if (limit < l->memory)
+		l->memory = limit;
 }
 
-/* The number behind @key in a file of lines; 0: there is none. */
-static uint64_t read_line_of(const char *path, const char *key)
+/* What is left of the limit: the page cache that nobody has used lately makes room. */
+static void read_free(const char *dir, const struct version *v, void *out)
 {
-	char *text = read_text(path);
-	const char *p = text ? strstr(text, key) : NULL;
-	uint64_t v = 0;
+	struct os_cgroup_limits *l = out;
+	uint64_t limit, usage, cache, used;
+	struct path path;
+	char *text;
 
-	if (p) {
-		p += strlen(key);
-		if (!parse_decimal(&p, &v))
-			v = 0;
-	}
+	limit = read_limit(path_of(&path, dir, v->limit));
+	if (limit == UINT64_MAX)
+		return;
+	usage = read_limit(path_of(&path, dir, v->usage));
+	if (usage == UINT64_MAX)
+		return;
+	text = read_text(path_of(&path, dir, "memory.stat"));
+	cache = text ? number_behind(text, v->cache) : 0;
 	if (text)
 		free_text(text);
-	return v;
+	used = usage - min_size(cache, usage);
+	l->memory_free = min_size(l->memory_free, limit - min_size(used, limit));
 }
 
-/* What is left of @limit: the page cache that nobody has used lately makes room. */
-static void count_free(uint64_t limit, uint64_t usage, uint64_t cache,
-		       struct os_cgroup_limits *l)
-{
-	uint64_t used = usage - (cache < usage ? cache : usage);
-	uint64_t left = used < limit ? limit - used : 0;
-
-	if (limit != UINT64_MAX && usage != UINT64_MAX && left < l->memory_free)
-		l->memory_free = left;
-}
-
-static void free_v1(const char *dir, void *out)
+static void read_cpu(const char *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
-	char path[PATH_SIZE + 64];
-	uint64_t limit, usage;
-
-	snprintf(path, sizeof(path), "%s/memory.limit_in_bytes", dir);
-	limit = read_limit(path);
-	if (limit == UINT64_MAX)
-		return;
-	snprintf(path, sizeof(path), "%s/memory.usage_in_bytes", dir);
-	usage = read_limit(path);
-	snprintf(path, sizeof(path), "%s/memory.stat", dir);
-	count_free(limit, usage, read_line_of(path, "\ntotal_inactive_file "), l);
-}
-
-static void free_v2(const char *dir, void *out)
-{
-	struct os_cgroup_limits *l = out;
-	char path[PATH_SIZE + 64];
-	uint64_t limit, usage;
-
-	snprintf(path, sizeof(path), "%s/memory.max", dir);
-	limit = read_limit(path);
-	if (limit == UINT64_MAX)
-		return;
-	snprintf(path, sizeof(path), "%s/memory.current", dir);
-	usage = read_limit(path);
-	snprintf(path, sizeof(path), "%s/memory.stat", dir);
-	count_free(limit, usage, read_line_of(path, "\ninactive_file "), l);
-}
-
-static void cpu_v1(const char *dir, void *out)
-{
-	struct os_cgroup_limits *l = out;
-	char path[PATH_SIZE + 64];
 	uint64_t quota, period;
+	struct path path;
 
-	snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", dir); /* -1: none */
-	quota = read_limit(path);
-	snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", dir);
-	period = read_limit(path);
-	if (quota != UINT64_MAX && period != UINT64_MAX && milli(quota, period) < l->cpu_milli)
-		l->cpu_milli = milli(quota, period);
-}
-
-static void limits_v2(const char *dir, void *out)
-{
-	struct os_cgroup_limits *l = out;
-	char path[PATH_SIZE + 64], text[64];
-	const char *p = text;
-	uint64_t v, period;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%s/memory.max", dir);
-	v = read_limit(path);
-	if (v < l->memory)
-		l->memory = v;
-	snprintf(path, sizeof(path), "%s/cpu.max", dir);
-	n = os_calls.read_file(path, text, sizeof(text) - 1);
-	if (n <= 0)
-		return;
-	text[n] = '\0';
-	if (parse_decimal(&p, &v) && *p++ == ' ' && parse_decimal(&p, &period) &&
-	    milli(v, period) < l->cpu_milli)
-		l->cpu_milli = milli(v, period);
+	if (v == &version_2) {
+		read_limits(path_of(&path, dir, "cpu.max"), &quota, &period);
+	} else {
+		quota = read_limit(path_of(&path, dir, "cpu.cfs_quota_us")); /* -1: none */
+		period = read_limit(path_of(&path, dir, "cpu.cfs_period_us"));
+	}
+	if (quota != UINT64_MAX && period != UINT64_MAX && period)
+		l->cpu_milli = min_size(l->cpu_milli, quota * 1000 / period);
 }
 
 /* Of the group itself, which comes first; ancestors' say less. */
@@ -170,14 +153,15 @@ struct cpuset {
 	bool known;
 };
 
-static void cpus_of(const char *dir, const char *file, struct cpuset *c)
+static void read_cpus(const char *dir, const struct version *v, void *out)
 {
-	char path[PATH_SIZE + 64], *text;
+	struct cpuset *c = out;
+	struct path path;
+	char *text;
 
 	if (c->known)
 		return;
-	snprintf(path, sizeof(path), "%s/%s", dir, file);
-	text = read_text(path);
+	text = read_text(path_of(&path, dir, v->cpus));
 	if (!text)
 		return;
 	/* One that was cut says less than there is. */
@@ -186,21 +170,15 @@ static void cpus_of(const char *dir, const char *file, struct cpuset *c)
 	free_text(text);
 }
 
-static void cpuset_v1(const char *dir, void *out)
-{
-	cpus_of(dir, "cpuset.effective_cpus", out);
-}
+/* A controller's name in version 1, and what is wanted of it. */
+struct controller {
+	const char *name;
+	read_function *read;
+};
 
-static void cpuset_v2(const char *dir, void *out)
-{
-	cpus_of(dir, "cpuset.cpus.effective", out);
-}
-
-typedef void read_function(const char *dir, void *out);
-
-/* Apply @read to @mount/@group and to every ancestor up to @mount. */
-static void walk_up(const char *mount, const char *group, size_t len, read_function *read,
-		    void *out)
+/* Read @mount/@group and every ancestor up to @mount. */
+static void walk_up(const char *mount, const char *group, size_t len, const struct version *v,
+		    read_function *read, void *out)
 {
 	char dir[PATH_SIZE];
 	size_t mount_len = strlen(mount);
@@ -217,7 +195,7 @@ static void walk_up(const char *mount, const char *group, size_t len, read_funct
 			*slash = '\0';
 			continue;
 		}
-		read(dir, out);
+		read(dir, v, out);
 		if (!slash)
 			return;
 		*slash = '\0';
@@ -250,18 +228,12 @@ static void walk_v1(const char *list, size_t list_len, const char *name, const c
 	char mount[64];
 
 	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%s", name);
-	walk_up(mount, group, len, read, out);
+	walk_up(mount, group, len, &version_1, read, out);
 	if (list_len == strlen(name) || list_len >= sizeof(mount) - sizeof("/sys/fs/cgroup/"))
 		return;
 	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%.*s", (int)list_len, list);
-	walk_up(mount, group, len, read, out);
+	walk_up(mount, group, len, &version_1, read, out);
 }
-
-/* What a controller's files are read by. Version 2 has one place for all. */
-struct controller {
-	const char *name;
-	read_function *v1, *v2;
-};
 
 /* One line "id:controllers:path". */
 static void read_line(const char *line, size_t len, const struct controller *c, void *out)
@@ -278,10 +250,10 @@ static void read_line(const char *line, size_t len, const struct controller *c, 
 	list_len = (size_t)(group++ - list);
 	group_len = len - (size_t)(group - line);
 	for (; c->name; c++)
-		if (!list_len && c->v2)
-			walk_up("/sys/fs/cgroup", group, group_len, c->v2, out);
+		if (!list_len) /* version 2 has one place for all */
+			walk_up("/sys/fs/cgroup", group, group_len, &version_2, c->read, out);
 		else if (has_controller(list, list_len, c->name))
-			walk_v1(list, list_len, c->name, group, group_len, c->v1, out);
+			walk_v1(list, list_len, c->name, group, group_len, c->read, out);
 }
 
 /* @controllers: the last one's name is NULL. */
@@ -303,9 +275,9 @@ static void read_groups(const struct controller *controllers, void *out)
 
 void os_cgroup_limits(struct os_cgroup_limits *limits)
 {
-	static const struct controller limiting[] = { { "memory", memory_v1, limits_v2 },
-						      { "cpu", cpu_v1, NULL },
-						      { NULL, NULL, NULL } };
+	static const struct controller limiting[] = { { "memory", read_memory },
+						      { "cpu", read_cpu },
+						      { NULL, NULL } };
 
 	limits->memory = UINT64_MAX;
 	limits->cpu_milli = UINT64_MAX;
@@ -314,8 +286,7 @@ void os_cgroup_limits(struct os_cgroup_limits *limits)
 
 uint64_t os_cgroup_memory_free(void)
 {
-	static const struct controller memory[] = { { "memory", free_v1, free_v2 },
-						    { NULL, NULL, NULL } };
+	static const struct controller memory[] = { { "memory", read_free }, { NULL, NULL } };
 	struct os_cgroup_limits limits = { .memory_free = UINT64_MAX };
 
 	read_groups(memory, &limits);
@@ -324,25 +295,11 @@ uint64_t os_cgroup_memory_free(void)
 
 bool os_cgroup_cpus(struct os_mask *cpus)
 {
-	static const struct controller cpuset[] = { { "cpuset", cpuset_v1, cpuset_v2 },
-						    { NULL, NULL, NULL } };
+	static const struct controller cpuset[] = { { "cpuset", read_cpus }, { NULL, NULL } };
 	struct cpuset c = { .cpus = cpus };
 
 	read_groups(cpuset, &c);
 	return c.known;
-}
-
-/* The line of @text that holds @key, in KiB, as bytes; 0: there is none. */
-static uint64_t line_of(const char *text, const char *key)
-{
-	const char *line = strstr(text, key);
-	uint64_t kib;
-
-	if (!line)
-		return 0;
-	line += strlen(key);
-	line += strspn(line, " ");
-	return parse_decimal(&line, &kib) ? kib * 1024 : 0;
 }
 
 static struct os_memory read_meminfo(const char *path)
@@ -352,11 +309,11 @@ static struct os_memory read_meminfo(const char *path)
 
 	if (!text)
 		return memory;
-	memory.total = line_of(text, "MemTotal:");
-	memory.swap = line_of(text, "SwapTotal:");
-	memory.available = line_of(text, "MemAvailable:");
+	memory.total = 1024 * number_behind(text, "MemTotal:");
+	memory.swap = 1024 * number_behind(text, "SwapTotal:");
+	memory.available = 1024 * number_behind(text, "MemAvailable:");
 	if (memory.available)
-		memory.available += line_of(text, "SwapFree:");
+		memory.available += 1024 * number_behind(text, "SwapFree:");
 	free_text(text);
 	return memory;
 }

@@ -3,14 +3,13 @@
 #include "os/os.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/sys.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -219,13 +218,9 @@ unsigned long os_prefer_node_refused(void)
 
 void os_pause_ms(uint64_t ms)
 {
-	struct timespec t = { .tv_sec = (time_t)(ms / 1000),
-			      .tv_nsec = (long)(ms % 1000) * 1000000 };
 	uint32_t word = 0; /* nobody wakes who waits for it */
-	int saved = errno;
 
-	syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
-	errno = saved;
+	sys_futex_wait(&word, 0, ms);
 }
 
 uint64_t os_random(void)
@@ -239,9 +234,4 @@ uint64_t os_random(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	v = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 32) ^ (uint64_t)(uintptr_t)&v;
 	return v * 0x9e3779b97f4a7c15u;
-}
-
-uint32_t os_thread_id(void)
-{
-	return (uint32_t)syscall(SYS_gettid);
 }

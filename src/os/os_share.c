@@ -26,15 +26,13 @@ void os_share_note_cpuset(unsigned int n)
 	atomic_store_explicit(&in_cpuset, n, memory_order_relaxed);
 }
 
+/* Not inlined: a mask is large for a small stack. */
 static noinline unsigned int affinity(void)
 {
-	unsigned long mask[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
-	long bytes = os_calls.affinity(mask, sizeof(mask));
-	unsigned int n = 0;
+	struct os_mask allowed;
 
-	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes / sizeof(long); i++)
-		n += (unsigned int)__builtin_popcountl(mask[i]);
-	return n;
+	os_cpus_allowed(&allowed);
+	return os_mask_count(&allowed);
 }
 
 /*

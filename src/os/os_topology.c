@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/decimal.h"
 #include "base/lock.h"
 
@@ -51,14 +52,6 @@ static bool read_list(const char *path, struct os_mask *mask)
 	return read_text(path) > 0 && os_parse_list(file_buffer, mask);
 }
 
-static unsigned int mask_top(const struct os_mask *m)
-{
-	for (unsigned int i = OS_MAX_CPUS / 64; i-- > 0;)
-		if (m->bits[i])
-			return i * 64 + 64 - (unsigned int)__builtin_clzll(m->bits[i]);
-	return 0;
-}
-
 /*
  * How many CPUs the kernel counts, up to the next multiple of 4, by the width in
  * which it prints a mask of them; 0: it does not tell. Containers that show files of
@@ -77,18 +70,13 @@ static unsigned int kernel_cpus(void)
 	return digits * 4;
 }
 
-/* Whether this thread may run on a CPU that is not among @possible; the ids up to it. */
-static unsigned int allowed_beyond(const struct os_mask *possible)
-{
-	unsigned long allowed[OS_MAX_CPUS / 8 / sizeof(long)] = { 0 };
-	long bytes = os_calls.affinity(allowed, sizeof(allowed));
-	unsigned int top = 0;
+/* The kernel fills a mask by longs. */
+_Static_assert(sizeof(long) == sizeof(((struct os_mask *)0)->bits[0]), "64 bits");
 
-	for (unsigned int i = 0; bytes > 0 && i < (size_t)bytes * 8 && i < OS_MAX_CPUS; i++)
-		if ((allowed[i / (8 * sizeof(long))] >> (i % (8 * sizeof(long)))) & 1 &&
-		    !os_mask_test(possible, i))
-			top = i + 1;
-	return top;
+void os_cpus_allowed(struct os_mask *cpus)
+{
+	memset(cpus, 0, sizeof(*cpus));
+	os_calls.affinity(cpus->bits, sizeof(cpus->bits));
 }
 
 /*
@@ -97,27 +85,27 @@ static unsigned int allowed_beyond(const struct os_mask *possible)
  */
 static void distrust_sysfs(struct os_mask *possible)
 {
-	unsigned int top = mask_top(possible), kernel = kernel_cpus();
-	unsigned int seen = allowed_beyond(possible);
+	unsigned int end = os_mask_end(possible), kernel = kernel_cpus();
+	struct os_mask allowed;
 
-	if (kernel <= ((top + 3) & ~3u) && !seen)
+	os_cpus_allowed(&allowed);
+	if (kernel <= align_up(end, 4) && os_mask_within(&allowed, possible))
 		return;
-	top = kernel > top ? kernel : top;
-	top = seen > top ? seen : top;
-	for (unsigned int i = 0; i < top && i < OS_MAX_CPUS; i++)
+	end = max_uint(max_uint(kernel, end), os_mask_end(&allowed));
+	for (unsigned int i = 0; i < end && i < OS_MAX_CPUS; i++)
 		os_mask_set(possible, i);
 }
 
 static void read_cpus(struct os_topology *t)
 {
 	if (!read_list("/sys/devices/system/cpu/possible", &t->possible) ||
-	    !mask_top(&t->possible)) {
+	    !os_mask_end(&t->possible)) {
 		/* No sysfs: room for every CPU of a common machine. */
 		memset(&t->possible, 0, sizeof(t->possible));
 		memset(&t->possible, 0xff, 256 / 8);
 	}
 	distrust_sysfs(&t->possible);
-	t->nr_cpu_ids = mask_top(&t->possible);
+	t->nr_cpu_ids = os_mask_end(&t->possible);
 }
 
 static void read_nodes(struct os_topology *t)
@@ -144,6 +132,22 @@ static unsigned int index_of(const struct os_topology *t, unsigned int id)
 	return t->nr_nodes;
 }
 
+/* What the system says of distances from node @id, to be gone through by next_distance(). */
+static bool read_distances_of(unsigned int id)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance", id);
+	return read_text(path) > 0;
+}
+
+static bool next_distance(const char **s, uint64_t *v)
+{
+	while (**s == ' ')
+		++*s;
+	return parse_decimal(s, v);
+}
+
 /* The index of the node with memory that is nearest to @id, by @id's distances. */
 static unsigned int nearest(const struct os_topology *t, unsigned int id,
 			    const struct os_mask *online)
@@ -151,19 +155,15 @@ static unsigned int nearest(const struct os_topology *t, unsigned int id,
 	uint64_t best = 1000, v;
 	unsigned int found = 0;
 	const char *s = file_buffer;
-	char path[80];
 
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance", id);
-	if (read_text(path) <= 0)
+	if (!read_distances_of(id))
 		return 0;
 	for (unsigned int other = 0; other < OS_MAX_NODES; other++) {
 		unsigned int n = index_of(t, other);
 
 		if (!os_mask_test(online, other))
 			continue;
-		while (*s == ' ')
-			s++;
-		if (!parse_decimal(&s, &v))
+		if (!next_distance(&s, &v))
 			break;
 		if (n < t->nr_nodes && v < best) {
 			best = v;
@@ -190,7 +190,7 @@ static void read_node_cpus(struct os_topology *t)
 			continue;
 		if (n == t->nr_nodes && os_mask_count(&cpus))
 			n = nearest(t, id, &online);
-		for (unsigned int cpu = 0, top = mask_top(&cpus); cpu < top; cpu++)
+		for (unsigned int cpu = 0, top = os_mask_end(&cpus); cpu < top; cpu++)
 			if (os_mask_test(&cpus, cpu))
 				__atomic_store_n(&t->cpu_node[cpu], (uint16_t)n,
 						 __ATOMIC_RELAXED);
@@ -201,10 +201,8 @@ static void read_node_cpus(struct os_topology *t)
 static void read_distances(struct os_topology *t)
 {
 	static struct os_mask online; /* under the once guard */
-	size_t page = os_page_size();
-	size_t len = ((size_t)t->nr_nodes * t->nr_nodes + page - 1) & ~(page - 1);
+	size_t len = align_up((size_t)t->nr_nodes * t->nr_nodes, os_page_size());
 	void *table = NULL;
-	char path[80];
 
 	if (os_map_metadata(len, &table))
 		return;
@@ -219,16 +217,12 @@ static void read_distances(struct os_topology *t)
 		uint64_t v;
 
 		row[n] = 10;
-		snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/distance",
-			 t->node_id[n]);
-		if (read_text(path) <= 0)
+		if (!read_distances_of(t->node_id[n]))
 			continue;
 		for (; col < t->nr_nodes && id < OS_MAX_NODES; id++) {
 			if (!os_mask_test(&online, id))
 				continue;
-			while (*s == ' ')
-				s++;
-			if (!parse_decimal(&s, &v))
+			if (!next_distance(&s, &v))
 				break;
 			if (t->node_id[col] == id)
 				row[col++] = v > 255 ? 255 : (uint8_t)v;
@@ -276,21 +270,13 @@ void os_topology_update_cpus(void)
 
 bool os_mems_allowed(struct os_mask *nodes)
 {
-	unsigned long allowed[OS_MAX_NODES / (8 * sizeof(long))] = { 0 };
-
 	memset(nodes, 0, sizeof(*nodes));
-	if (os_calls.get_mems_allowed(allowed, OS_MAX_NODES))
-		return false;
-	for (unsigned int id = 0; id < OS_MAX_NODES; id++)
-		if ((allowed[id / (8 * sizeof(long))] >> (id % (8 * sizeof(long)))) & 1)
-			os_mask_set(nodes, id);
-	return true;
+	return !os_calls.get_mems_allowed(nodes->bits, OS_MAX_NODES);
 }
 
 int os_cpus_online(struct os_mask *online)
 {
-	size_t page = os_page_size();
-	size_t size = (sizeof(file_buffer) + page - 1) & ~(page - 1);
+	size_t size = align_up(sizeof(file_buffer), os_page_size());
 	void *text;
 	ssize_t n;
 	int count = os_map_metadata(size, &text);

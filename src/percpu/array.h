@@ -114,44 +114,10 @@ unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int
 #elif UKMEM_HAVE_RSEQ && defined(__aarch64__)
 #include "percpu/array_aarch64.h"
 #else
-static inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle,
-				       void **out)
-{
-	(void)st;
-	(void)handle;
-	*out = NULL;
-	return false;
-}
-static inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,
-					size_t offset, void *object)
-{
-	(void)st;
-	(void)handle;
-	(void)offset;
-	(void)object;
-	return false;
-}
-static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st,
-						    void *handle, void **out, unsigned int n,
-						    int64_t delta)
-{
-	(void)st;
-	(void)handle;
-	(void)out;
-	(void)n;
-	(void)delta;
-	return 0;
-}
-static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_state *st,
-						     void *handle, void *const *in,
-						     unsigned int n)
-{
-	(void)st;
-	(void)handle;
-	(void)in;
-	(void)n;
-	return 0;
-}
+#define pcpu_array_pop_rseq(st, handle, out) (*(out) = NULL, no_section(false, st, handle))
+#define pcpu_array_push_rseq(...) no_section(false, __VA_ARGS__)
+#define pcpu_array_pop_bulk_rseq(...) (unsigned int)no_section(0, __VA_ARGS__)
+#define pcpu_array_push_bulk_rseq(...) (unsigned int)no_section(0, __VA_ARGS__)
 #endif
 
 /* An object of this CPU's array, or NULL. */

@@ -3,6 +3,8 @@
 #ifndef PERCPU_ARRAY_AARCH64_H
 #define PERCPU_ARRAY_AARCH64_H
 
+#include "percpu/copy_aarch64.h"
+
 /* One instruction a line: */
 /* clang-format off */
 
@@ -85,7 +87,7 @@ fail:
 static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st, void *handle,
 						    void **out, unsigned int n, int64_t delta)
 {
-	uintptr_t a, t, i;
+	uintptr_t a, t, i, u;
 	uint64_t h, o, k UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
@@ -101,18 +103,14 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		"sub %w[t], %w[t], %w[k]\n\t" /* first slot taken */
 		"add %[t], %[a], %[t], lsl #3\n\t"
 		"add %[t], %[t], #16\n\t"
-		"mov %[i], #0\n\t"
-		"3:\n\t"
-		"ldr %[o], [%[t], %[i], lsl #3]\n\t"
-		"str %[o], [%[out], %[i], lsl #3]\n\t"
-		"add %[i], %[i], #1\n\t"
-		"cmp %[i], %[k]\n\t"
-		"b.lo 3b\n\t"
+		"mov %[u], %[out]\n\t"
+		"mov %w[i], %w[k]\n\t"
+		SECTION_COPY("t", "u", "i")
 		"madd %[h], %[k], %[delta], %[h]\n\t"
 		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
-		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
+		  [k] "=&r"(k), [u] "=&r"(u) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [out] "r"(out), [n] "r"(n), [delta] "r"(delta)
 		: "memory", "cc"
 		: fail);
@@ -126,7 +124,7 @@ fail: /* as in pop */
 static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_state *st, void *handle,
 						     void *const *in, unsigned int n)
 {
-	uintptr_t a, t, i;
+	uintptr_t a, t, i, u;
 	uint64_t h, o, k UKMEM_RSEQ_INJECT_TEMP;
 
 	__asm__ goto volatile(
@@ -142,18 +140,14 @@ static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_s
 		"csel %w[k], %w[k], %w[n], lo\n\t"
 		"add %[t], %[a], %[t], lsl #3\n\t"
 		"add %[t], %[t], #16\n\t"
-		"mov %[i], #0\n\t"
-		"3:\n\t"
-		"ldr %[o], [%[in], %[i], lsl #3]\n\t"
-		"str %[o], [%[t], %[i], lsl #3]\n\t"
-		"add %[i], %[i], #1\n\t"
-		"cmp %[i], %[k]\n\t"
-		"b.lo 3b\n\t"
+		"mov %[u], %[in]\n\t"
+		"mov %w[i], %w[k]\n\t"
+		SECTION_COPY("u", "t", "i")
 		"add %[h], %[h], %[k]\n\t"
 		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
 		UKMEM_RSEQ_ABORT("%l[fail]")
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [i] "=&r"(i), [o] "=&r"(o),
-		  [k] "=&r"(k) UKMEM_RSEQ_INJECT_OPERAND
+		  [k] "=&r"(k), [u] "=&r"(u) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [in] "r"(in), [n] "r"(n)
 		: "memory", "cc"
 		: fail);

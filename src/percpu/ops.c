@@ -64,19 +64,7 @@ static bool try_section(enum ukmem_percpu_op op, unsigned int size, void *handle
 }
 
 #else
-
-static bool try_section(enum ukmem_percpu_op op, unsigned int size, void *handle, uint64_t v,
-			uint64_t w, uint64_t *result)
-{
-	(void)op;
-	(void)size;
-	(void)handle;
-	(void)v;
-	(void)w;
-	(void)result;
-	return false;
-}
-
+#define try_section(...) no_section(false, __VA_ARGS__)
 #endif
 
 #define ATOMIC(bytes, type)                                                                    \

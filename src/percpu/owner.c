@@ -12,46 +12,24 @@
 #include "percpu/owner.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "os/os.h"
 #include "percpu/register.h"
 #include "percpu/unit.h"
 
-static uint32_t thread_id(void)
-{
-	return (uint32_t)syscall(SYS_gettid);
-}
-
-static bool is_alive(uint32_t thread)
-{
-	int saved_errno = errno;
-	bool alive = !syscall(SYS_tgkill, getpid(), thread, 0) || errno != ESRCH;
-
-	errno = saved_errno;
-	return alive;
-}
-
 /* Whether this thread may run on one CPU only. */
 static bool is_pinned(void)
 {
-	unsigned long mask[OS_MAX_CPUS / 8 / sizeof(long)];
-	long bytes = os_calls.affinity(mask, sizeof(mask));
-	int cpus = 0;
+	struct os_mask cpus;
 
-	for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof(long); i++)
-		cpus += __builtin_popcountl(mask[i]);
-	return cpus == 1;
+	os_cpus_allowed(&cpus);
+	return os_mask_count(&cpus) == 1;
 }
 
 int pcpu_owner_enter(void)
 {
-	uint32_t self = thread_id(), owner = 0;
+	uint32_t self = os_thread_id(), owner = 0;
 	struct pcpu_unit *unit;
 	unsigned int index;
 
@@ -66,7 +44,7 @@ int pcpu_owner_enter(void)
 			unit->owner_depth++;
 			return 0;
 		}
-		if (is_alive(owner))
+		if (os_thread_exists(owner))
 			return -EBUSY;
 		if (atomic_compare_exchange_strong(&unit->owner, &owner, self))
 			break;
@@ -85,8 +63,9 @@ static struct pcpu_unit *owned_unit(void)
 	if (!pcpu_first_unit() || index == pcpu.nr_ids)
 		return NULL;
 	unit = pcpu_unit(index);
-	return atomic_load_explicit(&unit->owner, memory_order_relaxed) == thread_id() ? unit
-										       : NULL;
+	return atomic_load_explicit(&unit->owner, memory_order_relaxed) == os_thread_id()
+		       ? unit
+		       : NULL;
 }
 
 void percpu_owner_exit(void)
@@ -95,7 +74,7 @@ void percpu_owner_exit(void)
 
 	if (!unit)
 		log_fatal("percpu_owner_exit(): thread %u does not own the CPU it is on",
-			  thread_id());
+			  os_thread_id());
 	if (--unit->owner_depth == 0)
 		atomic_store(&unit->owner, 0);
 }
@@ -105,7 +84,7 @@ void ukmem_percpu_owner_check(const char *what, const char *file, int line)
 	if (!owned_unit())
 		log_fatal("%s() at %s:%d: thread %u does not own the CPU it is on "
 			  "(percpu_owner_enter)",
-			  what, file, line, thread_id());
+			  what, file, line, os_thread_id());
 }
 
 /* The thread inside fork(). Synchronization: lock_fork_prepare() lets one at a time. */
@@ -113,13 +92,13 @@ static uint32_t forking_thread;
 
 void pcpu_owner_fork_prepare(void)
 {
-	forking_thread = thread_id();
+	forking_thread = os_thread_id();
 }
 
 /* The forking thread stays what it was, under its new id; the others are not here. */
 void pcpu_owner_fork_child(void)
 {
-	uint32_t self = thread_id();
+	uint32_t self = os_thread_id();
 
 	if (!pcpu_first_unit())
 		return;

@@ -78,6 +78,12 @@ static inline bool pcpu_use_rseq(void)
 	return pcpu.limit != 0;
 }
 
+/* What stands for a section where there are none: it fails. */
+static inline int no_section(int failed, ...)
+{
+	return failed;
+}
+
 static inline void *pcpu_ptr(const void *first, unsigned int index)
 {
 	return (char *)(uintptr_t)first + (size_t)index * pcpu.stride;

@@ -79,17 +79,13 @@ void pcpu_note_sections_over(void)
 		note_over(cpu);
 }
 
-struct cpus {
-	unsigned long bits[OS_MAX_CPUS / 8 / sizeof(long)];
-};
-
 /*
  * All CPUs, if that comes to the same: the system remembers what a thread asked for, and a
  * thread that had asked for nothing would not follow its cpuset any more.
  */
-static void stay_on(const struct cpus *before)
+static void stay_on(const struct os_mask *before)
 {
-	struct cpus now;
+	struct os_mask now;
 
 	memset(&now, 0xff, sizeof(now));
 	os_calls.set_affinity(now.bits, sizeof(now));
@@ -102,14 +98,14 @@ static void stay_on(const struct cpus *before)
 /* False: this thread may not. */
 static noinline bool go_to(unsigned int cpu)
 {
-	struct cpus before = { 0 }, there = { 0 };
+	struct os_mask before = { 0 }, there = { 0 };
 	sigset_t all, blocked;
 	unsigned int now;
 	bool been = false;
 
 	if (os_calls.affinity(before.bits, sizeof(before)) <= 0)
 		return false;
-	there.bits[cpu / 8 / sizeof(long)] = 1ul << cpu % (8 * sizeof(long));
+	os_mask_set(&there, cpu);
 	/* A handler might rely on being where its thread belongs (owner contexts). */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &blocked);

@@ -55,55 +55,13 @@ struct section {
 #include "queue/section_aarch64.h"
 #else
 #define QUEUE_HAVE_SECTIONS 0
-static inline enum section_result section_enqueue_biased(struct alf_queue_side *side,
-							 void *const *ptr, uint32_t n)
-{
-	(void)side;
-	(void)ptr;
-	(void)n;
-	return SECTION_FAILED;
-}
-
-static inline enum section_result section_dequeue_biased(struct alf_queue_side *side,
-							 void **ptr, uint32_t n)
-{
-	(void)side;
-	(void)ptr;
-	(void)n;
-	return SECTION_FAILED;
-}
-
-static inline enum section_result section_enqueue_one(struct alf_queue_side *side,
-						      void *const *ptr, uint32_t n)
-{
-	return section_enqueue_biased(side, ptr, n);
-}
-
-static inline enum section_result section_dequeue_one(struct alf_queue_side *side, void **ptr,
-						      uint32_t n)
-{
-	return section_dequeue_biased(side, ptr, n);
-}
-
-static inline bool section_enqueue_locked(struct alf_queue_side *side, void *const *ptr,
-					  uint32_t n, const struct section *s)
-{
-	(void)side;
-	(void)ptr;
-	(void)n;
-	(void)s;
-	return false;
-}
-
-static inline bool section_dequeue_locked(struct alf_queue_side *side, void **ptr, uint32_t n,
-					  const struct section *s)
-{
-	(void)side;
-	(void)ptr;
-	(void)n;
-	(void)s;
-	return false;
-}
+#define section_enqueue_biased(...)                                                            \
+	(enum section_result) no_section(SECTION_FAILED, __VA_ARGS__)
+#define section_dequeue_biased section_enqueue_biased
+#define section_enqueue_one section_enqueue_biased
+#define section_dequeue_one section_enqueue_biased
+#define section_enqueue_locked(...) no_section(false, __VA_ARGS__)
+#define section_dequeue_locked section_enqueue_locked
 #endif
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef QUEUE_SECTION_AARCH64_H
 #define QUEUE_SECTION_AARCH64_H
 
+#include "percpu/copy_aarch64.h"
+
 /* One instruction a line: */
 /* clang-format off */
 
@@ -20,11 +22,7 @@
 	"add %[g], %[side], %[i], lsl #3\n\t"                                                  \
 	"add %[g], %[g], %c[ring]\n\t"                                                         \
 	"sub %w[r], %w[r], %w[k]\n\t"                                                          \
-	"21:\n\t"                                                                              \
-	"ldr %[o], [%[" from "]], #8\n\t"                                                      \
-	"str %[o], [%[" to "]], #8\n\t"                                                        \
-	"subs %w[k], %w[k], #1\n\t"                                                            \
-	"b.ne 21b\n\t"                                                                         \
+	SECTION_COPY(from, to, "k")                                                            \
 	"mov %w[i], #0\n\t"                                                                    \
 	"cbnz %w[r], 30b\n\t"
 
@@ -143,16 +141,7 @@ QUEUE_LOCKED(section_dequeue_locked, consumer, void **, "g", "u")
 
 /* clang-format on */
 
-static inline enum section_result section_enqueue_one(struct alf_queue_side *side,
-						      void *const *ptr, uint32_t n)
-{
-	return section_enqueue_biased(side, ptr, n);
-}
-
-static inline enum section_result section_dequeue_one(struct alf_queue_side *side, void **ptr,
-						      uint32_t n)
-{
-	return section_dequeue_biased(side, ptr, n);
-}
+#define section_enqueue_one section_enqueue_biased
+#define section_dequeue_one section_dequeue_biased
 
 #endif

@@ -40,34 +40,61 @@ size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
 	return small * s->small.npages + others * s->layout.npages;
 }
 
+/* What is counted per node, of the cache or the twin alone; inuse: all that is out of slabs. */
+static void add_node(struct kmem_cache *s, unsigned int i, struct slab_counts *c)
+{
+	struct kmem_cache_node *node = &s->nodes[i];
+	size_t shared = slab_shared_count(s, i);
+	struct pcpu_array_sums sums;
+
+	c->inuse += relaxed(&node->inuse);
+	c->slabs += relaxed(&node->nr_slabs);
+	c->objects += slab_node_objects(s, i);
+	c->pages += slab_node_pages(s, i);
+	c->partial += relaxed(&node->nr_partial);
+	c->shared += shared;
+	c->cached += shared;
+	sums = pcpu_array_sums(slab_array(s, i), PCPU_ALL_CPUS);
+	c->cached += sums.count;
+	c->allocs_fast += sums.pops;
+	/* Objects of a twin that wait are not counted per node. */
+	if (s->home != s && i == 0)
+		c->cached += slab_twin_waiting(s);
+}
+
+/* Arrays move while they are read: differences must not wrap. */
+static void subtract_cached(struct slab_counts *c)
+{
+	c->inuse -= min_size(c->cached, c->inuse);
+}
+
+void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts *c)
+{
+	struct slab_counts twin = { 0 };
+
+	*c = (struct slab_counts){ 0 };
+	add_node(s, node, c);
+	subtract_cached(c);
+	if (!slab_twin(s))
+		return;
+	add_node(slab_twin(s), node, &twin);
+	subtract_cached(&twin);
+	c->inuse += twin.inuse;
+	c->slabs += twin.slabs;
+	c->objects += twin.objects;
+	c->partial += twin.partial;
+}
+
 /* Of the cache or the twin alone. */
 static void count_one(struct kmem_cache *s, struct slab_counts *c)
 {
-	struct pcpu_array_sums sums;
-	uint64_t out = 0;
-
 	*c = (struct slab_counts){ 0 };
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
-		struct kmem_cache_node *node = &s->nodes[i];
-
-		out += relaxed(&node->inuse);
-		c->slabs += relaxed(&node->nr_slabs);
-		c->objects += slab_node_objects(s, i);
-		c->pages += slab_node_pages(s, i);
-		c->partial += relaxed(&node->nr_partial);
-		c->shared += slab_shared_count(s, i);
-		sums = pcpu_array_sums(slab_array(s, i), PCPU_ALL_CPUS);
-		c->cached += sums.count;
-		c->allocs_fast += sums.pops;
-	}
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		add_node(s, i, c);
 	c->cpu_partial = pcpu_array_sums(s->partial_array, PCPU_ALL_CPUS).count;
 	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
 		c->events[e] = per_cpu_sum(s->events[e]);
-	if (s->home != s)
-		c->cached = slab_twin_waiting(s);
-	c->cached += c->shared;
-	/* Arrays move while they are read: keep differences from wrapping. */
-	c->inuse = out - min_size(c->cached, out);
+	subtract_cached(c);
 	c->allocs = c->allocs_fast + c->events[SLAB_ALLOC_SLOWPATH];
 	c->frees = c->allocs - min_size(c->inuse, c->allocs);
 	c->frees_fast = c->frees - min_size(c->events[SLAB_FREE_SLOWPATH], c->frees);

@@ -5,20 +5,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "base/sys.h"
 
 static void flush(struct emitter *e)
 {
 	size_t done = 0;
 
 	while (done < e->used && !e->error) {
-		ssize_t n = syscall(SYS_write, e->fd, e->buf + done, e->used - done);
+		ssize_t n = sys_write(e->fd, e->buf + done, e->used - done);
 
 		if (n >= 0)
 			done += (size_t)n;
-		else if (errno != EINTR)
-			e->error = -errno;
+		else if (n != -EINTR)
+			e->error = (int)n;
 	}
 	e->used = 0;
 }

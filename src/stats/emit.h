@@ -17,7 +17,6 @@ struct emitter {
 	int fd;
 	enum ukmem_stats_format format;
 	int error; /* first negative errno of write */
-	unsigned int depth;
 	bool comma;
 	size_t used;
 	char buf[1024];

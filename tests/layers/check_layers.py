@@ -38,7 +38,7 @@ DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
 FILES = {
     "kmalloc": "sheaf kmalloc_util kmalloc large size_class_table size_class".split(),
     "slab": """
-        slab_create show/stats show/tables show/print show/attr
+        slab_create show/stats show/tables show/print show/setting show/attr
         slab_verify slab_fork slab_reclaim debug/switch debug/names slab_reserve slab_cache
         slab_api slab_array slab_capacity slab_drain slab_count
         debug/check debug/twin debug/pattern debug/report debug/annotate debug/record
@@ -52,7 +52,7 @@ FILES = {
     """.split(),
     "percpu": """
         percpu_api percpu_init notify gate owner ops drain array_slow array_stop array_fallback unit percpu_alloc percpu_static
-        self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 percpu
+        self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 copy_aarch64 percpu
     """.split(),
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The library in an ordinary program: silent by default; with UKMEM_SHOW_STATS=1 it
+# The library in an ordinary program: silent by default; with show:stats it
 # prints to stderr, at exit, how per-CPU data is reached (which must be the mode that
 # the process could have), the six gauges and the cache table, even if the program
 # has closed its stderr; and the program's own output stays as it is.
@@ -18,7 +18,7 @@ expect_same "$work/without.out" "$work/with.out"
 expect_same /dev/null "$work/with.err"
 expect_used perl
 
-UKMEM_SHOW_STATS=1 with_library use_memory >"$work/stats.out" 2>"$work/stats.err"
+UKMEM_CONF=show:stats with_library use_memory >"$work/stats.out" 2>"$work/stats.err"
 expect_same "$work/without.out" "$work/stats.out"
 cat "$work/stats.err"
 
@@ -33,7 +33,7 @@ awk '$1 ~ /^kmalloc-/ { allocs += $8 } END { exit !(allocs >= 20000) }' "$work/s
 	fail "the cache table does not show the program's allocations"
 
 # coreutils close stderr in an exit handler, which comes before the statistics.
-UKMEM_SHOW_STATS=1 with_library ls "$work" >/dev/null 2>"$work/ls.err"
+UKMEM_CONF=show:stats with_library ls "$work" >/dev/null 2>"$work/ls.err"
 grep -Eq '^ +allocated +[0-9]+$' "$work/ls.err" ||
 	fail "no statistics from a program that closes stderr"
 expect_used perl ls

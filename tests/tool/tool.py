@@ -19,8 +19,7 @@ class Tool:
     def __init__(self, tool, library, norseq, **variables):
         self.tool = tool
         self.environment = {name: value for name, value in os.environ.items()
-                            if name not in ("GLIBC_TUNABLES", "UKMEM_CONF", "UKMEM_SHOW_STATS",
-                                            *variables)}
+                            if name not in ("GLIBC_TUNABLES", "UKMEM_CONF", *variables)}
         self.environment["UKMEM_MALLOC_LIB"] = library
         self.environment.update(variables)
         if norseq:

@@ -240,15 +240,17 @@ TEST(ConfigTest, ItemsThatAreNoPair)
 	EXPECT_EQ(r.warnings.find('\n'), r.warnings.size() - 1) << "a cut line is one line";
 }
 
-TEST(ConfigTest, Flags)
+/* As wrappers add to what the user has set, or has not. */
+TEST(ConfigTest, Appended)
 {
-	EXPECT_EQ(probe({ "UKMEM_VERBOSE=1" }).value["verbose"], "1");
-	EXPECT_EQ(probe({ "UKMEM_VERBOSE=0" }).value["verbose"], "0");
-	EXPECT_EQ(probe({ "UKMEM_VERBOSE=" }).value["verbose"], "0");
-	EXPECT_EQ(probe({ "UKMEM_SHOW_STATS=yes" }).value["show"], "stats");
-	EXPECT_EQ(probe({ "UKMEM_SHOW_STATS=1", "UKMEM_CONF=show:nothing" }).value["show"],
-		  "stats");
-	EXPECT_EQ(probe({ "UKMEM_CONF=show:zoneinfo" }).value["show"], "zoneinfo");
+	Result r = conf(",show:stats");
+
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["show"], "stats");
+	r = conf("show:zoneinfo,verbose:1,show:stats");
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["show"], "stats");
+	EXPECT_EQ(r.value["verbose"], "1");
 }
 
 TEST(ConfigTest, ReadOnce)

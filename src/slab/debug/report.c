@@ -2,14 +2,13 @@
 /* What was found about an object of a twin, in words; objects that were left in use. */
 #include "slab/debug/report.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/symbol.h"
 #include "os/os.h"
 #include "page/zone_types.h"
 #include "slab/debug/annotate.h"
@@ -21,29 +20,19 @@ enum {
 	LEFT_MAX = 16,	 /* objects */
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* "function+0x12 (module+0x1234)", as far as that is known. */
 static void describe(const void *addr, char *buf)
 {
-	Dl_info info = { 0 };
-	size_t n = 0;
+	struct symbol s;
+	int n = 0;
 
-	if (!dladdr(addr, &info) || !info.dli_fname) {
+	if (!symbol_find(addr, &s)) {
 		snprintf(buf, SITE_SIZE, "%p", addr);
 		return;
 	}
-	if (info.dli_sname)
-		n = (size_t)snprintf(
-			buf, SITE_SIZE, "%.100s+0x%zx ", info.dli_sname,
-			(size_t)((const char *)addr - (const char *)info.dli_saddr));
-	snprintf(buf + n, SITE_SIZE - n, "(%.60s+0x%zx)", base_name(info.dli_fname),
-		 (size_t)((const char *)addr - (const char *)info.dli_fbase));
+	if (s.function)
+		n = snprintf(buf, SITE_SIZE, "%.100s+0x%zx ", s.function, s.in_function);
+	snprintf(buf + n, SITE_SIZE - (size_t)n, "(%.60s+0x%zx)", s.module, s.in_module);
 }
 
 void slab_track(struct slab_track *t, const void *caller)

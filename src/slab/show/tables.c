@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caches' statistics as tables, a row for each cache. What the columns of the pool table
- * and the table of layers say is in ukmem/stats.h.
+ * The caches' statistics as tables, a row for each cache. ukmem/stats.h explains the columns
+ * (UKMEM_POOLS_COLUMNS, UKMEM_LAYERS_COLUMNS).
  *
  * Lock: the caches lock while rows are filled, and the node's within it where its list is
  * walked; nothing is written under a lock.

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+//
+// Every face of malloc ends in the same way: memory that is not needed goes back to the system,
+// the background thread is started, and errno is as it was before the call.
+//
+//	faces_test
+//
+// UKMEM_CONF=dirty_max:0,dirty_decay_ms:1000,background_thread:always
+//
+// This program has functions in libc's place that the library calls: a clock that it moves on
+// itself and that writes errno, madvise, which counts what is given back, and pthread_create,
+// which counts only. Each face is tried in a child, where no thread has been started yet and
+// some memory has been free for a while. The child calls nothing but that face.
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "preload_test.h"
+
+namespace
+{
+
+constexpr int untouched = 12345, calls = 8;
+constexpr std::size_t large = 200 << 10, small = 100, mib = 1 << 20;
+constexpr std::align_val_t wide{ 256 };
+
+long passed_ms;
+unsigned int looks, given_back, threads;
+
+void *blocks[calls], *objects[calls];
+void *volatile result; // so that no call is left out
+
+// What no header declares, or no libc to link with has; NULL without the library.
+template <typename F> F *named(const char *name)
+{
+	return reinterpret_cast<F *>(dlsym(RTLD_DEFAULT, name));
+}
+
+using free_function = void(void *);
+using free_sized_function = void(void *, std::size_t);
+using free_aligned_sized_function = void(void *, std::size_t, std::size_t);
+
+free_function *cfree_function;
+free_sized_function *free_sized;
+free_aligned_sized_function *free_aligned_sized;
+
+struct face {
+	const char *name;
+	void (*call)(int i);
+};
+
+// All past the fast paths: blocks that are large, and resizing, which has none.
+const face faces[] = {
+	{ "malloc", [](int) { result = std::malloc(large); } },
+	{ "calloc", [](int) { result = std::calloc(large / 8, 8); } },
+	{ "realloc of NULL", [](int) { result = std::realloc(nullptr, large); } },
+	{ "realloc in place", [](int i) { result = std::realloc(objects[i], small - 10); } },
+	{ "realloc to a larger one", [](int i) { result = std::realloc(objects[i], large); } },
+	{ "realloc to nothing", [](int i) { result = std::realloc(blocks[i], 0); } },
+	{ "realloc to fewer pages",
+	  [](int i) { result = std::realloc(blocks[i], large / 2); } },
+	{ "reallocarray", [](int i) { result = reallocarray(objects[i], 9, 10); } },
+	{ "posix_memalign",
+	  [](int) {
+		  void *p;
+		  CHECK(!posix_memalign(&p, 64, large), "no memory");
+		  result = p;
+	  } },
+	{ "memalign", [](int) { result = memalign(64, large); } },
+	{ "aligned_alloc", [](int) { result = std::aligned_alloc(64, large); } },
+	{ "valloc", [](int) { result = valloc(large); } },
+	{ "pvalloc", [](int) { result = pvalloc(large); } },
+	{ "free", [](int i) { std::free(blocks[i]); } },
+	{ "cfree", [](int i) { cfree_function(blocks[i]); } },
+	{ "free_sized", [](int i) { free_sized(blocks[i], large); } },
+	{ "free_aligned_sized", [](int i) { free_aligned_sized(blocks[i], 16, large); } },
+	{ "new", [](int) { result = ::operator new(large); } },
+	{ "new[]", [](int) { result = ::operator new[](large); } },
+	{ "nothrow new", [](int) { result = ::operator new(large, std::nothrow); } },
+	{ "nothrow new[]", [](int) { result = ::operator new[](large, std::nothrow); } },
+	{ "aligned new", [](int) { result = ::operator new(large, wide); } },
+	{ "aligned new[]", [](int) { result = ::operator new[](large, wide); } },
+	{ "aligned nothrow new",
+	  [](int) { result = ::operator new(large, wide, std::nothrow); } },
+	{ "aligned nothrow new[]",
+	  [](int) { result = ::operator new[](large, wide, std::nothrow); } },
+	{ "delete", [](int i) { ::operator delete(blocks[i]); } },
+	{ "delete[]", [](int i) { ::operator delete[](blocks[i]); } },
+	{ "sized delete", [](int i) { ::operator delete(blocks[i], large); } },
+	{ "sized delete[]", [](int i) { ::operator delete[](blocks[i], large); } },
+	{ "nothrow delete", [](int i) { ::operator delete(blocks[i], std::nothrow); } },
+	{ "nothrow delete[]", [](int i) { ::operator delete[](blocks[i], std::nothrow); } },
+	{ "aligned delete", [](int i) { ::operator delete(blocks[i], wide); } },
+	{ "aligned delete[]", [](int i) { ::operator delete[](blocks[i], wide); } },
+	{ "sized aligned delete", [](int i) { ::operator delete(blocks[i], large, wide); } },
+	{ "sized aligned delete[]",
+	  [](int i) { ::operator delete[](blocks[i], large, wide); } },
+	{ "aligned nothrow delete",
+	  [](int i) { ::operator delete(blocks[i], wide, std::nothrow); } },
+	{ "aligned nothrow delete[]",
+	  [](int i) { ::operator delete[](blocks[i], wide, std::nothrow); } },
+};
+
+void *filled(std::size_t size)
+{
+	void *p = std::malloc(size);
+	CHECK(p, "no memory");
+	return std::memset(p, 1, size);
+}
+
+void prepare()
+{
+	static void *dirty[32];
+	for (int i = 0; i < calls; i++) {
+		blocks[i] = filled(large);
+		objects[i] = filled(small);
+	}
+	for (void *&p : dirty)
+		p = filled(mib);
+	for (void *p : dirty)
+		std::free(p);
+	cfree_function = named<free_function>("cfree");
+	free_sized = named<free_sized_function>("free_sized");
+	free_aligned_sized = named<free_aligned_sized_function>("free_aligned_sized");
+}
+
+[[noreturn]] void try_face(const face &f)
+{
+	looks = given_back = threads = 0;
+	for (int i = 0; i < calls; i++) {
+		passed_ms += 600;
+		errno = untouched;
+		f.call(i);
+		CHECK(errno == untouched, "%s: errno is %d", f.name, errno);
+	}
+	CHECK(looks, "%s: nobody wrote errno meanwhile", f.name);
+	CHECK(given_back, "%s: no memory was given back", f.name);
+	CHECK(threads == 1, "%s: %u threads were started", f.name, threads);
+	_exit(0);
+}
+
+} // namespace
+
+extern "C" int clock_gettime(clockid_t id, struct timespec *t) noexcept
+{
+	const long error = syscall(SYS_clock_gettime, id, t);
+	if (id == CLOCK_MONOTONIC_COARSE) {
+		t->tv_sec = 1000000 + passed_ms / 1000;
+		t->tv_nsec = passed_ms % 1000 * 1000000;
+		looks++;
+	}
+	errno = EDOM;
+	return static_cast<int>(error);
+}
+
+extern "C" int madvise(void *addr, std::size_t len, int advice) noexcept
+{
+	given_back += advice == MADV_DONTNEED;
+	return static_cast<int>(syscall(SYS_madvise, addr, len, advice));
+}
+
+extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *, void *(*)(void *),
+			      void *)
+{
+	threads++;
+	std::memset(thread, 0, sizeof(*thread));
+	return 0;
+}
+
+int main()
+{
+	// Of libc's own malloc nothing of this is known.
+	const bool preloaded = std::getenv("LD_PRELOAD") != nullptr;
+	prepare();
+	for (const face &f : faces) {
+		int status = 0;
+		const pid_t child = preloaded ? fork() : -1;
+		if (!child)
+			try_face(f);
+		CHECK(!preloaded || (waitpid(child, &status, 0) == child && !status),
+		      "%s: status %#x", f.name, status);
+	}
+	std::printf("%zu faces\n", sizeof(faces) / sizeof(faces[0]));
+	return 0;
+}
