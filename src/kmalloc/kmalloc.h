@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "kmalloc/size_class.h"
@@ -79,6 +80,7 @@ static inline size_t kmalloc_class_size(size_t size)
 {
 	unsigned int shift;
 
+	debug_assert(size <= SIZE_CLASS_LARGE_MAX);
 	if (size <= 8)
 		return 8;
 	if (size > 14336 && size <= SIZE_CLASS_ALWAYS_MAX)

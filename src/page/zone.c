@@ -37,6 +37,7 @@ void zone_init(struct zone *z, unsigned int node, enum zone_type type)
 		z->start = page_window.low_pfn + node * span;
 	}
 	z->end = z->start + span;
+	debug_assert(z->index < nr_zones() && span);
 	atomic_store_explicit(&z->frontier, z->start, memory_order_relaxed);
 	for (unsigned int i = 0; i < NR_FLAT; i++)
 		z->described[i] = z->start;
@@ -53,6 +54,8 @@ static void put_deferred(struct zone *z)
 		return;
 	page = atomic_exchange_explicit(&z->deferred, NULL, memory_order_acquire); /* D2 */
 	for (; page; page = next) {
+		debug_assert(page_type(page) == PAGE_CACHED && page->npages &&
+			     zone_of(page) == z);
 		next = page->next;
 		__zone_free_run(z, page_to_pfn(page), page->npages, page->zero);
 	}
@@ -111,6 +114,7 @@ static void defer(struct zone *z, struct page *page, size_t npages)
 {
 	struct page *first = atomic_load_explicit(&z->deferred, memory_order_relaxed);
 
+	debug_assert(npages && zone_of(page) == z);
 	page->npages = npages;
 	do
 		page->next = first;
@@ -124,6 +128,8 @@ static void defer(struct zone *z, struct page *page, size_t npages)
 
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero)
 {
+	debug_assert(npages && page_type(page) != PAGE_FREE && zone_of(page) == z);
+	debug_assert(page_to_pfn(page) + npages <= z->end);
 	page_set_type(page, PAGE_CACHED);
 	page->zero = (uint8_t)zero;
 	if (!zone_trylock(z)) {
@@ -136,6 +142,8 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_z
 
 void zone_free_batch(struct zone *z, struct page **batch, unsigned int n, unsigned int order)
 {
+	debug_assert(n && n <= PCP_BATCH_MAX && order < PCP_ORDERS);
+	debug_assert(page_type(batch[0]) == PAGE_CACHED && zone_of(batch[0]) == z);
 	if (!zone_trylock(z)) {
 		for (unsigned int i = 0; i < n; i++)
 			defer(z, batch[i], (size_t)1 << order);

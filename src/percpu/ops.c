@@ -14,6 +14,7 @@
  */
 #include <signal.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
@@ -131,6 +132,7 @@ uint64_t ukmem_percpu_op(enum ukmem_percpu_op op, unsigned int size, void *handl
 	for (int i = 0; i < RETRIES && has_cpu(); i++)
 		if (try_section(op, size, handle, v, w, &result))
 			return result;
+	debug_assert(size && size <= 8 && !(size & (size - 1)));
 	p = atomic_copy(handle);
 	switch (size) {
 	case 1:

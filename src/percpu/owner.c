@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "os/os.h"
 #include "percpu/register.h"
@@ -96,6 +97,7 @@ void percpu_owner_exit(void)
 	if (!unit)
 		log_fatal("percpu_owner_exit(): thread %u does not own the CPU it is on",
 			  thread_id());
+	debug_assert(unit->owner_depth);
 	if (--unit->owner_depth == 0)
 		atomic_store(&unit->owner, 0);
 }

@@ -7,6 +7,7 @@
  */
 #include "slab/slab_drain.h"
 
+#include "base/assert.h"
 #include "percpu/array_stop.h"
 #include "percpu/gate.h"
 #include "slab/debug/twin.h"
@@ -20,6 +21,7 @@
 /* Objects, or slabs, that were in @array. */
 static void give_back(struct kmem_cache *s, const void *array, void **batch, unsigned int n)
 {
+	debug_assert(n && n <= SLAB_BATCH_FEW);
 	if (array == s->partial_array)
 		slab_node_add(s, (struct page **)batch, n);
 	else
@@ -78,6 +80,7 @@ static void drain_later(struct drain *d, struct kmem_cache *s, void *array)
 {
 	if (d->n == ARRAY_SIZE(d->arrays))
 		drain_listed(d);
+	debug_assert(array && d->n < ARRAY_SIZE(d->arrays));
 	d->of[d->n] = s;
 	d->arrays[d->n++] = array;
 }
@@ -129,6 +132,7 @@ void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects)
 	uint16_t slabs = slab_cpu_partial_slabs(s, objects);
 	bool stopped = pcpu_arrays_stop(&s->partial_array, 1, PCPU_ALL_CPUS);
 
+	debug_assert(slabs <= SLAB_CPU_PARTIAL_MAX && s->home == s);
 	atomic_store_explicit(&s->cpu_partial, objects, memory_order_relaxed);
 	atomic_store(&s->cpu_partial_slabs, slabs);
 	for_each_cpu_unit (cpu) {

@@ -18,6 +18,8 @@ static void __count_partial(struct kmem_cache_node *node, size_t change)
 	lock_assert_held(&node->lock);
 	atomic_store_explicit(&node->nr_partial, slab_node_nr_partial(node) + change,
 			      memory_order_relaxed);
+	debug_assert(slab_node_nr_partial(node) <=
+		     atomic_load_explicit(&node->nr_slabs, memory_order_relaxed));
 }
 
 /* Whether an empty slab on the list, or about to be, is one too many. Lock held. */
@@ -31,7 +33,8 @@ static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node
 
 static void __remove(struct kmem_cache_node *node, struct page *page)
 {
-	debug_assert(slab_node_nr_partial(node));
+	debug_assert(slab_node_nr_partial(node) && page_node(page) == node->index);
+	debug_assert(slab_state_where(slab_state(page)) == SLAB_ON_NODE);
 	list_del(&page->list);
 	__count_partial(node, (size_t)-1);
 }
@@ -45,6 +48,7 @@ static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct 
 		     struct list_head *retired)
 {
 	lock_assert_held(&node->lock);
+	debug_assert(slab_page_cache(page) == s);
 	__remove(node, page);
 	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
 	list_add(&page->list, retired);
@@ -58,6 +62,8 @@ static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct pag
 	bool empty = slab_state_empty(slab_layout(s, page), slab_state(page));
 
 	lock_assert_held(&node->lock);
+	debug_assert(slab_page_cache(page) == s && page_node(page) == node->index);
+	debug_assert(slab_state_avail(slab_state(page)) > 0);
 	if (empty)
 		list_add_tail(&page->list, &node->partial);
 	else
@@ -153,6 +159,8 @@ void slab_node_defer(struct kmem_cache_node *node, struct page *page)
 {
 	struct page *first = atomic_load_explicit(&node->deferred, memory_order_relaxed);
 
+	debug_assert(page_type(page) == PAGE_SLAB && page_node(page) == node->index);
+	debug_assert(slab_state_where(slab_state(page)) == SLAB_WITH_CPU);
 	do
 		page->deferred = first;
 	while (!atomic_compare_exchange_weak_explicit(&node->deferred, &first, page,
@@ -259,6 +267,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 	struct list_head retired;
 	unsigned int got;
 
+	debug_assert(index < page_window.nr_nodes);
 	*nr_slabs = 0;
 	/* An unlocked look: a slab that comes this moment serves the next request. */
 	if (!slab_node_nr_partial(node) && nothing_waits(node))
@@ -266,6 +275,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 	if (!node_lock_if(s, node, may_block, &retired))
 		return 0;
 	got = __take_partial(s, node, out, n, slabs, max, nr_slabs);
+	debug_assert(got <= n && *nr_slabs <= max);
 	node_unlock(s, node, may_block, &retired);
 	return got;
 }

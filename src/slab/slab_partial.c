@@ -29,6 +29,7 @@ static void open_array(struct kmem_cache *s)
 	a = pcpu_ptr(s->partial_array, cpu);
 	do {
 		want = atomic_load(&s->cpu_partial_slabs);
+		debug_assert(want <= SLAB_CPU_PARTIAL_MAX);
 		if (atomic_load(&a->capacity) == want)
 			break;
 		atomic_store(&a->capacity, want);
@@ -37,15 +38,20 @@ static void open_array(struct kmem_cache *s)
 
 struct page *slab_partial_pop(struct kmem_cache *s)
 {
-	return pcpu_array_pop(s->partial_array);
+	struct page *page = pcpu_array_pop(s->partial_array);
+
+	debug_assert(!page || slab_state_where(slab_state(page)) == SLAB_WITH_CPU);
+	return page;
 }
 
 unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsigned int n,
 			       struct page **spilled)
 {
-	unsigned int pushed = pcpu_array_push_bulk(s->partial_array, (void **)slabs, n), got;
+	unsigned int pushed, got;
 
 	debug_assert(n && n <= SLAB_PUSH_MAX);
+	debug_assert(slab_state_where(slab_state(slabs[0])) == SLAB_WITH_CPU);
+	pushed = pcpu_array_push_bulk(s->partial_array, (void **)slabs, n);
 	if (pushed == n)
 		return 0;
 	open_array(s);
@@ -60,6 +66,7 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
 		pushed += pcpu_array_push_bulk(s->partial_array, (void **)slabs + pushed,
 					       n - pushed);
 	}
+	debug_assert(got + n - pushed <= SLAB_SPILL_MAX);
 	while (pushed < n)
 		spilled[got++] = slabs[pushed++];
 	return got;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The invariants that stand beside the structures of this folder, as code: lists, slabs,
- * arrays, and that every object is in one place.
+ * arrays, queues, and that every object is in one place; what page entries, array map and
+ * places say of slabs; what caches and CPUs are charged with.
  *
- * Lock: the node's, while its list is walked. All else is read while it may change:
- * base/verify.h.
+ * Locks: the caches lock; the node's, while its list is walked. All else is read while it may
+ * change: base/verify.h.
  */
 #include "slab/slab_verify.h"
 
 #include "page/lookup.h"
+#include "page/zone.h"
+#include "queue/queue.h"
+#include "slab/slab_budget.h"
 #include "slab/slab_count.h"
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"
@@ -138,6 +142,8 @@ static void verify_array(struct kmem_cache *s, unsigned int node, unsigned int c
 	unsigned int n = pcpu_array_count(pcpu_array_header(a));
 	unsigned int capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 
+	verify_that(v, !(pcpu_array_header(a) & PCPU_ARRAY_STOP),
+		    "%s '%s', CPU %u: the array is stopped", kind_of(s), s->name, cpu);
 	verify_that(v, n <= s->capacity_max && capacity <= s->capacity_max,
 		    "%s '%s', CPU %u: %u objects and a capacity of %u in an array of %u slots",
 		    kind_of(s), s->name, cpu, n, capacity, s->capacity_max);
@@ -147,6 +153,21 @@ static void verify_array(struct kmem_cache *s, unsigned int node, unsigned int c
 
 		verify_that(v, !wrong, "%s '%s', CPU %u: object %p in the array %s", kind_of(s),
 			    s->name, cpu, obj, wrong);
+	}
+}
+
+/* Objects on their way from CPU to CPU. */
+static void verify_queued(struct kmem_cache *s, unsigned int node, struct verify *v)
+{
+	struct alf_queue *q =
+		atomic_load_explicit(&s->nodes[node].shared, memory_order_acquire);
+	void *obj;
+
+	for (uint32_t i = 0; q && (obj = queue_peek(q, i)); i++) {
+		const char *wrong = object_wrong(s, node, obj);
+
+		verify_that(v, !wrong, "%s '%s': object %p in the queue of node %u %s",
+			    kind_of(s), s->name, obj, node, wrong);
 	}
 }
 
@@ -180,8 +201,10 @@ static void verify_one(struct kmem_cache *s, struct verify *v)
 {
 	struct listed l = { 0 };
 
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		verify_node(s, &s->nodes[i], &l, v);
+		verify_queued(s, i, v);
+	}
 	for_each_cpu_unit (cpu) {
 		verify_cpu_list(s, cpu, &l, v);
 		for (unsigned int i = 0; i < page_window.nr_nodes; i++)
@@ -191,11 +214,159 @@ static void verify_one(struct kmem_cache *s, struct verify *v)
 	verify_sum(s, &l, v);
 }
 
+static size_t slabs_of(const struct kmem_cache *s)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		n += atomic_load_explicit(&s->nodes[i].nr_slabs, memory_order_relaxed);
+	return n;
+}
+
+/* What the limit counts is what there is. */
+static void verify_charge(struct kmem_cache *s, struct verify *v)
+{
+	size_t slabs = slabs_of(s) + (slab_twin(s) ? slabs_of(slab_twin(s)) : 0);
+	size_t charged = atomic_load_explicit(&s->all_slabs, memory_order_relaxed);
+
+	verify_that(v, charged == slabs, "cache '%s': %zu slabs, %zu charged to its limit",
+		    s->name, slabs, charged);
+	verify_that(v, charged <= atomic_load_explicit(&s->most_slabs, memory_order_relaxed),
+		    "cache '%s': more slabs than there ever were", s->name);
+}
+
 void slab_verify(struct kmem_cache *s, struct verify *v)
 {
 	verify_one(s, v);
 	if (slab_twin(s))
 		verify_one(slab_twin(s), v);
+	verify_charge(s, v);
+	slab_stock_verify(s, v);
+}
+
+/* What the members' arrays and queues may hold is what their CPUs were charged with. */
+static void verify_budget(struct verify *v)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int m = 0; m < slab_budget_members(); m++) {
+		struct kmem_cache *s = slab_budget_member(m);
+		uint64_t objects = 0;
+
+		for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+			for_each_cpu_unit (cpu) {
+				struct pcpu_array *a = pcpu_ptr(slab_array(s, i), cpu);
+
+				objects += atomic_load_explicit(&a->capacity,
+								memory_order_relaxed);
+			}
+			objects += s->nodes[i].shared ? s->shared_size : 0;
+		}
+		bytes += objects * s->size;
+	}
+	verify_that(v, bytes == slab_budget_used(),
+		    "budget: arrays and queues may hold %llu bytes, CPUs are charged with %llu",
+		    (unsigned long long)bytes, (unsigned long long)slab_budget_used());
+}
+
+struct search {
+	const struct kmem_cache *wanted;
+	struct kmem_cache *found;
+};
+
+static void compare(struct kmem_cache *s, void *arg)
+{
+	struct search *search = arg;
+
+	if (s == search->wanted || slab_twin(s) == search->wanted)
+		search->found = s == search->wanted ? s : slab_twin(s);
+}
+
+/* The cache of a slab's head, which may be another page by now; NULL: none that there is.
+ * Caches lock held. */
+static struct kmem_cache *__find_cache(struct page *page)
+{
+	struct search search = { .wanted = slab_page_cache(page) };
+
+	__slab_for_each_cache(compare, &search);
+	return search.found;
+}
+
+static bool has_free_object(const struct kmem_cache *s, struct page *page)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+
+	for (unsigned int w = 0; w < slab_words(l); w++)
+		if (atomic_load_explicit(slab_bitmap_word(l, page, w), memory_order_relaxed))
+			return true;
+	return false;
+}
+
+/* Whether a slab is on a list. Of one that is not, its links may be anything. Lock held. */
+static bool __is_linked(const struct kmem_cache_node *node, const struct page *page)
+{
+	const struct list_head *prev = page->list.prev;
+	uintptr_t other = (uintptr_t)prev - offsetof(struct page, list);
+
+	lock_assert_held(&node->lock);
+	if (prev == &node->partial)
+		return prev->next == &page->list;
+	for_each_zone (z) {
+		uintptr_t first = (uintptr_t)(page_window.pages + z->start);
+		uintptr_t end = (uintptr_t)(page_window.pages + atomic_load(&z->frontier));
+
+		if (other >= first && other < end)
+			return !((other - first) % sizeof(*page)) && prev->next == &page->list;
+	}
+	return false;
+}
+
+/* Of a slab, listed or not, under its node's lock: nobody frees it. */
+static const char *__slab_wrong(struct kmem_cache *s, struct page *page)
+{
+	enum slab_where where = slab_state_where(slab_state(page));
+
+	if (!slab_page_is_mapped(s, page))
+		return "the array map or the places say something else of it";
+	if (where == SLAB_FULL && has_free_object(s, page))
+		return "is full by its state, but an object is free";
+	if (where == SLAB_ON_NODE && !__is_linked(&s->nodes[page_node(page)], page))
+		return "its state says that it is on the node's list, where it is not";
+	return NULL;
+}
+
+static void verify_page(struct page *page, struct verify *v)
+{
+	struct kmem_cache *s = __find_cache(page);
+	struct kmem_cache_node *node;
+	const char *wrong = NULL;
+
+	if (!s) {
+		verify_that(v, page_type(page) != PAGE_SLAB, "slab %p: is of no cache",
+			    page_to_virt(page));
+		return;
+	}
+	node = &s->nodes[page_node(page)];
+	lock(&node->lock);
+	if (slab_page_is_of(page, s))
+		wrong = __slab_wrong(s, page);
+	unlock(&node->lock);
+	if (wrong)
+		wrong_slab(v, s, page, wrong);
+}
+
+/* All slabs there are, by their pages. */
+static void verify_pages(struct verify *v)
+{
+	slab_caches_lock();
+	for_each_zone (z) {
+		size_t end = atomic_load_explicit(&z->frontier, memory_order_acquire);
+
+		for (size_t pfn = z->start; pfn < end; pfn++)
+			if (page_type(page_window.pages + pfn) == PAGE_SLAB)
+				verify_page(page_window.pages + pfn, v);
+	}
+	slab_caches_unlock();
 }
 
 static void verify_listed(struct kmem_cache *s, void *arg)
@@ -206,4 +377,6 @@ static void verify_listed(struct kmem_cache *s, void *arg)
 void slab_verify_all(struct verify *v)
 {
 	slab_for_each_cache(verify_listed, v);
+	verify_budget(v);
+	verify_pages(v);
 }
