@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/assert.h"
+
 static inline bool is_pow2(size_t x)
 {
 	return x && !(x & (x - 1));
@@ -15,6 +17,7 @@ static inline bool is_pow2(size_t x)
 /* Largest k with 2^k <= x; x > 0. */
 static inline unsigned int ilog2(size_t x)
 {
+	debug_assert(x);
 	return 63u - (unsigned int)__builtin_clzll(x);
 }
 
@@ -27,11 +30,13 @@ static inline unsigned int ilog2_up(size_t x)
 /* @a is a power of two. */
 static inline size_t align_up(size_t x, size_t a)
 {
+	debug_assert(is_pow2(a));
 	return (x + a - 1) & ~(a - 1);
 }
 
 static inline size_t align_down(size_t x, size_t a)
 {
+	debug_assert(is_pow2(a));
 	return x & ~(a - 1);
 }
 
@@ -62,6 +67,7 @@ static inline unsigned int max_uint(unsigned int a, unsigned int b)
  */
 static inline uint64_t reciprocal(uint32_t d)
 {
+	debug_assert(d >= 8 && d < 1u << 20);
 	return ((uint64_t)1 << 40) / d + 1;
 }
 

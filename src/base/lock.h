@@ -93,6 +93,7 @@ static inline bool lock_none_held(void)
 /* Before the lock is taken and after it is let go: handlers in between see a holder. */
 static inline void lock_note(int change)
 {
+	debug_assert(change > 0 || lock_count);
 	atomic_signal_fence(memory_order_seq_cst);
 	lock_count += (unsigned int)change;
 	atomic_signal_fence(memory_order_seq_cst);

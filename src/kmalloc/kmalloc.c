@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/report.h"
@@ -62,10 +63,16 @@ static void emit(struct emitter *e)
 	size_class_table_emit(e);
 }
 
+static void verify(struct verify *v)
+{
+	size_class_verify(&kmalloc_fast.tables, v);
+}
+
 const struct layer kmalloc_layer = {
 	.once = &kmalloc_once,
 	.gauges = large_gauges,
 	.emit = emit,
+	.verify = verify,
 };
 
 /* Initialisation enters the kernel: who may not finds nothing to allocate from. */
@@ -121,6 +128,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 {
 	struct kmem_cache *s;
 
+	debug_assert(is_pow2(align));
 	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
 	if (unlikely(config.passthrough))
@@ -219,6 +227,7 @@ size_t kmalloc_usable(const void *p, const char *func)
 /* What follows the first @kept of @end bytes, if asked for. */
 static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
 {
+	debug_assert(kept <= end);
 	if (flags & __GFP_ZERO)
 		memset((char *)p + kept, 0, end - kept);
 	return p;
@@ -264,6 +273,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	size_t old = kmalloc_class_usable(p), now;
 	void *q;
 
+	debug_assert(p && size);
 	if (unlikely(!old)) {
 		if (slab_passes_through(p))
 			return resize_libc(p, size, flags);

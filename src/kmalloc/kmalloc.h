@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "kmalloc/size_class.h"

@@ -6,6 +6,7 @@
  */
 #include "kmalloc/large.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "page/background.h"
 #include "page/move.h"
@@ -35,6 +36,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 
 	if (unlikely(!page))
 		return NULL;
+	debug_assert(page_type(page) == PAGE_ALLOCATED && size <= PTRDIFF_MAX);
 	page_set_type(page, PAGE_LARGE);
 	page->npages = npages;
 	this_cpu_add(*large_allocs, 1);
@@ -82,12 +84,14 @@ void large_free(struct page *page)
 {
 	size_t npages = page->npages;
 
+	debug_assert(page_type(page) == PAGE_LARGE && npages);
 	this_cpu_add(*large_in_use, -(BLOCK + npages));
 	free_run(page, npages, page_is_moved(page));
 }
 
 size_t large_size(const struct page *page)
 {
+	debug_assert(page_type(page) == PAGE_LARGE);
 	return page->npages << page_window.page_shift;
 }
 
@@ -96,6 +100,7 @@ void large_shrink(struct page *page, size_t size)
 	size_t npages = (size + page_size() - 1) >> page_window.page_shift;
 	size_t rest = page->npages - npages;
 
+	debug_assert(size && size <= large_size(page));
 	page->npages = npages;
 	if (rest) {
 		this_cpu_add(*large_in_use, -rest);
@@ -107,6 +112,7 @@ bool large_extend(struct page *page, size_t size, gfp_t flags)
 {
 	size_t more = pages_of(size) - page->npages;
 
+	debug_assert(size > large_size(page));
 	if (!page_extend_run(page, page->npages, more, flags))
 		return false;
 	page->npages += more;

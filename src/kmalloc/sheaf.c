@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "kmalloc/kmalloc.h"
 
@@ -46,6 +47,7 @@ int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t flags, struct slab_sheaf
 	}
 	if (old && have >= size)
 		return 0;
+	debug_assert(!old || have <= old->capacity);
 	flags &= ~(__GFP_ZERO | __GFP_DMA | __GFP_DMA32);
 	if (!old || old->capacity < size) {
 		sheaf = new_sheaf(s, flags, size);
@@ -71,6 +73,7 @@ void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t flags, struct slab_shea
 	(void)flags;
 	if (!sheaf)
 		return;
+	debug_assert(sheaf->size <= sheaf->capacity);
 	kmem_cache_free_bulk(s, sheaf->size, sheaf->objects);
 	kfree(sheaf);
 }

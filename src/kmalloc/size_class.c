@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/verify.h"
 #include "slab/slab_create.h"
 #include "slab/slab_reserve.h"
 
@@ -34,6 +35,7 @@ static void fill_classes(void)
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(small_class); i++) {
 		small += sizes[small] < i * 8;
+		debug_assert(small < SIZE_CLASS_COUNT);
 		small_class[i] = (uint8_t)small;
 	}
 	for (unsigned int i = 0; i < ARRAY_SIZE(large_class); i++) {
@@ -46,13 +48,21 @@ static void fill_classes(void)
 /* Index of the smallest class that holds @size. */
 static unsigned int class_index(size_t size)
 {
-	return size <= SIZE_CLASS_SMALL_MAX ? small_class[size_small_index(size)]
-					    : large_class[size_large_index(size)];
+	unsigned int i;
+
+	debug_assert(size <= SIZE_CLASS_LARGE_MAX);
+	i = size <= SIZE_CLASS_SMALL_MAX ? small_class[size_small_index(size)]
+					 : large_class[size_large_index(size)];
+	debug_assert(i < SIZE_CLASS_COUNT && sizes[i] >= size && (!i || sizes[i - 1] < size));
+	return i;
 }
 
 struct kmem_cache *size_class_cache(size_t size)
 {
-	return caches[class_index(size)];
+	struct kmem_cache *s = caches[class_index(size)];
+
+	debug_assert(s);
+	return s;
 }
 
 /*
@@ -64,6 +74,7 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 {
 	unsigned int first, last;
 
+	debug_assert(is_pow2(align));
 	if (size > SIZE_CLASS_LARGE_MAX)
 		return NULL;
 	first = class_index(size);
@@ -123,6 +134,7 @@ static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i
 	char name[32];
 	struct slab_params p = class_params(i, name, zone ? "dma32-kmalloc" : "dma-kmalloc");
 
+	debug_assert(flags & (zone ? __GFP_DMA32 : __GFP_DMA) && i < SIZE_CLASS_COUNT);
 	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
 	p.capacity_max = min_uint(p.capacity_max, 64);
 	p.budgeted = false;
@@ -164,4 +176,20 @@ bool size_class_init(struct size_tables *tables)
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
 		tables->large[i] = size_class_cache((i + 1) * 256)->cpu_array;
 	return true;
+}
+
+void size_class_verify(const struct size_tables *tables, struct verify *v)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
+		verify_that(v, tables->small[i] == size_class_cache(i * 8)->cpu_array,
+			    "kmalloc: the table leads size %zu elsewhere", i * 8);
+	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
+		verify_that(v, tables->large[i] == size_class_cache((i + 1) * 256)->cpu_array,
+			    "kmalloc: the table leads size %zu elsewhere", (i + 1) * 256);
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+		verify_that(v,
+			    tables->shapes[i + 1].size == sizes[i] &&
+				    caches[i]->size == sizes[i] &&
+				    tables->shapes[i + 1].reciprocal == reciprocal(sizes[i]),
+			    "kmalloc: the class of %u bytes has another size", sizes[i]);
 }

@@ -89,6 +89,9 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
 /* Create the caches and fill the tables; false without memory. */
 bool size_class_init(struct size_tables *tables);
+/* Whether the tables say what was written into them. */
+struct verify;
+void size_class_verify(const struct size_tables *tables, struct verify *v);
 
 /* size_class_table.c: the classes in the JSON statistics; and as a table. */
 struct emitter;

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "base/config.h"
@@ -55,6 +56,7 @@ static unsigned int cpus_allowed(void)
 
 static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)
 {
+	debug_assert(whole);
 	return part < whole ? v / whole * part + v % whole * part / whole : v;
 }
 

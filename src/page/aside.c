@@ -21,6 +21,7 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/limits.h"
@@ -133,6 +134,7 @@ static void put(size_t npages)
 	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
 
 	do {
+		debug_assert(old >> 32 >= npages);
 		new = old - IN_USE_ONE *npages;
 		if (new < IN_USE_ONE)
 			new = 0;
@@ -155,6 +157,7 @@ struct page *aside_alloc(size_t npages, unsigned int order)
 		return NULL;
 	atomic_fetch_add_explicit(&page_limits.used, npages, memory_order_relaxed);
 	page = &page_window.pages[pfn];
+	debug_assert(is_aside(pfn) && is_aside(pfn + npages - 1));
 	put(gone - npages); /* what alignment cost is in nobody's use */
 	if (!describe_run(pfn, npages) ||
 	    (page_window.reserved ? os_commit(page_to_virt(page), len)
@@ -178,6 +181,7 @@ void aside_free(struct page *page, size_t npages)
 	void *addr = page_to_virt(page);
 	size_t len = npages << page_window.page_shift;
 
+	debug_assert(npages && is_aside(page_to_pfn(page)) && npages <= aside_in_use());
 	page_set_type(page, PAGE_NONE);
 	/* What cannot be unmapped is never used again. */
 	if (page_window.reserved ? os_purge(addr, len) : os_release(addr, len))

@@ -39,6 +39,8 @@ static void insert_block(struct zone *z, struct page *page, unsigned int order,
 	lock_assert_held(&z->lock);
 	debug_assert(order <= MAX_ORDER &&
 		     page_to_pfn(page) + ((size_t)1 << order) <= zone_frontier(z));
+	debug_assert(!((page_to_pfn(page) - z->start) & (((size_t)1 << order) - 1)));
+	debug_assert(page_type(page) != PAGE_FREE);
 	page_set_type(page, PAGE_FREE);
 	page->order = (uint8_t)order;
 	page->zero = (uint8_t)zero;
@@ -57,6 +59,7 @@ void __zone_remove_block(struct zone *z, struct page *page)
 
 	lock_assert_held(&z->lock);
 	debug_assert(page_type(page) == PAGE_FREE && z->nr_free >= n);
+	debug_assert(page->order <= MAX_ORDER && (page->zero || z->nr_dirty >= n));
 	list_del(&page->lru);
 	page_set_type(page, PAGE_NONE);
 	z->nr_free -= n;
@@ -88,7 +91,9 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 {
 	size_t offset = pfn - z->start;
 
-	debug_assert(pfn >= z->start && pfn + npages <= zone_frontier(z));
+	lock_assert_held(&z->lock);
+	debug_assert(npages && pfn >= z->start && pfn + npages <= zone_frontier(z));
+	debug_assert(page_type(&page_window.pages[pfn]) != PAGE_FREE);
 	page_set_type(&page_window.pages[pfn], PAGE_NONE);
 	while (npages) {
 		unsigned int order = offset ? (unsigned int)__builtin_ctzll(offset) : MAX_ORDER;
@@ -112,6 +117,7 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wante
 	size_t piece = max_size(((size_t)64 << 10) >> page_window.page_shift, 1);
 	int err = window_extend(z, *end);
 
+	debug_assert(least <= *end && wanted <= *end);
 	if (err && *end > least) {
 		*end = least;
 		err = window_extend(z, least);
@@ -132,6 +138,7 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wante
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
 	lock_assert_held(&z->lock);
+	debug_assert(need && is_pow2(align));
 	for (;;) {
 		size_t block = window_block(), old = zone_frontier(z);
 		size_t extra = align_down((old - z->start) / 8, block);
@@ -147,6 +154,7 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 		err = extend_as_far(z, &end, least, first + need);
 		z->at_end = err && err != -EEXIST; /* -EAGAIN: it may not be locked */
 		if (!err) {
+			debug_assert(first >= old && first + need <= end && end <= z->end);
 			*start = first;
 			z->present += end - old;
 			if (first > old)
@@ -175,6 +183,7 @@ bool __zone_extend(struct zone *z, size_t npages)
 struct page *__zone_take_block(struct zone *z, unsigned int order)
 {
 	lock_assert_held(&z->lock);
+	debug_assert(order <= MAX_ORDER);
 	for (unsigned int o = order; o <= MAX_ORDER; o++) {
 		size_t need = (size_t)1 << order, n = (size_t)1 << o;
 		enum page_zero zero;
@@ -203,6 +212,7 @@ static struct page *first_dirty(struct zone *z, unsigned int order)
 	if (list_empty(&z->free[order]))
 		return NULL;
 	page = list_first_entry(&z->free[order], struct page, lru);
+	debug_assert(page->order == order);
 	return page->zero == PAGE_DIRTY ? page : NULL; /* dirty ones are in front */
 }
 
@@ -239,6 +249,8 @@ size_t __zone_count_clean(const struct zone *z, unsigned int order)
 	const struct page *page;
 	size_t n = 0;
 
+	lock_assert_held(&z->lock);
+	debug_assert(order <= MAX_ORDER);
 	list_for_each_entry (page, &z->free[order], lru)
 		n += page->zero != PAGE_DIRTY;
 	return n;

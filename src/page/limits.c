@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/limits.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
@@ -94,6 +95,7 @@ static void zone_limits(struct zone *z)
 {
 	z->node_managed = min_size(to_pages(node_limit(z->node)), page_limits.limit);
 	z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
+	debug_assert(z->end > z->start);
 	z->managed = min_size(z->node_managed, z->end - z->start);
 	set_watermarks(z->managed, z->wmark);
 	if (z->type != ZONE_NORMAL && config.lowmem_reserve_ratio)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/lookup.h"
 
+#include "base/assert.h"
 #include "page/aside.h"
 #include "page/zone_types.h"
 #include "percpu/percpu.h"
@@ -42,6 +43,7 @@ void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8
 {
 	size_t pfn = page_to_pfn(page);
 
+	debug_assert(npages && npages <= PAGE_SLAB_SPAN_MAX && page_type(page) == PAGE_SLAB);
 	set_array(pfn, npages, entry);
 	for (unsigned int i = 0; i < npages; i++)
 		set_place(pfn + i, i | (unsigned int)mark << 8);
@@ -51,6 +53,7 @@ void page_clear_slab(const struct page *page, size_t npages)
 {
 	size_t pfn = page_to_pfn(page);
 
+	debug_assert(npages && !page_place_to_head(page_place(pfn)));
 	set_array(pfn, npages, PCPU_ENTRY_NONE);
 	for (size_t i = 0; i < npages; i++)
 		set_place(pfn + i, 0);

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 
 /* Mode flags and modes of newer kernels than the header may know. */
@@ -108,6 +109,7 @@ static struct mempolicy *new_policy(int mode, const uint16_t *index, unsigned in
 	struct mempolicy *pol;
 	void *mem;
 
+	debug_assert(n <= all && mode_fits(mode, n));
 	if (mode == MPOL_BIND)
 		len += bind_size((unsigned int)all, n);
 	len = align_up(len, page_size());
@@ -119,6 +121,7 @@ static struct mempolicy *new_policy(int mode, const uint16_t *index, unsigned in
 	atomic_store_explicit(&pol->refs, 1, memory_order_relaxed);
 	pol->nr_nodes = n;
 	for (unsigned int i = 0; i < n; i++) {
+		debug_assert(index[i] < all && (!i || index[i - 1] < index[i]));
 		pol->nodes[i] = index[i];
 		atomic_fetch_or_explicit(&pol->mask.bits[UKMEM_NODE_WORD(index[i])],
 					 UKMEM_NODE_BIT(index[i]), memory_order_relaxed);
@@ -220,6 +223,7 @@ static struct mempolicy *current_policy(void)
 
 void node_place(unsigned int node, enum zone_type type, struct placement *out)
 {
+	debug_assert(node < page_window.nr_nodes && (unsigned int)type < MAX_NR_ZONES);
 	*out = (struct placement){
 		.zonelist = node_data[node].zonelists[type],
 		.node = node,

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/aside.h"
@@ -44,6 +45,7 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 	};
 	bool reclaim;
 
+	debug_assert(npages && more && page_type(page) == PAGE_LARGE && page->npages == npages);
 	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at)
 		return false;
 	if (zone_alloc_direct(z, &rq))
@@ -73,6 +75,8 @@ bool page_move_run(struct page *to, struct page *page, size_t npages)
 	size_t len = npages << page_window.page_shift;
 	struct zone *z = zone_of(page);
 
+	debug_assert(npages && page_type(page) == PAGE_LARGE);
+	debug_assert(len < MOVE_MIN || (page_type(to) == PAGE_LARGE && to->npages >= npages));
 	if (len < MOVE_MIN || page->moves == MOVES_MAX || z != zone_of(to) ||
 	    z->type != ZONE_NORMAL || !move(page_to_virt(to), page_to_virt(page), len))
 		return false;

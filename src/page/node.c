@@ -4,6 +4,7 @@
  */
 #include "page/node.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "percpu/percpu.h"
@@ -24,6 +25,7 @@ static void mask_set(struct node_mask *mask, unsigned int node, bool on)
 {
 	_Atomic unsigned long *word = &mask->bits[UKMEM_NODE_WORD(node)];
 
+	debug_assert(node < UKMEM_MAX_NODES);
 	if (on)
 		atomic_fetch_or_explicit(word, UKMEM_NODE_BIT(node), memory_order_relaxed);
 	else
@@ -46,6 +48,7 @@ static unsigned int cpu_to_node(unsigned int cpu)
 	const struct os_topology *t = os_topology();
 	unsigned int real = __atomic_load_n(&t->cpu_node[cpu % OS_MAX_CPUS], __ATOMIC_RELAXED);
 
+	debug_assert(real < os_topology()->nr_nodes);
 	return real * nr_parts + cpu % nr_parts;
 }
 
@@ -76,6 +79,7 @@ unsigned int node_distance_of(unsigned int from, unsigned int to)
 	const struct os_topology *t = os_topology();
 	const struct pglist_data *a = &node_data[from], *b = &node_data[to];
 
+	debug_assert(from < page_window.nr_nodes && to < page_window.nr_nodes);
 	if (from == to)
 		return LOCAL_DISTANCE;
 	if (a->real == b->real)
@@ -85,6 +89,7 @@ unsigned int node_distance_of(unsigned int from, unsigned int to)
 
 unsigned int node_real_id(unsigned int node)
 {
+	debug_assert(node < page_window.nr_nodes);
 	return os_topology()->node_id[node_data[node].real];
 }
 

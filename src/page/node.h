@@ -8,6 +8,7 @@
 #ifndef PAGE_NODE_H
 #define PAGE_NODE_H
 
+#include "base/assert.h"
 #include "os/os.h"
 #include "page/page.h"
 
@@ -36,6 +37,7 @@ extern bool nodes_are_interleaved;
 
 static inline bool node_mask_test(const struct node_mask *mask, unsigned int node)
 {
+	debug_assert(node < UKMEM_MAX_NODES);
 	return (atomic_load_explicit(&mask->bits[UKMEM_NODE_WORD(node)], memory_order_relaxed) &
 		UKMEM_NODE_BIT(node)) != 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/page.h"
 
+#include "base/assert.h"
+
 struct page_window page_window cacheline_aligned;
 struct zone *zones;
 
@@ -14,6 +16,7 @@ void *window_low_virt(size_t pfn)
 {
 	size_t i = pfn - page_window.low_pfn, node = i / low_node_pages();
 
+	debug_assert(pfn >= page_window.low_pfn && node < page_window.nr_nodes);
 	return (void *)(page_window.low_base + (node << page_window.low_part_shift) +
 			((i % low_node_pages()) << page_window.page_shift));
 }

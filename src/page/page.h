@@ -61,6 +61,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 #include "base/deferred.h"
 #include "base/list.h"
@@ -148,6 +149,7 @@ static inline uint32_t page_head_order(uint32_t word)
 /* A head whose memory may hold anything. */
 static inline uint32_t page_head(enum page_type type, unsigned int order, bool compound)
 {
+	debug_assert(order <= PAGE_NO_ORDER);
 	return page_head_order((unsigned int)type | order << 8 | (unsigned int)compound << 24);
 }
 
@@ -222,6 +224,7 @@ static always_inline bool page_window_readable(size_t offset)
 
 static inline size_t page_to_pfn(const struct page *page)
 {
+	debug_assert(page >= page_window.pages);
 	return (size_t)(page - page_window.pages);
 }
 

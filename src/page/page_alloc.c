@@ -9,6 +9,7 @@
  */
 #include "page/page_alloc.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "layer/layer.h"
 #include "os/os.h"
@@ -207,6 +208,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	struct node_mask only = { 0 };
 	struct page *page;
 
+	debug_assert(p->zonelist && p->node < page_window.nr_nodes && pcpu_gate_depth);
 	if (!rq->npages)
 		return NULL;
 	rq->flags = page_flags_now(rq->flags);
@@ -240,6 +242,8 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 			count_vm_event(PGALLOC_FAIL);
 		return NULL;
 	}
+	debug_assert(zone_of(page)->type <= rq->type);
+	debug_assert(!(rq->flags & __GFP_THISNODE) || page_node(page) == p->node);
 	if (unlikely(p->interleaved) && page_node(page) == p->node)
 		pageset_count(zone_of(page), NUMA_INTERLEAVE_HIT, rq->npages);
 	return page;
@@ -260,6 +264,8 @@ static struct page *page_alloc(const struct placement *p, const struct node_mask
 /* A run just taken becomes the caller's. */
 static always_inline struct page *hand_out(struct page *page, size_t npages, bool *zeroed)
 {
+	debug_assert(page_type(page) == PAGE_NONE || page_type(page) == PAGE_CACHED);
+	debug_assert(npages && page->zero <= PAGE_PURGED);
 	*zeroed = page->zero != PAGE_DIRTY;
 	page_set_head(page, page_head(PAGE_ALLOCATED, PAGE_NO_ORDER, false));
 	page->npages = npages;
@@ -324,6 +330,7 @@ struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool 
 
 	if (unlikely(!page_ready(flags)))
 		return NULL;
+	debug_assert(node == PAGE_ANY_NODE || node < page_window.nr_nodes);
 	page = alloc_fast(node, flags, npages);
 	if (likely(page))
 		return hand_out(page, npages, zeroed);
@@ -362,6 +369,7 @@ struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, 
 void page_free_run(struct page *page, size_t npages)
 {
 	struct zone *z = zone_of(page);
+	debug_assert(npages && page_type(page) != PAGE_FREE && page_type(page) != PAGE_CACHED);
 	if (unlikely(is_aside(page_to_pfn(page)))) {
 		aside_free(page, npages);
 		return;

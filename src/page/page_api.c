@@ -2,6 +2,7 @@
 /* The public functions of <ukmem/page_alloc.h>. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/report.h"
@@ -26,6 +27,8 @@ static struct page *prepare(struct page *page, gfp_t flags, unsigned int order, 
 			log_warn("page allocation failure: order %u", order);
 		return NULL;
 	}
+	debug_assert(order <= MAX_ORDER && page->npages == (size_t)1 << order);
+	debug_assert(!((page_to_pfn(page) - zone_of(page)->start) & (page->npages - 1)));
 	page_set_head(page, page_head(PAGE_ALLOCATED, order, flags & __GFP_COMP));
 	if ((flags & __GFP_ZERO) && !zeroed)
 		memset(page_to_virt(page), 0, page_size() << order);
@@ -73,6 +76,7 @@ struct page *alloc_pages(gfp_t flags, unsigned int order)
 	if (unlikely(!array || !pcpu_array_pop_rseq(&pcpu, array, &run)))
 		return alloc_pages_slow(flags, order);
 	page = run;
+	debug_assert(page_type(page) == PAGE_CACHED && page->order == order);
 	page_set_head(page, page_head(PAGE_ALLOCATED, order, flags & __GFP_COMP));
 	page->npages = (size_t)1 << order;
 	return page;

@@ -18,6 +18,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os_share.h"
 #include "page/buddy.h"
@@ -38,17 +39,20 @@ static void *boot_pageset;
 /* Runs of a list of runs have at most 2^so many pages. */
 static unsigned int run_order(unsigned int list)
 {
+	debug_assert(list >= PCP_ORDERS);
 	return list - PCP_ORDERS + ilog2_up(PCP_RUN_MIN);
 }
 
 static unsigned int run_list(size_t npages)
 {
+	debug_assert(npages >= PCP_RUN_MIN && npages <= PCP_RUN_MAX);
 	return PCP_ORDERS + ilog2_up(npages) - ilog2_up(PCP_RUN_MIN);
 }
 
 /* Runs a CPU may hold of an order or list. */
 static unsigned int capacity_of(const struct zone *z, unsigned int list)
 {
+	debug_assert(list < PCP_LISTS);
 	if (list >= PCP_ORDERS)
 		return min_uint(4u * z->pcp_high >> run_order(list), 2);
 	return max_uint(z->pcp_high >> list, 1);
@@ -197,6 +201,8 @@ static noinline void free_slow(struct zone *z, unsigned int list, struct page *p
 
 void pageset_free(struct zone *z, struct page *page, unsigned int order)
 {
+	debug_assert(order < PCP_ORDERS && zone_of(page) == z);
+	debug_assert(!((page_to_pfn(page) - z->start) & (((size_t)1 << order) - 1)));
 	page_set_head(page, page_head(PAGE_CACHED, order, false));
 	if (unlikely(!pcpu_array_push(array_of(z, order), page)))
 		free_slow(z, order, page);
@@ -229,6 +235,7 @@ struct page *pageset_pop_run(struct zone *z, size_t npages)
 
 	if (!page)
 		return NULL;
+	debug_assert(page_type(page) == PAGE_CACHED && zone_of(page) == z);
 	if (likely(page->npages == npages)) {
 		count_popped(z, npages);
 		return page;
@@ -242,6 +249,7 @@ void pageset_free_run(struct zone *z, struct page *page, size_t npages)
 {
 	unsigned int list = run_list(npages);
 
+	debug_assert(zone_of(page) == z && z->type == ZONE_NORMAL);
 	page_set_head(page, page_head(PAGE_CACHED, PAGE_NO_ORDER, false));
 	page->npages = npages;
 	if (unlikely(!pcpu_array_push(array_of(z, list), page)))
@@ -300,6 +308,7 @@ static bool __give_dirty(struct zone *z, unsigned int list)
 	void *array = array_of(z, list);
 	struct page *page;
 
+	lock_assert_held(&z->lock);
 	if (!pcpu_array_pop_bulk(array, (void **)&page, 1, PCPU_POP_UNCOUNTED))
 		return false;
 	if (page->zero != PAGE_DIRTY && pcpu_array_push(array, page))

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
@@ -71,6 +72,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 			__zone_free_run(z, pfn, n, PAGE_DIRTY);
 			break;
 		}
+		debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
 		z->isolated += n;
 		list_add(&page->lru, &z->isolated_blocks);
 		purging = page;
@@ -79,6 +81,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 		zone_lock(z);
 		purging = NULL;
 		list_del(&page->lru);
+		debug_assert(z->isolated >= n && page_type(page) == PAGE_NONE);
 		z->isolated -= n;
 		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
 		if (!ok)
@@ -110,6 +113,7 @@ void purge_fork_child(void)
 			if (page == purging)
 				continue;
 			list_del(&page->lru);
+			debug_assert(z->isolated >= (size_t)1 << page->order);
 			z->isolated -= (size_t)1 << page->order;
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order,
 					PAGE_DIRTY);

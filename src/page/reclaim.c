@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/limits.h"
@@ -85,6 +86,8 @@ static unsigned long shrink_all(gfp_t flags, int nid, unsigned int priority)
 
 	struct shrinker *s = atomic_load_explicit(&shrinkers, memory_order_acquire), *next;
 
+	debug_assert(atomic_load_explicit(&owner, memory_order_relaxed) ==
+		     __builtin_thread_pointer());
 	for (; s; s = next) {
 		next = s->next;
 		freed += shrink_one(s, flags, nid, priority);
@@ -108,6 +111,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	size_t before, after;
 	bool progress;
 
+	debug_assert(rq->may_block);
 	if (!enter())
 		return false;
 	count_vm_event(ALLOCSTALL);
@@ -135,6 +139,7 @@ size_t zone_reclaim(struct zone *z, const struct alloc_request *rq)
 {
 	size_t before, after;
 
+	debug_assert(rq->may_block);
 	if (!enter())
 		return 0;
 	count_vm_event(ZONE_RECLAIM);

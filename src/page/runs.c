@@ -39,6 +39,7 @@ static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 {
 	size_t limit = pfn - min_size(max, pfn - z->start);
 
+	debug_assert(pfn >= z->start);
 	while (pfn > limit) {
 		unsigned int align = (unsigned int)__builtin_ctzll(pfn - z->start), o = 0;
 
@@ -73,6 +74,8 @@ static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
 	size_t pfn = start, end = start + npages;
 	enum page_zero zero = PAGE_FRESH, last = PAGE_FRESH;
 
+	lock_assert_held(&z->lock);
+	debug_assert(npages && start >= z->start && end <= zone_frontier(z));
 	while (pfn < end) {
 		struct page *p = &page_window.pages[pfn];
 
@@ -94,6 +97,7 @@ static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
  */
 static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_order)
 {
+	debug_assert(npages > 1 && max_order <= MAX_ORDER);
 	for (unsigned int o = ilog2(npages) - 1; o <= max_order; o++) {
 		unsigned int tries = 0;
 		struct page *page;
@@ -116,6 +120,7 @@ static struct page *join(struct zone *z, unsigned int order)
 	size_t npages = (size_t)1 << order;
 
 	lock_assert_held(&z->lock);
+	debug_assert(order && order <= MAX_ORDER);
 	for (unsigned int o = order; o-- > 0 && o + 2 >= order;) {
 		unsigned int tries = 0;
 		struct page *page;
@@ -153,6 +158,7 @@ void __zone_carve_release(struct zone *z)
 	size_t n = z->carve_end - z->carve_start;
 
 	lock_assert_held(&z->lock);
+	debug_assert(z->carve_start <= z->carve_end && z->carve_end <= zone_frontier(z));
 	if (n)
 		__zone_free_run(z, z->carve_start, n, z->carve_zero);
 	z->carve_start = z->carve_end = 0;
@@ -194,6 +200,7 @@ static bool carve_block(struct zone *z, unsigned int order, unsigned int least)
 	struct page *page = NULL;
 	size_t n = 0;
 
+	debug_assert(least && least <= order);
 	for (unsigned int o = order; o >= least && !page; o--) {
 		page = __zone_take_block(z, o);
 		n = (size_t)1 << o;
@@ -249,6 +256,8 @@ static struct page *carve(struct zone *z, size_t npages, bool may_grow)
 		return NULL;
 	page = &page_window.pages[z->carve_start];
 	page->zero = z->carve_zero;
+	debug_assert(z->carve_start >= z->start && z->carve_start + npages <= z->carve_end);
+	debug_assert(page_type(page) == PAGE_NONE);
 	z->carve_start += npages;
 	return page;
 }
@@ -290,6 +299,8 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 	size_t end = start + npages, tail, grown;
 
 	lock_assert_held(&z->lock);
+	debug_assert(npages && start >= z->start && start <= zone_frontier(z));
+	debug_assert(npages && start >= z->start && start <= zone_frontier(z));
 	if (z->carve_start < end && z->carve_end > start)
 		__zone_carve_release(z);
 	if (end > zone_frontier(z)) {
@@ -307,6 +318,7 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
 	struct page *page;
 
 	lock_assert_held(&z->lock);
+	debug_assert(npages && z->type == ZONE_NORMAL);
 	/* Pagesets hold blocks, also where growth blocks are smaller. */
 	if (is_pow2(npages) &&
 	    npages <= max_size(window_block(), (size_t)1 << (PCP_ORDERS - 1)))

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The invariants that stand beside struct zone, as code: free blocks, their sums, pagesets.
+ * The invariants that stand beside struct zone, as code: free blocks, their sums, pagesets;
+ * that runs do not overlap and that what is handed out is what counts as used; sums over zones.
  *
  * Lock: the zone's, while its lists are walked. Pagesets are read while CPUs may use them:
  * base/verify.h.
  */
 #include "page/verify.h"
 
+#include "base/bits.h"
+#include "page/aside.h"
+#include "page/limits.h"
+#include "page/node.h"
 #include "page/pageset.h"
 #include "page/zone.h"
 
@@ -81,6 +86,9 @@ static void __verify_sums(struct zone *z, size_t nr_free, size_t nr_dirty, struc
 		    z->index, z->present, span);
 	verify_that(v, __zone_used(z) <= z->present, "zone %u: %zu pages in use of %zu",
 		    z->index, __zone_used(z), z->present);
+	for (unsigned int i = FLAT_PAGES; i <= FLAT_PLACES; i++)
+		verify_that(v, z->described[i] >= z->start + span,
+			    "zone %u: pages are mapped that have no entries", z->index);
 	verify_that(v, z->carve_start <= z->carve_end,
 		    "zone %u: space for carving from %zu to %zu", z->index, z->carve_start,
 		    z->carve_end);
@@ -96,16 +104,111 @@ static void __verify_lists(struct zone *z, struct verify *v)
 	__verify_sums(z, nr_free, nr_dirty, v);
 }
 
+/* What begins at a page. */
+struct head {
+	enum page_type type;
+	size_t npages;
+};
+
+/* Of a page that others may be changing: words that are written whole. */
+static noinline no_sanitize_thread struct head head_of(const struct page *page)
+{
+	uint32_t word =
+		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
+	unsigned int order = word >> 8 & 0xff;
+	struct head h = { .type = (enum page_type)(word & 0xff), .npages = 1 };
+
+	if (h.type == PAGE_SLAB)
+		h.npages = word >> 16;
+	else if (h.type == PAGE_FREE || (h.type == PAGE_CACHED && order < PCP_ORDERS))
+		h.npages = (size_t)1 << min_uint(order, MAX_ORDER + 1);
+	else if (h.type != PAGE_NONE)
+		h.npages = __atomic_load_n(&page->npages, __ATOMIC_RELAXED);
+	return h;
+}
+
+static bool is_held(enum page_type type)
+{
+	return type == PAGE_ALLOCATED || type == PAGE_SLAB || type == PAGE_LARGE;
+}
+
+/* A run in use: nothing else begins inside. */
+static void verify_inside(const struct zone *z, size_t pfn, size_t npages, struct verify *v)
+{
+	for (size_t i = 1; i < npages; i++)
+		verify_that(
+			v, head_of(&page_window.pages[pfn + i]).type == PAGE_NONE,
+			"zone %u, run of %zu pages at %p: another one begins at its page %zu",
+			z->index, npages, pfn_to_virt(pfn), i);
+}
+
+/* All runs one after the other, by their heads, while others take and free some. */
+static void verify_runs(const struct zone *z, struct verify *v)
+{
+	size_t end = atomic_load_explicit(&z->frontier, memory_order_acquire), held = 0, cached;
+	struct head h;
+
+	for (size_t pfn = z->start; pfn < end; pfn += h.npages) {
+		h = head_of(&page_window.pages[pfn]);
+		if (!h.npages || h.npages > end - pfn) {
+			verify_found(v, "zone %u, run at %p: has %zu pages", z->index,
+				     pfn_to_virt(pfn), h.npages);
+			return;
+		}
+		verify_that(v, h.type == PAGE_SLAB || !page_place(pfn),
+			    "zone %u, page %p: has its place in a slab, but is of none",
+			    z->index, pfn_to_virt(pfn));
+		if (!is_held(h.type))
+			continue;
+		held += h.npages;
+		verify_inside(z, pfn, h.npages, v);
+	}
+	cached = pageset_pages(z);
+	verify_that(v, held + cached == atomic_load_explicit(&z->used, memory_order_relaxed),
+		    "zone %u: %zu pages are handed out and %zu in pagesets, used is %zu",
+		    z->index, held, cached,
+		    atomic_load_explicit(&z->used, memory_order_relaxed));
+}
+
 void zone_verify(struct zone *z, struct verify *v)
 {
 	zone_lock(z);
 	__verify_lists(z, v);
 	zone_unlock(z, true);
 	pageset_verify(z, v);
+	verify_runs(z, v);
+}
+
+/* What zones have published is what the nodes and the process count. */
+static void verify_limits(struct verify *v)
+{
+	size_t used = aside_in_use(), dirty = 0, of_node[UKMEM_MAX_NODES] = { 0 };
+
+	for_each_zone (z) {
+		size_t n = atomic_load_explicit(&z->used, memory_order_relaxed);
+
+		used += n;
+		of_node[z->node] += n;
+		dirty += atomic_load_explicit(&z->dirty, memory_order_relaxed);
+	}
+	verify_that(v, atomic_load_explicit(&page_limits.used, memory_order_relaxed) == used,
+		    "pages: the process uses %zu, its zones %zu",
+		    atomic_load_explicit(&page_limits.used, memory_order_relaxed), used);
+	verify_that(v, atomic_load_explicit(&page_limits.dirty, memory_order_relaxed) == dirty,
+		    "pages: %zu are dirty, of the zones %zu",
+		    atomic_load_explicit(&page_limits.dirty, memory_order_relaxed), dirty);
+	for (unsigned int i = 0; page_window.nr_nodes > 1 && i < page_window.nr_nodes; i++)
+		verify_that(v,
+			    atomic_load_explicit(&node_data[i].used, memory_order_relaxed) ==
+				    of_node[i],
+			    "node %u: uses %zu pages, its zones %zu", i,
+			    atomic_load_explicit(&node_data[i].used, memory_order_relaxed),
+			    of_node[i]);
 }
 
 void page_verify(struct verify *v)
 {
 	for_each_zone (z)
 		zone_verify(z, v);
+	verify_limits(v);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/vm_event.h"
 
+#include "base/assert.h"
+
 struct vm_events *vm_events;
 
 const char *const vm_event_names[NR_VM_EVENTS] = {
@@ -18,5 +20,6 @@ bool vm_events_init(void)
 
 uint64_t vm_event_sum(enum vm_event item)
 {
+	debug_assert((unsigned int)item < NR_VM_EVENTS);
 	return per_cpu_sum(vm_events->event[item]);
 }

@@ -4,6 +4,7 @@
  */
 #include "page/vmstat.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/aside.h"
@@ -23,6 +24,7 @@ void zone_read(struct zone *z, struct zone_counts *c, bool with_blocks)
 
 	*c = (struct zone_counts){ 0 };
 	zone_lock(z);
+	debug_assert(z->nr_free <= z->present);
 	c->present = z->present;
 	c->nr_free = z->nr_free + z->carve_end - z->carve_start;
 	c->nr_dirty = __zone_dirty(z);

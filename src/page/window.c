@@ -10,6 +10,7 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
@@ -61,6 +62,7 @@ static void advise(struct zone *z, void *addr, size_t len)
 /* @limit may have been copied: there it has to be seen before an object of that zone is. */
 static void set_readable(size_t limit)
 {
+	debug_assert(limit >= page_window.readable);
 	__atomic_store_n(&page_window.readable, limit, __ATOMIC_RELEASE);
 	if (follower)
 		__atomic_store_n(follower, limit, __ATOMIC_RELEASE);
@@ -77,6 +79,9 @@ void page_window_follow(size_t *copy)
 /* What is below @end is described, and mapped or a hole. */
 static void set_frontier(struct zone *z, size_t end)
 {
+	lock_assert_held(&z->lock);
+	debug_assert(end <= z->end &&
+		     end > atomic_load_explicit(&z->frontier, memory_order_relaxed));
 	/* Pairs with the acquire in page_lookup(): entries below are accessible. */
 	atomic_store_explicit(&z->frontier, end, memory_order_release);
 	/* The only node's ZONE_NORMAL: what lies between it and other zones is not described.
@@ -92,6 +97,8 @@ int window_extend(struct zone *z, size_t end)
 	void *addr;
 	int err;
 
+	lock_assert_held(&z->lock);
+	debug_assert(end > from && end <= z->end);
 	if (z->type == ZONE_DMA32 && !low_window_has(z, end))
 		return -ENOMEM;
 	err = window_describe(z, end);
@@ -153,6 +160,7 @@ void window_purge_metadata(size_t pfn, size_t npages)
 	unsigned int shift = page_window.page_shift;
 	char *map = (char *)page_window.array_map;
 
+	debug_assert(npages > 1);
 	purge_array(&page_window.pages[pfn + 1], &page_window.pages[pfn + npages]);
 	purge_array(&page_window.places[pfn], &page_window.places[pfn + npages]);
 	if (pfn < page_window.low_pfn)

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
@@ -65,6 +66,7 @@ static size_t piece(const struct flat *f, size_t from, size_t to, void **at)
 	uintptr_t start = align_up(f->at + from * f->per_page, page_size());
 	uintptr_t end = align_up(f->at + to * f->per_page, page_size());
 
+	debug_assert(from <= to && end >= start);
 	*at = (void *)start;
 	return end - start;
 }

@@ -37,6 +37,7 @@ void zone_init(struct zone *z, unsigned int node, enum zone_type type)
 		z->start = page_window.low_pfn + node * span;
 	}
 	z->end = z->start + span;
+	debug_assert(z->index < nr_zones() && span);
 	atomic_store_explicit(&z->frontier, z->start, memory_order_relaxed);
 	for (unsigned int i = 0; i < NR_FLAT; i++)
 		z->described[i] = z->start;
@@ -49,8 +50,11 @@ static void put_deferred(struct zone *z)
 {
 	struct page *page;
 
-	for_each_deferred(page, deferred_take(&z->deferred), next)
+	for_each_deferred (page, deferred_take(&z->deferred), next) {
+		debug_assert(page_type(page) == PAGE_CACHED && page->npages &&
+			     zone_of(page) == z);
 		__zone_free_run(z, page_to_pfn(page), page->npages, page->zero);
+	}
 }
 
 void zone_lock(struct zone *z)
@@ -104,6 +108,7 @@ void zone_unlock(struct zone *z, bool may_block)
 /* For the next holder of the lock; perhaps that is this thread after all. */
 static void defer(struct zone *z, struct page *page, size_t npages)
 {
+	debug_assert(npages && zone_of(page) == z);
 	page->npages = npages;
 	deferred_push(&z->deferred, &page->next);
 	count_vm_event(PGDEFERRED);
@@ -113,6 +118,8 @@ static void defer(struct zone *z, struct page *page, size_t npages)
 
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero)
 {
+	debug_assert(npages && page_type(page) != PAGE_FREE && zone_of(page) == z);
+	debug_assert(page_to_pfn(page) + npages <= z->end);
 	page_set_type(page, PAGE_CACHED);
 	page->zero = (uint8_t)zero;
 	if (!zone_trylock(z)) {
@@ -127,6 +134,8 @@ void zone_free_batch(struct zone *z, struct page **batch, unsigned int n)
 {
 	bool held = n && zone_trylock(z);
 
+	debug_assert(n <= PCP_BATCH_MAX);
+	debug_assert(!n || (page_type(batch[0]) == PAGE_CACHED && zone_of(batch[0]) == z));
 	for (unsigned int i = 0; i < n; i++)
 		if (held)
 			__zone_free_run(z, page_to_pfn(batch[i]), page_cached_pages(batch[i]),

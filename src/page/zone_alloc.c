@@ -4,6 +4,7 @@
  */
 #include "page/zone_alloc.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "page/pageset.h"
@@ -61,6 +62,7 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 {
 	struct page *page;
 
+	debug_assert(rq->npages && rq->mark < NR_WMARK);
 	*full = false;
 	/* Frees that were deferred in the last moment of a holder of the lock. */
 	if (unlikely(deferred_any(&z->deferred)) && zone_lock_for(z, rq))

@@ -21,6 +21,7 @@ static bool zone_has_room(const struct zone *z, size_t used, const struct alloc_
 {
 	size_t reserve = z->wmark[mark];
 
+	debug_assert(mark < NR_WMARK && z->type <= rq->type);
 	if (rq->type > z->type)
 		reserve += z->lowmem_reserve;
 	return rq->above || used + npages + reserve <= z->managed;
@@ -141,6 +142,8 @@ static bool pin_more(struct zone *z, unsigned int order)
 	const unsigned int huge = 21 - min_uint(page_window.page_shift, 21);
 	unsigned int largest = max_uint(order, huge);
 
+	lock_assert_held(&z->lock);
+	debug_assert(z->type == ZONE_DMA);
 	z->only_dirty = false;
 	for (unsigned int o = largest;; o = order) {
 		size_t n = (size_t)1 << o;
@@ -174,6 +177,7 @@ static struct page *take_block(struct zone *z, const struct alloc_request *rq, b
 	}
 	if (!page)
 		return NULL;
+	debug_assert(!((page_to_pfn(page) - z->start) & (((size_t)1 << order) - 1)));
 	rest = ((size_t)1 << order) - rq->npages;
 	if (rest)
 		__zone_free_run(z, page_to_pfn(page) + rq->npages, rest, page->zero);
@@ -183,6 +187,7 @@ static struct page *take_block(struct zone *z, const struct alloc_request *rq, b
 /* A run as @rq wants it: aligned, at its place, or any. */
 static struct page *take_run(struct zone *z, const struct alloc_request *rq, bool may_grow)
 {
+	lock_assert_held(&z->lock);
 	if (rq->at)
 		return __zone_alloc_at(z, rq->at, rq->npages, may_grow);
 	if (rq->align || z->type != ZONE_NORMAL)
@@ -213,13 +218,15 @@ static struct page *take_first(struct zone *z, const struct alloc_request *rq, b
 			       bool may_grow, size_t *fresh)
 {
 	struct page *page = take_dirty(z, rq);
-	size_t dirty = __zone_dirty(z);
+	size_t dirty = __zone_dirty(z), taken;
 
 	*fresh = 0;
 	z->only_dirty = only_dirty;
 	if (!page) {
 		page = take_run(z, rq, may_grow);
-		*fresh = rq->npages - (dirty - __zone_dirty(z));
+		/* More may look dirty than before: what was put back merged with what is. */
+		taken = dirty - min_size(dirty, __zone_dirty(z));
+		*fresh = rq->npages - min_size(rq->npages, taken);
 	}
 	z->only_dirty = false;
 	return page;
@@ -241,6 +248,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	struct page *page;
 
 	lock_assert_held(&z->lock);
+	debug_assert(rq->npages && !z->only_dirty);
 	if (max_uint(rq->align, ilog2_up(rq->npages)) > MAX_ORDER ||
 	    rq->align > page_window.max_align)
 		return NULL;
@@ -254,6 +262,9 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	page = take_first(z, rq, z->type == ZONE_DMA || !allowed, may_grow, &fresh);
 	if (!page)
 		return NULL;
+	debug_assert(page_type(page) == PAGE_NONE && zone_of(page) == z);
+	debug_assert(fresh <= rq->npages);
+	debug_assert(!rq->at || page_to_pfn(page) == rq->at);
 	/* Putting things back on the way may have made more look dirty. */
 	if ((!allowed && (page->zero != PAGE_DIRTY || (!rq->above && !may_populate(z, 0)))) ||
 	    (rq->may_block && z->nr_free < reserve &&
@@ -275,6 +286,7 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 	unsigned int got = 0;
 
 	lock_assert_held(&z->lock);
+	debug_assert(!n || rq->npages == (size_t)1 << order);
 	if (rq->above == ABOVE_DIRTY)
 		return 0;
 	for (; n; n /= 2) {
@@ -297,6 +309,7 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 			page = __zone_alloc(z, order, false);
 		if (!page)
 			break;
+		debug_assert(page_type(page) == PAGE_NONE);
 		if (page->zero == PAGE_PURGED)
 			z->nr_refault += npages;
 		out[got++] = page;

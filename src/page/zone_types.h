@@ -6,6 +6,7 @@
 #ifndef PAGE_ZONE_TYPES_H
 #define PAGE_ZONE_TYPES_H
 
+#include "base/assert.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "page/page.h"
@@ -108,6 +109,7 @@ static inline unsigned int nr_zones(void)
 
 static inline struct zone *zone_of(const struct page *page)
 {
+	debug_assert(page_zone_index(page) < nr_zones());
 	return &zones[page_zone_index(page)];
 }
 
@@ -117,6 +119,7 @@ static inline struct zone *node_zone(unsigned int node, enum zone_type type)
 		[ZONE_NORMAL] = 0, [ZONE_DMA] = 1, [ZONE_DMA32] = 2
 	};
 
+	debug_assert((unsigned int)type < MAX_NR_ZONES && node < page_window.nr_nodes);
 	return &zones[place[type] * page_window.nr_nodes + node];
 }
 
@@ -159,6 +162,7 @@ struct alloc_request {
 /* Memory is given back in pieces of 32 MiB, so as not to keep anybody waiting for long. */
 static inline unsigned int zone_piece_order(void)
 {
+	debug_assert(page_window.page_shift < 25);
 	return 25 - page_window.page_shift;
 }
 
@@ -199,6 +203,7 @@ static inline enum page_zero page_zero_merged(enum page_zero a, enum page_zero b
 /* After pages were taken. Lock held. */
 static inline void __zone_note_dirty(struct zone *z)
 {
+	lock_assert_held(&z->lock);
 	if (z->nr_dirty < z->dirty_low)
 		z->dirty_low = z->nr_dirty;
 }
@@ -206,12 +211,14 @@ static inline void __zone_note_dirty(struct zone *z)
 /* Free pages that may be resident. Lock held. */
 static inline size_t __zone_dirty(const struct zone *z)
 {
+	lock_assert_held(&z->lock);
 	return z->nr_dirty + (z->carve_zero == PAGE_DIRTY ? z->carve_end - z->carve_start : 0);
 }
 
 /* Pages in use, of which limits and watermarks speak. Lock held. */
 static inline size_t __zone_used(const struct zone *z)
 {
+	lock_assert_held(&z->lock);
 	return z->present - z->nr_free - z->isolated - (z->carve_end - z->carve_start);
 }
 

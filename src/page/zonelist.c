@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "page/pageset.h"
@@ -39,6 +40,7 @@ static bool serves(const struct zone *z, enum zone_type type)
 void zonelist_build(struct zonelist *zl, const uint16_t *nodes, unsigned int n,
 		    enum zone_type type)
 {
+	debug_assert(n && n <= page_window.nr_nodes);
 	zl->cache = NULL;
 	zl->nr = 0;
 	for (unsigned int i = 0; i < n; i++)
@@ -120,6 +122,7 @@ unsigned int page_fallback_node(unsigned int node, unsigned int i)
 {
 	const struct zonelist *zl;
 
+	debug_assert(node < page_window.nr_nodes && i < page_window.nr_nodes);
 	if (!i || page_window.nr_nodes == 1)
 		return node;
 	/* Lists of the lowest type have one zone of each node. */
@@ -180,6 +183,7 @@ static unsigned int zlc_next(const struct zonelist *zl, unsigned int i)
 
 static void count_numa(struct zone *z, unsigned int preferred, size_t npages)
 {
+	debug_assert(preferred < page_window.nr_nodes);
 	if (unlikely(z->node != preferred)) {
 		pageset_count(z, NUMA_MISS, npages);
 		pageset_count(node_zone(preferred, z->type), NUMA_FOREIGN, npages);

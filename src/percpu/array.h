@@ -55,6 +55,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "percpu/percpu.h"
 
 struct pcpu_array {
@@ -77,6 +78,7 @@ struct pcpu_array {
 
 static inline size_t pcpu_array_size(unsigned int slots)
 {
+	debug_assert(slots <= PCPU_ARRAY_MAX_SLOTS);
 	return sizeof(struct pcpu_array) + slots * sizeof(void *);
 }
 
@@ -100,6 +102,7 @@ static inline uint64_t pcpu_array_header(const struct pcpu_array *a)
 static inline no_sanitize_thread void *pcpu_array_peek(const struct pcpu_array *a,
 						       unsigned int i)
 {
+	debug_assert(i < PCPU_ARRAY_MAX_SLOTS);
 	return *(void *const volatile *)&a->slot[i];
 }
 

@@ -13,6 +13,8 @@
  * to the unit's arrays the next one sees.
  */
 #include "percpu/array_fallback.h"
+#include "base/assert.h"
+#include "percpu/array.h"
 
 #include <sched.h>
 
@@ -72,6 +74,7 @@ static void slot_leave(unsigned int index)
 
 static void set_header(struct pcpu_array *a, uint64_t h)
 {
+	debug_assert(!pcpu_use_rseq() && !(h & PCPU_ARRAY_STOP));
 	atomic_store_explicit(&a->header, h, memory_order_relaxed);
 }
 
@@ -81,6 +84,7 @@ unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, in
 	unsigned int index, count;
 	uint64_t h;
 
+	debug_assert(delta == PCPU_POP_COUNTED || delta == PCPU_POP_UNCOUNTED);
 	if (!slot_enter(&index))
 		return 0;
 	a = pcpu_ptr(handle, index);

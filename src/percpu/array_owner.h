@@ -22,6 +22,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "percpu/array.h"
 
 static always_inline struct pcpu_array *pcpu_owner_begin(void *handle)
@@ -30,6 +31,7 @@ static always_inline struct pcpu_array *pcpu_owner_begin(void *handle)
 	uint32_t index = *(const volatile uint32_t *)(const void *)(self + pcpu.index);
 	struct pcpu_array *a = pcpu_ptr(handle, index);
 
+	debug_assert(index < pcpu.nr_ids);
 	atomic_store_explicit(&a->owner_busy, true, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	return a;

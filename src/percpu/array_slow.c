@@ -105,6 +105,8 @@ void pcpu_array_verify(void *handle, unsigned int slots, const char *what,
 		unsigned int capacity =
 			atomic_load_explicit(&a->capacity, memory_order_relaxed);
 
+		verify_that(v, !(pcpu_array_header(a) & PCPU_ARRAY_STOP),
+			    "%s, CPU %u: the array is stopped", what, cpu);
 		verify_that(
 			v, n <= slots && capacity <= slots,
 			"%s, CPU %u: %u objects and a capacity of %u in an array of %u slots",

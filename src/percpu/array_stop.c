@@ -21,6 +21,7 @@
  */
 #include "percpu/array_stop.h"
 
+#include "base/assert.h"
 #include "base/lock.h"
 #include "percpu/array_fallback.h"
 #include "percpu/sections.h"
@@ -42,6 +43,7 @@ static unsigned int set_stop_bits(void *const *handles, unsigned int n, unsigned
 {
 	unsigned int changed = 0;
 
+	lock_assert_held(&stop_lock);
 	for_each_cpu_unit_of (cpu, which) {
 		for (unsigned int i = 0; i < n; i++) {
 			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
@@ -79,6 +81,7 @@ static void clear_stop_bits(void *const *handles, unsigned int n, unsigned int w
  */
 static void leave_owners_alone(void *const *handles, unsigned int n, unsigned int which)
 {
+	lock_assert_held(&stop_lock);
 	for_each_cpu_unit_of (cpu, which) {
 		if (!atomic_load_explicit(&pcpu_unit(cpu)->owner, memory_order_acquire))
 			continue;
@@ -93,6 +96,7 @@ static void leave_owners_alone(void *const *handles, unsigned int n, unsigned in
 
 bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 {
+	debug_assert(cpu == PCPU_ALL_CPUS || cpu < pcpu.nr_ids);
 	lock(&stop_lock);
 	if (!pcpu_use_rseq()) {
 		for_each_cpu_unit_of (i, cpu)
@@ -115,6 +119,7 @@ bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 
 void pcpu_arrays_start(void *const *handles, unsigned int n, unsigned int cpu)
 {
+	lock_assert_held(&stop_lock);
 	if (pcpu_use_rseq())
 		clear_stop_bits(handles, n, cpu);
 	else
@@ -129,6 +134,8 @@ unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsig
 	uint64_t h = pcpu_array_header(a);
 	unsigned int count = pcpu_array_count(h);
 
+	lock_assert_held(&stop_lock);
+	debug_assert(index < pcpu.nr_ids);
 	/* A CPU that came into use after the stop is not stopped: leave it. */
 	if (pcpu_use_rseq() && !(h & PCPU_ARRAY_STOP))
 		return 0;

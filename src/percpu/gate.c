@@ -6,7 +6,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/assert.h"
 #include "base/lock.h"
+#include "base/verify.h"
 #include "base/wait.h"
 #include "os/os.h"
 #include "percpu/percpu_alloc.h"
@@ -102,6 +104,7 @@ static cold void pass_closed(void)
 
 void pcpu_gate_pass(bool may_wait)
 {
+	debug_assert(!pcpu_gate_depth && counts);
 	if (likely(enter()) || !may_wait || closing || !lock_none_held())
 		return;
 	pass_closed();
@@ -109,6 +112,7 @@ void pcpu_gate_pass(bool may_wait)
 
 bool pcpu_gate_try_pass(void)
 {
+	debug_assert(!pcpu_gate_depth && counts);
 	if (likely(enter()) || closing)
 		return true;
 	this_cpu_add(counts[LEFT], 1);
@@ -177,6 +181,7 @@ void pcpu_gate_close(void)
 
 void pcpu_gate_open(void)
 {
+	debug_assert(closing);
 	closing--;
 	if (atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) == 1)
 		wait_notify(&reopen, INT32_MAX);
@@ -185,6 +190,7 @@ void pcpu_gate_open(void)
 /* Who was inside, or waited, or forked in the parent is not here. */
 void pcpu_gate_fork_child(void)
 {
+	debug_assert(closing);
 	closing--;
 	atomic_store_explicit(&reopen.waiters, 0, memory_order_relaxed);
 	atomic_store_explicit(&closed, closing, memory_order_relaxed);
@@ -195,4 +201,16 @@ void pcpu_gate_fork_child(void)
 			__atomic_store_n(count_of(k, i), 0, __ATOMIC_RELAXED);
 	if (pcpu_gate_depth)
 		this_cpu_add(counts[ENTERED], 1);
+}
+
+/* Nobody has left who had not entered: counts only grow, so those read first are the smaller.
+ */
+void pcpu_gate_verify(struct verify *v)
+{
+	uint64_t left = sum_of(LEFT), entered;
+
+	barrier();
+	entered = sum_of(ENTERED);
+	verify_that(v, (int64_t)(entered - left) >= 0, "gate: %llu entered, %llu left",
+		    (unsigned long long)entered, (unsigned long long)left);
 }

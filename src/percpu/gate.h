@@ -29,6 +29,7 @@
 
 #include <stdbool.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 
 /* For fork: until nobody is in a slow path, and in parent and child again. */
@@ -36,6 +37,8 @@ bool pcpu_gate_init(void);
 void pcpu_gate_close(void);
 void pcpu_gate_open(void);
 void pcpu_gate_fork_child(void);
+struct verify;
+void pcpu_gate_verify(struct verify *v);
 
 /* Slow paths that this thread is in, one in the other. */
 extern _Thread_local unsigned int pcpu_gate_depth __attribute__((tls_model("initial-exec")));
@@ -54,6 +57,7 @@ static always_inline void pcpu_gate_enter(bool may_wait)
 
 static always_inline void pcpu_gate_leave(void)
 {
+	debug_assert(pcpu_gate_depth);
 	if (likely(!--pcpu_gate_depth))
 		pcpu_gate_return();
 }

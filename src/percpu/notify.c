@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/lock.h"

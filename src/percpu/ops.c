@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
@@ -120,6 +121,7 @@ uint64_t ukmem_percpu_op(enum ukmem_percpu_op op, unsigned int size, void *handl
 	for (int i = 0; i < RETRIES && has_cpu(); i++)
 		if (try_section(op, size, handle, v, w, &result))
 			return result;
+	debug_assert(size && size <= 8 && !(size & (size - 1)));
 	p = atomic_copy(handle);
 	switch (size) {
 	case 1:

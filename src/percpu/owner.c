@@ -13,6 +13,7 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "os/os.h"
 #include "percpu/register.h"
@@ -75,6 +76,7 @@ void percpu_owner_exit(void)
 	if (!unit)
 		log_fatal("percpu_owner_exit(): thread %u does not own the CPU it is on",
 			  os_thread_id());
+	debug_assert(unit->owner_depth);
 	if (--unit->owner_depth == 0)
 		atomic_store(&unit->owner, 0);
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+#include "base/config.h"
 #include "base/lock.h"
 #include "os/os.h"
 

@@ -51,6 +51,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 
 /* The state, in one cache line. The program's ukmem_percpu_state is a copy. */
@@ -86,6 +87,7 @@ static inline int no_section(int failed, ...)
 
 static inline void *pcpu_ptr(const void *first, unsigned int index)
 {
+	debug_assert(index <= pcpu.nr_ids);
 	return (char *)(uintptr_t)first + (size_t)index * pcpu.stride;
 }
 

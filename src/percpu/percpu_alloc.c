@@ -99,6 +99,7 @@ static void set_bit(uint64_t *map, size_t i)
 
 static void set_bits(uint64_t *map, size_t i, size_t end)
 {
+	debug_assert(end <= granules());
 	while (i < end) {
 		size_t next = min_size((i | 63) + 1, end);
 
@@ -110,6 +111,7 @@ static void set_bits(uint64_t *map, size_t i, size_t end)
 /* The first bit from @i on that is @set; @end if there is none below it. */
 static size_t find_bit(const uint64_t *map, size_t i, size_t end, bool set)
 {
+	debug_assert(end <= granules());
 	while (i < end) {
 		uint64_t rest = (set ? map[i / 64] : ~map[i / 64]) >> (i % 64);
 
@@ -203,6 +205,7 @@ static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t
 {
 	size_t i = align_up(from, step);
 
+	debug_assert(n && is_pow2(step));
 	while (i + n <= end) {
 		size_t taken = find_bit(c->used, i, i + n, true);
 
@@ -236,6 +239,7 @@ static void hint_update(struct chunk *c, size_t start, size_t n, size_t step)
 
 static void *take_run(struct chunk *c, size_t start, size_t n)
 {
+	debug_assert(n && start + n <= granules());
 	debug_assert(find_bit(c->used, start, start + n, true) == start + n);
 	set_bits(c->used, start, start + n);
 	set_bit(c->last, start + n - 1);
@@ -248,6 +252,7 @@ static void *alloc_locked(size_t n, size_t step, bool may_map)
 {
 	struct chunk *added;
 
+	lock_assert_held(&percpu_lock);
 	for_each_chunk(c)
 	{
 		size_t start = find_run(c, n, step);
@@ -349,6 +354,7 @@ static void zero_touched(char *p, size_t size)
 /* The chunk that an allocation at @p belongs to; NULL: none starts there. */
 static struct chunk *chunk_of(const char *p)
 {
+	lock_assert_held(&percpu_lock);
 	for_each_chunk(c)
 	{
 		size_t start = (size_t)(p - c->base) / GRANULE;
@@ -369,8 +375,11 @@ static void free_locked(struct chunk *c, char *p)
 {
 	size_t start = (size_t)(p - c->base) / GRANULE, n = 1;
 
+	lock_assert_held(&percpu_lock);
 	while (!test_bit(c->last, start + n - 1))
 		n++;
+	debug_assert(start + n <= granules() && c->nr_used >= n);
+	debug_assert(find_bit(c->used, start, start + n, false) == start + n);
 	/* The first chunk's units have a head that stays. */
 	c->nr_used -= n;
 	if (c->nr_used || os_purge(c->base, chunk_size()))

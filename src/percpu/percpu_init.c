@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
+#include "base/assert.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -281,6 +282,7 @@ static bool init(void)
 	scarce = limit < SCARCE_LIMIT || config.address_space == ADDRESS_SPACE_SMALL;
 	pcpu.stride = scarce ? PCPU_STRIDE_SCARCE : PCPU_STRIDE_NORMAL;
 	pcpu.nr_ids = topology->nr_cpu_ids;
+	debug_assert(pcpu.nr_ids && pcpu.nr_ids <= OS_MAX_CPUS);
 	if (!pcpu.base)
 		pcpu.base = choose_base();
 	if (!pcpu_alloc_init() || !pcpu_gate_init())
@@ -337,6 +339,12 @@ bool pcpu_init(void)
 	return once(&pcpu_once, init);
 }
 
+static void verify(struct verify *v)
+{
+	pcpu_verify(v);
+	pcpu_gate_verify(v);
+}
+
 const struct layer percpu_layer = {
 	.once = &pcpu_once,
 	.fork_prepare = fork_prepare,
@@ -346,7 +354,7 @@ const struct layer percpu_layer = {
 	.drain = pcpu_drain_end,
 	.trim = trim,
 	.emit = emit,
-	.verify = pcpu_verify,
+	.verify = verify,
 };
 
 void percpu_mode(struct ukmem_percpu_info *info)

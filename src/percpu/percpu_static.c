@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -146,6 +147,8 @@ static int add(const struct section *s)
 	struct section *place;
 	int err;
 
+	lock_assert_held(&static_lock);
+	debug_assert(s->start <= s->stop && s->page <= s->start);
 	if (s->len > pcpu.stride)
 		return -E2BIG;
 	forget(s);

@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "base/assert.h"
 #include "base/compiler.h"
 #include "os/os.h"
 
@@ -135,6 +136,7 @@ int pcpu_registration_suspend(void)
 
 void pcpu_registration_resume(void)
 {
+	debug_assert(cpu_id_now() == PCPU_CPU_ID_SHARED);
 	atomic_store_explicit(cpu_id(), PCPU_CPU_ID_UNINITIALIZED, memory_order_relaxed);
 	pcpu_register_thread();
 }
@@ -177,8 +179,11 @@ unsigned int pcpu_index(void)
 {
 	unsigned int cpu;
 
-	if (pcpu_use_rseq())
-		return registered_index();
+	if (pcpu_use_rseq()) {
+		cpu = registered_index();
+		debug_assert(cpu <= pcpu.nr_ids);
+		return cpu;
+	}
 	if (os_calls.getcpu(&cpu))
 		cpu = (unsigned int)((uintptr_t)__builtin_thread_pointer() >> 12);
 	return cpu < pcpu.nr_ids ? cpu : cpu % pcpu.nr_ids;

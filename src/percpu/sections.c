@@ -30,6 +30,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
@@ -67,6 +68,7 @@ bool pcpu_restart_sections(unsigned int cpu)
 
 static void note_over(unsigned int cpu)
 {
+	debug_assert(cpu < OS_MAX_CPUS && !pcpu_can_restart());
 	if (!atomic_load_explicit(&over[cpu], memory_order_relaxed))
 		atomic_store_explicit(&over[cpu], true, memory_order_release); /* O3 */
 }

@@ -35,6 +35,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/wait.h"
 #include "ukmem/page_alloc.h"
 #include "ukmem/slab.h"
@@ -69,6 +70,7 @@ static struct chunk *chunk_new(int nr_slots, int node)
 	struct chunk *c =
 		kzalloc_node(struct_size(c, slots, nr_slots), GFP_KERNEL | __GFP_NOWARN, node);
 
+	debug_assert(nr_slots > 0);
 	if (c)
 		c->nr_slots = nr_slots;
 	return c;
@@ -97,6 +99,7 @@ static bool put_in(_Atomic(void *) *slot, void *element)
 {
 	void *empty = NULL;
 
+	debug_assert(element);
 	return !atomic_load_explicit(slot, memory_order_relaxed) &&
 	       atomic_compare_exchange_strong_explicit(slot, &empty, element,
 						       memory_order_release, /* M2 */
@@ -109,6 +112,7 @@ static bool put(mempool_t *pool, void *element)
 	struct mempool_reserve *r = pool->reserve;
 	int left;
 
+	debug_assert(r && r->chunks);
 	if (likely(atomic_load_explicit(&r->missing, memory_order_relaxed) <= 0))
 		return false;
 	left = promised(pool);
@@ -238,6 +242,7 @@ static bool make_room(struct mempool_reserve *r, int min_nr)
 		last = c;
 		room += c->nr_slots;
 	}
+	debug_assert(room > 0);
 	while (room < min_nr) {
 		int want = min_nr - room > room ? min_nr - room : room;
 
@@ -265,6 +270,7 @@ static void shrink(mempool_t *pool, int to, int from)
 {
 	struct mempool_reserve *r = pool->reserve;
 	int index = 0;
+	debug_assert(to >= 0 && to < from);
 
 	for (struct chunk *c = r->chunks; c && index < from; c = next_of(c))
 		for (int i = 0; i < c->nr_slots && index < from; i++, index++) {
@@ -306,6 +312,7 @@ static cold void *wait_for_element(mempool_t *pool, gfp_t flags)
 	struct mempool_reserve *r = pool->reserve;
 	void *element;
 
+	debug_assert(flags & __GFP_DIRECT_RECLAIM);
 	for (;;) {
 		uint32_t seq = wait_begin(&r->wait);
 

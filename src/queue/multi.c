@@ -48,6 +48,7 @@
  */
 #include <sched.h>
 
+#include "base/assert.h"
 #include "percpu/register.h"
 #include "percpu/sections.h"
 #include "queue/queue.h"
@@ -165,6 +166,7 @@ static bool leave_sections(struct alf_queue_side *side, uint64_t word, bool go)
 	uint64_t relaxed = (uint64_t)word_index(word) << 32 |
 			   ((uint32_t)last & WORD_COUNT_MASK) | owner_of_kind(SIDE_RELAXED);
 
+	debug_assert(!word_reserves(word) && word_kind(word) != SIDE_STRANGER);
 	if (word_owner(word) && !pcpu_sections_over(owner_cpu(word_owner(word)), go))
 		return false;
 	word_exchange(&side->word, &word, relaxed, __ATOMIC_ACQ_REL);
@@ -217,6 +219,7 @@ static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t w
 	struct alf_queue_side *side = side_of(q, dir);
 	uint64_t mine = word_with(word, owner_of_kind(SIDE_STRANGER), 0);
 
+	debug_assert(!word_owner(word) || word_owner(word) < SIDE_STRANGER);
 	if (!word_exchange(&side->word, &word, mine, __ATOMIC_ACQUIRE))
 		return false;
 	side->limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
@@ -232,6 +235,7 @@ static bool move_locked(struct alf_queue *q, enum direction dir, uint64_t word, 
 	struct section s = { .expected = word, .cpu = cpu };
 	unsigned int next = 0;
 
+	debug_assert(n && n <= side->size && !word_reserves(word));
 	if (cpu == NO_CPU)
 		return move_as_stranger(q, dir, word, ptr, n);
 	count_streak(side, cpu);
@@ -355,6 +359,7 @@ static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, ui
 {
 	struct alf_queue_side *side = side_of(q, dir);
 
+	debug_assert(side->threshold == UINT32_MAX); /* without bias */
 	for (unsigned int i = 0; i < MAX_TRIES_AT_ONCE; i++) {
 		uint64_t word = side_word(side, __ATOMIC_RELAXED);
 		uint32_t room = side_room(side, other_of(q, dir), word_index(word));

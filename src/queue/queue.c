@@ -44,7 +44,7 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
 {
 	unsigned int owner = first_owner(flags);
 
-	debug_assert(queue_size_valid(size));
+	debug_assert(queue_size_valid(size) && !((uintptr_t)q % _Alignof(struct alf_queue)));
 	side_init(&q->producer, size, size, owner, flags);
 	side_init(&q->consumer, size, 0, owner, flags);
 }
@@ -79,6 +79,7 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 	uint64_t done = side_word(side, __ATOMIC_ACQUIRE);
 	uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
 
+	debug_assert(side->check && word_reserves(done));
 	if (word_is_inherited(done) || !words_level(done, last) ||
 	    word_index(done) == word_index(last) || side_word(side, __ATOMIC_RELAXED) != done)
 		return;
@@ -107,6 +108,7 @@ static void see(struct alf_queue *q, struct alf_queue_side *side, const char *fu
 
 void queue_see_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func)
 {
+	debug_assert(side == &q->producer || side == &q->consumer);
 	see(q, side, func, SEEN_MULTI);
 }
 
@@ -133,6 +135,17 @@ void alf_queue_single_end(struct alf_queue_side *side)
 	__atomic_store_n(&side->user, 0, __ATOMIC_RELAXED);
 }
 
+/* Whether there can be such a word (side.h). */
+static bool word_is_known(uint64_t word)
+{
+	unsigned int owner = word_owner(word);
+
+	if (word_kind(word) == SIDE_STRANGER || word_reserves(word))
+		return true;
+	return !owner || (owner < SIDE_STRANGER && owner & SIDE_CPU_MASK &&
+			  owner_cpu(owner) < SIDE_MAX_CPUS);
+}
+
 void queue_verify(const struct alf_queue *q, const char *what, struct verify *v)
 {
 	uint32_t tail = alf_queue_index(&q->producer, __ATOMIC_ACQUIRE);
@@ -143,6 +156,13 @@ void queue_verify(const struct alf_queue *q, const char *what, struct verify *v)
 		    queue_size_valid(size) && size == q->consumer.size &&
 			    q->producer.mask == size - 1 && q->consumer.mask == size - 1,
 		    "%s: its sides say %u and %u elements", what, size, q->consumer.size);
+	verify_that(v, q->producer.slack == size && !q->consumer.slack,
+		    "%s: a side is %u and the other %u ahead", what, q->producer.slack,
+		    q->consumer.slack);
+	verify_that(v,
+		    word_is_known(side_word(&q->producer, __ATOMIC_RELAXED)) &&
+			    word_is_known(side_word(&q->consumer, __ATOMIC_RELAXED)),
+		    "%s: a side is nobody's that is known", what);
 	/* Consumers that go on meanwhile are ahead of the producers that were looked at. */
 	verify_that(v, (int32_t)(tail - head) <= (int32_t)size,
 		    "%s: %u elements in a queue of %u", what, tail - head, size);

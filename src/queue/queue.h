@@ -43,6 +43,18 @@ unsigned int queue_try_dequeue(struct alf_queue *q, void **ptr, uint32_t n);
 struct verify;
 void queue_verify(const struct alf_queue *q, const char *what, struct verify *v);
 
+/* The @i-th element from the consumers' end, or NULL beyond the last; or one that was there a
+ * moment ago. */
+static inline no_sanitize_thread void *queue_peek(const struct alf_queue *q, uint32_t i)
+{
+	uint32_t head = alf_queue_index(&q->consumer, __ATOMIC_ACQUIRE);
+	uint32_t tail = alf_queue_index(&q->producer, __ATOMIC_ACQUIRE);
+	void *const volatile *ring = (void *const volatile *)(const void *)(q + 1);
+
+	return i < tail - head && i < q->producer.size ? ring[(head + i) & q->producer.mask]
+						       : NULL;
+}
+
 /*
  * What multi functions say of themselves: of a queue with ALF_QUEUE_CHECK; of any queue, in
  * debug builds. Both report single functions on the same side.

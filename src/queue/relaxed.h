@@ -38,6 +38,7 @@
 #ifndef QUEUE_RELAXED_H
 #define QUEUE_RELAXED_H
 
+#include "base/assert.h"
 #include "base/compiler.h"
 #include "queue/side.h"
 
@@ -86,6 +87,7 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 			side_inherit(side, done, last);
 			continue;
 		}
+		debug_assert(word_reserves(done));
 		r->index = word_index(words_level(done, last) ? done : last);
 		room = side_room(side, other, r->index); /* Q2 */
 		if (room > side->size)
@@ -93,6 +95,7 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 		r->n = room < n ? room : n;
 		if (!r->n || (all && r->n < n))
 			return false;
+		debug_assert(r->n <= side->size);
 		r->word = word_with((uint64_t)r->index << 32 | (uint32_t)last, word_owner(done),
 				    r->n);
 		if (!word_exchange(&side->reserved, &last, r->word, __ATOMIC_RELAXED))
@@ -122,6 +125,7 @@ static inline bool side_publish(struct alf_queue_side *side, const struct reserv
 {
 	uint64_t done, next, last;
 
+	debug_assert(word_kind(r->word) == SIDE_RELAXED && r->n);
 	do {
 		if (unlikely(word_is_inherited(r->word)))
 			return side_lost(side);
@@ -141,6 +145,7 @@ static inline bool side_publish_in_turn(struct alf_queue_side *side,
 {
 	unsigned int round = 0;
 
+	debug_assert(word_kind(r->word) == SIDE_TICKET && r->n);
 	while (!words_level(word_with(side_word(side, __ATOMIC_ACQUIRE), 0, 0),
 			    r->word)) { /* Q3 */
 		if (unlikely(word_is_inherited(r->word)))

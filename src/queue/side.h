@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "percpu/percpu.h"
 #include "ukmem/alf_queue.h"
 
@@ -59,6 +60,7 @@ static inline uint32_t word_index(uint64_t word)
 /* The CPU of an owner that has one. */
 static inline unsigned int owner_cpu(unsigned int owner)
 {
+	debug_assert(owner & SIDE_CPU_MASK && owner < SIDE_STRANGER);
 	return (owner & SIDE_CPU_MASK) - 1;
 }
 
@@ -76,6 +78,7 @@ static inline bool word_reserves(uint64_t word)
 /* The owner of that @kind in this process. */
 static inline unsigned int owner_of_kind(unsigned int kind)
 {
+	debug_assert(kind == SIDE_STRANGER || kind == SIDE_RELAXED || kind == SIDE_TICKET);
 	return kind | (__atomic_load_n(&pcpu_forks, __ATOMIC_RELAXED) << 2 & SIDE_FORKS_MASK);
 }
 
@@ -90,6 +93,7 @@ static inline uint64_t word_with(uint64_t word, unsigned int owner, uint32_t n)
 {
 	uint32_t version = (uint32_t)word + 0x10000u;
 
+	debug_assert(owner <= UINT16_MAX && n <= ALF_QUEUE_MAX_SIZE);
 	return (uint64_t)(word_index(word) + n) << 32 | (version & 0xffff0000u) | owner;
 }
 

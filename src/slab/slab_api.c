@@ -2,6 +2,7 @@
 /* The functions of <ukmem/slab.h> that hand out objects and take them back. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/report.h"
 #include "os/os.h"
 #include "slab/debug/check.h"
@@ -75,6 +76,7 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 		return *p != NULL;
 	}
 	got = slab_alloc_bulk(s, page_policy_node(), flags, n, p, CALLER_ADDRESS);
+	debug_assert(got <= n);
 	if (got < n) {
 		while (got) /* one by one: they may be of the cache or of its twin */
 			kmem_cache_free(s, p[--got]);

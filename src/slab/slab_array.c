@@ -64,6 +64,7 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	obj = pcpu_array_pop(slab_array(s, node));
 	if (obj)
 		return obj;
+	debug_assert(node < page_window.nr_nodes);
 	want = half_of(s, slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL), 1);
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		page_decay();
@@ -74,6 +75,7 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	got = slab_take(s, &node, batch, want, 1, flags);
 	if (!got)
 		return NULL;
+	debug_assert(got <= want && want <= SLAB_BATCH_MAX);
 	debug_assert(slab_cache_of(batch[0]) == s && page_node(page_of(batch[0])) == node);
 	slab_event(s, SLAB_ALLOC_SLOWPATH);
 	if (got == 1)
@@ -133,6 +135,7 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	/* After growth, or on a CPU used for the first time, there is room now. */
 	if (pcpu_array_push(array, obj))
 		return;
+	debug_assert(n <= SLAB_BATCH_MAX);
 	n = pcpu_array_pop_bulk(array, batch, n, PCPU_POP_UNCOUNTED);
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	if (n) {
@@ -208,6 +211,7 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	flags = page_flags_now(flags);
 	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
 	got = alloc_bulk(s, node, flags, n, p, caller);
+	debug_assert(node < page_window.nr_nodes && got <= n);
 	if (unlikely(got < n && slab_limit_reached(s)))
 		got += alloc_bulk_at_limit(s, node, flags, n - got, p + got, caller);
 	if (unlikely(got < n))
@@ -239,8 +243,10 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 		unsigned int piece = (unsigned int)same_node(p, min_size(n, SLAB_BATCH_MAX));
 		unsigned int node = page_node(page_of(p[0]));
 		void *array = slab_array(s, node);
-		unsigned int pushed = pcpu_array_push_bulk(array, p, piece);
+		unsigned int pushed;
 
+		debug_assert(piece && slab_cache_of(p[0]) == s); /* until they are pushed */
+		pushed = pcpu_array_push_bulk(array, p, piece);
 		if (pushed < piece) {
 			slab_tune(s, array, SLAB_MOVED_FLUSH);
 			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);

@@ -34,6 +34,7 @@ void slab_budget_join(struct kmem_cache *s)
 {
 	unsigned int n = atomic_load_explicit(&nr_members, memory_order_relaxed);
 
+	debug_assert(s->home == s && n <= MAX_MEMBERS);
 	if (n == MAX_MEMBERS)
 		return;
 	s->budgeted = true;
@@ -48,6 +49,7 @@ unsigned int slab_budget_members(void)
 
 struct kmem_cache *slab_budget_member(unsigned int i)
 {
+	debug_assert(i < atomic_load_explicit(&nr_members, memory_order_relaxed));
 	return members[i];
 }
 
@@ -55,6 +57,7 @@ unsigned int slab_budget_turn(unsigned int cpu)
 {
 	struct budget *b = pcpu_ptr(budget, cpu);
 
+	debug_assert(cpu < pcpu.nr_ids);
 	return atomic_fetch_add_explicit(&b->hand, 1, memory_order_relaxed);
 }
 
@@ -69,6 +72,7 @@ bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 	struct budget *b = pcpu_ptr(budget, cpu);
 	uint64_t bytes = bytes_of(s, objects);
 
+	debug_assert(cpu < pcpu.nr_ids && objects);
 	if (!s->budgeted ||
 	    atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <= max)
 		return true;
@@ -80,6 +84,7 @@ void slab_budget_exceed(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 {
 	struct budget *b = pcpu_ptr(budget, cpu);
 
+	debug_assert(cpu < pcpu.nr_ids);
 	if (s->budgeted)
 		atomic_fetch_add_explicit(&b->used, bytes_of(s, objects), memory_order_relaxed);
 }
@@ -90,10 +95,23 @@ void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int o
 
 	uint64_t before;
 
+	debug_assert(cpu < pcpu.nr_ids);
 	if (!s->budgeted)
 		return;
 	before =
 		atomic_fetch_sub_explicit(&b->used, bytes_of(s, objects), memory_order_relaxed);
 	debug_assert(before >= bytes_of(s, objects));
 	(void)before;
+}
+
+uint64_t slab_budget_used(void)
+{
+	uint64_t bytes = 0;
+
+	for_each_cpu_unit (cpu) {
+		struct budget *b = pcpu_ptr(budget, cpu);
+
+		bytes += atomic_load_explicit(&b->used, memory_order_relaxed);
+	}
+	return bytes;
 }

@@ -21,5 +21,7 @@ bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 /* The same although there is none. */
 void slab_budget_exceed(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
+/* Bytes charged on all CPUs. */
+uint64_t slab_budget_used(void);
 
 #endif

@@ -111,6 +111,7 @@ static void set_entries(struct kmem_cache *s)
 	s->entry_first = pcpu_entry(s->token);
 	s->entry_stride = PCPU_TOKEN_SIZE;
 	s->entry_last = s->entry_first + (nodes - 1) * PCPU_TOKEN_SIZE;
+	debug_assert(s->entry_first != PCPU_ENTRY_NONE && s->entry_last < SLAB_NO_ENTRY);
 	if (nodes == 1)
 		s->free_base = (char *)((uintptr_t)s->cpu_array - s->entry_first);
 }
@@ -130,6 +131,8 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 		capacity_max = min_uint(max_uint(capacity_max / nodes, 16), capacity_max);
 	s->capacity_max = (uint16_t)capacity_max;
 	s->capacity_first = first_capacity(s, capacity_max);
+	debug_assert(capacity_max <= PCPU_ARRAY_MAX_SLOTS && (capacity_max || s->home != s));
+	debug_assert(s->capacity_first <= max_uint(capacity_max, 1));
 	s->array_stride =
 		(unsigned int)align_up(pcpu_array_size(capacity_max), PCPU_ENTRY_SIZE);
 	s->cpu_array = pcpu_alloc((size_t)s->array_stride * nodes, CACHE_LINE);
@@ -160,6 +163,7 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	s->object_size = p->size;
 	s->align = align;
 	s->size = (unsigned int)align_up(max_size(p->size, 8), align);
+	debug_assert(p->size && is_pow2(align) && !(p->home && !p->ops));
 	s->flags = p->flags;
 	s->gfp = p->flags & SLAB_CACHE_DMA     ? __GFP_DMA
 		 : p->flags & SLAB_CACHE_DMA32 ? __GFP_DMA32
@@ -178,6 +182,7 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 
 void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes)
 {
+	debug_assert(nodes && page_window.nr_nodes);
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		nodes[i].index = i;
@@ -254,6 +259,8 @@ static void delete_one(struct kmem_cache *s)
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		void *queue = slab_shared_detach(s, i);
 
+		debug_assert(list_empty(&s->nodes[i].partial) && !s->nodes[i].nr_partial);
+		debug_assert(!s->nodes[i].nr_slabs && !deferred_any(&s->nodes[i].deferred));
 		lock_unregister(&s->nodes[i].lock);
 		if (queue)
 			kmem_cache_free(&slab_queues, queue);

@@ -102,6 +102,7 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 	uint16_t now = atomic_load_explicit(&a->capacity, memory_order_seq_cst);
 
 	/* Not if it was closed: who did that empties it. */
+	debug_assert(slots <= PCPU_ARRAY_MAX_SLOTS);
 	while (now < slots && !slab_is_checked(s))
 		if (widen(s, a, cpu, &now, (uint16_t)slots))
 			return slots - now;
@@ -195,6 +196,7 @@ unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
 	a = pcpu_ptr(array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	more = growth(s, a, capacity, move);
+	debug_assert(capacity + more <= s->capacity_max);
 	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
 		return capacity;
 	if (!widen(s, a, cpu, &capacity, (uint16_t)(capacity + more))) {

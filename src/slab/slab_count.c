@@ -6,6 +6,7 @@
  */
 #include "slab/slab_count.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "percpu/array_slow.h"
 #include "slab/debug/twin.h"
@@ -22,6 +23,7 @@ static size_t small_slabs(struct kmem_cache_node *node, size_t *others)
 	size_t all = relaxed(&node->nr_slabs);
 	size_t small = min_size(relaxed(&node->nr_small), all);
 
+	debug_assert(node->index < page_window.nr_nodes);
 	*others = all - small;
 	return small;
 }

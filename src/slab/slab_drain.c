@@ -3,6 +3,7 @@
  */
 #include "slab/slab_drain.h"
 
+#include "base/assert.h"
 #include "percpu/drain.h"
 #include "percpu/gate.h"
 #include "slab/debug/twin.h"
@@ -54,6 +55,7 @@ void slab_drain_all(struct pcpu_drain *d)
 
 void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects)
 {
+	debug_assert(s->home == s);
 	atomic_store_explicit(&s->cpu_partial, objects, memory_order_relaxed);
 	pcpu_arrays_set_bound(s->partial_array, &s->cpu_partial_slabs,
 			      slab_cpu_partial_slabs(s, objects), put_slabs, s);

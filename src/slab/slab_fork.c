@@ -7,6 +7,7 @@
  */
 #include "slab/slab_fork.h"
 
+#include "base/assert.h"
 #include "base/lock.h"
 #include "percpu/gate.h"
 #include "slab/slab_count.h"
@@ -50,6 +51,7 @@ static void recount(struct kmem_cache *s, unsigned int node)
 	slab_node_idle(s, node);
 	free = slab_node_partial_free(s, node) + slab_partial_free_objects(s, node) +
 	       slab_stock_free_objects(s, node);
+	debug_assert(free <= slab_node_objects(s, node));
 	atomic_store_explicit(&s->nodes[node].inuse, slab_node_objects(s, node) - free,
 			      memory_order_relaxed);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How caches cut their slabs, and how many of them they keep at hand. */
 #include "slab/slab_geometry.h"
+#include "base/assert.h"
 #include "base/config.h"
 
 _Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX, "or the way back is too far");
@@ -17,6 +18,7 @@ static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 	if (l.bitmap_in_slab)
 		while (n * s->size + (n + 63) / 64 * 8 > bytes)
 			n--;
+	debug_assert(n <= UINT16_MAX && npages <= UINT16_MAX);
 	l.objects = (uint16_t)n;
 	return l;
 }
@@ -76,6 +78,8 @@ void slab_set_geometry(struct kmem_cache *s)
 			break;
 	}
 	s->reciprocal = reciprocal(s->size);
+	debug_assert(s->small.objects && s->small.npages <= s->layout.npages);
+	debug_assert(s->layout.objects && s->layout.npages <= PAGE_SLAB_SPAN_MAX);
 }
 
 unsigned int slab_default_cpu_partial(const struct kmem_cache *s)

@@ -30,6 +30,7 @@
  */
 #include "slab/slab_hand.h"
 
+#include "base/assert.h"
 #include "percpu/gate.h"
 
 /* Synchronization: @owner, an address of the thread's own, by compare-and-swap; the rest is the
@@ -60,6 +61,7 @@ struct slab_hand *slab_hand_take(struct kmem_cache *s)
 							     memory_order_acquire,
 							     memory_order_relaxed))
 			continue;
+		debug_assert(!atomic_load_explicit(&hand->page, memory_order_relaxed));
 		hand->cache = s;
 		return hand;
 	}
@@ -68,6 +70,8 @@ struct slab_hand *slab_hand_take(struct kmem_cache *s)
 
 void slab_hand_set(struct slab_hand *hand, struct page *page)
 {
+	debug_assert(!hand ||
+		     atomic_load_explicit(&hand->owner, memory_order_relaxed) == self());
 	if (hand)
 		atomic_store_explicit(&hand->page, page, memory_order_release); /* H1 */
 }
@@ -84,6 +88,7 @@ struct kmem_cache *slab_hand_left(unsigned int i, struct page **page)
 {
 	const void *owner = atomic_load_explicit(&hands[i].owner, memory_order_relaxed);
 
+	debug_assert(i < SLAB_HANDS);
 	if (!owner || owner == self())
 		return NULL;
 	*page = atomic_load_explicit(&hands[i].page, memory_order_acquire);

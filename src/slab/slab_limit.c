@@ -17,6 +17,7 @@ bool slab_limit_charge(struct kmem_cache *s, gfp_t flags)
 {
 	size_t max = atomic_load_explicit(&s->max_slabs, memory_order_relaxed), n;
 
+	debug_assert(s->home == s);
 	if (likely(!max) || flags & __GFP_NOFAIL) {
 		atomic_fetch_add_explicit(&s->all_slabs, 1, memory_order_relaxed);
 		return true;
@@ -34,7 +35,7 @@ void slab_limit_uncharge(struct kmem_cache *s)
 {
 	size_t before = atomic_fetch_sub_explicit(&s->all_slabs, 1, memory_order_relaxed);
 
-	debug_assert(before);
+	debug_assert(before && s->home == s);
 	(void)before;
 }
 

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 static struct lock caches_lock;
 static struct list_head caches = { &caches, &caches }; /* Synchronization: caches_lock */
 static _Atomic(struct kmem_cache *) pushed;	       /* linked by new_next */
@@ -29,8 +31,14 @@ void slab_caches_unlock(void)
 	unlock(&caches_lock);
 }
 
+void slab_caches_assert_held(void)
+{
+	lock_assert_held(&caches_lock);
+}
+
 void slab_list_add(struct kmem_cache *s)
 {
+	debug_assert(s->home == s);
 	lock(&caches_lock);
 	list_add_tail(&s->list, &caches);
 	unlock(&caches_lock);
@@ -38,6 +46,7 @@ void slab_list_add(struct kmem_cache *s)
 
 void slab_list_add_nowait(struct kmem_cache *s)
 {
+	debug_assert(s->home == s);
 	s->new_next = atomic_load_explicit(&pushed, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&pushed, &s->new_next, s,
 						      memory_order_release, /* X1 */

@@ -15,6 +15,7 @@ void slab_list_del(struct kmem_cache *s);
 /* For whoever changes what a cache is checked for, and for whoever empties several caches. */
 void slab_caches_lock(void);
 void slab_caches_unlock(void);
+void slab_caches_assert_held(void);
 /* Calls @fn for every cache but twins, in order of creation, under the lock. */
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);

@@ -17,6 +17,8 @@ static void __count_partial(struct kmem_cache_node *node, size_t change)
 	lock_assert_held(&node->lock);
 	atomic_store_explicit(&node->nr_partial, slab_node_nr_partial(node) + change,
 			      memory_order_relaxed);
+	debug_assert(slab_node_nr_partial(node) <=
+		     atomic_load_explicit(&node->nr_slabs, memory_order_relaxed));
 }
 
 /* Whether an empty slab on the list, or about to be, is one too many. Lock held. */
@@ -30,7 +32,8 @@ static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node
 
 static void __remove(struct kmem_cache_node *node, struct page *page)
 {
-	debug_assert(slab_node_nr_partial(node));
+	debug_assert(slab_node_nr_partial(node) && page_node(page) == node->index);
+	debug_assert(slab_state_where(slab_state(page)) == SLAB_ON_NODE);
 	list_del(&page->list);
 	__count_partial(node, (size_t)-1);
 }
@@ -44,6 +47,7 @@ static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct 
 		     struct list_head *retired)
 {
 	lock_assert_held(&node->lock);
+	debug_assert(slab_page_cache(page) == s);
 	__remove(node, page);
 	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
 	list_add(&page->list, retired);
@@ -57,6 +61,8 @@ static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct pag
 	bool empty = slab_state_empty(slab_layout(s, page), slab_state(page));
 
 	lock_assert_held(&node->lock);
+	debug_assert(slab_page_cache(page) == s && page_node(page) == node->index);
+	debug_assert(slab_state_avail(slab_state(page)) > 0);
 	if (empty)
 		list_add_tail(&page->list, &node->partial);
 	else
@@ -99,7 +105,7 @@ static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
 	lock_assert_held(&node->lock);
 	if (likely(nothing_waits(node)))
 		return;
-	for_each_deferred(page, deferred_take(&node->deferred), deferred)
+	for_each_deferred (page, deferred_take(&node->deferred), deferred)
 		__add(s, node, page, retired);
 	if (atomic_exchange_explicit(&node->missed, false, memory_order_acquire)) /* N2 */
 		__retire_missed(s, node, retired);
@@ -147,6 +153,8 @@ static void node_unlock(struct kmem_cache *s, struct kmem_cache_node *node, bool
 
 void slab_node_defer(struct kmem_cache_node *node, struct page *page)
 {
+	debug_assert(page_type(page) == PAGE_SLAB && page_node(page) == node->index);
+	debug_assert(slab_state_where(slab_state(page)) == SLAB_WITH_CPU);
 	deferred_push(&node->deferred, &page->deferred);
 }
 
@@ -159,8 +167,9 @@ bool slab_node_has_deferred(struct kmem_cache_node *node, const struct page *pag
 {
 	const struct page *other;
 
-	for_each_deferred(other, deferred_look(&node->deferred),
-			  deferred) if (other == page) return true;
+	for_each_deferred (other, deferred_look(&node->deferred), deferred)
+		if (other == page)
+			return true;
 	return false;
 }
 
@@ -249,6 +258,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 	struct list_head retired;
 	unsigned int got;
 
+	debug_assert(index < page_window.nr_nodes);
 	*nr_slabs = 0;
 	/* An unlocked look: a slab that comes this moment serves the next request. */
 	if (!slab_node_nr_partial(node) && nothing_waits(node))
@@ -256,6 +266,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 	if (!node_lock_if(s, node, may_block, &retired))
 		return 0;
 	got = __take_partial(s, node, out, n, slabs, max, nr_slabs);
+	debug_assert(got <= n && *nr_slabs <= max);
 	node_unlock(s, node, may_block, &retired);
 	return got;
 }

@@ -24,6 +24,7 @@ _Static_assert(!(SLAB_NO_NEW & (PAGE_NO_RECLAIM | PAGE_ANY_ALLOWED | PAGE_INTERR
 
 static bool is_local(unsigned int node)
 {
+	debug_assert(node < page_window.nr_nodes);
 	return page_window.nr_nodes == 1 || node == page_local_node();
 }
 
@@ -33,7 +34,7 @@ static void place(struct kmem_cache *s, struct page **slabs, unsigned int n)
 {
 	struct page *spilled[SLAB_SPILL_MAX];
 
-	debug_assert(n);
+	debug_assert(n && page_node(slabs[0]) == page_node(slabs[n - 1]));
 	if (is_local(page_node(slabs[0]))) {
 		n = slab_partial_push(s, slabs, n, spilled);
 		slabs = spilled;
@@ -78,6 +79,7 @@ static unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void
 
 	got = slab_node_take(s, node, out, n, slabs, min_uint(half, SLAB_PUSH_MAX), &nr_slabs,
 			     may_block);
+	debug_assert(got <= n && nr_slabs <= SLAB_PUSH_MAX);
 	if (nr_slabs) {
 		slab_count_events(s, SLAB_CPU_PARTIAL_NODE, nr_slabs);
 		place(s, slabs, nr_slabs);
@@ -99,6 +101,7 @@ static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out
 			more = slab_page_take(s, page, out + got, n - got);
 		if (!page)
 			break;
+		debug_assert(more && page_node(page) == node);
 		got += more;
 		if (!slab_page_leave_if_full(page))
 			place(s, &page, 1);
@@ -111,7 +114,7 @@ unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **o
 {
 	unsigned int got = take_from_cpu(s, node, out, n), made;
 
-	debug_assert(got <= n && need <= n);
+	debug_assert(got <= n && need <= n && pcpu_gate_depth);
 	if (got < n)
 		got += take_from_node(s, node, out + got, n - got,
 				      flags & __GFP_DIRECT_RECLAIM);
@@ -130,6 +133,7 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 {
 	if (!n)
 		return;
+	debug_assert(atomic_load_explicit(&node->inuse, memory_order_relaxed) >= n);
 	atomic_fetch_sub_explicit(&node->inuse, n, memory_order_relaxed);
 	if (page_window.nr_nodes > 1 && node->index != page_local_node())
 		slab_count_events(s, SLAB_FREE_REMOTE, n);
@@ -286,6 +290,7 @@ void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_t
 {
 	struct put put;
 
+	debug_assert(to != SLAB_PUT_LATER);
 	put.s = s;
 	put.objs = objs;
 	put.n = n;

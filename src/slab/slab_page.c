@@ -44,6 +44,7 @@
 
 static uint32_t pack(int avail, int whole, enum slab_where where)
 {
+	debug_assert(whole >= 0 && whole <= avail && avail < (int)SLAB_STATE_BIAS);
 	return ((uint32_t)avail + SLAB_STATE_BIAS) | ((uint32_t)whole + SLAB_STATE_BIAS) << 15 |
 	       (uint32_t)where << SLAB_WHERE_SHIFT;
 }
@@ -51,6 +52,7 @@ static uint32_t pack(int avail, int whole, enum slab_where where)
 _Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
 				   unsigned int w)
 {
+	debug_assert(w < slab_words(l));
 	if (unlikely(l->bitmap_in_slab)) {
 		char *end = (char *)page_to_virt(page) + l->npages * page_size();
 
@@ -63,6 +65,7 @@ uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
 {
 	unsigned int rest = l->objects - 64 * w;
 
+	debug_assert(64 * w < l->objects);
 	return rest >= 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1;
 }
 
@@ -85,6 +88,7 @@ static uint64_t lowest(uint64_t bits, unsigned int n)
 {
 	uint64_t rest = bits;
 
+	debug_assert(n);
 	if ((unsigned int)__builtin_popcountll(bits) <= n)
 		return bits;
 	while (n--)
@@ -157,6 +161,8 @@ static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool s
 
 static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
 {
+	debug_assert(atomic_load_explicit(&node->nr_slabs, memory_order_relaxed));
+	debug_assert(!small || atomic_load_explicit(&node->nr_small, memory_order_relaxed));
 	slab_limit_uncharge(s->home);
 	atomic_fetch_sub_explicit(&node->nr_slabs, 1, memory_order_relaxed);
 	if (unlikely(small))
@@ -169,6 +175,7 @@ static uint32_t entry_of(const struct kmem_cache *s, unsigned int node)
 {
 	if (s->home != s || s->entry_first == SLAB_NO_ENTRY)
 		return PCPU_ENTRY_NONE;
+	debug_assert(node < page_window.nr_nodes);
 	return s->entry_first + node * s->entry_stride;
 }
 
@@ -188,6 +195,8 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 		slab_limit_uncharge(s->home);
 		return NULL;
 	}
+	debug_assert(page_type(page) == PAGE_ALLOCATED && npages <= PAGE_SLAB_SPAN_MAX);
+	debug_assert(!(flags & __GFP_THISNODE) || page_node(page) == node);
 	__atomic_store_n(&page->cache, s, __ATOMIC_RELAXED);
 	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);
@@ -198,10 +207,28 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, out, n);
+	debug_assert(*got <= n);
 	page_set_slab(page, npages, entry_of(s, page_node(page)),
 		      l == &s->layout ? s->mark : 0);
 	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
 	return page;
+}
+
+bool slab_page_is_mapped(const struct kmem_cache *s, struct page *page)
+{
+	unsigned int mark = slab_layout(s, page) == &s->layout ? s->mark : 0;
+	size_t pfn = page_to_pfn(page);
+
+	for (unsigned int i = 0; i < page->span; i++) {
+		size_t granule = ((pfn + i) << page_window.page_shift) >> ARRAY_MAP_SHIFT;
+
+		if (page_place(pfn + i) != (i | mark << 8))
+			return false;
+		if (pfn < page_window.low_pfn &&
+		    page_window.array_map[granule] != entry_of(s, page_node(page)))
+			return false;
+	}
+	return true;
 }
 
 void slab_page_free(struct kmem_cache *s, struct page *page)
@@ -210,6 +237,8 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 
 	debug_assert(page_type(page) == PAGE_SLAB);
 	debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
+	/* Whoever was told earlier that it is empty finds it gone (slab_node.c). */
+	debug_assert(!slab_page_cache(page));
 	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page) != &s->layout);
 	if (unlikely(s->ops))
 		s->ops->free_slab(page_to_virt(page), npages * page_size());
@@ -225,6 +254,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 	uint32_t change = 0;
 
 	debug_assert(slab_state_where(slab_state(page)) != SLAB_FULL);
+	debug_assert(slab_page_cache(page) == s);
 	for (unsigned int w = 0; w < words && got < n; w++) {
 		_Atomic uint64_t *word = slab_bitmap_word(l, page, w);
 		uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), take;
@@ -252,6 +282,7 @@ size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page)
 	for (unsigned int w = 0; w < slab_words(l); w++)
 		n += (size_t)__builtin_popcountll(atomic_load_explicit(
 			slab_bitmap_word(l, page, w), memory_order_relaxed));
+	debug_assert(n <= l->objects);
 	return n;
 }
 
@@ -277,6 +308,7 @@ uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where
 {
 	uint32_t change = ((uint32_t)to - (uint32_t)from) << SLAB_WHERE_SHIFT;
 
+	debug_assert(from != to && to != SLAB_FULL);
 	debug_assert(slab_state_where(slab_state(page)) == from);
 	return atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
 }
@@ -285,6 +317,7 @@ bool slab_page_leave_if_full(struct page *page)
 {
 	uint32_t state = slab_state(page);
 
+	debug_assert(slab_state_where(state) != SLAB_FULL);
 	while (slab_state_avail(state) <= 0) {
 		uint32_t full = state & ~(UINT32_MAX << SLAB_WHERE_SHIFT);
 
@@ -303,6 +336,7 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
 	uint64_t all = slab_word_whole(l, w), old;
 	uint32_t change = 0, state;
 
+	debug_assert(mask && !(mask & ~all));
 	old = atomic_fetch_or_explicit(slab_bitmap_word(l, page, w), mask,
 				       memory_order_acq_rel); /* P1, P2 */
 	*twice = old & mask;

@@ -3,6 +3,7 @@
 #ifndef SLAB_SLAB_PAGE_H
 #define SLAB_SLAB_PAGE_H
 
+#include "base/assert.h"
 #include "slab/slab_types.h"
 
 /*
@@ -39,6 +40,7 @@ static inline int slab_state_whole(uint32_t state)
 
 static inline enum slab_where slab_state_where(uint32_t state)
 {
+	debug_assert(state >> SLAB_WHERE_SHIFT <= SLAB_ON_NODE);
 	return (enum slab_where)(state >> SLAB_WHERE_SHIFT);
 }
 
@@ -51,6 +53,7 @@ static inline uint32_t slab_state(struct page *page)
 static inline const struct slab_layout *slab_layout(const struct kmem_cache *s,
 						    const struct page *page)
 {
+	debug_assert(page->span == s->layout.npages || page->span == s->small.npages);
 	return page->span == s->layout.npages ? &s->layout : &s->small;
 }
 
@@ -139,6 +142,9 @@ static inline const char *slab_page_wrong(const struct kmem_cache *s, struct pag
 /* Whether @page, which may be anything by now and in the middle of a change, is the head of a
  * slab of @s. */
 bool slab_page_is_of(struct page *page, const struct kmem_cache *s);
+/* Whether the array map and the places of its pages say what they are to say of a slab of @s.
+ */
+bool slab_page_is_mapped(const struct kmem_cache *s, struct page *page);
 
 /* The head of the slab that @page is one of. */
 static inline struct page *slab_head(struct page *page)

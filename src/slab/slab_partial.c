@@ -14,15 +14,20 @@
 
 struct page *slab_partial_pop(struct kmem_cache *s)
 {
-	return pcpu_array_pop(s->partial_array);
+	struct page *page = pcpu_array_pop(s->partial_array);
+
+	debug_assert(!page || slab_state_where(slab_state(page)) == SLAB_WITH_CPU);
+	return page;
 }
 
 unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsigned int n,
 			       struct page **spilled)
 {
-	unsigned int pushed = pcpu_array_push_bulk(s->partial_array, (void **)slabs, n), got;
+	unsigned int pushed, got;
 
 	debug_assert(n && n <= SLAB_PUSH_MAX);
+	debug_assert(slab_state_where(slab_state(slabs[0])) == SLAB_WITH_CPU);
+	pushed = pcpu_array_push_bulk(s->partial_array, (void **)slabs, n);
 	if (pushed == n)
 		return 0;
 	pcpu_array_open(s->partial_array, &s->cpu_partial_slabs);
@@ -37,6 +42,7 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
 		pushed += pcpu_array_push_bulk(s->partial_array, (void **)slabs + pushed,
 					       n - pushed);
 	}
+	debug_assert(got + n - pushed <= SLAB_SPILL_MAX);
 	while (pushed < n)
 		spilled[got++] = slabs[pushed++];
 	return got;

@@ -9,6 +9,7 @@
  */
 #include "slab/slab_reserve.h"
 
+#include "base/assert.h"
 #include "os/os.h"
 #include "page/page.h"
 #include "percpu/percpu_alloc.h"
@@ -82,6 +83,7 @@ struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
 		return NULL;
 	s = &slot->cache;
 	slab_describe(s, p);
+	debug_assert(s->home == s && pcpu_entry(slot->array) != PCPU_ENTRY_NONE);
 	s->fast_array = s->cpu_array = s->partial_array = slot->array;
 	s->free_base = slab_arrays;
 	s->entry_first = s->entry_last = pcpu_entry(slot->array);
@@ -90,15 +92,25 @@ struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
 	return s;
 }
 
+/* The slot of a cache that slab_cache_new_nowait() made and that is not in use yet. */
+static struct slot *slot_of(struct kmem_cache *s)
+{
+	struct slot *slot = container_of(s, struct slot, cache);
+
+	debug_assert(slot >= reserve && slot < reserve + SLAB_RESERVE);
+	debug_assert(atomic_load_explicit(&slot->state, memory_order_relaxed) == TAKEN);
+	return slot;
+}
+
 void slab_reserve_use(struct kmem_cache *s)
 {
-	atomic_store_explicit(&((struct slot *)s)->state, USED, memory_order_relaxed);
+	atomic_store_explicit(&slot_of(s)->state, USED, memory_order_relaxed);
 	slab_list_add_nowait(s);
 }
 
 void slab_reserve_put(struct kmem_cache *s)
 {
-	atomic_store_explicit(&((struct slot *)s)->state, FREE, memory_order_release);
+	atomic_store_explicit(&slot_of(s)->state, FREE, memory_order_release);
 }
 
 unsigned int slab_reserve_used(uint64_t *exhausted)

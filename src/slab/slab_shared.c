@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "os/os_share.h"
 #include "page/node.h"
@@ -33,6 +34,7 @@ struct kmem_cache slab_queues;
 
 static struct alf_queue *queue_of(const struct kmem_cache *s, unsigned int node)
 {
+	debug_assert(node < page_window.nr_nodes);
 	return atomic_load_explicit(&s->nodes[node].shared, memory_order_acquire);
 }
 
@@ -44,6 +46,7 @@ void slab_shared_describe(struct kmem_cache *s)
 	while (slots & (slots - 1))
 		slots &= slots - 1;
 	s->shared_size = (uint16_t)(slots >= SLOTS_MIN ? slots : 0);
+	debug_assert(!s->shared_size || queue_size_valid(s->shared_size));
 }
 
 unsigned int slab_shared_get(struct kmem_cache *s, unsigned int node, void **out,
@@ -55,6 +58,7 @@ unsigned int slab_shared_get(struct kmem_cache *s, unsigned int node, void **out
 	if (!q)
 		return 0;
 	got = queue_try_dequeue(q, out, n);
+	debug_assert(got <= n);
 	slab_event(s, got ? SLAB_BARN_GET : SLAB_BARN_GET_FAIL);
 	return got;
 }
@@ -72,6 +76,7 @@ unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **obj
 		return 0;
 	}
 	put = queue_try_enqueue(q, objs, n);
+	debug_assert(put <= n);
 	slab_event(s, put ? SLAB_BARN_PUT : SLAB_BARN_PUT_FAIL);
 	if (put && page_window.nr_nodes > 1 && node != page_local_node())
 		slab_count_events(s, SLAB_FREE_REMOTE, put);
@@ -97,6 +102,7 @@ bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu,
 	struct alf_queue *q = mem, *none = NULL;
 
 	if (q) {
+		debug_assert(s->shared_size && s->shared_size <= SLAB_QUEUE_SLOTS);
 		queue_init(q, s->shared_size, QUEUE_UNBIASED);
 		if (atomic_compare_exchange_strong_explicit(&s->nodes[node].shared, &none, q,
 							    memory_order_release,
@@ -132,6 +138,7 @@ bool slab_shared_drain(struct kmem_cache *s)
 
 void *slab_shared_detach(struct kmem_cache *s, unsigned int node)
 {
+	debug_assert(!slab_shared_count(s, node));
 	return atomic_exchange_explicit(&s->nodes[node].shared, NULL, memory_order_acquire);
 }
 

@@ -11,6 +11,8 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
+#include "base/verify.h"
 #include "os/os.h"
 #include "page/page_alloc.h"
 #include "slab/slab_limit.h"
@@ -28,7 +30,10 @@ static struct slab_stock *stock_of(const struct kmem_cache *s)
 
 static size_t in_stock(struct slab_stock *stock)
 {
-	return atomic_load_explicit(&stock->nr, memory_order_relaxed);
+	size_t n = atomic_load_explicit(&stock->nr, memory_order_relaxed);
+
+	debug_assert(n <= SLAB_STOCK_MAX);
+	return n;
 }
 
 size_t slab_stock_count(const struct kmem_cache *s)
@@ -63,6 +68,7 @@ static struct page *take(struct slab_stock *stock, unsigned int node)
 							     memory_order_acquire, /* U2 */
 							     memory_order_relaxed))
 			continue;
+		debug_assert(page_type(page) == PAGE_SLAB);
 		atomic_fetch_sub_explicit(&stock->nr, 1, memory_order_relaxed);
 		return page;
 	}
@@ -116,6 +122,7 @@ static bool fill(struct kmem_cache *s, struct slab_stock *stock, gfp_t flags)
 			atomic_fetch_sub_explicit(&stock->nr, 1, memory_order_relaxed);
 			return false;
 		}
+		debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
 		put(stock, page);
 	}
 	return true;
@@ -149,6 +156,7 @@ void slab_stock_delete(struct kmem_cache *s)
 {
 	struct slab_stock *stock = stock_of(s);
 
+	debug_assert(!stock || !in_stock(stock));
 	if (stock)
 		os_release(stock, align_up(sizeof(*stock), page_size()));
 }
@@ -170,6 +178,28 @@ int slab_stock_set(struct kmem_cache *s, size_t objects)
 	while (in_stock(stock) > slabs && (page = take(stock, PAGE_ANY_NODE)))
 		slab_node_dismiss(s, page);
 	return fill(s, stock, 0) ? 0 : -ENOMEM;
+}
+
+/* As many slabs as are counted, with all their objects. */
+void slab_stock_verify(const struct kmem_cache *s, struct verify *v)
+{
+	struct slab_stock *stock = stock_of(s);
+	size_t n = 0;
+
+	for (unsigned int i = 0; stock && i < SLAB_STOCK_MAX; i++) {
+		struct page *page = atomic_load_explicit(&stock->slot[i], memory_order_acquire);
+
+		if (!page)
+			continue;
+		n++;
+		verify_that(v,
+			    slab_page_is_of(page, s) &&
+				    slab_state_empty(slab_layout(s, page), slab_state(page)),
+			    "cache '%s', slab %p: is in stock, but no whole slab of the cache",
+			    s->name, page_to_virt(page));
+	}
+	verify_that(v, n == slab_stock_count(s), "cache '%s': %zu slabs in stock, %zu counted",
+		    s->name, n, slab_stock_count(s));
 }
 
 int kmem_cache_set_stock(struct kmem_cache *s, unsigned long objects)

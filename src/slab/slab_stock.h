@@ -23,5 +23,8 @@ size_t slab_stock_free_objects(const struct kmem_cache *s, unsigned int node);
 int slab_stock_set(struct kmem_cache *s, size_t objects);
 /* Frees the memory of an empty stock. */
 void slab_stock_delete(struct kmem_cache *s);
+/* The stock's invariants. */
+struct verify;
+void slab_stock_verify(const struct kmem_cache *s, struct verify *v);
 
 #endif

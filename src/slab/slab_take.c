@@ -6,7 +6,9 @@
  */
 #include "slab/slab_take.h"
 
+#include "base/assert.h"
 #include "page/page_alloc.h"
+#include "percpu/gate.h"
 #include "slab/slab_node.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_shared.h"
@@ -17,6 +19,7 @@ static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **ou
 {
 	unsigned int got = slab_shared_get(s, node, out, n);
 
+	debug_assert(got <= n && need <= n);
 	if (got && got >= need)
 		return got;
 	return got + slab_objects_take(s, node, out + got, n - got, need - got, flags);
@@ -31,6 +34,7 @@ static unsigned int take_remote(struct kmem_cache *s, unsigned int *node, void *
 	unsigned int turn =
 		atomic_fetch_add_explicit(&s->defrag_turn, ratio, memory_order_relaxed);
 
+	debug_assert(*node < page_window.nr_nodes);
 	if (turn % 100 + ratio < 100)
 		return 0;
 	for (unsigned int i = 1; i < page_window.nr_nodes; i++) {
@@ -117,12 +121,16 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 	unsigned int first = *node;
 	unsigned int got = take_round(s, first, out, n, need, flags | PAGE_NO_RECLAIM, node);
 
+	debug_assert(n && need <= n && first < page_window.nr_nodes && pcpu_gate_depth);
+	debug_assert(lock_none_held() ||
+		     !(flags & __GFP_DIRECT_RECLAIM)); /* page_flags_now() */
 	if (unlikely(!got && (flags & (__GFP_DIRECT_RECLAIM | PAGE_INTERRUPTED))))
 		got = take_round(s, first, out, n, need, flags, node);
 	if (unlikely(!got && (flags & __GFP_NOFAIL)))
 		got = take_waiting(s, first, out, n, need, flags, node);
 	if (unlikely(!got && page_may_leave_nodes(flags)))
 		got = take_round(s, first, out, n, need, flags | PAGE_ANY_ALLOWED, node);
+	debug_assert(got <= n && *node < page_window.nr_nodes);
 	if (unlikely(got && *node != first))
 		slab_count_events(s, SLAB_ALLOC_NODE_MISMATCH, got);
 	return got;

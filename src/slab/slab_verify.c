@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The invariants that stand beside the structures of this folder, as code: lists, slabs,
- * arrays, and that every object is in one place.
+ * arrays, queues, and that every object is in one place; what page entries, array map and
+ * places say of slabs; what caches and CPUs are charged with.
  *
- * Lock: the node's, while its list is walked. All else is read while it may change:
- * base/verify.h.
+ * Locks: the caches lock; the node's, while its list is walked. All else is read while it may
+ * change: base/verify.h.
  */
 #include "slab/slab_verify.h"
 
 #include <stdio.h>
 
 #include "page/lookup.h"
+#include "page/zone.h"
 #include "percpu/array_slow.h"
+#include "queue/queue.h"
+#include "slab/slab_budget.h"
 #include "slab/slab_count.h"
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"
@@ -25,6 +29,11 @@ struct look {
 	char what[SLAB_NAME_SIZE + 32];
 	size_t slabs, out; /* on lists; objects out of these */
 };
+
+static const char *kind_of(const struct kmem_cache *s)
+{
+	return s->home == s ? "cache" : "twin of cache";
+}
 
 #define wrong_slab(l, page, text)                                                              \
 	verify_found((l)->v, "%s, slab %p: %s", (l)->what, page_to_virt(page), text)
@@ -72,8 +81,9 @@ static void verify_node(struct look *l, struct kmem_cache_node *node)
 	struct page *page;
 
 	lock(&node->lock);
-	for_each_deferred(page, deferred_look(&node->deferred),
-			  deferred) if (!verify_slab(l, page, SLAB_WITH_CPU)) break;
+	for_each_deferred (page, deferred_look(&node->deferred), deferred)
+		if (!verify_slab(l, page, SLAB_WITH_CPU))
+			break;
 	list_for_each_entry (page, &node->partial, list) {
 		partial++;
 		if (!verify_slab(l, page, SLAB_ON_NODE))
@@ -129,6 +139,22 @@ static const char *object_wrong(void *obj, void *home)
 	return NULL;
 }
 
+/* Objects on their way from CPU to CPU. */
+static void verify_queued(const struct look *l, unsigned int node)
+{
+	struct alf_queue *q =
+		atomic_load_explicit(&l->s->nodes[node].shared, memory_order_acquire);
+	struct object_home home = { l->s, node };
+	void *obj;
+
+	for (uint32_t i = 0; q && (obj = queue_peek(q, i)); i++) {
+		const char *wrong = object_wrong(obj, &home);
+
+		verify_that(l->v, !wrong, "%s: object %p in the queue of node %u %s", l->what,
+			    obj, node, wrong);
+	}
+}
+
 /*
  * Slabs on no list are full, or in stock; so what is out of slabs is known twice. Where pages
  * were short some slabs may have been made smaller: those on lists are not told apart here.
@@ -161,8 +187,7 @@ static void verify_one(struct kmem_cache *s, struct verify *v)
 	struct look l = { .s = s, .v = v };
 	char slabs[sizeof(l.what) + 16];
 
-	snprintf(l.what, sizeof(l.what), "%s '%s'", s->home == s ? "cache" : "twin of cache",
-		 s->name);
+	snprintf(l.what, sizeof(l.what), "%s '%s'", kind_of(s), s->name);
 	snprintf(slabs, sizeof(slabs), "slabs of %s", l.what);
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		verify_node(&l, &s->nodes[i]);
@@ -173,9 +198,31 @@ static void verify_one(struct kmem_cache *s, struct verify *v)
 
 		pcpu_array_verify(slab_array(s, i), s->capacity_max, l.what, object_wrong,
 				  &home, v);
+		verify_queued(&l, i);
 	}
 	slab_shared_verify(s, v);
 	verify_sum(&l);
+}
+
+static size_t slabs_of(const struct kmem_cache *s)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		n += atomic_load_explicit(&s->nodes[i].nr_slabs, memory_order_relaxed);
+	return n;
+}
+
+/* What the limit counts is what there is. */
+static void verify_charge(struct kmem_cache *s, struct verify *v)
+{
+	size_t slabs = slabs_of(s) + (slab_twin(s) ? slabs_of(slab_twin(s)) : 0);
+	size_t charged = atomic_load_explicit(&s->all_slabs, memory_order_relaxed);
+
+	verify_that(v, charged == slabs, "cache '%s': %zu slabs, %zu charged to its limit",
+		    s->name, slabs, charged);
+	verify_that(v, charged <= atomic_load_explicit(&s->most_slabs, memory_order_relaxed),
+		    "cache '%s': more slabs than there ever were", s->name);
 }
 
 void slab_verify(struct kmem_cache *s, struct verify *v)
@@ -183,6 +230,134 @@ void slab_verify(struct kmem_cache *s, struct verify *v)
 	verify_one(s, v);
 	if (slab_twin(s))
 		verify_one(slab_twin(s), v);
+	verify_charge(s, v);
+	slab_stock_verify(s, v);
+}
+
+/* What the members' arrays and queues may hold is what their CPUs were charged with. */
+static void verify_budget(struct verify *v)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int m = 0; m < slab_budget_members(); m++) {
+		struct kmem_cache *s = slab_budget_member(m);
+		uint64_t objects = 0;
+
+		for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+			for_each_cpu_unit (cpu) {
+				struct pcpu_array *a = pcpu_ptr(slab_array(s, i), cpu);
+
+				objects += atomic_load_explicit(&a->capacity,
+								memory_order_relaxed);
+			}
+			objects += s->nodes[i].shared ? s->shared_size : 0;
+		}
+		bytes += objects * s->size;
+	}
+	verify_that(v, bytes == slab_budget_used(),
+		    "budget: arrays and queues may hold %llu bytes, CPUs are charged with %llu",
+		    (unsigned long long)bytes, (unsigned long long)slab_budget_used());
+}
+
+struct search {
+	const struct kmem_cache *wanted;
+	struct kmem_cache *found;
+};
+
+static void compare(struct kmem_cache *s, void *arg)
+{
+	struct search *search = arg;
+
+	if (s == search->wanted || slab_twin(s) == search->wanted)
+		search->found = s == search->wanted ? s : slab_twin(s);
+}
+
+/* The cache of a slab's head, which may be another page by now; NULL: none that there is.
+ * Caches lock held. */
+static struct kmem_cache *__find_cache(struct page *page)
+{
+	struct search search = { .wanted = slab_page_cache(page) };
+
+	__slab_for_each_cache(compare, &search);
+	return search.found;
+}
+
+static bool has_free_object(const struct kmem_cache *s, struct page *page)
+{
+	const struct slab_layout *l = slab_layout(s, page);
+
+	for (unsigned int w = 0; w < slab_words(l); w++)
+		if (atomic_load_explicit(slab_bitmap_word(l, page, w), memory_order_relaxed))
+			return true;
+	return false;
+}
+
+/* Whether a slab is on a list. Of one that is not, its links may be anything. Lock held. */
+static bool __is_linked(const struct kmem_cache_node *node, const struct page *page)
+{
+	const struct list_head *prev = page->list.prev;
+	uintptr_t other = (uintptr_t)prev - offsetof(struct page, list);
+
+	lock_assert_held(&node->lock);
+	if (prev == &node->partial)
+		return prev->next == &page->list;
+	for_each_zone (z) {
+		uintptr_t first = (uintptr_t)(page_window.pages + z->start);
+		uintptr_t end = (uintptr_t)(page_window.pages + atomic_load(&z->frontier));
+
+		if (other >= first && other < end)
+			return !((other - first) % sizeof(*page)) && prev->next == &page->list;
+	}
+	return false;
+}
+
+/* Of a slab, listed or not, under its node's lock: nobody frees it. */
+static const char *__slab_wrong(struct kmem_cache *s, struct page *page)
+{
+	enum slab_where where = slab_state_where(slab_state(page));
+
+	if (!slab_page_is_mapped(s, page))
+		return "the array map or the places say something else of it";
+	if (where == SLAB_FULL && has_free_object(s, page))
+		return "is full by its state, but an object is free";
+	if (where == SLAB_ON_NODE && !__is_linked(&s->nodes[page_node(page)], page))
+		return "its state says that it is on the node's list, where it is not";
+	return NULL;
+}
+
+static void verify_page(struct page *page, struct verify *v)
+{
+	struct kmem_cache *s = __find_cache(page);
+	struct kmem_cache_node *node;
+	const char *wrong = NULL;
+
+	if (!s) {
+		verify_that(v, page_type(page) != PAGE_SLAB, "slab %p: is of no cache",
+			    page_to_virt(page));
+		return;
+	}
+	node = &s->nodes[page_node(page)];
+	lock(&node->lock);
+	if (slab_page_is_of(page, s))
+		wrong = __slab_wrong(s, page);
+	unlock(&node->lock);
+	if (wrong)
+		verify_found(v, "%s '%s', slab %p: %s", kind_of(s), s->name, page_to_virt(page),
+			     wrong);
+}
+
+/* All slabs there are, by their pages. */
+static void verify_pages(struct verify *v)
+{
+	slab_caches_lock();
+	for_each_zone (z) {
+		size_t end = atomic_load_explicit(&z->frontier, memory_order_acquire);
+
+		for (size_t pfn = z->start; pfn < end; pfn++)
+			if (page_type(page_window.pages + pfn) == PAGE_SLAB)
+				verify_page(page_window.pages + pfn, v);
+	}
+	slab_caches_unlock();
 }
 
 static void verify_listed(struct kmem_cache *s, void *arg)
@@ -193,4 +368,6 @@ static void verify_listed(struct kmem_cache *s, void *arg)
 void slab_verify_all(struct verify *v)
 {
 	slab_for_each_cache(verify_listed, v);
+	verify_budget(v);
+	verify_pages(v);
 }

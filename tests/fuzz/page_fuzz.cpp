@@ -94,7 +94,9 @@ void run(const Case &c)
 		threads.emplace_back([&, i] { machines[i]->run(c.steps / c.threads); });
 	for (auto &t : threads)
 		t.join();
+	check_sound();
 	end_run(machines);
+	check_sound();
 }
 
 /* In a process of its own. Result: whether it passed. */

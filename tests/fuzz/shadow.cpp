@@ -7,6 +7,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "ukmem/stats.h"
+
 namespace fuzz
 {
 
@@ -26,6 +28,12 @@ void fail(const char *format, ...)
 		static_cast<unsigned long long>(step_number), message, replay);
 	fflush(nullptr);
 	_exit(1);
+}
+
+void check_sound()
+{
+	if (ukmem_verify(stderr))
+		fail("the library is not sound");
 }
 
 /* Zeros that take memory where they are touched only. */

@@ -19,6 +19,8 @@ constexpr unsigned kMaxZones = 64;
 
 /* Ends the process with a message and how to run it again. */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Unless the library finds its own structures sound. While no other thread uses it. */
+void check_sound();
 /* What replays this run; and where in it this thread is. */
 extern const char *replay;
 extern thread_local uint64_t step_number;

@@ -133,11 +133,13 @@ void run(const Case &c)
 		world.run(0, c.steps / c.threads);
 		for (auto &t : threads)
 			t.join();
+		check_sound();
 		faults = {};
 		faults.pin_limit = wanted.pin_limit;
 		world.end();
 	}
 	size_t after = pages_in_use();
+	check_sound();
 	if (after != before)
 		fail("%zu pages in use before, %zu after all was freed", before, after);
 }

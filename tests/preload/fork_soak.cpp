@@ -431,6 +431,7 @@ int main(int argc, char **argv)
 	stop = true;
 	for (size_t i = 0; i < STORMS; i++)
 		pthread_join(threads[i], nullptr);
+	verify_library();
 	if (getenv("FORK_SOAK_COUNT"))
 		printf("%ld forks\n", forks.load());
 	puts("nobody stood still");

@@ -260,6 +260,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < THREADS; i++)
 		while (queue_get(&workers[i].inbox, &b))
 			block_free(&b);
+	verify_library();
 	CHECK(atomic_load(&alarms) > 20 * (long)seconds, "only %ld alarms",
 	      atomic_load(&alarms));
 	CHECK(operations > 1000 * (uint64_t)seconds, "only %llu operations",

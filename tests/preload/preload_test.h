@@ -6,8 +6,10 @@
 #ifndef PRELOAD_TEST_H
 #define PRELOAD_TEST_H
 
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* CHECK - unless @cond holds, say so, in the manner of printf, and exit with 1. */
@@ -21,6 +23,16 @@
 			_exit(1);                                                              \
 		}                                                                              \
 	} while (0)
+
+/* verify_library - if the library is there, it finds its own structures sound. */
+static inline void verify_library(void)
+{
+	void *symbol = dlsym(RTLD_DEFAULT, "ukmem_verify");
+	int (*verify)(FILE * out);
+
+	memcpy(&verify, &symbol, sizeof(verify));
+	CHECK(!symbol || !verify(stderr), "its structures are broken");
+}
 
 /* rng_next - xorshift64*; @state must not be 0. */
 static inline uint64_t rng_next(uint64_t *state)

@@ -77,5 +77,6 @@ int main(int argc, char **argv)
 	CHECK(dladdr(dlsym(RTLD_DEFAULT, "malloc"), &home) && strstr(home.dli_fname, "ukmem"),
 	      "another malloc is in use");
 	soak::run(soak::seconds_wanted(argc, argv));
+	verify_library();
 	return 0;
 }

@@ -101,6 +101,7 @@ int main(int argc, char **argv)
 	queue = alf_queue_alloc(QUEUE_SIZE, GFP_KERNEL);
 	CHECK(pool && !IS_ERR(queue), "no pool or queue");
 	run(seconds_wanted(argc, argv));
+	CHECK(!ukmem_verify(stderr), "the library is not sound");
 	CHECK(put - got == alf_queue_count(queue), "%lu put in, %lu taken out, %u left",
 	      put.load(), got.load(), alf_queue_count(queue));
 	alf_queue_free(queue);

@@ -122,11 +122,13 @@ int main(int argc, char **argv)
 		CHECK(!pthread_key_create(&keys[i], key_destructor), "no key");
 
 	churn(0, warm);
+	verify_library();
 	long before = resident_kb();
 	churn(warm, total);
 	long growth = resident_kb() - before;
 	CHECK(growth < GROWTH_KB, "%zu threads left %ld KiB behind", total - warm, growth);
 	free(atomic_exchange(&handed_over, NULL));
+	verify_library();
 	printf("%zu threads, %ld destructors\n", total, atomic_load(&destructors));
 	return 0;
 }

@@ -325,6 +325,8 @@ int first_use(uint64_t seed, unsigned nr_threads)
 	for (const auto &[name, c] : end.caches)
 		if (name.compare(0, 8, "kmalloc-") == 0 && c.inuse)
 			_exit(4);
+	if (ukmem_verify(stderr))
+		_exit(6);
 	_exit(end.duplicates || end.gauges.allocated > (64u << 10) ? 5 : 0);
 }
 

@@ -483,6 +483,7 @@ void Harness::run(double time)
 	for (std::thread &t : threads)
 		t.join();
 	printf("%llu blocks\n", (unsigned long long)made_);
+	EXPECT_EQ(ukmem_verify(stderr), 0) << "before anything is given back";
 	check_end(before);
 	destroy_caches();
 }

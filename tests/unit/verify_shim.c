@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "verify_shim.h"
 
+#include "kmalloc/kmalloc.h"
+#include "page/limits.h"
+#include "page/zone.h"
 #include "page/zone_types.h"
 #include "percpu/array.h"
+#include "percpu/gate.h"
+#include "pool/qmempool.h"
+#include "queue/queue.h"
 #include "slab/slab_node.h"
+#include "ukmem/kmalloc.h"
 
 /* The first slab on the list of a node. */
 static struct page *listed_slab(struct kmem_cache *s)
@@ -61,6 +68,109 @@ static bool break_block(void)
 	return false;
 }
 
+/* A slab of @s in this state that has, or has not, all its objects. */
+static struct page *find_slab(const struct kmem_cache *s, enum slab_where where, bool whole)
+{
+	for_each_zone (z)
+		for (size_t pfn = z->start; pfn < z->frontier; pfn++) {
+			struct page *page = page_window.pages + pfn;
+
+			if (slab_page_is_of(page, s) &&
+			    slab_state_where(slab_state(page)) == where &&
+			    slab_state_empty(slab_layout(s, page), slab_state(page)) == whole)
+				return page;
+		}
+	return NULL;
+}
+
+static bool break_state(struct page *page, uint32_t change)
+{
+	if (page)
+		atomic_fetch_add(&page->state, change);
+	return page != NULL;
+}
+
+static bool break_full(struct kmem_cache *s)
+{
+	struct page *page = find_slab(s, SLAB_FULL, false);
+
+	if (page)
+		*slab_bitmap_word(slab_layout(s, page), page, 0) |= 1;
+	return page != NULL;
+}
+
+static bool break_map(struct kmem_cache *s, bool places)
+{
+	struct page *page = find_slab(s, SLAB_FULL, false);
+	size_t pfn = page ? page_to_pfn(page) : 0;
+
+	if (!page)
+		return false;
+	if (places)
+		page_window.places[pfn + 1] = 0;
+	else
+		page_window.array_map[pfn << page_window.page_shift >> ARRAY_MAP_SHIFT]++;
+	return true;
+}
+
+static bool break_stock(struct kmem_cache *s)
+{
+	struct page *page;
+
+	if (kmem_cache_set_stock(s, 1))
+		return false;
+	page = find_slab(s, SLAB_WITH_CPU, true);
+	return break_state(page, -SLAB_WHOLE_ONE);
+}
+
+static bool break_budget(void)
+{
+	struct pcpu_array *a = used_array(size_class_cache(100));
+
+	if (a)
+		a->capacity--;
+	return a != NULL;
+}
+
+static bool break_queue(struct kmem_cache *s, bool word)
+{
+	struct qmempool *pool = qmempool_create(32, 256, 0, s, GFP_KERNEL);
+
+	if (word)
+		pool->shared->producer.word = SIDE_HELD; /* by which CPU? */
+	else
+		pool->shared->producer.slack++;
+	return true;
+}
+
+static bool break_queued(struct kmem_cache *s)
+{
+	struct alf_queue *q = alf_queue_alloc(16, GFP_KERNEL);
+	void *wrong = (char *)kmem_cache_alloc(s, GFP_KERNEL) + 8;
+
+	alf_mp_enqueue(q, &wrong, 1);
+	s->nodes[0].shared = q;
+	return true;
+}
+
+static bool break_held(void)
+{
+	page_of(kmalloc(1 << 20, GFP_KERNEL))->npages--;
+	return true;
+}
+
+static bool break_run(struct kmem_cache *s)
+{
+	page_set_type(find_slab(s, SLAB_FULL, false) + 1, PAGE_ALLOCATED);
+	return true;
+}
+
+static bool break_table(void)
+{
+	kmalloc_fast.tables.small[4] = kmalloc_fast.tables.small[5];
+	return kmalloc_fast.tables.small[3] != kmalloc_fast.tables.small[5];
+}
+
 bool shim_break(struct kmem_cache *s, enum shim_breakage what)
 {
 	switch (what) {
@@ -81,6 +191,43 @@ bool shim_break(struct kmem_cache *s, enum shim_breakage what)
 		return true;
 	case SHIM_BREAK_BLOCK_ORDER:
 		return break_block();
+	case SHIM_BREAK_FULL_SLAB:
+		return break_full(s);
+	case SHIM_BREAK_ON_NODE:
+		return break_state(find_slab(s, SLAB_FULL, false),
+				   (uint32_t)SLAB_ON_NODE << SLAB_WHERE_SHIFT);
+	case SHIM_BREAK_PLACE:
+		return break_map(s, true);
+	case SHIM_BREAK_ARRAY_MAP:
+		return break_map(s, false);
+	case SHIM_BREAK_STOP_BIT:
+		return used_array(s) && (used_array(s)->header |= PCPU_ARRAY_STOP);
+	case SHIM_BREAK_CHARGE:
+		return s->all_slabs++ != 0;
+	case SHIM_BREAK_BUDGET:
+		return break_budget();
+	case SHIM_BREAK_STOCK:
+		return break_stock(s);
+	case SHIM_BREAK_RUN_INSIDE:
+		return break_run(s);
+	case SHIM_BREAK_HELD:
+		return break_held();
+	case SHIM_BREAK_LIMITS:
+		return page_limits.used++ != 0;
+	case SHIM_BREAK_DESCRIBED:
+		zones[0].described[FLAT_PAGES] = zones[0].start;
+		return true;
+	case SHIM_BREAK_QUEUE_SLACK:
+		return break_queue(s, false);
+	case SHIM_BREAK_QUEUE_WORD:
+		return break_queue(s, true);
+	case SHIM_BREAK_QUEUED:
+		return break_queued(s);
+	case SHIM_BREAK_GATE:
+		pcpu_gate_return();
+		return true;
+	case SHIM_BREAK_TABLE:
+		return break_table();
 	}
 	return false;
 }

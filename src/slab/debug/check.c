@@ -5,6 +5,7 @@
  */
 #include "slab/debug/check.h"
 
+#include "base/assert.h"
 #include "os/os.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_objects.h"
@@ -56,6 +57,7 @@ void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags,
 {
 	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
 
+	debug_assert(s->home == s && node < page_window.nr_nodes);
 	if (must_fail(s, why, flags))
 		return NULL;
 	return alloc_one(s, why, node, flags, caller);
@@ -67,6 +69,7 @@ size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t fl
 	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
 	size_t got = 0;
 
+	debug_assert(s->home == s && node < page_window.nr_nodes);
 	if (must_fail(s, why, flags))
 		return 0;
 	while (got < n && (p[got] = alloc_one(s, why, node, flags, caller)))

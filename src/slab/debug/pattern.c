@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "slab/debug/report.h"
 
 /* A part of an object's surroundings, from the object on. */
@@ -15,6 +16,7 @@ struct part {
 
 static void fill(void *obj, const struct part *p)
 {
+	debug_assert(p->from <= p->to);
 	memset((char *)obj + p->from, p->value, (size_t)(p->to - p->from));
 }
 

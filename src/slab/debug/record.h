@@ -22,6 +22,7 @@
 #ifndef SLAB_DEBUG_RECORD_H
 #define SLAB_DEBUG_RECORD_H
 
+#include "base/assert.h"
 #include "slab/slab_types.h"
 
 /* What guards and objects are filled with: the kernel's values. */
@@ -54,6 +55,7 @@ enum { SLAB_GUARD_MIN = 32 }; /* bytes on either side */
 
 static inline struct slab_record *slab_record(const struct kmem_cache *twin, void *obj)
 {
+	debug_assert(twin->home != twin && twin->record_offset);
 	return (struct slab_record *)(void *)((char *)obj + twin->record_offset);
 }
 

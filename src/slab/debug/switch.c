@@ -15,6 +15,7 @@
 
 #include <errno.h>
 
+#include "base/assert.h"
 #include "base/config.h"
 #include "slab/debug/annotate.h"
 #include "slab/debug/names.h"
@@ -47,6 +48,7 @@ static struct kmem_cache *twin_of(struct kmem_cache *s, bool natural)
 		.ops = &slab_twin_ops,
 	};
 
+	debug_assert(s->home == s);
 	if (twin)
 		return twin;
 	twin = slab_cache_new(&p);
@@ -73,12 +75,15 @@ static void close_arrays(struct kmem_cache *s)
 /* After this, requests that begin come by check.c. */
 static void begin(struct kmem_cache *s, enum slab_check why)
 {
+	slab_caches_assert_held();
+	debug_assert(s->home == s && why != SLAB_CHECK_TWIN);
 	if (!atomic_fetch_or_explicit(&s->checked, why, memory_order_seq_cst)) /* C1 */
 		close_arrays(s);
 }
 
 static void end(struct kmem_cache *s, enum slab_check why)
 {
+	slab_caches_assert_held();
 	atomic_fetch_and_explicit(&s->checked, ~(unsigned int)why, memory_order_seq_cst);
 }
 

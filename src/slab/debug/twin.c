@@ -11,6 +11,7 @@
  */
 #include "slab/debug/twin.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/report.h"
 #include "os/os.h"
@@ -42,6 +43,8 @@ static void lay_out(struct kmem_cache *twin)
 	twin->record_offset = (unsigned int)record;
 	twin->size = (unsigned int)align_up(
 		record + sizeof(struct slab_record) + twin->pad_left, twin->align);
+	debug_assert(twin->record_offset >= twin->object_size + SLAB_GUARD_MIN);
+	debug_assert(twin->pad_left >= SLAB_GUARD_MIN && twin->pad_left % twin->align == 0);
 }
 
 bool slab_twin_prepare(struct kmem_cache *twin)
@@ -55,6 +58,7 @@ bool slab_twin_prepare(struct kmem_cache *twin)
 	q->max = min_uint(max_uint(QUARANTINE_BYTES / twin->size, 1), QUARANTINE_MAX);
 	lock_register(&q->lock, LOCK_RANK_CHECK);
 	twin->quarantine = q;
+	debug_assert(q->max);
 	return true;
 }
 
@@ -124,6 +128,7 @@ void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	struct slab_record *r;
 	void *obj = NULL;
 
+	debug_assert(s->home == s && twin && twin->home == s);
 	if (!slab_take(twin, &node, &obj, 1, 1, flags))
 		return NULL;
 	slab_event(twin, SLAB_ALLOC_SLOWPATH);
@@ -158,6 +163,7 @@ static void *exchange(struct slab_quarantine *q, void *obj, bool all)
 
 	lock(&q->lock);
 	count = atomic_load_explicit(&q->count, memory_order_relaxed);
+	debug_assert(count <= q->max && q->max <= QUARANTINE_MAX && q->first < QUARANTINE_MAX);
 	if (count && (all || count == q->max)) {
 		out = q->queue[q->first];
 		q->first = (q->first + 1) % QUARANTINE_MAX;
@@ -174,6 +180,7 @@ void slab_twin_drain(struct kmem_cache *twin)
 {
 	void *obj;
 
+	debug_assert(twin->home != twin);
 	while ((obj = exchange(twin->quarantine, NULL, true)))
 		release(twin, obj, NULL);
 }
