@@ -277,27 +277,18 @@ void pagesets_list(struct pcpu_drain *d)
 		list_arrays(z, d);
 }
 
-size_t pageset_drain(struct zone *z)
+size_t pageset_drain(struct zone *only)
 {
 	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
-	size_t before = pageset_pages(z);
-
-	list_arrays(z, &d);
-	pcpu_drain_end(&d);
-	return before - min_size(before, pageset_pages(z));
-}
-
-size_t pagesets_drain(void)
-{
-	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
+	struct zone *first = only ? only : zones, *end = only ? only + 1 : zones + nr_zones();
 	size_t before = 0, after = 0;
 
-	for_each_zone (z) {
+	for (struct zone *z = first; z < end; z++) {
 		before += pageset_pages(z);
 		list_arrays(z, &d);
 	}
 	pcpu_drain_end(&d);
-	for_each_zone (z)
+	for (struct zone *z = first; z < end; z++)
 		after += pageset_pages(z);
 	return before - min_size(before, after);
 }

@@ -26,9 +26,8 @@ void pageset_free(struct zone *z, struct page *page, unsigned int order);
  * NULL. */
 struct page *pageset_pop_run(struct zone *z, size_t npages);
 void pageset_free_run(struct zone *z, struct page *page, size_t npages);
-/* What all CPUs hold, back into the zone, or all zones. Pages. */
-size_t pageset_drain(struct zone *z);
-size_t pagesets_drain(void);
+/* What all CPUs hold of a zone, or, with NULL, of all zones, back into it. Pages. */
+size_t pageset_drain(struct zone *only);
 /* What a CPU that goes holds, to be emptied. (When all memory is to go back, page_trim() drains
  * all CPUs', after caches have given back their slabs.) */
 struct pcpu_drain;

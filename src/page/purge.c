@@ -156,7 +156,7 @@ size_t page_trim(bool all)
 
 	if (all) {
 		nodes_update_allowed();
-		pagesets_drain();
+		pageset_drain(NULL);
 	}
 	for_each_zone (z) {
 		purged += zone_purge_to(z, 0, SIZE_MAX, 0);

@@ -116,13 +116,13 @@ bool direct_reclaim(const struct alloc_request *rq)
 		return false;
 	count_vm_event(ALLOCSTALL);
 	before = bound_pages();
-	count_vm_events(PGREFILL, pagesets_drain());
+	count_vm_events(PGREFILL, pageset_drain(NULL));
 	/* Little from everybody first; all of it if that is not enough. */
 	for (unsigned int priority = 4;; priority -= 2) {
 		size_t used = used_pages();
 
 		shrink_all(rq->flags, node_data[0].node_id, priority);
-		pagesets_drain();
+		pageset_drain(NULL);
 		if (used - min_size(used, used_pages()) >= rq->npages || !priority)
 			break;
 	}
