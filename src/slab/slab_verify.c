@@ -3,7 +3,7 @@
  * The invariants that stand beside the structures of this folder, as code: lists, slabs,
  * arrays, and that every object is in one place.
  *
- * Lock: the node's, while its list is walked. All else is read while it may change:
+ * Lock: the node's, while its list is walked. All else may change while it is read:
  * base/verify.h.
  */
 #include "slab/slab_verify.h"
@@ -130,8 +130,9 @@ static const char *object_wrong(void *obj, void *home)
 }
 
 /*
- * Slabs on no list are full, or in stock; so what is out of slabs is known twice. Where pages
- * were short some slabs may have been made smaller: those on lists are not told apart here.
+ * Slabs on no list are full or in stock. So the number of objects out of slabs can be computed
+ * from the lists, and must be inuse. Not if some slabs have the small layout: the lists' sums
+ * do not tell them apart.
  */
 static void verify_sum(const struct look *l)
 {
