@@ -24,13 +24,13 @@ static void insert_dirty(struct list_head *list, struct page *page)
 	struct list_head *before = list->next;
 
 	for (unsigned int i = 0; i < SORT_TRIES && before != list; i++) {
-		struct page *other = list_entry(before, struct page, lru);
+		struct page *other = list_entry(before, struct page, free_list);
 
 		if (other->zero != PAGE_DIRTY || other > page)
 			break;
 		before = before->next;
 	}
-	list_add_tail(&page->lru, before);
+	list_add_tail(&page->free_list, before);
 }
 
 static void insert_block(struct zone *z, struct page *page, unsigned int order,
@@ -44,7 +44,7 @@ static void insert_block(struct zone *z, struct page *page, unsigned int order,
 	page->zero = (uint8_t)zero;
 	z->nr_free += (size_t)1 << order;
 	if (zero != PAGE_DIRTY) {
-		list_add_tail(&page->lru, &z->free[order]);
+		list_add_tail(&page->free_list, &z->free[order]);
 	} else {
 		z->nr_dirty += (size_t)1 << order;
 		insert_dirty(&z->free[order], page);
@@ -57,7 +57,7 @@ void __zone_remove_block(struct zone *z, struct page *page)
 
 	lock_assert_held(&z->lock);
 	debug_assert(page_type(page) == PAGE_FREE && z->nr_free >= n);
-	list_del(&page->lru);
+	list_del(&page->free_list);
 	page_set_type(page, PAGE_NONE);
 	z->nr_free -= n;
 	if (page->zero == PAGE_DIRTY)
@@ -183,7 +183,7 @@ struct page *__zone_take_block(struct zone *z, unsigned int order)
 
 		if (list_empty(&z->free[o]))
 			continue;
-		page = list_first_entry(&z->free[o], struct page, lru);
+		page = list_first_entry(&z->free[o], struct page, free_list);
 		zero = page->zero;
 		if (zero != PAGE_DIRTY && z->only_dirty) /* dirty ones are in front */
 			continue;
@@ -203,7 +203,7 @@ static struct page *first_dirty(struct zone *z, unsigned int order)
 
 	if (list_empty(&z->free[order]))
 		return NULL;
-	page = list_first_entry(&z->free[order], struct page, lru);
+	page = list_first_entry(&z->free[order], struct page, free_list);
 	return page->zero == PAGE_DIRTY ? page : NULL; /* dirty ones are in front */
 }
 
@@ -240,7 +240,7 @@ size_t __zone_count_clean(const struct zone *z, unsigned int order)
 	const struct page *page;
 	size_t n = 0;
 
-	list_for_each_entry (page, &z->free[order], lru)
+	list_for_each_entry (page, &z->free[order], free_list)
 		n += page->zero != PAGE_DIRTY;
 	return n;
 }
@@ -250,10 +250,10 @@ struct page *__zone_next_clean(struct zone *z, unsigned int order)
 	struct page *page;
 
 	lock_assert_held(&z->lock);
-	list_for_each_entry (page, &z->free[order], lru)
+	list_for_each_entry (page, &z->free[order], free_list)
 		if (page->zero != PAGE_DIRTY) {
-			list_del(&page->lru);
-			list_add_tail(&page->lru, &z->free[order]);
+			list_del(&page->free_list);
+			list_add_tail(&page->free_list, &z->free[order]);
 			return page;
 		}
 	return NULL;

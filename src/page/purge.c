@@ -72,13 +72,13 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 			break;
 		}
 		z->isolated += n;
-		list_add(&page->lru, &z->isolated_blocks);
+		list_add(&page->free_list, &z->isolated_blocks);
 		purging = page;
 		zone_unlock(z, true);
 		ok = purge_block(z, pfn, n) == 0;
 		zone_lock(z);
 		purging = NULL;
-		list_del(&page->lru);
+		list_del(&page->free_list);
 		z->isolated -= n;
 		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
 		if (!ok)
@@ -107,10 +107,10 @@ void purge_fork_child(void)
 		 * interrupted goes on here. */
 		if (!zone_trylock(z))
 			continue;
-		list_for_each_entry_safe (page, next, &z->isolated_blocks, lru) {
+		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list) {
 			if (page == purging)
 				continue;
-			list_del(&page->lru);
+			list_del(&page->free_list);
 			z->isolated -= (size_t)1 << page->order;
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order,
 					PAGE_DIRTY);
