@@ -36,14 +36,14 @@ static const char *block_wrong(const struct zone *z, struct page *page, unsigned
 	return NULL;
 }
 
-/* Dirty blocks stand first. Result: whether the list can be followed. */
+/* Verifies a free list: dirty blocks come first. Result: whether the walk reached its end. */
 static bool verify_list(struct zone *z, unsigned int order, size_t *nr_free, size_t *nr_dirty,
 			struct verify *v)
 {
 	bool seen_clean = false;
 	struct page *page;
 
-	list_for_each_entry (page, &z->free[order], lru) {
+	list_for_each_entry (page, &z->free[order], free_list) {
 		const char *wrong = block_wrong(z, page, order);
 
 		if (wrong) {
@@ -66,7 +66,7 @@ static size_t sum_of(const struct list_head *blocks)
 	const struct page *page;
 	size_t n = 0;
 
-	list_for_each_entry (page, blocks, lru)
+	list_for_each_entry (page, blocks, free_list)
 		n += (size_t)1 << page->order;
 	return n;
 }

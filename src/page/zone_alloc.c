@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run of one zone: from this CPU's pageset; with a batch that fills it; or past it.
+ * A run of one zone: out of this CPU's pageset; with a batch that fills it; or past it.
  */
 #include "page/zone_alloc.h"
 
@@ -50,7 +50,7 @@ static struct page *alloc_block(struct zone *z, unsigned int order,
 		return page;
 	if (rq->may_block)
 		zone_pcp_update(z);
-	/* Who may not block takes one: the others have more use for what is mapped. */
+	/* A request that may not block takes one run: others may need what is mapped. */
 	got = take(z, rq, batch,
 		   rq->may_block && config.pagesets ? pageset_batch(z, order) : 1);
 	if (got > 1)
@@ -64,7 +64,7 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 
 	debug_assert(rq->npages && rq->mark < NR_WMARK);
 	*full = false;
-	/* Frees that were deferred in the last moment of a holder of the lock. */
+	/* Frees may have been deferred after the last holder looked. */
 	if (unlikely(deferred_any(&z->deferred)) && zone_lock_for(z, rq))
 		zone_unlock(z, rq->may_block);
 	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Per-CPU arrays emptied from outside: some of one owner, of several, or of all layers.
+ * Empties per-CPU arrays from outside: arrays of one owner, of several, or of all layers.
  *
  *	struct pcpu_drain d = { .cpu = cpu };
  *
  *	pcpu_drain_add(&d, handle, put, whose);		for each array
  *	pcpu_drain_end(&d);
  *
- * Stops interrupt CPUs, so there are few: one for up to PCPU_DRAIN_ARRAYS arrays, whoever
- * they belong to. It is over when what these arrays held has been put; meanwhile their users
- * fail and take their slow paths. So does a put function, which may use any array, but must
- * have another way.
+ * A stop interrupts CPUs, so a drain makes as few as possible: one for up to PCPU_DRAIN_ARRAYS
+ * arrays, of whatever owners. The stop lasts until all objects of these arrays have been put.
+ * Meanwhile operations on the arrays fail, and their callers take slow paths. A put function
+ * may try any array, but must have another way if that fails.
  *
- * Order: arrays are emptied in the order in which they were added. What a put function pushes
- * into an array that is added later is put with that; into one that was added before it must
- * push nothing. So, highest layer first: elements of pools, which go to caches; objects, which
- * go to slabs; CPUs' slabs, which go to nodes and, as pages, to pagesets; pagesets.
+ * Order: arrays are emptied in the order in which they were added. A put function may push onto
+ * an array that is added later, and its objects are put with that array's; it must not push
+ * onto one that was added before. So the highest layer comes first: elements of pools go to
+ * caches; objects go to slabs; CPUs' slabs go to nodes and, as pages, to pagesets; pagesets go
+ * to zones.
  */
 #ifndef PERCPU_DRAIN_H
 #define PERCPU_DRAIN_H
@@ -24,12 +25,12 @@
 
 enum { PCPU_DRAIN_ARRAYS = 32 }; /* reclaim has them on a stack of unknown size */
 
-/* Synchronization: its caller's. */
+/* Synchronization: one thread uses it. */
 struct pcpu_drain {
 	unsigned int cpu;  /* an index, or PCPU_ALL_CPUS */
 	unsigned int keep; /* objects that each array is left with */
 	unsigned int n;	   /* arrays listed */
-	bool refused;	   /* CPUs could not be stopped, and arrays may still hold something */
+	bool refused;	   /* CPUs could not be stopped, so arrays may still hold objects */
 	void *arrays[PCPU_DRAIN_ARRAYS];
 	struct {
 		pcpu_put_function *put;
@@ -37,21 +38,21 @@ struct pcpu_drain {
 	} of[PCPU_DRAIN_ARRAYS];
 };
 
-/* Puts what the arrays added until now held, if there are too many. */
+/* Adds an array; if there are too many, it first empties those added until now. */
 void pcpu_drain_add(struct pcpu_drain *d, void *handle, pcpu_put_function *put, void *whose);
-/* Where CPUs cannot be stopped, of all CPUs' arrays those of this CPU are emptied, as their
- * users do it. */
+/* Empties the arrays. If CPUs cannot be stopped and all are to be drained, it empties those of
+ * this CPU, by their users' operations. */
 void pcpu_drain_end(struct pcpu_drain *d);
 
 /*
- * *@bound, which pcpu_array_open() goes by, becomes @capacity; arrays that have a capacity
- * follow, and what they hold above it is put; where CPUs cannot be stopped, what this CPU's
- * array holds, and the others keep what they have until it is taken out.
+ * Sets *@bound, which pcpu_array_open() reads, to @capacity. Arrays that have a capacity get
+ * the new one, and their objects above it are put. If CPUs cannot be stopped, that is done for
+ * this CPU's array; the others follow when they are opened again.
  */
 void pcpu_arrays_set_bound(void *handle, _Atomic uint16_t *bound, uint16_t capacity,
 			   pcpu_put_function *put, void *whose);
 
-/* The arrays of all layers (struct layer's drain). */
+/* Empties the arrays of all layers (struct layer's drain). */
 void pcpu_drain_layers(unsigned int cpu);
 
 #endif

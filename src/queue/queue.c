@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making queues, and watching over their single users. */
+/* Makes queues, and reports misuse of their single functions. */
 #include "queue/queue.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "queue/relaxed.h"
 #include "queue/section.h"
 
-/* What multi functions of a new queue go by. */
+/* The first owner of a new queue's sides: it decides how the multi functions work. */
 static unsigned int first_owner(unsigned int flags)
 {
 	if (flags & ALF_QUEUE_TICKET)
@@ -50,9 +50,9 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
 }
 
 /*
- * Who uses a side in which way. Of queues with ALF_QUEUE_CHECK multi functions reserve, and
- * single functions, which are the program's code, need say nothing: they move the index of
- * the word, but not that of the reservations (relaxed.h).
+ * Which kind of functions a side has seen. In queues with ALF_QUEUE_CHECK the multi functions
+ * reserve, so single functions, which are compiled into the program, betray themselves: they
+ * move the index of the word, but not that of the reservations (relaxed.h).
  */
 enum { SEEN_NOTHING, SEEN_SINGLE, SEEN_MULTI };
 
@@ -89,7 +89,7 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 		       "(no alf_queue_hand_over)");
 }
 
-/* The other thread's number is not kept: to learn one's own takes a system call. */
+/* The report lacks the other thread's id: to keep it, each call would need a system call. */
 static void see(struct alf_queue *q, struct alf_queue_side *side, const char *func,
 		uint16_t kind)
 {
@@ -163,7 +163,7 @@ void queue_verify(const struct alf_queue *q, const char *what, struct verify *v)
 		    word_is_known(side_word(&q->producer, __ATOMIC_RELAXED)) &&
 			    word_is_known(side_word(&q->consumer, __ATOMIC_RELAXED)),
 		    "%s: a side is nobody's that is known", what);
-	/* Consumers that go on meanwhile are ahead of the producers that were looked at. */
+	/* Signed: consumers may have passed the producers' index since it was loaded. */
 	verify_that(v, (int32_t)(tail - head) <= (int32_t)size,
 		    "%s: %u elements in a queue of %u", what, tail - head, size);
 }

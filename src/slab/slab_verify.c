@@ -4,8 +4,8 @@
  * arrays, queues, and that every object is in one place; what page entries, array map and
  * places say of slabs; what caches and CPUs are charged with.
  *
- * Locks: the caches lock; the node's, while its list is walked. All else is read while it may
- * change: base/verify.h.
+ * Locks: the caches lock; the node's, while its list is walked. All else may change while it is
+ * read: base/verify.h.
  */
 #include "slab/slab_verify.h"
 
@@ -38,7 +38,7 @@ static const char *kind_of(const struct kmem_cache *s)
 #define wrong_slab(l, page, text)                                                              \
 	verify_found((l)->v, "%s, slab %p: %s", (l)->what, page_to_virt(page), text)
 
-/* False: it is none, and nothing else is known of it. */
+/* False: @page is no slab of @s, and the walk must not follow it. */
 static no_sanitize_thread bool verify_slab(struct look *l, struct page *page,
 					   enum slab_where where)
 {
@@ -113,7 +113,7 @@ struct object_home {
 	unsigned int node;
 };
 
-/* An object in an array is out of its slab, and of the array's cache and node. */
+/* Why @obj must not be in an array; NULL: it is out of its slab, and of the cache and node. */
 static const char *object_wrong(void *obj, void *home)
 {
 	const struct object_home *of = home;
@@ -156,8 +156,9 @@ static void verify_queued(const struct look *l, unsigned int node)
 }
 
 /*
- * Slabs on no list are full, or in stock; so what is out of slabs is known twice. Where pages
- * were short some slabs may have been made smaller: those on lists are not told apart here.
+ * Slabs on no list are full or in stock. So the number of objects out of slabs can be computed
+ * from the lists, and must be inuse. Not if some slabs have the small layout: the lists' sums
+ * do not tell them apart.
  */
 static void verify_sum(const struct look *l)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache's attributes by name, as the kernel has them in /sys/kernel/slab/<cache>/: one
- * table says what each is called, how it is shown and, if it can be, set.
+ * A cache's attributes by name, as the kernel has them in /sys/kernel/slab/<cache>/. One table
+ * has their names, and the functions that show and set them.
  *
  * Called by the program, by print.c for all of them at once, and for each new cache
  * by setting.c, with what the tunable slab_attr says. Lock: the node's, while its list
@@ -25,7 +25,7 @@
 #include "slab/slab_shared.h"
 #include "slab/slab_verify.h"
 
-/* Events that the exact numbers of allocations and frees are made of: never cleared. */
+/* Events from which the numbers of allocations and frees are computed are never cleared. */
 #define BASIC_EVENTS (1ull << SLAB_ALLOC_SLOWPATH | 1ull << SLAB_FREE_SLOWPATH)
 
 struct attr {
@@ -33,7 +33,7 @@ struct attr {
 	void (*show)(struct kmem_cache *s, unsigned int arg, struct slab_text *t);
 	/* @n: the number given. 0 or a negative errno. */
 	int (*store)(struct kmem_cache *s, unsigned int arg, unsigned int n);
-	unsigned int arg; /* of both */
+	unsigned int arg; /* for show and store */
 };
 
 static void put(struct slab_text *t, const char *fmt, ...)
@@ -113,7 +113,7 @@ static unsigned int all_cpu_slabs(struct kmem_cache *s)
 	return n;
 }
 
-/* On which CPU they were is not counted: the sum follows from what is. */
+/* Shows only the sum, which is computed: CPUs do not count these frees. */
 static uint64_t fast_frees(struct kmem_cache *s)
 {
 	struct slab_counts c;
@@ -175,7 +175,7 @@ static void show_number(struct kmem_cache *s, unsigned int which, struct slab_te
 	put(t, "%llu\n", (unsigned long long)n);
 }
 
-/* What is counted per node. */
+/* Amounts that are counted per node. */
 enum amount { SLABS, TOTAL_OBJECTS, OBJECTS, OBJECTS_PARTIAL, PARTIAL };
 
 static size_t amount(struct kmem_cache *s, unsigned int node, enum amount which)
@@ -208,7 +208,7 @@ static void show_amount(struct kmem_cache *s, unsigned int which, struct slab_te
 	put(t, "\n");
 }
 
-/* Objects that so many slabs hold if half of each is free. */
+/* The free objects in @slabs slabs if half of each is free. */
 static unsigned int about(const struct kmem_cache *s, unsigned int slabs)
 {
 	return slabs * s->layout.objects / 2;
@@ -265,7 +265,7 @@ static void look(struct verify *v, void *s)
 	slab_verify(s, v);
 }
 
-/* What is wrong is logged. */
+/* Verifies the cache, and logs the findings. */
 static int store_validate(struct kmem_cache *s, unsigned int unused, unsigned int n)
 {
 	struct verify v;
@@ -321,7 +321,7 @@ static void show_event(struct kmem_cache *s, unsigned int event, struct slab_tex
 	put(t, "\n");
 }
 
-/* As in the kernel, an event that is counted at this moment may survive it. */
+/* As in the kernel, a count that another thread is increasing now may keep its value. */
 static void clear_event(struct kmem_cache *s, unsigned int event)
 {
 	unsigned int cpu;
@@ -390,7 +390,7 @@ ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *name, char *buf, 
 	return (ssize_t)t.len;
 }
 
-/* A decimal number below 2^32, and at most a newline. */
+/* Parses a decimal number below 2^32, which a newline may follow. */
 static bool parse_number(const char *s, unsigned int *out)
 {
 	uint64_t v;

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The tunable slab_debug; see tunable.c. */
+#ifndef SLAB_DEBUG_TUNABLE_H
+#define SLAB_DEBUG_TUNABLE_H
+
+#include "slab/slab_types.h"
+
+/* The debug flags that the tunable gives to a cache of this name. */
+slab_flags_t slab_debug_of_name(const char *name);
+/* Logs names in the tunable for which there is no cache; for callers that know that the program
+ * creates no more caches. */
+void slab_debug_check_names(void);
+
+#endif
