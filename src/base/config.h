@@ -77,8 +77,8 @@ enum config_show {
 enum { CONFIG_STRING_SIZE = 512 }; /* of a tunable that is a text, with its terminating zero */
 
 /*
- * All tunables: name, default, what else is allowed, and the text that documents it. Numbers are
- * within a least and a largest value, choices are those of the enumerations above in their
+ * All tunables: name, default, what else is allowed, and the text that documents it. Numbers
+ * are within a least and a largest value, choices are those of the enumerations above in their
  * order, and a string, by default empty, says what it looks like.
  */
 /* clang-format off */
