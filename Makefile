@@ -1,6 +1,6 @@
 # A thin front: CMakePresets.json and scripts/ do the work.
 .DEFAULT_GOAL := help
-.PHONY: demo forward check check-all bench install lint clean help library
+.PHONY: demo forward check check-all mutants bench install lint clean help library
 
 PREFIX ?= /usr/local
 BUILD := build/release
@@ -19,6 +19,10 @@ check: ## build and test: short searches, each thing where it proves most (PRESE
 check-all: ## build and test everything at full length in every preset
 	scripts/install-deps check
 	UKMEM_CHECK=full scripts/check
+
+mutants: ## break the library on purpose, and require a test to notice each time
+	scripts/install-deps check
+	tests/mutants/run --all
 
 bench: ## measure against other allocators
 	scripts/install-deps bench

@@ -46,6 +46,11 @@ void shim_lock(struct shim_lock *l)
 	lock(&l->lock);
 }
 
+bool shim_lock_is_waited_for(const struct shim_lock *l)
+{
+	return atomic_load_explicit(&l->lock.word, memory_order_relaxed) & LOCK_WAITED;
+}
+
 bool shim_trylock(struct shim_lock *l)
 {
 	return trylock(&l->lock);

@@ -25,6 +25,7 @@ bool shim_lock_if(struct shim_lock *l, bool may_block);
 bool shim_lock_soon(struct shim_lock *l, bool may_block);
 bool shim_lock_unless_fork(struct shim_lock *l);
 bool shim_lock_none_held(void);
+bool shim_lock_is_waited_for(const struct shim_lock *l);
 void shim_unlock(struct shim_lock *l);
 
 void shim_fork_prepare(void);

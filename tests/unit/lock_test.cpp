@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Locks: exclusion, waiting, fork, the order check; and initialising once. */
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <memory>
 
 #include "lock_shim.h"
+#include "seccomp.h"
 #include "test_util.h"
 
 namespace
@@ -63,6 +65,58 @@ TEST(LockTest, WaitersAreWoken)
 		t.join();
 		EXPECT_EQ(got, 3);
 	}
+}
+
+volatile sig_atomic_t wakes;
+
+/* From here on this thread's calls of FUTEX_WAKE are counted in place of made. */
+bool count_wakes()
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAKE_PRIVATE, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	signal(SIGSYS, [](int) { wakes = wakes + 1; });
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* A waiter looks again every millisecond, so that it gets the lock is no proof. */
+TEST(LockTest, AnUnlockWakesAWaiter)
+{
+	int status = 0;
+
+	if (TEST_ASAN || TEST_TSAN)
+		GTEST_SKIP() << "the sanitizer wakes threads of its own";
+	pid_t child = fork();
+	if (!child) {
+		Lock l = make(shim_rank_node);
+
+		shim_lock(l.get());
+		std::thread waiter([&] {
+			shim_lock(l.get());
+			shim_unlock(l.get());
+		});
+		while (!shim_lock_is_waited_for(l.get()))
+			std::this_thread::yield();
+		if (!count_wakes())
+			_exit(77);
+		shim_unlock(l.get());
+		int seen = wakes;
+		waiter.join();
+		_exit(seen == 1 ? 0 : 1);
+	}
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+	if (WEXITSTATUS(status) == 77)
+		GTEST_SKIP() << "no seccomp here";
+	EXPECT_EQ(WEXITSTATUS(status), 0) << "woken not exactly once";
 }
 
 TEST(LockTest, TrylockNeverWaits)

@@ -117,6 +117,26 @@ TEST(SlabDeathTest, DoubleFreeIsFoundAtTheFlush)
 	free_twice(by_traffic, false);
 }
 
+/* The first free is in the slab's bitmap when the second one comes. */
+void free_flushed(bool again)
+{
+	struct kmem_cache *s = kmem_cache_create("twice", 64, 0, 0, nullptr);
+	void *p[4];
+
+	alloc_some(s, p, 4);
+	kmem_cache_free(s, p[0]);
+	kmem_cache_shrink(s);
+	kmem_cache_free(s, p[again ? 0 : 1]);
+	kmem_cache_shrink(s);
+}
+
+TEST(SlabDeathTest, DoubleFreeAfterAFlushIsFound)
+{
+	EXPECT_EXIT(free_flushed(true), ::testing::KilledBySignal(SIGABRT),
+		    "ukmem: free\\(\\): invalid pointer 0x[0-9a-f]+: double free\n$");
+	free_flushed(false);
+}
+
 TEST(SlabDeathTest, DoubleFreePassedOverKeepsCounts)
 {
 	struct kmem_cache *s = kmem_cache_create("twice", 64, 0, 0, nullptr);
