@@ -9,41 +9,45 @@
  *	alf_mp_enqueue(q, packets, 16);
  *	n = alf_mc_dequeue(q, packets, 16);
  *
- * Each side of a queue is used in one of two ways, between two calls of alf_queue_hand_over():
+ * Between two calls of alf_queue_hand_over() a program uses each side of a queue (producers
+ * and consumers) in one of two ways:
  *
- *   sp, sc  single: by one thread, or by several that exclude each other by other means
- *   mp, mc  multi: by any number of threads and by their signal handlers
+ *   sp, sc  single: one thread, or several that exclude each other by other means
+ *   mp, mc  multi: any number of threads and their signal handlers
  *
- * and each in three forms; @n and results are numbers of pointers:
+ * Each way has three forms. @n and the results are numbers of pointers:
  *
  *   enqueue, enqueue_bulk    all of them or none		n or 0
  *   enqueue_burst	      as many as there is room for	0..n
  *   dequeue, dequeue_burst   as many as there are		0..n
  *   dequeue_bulk	      all of them or none		n or 0
  *
- * The multi functions never wait for another thread, however long that one is preempted in
- * the middle of the same function: what it had not finished is as if it had not begun, and
- * it begins again (restartable sequences; the library's queue/multi.c says how). Where there
- * are none (percpu_mode() says fallback) a thread that is preempted in the middle keeps what
- * others put in after it from being seen until it goes on, but still nobody waits. A side
- * that one CPU alone uses for a while costs no locked instruction; else one for each call,
- * whatever n is.
+ * A multi function never waits for another thread, however long that thread is preempted in
+ * the middle of the same function. Multi functions are restartable sequences: a call that was
+ * preempted has changed nothing and begins again (the library's queue/multi.c says how). Where
+ * the system has no restartable sequences (percpu_mode() says fallback), a thread that is
+ * preempted in the middle hides the pointers that others enqueue after it until it goes on;
+ * still nobody waits. A call costs one locked instruction, whatever n is, and none while one
+ * CPU alone uses the side for some time.
  *
- * ALF_QUEUE_TICKET makes a queue whose multi functions publish in the order of their coming,
- * each waiting for the ones before it: the classic algorithm, without restartable sequences,
- * and wait-free of system calls. Its multi functions must not be used in signal handlers or
- * by threads of real-time priorities that may preempt each other.
+ * ALF_QUEUE_TICKET makes a queue whose multi functions publish in the order in which they
+ * reserved places; each waits for those before it. This is the classic algorithm, without
+ * restartable sequences. Its multi functions must not be used in signal handlers or by threads
+ * of real-time priorities that may preempt each other.
  *
- * Ordering: what a thread did before it enqueued a pointer is seen by whoever dequeued it,
- * or found it counted.
+ * Ordering: a thread that dequeued a pointer, or found it counted, sees everything that the
+ * thread which enqueued the pointer did before.
  *
- * Thread safety: as said; a queue must not be in use while it is made or freed. Signal
- * safety: multi functions but the ticket order's; single functions are, where the handler
- * does not interrupt one of the same side. fork: the child's queue is the parent's as it was.
- * Without restartable sequences, and in ticket order, what other threads were enqueuing at
- * that moment is not in it, nor (but for the ticket order) what they were dequeuing; the room
- * for it is. A handler that forks, having interrupted a multi function of the queue without
- * restartable sequences, must not use that queue in the child before it has returned.
+ * Thread safety: as the two ways say; no thread may use a queue while it is made or freed.
+ * Signal safety: multi functions may be called in handlers, except in ticket order; single
+ * functions may, if the handler did not interrupt a single function of the same side.
+ *
+ * fork: the child's queue is a copy of the parent's. Two cases differ: without restartable
+ * sequences, and in ticket order, pointers that other threads were enqueuing during the fork
+ * are missing from the copy. Pointers that they were dequeuing are missing too, except in
+ * ticket order. The places of missing pointers are free. Without restartable sequences, a
+ * signal handler that forks, having interrupted a multi function of a queue, must not use that
+ * queue in the child before it has returned.
  *
  * Thanks to ALF queue, an array-based queue with bulk operations for the kernel
  * (J. D. Brouer, 2014), and to the rings of DPDK, for the ideas: two lines of indices that
@@ -65,22 +69,22 @@ UKMEM_BEGIN_DECLS
 
 /** Flags of alf_queue_alloc_flags(). */
 #define ALF_QUEUE_TICKET 1u /**< multi functions publish in ticket order */
-#define ALF_QUEUE_CHECK 2u  /**< report a side for a single user in multi functions */
+#define ALF_QUEUE_CHECK 2u  /**< multi functions report a side that single functions used */
 
-/* The library's; here for the inline functions. One cache line each. */
+/* Private to the library; declared here for the inline functions. One cache line per side. */
 struct alf_queue_side {
-	uint64_t word;	   /* index << 32, and who has the side: queue/side.h */
-	uint32_t limit;	   /* how far the index may go, as of the last look */
-	uint32_t slack;	   /* what the other side's index is ahead of that: size, 0 */
-	uint32_t size;	   /* the queue's */
+	uint64_t word;	   /* index << 32 | version | owner of the side: queue/side.h */
+	uint32_t limit;	   /* the index may advance up to here, as of the last look */
+	uint32_t slack;	   /* limit minus the other side's index: size (producer) or 0 */
+	uint32_t size;	   /* places in the queue */
 	uint32_t mask;	   /* size - 1 */
 	uint64_t reserved; /* queue/relaxed.h, queue/ticket.h */
 	uint32_t streak, threshold;
 	uint32_t last;	/* queue/multi.c */
-	uint32_t user;	/* the thread in a single function, if that is checked */
-	void *memory;	/* of the first side: what the queue lies in */
+	uint32_t user;	/* debug: the thread that is in a single function */
+	void *memory;	/* producer side only: the block that the queue lies in */
 	uint16_t check; /* ALF_QUEUE_CHECK */
-	uint16_t seen;	/* single or multi functions, if that is checked */
+	uint16_t seen;	/* debug: kind of the functions used so far, single or multi */
 } __attribute__((__aligned__(64)));
 
 struct alf_queue { /* and, behind it, the ring */
@@ -90,28 +94,33 @@ struct alf_queue { /* and, behind it, the ring */
 /**
  * alf_queue_alloc - make an empty queue
  *
- * @size: pointers it can hold, all of them: a power of two up to ALF_QUEUE_MAX_SIZE.
- * Result: ERR_PTR(-EINVAL) for another size, ERR_PTR(-ENOMEM).
+ * @size: the number of pointers it can hold: a power of two up to ALF_QUEUE_MAX_SIZE.
+ * Result: the queue; ERR_PTR(-EINVAL): another size; ERR_PTR(-ENOMEM). alf_queue_free() frees
+ * the queue.
  */
 UKMEM_EXPORT struct alf_queue *alf_queue_alloc(uint32_t size, gfp_t gfp)
 	UKMEM_SYMBOL(alf_queue_alloc);
 
-/** The same with ALF_QUEUE_ @flags; ERR_PTR(-EINVAL) also for unknown ones. */
+/** alf_queue_alloc_flags - the same with ALF_QUEUE_* @flags; unknown flags: -EINVAL. */
 UKMEM_EXPORT struct alf_queue *alf_queue_alloc_flags(uint32_t size, gfp_t gfp,
 						     unsigned int flags)
 	UKMEM_SYMBOL(alf_queue_alloc_flags);
 
-/** alf_queue_free - what is in the queue is the caller's affair. NULL and errors are ignored.
+/**
+ * alf_queue_free - free a queue
+ *
+ * The pointers in it are not freed. NULL and error pointers are ignored.
  */
 UKMEM_EXPORT void alf_queue_free(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_free);
 
 /**
- * alf_queue_hand_over - from now on sides may be used in the other way, by whoever
+ * alf_queue_hand_over - from now on each side may be used in the other way, by any thread
  *
- * Nobody else uses the queue meanwhile. Only needed where it is checked: with ALF_QUEUE_CHECK
- * a multi function reports single functions that were used on its side before; compiled with
- * UKMEM_DEBUG=1 and linked to a debug build of the library, either reports the other. Reports
- * are those of a free that is invalid (the tunable invalid_free).
+ * No other thread may use the queue during the call. The call is needed only where use is
+ * checked: with ALF_QUEUE_CHECK, a multi function reports that single functions were used on
+ * its side before. In programs compiled with UKMEM_DEBUG=1 and linked to a debug build of the
+ * library, each kind of function reports the other. What a report does is the tunable
+ * invalid_free, as for an invalid free.
  */
 UKMEM_EXPORT void alf_queue_hand_over(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_hand_over);
 
@@ -125,9 +134,10 @@ UKMEM_EXPORT unsigned int alf_mc_dequeue_bulk(struct alf_queue *q, void *ptr[], 
 	UKMEM_SYMBOL(alf_mc_dequeue_bulk);
 
 /*
- * A single function of a side begins or ends. Compiled with UKMEM_DEBUG=1 programs report
- * threads that are in one at a time, and single functions after multi ones (which a debug
- * build of the library notes), and go on or abort as the tunable invalid_free says.
+ * A single function begins or ends on @side. Programs compiled with UKMEM_DEBUG=1 call these.
+ * The first reports a second thread that is in a single function of the side at the same time,
+ * and a single function after multi functions (which a debug build of the library notes). The
+ * tunable invalid_free says whether the program then goes on or aborts.
  */
 UKMEM_EXPORT void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side,
 					 const char *func) UKMEM_SYMBOL(alf_queue_single_begin);
@@ -142,7 +152,7 @@ UKMEM_EXPORT void alf_queue_single_end(struct alf_queue_side *side)
 #define ALF_QUEUE_SINGLE_END(side) ((void)(side))
 #endif
 
-/* Both sides' indices run freely, modulo 2^32. */
+/* The index of @side, loaded with memory order @order. Indices run freely, modulo 2^32. */
 static UKMEM_INLINE uint32_t alf_queue_index(const struct alf_queue_side *side, int order)
 {
 	return (uint32_t)(__atomic_load_n(&side->word, order) >> 32);
@@ -153,7 +163,7 @@ static UKMEM_INLINE void **alf_queue_ring(struct alf_queue *q)
 	return (void **)(q + 1);
 }
 
-/* The empty asm keep compilers from moving two at once, and from string instructions. */
+/* The empty asms keep compilers from merging two copies and from using string instructions. */
 static UKMEM_INLINE void alf_queue_copy_one(void **to, void *const *from)
 {
 	void *one = *from;
@@ -169,7 +179,10 @@ static UKMEM_INLINE void alf_queue_copy_two(void **to, void *const *from)
 	alf_queue_copy_one(to + 1, from + 1);
 }
 
-/* Up to seven one by one: loads wait for stores of another width. */
+/*
+ * Copies up to seven pointers one by one: a load that follows soon waits for a store of another
+ * width.
+ */
 static UKMEM_INLINE void alf_queue_copy(void **to, void *const *from, uint32_t n)
 {
 	for (; n >= 8; n -= 8, to += 8, from += 8)
@@ -187,7 +200,7 @@ static UKMEM_INLINE void alf_queue_copy(void **to, void *const *from, uint32_t n
 		alf_queue_copy_one(to, from);
 }
 
-/* Between ring places [index, index + n) and @ptr. */
+/* Copies @ptr[0..n-1] to ring places [index, index + n); alf_queue_get() copies back. */
 static UKMEM_INLINE void alf_queue_put(struct alf_queue *q, uint32_t index, void *const *ptr,
 				       uint32_t n)
 {
@@ -215,9 +228,10 @@ static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void
 }
 
 /*
- * How many places the single user of @side may have from @index on; exactly that only if it is
- * fewer than @n. The limit may be behind the index after multi functions. The acquire is of the
- * release with which the other side gave places up, that is of its copying.
+ * The number of places that the single user of @side may use from @index on. A result of @n or
+ * more may be too low. The difference is signed because multi functions can leave the limit
+ * behind the index. The acquire pairs with the release by which the other side gave up its
+ * places after copying.
  */
 static UKMEM_INLINE int64_t alf_queue_room(struct alf_queue_side *side,
 					   const struct alf_queue_side *other, uint32_t index,
@@ -232,7 +246,7 @@ static UKMEM_INLINE int64_t alf_queue_room(struct alf_queue_side *side,
 	return room;
 }
 
-/* Publishes, with a release, what was copied. The lower half is left as it is. */
+/* Publishes, with a release, @n places that were copied. The word's lower half stays. */
 static UKMEM_INLINE void alf_queue_advance(struct alf_queue_side *side, uint64_t word,
 					   uint32_t n)
 {
@@ -320,13 +334,13 @@ static UKMEM_INLINE unsigned int alf_sc_dequeue_bulk(struct alf_queue *q, void *
 	return done;
 }
 
-/* The names that say what the plain ones do. */
+/* Longer names of the same functions. */
 #define alf_sp_enqueue_bulk alf_sp_enqueue
 #define alf_mp_enqueue_bulk alf_mp_enqueue
 #define alf_sc_dequeue_burst alf_sc_dequeue
 #define alf_mc_dequeue_burst alf_mc_dequeue
 
-/** alf_queue_size - pointers that the queue can hold. */
+/** alf_queue_size - the number of pointers that the queue can hold. */
 static UKMEM_INLINE uint32_t alf_queue_size(const struct alf_queue *q)
 {
 	return q->producer.size;
@@ -335,24 +349,24 @@ static UKMEM_INLINE uint32_t alf_queue_size(const struct alf_queue *q)
 /**
  * alf_queue_count - how many pointers are in the queue
  *
- * While others use it: a number it held about now, never more than its size.
+ * While other threads use the queue the result is about right, and never above its size.
  */
 static UKMEM_INLINE uint32_t alf_queue_count(const struct alf_queue *q)
 {
-	/* The consumers' index first: the producers' is never behind it. */
+	/* Loading the consumers' index first keeps the difference from being negative. */
 	uint32_t head = alf_queue_index(&q->consumer, __ATOMIC_ACQUIRE);
 	uint32_t count = alf_queue_index(&q->producer, __ATOMIC_ACQUIRE) - head;
 
 	return count < q->producer.size ? count : q->producer.size;
 }
 
-/** alf_queue_avail_space - for how many more there is room; as alf_queue_count(). */
+/** alf_queue_avail_space - how many more pointers fit; as exact as alf_queue_count(). */
 static UKMEM_INLINE uint32_t alf_queue_avail_space(const struct alf_queue *q)
 {
 	return q->producer.size - alf_queue_count(q);
 }
 
-/** alf_queue_empty - whether nothing is in the queue; as alf_queue_count(). */
+/** alf_queue_empty - whether nothing is in the queue; as exact as alf_queue_count(). */
 static UKMEM_INLINE bool alf_queue_empty(const struct alf_queue *q)
 {
 	return alf_queue_count(q) == 0;

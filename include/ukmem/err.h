@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <ukmem/err.h> - error numbers as pointers: the last page of the address space.
+ * <ukmem/err.h> - error numbers as pointers into the last page of the address space.
  *
- * Functions that say so return ERR_PTR(-errno) in place of a pointer. The kernel's interface.
+ * Functions whose comment says so return ERR_PTR(-errno) in place of a pointer. The kernel's
+ * interface.
  */
 #ifndef UKMEM_ERR_H
 #define UKMEM_ERR_H
@@ -34,7 +35,7 @@ static inline bool IS_ERR_OR_NULL(const void *p)
 	return !p || IS_ERR_VALUE(p);
 }
 
-/** Of one type a pointer of another, if it is an error. */
+/** An error pointer, for use as a pointer to another type. */
 static inline void *ERR_CAST(const void *p)
 {
 	return (void *)(size_t)p;

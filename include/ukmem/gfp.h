@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <ukmem/gfp.h> - what an allocation may do to succeed ("get free pages" flags).
+ * <ukmem/gfp.h> - flags that say what an allocation may do to succeed ("get free pages").
  *
  * request           system calls, blocking   below the min watermark   when there is nothing
  * GFP_KERNEL        may do both, reclaims    no                        NULL after reclaim
@@ -22,10 +22,10 @@
  * __GFP_IO, __GFP_FS, __GFP_HARDWALL, __GFP_HIGHMEM, __GFP_MOVABLE, __GFP_ACCOUNT,
  * __GFP_RECLAIMABLE  accepted, of no effect here
  *
- * Requests of GFP_NOWAIT and GFP_ATOMIC only try locks, so they may be used in signal
- * handlers and by threads that must not wait; GFP_KERNEL may not be used in a handler.
- * They are served from memory that requests of GFP_KERNEL have brought in, or the creation
- * of a cache or a pool; a program that only makes such requests makes one of GFP_KERNEL first.
+ * Requests with GFP_NOWAIT and GFP_ATOMIC only try locks, so signal handlers and threads that
+ * must not wait may make them. Signal handlers must not use GFP_KERNEL. Requests with
+ * GFP_NOWAIT and GFP_ATOMIC are served from memory that requests with GFP_KERNEL, or the
+ * creation of a cache or a pool, have brought in; so a program makes one of these first.
  */
 #ifndef UKMEM_GFP_H
 #define UKMEM_GFP_H

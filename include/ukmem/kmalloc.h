@@ -2,10 +2,10 @@
 /*
  * <ukmem/kmalloc.h> - memory of any size, by size class. Included by <ukmem/slab.h>.
  *
- * A class is a cache (<ukmem/slab.h>) for each of a table of sizes up to
- * KMALLOC_MAX_CACHE_SIZE; above it, whole pages. From 16 KiB on, blocks that are zeroed,
- * that name a zone, or that krealloc made larger are whole pages, too. Flags are as in
- * <ukmem/gfp.h>.
+ * A size class is a cache (<ukmem/slab.h>); a table says which sizes up to
+ * KMALLOC_MAX_CACHE_SIZE have one. Larger blocks are whole pages. From 16 KiB on, blocks that
+ * are zeroed, that name a zone, or that krealloc made larger are whole pages, too. Flags are
+ * those of <ukmem/gfp.h>.
  *
  * Thread safety: every function may be called from any thread at any time.
  * Signal safety: as for caches.
@@ -31,15 +31,15 @@ UKMEM_BEGIN_DECLS
 #define KMALLOC_MAX_CACHE_SIZE 65536u
 
 /**
- * kmalloc - @size bytes
+ * kmalloc - allocate @size bytes
  *
- * Aligned to @size if that is a power of two (up to a page), else to 16 bytes
- * from 16 bytes on, else to 8. Size 0 gives ZERO_SIZE_PTR. NULL without memory
- * or above PTRDIFF_MAX. Free with kfree.
+ * The block is aligned to @size if that is a power of two (up to a page), else to 16 bytes
+ * from size 16 on, else to 8. Result: the block; ZERO_SIZE_PTR for size 0; NULL: no memory,
+ * or @size is above PTRDIFF_MAX. Free with kfree.
  */
 UKMEM_EXPORT void *kmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kmalloc) UKMEM_MALLOC
 	UKMEM_ALLOC_SIZE(1);
-/** kzalloc - kmalloc of zeroed memory: all that is usable of it (ksize). */
+/** kzalloc - kmalloc of zeroed memory; all usable bytes (ksize) are zero. */
 UKMEM_EXPORT void *kzalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kzalloc) UKMEM_MALLOC
 	UKMEM_ALLOC_SIZE(1);
 /** kmalloc_array - @n elements of @size bytes; NULL if the product overflows. */
@@ -49,18 +49,18 @@ UKMEM_EXPORT void *kmalloc_array(size_t n, size_t size, gfp_t flags)
 UKMEM_EXPORT void *kcalloc(size_t n, size_t size, gfp_t flags)
 	UKMEM_SYMBOL(kcalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
 /**
- * krealloc - resize, keeping min(old, new) bytes
+ * krealloc - resize a block, keeping its first min(old, new) bytes
  *
- * NULL @p allocates; @size 0 frees and returns ZERO_SIZE_PTR. On failure NULL,
- * and @p stays valid.
+ * NULL @p allocates; @size 0 frees and returns ZERO_SIZE_PTR. Result: the block, which may
+ * have moved; NULL: no memory, and @p stays valid.
  *
- * How many bytes of a block were asked for is not recorded, only how many it has (ksize).
- * So __GFP_ZERO, with which kernel code means "what was not there before reads as zeros",
- * holds as in the kernel: always, if the block was zeroed when it was allocated (kzalloc,
- * kcalloc, __GFP_ZERO) and each krealloc of it since had __GFP_ZERO. Otherwise only what lies
- * beyond the old block's ksize is sure to be zero; bytes between the size asked for before
- * and that are what they were. With __GFP_ZERO all usable bytes behind @size are zero
- * afterwards; do not keep anything there.
+ * By __GFP_ZERO kernel code means "bytes that the block did not have before read as zeros".
+ * The library records only the usable size of a block (ksize), not the size that was asked
+ * for. So the meaning holds as in the kernel: for all new bytes, if the block was zeroed when
+ * it was allocated (kzalloc, kcalloc, __GFP_ZERO) and each krealloc of it since had
+ * __GFP_ZERO; otherwise only for bytes beyond the old block's ksize, and bytes between the
+ * old size asked for and the old ksize keep their contents. With __GFP_ZERO all usable bytes
+ * behind @size are zero afterwards; do not keep anything there.
  */
 UKMEM_EXPORT void *krealloc(const void *p, size_t size, gfp_t flags) UKMEM_SYMBOL(krealloc)
 	__attribute__((__warn_unused_result__)) UKMEM_ALLOC_SIZE(2);
@@ -70,11 +70,11 @@ UKMEM_EXPORT void *krealloc_array(void *p, size_t n, size_t size, gfp_t flags)
 	UKMEM_ALLOC_SIZE(2, 3);
 
 /**
- * kmalloc_node - kmalloc from a NUMA node
+ * kmalloc_node - kmalloc on a NUMA node
  * @node: a node id, or NUMA_NO_NODE (-1): as kmalloc
  *
- * From another node if that one has no memory; with __GFP_THISNODE, NULL then. NULL also
- * if there is no such node.
+ * If that node has no memory, the block comes from another one; with __GFP_THISNODE the
+ * result is NULL then. The result is also NULL if there is no such node.
  */
 UKMEM_EXPORT void *kmalloc_node(size_t size, gfp_t flags, int node)
 	UKMEM_SYMBOL(kmalloc_node) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
@@ -88,16 +88,15 @@ UKMEM_EXPORT void *kmalloc_array_node(size_t n, size_t size, gfp_t flags, int no
 UKMEM_EXPORT void *kcalloc_node(size_t n, size_t size, gfp_t flags, int node)
 	UKMEM_SYMBOL(kcalloc_node) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1, 2);
 
-/** kfree - free what kmalloc and its relatives returned; NULL and ZERO_SIZE_PTR are ignored. */
+/** kfree - free a block of kmalloc and its relatives. NULL and ZERO_SIZE_PTR are ignored. */
 UKMEM_EXPORT void kfree(const void *p) UKMEM_SYMBOL(kfree);
-/** ksize - usable bytes behind @p (at least what was asked for); 0 for NULL and ZERO_SIZE_PTR.
- */
+/** ksize - usable bytes at @p, at least the size asked for; 0: NULL or ZERO_SIZE_PTR. */
 UKMEM_EXPORT size_t ksize(const void *p) UKMEM_SYMBOL(ksize);
-/** kmalloc_size_roundup - what ksize would say of kmalloc(@size); 0 of 0. */
+/** kmalloc_size_roundup - the ksize() of a block of kmalloc(@size); 0 for size 0. */
 UKMEM_EXPORT size_t kmalloc_size_roundup(size_t size) UKMEM_SYMBOL(kmalloc_size_roundup);
 /** kfree_sensitive - kfree after overwriting all usable bytes with zeros. */
 UKMEM_EXPORT void kfree_sensitive(const void *p) UKMEM_SYMBOL(kfree_sensitive);
-/** kfree_bulk - kfree of @p[0..n-1]: objects of any caches and blocks of any size. */
+/** kfree_bulk - kfree of @p[0..n-1], which may be objects of caches and blocks of any size. */
 UKMEM_EXPORT void kfree_bulk(size_t n, void **p) UKMEM_SYMBOL(kfree_bulk);
 
 /*
@@ -159,47 +158,46 @@ UKMEM_EXPORT unsigned int kmem_cache_sheaf_size(const struct slab_sheaf *sheaf)
 /** kmemdup - a kmalloc'd copy of @len bytes at @src. */
 UKMEM_EXPORT void *kmemdup(const void *src, size_t len, gfp_t flags)
 	UKMEM_SYMBOL(kmemdup) UKMEM_MALLOC;
-/** kmemdup_array - of @n elements of @size bytes; NULL if the product overflows. */
+/** kmemdup_array - a copy of @n elements of @size bytes; NULL if the product overflows. */
 UKMEM_EXPORT void *kmemdup_array(const void *src, size_t n, size_t size, gfp_t flags)
 	UKMEM_SYMBOL(kmemdup_array) UKMEM_MALLOC;
-/** kmemdup_nul - of @len bytes at @s, with a terminating zero behind them; NULL for NULL. */
+/** kmemdup_nul - a copy of @len bytes at @s, and a terminating zero; NULL for NULL. */
 UKMEM_EXPORT char *kmemdup_nul(const char *s, size_t len, gfp_t flags)
 	UKMEM_SYMBOL(kmemdup_nul) UKMEM_MALLOC;
-/** kstrdup - of string @s; NULL for NULL. */
+/** kstrdup - a copy of string @s; NULL for NULL. */
 UKMEM_EXPORT char *kstrdup(const char *s, gfp_t flags) UKMEM_SYMBOL(kstrdup) UKMEM_MALLOC;
-/** kstrndup - of at most @max characters of string @s; NULL for NULL. */
+/** kstrndup - a copy of at most @max characters of string @s; NULL for NULL. */
 UKMEM_EXPORT char *kstrndup(const char *s, size_t max, gfp_t flags)
 	UKMEM_SYMBOL(kstrndup) UKMEM_MALLOC;
-/** kasprintf - the text printf would print. The formats are libc's. Not for signal handlers. */
+/** kasprintf - the text that libc's printf would print. Not for signal handlers. */
 UKMEM_EXPORT char *kasprintf(gfp_t flags, const char *fmt, ...) UKMEM_SYMBOL(kasprintf)
 	UKMEM_PRINTF(2, 3) UKMEM_MALLOC;
 /** kvasprintf - the same with a va_list. */
 UKMEM_EXPORT char *kvasprintf(gfp_t flags, const char *fmt, va_list args)
 	UKMEM_SYMBOL(kvasprintf) UKMEM_PRINTF(2, 0) UKMEM_MALLOC;
 /**
- * kstrdup_const - a string that kfree_const may be called on
+ * kstrdup_const - a copy of @s that kfree_const frees
  *
- * Always a copy: a library cannot tell which strings of the program stay what they are.
+ * It is always a copy: the library cannot tell which strings of the program are constant.
  */
 UKMEM_EXPORT const char *kstrdup_const(const char *s, gfp_t flags)
 	UKMEM_SYMBOL(kstrdup_const) UKMEM_MALLOC;
-/** kfree_const - kfree, if @p points to memory of the library; a literal is left alone. */
+/** kfree_const - kfree, if @p points to memory of the library; any other pointer is ignored. */
 UKMEM_EXPORT void kfree_const(const void *p) UKMEM_SYMBOL(kfree_const);
 
 /*
- * Blocks of whole pages. In user space all memory is virtual: kvmalloc is kmalloc, with
- * all its flags, and vmalloc differs from it in that the block always begins at a page and
- * ends with one.
+ * Blocks of whole pages. In user space all memory is virtual, so kvmalloc is kmalloc with
+ * all its flags. Blocks of vmalloc always begin at a page and consist of whole pages.
  */
 
-/** vmalloc - @size bytes in pages of their own; NULL for 0. Free with vfree or kvfree. */
+/** vmalloc - allocate @size bytes in pages of their own; NULL for 0. Free with vfree. */
 UKMEM_EXPORT void *vmalloc(size_t size) UKMEM_SYMBOL(vmalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
 /** vzalloc - the same, zeroed. */
 UKMEM_EXPORT void *vzalloc(size_t size) UKMEM_SYMBOL(vzalloc) UKMEM_MALLOC UKMEM_ALLOC_SIZE(1);
 /** vmalloc_user - vzalloc. */
 UKMEM_EXPORT void *vmalloc_user(size_t size) UKMEM_SYMBOL(vmalloc_user) UKMEM_MALLOC
 	UKMEM_ALLOC_SIZE(1);
-/** vmalloc_node, vzalloc_node - from @node as kmalloc_node says. */
+/** vmalloc_node, vzalloc_node - the same on @node, as kmalloc_node. */
 UKMEM_EXPORT void *vmalloc_node(size_t size, int node) UKMEM_SYMBOL(vmalloc_node) UKMEM_MALLOC
 	UKMEM_ALLOC_SIZE(1);
 UKMEM_EXPORT void *vzalloc_node(size_t size, int node) UKMEM_SYMBOL(vzalloc_node) UKMEM_MALLOC
@@ -207,10 +205,9 @@ UKMEM_EXPORT void *vzalloc_node(size_t size, int node) UKMEM_SYMBOL(vzalloc_node
 /** __vmalloc - vmalloc with other flags than GFP_KERNEL. */
 UKMEM_EXPORT void *__vmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(__vmalloc) UKMEM_MALLOC
 	UKMEM_ALLOC_SIZE(1);
-/** vfree - free what vmalloc returned. NULL is ignored; anything else is reported. */
+/** vfree - free a block of vmalloc. NULL is ignored; any other pointer is reported. */
 UKMEM_EXPORT void vfree(const void *p) UKMEM_SYMBOL(vfree);
-/** is_vmalloc_addr - whether a block of whole pages begins at @p, which vfree and kfree take.
- */
+/** is_vmalloc_addr - whether a block of whole pages begins at @p; vfree and kfree free it. */
 UKMEM_EXPORT bool is_vmalloc_addr(const void *p) UKMEM_SYMBOL(is_vmalloc_addr);
 
 /** kvfree - kfree. */
@@ -218,7 +215,7 @@ static UKMEM_INLINE void kvfree(const void *p)
 {
 	kfree(p);
 }
-/** kvfree_sensitive - kfree_sensitive; the length is known. */
+/** kvfree_sensitive - kfree_sensitive; @len is ignored, the library knows the size. */
 static UKMEM_INLINE void kvfree_sensitive(const void *p, size_t len)
 {
 	(void)len;
@@ -237,8 +234,8 @@ static UKMEM_INLINE void kvfree_sensitive(const void *p, size_t len)
 #define kvmemdup(src, len, flags) kmemdup(src, len, flags)
 
 /*
- * By type, as in Linux 7.0. @T is a type or an expression of it, which is not evaluated; the
- * result is a pointer to that type and no void pointer. @gfp may be left out: GFP_KERNEL.
+ * Allocation by type, as in Linux 7.0. @T is a type, or an expression, which is not evaluated.
+ * The result is a pointer to that type, not a void pointer. @gfp is optional: GFP_KERNEL.
  *
  *	struct foo *foo = kzalloc_obj(*foo);
  *	foo = kmalloc_objs(struct foo, n, GFP_NOWAIT);
@@ -246,12 +243,12 @@ static UKMEM_INLINE void kvfree_sensitive(const void *p, size_t len)
  *
  *   kmalloc_obj(T [, gfp])		    one
  *   kmalloc_objs(T, count [, gfp])	    an array of @count
- *   kmalloc_flex(T, fam, count [, gfp])  one with @count elements in its last member,
+ *   kmalloc_flex(T, fam, count [, gfp])    one with @count elements in its last member,
  *					    the array @fam
  *   kzalloc_*, kvmalloc_*, kvzalloc_*	    as the names say
  *
- * NULL without memory and if the size overflows. A member that counts the array's elements
- * (__counted_by) is not set.
+ * NULL: no memory, or the size overflows. The macros do not set a member that counts the
+ * array's elements (__counted_by).
  */
 #define kmalloc_obj(...) UKMEM_OBJ(kmalloc, __VA_ARGS__, GFP_KERNEL, 0)
 #define kmalloc_objs(...) UKMEM_OBJS(kmalloc, __VA_ARGS__, GFP_KERNEL, 0)
@@ -266,7 +263,7 @@ static UKMEM_INLINE void kvfree_sensitive(const void *p, size_t len)
 #define kvzalloc_objs kzalloc_objs
 #define kvzalloc_flex kzalloc_flex
 
-/* The flags are the argument behind the last needed one: the caller's, or GFP_KERNEL. */
+/* GFP_KERNEL is appended to the arguments, so it takes the place of @gfp if that is missing. */
 #define UKMEM_OBJ(alloc, T, gfp, ...) ((__typeof__(T) *)alloc(sizeof(T), (gfp)))
 #define UKMEM_OBJS(alloc, T, count, gfp, ...)                                                  \
 	((__typeof__(T) *)alloc(size_mul((count), sizeof(T)), (gfp)))

@@ -3,26 +3,26 @@
  * <ukmem/mempool.h> - allocations that cannot fail: an allocator with a reserve.
  *
  * A pool sets min_nr elements aside when it is made. It allocates from its allocator as
- * long as that has anything, then from the reserve; elements that are freed fill the reserve
- * up again first. So min_nr elements can be in use at any time, whatever becomes of the
- * rest of memory, provided that whoever has one gives it back without waiting for another.
+ * long as that has any, then from the reserve; elements that are freed fill the reserve
+ * up again first. So min_nr elements can be in use at any time, even when there is no other
+ * memory, provided that a thread which has one frees it without waiting for another.
  *
  * mempool_alloc with	allocator has none, reserve has none
  * GFP_KERNEL		waits until an element is freed: never NULL
  * GFP_NOWAIT, _ATOMIC	NULL at once
  *
  * The allocator is any pair of functions; for caches, kmalloc and pages there are ready ones.
- * It is called with __GFP_NORETRY and __GFP_NOWARN and without __GFP_NOFAIL and __GFP_ZERO:
- * elements are never promised to be zero. Unlike the kernel's pools these let the allocator
- * reclaim before they turn to the reserve, because without leave to enter the kernel an
- * allocator of this library has nothing sooner than one of the kernel.
+ * The pool calls it with __GFP_NORETRY and __GFP_NOWARN, and without __GFP_NOFAIL and
+ * __GFP_ZERO; so elements are not zeroed. Unlike the kernel's pools these let the allocator
+ * reclaim before they turn to the reserve. The reason: an allocator of this library that may
+ * not enter the kernel runs out of memory sooner than one of the kernel.
  *
- * Thread safety: all functions, any thread; but nothing may use a pool while it is made or
+ * Thread safety: all functions, any thread; but no thread may use a pool while it is made or
  * during and after its end. Signal safety: mempool_alloc with GFP_NOWAIT or GFP_ATOMIC,
  * mempool_alloc_preallocated and mempool_free, if the pool's functions are safe (the ready
- * ones are). They take no lock. A wake-up is the only system call that they make, if a thread
- * waits. fork: the child's pool is the parent's as it was; elements in the hands of the
- * parent's other threads are lost to it, as all their memory is.
+ * ones are). They take no lock, and make a system call only to wake a thread that waits.
+ * fork: the child's pool is a copy of the parent's; elements that the parent's other threads
+ * were using are lost to the child, as all memory of those threads is.
  *
  * The kernel's interface; reserves of this kind after I. Molnar's description of 2001.
  */
@@ -40,9 +40,9 @@ UKMEM_BEGIN_DECLS
 struct kmem_cache;
 struct mempool_reserve;
 
-/** Allocate an element; NULL: there is none now. @pool_data is the pool's. */
+/** Allocates an element; NULL: there is none now. @pool_data: the pool's pool_data. */
 typedef void *(mempool_alloc_t)(gfp_t flags, void *pool_data);
-/** Give one back. */
+/** Frees an element. */
 typedef void(mempool_free_t)(void *element, void *pool_data);
 
 typedef struct mempool {
@@ -50,21 +50,20 @@ typedef struct mempool {
 	void *pool_data;
 	mempool_alloc_t *alloc;
 	mempool_free_t *free;
-	struct mempool_reserve *reserve; /* the library's; NULL: not made, or ended */
+	struct mempool_reserve *reserve; /* private; NULL before mempool_init, after exit */
 } mempool_t;
 
 /**
  * mempool_init - make the pool in @pool, with its reserve filled
  *
  * @min_nr: 0 or more. @pool_data is passed to both functions.
- * Result: 0; -EINVAL: @min_nr is negative or a function missing; -ENOMEM. Then *@pool may
- * be passed to mempool_exit, or not.
+ * Result: 0; -EINVAL: @min_nr is negative or a function is missing; -ENOMEM. After an error,
+ * mempool_exit of *@pool is allowed but not needed.
  */
 UKMEM_EXPORT int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
 			      mempool_free_t *free_fn, void *pool_data)
 	UKMEM_SYMBOL(mempool_init);
-/** mempool_init_node - the same, the elements with @flags and the pool's own memory on @node.
- */
+/** mempool_init_node - the same; elements with @flags, the pool's own memory on node @node. */
 UKMEM_EXPORT int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
 				   mempool_free_t *free_fn, void *pool_data, gfp_t flags,
 				   int node) UKMEM_SYMBOL(mempool_init_node);
@@ -75,36 +74,36 @@ UKMEM_EXPORT int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t 
  */
 UKMEM_EXPORT void mempool_exit(mempool_t *pool) UKMEM_SYMBOL(mempool_exit);
 
-/** mempool_create - a pool in memory of its own; NULL where mempool_init fails. */
+/** mempool_create - make a pool in memory of its own; NULL where mempool_init fails. */
 UKMEM_EXPORT mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc_fn,
 				       mempool_free_t *free_fn, void *pool_data)
 	UKMEM_SYMBOL(mempool_create);
-/** mempool_create_node - as mempool_init_node. */
+/** mempool_create_node - the same, as mempool_init_node. */
 UKMEM_EXPORT mempool_t *mempool_create_node(int min_nr, mempool_alloc_t *alloc_fn,
 					    mempool_free_t *free_fn, void *pool_data,
 					    gfp_t flags, int node)
 	UKMEM_SYMBOL(mempool_create_node);
-/** mempool_destroy - mempool_exit, and the pool's own memory too. NULL is ignored. */
+/** mempool_destroy - mempool_exit, and free the pool's own memory. NULL is ignored. */
 UKMEM_EXPORT void mempool_destroy(mempool_t *pool) UKMEM_SYMBOL(mempool_destroy);
 
 /**
  * mempool_resize - promise another number of elements from now on
  *
- * Growing, the reserve is filled as far as the allocator has elements; the rest comes with
- * those that are freed. Shrinking frees what is too much. May block. Result: 0, or -EINVAL
- * (negative) or -ENOMEM, and the pool is as it was.
+ * A growing reserve is filled as far as the allocator has elements; elements that are freed
+ * later fill the rest. A shrinking one frees the elements that are too many. May block.
+ * Result: 0; -EINVAL: negative; -ENOMEM; after an error the pool is as it was.
  */
 UKMEM_EXPORT int mempool_resize(mempool_t *pool, int new_min_nr) UKMEM_SYMBOL(mempool_resize);
 
-/** mempool_alloc - an element, as said above. */
+/** mempool_alloc - allocate an element; when it waits or fails, the table above says. */
 UKMEM_EXPORT void *mempool_alloc(mempool_t *pool, gfp_t flags)
 	UKMEM_SYMBOL(mempool_alloc) UKMEM_MALLOC;
-/** mempool_alloc_preallocated - one of the reserve, or NULL; does not block. */
+/** mempool_alloc_preallocated - an element of the reserve, or NULL; does not block. */
 UKMEM_EXPORT void *mempool_alloc_preallocated(mempool_t *pool)
 	UKMEM_SYMBOL(mempool_alloc_preallocated) UKMEM_MALLOC;
-/** mempool_free - give @element back: to the reserve, or the allocator. NULL is ignored. */
+/** mempool_free - give @element back to the reserve or the allocator. NULL is ignored. */
 UKMEM_EXPORT void mempool_free(void *element, mempool_t *pool) UKMEM_SYMBOL(mempool_free);
-/** mempool_is_saturated - whether all of the reserve is there, as far as one can tell. */
+/** mempool_is_saturated - whether the reserve is full; exact while no thread uses the pool. */
 UKMEM_EXPORT bool mempool_is_saturated(mempool_t *pool) UKMEM_SYMBOL(mempool_is_saturated);
 static inline bool mempool_initialized(mempool_t *pool)
 {
@@ -112,8 +111,8 @@ static inline bool mempool_initialized(mempool_t *pool)
 }
 
 /*
- * Ready allocators. @pool_data: the cache; the size in bytes; the order of the pages, whose
- * struct page is the element.
+ * Ready allocators. @pool_data is the cache (slab), the size in bytes (kmalloc) or the order
+ * (pages; the elements are struct page pointers).
  */
 UKMEM_EXPORT void *mempool_alloc_slab(gfp_t flags, void *pool_data)
 	UKMEM_SYMBOL(mempool_alloc_slab);

@@ -3,8 +3,8 @@
  * <ukmem/nodemask.h> - sets of NUMA nodes, by the kernel's node ids; with numa_fake:N
  * by the numbers of the pretend nodes, 0 .. N-1.
  *
- * Plain data: as safe for threads and signals as the memory it lies in. A struct and
- * not the kernel's nodemask_t, which libnuma's <numa.h> also defines.
+ * A mask is plain data without synchronization. It is a struct of its own, because libnuma's
+ * <numa.h> defines the kernel's name nodemask_t.
  */
 #ifndef UKMEM_NODEMASK_H
 #define UKMEM_NODEMASK_H

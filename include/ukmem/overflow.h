@@ -2,9 +2,9 @@
 /*
  * <ukmem/overflow.h> - sizes that do not wrap around.
  *
- * A size that does not fit a size_t becomes SIZE_MAX, which no allocator has and which
- * stays SIZE_MAX however it is added to or multiplied (except by 0). So only the result of
- * the allocation has to be looked at. A negative count is a very large one.
+ * A size that does not fit a size_t becomes SIZE_MAX. No allocator has that many bytes, and
+ * SIZE_MAX stays SIZE_MAX in sums and products (except with factor 0). So callers need to
+ * check only the result of the allocation. A negative count is a very large one.
  *
  * Pure functions: any thread, any signal handler. Names and meaning are the kernel's.
  */
@@ -20,7 +20,7 @@
 /**
  * check_add_overflow, check_sub_overflow, check_mul_overflow - *@d = @a op @b
  *
- * Result: true if that did not fit into *@d, which then holds what did.
+ * Result: true if the value did not fit into *@d, which then holds its low bits.
  */
 #define check_add_overflow(a, b, d) __builtin_add_overflow((a), (b), (d))
 #define check_sub_overflow(a, b, d) __builtin_sub_overflow((a), (b), (d))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The macros of <ukmem/percpu.h>, which documents them, and includes this.
+ * The macros of <ukmem/percpu.h>, which documents them and includes this file.
  *
- * An operation is: the section for its size, once; if that fails, the library.
+ * An operation runs the section for its size once; if that fails, it calls the library.
  */
 #ifndef UKMEM_PERCPU_OPS_H
 #define UKMEM_PERCPU_OPS_H
@@ -11,13 +11,13 @@
 #include <ukmem/percpu.h>
 #endif
 
-/* Casts, statement expressions: nothing that a user's warnings are about. */
+/* Users' warning options are not meant for the casts and statement expressions below. */
 #pragma GCC system_header
 
 /*
- * Sections need asm goto with results. ThreadSanitizer cannot see into them. Code
- * compiled without them (or with -DUKMEM_HAVE_RSEQ=0) mixes with code that has them:
- * it calls the library, which has.
+ * Sections need asm goto with outputs, and ThreadSanitizer cannot see into them. Code
+ * compiled without sections (or with -DUKMEM_HAVE_RSEQ=0) calls the library, which has
+ * them; so it mixes with code that has its own.
  */
 #if defined(UKMEM_HAVE_RSEQ)
 #elif defined(__SANITIZE_THREAD__)
@@ -64,7 +64,7 @@ static UKMEM_INLINE void *ukmem_per_cpu_address(const volatile void *handle, siz
 	uintptr_t address = (uintptr_t)handle + (uintptr_t)UKMEM_PERCPU_STATE.base +
 			    cpu * UKMEM_PERCPU_STATE.stride;
 
-	/* Not the object the handle seems to point to. */
+	/* The compiler must not think of the object that the handle seems to point to. */
 	__asm__("" : "+r"(address));
 	return (void *)address;
 }
@@ -80,7 +80,7 @@ static UKMEM_INLINE unsigned int ukmem_this_cpu_index(void)
 	return ukmem_percpu_index();
 }
 
-/* A scalar of @size bytes, read or written once and whole. */
+/* A scalar of @size bytes, read or written by one instruction. */
 
 typedef uint8_t __attribute__((__may_alias__)) ukmem_u1;
 typedef uint16_t __attribute__((__may_alias__)) ukmem_u2;
@@ -118,7 +118,7 @@ static UKMEM_INLINE void ukmem_percpu_store(void *p, unsigned int size, uint64_t
 	}
 }
 
-/* this_cpu_: the section of the size, once; then the library. */
+/* this_cpu_: run the section of the size once; if it fails, call the library. */
 
 #if UKMEM_HAVE_RSEQ
 #define UKMEM_PERCPU_TRY(call) (call)
@@ -294,12 +294,12 @@ static UKMEM_INLINE bool ukmem_raw_cpu_cmpxchg_double(void *handle, unsigned int
 	return true;
 }
 
-/* @old, of @size bytes: what is expected, and what was found. */
+/* @old points to @size bytes: the expected value, and on failure the value that was found. */
 #define UKMEM_PERCPU_TRY_CMPXCHG(family)                                                       \
 	static UKMEM_INLINE bool ukmem_##family##_try_cmpxchg(void *handle, unsigned int size, \
 							      void *old, uint64_t v)           \
 	{                                                                                      \
-		/* Nothing known of it: unused sizes are compiled too. */                      \
+		/* Hides @old's type from warnings: unused sizes are compiled too. */          \
 		__asm__("" : "+r"(old));                                                       \
 		uint64_t expected = ukmem_percpu_load(old, size);                              \
 		uint64_t found = ukmem_percpu_cut(                                             \
@@ -329,14 +329,14 @@ template <typename T> T ukmem_percpu_value(const volatile T &);
 #define UKMEM_PERCPU_TYPE(x) __typeof__(((void)0, (x)))
 #endif
 #define UKMEM_PERCPU_ARG(x, v) ((uint64_t)(uintptr_t)(UKMEM_PERCPU_TYPE(x))(v))
-/* An array of negative size: x is no integer or pointer of 1, 2, 4 or 8 bytes. */
+/* If x is no integer or pointer of 1, 2, 4 or 8 bytes, the array's size is negative. */
 #define UKMEM_PERCPU_SCALAR(x)                                                                 \
 	sizeof(char[(sizeof(x) == 1 || sizeof(x) == 2 || sizeof(x) == 4 || sizeof(x) == 8) &&  \
 				    __builtin_classify_type(x) < 8                             \
 			    ? 1                                                                \
 			    : -1])
 #define UKMEM_PERCPU_HANDLE(x) ((void)UKMEM_PERCPU_SCALAR(x), (void *)(uintptr_t) & (x))
-/* The second of two words, which must follow the first. */
+/* The handle of a pair of words; y must follow x in memory. */
 #define UKMEM_PERCPU_PAIR(x, y)                                                                \
 	((void)sizeof(char[sizeof(x) == sizeof(y) && sizeof(x) >= 4 ? 1 : -1]), (void)&(y),    \
 	 UKMEM_PERCPU_HANDLE(x))
@@ -453,27 +453,28 @@ template <typename T> T ukmem_percpu_value(const volatile T &);
 /**
  * this_cpu_ptr, raw_cpu_ptr - address of this CPU's copy
  *
- * Only an owner context keeps the thread there: elsewhere it may run on another
- * CPU by the time the address is used, so use it for what is safe then.
+ * Only an owner context keeps the thread on this CPU: elsewhere it may run on another
+ * CPU by the time the address is used, so use the address only for accesses that are safe
+ * from any CPU.
  */
 #define this_cpu_ptr(p) per_cpu_ptr(p, ukmem_this_cpu_index())
 #define raw_cpu_ptr(p) this_cpu_ptr(p)
-/** raw_smp_processor_id - the index of this CPU's copies; the spill copy's without a CPU. */
+/** raw_smp_processor_id - the index of this CPU's copies; without a CPU, the spill copy's. */
 #define raw_smp_processor_id() ukmem_this_cpu_index()
 /**
  * get_cpu_ptr, put_cpu_ptr - this_cpu_ptr and its end, in an owner context
  *
- * User space cannot switch off preemption: these cannot make an owner context,
- * and check for one as the __this_cpu_ operations do.
+ * User space cannot switch off preemption, so these do not make an owner context. They
+ * check for one as the __this_cpu_ operations do.
  */
 #define get_cpu_ptr(p) (UKMEM_OWNER_CHECK("get_cpu_ptr"), this_cpu_ptr(p))
 #define put_cpu_ptr(p) (UKMEM_OWNER_CHECK("put_cpu_ptr"), (void)(p))
 
-/** percpu_nr_ids - the CPU numbers of copies are below it, and may be sparse. */
+/** percpu_nr_ids - the indices of copies are below this; not all need be in use. */
 #define percpu_nr_ids() (UKMEM_PERCPU_STATE.nr_ids + 1)
-/** num_possible_cpus - copies of each variable that may be used, the spill copy included. */
+/** num_possible_cpus - how many copies of each variable are in use, with the spill copy. */
 #define num_possible_cpus() ukmem_percpu_count()
-/** for_each_possible_cpu - @cpu, declared outside, runs over the CPU numbers of all of them. */
+/** for_each_possible_cpu - @cpu, declared outside, runs over the indices of these copies. */
 #define for_each_possible_cpu(cpu)                                                             \
 	for ((cpu) = (__typeof__(cpu))ukmem_percpu_next(0);                                    \
 	     (unsigned int)(cpu) < percpu_nr_ids();                                            \
@@ -494,17 +495,17 @@ static inline uint64_t ukmem_per_cpu_sum(const void *handle, unsigned int size)
 }
 
 /*
- * Static variables: the section they lie in is the image of their initial values
- * and the handles. The library lays out the copies when the object (program or
- * shared library) that holds it is loaded, and copies the image to every CPU;
- * initial values other than zero take memory on all of them. Constructors of C++
- * classes do not run for the copies. A variable belongs to its object: another one
- * is given its address, not its name.
+ * Static variables lie in a section of their object (program or shared library). Its
+ * addresses are the handles, and its contents are the initial values. When the object is
+ * loaded, the library lays out the copies and copies the contents to every CPU; initial
+ * values other than zero take memory on all CPUs. Constructors of C++ classes do not run
+ * for the copies. A variable belongs to its object: other objects cannot use its name, but
+ * may be given its address.
  *
- * Ending the process with a message when an object is loaded: no memory for the
- * copies; a shared library with static variables in a program that is not
- * position-independent; two libraries that lie a multiple of the unit size apart, so
- * that copies would overlap (one pair in some ten thousand).
+ * The process ends with a message when an object is loaded and there is no memory for the
+ * copies, or the object is a shared library with static variables in a program that is not
+ * position-independent, or two libraries lie a multiple of the unit size apart, so that
+ * copies would overlap (one pair in some ten thousand).
  *
  * An object that includes this header stays loaded after dlclose: a thread that ran
  * one of its sections may keep a pointer into it (rseq(2)).
@@ -520,7 +521,10 @@ static inline uint64_t ukmem_per_cpu_sum(const void *handle, unsigned int size)
 #define DEFINE_PER_CPU_SHARED_ALIGNED DEFINE_PER_CPU_ALIGNED
 #define DECLARE_PER_CPU_SHARED_ALIGNED DECLARE_PER_CPU_ALIGNED
 
-/* Debug: the section faults. Not under AddressSanitizer, whose search for leaks reads it. */
+/*
+ * In debug builds an access to the section itself, by a dereferenced handle, faults. Not under
+ * AddressSanitizer, whose search for leaks reads the section.
+ */
 #if defined(__SANITIZE_ADDRESS__)
 #define UKMEM_PERCPU_TRAP 0
 #elif defined(__has_feature)
@@ -540,8 +544,8 @@ extern char __start_ukmem_percpu[] __attribute__((__weak__, __visibility__("hidd
 extern char __stop_ukmem_percpu[] __attribute__((__weak__, __visibility__("hidden")));
 
 /*
- * One of each per object: the linker keeps the first. Every file of it that has this
- * header calls the constructor.
+ * Each object has one of each: the linker keeps the first. Every file that includes this header
+ * lists the constructor, so it may run several times.
  */
 __attribute__((__weak__, __visibility__("hidden"))) int ukmem_percpu_static_done;
 void ukmem_percpu_static_constructor(void)
@@ -561,7 +565,7 @@ UKMEM_END_DECLS
 
 #endif
 
-/* Pages of its own for that. */
+/* To fault, the section needs pages of its own. */
 #if UKMEM_PERCPU_TRAP
 #if defined(__aarch64__)
 #define UKMEM_PERCPU_PAGE "65536"

@@ -3,11 +3,11 @@
  * <ukmem/slab.h> - object caches (kmem_cache), as the kernel's slab allocator has them.
  *
  * A cache hands out objects of one size. Each CPU keeps, per cache and NUMA node, an
- * array of free objects: allocating pops from it and freeing pushes onto it, one
+ * array of free objects: allocating pops from it and freeing pushes onto it, by one
  * restartable sequence each, with no lock and no atomic instruction. Behind the arrays
- * stand slabs (runs of pages cut into objects, their free state in a bitmap outside the
- * objects): a few partly used ones of each CPU, the rest on a list of the node, and the
- * page allocator.
+ * stand slabs: runs of pages cut into objects, with a bitmap of the free objects that lies
+ * outside the objects. Each CPU has a few partly used slabs, the node has a list of the
+ * others, and the page allocator has pages for new ones.
  *
  * Slabs after the kernel's SLUB (C. Lameter); arrays of pointers moved in bulk after
  * J. Bonwick's magazines. Counting a CPU's partly used slabs instead of estimating their
@@ -15,9 +15,9 @@
  *
  * Thread safety: every function may be called from any thread at any time,
  * except kmem_cache_destroy, during and after which nothing may use the cache.
- * Signal safety: with GFP_NOWAIT or GFP_ATOMIC, alloc may be called in a signal
- * handler. kmem_cache_free, kfree and their bulk forms may too: they wait for nothing.
- * Not while the cache is debugged (SLAB_CONSISTENCY_CHECKS and the like), nor under
+ * Signal safety: handlers may call the functions that allocate, with GFP_NOWAIT or GFP_ATOMIC,
+ * and kmem_cache_free, kfree and their bulk forms, which wait for nothing. This does not hold
+ * while the cache is debugged (SLAB_CONSISTENCY_CHECKS and the like), nor under
  * AddressSanitizer and valgrind (tunable annotate), nor with the tunable passthrough.
  */
 #ifndef UKMEM_SLAB_H
@@ -39,11 +39,11 @@ UKMEM_BEGIN_DECLS
 
 typedef unsigned int slab_flags_t;
 
-/** F: look for double frees, pointers that are no objects, objects of other caches. */
+/** F: report double frees, pointers that are no objects, and objects of other caches. */
 #define SLAB_CONSISTENCY_CHECKS 0x00000100u
-/** Z: guard bytes around each object, looked at when it is freed. */
+/** Z: put guard bytes around each object, and check them when it is freed. */
 #define SLAB_RED_ZONE 0x00000400u
-/** P: fill free objects with a pattern, looked at when they are allocated. */
+/** P: fill free objects with a pattern, and check it when they are allocated. */
 #define SLAB_POISON 0x00000800u
 /** Align objects to a cache line (64 bytes); small ones to a part of it. */
 #define SLAB_HWCACHE_ALIGN 0x00002000u
@@ -60,28 +60,28 @@ typedef unsigned int slab_flags_t;
 /**
  * The memory of an object that is freed stays an object of this cache: it may be handed
  * out again, but its slab goes back to the page allocator only when the cache is
- * destroyed (a user-space program's grace periods are not known here). A constructor
- * is run once, and freed objects are not poisoned.
+ * destroyed, because the library does not know the program's grace periods. The constructor
+ * is run once for each object, and freed objects are not poisoned.
  */
 #define SLAB_TYPESAFE_BY_RCU 0x00080000u
 /** Accepted, without effect: caches are never merged. */
 #define SLAB_NO_MERGE 0x01000000u
 /** Accepted, without effect. */
 #define SLAB_ACCOUNT 0x04000000u
-/** The four of debugging (F, Z, P, U) together. */
+/** The four debugging flags (F, Z, P, U) together. */
 #define SLAB_DEBUG_FLAGS                                                                       \
 	(SLAB_CONSISTENCY_CHECKS | SLAB_RED_ZONE | SLAB_POISON | SLAB_STORE_USER)
 
 struct kmem_cache;
 
-/** What else a new cache can be told. Zero is the default of every member. */
+/** Further parameters of a new cache. Zero is the default of every member. */
 struct kmem_cache_args {
 	unsigned int align;		   /**< bytes, a power of two up to 4096 */
 	unsigned int useroffset, usersize; /**< accepted, without effect */
-	unsigned int freeptr_offset;	   /**< accepted: no pointer is kept in objects */
+	unsigned int freeptr_offset;	   /**< without effect: objects hold no free pointer */
 	bool use_freeptr_offset;
 	void (*ctor)(void *);	     /**< run on each object of a new slab */
-	unsigned int sheaf_capacity; /**< objects a CPU's array holds at most; 0: by size */
+	unsigned int sheaf_capacity; /**< slots of a CPU's array at most; 0: by size */
 };
 
 /**
@@ -91,23 +91,24 @@ struct kmem_cache_args {
  * @align: alignment in bytes, 0 (8, or 16 from a size of 16 on) or a power of
  *         two up to 4096
  * @flags: SLAB_* or 0
- * @ctor:  must be NULL, or is run on each object when its slab is created; an
+ * @ctor:  NULL, or a function that is run on each object when its slab is made; an
  *         object must be freed in its constructed state
  *
- * Pages of a first slab are made available, so that a first request may be one that does not
- * block; they are for whoever comes first. kmem_cache_set_stock() keeps some for such requests.
+ * The function brings in pages for a first slab, so that a first request that may not block
+ * can succeed. These pages are not reserved: any request may use them up.
+ * kmem_cache_set_stock() keeps objects for requests that may not block.
  *
- * Result: the cache, or NULL: a bad parameter (logged) or no memory.
+ * Result: the cache, or NULL: an invalid parameter (logged) or no memory. May block.
  *
  * The newer form, kmem_cache_create(name, size, args, flags) with a struct
- * kmem_cache_args pointer or NULL in third place, is understood too.
+ * kmem_cache_args pointer or NULL in third place, works too.
  */
 UKMEM_EXPORT struct kmem_cache *kmem_cache_create(const char *name, unsigned int size,
 						  unsigned int align, slab_flags_t flags,
 						  void (*ctor)(void *))
 	UKMEM_SYMBOL(kmem_cache_create);
 
-/** __kmem_cache_create_args - the same with everything else in @args, which may be NULL. */
+/** __kmem_cache_create_args - the same, with the other parameters in @args; NULL: defaults. */
 UKMEM_EXPORT struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
 							 const struct kmem_cache_args *args,
 							 slab_flags_t flags)
@@ -120,17 +121,17 @@ UKMEM_EXPORT struct kmem_cache *__kmem_cache_create_args(const char *name, unsig
 /**
  * kmem_cache_destroy - give back everything a cache holds
  *
- * NULL is ignored. If objects are still in use, their number and the addresses of the
- * first of them are logged (with SLAB_STORE_USER, who allocated them); the cache and its
- * slabs stay, and the objects stay valid.
+ * NULL is ignored. If objects are still in use, the library logs their number and the
+ * addresses of the first ones (with SLAB_STORE_USER also their allocation's call stack); the
+ * cache and its slabs stay, and the objects stay valid. May block.
  */
 UKMEM_EXPORT void kmem_cache_destroy(struct kmem_cache *s) UKMEM_SYMBOL(kmem_cache_destroy);
 
 /**
  * kmem_cache_shrink - return free objects and slabs to the page allocator
  *
- * Empties the arrays of every CPU, with each CPU's users stopped for the
- * moment, and frees all empty slabs. Result: 0, or 1 if partly used slabs
+ * Empties the arrays of every CPU (while one is emptied, requests on its CPU take the slow
+ * path) and frees all empty slabs. May block. Result: 0, or 1 if partly used slabs
  * remain (as in the kernel).
  */
 UKMEM_EXPORT int kmem_cache_shrink(struct kmem_cache *s) UKMEM_SYMBOL(kmem_cache_shrink);
@@ -139,20 +140,20 @@ UKMEM_EXPORT int kmem_cache_shrink(struct kmem_cache *s) UKMEM_SYMBOL(kmem_cache
 UKMEM_EXPORT unsigned int kmem_cache_size(const struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_size);
 
-/** kmem_cache_alloc - one object, or NULL without memory. */
+/** kmem_cache_alloc - allocate one object; NULL: no memory. Free with kmem_cache_free. */
 UKMEM_EXPORT void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
 	UKMEM_SYMBOL(kmem_cache_alloc) UKMEM_MALLOC;
 
-/** kmem_cache_zalloc - one object filled with zeros, or NULL. */
+/** kmem_cache_zalloc - allocate one object filled with zeros; NULL: no memory. */
 UKMEM_EXPORT void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
 	UKMEM_SYMBOL(kmem_cache_zalloc) UKMEM_MALLOC;
 
 /**
- * kmem_cache_alloc_node - one object of a NUMA node
+ * kmem_cache_alloc_node - allocate one object on a NUMA node
  * @node: a node id, or NUMA_NO_NODE
  *
- * From another node if that one has no memory; with __GFP_THISNODE, NULL then. NULL also
- * if there is no such node.
+ * If that node has no memory, the object comes from another one; with __GFP_THISNODE the
+ * result is NULL then. The result is also NULL if there is no such node.
  */
 UKMEM_EXPORT void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int node)
 	UKMEM_SYMBOL(kmem_cache_alloc_node) UKMEM_MALLOC;
@@ -167,18 +168,18 @@ static inline void *kmem_cache_alloc_lru(struct kmem_cache *s, struct list_lru *
 }
 
 /**
- * kmem_cache_free - give @obj back to @s, which it came from
+ * kmem_cache_free - give @obj back to @s, the cache it came from
  *
- * NULL is ignored. A pointer that is no object of @s is reported (see the
- * tunable invalid_free) and otherwise ignored.
+ * NULL is ignored. A pointer that is no object of @s is reported (tunable
+ * invalid_free) and otherwise ignored.
  */
 UKMEM_EXPORT void kmem_cache_free(struct kmem_cache *s, void *obj)
 	UKMEM_SYMBOL(kmem_cache_free);
 
 /**
- * kmem_cache_alloc_bulk - @n objects at once into @p[0..n-1]
+ * kmem_cache_alloc_bulk - allocate @n objects at once into @p[0..n-1]
  *
- * Result: n, or 0 and nothing allocated.
+ * Result: n; 0: no memory, and nothing is allocated.
  */
 UKMEM_EXPORT int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 	UKMEM_SYMBOL(kmem_cache_alloc_bulk);
@@ -187,34 +188,35 @@ UKMEM_EXPORT int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t
  * kmem_cache_debug - switch a cache's debugging on and off while it is used
  * @flags: of SLAB_DEBUG_FLAGS; 0: off
  *
- * Objects that are in use already are looked after as far as they can be: they have no
- * guard bytes and no record of who allocated them. What a finding does is the tunable
- * slab_debug_action. The tunable slab_debug does the same from the beginning, for all
- * caches or some. Result: 0, -EINVAL for other flags, -ENOMEM.
+ * Objects that are in use already get fewer checks: they have no guard bytes and no record of
+ * their allocation. The tunable slab_debug_action says what a finding does. The tunable
+ * slab_debug switches debugging on from the beginning, for all caches or some. Result: 0;
+ * -EINVAL: other flags; -ENOMEM. May block.
  */
 UKMEM_EXPORT int kmem_cache_debug(struct kmem_cache *s, slab_flags_t flags)
 	UKMEM_SYMBOL(kmem_cache_debug);
 
 /**
- * kmem_cache_fail - let allocations from a cache fail, for tests of what the caller does then
- * @after: so many more succeed; negative: none fails any more
- * @times: then so many fail; 0: all
+ * kmem_cache_fail - make allocations from a cache fail, to test how callers handle it
+ * @after: number of allocations that still succeed; negative: all succeed again
+ * @times: number of allocations that fail then; 0: all
  *
- * Counts single and bulk allocations alike, one per call.
+ * A bulk allocation counts as one.
  */
 UKMEM_EXPORT void kmem_cache_fail(struct kmem_cache *s, long after, unsigned long times)
 	UKMEM_SYMBOL(kmem_cache_fail);
 
 /**
- * kmem_cache_set_limit - a hard limit
- * @objects:  at most so many, in the program's hands and free ones alike; 0: no limit
- * @interval: seconds between two lines that say that it was reached; at first 60
+ * kmem_cache_set_limit - set a hard limit
+ * @objects:  the most objects that the cache may have, used and free together; 0: no limit
+ * @interval: seconds between two log lines that say that the limit was reached; default 60
  *
- * Counted in slabs, so that no allocation pays for it: @objects is rounded up to whole ones
- * (objs_per_slab). At the limit, a request that may block takes what free objects other CPUs
- * keep; then it is NULL, and one line is logged. One that may not block gets NULL without a
- * word. With __GFP_NOFAIL there is no limit. If there are more objects now, no more are made.
- * Result: 0. kmem_cache_limit - as it was rounded; 0: none.
+ * The library counts slabs, so that no allocation pays for the limit: @objects is rounded up
+ * to whole slabs (objs_per_slab). At the limit, a request that may block takes free objects
+ * that other CPUs keep; if there are none, it returns NULL and logs one line. A request that
+ * may not block returns NULL and logs nothing. Requests with __GFP_NOFAIL exceed the limit. If
+ * the cache has more objects than the new limit, it keeps them and makes no more.
+ * Result: 0. kmem_cache_limit - the limit as it was rounded, in objects; 0: none.
  */
 UKMEM_EXPORT int kmem_cache_set_limit(struct kmem_cache *s, unsigned long objects,
 				      unsigned int interval) UKMEM_SYMBOL(kmem_cache_set_limit);
@@ -222,28 +224,30 @@ UKMEM_EXPORT unsigned long kmem_cache_limit(const struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_limit);
 
 /**
- * kmem_cache_set_stock - a low-water mark: free objects that are always there
- * @objects: so many, rounded up to whole slabs, of 2047 at most; 0: none
+ * kmem_cache_set_stock - keep a stock of free objects for requests that may not block
+ * @objects: the number of objects, rounded up to whole slabs (at most 2047 slabs); 0: none
  *
- * They are made now, for the node that the thread's policy says. Nothing gives them back,
- * neither ukmem_trim() nor kmem_cache_shrink() nor want of memory, but kmem_cache_destroy().
- * Whoever finds nothing else, and can have nothing made, gets them: requests that may not block
- * above all. The next one that may block, and needs more than its CPU has, replaces what was
- * taken. They count for the limit. A debugged cache (kmem_cache_debug) takes none of them.
+ * The function makes the stock's slabs now, on the node that the thread's memory policy says.
+ * Only kmem_cache_destroy() gives them back; ukmem_trim(), kmem_cache_shrink() and reclaim
+ * leave them alone. A request takes from the stock if it finds no free object elsewhere and no
+ * slab can be made for it; mostly these are requests that may not block. The next request that
+ * may block, and needs more objects than its CPU has, makes slabs in place of those that were
+ * taken. The stock counts towards the limit. A debugged cache (kmem_cache_debug) does not use
+ * it.
  *
- * Result: 0; -EINVAL: too many; -ENOMEM: not all could be made, the rest will when it can.
- * May block. kmem_cache_stock - how many there are now.
+ * Result: 0; -EINVAL: too many; -ENOMEM: not all could be made now, later requests make the
+ * rest. May block. kmem_cache_stock - the number of objects in stock now.
  */
 UKMEM_EXPORT int kmem_cache_set_stock(struct kmem_cache *s, unsigned long objects)
 	UKMEM_SYMBOL(kmem_cache_set_stock);
 UKMEM_EXPORT unsigned long kmem_cache_stock(const struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_stock);
 
-/** kmem_cache_nr_allocated - objects in the program's hands. Exact if nobody else is busy. */
+/** kmem_cache_nr_allocated - objects in use by the program; exact if no thread is busy. */
 UKMEM_EXPORT unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_nr_allocated);
 
-/** kmem_cache_find - the cache of that name, or NULL. It must not be destroyed meanwhile. */
+/** kmem_cache_find - the cache of that name, or NULL. No cache may be destroyed meanwhile. */
 UKMEM_EXPORT struct kmem_cache *kmem_cache_find(const char *name) UKMEM_SYMBOL(kmem_cache_find);
 
 /**
@@ -252,10 +256,10 @@ UKMEM_EXPORT struct kmem_cache *kmem_cache_find(const char *name) UKMEM_SYMBOL(k
  *        `ukmem slab` lists them)
  * @buf:  gets the text with its newline and a terminating zero, cut at @size bytes
  *
- * Events are shown as in the kernel, too: the sum, then Cn=number for each CPU with some.
+ * Counts of events have the kernel's form: the sum, then Cn=number for each CPU that has any.
  *
- * Result: the length of the whole text; -ENOENT: there is no such attribute, -EACCES: it can
- * only be set.
+ * Result: the length of the whole text in bytes; -ENOENT: there is no such attribute; -EACCES:
+ * it can only be set.
  */
 UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr, char *buf,
 					  size_t size) UKMEM_SYMBOL(kmem_cache_attr_show);
@@ -263,22 +267,28 @@ UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr
 /**
  * kmem_cache_attr_store - set an attribute, as writing to that file does
  *
- * min_partial; cpu_partial, in objects, with effect on what CPUs hold now; limit,
- * limit_interval and stock, as the functions above; remote_node_defrag_ratio, of 100 times that
- * a slab would have to be made so many look for a partly used one of another node first (0,
- * where the kernel has 100: objects stay near); "1" to shrink; "1" to validate, as
- * ukmem_verify() for this cache alone (findings are logged); "0" to events, which begins to
- * count them anew, save those that the numbers of allocations and frees are made of.
+ *   min_partial	       empty slabs that frees leave on a node
+ *   cpu_partial	       objects in a CPU's partly used slabs; CPUs that hold more give
+ *			       the rest back at once
+ *   limit, limit_interval     as kmem_cache_set_limit()
+ *   stock		       as kmem_cache_set_stock()
+ *   remote_node_defrag_ratio  percent of the times that a new slab is needed in which a
+ *			       partly used slab of another node is taken instead, if one can
+ *			       be spared. Default 0 (the kernel's is 100): objects stay near
+ *   shrink		       "1": as kmem_cache_shrink()
+ *   validate		       "1": as ukmem_verify(), for this cache; findings are logged
+ *   a count of events	       "0": begins to count again; not for the events that the
+ *			       numbers of allocations and frees are computed from
  *
- * Result: 0; -ENOENT: no such attribute, -EACCES: it cannot be set, -EINVAL: not so, -ENOMEM,
- * -EUCLEAN: validate has findings.
+ * Result: 0; -ENOENT: no such attribute; -EACCES: it cannot be set; -EINVAL: an invalid value;
+ * -ENOMEM; -EUCLEAN: validate has findings.
  */
 UKMEM_EXPORT int kmem_cache_attr_store(struct kmem_cache *s, const char *attr,
 				       const char *value) UKMEM_SYMBOL(kmem_cache_attr_store);
 
 UKMEM_END_DECLS
 
-/* kmem_cache_create in both of its forms, told apart by the third argument. */
+/* kmem_cache_create has two forms; the type of the third argument tells which is called. */
 #ifdef __cplusplus
 extern "C++" {
 static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned int size,

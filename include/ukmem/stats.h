@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <ukmem/stats.h> - what the library holds and does.
+ * <ukmem/stats.h> - statistics, verification and trimming.
  *
  * The six gauges, in bytes:
- *   allocated  objects and large blocks in the program's hands, by usable size
- *   active     pages those lie in: all slabs and all large blocks
+ *   allocated  objects and large blocks in use by the program, by usable size
+ *   active     pages that these lie in: all slabs and all large blocks
  *   resident   physical memory behind the library's pages and metadata, as the
  *              kernel reports it (mincore)
- *   retained   pages taken from the system that hold nothing now, and were not given back
+ *   retained   pages taken from the system that are free now and were not given back
  *   mapped     memory taken from the system for pages: active + retained
  *   metadata   physical memory behind page entries and per-CPU areas
  */
@@ -35,19 +35,19 @@ enum ukmem_stats_format {
 };
 
 /**
- * ukmem_stats_print - mode, gauges and a row per cache, to file descriptor @fd
+ * ukmem_stats_print - print mode, gauges and a row per cache to file descriptor @fd
  *
- * In JSON with all tables there are: the following ones too, "pools" with "pool_total",
- * "layers", "size_classes", their columns in small letters.
+ * JSON has the other tables as well: "pools" with "pool_total", "layers" and "size_classes",
+ * with the columns described below, in small letters.
  *
  * Any thread. Result: 0 or a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_stats_print(int fd, enum ukmem_stats_format format);
 
 /**
- * ukmem_zoneinfo_print, ukmem_buddyinfo_print, ukmem_vmstat_print - what /proc/zoneinfo,
- * /proc/buddyinfo and /proc/vmstat show of the kernel, of this process's memory, in
- * their formats, to file descriptor @fd
+ * ukmem_zoneinfo_print, ukmem_buddyinfo_print, ukmem_vmstat_print - print this process's
+ * memory as /proc/zoneinfo, /proc/buddyinfo and /proc/vmstat show the kernel's, in their
+ * formats, to file descriptor @fd
  *
  * Any thread. Result: 0 or a negative errno of write(2).
  */
@@ -56,10 +56,10 @@ UKMEM_EXPORT int ukmem_buddyinfo_print(int fd);
 UKMEM_EXPORT int ukmem_vmstat_print(int fd);
 
 /**
- * ukmem_slabinfo_print - what /proc/slabinfo shows, of this process's caches, in its format
+ * ukmem_slabinfo_print - print this process's caches in the format of /proc/slabinfo
  *
- * Objects in CPUs' arrays are not active. Any thread. Result: 0 or a negative errno of
- * write(2).
+ * Objects in CPUs' arrays do not count as active. Any thread. Result: 0 or a negative errno
+ * of write(2).
  */
 UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
 
@@ -100,20 +100,20 @@ UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
 /* clang-format on */
 
 /**
- * ukmem_pools_print - a row for each cache that was used: objects and slabs
+ * ukmem_pools_print - print a row for each cache that was used: objects and slabs
  *
  * The columns of vmstat -m on BSD, UKMEM_POOLS_COLUMNS. A page is a slab here, of PageSz bytes,
  * and what has its own slabs while it is debugged is counted in. In the end there is the sum:
  * "In use 1K, total allocated 64K; utilization 1.6%".
  *
- * Counts are exact while nobody uses the cache; Fail, Pgreq and Pgrel are attributes
+ * Counts are exact while no thread uses the cache; Fail, Pgreq and Pgrel are attributes
  * (alloc_fail, alloc_slab, free_slab) that can be set back. Any thread. Result: 0, -ENOMEM or
  * a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_pools_print(int fd);
 
 /**
- * ukmem_layers_print - a row for each cache that was used: which layer served it
+ * ukmem_layers_print - print a row for each cache that was used: which layer served requests
  *
  * The columns of vmstat -C on BSD, UKMEM_LAYERS_COLUMNS. Groups are the CPUs' arrays.
  * Each object counts once, whatever else was fetched with it. As above.
@@ -123,22 +123,23 @@ UKMEM_EXPORT int ukmem_layers_print(int fd);
 /**
  * ukmem_verify - whether the library's own structures are sound
  *
- * Looks at every list, count, slab, array and queue, and checks what the source says of them:
- * that each object and page is in one place, that sums are sums. @out: gets a line for each
- * finding, with what, where and whose; NULL: nothing is written.
+ * The function walks every list, slab, array and queue and checks the invariants that the
+ * source states: each object and page is in one place, and counts agree with what they count.
+ * @out: gets a line for each finding, with the kind, the place and the cache or zone; NULL:
+ * nothing is written.
  *
- * Other threads may go on; what is wrong for a moment only, because one of them is in the
- * middle of a change, is not reported, unless that thread does not run for some 300 ms. Costs a
- * walk over all free memory under the layers' locks: for tests, and for the search after a
- * program that writes where it should not.
+ * Other threads may go on. A difference that exists only while another thread is in the middle
+ * of a change is not reported, unless that thread does not run for some 300 ms. The function
+ * walks over all free memory under the layers' locks, so it is for tests, and for the search
+ * after a program that writes where it should not.
  *
- * Any thread, not from a signal handler. May block. Result: the number of findings, at most 16;
+ * Any thread; not from a signal handler. May block. Result: the number of findings, at most 16;
  * 0: sound.
  */
 UKMEM_EXPORT int ukmem_verify(FILE *out);
 
 /**
- * ukmem_size_classes_print - a row for each size class of kmalloc: how its slabs are cut
+ * ukmem_size_classes_print - print a row for each size class of kmalloc: how slabs are cut
  *
  * The columns are UKMEM_SIZE_CLASSES_COLUMNS; in the end there is the sum over a slab of each.
  * As above.
@@ -146,20 +147,24 @@ UKMEM_EXPORT int ukmem_verify(FILE *out);
 UKMEM_EXPORT int ukmem_size_classes_print(int fd);
 
 /**
- * ukmem_slab_print - the attributes of a cache, or of all with @cache NULL
+ * ukmem_slab_print - print the attributes of a cache, or with @cache NULL of all caches
  *
- * A line "<cache>/<attribute>: <value>" each, as kmem_cache_attr_show() shows them. Any
- * thread. Result: as above, or -ENOENT: there is no such cache; -ENOMEM.
+ * Each is a line "<cache>/<attribute>: <value>", as kmem_cache_attr_show() shows it. Any
+ * thread. Result: 0; -ENOENT: there is no such cache; -ENOMEM; a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_slab_print(int fd, const char *cache);
 
-/** ukmem_config_print - the tunables with type, default, range, value, help. As above. */
+/**
+ * ukmem_config_print - print the tunables with type, default, range, value and help
+ *
+ * Any thread. Result: 0 or a negative errno of write(2).
+ */
 UKMEM_EXPORT int ukmem_config_print(int fd);
 
 /**
- * ukmem_trim - give all memory that holds nothing back to the system
+ * ukmem_trim - give all free memory back to the system
  *
- * Empties every CPU's caches. Any thread. Result: bytes given back.
+ * Empties every CPU's arrays and pagesets. Any thread. May block. Result: bytes given back.
  */
 UKMEM_EXPORT size_t ukmem_trim(void);
 

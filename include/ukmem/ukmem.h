@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* <ukmem/ukmem.h> - everything. */
+/* <ukmem/ukmem.h> - includes all public headers. */
 #ifndef UKMEM_UKMEM_H
 #define UKMEM_UKMEM_H
 

@@ -15,7 +15,7 @@
 /* One instruction a line: */
 /* clang-format off */
 
-/* "?": in the function's group, so that both are kept or dropped together. */
+/* "?" puts the descriptor in the function's group: the linker keeps or drops both together. */
 #define UKMEM_RSEQ_DESCRIPTOR                                                                  \
 	".pushsection __rseq_cs, \"aw?\"\n\t"                                                  \
 	".balign 32\n\t"                                                                       \
@@ -24,7 +24,7 @@
 	".quad 1f, 2f - 1f, 4f\n\t"                                                            \
 	".popsection\n\t"
 
-/* From here on the kernel restarts. [t]: scratch; [rs]: this thread's struct rseq. */
+/* Arms the section. [t]: scratch; [rs]: this thread's struct rseq. */
 #ifndef UKMEM_RSEQ_ARM
 #define UKMEM_RSEQ_ARM                                                                         \
 	"adrp %[t], 9b\n\t"                                                                    \
@@ -37,7 +37,7 @@
 #define UKMEM_RSEQ_COMMIT(store) UKMEM_RSEQ_INJECT(3) store "2:\n\t"
 #endif
 
-/* The abort handler: to @label. The signature in front of it is a brk. */
+/* The abort handler jumps to @label. The signature in front of it is a brk instruction. */
 #define UKMEM_RSEQ_ABORT(label)                                                                \
 	".pushsection __rseq_failure, \"ax?\"\n\t"                                             \
 	".inst 0xd428bc00\n\t"                                                                 \
@@ -47,7 +47,7 @@
 
 #define UKMEM_RSEQ_START UKMEM_RSEQ_DESCRIPTOR UKMEM_RSEQ_ARM "1:\n\t" UKMEM_RSEQ_INJECT(0)
 
-/* To label @fail unless this thread runs on a CPU that has a unit. */
+/* Jumps to label @fail unless this thread runs on a CPU that has a unit. */
 #define UKMEM_RSEQ_CHECK(fail)                                                                 \
 	"ldr %w[a], [%[rs], #4]\n\t"                                                           \
 	"cmp %w[a], %w[limit]\n\t"                                                             \
@@ -123,7 +123,7 @@
 		return 0;                                                                      \
 	}
 
-/* @differ: to label 5 unless [o] equals [v] in this width. */
+/* @differ jumps to label 5 unless [o] equals [v] in this width. */
 #define UKMEM_RSEQ_SIZE(size, type, ld, sto, m, differ)                                        \
 	UKMEM_RSEQ_UPDATE(write, "mov %" m "[o], %" m "[v]", size, type, ld, sto, m)           \
 	UKMEM_RSEQ_UPDATE(add, "add %" m "[o], %" m "[o], %" m "[v]", size, type, ld, sto, m)  \
@@ -143,7 +143,7 @@
 		UKMEM_RSEQ_COMMIT(sto " %" m "[w], [%[a]]\n\t")                                \
 		"5:\n\t")
 
-/* A narrow operand's register holds anything above its width. */
+/* The upper bits of a narrow operand's register are undefined, so compare only its width. */
 UKMEM_RSEQ_SIZE(1, uint8_t, "ldrb", "strb", "w",
 		"eor %w[n], %w[o], %w[v]\n\t"
 		"tst %w[n], #0xff\n\t"
@@ -160,8 +160,8 @@ UKMEM_RSEQ_SIZE(8, uint64_t, "ldr", "str", "x",
 		"b.ne 5f\n\t")
 
 /*
- * The commit is an exclusive store, for a plain pair of words may be stored in
- * two halves with an interrupt between them. It can fail: then again.
+ * The commit is an exclusive store, because a plain store of a pair may be cut in
+ * halves by an interrupt. If the exclusive store fails, the section fails.
  */
 static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_state *st,
 						  void *handle, const uint64_t *oldv,

@@ -14,7 +14,7 @@
 /* One instruction a line: */
 /* clang-format off */
 
-/* "?": in the function's group, so that both are kept or dropped together. */
+/* "?" puts the descriptor in the function's group: the linker keeps or drops both together. */
 #define UKMEM_RSEQ_DESCRIPTOR                                                                  \
 	".pushsection __rseq_cs, \"aw?\"\n\t"                                                  \
 	".balign 32\n\t"                                                                       \
@@ -23,7 +23,7 @@
 	".quad 1f, 2f - 1f, 4f\n\t"                                                            \
 	".popsection\n\t"
 
-/* From here on the kernel restarts. [t]: scratch; [rs]: thread pointer -> struct rseq. */
+/* Arms the section. [t]: scratch; [rs]: thread pointer -> struct rseq. */
 #ifndef UKMEM_RSEQ_ARM
 #define UKMEM_RSEQ_ARM                                                                         \
 	"leaq 9b(%%rip), %[t]\n\t"                                                             \
@@ -36,8 +36,8 @@
 #endif
 
 /*
- * The abort handler: to @label. The signature in front of it is the displacement
- * of a ud1, so that disassemblers keep step.
+ * The abort handler jumps to @label. The signature in front of it is the displacement
+ * of a ud1 instruction, so that disassemblers keep step.
  */
 #define UKMEM_RSEQ_ABORT(label)                                                                \
 	".pushsection __rseq_failure, \"ax?\"\n\t"                                             \
@@ -49,7 +49,7 @@
 
 #define UKMEM_RSEQ_START UKMEM_RSEQ_DESCRIPTOR UKMEM_RSEQ_ARM "1:\n\t" UKMEM_RSEQ_INJECT(0)
 
-/* To label @fail unless this thread runs on a CPU that has a unit. */
+/* Jumps to label @fail unless this thread runs on a CPU that has a unit. */
 #define UKMEM_RSEQ_CHECK(fail)                                                                 \
 	"movl %%fs:4(%[rs]), %k[a]\n\t"                                                        \
 	"cmpl %[limit], %k[a]\n\t"                                                             \
@@ -187,7 +187,7 @@ fail:
 
 #else
 
-/* Without a store of sixteen bytes: the library's. */
+/* Without SSE2 there is no store of sixteen bytes, so this fails into the library. */
 static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_state *st,
 						  void *handle, const uint64_t *oldv,
 						  const uint64_t *newv, int *same)
@@ -202,7 +202,7 @@ static UKMEM_INLINE int ukmem_rseq_cmpxchg_double(const struct ukmem_percpu_stat
 
 #endif
 
-/* The index field, read once. */
+/* A field of this thread's struct rseq, read once; the kernel writes it at any time. */
 static UKMEM_INLINE uint32_t ukmem_rseq_field(ptrdiff_t offset)
 {
 	uint32_t field;

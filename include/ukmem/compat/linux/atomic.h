@@ -11,8 +11,9 @@
 #include <linux/types.h>
 
 /*
- * @type of @atomic. As in the kernel: what returns nothing orders nothing, what returns a
- * value orders everything; _relaxed, _acquire and _release as they say.
+ * The functions of one @type of @atomic. As in the kernel, functions without a result order
+ * nothing and functions with a result order everything, unless they are named _relaxed,
+ * _acquire or _release.
  */
 #define UKMEM_ATOMIC(atomic, type)                                                             \
 	static inline type atomic##_read(const atomic##_t *v)                                  \
@@ -78,7 +79,7 @@
 		(void)atomic##_try_cmpxchg(v, &old, i);                                        \
 		return old;                                                                    \
 	}                                                                                      \
-	/* Add @i unless it is @not; what it was. */                                           \
+	/* Adds @i unless the value is @unless. Result: the old value. */                      \
 	static inline type atomic##_fetch_add_unless(atomic##_t *v, type i, type unless)       \
 	{                                                                                      \
 		type old = atomic##_read(v);                                                   \
@@ -140,7 +141,7 @@ UKMEM_ATOMIC(atomic_long, long)
 #define ATOMIC64_INIT(i) ATOMIC_INIT(i)
 #define ATOMIC_LONG_INIT(i) ATOMIC_INIT(i)
 
-/* Of any integer or pointer. */
+/* Exchanges of integers and pointers of any type. */
 #define xchg(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
 #define cmpxchg(p, old, value)                                                                 \
 	__extension__({                                                                        \

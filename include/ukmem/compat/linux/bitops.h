@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/bitops.h> - bits in arrays of longs. set_bit and its kind are atomic, test_and_ forms
- * order memory,
- * __set_bit and its kind are neither.
+ * <linux/bitops.h> - bits in arrays of longs. set_bit and its kind are atomic; the test_and_
+ * forms order memory, too. __set_bit and its kind are not atomic.
  */
 #ifndef UKMEM_COMPAT_LINUX_BITOPS_H
 #define UKMEM_COMPAT_LINUX_BITOPS_H
@@ -50,7 +49,7 @@ static inline void __clear_bit(long nr, unsigned long *addr)
 	addr[BIT_WORD(nr)] &= ~BIT_MASK(nr);
 }
 
-/* The first bit set from @from on; @size: none. */
+/* The first set bit from @from on; @size: there is none. */
 static inline unsigned long find_next_bit(const unsigned long *addr, unsigned long size,
 					  unsigned long from)
 {
@@ -61,7 +60,7 @@ static inline unsigned long find_next_bit(const unsigned long *addr, unsigned lo
 	return from < size ? from : size;
 }
 
-/* The first bit clear from @from on; @size: none. */
+/* The first clear bit from @from on; @size: there is none. */
 static inline unsigned long find_next_zero_bit(const unsigned long *addr, unsigned long size,
 					       unsigned long from)
 {
@@ -76,7 +75,7 @@ static inline unsigned long find_next_zero_bit(const unsigned long *addr, unsign
 	for ((bit) = find_first_bit((addr), (size)); (bit) < (size);                           \
 	     (bit) = find_next_bit((addr), (size), (bit) + 1))
 
-/* Numbers of bits: fls counts from 1, 0 for none; __ffs and __fls from 0, of something. */
+/* Bit numbers: fls() counts from 1 and gives 0 for 0; __ffs() and __fls() count from 0. */
 static inline int fls(unsigned int x)
 {
 	return x ? 32 - __builtin_clz(x) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/bug.h> - what must not happen. BUG and BUG_ON say so on stderr and abort; WARN and its
- * kind say so and go on, and tell whether it was so.
+ * <linux/bug.h> - reports of conditions that must not occur. BUG and BUG_ON write to stderr and
+ * abort. WARN and its kind write and go on; their result is the condition.
  */
 #ifndef UKMEM_COMPAT_LINUX_BUG_H
 #define UKMEM_COMPAT_LINUX_BUG_H
@@ -41,7 +41,7 @@
 			       __func__, #condition);                                          \
 		__builtin_expect(ukmem_warn, 0);                                               \
 	})
-/* The first time only, whatever the thread. */
+/* True the first time only, in whatever thread. */
 #define ukmem_once()                                                                           \
 	__extension__({                                                                        \
 		static char ukmem_done;                                                        \

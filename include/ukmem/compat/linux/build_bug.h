@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/build_bug.h> - what must be true when it is compiled.
+ * <linux/build_bug.h> - conditions that are checked by the compiler.
  */
 #ifndef UKMEM_COMPAT_LINUX_BUILD_BUG_H
 #define UKMEM_COMPAT_LINUX_BUILD_BUG_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/cleanup.h> - a variable's value is freed when it goes out of scope.
+ * <linux/cleanup.h> - frees a variable's value when the variable goes out of scope.
  *
  * 	char *name __free(kfree) = kstrdup(s, GFP_KERNEL);
  * 	...
- * 	return_ptr(name);		not freed: the caller's
+ * 	return_ptr(name);		not freed: the caller owns it
  */
 #ifndef UKMEM_COMPAT_LINUX_CLEANUP_H
 #define UKMEM_COMPAT_LINUX_CLEANUP_H

@@ -15,7 +15,7 @@
 #define unreachable() __builtin_unreachable()
 #define OPTIMIZER_HIDE_VAR(var) __asm__("" : "+r"(var))
 
-/* One access each, also beside other threads, of scalars up to a machine word. */
+/* Each is exactly one access to a scalar of up to a machine word; no data race. */
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_RELAXED)
 #define data_race(x) (x)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/container_of.h> - from a member to what it is a member of.
+ * <linux/container_of.h> - from a pointer to a member to the structure that it is in.
  */
 #ifndef UKMEM_COMPAT_LINUX_CONTAINER_OF_H
 #define UKMEM_COMPAT_LINUX_CONTAINER_OF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/cpumask.h> - the indices of CPUs, as far as per-CPU data has them. The last index is
- * no CPU but the copy of threads that have none (<ukmem/percpu.h>).
+ * <linux/cpumask.h> - the indices of per-CPU data. The last index is that of the spill copy,
+ * for threads without a CPU (<ukmem/percpu.h>).
  */
 #ifndef UKMEM_COMPAT_LINUX_CPUMASK_H
 #define UKMEM_COMPAT_LINUX_CPUMASK_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/export.h> - names for modules: a declaration of what is declared.
+ * <linux/export.h> - the macros that export names to modules; here they only declare again.
  */
 #ifndef UKMEM_COMPAT_LINUX_EXPORT_H
 #define UKMEM_COMPAT_LINUX_EXPORT_H

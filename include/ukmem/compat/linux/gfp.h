@@ -16,7 +16,7 @@ static inline bool gfpflags_allow_blocking(const gfp_t flags)
 	return (flags & __GFP_DIRECT_RECLAIM) != 0;
 }
 
-/* Whether it may wait for other allocations to be freed. */
+/* Whether the request may wait for other allocations to be freed. */
 static inline bool gfpflags_allow_spinning(const gfp_t flags)
 {
 	return (flags & __GFP_RECLAIM) != 0;

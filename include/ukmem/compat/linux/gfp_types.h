@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/gfp_types.h> - what an allocation may do: <ukmem/gfp.h>, and the kernel's other flags,
- * which mean nothing here.
+ * <linux/gfp_types.h> - the flags of <ukmem/gfp.h>, and the kernel's other flags, which have no
+ * effect here.
  */
 #ifndef UKMEM_COMPAT_LINUX_GFP_TYPES_H
 #define UKMEM_COMPAT_LINUX_GFP_TYPES_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/init.h> - what runs at the start and the end.
+ * <linux/init.h> - functions that run at the start and the end of a program.
  *
  * An initcall is a constructor of the program or library: it runs before main(), in the order
  * of the levels, and the library may be used in it. If it fails (a negative result), the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/kernel.h> - the system's, and what kernel code expects of this one: container_of,
- * ARRAY_SIZE, min, rounding, printing. <sys/sysinfo.h> includes this too; in C++ nothing of it
- * can disturb others.
+ * <linux/kernel.h> - the system's header, and names that kernel code expects of this one:
+ * container_of, ARRAY_SIZE, min, rounding, printing. <sys/sysinfo.h> includes it too, so in C++
+ * it defines no name that could disturb other code.
  */
 #ifndef UKMEM_COMPAT_LINUX_KERNEL_H
 #define UKMEM_COMPAT_LINUX_KERNEL_H
@@ -31,7 +31,7 @@
 #define upper_32_bits(n) ((u32)((u64)(n) >> 32))
 #define lower_32_bits(n) ((u32)(n))
 
-/* As snprintf, but the result is the number of characters that are there. */
+/* As snprintf, but the result is the number of characters that were written to @buf. */
 static inline __printf(3, 4) int scnprintf(char *buf, size_t size, const char *fmt, ...)
 {
 	va_list args;

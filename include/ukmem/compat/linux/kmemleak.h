@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/kmemleak.h> - nothing: there is no such search.
+ * <linux/kmemleak.h> - empty macros: the library has no search for leaks.
  */
 #ifndef UKMEM_COMPAT_LINUX_KMEMLEAK_H
 #define UKMEM_COMPAT_LINUX_KMEMLEAK_H

@@ -31,7 +31,7 @@ static inline __must_check bool kref_get_unless_zero(struct kref *k)
 	return refcount_inc_not_zero(&k->refcount);
 }
 
-/* 1: it was the last one, and @release was called. */
+/* Result: 1 if this was the last reference, after a call of @release; else 0. */
 static inline int kref_put(struct kref *k, void (*release)(struct kref *k))
 {
 	if (!refcount_dec_and_test(&k->refcount))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/list.h> - lists through members of what is on them.
+ * <linux/list.h> - lists that are linked through a member of their elements.
  *
- * list_head: a ring, whose head is an element like others that belongs to nothing. hlist: a
- * list of one pointer per head, for hash tables; an element knows where the pointer to it is.
+ * list_head: a ring; its head is linked like an element. hlist: a list whose head is one
+ * pointer, for hash tables; an element has the address of the pointer that leads to it.
  */
 #ifndef UKMEM_COMPAT_LINUX_LIST_H
 #define UKMEM_COMPAT_LINUX_LIST_H
@@ -14,7 +14,7 @@
 #include <linux/container_of.h>
 #include <linux/types.h>
 
-/* In elements that were taken out: to be noticed when they are followed. */
+/* Pointers of elements that were taken out: following one faults. */
 #define LIST_POISON1 ((void *)0x101)
 #define LIST_POISON2 ((void *)0x202)
 
@@ -30,7 +30,7 @@ static inline void INIT_LIST_HEAD(struct list_head *list)
 	list->prev = list;
 }
 
-/* What was next to the gap becomes neighbours. */
+/* Makes @left and @right neighbours. */
 static inline void ukmem_list_join(struct list_head *left, struct list_head *right)
 {
 	left->next = right;
@@ -44,13 +44,13 @@ static inline void ukmem_list_insert(struct list_head *e, struct list_head *left
 	ukmem_list_join(e, right);
 }
 
-/* Behind @head: of a stack. */
+/* Inserts @e behind @head, as for a stack. */
 static inline void list_add(struct list_head *e, struct list_head *head)
 {
 	ukmem_list_insert(e, head, head->next);
 }
 
-/* In front of @head: of a queue. */
+/* Inserts @e in front of @head, as for a queue. */
 static inline void list_add_tail(struct list_head *e, struct list_head *head)
 {
 	ukmem_list_insert(e, head->prev, head);
@@ -129,7 +129,7 @@ static inline void list_rotate_left(struct list_head *head)
 		list_move_tail(head->next, head);
 }
 
-/* All of @list between @left and @right; its head is left as it was. */
+/* Inserts all elements of @list between @left and @right; its head keeps its pointers. */
 static inline void ukmem_list_splice(const struct list_head *list, struct list_head *left,
 				     struct list_head *right)
 {
