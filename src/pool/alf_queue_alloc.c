@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues in memory of kmalloc's, on cache lines of their own. */
+/* Allocates queues by kmalloc, aligned to cache lines. */
 #include "queue/queue.h"
 #include "ukmem/alf_queue.h"
 #include "ukmem/kmalloc.h"

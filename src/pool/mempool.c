@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An allocator with a reserve. Called by the program; below: its allocator, and kmalloc for
- * the pool's own memory. No lock: signal handlers may free.
+ * An allocator with a reserve. The program calls it; it calls the pool's allocator, and kmalloc
+ * for the pool's own memory. It takes no lock, so signal handlers may free.
  *
- * The reserve is an array of slots, each an element or NULL. Elements are put into the first
- * empty slot and taken from the first full one, a compare-and-swap or exchange each; so an
- * element is in one place at any time, and a thread that stops anywhere stops nobody.
+ * The reserve is an array of slots, each an element or NULL. A thread puts an element into the
+ * first empty slot by a compare-and-swap, and takes one from the first full slot by an
+ * exchange; so an element is in one place at any time, and a thread that stops anywhere stops
+ * no other.
  *
  *   slots     | e | e | . | e |   | . | . |	chunks, which are never moved or freed
  *	       0	  min_nr - 1	     before the end: resizing appends
  *
- * `missing` tells whoever frees whether the reserve wants the element. Invariant, P being
- * the number of elements in slots (also those that a resize left behind min_nr):
+ * `missing` tells a thread that frees whether the reserve needs the element. Invariant, where P
+ * is the number of elements in slots (also in slots that a resize left behind min_nr):
  *
  *	P + missing >= min_nr
  *
- * 1. take: missing + 1, then P - 1. put: P + 1, then missing - 1. Between the two steps of
- *    either the sum is one higher: a thread that vanishes there (fork) leaves it so, which
- *    costs later frees a search and no element.
+ * 1. take() adds 1 to missing, then takes 1 from P. put() adds 1 to P, then takes 1 from
+ *    missing. Between the two steps of either the sum is one higher. If a fork drops a thread
+ *    there, the sum stays higher, which costs later frees a search and no element.
  * 2. resize adds the difference to missing, or takes as many from P and missing together as
  *    it takes from min_nr.
- * 3. An element goes to the allocator only if missing <= 0, hence P >= min_nr, or if each of
- *    the first min_nr slots was seen full. What was seen in a slot and left it since is in
- *    somebody's hands and will be freed.
- * So an allocator that fails for ever leaves min_nr elements between the reserve and the
- * program: somebody who waits gets the next one that is freed.
+ * 3. A free gives its element to the allocator only if missing <= 0, hence P >= min_nr, or if
+ *    it saw each of the first min_nr slots full. An element that has left such a slot since is
+ *    in use by the program, and will be freed.
+ * So if the allocator fails for ever, min_nr elements remain between the reserve and the
+ * program, and a thread that waits gets the next one that is freed.
  *
- * Waiting is base/wait.h: the put comes before the notification.
+ * Threads wait by base/wait.h: the put comes before the notification.
  */
 #include "ukmem/mempool.h"
 
@@ -40,7 +41,7 @@
 #include "ukmem/page_alloc.h"
 #include "ukmem/slab.h"
 
-/* How long somebody waits before asking the allocator again: others may have freed to it. */
+/* Milliseconds until a waiter asks the allocator again: others may have freed to it. */
 enum { WAIT_MS = 100 };
 
 struct chunk {
@@ -76,7 +77,7 @@ static struct chunk *chunk_new(int nr_slots, int node)
 	return c;
 }
 
-/* An element of the reserve; NULL if a search found none. */
+/* Takes an element out of the reserve; NULL: a search found none. */
 static void *take(struct mempool_reserve *r)
 {
 	for (struct chunk *c = r->chunks; c; c = next_of(c))
@@ -106,7 +107,7 @@ static bool put_in(_Atomic(void *) *slot, void *element)
 						       memory_order_relaxed);
 }
 
-/* False: the reserve does not want it. */
+/* Puts @element into the reserve. False: the reserve does not need it. */
 static bool put(mempool_t *pool, void *element)
 {
 	struct mempool_reserve *r = pool->reserve;
@@ -129,7 +130,7 @@ static bool put(mempool_t *pool, void *element)
 	return false;
 }
 
-/* Until the reserve is full; false: the allocator has no more. */
+/* Fills the reserve; false: the allocator has no more elements. */
 static bool fill(mempool_t *pool, gfp_t flags)
 {
 	while (atomic_load_explicit(&pool->reserve->missing, memory_order_relaxed) > 0) {
@@ -232,7 +233,7 @@ void mempool_destroy(mempool_t *pool)
 	kfree(pool);
 }
 
-/* Room for @min_nr elements, at least doubled where it grows; false without memory. */
+/* Makes room for @min_nr elements, at least doubling it if it grows. False: no memory. */
 static bool make_room(struct mempool_reserve *r, int min_nr)
 {
 	struct chunk *last, *more = NULL, *next;
@@ -257,7 +258,7 @@ static bool make_room(struct mempool_reserve *r, int min_nr)
 			more = NULL;
 			break;
 		}
-		/* Another resize was faster. */
+		/* Another resize has appended a chunk first. */
 		last = next;
 		room += last->nr_slots;
 	}
@@ -265,7 +266,10 @@ static bool make_room(struct mempool_reserve *r, int min_nr)
 	return true;
 }
 
-/* min_nr went from @from down to @to: what of that is in slots, and what is missing. */
+/*
+ * min_nr went from @from down to @to. For each slot between, one element leaves the reserve, or
+ * one less is missing.
+ */
 static void shrink(mempool_t *pool, int to, int from)
 {
 	struct mempool_reserve *r = pool->reserve;
@@ -306,7 +310,7 @@ int mempool_resize(mempool_t *pool, int new_min_nr)
 	return 0;
 }
 
-/* Elements that are freed go to the reserve, and a waiter is woken for each. */
+/* While the reserve is not full, frees put elements into it and wake a waiter for each. */
 static cold void *wait_for_element(mempool_t *pool, gfp_t flags)
 {
 	struct mempool_reserve *r = pool->reserve;
@@ -320,7 +324,7 @@ static cold void *wait_for_element(mempool_t *pool, gfp_t flags)
 		if (!element)
 			wait_for(&r->wait, seq, WAIT_MS);
 		wait_end(&r->wait);
-		/* The reserve first: who was woken must not leave the element there. */
+		/* The reserve first: a thread that was woken must take that element. */
 		if (!element)
 			element = take(r);
 		if (!element)

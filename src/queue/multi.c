@@ -1,50 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The multi functions. Where threads can run restartable sections, a side belongs to whose
- * section says so in the side's word (side.h); what a section has not committed has not
- * happened, but for bytes in free places of the ring. So a dead section is in nobody's way:
+ * The multi functions. Where threads can run restartable sections, the side's word (side.h)
+ * names the CPU whose section owns the side. A section that has not committed has changed
+ * nothing but bytes in free places of the ring, so a section that died (its thread was
+ * preempted before the commit) hinders nobody. Two facts hold:
  *
- *   A1  Sections of one CPU do not overlap: when one begins, those before it on this CPU are
- *	 over, committed or dead.
- *   A2  membarrier(RSEQ, c): sections that were running on CPU c when it was called are over
- *	 when it returns, and all their stores are before everything that follows.
+ *   A1  Sections of one CPU do not overlap: when one begins, all earlier ones on this CPU
+ *	 are over, committed or dead.
+ *   A2  membarrier(RSEQ, c): all sections that were running on CPU c when it was called are
+ *	 over when it returns, and their stores come before everything that follows.
  *
- * A word is changed in these ways only:
+ * The word changes in these ways only:
  *
- *   a	owner BIASED c: by the commit of a section on c that found it so
- *   b	owner HELD c: by the commit of the section on c that made it so
- *   c	by compare-and-swap from 0 to HELD by a section
- *   d	by compare-and-swap from BIASED c to HELD c, by any thread: the bias is revoked
- *   e	by compare-and-swap from BIASED c or HELD c by a section on c, to HELD c
- *   f	by compare-and-swap from HELD c by anybody who saw that word before A2 for c
- *   g	when A2 is refused, and for ever (sections.c): by compare-and-swap from 0, and from
- *	BIASED c and HELD c when sections of c are over for ever, by anybody, to RELAXED
- *   h	by compare-and-swap from another process' STRANGER, by anybody, to 0
+ *   a	A section on c that found the owner BIASED c commits.
+ *   b	A section on c that made the owner HELD c commits.
+ *   c	A section on c compare-and-swaps 0 to HELD c.
+ *   d	Any thread compare-and-swaps BIASED c to HELD c: it revokes the bias.
+ *   e	A section on c compare-and-swaps BIASED c or HELD c to a new HELD c.
+ *   f	Any thread that saw the word HELD c, and called A2 for c after that, compare-and-swaps
+ *	that word.
+ *   g	When A2 is refused, which is for ever (sections.c), any thread compare-and-swaps the
+ *	word to RELAXED: from 0, and from BIASED c or HELD c once all sections of c are over
+ *	for ever.
+ *   h	Any thread compare-and-swaps the STRANGER of another process to 0.
  *
- * At any time at most one live section may commit, and it found the word's present index:
- *   - after e the sections of c that could commit by a or b are over (A1);
- *   - after f too (A2): the section that made the word was running before it was seen; if d
- *     made it, so were the sections that found c's bias, since none begins to after d;
- *   - d leaves one that found the bias: if it commits, by a, it wipes out HELD c, and the
- *     index has moved on, so that no compare-and-swap of what d made succeeds; if it does
- *     not, d's word stays until e or f.
- *   - g leaves none that could commit: neither a, b nor e happens on c any more, and c fails,
- *	since there is no way back from RELAXED. side->reserved has not moved until then,
- *	so that the new word, with its count, is level with it (relaxed.h).
- * Words have versions and indices, so a compare-and-swap does not succeed on a word that has
- * come back, unless 2^48 changes passed between.
+ * Claim: at any time at most one live section can commit, and that section found the word's
+ * present index. The steps that could break it:
+ *   - e: the sections of c that could commit by a or b are over when e's section begins (A1).
+ *   - f: the sections that could commit are over (A2). The section that made the word HELD c
+ *     was running before the word was seen. If d made the word, the sections that found c's
+ *     bias were running before d, since no section finds the bias after d.
+ *   - d: after revocation, one old section on c may still commit (a). Its commit overwrites
+ *     HELD c and advances the index, so any compare-and-swap that expects d's word fails. If
+ *     the old section does not commit, d's word stays until e or f.
+ *   - g: no section can commit any more: a, b and e no longer happen on c, and a
+ *     compare-and-swap of c fails, since no step leads back from RELAXED. Nothing moves
+ *     side->reserved before g, so the new word, with its count, is level with it (relaxed.h).
+ * Words have versions and indices: a compare-and-swap does not mistake a later word for the one
+ * it expects, unless 2^48 changes lie between.
  *
- * Nobody waits for a thread that does not run: a word HELD by another CPU for longer than
- * sections take is stolen by f. A thread that cannot run sections (not registered for rseq, or
- * single-stepped) holds a side as SIDE_STRANGER, which others cannot take from it; after some
- * time they say that there is no room. In the child of a fork it may be somebody who is not
- * there: it is set free (h), and if it is there, a handler having forked, it begins again.
+ * No thread waits for one that does not run. If another CPU holds the word for longer than
+ * sections take, a thread takes the side over by f. A thread that cannot run sections (not
+ * registered for rseq, or single-stepped) holds a side as SIDE_STRANGER. Other threads cannot
+ * take the side from it; after some time they return as if there were no room. In the child of
+ * a fork the stranger may be a thread that does not exist there, so the child frees the side
+ * (h); a stranger that does exist there, because it forked in a signal handler, begins again.
  *
- * Where A2 is refused and g is not possible, nobody having come by on c since then and nobody
- * being able to go there, there is no room either, until somebody comes by.
+ * One case remains: A2 is refused, g must wait for the sections of c, no thread has come by on
+ * c since, and this one cannot go there. Then, too, threads return as if there were no room,
+ * until a thread comes by on c.
  *
- * Ordering: a commit is a release, and the acquires are the loads of the other side's index
- * and the compare-and-swap (on x86 any store and load are).
+ * Ordering: a commit is a release. The acquires are the loads of the other side's index and the
+ * compare-and-swap. (On x86 every store is a release and every load an acquire.)
  */
 #include <sched.h>
 
@@ -59,10 +66,10 @@ enum direction { ENQUEUE, DEQUEUE };
 
 enum {
 	NO_CPU = UINT32_MAX,
-	MAX_TRIES = 1000,      /* sections that fail, before the thread is a stranger */
-	MAX_STRANGER = 10000,  /* times to yield to a stranger */
-	MAX_TRIES_AT_ONCE = 4, /* of those who do without */
-	MAX_THRESHOLD = 16384, /* calls in a row that make a CPU's bias again */
+	MAX_TRIES = 1000,      /* rounds with sections, before the thread becomes a stranger */
+	MAX_STRANGER = 10000,  /* rounds as a stranger, most of them a yield to another one */
+	MAX_TRIES_AT_ONCE = 4, /* rounds of queue_try_enqueue() and queue_try_dequeue() */
+	MAX_THRESHOLD = 16384, /* most calls in a row that a CPU needs for a new bias */
 };
 
 static struct alf_queue_side *side_of(struct alf_queue *q, enum direction dir)
@@ -89,7 +96,7 @@ static void move(struct alf_queue *q, enum direction dir, uint32_t index, void *
 		alf_queue_get(q, index, ptr, n);
 }
 
-/* Ticket order: others that run will be done soon; those that do not need the CPU. */
+/* Ticket order: a thread that runs is done soon; for one that does not, yield the CPU. */
 static void relax(unsigned int round)
 {
 	if (round % 128 == 127)
@@ -119,7 +126,7 @@ static unsigned int this_cpu(void)
 	return pcpu_section_cpu() < SIDE_MAX_CPUS ? pcpu_section_cpu() : NO_CPU;
 }
 
-/* Whether @word stays for longer than who made it takes, if it is running. */
+/* Whether the side's word stays @word for longer than a running holder needs. */
 static bool stays(const struct alf_queue_side *side, uint64_t word)
 {
 	for (unsigned int i = 0; i < 64 + side->size / 8; i++) {
@@ -130,7 +137,7 @@ static bool stays(const struct alf_queue_side *side, uint64_t word)
 	return true;
 }
 
-/* Here nothing is exact: it is about what pays. */
+/* The count may lose updates: it only decides whether a bias pays. */
 static void count_streak(struct alf_queue_side *side, unsigned int cpu)
 {
 	uint32_t streak = __atomic_load_n(&side->streak, __ATOMIC_RELAXED);
@@ -159,7 +166,7 @@ static void count_revoked(struct alf_queue_side *side)
 	__atomic_store_n(&side->threshold, threshold, __ATOMIC_RELAXED);
 }
 
-/* g. False: not now. @go: with system calls. */
+/* g. @go: may make system calls. False: g is not possible now. */
 static bool leave_sections(struct alf_queue_side *side, uint64_t word, bool go)
 {
 	uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
@@ -170,10 +177,10 @@ static bool leave_sections(struct alf_queue_side *side, uint64_t word, bool go)
 	if (word_owner(word) && !pcpu_sections_over(owner_cpu(word_owner(word)), go))
 		return false;
 	word_exchange(&side->word, &word, relaxed, __ATOMIC_ACQ_REL);
-	return true; /* or another word is there meanwhile */
+	return true; /* also if another thread has changed the word meanwhile */
 }
 
-/* True: it has been set free (h), or is another word already. */
+/* h. Result: whether the word has changed, by this thread or another one. */
 static bool free_of_stranger(struct alf_queue_side *side, uint64_t word)
 {
 	if (!word_is_inherited(word))
@@ -183,8 +190,9 @@ static bool free_of_stranger(struct alf_queue_side *side, uint64_t word)
 }
 
 /*
- * Whether @cpu's sections, or with NO_CPU this thread, may compare-and-swap from *@word, if
- * it is still the same then; perhaps from another *@word.
+ * Whether @cpu's sections, or with NO_CPU this thread, may compare-and-swap the side's word
+ * from
+ * *@word. After d, *@word is the new word.
  */
 static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int cpu)
 {
@@ -212,7 +220,7 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 	return pcpu_restart_sections(owner_cpu(owner)); /* f: A2 */
 }
 
-/* By a thread that cannot run sections. */
+/* For a thread that cannot run sections. */
 static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t word, void **ptr,
 			     uint32_t n)
 {
@@ -224,7 +232,7 @@ static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t w
 		return false;
 	side->limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
 	move(q, dir, word_index(mine), ptr, n);
-	word = mine; /* unless it is set free (h) */
+	word = mine; /* fails if a fork's child has freed the side (h) */
 	return word_exchange(&side->word, &word, word_with(mine, 0, n), __ATOMIC_RELEASE);
 }
 
@@ -265,7 +273,7 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 			return move_relaxed(q, dir, ptr, n, all);
 		}
 		if (room > side->size)
-			continue; /* an old word */
+			continue; /* the word is old */
 		if (room < n && (all || !room))
 			return 0;
 		if (unlikely(!pcpu_can_restart()) && word_kind(word) != SIDE_STRANGER) {
@@ -297,7 +305,7 @@ static noinline uint32_t move_many(struct alf_queue *q, enum direction dir, void
 	struct alf_queue_side *side = side_of(q, dir);
 	enum section_result result;
 
-	if (unlikely(!n)) /* a commit moves the index: see d */
+	if (unlikely(!n)) /* a commit must advance the index: see d */
 		return 0;
 	result = dir == ENQUEUE ? section_enqueue_biased(side, ptr, n)
 				: section_dequeue_biased(side, ptr, n);
@@ -352,8 +360,8 @@ unsigned int alf_mc_dequeue_bulk(struct alf_queue *q, void *ptr[], uint32_t n)
 }
 
 /*
- * By c and e alone, so a side that a section on another CPU died in stays that CPU's; where
- * nobody's sections are used any more, as others do, but without going anywhere.
+ * Moves by c and e alone, so a side in which a section of another CPU died stays that CPU's.
+ * Where sections are no longer used, by reservations or g, without system calls.
  */
 static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, uint32_t n)
 {
@@ -370,7 +378,7 @@ static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, ui
 			return move_relaxed(q, dir, ptr, n, false);
 		}
 		if (room > side->size)
-			continue; /* an old word */
+			continue; /* the word is old */
 		if (word_kind(word) == SIDE_STRANGER && free_of_stranger(side, word))
 			continue;
 		if (unlikely(!pcpu_can_restart()) && word_kind(word) != SIDE_STRANGER) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making queues, and watching over their single users. */
+/* Makes queues, and reports misuse of their single functions. */
 #include "queue/queue.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "queue/relaxed.h"
 #include "queue/section.h"
 
-/* What multi functions of a new queue go by. */
+/* The first owner of a new queue's sides: it decides how the multi functions work. */
 static unsigned int first_owner(unsigned int flags)
 {
 	if (flags & ALF_QUEUE_TICKET)
@@ -50,9 +50,9 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
 }
 
 /*
- * Who uses a side in which way. Of queues with ALF_QUEUE_CHECK multi functions reserve, and
- * single functions, which are the program's code, need say nothing: they move the index of
- * the word, but not that of the reservations (relaxed.h).
+ * Which kind of functions a side has seen. In queues with ALF_QUEUE_CHECK the multi functions
+ * reserve, so single functions, which are compiled into the program, betray themselves: they
+ * move the index of the word, but not that of the reservations (relaxed.h).
  */
 enum { SEEN_NOTHING, SEEN_SINGLE, SEEN_MULTI };
 
@@ -89,7 +89,7 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 		       "(no alf_queue_hand_over)");
 }
 
-/* The other thread's number is not kept: to learn one's own takes a system call. */
+/* The report lacks the other thread's id: to keep it, each call would need a system call. */
 static void see(struct alf_queue *q, struct alf_queue_side *side, const char *func,
 		uint16_t kind)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queues on memory that is given: for the layers above, whoever allocates it.
+ * Queues on memory that the layers above give.
  *
- * queue.c makes them; the single functions are in the public header, the multi functions in
- * multi.c, with sections (section*.h) or without (relaxed.h).
+ * queue.c makes queues. The single functions are in the public header, the multi functions in
+ * multi.c; they use sections (section*.h) or reservations (relaxed.h).
  */
 #ifndef QUEUE_QUEUE_H
 #define QUEUE_QUEUE_H
@@ -25,21 +25,21 @@ static inline size_t queue_bytes(uint32_t size)
 	return sizeof(struct alf_queue) + size * sizeof(void *);
 }
 
-/* Besides the flags of alf_queue_alloc_flags(): no CPU ever has a side to itself. */
+/* A flag besides those of alf_queue_alloc_flags(): no CPU ever gets a bias. */
 #define QUEUE_UNBIASED 0x80000000u
 
-/* @q: queue_bytes(@size), aligned to a cache line. */
+/* Makes @q an empty queue. @q: queue_bytes(@size), aligned to a cache line. */
 void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags);
 
 /*
- * As many as there is room for, or as there are, if sections may run and the side is free,
- * or this CPU's, or nobody uses sections any more; else 0. Make no system call. For multi users
- * of a queue without bias.
+ * Multi functions of queues without bias that make no system call. They move as many pointers
+ * as there is room for, or as there are, if the side is free or this CPU's, or if sections are
+ * no longer used; else 0.
  */
 unsigned int queue_try_enqueue(struct alf_queue *q, void *const *ptr, uint32_t n);
 unsigned int queue_try_dequeue(struct alf_queue *q, void **ptr, uint32_t n);
 
-/* The invariants of a queue, whose name in findings is @what. Others may use it meanwhile. */
+/* Verifies a queue's invariants. @what: its name in findings. Other threads may use it. */
 struct verify;
 void queue_verify(const struct alf_queue *q, const char *what, struct verify *v);
 
@@ -56,8 +56,8 @@ static inline no_sanitize_thread void *queue_peek(const struct alf_queue *q, uin
 }
 
 /*
- * What multi functions say of themselves: of a queue with ALF_QUEUE_CHECK; of any queue, in
- * debug builds. Both report single functions on the same side.
+ * Calls by which multi functions report single functions on the same side: the first for queues
+ * with ALF_QUEUE_CHECK, the second, in debug builds, for all queues.
  */
 void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func);
 void queue_see_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func);

@@ -2,38 +2,43 @@
 /*
  * Multi functions of plain C11 atomics: reserve by one compare-and-swap, copy, publish.
  *
- * In both words the version counts: in side->reserved the reservations, in side->word those
- * that are finished, whoever's they are. Whoever finishes so that both are equal publishes
- * all of them; anybody else says that one more is finished and goes. So nobody waits, and
- * nothing is seen before everything before it is there too. Counts are equal modulo 2^16,
- * which takes 2^16 calls at once. In ticket order one waits for its turn instead.
+ * The version is a count in both words: side->reserved counts the reservations, side->word
+ * those that are finished, in whatever order. A thread that finishes a reservation adds one to
+ * the second count. If that makes the counts equal, all reservations are finished, and the
+ * thread publishes them all by setting the index; otherwise it leaves the index alone. So no
+ * thread waits, and no pointer is seen before all pointers in front of it are in place.
+ * Counts are compared modulo 2^16; to mistake them takes 2^16 calls at once. In ticket order a
+ * thread waits for its turn instead.
  *
- * Single functions move word's index alone. Nobody is in a multi function meanwhile, so the
- * counts are equal, and then the index of the word goes, not that of the reservations.
+ * Single functions move the index of side->word alone. No thread is in a multi function
+ * meanwhile, so the counts are equal; and whenever they are, the index of side->word is the
+ * valid one, not that of the reservations.
  *
- * Q1 / Q2: the release of publishing, and the acquire of the other side's look: what was
- *	    copied in is there for who copies out, and the other way round. Each finisher's
- *	    Q1 is an RMW, so a look at the last one is a look at them all.
- * Q3	    the acquire of finishers' looks at what others finished, with Q1: who counts a
- *	    finished one in sees its reservation. With an older count of reservations it would
- *	    take the one that is finished for an earlier one that is not.
+ * Q1 / Q2: Q1 is the release of publishing, Q2 the acquire of the other side's look at the
+ *	    index: a consumer sees the pointers that a producer copied in, and a producer
+ *	    overwrites places only after the consumer copied them out. Each finisher's Q1 is a
+ *	    read-modify-write, so Q2 on the last one synchronizes with all of them.
+ * Q1 / Q3: Q3 is the acquire of a finisher's look at side->word: a thread that counts
+ *	    another's finished reservation in sees that reservation, too. With an older count
+ *	    of reservations it would take the finished one for an earlier, unfinished one.
  * Reserving needs no order but Q2: the compare-and-swap fails unless the count of reservations
  * is the present one, and then a word with the same count is the present one, too.
- * In ticket order Q1 is a store by who has the turn, and Q3 of who waited for it.
+ * In ticket order Q1 is a store by the thread whose turn it is, and Q3 its load when it waited.
  *
- * Fork: the child of a process whose threads were in the middle has reservations that nobody
- * will publish. Its first user of the side says in the word that all of them are finished
- * (side_inherit), and so which process it is of (side.h). Until a word says so nobody in the
- * child reserves, so side->reserved is what it was at the fork when the compare-and-swap
- * succeeds, and that succeeds once. The places:
+ * Fork: if the parent's other threads were in the middle of calls, the child has reservations
+ * that nobody will publish. The first thread of the child that uses the side marks all of them
+ * as finished in side->word, together with the child's process (side_inherit; side.h). Until
+ * then no thread of the child reserves, so side->reserved is what it was at the fork when the
+ * compare-and-swap succeeds, and that succeeds once. What becomes of the reserved places:
  *
- *   enqueuing, and ticket order	are free, or filled, as before the reservations
- *   dequeuing				are free: a thread may have finished, and have freed
- *what it took, while one before it had not
+ *   enqueuing, and ticket order	They are free, or filled, as before the reservations.
+ *   dequeuing				They are free: a thread that had finished may have
+ *					freed its elements, while one before it had not.
  *
- * No element is there twice, then, and none is there that had not been published. The thread
- * that forked was not in the middle, unless in a signal handler that interrupted itself: it
- * finds another generation than its reservation's, and so how that went (side_lost).
+ * So no element is in the queue twice, and none that had not been published. The thread that
+ * forked was itself in the middle only if it forked in a signal handler. When it goes on, it
+ * finds that the word belongs to another process than its reservation, and learns from
+ * side_lost() what became of that.
  */
 #ifndef QUEUE_RELAXED_H
 #define QUEUE_RELAXED_H
@@ -56,7 +61,10 @@ static inline bool word_exchange(uint64_t *word, uint64_t *expected, uint64_t de
 					   __ATOMIC_RELAXED);
 }
 
-/* The child's first user of @side; or another one was. @done, @last: its words. */
+/*
+ * Called by the child's first users of @side; one of them succeeds. @done, @last: side->word
+ * and side->reserved as the caller loaded them.
+ */
 static noinline void side_inherit(struct alf_queue_side *side, uint64_t done, uint64_t last)
 {
 	bool taken = word_kind(done) == SIDE_RELAXED && !side->slack;
@@ -64,17 +72,18 @@ static noinline void side_inherit(struct alf_queue_side *side, uint64_t done, ui
 	uint64_t next = (uint64_t)word_index(from) << 32 | ((uint32_t)last & WORD_COUNT_MASK) |
 			owner_of_kind(word_kind(done));
 
-	if (word_exchange(&side->word, &done, next, __ATOMIC_RELAXED)) /* and then alike */
+	/* Both words become @next, so that they are level. */
+	if (word_exchange(&side->word, &done, next, __ATOMIC_RELAXED))
 		word_exchange(&side->reserved, &last, next, __ATOMIC_RELAXED);
 }
 
-/* A reservation: of @n places from @index on; @word: as it is in side->reserved. */
+/* A reservation of @n places from @index on; @word is the value of side->reserved with it. */
 struct reservation {
 	uint64_t word;
 	uint32_t index, n;
 };
 
-/* Of @n places, all or up to as many. False: there are none. */
+/* Reserves @n places; without @all, fewer if there are fewer. False: nothing reserved. */
 static inline bool side_reserve(struct alf_queue_side *side, const struct alf_queue_side *other,
 				uint32_t n, bool all, struct reservation *r)
 {
@@ -91,7 +100,7 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 		r->index = word_index(words_level(done, last) ? done : last);
 		room = side_room(side, other, r->index); /* Q2 */
 		if (room > side->size)
-			continue; /* an old index: somebody has reserved since */
+			continue; /* the index is old: another thread has reserved since */
 		r->n = room < n ? room : n;
 		if (!r->n || (all && r->n < n))
 			return false;
@@ -100,16 +109,16 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 				    r->n);
 		if (!word_exchange(&side->reserved, &last, r->word, __ATOMIC_RELAXED))
 			continue;
-		/* For single functions: behind the index by a queue's length at most, since
-		 * until this is published nobody comes further. */
+		/* Single functions use the limit later. It is behind the index by a queue's
+		 * length at most: no thread gets further until this is published. */
 		__atomic_store_n(&side->limit, r->index + room, __ATOMIC_RELAXED);
 		return true;
 	}
 }
 
 /*
- * Of a reservation that was made before a fork, by the thread that is in the child; nobody
- * counts it any more. Result: whether what it was for has happened all the same.
+ * For a thread in the child of a fork whose reservation was made before the fork and does not
+ * count any more. Result: whether its elements were dequeued all the same.
  */
 static noinline bool side_lost(struct alf_queue_side *side)
 {
@@ -120,7 +129,7 @@ static noinline bool side_lost(struct alf_queue_side *side)
 	return word_kind(done) == SIDE_RELAXED && !side->slack;
 }
 
-/* False: it has not happened, and is to be reserved again. */
+/* Finishes a reservation. False: nothing has been moved, the caller must reserve again. */
 static inline bool side_publish(struct alf_queue_side *side, const struct reservation *r)
 {
 	uint64_t done, next, last;
@@ -138,7 +147,7 @@ static inline bool side_publish(struct alf_queue_side *side, const struct reserv
 	return true;
 }
 
-/* The same in ticket order. @relax: waits a little for who is before. */
+/* The same in ticket order. @relax waits a little for the threads before this one. */
 static inline bool side_publish_in_turn(struct alf_queue_side *side,
 					const struct reservation *r,
 					void (*relax)(unsigned int round))

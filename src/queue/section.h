@@ -2,8 +2,8 @@
 /*
  * The multi functions' critical sections. Specified here once; section_*.h implement them.
  *
- *   Each fails, to begin with, unless this CPU's id is below pcpu.ending: read within the
- *   section (percpu/sections.c).
+ *   Each section begins with a test that this CPU's id is below pcpu.ending, which it reads
+ *   within the section (percpu/sections.c); otherwise it fails.
  *
  *   biased(side, ptr, n):
  *     w = side->word
@@ -40,7 +40,7 @@ enum section_result {
 	SECTION_LITTLE, /* there are not @n places */
 };
 
-/* What a locked section shall do. */
+/* The operands of a locked section; section.cpu: the CPU it must run on. */
 struct section {
 	uint64_t expected, held, done;
 	uint32_t limit;

@@ -8,7 +8,7 @@
 /* One instruction a line: */
 /* clang-format off */
 
-/* [wide] pointers between [ptr] and the ring from index [i] on, in one part or two. */
+/* Moves [wide] pointers between [ptr] and the ring from index [i] on, in one part or two. */
 #define QUEUE_MOVE(from, to)                                                                   \
 	"mov %w[r], %w[wide]\n\t"                                                              \
 	"mov %[u], %[ptr]\n\t"                                                                 \

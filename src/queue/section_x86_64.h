@@ -8,7 +8,7 @@
 /* One instruction a line: */
 /* clang-format off */
 
-/* [n] pointers between [ptr] and the ring from index [i] on, in one part or two. */
+/* Moves [n] pointers between [ptr] and the ring from index [i] on, in one part or two. */
 #define QUEUE_MOVE(from, to)                                                                   \
 	"movl %[n], %k[r]\n\t"                                                                 \
 	"movq %[ptr], %[u]\n\t"                                                                \
@@ -25,7 +25,7 @@
 	"testl %k[r], %k[r]\n\t"                                                               \
 	"jnz 30b\n\t"
 
-/* One pointer. */
+/* Moves one pointer. */
 #define QUEUE_MOVE_IN                                                                          \
 	"andl %c[mask](%[side]), %k[i]\n\t"                                                    \
 	"movq (%[ptr]), %[r]\n\t"                                                              \

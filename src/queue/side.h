@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A side's word, by which multi functions agree on who may use the side.
+ * A side's word, by which the multi functions agree which of them may use the side.
  *
  *	63	    32 31      16 15	    0
  *	| index	      | version  | owner     |
  *
- *   owner  0			 nobody
- *	    SIDE_BIASED | c + 1	 CPU c's sections use the side, without being asked
+ *   owner  0			 no owner
+ *	    SIDE_BIASED | c + 1	 sections on CPU c use the side without taking it first
  *	    SIDE_HELD | c + 1	 a section on CPU c uses the side, or died in it
  *	    SIDE_STRANGER | g	 a thread that cannot run sections uses the side
- *	    SIDE_RELAXED | g	 nobody ever: multi functions reserve, no section comes here
- *	    SIDE_TICKET | g	 nobody ever: multi functions publish in ticket order
+ *	    SIDE_RELAXED | g	 for ever: multi functions reserve places, without sections
+ *	    SIDE_TICKET | g	 for ever: multi functions publish in ticket order
  *
- * The version goes up whenever the owner changes: a word read long ago is not taken for
- * the present one. The index is where the side will go on; the other side reads it. With
+ * The version goes up whenever the owner changes, so that a word read long ago is not taken
+ * for the present one. The index is where the side will go on; the other side reads it. With
  * SIDE_RELAXED and SIDE_TICKET the version is a count (relaxed.h).
  *
- * g tells which process threads are of: each fork counts one (pcpu_forks). A child that finds
- * another g than its own knows that the threads behind it do not exist here. (4096 forks, each
- * in the child of the one before, come back to the same g: a queue that none of these
- * processes used is then taken for the present one's.)
+ * g names the process whose threads use the side: it is the number of forks that led to the
+ * process (pcpu_forks). A child that finds another g than its own knows that the threads
+ * behind the word do not exist in it. (After 4096 forks, each in the child of the one before,
+ * g repeats: a child then takes the word of a queue that none of the processes between used
+ * for its own.)
  */
 #ifndef QUEUE_SIDE_H
 #define QUEUE_SIDE_H
@@ -37,8 +38,8 @@
 #define SIDE_STRANGER 0xc000u
 #define SIDE_TICKET 0xc001u
 #define SIDE_RELAXED 0xc002u
-#define SIDE_KIND_MASK 0xc003u	/* of these three */
-#define SIDE_FORKS_MASK 0x3ffcu /* and their g */
+#define SIDE_KIND_MASK 0xc003u	/* tells these three apart */
+#define SIDE_FORKS_MASK 0x3ffcu /* their g */
 #define SIDE_CPU_MASK 0x3fffu
 #define SIDE_MAX_CPUS (SIDE_CPU_MASK - 1)
 
@@ -57,7 +58,7 @@ static inline uint32_t word_index(uint64_t word)
 	return (uint32_t)(word >> 32);
 }
 
-/* The CPU of an owner that has one. */
+/* The CPU of a biased or held @owner. */
 static inline unsigned int owner_cpu(unsigned int owner)
 {
 	debug_assert(owner & SIDE_CPU_MASK && owner < SIDE_STRANGER);
@@ -75,20 +76,20 @@ static inline bool word_reserves(uint64_t word)
 	return word_kind(word) == SIDE_RELAXED || word_kind(word) == SIDE_TICKET;
 }
 
-/* The owner of that @kind in this process. */
+/* @kind with the g of this process. */
 static inline unsigned int owner_of_kind(unsigned int kind)
 {
 	debug_assert(kind == SIDE_STRANGER || kind == SIDE_RELAXED || kind == SIDE_TICKET);
 	return kind | (__atomic_load_n(&pcpu_forks, __ATOMIC_RELAXED) << 2 & SIDE_FORKS_MASK);
 }
 
-/* Whether @word, of one of those kinds, was made before this process was forked. */
+/* Whether @word, of one of the kinds with g, was made before this process was forked. */
 static inline bool word_is_inherited(uint64_t word)
 {
 	return word_owner(word) != owner_of_kind(word_kind(word));
 }
 
-/* @word with another owner, and @n places further. */
+/* @word with another owner, the next version, and the index @n places further. */
 static inline uint64_t word_with(uint64_t word, unsigned int owner, uint32_t n)
 {
 	uint32_t version = (uint32_t)word + 0x10000u;
@@ -98,8 +99,9 @@ static inline uint64_t word_with(uint64_t word, unsigned int owner, uint32_t n)
 }
 
 /*
- * How many of @n places there are from @index on. The acquire is of the release with which
- * the other side gave them up, after its copying. More than the queue has: @index is old.
+ * The number of places that the side may use from @index on. The acquire pairs with the release
+ * by which the other side gave them up, after copying. A result above the queue's size means
+ * that @index is old.
  */
 static inline uint32_t side_room(const struct alf_queue_side *side,
 				 const struct alf_queue_side *other, uint32_t index)
