@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Assertions: invariants that are cheap to look at where they matter, in debug builds alone
- * (UKMEM_DEBUG: presets dev, asan, tsan, ubsan). One that fails says so with its place, and
- * aborts. What has to be looked for by walking structures is verified instead: base/verify.h.
+ * Assertions check invariants that are cheap to check on the spot, in debug builds only
+ * (UKMEM_DEBUG: presets dev, asan, tsan, ubsan). An assertion that fails logs its place and
+ * aborts. Invariants that need a walk over structures are verified instead: base/verify.h.
  */
 #ifndef BASE_ASSERT_H
 #define BASE_ASSERT_H
@@ -14,7 +14,7 @@ __attribute__((__noreturn__)) void assert_failed(const char *what, const char *f
 #define debug_assert(condition)                                                                \
 	(likely(condition) ? (void)0 : assert_failed(#condition, __FILE__, __LINE__))
 #else
-/* Compiled, so that it stays right, and never evaluated. */
+/* The condition is compiled, so that it does not rot, and never evaluated. */
 #define debug_assert(condition) ((void)sizeof((condition) ? 1 : 0))
 #endif
 

@@ -27,7 +27,7 @@ static inline unsigned int ilog2_up(size_t x)
 	return x <= 1 ? 0 : ilog2(x - 1) + 1;
 }
 
-/* @a is a power of two. */
+/* Rounds @x up or down to a multiple of @a, a power of two. */
 static inline size_t align_up(size_t x, size_t a)
 {
 	debug_assert(is_pow2(a));
@@ -61,7 +61,7 @@ static inline unsigned int max_uint(unsigned int a, unsigned int b)
 }
 
 /*
- * Exact x / d for x < 2^20 and 8 <= d < 2^20 as one multiplication:
+ * Computes x / d exactly, for x < 2^20 and 8 <= d < 2^20, by one multiplication:
  * m = floor(2^40 / d) + 1 overshoots 2^40 / d by at most 1, so x * m / 2^40
  * overshoots x / d by at most x / 2^40 < 1 / d.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiler shorthands used everywhere below the public headers. */
+/* Shorthands for compiler features, used by all of src/. */
 #ifndef BASE_COMPILER_H
 #define BASE_COMPILER_H
 
@@ -18,7 +18,7 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* The two sanitizers the library has to know about. */
+/* ThreadSanitizer, by the macros of gcc and clang. */
 #if defined(__SANITIZE_THREAD__)
 #define UKMEM_TSAN 1
 #elif defined(__has_feature)
@@ -30,10 +30,10 @@
 #define UKMEM_TSAN 0
 #endif
 
-/* For reads that meet writers on purpose, and say so. */
+/* For functions whose reads race with writers on purpose; their comments say why. */
 #define no_sanitize_thread __attribute__((__no_sanitize__("thread")))
 
-/* ThreadSanitizer's: what this thread does in between is no store. */
+/* ThreadSanitizer ignores this thread's stores between the two calls. */
 #if UKMEM_TSAN
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
@@ -57,12 +57,13 @@ static inline void tsan_ignore_stores_end(void)
 #define UKMEM_DEBUG 0
 #endif
 
-/* Where the function this is in returns to; the public ones pass it to who keeps records. */
+/* The return address of the current function; public functions pass it on for debug records. */
 #define CALLER_ADDRESS __builtin_return_address(0)
 
 /*
- * Whether @v is below a limit that others raise; what they did before is visible then. On x86
- * every load acquires, also that of a comparison's operand; nor may the compiler load ahead.
+ * Whether @v is below *@limit, which other threads raise. If so, this thread sees what they did
+ * before they raised it (acquire). On x86 every load acquires, also a comparison's operand; the
+ * memory clobber keeps the compiler from loading ahead.
  */
 static always_inline bool is_below(size_t v, const size_t *limit)
 {
@@ -81,7 +82,7 @@ no:
 #endif
 }
 
-/* In a loop that looks at what another CPU is about to change. */
+/* For loops that wait for another CPU's store. */
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__)

@@ -33,13 +33,13 @@ static inline void list_insert_between(struct list_head *e, struct list_head *pr
 	next->prev = e;
 }
 
-/* At the front. */
+/* Inserts @e at the front. */
 static inline void list_add(struct list_head *e, struct list_head *head)
 {
 	list_insert_between(e, head, head->next);
 }
 
-/* At the end. */
+/* Inserts @e at the end. */
 static inline void list_add_tail(struct list_head *e, struct list_head *head)
 {
 	list_insert_between(e, head->prev, head);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting for a lock, all locks around fork, and the debug build's order check.
- * Called from lock.h by every layer; calls only the kernel.
+ * Every layer calls this file by way of lock.h; it calls only the kernel.
  */
 #include "base/lock.h"
 
@@ -10,7 +10,7 @@
 
 enum {
 	SPINS = 64,
-	FORK_PATIENCE = 50, /* ms for which a fork may hold a lock that others want */
+	FORK_PATIENCE = 50, /* ms that a thread waits for a lock which a fork holds */
 };
 
 static struct lock registry_lock;
@@ -25,7 +25,7 @@ static uint32_t *futex_of(struct lock *l)
 	       (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && sizeof(l->word) > 4);
 }
 
-/* For at most a millisecond: unlock_nowait() wakes nobody. */
+/* Waits for at most a millisecond, because unlock_nowait() wakes no thread. */
 static void wait_while(struct lock *l, uintptr_t word)
 {
 	sys_futex_wait(futex_of(l), (uint32_t)word, 1);
@@ -36,7 +36,7 @@ void lock_wake(struct lock *l)
 	sys_futex_wake(futex_of(l), 1);
 }
 
-/* Without an account of it. */
+/* lock_spin() without lock_note(). */
 static bool spin(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
@@ -62,11 +62,11 @@ bool lock_spin(struct lock *l)
 	return false;
 }
 
-/* Forks so far; and the last one that this thread gave up waiting for, which it does once. */
+/* The number of forks so far, and the fork for which this thread waits no longer. */
 static _Atomic unsigned int forks;
 static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
 
-/* A fork has this lock, and this thread has waited for it for @ms. */
+/* Whether a fork holds this lock and this thread, after @ms of waiting, gives up. */
 static bool give_up(const struct lock *l, unsigned int ms)
 {
 	unsigned int fork = atomic_load_explicit(&forks, memory_order_relaxed);
@@ -78,7 +78,7 @@ static bool give_up(const struct lock *l, unsigned int ms)
 	return true;
 }
 
-/* Until it is held; or not, with @patience, which a fork that has it may exhaust. */
+/* Waits until this thread holds @l. With @patience it may give up on a fork: result false. */
 static bool wait_for(struct lock *l, bool patience)
 {
 	uintptr_t word = atomic_load_explicit(&l->word, memory_order_relaxed);
@@ -86,7 +86,7 @@ static bool wait_for(struct lock *l, bool patience)
 
 	for (;;) {
 		if (!word) {
-			/* As if others waited, too: this one does not know. */
+			/* Others may wait, too: this thread does not know. */
 			if (atomic_compare_exchange_weak_explicit(&l->word, &word,
 								  lock_self() | LOCK_WAITED,
 								  memory_order_acquire, /* L1 */
@@ -110,7 +110,7 @@ void lock_slow(struct lock *l)
 {
 	if (lock_fork_enter(l) || spin(l))
 		return;
-	/* Whoever may run in a handler has asked lock_none_held(). */
+	/* Code that may run in a handler must have asked lock_none_held(). */
 	if (unlikely(lock_is_mine(l)))
 		log_fatal("a signal handler needs a lock (rank %u) that its thread holds",
 			  l->rank);
@@ -184,7 +184,7 @@ static struct lock once_lock;
 /* How many forks this thread is in: a signal handler may fork in the middle of another one. */
 static _Thread_local unsigned int fork_depth __attribute__((tls_model("initial-exec")));
 
-/* For a fork. What this thread holds already stays as it is. */
+/* Takes a lock for a fork; leaves a lock that this thread already holds as it is. */
 static void fork_take(struct lock *l)
 {
 	if (lock_is_mine(l))
@@ -209,10 +209,11 @@ static void fork_let_go(struct lock *l, bool wake)
 }
 
 /*
- * Deadlock-free: every thread takes ranked locks in rank order, and so does
- * this. The initialisers' lock is taken first here and outermost elsewhere; the registry's
- * is taken second here and innermost elsewhere, but never while a ranked lock is held, so no
- * cycle goes through it. A thread that holds a ranked lock does not wait for initialisers.
+ * Deadlock-free: every thread takes ranked locks in rank order, and so does this function. It
+ * takes the initialisers' lock first; elsewhere that is the outermost one, and a thread that
+ * holds a ranked lock does not wait for it. It takes the registry's lock second; elsewhere that
+ * is the innermost one, but no thread takes it while it holds a ranked lock, so no cycle goes
+ * through it.
  */
 void lock_fork_prepare(void)
 {
@@ -250,8 +251,9 @@ void lock_fork_child(void)
 }
 
 /*
- * Initialisers take other locks and allocate, so who holds this one does not count as a holder.
- * False: whoever has it may wait for a lock of this thread's, or is a fork that stands still.
+ * The initialisers' lock does not count in lock_count, because initialisers take other locks
+ * and allocate. False: the lock's holder may be waiting for a lock of this thread, or it is a
+ * fork that does not go on.
  */
 static bool once_enter(void)
 {
@@ -275,12 +277,12 @@ static void once_leave(void)
 
 bool once_slow(struct once *o, bool (*init)(void))
 {
-	/* One initialiser calls another, or a handler that interrupted it does. */
+	/* Nested: an initialiser, or a handler that interrupted one, calls another. */
 	bool nested = lock_is_mine(&once_lock), ok = false;
 
 	if (!nested && !once_enter())
 		return false;
-	/* A failed run is seen here by the lock, a successful one by @done, too. */
+	/* The lock makes an earlier run visible; @done tells whether it succeeded. */
 	if (atomic_load_explicit(&o->done, memory_order_acquire)) {
 		ok = true;
 	} else if (!atomic_load_explicit(&o->running, memory_order_relaxed)) {
@@ -296,7 +298,7 @@ bool once_slow(struct once *o, bool (*init)(void))
 
 #if UKMEM_DEBUG
 
-/* Locks of each rank this thread holds; a signal handler's come and go on top. */
+/* How many locks of each rank this thread holds; a signal handler adds and removes its own. */
 static _Thread_local uint8_t held[LOCK_RANK_COUNT];
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {

@@ -7,21 +7,20 @@
  * with both ranks.
  *
  * Signal handlers: a handler must not wait for a lock that the thread it interrupted holds,
- * nor for one whose holder may wait for that thread. So whoever may run in a handler asks
+ * nor for one whose holder may wait for that thread. So code that may run in a handler asks
  * lock_none_held() and, if that is false, only tries locks.
  *
- * fork: lock_fork_prepare() takes every lock there is, in rank order, so that
- * the child's copy of all protected state is whole. While it holds them, the
- * forking thread itself passes through lock() and unlock() freely: atfork
- * handlers of other libraries that run in the meantime may allocate. A lock that this thread
- * held already, since a signal handler forks, stays as it is: the code that was interrupted
- * goes on, and lets it go, in parent and child.
+ * fork: lock_fork_prepare() takes every registered lock, in rank order, so that the child's
+ * copy of all protected state is whole. While the forking thread holds them, it passes through
+ * lock() and unlock() freely, so that atfork handlers of other libraries, which run in between,
+ * may allocate. If a signal handler forks, the thread may hold a lock already. The fork leaves
+ * such a lock as it is: the interrupted code goes on and releases it, in parent and child.
  *
- * Other threads do not wait for ever for a fork, which may itself be waiting for what they
- * hold of libc's: lock_unless_fork() gives up in the end.
+ * Other threads do not wait for a fork for ever, because the fork may itself be waiting for a
+ * lock of libc that they hold: lock_unless_fork() gives up in the end.
  *
- * Who may make no system call takes a lock with trylock() and lets it go with
- * unlock_nowait(), which wakes nobody: threads that wait look again every millisecond.
+ * A thread that must not make a system call takes a lock with trylock() and releases it with
+ * unlock_nowait(), which wakes no thread: threads that wait look again every millisecond.
  *
  * Algorithm: U. Drepper, "Futexes Are Tricky", mutex 2, with the holder in the word.
  */
@@ -37,12 +36,12 @@
 #include "base/list.h"
 
 enum lock_rank {
-	LOCK_RANK_NOTIFY, /* percpu: the list of those told about CPUs */
+	LOCK_RANK_NOTIFY, /* percpu: the list of notifiers for CPUs that come and go */
 	LOCK_RANK_POOLS,  /* pool: the list of all qmempools */
 	LOCK_RANK_CACHES, /* slab: the list of all caches */
 	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
 	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
-	LOCK_RANK_CHECK,  /* slab: free objects of a debugged cache that wait */
+	LOCK_RANK_CHECK,  /* slab: quarantined free objects of a debugged cache */
 	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
 	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
 	LOCK_RANK_LOW,	  /* page: reserving the addresses below 4 GiB */
@@ -50,20 +49,20 @@ enum lock_rank {
 };
 
 /*
- * Synchronization: @word: who makes it name itself holds the lock; @by_fork: the holder writes
- * it, others look whether to go on waiting; @in_fork: only the thread in fork().
+ * Synchronization: @word: the thread that stores its own pointer there holds the lock;
+ * @by_fork: the holder writes it, waiters read it to decide whether to go on waiting;
+ * @in_fork: only the thread in fork() uses it.
  */
 struct lock {
 	_Atomic uintptr_t
 		word; /* the holder's thread pointer, perhaps with LOCK_WAITED; or 0 */
 	uint8_t rank;
 	bool registered;
-	_Atomic uint8_t by_fork; /* taken by lock_fork_prepare(): by the how manieth */
-	_Atomic bool in_fork;	 /* taken by the thread in fork(), on top */
+	_Atomic uint8_t by_fork; /* the fork_depth of the fork that holds the lock; or 0 */
+	_Atomic bool in_fork;	 /* the thread in fork() has taken the lock once more */
 	struct list_head link;	 /* Synchronization: the registry's lock */
 };
-
-#define LOCK_WAITED ((uintptr_t)1) /* somebody may be waiting. Thread pointers are even */
+#define LOCK_WAITED ((uintptr_t)1) /* threads may be waiting. Thread pointers are even */
 
 #define LOCK_INITIALIZER(r)                                                                    \
 	{                                                                                      \
@@ -75,13 +74,13 @@ void lock_register(struct lock *l, enum lock_rank rank);
 void lock_unregister(struct lock *l);
 
 void lock_slow(struct lock *l);
-/* Tries for a while. Result: whether the lock is held now. */
+/* Tries for a while. Result: whether this thread holds the lock now. */
 bool lock_spin(struct lock *l);
-/* As lock(), unless a fork holds it for long. Result: whether the lock is held now. */
+/* As lock(), but gives up if a fork holds the lock for long. Result: as lock_spin(). */
 bool lock_unless_fork(struct lock *l);
 void lock_wake(struct lock *l);
 
-/* Locks that this thread holds, or is about to take or has just let go; those of fork apart. */
+/* Locks that this thread holds, is about to take or has just released; not those of fork. */
 extern _Thread_local unsigned int lock_count __attribute__((tls_model("initial-exec")));
 
 /* False: this is a signal handler that interrupted a holder, or a holder's own call. */
@@ -90,7 +89,7 @@ static inline bool lock_none_held(void)
 	return lock_count == 0;
 }
 
-/* Before the lock is taken and after it is let go: handlers in between see a holder. */
+/* Called before a lock is taken and after it is released, so that handlers see a holder. */
 static inline void lock_note(int change)
 {
 	debug_assert(change > 0 || lock_count);
@@ -111,19 +110,20 @@ static inline bool lock_is_mine(const struct lock *l)
 	       lock_self();
 }
 
-/* For functions whose names begin with "__": their caller holds the lock. */
+/* Functions whose names begin with "__" call this: their caller holds the lock. */
 static inline void lock_assert_held(const struct lock *l)
 {
 	debug_assert(lock_is_mine(l));
 	(void)l;
 }
 
-/* The thread in fork() takes a lock on top, if it has not yet; lets it go, if it has. */
+/* In fork(): takes a lock, once, on top of the hold by the fork. */
 static inline bool lock_fork_enter(struct lock *l)
 {
 	return lock_is_mine(l) && atomic_load_explicit(&l->by_fork, memory_order_relaxed) &&
 	       !atomic_exchange_explicit(&l->in_fork, true, memory_order_acquire);
 }
+/* In fork(): undoes lock_fork_enter(). False: the lock is to be released as usual. */
 static inline bool lock_fork_leave(struct lock *l)
 {
 	return atomic_load_explicit(&l->by_fork, memory_order_relaxed) &&
@@ -197,13 +197,13 @@ static inline void unlock_nowait(struct lock *l)
 	lock_note(-1);
 }
 
-/* Waits only if @may_block, and not for a fork for ever. Result: whether it is held now. */
+/* Waits only if @may_block, and for a fork not for ever. Result: as lock_spin(). */
 static inline bool lock_if(struct lock *l, bool may_block)
 {
 	return may_block ? lock_unless_fork(l) : trylock(l);
 }
 
-/* The same. *@taken: whether somebody had it at first. */
+/* The same. *@taken: whether another thread held the lock at first. */
 static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
 {
 	if (may_block)
@@ -213,9 +213,9 @@ static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
 }
 
 /*
- * The same, but who may not block tries for a little longer than locks are held: to come
- * away with nothing is worse. Not for ever, since the holder may be this very thread,
- * interrupted by the signal whose handler this is.
+ * The same, but without @may_block it tries for a little longer than locks are held, for
+ * callers to whom a failure costs more than the time. It must not try for ever: the holder may
+ * be this very thread, interrupted by the signal whose handler this is.
  */
 static inline bool lock_soon(struct lock *l, bool may_block)
 {
@@ -224,7 +224,7 @@ static inline bool lock_soon(struct lock *l, bool may_block)
 	return trylock(l) || lock_spin(l);
 }
 
-/* What lock_if() or lock_soon() took. */
+/* Releases a lock of lock_if() or lock_soon(), with the same @may_block. */
 static inline void unlock_if(struct lock *l, bool may_block)
 {
 	if (may_block)
@@ -238,10 +238,10 @@ void lock_fork_parent(void);
 void lock_fork_child(void);
 
 /*
- * Run an initialiser once; other threads that call meanwhile wait for it, and so does a fork,
- * whose child would have half of it. A call from inside the initialiser (same thread), or by a
- * thread that holds a lock and so must not wait, returns false. Result: it has succeeded. A
- * failed initialiser is run again by the next caller.
+ * Runs an initialiser once. Other threads that call meanwhile wait for it. A fork waits, too,
+ * for the child would have a half-initialised layer. Result: whether the initialiser has
+ * succeeded; false also for a call from inside the initialiser (same thread), and for a thread
+ * that holds a lock, which must not wait. The next caller runs a failed initialiser again.
  */
 struct once {
 	_Atomic uint32_t done;
@@ -257,13 +257,13 @@ bool once_slow(struct once *o, bool (*init)(void));
 
 static inline bool once(struct once *o, bool (*init)(void))
 {
-	/* Pairs with the release in once_slow(): its initialisation is visible. */
+	/* Pairs with the release in once_slow(): the layer's state is visible. */
 	if (likely(atomic_load_explicit(&o->done, memory_order_acquire)))
 		return true;
 	return once_slow(o, init);
 }
 
-/* Whether it has succeeded, without doing anything about it. */
+/* Whether the initialiser has succeeded; does not run it. */
 static inline bool once_done(struct once *o)
 {
 	return atomic_load_explicit(&o->done, memory_order_acquire);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Formatting is vsnprintf's, which does not allocate for the conversions used here. */
+/* Formats with vsnprintf(), which does not allocate for the conversions used in the library. */
 #include "base/log.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages on stderr, each one line beginning "ukmem: ", written in one go. */
+/* Messages on stderr: each is one line that begins "ukmem: ", written by one system call. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

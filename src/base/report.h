@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Misuse found: reported, then aborted or passed over as configured (invalid_free). */
+/* Reports misuse; then aborts or goes on, as the tunable invalid_free says. */
 #ifndef BASE_REPORT_H
 #define BASE_REPORT_H
 
-/* @func: whom the program called, e.g. "kfree()"; @why: what is wrong with @ptr. */
+/* @func: the function that the program called, as "kfree()"; @why: what is wrong with @ptr. */
 void report_invalid(const char *func, const void *ptr, const char *why);
 
 #endif

@@ -28,7 +28,7 @@ static bool has(const struct verify *v, const char *text)
 	return false;
 }
 
-/* Findings that @again has, too. */
+/* Drops the findings of @v that @again does not have. */
 static void keep_common(struct verify *v, const struct verify *again)
 {
 	unsigned int n = 0;
@@ -43,7 +43,7 @@ static void keep_common(struct verify *v, const struct verify *again)
 	v->n = n;
 }
 
-/* Longer each time: a thread that is not running may be in the middle of a change. */
+/* Each pause is longer: a thread that does not run now may be in the middle of a change. */
 static void pause_for(unsigned int look)
 {
 	struct timespec t = { .tv_nsec = 500000l << 2 * look };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Findings of the layers' verification. Each layer has a function that looks whether the
- * invariants beside its structures hold, and reports each that does not: what, where, whose.
+ * Findings of the layers' verification. Each layer has a function that checks the invariants
+ * stated beside its structures, and adds a finding for each that does not hold: the invariant,
+ * the place and the cache, zone or queue.
  *
- * Other threads may go on meanwhile. What a layer's locks protect is then looked at under them;
- * all else (per-CPU arrays, a slab's words) may be in the middle of a change, and what is wrong
- * for a moment only is no finding: verify_run() looks several times and keeps what stays.
+ * Other threads may go on meanwhile. The functions look at structures under the layer's locks
+ * where there are any; all else (per-CPU arrays, a slab's words) may be in the middle of a
+ * change. So verify_run() looks several times, and keeps the findings that every look has.
  *
- * Nothing is written or allocated while locks are held: findings are kept as text.
+ * The functions hold locks, so they neither write nor allocate: findings are kept as text.
  */
 #ifndef BASE_VERIFY_H
 #define BASE_VERIFY_H
@@ -19,11 +20,11 @@
 #include "ukmem/compiler.h"
 
 enum {
-	VERIFY_FINDINGS = 16, /* at most: what follows the first ones is seldom news */
-	VERIFY_TEXT = 160,    /* bytes of each */
+	VERIFY_FINDINGS = 16, /* the most findings that are kept */
+	VERIFY_TEXT = 160,    /* bytes of one finding */
 };
 
-/* Synchronization: its caller's. */
+/* Synchronization: one thread uses it. */
 struct verify {
 	unsigned int n; /* findings */
 	char text[VERIFY_FINDINGS][VERIFY_TEXT];
@@ -31,7 +32,7 @@ struct verify {
 
 void verify_found(struct verify *v, const char *fmt, ...) UKMEM_PRINTF(2, 3);
 
-/* A finding unless @condition. */
+/* Adds a finding unless @condition. */
 #define verify_that(v, condition, ...)                                                         \
 	do {                                                                                   \
 		if (unlikely(!(condition)))                                                    \
@@ -40,7 +41,7 @@ void verify_found(struct verify *v, const char *fmt, ...) UKMEM_PRINTF(2, 3);
 
 /*
  * Calls @look, which verifies everything, until it finds nothing, and at most VERIFY_LOOKS
- * times; keeps in @v what it found each time. Result: the number of findings. May block.
+ * times; @v gets the findings that every call had. Result: their number. May block.
  */
 enum { VERIFY_LOOKS = 5 };
 unsigned int verify_run(struct verify *v, void (*look)(struct verify *v, void *arg), void *arg);

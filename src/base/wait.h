@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for something that others bring about without a lock (an "event count").
+ * Waiting for a condition that other threads make true without a lock (an "event count").
  *
  *	seq = wait_begin(w);
- *	if (it is not there)
+ *	if (the condition is false)
  *		wait_for(w, seq, ms);
  *	wait_end(w);
  *
- * and on the other side: bring it about, then wait_notify(w, 1). Nothing is missed: both
- * sides modify `waiters`, so one modification comes first. If the waiter's does, the notifier
- * sees that somebody waits and moves `seq` on, which ends the wait or lets it not begin. If the
- * notifier's does, the waiter looks afterwards and sees what was brought about (W1-W2).
+ * The other side makes the condition true and calls wait_notify(w, 1). No wake-up is missed:
+ * both sides modify `waiters` (W1, W2), so one modification comes first. If the waiter's comes
+ * first, the notifier sees a waiter and advances `seq`, which ends the wait or keeps it from
+ * beginning. If the notifier's comes first, the waiter checks the condition after it and sees
+ * that it is true.
  *
  * wait_notify() waits for nothing and may be called in signal handlers; it enters the kernel
- * only if somebody waits. After a fork the child may count waiters that are not there: it
- * wakes nobody then, no more. errno is kept.
+ * only if `waiters` is not 0. In the child of a fork, `waiters` may count threads that do not
+ * exist there; the only effect is a system call that wakes no thread. errno is kept.
  */
 #ifndef BASE_WAIT_H
 #define BASE_WAIT_H
@@ -28,12 +29,12 @@
 /* All zero is a queue without waiters. */
 struct wait_queue {
 	_Atomic uint32_t waiters; /* threads between wait_begin() and wait_end() */
-	_Atomic uint32_t seq;	  /* the futex: moves on whenever waiters are to look again */
+	_Atomic uint32_t seq;	  /* the futex: advances when waiters must check again */
 };
 
 static inline uint32_t wait_begin(struct wait_queue *w)
 {
-	/* Before the announcement: a notifier who sees that moves on from here. */
+	/* Loaded before W1: a notifier that sees this waiter advances seq from this value. */
 	uint32_t seq = atomic_load_explicit(&w->seq, memory_order_relaxed);
 
 	atomic_fetch_add_explicit(&w->waiters, 1, memory_order_acq_rel); /* W1 */

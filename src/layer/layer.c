@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of layers, and what is done with all of them: fork, trim, verification.
+ * The table of layers, and the loops over it: fork, CPUs, trim, verification.
  *
- * References to layers are weak, since a static program may have the lower ones alone.
+ * References to layers are weak, since a static program may contain only the lower ones.
  */
 #include "layer/layer.h"
 
@@ -93,8 +93,7 @@ int ukmem_verify(FILE *out)
 	return (int)n;
 }
 
-/* Also of layers that are not ready: a handler may fork in the middle of their initialisation.
- */
+/* Also calls layers that are not ready: a handler may fork in the middle of their start. */
 static void fork_prepare(void)
 {
 	for (size_t i = ARRAY_SIZE(layers); i-- > 0;)
@@ -117,8 +116,9 @@ static void fork_child(void)
 }
 
 /*
- * As early as any other library's handlers. Not when a layer is initialised: libc allocates for
- * many handlers, and may hold a lock over them while some thread forks.
+ * A constructor registers the handlers, as early as any other library's. A layer's
+ * initialisation must not: libc allocates memory for a new handler, and may do that under the
+ * lock that another thread's fork needs.
  */
 __attribute__((constructor(101))) static void register_fork_handlers(void)
 {

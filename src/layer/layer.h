@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layers of the library, in one table (layer.c): what each has to do when the process
- * forks, when CPUs come and go, when memory is to go back, when somebody wants to know what
- * there is.
+ * The layers of the library, in one table (layer.c). Each layer has functions for fork, for
+ * CPUs that come and go, for giving memory back, for statistics and for verification.
  *
- * A layer defines one struct layer. A program that is linked statically has those of the layers
- * it uses. Nothing is registered at run time: the order is the table's.
+ * A layer defines one struct layer. A statically linked program contains only the layers that
+ * it uses. Nothing is registered at run time: the table gives the order.
  */
 #ifndef LAYER_LAYER_H
 #define LAYER_LAYER_H
@@ -18,7 +17,9 @@ struct emitter;
 struct pcpu_drain;
 struct verify;
 
-/* Functions may be NULL. Those of fork are always called, others only of an initialised layer.
+/*
+ * Functions may be NULL. The functions for fork are always called, the others only after the
+ * layer's initialisation.
  */
 struct layer {
 	struct once *once; /* its initialisation */
@@ -44,7 +45,7 @@ const struct layer *layer_next(const struct layer *l);
 
 #define for_each_layer(l) for (const struct layer *l = layer_next(NULL); l; l = layer_next(l))
 
-/* Tells the layers, lowest first. */
+/* Calls the layers, lowest first. */
 void layers_cpu_online(unsigned int cpu);
 /* Highest first: what they give back the lower ones can give back. The lowest layer, percpu,
  * empties the arrays that the others have added. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The only contract with Linux.
+ * The library's interface to Linux.
  *
- * Everything the library asks of the system for memory, topology and limits
- * goes through os_calls, which tests replace to inject failures, fake machines
+ * All requests of the library to the system for memory, topology and limits go
+ * through os_calls, which tests replace to inject failures, fake machines
  * and other page sizes. Preconditions, stated once: lengths and addresses are
  * multiples of os_page_size() unless said otherwise; results are 0 or a count,
- * or a negative errno; errno itself is kept; nothing here allocates from the
- * heap. Every function may be called from any thread.
+ * or a negative errno; errno itself is kept; no function allocates from the
+ * heap. Any thread may call any function.
  */
 #ifndef OS_OS_H
 #define OS_OS_H
@@ -24,7 +24,7 @@ struct os_calls {
 	int (*munmap)(void *addr, size_t len);
 	int (*mprotect)(void *addr, size_t len, int prot);
 	int (*madvise)(void *addr, size_t len, int advice);
-	/* @from: an address; *to: where it went, or with MREMAP_FIXED is to go. */
+	/* *to: the new address; with MREMAP_FIXED also an input, the address to move to. */
 	int (*mremap)(void *from, size_t len, int flags, void **to);
 	int (*mincore)(void *addr, size_t len, unsigned char *vec);
 	int (*mbind)(void *addr, size_t len, int mode, const unsigned long *nodes,
@@ -43,10 +43,10 @@ struct os_calls {
 	long (*affinity)(unsigned long *mask, size_t size);
 	long (*set_affinity)(const unsigned long *mask, size_t size);
 	int (*rseq)(void *area, uint32_t len, int flags, uint32_t signature);
-	int (*release)(char *buf, size_t size);	     /* the kernel's, as uname -r begins */
-	unsigned long (*auxval)(unsigned long type); /* 0: not there */
+	int (*release)(char *buf, size_t size);	     /* "6.1...", the kernel's release */
+	unsigned long (*auxval)(unsigned long type); /* 0: there is none of that type */
 	long (*page_size)(void);
-	/* The smaller of RLIMIT_AS and RLIMIT_DATA; SIZE_MAX: none. */
+	/* The smaller of RLIMIT_AS and RLIMIT_DATA; SIZE_MAX: there is no limit. */
 	int (*address_space_limit)(size_t *bytes);
 	uint64_t (*now_ms)(void); /* monotonic, a few milliseconds coarse */
 };
@@ -55,10 +55,10 @@ extern struct os_calls os_calls;
 extern const struct os_calls os_calls_linux;
 
 /*
- * From now on a seccomp filter may kill for what malloc and free can do without, which cannot
- * be tried: so it is not asked for any more, and fails with -EPERM. That is membarrier,
- * mincore, NUMA policies, affinities, files and the kernel's release, and threads; not
- * memory, futex, clocks and random numbers.
+ * Tells that a seccomp filter may kill the process for system calls from now on. The library
+ * cannot try a call then, so it stops making all those that malloc and free can do without:
+ * membarrier, mincore, NUMA policies, affinities, files, the kernel's release and new threads
+ * fail with -EPERM. Memory, futex, clocks and random numbers are still asked for.
  */
 void os_confine(void);
 bool os_is_confined(void);
@@ -75,48 +75,50 @@ int os_map_metadata(size_t len, void **out);
 int os_map_readable(size_t len, void **out);
 /* Make part of a reservation readable and writable. */
 int os_commit(void *addr, size_t len);
-/* Map exactly at @addr, which nothing may occupy; -EEXIST otherwise. */
+/* Map readable and writable memory at @addr; -EEXIST: something is mapped there. */
 int os_map_at(void *addr, size_t len);
-/* The same as os_reserve, os_map_metadata and os_map_readable do. */
+/* As os_reserve, os_map_metadata and os_map_readable, at @addr; -EEXIST as above. */
 int os_reserve_at(void *addr, size_t len);
 int os_map_metadata_at(void *addr, size_t len);
 int os_map_readable_at(void *addr, size_t len);
-/* Give the memory back, keep the addresses; they read as zeros afterwards. */
+/* Give the memory back and keep the addresses, which read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
+/* Unmap the range. */
 int os_release(void *addr, size_t len);
 /*
- * What is behind [@from, @from + @len) moves to [@to, @to + @len), whose own memory is given
- * back, without a copy; both stay mapped, and @from reads as zeros afterwards. Negative errno:
- * nothing has changed; -EFAULT: the system has more than one mapping there, try less at once.
+ * Move the memory behind [@from, @from + @len) to [@to, @to + @len) without a copy. The memory
+ * that was behind @to is given back. Both ranges stay mapped, and @from reads as zeros
+ * afterwards. Negative errno: nothing has changed; -EFAULT: the range is more than one mapping,
+ * the caller may try less at once.
  */
 int os_move(void *to, void *from, size_t len);
-/* The same addresses as if they had just been mapped, readable and writable. */
+/* Map the range anew, readable and writable, in place of what is mapped there. */
 int os_renew(void *addr, size_t len);
-/* Lock the range in memory, populated; and undo that. */
+/* Populate the range and lock it in memory; undo that. */
 int os_pin(void *addr, size_t len);
 int os_unpin(void *addr, size_t len);
 /* Whether the range should be in huge pages. Best effort. */
 void os_advise_huge(void *addr, size_t len, bool huge);
 /* Bytes of physical memory behind the range. */
 size_t os_resident(void *addr, size_t len);
-/* Whether the page at @addr (any address) has memory; true if that cannot be told. */
+/* Whether the page at @addr (any address) has memory; true if the system does not tell. */
 bool os_touched(const void *addr);
 /* Prefer @node for the range. A refusal is counted and otherwise ignored. */
 void os_prefer_node(void *addr, size_t len, unsigned int node);
 unsigned long os_prefer_node_refused(void);
-/* A word nobody can guess; never fails (falls back to addresses and time). */
+/* A random word for hardening. Never fails: it falls back to addresses and time. */
 uint64_t os_random(void);
 
 /*
- * libc's malloc, for the tunable passthrough: what all else here does without. @align: a
- * power of two. As the functions of <malloc.h>, which set errno.
+ * libc's malloc, for the tunable passthrough; no other function here uses the heap. @align: a
+ * power of two. The functions act as those of <malloc.h>, which set errno.
  */
 struct os_heap {
 	void *(*alloc)(size_t align, size_t size);
 	void *(*resize)(void *p, size_t size);
 	void (*free)(void *p);
 	size_t (*usable)(const void *p);
-	bool is_ukmem; /* the process' malloc is this library: libc's own requests come here */
+	bool is_ukmem; /* malloc of this process is this library, also for libc's requests */
 };
 
 extern struct os_heap os_heap;
@@ -129,7 +131,7 @@ bool os_thread_exists(uint32_t id);
 /* prctl(2) as a system call: the drop-in has a function of that name. */
 int os_prctl(int option, const unsigned long arg[4]);
 
-/* Sleep, by the call that locks make too. errno is kept; no cancellation point. */
+/* Sleep, by futex, which locks need anyway. errno is kept; no cancellation point. */
 void os_pause_ms(uint64_t ms);
 
 /* Topology. CPU and node ids may be sparse. */
@@ -162,7 +164,7 @@ static inline unsigned int os_mask_count(const struct os_mask *m)
 	return n;
 }
 
-/* What both hold, into @m. Result: whether that is any. */
+/* Makes @m the intersection with @other. Result: whether any bit is set. */
 static inline bool os_mask_and(struct os_mask *m, const struct os_mask *other)
 {
 	uint64_t any = 0;
@@ -192,20 +194,20 @@ static inline unsigned int os_mask_end(const struct os_mask *m)
 }
 
 struct os_topology {
-	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
-	struct os_mask possible; /* all of them if sysfs shows other CPUs than there are */
-	unsigned int nr_nodes;	 /* nodes with memory, at least 1 */
+	unsigned int nr_cpu_ids;	/* largest possible id + 1, at least 1 */
+	struct os_mask possible;	/* all ids if sysfs does not show the CPUs in use */
+	unsigned int nr_nodes;		/* nodes with memory, at least 1 */
 	uint16_t node_id[OS_MAX_NODES]; /* [0..nr_nodes): the kernel's ids, ascending */
-	/* Index into node_id; of CPUs without memory of their own, the nearest. Atomic,
-	 * relaxed. */
+	/* The index in node_id of each CPU's node, or of the nearest one if that has no memory.
+	 * Synchronization: atomic, relaxed. */
 	uint16_t cpu_node[OS_MAX_CPUS];
 	uint8_t *distance; /* nr_nodes x nr_nodes; NULL with one node */
 };
 
-/* Read once; the same pointer ever after. */
+/* The machine's topology; the first call reads it. */
 const struct os_topology *os_topology(void);
 void os_topology_read(struct os_topology *t);
-/* Look again which CPUs belong to which node: one that is offline belongs to none. */
+/* Read again which CPUs belong to which node: sysfs lists online CPUs only. */
 void os_topology_update_cpus(void);
 /* Nodes this process may use now, by the kernel's ids; false: the system does not tell. */
 bool os_mems_allowed(struct os_mask *nodes);
@@ -216,7 +218,7 @@ void os_cpus_allowed(struct os_mask *cpus);
 /* CPUs online now. Result: their number, or a negative errno. */
 int os_cpus_online(struct os_mask *online);
 
-/* Parse "0-2,5,63"; false on anything else. Ids too large for a mask are left out. */
+/* Parse a list like "0-2,5,63"; false: @s is no list. Ids too large for a mask are left out. */
 bool os_parse_list(const char *s, struct os_mask *mask);
 
 /* Limits of the cgroup this process is in, v1 or v2, ancestors included. */
@@ -227,26 +229,26 @@ struct os_cgroup_limits {
 	uint64_t memory_free;
 };
 
-/* But memory_free. */
+/* Reads the limits; not memory_free. */
 void os_cgroup_limits(struct os_cgroup_limits *limits);
-/* Bytes that its processes may use in addition, as it is now; UINT64_MAX: nothing tells. */
+/* Bytes that the cgroup's processes may still use now; UINT64_MAX: no limit, or not known. */
 uint64_t os_cgroup_memory_free(void);
-/* CPUs of its cpuset that are online; false: the system does not tell. */
+/* CPUs of the cgroup's cpuset that are online; false: the system does not tell. */
 bool os_cgroup_cpus(struct os_mask *cpus);
 
 /* Bytes in the machine; 0: not known. */
 struct os_memory {
 	uint64_t total, swap;
-	uint64_t available; /* at the moment, swap included */
+	uint64_t available; /* now, swap included */
 };
 
 struct os_memory os_memory(void);
 
-/* What the system promises: vm.overcommit_memory. */
+/* How much memory the system promises: vm.overcommit_memory. */
 enum os_overcommit {
-	OS_OVERCOMMIT_GUESS, /* no more at once than there is */
-	OS_OVERCOMMIT_ALWAYS,
-	OS_OVERCOMMIT_NEVER, /* it keeps count itself */
+	OS_OVERCOMMIT_GUESS,  /* in one request no more than it has */
+	OS_OVERCOMMIT_ALWAYS, /* any amount */
+	OS_OVERCOMMIT_NEVER,  /* the system counts, and refuses */
 };
 
 enum os_overcommit os_overcommit(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* os_calls as Linux implements it: one thin function per system call. */
+/* The os_calls for Linux: one thin function per system call. */
 #include "os/os.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@
 		result;                                                                        \
 	})
 
-/* Synchronization: set for ever; relaxed: the caller's filter comes later. */
+/* Synchronization: set once, for ever; relaxed, since the caller installs its filter later. */
 static atomic_bool confined;
 
 void os_confine(void)
@@ -124,7 +124,7 @@ static int linux_mremap(void *from, size_t len, int flags, void **to)
 	return mapped(mremap(from, len, len, flags, *to), saved, to);
 }
 
-/* System calls, not libc's functions: those are cancellation points. */
+/* Makes system calls directly, because libc's functions are cancellation points. */
 static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 {
 	size_t used = 0;
@@ -175,7 +175,7 @@ static uint32_t version_in(const char *notes, size_t size)
 	return 0;
 }
 
-/* 0: there is no vDSO, or it does not say. */
+/* The kernel's version out of the vDSO; 0: there is no vDSO, or no note in it. */
 static uint32_t vdso_version(void)
 {
 	const char *vdso = (const char *)getauxval(AT_SYSINFO_EHDR);
@@ -192,7 +192,7 @@ static uint32_t vdso_version(void)
 	return version;
 }
 
-/* Without a system call if possible: sandboxes leave uname out. */
+/* Avoids the system call if possible: sandboxes often do not allow uname. */
 static int linux_release(char *buf, size_t size)
 {
 	uint32_t version = vdso_version();

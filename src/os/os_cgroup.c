@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory and CPU limits, and the CPUs, of the cgroup this process is in. Version 2 has one
- * line "0::/path" in /proc/self/cgroup, version 1 a line per controller; both
- * may be mounted at once. The limit of an ancestor binds as well.
+ * Memory and CPU limits, and the CPUs, of the cgroup that this process is in. Version 2 has
+ * one line "0::/path" in /proc/self/cgroup, version 1 a line per controller; both
+ * may be mounted at once. The limits of ancestors bind as well.
  */
 #include "os/os.h"
 
@@ -14,8 +14,10 @@
 
 enum { PATH_SIZE = 512, TEXT_SIZE = 4096 };
 
-/* A file's text, terminated, not on the stack, which may be a small one; NULL: not to be had.
- * Mapped as zeros. */
+/*
+ * A file's text; NULL: it cannot be read. The text is mapped, because the stack may be small.
+ * Fresh memory reads as zeros, so the text is terminated.
+ */
 static char *read_text(const char *path)
 {
 	size_t size = align_up(TEXT_SIZE, os_page_size());
@@ -147,7 +149,8 @@ static void read_cpu(const char *dir, const struct version *v, void *out)
 		l->cpu_milli = min_size(l->cpu_milli, quota * 1000 / period);
 }
 
-/* Of the group itself, which comes first; ancestors' say less. */
+/* The walk begins with the group itself; its file is enough, so those of ancestors are not
+ * read. */
 struct cpuset {
 	struct os_mask *cpus;
 	bool known;
@@ -164,7 +167,7 @@ static void read_cpus(const char *dir, const struct version *v, void *out)
 	text = read_text(path_of(&path, dir, v->cpus));
 	if (!text)
 		return;
-	/* One that was cut says less than there is. */
+	/* A text that was cut would lack CPUs. */
 	c->known = strlen(text) < TEXT_SIZE - 1 && os_parse_list(text, c->cpus) &&
 		   os_mask_count(c->cpus);
 	free_text(text);
@@ -219,8 +222,8 @@ static bool has_controller(const char *list, size_t len, const char *name)
 }
 
 /*
- * Version 1: controllers are mounted by the name of all that are there together, to which
- * the name of one alone is a link, or not.
+ * Version 1: a mount of several controllers is named after all of them ("cpu,cpuacct"). The
+ * name of one alone may be a link to it. So this tries both names.
  */
 static void walk_v1(const char *list, size_t list_len, const char *name, const char *group,
 		    size_t len, read_function *read, void *out)

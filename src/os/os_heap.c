@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libc's malloc, where it is called by its own names: everywhere but in the malloc drop-in. */
+/* libc's malloc by its own names. The malloc drop-in replaces this table by its own. */
 #include <malloc.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static size_t heap_usable(const void *p)
 	return malloc_usable_size((void *)(uintptr_t)p);
 }
 
-/* Weak: the drop-in's own takes its place when it is linked. */
+/* Weak, so that the drop-in's table takes its place where it is linked. */
 __attribute__((weak)) struct os_heap os_heap = {
 	.alloc = heap_alloc,
 	.resize = realloc,

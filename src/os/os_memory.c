@@ -42,7 +42,7 @@ int os_reserve(size_t len, size_t align, void **out)
 		return err;
 	start = raw;
 	aligned = (char *)align_up((size_t)start, align > page ? align : page);
-	/* A trim that fails leaves address space unused, nothing worse. */
+	/* If a munmap fails, address space stays unused; that does no harm. */
 	if (aligned > start)
 		os_calls.munmap(start, (size_t)(aligned - start));
 	if (aligned + len < start + len + slack)
@@ -58,7 +58,7 @@ static int map_small_pages(size_t len, int prot, void **out)
 
 	if (err)
 		return err;
-	/* Best effort: touching one entry must not populate 2 MiB. */
+	/* Best effort: a touch of one entry should not populate 2 MiB. */
 	os_calls.madvise(p, len, MADV_NOHUGEPAGE);
 	*out = p;
 	return 0;
@@ -135,8 +135,9 @@ int os_release(void *addr, size_t len)
 }
 
 /*
- * By way of addresses that the system chooses: asked for @to at once it would unmap what is
- * there before it finds that it cannot move @from, and leave a hole for others to map into.
+ * Moves in two steps, by way of addresses that the system chooses. If it were asked to move to
+ * @to at once, the system would unmap @to before it finds that it cannot move @from, and leave
+ * a hole that other threads could map into.
  */
 int os_move(void *to, void *from, size_t len)
 {
@@ -146,7 +147,7 @@ int os_move(void *to, void *from, size_t len)
 	if (err)
 		return err;
 	err = os_calls.mremap(between, len, MREMAP_MAYMOVE | MREMAP_FIXED, &to);
-	if (err) { /* no more mappings, perhaps */
+	if (err) { /* perhaps the process has too many mappings: copy */
 		__builtin_memcpy(to, between, len);
 		os_calls.munmap(between, len);
 	}
@@ -177,7 +178,7 @@ void os_advise_huge(void *addr, size_t len, bool huge)
 size_t os_resident(void *addr, size_t len)
 {
 	size_t page = os_page_size(), resident = 0;
-	unsigned char vec[1024]; /* it may be a small stack */
+	unsigned char vec[1024]; /* the stack may be small */
 	char *p = addr;
 
 	while (len) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CPUs, NUMA nodes and distances from sysfs; nodes this process may use. */
+/* Reads CPUs, NUMA nodes and distances from sysfs, and the nodes that this process may use. */
 #include "os/os.h"
 
 #include <errno.h>
@@ -11,7 +11,10 @@
 #include "base/decimal.h"
 #include "base/lock.h"
 
-/* Long enough for a list of every second of 8192 ids. Guard: topology_once, then updating. */
+/*
+ * Holds a list of every second of 8192 ids. Synchronization: the thread in topology_init(),
+ * later the one that has set `updating`.
+ */
 static char file_buffer[32768];
 
 static ssize_t read_text(const char *path)
@@ -53,9 +56,9 @@ static bool read_list(const char *path, struct os_mask *mask)
 }
 
 /*
- * How many CPUs the kernel counts, up to the next multiple of 4, by the width in
- * which it prints a mask of them; 0: it does not tell. Containers that show files of
- * their own do not show another one for this.
+ * The number of CPUs in the kernel's masks, rounded up to a multiple of 4, by the width in
+ * which it prints such a mask; 0: not known. Containers that show files of their own in
+ * place of the kernel's leave this one as it is.
  */
 static unsigned int kernel_cpus(void)
 {
@@ -81,7 +84,7 @@ void os_cpus_allowed(struct os_mask *cpus)
 
 /*
  * A container may show a sysfs of its own, with fewer CPUs or CPUs numbered from 0,
- * while threads run on others. Then every id that there may be counts as possible.
+ * while threads run on others. Then every id that the kernel may have counts as possible.
  */
 static void distrust_sysfs(struct os_mask *possible)
 {
@@ -110,8 +113,7 @@ static void read_cpus(struct os_topology *t)
 
 static void read_nodes(struct os_topology *t)
 {
-	static struct os_mask online; /* under the once guard */
-
+	static struct os_mask online; /* Synchronization: as file_buffer */
 	t->nr_nodes = 0;
 	if (!read_list("/sys/devices/system/node/has_memory", &online) &&
 	    !read_list("/sys/devices/system/node/online", &online))
@@ -123,7 +125,7 @@ static void read_nodes(struct os_topology *t)
 		t->node_id[t->nr_nodes++] = 0;
 }
 
-/* The index of node @id; nr_nodes: it has no memory. */
+/* The index of node @id; nr_nodes: the node has no memory. */
 static unsigned int index_of(const struct os_topology *t, unsigned int id)
 {
 	for (unsigned int n = 0; n < t->nr_nodes; n++)
@@ -175,7 +177,7 @@ static unsigned int nearest(const struct os_topology *t, unsigned int id,
 
 static void read_node_cpus(struct os_topology *t)
 {
-	static struct os_mask online, cpus; /* under the guard of file_buffer */
+	static struct os_mask online, cpus; /* Synchronization: as file_buffer */
 	char path[80];
 
 	if (!read_list("/sys/devices/system/node/online", &online))
@@ -260,7 +262,7 @@ void os_topology_update_cpus(void)
 {
 	static atomic_flag updating = ATOMIC_FLAG_INIT;
 
-	/* Somebody else is reading the same at this moment. */
+	/* If the flag is set, another thread is reading the same now. */
 	if (os_topology()->nr_nodes == 1 ||
 	    atomic_flag_test_and_set_explicit(&updating, memory_order_acquire))
 		return;

@@ -138,7 +138,7 @@ void emit_table_begin(struct emitter *e, const char *name, const struct emit_col
 	put(e, "\n");
 }
 
-/* A number of a row, as its column has it. */
+/* Writes a number of a row in its column's form. */
 static void put_cell(struct emitter *e, const struct emit_column *c, uint64_t v)
 {
 	unsigned long long n = v;

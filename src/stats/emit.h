@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One description of statistics, rendered as text or JSON: objects of named
- * numbers and strings, and tables of rows. Formats into its own buffer and
- * writes to a file descriptor; never allocates.
+ * Statistics, described once and rendered as text or JSON: objects of named
+ * numbers and strings, and tables of rows. The emitter formats into its own
+ * buffer and writes to a file descriptor; it never allocates.
  */
 #ifndef STATS_EMIT_H
 #define STATS_EMIT_H
@@ -27,13 +27,13 @@ enum emit_kind {
 	EMIT_NUMBER,
 	EMIT_TENTHS, /* 984 is 98.4 */
 	EMIT_FLAGS,  /* hexadecimal, in JSON a number */
-	EMIT_LIMIT,  /* UINT64_MAX is none: inf, in JSON null */
+	EMIT_LIMIT,  /* UINT64_MAX means no limit: inf, in JSON null */
 };
 
 /* A column of a table; width < 0: left-aligned. */
 struct emit_column {
-	const char *name;  /* in JSON */
-	const char *title; /* in text */
+	const char *name;  /* key in JSON */
+	const char *title; /* heading in text */
 	int width;
 	enum emit_kind kind;
 };
@@ -52,7 +52,7 @@ void emit_row(struct emitter *e, const struct emit_column *columns, unsigned int
 	      const char *text, const uint64_t *numbers);
 void emit_table_end(struct emitter *e);
 
-/* Free text; nothing in JSON. */
+/* Writes free text; in JSON nothing. */
 void emit_text(struct emitter *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public statistics functions: what all layers say. */
+/* The public statistics functions: they collect from all layers. */
 #include "stats/stats.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "stats/emit.h"
 #include "ukmem/stats.h"
 
-/* As ukmem_gauges_read(), but for `resident` and `metadata`: makes no system call. */
+/* As ukmem_gauges_read(), without `resident` and `metadata`; makes no system call. */
 void stats_gauges(struct ukmem_gauges *g);
 
 #endif
