@@ -49,7 +49,7 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 	if (!obj)
 		return;
 	of = slab_cache_of(obj);
-	if (of == s) /* without an entry, or its array is full */
+	if (of == s) /* the cache has no entry, or the array is full */
 		slab_free_slow(s, obj, caller);
 	else if (of && of->home == s)
 		slab_checked_free(of, obj, caller);
@@ -78,7 +78,7 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 	got = slab_alloc_bulk(s, page_policy_node(), flags, n, p, CALLER_ADDRESS);
 	debug_assert(got <= n);
 	if (got < n) {
-		while (got) /* one by one: they may be of the cache or of its twin */
+		while (got) /* one by one: each may be of the cache or of its twin */
 			kmem_cache_free(s, p[--got]);
 		return 0;
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What kmalloc's arrays of one CPU, and the queues made on it, may hold together: a budget of
- * bytes, by capacity (tunable cpu_cache_bytes; less where the process has no whole CPU:
- * os/os_share.c). Here is the account alone; slab_capacity.c decides who pays.
+ * The budget of each CPU: the bytes that kmalloc's arrays of the CPU, and the shared queues
+ * made on it, may hold together, by capacity (tunable cpu_cache_bytes; less if the process has
+ * no whole CPU: os/os_share.c). This file keeps the account; slab_capacity.c decides which
+ * array gives room.
  */
 #include "slab/slab_budget.h"
 
@@ -11,14 +12,14 @@
 
 enum { MAX_MEMBERS = 64 };
 
-/* Synchronization: appended to while caches are created; nr_members with release. */
+/* Synchronization: the thread that creates a cache appends to it; nr_members with release. */
 static struct kmem_cache *members[MAX_MEMBERS];
 static atomic_uint nr_members;
 
-/* Per CPU. Synchronization: any thread, relaxed; a lost turn of the hand is no harm. */
+/* Per CPU. Synchronization: any thread, relaxed. */
 struct budget {
 	_Atomic uint64_t used; /* bytes */
-	atomic_uint hand;
+	atomic_uint hand;      /* the next member that is asked for room */
 };
 
 static void *budget; /* per-CPU struct budget */

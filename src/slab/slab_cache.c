@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One cache: its descriptor, its arrays, its nodes. Descriptors, nodes and nodes' queues come
+ * One cache: its descriptor, its arrays, its nodes. Descriptors, nodes and shared queues come
  * from caches of their own, which are set up statically. Node locks are registered for fork
- * before a cache is on the list and unregistered after it has left.
+ * before a cache is on the list and unregistered after it has left the list.
  */
 #include "slab/slab_cache.h"
 
@@ -23,8 +23,8 @@
 
 enum {
 	CACHE_LINE = 64,
-	LIMIT_INTERVAL = 60,	   /* seconds between two lines about a limit */
-	CAPACITY_MAX_SCARCE = 384, /* the same of kmalloc where address space is scarce */
+	LIMIT_INTERVAL = 60,	   /* seconds between two log lines about a limit */
+	CAPACITY_MAX_SCARCE = 384, /* slots per array where address space is scarce */
 };
 
 static struct kmem_cache boot_cache, boot_node;
@@ -67,9 +67,11 @@ static void free_arrays(struct kmem_cache *s)
 	s->events = NULL;
 }
 
-/* Slots that each CPU's array begins with: 32 KiB of objects and at least four, of the
- * process's share of it, and in little memory less, so that what all classes begin with stays
- * within the budget; of large objects one, the next to be asked for. */
+/*
+ * The slots that each CPU's array begins with: 32 KiB of objects, and at least four. With a
+ * share of a CPU, or with little memory, they are fewer, so that the first arrays of all size
+ * classes stay within the budget. Arrays of large objects begin with one slot.
+ */
 static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity_max)
 {
 	uint64_t budget = os_share_cache_bytes();
@@ -83,11 +85,13 @@ static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity
 }
 
 /*
- * What the map says of pages of its slabs: where the node's array is. Arrays that the map
- * cannot name (percpu.h) have a token there, so that no two caches have the same entries, and
- * whoever goes by the map alone (kfree) finds it closed and looks who they are. Who knows the
- * cache gets from the token to the array by free_base; with several nodes not, since arrays
- * are farther apart than what stands for them. Without a token each object is looked up.
+ * Chooses the array map's entries for pages of the cache's slabs. An entry says where the
+ * node's array is. If the map cannot name the arrays (percpu.h), the cache gets a token, and
+ * the entries are the token's. No two caches have the same entries. kfree(), which has the map
+ * alone, finds a token closed and looks the cache up. kmem_cache_free(), which has the cache,
+ * gets from the token's entry to the array by free_base; not with several nodes, since the
+ * arrays lie farther apart than the entries of the token. If there is no token either, every
+ * free looks the object up.
  */
 static void set_entries(struct kmem_cache *s)
 {
@@ -96,7 +100,7 @@ static void set_entries(struct kmem_cache *s)
 
 	s->free_base = slab_arrays;
 	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
-	/* Nothing of the library's own gets onto an array by what the program frees. */
+	/* A program that frees a wrong pointer must not push an object of the library's own. */
 	if (slab_is_own(s))
 		return;
 	if (last != PCPU_ENTRY_NONE) {
@@ -117,9 +121,9 @@ static void set_entries(struct kmem_cache *s)
 }
 
 /*
- * An array of objects for each node, one behind the other: what is freed on a CPU goes onto
- * the array of the node it is of, so that objects of several nodes are never mixed. Nodes
- * share the room, since most CPUs use little but their own node's.
+ * Each CPU has an array for each node, one behind the other. An object that is freed goes onto
+ * the array of its node, so that objects of several nodes are never mixed. The arrays share the
+ * room of one, since most CPUs use mainly objects of their own node.
  */
 static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 {
@@ -191,7 +195,7 @@ void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes)
 	}
 }
 
-/* Sets up a cache in memory of the caller's, zeroed; false without memory. */
+/* Sets up a cache in zeroed memory of the caller. False: no memory for arrays. */
 static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		  const struct slab_params *p)
 {
@@ -207,7 +211,7 @@ static size_t nodes_bytes(void)
 	return page_window.nr_nodes * sizeof(struct kmem_cache_node);
 }
 
-/* Descriptors of very many nodes are larger than objects may be: pages. */
+/* The descriptors of very many nodes are larger than an object may be, so they are pages. */
 static bool nodes_are_pages(void)
 {
 	return nodes_bytes() > SLAB_MAX_SIZE;
@@ -290,7 +294,7 @@ static bool boot(struct kmem_cache *s, struct kmem_cache_node *nodes, const char
 		.capacity_max = 64,
 	};
 
-	if (s->nodes) /* before a failure of another one */
+	if (s->nodes) /* an earlier call did this one, and failed later */
 		return true;
 	if (!setup(s, nodes, &p))
 		return false;
@@ -300,7 +304,7 @@ static bool boot(struct kmem_cache *s, struct kmem_cache_node *nodes, const char
 
 bool slab_cache_boot(void)
 {
-	static struct kmem_cache_node *nodes; /* kept over a failure */
+	static struct kmem_cache_node *nodes; /* stays after a failure, for the next call */
 	unsigned int n = page_window.nr_nodes;
 	void *mem;
 

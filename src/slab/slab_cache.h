@@ -5,19 +5,18 @@
 
 #include "slab/slab_types.h"
 
-/* The caches that descriptors come from; false without memory, to be tried again. */
+/* Makes the caches that descriptors come from. False: no memory; the caller may try again. */
 bool slab_cache_boot(void);
-/* Whether its objects are the library's, not the program's. */
+/* Whether the objects of @s are the library's, not the program's. */
 bool slab_is_own(const struct kmem_cache *s);
-/* A per-CPU array that is always closed; NULL without memory. */
+/* A per-CPU array that is always closed; NULL: no memory. */
 void *slab_closed_array(void);
-
-/* A new descriptor with arrays and nodes, on no list; NULL without memory. */
+/* A new descriptor with arrays and nodes, on no list; NULL: no memory. */
 struct kmem_cache *slab_cache_new(const struct slab_params *p);
-/* Its parts: what it is; where its slabs are listed. */
+/* Two parts of that: sets all that follows from @p; sets the nodes. */
 void slab_describe(struct kmem_cache *s, const struct slab_params *p);
 void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes);
-/* Everything of an unused cache but its slabs, and its twin; it is on no list. */
+/* Frees a cache without slabs, which is on no list, and its twin. */
 void slab_cache_delete(struct kmem_cache *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches are created and destroyed, and the layer is initialised: the one place that knows all
- * files of the layer.
+ * Creates and destroys caches, and initialises the layer. This file alone knows all others of
+ * the layer.
  */
 #include "slab/slab_create.h"
 
@@ -25,11 +25,11 @@
 #include "slab/slab_verify.h"
 
 enum {
-	CAPACITY_BYTES = 1 << 20, /* free objects of a cache that a CPU holds, at most */
+	CAPACITY_BYTES = 1 << 20, /* bytes of objects in an array, at most */
 	CAPACITY_MAX = 2048,	  /* slots per array */
 };
 
-/* What cannot fail, once: what follows may, and is tried again then. */
+/* The part of the initialisation that cannot fail; it runs once. The rest may run again. */
 static void prepare(void)
 {
 	static bool prepared;
@@ -140,7 +140,7 @@ struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
 		if (args && args->sheaf_capacity)
 			p.capacity_max = min_uint(args->sheaf_capacity, CAPACITY_MAX);
 		s = slab_create(&p);
-		/* A first request may come from where nothing can be waited for. */
+		/* The first request may be one that may not wait. */
 		if (s)
 			page_prepare_run(s->gfp, s->layout.npages);
 		bad = "out of memory";
@@ -180,7 +180,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	if (!s)
 		return;
 	slab_stock_set(s, 0);
-	/* Whoever else empties caches has none of this one's objects or slabs in hand then. */
+	/* Under the lock, no other thread that empties caches has objects or slabs of @s. */
 	slab_caches_lock();
 	drained = slab_drain(s);
 	inuse = objects_out(s);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The child of a fork finishes what other threads of its parent had begun (slab_hand.c).
- *
- * All free objects are in slabs on lists or in the stock. What slabs have room for less these
- * is what is out of them: node->inuse.
+ * The child of a fork finishes what other threads of its parent had begun; slab_hand.c has the
+ * argument.
  */
 #include "slab/slab_fork.h"
 
@@ -16,7 +14,7 @@
 #include "slab/slab_partial.h"
 #include "slab/slab_stock.h"
 
-/* @alone: this thread has no slab in hand itself. */
+/* Finishes a free into slab @page. @alone: this thread has no slab in hand itself. */
 static void finish(struct kmem_cache *s, struct page *page, bool alone)
 {
 	struct kmem_cache_node *node = &s->nodes[page_node(page)];
@@ -47,7 +45,7 @@ static void recount(struct kmem_cache *s, unsigned int node)
 {
 	size_t free;
 
-	/* First what waits comes onto the list, or leaves it. */
+	/* First puts deferred slabs onto the list, and takes empty ones off. */
 	slab_node_idle(s, node);
 	free = slab_node_partial_free(s, node) + slab_partial_free_objects(s, node) +
 	       slab_stock_free_objects(s, node);
@@ -58,7 +56,7 @@ static void recount(struct kmem_cache *s, unsigned int node)
 
 void slab_fork_child(void)
 {
-	/* Else this thread is in the middle of something, and goes on with it. */
+	/* If false, a handler forked: this thread goes on with what it has in hand. */
 	bool alone = !slab_hand_is_mine() && !pcpu_gate_depth && lock_none_held();
 	struct kmem_cache *s;
 	struct page *page;

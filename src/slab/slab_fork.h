@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the child of a fork finishes; see slab_fork.c. */
+/* The child of a fork finishes what other threads had begun; see slab_fork.c. */
 #ifndef SLAB_SLAB_FORK_H
 #define SLAB_SLAB_FORK_H
 
-/* After that of the layers below, which lets their locks go. */
+/* Called after the same of the layers below, which releases the locks. */
 void slab_fork_child(void);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How caches cut their slabs, and how many of them they keep at hand. */
+/* Decides how caches cut their slabs, and how many slabs a CPU's list holds. */
 #include "slab/slab_geometry.h"
 #include "base/assert.h"
 #include "base/config.h"
 
 _Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX, "or the way back is too far");
 
-/* How many objects fit @npages; with their bitmap at the end if need be. */
+/* The layout of a slab of @npages; the bitmap is in the slab if page entries are too few. */
 static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 {
 	size_t bytes = npages * page_size(), n;
@@ -37,17 +37,17 @@ static bool fits(const struct kmem_cache *s, size_t npages)
 	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
 }
 
-/* As many as a slab should hold: 16, or 96 KiB; of large ones 64 KiB. */
+/* The number of objects a slab should hold: 16 or 96 KiB of them; 64 KiB of large ones. */
 static size_t usual_objects(unsigned int size)
 {
 	return size > SLAB_MAX_SIZE ? max_uint(65536 / size, 1) : min_uint(98304 / size, 16);
 }
 
 /*
- * Pages per slab: the fewest that hold enough objects and waste at most 1/64, or
- * failing that the least wasteful number up to 128 KiB. Sizes that are powers of
- * two get powers of two, so that objects are aligned to their size. The kernel's
- * slab_min_order, slab_max_order and slab_min_objects are bounds to that.
+ * Pages per slab: the fewest that hold enough objects and waste at most 1/64; if there is no
+ * such number, the least wasteful one up to 128 KiB. Object sizes that are powers of two get
+ * powers of two, so that objects are aligned to their size. The tunables slab_min_order,
+ * slab_max_order and slab_min_objects, which are the kernel's, bound the number.
  */
 void slab_set_geometry(struct kmem_cache *s)
 {
@@ -66,7 +66,7 @@ void slab_set_geometry(struct kmem_cache *s)
 
 		if (!fits(s, n))
 			continue;
-		if (l.objects < enough) { /* the best there is if none has enough */
+		if (l.objects < enough) { /* the largest stays, if none has enough */
 			s->layout = l;
 			continue;
 		}

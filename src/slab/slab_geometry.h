@@ -7,7 +7,7 @@
 
 /* Sets the layouts of @s from its size and alignment. */
 void slab_set_geometry(struct kmem_cache *s);
-/* Objects in slabs: how many slabs @objects come to if half of each is in use. */
+/* The number of slabs with @objects free objects, if half of each slab is in use. */
 uint16_t slab_cpu_partial_slabs(const struct kmem_cache *s, unsigned int objects);
 unsigned int slab_default_cpu_partial(const struct kmem_cache *s);
 

@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What frees have in hand that wait for no fork.
+ * Records of the slabs that frees are changing while a fork is under way.
  *
- * To free an object takes several steps: its bit, the state of its slab, the list the slab
- * comes onto, the count. Whoever frees passes the gate (percpu/gate.h) for that, so that a fork
- * finds all of them done; but while the gate is closed a free does not wait for it to open.
- * Then it writes into one of a few records which slab it works on, and the child of a fork
- * finishes what the bitmap says was begun:
+ * To free an object takes several steps: it sets the object's bit, changes the slab's state,
+ * lists the slab, and counts. A free passes the gate (percpu/gate.h) for that, so that a fork
+ * finds all of the steps done or none. But while the gate is closed, a free does not wait for
+ *it to open. Instead it writes into one of a few records which slab it works on, and the child
+ *of the fork finishes what the bitmap says was begun:
  *
- *   free:   record = slab; bit; state; full before? deferred list; count; record = none
- *   child:  for each record: state as of the bitmap, onto the deferred list if it is on none;
- *           count as of the slabs
+ *   free:   record = slab; bit; state; was it full? deferred list; count; record = none
+ *   child:  for each record: compute the state from the bitmap, put the slab onto the deferred
+ *           list if it is on no list; then compute the count from the slabs
  *
- * Why it is enough. The child has the memory of one moment, since the system lets nobody write
- * to what it copies.
+ * Why that is enough. The child's memory is that of one moment, because the system lets no
+ * thread write to memory while it copies it.
  *   1. A free T outside the gate changes nothing of its slab before the slab is in a record,
- * and takes it out after the last change: H1 releases what the record says before the bit, H2
- * the changes before the record is empty. So the child finds records of all slabs that are half
- * changed, but for the case that all records were in use.
- *   2. Everything else that changes slabs is inside the gate, or under a lock that the fork
- * takes. So in the child a slab of a record is as T left it, or whole.
- *   3. A slab's counts and, unless it is full, that it is on a list follow from its bitmap
- * (slab_page.c, 1 and 2). So to work them out anew is right for a slab that is whole, too.
- *   4. All free objects are in slabs on lists or in the stock. What slabs have room for less
- * these is what is out of them: node->inuse.
+ *	and empties the record after the last change. H1 (release) orders the record before
+ *	the bit, H2 (release) the changes before the empty record. So the child finds records
+ *	of all slabs that are half changed, unless all records were in use.
+ *   2. Everything else that changes slabs does so inside the gate, or under a lock that the
+ *	fork takes. So in the child the slab of a record is as T left it, or whole.
+ *   3. A slab's counts follow from its bitmap, and so does whether it must be on a list
+ *	(slab_page.c, 1 and 2). So it does no harm to compute them for a slab that is whole.
+ *   4. All free objects are in slabs on lists or in the stock. The objects that the slabs have
+ *	room for, less these, are those out of slabs: node->inuse.
  *
- * slab_fork.c does what the child does. A thread that forks in a handler goes on in the child
- * with what it has in hand: what is its own is left to it.
+ * slab_fork.c has the child's part. A thread that forks in a signal handler goes on, in the
+ * child, with the slab it has in hand; the child leaves that record alone.
  */
 #include "slab/slab_hand.h"
 
 #include "base/assert.h"
 #include "percpu/gate.h"
 
-/* Synchronization: @owner, an address of the thread's own, by compare-and-swap; the rest is the
- * owner's. */
+/* Synchronization: @owner, an address of thread-local memory, by compare-and-swap; the owner
+ * writes the rest. */
 struct slab_hand {
 	_Atomic(const void *) owner;
 	_Atomic(struct page *) page;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many slabs a cache may have: its hard limit. Counted are slabs, where they are made and
- * freed: objects are counted nowhere on the fast paths.
+ * The hard limit of a cache. It counts slabs, where they are made and freed, because the fast
+ * paths do not count objects.
  *
- * The limit holds for all slabs of a cache and its twin together; a slab that would be one too
- * many is not made. Free objects in other CPUs' arrays belong to slabs, too, so a request that
- * may wait empties these first (slab_array.c).
+ * The limit holds for all slabs of a cache and its twin together; a slab beyond it is not made.
+ * Free objects in other CPUs' arrays keep slabs, too; so a request that may wait and meets the
+ * limit empties these arrays and tries again (slab_array.c).
  */
 #include "slab/slab_limit.h"
 

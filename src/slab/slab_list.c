@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All caches but twins, in order of creation.
+ * The list of all caches but twins, in order of creation.
  *
- * Lock: caches_lock, for the list. A caller that may not wait pushes its cache onto a stack,
- * from which the next holder of the lock takes it: X1 / X2, a cache as it was set up, before it
- * is listed.
+ * Lock: caches_lock, for the list. A caller that may not wait pushes its cache onto a stack
+ * (X1, release). The next holder of the lock takes it from there (X2, acquire), so that it sees
+ * the cache as it was set up, and lists it.
  */
 #include "slab/slab_list.h"
 
@@ -68,7 +68,7 @@ void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *ar
 		atomic_exchange_explicit(&pushed, NULL, memory_order_acquire); /* X2 */
 
 	lock_assert_held(&caches_lock);
-	/* The last one first: each goes before those that were pushed after it. */
+	/* The stack begins with the last one, so each goes before those pushed after it. */
 	for (; s; s = s->new_next)
 		list_add(&s->list, last);
 	list_for_each_entry (s, &caches, list)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* All caches; see slab_list.c. */
+/* The list of all caches; see slab_list.c. */
 #ifndef SLAB_SLAB_LIST_H
 #define SLAB_SLAB_LIST_H
 
 #include "slab/slab_types.h"
 
-/* Once, before the first cache is created. */
+/* Called once, before the first cache is created. */
 void slab_list_init(void);
 void slab_list_add(struct kmem_cache *s);
 /* The same for callers that may not wait: the next holder of the lock puts it onto the list. */
 void slab_list_add_nowait(struct kmem_cache *s);
 void slab_list_del(struct kmem_cache *s);
 
-/* For whoever changes what a cache is checked for, and for whoever empties several caches. */
+/* Held by threads that change the reasons why a cache is checked, or empty several caches. */
 void slab_caches_lock(void);
 void slab_caches_unlock(void);
 void slab_caches_assert_held(void);

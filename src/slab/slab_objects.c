@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects out of slabs and back into them; and the one place that decides which list a slab
- * goes to. The lists below hand slabs out and take them, and know nothing of each other: a slab
- * that a list has no room for comes back to here.
+ * Takes objects out of slabs and puts them back, and decides which list a slab goes to. The
+ * files of the lists (slab_partial.c, slab_node.c) do not know of each other: a slab that a
+ * list has no room for comes back to this file.
  *
- * A request takes objects of slabs on this CPU's list, then of slabs on the node's list, of
- * which it fetches some more for the CPU's, then of new slabs.
+ * A request takes objects first from slabs on this CPU's list, then from slabs on the node's
+ * list, some of which it moves to the CPU's list, and then from new slabs.
  */
 #include "slab/slab_objects.h"
 
@@ -28,8 +28,10 @@ static bool is_local(unsigned int node)
 	return page_window.nr_nodes == 1 || node == page_local_node();
 }
 
-/* Slabs of one node, in the caller's hands: onto this CPU's list if it is the CPU's own node,
- * and what has no room there onto the node's. */
+/*
+ * Lists slabs of one node that the caller has: on this CPU's list, if the node is the CPU's, as
+ * far as there is room; else on the node's.
+ */
 static void place(struct kmem_cache *s, struct page **slabs, unsigned int n)
 {
 	struct page *spilled[SLAB_SPILL_MAX];
@@ -42,7 +44,7 @@ static void place(struct kmem_cache *s, struct page **slabs, unsigned int n)
 	slab_node_add(s, slabs, n);
 }
 
-/* Objects of slabs on this CPU's list. */
+/* Takes objects from slabs on this CPU's list. */
 static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void **out,
 				  unsigned int n)
 {
@@ -55,7 +57,7 @@ static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void 
 
 		if (!page)
 			break;
-		/* Another CPU's by now: the slab was of that one's node. */
+		/* The thread has moved to a CPU of another node, and popped its slab. */
 		if (unlikely(page_node(page) != node)) {
 			slab_node_add(s, &page, 1);
 			break;
@@ -68,7 +70,7 @@ static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void 
 	return got;
 }
 
-/* Objects of slabs on the node's list, and some of these slabs for this CPU's. */
+/* Takes objects from slabs on the node's list, and moves some slabs to this CPU's list. */
 static unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void **out,
 				   unsigned int n, bool may_block)
 {
@@ -87,7 +89,7 @@ static unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void
 	return got;
 }
 
-/* Objects of new slabs, or of the stock; no more slabs than hold them. */
+/* Takes objects from new slabs, or if none can be made from slabs of the stock. */
 static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
 			     unsigned int n, gfp_t flags)
 {
@@ -140,26 +142,26 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 }
 
 /*
- * A thread that puts objects back.
+ * One call of slab_put().
  *
- * Objects that a program frees in random order lie in as many slabs as there are objects, and
- * the page entries of these slabs in no cache. Putting an object back waits for its slab's
- * entry with a locked instruction. So objects are located some ahead of that, from addresses
- * and the dense array of places alone, and the lines that will be written are asked for.
+ * Objects that a program frees in random order lie in many slabs, whose page entries are in no
+ * cache of the processor. To put an object back is a locked instruction that waits for its
+ * slab's entry. So slab_put() locates objects some places ahead, which needs only their
+ * addresses and the dense array of places, and prefetches the lines that it will write.
  */
 enum { AHEAD = 16 }; /* about as many lines as a core waits for at once; a power of two */
 
 struct put {
 	struct kmem_cache *s;
 	void **objs;
-	unsigned int n, next, located; /* objects, put back, located */
+	unsigned int n, next, located; /* numbers of objects: all, put back, located */
 	unsigned int freed;	       /* objects not counted yet */
 	enum slab_put_to to;
-	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: none was free */
+	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
 	struct {
 		struct page *slab;
 		unsigned int index;
-	} at[AHEAD]; /* of located objects: where */
+	} at[AHEAD]; /* where the located objects are */
 };
 
 static void locate_one(struct put *put)
@@ -178,7 +180,7 @@ static void locate_one(struct put *put)
 		__builtin_prefetch(slab + index / (64 * PAGE_BITMAP_WORDS), 1);
 }
 
-/* The slab is the caller's since its first object came back. */
+/* Lists a slab that the caller has since it freed an object into it. */
 static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
 {
 	slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);
@@ -212,7 +214,7 @@ static cold void refuse(struct put *put, struct page *slab, unsigned int index)
 	report_invalid("free()", put->objs[put->next++], slab_page_wrong(put->s, slab, index));
 }
 
-/* The next objects, as many as lie in one word of one slab's bitmap. */
+/* Puts back the next object and those that follow in the same word of its slab. */
 static void put_word(struct put *put)
 {
 	struct kmem_cache *s = put->s;

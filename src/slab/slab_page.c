@@ -4,33 +4,36 @@
  *
  *   | object 0 | object 1 | ... | object n-1 | rest  [bitmap] |
  *
- * Which objects are free is a bitmap outside of them: in the page entries, 256
- * bits each, where those suffice, else (objects below 16 bytes, or pages larger
- * than 4 KiB) at the end of the slab. So taking and returning objects touches
- * none of them, and a double free shows as a bit already set.
+ * A bitmap outside the objects says which of them are free. It lies in the page entries, 256
+ * bits each, where those suffice; otherwise (objects below 16 bytes, or pages larger than 4
+ * KiB) at the end of the slab. So taking and returning objects touches none of them, and a
+ * double free shows as a bit that is already set.
  *
- * Anybody may free into any slab at any time, with one atomic instruction: it sets the
- * bit. Only who has the slab, or the lock of the list it is on, takes objects out and clears
- * bits. Who sets the first bit of a word or the last one also changes the slab's state
- * (slab_page.h), afterwards; who clears bits does so before the slab leaves his hands.
+ * Any thread may free an object into any slab at any time, by one atomic instruction, which
+ * sets the object's bit. Only a thread that has the slab, or holds the lock of the list that
+ * the slab is on, takes objects out and clears bits. A thread that sets the first bit or the
+ * last bit of a word changes the slab's state (slab_page.h) afterwards. A thread that clears
+ * bits changes the state before it gives the slab away.
  *
  * Why that is enough:
- *   1. The changes of a word from "nothing free" and to it alternate, and each is followed
- *      by one change of avail; so avail, once all have followed, is the number of words
- *      with a free object. The same of whole.
- *   2. SLAB_FULL is set in one step with the look at avail <= 0 (slab_page_leave_if_full).
- *      While a slab is SLAB_FULL bits are only set, so avail only rises, and passes from 0
- *      to 1 once: whoever does that, and nobody else, has the slab and lists it.
- *   3. avail = whole = all words, seen by who holds the lock of the slab's list, means that
- *      every object is there and nobody is between a bit and the state: it may be freed.
- *      On the list of a node, one who makes the state so is told (SLAB_EMPTY_ON_NODE).
- *   4. Below zero the counts go by one for each thread that is between the two at once;
- *      the bias leaves room for 8192.
+ *   1. The changes of a word from "nothing free" and to "nothing free" alternate, and each is
+ *      followed by one change of avail. So once all changes of avail have followed, avail is
+ *      the number of words with a free object. The same holds for whole.
+ *   2. slab_page_leave_if_full() sets SLAB_FULL and tests avail <= 0 in one atomic step. While
+ *      a slab is SLAB_FULL, threads only set bits, so avail only rises, and goes from 0 to 1
+ *      once. The thread that makes this step, and no other, has the slab and lists it.
+ *   3. If a thread that holds the lock of the slab's list sees avail = whole = all words, then
+ *      every object is in the slab, and no thread is between a bit and the state. So the
+ *      holder may free the slab. slab_page_put() tells the thread that makes the state so
+ *      while the slab is on a node's list (SLAB_EMPTY_ON_NODE).
+ *   4. Each thread that is between a bit and the state can make the counts one too low, so
+ *      they may be below zero; the bias leaves room for 8192 such threads at once.
  *
- * Memory order, P1 / P2: setting a bit releases what its freer did to the object, taking
- * bits acquires it. So does setting one: who sets the last bit of a word speaks for those who
- * set the others and had no change of the state to make. P3 / P4: each change of the state
- * releases, and reading it acquires, so that with 3 all of the slab is the freeing thread's.
+ * Memory order, P1 / P2: setting a bit is a release (P1) of what the freeing thread did to the
+ * object, and taking bits is an acquire (P2). Setting a bit is an acquire, too: the thread that
+ * sets a word's last free bit changes the slab's state on behalf of the threads that set the
+ * other bits. P3 / P4: each change of the state is a release (P3) and each load of it an
+ * acquire (P4). So, with 3, the thread that frees the slab has seen all stores to it.
  */
 #include "slab/slab_page.h"
 
@@ -69,7 +72,7 @@ uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
 	return rest >= 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1;
 }
 
-/* Objects of word @w to out[0..); nobody else has the word yet. */
+/* Writes the addresses of the objects @bits of word @w to out[0..). Result: their number. */
 static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigned int w,
 				 uint64_t bits, void **out)
 {
@@ -101,7 +104,7 @@ static char *first_object(const struct kmem_cache *s, struct page *page)
 	return (char *)page_to_virt(page) + s->pad_left;
 }
 
-/* Fill the bitmap, less the first @n objects, which go to @out. Result: how many. */
+/* Sets all objects free, save the first @n, which go to @out. Result: how many went. */
 static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **out,
 				unsigned int n)
 {
@@ -125,7 +128,7 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **
 	return got;
 }
 
-/* Pages as the cache likes them, or as few as hold an object. */
+/* A run for the usual layout; if there is none, one for the small layout. */
 static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t flags,
 			      unsigned int *npages)
 {
@@ -170,7 +173,7 @@ static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node, bool
 	slab_event(s, SLAB_FREE_SLAB);
 }
 
-/* Objects of twins are to be known from those that go onto arrays. */
+/* The array map's entry for a new slab; none for twins, whose objects go to no array. */
 static uint32_t entry_of(const struct kmem_cache *s, unsigned int node)
 {
 	if (s->home != s || s->entry_first == SLAB_NO_ENTRY)
@@ -188,7 +191,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 
 	if (unlikely(!slab_limit_charge(s->home, flags)))
 		return NULL;
-	/* Slabs are shared: what one request asks for says nothing about them. */
+	/* Other requests get objects of the slab, too, so the zone is the cache's. */
 	flags &= ~(__GFP_DMA | __GFP_DMA32 | __GFP_COMP | __GFP_NOFAIL);
 	page = get_pages(s, node, flags | s->gfp, &npages);
 	if (!page) {
@@ -344,7 +347,7 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
 		change += SLAB_AVAIL_ONE;
 	if ((old | mask) == all && old != all)
 		change += SLAB_WHOLE_ONE;
-	/* From here on the slab may be freed by others, unless there is a change to follow. */
+	/* Without a change of the state to make, another thread may free the slab from here. */
 	if (!change)
 		return SLAB_UNCHANGED;
 	state = atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
@@ -371,10 +374,10 @@ struct kmem_cache *slab_cache_of(const void *obj)
 }
 
 /*
- * Of a page that may be anything by now, while somebody makes it something else. The type
- * and the pointer are words that are written whole, and both are right only for a slab of
- * @s, which stays one while the lock of its list is held: no other use of the pointer's place
- * holds the address of a cache (struct page).
+ * The page may be anything by now, and another thread may be changing it. Type and pointer are
+ * words that are written whole. Both match only if the page is the head of a slab of @s,
+ * because no other use of the pointer's place holds the address of a cache (struct page). The
+ * slab stays one while the caller holds the lock of its list.
  */
 noinline no_sanitize_thread bool slab_page_is_of(struct page *page, const struct kmem_cache *s)
 {

@@ -10,15 +10,15 @@
  * A slab's state, one word:
  *
  *   31  30  29             15  14              0
- *   | where | whole words     | words with any   |   of the bitmap, both + SLAB_STATE_BIAS
+ *   | where | whole           | avail            |   both counts + SLAB_STATE_BIAS
  *
- * avail counts the words of the bitmap with a free object, whole those with no object in
- * use. They follow the words' own changes a little later, so they may be ahead or behind,
- * and below zero, while somebody is between the two.
+ * avail counts the words of the bitmap with a free object, whole the words with no object in
+ * use. A thread changes a word first and the counts afterwards; in between the counts may be
+ * too high, too low, or below zero.
  */
 enum slab_where {
-	SLAB_FULL,     /* on no list; or somebody has just freed into it and will list it */
-	SLAB_WITH_CPU, /* on a CPU's list, or in the hands of a thread that took it */
+	SLAB_FULL,     /* on no list. A thread that has just freed into it will list it */
+	SLAB_WITH_CPU, /* on a CPU's list, or a thread has taken it */
 	SLAB_ON_NODE,  /* on the node's list */
 };
 
@@ -49,7 +49,7 @@ static inline uint32_t slab_state(struct page *page)
 	return atomic_load_explicit(&page->state, memory_order_acquire);
 }
 
-/* How this slab is cut. */
+/* The layout of this slab. */
 static inline const struct slab_layout *slab_layout(const struct kmem_cache *s,
 						    const struct page *page)
 {
@@ -67,7 +67,7 @@ static inline struct kmem_cache *slab_page_cache(struct page *page)
 	return __atomic_load_n(&page->cache, __ATOMIC_RELAXED);
 }
 
-/* Whether no object of a slab is out of it, nor anybody about to say so. */
+/* Whether all objects are in the slab, and no thread is about to change the state. */
 static inline bool slab_state_empty(const struct slab_layout *l, uint32_t state)
 {
 	int words = (int)slab_words(l);
@@ -75,46 +75,45 @@ static inline bool slab_state_empty(const struct slab_layout *l, uint32_t state)
 	return slab_state_avail(state) == words && slab_state_whole(state) == words;
 }
 
-/* The word of a slab's bitmap. */
+/* Word @w of a slab's bitmap. */
 _Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
 				   unsigned int w);
-/* Of the 64 objects of word @w, those that exist. */
+/* The bits of word @w that stand for an object. */
 uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w);
 
-/* A new slab, SLAB_WITH_CPU, of which @got of @n objects are taken out at once. */
+/* A new slab, SLAB_WITH_CPU. *@got of its objects, up to @n, are taken out, into @out. */
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
 			   unsigned int n, unsigned int *got);
-/* The slab is empty and on no list. Waits for nothing. */
+/* Frees a slab that is empty and on no list. Waits for nothing. */
 void slab_page_free(struct kmem_cache *s, struct page *page);
-
-/* Take up to @n free objects; the number taken. For whoever has the slab or its list. */
+/* Takes up to @n free objects. The caller has the slab or its list. Result: how many. */
 unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 			    unsigned int n);
-/* Whether there is none left: then it is SLAB_FULL, and no longer the caller's. The caller has
- * taken it from its list before. */
+/* If no object is left, makes the slab SLAB_FULL; the caller, who has taken it from its list
+ * before, no longer has it then. Result: whether it did. */
 bool slab_page_leave_if_full(struct page *page);
-/* Objects that are in it. */
+/* The number of free objects in the slab. */
 size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page);
-/* The state as of the bitmap, which nobody changes meanwhile. Result: that. */
+/* Computes the state from the bitmap; no other thread may change that. Result: the state. */
 uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page);
-/* It changes hands. Result: its state then. */
+/* The slab goes from one place to another. Result: its new state. */
 uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to);
 
-/* What a free made of a slab. */
+/* What a free did to its slab. */
 enum slab_change {
 	SLAB_UNCHANGED,
-	SLAB_NO_LONGER_FULL, /* it is the caller's now, to be put onto a list */
-	SLAB_EMPTY_ON_NODE,
-	SLAB_OTHERS_FROZEN, /* as unchanged: with a CPU */
+	SLAB_NO_LONGER_FULL, /* the caller has the slab now, and must list it */
+	SLAB_EMPTY_ON_NODE,  /* the node's list has an empty slab more */
+	SLAB_OTHERS_FROZEN,  /* nothing to do: a CPU has the slab */
 };
-/* Objects of word @w back. *@twice: those of @mask that were free already. */
+/* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. */
 enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned int w,
 			       uint64_t mask, uint64_t *twice);
 
 /*
- * Which object of the slab at @page is at @obj, by arithmetic alone: @page is slab_head() of
- * @obj's page, and may be no slab of @s, nor @obj an object: slab_page_wrong() tells. An
- * address at which no object begins has SLAB_NO_OBJECT.
+ * The index of @obj in the slab @page, by arithmetic alone; SLAB_NO_OBJECT: no object begins
+ * there. @page is slab_head() of @obj's page. It need not be a slab of @s, nor @obj an object:
+ * the caller asks slab_page_wrong().
  */
 #define SLAB_NO_OBJECT UINT32_MAX
 
@@ -128,7 +127,7 @@ static inline unsigned int slab_page_index(const struct kmem_cache *s, struct pa
 	return likely(index * s->size == offset) ? index : SLAB_NO_OBJECT;
 }
 
-/* NULL, or what is wrong with an object of that index to be freed. */
+/* Why the object @index of slab @page cannot be freed; NULL: it can. */
 static inline const char *slab_page_wrong(const struct kmem_cache *s, struct page *page,
 					  unsigned int index)
 {
@@ -139,14 +138,13 @@ static inline const char *slab_page_wrong(const struct kmem_cache *s, struct pag
 	return NULL;
 }
 
-/* Whether @page, which may be anything by now and in the middle of a change, is the head of a
- * slab of @s. */
+/* Whether @page is the head of a slab of @s. It may be anything, in the middle of a change. */
 bool slab_page_is_of(struct page *page, const struct kmem_cache *s);
 /* Whether the array map and the places of its pages say what they are to say of a slab of @s.
  */
 bool slab_page_is_mapped(const struct kmem_cache *s, struct page *page);
 
-/* The head of the slab that @page is one of. */
+/* The head of the slab that @page is part of. */
 static inline struct page *slab_head(struct page *page)
 {
 	return page - page_place_to_head(page_place(page_to_pfn(page)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When caches give free objects and slabs back to the page allocator: when somebody shrinks a
- * cache or trims the process, when memory is short, and when CPUs go offline.
+ * Caches give free objects and slabs back to the page allocator when the program shrinks a
+ * cache or trims the process, and when memory is short.
  */
 #include "slab/slab_reclaim.h"
 
@@ -56,7 +56,7 @@ static unsigned long objects_of(struct kmem_cache *s)
 	return c.objects;
 }
 
-/* A walk through the caches, from the @skip-th on and then from the first to it. */
+/* Two rounds over the caches: from number @skip on, then from the first up to it. */
 struct scan {
 	unsigned int i, skip, round;
 	unsigned long freed, wanted;
@@ -80,10 +80,10 @@ static void count_cache(struct kmem_cache *s, void *arg)
 	++*(unsigned int *)arg;
 }
 
-/* Cache after cache, beginning with another one each time, while that is not enough. */
+/* Shrinks one cache after another until enough is free; begins with another one each time. */
 static unsigned long free_some(struct shrinker *unused, struct shrink_control *sc)
 {
-	static unsigned int turn; /* one shrinker runs at a time */
+	static unsigned int turn; /* Synchronization: one shrinker runs at a time */
 	struct scan scan = { .wanted = sc->nr_to_scan };
 	unsigned int n = 0;
 

@@ -6,8 +6,8 @@
 #include "slab/slab_types.h"
 
 void slab_reclaim_init(void);
-/* All arrays and lists are emptied, and empty slabs freed. Result: 0, the pages are the layer
- * below's to give back. */
+/* Empties all arrays, lists and queues and frees empty slabs. Result: 0, because the page layer
+ * counts the pages that go back to the system. */
 size_t slab_trim(void);
 
 #endif

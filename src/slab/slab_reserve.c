@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches that can be made where nothing may be waited for and no memory taken: descriptors
- * that are set aside when the process starts, so that a first kmalloc() with GFP_ATOMIC and
- * __GFP_DMA need not fail.
+ * Makes caches for callers that may neither wait nor take memory, so that a first kmalloc()
+ * with GFP_ATOMIC and __GFP_DMA need not fail. The descriptors are set aside when the process
+ * starts.
  *
- * Such a cache has no arrays of its own but one that is always closed: each request takes
- * an object from the CPU's or node's slabs. That is slower, and as correct.
+ * Such a cache has no arrays except one that is always closed: each request takes an object
+ * from the CPU's or node's slabs. That is slower, but as correct.
  */
 #include "slab/slab_reserve.h"
 
@@ -19,12 +19,12 @@
 
 enum { FREE, TAKEN, USED };
 
-/* Synchronization: state: who makes it TAKEN has the slot; relaxed but where it says. */
+/* Synchronization: the thread that makes state TAKEN has the slot; orders as in the code. */
 struct slot {
 	struct kmem_cache cache;
 	struct kmem_cache_node *nodes;
 	uint64_t *events;
-	void *array; /* closed, and in the array map its own */
+	void *array; /* always closed; has an entry of its own in the array map */
 	_Atomic int state;
 };
 
@@ -45,7 +45,7 @@ static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 bool slab_reserve_init(void)
 {
 	size_t bytes = page_window.nr_nodes * sizeof(struct kmem_cache_node);
-	static char *nodes; /* kept over a failure */
+	static char *nodes; /* stays after a failure, for the next call */
 	void *mem;
 
 	if (!nodes && !os_map_metadata(align_up(SLAB_RESERVE * bytes, page_size()), &mem))
@@ -64,7 +64,7 @@ static struct slot *get_slot(void)
 	for (unsigned int i = 0; i < SLAB_RESERVE; i++) {
 		int free = FREE;
 
-		/* Acquire: what its last holder did to it. */
+		/* Acquire: sees what the slot's last holder did to it. */
 		if (atomic_compare_exchange_strong_explicit(&reserve[i].state, &free, TAKEN,
 							    memory_order_acquire,
 							    memory_order_relaxed))

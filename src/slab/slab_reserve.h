@@ -7,12 +7,13 @@
 
 enum { SLAB_RESERVE = 16 }; /* caches */
 bool slab_reserve_init(void);
-/* A new cache without waiting or memory: one of the reserve, NULL if none is left. */
+/* Makes a cache out of the reserve, without waiting or memory; NULL: none is left. */
 struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p);
-/* It is used: statistics and trim know it from now on. Or it is not needed after all. */
+/* The caller uses the new cache: statistics and trim know it from now on. */
 void slab_reserve_use(struct kmem_cache *s);
+/* The caller does not need the new cache. */
 void slab_reserve_put(struct kmem_cache *s);
-/* Caches of the reserve that are used; *@exhausted: requests that found none. */
+/* Caches of the reserve that are taken; *@exhausted: requests that found none. */
 unsigned int slab_reserve_used(uint64_t *exhausted);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects on their way from CPUs that free more than they allocate to CPUs that allocate
- * more than they free: an ALF queue for each node (queue/), as between the arrays of a
- * qmempool. Half an array goes through it for one atomic instruction, where the way through
- * the slabs costs some for each slab, and the lines of its bitmap.
+ * The shared queue of each node carries objects from CPUs that free more than they allocate to
+ * CPUs that allocate more than they free. It is an ALF queue (queue/), as between the arrays of
+ * a qmempool. Half an array goes through it for one atomic instruction; the way through the
+ * slabs costs several for each slab, and the cache lines of its bitmap.
  *
- * It is worth little more than that, so it is never waited for: where a section cannot have
- * the queue at once, the objects go to the slabs, or come from there. Without restartable
- * sequences nobody uses it.
+ * The gain is small, so no thread waits for the queue: if a section cannot have a side at once,
+ * the objects go to the slabs, or come from there. Without restartable sequences no thread uses
+ * the queue.
  *
- * A queue is made when there was something to put into it. Its objects are free, and are
- * those of arrays in all statistics; whatever empties the arrays of all CPUs empties it.
+ * A queue is made after a CPU had objects for it. Its objects are free; statistics count them
+ * with those of arrays, and each function that empties the arrays of all CPUs empties it.
  */
 #include "slab/slab_shared.h"
 
@@ -26,8 +26,8 @@
 #include "slab/slab_objects.h"
 
 enum {
-	BYTES_MAX = 32768, /* of objects that wait */
-	SLOTS_MIN = 8,	   /* else it is not worth it */
+	BYTES_MAX = 32768, /* bytes of objects in a queue */
+	SLOTS_MIN = 8,	   /* a smaller queue does not pay */
 };
 
 struct kmem_cache slab_queues;
@@ -89,10 +89,10 @@ bool slab_shared_wanted(struct kmem_cache *s, unsigned int index, unsigned int *
 
 	if (likely(!atomic_load_explicit(&node->wants_shared, memory_order_relaxed)))
 		return false;
-	/* Without room for it this is asked again when a CPU misses it again. */
+	/* If the budget has no room now, a CPU that misses the queue will ask again. */
 	atomic_store_explicit(&node->wants_shared, false, memory_order_relaxed);
 	*cpu = pcpu_index();
-	/* The other half of the budget is for arrays. */
+	/* Queues may use half of the budget; the other half is for arrays. */
 	return pcpu_use_rseq() && *cpu < pcpu.nr_ids && !queue_of(s, index) &&
 	       slab_budget_charge(s, *cpu, s->shared_size, os_share_cache_bytes() / 2);
 }

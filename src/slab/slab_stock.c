@@ -2,10 +2,11 @@
 /*
  * Slabs that a cache keeps in stock, for requests that no slab can be made for.
  *
- * No object of a slab in stock is in use. It is on no list, so that neither frees, nor
+ * No object of a slab in stock is in use. The slab is on no list, so neither frees, nor
  * trimming, nor reclaim find it. The next request that may wait makes other slabs in place of
- * those that were taken. A slot is taken and filled by one atomic instruction, so that a signal
- * handler may take what it interrupts. U1 / U2: a slab as it was made, before it is taken.
+ * those that were taken. Each slot is emptied and filled by one atomic instruction, so a signal
+ * handler may take a slab in the middle of either. U1 / U2: the thread that takes a slab sees
+ * it as the thread that made it left it.
  */
 #include "slab/slab_stock.h"
 
@@ -19,7 +20,7 @@
 #include "slab/slab_node.h"
 
 struct slab_stock {
-	_Atomic size_t nr; /* slabs in slots, and on their way there; relaxed */
+	_Atomic size_t nr; /* slabs in slots, and slabs that are being made for them; relaxed */
 	_Atomic(struct page *) slot[SLAB_STOCK_MAX];
 };
 
@@ -57,7 +58,7 @@ size_t slab_stock_free_objects(const struct kmem_cache *s, unsigned int node)
 	return n;
 }
 
-/* What node a page is of follows from its address, whatever has become of it. */
+/* A page's node follows from its address, so page_node() is right even if the slab is gone. */
 static struct page *take(struct slab_stock *stock, unsigned int node)
 {
 	for (unsigned int i = 0; i < SLAB_STOCK_MAX && in_stock(stock); i++) {
@@ -82,7 +83,7 @@ struct page *slab_stock_take(struct kmem_cache *s, unsigned int node)
 	return stock ? take(stock, node) : NULL;
 }
 
-/* There is a free slot: slabs are counted before they are put. */
+/* Finds a free slot: claim() has counted the slab before. */
 static void put(struct slab_stock *stock, struct page *page)
 {
 	for (unsigned int i = 0;; i = (i + 1) % SLAB_STOCK_MAX) {
@@ -95,7 +96,7 @@ static void put(struct slab_stock *stock, struct page *page)
 	}
 }
 
-/* Whether one more is wanted, which is counted then. */
+/* Whether the stock needs one more slab; if so, counts it. */
 static bool claim(struct kmem_cache *s, struct slab_stock *stock)
 {
 	size_t want = atomic_load_explicit(&s->stock_slabs, memory_order_relaxed);
@@ -109,7 +110,7 @@ static bool claim(struct kmem_cache *s, struct slab_stock *stock)
 	return true;
 }
 
-/* False: one could not be made. */
+/* Makes the slabs that the stock needs. False: one could not be made. */
 static bool fill(struct kmem_cache *s, struct slab_stock *stock, gfp_t flags)
 {
 	unsigned int none;
@@ -136,7 +137,7 @@ void slab_stock_refill(struct kmem_cache *s)
 		fill(s, stock, PAGE_NO_RECLAIM);
 }
 
-/* The stock, made when it is first wanted; NULL without memory. */
+/* The stock, made at the first call; NULL: no memory. */
 static struct slab_stock *make_stock(struct kmem_cache *s)
 {
 	size_t len = align_up(sizeof(struct slab_stock), page_size());

@@ -10,16 +10,15 @@ static always_inline bool slab_keeps_stock(const struct kmem_cache *s)
 	return unlikely(atomic_load_explicit(&s->stock_slabs, memory_order_relaxed));
 }
 
-/* A slab of @node with all its objects, for a request that no slab could be made for; or NULL.
- */
+/* Takes a slab of @node, with all its objects, out of the stock; NULL: there is none. */
 struct page *slab_stock_take(struct kmem_cache *s, unsigned int node);
 /* Makes slabs in place of those that were taken. For callers that may wait. */
 void slab_stock_refill(struct kmem_cache *s);
-/* Slabs in stock. */
+/* The number of slabs in stock. */
 size_t slab_stock_count(const struct kmem_cache *s);
-/* The objects of slabs of @node in it, in a child that has one thread. */
+/* Objects in the stock's slabs of @node; for the child of a fork, which has one thread. */
 size_t slab_stock_free_objects(const struct kmem_cache *s, unsigned int node);
-/* In objects, of whole slabs. 0; -EINVAL: too many; -ENOMEM: not all could be made. */
+/* As kmem_cache_set_stock(). 0; -EINVAL: too many; -ENOMEM: not all could be made. */
 int slab_stock_set(struct kmem_cache *s, size_t objects);
 /* Frees the memory of an empty stock. */
 void slab_stock_delete(struct kmem_cache *s);

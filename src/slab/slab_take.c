@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which node objects come from: the one that is asked for as long as it has any, then the
- * others, in the order of their distance. A request that may wait reclaims memory only when no
- * node has an object left.
+ * Chooses the node that objects come from: the node that is asked for as long as it has any,
+ * then the others, in the order of their distance. A request that may wait reclaims memory only
+ * when no node has an object left.
  */
 #include "slab/slab_take.h"
 
@@ -13,7 +13,8 @@
 #include "slab/slab_objects.h"
 #include "slab/slab_shared.h"
 
-/* Up to @n objects of one node: what other CPUs had too many of, if that is enough. */
+/* Takes up to @n objects of one node: out of its shared queue, and if these are fewer than
+ * @need, out of slabs, too. */
 static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **out,
 			      unsigned int n, unsigned int need, gfp_t flags)
 {
@@ -25,7 +26,10 @@ static unsigned int take_from(struct kmem_cache *s, unsigned int node, void **ou
 	return got + slab_objects_take(s, node, out + got, n - got, need - got, flags);
 }
 
-/* Objects of partly used slabs of another node, *@node from then on, when it is their turn. */
+/*
+ * remote_node_defrag_ratio percent of the calls take objects from partial slabs of another
+ * node, which becomes *@node.
+ */
 static unsigned int take_remote(struct kmem_cache *s, unsigned int *node, void **out,
 				unsigned int n, gfp_t flags)
 {
@@ -54,8 +58,8 @@ static unsigned int take_remote(struct kmem_cache *s, unsigned int *node, void *
 }
 
 /*
- * Before a slab of *@node is made, those of other nodes that are used partly, as often as
- * remote_node_defrag_ratio says.
+ * As take_from(), but before it makes a slab of *@node it tries partial slabs of other nodes,
+ * as often as remote_node_defrag_ratio says.
  */
 static cold unsigned int take_defragmenting(struct kmem_cache *s, unsigned int *node,
 					    void **out, unsigned int n, unsigned int need,
@@ -69,8 +73,8 @@ static cold unsigned int take_defragmenting(struct kmem_cache *s, unsigned int *
 }
 
 /*
- * One round over the nodes: another one only if those before have nothing at all; of that one
- * first what this CPU's array holds of it, but no more than @need.
+ * One round over the nodes; it goes on to the next node only if those before have nothing. From
+ * the second node on, it first takes up to @need objects out of this CPU's array for the node.
  */
 static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **out,
 			       unsigned int n, unsigned int need, gfp_t flags,
@@ -95,7 +99,7 @@ static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **
 	return got;
 }
 
-/* No node has any: wait until there are the pages of a slab. */
+/* No node has an object: waits until there are pages for a slab. */
 static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, void **out,
 				      unsigned int n, unsigned int need, gfp_t flags,
 				      unsigned int *node)

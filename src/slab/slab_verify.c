@@ -156,8 +156,9 @@ static void verify_queued(const struct look *l, unsigned int node)
 }
 
 /*
- * Slabs on no list are full, or in stock; so what is out of slabs is known twice. Where pages
- * were short some slabs may have been made smaller: those on lists are not told apart here.
+ * Slabs on no list are full or in stock. So the number of objects out of slabs can be computed
+ * from the lists, and must be inuse. Not if some slabs have the small layout: the lists' sums
+ * do not tell them apart.
  */
 static void verify_sum(const struct look *l)
 {

@@ -6,9 +6,9 @@
 #include "base/verify.h"
 #include "slab/slab_types.h"
 
-/* Of one cache and its twin. Takes the nodes' locks. */
+/* Verifies one cache and its twin. Takes the nodes' locks. */
 void slab_verify(struct kmem_cache *s, struct verify *v);
-/* Of all caches. */
+/* Verifies all caches. */
 void slab_verify_all(struct verify *v);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What AddressSanitizer and valgrind are told, where the process runs on one of them: that
- * the program may touch an object from its allocation to its free, and nothing around it.
- * Called by twin.c: only caches that have a twin are reported to these tools.
+ * Tells AddressSanitizer and valgrind, where the process runs on one of them, that the program
+ * may touch an object from its allocation to its free, and nothing around it. twin.c calls this
+ * file, so only objects of twins are reported to these tools.
  *
- * AddressSanitizer's functions are there or not: weak references. Valgrind recognises
- * instructions that do nothing elsewhere.
+ * References to AddressSanitizer's functions are weak: they resolve where it runs. Valgrind
+ * recognises instructions that do nothing elsewhere.
  */
 #include "slab/debug/annotate.h"
 
@@ -61,8 +61,8 @@ static bool in_use(struct kmem_cache *twin, void *obj)
 }
 
 /*
- * The object itself keeps what valgrind knows of it while it is in use: which of its bytes
- * were written.
+ * An object in use is left alone, because valgrind knows which of its bytes the program has
+ * written.
  */
 void slab_annotate_open(struct kmem_cache *twin, void *obj)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What AddressSanitizer and valgrind are told; see annotate.c. */
+/* Reports to AddressSanitizer and valgrind; see annotate.c. */
 #ifndef SLAB_DEBUG_ANNOTATE_H
 #define SLAB_DEBUG_ANNOTATE_H
 
@@ -7,12 +7,12 @@
 
 /* Whether the process runs on one of these tools. */
 bool slab_annotate_wanted(void);
-/* The library is about to look at an object, its guards and record; and has done so. */
+/* The library begins, or ends, to access an object, its guards and its record. */
 void slab_annotate_open(struct kmem_cache *twin, void *obj);
 void slab_annotate_close(struct kmem_cache *twin, void *obj);
 void slab_annotate_alloc(struct kmem_cache *twin, void *obj);
 void slab_annotate_free(struct kmem_cache *twin, void *obj);
-/* Memory of a slab goes back to the page allocator, of which the tools are not told. */
+/* Memory of a slab goes back to the page allocator, which reports nothing to the tools. */
 void slab_annotate_forget(void *mem, size_t len);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests of caches that are checked, for one reason or several (enum slab_check): their
- * arrays stay closed (switch.c), so that every request and every free comes by here.
+ * Requests to checked caches. A cache is checked for one or several reasons (enum slab_check).
+ * Its arrays stay closed (switch.c), so every allocation and every free comes to this file.
  */
 #include "slab/debug/check.h"
 
@@ -11,7 +11,7 @@
 #include "slab/slab_objects.h"
 #include "slab/slab_take.h"
 
-/* Whether this allocation, the next one, is one of those that are to fail. */
+/* Counts an allocation. Result: whether kmem_cache_fail() makes it fail. */
 static bool must_fail(struct kmem_cache *s, unsigned int why, gfp_t flags)
 {
 	uint64_t call, after, times;
@@ -87,8 +87,7 @@ void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller)
 		os_heap.free(obj);
 		return;
 	}
-	/* From before the cache was checked: the bitmap knows double frees and wrong pointers.
-	 */
+	/* An object from before the cache was checked. The bitmap shows double frees. */
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }

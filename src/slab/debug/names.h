@@ -5,10 +5,10 @@
 
 #include "slab/slab_types.h"
 
-/* What the tunable says of the cache of this name. */
+/* The debug flags that the tunable gives to a cache of this name. */
 slab_flags_t slab_debug_of_name(const char *name);
-/* Complains about names of caches that do not exist; for callers that know that no more caches
- * will come. */
+/* Logs names in the tunable for which there is no cache; for callers that know that the program
+ * creates no more caches. */
 void slab_debug_check_names(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The bytes in and around the objects of twins: written, looked at, restored. */
+/* Writes, checks and restores the bytes in and around the objects of twins. */
 #include "slab/debug/pattern.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "slab/debug/report.h"
 
-/* A part of an object's surroundings, from the object on. */
+/* A range of bytes in or around an object; offsets are relative to the object. */
 struct part {
 	const char *what;
 	long from, to;

@@ -2,22 +2,22 @@
 /*
  * Caches that are debugged.
  *
- * Objects of a cache that is checked come from its twin: a cache that is on no list, with slabs
- * of its own, which have room for guards and records. So the cache's own slabs stay as they
- * are, other caches pay nothing, and debugging can be switched at any time: each object goes
- * back to where it came from. An object in a twin's slab:
+ * Objects of a debugged cache come from its twin: a cache that is on no list, with slabs of its
+ * own, which have room for guards and records. So the cache's own slabs stay as they are, other
+ * caches pay nothing, and debugging can be switched on and off at any time, because each object
+ * goes back to the slab that it came from. An object in a twin's slab:
  *
  *   | guard | object | guard | record | guard | next object ...
  *           ^0       ^object_size     ^record_offset
  *   |<- pad_left    |                 |<- pad_left
  *
- *   switch.c     which caches are checked and why; twins are made
- *   names.c      the tunable slab_debug
- *   check.c      a request of a checked cache finds its way to one of the following
- *   twin.c       what happens to the objects of twins
- *   pattern.c    the bytes that are expected
- *   report.c     findings, in words
- *   annotate.c   what AddressSanitizer and valgrind are told
+ *   switch.c     decides which caches are checked, and why; makes twins
+ *   names.c      reads the tunable slab_debug
+ *   check.c      passes requests to checked caches on to twins, slabs or libc
+ *   twin.c       allocates and frees objects of twins
+ *   pattern.c    writes and checks guards and poison
+ *   report.c     puts findings into words
+ *   annotate.c   reports objects to AddressSanitizer and valgrind
  */
 #ifndef SLAB_DEBUG_RECORD_H
 #define SLAB_DEBUG_RECORD_H
@@ -25,7 +25,7 @@
 #include "base/assert.h"
 #include "slab/slab_types.h"
 
-/* What guards and objects are filled with: the kernel's values. */
+/* The bytes that fill guards and objects; the kernel's values. */
 enum {
 	SLAB_GUARD_FREE = 0xbb,
 	SLAB_GUARD_USED = 0xcc,
@@ -34,7 +34,7 @@ enum {
 	SLAB_POISON_END = 0xa5, /* the last byte of a free object */
 };
 
-/* Who allocated or freed; caller NULL: not recorded. */
+/* Where an object was allocated or freed; caller NULL: not recorded. */
 struct slab_track {
 	const void *caller;
 	uint64_t ms; /* since start */
@@ -44,10 +44,10 @@ struct slab_track {
 #define SLAB_IN_USE 0x5ab0caf1u
 #define SLAB_IS_FREE 0x0ff5ab00u
 
-/* Synchronization: state decides whose the object and its record are, with acq_rel. */
+/* Synchronization: the thread that changes state, with acq_rel, has object and record. */
 struct slab_record {
 	_Atomic uint32_t state; /* SLAB_IN_USE, SLAB_IS_FREE; else overwritten */
-	slab_flags_t flags;	/* with which it was allocated or freed */
+	slab_flags_t flags;	/* debug flags at the last allocation or free */
 	struct slab_track alloc, free;
 };
 
@@ -64,7 +64,7 @@ static inline slab_flags_t slab_debug_flags(const struct kmem_cache *s)
 	return atomic_load_explicit(&s->home->debug, memory_order_relaxed);
 }
 
-/* Whether what is in free objects is the program's. */
+/* Whether free objects keep what the program wrote: they must not be poisoned. */
 static inline bool slab_keeps_contents(const struct kmem_cache *s)
 {
 	return s->ctor || s->keeps_slabs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was found about an object of a twin, in words; objects that were left in use. */
+/* Puts into words what was found about an object of a twin; lists objects left in use. */
 #include "slab/debug/report.h"
 
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "slab/slab_page.h"
 
 enum {
-	SITE_SIZE = 200, /* of a place in the program, in words */
-	ROW = 16,	 /* bytes */
-	LEFT_MAX = 16,	 /* objects */
+	SITE_SIZE = 200, /* bytes of text for a place in the program */
+	ROW = 16,	 /* bytes in a line of a dump */
+	LEFT_MAX = 16,	 /* objects left in use that are listed */
 };
 
 /* "function+0x12 (module+0x1234)", as far as that is known. */
@@ -60,7 +60,7 @@ static void write_track(const char *what, const struct slab_track *t)
 		 t->cpu, (unsigned long long)(now - t->ms));
 }
 
-/* The bytes from @from on, up to ROW of them and not beyond @to. */
+/* Writes the bytes from @from on, up to ROW of them and not beyond @to. */
 static void dump_row(const uint8_t *obj, long from, long to)
 {
 	char hex[3 * ROW + 1] = "", text[ROW + 1] = "";
@@ -76,7 +76,7 @@ static void dump_row(const uint8_t *obj, long from, long to)
 	log_warn("  %+6ld: %-48s%s", from, hex, text);
 }
 
-/* The row of the first wrong byte, and one on either side. */
+/* Writes the row of the first wrong byte, and one on either side. */
 static void dump(const struct slab_finding *f)
 {
 	long low = -(long)f->twin->pad_left;
@@ -128,7 +128,7 @@ cold void slab_report(const struct slab_finding *f)
 		abort();
 }
 
-/* The objects in use of one slab, until @left are written. */
+/* Writes up to @left objects of one slab that are in use. Result: how many may still follow. */
 static unsigned int write_used(struct kmem_cache *s, struct page *page, unsigned int left)
 {
 	const struct slab_layout *l = slab_layout(s, page);

@@ -14,7 +14,7 @@ struct slab_finding {
 	size_t wrong; /* bytes; 0: it is not about bytes */
 	const void *caller;
 };
-/* Returns if the tunable slab_debug_action says so. */
+/* Logs a finding. Returns if the tunable slab_debug_action says so, else aborts. */
 void slab_report(const struct slab_finding *f);
 /* Logs the first objects of @s that are in use. */
 void slab_report_left(struct kmem_cache *s);

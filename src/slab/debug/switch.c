@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which caches are checked, for one reason or several (enum slab_check): their arrays stay
- * closed, so that every request and every free comes by check.c.
+ * Decides which caches are checked, for one or several reasons (enum slab_check). Their arrays
+ * stay closed, so that every allocation and every free goes to check.c.
  *
- * Switching, while others use the cache: first s->checked is set, then every array's capacity
- * is taken away, and what the arrays hold goes back to the slabs. A thread that opens an array
- * at that moment looks at s->checked again afterwards (slab_capacity.c): C1, the flag and then
- * the capacity, against C2, the capacity and then the flag, all seq_cst; one of the two sees
- * the other. Switching off is clearing the flag: arrays are opened when they are used.
+ * Switching on, while other threads use the cache: this file sets s->checked first, then takes
+ * every array's capacity away and puts the arrays' objects back into the slabs. Another thread
+ * may open an array at that moment; it looks at s->checked again afterwards (slab_capacity.c).
+ * C1 is the store of the flag and then of the capacity, C2 the store of the capacity and then
+ * the load of the flag, all seq_cst; so at least one of the two threads sees the other's store,
+ * and closes the array. Switching off only clears the flag: arrays open when they are used.
  *
  * Lock: the caches lock, for threads that change the flags.
  */
@@ -25,7 +26,7 @@
 #include "slab/slab_drain.h"
 #include "slab/slab_list.h"
 
-/* The largest power of two that divides @size, as far as slabs are aligned. */
+/* The largest power of two that divides @size, but not more than slabs are aligned to. */
 static unsigned int natural_align(unsigned int size)
 {
 	unsigned int low = size & -size;
@@ -33,8 +34,8 @@ static unsigned int natural_align(unsigned int size)
 	return is_pow2(size) ? size : min_uint(low, (unsigned int)page_size());
 }
 
-/* The twin of @s, made if there is none; NULL without memory. @natural: objects are aligned to
- * what divides the size of @s. */
+/* The twin of @s, made if there is none; NULL: no memory. @natural: align its objects as
+ * natural_align() says, as the cache's own objects are. */
 static struct kmem_cache *twin_of(struct kmem_cache *s, bool natural)
 {
 	struct kmem_cache *twin = slab_twin(s), *old = NULL;
@@ -55,7 +56,7 @@ static struct kmem_cache *twin_of(struct kmem_cache *s, bool natural)
 	if (!twin)
 		return NULL;
 	atomic_store_explicit(&twin->checked, SLAB_CHECK_TWIN, memory_order_relaxed);
-	/* Another thread may have been faster. */
+	/* Another thread may have made the twin meanwhile. */
 	if (slab_twin_prepare(twin) &&
 	    atomic_compare_exchange_strong_explicit(&s->twin, &old, twin, memory_order_release,
 						    memory_order_acquire))
@@ -72,7 +73,7 @@ static void close_arrays(struct kmem_cache *s)
 	slab_drain(s);
 }
 
-/* After this, requests that begin come by check.c. */
+/* Requests that begin after this call go to check.c. */
 static void begin(struct kmem_cache *s, enum slab_check why)
 {
 	slab_caches_assert_held();

@@ -5,7 +5,7 @@
 
 #include "slab/slab_types.h"
 
-/* A new cache before it is used; false without memory. */
+/* Sets the reasons why a new cache is checked, before it is used. False: no memory. */
 bool slab_check_created(struct kmem_cache *s, const struct slab_params *p);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to the objects of twins. Called by check.c, and by slabs through slab_twin_ops.
+ * Allocates and frees the objects of twins. Called by check.c, and by slabs through
+ * slab_twin_ops.
  *
  * An object that is freed waits in the twin's quarantine, first in, first out, before it can
- * be handed out again, so that writing to it meanwhile is found. A record's state changes hands
- * like a lock: who changes it from SLAB_IN_USE to SLAB_IS_FREE is the one who frees the
- * object, whoever comes second frees it twice.
+ * be handed out again, so that a write to it meanwhile is found. The state of a record acts
+ * like a lock: the thread that changes it from SLAB_IN_USE to SLAB_IS_FREE frees the object; a
+ * thread that comes second frees it twice, and is reported.
  *
- * Lock: quarantine->lock, for the queue; nothing is called with it held.
+ * Lock: quarantine->lock, for the queue; no function is called while it is held.
  */
 #include "slab/debug/twin.h"
 
@@ -106,9 +107,8 @@ static void report(struct kmem_cache *twin, void *obj, const char *what, const v
 }
 
 /*
- * Look at an object that is in state @state, as far as the record says so. What was
- * overwritten up to the record makes that worthless: then all is looked at that the cache
- * wants.
+ * Checks the patterns of an object that should be in state @state, those that its record says
+ * it has. If the record itself was overwritten, checks those that the cache's flags ask for.
  */
 static void check(struct kmem_cache *twin, void *obj, uint32_t state, const void *caller)
 {
@@ -146,7 +146,7 @@ void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	return obj;
 }
 
-/* An object back into its slab, looked at once more. */
+/* Checks an object once more and puts it back into its slab. */
 static void release(struct kmem_cache *twin, void *obj, const void *caller)
 {
 	slab_annotate_open(twin, obj);
@@ -155,7 +155,7 @@ static void release(struct kmem_cache *twin, void *obj, const void *caller)
 	slab_put(twin, &obj, 1, SLAB_PUT_NODE);
 }
 
-/* @obj in, if it is not NULL; out, what there is no room for, or with @all anything. */
+/* Puts @obj in, unless NULL. Takes an object out if it was full, or with @all not empty. */
 static void *exchange(struct slab_quarantine *q, void *obj, bool all)
 {
 	unsigned int count;
@@ -192,7 +192,7 @@ size_t slab_twin_waiting(struct kmem_cache *twin)
 		       : 0;
 }
 
-/* Make the object the caller's, to be freed; false: it was free. */
+/* Claims the object for this thread, which frees it. False: it was free already. */
 static bool claim(struct kmem_cache *twin, void *obj, const void *caller)
 {
 	struct slab_record *r = slab_record(twin, obj);
@@ -251,7 +251,7 @@ bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller)
 	in_use = state_of(slab_record(twin, obj)) != SLAB_IS_FREE;
 	if (!in_use)
 		report(twin, obj, "Object already free", caller);
-	/* An object in use stays open to the program: only its surroundings are closed. */
+	/* Closes only the surroundings of an object in use, not the object. */
 	slab_annotate_close(twin, obj);
 	return in_use;
 }

@@ -9,12 +9,12 @@ extern const struct slab_twin_ops slab_twin_ops;
 
 /* Gives a new twin its quarantine; false without memory. */
 bool slab_twin_prepare(struct kmem_cache *twin);
-/* An object of the twin of @s. */
+/* Allocates an object of the twin of @s. */
 void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller);
 void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller);
-/* Whether an object is in use as far as its record says; false: reported. */
+/* Whether an object is in use, by its record; reports it if not. */
 bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller);
-/* Objects in quarantine go back into their slabs; how many are in quarantine. */
+/* Puts all objects in quarantine back into their slabs; how many are in quarantine. */
 void slab_twin_drain(struct kmem_cache *twin);
 size_t slab_twin_waiting(struct kmem_cache *twin);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache's attributes by name, as the kernel has them in /sys/kernel/slab/<cache>/: one
- * table says what each is called, how it is shown and, if it can be, set.
+ * A cache's attributes by name, as the kernel has them in /sys/kernel/slab/<cache>/. One table
+ * has their names, and the functions that show and set them.
  *
  * Called by the program, by print.c for all of them at once, and for each new cache
  * by setting.c, with what the tunable slab_attr says. Lock: the node's, while its list
@@ -208,7 +208,7 @@ static void show_amount(struct kmem_cache *s, unsigned int which, struct slab_te
 	put(t, "\n");
 }
 
-/* Objects that so many slabs hold if half of each is free. */
+/* The free objects in @slabs slabs if half of each is free. */
 static unsigned int about(const struct kmem_cache *s, unsigned int slabs)
 {
 	return slabs * s->layout.objects / 2;
@@ -321,7 +321,7 @@ static void show_event(struct kmem_cache *s, unsigned int event, struct slab_tex
 	put(t, "\n");
 }
 
-/* As in the kernel, an event that is counted at this moment may survive it. */
+/* As in the kernel, a count that another thread is increasing now may keep its value. */
 static void clear_event(struct kmem_cache *s, unsigned int event)
 {
 	unsigned int cpu;

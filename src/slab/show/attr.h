@@ -5,18 +5,18 @@
 
 #include "slab/slab_types.h"
 
-/* What fits of a text whose whole length is len. */
+/* A text, cut to size bytes; len is the length that it has uncut. */
 struct slab_text {
 	char *buf;
 	size_t size, len;
 };
 
-/* A line "<cache>/<attr>: value" for each that can be shown, save the constructor: it is
- * named by the dynamic linker, which may not be asked under a lock. */
+/* A line "<cache>/<attr>: value" for each attribute that can be shown, save the constructor:
+ * the dynamic linker tells its name, and must not be asked under a lock. */
 void slab_attrs_text(struct kmem_cache *s, struct slab_text *t);
-/* Room for these, and for the constructor's name. */
+/* Bytes that these lines and the constructor's name need. */
 size_t slab_attrs_size(void);
-/* Its symbol; nothing for NULL. No lock is held. */
+/* The symbol of @ctor; nothing for NULL. The caller holds no lock. */
 void slab_ctor_text(void (*ctor)(void *), struct slab_text *t);
 
 /* As kmem_cache_attr_store(), of the attribute whose name is @len bytes long. */
@@ -25,8 +25,9 @@ int slab_attr_store(struct kmem_cache *s, const char *name, size_t len, const ch
 /* setting.c, the tunable slab_attr: complain about what is no setting; set those of a new
  * cache. */
 void slab_attr_init(void);
+/* Sets the attributes of a new cache as the tunable slab_attr says. */
 void slab_attr_configure(struct kmem_cache *s);
-/* Complain about those of caches that do not exist; for who knows that no more will come. */
+/* Logs settings for which there is no cache; for callers that know that no more caches come. */
 void slab_attr_check_names(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All caches as text, in the kernel's formats: /proc/slabinfo, and the attributes of
- * attr.c. What is shown is copied under the caches lock and written without it.
+ * Prints all caches in the kernel's formats: /proc/slabinfo, and the attributes of attr.c.
+ * Under the caches lock it copies what it prints, and it writes without the lock.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "slab/slab_list.h"
 #include "stats/emit.h"
 
-/* The cache of number @wanted, in order of creation, and of that name if there is one. */
+/* A search for cache number @wanted in order of creation; with @name, among caches of that
+ * name. */
 struct walk {
 	const char *name;
 	size_t i, wanted;
@@ -39,7 +40,7 @@ static void visit(struct kmem_cache *s, void *arg)
 	walk->copy(s, walk);
 }
 
-/* One by one: a copy of all could be large. False: there are no more. */
+/* Copies the next cache; a copy of all at once could be large. False: there are no more. */
 static bool next_cache(struct walk *walk)
 {
 	walk->i = 0;
@@ -86,7 +87,7 @@ static void copy_attrs(struct kmem_cache *s, struct walk *walk)
 	slab_attrs_text(s, &walk->text);
 }
 
-/* emit_text() takes lines; this may be long. */
+/* Emits a text in pieces, because emit_text() takes at most a line. */
 static void emit_long(struct emitter *e, const struct slab_text *t)
 {
 	enum { PIECE = 200 };
@@ -127,6 +128,6 @@ int ukmem_slab_print(int fd, const char *cache)
 		print_cache(&e, &walk);
 	os_release(mem, walk.text.size);
 	err = emit_end(&e);
-	/* next_cache() counted one more than it found. */
+	/* wanted is one more than the number of caches found. */
 	return !err && cache && walk.wanted == 1 ? -ENOENT : err;
 }

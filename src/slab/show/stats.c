@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the layer of caches adds to the process's gauges. */
+/* Adds the caches' part to the process's gauges. */
 #include "slab/show/stats.h"
 
 #include "slab/slab_cache.h"

@@ -3,7 +3,7 @@
  * The caches' statistics as tables, a row for each cache. ukmem/stats.h explains the columns
  * (UKMEM_POOLS_COLUMNS, UKMEM_LAYERS_COLUMNS).
  *
- * Lock: the caches lock while rows are filled, and the node's within it where its list is
+ * Lock: the caches lock while rows are filled, and within it the node's while its list is
  * walked; nothing is written under a lock.
  */
 #include "slab/show/tables.h"
@@ -36,7 +36,7 @@ static const struct emit_column cache_columns[] = {
 	{ "util%", "util%", 5, EMIT_NUMBER },
 };
 
-/* Events, in JSON alone: a column each. */
+/* The table of events, which only JSON has: a column for each event. */
 static const struct emit_column event_columns[] = { { "cache", NULL, 0, EMIT_TEXT },
 						    { "alloc_fastpath", NULL, 0, EMIT_NUMBER },
 						    { "free_fastpath", NULL, 0, EMIT_NUMBER },
@@ -77,10 +77,10 @@ enum {
 	NR_LAYER = ARRAY_SIZE(layer_columns) - 1,
 };
 
-/* One line of each table. */
+/* A cache's line of each table. */
 struct row {
 	char name[SLAB_NAME_SIZE];
-	bool used; /* by the program, ever */
+	bool used; /* the program has used the cache */
 	uint64_t inuse_bytes, bytes;
 	uint64_t cache[NR_CACHE], event[NR_EVENT], pool[NR_POOL], layer[NR_LAYER];
 };
@@ -117,7 +117,7 @@ static uint64_t idle_slabs(struct kmem_cache *s)
 	return n;
 }
 
-/* Empty slabs that frees leave: on the nodes, and with those on CPUs' lists. */
+/* The most empty slabs that frees leave: on the nodes; on nodes and CPUs' lists together. */
 static void kept_slabs(struct kmem_cache *s, uint64_t *nodes, uint64_t *all)
 {
 	uint64_t cpus = 0;
@@ -129,7 +129,7 @@ static void kept_slabs(struct kmem_cache *s, uint64_t *nodes, uint64_t *all)
 	*all = s->keeps_slabs ? UINT64_MAX : *nodes + cpus;
 }
 
-/* Before the slabs are counted: to look for idle ones may give some back. */
+/* Filled before the slabs are counted, because the search for idle ones may give some back. */
 struct idle {
 	uint64_t slabs, min, max;
 };
@@ -167,7 +167,7 @@ static void fill_pools(struct kmem_cache *s, const struct slab_counts *c,
 	       sizeof(r->pool));
 }
 
-/* Arrays that have a capacity: the largest of these, those that are full, those empty. */
+/* Of the open arrays: the largest capacity, how many are full, how many are empty. */
 static void look_at_arrays(struct kmem_cache *s, uint64_t *largest, uint64_t *full,
 			   uint64_t *empty)
 {
@@ -207,7 +207,7 @@ static void fill(struct kmem_cache *s, void *arg)
 	struct idle idle;
 	struct row *r;
 
-	if (rows->n == rows->max) /* created since they were counted */
+	if (rows->n == rows->max) /* the cache was created after the count */
 		return;
 	r = &rows->row[rows->n++];
 	look_for_idle(s, &idle);
@@ -225,7 +225,7 @@ static void count_cache(struct kmem_cache *s, void *arg)
 	((struct rows *)arg)->max++;
 }
 
-/* Result: 0 or -ENOMEM; afterwards rows_put(). */
+/* Fills the rows. Result: 0, and the caller calls rows_put() later; or -ENOMEM. */
 static int rows_get(struct rows *rows)
 {
 	void *mem;
@@ -234,7 +234,7 @@ static int rows_get(struct rows *rows)
 	*rows = (struct rows){ 0 };
 	slab_for_each_cache(count_cache, rows);
 	rows->len = align_up(rows->max * sizeof(struct row), page_size());
-	if (!rows->len) /* nothing of the layer has been used yet */
+	if (!rows->len) /* there is no cache yet */
 		return 0;
 	err = os_map_metadata(rows->len, &mem);
 	if (err)
@@ -250,7 +250,7 @@ static void rows_put(struct rows *rows)
 		os_release(rows->row, rows->len);
 }
 
-/* A table whose numbers lie at @offset in each row; as text without caches never used. */
+/* Emits a table whose numbers lie at @offset in each row. As text it lacks unused caches. */
 static void emit_rows(struct emitter *e, const struct rows *rows, const char *name,
 		      const struct emit_column *columns, unsigned int n, size_t offset)
 {
