@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * kmalloc and its relatives: what the fast paths leave over, and the public
- * functions.
- */
+/* kmalloc and its relatives: the slow paths, and the public functions. */
 #include "kmalloc/kmalloc.h"
 
 #include <errno.h>
@@ -40,7 +37,7 @@ static bool init(void)
 	kmalloc_fast.arrays = pcpu_first_unit();
 	kmalloc_fast.pcpu = pcpu;
 	page_window_follow(&kmalloc_fast.window_size); /* K1 */
-	/* With several nodes each has arrays of its own: slab_alloc() knows which. */
+	/* With several nodes each node has arrays of its own, which slab_alloc() chooses. */
 	if (page_window.nr_nodes > 1)
 		return true;
 	__atomic_store_n(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
@@ -75,24 +72,24 @@ const struct layer kmalloc_layer = {
 	.verify = verify,
 };
 
-/* Initialisation enters the kernel: who may not finds nothing to allocate from. */
+/* Initialisation enters the kernel, so a request that may not do so fails before it. */
 bool kmalloc_ready(gfp_t flags)
 {
 	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
 }
 
-/* Those have caches of their own. */
+/* Requests that name a zone have caches of their own. */
 static bool names_a_zone(gfp_t flags)
 {
 	return flags & (__GFP_DMA | __GFP_DMA32);
 }
 
-/* Instead of any block of ours, with the tunable passthrough. */
+/* With the tunable passthrough, every block comes from libc. */
 static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 {
 	void *p = os_heap.alloc(align, size);
 
-	/* To its end, for krealloc; under a checker that is what was asked for. */
+	/* All usable bytes, for krealloc; under a checker these are the bytes asked for. */
 	return p && flags & __GFP_ZERO ? memset(p, 0, os_heap.usable(p)) : p;
 }
 
@@ -142,9 +139,9 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 }
 
 /*
- * The head of the slab or large block that @p is an object of; NULL: reported.
- * Whoever frees an object owns it, so what is read here is stable; for a wild
- * pointer it may not be, and then whatever is read leads to a report.
+ * The head of the slab or large block that @p is an object of; NULL: it was reported.
+ * A thread that frees an object owns it, so the entries that this function reads do not
+ * change. For a wild pointer they may change; then any value leads to a report.
  */
 static struct page *find(const void *p, const char *func)
 {
@@ -202,7 +199,7 @@ static size_t usable(const struct page *page)
 	return page_type(page) == PAGE_SLAB ? page->cache->object_size : large_size(page);
 }
 
-/* False: reported. */
+/* Whether @p is in use; reports it if not. */
 static bool in_use(const struct page *page, const void *p, const void *caller)
 {
 	return page_type(page) != PAGE_SLAB ||
@@ -224,7 +221,7 @@ size_t kmalloc_usable(const void *p, const char *func)
 	return page && in_use(page, p, NULL) ? usable(page) : 0;
 }
 
-/* What follows the first @kept of @end bytes, if asked for. */
+/* Zeroes the bytes from @kept to @end, if @flags ask for it. Result: @p. */
 static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
 {
 	debug_assert(kept <= end);
@@ -241,8 +238,8 @@ static cold void *resize_libc(void *p, size_t size, gfp_t flags)
 	return q ? zero_rest(q, min_size(old, size), os_heap.usable(q), flags) : NULL;
 }
 
-/* For a block that leaves its place. One that grows is likely to grow on, and whole pages do
- * so in place. */
+/* A new block for one that must move. A block that grows is likely to grow again, so a large
+ * one becomes whole pages, which can grow in place. */
 static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 {
 	void *q;
@@ -283,7 +280,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		old = usable(page);
 		large = page_type(page) == PAGE_LARGE ? page : NULL;
 	}
-	/* In place if it fits and not more than half would be left unused. */
+	/* The block stays if @size fits and uses more than half of it. */
 	if (size <= old && size > old / 2)
 		return zero_rest(p, size, old, flags);
 	if (large && (now = resize_large(large, size, flags)))
@@ -310,7 +307,7 @@ void *kmalloc(size_t size, gfp_t flags)
 	if (unlikely(!size))
 		return ZERO_SIZE_PTR;
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
-		/* All of the block, so that krealloc need not know how much was asked for. */
+		/* All usable bytes, since krealloc does not know how many were asked for. */
 		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
 			size = size_class_bytes(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
@@ -374,7 +371,7 @@ char *kstrdup(const char *s, gfp_t flags)
 	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
 }
 
-/* How many of p[0..n) the array map says are of the same cache and node as the first. */
+/* How many of p[0..n), from the first on, have the same entry in the array map. */
 static size_t same_entry(void **p, size_t n, unsigned int entry)
 {
 	size_t i = 1;

@@ -26,18 +26,18 @@
 #include "slab/slab_array.h"
 
 /*
- * What the fast paths load, in one place, so that one address leads to all of it.
+ * All that the fast paths load, in one structure, so that one address leads to all of it.
  *
- * Synchronization: written by kmalloc_init(), the limits last; read-only after, but for
- * window_size, which the window raises. K1: the release of each limit pairs with K2, the
- * acquire of it in is_below().
+ * Synchronization: kmalloc_init() writes it, the limits last; it is read-only afterwards,
+ * except window_size, which the window raises. K1, the release store of each limit, pairs with
+ * K2, its acquire load in is_below().
  */
 struct kmalloc_fast {
 	size_t small_end;   /* sizes below it: the small table */
 	size_t large_end;   /* sizes below it: the large table */
 	size_t window_size; /* addresses below base + it: the array map */
 	uintptr_t window_base;
-	uintptr_t array_map; /* where the entry of address 0 would be */
+	uintptr_t array_map; /* the address where the entry of address 0 would lie */
 	char *arrays;	     /* pcpu_first_unit() */
 	struct ukmem_percpu_state pcpu cacheline_aligned; /* a copy */
 	struct size_tables tables;
@@ -45,7 +45,7 @@ struct kmalloc_fast {
 
 extern struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
-/* Sets *@p to NULL when it fails. */
+/* Pops an object for @size bytes. False: failed, and *@p is NULL. */
 static always_inline bool kmalloc_pop(size_t size, void **p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
@@ -60,6 +60,7 @@ static always_inline bool kmalloc_pop(size_t size, void **p)
 	return false;
 }
 
+/* Pushes @p onto the array that the array map names. False: the slow path must free it. */
 static always_inline bool kmalloc_push(void *p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
@@ -95,9 +96,10 @@ static always_inline size_t kmalloc_class_usable(const void *p)
 }
 
 /*
- * Which requests are served by whole pages. Of those that a class could serve: large ones that
- * are zeroed, because pages that were never used are zeros as they are, and stay untouched;
- * and large ones of a zone, whose memory is too precious for slabs.
+ * Whether whole pages serve a request. They serve all that are larger than the last size class.
+ * Of the others above SIZE_CLASS_ALWAYS_MAX they serve requests with __GFP_ZERO, because pages
+ * that were never used are zero and need not be touched, and requests that name a zone, whose
+ * memory is too scarce for slabs.
  */
 static inline bool kmalloc_wants_pages(size_t size, gfp_t flags)
 {
@@ -106,7 +108,7 @@ static inline bool kmalloc_wants_pages(size_t size, gfp_t flags)
 		(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32)));
 }
 
-/* As kmalloc_pop() for a request that is zeroed, but leaves larger ones to pages. */
+/* As kmalloc_pop(), with zeroed memory. Fails above SIZE_CLASS_ALWAYS_MAX: pages are better. */
 static always_inline bool kmalloc_pop_zeroed(size_t size, void **p)
 {
 	*p = NULL;
@@ -116,21 +118,20 @@ static always_inline bool kmalloc_pop_zeroed(size_t size, void **p)
 	return true;
 }
 
-/* Idempotent; false: no memory for a beginning. */
+/* Initialises the layer, once. False: no memory. */
 bool kmalloc_init(void);
-/* Whether there is an allocator; makes one if @flags allow. */
+/* Whether the layer is initialised; initialises it if @flags allow. */
 bool kmalloc_ready(gfp_t flags);
-
-/* All requests the fast paths did not serve. @size may be anything; NULL: no memory.
- * @caller, here and below: where the program called. */
+/* Serves all requests that the fast paths did not. @size may be anything. NULL: no memory.
+ * @caller, here and below: the address from which the program called. */
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller);
-/* As kmalloc, and zeroed. */
+/* kmalloc() of zeroed memory. */
 void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller);
-/* Aligned to @align, a power of two. */
+/* A block aligned to @align, a power of two. */
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller);
-/* @func: the name to report misuse under. */
+/* Frees what kmalloc_push() did not. @func: the name under which misuse is reported. */
 void kfree_slow(void *p, const char *func, const void *caller);
-/* Usable bytes; 0 and reported if @p is no allocated object. */
+/* The usable bytes of @p; 0, after a report, if it is no allocated object. */
 size_t kmalloc_usable(const void *p, const char *func);
 /*
  * As realloc; @p is not NULL, @size not 0. With __GFP_ZERO everything between the bytes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rest of the kmalloc family: on a node, by array, copies, whole pages. Everything here
- * ends in kmalloc.c or large.c; no lock.
+ * The rest of the kmalloc family: on a node, by array, copies, whole pages. All functions end
+ * in kmalloc.c or large.c, and take no lock.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static bool overflows(size_t n, size_t size)
 	return size_mul(n, size) == SIZE_MAX;
 }
 
-/* The node's index in *@node; false: no allocator, or no such node. */
+/* Finds the index of node id @nid. False: the layer is not initialised, or no such node. */
 static bool find_node(int nid, gfp_t flags, unsigned int *node)
 {
 	int index;
@@ -168,7 +168,7 @@ const char *kstrdup_const(const char *s, gfp_t flags)
 
 	if (likely(!s || !config.passthrough))
 		return kstrdup(s, flags);
-	/* Not from libc, whose blocks kfree_const could not tell from literals. */
+	/* Whole pages, since kfree_const() could not tell a block of libc from a literal. */
 	size = strlen(s) + 1;
 	p = whole_pages(size, flags, NUMA_NO_NODE);
 	return p ? memcpy(p, s, size) : NULL;

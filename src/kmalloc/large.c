@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of whole pages: what is larger than the last size class, and of what is not,
- * kmalloc_wants_pages() and blocks that grew. The number of pages is kept in the first
- * page's entry.
+ * Blocks of whole pages: blocks larger than the last size class, smaller ones for which
+ * kmalloc_wants_pages() is true, and blocks that grew. The first page's entry keeps the number
+ * of pages.
  */
 #include "kmalloc/large.h"
 
@@ -18,8 +18,8 @@
 static uint64_t *large_allocs, *large_in_use;
 
 /*
- * Of a block in use: blocks and pages in one word, whose sum over all CPUs is right although
- * one CPU allocates and another one frees.
+ * large_in_use counts blocks (in units of BLOCK) and pages in one word per CPU. The sum over
+ * all CPUs is right although one CPU allocates a block and another one frees it.
  */
 static const uint64_t BLOCK = (uint64_t)1 << 40;
 
@@ -28,7 +28,7 @@ static size_t pages_of(size_t size)
 	return max_size((size + page_size() - 1) >> page_window.page_shift, 1);
 }
 
-/* What the program gets of a run for @size bytes; NULL: there was none. */
+/* Makes a run a block. Result: its address; NULL: @page is NULL. */
 static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 {
 	size_t npages = pages_of(size);
@@ -42,7 +42,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	this_cpu_add(*large_allocs, 1);
 	this_cpu_add(*large_in_use, BLOCK + npages);
 	p = page_to_virt(page);
-	/* Also where the pages come from this CPU's lists, again and again. */
+	/* Needed where a program takes and frees pages by way of this CPU's lists alone. */
 	if (flags & __GFP_DIRECT_RECLAIM)
 		page_decay();
 	if ((flags & __GFP_ZERO) && !zeroed)
@@ -129,7 +129,7 @@ void large_replace(struct page *page, void *q, gfp_t flags)
 	large_free(page);
 }
 
-/* The sum is no snapshot: a block freed between two CPUs' shares may count twice. */
+/* The sum is no snapshot: other threads allocate and free between the loads of two CPUs. */
 void large_count(uint64_t *blocks, size_t *bytes)
 {
 	int64_t sum = (int64_t)per_cpu_sum(*large_in_use), pages;

@@ -8,7 +8,7 @@
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags);
 /* @node: an index, as for page_alloc_run(). */
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags);
-/* @page is of type PAGE_LARGE. */
+/* Frees a block; @page is its first page, of type PAGE_LARGE. */
 void large_free(struct page *page);
 size_t large_size(const struct page *page);
 bool large_init(void);
@@ -16,13 +16,13 @@ struct ukmem_gauges;
 void large_gauges(struct ukmem_gauges *g);
 struct emitter;
 void large_emit(struct emitter *e);
-/* Blocks in use, and their bytes. */
+/* Counts the blocks in use and their bytes. */
 void large_count(uint64_t *blocks, size_t *bytes);
-/* Give back the end of a block in place. */
+/* Gives back the pages of a block behind @size bytes. */
 void large_shrink(struct page *page, size_t size);
-/* Grow it in place; false: it cannot. */
+/* Grows a block in place. False: it cannot. */
 bool large_extend(struct page *page, size_t size, gfp_t flags);
-/* Free a block, all of whose bytes become the first ones of the block @q. */
+/* Moves or copies all bytes of a block to the beginning of block @q, and frees it. */
 void large_replace(struct page *page, void *q, gfp_t flags);
 
 #endif

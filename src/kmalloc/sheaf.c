@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "kmalloc/kmalloc.h"
 
-/* Synchronization: its holder's. */
+/* Synchronization: one thread at a time uses a sheaf. */
 struct slab_sheaf {
 	struct kmem_cache *cache;
-	unsigned int size, capacity; /* objects in it; room */
+	unsigned int size, capacity; /* objects in it; slots */
 	void *objects[];
 };
 

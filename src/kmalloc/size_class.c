@@ -66,9 +66,9 @@ struct kmem_cache *size_class_cache(size_t size)
 }
 
 /*
- * Slabs begin at a page, so an object is aligned to what divides its size, up to
- * a page; sizes that are powers of two are aligned to themselves. Where a large size would
- * need a larger class for that, whole pages waste less.
+ * Slabs begin at a page, so an object is aligned to each power of two, up to a page, that
+ * divides its size; objects whose size is a power of two are aligned to that. If a large size
+ * would need a larger class for its alignment, whole pages waste less.
  */
 struct kmem_cache *size_class_aligned(size_t size, size_t align)
 {
@@ -85,7 +85,7 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 	return NULL;
 }
 
-/* Slots of an array: 8 MiB of objects, within limits. The budget is another one. */
+/* Slots of an array: 8 MiB of objects, within bounds. The CPU's budget limits it further. */
 static unsigned int capacity_max(unsigned int size)
 {
 	return min_uint(max_uint((8u << 20) / size, 320), 16384);
@@ -97,7 +97,7 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 	return (struct slab_params){
 		.name = name,
 		.size = sizes[i],
-		/* The alignment promised: its own for powers of two, up to a page. */
+		/* Objects whose size is a power of two are promised alignment to it. */
 		.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
 		.capacity_max = capacity_max(sizes[i]),
 		.budgeted = true,
@@ -124,7 +124,7 @@ static bool create_caches(struct size_class_shape *shapes)
 	return true;
 }
 
-/* For requests that name a zone: by zone and class; made when first wanted. */
+/* Caches for requests that name a zone, by zone and class; each is made when first needed. */
 static _Atomic(struct kmem_cache *) zone_caches[2][SIZE_CLASS_COUNT];
 
 static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i, gfp_t flags)
@@ -141,7 +141,7 @@ static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i
 	s = may_block ? slab_create(&p) : slab_cache_new_nowait(&p);
 	if (!s)
 		return NULL;
-	/* Z1: the cache, before the pointer to it. */
+	/* Z1: a thread that loads the pointer (Z2) sees the cache. */
 	if (atomic_compare_exchange_strong_explicit(&zone_caches[zone][i], &before, s,
 						    memory_order_release,
 						    memory_order_acquire)) {

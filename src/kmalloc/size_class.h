@@ -21,12 +21,12 @@ struct kmem_cache;
 enum {
 	SIZE_CLASS_SMALL_MAX = 1024,
 	SIZE_CLASS_LARGE_MAX = 65536,
-	/* Above this there are requests that do better with whole pages: kmalloc.h. */
+	/* Whole pages serve some requests above this size: kmalloc_wants_pages(). */
 	SIZE_CLASS_ALWAYS_MAX = 16384,
 	SIZE_CLASS_COUNT = 50,
 };
 
-/* How the objects of a class lie in its slabs. */
+/* How the objects of a size class lie in its slabs. */
 struct size_class_shape {
 	uint64_t reciprocal; /* of size */
 	uint32_t size;
@@ -35,10 +35,10 @@ struct size_class_shape {
 
 /* Synchronization: written by size_class_init(), before there is any slab. */
 struct size_tables {
-	/* By size: handles of per-CPU arrays. */
+	/* By size: per-CPU arrays, as addresses in the first unit. */
 	void *small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 	void *large[SIZE_CLASS_LARGE_MAX / 256];
-	/* By the mark of a slab's pages: a class's index + 1; of 0, no class, all zero. */
+	/* By the class mark of a slab's pages. 0 is no class: that shape is all zero. */
 	struct size_class_shape shapes[SIZE_CLASS_COUNT + 1];
 };
 
@@ -81,13 +81,14 @@ static inline size_t size_class_bytes(size_t size)
 struct kmem_cache *size_class_cache(size_t size);
 /*
  * The cache for @size <= SIZE_CLASS_LARGE_MAX of the zone that __GFP_DMA or __GFP_DMA32 in
- * @flags names. NULL: no memory for one; or it may not wait, and the reserve is used up.
+ * @flags names. NULL: no memory to make one; or @flags do not allow to wait, and the reserve of
+ * caches is used up.
  */
 struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags);
 /* The smallest cache for @size whose objects are aligned to @align; NULL: none. */
 struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
-/* Create the caches and fill the tables; false without memory. */
+/* Creates the caches and fills the tables. False: no memory. */
 bool size_class_init(struct size_tables *tables);
 /* Whether the tables say what was written into them. */
 struct verify;

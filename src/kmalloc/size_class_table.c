@@ -12,7 +12,7 @@ static const struct emit_column columns[] = {
 	{ "waste_share", "Waste%", 6, EMIT_TENTHS },
 };
 
-/* Of one slab, or of one of each class. */
+/* Bytes of one slab, or the sum over one slab of each class. */
 struct bytes {
 	uint64_t wasted, all;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The drop-in in a process: initialised before other constructors run, statistics
- * at exit.
+ * The drop-in's start and end: it is initialised before other constructors run, and
+ * prints statistics at exit.
  *
- * malloc itself does not wait for any of this: the first call, which comes before
+ * malloc() does not depend on the constructor: its first call, which may come before
  * every constructor, initialises the layers from the slow path.
  */
 #include <errno.h>
@@ -20,16 +20,15 @@
 #include "slab/show/attr.h"
 #include "stats/stats.h"
 
-/* Programs close stderr before the last destructor runs: where to write then. */
+/* A copy of stderr, because programs close stderr before the last destructor runs. */
 static int stats_fd = STDERR_FILENO;
-
-enum { STATS_FD_MIN = 100 }; /* out of the way of programs that count on low numbers */
+enum { STATS_FD_MIN = 100 }; /* some programs count on the lowest numbers */
 
 __attribute__((constructor(101))) static void bootstrap(void)
 {
 	int saved = errno;
 
-	/* The drop-in has no other caches than those it begins with. */
+	/* In the drop-in all caches exist by now, so names of others are mistakes. */
 	if (kmalloc_init()) {
 		slab_attr_check_names();
 		slab_debug_check_names();
@@ -45,23 +44,25 @@ __attribute__((constructor(101))) static void bootstrap(void)
 }
 
 /*
- * stdio's list of streams, locked by fork after the handlers ran, by who then waits for a
- * stream, whose user may be waiting for memory: to be taken before any lock of the library.
- * glibc does so before it takes those of its own malloc. A thread may take it twice.
+ * The lock of stdio's list of streams. fork() takes it after the handlers have run, and then
+ * waits for each stream's lock; a thread that holds one may be waiting for memory. So the
+ * handlers must take the list's lock before any lock of the library, as glibc does before it
+ * takes the locks of its own malloc. A thread may take it twice.
  */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 extern char __libc_single_threaded __attribute__((weak));
 
-/* How often the thread in fork has taken it. Synchronization: the lock itself. */
+/* How often the thread in fork() has taken it. Synchronization: the lock itself. */
 static unsigned int took_streams;
 
 static void lock_streams(void)
 {
 	bool single = &__libc_single_threaded && __libc_single_threaded;
 
-	/* As fork itself: a handler of the only thread may have interrupted who has it. */
+	/* A single thread does not take it, as fork() does not: if the thread forks in a signal
+	 * handler, it may have interrupted itself while it held the lock. */
 	if (!_IO_list_lock || !_IO_list_unlock || !_IO_list_resetlock || single)
 		return;
 	_IO_list_lock();
@@ -76,7 +77,7 @@ static void unlock_streams(void)
 	_IO_list_unlock();
 }
 
-/* fork has made it new already. */
+/* In the child. fork() has initialised the lock; this undoes lock_streams() all the same. */
 static void reset_streams(void)
 {
 	if (!took_streams)
@@ -85,7 +86,7 @@ static void reset_streams(void)
 	_IO_list_resetlock();
 }
 
-/* After the layers below: then fork calls the first of these before theirs. */
+/* Registered after the handlers of the layers, so that fork() calls lock_streams() first. */
 __attribute__((constructor(103))) static void register_fork_handlers(void)
 {
 	pthread_atfork(lock_streams, unlock_streams, reset_streams);
@@ -102,7 +103,7 @@ static void show_slab(const char *cache)
 	emit_end(&e);
 }
 
-/* Debug builds end with a look at everything. */
+/* Debug builds verify the whole library at the end. */
 static void verify(void)
 {
 #if UKMEM_DEBUG

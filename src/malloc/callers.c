@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a request comes from libc itself.
+ * Tells whether a request comes from libc itself.
  *
- * libc allocates and frees with locks of its own held, and some of them are taken by creating
- * a thread, too: glibc empties its cache of stacks under the lock of that cache. So what such
- * a request leads to must not call back. A program's own request comes with no lock of
- * libc's: what libc calls a program back for under its locks (dl_iterate_phdr) needs none of
- * those that creating a thread takes.
+ * libc allocates and frees while it holds locks of its own, and creating a thread takes some of
+ * them, too: for instance, glibc empties its cache of stacks under the lock of that cache. So a
+ * request of libc must not create the background thread. A request of the program holds no such
+ * lock: where libc calls the program back under a lock (dl_iterate_phdr), it is one that
+ * creating a thread does not take.
  */
 #include <link.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #include "base/compiler.h"
 #include "malloc/malloc_internal.h"
 
-/* How the objects are called that libc and the dynamic linker consist of. */
+/* The beginnings of file names of libc and the dynamic linker. */
 static const char *const names[] = { "libc.", "libc-", "libpthread", "ld-", "ld.", "ld64." };
 
 struct code {
@@ -25,7 +25,7 @@ struct code {
 	size_t size;
 };
 
-/* Synchronization: written by the constructor, the number last, with release. */
+/* Synchronization: the constructor writes them, nr_codes last, with release. */
 static struct code codes[8];
 static unsigned int nr_codes;
 

@@ -2,18 +2,18 @@
 /*
  * dlopen without RTLD_DEEPBIND (tunable deepbind).
  *
- * With that flag a library finds malloc and free in libc, which it needs, before it looks at
- * what was preloaded. Then it frees what the program allocated here, or the program frees here
- * what the library has from libc, and either ends in a report and abort().
+ * With that flag a library finds malloc and free in libc before it finds the preloaded ones.
+ * Then the library frees, by libc, a block that the program allocated here, or the program
+ * frees here a block that the library has from libc. Either ends in a report and abort().
  *
- * The real dlopen takes its return address for the caller's: the search begins with the RUNPATH
- * of the object that calls, $ORIGIN is where that lies, and its namespace gets the library. So
- * it is not called from here but jumped to, when dlopen_next() has said where it is and with
- * which flags: it returns to the program. This needs assembly; other architectures than those
- * below have no dlopen of ours.
+ * The real dlopen learns from its return address which object calls it: it begins the search
+ * with that object's RUNPATH and $ORIGIN, and loads into its namespace. So this dlopen does not
+ * call the real one but jumps to it, at the address and with the flags that dlopen_next()
+ * tells; the real one returns to the program. That needs assembly; architectures other than
+ * those below keep libc's dlopen.
  *
  * dlmopen stays as it is. A new namespace has a libc of its own, into which nothing is
- * preloaded; no memory of it is freed elsewhere, as it could not be before.
+ * preloaded, and its memory is never freed outside.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ __asm__(".text\n"
 	".size dlopen, . - dlopen\n");
 #elif defined(__aarch64__)
 /* The result of dlopen_next() is in x0 and x1; the arguments are in x0 and w1. The hint is
- * "bti c"; a jump through x16 is one that such a landing expects. */
+ * "bti c"; the real dlopen may begin with one, which accepts a jump only through x16. */
 __asm__(".text\n"
 	".p2align 4\n"
 	".globl dlopen\n"
@@ -69,7 +69,7 @@ __asm__(".text\n"
 	".size dlopen, . - dlopen\n");
 #endif
 
-/* Two words, so that both come in registers. */
+/* Two words, so that both are returned in registers. */
 struct next_call {
 	void *function;
 	unsigned long flags;
@@ -77,7 +77,7 @@ struct next_call {
 
 struct next_call dlopen_next(const char *file, int flags);
 
-/* Where libc has no dlopen for us to find. */
+/* The dlopen for a process whose libc has none. */
 static void *dlopen_failed(const char *file, int flags)
 {
 	(void)flags;
@@ -98,7 +98,7 @@ static void *next_dlopen(void)
 	return fn;
 }
 
-/* With passthrough, libc's malloc is what all of the program uses. */
+/* With passthrough the flag may stay, because then all of the program uses libc's malloc. */
 __attribute__((used)) struct next_call dlopen_next(const char *file, int flags)
 {
 	config_init();

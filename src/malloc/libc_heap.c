@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libc's malloc from within the drop-in, by the names under which glibc still knows its own;
- * for the tunable passthrough. Linked in place of os/os_heap.c's.
+ * libc's malloc, for the tunable passthrough of the drop-in. glibc's own malloc has other names
+ * besides malloc and free, which the drop-in takes. This table replaces that of os/os_heap.c.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -33,7 +33,7 @@ static void heap_free(void *p)
 	__libc_free(p);
 }
 
-/* The one without a name of its own: the next one after ours. */
+/* This function has no other name in glibc: look for the next one after the drop-in's. */
 static size_t heap_usable(const void *p)
 {
 	static _Atomic(void *) next;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The libc face: malloc and its family, with glibc's semantics.
+ * malloc and its family, with glibc's semantics.
  *
- * errno: ENOMEM (or EINVAL) with a failure, untouched otherwise; the slow paths
- * save and restore it, the fast paths do nothing that could change it.
- * The fast paths are one critical section each and call nothing (calloc's but memset).
+ * errno becomes ENOMEM (or EINVAL) with a failure and keeps its value otherwise: the slow
+ * paths save and restore it, the fast paths do nothing that could change it. Each fast path is
+ * one critical section and calls no function (calloc's: only memset).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -17,7 +17,7 @@
 #include "os/os.h"
 #include "page/background.h"
 
-/* In libc, but not in all of its headers. */
+/* libc has these functions, but not all of its headers declare them. */
 void cfree(void *p);
 void free_sized(void *p, size_t size);
 void free_aligned_sized(void *p, size_t align, size_t size);
@@ -174,7 +174,7 @@ UKMEM_EXPORT void *memalign(size_t align, size_t size)
 	return align_rounded(align, size, CALLER_ADDRESS);
 }
 
-/* As glibc up to 2.37; later ones refuse what C does not allow. */
+/* As glibc up to 2.37; later versions refuse alignments that C does not allow. */
 UKMEM_EXPORT void *aligned_alloc(size_t align, size_t size)
 {
 	return align_rounded(align, size, CALLER_ADDRESS);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * glibc's ways to look at and tune malloc. Its terms, and what they are here:
+ * glibc's functions to look at and tune malloc. Its terms, and what they mean here:
  *
  *   arena      memory taken from the system and not given back, but for blocks of whole pages
  *   mmap       blocks of whole pages: everything above the last size class, and some of
  *              what is large (kmalloc_wants_pages(), krealloc)
  *   fast       free objects in CPUs' arrays
- *   rest       all else that is free: objects in slabs, pages
+ *   rest       all other free memory: objects in slabs, pages
  *
- * so that system = in use + mmap + fast + rest. Nothing stops meanwhile: what moves while it
- * is counted may be missing, but the sum holds.
+ * so that system = in use + mmap + fast + rest. Threads go on meanwhile: a count may miss an
+ * object that moves while it is counted, but the sum holds.
  */
 #include <errno.h>
 #include <limits.h>
@@ -76,7 +76,7 @@ static void figures_read(struct figures *f)
 	f->in_use = min_size(g.allocated - min_size(g.allocated, f->mmap), g.mapped - f->mmap);
 	f->fast_bytes = min_size(f->fast_bytes, g.mapped - f->mmap - f->in_use);
 	f->rest_bytes = g.mapped - f->mmap - f->in_use - f->fast_bytes;
-	f->rest += f->retained != 0; /* the pages, as one */
+	f->rest += f->retained != 0; /* all free pages count as one chunk */
 	errno = saved;
 }
 
@@ -149,7 +149,7 @@ static void print_sizes(FILE *stream, const struct figures *f)
 	fputs("</sizes>\n", stream);
 }
 
-/* Of the only heap, and once more of all together, where blocks of whole pages are listed. */
+/* Prints the totals of the only heap; with @all also blocks of whole pages. */
 static void print_totals(FILE *stream, const struct figures *f, bool all)
 {
 	size_t system = all ? f->system : f->system - f->mmap;
@@ -182,7 +182,7 @@ UKMEM_EXPORT int malloc_info(int options, FILE *stream)
 	fputs("</heap>\n", stream);
 	print_totals(stream, &f, true);
 	fputs("</malloc>\n", stream);
-	return 0; /* as glibc: what the stream could not take ferror() tells */
+	return 0; /* as glibc: write errors of the stream are left to ferror() */
 }
 
 UKMEM_EXPORT void malloc_stats(void)
@@ -193,7 +193,7 @@ UKMEM_EXPORT void malloc_stats(void)
 	errno = saved;
 }
 
-/* -1, which for glibc is never: all free pages are kept. */
+/* -1 means "never trim" in glibc: keep all free pages. */
 static int set_trim_threshold(int value)
 {
 	uint64_t bytes = value < 0 ? UINT64_MAX >> 1 : (uint64_t)value;
@@ -204,10 +204,10 @@ static int set_trim_threshold(int value)
 }
 
 /*
- * M_TRIM_THRESHOLD is the tunable dirty_max. All others are accepted, as glibc accepts any
- * number, and without effect: there are no arenas, bins and separate mappings to tune, and what
- * M_PERTURB and M_CHECK_ACTION are for do the tunables slab_debug and invalid_free. 0: the one
- * value that glibc refuses.
+ * M_TRIM_THRESHOLD sets the tunable dirty_max. All other parameters are accepted, as glibc
+ * accepts any number, and have no effect: there are no arenas, bins and separate mappings to
+ * tune, and the tunables slab_debug and invalid_free do the work of M_PERTURB and
+ * M_CHECK_ACTION. Result: 1; 0 for the one value that glibc refuses.
  */
 UKMEM_EXPORT int mallopt(int param, int value)
 {

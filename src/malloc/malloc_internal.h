@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the libc face share. */
+/* Functions that the files of this folder share. */
 #ifndef MALLOC_MALLOC_INTERNAL_H
 #define MALLOC_MALLOC_INTERNAL_H
 
@@ -8,7 +8,7 @@
 
 #include "kmalloc/kmalloc.h"
 
-/* Sets errno to ENOMEM; NULL. */
+/* Sets errno to ENOMEM. Result: NULL. */
 void *malloc_failed(void);
 
 /*
@@ -23,7 +23,7 @@ void free_slow(void *p, const char *func, const void *caller);
 /* @align: a power of two. */
 void *malloc_aligned(size_t align, size_t size, const void *caller);
 
-/* For whoever has @caller at hand: on malloc's own fast path finding it out would cost. */
+/* malloc() for functions that have @caller anyway; in malloc() itself it would cost time. */
 static inline void *malloc_for(size_t size, const void *caller)
 {
 	void *p;
@@ -40,7 +40,7 @@ static inline void *malloc_for(size_t size, const void *caller)
 
 /* callers.c: find libc, once. */
 void callers_init(void);
-/* Whether the code at @caller is libc's; true if that cannot be told, or not yet. */
+/* Whether the code at @caller is libc's; true if that is not known (yet). */
 bool caller_is_libc(const void *caller);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C++ allocation operators, by their mangled names, in C: the library depends
- * on libc only. bad_alloc is thrown by libstdc++ itself, which is in every process
- * that can catch it; without it there is nobody to catch, and the end is abort().
+ * The C++ allocation operators, by their mangled names, in C, because the library
+ * depends on libc only. libstdc++ throws bad_alloc for them; it is in every process
+ * that can catch one. In a process without it, a failure ends in abort().
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ typedef void (*new_handler)(void);
 extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
 
-/* Run the new-handler; false: there is none. */
+/* Runs the new-handler; false: there is none. */
 static bool call_new_handler(void)
 {
 	new_handler h = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
@@ -31,7 +31,7 @@ static bool call_new_handler(void)
 	return true;
 }
 
-/* @align 0: the form without one. */
+/* @align 0: the form without alignment. */
 static void *allocate(size_t size, size_t align, const void *caller)
 {
 	return align ? malloc_aligned(align, size, caller) : malloc_for(size, caller);
@@ -54,7 +54,7 @@ static noinline void *new_slow(size_t size, size_t align, const void *caller)
 	return p;
 }
 
-/* As libstdc++: for an alignment that cannot be, no new-handler is asked. */
+/* As libstdc++: with an impossible alignment, it does not call the new-handler. */
 static void *new_aligned(size_t size, size_t align, const void *caller)
 {
 	if (unlikely(!is_pow2(align)))
@@ -63,8 +63,8 @@ static void *new_aligned(size_t size, size_t align, const void *caller)
 }
 
 /*
- * The handler may throw, which is to be caught and turned into NULL. C cannot, but
- * libstdc++'s own operator does just that around the throwing form, which is ours.
+ * The new-handler may throw, and this form must catch that and return NULL. C cannot catch, but
+ * libstdc++'s own operator does just that around the throwing form, which is the one above.
  */
 static noinline void *new_nothrow(size_t size, size_t align, const void *tag,
 				  const void *caller)
@@ -139,7 +139,7 @@ NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *t
 	return new_aligned_nothrow(size, align, tag, CALLER_ADDRESS);
 }
 
-/* Every form of delete is free: size and alignment are known without being told. */
+/* Every form of delete is free(): the library knows size and alignment by itself. */
 #define DELETE(name, ...)                                                                      \
 	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias("operator_"        \
 									    "delete")))

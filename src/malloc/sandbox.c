@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prctl(2), interposed: the program may be about to lock itself in.
+ * Interposes prctl(2), to learn that the program is about to install a seccomp filter.
  *
- * A seccomp filter that kills cannot be found out by trying, nor asked about, since asking may
- * be killed for too. But before it comes a call of prctl(): without privileges a process must
- * renounce new ones, and libseccomp does so in any case. From then on the library gets by on
- * the system calls that malloc() and free() need (os_confine), and malloc_trim() gives back
- * what it can without the others. A process that was started in a filter is not concerned:
- * what this allows it allowed at the start, or the process had not come this far.
+ * A filter may kill the process for a system call, so the library can neither try a call nor
+ * ask which are allowed. But a call of prctl() comes before the filter: a process without
+ * privileges must renounce new ones first, and libseccomp does so in any case. From then on the
+ * library makes only the system calls that malloc() and free() need (os_confine), and
+ * malloc_trim() gives back what it can without the others. A process that was started under a
+ * filter needs nothing of this: the filter allowed the library's calls at the start, or else
+ * the process did not get this far.
  */
 #include <errno.h>
 #include <stdarg.h>

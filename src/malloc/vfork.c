@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vfork, whose child may allocate here: it must run no critical section (percpu/register.c).
+ * vfork for programs whose child allocates: the child must run no critical section
+ * (percpu/register.c).
  *
- * libc's function would do otherwise, but it cannot be called: the child returns first, and
- * what it then calls overwrites the stack of a function that waits for the parent's return. So
- * the system call is made here, with nothing on the stack:
+ * This function cannot call libc's vfork: the child returns first, and the functions it then
+ * calls overwrite the stack frame to which the parent returns later. So it makes the system
+ *call itself, with nothing on the stack:
  *
  *	todo = vfork_prepare()
  *	todo negative:	return vfork_refused()
- *	take the return address into a register, which each of the two processes has its own of
- *	the system call
+ *	move the return address into a register; each process has its own registers
+ *	make the system call
  *	child:		jump to the return address
  *	parent:		return vfork_parent(result, todo)
  *
- * The child does not return but jumps, because a shadow stack, where there is one, is shared as
- * well: it keeps the parent's return address only if the child does not take it off.
+ * The child jumps to the return address instead of returning, because both processes share the
+ * shadow stack, where there is one: a return would take the parent's return address off it.
  *
- * Signals are not blocked, as in libc. posix_spawn, system and popen do not come here; their
- * children run libc's own code, which allocates nothing.
+ * As in libc, signals are not blocked. posix_spawn, system and popen do not call this function;
+ * their children run libc's own code, which does not allocate.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@
 
 #if UKMEM_HAVE_RSEQ
 
-/* Called by name below. */
+/* The assembly below calls these functions by name. */
 #define CALLED_BY_ASM __attribute__((used, visibility("hidden")))
 int vfork_prepare(void);
 pid_t vfork_refused(void);
@@ -40,7 +41,7 @@ CALLED_BY_ASM int vfork_prepare(void)
 	return pcpu_init() ? pcpu_registration_suspend() : 0;
 }
 
-/* A sandbox that has forbidden rseq since the start: the child gets memory of its own. */
+/* A sandbox may forbid the rseq call since the start. Then the child gets memory of its own. */
 CALLED_BY_ASM pid_t vfork_refused(void)
 {
 	return fork();

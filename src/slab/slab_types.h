@@ -153,9 +153,10 @@ struct kmem_cache {
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
 	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
 	gfp_t gfp;		      /* the flag of the zone that slabs come from */
-	_Atomic unsigned int min_partial; /* empty slabs that frees leave on a node; relaxed */
-	_Atomic unsigned int cpu_partial; /* the attribute, in objects; relaxed */
-	_Atomic uint16_t cpu_partial_slabs; /* the same in slabs; relaxed */
+	_Atomic unsigned int min_partial; /* so many slabs on a node's list may stay empty */
+	/* How many free objects a CPU's list should hold, and the slabs for that; relaxed. */
+	_Atomic unsigned int cpu_partial;
+	_Atomic uint16_t cpu_partial_slabs;
 	/* The attribute, in percent, and the sum of its values over all turns; relaxed. */
 	atomic_uint remote_node_defrag_ratio, defrag_turn;
 	unsigned int object_size, align;
