@@ -10,7 +10,7 @@
 #include <ukmem/percpu.h>
 #include <ukmem/stats.h>
 
-/* One thing to tell: its name in JSON, what people read, and the value. */
+/* One item: its name in JSON, its name in text, and its value. */
 struct item {
 	const char *key;
 	const char *label;
@@ -78,7 +78,7 @@ static void print_string(std::ostream &out, const std::string &s)
 	out << '"';
 }
 
-/* The members, without the braces. */
+/* Writes the members of the JSON object, without the braces. */
 static void print_members(std::ostream &out, const std::vector<item> &items)
 {
 	const char *separator = "";

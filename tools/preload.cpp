@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 static const char malloc_library[] = "libukmem-malloc.so";
 
-/* Beside the tool in the build tree, then in the libdirs of its prefix. */
+/* Places of the drop-in: beside the tool in the build tree, then the libdirs of its prefix. */
 static std::vector<fs::path> library_places()
 {
 	std::error_code ignored;
@@ -84,7 +84,7 @@ std::string find_program(const std::string &program)
 	return "";
 }
 
-/* A native ELF file that names no dynamic loader. */
+/* Whether a file is a native ELF file that names no dynamic loader. */
 static bool is_static_elf(const std::string &path)
 {
 	std::ifstream file(path, std::ios::binary);

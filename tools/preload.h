@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Running a program on the malloc drop-in: where the library is, what the
- * environment must say, and which programs cannot be preloaded.
+ * Running a program on the malloc drop-in: finds the library, sets the
+ * environment, and tells which programs cannot be preloaded.
  */
 #ifndef TOOLS_PRELOAD_H
 #define TOOLS_PRELOAD_H
@@ -16,7 +16,7 @@ std::string find_malloc_library(std::vector<std::string> &looked_at);
 void env_prepend(const char *name, const std::string &value, char separator);
 void env_append(const char *name, const std::string &value, char separator);
 
-/** Where execvp would find @program; empty if nowhere. */
+/** The path at which execvp would find @program; empty: it would not find it. */
 std::string find_program(const std::string &program);
 
 /** Why @path would run without the drop-in; empty if it would run with it. */

@@ -5,10 +5,10 @@
 
 #include <ukmem/slab.h>
 
-/* What separates settings from one another and from other tunables. */
+/* The characters that separate settings from one another and from other tunables. */
 static const char *const separators = ",;";
 
-/* The caches are those of the drop-in in the program that is run. */
+/* The tool's own process has the caches that the drop-in has; kmalloc() makes them. */
 static struct kmem_cache *find_cache(const std::string &name)
 {
 	kfree(kmalloc(8, GFP_KERNEL));
@@ -23,8 +23,8 @@ std::string check_cache_name(const std::string &name)
 }
 
 /*
- * In place of a cache that the program makes itself, with the library linked in, one of small
- * objects, which takes every value that another one takes.
+ * A cache that stands for those that the program makes itself, with the library linked in. It
+ * has small objects, so it takes every value that another cache takes.
  */
 static struct kmem_cache *cache_like(const std::string &name)
 {
@@ -33,7 +33,7 @@ static struct kmem_cache *cache_like(const std::string &name)
 	if (s)
 		return s;
 
-	/* Not to be found itself. */
+	/* The stand-in must not be found by its own name. */
 	static struct kmem_cache *other = kmem_cache_create(",", 8, 0, 0, nullptr);
 
 	return other;

@@ -8,11 +8,11 @@
 
 enum { SETTINGS_MAX = 511 }; /* bytes the tunable slab_attr takes */
 
-/* Both: empty, or what is wrong, as CLI11 has it. */
+/* Validators for CLI11. Result: empty, or what is wrong. */
 std::string check_cache_name(const std::string &name);
-/* CACHE/ATTR=VALUE. What only the program's own cache can tell, it tells when it is made. */
+/* Checks CACHE/ATTR=VALUE, as far as it can be checked before the program makes the cache. */
 std::string check_setting(const std::string &setting);
-/* As the tunable slab_attr has them. */
+/* The settings in the form of the tunable slab_attr. */
 std::string join_settings(const std::vector<std::string> &settings);
 
 #endif

@@ -35,14 +35,14 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct run_options {
 	bool stats = false;
-	std::string show; /* what to print at exit, a value of the tunable "show" */
-	bool pools = false, layers = false; /* of vmstat: instead of what it usually prints */
-	std::string cache;		    /* of show:slab, only this one */
+	std::string show; /* the table to print at exit, a value of the tunable "show" */
+	bool pools = false, layers = false; /* options of vmstat: print these tables instead */
+	std::string cache;		    /* for show:slab: only this cache */
 	std::vector<std::string> conf, settings;
 	std::vector<std::string> command;
 };
 
-/* A usage line that names what follows the options. */
+/* A usage line that names the arguments behind the options. */
 struct usage_formatter : CLI::Formatter {
 	explicit usage_formatter(std::string line) : usage(std::move(line))
 	{
@@ -245,7 +245,7 @@ static CLI::App *add_help(CLI::App &app, std::string &command)
 	return sub;
 }
 
-/* As --help of @command, or of the whole if that is empty. */
+/* Prints the --help of @command, or of the tool if @command is empty. */
 static int help(const CLI::App &app, const std::string &command)
 {
 	std::string name = app.get_name();
@@ -311,7 +311,7 @@ int main(int argc, char **argv)
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
 
-	/* PROGRAM and what follows it is none of CLI11's business. */
+	/* CLI11 must not parse PROGRAM and the words behind it. */
 	const int end = end_of_options(runners, argc, argv);
 	const bool marked = end < argc && !strcmp(argv[end], "--");
 

@@ -35,7 +35,7 @@ struct size_class_shape {
 
 /* Synchronization: written by size_class_init(), before there is any slab. */
 struct size_tables {
-	/* By size: per-CPU arrays, as addresses in the first unit. */
+	/* By size: the address of the first copy of the class's array. */
 	void *small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 	void *large[SIZE_CLASS_LARGE_MAX / 256];
 	/* By the class mark of a slab's pages. 0 is no class: that shape is all zero. */
