@@ -101,7 +101,7 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 		.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
 		.capacity_max = capacity_max(sizes[i]),
 		.budgeted = true,
-		.mark = (uint8_t)(i + 1),
+		.class_mark = (uint8_t)(i + 1),
 	};
 }
 

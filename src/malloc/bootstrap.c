@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
-#include "slab/debug/names.h"
+#include "slab/debug/tunable.h"
 #include "slab/show/attr.h"
 #include "stats/stats.h"
 

@@ -174,7 +174,7 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 					       : 0;
 	s->keeps_slabs = p->flags & SLAB_TYPESAFE_BY_RCU;
 	s->ctor = p->ctor;
-	s->mark = p->mark;
+	s->class_mark = p->class_mark;
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	s->home = p->home ? p->home : s;
 	s->ops = p->ops;

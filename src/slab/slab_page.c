@@ -212,7 +212,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	*got = fill_bitmap(s, page, out, n);
 	debug_assert(*got <= n);
 	page_set_slab(page, npages, entry_of(s, page_node(page)),
-		      l == &s->layout ? s->mark : 0);
+		      l == &s->layout ? s->class_mark : 0);
 	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
 	return page;
 }

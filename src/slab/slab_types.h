@@ -147,7 +147,7 @@ struct kmem_cache {
 	unsigned int entry_stride;	       /* from one node's entry to the next one's */
 	void *token;			       /* NULL: the entries are the arrays' own */
 	uint16_t shared_size;		       /* slots of nodes' shared queues; 0: no queue */
-	uint8_t mark;		      /* class mark of its slabs of the usual layout; or 0 */
+	uint8_t class_mark;	      /* class mark of its slabs of the usual layout; or 0 */
 	unsigned int array_stride;    /* from one node's array to the next one's */
 	bool budgeted;		      /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
@@ -211,7 +211,7 @@ struct slab_params {
 	void (*ctor)(void *);
 	unsigned int capacity_max;
 	bool budgeted;
-	uint8_t mark; /* class mark of its slabs of the usual layout; 0: none */
+	uint8_t class_mark; /* class mark of its slabs of the usual layout; 0: none */
 	/* For twins: the cache it belongs to, and the hooks. */
 	struct kmem_cache *home;
 	const struct slab_twin_ops *ops;

@@ -12,7 +12,7 @@
  *   |<- pad_left    |                 |<- pad_left
  *
  *   switch.c     decides which caches are checked, and why; makes twins
- *   names.c      reads the tunable slab_debug
+ *   tunable.c    reads the tunable slab_debug
  *   check.c      passes requests to checked caches on to twins, slabs or libc
  *   twin.c       allocates and frees objects of twins
  *   pattern.c    writes and checks guards and poison

@@ -19,7 +19,7 @@
 #include "base/assert.h"
 #include "base/config.h"
 #include "slab/debug/annotate.h"
-#include "slab/debug/names.h"
+#include "slab/debug/tunable.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_capacity.h"

@@ -4,7 +4,7 @@
  * between the names, since commas separate keys. A name may end in "*". No names: all
  * caches; no letters: FZPU; "-": nothing.
  */
-#include "slab/debug/names.h"
+#include "slab/debug/tunable.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The tunable slab_debug; see names.c. */
-#ifndef SLAB_DEBUG_NAMES_H
-#define SLAB_DEBUG_NAMES_H
+/* The tunable slab_debug; see tunable.c. */
+#ifndef SLAB_DEBUG_TUNABLE_H
+#define SLAB_DEBUG_TUNABLE_H
 
 #include "slab/slab_types.h"
 
