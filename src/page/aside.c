@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pages for requests that must not wait for a zone's lock: those of a signal handler that
- * interrupted its holder, and those of threads that met a fork which stands still.
+ * interrupted the lock's holder, and those of threads that met a fork which does not go on.
  *
- * A part of the window's addresses is handed out from its beginning on, like a stack of which
- * nothing is taken but all of it: when no page of it is in use any more, it begins anew.
+ * A part of the window's addresses is handed out from its beginning on. Single pages are not
+ * reused: when no page of the part is in use any more, it begins anew.
  *
  *   | in use | given back | in use | free addresses               |
  *   start                           start + taken
  *
- * Both numbers are in one word, changed by compare-and-swap, so there is nothing that a handler
- * could find half done or a child of fork incomplete. Memory is mapped for each run and
- * unmapped when the run is freed: such requests are rare, and expensive.
+ * Both numbers are in one word, changed by compare-and-swap, so neither a handler nor the child
+ * of a fork can find them half changed. Memory is mapped for each run and unmapped when the run
+ * is freed: such requests are rare, and expensive.
  *
- * Invariant: in_use <= taken; runs handed out do not overlap, because `taken` grows but when
- * in_use is zero, and a run leaves in_use after its memory is gone.
+ * Invariant: in_use <= taken. Runs handed out do not overlap, because `taken` only grows while
+ * in_use is not zero, and a run leaves in_use after its memory was unmapped.
  * No lock.
  */
 #include "page/aside.h"
@@ -27,10 +27,9 @@
 #include "page/limits.h"
 #include "page/vm_event.h"
 
-/* Pages: in use in the upper half, taken in the lower one. */
+/* Numbers of pages: in use in the upper half, taken in the lower one. */
 static _Atomic uint64_t word;
-
-/* Entries of the first so many have been mapped. Synchronization: relaxed; grows. */
+/* The first pages up to this number have entries. Synchronization: release; only grows. */
 static _Atomic size_t described;
 
 static const uint64_t IN_USE_ONE = (uint64_t)1 << 32;
@@ -48,7 +47,7 @@ void aside_init(size_t start, size_t npages)
 }
 
 /*
- * Map a page of a flat array, at which other threads may be at the same moment.
+ * Maps a page of a flat array; other threads may be mapping the same page.
  *
  * ThreadSanitizer takes a mapping for a store to all of it by the thread that made it, T1, and
  * reports the stores of a thread T2 to its own entries in that page. It cannot know better:
@@ -72,7 +71,7 @@ static int describe_page(void *at)
 	return err == -EEXIST ? 0 : err;
 }
 
-/* [@from, @to) of a flat array accessible, whole pages; others may be at the same. */
+/* Makes the pages around [@from, @to) of a flat array accessible. */
 static bool describe(void *from, void *to)
 {
 	uintptr_t at = align_down((uintptr_t)from, page_size());
@@ -108,7 +107,7 @@ bool aside_has(size_t pfn)
 					atomic_load_explicit(&described, memory_order_acquire);
 }
 
-/* Addresses; false: there are no more. *@gone: all that are gone by it. */
+/* Takes addresses. False: there are no more. *@gone: with those lost to alignment. */
 static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 {
 	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
@@ -128,7 +127,7 @@ static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 	return true;
 }
 
-/* A1 pairs with A2: what is unmapped, before it is mapped again. */
+/* A1 pairs with A2: a run's memory is unmapped before its addresses are mapped again. */
 static void put(size_t npages)
 {
 	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
@@ -183,7 +182,7 @@ void aside_free(struct page *page, size_t npages)
 
 	debug_assert(npages && is_aside(page_to_pfn(page)) && npages <= aside_in_use());
 	page_set_type(page, PAGE_NONE);
-	/* What cannot be unmapped is never used again. */
+	/* Addresses that cannot be unmapped stay in use for ever. */
 	if (page_window.reserved ? os_purge(addr, len) : os_release(addr, len))
 		return;
 	uncharge(npages);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages without a lock, for whoever must not wait for a zone's; see aside.c. They are of node
- * index 0: their page numbers are the last ones of its ZONE_NORMAL, which has none of them.
+ * Pages without a lock, for requests that must not wait for a zone's; see aside.c. They are of
+ * node index 0: they have the last page numbers of its ZONE_NORMAL, which does not use these.
  */
 #ifndef PAGE_ASIDE_H
 #define PAGE_ASIDE_H
@@ -10,24 +10,24 @@
 
 /* How many of @span pages of that zone are set aside. */
 size_t aside_pages(size_t span);
-/* They are those from page number @start on. */
+/* Sets them aside: @npages from page number @start on. */
 void aside_init(size_t start, size_t npages);
 
-/* @npages, aligned to 2^@order pages, which read as zeros; NULL: there are none. What limits
- * say is the caller's to heed. Any context. */
+/* Takes @npages, aligned to 2^@order pages, which read as zeros; NULL: there are none. The
+ * caller has tested the limits. Any context. */
 struct page *aside_alloc(size_t npages, unsigned int order);
-/* A run of them, or a part of one. Any context. */
+/* Frees such a run, or a part of one. Any context. */
 void aside_free(struct page *page, size_t npages);
 
-/* Whether a page number is of one of these. */
+/* Whether a page number is one of those set aside. */
 static always_inline bool is_aside(size_t pfn)
 {
 	return pfn - page_window.aside_pfn < page_window.aside_pages;
 }
 
-/* Pages handed out. */
+/* The number of pages handed out. */
 size_t aside_in_use(void);
-/* Whether such a page was ever handed out, so that it has an entry. */
+/* Whether such a page was handed out at some time, so that it has an entry. */
 bool aside_has(size_t pfn);
 
 #endif

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When decay happens. Opportunities are requests that may enter the kernel and had to look
- * beyond their CPU's caches, and frees of the malloc drop-in that did.
+ * Decides when decay happens. Its opportunities are requests that may enter the kernel and had
+ * to look beyond their CPU's caches, and frees of the malloc drop-in that did.
  *
- * In programs that stand still there are none, unless there is a background thread. It exists
- * while there is something to give back, blocks all signals, and allocates nothing.
+ * A program that stands still has no such opportunities, unless there is a background thread.
+ * The thread exists while there is memory to give back, blocks all signals, and allocates
+ * nothing.
  *
- * Where a seccomp filter may have come meanwhile (os_confine) none is created unless asked for.
+ * If a seccomp filter may have been installed (os_confine), the thread is created only if the
+ * tunable background_thread demands it.
  *
- * By default it is there for programs that have threads already, and for others only if
- * very much is to be given back: a program with a single thread may do what one with
- * several may not (unshare, setns).
+ * By default programs get the thread if they have threads already; others only if very much is
+ * to be given back, because a program with a single thread may do what one with several may not
+ * (unshare, setns).
  *
- * In the drop-in whoever finds it wanted may be libc, in the middle of what creating a thread
- * needs, too: it is started by the program's next request (malloc/callers.c). A signal handler
- * may have interrupted libc there, and cannot know it: it leaves the thread to the next
- * request, too, as far as it can be told from other code.
+ * In the drop-in, the request that finds the thread wanted may be libc's, made while libc holds
+ * a lock that creating a thread takes, too. So the program's next request starts the thread
+ * (malloc/callers.c). A signal handler may have interrupted libc at such a place and cannot
+ * know it; so code that looks like a handler leaves the thread to the next request, too.
  */
 #include "page/background.h"
 
@@ -36,14 +38,14 @@
 
 enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 << 20 };
 
-/* From glibc 2.32 on; elsewhere it is not known. */
+/* glibc has it since 2.32; other libcs do not tell. */
 extern char __libc_single_threaded __attribute__((weak));
 
 enum {
-	HANDLER_MS = 10, /* between requests that may be handlers' and look whether they are */
-	HABIT_MS =
-		2000, /* a thread that blocks signals for so long is in no handler: pselect() */
-	HABIT_GAP_MS = 500, /* of which it was seen to as often as that */
+	HANDLER_MS = 10, /* between two tests whether a request is a handler's */
+	/* A thread that blocks signals for so long is in no handler, but uses pselect(). */
+	HABIT_MS = 2000,
+	HABIT_GAP_MS = 500, /* the longest gap between two looks that count as one habit */
 };
 
 static atomic_bool running, given_up;
@@ -55,7 +57,7 @@ atomic_bool page_background_wanted;
 static void *background(void *unused)
 {
 	(void)unused;
-	/* Two periods without anything to do: a pause in a program that goes on. */
+	/* Two periods without work may be a pause in a program that goes on. */
 	for (unsigned int idle = 0; idle < 8;) {
 		os_pause_ms(min_size(max_size(config.dirty_decay_ms / 4, 5), 5000));
 		while (decay_all())
@@ -94,14 +96,14 @@ static bool blocks_handler(const sigset_t *blocked)
 	return false;
 }
 
-/* When this thread was first and last seen with such a signal blocked, never without. */
+/* When this thread was first and last seen with such a signal blocked, never without it. */
 static _Thread_local uint64_t blocks_since __attribute__((tls_model("initial-exec")));
 static _Thread_local uint64_t blocks_until __attribute__((tls_model("initial-exec")));
 
 /*
- * Whether this may be a signal handler: its own signal is blocked while one runs, but for those
- * with SA_NODEFER. A thread that is never seen otherwise blocks it by habit, as programs do
- * that take signals in pselect() alone.
+ * Whether this may be a signal handler: while one runs its own signal is blocked, unless it has
+ * SA_NODEFER. A thread that always has the signal blocked does so by habit, as programs do that
+ * take signals only in pselect().
  */
 static bool may_be_handler(const sigset_t *blocked, uint64_t now)
 {
@@ -115,7 +117,7 @@ static bool may_be_handler(const sigset_t *blocked, uint64_t now)
 	return now - blocks_since < HABIT_MS;
 }
 
-/* False: not now. */
+/* Creates the thread, or gives up for ever. False: not now. */
 static cold bool start(void)
 {
 	sigset_t all, old;
@@ -150,11 +152,11 @@ void page_background_start(void)
 {
 	int saved = errno;
 
-	/* A child of vfork would take the thread along when it ends: its parent starts it. */
+	/* Not in a child of vfork, with which the thread would end: the parent starts it. */
 	if (getpid() != process)
 		return;
 	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
-	/* Creating it allocates, and comes here again: only the first one goes on. */
+	/* pthread_create() allocates, and comes here again; only the first call goes on. */
 	if (may_start() && !atomic_exchange_explicit(&running, true, memory_order_relaxed) &&
 	    !start())
 		atomic_store_explicit(&running, false, memory_order_relaxed);
@@ -182,14 +184,14 @@ void page_decay(void)
 {
 	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
 
-	/* A program that does not know of the library may allow it less (seccomp): in the
-	 * drop-in the background thread alone looks. */
+	/* A program that does not know of the library may forbid it system calls (seccomp). So
+	 * in the drop-in only the background thread looks at CPUs and quotas. */
 	if (!os_heap.is_ukmem)
 		pcpu_look();
 	if (likely(dirty <= config.dirty_max >> page_window.page_shift))
 		return;
-	/* Nothing that has to be now: neither for a handler that interrupted the holder of a
-	 * lock, nor for who would have to wait for a fork. */
+	/* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so
+	 * does a thread that would have to wait for a fork. */
 	if (!lock_none_held() || pcpu_gate_is_closed())
 		return;
 	poll_background(dirty);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* When decay happens: at requests, or in a thread of its own. */
+/* Decides when decay happens: at requests, or in a thread of its own. */
 #ifndef PAGE_BACKGROUND_H
 #define PAGE_BACKGROUND_H
 
 #include "page/page.h"
 
-/* Give back some of what decay says, if it is time. For whoever may enter the kernel. */
+/* Purges some of the backlog, if it is time. For callers that may enter the kernel. */
 void page_decay(void);
-
-/* In the drop-in: whether the thread is wanted; starting it, for a caller that holds no lock
- * of libc's. Elsewhere page_decay() does it. */
+/* In the drop-in: whether the thread is wanted; and starts it, for a caller that holds no lock
+ * of libc. Elsewhere page_decay() starts it. */
 extern atomic_bool page_background_wanted;
 void page_background_start(void);
 

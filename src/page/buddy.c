@@ -4,10 +4,10 @@
  * size; a request splits the smallest block that fits, a free merges a block
  * with its buddy as far up as it goes (D. Knuth, TAOCP 2.5; K. Knowlton 1965).
  *
- * Dirty blocks (their memory may be resident) are at the front of their lists, those of
- * low addresses first, as far as a short look shows: so what is in use gathers there, and
- * large blocks come about above it. Zero ones are at the end. What is resident is reused first
- * (zone_take.c), so large buddies of the two kinds do not merge.
+ * Dirty blocks (their memory may be resident) are at the front of their lists, roughly by
+ * address, the lowest first; so pages in use gather at low addresses, and large blocks form
+ * above them. Clean blocks are at the end. Dirty memory is reused first (zone_take.c), so large
+ * buddies of the two kinds do not merge.
  */
 #include "page/buddy.h"
 
@@ -17,7 +17,7 @@
 #include "base/bits.h"
 #include "page/window.h"
 
-enum { SORT_TRIES = 4 }; /* blocks looked at to find one's place in a list */
+enum { SORT_TRIES = 4 }; /* blocks that insert_dirty() compares with */
 
 static void insert_dirty(struct list_head *list, struct page *page)
 {
@@ -109,8 +109,8 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 }
 
 /*
- * [frontier, @end) or, if the system refuses as much, [frontier, @least); where steps are small
- * already, at last what is @wanted, in pieces of 64 KiB. Result: how far.
+ * Extends the zone to @end or, if the system refuses that, to @least; where steps are small
+ * already, at last to @wanted, in pieces of 64 KiB. *@end: how far it came.
  */
 static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wanted)
 {
@@ -131,9 +131,9 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wante
 }
 
 /*
- * Move the frontier so that [start, start + need) below it is new. Asks for more
- * than needed, an eighth of what there is, within 4 .. 64 MiB, for just @need when the
- * system refuses, and then in smaller steps. Addresses somebody else occupies are skipped.
+ * Moves the frontier so that [*@start, *@start + @need) below it is new. It asks for an eighth
+ * of the zone's pages more, within 4 .. 64 MiB; if the system refuses, for @need alone, and
+ * then in smaller steps. It skips addresses that other code has mapped.
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
@@ -152,7 +152,8 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 		least = min_size(least, z->end);
 		end = min_size(max_size(least, old + extra), z->end);
 		err = extend_as_far(z, &end, least, first + need);
-		z->at_end = err && err != -EEXIST; /* -EAGAIN: it may not be locked */
+		z->at_end =
+			err && err != -EEXIST; /* also -EAGAIN: the system refuses to lock */
 		if (!err) {
 			debug_assert(first >= old && first + need <= end && end <= z->end);
 			*start = first;
@@ -222,7 +223,7 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int max_order)
 	struct page *page = NULL;
 
 	lock_assert_held(&z->lock);
-	/* A piece of a larger block, which stays apart from the rest of it. */
+	/* A piece of a larger block: purged, it stays apart from the rest of the block. */
 	for (unsigned int o = MAX_ORDER; o > piece && max_order >= piece && !page; o--)
 		page = first_dirty(z, o);
 	if (page) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which free pages go back to the system: those that are not needed. Needed is what was in use
- * again within the decay time (tunable dirty_decay_ms), looked at in periods of half of it:
- * of the free dirty pages above dirty_max, the smallest number of the last period was never
- * touched in it and goes, a piece at each opportunity (background.c). What a program frees and
- * takes again all the time is never purged: refaulting it costs more than everything else here.
+ * Chooses the free pages that go back to the system: those that the program did not use again
+ * within the decay time (tunable dirty_decay_ms). Time is divided into periods of half of it.
+ * The smallest number of free dirty pages in a period, above dirty_max, are pages that the
+ * program had no use for in all of it; they are purged, a piece at each opportunity
+ * (background.c). Pages that a program frees and takes again all the time are never purged,
+ * because to fault them in again costs more than everything else here.
  *
- * What cannot be used again because its pieces are too small goes at once: if pages that were
- * not resident are taken although enough dirty ones were free, these are holes that are too
- * small. As many go, down to dirty_max, or of large programs a quarter of what they use beyond
- * 16 MiB.
+ * Dirty pages in holes that are too small for the program's runs go at once. They show when the
+ * program takes clean pages although enough dirty ones are free. As many dirty pages are purged
+ * as clean ones were taken, down to dirty_max, or in large programs down to a quarter of the
+ * pages in use beyond 16 MiB.
  */
 #include "page/decay.h"
 
@@ -34,7 +35,7 @@ void __decay_note_growth(struct zone *z, size_t npages)
 					  memory_order_relaxed);
 }
 
-/* If a period has ended, its backlog are the pages that it had no use for. */
+/* If a period has ended, makes the pages that it had no use for the backlog. */
 static void end_period(struct zone *z, size_t limit)
 {
 	uint64_t now = os_calls.now_ms();
@@ -55,7 +56,7 @@ static void end_period(struct zone *z, size_t limit)
 	zone_unlock(z, true);
 }
 
-/* Of one zone. Result: whether there is more to do at once. */
+/* Purges a piece of one zone's backlog. Result: whether there is more to do at once. */
 static bool decay(struct zone *z)
 {
 	size_t limit = config.dirty_max >> page_window.page_shift;
@@ -71,7 +72,7 @@ static bool decay(struct zone *z)
 	purged = zone_purge_to(z, limit, min_size(backlog, piece),
 			       config.thp == THP_ALWAYS ? HUGE_PAGE >> page_window.page_shift
 							: 0);
-	/* Whoever else purged meanwhile: too little is made up for in the next period. */
+	/* Another thread may have purged, too; the next period makes up for a wrong backlog. */
 	backlog = purged ? backlog - min_size(purged, backlog) : 0;
 	atomic_store_explicit(&z->decay_backlog, backlog, memory_order_relaxed);
 	return backlog != 0;

@@ -44,9 +44,9 @@ static size_t to_pages(uint64_t bytes)
 }
 
 /*
- * What of a cgroup's memory goes to other things than pages of the program: metadata, page
- * tables, stacks, code, other processes, and what huge pages bring in besides. The kernel would
- * kill somebody before a NULL.
+ * The part of a cgroup's memory that is not for pages of the program: metadata, page tables,
+ * stacks, code, other processes, and memory that huge pages bring in. Without this part the
+ * kernel would kill a process before a request returned NULL.
  */
 static uint64_t besides(uint64_t memory)
 {
@@ -55,7 +55,7 @@ static uint64_t besides(uint64_t memory)
 	return bytes < most ? bytes : most;
 }
 
-/* Bytes; UINT64_MAX: nothing says. */
+/* The process's limit in bytes; UINT64_MAX: none is known. */
 static uint64_t process_limit(void)
 {
 	uint64_t machine = UINT64_MAX, cgroup = os_share_memory();
@@ -71,18 +71,18 @@ static uint64_t process_limit(void)
 	return cgroup < machine ? cgroup : machine;
 }
 
-/* A node's own; UINT64_MAX: nothing says. */
+/* A node's limit in bytes; UINT64_MAX: none is known. */
 static uint64_t node_limit(unsigned int node)
 {
 	if (config.node_limit)
 		return config.node_limit;
-	/* What is said of the process as a whole is said of its only node. */
+	/* The only node has the limit of the process. */
 	if (page_window.nr_nodes == 1 || !node_data[node].memory)
 		return UINT64_MAX;
 	return node_data[node].memory + os_memory().swap / page_window.nr_nodes;
 }
 
-/* Watermarks below @pages, where the system grants as much. */
+/* Sets watermarks for @pages, or for the address space if that is smaller. */
 static void set_watermarks(size_t pages, size_t *wmark)
 {
 	size_t space = SIZE_MAX;
@@ -102,7 +102,7 @@ static void zone_limits(struct zone *z)
 		z->lowmem_reserve = z->node_managed / config.lowmem_reserve_ratio;
 }
 
-/* Pages of a request above the limit; a limit that is configured holds. */
+/* The most pages that one request may get above the limit; 0 if the limit is configured. */
 static size_t most_at_once(void)
 {
 	struct os_memory memory = os_memory();
@@ -126,8 +126,8 @@ void limits_init(void)
 }
 
 /*
- * Memory is short when less than this is left: a 16th, more than what is handed out between
- * two looks, but not more than is worth it.
+ * Memory is short when less than this is left: a 16th, which is more than the pages handed out
+ * between two looks, but at most 64 MiB.
  */
 static uint64_t margin(uint64_t all)
 {
@@ -136,7 +136,7 @@ static uint64_t margin(uint64_t all)
 	return bytes < most ? bytes : most;
 }
 
-/* So much may be handed out above the limit before the next look. */
+/* Sets how much may be handed out above the limit before the next look. */
 static void set_allowance(uint64_t all, uint64_t left)
 {
 	uint64_t bytes = all / 64 < left ? all / 64 : left;
@@ -144,7 +144,7 @@ static void set_allowance(uint64_t all, uint64_t left)
 	atomic_store_explicit(&page_limits.allowance, to_pages(bytes), memory_order_relaxed);
 }
 
-/* Near its limit somebody of the cgroup would be killed: what is resident may be used again. */
+/* Near the cgroup's limit the kernel would kill a process, so only dirty pages may be taken. */
 static enum limits_above look_at_cgroup(uint64_t all)
 {
 	uint64_t free = os_cgroup_memory_free();
@@ -157,7 +157,7 @@ static enum limits_above look_at_cgroup(uint64_t all)
 	return ABOVE_LIMITS;
 }
 
-/* Others of the machine may have more than we: what we can give back we do, and go on. */
+/* Other processes may use the machine's memory; when it is short, reclaim and go on. */
 static enum limits_above look_at_machine(const struct os_memory *memory, bool *reclaim)
 {
 	if (!memory->available)

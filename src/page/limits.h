@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many pages there may be: of the process, by configuration, cgroup or machine; of
- * each node, by its memory; and watermarks below that.
+ * Limits: of the process, by configuration, cgroup or machine; of each node, by its memory. And
+ * watermarks below them.
  *
- * The process's limit holds for what may be resident: pages in use and free ones that
- * are dirty. Who is above it gives back what is free before taking more.
+ * The process's limit bounds the pages that may be resident: pages in use, and free ones that
+ * are dirty. A request that would exceed it makes free pages go back to the system first.
  *
- * Unless it is configured, it is not the last word, since the system promises more than it
- * has, and programs ask for more than they touch: above it the system's policy of overcommit
- * says what may be asked for, and what is resident, looked at from time to time, whether there
- * is memory for it (limits_above()).
+ * A limit that is not configured may be exceeded, because the system promises more than it has,
+ * and programs ask for more than they touch. Above it, the system's overcommit policy says how
+ * much a request may ask for, and a look at resident memory, from time to time, says whether
+ * there is memory for it (limits_above()).
  */
 #ifndef PAGE_LIMITS_H
 #define PAGE_LIMITS_H
 
 #include "page/zone_types.h"
 
-/* Synchronization: used and dirty: sums over zones, added to at each unlock; the rest
+/* Synchronization: used and dirty are sums over zones, to which each unlock adds; the rest is
  * read-only after init. */
 struct page_limits {
 	size_t limit; /* pages */
@@ -31,15 +31,15 @@ struct page_limits {
 extern struct page_limits page_limits;
 
 /*
- * After a request was refused within the limit: how far it may go above it. May enter the
- * kernel if the request may. *@reclaim: memory is short, so the caller had better reclaim some.
+ * How far a request may go above the limit that has refused it. May enter the kernel if the
+ * request may. *@reclaim: memory is short, so the caller should reclaim.
  */
 enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim);
 
-/* @npages of what the last look allows above the limit, for a request that is there. */
+/* Takes @npages out of the allowance above the limit. False: it is too small. */
 bool limits_allow(size_t npages);
 
-/* Limit and watermarks of the process and of all zones. */
+/* Sets limit and watermarks of the process and of all zones. */
 void limits_init(void);
 /* Watermarks of @managed pages, as the kernel derives them. */
 void limits_watermarks(size_t managed, size_t *wmark);

@@ -29,7 +29,7 @@ static void set_array(size_t pfn, size_t npages, uint32_t entry)
 	size_t n = (npages << shift) >> ARRAY_MAP_SHIFT;
 
 	if (pfn >= page_window.low_pfn)
-		return; /* frees of what lies there take the slow path */
+		return; /* frees of objects in the low window take the slow path */
 	for (size_t i = 0; i < n; i++)
 		map[i] = entry;
 }

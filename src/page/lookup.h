@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* From any address to its page, and what the array map and the places say of slabs. */
+/* Finds the page of any address; writes the array map and the places of slabs. */
 #ifndef PAGE_LOOKUP_H
 #define PAGE_LOOKUP_H
 
 #include "page/page.h"
 
-/* The entry of any address; NULL if no page of ours is there. */
+/* The page entry of any address; NULL: the library has no page there. */
 struct page *page_lookup(const void *addr);
-
-/* The run becomes a slab, whose objects are freed to the array of @entry. @mark: what the
- * slab's cache wants to know of it by an address alone; 0: nothing. */
+/* Makes the run a slab, whose objects are freed to the array of @entry. @mark: its class mark,
+ * which an address alone leads to; 0: none. */
 void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8_t mark);
 void page_clear_slab(const struct page *page, size_t npages);
 

@@ -2,13 +2,13 @@
 /*
  * Memory policies.
  *
- * The calling thread's policy is in a key of pthreads, which is looked at only when some
- * policy has ever been set: no thread-local memory of the library's own, and no cost for
- * programs without policies.
+ * The calling thread's policy is in a key of pthreads. It is looked up only after some policy
+ * has been set, so programs without policies pay nothing, and the library needs no thread-local
+ * memory of its own.
  *
- * A process that was started with a policy of the system's (numactl) keeps it: preferred
+ * A process that was started with a policy of the system (numactl) keeps it: preferred
  * and bound nodes become the policy of all threads here. Interleaving is left to the
- * system, which does it page by page, as programs with large arrays want it: then pages are
+ * system, which does it page by page, as programs with large arrays want it; then zones are
  * not bound to their nodes at all.
  */
 #include "page/mempolicy.h"
@@ -35,8 +35,8 @@ struct mempolicy {
 
 _Atomic bool mempolicy_in_use;
 
-/* Synchronization: old ones of process_policy are kept for ever, since some thread may be
- * using them; have_key: release after thread_policy is made. */
+/* Synchronization: old values of process_policy are kept for ever, since some thread may be
+ * using them; have_key: release, after thread_policy is made. */
 static _Atomic(struct mempolicy *) process_policy;
 static pthread_key_t thread_policy;
 static _Atomic bool have_key;
@@ -47,7 +47,7 @@ static void put(void *pol)
 	mpol_put(pol);
 }
 
-/* Whether @mode goes with so many nodes. */
+/* Whether @mode allows @nr_nodes nodes. */
 static bool mode_fits(int mode, unsigned int nr_nodes)
 {
 	switch (mode) {
@@ -155,7 +155,7 @@ struct mempolicy *mpol_get(struct mempolicy *pol)
 
 void mpol_put(struct mempolicy *pol)
 {
-	/* Release and acquire: what others did with it comes before it goes. */
+	/* Release and acquire: other threads' uses come before the memory is released. */
 	if (pol && atomic_fetch_sub_explicit(&pol->refs, 1, memory_order_acq_rel) == 1)
 		os_release(pol, pol->bytes);
 }
@@ -230,7 +230,7 @@ void node_place(unsigned int node, enum zone_type type, struct placement *out)
 	};
 }
 
-/* The next of the policy's nodes that may be used; their number: none. */
+/* The next allowed node of the policy, as an index in nodes[]; nr_nodes: there is none. */
 static unsigned int next_interleaved(struct mempolicy *pol)
 {
 	for (unsigned int i = 0; i < pol->nr_nodes; i++) {
@@ -250,7 +250,7 @@ static bool any_allowed(const struct mempolicy *pol)
 	return false;
 }
 
-/* One of the zones' nodes is. */
+/* The first allowed node of the list; at least one is allowed. */
 static unsigned int first_allowed(const struct zonelist *zl)
 {
 	unsigned int i = 0;

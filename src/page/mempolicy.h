@@ -6,7 +6,7 @@
 #include "page/zonelist.h"
 #include "ukmem/mempolicy.h"
 
-/* What a policy, or a node, makes of a request: see zonelist_alloc(). */
+/* Where a request looks for pages, by a policy or a node: see zonelist_alloc(). */
 struct placement {
 	struct zonelist *zonelist;
 	const struct node_mask *nodes; /* NULL: any */
@@ -14,26 +14,25 @@ struct placement {
 	bool interleaved;
 };
 
-/* Read the policy the process was started with. */
+/* Reads the policy that the process was started with. */
 bool mempolicy_init(void);
 /* @pol: NULL: the calling thread's. A policy of interleaving goes on to its next node. */
 void mempolicy_place(struct mempolicy *pol, enum zone_type type, struct placement *out);
 /* The same for node index @node alone. */
 void node_place(unsigned int node, enum zone_type type, struct placement *out);
-/* Whether any policy is in force anywhere: else every request begins at its own node. */
+/* Whether any policy was ever set; if not, every request begins at its own node. */
 extern _Atomic bool mempolicy_in_use;
-
-/* Where the thread's memory policy says to begin; with interleaving, another each time. */
+/* The node at which the thread's policy begins; with interleaving, another one each time. */
 unsigned int page_policy_node(void);
 /* Whether pages of @node may be used: by the process, and as the thread's policy says. */
 bool page_policy_allows(unsigned int node);
 
 /* 0 and *@out, or a negative errno. */
 int mempolicy_make(int mode, const struct nodemask *nodes, struct mempolicy **out);
-/* Put in force, or, if that fails, let go. */
+/* Puts a policy in force; drops the reference if that fails. */
 int mempolicy_set_thread(struct mempolicy *pol);
 void mempolicy_set_process(struct mempolicy *pol);
-/* The one in force for this thread. */
+/* The policy in force for this thread. */
 void mempolicy_get(int *mode, struct nodemask *nodes);
 
 #endif

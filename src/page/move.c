@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs that grow, for realloc: where they are, if what follows is free; else, if they are
- * large, by moving their memory to other addresses of the zone (mremap).
+ * Runs that grow, for realloc: in place, if the pages that follow are free; otherwise large
+ * runs grow by moving their memory to other addresses of the zone (mremap).
  *
- * The system keeps memory that was moved in a mapping of its own, and the number of mappings
- * is limited. So a run that has been moved to is mapped anew when it is freed, which makes it
- * one with its surroundings again, and one that has been moved often is copied for once.
+ * The system keeps moved memory in a mapping of its own, and the number of mappings is limited.
+ * So a run that memory was moved to is mapped anew when it is freed, which merges it with its
+ * surroundings again, and memory that has been moved often is copied once.
  */
 #include "page/move.h"
 
@@ -23,14 +23,14 @@
 #include "page/zone_take.h"
 
 enum {
-	MOVE_MIN = 4 << 20,	   /* bytes: below it a copy is as good */
-	MOVE_PIECE_MIN = 64 << 10, /* of these, too */
+	MOVE_MIN = 4 << 20,	   /* bytes; below this a copy is as good */
+	MOVE_PIECE_MIN = 64 << 10, /* bytes of a piece; below this a copy is as good */
 	MOVES_MAX = 16,
 };
 
 /*
- * Above the limit as far as anybody may go there (which takes a look: only where it is the
- * limit that forbids it), but without reclaim: what has no room here may have some elsewhere.
+ * The request may go above the limit as others may (it looks only if the limit refuses), but it
+ * does not reclaim, because the run may find room elsewhere.
  */
 bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 {
@@ -55,7 +55,7 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 	return rq.above && zone_alloc_direct(z, &rq);
 }
 
-/* As much as fits at once; there may be borders of mappings anywhere. Result: it is done. */
+/* Moves memory; halves the piece where it is more than one mapping. Result: all was moved. */
 static bool move(char *to, char *from, size_t len)
 {
 	size_t half = align_down(len / 2, page_size());

@@ -5,16 +5,16 @@
 
 #include "page/page.h"
 
-/* @more pages right behind those of the run at @page; false: not to be had. */
+/* Takes @more pages right behind the run at @page. False: they are not free. */
 bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags);
 /*
- * The contents of a run become those of the run at @to, which is at least as long, without a
- * copy where that is possible: true, and then those of @page are zeros. Both are of the type
- * PAGE_LARGE. page_free_moved() frees runs that have been either.
+ * Moves the contents of a run to the run at @to, which is at least as long, without a copy.
+ * True: done, and @page reads as zeros. Both are of type PAGE_LARGE. page_free_moved() frees
+ * runs that were moved from or to.
  */
 bool page_move_run(struct page *to, struct page *page, size_t npages);
 void page_free_moved(struct page *page, size_t npages);
-/* Whether it has to be freed so. */
+/* Whether page_free_moved() must free the run. */
 static inline bool page_is_moved(const struct page *page)
 {
 	return page->moves != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of nodes, and the one place where the states of nodes are kept.
+ * The table of nodes, and their states.
  */
 #include "page/node.h"
 
@@ -18,7 +18,7 @@ struct pglist_data *node_data;
 struct node_mask node_masks[NR_NODE_STATES];
 bool nodes_are_interleaved;
 
-/* Parts that each node of the machine is split into. */
+/* The number of parts that each node of the machine is split into (numa_fake). */
 static unsigned int nr_parts = 1;
 
 static void mask_set(struct node_mask *mask, unsigned int node, bool on)
@@ -58,7 +58,7 @@ unsigned int page_local_node(void)
 
 	if (likely(page_window.nr_nodes == 1))
 		return 0;
-	/* The CPU index may be another kind of id; nodes go by CPU. */
+	/* Asks for the CPU id, because the CPU index may be an mm_cid. */
 	return os_calls.getcpu(&cpu) ? 0 : cpu_to_node(cpu);
 }
 
@@ -102,10 +102,10 @@ void nodes_update_allowed(void)
 		return;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		n += os_mask_test(&allowed, node_real_id(i));
-	/* None of those that were there at the start: whatever this is, it does not help. */
+	/* If none of the nodes that the library knows is allowed, keep the old set. */
 	if (!n)
 		return;
-	/* New ones first, so that there is no moment without any. */
+	/* Add nodes before removing others, so that there is no moment without any. */
 	for (unsigned int on = 2; on-- > 0;)
 		for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 			if (os_mask_test(&allowed, node_real_id(i)) == on)

@@ -3,7 +3,7 @@
  * NUMA nodes as the page layer sees them: the machine's, or with numa_fake pretend ones;
  * their memory, CPUs and distances, and which of them the process may use now.
  *
- * Inside the library nodes go by index, 0 .. nr_nodes-1; ids are for the outside.
+ * The library uses node indices, 0 .. nr_nodes-1; the program uses node ids.
  */
 #ifndef PAGE_NODE_H
 #define PAGE_NODE_H
@@ -14,10 +14,10 @@
 
 struct zonelist;
 
-/* Synchronization: read-only after init, but where it is said. */
+/* Synchronization: read-only after init, except where a member says otherwise. */
 struct pglist_data {
 	uint16_t node_id; /* as shown: the kernel's, or the pretend node's */
-	uint16_t real;	  /* index of the machine's node it is, or is a part of */
+	uint16_t real;	  /* index of the machine's node that this is, or is a part of */
 	uint16_t part;	  /* which part of it, counted from 0 */
 	uint64_t memory;  /* bytes; 0: not known */
 	struct zonelist *zonelists[MAX_NR_ZONES]; /* by the highest zone type of a request */
@@ -32,7 +32,7 @@ struct node_mask {
 
 extern struct pglist_data *node_data; /* [page_window.nr_nodes] */
 extern struct node_mask node_masks[NR_NODE_STATES];
-/* The system spreads the process over nodes, page by page: nothing is bound to its own. */
+/* The system interleaves the process's pages, so zones are not bound to their nodes. */
 extern bool nodes_are_interleaved;
 
 static inline bool node_mask_test(const struct node_mask *mask, unsigned int node)
@@ -48,13 +48,13 @@ static inline bool node_allowed(unsigned int node)
 	return page_window.nr_nodes == 1 || node_mask_test(&node_masks[N_MEMORY], node);
 }
 
-/* How many nodes there are to be; before anything else of this. At most UKMEM_MAX_NODES. */
+/* Computes the number of nodes, at most UKMEM_MAX_NODES. Called before all else here. */
 unsigned int nodes_count(void);
-/* The table of nodes and their states; after page_window.nr_nodes is set. */
+/* Makes the table of nodes and their states; called after page_window.nr_nodes is set. */
 bool nodes_init(void);
 /* Bytes of physical memory behind the table. */
 size_t nodes_resident(void);
-/* Which CPUs a node has, after one has come or gone. */
+/* Reads again which nodes have CPUs, after a CPU has come or gone. */
 void nodes_update_cpus(void);
 
 /* Index of node id @nid; -1: none. */
@@ -62,9 +62,9 @@ int page_node_index(int nid);
 /* The node of the CPU this thread is on. */
 unsigned int page_local_node(void);
 unsigned int node_distance_of(unsigned int from, unsigned int to);
-/* The kernel's id of the node that memory of @node is to come from. */
+/* The system's id of the node that the memory of @node comes from. */
 unsigned int node_real_id(unsigned int node);
-/* Look again at the nodes the process may use. May enter the kernel. */
+/* Reads again which nodes the process may use. May enter the kernel. */
 void nodes_update_allowed(void);
 
 #endif

@@ -6,7 +6,7 @@
 struct page_window page_window cacheline_aligned;
 struct zone *zones;
 
-/* Page numbers are there for 1 GiB; of each node's the first that fit its part are used. */
+/* Each node has page numbers for its share of 1 GiB; the first that fit its part are used. */
 static size_t low_node_pages(void)
 {
 	return (size_t)1 << (page_window.low_shift - page_window.page_shift);

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Page metadata, and from addresses to it and back: arithmetic only.
+ * Page metadata, and the arithmetic from addresses to it and back.
  *
- * One window of addresses holds all pages but those below 4 GiB, a part for each zone;
- * those lie in a low window, whose place is chosen when the first of them is wanted:
+ * One window of addresses holds all pages, a part for each zone. Only pages below 4 GiB lie
+ * elsewhere, in a low window, whose place is chosen when the first of them is needed:
  *
  *   base                                              low_base (below 4 GiB)
  *   | NORMAL of node 0 | of node 1 | ... | DMA of node 0 | ... |  | DMA32 of node 0 | ... |
  *     each: pages below its frontier, then addresses only
  *
  * Page frame numbers count through all parts in this order, whatever their addresses.
- * Beside the window lie three flat arrays: struct page, an entry per page; the array
- * map, four bytes per 4 KiB granule: where the per-CPU array is that objects there
- * are freed to (pcpu_entry(); PCPU_ENTRY_NONE: no slab), which is all that a free looks at;
- * and two bytes per page, its place: the way to a slab's head, and what the slab is marked
- * with, which beside each other cost one cache line where entries would cost one each. That
- * makes 70 bytes for a page of 4 KiB. All three exist below the frontiers only; where several
- * nodes' zones have one each, the two others can be read for the whole window.
+ * Three flat arrays describe the pages, 70 bytes for a page of 4 KiB:
+ *
+ *   pages	struct page, an entry per page
+ *   array map	four bytes per 4 KiB: the per-CPU array that objects there are freed to
+ *		(pcpu_entry(); PCPU_ENTRY_NONE: no slab). A free loads nothing else.
+ *   places	two bytes per page: the way to its slab's head, and the class mark. The places
+ *		of many pages share a cache line, where page entries take one each.
+ *
+ * All three exist only below the frontiers. With several nodes the array map and the places can
+ * be read for the whole window.
  *
  * Every other file of this folder declares its functions in a header of its own name, and
  * includes only headers of files below it:
@@ -24,27 +27,27 @@
  *   page_api.c        the program's functions: pages in, pages out
  *   node_api.c        the same for nodes and memory policies
  *   proc_text.c       the texts of /proc/vmstat, /proc/zoneinfo and /proc/buddyinfo
- *   move.c            runs that grow
+ *   move.c            runs that grow, for realloc
  *   page_alloc.c      requests for runs: zonelist, reclaim, pages aside; initialisation
  *   vmstat.c          gauges and counters
  *   verify.c          the invariants as code
  *   mempolicy.c       from a memory policy to a zonelist
  *   zonelist.c        the zones that a request tries, in order
  *   zone_alloc.c      a run of one zone: out of this CPU's pageset, or past it
- *   reclaim.c         pages that somebody holds without need come back
+ *   reclaim.c         gets pages back that others hold without need
  *   zone_take.c       a run within limits and watermarks
  *   background.c      when decay happens: at requests, or in a thread of its own
- *   decay.c           which free pages the program has no use for
- *   purge.c           free pages go back to the system
+ *   decay.c           chooses the free pages that the program has no use for
+ *   purge.c           gives the memory of free pages back to the system
  *   pageset.c         this CPU's free runs
- *   zone.c            a zone's lock, and what goes with it
+ *   zone.c            a zone's lock: deferred frees, published counts
  *   runs.c            runs of any number of pages out of blocks
  *   buddy.c           free blocks of 2^order pages
- *   window.c          addresses come in at a zone's frontier
+ *   window.c          maps pages at a zone's frontier
  *   window_place.c    where the window and the flat arrays lie
- *   lookup.c          from any address to its page; pages become slabs
+ *   lookup.c          finds the page of any address; marks slabs in array map and places
  *   aside.c           pages without a lock
- *   limits.c          how many pages there may be
+ *   limits.c          limits and watermarks
  *   node.c            NUMA nodes
  *   vm_event.c        events, counted per CPU
  *   zone_types.h      a zone; a request
@@ -80,8 +83,8 @@ enum page_type {
 };
 
 /*
- * What is known of a free run's memory. In ZONE_DMA all but PAGE_DIRTY is not pinned. What is
- * not dirty is resident only where a huge page took it in with its neighbours (purge.c).
+ * The memory of a free run. Runs that are not PAGE_DIRTY are resident only where a huge page
+ * covers them together with their neighbours (purge.c). In ZONE_DMA only PAGE_DIRTY is pinned.
  */
 enum page_zero {
 	PAGE_DIRTY,  /* may be resident, may hold anything */
@@ -93,15 +96,16 @@ enum page_zero {
 enum { PAGE_BITMAP_WORDS = 4 };
 
 /*
- * Synchronization: while free, the zone's lock; else the owner of the run. A
- * slab's fields: slab/slab_page.c.
+ * Synchronization: while the page is free, the zone's lock; else the owner of the run writes
+ * it. A slab's fields: slab/slab_page.c.
  */
 struct page {
 	union {
 		struct {
-			_Atomic uint8_t type; /* relaxed: zones look at others' neighbours */
-			uint8_t order;	      /* FREE, CACHED, ALLOCATED; PAGE_NO_ORDER */
-			uint8_t zero;	      /* FREE, CACHED: enum page_zero */
+			_Atomic uint8_t
+				type;  /* relaxed: frees look at their run's neighbours */
+			uint8_t order; /* FREE, CACHED, ALLOCATED; PAGE_NO_ORDER */
+			uint8_t zero;  /* FREE, CACHED: enum page_zero */
 			union {
 				uint8_t compound; /* ALLOCATED: with __GFP_COMP */
 				uint8_t moves;	  /* LARGE: page/move.c */
@@ -115,7 +119,7 @@ struct page {
 		_Atomic uint32_t head; /* the four in one store: page_head() */
 	};
 	_Atomic uint32_t state; /* SLAB: slab_page.h */
-	union { /* where @cache is, nothing else has the address of one: slab_node.c */
+	union { /* no other member has the address of a cache where @cache is: slab_page.c */
 		struct list_head lru; /* FREE */
 		struct {
 			struct kmem_cache *cache;		/* SLAB */
@@ -129,7 +133,7 @@ struct page {
 			struct deferred_entry next; /* freed and deferred */
 		};
 	};
-	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, also of its other pages: set bit,
+	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, in all its pages: a set bit is a
 						       free object */
 };
 
@@ -138,7 +142,7 @@ static inline enum page_type page_type(const struct page *page)
 	return atomic_load_explicit(&page->type, memory_order_relaxed);
 }
 
-enum { PAGE_NO_ORDER = 0xff }; /* ALLOCATED, not as a block of 2^order pages */
+enum { PAGE_NO_ORDER = 0xff }; /* ALLOCATED, but not by order */
 
 /* The head as a word: type in its first byte, order in the second, and so on. */
 static inline uint32_t page_head_order(uint32_t word)
@@ -153,7 +157,7 @@ static inline uint32_t page_head(enum page_type type, unsigned int order, bool c
 	return page_head_order((unsigned int)type | order << 8 | (unsigned int)compound << 24);
 }
 
-/* Whether a compound run of at least 2^@order pages begins there. */
+/* Whether a compound run of at least 2^@order pages begins at @page. */
 static inline bool page_heads_compound(const struct page *page, unsigned int order)
 {
 	uint32_t head =
@@ -177,29 +181,29 @@ _Static_assert(sizeof(struct page) == 64, "a page's metadata is one cache line")
 enum { ARRAY_MAP_SHIFT = 12 };
 
 /*
- * Synchronization: read-only after page_init(), but for the contents of the three
- * arrays and where it is said. All zero before, so that no address is inside.
+ * Synchronization: read-only after page_init(), except the contents of the three arrays, and
+ * where a member says otherwise. All zero before, so that no address is inside.
  */
 struct page_window {
 	uintptr_t base;
 	size_t size;
-	/* Offsets below it have an entry in the array map, and a place. Written with release
-	 * by window.c; page_window_readable() pairs with that. */
+	/* Offsets below it have an entry in the array map, and a place. window.c writes it with
+	 * release, which pairs with the acquire in page_window_readable(). */
 	size_t readable;
 	uint32_t *array_map;
 	struct page *pages;
-	uint16_t *places; /* of pages of slabs: page_place(); else 0 */
+	uint16_t *places; /* page_place() of slabs' pages; 0 for others */
 	unsigned int page_shift;
 	unsigned int zone_shift, dma_shift,
 		low_shift; /* address space of a zone of each type */
 	unsigned int nr_nodes;
 	size_t dma_pfn, low_pfn;       /* where these types' page frame numbers begin */
 	size_t aside_pfn, aside_pages; /* page/aside.c */
-	unsigned int max_align;	       /* the order that addresses of runs can be aligned to */
-	bool reserved; /* the window's addresses are ours; else mapped piece by piece */
+	unsigned int max_align;	       /* runs can be aligned to 2^max_align pages at most */
+	bool reserved; /* the window's addresses are reserved; else mapped piece by piece */
 	/* Synchronization: written once, low_size last with release. */
 	uintptr_t low_base;
-	unsigned int low_part_shift; /* address space each node really has there */
+	unsigned int low_part_shift; /* address space that each node has in the low window */
 	_Atomic size_t low_size;     /* 0: no place yet */
 };
 
@@ -244,7 +248,7 @@ static inline void *page_to_virt(const struct page *page)
 	return pfn_to_virt(page_to_pfn(page));
 }
 
-/* The entry of an address known to lie in a run of ours. */
+/* The page entry of an address that is known to lie in a run. */
 static inline struct page *page_of(const void *addr)
 {
 	size_t offset = (uintptr_t)addr - page_window.base;
@@ -279,35 +283,35 @@ static inline unsigned int page_node(const struct page *page)
 	return i;
 }
 
-/* A slab has at most that many pages. */
+/* The most pages that a slab may have. */
 enum { PAGE_SLAB_SPAN_MAX = 256 };
 
-/* A place; relaxed: whoever asks owns an object of the slab, or has a wild pointer. */
+/* A page's place; relaxed: the caller owns an object of the slab, or has a wild pointer. */
 static always_inline unsigned int page_place(size_t pfn)
 {
 	return __atomic_load_n(&page_window.places[pfn], __ATOMIC_RELAXED);
 }
 
-/* Pages from a page of a slab back to the slab's first. */
+/* The number of pages from a slab's first page to this one. */
 static inline unsigned int page_place_to_head(unsigned int place)
 {
 	return place & 0xff;
 }
 
+/* The class mark; 0: the slab is of no size class. */
 static inline unsigned int page_place_mark(unsigned int place)
 {
 	return place >> 8;
 }
 
-/* A flag of requests inside the library: try elsewhere rather than reclaim. */
+/* A flag of requests inside the library: fail, and do not reclaim; the caller goes on. */
 #define PAGE_NO_RECLAIM 0x80000000u
 /* Another: neither the process's allowed nodes nor the thread's policy bind. */
 #define PAGE_ANY_ALLOWED 0x40000000u
 
-/* And of those that would have waited, had not a handler interrupted the holder of a lock. */
+/* A request that may wait, but is made in a handler that interrupted the holder of a lock. */
 #define PAGE_INTERRUPTED 0x20000000u
-
-/* What is left of @flags for a thread that may hold a lock: it waits for none. */
+/* @flags as they apply now: a thread that may hold a lock must not wait for one. */
 static always_inline gfp_t page_flags_now(gfp_t flags)
 {
 	if (likely(lock_none_held()) || !(flags & __GFP_DIRECT_RECLAIM))

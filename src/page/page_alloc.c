@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests for pages: from flags to a zonelist and watermarks, and what to do when
- * there is nothing.
+ * Requests for pages: chooses zonelist and watermarks by the flags, and reclaims or fails when
+ * no zone has pages.
  *
- * Life of a request: this CPU's pageset of the first zone (small orders); the zonelist
- * with the low watermark, then with the one the request may go down to; reclaim, and
- * once more.
+ * Life of a request: it tries this CPU's pageset of the first zone (small orders); the zonelist
+ * with the low watermark; the zonelist with the watermark that the request may go down to; then
+ * it reclaims, and tries once more.
  */
 #include "page/page_alloc.h"
 
@@ -34,7 +34,7 @@ static struct once page_once = ONCE_INITIALIZER;
 
 static void fork_child(void)
 {
-	/* Of the zones a failed init() leaves none, or some that are not set up. */
+	/* A failed init() may leave zones that are not set up. */
 	if (once_done(&page_once))
 		purge_fork_child();
 	background_fork_child();
@@ -67,7 +67,7 @@ bool page_init(void)
 static void cpu_online(unsigned int cpu)
 {
 	(void)cpu;
-	/* A CPU that was never online belongs to no node until now. */
+	/* sysfs tells the node of a CPU only when it is online. */
 	os_topology_update_cpus();
 	nodes_update_cpus();
 }
@@ -96,7 +96,7 @@ const struct layer page_layer = {
 	.verify = page_verify,
 };
 
-/* Initialisation enters the kernel: who may not finds nothing to allocate from. */
+/* Initialisation enters the kernel, so a request that may not do so fails before it. */
 bool page_ready(gfp_t flags)
 {
 	return flags & __GFP_DIRECT_RECLAIM ? page_init() : once_done(&page_once);
@@ -126,7 +126,7 @@ static enum limits_above look_above(const struct alloc_request *rq)
 	return above;
 }
 
-/* Within the limits, then above them as far as that is possible now. */
+/* Walks the zonelist within the limits, then above them as far as that is possible now. */
 static struct page *walk_on(const struct placement *p, const struct node_mask *nodes,
 			    struct alloc_request *rq)
 {
@@ -141,7 +141,7 @@ static struct page *walk_on(const struct placement *p, const struct node_mask *n
 	return page;
 }
 
-/* Reclaim and walk until there is something, or no point in going on. */
+/* Reclaims and walks until there are pages, or there is no point in going on. */
 static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
 {
@@ -157,8 +157,7 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 			os_pause_ms(1);
 			continue;
 		}
-		/* What others freed meanwhile is progress, too, but hardly on this very node.
-		 */
+		/* Other threads' frees are progress, too, but seldom on the one node asked. */
 		if (!progress || (rq->flags & (__GFP_NORETRY | __GFP_THISNODE)) ||
 		    (tries >= RECLAIM_TRIES && !(rq->flags & __GFP_RETRY_MAYFAIL)))
 			return NULL;
@@ -166,8 +165,8 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 }
 
 /*
- * Whether a request that could wait must not wait for locks now: they are this thread's own,
- * or a fork's that stands still since it waits for something of this thread's, perhaps.
+ * Whether a request that could wait must not wait for locks now: this thread may hold them
+ * itself, or a fork holds them that may be waiting for this thread.
  */
 static bool must_not_wait(gfp_t flags)
 {
@@ -175,7 +174,7 @@ static bool must_not_wait(gfp_t flags)
 	       (flags & __GFP_DIRECT_RECLAIM && pcpu_gate_is_closed());
 }
 
-/* Zones have nothing that can be had without waiting. */
+/* Takes pages aside, for a request that must not wait, when zones have none without waiting. */
 static cold struct page *alloc_aside(const struct placement *p, const struct node_mask *nodes,
 				     const struct alloc_request *rq)
 {
@@ -192,7 +191,7 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 	return aside_alloc(rq->npages, order);
 }
 
-/* The reserves of nodes that the process may not use, by an unbound list. */
+/* Takes reserves of nodes that the process may not use, by an unbound list. */
 static cold struct page *walk_anywhere(const struct placement *p, struct alloc_request *rq)
 {
 	struct placement anywhere;
@@ -249,7 +248,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	return page;
 }
 
-/* The same before it is anybody's. */
+/* Takes a run whose head is not set yet. */
 static struct page *page_alloc(const struct placement *p, const struct node_mask *nodes,
 			       struct alloc_request *rq)
 {
@@ -272,7 +271,7 @@ static always_inline struct page *hand_out(struct page *page, size_t npages, boo
 	return page;
 }
 
-/* Where a request for node index @node, or PAGE_ANY_NODE, begins. */
+/* The zonelist for a request for node index @node, or PAGE_ANY_NODE. */
 static void place(unsigned int node, gfp_t flags, struct placement *out)
 {
 	if (node == PAGE_ANY_NODE)
@@ -290,15 +289,15 @@ struct page *page_alloc_at(const struct placement *p, const struct node_mask *no
 	return page ? hand_out(page, npages, zeroed) : NULL;
 }
 
-/* Whether a pageset has an array for runs of just this size. */
+/* Whether a pageset has an array for runs of exactly this size. */
 static always_inline bool is_order(size_t npages)
 {
 	return is_pow2(npages) && ilog2(npages) < PCP_ORDERS;
 }
 
 /*
- * A pageset's run without a look at anything else. Its pages are in use as limits and
- * watermarks see it.
+ * Takes a run out of a pageset without testing limits and watermarks, which count its pages as
+ * in use already.
  */
 static always_inline struct page *pop(struct zone *z, size_t npages)
 {
@@ -318,7 +317,7 @@ static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, siz
 			return NULL;
 		node = page_local_node();
 	} else if (node != page_local_node()) {
-		return NULL; /* the counters have to know */
+		return NULL; /* the slow path counts for the NUMA statistics */
 	}
 	return node_allowed(node) ? pop(&zones[node], npages) : NULL;
 }
@@ -338,7 +337,7 @@ struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool 
 	return page_alloc_at(&p, NULL, flags, npages, 0, zeroed);
 }
 
-/* Back into the zone and not, as what is freed, to this CPU alone. */
+/* Puts the run into the zone; page_free_run() would leave it to this CPU alone. */
 void page_prepare_run(gfp_t flags, size_t npages)
 {
 	struct alloc_request rq = {
@@ -374,7 +373,7 @@ void page_free_run(struct page *page, size_t npages)
 		aside_free(page, npages);
 		return;
 	}
-	/* Pagesets promise alignment; the tail of a run that shrank may have none. */
+	/* Runs in pagesets are aligned; the tail of a run that shrank may not be. */
 	bool stray = is_pow2(npages) && ((page_to_pfn(page) - z->start) & (npages - 1));
 
 	if (is_order(npages) && !stray)

@@ -5,13 +5,11 @@
 
 #include "page/mempolicy.h"
 
-/* Idempotent. False: not even address space for a minimal window. */
+/* Initialises the layer, once. False: no address space even for a minimal window. */
 bool page_init(void);
-
-/* In place of a node's index: where the thread's memory policy says. */
+/* In place of a node's index: the nodes that the thread's memory policy says. */
 #define PAGE_ANY_NODE UINT32_MAX
-
-/* As in the kernel, what cannot wait for memory may leave them when nothing else helps. */
+/* As in the kernel, GFP_ATOMIC may leave the allowed nodes when nothing else helps. */
 static inline bool page_may_leave_nodes(gfp_t flags)
 {
 	return page_window.nr_nodes > 1 &&
@@ -25,24 +23,23 @@ static inline bool page_may_leave_nodes(gfp_t flags)
  */
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
 /*
- * As far as that goes without reclaim, make that such a run, of any node, is there for a
- * request that may not block, on whatever CPU; nothing of it is taken, and nothing touched.
- * May block.
+ * Tries, without reclaim, to have such a run mapped in some zone, so that a request that may
+ * not block finds it, on whatever CPU. Takes no run, and touches no memory. May block.
  */
 void page_prepare_run(gfp_t flags, size_t npages);
-/* Waits for nothing, makes no system call. */
+/* Frees a run. Waits for nothing, makes no system call. */
 void page_free_run(struct page *page, size_t npages);
 
 /* As page_alloc_run from any node, aligned to 2^@order pages. */
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed);
 
-/* Whether there is an allocator; makes one if @flags allow. */
+/* Whether the layer is initialised; initialises it if @flags allow. */
 bool page_ready(gfp_t flags);
 /* The highest zone @flags allow. */
 enum zone_type gfp_zone(gfp_t flags);
 /*
- * @npages from where @p says, or of @nodes only, as page_alloc_run() and, with @align, as
- * page_alloc_aligned().
+ * Takes @npages by placement @p, with @nodes only from these, as page_alloc_run() or, with
+ * @align, as page_alloc_aligned().
  */
 struct page *page_alloc_at(const struct placement *p, const struct node_mask *nodes,
 			   gfp_t flags, size_t npages, unsigned int align, bool *zeroed);

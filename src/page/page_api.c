@@ -13,13 +13,13 @@
 
 _Static_assert((unsigned int)MAX_ORDER == MAX_PAGE_ORDER, "what the header says");
 
-/* Pagesets serve small orders, which they keep aligned; others say what they need. */
+/* The alignment to ask for: pagesets keep runs of small orders aligned anyway. */
 static unsigned int align_of(unsigned int order)
 {
 	return order < PCP_ORDERS ? 0 : order;
 }
 
-/* A run of 2^@order pages as the program wants it; NULL is logged. */
+/* Makes a run of 2^@order pages what the program asked for; logs a failure. */
 static struct page *prepare(struct page *page, gfp_t flags, unsigned int order, bool zeroed)
 {
 	if (unlikely(!page)) {
@@ -59,7 +59,7 @@ static noinline struct page *alloc_pages_slow(gfp_t flags, unsigned int order)
 	return prepare(page, flags, order, zeroed);
 }
 
-/* The array of this request if nothing else has to be looked at; NULL: take the slow path. */
+/* The array that serves this request on the fast path; NULL: take the slow path. */
 static always_inline void *fast_array(gfp_t flags, unsigned int order)
 {
 	if (unlikely(order >= PCP_ORDERS || (flags & (__GFP_DMA | __GFP_DMA32 | __GFP_ZERO))))
@@ -176,7 +176,7 @@ unsigned long get_zeroed_page(gfp_t flags)
 	return __get_free_pages(flags | __GFP_ZERO, 0);
 }
 
-/* The entry of the page that begins at @addr; NULL: reported. */
+/* The entry of the page that begins at @addr; NULL: there is none, and it was reported. */
 static struct page *page_at(const void *addr, const char *func)
 {
 	struct page *page = page_lookup(addr);
@@ -241,10 +241,11 @@ struct page *virt_to_page(const void *addr)
 }
 
 /*
- * Heads of runs of 2^order pages are aligned: the one that @page lies in is not far. On the
- * way this looks at heads of others' runs. They are allocated by one store of the whole
- * head, so none looks like a compound run unless it is one; and what does not cover @page
- * is not taken whatever it says. ThreadSanitizer knows other stores to parts of them.
+ * Runs of 2^order pages are aligned, so the head of @page's run is one of a few aligned pages.
+ * On the way this function reads heads of other threads' runs. Those become allocated by one
+ * store of the whole head, so none looks like a compound run unless it is one; and a run that
+ * does not cover @page is not taken. ThreadSanitizer would report other stores to parts of
+ * heads.
  */
 no_sanitize_thread struct page *compound_head(const struct page *page)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pagesets: per-CPU arrays of free runs of the small orders, in front of a zone.
- * Filled and drained by batches under the zone's lock.
+ * They are filled and drained by batches under the zone's lock.
  *
  * A zone has one per-CPU pointer. A CPU's pageset:
  *
  *   | array of order 0 | of order 1 | ... | of runs of 3..4 pages | of 5..8 | ... | counters |
  *
- * The arrays behind those of the orders are never filled: they keep the runs that were freed
- * last, for the next request of the very same size.
+ * The arrays behind those of the orders are never filled by batches: they keep the runs that
+ * were freed last, for the next request of exactly that size.
  *
  * Until a zone is used for the first time its pointer leads to the boot pageset, which
- * all zones share: arrays without capacity, empty and full at once, so that every
- * request goes on to the zone. There is no other case for "not yet".
+ * all zones share: its arrays have no capacity, so they are empty and full at once, and every
+ * request goes on to the zone. So the code has no other test for "not yet".
  */
 #include "page/pageset.h"
 
@@ -36,7 +36,7 @@ _Atomic(void *) pageset_fast[PCP_ORDERS];
 
 static void *boot_pageset;
 
-/* Runs of a list of runs have at most 2^so many pages. */
+/* Runs of list @list have at most 2^run_order(@list) pages. */
 static unsigned int run_order(unsigned int list)
 {
 	debug_assert(list >= PCP_ORDERS);
@@ -67,8 +67,8 @@ unsigned int pageset_batch(const struct zone *z, unsigned int order)
 }
 
 /*
- * batch: a 4096th of the zone, up to 64 KiB; high: four batches. Or as
- * percpu_pagelist_fraction says. Less where the process has no whole CPU (os/os_share.c).
+ * batch: a 4096th of the zone, up to 64 KiB; high: four batches, or the value that the tunable
+ * percpu_pagelist_fraction gives. Less if the process has no whole CPU (os/os_share.c).
  */
 static void tune(struct zone *z)
 {
@@ -119,7 +119,7 @@ bool pageset_init(void)
 	return true;
 }
 
-/* Acquire: the memory behind it is zeroed. */
+/* Acquire: this thread sees the pageset's memory as zeroed. */
 static void *pageset_of(const struct zone *z)
 {
 	return atomic_load_explicit(&z->pageset, memory_order_acquire);
@@ -220,7 +220,7 @@ void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
 	raw_cpu_add(*handle, npages);
 }
 
-/* Of a run that came from a list, so that there is a real pageset. */
+/* Counts a run that came out of a list; so the zone has a real pageset. */
 static always_inline void count_popped(const struct zone *z, size_t npages)
 {
 	uint64_t *handle = pcpu_handle(counters(z) + PCP_RUN_POPPED);
@@ -293,7 +293,7 @@ size_t pageset_drain(struct zone *only)
 	return before - min_size(before, after);
 }
 
-/* One of @list that was used, back into the zone; what was not stays. Lock held. */
+/* Puts a dirty run of @list back into the zone; a clean one stays. Lock held. */
 static bool __give_dirty(struct zone *z, unsigned int list)
 {
 	void *array = array_of(z, list);

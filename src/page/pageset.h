@@ -6,20 +6,20 @@
 #include "page/zone_types.h"
 
 /*
- * Where the pagesets of the only node's ZONE_NORMAL are, by order; NULL where there are
- * more nodes, or none yet: so the fast paths need no other test of what there is.
+ * The arrays of the only node's ZONE_NORMAL, by order; NULL if there are several nodes, or none
+ * yet, so that the fast paths need no other test.
  * Synchronization: written once, by zone_pcp_update(), with release.
  */
 extern _Atomic(void *) pageset_fast[PCP_ORDERS];
 
 bool pageset_init(void);
-/* Real pagesets in place of the boot pageset, once. */
+/* Replaces the boot pageset by a real one, once. */
 void zone_pcp_update(struct zone *z);
-/* From this CPU's pageset alone. */
+/* Takes a run out of this CPU's pageset; NULL: it has none. */
 struct page *pageset_pop(struct zone *z, unsigned int order);
-/* How many runs are worth the zone's lock. */
+/* How many runs of @order move at once. */
 unsigned int pageset_batch(const struct zone *z, unsigned int order);
-/* To this CPU, as far as there is room; else back into the zone. */
+/* Puts runs into this CPU's pageset, as far as there is room; the others into the zone. */
 void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsigned int n);
 void pageset_free(struct zone *z, struct page *page, unsigned int order);
 /* Runs of other sizes, from PCP_RUN_MIN to PCP_RUN_MAX pages: one of exactly this size, or

@@ -87,7 +87,7 @@ static void zoneinfo_zone(struct emitter *e, struct zone *z)
 		  (uintptr_t)pfn_to_virt(z->start) >> page_window.page_shift);
 }
 
-/* Node by node, its zones from the lowest on. */
+/* Prints each node's zones, from the lowest on. */
 static int print_zones(int fd, void (*print)(struct emitter *, struct zone *))
 {
 	struct emitter e;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory back to the system: free blocks that may be resident are purged, the
- * largest first, on demand or when they are not needed (decay.c).
+ * Gives memory back to the system: purges dirty free blocks, the largest first, on demand or
+ * when they are not needed (decay.c).
  *
- * A block is off the free lists while it is purged, without the zone's lock. If
- * the system refuses (mlock), it goes back as dirty as it was.
+ * A block is off the free lists while a thread purges it, without the zone's lock. If the
+ * system refuses (mlock), the block goes back as dirty as it was.
  */
 #include "page/purge.h"
 
@@ -22,9 +22,8 @@
 #include "page/zone.h"
 #include "percpu/percpu.h"
 
-enum { METADATA_BYTES = 1 << 20 }; /* from this size of a block on its metadata goes, too */
-
-/* Unpinned memory that cannot be purged either has to be pinned again, or zero. */
+enum { METADATA_BYTES = 1 << 20 }; /* of blocks from this size on, metadata is purged, too */
+/* Memory that was unpinned and cannot be purged must be pinned again, or be zero. */
 static int purge_pinned(void *addr, size_t len)
 {
 	int err;
@@ -48,7 +47,8 @@ static int purge_block(const struct zone *z, size_t pfn, size_t npages)
 	return err;
 }
 
-/* The block this thread has off the lists: its own, if a handler that interrupts it forks. */
+/* The block that this thread has off the lists. If a handler interrupts the thread and forks,
+ * the block stays the thread's in the child. */
 static _Thread_local struct page *purging __attribute__((tls_model("initial-exec")));
 
 size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
@@ -57,7 +57,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 
 	zone_lock(z);
 	__zone_carve_release(z);
-	/* Frees that go on meanwhile must not keep this going for ever. */
+	/* Other threads' frees must not keep this loop going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
 	while (z->nr_dirty > target && purged < max) {
 		size_t left = max - purged, n, pfn;
@@ -95,7 +95,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 
 size_t zone_purge(struct zone *z)
 {
-	/* Unpinned it would have to be pinned again, which may be refused. */
+	/* Unpinned memory would have to be pinned again, which the system may refuse. */
 	if (z->type == ZONE_DMA)
 		return 0;
 	return zone_purge_to(z, 0, SIZE_MAX, 0);
@@ -106,7 +106,8 @@ void purge_fork_child(void)
 	struct page *page, *next;
 
 	for_each_zone (z) {
-		/* Held by what a handler interrupted and forked: that goes on here. */
+		/* If this thread holds the lock, a handler forked, and the code that it
+		 * interrupted goes on here. */
 		if (!zone_trylock(z))
 			continue;
 		list_for_each_entry_safe (page, next, &z->isolated_blocks, lru) {
@@ -119,7 +120,7 @@ void purge_fork_child(void)
 					PAGE_DIRTY);
 		}
 		zone_unlock(z, true);
-		/* Locks on memory are not inherited: what is free is not pinned any more. */
+		/* A child does not inherit locks on memory: free pages are not pinned now. */
 		if (z->type == ZONE_DMA && z->present) {
 			pageset_drain(z);
 			zone_purge_to(z, 0, SIZE_MAX, 0);
@@ -128,9 +129,9 @@ void purge_fork_child(void)
 }
 
 /*
- * What was never touched, or was given back, may be resident all the same: a huge page covers
- * what lies beside memory in use, and the kernel makes some of small pages at any time
- * (khugepaged). It stays when that memory goes; and where it is, when the nodes change.
+ * Clean memory may be resident all the same: a huge page covers memory beside pages in use, and
+ * the kernel makes huge pages of small ones at any time (khugepaged). It stays resident when
+ * the pages beside it are freed, and it stays on its node when the allowed nodes change.
  */
 static void purge_clean(struct zone *z)
 {
@@ -143,7 +144,7 @@ static void purge_clean(struct zone *z)
 				break;
 			os_purge(page_to_virt(page),
 				 (size_t)1 << order << page_window.page_shift);
-			/* Who waits gets on. */
+			/* Lets threads that wait for the lock get on. */
 			zone_unlock(z, true);
 			zone_lock(z);
 		}

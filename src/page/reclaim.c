@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct reclaim: pagesets back to their zones, shrinkers, then purging, which lowers
- * what may be resident.
+ * Direct reclaim: calls shrinkers, drains pagesets into their zones, and purges, which lowers
+ * the number of pages that may be resident.
  *
- * One reclaim at a time, by `owner` and not by a lock: shrinkers are the program's, and may
- * fork, make caches, or be the first to use a layer. A shrinker that allocates does
- * not reclaim again: it finds its own thread to be the owner.
+ * `owner` allows one reclaim at a time. It is no lock, because shrinkers are the program's, and
+ * may fork, make caches, or be the first to use a layer. A shrinker that allocates does
+ * not reclaim again: it finds that its own thread is the owner.
  */
 #include "page/reclaim.h"
 
@@ -23,11 +23,11 @@
 
 enum { SHRINK_BATCH = 128 };
 
-/* Synchronization: pushed onto by anyone, taken out of by the owner. */
+/* Synchronization: any thread pushes, only the owner takes shrinkers out. */
 static _Atomic(struct shrinker *) shrinkers;
 static _Atomic(void *) owner; /* thread pointer of the thread in here */
 
-/* False: this thread is in a reclaim already. V1 pairs with V2. */
+/* Makes this thread the owner. False: it is already. V1 pairs with V2. */
 static bool enter(void)
 {
 	void *self = __builtin_thread_pointer(), *expected = NULL;
@@ -48,7 +48,7 @@ static void leave(void)
 	atomic_store_explicit(&owner, NULL, memory_order_release); /* V2 */
 }
 
-/* Another thread's reclaim is not in the child. */
+/* The child ends another thread's reclaim, since that thread does not exist there. */
 void reclaim_fork_child(void)
 {
 	if (atomic_load_explicit(&owner, memory_order_relaxed) != __builtin_thread_pointer())
@@ -74,7 +74,7 @@ static unsigned long shrink_one(struct shrinker *s, gfp_t flags, int nid, unsign
 			break;
 		freed += got;
 		count_vm_events(SHRINK_SCANNED, sc.nr_scanned);
-		/* What it says it looked at, as in the kernel. */
+		/* Counts the objects that the shrinker says it looked at, as in the kernel. */
 		scan -= min_size(scan, max_size(sc.nr_scanned, 1));
 	}
 	return freed;
@@ -100,7 +100,7 @@ static size_t used_pages(void)
 	return atomic_load_explicit(&page_limits.used, memory_order_relaxed);
 }
 
-/* Pages in use or dirty: what limits speak of. */
+/* Pages in use or dirty, which the limits bound. */
 static size_t bound_pages(void)
 {
 	return used_pages() + atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
@@ -176,7 +176,7 @@ static void take_out(struct shrinker *s)
 	if (atomic_compare_exchange_strong_explicit(&shrinkers, &first, s->next,
 						    memory_order_acq_rel, memory_order_acquire))
 		return;
-	/* Not the first one, and so never again: others are pushed in front only. */
+	/* @s is not the first one, and never will be: others are pushed in front. */
 	for (p = first; p; p = p->next)
 		if (p->next == s) {
 			p->next = s->next;
@@ -186,7 +186,7 @@ static void take_out(struct shrinker *s)
 
 void unregister_shrinker(struct shrinker *s)
 {
-	bool entered = enter(); /* or one of the shrinkers does it */
+	bool entered = enter(); /* false: a shrinker called this, in its own reclaim */
 
 	take_out(s);
 	if (entered)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs that are no power of two, and very large ones, on top of the buddy lists.
+ * Runs whose size is no power of two, and very large ones, on top of the buddy lists.
  *
- * Rounding a run up to a block and putting the rest back would leave holes that
- * the next run of that size does not fit: 5 pages from every 8. So odd runs are
- * looked for among neighbouring free blocks, a few candidates of the two orders
- * any fitting hole must contain, then carved one behind the other from a larger
- * block and those that follow it. Runs above a growth block (4 MiB) that fit no neighbouring
- * blocks take what is free below the frontier and move it by what is missing.
+ * To round a run up to a block and put the rest back would leave holes that the next run of
+ * that size does not fit: 5 pages out of every 8. So this file looks for odd runs among
+ * neighbouring free blocks, at a few candidates of the two orders that any fitting hole must
+ * contain. If none fits, it carves runs one behind the other out of a larger block and the
+ * blocks that follow it. A run above a growth block (4 MiB) that fits no neighbouring blocks
+ * takes the free pages below the frontier, and the frontier moves by the pages that are
+ * missing.
  */
 #include "page/runs.h"
 
@@ -28,13 +29,13 @@ static bool is_free_block(size_t pfn, unsigned int order)
 	return page_type(p) == PAGE_FREE && p->order == order;
 }
 
-/* Whether the request that is being served may have it. */
+/* Whether the request that is being served may take the block at @pfn. */
 static bool may_take(const struct zone *z, size_t pfn)
 {
 	return !z->only_dirty || page_window.pages[pfn].zero == PAGE_DIRTY;
 }
 
-/* Where the free neighbourhood of the free block at @pfn begins, up to @max pages before it. */
+/* The first page of the free blocks that end at @pfn, up to @max pages before it. */
 static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 {
 	size_t limit = pfn - min_size(max, pfn - z->start);
@@ -52,7 +53,7 @@ static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 	return pfn;
 }
 
-/* Do free blocks from the one at @pfn on hold @npages together? */
+/* Whether the free blocks from @pfn on have @npages together. */
 static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
 {
 	size_t end = pfn + npages;
@@ -143,7 +144,7 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 	size_t need = (size_t)1 << order, start;
 	struct page *page = __zone_take_block(z, order);
 
-	/* What is pinned and what is not stay apart. */
+	/* Not in ZONE_DMA: pinned and unpinned blocks stay apart. */
 	if (!page && order && z->type != ZONE_DMA)
 		page = join(z, order);
 	if (page || !may_grow || !__zone_grow(z, need, need, &start))
@@ -165,9 +166,9 @@ void __zone_carve_release(struct zone *z)
 }
 
 /*
- * Carving goes on in the free blocks that follow, up to @most pages of each: a rest at the end
- * of every block would be a hole that no other run of that size fits. False: no room for
- * @npages.
+ * Extends the carving space into the free blocks that follow, up to @most pages of each.
+ * Otherwise the rest at the end of every block would be a hole that no run of that size fits.
+ * False: there is no room for @npages.
  */
 static bool carve_on(struct zone *z, size_t npages, size_t most)
 {
@@ -194,7 +195,8 @@ static bool carve_on(struct zone *z, size_t npages, size_t most)
 	return true;
 }
 
-/* A block of 2^@order pages, or as many of them as there are, but at least 2^@least. */
+/* Makes a block of 2^@order pages the carving space; if there is none, a smaller one, of at
+ * least 2^@least. */
 static bool carve_block(struct zone *z, unsigned int order, unsigned int least)
 {
 	struct page *page = NULL;
@@ -214,7 +216,7 @@ static bool carve_block(struct zone *z, unsigned int order, unsigned int least)
 	return true;
 }
 
-/* @n pages behind the frontier, and what is left just below it. */
+/* Adds @n pages behind the frontier to the carving space. */
 static bool carve_grow(struct zone *z, size_t n)
 {
 	size_t start;
@@ -230,18 +232,18 @@ static bool carve_grow(struct zone *z, size_t n)
 	return true;
 }
 
-/* Something to carve from, with room for @npages. */
+/* Makes a carving space with room for @npages. */
 static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
 {
 	unsigned int fits = ilog2_up(npages), largest = ilog2(window_block());
-	/* Of the last memory there is no more than it takes: other requests need it. */
+	/* When memory is short, take no more than needed: other requests need it. */
 	unsigned int order =
 		z->at_end ? fits : max_uint(fits, min_uint(fits + CARVE_ORDERS, largest));
 	size_t n = (size_t)1 << order;
 
 	if (carve_on(z, npages, n))
 		return true;
-	/* Space for carving that ends at the frontier may go on there. */
+	/* A carving space that ends at the frontier can grow there. */
 	if (z->carve_end != zone_frontier(z))
 		__zone_carve_release(z);
 	return carve_block(z, order, fits) ||
@@ -274,7 +276,7 @@ static size_t block_of(const struct zone *z, size_t pfn)
 	return pfn;
 }
 
-/* What is free just below the frontier, and as much beyond it as is missing. */
+/* Takes the free pages just below the frontier, and moves it by those that are missing. */
 static struct page *grow_run(struct zone *z, size_t npages)
 {
 	size_t end = zone_frontier(z), tail = end - extend_back(z, end, npages), start;
@@ -287,7 +289,7 @@ static struct page *grow_run(struct zone *z, size_t npages)
 	start = block_of(z, end - tail);
 	if (run_is_free(z, start, npages))
 		return take_neighbours(z, start, npages);
-	/* Addresses in between were not to be had: the next ones on their own. */
+	/* Other code has addresses in between: take only pages behind them. */
 	if (!__zone_grow(z, 1, npages, &start))
 		return NULL;
 	page_window.pages[start].zero = PAGE_FRESH;

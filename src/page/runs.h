@@ -7,11 +7,11 @@
 
 /* A block of 2^@order pages, or NULL. */
 struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
-/* Any number of pages; aligned to their size if that is 2^k pages up to a growth block. */
+/* A run of @npages, or NULL; aligned to its size if that is 2^k pages up to a growth block. */
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
-/* Those that begin with page number @start, or NULL. */
+/* The run of @npages that begins with page number @start, or NULL. */
 struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool may_grow);
-/* Put what is left for carving back into the free lists. */
+/* Puts the carving space back into the free lists. */
 void __zone_carve_release(struct zone *z);
 
 #endif

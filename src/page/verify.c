@@ -36,7 +36,7 @@ static const char *block_wrong(const struct zone *z, struct page *page, unsigned
 	return NULL;
 }
 
-/* Dirty blocks stand first. Result: whether the list can be followed. */
+/* Verifies a free list: dirty blocks come first. Result: whether the walk reached its end. */
 static bool verify_list(struct zone *z, unsigned int order, size_t *nr_free, size_t *nr_dirty,
 			struct verify *v)
 {

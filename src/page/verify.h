@@ -7,9 +7,9 @@
 
 struct zone;
 
-/* Of one zone. Takes its lock. */
+/* Verifies one zone. Takes its lock. */
 void zone_verify(struct zone *z, struct verify *v);
-/* Of all zones; nothing before the layer is initialised. */
+/* Verifies all zones; does nothing before the layer is initialised. */
 void page_verify(struct verify *v);
 
 #endif

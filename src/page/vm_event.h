@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events of the page layer, counted per CPU as /proc/vmstat's: an increment may be lost. */
+/* Events of the page layer, counted per CPU. As in /proc/vmstat an increment may be lost. */
 #ifndef PAGE_VM_EVENT_H
 #define PAGE_VM_EVENT_H
 
@@ -16,7 +16,7 @@
 	X(PGSTEAL, "pgsteal")		      /* pages a reclaim made free */                  \
 	X(SHRINK_SCANNED, "slabs_scanned")    /* objects shrinkers were asked to free */       \
 	X(PGDEFERRED, "pgfree_deferred")      /* frees that found a zone's lock taken */       \
-	X(PGASIDE, "pgalloc_aside")	      /* requests that could wait for no lock */       \
+	X(PGASIDE, "pgalloc_aside")	      /* requests served by pages aside */             \
 	X(PGPIN_FAIL, "pgpin_fail")	      /* pages that could not be locked */             \
 	X(ZONE_RECLAIM, "zone_reclaim")	      /* reclaims before going to another node */      \
 	X(ZLC_SKIP, "zlc_skip")		      /* zones skipped by a zonelist cache */          \
@@ -47,7 +47,7 @@ static inline void count_vm_event(enum vm_event item)
 }
 
 bool vm_events_init(void);
-/* Of all CPUs. */
+/* The sum over all CPUs. */
 uint64_t vm_event_sum(enum vm_event item);
 extern const char *const vm_event_names[NR_VM_EVENTS];
 

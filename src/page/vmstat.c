@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page layer's gauges and counters. As texts: proc_text.c.
+ * The page layer's gauges and counters; proc_text.c prints them as texts.
  */
 #include "page/vmstat.h"
 
@@ -36,7 +36,7 @@ void zone_read(struct zone *z, struct zone_counts *c, bool with_blocks)
 		list_for_each_entry (page, &z->free[o], lru)
 			c->blocks[o]++;
 	zone_unlock(z, true);
-	/* Pagesets go on meanwhile: what is read of them fits only when all stand still. */
+	/* CPUs use pagesets meanwhile; the numbers agree only when all stand still. */
 	c->pageset = min_size(pageset_pages(z), c->used);
 	c->alloc += pageset_nr_alloc(z);
 	c->freed = c->alloc - min_size(c->alloc, c->used - c->pageset);
@@ -49,7 +49,7 @@ static void zone_gauges(struct zone *z, struct ukmem_gauges *g)
 
 	zone_read(z, &c, false);
 	in_program = c.used - c.pageset;
-	/* Other free pages the system has back, or never gave. */
+	/* All other free pages were given back, or never touched. */
 	kept = c.pageset + c.nr_dirty;
 	g->mapped += (in_program + kept) * page;
 	g->retained += kept * page;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What zones hold and did: this layer's part of the gauges and statistics. */
+/* The page layer's part of the gauges and statistics. */
 #ifndef PAGE_VMSTAT_H
 #define PAGE_VMSTAT_H
 
@@ -16,7 +16,7 @@ struct zone_counts {
 };
 
 void zone_read(struct zone *z, struct zone_counts *c, bool with_blocks);
-/* Shows each counter by name. One list for all who show it. */
+/* Calls @show for each counter: the one list of counters. */
 void for_each_vmstat(void (*show)(struct emitter *, const char *, uint64_t), struct emitter *e);
 
 void vmstat_gauges(struct ukmem_gauges *g);

@@ -2,9 +2,10 @@
 /*
  * The window of addresses that pages lie in, the low one below 4 GiB, and their growth.
  *
- * Each zone's pages, and what describes them, become accessible step by step at its frontier:
- * nothing is charged for what is not used, also with vm.overcommit_memory=2. Where they lie,
- * and whether a step is mapped or is part of a reservation: window_place.c.
+ * Each zone's pages, and the entries that describe them, become accessible step by step at the
+ * zone's frontier, so that the system charges nothing for pages that are not used, even with
+ * vm.overcommit_memory=2. window_place.c decides where they lie, and whether a step is mapped
+ * or is part of a reservation.
  */
 #include "page/window.h"
 
@@ -22,7 +23,7 @@
 /* Synchronization: relaxed; a hint. */
 static atomic_bool small_steps;
 
-/* Who wants to know page_window.readable. Synchronization: the lock of zones[0]. */
+/* The copy of page_window.readable. Synchronization: the lock of zones[0]. */
 static size_t *follower;
 
 bool window_has_small_steps(void)
@@ -59,7 +60,7 @@ static void advise(struct zone *z, void *addr, size_t len)
 		os_prefer_node(addr, len, node_real_id(z->node));
 }
 
-/* @limit may have been copied: there it has to be seen before an object of that zone is. */
+/* The copy must be set before an object of the new pages is handed out. */
 static void set_readable(size_t limit)
 {
 	debug_assert(limit >= page_window.readable);
@@ -76,7 +77,7 @@ void page_window_follow(size_t *copy)
 	unlock(&zones[0].lock);
 }
 
-/* What is below @end is described, and mapped or a hole. */
+/* Publishes the frontier: pages below @end have entries, and are mapped or a hole. */
 static void set_frontier(struct zone *z, size_t end)
 {
 	lock_assert_held(&z->lock);
@@ -84,8 +85,7 @@ static void set_frontier(struct zone *z, size_t end)
 		     end > atomic_load_explicit(&z->frontier, memory_order_relaxed));
 	/* Pairs with the acquire in page_lookup(): entries below are accessible. */
 	atomic_store_explicit(&z->frontier, end, memory_order_release);
-	/* The only node's ZONE_NORMAL: what lies between it and other zones is not described.
-	 */
+	/* Addresses between this zone and the next have no entries, so readable ends here. */
 	if (z == zones && page_window.nr_nodes == 1 && !page_window.reserved)
 		set_readable(end << page_window.page_shift);
 }
@@ -152,8 +152,9 @@ static void purge_array(void *from, void *to)
 }
 
 /*
- * Entries of the inside of a free run say PAGE_NONE, which is zero; the two other arrays are
- * zero where no slab is: all may be given back, whether or not they are read.
+ * Inside a free run all three arrays are zero: page entries say PAGE_NONE, and there is no
+ * slab. So they may be given back even if other threads read them, since they read zeros either
+ * way.
  */
 void window_purge_metadata(size_t pfn, size_t npages)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* How the pages of zones come to be there. */
+/* Maps the pages of zones; see window.c. */
 #ifndef PAGE_WINDOW_H
 #define PAGE_WINDOW_H
 
 #include "page/zone_types.h"
 
 bool window_init(void);
-/* From now on *@copy follows page_window.readable, with release. Of one copy. */
+/* From now on *@copy gets the value of page_window.readable, with release. One copy at most. */
 void page_window_follow(size_t *copy);
-/* Make [frontier, end) of the zone usable; negative errno. Lock held. */
+/* Makes [frontier, end) of the zone usable; negative errno. Lock held. */
 int window_extend(struct zone *z, size_t end);
-/* Move the frontier over addresses that somebody else has mapped. Lock held. */
+/* Moves the frontier over addresses that other code has mapped. Lock held. */
 int window_skip(struct zone *z, size_t end);
-/* Map a run's addresses anew, which gives its memory back; negative errno. */
+/* Maps a run's addresses anew, which gives its memory back; negative errno. */
 int window_renew(struct zone *z, size_t pfn, size_t npages);
-/* Give back the metadata of the inside of a run, except its first entry. */
+/* Gives back the metadata of the inside of a run, except its first entry. */
 void window_purge_metadata(size_t pfn, size_t npages);
-
-/* Pages per step in which the frontier moves. They are few where address space is scarce;
- * from now on: false: they were already. */
+/* The pages of a step of the frontier. */
 size_t window_block(void);
+/* Whether steps are small, because address space is scarce. */
 bool window_has_small_steps(void);
+/* Makes steps small from now on. False: they were already. */
 bool window_use_small_steps(void);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the window and its flat arrays lie, and how the arrays come to be accessible.
+ * Decides where the window and its flat arrays lie, and makes the arrays accessible.
  *
- * Usually only a place is chosen, far from where the system maps things, for a window that is
- * larger than any program needs, with the arrays behind it, and nothing is mapped:
+ * Usually it only chooses a place, far from the addresses at which the system maps memory, for
+ * a window that is larger than any program needs, with the arrays behind it. It maps nothing:
  *
  *   | NORMAL ...                                  | DMA ... | pages | places | array map |
  *
- * Zones and what describes them are mapped step by step (window.c), each step next to the one
- * before, which the system makes one mapping of. So what the process has mapped is what it
- * uses: RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK and vm.overcommit_memory count that and no more,
- * and a limit that is lowered later binds as well.
+ * Zones and their entries are mapped step by step (window.c), each step next to the one
+ * before, so that the system merges them into one mapping. So the process has mapped only what
+ * it uses: RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK and vm.overcommit_memory count no more than
+ * that, and a limit that is lowered later binds as well.
  *
- * Where no such place is to be had (small address spaces, some sanitizers and emulators), a
- * window of twice the machine's memory is reserved, as address space without memory, and made
+ * Where there is no such place (small address spaces, some sanitizers and emulators), a window
+ * of twice the machine's memory is reserved, as address space without memory, and made
  * accessible step by step.
  */
 #include "page/window_place.h"
@@ -36,9 +36,10 @@ enum {
 };
 
 /*
- * Above where programs are linked and AddressSanitizer's shadow, between what percpu/ uses
- * (handles from 2^44 on, chunks from 2^45 on), below where the system maps things on every
- * 47-bit layout. ThreadSanitizer leaves programs the upper end only.
+ * The range of places for the window. It lies above linked programs and AddressSanitizer's
+ * shadow, between the ranges of percpu/ (handles from 2^44 on, chunks from 2^45 on), and below
+ * the addresses at which the system maps memory in every 47-bit layout. ThreadSanitizer leaves
+ * programs only the upper end.
  */
 #if UKMEM_TSAN
 static const uintptr_t PLACE_FROM = 0x7e9000000000, PLACE_TO = 0x7ef000000000;
@@ -51,7 +52,7 @@ static struct flat {
 	uintptr_t at;
 	size_t per_page; /* bytes */
 	size_t size;
-	bool reserved; /* its addresses are ours; else mapped piece by piece */
+	bool reserved; /* the array's addresses are reserved; else mapped piece by piece */
 } flat[NR_FLAT];
 
 bool window_is_reserved(const struct zone *z)
@@ -59,8 +60,8 @@ bool window_is_reserved(const struct zone *z)
 	return page_window.reserved && z->type != ZONE_DMA32;
 }
 
-/* The part of @f for pages [@from, @to) that is not accessible yet: no zone begins inside a
- * page of an array, so what shares a page with @from is of the same zone, and is below. */
+/* The part of @f for pages [@from, @to) that is not accessible yet. No zone begins inside a
+ * page of an array, so a page that @from shares with entries below is accessible already. */
 static size_t piece(const struct flat *f, size_t from, size_t to, void **at)
 {
 	uintptr_t start = align_up(f->at + from * f->per_page, page_size());
@@ -112,12 +113,11 @@ int window_describe(struct zone *z, size_t end)
 	return 0;
 }
 
-/* A window of @nodes times zones of at least these sizes: its numbers, and the arrays' sizes.
- */
+/* Computes the layout of a window for @nodes, with zones of at least @zone bytes. */
 static void lay_out(unsigned int nodes, size_t zone)
 {
 	unsigned int shift = page_window.page_shift;
-	/* Its places are whole pages, and so is what the other arrays hold of it. */
+	/* A zone's places fill whole pages; then its entries in the other arrays do, too. */
 	unsigned int least = 2 * shift - 1, dma;
 	size_t npages;
 
@@ -150,7 +150,7 @@ static size_t window_align(void)
 	return page_size() << page_window.max_align;
 }
 
-/* Whether pages can be mapped at both ends; -ENOMEM, -EAGAIN (mlockall): no page anywhere. */
+/* Tries to map a page at both ends. -ENOMEM, -EAGAIN (mlockall): no page can be mapped. */
 static int try_place(uintptr_t base, size_t size)
 {
 	uintptr_t ends[] = { base, base + size - page_size() };
@@ -173,8 +173,8 @@ static void release_arrays(unsigned int n)
 }
 
 /*
- * With several nodes addresses between their frontiers are looked up, too, in the array map and
- * the places: these are there as a whole, readable.
+ * With several nodes, code looks up addresses between their frontiers, too, in the array map
+ * and the places; so both are mapped readable as a whole.
  */
 static bool place_arrays(uintptr_t at, unsigned int nodes)
 {
@@ -190,7 +190,7 @@ static bool place_arrays(uintptr_t at, unsigned int nodes)
 	return true;
 }
 
-/* By memory size where the array map has to be there as a whole. */
+/* The size of a zone: by the machine's memory if the array map must be mapped as a whole. */
 static size_t place_zone_size(unsigned int nodes)
 {
 	size_t total = config.reserve;
@@ -245,7 +245,7 @@ static int reserve_arrays(void)
 	return 0;
 }
 
-/* By memory size, halved until the system agrees. */
+/* Reserves a window by the machine's memory, halving it until the system agrees. */
 static bool reserve(unsigned int nodes)
 {
 	size_t total = config.reserve ? config.reserve : 2 * os_memory().total, limit, zone;
@@ -276,15 +276,15 @@ bool window_place(unsigned int nodes)
 	page_window.pages = (struct page *)flat[FLAT_PAGES].at;
 	page_window.places = (uint16_t *)flat[FLAT_PLACES].at;
 	page_window.array_map = (uint32_t *)flat[FLAT_ARRAY_MAP].at;
-	/* Else from the first step on. */
+	/* Otherwise readable is set at the first step. */
 	if (flat[FLAT_ARRAY_MAP].reserved)
 		page_window.readable = window_bytes();
 	return true;
 }
 
 /*
- * Addresses below 4 GiB, as high as possible: programs that are not position-independent
- * have theirs, and the heap of brk(), at the low end.
+ * Chooses addresses below 4 GiB, as high as possible, because programs that are not
+ * position-independent, and their brk() heap, lie at the low end.
  */
 static bool place_low(void)
 {
@@ -308,7 +308,7 @@ static bool place_low(void)
 
 bool window_place_low(void)
 {
-	/* Not an initialiser: zones' locks are held. */
+	/* A lock and not once(), because zones' locks are held. */
 	static struct lock low_lock = LOCK_INITIALIZER(LOCK_RANK_LOW);
 	bool there;
 
@@ -319,7 +319,7 @@ bool window_place_low(void)
 	return there;
 }
 
-/* Resident bytes of what the arrays hold of pages [@from, @to). */
+/* Resident bytes of array @f for pages [@from, @to). */
 static size_t resident(const struct flat *f, size_t from, size_t to)
 {
 	uintptr_t start = align_down(f->at + from * f->per_page, page_size());

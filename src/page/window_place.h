@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Where everything lies, and the flat arrays. */
+/* Decides where the window and the flat arrays lie; see window_place.c. */
 #ifndef PAGE_WINDOW_PLACE_H
 #define PAGE_WINDOW_PLACE_H
 
 #include "page/zone_types.h"
 
-/* Layout, a place or a reservation, the arrays; false: not to be had. */
+/* Chooses a layout and a place, or makes a reservation. False: there is no room. */
 bool window_place(unsigned int nodes);
-/* The low window, once; false: no place for it. */
+/* Places the low window, once. False: there is no place for it. */
 bool window_place_low(void);
 /* Whether a zone's addresses are the library's before they are used. */
 bool window_is_reserved(const struct zone *z);
 /*
- * Make what the arrays hold of the zone's pages below @end accessible; negative errno: no more
- * is than before. And give back what they hold of those above the frontier. What the system
- * does not take back stays as it is and serves later. The zone's lock is held.
+ * Makes the arrays' entries for the zone's pages below @end accessible. Negative errno: no more
+ * are accessible than before. The zone's lock is held.
  */
 int window_describe(struct zone *z, size_t end);
+/* Gives back the entries for pages above the frontier; entries that the system does not take
+ * back serve later. The zone's lock is held. */
 void window_forget(struct zone *z);
 size_t window_metadata_resident(void);
 

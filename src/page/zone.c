@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes with a zone's lock: deferred frees when it is taken, published counts when
- * it is let go.
+ * A zone's lock. A thread that takes it puts deferred frees into the free lists; a thread that
+ * releases it publishes the zone's counts.
  */
 #include "page/zone.h"
 
@@ -79,8 +79,7 @@ bool zone_lock_for(struct zone *z, const struct alloc_request *rq)
 	return true;
 }
 
-/* Two sums, of which the second may not be there, change by as much as @published, which
- * becomes @now. */
+/* Sets @published to @now and adds the difference to @sum and, unless NULL, to @other. */
 static void publish(_Atomic size_t *published, size_t now, _Atomic size_t *sum,
 		    _Atomic size_t *other)
 {
@@ -99,13 +98,14 @@ void zone_unlock(struct zone *z, bool may_block)
 	lock_assert_held(&z->lock);
 	debug_assert(z->nr_dirty <= z->nr_free && z->nr_free + z->isolated <= z->present);
 	put_deferred(z);
-	/* In this order: what a free moved from one sum to the other is never in neither. */
+	/* In this order, so that pages which a free moved from used to dirty are always in one
+	 * of the sums. */
 	publish(&z->dirty, __zone_dirty(z), &page_limits.dirty, NULL);
 	publish(&z->used, __zone_used(z), &page_limits.used, z->node_used);
 	unlock_if(&z->lock, may_block);
 }
 
-/* For the next holder of the lock; perhaps that is this thread after all. */
+/* Leaves a run to the next holder of the lock, which may be this thread after all. */
 static void defer(struct zone *z, struct page *page, size_t npages)
 {
 	debug_assert(npages && zone_of(page) == z);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A zone's lock with what belongs to it: deferred frees, published counts. */
+/* A zone's lock, deferred frees and published counts; see zone.c. */
 #ifndef PAGE_ZONE_H
 #define PAGE_ZONE_H
 
@@ -11,7 +11,7 @@ bool zone_trylock(struct zone *z);
 bool zone_lock_for(struct zone *z, const struct alloc_request *rq);
 /* @may_block: false makes no system call. */
 void zone_unlock(struct zone *z, bool may_block);
-/* A run back into the free lists, now or by the next holder of the lock. */
+/* Puts a run into the free lists, or leaves that to the next holder of the lock. */
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero);
 /* The same of what pagesets hold: blocks, and other runs. */
 void zone_free_batch(struct zone *z, struct page **batch, unsigned int n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run of one zone: from this CPU's pageset; with a batch that fills it; or past it.
+ * A run of one zone: out of this CPU's pageset; with a batch that fills it; or past it.
  */
 #include "page/zone_alloc.h"
 
@@ -50,7 +50,7 @@ static struct page *alloc_block(struct zone *z, unsigned int order,
 		return page;
 	if (rq->may_block)
 		zone_pcp_update(z);
-	/* Who may not block takes one: the others have more use for what is mapped. */
+	/* A request that may not block takes one run: others may need what is mapped. */
 	got = take(z, rq, batch,
 		   rq->may_block && config.pagesets ? pageset_batch(z, order) : 1);
 	if (got > 1)

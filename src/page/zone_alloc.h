@@ -5,10 +5,10 @@
 
 #include "page/zone_types.h"
 
-/* From this CPU's pageset, or past it. *@full: the zone came up short, and may be skipped for
- * a while. */
+/* Takes a run out of this CPU's pageset, or past it. *@full: the zone has not enough, and the
+ * zonelist cache may skip it for a while. */
 struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *full);
-/* Past the pagesets, without a look at the watermark before. */
+/* Takes a run past the pagesets, without testing the watermark before. */
 struct page *zone_alloc_direct(struct zone *z, const struct alloc_request *rq);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run within limits and watermarks, under the zone's lock: from what may be resident already,
- * this CPU's pageset included, then from anything.
+ * Takes a run within limits and watermarks, under the zone's lock: first from dirty pages,
+ * which may be resident already, those of this CPU's pageset included; then from any.
  */
 #include "page/zone_take.h"
 
@@ -46,7 +46,7 @@ bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, siz
 			    page_limits.limit);
 }
 
-/* The sums over all zones as they would be after an unlock of this one. */
+/* The process's sums as they will be after this zone's unlock publishes its counts. */
 static size_t used_now(const struct zone *z)
 {
 	return atomic_load_explicit(&page_limits.used, memory_order_relaxed) + __zone_used(z) -
@@ -59,8 +59,8 @@ static size_t dirty_now(const struct zone *z)
 	       __zone_dirty(z) - atomic_load_explicit(&z->dirty, memory_order_relaxed);
 }
 
-/* @npages more in a sum of which @unpublished is missing, if that leaves @reserve below @most.
- * *@now: the sum without them. */
+/* Adds @npages to a sum that lacks @unpublished, if the result leaves @reserve below @most.
+ * *@now: the sum before, with @unpublished. */
 static bool enter_sum(_Atomic size_t *sum, size_t unpublished, size_t npages, size_t reserve,
 		      size_t most, size_t *now)
 {
@@ -81,9 +81,9 @@ static void leave_sum(_Atomic size_t *sum, size_t npages)
 }
 
 /*
- * Enter @npages into the sums of the process and the node before they are taken, so that zones
- * that take at the same time see each other's. Whatever does not come of it the unlock
- * corrects. *@sum: the process's without them. False: a limit or watermark forbids it.
+ * Adds @npages to the sums of the process and the node before they are taken, so that threads
+ * that take from other zones at the same time see them. If fewer are taken, the unlock corrects
+ * the sums. *@sum: the process's sum without them. False: a limit or watermark forbids it.
  */
 static bool announce(struct zone *z, const struct alloc_request *rq, size_t npages,
 		     enum zone_watermarks mark, size_t *sum)
@@ -114,8 +114,9 @@ static void retract(struct zone *z, size_t npages)
 }
 
 /*
- * Whether @npages more may become resident; 0: whether what may be already is within the
- * limit. Frees can make it look as if it were not: a run of both kinds is dirty then.
+ * Whether @npages more may become resident; with 0, whether the pages that may be resident
+ * already are within the limit. Frees can make them look too many, because a run of dirty and
+ * clean pages counts as dirty.
  */
 static bool may_populate(const struct zone *z, size_t npages)
 {
@@ -123,9 +124,9 @@ static bool may_populate(const struct zone *z, size_t npages)
 }
 
 /*
- * Free pages that are kept mapped for requests that use the reserves and may not enter
- * the kernel: as many as the min watermark says, but no more than a 16th of what is there, or,
- * where address space is scarce, a 64th and the least of watermarks (limits.c).
+ * Free pages that stay mapped for requests that use the reserves and may not enter the kernel:
+ * the min watermark, but at most a 16th of the pages present; where address space is scarce, at
+ * most a 64th and the smallest watermark (limits.c).
  */
 static size_t mapped_reserve(const struct zone *z)
 {
@@ -136,7 +137,7 @@ static size_t mapped_reserve(const struct zone *z)
 	return min_size(z->wmark[WMARK_MIN], z->present / 16);
 }
 
-/* Pinned free memory for a block of @order: a huge page's worth of it if possible. */
+/* Pins free memory for a block of @order; a huge page if possible. */
 static bool pin_more(struct zone *z, unsigned int order)
 {
 	const unsigned int huge = 21 - min_uint(page_window.page_shift, 21);
@@ -164,7 +165,7 @@ static bool pin_more(struct zone *z, unsigned int order)
 	}
 }
 
-/* An aligned block, what is too much of it put back. */
+/* Takes an aligned block and puts back the pages beyond the request. */
 static struct page *take_block(struct zone *z, const struct alloc_request *rq, bool may_grow)
 {
 	unsigned int order = max_uint(rq->align, ilog2_up(rq->npages));
@@ -184,7 +185,7 @@ static struct page *take_block(struct zone *z, const struct alloc_request *rq, b
 	return page;
 }
 
-/* A run as @rq wants it: aligned, at its place, or any. */
+/* Takes a run as @rq asks: at a page number, aligned, or any. */
 static struct page *take_run(struct zone *z, const struct alloc_request *rq, bool may_grow)
 {
 	lock_assert_held(&z->lock);
@@ -196,8 +197,8 @@ static struct page *take_run(struct zone *z, const struct alloc_request *rq, boo
 }
 
 /*
- * What may be resident already, of whatever block: before memory is touched that never was,
- * the dirty pages that this CPU keeps are made available, too.
+ * Takes a dirty run, out of blocks of any size. Before clean memory is touched, the dirty pages
+ * of this CPU's pageset are put back, too.
  */
 static struct page *take_dirty(struct zone *z, const struct alloc_request *rq)
 {
@@ -213,7 +214,8 @@ static struct page *take_dirty(struct zone *z, const struct alloc_request *rq)
 	return page;
 }
 
-/* What is dirty first, then anything, or dirty only. *@fresh: what of it was not. */
+/* Takes a dirty run, or else any; with @only_dirty none else. *@fresh: its pages that were
+ * clean. */
 static struct page *take_first(struct zone *z, const struct alloc_request *rq, bool only_dirty,
 			       bool may_grow, size_t *fresh)
 {
@@ -232,7 +234,7 @@ static struct page *take_first(struct zone *z, const struct alloc_request *rq, b
 	return page;
 }
 
-/* Whether memory that was not resident may serve; @sum: as announce() says. */
+/* Whether @npages of clean memory may serve; @sum: announce()'s. */
 static bool may_take_fresh(const struct zone *z, const struct alloc_request *rq, size_t sum,
 			   size_t npages)
 {

@@ -5,7 +5,8 @@
 
 #include "page/zone_types.h"
 
-/* As the watermark of a request wants it; a hint, without the lock. */
+/* Whether the zone, the node and the process have room above the watermark @mark. A hint: it
+ * does not take the lock. */
 bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
 		       enum zone_watermarks mark);
 /* A run for @rq; page->zero says what it holds. NULL: none. The lock is held. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A zone, one node's pages of one kind: free blocks by order, and per-CPU pagesets; and what
- * a request looks for in it.
+ * The types of zones and of requests. A zone is one node's pages of one kind; it has free
+ * blocks by order, and per-CPU pagesets.
  */
 #ifndef PAGE_ZONE_TYPES_H
 #define PAGE_ZONE_TYPES_H
@@ -15,7 +15,7 @@ enum {
 	MAX_ORDER = 30, /* no free block is larger than 2^30 pages */
 	PCP_ORDERS = 5, /* pagesets hold runs of orders 0 .. 4 */
 	PCP_BATCH_MAX = 64,
-	/* And a few of other sizes, in a list for each doubling from 3..4 to 129..256 pages. */
+	/* Runs of other sizes: a list for each doubling, from 3..4 to 129..256 pages. */
 	PCP_RUN_MIN = 3,
 	PCP_RUN_MAX = 256,
 	PCP_RUN_LISTS = 7,
@@ -30,7 +30,7 @@ enum zone_watermarks {
 	NR_WMARK,
 };
 
-/* What of NUMA statistics is counted; the rest follows from it and the allocations. */
+/* NUMA statistics that are counted; the others are computed from these and the allocations. */
 enum numa_stat {
 	NUMA_MISS,	     /* taken here, preferred elsewhere */
 	NUMA_FOREIGN,	     /* preferred here, taken elsewhere */
@@ -45,28 +45,29 @@ enum numa_stat {
 enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
 
 /*
- * Invariants: every page below the frontier is in exactly one place: a free
- * block, a pageset, the carving space, the list of deferred frees, isolated for purging, a
- * run handed out, or (window not reserved) a hole somebody else mapped. No free block's
- * buddy is a free block of the same order that it always merges with. nr_free = sum over orders
- * of blocks << order; nr_dirty of these may be resident.
+ * Invariants: every page below the frontier is in exactly one place: a free block, a pageset,
+ * the carving space, the list of deferred frees, the list of blocks isolated for purging, a
+ * run handed out, or (if the window is not reserved) a hole that other code has mapped. No free
+ * block's buddy is a free block of the same order that it always merges with. nr_free = sum
+ * over orders of blocks << order; nr_dirty of these may be resident.
  *
- * present = pages below the frontier without holes. In use, for limits and watermarks, is
- * what is neither free nor isolated nor for carving: pagesets are in use.
+ * present = pages below the frontier without holes. For limits and watermarks, a page is in
+ * use if it is neither free nor isolated nor in the carving space; pages in pagesets are in
+ * use.
  *
- * A free that finds the lock taken pushes its run onto `deferred` and goes on; whoever
- * takes the lock next puts it into the free lists.
+ * A free that finds the lock taken pushes its run onto `deferred` and goes on; the next thread
+ * that takes the lock puts it into the free lists.
  */
 struct zone {
-	/* Read-only after init, but pageset, which is replaced once. */
+	/* Read-only after init, except pageset, which is replaced once. */
 	_Atomic(void *) pageset; /* per-CPU, pageset.c */
 	size_t start, end;	 /* page numbers */
-	size_t managed;		 /* pages it may have in use */
-	size_t node_managed;	 /* and all zones of its node together */
-	/* The sum over these; NULL: the process has only one node. */
+	size_t managed;		 /* pages that the zone may have in use */
+	size_t node_managed;	 /* pages that all zones of its node may have in use */
+	/* Pages in use in all zones of the node; NULL: the process has only one node. */
 	_Atomic size_t *node_used;
 	size_t wmark[NR_WMARK];
-	size_t lowmem_reserve; /* a request for a higher zone leaves so many besides */
+	size_t lowmem_reserve; /* pages that requests for a higher zone must leave */
 	unsigned int index;
 	uint16_t node;				  /* index */
 	uint8_t type;				  /* enum zone_type */
@@ -91,10 +92,10 @@ struct zone {
 	size_t isolated;	   /* pages of isolated_blocks */
 	struct list_head isolated_blocks;
 	size_t dirty_low; /* smallest nr_dirty since dirty_since */
-	/* Taken from the buddy allocator, not yet handed out: odd runs are carved here. */
+	/* The carving space: pages taken from the buddy lists, from which odd runs are cut. */
 	size_t carve_start, carve_end;
 	uint8_t carve_zero;
-	bool only_dirty; /* the request being served may take nothing else */
+	bool only_dirty; /* the request being served may take only dirty pages */
 	bool at_end;	 /* the system refused more when it was last asked */
 	/* Counters, of pages. */
 	uint64_t nr_direct; /* handed out past the pagesets */
@@ -123,7 +124,7 @@ static inline struct zone *node_zone(unsigned int node, enum zone_type type)
 	return &zones[place[type] * page_window.nr_nodes + node];
 }
 
-/* Synchronization: relaxed, for whoever holds the lock; others read no entry by it. */
+/* Synchronization: relaxed, for holders of the lock; others must not read entries by it. */
 static inline size_t zone_frontier(const struct zone *z)
 {
 	return atomic_load_explicit(&z->frontier, memory_order_relaxed);
@@ -137,29 +138,29 @@ static inline size_t zone_below(const struct zone *z)
 
 #define for_each_zone(z) for (struct zone *z = zones; z < zones + nr_zones(); z++)
 
-/* Whether a request heeds limits: always; unless it takes what is dirty; not at all. */
+/* What a request may take above the limits. */
 enum limits_above {
-	ABOVE_NEVER,
-	ABOVE_DIRTY,
-	ABOVE_LIMITS,
+	ABOVE_NEVER,  /* nothing */
+	ABOVE_DIRTY,  /* dirty pages: they may be resident already */
+	ABOVE_LIMITS, /* any pages */
 };
 
 /*
- * A request that is looking for pages. @mark: the watermark that has to hold after it.
- * Neither system calls nor waiting if not @may_block.
+ * A request for pages. @mark: the watermark that must hold after it. Without @may_block it
+ * neither makes system calls nor waits.
  */
 struct alloc_request {
 	size_t npages;
 	unsigned int align; /* to 2^align pages; 0: as page_alloc_run() says */
-	size_t at;	    /* 0, or the page number at which it has to begin */
+	size_t at;	    /* 0, or the page number at which the run must begin */
 	gfp_t flags;
 	enum zone_watermarks mark;
 	bool may_block;
 	enum limits_above above;
-	enum zone_type type; /* the highest zone it may use */
+	enum zone_type type; /* the highest zone that the request may use */
 };
 
-/* Memory is given back in pieces of 32 MiB, so as not to keep anybody waiting for long. */
+/* Memory is given back in pieces of 32 MiB, so that other threads need not wait for long. */
 static inline unsigned int zone_piece_order(void)
 {
 	debug_assert(page_window.page_shift < 25);
@@ -169,10 +170,11 @@ static inline unsigned int zone_piece_order(void)
 enum { ZONE_MIXED_ORDER = 3 }; /* 8 pages */
 
 /*
- * Whether two free buddies always become one of @order: what may be resident stays apart from
- * the rest, so that it is known which memory is and can be taken first, or given back. Not in
- * small blocks: dirty remains of large runs would be taken page by page, one here and one
- * there, and no large run would ever be whole again. In ZONE_DMA dirty means pinned.
+ * Whether two free buddies always become one block of @order. Dirty blocks do not merge with
+ * clean ones, so that dirty memory, which may be resident, can be taken first or given back.
+ * Small blocks do: otherwise requests would take the dirty remains of large runs page by page,
+ * one here and one there, and no large run would ever be whole again. In ZONE_DMA dirty means
+ * pinned, so there the kinds stay apart.
  */
 static inline bool zone_always_merges(const struct zone *z, unsigned int order,
 				      enum page_zero a, enum page_zero b)
@@ -182,8 +184,9 @@ static inline bool zone_always_merges(const struct zone *z, unsigned int order,
 }
 
 /*
- * Whether they do now: where the system grants no more it counts that what is free is in one
- * piece. But a piece that was given back stays apart from the rest of the block it was of.
+ * Whether they merge now. Where the system grants no more memory, large free blocks matter
+ * more, so all merge up to zone_piece_order(): a piece that was purged stays apart from the
+ * rest of its block.
  */
 static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum page_zero a,
 				  enum page_zero b)
@@ -192,7 +195,7 @@ static inline bool zone_may_merge(const struct zone *z, unsigned int order, enum
 	       (z->at_end && order <= zone_piece_order() && z->type != ZONE_DMA);
 }
 
-/* What two runs are together. */
+/* The memory of two runs together. */
 static inline enum page_zero page_zero_merged(enum page_zero a, enum page_zero b)
 {
 	if (a == PAGE_DIRTY || b == PAGE_DIRTY)
@@ -200,7 +203,7 @@ static inline enum page_zero page_zero_merged(enum page_zero a, enum page_zero b
 	return a == PAGE_PURGED || b == PAGE_PURGED ? PAGE_PURGED : PAGE_FRESH;
 }
 
-/* After pages were taken. Lock held. */
+/* Called after pages were taken. Lock held. */
 static inline void __zone_note_dirty(struct zone *z)
 {
 	lock_assert_held(&z->lock);
@@ -215,7 +218,7 @@ static inline size_t __zone_dirty(const struct zone *z)
 	return z->nr_dirty + (z->carve_zero == PAGE_DIRTY ? z->carve_end - z->carve_start : 0);
 }
 
-/* Pages in use, of which limits and watermarks speak. Lock held. */
+/* Pages in use, for limits and watermarks. Lock held. */
 static inline size_t __zone_used(const struct zone *z)
 {
 	lock_assert_held(&z->lock);

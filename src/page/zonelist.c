@@ -28,7 +28,7 @@ void nodes_by_distance(unsigned int node, uint16_t *order)
 	}
 }
 
-/* Whether requests up to @type may get anything of @z ever. */
+/* Whether requests up to @type may ever get pages of @z. */
 static bool serves(const struct zone *z, enum zone_type type)
 {
 	if (z->type == type)
@@ -63,7 +63,7 @@ static size_t cache_size(unsigned int nr)
 	       align_up((nr + LONG_BITS - 1) / LONG_BITS * sizeof(unsigned long), 64);
 }
 
-/* The word count follows the zones the list really has. */
+/* Adds a cache to a list; its bits are for the zones that the list really has. */
 static void add_cache(struct zonelist *zl, void *mem)
 {
 	struct zonelist_cache *c = mem;
@@ -130,7 +130,7 @@ unsigned int page_fallback_node(unsigned int node, unsigned int i)
 	return zl->zones[i]->node;
 }
 
-/* The first scan has failed in the first zone: is there anything to be forgotten? */
+/* Called when the first zone has failed: clears the cache if it is older than a second. */
 static void zlc_setup(struct zonelist_cache *c, unsigned int nr, bool may_block)
 {
 	uint64_t now, then;

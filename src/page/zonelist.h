@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Zonelists: the zones a request tries, in order, and the cache of those that are full.
+ * Zonelists: the zones that a request tries, in order, and the cache of full zones.
  *
- * The cache serves long lists most of whose zones are full: walking them would touch a
- * cache line of every zone for each allocation. It is a hint, written without a lock:
+ * The cache is for long lists most of whose zones are full: without it each allocation would
+ * touch a cache line of every zone. It is a hint, written without a lock:
  *
- *   - nothing of it is done until the first zone of the list has been tried and failed;
- *   - then zones whose bit is set, or whose node the process may not use, are skipped;
- *   - a zone that comes up short, in whatever watermark, gets its bit set;
+ *   - a request uses it only after the first zone of the list has failed;
+ *   - then it skips zones whose bit is set, or whose node the process may not use;
+ *   - a zone that has not enough, for whatever watermark, gets its bit set;
  *   - all bits are cleared once a second;
  *   - a scan that finds nothing is followed by one that ignores the cache, so that no
  *     request fails because of it.
@@ -34,18 +34,18 @@ struct zonelist {
 	struct zone *zones[];
 };
 
-/* Lists of all nodes and zone types; after zones and limits. */
+/* Builds the lists of all nodes and zone types; called after zones and limits. */
 bool zonelists_init(void);
-/* Bytes of physical memory behind them. */
+/* Bytes of physical memory behind the lists. */
 size_t zonelists_resident(void);
 /* The memory a list of @nr zones needs, without a cache. */
 size_t zonelist_size(unsigned int nr);
 /* A list for requests up to @type: @n nodes' zones, in the order of @nodes, without a cache. */
 void zonelist_build(struct zonelist *zl, const uint16_t *nodes, unsigned int n,
 		    enum zone_type type);
-/* All nodes by distance from @node, itself first; ties in turn, by index after its own. */
+/* All nodes by distance from @node, itself first; at equal distance by index from it on. */
 void nodes_by_distance(unsigned int node, uint16_t *order);
-/* The nodes in the order in which @node's requests try them: the @i-th, itself first. */
+/* Number @i of the nodes that requests of @node try, in order; 0 is @node itself. */
 unsigned int page_fallback_node(unsigned int node, unsigned int i);
 
 /* Whether any zone of @zl could ever serve @rq from @nodes (NULL: all). */
