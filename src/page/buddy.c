@@ -24,13 +24,13 @@ static void insert_dirty(struct list_head *list, struct page *page)
 	struct list_head *before = list->next;
 
 	for (unsigned int i = 0; i < SORT_TRIES && before != list; i++) {
-		struct page *other = list_entry(before, struct page, lru);
+		struct page *other = list_entry(before, struct page, free_list);
 
 		if (other->zero != PAGE_DIRTY || other > page)
 			break;
 		before = before->next;
 	}
-	list_add_tail(&page->lru, before);
+	list_add_tail(&page->free_list, before);
 }
 
 static void insert_block(struct zone *z, struct page *page, unsigned int order,
@@ -46,7 +46,7 @@ static void insert_block(struct zone *z, struct page *page, unsigned int order,
 	page->zero = (uint8_t)zero;
 	z->nr_free += (size_t)1 << order;
 	if (zero != PAGE_DIRTY) {
-		list_add_tail(&page->lru, &z->free[order]);
+		list_add_tail(&page->free_list, &z->free[order]);
 	} else {
 		z->nr_dirty += (size_t)1 << order;
 		insert_dirty(&z->free[order], page);
@@ -192,7 +192,7 @@ struct page *__zone_take_block(struct zone *z, unsigned int order)
 
 		if (list_empty(&z->free[o]))
 			continue;
-		page = list_first_entry(&z->free[o], struct page, lru);
+		page = list_first_entry(&z->free[o], struct page, free_list);
 		zero = page->zero;
 		if (zero != PAGE_DIRTY && z->only_dirty) /* dirty ones are in front */
 			continue;
@@ -262,10 +262,10 @@ struct page *__zone_next_clean(struct zone *z, unsigned int order)
 	struct page *page;
 
 	lock_assert_held(&z->lock);
-	list_for_each_entry (page, &z->free[order], lru)
+	list_for_each_entry (page, &z->free[order], free_list)
 		if (page->zero != PAGE_DIRTY) {
-			list_del(&page->lru);
-			list_add_tail(&page->lru, &z->free[order]);
+			list_del(&page->free_list);
+			list_add_tail(&page->free_list, &z->free[order]);
 			return page;
 		}
 	return NULL;

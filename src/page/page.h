@@ -120,7 +120,7 @@ struct page {
 	};
 	_Atomic uint32_t state; /* SLAB: slab_page.h */
 	union { /* no other member has the address of a cache where @cache is: slab_page.c */
-		struct list_head lru; /* FREE */
+		struct list_head free_list; /* FREE */
 		struct {
 			struct kmem_cache *cache;		/* SLAB */
 			union {					/* SLAB */

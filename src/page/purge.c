@@ -74,7 +74,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 		}
 		debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
 		z->isolated += n;
-		list_add(&page->lru, &z->isolated_blocks);
+		list_add(&page->free_list, &z->isolated_blocks);
 		purging = page;
 		zone_unlock(z, true);
 		ok = purge_block(z, pfn, n) == 0;
@@ -110,7 +110,7 @@ void purge_fork_child(void)
 		 * interrupted goes on here. */
 		if (!zone_trylock(z))
 			continue;
-		list_for_each_entry_safe (page, next, &z->isolated_blocks, lru) {
+		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list) {
 			if (page == purging)
 				continue;
 			list_del(&page->lru);

@@ -103,7 +103,7 @@ static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_or
 		unsigned int tries = 0;
 		struct page *page;
 
-		list_for_each_entry (page, &z->free[o], lru) {
+		list_for_each_entry (page, &z->free[o], free_list) {
 			size_t pfn = extend_back(z, page_to_pfn(page), npages);
 
 			if (run_is_free(z, pfn, npages))
@@ -126,7 +126,7 @@ static struct page *join(struct zone *z, unsigned int order)
 		unsigned int tries = 0;
 		struct page *page;
 
-		list_for_each_entry (page, &z->free[o], lru) {
+		list_for_each_entry (page, &z->free[o], free_list) {
 			size_t offset = page_to_pfn(page) - z->start;
 			size_t pfn = z->start + align_down(offset, npages);
 

@@ -43,7 +43,7 @@ static bool verify_list(struct zone *z, unsigned int order, size_t *nr_free, siz
 	bool seen_clean = false;
 	struct page *page;
 
-	list_for_each_entry (page, &z->free[order], lru) {
+	list_for_each_entry (page, &z->free[order], free_list) {
 		const char *wrong = block_wrong(z, page, order);
 
 		if (wrong) {
@@ -66,7 +66,7 @@ static size_t sum_of(const struct list_head *blocks)
 	const struct page *page;
 	size_t n = 0;
 
-	list_for_each_entry (page, blocks, lru)
+	list_for_each_entry (page, blocks, free_list)
 		n += (size_t)1 << page->order;
 	return n;
 }

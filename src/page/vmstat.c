@@ -33,7 +33,7 @@ void zone_read(struct zone *z, struct zone_counts *c, bool with_blocks)
 	c->purged = z->nr_purged;
 	c->refault = z->nr_refault;
 	for (unsigned int o = 0; with_blocks && o <= MAX_ORDER; o++)
-		list_for_each_entry (page, &z->free[o], lru)
+		list_for_each_entry (page, &z->free[o], free_list)
 			c->blocks[o]++;
 	zone_unlock(z, true);
 	/* CPUs use pagesets meanwhile; the numbers agree only when all stand still. */

@@ -36,7 +36,7 @@ void fuzz_zone_read(unsigned int index, struct fuzz_zone *out)
 	for (unsigned int i = 0; i < FUZZ_WMARKS; i++)
 		out->wmark[i] = z->wmark[i];
 	for (unsigned int o = 0; o <= MAX_ORDER; o++)
-		list_for_each_entry (page, &z->free[o], lru)
+		list_for_each_entry (page, &z->free[o], free_list)
 			out->blocks++;
 	zone_unlock(z, true);
 	out->pageset = pageset_pages(z);

@@ -54,7 +54,7 @@ void shim_zone_read(unsigned int index, struct shim_zone *out)
 	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
 		if (!list_empty(&z->free[o]))
 			out->orders |= 1u << o;
-		list_for_each_entry (page, &z->free[o], lru)
+		list_for_each_entry (page, &z->free[o], free_list)
 			out->blocks++;
 	}
 	zone_unlock(z, true);

@@ -62,7 +62,7 @@ static bool break_block(void)
 {
 	for (unsigned int o = 1; o <= MAX_ORDER; o++)
 		if (!list_empty(&zones[0].free[o])) {
-			list_first_entry(&zones[0].free[o], struct page, lru)->order--;
+			list_first_entry(&zones[0].free[o], struct page, free_list)->order--;
 			return true;
 		}
 	return false;
