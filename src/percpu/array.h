@@ -11,17 +11,17 @@
  *           | pops: objects handed out by pops    | stop | fill count      |
  *
  * Invariant: slots [0, count) hold the free objects; count <= capacity <= n, the
- * slots allocated. A push or pop of one object is one
- * restartable section whose committing store is the header: count and pops
- * change together or not at all. What a push writes above the count before it
- * commits is nobody's. An all-zero array is empty and full at once: the first
- * use of a CPU falls into the slow path, which gives it a capacity.
+ * slots allocated. A push or pop of one object is one restartable section whose
+ * committing store is the header: count and pops change together or not at all. A
+ * push that has not committed has written only above the count, where no other
+ * operation looks. An all-zero array is empty and full at once, so the first use on
+ * a CPU takes the slow path, which gives the array a capacity.
  *
- * Synchronization: header: written only by sections on the owning CPU, and by a
- * remote stop (array_stop.c), whose stop bit makes the count negative for pop
- * and too large for push, so that both fail without a test of their own;
- * read by anyone, relaxed. The other fields: any thread, relaxed. slot: the owning CPU's
- * sections, or whoever has stopped them.
+ * Synchronization: header: only sections on the array's CPU write it, and a remote
+ * stop (array_stop.c), whose stop bit makes the count negative for pop and too large
+ * for push, so that both fail without a test of their own; any thread reads it,
+ * relaxed. slot: sections on the array's CPU, or the thread that has stopped them. The
+ * other fields: any thread, relaxed.
  *
  * Sections, specified once (array_x86_64.h, array_aarch64.h implement them):
  *
@@ -40,10 +40,10 @@
  *     commit header = h + k * delta         commit header = h + k
  *     return k                              return k
  *
- * A thread without a registration, or on a CPU without a unit, fails before it
- * touches anything (UKMEM_RSEQ_CHECK).
- * @st: pcpu, or a copy of it that lies nearer to what the caller loads.
- * Failing says nothing about why: empty, full, stopped, aborted, no index.
+ * A section of a thread without a registration, or on a CPU without a unit, fails before it
+ * accesses the array (UKMEM_RSEQ_CHECK).
+ * @st: pcpu, or a copy of it beside other data that the caller loads.
+ * A failure does not tell its reason: empty, full, stopped, aborted, or no index.
  *
  * Signal safety: all operations. A handler's operation aborts the interrupted
  * section, which then fails.
@@ -61,9 +61,9 @@
 struct pcpu_array {
 	_Atomic uint64_t header;
 	_Atomic uint16_t capacity;
-	_Atomic uint8_t last_move;  /* the owner's note of how it was filled or drained last */
+	_Atomic uint8_t last_move;  /* slab_capacity.c: refills or flushes in a row */
 	_Atomic uint8_t owner_busy; /* array_owner.h */
-	_Atomic uint32_t seen_pops; /* pops when somebody last looked whether it is used */
+	_Atomic uint32_t seen_pops; /* slab_capacity.c: pops at the last look at the array */
 	void *slot[];
 };
 
@@ -72,7 +72,7 @@ struct pcpu_array {
 #define PCPU_ARRAY_POPS_SHIFT 16
 #define PCPU_ARRAY_MAX_SLOTS 0x7fffu
 
-/* Header change per object popped: as an allocation, or not counted as one. */
+/* The header's change for each object popped; it counts as an allocation, or does not. */
 #define PCPU_POP_COUNTED ((int64_t)0xffff)
 #define PCPU_POP_UNCOUNTED ((int64_t)-1)
 
@@ -97,8 +97,8 @@ static inline uint64_t pcpu_array_header(const struct pcpu_array *a)
 	return atomic_load_explicit(&a->header, memory_order_relaxed);
 }
 
-/* What lies in slot @i, below the count, of a CPU that may use its array meanwhile: an object,
- * or one that was there a moment ago. */
+/* The contents of slot @i, below the count. The CPU may use its array meanwhile; then it may be
+ * an object that has just left. */
 static inline no_sanitize_thread void *pcpu_array_peek(const struct pcpu_array *a,
 						       unsigned int i)
 {
@@ -123,7 +123,7 @@ unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int
 #define pcpu_array_push_bulk_rseq(...) (unsigned int)no_section(0, __VA_ARGS__)
 #endif
 
-/* An object of this CPU's array, or NULL. */
+/* Pops an object off this CPU's array; NULL: failed. */
 static always_inline void *pcpu_array_pop(void *handle)
 {
 	void *object;
@@ -140,7 +140,7 @@ static always_inline bool pcpu_array_push(void *handle, void *object)
 				       : pcpu_fallback_push(handle, object);
 }
 
-/* Up to @n objects into @out; the number of them. Sections move one at least. */
+/* Pops up to @n objects into @out. Result: how many. */
 static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigned int n,
 					       int64_t delta)
 {
@@ -150,7 +150,7 @@ static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigne
 				       : pcpu_fallback_pop_bulk(handle, out, n, delta);
 }
 
-/* The first of @in that fit; the number of them. */
+/* Pushes the first objects of @in, as many as fit. Result: how many. */
 static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, unsigned int n)
 {
 	if (unlikely(!n))

@@ -8,7 +8,7 @@
 /* One instruction a line: */
 /* clang-format off */
 
-/* a = handle + index * stride, or to label fail for a thread without an index. */
+/* a = handle + index * stride; jumps to label fail for a thread without an index. */
 #define ARRAY_ADDRESS                                                                          \
 	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
 	"ldr %w[a], [%[ix]]\n\t"                                                               \
@@ -47,7 +47,7 @@ static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *s
 		: fail);
 	*out = object;
 	return true;
-fail: /* gcc 12 at -O1 would let the caller have the section's unset output for a plain NULL */
+fail: /* with a plain NULL, gcc 12 at -O1 would return the section's unset output */
 	object = NULL;
 	__asm__ volatile("" : "+r"(object));
 	*out = object;

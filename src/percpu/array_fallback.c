@@ -2,15 +2,15 @@
 /*
  * Array operations without restartable sequences: a lock per CPU slot.
  *
- * The lock is only ever tried. A slot that is busy (its holder was preempted, or
- * this is a signal handler that interrupted it) is passed over for the next;
- * with all busy the operation fails, as an aborted section does, and the caller
- * takes its slow path. So nobody waits for a preempted thread here. A stop does wait for all
- * slots (array_stop.c); so whoever is in a slot counts as a holder of a lock, and a signal
- * handler that interrupts it stops nobody (lock_none_held).
+ * Operations only try the lock. If a slot is busy (its holder was preempted, or this is a
+ * signal handler that interrupted it), the operation tries the next slot; if all are busy it
+ * fails, as an aborted section does, and the caller takes its slow path. So no operation waits
+ * for a preempted thread. A stop does wait for all slots (array_stop.c). So a thread in a slot
+ * counts as a holder of a lock, and a signal handler that interrupts it makes no stop
+ * (lock_none_held).
  *
- * F1, the acquire of a slot, pairs with F2, its release: what one holder wrote
- * to the unit's arrays the next one sees.
+ * F1, the acquire of a slot, pairs with F2, its release: a holder sees what the holder before
+ * it wrote to the unit's arrays.
  */
 #include "percpu/array_fallback.h"
 #include "base/assert.h"
@@ -51,7 +51,7 @@ void pcpu_slots_fork_child(void)
 		pcpu_slot_unlock(i);
 }
 
-/* A slot near this CPU's; false: all are busy. */
+/* Takes this CPU's slot, or the next one that is free. False: all are busy. */
 static bool slot_enter(unsigned int *index)
 {
 	unsigned int start = pcpu_index();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A CPU's slot in fallback mode: who has it has the unit's arrays. Operations: array.h. */
+/* A CPU's slot in fallback mode; its holder has the unit's arrays. Operations: array.h. */
 #ifndef PERCPU_ARRAY_FALLBACK_H
 #define PERCPU_ARRAY_FALLBACK_H
 

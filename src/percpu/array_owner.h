@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The array's operations by a CPU's owner (percpu_owner_enter), with plain loads and stores:
- * nothing else pushes and pops on this CPU, neither threads nor the owner's handlers. Only
- * where sections are used; with the fallback's lock there is nothing to be saved.
+ * The array's operations by a CPU's owner (percpu_owner_enter), with plain loads and stores,
+ * because no other thread and no handler pushes and pops on this CPU. They are used only where
+ * sections are; with the fallback's lock they would save nothing.
  *
- * What may happen meanwhile is a remote stop (array_stop.c), which cannot restart these as it
- * does sections. So they say when they are at it:
+ * A remote stop (array_stop.c) may come meanwhile. It cannot restart these operations as it
+ * restarts sections, so they announce themselves:
  *
  *   owner:    busy = 1; h = header; stop bit? fail; slots; header = ...; busy = 0	(B1)
  *   stopper:  set the stop bit; membarrier; busy? leave this array alone		(B2)
  *
- * The membarrier is a full barrier on the owner's CPU, somewhere among these instructions:
- * before busy = 1, and then the stop bit is seen; or behind it, and then busy is seen, unless
- * it is over, and with it, by B1 (release) and B2 (acquire), what was stored.
- *
- * A stop bit that an operation wipes out, having loaded the header before, belongs to an
- * array that is left alone, or is missed when the header is looked at after busy.
+ * The membarrier is a full barrier on the owner's CPU, somewhere among these instructions.
+ *   1. If it comes before busy = 1, the owner loads the header after it and sees the stop bit.
+ *   2. If it comes after busy = 1, the stopper sees busy and leaves the array alone, unless the
+ *	operation has ended; then, by B1 (release) and B2 (acquire), the stopper sees all that
+ *	the operation stored.
+ *   3. An operation that loaded the header before the stop bit was set wipes the bit out. In
+ *	case 2 the stopper leaves the array alone, or it loads the header after busy and finds
+ *	that the bit is missing.
  */
 #ifndef PERCPU_ARRAY_OWNER_H
 #define PERCPU_ARRAY_OWNER_H
@@ -73,7 +75,7 @@ static always_inline bool pcpu_array_push_owner(void *handle, void *object)
 	return fits;
 }
 
-/* Four at a time, as sections do. */
+/* Copies four at a time, as sections do. */
 static always_inline void pcpu_owner_copy(void **to, void *const *from, unsigned int n)
 {
 	for (; n >= 4; n -= 4, to += 4, from += 4)
@@ -81,7 +83,7 @@ static always_inline void pcpu_owner_copy(void **to, void *const *from, unsigned
 	for (; n; n--) {
 		void *one = *from++;
 
-		__asm__("" : "+r"(one)); /* else compilers call memcpy */
+		__asm__("" : "+r"(one)); /* keeps compilers from calling memcpy */
 		*to++ = one;
 	}
 }

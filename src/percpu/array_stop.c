@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stop one CPU's or all CPUs' users of some arrays, work on them, let them go on.
+ * Stops the users of some arrays on one CPU or all CPUs, so that the stopper can work on the
+ * arrays, and lets them go on.
  *
- * Fallback mode: hold every slot. rseq mode, for each array header H:
+ * In fallback mode the stopper holds every slot. In rseq mode, for each array header H:
  *
- *   S1  atomically set the stop bit in H
- *   S2  membarrier: every section in flight on any CPU is restarted or done
- *   S3  H still has the bit: stopped. Else a section that had loaded H before S1
- *       committed after it and wiped the bit out: again from S1.
+ *   S1  The stopper atomically sets the stop bit in H.
+ *   S2  It calls membarrier: every section in flight on any CPU is restarted or done.
+ *   S3  It loads H. If H still has the bit, the array is stopped. If not, a section that had
+ *       loaded H before S1 committed after S1 and wiped the bit out: go back to S1.
  *
  * Why this is enough:
  *   1. A section that loads H after S1 sees the bit and fails without a store.
  *   2. A section that loaded H before S1 either commits before the end of S2 or
  *      never (S2 restarts it, and then 1 holds).
- *   3. So after S2 nobody stores to H unless it was without the bit meanwhile,
- *      that is unless one of 2's commits wiped it out; S3 sees exactly that.
- *   4. With the bit seen at S3, H and the slots belong to the stopper alone.
- * Each round loses only to an operation that committed within it, a window of a
- * few instructions, so a few rounds do. Owners' operations are no sections: array_owner.h.
+ *   3. So after S2 no section stores to H, unless one of the commits of 2 has wiped the bit
+ *      out; then S3 sees that the bit is missing.
+ *   4. If S3 sees the bit, H and the slots belong to the stopper alone.
+ * A round fails only if an operation committed within it, in a window of a few instructions,
+ * so a few rounds are enough. Owners' operations are no sections: array_owner.h.
  */
 #include "percpu/array_stop.h"
 
@@ -38,7 +39,7 @@ void pcpu_stop_init(void)
 	lock_register(&stop_lock, LOCK_RANK_STOP);
 }
 
-/* S1. Result: how many headers were without the bit. Arrays never used stay untouched. */
+/* S1. Result: how many headers lacked the bit. Arrays that were never used stay untouched. */
 static unsigned int set_stop_bits(void *const *handles, unsigned int n, unsigned int which)
 {
 	unsigned int changed = 0;
@@ -75,9 +76,9 @@ static void clear_stop_bits(void *const *handles, unsigned int n, unsigned int w
 }
 
 /*
- * Arrays that an owner was in the middle of at S2 are its own. Of the others, the header is
- * looked at after this (pcpu_array_take). Who was in the middle when another thread forked
- * is no owner in the child.
+ * An array that its owner was using at S2 is not stopped. For the others pcpu_array_take()
+ * looks at the header after this. In the child of a fork, an owner that was using its array in
+ * the parent, and is not the forking thread, is no owner.
  */
 static void leave_owners_alone(void *const *handles, unsigned int n, unsigned int which)
 {
@@ -108,7 +109,7 @@ bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 			leave_owners_alone(handles, n, cpu);
 			return true;
 		}
-		/* S2. An index that is no CPU id may be on any CPU. */
+		/* S2. A thread whose index is no CPU id may be on any CPU. */
 		if (!pcpu_restart_sections(pcpu_index_is_cpu() ? cpu : PCPU_ALL_CPUS))
 			break;
 	}

@@ -9,14 +9,14 @@
 /* clang-format off */
 
 /*
- * A pop loads what the push before it has just stored, twice: the header and the slot.
- * Recent processors hand a stored value on at once where load and store name the place by a
- * register and a constant, and take the long way when an index register is involved: hence
- * the "lea" before each access to a slot, and additions rather than (base, index). Adding
- * to the header in memory takes longer too.
+ * A pop loads two words that the push before it has just stored: the header and the slot.
+ * Recent processors forward a stored value at once if load and store address it by a register
+ * and a constant, but not if an index register is involved. Hence the "lea" before each access
+ * to a slot, and additions instead of (base, index). To add to the header in memory would take
+ * longer, too.
  */
 
-/* a = handle + index * stride, or to label fail for a thread without an index. */
+/* a = handle + index * stride; jumps to label fail for a thread without an index. */
 #define ARRAY_ADDRESS                                                                          \
 	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
 	"movl %%fs:(%[ix]), %k[a]\n\t"                                                         \
@@ -55,7 +55,7 @@ static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *s
 		: fail);
 	*out = object;
 	return true;
-fail: /* gcc 12 at -O1 would let the caller have the section's unset output for a plain NULL */
+fail: /* with a plain NULL, gcc 12 at -O1 would return the section's unset output */
 	object = NULL;
 	__asm__ volatile("" : "+r"(object));
 	*out = object;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The gate between slow paths and fork; see gate.h. Called from slab, page and pool; calls os.
- */
+/* The gate between slow paths and fork; see gate.h. */
 #include "percpu/gate.h"
 
 #include <sched.h>
@@ -17,7 +16,7 @@
 enum {
 	GATE_PATIENCE_MS = 50,
 	FORK_PATIENCE_MS = 1000,
-	LOOKS_MAX = 100, /* of a fork that yields, before it sleeps */
+	LOOKS_MAX = 100, /* times that a fork yields and looks before it sleeps */
 };
 
 enum { ENTERED, LEFT, NR_COUNTS };
@@ -27,8 +26,8 @@ _Thread_local unsigned int pcpu_gate_depth;
 /* Forks that this thread is in. */
 static _Thread_local unsigned int closing __attribute__((tls_model("initial-exec")));
 
-static atomic_uint closed;	 /* forks that keep it closed */
-static struct wait_queue reopen; /* whoever waits for it to be opened */
+static atomic_uint closed;	 /* forks that keep the gate closed */
+static struct wait_queue reopen; /* threads that wait for the gate to open */
 static uint64_t *counts;	 /* per-CPU. Synchronization: the pointer: pcpu_init() */
 
 bool pcpu_gate_init(void)
@@ -41,7 +40,7 @@ bool pcpu_gate_init(void)
 	return counts;
 }
 
-/* What comes before comes before what comes behind. Not a fence: ThreadSanitizer knows none. */
+/* A full barrier. It is no fence, because ThreadSanitizer does not understand fences. */
 static void barrier(void)
 {
 	atomic_fetch_add_explicit(&closed, 0, memory_order_seq_cst);
@@ -52,11 +51,11 @@ bool pcpu_gate_is_closed(void)
 	return atomic_load_explicit(&closed, memory_order_relaxed);
 }
 
-/* How often it was closed; and when this thread gave up waiting, which it does once. */
+/* How often the gate was closed, and the closing for which this thread waits no longer. */
 static atomic_uint closings;
 static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
 
-/* Until it is open, or @until. False: this thread has no patience left for this fork. */
+/* Waits until the gate is open, or until @until. False: it has given up on this fork. */
 static bool wait_open(uint64_t until)
 {
 	unsigned int now = atomic_load_explicit(&closings, memory_order_relaxed);
@@ -78,7 +77,7 @@ static bool wait_open(uint64_t until)
 	return true;
 }
 
-/* Counted as inside. False: it was closed already, and the fork may have seen nobody there. */
+/* Counts this thread as inside. False: the gate is closed, the fork may not have seen it. */
 static bool enter(void)
 {
 	this_cpu_add(counts[ENTERED], 1);
@@ -88,7 +87,7 @@ static bool enter(void)
 	return likely(!pcpu_gate_is_closed());
 }
 
-/* Shut out by one fork after the other it has no more patience than with one. */
+/* Passes a closed gate. The thread waits for several forks no longer than for one. */
 static cold void pass_closed(void)
 {
 	uint64_t until = os_calls.now_ms() + GATE_PATIENCE_MS;
@@ -138,7 +137,7 @@ static uint64_t sum_of(unsigned int which)
 	return n;
 }
 
-/* Whether nobody but this thread is inside. */
+/* Whether no thread is inside, except this one. */
 static bool is_empty(void)
 {
 	uint64_t left = sum_of(LEFT), entered;
@@ -148,8 +147,7 @@ static bool is_empty(void)
 	return (int64_t)(entered - left) <= (pcpu_gate_depth ? 1 : 0);
 }
 
-/* Those who waited for the last fork come first, else one fork after the other keeps them out.
- */
+/* Lets threads in that waited for the last fork; else fork after fork would keep them out. */
 static void let_waiters_in(void)
 {
 	for (unsigned int i = 0;
@@ -167,7 +165,7 @@ void pcpu_gate_close(void)
 	let_waiters_in();
 	atomic_fetch_add_explicit(&closings, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&closed, 1, memory_order_seq_cst);
-	if (!pcpu_is_ready()) /* nobody is inside */
+	if (!pcpu_is_ready()) /* no thread is inside */
 		return;
 	if (!pcpu_use_rseq() || !pcpu_restart_sections(PCPU_ALL_CPUS))
 		barrier();
@@ -187,7 +185,7 @@ void pcpu_gate_open(void)
 		wait_notify(&reopen, INT32_MAX);
 }
 
-/* Who was inside, or waited, or forked in the parent is not here. */
+/* The parent's other threads, inside, waiting or forking, do not exist in the child. */
 void pcpu_gate_fork_child(void)
 {
 	debug_assert(closing);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CPUs come and go: hotplug. One place looks, and tells everybody who keeps
- * something per CPU, so that a CPU's whole area is drained or brought up at once.
+ * CPUs come and go (hotplug). This file looks which are there, and calls the layers and the
+ * program's notifiers, so that a CPU's whole area is drained or brought up at once.
  *
- * What counts is the index of the per-CPU copies. With cpu_id those are the CPUs
- * themselves. With mm_cid, indices are handed out densely to as many CPUs as run
- * this process's threads, so those from the number of CPUs online on are unused.
+ * It works with CPU indices. With cpu_id an index is a CPU's id. With mm_cid the kernel hands
+ * indices out densely to as many CPUs as run threads of this process, so indices from the
+ * number of online CPUs on are unused.
  *
- * An index is called in use if its CPU is online and in the process's cpuset, although nothing
- * may run there. Threads' own affinities are no reason: others of the process may be elsewhere.
- * Drained of what it holds by mistake, a CPU only refills.
+ * An index is in use if its CPU is online and in the process's cpuset, even if no thread may
+ * run there. Threads' affinities do not matter, because other threads of the process may be
+ * elsewhere. If a CPU is drained by mistake, it only has to refill.
  *
- * The library looks by itself, too, every look_ms (percpu.h). Then it tells its own layers
- * alone: a program's notifiers may take locks that it holds around a request.
+ * The library also looks by itself, every look_ms (percpu.h). Then it calls only its own
+ * layers: a program's notifiers may take locks that the program holds around a request.
  */
 #include "percpu/notify.h"
 
@@ -37,11 +37,11 @@ static struct lock notify_lock = LOCK_INITIALIZER(LOCK_RANK_NOTIFY);
  * notifiers from leaving.
  */
 static struct percpu_notifier *notifiers; /* the program's */
-/* Indices, as the layers and the notifiers were told. */
+/* The indices in use, as of the last calls of the layers and of the notifiers. */
 static struct os_mask told_layers, told_programs;
 static enum updater { BY_NOBODY, BY_PROGRAM, BY_LIBRARY } updating;
 
-/* To begin with, all that are possible: those that are not there are told of first. */
+/* Begins with all possible indices in use; the first look finds those that are not. */
 void pcpu_notify_init(void)
 {
 	lock_register(&notify_lock, LOCK_RANK_NOTIFY);
@@ -73,7 +73,7 @@ void percpu_notifier_unregister(struct percpu_notifier *n)
 	unlock(&notify_lock);
 }
 
-/* Those registered meanwhile come in front, and hear of the next change. */
+/* The notifier after @n. New ones are registered in front, and hear of the next change. */
 static struct percpu_notifier *next_of(struct percpu_notifier *n)
 {
 	struct percpu_notifier *next;
@@ -102,7 +102,7 @@ static void tell_layers(unsigned int index, bool online)
 		layers_cpu_offline(index);
 }
 
-/* Result: how many indices are other than they were told. */
+/* Calls @tell for each index that has changed. Result: how many have. */
 static int tell_changes(struct os_mask *told, const struct os_mask *now,
 			void (*tell)(unsigned int index, bool online))
 {
@@ -122,7 +122,7 @@ static int tell_changes(struct os_mask *told, const struct os_mask *now,
 	return changed;
 }
 
-/* Result: who is at it already; BY_NOBODY: now it is @who. */
+/* Begins an update by @who. Result: BY_NOBODY; or the updater that has begun already. */
 static enum updater begin_update(enum updater who)
 {
 	enum updater other;
@@ -142,8 +142,7 @@ static void end_update(void)
 	unlock(&notify_lock);
 }
 
-/* CPUs that are online and of the process's cpuset. Result: their number, or a negative errno.
- */
+/* CPUs that are online and in the process's cpuset. Result: how many, or a negative errno. */
 static int usable_cpus(struct os_mask *cpus)
 {
 	struct os_mask cpuset;
@@ -151,7 +150,7 @@ static int usable_cpus(struct os_mask *cpus)
 
 	if (n <= 0)
 		return n ? n : -EINVAL;
-	/* While it is changed the one may be read before, the other after that. */
+	/* The cpuset may change between the two reads, so that no CPU is in both. */
 	if (!os_cgroup_cpus(&cpuset) || !os_mask_and(&cpuset, cpus))
 		return n;
 	*cpus = cpuset;
@@ -161,7 +160,8 @@ static int usable_cpus(struct os_mask *cpus)
 /* After begin_update(). Result: as percpu_cpus_update(). */
 static int update(bool programs_too)
 {
-	static struct os_mask usable, now; /* `updating` makes them ours; not on small stacks */
+	/* Synchronization: the updater. Static, because stacks may be small. */
+	static struct os_mask usable, now;
 	int n;
 
 	n = usable_cpus(&usable);
@@ -179,7 +179,7 @@ int pcpu_cpus_update(void)
 {
 	enum updater other;
 
-	/* A look of the library's own the program knows nothing of; it ends soon. */
+	/* The program does not know of the library's own looks, which end soon: wait. */
 	while ((other = begin_update(BY_PROGRAM)) == BY_LIBRARY)
 		os_pause_ms(1);
 	return other == BY_NOBODY ? update(true) : -EBUSY;

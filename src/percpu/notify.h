@@ -9,8 +9,8 @@ void pcpu_notify_init(void);
 /* percpu_cpus_update(), after initialisation. */
 int pcpu_cpus_update(void);
 /*
- * For whoever may enter the kernel and holds no lock: every look_ms, which CPUs and what share
- * of them the process has now; what those hold that are gone is given back.
+ * Looks, every look_ms, which CPUs and which share of them the process has now, and drains the
+ * CPUs that are gone. For callers that may enter the kernel and hold no lock.
  */
 void pcpu_look(void);
 unsigned int pcpu_online_count(void);

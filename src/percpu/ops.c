@@ -2,13 +2,12 @@
 /*
  * The operations' slow path, behind the sections of <ukmem/percpu.h>.
  *
- * A section that failed is tried again a few times. What then remains is a thread
- * without a CPU, one whose every section is aborted, or fallback mode: an atomic
- * instruction, on the spill copy or on the copy of the CPU the thread was on.
- * Those two kinds of writers never meet: a copy of a CPU is written by sections on
- * that CPU, the spill copy by atomic instructions; in fallback mode all are
- * written by atomic instructions. So each copy has one kind, and each update is
- * whole against all others of its kind.
+ * It tries a failed section again a few times. If the thread has no CPU, or all its
+ * sections abort, it then uses an atomic instruction on the spill copy; in fallback mode, on
+ * the copy of the CPU that the thread was on. Sections and atomic instructions never write the
+ * same copy: in rseq mode sections write the copies of CPUs, and atomic instructions the spill
+ * copy; in fallback mode atomic instructions write all copies. So each copy has one kind of
+ * writer, and each update is atomic against all others of its kind.
  *
  * Signal safety: all of it, once the library is initialised.
  */
@@ -116,7 +115,7 @@ uint64_t ukmem_percpu_op(enum ukmem_percpu_op op, unsigned int size, void *handl
 	uint64_t result = 0;
 	void *p;
 
-	if (unlikely(!pcpu_is_ready())) /* nobody can have a handle */
+	if (unlikely(!pcpu_is_ready())) /* no handle can exist yet */
 		return 0;
 	for (int i = 0; i < RETRIES && has_cpu(); i++)
 		if (try_section(op, size, handle, v, w, &result))
@@ -177,8 +176,8 @@ static bool atomic_double(void *p, const uint64_t *oldv, const uint64_t *newv)
 #else
 
 /*
- * A lock, with all signals blocked: whole against other cmpxchg_double only. On
- * such an architecture nothing else may change the two words.
+ * Uses a lock, with all signals blocked, so it is atomic only against other cmpxchg_double
+ * operations. On such an architecture no other operation may change the two words.
  */
 static bool atomic_double(void *p, const uint64_t *oldv, const uint64_t *newv)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owner contexts: which thread claims a CPU for itself.
+ * Owner contexts: a thread claims a CPU for itself.
  *
- * What is checked: that the thread cannot be moved (its affinity is one CPU) and
- * that it is the only one to claim that CPU. What is not: that threads which claim
- * nothing keep off the same per-CPU data there.
+ * The library checks that the thread cannot be moved (its affinity is one CPU) and
+ * that no other thread claims that CPU. It does not check that other threads keep off
+ * the same per-CPU data there.
  *
  * Synchronization: a unit's `owner` is changed by compare-and-swap from 0, or from
- * the id of a thread that is gone; owner_depth is its owner's.
+ * the id of a thread that is gone; only the owner uses owner_depth.
  */
 #include "percpu/owner.h"
 
@@ -55,7 +55,7 @@ int pcpu_owner_enter(void)
 	return 0;
 }
 
-/* The unit this thread owns and is on; NULL: none. */
+/* The unit of the CPU that this thread is on, if it owns it; else NULL. */
 static struct pcpu_unit *owned_unit(void)
 {
 	unsigned int index = pcpu_is_ready() ? pcpu_index() : 0;
@@ -97,7 +97,7 @@ void pcpu_owner_fork_prepare(void)
 	forking_thread = os_thread_id();
 }
 
-/* The forking thread stays what it was, under its new id; the others are not here. */
+/* The forking thread stays an owner, under its new id; other threads own nothing any more. */
 void pcpu_owner_fork_child(void)
 {
 	uint32_t self = os_thread_id();

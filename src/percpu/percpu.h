@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Per-CPU areas and how this CPU's copy is reached, for the layers above.
+ * Per-CPU areas, and the way to this CPU's copy, for the layers above.
  *
  * An area is a set of chunks. A chunk holds one unit per CPU index, `stride`
- * bytes apart; what is at an offset in unit 0 has its copies at that offset in
- * the others:
+ * bytes apart. The copies of a variable lie at the same offset in all units:
  *
  *   low                                                             high
  *   | unit 0            | unit 1            | ... | unit n (spill)   |
@@ -24,20 +23,20 @@
  * includes only headers of files below it:
  *
  *   percpu_api.c       the program's functions
- *   percpu_init.c      the mode is chosen; the layer's part in fork, trim, statistics
- *   notify.c           CPUs come and go
- *   gate.c             fork waits for slow paths
+ *   percpu_init.c      chooses the mode; the layer's part in fork, trim, statistics
+ *   notify.c           looks which CPUs come and go, and calls the layers
+ *   gate.c             makes fork wait for slow paths
  *   owner.c            threads that claim a CPU for themselves
  *   ops.c              operations on one variable, when their section failed
- *   array_stop.c       others' arrays are stopped
+ *   array_stop.c       stops arrays of other CPUs
  *   array_fallback.c   arrays without sections: a lock per CPU
- *   unit.h             what is known of a CPU
+ *   unit.h             the head of a CPU's unit
  *   percpu_alloc.c     memory per CPU
  *   percpu_static.c    DEFINE_PER_CPU variables
- *   self_test.c        whether this kernel restarts sections
- *   sections.c         sections of other CPUs come to an end
+ *   self_test.c        tests whether this kernel restarts sections
+ *   sections.c         ends sections of other CPUs
  *   register.c         this thread's registration, and its CPU
- *   array_owner.h      arrays by their CPU's owner
+ *   array_owner.h      operations on arrays by their CPU's owner
  *   array.h            this CPU's array of objects, and array_x86_64.h, array_aarch64.h
  *   percpu.c           this header's data
  *   layer/             the table of layers
@@ -63,14 +62,14 @@ extern struct ukmem_percpu_state pcpu;
 
 #include "ukmem/percpu.h"
 
-/* Its initialisation, and whether that has succeeded. */
+/* The layer's initialisation, and whether it has succeeded. */
 struct once;
 extern struct once pcpu_once;
 bool pcpu_is_ready(void);
 
 #define PCPU_STRIDE_NORMAL ((size_t)4 << 20)
 #define PCPU_STRIDE_SCARCE ((size_t)256 << 10)
-/* Limits that follow from the stride, for whoever sizes arrays. */
+/* Whether units are small; callers that size arrays ask. */
 bool pcpu_address_space_is_scarce(void);
 
 /* Whether sections are used; else every operation takes the fallback. */
@@ -112,7 +111,7 @@ unsigned int pcpu_next_unit(unsigned int i);
 /* The indices that @cpus may have. Result: their number. */
 struct os_mask;
 unsigned int pcpu_indices_of(const struct os_mask *cpus, struct os_mask *indices);
-/* Fills in which indices there are. */
+/* Computes which indices there are. */
 void pcpu_indices_init(void);
 
 /* Fields of a thread's struct rseq; the offsets are the ABI's. */
@@ -129,7 +128,7 @@ static inline bool pcpu_index_is_cpu(void)
 	return !pcpu_use_rseq() || pcpu.index == pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 }
 
-/* Forks between the first process that had the library and this one. */
+/* The number of forks from the first process that had the library to this one. */
 extern uint32_t pcpu_forks;
 
 /* Between handles of the program and addresses of first copies. */

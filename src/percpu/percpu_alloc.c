@@ -3,18 +3,18 @@
  * The allocator of per-CPU memory: first fit over a bitmap per chunk.
  *
  * A chunk is nr_ids + 1 units; one bit of `used` and one of `last` stand for
- * each 16-byte granule of a unit: used marks granules taken, last the final
- * granule of each allocation, so that a handle alone can be freed.
- * Memory is zeroed when it is freed, and only where it is not zero; a chunk with
- * nothing in it any more gives its memory back and keeps its addresses.
+ * each 16-byte granule of a unit: `used` marks granules taken, `last` the final
+ * granule of each allocation, so that free needs no size.
+ * Memory is zeroed when it is freed, and only where it is not zero; an empty chunk
+ * gives its memory back and keeps its addresses.
  *
- * Nothing lies at the addresses of the program's handles for a chunk, so that using a handle
- * as a pointer faults:
+ * Nothing is mapped at the addresses of the program's handles for a chunk, so that a
+ * dereferenced handle faults:
  *
  *   | unit 0 | unit 1 | ...   -base ...   | handles (one stride, not mapped) |
  *
- * (or the other way round, as base's sign has it). Where a place is taken the
- * chunk goes anywhere, and does without.
+ * (or the other way round, by the sign of base). If that place is taken, the chunk goes
+ * anywhere, and its handles may lie where something is mapped.
  *
  * Called at start-up and when caches come and go. Lock: percpu_lock.
  */
@@ -33,19 +33,18 @@
 
 enum {
 	GRANULE = 16,
-	TOKENS_PART = 32, /* of the first chunk's units, at their end, are tokens' */
+	TOKENS_PART = 32, /* 1/32 of the first chunk's units, at their end, is for tokens */
 };
 
 /*
- * No run of @n free granules starts below @from at a multiple of @step, so that the holes
- * that alignment leaves behind are not walked for each of the many arrays at start-up.
- * All zeroes: nothing is known.
+ * No run of @n free granules starts below @from at a multiple of @step. So the search for each
+ * of the many arrays at start-up need not walk the holes that alignment leaves. All zeroes:
+ * nothing is known.
  */
 struct hint {
 	size_t n, step, from;
 };
-
-/* In one mapping with its bitmaps. */
+/* A chunk, in one mapping with its bitmaps. */
 struct chunk {
 	struct chunk *next;
 	char *base;	/* unit 0 */
@@ -69,7 +68,7 @@ static size_t granules(void)
 	return pcpu.stride / GRANULE;
 }
 
-/* The end of what is allocated in @c; in the first chunk tokens follow. */
+/* The end of the granules that allocations in @c may use; in the first chunk tokens follow. */
 static size_t end_of(const struct chunk *c)
 {
 	return c == first_chunk ? granules() - granules() / TOKENS_PART : granules();
@@ -128,10 +127,10 @@ static void clear_bit(uint64_t *map, size_t i)
 }
 
 /*
- * Where the next chunk goes: chunks lie one behind the other, in a part of the
- * address space where the kernel puts nothing by itself and no copy of a static
- * variable can fall (those are `base` from programs and libraries), and so do their
- * handles, which are `base` from them.
+ * The place of the next chunk. Chunks lie one behind the other, in a part of the
+ * address space where the kernel maps nothing by itself and no copy of a static
+ * variable can lie (those lie `base` from programs and libraries). The same holds for the
+ * chunks' handles, which lie `base` from them.
  */
 static char *next_place;
 
@@ -152,7 +151,7 @@ static char *first_place(void)
 	return (char *)(middle + (pcpu.base > 0 ? distance : 0) + jitter);
 }
 
-/* Units with their handles' place; NULL: not there. */
+/* Maps units at the next place, with room for their handles; NULL: the place is taken. */
 static void *map_with_handles(size_t size)
 {
 	char *units;
@@ -194,7 +193,7 @@ static struct chunk *chunk_add(void)
 	return c;
 }
 
-/* Whether what is said of @h's runs holds for those of @n at @step: larger, or fewer. */
+/* Whether hint @h also holds for runs of @n at @step, which are larger or fewer. */
 static bool hint_covers(const struct hint *h, size_t n, size_t step)
 {
 	return h->n && n >= h->n && step >= h->step;
@@ -216,7 +215,7 @@ static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t
 	return end;
 }
 
-/* end_of() if there is none. */
+/* The first such run of chunk @c; end_of(@c): there is none. */
 static size_t find_run(const struct chunk *c, size_t n, size_t step)
 {
 	size_t from = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
@@ -225,8 +224,8 @@ static size_t find_run(const struct chunk *c, size_t n, size_t step)
 }
 
 /*
- * @c's first run of @n at @step was at @start, and is taken now. What holds for more runs
- * is worth more, unless it has been left far behind.
+ * The first run of @n at @step in @c was at @start, and is taken now. A hint that holds for
+ * more runs is worth more, so it stays, unless the new one is far ahead of it.
  */
 static void hint_update(struct chunk *c, size_t start, size_t n, size_t step)
 {
@@ -334,8 +333,8 @@ static bool is_zero(const uint64_t *p, size_t size)
 }
 
 /*
- * Zero what is not. Reading an untouched page leaves it without memory of its own;
- * larger ranges are asked for first, for the page tables' sake.
+ * Zeroes bytes that are not zero. Reading an untouched page gives it no memory, but page
+ * tables; so for whole pages the system is asked first whether they were touched.
  */
 static void zero_touched(char *p, size_t size)
 {
@@ -363,7 +362,7 @@ static struct chunk *chunk_of(const char *p)
 			continue;
 		if ((uintptr_t)p % GRANULE || !test_bit(c->used, start))
 			return NULL;
-		/* What lies in front of it is free or somebody's end. */
+		/* The granule in front must be free, or the end of another allocation. */
 		if (start && test_bit(c->used, start - 1) && !test_bit(c->last, start - 1))
 			return NULL;
 		return c;
@@ -399,7 +398,7 @@ bool pcpu_try_free(void *first)
 
 	lock(&percpu_lock);
 	c = chunk_of(first);
-	/* Not the head of the units of the first chunk, either. */
+	/* The head of the first chunk's units is no allocation. */
 	if (c && (char *)first == first_unit)
 		c = NULL;
 	if (c)
@@ -434,13 +433,13 @@ size_t pcpu_resident(void)
 	{
 		resident += os_resident(c->base, chunk_size());
 		resident += os_resident(c, description_size());
-		if (c == last) /* what is behind it may be about to change */
+		if (c == last) /* another thread may be appending a chunk */
 			break;
 	}
 	return resident;
 }
 
-/* Each allocation is a run of granules that are used, the last of which says so. */
+/* Verifies that each run of used granules ends with a last one, and the sums. */
 static void verify_chunk(const struct chunk *c, unsigned int nr, struct verify *v)
 {
 	size_t used = 0, stray = 0;

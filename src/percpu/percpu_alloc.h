@@ -5,7 +5,7 @@
 
 #include "percpu/percpu.h"
 
-/* Map the first chunk; pcpu.stride, nr_ids and base are set. */
+/* Maps the first chunk. Called when pcpu.stride, nr_ids and base are set. */
 bool pcpu_alloc_init(void);
 
 /*
@@ -14,14 +14,15 @@ bool pcpu_alloc_init(void);
  */
 void *pcpu_alloc(size_t size, size_t align);
 void pcpu_free(void *first);
-/* As the two, but not @may_block: only of the chunks there are. False: no such memory. */
+/* As pcpu_alloc(); without @may_block only out of chunks that are mapped. */
 void *pcpu_alloc_for(size_t size, size_t align, bool may_block);
+/* As pcpu_free(). False: no allocation begins at @first. */
 bool pcpu_try_free(void *first);
 
 /*
- * Addresses of first copies of arrays in four bytes, for the page layer's array
- * map: their offset from pcpu_first_unit(). No two arrays have the same one. Entry
- * PCPU_ENTRY_NONE leads to an array that is always full: no array at all.
+ * An entry is the address of an array's first copy in four bytes, for the page layer's array
+ * map: its offset from pcpu_first_unit(). Each array has an entry of its own. Entry
+ * PCPU_ENTRY_NONE stands for no array: it leads to one that is always full.
  */
 enum {
 	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
@@ -32,20 +33,19 @@ char *pcpu_first_unit(void);
 /* The entry of an array; PCPU_ENTRY_NONE: it lies beyond what four bytes reach. */
 uint32_t pcpu_entry(const void *first);
 /*
- * A token: @n arrays without slots, one behind the other, for ever empty and full, where
- * entries reach. It stands in the map for arrays that lie beyond. pcpu_free() takes it back.
- * NULL: the first chunk's place for tokens is used up.
+ * A token: @n arrays without slots, one behind the other, always empty and full, within reach
+ * of entries. In the map it stands for arrays that lie beyond. Free with pcpu_free(). NULL: the
+ * first chunk's room for tokens is used up.
  */
 enum { PCPU_TOKEN_SIZE = 16 }; /* from one array to the next */
 void *pcpu_alloc_token(unsigned int n);
 
 enum { PCPU_UNIT_HEAD = 128 }; /* of the first chunk's units, whole cache lines: unit.h */
 
-/* Bytes of physical memory behind all areas, and how much of what there is: for
- * percpu_mode(). */
+/* Bytes of physical memory behind all areas. */
 size_t pcpu_resident(void);
 void pcpu_alloc_info(struct ukmem_percpu_info *info);
-/* The allocator's invariants. Takes its lock. */
+/* Verifies the allocator's invariants. Takes its lock. */
 struct verify;
 void pcpu_verify(struct verify *v);
 

@@ -16,7 +16,7 @@
 void *__alloc_percpu_gfp(size_t size, size_t align, gfp_t flags)
 {
 	bool may_block = flags & __GFP_DIRECT_RECLAIM;
-	/* Initialisation enters the kernel: who may not finds nothing. */
+	/* Initialisation enters the kernel, so a request that may not do so fails before it. */
 	bool ready = may_block ? pcpu_init() : pcpu_is_ready();
 	void *first = ready ? pcpu_alloc_for(size, align, may_block) : NULL;
 
@@ -72,13 +72,13 @@ void ukmem_percpu_register_static(void *start, void *stop, int trap)
 	pcpu_static_register(start, stop, trap);
 }
 
-/* Weak: a static program has none, and no library to keep. */
+/* Weak, because a static program does not have them, nor libraries to keep loaded. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
 extern void *dlsym(void *, const char *) __attribute__((weak));
 
 /*
- * @object's critical sections must stay mapped as long as any thread may have
- * rseq_cs point into it: for ever.
+ * Keeps @object loaded for ever: its critical sections must stay mapped as long as the rseq_cs
+ * of any thread may point into it.
  */
 static void keep_loaded(const void *object)
 {
@@ -87,7 +87,7 @@ static void keep_loaded(const void *object)
 
 	if (!dladdr || !dlsym || !dladdr(object, &info) || !info.dli_fname || !*info.dli_fname)
 		return;
-	/* Asked for by name: a static link would warn of the reference. */
+	/* Looked up by name, because a static link would warn of a reference. */
 	*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
 	if (open)
 		open(info.dli_fname, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);

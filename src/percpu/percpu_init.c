@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which mechanism this process uses for per-CPU data, and why.
+ * Chooses the mechanism for per-CPU data in this process.
  *
- * rseq needs four things: libc registered this thread (the library does so only
- * where libc knows nothing of rseq, or is told to), the kernel can restart sections
- * of other CPUs on demand (membarrier), this thread has a CPU id now, and sections
- * are in fact restarted. Everything else is fallback, with the first reason found.
+ * rseq needs four things: libc has registered this thread (the library does so only
+ * where libc does not know rseq, or the tunable percpu says so), the kernel can restart
+ * sections of other CPUs on demand (membarrier), this thread has a CPU id now, and sections
+ * are in fact restarted. Otherwise the mode is fallback, for the first reason found.
  */
 #include "percpu/percpu_init.h"
 
@@ -45,7 +45,7 @@
 /* Below this limit address space, or data, is scarce. */
 static const size_t SCARCE_LIMIT = (size_t)16 << 30;
 
-/* What programs know as ukmem_percpu_state, and as const. */
+/* Programs see this as ukmem_percpu_state, and as const. */
 UKMEM_EXPORT extern struct ukmem_percpu_state percpu_state __asm__("ukmem_percpu_state");
 struct ukmem_percpu_state percpu_state cacheline_aligned;
 
@@ -64,8 +64,8 @@ static bool libc_registered(void)
 }
 
 /*
- * Why libc did not: asked for by a call that no kernel accepts (no area, no length),
- * which one that has rseq calls invalid.
+ * Why libc has not registered this thread. The function makes a call that no kernel accepts (no
+ * area, no length); a kernel that has rseq answers that it is invalid.
  */
 static const char *libc_reason(void)
 {
@@ -113,7 +113,7 @@ static const char *not_registered(void)
 	return ask_libc ? libc_reason() : register_ourselves();
 }
 
-/* Whether kernels like this one must be tried out; then whether it passed. */
+/* Whether this kernel needs no self-test, or passes it. */
 static bool passes_self_test(void)
 {
 	char release[65] = "";
@@ -159,8 +159,8 @@ static const char *rseq_missing(void)
 }
 
 /*
- * mm_cid is valid where the kernel says so; it lies within the 32 bytes that libc
- * registers at least, whatever glibc 2.36 says in __rseq_size (20).
+ * Whether the kernel fills in mm_cid. The field lies within the 32 bytes that every libc
+ * registers, although glibc 2.36 says 20 in __rseq_size.
  */
 static bool have_mm_cid(void)
 {
@@ -202,11 +202,11 @@ static void use_rseq(const struct os_topology *topology)
 #endif
 
 /*
- * Where handles lie, seen from the copies: far enough that nothing else is there,
- * and so that both handles in the program and in shared libraries lead to user
- * space. Libraries lie high, a position-independent program in the middle, any
- * other program low: then copies must be above handles. Sanitizers allow little
- * room, some architectures have little. Nothing fits: handles are addresses.
+ * Chooses the distance from handles to copies. It must be so large that nothing else lies at
+ * the copies, and lead to user space from the program and from shared libraries alike.
+ * Libraries lie high and a position-independent program in the middle; any other program lies
+ * low, and then copies must be above handles. Sanitizers and some architectures leave little
+ * room. If no distance fits, handles are addresses.
  */
 static ptrdiff_t choose_base(void)
 {
@@ -258,7 +258,7 @@ static void emit(struct emitter *e)
 	emit_object_end(e);
 }
 
-/* Nothing is given back here, but the layers above should hear of CPUs that are gone. */
+/* Gives nothing back itself, but makes the layers above drain CPUs that are gone. */
 static size_t trim(void)
 {
 	pcpu_cpus_update();
@@ -275,7 +275,7 @@ static bool init(void)
 
 	config_init();
 	os_calls.address_space_limit(&limit);
-	/* With the limit 0 that sections fail by. */
+	/* The limit is 0 until the mode is known, so sections fail. */
 	pcpu.rseq = pcpu_rseq_offset();
 	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 	percpu_state = pcpu;
@@ -300,7 +300,7 @@ static bool init(void)
 	pcpu_indices_init();
 	pcpu_notify_init();
 	os_share_update();
-	/* Before anybody has a handle to use with it. */
+	/* No thread has a handle yet that it could use with the state. */
 	percpu_state = pcpu;
 	if (config.verbose)
 		log_warn("per-CPU data: %s by %s: %s; self-test: %s; %u possible CPUs, %zu KiB "

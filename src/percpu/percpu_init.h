@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Idempotent. False: no memory for the first chunk. */
+/* Initialises the layer, once. False: no memory for the first chunk. */
 bool pcpu_init(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * DEFINE_PER_CPU variables: each program or shared library that has some brings
- * one section of them. Its copies are laid out where the handles, the addresses in
- * the section, lead: unit i at section + base + i * stride.
+ * DEFINE_PER_CPU variables: each program or shared library that defines some has one section
+ * with all of them. The addresses in the section are the handles, so the copies lie where these
+ * lead: unit i at section + base + i * stride.
  *
- * A library that is loaded again, or another one at its place, replaces the one that
- * went; nothing tells us when one goes.
+ * The library is not told when a shared library is unloaded. When one is loaded at the place
+ * of another, it replaces that.
  *
  * Called from constructors (<ukmem/percpu.h>). Lock: static_lock.
  */
@@ -28,7 +28,7 @@ struct section {
 	char *start, *stop;
 	char *page; /* first page, all of start .. stop lie in [page, page + len) */
 	size_t len;
-	bool gone; /* another one is in its place */
+	bool gone; /* another section is in its place */
 };
 
 /* Synchronization: static_lock. Pages of copies stay mapped for ever. */
@@ -62,7 +62,7 @@ static bool is_mapped(const char *page)
 	return false;
 }
 
-/* Two libraries may lie a multiple of the stride apart: then their copies meet. */
+/* Whether the copies of @s overlap others: two libraries lie a multiple of the stride apart. */
 static bool collides(const struct section *s)
 {
 	for (unsigned int i = 0; i < nr_sections; i++) {
@@ -78,7 +78,7 @@ static bool collides(const struct section *s)
 	return false;
 }
 
-/* Pages that another section's copies share are there already. */
+/* Maps the copies' pages; those shared with another section's copies are mapped already. */
 static int map_units(const struct section *s)
 {
 	size_t page = os_page_size();
@@ -98,7 +98,7 @@ static int map_units(const struct section *s)
 	return 0;
 }
 
-/* A library that went and its copies, where @s is now. */
+/* Forgets unloaded libraries in whose place @s is now. */
 static void forget(const struct section *s)
 {
 	for (unsigned int i = 0; i < nr_sections; i++) {
@@ -113,7 +113,7 @@ static void forget(const struct section *s)
 	}
 }
 
-/* A free place in the table; the same section's of before if it has one. */
+/* A free place in the table; the one that the same section had before, if there is one. */
 static struct section *place_for(const struct section *s)
 {
 	for (unsigned int i = 0; i < nr_sections; i++)
@@ -123,7 +123,7 @@ static struct section *place_for(const struct section *s)
 	return nr_sections < MAX_SECTIONS ? &sections[nr_sections] : NULL;
 }
 
-/* Initial values, page by page: one that is all zeros is not touched. */
+/* Copies the initial values, page by page; pages that are all zeros are not touched. */
 static void copy_image(const struct section *s)
 {
 	size_t page = os_page_size();
@@ -167,7 +167,7 @@ static int add(const struct section *s)
 	return 0;
 }
 
-/* Whole pages of the section itself: nobody may look there any more. */
+/* Makes whole pages of the section itself inaccessible, so that dereferenced handles fault. */
 static void trap_direct_use(const struct section *s)
 {
 	uintptr_t from = align_up((uintptr_t)s->start, os_page_size());

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where threads are registered for rseq, and registration where libc made none: a
- * libc that does not know rseq, or percpu:register. Each thread then registers in its
- * first slow path; until then its cpu_id is negative, and every section fails into
- * one.
+ * Finds threads' rseq areas, and registers threads where libc does not: with a libc that does
+ * not know rseq, or with percpu:register. Each thread then registers in its first slow path;
+ * until then its cpu_id is negative, and every section fails into a slow path.
  *
- * A libc that knows rseq has an area in each thread's control block, also if it
- * registers none of them: that one is used, since a malloc that is preloaded had
- * better need no thread-local memory of its own.
+ * A libc that knows rseq has an area in each thread's control block, even if it registers none
+ * of them. The library uses that area, because a preloaded malloc should need no thread-local
+ * memory of its own.
  *
- * Nothing has to be undone: the area is not reused before the kernel is done with
- * the thread; the child of fork inherits the registration with the memory.
+ * Registrations need not be undone: the area is not reused before the kernel is done with
+ * the thread, and the child of fork inherits the registration with the memory.
  *
- * The child of vfork does not. It runs on its parent's thread-local memory, so it would find
- * the parent's CPU in cpu_id, and no kernel restarts its sections. Therefore the parent gives
- * up its registration before vfork and registers again afterwards; it stands still in between.
- * Meanwhile cpu_id holds PCPU_CPU_ID_SHARED, so that all sections fail, as those of any thread
- * without a CPU, and so that the child does not register the area for itself. To write cpu_id
- * without giving up the registration would cost no system call, but the field is the kernel's
- * then: since Linux 6.19 it writes only fields whose value it believes to have changed, and
- * where it verifies them it kills a process that has changed one.
+ * The child of vfork does not inherit it. It runs on its parent's thread-local memory, so it
+ * would find the parent's CPU in cpu_id, and the kernel would not restart its sections.
+ * Therefore the parent gives up its registration before vfork and registers again afterwards;
+ * it does not run in between. Meanwhile cpu_id holds PCPU_CPU_ID_SHARED, so that all sections
+ * fail, as those of any thread without a CPU, and the child does not register the area for
+ * itself. To write cpu_id without giving up the registration would cost no system call; but
+ * then the kernel owns the field. Since Linux 6.19 the kernel writes only fields whose value it
+ * believes to have changed, and where it verifies them it kills a process that has changed one.
  */
 #include "percpu/register.h"
 
@@ -62,7 +61,7 @@ ptrdiff_t pcpu_rseq_offset(void)
 
 bool pcpu_own_registration;
 
-/* What aborts must be preceded by, as in <ukmem/arch/rseq_*.h>. */
+/* The signature in front of abort handlers, as in <ukmem/arch/rseq_*.h>. */
 #if defined(__aarch64__)
 #define SIGNATURE 0xd428bc00u
 #else
@@ -90,7 +89,7 @@ static uint32_t cpu_id_now(void)
 	return atomic_load_explicit(cpu_id(), memory_order_relaxed);
 }
 
-/* The kernel wants to be told the same size again; libc registers no less than this. */
+/* The size that was registered: the kernel asks for the same one again. */
 static uint32_t area_size(void)
 {
 #if LIBC_KNOWS_RSEQ
@@ -107,7 +106,7 @@ int pcpu_register_thread(void)
 	if (cpu_id_now() == PCPU_CPU_ID_SHARED)
 		return -EBUSY;
 	err = os_calls.rseq(area(), area_size(), 0, SIGNATURE);
-	/* A signal handler of this thread may have been faster. */
+	/* A signal handler of this thread may have registered it meanwhile. */
 	return err && (int32_t)cpu_id_now() >= 0 ? 0 : err;
 }
 
@@ -117,7 +116,7 @@ int pcpu_registration_suspend(void)
 
 	if (!pcpu_use_rseq() || id == PCPU_CPU_ID_SHARED)
 		return 0;
-	/* Again, if a signal handler has registered this thread meanwhile. */
+	/* Repeat if a signal handler has registered this thread meanwhile. */
 	do {
 		if ((int32_t)id >= 0) {
 			int err =
@@ -149,7 +148,7 @@ void pcpu_register_fork_child(void)
 
 #if UKMEM_HAVE_RSEQ
 
-/* The index of a thread that has a CPU. */
+/* The index of this thread in rseq mode; registers it if the library does that. */
 static unsigned int registered_index(void)
 {
 	uint32_t cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);

@@ -21,24 +21,25 @@ int pcpu_register_thread(void);
 /* Whether the library registers threads, not libc. Synchronization: read-only after
  * pcpu_init(). */
 extern bool pcpu_own_registration;
-/* In the child of fork(): it may have come from one of vfork(). */
+/* In the child of fork(), whose parent may be a child of vfork(). */
 void pcpu_register_fork_child(void);
 
 /*
- * The index this thread runs on now; may be old by the time it returns. nr_ids:
- * none. Registers the thread for rseq where the library does that itself.
+ * The index of this thread's copies now; it may be old when the function returns. nr_ids: the
+ * thread has none. Registers the thread for rseq where the library does that itself.
  */
 unsigned int pcpu_index(void);
 /*
- * For sections of other layers. The CPU whose sections this thread runs now, whatever the
- * index is; nr_ids or more: it can run none.
+ * For sections of other layers: the id of the CPU that this thread runs on, also if indices are
+ * mm_cids; nr_ids or more: the thread cannot run sections.
  */
 unsigned int pcpu_section_cpu(void);
 
 /*
- * Around vfork(): take this thread's registration for rseq away, so that the child, which has
- * the parent's thread-local memory, runs no sections; give it back. The first: 1, and then the
- * second is due; 0: nothing to do; a negative errno: the kernel refuses.
+ * Around vfork(): the first takes this thread's registration for rseq away, so that the child,
+ * which has the parent's thread-local memory, runs no sections; the second gives it back.
+ * Result of the first: 1, and the caller must call the second; 0: there was nothing to do; a
+ * negative errno: the kernel refuses.
  */
 int pcpu_registration_suspend(void);
 void pcpu_registration_resume(void);

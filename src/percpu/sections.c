@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How sections of other CPUs come to an end on demand: by membarrier; and where the system
- * begins to refuse that (a seccomp filter installed later), without it, once and for all.
+ * Ends sections of other CPUs on demand, by membarrier. If the system begins to refuse that (a
+ * seccomp filter installed later), ends them without it, once and for ever.
  *
- * Then pcpu.ending becomes 0, and sections that rely on being ended by others (the queues')
- * look at it after they have begun, and fail. That ends those that begin later, not those that
- * were running or that will: a thread has looked, and writes at the end of its section. So
- * for each CPU c there is one moment to wait for:
+ * Then pcpu.ending becomes 0. Sections that rely on being ended by others (those of queues)
+ *load it after they have begun, and fail if it is 0. That ends all sections that begin later;
+ *but a section that was running may have loaded it before, and may still store at its end. So
+ *for each CPU c a thread must find out that such sections are over:
  *
  *   O1  Thread T loads pcpu.ending, and sees 0.
  *   O2  T is on CPU c, by the CPU id in its struct rseq or by the system's word.
@@ -15,13 +15,14 @@
  *   1. A section on c that began before O2 is over: its thread does not run while T is on c,
  *	and a thread that stopped running in a section fails when it goes on. In T itself it
  *	was a section that a signal handler interrupted, and fails, too.
- *   2. A section on c that begins after O2 sees 0, too, and fails without a store: between
- *	T and its thread CPU c, or T when it came to c, has passed the scheduler, a barrier.
- *   3. So who sees over[c] (acquire; O3 is a release) sees all that sections on c have ever
- *	stored, and none of them stores any more.
+ *   2. A section on c that begins after O2 sees 0, too, and fails without a store: between O1
+ *	and the section, CPU c has switched threads, or T has come to c. Either passes the
+ *	scheduler, which is a full barrier.
+ *   3. So a thread that sees over[c] (acquire; O3 is a release) sees all that sections on c
+ *have ever stored, and no section on c stores any more.
  *
- * Whatever thread comes by does this, for its own CPU. Where nobody comes by, the one that
- * wants to know goes there: once for each CPU at most in the life of the process.
+ * Each thread that comes by does this for its own CPU. If no thread comes by on c, the thread
+ * that needs to know goes there: at most once for each CPU in the life of the process.
  */
 #include "percpu/sections.h"
 
@@ -39,7 +40,7 @@
 /* Synchronization: set for ever, with release. */
 static _Atomic bool over[OS_MAX_CPUS];
 
-/* By -ENOMEM it says that it might work another time. */
+/* Notes that membarrier is refused for ever; after -ENOMEM it may work another time. */
 static void note_refusal(int err)
 {
 	if (err == -ENOMEM || !__atomic_exchange_n(&pcpu.ending, 0, __ATOMIC_SEQ_CST))
@@ -82,8 +83,9 @@ void pcpu_note_sections_over(void)
 }
 
 /*
- * All CPUs, if that comes to the same: the system remembers what a thread asked for, and a
- * thread that had asked for nothing would not follow its cpuset any more.
+ * Restores this thread's affinity. It asks for all CPUs if that has the same effect: the system
+ * remembers the mask that a thread asked for, and with a smaller mask a thread that had never
+ * asked would not follow changes of its cpuset any more.
  */
 static void stay_on(const struct os_mask *before)
 {
@@ -97,7 +99,7 @@ static void stay_on(const struct os_mask *before)
 		os_calls.set_affinity(before->bits, sizeof(*before));
 }
 
-/* False: this thread may not. */
+/* Moves this thread to @cpu and back. False: it may not run there. */
 static noinline bool go_to(unsigned int cpu)
 {
 	struct os_mask before = { 0 }, there = { 0 };
