@@ -100,25 +100,26 @@ UKMEM_EXPORT void kfree_sensitive(const void *p) UKMEM_SYMBOL(kfree_sensitive);
 UKMEM_EXPORT void kfree_bulk(size_t n, void **p) UKMEM_SYMBOL(kfree_bulk);
 
 /*
- * Of caches (<ukmem/slab.h>), but with blocks of kmalloc among the objects, or around them.
+ * Functions of caches (<ukmem/slab.h>) that need kmalloc: bulk frees, because blocks of kmalloc
+ * may be among the objects; and sheaves, which are blocks of kmalloc.
  */
 struct kmem_cache;
 
 /**
  * kmem_cache_free_bulk - free @p[0..n-1]
  *
- * With @s NULL the objects may be of any caches, and of kmalloc.
+ * With @s NULL the objects may be of different caches, and of kmalloc.
  */
 UKMEM_EXPORT void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 	UKMEM_SYMBOL(kmem_cache_free_bulk);
 
 /*
- * Sheaves: objects taken in advance, so that later allocations cannot fail.
- * A sheaf is its holder's: one thread at a time.
+ * Sheaves: objects that a program takes in advance, so that later allocations cannot fail.
+ * One thread at a time may use a sheaf.
  */
 struct slab_sheaf;
 
-/** kmem_cache_prefill_sheaf - a sheaf with @size objects (at least 1), or NULL. */
+/** kmem_cache_prefill_sheaf - make a sheaf with @size objects (at least 1); NULL: no memory. */
 UKMEM_EXPORT struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t flags,
 							 unsigned int size)
 	UKMEM_SYMBOL(kmem_cache_prefill_sheaf);
@@ -126,8 +127,8 @@ UKMEM_EXPORT struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, g
 /**
  * kmem_cache_refill_sheaf - fill *@sheaf up to at least @size objects
  *
- * May replace *@sheaf by a larger one. Result: 0, or -ENOMEM and the sheaf as it was,
- * or -EINVAL for a sheaf of another cache.
+ * May replace *@sheaf by a larger one. Result: 0; -ENOMEM: the sheaf is as it was; -EINVAL:
+ * a sheaf of another cache.
  */
 UKMEM_EXPORT int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t flags,
 					 struct slab_sheaf **sheaf, unsigned int size)
@@ -139,9 +140,9 @@ UKMEM_EXPORT void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t flags,
 	UKMEM_SYMBOL(kmem_cache_return_sheaf);
 
 /**
- * kmem_cache_alloc_from_sheaf - an object of the sheaf; NULL only if it is empty
+ * kmem_cache_alloc_from_sheaf - take an object out of the sheaf; NULL only if it is empty
  *
- * Of @flags, __GFP_ZERO counts. The object is freed with kmem_cache_free.
+ * Of @flags, only __GFP_ZERO has an effect. Free the object with kmem_cache_free.
  */
 UKMEM_EXPORT void *kmem_cache_alloc_from_sheaf(struct kmem_cache *s, gfp_t flags,
 					       struct slab_sheaf *sheaf)
@@ -152,7 +153,7 @@ UKMEM_EXPORT unsigned int kmem_cache_sheaf_size(const struct slab_sheaf *sheaf)
 	UKMEM_SYMBOL(kmem_cache_sheaf_size);
 
 /*
- * Copies. All of them are freed with kfree; NULL without memory.
+ * Copies. Free them with kfree. Result: the copy; NULL: no memory.
  */
 
 /** kmemdup - a kmalloc'd copy of @len bytes at @src. */

@@ -63,7 +63,7 @@ UKMEM_EXPORT int ukmem_vmstat_print(int fd);
  */
 UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
 
-/* What columns of the following tables are, a line each: for a help text. */
+/* The columns of the following tables, a line each, as text for the tool's help. */
 /* clang-format off */
 #define UKMEM_POOLS_COLUMNS                                                                    \
 	"  Size      bytes from object to object\n"                                            \
@@ -102,9 +102,9 @@ UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
 /**
  * ukmem_pools_print - print a row for each cache that was used: objects and slabs
  *
- * The columns of vmstat -m on BSD, UKMEM_POOLS_COLUMNS. A page is a slab here, of PageSz bytes,
- * and what has its own slabs while it is debugged is counted in. In the end there is the sum:
- * "In use 1K, total allocated 64K; utilization 1.6%".
+ * The columns are those of vmstat -m on BSD, UKMEM_POOLS_COLUMNS. A "page" in their names is a
+ * slab, of PageSz bytes. The slabs that a cache has for debugging count, too. The last line is
+ * the sum: "In use 1K, total allocated 64K; utilization 1.6%".
  *
  * Counts are exact while no thread uses the cache; Fail, Pgreq and Pgrel are attributes
  * (alloc_fail, alloc_slab, free_slab) that can be set back. Any thread. Result: 0, -ENOMEM or
@@ -115,8 +115,9 @@ UKMEM_EXPORT int ukmem_pools_print(int fd);
 /**
  * ukmem_layers_print - print a row for each cache that was used: which layer served requests
  *
- * The columns of vmstat -C on BSD, UKMEM_LAYERS_COLUMNS. Groups are the CPUs' arrays.
- * Each object counts once, whatever else was fetched with it. As above.
+ * The columns are those of vmstat -C on BSD, UKMEM_LAYERS_COLUMNS. A "group" in their names is
+ * a CPU's array. Each object counts once, whatever else was fetched with it. Threads and result
+ * as for ukmem_pools_print().
  */
 UKMEM_EXPORT int ukmem_layers_print(int fd);
 
@@ -141,8 +142,8 @@ UKMEM_EXPORT int ukmem_verify(FILE *out);
 /**
  * ukmem_size_classes_print - print a row for each size class of kmalloc: how slabs are cut
  *
- * The columns are UKMEM_SIZE_CLASSES_COLUMNS; in the end there is the sum over a slab of each.
- * As above.
+ * The columns are UKMEM_SIZE_CLASSES_COLUMNS. The last line is the sum over one slab of each
+ * class. Threads and result as for ukmem_pools_print().
  */
 UKMEM_EXPORT int ukmem_size_classes_print(int fd);
 

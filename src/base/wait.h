@@ -41,7 +41,7 @@ static inline uint32_t wait_begin(struct wait_queue *w)
 	return seq;
 }
 
-/* Until there was a wait_notify() since wait_begin(), or for @ms. May return earlier. */
+/* Waits until a wait_notify() since wait_begin(), or for @ms. May return earlier. */
 static inline void wait_for(struct wait_queue *w, uint32_t seq, unsigned int ms)
 {
 	sys_futex_wait(&w->seq, seq, ms);
@@ -52,10 +52,10 @@ static inline void wait_end(struct wait_queue *w)
 	atomic_fetch_sub_explicit(&w->waiters, 1, memory_order_relaxed);
 }
 
-/* Up to @n waiters look again. */
+/* Makes up to @n waiters check again. */
 static inline void wait_notify(struct wait_queue *w, unsigned int n)
 {
-	/* A modification, though of nothing: a load could come too early. */
+	/* Adds 0, because a load could come too early; see the argument above. */
 	if (likely(!atomic_fetch_add_explicit(&w->waiters, 0, memory_order_acq_rel))) /* W2 */
 		return;
 	atomic_fetch_add_explicit(&w->seq, 1, memory_order_relaxed);

@@ -251,7 +251,7 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 	return kmalloc_slow(size, flags, caller);
 }
 
-/* Of a large block that is to hold @size bytes, in place; 0: it has to move. */
+/* Resizes a large block in place. Result: its new usable size; 0: it has to move. */
 static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 {
 	size_t old = large_size(page);

@@ -74,8 +74,9 @@ static always_inline bool kmalloc_push(void *p)
 }
 
 /*
- * Usable bytes of an object of a size class, found by its address without a look at its page's
- * entry or its cache: the next free of it will need neither. 0: it may be anything else.
+ * The usable bytes of an object of a size class, found by its address alone. It does not touch
+ * the page's entry and the cache, which the next free does not need either. 0: @p may be
+ * anything else.
  */
 static always_inline size_t kmalloc_class_usable(const void *p)
 {

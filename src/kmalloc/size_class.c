@@ -25,7 +25,7 @@ static void fill_sizes(void)
 	debug_assert(size == SIZE_CLASS_LARGE_MAX);
 }
 
-/* As the tables of kmalloc_fast, for the slow paths: the class of each step. */
+/* The tables of the slow paths: the class of each step, in the steps of kmalloc_fast. */
 static uint8_t small_class[SIZE_CLASS_SMALL_MAX / 8 + 1],
 	large_class[SIZE_CLASS_LARGE_MAX / 256];
 

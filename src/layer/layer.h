@@ -25,17 +25,17 @@ struct layer {
 	struct once *once; /* its initialisation */
 	/* Around fork, in this process and in the child. */
 	void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
-	/* CPU index @cpu is used from now on, or no longer; of all layers' arrays the lowest
-	 * layer sees to that. */
+	/* Threads use CPU index @cpu from now on, or no longer. The lowest layer empties the
+	 * arrays of all layers then, by drain. */
 	void (*cpu_online)(unsigned int cpu), (*cpu_offline)(unsigned int cpu);
-	/* Adds its per-CPU arrays to those that are to be emptied (percpu/drain.h), and keeps
-	 * others from freeing them; that is over. */
+	/* The first adds the layer's per-CPU arrays to a drain (percpu/drain.h), and keeps
+	 * other threads from freeing them; the second ends that. */
 	void (*drain)(struct pcpu_drain *d), (*drained)(void);
-	size_t (*trim)(void);			  /* give memory back, after a drain; bytes */
-	void (*gauges)(struct ukmem_gauges *g);	  /* add to the gauges; no system call */
-	void (*resident)(struct ukmem_gauges *g); /* to those that the system is asked for */
-	void (*emit)(struct emitter *e);	  /* write objects and tables */
-	void (*verify)(struct verify *v);	  /* look at its invariants */
+	size_t (*trim)(void); /* gives memory back, after a drain; result: bytes */
+	void (*gauges)(struct ukmem_gauges *g);	  /* adds to the gauges; no system call */
+	void (*resident)(struct ukmem_gauges *g); /* the same for gauges that need one */
+	void (*emit)(struct emitter *e);	  /* writes objects and tables */
+	void (*verify)(struct verify *v);	  /* checks the layer's invariants */
 };
 
 extern const struct layer percpu_layer, page_layer, slab_layer, kmalloc_layer, pool_layer;
@@ -47,8 +47,8 @@ const struct layer *layer_next(const struct layer *l);
 
 /* Calls the layers, lowest first. */
 void layers_cpu_online(unsigned int cpu);
-/* Highest first: what they give back the lower ones can give back. The lowest layer, percpu,
- * empties the arrays that the others have added. */
+/* Highest first: a higher layer frees to a lower one, which then has more to give. The lowest
+ * layer, percpu, empties the arrays that the others have added. */
 void layers_drain(struct pcpu_drain *d);
 void layers_cpu_offline(unsigned int cpu);
 size_t layers_trim(void);

@@ -156,7 +156,7 @@ static int linux_getcpu(unsigned int *cpu)
 	return 0;
 }
 
-/* The note "Linux" of the vDSO: LINUX_VERSION_CODE. */
+/* LINUX_VERSION_CODE out of the vDSO's note "Linux"; 0: there is none. */
 static uint32_t version_in(const char *notes, size_t size)
 {
 	while (size >= sizeof(ElfW(Nhdr))) {

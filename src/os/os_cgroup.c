@@ -49,12 +49,12 @@ static uint64_t number_behind(const char *text, const char *key)
 	return parse_decimal(&p, &v) ? v : 0;
 }
 
-/* "max" and anything unreadable are no limit. */
+/* The number in a file; UINT64_MAX (no limit) for "max" and for an unreadable file. */
 static uint64_t parse_limit(const char **text)
 {
 	uint64_t v;
 
-	/* Version 1 says "no limit" as the largest multiple of a page. */
+	/* Version 1 writes "no limit" as the largest multiple of a page. */
 	return parse_decimal(text, &v) && v < (1ull << 62) ? v : UINT64_MAX;
 }
 

@@ -219,7 +219,7 @@ unsigned long os_prefer_node_refused(void)
 
 void os_pause_ms(uint64_t ms)
 {
-	uint32_t word = 0; /* nobody wakes who waits for it */
+	uint32_t word = 0; /* a futex that no thread wakes */
 
 	sys_futex_wait(&word, 0, ms);
 }

@@ -163,7 +163,7 @@ void page_background_start(void)
 	errno = saved;
 }
 
-/* Start the thread if it is wanted and there are so many dirty pages. */
+/* Starts the thread if it is wanted with @dirty pages. */
 static noinline void poll_background(size_t dirty)
 {
 	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||

@@ -60,7 +60,7 @@ static unsigned int capacity_of(const struct zone *z, unsigned int list)
 
 unsigned int pageset_batch(const struct zone *z, unsigned int order)
 {
-	/* Of large runs, too, a few are worth the lock. */
+	/* Of large runs, too, move several for one lock. */
 	unsigned int few = min_uint(max_uint(capacity_of(z, order) / 2, 1), 4);
 
 	return min_uint(max_uint(z->pcp_batch >> order, few), PCP_BATCH_MAX);
@@ -179,8 +179,7 @@ void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsig
 		zone_free_batch(z, batch + pushed, n - pushed);
 }
 
-/* @list is full, or this CPU has not used it yet: a batch goes, or of other runs the youngest.
- */
+/* Frees a run when @list is full, or not used yet: a batch leaves, or the youngest run. */
 static noinline void free_slow(struct zone *z, unsigned int list, struct page *page)
 {
 	struct page *batch[PCP_BATCH_MAX];
@@ -319,7 +318,7 @@ bool __pageset_give_dirty(struct zone *z)
 	return any;
 }
 
-/* A run that has left the list may be anything: its entry is read as whole words. */
+/* The run may have left the list and be anything, so its entry is read as whole words. */
 static noinline no_sanitize_thread size_t listed_pages(void *run, const void *unused)
 {
 	const struct page *page = run;

@@ -32,7 +32,7 @@ size_t pageset_drain(struct zone *only);
  * all CPUs', after caches have given back their slabs.) */
 struct pcpu_drain;
 void pagesets_list(struct pcpu_drain *d);
-/* Of what this CPU holds, what may be resident. False: nothing. The lock is held. */
+/* Puts dirty runs of this CPU's pageset into the zone. False: there were none. Lock held. */
 bool __pageset_give_dirty(struct zone *z);
 size_t pageset_pages(const struct zone *z);
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);

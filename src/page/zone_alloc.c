@@ -64,7 +64,7 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 
 	debug_assert(rq->npages && rq->mark < NR_WMARK);
 	*full = false;
-	/* Frees that were deferred in the last moment of a holder of the lock. */
+	/* Frees may have been deferred after the last holder looked. */
 	if (unlikely(deferred_any(&z->deferred)) && zone_lock_for(z, rq))
 		zone_unlock(z, rq->may_block);
 	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&

@@ -81,7 +81,7 @@ struct zone {
 	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
 	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
 	_Atomic size_t decay_backlog;		 /* pages still to be purged of the last one */
-	_Atomic uint64_t early[NR_PCP_COUNTERS]; /* counted before there were pagesets */
+	_Atomic uint64_t early[NR_PCP_COUNTERS]; /* counts from before there were pagesets */
 	struct deferred deferred cacheline_aligned; /* freed runs */
 	struct lock lock;
 	/* Synchronization: lock, from here on. */

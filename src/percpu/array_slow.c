@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Per-CPU arrays off the fast paths: opened, filled, reduced, counted, verified. */
+/* Opens, fills, reduces, counts and verifies per-CPU arrays, off the fast paths. */
 #include "percpu/array_slow.h"
 
 #include <limits.h>
@@ -11,8 +11,9 @@
 
 enum { FAILURES_MAX = 8 }; /* sections that may fail before an array keeps what it has */
 
-/* The capacity is set and then the bound looked at; pcpu_arrays_set_bound() does it the other
- * way round, all in one order: who sets the capacity last has seen the new bound. */
+/* This sets the capacity and then loads the bound; pcpu_arrays_set_bound() sets the bound and
+ * then the capacity. All are seq_cst, so the thread that sets the capacity last has seen the
+ * new bound. */
 bool pcpu_array_open(void *handle, const _Atomic uint16_t *bound)
 {
 	unsigned int cpu = pcpu_index();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the owners of per-CPU arrays do with them off the fast paths: caches (objects, and
- * slabs), pagesets, qmempools. An owner says which capacity its arrays are to have, and has a
- * function that takes back what comes out of them. From outside arrays are emptied by drain.h.
+ * Operations on per-CPU arrays off the fast paths, for the arrays' owners: caches (of objects,
+ * and of slabs), pagesets, qmempools. An owner decides the capacity of its arrays, and has a
+ * function that takes objects back which come out of them. drain.h empties arrays from outside.
  *
- * Functions that name no CPU are for this CPU's array; they use it as any of its users does.
+ * Functions without a CPU parameter are for this CPU's array, and use it by its operations.
  */
 #ifndef PERCPU_ARRAY_SLOW_H
 #define PERCPU_ARRAY_SLOW_H
@@ -13,40 +13,40 @@
 
 enum { PCPU_PUT_MAX = 32 }; /* objects that are put at once */
 
-/* Takes @n objects that were in an array of @whose. */
+/* Takes back @n objects that were in an array of @whose. */
 typedef void pcpu_put_function(void *whose, void **objects, unsigned int n);
 
 /*
- * This CPU's array gets capacity *@bound, if it has another one: when it is first used, or
- * after the bound has changed (pcpu_arrays_set_bound). Result: whether it had another one.
+ * Gives this CPU's array the capacity *@bound, if it has another one: when it is first used, or
+ * after the bound has changed (pcpu_arrays_set_bound). Result: whether the capacity changed.
  */
 bool pcpu_array_open(void *handle, const _Atomic uint16_t *bound);
 
-/* The last of @objects first, since an array is a stack: they come out in order. Result: how
- * many of objects[0..n) there was room for; the others are behind these. */
+/* Pushes @objects in reverse, so that they come out of the stack in order. Result: how many
+ * were pushed; the others are in objects[result..n). */
 unsigned int pcpu_array_fill(void *handle, void **objects, unsigned int n);
 
 /*
- * Puts what the array of CPU @cpu has above @keep: of a CPU that is @stopped, or by its users'
- * operations as long as this thread is there. Result: what the array holds then: more than
- * @keep where sections fail again and again, as in a storm of signals; UINT_MAX for a thread
- * that has moved to another CPU.
+ * Puts the objects that the array of @cpu has above @keep. If the CPU is not @stopped, uses the
+ * array's operations, as long as this thread is on the CPU. Result: the objects left; more than
+ * @keep if sections fail again and again, as in a storm of signals; UINT_MAX if the thread has
+ * moved to another CPU.
  */
 unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep, bool stopped,
 			       pcpu_put_function *put, void *whose);
 
-/* What arrays hold, and handed out as allocations. CPUs use them meanwhile. */
+/* The objects in arrays, and those popped as allocations. CPUs may use the arrays meanwhile. */
 struct pcpu_array_sums {
 	uint64_t count, pops;
 };
 struct pcpu_array_sums pcpu_array_sums(void *handle, unsigned int cpu);
-/* The sum of @of over all objects in them, or over what was one a moment ago. */
+/* The sum of @of over all objects in arrays; some may have left a moment ago. */
 size_t pcpu_array_sum_of(void *handle, unsigned int cpu,
 			 size_t (*of)(void *object, const void *arg), const void *arg);
 
 /*
- * The invariants of all CPUs' arrays of @slots slots, called @what in findings; @wrong says
- * what is wrong with an object in one, or NULL.
+ * Verifies all CPUs' arrays of @slots slots. @what: their name in findings. @wrong: tells why
+ * an object must not be in the array, or NULL.
  */
 struct verify;
 void pcpu_array_verify(void *handle, unsigned int slots, const char *what,

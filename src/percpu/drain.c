@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Per-CPU arrays are emptied from outside; see drain.h. */
+/* Empties per-CPU arrays from outside; see drain.h. */
 #include "percpu/drain.h"
 
 #include "layer/layer.h"
@@ -7,7 +7,7 @@
 #include "percpu/register.h"
 #include "ukmem/stats.h"
 
-/* What the listed arrays of one CPU hold. */
+/* Empties the listed arrays of one CPU. */
 static void empty(struct pcpu_drain *d, unsigned int cpu, bool stopped)
 {
 	for (unsigned int k = 0; k < d->n; k++)
@@ -49,10 +49,10 @@ void pcpu_arrays_set_bound(void *handle, _Atomic uint16_t *bound, uint16_t capac
 	for_each_cpu_unit (cpu) {
 		struct pcpu_array *a = pcpu_ptr(handle, cpu);
 
-		if (atomic_load(&a->capacity)) /* those never used stay untouched */
+		if (atomic_load(&a->capacity)) /* arrays that were never used stay untouched */
 			atomic_store(&a->capacity, capacity);
 	}
-	/* When its CPU is stopped, a section that goes by the old capacity is over. */
+	/* The stop ends sections that still go by the old capacity. */
 	pcpu_drain_add(&d, handle, put, whose);
 	pcpu_drain_end(&d);
 }

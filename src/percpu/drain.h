@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Per-CPU arrays emptied from outside: some of one owner, of several, or of all layers.
+ * Empties per-CPU arrays from outside: arrays of one owner, of several, or of all layers.
  *
  *	struct pcpu_drain d = { .cpu = cpu };
  *
@@ -24,12 +24,12 @@
 
 enum { PCPU_DRAIN_ARRAYS = 32 }; /* reclaim has them on a stack of unknown size */
 
-/* Synchronization: its caller's. */
+/* Synchronization: one thread uses it. */
 struct pcpu_drain {
 	unsigned int cpu;  /* an index, or PCPU_ALL_CPUS */
 	unsigned int keep; /* objects that each array is left with */
 	unsigned int n;	   /* arrays listed */
-	bool refused;	   /* CPUs could not be stopped, and arrays may still hold something */
+	bool refused;	   /* CPUs could not be stopped, so arrays may still hold objects */
 	void *arrays[PCPU_DRAIN_ARRAYS];
 	struct {
 		pcpu_put_function *put;
@@ -37,10 +37,10 @@ struct pcpu_drain {
 	} of[PCPU_DRAIN_ARRAYS];
 };
 
-/* Puts what the arrays added until now held, if there are too many. */
+/* Adds an array; if there are too many, it first empties those added until now. */
 void pcpu_drain_add(struct pcpu_drain *d, void *handle, pcpu_put_function *put, void *whose);
-/* Where CPUs cannot be stopped, of all CPUs' arrays those of this CPU are emptied, as their
- * users do it. */
+/* Empties the arrays. If CPUs cannot be stopped and all are to be drained, it empties those of
+ * this CPU, by their users' operations. */
 void pcpu_drain_end(struct pcpu_drain *d);
 
 /*
@@ -51,7 +51,7 @@ void pcpu_drain_end(struct pcpu_drain *d);
 void pcpu_arrays_set_bound(void *handle, _Atomic uint16_t *bound, uint16_t capacity,
 			   pcpu_put_function *put, void *whose);
 
-/* The arrays of all layers (struct layer's drain). */
+/* Empties the arrays of all layers (struct layer's drain). */
 void pcpu_drain_layers(unsigned int cpu);
 
 #endif

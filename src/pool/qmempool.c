@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools of elements in front of a cache. Called by the program; below: this CPU's array
- * (percpu/array.h), one ALF queue for all CPUs, the cache in bulk.
+ * Pools of elements in front of a cache. The program calls this file; it uses this CPU's array
+ * (percpu/array.h), one ALF queue for all CPUs, and the cache in bulk.
  *
  *	   get		   put
  *	    ^		    |
@@ -11,17 +11,17 @@
  *	    ^ stock	    v	     what there is no room for
  *   cache  +---------------+	     two bulks at a time
  *
- * Bound: an element that nobody uses is in a slot of an array or of the queue, or in the
- * hands of a thread that is between two of these, or the cache's; so the pool holds no more
- * than there are slots. Every move is to where there is room or on to the cache, which always
- * has some. Nothing here waits, nor calls the cache while anything is half done: a refill that
- * gets less from the cache than it asked for goes on with that.
+ * Bound: a free element is in a slot of an array or of the queue, in hand of a thread that
+ *moves it, or in the cache; so the pool holds no more elements than there are slots. Elements
+ *move to where there is room, or on to the cache, which always has room. No function here
+ *waits, nor calls the cache in the middle of a change: a refill that gets fewer elements from
+ *the cache than it asked for goes on with those.
  *
- * Nodes: a local array takes elements of its CPU's node. One that came to another, because
- * the thread moved between the look and the push or the array to another CPU (mm_cid), is
- * found when it is taken out.
+ * Nodes: a local array takes elements of its CPU's node. An element of another node may get
+ * there, because the thread moved between the test and the push, or the array to another CPU
+ * (mm_cid); it is found when it is taken out.
  *
- * Lock: pools_lock, for the list of pools, held while they are emptied from outside.
+ * Lock: pools_lock, for the list of pools, held while pools are emptied from outside.
  */
 #include "pool/qmempool.h"
 
@@ -38,7 +38,7 @@
 
 enum {
 	REFILL_MAX = QMEMPOOL_BULK_MAX * QMEMPOOL_REFILL_MULTIPLIER,
-	PIECE_MAX = 1 << 20, /* elements of one call to arrays and the queue */
+	PIECE_MAX = 1 << 20, /* elements in one call to arrays and the queue */
 };
 
 static void count(struct qmempool *pool, enum qmempool_event e, uint64_t n)
@@ -54,7 +54,7 @@ void qmempool_give_back(struct qmempool *pool, void **p, size_t n)
 	kmem_cache_free_bulk(pool->kmem, n, p);
 }
 
-/* For other CPUs; what others have filled up meanwhile goes on. */
+/* Puts elements into the shared queue; those that it has no room for go to the cache. */
 void qmempool_share(struct qmempool *pool, void **p, unsigned int n)
 {
 	unsigned int kept = n ? alf_mp_enqueue_burst(pool->shared, p, n) : 0;
@@ -62,7 +62,7 @@ void qmempool_share(struct qmempool *pool, void **p, unsigned int n)
 	qmempool_give_back(pool, p + kept, n - kept);
 }
 
-/* libc's, with the tunable passthrough, are of no node. */
+/* Whether @elem is of another node. With the tunable passthrough elements are of no node. */
 static bool is_remote(const void *elem)
 {
 	const struct page *page = page_lookup(elem);
@@ -70,7 +70,7 @@ static bool is_remote(const void *elem)
 	return page && page_node(page) != page_local_node();
 }
 
-/* The elements of this CPU's node first. Result: their number. */
+/* Sorts the elements of this CPU's node to the front. Result: their number. */
 static unsigned int local_first(void **p, unsigned int n)
 {
 	unsigned int local = 0;
@@ -89,9 +89,9 @@ static unsigned int local_first(void **p, unsigned int n)
 }
 
 /*
- * The last ones, which are the next. They were freed long ago or elsewhere: with elements of
- * 2 KiB of which the first line is written to, one after the other, 8192 in a pool with bulks
- * of 16: 16 -> 13 ns. More than these, in larger bulks, take longer than they save.
+ * Prefetches the last elements, which the array hands out next. They were freed long ago or
+ * elsewhere, so their lines are cold. To prefetch more than these costs more than it saves.
+ * (8192 elements of 2 KiB, the first line of each written, in bulks of 16: 16 -> 13 ns.)
  */
 static void prefetch(void *const *p, unsigned int n)
 {
@@ -99,7 +99,7 @@ static void prefetch(void *const *p, unsigned int n)
 		__builtin_prefetch(p[i], 1);
 }
 
-/* Those of @n that this CPU's array takes; their number. */
+/* Pushes as many of @n elements as this CPU's array takes. Result: how many. */
 static unsigned int push_local(struct qmempool *pool, void **p, unsigned int n)
 {
 	unsigned int pushed = pcpu_array_push_bulk(pool->local, p, n);
@@ -109,7 +109,7 @@ static unsigned int push_local(struct qmempool *pool, void **p, unsigned int n)
 	return pushed;
 }
 
-/* Fetched beyond what was asked for: a bulk for this CPU, the rest for all. */
+/* Stores elements beyond the request: a bulk in this CPU's array, the rest in the queue. */
 static void stock(struct qmempool *pool, void **p, unsigned int n)
 {
 	unsigned int local = min_uint(local_first(p, n), pool->bulk), pushed;
@@ -120,8 +120,8 @@ static void stock(struct qmempool *pool, void **p, unsigned int n)
 }
 
 /*
- * Up to @n elements of this CPU's array: for whoever the fast path failed. What is of another
- * node, as the array may have been another CPU's (mm_cid), goes to the others.
+ * Takes up to @n elements of this CPU's array, after the fast path failed. Elements of another
+ * node, which it may have if it was another CPU's (mm_cid), go to the shared queue.
  */
 static size_t take_local(struct qmempool *pool, void **p, size_t n)
 {
@@ -136,7 +136,7 @@ static size_t take_local(struct qmempool *pool, void **p, size_t n)
 	return local;
 }
 
-/* Elements of other nodes go round, until a CPU of theirs comes or there is no room. */
+/* Takes elements from the shared queue; puts those of other nodes back for CPUs of these. */
 static unsigned int fetch_shared(struct qmempool *pool, void **out, unsigned int n)
 {
 	unsigned int got = alf_mc_dequeue(pool->shared, out, n), local;
@@ -149,7 +149,7 @@ static unsigned int fetch_shared(struct qmempool *pool, void **out, unsigned int
 	return local;
 }
 
-/* Up to @n, of which @need are worth a reclaim. */
+/* Fetches up to @n elements from the cache; it reclaims only to get @need of them. */
 static size_t fetch_cache(struct qmempool *pool, gfp_t gfp, void **out, size_t n, size_t need,
 			  const void *caller)
 {
@@ -175,8 +175,8 @@ static void count_got(struct qmempool *pool, size_t of_shared, size_t of_cache)
 }
 
 /*
- * Fewer than a bulk: the local array gets some, too. The last ones are the caller's: so the
- * others are loaded as they were stored, at the same addresses.
+ * Gets fewer than a bulk; the local array gets some, too. The caller gets the last ones of the
+ * batch, so that the others are loaded from the addresses at which they were stored.
  */
 static size_t get_few(struct qmempool *pool, gfp_t gfp, void **p, size_t n, const void *caller)
 {
@@ -215,7 +215,7 @@ static size_t get_many(struct qmempool *pool, gfp_t gfp, void **p, size_t n, con
 	return got;
 }
 
-/* @n elements past the fast path. Result: how many there were. */
+/* Gets @n elements past the fast path. Result: how many it got. */
 static noinline size_t get(struct qmempool *pool, gfp_t gfp, void **p, size_t n,
 			   const void *caller)
 {
@@ -233,7 +233,7 @@ static noinline size_t get(struct qmempool *pool, gfp_t gfp, void **p, size_t n,
 	return got;
 }
 
-/* Elements of this CPU's node, for which its array may have no room. */
+/* Puts back elements of this CPU's node, for which its array may have no room. */
 static void put(struct qmempool *pool, void **p, unsigned int n)
 {
 	void *batch[QMEMPOOL_BULK_MAX];
@@ -252,7 +252,7 @@ static void put(struct qmempool *pool, void **p, unsigned int n)
 	qmempool_share(pool, p + pushed, n - pushed);
 }
 
-/* Elements of any node. */
+/* Puts back elements of any node. */
 static void put_any(struct qmempool *pool, void **p, size_t n)
 {
 	while (n) {
@@ -274,7 +274,7 @@ static always_inline void *zeroed(const struct qmempool *pool, void *elem, gfp_t
 	return elem;
 }
 
-/* Values, not addresses: else the fast path, too, would have its element in memory. */
+/* Takes the element by value: its address would make the fast path keep it in memory. */
 static noinline void put_one(struct qmempool *pool, void *elem)
 {
 	put_any(pool, &elem, 1);
@@ -289,7 +289,7 @@ static noinline void *get_one(struct qmempool *pool, gfp_t gfp, const void *call
 	return zeroed(pool, elem, gfp);
 }
 
-/* The rest of a bulk of @n, of which p[0..got) came from the array. */
+/* Gets the rest of a bulk of @n; p[0..got) came from the array. */
 static always_inline int finish_bulk(struct qmempool *pool, gfp_t gfp, size_t n, void **p,
 				     size_t got, const void *caller)
 {

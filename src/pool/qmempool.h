@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of qmempools: qmempool.c moves elements, qmempool_create.c has all the rest. */
+/* Inside of qmempools: qmempool.c moves elements, qmempool_create.c does all else. */
 #ifndef POOL_QMEMPOOL_H
 #define POOL_QMEMPOOL_H
 
@@ -10,12 +10,12 @@
 #include "percpu/percpu.h"
 #include "ukmem/qmempool.h"
 
-/* Counted per CPU, past the fast paths; these follow from the arrays' pops. */
+/* Counted per CPU, past the fast paths; counts of the fast paths follow from arrays' pops. */
 enum qmempool_event {
 	QMEMPOOL_FETCHED,   /* elements from the cache */
-	QMEMPOOL_RETURNED,  /* and back */
-	QMEMPOOL_OF_SHARED, /* elements handed out that were in no array: from the queue */
-	QMEMPOOL_OF_CACHE,  /* and fetched for it */
+	QMEMPOOL_RETURNED,  /* elements back to the cache */
+	QMEMPOOL_OF_SHARED, /* elements handed out directly from the queue */
+	QMEMPOOL_OF_CACHE,  /* elements handed out directly from the cache */
 	QMEMPOOL_MISPLACED, /* elements of another node found in arrays */
 	QMEMPOOL_REFILLS,
 	QMEMPOOL_DRAINS,
@@ -34,9 +34,9 @@ struct qmempool {
 	struct list_head list; /* pools lock */
 };
 
-/* Elements in the caller's hands to the shared queue, or if that is full to the cache. */
+/* Puts elements that the caller has into the shared queue, or if it is full into the cache. */
 void qmempool_share(struct qmempool *pool, void **p, unsigned int n);
-/* To the cache. */
+/* Gives elements back to the cache. */
 void qmempool_give_back(struct qmempool *pool, void **p, size_t n);
 
 #endif

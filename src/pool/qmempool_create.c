@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Qmempools: making and destroying them, emptying them from outside, what they did.
+ * Makes and destroys qmempools, empties them from outside, and reads their statistics.
  *
- * Emptied (percpu/drain.h), into the cache: by ukmem_trim(), and where memory is short (a
- * shrinker, which runs before the caches' own, so that those find the slabs that became empty).
- * The array of a CPU that goes offline: into the shared queue.
+ * Pools are emptied (percpu/drain.h) into the cache by ukmem_trim(), and by a shrinker when
+ * memory is short; it runs before that of the caches, which then finds the slabs that became
+ * empty. The array of a CPU that goes offline is emptied into the shared queue.
  *
  * Lock: pools_lock.
  */
@@ -42,7 +42,7 @@ static void to_queue(void *pool, void **p, unsigned int n)
 	qmempool_share(pool, p, n);
 }
 
-/* What is in it now, not what others go on putting in. */
+/* Empties the queue of the elements that it has now; other threads may go on putting. */
 static void drain_shared(struct qmempool *pool)
 {
 	uint32_t left = alf_queue_count(pool->shared), n;
@@ -56,7 +56,7 @@ static void drain_shared(struct qmempool *pool)
 	}
 }
 
-/* The queue at once, the arrays when the drain ends. */
+/* Empties the queue at once; the arrays are emptied when the drain ends. */
 static void drain_to_cache(struct qmempool *pool, struct pcpu_drain *d)
 {
 	drain_shared(pool);
@@ -93,7 +93,7 @@ static size_t held(const struct qmempool *pool)
 	return s.local + s.shared;
 }
 
-/* The array of a CPU that goes is for the others; else everything is to go. */
+/* Empties the array of a CPU that goes offline for other CPUs; else all into the cache. */
 static void drain(struct pcpu_drain *d)
 {
 	struct qmempool *pool;
@@ -182,7 +182,7 @@ const struct layer pool_layer = {
 	.verify = verify,
 };
 
-/* What is wrong with the sizes; @limit: the number that goes with it. */
+/* Why the sizes are invalid, or NULL; *@limit: the number that belongs to the text. */
 static const char *bad_sizes(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
 			     uint32_t *limit)
 {
@@ -232,7 +232,7 @@ static bool check(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t prealloc,
 	return true;
 }
 
-/* Straight into the queue: which CPUs will need them is not known. */
+/* Fetches elements into the queue, since it is not known which CPUs will need them. */
 static bool preallocate(struct qmempool *pool, uint32_t n, gfp_t gfp)
 {
 	void *batch[BATCH];
@@ -258,8 +258,8 @@ static void *alloc_first(size_t size, gfp_t gfp)
 	return handle ? pcpu_first(handle) : NULL;
 }
 
-/* Nobody else uses the pool, or ever did. So what it has is in the queue, and can be had
- * whatever CPU the queue was left to. */
+/* No other thread uses the pool, so all its elements are in the queue, and single
+ * functions can take them whatever CPU has a bias. */
 static void release(struct qmempool *pool)
 {
 	void *batch[BATCH];
@@ -306,7 +306,7 @@ static struct qmempool *make(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t p
 		release(pool);
 		return NULL;
 	}
-	/* A first stock for those who may not wait. If there is none, they hear of it. */
+	/* Elements for first requests that may not wait; without them, such requests fail. */
 	if (prealloc < QMEMPOOL_BULK)
 		preallocate(pool, QMEMPOOL_BULK - prealloc, gfp | __GFP_NORETRY | __GFP_NOWARN);
 	return pool;
@@ -335,7 +335,7 @@ struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t sharedq_sz, uint32
 	return pool;
 }
 
-/* NULL: it holds nothing and may go; else why not. */
+/* Drains the pool. Result: NULL if it can be freed; else the reason why not. */
 static const char *why_kept(struct qmempool *pool, struct qmempool_stats *s)
 {
 	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
@@ -355,7 +355,7 @@ void qmempool_destroy(struct qmempool *pool)
 
 	if (!pool)
 		return;
-	lock(&pools_lock); /* nobody else has some of its elements in hands */
+	lock(&pools_lock); /* no other drain has elements of the pool in hand */
 	why = why_kept(pool, &s);
 	if (!why)
 		list_del(&pool->list);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a CPU's array and the node's queue or the slabs: half an array moves at once, of
- * large objects less.
+ * Moves objects between a CPU's array and the node's shared queue or slabs: half an array at
+ * once, less of large objects.
  *
- * A section that was aborted, an empty array, a stopped one and one without a CPU index all
- * look alike here, and progress never depends on which it was: one more try, then the slabs
- * serve the request directly.
+ * This file cannot tell an aborted section from an empty array, a stopped one, or a thread
+ * without a CPU index, and its progress does not depend on which it was: it tries once more,
+ * then the slabs serve the request directly.
  */
 #include "slab/slab_array.h"
 
@@ -24,14 +24,14 @@
 
 char *slab_arrays;
 
-/* How many objects to move to or from an array of that capacity, and @more. */
+/* How many objects to move to or from an array of @capacity; @more are added. */
 static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity,
 			    unsigned int more)
 {
 	return min_uint(min_uint(capacity / 2, slab_step(s)) + more, SLAB_BATCH_MAX);
 }
 
-/* Objects of one node that the array has no room for. */
+/* Puts back objects of one node that the array has no room for. */
 static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n)
 {
 	unsigned int put = slab_shared_put(s, node, objs, n);
@@ -40,7 +40,7 @@ static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsig
 		slab_put(s, objs + put, n - put, SLAB_PUT_CPU);
 }
 
-/* Makes the queue of a node, if a CPU missed it. */
+/* Makes the shared queue of a node, if a CPU missed it. */
 static void make_shared(struct kmem_cache *s, unsigned int node)
 {
 	unsigned int cpu;
@@ -89,8 +89,8 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	return batch[0];
 }
 
-/* At its hard limit what CPUs keep in their arrays is all that is left; where CPUs cannot be
- * stopped, what the drain could reach of it. */
+/* At its hard limit a cache has only the objects in CPUs' arrays left: drains these, as far as
+ * CPUs can be stopped, and tries again. */
 static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t flags,
 				 const void *caller)
 {
@@ -132,7 +132,7 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	if (pcpu_array_push(array, obj))
 		return;
 	n = half_of(s, slab_tune(s, array, SLAB_MOVED_FLUSH), 0);
-	/* After growth, or on a CPU used for the first time, there is room now. */
+	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;
 	debug_assert(n <= SLAB_BATCH_MAX);
@@ -220,7 +220,7 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	return got;
 }
 
-/* How many of p[0..n) are of the same node as the first. */
+/* How many of p[0..n), from the first on, are of the same node. */
 static size_t same_node(void **p, size_t n)
 {
 	size_t i = 1;

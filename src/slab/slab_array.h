@@ -7,19 +7,19 @@
 #include "percpu/percpu_alloc.h"
 #include "slab/slab_types.h"
 
-/* pcpu_first_unit(), where the array map's entries count from. */
+/* pcpu_first_unit(), the address of entry 0 of the array map. */
 extern char *slab_arrays;
 
-/* @node: of which node; @caller: of the program's function, for records. */
+/* The slow paths. @node: the node to allocate from; @caller: the program's, for records. */
 void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller);
 void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller);
-/* @n objects into the program's hands. Result: how many it got. */
+/* Allocates @n objects into @p. Result: how many it got. */
 size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
 		       const void *caller);
-/* @n objects of one cache. */
+/* Frees @n objects of one cache. */
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller);
 
-/* Both fail, and take the slow path, in fallback mode too. */
+/* Allocates an object. In fallback mode the section fails, and this takes the slow path. */
 static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)
 {
 	void *obj;
@@ -29,7 +29,7 @@ static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const v
 		       : slab_alloc_slow(s, page_policy_node(), flags, caller);
 }
 
-/* Objects of one cache and node have one entry in the array map. */
+/* The array map's entry for an object; all objects of a cache and node have the same. */
 static always_inline unsigned int slab_entry(const void *obj)
 {
 	size_t offset = (uintptr_t)obj - page_window.base;
@@ -39,20 +39,20 @@ static always_inline unsigned int slab_entry(const void *obj)
 		       : PCPU_ENTRY_NONE;
 }
 
-/* Whether an object whose page has @entry lies in a slab of @s. False also where no entry says
- * so; then slab_cache_of() does. */
+/* Whether @entry is one of @s. False also for objects of @s without an entry; slab_cache_of()
+ * finds their cache. */
 static always_inline bool slab_has(const struct kmem_cache *s, unsigned int entry)
 {
 	return entry - s->entry_first <= s->entry_last - s->entry_first;
 }
 
-/* To the array of the cache whose object it is; with a token that fails. */
+/* Pushes @obj onto the array that its entry leads to; fails if the entry is a token's. */
 static always_inline bool slab_push(unsigned int entry, void *obj)
 {
 	return pcpu_array_push_rseq(&pcpu, slab_arrays, entry, obj);
 }
 
-/* The fast path of a free to a cache. False: the caller finds out why. */
+/* The fast path of a free to a cache. False: the slow path must find out why. */
 static always_inline bool slab_push_to(const struct kmem_cache *s, unsigned int entry,
 				       void *obj)
 {
@@ -60,8 +60,8 @@ static always_inline bool slab_push_to(const struct kmem_cache *s, unsigned int 
 	       pcpu_array_push_rseq(&pcpu, s->free_base, entry, obj);
 }
 
-/* slab_api.c: kmem_cache_free() without the fast path; @func: the name misuse is reported
- * under. */
+/* slab_api.c: kmem_cache_free() without the fast path. @func: the name under which misuse is
+ * reported. */
 void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller);
 
 #endif

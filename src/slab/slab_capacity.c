@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How large a CPU's array of objects is.
+ * Decides how large a CPU's array of objects is.
  *
- * The capacity is found by use. It starts small and doubles whenever a refill follows a flush
- * or the other way round: then what the program allocates and frees in turn is more than the
- * array holds. Long phases of one kind only, as where one CPU allocates what another one frees,
- * let it grow to a modest size, slowly.
+ * The capacity follows from use. It starts small and doubles whenever a refill follows a flush
+ * or the other way round, because then the program allocates and frees in turn more objects
+ * than the array holds. Long phases of one kind alone, for instance where one CPU allocates
+ * objects that another one frees, let it grow slowly, to a modest size.
  *
- * kmalloc's arrays share a budget (slab_budget.c). A class that wants more than is left takes
- * it from classes that are not used: a hand goes round the classes, and one whose count of pops
- * has not moved since the hand last came by loses half its capacity, with the objects above it.
- * Busy classes that fit their arrays are spared although they never come here.
+ * kmalloc's arrays share a budget (slab_budget.c). A size class that needs more than is left
+ * takes it from classes that are not used: a hand goes round the classes; a class whose count
+ * of pops has not changed since the hand last came by loses half its capacity, with the objects
+ * above it. Busy classes keep theirs, although those that fit their arrays never come here.
  */
 #include "slab/slab_capacity.h"
 
@@ -23,14 +23,15 @@
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
 
-/* struct pcpu_array.last_move: enum slab_move, and above it how often in a row. */
+/* struct pcpu_array.last_move: enum slab_move in the low bits, above it how often in a row. */
 enum { MOVED_MASK = 3, MOVED_ONE = 4 };
 
 enum {
-	MODEST = 128,		/* slots */
-	MODEST_BYTES = 1 << 20, /* and bytes, of large objects a quarter */
+	MODEST = 128,		/* slots of a modest array */
+	MODEST_BYTES = 1 << 20, /* its bytes; a quarter for large objects */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
-	STEP_BYTES = 1 << 20,	/* of large objects that move, or that an array grows by */
+	STEP_BYTES =
+		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
 
 unsigned int slab_step(const struct kmem_cache *s)
@@ -38,7 +39,7 @@ unsigned int slab_step(const struct kmem_cache *s)
 	return s->size > SLAB_MAX_SIZE ? STEP_BYTES / s->size : s->capacity_max;
 }
 
-/* By how much a capacity grows that is moved in direction @move now. */
+/* Notes a refill or flush (@move). Result: the slots by which the array should grow. */
 static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			   unsigned int capacity, uint8_t move)
 {
@@ -63,8 +64,9 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 	return capacity < max ? min_uint(min_uint(capacity, slab_step(s)), max - capacity) : 0;
 }
 
-/* Slots that every class has a right to: without any it would lock for each object. Large
- * objects, of which all classes together are too much for a small budget, have none. */
+/* The slots that every class has a right to, because an array without slots takes a lock for
+ * each object. Classes of large objects have none: together they would exceed a small budget.
+ */
 static unsigned int guaranteed(const struct kmem_cache *s)
 {
 	return s->size > SLAB_MAX_SIZE ? 0 : s->capacity_first;
@@ -76,7 +78,7 @@ void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int c
 			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
 }
 
-/* A capacity that was charged already. False: another thread changed it, *@from, meanwhile. */
+/* Sets a capacity that was charged already. False: another thread has changed it, to *@from. */
 static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, uint16_t *from,
 		  uint16_t to)
 {
@@ -84,7 +86,8 @@ static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, 
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, from, to, memory_order_seq_cst, memory_order_relaxed))
 		return false;
-	/* C2: who closes the arrays (C1) sees this capacity, or this sees that they close. */
+	/* C2: the thread that closes the arrays (C1) sees this capacity, or this thread sees
+	 * that they are closed. */
 	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
 		slab_close_array(s, a, cpu);
 	return true;
@@ -95,7 +98,7 @@ static void put_here(void *cache, void **objects, unsigned int n)
 	slab_put(cache, objects, n, SLAB_PUT_CPU);
 }
 
-/* The array cannot do with less than @slots. Result: how many of them it did not have. */
+/* Gives an array that cannot do with less back up to @slots. Result: how many it gave. */
 static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu,
 			       unsigned int slots)
 {
@@ -110,13 +113,13 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 }
 
 /*
- * Halve the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back; less
- * than none if others, who had them, gave back what the array needs.
+ * Halves the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back;
+ * negative if the array had to keep objects for which others had given back the bytes.
  *
- * A capacity is lowered by a thread on the array's CPU. Seen there afterwards, it has aborted
- * what other sections were about to push, and those that begin later obey the new capacity:
- * what the array holds above that only becomes less. Without restartable sequences a push that
- * is under way may add a batch.
+ * The thread lowers the capacity, and then finds itself on the array's CPU. So it has aborted
+ * sections that were about to push there, and sections that begin later obey the new capacity:
+ * the objects above it can only become fewer. Without restartable sequences a push that is
+ * under way may add a batch.
  */
 static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
 			 bool even_busy)
@@ -134,15 +137,15 @@ static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int c
 	    !even_busy)
 		return 0;
 	less = (uint16_t)max_uint(capacity / 2, guaranteed(s));
-	/* Whoever changes a capacity pays or is paid for exactly that change. */
+	/* The thread that changes a capacity charges or uncharges exactly that change. */
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
 		return 0;
 	slots = capacity - less;
 	needed = pcpu_array_reduce(array, cpu, less, false, put_here, s);
-	if (unlikely(needed > less)) /* or not known, elsewhere */
+	if (unlikely(needed > less)) /* also UINT_MAX: the thread is on another CPU */
 		slots -= give_again(s, a, cpu, needed == UINT_MAX ? capacity : needed);
-	/* As late as this: until now others might have taken what the array still needs. */
+	/* Not earlier: other threads could have taken bytes that the array still needs. */
 	if (slots >= 0)
 		slab_budget_uncharge(s, cpu, (unsigned int)slots);
 	else
@@ -150,13 +153,13 @@ static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int c
 	return slots * s->size;
 }
 
-/* Members that are idle, or @even_busy ones, give room until @bytes are free. */
+/* Takes room from members that are idle, or @even_busy, until @bytes are free. */
 static void reclaim(struct kmem_cache *wants, unsigned int cpu, uint64_t bytes, bool even_busy)
 {
 	unsigned int n = slab_budget_members();
 	int64_t got = 0;
 
-	/* Once round at most: between two looks at a class the program must have run. */
+	/* One round at most, because the program must run between two looks at a class. */
 	for (unsigned int i = 0; i < n && got < (int64_t)bytes; i++) {
 		struct kmem_cache *s = slab_budget_member(slab_budget_turn(cpu) % n);
 

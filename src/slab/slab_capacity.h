@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How large a CPU's array is; see slab_capacity.c. */
+/* Decides how large a CPU's array is; see slab_capacity.c. */
 #ifndef SLAB_SLAB_CAPACITY_H
 #define SLAB_SLAB_CAPACITY_H
 
@@ -7,12 +7,12 @@
 
 enum slab_move { SLAB_MOVED_NONE, SLAB_MOVED_REFILL, SLAB_MOVED_FLUSH };
 
-/* The capacity of this CPU's @array, opened on first use, and grown if what the program does
- * asks for it. Any value up to capacity_max is safe at any time: sections read it afresh. */
+/* The capacity of this CPU's @array, after it was opened on first use or has grown by use. Any
+ * value up to capacity_max is safe at any time, because each section loads it. */
 unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move);
-/* An array's capacity to nothing, what it was charged with back to the budget. */
+/* Closes an array, and uncharges its capacity. */
 void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu);
-/* Objects that may be moved at once, or slots that come to an array at once. */
+/* The most objects that move at once, and the most slots that an array grows by. */
 unsigned int slab_step(const struct kmem_cache *s);
 
 #endif

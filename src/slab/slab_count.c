@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the caches hold and did. The fast paths count nothing but the pops in the
- * array header; the rest follows: objects out of slabs less those in arrays are
- * in use, and what was allocated and is not in use was freed.
+ * Counts what caches hold and did. The fast paths count only the pops, in the array header; the
+ * rest is computed: objects out of slabs less those in arrays are in use; objects that were
+ * allocated and are not in use were freed.
  */
 #include "slab/slab_count.h"
 
@@ -17,7 +17,7 @@ static uint64_t relaxed(_Atomic size_t *v)
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
 
-/* Both numbers move while they are read. */
+/* Other threads may change both numbers between the loads, so this keeps small <= all. */
 static size_t small_slabs(struct kmem_cache_node *node, size_t *others)
 {
 	size_t all = relaxed(&node->nr_slabs);
@@ -87,7 +87,7 @@ void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts
 	c->partial += twin.partial;
 }
 
-/* Of the cache or the twin alone. */
+/* Counts a cache without its twin, or a twin. */
 static void count_one(struct kmem_cache *s, struct slab_counts *c)
 {
 	*c = (struct slab_counts){ 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a cache holds and did; see slab_count.c. */
+/* Counts what a cache holds and did; see slab_count.c. */
 #ifndef SLAB_SLAB_COUNT_H
 #define SLAB_SLAB_COUNT_H
 
@@ -7,16 +7,16 @@
 
 struct slab_counts {
 	uint64_t allocs, frees;		  /* objects given to and taken from the program */
-	uint64_t allocs_fast, frees_fast; /* of these, by the arrays alone */
-	uint64_t inuse;			  /* in the program's hands */
-	uint64_t cached;		  /* free, in CPUs' arrays and nodes' queues */
-	uint64_t shared;		  /* of these, in queues */
+	uint64_t allocs_fast, frees_fast; /* those by the arrays alone */
+	uint64_t inuse;			  /* objects in use by the program */
+	uint64_t cached;		  /* free objects in CPUs' arrays and shared queues */
+	uint64_t shared;		  /* those in shared queues */
 	uint64_t slabs, partial, objects; /* objects: of all slabs; partial: nodes' */
 	uint64_t pages;			  /* of all slabs */
 	uint64_t cpu_partial;		  /* slabs on CPUs' lists */
 	uint64_t events[SLAB_NR_EVENTS];
 };
-/* Of the cache and its twin together. */
+/* Counts the cache and its twin together. */
 void slab_count(struct kmem_cache *s, struct slab_counts *c);
 /* The same of one node, as far as it is counted per node: inuse, slabs, objects, partial. */
 void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts *c);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Free objects and slabs of CPUs back to the nodes; their arrays are emptied by percpu/drain.h.
- */
+/* Puts free objects and slabs of CPUs back to the nodes. percpu/drain.h empties the arrays. */
 #include "slab/slab_drain.h"
 
 #include "base/assert.h"
@@ -31,7 +30,7 @@ static void list_arrays(struct kmem_cache *s, void *drain)
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
 	if (d->cpu == PCPU_ALL_CPUS && slab_twin(s))
 		slab_twin_drain(slab_twin(s));
-	/* The slabs last: objects may still come into them. */
+	/* The slabs come last, because objects may still be put into them. */
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		pcpu_drain_add(d, slab_array(s, i), put_objects, s);
 	pcpu_drain_add(d, s->partial_array, put_slabs, s);
@@ -43,7 +42,7 @@ bool slab_drain(struct kmem_cache *s)
 
 	list_arrays(s, &d);
 	pcpu_drain_end(&d);
-	/* After the arrays, whose users fill it meanwhile. */
+	/* After the arrays: while these are stopped, threads flush to the shared queue. */
 	return slab_shared_drain(s) && !d.refused;
 }
 
@@ -76,7 +75,7 @@ bool slab_shrink(struct kmem_cache *s)
 {
 	bool remain;
 
-	/* What is in hand under a lock a fork waits for anyway, but not all of it is. */
+	/* Objects and slabs are in hand here, and not all of them under a lock. */
 	pcpu_gate_enter(true);
 	slab_drain(s);
 	remain = slab_shrink_drained(s);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache's partly used slabs on one node.
+ * A cache's partial slabs on one node.
  *
- * Lock: node->lock, for the list alone. Freeing never waits for it: slabs that have to
- * come onto the list while it is taken wait on node->deferred (base/deferred.h) for the
- * next holder of the lock; empty ones that have to leave are looked for then (node->missed).
- * Who looks for objects looks at both.
+ * Lock: node->lock, for the list alone. Freeing never waits for it. If the lock is taken, a
+ * free pushes a slab that must come onto the list to node->deferred (base/deferred.h), and the
+ * next holder of the lock lists it. For an empty slab that must leave the list, it sets
+ * node->missed, and the next holder looks for empty slabs. Requests look at both.
  *
- * N1 / N2: that a slab is empty, before the note that somebody has to look.
+ * N1 / N2: a holder that sees node->missed (N2, acquire) sees that the slab is empty (N1,
+ * release).
  */
 #include "slab/slab_node.h"
 
-/* Lock held: it alone writes. */
+/* Lock held: only holders write nr_partial. */
 static void __count_partial(struct kmem_cache_node *node, size_t change)
 {
 	lock_assert_held(&node->lock);
@@ -21,7 +22,7 @@ static void __count_partial(struct kmem_cache_node *node, size_t change)
 		     atomic_load_explicit(&node->nr_slabs, memory_order_relaxed));
 }
 
-/* Whether an empty slab on the list, or about to be, is one too many. Lock held. */
+/* Whether an empty slab, on the list or about to be, must leave the cache. Lock held. */
 static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node)
 {
 	lock_assert_held(&node->lock);
@@ -39,9 +40,10 @@ static void __remove(struct kmem_cache_node *node, struct page *page)
 }
 
 /*
- * An empty slab off the list: nobody can take from it, and nobody frees into it. From now
- * on it is none of this cache's, for those who were told earlier that it is empty
- * (slab_node_retire): no slab of a cache stops being one but here, under the lock.
+ * Takes an empty slab off the list; no thread can take from it, or free into it, any more. The
+ * slab's page no longer names the cache. So a thread that was told earlier that the slab is
+ * empty finds out, under the lock, that it is gone (slab_node_retire): slabs leave a cache only
+ * here, under the lock.
  */
 static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
 		     struct list_head *retired)
@@ -54,7 +56,7 @@ static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct 
 	slab_event(s, SLAB_FREE_REMOVE_PARTIAL);
 }
 
-/* A slab of the caller's onto the list; or, empty and one too many, onto @retired. */
+/* Puts a slab that the caller has onto the list; if it is empty and spare, onto @retired. */
 static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
 		  struct list_head *retired)
 {
@@ -69,7 +71,8 @@ static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct pag
 		list_add(&page->list, &node->partial);
 	__count_partial(node, 1);
 	slab_event(s, empty ? SLAB_DEACTIVATE_TO_TAIL : SLAB_DEACTIVATE_TO_HEAD);
-	/* Before this nobody is told that it became empty, after it somebody is. */
+	/* A free that empties the slab before this move is told nothing, after it, that the
+	 * slab is empty on the node; so this thread tests the state that the move returns. */
 	if (!slab_state_empty(slab_layout(s, page),
 			      slab_page_move(page, SLAB_WITH_CPU, SLAB_ON_NODE)) ||
 	    !spare(s, node))
@@ -78,7 +81,7 @@ static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct pag
 	__retire(s, node, page, retired);
 }
 
-/* All empty slabs that are too many. */
+/* Takes all spare empty slabs off the list. */
 static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
 			    struct list_head *retired)
 {
@@ -96,7 +99,7 @@ static bool nothing_waits(struct kmem_cache_node *node)
 	       !atomic_load_explicit(&node->missed, memory_order_relaxed);
 }
 
-/* What those left who found the lock taken. */
+/* Does the work that frees left when they found the lock taken. */
 static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
 		       struct list_head *retired)
 {
@@ -126,7 +129,7 @@ static bool node_lock_if(struct kmem_cache *s, struct kmem_cache_node *node, boo
 	return true;
 }
 
-/* For those whom nobody waits for. */
+/* For callers that may wait for the lock. */
 static void node_lock(struct kmem_cache *s, struct kmem_cache_node *node,
 		      struct list_head *retired)
 {
@@ -215,8 +218,8 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 	node_unlock(s, node, false, &retired);
 }
 
-/* Objects of listed slabs to out[0..n), then up to @max further slabs into the caller's
- * hands. Lock held. */
+/* Takes objects of listed slabs into out[0..n), then up to @max further slabs, which the caller
+ * has then. Lock held. */
 static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
 				   void **out, unsigned int n, struct page **slabs,
 				   unsigned int max, unsigned int *nr_slabs)
@@ -260,7 +263,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 
 	debug_assert(index < page_window.nr_nodes);
 	*nr_slabs = 0;
-	/* An unlocked look: a slab that comes this moment serves the next request. */
+	/* Looks without the lock: a slab that comes at this moment serves the next request. */
 	if (!slab_node_nr_partial(node) && nothing_waits(node))
 		return 0;
 	if (!node_lock_if(s, node, may_block, &retired))
@@ -271,7 +274,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 	return got;
 }
 
-/* Of all slabs on the list of one node. */
+/* The sum of @of over all slabs on the list of one node. */
 static size_t sum_listed(struct kmem_cache *s, unsigned int index,
 			 size_t (*of)(const struct kmem_cache *s, struct page *page))
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * This CPU's partly used slabs, which it uses without the node's lock: a per-CPU array
- * (percpu/array.h) whose objects are slabs. Taking one out makes it the caller's.
+ * This CPU's partial slabs, which it uses without the node's lock: a per-CPU array
+ * (percpu/array.h) of slabs. A thread that takes a slab out has it.
  *
- * Only slabs of the CPU's own node come here (slab_objects.c). Their number is bounded exactly,
- * by s->cpu_partial_slabs: a full array makes room by a batch of slabs at a time. What is in a
- * slab when it comes here says nothing of what it holds later; so objects are not counted.
+ * The array has only slabs of the CPU's own node (slab_objects.c). s->cpu_partial_slabs bounds
+ * their number exactly: a full array makes room by a batch of slabs at a time. Objects are not
+ * counted, because the number in a slab changes while it is here.
  */
 #include "slab/slab_partial.h"
 
@@ -34,7 +34,7 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
 	pushed += pcpu_array_push_bulk(s->partial_array, (void **)slabs + pushed, n - pushed);
 	if (pushed == n)
 		return 0;
-	/* It is full: what it holds makes room. */
+	/* The array is full: slabs that lie there make room. */
 	got = pcpu_array_pop_bulk(s->partial_array, (void **)spilled, SLAB_PUSH_MAX,
 				  PCPU_POP_COUNTED);
 	if (got) {
@@ -49,8 +49,8 @@ unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsign
 }
 
 /*
- * Of a page that may have left the list by now and be anything. What is read of it is words
- * that are written whole.
+ * Whether a slab is empty. The page may have left the list by now and be anything; the words
+ * that are read of it are written whole.
  */
 static noinline no_sanitize_thread size_t idle(void *slab, const void *cache)
 {

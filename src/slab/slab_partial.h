@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* This CPU's partly used slabs; see slab_partial.c. */
+/* This CPU's partial slabs; see slab_partial.c. */
 #ifndef SLAB_SLAB_PARTIAL_H
 #define SLAB_SLAB_PARTIAL_H
 
@@ -10,20 +10,19 @@ enum {
 	SLAB_SPILL_MAX = 2 * SLAB_PUSH_MAX, /* slabs that one push may leave over */
 };
 
-/* One slab off this CPU's list: the caller's from now on. NULL: there is none. */
+/* Takes a slab off this CPU's list; NULL: there is none. */
 struct page *slab_partial_pop(struct kmem_cache *s);
 /*
- * @n slabs, at most SLAB_PUSH_MAX, from the caller's hands onto this CPU's list. If the list is
- * full, slabs that lay there come off it first. Result: how many slabs, old or new, had no
- * place; they are in spilled[0..SLAB_SPILL_MAX) and in the caller's hands.
+ * Puts @n slabs, at most SLAB_PUSH_MAX, that the caller has onto this CPU's list. If the list
+ * is full, slabs that lay there come off it first. Result: how many slabs, old or new, found no
+ * place; they are in spilled[0..SLAB_SPILL_MAX), and the caller has them.
  */
 unsigned int slab_partial_push(struct kmem_cache *s, struct page **slabs, unsigned int n,
 			       struct page **spilled);
-/* Slabs on CPUs' lists of which no object is out. */
+/* The number of empty slabs on CPUs' lists. */
 size_t slab_partial_idle(struct kmem_cache *s);
-/* In a child that has one thread: whether a slab is on a CPU's list; and the objects in those
- * of
- * @node that are. */
+/* In the child of a fork, which has one thread: whether a slab is on a CPU's list; and the
+ * number of free objects in slabs of @node that are. */
 bool slab_partial_has(struct kmem_cache *s, const struct page *page);
 size_t slab_partial_free_objects(struct kmem_cache *s, unsigned int node);
 

@@ -38,7 +38,7 @@ static const char *kind_of(const struct kmem_cache *s)
 #define wrong_slab(l, page, text)                                                              \
 	verify_found((l)->v, "%s, slab %p: %s", (l)->what, page_to_virt(page), text)
 
-/* False: it is none, and nothing else is known of it. */
+/* False: @page is no slab of @s, and the walk must not follow it. */
 static no_sanitize_thread bool verify_slab(struct look *l, struct page *page,
 					   enum slab_where where)
 {
@@ -113,7 +113,7 @@ struct object_home {
 	unsigned int node;
 };
 
-/* An object in an array is out of its slab, and of the array's cache and node. */
+/* Why @obj must not be in an array; NULL: it is out of its slab, and of the cache and node. */
 static const char *object_wrong(void *obj, void *home)
 {
 	const struct object_home *of = home;

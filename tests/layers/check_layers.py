@@ -39,7 +39,7 @@ FILES = {
     "kmalloc": "sheaf kmalloc_util kmalloc large size_class_table size_class".split(),
     "slab": """
         slab_create show/stats show/tables show/print show/setting show/attr
-        slab_verify slab_fork slab_reclaim debug/switch debug/names slab_reserve slab_cache
+        slab_verify slab_fork slab_reclaim debug/switch debug/tunable slab_reserve slab_cache
         slab_api slab_array slab_capacity slab_drain slab_count
         debug/check debug/twin debug/pattern debug/report debug/annotate debug/record
         slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page

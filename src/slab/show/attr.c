@@ -25,7 +25,7 @@
 #include "slab/slab_shared.h"
 #include "slab/slab_verify.h"
 
-/* Events that the exact numbers of allocations and frees are made of: never cleared. */
+/* Events from which the numbers of allocations and frees are computed are never cleared. */
 #define BASIC_EVENTS (1ull << SLAB_ALLOC_SLOWPATH | 1ull << SLAB_FREE_SLOWPATH)
 
 struct attr {
@@ -33,7 +33,7 @@ struct attr {
 	void (*show)(struct kmem_cache *s, unsigned int arg, struct slab_text *t);
 	/* @n: the number given. 0 or a negative errno. */
 	int (*store)(struct kmem_cache *s, unsigned int arg, unsigned int n);
-	unsigned int arg; /* of both */
+	unsigned int arg; /* for show and store */
 };
 
 static void put(struct slab_text *t, const char *fmt, ...)
@@ -113,7 +113,7 @@ static unsigned int all_cpu_slabs(struct kmem_cache *s)
 	return n;
 }
 
-/* On which CPU they were is not counted: the sum follows from what is. */
+/* Shows only the sum, which is computed: CPUs do not count these frees. */
 static uint64_t fast_frees(struct kmem_cache *s)
 {
 	struct slab_counts c;
@@ -175,7 +175,7 @@ static void show_number(struct kmem_cache *s, unsigned int which, struct slab_te
 	put(t, "%llu\n", (unsigned long long)n);
 }
 
-/* What is counted per node. */
+/* Amounts that are counted per node. */
 enum amount { SLABS, TOTAL_OBJECTS, OBJECTS, OBJECTS_PARTIAL, PARTIAL };
 
 static size_t amount(struct kmem_cache *s, unsigned int node, enum amount which)
@@ -265,7 +265,7 @@ static void look(struct verify *v, void *s)
 	slab_verify(s, v);
 }
 
-/* What is wrong is logged. */
+/* Verifies the cache, and logs the findings. */
 static int store_validate(struct kmem_cache *s, unsigned int unused, unsigned int n)
 {
 	struct verify v;
@@ -390,7 +390,7 @@ ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *name, char *buf, 
 	return (ssize_t)t.len;
 }
 
-/* A decimal number below 2^32, and at most a newline. */
+/* Parses a decimal number below 2^32, which a newline may follow. */
 static bool parse_number(const char *s, unsigned int *out)
 {
 	uint64_t v;
