@@ -157,7 +157,7 @@ struct page *aside_alloc(size_t npages, unsigned int order)
 	atomic_fetch_add_explicit(&page_limits.used, npages, memory_order_relaxed);
 	page = &page_window.pages[pfn];
 	debug_assert(is_aside(pfn) && is_aside(pfn + npages - 1));
-	put(gone - npages); /* what alignment cost is in nobody's use */
+	put(gone - npages); /* pages lost to alignment are not in use */
 	if (!describe_run(pfn, npages) ||
 	    (page_window.reserved ? os_commit(page_to_virt(page), len)
 				  : os_map_at(page_to_virt(page), len))) {

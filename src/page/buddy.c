@@ -60,7 +60,7 @@ void __zone_remove_block(struct zone *z, struct page *page)
 	lock_assert_held(&z->lock);
 	debug_assert(page_type(page) == PAGE_FREE && z->nr_free >= n);
 	debug_assert(page->order <= MAX_ORDER && (page->zero || z->nr_dirty >= n));
-	list_del(&page->lru);
+	list_del(&page->free_list);
 	page_set_type(page, PAGE_NONE);
 	z->nr_free -= n;
 	if (page->zero == PAGE_DIRTY)
@@ -212,7 +212,7 @@ static struct page *first_dirty(struct zone *z, unsigned int order)
 
 	if (list_empty(&z->free[order]))
 		return NULL;
-	page = list_first_entry(&z->free[order], struct page, lru);
+	page = list_first_entry(&z->free[order], struct page, free_list);
 	debug_assert(page->order == order);
 	return page->zero == PAGE_DIRTY ? page : NULL; /* dirty ones are in front */
 }
@@ -252,7 +252,7 @@ size_t __zone_count_clean(const struct zone *z, unsigned int order)
 
 	lock_assert_held(&z->lock);
 	debug_assert(order <= MAX_ORDER);
-	list_for_each_entry (page, &z->free[order], lru)
+	list_for_each_entry (page, &z->free[order], free_list)
 		n += page->zero != PAGE_DIRTY;
 	return n;
 }

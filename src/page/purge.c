@@ -80,7 +80,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 		ok = purge_block(z, pfn, n) == 0;
 		zone_lock(z);
 		purging = NULL;
-		list_del(&page->lru);
+		list_del(&page->free_list);
 		debug_assert(z->isolated >= n && page_type(page) == PAGE_NONE);
 		z->isolated -= n;
 		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
@@ -113,7 +113,7 @@ void purge_fork_child(void)
 		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list) {
 			if (page == purging)
 				continue;
-			list_del(&page->lru);
+			list_del(&page->free_list);
 			debug_assert(z->isolated >= (size_t)1 << page->order);
 			z->isolated -= (size_t)1 << page->order;
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order,

@@ -117,7 +117,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	count_vm_event(ALLOCSTALL);
 	before = bound_pages();
 	count_vm_events(PGREFILL, pageset_drain(NULL));
-	/* Little from everybody first; all of it if that is not enough. */
+	/* Ask each shrinker for little first; for all of it if that is not enough. */
 	for (unsigned int priority = 4;; priority -= 2) {
 		size_t used = used_pages();
 

@@ -321,7 +321,7 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)
 
 	lock_assert_held(&z->lock);
 	debug_assert(npages && z->type == ZONE_NORMAL);
-	/* Pagesets hold blocks, also where growth blocks are smaller. */
+	/* Runs of pagesets' orders are blocks, even where growth blocks are smaller. */
 	if (is_pow2(npages) &&
 	    npages <= max_size(window_block(), (size_t)1 << (PCP_ORDERS - 1)))
 		return __zone_alloc(z, ilog2(npages), may_grow);

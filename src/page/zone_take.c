@@ -267,7 +267,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	debug_assert(page_type(page) == PAGE_NONE && zone_of(page) == z);
 	debug_assert(fresh <= rq->npages);
 	debug_assert(!rq->at || page_to_pfn(page) == rq->at);
-	/* Putting things back on the way may have made more look dirty. */
+	/* Runs that were put back on the way may have made more pages count as dirty. */
 	if ((!allowed && (page->zero != PAGE_DIRTY || (!rq->above && !may_populate(z, 0)))) ||
 	    (rq->may_block && z->nr_free < reserve &&
 	     !__zone_extend(z, reserve - z->nr_free))) {

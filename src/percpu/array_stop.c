@@ -137,7 +137,7 @@ unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsig
 
 	lock_assert_held(&stop_lock);
 	debug_assert(index < pcpu.nr_ids);
-	/* A CPU that came into use after the stop is not stopped: leave it. */
+	/* An array that came into use after the stop is not stopped: leave it alone. */
 	if (pcpu_use_rseq() && !(h & PCPU_ARRAY_STOP))
 		return 0;
 	if (max > count)

@@ -163,7 +163,7 @@ void queue_verify(const struct alf_queue *q, const char *what, struct verify *v)
 		    word_is_known(side_word(&q->producer, __ATOMIC_RELAXED)) &&
 			    word_is_known(side_word(&q->consumer, __ATOMIC_RELAXED)),
 		    "%s: a side is nobody's that is known", what);
-	/* Consumers that go on meanwhile are ahead of the producers that were looked at. */
+	/* Signed: consumers may have passed the producers' index since it was loaded. */
 	verify_that(v, (int32_t)(tail - head) <= (int32_t)size,
 		    "%s: %u elements in a queue of %u", what, tail - head, size);
 }

@@ -104,7 +104,7 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 {
 	uint16_t now = atomic_load_explicit(&a->capacity, memory_order_seq_cst);
 
-	/* Not if it was closed: who did that empties it. */
+	/* Not if the array was closed: the thread that did so empties it. */
 	debug_assert(slots <= PCPU_ARRAY_MAX_SLOTS);
 	while (now < slots && !slab_is_checked(s))
 		if (widen(s, a, cpu, &now, (uint16_t)slots))

@@ -219,7 +219,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 
 bool slab_page_is_mapped(const struct kmem_cache *s, struct page *page)
 {
-	unsigned int mark = slab_layout(s, page) == &s->layout ? s->mark : 0;
+	unsigned int mark = slab_layout(s, page) == &s->layout ? s->class_mark : 0;
 	size_t pfn = page_to_pfn(page);
 
 	for (unsigned int i = 0; i < page->span; i++) {
