@@ -22,7 +22,7 @@
 
 #include "percpu/array_slow.h"
 
-enum { PCPU_DRAIN_ARRAYS = 32 }; /* reclaim has them on a stack of unknown size */
+enum { PCPU_DRAIN_ARRAYS = 24 }; /* reclaim has them on a stack of unknown size */
 
 /* Synchronization: its caller's. */
 struct pcpu_drain {
