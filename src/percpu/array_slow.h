@@ -11,7 +11,7 @@
 
 #include "percpu/array.h"
 
-enum { PCPU_PUT_MAX = 32 }; /* objects that are put at once */
+enum { PCPU_PUT_MAX = 24 }; /* objects that are put at once */
 
 /* Takes back @n objects that were in an array of @whose. */
 typedef void pcpu_put_function(void *whose, void **objects, unsigned int n);

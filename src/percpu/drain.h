@@ -23,7 +23,7 @@
 
 #include "percpu/array_slow.h"
 
-enum { PCPU_DRAIN_ARRAYS = 32 }; /* reclaim has them on a stack of unknown size */
+enum { PCPU_DRAIN_ARRAYS = 24 }; /* reclaim has them on a stack of unknown size */
 
 /* Synchronization: one thread uses it. */
 struct pcpu_drain {

@@ -24,7 +24,7 @@ namespace
 {
 
 constexpr unsigned kSlots = 256;
-constexpr unsigned kPutMax = 32, kDrainArrays = 32; /* PCPU_PUT_MAX, PCPU_DRAIN_ARRAYS */
+constexpr unsigned kPutMax = 24, kDrainArrays = 24; /* PCPU_PUT_MAX, PCPU_DRAIN_ARRAYS */
 
 /* Arrays are named by CPU here, whatever the system offers. */
 const bool by_cpu = !setenv("UKMEM_CONF", "percpu:cpu_id", 1);
