@@ -121,6 +121,7 @@ class Pair:
         self.labels, self.variables, self.files = labels, variables, files
         self.name = " / ".join(labels or variables)
         self.sides = set()
+        self.seen_in = set()
 
 
 def read_pairs(text):
@@ -172,6 +173,7 @@ def check_accesses(name, text, pairs, problems):
             line = text.count("\n", 0, match.start()) + 1
             problems.append(f"{name}:{line}: orders memory, for no pair of the list")
         for pair in mine:
+            pair.seen_in.add(name)
             pair.sides.add((match[1] or match[2] or "seq_cst").lower())
     return accesses
 
@@ -210,6 +212,8 @@ def check_orders(root):
         for file in pair.files:
             if file not in found:
                 problems.append(f"{pair.name}: no file {file}")
+            elif file not in pair.seen_in and not set(pair.labels) & found[file]:
+                problems.append(f"{pair.name}: {file} has nothing of it")
         if pair.variables and not pair.sides & {"acq_rel", "seq_cst"}:
             for side in sorted({"acquire", "release"} - pair.sides):
                 problems.append(f"{pair.name}: nobody has the side that is {side}")
@@ -292,6 +296,7 @@ BAD = [
     ("orders", ORDERS, "`P2`", "`P1`"),
     ("orders", ORDERS, "| `P1`", "| `Q1` / `P1`"),
     ("orders", ORDERS, "`slab/page.h`", "`slab/gone.h`"),
+    ("orders", ORDERS, "| `slab/page.c` |", "| `slab/page.c`, `slab/page.h` |"),
     ("decisions", "docs/design/1-a.md", "see D1.1", "see D1.3"),
     ("decisions", "docs/design/1-a.md", "D1.2 Two", "D1.3 Two"),
 ]
