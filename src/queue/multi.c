@@ -4,9 +4,9 @@
  * section says so in the side's word (side.h); what a section has not committed has not
  * happened, but for bytes in free places of the ring. So a dead section is in nobody's way:
  *
- *   E1  Sections of one CPU do not overlap: when one begins, those before it on this CPU are
+ *   A1  Sections of one CPU do not overlap: when one begins, those before it on this CPU are
  *	 over, committed or dead.
- *   E2  membarrier(RSEQ, c): sections that were running on CPU c when it was called are over
+ *   A2  membarrier(RSEQ, c): sections that were running on CPU c when it was called are over
  *	 when it returns, and all their stores are before everything that follows.
  *
  * A word is changed in these ways only:
@@ -16,14 +16,14 @@
  *   c	by compare-and-swap from 0 to HELD by a section
  *   d	by compare-and-swap from BIASED c to HELD c, by any thread: the bias is revoked
  *   e	by compare-and-swap from BIASED c or HELD c by a section on c, to HELD c
- *   f	by compare-and-swap from HELD c by anybody who saw that word before E2 for c
- *   g	when E2 is refused, and for ever (sections.c): by compare-and-swap from 0, and from
+ *   f	by compare-and-swap from HELD c by anybody who saw that word before A2 for c
+ *   g	when A2 is refused, and for ever (sections.c): by compare-and-swap from 0, and from
  *	BIASED c and HELD c when sections of c are over for ever, by anybody, to RELAXED
  *   h	by compare-and-swap from another process' STRANGER, by anybody, to 0
  *
  * At any time at most one live section may commit, and it found the word's present index:
- *   - after e the sections of c that could commit by a or b are over (E1);
- *   - after f too (E2): the section that made the word was running before it was seen; if d
+ *   - after e the sections of c that could commit by a or b are over (A1);
+ *   - after f too (A2): the section that made the word was running before it was seen; if d
  *     made it, so were the sections that found c's bias, since none begins to after d;
  *   - d leaves one that found the bias: if it commits, by a, it wipes out HELD c, and the
  *     index has moved on, so that no compare-and-swap of what d made succeeds; if it does
@@ -40,7 +40,7 @@
  * time they say that there is no room. In the child of a fork it may be somebody who is not
  * there: it is set free (h), and if it is there, a handler having forked, it begins again.
  *
- * Where E2 is refused and g is not possible, nobody having come by on c since then and nobody
+ * Where A2 is refused and g is not possible, nobody having come by on c since then and nobody
  * being able to go there, there is no room either, until somebody comes by.
  *
  * Ordering: a commit is a release, and the acquires are the loads of the other side's index
@@ -194,7 +194,7 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 			sched_yield();
 		return false;
 	}
-	if (owner_cpu(owner) == cpu) /* e: E1, once the section has begun */
+	if (owner_cpu(owner) == cpu) /* e: A1, once the section has begun */
 		return true;
 	if (owner & SIDE_BIASED) { /* d */
 		held = word_with(*word, SIDE_HELD | (owner & SIDE_CPU_MASK), 0);
@@ -205,7 +205,7 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 	} else if (!stays(side, *word)) {
 		return false;
 	}
-	return pcpu_restart_sections(owner_cpu(owner)); /* f: E2 */
+	return pcpu_restart_sections(owner_cpu(owner)); /* f: A2 */
 }
 
 /* By a thread that cannot run sections. */

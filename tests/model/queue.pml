@@ -6,7 +6,7 @@
  *
  * A side that fills places, one for each call; room is no matter here. Each access to memory
  * is a step, and a thread may be moved to another CPU before each. A section ends when another
- * begins on its CPU (E1), at a membarrier (E2), and for no visible reason (a signal, another
+ * begins on its CPU (A1), at a membarrier (A2), and for no visible reason (a signal, another
  * process). How long somebody waits before he steals is left open: he may do so at once.
  *
  * With REFUSABLE a membarrier may be refused, and is then for ever: threads leave
@@ -89,7 +89,7 @@ inline fill()
 	place[w_index] = _pid
 }
 
-/* E2, or its refusal. */
+/* A2, or its refusal. */
 inline end_sections(where)
 {
 	atomic {
@@ -118,7 +118,7 @@ inline begin_section()
 		:: cpu = 0
 		:: cpu = 1
 		fi;
-		section[cpu] = _pid /* who was there is dead: E1 */
+		section[cpu] = _pid /* who was there is dead: A1 */
 	}
 #if REFUSABLE && !defined(MUTANT_LOOKS_BEFORE_IT_BEGINS)
 	if
