@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-DOCUMENTS = ["*.md", "docs/*.md", "docs/design/*.md", "bench/*.md", "tests/*.md"]
+DOCUMENTS = ["*.md", "docs/**/*.md", "bench/**/*.md", "tests/**/*.md"]
 ORDERS = "docs/design/concurrency.md"
 SOURCES = ["src/**/*.[ch]", "include/ukmem/*.h", "include/ukmem/arch/*.h"]  # compat has the kernel's orders
 
