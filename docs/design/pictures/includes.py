@@ -5,7 +5,7 @@
 A file x.c and its header x.h are one node. Includes that follow from others are left out (tred), and
 so is the header with the layer's types, which all include. tred warns of circles: there are none.
 
-    for layer in slab page; do
+    for layer in slab page percpu; do
         ./includes.py $layer | tred | dot -Tsvg -o $layer-includes.svg
     done
 """
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parents[3] / "src"
-TYPES = {"slab/slab_types", "page/page"}
+TYPES = {"slab/slab_types", "page/page", "percpu/percpu"}
 INCLUDE = re.compile(r'^#\s*include\s*"([^"]+)\.h"', re.MULTILINE)
 
 
