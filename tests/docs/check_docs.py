@@ -8,7 +8,7 @@
     check_docs.py self-check     the checker finds planted mistakes, and only those
 
 A named file is a path in backticks, below the document's folder, the root, src/, src/'s layers or
-include/ (`slab/slab_page.c`, `percpu/array_*.h`).
+include/ (`slab/slab_page.c`, `percpu/array_*.h`). A named function (`slab_node_take()`) is a word of the sources.
 
 The list of pairs is the table below "Memory order" in docs/design/concurrency.md. A row has labels
 (`P1`), variables, the files they are in, and what becomes visible. An access of src/ that orders
@@ -84,9 +84,20 @@ def documents(root):
     return sorted({path for pattern in DOCUMENTS for path in root.glob(pattern)})
 
 
+FUNCTION = re.compile(r"`(\w+)\([^`]*\)`")
+
+
+def words_of_sources(root):
+    words = set()
+    for folder in ("src", "include", "tests", "bench", "examples"):
+        for path in sorted((root / folder).rglob("*.[ch]*")):
+            words |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    return words
+
+
 def check_links(root):
     """(number of documents, number of links and names, list of problems)."""
-    problems, looked_at = [], 0
+    problems, looked_at, words = [], 0, words_of_sources(root)
     for document in documents(root):
         name = document.relative_to(root)
         text = without_code(document.read_text(encoding="utf-8"))
@@ -99,6 +110,10 @@ def check_links(root):
             looked_at += 1
             if not name_exists(root, document, named):
                 problems.append(f"{name}: no file {named}")
+        for function in FUNCTION.findall(text):
+            looked_at += 1
+            if function not in words:
+                problems.append(f"{name}: no function {function}()")
     return len(documents(root)), looked_at, problems
 
 
@@ -265,7 +280,7 @@ def report(which, root):
 # ---- the checker itself
 
 GOOD = {
-    "README.md": "# A\n[design](docs/design/1-a.md#the-way-down) `slab/page.c` `slab/pa*.h` `x/y`\n",
+    "README.md": "# A\n[design](docs/design/1-a.md#the-way-down) `slab/page.c` `slab/pa*.h` `x/y` `find(p)`\n",
     "docs/design/1-a.md": "# B\n## The way: down\n**D1.1 One.** so\n**D1.2 Two.** see D1.1\n",
     ORDERS: "# C\n## Memory order\n| pair | variable | where | what |\n|---|---|---|---|\n"
     "| `P1` / `P2` | | `slab/page.c` | x |\n| | `word` | `slab/page.c`, `slab/page.h` | y |\n"
@@ -278,7 +293,7 @@ GOOD = {
 		atomic_load_explicit(p, memory_order_acquire); /* P2 */
 	atomic_store_explicit(&word, 1, memory_order_release);
 """,
-    "src/slab/page.h": "\treturn atomic_load_explicit(&word, memory_order_acquire);\n",
+    "src/slab/page.h": "find(p)\n\treturn atomic_load_explicit(&word, memory_order_acquire);\n",
 }
 # Each: a check, a file, what is replaced there by what.
 BAD = [
@@ -287,6 +302,7 @@ BAD = [
     ("links", "README.md", "slab/page.c", "slab/pages.c"),
     ("links", "README.md", "slab/pa*.h", "slab/pb*.h"),
     ("links", "README.md", "docs/design/1-a.md#the-way-down", "../elsewhere.md"),
+    ("links", "README.md", "`find(p)`", "`find_it()`"),
     ("orders", "src/slab/page.c", "release); /* P1 */", "release);"),
     ("orders", "src/slab/page.c", "P1", "P3"),
     ("orders", "src/slab/page.h", "return", "/* P1 */ return"),
