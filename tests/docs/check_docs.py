@@ -90,8 +90,9 @@ FUNCTION = re.compile(r"`(\w+)\([^`]*\)`")
 def words_of_sources(root):
     words = set()
     for folder in ("src", "include", "tests", "bench", "examples"):
-        for path in sorted((root / folder).rglob("*.[ch]*")):
-            words |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        for pattern in ("*.[ch]", "*.cpp", "CMakeLists.txt"):
+            for path in (root / folder).rglob(pattern):
+                words |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
     return words
 
 
