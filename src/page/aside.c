@@ -56,7 +56,7 @@ void aside_init(size_t start, size_t npages)
  *   2. Either call of T2 comes after T1's, as the kernel makes and changes mappings one at a
  *      time. T1 may not have run since, so no store of T1's could tell T2 of it.
  *   3. The mapping is made once and replaces nothing (MAP_FIXED_NOREPLACE), so T1's call does
- *      not change what T2 stored, and entries of two runs are of two owners (A1, A2).
+ *      not change what T2 stored, and entries of two runs are of two owners (G1, G2).
  * Hence the mapping alone is hidden from it; the accesses to entries are not.
  */
 static int describe_page(void *at)
@@ -122,12 +122,12 @@ static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 			return false;
 		new = old + IN_USE_ONE **gone + *gone;
 	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acquire,
-							memory_order_relaxed)); /* A1 */
+							memory_order_relaxed)); /* G1 */
 	*pfn = start;
 	return true;
 }
 
-/* A1 pairs with A2: a run's memory is unmapped before its addresses are mapped again. */
+/* G1 pairs with G2: a run's memory is unmapped before its addresses are mapped again. */
 static void put(size_t npages)
 {
 	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
@@ -138,7 +138,7 @@ static void put(size_t npages)
 		if (new < IN_USE_ONE)
 			new = 0;
 	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_release,
-							memory_order_relaxed)); /* A2 */
+							memory_order_relaxed)); /* G2 */
 }
 
 /* These pages count as in use, for the process' limit. */

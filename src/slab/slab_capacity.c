@@ -104,7 +104,6 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 {
 	uint16_t now = atomic_load_explicit(&a->capacity, memory_order_seq_cst);
 
-	/* Not if the array was closed: the thread that did so empties it. */
 	debug_assert(slots <= PCPU_ARRAY_MAX_SLOTS);
 	/* Not if the array was closed: the thread that did so empties it. */
 	while (now < slots && !slab_is_checked(s))
