@@ -304,7 +304,9 @@ static bool __is_linked(const struct kmem_cache_node *node, const struct page *p
 		return prev->next == &page->list;
 	for_each_zone (z) {
 		uintptr_t first = (uintptr_t)(page_window.pages + z->start);
-		uintptr_t end = (uintptr_t)(page_window.pages + atomic_load(&z->frontier));
+		uintptr_t end =
+			(uintptr_t)(page_window.pages +
+				    atomic_load_explicit(&z->frontier, memory_order_acquire));
 
 		if (other >= first && other < end)
 			return !((other - first) % sizeof(*page)) && prev->next == &page->list;
