@@ -78,8 +78,13 @@ def files_of(root, pattern):
 
 
 def words(text):
-    """The text as a pattern to which all white space is alike."""
-    return r"\s+".join(re.escape(word) for word in text.split())
+    """The text as a pattern to which white space is alike, wherever it may be."""
+    pattern, before = "", ""
+    for token in re.findall(r"\w+|[^\w\s]", text):
+        apart = re.match(r"\w", token) and re.match(r"\w", before)
+        pattern += (r"\s+" if apart else r"\s*" if before else "") + re.escape(token)
+        before = token
+    return pattern
 
 
 @functools.lru_cache(maxsize=None)
