@@ -103,8 +103,8 @@ unsigned int shim_slab_deferred(struct kmem_cache *s)
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		for_each_deferred(page, deferred_look(&s->nodes[i].deferred), deferred) n +=
-			page != NULL;
+		for_each_deferred (page, deferred_look(&s->nodes[i].deferred), deferred)
+			n += page != NULL;
 	return n;
 }
 
