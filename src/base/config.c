@@ -17,9 +17,9 @@ enum type { BOOL, BYTES, NUMBER, CHOICE, STRING };
 struct tunable {
 	const char *name;
 	enum type type;
-	void *value; /* uint64_t; of a STRING char[CONFIG_STRING_SIZE], by default "" */
+	void *value; /* a uint64_t; a STRING's char[CONFIG_STRING_SIZE], by default "" */
 	uint64_t fallback, min, max;
-	const char *range; /* "first|second", valued 0, 1, ...; what a STRING looks like */
+	const char *range; /* "first|second" for 0, 1, ...; the form of a STRING */
 	const char *help;
 };
 
@@ -67,7 +67,8 @@ static bool parse_choice(const char *choices, const char *s, size_t len, uint64_
 	}
 }
 
-/* A decimal number with an optional k, m, g or t (powers of 1024); a comma or zero follows. */
+/* Parses a decimal number with an optional k, m, g or t (powers of 1024). A comma or the
+ * terminating zero follows it. */
 static bool parse_bytes(const char *s, size_t len, uint64_t *out)
 {
 	const char *end = s + len, *suffixes = "kmgt", *p;
@@ -114,7 +115,7 @@ static void format_value(const struct tunable *t, uint64_t v, char *buf, size_t 
 	}
 }
 
-/* Result: false, and the value is as it was: not such a one. */
+/* Sets a value. False: @s is no value of this tunable, which keeps the one it has. */
 static bool set_value(const struct tunable *t, const char *s, size_t len)
 {
 	uint64_t v;
@@ -183,7 +184,7 @@ void config_init(void)
 	once(&config_once, init);
 }
 
-/* A word in any case: the table is one of columns. */
+/* Formats a text for a column of the table: "" if it is empty, cut if it is long. */
 static void format_text(const char *text, char *buf, size_t size)
 {
 	if (!*text)

@@ -74,12 +74,12 @@ enum config_show {
 	SHOW_LAYERS,
 };
 
-enum { CONFIG_STRING_SIZE = 512 }; /* of a tunable that is a text, with its terminating zero */
+enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminating zero */
 
 /*
- * All tunables: name, default, what else is allowed, and the text that documents it. Numbers
- * are within a least and a largest value, choices are those of the enumerations above in their
- * order, and a string, by default empty, says what it looks like.
+ * All tunables: name, default, the allowed values, and the text that documents it. A number has
+ * a least and a largest value. A choice has words for the values of an enumeration above, in
+ * its order. A string has a description of its form, and is empty by default.
  */
 /* clang-format off */
 #define TUNABLES(BOOL, NUMBER, BYTES, CHOICE, STRING)                                          \
@@ -168,10 +168,11 @@ extern struct config config;
 /* Idempotent; the first caller reads the environment. */
 void config_init(void);
 
-/* One row of the table, rendered, a long value cut; @i from 0, false past the end. */
+/* One row of the table as text; a long value is cut. @i counts from 0; false: there is no such
+ * row. */
 struct config_row {
 	const char *name, *type, *help;
-	const char *range; /* the choices, or limits: not to be copied with the row */
+	const char *range; /* the choices, or a pointer to limits, so rows must not be copied */
 	char value[32], fallback[32], limits[64];
 };
 _Bool config_row(unsigned int i, struct config_row *row);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A list of what the next holder of a lock is to do: a thread that finds the lock taken, and
- * does not wait, pushes what it would have done itself; whoever holds the lock takes all of it.
+ * A list of work for the next holder of a lock. A thread that finds the lock taken, and does
+ * not wait for it, pushes an entry for the work that it would have done. The next thread that
+ * holds the lock takes all entries and does their work.
  *
- * Synchronization: any thread, a signal handler too. D1, the release of a push, pairs with D2,
- * the acquire of the exchange that takes the list: what was written to an entry, and to the
- * thing it is in, is seen by its taker. Nobody takes one entry out, so no push mistakes one
- * list for another.
+ * Synchronization: any thread may push, also in a signal handler. A push releases (D1), and the
+ * exchange that takes the list acquires (D2). So the taker sees everything that the pushing
+ * thread wrote to the entry, and to the structure that the entry is in. A taker takes the whole
+ * list, never a single entry, so a push cannot mistake one list for another.
  */
 #ifndef BASE_DEFERRED_H
 #define BASE_DEFERRED_H
@@ -24,7 +25,7 @@ struct deferred {
 	_Atomic(struct deferred_entry *) first;
 };
 
-/* Without the order that would make use of an answer: a hint. */
+/* A hint only, because the load does not acquire. */
 static inline bool deferred_any(const struct deferred *d)
 {
 	return atomic_load_explicit(&d->first, memory_order_relaxed) != NULL;
@@ -41,7 +42,7 @@ static inline void deferred_push(struct deferred *d, struct deferred_entry *e)
 						      memory_order_relaxed));
 }
 
-/* All entries, the last one pushed first, for for_each_deferred(). */
+/* Takes all entries, for for_each_deferred(). The entry pushed last comes first. */
 static inline struct deferred_entry *deferred_take(struct deferred *d)
 {
 	return likely(!deferred_any(d))
@@ -50,13 +51,13 @@ static inline struct deferred_entry *deferred_take(struct deferred *d)
 						  memory_order_acquire); /* D2 */
 }
 
-/* The same entries, which stay: for those who keep takers away. */
+/* The same entries, which stay on the list. The caller keeps other threads from taking them. */
 static inline struct deferred_entry *deferred_look(const struct deferred *d)
 {
 	return atomic_load_explicit(&d->first, memory_order_acquire);
 }
 
-/* The body may do with @pos, whose member @member is an entry, what it likes. */
+/* @pos goes through the structures whose member @member is an entry. The body may free it. */
 #define for_each_deferred(pos, entries, member)                                                \
 	for (struct deferred_entry *e_ = (entries);                                            \
 	     e_ && (pos = container_of(e_, __typeof__(*pos), member), e_ = e_->next, true);)

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Absent from statically linked programs. */
+/* Weak, because statically linked programs lack it. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
 
 bool symbol_find(const void *addr, struct symbol *s)

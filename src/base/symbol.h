@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the program calls a place in its code. */
+/* Names of places in the program's code. */
 #ifndef BASE_SYMBOL_H
 #define BASE_SYMBOL_H
 
@@ -13,7 +13,8 @@ struct symbol {
 	size_t in_module;
 };
 
-/* False: nothing is known about @addr. Asks the dynamic linker, so no lock may be held. */
+/* Finds the symbol at @addr. False: nothing is known about it. The dynamic linker takes locks,
+ * so the caller must hold none. */
 bool symbol_find(const void *addr, struct symbol *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls of what lies below os/: locks, messages, statistics. Calls, not libc's
- * functions, some of which are cancellation points. errno is kept.
+ * System calls for the code below os/: locks, messages, statistics. These functions do not call
+ * libc's, some of which are cancellation points. They keep errno.
  */
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
@@ -10,11 +10,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* While the word is @value, until somebody wakes, for at most @ms. */
+/* Sleeps if the word is @value, until sys_futex_wake() or a signal, for at most @ms
+ * milliseconds. */
 void sys_futex_wait(const void *word, uint32_t value, uint64_t ms);
-/* Up to @n threads that wait for the word. */
+/* Wakes up to @n threads that wait for the word. */
 void sys_futex_wake(const void *word, unsigned int n);
-/* Bytes written, or a negative errno. */
+/* Result: bytes written, or a negative errno. */
 ssize_t sys_write(int fd, const void *buf, size_t n);
 
 #endif

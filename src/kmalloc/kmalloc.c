@@ -89,7 +89,8 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 {
 	void *p = os_heap.alloc(align, size);
 
-	/* All usable bytes, for krealloc; under a checker these are the bytes asked for. */
+	/* All usable bytes are zeroed, for krealloc(). Under a checker these are the bytes
+	 * asked for. */
 	return p && flags & __GFP_ZERO ? memset(p, 0, os_heap.usable(p)) : p;
 }
 
@@ -307,7 +308,8 @@ void *kmalloc(size_t size, gfp_t flags)
 	if (unlikely(!size))
 		return ZERO_SIZE_PTR;
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
-		/* All usable bytes, since krealloc does not know how many were asked for. */
+		/* All usable bytes are zeroed, because krealloc() does not know how many were
+		 * asked for. */
 		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
 			size = size_class_bytes(size);
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
@@ -371,7 +373,7 @@ char *kstrdup(const char *s, gfp_t flags)
 	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
 }
 
-/* How many of p[0..n), from the first on, have the same entry in the array map. */
+/* How many objects at the beginning of p[0..n) have the entry @entry in the array map. */
 static size_t same_entry(void **p, size_t n, unsigned int entry)
 {
 	size_t i = 1;

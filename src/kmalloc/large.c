@@ -42,7 +42,8 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	this_cpu_add(*large_allocs, 1);
 	this_cpu_add(*large_in_use, BLOCK + npages);
 	p = page_to_virt(page);
-	/* Needed where a program takes and frees pages by way of this CPU's lists alone. */
+	/* If a program takes and frees pages by this CPU's lists alone, decay happens only
+	 * here. */
 	if (flags & __GFP_DIRECT_RECLAIM)
 		page_decay();
 	if ((flags & __GFP_ZERO) && !zeroed)
@@ -123,7 +124,7 @@ bool large_extend(struct page *page, size_t size, gfp_t flags)
 void large_replace(struct page *page, void *q, gfp_t flags)
 {
 	if ((flags & __GFP_DIRECT_RECLAIM) && page_move_run(page_of(q), page, page->npages))
-		page->moves = 1; /* nothing of it is resident */
+		page->moves = 1; /* none of its pages is resident */
 	else
 		__builtin_memcpy(q, page_to_virt(page), large_size(page));
 	large_free(page);

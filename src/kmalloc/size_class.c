@@ -25,7 +25,9 @@ static void fill_sizes(void)
 	debug_assert(size == SIZE_CLASS_LARGE_MAX);
 }
 
-/* The tables of the slow paths: the class of each step, in the steps of kmalloc_fast. */
+/*
+ * The slow paths' tables: the class of each step of sizes. The steps are those of kmalloc_fast.
+ */
 static uint8_t small_class[SIZE_CLASS_SMALL_MAX / 8 + 1],
 	large_class[SIZE_CLASS_LARGE_MAX / 256];
 

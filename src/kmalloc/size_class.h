@@ -53,13 +53,14 @@ static inline size_t size_large_index(size_t size)
 }
 
 /*
- * Bytes in an object of the class for @size, up to SIZE_CLASS_LARGE_MAX: what defines the
- * classes.
+ * The bytes of an object in the class for @size, up to SIZE_CLASS_LARGE_MAX. This function
+ * defines the classes.
  *
- * Sixteen-byte steps up to 128, then four classes per doubling, and 1024 bytes from 8 to 14
- * KiB: at most a fifth is lost to rounding. There are no classes of 24, 40 and 56 bytes: every
- * size from 16 on is promised 16-byte alignment. One more each behind 2048 and 4096: pages with
- * a header in front are many a program's most frequent blocks (SQLite's, Python's bytes).
+ * Classes are 16 bytes apart up to 128; then there are four for each doubling, but from 8 to 14
+ * KiB they are 1024 bytes apart. So at most a fifth is lost to rounding. There are no classes
+ * of 24, 40 and 56 bytes, because every size from 16 on is promised 16-byte alignment. Behind
+ * 2048 and 4096 there is one more class each, because the most frequent block of many a program
+ * is a page with a header in front (SQLite, Python's bytes).
  */
 static inline size_t size_class_bytes(size_t size)
 {
@@ -90,7 +91,7 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
 /* Creates the caches and fills the tables. False: no memory. */
 bool size_class_init(struct size_tables *tables);
-/* Whether the tables say what was written into them. */
+/* Verifies that the tables still have what size_class_init() wrote into them. */
 struct verify;
 void size_class_verify(const struct size_tables *tables, struct verify *v);
 

@@ -54,7 +54,7 @@ extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 extern char __libc_single_threaded __attribute__((weak));
 
-/* How often the thread in fork() has taken it. Synchronization: the lock itself. */
+/* How often the thread in fork() has taken the list's lock. Synchronization: that lock. */
 static unsigned int took_streams;
 
 static void lock_streams(void)

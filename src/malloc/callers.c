@@ -4,9 +4,9 @@
  *
  * libc allocates and frees while it holds locks of its own, and creating a thread takes some of
  * them, too: for instance, glibc empties its cache of stacks under the lock of that cache. So a
- * request of libc must not create the background thread. A request of the program holds no such
- * lock: where libc calls the program back under a lock (dl_iterate_phdr), it is one that
- * creating a thread does not take.
+ * request of libc must not create the background thread. When the program makes a request, libc
+ * holds no such lock: where libc calls the program back under a lock (dl_iterate_phdr),
+ * creating a thread does not take that lock.
  */
 #include <link.h>
 #include <stdbool.h>

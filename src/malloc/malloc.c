@@ -2,9 +2,9 @@
 /*
  * malloc and its family, with glibc's semantics.
  *
- * errno becomes ENOMEM (or EINVAL) with a failure and keeps its value otherwise: the slow
- * paths save and restore it, the fast paths do nothing that could change it. Each fast path is
- * one critical section and calls no function (calloc's: only memset).
+ * errno becomes ENOMEM (or EINVAL) with a failure and keeps its value otherwise: the slow paths
+ * save and restore it, the fast paths do nothing that could change it. Each fast path is one
+ * section and calls no function (calloc's: only memset).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -29,10 +29,10 @@ void *malloc_failed(void)
 }
 
 /*
- * The end of every request past the fast paths, by whatever face it came: free memory decays,
- * the background thread is started if it is wanted, and errno is @saved, as it was before. The
- * thread is started here and not where it turns out to be wanted: there nobody knows who
- * called.
+ * Ends every request that the fast paths did not serve, whichever function received it. Lets
+ * free memory decay, starts the background thread if it is wanted, and sets errno back to
+ * @saved. The thread is started here, and not where it is found to be wanted, because the
+ * caller is known only here.
  */
 static void finish(int saved, const void *caller)
 {
@@ -42,7 +42,7 @@ static void finish(int saved, const void *caller)
 	errno = saved;
 }
 
-/* The same for a request of memory, which got @p. */
+/* Ends a request for memory that got @p. */
 static void *finish_with(void *p, int saved, const void *caller)
 {
 	finish(saved, caller);

@@ -8,7 +8,7 @@
  *   fast       free objects in CPUs' arrays
  *   rest       all other free memory: objects in slabs, pages
  *
- * so that system = in use + mmap + fast + rest. Threads go on meanwhile: a count may miss an
+ * So system = in use + mmap + fast + rest. Other threads go on meanwhile. A count may miss an
  * object that moves while it is counted, but the sum holds.
  */
 #include <errno.h>

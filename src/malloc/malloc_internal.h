@@ -12,18 +12,18 @@
 void *malloc_failed(void);
 
 /*
- * What the fast paths leave over, for all faces. They keep errno, or set it to ENOMEM with the
- * result NULL; they let free memory decay, and start the background thread if it is wanted:
- * finish() in malloc.c. @caller: where the program
- * or libc called, not one of our own functions, since it decides about that. @func: the name to
- * report misuse under.
+ * The slow paths of all of malloc's faces. They keep errno, or set it to ENOMEM and return
+ * NULL. They let free memory decay, and start the background thread if it is wanted (finish()
+ * in malloc.c). @caller: the address from which the program or libc called, not an address in
+ * the library, because requests of libc do not start the thread. @func: the name under which
+ * misuse is reported.
  */
 void *malloc_slow(size_t size, const void *caller);
 void free_slow(void *p, const char *func, const void *caller);
 /* @align: a power of two. */
 void *malloc_aligned(size_t align, size_t size, const void *caller);
 
-/* malloc() for functions that have @caller anyway; in malloc() itself it would cost time. */
+/* malloc() for functions that have @caller anyway. malloc() itself would lose time by it. */
 static inline void *malloc_for(size_t size, const void *caller)
 {
 	void *p;
@@ -31,7 +31,9 @@ static inline void *malloc_for(size_t size, const void *caller)
 	return likely(kmalloc_pop(size, &p)) ? p : malloc_slow(size, caller);
 }
 
-/* No function: gcc would load the return address, its argument, on the fast path. */
+/*
+ * A macro, because gcc would load a function's argument, the return address, on the fast path.
+ */
 #define free_for(p, func, caller)                                                              \
 	do {                                                                                   \
 		if (unlikely(!kmalloc_push(p)))                                                \

@@ -5,7 +5,7 @@
  *
  * This function cannot call libc's vfork: the child returns first, and the functions it then
  * calls overwrite the stack frame to which the parent returns later. So it makes the system
- *call itself, with nothing on the stack:
+ * call itself, with nothing on the stack:
  *
  *	todo = vfork_prepare()
  *	todo negative:	return vfork_refused()

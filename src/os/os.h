@@ -58,7 +58,8 @@ extern const struct os_calls os_calls_linux;
  * Tells that a seccomp filter may kill the process for system calls from now on. The library
  * cannot try a call then, so it stops making all those that malloc and free can do without:
  * membarrier, mincore, NUMA policies, affinities, files, the kernel's release and new threads
- * fail with -EPERM. Memory, futex, clocks and random numbers are still asked for.
+ * fail with -EPERM. The library still makes the calls for memory, futex, clocks and random
+ * numbers.
  */
 void os_confine(void);
 bool os_is_confined(void);
@@ -118,7 +119,7 @@ struct os_heap {
 	void *(*resize)(void *p, size_t size);
 	void (*free)(void *p);
 	size_t (*usable)(const void *p);
-	bool is_ukmem; /* malloc of this process is this library, also for libc's requests */
+	bool is_ukmem; /* this library is the process's malloc, also for libc's requests */
 };
 
 extern struct os_heap os_heap;
@@ -131,7 +132,8 @@ bool os_thread_exists(uint32_t id);
 /* prctl(2) as a system call: the drop-in has a function of that name. */
 int os_prctl(int option, const unsigned long arg[4]);
 
-/* Sleep, by futex, which locks need anyway. errno is kept; no cancellation point. */
+/* Sleeps. The system call is futex, which locks need anyway. Keeps errno; is no cancellation
+ * point. */
 void os_pause_ms(uint64_t ms);
 
 /* Topology. CPU and node ids may be sparse. */
@@ -246,9 +248,9 @@ struct os_memory os_memory(void);
 
 /* How much memory the system promises: vm.overcommit_memory. */
 enum os_overcommit {
-	OS_OVERCOMMIT_GUESS,  /* in one request no more than it has */
+	OS_OVERCOMMIT_GUESS,  /* one request cannot get more than the system has */
 	OS_OVERCOMMIT_ALWAYS, /* any amount */
-	OS_OVERCOMMIT_NEVER,  /* the system counts, and refuses */
+	OS_OVERCOMMIT_NEVER,  /* the system counts promises, and refuses some */
 };
 
 enum os_overcommit os_overcommit(void);

@@ -51,9 +51,10 @@ bool os_is_confined(void)
 enum { MPOL_F_MEMS_ALLOWED = 4 };
 
 /*
- * Calls with nothing to add to: result, name in struct os_calls, parameters, call. Those that a
- * filter may kill for are not made by a confined process. The affinities are system calls,
- * since libc's functions hide how much the kernel wrote.
+ * Calls to which nothing is added: type of the result, name in struct os_calls, parameters,
+ * call. CONFINED marks calls for which a seccomp filter may kill the process; a confined
+ * process does not make them. The affinities are system calls, because libc's functions hide
+ * how many bytes the kernel wrote.
  */
 /* clang-format off */
 #define CALLS(CALL, CONFINED)                                                                  \
@@ -97,7 +98,8 @@ enum { MPOL_F_MEMS_ALLOWED = 4 };
 
 CALLS(DEFINE_CALL, DEFINE_CONFINED)
 
-/* As RESULT, of a call whose value is an address: *@out. @saved: errno before it. */
+/* As RESULT, for a call that returns an address: stores it in *@out. @saved: errno before the
+ * call. */
 static int mapped(void *p, int saved, void **out)
 {
 	int err = -errno;
@@ -156,7 +158,7 @@ static int linux_getcpu(unsigned int *cpu)
 	return 0;
 }
 
-/* LINUX_VERSION_CODE out of the vDSO's note "Linux"; 0: there is none. */
+/* LINUX_VERSION_CODE out of the note "Linux" among @notes; 0: there is no such note. */
 static uint32_t version_in(const char *notes, size_t size)
 {
 	while (size >= sizeof(ElfW(Nhdr))) {

@@ -58,7 +58,7 @@ static uint64_t parse_limit(const char **text)
 	return parse_decimal(text, &v) && v < (1ull << 62) ? v : UINT64_MAX;
 }
 
-/* Up to two limits in a line. */
+/* Reads up to two limits from a file of one line. */
 static void read_limits(const char *path, uint64_t *first, uint64_t *second)
 {
 	char text[64];
@@ -78,7 +78,8 @@ static uint64_t read_limit(const char *path)
 	return limit;
 }
 
-/* How the files are called, and what the cache that nobody uses is called in memory.stat. */
+/* The names of a group's files, and @cache, the key in memory.stat of page cache that no
+ * process has used lately. */
 struct version {
 	const char *limit, *usage, *cache, *cpus;
 };
@@ -88,7 +89,7 @@ static const struct version version_1 = { "memory.limit_in_bytes", "memory.usage
 static const struct version version_2 = { "memory.max", "memory.current", "\ninactive_file ",
 					  "cpuset.cpus.effective" };
 
-/* What to read of a group, whose files are in the folder @dir, into @out. */
+/* Reads something about the group whose files are in the folder @dir, into @out. */
 typedef void read_function(const char *dir, const struct version *v, void *out);
 
 struct path {
@@ -111,7 +112,8 @@ static void read_memory(const char *dir, const struct version *v, void *out)
 		l->memory = limit;
 }
 
-/* What is left of the limit: the page cache that nobody has used lately makes room. */
+/* Memory that is left of the limit. Page cache that no process has used lately counts as free,
+ * because the kernel drops it to make room. */
 static void read_free(const char *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
@@ -149,8 +151,8 @@ static void read_cpu(const char *dir, const struct version *v, void *out)
 		l->cpu_milli = min_size(l->cpu_milli, quota * 1000 / period);
 }
 
-/* The walk begins with the group itself; its file is enough, so those of ancestors are not
- * read. */
+/* walk_up() begins with the group itself. If its file can be read, the files of its ancestors
+ * are not. */
 struct cpuset {
 	struct os_mask *cpus;
 	bool known;
@@ -173,7 +175,7 @@ static void read_cpus(const char *dir, const struct version *v, void *out)
 	free_text(text);
 }
 
-/* A controller's name in version 1, and what is wanted of it. */
+/* A controller's name in version 1, and the function that reads its files. */
 struct controller {
 	const char *name;
 	read_function *read;
@@ -223,7 +225,7 @@ static bool has_controller(const char *list, size_t len, const char *name)
 
 /*
  * Version 1: a mount of several controllers is named after all of them ("cpu,cpuacct"). The
- * name of one alone may be a link to it. So this tries both names.
+ * name of a single controller may be a link to that mount. So this function tries both names.
  */
 static void walk_v1(const char *list, size_t list_len, const char *name, const char *group,
 		    size_t len, read_function *read, void *out)
@@ -238,7 +240,7 @@ static void walk_v1(const char *list, size_t list_len, const char *name, const c
 	walk_up(mount, group, len, &version_1, read, out);
 }
 
-/* One line "id:controllers:path". */
+/* Reads the group that one line "id:controllers:path" names. */
 static void read_line(const char *line, size_t len, const struct controller *c, void *out)
 {
 	const char *list = memchr(line, ':', len);
@@ -253,7 +255,7 @@ static void read_line(const char *line, size_t len, const struct controller *c, 
 	list_len = (size_t)(group++ - list);
 	group_len = len - (size_t)(group - line);
 	for (; c->name; c++)
-		if (!list_len) /* version 2 has one place for all */
+		if (!list_len) /* version 2 has one folder for all controllers */
 			walk_up("/sys/fs/cgroup", group, group_len, &version_2, c->read, out);
 		else if (has_controller(list, list_len, c->name))
 			walk_v1(list, list_len, c->name, group, group_len, c->read, out);

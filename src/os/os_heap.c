@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libc's malloc by its own names. The malloc drop-in replaces this table by its own. */
+/* The table of libc's malloc. The malloc drop-in replaces it, because there these names are its
+ * own (malloc/libc_heap.c). */
 #include <malloc.h>
 #include <stdlib.h>
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What part of the machine this process has, and so how much a CPU may keep for it.
+ * Computes which part of the machine this process may use, and from that the bytes that each
+ * CPU may keep for it.
  *
- * A process with a quota of two CPUs is moved over all the CPUs it may use, and leaves its
- * free objects behind on each. So the bound of a CPU is that of what may run at once, divided
- * by the CPUs it may run on; all of them together hold no more than an eighth of what memory
- * its control group allows.
+ * The system moves a process with a quota of two CPUs over all the CPUs it may use, and the
+ * process leaves free objects behind on each. So the bound for all CPUs together is
+ * cpu_cache_bytes for each CPU that may run at once, and each CPU gets an equal part of it. All
+ * CPUs together may hold at most an eighth of the memory that the control group allows.
  */
 #include "os/os_share.h"
 
@@ -17,7 +18,7 @@
 #include "base/config.h"
 #include "os/os.h"
 
-/* Synchronization: relaxed; read anew by os_share_update(). */
+/* Synchronization: atomic, relaxed; written by os_share_update(). */
 static atomic_uint cpus, at_once;
 static _Atomic uint64_t cache_bytes, memory;
 static atomic_uint in_cpuset; /* relaxed */
@@ -36,10 +37,8 @@ static noinline unsigned int affinity(void)
 	return os_mask_count(&allowed);
 }
 
-/*
- * CPUs the process may use: the most that a thread was seen to be allowed, since whoever looks
- * now may have bound itself to one; of these as many as its cpuset has.
- */
+/* CPUs the process may use: the most that any calling thread was allowed, because the thread
+ * that calls now may have bound itself to one CPU; but no more than the cpuset has. */
 static unsigned int cpus_allowed(void)
 {
 	static atomic_uint most;
@@ -50,7 +49,8 @@ static unsigned int cpus_allowed(void)
 		n = before ? before : os_mask_count(&os_topology()->possible);
 	n = max_uint(n, before);
 	atomic_store_explicit(&most, n, memory_order_relaxed);
-	/* Not known at the start: there a thread is allowed no more than the cpuset has. */
+	/* `usable` is 0 (not known) at the start. There a thread is allowed no CPU beyond the
+	 * cpuset. */
 	return usable ? min_uint(n, usable) : n;
 }
 

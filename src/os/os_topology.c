@@ -11,10 +11,8 @@
 #include "base/decimal.h"
 #include "base/lock.h"
 
-/*
- * Holds a list of every second of 8192 ids. Synchronization: the thread in topology_init(),
- * later the one that has set `updating`.
- */
+/* Large enough for a list of every second of 8192 ids. Synchronization: the thread in
+ * topology_init(), later the one that has set `updating`. */
 static char file_buffer[32768];
 
 static ssize_t read_text(const char *path)
@@ -56,9 +54,9 @@ static bool read_list(const char *path, struct os_mask *mask)
 }
 
 /*
- * The number of CPUs in the kernel's masks, rounded up to a multiple of 4, by the width in
- * which it prints such a mask; 0: not known. Containers that show files of their own in
- * place of the kernel's leave this one as it is.
+ * The number of CPUs in the kernel's masks, rounded up to a multiple of 4; 0: not known. It
+ * follows from the number of digits in which the kernel prints such a mask. Containers that
+ * show files of their own in place of the kernel's leave this one as it is.
  */
 static unsigned int kernel_cpus(void)
 {
@@ -134,7 +132,9 @@ static unsigned int index_of(const struct os_topology *t, unsigned int id)
 	return t->nr_nodes;
 }
 
-/* What the system says of distances from node @id, to be gone through by next_distance(). */
+/*
+ * Reads the list of distances from node @id into file_buffer; next_distance() goes through it.
+ */
 static bool read_distances_of(unsigned int id)
 {
 	char path[80];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides when decay happens. Its opportunities are requests that may enter the kernel and had
- * to look beyond their CPU's caches, and frees of the malloc drop-in that did.
+ * Decides when decay happens. Its opportunities are requests that may enter the kernel and
+ * found nothing in their CPU's caches, and frees of the malloc drop-in for which these caches
+ * had no room.
  *
  * A program that stands still has no such opportunities, unless there is a background thread.
  * The thread exists while there is memory to give back, blocks all signals, and allocates
@@ -10,14 +11,15 @@
  * If a seccomp filter may have been installed (os_confine), the thread is created only if the
  * tunable background_thread demands it.
  *
- * By default programs get the thread if they have threads already; others only if very much is
- * to be given back, because a program with a single thread may do what one with several may not
- * (unshare, setns).
+ * By default a program that has threads gets the background thread, too. A program with a
+ * single thread gets it only if very much memory is to be given back, because some calls
+ * (unshare, setns) fail in a program with several threads.
  *
- * In the drop-in, the request that finds the thread wanted may be libc's, made while libc holds
- * a lock that creating a thread takes, too. So the program's next request starts the thread
- * (malloc/callers.c). A signal handler may have interrupted libc at such a place and cannot
- * know it; so code that looks like a handler leaves the thread to the next request, too.
+ * In the drop-in, a request of libc may find that the thread is wanted while libc holds a lock
+ * that creating a thread takes, too. So the program's next request starts the thread
+ * (malloc/callers.c). A signal handler may have interrupted libc while it held such a lock, and
+ * cannot know that. So code that looks like a handler leaves the thread to the next request,
+ * too.
  */
 #include "page/background.h"
 
@@ -38,7 +40,7 @@
 
 enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 << 20 };
 
-/* glibc has it since 2.32; other libcs do not tell. */
+/* glibc has this variable since 2.32; other libcs do not tell. */
 extern char __libc_single_threaded __attribute__((weak));
 
 enum {
@@ -57,7 +59,8 @@ atomic_bool page_background_wanted;
 static void *background(void *unused)
 {
 	(void)unused;
-	/* Two periods without work may be a pause in a program that goes on. */
+	/* The thread ends after eight pauses without work. Fewer may be a pause in a program
+	 * that goes on. */
 	for (unsigned int idle = 0; idle < 8;) {
 		os_pause_ms(min_size(max_size(config.dirty_decay_ms / 4, 5), 5000));
 		while (decay_all())
@@ -96,14 +99,15 @@ static bool blocks_handler(const sigset_t *blocked)
 	return false;
 }
 
-/* When this thread was first and last seen with such a signal blocked, never without it. */
+/* When this thread was first and last seen to block such a signal; it was never seen without a
+ * blocked one between. blocks_since is 0 if it was seen without. */
 static _Thread_local uint64_t blocks_since __attribute__((tls_model("initial-exec")));
 static _Thread_local uint64_t blocks_until __attribute__((tls_model("initial-exec")));
 
 /*
- * Whether this may be a signal handler: while one runs its own signal is blocked, unless it has
- * SA_NODEFER. A thread that always has the signal blocked does so by habit, as programs do that
- * take signals only in pselect().
+ * Whether this request may come from a signal handler. While a handler runs, its signal is
+ * blocked, unless it has SA_NODEFER. A thread that blocks a signal for HABIT_MS is in no
+ * handler; it is a thread of a program that takes signals only in pselect().
  */
 static bool may_be_handler(const sigset_t *blocked, uint64_t now)
 {
@@ -117,7 +121,8 @@ static bool may_be_handler(const sigset_t *blocked, uint64_t now)
 	return now - blocks_since < HABIT_MS;
 }
 
-/* Creates the thread, or gives up for ever. False: not now. */
+/* Creates the thread; if that fails, gives up for ever. False: not now, because this may be a
+ * signal handler. */
 static cold bool start(void)
 {
 	sigset_t all, old;
@@ -152,7 +157,8 @@ void page_background_start(void)
 {
 	int saved = errno;
 
-	/* Not in a child of vfork, with which the thread would end: the parent starts it. */
+	/* A child of vfork leaves the thread to its parent, because the thread would end with
+	 * it. */
 	if (getpid() != process)
 		return;
 	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
@@ -176,7 +182,7 @@ static noinline void poll_background(size_t dirty)
 		page_background_start();
 }
 
-/* When all zones were last looked at, and whether there was more to do at once. */
+/* The time when all zones were last looked at, and whether there was more to do at once. */
 static _Atomic uint64_t last_look;
 static atomic_bool unfinished;
 

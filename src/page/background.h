@@ -7,8 +7,8 @@
 
 /* Purges some of the backlog, if it is time. For callers that may enter the kernel. */
 void page_decay(void);
-/* In the drop-in: whether the thread is wanted; and starts it, for a caller that holds no lock
- * of libc. Elsewhere page_decay() starts it. */
+/* In the drop-in, the flag tells that the thread is wanted, and page_background_start() starts
+ * it for a caller that holds no lock of libc. Without the drop-in page_decay() starts it. */
 extern atomic_bool page_background_wanted;
 void page_background_start(void);
 

@@ -109,8 +109,9 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 }
 
 /*
- * Extends the zone to @end or, if the system refuses that, to @least; where steps are small
- * already, at last to @wanted, in pieces of 64 KiB. *@end: how far it came.
+ * Extends the zone to *@end. If the system refuses that, extends it to @least. If the system
+ * refuses that, too, and steps are small already, extends it to @wanted, rounded up to 64 KiB.
+ * Sets *@end to the frontier it asked for last.
  */
 static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wanted)
 {
@@ -131,9 +132,9 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wante
 }
 
 /*
- * Moves the frontier so that [*@start, *@start + @need) below it is new. It asks for an eighth
- * of the zone's pages more, within 4 .. 64 MiB; if the system refuses, for @need alone, and
- * then in smaller steps. It skips addresses that other code has mapped.
+ * Moves the frontier so that [*@start, *@start + @need) below it is new. Asks for an eighth of
+ * the zone's pages more, within 4 .. 64 MiB; if the system refuses, for @need alone, and then
+ * in smaller steps. Skips addresses that other code has mapped.
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
@@ -223,7 +224,8 @@ struct page *__zone_take_dirty(struct zone *z, unsigned int max_order)
 	struct page *page = NULL;
 
 	lock_assert_held(&z->lock);
-	/* A piece of a larger block: purged, it stays apart from the rest of the block. */
+	/* Take a piece of a larger block. After the purge it stays apart from the rest of the
+	 * block. */
 	for (unsigned int o = MAX_ORDER; o > piece && max_order >= piece && !page; o--)
 		page = first_dirty(z, o);
 	if (page) {

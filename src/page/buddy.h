@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Free blocks of a zone. Every function: the zone's lock is held. */
+/* Free blocks of a zone. The caller of each function holds the zone's lock. */
 #ifndef PAGE_BUDDY_H
 #define PAGE_BUDDY_H
 
 #include "page/zone_types.h"
 
 void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero zero);
-/* The smallest free block that holds 2^order pages, the rest put back; or NULL. */
+/* Takes 2^@order pages out of the smallest free block that has them. NULL: there is none. */
 struct page *__zone_take_block(struct zone *z, unsigned int order);
 void __zone_remove_block(struct zone *z, struct page *page);
 /* Maps @need new pages from *@start on, a multiple of @align. */
@@ -18,8 +18,8 @@ bool __zone_extend(struct zone *z, size_t npages);
  * that, a piece of a larger block. NULL: there is none.
  */
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
-/* The number of clean free blocks of 2^@order pages; and the first of them, which becomes the
- * last. */
+/* The first function counts the clean free blocks of 2^@order pages. The second returns the
+ * first of them, or NULL, and makes it the last. */
 size_t __zone_count_clean(const struct zone *z, unsigned int order);
 struct page *__zone_next_clean(struct zone *z, unsigned int order);
 

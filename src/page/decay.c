@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Chooses the free pages that go back to the system: those that the program did not use again
- * within the decay time (tunable dirty_decay_ms). Time is divided into periods of half of it.
- * The smallest number of free dirty pages in a period, above dirty_max, are pages that the
- * program had no use for in all of it; they are purged, a piece at each opportunity
- * (background.c). Pages that a program frees and takes again all the time are never purged,
- * because to fault them in again costs more than everything else here.
+ * within the decay time (tunable dirty_decay_ms). A period is half of this time. The zone notes
+ * the smallest number of free dirty pages in each period. The program had no use for so many
+ * pages in all of the period, so they are purged, down to dirty_max, a piece at each
+ * opportunity (background.c). Pages that a program frees and takes again all the time are never
+ * purged, because to fault them in again costs more than everything else here.
  *
- * Dirty pages in holes that are too small for the program's runs go at once. They show when the
- * program takes clean pages although enough dirty ones are free. As many dirty pages are purged
- * as clean ones were taken, down to dirty_max, or in large programs down to a quarter of the
- * pages in use beyond 16 MiB.
+ * Dirty pages in holes that are too small for the program's runs are purged without that delay.
+ * There are such holes if the program takes clean pages although enough dirty pages are free.
+ * Then as many dirty pages are purged as clean pages were taken, down to dirty_max, or in large
+ * programs down to a quarter of the pages in use beyond 16 MiB.
  */
 #include "page/decay.h"
 
@@ -35,7 +35,8 @@ void __decay_note_growth(struct zone *z, size_t npages)
 					  memory_order_relaxed);
 }
 
-/* If a period has ended, makes the pages that it had no use for the backlog. */
+/* If a period has ended, sets the backlog to the number of pages that the program had no use
+ * for in it. */
 static void end_period(struct zone *z, size_t limit)
 {
 	uint64_t now = os_calls.now_ms();

@@ -26,10 +26,10 @@ struct mempolicy {
 	_Atomic uint32_t refs;
 	int mode;
 	unsigned int nr_nodes;
-	_Atomic uint32_t next; /* INTERLEAVE: in turn, also for different threads */
+	_Atomic uint32_t next; /* INTERLEAVE: the next turn, for all threads together */
 	size_t bytes;
 	struct node_mask mask;	     /* by index */
-	struct zonelist **zonelists; /* BIND: its own, by zone type and the CPU's node */
+	struct zonelist **zonelists; /* BIND: own lists, by zone type and CPU's node */
 	uint16_t nodes[];	     /* ascending */
 };
 
@@ -76,7 +76,7 @@ static size_t bind_size(unsigned int nodes, unsigned int bound)
 	       (size_t)nodes * MAX_NR_ZONES * zonelist_size(bound * MAX_NR_ZONES);
 }
 
-/* Lists of just the bound nodes' zones, the nearest to each CPU's node first. */
+/* Builds lists of the bound nodes' zones alone, the nearest to each CPU's node first. */
 static void build_bind(struct mempolicy *pol, char *p)
 {
 	uint16_t all[UKMEM_MAX_NODES], order[UKMEM_MAX_NODES];
@@ -160,7 +160,7 @@ void mpol_put(struct mempolicy *pol)
 		os_release(pol, pol->bytes);
 }
 
-/* The machine's nodes in @bits, as indices. */
+/* Lists the nodes in @bits, which are the machine's ids, by index. Result: how many. */
 static unsigned int real_nodes(const unsigned long *bits, uint16_t *index)
 {
 	unsigned int n = 0;
@@ -329,7 +329,7 @@ static bool make_key(void)
 
 static struct once key_once = ONCE_INITIALIZER;
 
-/* MPOL_DEFAULT is as if there were none. */
+/* The policy to store for @pol. MPOL_DEFAULT is stored as NULL, as if there were no policy. */
 static struct mempolicy *in_force(struct mempolicy *pol)
 {
 	if (pol->mode != MPOL_DEFAULT)

@@ -24,10 +24,10 @@ void node_place(unsigned int node, enum zone_type type, struct placement *out);
 extern _Atomic bool mempolicy_in_use;
 /* The node at which the thread's policy begins; with interleaving, another one each time. */
 unsigned int page_policy_node(void);
-/* Whether pages of @node may be used: by the process, and as the thread's policy says. */
+/* Whether both the process and the thread's policy allow pages of @node. */
 bool page_policy_allows(unsigned int node);
 
-/* 0 and *@out, or a negative errno. */
+/* Makes a policy. Result: 0 and *@out, or a negative errno. */
 int mempolicy_make(int mode, const struct nodemask *nodes, struct mempolicy **out);
 /* Puts a policy in force; drops the reference if that fails. */
 int mempolicy_set_thread(struct mempolicy *pol);

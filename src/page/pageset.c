@@ -49,7 +49,7 @@ static unsigned int run_list(size_t npages)
 	return PCP_ORDERS + ilog2_up(npages) - ilog2_up(PCP_RUN_MIN);
 }
 
-/* Runs a CPU may hold of an order or list. */
+/* The number of runs that a CPU may hold on @list. */
 static unsigned int capacity_of(const struct zone *z, unsigned int list)
 {
 	debug_assert(list < PCP_LISTS);
@@ -60,15 +60,16 @@ static unsigned int capacity_of(const struct zone *z, unsigned int list)
 
 unsigned int pageset_batch(const struct zone *z, unsigned int order)
 {
-	/* Of large runs, too, move several for one lock. */
+	/* Move several large runs, too, under one lock. */
 	unsigned int few = min_uint(max_uint(capacity_of(z, order) / 2, 1), 4);
 
 	return min_uint(max_uint(z->pcp_batch >> order, few), PCP_BATCH_MAX);
 }
 
 /*
- * batch: a 4096th of the zone, up to 64 KiB; high: four batches, or the value that the tunable
- * percpu_pagelist_fraction gives. Less if the process has no whole CPU (os/os_share.c).
+ * A batch is a 4096th of the zone, at most 64 KiB, and pcp_high is four batches. The tunable
+ * percpu_pagelist_fraction sets pcp_high instead, and a batch is a quarter of it. Both are
+ * smaller if the process has only a part of its CPUs (os/os_share.c).
  */
 static void tune(struct zone *z)
 {
@@ -85,7 +86,7 @@ static void tune(struct zone *z)
 	z->pcp_batch = (uint16_t)max_size(min_size(batch, z->pcp_high / 4), 1);
 }
 
-/* Arrays, one behind the other, and the counters. Result: bytes. */
+/* Lays out a pageset: its arrays, one behind the other, and the counters. Result: its bytes. */
 static size_t lay_out(struct zone *z)
 {
 	size_t offset = 0;
@@ -156,7 +157,7 @@ static uint64_t *counters(const struct zone *z)
 	return (uint64_t *)(void *)((char *)pageset_of(z) + z->pcp_counters);
 }
 
-/* The first use of a pageset on this CPU: until now its capacity was 0. */
+/* Opens an array when it is first used on this CPU. Until then its capacity is 0. */
 static void open_array(const struct zone *z, unsigned int list)
 {
 	if (pageset_of(z) != boot_pageset)
@@ -168,7 +169,7 @@ struct page *pageset_pop(struct zone *z, unsigned int order)
 	return pcpu_array_pop(array_of(z, order));
 }
 
-/* @batch: lowest addresses first, which are to come out first. */
+/* @batch: runs in the order in which they will come out, the lowest address first. */
 void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsigned int n)
 {
 	unsigned int pushed;
@@ -179,7 +180,8 @@ void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsig
 		zone_free_batch(z, batch + pushed, n - pushed);
 }
 
-/* Frees a run when @list is full, or not used yet: a batch leaves, or the youngest run. */
+/* Frees a run when @list is full, or not open yet. To make room, a batch goes to the zone; from
+ * the lists behind those of the orders, only the run that was freed last. */
 static noinline void free_slow(struct zone *z, unsigned int list, struct page *page)
 {
 	struct page *batch[PCP_BATCH_MAX];
@@ -219,7 +221,8 @@ void pageset_count(struct zone *z, enum numa_stat item, size_t npages)
 	raw_cpu_add(*handle, npages);
 }
 
-/* Counts a run that came out of a list; so the zone has a real pageset. */
+/* Counts a run that came out of a list. The boot pageset's lists are empty, so the zone has a
+ * real pageset. */
 static always_inline void count_popped(const struct zone *z, size_t npages)
 {
 	uint64_t *handle = pcpu_handle(counters(z) + PCP_RUN_POPPED);

@@ -22,14 +22,14 @@ unsigned int pageset_batch(const struct zone *z, unsigned int order);
 /* Puts runs into this CPU's pageset, as far as there is room; the others into the zone. */
 void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsigned int n);
 void pageset_free(struct zone *z, struct page *page, unsigned int order);
-/* Runs of other sizes, from PCP_RUN_MIN to PCP_RUN_MAX pages: one of exactly this size, or
- * NULL. */
+/* Takes a run of PCP_RUN_MIN to PCP_RUN_MAX pages, if the one that this CPU freed last has
+ * exactly @npages. NULL: it has not. */
 struct page *pageset_pop_run(struct zone *z, size_t npages);
 void pageset_free_run(struct zone *z, struct page *page, size_t npages);
-/* What all CPUs hold of a zone, or, with NULL, of all zones, back into it. Pages. */
+/* Puts the runs that CPUs hold of a zone (NULL: of all zones) back into it. Result: pages. */
 size_t pageset_drain(struct zone *only);
-/* What a CPU that goes holds, to be emptied. (When all memory is to go back, page_trim() drains
- * all CPUs', after caches have given back their slabs.) */
+/* Adds the pagesets of a CPU that goes to @d. (A drain of all CPUs gets none here: page_trim()
+ * drains them, after caches have given back their slabs.) */
 struct pcpu_drain;
 void pagesets_list(struct pcpu_drain *d);
 /* Puts dirty runs of this CPU's pageset into the zone. False: there were none. Lock held. */
@@ -38,7 +38,7 @@ size_t pageset_pages(const struct zone *z);
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);
 struct verify;
 void pageset_verify(struct zone *z, struct verify *v);
-/* Pages handed out by the pagesets, ever. */
+/* The number of pages that pagesets have handed out since the start. */
 uint64_t pageset_nr_alloc(const struct zone *z);
 void pageset_count(struct zone *z, enum numa_stat item, size_t npages);
 uint64_t pageset_counted(const struct zone *z, enum numa_stat item);

@@ -25,7 +25,7 @@ enum { SHRINK_BATCH = 128 };
 
 /* Synchronization: any thread pushes, only the owner takes shrinkers out. */
 static _Atomic(struct shrinker *) shrinkers;
-static _Atomic(void *) owner; /* thread pointer of the thread in here */
+static _Atomic(void *) owner; /* thread pointer of the thread that reclaims */
 
 /* Makes this thread the owner. False: it is already. V1 pairs with V2. */
 static bool enter(void)
@@ -55,7 +55,7 @@ void reclaim_fork_child(void)
 		leave();
 }
 
-/* Ask one shrinker for 1/2^@priority of what it has. Result: objects freed. */
+/* Asks one shrinker for 1/2^@priority of its objects. Result: objects freed. */
 static unsigned long shrink_one(struct shrinker *s, gfp_t flags, int nid, unsigned int priority)
 {
 	struct shrink_control sc = { .gfp_mask = flags, .nid = nid };
@@ -117,7 +117,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	count_vm_event(ALLOCSTALL);
 	before = bound_pages();
 	count_vm_events(PGREFILL, pageset_drain(NULL));
-	/* Ask each shrinker for little first; for all of it if that is not enough. */
+	/* Ask each shrinker for a few objects first, and for all if that frees too little. */
 	for (unsigned int priority = 4;; priority -= 2) {
 		size_t used = used_pages();
 

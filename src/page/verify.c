@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The invariants that stand beside struct zone, as code: free blocks, their sums, pagesets;
- * that runs do not overlap and that what is handed out is what counts as used; sums over zones.
+ * Checks the invariants that stand beside struct zone: free blocks, their sums, and pagesets.
+ * Runs do not overlap. The pages handed out are the pages that count as used. The zones'
+ * numbers add up to those of the nodes and of the process.
  *
- * Lock: the zone's, while its lists are walked. Pagesets are read while CPUs may use them:
+ * Lock: the zone's, while its lists are walked. Pagesets are read while CPUs may use them; see
  * base/verify.h.
  */
 #include "page/verify.h"
@@ -104,13 +105,15 @@ static void __verify_lists(struct zone *z, struct verify *v)
 	__verify_sums(z, nr_free, nr_dirty, v);
 }
 
-/* What begins at a page. */
+/* The type and the length of the run that begins at a page. */
 struct head {
 	enum page_type type;
 	size_t npages;
 };
 
-/* Of a page that others may be changing: words that are written whole. */
+/*
+ * Reads the entry of a page that other threads may be changing, by words that they write whole.
+ */
 static noinline no_sanitize_thread struct head head_of(const struct page *page)
 {
 	uint32_t word =
@@ -132,7 +135,7 @@ static bool is_held(enum page_type type)
 	return type == PAGE_ALLOCATED || type == PAGE_SLAB || type == PAGE_LARGE;
 }
 
-/* A run in use: nothing else begins inside. */
+/* Verifies that no other run begins inside a run in use. */
 static void verify_inside(const struct zone *z, size_t pfn, size_t npages, struct verify *v)
 {
 	for (size_t i = 1; i < npages; i++)
@@ -142,7 +145,8 @@ static void verify_inside(const struct zone *z, size_t pfn, size_t npages, struc
 			z->index, npages, pfn_to_virt(pfn), i);
 }
 
-/* All runs one after the other, by their heads, while others take and free some. */
+/* Verifies all runs, one after the other, by their heads. Other threads take and free some
+ * meanwhile. */
 static void verify_runs(const struct zone *z, struct verify *v)
 {
 	size_t end = atomic_load_explicit(&z->frontier, memory_order_acquire), held = 0, cached;
@@ -179,7 +183,9 @@ void zone_verify(struct zone *z, struct verify *v)
 	verify_runs(z, v);
 }
 
-/* What zones have published is what the nodes and the process count. */
+/*
+ * Verifies that the numbers that zones publish add up to those of the nodes and of the process.
+ */
 static void verify_limits(struct verify *v)
 {
 	size_t used = aside_in_use(), dirty = 0, of_node[UKMEM_MAX_NODES] = { 0 };

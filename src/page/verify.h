@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The invariants of zones as code; see verify.c. */
+/* Verification of zones; see verify.c. */
 #ifndef PAGE_VERIFY_H
 #define PAGE_VERIFY_H
 

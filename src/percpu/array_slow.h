@@ -35,7 +35,8 @@ unsigned int pcpu_array_fill(void *handle, void **objects, unsigned int n);
 unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep, bool stopped,
 			       pcpu_put_function *put, void *whose);
 
-/* The objects in arrays, and those popped as allocations. CPUs may use the arrays meanwhile. */
+/* The numbers of objects in arrays, and of objects popped as allocations. CPUs may use the
+ * arrays meanwhile. */
 struct pcpu_array_sums {
 	uint64_t count, pops;
 };

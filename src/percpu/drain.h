@@ -40,8 +40,8 @@ struct pcpu_drain {
 
 /* Adds an array; if there are too many, it first empties those added until now. */
 void pcpu_drain_add(struct pcpu_drain *d, void *handle, pcpu_put_function *put, void *whose);
-/* Empties the arrays. If CPUs cannot be stopped and all are to be drained, it empties those of
- * this CPU, by their users' operations. */
+/* Empties the arrays. If CPUs cannot be stopped, and all CPUs are to be drained, it empties
+ * this CPU's arrays, by the operations of their users. */
 void pcpu_drain_end(struct pcpu_drain *d);
 
 /*

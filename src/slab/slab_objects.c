@@ -28,10 +28,8 @@ static bool is_local(unsigned int node)
 	return page_window.nr_nodes == 1 || node == page_local_node();
 }
 
-/*
- * Lists slabs of one node that the caller has: on this CPU's list, if the node is the CPU's, as
- * far as there is room; else on the node's.
- */
+/* Lists slabs of one node that the caller has. If the node is this CPU's, they go to the CPU's
+ * list as far as it has room. All others go to the node's list. */
 static void place(struct kmem_cache *s, struct page **slabs, unsigned int n)
 {
 	struct page *spilled[SLAB_SPILL_MAX];
@@ -89,7 +87,7 @@ static unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void
 	return got;
 }
 
-/* Takes objects from new slabs, or if none can be made from slabs of the stock. */
+/* Takes objects from new slabs; if no slab can be made, from slabs in stock. */
 static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
 			     unsigned int n, gfp_t flags)
 {
@@ -180,7 +178,7 @@ static void locate_one(struct put *put)
 		__builtin_prefetch(slab + index / (64 * PAGE_BITMAP_WORDS), 1);
 }
 
-/* Lists a slab that the caller has since it freed an object into it. */
+/* Lists a slab that was full. The caller has it, because it freed an object into it. */
 static void list_slab(struct kmem_cache *s, struct page *page, enum slab_put_to to)
 {
 	slab_page_move(page, SLAB_FULL, SLAB_WITH_CPU);

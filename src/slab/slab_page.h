@@ -17,7 +17,7 @@
  * too high, too low, or below zero.
  */
 enum slab_where {
-	SLAB_FULL,     /* on no list. A thread that has just freed into it will list it */
+	SLAB_FULL,     /* on no list; a thread that frees into it will list it */
 	SLAB_WITH_CPU, /* on a CPU's list, or a thread has taken it */
 	SLAB_ON_NODE,  /* on the node's list */
 };
@@ -89,21 +89,21 @@ void slab_page_free(struct kmem_cache *s, struct page *page);
 /* Takes up to @n free objects. The caller has the slab or its list. Result: how many. */
 unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 			    unsigned int n);
-/* If no object is left, makes the slab SLAB_FULL; the caller, who has taken it from its list
- * before, no longer has it then. Result: whether it did. */
+/* The caller has taken the slab from its list. If no object is left, makes the slab SLAB_FULL,
+ * and the caller no longer has it. Result: whether that happened. */
 bool slab_page_leave_if_full(struct page *page);
 /* The number of free objects in the slab. */
 size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page);
-/* Computes the state from the bitmap; no other thread may change that. Result: the state. */
+/* Computes the state from the bitmap, which no other thread may change. Result: the state. */
 uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page);
-/* The slab goes from one place to another. Result: its new state. */
+/* Changes `where` in the state from @from to @to. Result: the new state. */
 uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to);
 
 /* What a free did to its slab. */
 enum slab_change {
 	SLAB_UNCHANGED,
 	SLAB_NO_LONGER_FULL, /* the caller has the slab now, and must list it */
-	SLAB_EMPTY_ON_NODE,  /* the node's list has an empty slab more */
+	SLAB_EMPTY_ON_NODE,  /* the slab is on the node's list, and is empty now */
 	SLAB_OTHERS_FROZEN,  /* nothing to do: a CPU has the slab */
 };
 /* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. */
@@ -138,10 +138,10 @@ static inline const char *slab_page_wrong(const struct kmem_cache *s, struct pag
 	return NULL;
 }
 
-/* Whether @page is the head of a slab of @s. It may be anything, in the middle of a change. */
+/* Whether @page is the head of a slab of @s. The page may be anything, and may be in the middle
+ * of a change. */
 bool slab_page_is_of(struct page *page, const struct kmem_cache *s);
-/* Whether the array map and the places of its pages say what they are to say of a slab of @s.
- */
+/* Whether the array map and the places of its pages describe @page as a slab of @s. */
 bool slab_page_is_mapped(const struct kmem_cache *s, struct page *page);
 
 /* The head of the slab that @page is part of. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The invariants that stand beside the structures of this folder, as code: lists, slabs,
- * arrays, queues, and that every object is in one place; what page entries, array map and
- * places say of slabs; what caches and CPUs are charged with.
+ * Checks the invariants that stand beside the structures of this folder. Lists, slabs, arrays
+ * and queues are well formed, and every object is in one of them only. Page entries, array map
+ * and places describe the slabs. Caches and CPUs are charged with what they have.
  *
- * Locks: the caches lock; the node's, while its list is walked. All else may change while it is
- * read: base/verify.h.
+ * Locks: the caches lock; the node's, while its list is walked. Everything else may change
+ * while it is read; see base/verify.h.
  */
 #include "slab/slab_verify.h"
 
@@ -22,12 +22,12 @@
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 
-/* What is being looked at, and what of it has been found. */
+/* The cache that is being verified, and sums over the slabs seen so far. */
 struct look {
 	struct kmem_cache *s;
 	struct verify *v;
 	char what[SLAB_NAME_SIZE + 32];
-	size_t slabs, out; /* on lists; objects out of these */
+	size_t slabs, out; /* slabs on lists; objects out of these slabs */
 };
 
 static const char *kind_of(const struct kmem_cache *s)
@@ -101,7 +101,7 @@ static void verify_node(struct look *l, struct kmem_cache_node *node)
 	unlock(&node->lock);
 }
 
-/* Reports what is wrong itself. */
+/* verify_slab() reports its findings itself, so there is no text to return. */
 static const char *listed_wrong(void *page, void *look)
 {
 	verify_slab(look, page, SLAB_WITH_CPU);
@@ -113,7 +113,8 @@ struct object_home {
 	unsigned int node;
 };
 
-/* Why @obj must not be in an array; NULL: it is out of its slab, and of the cache and node. */
+/* Tells why @obj must not be in an array of this cache and node; NULL: it may, and it is out of
+ * its slab. */
 static const char *object_wrong(void *obj, void *home)
 {
 	const struct object_home *of = home;
@@ -139,7 +140,7 @@ static const char *object_wrong(void *obj, void *home)
 	return NULL;
 }
 
-/* Objects on their way from CPU to CPU. */
+/* Verifies the objects in the shared queue of @node. */
 static void verify_queued(const struct look *l, unsigned int node)
 {
 	struct alf_queue *q =
@@ -157,8 +158,8 @@ static void verify_queued(const struct look *l, unsigned int node)
 
 /*
  * Slabs on no list are full or in stock. So the number of objects out of slabs can be computed
- * from the lists, and must be inuse. Not if some slabs have the small layout: the lists' sums
- * do not tell them apart.
+ * from the lists, and must be inuse. If some slabs have the small layout, this is not checked,
+ * because the lists' sums do not tell the layouts apart.
  */
 static void verify_sum(const struct look *l)
 {
@@ -214,7 +215,7 @@ static size_t slabs_of(const struct kmem_cache *s)
 	return n;
 }
 
-/* What the limit counts is what there is. */
+/* The slabs charged to the cache's limit are the slabs that there are. */
 static void verify_charge(struct kmem_cache *s, struct verify *v)
 {
 	size_t slabs = slabs_of(s) + (slab_twin(s) ? slabs_of(slab_twin(s)) : 0);
@@ -235,7 +236,7 @@ void slab_verify(struct kmem_cache *s, struct verify *v)
 	slab_stock_verify(s, v);
 }
 
-/* What the members' arrays and queues may hold is what their CPUs were charged with. */
+/* The bytes that the members' arrays and queues may hold are the bytes charged to CPUs. */
 static void verify_budget(struct verify *v)
 {
 	uint64_t bytes = 0;
@@ -273,8 +274,8 @@ static void compare(struct kmem_cache *s, void *arg)
 		search->found = s == search->wanted ? s : slab_twin(s);
 }
 
-/* The cache of a slab's head, which may be another page by now; NULL: none that there is.
- * Caches lock held. */
+/* The cache of a slab's head; NULL: no existing cache. The page may be no slab by now, so the
+ * pointer in its entry is only compared. Caches lock held. */
 static struct kmem_cache *__find_cache(struct page *page)
 {
 	struct search search = { .wanted = slab_page_cache(page) };
@@ -293,7 +294,8 @@ static bool has_free_object(const struct kmem_cache *s, struct page *page)
 	return false;
 }
 
-/* Whether a slab is on a list. Of one that is not, its links may be anything. Lock held. */
+/* Whether a slab is on its node's list. If it is on no list, its links may have any value. Lock
+ * held. */
 static bool __is_linked(const struct kmem_cache_node *node, const struct page *page)
 {
 	const struct list_head *prev = page->list.prev;
@@ -314,7 +316,8 @@ static bool __is_linked(const struct kmem_cache_node *node, const struct page *p
 	return false;
 }
 
-/* Of a slab, listed or not, under its node's lock: nobody frees it. */
+/* Tells what is wrong with a slab, listed or not. Its node's lock is held, so no thread frees
+ * it. */
 static const char *__slab_wrong(struct kmem_cache *s, struct page *page)
 {
 	enum slab_where where = slab_state_where(slab_state(page));
@@ -349,7 +352,7 @@ static void verify_page(struct page *page, struct verify *v)
 			     wrong);
 }
 
-/* All slabs there are, by their pages. */
+/* Finds all slabs by their pages, and verifies them. */
 static void verify_pages(struct verify *v)
 {
 	slab_caches_lock();

@@ -3,9 +3,9 @@
  * A cache's attributes by name, as the kernel has them in /sys/kernel/slab/<cache>/. One table
  * has their names, and the functions that show and set them.
  *
- * Called by the program, by print.c for all of them at once, and for each new cache
- * by setting.c, with what the tunable slab_attr says. Lock: the node's, while its list
- * is walked (slab_node.c); whoever shows may hold the caches lock.
+ * Callers: the program; print.c, for all attributes at once; setting.c, which sets attributes
+ * of each new cache as the tunable slab_attr says. Lock: the node's, while its list is walked
+ * (slab_node.c). A caller that shows attributes may hold the caches lock.
  */
 #include "slab/show/attr.h"
 
@@ -31,7 +31,7 @@
 struct attr {
 	const char *name;
 	void (*show)(struct kmem_cache *s, unsigned int arg, struct slab_text *t);
-	/* @n: the number given. 0 or a negative errno. */
+	/* @n: the number given. Result: 0 or a negative errno. */
 	int (*store)(struct kmem_cache *s, unsigned int arg, unsigned int n);
 	unsigned int arg; /* for show and store */
 };
@@ -113,7 +113,7 @@ static unsigned int all_cpu_slabs(struct kmem_cache *s)
 	return n;
 }
 
-/* Shows only the sum, which is computed: CPUs do not count these frees. */
+/* CPUs do not count these frees. So only their sum is known, which slab_count() computes. */
 static uint64_t fast_frees(struct kmem_cache *s)
 {
 	struct slab_counts c;
@@ -123,9 +123,10 @@ static uint64_t fast_frees(struct kmem_cache *s)
 }
 
 /*
- * Attributes that are one number: name, value, and how it is set. The order is of the block
- * that holds a slab, which need not be a power of two of pages. Caches are never merged. What
- * is debugged is as it is now, not as the cache was created.
+ * Attributes that are one number: name, value, and the function that sets it. `order` is that
+ * of the smallest block that holds a slab, because a slab need not be a power of two of pages.
+ * `aliases` is 0, because caches are never merged. `poison`, `red_zone`, `sanity_checks` and
+ * `store_user` tell how the cache is debugged now, not how it was created.
  */
 /* clang-format off */
 #define NUMBERS(N)                                                                             \
@@ -279,7 +280,7 @@ static int store_validate(struct kmem_cache *s, unsigned int unused, unsigned in
 	return v.n ? -EUCLEAN : 0;
 }
 
-/* Counted in the header of arrays, and not as an event. */
+/* Fast allocations are counted in the arrays' headers, and not as an event. */
 enum { FAST_ALLOCS = SLAB_NR_EVENTS };
 
 static uint64_t cpu_events(struct kmem_cache *s, unsigned int event, unsigned int cpu)

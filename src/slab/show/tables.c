@@ -117,7 +117,8 @@ static uint64_t idle_slabs(struct kmem_cache *s)
 	return n;
 }
 
-/* The most empty slabs that frees leave: on the nodes; on nodes and CPUs' lists together. */
+/* The most empty slabs that frees leave in place: *@nodes on the nodes' lists, *@all on these
+ * and the CPUs' lists together. */
 static void kept_slabs(struct kmem_cache *s, uint64_t *nodes, uint64_t *all)
 {
 	uint64_t cpus = 0;
@@ -167,7 +168,7 @@ static void fill_pools(struct kmem_cache *s, const struct slab_counts *c,
 	       sizeof(r->pool));
 }
 
-/* Of the open arrays: the largest capacity, how many are full, how many are empty. */
+/* Looks at the open arrays: the largest capacity; how many are full; how many are empty. */
 static void look_at_arrays(struct kmem_cache *s, uint64_t *largest, uint64_t *full,
 			   uint64_t *empty)
 {
