@@ -119,8 +119,8 @@ UKMEM_EXPORT void alf_queue_free(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_fre
  * No other thread may use the queue during the call. The call is needed only where use is
  * checked: with ALF_QUEUE_CHECK, a multi function reports that single functions were used on
  * its side before. In programs compiled with UKMEM_DEBUG=1 and linked to a debug build of the
- * library, each kind of function reports the other. What a report does is the tunable
- * invalid_free, as for an invalid free.
+ * library, each kind of function reports the other. The tunable invalid_free says what a report
+ * does, as for an invalid free.
  */
 UKMEM_EXPORT void alf_queue_hand_over(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_hand_over);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vfork for programs whose child allocates: the child must run no critical section
- * (percpu/register.c).
+ * vfork for programs whose child allocates: the child must run no section (percpu/register.c).
  *
  * This function cannot call libc's vfork: the child returns first, and the functions it then
  * calls overwrite the stack frame to which the parent returns later. So it makes the system

@@ -28,7 +28,7 @@ void os_share_note_cpuset(unsigned int n)
 	atomic_store_explicit(&in_cpuset, n, memory_order_relaxed);
 }
 
-/* Not inlined: a mask is large for a small stack. */
+/* The function is not inlined, because a mask is large for a small stack. */
 static noinline unsigned int affinity(void)
 {
 	struct os_mask allowed;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What part of the machine this process has. */
+/* The part of the machine that this process may use. */
 #ifndef OS_OS_SHARE_H
 #define OS_OS_SHARE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Look again what the process may use. */
+/* Finds out anew what the process may use. */
 void os_share_update(void);
-/* So many CPUs are online and of the process's cpuset. Until it is called: not known. */
+/* Tells that @n CPUs of the process's cpuset are online. Before the first call their number is
+ * not known. */
 void os_share_note_cpuset(unsigned int n);
 
 /* CPUs this process may use; thousandths of a CPU it may use at once. */

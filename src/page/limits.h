@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits: of the process, by configuration, cgroup or machine; of each node, by its memory. And
- * watermarks below them.
+ * The limit of the process, by configuration, cgroup or machine; the limit of each node, by its
+ * memory; and watermarks below these limits.
  *
  * The process's limit bounds the pages that may be resident: pages in use, and free ones that
  * are dirty. A request that would exceed it makes free pages go back to the system first.

@@ -242,8 +242,8 @@ struct page *virt_to_page(const void *addr)
 
 /*
  * Runs of 2^order pages are aligned, so the head of @page's run is one of a few aligned pages.
- * On the way this function reads heads of other threads' runs. Those become allocated by one
- * store of the whole head, so none looks like a compound run unless it is one; and a run that
+ * On the way this function reads heads of other threads' runs. A run becomes allocated by one
+ * store of its whole head, so none looks like a compound run unless it is one; and a run that
  * does not cover @page is not taken. ThreadSanitizer would report other stores to parts of
  * heads.
  */

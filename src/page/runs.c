@@ -144,7 +144,7 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 	size_t need = (size_t)1 << order, start;
 	struct page *page = __zone_take_block(z, order);
 
-	/* Not in ZONE_DMA: pinned and unpinned blocks stay apart. */
+	/* Blocks of ZONE_DMA are not joined: pinned and unpinned ones stay apart. */
 	if (!page && order && z->type != ZONE_DMA)
 		page = join(z, order);
 	if (page || !may_grow || !__zone_grow(z, need, need, &start))

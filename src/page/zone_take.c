@@ -226,7 +226,8 @@ static struct page *take_first(struct zone *z, const struct alloc_request *rq, b
 	z->only_dirty = only_dirty;
 	if (!page) {
 		page = take_run(z, rq, may_grow);
-		/* More may look dirty than before: what was put back merged with what is. */
+		/* More pages may count as dirty than before, because pages that were put back
+		 * merged with dirty ones. */
 		taken = dirty - min_size(dirty, __zone_dirty(z));
 		*fresh = rq->npages - min_size(rq->npages, taken);
 	}

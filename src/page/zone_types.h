@@ -138,7 +138,7 @@ static inline size_t zone_below(const struct zone *z)
 
 #define for_each_zone(z) for (struct zone *z = zones; z < zones + nr_zones(); z++)
 
-/* What a request may take above the limits. */
+/* The pages that a request may take above the limits. */
 enum limits_above {
 	ABOVE_NEVER,  /* nothing */
 	ABOVE_DIRTY,  /* dirty pages: they may be resident already */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The array's critical sections for aarch64; specified in array.h. */
+/* The array's sections for aarch64; specified in array.h. */
 #ifndef PERCPU_ARRAY_AARCH64_H
 #define PERCPU_ARRAY_AARCH64_H
 

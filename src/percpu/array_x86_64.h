@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The array's critical sections for x86-64; specified in array.h. */
+/* The array's sections for x86-64; specified in array.h. */
 #ifndef PERCPU_ARRAY_X86_64_H
 #define PERCPU_ARRAY_X86_64_H
 

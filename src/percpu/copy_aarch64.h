@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pointers moved inside a critical section, for aarch64. */
+/* Moves pointers inside a section, for aarch64. */
 #ifndef PERCPU_COPY_AARCH64_H
 #define PERCPU_COPY_AARCH64_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pointers moved inside a critical section, for x86-64. */
+/* Moves pointers inside a section, for x86-64. */
 #ifndef PERCPU_COPY_X86_64_H
 #define PERCPU_COPY_X86_64_H
 

@@ -201,8 +201,8 @@ void pcpu_gate_fork_child(void)
 		this_cpu_add(counts[ENTERED], 1);
 }
 
-/* Nobody has left who had not entered: counts only grow, so those read first are the smaller.
- */
+/* A thread leaves only after it has entered, and both counts only grow, so the counts that are
+ * read first are the smaller ones. */
 void pcpu_gate_verify(struct verify *v)
 {
 	uint64_t left = sum_of(LEFT), entered;

@@ -78,7 +78,7 @@ static inline bool pcpu_use_rseq(void)
 	return pcpu.limit != 0;
 }
 
-/* What stands for a section where there are none: it fails. */
+/* Stands for a section in programs without sections: it fails. */
 static inline int no_section(int failed, ...)
 {
 	return failed;

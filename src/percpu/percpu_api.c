@@ -76,10 +76,8 @@ void ukmem_percpu_register_static(void *start, void *stop, int trap)
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
 extern void *dlsym(void *, const char *) __attribute__((weak));
 
-/*
- * Keeps @object loaded for ever: its critical sections must stay mapped as long as the rseq_cs
- * of any thread may point into it.
- */
+/* Keeps @object loaded for ever: its sections must stay mapped as long as the rseq_cs of any
+ * thread may point into it. */
 static void keep_loaded(const void *object)
 {
 	void *(*open)(const char *, int) = NULL;

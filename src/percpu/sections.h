@@ -14,8 +14,9 @@ enum {
 };
 
 /*
- * Sections of CPU @cpu that were running when this was called are over when it returns,
- * committed or failed. False: it cannot be had; for ever, if pcpu_can_restart() says so.
+ * Ends the sections that run on CPU @cpu when this is called: when it returns they have
+ * committed or failed. False: they cannot be ended, and never can be if pcpu_can_restart() is
+ * false.
  */
 bool pcpu_restart_sections(unsigned int cpu);
 
@@ -25,9 +26,9 @@ static inline bool pcpu_can_restart(void)
 }
 
 /*
- * When that is false: whether sections of @cpu that go by pcpu.ending are over for ever. @go:
- * this thread may go to that CPU to see to it, with system calls. And: users of such sections
- * say now and then that they come by, so that hardly anybody needs to go.
+ * If pcpu_can_restart() is false: whether the sections of @cpu that go by pcpu.ending are over
+ * for ever. @go: this thread may move to that CPU by system calls to see to it. That is seldom
+ * needed, because users of such sections call pcpu_note_sections_over() now and then.
  */
 bool pcpu_sections_over(unsigned int cpu, bool go);
 void pcpu_note_sections_over(void);

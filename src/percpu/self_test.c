@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does this kernel restart critical sections? Kernels shipped that did not, when
- * the interruption came from an interrupt on the same CPU.
+ * Tests whether this kernel restarts sections. Some kernels did not if the interruption came
+ * from an interrupt on the same CPU.
  *
- * A helper task interrupts us while we are inside a section, and we look whether
- * the section went on as if nothing had happened:
+ * A helper task interrupts this thread inside a section, and this thread looks whether the
+ * section went on as if nothing had happened:
  *
- *   we, in a section:                      the helper:
+ *   this thread, in a section:           the helper:
  *     armed = 1                              wait until armed
  *     wait until done, or a while            membarrier: restart sections of all CPUs
  *     -> reached with done: NOT restarted    done = 1
  *     abort -> restarted
  *
- * On another CPU the helper interrupts by membarrier's interrupt, on ours by
- * running at all; both are what an interrupt's return path must notice. The
- * helper shares our memory and nothing else; it runs on a stack of its own and
- * makes system calls only. A task that cannot be made tells nothing.
+ * On another CPU the helper interrupts by membarrier's interrupt, on this thread's CPU by
+ * running at all; the kernel must notice both on its way back to the program. The helper shares
+ * this thread's memory and nothing else; it runs on a stack of its own and makes system calls
+ * only. If the task cannot be made, the test tells nothing.
  *
- * It costs a task at start-up, so it is done where it is in doubt: on kernels from
- * 6.19 on, whose rseq was written anew (tunable rseq_self_test).
+ * The test costs a task at start-up, so it is made only where the answer is in doubt: on
+ * kernels from 6.19 on, whose rseq was written anew (tunable rseq_self_test).
  */
 #include "percpu/self_test.h"
 

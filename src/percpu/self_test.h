@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trying out whether this kernel restarts critical sections. */
+/* Tests whether this kernel restarts sections. */
 #ifndef PERCPU_SELF_TEST_H
 #define PERCPU_SELF_TEST_H
 

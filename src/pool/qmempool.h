@@ -22,7 +22,7 @@ enum qmempool_event {
 	QMEMPOOL_NR_EVENTS
 };
 
-/* Synchronization: read-only once created, save what is said. */
+/* Synchronization: read-only once created, unless a member says something else. */
 struct qmempool {
 	void *local;	  /* per-CPU struct pcpu_array of localq_sz slots */
 	void *fast_array; /* the same; on several nodes a closed one */

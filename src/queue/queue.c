@@ -50,9 +50,9 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
 }
 
 /*
- * Which kind of functions a side has seen. In queues with ALF_QUEUE_CHECK the multi functions
- * reserve, so single functions, which are compiled into the program, betray themselves: they
- * move the index of the word, but not that of the reservations (relaxed.h).
+ * The kind of functions that a side has seen. In queues with ALF_QUEUE_CHECK the multi
+ * functions reserve, so single functions, which are compiled into the program, betray
+ * themselves: they move the index of the word, but not that of the reservations (relaxed.h).
  */
 enum { SEEN_NOTHING, SEEN_SINGLE, SEEN_MULTI };
 

@@ -29,7 +29,7 @@
  * that nobody will publish. The first thread of the child that uses the side marks all of them
  * as finished in side->word, together with the child's process (side_inherit; side.h). Until
  * then no thread of the child reserves, so side->reserved is what it was at the fork when the
- * compare-and-swap succeeds, and that succeeds once. What becomes of the reserved places:
+ * compare-and-swap succeeds, and that succeeds once. What the reserved places are then:
  *
  *   enqueuing, and ticket order	They are free, or filled, as before the reservations.
  *   dequeuing				They are free: a thread that had finished may have

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The multi functions' critical sections. Specified here once; section_*.h implement them.
+ * The multi functions' sections. Specified here once; section_*.h implement them.
  *
  *   Each section begins with a test that this CPU's id is below pcpu.ending, which it reads
  *   within the section (percpu/sections.c); otherwise it fails.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The queue's critical sections for aarch64; specified in section.h. */
+/* The queue's sections for aarch64; specified in section.h. */
 #ifndef QUEUE_SECTION_AARCH64_H
 #define QUEUE_SECTION_AARCH64_H
 

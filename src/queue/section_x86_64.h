@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The queue's critical sections for x86-64; specified in section.h. */
+/* The queue's sections for x86-64; specified in section.h. */
 #ifndef QUEUE_SECTION_X86_64_H
 #define QUEUE_SECTION_X86_64_H
 

@@ -105,7 +105,7 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 	uint16_t now = atomic_load_explicit(&a->capacity, memory_order_seq_cst);
 
 	debug_assert(slots <= PCPU_ARRAY_MAX_SLOTS);
-	/* Not if the array was closed: the thread that did so empties it. */
+	/* A closed array stays closed: the thread that closed it empties it. */
 	while (now < slots && !slab_is_checked(s))
 		if (widen(s, a, cpu, &now, (uint16_t)slots))
 			return slots - now;
@@ -145,7 +145,8 @@ static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int c
 	needed = pcpu_array_reduce(array, cpu, less, false, put_here, s);
 	if (unlikely(needed > less)) /* also UINT_MAX: the thread is on another CPU */
 		slots -= give_again(s, a, cpu, needed == UINT_MAX ? capacity : needed);
-	/* Not earlier: other threads could have taken bytes that the array still needs. */
+	/* Bytes are uncharged only here, because other threads could take bytes that the array
+	 * still needs. */
 	if (slots >= 0)
 		slab_budget_uncharge(s, cpu, (unsigned int)slots);
 	else
@@ -168,9 +169,8 @@ static void reclaim(struct kmem_cache *wants, unsigned int cpu, uint64_t bytes, 
 	}
 }
 
-/* For @objects more in an array on @cpu: out of what is left, else of what idle classes have,
- * or
- * @anyhow. */
+/* Charges @objects more in an array on @cpu: to the bytes that are left, else to those that
+ * idle classes give up. False: there are not enough. @anyhow: never fails. */
 static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool anyhow)
 {
 	uint64_t bytes = (uint64_t)objects * s->size;
@@ -182,7 +182,8 @@ static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bo
 		return true;
 	if (!anyhow)
 		return false;
-	/* A first few are every class's right: from any class that has more than these. */
+	/* Every class may have its first few objects. Classes that have more give up bytes for
+	 * them. */
 	reclaim(s, cpu, bytes, true);
 	slab_budget_exceed(s, cpu, objects);
 	return true;

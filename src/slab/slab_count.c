@@ -42,7 +42,8 @@ size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
 	return small * s->small.npages + others * s->layout.npages;
 }
 
-/* What is counted per node, of the cache or the twin alone; inuse: all that is out of slabs. */
+/* Adds the counts of one node, of the cache or the twin alone. inuse counts all objects out of
+ * slabs. */
 static void add_node(struct kmem_cache *s, unsigned int i, struct slab_counts *c)
 {
 	struct kmem_cache_node *node = &s->nodes[i];

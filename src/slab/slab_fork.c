@@ -56,7 +56,7 @@ static void recount(struct kmem_cache *s, unsigned int node)
 
 void slab_fork_child(void)
 {
-	/* If false, a handler forked: this thread goes on with what it has in hand. */
+	/* If false, a handler forked: this thread goes on with the slab it has in hand. */
 	bool alone = !slab_hand_is_mine() && !pcpu_gate_depth && lock_none_held();
 	struct kmem_cache *s;
 	struct page *page;

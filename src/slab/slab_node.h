@@ -15,7 +15,7 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out,
 			    bool may_block);
 /* Puts slabs that the caller has onto the lists of their nodes. Waits for nothing. */
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
-/* Leaves a slab that the caller has to the next holder of the lock, who lists it. */
+/* Leaves a slab that the caller has to the next holder of the lock; that thread lists it. */
 void slab_node_defer(struct kmem_cache_node *node, struct page *page);
 /* Makes the next holder of the lock look for empty slabs. */
 void slab_node_note_missed(struct kmem_cache_node *node);

@@ -240,7 +240,7 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 
 	debug_assert(page_type(page) == PAGE_SLAB);
 	debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
-	/* Whoever was told earlier that it is empty finds it gone (slab_node.c). */
+	/* A thread that was told earlier that the slab is empty finds it gone (slab_node.c). */
 	debug_assert(!slab_page_cache(page));
 	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page) != &s->layout);
 	if (unlikely(s->ops))

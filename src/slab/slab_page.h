@@ -99,7 +99,7 @@ uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page);
 /* Changes `where` in the state from @from to @to. Result: the new state. */
 uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to);
 
-/* What a free did to its slab. */
+/* The change that a free made to its slab. */
 enum slab_change {
 	SLAB_UNCHANGED,
 	SLAB_NO_LONGER_FULL, /* the caller has the slab now, and must list it */

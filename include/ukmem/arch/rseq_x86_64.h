@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * x86-64: the frame of a restartable critical section, and the per-CPU
- * operations in it. Included by <ukmem/percpu.h>, which specifies the sections.
+ * x86-64: the frame of a restartable sequence, and the per-CPU operations in it. Included by
+ * <ukmem/percpu.h>, which specifies the sections.
  *
  * Local labels: 1 start, 2 after the commit, 4 abort handler, 5 left without a
  * commit, 7 an injected delay, 9 descriptor. See rseq(2); the descriptor is struct rseq_cs.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which caches are checked, and why; see switch.c. */
+/* Decides which caches are checked, and why; see switch.c. */
 #ifndef SLAB_DEBUG_SWITCH_H
 #define SLAB_DEBUG_SWITCH_H
 

@@ -22,8 +22,8 @@ void slab_ctor_text(void (*ctor)(void *), struct slab_text *t);
 /* As kmem_cache_attr_store(), of the attribute whose name is @len bytes long. */
 int slab_attr_store(struct kmem_cache *s, const char *name, size_t len, const char *value);
 
-/* setting.c, the tunable slab_attr: complain about what is no setting; set those of a new
- * cache. */
+/* setting.c, the tunable slab_attr: warn of items that are no settings; set the attributes of a
+ * new cache. */
 void slab_attr_init(void);
 /* Sets the attributes of a new cache as the tunable slab_attr says. */
 void slab_attr_configure(struct kmem_cache *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/compiler_types.h> - attributes. Those for the kernel's own checkers are empty.
+ * <linux/compiler_types.h> - attributes. Attributes for the kernel's own checkers are empty.
  *
  * noinline and the like are left out for C++, whose libraries use the words.
  */
