@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the fuzz programs need to know of zones, limits and counters, for C++. */
+/* Zones, limits and counters for the fuzz programs, which are C++. */
 #ifndef FUZZ_SHIM_H
 #define FUZZ_SHIM_H
 
@@ -15,7 +15,7 @@ extern "C" {
 
 enum { FUZZ_WMARKS = 4 }; /* none, min, low, high */
 
-/* Of one zone under its lock, that is with deferred frees put back. */
+/* The numbers of one zone, read under its lock, that is with deferred frees put back. */
 struct fuzz_zone {
 	size_t start, end, frontier;
 	size_t present, nr_free, nr_dirty, dirty, isolated, carve, pageset, used;

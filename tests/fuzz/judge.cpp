@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What must be true of an answer, and of all zones together. */
+/* Judges each answer to a request, and the numbers of all zones together. */
 #include <algorithm>
 #include <cinttypes>
 

@@ -193,7 +193,8 @@ void Machine::free_some(unsigned n)
 	}
 }
 
-/* What happens while somebody else has a zone's lock: nobody waits, nothing is lost. */
+/* Requests and frees while another thread seems to hold a zone's lock: none waits, and no page
+ * is lost. */
 void Machine::with_lock_taken()
 {
 	unsigned zone = static_cast<unsigned>(random_() % world.zones);

@@ -20,7 +20,7 @@ namespace fuzz
 
 using Nodes = unsigned long; /* a bit each */
 
-/* What does not change after the library's initialisation. */
+/* Facts that do not change after the library's initialisation. */
 struct World {
 	Settings settings;
 	unsigned nodes, zones;
@@ -33,9 +33,9 @@ struct World {
 
 extern World world;
 void world_init(const Settings &settings, bool alone);
-/* All zones are as the shadow says. Nothing else may go on. */
+/* Checks that all zones are as the shadow says. No other thread may run. */
 void check_zones();
-/* After everything was freed and purged. */
+/* Checks the zones after everything was freed and purged. */
 void check_empty();
 
 /* A request, and how it was before it. */
@@ -70,7 +70,7 @@ struct Request {
 	}
 };
 
-/* What the model expects of the counters of NUMA events; of one thread alone. */
+/* The model's expectation of the counters of NUMA events, for one thread alone. */
 extern uint64_t expected_numa[4];
 
 class Machine

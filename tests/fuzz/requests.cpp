@@ -156,7 +156,7 @@ void Machine::request_mask(gfp_t flags)
 void Machine::policy_nodes(Policy &p, Request &r)
 {
 	auto allowed = [](unsigned node) { return (mems_allowed >> node & 1) != 0; };
-	/* Of those as near as each other the next one after the local node. */
+	/* Of two equally near nodes, the one that comes sooner after the local node. */
 	auto nearer = [&](unsigned a, unsigned b) {
 		int local = static_cast<int>(local_node());
 		int da = node_distance(local, static_cast<int>(a));

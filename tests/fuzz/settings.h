@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a seed makes of the machine, the tunables and the failures. */
+/* The machine, the tunables and the failures that a seed chooses. */
 #ifndef FUZZ_SETTINGS_H
 #define FUZZ_SETTINGS_H
 
@@ -49,7 +49,7 @@ class Deadline
 	Clock::time_point end_;
 };
 
-/* Those this thread may really run on. */
+/* The CPUs that this thread may really run on. */
 std::vector<int> allowed_cpus();
 
 struct Settings {

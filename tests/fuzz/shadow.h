@@ -19,9 +19,10 @@ constexpr unsigned kMaxZones = 64;
 
 /* Ends the process with a message and how to run it again. */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Unless the library finds its own structures sound. While no other thread uses it. */
+/* Fails unless the library finds its own structures sound. No other thread may use it
+ * meanwhile. */
 void check_sound();
-/* What replays this run; and where in it this thread is. */
+/* The command that replays this run, and the step at which this thread is. */
 extern const char *replay;
 extern thread_local uint64_t step_number;
 
@@ -45,16 +46,17 @@ class Shadow
 	/* After the library's initialisation. */
 	void init();
 
-	/* The run is somebody's: nobody else's, then. */
+	/* Notes that @run is handed out. Fails if a part of it is handed out already. */
 	void claim(const Run &run);
-	/* And given back; its contents are looked at first. */
+	/* Takes @run out of the shadow before it is given back. Checks its contents first. */
 	void drop(const Run &run);
 	void fill(const Run &run) const;
 	void check(const Run &run) const;
 	/* @run was asked for with __GFP_ZERO. */
 	void check_zero(const Run &run) const;
 
-	/* What system calls do to pages: false: no pages of the window, or not all. */
+	/* Effects of system calls on pages. is_pages(): false if @addr is in no page of the
+	 * window. */
 	bool is_pages(const void *addr) const;
 	void purged(const void *addr, size_t len);
 	void forget_resident(const void *addr, size_t len);

@@ -612,7 +612,8 @@ void SlabMachine::exchange()
 	}
 }
 
-/* What happens while somebody else has a node's lock: nobody waits, nothing is lost. */
+/* Requests and frees while another thread seems to hold a node's lock: none waits, and no
+ * object is lost. */
 void SlabMachine::with_lock_taken(SlabCache &c)
 {
 	unsigned node = static_cast<unsigned>(random_() % world_.settings_.nodes);

@@ -252,7 +252,8 @@ void Model::judge_order(const Asked &a, unsigned got, unsigned mark)
 	(exact ? exact_ : farther_)++;
 }
 
-/* What may not wait is served by any node's reserve, when those it is for have nothing. */
+/* A request that may not wait is served from the reserve of any node, if the nodes that it
+ * prefers have nothing. */
 void Model::judge_left(size_t npages, unsigned got)
 {
 	bool any = false;

@@ -108,10 +108,8 @@ static void use(size_t mib)
 	}
 }
 
-/*
- * As a user who may lock 128 MiB and no more, or where that cannot be arranged as who we are.
- * False: that is somebody who may not.
- */
+/* Locks all memory as a user who may lock 128 MiB at most, or, where the test cannot become
+ * that user, as the one it is. False: this user may not lock so much. */
 static bool lock_all(int flags)
 {
 	struct rlimit limit = { (size_t)128 * MIB, (size_t)128 * MIB };

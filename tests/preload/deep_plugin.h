@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Of the program or the library. */
+/* The program and the library both define this function: its result says which of them does. */
 const char *deep_owner(void);
 /* The one that the library found. */
 const char *deep_found(void);

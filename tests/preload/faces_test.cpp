@@ -40,7 +40,7 @@ unsigned int looks, given_back, threads;
 void *blocks[calls], *objects[calls];
 void *volatile result; // so that no call is left out
 
-// What no header declares, or no libc to link with has; NULL without the library.
+// Functions that no header declares, or that libc lacks. NULL without the library.
 template <typename F> F *named(const char *name)
 {
 	return reinterpret_cast<F *>(dlsym(RTLD_DEFAULT, name));
@@ -179,7 +179,7 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *, void *(
 
 int main()
 {
-	// Of libc's own malloc nothing of this is known.
+	// Without the library this is libc's own malloc, of which the test knows nothing.
 	const bool preloaded = std::getenv("LD_PRELOAD") != nullptr;
 	prepare();
 	for (const face &f : faces) {

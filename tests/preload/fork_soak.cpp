@@ -36,7 +36,7 @@ namespace
 
 enum { STORMS = 8, FORKERS = 2, WORKERS = STORMS + FORKERS, DEADLINE = 30 };
 
-/* What a worker is at, and how often it began something. */
+/* The step that a worker is at, and how many it has begun. */
 struct Worker {
 	std::atomic<const char *> what{ "nothing yet" };
 	std::atomic<unsigned long> begun{ 0 };
@@ -68,17 +68,15 @@ __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...)
 		_exit(2);
 }
 
-/* With the children, who may stand still, too. */
+/* Kills the children, too, because they may stand still. */
 [[noreturn]] void end_all()
 {
 	kill(0, SIGKILL);
 	_exit(1);
 }
 
-/*
- * Of lines of lower-case letters, so long that getline, which holds the stream's lock, makes
- * its buffer grow from a class of the allocator's to whole pages.
- */
+/* Makes a file of lines of lower-case letters. They are so long that getline, which holds the
+ * stream's lock, makes its buffer grow from a size class to whole pages. */
 void make_lines()
 {
 	int fd = memfd_create("lines", MFD_CLOEXEC);

@@ -336,7 +336,9 @@ static void check_after_shrinking(size_t alignment, size_t rest)
 	}
 }
 
-/* What realloc cuts off may be reused, but not as if it were aligned to its size. */
+/*
+ * The memory that realloc() cuts off may be reused, but not as if it were aligned to its size.
+ */
 static void test_alignment_after_shrinking(void)
 {
 	for (size_t alignment = 64; alignment <= 32 * page_size; alignment *= 2)
@@ -456,7 +458,7 @@ static void test_mallinfo_after_trim(void)
 	check_mallinfo("trimmed");
 }
 
-/* What is in use and what is free add up, and large blocks are counted as they come and go. */
+/* Bytes in use and free bytes add up, and large blocks are counted as they come and go. */
 static void test_mallinfo_adds_up(void)
 {
 	enum { COUNT = 100 };
@@ -584,7 +586,7 @@ static size_t xml_number(const char *text, const char *tag, const char *name)
 	return strtoul(value + strlen(name) + 2, NULL, 10);
 }
 
-/* What readers of glibc's version 1 look for, with figures that fit together. */
+/* The totals that readers of glibc's version 1 look for are there, and fit together. */
 static void check_totals(const char *text)
 {
 	size_t system = xml_number(text, "<system type=\"current\"", "size");

@@ -132,7 +132,7 @@ void expect_refusal(const form &f, std::size_t size, std::size_t alignment = 64)
 
 int handler_calls;
 
-// What is no power of two is refused at once: no handler can help.
+// An alignment that is no power of two is refused at once: no handler can help.
 void test_impossible_alignments(const form &f)
 {
 	handler_calls = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What each function of malloc's family returns, and leaves in errno, for requests that can
- * be served and for such that cannot: a line each, to be compared with glibc's own.
+ * Prints a line for each function of malloc's family and each request, possible or not: the
+ * result, and errno. The lines are compared with those of glibc's own malloc.
  *
  *	results_test
  */
@@ -40,7 +40,7 @@ static void show_result(const char *what, size_t a, size_t b, long result)
 	errno = UNTOUCHED;
 }
 
-/* Of a block, which is freed, it is only shown that there is one. */
+/* Prints a result, and frees the block. Of a block it prints only that there is one. */
 static void show(const char *what, size_t a, size_t b, void *p)
 {
 	int error = errno;
@@ -137,7 +137,7 @@ static void products(void)
 	}
 }
 
-/* What is no power of two: served up to glibc 2.37, refused later. */
+/* glibc up to 2.37 serves alignments that are no power of two; later versions refuse them. */
 static bool shows_aligned_alloc(size_t align)
 {
 	return (align && !(align & (align - 1))) ||

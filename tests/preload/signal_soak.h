@@ -2,7 +2,7 @@
 /*
  * What both signal soaks share: two threads work, and are interrupted by a signal every 20 to
  * 1000 microseconds, whose handler does the same as they do. Both have slots of their own, in
- * which memory lies with a pattern. A watchdog says who stands still.
+ * which memory lies with a pattern. A watchdog tells which thread stands still.
  */
 #ifndef PRELOAD_SIGNAL_SOAK_H
 #define PRELOAD_SIGNAL_SOAK_H
@@ -149,7 +149,8 @@ inline void *send_signals(void *)
 	return nullptr;
 }
 
-/* Until all have ended. Neither allocates nor waits for the others. */
+/* Watches the workers until all have ended. It does not allocate, and does not wait for a
+ * worker. */
 inline void watch(unsigned int seconds)
 {
 	time_t begin = time(nullptr), moved[WORKERS];

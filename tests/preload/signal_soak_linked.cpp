@@ -67,7 +67,7 @@ void give(Place &, const Slot &slot)
 		kmem_cache_free(caches[slot.kind], slot.p);
 }
 
-/* What is in the queue is a number that somebody put into it, and comes out once. */
+/* Each pointer in the queue was put into it by a worker, and comes out once. */
 void also(Place &place)
 {
 	void *batch[8];

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 		return 0;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		n = refill(others[i], OTHER_ROUNDS, &unused);
-		/* Of large blocks one does not fit, and a part of a page is lost. */
+		/* One large block does not fit, and a part of a page is lost for each. */
 		CHECK((n + 1) * others[i] + first * size / 3 >= first * size,
 		      "%zu blocks of %zu bytes where %zu of %zu were", n, others[i], first,
 		      size);

@@ -62,8 +62,8 @@ int main(void)
 	CHECK(!pthread_create(&thread, NULL, wait_for_end, NULL), "no thread");
 	CHECK(waitpid(start_child(block), &status, 0) > 0 && !status, "the child: %#x",
 	      (unsigned int)status);
-	/* What it takes to let this process have a thread for it. From here on it stands still.
-	 */
+	/* This request makes the library start a thread that gives the memory back. From here
+	 * on the program stands still. */
 	free(malloc(MIB));
 	for (; resident() > BLOCK / 2; ms += 10) {
 		CHECK(ms < WAIT_MS, "%zu bytes stay resident", resident());

@@ -272,7 +272,8 @@ TEST_F(DrainTest, ARefusalIsNotForgotten)
 	expect_each_once(owner.got, 0, kDrainArrays + 1);
 }
 
-/* What the first owner puts into the second one's array is put again with it. */
+/* The first owner puts objects into the second owner's array. They are put again together with
+ * that array's own. */
 TEST_F(DrainTest, PutMayUseArraysThatComeLater)
 {
 	Owner upper, lower;
@@ -328,7 +329,7 @@ TEST_F(DrainTest, OpenedAtFirstUseAndWhenTheBoundChanges)
 	EXPECT_FALSE(shim_bound_open(array));
 	push(array, cpus_[0], 8);
 	EXPECT_FALSE(shim_array_push(array, number(9)));
-	/* Those in use follow at once. */
+	/* Arrays in use follow at once. */
 	shim_bound_set(array, 5, put, &owner);
 	EXPECT_EQ(count(array, cpus_[0]), 5u);
 	EXPECT_EQ(owner.got.size(), 3u);
@@ -429,7 +430,7 @@ TEST_F(DrainTest, FilledSoThatTheyComeOutInOrder)
 		for (unsigned i = 0; i < n; i++)
 			ASSERT_EQ(shim_array_pop(array), number(i));
 	}
-	/* What there is no room for comes behind. */
+	/* Objects for which there is no room are at the end. */
 	void *small = make(4);
 	for (unsigned i = 0; i < 10; i++)
 		objects[i] = number(i);

@@ -90,7 +90,7 @@ unsigned char *grow(unsigned char *p, size_t size, gfp_t flags = GFP_KERNEL)
 	return static_cast<unsigned char *>(krealloc(p, size, flags));
 }
 
-/* What follows is free: the block stays where it is, whatever its size. */
+/* The addresses behind the block are free, so it stays where it is, whatever its size. */
 TEST_F(GrowTest, InPlace)
 {
 	for (size_t size : { 300 * ukmem_page_size(), 8 * kMiB }) {
@@ -131,7 +131,8 @@ TEST_F(GrowTest, BehindTheLastPageInUse)
 	kfree(p);
 }
 
-/* What a copy would write to becomes resident; what is moved is as resident as before. */
+/* A copy makes all pages of the new block resident. After a move the block has as many resident
+ * pages as before. */
 TEST_F(GrowTest, MovedWithoutACopy)
 {
 	constexpr size_t kSize = 64 * kMiB, kEvery = 16;

@@ -151,7 +151,7 @@ TEST(KmallocTest, ReallocOfNothingAndToNothing)
 	EXPECT_EQ(krealloc(nullptr, 0, GFP_KERNEL), ZERO_SIZE_PTR);
 }
 
-/* What was not there before reads as zeros if asked for. */
+/* With __GFP_ZERO the bytes that krealloc() adds read as zeros. */
 TEST(KmallocTest, ReallocWithZeroGrowsByZeros)
 {
 	for (auto [from, to] : { std::pair<size_t, size_t>{ 16, 64 },
@@ -159,7 +159,7 @@ TEST(KmallocTest, ReallocWithZeroGrowsByZeros)
 				 { 1000, 15000 },
 				 { 15000, 40000 },
 				 { 40000, 400000 } }) {
-		/* What lies there is not zero by chance. */
+		/* The memory that will be used must not be zero by chance. */
 		std::vector<void *> dirt;
 		for (int i = 0; i < 100; i++) {
 			dirt.push_back(kmalloc(to, GFP_KERNEL));
@@ -193,7 +193,9 @@ TEST(KmallocTest, LargeBlocksShrinkInPlace)
 	ukmem_gauges_read(&after);
 	EXPECT_EQ(before.allocated - after.allocated, (8u << 20) - ksize(q));
 	EXPECT_EQ(before.active - after.active, (8u << 20) - ksize(q));
-	/* What was given back serves others and is not the block's any more. */
+	/*
+	 * The pages that were given back serve other requests, and belong to the block no more.
+	 */
 	auto *r = static_cast<char *>(kmalloc(7u << 20, GFP_KERNEL));
 	memset(r, 9, 7u << 20);
 	EXPECT_TRUE(all_bytes(q, 7, 100000));

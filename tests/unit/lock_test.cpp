@@ -236,7 +236,7 @@ TEST(LockTest, RegistryWithForks)
 	}
 }
 
-/* What a handler sees that interrupted a holder. */
+/* What a signal handler sees if it interrupted a holder of the lock. */
 struct {
 	struct shim_lock *held, *other;
 	bool none_held, tried, soon, waited, tried_other;
@@ -338,7 +338,8 @@ void fork_in_handler(int)
 		shim_fork_child();
 }
 
-/* What is held when a handler forks is held in parent and child, by who goes on there. */
+/* If a handler forks while its thread holds a lock, the thread goes on holding it in the parent
+ * and in the child. */
 TEST(LockTest, ForkInAHandlerLeavesHeldLocksAlone)
 {
 	SKIP_FORK_IN_HANDLER();
@@ -357,7 +358,8 @@ TEST(LockTest, ForkInAHandlerLeavesHeldLocksAlone)
 		else
 			shim_lock(held.get());
 		raise(SIGUSR1);
-		/* Of a fork all is whole: its handler passes through. */
+		/* While the thread itself forks, all structures are whole, so its handler gets
+		 * the lock. */
 		EXPECT_EQ(handler.tried, in_fork);
 		if (handler.tried)
 			shim_unlock(held.get());
@@ -563,7 +565,7 @@ TEST(OnceTest, AForkWaitsForInitialisers)
 	EXPECT_EQ(status, 0);
 }
 
-/* Whoever has the initialiser may need the lock that this thread holds. */
+/* The thread that runs the initialiser may need the lock that this thread holds. */
 TEST(OnceTest, AHolderOfALockDoesNotWait)
 {
 	Once o(shim_once_new());

@@ -165,7 +165,7 @@ TEST(MempoolTest, TheReserveServesWhenTheAllocatorFails)
 	EXPECT_EQ(p.get(GFP_NOWAIT), nullptr);
 	EXPECT_EQ(p.get(GFP_ATOMIC), nullptr);
 	EXPECT_EQ(mempool_alloc_preallocated(&p.pool), nullptr);
-	/* What comes from elsewhere fills the reserve all the same. */
+	/* Elements that do not come from the pool fill the reserve all the same. */
 	p.source.succeed_one_in = 1;
 	Element *other = p.get(GFP_KERNEL);
 	p.starve();
@@ -280,10 +280,8 @@ TEST(MempoolTest, Resizing)
 	EXPECT_EQ(p.source.outside(), 5u);
 }
 
-/*
- * One element that two threads take in turns, so each waits for the other every time. Who is
- * not woken looks again after a tenth of a second: late.
- */
+/* Two threads take the pool's only element in turns, so each waits for the other every time. A
+ * thread that nobody wakes looks again after a tenth of a second, and counts as late. */
 TEST(MempoolThreads, WhoWaitsIsWoken)
 {
 	constexpr unsigned rounds = 200;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GFP_NOWAIT and GFP_ATOMIC make no system call: the kernel kills the process at
- * the first one. Nor do they wait for a lock: they return while it is held.
+ * Requests with GFP_NOWAIT and GFP_ATOMIC make no system call: the kernel kills the process at
+ * the first one. They do not wait for a lock, either: they return while another thread holds
+ * it.
  */
 #include "page_shim.h"
 #include "seccomp.h"

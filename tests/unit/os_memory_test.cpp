@@ -224,7 +224,7 @@ TEST_F(OsMemoryTest, TheKernelsReleaseWithoutASystemCall)
 			       });
 }
 
-/* What a filter may kill for fails without being asked. */
+/* System calls for which a filter may kill the process fail without being made. */
 TEST_F(OsMemoryTest, ConfinedItAsksForWhatItNeeds)
 {
 	expect_no_system_calls(os_confine, [] {

@@ -29,7 +29,7 @@ uint64_t fake_now_ms()
 			GTEST_SKIP() << "ThreadSanitizer's shadow memory stays resident";      \
 	} while (0)
 
-/* What little a program does that stands nearly still; half a second passes each time. */
+/* A program that stands nearly still: one request each half second. */
 void little_activity(unsigned rounds)
 {
 	for (unsigned i = 0; i < rounds; i++) {
@@ -84,7 +84,7 @@ void decays(size_t size)
 	little_activity(400);
 	size_t end = process_resident();
 	EXPECT_LE(end, start + kPeak / 20) << (start >> 20) << " MiB at the start";
-	/* And around the run in use, wherever that lies. */
+	/* Some metadata is left around the run in use, wherever that lies. */
 	EXPECT_LE(shim_metadata_resident(), metadata + kPeak / kMiB * 3000 / 10 + 16384);
 	EXPECT_GT(vmstat("pgpurged"), to_pages(kPeak) / 10 * 9);
 	expect_whole();
@@ -210,7 +210,9 @@ bool left_alone()
 
 	free_all(pages, 8);
 	__free_pages(alloc_pages(GFP_KERNEL, 8), 8);
-	/* Whoever had to wait for a CPU may find that part of it has gone back already. */
+	/*
+	 * If this thread had to wait for a CPU, part of the memory may have gone back already.
+	 */
 	size_t left = limits().dirty + vmstat("pgpurged") - purged;
 	if (left < to_pages(60 * kMiB))
 		return false;
@@ -444,9 +446,9 @@ uintptr_t page_number(struct page *page)
 }
 
 /*
- * What decay leaves resident are the smallest blocks, the remains of runs that are no power of
- * two: a page or two each. They must not be what single pages are taken of one by one, all over
- * the zone, so that no large run would ever be whole again.
+ * Decay leaves the smallest blocks resident: the remains, of a page or two, of runs that are no
+ * power of two. Single pages must not be taken out of these remains, all over the zone, because
+ * then no large run would ever be whole again.
  */
 void remains_stay_whole()
 {

@@ -260,7 +260,8 @@ TEST(PageLimitsTest, ResidentNeverAboveTheLimitOnThreeNodes)
 	});
 }
 
-/* What the counters say; where that is too much, it is not what there is. */
+/* The counts of used and dirty pages stay within the limit. Where they exceed it, fewer pages
+ * are resident than they say. */
 void counted_used_and_dirty()
 {
 	configure("limit:256m,dirty_max:1g,dirty_decay_ms:3600000");

@@ -202,7 +202,8 @@ TEST(PageOvercommitTest, LooksAreRare)
 		/* 4 MiB from one to the next. */
 		EXPECT_GE(looks, 8u);
 		EXPECT_LE(looks, 20u);
-		/* Who may not enter the kernel has a part of that. */
+		/* A request that may not enter the kernel cannot look, but gets pages that are
+		 * left until the next look. */
 		struct page *p = alloc_pages(GFP_ATOMIC, 0);
 		EXPECT_NE(p, nullptr);
 		__free_page(p);

@@ -418,7 +418,7 @@ void shrinking_nodes()
 	EXPECT_EQ(count_nodes(20, 2, first), (Counts{ { 1, 20 } }));
 	Counts counts = count_nodes(20, 2, bind);
 	EXPECT_EQ(counts[0] + counts[1], 20u);
-	/* What makes no sense changes nothing. */
+	/* A set of nodes that makes no sense changes nothing. */
 	fake_mems = 1ul << 40;
 	ukmem_trim();
 	EXPECT_EQ(num_node_state(N_MEMORY), 3u);

@@ -20,7 +20,7 @@ struct shim_zone {
 	size_t blocks;	     /* free blocks of all orders */
 };
 
-/* What limits hold for, in pages. */
+/* The process's limit and the pages that count for it. */
 struct shim_limits {
 	size_t limit, used, dirty, wmark_min;
 };
@@ -33,7 +33,8 @@ size_t shim_metadata_resident(void);
 void shim_page_decay(void);
 
 bool shim_page_init(void);
-/* Those of ZONE_NORMAL, by node; then DMA's; then DMA32's: all. */
+/* The number of zones of ZONE_NORMAL, one for each node; and of all zones: these, then DMA's,
+ * then DMA32's. */
 unsigned int shim_nr_zones(void);
 unsigned int shim_all_zones(void);
 void shim_zone_read(unsigned int index, struct shim_zone *out);

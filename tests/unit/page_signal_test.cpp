@@ -242,7 +242,7 @@ void alloc_and_free(int)
 	errno = saved;
 }
 
-/* What threads do meanwhile; each run carries its owner's mark. */
+/* The threads' work meanwhile; each run has its owner's mark written into it. */
 void work(unsigned me, const std::atomic<bool> &stop)
 {
 	std::mt19937 random(me + 1);

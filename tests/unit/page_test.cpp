@@ -226,7 +226,9 @@ TEST_F(PageTest, ZeroedPagesAreZeroWhenReused)
 	free_page(reinterpret_cast<unsigned long>(p));
 }
 
-/* What the allocator calls zero is zero, through splits and merges with dirty blocks. */
+/*
+ * Pages that the allocator calls zero are zero, also after splits and merges with dirty blocks.
+ */
 TEST_F(PageTest, ZeroStateSurvivesSplitAndMerge)
 {
 	std::mt19937 random(test_seed());
@@ -312,7 +314,7 @@ uint64_t fake_now_ms()
 	return fake_now;
 }
 
-/* What is not used for the decay time goes, down to dirty_max, with the next frees. */
+/* Pages that are not used for the decay time go back at the next frees, down to dirty_max. */
 TEST_F(PageTest, UnusedDirtyPagesDecay)
 {
 	OsCallsGuard guard;

@@ -9,7 +9,7 @@
 namespace
 {
 
-/* What each kind of request may have of the last pages. */
+/* How many of the last pages each kind of request gets. */
 void kinds_of_requests()
 {
 	configure("limit:64m");
@@ -125,7 +125,7 @@ void low_zone_serves(const char *conf, size_t ratio)
 			  limit - limits().wmark_min)
 			<< "all of it";
 	}
-	/* Who asks for the low zone may have what was kept for it. */
+	/* A request for the low zone gets the pages that were kept for such requests. */
 	if (ratio) {
 		struct page *p = alloc_pages(GFP_KERNEL | GFP_DMA32, 6);
 

@@ -17,7 +17,7 @@ uintptr_t address(const struct page *page)
 	return reinterpret_cast<uintptr_t>(page_address(page));
 }
 
-/* What memory locks are asked for; refused with lock_error. */
+/* Counts the requests to lock memory, and refuses them with lock_error. */
 int lock_error;
 size_t lock_calls, unlock_calls, locked_bytes;
 

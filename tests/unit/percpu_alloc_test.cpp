@@ -142,8 +142,9 @@ TEST_F(PercpuAllocTest, NoOverlap)
 }
 
 /*
- * What the allocator remembers of its last search must hide no place: nothing that is free
- * lies below what it returns. Of sizes and alignments in all orders, since it remembers some.
+ * The allocator remembers where its last searches ended, for some sizes and alignments. That
+ * must hide no free place: no place below the one that it returns is free. So the test asks for
+ * sizes and alignments in all orders.
  */
 TEST_F(PercpuAllocTest, NothingFreeLiesBelow)
 {
@@ -238,7 +239,7 @@ TEST_F(PercpuAllocTest, AMillionAtOnceLeaveNothingBehind)
 	}
 	EXPECT_EQ(info().chunks, chunks);
 	EXPECT_EQ(info().allocated, used);
-	/* What stays are the first chunk's units and the maps of who has what. */
+	/* The first chunk's units and the maps of its allocations stay resident. */
 	EXPECT_LE(pcpu_resident(), resident + (num_possible_cpus() + 2) * pcpu.stride);
 	void *p = pcpu_alloc(8, 8);
 	EXPECT_TRUE(all_zero(p, 8));
@@ -308,7 +309,8 @@ int refusing_munmap(void *, size_t)
 	return -ENOMEM;
 }
 
-/* What the system then does not take back is in nobody's way. */
+/* The system refuses to map half of a chunk, and then to take the other half back. The half
+ * that stays mapped does no harm. */
 void refuse_half_of_a_chunk()
 {
 	ASSERT_TRUE(pcpu_init());

@@ -483,7 +483,7 @@ TEST(PercpuOwnerDeathTest, ExitWithoutEnter)
 	free_percpu(v);
 }
 
-/* What a debug build of the program finds; the others must not even look. */
+/* Misuse that debug builds of the program find. Other builds do not look for it. */
 TEST(PercpuOwnerDeathTest, OwnersOperationOutsideAnOwnerContext)
 {
 	auto *v = alloc_percpu(int);

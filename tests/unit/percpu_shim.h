@@ -29,7 +29,7 @@ unsigned int shim_array_count(uint64_t header);
 uint64_t shim_array_pops(uint64_t header);
 bool shim_array_stopped(uint64_t header);
 void *shim_array_slot(void *handle, unsigned int cpu, unsigned int i);
-/* Of all CPUs together. */
+/* The objects in the arrays of all CPUs together. */
 unsigned int shim_array_total(void *handle);
 
 bool shim_arrays_stop(void *const *handles, unsigned int n);
@@ -42,7 +42,7 @@ unsigned int shim_array_take(void *handle, unsigned int cpu, void **out, unsigne
 /* percpu/array_slow.h, drain.h. */
 typedef void shim_put(void *whose, void **objects, unsigned int n);
 
-/* Of @n arrays, that belong to @whose[0..n); false: refused. */
+/* Drains @n arrays, which belong to @whose[0..n); false: refused. */
 bool shim_drain(void *const *handles, void *const *whose, unsigned int n, unsigned int cpu,
 		unsigned int keep, shim_put *put);
 unsigned int shim_array_reduce(void *handle, unsigned int cpu, unsigned int keep, shim_put *put,

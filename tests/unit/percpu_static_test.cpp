@@ -129,7 +129,7 @@ TEST(PercpuStaticTest, LibraryLoadedLateAndClosed)
 	}
 }
 
-/* What another object defined is reached through its address. */
+/* A variable that another object file defines is reached through its address. */
 TEST(PercpuStaticTest, HandlesMayBePassedAround)
 {
 	uint64_t *handle = &zeros;

@@ -97,7 +97,7 @@ TEST(QmempoolCpusTest, OneStopServesSeveralPoolsAndTheirCache)
 	});
 }
 
-/* Of the CPUs the process may use, two of different pretend nodes. */
+/* Finds two CPUs of different pretend nodes among those that the process may use. */
 bool find_cpus(int (&cpu)[2])
 {
 	auto cpus = allowed_cpus();

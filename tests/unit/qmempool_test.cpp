@@ -83,7 +83,7 @@ TEST(QmempoolTest, OddPreallocationIsLogged)
 	p.check(0);
 }
 
-/* What of the memory that a pool needs fails. */
+/* Each piece of memory that a pool needs is refused in turn. */
 TEST(QmempoolTest, NoMemoryForThePool)
 {
 	struct kmem_cache *cache = kmem_cache_create("poor", 64, 0, 0, nullptr);
@@ -235,7 +235,7 @@ TEST(QmempoolTest, LargeArraysMoveMoreAtOnce)
 	}
 }
 
-/* What is freed fills the array, the queue, and then goes to the cache. */
+/* Elements that are freed fill the array, then the queue, and then go to the cache. */
 TEST(QmempoolTest, NeverMoreThanTheSlotsThereAre)
 {
 	Pool p(32, 64);
@@ -363,7 +363,7 @@ TEST(QmempoolTest, AFailingCacheLosesNothing)
 	EXPECT_GT(failed, 10u);
 	Pool::expect_distinct(got);
 	p.check(got.size());
-	/* What is held serves as long as there is any. */
+	/* The elements that the pool holds are handed out until there are none. */
 	kmem_cache_fail(p.cache, 0, 0);
 	size_t held = p.stats().local + p.stats().shared;
 	auto last = p.take(1000);
@@ -564,7 +564,7 @@ void a_pool_just_made()
 				GFP_ATOMIC);
 }
 
-/* Of the pool's own, and as many again of the cache. */
+/* Takes the pool's own elements, and as many again from the cache. */
 bool two_bulks_at_once()
 {
 	for (int i = 0; i < 2 * QMEMPOOL_BULK; i++)

@@ -101,9 +101,10 @@ TEST_P(QueueForkTest, AThreadThatWasDequeuing)
 }
 
 /*
- * Who has dequeued an element after one that another thread was still at has it, and may
- * have done anything with it: the child must not find it again. In ticket order there is
- * nobody like that, and what nobody finished has not happened.
+ * A thread dequeues an element while another thread is still dequeuing the element in front.
+ * The first thread may have done anything with its element, so the child must not find it
+ * again. In ticket order no thread can finish before the one in front of it, and a call that no
+ * thread finished has not happened.
  */
 TEST_P(QueueForkTest, WhatWasTakenIsNotThereAgain)
 {
@@ -141,8 +142,9 @@ TEST_P(QueueForkTest, Generations)
 }
 
 /*
- * A handler that interrupts the thread in the middle forks, and returns in the child: the
- * thread begins again, but for what it has dequeued. Another one was before it, who is gone.
+ * A handler interrupts a thread in the middle of a call, forks, and returns in the child. There
+ * the thread begins the call again, except for elements that it has dequeued. Another thread,
+ * which the child does not have, was in the middle of a call before it.
  */
 TEST_P(QueueForkTest, WhoForkedWasInTheMiddle)
 {

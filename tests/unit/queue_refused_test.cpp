@@ -123,7 +123,7 @@ TEST_F(QueueRefusedTest, ForEver)
 	});
 }
 
-/* Nor may a thread go to that CPU: then whoever comes from there helps, with any queue. */
+/* If no thread may go to that CPU, a thread that comes from there helps, by using any queue. */
 TEST_F(QueueRefusedTest, WhoComesFromThereHelps)
 {
 	refused(-EPERM, [this] {

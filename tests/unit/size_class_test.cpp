@@ -66,9 +66,10 @@ double wasted_share(size_t pages, size_t size)
 }
 
 /*
- * Of all numbers of pages up to 128 KiB, in powers of two for such sizes, that hold 16
- * objects, or 96 KiB of them, or 64 KiB of those above 16 KiB: the least wasteful; and the
- * first that wastes at most a 64th, since more pages for less than that waste more in the end.
+ * A slab is large enough if it holds 16 objects, or 96 KiB of them, or 64 KiB of objects above
+ * 16 KiB. It has up to 128 KiB, and a power of two of pages if its objects' size is one. The
+ * least wasteful number of pages is chosen, or the first that wastes at most a 64th, because
+ * still more pages waste more in the end.
  */
 TEST_F(SizeClassTest, SlabsWasteLeast)
 {

@@ -125,9 +125,9 @@ TEST(SlabBoundTest, BoundChangesWhileInUse)
 }
 
 /*
- * The workload that an estimate in objects got wrong: one object of each of many full slabs
- * is freed, which brings them all to the CPU's list, then the rest. What stays is
- * bounded by slabs.
+ * Frees one object of each of many full slabs, which brings all these slabs to the CPU's list,
+ * and then the other objects. The number of slabs that stay is bounded. (A bound by an
+ * estimated number of objects failed here.)
  */
 void one_of_each_then_the_rest(unsigned size)
 {

@@ -98,7 +98,7 @@ void first_use_is_atomic(gfp_t zone)
 		kfree(p);
 	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
-	/* It stays what it is for those who may wait. */
+	/* Requests that may wait use the same cache. */
 	void *p = kmalloc(64, GFP_KERNEL | zone);
 	EXPECT_EQ(shim_slab_cache_of(p), s);
 	kfree(p);
@@ -135,7 +135,8 @@ TEST(SlabDmaTest, ReserveUsedUp)
 		EXPECT_EQ(caches.size(), 16u);
 		EXPECT_GT(failed, 0u);
 		expect_reserve(16, failed);
-		/* Who may wait is served, and then those classes serve all. */
+		/* A request that may wait makes the class's cache, which then serves all
+		 * requests. */
 		void *p = kmalloc(1024, GFP_KERNEL | GFP_DMA32);
 		ASSERT_NE(p, nullptr);
 		live.push_back(p);

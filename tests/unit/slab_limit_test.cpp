@@ -187,7 +187,7 @@ void stock_is_for_the_worst()
 	EXPECT_EQ(p.size(), stock);
 	EXPECT_EQ(kmem_cache_stock(s), 0u);
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
-	/* Who may wait fills it up. */
+	/* A request that may wait fills the stock up. */
 	p.push_back(kmem_cache_alloc(s, GFP_KERNEL));
 	EXPECT_NE(p.back(), nullptr);
 	EXPECT_EQ(kmem_cache_stock(s), stock);
@@ -223,7 +223,7 @@ TEST(SlabStockTest, WithinTheLimit)
 	finish(s, p);
 }
 
-/* What a fork holds is the fork's, however long it takes. */
+/* While a fork holds the locks, no other thread changes the stock, however long that takes. */
 TEST(SlabStockTest, DismissedWhileAForkHoldsTheLocks)
 {
 	struct kmem_cache *s = kmem_cache_create("forked", 300, 0, 0, nullptr);

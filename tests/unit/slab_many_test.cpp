@@ -27,7 +27,7 @@ std::vector<struct kmem_cache *> make_caches(size_t n)
 	return caches;
 }
 
-/* What freeing @p with @free_it says. */
+/* The text that @free_it prints. */
 std::string words_of(const std::function<void()> &free_it)
 {
 	config.invalid_free = INVALID_FREE_WARN;

@@ -189,7 +189,7 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 		    "object\n$");
 }
 
-/* What describes a cache lies in a cache of the library's. */
+/* The descriptors of caches lie in a cache of the library's own. */
 TEST(SlabDeathTest, TheLibrarysOwnObjectsAreRefusedAtOnce)
 {
 	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);

@@ -176,10 +176,10 @@ void full_node()
 		p.push_back(q);
 	}
 	EXPECT_GT(shim_slab_event(s, SHIM_ALLOC_NODE_MISMATCH), 0u);
-	/* Who helps out is asked for more than one object at a time. */
+	/* The node that helps out gives more than one object at a time. */
 	EXPECT_LE(slab_counts_of(s).refills - refills, 30u);
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
-	/* What helped out is not taken for the node's own. */
+	/* Objects of the node that helped out do not count as the other node's own. */
 	free_objects(s, p);
 	p = take_of_node(s, 2, 200);
 	free_objects(s, p);

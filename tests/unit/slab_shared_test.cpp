@@ -179,7 +179,7 @@ TEST(SlabSharedTest, NobodyWaitsForIt)
 	EXPECT_EQ(number(s, "barn_get"), get_before);
 	EXPECT_GT(number(s, "barn_put_fail"), 0u);
 	EXPECT_EQ(slab_counts_of(s).inuse, 0u);
-	/* Whoever may enter the kernel takes it from there. */
+	/* A caller that may enter the kernel takes the objects out of the queue. */
 	EXPECT_EQ(kmem_cache_shrink(s), 0);
 	EXPECT_EQ(slab_counts_of(s).shared, 0u);
 	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
@@ -213,7 +213,8 @@ TEST(SlabSharedTest, ShrinkWhereCpusCannotBeStopped)
 	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 }
 
-/* Nor is what can be emptied without stopping any out of reach of who finds nothing else. */
+/* If CPUs cannot be stopped, a request that finds nothing else still empties the queues that
+ * can be emptied without a stop. */
 TEST(SlabSharedTest, TakenAtTheLimitWhereCpusCannotBeStopped)
 {
 	Cache s("limited", 128);
@@ -242,7 +243,9 @@ int refuse_one_cpu(int cmd, unsigned flags, int cpu)
 	return flags ? -ENOSYS : os_calls_linux.membarrier(cmd, flags, cpu);
 }
 
-/* What is left in it is nobody's: the program has nothing to put right. */
+/*
+ * The objects left in the queue belong to no thread, so the program has nothing to put right.
+ */
 TEST(SlabSharedTest, DestroyingSaysWhatIsInTheWay)
 {
 	struct kmem_cache *s = kmem_cache_create("stuck", 128, 0, 0, nullptr);

@@ -56,8 +56,8 @@ unsigned int shim_object_node(const void *obj);
 void shim_hold_shared(struct kmem_cache *s, unsigned int cpu);
 /* One that does not exist. */
 unsigned int shim_no_cpu(void);
-/* Of the arrays of all CPUs: objects that one holds above its capacity; and of CPU index @cpu:
- * bytes that its capacity comes to. */
+/* The first function returns the objects that any CPU's array holds above its capacity; the
+ * second the bytes that the capacity of CPU index @cpu comes to. */
 unsigned int shim_above_capacity(struct kmem_cache *s);
 size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu);
 /* Slabs that a CPU's list may hold. */
@@ -71,7 +71,7 @@ unsigned int shim_reserve_used(unsigned long *exhausted);
 
 bool shim_kmalloc_init(void);
 struct kmem_cache *shim_class_cache(size_t size);
-/* What the fast path of ksize() says. */
+/* The result of ksize()'s fast path. */
 size_t shim_class_usable(const void *p);
 struct kmem_cache *shim_class_aligned(size_t size, size_t align);
 void *shim_class_small(size_t size); /* what the tables say: a per-CPU handle */

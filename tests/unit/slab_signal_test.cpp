@@ -44,7 +44,7 @@ void under_the_lock()
 	ASSERT_TRUE(shim_node_trylock(cache, 0));
 	raise(SIGUSR1);
 	EXPECT_GT(shim_slab_deferred(cache), 10u);
-	/* Nor does a request that may not wait. */
+	/* A request that may not wait does not wait for the lock, either. */
 	std::vector<void *> p(1000);
 	for (auto &q : p)
 		q = kmem_cache_alloc(cache, GFP_ATOMIC);
@@ -87,7 +87,7 @@ void empty_under_the_lock()
 		kmem_cache_free(cache, p[i]);
 	EXPECT_EQ(slab_counts_of(cache).partial, partial);
 	shim_node_unlock(cache, 0);
-	/* The next one who has the lock frees them: a remnant may stay. */
+	/* The next holder of the lock frees the deferred slabs; a few may stay. */
 	void *q[200];
 	ASSERT_EQ(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 200, q), 200);
 	EXPECT_LT(slab_counts_of(cache).slabs, partial / 2);

@@ -59,8 +59,8 @@ unsigned on_cpus(struct kmem_cache *s)
 	return info.cpus_online * shim_cpu_partial_slabs(s);
 }
 
-/* What is counted depends on which CPU does what, on nodes, and on how many objects slabs
- * have. */
+/* The counts depend on the CPU that the thread runs on, on the number of nodes, and on the
+ * number of objects in a slab. So all three are fixed. */
 bool set_up()
 {
 	cpu_set_t one;

@@ -382,7 +382,8 @@ void run_on(int cpu)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* What the arrays of one CPU hold goes back when it goes, and nobody else's does. */
+/* When a CPU goes, the objects in its arrays go back to their slabs; the objects of other CPUs'
+ * arrays stay. */
 TEST(SlabTest, ArraysOfACpuThatGoesOfflineAreDrained)
 {
 	if (allowed_cpus().size() < 2)
