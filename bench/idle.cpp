@@ -115,7 +115,7 @@ void release(std::vector<Object> &objects, size_t stays)
 	}
 }
 
-/* Who only waits at the barrier stands as still as the one that sleeps. */
+/* A thread that only waits at the barrier stands as still as the one that sleeps. */
 Readings run(const Scenario &scenario, double seconds, double mib)
 {
 	const double mean = 0.5 * (scenario.smallest + scenario.largest);

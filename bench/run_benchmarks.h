@@ -13,7 +13,9 @@
 
 #include "malloc_origin.h"
 
-/* Those that were registered, as the arguments say. False: an argument is not understood. */
+/*
+ * Runs the registered benchmarks that the arguments name. False: an argument is not understood.
+ */
 inline bool run_benchmarks(int argc, char **argv)
 {
 	benchmark::AddCustomContext("malloc_origin", malloc_origin());

@@ -109,7 +109,7 @@ UKMEM_EXPORT int qmempool_alloc_bulk(struct qmempool *pool, gfp_t gfp, size_t n,
 UKMEM_EXPORT void qmempool_free_bulk(struct qmempool *pool, size_t n, void **p)
 	UKMEM_SYMBOL(qmempool_free_bulk);
 
-/* The same in owner contexts. */
+/* The same functions for owner contexts. */
 UKMEM_EXPORT void *__qmempool_alloc(struct qmempool *pool, gfp_t gfp)
 	UKMEM_SYMBOL(qmempool_alloc_owner) UKMEM_MALLOC;
 UKMEM_EXPORT void __qmempool_free(struct qmempool *pool, void *elem)

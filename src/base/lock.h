@@ -203,7 +203,7 @@ static inline bool lock_if(struct lock *l, bool may_block)
 	return may_block ? lock_unless_fork(l) : trylock(l);
 }
 
-/* The same. *@taken: whether another thread held the lock at first. */
+/* As lock_if(). *@taken: whether another thread held the lock at first. */
 static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
 {
 	if (may_block)

@@ -15,11 +15,12 @@ void os_share_note_cpuset(unsigned int n);
 /* CPUs this process may use; thousandths of a CPU it may use at once. */
 unsigned int os_share_cpus(void);
 unsigned int os_share_milli(void);
-/* Bytes its control group allows; UINT64_MAX: no limit. */
+/* The bytes that its control group allows; UINT64_MAX: no limit. */
 uint64_t os_share_memory(void);
-/* The tunable cpu_cache_bytes, as far as the process has a CPU. */
+/* The tunable cpu_cache_bytes times the part that the process may use of each of its CPUs, and
+ * no more than its control group's memory permits. */
 uint64_t os_share_cache_bytes(void);
-/* The same part of @v. */
+/* @v times the part that the process may use of each of its CPUs. */
 size_t os_share_of(size_t v);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages for requests that must not wait for a zone's lock: those of a signal handler that
- * interrupted the lock's holder, and those of threads that met a fork which does not go on.
+ * Pages for requests that must not wait for a zone's lock: requests of a signal handler that
+ * interrupted the lock's holder, and of threads that met a fork which does not go on.
  *
  * A part of the window's addresses is handed out from its beginning on. Single pages are not
  * reused: when no page of the part is in use any more, it begins anew.
@@ -34,7 +34,7 @@ static _Atomic size_t described;
 
 static const uint64_t IN_USE_ONE = (uint64_t)1 << 32;
 
-/* A 32nd, at most 64 GiB. */
+/* Result: a 32nd of @span, at most 64 GiB. */
 size_t aside_pages(size_t span)
 {
 	return min_size(span / 32, (size_t)1 << (36 - page_window.page_shift));

@@ -232,7 +232,7 @@ static inline size_t page_to_pfn(const struct page *page)
 	return (size_t)(page - page_window.pages);
 }
 
-/* The same for the low window. */
+/* As pfn_to_virt() and its inverse, for the low window. */
 void *window_low_virt(size_t pfn);
 size_t window_low_pfn(const void *addr);
 

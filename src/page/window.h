@@ -6,7 +6,8 @@
 #include "page/zone_types.h"
 
 bool window_init(void);
-/* From now on *@copy gets the value of page_window.readable, with release. One copy at most. */
+/* From now on *@copy gets the value of page_window.readable, with release. There may be one
+ * such copy. */
 void page_window_follow(size_t *copy);
 /* Makes [frontier, end) of the zone usable; negative errno. Lock held. */
 int window_extend(struct zone *z, size_t end);

@@ -13,7 +13,7 @@ bool zone_lock_for(struct zone *z, const struct alloc_request *rq);
 void zone_unlock(struct zone *z, bool may_block);
 /* Puts a run into the free lists, or leaves that to the next holder of the lock. */
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero);
-/* The same of what pagesets hold: blocks, and other runs. */
+/* As zone_free_run(), for @n blocks and other runs that come from a pageset. */
 void zone_free_batch(struct zone *z, struct page **batch, unsigned int n);
 
 static inline size_t page_cached_pages(const struct page *page)

@@ -157,7 +157,8 @@ static int usable_cpus(struct os_mask *cpus)
 	return (int)os_mask_count(cpus);
 }
 
-/* After begin_update(). Result: as percpu_cpus_update(). */
+/* The caller has called begin_update(); this calls end_update(). Result: as
+ * percpu_cpus_update(). */
 static int update(bool programs_too)
 {
 	/* Synchronization: the updater. Static, because stacks may be small. */

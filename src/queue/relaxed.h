@@ -117,8 +117,9 @@ static inline bool side_reserve(struct alf_queue_side *side, const struct alf_qu
 }
 
 /*
- * For a thread in the child of a fork whose reservation was made before the fork and does not
- * count any more. Result: whether its elements were dequeued all the same.
+ * Called in the child of a fork by a thread that made its reservation before the fork; there
+ * the reservation does not count any more. Result: whether its elements were dequeued all the
+ * same.
  */
 static noinline bool side_lost(struct alf_queue_side *side)
 {
@@ -147,7 +148,7 @@ static inline bool side_publish(struct alf_queue_side *side, const struct reserv
 	return true;
 }
 
-/* The same in ticket order. @relax waits a little for the threads before this one. */
+/* As side_publish(), in ticket order. @relax waits a little for the threads before this one. */
 static inline bool side_publish_in_turn(struct alf_queue_side *side,
 					const struct reservation *r,
 					void (*relax)(unsigned int round))

@@ -42,7 +42,8 @@ bool slab_drain(struct kmem_cache *s)
 
 	list_arrays(s, &d);
 	pcpu_drain_end(&d);
-	/* After the arrays: while these are stopped, threads flush to the shared queue. */
+	/* The queue is drained after the arrays: while these are stopped, threads flush to the
+	 * shared queue. */
 	return slab_shared_drain(s) && !d.refused;
 }
 

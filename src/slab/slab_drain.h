@@ -15,7 +15,7 @@ void slab_drain_all(struct pcpu_drain *d);
 void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects);
 /* Drains all, and frees all empty slabs. Result: whether slabs remain. */
 bool slab_shrink(struct kmem_cache *s);
-/* The same without the drain, which stops CPUs. */
+/* As slab_shrink(), without the drain, which stops CPUs. */
 bool slab_shrink_drained(struct kmem_cache *s);
 
 #endif

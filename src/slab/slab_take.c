@@ -73,8 +73,9 @@ static cold unsigned int take_defragmenting(struct kmem_cache *s, unsigned int *
 }
 
 /*
- * One round over the nodes; it goes on to the next node only if those before have nothing. From
- * the second node on, it first takes up to @need objects out of this CPU's array for the node.
+ * Makes one round over the nodes, and goes on to the next node only if the nodes before it have
+ * nothing. From the second node on, first takes up to @need objects out of this CPU's array for
+ * the node.
  */
 static unsigned int take_round(struct kmem_cache *s, unsigned int first, void **out,
 			       unsigned int n, unsigned int need, gfp_t flags,

@@ -119,7 +119,7 @@ static int __insert(struct object_cache *oc, struct oc_entry *entry, struct list
 		__remove(oc, old, gone);
 		this_cpu_inc(oc->stats->replaced);
 	}
-	/* Who is dropped may leave a node behind. */
+	/* An object that is dropped may leave a node of the tree behind. */
 	while ((error = radix_insert(&oc->tree, entry->key, entry)) == -ENOMEM &&
 	       __evict(oc, 1, gone))
 		;

@@ -67,7 +67,8 @@ static inline void slab_delay(uint32_t one_in)
 		slab_delay(8);                                                                 \
 		SLAB_EXCHANGE_IF(p, expected, v, yes, no);                                     \
 	})
-/* Those that acquire are of slabs' states. How many of the others are few: to be defined. */
+/* Loads that acquire are of slabs' states. SLAB_DELAY_LOADS says how rarely other loads are
+ * delayed. */
 #ifndef SLAB_DELAY_LOADS
 #define SLAB_DELAY_LOADS 64
 #endif

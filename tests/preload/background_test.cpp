@@ -2,8 +2,9 @@
 //
 // libc frees memory while it holds locks that creating a thread takes, too: joining a thread
 // with a large stack empties its cache of stacks under the cache's lock. Such a call must not
-// be the one that starts the library's background thread; the program's own next one may be,
-// whichever it is. Nor must a signal handler, which may have interrupted libc anywhere.
+// be the one that starts the library's background thread. The program's own next call may
+// start it, whichever call it is. A signal handler must not start it either, because it may
+// have interrupted libc anywhere.
 //
 // UKMEM_CONF=dirty_decay_ms: more than the test takes.
 //

@@ -5,10 +5,10 @@
  *
  *	fork_soak [FORKS | SECONDSs]
  *
- * Without an argument for some seconds, with UKMEM_CHECK=full for a minute.
- * The children allocate, read and write, start threads, fork again, exec or exit; posix_spawn,
- * system and popen are among them. Who stands still for longer than the deadline is named,
- * with what each thread was at, and the run has failed.
+ * Without an argument for some seconds, with UKMEM_CHECK=full for a minute. The children
+ * allocate, read and write, start threads, fork again, exec or exit; posix_spawn, system and
+ * popen are among them. If a thread stands still for longer than the deadline, the program
+ * names it and each thread's step, and the run has failed.
  */
 #include <fcntl.h>
 #include <pthread.h>

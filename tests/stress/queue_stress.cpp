@@ -45,7 +45,8 @@ struct Variant {
 
 constexpr unsigned kMakers = 64;
 
-/* Who made it, and the how manyeth of his it is; never NULL. */
+/* An element has the number of the thread that made it, and its number among that thread's
+ * elements; it is never NULL. */
 void *element(unsigned maker, uint64_t number)
 {
 	return reinterpret_cast<void *>(number << 8 | maker << 1 | 1);

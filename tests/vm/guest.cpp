@@ -178,7 +178,7 @@ Cgroup::Cgroup(const std::string &name) : path_(kCgroups + name)
 Cgroup::~Cgroup()
 {
 	leave();
-	/* Who was in it may take a moment to be gone. */
+	/* A process that was in the group may take a moment to be gone. */
 	for (int i = 0; rmdir(path_.c_str()); i++) {
 		if (errno != EBUSY || i == 200) {
 			ADD_FAILURE() << path_ << ": " << strerror(errno);

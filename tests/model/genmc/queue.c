@@ -17,7 +17,8 @@
 
 void __VERIFIER_assume(bool);
 
-/* Who waits for another thread goes on when that has done it: the other executions end here. */
+/* A thread that waits goes on only when the other thread has done its part; executions in which
+ * it has not end here. */
 #define sched_yield() __VERIFIER_assume(false)
 #define __builtin_ia32_pause() __VERIFIER_assume(false)
 

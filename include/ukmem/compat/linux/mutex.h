@@ -47,7 +47,7 @@ static inline int mutex_trylock(struct mutex *lock)
 	return pthread_mutex_trylock(&lock->mutex) == 0;
 }
 
-/* Whether anybody holds it at this moment. */
+/* Whether a thread holds the mutex at this moment. */
 static inline bool mutex_is_locked(struct mutex *lock)
 {
 	if (!mutex_trylock(lock))

@@ -38,7 +38,7 @@ static inline unsigned int ukmem_next_node(const struct nodemask *mask, unsigned
 	return nid;
 }
 
-/* The same of the nodes in a state. */
+/* The first node from @nid on that is in @state; MAX_NUMNODES: none. */
 static inline unsigned int ukmem_next_node_in(enum node_states state, unsigned int nid)
 {
 	while (nid < MAX_NUMNODES && !node_state((int)nid, state))

@@ -48,7 +48,7 @@ static inline int spin_trylock(spinlock_t *lock)
 	return pthread_mutex_trylock(&lock->mutex) == 0;
 }
 
-/* Whether anybody holds it at this moment. */
+/* Whether a thread holds the lock at this moment. */
 static inline int spin_is_locked(spinlock_t *lock)
 {
 	if (!spin_trylock(lock))
