@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers in texts of the system; libc's functions need a locale, which it may not have yet. */
+/* Parses numbers in texts of the system. libc's functions need a locale, which libc may not
+ * have set up yet. */
 #ifndef BASE_DECIMAL_H
 #define BASE_DECIMAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The digits at *@s, which moves behind them. False: there are none, or too many. */
+/* Parses the digits at *@s, and moves *@s behind them. False: there are none, or too many. */
 static inline bool parse_decimal(const char **s, uint64_t *out)
 {
 	const char *p = *s;

@@ -86,7 +86,8 @@ static bool wait_for(struct lock *l, bool patience)
 
 	for (;;) {
 		if (!word) {
-			/* Others may wait, too: this thread does not know. */
+			/* Other threads may wait, too. This thread does not know, so it marks
+			 * the lock as waited for. */
 			if (atomic_compare_exchange_weak_explicit(&l->word, &word,
 								  lock_self() | LOCK_WAITED,
 								  memory_order_acquire, /* L1 */

@@ -33,7 +33,7 @@ struct layer {
 	void (*drain)(struct pcpu_drain *d), (*drained)(void);
 	size_t (*trim)(void); /* gives memory back, after a drain; result: bytes */
 	void (*gauges)(struct ukmem_gauges *g);	  /* adds to the gauges; no system call */
-	void (*resident)(struct ukmem_gauges *g); /* the same for gauges that need one */
+	void (*resident)(struct ukmem_gauges *g); /* adds gauges that need one */
 	void (*emit)(struct emitter *e);	  /* writes objects and tables */
 	void (*verify)(struct verify *v);	  /* checks the layer's invariants */
 };

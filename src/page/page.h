@@ -30,7 +30,7 @@
  *   move.c            runs that grow, for realloc
  *   page_alloc.c      requests for runs: zonelist, reclaim, pages aside; initialisation
  *   vmstat.c          gauges and counters
- *   verify.c          the invariants as code
+ *   verify.c          verifies the invariants
  *   mempolicy.c       from a memory policy to a zonelist
  *   zonelist.c        the zones that a request tries, in order
  *   zone_alloc.c      a run of one zone: out of this CPU's pageset, or past it

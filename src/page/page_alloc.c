@@ -54,7 +54,7 @@ static bool init(void)
 		return false;
 	for_each_zone (z)
 		lock_register(&z->lock, LOCK_RANK_ZONE);
-	/* Last: until now no address was inside the window. */
+	/* Sets the size last, because from now on addresses are inside the window. */
 	page_window.size = page_window.low_pfn << page_window.page_shift;
 	return true;
 }

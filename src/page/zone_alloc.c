@@ -12,7 +12,7 @@
 #include "page/zone.h"
 #include "page/zone_take.h"
 
-/* The caller's run, and @n - 1 more of the same order while there is plenty. */
+/* Takes the caller's run, and up to @n - 1 more of the same order while there are plenty. */
 static unsigned int take(struct zone *z, const struct alloc_request *rq, struct page **batch,
 			 unsigned int n)
 {

@@ -9,9 +9,10 @@
  * does not take the lock. */
 bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
 		       enum zone_watermarks mark);
-/* A run for @rq; page->zero says what it holds. NULL: none. The lock is held. */
+/* Takes a run for @rq; page->zero tells its contents. NULL: there is none. The lock is held. */
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq);
-/* Up to @n more of the same, of 2^@order pages, while there is plenty mapped. */
+/* Takes up to @n more runs of 2^@order pages like @rq's, while plenty of pages are
+ * mapped. The lock is held. */
 unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 			      unsigned int order, struct page **out, unsigned int n);
 

@@ -106,7 +106,7 @@ static inline no_sanitize_thread void *pcpu_array_peek(const struct pcpu_array *
 	return *(void *const volatile *)&a->slot[i];
 }
 
-/* The same operations under the slot lock (array_fallback.c). */
+/* The operations below, under the slot's lock (array_fallback.c). */
 void *pcpu_fallback_pop(void *handle);
 bool pcpu_fallback_push(void *handle, void *object);
 unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta);

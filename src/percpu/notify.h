@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 void pcpu_notify_init(void);
-/* percpu_cpus_update(), after initialisation. */
+/* As percpu_cpus_update(); the layer is initialised. */
 int pcpu_cpus_update(void);
 /*
  * Looks, every look_ms, which CPUs and which share of them the process has now, and drains the

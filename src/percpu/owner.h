@@ -3,7 +3,7 @@
 #ifndef PERCPU_OWNER_H
 #define PERCPU_OWNER_H
 
-/* percpu_owner_enter(), after initialisation. */
+/* As percpu_owner_enter(); the layer is initialised. */
 int pcpu_owner_enter(void);
 void pcpu_owner_fork_prepare(void);
 void pcpu_owner_fork_child(void);

@@ -258,7 +258,7 @@ static void emit(struct emitter *e)
 	emit_object_end(e);
 }
 
-/* Gives nothing back itself, but makes the layers above drain CPUs that are gone. */
+/* This layer gives nothing back itself, but makes the layers above drain CPUs that are gone. */
 static size_t trim(void)
 {
 	pcpu_cpus_update();

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 void pcpu_static_init(void);
-/* ukmem_percpu_register_static(), after initialisation. */
+/* As ukmem_percpu_register_static(); the layer is initialised. */
 void pcpu_static_register(void *start, void *stop, bool trap);
 size_t pcpu_static_size(void);
 size_t pcpu_static_resident(void);

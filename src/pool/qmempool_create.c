@@ -93,7 +93,8 @@ static size_t held(const struct qmempool *pool)
 	return s.local + s.shared;
 }
 
-/* Empties the array of a CPU that goes offline for other CPUs; else all into the cache. */
+/* Empties the array of a CPU that goes offline into the queue, for other CPUs. If all CPUs are
+ * drained, empties arrays and queue into the cache. */
 static void drain(struct pcpu_drain *d)
 {
 	struct qmempool *pool;

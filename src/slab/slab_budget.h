@@ -17,7 +17,7 @@ unsigned int slab_budget_turn(unsigned int cpu);
  * do not share the budget are never refused. */
 bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
 			uint64_t max);
-/* Charges them even if the budget is exceeded. */
+/* Charges @objects even if that exceeds the budget. */
 void slab_budget_exceed(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 /* Bytes charged on all CPUs. */

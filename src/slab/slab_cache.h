@@ -13,7 +13,8 @@ bool slab_is_own(const struct kmem_cache *s);
 void *slab_closed_array(void);
 /* A new descriptor with arrays and nodes, on no list; NULL: no memory. */
 struct kmem_cache *slab_cache_new(const struct slab_params *p);
-/* Two parts of that: sets all that follows from @p; sets the nodes. */
+/* Two parts of slab_cache_new(): the first sets all members that follow from @p, the second the
+ * nodes. */
 void slab_describe(struct kmem_cache *s, const struct slab_params *p);
 void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes);
 /* Frees a cache without slabs, which is on no list, and its twin. */

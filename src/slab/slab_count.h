@@ -18,9 +18,10 @@ struct slab_counts {
 };
 /* Counts the cache and its twin together. */
 void slab_count(struct kmem_cache *s, struct slab_counts *c);
-/* The same of one node, as far as it is counted per node: inuse, slabs, objects, partial. */
+/* As slab_count(), for one node, and only what is counted per node: inuse, slabs, objects,
+ * partial. */
 void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts *c);
-/* Objects, and pages, that the node's slabs have room for. */
+/* The objects that the node's slabs have room for, and the slabs' pages. */
 size_t slab_node_objects(const struct kmem_cache *s, unsigned int node);
 size_t slab_node_pages(const struct kmem_cache *s, unsigned int node);
 

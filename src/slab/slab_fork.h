@@ -3,7 +3,7 @@
 #ifndef SLAB_SLAB_FORK_H
 #define SLAB_SLAB_FORK_H
 
-/* Called after the same of the layers below, which releases the locks. */
+/* Called after the same function of the layers below, which release the locks. */
 void slab_fork_child(void);
 
 #endif

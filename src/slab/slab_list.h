@@ -8,7 +8,8 @@
 /* Called once, before the first cache is created. */
 void slab_list_init(void);
 void slab_list_add(struct kmem_cache *s);
-/* The same for callers that may not wait: the next holder of the lock puts it onto the list. */
+/* As slab_list_add(), for callers that may not wait: the next holder of the lock puts @s onto
+ * the list. */
 void slab_list_add_nowait(struct kmem_cache *s);
 void slab_list_del(struct kmem_cache *s);
 

@@ -181,7 +181,8 @@ int slab_stock_set(struct kmem_cache *s, size_t objects)
 	return fill(s, stock, 0) ? 0 : -ENOMEM;
 }
 
-/* As many slabs as are counted, with all their objects. */
+/* Verifies that there are as many slabs as are counted, and that none of their objects is in
+ * use. */
 void slab_stock_verify(const struct kmem_cache *s, struct verify *v)
 {
 	struct slab_stock *stock = stock_of(s);

@@ -5,7 +5,7 @@
  *
  *   slab_create.c     the top: creates and destroys caches, initialises the layer
  *   show/             attributes, tables, gauges
- *   slab_verify.c     the invariants as code
+ *   slab_verify.c     verifies the invariants
  *   slab_fork.c       the child of a fork finishes what other threads had begun
  *   slab_reclaim.c    gives memory back: trim, shrinker, CPUs that go offline
  *   debug/switch.c    switches debugging on and off, makes twins

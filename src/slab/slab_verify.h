@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The invariants of caches as code; see slab_verify.c. */
+/* Verification of caches; see slab_verify.c. */
 #ifndef SLAB_SLAB_VERIFY_H
 #define SLAB_SLAB_VERIFY_H
 

@@ -87,7 +87,8 @@ void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller)
 		os_heap.free(obj);
 		return;
 	}
-	/* An object from before the cache was checked. The bitmap shows double frees. */
+	/* The object was allocated before the cache was checked. Its slab's bitmap shows double
+	 * frees. */
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }

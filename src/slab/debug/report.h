@@ -11,7 +11,7 @@ struct slab_finding {
 	const char *what;
 	long offset; /* of the first wrong byte, from the object; only if @wrong */
 	uint8_t wanted;
-	size_t wrong; /* bytes; 0: it is not about bytes */
+	size_t wrong; /* bytes; 0: the finding is not about bytes */
 	const void *caller;
 };
 /* Logs a finding. Returns if the tunable slab_debug_action says so, else aborts. */

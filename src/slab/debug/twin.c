@@ -155,7 +155,8 @@ static void release(struct kmem_cache *twin, void *obj, const void *caller)
 	slab_put(twin, &obj, 1, SLAB_PUT_NODE);
 }
 
-/* Puts @obj in, unless NULL. Takes an object out if it was full, or with @all not empty. */
+/* Puts @obj, unless NULL, into the quarantine. Takes an object out if the quarantine was full
+ * or, with @all, if it is not empty. */
 static void *exchange(struct slab_quarantine *q, void *obj, bool all)
 {
 	unsigned int count;

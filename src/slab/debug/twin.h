@@ -14,7 +14,8 @@ void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller);
 /* Whether an object is in use, by its record; reports it if not. */
 bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller);
-/* Puts all objects in quarantine back into their slabs; how many are in quarantine. */
+/* slab_twin_drain() puts all objects in quarantine back into their slabs; slab_twin_waiting()
+ * returns how many are in quarantine. */
 void slab_twin_drain(struct kmem_cache *twin);
 size_t slab_twin_waiting(struct kmem_cache *twin);
 
