@@ -171,7 +171,7 @@ unsigned int pcpu_section_cpu(void)
 {
 	if (!pcpu_use_rseq() || registered_index() >= pcpu.nr_ids)
 		return pcpu.nr_ids;
-	return ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
+	return cpu_id_now();
 }
 
 unsigned int pcpu_index(void)
