@@ -82,6 +82,11 @@ int os_map_at(void *addr, size_t len);
 int os_reserve_at(void *addr, size_t len);
 int os_map_metadata_at(void *addr, size_t len);
 int os_map_readable_at(void *addr, size_t len);
+/*
+ * Have memory behind the range, as if it were written to: cheaper than the faults. Best effort:
+ * kernels before 5.14 cannot, and a range that is not populated is faulted in when it is used.
+ */
+void os_populate(void *addr, size_t len);
 /* Give the memory back and keep the addresses, which read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
 /* Unmap the range. */

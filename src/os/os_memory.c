@@ -15,6 +15,10 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -122,6 +126,15 @@ int os_map_metadata_at(void *addr, size_t len)
 int os_map_readable_at(void *addr, size_t len)
 {
 	return map_small_pages_at(addr, len, PROT_READ);
+}
+
+void os_populate(void *addr, size_t len)
+{
+	static atomic_bool unknown; /* relaxed: at worst a thread more asks in vain */
+
+	if (!atomic_load_explicit(&unknown, memory_order_relaxed) &&
+	    os_calls.madvise(addr, len, MADV_POPULATE_WRITE) == -EINVAL)
+		atomic_store_explicit(&unknown, true, memory_order_relaxed);
 }
 
 int os_purge(void *addr, size_t len)

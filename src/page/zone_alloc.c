@@ -7,10 +7,14 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
+#include "os/os.h"
+#include "os/os_share.h"
 #include "page/pageset.h"
 #include "page/reclaim.h"
 #include "page/zone.h"
 #include "page/zone_take.h"
+
+enum { POPULATE_FROM = 16 << 20 }; /* bytes in use for each CPU of the process */
 
 /* Takes the caller's run, and up to @n - 1 more of the same order while there are plenty. */
 static unsigned int take(struct zone *z, const struct alloc_request *rq, struct page **batch,
@@ -40,6 +44,41 @@ struct page *zone_alloc_direct(struct zone *z, const struct alloc_request *rq)
 	return take(z, rq, &page, 1) ? page : NULL;
 }
 
+/* The number of pages at the beginning of a batch that are clean, one behind the other. */
+static unsigned int clean_neighbours(struct page *const *batch, unsigned int n)
+{
+	unsigned int i = 0;
+
+	while (i < n && batch[i]->zero != PAGE_DIRTY && batch[i] == batch[0] + i)
+		i++;
+	return i;
+}
+
+/*
+ * Populates the pages of a batch that nobody has touched. A page fault for each of them costs
+ * about 1.4 times as much. A program that has so much memory and takes more will soon use a
+ * batch of 64 KiB, and the batches of all its CPUs are 1 / 256 of what it has. The pages are no
+ * longer clean then, because those that go back to the zone unused have memory.
+ *
+ * Only single pages: larger runs are also taken to be used in part, or not at all.
+ */
+static void populate(const struct zone *z, struct page **batch, unsigned int n)
+{
+	size_t used = atomic_load_explicit(&z->used, memory_order_relaxed);
+
+	if (used >> (ilog2(POPULATE_FROM) - page_window.page_shift) < os_share_cpus() ||
+	    config.thp == THP_ALWAYS)
+		return;
+	for (unsigned int i = 0, k; i < n; i += max_uint(k, 1)) {
+		k = clean_neighbours(batch + i, n - i);
+		if (k <= 1)
+			continue;
+		os_populate(page_to_virt(batch[i]), (size_t)k << page_window.page_shift);
+		for (unsigned int p = 0; p < k; p++)
+			batch[i + p]->zero = PAGE_DIRTY;
+	}
+}
+
 static struct page *alloc_block(struct zone *z, unsigned int order,
 				const struct alloc_request *rq)
 {
@@ -53,6 +92,8 @@ static struct page *alloc_block(struct zone *z, unsigned int order,
 	/* A request that may not block takes one run: others may need what is mapped. */
 	got = take(z, rq, batch,
 		   rq->may_block && config.pagesets ? pageset_batch(z, order) : 1);
+	if (got > 1 && !order)
+		populate(z, batch, got);
 	if (got > 1)
 		pageset_fill(z, order, batch + 1, got - 1);
 	return got ? batch[0] : NULL;
