@@ -43,7 +43,8 @@ static void __remove(struct kmem_cache_node *node, struct page *page)
  * Takes an empty slab off the list; no thread can take from it, or free into it, any more. The
  * slab's page no longer names the cache. So a thread that was told earlier that the slab is
  * empty finds out, under the lock, that it is gone (slab_node_retire): slabs leave a cache only
- * here, under the lock.
+ * here, under the lock. Its state no longer says that it is on the list, because the page may
+ * become a slab of the same cache, and has the old state until slab_page_new() sets it.
  */
 static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
 		     struct list_head *retired)
@@ -51,6 +52,7 @@ static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct 
 	lock_assert_held(&node->lock);
 	debug_assert(slab_page_cache(page) == s);
 	__remove(node, page);
+	slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
 	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
 	list_add(&page->list, retired);
 	slab_event(s, SLAB_FREE_REMOVE_PARTIAL);

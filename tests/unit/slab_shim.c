@@ -9,6 +9,7 @@
 #include "slab/slab_create.h"
 #include "slab/slab_drain.h"
 #include "slab/slab_list.h"
+#include "slab/slab_node.h"
 #include "slab/slab_page.h"
 #include "slab/slab_reserve.h"
 #include "slab/slab_verify.h"
@@ -160,6 +161,11 @@ bool shim_slab_drain(struct kmem_cache *s)
 void *shim_slab_base(const void *obj)
 {
 	return page_to_virt(slab_head(page_of(obj)));
+}
+
+void shim_slab_retire(struct kmem_cache *s, const void *obj)
+{
+	slab_node_retire(s, slab_head(page_of(obj)));
 }
 
 void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)

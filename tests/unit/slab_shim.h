@@ -64,6 +64,8 @@ size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu);
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */
 void *shim_slab_base(const void *obj);
+/* What a thread does last that has emptied the slab at @obj while it was on the node's list. */
+void shim_slab_retire(struct kmem_cache *s, const void *obj);
 void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
 /* Caches of the reserve in use; requests that found none. */

@@ -407,6 +407,71 @@ bool frees_and_requests()
 	return got >= 100000;
 }
 
+/* Objects to be freed while a new slab is made; and where slabs lay before. */
+std::vector<void *> others_objects;
+std::set<void *> old_slabs;
+bool armed;
+
+/*
+ * Called for the first object of a new slab, whose pages were a slab of the same cache before:
+ * a thread that emptied the old slab comes only now to take it off the list. The list has other
+ * slabs, so that an empty one would be spare.
+ */
+void retire_late(void *obj)
+{
+	if (!armed || !old_slabs.count(obj))
+		return;
+	armed = false;
+	kmem_cache_free_bulk(cache, others_objects.size(), others_objects.data());
+	EXPECT_GT(slab_counts_of(cache).partial, 0u);
+	shim_slab_retire(cache, obj);
+}
+
+void late_retirement()
+{
+	struct kmem_cache_args args = {};
+	std::set<void *> stay;
+	std::vector<void *> left;
+
+	args.sheaf_capacity = 2;
+	args.ctor = retire_late;
+	cache = kmem_cache_create("late", 1024, &args, 0);
+	ASSERT_EQ(kmem_cache_attr_store(cache, "cpu_partial", "0"), 0);
+	ASSERT_EQ(kmem_cache_attr_store(cache, "min_partial", "0"), 0);
+	std::vector<void *> p = take_objects(cache, 100ul * geometry_of(cache).objects);
+
+	/* Of the first slabs one object stays in use, or they would be spare, too. */
+	for (size_t i = 0; i < p.size(); i++) {
+		void *slab = shim_slab_base(p[i]);
+
+		if (i >= p.size() / 2 && !stay.count(slab)) {
+			old_slabs.insert(slab);
+			kmem_cache_free(cache, p[i]);
+		} else if (stay.insert(slab).second) {
+			left.push_back(p[i]);
+		} else {
+			others_objects.push_back(p[i]);
+		}
+	}
+	kmem_cache_shrink(cache);
+	ASSERT_LT(slab_counts_of(cache).slabs, 60u);
+	armed = true;
+	p = take_objects(cache, 100ul * geometry_of(cache).objects);
+	EXPECT_FALSE(armed) << "no slab lies where one lay before";
+	for (void *q : p)
+		ASSERT_EQ(shim_slab_cache_of(q), cache);
+	EXPECT_STREQ(shim_slab_wrong(cache), nullptr);
+	free_objects(cache, p);
+	free_objects(cache, left);
+	expect_nothing_left(cache);
+	kmem_cache_destroy(cache);
+}
+
+TEST(SlabSignalTest, ALateThreadLeavesANewSlabAlone)
+{
+	EXPECT_FRESH_PROCESS_PASSES(late_retirement);
+}
+
 TEST(SlabSignalTest, NoSystemCallWhileOthersHoldTheLock)
 {
 	expect_no_system_calls(contend, frees_and_requests);
