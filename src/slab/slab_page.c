@@ -239,6 +239,7 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 	unsigned int npages = page->span;
 
 	debug_assert(page_type(page) == PAGE_SLAB);
+	debug_assert(npages == s->layout.npages || npages == s->small.npages);
 	debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
 	/* A thread that was told earlier that the slab is empty finds it gone (slab_node.c). */
 	debug_assert(!slab_page_cache(page));
@@ -257,7 +258,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 	uint32_t change = 0;
 
 	debug_assert(slab_state_where(slab_state(page)) != SLAB_FULL);
-	debug_assert(slab_page_cache(page) == s);
+	debug_assert(slab_page_cache(page) == s && page->span == l->npages);
 	for (unsigned int w = 0; w < words && got < n; w++) {
 		_Atomic uint64_t *word = slab_bitmap_word(l, page, w);
 		uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), take;

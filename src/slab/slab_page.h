@@ -49,11 +49,10 @@ static inline uint32_t slab_state(struct page *page)
 	return atomic_load_explicit(&page->state, memory_order_acquire);
 }
 
-/* The layout of this slab. */
+/* The layout of this slab; any layout of @s, if @page is no slab of it any more. */
 static inline const struct slab_layout *slab_layout(const struct kmem_cache *s,
 						    const struct page *page)
 {
-	debug_assert(page->span == s->layout.npages || page->span == s->small.npages);
 	return page->span == s->layout.npages ? &s->layout : &s->small;
 }
 

@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "page/aside.h"
 #include "page/lookup.h"
 #include "page/zone.h"
 #include "percpu/array_slow.h"
@@ -127,11 +128,12 @@ static const char *object_wrong(void *obj, void *home)
 		return "is not of the cache";
 	page = slab_head(page_of(obj));
 	i = slab_page_index(s, page, obj);
-	if (slab_page_wrong(s, page, i))
+	layout = slab_layout(s, page);
+	/* The slab may change between the two tests; the second is for the word below. */
+	if (slab_page_wrong(s, page, i) || i >= layout->objects)
 		return "is not the start of an object";
 	if (page_node(page) != of->node)
 		return "is another node's";
-	layout = slab_layout(s, page);
 	if (atomic_load_explicit(slab_bitmap_word(layout, page, i / 64),
 				 memory_order_relaxed) >>
 		    (i % 64) &
@@ -294,26 +296,31 @@ static bool has_free_object(const struct kmem_cache *s, struct page *page)
 	return false;
 }
 
+/* Whether @entry is the entry of a page that was handed out at some time. */
+static bool is_entry(uintptr_t entry)
+{
+	size_t offset = entry - (uintptr_t)page_window.pages;
+	size_t pfn = offset / sizeof(struct page);
+
+	if (offset % sizeof(struct page))
+		return false;
+	for_each_zone (z)
+		if (pfn >= z->start &&
+		    pfn < atomic_load_explicit(&z->frontier, memory_order_acquire))
+			return true;
+	return aside_has(pfn);
+}
+
 /* Whether a slab is on its node's list. If it is on no list, its links may have any value. Lock
  * held. */
 static bool __is_linked(const struct kmem_cache_node *node, const struct page *page)
 {
 	const struct list_head *prev = page->list.prev;
-	uintptr_t other = (uintptr_t)prev - offsetof(struct page, list);
 
 	lock_assert_held(&node->lock);
-	if (prev == &node->partial)
-		return prev->next == &page->list;
-	for_each_zone (z) {
-		uintptr_t first = (uintptr_t)(page_window.pages + z->start);
-		uintptr_t end =
-			(uintptr_t)(page_window.pages +
-				    atomic_load_explicit(&z->frontier, memory_order_acquire));
-
-		if (other >= first && other < end)
-			return !((other - first) % sizeof(*page)) && prev->next == &page->list;
-	}
-	return false;
+	return (prev == &node->partial ||
+		is_entry((uintptr_t)prev - offsetof(struct page, list))) &&
+	       prev->next == &page->list;
 }
 
 /* Tells what is wrong with a slab, listed or not. Its node's lock is held, so no thread frees
