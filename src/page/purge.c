@@ -47,9 +47,38 @@ static int purge_block(const struct zone *z, size_t pfn, size_t npages)
 	return err;
 }
 
-/* The block that this thread has off the lists. If a handler interrupts the thread and forks,
- * the block stays the thread's in the child. */
-static _Thread_local struct page *purging __attribute__((tls_model("initial-exec")));
+/*
+ * The blocks that this thread has off the lists: several, if a handler interrupts a purge and
+ * purges itself. If a handler forks, they stay the thread's in the child.
+ */
+struct purging {
+	const struct page *page;
+	const struct purging *outer;
+};
+static _Thread_local const struct purging *purging __attribute__((tls_model("initial-exec")));
+
+static bool is_purging(const struct page *page)
+{
+	for (const struct purging *p = purging; p; p = p->outer)
+		if (p->page == page)
+			return true;
+	return false;
+}
+
+/* Purges a block that is off the lists, without the zone's lock. */
+static bool purge_isolated(struct zone *z, const struct page *page, size_t npages)
+{
+	struct purging mine = { page, purging };
+	bool ok;
+
+	lock_assert_held(&z->lock);
+	purging = &mine;
+	zone_unlock(z, true);
+	ok = purge_block(z, page_to_pfn(page), npages) == 0;
+	zone_lock(z);
+	purging = mine.outer;
+	return ok;
+}
 
 size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
@@ -75,11 +104,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 		debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
 		z->isolated += n;
 		list_add(&page->free_list, &z->isolated_blocks);
-		purging = page;
-		zone_unlock(z, true);
-		ok = purge_block(z, pfn, n) == 0;
-		zone_lock(z);
-		purging = NULL;
+		ok = purge_isolated(z, page, n);
 		list_del(&page->free_list);
 		debug_assert(z->isolated >= n && page_type(page) == PAGE_NONE);
 		z->isolated -= n;
@@ -111,7 +136,7 @@ void purge_fork_child(void)
 		if (!zone_trylock(z))
 			continue;
 		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list) {
-			if (page == purging)
+			if (is_purging(page))
 				continue;
 			list_del(&page->free_list);
 			debug_assert(z->isolated >= (size_t)1 << page->order);

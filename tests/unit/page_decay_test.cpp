@@ -402,6 +402,56 @@ TEST(PageDecayTest, RefusedPurges)
 	EXPECT_FRESH_PROCESS_PASSES(refused_decay);
 }
 
+/* How many purges are inside each other now; the one in which this thread forks. */
+unsigned depth, forks_in;
+bool in_child;
+pid_t child;
+
+/* A handler interrupts a purge and gives memory back itself; one of them forks, and goes on. */
+int fork_in_purge(void *addr, size_t len, int advice)
+{
+	if (advice != MADV_DONTNEED || !virt_to_page(addr) || child || in_child)
+		return os_calls_linux.madvise(addr, len, advice);
+	if (++depth == 1)
+		ukmem_trim();
+	if (depth == forks_in && !child && !in_child) {
+		child = fork();
+		in_child = !child;
+	}
+	depth--;
+	return os_calls_linux.madvise(addr, len, advice);
+}
+
+void purge_in_purge(unsigned forks)
+{
+	int status = 0;
+
+	configure("dirty_max:1g");
+	auto between = peak(64 * kMiB, kMiB);
+	/* Blocks that do not merge, one for each purge. */
+	for (size_t i = 0; i < between.size(); i += 2) {
+		kfree(between[i]);
+		between[i] = nullptr;
+	}
+	forks_in = forks;
+	os_calls.madvise = fork_in_purge;
+	ukmem_trim();
+	EXPECT_TRUE(child || in_child);
+	os_calls.madvise = os_calls_linux.madvise;
+	free_peak(between);
+	expect_whole();
+	if (in_child)
+		_exit(testing::Test::HasFailure());
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0) << "the child";
+}
+
+TEST(PageDecayTest, ForksInPurgesInsideEachOther)
+{
+	for (unsigned forks : { 1u, 2u })
+		EXPECT_FRESH_PROCESS_PASSES([=] { purge_in_purge(forks); });
+}
+
 /* Freed and taken again all the time: kept. */
 TEST(PageDecayTest, WhatIsUsedAgainStays)
 {
