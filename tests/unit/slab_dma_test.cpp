@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Caches of low and pinned memory, and the reserve for those made where nothing may be waited
  * for. */
+#include <errno.h>
+
 #include <set>
 
 #include "page_util.h"
-#include "slab_shim.h"
+#include "slab_util.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
 
@@ -109,6 +111,33 @@ TEST(SlabDmaTest, FirstUseIsAtomic)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] { first_use_is_atomic(GFP_DMA); });
 	EXPECT_FRESH_PROCESS_PASSES([] { first_use_is_atomic(GFP_DMA32); });
+}
+
+/* CPUs keep no slabs of such a cache, whatever its attribute says: there is no place for them.
+ */
+TEST(SlabDmaTest, ReservesHaveNoListsOfCpus)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		kfree(kmalloc(64, GFP_KERNEL));
+		warm_up(GFP_DMA32);
+		std::vector<void *> live = { kmalloc(512, GFP_ATOMIC | GFP_DMA32) };
+		ASSERT_NE(live[0], nullptr);
+		struct kmem_cache *s = shim_slab_cache_of(live[0]);
+
+		expect_reserve(1, 0);
+		EXPECT_EQ(kmem_cache_attr_store(s, "cpu_partial", "64"), -EINVAL);
+		EXPECT_EQ(kmem_cache_attr_store(s, "cpu_partial", "0"), 0);
+		for (int i = 0; i < 1000; i++)
+			live.push_back(kmalloc(512, GFP_KERNEL | GFP_DMA32));
+		for (size_t i = 0; i < live.size(); i++)
+			if (i % 3)
+				kfree(live[i]);
+		EXPECT_EQ(slab_counts_of(s).cpu_partial, 0u);
+		EXPECT_EQ(ukmem_verify(stderr), 0);
+		for (size_t i = 0; i < live.size(); i += 3)
+			kfree(live[i]);
+		EXPECT_EQ(ukmem_verify(stderr), 0);
+	});
 }
 
 /* Sixteen are set aside, and each is handed out once; then NULL and a count. */

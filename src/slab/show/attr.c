@@ -66,6 +66,9 @@ static int store_cpu_partial(struct kmem_cache *s, unsigned int unused, unsigned
 	(void)unused;
 	if (2 * (uint64_t)objects > (uint64_t)SLAB_CPU_PARTIAL_MAX * s->layout.objects)
 		return -EINVAL;
+	/* A cache of the reserve has one array, without slots (slab_reserve.c). */
+	if (objects && s->partial_array == s->cpu_array)
+		return -EINVAL;
 	slab_set_cpu_partial(s, objects);
 	return 0;
 }
