@@ -267,8 +267,9 @@ UKMEM_EXPORT ssize_t kmem_cache_attr_show(struct kmem_cache *s, const char *attr
 /**
  * kmem_cache_attr_store - set an attribute, as writing to that file does
  *
- *   min_partial	       a free gives its empty slab back if the node's list has more
- *slabs cpu_partial	       objects in a CPU's partly used slabs; CPUs that hold more give
+ *   min_partial	       slabs on the node's list, above which a free gives its empty
+ *			       slab back
+ *   cpu_partial	       objects in a CPU's partly used slabs; CPUs that hold more give
  *			       the rest back at once
  *   limit, limit_interval     as kmem_cache_set_limit()
  *   stock		       as kmem_cache_set_stock()

@@ -4,7 +4,7 @@
  *
  * In a slow path a thread has things in hand that are nowhere else: objects between a slab and
  * an array, a slab between two lists, pages between a zone and a pageset. The child of a fork
- *at that moment would lose them, because the thread does not exist there. So slow paths pass a
+ * at that moment would lose them, because the thread does not exist there. So slow paths pass a
  * gate, and a fork closes it and waits until no thread is inside:
  *
  *   slow path:  entered++; closed? left++, wait, try again; ...; left++
@@ -19,9 +19,9 @@
  *
  * No thread waits for long, because a fork may be waiting for a lock of libc that a thread in a
  * slow path holds, and a thread inside may not be running. Slow paths wait for
- *GATE_PATIENCE_MS, a fork for a second. A thread that must not wait (a handler that interrupted
- *a holder of a lock, GFP_ATOMIC) goes through the closed gate; the child loses what it has in
- *hand then.
+ * GATE_PATIENCE_MS, a fork for a second. A thread that must not wait (GFP_ATOMIC, or a handler
+ * that interrupted a holder of a lock) goes through the closed gate; the child loses what it
+ * has in hand then.
  *
  * A slow path inside another one, also that of a signal handler, is part of it.
  */

@@ -4,9 +4,9 @@
  * seccomp filter installed later), ends them without it, once and for ever.
  *
  * Then pcpu.ending becomes 0. Sections that rely on being ended by others (those of queues)
- *load it after they have begun, and fail if it is 0. That ends all sections that begin later;
- *but a section that was running may have loaded it before, and may still store at its end. So
- *for each CPU c a thread must find out that such sections are over:
+ * load it after they have begun, and fail if it is 0. That ends all sections that begin later;
+ * but a section that was running may have loaded it before, and may still store at its end. So
+ * for each CPU c a thread must find out that such sections are over:
  *
  *   O1  Thread T loads pcpu.ending, and sees 0.
  *   O2  T is on CPU c, by the CPU id in its struct rseq or by the system's word.
@@ -19,7 +19,7 @@
  *	and the section, CPU c has switched threads, or T has come to c. Either passes the
  *	scheduler, which is a full barrier.
  *   3. So a thread that sees over[c] (acquire; O3 is a release) sees all that sections on c
- *have ever stored, and no section on c stores any more.
+ *	have ever stored, and no section on c stores any more.
  *
  * Each thread that comes by does this for its own CPU. If no thread comes by on c, the thread
  * that needs to know goes there: at most once for each CPU in the life of the process.

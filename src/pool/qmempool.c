@@ -12,10 +12,10 @@
  *   cache  +---------------+	     two bulks at a time
  *
  * Bound: a free element is in a slot of an array or of the queue, in hand of a thread that
- *moves it, or in the cache; so the pool holds no more elements than there are slots. Elements
- *move to where there is room, or on to the cache, which always has room. No function here
- *waits, nor calls the cache in the middle of a change: a refill that gets fewer elements from
- *the cache than it asked for goes on with those.
+ * moves it, or in the cache; so the pool holds no more elements than there are slots. Elements
+ * move to where there is room, or on to the cache, which always has room. No function here
+ * waits, nor calls the cache in the middle of a change: a refill that gets fewer elements from
+ * the cache than it asked for goes on with those.
  *
  * Nodes: a local array takes elements of its CPU's node. An element of another node may get
  * there, because the thread moved between the test and the push, or the array to another CPU

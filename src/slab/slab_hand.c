@@ -5,8 +5,8 @@
  * To free an object takes several steps: it sets the object's bit, changes the slab's state,
  * lists the slab, and counts. A free passes the gate (percpu/gate.h) for that, so that a fork
  * finds all of the steps done or none. But while the gate is closed, a free does not wait for
- *it to open. Instead it writes into one of a few records which slab it works on, and the child
- *of the fork finishes what the bitmap says was begun:
+ * it to open. Instead it writes into one of a few records which slab it works on, and the child
+ * of the fork finishes what the bitmap says was begun:
  *
  *   free:   record = slab; bit; state; was it full? deferred list; count; record = none
  *   child:  for each record: compute the state from the bitmap, put the slab onto the deferred
