@@ -145,8 +145,10 @@ void purge_fork_child(void)
 					PAGE_DIRTY);
 		}
 		zone_unlock(z, true);
-		/* A child does not inherit locks on memory: free pages are not pinned now. */
-		if (z->type == ZONE_DMA && z->present) {
+		/* A child does not inherit locks on memory: free pages are not pinned now. They
+		 * go back to the system, unless this thread has locks, perhaps that of the stop
+		 * which a drain needs. */
+		if (z->type == ZONE_DMA && z->present && lock_none_held()) {
 			pageset_drain(z);
 			zone_purge_to(z, 0, SIZE_MAX, 0);
 		}

@@ -494,4 +494,43 @@ TEST(PageZonesTest, ChildPinsItsOwnMemory)
 	EXPECT_FRESH_PROCESS_PASSES(child_has_no_locks);
 }
 
+bool forking;
+pid_t forked = -1;
+
+/* A handler that interrupts a thread which stops CPUs, and forks. */
+int fork_in_stop(int cmd, unsigned int flags, int cpu)
+{
+	if (!forking && forked == -1) {
+		forking = true;
+		forked = fork();
+		forking = false;
+	}
+	return os_calls_linux.membarrier(cmd, flags, cpu);
+}
+
+void fork_in_a_drain()
+{
+	int status = 0;
+
+	Pages pages = fill(GFP_KERNEL | GFP_DMA, 0, 100, true);
+	free_all(pages, 0);
+	os_calls.membarrier = fork_in_stop;
+	ukmem_trim();
+	os_calls.membarrier = os_calls_linux.membarrier;
+	if (forked == -1)
+		return; /* nothing is stopped by system calls here */
+	expect_whole();
+	if (!forked)
+		_exit(testing::Test::HasFailure());
+	ASSERT_EQ(waitpid(forked, &status, 0), forked);
+	EXPECT_EQ(status, 0);
+}
+
+TEST(PageZonesTest, AChildGoesOnWithItsParentsDrain)
+{
+	SKIP_WITHOUT_LOCKS();
+	SKIP_FORK_IN_HANDLER();
+	EXPECT_FRESH_PROCESS_PASSES(fork_in_a_drain);
+}
+
 } // namespace
