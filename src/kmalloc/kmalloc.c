@@ -156,8 +156,10 @@ static struct page *find(const void *p, const char *func)
 	head = slab_head(page);
 	if (page_type(head) == PAGE_SLAB) {
 		struct kmem_cache *s = slab_page_cache(head);
-		const char *wrong = slab_page_wrong(s, head, slab_page_index(s, head, p));
+		const char *wrong = "not an allocated block (double free?)";
 
+		if (likely(s)) /* else an empty slab that another thread gives back */
+			wrong = slab_page_wrong(s, head, slab_page_index(s, head, p));
 		if (unlikely(!wrong && slab_is_own(s)))
 			wrong = "not an allocated block (the library's own)";
 		if (unlikely(wrong)) {

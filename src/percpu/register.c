@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "os/os.h"
 
@@ -148,14 +149,18 @@ void pcpu_register_fork_child(void)
 
 #if UKMEM_HAVE_RSEQ
 
-/* The index of this thread in rseq mode; registers it if the library does that. */
+/*
+ * The index of this thread in rseq mode; registers it if the library does that. The thread may
+ * move between the two loads, and where sysfs hides CPUs its index may then be too large.
+ */
 static unsigned int registered_index(void)
 {
 	uint32_t cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
 
 	if (unlikely((int32_t)cpu < 0) && pcpu_own_registration && !pcpu_register_thread())
 		cpu = ukmem_rseq_field(pcpu.rseq + RSEQ_CPU_ID_OFFSET);
-	return cpu < pcpu.nr_ids ? ukmem_rseq_field(pcpu.index) : pcpu.nr_ids;
+	return cpu < pcpu.nr_ids ? min_uint(ukmem_rseq_field(pcpu.index), pcpu.nr_ids)
+				 : pcpu.nr_ids;
 }
 
 #else
