@@ -14,7 +14,8 @@
 enum {
 	MAX_ORDER = 30, /* no free block is larger than 2^30 pages */
 	PCP_ORDERS = 5, /* pagesets hold runs of orders 0 .. 4 */
-	PCP_BATCH_MAX = 64,
+	/* Runs moved at once: as many as a drain puts (PCPU_PUT_MAX), for the stack's sake. */
+	PCP_BATCH_MAX = 24,
 	/* Runs of other sizes: a list for each doubling, from 3..4 to 129..256 pages. */
 	PCP_RUN_MIN = 3,
 	PCP_RUN_MAX = 256,

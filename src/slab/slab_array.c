@@ -31,6 +31,15 @@ static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity,
 	return min_uint(min_uint(capacity / 2, slab_step(s)) + more, SLAB_BATCH_MAX);
 }
 
+/*
+ * Whether this thread was in a slow path before it came into this one. A signal handler that
+ * interrupted a slow path has the rest of that one's stack, so its batches are small.
+ */
+static bool is_inside(void)
+{
+	return pcpu_gate_depth > 1;
+}
+
 /* Puts back objects of one node that the array has no room for. */
 static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n)
 {
@@ -53,19 +62,15 @@ static void make_shared(struct kmem_cache *s, unsigned int node)
 		slab_free_slow(&slab_queues, mem, NULL);
 }
 
-static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
-			const void *caller)
+/* Takes one object, and others for this CPU's array, through @batch with room for @most. */
+static noinline void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void **batch,
+			     unsigned int most)
 {
 	unsigned int asked = node, want, got, pushed;
-	void *batch[SLAB_BATCH_MAX], *obj;
 
-	if (slab_is_checked(s))
-		return slab_checked_alloc(s, node, flags, caller);
-	obj = pcpu_array_pop(slab_array(s, node));
-	if (obj)
-		return obj;
 	debug_assert(node < page_window.nr_nodes);
 	want = half_of(s, slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL), 1);
+	want = min_uint(want, most);
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		page_decay();
 		make_shared(s, node);
@@ -75,7 +80,7 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	got = slab_take(s, &node, batch, want, 1, flags);
 	if (!got)
 		return NULL;
-	debug_assert(got <= want && want <= SLAB_BATCH_MAX);
+	debug_assert(got <= want);
 	debug_assert(slab_cache_of(batch[0]) == s && page_node(page_of(batch[0])) == node);
 	slab_event(s, SLAB_ALLOC_SLOWPATH);
 	if (got == 1)
@@ -87,6 +92,33 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	if (pushed < got - 1)
 		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);
 	return batch[0];
+}
+
+static noinline void *refill_many(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	void *batch[SLAB_BATCH_MAX];
+
+	return refill(s, node, flags, batch, SLAB_BATCH_MAX);
+}
+
+static noinline void *refill_few(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	void *batch[SLAB_BATCH_FEW];
+
+	return refill(s, node, flags, batch, SLAB_BATCH_FEW);
+}
+
+static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
+			const void *caller)
+{
+	void *obj;
+
+	if (slab_is_checked(s))
+		return slab_checked_alloc(s, node, flags, caller);
+	obj = pcpu_array_pop(slab_array(s, node));
+	if (obj)
+		return obj;
+	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
 }
 
 /* At its hard limit a cache has only the objects in CPUs' arrays left: drains these, as far as
@@ -120,9 +152,35 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	return obj;
 }
 
-static void free_slow(struct kmem_cache *s, void *obj)
+/* Moves up to @n objects of this CPU's array to the node, through @batch. */
+static noinline void flush(struct kmem_cache *s, unsigned int node, void **batch,
+			   unsigned int n)
+{
+	n = pcpu_array_pop_bulk(slab_array(s, node), batch, n, PCPU_POP_UNCOUNTED);
+	slab_event(s, SLAB_FREE_SLOWPATH);
+	if (!n)
+		return;
+	slab_event(s, SLAB_FREE_FLUSH);
+	put_back(s, node, batch, n);
+}
+
+static noinline void flush_many(struct kmem_cache *s, unsigned int node, unsigned int n)
 {
 	void *batch[SLAB_BATCH_MAX];
+
+	debug_assert(n <= SLAB_BATCH_MAX);
+	flush(s, node, batch, n);
+}
+
+static noinline void flush_few(struct kmem_cache *s, unsigned int node, unsigned int n)
+{
+	void *batch[SLAB_BATCH_FEW];
+
+	flush(s, node, batch, min_uint(n, SLAB_BATCH_FEW));
+}
+
+static void free_slow(struct kmem_cache *s, void *obj)
+{
 	unsigned int n, node;
 	void *array;
 
@@ -135,13 +193,10 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;
-	debug_assert(n <= SLAB_BATCH_MAX);
-	n = pcpu_array_pop_bulk(array, batch, n, PCPU_POP_UNCOUNTED);
-	slab_event(s, SLAB_FREE_SLOWPATH);
-	if (n) {
-		slab_event(s, SLAB_FREE_FLUSH);
-		put_back(s, node, batch, n);
-	}
+	if (is_inside())
+		flush_few(s, node, n);
+	else
+		flush_many(s, node, n);
 	if (!pcpu_array_push(array, obj))
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }

@@ -68,9 +68,10 @@ static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void 
 	return got;
 }
 
-/* Takes objects from slabs on the node's list, and moves some slabs to this CPU's list. */
-static unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void **out,
-				   unsigned int n, bool may_block)
+/* Takes objects from slabs on the node's list, and moves some slabs to this CPU's list. Its
+ * slabs are not on the stack any more when a new slab is made, and memory reclaimed for it. */
+static noinline unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void **out,
+					    unsigned int n, bool may_block)
 {
 	unsigned int half =
 		atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) / 2;

@@ -6,7 +6,7 @@
 #include "slab/slab_page.h"
 
 enum {
-	SLAB_PUSH_MAX = 32,		    /* slabs pushed at once */
+	SLAB_PUSH_MAX = 16,		    /* slabs pushed at once */
 	SLAB_SPILL_MAX = 2 * SLAB_PUSH_MAX, /* slabs that one push may leave over */
 };
 
