@@ -97,10 +97,13 @@ class Trial
 	std::atomic<bool> stop{ false };
 	std::atomic<unsigned> producing{ 0 };
 	std::atomic<uint64_t> moved{ 0 }; /* elements out, with stalls */
+	std::atomic<bool> got_some{ false }, handlers_moved_some{ false };
+
       private:
 	void work(Actor &actor, bool produces, bool consumes);
 	void stall_one(pthread_t thread);
 	void check();
+	bool has_shown_enough() const;
 
 	std::vector<std::unique_ptr<Actor>> actors_, handlers_;
 };
@@ -152,6 +155,8 @@ bool Actor::consume()
 		abort();
 	if (run->v.stalls)
 		run->moved += done;
+	if (done && !run->got_some)
+		run->got_some = true;
 	return done;
 }
 
@@ -161,9 +166,10 @@ void on_signal(int)
 	int saved = errno;
 
 	if (actor) {
-		if (!actor->run->stop)
-			actor->produce();
-		actor->consume();
+		bool moved = !actor->run->stop && actor->produce();
+
+		if ((actor->consume() || moved) && !actor->run->handlers_moved_some)
+			actor->run->handlers_moved_some = true;
 	}
 	errno = saved;
 }
@@ -283,7 +289,11 @@ void Trial::go(double time)
 	auto end = std::chrono::steady_clock::now() +
 		   std::chrono::duration_cast<std::chrono::nanoseconds>(
 			   std::chrono::duration<double>(time));
-	while (std::chrono::steady_clock::now() < end) {
+	/* On a busy machine threads may still be waiting for a CPU at the end of the time. */
+	auto latest = end + std::chrono::seconds(60);
+
+	for (auto now = end; (now = std::chrono::steady_clock::now()) < end ||
+			     (now < latest && !has_shown_enough());) {
 		for (unsigned i = 0; v.signals && i < n; i++)
 			pthread_kill(threads[i].native_handle(), SIGUSR1);
 		if (v.stalls)
@@ -294,6 +304,11 @@ void Trial::go(double time)
 	for (auto &t : threads)
 		t.join();
 	check();
+}
+
+bool Trial::has_shown_enough() const
+{
+	return got_some && (!v.signals || handlers_moved_some) && (!v.stalls || stalls);
 }
 
 void Trial::check()
