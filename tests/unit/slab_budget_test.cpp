@@ -54,10 +54,11 @@ size_t cached_of_all()
 	return bytes;
 }
 
-/* Allocates and frees @bytes of a class, again and again. */
+/* Allocates and frees @bytes of a class, again and again. 2^15 objects are more than an array
+ * has room for; more of them would only take time. */
 void use(size_t size, size_t bytes, unsigned rounds)
 {
-	std::vector<void *> p(bytes / size);
+	std::vector<void *> p(std::min(bytes / size, size_t{ 1 } << 15));
 
 	while (rounds--) {
 		for (auto &q : p)
