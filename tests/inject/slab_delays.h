@@ -10,12 +10,24 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <time.h>
+
+enum { SLAB_DELAY_NS = 10000000 };
+
+static inline int64_t slab_delay_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
 
 static _Thread_local uint32_t slab_delay_state;
 
 static inline void slab_delay(uint32_t one_in)
 {
-	uint32_t r = slab_delay_state;
+	uint32_t r = slab_delay_state, n;
+	int64_t end;
 
 	if (!r)
 		r = (uint32_t)(uintptr_t)&slab_delay_state | 1;
@@ -25,9 +37,13 @@ static inline void slab_delay(uint32_t one_in)
 	slab_delay_state = r;
 	if (r % one_in)
 		return;
-	/* To another thread; or, seldom, for so long that it does a lot. */
-	for (uint32_t n = r >> 16 & 3 ? 2 : 100; n; n--)
+	/* To another thread; or, seldom, for so long that it does a lot. On a busy machine the
+	 * others do a lot in one yield. */
+	n = r >> 16 & 3 ? 2 : 100;
+	end = slab_delay_now() + SLAB_DELAY_NS;
+	do
 		sched_yield();
+	while (--n && slab_delay_now() < end);
 }
 
 #define SLAB_DELAYED(access)                                                                   \
