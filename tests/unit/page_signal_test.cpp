@@ -282,12 +282,15 @@ void storm(const char *conf)
 		Threads t(2, [&](unsigned me) { work(me, stop); });
 		SignalStorm signals(alloc_and_free, 100);
 
-		std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+		/* Where a holder of the lock seldom runs, handlers get little for a while. */
+		for (int ms = 0; ms < 1000 || (ms < 30000 && (handled <= 200 || served <= 200));
+		     ms += 10)
+			std::this_thread::sleep_for(std::chrono::milliseconds(10));
 		stop = true;
 		t.join();
 	}
 	EXPECT_GT(handled, 200u);
-	EXPECT_GT(served, handled / 20);
+	EXPECT_GT(served, 200u);
 	expect_all_free();
 	EXPECT_GT(vmstat("pgalloc_normal"), served);
 }
