@@ -127,7 +127,7 @@ void expect_empty_once_closed(const std::function<bool()> &enter)
 			shim_gate_leave();
 		}
 	});
-	for (auto end = Clock::now() + milliseconds(700); Clock::now() < end;) {
+	for (auto end = Clock::now() + milliseconds(700); Clock::now() < end || !passed;) {
 		closings++;
 		shim_gate_close();
 		empty = true;
@@ -135,11 +135,12 @@ void expect_empty_once_closed(const std::function<bool()> &enter)
 			std::this_thread::yield();
 		empty = false;
 		shim_gate_open();
+		if (!passed)
+			std::this_thread::sleep_for(milliseconds(1));
 	}
 	stop = true;
 	passing.join();
 	EXPECT_EQ(met, 0u) << "in " << closings;
-	EXPECT_GT(passed, 0u);
 }
 
 TEST_F(GateTest, NobodyIsInsideOnceItIsClosed)
