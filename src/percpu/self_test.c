@@ -161,8 +161,9 @@ int pcpu_self_test(ptrdiff_t rseq, bool armed)
 	/* The helper has our handlers and our thread-local memory: it must not run any. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	/* An abort may have had another cause than the helper: only several count. A helper that
-	 * did not run in time, as on a busy machine, tells nothing; so there is another one. */
+	/* An abort may have had another cause than the helper: only several count. A helper
+	 * that did not run in time, as on a busy machine, tells nothing; so there is another
+	 * one. */
 	for (int i = 0; i < TRIES_MAX && result == -ETIME; i++) {
 		result = try_once(rseq, armed, stack);
 		if (result == 1 && ++aborts < ABORTS)
