@@ -5,11 +5,12 @@
  *   allocate: size -> table -> this CPU's array: pop
  *   free:     address -> array map -> this CPU's array: push
  *
- * The table holds handles of arrays, and the map their offsets from the first unit. So the way
- * from the address that is freed to the array's header is a shift, the load of the map's entry
- * and additions. The way is that short because the next allocation of the class waits for the
- * header. Before initialisation, and in fallback mode always, the limits are zero and
- * everything takes the slow path, so that no test of "is it initialised" is on the way.
+ * The table holds the addresses of arrays' first copies, and the map their offsets from the
+ * first unit. So the way from the address that is freed to the array's header is a shift, the
+ * load of the map's entry and additions. The way is that short because the next allocation of
+ * the class waits for the header. Before initialisation, and in fallback mode always, the
+ * limits are zero and everything takes the slow path, so that no test of "is it initialised" is
+ * on the way.
  */
 #ifndef KMALLOC_KMALLOC_H
 #define KMALLOC_KMALLOC_H

@@ -25,15 +25,15 @@
  *
  * Sections, specified once (array_x86_64.h, array_aarch64.h implement them):
  *
- *   pop(handle, out):                     push(handle, offset, object):
- *     a = handle + index * stride           a = handle + index * stride + offset
+ *   pop(array, out):                      push(array, offset, object):
+ *     a = array + index * stride            a = array + index * stride + offset
  *     h = a->header                         h = a->header
  *     if (int16)h <= 0: fail, *out = NULL   if (uint16)h >= a->capacity: fail
  *     *out = a->slot[(int16)h - 1]          a->slot[(uint16)h] = object
  *     commit a->header = h + 0xffff         commit a->header = h + 1
  *     return true                           return true
  *
- *   pop_bulk(handle, out, n, delta):      push_bulk(handle, in, n):
+ *   pop_bulk(array, out, n, delta):       push_bulk(array, in, n):
  *     k = min((int16)h, n)                  k = min(capacity - (uint16)h, n)
  *     if k <= 0: fail                       if k <= 0: fail
  *     out[0..k) = slot[count - k..count)    slot[count..count + k) = in[0..k)
@@ -42,6 +42,7 @@
  *
  * A section of a thread without a registration, or on a CPU without a unit, fails before it
  * accesses the array (UKMEM_RSEQ_CHECK).
+ * @array: the address of the array's first copy, CPU index 0's (pcpu_ptr()).
  * @st: pcpu, or a copy of it beside other data that the caller loads.
  * A failure does not tell its reason: empty, full, stopped, aborted, or no index.
  *
@@ -107,56 +108,56 @@ static inline no_sanitize_thread void *pcpu_array_peek(const struct pcpu_array *
 }
 
 /* The operations below, under the slot's lock (array_fallback.c). */
-void *pcpu_fallback_pop(void *handle);
-bool pcpu_fallback_push(void *handle, void *object);
-unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta);
-unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int n);
+void *pcpu_fallback_pop(void *array);
+bool pcpu_fallback_push(void *array, void *object);
+unsigned int pcpu_fallback_pop_bulk(void *array, void **out, unsigned int n, int64_t delta);
+unsigned int pcpu_fallback_push_bulk(void *array, void *const *in, unsigned int n);
 
 #if UKMEM_HAVE_RSEQ && defined(__x86_64__)
 #include "percpu/array_x86_64.h"
 #elif UKMEM_HAVE_RSEQ && defined(__aarch64__)
 #include "percpu/array_aarch64.h"
 #else
-#define pcpu_array_pop_rseq(st, handle, out) (*(out) = NULL, no_section(false, st, handle))
+#define pcpu_array_pop_rseq(st, array, out) (*(out) = NULL, no_section(false, st, array))
 #define pcpu_array_push_rseq(...) no_section(false, __VA_ARGS__)
 #define pcpu_array_pop_bulk_rseq(...) (unsigned int)no_section(0, __VA_ARGS__)
 #define pcpu_array_push_bulk_rseq(...) (unsigned int)no_section(0, __VA_ARGS__)
 #endif
 
 /* Pops an object off this CPU's array; NULL: failed. */
-static always_inline void *pcpu_array_pop(void *handle)
+static always_inline void *pcpu_array_pop(void *array)
 {
 	void *object;
 
 	if (unlikely(!pcpu_use_rseq()))
-		return pcpu_fallback_pop(handle);
-	pcpu_array_pop_rseq(&pcpu, handle, &object);
+		return pcpu_fallback_pop(array);
+	pcpu_array_pop_rseq(&pcpu, array, &object);
 	return object;
 }
 
-static always_inline bool pcpu_array_push(void *handle, void *object)
+static always_inline bool pcpu_array_push(void *array, void *object)
 {
-	return likely(pcpu_use_rseq()) ? pcpu_array_push_rseq(&pcpu, handle, 0, object)
-				       : pcpu_fallback_push(handle, object);
+	return likely(pcpu_use_rseq()) ? pcpu_array_push_rseq(&pcpu, array, 0, object)
+				       : pcpu_fallback_push(array, object);
 }
 
 /* Pops up to @n objects into @out. Result: how many. */
-static inline unsigned int pcpu_array_pop_bulk(void *handle, void **out, unsigned int n,
+static inline unsigned int pcpu_array_pop_bulk(void *array, void **out, unsigned int n,
 					       int64_t delta)
 {
 	if (unlikely(!n))
 		return 0;
-	return likely(pcpu_use_rseq()) ? pcpu_array_pop_bulk_rseq(&pcpu, handle, out, n, delta)
-				       : pcpu_fallback_pop_bulk(handle, out, n, delta);
+	return likely(pcpu_use_rseq()) ? pcpu_array_pop_bulk_rseq(&pcpu, array, out, n, delta)
+				       : pcpu_fallback_pop_bulk(array, out, n, delta);
 }
 
 /* Pushes the first objects of @in, as many as fit. Result: how many. */
-static inline unsigned int pcpu_array_push_bulk(void *handle, void *const *in, unsigned int n)
+static inline unsigned int pcpu_array_push_bulk(void *array, void *const *in, unsigned int n)
 {
 	if (unlikely(!n))
 		return 0;
-	return likely(pcpu_use_rseq()) ? pcpu_array_push_bulk_rseq(&pcpu, handle, in, n)
-				       : pcpu_fallback_push_bulk(handle, in, n);
+	return likely(pcpu_use_rseq()) ? pcpu_array_push_bulk_rseq(&pcpu, array, in, n)
+				       : pcpu_fallback_push_bulk(array, in, n);
 }
 
 #endif

@@ -8,19 +8,19 @@
 /* One instruction a line: */
 /* clang-format off */
 
-/* a = handle + index * stride; jumps to label fail for a thread without an index. */
+/* a = array + index * stride; jumps to label fail for a thread without an index. */
 #define ARRAY_ADDRESS                                                                          \
 	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
 	"ldr %w[a], [%[ix]]\n\t"                                                               \
-	"madd %[a], %[a], %[stride], %[handle]\n\t"                                            \
+	"madd %[a], %[a], %[stride], %[array]\n\t"                                             \
 	UKMEM_RSEQ_INJECT(1)
 
 #define ARRAY_INPUTS                                                                           \
 	[rs] "r"((char *)__builtin_thread_pointer() + st->rseq),                               \
 		[ix] "r"((char *)__builtin_thread_pointer() + st->index),                      \
-		[stride] "r"(st->stride), [limit] "r"(st->limit), [handle] "r"(handle)
+		[stride] "r"(st->stride), [limit] "r"(st->limit), [array] "r"(array)
 
-static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *handle,
+static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *array,
 					      void **out)
 {
 	void *object;
@@ -54,7 +54,7 @@ fail: /* with a plain NULL, gcc 12 at -O1 would return the section's unset outpu
 	return false;
 }
 
-static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *handle,
+static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *array,
 					       size_t offset, void *object)
 {
 	uintptr_t a, t, c;
@@ -84,7 +84,7 @@ fail:
 	return false;
 }
 
-static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st, void *handle,
+static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st, void *array,
 						    void **out, unsigned int n, int64_t delta)
 {
 	uintptr_t a, t, i, u;
@@ -121,7 +121,7 @@ fail: /* as in pop */
 	return (unsigned int)k;
 }
 
-static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_state *st, void *handle,
+static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_state *st, void *array,
 						     void *const *in, unsigned int n)
 {
 	uintptr_t a, t, i, u;

@@ -78,7 +78,7 @@ static void set_header(struct pcpu_array *a, uint64_t h)
 	atomic_store_explicit(&a->header, h, memory_order_relaxed);
 }
 
-unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta)
+unsigned int pcpu_fallback_pop_bulk(void *array, void **out, unsigned int n, int64_t delta)
 {
 	struct pcpu_array *a;
 	unsigned int index, count;
@@ -87,7 +87,7 @@ unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, in
 	debug_assert(delta == PCPU_POP_COUNTED || delta == PCPU_POP_UNCOUNTED);
 	if (!slot_enter(&index))
 		return 0;
-	a = pcpu_ptr(handle, index);
+	a = pcpu_ptr(array, index);
 	h = pcpu_array_header(a);
 	count = pcpu_array_count(h);
 	if (n > count)
@@ -99,7 +99,7 @@ unsigned int pcpu_fallback_pop_bulk(void *handle, void **out, unsigned int n, in
 	return n;
 }
 
-unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int n)
+unsigned int pcpu_fallback_push_bulk(void *array, void *const *in, unsigned int n)
 {
 	struct pcpu_array *a;
 	unsigned int index, count, capacity;
@@ -107,7 +107,7 @@ unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int
 
 	if (!slot_enter(&index))
 		return 0;
-	a = pcpu_ptr(handle, index);
+	a = pcpu_ptr(array, index);
 	h = pcpu_array_header(a);
 	count = pcpu_array_count(h);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
@@ -122,14 +122,14 @@ unsigned int pcpu_fallback_push_bulk(void *handle, void *const *in, unsigned int
 	return n;
 }
 
-void *pcpu_fallback_pop(void *handle)
+void *pcpu_fallback_pop(void *array)
 {
 	void *object;
 
-	return pcpu_fallback_pop_bulk(handle, &object, 1, PCPU_POP_COUNTED) ? object : NULL;
+	return pcpu_fallback_pop_bulk(array, &object, 1, PCPU_POP_COUNTED) ? object : NULL;
 }
 
-bool pcpu_fallback_push(void *handle, void *object)
+bool pcpu_fallback_push(void *array, void *object)
 {
-	return pcpu_fallback_push_bulk(handle, &object, 1) == 1;
+	return pcpu_fallback_push_bulk(array, &object, 1) == 1;
 }

@@ -27,11 +27,11 @@
 #include "base/assert.h"
 #include "percpu/array.h"
 
-static always_inline struct pcpu_array *pcpu_owner_begin(void *handle)
+static always_inline struct pcpu_array *pcpu_owner_begin(void *array)
 {
 	const char *self = __builtin_thread_pointer();
 	uint32_t index = *(const volatile uint32_t *)(const void *)(self + pcpu.index);
-	struct pcpu_array *a = pcpu_ptr(handle, index);
+	struct pcpu_array *a = pcpu_ptr(array, index);
 
 	debug_assert(index < pcpu.nr_ids);
 	atomic_store_explicit(&a->owner_busy, true, memory_order_relaxed);
@@ -44,9 +44,9 @@ static always_inline void pcpu_owner_end(struct pcpu_array *a)
 	atomic_store_explicit(&a->owner_busy, false, memory_order_release); /* B1 */
 }
 
-static always_inline void *pcpu_array_pop_owner(void *handle)
+static always_inline void *pcpu_array_pop_owner(void *array)
 {
-	struct pcpu_array *a = pcpu_owner_begin(handle);
+	struct pcpu_array *a = pcpu_owner_begin(array);
 	uint64_t h = pcpu_array_header(a);
 	int count = (int16_t)h; /* with the stop bit negative */
 	void *object = NULL;
@@ -60,9 +60,9 @@ static always_inline void *pcpu_array_pop_owner(void *handle)
 	return object;
 }
 
-static always_inline bool pcpu_array_push_owner(void *handle, void *object)
+static always_inline bool pcpu_array_push_owner(void *array, void *object)
 {
-	struct pcpu_array *a = pcpu_owner_begin(handle);
+	struct pcpu_array *a = pcpu_owner_begin(array);
 	uint64_t h = pcpu_array_header(a);
 	unsigned int count = (uint16_t)h; /* with the stop bit above every capacity */
 	bool fits = count < atomic_load_explicit(&a->capacity, memory_order_relaxed);
@@ -88,9 +88,9 @@ static always_inline void pcpu_owner_copy(void **to, void *const *from, unsigned
 	}
 }
 
-static inline unsigned int pcpu_array_pop_bulk_owner(void *handle, void **out, unsigned int n)
+static inline unsigned int pcpu_array_pop_bulk_owner(void *array, void **out, unsigned int n)
 {
-	struct pcpu_array *a = pcpu_owner_begin(handle);
+	struct pcpu_array *a = pcpu_owner_begin(array);
 	uint64_t h = pcpu_array_header(a);
 	int count = (int16_t)h;
 	unsigned int k = count > 0 ? (unsigned int)count : 0;
@@ -106,10 +106,10 @@ static inline unsigned int pcpu_array_pop_bulk_owner(void *handle, void **out, u
 	return k;
 }
 
-static inline unsigned int pcpu_array_push_bulk_owner(void *handle, void *const *in,
+static inline unsigned int pcpu_array_push_bulk_owner(void *array, void *const *in,
 						      unsigned int n)
 {
-	struct pcpu_array *a = pcpu_owner_begin(handle);
+	struct pcpu_array *a = pcpu_owner_begin(array);
 	uint64_t h = pcpu_array_header(a);
 	unsigned int count = (uint16_t)h;
 	unsigned int capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);

@@ -14,7 +14,7 @@ enum { FAILURES_MAX = 8 }; /* sections that may fail before an array keeps what 
 /* This sets the capacity and then loads the bound; pcpu_arrays_set_bound() sets the bound and
  * then the capacity. All are seq_cst, so the thread that sets the capacity last has seen the
  * new bound. */
-bool pcpu_array_open(void *handle, const _Atomic uint16_t *bound)
+bool pcpu_array_open(void *array, const _Atomic uint16_t *bound)
 {
 	unsigned int cpu = pcpu_index();
 	struct pcpu_array *a;
@@ -23,7 +23,7 @@ bool pcpu_array_open(void *handle, const _Atomic uint16_t *bound)
 
 	if (cpu >= pcpu.nr_ids)
 		return false;
-	a = pcpu_ptr(handle, cpu);
+	a = pcpu_ptr(array, cpu);
 	do {
 		want = atomic_load(bound);
 		if (atomic_load(&a->capacity) == want)
@@ -34,7 +34,7 @@ bool pcpu_array_open(void *handle, const _Atomic uint16_t *bound)
 	return changed;
 }
 
-unsigned int pcpu_array_fill(void *handle, void **objects, unsigned int n)
+unsigned int pcpu_array_fill(void *array, void **objects, unsigned int n)
 {
 	for (unsigned int i = 0, k = n; i + 1 < k; i++) {
 		void *t = objects[i];
@@ -42,10 +42,10 @@ unsigned int pcpu_array_fill(void *handle, void **objects, unsigned int n)
 		objects[i] = objects[--k];
 		objects[k] = t;
 	}
-	return pcpu_array_push_bulk(handle, objects, n);
+	return pcpu_array_push_bulk(array, objects, n);
 }
 
-unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep, bool stopped,
+unsigned int pcpu_array_reduce(void *array, unsigned int cpu, unsigned int keep, bool stopped,
 			       pcpu_put_function *put, void *whose)
 {
 	void *batch[PCPU_PUT_MAX];
@@ -54,12 +54,12 @@ unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep
 	while (cpu < pcpu.nr_ids && (stopped || pcpu_index() == cpu)) {
 		unsigned int n, count;
 
-		count = pcpu_array_count(pcpu_array_header(pcpu_ptr(handle, cpu)));
+		count = pcpu_array_count(pcpu_array_header(pcpu_ptr(array, cpu)));
 		if (count <= keep || failures == FAILURES_MAX)
 			return count;
 		n = min_uint(count - keep, PCPU_PUT_MAX);
-		n = stopped ? pcpu_array_take(handle, cpu, batch, n)
-			    : pcpu_array_pop_bulk(handle, batch, n, PCPU_POP_UNCOUNTED);
+		n = stopped ? pcpu_array_take(array, cpu, batch, n)
+			    : pcpu_array_pop_bulk(array, batch, n, PCPU_POP_UNCOUNTED);
 		if (n)
 			put(whose, batch, n);
 		else
@@ -68,12 +68,12 @@ unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep
 	return UINT_MAX;
 }
 
-struct pcpu_array_sums pcpu_array_sums(void *handle, unsigned int cpu)
+struct pcpu_array_sums pcpu_array_sums(void *array, unsigned int cpu)
 {
 	struct pcpu_array_sums sums = { 0 };
 
 	for_each_cpu_unit_of (i, cpu) {
-		uint64_t h = pcpu_array_header(pcpu_ptr(handle, i));
+		uint64_t h = pcpu_array_header(pcpu_ptr(array, i));
 
 		sums.count += pcpu_array_count(h);
 		sums.pops += pcpu_array_pops(h);
@@ -81,13 +81,13 @@ struct pcpu_array_sums pcpu_array_sums(void *handle, unsigned int cpu)
 	return sums;
 }
 
-size_t pcpu_array_sum_of(void *handle, unsigned int cpu,
+size_t pcpu_array_sum_of(void *array, unsigned int cpu,
 			 size_t (*of)(void *object, const void *arg), const void *arg)
 {
 	size_t sum = 0;
 
 	for_each_cpu_unit_of (c, cpu) {
-		const struct pcpu_array *a = pcpu_ptr(handle, c);
+		const struct pcpu_array *a = pcpu_ptr(array, c);
 		unsigned int n = pcpu_array_count(pcpu_array_header(a));
 
 		for (unsigned int i = 0; i < n; i++)
@@ -96,12 +96,12 @@ size_t pcpu_array_sum_of(void *handle, unsigned int cpu,
 	return sum;
 }
 
-void pcpu_array_verify(void *handle, unsigned int slots, const char *what,
+void pcpu_array_verify(void *array, unsigned int slots, const char *what,
 		       const char *(*wrong)(void *object, void *arg), void *arg,
 		       struct verify *v)
 {
 	for_each_cpu_unit (cpu) {
-		const struct pcpu_array *a = pcpu_ptr(handle, cpu);
+		const struct pcpu_array *a = pcpu_ptr(array, cpu);
 		unsigned int n = pcpu_array_count(pcpu_array_header(a));
 		unsigned int capacity =
 			atomic_load_explicit(&a->capacity, memory_order_relaxed);

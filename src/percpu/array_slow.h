@@ -20,11 +20,11 @@ typedef void pcpu_put_function(void *whose, void **objects, unsigned int n);
  * Gives this CPU's array the capacity *@bound, if it has another one: when it is first used, or
  * after the bound has changed (pcpu_arrays_set_bound). Result: whether the capacity changed.
  */
-bool pcpu_array_open(void *handle, const _Atomic uint16_t *bound);
+bool pcpu_array_open(void *array, const _Atomic uint16_t *bound);
 
 /* Pushes @objects in reverse, so that they come out of the stack in order. Result: how many
  * were pushed; the others are in objects[result..n). */
-unsigned int pcpu_array_fill(void *handle, void **objects, unsigned int n);
+unsigned int pcpu_array_fill(void *array, void **objects, unsigned int n);
 
 /*
  * Puts the objects that the array of @cpu has above @keep. If the CPU is not @stopped, uses the
@@ -32,7 +32,7 @@ unsigned int pcpu_array_fill(void *handle, void **objects, unsigned int n);
  * @keep if sections fail again and again, as in a storm of signals; UINT_MAX if the thread has
  * moved to another CPU.
  */
-unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep, bool stopped,
+unsigned int pcpu_array_reduce(void *array, unsigned int cpu, unsigned int keep, bool stopped,
 			       pcpu_put_function *put, void *whose);
 
 /* The numbers of objects in arrays, and of objects popped as allocations. CPUs may use the
@@ -40,9 +40,9 @@ unsigned int pcpu_array_reduce(void *handle, unsigned int cpu, unsigned int keep
 struct pcpu_array_sums {
 	uint64_t count, pops;
 };
-struct pcpu_array_sums pcpu_array_sums(void *handle, unsigned int cpu);
+struct pcpu_array_sums pcpu_array_sums(void *array, unsigned int cpu);
 /* The sum of @of over all objects in arrays; some may have left a moment ago. */
-size_t pcpu_array_sum_of(void *handle, unsigned int cpu,
+size_t pcpu_array_sum_of(void *array, unsigned int cpu,
 			 size_t (*of)(void *object, const void *arg), const void *arg);
 
 /*
@@ -50,7 +50,7 @@ size_t pcpu_array_sum_of(void *handle, unsigned int cpu,
  * an object must not be in the array, or NULL.
  */
 struct verify;
-void pcpu_array_verify(void *handle, unsigned int slots, const char *what,
+void pcpu_array_verify(void *array, unsigned int slots, const char *what,
 		       const char *(*wrong)(void *object, void *arg), void *arg,
 		       struct verify *v);
 

@@ -40,14 +40,14 @@ void pcpu_stop_init(void)
 }
 
 /* S1. Result: how many headers lacked the bit. Arrays that were never used stay untouched. */
-static unsigned int set_stop_bits(void *const *handles, unsigned int n, unsigned int which)
+static unsigned int set_stop_bits(void *const *arrays, unsigned int n, unsigned int which)
 {
 	unsigned int changed = 0;
 
 	lock_assert_held(&stop_lock);
 	for_each_cpu_unit_of (cpu, which) {
 		for (unsigned int i = 0; i < n; i++) {
-			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
+			struct pcpu_array *a = pcpu_ptr(arrays[i], cpu);
 
 			if (!atomic_load_explicit(&a->capacity, memory_order_relaxed) &&
 			    !pcpu_array_header(a))
@@ -68,11 +68,11 @@ static void clear_stop_bit(struct pcpu_array *a)
 		atomic_fetch_and_explicit(&a->header, ~PCPU_ARRAY_STOP, memory_order_release);
 }
 
-static void clear_stop_bits(void *const *handles, unsigned int n, unsigned int which)
+static void clear_stop_bits(void *const *arrays, unsigned int n, unsigned int which)
 {
 	for_each_cpu_unit_of (cpu, which)
 		for (unsigned int i = 0; i < n; i++)
-			clear_stop_bit(pcpu_ptr(handles[i], cpu));
+			clear_stop_bit(pcpu_ptr(arrays[i], cpu));
 }
 
 /*
@@ -80,14 +80,14 @@ static void clear_stop_bits(void *const *handles, unsigned int n, unsigned int w
  * looks at the header after this. In the child of a fork, an owner that was using its array in
  * the parent, and is not the forking thread, is no owner.
  */
-static void leave_owners_alone(void *const *handles, unsigned int n, unsigned int which)
+static void leave_owners_alone(void *const *arrays, unsigned int n, unsigned int which)
 {
 	lock_assert_held(&stop_lock);
 	for_each_cpu_unit_of (cpu, which) {
 		if (!atomic_load_explicit(&pcpu_unit(cpu)->owner, memory_order_acquire))
 			continue;
 		for (unsigned int i = 0; i < n; i++) {
-			struct pcpu_array *a = pcpu_ptr(handles[i], cpu);
+			struct pcpu_array *a = pcpu_ptr(arrays[i], cpu);
 
 			if (atomic_load_explicit(&a->owner_busy, memory_order_acquire)) /* B2 */
 				clear_stop_bit(a);
@@ -95,7 +95,7 @@ static void leave_owners_alone(void *const *handles, unsigned int n, unsigned in
 	}
 }
 
-bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
+bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu)
 {
 	debug_assert(cpu == PCPU_ALL_CPUS || cpu < pcpu.nr_ids);
 	lock(&stop_lock);
@@ -105,33 +105,33 @@ bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu)
 		return true;
 	}
 	for (int round = 0; round < MAX_ROUNDS; round++) {
-		if (!set_stop_bits(handles, n, cpu)) { /* S3 of the round before */
-			leave_owners_alone(handles, n, cpu);
+		if (!set_stop_bits(arrays, n, cpu)) { /* S3 of the round before */
+			leave_owners_alone(arrays, n, cpu);
 			return true;
 		}
 		/* S2. A thread whose index is no CPU id may be on any CPU. */
 		if (!pcpu_restart_sections(pcpu_index_is_cpu() ? cpu : PCPU_ALL_CPUS))
 			break;
 	}
-	clear_stop_bits(handles, n, cpu);
+	clear_stop_bits(arrays, n, cpu);
 	unlock(&stop_lock);
 	return false;
 }
 
-void pcpu_arrays_start(void *const *handles, unsigned int n, unsigned int cpu)
+void pcpu_arrays_start(void *const *arrays, unsigned int n, unsigned int cpu)
 {
 	lock_assert_held(&stop_lock);
 	if (pcpu_use_rseq())
-		clear_stop_bits(handles, n, cpu);
+		clear_stop_bits(arrays, n, cpu);
 	else
 		for_each_cpu_unit_of (i, cpu)
 			pcpu_slot_unlock(i);
 	unlock(&stop_lock);
 }
 
-unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsigned int max)
+unsigned int pcpu_array_take(void *array, unsigned int index, void **out, unsigned int max)
 {
-	struct pcpu_array *a = pcpu_ptr(handle, index);
+	struct pcpu_array *a = pcpu_ptr(array, index);
 	uint64_t h = pcpu_array_header(a);
 	unsigned int count = pcpu_array_count(h);
 

@@ -14,9 +14,9 @@ void pcpu_stop_init(void);
  * stop at a time. False: it cannot stop CPUs now, and nothing was done. May block and enter
  * the kernel.
  */
-bool pcpu_arrays_stop(void *const *handles, unsigned int n, unsigned int cpu);
-void pcpu_arrays_start(void *const *handles, unsigned int n, unsigned int cpu);
+bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu);
+void pcpu_arrays_start(void *const *arrays, unsigned int n, unsigned int cpu);
 /* Between the two: takes up to @max objects of CPU @index's array into @out. */
-unsigned int pcpu_array_take(void *handle, unsigned int index, void **out, unsigned int max);
+unsigned int pcpu_array_take(void *array, unsigned int index, void **out, unsigned int max);
 
 #endif

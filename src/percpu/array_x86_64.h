@@ -16,20 +16,20 @@
  * longer, too.
  */
 
-/* a = handle + index * stride; jumps to label fail for a thread without an index. */
+/* a = array + index * stride; jumps to label fail for a thread without an index. */
 #define ARRAY_ADDRESS                                                                          \
 	UKMEM_RSEQ_CHECK("%l[fail]")                                                           \
 	"movl %%fs:(%[ix]), %k[a]\n\t"                                                         \
 	"imulq %[stride], %[a]\n\t"                                                            \
-	"addq %[handle], %[a]\n\t"                                                             \
+	"addq %[array], %[a]\n\t"                                                              \
 	UKMEM_RSEQ_INJECT(1)
 
 #define ARRAY_INPUTS                                                                           \
 	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
-		[limit] "m"(st->limit), [handle] "r"(handle)
+		[limit] "m"(st->limit), [array] "r"(array)
 
 static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st,
-					      void *handle, void **out)
+					      void *array, void **out)
 {
 	void *object;
 	uintptr_t a, t;
@@ -63,7 +63,7 @@ fail: /* with a plain NULL, gcc 12 at -O1 would return the section's unset outpu
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st,
-					       void *handle, size_t offset, void *object)
+					       void *array, size_t offset, void *object)
 {
 	uintptr_t a, t;
 	uint64_t h UKMEM_RSEQ_INJECT_TEMP;
@@ -92,7 +92,7 @@ fail:
 }
 
 static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st,
-						    void *handle, void **out, unsigned int n,
+						    void *array, void **out, unsigned int n,
 						    int64_t delta)
 {
 	uintptr_t a, t;
@@ -132,7 +132,7 @@ fail: /* as in pop */
 }
 
 static inline unsigned int pcpu_array_push_bulk_rseq(const struct ukmem_percpu_state *st,
-						     void *handle, void *const *in,
+						     void *array, void *const *in,
 						     unsigned int n)
 {
 	uintptr_t a, t;

@@ -31,29 +31,29 @@ void pcpu_drain_end(struct pcpu_drain *d)
 	d->n = 0;
 }
 
-void pcpu_drain_add(struct pcpu_drain *d, void *handle, pcpu_put_function *put, void *whose)
+void pcpu_drain_add(struct pcpu_drain *d, void *array, pcpu_put_function *put, void *whose)
 {
 	if (d->n == PCPU_DRAIN_ARRAYS)
 		pcpu_drain_end(d);
 	d->of[d->n].put = put;
 	d->of[d->n].whose = whose;
-	d->arrays[d->n++] = handle;
+	d->arrays[d->n++] = array;
 }
 
-void pcpu_arrays_set_bound(void *handle, _Atomic uint16_t *bound, uint16_t capacity,
+void pcpu_arrays_set_bound(void *array, _Atomic uint16_t *bound, uint16_t capacity,
 			   pcpu_put_function *put, void *whose)
 {
 	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS, .keep = capacity };
 
 	atomic_store(bound, capacity);
 	for_each_cpu_unit (cpu) {
-		struct pcpu_array *a = pcpu_ptr(handle, cpu);
+		struct pcpu_array *a = pcpu_ptr(array, cpu);
 
 		if (atomic_load(&a->capacity)) /* arrays that were never used stay untouched */
 			atomic_store(&a->capacity, capacity);
 	}
 	/* The stop ends sections that still go by the old capacity. */
-	pcpu_drain_add(&d, handle, put, whose);
+	pcpu_drain_add(&d, array, put, whose);
 	pcpu_drain_end(&d);
 }
 

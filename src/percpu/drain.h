@@ -4,7 +4,7 @@
  *
  *	struct pcpu_drain d = { .cpu = cpu };
  *
- *	pcpu_drain_add(&d, handle, put, whose);		for each array
+ *	pcpu_drain_add(&d, array, put, whose);		for each array
  *	pcpu_drain_end(&d);
  *
  * A stop interrupts CPUs, so a drain makes as few as possible: one for up to PCPU_DRAIN_ARRAYS
@@ -39,7 +39,7 @@ struct pcpu_drain {
 };
 
 /* Adds an array; if there are too many, it first empties those added until now. */
-void pcpu_drain_add(struct pcpu_drain *d, void *handle, pcpu_put_function *put, void *whose);
+void pcpu_drain_add(struct pcpu_drain *d, void *array, pcpu_put_function *put, void *whose);
 /* Empties the arrays. If CPUs cannot be stopped, and all CPUs are to be drained, it empties
  * this CPU's arrays, by the operations of their users. */
 void pcpu_drain_end(struct pcpu_drain *d);
@@ -49,7 +49,7 @@ void pcpu_drain_end(struct pcpu_drain *d);
  * the new one, and their objects above it are put. If CPUs cannot be stopped, that is done for
  * this CPU's array; the others follow when they are opened again.
  */
-void pcpu_arrays_set_bound(void *handle, _Atomic uint16_t *bound, uint16_t capacity,
+void pcpu_arrays_set_bound(void *array, _Atomic uint16_t *bound, uint16_t capacity,
 			   pcpu_put_function *put, void *whose);
 
 /* Empties the arrays of all layers (struct layer's drain). */
