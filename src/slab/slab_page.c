@@ -200,7 +200,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	}
 	debug_assert(page_type(page) == PAGE_ALLOCATED && npages <= PAGE_SLAB_SPAN_MAX);
 	debug_assert(!(flags & __GFP_THISNODE) || page_node(page) == node);
-	__atomic_store_n(&page->cache, s, __ATOMIC_RELAXED);
+	__atomic_store_n(&page->cache, s, __ATOMIC_RELEASE); /* P5 */
 	page->span = (uint16_t)npages;
 	page_set_type(page, PAGE_SLAB);
 	l = slab_layout(s, page);
@@ -379,9 +379,13 @@ struct kmem_cache *slab_cache_of(const void *obj)
  * words that are written whole. Both match only if the page is the head of a slab of @s,
  * because no other use of the pointer's place holds the address of a cache (struct page). The
  * slab stays one while the caller holds the lock of its list.
+ *
+ * P6: a thread that sees the pointer of a new slab sees no older state than the one that the
+ * page had before (P5). That one does not say that the slab is on a list, since a slab that
+ * leaves its list no longer says so (slab_node.c).
  */
 noinline no_sanitize_thread bool slab_page_is_of(struct page *page, const struct kmem_cache *s)
 {
 	return page_type(page) == PAGE_SLAB &&
-	       __atomic_load_n(&page->cache, __ATOMIC_RELAXED) == s;
+	       __atomic_load_n(&page->cache, __ATOMIC_ACQUIRE) == s; /* P6 */
 }
