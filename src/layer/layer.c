@@ -43,7 +43,9 @@ const struct layer *layer_next(const struct layer *l)
 
 void layers_cpu_online(unsigned int cpu)
 {
-	for_each_layer(l) if (l->cpu_online) l->cpu_online(cpu);
+	for_each_layer (l)
+		if (l->cpu_online)
+			l->cpu_online(cpu);
 }
 
 void layers_cpu_offline(unsigned int cpu)
@@ -80,7 +82,9 @@ size_t layers_trim(void)
 static void look(struct verify *v, void *unused)
 {
 	(void)unused;
-	for_each_layer(l) if (l->verify) l->verify(v);
+	for_each_layer (l)
+		if (l->verify)
+			l->verify(v);
 }
 
 int ukmem_verify(FILE *out)

@@ -11,13 +11,17 @@
 void stats_gauges(struct ukmem_gauges *g)
 {
 	*g = (struct ukmem_gauges){ 0 };
-	for_each_layer(l) if (l->gauges) l->gauges(g);
+	for_each_layer (l)
+		if (l->gauges)
+			l->gauges(g);
 }
 
 void ukmem_gauges_read(struct ukmem_gauges *g)
 {
 	stats_gauges(g);
-	for_each_layer(l) if (l->resident) l->resident(g);
+	for_each_layer (l)
+		if (l->resident)
+			l->resident(g);
 }
 
 int ukmem_stats_print(int fd, enum ukmem_stats_format format)
@@ -40,7 +44,9 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_number(&e, "mapped", g.mapped);
 	emit_number(&e, "metadata", g.metadata);
 	emit_object_end(&e);
-	for_each_layer(l) if (l->emit) l->emit(&e);
+	for_each_layer (l)
+		if (l->emit)
+			l->emit(&e);
 	return emit_end(&e);
 }
 
