@@ -189,6 +189,7 @@ static atomic_bool unfinished;
 void page_decay(void)
 {
 	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
+	uint64_t now;
 
 	/* A program that does not know of the library may forbid it system calls (seccomp). So
 	 * in the drop-in only the background thread looks at CPUs and quotas. */
@@ -201,10 +202,11 @@ void page_decay(void)
 	if (!lock_none_held() || pcpu_gate_is_closed())
 		return;
 	poll_background(dirty);
-	if ((atomic_load_explicit(&last_look, memory_order_relaxed) == os_calls.now_ms() &&
-	     !atomic_load_explicit(&unfinished, memory_order_relaxed)))
+	now = os_calls.now_ms();
+	if (atomic_load_explicit(&last_look, memory_order_relaxed) == now &&
+	    !atomic_load_explicit(&unfinished, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&last_look, os_calls.now_ms(), memory_order_relaxed);
+	atomic_store_explicit(&last_look, now, memory_order_relaxed);
 	pcpu_gate_enter(true);
 	atomic_store_explicit(&unfinished, decay_all(), memory_order_relaxed);
 	pcpu_gate_leave();

@@ -92,10 +92,11 @@ static struct page *alloc_block(struct zone *z, unsigned int order,
 	/* A request that may not block takes one run: others may need what is mapped. */
 	got = take(z, rq, batch,
 		   rq->may_block && config.pagesets ? pageset_batch(z, order) : 1);
-	if (got > 1 && !order)
-		populate(z, batch, got);
-	if (got > 1)
+	if (got > 1) {
+		if (!order)
+			populate(z, batch, got);
 		pageset_fill(z, order, batch + 1, got - 1);
+	}
 	return got ? batch[0] : NULL;
 }
 

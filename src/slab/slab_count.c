@@ -71,6 +71,22 @@ static void subtract_cached(struct slab_counts *c)
 	c->inuse -= min_size(c->cached, c->inuse);
 }
 
+/* Adds what a twin holds and did; of one node, or of all. */
+static void add(struct slab_counts *c, const struct slab_counts *twin)
+{
+	c->allocs += twin->allocs;
+	c->frees += twin->frees;
+	c->frees_fast += twin->frees_fast;
+	c->inuse += twin->inuse;
+	c->cached += twin->cached;
+	c->slabs += twin->slabs;
+	c->partial += twin->partial;
+	c->objects += twin->objects;
+	c->pages += twin->pages;
+	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
+		c->events[e] += twin->events[e];
+}
+
 void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts *c)
 {
 	struct slab_counts twin = { 0 };
@@ -82,10 +98,7 @@ void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts
 		return;
 	add_node(slab_twin(s), node, &twin);
 	subtract_cached(&twin);
-	c->inuse += twin.inuse;
-	c->slabs += twin.slabs;
-	c->objects += twin.objects;
-	c->partial += twin.partial;
+	add(c, &twin);
 }
 
 /* Counts a cache without its twin, or a twin. */
@@ -111,17 +124,7 @@ void slab_count(struct kmem_cache *s, struct slab_counts *c)
 	if (!slab_twin(s))
 		return;
 	count_one(slab_twin(s), &twin);
-	c->allocs += twin.allocs;
-	c->frees += twin.frees;
-	c->frees_fast += twin.frees_fast;
-	c->inuse += twin.inuse;
-	c->cached += twin.cached;
-	c->slabs += twin.slabs;
-	c->partial += twin.partial;
-	c->objects += twin.objects;
-	c->pages += twin.pages;
-	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
-		c->events[e] += twin.events[e];
+	add(c, &twin);
 }
 
 unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)

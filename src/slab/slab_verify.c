@@ -286,16 +286,6 @@ static struct kmem_cache *__find_cache(struct page *page)
 	return search.found;
 }
 
-static bool has_free_object(const struct kmem_cache *s, struct page *page)
-{
-	const struct slab_layout *l = slab_layout(s, page);
-
-	for (unsigned int w = 0; w < slab_words(l); w++)
-		if (atomic_load_explicit(slab_bitmap_word(l, page, w), memory_order_relaxed))
-			return true;
-	return false;
-}
-
 /* Whether @entry is the entry of a page that was handed out at some time. */
 static bool is_entry(uintptr_t entry)
 {
@@ -331,7 +321,7 @@ static const char *__slab_wrong(struct kmem_cache *s, struct page *page)
 
 	if (!slab_page_is_mapped(s, page))
 		return "the array map or the places say something else of it";
-	if (where == SLAB_FULL && has_free_object(s, page))
+	if (where == SLAB_FULL && slab_page_free_objects(s, page))
 		return "is full by its state, but an object is free";
 	if (where == SLAB_ON_NODE && !__is_linked(&s->nodes[page_node(page)], page))
 		return "its state says that it is on the node's list, where it is not";

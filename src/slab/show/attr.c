@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/symbol.h"
 #include "page/node.h"
+#include "percpu/array_slow.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_count.h"
 #include "slab/slab_drain.h"
@@ -102,18 +103,10 @@ static int store_stock(struct kmem_cache *s, unsigned int unused, unsigned int n
 	return kmem_cache_set_stock(s, n);
 }
 
+/* @cpu: an index, or PCPU_ALL_CPUS. */
 static unsigned int cpu_slabs(struct kmem_cache *s, unsigned int cpu)
 {
-	return pcpu_array_count(pcpu_array_header(pcpu_ptr(s->partial_array, cpu)));
-}
-
-static unsigned int all_cpu_slabs(struct kmem_cache *s)
-{
-	unsigned int n = 0;
-
-	for_each_cpu_unit (cpu)
-		n += cpu_slabs(s, cpu);
-	return n;
+	return (unsigned int)pcpu_array_sums(s->partial_array, cpu).count;
 }
 
 /* CPUs do not count these frees. So only their sum is known, which slab_count() computes. */
@@ -147,7 +140,7 @@ static uint64_t fast_frees(struct kmem_cache *s)
 	N(limit_interval, RELAXED(limit_interval), store_limit_interval)                       \
 	N(stock, RELAXED(stock_slabs) * s->layout.objects, store_stock)                        \
 	N(stock_objects, kmem_cache_stock(s), NULL)                                            \
-	N(cpu_slabs, all_cpu_slabs(s), NULL)                                                   \
+	N(cpu_slabs, cpu_slabs(s, PCPU_ALL_CPUS), NULL)                                        \
 	N(aliases, 0, NULL)                                                                    \
 	N(hwcache_align, (s->flags & SLAB_HWCACHE_ALIGN) != 0, NULL)                           \
 	N(cache_dma, (s->flags & SLAB_CACHE_DMA) != 0, NULL)                                   \
@@ -221,7 +214,7 @@ static unsigned int about(const struct kmem_cache *s, unsigned int slabs)
 static void show_slabs_cpu_partial(struct kmem_cache *s, unsigned int unused,
 				   struct slab_text *t)
 {
-	unsigned int n = all_cpu_slabs(s);
+	unsigned int n = cpu_slabs(s, PCPU_ALL_CPUS);
 
 	(void)unused;
 	put(t, "%u(%u)", about(s, n), n);
@@ -286,31 +279,34 @@ static int store_validate(struct kmem_cache *s, unsigned int unused, unsigned in
 /* Fast allocations are counted in the arrays' headers, and not as an event. */
 enum { FAST_ALLOCS = SLAB_NR_EVENTS };
 
+/* @cpu: an index, or PCPU_ALL_CPUS. */
+static uint64_t fast_allocs(struct kmem_cache *s, unsigned int cpu)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		n += pcpu_array_sums(slab_array(s, i), cpu).pops;
+	return n;
+}
+
 static uint64_t cpu_events(struct kmem_cache *s, unsigned int event, unsigned int cpu)
 {
 	struct kmem_cache *twin = slab_twin(s);
-	uint64_t n = 0;
+	uint64_t n;
 
-	if (event < SLAB_NR_EVENTS) {
-		n = __atomic_load_n(per_cpu_ptr(&s->events[event], cpu), __ATOMIC_RELAXED);
-		return twin ? n + cpu_events(twin, event, cpu) : n;
-	}
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		n += pcpu_array_pops(pcpu_array_header(pcpu_ptr(slab_array(s, i), cpu)));
-	return n;
+	if (event == FAST_ALLOCS)
+		return fast_allocs(s, cpu);
+	n = __atomic_load_n(per_cpu_ptr(&s->events[event], cpu), __ATOMIC_RELAXED);
+	return twin ? n + cpu_events(twin, event, cpu) : n;
 }
 
 static uint64_t all_events(struct kmem_cache *s, unsigned int event)
 {
 	struct kmem_cache *twin = slab_twin(s);
-	uint64_t n = 0;
 
-	if (event < SLAB_NR_EVENTS)
-		return per_cpu_sum(s->events[event]) +
-		       (twin ? per_cpu_sum(twin->events[event]) : 0);
-	for_each_cpu_unit (cpu)
-		n += cpu_events(s, event, cpu);
-	return n;
+	if (event == FAST_ALLOCS)
+		return fast_allocs(s, PCPU_ALL_CPUS);
+	return per_cpu_sum(s->events[event]) + (twin ? per_cpu_sum(twin->events[event]) : 0);
 }
 
 static void show_event(struct kmem_cache *s, unsigned int event, struct slab_text *t)
