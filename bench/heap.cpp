@@ -209,17 +209,16 @@ int measure(const Scenario &scenario, double scale)
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
-		for (const Scenario &scenario : kScenarios)
-			puts(scenario.name);
+		list_scenarios(kScenarios);
 		return 0;
 	}
 	if (argc == 2 || argc == 3) {
 		const double scale = argc == 3 ? atof(argv[2]) : 1;
 
-		for (const Scenario &scenario : kScenarios) {
-			if (strcmp(argv[1], scenario.name) == 0 && scale > 0)
-				return measure(scenario, scale);
-		}
+		const Scenario *scenario = find_scenario(kScenarios, argv[1]);
+
+		if (scenario != nullptr && scale > 0)
+			return measure(*scenario, scale);
 	}
 	fprintf(stderr, "usage: %s SCENARIO [SCALE]\n       %s --list\n", argv[0], argv[0]);
 	return 2;

@@ -166,17 +166,16 @@ int measure(const Scenario &scenario, double seconds, double mib)
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
-		for (const Scenario &scenario : kScenarios)
-			puts(scenario.name);
+		list_scenarios(kScenarios);
 		return 0;
 	}
 	if (argc == 3 || argc == 4) {
 		const double seconds = atof(argv[2]), mib = argc == 4 ? atof(argv[3]) : 256;
 
-		for (const Scenario &scenario : kScenarios) {
-			if (strcmp(argv[1], scenario.name) == 0 && seconds >= 0 && mib > 0)
-				return measure(scenario, seconds, mib);
-		}
+		const Scenario *scenario = find_scenario(kScenarios, argv[1]);
+
+		if (scenario != nullptr && seconds >= 0 && mib > 0)
+			return measure(*scenario, seconds, mib);
 	}
 	fprintf(stderr, "usage: %s SCENARIO SECONDS [MIB]\n       %s --list\n", argv[0],
 		argv[0]);

@@ -157,6 +157,23 @@ template <typename Body> void run_threads(unsigned count, Body body)
 		thread.join();
 }
 
+/* The one of a program's scenarios that is called @name, or NULL. */
+template <typename Scenario, size_t n>
+const Scenario *find_scenario(const Scenario (&scenarios)[n], const char *name)
+{
+	for (const Scenario &scenario : scenarios)
+		if (strcmp(scenario.name, name) == 0)
+			return &scenario;
+	return nullptr;
+}
+
+/* Prints their names, for `--list`. */
+template <typename Scenario, size_t n> void list_scenarios(const Scenario (&scenarios)[n])
+{
+	for (const Scenario &scenario : scenarios)
+		puts(scenario.name);
+}
+
 /* A share of @total, at least 1. */
 inline size_t share(double total, double scale, double parts)
 {

@@ -99,11 +99,11 @@ int main(int argc, char **argv)
 		const int threads = atoi(argv[2]);
 		const double scale = argc == 4 ? atof(argv[3]) : 1;
 
-		for (const Workload &workload : kWorkloads) {
-			if (strcmp(argv[1], workload.name) == 0 && scale > 0 &&
-			    threads >= static_cast<int>(workload.threads[0]))
-				return measure(workload, static_cast<unsigned>(threads), scale);
-		}
+		const Workload *workload = find_scenario(kWorkloads, argv[1]);
+
+		if (workload != nullptr && scale > 0 &&
+		    threads >= static_cast<int>(workload->threads[0]))
+			return measure(*workload, static_cast<unsigned>(threads), scale);
 	}
 	fprintf(stderr,
 		"usage: %s NAME THREADS [SCALE]   (SCALE > 0, THREADS as in the list or more)\n"
