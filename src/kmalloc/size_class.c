@@ -103,6 +103,7 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 		.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
 		.capacity_max = capacity_max(sizes[i]),
 		.budgeted = true,
+		.permanent = true,
 		.class_mark = (uint8_t)(i + 1),
 	};
 }
@@ -139,7 +140,7 @@ static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i
 	debug_assert(flags & (zone ? __GFP_DMA32 : __GFP_DMA) && i < SIZE_CLASS_COUNT);
 	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
 	p.capacity_max = min_uint(p.capacity_max, 64);
-	p.budgeted = false;
+	p.budgeted = p.permanent = false;
 	s = may_block ? slab_create(&p) : slab_cache_new_nowait(&p);
 	if (!s)
 		return NULL;

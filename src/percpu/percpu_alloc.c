@@ -16,6 +16,10 @@
  * (or the other way round, by the sign of base). If that place is taken, the chunk goes
  * anywhere, and its handles may lie where something is mapped.
  *
+ * What is never freed (pcpu_alloc_permanent) lies at the first chunk's end, in front of the
+ * tokens, and is in no bitmap. So the large arrays of all size classes, which make up most of
+ * the chunk, cost the start of a process neither the search nor the bitmaps' pages.
+ *
  * Called at start-up and when caches come and go. Lock: percpu_lock.
  */
 #include "percpu/percpu_alloc.h"
@@ -52,6 +56,8 @@ struct chunk {
 	uint64_t *used; /* bitmaps over one unit's granules */
 	uint64_t *last;
 	size_t first_free; /* no free granule below this one */
+	size_t end; /* of the granules for allocations; permanent ones follow, then tokens */
+	size_t top; /* no allocation below @end reaches, or ever reached, this granule */
 	struct hint hint;
 };
 
@@ -68,10 +74,10 @@ static size_t granules(void)
 	return pcpu.stride / GRANULE;
 }
 
-/* The end of the granules that allocations in @c may use; in the first chunk tokens follow. */
-static size_t end_of(const struct chunk *c)
+/* The first granule of tokens, in the first chunk. */
+static size_t tokens_begin(void)
 {
-	return c == first_chunk ? granules() - granules() / TOKENS_PART : granules();
+	return granules() - granules() / TOKENS_PART;
 }
 
 /* Bytes of one chunk, all units. */
@@ -184,9 +190,11 @@ static struct chunk *chunk_add(void)
 	c->last = c->used + granules() / 64;
 	if (first_chunk) {
 		last_chunk->next = c;
+		c->end = granules();
 	} else {
 		first_chunk = c;
 		first_unit = base;
+		c->end = tokens_begin();
 	}
 	last_chunk = c;
 	nr_chunks++;
@@ -215,12 +223,12 @@ static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t
 	return end;
 }
 
-/* The first such run of chunk @c; end_of(@c): there is none. */
+/* The first such run of chunk @c; its @end: there is none. */
 static size_t find_run(const struct chunk *c, size_t n, size_t step)
 {
 	size_t from = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
 
-	return find_run_in(c, from, end_of(c), n, step);
+	return find_run_in(c, from, c->end, n, step);
 }
 
 /*
@@ -256,13 +264,17 @@ static void *alloc_locked(size_t n, size_t step, bool may_map)
 	{
 		size_t start = find_run(c, n, step);
 
-		if (start < end_of(c)) {
+		if (start < c->end) {
 			hint_update(c, start, n, step);
+			c->top = max_size(c->top, start + n);
 			return take_run(c, start, n);
 		}
 	}
 	added = may_map ? chunk_add() : NULL;
-	return added ? take_run(added, 0, n) : NULL;
+	if (!added)
+		return NULL;
+	added->top = n;
+	return take_run(added, 0, n);
 }
 
 bool pcpu_alloc_init(void)
@@ -270,8 +282,10 @@ bool pcpu_alloc_init(void)
 	lock_register(&percpu_lock, LOCK_RANK_PERCPU);
 	if (!first_chunk && !chunk_add())
 		return false;
-	if (!first_chunk->first_free)
+	if (!first_chunk->first_free) {
 		take_run(first_chunk, 0, PCPU_UNIT_HEAD / GRANULE);
+		first_chunk->top = PCPU_UNIT_HEAD / GRANULE;
+	}
 	return true;
 }
 
@@ -298,7 +312,7 @@ void *pcpu_alloc_token(unsigned int n)
 	size_t start;
 
 	lock(&percpu_lock);
-	start = find_run_in(c, end_of(c), granules(), n, 1);
+	start = find_run_in(c, tokens_begin(), granules(), n, 1);
 	if (start < granules())
 		first = take_run(c, start, n);
 	unlock(&percpu_lock);
@@ -322,6 +336,32 @@ void *pcpu_alloc_for(size_t size, size_t align, bool may_block)
 void *pcpu_alloc(size_t size, size_t align)
 {
 	return pcpu_alloc_for(size, align, true);
+}
+
+void *pcpu_alloc_permanent(size_t size, size_t align)
+{
+	size_t n = (size + GRANULE - 1) / GRANULE;
+	size_t step = align > GRANULE ? align / GRANULE : 1;
+	struct chunk *c = first_chunk;
+	void *first = NULL;
+
+	debug_assert(c && size && align <= 4096 && is_pow2(align));
+	lock(&percpu_lock);
+	if (n <= c->end && align_down(c->end - n, step) >= c->top) {
+		size_t start = align_down(c->end - n, step);
+
+		c->nr_used += c->end - start;
+		c->end = start;
+		first = c->base + start * GRANULE;
+	}
+	unlock(&percpu_lock);
+	return first ? first : pcpu_alloc(size, align);
+}
+
+static bool is_permanent(const char *p)
+{
+	return p >= first_chunk->base + first_chunk->end * GRANULE &&
+	       p < first_chunk->base + tokens_begin() * GRANULE;
 }
 
 static bool is_zero(const uint64_t *p, size_t size)
@@ -398,9 +438,11 @@ bool pcpu_try_free(void *first)
 
 	lock(&percpu_lock);
 	c = chunk_of(first);
-	/* The head of the first chunk's units is no allocation. */
+	/* The head of the first chunk's units is no allocation. No bit is set for a permanent
+	 * one, nor for what lies in it. */
 	if (c && (char *)first == first_unit)
 		c = NULL;
+	debug_assert(!c || !is_permanent(first));
 	if (c)
 		free_locked(c, first);
 	unlock(&percpu_lock);
@@ -409,7 +451,8 @@ bool pcpu_try_free(void *first)
 
 void pcpu_free(void *first)
 {
-	if (first && !pcpu_try_free(first))
+	/* If a cache cannot be made at the start, what is permanent of it stays taken. */
+	if (first && !is_permanent(first) && !pcpu_try_free(first))
 		log_fatal("pcpu_free: %p is no per-CPU handle", first);
 }
 
@@ -448,11 +491,15 @@ static void verify_chunk(const struct chunk *c, unsigned int nr, struct verify *
 		used += (size_t)__builtin_popcountll(c->used[w]);
 		stray += (size_t)__builtin_popcountll(c->last[w] & ~c->used[w]);
 	}
+	if (c == first_chunk)
+		used += tokens_begin() - c->end;
 	verify_that(v, used == c->nr_used,
 		    "per-CPU chunk %u: nr_used is %zu, the bitmap has %zu", nr, c->nr_used,
 		    used);
 	verify_that(v, !stray, "per-CPU chunk %u: %zu allocations end in free granules", nr,
 		    stray);
+	verify_that(v, c->top <= c->end && find_bit(c->used, c->top, c->end, true) == c->end,
+		    "per-CPU chunk %u: an allocation lies above the highest one", nr);
 	verify_that(v, find_bit(c->used, 0, granules(), false) >= c->first_free,
 		    "per-CPU chunk %u: a granule below first_free, %zu, is free", nr,
 		    c->first_free);

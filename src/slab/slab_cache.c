@@ -125,9 +125,12 @@ static void set_entries(struct kmem_cache *s)
  * the array of its node, so that objects of several nodes are never mixed. The arrays share the
  * room of one, since most CPUs use mainly objects of their own node.
  */
-static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
+static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 {
-	unsigned int nodes = page_window.nr_nodes;
+	void *(*alloc)(size_t size, size_t align) =
+		p->permanent ? pcpu_alloc_permanent : pcpu_alloc;
+	unsigned int nodes = page_window.nr_nodes, capacity_max = p->capacity_max;
+	void *events;
 
 	if (pcpu_address_space_is_scarce())
 		capacity_max = min_uint(capacity_max, CAPACITY_MAX_SCARCE);
@@ -139,10 +142,11 @@ static bool alloc_arrays(struct kmem_cache *s, unsigned int capacity_max)
 	debug_assert(s->capacity_first <= max_uint(capacity_max, 1));
 	s->array_stride =
 		(unsigned int)align_up(pcpu_array_size(capacity_max), PCPU_ENTRY_SIZE);
-	s->cpu_array = pcpu_alloc((size_t)s->array_stride * nodes, CACHE_LINE);
-	s->partial_array = pcpu_alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0),
-				      CACHE_LINE);
-	s->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	s->cpu_array = alloc((size_t)s->array_stride * nodes, CACHE_LINE);
+	s->partial_array =
+		alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0), CACHE_LINE);
+	events = alloc(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	s->events = events ? pcpu_handle(events) : NULL;
 	if (!s->cpu_array || !s->partial_array || !s->events) {
 		free_arrays(s);
 		return false;
@@ -200,7 +204,7 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 		  const struct slab_params *p)
 {
 	slab_describe(s, p);
-	if (!alloc_arrays(s, p->capacity_max))
+	if (!alloc_arrays(s, p))
 		return false;
 	slab_set_nodes(s, nodes);
 	return true;

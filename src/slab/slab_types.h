@@ -211,6 +211,7 @@ struct slab_params {
 	void (*ctor)(void *);
 	unsigned int capacity_max;
 	bool budgeted;
+	bool permanent;	    /* never destroyed: pcpu_alloc_permanent() */
 	uint8_t class_mark; /* class mark of its slabs of the usual layout; 0: none */
 	/* For twins: the cache it belongs to, and the hooks. */
 	struct kmem_cache *home;
