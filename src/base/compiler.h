@@ -14,6 +14,11 @@
 #define noinline __attribute__((__noinline__))
 #define cold __attribute__((__cold__, __noinline__))
 #define cacheline_aligned __attribute__((aligned(64)))
+/*
+ * A large variable, of which most processes touch little: it lies behind all others, so that
+ * those lie on few pages. It must be zero at the start.
+ */
+#define untouched __attribute__((section(".sbss.untouched")))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))

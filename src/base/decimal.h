@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses numbers in texts of the system. libc's functions need a locale, which libc may not
- * have set up yet. */
+/* Parses numbers in texts of the system, and writes them. libc's functions need a locale, which
+ * libc may not have set up yet. */
 #ifndef BASE_DECIMAL_H
 #define BASE_DECIMAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Parses the digits at *@s, and moves *@s behind them. False: there are none, or too many. */
@@ -22,6 +23,21 @@ static inline bool parse_decimal(const char **s, uint64_t *out)
 	*s = p;
 	*out = v;
 	return true;
+}
+
+/* Writes @v and a zero behind it; at most 21 bytes. Result: the number of digits. */
+static inline size_t format_decimal(char *s, uint64_t v)
+{
+	char digits[20];
+	size_t n = 0, i = 0;
+
+	do
+		digits[n++] = (char)('0' + v % 10);
+	while (v /= 10);
+	while (n)
+		s[i++] = digits[--n];
+	s[i] = '\0';
+	return i;
 }
 
 #endif

@@ -12,10 +12,12 @@
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
+#include "os/os.h"
 #include "slab/debug/tunable.h"
 #include "slab/show/attr.h"
 #include "stats/stats.h"
@@ -24,10 +26,30 @@
 static int stats_fd = STDERR_FILENO;
 enum { STATS_FD_MIN = 100 }; /* some programs count on the lowest numbers */
 
+/*
+ * Initialising touches all pages of the library's small variables, which lie behind the
+ * linker's __bss_start. This file is linked behind the layers, so nearly all of them lie in
+ * front of a variable of its own. One call costs less than a fault for each page, or two where
+ * a page is read before it is written.
+ */
+extern char __bss_start[] __attribute__((weak, visibility("hidden")));
+static char near_end;
+
+static void populate(void)
+{
+	size_t page = os_page_size();
+	uintptr_t from = align_down((uintptr_t)__bss_start, page);
+	uintptr_t to = align_up((uintptr_t)&near_end, page);
+
+	if (__bss_start && from < to && to - from <= 65536)
+		os_populate((void *)from, to - from);
+}
+
 __attribute__((constructor(101))) static void bootstrap(void)
 {
 	int saved = errno;
 
+	populate();
 	/* In the drop-in all caches exist by now, so names of others are mistakes. */
 	if (kmalloc_init()) {
 		slab_attr_check_names();

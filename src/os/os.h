@@ -74,6 +74,10 @@ int os_reserve(size_t len, size_t align, void **out);
 int os_map_metadata(size_t len, void **out);
 /* Readable only; reads as zeros until part of it is committed. */
 int os_map_readable(size_t len, void **out);
+/* Zeroed memory of any size, at a multiple of 64, that is never given back. A little of it lies
+ * in the library's own data: it costs no mapping, and several pieces share a page, but
+ * os_resident() does not count it. */
+int os_map_permanent(size_t len, void **out);
 /* Make part of a reservation readable and writable. */
 int os_commit(void *addr, size_t len);
 /* Map readable and writable memory at @addr; -EEXIST: something is mapped there. */

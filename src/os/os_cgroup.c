@@ -6,34 +6,49 @@
  */
 #include "os/os.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/compiler.h"
 #include "base/decimal.h"
 
 enum { PATH_SIZE = 512, TEXT_SIZE = 4096 };
 
+/* One text at a time lies here. Synchronization: the thread that has set the flag. */
+static char one_text[TEXT_SIZE] untouched;
+static atomic_flag one_text_taken = ATOMIC_FLAG_INIT;
+
+static void free_text(char *text)
+{
+	if (text == one_text)
+		/* Release: the next one to set the flag writes after this thread has read. */
+		atomic_flag_clear_explicit(&one_text_taken, memory_order_release);
+	else
+		os_release(text, align_up(TEXT_SIZE, os_page_size()));
+}
+
 /*
- * A file's text; NULL: it cannot be read. The text is mapped, because the stack may be small.
- * Fresh memory reads as zeros, so the text is terminated.
+ * A file's text; NULL: it cannot be read. A text is not on the stack, because that may be
+ * small; a second one is mapped.
  */
 static char *read_text(const char *path)
 {
 	size_t size = align_up(TEXT_SIZE, os_page_size());
-	void *text;
+	void *text = one_text;
+	ssize_t n;
 
-	if (os_map_metadata(size, &text))
+	if (atomic_flag_test_and_set_explicit(&one_text_taken, memory_order_acquire) &&
+	    os_map_metadata(size, &text))
 		return NULL;
-	if (os_calls.read_file(path, text, TEXT_SIZE - 1) > 0)
+	n = os_calls.read_file(path, text, TEXT_SIZE - 1);
+	if (n > 0) {
+		((char *)text)[n] = '\0';
 		return text;
-	os_release(text, size);
+	}
+	free_text(text);
 	return NULL;
-}
-
-static void free_text(char *text)
-{
-	os_release(text, align_up(TEXT_SIZE, os_page_size()));
 }
 
 /* The number behind @key; 0: there is none. */
@@ -92,13 +107,31 @@ static const struct version version_2 = { "memory.max", "memory.current", "\nina
 /* Reads something about the group whose files are in the folder @dir, into @out. */
 typedef void read_function(const char *dir, const struct version *v, void *out);
 
+/* Writes @a (of @len bytes), @b and @c, cut to @size. Not snprintf(): a process that does
+ * little need not touch its code. */
+static void join(char *out, size_t size, const char *a, size_t len, const char *b,
+		 const char *c)
+{
+	const char *parts[] = { a, b, c };
+	size_t lens[] = { len, strlen(b), strlen(c) };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(parts); i++) {
+		size_t n = min_size(lens[i], size - 1);
+
+		memcpy(out, parts[i], n);
+		out += n;
+		size -= n;
+	}
+	*out = '\0';
+}
+
 struct path {
 	char text[PATH_SIZE + 64];
 };
 
 static const char *path_of(struct path *path, const char *dir, const char *file)
 {
-	snprintf(path->text, sizeof(path->text), "%s/%s", dir, file);
+	join(path->text, sizeof(path->text), dir, strlen(dir), "/", file);
 	return path->text;
 }
 
@@ -230,13 +263,15 @@ static bool has_controller(const char *list, size_t len, const char *name)
 static void walk_v1(const char *list, size_t list_len, const char *name, const char *group,
 		    size_t len, read_function *read, void *out)
 {
+	static const char groups[] = "/sys/fs/cgroup/";
 	char mount[64];
 
-	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%s", name);
+	join(mount, sizeof(mount), groups, sizeof(groups) - 1, name, "");
 	walk_up(mount, group, len, &version_1, read, out);
-	if (list_len == strlen(name) || list_len >= sizeof(mount) - sizeof("/sys/fs/cgroup/"))
+	if (list_len == strlen(name) || list_len >= sizeof(mount) - sizeof(groups))
 		return;
-	snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%.*s", (int)list_len, list);
+	memcpy(mount + sizeof(groups) - 1, list, list_len);
+	mount[sizeof(groups) - 1 + list_len] = '\0';
 	walk_up(mount, group, len, &version_1, read, out);
 }
 

@@ -73,6 +73,25 @@ int os_map_metadata(size_t len, void **out)
 	return map_small_pages(len, PROT_READ | PROT_WRITE, out);
 }
 
+/* Synchronization: atomic, relaxed; a piece is its taker's. */
+static char permanent[6144] __attribute__((aligned(64)));
+static atomic_size_t permanent_used;
+
+int os_map_permanent(size_t len, void **out)
+{
+	size_t used = atomic_load_explicit(&permanent_used, memory_order_relaxed);
+	size_t size = align_up(len, 64);
+
+	do
+		if (size > sizeof(permanent) - used)
+			return os_map_metadata(align_up(len, os_page_size()), out);
+	while (!atomic_compare_exchange_weak_explicit(&permanent_used, &used, used + size,
+						      memory_order_relaxed,
+						      memory_order_relaxed));
+	*out = permanent + used;
+	return 0;
+}
+
 int os_map_readable(size_t len, void **out)
 {
 	return map_small_pages(len, PROT_READ, out);

@@ -13,7 +13,7 @@
 
 /* Large enough for a list of every second of 8192 ids. Synchronization: the thread in
  * topology_init(), later the one that has set `updating`. */
-static char file_buffer[32768];
+static char file_buffer[32768] untouched;
 
 static ssize_t read_text(const char *path)
 {
@@ -86,10 +86,15 @@ void os_cpus_allowed(struct os_mask *cpus)
  */
 static void distrust_sysfs(struct os_mask *possible)
 {
-	unsigned int end = os_mask_end(possible), kernel = kernel_cpus();
+	unsigned int end = os_mask_end(possible), kernel;
 	struct os_mask allowed;
 
 	os_cpus_allowed(&allowed);
+	/* The usual case. The kernel composes the long text of the other file anew each time.
+	 */
+	if (!memcmp(&allowed, possible, sizeof(allowed)))
+		return;
+	kernel = kernel_cpus();
 	if (kernel <= align_up(end, 4) && os_mask_within(&allowed, possible))
 		return;
 	end = max_uint(max_uint(kernel, end), os_mask_end(&allowed));
@@ -111,7 +116,7 @@ static void read_cpus(struct os_topology *t)
 
 static void read_nodes(struct os_topology *t)
 {
-	static struct os_mask online; /* Synchronization: as file_buffer */
+	static struct os_mask online untouched; /* Synchronization: as file_buffer */
 	t->nr_nodes = 0;
 	if (!read_list("/sys/devices/system/node/has_memory", &online) &&
 	    !read_list("/sys/devices/system/node/online", &online))
@@ -177,7 +182,8 @@ static unsigned int nearest(const struct os_topology *t, unsigned int id,
 
 static void read_node_cpus(struct os_topology *t)
 {
-	static struct os_mask online, cpus; /* Synchronization: as file_buffer */
+	static struct os_mask online untouched,
+		cpus untouched; /* Synchronization: as file_buffer */
 	char path[80];
 
 	if (!read_list("/sys/devices/system/node/online", &online))
@@ -202,7 +208,7 @@ static void read_node_cpus(struct os_topology *t)
 /* Distances are listed for all online nodes, in the order of their ids. */
 static void read_distances(struct os_topology *t)
 {
-	static struct os_mask online; /* under the once guard */
+	static struct os_mask online untouched; /* under the once guard */
 	size_t len = align_up((size_t)t->nr_nodes * t->nr_nodes, os_page_size());
 	void *table = NULL;
 
@@ -243,7 +249,7 @@ void os_topology_read(struct os_topology *t)
 	}
 }
 
-static struct os_topology topology;
+static struct os_topology topology untouched;
 static struct once topology_once = ONCE_INITIALIZER;
 
 static bool topology_init(void)

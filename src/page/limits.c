@@ -56,18 +56,16 @@ static uint64_t besides(uint64_t memory)
 }
 
 /* The process's limit in bytes; UINT64_MAX: none is known. */
-static uint64_t process_limit(void)
+static uint64_t process_limit(const struct os_memory *memory)
 {
 	uint64_t machine = UINT64_MAX, cgroup = os_share_memory();
-	struct os_memory memory;
 
 	if (config.limit)
 		return config.limit;
 	if (cgroup != UINT64_MAX)
 		cgroup -= besides(cgroup);
-	memory = os_memory();
-	if (memory.total)
-		machine = memory.total + memory.swap;
+	if (memory->total)
+		machine = memory->total + memory->swap;
 	return cgroup < machine ? cgroup : machine;
 }
 
@@ -82,47 +80,46 @@ static uint64_t node_limit(unsigned int node)
 	return node_data[node].memory + os_memory().swap / page_window.nr_nodes;
 }
 
-/* Sets watermarks for @pages, or for the address space if that is smaller. */
-static void set_watermarks(size_t pages, size_t *wmark)
+/* Sets watermarks for @pages, or for the address space, @space bytes, if that is smaller. */
+static void set_watermarks(size_t pages, size_t space, size_t *wmark)
 {
-	size_t space = SIZE_MAX;
-
-	os_calls.address_space_limit(&space);
 	limits_watermarks(min_size(pages, to_pages(space)), wmark);
 }
 
-static void zone_limits(struct zone *z)
+static void zone_limits(struct zone *z, size_t space)
 {
 	z->node_managed = min_size(to_pages(node_limit(z->node)), page_limits.limit);
 	z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
 	debug_assert(z->end > z->start);
 	z->managed = min_size(z->node_managed, z->end - z->start);
-	set_watermarks(z->managed, z->wmark);
+	set_watermarks(z->managed, space, z->wmark);
 	if (z->type != ZONE_NORMAL && config.lowmem_reserve_ratio)
 		z->lowmem_reserve = z->node_managed / config.lowmem_reserve_ratio;
 }
 
 /* The most pages that one request may get above the limit; 0 if the limit is configured. */
-static size_t most_at_once(void)
+static size_t most_at_once(const struct os_memory *memory)
 {
-	struct os_memory memory = os_memory();
-
 	if (config.limit || config.node_limit)
 		return 0;
-	if (os_overcommit() == OS_OVERCOMMIT_GUESS && memory.total)
-		return to_pages(memory.total + memory.swap);
+	if (os_overcommit() == OS_OVERCOMMIT_GUESS && memory->total)
+		return to_pages(memory->total + memory->swap);
 	return SIZE_MAX;
 }
 
 void limits_init(void)
 {
-	page_limits.limit = to_pages(process_limit());
+	struct os_memory memory = os_memory();
+	size_t space = SIZE_MAX;
+
+	os_calls.address_space_limit(&space);
+	page_limits.limit = to_pages(process_limit(&memory));
 	if (page_window.nr_nodes == 1)
 		page_limits.limit = min_size(page_limits.limit, to_pages(node_limit(0)));
-	set_watermarks(page_limits.limit, page_limits.wmark);
+	set_watermarks(page_limits.limit, space, page_limits.wmark);
 	for_each_zone (z)
-		zone_limits(z);
-	page_limits.most_at_once = most_at_once();
+		zone_limits(z, space);
+	page_limits.most_at_once = most_at_once(&memory);
 }
 
 /*

@@ -117,6 +117,11 @@ void nodes_update_cpus(void)
 	struct os_mask online;
 	unsigned long with_cpu[UKMEM_MAX_NODES / (8 * sizeof(unsigned long))] = { 0 };
 
+	/* The only node has all CPUs. */
+	if (page_window.nr_nodes == 1) {
+		mask_set(&node_masks[N_CPU], 0, true);
+		return;
+	}
 	if (os_cpus_online(&online) <= 0)
 		online = os_topology()->possible;
 	for (unsigned int cpu = 0; cpu < os_topology()->nr_cpu_ids; cpu++)
@@ -130,12 +135,27 @@ void nodes_update_cpus(void)
 
 static size_t table_size(void)
 {
-	return align_up(page_window.nr_nodes * sizeof(struct pglist_data), page_size());
+	return page_window.nr_nodes * sizeof(struct pglist_data);
 }
 
 size_t nodes_resident(void)
 {
-	return os_resident(node_data, table_size());
+	return os_resident(node_data, align_up(table_size(), page_size()));
+}
+
+/* The memory of a part of node @real. The only node's is not asked for, because the process's
+ * limit is its limit, too. */
+static uint64_t node_memory(unsigned int real)
+{
+	const struct os_topology *t = os_topology();
+	uint64_t memory;
+
+	if (page_window.nr_nodes == 1)
+		return 0;
+	memory = os_node_memory(t->node_id[real]);
+	if (!memory)
+		memory = os_memory().total / t->nr_nodes;
+	return memory / nr_parts;
 }
 
 bool nodes_init(void)
@@ -144,7 +164,7 @@ bool nodes_init(void)
 	void *mem;
 
 	if (!node_data) {
-		if (os_map_metadata(table_size(), &mem))
+		if (os_map_permanent(table_size(), &mem))
 			return false;
 		node_data = mem;
 	}
@@ -154,10 +174,7 @@ bool nodes_init(void)
 		d->real = (uint16_t)(i / nr_parts);
 		d->part = (uint16_t)(i % nr_parts);
 		d->node_id = nr_parts > 1 ? (uint16_t)i : t->node_id[i];
-		d->memory = os_node_memory(t->node_id[d->real]);
-		if (!d->memory)
-			d->memory = os_memory().total / t->nr_nodes;
-		d->memory /= nr_parts;
+		d->memory = node_memory(d->real);
 		mask_set(&node_masks[N_POSSIBLE], i, true);
 		mask_set(&node_masks[N_MEMORY], i, true);
 	}

@@ -31,9 +31,16 @@ bool window_has_small_steps(void)
 	return atomic_load_explicit(&small_steps, memory_order_relaxed);
 }
 
+static const size_t SMALL_STEP = (size_t)256 << 10, USUAL_STEP = (size_t)4 << 20;
+
+size_t window_first_block(void)
+{
+	return max_size(SMALL_STEP >> page_window.page_shift, 1);
+}
+
 size_t window_block(void)
 {
-	size_t bytes = window_has_small_steps() ? (size_t)256 << 10 : (size_t)4 << 20;
+	size_t bytes = window_has_small_steps() ? SMALL_STEP : USUAL_STEP;
 
 	return bytes >> page_window.page_shift;
 }
@@ -172,18 +179,14 @@ void window_purge_metadata(size_t pfn, size_t npages)
 bool window_init(void)
 {
 	unsigned int nodes = nodes_count();
+	static void *mem; /* stays after a failure, for the next call */
 	size_t len;
-	void *mem;
 
 	page_window.page_shift = ilog2(os_page_size());
-	len = align_up((size_t)nodes * MAX_NR_ZONES * sizeof(struct zone), page_size());
-	if (os_map_metadata(len, &mem))
-		return false;
+	len = (size_t)nodes * MAX_NR_ZONES * sizeof(struct zone);
 	page_window.nr_nodes = nodes;
-	if (!window_place(nodes)) {
-		os_release(mem, len);
+	if ((!mem && os_map_permanent(len, &mem)) || !window_place(nodes))
 		return false;
-	}
 	zones = mem;
 	if (pcpu_address_space_is_scarce())
 		window_use_small_steps();

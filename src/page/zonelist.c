@@ -81,12 +81,12 @@ static size_t lists_size(void)
 {
 	size_t one = zonelist_size(nr_zones()) + cache_size(nr_zones());
 
-	return align_up(nr_zones() * one, page_size());
+	return nr_zones() * one;
 }
 
 size_t zonelists_resident(void)
 {
-	return os_resident(node_data[0].zonelists[0], lists_size());
+	return os_resident(node_data[0].zonelists[0], align_up(lists_size(), page_size()));
 }
 
 bool zonelists_init(void)
@@ -98,7 +98,7 @@ bool zonelists_init(void)
 
 	if (node_data[0].zonelists[0])
 		return true;
-	if (os_map_metadata(lists_size(), &mem))
+	if (os_map_permanent(lists_size(), &mem))
 		return false;
 	p = mem;
 	for (unsigned int i = 0; i < n; i++) {

@@ -162,7 +162,7 @@ static int usable_cpus(struct os_mask *cpus)
 static int update(bool programs_too)
 {
 	/* Synchronization: the updater. Static, because stacks may be small. */
-	static struct os_mask usable, now;
+	static struct os_mask usable untouched, now untouched;
 	int n;
 
 	n = usable_cpus(&usable);

@@ -34,6 +34,7 @@
 #include "os/os.h"
 #include "percpu/array.h"
 #include "percpu/percpu_static.h"
+#include "percpu/register.h"
 
 enum {
 	GRANULE = 16,
@@ -292,6 +293,13 @@ bool pcpu_alloc_init(void)
 char *pcpu_first_unit(void)
 {
 	return first_unit;
+}
+
+void pcpu_populate(void)
+{
+	size_t bytes = align_up(first_chunk->top * GRANULE, os_page_size());
+
+	os_populate(pcpu_ptr(first_unit, pcpu_index()), min_size(bytes, 16384));
 }
 
 uint32_t pcpu_entry(const void *first)

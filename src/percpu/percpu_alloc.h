@@ -32,6 +32,9 @@ enum {
 };
 
 char *pcpu_first_unit(void);
+/* Faults in, with one call, what is allocated so far of this CPU's unit, except what is
+ * permanent; 16 KiB at most. */
+void pcpu_populate(void);
 /* The entry of an array; PCPU_ENTRY_NONE: it lies beyond what four bytes reach. */
 uint32_t pcpu_entry(const void *first);
 /*

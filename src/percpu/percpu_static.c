@@ -32,7 +32,7 @@ struct section {
 };
 
 /* Synchronization: static_lock. Pages of copies stay mapped for ever. */
-static struct section sections[MAX_SECTIONS];
+static struct section sections[MAX_SECTIONS] untouched;
 static unsigned int nr_sections;
 static struct lock static_lock;
 

@@ -38,7 +38,7 @@
 #include "percpu/register.h"
 
 /* Synchronization: set for ever, with release. */
-static _Atomic bool over[OS_MAX_CPUS];
+static _Atomic bool over[OS_MAX_CPUS] untouched;
 
 /* Notes that membarrier is refused for ever; after -ENOMEM it may work another time. */
 static void note_refusal(int err)

@@ -316,7 +316,7 @@ bool slab_cache_boot(void)
 		return false;
 	slab_arrays = pcpu_first_unit();
 	if (!nodes) {
-		if (os_map_metadata(align_up(3 * nodes_bytes(), page_size()), &mem))
+		if (os_map_permanent(3 * nodes_bytes(), &mem))
 			return false;
 		nodes = mem;
 	}

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "layer/layer.h"
 #include "page/page_alloc.h"
+#include "percpu/percpu_alloc.h"
 #include "slab/debug/report.h"
 #include "slab/debug/switch.h"
 #include "slab/show/attr.h"
@@ -54,6 +55,7 @@ static bool init(void)
 	prepare();
 	if (!slab_cache_boot() || !slab_reserve_init())
 		return false;
+	pcpu_populate();
 	slab_for_each_cache(configure, NULL);
 	slab_reclaim_init();
 	return true;

@@ -30,11 +30,12 @@ static size_t waste(const struct kmem_cache *s, const struct slab_layout *l)
 	return (bytes - (size_t)l->objects * s->size) * 4096 / bytes;
 }
 
-static bool fits(const struct kmem_cache *s, size_t npages)
+/* Whether a slab of @npages has its objects aligned as they must be. */
+static bool is_aligned(const struct kmem_cache *s, size_t npages)
 {
 	bool aligned = is_pow2(s->size) || s->align > page_size();
 
-	return lay_out(s, npages).objects && (!aligned || is_pow2(npages));
+	return !aligned || is_pow2(npages);
 }
 
 /* The number of objects a slab should hold: 16 or 96 KiB of them; 64 KiB of large ones. */
@@ -57,22 +58,27 @@ void slab_set_geometry(struct kmem_cache *s)
 	size_t max = min_size(max_size(SLAB_MAX_BYTES / page_size(), 1),
 			      (size_t)1 << config.slab_max_order);
 
-	for (n = 1; !fits(s, n); n++)
-		;
-	s->small = s->layout = lay_out(s, n);
+	for (n = 1;; n++) {
+		s->small = s->layout = lay_out(s, n);
+		if (s->layout.objects && is_aligned(s, n))
+			break;
+	}
 	min = max_size(min_size(min, max), n);
 	for (n = min; n <= max; n++) {
-		struct slab_layout l = lay_out(s, n);
+		struct slab_layout l;
+		size_t wasted;
 
-		if (!fits(s, n))
+		if (!is_aligned(s, n))
 			continue;
+		l = lay_out(s, n);
 		if (l.objects < enough) { /* the largest stays, if none has enough */
 			s->layout = l;
 			continue;
 		}
-		if (waste(s, &l) >= best)
+		wasted = waste(s, &l);
+		if (wasted >= best)
 			continue;
-		best = waste(s, &l);
+		best = wasted;
 		s->layout = l;
 		if (best <= 64)
 			break;

@@ -48,7 +48,7 @@ bool slab_reserve_init(void)
 	static char *nodes; /* stays after a failure, for the next call */
 	void *mem;
 
-	if (!nodes && !os_map_metadata(align_up(SLAB_RESERVE * bytes, page_size()), &mem))
+	if (!nodes && !os_map_permanent(SLAB_RESERVE * bytes, &mem))
 		nodes = mem;
 	if (!nodes)
 		return false;
