@@ -99,7 +99,7 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 	size_t len = strlen(prefix);
 
 	/* Without snprintf(), whose code a process that does little need not touch. */
-	debug_assert(len + 1 + 21 <= 32);
+	debug_assert(len + sizeof("-65536") <= 32);
 	memcpy(name, prefix, len);
 	name[len] = '-';
 	format_decimal(name + len + 1, sizes[i]);

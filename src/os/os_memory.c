@@ -213,6 +213,8 @@ size_t os_resident(void *addr, size_t len)
 	unsigned char vec[1024]; /* the stack may be small */
 	char *p = addr;
 
+	if (p >= permanent && p < permanent + sizeof(permanent))
+		return 0;
 	while (len) {
 		size_t piece = min_size(len, sizeof(vec) * page);
 

@@ -132,26 +132,9 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wante
 }
 
 /*
- * The end of a step. An eighth of the zone's pages, within 4 .. 64 MiB, up to a multiple of 4
- * MiB. Only the first step is smaller: a free block's first entry is written, and the first
- * entries of the blocks of 4 MiB lie on five pages of metadata, which a small program would
- * touch for nothing.
- */
-static size_t step_end(const struct zone *z, size_t least)
-{
-	size_t block = window_block(), old = zone_frontier(z);
-	size_t extra = align_down((old - z->start) / 8, block);
-
-	if (old == z->start)
-		return least;
-	extra = min_size(max_size(extra, block), 16 * block);
-	return max_size(least, z->start + align_down(old + extra - z->start, block));
-}
-
-/*
- * Moves the frontier so that [*@start, *@start + @need) below it is new. Asks for a whole step;
- * if the system refuses, for @need alone, and then in smaller steps. Skips addresses that other
- * code has mapped.
+ * Moves the frontier so that [*@start, *@start + @need) below it is new. Asks for an eighth of
+ * the zone's pages more, within 4 .. 64 MiB; if the system refuses, for @need alone, and then
+ * in smaller steps. Skips addresses that other code has mapped.
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
@@ -159,15 +142,16 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 	debug_assert(need && is_pow2(align));
 	for (;;) {
 		size_t block = window_block(), old = zone_frontier(z);
+		size_t extra = align_down((old - z->start) / 8, block);
 		size_t first = z->start + align_up(old - z->start, align);
-		size_t piece = old == z->start ? window_first_block() : block;
-		size_t least = z->start + align_up(first + need - z->start, piece), end;
+		size_t least = z->start + align_up(first + need - z->start, block), end;
 		int err;
 
 		if (need > z->end - z->start || first > z->end - need)
 			return false;
+		extra = min_size(max_size(extra, block), 16 * block);
 		least = min_size(least, z->end);
-		end = min_size(step_end(z, least), z->end);
+		end = min_size(max_size(least, old + extra), z->end);
 		err = extend_as_far(z, &end, least, first + need);
 		z->at_end =
 			err && err != -EEXIST; /* also -EAGAIN: the system refuses to lock */

@@ -31,16 +31,9 @@ bool window_has_small_steps(void)
 	return atomic_load_explicit(&small_steps, memory_order_relaxed);
 }
 
-static const size_t SMALL_STEP = (size_t)256 << 10, USUAL_STEP = (size_t)4 << 20;
-
-size_t window_first_block(void)
-{
-	return max_size(SMALL_STEP >> page_window.page_shift, 1);
-}
-
 size_t window_block(void)
 {
-	size_t bytes = window_has_small_steps() ? SMALL_STEP : USUAL_STEP;
+	size_t bytes = window_has_small_steps() ? (size_t)256 << 10 : (size_t)4 << 20;
 
 	return bytes >> page_window.page_shift;
 }

@@ -19,8 +19,6 @@ int window_renew(struct zone *z, size_t pfn, size_t npages);
 void window_purge_metadata(size_t pfn, size_t npages);
 /* The pages of a step of the frontier. */
 size_t window_block(void);
-/* The pages of a zone's first step. */
-size_t window_first_block(void);
 /* Whether steps are small, because address space is scarce. */
 bool window_has_small_steps(void);
 /* Makes steps small from now on. False: they were already. */

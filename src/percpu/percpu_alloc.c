@@ -297,9 +297,9 @@ char *pcpu_first_unit(void)
 
 void pcpu_populate(void)
 {
-	size_t bytes = align_up(first_chunk->top * GRANULE, os_page_size());
+	size_t page = os_page_size(), bytes = align_up(first_chunk->top * GRANULE, page);
 
-	os_populate(pcpu_ptr(first_unit, pcpu_index()), min_size(bytes, 16384));
+	os_populate(pcpu_ptr(first_unit, pcpu_index()), min_size(bytes, align_up(16384, page)));
 }
 
 uint32_t pcpu_entry(const void *first)
