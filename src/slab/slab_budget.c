@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The budgets: the bytes that kmalloc's arrays, and the shared queues, may hold together, by
- * capacity. A CPU has one (tunable cpu_cache_bytes; less if the process has no whole CPU:
- * os/os_share.c), which bounds the arrays of the CPU and the queues made on it. All CPUs
- * together have one that follows what the program had in use lately (page/recent.c): a
- * sixteenth, or all of it for arrays whose use has shown that they are worth it. This file
- * keeps the account; slab_capacity.c decides which array gets room and which one gives it.
+ * capacity.
+ *
+ * A CPU has one, which bounds its arrays and the queues made on it: 16 MiB, or a quarter of
+ * what the program had in use lately (page/recent.c), but at most cpu_cache_bytes (less if the
+ * process has no whole CPU: os/os_share.c).
+ *
+ * All CPUs together have one that follows what the program had in use lately: a sixteenth; or
+ * twice as much as was in use, for arrays whose use has shown that they are worth it. (It is
+ * twice, because arrays double and are seldom full. They cannot hold more than there is.)
+ *
+ * This file keeps the account; slab_capacity.c decides which array gets room and which one
+ * gives it.
  */
 #include "slab/slab_budget.h"
 
@@ -18,7 +25,8 @@ enum {
 	MAX_MEMBERS = 64,
 	LITTLE_MIN = 1 << 20, /* the bytes of all CPUs together in the smallest program */
 	MUCH_MIN = 2 << 20,
-	LOOK_EVERY = 32, /* a CPU looks at the clock each so many moves of objects */
+	CPU_MIN = 16 << 20, /* what a CPU may hold of it, but no more than cpu_cache_bytes */
+	LOOK_EVERY = 32,    /* a CPU looks at the clock each so many moves of objects */
 };
 
 /* Synchronization: the thread that creates a cache appends to it; nr_members with release. */
@@ -89,7 +97,17 @@ static size_t most_together(enum slab_budget_part part)
 	if (part == SLAB_BUDGET_LITTLE)
 		return max_size(recent / 16, LITTLE_MIN);
 	recent = max_size(recent, MUCH_MIN);
-	return part == SLAB_BUDGET_QUEUES ? recent / 2 : recent;
+	return part == SLAB_BUDGET_QUEUES ? recent / 2 : 2 * recent;
+}
+
+static uint64_t most_on_cpu(enum slab_budget_part part)
+{
+	size_t recent = page_recent_used() << page_window.page_shift;
+	uint64_t most = os_share_cache_bytes();
+
+	if (most > CPU_MIN)
+		most = min_size((size_t)most, max_size(recent / 4, CPU_MIN));
+	return part == SLAB_BUDGET_QUEUES ? most / 2 : most;
 }
 
 static void add(struct budget *b, uint64_t bytes)
@@ -110,9 +128,9 @@ static void subtract(struct budget *b, uint64_t bytes)
 /* Whether the budgets have room for @bytes more. */
 static bool has_room(const struct budget *b, uint64_t bytes, enum slab_budget_part part)
 {
-	uint64_t most = os_share_cache_bytes() / (part == SLAB_BUDGET_QUEUES ? 2 : 1);
+	uint64_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
 
-	return atomic_load_explicit(&b->used, memory_order_relaxed) + bytes <= most &&
+	return used + bytes <= most_on_cpu(part) &&
 	       atomic_load_explicit(&together, memory_order_relaxed) + bytes <=
 		       most_together(part);
 }

@@ -8,8 +8,8 @@
 /* The part of the budget of all CPUs together that a charge may use. */
 enum slab_budget_part {
 	SLAB_BUDGET_LITTLE, /* a sixteenth of what was in use lately */
-	SLAB_BUDGET_ALL,    /* as much as was in use lately */
-	SLAB_BUDGET_QUEUES, /* half of that, and half of the CPU's budget */
+	SLAB_BUDGET_ALL,    /* twice as much as was in use lately */
+	SLAB_BUDGET_QUEUES, /* half of what was in use, and half of the CPU's budget */
 };
 
 bool slab_budget_init(void);

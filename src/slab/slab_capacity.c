@@ -29,7 +29,7 @@ enum {
 	MODEST = 128,		/* slots of a modest array */
 	MODEST_BYTES = 1 << 20, /* its bytes; a quarter for large objects */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
-	ASK_OFTEN = 16,		/* see pay() */
+	ASK_OFTEN = 4,		/* see pay() */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
