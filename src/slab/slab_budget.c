@@ -7,9 +7,10 @@
  * what the program had in use lately (page/recent.c), but at most cpu_cache_bytes (less if the
  * process has no whole CPU: os/os_share.c).
  *
- * All CPUs together have one that follows what the program had in use lately: a sixteenth; or
- * twice as much as was in use, for arrays whose use has shown that they are worth it. (It is
- * twice, because arrays double and are seldom full. They cannot hold more than there is.)
+ * All CPUs together have one that follows what the program had in use lately: a sixteenth for
+ * every array that would like to grow; more for arrays whose use has shown that they are worth
+ * it, in the end twice as much as was in use. (It is twice, because arrays double and are
+ * seldom full. They cannot hold more than there is.)
  *
  * This file keeps the account; slab_capacity.c decides which array gets room and which one
  * gives it.
@@ -23,8 +24,9 @@
 
 enum {
 	MAX_MEMBERS = 64,
-	LITTLE_MIN = 1 << 20, /* the bytes of all CPUs together in the smallest program */
-	MUCH_MIN = 2 << 20,
+	LITTLE_MIN = 1 << 20, /* bytes of all CPUs together, see most_together() */
+	MIDDLE_MAX = 16 << 20,
+	ALL_MIN = 2 << 20,
 	CPU_MIN = 16 << 20, /* what a CPU may hold of it, but no more than cpu_cache_bytes */
 	LOOK_EVERY = 32,    /* a CPU looks at the clock each so many moves of objects */
 };
@@ -94,9 +96,13 @@ static size_t most_together(enum slab_budget_part part)
 {
 	size_t recent = page_recent_used() << page_window.page_shift;
 
+	size_t little = max_size(recent / 16, LITTLE_MIN);
+
 	if (part == SLAB_BUDGET_LITTLE)
-		return max_size(recent / 16, LITTLE_MIN);
-	recent = max_size(recent, MUCH_MIN);
+		return little;
+	if (part == SLAB_BUDGET_MIDDLE)
+		return max_size(little, min_size(recent / 4, MIDDLE_MAX));
+	recent = max_size(recent, ALL_MIN);
 	return part == SLAB_BUDGET_QUEUES ? recent / 2 : 2 * recent;
 }
 

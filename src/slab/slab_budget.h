@@ -8,6 +8,7 @@
 /* The part of the budget of all CPUs together that a charge may use. */
 enum slab_budget_part {
 	SLAB_BUDGET_LITTLE, /* a sixteenth of what was in use lately */
+	SLAB_BUDGET_MIDDLE, /* a quarter, but beyond the sixteenth no more than 16 MiB */
 	SLAB_BUDGET_ALL,    /* twice as much as was in use lately */
 	SLAB_BUDGET_QUEUES, /* half of what was in use, and half of the CPU's budget */
 };

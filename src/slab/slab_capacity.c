@@ -29,7 +29,6 @@ enum {
 	MODEST = 128,		/* slots of a modest array */
 	MODEST_BYTES = 1 << 20, /* its bytes; a quarter for large objects */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
-	ASK_OFTEN = 4,		/* see pay() */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
@@ -169,13 +168,20 @@ static void reclaim(struct kmem_cache *wants, unsigned int cpu, uint64_t bytes, 
 	}
 }
 
+/* Whether request number @n is one of four that is granted. Multiples of the golden ratio are
+ * spread evenly, so classes that ask in turn, in whatever rhythm, get the same part. */
+static bool is_turn(unsigned int n)
+{
+	return n * 2654435769u < UINT_MAX / 4;
+}
+
 /*
  * Charges @objects more in an array on @cpu. Within a sixteenth of what the program had in use
- * lately (SLAB_BUDGET_LITTLE) an array grows when it asks. Beyond, one request in ASK_OFTEN is
+ * lately (SLAB_BUDGET_LITTLE) an array grows when it asks. Beyond, one request in four is
  * granted: arrays whose objects move all the time ask again and again, and soon have what they
- * need; those of a program that goes from one phase to the next ask seldom. Such a request may
- * also take the bytes of idle classes. False: there are not enough, or not now. @anyhow: never
- * fails.
+ * need; those of a program that goes from one phase to the next ask seldom. Above
+ * SLAB_BUDGET_MIDDLE, idle classes give up their bytes first. False: there are not enough, or
+ * not now. @anyhow: never fails.
  */
 static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool anyhow)
 {
@@ -183,9 +189,9 @@ static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bo
 
 	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_LITTLE))
 		return true;
-	if (!anyhow && slab_budget_ask(cpu) % ASK_OFTEN)
+	if (!anyhow && !is_turn(slab_budget_ask(cpu)))
 		return false;
-	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_ALL))
+	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_MIDDLE))
 		return true;
 	reclaim(s, cpu, bytes, false);
 	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_ALL))
