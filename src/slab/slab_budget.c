@@ -25,10 +25,10 @@
 enum {
 	MAX_MEMBERS = 64,
 	LITTLE_MIN = 1 << 20, /* bytes of all CPUs together, see most_together() */
-	MIDDLE_MAX = 16 << 20,
-	ALL_MIN = 2 << 20,
-	CPU_MIN = 16 << 20, /* what a CPU may hold of it, but no more than cpu_cache_bytes */
-	LOOK_EVERY = 32,    /* a CPU looks at the clock each so many moves of objects */
+	MUCH_MIN = 4 << 20,
+	MUCH_TIMES = 2,
+	CPU_MUCH = 16 << 20, /* bytes of a CPU, see most_on_cpu() */
+	LOOK_EVERY = 32,     /* a CPU looks at the clock each so many moves of objects */
 };
 
 /* Synchronization: the thread that creates a cache appends to it; nr_members with release. */
@@ -96,14 +96,10 @@ static size_t most_together(enum slab_budget_part part)
 {
 	size_t recent = page_recent_used() << page_window.page_shift;
 
-	size_t little = max_size(recent / 16, LITTLE_MIN);
-
 	if (part == SLAB_BUDGET_LITTLE)
-		return little;
-	if (part == SLAB_BUDGET_MIDDLE)
-		return max_size(little, min_size(recent / 4, MIDDLE_MAX));
-	recent = max_size(recent, ALL_MIN);
-	return part == SLAB_BUDGET_QUEUES ? recent / 2 : 2 * recent;
+		return max_size(recent / 16, LITTLE_MIN);
+	recent = max_size(recent, MUCH_MIN);
+	return part == SLAB_BUDGET_QUEUES ? recent / 2 : MUCH_TIMES * recent;
 }
 
 static uint64_t most_on_cpu(enum slab_budget_part part)
@@ -111,8 +107,10 @@ static uint64_t most_on_cpu(enum slab_budget_part part)
 	size_t recent = page_recent_used() << page_window.page_shift;
 	uint64_t most = os_share_cache_bytes();
 
-	if (most > CPU_MIN)
-		most = min_size((size_t)most, max_size(recent / 4, CPU_MIN));
+	if (most > CPU_MUCH)
+		most = part == SLAB_BUDGET_MOST
+			       ? min_size((size_t)most, max_size(recent / 4, CPU_MUCH))
+			       : CPU_MUCH;
 	return part == SLAB_BUDGET_QUEUES ? most / 2 : most;
 }
 

@@ -5,12 +5,12 @@
 
 #include "slab/slab_types.h"
 
-/* The part of the budget of all CPUs together that a charge may use. */
+/* What a charge may use: so much of the CPU's budget, and so much of that of all CPUs. */
 enum slab_budget_part {
-	SLAB_BUDGET_LITTLE, /* a sixteenth of what was in use lately */
-	SLAB_BUDGET_MIDDLE, /* a quarter, but beyond the sixteenth no more than 16 MiB */
-	SLAB_BUDGET_ALL,    /* twice as much as was in use lately */
-	SLAB_BUDGET_QUEUES, /* half of what was in use, and half of the CPU's budget */
+	SLAB_BUDGET_LITTLE, /* 16 MiB; a sixteenth of what was in use lately */
+	SLAB_BUDGET_MUCH,   /* 16 MiB; twice as much as was in use lately */
+	SLAB_BUDGET_MOST,   /* all; twice as much as was in use lately */
+	SLAB_BUDGET_QUEUES, /* 8 MiB; half of what was in use lately */
 };
 
 bool slab_budget_init(void);

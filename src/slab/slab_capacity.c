@@ -180,7 +180,7 @@ static bool is_turn(unsigned int n)
  * lately (SLAB_BUDGET_LITTLE) an array grows when it asks. Beyond, one request in four is
  * granted: arrays whose objects move all the time ask again and again, and soon have what they
  * need; those of a program that goes from one phase to the next ask seldom. Above
- * SLAB_BUDGET_MIDDLE, idle classes give up their bytes first. False: there are not enough, or
+ * SLAB_BUDGET_MUCH, idle classes give up their bytes first. False: there are not enough, or
  * not now. @anyhow: never fails.
  */
 static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool anyhow)
@@ -191,10 +191,10 @@ static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bo
 		return true;
 	if (!anyhow && !is_turn(slab_budget_ask(cpu)))
 		return false;
-	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_MIDDLE))
+	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_MUCH))
 		return true;
 	reclaim(s, cpu, bytes, false);
-	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_ALL))
+	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_MOST))
 		return true;
 	if (!anyhow)
 		return false;
