@@ -254,7 +254,7 @@ double fork_time()
 	int status = 0;
 
 	if (child == 0) {
-		kfree(kmalloc(kObject, GFP_KERNEL));
+		on_cpu(0, [] { kfree(kmalloc(kObject, GFP_KERNEL)); });
 		_exit(0);
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
