@@ -49,10 +49,10 @@ extern "C" {
 namespace
 {
 
-constexpr unsigned kTimes = 15;		   /* medians over so many */
-constexpr size_t kBatch = 64;		   /* objects that fit an array */
-constexpr size_t kLargeBatch = 1000;	   /* objects that do not */
-constexpr size_t kObject = 64;		   /* bytes */
+constexpr unsigned kTimes = 15;	     /* medians over so many */
+constexpr size_t kBatch = 64;	     /* objects that fit an array */
+constexpr size_t kLargeBatch = 1000; /* objects that do not */
+constexpr size_t kObject = 64;	     /* bytes */
 constexpr size_t kUsed[] = { 16, 24, 48, 64, 96, 128, 200, 256, 512, 1000, 2000 };
 
 unsigned cpu_now; /* the pretended one */
@@ -93,7 +93,8 @@ int get_cpu(unsigned *cpu)
 	return 0;
 }
 
-/* The kernel refuses to interrupt CPUs that it does not have, so all threads are interrupted. */
+/* The kernel refuses to interrupt CPUs that it does not have, so all threads are interrupted.
+ */
 int membarrier(int cmd, unsigned flags, int)
 {
 	return os_calls_linux.membarrier(
@@ -293,10 +294,12 @@ int measure(unsigned cpus, unsigned stride)
 	const double cpu_tables = (page_tables() - one_tables) / others;
 
 	const unsigned last = cpu_ids.back();
-	const double pair = time_on(last, [] {
-		for (int i = 0; i < 10; i++)
-			batch(kBatch, kObject);
-	}) / (10.0 * kBatch);
+	const double pair = time_on(last,
+				    [] {
+					    for (int i = 0; i < 10; i++)
+						    batch(kBatch, kObject);
+				    }) /
+			    (10.0 * kBatch);
 	kmem_cache_args args{};
 	args.sheaf_capacity = kBatch;
 	kmem_cache *cache = kmem_cache_create("scale", kObject, &args, 0);
@@ -304,8 +307,7 @@ int measure(unsigned cpus, unsigned stride)
 		die("there is no cache");
 	surely_on_cpu(last, [&] { slow_batch(cache); });
 	const double slow = time_on(last, [&] { slow_batch(cache); }) / kLargeBatch;
-	const double stats = time_anywhere(
-		[&] { ukmem_stats_print(null, UKMEM_STATS_JSON); });
+	const double stats = time_anywhere([&] { ukmem_stats_print(null, UKMEM_STATS_JSON); });
 	std::vector<double> forks, trims;
 
 	for (unsigned i = 0; i < kTimes; i++)
@@ -320,8 +322,8 @@ int measure(unsigned cpus, unsigned stride)
 	       "\"start_ns\": %.0f, \"cpu_bytes\": %.0f, \"cpu_tables\": %.0f, "
 	       "\"pair_ns\": %.3f, \"slow_ns\": %.3f, \"stats_ns\": %.0f, \"fork_ns\": %.0f, "
 	       "\"trim_ns\": %.0f}\n",
-	       cpus, info.nr_cpu_ids, start_bytes, start_tables, start_ns, cpu_bytes, cpu_tables,
-	       pair, slow, stats, median(forks), median(trims));
+	       cpus, info.nr_cpu_ids, start_bytes, start_tables, start_ns, cpu_bytes,
+	       cpu_tables, pair, slow, stats, median(forks), median(trims));
 	return 0;
 }
 

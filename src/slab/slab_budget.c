@@ -8,9 +8,9 @@
  * process has no whole CPU: os/os_share.c).
  *
  * All CPUs together have one that follows what the program had in use lately: a sixteenth for
- * every array that would like to grow; more for arrays whose use has shown that they are worth
- * it, in the end twice as much as was in use. (It is twice, because arrays double and are
- * seldom full. They cannot hold more than there is.)
+ * every array that would like to grow; twice as much as was in use for arrays whose use has
+ * shown that they are worth it. (It is twice, because arrays double and are seldom full. They
+ * cannot hold more than there is.)
  *
  * This file keeps the account; slab_capacity.c decides which array gets room and which one
  * gives it.

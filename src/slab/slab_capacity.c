@@ -176,12 +176,11 @@ static bool is_turn(unsigned int n)
 }
 
 /*
- * Charges @objects more in an array on @cpu. Within a sixteenth of what the program had in use
- * lately (SLAB_BUDGET_LITTLE) an array grows when it asks. Beyond, one request in four is
- * granted: arrays whose objects move all the time ask again and again, and soon have what they
- * need; those of a program that goes from one phase to the next ask seldom. Above
- * SLAB_BUDGET_MUCH, idle classes give up their bytes first. False: there are not enough, or
- * not now. @anyhow: never fails.
+ * Charges @objects more in an array on @cpu. While all CPUs hold little (SLAB_BUDGET_LITTLE),
+ * an array grows when it asks. Beyond, one request in four is granted: arrays whose objects
+ * move all the time ask again and again, and soon have what they need; those of a program that
+ * goes from one phase to the next ask seldom. Beyond SLAB_BUDGET_MUCH, idle classes give up
+ * their bytes first. False: there are not enough, or not now. @anyhow: never fails.
  */
 static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool anyhow)
 {
