@@ -8,9 +8,9 @@
  * process has no whole CPU: os/os_share.c).
  *
  * All CPUs together have one that follows what the program had in use lately: a sixteenth for
- * every array that would like to grow; twice as much as was in use for arrays whose use has
- * shown that they are worth it. (It is twice, because arrays double and are seldom full. They
- * cannot hold more than there is.)
+ * every array that would like to grow; 16 MiB, or half of what was in use, for arrays whose use
+ * has shown that they are worth it; and as much as was in use after idle arrays gave up theirs.
+ * Half, because what arrays hold is in use, too: then they hold no more than the program.
  *
  * This file keeps the account; slab_capacity.c decides which array gets room and which one
  * gives it.
@@ -25,10 +25,9 @@
 enum {
 	MAX_MEMBERS = 64,
 	LITTLE_MIN = 1 << 20, /* bytes of all CPUs together, see most_together() */
-	MUCH_MIN = 4 << 20,
-	MUCH_TIMES = 2,
-	CPU_MUCH = 16 << 20, /* bytes of a CPU, see most_on_cpu() */
-	LOOK_EVERY = 32,     /* a CPU looks at the clock each so many moves of objects */
+	QUEUES_MIN = 2 << 20,
+	MUCH = 16 << 20, /* bytes of a CPU, and of all CPUs in a small program */
+	LOOK_EVERY = 32, /* a CPU looks at the clock each so many moves of objects */
 };
 
 /* Synchronization: the thread that creates a cache appends to it; nr_members with release. */
@@ -98,8 +97,9 @@ static size_t most_together(enum slab_budget_part part)
 
 	if (part == SLAB_BUDGET_LITTLE)
 		return max_size(recent / 16, LITTLE_MIN);
-	recent = max_size(recent, MUCH_MIN);
-	return part == SLAB_BUDGET_QUEUES ? recent / 2 : MUCH_TIMES * recent;
+	if (part == SLAB_BUDGET_QUEUES)
+		return max_size(recent / 2, QUEUES_MIN);
+	return max_size(part == SLAB_BUDGET_MOST ? recent : recent / 2, MUCH);
 }
 
 static uint64_t most_on_cpu(enum slab_budget_part part)
@@ -107,10 +107,10 @@ static uint64_t most_on_cpu(enum slab_budget_part part)
 	size_t recent = page_recent_used() << page_window.page_shift;
 	uint64_t most = os_share_cache_bytes();
 
-	if (most > CPU_MUCH)
+	if (most > MUCH)
 		most = part == SLAB_BUDGET_MOST
-			       ? min_size((size_t)most, max_size(recent / 4, CPU_MUCH))
-			       : CPU_MUCH;
+			       ? min_size((size_t)most, max_size(recent / 4, MUCH))
+			       : MUCH;
 	return part == SLAB_BUDGET_QUEUES ? most / 2 : most;
 }
 
