@@ -8,7 +8,7 @@
  * process has no whole CPU: os/os_share.c).
  *
  * All CPUs together have one that follows what the program had in use lately: a sixteenth for
- * every array that would like to grow; 16 MiB, or half of what was in use, for arrays whose use
+ * every array that would like to grow; 32 MiB, or half of what was in use, for arrays whose use
  * has shown that they are worth it; and as much as was in use after idle arrays gave up theirs.
  * Half, because what arrays hold is in use, too: then they hold no more than the program.
  *
@@ -26,7 +26,7 @@ enum {
 	MAX_MEMBERS = 64,
 	LITTLE_MIN = 1 << 20, /* bytes of all CPUs together, see most_together() */
 	QUEUES_MIN = 2 << 20,
-	MUCH = 16 << 20, /* bytes of a CPU, and of all CPUs in a small program */
+	MUCH = 16 << 20, /* bytes of a CPU; twice that for all CPUs in a small program */
 	LOOK_EVERY = 32, /* a CPU looks at the clock each so many moves of objects */
 };
 
@@ -99,7 +99,7 @@ static size_t most_together(enum slab_budget_part part)
 		return max_size(recent / 16, LITTLE_MIN);
 	if (part == SLAB_BUDGET_QUEUES)
 		return max_size(recent / 2, QUEUES_MIN);
-	return max_size(part == SLAB_BUDGET_MOST ? recent : recent / 2, MUCH);
+	return max_size(part == SLAB_BUDGET_MOST ? recent : recent / 2, 2 * MUCH);
 }
 
 static uint64_t most_on_cpu(enum slab_budget_part part)

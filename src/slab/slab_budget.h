@@ -8,8 +8,8 @@
 /* What a charge may use: so much of the CPU's budget, and so much of that of all CPUs. */
 enum slab_budget_part {
 	SLAB_BUDGET_LITTLE, /* 16 MiB; a sixteenth of what was in use lately, or 1 MiB */
-	SLAB_BUDGET_MUCH,   /* 16 MiB; half of what was in use lately, or 16 MiB */
-	SLAB_BUDGET_MOST,   /* all; as much as was in use lately, or 16 MiB */
+	SLAB_BUDGET_MUCH,   /* 16 MiB; half of what was in use lately, or 32 MiB */
+	SLAB_BUDGET_MOST,   /* all; as much as was in use lately, or 32 MiB */
 	SLAB_BUDGET_QUEUES, /* 8 MiB; half of what was in use lately, or 2 MiB */
 };
 
