@@ -99,7 +99,7 @@ static size_t most_together(enum slab_budget_part part)
 		return max_size(recent / 16, LITTLE_MIN);
 	if (part == SLAB_BUDGET_QUEUES)
 		return max_size(recent / 2, QUEUES_MIN);
-	return max_size(part == SLAB_BUDGET_MOST ? recent : recent / 2, 2 * MUCH);
+	return max_size(part == SLAB_BUDGET_MOST ? recent : recent / 2, (size_t)2 * MUCH);
 }
 
 static uint64_t most_on_cpu(enum slab_budget_part part)
