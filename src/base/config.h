@@ -89,11 +89,12 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"how per-CPU data is indexed; register: register for rseq if libc did not")    \
 	CHOICE(rseq_self_test, SELF_TEST_AUTO, "auto|always|never",                            \
 		"try out whether sections are restarted; auto: from Linux 6.19")               \
-	BYTES(cpu_cache_bytes, 16 * MIB, 2 * MIB, 16 * GIB,                                    \
-		"free objects of kmalloc caches held per CPU, at most; less under a "          \
-		"CPU quota")                                                                   \
+	BYTES(cpu_cache_bytes, 64 * MIB, 2 * MIB, 16 * GIB,                                    \
+		"free objects of kmalloc caches held per CPU, at most; less in small "         \
+		"programs, and under a CPU quota")                                             \
 	BYTES(dirty_max, 2 * MIB, 0, 1024 * GIB,                                               \
-		"free pages kept resident for reuse per zone, however long unused")            \
+		"free pages kept resident for reuse per zone, however long unused; less "      \
+		"below 32m in use")                                                            \
 	NUMBER(dirty_decay_ms, 1000, 0, 3600000,                                               \
 		"free pages above dirty_max are given back if unused for so long")             \
 	CHOICE(background_thread, BACKGROUND_AUTO, "auto|never|always",                        \

@@ -195,7 +195,7 @@ void page_decay(void)
 	 * in the drop-in only the background thread looks at CPUs and quotas. */
 	if (!os_heap.is_ukmem)
 		pcpu_look();
-	if (likely(dirty <= config.dirty_max >> page_window.page_shift))
+	if (likely(dirty <= decay_keeps()))
 		return;
 	/* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so
 	 * does a thread that would have to wait for a fork. */

@@ -11,22 +11,38 @@
  * There are such holes if the program takes clean pages although enough dirty pages are free.
  * Then as many dirty pages are purged as clean pages were taken, down to dirty_max, or in large
  * programs down to a quarter of the pages in use beyond 16 MiB.
+ *
+ * dirty_max holds for programs that had 32 MiB in use lately. Smaller programs keep less, in
+ * proportion.
  */
 #include "page/decay.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
 #include "page/purge.h"
+#include "page/recent.h"
 #include "page/zone.h"
 
-enum { HUGE_PAGE = 2 << 20 }; /* the smallest piece with thp:always */
+enum {
+	HUGE_PAGE = 2 << 20, /* the smallest piece with thp:always */
+	WHOLE_SHIFT = 25,    /* from 2^25 bytes in use on, dirty_max pages stay */
+};
+
+size_t decay_keeps(void)
+{
+	size_t most = config.dirty_max >> page_window.page_shift, recent = page_recent_used();
+	unsigned int shift = WHOLE_SHIFT - page_window.page_shift;
+
+	debug_assert(page_window.page_shift < WHOLE_SHIFT);
+	return recent >> shift ? most : max_size(most / 16, most * recent >> shift);
+}
 
 void __decay_note_growth(struct zone *z, size_t npages)
 {
 	size_t used = __zone_used(z), small = ((size_t)16 << 20) >> page_window.page_shift;
-	size_t keep = max_size(config.dirty_max >> page_window.page_shift,
-			       (used - min_size(used, small)) / 4);
+	size_t keep = max_size(decay_keeps(), (used - min_size(used, small)) / 4);
 
 	lock_assert_held(&z->lock);
 	if (z->nr_dirty > keep)
@@ -60,7 +76,7 @@ static void end_period(struct zone *z, size_t limit)
 /* Purges a piece of one zone's backlog. Result: whether there is more to do at once. */
 static bool decay(struct zone *z)
 {
-	size_t limit = config.dirty_max >> page_window.page_shift;
+	size_t limit = decay_keeps();
 	size_t piece = (size_t)1 << zone_piece_order(), backlog, purged;
 
 	if (likely(atomic_load_explicit(&z->dirty, memory_order_relaxed) <= limit) ||
@@ -83,6 +99,7 @@ bool decay_all(void)
 {
 	bool more = false;
 
+	page_recent_look();
 	for_each_zone (z)
 		more = decay(z) || more;
 	return more;
@@ -90,7 +107,7 @@ bool decay_all(void)
 
 bool decay_is_due(void)
 {
-	size_t limit = config.dirty_max >> page_window.page_shift;
+	size_t limit = decay_keeps();
 
 	for_each_zone (z)
 		if (z->type != ZONE_DMA &&

@@ -103,10 +103,12 @@ unsigned int pcpu_next_unit(unsigned int i);
 #define for_each_unit(i)                                                                       \
 	for (unsigned int i = pcpu_next_unit(0); i <= pcpu.nr_ids; i = pcpu_next_unit(i + 1))
 
-/* All units that @cpu, an index or PCPU_ALL_CPUS, stands for. */
+/* All units that @cpu, an index or PCPU_ALL_CPUS, stands for: only those of CPUs that there may
+ * be, because to read the memory of another one makes the system provide page tables for it. */
 #define for_each_cpu_unit_of(i, cpu)                                                           \
-	for (unsigned int i = (cpu) == PCPU_ALL_CPUS ? 0 : (cpu);                              \
-	     i < ((cpu) == PCPU_ALL_CPUS ? pcpu.nr_ids : (cpu) + 1); i++)
+	for (unsigned int i = (cpu) == PCPU_ALL_CPUS ? pcpu_next(0) : (cpu);                   \
+	     i < ((cpu) == PCPU_ALL_CPUS ? pcpu.nr_ids : (cpu) + 1);                           \
+	     i = (cpu) == PCPU_ALL_CPUS ? pcpu_next(i + 1) : i + 1)
 
 /* The indices that @cpus may have. Result: their number. */
 struct os_mask;

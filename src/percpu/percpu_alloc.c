@@ -482,7 +482,8 @@ size_t pcpu_resident(void)
 	unlock(&percpu_lock);
 	for_each_chunk(c)
 	{
-		resident += os_resident(c->base, chunk_size());
+		for_each_unit (unit)
+			resident += os_resident(c->base + unit * pcpu.stride, pcpu.stride);
 		resident += os_resident(c, description_size());
 		if (c == last) /* another thread may be appending a chunk */
 			break;

@@ -1,16 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The budget of each CPU: the bytes that kmalloc's arrays of the CPU, and the shared queues
- * made on it, may hold together, by capacity (tunable cpu_cache_bytes; less if the process has
- * no whole CPU: os/os_share.c). This file keeps the account; slab_capacity.c decides which
- * array gives room.
+ * The budgets: the bytes that kmalloc's arrays, and the shared queues, may hold together, by
+ * capacity.
+ *
+ * A CPU has one, which bounds its arrays and the queues made on it: 16 MiB, or a quarter of
+ * what the program had in use lately (page/recent.c), but at most cpu_cache_bytes (less if the
+ * process has no whole CPU: os/os_share.c).
+ *
+ * All CPUs together have one that follows what the program had in use lately: a sixteenth for
+ * every array that would like to grow; 32 MiB, or half of what was in use, for arrays whose use
+ * has shown that they are worth it; and as much as was in use after idle arrays gave up theirs.
+ * Half, because what arrays hold is in use, too: then they hold no more than the program.
+ *
+ * This file keeps the account; slab_capacity.c decides which array gets room and which one
+ * gives it.
  */
 #include "slab/slab_budget.h"
 
 #include "base/assert.h"
+#include "os/os_share.h"
+#include "page/recent.h"
 #include "percpu/percpu_alloc.h"
 
-enum { MAX_MEMBERS = 64 };
+enum {
+	MAX_MEMBERS = 64,
+	LITTLE_MIN = 1 << 20, /* bytes of all CPUs together, see most_together() */
+	QUEUES_MIN = 2 << 20,
+	MUCH = 16 << 20, /* bytes of a CPU; twice that for all CPUs in a small program */
+	LOOK_EVERY = 32, /* a CPU looks at the clock each so many moves of objects */
+};
 
 /* Synchronization: the thread that creates a cache appends to it; nr_members with release. */
 static struct kmem_cache *members[MAX_MEMBERS];
@@ -20,9 +38,15 @@ static atomic_uint nr_members;
 struct budget {
 	_Atomic uint64_t used; /* bytes */
 	atomic_uint hand;      /* the next member that is asked for room */
+	atomic_uint asked;     /* how often an array asked for more than a little */
+	atomic_uint moves;     /* until the next look at the clock */
+	atomic_uint period;    /* the last one in which this CPU looked */
 };
 
 static void *budget; /* per-CPU struct budget */
+
+/* Bytes charged on all CPUs. Synchronization: any thread, relaxed; changes with capacities. */
+static _Atomic uint64_t together cacheline_aligned;
 
 bool slab_budget_init(void)
 {
@@ -67,52 +91,117 @@ static uint64_t bytes_of(const struct kmem_cache *s, unsigned int objects)
 	return (uint64_t)objects * s->size;
 }
 
+static size_t most_together(enum slab_budget_part part)
+{
+	size_t recent = page_recent_used() << page_window.page_shift;
+
+	if (part == SLAB_BUDGET_LITTLE)
+		return max_size(recent / 16, LITTLE_MIN);
+	if (part == SLAB_BUDGET_QUEUES)
+		return max_size(recent / 2, QUEUES_MIN);
+	return max_size(part == SLAB_BUDGET_MOST ? recent : recent / 2, (size_t)2 * MUCH);
+}
+
+static uint64_t most_on_cpu(enum slab_budget_part part)
+{
+	size_t recent = page_recent_used() << page_window.page_shift;
+	uint64_t most = os_share_cache_bytes();
+
+	if (most > MUCH)
+		most = part == SLAB_BUDGET_MOST
+			       ? min_size((size_t)most, max_size(recent / 4, MUCH))
+			       : MUCH;
+	return part == SLAB_BUDGET_QUEUES ? most / 2 : most;
+}
+
+static void add(struct budget *b, uint64_t bytes)
+{
+	atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&together, bytes, memory_order_relaxed);
+}
+
+static void subtract(struct budget *b, uint64_t bytes)
+{
+	uint64_t before = atomic_fetch_sub_explicit(&b->used, bytes, memory_order_relaxed);
+
+	debug_assert(before >= bytes);
+	(void)before;
+	atomic_fetch_sub_explicit(&together, bytes, memory_order_relaxed);
+}
+
+/* Whether the budgets have room for @bytes more. */
+static bool has_room(const struct budget *b, uint64_t bytes, enum slab_budget_part part)
+{
+	uint64_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+
+	return used + bytes <= most_on_cpu(part) &&
+	       atomic_load_explicit(&together, memory_order_relaxed) + bytes <=
+		       most_together(part);
+}
+
 bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
-			uint64_t max)
+			enum slab_budget_part part)
 {
 	struct budget *b = pcpu_ptr(budget, cpu);
 	uint64_t bytes = bytes_of(s, objects);
 
 	debug_assert(cpu < pcpu.nr_ids && objects);
-	if (!s->budgeted ||
-	    atomic_fetch_add_explicit(&b->used, bytes, memory_order_relaxed) + bytes <= max)
+	if (!s->budgeted)
 		return true;
-	atomic_fetch_sub_explicit(&b->used, bytes, memory_order_relaxed);
+	/* Looks first, because all CPUs write `together`, and many charges are refused. */
+	if (!has_room(b, bytes, part))
+		return false;
+	add(b, bytes);
+	/* Others may have charged in between. */
+	if (likely(has_room(b, 0, part)))
+		return true;
+	subtract(b, bytes);
 	return false;
 }
 
 void slab_budget_exceed(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
 {
-	struct budget *b = pcpu_ptr(budget, cpu);
-
 	debug_assert(cpu < pcpu.nr_ids);
 	if (s->budgeted)
-		atomic_fetch_add_explicit(&b->used, bytes_of(s, objects), memory_order_relaxed);
+		add(pcpu_ptr(budget, cpu), bytes_of(s, objects));
 }
 
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects)
 {
+	debug_assert(cpu < pcpu.nr_ids);
+	if (s->budgeted)
+		subtract(pcpu_ptr(budget, cpu), bytes_of(s, objects));
+}
+
+unsigned int slab_budget_ask(unsigned int cpu)
+{
 	struct budget *b = pcpu_ptr(budget, cpu);
 
-	uint64_t before;
+	debug_assert(cpu < pcpu.nr_ids);
+	return atomic_fetch_add_explicit(&b->asked, 1, memory_order_relaxed);
+}
+
+uint64_t slab_budget_look(unsigned int cpu)
+{
+	struct budget *b = pcpu_ptr(budget, cpu);
+	unsigned int moves = atomic_load_explicit(&b->moves, memory_order_relaxed), period;
+	uint64_t bytes;
+	size_t little;
 
 	debug_assert(cpu < pcpu.nr_ids);
-	if (!s->budgeted)
-		return;
-	before =
-		atomic_fetch_sub_explicit(&b->used, bytes_of(s, objects), memory_order_relaxed);
-	debug_assert(before >= bytes_of(s, objects));
-	(void)before;
+	/* Other threads on this CPU may count at the same time; then a look comes later. */
+	atomic_store_explicit(&b->moves, moves + 1, memory_order_relaxed);
+	if (likely(moves % LOOK_EVERY))
+		return 0;
+	period = page_recent_look();
+	if (atomic_exchange_explicit(&b->period, period, memory_order_relaxed) == period)
+		return 0;
+	bytes = slab_budget_used();
+	little = most_together(SLAB_BUDGET_LITTLE);
+	return bytes > little ? bytes - little : 0;
 }
 
 uint64_t slab_budget_used(void)
 {
-	uint64_t bytes = 0;
-
-	for_each_cpu_unit (cpu) {
-		struct budget *b = pcpu_ptr(budget, cpu);
-
-		bytes += atomic_load_explicit(&b->used, memory_order_relaxed);
-	}
-	return bytes;
+	return atomic_load_explicit(&together, memory_order_relaxed);
 }

@@ -5,6 +5,14 @@
 
 #include "slab/slab_types.h"
 
+/* What a charge may use: so much of the CPU's budget, and so much of that of all CPUs. */
+enum slab_budget_part {
+	SLAB_BUDGET_LITTLE, /* 16 MiB; a sixteenth of what was in use lately, or 1 MiB */
+	SLAB_BUDGET_MUCH,   /* 16 MiB; half of what was in use lately, or 32 MiB */
+	SLAB_BUDGET_MOST,   /* all; as much as was in use lately, or 32 MiB */
+	SLAB_BUDGET_QUEUES, /* 8 MiB; half of what was in use lately, or 2 MiB */
+};
+
 bool slab_budget_init(void);
 /* Makes @s share the budget; called while it is created. */
 void slab_budget_join(struct kmem_cache *s);
@@ -13,13 +21,18 @@ unsigned int slab_budget_members(void);
 struct kmem_cache *slab_budget_member(unsigned int i);
 /* The member that is asked next to give room on @cpu; each call gives another one. */
 unsigned int slab_budget_turn(unsigned int cpu);
-/* Charges @objects of @s to the budget of @cpu. False: it would exceed @max bytes. Caches that
- * do not share the budget are never refused. */
+/* Charges @objects of @s to the budget of @cpu. False: it would exceed that, or @part of the
+ * budget of all CPUs. Caches that do not share the budget are never refused. */
 bool slab_budget_charge(struct kmem_cache *s, unsigned int cpu, unsigned int objects,
-			uint64_t max);
+			enum slab_budget_part part);
 /* Charges @objects even if that exceeds the budget. */
 void slab_budget_exceed(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
+/* Counts that an array on @cpu asks for more than SLAB_BUDGET_LITTLE. Result: how many did. */
+unsigned int slab_budget_ask(unsigned int cpu);
+/* Counts a move of objects on @cpu. Result: once in a period, the bytes that all CPUs hold
+ * beyond SLAB_BUDGET_LITTLE; otherwise 0. */
+uint64_t slab_budget_look(unsigned int cpu);
 /* Bytes charged on all CPUs. */
 uint64_t slab_budget_used(void);
 

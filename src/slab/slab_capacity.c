@@ -7,7 +7,7 @@
  * than the array holds. Long phases of one kind alone, for instance where one CPU allocates
  * objects that another one frees, let it grow slowly, to a modest size.
  *
- * kmalloc's arrays share a budget (slab_budget.c). A size class that needs more than is left
+ * kmalloc's arrays share budgets (slab_budget.c). A size class that needs more than is left
  * takes it from classes that are not used: a hand goes round the classes; a class whose count
  * of pops has not changed since the hand last came by loses half its capacity, with the objects
  * above it. Busy classes keep theirs, although those that fit their arrays never come here.
@@ -17,7 +17,6 @@
 #include <limits.h>
 
 #include "base/assert.h"
-#include "os/os_share.h"
 #include "percpu/array_slow.h"
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
@@ -169,16 +168,32 @@ static void reclaim(struct kmem_cache *wants, unsigned int cpu, uint64_t bytes, 
 	}
 }
 
-/* Charges @objects more in an array on @cpu: to the bytes that are left, else to those that
- * idle classes give up. False: there are not enough. @anyhow: never fails. */
+/* Whether request number @n is one of four that is granted. Multiples of the golden ratio are
+ * spread evenly, so classes that ask in turn, in whatever rhythm, get the same part. */
+static bool is_turn(unsigned int n)
+{
+	return n * 2654435769u < UINT_MAX / 4;
+}
+
+/*
+ * Charges @objects more in an array on @cpu. While all CPUs hold little (SLAB_BUDGET_LITTLE),
+ * an array grows when it asks. Beyond, one request in four is granted: arrays whose objects
+ * move all the time ask again and again, and soon have what they need; those of a program that
+ * goes from one phase to the next ask seldom. Beyond SLAB_BUDGET_MUCH, idle classes give up
+ * their bytes first. False: there are not enough, or not now. @anyhow: never fails.
+ */
 static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool anyhow)
 {
 	uint64_t bytes = (uint64_t)objects * s->size;
 
-	if (slab_budget_charge(s, cpu, objects, os_share_cache_bytes()))
+	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_LITTLE))
+		return true;
+	if (!anyhow && !is_turn(slab_budget_ask(cpu)))
+		return false;
+	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_MUCH))
 		return true;
 	reclaim(s, cpu, bytes, false);
-	if (slab_budget_charge(s, cpu, objects, os_share_cache_bytes()))
+	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_MOST))
 		return true;
 	if (!anyhow)
 		return false;
@@ -189,6 +204,16 @@ static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bo
 	return true;
 }
 
+/* Once in a period: while all CPUs hold more than a little, idle classes of this CPU give up
+ * half of what they have. */
+static void give_back(struct kmem_cache *busy, unsigned int cpu)
+{
+	uint64_t bytes = slab_budget_look(cpu);
+
+	if (unlikely(bytes))
+		reclaim(busy, cpu, bytes, false);
+}
+
 unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
 {
 	unsigned int cpu = pcpu_index(), more;
@@ -197,6 +222,7 @@ unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
 
 	if (cpu >= pcpu.nr_ids)
 		return s->capacity_first;
+	give_back(s, cpu);
 	a = pcpu_ptr(array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	more = growth(s, a, capacity, move);

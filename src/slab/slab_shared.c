@@ -18,7 +18,6 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
-#include "os/os_share.h"
 #include "page/node.h"
 #include "percpu/register.h"
 #include "queue/queue.h"
@@ -92,9 +91,9 @@ bool slab_shared_wanted(struct kmem_cache *s, unsigned int index, unsigned int *
 	/* If the budget has no room now, a CPU that misses the queue will ask again. */
 	atomic_store_explicit(&node->wants_shared, false, memory_order_relaxed);
 	*cpu = pcpu_index();
-	/* Queues may use half of the budget; the other half is for arrays. */
+	/* The other half of the budget is for arrays. */
 	return pcpu_use_rseq() && *cpu < pcpu.nr_ids && !queue_of(s, index) &&
-	       slab_budget_charge(s, *cpu, s->shared_size, os_share_cache_bytes() / 2);
+	       slab_budget_charge(s, *cpu, s->shared_size, SLAB_BUDGET_QUEUES);
 }
 
 bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu, void *mem)

@@ -88,7 +88,7 @@ TEST(ConfigTest, DefaultsAndRows)
 	EXPECT_EQ(r.range["show"],
 		  "nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers")
 		<< "all choices, however many";
-	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m");
+	EXPECT_EQ(r.value["cpu_cache_bytes"], "64m");
 	EXPECT_EQ(r.type["cpu_cache_bytes"], "bytes");
 	EXPECT_EQ(r.value["dirty_max"], "2m");
 	EXPECT_EQ(r.range["dirty_max"], "0..1048576m");
@@ -112,7 +112,7 @@ TEST(ConfigTest, EveryType)
 	EXPECT_EQ(r.value["dirty_decay_ms"], "250");
 	EXPECT_EQ(r.value["show"], "stats");
 	EXPECT_EQ(r.value["verbose"], "1");
-	EXPECT_EQ(r.value["cpu_cache_bytes"], "16m") << "not mentioned, not changed";
+	EXPECT_EQ(r.value["cpu_cache_bytes"], "64m") << "not mentioned, not changed";
 	r = conf("verbose:1,verbose:false");
 	EXPECT_EQ(r.value["verbose"], "0") << "the last one counts";
 }

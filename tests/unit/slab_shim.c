@@ -4,6 +4,7 @@
 #include "kmalloc/kmalloc.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
+#include "slab/slab_budget.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_count.h"
 #include "slab/slab_create.h"
@@ -146,6 +147,11 @@ size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu)
 	const struct pcpu_array *a = pcpu_ptr(slab_array(s, 0), cpu);
 
 	return (size_t)a->capacity * s->size;
+}
+
+size_t shim_budget_used(void)
+{
+	return slab_budget_used();
 }
 
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s)

@@ -60,6 +60,7 @@ unsigned int shim_no_cpu(void);
  * second the bytes that the capacity of CPU index @cpu comes to. */
 unsigned int shim_above_capacity(struct kmem_cache *s);
 size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu);
+size_t shim_budget_used(void);
 /* Slabs that a CPU's list may hold. */
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */
