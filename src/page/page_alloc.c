@@ -3,9 +3,9 @@
  * Requests for pages: chooses zonelist and watermarks by the flags, and reclaims or fails when
  * no zone has pages.
  *
- * Life of a request: it tries this CPU's pageset of the first zone (small orders), and if that is
- * full, of its stand-in; the zonelist with the low watermark; the zonelist with the watermark that
- * the request may go down to; then it reclaims, and tries once more.
+ * Life of a request: it tries this CPU's pageset of the first zone (small orders); if the zone
+ * is full, that of its stand-in; the zonelist with the low watermark; the zonelist with the
+ * watermark that the request may go down to; then it reclaims, and tries once more.
  */
 #include "page/page_alloc.h"
 

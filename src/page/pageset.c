@@ -290,7 +290,7 @@ static size_t record_pages(uint64_t record)
 
 void pageset_set_stand_in(struct zone *own, const struct zone *z, size_t npages)
 {
-	uint64_t *line, old, foreign;
+	uint64_t *line;
 
 	debug_assert(z != own && z < zones + page_window.nr_nodes);
 	debug_assert(npages && npages <= PCP_RUN_MAX);
@@ -298,15 +298,10 @@ void pageset_set_stand_in(struct zone *own, const struct zone *z, size_t npages)
 	if (pageset_of(own) == boot_pageset)
 		return;
 	line = pcpu_handle(counters(own));
-	old = raw_cpu_read(line[STAND_IN]);
-	foreign = raw_cpu_read(line[NUMA_FOREIGN]);
-	/* Zones that lack @npages may have room for the smaller requests that the record is
-	 * for, so it must not last longer. */
-	if (record_lasts(old, foreign) && record_pages(old) < npages)
-		return;
-	raw_cpu_write(line[STAND_IN], (uint64_t)z->index << STAND_IN_ZONE_SHIFT |
-					      (uint64_t)npages << STAND_IN_SIZE_SHIFT |
-					      (uint32_t)(foreign + STAND_IN_PAGES));
+	raw_cpu_write(line[STAND_IN],
+		      (uint64_t)z->index << STAND_IN_ZONE_SHIFT |
+			      (uint64_t)npages << STAND_IN_SIZE_SHIFT |
+			      (uint32_t)(raw_cpu_read(line[NUMA_FOREIGN]) + STAND_IN_PAGES));
 }
 
 struct page *pageset_pop_stand_in(const struct zone *own, size_t npages)
