@@ -3,9 +3,9 @@
  * Requests for pages: chooses zonelist and watermarks by the flags, and reclaims or fails when
  * no zone has pages.
  *
- * Life of a request: it tries this CPU's pageset of the first zone (small orders); the zonelist
- * with the low watermark; the zonelist with the watermark that the request may go down to; then
- * it reclaims, and tries once more.
+ * Life of a request: it tries this CPU's pageset of the first zone (small orders); if the zone
+ * is full, that of its stand-in; the zonelist with the low watermark; the zonelist with the
+ * watermark that the request may go down to; then it reclaims, and tries once more.
  */
 #include "page/page_alloc.h"
 
@@ -24,6 +24,7 @@
 #include "page/vmstat.h"
 #include "page/window.h"
 #include "page/zone.h"
+#include "page/zone_take.h"
 #include "percpu/gate.h"
 #include "percpu/percpu.h"
 #include "percpu/percpu_init.h"
@@ -289,25 +290,33 @@ struct page *page_alloc_at(const struct placement *p, const struct node_mask *no
 	return page ? hand_out(page, npages, zeroed) : NULL;
 }
 
-/* Whether a pageset has an array for runs of exactly this size. */
-static always_inline bool is_order(size_t npages)
-{
-	return is_pow2(npages) && ilog2(npages) < PCP_ORDERS;
-}
-
 /*
  * Takes a run out of a pageset without testing limits and watermarks, which count its pages as
  * in use already.
  */
 static always_inline struct page *pop(struct zone *z, size_t npages)
 {
-	if (is_order(npages))
+	if (pageset_has_order(npages))
 		return pageset_pop(z, ilog2(npages));
 	return npages <= PCP_RUN_MAX ? pageset_pop_run(z, npages) : NULL;
 }
 
+/* Takes a run of the zone that stands in for this CPU's node, if that is full or not allowed.
+ */
+static noinline struct page *alloc_stand_in(const struct zone *own, gfp_t flags, size_t npages)
+{
+	static const struct alloc_request any = { .type = ZONE_NORMAL };
+
+	if (flags & __GFP_THISNODE ||
+	    (node_allowed(own->node) && zone_watermark_ok(own, &any, npages, WMARK_LOW)))
+		return NULL;
+	return pageset_pop_stand_in(own, npages);
+}
+
 static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, size_t npages)
 {
+	struct page *page;
+
 	if (unlikely(npages - 1 >= PCP_RUN_MAX || (flags & (__GFP_DMA | __GFP_DMA32))))
 		return NULL;
 	if (page_window.nr_nodes == 1)
@@ -319,7 +328,8 @@ static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, siz
 	} else if (node != page_local_node()) {
 		return NULL; /* the slow path counts for the NUMA statistics */
 	}
-	return node_allowed(node) ? pop(&zones[node], npages) : NULL;
+	page = node_allowed(node) ? pop(&zones[node], npages) : NULL;
+	return likely(page) ? page : alloc_stand_in(&zones[node], flags, npages);
 }
 
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed)
@@ -376,7 +386,7 @@ void page_free_run(struct page *page, size_t npages)
 	/* Runs in pagesets are aligned; the tail of a run that shrank may not be. */
 	bool stray = is_pow2(npages) && ((page_to_pfn(page) - z->start) & (npages - 1));
 
-	if (is_order(npages) && !stray)
+	if (pageset_has_order(npages) && !stray)
 		pageset_free(z, page, ilog2(npages));
 	else if (npages <= PCP_RUN_MAX && z->type == ZONE_NORMAL && !stray)
 		pageset_free_run(z, page, npages);

@@ -5,7 +5,8 @@
  *
  * A zone has one per-CPU pointer. A CPU's pageset:
  *
- *   | array of order 0 | of order 1 | ... | of runs of 3..4 pages | of 5..8 | ... | counters |
+ *   | array of order 0 | of order 1 | ... | of runs of 3..4 pages | of 5..8 | ... | counters,
+ * stand-in |
  *
  * The arrays behind those of the orders are never filled by batches: they keep the runs that
  * were freed last, for the next request of exactly that size.
@@ -22,6 +23,7 @@
 #include "base/bits.h"
 #include "os/os_share.h"
 #include "page/buddy.h"
+#include "page/node.h"
 #include "page/zone.h"
 #include "percpu/drain.h"
 #include "percpu/gate.h"
@@ -30,7 +32,10 @@
 
 enum { PCP_HIGH_MAX = 4096, COUNTER_BYTES = 64 };
 
-_Static_assert(NR_PCP_COUNTERS * sizeof(uint64_t) <= COUNTER_BYTES, "counters fit their line");
+enum { STAND_IN = NR_PCP_COUNTERS }; /* its place in the line of counters */
+
+_Static_assert((STAND_IN + 1) * sizeof(uint64_t) <= COUNTER_BYTES,
+	       "counters and the stand-in fit their line");
 
 _Atomic(void *) pageset_fast[PCP_ORDERS];
 
@@ -258,6 +263,72 @@ void pageset_free_run(struct zone *z, struct page *page, size_t npages)
 		free_slow(z, list, page);
 }
 
+/*
+ * A record of a stand-in: the zone; the pages of the request that found it; and up to which
+ * count of NUMA_FOREIGN, modulo 2^32, it lasts. So a turn is taken by counting the run.
+ *
+ * A thread that moves to another CPU meanwhile may write its record there. That tells of a
+ * zone that stands in for the same node, and lasts as long or ends at once.
+ */
+enum { STAND_IN_SIZE_SHIFT = 32, STAND_IN_ZONE_SHIFT = 48 };
+
+_Static_assert(PCP_RUN_MAX < 1 << (STAND_IN_ZONE_SHIFT - STAND_IN_SIZE_SHIFT) &&
+		       UKMEM_MAX_NODES < 1 << (64 - STAND_IN_ZONE_SHIFT),
+	       "they fit a record");
+
+static bool record_lasts(uint64_t record, uint64_t foreign)
+{
+	uint32_t left = (uint32_t)record - (uint32_t)foreign;
+
+	return left - 1 < STAND_IN_PAGES;
+}
+
+static size_t record_pages(uint64_t record)
+{
+	return (uint16_t)(record >> STAND_IN_SIZE_SHIFT);
+}
+
+void pageset_set_stand_in(struct zone *own, const struct zone *z, size_t npages)
+{
+	uint64_t *line;
+
+	debug_assert(z != own && z < zones + page_window.nr_nodes);
+	debug_assert(npages && npages <= PCP_RUN_MAX);
+	zone_pcp_update(own);
+	if (pageset_of(own) == boot_pageset)
+		return;
+	line = pcpu_handle(counters(own));
+	raw_cpu_write(line[STAND_IN],
+		      (uint64_t)z->index << STAND_IN_ZONE_SHIFT |
+			      (uint64_t)npages << STAND_IN_SIZE_SHIFT |
+			      (uint32_t)(raw_cpu_read(line[NUMA_FOREIGN]) + STAND_IN_PAGES));
+}
+
+struct page *pageset_pop_stand_in(const struct zone *own, size_t npages)
+{
+	uint64_t *line = pcpu_handle(counters(own)), *stood_in, record;
+	struct page *page;
+	struct zone *z;
+
+	/* In the boot pageset, and before the first stand-in, both are 0. */
+	record = raw_cpu_read(line[STAND_IN]);
+	if (!record_lasts(record, raw_cpu_read(line[NUMA_FOREIGN])) ||
+	    npages < record_pages(record))
+		return NULL;
+	z = &zones[record >> STAND_IN_ZONE_SHIFT];
+	if (!node_allowed(z->node))
+		return NULL;
+	page = pageset_has_order(npages) ? pageset_pop(z, ilog2(npages))
+					 : pageset_pop_run(z, npages);
+	if (!page)
+		return NULL;
+	/* Both pagesets are real: one has a record, the other had a run. */
+	stood_in = pcpu_handle(counters(z) + PCP_STOOD_IN);
+	raw_cpu_add(line[NUMA_FOREIGN], npages);
+	raw_cpu_add(*stood_in, npages);
+	return page;
+}
+
 static void put_runs(void *zone, void **runs, unsigned int n)
 {
 	zone_free_batch(zone, (struct page **)runs, n);
@@ -370,9 +441,19 @@ void pageset_verify(struct zone *z, struct verify *v)
 	}
 }
 
+static uint64_t counted(const struct zone *z, unsigned int item)
+{
+	uint64_t n = atomic_load_explicit(&z->early[item], memory_order_relaxed), *handle;
+
+	if (pageset_of(z) == boot_pageset)
+		return n;
+	handle = pcpu_handle(counters(z) + item);
+	return n + per_cpu_sum(*handle);
+}
+
 uint64_t pageset_nr_alloc(const struct zone *z)
 {
-	uint64_t pages = pageset_counted(z, PCP_RUN_POPPED);
+	uint64_t pages = counted(z, PCP_RUN_POPPED);
 
 	for (unsigned int order = 0; order < PCP_ORDERS; order++)
 		pages += pcpu_array_sums(array_of(z, order), PCPU_ALL_CPUS).pops << order;
@@ -381,10 +462,8 @@ uint64_t pageset_nr_alloc(const struct zone *z)
 
 uint64_t pageset_counted(const struct zone *z, enum numa_stat item)
 {
-	uint64_t n = atomic_load_explicit(&z->early[item], memory_order_relaxed), *handle;
+	/* What stood in was preferred elsewhere, by a CPU of another node. */
+	bool other = item == NUMA_MISS || item == NUMA_OTHER;
 
-	if (pageset_of(z) == boot_pageset)
-		return n;
-	handle = pcpu_handle(counters(z) + item);
-	return n + per_cpu_sum(*handle);
+	return counted(z, item) + (other ? counted(z, PCP_STOOD_IN) : 0);
 }

@@ -3,6 +3,7 @@
 #ifndef PAGE_PAGESET_H
 #define PAGE_PAGESET_H
 
+#include "base/bits.h"
 #include "page/zone_types.h"
 
 /*
@@ -11,6 +12,12 @@
  * Synchronization: written once, by zone_pcp_update(), with release.
  */
 extern _Atomic(void *) pageset_fast[PCP_ORDERS];
+
+/* Whether a pageset has an array for runs of exactly this size. */
+static always_inline bool pageset_has_order(size_t npages)
+{
+	return is_pow2(npages) && ilog2(npages) < PCP_ORDERS;
+}
 
 bool pageset_init(void);
 /* Replaces the boot pageset by a real one, once. */
@@ -22,6 +29,17 @@ unsigned int pageset_batch(const struct zone *z, unsigned int order);
 /* Puts runs into this CPU's pageset, as far as there is room; the others into the zone. */
 void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsigned int n);
 void pageset_free(struct zone *z, struct page *page, unsigned int order);
+/*
+ * The stand-in of a node: the zone that served this CPU when zones of its own node could not.
+ * This CPU's pageset of it serves the next requests without a walk. After STAND_IN_PAGES a walk
+ * looks whether a nearer zone has room again; whether the own node has, callers look each time.
+ */
+enum { STAND_IN_PAGES = 16 };
+/* @z served a request for @npages that no zone nearer to @own could serve. */
+void pageset_set_stand_in(struct zone *own, const struct zone *z, size_t npages);
+/* Takes a run out of this CPU's pageset of @own's stand-in, and counts it. NULL: there is none.
+ */
+struct page *pageset_pop_stand_in(const struct zone *own, size_t npages);
 /* Takes a run of PCP_RUN_MIN to PCP_RUN_MAX pages, if the one that this CPU freed last has
  * exactly @npages. NULL: it has not. */
 struct page *pageset_pop_run(struct zone *z, size_t npages);

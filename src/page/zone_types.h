@@ -39,6 +39,7 @@ enum numa_stat {
 	NUMA_INTERLEAVE_HIT, /* taken here as a policy of interleaving wanted */
 	NR_NUMA_STATS,
 	PCP_RUN_POPPED = NR_NUMA_STATS, /* pages out of the lists of runs, to be used */
+	PCP_STOOD_IN, /* pages out of lists for CPUs whose own node was full */
 	NR_PCP_COUNTERS,
 };
 

@@ -181,14 +181,15 @@ static unsigned int zlc_next(const struct zonelist *zl, unsigned int i)
 	return zl->nr;
 }
 
-static void count_numa(struct zone *z, unsigned int preferred, size_t npages)
+static void count_numa(struct zone *z, unsigned int preferred, unsigned int local,
+		       size_t npages)
 {
 	debug_assert(preferred < page_window.nr_nodes);
 	if (unlikely(z->node != preferred)) {
 		pageset_count(z, NUMA_MISS, npages);
 		pageset_count(node_zone(preferred, z->type), NUMA_FOREIGN, npages);
 	}
-	if (unlikely(z->node != page_local_node()))
+	if (unlikely(z->node != local))
 		pageset_count(z, NUMA_OTHER, npages);
 }
 
@@ -247,6 +248,20 @@ bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes
 	return false;
 }
 
+/*
+ * Whether @z, which served @rq, stands in for the node @local from now on: all zones of nodes
+ * nearer to it are full, or not allowed. A request that may not block passes over a zone whose
+ * lock is taken, too; one below the low watermark looks at others first.
+ */
+static bool stands_in(const struct zone *z, unsigned int preferred, unsigned int local,
+		      const struct alloc_request *rq)
+{
+	return z->node != preferred && preferred == local && rq->may_block &&
+	       rq->mark == WMARK_LOW && !rq->above && rq->type == ZONE_NORMAL &&
+	       z->type == ZONE_NORMAL && rq->npages <= PCP_RUN_MAX && !rq->at &&
+	       !config.zone_reclaim_mode;
+}
+
 struct page *zonelist_alloc(struct zonelist *zl, const struct node_mask *nodes,
 			    unsigned int preferred, const struct alloc_request *rq)
 {
@@ -257,7 +272,13 @@ struct page *zonelist_alloc(struct zonelist *zl, const struct node_mask *nodes,
 		count_vm_event(ZLC_SECOND_SCAN);
 		page = scan(zl, nodes, rq, NULL);
 	}
-	if (page && page_window.nr_nodes > 1)
-		count_numa(zone_of(page), preferred, rq->npages);
+	if (page && page_window.nr_nodes > 1) {
+		unsigned int local = page_local_node();
+		struct zone *z = zone_of(page);
+
+		count_numa(z, preferred, local, rq->npages);
+		if (!nodes && stands_in(z, preferred, local, rq))
+			pageset_set_stand_in(node_zone(local, ZONE_NORMAL), z, rq->npages);
+	}
 	return page;
 }
