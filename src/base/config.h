@@ -104,7 +104,7 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"how often to look for CPUs that are gone, and quotas; malloc: its "           \
 		"thread alone; 0: never")                                                      \
 	CHOICE(thp, THP_AUTO, "auto|never|always",                                             \
-		"transparent huge pages for pages: as the system does, not, or "               \
+		"transparent huge pages: for what large programs grow by, not, or "            \
 		"wherever possible")                                                           \
 	BYTES(limit, 0, 0, 65536 * GIB,                                                        \
 		"pages of the process, above it NULL; 0: as the system and the cgroup "        \

@@ -49,6 +49,7 @@ struct os_calls {
 	/* The smaller of RLIMIT_AS and RLIMIT_DATA; SIZE_MAX: there is no limit. */
 	int (*address_space_limit)(size_t *bytes);
 	uint64_t (*now_ms)(void); /* monotonic, a few milliseconds coarse */
+	uint64_t (*now_us)(void); /* monotonic, exact; without a system call where it can */
 };
 
 extern struct os_calls os_calls;
@@ -91,6 +92,11 @@ int os_map_readable_at(void *addr, size_t len);
  * kernels before 5.14 cannot, and a range that is not populated is faulted in when it is used.
  */
 void os_populate(void *addr, size_t len);
+/*
+ * The same for a range that is to be in huge pages; the faults of later are small pages' again.
+ * Negative errno: the range is not populated, or only in part; -EINVAL: this kernel cannot.
+ */
+int os_populate_huge(void *addr, size_t len);
 /* Give the memory back and keep the addresses, which read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
 /* Unmap the range. */

@@ -248,6 +248,14 @@ static uint64_t linux_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static uint64_t linux_now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 uint32_t os_thread_id(void)
 {
 	return (uint32_t)syscall(SYS_gettid);
@@ -271,7 +279,7 @@ int os_prctl(int option, const unsigned long arg[4])
 			     .release = linux_release, .auxval = linux_auxval,                 \
 			     .page_size = linux_page_size,                                     \
 			     .address_space_limit = linux_address_space_limit,                 \
-			     .now_ms = linux_now_ms,                                           \
+			     .now_ms = linux_now_ms, .now_us = linux_now_us,                   \
 	}
 
 const struct os_calls os_calls_linux = LINUX_CALLS;

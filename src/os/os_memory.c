@@ -147,13 +147,37 @@ int os_map_readable_at(void *addr, size_t len)
 	return map_small_pages_at(addr, len, PROT_READ);
 }
 
-void os_populate(void *addr, size_t len)
+static int populate(void *addr, size_t len)
 {
 	static atomic_bool unknown; /* relaxed: at worst a thread more asks in vain */
+	int err = -EINVAL;
 
-	if (!atomic_load_explicit(&unknown, memory_order_relaxed) &&
-	    os_calls.madvise(addr, len, MADV_POPULATE_WRITE) == -EINVAL)
+	if (!atomic_load_explicit(&unknown, memory_order_relaxed))
+		err = os_calls.madvise(addr, len, MADV_POPULATE_WRITE);
+	if (err == -EINVAL)
 		atomic_store_explicit(&unknown, true, memory_order_relaxed);
+	return err;
+}
+
+void os_populate(void *addr, size_t len)
+{
+	populate(addr, len);
+}
+
+/*
+ * The advice is taken back at once. Otherwise one page that is touched in a range that was
+ * purged would bring a huge page, and the kernel would by and by make huge pages of the few
+ * pages that are left in such ranges (khugepaged).
+ */
+int os_populate_huge(void *addr, size_t len)
+{
+	int err = os_calls.madvise(addr, len, MADV_HUGEPAGE);
+
+	if (err)
+		return err;
+	err = populate(addr, len);
+	os_calls.madvise(addr, len, MADV_NOHUGEPAGE);
+	return err;
 }
 
 int os_purge(void *addr, size_t len)

@@ -73,6 +73,19 @@ static void end_period(struct zone *z, size_t limit)
 	zone_unlock(z, true);
 }
 
+/* Purges up to @npages: whole huge pages, where there may be any. With thp:auto, parts of them
+ * when no whole one is left. */
+static size_t purge(struct zone *z, size_t limit, size_t npages)
+{
+	size_t whole = HUGE_PAGE >> page_window.page_shift, purged = 0;
+
+	if (config.thp == THP_ALWAYS)
+		return zone_purge_to(z, limit, npages, whole);
+	if (atomic_load_explicit(&z->huge_asked, memory_order_relaxed) && npages >= whole)
+		purged = zone_purge_to(z, limit, npages, whole);
+	return purged ? purged : zone_purge_to(z, limit, npages, 0);
+}
+
 /* Purges a piece of one zone's backlog. Result: whether there is more to do at once. */
 static bool decay(struct zone *z)
 {
@@ -86,9 +99,7 @@ static bool decay(struct zone *z)
 	backlog = atomic_load_explicit(&z->decay_backlog, memory_order_relaxed);
 	if (!backlog)
 		return false;
-	purged = zone_purge_to(z, limit, min_size(backlog, piece),
-			       config.thp == THP_ALWAYS ? HUGE_PAGE >> page_window.page_shift
-							: 0);
+	purged = purge(z, limit, min_size(backlog, piece));
 	/* Another thread may have purged, too; the next period makes up for a wrong backlog. */
 	backlog = purged ? backlog - min_size(purged, backlog) : 0;
 	atomic_store_explicit(&z->decay_backlog, backlog, memory_order_relaxed);

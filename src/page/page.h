@@ -36,6 +36,7 @@
  *   zone_alloc.c      a run of one zone: out of this CPU's pageset, or past it
  *   reclaim.c         gets pages back that others hold without need
  *   zone_take.c       a run within limits and watermarks
+ *   huge.c            huge pages for what a zone grows by
  *   background.c      when decay happens: at requests, or in a thread of its own
  *   decay.c           chooses the free pages that the program has no use for
  *   purge.c           gives the memory of free pages back to the system

@@ -15,6 +15,7 @@
 #include "os/os.h"
 #include "page/aside.h"
 #include "page/background.h"
+#include "page/huge.h"
 #include "page/limits.h"
 #include "page/pageset.h"
 #include "page/purge.h"
@@ -38,6 +39,7 @@ static void fork_child(void)
 	/* A failed init() may leave zones that are not set up. */
 	if (once_done(&page_once))
 		purge_fork_child();
+	huge_note_fork();
 	background_fork_child();
 	reclaim_fork_child();
 }
@@ -86,6 +88,7 @@ static size_t trim(void)
 
 const struct layer page_layer = {
 	.once = &page_once,
+	.fork_parent = huge_note_fork,
 	.fork_child = fork_child,
 	.cpu_online = cpu_online,
 	.cpu_offline = cpu_offline,

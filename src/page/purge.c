@@ -3,8 +3,8 @@
  * Gives memory back to the system: purges dirty free blocks, the largest first, on demand or
  * when they are not needed (decay.c).
  *
- * A block is off the free lists while a thread purges it, without the zone's lock. If the
- * system refuses (mlock), the block goes back as dirty as it was.
+ * A block is off the free lists while a thread purges it (or populates it: huge.c), without the
+ * zone's lock. If the system refuses (mlock), the block goes back as dirty as it was.
  */
 #include "page/purge.h"
 
@@ -36,9 +36,9 @@ static int purge_pinned(void *addr, size_t len)
 	return 0;
 }
 
-static int purge_block(const struct zone *z, size_t pfn, size_t npages)
+static int purge_block(const struct zone *z, struct page *page, size_t npages)
 {
-	size_t len = npages << page_window.page_shift;
+	size_t len = npages << page_window.page_shift, pfn = page_to_pfn(page);
 	void *addr = pfn_to_virt(pfn);
 	int err = z->type == ZONE_DMA ? purge_pinned(addr, len) : os_purge(addr, len);
 
@@ -65,19 +65,25 @@ static bool is_purging(const struct page *page)
 	return false;
 }
 
-/* Purges a block that is off the lists, without the zone's lock. */
-static bool purge_isolated(struct zone *z, const struct page *page, size_t npages)
+int __zone_isolated(struct zone *z, struct page *page, size_t npages, isolated_work *work)
 {
 	struct purging mine = { page, purging };
-	bool ok;
+	int err;
 
 	lock_assert_held(&z->lock);
+	debug_assert(page_type(page) == PAGE_NONE && is_pow2(npages));
+	page->order = (uint8_t)ilog2(npages);
+	z->isolated += npages;
+	list_add(&page->free_list, &z->isolated_blocks);
 	purging = &mine;
 	zone_unlock(z, true);
-	ok = purge_block(z, page_to_pfn(page), npages) == 0;
+	err = work(z, page, npages);
 	zone_lock(z);
 	purging = mine.outer;
-	return ok;
+	list_del(&page->free_list);
+	debug_assert(z->isolated >= npages && page_type(page) == PAGE_NONE);
+	z->isolated -= npages;
+	return err;
 }
 
 size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
@@ -85,7 +91,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 	size_t purged = 0;
 
 	zone_lock(z);
-	__zone_carve_release(z);
+	__zone_spaces_release(z);
 	/* Other threads' frees must not keep this loop going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
 	while (z->nr_dirty > target && purged < max) {
@@ -102,17 +108,13 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 			break;
 		}
 		debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
-		z->isolated += n;
-		list_add(&page->free_list, &z->isolated_blocks);
-		ok = purge_isolated(z, page, n);
-		list_del(&page->free_list);
-		debug_assert(z->isolated >= n && page_type(page) == PAGE_NONE);
-		z->isolated -= n;
+		ok = __zone_isolated(z, page, n, purge_block) == 0;
 		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
 		if (!ok)
 			break;
 		purged += n;
 		z->nr_purged += n;
+		z->grown -= min_size(z->grown, n);
 	}
 	zone_unlock(z, true);
 	return purged;
@@ -144,6 +146,7 @@ void purge_fork_child(void)
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order,
 					PAGE_DIRTY);
 		}
+		z->huge_asking = false;
 		zone_unlock(z, true);
 		/* A child does not inherit locks on memory: free pages are not pinned now. They
 		 * go back to the system, unless this thread has locks, perhaps that of the stop

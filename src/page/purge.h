@@ -5,6 +5,15 @@
 
 #include "page/zone_types.h"
 
+/* Does something with the memory of a block. Result: 0 or a negative errno. */
+typedef int isolated_work(const struct zone *z, struct page *page, size_t npages);
+
+/*
+ * Calls @work for a block of 2^k pages that the caller has taken off the lists, without the
+ * zone's lock. A child that is forked meanwhile puts the block back as dirty, unless this
+ * thread forks. The lock is held before and after. Result: @work's.
+ */
+int __zone_isolated(struct zone *z, struct page *page, size_t npages, isolated_work *work);
 /*
  * Purges until at most @target dirty pages are left, but no more than about @max: a
  * block is purged as a whole, so it may be up to a 32nd more. Blocks of less than @least
@@ -15,7 +24,8 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least);
 size_t zone_purge(struct zone *z);
 /* Purges free pages; with @all also those in the CPUs' pagesets. Result: bytes purged. */
 size_t page_trim(bool all);
-/* In the child: frees the blocks that other threads of the parent were purging. */
+/* In the child: frees the blocks that other threads of the parent were purging or populating.
+ */
 void purge_fork_child(void);
 
 #endif

@@ -154,7 +154,7 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow)
 	return page;
 }
 
-void __zone_carve_release(struct zone *z)
+static void carve_release(struct zone *z)
 {
 	size_t n = z->carve_end - z->carve_start;
 
@@ -163,6 +163,47 @@ void __zone_carve_release(struct zone *z)
 	if (n)
 		__zone_free_run(z, z->carve_start, n, z->carve_zero);
 	z->carve_start = z->carve_end = 0;
+}
+
+static void ahead_release(struct zone *z)
+{
+	size_t n = z->ahead_end - z->ahead_start;
+
+	lock_assert_held(&z->lock);
+	debug_assert(z->ahead_start <= z->ahead_end && z->ahead_end <= zone_frontier(z));
+	if (n)
+		__zone_free_run(z, z->ahead_start, n, PAGE_DIRTY);
+	z->ahead_start = z->ahead_end = 0;
+}
+
+void __zone_spaces_release(struct zone *z)
+{
+	carve_release(z);
+	ahead_release(z);
+}
+
+void __zone_ahead_set(struct zone *z, size_t pfn, size_t npages)
+{
+	ahead_release(z);
+	z->ahead_start = pfn;
+	z->ahead_end = pfn + npages;
+}
+
+struct page *__zone_ahead_take(struct zone *z, size_t npages)
+{
+	size_t align = is_pow2(npages) ? npages : 1;
+	size_t start = z->start + align_up(z->ahead_start - z->start, align);
+	struct page *page = &page_window.pages[start];
+
+	lock_assert_held(&z->lock);
+	if (z->ahead_start == z->ahead_end || start + npages > z->ahead_end)
+		return NULL;
+	debug_assert(page_type(page) == PAGE_NONE);
+	if (start > z->ahead_start)
+		__zone_free_run(z, z->ahead_start, start - z->ahead_start, PAGE_DIRTY);
+	z->ahead_start = start + npages;
+	page->zero = PAGE_DIRTY;
+	return page;
 }
 
 /*
@@ -209,7 +250,7 @@ static bool carve_block(struct zone *z, unsigned int order, unsigned int least)
 	}
 	if (!page)
 		return false;
-	__zone_carve_release(z);
+	carve_release(z);
 	z->carve_zero = page->zero;
 	z->carve_start = page_to_pfn(page);
 	z->carve_end = z->carve_start + n;
@@ -224,7 +265,7 @@ static bool carve_grow(struct zone *z, size_t n)
 	if (!__zone_grow(z, 1, n, &start))
 		return false;
 	if (z->carve_end != start || z->carve_zero == PAGE_DIRTY) {
-		__zone_carve_release(z);
+		carve_release(z);
 		z->carve_start = start;
 		z->carve_zero = PAGE_FRESH;
 	}
@@ -245,7 +286,7 @@ static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
 		return true;
 	/* A carving space that ends at the frontier can grow there. */
 	if (z->carve_end != zone_frontier(z))
-		__zone_carve_release(z);
+		carve_release(z);
 	return carve_block(z, order, fits) ||
 	       (may_grow && (carve_grow(z, n) || carve_grow(z, npages)));
 }
@@ -304,7 +345,9 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 	debug_assert(npages && start >= z->start && start <= zone_frontier(z));
 	debug_assert(npages && start >= z->start && start <= zone_frontier(z));
 	if (z->carve_start < end && z->carve_end > start)
-		__zone_carve_release(z);
+		carve_release(z);
+	if (z->ahead_start < end && z->ahead_end > start)
+		ahead_release(z);
 	if (end > zone_frontier(z)) {
 		tail = zone_frontier(z) - start;
 		if (!may_grow || (tail && !run_is_free(z, start, tail)) ||

@@ -11,7 +11,14 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 /* The run of @npages that begins with page number @start, or NULL. */
 struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool may_grow);
-/* Puts the carving space back into the free lists. */
-void __zone_carve_release(struct zone *z);
+/* Puts the carving space and the space ahead back into the free lists. */
+void __zone_spaces_release(struct zone *z);
+
+/* Makes @npages dirty pages from @pfn on the space ahead, in the place of what is left of it.
+ */
+void __zone_ahead_set(struct zone *z, size_t pfn, size_t npages);
+/* Takes a run out of the space ahead, aligned to its size if that is a power of two; or NULL.
+ */
+struct page *__zone_ahead_take(struct zone *z, size_t npages);
 
 #endif

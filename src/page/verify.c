@@ -93,6 +93,9 @@ static void __verify_sums(struct zone *z, size_t nr_free, size_t nr_dirty, struc
 	verify_that(v, z->carve_start <= z->carve_end,
 		    "zone %u: space for carving from %zu to %zu", z->index, z->carve_start,
 		    z->carve_end);
+	verify_that(v, z->ahead_start <= z->ahead_end && z->ahead_end <= zone_frontier(z),
+		    "zone %u: space ahead from %zu to %zu", z->index, z->ahead_start,
+		    z->ahead_end);
 }
 
 static void __verify_lists(struct zone *z, struct verify *v)

@@ -26,7 +26,7 @@ void zone_read(struct zone *z, struct zone_counts *c, bool with_blocks)
 	zone_lock(z);
 	debug_assert(z->nr_free <= z->present);
 	c->present = z->present;
-	c->nr_free = z->nr_free + z->carve_end - z->carve_start;
+	c->nr_free = z->nr_free + __zone_set_apart(z);
 	c->nr_dirty = __zone_dirty(z);
 	c->used = __zone_used(z);
 	c->alloc = z->nr_direct;

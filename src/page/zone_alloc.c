@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "os/os.h"
 #include "os/os_share.h"
+#include "page/huge.h"
 #include "page/pageset.h"
 #include "page/reclaim.h"
 #include "page/zone.h"
@@ -22,6 +23,8 @@ static unsigned int take(struct zone *z, const struct alloc_request *rq, struct 
 {
 	unsigned int order = ilog2(rq->npages), got = 0;
 
+	if (zone_wants_huge(z) && rq->may_block && rq->npages <= ZONE_SMALL_RUN && !rq->above)
+		zone_ask_huge(z);
 	if (!zone_lock_for(z, rq))
 		return 0;
 	batch[0] = __zone_take(z, rq);

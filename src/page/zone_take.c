@@ -10,6 +10,7 @@
 #include "os/os.h"
 #include "page/buddy.h"
 #include "page/decay.h"
+#include "page/huge.h"
 #include "page/limits.h"
 #include "page/pageset.h"
 #include "page/runs.h"
@@ -44,6 +45,17 @@ bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, siz
 		sum_has_room(z->node_used, npages, z->wmark[mark], z->node_managed)) &&
 	       sum_has_room(&page_limits.used, npages, page_limits.wmark[mark],
 			    page_limits.limit);
+}
+
+/* A small run that is resident already, or NULL. */
+static struct page *take_ahead(struct zone *z, size_t npages)
+{
+	struct page *page = npages <= ZONE_SMALL_RUN ? __zone_ahead_take(z, npages) : NULL;
+
+	/* The last of it: the next request finds the next huge page. */
+	if (page && z->ahead_start == z->ahead_end)
+		__huge_note_growth(z, 0);
+	return page;
 }
 
 /* The process's sums as they will be after this zone's unlock publishes its counts. */
@@ -197,18 +209,22 @@ static struct page *take_run(struct zone *z, const struct alloc_request *rq, boo
 }
 
 /*
- * Takes a dirty run, out of blocks of any size. Before clean memory is touched, the dirty pages
- * of this CPU's pageset are put back, too.
+ * Takes a dirty run, out of blocks of any size, or a small one out of the space ahead. Before
+ * clean memory is touched, the dirty pages of this CPU's pageset are put back, too.
  */
 static struct page *take_dirty(struct zone *z, const struct alloc_request *rq)
 {
 	struct page *page = NULL;
 
+	if (z->at_end)
+		__zone_spaces_release(z);
 	if (rq->at || z->type != ZONE_NORMAL || z->at_end)
 		return NULL;
 	z->only_dirty = true;
 	if (z->nr_dirty >= rq->npages)
 		page = take_run(z, rq, false);
+	if (!page && !rq->align)
+		page = take_ahead(z, rq->npages);
 	if (!page && __pageset_give_dirty(z) && z->nr_dirty >= rq->npages)
 		page = take_run(z, rq, false);
 	return page;
@@ -277,8 +293,11 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	}
 	if (page->zero == PAGE_PURGED)
 		z->nr_refault += rq->npages;
-	if (fresh)
+	if (fresh) {
 		__decay_note_growth(z, fresh);
+		if (rq->npages <= ZONE_SMALL_RUN)
+			__huge_note_growth(z, fresh);
+	}
 	return page;
 }
 
@@ -309,10 +328,14 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 		page = __zone_alloc(z, order, false);
 		z->only_dirty = false;
 		if (!page)
+			page = take_ahead(z, npages);
+		if (!page)
 			page = __zone_alloc(z, order, false);
 		if (!page)
 			break;
 		debug_assert(page_type(page) == PAGE_NONE);
+		if (page->zero != PAGE_DIRTY)
+			__huge_note_growth(z, npages);
 		if (page->zero == PAGE_PURGED)
 			z->nr_refault += npages;
 		out[got++] = page;

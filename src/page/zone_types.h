@@ -48,14 +48,14 @@ enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
 
 /*
  * Invariants: every page below the frontier is in exactly one place: a free block, a pageset,
- * the carving space, the list of deferred frees, the list of blocks isolated for purging, a
- * run handed out, or (if the window is not reserved) a hole that other code has mapped. No free
- * block's buddy is a free block of the same order that it always merges with. nr_free = sum
- * over orders of blocks << order; nr_dirty of these may be resident.
+ * the carving space, the space ahead, the list of deferred frees, the list of blocks isolated
+ * for purging, a run handed out, or (if the window is not reserved) a hole that other code has
+ * mapped. No free block's buddy is a free block of the same order that it always merges with.
+ * nr_free = sum over orders of blocks << order; nr_dirty of these may be resident.
  *
  * present = pages below the frontier without holes. For limits and watermarks, a page is in
- * use if it is neither free nor isolated nor in the carving space; pages in pagesets are in
- * use.
+ * use if it is neither free nor isolated nor in one of these two spaces; pages in pagesets are
+ * in use.
  *
  * A free that finds the lock taken pushes its run onto `deferred` and goes on; the next thread
  * that takes the lock puts it into the free lists.
@@ -97,6 +97,17 @@ struct zone {
 	/* The carving space: pages taken from the buddy lists, from which odd runs are cut. */
 	size_t carve_start, carve_end;
 	uint8_t carve_zero;
+	/* The space ahead: populated pages, for small runs only (huge.c). They count as dirty.
+	 */
+	size_t ahead_start, ahead_end;
+	size_t grown;	     /* clean pages that small runs took, less those purged since */
+	size_t huge_wait;    /* growth before the next huge page is asked for */
+	uint32_t huge_forks; /* number of forks that the zone knows of */
+	int8_t huge_slow;    /* two for each slow call in a row: huge.c */
+	bool huge_asking;    /* a thread is asking for one */
+	/* Relaxed, read without the lock: there may be huge pages in this zone; a small run
+	 * found nothing resident. */
+	atomic_bool huge_asked, huge_wanted;
 	bool only_dirty; /* the request being served may take only dirty pages */
 	bool at_end;	 /* the system refused more when it was last asked */
 	/* Counters, of pages. */
@@ -169,6 +180,9 @@ static inline unsigned int zone_piece_order(void)
 	return 25 - page_window.page_shift;
 }
 
+/* Runs of up to so many pages are surely used soon: slabs, and programs' own small runs. */
+enum { ZONE_SMALL_RUN = 16 };
+
 enum { ZONE_MIXED_ORDER = 3 }; /* 8 pages */
 
 /*
@@ -213,18 +227,26 @@ static inline void __zone_note_dirty(struct zone *z)
 		z->dirty_low = z->nr_dirty;
 }
 
+/* Pages in the carving space and in the space ahead. Lock held. */
+static inline size_t __zone_set_apart(const struct zone *z)
+{
+	lock_assert_held(&z->lock);
+	return z->carve_end - z->carve_start + z->ahead_end - z->ahead_start;
+}
+
 /* Free pages that may be resident. Lock held. */
 static inline size_t __zone_dirty(const struct zone *z)
 {
 	lock_assert_held(&z->lock);
-	return z->nr_dirty + (z->carve_zero == PAGE_DIRTY ? z->carve_end - z->carve_start : 0);
+	return z->nr_dirty + z->ahead_end - z->ahead_start +
+	       (z->carve_zero == PAGE_DIRTY ? z->carve_end - z->carve_start : 0);
 }
 
 /* Pages in use, for limits and watermarks. Lock held. */
 static inline size_t __zone_used(const struct zone *z)
 {
 	lock_assert_held(&z->lock);
-	return z->present - z->nr_free - z->isolated - (z->carve_end - z->carve_start);
+	return z->present - z->nr_free - z->isolated - __zone_set_apart(z);
 }
 
 #endif

@@ -49,7 +49,7 @@ void shim_zone_read(unsigned int index, struct shim_zone *out)
 		.wmark_min = z->wmark[WMARK_MIN],
 		.wmark_low = z->wmark[WMARK_LOW],
 		.wmark_high = z->wmark[WMARK_HIGH],
-		.carve = z->carve_end - z->carve_start,
+		.carve = z->carve_end - z->carve_start + z->ahead_end - z->ahead_start,
 	};
 	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
 		if (!list_empty(&z->free[o]))

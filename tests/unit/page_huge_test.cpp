@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Huge pages for what a large program's small runs grow by. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "page_util.h"
+#include "test_util.h"
+
+namespace
+{
+
+constexpr int kPopulateWrite = 23; /* MADV_POPULATE_WRITE, not in all headers */
+constexpr size_t kHuge = 2 * kMiB;
+constexpr size_t kGrown = 64 * kMiB;
+constexpr uint64_t kUsual = 250, kSlow = 5000; /* us */
+
+struct Call {
+	void *addr;
+	size_t len;
+	int advice;
+};
+
+std::vector<Call> calls; /* those for the length of a huge page */
+std::vector<uintptr_t> asked;
+int advice_error, populate_error;
+uint64_t clock_us, populate_us = kUsual;
+
+int counting_madvise(void *addr, size_t len, int advice)
+{
+	if (len == kHuge)
+		calls.push_back({ addr, len, advice });
+	if (advice == MADV_HUGEPAGE && len == kHuge) {
+		asked.push_back(reinterpret_cast<uintptr_t>(addr));
+		if (advice_error)
+			return -advice_error;
+	}
+	if (advice == kPopulateWrite && len == kHuge) {
+		clock_us += populate_us;
+		if (populate_error)
+			return -populate_error;
+	}
+	return os_calls_linux.madvise(addr, len, advice);
+}
+
+class PageHugeTest : public testing::Test
+{
+      protected:
+	void SetUp() override
+	{
+		if (sysconf(_SC_PAGESIZE) != 4096)
+			GTEST_SKIP() << "huge pages are not 2 MiB";
+		os_calls.madvise = counting_madvise;
+		os_calls.now_us = [] { return clock_us; };
+	}
+
+	/* Takes @bytes in single pages. */
+	void use(size_t bytes)
+	{
+		Pages more = fill(GFP_KERNEL, 0, to_pages(bytes));
+
+		ASSERT_EQ(more.size(), to_pages(bytes));
+		pages_.insert(pages_.end(), more.begin(), more.end());
+	}
+
+	/* The number of huge pages that are asked for while @bytes are taken. */
+	size_t asked_for(size_t bytes)
+	{
+		const size_t before = asked.size();
+
+		use(bytes);
+		return asked.size() - before;
+	}
+
+	void TearDown() override
+	{
+		free_all(pages_, 0);
+		expect_whole();
+	}
+
+	Pages pages_;
+};
+
+bool in_huge_page(const struct page *page)
+{
+	const auto at = reinterpret_cast<uintptr_t>(page_address(page));
+
+	return std::any_of(asked.begin(), asked.end(),
+			   [&](uintptr_t from) { return at - from < kHuge; });
+}
+
+TEST_F(PageHugeTest, NotInASmallProgram)
+{
+	EXPECT_EQ(asked_for(kGrown - kMiB), 0u);
+}
+
+TEST_F(PageHugeTest, ALargeOneGrowsByHugePages)
+{
+	use(kGrown);
+	const size_t n = asked_for(64 * kMiB);
+	EXPECT_GE(n, 30u);
+	EXPECT_LE(n, 33u) << "more is populated than is used";
+	for (uintptr_t at : asked)
+		EXPECT_EQ(at % kHuge, 0u);
+	for (size_t i = 0; i < 1000; i++)
+		EXPECT_TRUE(in_huge_page(pages_[pages_.size() - 2000 + i])) << i;
+}
+
+TEST_F(PageHugeTest, TheAdviceIsTakenBack)
+{
+	use(kGrown + 16 * kMiB);
+	ASSERT_GE(calls.size(), 6u);
+	for (size_t i = 0; i + 2 < calls.size(); i += 3) {
+		EXPECT_EQ(calls[i].advice, MADV_HUGEPAGE);
+		EXPECT_EQ(calls[i + 1].advice, kPopulateWrite);
+		EXPECT_EQ(calls[i + 2].advice, MADV_NOHUGEPAGE);
+		EXPECT_EQ(calls[i + 1].addr, calls[i].addr);
+		EXPECT_EQ(calls[i + 2].addr, calls[i].addr);
+	}
+}
+
+TEST_F(PageHugeTest, RunsOfSeveralPagesToo)
+{
+	use(kGrown);
+	const size_t before = asked.size();
+	Pages runs = fill(GFP_KERNEL, 2, to_pages(16 * kMiB) / 4);
+	EXPECT_GE(asked.size() - before, 6u);
+	for (auto *page : runs)
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(page_address(page)) % (4 * 4096), 0u);
+	free_all(runs, 2);
+}
+
+/* Programs take large runs to use in part: these get no memory that is resident already. */
+TEST_F(PageHugeTest, LargeRunsGetNothingOfIt)
+{
+	use(kGrown + kMiB);
+	const size_t before = asked.size();
+	ASSERT_GT(before, 0u);
+	for (unsigned i = 0; i < 20; i++) {
+		bool zeroed;
+		struct page *run = shim_alloc_run(GFP_KERNEL, 40, &zeroed);
+
+		ASSERT_NE(run, nullptr);
+		EXPECT_FALSE(in_huge_page(run));
+		shim_free_run(run, 40);
+	}
+	EXPECT_EQ(asked.size(), before);
+}
+
+TEST_F(PageHugeTest, WhatIsAheadCountsAsDirtyAndIsTrimmed)
+{
+	use(kGrown + kMiB);
+	const size_t before = limits().dirty;
+	EXPECT_GE(before, to_pages(kHuge) / 2 - to_pages(kMiB) / 8);
+	EXPECT_GE(ukmem_trim(), (before - 16) * 4096);
+	EXPECT_EQ(limits().dirty, 0u);
+	expect_whole();
+	EXPECT_GE(asked_for(8 * kMiB), 3u) << "nothing is asked for after a trim";
+}
+
+TEST_F(PageHugeTest, ReadsAsZeros)
+{
+	use(kGrown);
+	for (unsigned i = 0; i < 1500; i++) {
+		struct page *page = alloc_pages(GFP_KERNEL | __GFP_ZERO, 0);
+
+		ASSERT_NE(page, nullptr);
+		const auto *bytes = static_cast<const char *>(page_address(page));
+		ASSERT_TRUE(std::all_of(bytes, bytes + 4096, [](char c) { return c == 0; }));
+		touch(page, 0, 0x5a);
+		pages_.push_back(page);
+	}
+	EXPECT_GT(asked.size(), 1u);
+}
+
+TEST_F(PageHugeTest, WhatIsFreeIsTakenFirst)
+{
+	use(kGrown + 32 * kMiB);
+	for (size_t i = 0; i < to_pages(8 * kMiB); i++, pages_.pop_back())
+		__free_pages(pages_.back(), 0);
+	EXPECT_EQ(asked_for(7 * kMiB), 0u);
+}
+
+/* Where huge pages take long, more and more is done without them. */
+TEST_F(PageHugeTest, ASlowSystemIsAskedLessAndLess)
+{
+	populate_us = kSlow;
+	use(kGrown + kMiB);
+	EXPECT_EQ(asked.size(), 1u);
+	EXPECT_EQ(asked_for(12 * kMiB), 0u);
+	EXPECT_EQ(asked_for(8 * kMiB), 1u);
+	EXPECT_EQ(asked_for(50 * kMiB), 0u);
+	EXPECT_EQ(asked_for(16 * kMiB), 1u);
+	EXPECT_EQ(asked_for(128 * kMiB), 0u);
+}
+
+TEST_F(PageHugeTest, ASystemThatIsFastAgainIsAskedAsBefore)
+{
+	populate_us = kSlow;
+	use(kGrown + kMiB);
+	ASSERT_EQ(asked.size(), 1u);
+	populate_us = kUsual;
+	use(18 * kMiB);
+	EXPECT_GE(asked_for(16 * kMiB), 7u);
+	/* One slow call is forgiven, two are not, and older ones do not count. */
+	populate_us = kSlow;
+	EXPECT_EQ(asked_for(14 * kMiB), 2u);
+	EXPECT_EQ(asked_for(8 * kMiB), 1u);
+}
+
+TEST_F(PageHugeTest, AfterAForkBothGoOnWithSmallPages)
+{
+	use(kGrown + 8 * kMiB);
+	ASSERT_GT(asked.size(), 2u);
+	pid_t child = fork();
+	if (child == 0) {
+		const bool none = asked_for(48 * kMiB) == 0;
+
+		_exit(none && shim_zone_wrong(0) == nullptr ? 0 : 1);
+	}
+	int status = -1;
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0) << "the child asks for huge pages";
+	EXPECT_EQ(asked_for(48 * kMiB), 0u);
+	EXPECT_GE(asked_for(32 * kMiB), 4u);
+}
+
+TEST_F(PageHugeTest, AProgramThatForksMuchNeverAsks)
+{
+	use(kGrown - kMiB);
+	for (unsigned i = 0; i < 8; i++) {
+		pid_t child = fork();
+		if (child == 0)
+			_exit(0);
+		ASSERT_EQ(waitpid(child, nullptr, 0), child);
+		use(16 * kMiB);
+	}
+	EXPECT_EQ(asked.size(), 0u);
+}
+
+TEST_F(PageHugeTest, AKernelThatCannotIsAskedOnce)
+{
+	advice_error = EINVAL;
+	use(kGrown + kMiB);
+	EXPECT_EQ(asked.size(), 1u);
+	EXPECT_EQ(asked_for(128 * kMiB), 0u);
+}
+
+TEST_F(PageHugeTest, ARefusalIsNoFailure)
+{
+	populate_error = ENOMEM;
+	use(kGrown + 8 * kMiB);
+	EXPECT_EQ(asked.size(), 1u);
+	/* What was populated of it goes back. */
+	EXPECT_EQ(calls.back().advice, MADV_DONTNEED);
+	for (auto *page : pages_)
+		touch(page, 0);
+}
+
+TEST_F(PageHugeTest, NotAboveTheLimit)
+{
+	configure("limit:80m");
+	Pages all = fill(GFP_KERNEL, 0);
+	EXPECT_GT(asked.size(), 0u);
+	EXPECT_GE(all.size(), to_pages(72 * kMiB));
+	EXPECT_LE(limits().used + limits().dirty, limits().limit);
+	free_all(all, 0);
+}
+
+TEST_F(PageHugeTest, NotWithNever)
+{
+	configure("thp:never");
+	EXPECT_EQ(asked_for(kGrown + 16 * kMiB), 0u);
+}
+
+TEST_F(PageHugeTest, NotWithAlways)
+{
+	configure("thp:always");
+	EXPECT_EQ(asked_for(kGrown + 16 * kMiB), 0u);
+}
+
+} // namespace
