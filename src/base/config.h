@@ -64,6 +64,12 @@ enum config_address_space {
 	ADDRESS_SPACE_SMALL,
 };
 
+enum config_oom_report {
+	OOM_REPORT_NEVER,
+	OOM_REPORT_FIRST,
+	OOM_REPORT_ALWAYS,
+};
+
 enum config_show {
 	SHOW_NOTHING,
 	SHOW_STATS,
@@ -141,6 +147,9 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"after a report about an object of a cache that is debugged")                  \
 	STRING(slab_attr, "CACHE/ATTR=VALUE;...",                                              \
 		"attributes of caches, set when a cache is made")                              \
+	CHOICE(oom_report, OOM_REPORT_NEVER, "never|first|always",                             \
+		"tell what has the memory when a request failed for lack of it; always: "      \
+		"once a second at most")                                                       \
 	CHOICE(annotate, UKMEM_ANNOTATE, "auto|never",                                         \
 		"tell AddressSanitizer and valgrind, where they run, what is allocated")       \
 	BOOL(passthrough, 0,                                                                   \

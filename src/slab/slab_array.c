@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "page/background.h"
+#include "page/oom.h"
 #include "percpu/array_slow.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
@@ -57,7 +58,7 @@ static void make_shared(struct kmem_cache *s, unsigned int node)
 
 	if (likely(!slab_shared_wanted(s, node, &cpu)))
 		return;
-	mem = slab_alloc(&slab_queues, GFP_KERNEL, NULL);
+	mem = slab_alloc(&slab_queues, GFP_KERNEL | __GFP_NOWARN, NULL);
 	if (!slab_shared_give(s, node, cpu, mem) && mem)
 		slab_free_slow(&slab_queues, mem, NULL);
 }
@@ -137,6 +138,15 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t 
 	return obj;
 }
 
+/* Unless the failure has another reason: the cache's own limit, or kmem_cache_fail(). */
+static cold void report_failure(const struct kmem_cache *s, size_t n, gfp_t flags)
+{
+	unsigned int checked = atomic_load_explicit(&s->checked, memory_order_relaxed);
+
+	if (!slab_limit_reached(s) && !(checked & (SLAB_CHECK_FAIL | SLAB_CHECK_PASSTHROUGH)))
+		page_report_failure(s->name, n * s->object_size, flags);
+}
+
 void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
 {
 	void *obj;
@@ -149,6 +159,8 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	if (unlikely(!obj))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
+	if (unlikely(!obj))
+		report_failure(s, 1, flags);
 	return obj;
 }
 
@@ -272,6 +284,8 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	if (unlikely(got < n))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
+	if (unlikely(got < n))
+		report_failure(s, n - got, flags);
 	return got;
 }
 
