@@ -10,6 +10,7 @@
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "layer/layer.h"
 #include "os/os.h"
 #include "page/limits.h"
@@ -139,6 +140,7 @@ static void report(const char *what, size_t bytes, gfp_t flags)
 
 cold bool page_report_failure(const char *what, size_t bytes, gfp_t flags)
 {
+	PROBE(alloc_fail, what, bytes, flags);
 	if (likely(config.oom_report == OOM_REPORT_NEVER) || !(flags & __GFP_DIRECT_RECLAIM) ||
 	    flags & (__GFP_NOWARN | PAGE_NO_RECLAIM) || pcpu_gate_depth || !lock_none_held() ||
 	    os_is_confined() || !page_window.size || !is_possible(bytes))

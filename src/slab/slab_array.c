@@ -10,6 +10,7 @@
 #include "slab/slab_array.h"
 
 #include "base/assert.h"
+#include "base/probe.h"
 #include "page/background.h"
 #include "page/oom.h"
 #include "percpu/array_slow.h"
@@ -87,6 +88,7 @@ static noinline void *refill(struct kmem_cache *s, unsigned int node, gfp_t flag
 	if (got == 1)
 		return batch[0];
 	slab_event(s, SLAB_ALLOC_REFILL);
+	PROBE(refill, s->name, node, got);
 	if (unlikely(node != asked))
 		slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL);
 	pushed = pcpu_array_fill(slab_array(s, node), batch + 1, got - 1);
@@ -138,12 +140,15 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t 
 	return obj;
 }
 
-/* Unless the failure has another reason: the cache's own limit, or kmem_cache_fail(). */
+/* A report tells of no failures for another reason: the cache's own limit, kmem_cache_fail().
+ */
 static cold void report_failure(const struct kmem_cache *s, size_t n, gfp_t flags)
 {
 	unsigned int checked = atomic_load_explicit(&s->checked, memory_order_relaxed);
 
-	if (!slab_limit_reached(s) && !(checked & (SLAB_CHECK_FAIL | SLAB_CHECK_PASSTHROUGH)))
+	if (slab_limit_reached(s) || checked & (SLAB_CHECK_FAIL | SLAB_CHECK_PASSTHROUGH))
+		PROBE(alloc_fail, s->name, n * s->object_size, flags);
+	else
 		page_report_failure(s->name, n * s->object_size, flags);
 }
 
@@ -173,6 +178,7 @@ static noinline void flush(struct kmem_cache *s, unsigned int node, void **batch
 	if (!n)
 		return;
 	slab_event(s, SLAB_FREE_FLUSH);
+	PROBE(flush, s->name, node, n);
 	put_back(s, node, batch, n);
 }
 
