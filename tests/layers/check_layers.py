@@ -36,7 +36,7 @@ DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
 
 # Steps within a layer, highest first.
 FILES = {
-    "kmalloc": "sheaf kmalloc_util kmalloc large size_class_table size_class".split(),
+    "kmalloc": "alloc_tag sheaf kmalloc_util kmalloc large size_class_table size_class".split(),
     "slab": """
         slab_create show/oom show/stats show/tables show/print show/setting show/attr
         slab_verify slab_fork slab_reclaim debug/switch debug/tunable slab_reserve slab_cache
@@ -58,6 +58,7 @@ FILES = {
 
 # Public headers: the layer they belong to, and the private header to be included there.
 PUBLIC = {
+    "alloc_tag.h": ("kmalloc", None),
     "alf_queue.h": ("queue", "queue/side.h"),
     "compiler.h": ("base", None),
     "err.h": ("base", None),
