@@ -12,10 +12,10 @@
  * no lock, and handlers may use it: threads that map the same piece at a time agree by compare
  * and exchange. T1 / T2: a thread that reads a pointer sees the zeros behind it.
  *
- * An entry belongs to the thread that has the object. Code without tags may free and allocate
- * the object in between and leave the entry as it was; the next tagged request for the same
- * address, or the next tagged free, uncounts the entry that it finds. Atomic exchange makes
- * sure that nothing is uncounted twice.
+ * An entry belongs to the thread that has the object, so loads and stores of it are relaxed.
+ * Code without tags may free and allocate the object in between and leave the entry as it was;
+ * the next tagged request for the same address, or the next tagged free, uncounts the entry
+ * that it finds.
  */
 #include "ukmem/alloc_tag.h"
 
@@ -137,8 +137,8 @@ void *ukmem_alloc_tag_add(struct ukmem_alloc_tag *tag, void *p, size_t bytes, gf
 	if (unlikely(!e))
 		return p;
 	bytes = bytes < MAX_BYTES ? bytes : MAX_BYTES;
-	uncount(atomic_exchange_explicit(e, (uint64_t)bytes << ID_BITS | tag->id,
-					 memory_order_relaxed));
+	uncount(atomic_load_explicit(e, memory_order_relaxed));
+	atomic_store_explicit(e, (uint64_t)bytes << ID_BITS | tag->id, memory_order_relaxed);
 	count(tag, (int64_t)bytes, 1);
 	return p;
 }
@@ -146,11 +146,11 @@ void *ukmem_alloc_tag_add(struct ukmem_alloc_tag *tag, void *p, size_t bytes, gf
 uint64_t ukmem_alloc_tag_take(const void *p)
 {
 	entry_t *e = entry_of(p, false);
+	uint64_t entry = e ? atomic_load_explicit(e, memory_order_relaxed) : 0;
 
-	/* Most entries of untagged objects are 0, and a load is cheaper. */
-	if (!e || !atomic_load_explicit(e, memory_order_relaxed))
-		return 0;
-	return atomic_exchange_explicit(e, 0, memory_order_relaxed);
+	if (entry)
+		atomic_store_explicit(e, 0, memory_order_relaxed);
+	return entry;
 }
 
 void ukmem_alloc_tag_settle(const void *p, uint64_t entry, bool keep)
