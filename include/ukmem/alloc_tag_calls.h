@@ -89,9 +89,12 @@ static UKMEM_INLINE void *ukmem_tag_dup(struct ukmem_alloc_tag *tag, const void 
 static UKMEM_INLINE char *ukmem_tag_strdup(struct ukmem_alloc_tag *tag, const char *s,
 					   size_t max, gfp_t flags)
 {
-	size_t len = s ? strnlen(s, max) : 0;
-	char *p = s ? (char *)ukmem_tag_kmalloc(tag, len + 1, flags) : NULL;
+	size_t len = 0;
+	char *p;
 
+	while (s && len < max && s[len])
+		len++;
+	p = s ? (char *)ukmem_tag_kmalloc(tag, len + 1, flags) : NULL;
 	if (p) {
 		memcpy(p, s, len);
 		p[len] = '\0';
