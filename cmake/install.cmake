@@ -1,5 +1,5 @@
 # What `cmake --install` lays down: headers, libraries, the malloc drop-in, the
-# tool, ukmem.pc and the CMake package. The drop-in is loaded with LD_PRELOAD,
+# tool, the gdb script, ukmem.pc and the CMake package. The drop-in is loaded with LD_PRELOAD,
 # never linked, so neither ukmem.pc nor the CMake package knows it.
 include(CMakePackageConfigHelpers)
 
@@ -41,3 +41,15 @@ foreach(dir LIBDIR INCLUDEDIR)
 endforeach()
 configure_file(cmake/ukmem.pc.in ${PROJECT_BINARY_DIR}/ukmem.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ukmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# gdb loads PREFIX/share/gdb/auto-load/PATH-gdb.py with the library of that path.
+install(FILES ${PROJECT_SOURCE_DIR}/tools/gdb/ukmem.py DESTINATION ${CMAKE_INSTALL_DATADIR}/ukmem)
+install(CODE "
+  set(loader \"${PROJECT_SOURCE_DIR}/tools/gdb/auto-load.py\")
+  set(names \"$<TARGET_FILE_NAME:ukmem>\" \"$<TARGET_FILE_NAME:ukmem_malloc>\")
+  get_filename_component(libdir \"${CMAKE_INSTALL_LIBDIR}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
+  get_filename_component(datadir \"${CMAKE_INSTALL_DATADIR}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
+  foreach(name IN LISTS names)
+    file(INSTALL DESTINATION \"\${datadir}/gdb/auto-load\${libdir}\" TYPE FILE
+      RENAME \"\${name}-gdb.py\" FILES \"\${loader}\")
+  endforeach()")

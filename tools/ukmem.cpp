@@ -123,12 +123,22 @@ static int run(const run_options &options)
 		    program + ": " + strerror(error));
 }
 
-static int print(int (*table)(int fd))
+static int printed(int error)
 {
-	const int error = table(STDOUT_FILENO);
-
 	return error ? fail(EXIT_FAILURE, std::string("standard output: ") + strerror(-error))
 		     : 0;
+}
+
+static int print(int (*table)(int fd))
+{
+	return printed(table(STDOUT_FILENO));
+}
+
+/* @program: a name, or a path. */
+static int print_config_for(const std::string &program)
+{
+	return printed(ukmem_config_print_for(STDOUT_FILENO,
+					      program.substr(program.rfind('/') + 1).c_str()));
 }
 
 static int flush_output()
@@ -235,6 +245,19 @@ static CLI::App *add_info(CLI::App &app, bool &json)
 	return sub;
 }
 
+static CLI::App *add_config(CLI::App &app, std::string &program)
+{
+	CLI::App *sub = app.add_subcommand(
+		"config",
+		"Show the tunables: value, where it comes from, default, range, meaning");
+
+	sub->group("Commands");
+	sub->formatter(std::make_shared<usage_formatter>("ukmem config [PROGRAM]"));
+	sub->add_option("PROGRAM", program,
+			"Show them as files of tunables set them for this program");
+	return sub;
+}
+
 static CLI::App *add_help(CLI::App &app, std::string &command)
 {
 	CLI::App *sub = app.add_subcommand("help", "Show this, or what COMMAND does");
@@ -293,7 +316,7 @@ int main(int argc, char **argv)
 {
 	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
 	run_options options;
-	std::string help_of;
+	std::string help_of, config_of;
 	bool json = false;
 
 	app.set_version_flag("-V,--version", std::string("ukmem ") + ukmem_version());
@@ -305,8 +328,7 @@ int main(int argc, char **argv)
 
 	classes->group("Commands");
 	classes->footer(UKMEM_SIZE_CLASSES_COLUMNS);
-	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
-		->group("Commands");
+	const CLI::App *config_sub = add_config(app, config_of);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -343,5 +365,7 @@ int main(int argc, char **argv)
 		return info(json);
 	if (help_sub->parsed())
 		return help(app, help_of);
+	if (config_sub->parsed() && !config_of.empty())
+		return print_config_for(config_of);
 	return print(classes->parsed() ? ukmem_size_classes_print : ukmem_config_print);
 }

@@ -273,4 +273,8 @@ static UKMEM_INLINE void kvfree_sensitive(const void *p, size_t len)
 
 UKMEM_END_DECLS
 
+#ifdef UKMEM_ALLOC_TAGS
+#include <ukmem/slab.h> /* with tags of call sites at its end */
+#endif
+
 #endif

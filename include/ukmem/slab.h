@@ -308,4 +308,8 @@ static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned in
 		default: (kmem_cache_create))((name), (size), (args), __VA_ARGS__)
 #endif
 
+#ifdef UKMEM_ALLOC_TAGS
+#include <ukmem/alloc_tag.h>
+#endif
+
 #endif

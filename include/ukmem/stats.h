@@ -156,11 +156,14 @@ UKMEM_EXPORT int ukmem_size_classes_print(int fd);
 UKMEM_EXPORT int ukmem_slab_print(int fd, const char *cache);
 
 /**
- * ukmem_config_print - print the tunables with type, default, range, value and help
+ * ukmem_config_print - print the tunables with type, default, range, value, origin and help
+ * ukmem_config_print_for - the same, as a program whose file is named @program would have them
  *
- * Any thread. Result: 0 or a negative errno of write(2).
+ * An origin is "default", "UKMEM_CONF", or a file and its line. Any thread. Result: 0 or a
+ * negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_config_print(int fd);
+UKMEM_EXPORT int ukmem_config_print_for(int fd, const char *program);
 
 /**
  * ukmem_trim - give all free memory back to the system

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of tunables: parses UKMEM_CONF, prints and documents itself. */
+/* The table of tunables: sets values from texts, prints and documents itself. */
 #include "base/config.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/compiler.h"
+#include "base/config_file.h"
 #include "base/decimal.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -17,7 +20,8 @@ enum type { BOOL, BYTES, NUMBER, CHOICE, STRING };
 struct tunable {
 	const char *name;
 	enum type type;
-	void *value; /* a uint64_t; a STRING's char[CONFIG_STRING_SIZE], by default "" */
+	size_t offset; /* in struct config: of a uint64_t; of a STRING's
+			  char[CONFIG_STRING_SIZE] */
 	uint64_t fallback, min, max;
 	const char *range; /* "first|second" for 0, 1, ...; the form of a STRING */
 	const char *help;
@@ -34,18 +38,24 @@ struct tunable {
 #define NUMBER_DEFAULT(name, fallback, ...) .name = (fallback),
 #define STRING_DEFAULT(name, ...)
 
-struct config config = { TUNABLES(NUMBER_DEFAULT, NUMBER_DEFAULT, NUMBER_DEFAULT,
-				  NUMBER_DEFAULT, STRING_DEFAULT) };
+#define DEFAULTS                                                                               \
+	{                                                                                      \
+		TUNABLES(NUMBER_DEFAULT, NUMBER_DEFAULT, NUMBER_DEFAULT, NUMBER_DEFAULT,       \
+			 STRING_DEFAULT)                                                       \
+	}
+
+struct config config = DEFAULTS;
 
 #define BOOL_ROW(name, fallback, help)                                                         \
-	{ #name, BOOL, &config.name, fallback, 0, 1, "0|1", help },
+	{ #name, BOOL, offsetof(struct config, name), fallback, 0, 1, "0|1", help },
 #define NUMBER_ROW(name, fallback, min, max, help)                                             \
-	{ #name, NUMBER, &config.name, fallback, min, max, NULL, help },
+	{ #name, NUMBER, offsetof(struct config, name), fallback, min, max, NULL, help },
 #define BYTES_ROW(name, fallback, min, max, help)                                              \
-	{ #name, BYTES, &config.name, fallback, min, max, NULL, help },
+	{ #name, BYTES, offsetof(struct config, name), fallback, min, max, NULL, help },
 #define CHOICE_ROW(name, fallback, choices, help)                                              \
-	{ #name, CHOICE, &config.name, fallback, 0, 0, choices, help },
-#define STRING_ROW(name, form, help) { #name, STRING, config.name, 0, 0, 0, form, help },
+	{ #name, CHOICE, offsetof(struct config, name), fallback, 0, 0, choices, help },
+#define STRING_ROW(name, form, help)                                                           \
+	{ #name, STRING, offsetof(struct config, name), 0, 0, 0, form, help },
 
 static const struct tunable tunables[] = { TUNABLES(BOOL_ROW, NUMBER_ROW, BYTES_ROW, CHOICE_ROW,
 						    STRING_ROW) };
@@ -115,52 +125,76 @@ static void format_value(const struct tunable *t, uint64_t v, char *buf, size_t 
 	}
 }
 
-/* Sets a value. False: @s is no value of this tunable, which keeps the one it has. */
-static bool set_value(const struct tunable *t, const char *s, size_t len)
+/* Where the value of each tunable came from. Synchronization: as config. */
+_Static_assert(ARRAY_SIZE(tunables) <= CONFIG_TUNABLES_MAX, "no room for all origins");
+static struct config_reading reading;
+
+/* Where the value at hand stands, with ": " behind it; "" for UKMEM_CONF. */
+static const char *place(const struct config_reading *r, char *buf, size_t size)
 {
+	*buf = '\0';
+	if (r->at.from != CONFIG_ENVIRONMENT)
+		snprintf(buf, size, "%s:%u: ", config_path(r, r->at.from), r->at.line);
+	return buf;
+}
+
+/* Sets a value. False: @s is no value of this tunable, which keeps the one it has. */
+static bool set_value(const struct tunable *t, struct config *c, const char *s, size_t len)
+{
+	void *value = (char *)c + t->offset;
 	uint64_t v;
 
 	if (t->type == STRING) {
 		if (len >= CONFIG_STRING_SIZE)
 			return false;
-		memcpy(t->value, s, len);
-		((char *)t->value)[len] = '\0';
+		memcpy(value, s, len);
+		((char *)value)[len] = '\0';
 		return true;
 	}
 	if (!parse_value(t, s, len, &v))
 		return false;
-	*(uint64_t *)t->value = v;
+	*(uint64_t *)value = v;
 	return true;
 }
 
-static void set(const char *key, size_t key_len, const char *s, size_t len)
+void config_set(struct config_reading *r, const char *key, size_t key_len, const char *s,
+		size_t len)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(tunables); i++) {
+	char buf[CONFIG_PATH_SIZE + 16];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(tunables); i++) {
 		const struct tunable *t = &tunables[i];
 
 		if (strlen(t->name) != key_len || memcmp(t->name, key, key_len) != 0)
 			continue;
-		if (!set_value(t, s, len)) {
+		if (set_value(t, r->config, s, len)) {
+			r->origin[i] = r->at;
+		} else if (!r->quiet) {
 			struct config_row row;
 
-			config_row((unsigned int)i, &row);
-			log_warn("bad value '%.*s' for configuration key '%s' (%s), using %s",
-				 (int)len, s, t->name, row.range, row.fallback);
+			config_row(r, i, &row);
+			log_warn("%sbad value '%.*s' for configuration key '%s' (%s), using %s",
+				 place(r, buf, sizeof(buf)), (int)len, s, t->name, row.range,
+				 row.value);
 		}
 		return;
 	}
-	log_warn("unknown configuration key '%.*s'", (int)key_len, key);
+	if (r->quiet)
+		return;
+	log_warn("%sunknown configuration key '%.*s'", place(r, buf, sizeof(buf)), (int)key_len,
+		 key);
 }
 
-static void parse(const char *s)
+static void parse(struct config_reading *r, const char *s)
 {
+	r->at = (struct config_origin){ CONFIG_ENVIRONMENT, 0 };
 	while (*s) {
 		size_t item = strcspn(s, ",");
 		size_t key = strcspn(s, ":,");
 
 		if (key < item)
-			set(s, key, s + key + 1, item - key - 1);
-		else if (item)
+			config_set(r, s, key, s + key + 1, item - key - 1);
+		else if (item && !r->quiet)
 			log_warn("configuration item '%.*s' is not key:value", (int)item, s);
 		s += item;
 		if (*s)
@@ -168,12 +202,40 @@ static void parse(const char *s)
 	}
 }
 
+/* The last part of the path by which this program was started. libc's name of the program is
+ * not set yet when the first request comes from the resolver of an indirect function. */
+static const char *own_name(void)
+{
+	const char *path = (const char *)getauxval(AT_EXECFN);
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path ? path : "";
+}
+
+/* Reads all sources, the strongest last. UKMEM_CONF is read before as well, silently: it says
+ * whether there are files to be read. */
+static void read_all(struct config_reading *r, const char *program)
+{
+	const char *environment = secure_getenv("UKMEM_CONF");
+
+	if (environment) {
+		r->quiet = true;
+		parse(r, environment);
+		r->quiet = false;
+	}
+	if (r->config->config_files)
+		config_files_read(r, program);
+	if (environment)
+		parse(r, environment);
+}
+
 static bool init(void)
 {
-	const char *s = secure_getenv("UKMEM_CONF");
+	int saved = errno;
 
-	if (s)
-		parse(s);
+	reading.config = &config;
+	read_all(&reading, own_name());
+	errno = saved;
 	return true;
 }
 
@@ -182,6 +244,20 @@ void config_init(void)
 	static struct once config_once = ONCE_INITIALIZER;
 
 	once(&config_once, init);
+}
+
+const struct config_reading *config_read(void)
+{
+	config_init();
+	return &reading;
+}
+
+void config_read_for(struct config_reading *r, struct config *c, const char *program)
+{
+	*c = (struct config)DEFAULTS;
+	memset(r, 0, sizeof(*r));
+	r->config = c;
+	read_all(r, program);
 }
 
 /* Formats a text for a column of the table: "" if it is empty, cut if it is long. */
@@ -195,22 +271,36 @@ static void format_text(const char *text, char *buf, size_t size)
 		snprintf(buf, size, "%.*s...", (int)size - 4, text);
 }
 
-bool config_row(unsigned int i, struct config_row *row)
+static void format_origin(const struct config_reading *r, struct config_origin at, char *buf,
+			  size_t size)
+{
+	if (at.from == CONFIG_DEFAULT)
+		snprintf(buf, size, "default");
+	else if (at.from == CONFIG_ENVIRONMENT)
+		snprintf(buf, size, "UKMEM_CONF");
+	else
+		snprintf(buf, size, "%s:%u", config_path(r, at.from), at.line);
+}
+
+bool config_row(const struct config_reading *r, unsigned int i, struct config_row *row)
 {
 	static const char *const types[] = { "bool", "bytes", "number", "choice", "string" };
 	const struct tunable *t;
+	const void *value;
 
 	if (i >= ARRAY_SIZE(tunables))
 		return false;
 	t = &tunables[i];
+	value = (const char *)r->config + t->offset;
 	row->name = t->name;
 	row->type = types[t->type];
 	row->help = t->help;
+	format_origin(r, r->origin[i], row->origin, sizeof(row->origin));
 	if (t->type == STRING) {
-		format_text(t->value, row->value, sizeof(row->value));
+		format_text(value, row->value, sizeof(row->value));
 		format_text("", row->fallback, sizeof(row->fallback));
 	} else {
-		format_value(t, *(const uint64_t *)t->value, row->value, sizeof(row->value));
+		format_value(t, *(const uint64_t *)value, row->value, sizeof(row->value));
 		format_value(t, t->fallback, row->fallback, sizeof(row->fallback));
 	}
 	row->range = t->range;

@@ -2,8 +2,10 @@
 /*
  * Everything tunable at run time: one table, TUNABLES.
  *
- * UKMEM_CONF="key:value,key:value" is read once, with secure_getenv. An unknown
- * key or a bad value gets one warning and leaves the default.
+ * Values come from /etc/ukmem.conf, from the user's ukmem.conf (base/config_file.h) and from
+ * UKMEM_CONF="key:value,key:value", of which the last is the strongest. All are read once, and
+ * none in a program that runs with more rights than its user's (secure mode). An unknown key or
+ * a bad value gets one warning and changes nothing.
  */
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H
@@ -60,6 +62,12 @@ enum config_deepbind {
 enum config_address_space {
 	ADDRESS_SPACE_AUTO,
 	ADDRESS_SPACE_SMALL,
+};
+
+enum config_oom_report {
+	OOM_REPORT_NEVER,
+	OOM_REPORT_FIRST,
+	OOM_REPORT_ALWAYS,
 };
 
 enum config_show {
@@ -140,6 +148,9 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"after a report about an object of a cache that is debugged")                  \
 	STRING(slab_attr, "CACHE/ATTR=VALUE;...",                                              \
 		"attributes of caches, set when a cache is made")                              \
+	CHOICE(oom_report, OOM_REPORT_NEVER, "never|first|always",                             \
+		"tell what has the memory when a request failed for lack of it; always: "      \
+		"once a second at most")                                                       \
 	CHOICE(annotate, UKMEM_ANNOTATE, "auto|never",                                         \
 		"tell AddressSanitizer and valgrind, where they run, what is allocated")       \
 	BOOL(passthrough, 0,                                                                   \
@@ -151,6 +162,8 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers",          \
 		"print to stderr at exit")                                                     \
 	STRING(show_cache, "CACHE", "of show:slab, only this cache")                           \
+	BOOL(config_files, 1,                                                                  \
+		"read /etc/ukmem.conf and the user's ukmem.conf; counts in UKMEM_CONF alone")  \
 	BOOL(verbose, 0, "log start-up decisions to stderr")
 /* clang-format on */
 
@@ -166,8 +179,36 @@ struct config {
 
 extern struct config config;
 
-/* Idempotent; the first caller reads the environment. */
+/* Idempotent; the first caller reads files and the environment. */
 void config_init(void);
+
+/* Where a value came from. */
+enum config_from { CONFIG_DEFAULT, CONFIG_ETC, CONFIG_USER, CONFIG_ENVIRONMENT };
+
+struct config_origin {
+	uint8_t from;  /* enum config_from */
+	uint16_t line; /* of a file */
+};
+
+enum { CONFIG_TUNABLES_MAX = 64, CONFIG_PATH_SIZE = 256 };
+
+/* Values, and how they came to be read. */
+struct config_reading {
+	struct config *config;
+	struct config_origin origin[CONFIG_TUNABLES_MAX]; /* by the rows of the table */
+	struct config_origin at;			  /* what is being read */
+	_Bool quiet;					  /* no warnings */
+	_Bool secure;			  /* the process is in secure mode: no file is read */
+	int opened[CONFIG_USER + 1];	  /* 0, or why a file was not read: a negative errno */
+	char user_path[CONFIG_PATH_SIZE]; /* "": the user has no directory for such files */
+};
+
+/* This process's values. */
+const struct config_reading *config_read(void);
+/* Reads the values that a program of this name would have, if this process started it. */
+void config_read_for(struct config_reading *r, struct config *c, const char *program);
+/* The path of a file; @from: CONFIG_ETC or CONFIG_USER. */
+const char *config_path(const struct config_reading *r, enum config_from from);
 
 /* One row of the table as text; a long value is cut. @i counts from 0; false: there is no such
  * row. */
@@ -175,7 +216,8 @@ struct config_row {
 	const char *name, *type, *help;
 	const char *range; /* the choices, or a pointer to limits, so rows must not be copied */
 	char value[32], fallback[32], limits[64];
+	char origin[CONFIG_PATH_SIZE + 8]; /* "default", "UKMEM_CONF" or "PATH:LINE" */
 };
-_Bool config_row(unsigned int i, struct config_row *row);
+_Bool config_row(const struct config_reading *r, unsigned int i, struct config_row *row);
 
 #endif

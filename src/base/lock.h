@@ -36,6 +36,7 @@
 #include "base/list.h"
 
 enum lock_rank {
+	LOCK_RANK_TAGS,	  /* kmalloc: sections of tags of call sites */
 	LOCK_RANK_NOTIFY, /* percpu: the list of notifiers for CPUs that come and go */
 	LOCK_RANK_POOLS,  /* pool: the list of all qmempools */
 	LOCK_RANK_CACHES, /* slab: the list of all caches */

@@ -2,7 +2,9 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,14 +27,54 @@ void sys_futex_wake(const void *word, unsigned int n)
 	errno = saved;
 }
 
+/* The result of a system call, or a negative errno. @saved: errno before it. */
+static long result_of(long result, int saved)
+{
+	if (result < 0) {
+		result = -errno;
+		errno = saved;
+	}
+	return result;
+}
+
 ssize_t sys_write(int fd, const void *buf, size_t n)
 {
 	int saved = errno;
-	ssize_t written = syscall(SYS_write, fd, buf, n);
 
-	if (written < 0) {
-		written = -errno;
-		errno = saved;
-	}
-	return written;
+	return result_of(syscall(SYS_write, fd, buf, n), saved);
+}
+
+int sys_open(const char *path)
+{
+	int saved = errno, flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+	return (int)result_of(syscall(SYS_openat, AT_FDCWD, path, flags), saved);
+}
+
+ssize_t sys_read(int fd, void *buf, size_t n)
+{
+	int saved = errno;
+
+	return result_of(syscall(SYS_read, fd, buf, n), saved);
+}
+
+void sys_close(int fd)
+{
+	int saved = errno;
+
+	syscall(SYS_close, fd);
+	errno = saved;
+}
+
+/* Synchronization: set once, for ever; relaxed, since the caller installs its filter later. */
+static atomic_bool confined;
+
+void sys_confine(void)
+{
+	atomic_store_explicit(&confined, true, memory_order_relaxed);
+}
+
+bool sys_is_confined(void)
+{
+	return atomic_load_explicit(&confined, memory_order_relaxed);
 }

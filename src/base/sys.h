@@ -6,6 +6,7 @@
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,5 +18,14 @@ void sys_futex_wait(const void *word, uint32_t value, uint64_t ms);
 void sys_futex_wake(const void *word, unsigned int n);
 /* Result: bytes written, or a negative errno. */
 ssize_t sys_write(int fd, const void *buf, size_t n);
+/* Opens a file to read it; does not wait for the other end of a pipe. Result: its descriptor,
+ * or a negative errno. */
+int sys_open(const char *path);
+ssize_t sys_read(int fd, void *buf, size_t n);
+void sys_close(int fd);
+
+/* From now on the process may have a seccomp filter that kills it for calls it does without. */
+void sys_confine(void);
+bool sys_is_confined(void);
 
 #endif

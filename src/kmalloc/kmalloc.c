@@ -69,6 +69,7 @@ const struct layer kmalloc_layer = {
 	.once = &kmalloc_once,
 	.gauges = large_gauges,
 	.emit = emit,
+	.report = large_report,
 	.verify = verify,
 };
 

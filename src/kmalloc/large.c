@@ -8,8 +8,10 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/log.h"
 #include "page/background.h"
 #include "page/move.h"
+#include "page/oom.h"
 #include "page/page_alloc.h"
 #include "percpu/percpu.h"
 #include "stats/stats.h"
@@ -34,8 +36,10 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	size_t npages = pages_of(size);
 	void *p;
 
-	if (unlikely(!page))
+	if (unlikely(!page)) {
+		page_report_failure("a block", size, flags);
 		return NULL;
+	}
 	debug_assert(page_type(page) == PAGE_ALLOCATED && size <= PTRDIFF_MAX);
 	page_set_type(page, PAGE_LARGE);
 	page->npages = npages;
@@ -138,6 +142,15 @@ void large_count(uint64_t *blocks, size_t *bytes)
 	*blocks = sum > 0 ? ((uint64_t)sum + BLOCK / 2) / BLOCK : 0;
 	pages = sum - (int64_t)(*blocks * BLOCK);
 	*bytes = pages > 0 ? (size_t)pages << page_window.page_shift : 0;
+}
+
+void large_report(void)
+{
+	uint64_t blocks;
+	size_t bytes;
+
+	large_count(&blocks, &bytes);
+	log_warn("%llu blocks of whole pages: %zukB", (unsigned long long)blocks, bytes >> 10);
 }
 
 void large_gauges(struct ukmem_gauges *g)

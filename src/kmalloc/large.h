@@ -13,6 +13,8 @@ void large_free(struct page *page);
 size_t large_size(const struct page *page);
 bool large_init(void);
 struct ukmem_gauges;
+/* Logs how many blocks there are, when a request failed. */
+void large_report(void);
 void large_gauges(struct ukmem_gauges *g);
 struct emitter;
 void large_emit(struct emitter *e);

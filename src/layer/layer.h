@@ -35,7 +35,9 @@ struct layer {
 	void (*gauges)(struct ukmem_gauges *g);	  /* adds to the gauges; no system call */
 	void (*resident)(struct ukmem_gauges *g); /* adds gauges that need one */
 	void (*emit)(struct emitter *e);	  /* writes objects and tables */
-	void (*verify)(struct verify *v);	  /* checks the layer's invariants */
+	void (*report)(
+		void); /* logs what the layer has, when a request failed; waits for no lock */
+	void (*verify)(struct verify *v); /* checks the layer's invariants */
 };
 
 extern const struct layer percpu_layer, page_layer, slab_layer, kmalloc_layer, pool_layer;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -20,6 +19,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/sys.h"
 
 /* The value of @call, or its error as a negative errno; errno itself is kept. */
 #define RESULT(call)                                                                           \
@@ -33,17 +33,14 @@
 		result;                                                                        \
 	})
 
-/* Synchronization: set once, for ever; relaxed, since the caller installs its filter later. */
-static atomic_bool confined;
-
 void os_confine(void)
 {
-	atomic_store_explicit(&confined, true, memory_order_relaxed);
+	sys_confine();
 }
 
 bool os_is_confined(void)
 {
-	return atomic_load_explicit(&confined, memory_order_relaxed);
+	return sys_is_confined();
 }
 
 #define RESULT_UNLESS_CONFINED(call) (os_is_confined() ? -EPERM : RESULT(call))

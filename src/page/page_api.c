@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/report.h"
 #include "page/lookup.h"
+#include "page/oom.h"
 #include "page/page_alloc.h"
 #include "page/pageset.h"
 #include "percpu/array.h"
@@ -23,7 +24,8 @@ static unsigned int align_of(unsigned int order)
 static struct page *prepare(struct page *page, gfp_t flags, unsigned int order, bool zeroed)
 {
 	if (unlikely(!page)) {
-		if (!(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
+		if (!page_report_failure("pages", page_size() << order, flags) &&
+		    !(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
 			log_warn("page allocation failure: order %u", order);
 		return NULL;
 	}
@@ -207,7 +209,8 @@ void *alloc_pages_exact(size_t size, gfp_t flags)
 		return NULL;
 	page = page_alloc_run(PAGE_ANY_NODE, flags, to_pages(size), &zeroed);
 	if (!page) {
-		if (!(flags & __GFP_NOWARN) && (flags & __GFP_DIRECT_RECLAIM))
+		if (!page_report_failure("pages", size, flags) && !(flags & __GFP_NOWARN) &&
+		    (flags & __GFP_DIRECT_RECLAIM))
 			log_warn("page allocation failure: %zu bytes", size);
 		return NULL;
 	}

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
+#include "base/probe.h"
 #include "os/os.h"
 #include "page/buddy.h"
 #include "page/node.h"
@@ -42,6 +43,7 @@ static int purge_block(const struct zone *z, struct page *page, size_t npages)
 	void *addr = pfn_to_virt(pfn);
 	int err = z->type == ZONE_DMA ? purge_pinned(addr, len) : os_purge(addr, len);
 
+	PROBE(purge, addr, npages, z->node, -err);
 	if (!err && len >= METADATA_BYTES)
 		window_purge_metadata(pfn, npages);
 	return err;

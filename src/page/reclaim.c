@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/probe.h"
 #include "os/os.h"
 #include "page/limits.h"
 #include "page/node.h"
@@ -130,8 +131,10 @@ bool direct_reclaim(const struct alloc_request *rq)
 	count_vm_events(PGSTEAL, before - min_size(before, after));
 	for_each_zone (z)
 		zone_purge(z);
-	progress = bound_pages() < before;
+	after = bound_pages();
+	progress = after < before;
 	leave();
+	PROBE(reclaim, rq->npages, before - min_size(before, after));
 	return progress;
 }
 

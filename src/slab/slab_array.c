@@ -10,7 +10,9 @@
 #include "slab/slab_array.h"
 
 #include "base/assert.h"
+#include "base/probe.h"
 #include "page/background.h"
+#include "page/oom.h"
 #include "percpu/array_slow.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
@@ -57,7 +59,7 @@ static void make_shared(struct kmem_cache *s, unsigned int node)
 
 	if (likely(!slab_shared_wanted(s, node, &cpu)))
 		return;
-	mem = slab_alloc(&slab_queues, GFP_KERNEL, NULL);
+	mem = slab_alloc(&slab_queues, GFP_KERNEL | __GFP_NOWARN, NULL);
 	if (!slab_shared_give(s, node, cpu, mem) && mem)
 		slab_free_slow(&slab_queues, mem, NULL);
 }
@@ -86,6 +88,7 @@ static noinline void *refill(struct kmem_cache *s, unsigned int node, gfp_t flag
 	if (got == 1)
 		return batch[0];
 	slab_event(s, SLAB_ALLOC_REFILL);
+	PROBE(refill, s->name, node, got);
 	if (unlikely(node != asked))
 		slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL);
 	pushed = pcpu_array_fill(slab_array(s, node), batch + 1, got - 1);
@@ -137,6 +140,18 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t 
 	return obj;
 }
 
+/* A report tells of no failures for another reason: the cache's own limit, kmem_cache_fail().
+ */
+static cold void report_failure(const struct kmem_cache *s, size_t n, gfp_t flags)
+{
+	unsigned int checked = atomic_load_explicit(&s->checked, memory_order_relaxed);
+
+	if (slab_limit_reached(s) || checked & (SLAB_CHECK_FAIL | SLAB_CHECK_PASSTHROUGH))
+		PROBE(alloc_fail, s->name, n * s->object_size, flags);
+	else
+		page_report_failure(s->name, n * s->object_size, flags);
+}
+
 void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
 {
 	void *obj;
@@ -149,6 +164,8 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	if (unlikely(!obj))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
+	if (unlikely(!obj))
+		report_failure(s, 1, flags);
 	return obj;
 }
 
@@ -161,6 +178,7 @@ static noinline void flush(struct kmem_cache *s, unsigned int node, void **batch
 	if (!n)
 		return;
 	slab_event(s, SLAB_FREE_FLUSH);
+	PROBE(flush, s->name, node, n);
 	put_back(s, node, batch, n);
 }
 
@@ -272,6 +290,8 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	if (unlikely(got < n))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
+	if (unlikely(got < n))
+		report_failure(s, n - got, flags);
 	return got;
 }
 

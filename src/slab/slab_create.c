@@ -12,6 +12,7 @@
 #include "percpu/percpu_alloc.h"
 #include "slab/debug/report.h"
 #include "slab/debug/switch.h"
+#include "slab/show/oom.h"
 #include "slab/show/attr.h"
 #include "slab/show/stats.h"
 #include "slab/show/tables.h"
@@ -76,6 +77,7 @@ const struct layer slab_layer = {
 	.trim = slab_trim,
 	.gauges = slab_gauges,
 	.emit = slab_tables_emit,
+	.report = slab_report_largest,
 	.verify = slab_verify_all,
 };
 

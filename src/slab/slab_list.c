@@ -26,6 +26,11 @@ void slab_caches_lock(void)
 	lock(&caches_lock);
 }
 
+bool slab_caches_trylock(void)
+{
+	return trylock(&caches_lock);
+}
+
 void slab_caches_unlock(void)
 {
 	unlock(&caches_lock);

@@ -15,6 +15,7 @@ void slab_list_del(struct kmem_cache *s);
 
 /* Held by threads that change the reasons why a cache is checked, or empty several caches. */
 void slab_caches_lock(void);
+bool slab_caches_trylock(void);
 void slab_caches_unlock(void);
 void slab_caches_assert_held(void);
 /* Calls @fn for every cache but twins, in order of creation, under the lock. */

@@ -40,6 +40,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/probe.h"
 #include "page/lookup.h"
 #include "page/page_alloc.h"
 #include "percpu/percpu_alloc.h"
@@ -214,6 +215,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	page_set_slab(page, npages, entry_of(s, page_node(page)),
 		      l == &s->layout ? s->class_mark : 0);
 	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
+	PROBE(slab_new, s->name, page_to_virt(page), npages, page_node(page));
 	return page;
 }
 
@@ -243,6 +245,7 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 	debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
 	/* A thread that was told earlier that the slab is empty finds it gone (slab_node.c). */
 	debug_assert(!slab_page_cache(page));
+	PROBE(slab_free, s->name, page_to_virt(page), npages, page_node(page));
 	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page) != &s->layout);
 	if (unlikely(s->ops))
 		s->ops->free_slab(page_to_virt(page), npages * page_size());

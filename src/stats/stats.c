@@ -50,20 +50,51 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	return emit_end(&e);
 }
 
-int ukmem_config_print(int fd)
+static void emit_config_file(struct emitter *e, const struct config_reading *r,
+			     enum config_from from)
+{
+	const char *path = config_path(r, from);
+
+	if (*path)
+		emit_text(e, "  %s%s\n", path,
+			  !r->config->config_files || r->secure ? " (not read)"
+			  : r->opened[from] == -ENOENT || r->opened[from] == -ENOTDIR
+				  ? " (there is no such file)"
+			  : r->opened[from] ? " (cannot be opened)"
+					    : "");
+}
+
+static int print_config(int fd, const struct config_reading *r)
 {
 	struct config_row row;
 	struct emitter e;
 
-	config_init();
 	emit_begin(&e, fd, UKMEM_STATS_TEXT);
-	emit_text(&e, "Set with UKMEM_CONF=\"key:value,key:value\".\n\n");
-	emit_text(&e, "%-24s %-7s %-10s %-10s %-28s %s\n", "key", "type", "value", "default",
-		  "range", "meaning");
-	for (unsigned int i = 0; config_row(i, &row); i++)
-		emit_text(&e, "%-24s %-7s %-10s %-10s %-28s %s\n", row.name, row.type,
-			  row.value, row.fallback, row.range, row.help);
+	emit_text(
+		&e,
+		"Set with UKMEM_CONF=\"key:value,key:value\", or with lines 'key: value' in\n");
+	emit_config_file(&e, r, CONFIG_ETC);
+	emit_config_file(&e, r, CONFIG_USER);
+	emit_text(&e, "\n%-24s %-7s %-10s %-10s %-28s %-11s %s\n", "key", "type", "value",
+		  "default", "range", "from", "meaning");
+	for (unsigned int i = 0; config_row(r, i, &row); i++)
+		emit_text(&e, "%-24s %-7s %-10s %-10s %-28s %-11s %s\n", row.name, row.type,
+			  row.value, row.fallback, row.range, row.origin, row.help);
 	return emit_end(&e);
+}
+
+int ukmem_config_print(int fd)
+{
+	return print_config(fd, config_read());
+}
+
+int ukmem_config_print_for(int fd, const char *program)
+{
+	struct config_reading reading;
+	struct config values;
+
+	config_read_for(&reading, &values, program);
+	return print_config(fd, &reading);
 }
 
 const char *ukmem_version(void)

@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -193,6 +194,20 @@ def command(tree):
     expect(str(tree.lib / "libukmem-malloc.so") in maps, "ukmem run did not preload the drop-in")
 
 
+def gdb_script(tree):
+    """gdb loads the script with either library, if it may."""
+    if not shutil.which("gdb"):
+        print("SKIP: gdb is not installed: its script is not loaded")
+        return
+    loaders = tree.prefix / "share/gdb/auto-load"
+    for library in ("libukmem.so", "libukmem-malloc.so"):
+        path = (tree.lib / library).resolve()
+        text = run("gdb", "-batch", "-nx", "-iex", f"add-auto-load-safe-path {loaders}",
+                   "-iex", f"add-auto-load-scripts-directory {loaders}",
+                   "-ex", "help ukmem address", path)
+        expect("ukmem address ADDRESS" in text, f"{library}: {text}")
+
+
 CHECKS = [
     pkg_config_shared,
     pkg_config_static,
@@ -202,6 +217,7 @@ CHECKS = [
     library_symbols,
     malloc_symbols,
     command,
+    gdb_script,
 ]
 
 

@@ -36,9 +36,9 @@ DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
 
 # Steps within a layer, highest first.
 FILES = {
-    "kmalloc": "sheaf kmalloc_util kmalloc large size_class_table size_class".split(),
+    "kmalloc": "alloc_tag sheaf kmalloc_util kmalloc large size_class_table size_class".split(),
     "slab": """
-        slab_create show/stats show/tables show/print show/setting show/attr
+        slab_create show/oom show/stats show/tables show/print show/setting show/attr
         slab_verify slab_fork slab_reclaim debug/switch debug/tunable slab_reserve slab_cache
         slab_api slab_array slab_capacity slab_drain slab_count
         debug/check debug/twin debug/pattern debug/report debug/annotate debug/record
@@ -46,7 +46,7 @@ FILES = {
         slab_limit slab_geometry slab_list slab_types
     """.split(),
     "page": """
-        page_api node_api proc_text move page_alloc vmstat verify mempolicy zonelist zone_alloc reclaim zone_take
+        page_api node_api proc_text move page_alloc oom vmstat verify mempolicy zonelist zone_alloc reclaim zone_take
         huge background decay purge pageset zone runs buddy window window_place lookup aside recent limits node vm_event
         zone_types page
     """.split(),
@@ -58,6 +58,7 @@ FILES = {
 
 # Public headers: the layer they belong to, and the private header to be included there.
 PUBLIC = {
+    "alloc_tag.h": ("kmalloc", None),
     "alf_queue.h": ("queue", "queue/side.h"),
     "compiler.h": ("base", None),
     "err.h": ("base", None),

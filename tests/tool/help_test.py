@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem help`, and that `ukmem config` and its errors show all choices.
 
-usage: help_test.py TOOL MALLOC_LIBRARY help|config[.norseq]
+usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files[.norseq]
 """
 
 import re
 import sys
+import tempfile
+from pathlib import Path
 
 from tool import Tool, expect
 
@@ -36,18 +38,41 @@ def check_config(tool):
     expect(code == 0 and not errors, f"exit code {code}: {errors}")
     row = re.search(r"^show +choice +nothing +nothing +(\S+) ", text, re.M)
     expect(row and row[1] == SHOW, f"choices of show: {row}")
-    start = text.splitlines()[2].index("type")
-    for line in text.splitlines()[2:]:
+    table = text[re.search("^key ", text, re.M).start():].splitlines()
+    start = table[0].index("type")
+    for line in table:
         expect(line[start - 1] == " " != line[start], f"no column of types: {line}")
     code, _, errors = tool.run("run", "--conf", "show:nosuch", "/bin/ls", "/dev/null")
     expect(code == 0 and f"({SHOW})" in errors, f"{code}: {errors}")
 
 
+def check_config_files(tool):
+    """A user's file, for all programs and for some; the command and a program on it agree."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "ukmem.conf"
+        path.write_text("dirty_max: 3m\n[ls]\nshow = stats\nnosuch: 1\n", encoding="utf-8")
+        tool.environment["XDG_CONFIG_HOME"] = directory
+        code, text, errors = tool.run("config")
+        expect(code == 0 and not errors, f"exit code {code}: {errors}")
+        expect(f"  {path}\n" in text, f"the file is not named: {text}")
+        expect(re.search(rf"^dirty_max +bytes +3m +2m +\S+ +{path}:1 ", text, re.M), text)
+        expect(re.search(r"^show +choice +nothing .* default ", text, re.M), text)
+        for name in ("ls", "/bin/ls"):
+            code, text, errors = tool.run("config", name)
+            expect(re.search(rf"^show +choice +stats .* {path}:3 ", text, re.M), text)
+            error = f"ukmem: {path}:4: unknown configuration key 'nosuch'\n"
+            expect(code == 0 and errors == error, f"{code}: {errors}")
+        code, _, errors = tool.run("run", "/bin/ls", "/dev/null")
+        expect(code == 0 and errors.count(error) == 1 and "allocated" in errors, errors)
+        code, _, errors = tool.run("run", "--conf", "config_files:0", "/bin/ls", "/dev/null")
+        expect(code == 0 and not errors, f"{code}: {errors}")
+
+
 def main():
     tool, library, test = sys.argv[1:]
     kind, _, variant = test.partition(".")
-    {"help": check_help, "config": check_config}[kind](Tool(tool, library,
-                                                           variant == "norseq"))
+    checks = {"help": check_help, "config": check_config, "config_files": check_config_files}
+    checks[kind](Tool(tool, library, variant == "norseq"))
 
 
 if __name__ == "__main__":

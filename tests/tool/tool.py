@@ -21,6 +21,7 @@ class Tool:
         self.environment = {name: value for name, value in os.environ.items()
                             if name not in ("GLIBC_TUNABLES", "UKMEM_CONF", *variables)}
         self.environment["UKMEM_MALLOC_LIB"] = library
+        self.environment["XDG_CONFIG_HOME"] = "/nowhere"  # no file of the one who tests
         self.environment.update(variables)
         if norseq:
             self.environment["GLIBC_TUNABLES"] = NORSEQ

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads files of tunables, a line at a time: the first request of a process comes from here, so
+ * nothing is allocated, and the stack may be small. */
+#include "base/config_file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+#include "base/sys.h"
+
+static const char files_key[] = "config_files";
+static const char spaces[] = " \t\r\v\f";
+
+const char *config_etc_path = "/etc/ukmem.conf";
+
+const char *config_path(const struct config_reading *r, enum config_from from)
+{
+	return from == CONFIG_ETC ? config_etc_path : r->user_path;
+}
+
+bool config_glob(const char *pattern, size_t len, const char *name)
+{
+	const char *end = pattern + len;
+	const char *star = NULL, *behind = NULL; /* the last star, and what follows its match */
+
+	while (*name) {
+		if (pattern < end && *pattern == '*') {
+			star = ++pattern;
+			behind = name;
+		} else if (pattern < end && (*pattern == '?' || *pattern == *name)) {
+			pattern++;
+			name++;
+		} else if (star) {
+			pattern = star;
+			name = ++behind;
+		} else {
+			return false;
+		}
+	}
+	while (pattern < end && *pattern == '*')
+		pattern++;
+	return pattern == end;
+}
+
+static bool is_space(char c)
+{
+	return c && strchr(spaces, c);
+}
+
+/* Cuts a comment and the spaces at both ends. Result: the bytes that are left, from *@s on. */
+static size_t strip(const char **s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((*s)[i] == '#' && (!i || is_space((*s)[i - 1])))
+			len = i;
+	while (len && is_space(**s)) {
+		(*s)++;
+		len--;
+	}
+	while (len && is_space((*s)[len - 1]))
+		len--;
+	return len;
+}
+
+/* Whether the section of these names, without the brackets, is for the program. */
+static bool section_is_for(const char *s, size_t len, const char *program)
+{
+	const char *end = s + len;
+
+	while (s < end) {
+		const char *name = s;
+
+		while (s < end && !is_space(*s))
+			s++;
+		if (s > name && config_glob(name, (size_t)(s - name), program))
+			return true;
+		s++;
+	}
+	return false;
+}
+
+struct config_file {
+	struct config_reading *reading;
+	const char *path, *program;
+	bool skip; /* the section is for other programs */
+};
+
+static void read_line(struct config_file *f, const char *s, size_t len)
+{
+	const unsigned int line = f->reading->at.line;
+	size_t key;
+
+	len = strip(&s, len);
+	if (!len)
+		return;
+	if (*s == '[') {
+		f->skip = s[len - 1] != ']' || !section_is_for(s + 1, len - 2, f->program);
+		if (s[len - 1] != ']')
+			log_warn("%s:%u: section '%.*s' does not end with ]", f->path, line,
+				 (int)len, s);
+		return;
+	}
+	if (f->skip)
+		return;
+	for (key = 0; key < len && s[key] != ':' && s[key] != '='; key++)
+		;
+	if (key == len) {
+		log_warn("%s:%u: '%.*s' is not key: value", f->path, line, (int)len, s);
+	} else {
+		const char *value = s + key + 1;
+		size_t value_len = strip(&value, len - key - 1);
+
+		key = strip(&s, key);
+		if (key == sizeof(files_key) - 1 && !memcmp(s, files_key, key))
+			log_warn("%s:%u: %s counts in UKMEM_CONF alone", f->path, line,
+				 files_key);
+		else
+			config_set(f->reading, s, key, value, value_len);
+	}
+}
+
+static ssize_t read_some(int fd, char *buf, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = sys_read(fd, buf, size);
+	while (n == -EINTR);
+	return n;
+}
+
+/* A window on the file: what is read and not yet used. */
+struct window {
+	char text[CONFIG_LINE_SIZE];
+	size_t used;
+	bool passing; /* over the rest of a line that is too long */
+};
+
+/* Uses the lines in the window, at the end of the file a last one without its newline, too. */
+static void read_lines(struct config_file *f, struct window *w, bool end)
+{
+	uint16_t *line = &f->reading->at.line;
+	char *s = w->text;
+	size_t left = w->used;
+
+	for (char *newline; (newline = memchr(s, '\n', left)) || (end && left);) {
+		size_t len = newline ? (size_t)(newline - s) : left;
+
+		if (*line < UINT16_MAX)
+			(*line)++;
+		if (!w->passing)
+			read_line(f, s, len);
+		w->passing = false;
+		left -= newline ? len + 1 : len;
+		s += newline ? len + 1 : len;
+	}
+	if (left == sizeof(w->text)) {
+		if (!w->passing)
+			log_warn("%s:%u: the line has more than %zu bytes", f->path, *line + 1u,
+				 sizeof(w->text));
+		w->passing = true;
+		left = 0;
+	}
+	memmove(w->text, s, left);
+	w->used = left;
+}
+
+static void read_text(struct config_file *f, int fd)
+{
+	/* On the stack, since two threads may print tables of tunables at a time. */
+	struct window w = { .used = 0 };
+	size_t sum = 0;
+	ssize_t n;
+
+	do {
+		n = read_some(fd, w.text + w.used, sizeof(w.text) - w.used);
+		if (n > 0) {
+			w.used += (size_t)n;
+			sum += (size_t)n;
+		}
+		read_lines(f, &w, n <= 0);
+	} while (n > 0 && sum < CONFIG_FILE_SIZE);
+	if (n < 0)
+		log_warn("%s: cannot be read (errno %d)", f->path, (int)-n);
+	else if (n > 0)
+		log_warn("%s:%u: what follows is not read: the file has more than %u KiB",
+			 f->path, f->reading->at.line, CONFIG_FILE_SIZE / 1024);
+}
+
+static void read_file(struct config_reading *r, enum config_from from, const char *program)
+{
+	struct config_file f = { .reading = r,
+				 .path = config_path(r, from),
+				 .program = program };
+	int fd = sys_open(f.path);
+
+	if (fd < 0) {
+		r->opened[from] = fd;
+		/* The first three say that there is no file for this user. */
+		if (fd != -ENOENT && fd != -ENOTDIR && fd != -EACCES && fd != -EPERM)
+			log_warn("%s: cannot be opened (errno %d)", f.path, -fd);
+		return;
+	}
+	r->at = (struct config_origin){ (uint8_t)from, 0 };
+	read_text(&f, fd);
+	sys_close(fd);
+}
+
+/* Builds the path of the user's file. A relative directory does not count, as the XDG
+ * specification wants. False: there is none. */
+static bool user_path(struct config_reading *r)
+{
+	const char *dir = secure_getenv("XDG_CONFIG_HOME"), *between = "";
+	int n;
+
+	if (!dir || *dir != '/') {
+		dir = secure_getenv("HOME");
+		between = "/.config";
+	}
+	if (!dir || *dir != '/')
+		return false;
+	n = snprintf(r->user_path, sizeof(r->user_path), "%s%s/ukmem.conf", dir, between);
+	if (n < (int)sizeof(r->user_path))
+		return true;
+	*r->user_path = '\0';
+	return false;
+}
+
+void config_files_read(struct config_reading *r, const char *program)
+{
+	r->secure = getauxval(AT_SECURE);
+	if (r->secure || sys_is_confined())
+		return;
+	read_file(r, CONFIG_ETC, program);
+	if (user_path(r))
+		read_file(r, CONFIG_USER, program);
+}
