@@ -58,6 +58,7 @@ HOG_METRICS = [
 
 
 def geometric_mean(values):
+    values = list(values)
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
