@@ -128,9 +128,10 @@ SINGLES = {
                    variables={"PERL_HASH_SEED": "0"}),
     "lua": Single("lua5.4", "lua5.4", ("{work}/work.lua", "{size}"), (9, 1), ("-v",)),
     "ruby": Single("ruby", "ruby", ("{work}/work.rb", "{size}"), (16, 1)),
-    # PHP's own allocator would otherwise take chunks of 2 MiB and serve all objects from them.
-    "php": Single("php", "php-cli", ("{work}/work.php", "{size}"), (8, 1),
-                  variables={"USE_ZEND_ALLOC": "0"}),
+    # PHP's own allocator would otherwise take chunks of 2 MiB and serve all objects from them;
+    # and -n: extensions are loaded with RTLD_DEEPBIND and have libc's malloc.
+    "php": Single("php", "php-cli", ("-n", "{work}/work.php", "{size}"), (8, 1),
+                  ("-n", "--version"), variables={"USE_ZEND_ALLOC": "0"}),
     "sqlite3": Single("sqlite3", "sqlite3", ("-batch", ":memory:", ".read {data}"),
                       (130_000, 2000), data="sql"),
     "jq": Single("jq", "jq", ("-c", "-f", "{work}/work.jq", "{data}"), (26_000, 500), data="json"),
