@@ -85,6 +85,7 @@ class ConditionsTest(unittest.TestCase):
         self.assertEqual(conditions.choose_cpus({2, 3}, lambda cpu: {cpu}), (2, 3, False))
         self.assertIsNone(conditions.choose_cpus({2}, lambda cpu: {cpu}))
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU")
     def test_loop_runs_only_when_busy(self):
         """One loop when busy, none when quiet, and none afterwards."""
         both = conditions.Conditions("both", build)
