@@ -22,10 +22,10 @@
 
 enum {
 	OBJECT_SIZE = 64,
-	OBJECTS = 20000,
+	OBJECTS = 10000,
 	KEPT_OF = 8, /* one of so many objects stays, and its slab with it */
 	WARM_UP = 3, /* rounds that are not counted: capacities and lists settle */
-	PAIRS = 2000,
+	PAIRS = 1000,
 	BATCH = 512, /* pages, more than the pagesets keep */
 	BULK = 64,
 	BLOCK = 300 << 10,
