@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Child processes of bench/run: one of them, and rounds of many."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -55,16 +56,19 @@ def check_origin(origin, library):
         raise ChildFailed(f"its malloc came from {origin}, not from {expected}")
 
 
-def interleave(variants, rounds, measure, failures, cells=((),)):
+def interleave(variants, rounds, measure, failures, cells=((),), during=None):
     """measure(name, value, *cell): in every round, for every cell, all variants in a row,
-    in an order that rotates from round to round.
+    in an order that rotates from round to round; each inside of during(name).
     """
+    during = during or (lambda name: contextlib.nullcontext())
     names = list(variants)
     for number in range(rounds):
         shift = number % len(names)
         for cell, name in itertools.product(cells, names[shift:] + names[:shift]):
             say(f"round {number + 1}/{rounds}: {' '.join(map(str, (name, *cell)))}")
-            for label, error in measure(name, variants[name], *cell):
+            with during(name):
+                failed = measure(name, variants[name], *cell)
+            for label, error in failed:
                 say(f"FAILED {name}, {label}: {error}")
                 failures.append(f"{name}, {label}, round {number + 1}: {error}")
 

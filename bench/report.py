@@ -8,6 +8,7 @@ pattern; for pages it is a source of memory, for zonelists a setting.
 """
 
 import math
+import re
 from statistics import median
 
 OURS = "ukmem"
@@ -57,6 +58,7 @@ HOG_METRICS = [
 
 
 def geometric_mean(values):
+    values = list(values)
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
@@ -144,6 +146,8 @@ def machine_section(run):
     lines = [f"{machine['cpu']}, {machine['cpus']} CPUs; Linux {machine['kernel']}; "
              f"{machine['libc']}; {run['date']}. {run['rounds']} interleaved rounds, "
              "medians over the rounds.", ""]
+    if run.get("condition"):
+        lines.append(f"- condition: {run['condition']}")
     for name, allocator in run.get("allocators", {}).items():
         version = f" ({allocator['version']})" if allocator["version"] else ""
         lines.append(f"- {name}: `{allocator['library']}`{version}")
@@ -156,6 +160,11 @@ def machine_section(run):
         lines.append(f"- set for all of them: `{name}={value}`")
     lines += [f"- **failed**: {failure}" for failure in run["failures"]]
     return "\n".join(lines)
+
+
+def under(condition, text):
+    """A report whose headings name the condition that its tables were measured under."""
+    return re.sub(r"^(#+ .*)$", rf"\1 [{condition}]", text, flags=re.M) if condition else text
 
 
 def batch_label(batch):

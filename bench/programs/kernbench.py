@@ -105,14 +105,14 @@ def measure(library, tree, name):
     check_malloc([run_quietly("gcc", "-print-prog-name=cc1").strip(), "--version"], library)
     check_malloc([shutil.which("make"), "--version"], library)
     run_quietly("make", "clean", directory=tree)
-    elapsed, used = run_measured(["make", f"-j{len(os.sched_getaffinity(0))}"], library, tree)
+    used = run_measured(["make", f"-j{len(os.sched_getaffinity(0))}"], library, tree)
     row = f"gcc, {name}"
     return {
-        (row, "elapsed, s"): elapsed,
-        (row, "user, s"): used.ru_utime,
-        (row, "system, s"): used.ru_stime,
-        (row, "CPU, s"): used.ru_utime + used.ru_stime,
-        (row, "peak resident, MiB"): used.ru_maxrss / 1024,
+        (row, "elapsed, s"): used.elapsed,
+        (row, "user, s"): used.user,
+        (row, "system, s"): used.system,
+        (row, "CPU, s"): used.cpu,
+        (row, "peak resident, MiB"): used.peak_mib,
     }
 
 

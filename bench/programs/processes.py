@@ -10,9 +10,12 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from children import CHILD_TIMEOUT, ChildFailed, check_origin, environment
 
+# Where the program is that run_measured() starts; the driver knows the build tree.
+MEASURED = {"program": None}
 START_TIMEOUT = 60
 STOP_TIMEOUT = 60
 # How often memory that the kernel keeps no peak of is looked at; a look costs the
@@ -95,26 +98,52 @@ def server(command, library, log, ready, user=None, stop=signal.SIGTERM):
         end(process, stop)
 
 
-def run_measured(command, library, directory):
-    """Runs a command; elapsed seconds and resources of it and all that it started."""
-    start = time.monotonic()
-    process = subprocess.Popen(command, env=environment(library), cwd=directory,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, start_new_session=True)
-    timer = threading.Timer(CHILD_TIMEOUT, process.kill)
-    timer.start()
-    try:
-        errors = process.stderr.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    finally:
-        timer.cancel()
-        end(process)
-        process.stderr.close()
-    if process.returncode != 0:
-        last = errors.decode(errors="replace").strip().splitlines()[-1:]
-        raise ChildFailed(f"exit status {process.returncode} {' '.join(last)}")
-    return time.monotonic() - start, used
+class Used(NamedTuple):
+    """What a command and all that it started have used, as measured.c writes it."""
+    elapsed: float  # seconds
+    user: float
+    system: float
+    peak_kib: float
+    faults: float
+
+    @property
+    def cpu(self):
+        return self.user + self.system
+
+    @property
+    def peak_mib(self):
+        return self.peak_kib / 1024
+
+
+def run_measured(command, library, directory, extra=None, output=subprocess.DEVNULL,
+                 stdin=subprocess.DEVNULL):
+    """Runs a command with extra variables, its standard output to an open file, if any;
+    what it used.
+    """
+    variables = environment(library, extra)
+    preloaded = variables.pop("LD_PRELOAD", "")
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as report:
+        try:
+            process = subprocess.Popen([MEASURED["program"], str(writer), preloaded, *command],
+                                       env=variables, cwd=directory, stdin=stdin, stdout=output,
+                                       stderr=subprocess.PIPE, start_new_session=True,
+                                       pass_fds=[writer])
+        finally:
+            os.close(writer)
+        timer = threading.Timer(CHILD_TIMEOUT, os.killpg, [process.pid, signal.SIGKILL])
+        timer.start()
+        try:
+            errors = process.stderr.read()
+            process.wait()
+        finally:
+            timer.cancel()
+            end(process)
+            process.stderr.close()
+        if process.returncode != 0:
+            last = errors.decode(errors="replace").strip().splitlines()[-1:]
+            raise ChildFailed(f"exit status {process.returncode} {' '.join(last)}")
+        return Used(*map(float, report.read().split()))
 
 
 def status_kib(pid, field):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""CPython under an allocator, every object from malloc: benchmarks of pyperformance
-where the Python has that package, python_work.py where not.
+"""CPython under an allocator, every object from malloc: python_work.py, and benchmarks of
+pyperformance.
 """
 
 import contextlib
@@ -8,30 +8,36 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from statistics import median
 
-from children import ChildFailed, run_child, say
-from processes import check_malloc
+from children import ChildFailed, run_child
+from processes import check_malloc, run_measured
 
 WORK = Path(__file__).resolve().parent / "python_work.py"
+# Where scripts/install-deps puts pyperformance.
+VENV = Path(__file__).resolve().parent.parent.parent / "build/pyperformance"
 WORK_REPEATS = (10, 1)
 # CPython keeps small objects from malloc unless told otherwise.
 EVERY_OBJECT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
-INHERIT = "--inherit-environ=LD_PRELOAD," + ",".join(EVERY_OBJECT)
-# Those of pyperformance that need no other packages and take objects.
-PYPERFORMANCE = ["deepcopy", "deltablue", "gc_collect", "generators", "json_dumps", "json_loads",
-                 "logging", "raytrace", "regex_compile", "richards", "xml_etree"]
-PYPERF_OPTIONS = (["--processes=2", "--values=3", "--warmups=1"],
-                  ["--processes=1", "--values=1", "--warmups=1", "--min-time=0.02"])
+# Those of pyperformance that need no other packages and take objects, and how often one
+# process runs each: some tenths of a second.
+PYPERFORMANCE = {"deepcopy": 400, "deltablue": 100, "gc_collect": 100, "generators": 8,
+                 "go": 3, "json_dumps": 25, "json_loads": 12000, "logging": 6000, "pyflate": 1,
+                 "raytrace": 1, "regex_compile": 3, "richards": 9, "xml_etree": 1}
 
 
 def missing(options):
     return "" if shutil.which(options.python) else f"{options.python} not found"
 
 
-def real_python(options):
+def real_python(command):
     """The interpreter itself: a command may be a script that looks for it."""
-    return run_child([options.python, "-c", "import sys; print(sys.executable)"], None).strip()
+    return run_child([command, "-c", "import sys; print(sys.executable)"], None).strip()
+
+
+def pythons(options):
+    """Interpreters that may have pyperformance: the one asked for, and install-deps'."""
+    candidates = [options.python, str(VENV / "bin/python")]
+    return [real_python(python) for python in candidates if shutil.which(python)]
 
 
 def find_pyperformance(python):
@@ -53,46 +59,55 @@ def measure_work(python, library, options):
     return figures
 
 
-def read_pyperf(path):
-    """{(benchmark, metric): figure} of a file written by pyperf."""
-    suite = json.loads(path.read_text())
-    figures = {}
-    for benchmark in suite["benchmarks"]:
-        runs = [run for run in benchmark["runs"] if run.get("values")]
-        # What is the same in all runs stands further out.
-        common = {**suite.get("metadata", {}), **benchmark.get("metadata", {})}
-        peaks = [{**common, **run["metadata"]}["mem_max_rss"] for run in runs]
-        cell = common["name"]
-        figures[cell, "elapsed, s"] = median(value for run in runs for value in run["values"])
-        figures[cell, "peak resident, MiB"] = max(peaks) / 2 ** 20
-    return figures
-
-
 def measure_pyperformance(python, folder, library, directory, options):
+    """The process that pyperf would start to measure, with a fixed amount of work."""
     figures = {}
-    for name in PYPERFORMANCE:
+    for name, loops in PYPERFORMANCE.items():
         script = folder / f"bm_{name}" / "run_benchmark.py"
         if not script.exists():
             raise ChildFailed(f"this pyperformance has no {name}")
         output = directory / "figures.json"
         output.unlink(missing_ok=True)
-        run_child([python, script, "--quiet", f"--output={output}", INHERIT,
-                   *PYPERF_OPTIONS[options.quick]], library, EVERY_OBJECT)
-        figures.update(read_pyperf(output))
+        loops = 1 if options.quick else loops
+        used = run_measured(
+            [python, script, "--worker", f"--loops={loops}", "--values=1", "--warmups=0",
+             f"--output={output}"], library, directory, EVERY_OBJECT)
+        if not json.loads(output.read_text(encoding="utf-8"))["benchmarks"]:
+            raise ChildFailed(f"{name} has measured nothing")
+        figures[name, "elapsed, s"] = used.elapsed
+        figures[name, "CPU, s"] = used.cpu
+        figures[name, "peak resident, MiB"] = used.peak_mib
     return figures
 
 
 @contextlib.contextmanager
 def prepared(directory, options):
-    python = real_python(options)
-    folder = find_pyperformance(python)
-    if folder is None:
-        say(f"NOTE {python} has no pyperformance; the standard library's work is measured")
+    python = real_python(options.python)
 
     def measure(library):
         check_malloc([python, "-c", "pass"], library)
-        if folder:
-            return measure_pyperformance(python, folder, library, directory, options)
         return measure_work(python, library, options)
 
     yield measure
+
+
+class Pyperformance:
+    """The benchmarks of pyperformance."""
+
+    @staticmethod
+    def missing(options):
+        if any(find_pyperformance(python) for python in pythons(options)):
+            return ""
+        return "pyperformance is not installed (scripts/install-deps bench-programs)"
+
+    @staticmethod
+    @contextlib.contextmanager
+    def prepared(directory, options):
+        python = next(python for python in pythons(options) if find_pyperformance(python))
+        folder = find_pyperformance(python)
+
+        def measure(library):
+            check_malloc([python, "-c", "pass"], library)
+            return measure_pyperformance(python, folder, library, directory, options)
+
+        yield measure

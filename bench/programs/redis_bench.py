@@ -17,7 +17,7 @@ TESTS = "set,get,lpush,lpop,sadd,hset,spop,zadd,mset"
 SIZES = [64, 700, 32]
 CLIENTS = 50
 PIPELINE = 16
-REQUESTS = (300_000, 10_000)
+REQUESTS = (100_000, 10_000)
 # What is measured after all data was deleted: that much later.
 SETTLE_SECONDS = 5
 
