@@ -376,7 +376,7 @@ char *kstrdup(const char *s, gfp_t flags)
 }
 
 /* How many objects at the beginning of p[0..n) have the entry @entry in the array map. */
-static size_t same_entry(void **p, size_t n, unsigned int entry)
+static size_t same_entry(void **p, size_t n, pcpu_entry_t entry)
 {
 	size_t i = 1;
 
@@ -385,7 +385,7 @@ static size_t same_entry(void **p, size_t n, unsigned int entry)
 	return i;
 }
 
-static void free_one(struct kmem_cache *s, unsigned int entry, void *p, const void *caller)
+static void free_one(struct kmem_cache *s, pcpu_entry_t entry, void *p, const void *caller)
 {
 	if (likely(s ? slab_push_to(s, entry, p) : slab_push(entry, p)))
 		return;
@@ -403,7 +403,7 @@ int ukmem_size_classes_print(int fd)
 void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 {
 	while (n) {
-		unsigned int entry = slab_entry(*p);
+		pcpu_entry_t entry = slab_entry(*p);
 		size_t run = 1;
 
 		if (entry != PCPU_ENTRY_NONE && (!s || slab_has(s, entry)))

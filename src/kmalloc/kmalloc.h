@@ -66,11 +66,11 @@ static always_inline bool kmalloc_push(void *p)
 {
 	const struct kmalloc_fast *f = &kmalloc_fast;
 	uintptr_t addr = (uintptr_t)p;
-	size_t entry;
+	pcpu_entry_t entry;
 
 	if (unlikely(!is_below(addr - f->window_base, &f->window_size)))
 		return false;
-	entry = ((const uint32_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
+	entry = ((const pcpu_entry_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
 	return pcpu_array_push_rseq(&f->pcpu, f->arrays, entry, p);
 }
 

@@ -61,9 +61,8 @@ static void free_arrays(struct kmem_cache *s)
 {
 	pcpu_free(s->cpu_array);
 	pcpu_free(s->partial_array);
-	pcpu_free(s->token);
 	free_percpu(s->events);
-	s->cpu_array = s->partial_array = s->token = NULL;
+	s->cpu_array = s->partial_array = NULL;
 	s->events = NULL;
 }
 
@@ -85,39 +84,18 @@ static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity
 }
 
 /*
- * Chooses the array map's entries for pages of the cache's slabs. An entry says where the
- * node's array is. If the map cannot name the arrays (percpu.h), the cache gets a token, and
- * the entries are the token's. No two caches have the same entries. kfree(), which has the map
- * alone, finds a token closed and looks the cache up. kmem_cache_free(), which has the cache,
- * gets from the token's entry to the array by free_base; not with several nodes, since the
- * arrays lie farther apart than the entries of the token. If there is no token either, every
- * free looks the object up.
+ * Sets the array map's entries for pages of the cache's slabs. No two caches have the same
+ * entries. The library's own caches have none, since a program that frees a wrong pointer must
+ * not push one of their objects.
  */
 static void set_entries(struct kmem_cache *s)
 {
-	unsigned int nodes = page_window.nr_nodes;
-	uint32_t last = pcpu_entry(slab_array(s, nodes - 1));
-
-	s->free_base = slab_arrays;
 	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
-	/* A program that frees a wrong pointer must not push an object of the library's own. */
 	if (slab_is_own(s))
 		return;
-	if (last != PCPU_ENTRY_NONE) {
-		s->entry_first = pcpu_entry(s->cpu_array);
-		s->entry_last = last;
-		s->entry_stride = s->array_stride;
-		return;
-	}
-	s->token = s->home == s ? pcpu_alloc_token(nodes) : NULL;
-	if (!s->token)
-		return;
-	s->entry_first = pcpu_entry(s->token);
-	s->entry_stride = PCPU_TOKEN_SIZE;
-	s->entry_last = s->entry_first + (nodes - 1) * PCPU_TOKEN_SIZE;
-	debug_assert(s->entry_first != PCPU_ENTRY_NONE && s->entry_last < SLAB_NO_ENTRY);
-	if (nodes == 1)
-		s->free_base = (char *)((uintptr_t)s->cpu_array - s->entry_first);
+	s->entry_first = pcpu_entry(s->cpu_array);
+	s->entry_last = pcpu_entry(slab_array(s, page_window.nr_nodes - 1));
+	debug_assert(s->entry_first <= s->entry_last && s->entry_last != SLAB_NO_ENTRY);
 }
 
 /*

@@ -63,13 +63,6 @@ bool shim_slab_push_to(struct kmem_cache *s, void *obj)
 	return slab_push_to(s, slab_entry(obj), obj);
 }
 
-enum shim_entries shim_slab_entries(const struct kmem_cache *s)
-{
-	return s->token				 ? SHIM_ENTRY_TOKEN
-	       : s->entry_first == SLAB_NO_ENTRY ? SHIM_ENTRY_NONE
-						 : SHIM_ENTRY_OWN;
-}
-
 const char *shim_slab_name(const struct kmem_cache *s)
 {
 	return s->name;
