@@ -4,7 +4,6 @@
 #define PAGE_LOOKUP_H
 
 #include "page/page.h"
-#include "percpu/percpu_alloc.h"
 
 /* The page entry of any address; NULL: the library has no page there. */
 struct page *page_lookup(const void *addr);

@@ -69,7 +69,7 @@
 #include "base/deferred.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "percpu/percpu_alloc.h"
+#include "percpu/percpu.h"
 #include "ukmem/page_alloc.h"
 
 struct kmem_cache;

@@ -180,13 +180,12 @@ static struct chunk *chunk_add(void)
 	c->base = base;
 	c->used = (uint64_t *)(c + 1);
 	c->last = c->used + granules() / 64;
+	c->end = granules();
 	if (first_chunk) {
 		last_chunk->next = c;
-		c->end = granules();
 	} else {
 		first_chunk = c;
 		first_unit = base;
-		c->end = granules();
 	}
 	last_chunk = c;
 	nr_chunks++;

@@ -21,18 +21,6 @@ void *pcpu_alloc_for(size_t size, size_t align, bool may_block);
 /* As pcpu_free(). False: no allocation begins at @first. */
 bool pcpu_try_free(void *first);
 
-/*
- * An entry is what the page layer's array map has for an array: the offset of its first copy
- * from pcpu_first_unit(), modulo 2^64. Each array has an entry of its own. Entry
- * PCPU_ENTRY_NONE, which untouched parts of the map have, stands for no array: it leads to one
- * that is always full.
- */
-typedef uint64_t pcpu_entry_t;
-enum {
-	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
-	PCPU_ENTRY_NONE = 0,
-};
-
 char *pcpu_first_unit(void);
 /* Faults in, with one call, what is allocated so far of this CPU's unit, except what is
  * permanent; 16 KiB at most. */

@@ -206,6 +206,10 @@ struct slab_params {
 	slab_flags_t flags;
 	void (*ctor)(void *);
 	unsigned int capacity_max;
+	/* Per-CPU memory for the arrays, which stays the caller's, and the way from one node's
+	 * array to the next one's; NULL: the cache allocates its own. */
+	void *arrays;
+	unsigned int array_stride;
 	bool budgeted;
 	bool permanent;	    /* never destroyed: pcpu_alloc_permanent() */
 	uint8_t class_mark; /* class mark of its slabs of the usual layout; 0: none */

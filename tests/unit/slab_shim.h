@@ -70,6 +70,11 @@ void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 unsigned int shim_reserve_used(unsigned long *exhausted);
 
 bool shim_kmalloc_init(void);
+/* The fast paths of kmalloc() and kfree() alone; false: nothing was done. */
+bool shim_kmalloc_pop(size_t size, void **p);
+bool shim_kmalloc_push(void *p);
+/* Whether these go by the CPU id. */
+bool shim_kmalloc_by_cpu(void);
 struct kmem_cache *shim_class_cache(size_t size);
 /* The result of ksize()'s fast path. */
 size_t shim_class_usable(const void *p);
