@@ -42,19 +42,19 @@ static pthread_key_t thread_policy;
 static _Atomic bool have_key;
 static bool inherited;
 
-/* Synchronization: seq_cst; see mempolicy_when_used(). */
+/* Synchronization: seq_cst; see note_use(). */
 static _Atomic(void (*)(void)) when_used;
 
 /*
- * U1 sets mempolicy_in_use and then loads when_used; U2 sets when_used and then loads
- * mempolicy_in_use. All are seq_cst, so at least one of two threads sees what the other one has
- * set, and calls the function.
+ * This sets mempolicy_in_use and then loads when_used; mempolicy_when_used() sets when_used and
+ * then loads mempolicy_in_use. All are seq_cst, so of two threads at least one sees what the
+ * other one has set, and calls the function.
  */
 static void note_use(void)
 {
 	void (*function)(void);
 
-	atomic_store(&mempolicy_in_use, true); /* U1 */
+	atomic_store(&mempolicy_in_use, true);
 	function = atomic_load(&when_used);
 	if (function)
 		function();
@@ -62,7 +62,7 @@ static void note_use(void)
 
 void mempolicy_when_used(void (*function)(void))
 {
-	atomic_store(&when_used, function); /* U2 */
+	atomic_store(&when_used, function);
 	if (atomic_load(&mempolicy_in_use))
 		function();
 }
