@@ -17,10 +17,16 @@ _Static_assert(offsetof(struct pcpu_unit_table, of) == PCPU_TABLE_NEGATIVE * siz
  */
 static unsigned int kernel_ids(void)
 {
+	static unsigned int
+		ids; /* Synchronization: first called while kmalloc is initialised */
 	struct os_mask mask;
-	long bytes = os_calls.affinity(mask.bits, sizeof(mask.bits));
+	long bytes;
 
-	return bytes > 0 ? (unsigned int)bytes * 8 : PCPU_TABLE_IDS; /* refused: any of them */
+	if (ids)
+		return ids;
+	bytes = os_calls.affinity(mask.bits, sizeof(mask.bits));
+	ids = bytes > 0 ? (unsigned int)bytes * 8 : PCPU_TABLE_IDS; /* refused: any of them */
+	return ids;
 }
 
 bool pcpu_unit_table_fill(struct pcpu_unit_table *t, bool closed)
