@@ -96,8 +96,8 @@ static void set_entries(struct kmem_cache *s, bool given)
 	s->entry_first = pcpu_entry(s->cpu_array);
 	/* Arrays of other caches lie between those in a caller's memory. Then kmem_cache_free()
 	 * looks objects of other nodes up. */
-	s->entry_last = given ? s->entry_first
-			      : pcpu_entry(slab_array(s, page_window.nr_nodes - 1));
+	s->entry_last =
+		given ? s->entry_first : pcpu_entry(slab_array(s, page_window.nr_nodes - 1));
 	debug_assert(s->entry_first <= s->entry_last && s->entry_last != SLAB_NO_ENTRY);
 }
 
@@ -137,8 +137,8 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 	debug_assert(capacity_max <= PCPU_ARRAY_MAX_SLOTS && (capacity_max || s->home != s));
 	debug_assert(s->capacity_first <= max_uint(capacity_max, 1));
 	s->array_stride = p->arrays ? p->array_stride : slab_array_bytes(p->capacity_max);
-	s->cpu_array = p->arrays ? p->arrays
-				 : alloc((size_t)s->array_stride * nodes, CACHE_LINE);
+	s->cpu_array =
+		p->arrays ? p->arrays : alloc((size_t)s->array_stride * nodes, CACHE_LINE);
 	s->partial_array =
 		alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0), CACHE_LINE);
 	events = alloc(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
