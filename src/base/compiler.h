@@ -19,6 +19,7 @@
  * those lie on few pages. It must be zero at the start.
  */
 #define untouched __attribute__((section(".sbss.untouched")))
+#define hidden __attribute__((__visibility__("hidden")))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))

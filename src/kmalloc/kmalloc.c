@@ -14,8 +14,11 @@
 #include "os/os.h"
 #include "page/background.h"
 #include "page/lookup.h"
+#include "page/mempolicy.h"
+#include "page/node.h"
 #include "page/window.h"
 #include "percpu/percpu_alloc.h"
+#include "percpu/register.h"
 #include "slab/debug/check.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
@@ -24,26 +27,72 @@
 
 struct kmalloc_fast kmalloc_fast cacheline_aligned;
 
+/* From one node's arrays to the next one's; 0: the fast path of allocations does not know
+ * nodes. Synchronization: written by init(). */
+static size_t node_stride;
+
+static void set_ends(struct kmalloc_limits *limits, size_t small, size_t large)
+{
+	__atomic_store_n(&limits->small_end, small, __ATOMIC_RELEASE); /* K1 */
+	__atomic_store_n(&limits->large_end, large, __ATOMIC_RELEASE); /* K1 */
+}
+
+/*
+ * A memory policy is set: from now on every allocation of several nodes asks for its node. The
+ * thread that sets the policy sees the limits at once; a policy is in force for other threads
+ * when they see it.
+ */
+static void policy_is_set(void)
+{
+	if (page_window.nr_nodes > 1)
+		set_ends(&kmalloc_fast.by_cpu, 0, 0);
+}
+
+/*
+ * On several nodes, where allocations begin with a table of closed units: leads this CPU's to
+ * the arrays of its own node, which are node_stride * node behind those of node 0. Called by
+ * slow paths, so a CPU that is new, or comes back with another node, costs one slow path more.
+ * Any thread may store any CPU's entry at any time: what it stores is a place of arrays, and
+ * the node of the CPU.
+ */
+static void lead_to_node(void)
+{
+	unsigned int cpu = pcpu_section_cpu();
+	uintptr_t *units = kmalloc_fast.alloc_units.of, want;
+
+	if (cpu >= pcpu.nr_ids)
+		return;
+	want = (uintptr_t)pcpu_ptr(pcpu_first_unit(), cpu) +
+	       page_node_of_cpu(cpu) * node_stride;
+	if (__atomic_load_n(&units[cpu], __ATOMIC_RELAXED) != want)
+		__atomic_store_n(&units[cpu], want, __ATOMIC_RELAXED);
+}
+
 static bool init(void)
 {
-	if (!slab_init() || !large_init() || !size_class_init(&kmalloc_fast.tables))
+	struct kmalloc_limits *limits;
+
+	if (!slab_init() || !large_init() ||
+	    !size_class_init(&kmalloc_fast.tables, &node_stride))
 		return false;
 	if (!pcpu_use_rseq())
 		return true; /* everything takes the slow path */
 	kmalloc_fast.window_base = page_window.base;
-	kmalloc_fast.array_map =
-		(uintptr_t)page_window.array_map -
-		(page_window.base >> ARRAY_MAP_SHIFT) * sizeof(*page_window.array_map);
-	kmalloc_fast.arrays = pcpu_first_unit();
-	kmalloc_fast.pcpu = pcpu;
-	page_window_follow(&kmalloc_fast.window_size); /* K1 */
-	/* With several nodes each node has arrays of its own, which slab_alloc() chooses. */
-	if (page_window.nr_nodes > 1)
-		return true;
-	__atomic_store_n(&kmalloc_fast.small_end, SIZE_CLASS_SMALL_MAX + 1,
-			 __ATOMIC_RELEASE); /* K1 */
-	__atomic_store_n(&kmalloc_fast.large_end, SIZE_CLASS_LARGE_MAX + 1,
-			 __ATOMIC_RELEASE); /* K1 */
+	kmalloc_fast.array_map = page_window.array_map;
+	kmalloc_fast.rseq = pcpu.rseq;
+	/* With mm_cid, or without a table, slab_alloc() chooses the array of a node. */
+	if (!pcpu_index_is_cpu())
+		node_stride = 0;
+	if (!pcpu_unit_table_fill(&kmalloc_fast.alloc_units, page_window.nr_nodes > 1) ||
+	    !pcpu_unit_table_fill(&kmalloc_fast.free_units, false)) {
+		node_stride = 0;
+		return true; /* everything takes the slow path */
+	}
+	limits = pcpu_index_is_cpu() ? &kmalloc_fast.by_cpu : &kmalloc_fast.by_cid;
+	page_window_follow(&limits->pages); /* K1 */
+	if (page_window.nr_nodes == 1 || node_stride)
+		set_ends(limits, SIZE_CLASS_SMALL_MAX + 1, SIZE_CLASS_LARGE_MAX + 1);
+	mempolicy_when_used(policy_is_set);
 	return true;
 }
 
@@ -101,6 +150,8 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 		return NULL;
 	if (unlikely(config.passthrough && !names_a_zone(flags)))
 		return alloc_libc(1, size, flags);
+	if (unlikely(node_stride))
+		lead_to_node();
 	if (!kmalloc_wants_pages(size, flags)) {
 		struct kmem_cache *s = unlikely(names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
@@ -377,7 +428,7 @@ char *kstrdup(const char *s, gfp_t flags)
 }
 
 /* How many objects at the beginning of p[0..n) have the entry @entry in the array map. */
-static size_t same_entry(void **p, size_t n, unsigned int entry)
+static size_t same_entry(void **p, size_t n, pcpu_entry_t entry)
 {
 	size_t i = 1;
 
@@ -386,7 +437,7 @@ static size_t same_entry(void **p, size_t n, unsigned int entry)
 	return i;
 }
 
-static void free_one(struct kmem_cache *s, unsigned int entry, void *p, const void *caller)
+static void free_one(struct kmem_cache *s, pcpu_entry_t entry, void *p, const void *caller)
 {
 	if (likely(s ? slab_push_to(s, entry, p) : slab_push(entry, p)))
 		return;
@@ -404,7 +455,7 @@ int ukmem_size_classes_print(int fd)
 void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
 {
 	while (n) {
-		unsigned int entry = slab_entry(*p);
+		pcpu_entry_t entry = slab_entry(*p);
 		size_t run = 1;
 
 		if (entry != PCPU_ENTRY_NONE && (!s || slab_has(s, entry)))

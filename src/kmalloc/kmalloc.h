@@ -5,12 +5,12 @@
  *   allocate: size -> table -> this CPU's array: pop
  *   free:     address -> array map -> this CPU's array: push
  *
- * The table holds the addresses of arrays' first copies, and the map their offsets from the
- * first unit. So the way from the address that is freed to the array's header is a shift, the
- * load of the map's entry and additions. The way is that short because the next allocation of
+ * Table and map have entries, and a table of units leads from the CPU id to this CPU's unit; an
+ * array's address is the sum of both. Nothing else is on the way, since the next allocation of
  * the class waits for the header. Before initialisation, and in fallback mode always, the
  * limits are zero and everything takes the slow path, so that no test of "is it initialised" is
- * on the way.
+ * on the way. Where the index is mm_cid these limits stay zero, too, and others, which are
+ * looked at next, lead to sections that go by it.
  */
 #ifndef KMALLOC_KMALLOC_H
 #define KMALLOC_KMALLOC_H
@@ -24,39 +24,84 @@
 #include "base/compiler.h"
 #include "kmalloc/size_class.h"
 #include "percpu/array.h"
+#include "percpu/unit_table.h"
 #include "slab/slab_array.h"
 
 /*
- * All that the fast paths load, in one structure, so that one address leads to all of it.
- *
- * Synchronization: kmalloc_init() writes it, the limits last; it is read-only afterwards,
- * except window_size, which the window raises. K1, the release store of each limit, pairs with
- * K2, its acquire load in is_below().
+ * How far a fast path goes. Synchronization: kmalloc_init() writes them, last of all. `pages`
+ * is raised by the window, and the ends become 0 when a memory policy is set. K1, the release
+ * store of each limit, pairs with K2, its acquire load in is_below().
  */
-struct kmalloc_fast {
-	size_t small_end;   /* sizes below it: the small table */
-	size_t large_end;   /* sizes below it: the large table */
-	size_t window_size; /* addresses below base + it: the array map */
-	uintptr_t window_base;
-	uintptr_t array_map; /* the address where the entry of address 0 would lie */
-	char *arrays;	     /* pcpu_first_unit() */
-	struct ukmem_percpu_state pcpu cacheline_aligned; /* a copy */
-	struct size_tables tables;
+struct kmalloc_limits {
+	size_t small_end; /* sizes below it: the small table */
+	size_t large_end; /* sizes below it: the large table */
+	size_t pages;	  /* entries of the array map, from the window's base on */
 };
 
-extern struct kmalloc_fast kmalloc_fast cacheline_aligned;
+/*
+ * All that the fast paths load.
+ *
+ * Synchronization: kmalloc_init() writes it; it is read-only afterwards, except where a member
+ * says otherwise.
+ */
+struct kmalloc_fast {
+	struct kmalloc_limits by_cpu; /* where cpu_id is the index */
+	struct kmalloc_limits by_cid; /* where mm_cid is */
+	ptrdiff_t rseq;		      /* pcpu.rseq */
+	uintptr_t window_base;
+	const pcpu_entry_t *array_map; /* page_window.array_map */
+	struct size_tables tables;
+	/*
+	 * The units; for allocations on several nodes, as far behind their beginning as the
+	 * arrays of the CPU's own node lie behind those of node 0 (kmalloc.c). Then entries are
+	 * written at any time, relaxed.
+	 */
+	struct pcpu_unit_table alloc_units, free_units;
+};
+
+extern struct kmalloc_fast kmalloc_fast cacheline_aligned hidden;
+
+/*
+ * A table of units, by whose address a fast path names everything else that it loads. So one
+ * instruction makes an address; a compiler that knew what is where would make several.
+ */
+#if defined(__x86_64__)
+#define kmalloc_units(table)                                                                   \
+	({                                                                                     \
+		const uintptr_t *units_;                                                       \
+                                                                                               \
+		__asm__("leaq %c1(%%rip), %0" : "=r"(units_) : "i"(&kmalloc_fast.table.of));   \
+		units_;                                                                        \
+	})
+#else
+#define kmalloc_units(table)                                                                   \
+	({                                                                                     \
+		const uintptr_t *units_ = kmalloc_fast.table.of;                               \
+                                                                                               \
+		__asm__("" : "+r"(units_));                                                    \
+		units_;                                                                        \
+	})
+#endif
+#define kmalloc_fast_of(units, table) container_of(units, struct kmalloc_fast, table.of)
 
 /* Pops an object for @size bytes. False: failed, and *@p is NULL. */
 static always_inline bool kmalloc_pop(size_t size, void **p)
 {
-	const struct kmalloc_fast *f = &kmalloc_fast;
+	const uintptr_t *units = kmalloc_units(alloc_units);
+	const struct kmalloc_fast *f = kmalloc_fast_of(units, alloc_units);
 
-	if (likely(is_below(size, &f->small_end)))
-		return pcpu_array_pop_rseq(&f->pcpu, f->tables.small[size_small_index(size)],
-					   p);
-	if (likely(is_below(size, &f->large_end)))
-		return pcpu_array_pop_rseq(&f->pcpu, f->tables.large[size_large_index(size)],
-					   p);
+	if (likely(is_below(size, &f->by_cpu.small_end)))
+		return pcpu_array_pop_by_cpu(units, f->rseq,
+					     &f->tables.small[size_small_index(size)], p);
+	if (likely(is_below(size, &f->by_cid.small_end)))
+		return pcpu_array_pop_by_cid(units, f->rseq,
+					     &f->tables.small[size_small_index(size)], p);
+	if (likely(is_below(size, &f->by_cpu.large_end)))
+		return pcpu_array_pop_by_cpu(units, f->rseq,
+					     &f->tables.large[size_large_index(size)], p);
+	if (likely(is_below(size, &f->by_cid.large_end)))
+		return pcpu_array_pop_by_cid(units, f->rseq,
+					     &f->tables.large[size_large_index(size)], p);
 	*p = NULL;
 	return false;
 }
@@ -64,14 +109,15 @@ static always_inline bool kmalloc_pop(size_t size, void **p)
 /* Pushes @p onto the array that the array map names. False: the slow path must free it. */
 static always_inline bool kmalloc_push(void *p)
 {
-	const struct kmalloc_fast *f = &kmalloc_fast;
-	uintptr_t addr = (uintptr_t)p;
-	size_t entry;
+	const uintptr_t *units = kmalloc_units(free_units);
+	const struct kmalloc_fast *f = kmalloc_fast_of(units, free_units);
+	size_t page = ((uintptr_t)p - f->window_base) >> ARRAY_MAP_SHIFT;
 
-	if (unlikely(!is_below(addr - f->window_base, &f->window_size)))
-		return false;
-	entry = ((const uint32_t *)f->array_map)[addr >> ARRAY_MAP_SHIFT];
-	return pcpu_array_push_rseq(&f->pcpu, f->arrays, entry, p);
+	if (likely(is_below(page, &f->by_cpu.pages)))
+		return pcpu_array_push_by_cpu(units, f->rseq, &f->array_map[page], p);
+	if (likely(is_below(page, &f->by_cid.pages)))
+		return pcpu_array_push_by_cid(units, f->rseq, &f->array_map[page], p);
+	return false;
 }
 
 /*

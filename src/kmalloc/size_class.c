@@ -8,10 +8,12 @@
 #include "base/bits.h"
 #include "base/decimal.h"
 #include "base/verify.h"
+#include "percpu/percpu_alloc.h"
+#include "slab/slab_cache.h"
 #include "slab/slab_create.h"
 #include "slab/slab_reserve.h"
 
-/* Synchronization: both are written by size_class_init(). */
+/* Synchronization: these, and `together`, are written by size_class_init(). */
 static uint32_t sizes[SIZE_CLASS_COUNT];
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
 
@@ -115,12 +117,44 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 	};
 }
 
+/*
+ * On several nodes the arrays lie in one piece of per-CPU memory:
+ *
+ *   | 8 bytes, node 0 | 16 bytes, node 0 | ... | 8 bytes, node 1 | 16 bytes, node 1 | ... |
+ *     <----------- node_stride ------------>
+ *
+ * So all classes' arrays for objects of a node lie equally far behind those of node 0.
+ */
+static struct {
+	char *arrays; /* NULL: each cache has its own */
+	size_t node_stride;
+} together;
+
+static void alloc_together(void)
+{
+	size_t stride = 0;
+
+	if (page_window.nr_nodes == 1 || together.arrays)
+		return;
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+		stride += slab_array_bytes(capacity_max(sizes[i]));
+	together.arrays = pcpu_alloc_permanent(stride * page_window.nr_nodes, PCPU_ENTRY_SIZE);
+	together.node_stride = together.arrays ? stride : 0;
+}
+
 static bool create_caches(struct size_class_shape *shapes)
 {
+	char *next = together.arrays;
+
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		char name[32];
 		struct slab_params p = class_params(i, name, "kmalloc");
 
+		if (next) {
+			p.arrays = next;
+			p.array_stride = (unsigned int)together.node_stride;
+			next += slab_array_bytes(p.capacity_max);
+		}
 		if (!caches[i])
 			caches[i] = slab_create(&p);
 		if (!caches[i])
@@ -175,26 +209,34 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
 	return s ? s : make_zone_cache(zone, i, flags);
 }
 
-bool size_class_init(struct size_tables *tables)
+/* The entry of the array for objects of @size bytes of node 0. */
+static pcpu_entry_t entry_for(size_t size)
+{
+	return pcpu_entry(size_class_cache(size)->cpu_array);
+}
+
+bool size_class_init(struct size_tables *tables, size_t *node_stride)
 {
 	fill_sizes();
+	alloc_together();
+	*node_stride = together.node_stride;
 	if (!create_caches(tables->shapes))
 		return false;
 	fill_classes();
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
-		tables->small[i] = size_class_cache(i * 8)->cpu_array;
+		tables->small[i] = entry_for(i * 8);
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
-		tables->large[i] = size_class_cache((i + 1) * 256)->cpu_array;
+		tables->large[i] = entry_for((i + 1) * 256);
 	return true;
 }
 
 void size_class_verify(const struct size_tables *tables, struct verify *v)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
-		verify_that(v, tables->small[i] == size_class_cache(i * 8)->cpu_array,
+		verify_that(v, tables->small[i] == entry_for(i * 8),
 			    "kmalloc: the table leads size %zu elsewhere", i * 8);
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
-		verify_that(v, tables->large[i] == size_class_cache((i + 1) * 256)->cpu_array,
+		verify_that(v, tables->large[i] == entry_for((i + 1) * 256),
 			    "kmalloc: the table leads size %zu elsewhere", (i + 1) * 256);
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
 		verify_that(v,

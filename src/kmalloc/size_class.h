@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "percpu/percpu.h"
 
 #include "ukmem/gfp.h"
 
@@ -35,9 +36,9 @@ struct size_class_shape {
 
 /* Synchronization: written by size_class_init(), before there is any slab. */
 struct size_tables {
-	/* By size: the address of the first copy of the class's array. */
-	void *small[SIZE_CLASS_SMALL_MAX / 8 + 1];
-	void *large[SIZE_CLASS_LARGE_MAX / 256];
+	/* By size: the entry of the class's array for objects of node 0. */
+	pcpu_entry_t small[SIZE_CLASS_SMALL_MAX / 8 + 1];
+	pcpu_entry_t large[SIZE_CLASS_LARGE_MAX / 256];
 	/* By the class mark of a slab's pages. 0 is no class: that shape is all zero. */
 	struct size_class_shape shapes[SIZE_CLASS_COUNT + 1];
 };
@@ -89,8 +90,12 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags);
 /* The smallest cache for @size whose objects are aligned to @align; NULL: none. */
 struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
-/* Creates the caches and fills the tables. False: no memory. */
-bool size_class_init(struct size_tables *tables);
+/*
+ * Creates the caches and fills the tables. False: no memory. *@node_stride: the way from the
+ * arrays of one node to those of the next one, the same in all classes; 0: there is one node,
+ * or the units have no room for such an order.
+ */
+bool size_class_init(struct size_tables *tables, size_t *node_stride);
 /* Verifies that the tables still have what size_class_init() wrote into them. */
 struct verify;
 void size_class_verify(const struct size_tables *tables, struct verify *v);

@@ -86,7 +86,7 @@ static bool describe(void *from, void *to)
 static bool describe_run(size_t pfn, size_t npages)
 {
 	const unsigned int granule = page_window.page_shift - ARRAY_MAP_SHIFT;
-	uint32_t *map = page_window.array_map;
+	pcpu_entry_t *map = page_window.array_map;
 	size_t end = pfn + npages, high = end - page_window.aside_pfn, before;
 
 	if (!describe(&page_window.pages[pfn], &page_window.pages[end]) ||

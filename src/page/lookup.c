@@ -5,7 +5,6 @@
 #include "page/aside.h"
 #include "page/zone_types.h"
 #include "percpu/percpu.h"
-#include "percpu/percpu_alloc.h"
 
 struct page *page_lookup(const void *addr)
 {
@@ -22,10 +21,10 @@ struct page *page_lookup(const void *addr)
 	return page;
 }
 
-static void set_array(size_t pfn, size_t npages, uint32_t entry)
+static void set_array(size_t pfn, size_t npages, pcpu_entry_t entry)
 {
 	unsigned int shift = page_window.page_shift;
-	uint32_t *map = page_window.array_map + ((pfn << shift) >> ARRAY_MAP_SHIFT);
+	pcpu_entry_t *map = page_window.array_map + ((pfn << shift) >> ARRAY_MAP_SHIFT);
 	size_t n = (npages << shift) >> ARRAY_MAP_SHIFT;
 
 	if (pfn >= page_window.low_pfn)
@@ -39,7 +38,7 @@ static void set_place(size_t pfn, unsigned int place)
 	__atomic_store_n(&page_window.places[pfn], (uint16_t)place, __ATOMIC_RELAXED);
 }
 
-void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8_t mark)
+void page_set_slab(const struct page *page, size_t npages, pcpu_entry_t entry, uint8_t mark)
 {
 	size_t pfn = page_to_pfn(page);
 

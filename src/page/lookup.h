@@ -9,7 +9,7 @@
 struct page *page_lookup(const void *addr);
 /* Makes the run a slab, whose objects are freed to the array of @entry. @mark: its class mark,
  * which an address alone leads to; 0: none. */
-void page_set_slab(const struct page *page, size_t npages, uint32_t entry, uint8_t mark);
+void page_set_slab(const struct page *page, size_t npages, pcpu_entry_t entry, uint8_t mark);
 void page_clear_slab(const struct page *page, size_t npages);
 
 #endif

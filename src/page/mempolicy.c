@@ -42,6 +42,31 @@ static pthread_key_t thread_policy;
 static _Atomic bool have_key;
 static bool inherited;
 
+/* Synchronization: seq_cst; see note_use(). */
+static _Atomic(void (*)(void)) when_used;
+
+/*
+ * This sets mempolicy_in_use and then loads when_used; mempolicy_when_used() sets when_used and
+ * then loads mempolicy_in_use. All are seq_cst, so of two threads at least one sees what the
+ * other one has set, and calls the function.
+ */
+static void note_use(void)
+{
+	void (*function)(void);
+
+	atomic_store(&mempolicy_in_use, true);
+	function = atomic_load(&when_used);
+	if (function)
+		function();
+}
+
+void mempolicy_when_used(void (*function)(void))
+{
+	atomic_store(&when_used, function);
+	if (atomic_load(&mempolicy_in_use))
+		function();
+}
+
 static void put(void *pol)
 {
 	mpol_put(pol);
@@ -200,7 +225,7 @@ static void inherit(void)
 	if (!pol)
 		return;
 	atomic_store_explicit(&process_policy, pol, memory_order_release);
-	atomic_store_explicit(&mempolicy_in_use, true, memory_order_relaxed);
+	note_use();
 }
 
 bool mempolicy_init(void)
@@ -347,7 +372,7 @@ int mempolicy_set_thread(struct mempolicy *pol)
 		return -ENOMEM;
 	}
 	pol = in_force(pol);
-	atomic_store_explicit(&mempolicy_in_use, true, memory_order_release);
+	note_use();
 	old = pthread_getspecific(thread_policy);
 	if (pthread_setspecific(thread_policy, pol)) {
 		mpol_put(pol);
@@ -360,7 +385,7 @@ int mempolicy_set_thread(struct mempolicy *pol)
 void mempolicy_set_process(struct mempolicy *pol)
 {
 	atomic_store_explicit(&process_policy, in_force(pol), memory_order_release);
-	atomic_store_explicit(&mempolicy_in_use, true, memory_order_release);
+	note_use();
 }
 
 void mempolicy_get(int *mode, struct nodemask *nodes)

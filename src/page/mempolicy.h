@@ -22,6 +22,9 @@ void mempolicy_place(struct mempolicy *pol, enum zone_type type, struct placemen
 void node_place(unsigned int node, enum zone_type type, struct placement *out);
 /* Whether any policy was ever set; if not, every request begins at its own node. */
 extern _Atomic bool mempolicy_in_use;
+/* Calls @function before the first policy is in force, or now if one is already. It may be
+ * called more than once. There may be one such function. */
+void mempolicy_when_used(void (*function)(void));
 /* The node at which the thread's policy begins; with interleaving, another one each time. */
 unsigned int page_policy_node(void);
 /* Whether both the process and the thread's policy allow pages of @node. */

@@ -42,8 +42,8 @@ unsigned int nodes_count(void)
 	return nr_parts * real;
 }
 
-/* The node of a CPU by its kernel number: pretend nodes get their CPUs in turn. */
-static unsigned int cpu_to_node(unsigned int cpu)
+/* Pretend nodes get their CPUs in turn. */
+unsigned int page_node_of_cpu(unsigned int cpu)
 {
 	const struct os_topology *t = os_topology();
 	unsigned int real = __atomic_load_n(&t->cpu_node[cpu % OS_MAX_CPUS], __ATOMIC_RELAXED);
@@ -59,7 +59,7 @@ unsigned int page_local_node(void)
 	if (likely(page_window.nr_nodes == 1))
 		return 0;
 	/* Asks for the CPU id, because the CPU index may be an mm_cid. */
-	return os_calls.getcpu(&cpu) ? 0 : cpu_to_node(cpu);
+	return os_calls.getcpu(&cpu) ? 0 : page_node_of_cpu(cpu);
 }
 
 int page_node_index(int nid)
@@ -126,8 +126,8 @@ void nodes_update_cpus(void)
 		online = os_topology()->possible;
 	for (unsigned int cpu = 0; cpu < os_topology()->nr_cpu_ids; cpu++)
 		if (os_mask_test(&online, cpu))
-			with_cpu[UKMEM_NODE_WORD(cpu_to_node(cpu))] |=
-				UKMEM_NODE_BIT(cpu_to_node(cpu));
+			with_cpu[UKMEM_NODE_WORD(page_node_of_cpu(cpu))] |=
+				UKMEM_NODE_BIT(page_node_of_cpu(cpu));
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		mask_set(&node_masks[N_CPU], i,
 			 (with_cpu[UKMEM_NODE_WORD(i)] & UKMEM_NODE_BIT(i)) != 0);

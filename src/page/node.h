@@ -61,6 +61,8 @@ void nodes_update_cpus(void);
 int page_node_index(int nid);
 /* The node of the CPU this thread is on. */
 unsigned int page_local_node(void);
+/* The node of a CPU by its kernel number. */
+unsigned int page_node_of_cpu(unsigned int cpu);
 unsigned int node_distance_of(unsigned int from, unsigned int to);
 /* The system's id of the node that the memory of @node comes from. */
 unsigned int node_real_id(unsigned int node);

@@ -10,10 +10,10 @@
  *     each: pages below its frontier, then addresses only
  *
  * Page frame numbers count through all parts in this order, whatever their addresses.
- * Three flat arrays describe the pages, 70 bytes for a page of 4 KiB:
+ * Three flat arrays describe the pages, 74 bytes for a page of 4 KiB:
  *
  *   pages	struct page, an entry per page
- *   array map	four bytes per 4 KiB: the per-CPU array that objects there are freed to
+ *   array map	eight bytes per 4 KiB: the per-CPU array that objects there are freed to
  *		(pcpu_entry(); PCPU_ENTRY_NONE: no slab). A free loads nothing else.
  *   places	two bytes per page: the way to its slab's head, and the class mark. The places
  *		of many pages share a cache line, where page entries take one each.
@@ -70,6 +70,7 @@
 #include "base/deferred.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "percpu/percpu.h"
 #include "ukmem/page_alloc.h"
 
 struct kmem_cache;
@@ -191,7 +192,7 @@ struct page_window {
 	/* Offsets below it have an entry in the array map, and a place. window.c writes it with
 	 * release, which pairs with the acquire in page_window_readable(). */
 	size_t readable;
-	uint32_t *array_map;
+	pcpu_entry_t *array_map;
 	struct page *pages;
 	uint16_t *places; /* page_place() of slabs' pages; 0 for others */
 	unsigned int page_shift;

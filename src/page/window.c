@@ -23,7 +23,8 @@
 /* Synchronization: relaxed; a hint. */
 static atomic_bool small_steps;
 
-/* The copy of page_window.readable. Synchronization: the lock of zones[0]. */
+/* Page granules of the array map below page_window.readable. Synchronization: the lock of
+ * zones[0]. */
 static size_t *follower;
 
 bool window_has_small_steps(void)
@@ -66,13 +67,13 @@ static void set_readable(size_t limit)
 	debug_assert(limit >= page_window.readable);
 	__atomic_store_n(&page_window.readable, limit, __ATOMIC_RELEASE);
 	if (follower)
-		__atomic_store_n(follower, limit, __ATOMIC_RELEASE);
+		__atomic_store_n(follower, limit >> ARRAY_MAP_SHIFT, __ATOMIC_RELEASE);
 }
 
-void page_window_follow(size_t *copy)
+void page_window_follow(size_t *entries)
 {
 	lock(&zones[0].lock);
-	follower = copy;
+	follower = entries;
 	set_readable(page_window.readable);
 	unlock(&zones[0].lock);
 }

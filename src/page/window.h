@@ -6,9 +6,9 @@
 #include "page/zone_types.h"
 
 bool window_init(void);
-/* From now on *@copy gets the value of page_window.readable, with release. There may be one
- * such copy. */
-void page_window_follow(size_t *copy);
+/* From now on *@entries is how many entries of the array map are readable:
+ * page_window.readable, in entries, stored with release. There may be one such copy. */
+void page_window_follow(size_t *entries);
 /* Makes [frontier, end) of the zone usable; negative errno. Lock held. */
 int window_extend(struct zone *z, size_t end);
 /* Moves the frontier over addresses that other code has mapped. Lock held. */

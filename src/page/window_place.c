@@ -275,7 +275,7 @@ bool window_place(unsigned int nodes)
 		return false;
 	page_window.pages = (struct page *)flat[FLAT_PAGES].at;
 	page_window.places = (uint16_t *)flat[FLAT_PLACES].at;
-	page_window.array_map = (uint32_t *)flat[FLAT_ARRAY_MAP].at;
+	page_window.array_map = (pcpu_entry_t *)flat[FLAT_ARRAY_MAP].at;
 	/* If the array map is not reserved, the first step sets `readable`. */
 	if (flat[FLAT_ARRAY_MAP].reserved)
 		page_window.readable = window_bytes();

@@ -43,7 +43,15 @@
  * A section of a thread without a registration, or on a CPU without a unit, fails before it
  * accesses the array (UKMEM_RSEQ_CHECK).
  * @array: the address of the array's first copy, CPU index 0's (pcpu_ptr()).
- * @st: pcpu, or a copy of it beside other data that the caller loads.
+ * @st: pcpu.
+ *
+ * pop_by_cpu and push_by_cpu are pop and push in another way to the array, a short one that has
+ * no check: "a = units[cpu_id] + *entry", with cpu_id as a signed number. @units is a table
+ * that leads from every value of cpu_id to a unit (unit_table.h); threads without a
+ * registration and CPUs without a unit are led to the spill unit, where all arrays are closed.
+ * @entry: the array (pcpu_entry()). @rseq: pcpu.rseq. pop_by_cid and push_by_cid go by mm_cid:
+ * "if cpu_id < 0: fail; a = units[mm_cid] + *entry".
+ *
  * A failure does not tell its reason: empty, full, stopped, aborted, or no index.
  *
  * Signal safety: all operations. A handler's operation aborts the interrupted
@@ -120,6 +128,11 @@ unsigned int pcpu_fallback_push_bulk(void *array, void *const *in, unsigned int 
 #else
 #define pcpu_array_pop_rseq(st, array, out) (*(out) = NULL, no_section(false, st, array))
 #define pcpu_array_push_rseq(...) no_section(false, __VA_ARGS__)
+#define pcpu_array_pop_by_cpu(units, rseq, entry, out)                                         \
+	(*(out) = NULL, no_section(false, units, rseq, entry))
+#define pcpu_array_pop_by_cid pcpu_array_pop_by_cpu
+#define pcpu_array_push_by_cpu(...) no_section(false, __VA_ARGS__)
+#define pcpu_array_push_by_cid pcpu_array_push_by_cpu
 #define pcpu_array_pop_bulk_rseq(...) (unsigned int)no_section(0, __VA_ARGS__)
 #define pcpu_array_push_bulk_rseq(...) (unsigned int)no_section(0, __VA_ARGS__)
 #endif

@@ -20,6 +20,65 @@
 		[ix] "r"((char *)__builtin_thread_pointer() + st->index),                      \
 		[stride] "r"(st->stride), [limit] "r"(st->limit), [array] "r"(array)
 
+/* a = the array's address by a table of units, whatever cpu_id is. */
+#define ARRAY_ADDRESS_BY_CPU                                                                   \
+	"ldrsw %[a], [%[rs], #4]\n\t"                                                          \
+	"ldr %[a], [%[units], %[a], lsl #3]\n\t"                                               \
+	"ldr %[t], %[entry]\n\t"                                                               \
+	"add %[a], %[a], %[t]\n\t"                                                             \
+	UKMEM_RSEQ_INJECT(1)
+
+/* The same by mm_cid, which is 0 in a thread without a registration. */
+#define ARRAY_ADDRESS_BY_CID                                                                   \
+	"ldr %w[a], [%[rs], #4]\n\t"                                                           \
+	"tbnz %w[a], #31, %l[fail]\n\t"                                                        \
+	"ldr %w[a], [%[rs], #24]\n\t"                                                          \
+	"ldr %[a], [%[units], %[a], lsl #3]\n\t"                                               \
+	"ldr %[t], %[entry]\n\t"                                                               \
+	"add %[a], %[a], %[t]\n\t"                                                             \
+	UKMEM_RSEQ_INJECT(1)
+
+#define ARRAY_TABLE_INPUTS                                                                     \
+	[rs] "r"((char *)__builtin_thread_pointer() + rseq), [units] "r"(units),               \
+		[entry] "m"(*entry)
+
+/* From the array's address to the end of the section. */
+#define ARRAY_POP_BODY                                                                         \
+	"ldr %[h], [%[a]]\n\t"                                                                 \
+	"sxth %w[t], %w[h]\n\t"                                                                \
+	UKMEM_RSEQ_INJECT(2)                                                                   \
+	"cmp %w[t], #0\n\t"                                                                    \
+	"b.le %l[fail]\n\t"                                                                    \
+	"add %[t], %[a], %[t], lsl #3\n\t"                                                     \
+	"ldr %[object], [%[t], #8]\n\t"                                                        \
+	"mov %[t], #0xffff\n\t"                                                                \
+	"add %[h], %[h], %[t]\n\t"                                                             \
+	UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")                                              \
+	UKMEM_RSEQ_ABORT("%l[fail]")
+
+#define ARRAY_PUSH_BODY                                                                        \
+	"ldr %[h], [%[a]]\n\t"                                                                 \
+	"uxth %w[t], %w[h]\n\t"                                                                \
+	UKMEM_RSEQ_INJECT(2)                                                                   \
+	"ldrh %w[c], [%[a], #8]\n\t"                                                           \
+	"cmp %w[t], %w[c]\n\t"                                                                 \
+	"b.hs %l[fail]\n\t"                                                                    \
+	"add %[t], %[a], %[t], lsl #3\n\t"                                                     \
+	"str %[object], [%[t], #16]\n\t"                                                       \
+	"add %[h], %[h], #1\n\t"                                                               \
+	UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")                                              \
+	UKMEM_RSEQ_ABORT("%l[fail]")
+
+/* What a failed pop hands out: with a plain NULL, gcc 12 at -O1 would return the section's unset
+ * output. */
+static always_inline void *array_nothing(void)
+{
+	void *object = NULL;
+
+	__asm__ volatile("" : "+r"(object));
+	return object;
+}
+
 static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st, void *array,
 					      void **out)
 {
@@ -30,32 +89,20 @@ static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *s
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
-		"ldr %[h], [%[a]]\n\t"
-		"sxth %w[t], %w[h]\n\t"
-		UKMEM_RSEQ_INJECT(2)
-		"cmp %w[t], #0\n\t"
-		"b.le %l[fail]\n\t"
-		"add %[t], %[a], %[t], lsl #3\n\t"
-		"ldr %[object], [%[t], #8]\n\t"
-		"mov %[t], #0xffff\n\t"
-		"add %[h], %[h], %[t]\n\t"
-		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
-		UKMEM_RSEQ_ABORT("%l[fail]")
+		ARRAY_POP_BODY
 		: [object] "=&r"(object), [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS
 		: "memory", "cc"
 		: fail);
 	*out = object;
 	return true;
-fail: /* with a plain NULL, gcc 12 at -O1 would return the section's unset output */
-	object = NULL;
-	__asm__ volatile("" : "+r"(object));
-	*out = object;
+fail:
+	*out = array_nothing();
 	return false;
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st, void *array,
-					       size_t offset, void *object)
+					       pcpu_entry_t offset, void *object)
 {
 	uintptr_t a, t, c;
 	uint64_t h UKMEM_RSEQ_INJECT_TEMP;
@@ -64,17 +111,7 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
 		"add %[a], %[a], %[offset]\n\t"
-		"ldr %[h], [%[a]]\n\t"
-		"uxth %w[t], %w[h]\n\t"
-		UKMEM_RSEQ_INJECT(2)
-		"ldrh %w[c], [%[a], #8]\n\t"
-		"cmp %w[t], %w[c]\n\t"
-		"b.hs %l[fail]\n\t"
-		"add %[t], %[a], %[t], lsl #3\n\t"
-		"str %[object], [%[t], #16]\n\t"
-		"add %[h], %[h], #1\n\t"
-		UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")
-		UKMEM_RSEQ_ABORT("%l[fail]")
+		ARRAY_PUSH_BODY
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [c] "=&r"(c) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [offset] "r"(offset), [object] "r"(object)
 		: "memory", "cc"
@@ -83,6 +120,55 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 fail:
 	return false;
 }
+
+/* The object may come into a register of an input: it is loaded when none is needed any more. */
+#define ARRAY_SECTIONS_BY(what, address)                                                       \
+	static always_inline bool pcpu_array_pop_by_##what(                                    \
+		const uintptr_t *units, ptrdiff_t rseq, const pcpu_entry_t *entry, void **out) \
+	{                                                                                      \
+		void *object;                                                                  \
+		uintptr_t a, t;                                                                \
+		uint64_t h UKMEM_RSEQ_INJECT_TEMP;                                             \
+                                                                                               \
+		__asm__ goto volatile(                                                         \
+			UKMEM_RSEQ_START                                                       \
+			address                                                                \
+			ARRAY_POP_BODY                                                         \
+			: [object] "=r"(object), [a] "=&r"(a), [t] "=&r"(t),                   \
+			  [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND                               \
+			: ARRAY_TABLE_INPUTS                                                   \
+			: "memory", "cc"                                                       \
+			: fail);                                                               \
+		*out = object;                                                                 \
+		return true;                                                                   \
+	fail:                                                                                  \
+		*out = array_nothing();                                                        \
+		return false;                                                                  \
+	}                                                                                      \
+                                                                                               \
+	static always_inline bool pcpu_array_push_by_##what(                                   \
+		const uintptr_t *units, ptrdiff_t rseq, const pcpu_entry_t *entry,             \
+		void *object)                                                                  \
+	{                                                                                      \
+		uintptr_t a, t, c;                                                             \
+		uint64_t h UKMEM_RSEQ_INJECT_TEMP;                                             \
+                                                                                               \
+		__asm__ goto volatile(                                                         \
+			UKMEM_RSEQ_START                                                       \
+			address                                                                \
+			ARRAY_PUSH_BODY                                                        \
+			: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h),                            \
+			  [c] "=&r"(c) UKMEM_RSEQ_INJECT_OPERAND                               \
+			: ARRAY_TABLE_INPUTS, [object] "r"(object)                             \
+			: "memory", "cc"                                                       \
+			: fail);                                                               \
+		return true;                                                                   \
+	fail:                                                                                  \
+		return false;                                                                  \
+	}
+
+ARRAY_SECTIONS_BY(cpu, ARRAY_ADDRESS_BY_CPU)
+ARRAY_SECTIONS_BY(cid, ARRAY_ADDRESS_BY_CID)
 
 static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st, void *array,
 						    void **out, unsigned int n, int64_t delta)
@@ -162,5 +248,11 @@ fail: /* as in pop */
 
 #undef ARRAY_ADDRESS
 #undef ARRAY_INPUTS
+#undef ARRAY_ADDRESS_BY_CPU
+#undef ARRAY_ADDRESS_BY_CID
+#undef ARRAY_SECTIONS_BY
+#undef ARRAY_TABLE_INPUTS
+#undef ARRAY_POP_BODY
+#undef ARRAY_PUSH_BODY
 
 #endif

@@ -28,6 +28,59 @@
 	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
 		[limit] "m"(st->limit), [array] "r"(array)
 
+/* a = the array's address by a table of units, whatever cpu_id is. */
+#define ARRAY_ADDRESS_BY_CPU                                                                   \
+	"movslq %%fs:4(%[rs]), %[a]\n\t"                                                       \
+	"movq (%[units], %[a], 8), %[a]\n\t"                                                   \
+	"addq %[entry], %[a]\n\t"                                                              \
+	UKMEM_RSEQ_INJECT(1)
+
+/* The same by mm_cid, which is 0 in a thread without a registration. */
+#define ARRAY_ADDRESS_BY_CID                                                                   \
+	"cmpl $0, %%fs:4(%[rs])\n\t"                                                           \
+	"js %l[fail]\n\t"                                                                      \
+	"movl %%fs:24(%[rs]), %k[a]\n\t"                                                       \
+	"movq (%[units], %[a], 8), %[a]\n\t"                                                   \
+	"addq %[entry], %[a]\n\t"                                                              \
+	UKMEM_RSEQ_INJECT(1)
+
+#define ARRAY_TABLE_INPUTS [rs] "r"(rseq), [units] "r"(units), [entry] "m"(*entry)
+
+/* From the array's address to the end of the section. */
+#define ARRAY_POP_BODY                                                                         \
+	"movq (%[a]), %[h]\n\t"                                                                \
+	"movswl %w[h], %k[t]\n\t"                                                              \
+	UKMEM_RSEQ_INJECT(2)                                                                   \
+	"testl %k[t], %k[t]\n\t"                                                               \
+	"jle %l[fail]\n\t"                                                                     \
+	"leaq (%[a], %[t], 8), %[t]\n\t"                                                       \
+	"movq 8(%[t]), %[object]\n\t"                                                          \
+	"addq $0xffff, %[h]\n\t"                                                               \
+	UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")                                             \
+	UKMEM_RSEQ_ABORT("%l[fail]")
+
+#define ARRAY_PUSH_BODY                                                                        \
+	"movq (%[a]), %[h]\n\t"                                                                \
+	"movzwl %w[h], %k[t]\n\t"                                                              \
+	UKMEM_RSEQ_INJECT(2)                                                                   \
+	"cmpw 8(%[a]), %w[h]\n\t"                                                              \
+	"jae %l[fail]\n\t"                                                                     \
+	"leaq (%[a], %[t], 8), %[t]\n\t"                                                       \
+	"movq %[object], 16(%[t])\n\t"                                                         \
+	"incq %[h]\n\t"                                                                        \
+	UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")                                             \
+	UKMEM_RSEQ_ABORT("%l[fail]")
+
+/* What a failed pop hands out: with a plain NULL, gcc 12 at -O1 would return the section's unset
+ * output. */
+static always_inline void *array_nothing(void)
+{
+	void *object = NULL;
+
+	__asm__ volatile("" : "+r"(object));
+	return object;
+}
+
 static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *st,
 					      void *array, void **out)
 {
@@ -38,16 +91,7 @@ static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *s
 	__asm__ goto volatile(
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
-		"movq (%[a]), %[h]\n\t"
-		"movswl %w[h], %k[t]\n\t"
-		UKMEM_RSEQ_INJECT(2)
-		"testl %k[t], %k[t]\n\t"
-		"jle %l[fail]\n\t"
-		"leaq (%[a], %[t], 8), %[t]\n\t"
-		"movq 8(%[t]), %[object]\n\t"
-		"addq $0xffff, %[h]\n\t"
-		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
-		UKMEM_RSEQ_ABORT("%l[fail]")
+		ARRAY_POP_BODY
 		: [object] "=&a"(object), [a] "=&r"(a), [t] "=&r"(t),
 		  [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS
@@ -55,15 +99,13 @@ static always_inline bool pcpu_array_pop_rseq(const struct ukmem_percpu_state *s
 		: fail);
 	*out = object;
 	return true;
-fail: /* with a plain NULL, gcc 12 at -O1 would return the section's unset output */
-	object = NULL;
-	__asm__ volatile("" : "+r"(object));
-	*out = object;
+fail:
+	*out = array_nothing();
 	return false;
 }
 
 static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *st,
-					       void *array, size_t offset, void *object)
+					       void *array, pcpu_entry_t offset, void *object)
 {
 	uintptr_t a, t;
 	uint64_t h UKMEM_RSEQ_INJECT_TEMP;
@@ -72,16 +114,7 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
 		"addq %[offset], %[a]\n\t"
-		"movq (%[a]), %[h]\n\t"
-		"movzwl %w[h], %k[t]\n\t"
-		UKMEM_RSEQ_INJECT(2)
-		"cmpw 8(%[a]), %w[h]\n\t"
-		"jae %l[fail]\n\t"
-		"leaq (%[a], %[t], 8), %[t]\n\t"
-		"movq %[object], 16(%[t])\n\t"
-		"incq %[h]\n\t"
-		UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")
-		UKMEM_RSEQ_ABORT("%l[fail]")
+		ARRAY_PUSH_BODY
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND
 		: ARRAY_INPUTS, [offset] "r"(offset), [object] "r"(object)
 		: "memory", "cc"
@@ -90,6 +123,54 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 fail:
 	return false;
 }
+
+/* The object may come into a register of an input: it is loaded when none is needed any more. */
+#define ARRAY_SECTIONS_BY(what, address)                                                       \
+	static always_inline bool pcpu_array_pop_by_##what(                                    \
+		const uintptr_t *units, ptrdiff_t rseq, const pcpu_entry_t *entry, void **out) \
+	{                                                                                      \
+		void *object;                                                                  \
+		uintptr_t a, t;                                                                \
+		uint64_t h UKMEM_RSEQ_INJECT_TEMP;                                             \
+                                                                                               \
+		__asm__ goto volatile(                                                         \
+			UKMEM_RSEQ_START                                                       \
+			address                                                                \
+			ARRAY_POP_BODY                                                         \
+			: [object] "=a"(object), [a] "=&r"(a), [t] "=&r"(t),                   \
+			  [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND                               \
+			: ARRAY_TABLE_INPUTS                                                   \
+			: "memory", "cc"                                                       \
+			: fail);                                                               \
+		*out = object;                                                                 \
+		return true;                                                                   \
+	fail:                                                                                  \
+		*out = array_nothing();                                                        \
+		return false;                                                                  \
+	}                                                                                      \
+                                                                                               \
+	static always_inline bool pcpu_array_push_by_##what(                                   \
+		const uintptr_t *units, ptrdiff_t rseq, const pcpu_entry_t *entry,             \
+		void *object)                                                                  \
+	{                                                                                      \
+		uintptr_t a, t;                                                                \
+		uint64_t h UKMEM_RSEQ_INJECT_TEMP;                                             \
+                                                                                               \
+		__asm__ goto volatile(                                                         \
+			UKMEM_RSEQ_START                                                       \
+			address                                                                \
+			ARRAY_PUSH_BODY                                                        \
+			: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND   \
+			: ARRAY_TABLE_INPUTS, [object] "r"(object)                             \
+			: "memory", "cc"                                                       \
+			: fail);                                                               \
+		return true;                                                                   \
+	fail:                                                                                  \
+		return false;                                                                  \
+	}
+
+ARRAY_SECTIONS_BY(cpu, ARRAY_ADDRESS_BY_CPU)
+ARRAY_SECTIONS_BY(cid, ARRAY_ADDRESS_BY_CID)
 
 static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_state *st,
 						    void *array, void **out, unsigned int n,
@@ -172,5 +253,11 @@ fail: /* as in pop */
 
 #undef ARRAY_ADDRESS
 #undef ARRAY_INPUTS
+#undef ARRAY_ADDRESS_BY_CPU
+#undef ARRAY_ADDRESS_BY_CID
+#undef ARRAY_SECTIONS_BY
+#undef ARRAY_TABLE_INPUTS
+#undef ARRAY_POP_BODY
+#undef ARRAY_PUSH_BODY
 
 #endif

@@ -30,6 +30,7 @@
  *   ops.c              operations on one variable, when their section failed
  *   array_stop.c       stops arrays of other CPUs
  *   array_fallback.c   arrays without sections: a lock per CPU
+ *   unit_table.c       tables from a CPU id to the CPU's unit
  *   unit.h             the head of a CPU's unit
  *   percpu_alloc.c     memory per CPU
  *   percpu_static.c    DEFINE_PER_CPU variables
@@ -89,6 +90,18 @@ static inline void *pcpu_ptr(const void *first, unsigned int index)
 	debug_assert(index <= pcpu.nr_ids);
 	return (char *)(uintptr_t)first + (size_t)index * pcpu.stride;
 }
+
+/*
+ * An entry names an array: it is the offset of the array's first copy from the first unit,
+ * modulo 2^64 (pcpu_entry()). Each array has an entry of its own. Entry PCPU_ENTRY_NONE, which
+ * untouched parts of the page layer's array map have, stands for no array: it leads to one that
+ * is always empty and full.
+ */
+typedef uint64_t pcpu_entry_t;
+enum {
+	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
+	PCPU_ENTRY_NONE = 0,
+};
 
 /* In place of an index. */
 #define PCPU_ALL_CPUS UINT32_MAX

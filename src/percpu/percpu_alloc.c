@@ -16,8 +16,8 @@
  * (or the other way round, by the sign of base). If that place is taken, the chunk goes
  * anywhere, and its handles may lie where something is mapped.
  *
- * What is never freed (pcpu_alloc_permanent) lies at the first chunk's end, in front of the
- * tokens, and is in no bitmap. So the large arrays of all size classes, which make up most of
+ * What is never freed (pcpu_alloc_permanent) lies at the first chunk's end, and is in no
+ * bitmap. So the large arrays of all size classes, which make up most of
  * the chunk, cost the start of a process neither the search nor the bitmaps' pages.
  *
  * Called at start-up and when caches come and go. Lock: percpu_lock.
@@ -36,10 +36,7 @@
 #include "percpu/percpu_static.h"
 #include "percpu/register.h"
 
-enum {
-	GRANULE = 16,
-	TOKENS_PART = 32, /* 1/32 of the first chunk's units, at their end, is for tokens */
-};
+enum { GRANULE = 16 };
 
 /*
  * No run of @n free granules starts below @from at a multiple of @step. So the search for each
@@ -57,8 +54,8 @@ struct chunk {
 	uint64_t *used; /* bitmaps over one unit's granules */
 	uint64_t *last;
 	size_t first_free; /* no free granule below this one */
-	size_t end; /* of the granules for allocations; permanent ones follow, then tokens */
-	size_t top; /* no allocation below @end reaches, or ever reached, this granule */
+	size_t end;	   /* of the granules for allocations; permanent ones follow */
+	size_t top;	   /* no allocation below @end reaches, or ever reached, this granule */
 	struct hint hint;
 };
 
@@ -73,12 +70,6 @@ static struct lock percpu_lock;
 static size_t granules(void)
 {
 	return pcpu.stride / GRANULE;
-}
-
-/* The first granule of tokens, in the first chunk. */
-static size_t tokens_begin(void)
-{
-	return granules() - granules() / TOKENS_PART;
 }
 
 /* Bytes of one chunk, all units. */
@@ -189,13 +180,12 @@ static struct chunk *chunk_add(void)
 	c->base = base;
 	c->used = (uint64_t *)(c + 1);
 	c->last = c->used + granules() / 64;
+	c->end = granules();
 	if (first_chunk) {
 		last_chunk->next = c;
-		c->end = granules();
 	} else {
 		first_chunk = c;
 		first_unit = base;
-		c->end = tokens_begin();
 	}
 	last_chunk = c;
 	nr_chunks++;
@@ -208,10 +198,12 @@ static bool hint_covers(const struct hint *h, size_t n, size_t step)
 	return h->n && n >= h->n && step >= h->step;
 }
 
-/* First run in [@from, @end) of @n free granules at a multiple of @step; @end if none. */
-static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t n, size_t step)
+/* The first run of @n free granules in @c, at a multiple of @step; granules(): there is none.
+ */
+static size_t find_run(const struct chunk *c, size_t n, size_t step)
 {
-	size_t i = align_up(from, step);
+	size_t from = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
+	size_t i = align_up(from, step), end = c->end;
 
 	debug_assert(n && is_pow2(step));
 	while (i + n <= end) {
@@ -222,14 +214,6 @@ static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t
 		i = align_up(find_bit(c->used, taken, end, false), step);
 	}
 	return end;
-}
-
-/* The first such run of chunk @c; its @end: there is none. */
-static size_t find_run(const struct chunk *c, size_t n, size_t step)
-{
-	size_t from = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
-
-	return find_run_in(c, from, c->end, n, step);
 }
 
 /*
@@ -302,29 +286,10 @@ void pcpu_populate(void)
 	os_populate(pcpu_ptr(first_unit, pcpu_index()), min_size(bytes, align_up(16384, page)));
 }
 
-uint32_t pcpu_entry(const void *first)
+pcpu_entry_t pcpu_entry(const void *first)
 {
-	uintptr_t entry = (uintptr_t)first - (uintptr_t)first_unit;
-
-	return entry <= UINT32_MAX ? (uint32_t)entry : PCPU_ENTRY_NONE;
-}
-
-_Static_assert((int)PCPU_TOKEN_SIZE == (int)GRANULE &&
-		       PCPU_TOKEN_SIZE == sizeof(struct pcpu_array),
-	       "a granule is an array without slots");
-
-void *pcpu_alloc_token(unsigned int n)
-{
-	struct chunk *c = first_chunk;
-	void *first = NULL;
-	size_t start;
-
-	lock(&percpu_lock);
-	start = find_run_in(c, tokens_begin(), granules(), n, 1);
-	if (start < granules())
-		first = take_run(c, start, n);
-	unlock(&percpu_lock);
-	return first;
+	debug_assert(first != first_unit); /* PCPU_ENTRY_NONE is the head's */
+	return (uintptr_t)first - (uintptr_t)first_unit;
 }
 
 void *pcpu_alloc_for(size_t size, size_t align, bool may_block)
@@ -369,7 +334,7 @@ void *pcpu_alloc_permanent(size_t size, size_t align)
 static bool is_permanent(const char *p)
 {
 	return p >= first_chunk->base + first_chunk->end * GRANULE &&
-	       p < first_chunk->base + tokens_begin() * GRANULE;
+	       p < first_chunk->base + granules() * GRANULE;
 }
 
 static bool is_zero(const uint64_t *p, size_t size)
@@ -501,7 +466,7 @@ static void verify_chunk(const struct chunk *c, unsigned int nr, struct verify *
 		stray += (size_t)__builtin_popcountll(c->last[w] & ~c->used[w]);
 	}
 	if (c == first_chunk)
-		used += tokens_begin() - c->end;
+		used += granules() - c->end;
 	verify_that(v, used == c->nr_used,
 		    "per-CPU chunk %u: nr_used is %zu, the bitmap has %zu", nr, c->nr_used,
 		    used);

@@ -21,29 +21,11 @@ void *pcpu_alloc_for(size_t size, size_t align, bool may_block);
 /* As pcpu_free(). False: no allocation begins at @first. */
 bool pcpu_try_free(void *first);
 
-/*
- * An entry is the address of an array's first copy in four bytes, for the page layer's array
- * map: its offset from pcpu_first_unit(). Each array has an entry of its own. Entry
- * PCPU_ENTRY_NONE stands for no array: it leads to one that is always full.
- */
-enum {
-	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
-	PCPU_ENTRY_NONE = 0,
-};
-
 char *pcpu_first_unit(void);
 /* Faults in, with one call, what is allocated so far of this CPU's unit, except what is
  * permanent; 16 KiB at most. */
 void pcpu_populate(void);
-/* The entry of an array; PCPU_ENTRY_NONE: it lies beyond what four bytes reach. */
-uint32_t pcpu_entry(const void *first);
-/*
- * A token: @n arrays without slots, one behind the other, always empty and full, within reach
- * of entries. In the map it stands for arrays that lie beyond. Free with pcpu_free(). NULL: the
- * first chunk's room for tokens is used up.
- */
-enum { PCPU_TOKEN_SIZE = 16 }; /* from one array to the next */
-void *pcpu_alloc_token(unsigned int n);
+pcpu_entry_t pcpu_entry(const void *first);
 
 enum { PCPU_UNIT_HEAD = 128 }; /* of the first chunk's units, whole cache lines: unit.h */
 

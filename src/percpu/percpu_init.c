@@ -42,6 +42,9 @@
 #define AT_RSEQ_FEATURE_SIZE 27
 #endif
 
+/* So many possible CPUs are few: see wants_compact(). */
+enum { FEW_CPUS = 8 };
+
 /* Below this limit address space, or data, is scarce. */
 static const size_t SCARCE_LIMIT = (size_t)16 << 30;
 
@@ -167,10 +170,21 @@ static bool have_mm_cid(void)
 	return os_calls.auxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID_END;
 }
 
+/*
+ * Whether the index is to be mm_cid where nothing is configured. With mm_cid a process uses as
+ * many units as it has threads that run at once, and leaves nothing behind on CPUs where it ran
+ * once; with cpu_id sections need fewer instructions, and a CPU is always of the same node. So
+ * mm_cid is for machines where what is left behind could be much.
+ */
+static bool wants_compact(const struct os_topology *topology)
+{
+	return topology->nr_nodes == 1 && config.numa_fake <= 1 && pcpu.nr_ids > FEW_CPUS;
+}
+
 static void use_rseq(const struct os_topology *topology)
 {
 	bool compact = config.percpu == PERCPU_MM_CID ||
-		       (config.percpu != PERCPU_CPU_ID && topology->nr_nodes == 1);
+		       (config.percpu != PERCPU_CPU_ID && wants_compact(topology));
 
 	if (compact && !have_mm_cid()) {
 		if (config.percpu == PERCPU_MM_CID)

@@ -30,7 +30,7 @@ static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const v
 }
 
 /* The array map's entry for an object; all objects of a cache and node have the same. */
-static always_inline unsigned int slab_entry(const void *obj)
+static always_inline pcpu_entry_t slab_entry(const void *obj)
 {
 	size_t offset = (uintptr_t)obj - page_window.base;
 
@@ -41,23 +41,22 @@ static always_inline unsigned int slab_entry(const void *obj)
 
 /* Whether @entry is one of @s. False also for objects of @s without an entry; slab_cache_of()
  * finds their cache. */
-static always_inline bool slab_has(const struct kmem_cache *s, unsigned int entry)
+static always_inline bool slab_has(const struct kmem_cache *s, pcpu_entry_t entry)
 {
 	return entry - s->entry_first <= s->entry_last - s->entry_first;
 }
 
-/* Pushes @obj onto the array that its entry leads to; fails if the entry is a token's. */
-static always_inline bool slab_push(unsigned int entry, void *obj)
+/* Pushes @obj onto the array that its entry leads to. */
+static always_inline bool slab_push(pcpu_entry_t entry, void *obj)
 {
 	return pcpu_array_push_rseq(&pcpu, slab_arrays, entry, obj);
 }
 
 /* The fast path of a free to a cache. False: the slow path must find out why. */
-static always_inline bool slab_push_to(const struct kmem_cache *s, unsigned int entry,
+static always_inline bool slab_push_to(const struct kmem_cache *s, pcpu_entry_t entry,
 				       void *obj)
 {
-	return likely(slab_has(s, entry)) &&
-	       pcpu_array_push_rseq(&pcpu, s->free_base, entry, obj);
+	return likely(slab_has(s, entry)) && slab_push(entry, obj);
 }
 
 /* slab_api.c: kmem_cache_free() without the fast path. @func: the name under which misuse is

@@ -61,9 +61,8 @@ static void free_arrays(struct kmem_cache *s)
 {
 	pcpu_free(s->cpu_array);
 	pcpu_free(s->partial_array);
-	pcpu_free(s->token);
 	free_percpu(s->events);
-	s->cpu_array = s->partial_array = s->token = NULL;
+	s->cpu_array = s->partial_array = NULL;
 	s->events = NULL;
 }
 
@@ -85,39 +84,39 @@ static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity
 }
 
 /*
- * Chooses the array map's entries for pages of the cache's slabs. An entry says where the
- * node's array is. If the map cannot name the arrays (percpu.h), the cache gets a token, and
- * the entries are the token's. No two caches have the same entries. kfree(), which has the map
- * alone, finds a token closed and looks the cache up. kmem_cache_free(), which has the cache,
- * gets from the token's entry to the array by free_base; not with several nodes, since the
- * arrays lie farther apart than the entries of the token. If there is no token either, every
- * free looks the object up.
+ * Sets the array map's entries for pages of the cache's slabs. No two caches have the same
+ * entries. The library's own caches have none, since a program that frees a wrong pointer must
+ * not push one of their objects.
  */
-static void set_entries(struct kmem_cache *s)
+static void set_entries(struct kmem_cache *s, bool given)
 {
-	unsigned int nodes = page_window.nr_nodes;
-	uint32_t last = pcpu_entry(slab_array(s, nodes - 1));
-
-	s->free_base = slab_arrays;
 	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
-	/* A program that frees a wrong pointer must not push an object of the library's own. */
 	if (slab_is_own(s))
 		return;
-	if (last != PCPU_ENTRY_NONE) {
-		s->entry_first = pcpu_entry(s->cpu_array);
-		s->entry_last = last;
-		s->entry_stride = s->array_stride;
-		return;
-	}
-	s->token = s->home == s ? pcpu_alloc_token(nodes) : NULL;
-	if (!s->token)
-		return;
-	s->entry_first = pcpu_entry(s->token);
-	s->entry_stride = PCPU_TOKEN_SIZE;
-	s->entry_last = s->entry_first + (nodes - 1) * PCPU_TOKEN_SIZE;
-	debug_assert(s->entry_first != PCPU_ENTRY_NONE && s->entry_last < SLAB_NO_ENTRY);
-	if (nodes == 1)
-		s->free_base = (char *)((uintptr_t)s->cpu_array - s->entry_first);
+	s->entry_first = pcpu_entry(s->cpu_array);
+	/* Arrays of other caches lie between those in a caller's memory. Then kmem_cache_free()
+	 * looks objects of other nodes up. */
+	s->entry_last =
+		given ? s->entry_first : pcpu_entry(slab_array(s, page_window.nr_nodes - 1));
+	debug_assert(s->entry_first <= s->entry_last && s->entry_last != SLAB_NO_ENTRY);
+}
+
+/* The slots of one node's array, of @capacity_max that a CPU has of a cache. */
+static unsigned int node_capacity(unsigned int capacity_max)
+{
+	unsigned int nodes = page_window.nr_nodes;
+
+	if (pcpu_address_space_is_scarce())
+		capacity_max = min_uint(capacity_max, CAPACITY_MAX_SCARCE);
+	if (nodes > 1)
+		capacity_max = min_uint(max_uint(capacity_max / nodes, 16), capacity_max);
+	return capacity_max;
+}
+
+unsigned int slab_array_bytes(unsigned int capacity_max)
+{
+	return (unsigned int)align_up(pcpu_array_size(node_capacity(capacity_max)),
+				      PCPU_ENTRY_SIZE);
 }
 
 /*
@@ -129,30 +128,29 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 {
 	void *(*alloc)(size_t size, size_t align) =
 		p->permanent ? pcpu_alloc_permanent : pcpu_alloc;
-	unsigned int nodes = page_window.nr_nodes, capacity_max = p->capacity_max;
+	unsigned int nodes = page_window.nr_nodes;
+	unsigned int capacity_max = node_capacity(p->capacity_max);
 	void *events;
 
-	if (pcpu_address_space_is_scarce())
-		capacity_max = min_uint(capacity_max, CAPACITY_MAX_SCARCE);
-	if (nodes > 1)
-		capacity_max = min_uint(max_uint(capacity_max / nodes, 16), capacity_max);
 	s->capacity_max = (uint16_t)capacity_max;
 	s->capacity_first = first_capacity(s, capacity_max);
 	debug_assert(capacity_max <= PCPU_ARRAY_MAX_SLOTS && (capacity_max || s->home != s));
 	debug_assert(s->capacity_first <= max_uint(capacity_max, 1));
-	s->array_stride =
-		(unsigned int)align_up(pcpu_array_size(capacity_max), PCPU_ENTRY_SIZE);
-	s->cpu_array = alloc((size_t)s->array_stride * nodes, CACHE_LINE);
+	s->array_stride = p->arrays ? p->array_stride : slab_array_bytes(p->capacity_max);
+	s->cpu_array =
+		p->arrays ? p->arrays : alloc((size_t)s->array_stride * nodes, CACHE_LINE);
 	s->partial_array =
 		alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0), CACHE_LINE);
 	events = alloc(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
 	s->events = events ? pcpu_handle(events) : NULL;
 	if (!s->cpu_array || !s->partial_array || !s->events) {
+		if (p->arrays)
+			s->cpu_array = NULL;
 		free_arrays(s);
 		return false;
 	}
 	s->fast_array = nodes == 1 ? s->cpu_array : slab_closed_array();
-	set_entries(s);
+	set_entries(s, p->arrays);
 	return true;
 }
 

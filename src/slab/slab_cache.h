@@ -9,6 +9,8 @@
 bool slab_cache_boot(void);
 /* Whether the objects of @s are the library's, not the program's. */
 bool slab_is_own(const struct kmem_cache *s);
+/* Bytes of one node's array, for a cache of which a CPU may hold @capacity_max objects. */
+unsigned int slab_array_bytes(unsigned int capacity_max);
 /* A per-CPU array that is always closed; NULL: no memory. */
 void *slab_closed_array(void);
 /* A new descriptor with arrays and nodes, on no list; NULL: no memory. */

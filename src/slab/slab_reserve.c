@@ -83,9 +83,8 @@ struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
 		return NULL;
 	s = &slot->cache;
 	slab_describe(s, p);
-	debug_assert(s->home == s && pcpu_entry(slot->array) != PCPU_ENTRY_NONE);
+	debug_assert(s->home == s);
 	s->fast_array = s->cpu_array = s->partial_array = slot->array;
-	s->free_base = slab_arrays;
 	s->entry_first = s->entry_last = pcpu_entry(slot->array);
 	s->events = slot->events;
 	atomic_store_explicit(&s->cpu_partial_slabs, 0, memory_order_relaxed);

@@ -133,10 +133,8 @@ struct slab_layout {
 struct kmem_cache {
 	/* The first members are what the fast paths load: one cache line. */
 	void *fast_array; /* cpu_array; on several nodes a closed one */
-	/* Address of entry 0: slab_arrays. If the entries are a token's (slab_cache.c), the
-	 * address from which the token's entry leads to the cache's array. */
-	char *free_base;
-	uint32_t entry_first, entry_last; /* entries in the array map of all nodes' arrays */
+	/* Entries in the array map of all nodes' arrays, from the first to the last one's. */
+	pcpu_entry_t entry_first, entry_last;
 	void *cpu_array;		  /* for node 0's objects: per-CPU struct pcpu_array */
 	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
 	unsigned int size;		  /* bytes from object to object */
@@ -144,8 +142,6 @@ struct kmem_cache {
 	struct slab_layout layout, small; /* the usual one; the one for when pages are short */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
 	uint64_t reciprocal;		       /* of size */
-	unsigned int entry_stride;	       /* from one node's entry to the next one's */
-	void *token;			       /* NULL: the entries are the arrays' own */
 	uint16_t shared_size;		       /* slots of nodes' shared queues; 0: no queue */
 	uint8_t class_mark;	      /* class mark of its slabs of the usual layout; or 0 */
 	unsigned int array_stride;    /* from one node's array to the next one's */
@@ -210,6 +206,10 @@ struct slab_params {
 	slab_flags_t flags;
 	void (*ctor)(void *);
 	unsigned int capacity_max;
+	/* Per-CPU memory for the arrays, which stays the caller's, and the way from one node's
+	 * array to the next one's; NULL: the cache allocates its own. */
+	void *arrays;
+	unsigned int array_stride;
 	bool budgeted;
 	bool permanent;	    /* never destroyed: pcpu_alloc_permanent() */
 	uint8_t class_mark; /* class mark of its slabs of the usual layout; 0: none */
@@ -245,7 +245,7 @@ static always_inline void *slab_array(const struct kmem_cache *s, unsigned int n
 	return (char *)s->cpu_array + (size_t)node * s->array_stride;
 }
 
-/* In entry_first: the array map had no entry left for the cache. No page has this entry. */
-#define SLAB_NO_ENTRY UINT32_MAX
+/* In entry_first: the pages of the cache's slabs have no entry. No page has this one. */
+#define SLAB_NO_ENTRY UINT64_MAX
 
 #endif

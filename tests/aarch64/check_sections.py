@@ -12,7 +12,10 @@ What it checks of each descriptor in __rseq_cs (struct rseq_cs, see rseq(2)):
   the entry        in front of the start, and nowhere else, the descriptor's own
                    address is stored to rseq_cs; no branch from elsewhere leads in
   the CPU          the first instructions load cpu_id of the same struct rseq and
-                   leave the section where it is not below the limit, unsigned
+                   leave the section where it is not below the limit, unsigned; or
+                   they go by a table of units: they load cpu_id with its sign, or
+                   leave where it is negative and load mm_cid, and then an address
+                   from the table, to which they add
   the way out      a branch leads to somewhere in the section, to its end, to where
                    the abort handler goes, or elsewhere in the same function
   the commit       the last instruction stores; no call, return, trap or system
@@ -44,6 +47,10 @@ OPERATIONS = [*UPDATES, "sub", "inc", "dec", *VALUES, "sub_return", "inc_return"
 # name: stores of 8 bytes that may precede the commit: none, one, or a loop of them.
 ARRAYS = {"section_array_pop": 0, "section_array_push": 1,
           "section_array_pop_bulk": 1, "section_array_push_bulk": 1}
+# What goes by a table of units.
+BY_TABLE = {"section_array_pop_by_cpu": 0, "section_array_push_by_cpu": 1,
+            "section_array_pop_by_cid": 0, "section_array_push_by_cid": 1}
+ARRAYS |= BY_TABLE
 # Functions that are not inlined at -O0, and whose they are.
 OUT_OF_LINE = {"pcpu_array_pop_bulk_rseq": "section_array_pop_bulk",
                "pcpu_array_push_bulk_rseq": "section_array_push_bulk"}
@@ -140,6 +147,26 @@ class Aarch64:
                                  steps[1].text)
         return f"[x{load.group(1)}]" if made else None
 
+    def by_table(self, steps, rseq):
+        """Of a section that goes by a table of units: its branch for a bad CPU id, or None, the
+        instructions to the array's address, and the operand that means it. None: it does not."""
+        leave = None
+        load = re.match(rf"ldrsw\s+x(\d+), \[{rseq}, #4\]$", steps[0].text)
+        at = 1
+        if not load:
+            sign = re.match(rf"ldr\s+w(\d+), \[{rseq}, #4\]$", steps[0].text)
+            load = re.match(rf"ldr\s+w(\d+), \[{rseq}, #24\]$", steps[2].text)
+            if not sign or not load or not re.match(rf"tbnz\s+w{sign.group(1)}, #31,",
+                                                    steps[1].text):
+                return None
+            leave, at = steps[1], 3
+        x = f"x{load.group(1)}"
+        if not re.match(rf"ldr\s+{x}, \[x\d+, {x}, lsl #3\]$", steps[at].text):
+            return None
+        entry = re.match(r"ldr\s+(x\d+), \[", steps[at + 1].text)
+        added = entry and re.match(rf"add\s+{x}, {x}, {entry.group(1)}$", steps[at + 2].text)
+        return (leave, at + 3, f"[{x}]") if added else None
+
     def refers_to(self, step, copy):
         return step.text.endswith(copy)
 
@@ -205,6 +232,24 @@ class X86:
         if not load or not made or load.group(1) != self.low_half(made.group(1)):
             return None
         return made.group(1)
+
+    def by_table(self, steps, rseq):
+        leave = None
+        load = re.match(rf"movslq\s+%fs:0x4\({rseq}\),(%r\w+)$", steps[0].text)
+        x, at = load and load.group(1), 1
+        if not load:
+            if not re.match(rf"cmpl\s+\$0x0,%fs:0x4\({rseq}\)$", steps[0].text):
+                return None
+            load = re.match(rf"mov\s+%fs:0x18\({rseq}\),%(e\w\w|r\d+d)$", steps[2].text)
+            if steps[1].mnemonic != "js" or not load:
+                return None
+            low = load.group(1)
+            x = "%" + (low[:-1] if low[1].isdigit() else "r" + low[1:])
+            leave, at = steps[1], 3
+        if not re.match(rf"mov\s+(0x0)?\(%\w+,{x},8\),{x}$", steps[at].text):
+            return None
+        added = re.match(rf"add\s+\S*\(.*\),{x}$", steps[at + 1].text)
+        return (leave, at + 2, x) if added else None
 
     @staticmethod
     def low_half(register):
@@ -390,9 +435,14 @@ class Checker:
         fail = self.machine.target(handler)
         if fail is None or d.start <= fail < d.end:
             raise Wrong("the abort handler does not leave the section")
-        leave = self.machine.checks_cpu([step for _, step in steps[:4]], rseq)
-        if not leave or self.machine.target(leave) != fail:
-            raise Wrong("it does not begin with a check of cpu_id against the limit")
+        first = [step for _, step in steps[:6]]
+        table = len(first) == 6 and self.machine.by_table(first, rseq)
+        leave = table[0] if table else self.machine.checks_cpu(first[:4], rseq)
+        if not table and not leave:
+            raise Wrong("it neither begins with a check of cpu_id against the limit, nor goes by "
+                        "a table")
+        if leave and self.machine.target(leave) != fail:
+            raise Wrong("for a bad CPU id it leaves for elsewhere")
         for address, step in steps:
             target = self.machine.target(step)
             if target is not None and target not in (d.end, fail) and not (
@@ -403,7 +453,7 @@ class Checker:
             if self.machine.FORBIDDEN.match(step.mnemonic):
                 raise Wrong(f"'{step.text}' at {address:x}")
 
-    def check_commit(self, steps, function):
+    def check_commit(self, steps, function, rseq):
         last = steps[-1][1]
         width = self.machine.width(last)
         if width is None:
@@ -417,7 +467,11 @@ class Checker:
             allowed = self.machine.COPY_STORES
         if len(stores) != allowed:
             raise Wrong(f"{len(stores)} stores besides the commit, not {allowed}")
-        copy = self.machine.copy(others[3:])
+        table = self.machine.by_table(others[:6], rseq)
+        copy = table[2] if table else self.machine.copy(others[3:])
+        others = others[table[1]:] if table else others
+        if bool(table) != (function in BY_TABLE):
+            raise Wrong("it goes by a table" if table else "it does not go by a table")
         if not copy:
             raise Wrong("the index is not loaded and made an address behind the check")
         if not self.machine.refers_to(last, copy):
@@ -434,7 +488,7 @@ class Checker:
         steps = self.steps(d)
         rseq = self.check_entry(d)
         self.check_ways(d, steps, rseq, function)
-        return self.check_commit(steps, function)
+        return self.check_commit(steps, function, rseq)
 
 
 def check_kinds(widths, optimised):

@@ -71,6 +71,24 @@ bool section_array_push(void *handle, void *object)
 	return pcpu_array_push_rseq(&pcpu, handle, 0, object);
 }
 
+#define BY(what)                                                                               \
+	void *section_array_pop_by_##what(const uintptr_t *units, const pcpu_entry_t *entry)   \
+	{                                                                                      \
+		void *object;                                                                  \
+                                                                                               \
+		pcpu_array_pop_by_##what(units, pcpu.rseq, entry, &object);                    \
+		return object;                                                                 \
+	}                                                                                      \
+                                                                                               \
+	bool section_array_push_by_##what(const uintptr_t *units, const pcpu_entry_t *entry,   \
+					  void *object)                                        \
+	{                                                                                      \
+		return pcpu_array_push_by_##what(units, pcpu.rseq, entry, object);             \
+	}
+
+BY(cpu)
+BY(cid)
+
 unsigned int section_array_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta)
 {
 	return pcpu_array_pop_bulk_rseq(&pcpu, handle, out, n, delta);

@@ -61,6 +61,10 @@ int section_cmpxchg_double_16(void *handle, const uint64_t *oldv, const uint64_t
 			      int *same);
 void *section_array_pop(void *handle);
 bool section_array_push(void *handle, void *object);
+void *section_array_pop_by_cpu(const uintptr_t *units, const pcpu_entry_t *entry);
+bool section_array_push_by_cpu(const uintptr_t *units, const pcpu_entry_t *entry, void *object);
+void *section_array_pop_by_cid(const uintptr_t *units, const pcpu_entry_t *entry);
+bool section_array_push_by_cid(const uintptr_t *units, const pcpu_entry_t *entry, void *object);
 unsigned int section_array_pop_bulk(void *handle, void **out, unsigned int n, int64_t delta);
 unsigned int section_array_push_bulk(void *handle, void *const *in, unsigned int n);
 

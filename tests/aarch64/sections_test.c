@@ -562,6 +562,54 @@ static int count_of(uint64_t header)
 	return (int16_t)header;
 }
 
+/* How a section gets to the array: by index and limit, or by a table and one of two indices. */
+static enum { BY_INDEX, BY_CPU, BY_CID } way;
+
+/* Ids of the table: -3 to COPIES + 1. Those that have no copy lead to a closed array. */
+static uintptr_t table[COPIES + 5];
+static uintptr_t *const units = table + 3;
+static pcpu_entry_t entries[16], *entry;
+static uint64_t closed[2];
+
+/* Turns a case of new_case() into one of a section that goes by a table. */
+static void go_by_table(void)
+{
+	static const uint32_t negative[] = { UINT32_MAX, UINT32_MAX - 1, UINT32_MAX - 2 };
+
+	entry = &entries[below(ARRAY_SIZE(entries))];
+	*entry = random_word();
+	for (int i = -3; i < COPIES + 2; i++)
+		units[i] = (i >= 0 && i < (int)pcpu.limit
+				    ? (uintptr_t)at.first + (unsigned int)i * pcpu.stride
+				    : (uintptr_t)closed) -
+			   *entry;
+	if (way == BY_CPU) {
+		rseq.cpu_id = at.has_cpu ? at.index
+			      : below(2) ? negative[below(3)]
+					 : pcpu.limit + below(COPIES + 2 - pcpu.limit);
+		rseq.mm_cid = (uint32_t)random_word();
+	} else {
+		/* The field is 0 in a thread without a registration. */
+		rseq.cpu_id = at.has_cpu ? (uint32_t)random_word() >> 1 : negative[below(3)];
+		rseq.mm_cid = at.has_cpu ? at.index : 0;
+	}
+	rseq_before = rseq;
+}
+
+static void *pop(void)
+{
+	return way == BY_CPU   ? section_array_pop_by_cpu(units, entry)
+	       : way == BY_CID ? section_array_pop_by_cid(units, entry)
+			       : section_array_pop(at.first);
+}
+
+static bool push(void *object)
+{
+	return way == BY_CPU   ? section_array_push_by_cpu(units, entry, object)
+	       : way == BY_CID ? section_array_push_by_cid(units, entry, object)
+			       : section_array_push(at.first, object);
+}
+
 static void check_pop(void)
 {
 	uint64_t header = load(at.copy + HEADER, 8);
@@ -574,7 +622,7 @@ static void check_pop(void)
 		right = (void *)(uintptr_t)load(at.copy + SLOTS + 8 * (count - 1), 8);
 		store(at.model + HEADER, 8, header + 0xffff);
 	}
-	object = section_array_pop(at.first);
+	object = pop();
 	expect(object == right, "wrong object");
 	check_memory();
 	check_own_descriptor();
@@ -599,8 +647,7 @@ static void check_push(void)
 		store(at.model + SLOTS + 8 * (uint16_t)header, 8, object);
 		store(at.model + HEADER, 8, header + 1);
 	}
-	expect(section_array_push(at.first, (void *)(uintptr_t)object) == whole,
-	       whole ? "failed" : "did not fail");
+	expect(push((void *)(uintptr_t)object) == whole, whole ? "failed" : "did not fail");
 	if (!whole && fits && at.has_cpu && abort_place == 3)
 		forget_free_slots((uint16_t)header, 1);
 	check_memory();
@@ -680,7 +727,10 @@ static void check_array(const char *name, void (*check)(void))
 	FOR_CASES(SLOTS + 8 * MAX_SLOTS, 8)
 	{
 		fill_array();
+		if (way != BY_INDEX)
+			go_by_table();
 		check();
+		expect(!closed[0] && !closed[1], "the closed array was written");
 	}
 }
 
@@ -707,6 +757,13 @@ static void check_all(void)
 	check_double(8);
 	check_array("section_array_pop", check_pop);
 	check_array("section_array_push", check_push);
+	way = BY_CPU;
+	check_array("section_array_pop_by_cpu", check_pop);
+	check_array("section_array_push_by_cpu", check_push);
+	way = BY_CID;
+	check_array("section_array_pop_by_cid", check_pop);
+	check_array("section_array_push_by_cid", check_push);
+	way = BY_INDEX;
 	check_array("section_array_pop_bulk", check_pop_bulk);
 	check_array("section_array_push_bulk", check_push_bulk);
 }

@@ -51,7 +51,8 @@ FILES = {
         zone_types page
     """.split(),
     "percpu": """
-        percpu_api percpu_init notify gate owner ops drain array_slow array_stop array_fallback unit percpu_alloc percpu_static
+        percpu_api percpu_init notify gate owner ops drain array_slow array_stop array_fallback unit_table unit percpu_alloc
+        percpu_static
         self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 copy_aarch64 percpu
     """.split(),
 }

@@ -63,13 +63,6 @@ bool shim_slab_push_to(struct kmem_cache *s, void *obj)
 	return slab_push_to(s, slab_entry(obj), obj);
 }
 
-enum shim_entries shim_slab_entries(const struct kmem_cache *s)
-{
-	return s->token				 ? SHIM_ENTRY_TOKEN
-	       : s->entry_first == SLAB_NO_ENTRY ? SHIM_ENTRY_NONE
-						 : SHIM_ENTRY_OWN;
-}
-
 const char *shim_slab_name(const struct kmem_cache *s)
 {
 	return s->name;
@@ -208,14 +201,29 @@ struct kmem_cache *shim_class_aligned(size_t size, size_t align)
 	return size_class_aligned(size, align);
 }
 
+bool shim_kmalloc_pop(size_t size, void **p)
+{
+	return kmalloc_pop(size, p);
+}
+
+bool shim_kmalloc_push(void *p)
+{
+	return kmalloc_push(p);
+}
+
+bool shim_kmalloc_by_cpu(void)
+{
+	return kmalloc_fast.by_cpu.pages;
+}
+
 void *shim_class_small(size_t size)
 {
-	return kmalloc_fast.tables.small[size_small_index(size)];
+	return pcpu_first_unit() + kmalloc_fast.tables.small[size_small_index(size)];
 }
 
 void *shim_class_large(size_t size)
 {
-	return kmalloc_fast.tables.large[size_large_index(size)];
+	return pcpu_first_unit() + kmalloc_fast.tables.large[size_large_index(size)];
 }
 
 void *shim_cache_array(const struct kmem_cache *s)

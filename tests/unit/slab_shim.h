@@ -30,9 +30,6 @@ void shim_slab_count(struct kmem_cache *s, struct shim_counts *c);
 void shim_slab_geometry(struct kmem_cache *s, struct shim_geometry *g);
 /* The fast path of kmem_cache_free() alone; false: nothing was done. */
 bool shim_slab_push_to(struct kmem_cache *s, void *obj);
-/* Whether the map says where the cache's arrays are itself; by a token; or neither. */
-enum shim_entries { SHIM_ENTRY_OWN, SHIM_ENTRY_TOKEN, SHIM_ENTRY_NONE };
-enum shim_entries shim_slab_entries(const struct kmem_cache *s);
 const char *shim_slab_name(const struct kmem_cache *s);
 /* NULL, or which invariant of the cache's slabs does not hold. */
 const char *shim_slab_wrong(struct kmem_cache *s);
@@ -73,6 +70,11 @@ void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 unsigned int shim_reserve_used(unsigned long *exhausted);
 
 bool shim_kmalloc_init(void);
+/* The fast paths of kmalloc() and kfree() alone; false: nothing was done. */
+bool shim_kmalloc_pop(size_t size, void **p);
+bool shim_kmalloc_push(void *p);
+/* Whether these go by the CPU id. */
+bool shim_kmalloc_by_cpu(void);
 struct kmem_cache *shim_class_cache(size_t size);
 /* The result of ksize()'s fast path. */
 size_t shim_class_usable(const void *p);

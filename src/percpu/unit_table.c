@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables from a CPU id to the CPU's unit; see unit_table.h. */
+#include "percpu/unit_table.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "os/os.h"
+#include "percpu/unit.h"
+
+_Static_assert(offsetof(struct pcpu_unit_table, of) == PCPU_TABLE_NEGATIVE * sizeof(uintptr_t),
+	       "of[-1] is the last of the negative ids");
+
+/*
+ * All CPU ids are below the result. The kernel tells how wide its masks of CPUs are: it copies
+ * whole words of them, and no thread runs on a CPU that its mask has no bit for. That does not
+ * go by what a container shows as sysfs.
+ */
+static unsigned int kernel_ids(void)
+{
+	static unsigned int
+		ids; /* Synchronization: first called while kmalloc is initialised */
+	struct os_mask mask;
+	long bytes;
+
+	if (ids)
+		return ids;
+	bytes = os_calls.affinity(mask.bits, sizeof(mask.bits));
+	ids = bytes > 0 ? (unsigned int)bytes * 8 : PCPU_TABLE_IDS; /* refused: any of them */
+	return ids;
+}
+
+bool pcpu_unit_table_fill(struct pcpu_unit_table *t, bool closed)
+{
+	unsigned int ids = max_uint(kernel_ids(), pcpu.nr_ids);
+	uintptr_t spill;
+
+	if (!pcpu_use_rseq() || ids > PCPU_TABLE_IDS)
+		return false;
+	spill = (uintptr_t)pcpu_unit(pcpu.nr_ids);
+	for (unsigned int i = 0; i < PCPU_TABLE_NEGATIVE; i++)
+		t->negative[i] = spill;
+	for (unsigned int i = 0; i < ids; i++)
+		t->of[i] = spill;
+	if (!closed)
+		for_each_cpu_unit (i)
+			t->of[i] = (uintptr_t)pcpu_unit(i);
+	return true;
+}
