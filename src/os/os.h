@@ -122,6 +122,7 @@ bool os_touched(const void *addr);
 /* Prefer @node for the range. A refusal is counted and otherwise ignored. */
 void os_prefer_node(void *addr, size_t len, unsigned int node);
 unsigned long os_prefer_node_refused(void);
+extern unsigned long os_nr_prefer_refused; /* Synchronization: atomic, relaxed */
 /* A random word for hardening. Never fails: it falls back to addresses and time. */
 uint64_t os_random(void);
 

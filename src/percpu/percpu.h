@@ -102,6 +102,9 @@ enum {
 	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
 	PCPU_ENTRY_NONE = 0,
 };
+/* Indices that CPUs may have at all. Synchronization: read-only after pcpu_init(). */
+struct os_mask;
+extern struct os_mask pcpu_possible;
 
 /* In place of an index. */
 #define PCPU_ALL_CPUS UINT32_MAX
@@ -124,7 +127,6 @@ unsigned int pcpu_next_unit(unsigned int i);
 	     i = (cpu) == PCPU_ALL_CPUS ? pcpu_next(i + 1) : i + 1)
 
 /* The indices that @cpus may have. Result: their number. */
-struct os_mask;
 unsigned int pcpu_indices_of(const struct os_mask *cpus, struct os_mask *indices);
 /* Computes which indices there are. */
 void pcpu_indices_init(void);

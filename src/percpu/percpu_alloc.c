@@ -38,34 +38,14 @@
 
 enum { GRANULE = 16 };
 
-/*
- * No run of @n free granules starts below @from at a multiple of @step. So the search for each
- * of the many arrays at start-up need not walk the holes that alignment leaves. All zeroes:
- * nothing is known.
- */
-struct hint {
-	size_t n, step, from;
-};
-/* A chunk, in one mapping with its bitmaps. */
-struct chunk {
-	struct chunk *next;
-	char *base;	/* unit 0 */
-	size_t nr_used; /* granules */
-	uint64_t *used; /* bitmaps over one unit's granules */
-	uint64_t *last;
-	size_t first_free; /* no free granule below this one */
-	size_t end;	   /* of the granules for allocations; permanent ones follow */
-	size_t top;	   /* no allocation below @end reaches, or ever reached, this granule */
-	struct hint hint;
-};
-
 /* Synchronization: percpu_lock. Chunks are never given back. */
-static struct chunk *first_chunk, *last_chunk;
+struct pcpu_chunk *pcpu_first_chunk;
+static struct pcpu_chunk *last_chunk;
 static char *first_unit; /* the first chunk's */
 static unsigned int nr_chunks;
 static struct lock percpu_lock;
 
-#define for_each_chunk(c) for (struct chunk *c = first_chunk; c; c = c->next)
+#define for_each_chunk(c) for (struct pcpu_chunk *c = pcpu_first_chunk; c; c = c->next)
 
 static size_t granules(void)
 {
@@ -81,7 +61,7 @@ static size_t chunk_size(void)
 /* The chunk's description, then used and last, each granules() bits. */
 static size_t description_size(void)
 {
-	return align_up(sizeof(struct chunk) + 2 * granules() / 8, os_page_size());
+	return align_up(sizeof(struct pcpu_chunk) + 2 * granules() / 8, os_page_size());
 }
 
 static bool test_bit(const uint64_t *map, size_t i)
@@ -163,11 +143,11 @@ static void *map_with_handles(size_t size)
 	return units;
 }
 
-static struct chunk *chunk_add(void)
+static struct pcpu_chunk *chunk_add(void)
 {
 	size_t size = chunk_size();
 	void *base, *description;
-	struct chunk *c;
+	struct pcpu_chunk *c;
 
 	if (os_map_metadata(description_size(), &description))
 		return NULL;
@@ -181,10 +161,10 @@ static struct chunk *chunk_add(void)
 	c->used = (uint64_t *)(c + 1);
 	c->last = c->used + granules() / 64;
 	c->end = granules();
-	if (first_chunk) {
+	if (pcpu_first_chunk) {
 		last_chunk->next = c;
 	} else {
-		first_chunk = c;
+		pcpu_first_chunk = c;
 		first_unit = base;
 	}
 	last_chunk = c;
@@ -193,14 +173,14 @@ static struct chunk *chunk_add(void)
 }
 
 /* Whether hint @h also holds for runs of @n at @step, which are larger or fewer. */
-static bool hint_covers(const struct hint *h, size_t n, size_t step)
+static bool hint_covers(const struct pcpu_hint *h, size_t n, size_t step)
 {
 	return h->n && n >= h->n && step >= h->step;
 }
 
 /* The first run of @n free granules in @c, at a multiple of @step; granules(): there is none.
  */
-static size_t find_run(const struct chunk *c, size_t n, size_t step)
+static size_t find_run(const struct pcpu_chunk *c, size_t n, size_t step)
 {
 	size_t from = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
 	size_t i = align_up(from, step), end = c->end;
@@ -220,16 +200,16 @@ static size_t find_run(const struct chunk *c, size_t n, size_t step)
  * The first run of @n at @step in @c was at @start, and is taken now. A hint that holds for
  * more runs is worth more, so it stays, unless the new one is far ahead of it.
  */
-static void hint_update(struct chunk *c, size_t start, size_t n, size_t step)
+static void hint_update(struct pcpu_chunk *c, size_t start, size_t n, size_t step)
 {
-	struct hint new = { n, step, start + n }, *old = &c->hint;
+	struct pcpu_hint new = { n, step, start + n }, *old = &c->hint;
 
 	if (start >= 2 * old->from ||
 	    (start >= old->from && hint_covers(&new, old->n, old->step)))
 		*old = new;
 }
 
-static void *take_run(struct chunk *c, size_t start, size_t n)
+static void *take_run(struct pcpu_chunk *c, size_t start, size_t n)
 {
 	debug_assert(n && start + n <= granules());
 	debug_assert(find_bit(c->used, start, start + n, true) == start + n);
@@ -242,7 +222,7 @@ static void *take_run(struct chunk *c, size_t start, size_t n)
 
 static void *alloc_locked(size_t n, size_t step, bool may_map)
 {
-	struct chunk *added;
+	struct pcpu_chunk *added;
 
 	lock_assert_held(&percpu_lock);
 	for_each_chunk(c)
@@ -265,11 +245,11 @@ static void *alloc_locked(size_t n, size_t step, bool may_map)
 bool pcpu_alloc_init(void)
 {
 	lock_register(&percpu_lock, LOCK_RANK_PERCPU);
-	if (!first_chunk && !chunk_add())
+	if (!pcpu_first_chunk && !chunk_add())
 		return false;
-	if (!first_chunk->first_free) {
-		take_run(first_chunk, 0, PCPU_UNIT_HEAD / GRANULE);
-		first_chunk->top = PCPU_UNIT_HEAD / GRANULE;
+	if (!pcpu_first_chunk->first_free) {
+		take_run(pcpu_first_chunk, 0, PCPU_UNIT_HEAD / GRANULE);
+		pcpu_first_chunk->top = PCPU_UNIT_HEAD / GRANULE;
 	}
 	return true;
 }
@@ -281,7 +261,7 @@ char *pcpu_first_unit(void)
 
 void pcpu_populate(void)
 {
-	size_t page = os_page_size(), bytes = align_up(first_chunk->top * GRANULE, page);
+	size_t page = os_page_size(), bytes = align_up(pcpu_first_chunk->top * GRANULE, page);
 
 	os_populate(pcpu_ptr(first_unit, pcpu_index()), min_size(bytes, align_up(16384, page)));
 }
@@ -315,7 +295,7 @@ void *pcpu_alloc_permanent(size_t size, size_t align)
 {
 	size_t n = (size + GRANULE - 1) / GRANULE;
 	size_t step = align > GRANULE ? align / GRANULE : 1;
-	struct chunk *c = first_chunk;
+	struct pcpu_chunk *c = pcpu_first_chunk;
 	void *first = NULL;
 
 	debug_assert(c && size && align <= 4096 && is_pow2(align));
@@ -333,8 +313,8 @@ void *pcpu_alloc_permanent(size_t size, size_t align)
 
 static bool is_permanent(const char *p)
 {
-	return p >= first_chunk->base + first_chunk->end * GRANULE &&
-	       p < first_chunk->base + granules() * GRANULE;
+	return p >= pcpu_first_chunk->base + pcpu_first_chunk->end * GRANULE &&
+	       p < pcpu_first_chunk->base + granules() * GRANULE;
 }
 
 static bool is_zero(const uint64_t *p, size_t size)
@@ -364,7 +344,7 @@ static void zero_touched(char *p, size_t size)
 }
 
 /* The chunk that an allocation at @p belongs to; NULL: none starts there. */
-static struct chunk *chunk_of(const char *p)
+static struct pcpu_chunk *chunk_of(const char *p)
 {
 	lock_assert_held(&percpu_lock);
 	for_each_chunk(c)
@@ -383,7 +363,7 @@ static struct chunk *chunk_of(const char *p)
 	return NULL;
 }
 
-static void free_locked(struct chunk *c, char *p)
+static void free_locked(struct pcpu_chunk *c, char *p)
 {
 	size_t start = (size_t)(p - c->base) / GRANULE, n = 1;
 
@@ -402,12 +382,14 @@ static void free_locked(struct chunk *c, char *p)
 		clear_bit(c->used, k);
 	if (start < c->first_free)
 		c->first_free = start;
-	c->hint = (struct hint){ 0 }; /* with free neighbours it may be a run of any length */
+	c->hint = (struct pcpu_hint){
+		0
+	}; /* with free neighbours it may be a run of any length */
 }
 
 bool pcpu_try_free(void *first)
 {
-	struct chunk *c;
+	struct pcpu_chunk *c;
 
 	lock(&percpu_lock);
 	c = chunk_of(first);
@@ -440,7 +422,7 @@ void pcpu_alloc_info(struct ukmem_percpu_info *info)
 size_t pcpu_resident(void)
 {
 	size_t resident = pcpu_static_resident();
-	struct chunk *last;
+	struct pcpu_chunk *last;
 
 	lock(&percpu_lock);
 	last = last_chunk;
@@ -457,7 +439,7 @@ size_t pcpu_resident(void)
 }
 
 /* Verifies that each run of used granules ends with a last one, and the sums. */
-static void verify_chunk(const struct chunk *c, unsigned int nr, struct verify *v)
+static void verify_chunk(const struct pcpu_chunk *c, unsigned int nr, struct verify *v)
 {
 	size_t used = 0, stray = 0;
 
@@ -465,7 +447,7 @@ static void verify_chunk(const struct chunk *c, unsigned int nr, struct verify *
 		used += (size_t)__builtin_popcountll(c->used[w]);
 		stray += (size_t)__builtin_popcountll(c->last[w] & ~c->used[w]);
 	}
-	if (c == first_chunk)
+	if (c == pcpu_first_chunk)
 		used += granules() - c->end;
 	verify_that(v, used == c->nr_used,
 		    "per-CPU chunk %u: nr_used is %zu, the bitmap has %zu", nr, c->nr_used,
