@@ -14,14 +14,9 @@
 #include "percpu/percpu.h"
 #include "stats/stats.h"
 
-/* Per-CPU counters. */
-static uint64_t *large_allocs, *large_in_use;
+uint64_t *large_allocs, *large_in_use;
 
-/*
- * large_in_use counts blocks (in units of BLOCK) and pages in one word per CPU. The sum over
- * all CPUs is right although one CPU allocates a block and another one frees it.
- */
-static const uint64_t BLOCK = (uint64_t)1 << 40;
+static const uint64_t BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
 
 static size_t pages_of(size_t size)
 {

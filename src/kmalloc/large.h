@@ -5,6 +5,14 @@
 
 #include "page/page.h"
 
+/*
+ * Per-CPU counters. large_in_use counts blocks (in units of 2^LARGE_BLOCK_SHIFT) and pages in
+ * one word per CPU. The sum over all CPUs is right although one CPU allocates a block and
+ * another one frees it.
+ */
+enum { LARGE_BLOCK_SHIFT = 40 };
+extern uint64_t *large_allocs, *large_in_use;
+
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags);
 /* @node: an index, as for page_alloc_run(). */
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags);

@@ -24,6 +24,11 @@ static const struct layer *const layers[] = {
 	&percpu_layer, &page_layer, &slab_layer, &kmalloc_layer, &pool_layer,
 };
 
+/* Every program has the description of the library's layout (live/layout.c). */
+struct live_layout;
+extern const struct live_layout live_layout;
+__attribute__((used)) static const struct live_layout *const described = &live_layout;
+
 static bool is_ready(const struct layer *l)
 {
 	return l && once_done(l->once);

@@ -12,6 +12,7 @@
 #ifndef OS_OS_H
 #define OS_OS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -112,6 +113,7 @@ bool os_touched(const void *addr);
 /* Prefer @node for the range. A refusal is counted and otherwise ignored. */
 void os_prefer_node(void *addr, size_t len, unsigned int node);
 unsigned long os_prefer_node_refused(void);
+extern atomic_ulong os_nr_prefer_refused; /* Synchronization: relaxed */
 /* A random word for hardening. Never fails: it falls back to addresses and time. */
 uint64_t os_random(void);
 

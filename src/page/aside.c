@@ -27,12 +27,11 @@
 #include "page/limits.h"
 #include "page/vm_event.h"
 
-/* Numbers of pages: in use in the upper half, taken in the lower one. */
-static _Atomic uint64_t word;
+_Atomic uint64_t aside_word;
 /* The first pages up to this number have entries. Synchronization: release; only grows. */
 static _Atomic size_t described;
 
-static const uint64_t IN_USE_ONE = (uint64_t)1 << 32;
+static const uint64_t IN_USE_ONE = (uint64_t)1 << ASIDE_IN_USE_SHIFT;
 
 /* Result: a 32nd of @span, at most 64 GiB. */
 size_t aside_pages(size_t span)
@@ -110,7 +109,7 @@ bool aside_has(size_t pfn)
 /* Takes addresses. False: there are no more. *@gone: with those lost to alignment. */
 static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 {
-	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
+	uint64_t old = atomic_load_explicit(&aside_word, memory_order_relaxed), new;
 	size_t first = page_window.aside_pfn, taken, start;
 
 	do {
@@ -121,8 +120,8 @@ static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 		    start - first > page_window.aside_pages - npages)
 			return false;
 		new = old + IN_USE_ONE **gone + *gone;
-	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_acquire,
-							memory_order_relaxed)); /* G1 */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&aside_word, &old, new, memory_order_acquire, memory_order_relaxed)); /* G1 */
 	*pfn = start;
 	return true;
 }
@@ -130,15 +129,15 @@ static bool take(size_t npages, unsigned int order, size_t *pfn, size_t *gone)
 /* G1 pairs with G2: a run's memory is unmapped before its addresses are mapped again. */
 static void put(size_t npages)
 {
-	uint64_t old = atomic_load_explicit(&word, memory_order_relaxed), new;
+	uint64_t old = atomic_load_explicit(&aside_word, memory_order_relaxed), new;
 
 	do {
 		debug_assert(old >> 32 >= npages);
 		new = old - IN_USE_ONE *npages;
 		if (new < IN_USE_ONE)
 			new = 0;
-	} while (!atomic_compare_exchange_weak_explicit(&word, &old, new, memory_order_release,
-							memory_order_relaxed)); /* G2 */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&aside_word, &old, new, memory_order_release, memory_order_relaxed)); /* G2 */
 }
 
 /* These pages count as in use, for the process' limit. */
@@ -172,7 +171,8 @@ struct page *aside_alloc(size_t npages, unsigned int order)
 
 size_t aside_in_use(void)
 {
-	return (size_t)(atomic_load_explicit(&word, memory_order_relaxed) >> 32);
+	return (size_t)(atomic_load_explicit(&aside_word, memory_order_relaxed) >>
+			ASIDE_IN_USE_SHIFT);
 }
 
 void aside_free(struct page *page, size_t npages)

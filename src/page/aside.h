@@ -25,6 +25,9 @@ static always_inline bool is_aside(size_t pfn)
 	return pfn - page_window.aside_pfn < page_window.aside_pages;
 }
 
+/* Numbers of pages: in use in the upper half, taken in the lower one (aside.c). */
+enum { ASIDE_IN_USE_SHIFT = 32 };
+extern _Atomic uint64_t aside_word;
 /* The number of pages handed out. */
 size_t aside_in_use(void);
 /* Whether such a page was handed out at some time, so that it has an entry. */

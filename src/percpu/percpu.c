@@ -12,8 +12,7 @@ struct ukmem_percpu_state pcpu cacheline_aligned;
 struct once pcpu_once = ONCE_INITIALIZER;
 uint32_t pcpu_forks; /* Synchronization: written in a child's first thread */
 
-/* Indices that CPUs may have at all. Synchronization: read-only after pcpu_init(). */
-static struct os_mask possible;
+struct os_mask pcpu_possible;
 
 bool pcpu_is_ready(void)
 {
@@ -42,12 +41,12 @@ unsigned int pcpu_indices_of(const struct os_mask *cpus, struct os_mask *indices
 
 void pcpu_indices_init(void)
 {
-	pcpu_indices_of(&os_topology()->possible, &possible);
+	pcpu_indices_of(&os_topology()->possible, &pcpu_possible);
 }
 
 unsigned int pcpu_next(unsigned int i)
 {
-	while (i < pcpu.nr_ids && !os_mask_test(&possible, i))
+	while (i < pcpu.nr_ids && !os_mask_test(&pcpu_possible, i))
 		i++;
 	return i;
 }

@@ -90,6 +90,10 @@ static inline void *pcpu_ptr(const void *first, unsigned int index)
 	return (char *)(uintptr_t)first + (size_t)index * pcpu.stride;
 }
 
+/* Indices that CPUs may have at all. Synchronization: read-only after pcpu_init(). */
+struct os_mask;
+extern struct os_mask pcpu_possible;
+
 /* In place of an index. */
 #define PCPU_ALL_CPUS UINT32_MAX
 
@@ -109,7 +113,6 @@ unsigned int pcpu_next_unit(unsigned int i);
 	     i < ((cpu) == PCPU_ALL_CPUS ? pcpu.nr_ids : (cpu) + 1); i++)
 
 /* The indices that @cpus may have. Result: their number. */
-struct os_mask;
 unsigned int pcpu_indices_of(const struct os_mask *cpus, struct os_mask *indices);
 /* Computes which indices there are. */
 void pcpu_indices_init(void);

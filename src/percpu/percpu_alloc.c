@@ -36,32 +36,14 @@ enum {
 	TOKENS_PART = 32, /* 1/32 of the first chunk's units, at their end, is for tokens */
 };
 
-/*
- * No run of @n free granules starts below @from at a multiple of @step. So the search for each
- * of the many arrays at start-up need not walk the holes that alignment leaves. All zeroes:
- * nothing is known.
- */
-struct hint {
-	size_t n, step, from;
-};
-/* A chunk, in one mapping with its bitmaps. */
-struct chunk {
-	struct chunk *next;
-	char *base;	/* unit 0 */
-	size_t nr_used; /* granules */
-	uint64_t *used; /* bitmaps over one unit's granules */
-	uint64_t *last;
-	size_t first_free; /* no free granule below this one */
-	struct hint hint;
-};
-
 /* Synchronization: percpu_lock. Chunks are never given back. */
-static struct chunk *first_chunk, *last_chunk;
+struct pcpu_chunk *pcpu_first_chunk;
+static struct pcpu_chunk *last_chunk;
 static char *first_unit; /* the first chunk's */
 static unsigned int nr_chunks;
 static struct lock percpu_lock;
 
-#define for_each_chunk(c) for (struct chunk *c = first_chunk; c; c = c->next)
+#define for_each_chunk(c) for (struct pcpu_chunk *c = pcpu_first_chunk; c; c = c->next)
 
 static size_t granules(void)
 {
@@ -69,9 +51,9 @@ static size_t granules(void)
 }
 
 /* The end of the granules that allocations in @c may use; in the first chunk tokens follow. */
-static size_t end_of(const struct chunk *c)
+static size_t end_of(const struct pcpu_chunk *c)
 {
-	return c == first_chunk ? granules() - granules() / TOKENS_PART : granules();
+	return c == pcpu_first_chunk ? granules() - granules() / TOKENS_PART : granules();
 }
 
 /* Bytes of one chunk, all units. */
@@ -83,7 +65,7 @@ static size_t chunk_size(void)
 /* The chunk's description, then used and last, each granules() bits. */
 static size_t description_size(void)
 {
-	return align_up(sizeof(struct chunk) + 2 * granules() / 8, os_page_size());
+	return align_up(sizeof(struct pcpu_chunk) + 2 * granules() / 8, os_page_size());
 }
 
 static bool test_bit(const uint64_t *map, size_t i)
@@ -165,11 +147,11 @@ static void *map_with_handles(size_t size)
 	return units;
 }
 
-static struct chunk *chunk_add(void)
+static struct pcpu_chunk *chunk_add(void)
 {
 	size_t size = chunk_size();
 	void *base, *description;
-	struct chunk *c;
+	struct pcpu_chunk *c;
 
 	if (os_map_metadata(description_size(), &description))
 		return NULL;
@@ -182,10 +164,10 @@ static struct chunk *chunk_add(void)
 	c->base = base;
 	c->used = (uint64_t *)(c + 1);
 	c->last = c->used + granules() / 64;
-	if (first_chunk) {
+	if (pcpu_first_chunk) {
 		last_chunk->next = c;
 	} else {
-		first_chunk = c;
+		pcpu_first_chunk = c;
 		first_unit = base;
 	}
 	last_chunk = c;
@@ -194,13 +176,14 @@ static struct chunk *chunk_add(void)
 }
 
 /* Whether hint @h also holds for runs of @n at @step, which are larger or fewer. */
-static bool hint_covers(const struct hint *h, size_t n, size_t step)
+static bool hint_covers(const struct pcpu_hint *h, size_t n, size_t step)
 {
 	return h->n && n >= h->n && step >= h->step;
 }
 
 /* First run in [@from, @end) of @n free granules at a multiple of @step; @end if none. */
-static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t n, size_t step)
+static size_t find_run_in(const struct pcpu_chunk *c, size_t from, size_t end, size_t n,
+			  size_t step)
 {
 	size_t i = align_up(from, step);
 
@@ -216,7 +199,7 @@ static size_t find_run_in(const struct chunk *c, size_t from, size_t end, size_t
 }
 
 /* The first such run of chunk @c; end_of(@c): there is none. */
-static size_t find_run(const struct chunk *c, size_t n, size_t step)
+static size_t find_run(const struct pcpu_chunk *c, size_t n, size_t step)
 {
 	size_t from = hint_covers(&c->hint, n, step) ? c->hint.from : c->first_free;
 
@@ -227,16 +210,16 @@ static size_t find_run(const struct chunk *c, size_t n, size_t step)
  * The first run of @n at @step in @c was at @start, and is taken now. A hint that holds for
  * more runs is worth more, so it stays, unless the new one is far ahead of it.
  */
-static void hint_update(struct chunk *c, size_t start, size_t n, size_t step)
+static void hint_update(struct pcpu_chunk *c, size_t start, size_t n, size_t step)
 {
-	struct hint new = { n, step, start + n }, *old = &c->hint;
+	struct pcpu_hint new = { n, step, start + n }, *old = &c->hint;
 
 	if (start >= 2 * old->from ||
 	    (start >= old->from && hint_covers(&new, old->n, old->step)))
 		*old = new;
 }
 
-static void *take_run(struct chunk *c, size_t start, size_t n)
+static void *take_run(struct pcpu_chunk *c, size_t start, size_t n)
 {
 	debug_assert(n && start + n <= granules());
 	debug_assert(find_bit(c->used, start, start + n, true) == start + n);
@@ -249,7 +232,7 @@ static void *take_run(struct chunk *c, size_t start, size_t n)
 
 static void *alloc_locked(size_t n, size_t step, bool may_map)
 {
-	struct chunk *added;
+	struct pcpu_chunk *added;
 
 	lock_assert_held(&percpu_lock);
 	for_each_chunk(c)
@@ -268,10 +251,10 @@ static void *alloc_locked(size_t n, size_t step, bool may_map)
 bool pcpu_alloc_init(void)
 {
 	lock_register(&percpu_lock, LOCK_RANK_PERCPU);
-	if (!first_chunk && !chunk_add())
+	if (!pcpu_first_chunk && !chunk_add())
 		return false;
-	if (!first_chunk->first_free)
-		take_run(first_chunk, 0, PCPU_UNIT_HEAD / GRANULE);
+	if (!pcpu_first_chunk->first_free)
+		take_run(pcpu_first_chunk, 0, PCPU_UNIT_HEAD / GRANULE);
 	return true;
 }
 
@@ -293,7 +276,7 @@ _Static_assert((int)PCPU_TOKEN_SIZE == (int)GRANULE &&
 
 void *pcpu_alloc_token(unsigned int n)
 {
-	struct chunk *c = first_chunk;
+	struct pcpu_chunk *c = pcpu_first_chunk;
 	void *first = NULL;
 	size_t start;
 
@@ -351,7 +334,7 @@ static void zero_touched(char *p, size_t size)
 }
 
 /* The chunk that an allocation at @p belongs to; NULL: none starts there. */
-static struct chunk *chunk_of(const char *p)
+static struct pcpu_chunk *chunk_of(const char *p)
 {
 	lock_assert_held(&percpu_lock);
 	for_each_chunk(c)
@@ -370,7 +353,7 @@ static struct chunk *chunk_of(const char *p)
 	return NULL;
 }
 
-static void free_locked(struct chunk *c, char *p)
+static void free_locked(struct pcpu_chunk *c, char *p)
 {
 	size_t start = (size_t)(p - c->base) / GRANULE, n = 1;
 
@@ -389,12 +372,14 @@ static void free_locked(struct chunk *c, char *p)
 		clear_bit(c->used, k);
 	if (start < c->first_free)
 		c->first_free = start;
-	c->hint = (struct hint){ 0 }; /* with free neighbours it may be a run of any length */
+	c->hint = (struct pcpu_hint){
+		0
+	}; /* with free neighbours it may be a run of any length */
 }
 
 bool pcpu_try_free(void *first)
 {
-	struct chunk *c;
+	struct pcpu_chunk *c;
 
 	lock(&percpu_lock);
 	c = chunk_of(first);
@@ -424,7 +409,7 @@ void pcpu_alloc_info(struct ukmem_percpu_info *info)
 size_t pcpu_resident(void)
 {
 	size_t resident = pcpu_static_resident();
-	struct chunk *last;
+	struct pcpu_chunk *last;
 
 	lock(&percpu_lock);
 	last = last_chunk;
@@ -440,7 +425,7 @@ size_t pcpu_resident(void)
 }
 
 /* Verifies that each run of used granules ends with a last one, and the sums. */
-static void verify_chunk(const struct chunk *c, unsigned int nr, struct verify *v)
+static void verify_chunk(const struct pcpu_chunk *c, unsigned int nr, struct verify *v)
 {
 	size_t used = 0, stray = 0;
 

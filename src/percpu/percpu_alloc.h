@@ -5,6 +5,28 @@
 
 #include "percpu/percpu.h"
 
+/*
+ * No run of @n free granules starts below @from at a multiple of @step. So the search for each
+ * of the many arrays at start-up need not walk the holes that alignment leaves. All zeroes:
+ * nothing is known.
+ */
+struct pcpu_hint {
+	size_t n, step, from;
+};
+/* A chunk, in one mapping with its bitmaps. */
+struct pcpu_chunk {
+	struct pcpu_chunk *next;
+	char *base;	/* unit 0 */
+	size_t nr_used; /* granules */
+	uint64_t *used; /* bitmaps over one unit's granules */
+	uint64_t *last;
+	size_t first_free; /* no free granule below this one */
+	struct pcpu_hint hint;
+};
+
+/* Synchronization: percpu_lock; set once, as are the chunks' `next` and `base`. */
+extern struct pcpu_chunk *pcpu_first_chunk;
+
 /* Maps the first chunk. Called when pcpu.stride, nr_ids and base are set. */
 bool pcpu_alloc_init(void);
 

@@ -49,8 +49,7 @@ static const size_t SCARCE_LIMIT = (size_t)16 << 30;
 UKMEM_EXPORT extern struct ukmem_percpu_state percpu_state __asm__("ukmem_percpu_state");
 struct ukmem_percpu_state percpu_state cacheline_aligned;
 
-/* Synchronization: read-only after pcpu_init(). */
-static const char *mode_reason, *index_kind, *self_test;
+struct pcpu_mode pcpu_mode;
 
 #if UKMEM_HAVE_RSEQ
 
@@ -89,7 +88,7 @@ static const char *register_ourselves(void)
 	switch (pcpu_register_thread()) {
 	case 0:
 		pcpu_own_registration = true;
-		mode_reason = "registered by ukmem";
+		pcpu_mode.reason = "registered by ukmem";
 		return NULL;
 	case -EBUSY:
 	case -EINVAL:
@@ -106,7 +105,7 @@ static const char *not_registered(void)
 
 #if LIBC_KNOWS_RSEQ
 	if (libc_registered()) {
-		mode_reason = "registered by libc";
+		pcpu_mode.reason = "registered by libc";
 		return NULL;
 	}
 #endif
@@ -120,16 +119,16 @@ static bool passes_self_test(void)
 	int result;
 
 	if (config.rseq_self_test == SELF_TEST_NEVER) {
-		self_test = "off";
+		pcpu_mode.self_test = "off";
 		return true;
 	}
 	if (config.rseq_self_test == SELF_TEST_AUTO &&
 	    (os_calls.release(release, sizeof(release)) || !pcpu_self_test_needed(release))) {
-		self_test = "not needed on this kernel";
+		pcpu_mode.self_test = "not needed on this kernel";
 		return true;
 	}
 	result = pcpu_self_test(pcpu.rseq, true);
-	self_test = result == 1 ? "passed" : result == 0 ? "failed" : "could not run";
+	pcpu_mode.self_test = result == 1 ? "passed" : result == 0 ? "failed" : "could not run";
 	return result != 0;
 }
 
@@ -178,7 +177,7 @@ static void use_rseq(const struct os_topology *topology)
 		compact = false;
 	}
 	pcpu.index = pcpu.rseq + (compact ? RSEQ_MM_CID_OFFSET : RSEQ_CPU_ID_OFFSET);
-	index_kind = compact ? "mm_cid" : "cpu_id";
+	pcpu_mode.index_kind = compact ? "mm_cid" : "cpu_id";
 	pcpu.limit = pcpu.nr_ids;
 	pcpu.ending = pcpu.limit;
 }
@@ -289,11 +288,11 @@ static bool init(void)
 		return false;
 	pcpu_static_init();
 	pcpu_stop_init();
-	self_test = "not needed";
+	pcpu_mode.self_test = "not needed";
 	missing = rseq_missing();
 	if (missing) {
-		index_kind = "cpu";
-		mode_reason = missing;
+		pcpu_mode.index_kind = "cpu";
+		pcpu_mode.reason = missing;
 	} else {
 		use_rseq(topology);
 	}
@@ -305,8 +304,8 @@ static bool init(void)
 	if (config.verbose)
 		log_warn("per-CPU data: %s by %s: %s; self-test: %s; %u possible CPUs, %zu KiB "
 			 "per CPU and chunk",
-			 pcpu_use_rseq() ? "rseq" : "fallback", index_kind, mode_reason,
-			 self_test, pcpu.nr_ids, pcpu.stride >> 10);
+			 pcpu_use_rseq() ? "rseq" : "fallback", pcpu_mode.index_kind,
+			 pcpu_mode.reason, pcpu_mode.self_test, pcpu.nr_ids, pcpu.stride >> 10);
 	return true;
 }
 
@@ -372,9 +371,9 @@ void percpu_mode(struct ukmem_percpu_info *info)
 		info->mode = UKMEM_PERCPU_RSEQ;
 		info->mode_name = "rseq";
 	}
-	info->reason = mode_reason;
-	info->index_kind = index_kind;
-	info->self_test = self_test;
+	info->reason = pcpu_mode.reason;
+	info->index_kind = pcpu_mode.index_kind;
+	info->self_test = pcpu_mode.self_test;
 	info->nr_cpu_ids = pcpu.nr_ids;
 	info->cpus_online = pcpu_online_count();
 	info->unit_size = pcpu.stride;

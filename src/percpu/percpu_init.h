@@ -5,6 +5,12 @@
 
 #include <stdbool.h>
 
+/* How the mode came about, in words. Synchronization: read-only after pcpu_init(). */
+struct pcpu_mode {
+	const char *reason, *index_kind, *self_test;
+};
+extern struct pcpu_mode pcpu_mode;
+
 /* Initialises the layer, once. False: no memory for the first chunk. */
 bool pcpu_init(void);
 

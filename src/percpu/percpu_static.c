@@ -22,18 +22,8 @@
 #include "os/os.h"
 #include "percpu/percpu.h"
 
-enum { MAX_SECTIONS = 1024 };
-
-struct section {
-	char *start, *stop;
-	char *page; /* first page, all of start .. stop lie in [page, page + len) */
-	size_t len;
-	bool gone; /* another section is in its place */
-};
-
-/* Synchronization: static_lock. Pages of copies stay mapped for ever. */
-static struct section sections[MAX_SECTIONS];
-static unsigned int nr_sections;
+struct pcpu_section pcpu_sections[PCPU_MAX_SECTIONS];
+unsigned int pcpu_nr_sections;
 static struct lock static_lock;
 
 void pcpu_static_init(void)
@@ -41,13 +31,13 @@ void pcpu_static_init(void)
 	lock_register(&static_lock, LOCK_RANK_PERCPU);
 }
 
-static char *unit_page(const struct section *s, unsigned int unit)
+static char *unit_page(const struct pcpu_section *s, unsigned int unit)
 {
 	return pcpu_ptr(pcpu_first(s->page), unit);
 }
 
 /* Whether @p lies in some unit of @s, @len bytes from @from on in each. */
-static bool in_units(const struct section *s, const char *from, size_t len, const char *p)
+static bool in_units(const struct pcpu_section *s, const char *from, size_t len, const char *p)
 {
 	uintptr_t offset = (uintptr_t)p - (uintptr_t)pcpu_first(from);
 
@@ -56,17 +46,18 @@ static bool in_units(const struct section *s, const char *from, size_t len, cons
 
 static bool is_mapped(const char *page)
 {
-	for (unsigned int i = 0; i < nr_sections; i++)
-		if (in_units(&sections[i], sections[i].page, sections[i].len, page))
+	for (unsigned int i = 0; i < pcpu_nr_sections; i++)
+		if (in_units(&pcpu_sections[i], pcpu_sections[i].page, pcpu_sections[i].len,
+			     page))
 			return true;
 	return false;
 }
 
 /* Whether the copies of @s overlap others: two libraries lie a multiple of the stride apart. */
-static bool collides(const struct section *s)
+static bool collides(const struct pcpu_section *s)
 {
-	for (unsigned int i = 0; i < nr_sections; i++) {
-		const struct section *o = &sections[i];
+	for (unsigned int i = 0; i < pcpu_nr_sections; i++) {
+		const struct pcpu_section *o = &pcpu_sections[i];
 
 		for (unsigned int unit = 0; !o->gone && unit <= pcpu.nr_ids; unit++)
 			if (in_units(o, o->start, (size_t)(o->stop - o->start),
@@ -79,7 +70,7 @@ static bool collides(const struct section *s)
 }
 
 /* Maps the copies' pages; those shared with another section's copies are mapped already. */
-static int map_units(const struct section *s)
+static int map_units(const struct pcpu_section *s)
 {
 	size_t page = os_page_size();
 
@@ -99,10 +90,10 @@ static int map_units(const struct section *s)
 }
 
 /* Forgets unloaded libraries in whose place @s is now. */
-static void forget(const struct section *s)
+static void forget(const struct pcpu_section *s)
 {
-	for (unsigned int i = 0; i < nr_sections; i++) {
-		struct section *o = &sections[i];
+	for (unsigned int i = 0; i < pcpu_nr_sections; i++) {
+		struct pcpu_section *o = &pcpu_sections[i];
 
 		if (o->gone || o->start >= s->stop || s->start >= o->stop)
 			continue;
@@ -114,17 +105,17 @@ static void forget(const struct section *s)
 }
 
 /* A free place in the table; the one that the same section had before, if there is one. */
-static struct section *place_for(const struct section *s)
+static struct pcpu_section *place_for(const struct pcpu_section *s)
 {
-	for (unsigned int i = 0; i < nr_sections; i++)
-		if (sections[i].gone && sections[i].page == s->page &&
-		    sections[i].len == s->len)
-			return &sections[i];
-	return nr_sections < MAX_SECTIONS ? &sections[nr_sections] : NULL;
+	for (unsigned int i = 0; i < pcpu_nr_sections; i++)
+		if (pcpu_sections[i].gone && pcpu_sections[i].page == s->page &&
+		    pcpu_sections[i].len == s->len)
+			return &pcpu_sections[i];
+	return pcpu_nr_sections < PCPU_MAX_SECTIONS ? &pcpu_sections[pcpu_nr_sections] : NULL;
 }
 
 /* Copies the initial values, page by page; pages that are all zeros are not touched. */
-static void copy_image(const struct section *s)
+static void copy_image(const struct pcpu_section *s)
 {
 	size_t page = os_page_size();
 
@@ -142,9 +133,9 @@ static void copy_image(const struct section *s)
 	}
 }
 
-static int add(const struct section *s)
+static int add(const struct pcpu_section *s)
 {
-	struct section *place;
+	struct pcpu_section *place;
 	int err;
 
 	lock_assert_held(&static_lock);
@@ -162,13 +153,13 @@ static int add(const struct section *s)
 		return err;
 	copy_image(s);
 	*place = *s;
-	if (place == &sections[nr_sections])
-		nr_sections++;
+	if (place == &pcpu_sections[pcpu_nr_sections])
+		pcpu_nr_sections++;
 	return 0;
 }
 
 /* Makes whole pages of the section itself inaccessible, so that dereferenced handles fault. */
-static void trap_direct_use(const struct section *s)
+static void trap_direct_use(const struct pcpu_section *s)
 {
 	uintptr_t from = align_up((uintptr_t)s->start, os_page_size());
 	uintptr_t to = align_down((uintptr_t)s->stop, os_page_size());
@@ -192,7 +183,7 @@ static const char *why_not(int err)
 void pcpu_static_register(void *start, void *stop, bool trap)
 {
 	size_t page = os_page_size();
-	struct section s = { .start = start, .stop = stop };
+	struct pcpu_section s = { .start = start, .stop = stop };
 	int err;
 
 	s.page = (char *)align_down((uintptr_t)start, page);
@@ -212,8 +203,10 @@ size_t pcpu_static_size(void)
 	size_t size = 0;
 
 	lock(&static_lock);
-	for (unsigned int i = 0; i < nr_sections; i++)
-		size += sections[i].gone ? 0 : (size_t)(sections[i].stop - sections[i].start);
+	for (unsigned int i = 0; i < pcpu_nr_sections; i++)
+		size += pcpu_sections[i].gone
+				? 0
+				: (size_t)(pcpu_sections[i].stop - pcpu_sections[i].start);
 	unlock(&static_lock);
 	return size;
 }
@@ -223,9 +216,10 @@ size_t pcpu_static_resident(void)
 	size_t resident = 0;
 
 	lock(&static_lock);
-	for (unsigned int i = 0; i < nr_sections; i++)
+	for (unsigned int i = 0; i < pcpu_nr_sections; i++)
 		for_each_unit (unit)
-			resident += os_resident(unit_page(&sections[i], unit), sections[i].len);
+			resident += os_resident(unit_page(&pcpu_sections[i], unit),
+						pcpu_sections[i].len);
 	unlock(&static_lock);
 	return resident;
 }

@@ -27,7 +27,7 @@ enum {
 	CAPACITY_MAX_SCARCE = 384, /* slots per array where address space is scarce */
 };
 
-static struct kmem_cache boot_cache, boot_node;
+struct kmem_cache slab_boot_cache, slab_boot_node;
 
 static void *closed_array; /* per-CPU struct pcpu_array without a capacity */
 
@@ -41,7 +41,7 @@ void *slab_closed_array(void)
 
 bool slab_is_own(const struct kmem_cache *s)
 {
-	return s == &boot_cache || s == &boot_node || s == &slab_queues;
+	return s == &slab_boot_cache || s == &slab_boot_node || s == &slab_queues;
 }
 
 static void set_tunables(struct kmem_cache *s)
@@ -224,7 +224,7 @@ static struct kmem_cache_node *alloc_nodes(void)
 	bool zeroed;
 
 	if (!nodes_are_pages())
-		return kmem_cache_zalloc(&boot_node, GFP_KERNEL);
+		return kmem_cache_zalloc(&slab_boot_node, GFP_KERNEL);
 	page = page_alloc_run(PAGE_ANY_NODE, GFP_KERNEL, npages, &zeroed);
 	if (!page)
 		return NULL;
@@ -238,12 +238,12 @@ static void free_nodes(struct kmem_cache_node *nodes)
 	if (nodes_are_pages())
 		page_free_run(page_of(nodes), page_of(nodes)->npages);
 	else
-		kmem_cache_free(&boot_node, nodes);
+		kmem_cache_free(&slab_boot_node, nodes);
 }
 
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
-	struct kmem_cache *s = kmem_cache_zalloc(&boot_cache, GFP_KERNEL);
+	struct kmem_cache *s = kmem_cache_zalloc(&slab_boot_cache, GFP_KERNEL);
 	struct kmem_cache_node *nodes = alloc_nodes();
 
 	if (s && nodes && setup(s, nodes, p)) {
@@ -252,7 +252,7 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 		return s;
 	}
 	if (s)
-		kmem_cache_free(&boot_cache, s);
+		kmem_cache_free(&slab_boot_cache, s);
 	free_nodes(nodes);
 	return NULL;
 }
@@ -272,7 +272,7 @@ static void delete_one(struct kmem_cache *s)
 	slab_stock_delete(s);
 	free_arrays(s);
 	free_nodes(s->nodes);
-	kmem_cache_free(&boot_cache, s);
+	kmem_cache_free(&slab_boot_cache, s);
 }
 
 void slab_cache_delete(struct kmem_cache *s)
@@ -316,8 +316,8 @@ bool slab_cache_boot(void)
 			return false;
 		nodes = mem;
 	}
-	return boot(&boot_cache, nodes, "kmem_cache", sizeof(struct kmem_cache)) &&
-	       boot(&boot_node, nodes + n, "kmem_cache_node",
+	return boot(&slab_boot_cache, nodes, "kmem_cache", sizeof(struct kmem_cache)) &&
+	       boot(&slab_boot_node, nodes + n, "kmem_cache_node",
 		    min_size(nodes_bytes(), SLAB_MAX_SIZE)) &&
 	       boot(&slab_queues, nodes + (size_t)2 * n, "kmem_cache_queue",
 		    queue_bytes(SLAB_QUEUE_SLOTS));

@@ -5,6 +5,8 @@
 
 #include "slab/slab_types.h"
 
+/* The caches of descriptors, and of their nodes. */
+extern struct kmem_cache slab_boot_cache, slab_boot_node;
 /* Makes the caches that descriptors come from. False: no memory; the caller may try again. */
 bool slab_cache_boot(void);
 /* Whether the objects of @s are the library's, not the program's. */

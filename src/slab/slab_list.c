@@ -13,8 +13,8 @@
 #include "base/assert.h"
 
 static struct lock caches_lock;
-static struct list_head caches = { &caches, &caches }; /* Synchronization: caches_lock */
-static _Atomic(struct kmem_cache *) pushed;	       /* linked by new_next */
+struct list_head slab_caches = { &slab_caches, &slab_caches };
+_Atomic(struct kmem_cache *) slab_caches_pushed;
 
 void slab_list_init(void)
 {
@@ -40,15 +40,15 @@ void slab_list_add(struct kmem_cache *s)
 {
 	debug_assert(s->home == s);
 	lock(&caches_lock);
-	list_add_tail(&s->list, &caches);
+	list_add_tail(&s->list, &slab_caches);
 	unlock(&caches_lock);
 }
 
 void slab_list_add_nowait(struct kmem_cache *s)
 {
 	debug_assert(s->home == s);
-	s->new_next = atomic_load_explicit(&pushed, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&pushed, &s->new_next, s,
+	s->new_next = atomic_load_explicit(&slab_caches_pushed, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&slab_caches_pushed, &s->new_next, s,
 						      memory_order_release, /* X1 */
 						      memory_order_relaxed))
 		;
@@ -63,15 +63,15 @@ void slab_list_del(struct kmem_cache *s)
 
 void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)
 {
-	struct list_head *last = caches.prev;
-	struct kmem_cache *s =
-		atomic_exchange_explicit(&pushed, NULL, memory_order_acquire); /* X2 */
+	struct list_head *last = slab_caches.prev;
+	struct kmem_cache *s = atomic_exchange_explicit(&slab_caches_pushed, NULL,
+							memory_order_acquire); /* X2 */
 
 	lock_assert_held(&caches_lock);
 	/* The stack begins with the last one, so each goes before those pushed after it. */
 	for (; s; s = s->new_next)
 		list_add(&s->list, last);
-	list_for_each_entry (s, &caches, list)
+	list_for_each_entry (s, &slab_caches, list)
 		fn(s, arg);
 }
 

@@ -5,6 +5,11 @@
 
 #include "slab/slab_types.h"
 
+/* All caches but twins, in order of creation. Synchronization: the caches lock. */
+extern struct list_head slab_caches;
+/* New ones that are not on the list yet, linked by new_next. Synchronization: slab_list.c. */
+extern _Atomic(struct kmem_cache *) slab_caches_pushed;
+
 /* Called once, before the first cache is created. */
 void slab_list_init(void);
 void slab_list_add(struct kmem_cache *s);

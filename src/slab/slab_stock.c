@@ -19,11 +19,6 @@
 #include "slab/slab_limit.h"
 #include "slab/slab_node.h"
 
-struct slab_stock {
-	_Atomic size_t nr; /* slabs in slots, and slabs that are being made for them; relaxed */
-	_Atomic(struct page *) slot[SLAB_STOCK_MAX];
-};
-
 static struct slab_stock *stock_of(const struct kmem_cache *s)
 {
 	return atomic_load_explicit(&s->stock, memory_order_acquire);

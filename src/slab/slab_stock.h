@@ -5,6 +5,11 @@
 
 #include "slab/slab_page.h"
 
+struct slab_stock {
+	_Atomic size_t nr; /* slabs in slots, and slabs that are being made for them; relaxed */
+	_Atomic(struct page *) slot[SLAB_STOCK_MAX];
+};
+
 static always_inline bool slab_keeps_stock(const struct kmem_cache *s)
 {
 	return unlikely(atomic_load_explicit(&s->stock_slabs, memory_order_relaxed));

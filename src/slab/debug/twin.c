@@ -23,18 +23,7 @@
 #include "slab/slab_page.h"
 #include "slab/slab_take.h"
 
-enum {
-	QUARANTINE_MAX = 64, /* objects */
-	QUARANTINE_BYTES = 65536,
-};
-
-/* Synchronization: lock; count may be read at any time. */
-struct slab_quarantine {
-	struct lock lock;
-	unsigned int first, max;
-	_Atomic unsigned int count;
-	void *queue[QUARANTINE_MAX];
-};
+enum { QUARANTINE_BYTES = 65536 };
 
 static void lay_out(struct kmem_cache *twin)
 {
@@ -56,7 +45,7 @@ bool slab_twin_prepare(struct kmem_cache *twin)
 	if (os_map_metadata(align_up(sizeof(*q), page_size()), &mem))
 		return false;
 	q = mem;
-	q->max = min_uint(max_uint(QUARANTINE_BYTES / twin->size, 1), QUARANTINE_MAX);
+	q->max = min_uint(max_uint(QUARANTINE_BYTES / twin->size, 1), SLAB_QUARANTINE_MAX);
 	lock_register(&q->lock, LOCK_RANK_CHECK);
 	twin->quarantine = q;
 	debug_assert(q->max);
@@ -164,14 +153,15 @@ static void *exchange(struct slab_quarantine *q, void *obj, bool all)
 
 	lock(&q->lock);
 	count = atomic_load_explicit(&q->count, memory_order_relaxed);
-	debug_assert(count <= q->max && q->max <= QUARANTINE_MAX && q->first < QUARANTINE_MAX);
+	debug_assert(count <= q->max && q->max <= SLAB_QUARANTINE_MAX &&
+		     q->first < SLAB_QUARANTINE_MAX);
 	if (count && (all || count == q->max)) {
 		out = q->queue[q->first];
-		q->first = (q->first + 1) % QUARANTINE_MAX;
+		q->first = (q->first + 1) % SLAB_QUARANTINE_MAX;
 		count--;
 	}
 	if (obj)
-		q->queue[(q->first + count++) % QUARANTINE_MAX] = obj;
+		q->queue[(q->first + count++) % SLAB_QUARANTINE_MAX] = obj;
 	atomic_store_explicit(&q->count, count, memory_order_relaxed);
 	unlock(&q->lock);
 	return out;

@@ -7,6 +7,16 @@
 
 extern const struct slab_twin_ops slab_twin_ops;
 
+enum { SLAB_QUARANTINE_MAX = 64 }; /* objects */
+
+/* Synchronization: lock; count may be read at any time. */
+struct slab_quarantine {
+	struct lock lock;
+	unsigned int first, max;
+	_Atomic unsigned int count;
+	void *queue[SLAB_QUARANTINE_MAX];
+};
+
 /* Gives a new twin its quarantine; false without memory. */
 bool slab_twin_prepare(struct kmem_cache *twin);
 /* Allocates an object of the twin of @s. */
