@@ -90,7 +90,8 @@ static const struct live_entry entries[] = {
 	SIZE(pcpu_chunk),
 	FIELD(pcpu_chunk, next),
 	FIELD(pcpu_chunk, base),
-	FIELD(pcpu_chunk, nr_used),
+	FIELD(pcpu_chunk, used),
+	FIELD(pcpu_chunk, last),
 	SIZE(pcpu_section),
 	FIELD(pcpu_section, page),
 	FIELD(pcpu_section, len),
@@ -195,7 +196,9 @@ static const struct live_entry entries[] = {
 	SIZE(pglist_data),
 	FIELD(pglist_data, node_id),
 	FIELD(pglist_data, memory),
+	ARRAY(pglist_data, zonelists),
 	FIELD(pglist_data, used),
+	SIZE(page_limits),
 	FIELD(page_limits, limit),
 	FIELD(page_limits, used),
 	FIELD(page_limits, dirty),
@@ -243,7 +246,6 @@ static const struct live_entry entries[] = {
 	FIELD(kmem_cache, limit_interval),
 	FIELD(kmem_cache, stock_slabs),
 	FIELD(kmem_cache, stock),
-	FIELD(kmem_cache, all_slabs),
 	FIELD(kmem_cache, most_slabs),
 	SIZE(kmem_cache_node),
 	FIELD(kmem_cache_node, partial.next),
@@ -253,7 +255,9 @@ static const struct live_entry entries[] = {
 	FIELD(kmem_cache_node, nr_small),
 	FIELD(kmem_cache_node, inuse),
 	FIELD(kmem_cache_node, shared),
+	SIZE(slab_stock),
 	FIELD(slab_stock, nr),
+	SIZE(slab_quarantine),
 	FIELD(slab_quarantine, count),
 	CONSTANT(SLAB_FULL),
 	CONSTANT(SLAB_WITH_CPU),
@@ -293,6 +297,7 @@ static const struct live_entry entries[] = {
 	X(page_limits)                                                                         \
 	X(zones)                                                                               \
 	X(node_data)                                                                           \
+	X(zonelists_bytes)                                                                     \
 	X(vm_events)                                                                           \
 	X(aside_word)                                                                          \
 	X(slab_caches)                                                                         \

@@ -84,9 +84,11 @@ static size_t lists_size(void)
 	return align_up(nr_zones() * one, page_size());
 }
 
+size_t zonelists_bytes;
+
 size_t zonelists_resident(void)
 {
-	return os_resident(node_data[0].zonelists[0], lists_size());
+	return os_resident(node_data[0].zonelists[0], zonelists_bytes);
 }
 
 bool zonelists_init(void)
@@ -100,6 +102,7 @@ bool zonelists_init(void)
 		return true;
 	if (os_map_metadata(lists_size(), &mem))
 		return false;
+	zonelists_bytes = lists_size();
 	p = mem;
 	for (unsigned int i = 0; i < n; i++) {
 		nodes_by_distance(i, order);

@@ -36,6 +36,8 @@ struct zonelist {
 
 /* Builds the lists of all nodes and zone types; called after zones and limits. */
 bool zonelists_init(void);
+/* Bytes of the lists of all nodes. Synchronization: read-only after zonelists_init(). */
+extern size_t zonelists_bytes;
 /* Bytes of physical memory behind the lists. */
 size_t zonelists_resident(void);
 /* The memory a list of @nr zones needs, without a cache. */

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all parts of a snapshot need of a process: its per-CPU areas and its page window.
+ *
+ *   snapshot.cpp   the reader; gauges
+ *   caches.cpp     caches
+ *   zones.cpp      zones, pagesets, free blocks, vm events
+ *   heap.cpp       this
+ */
+#ifndef TOOLS_LIVE_HEAP_H
+#define TOOLS_LIVE_HEAP_H
+
+#include "live/layout.h"
+#include "live/memory.h"
+#include "live/snapshot.h"
+
+namespace live
+{
+
+/** How often something is read that does not agree, before the reader gives up. */
+constexpr int most_tries = 8;
+
+/** Throws error: changing, unless @ok. */
+void expect(bool ok);
+
+/** The description of the heap, read once for each snapshot. */
+class heap
+{
+      public:
+	/** Throws error. */
+	heap(process_memory &memory, const layout &l);
+
+	/** Whether the process still has this heap; if not, it runs another program. */
+	bool same() const;
+
+	/** The value of a variable of the library; 0: the program has not linked it in. */
+	uint64_t variable(const char *name) const;
+	/** An array of one copy for each unit: unit @i's, by the first copy's address. */
+	address copy(address first, unsigned int unit) const
+	{
+		return first + unit * stride;
+	}
+	/** The first copy's address of a handle. */
+	address first_of(address handle) const
+	{
+		return handle + base;
+	}
+	/** All copies of @n counters, by unit (as units, then the spill unit). */
+	std::vector<std::vector<uint64_t>> counters(address handle, size_t n) const;
+	/** The sum of a counter's copies; 0 if @handle is 0. */
+	uint64_t sum(address handle) const;
+
+	/** Whether @at is the entry of a page, in the middle of no other. */
+	bool is_page(address at) const;
+	uint64_t pfn_of(address page) const;
+	/** The address of a page of the heap. */
+	address page_to_virt(uint64_t pfn) const;
+
+	process_memory &memory;
+	const layout &l;
+	std::vector<unsigned int> units; /**< CPU indices in use */
+	unsigned int spill;		 /**< index of the spill unit */
+	uint64_t stride, page_shift, page_size, page_entry, nr_pages;
+	unsigned int nr_nodes;
+	record window;
+	bool ready; /**< the page layer is initialised */
+
+      private:
+	uint64_t base;
+};
+
+std::vector<cache> read_caches(const heap &h, unsigned int what);
+/** Sets zones and vmstat of the snapshot. */
+void read_zones(const heap &h, unsigned int what, snapshot &s);
+
+} // namespace live
+
+#endif

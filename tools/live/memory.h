@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of another process, as a reader sees it. The process goes on meanwhile, so what is
+ * read may be anything: every other file here checks it.
+ *
+ *   snapshot.h   one moment of a process: caches, zones, counters, gauges
+ *   layout.h     where its library keeps what, by the library's own description
+ *   library.h    finds the library in a process
+ *   process.h    a real process
+ *   memory.h     the interface; tests have a fake
+ */
+#ifndef TOOLS_LIVE_MEMORY_H
+#define TOOLS_LIVE_MEMORY_H
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace live
+{
+
+/** An address in the other process. */
+using address = uint64_t;
+
+/** Why a process cannot be read. */
+enum class reason {
+	forbidden,  /**< by the system */
+	gone,	    /**< there is no such process, or it has ended meanwhile */
+	replaced,   /**< it runs another program now */
+	no_library, /**< it does not run on ukmem */
+	not_ready,  /**< its library is not initialised */
+	unknown,    /**< its library's description lacks something */
+	changing,   /**< it changed too fast: no two readings agreed */
+};
+
+/** what() is a sentence for the user, without the PID. */
+class error : public std::runtime_error
+{
+      public:
+	error(live::reason r, const std::string &text) : std::runtime_error(text), why(r)
+	{
+	}
+
+	const live::reason why;
+};
+
+/** @size bytes at @from, and where they are copied to. */
+struct piece {
+	address from;
+	void *to;
+	size_t size;
+};
+
+/** A line of /proc/PID/maps. */
+struct mapping {
+	address start, end;
+	bool readable, writable;
+	uint64_t offset;
+	std::string file; /**< empty: anonymous */
+};
+
+class process_memory
+{
+      public:
+	virtual ~process_memory() = default;
+
+	/**
+	 * Copies all pieces, in their order. False: something of them is not mapped; then
+	 * anything may have been copied. Throws error: forbidden, gone.
+	 */
+	virtual bool read(const std::vector<piece> &pieces) = 0;
+	/** Its mappings, by address. Throws error: forbidden, gone. */
+	virtual std::vector<mapping> mappings() = 0;
+	/** Bytes of memory behind [@from, @from + @size). Throws error: forbidden, gone. */
+	virtual uint64_t resident(address from, uint64_t size) = 0;
+	/** Throws error: gone, if the process is not the one of the first call. */
+	virtual void check_alive() = 0;
+
+	bool read(address from, void *to, size_t size)
+	{
+		return read({ { from, to, size } });
+	}
+
+	/** False: it is not mapped. */
+	template <typename T> bool get(address from, T &value)
+	{
+		static_assert(std::is_trivially_copyable_v<T>);
+		return read(from, &value, sizeof(value));
+	}
+
+	/** A string of at most @max bytes; empty if it is not mapped, or has no end. */
+	std::string text(address from, size_t max = 256);
+};
+
+} // namespace live
+
+#endif

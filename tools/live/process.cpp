@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "live/process.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+
+namespace live
+{
+
+static std::string proc(pid_t pid, const char *file)
+{
+	return "/proc/" + std::to_string(pid) + "/" + file;
+}
+
+/* The value of a line "KEY:\tVALUE..." in a status file; empty: there is none. */
+static std::string status_line(const std::string &file, const std::string &key)
+{
+	std::ifstream in(file);
+
+	for (std::string line; std::getline(in, line);)
+		if (!line.compare(0, key.size() + 1, key + ":"))
+			return line.substr(std::min(line.size(), key.size() + 2));
+	return "";
+}
+
+struct life {
+	char state;
+	uint64_t start_time; /* clock ticks after boot */
+};
+
+/* From /proc/PID/stat; nothing: there is no such process. */
+static std::optional<life> read_life(pid_t pid)
+{
+	enum { FIELDS_BETWEEN = 18 }; /* after the state, before the start time */
+	std::ifstream in(proc(pid, "stat"));
+	std::string line, word;
+	life l = {};
+
+	if (!std::getline(in, line) || line.rfind(')') == std::string::npos)
+		return std::nullopt;
+	/* The program's name, in parentheses, may have spaces and parentheses. */
+	std::istringstream fields(line.substr(line.rfind(')') + 1));
+
+	fields >> l.state;
+	for (int i = 0; i < FIELDS_BETWEEN; i++)
+		fields >> word;
+	fields >> l.start_time;
+	return fields ? std::optional(l) : std::nullopt;
+}
+
+static uint64_t start_time_of(pid_t pid)
+{
+	const std::optional<life> l = read_life(pid);
+
+	if (!l)
+		throw error(reason::gone, "there is no such process");
+	return l->start_time;
+}
+
+static bool may_trace()
+{
+	constexpr uint64_t cap_sys_ptrace = 19;
+	const std::string caps = status_line("/proc/self/status", "CapEff");
+
+	return !caps.empty() && std::stoull(caps, nullptr, 16) >> cap_sys_ptrace & 1;
+}
+
+static int yama_scope()
+{
+	std::ifstream in("/proc/sys/kernel/yama/ptrace_scope");
+	int scope = 0;
+
+	return in >> scope ? scope : 0;
+}
+
+/* Why this user may not read process @pid, and what helps. */
+static std::string why_forbidden(pid_t pid)
+{
+	std::istringstream uids(status_line(proc(pid, "status"), "Uid"));
+	struct stat st = {};
+	uid_t uid = 0, effective = 0;
+
+	uids >> uid >> effective;
+	if (!may_trace()) {
+		if (uid != geteuid() || effective != geteuid())
+			return "it belongs to user " + std::to_string(uid) +
+			       "; run this as that user or as root" +
+			       (geteuid() ? ""
+					  : " with CAP_SYS_PTRACE, which this root lacks, "
+					    "as in a container");
+		if (yama_scope() >= 3)
+			return "kernel.yama.ptrace_scope is 3: nobody may look into another "
+			       "process until the next boot";
+		if (!geteuid())
+			return "root lacks CAP_SYS_PTRACE here, as in a container; start the "
+			       "container with that capability";
+		if (!stat(proc(pid, "status").c_str(), &st) && st.st_uid != uid)
+			return "it has made itself unreadable (PR_SET_DUMPABLE, a setuid "
+			       "program, capabilities); run this as root";
+		if (yama_scope() > 0)
+			return "kernel.yama.ptrace_scope is " + std::to_string(yama_scope()) +
+			       ": only parents may look into a process; run this as root, or "
+			       "as root: sysctl kernel.yama.ptrace_scope=0";
+	}
+	return "the system forbids it: perhaps another user namespace, a security module, or a "
+	       "filter of system calls around this command; run this where the process runs, "
+	       "with CAP_SYS_PTRACE";
+}
+
+process::process(pid_t number) : pid(number), start_time(start_time_of(number))
+{
+}
+
+void process::check_alive()
+{
+	const std::optional<life> l = read_life(pid);
+
+	if (!l || l->start_time != start_time || l->state == 'Z' || l->state == 'X')
+		throw error(reason::gone, "the process has ended");
+}
+
+void process::fail(int error_number, const char *what) const
+{
+	switch (error_number) {
+	case EPERM:
+	case EACCES:
+		throw error(reason::forbidden, why_forbidden(pid));
+	case ESRCH:
+	case ENOENT:
+		throw error(reason::gone, "the process has ended");
+	default:
+		throw error(reason::forbidden,
+			    std::string(what) + ": " + strerror(error_number));
+	}
+}
+
+bool process::read(const std::vector<piece> &pieces)
+{
+	std::vector<iovec> local, remote;
+
+	for (size_t done = 0; done < pieces.size(); done += local.size()) {
+		const size_t n = std::min<size_t>(pieces.size() - done, IOV_MAX);
+		ssize_t wanted = 0, got;
+
+		local.clear();
+		remote.clear();
+		for (size_t i = done; i < done + n; i++) {
+			local.push_back({ pieces[i].to, pieces[i].size });
+			remote.push_back(
+				{ reinterpret_cast<void *>(pieces[i].from), pieces[i].size });
+			wanted += static_cast<ssize_t>(pieces[i].size);
+		}
+		got = process_vm_readv(pid, local.data(), n, remote.data(), n, 0);
+		if (got < 0 && errno != EFAULT)
+			fail(errno, "process_vm_readv");
+		if (got != wanted)
+			return false;
+	}
+	return true;
+}
+
+static mapping parse_mapping(const std::string &line)
+{
+	mapping m = {};
+	char mode[5] = "", file[PATH_MAX] = "";
+	unsigned long start = 0, end = 0, offset = 0;
+
+	sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*s %4095[^\n]", &start, &end, mode, &offset,
+	       file);
+	m.start = start;
+	m.end = end;
+	m.offset = offset;
+	m.readable = mode[0] == 'r';
+	m.writable = mode[1] == 'w';
+	m.file = file[0] == '/' ? file : "";
+	return m;
+}
+
+std::vector<mapping> process::mappings()
+{
+	std::ifstream in(proc(pid, "maps"));
+	std::vector<mapping> all;
+
+	if (!in)
+		fail(errno, "/proc/PID/maps");
+	for (std::string line; std::getline(in, line);)
+		all.push_back(parse_mapping(line));
+	if (all.empty())
+		check_alive();
+	return all;
+}
+
+uint64_t process::resident(address from, uint64_t size)
+{
+	constexpr uint64_t present = 1ull << 63;
+	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+	const int fd = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
+	std::array<uint64_t, 8192> entries;
+	uint64_t pages = 0, next = from / page;
+	const uint64_t end = (from + size + page - 1) / page;
+	int err = 0;
+
+	if (fd < 0)
+		fail(errno, "/proc/PID/pagemap");
+	while (next < end && !err) {
+		const size_t n = std::min<uint64_t>(end - next, entries.size());
+		const ssize_t got = pread(fd, entries.data(), n * sizeof(entries[0]),
+					  static_cast<off_t>(next * sizeof(entries[0])));
+
+		err = got < 0 ? errno : 0;
+		if (got <= 0)
+			break;
+		const auto stop =
+			entries.begin() + got / static_cast<ssize_t>(sizeof(entries[0]));
+
+		pages += static_cast<uint64_t>(std::count_if(
+			entries.begin(), stop, [](uint64_t e) { return (e & present) != 0; }));
+		next += static_cast<uint64_t>(stop - entries.begin());
+	}
+	close(fd);
+	if (err)
+		fail(err, "/proc/PID/pagemap");
+	return pages * page;
+}
+
+std::string process::program() const
+{
+	std::ifstream in(proc(pid, "comm"));
+	std::string name;
+
+	std::getline(in, name);
+	return name;
+}
+
+std::string process_memory::text(address from, size_t max)
+{
+	std::string s;
+
+	/* Piece by piece, because what lies behind the string may not be mapped. */
+	for (char c; s.size() < max && get(from + s.size(), c); s += c)
+		if (!c)
+			return s;
+	return "";
+}
+
+std::vector<pid_t> all_processes()
+{
+	std::vector<pid_t> pids;
+
+	for (const fs::directory_entry &entry : fs::directory_iterator("/proc")) {
+		const std::string name = entry.path().filename();
+
+		if (std::all_of(name.begin(), name.end(),
+				[](unsigned char c) { return std::isdigit(c); }))
+			pids.push_back(std::stoi(name));
+	}
+	std::sort(pids.begin(), pids.end());
+	return pids;
+}
+
+} // namespace live

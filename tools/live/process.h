@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* A process of this machine, read with process_vm_readv(2) and from /proc. */
+#ifndef TOOLS_LIVE_PROCESS_H
+#define TOOLS_LIVE_PROCESS_H
+
+#include <sys/types.h>
+
+#include "live/memory.h"
+
+namespace live
+{
+
+class process : public process_memory
+{
+      public:
+	/** Throws error: gone. */
+	explicit process(pid_t pid);
+
+	bool read(const std::vector<piece> &pieces) override;
+	using process_memory::read;
+	std::vector<mapping> mappings() override;
+	uint64_t resident(address from, uint64_t size) override;
+	void check_alive() override;
+
+	/** The program's name, as in /proc/PID/comm. */
+	std::string program() const;
+
+	const pid_t pid;
+
+      private:
+	[[noreturn]] void fail(int error_number, const char *what) const;
+
+	const uint64_t start_time;
+};
+
+/** All PIDs of this machine, as this PID namespace shows them. */
+std::vector<pid_t> all_processes();
+
+} // namespace live
+
+#endif
