@@ -12,7 +12,6 @@
 #ifndef OS_OS_H
 #define OS_OS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -113,7 +112,7 @@ bool os_touched(const void *addr);
 /* Prefer @node for the range. A refusal is counted and otherwise ignored. */
 void os_prefer_node(void *addr, size_t len, unsigned int node);
 unsigned long os_prefer_node_refused(void);
-extern atomic_ulong os_nr_prefer_refused; /* Synchronization: relaxed */
+extern unsigned long os_nr_prefer_refused; /* Synchronization: atomic, relaxed */
 /* A random word for hardening. Never fails: it falls back to addresses and time. */
 uint64_t os_random(void);
 

@@ -23,7 +23,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-atomic_ulong os_nr_prefer_refused;
+unsigned long os_nr_prefer_refused;
 
 size_t os_page_size(void)
 {
@@ -222,12 +222,12 @@ void os_prefer_node(void *addr, size_t len, unsigned int node)
 
 	nodes[node / (8 * sizeof(long))] = 1ul << (node % (8 * sizeof(long)));
 	if (os_calls.mbind(addr, len, MPOL_PREFERRED, nodes, OS_MAX_NODES + 1))
-		atomic_fetch_add_explicit(&os_nr_prefer_refused, 1, memory_order_relaxed);
+		__atomic_fetch_add(&os_nr_prefer_refused, 1, __ATOMIC_RELAXED);
 }
 
 unsigned long os_prefer_node_refused(void)
 {
-	return atomic_load_explicit(&os_nr_prefer_refused, memory_order_relaxed);
+	return __atomic_load_n(&os_nr_prefer_refused, __ATOMIC_RELAXED);
 }
 
 void os_pause_ms(uint64_t ms)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The texts of /proc/vmstat, /proc/zoneinfo and /proc/buddyinfo. */
+#include "page/proc_text.h"
+
 #include "base/bits.h"
 #include "page/node.h"
 #include "page/page_alloc.h"
@@ -12,7 +14,7 @@ static const char *const zone_names[MAX_NR_ZONES] = {
 	[ZONE_DMA] = "DMA", [ZONE_DMA32] = "DMA32", [ZONE_NORMAL] = "Normal"
 };
 
-static void show_line(struct emitter *e, const char *name, uint64_t v)
+void vmstat_emit_line(struct emitter *e, const char *name, uint64_t v)
 {
 	emit_text(e, "%s %llu\n", name, (unsigned long long)v);
 }
@@ -23,68 +25,110 @@ int ukmem_vmstat_print(int fd)
 
 	emit_begin(&e, fd, UKMEM_STATS_TEXT);
 	if (page_init())
-		for_each_vmstat(show_line, &e);
+		for_each_vmstat(vmstat_emit_line, &e);
 	return emit_end(&e);
+}
+
+void buddyinfo_emit(struct emitter *e, int node_id, const char *zone, const uint64_t *blocks,
+		    unsigned int n)
+{
+	emit_text(e, "Node %d, zone %8s ", node_id, zone);
+	for (unsigned int i = 0; i < n; i++)
+		emit_text(e, "%6llu ", (unsigned long long)blocks[i]);
+	emit_text(e, "\n");
 }
 
 static void buddyinfo_zone(struct emitter *e, struct zone *z)
 {
+	uint64_t blocks[MAX_ORDER + 1];
 	struct zone_counts c;
 
 	zone_read(z, &c, true);
-	emit_text(e, "Node %d, zone %8s ", node_data[z->node].node_id, zone_names[z->type]);
 	for (unsigned int o = 0; o <= MAX_ORDER; o++)
-		emit_text(e, "%6zu ", c.blocks[o]);
-	emit_text(e, "\n");
+		blocks[o] = c.blocks[o];
+	buddyinfo_emit(e, node_data[z->node].node_id, zone_names[z->type], blocks,
+		       MAX_ORDER + 1);
 }
 
-static void zoneinfo_numbers(struct emitter *e, struct zone *z, const struct zone_counts *c)
+static void line(struct emitter *e, const char *name, uint64_t v)
 {
-	size_t reserve = z->type == ZONE_NORMAL ? 0 : min_size(z->lowmem_reserve, z->managed);
-	uint64_t miss = pageset_counted(z, NUMA_MISS), other = pageset_counted(z, NUMA_OTHER);
+	emit_text(e, "%s%llu\n", name, (unsigned long long)v);
+}
 
-	emit_text(e, "  pages free     %zu\n", z->managed - min_size(c->used, z->managed));
-	emit_text(e, "        boost    0\n");
-	emit_text(e, "        min      %zu\n", z->wmark[WMARK_MIN]);
-	emit_text(e, "        low      %zu\n", z->wmark[WMARK_LOW]);
-	emit_text(e, "        high     %zu\n", z->wmark[WMARK_HIGH]);
-	emit_text(e, "        spanned  %zu\n", z->end - z->start);
-	emit_text(e, "        present  %zu\n", c->present);
-	emit_text(e, "        managed  %zu\n", z->managed);
-	emit_text(e, "        cma      0\n");
-	emit_text(e, "        protection: (%d, %d, %zu)\n", 0, 0, reserve);
-	emit_text(e, "      nr_free_pages %zu\n", c->nr_free);
-	emit_text(e, "      nr_free_dirty %zu\n", c->nr_dirty);
-	emit_text(e, "      nr_purged    %llu\n", (unsigned long long)c->purged);
-	emit_text(e, "      numa_hit     %llu\n",
-		  (unsigned long long)(c->alloc - min_size(c->alloc, miss)));
-	emit_text(e, "      numa_miss    %llu\n", (unsigned long long)miss);
-	emit_text(e, "      numa_foreign %llu\n",
-		  (unsigned long long)pageset_counted(z, NUMA_FOREIGN));
-	emit_text(e, "      numa_interleave %llu\n",
-		  (unsigned long long)pageset_counted(z, NUMA_INTERLEAVE_HIT));
-	emit_text(e, "      numa_local   %llu\n",
-		  (unsigned long long)(c->alloc - min_size(c->alloc, other)));
-	emit_text(e, "      numa_other   %llu\n", (unsigned long long)other);
+void zoneinfo_emit(struct emitter *e, const struct zone_text *z)
+{
+	emit_text(e, "Node %d, zone %8s\n", z->node_id, z->zone);
+	line(e, "  pages free     ", z->managed - min_size(z->used, z->managed));
+	line(e, "        boost    ", 0);
+	line(e, "        min      ", z->min);
+	line(e, "        low      ", z->low);
+	line(e, "        high     ", z->high);
+	line(e, "        spanned  ", z->spanned);
+	line(e, "        present  ", z->present);
+	line(e, "        managed  ", z->managed);
+	line(e, "        cma      ", 0);
+	emit_text(e, "        protection: (%d, %d, %llu)\n", 0, 0,
+		  (unsigned long long)z->reserve);
+	line(e, "      nr_free_pages ", z->free);
+	line(e, "      nr_free_dirty ", z->dirty);
+	line(e, "      nr_purged    ", z->purged);
+	line(e, "      numa_hit     ", z->alloc - min_size(z->alloc, z->numa_miss));
+	line(e, "      numa_miss    ", z->numa_miss);
+	line(e, "      numa_foreign ", z->numa_foreign);
+	line(e, "      numa_interleave ", z->numa_interleave);
+	line(e, "      numa_local   ", z->alloc - min_size(z->alloc, z->numa_other));
+	line(e, "      numa_other   ", z->numa_other);
+	emit_text(e, "  pagesets\n");
+}
+
+void zoneinfo_emit_pageset(struct emitter *e, const struct zone_text *z, unsigned int cpu,
+			   uint64_t count)
+{
+	emit_text(e, "    cpu: %u\n", cpu);
+	line(e, "              count: ", count);
+	line(e, "              high:  ", z->pcp_high);
+	line(e, "              batch: ", z->pcp_batch);
+}
+
+void zoneinfo_emit_end(struct emitter *e, const struct zone_text *z)
+{
+	line(e, "  node_unreclaimable:  ", 0);
+	line(e, "  start_pfn:           ", z->start_pfn);
 }
 
 static void zoneinfo_zone(struct emitter *e, struct zone *z)
 {
 	struct zone_counts c;
+	struct zone_text text;
 
 	zone_read(z, &c, false);
-	emit_text(e, "Node %d, zone %8s\n", node_data[z->node].node_id, zone_names[z->type]);
-	zoneinfo_numbers(e, z, &c);
-	emit_text(e, "  pagesets\n");
-	for_each_cpu_unit (cpu) {
-		emit_text(e, "    cpu: %u\n", cpu);
-		emit_text(e, "              count: %zu\n", pageset_cpu_pages(z, cpu));
-		emit_text(e, "              high:  %u\n", z->pcp_high);
-		emit_text(e, "              batch: %u\n", z->pcp_batch);
-	}
-	emit_text(e, "  node_unreclaimable:  0\n");
-	emit_text(e, "  start_pfn:           %zu\n",
-		  (uintptr_t)pfn_to_virt(z->start) >> page_window.page_shift);
+	text = (struct zone_text){
+		.node_id = node_data[z->node].node_id,
+		.zone = zone_names[z->type],
+		.managed = z->managed,
+		.used = c.used,
+		.min = z->wmark[WMARK_MIN],
+		.low = z->wmark[WMARK_LOW],
+		.high = z->wmark[WMARK_HIGH],
+		.spanned = z->end - z->start,
+		.present = c.present,
+		.reserve = z->type == ZONE_NORMAL ? 0 : min_size(z->lowmem_reserve, z->managed),
+		.free = c.nr_free,
+		.dirty = c.nr_dirty,
+		.purged = c.purged,
+		.alloc = c.alloc,
+		.numa_miss = pageset_counted(z, NUMA_MISS),
+		.numa_foreign = pageset_counted(z, NUMA_FOREIGN),
+		.numa_interleave = pageset_counted(z, NUMA_INTERLEAVE_HIT),
+		.numa_other = pageset_counted(z, NUMA_OTHER),
+		.pcp_high = z->pcp_high,
+		.pcp_batch = z->pcp_batch,
+		.start_pfn = (uintptr_t)pfn_to_virt(z->start) >> page_window.page_shift,
+	};
+	zoneinfo_emit(e, &text);
+	for_each_cpu_unit (cpu)
+		zoneinfo_emit_pageset(e, &text, cpu, pageset_cpu_pages(z, cpu));
+	zoneinfo_emit_end(e, &text);
 }
 
 /* Prints each node's zones, from the lowest on. */

@@ -24,6 +24,18 @@ void ukmem_gauges_read(struct ukmem_gauges *g)
 			l->resident(g);
 }
 
+void stats_emit_gauges(struct emitter *e, const struct ukmem_gauges *g)
+{
+	emit_object_begin(e, "gauges");
+	emit_number(e, "allocated", g->allocated);
+	emit_number(e, "active", g->active);
+	emit_number(e, "resident", g->resident);
+	emit_number(e, "retained", g->retained);
+	emit_number(e, "mapped", g->mapped);
+	emit_number(e, "metadata", g->metadata);
+	emit_object_end(e);
+}
+
 int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 {
 	struct ukmem_gauges g;
@@ -36,14 +48,7 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_string(&e, "program", program_invocation_short_name);
 	emit_number(&e, "pid", (uint64_t)getpid());
 	emit_object_end(&e);
-	emit_object_begin(&e, "gauges");
-	emit_number(&e, "allocated", g.allocated);
-	emit_number(&e, "active", g.active);
-	emit_number(&e, "resident", g.resident);
-	emit_number(&e, "retained", g.retained);
-	emit_number(&e, "mapped", g.mapped);
-	emit_number(&e, "metadata", g.metadata);
-	emit_object_end(&e);
+	stats_emit_gauges(&e, &g);
 	for_each_layer (l)
 		if (l->emit)
 			l->emit(&e);

@@ -8,5 +8,6 @@
 
 /* As ukmem_gauges_read(), without `resident` and `metadata`; makes no system call. */
 void stats_gauges(struct ukmem_gauges *g);
+void stats_emit_gauges(struct emitter *e, const struct ukmem_gauges *g);
 
 #endif

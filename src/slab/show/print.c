@@ -3,6 +3,8 @@
  * Prints all caches in the kernel's formats: /proc/slabinfo, and the attributes of attr.c.
  * Under the caches lock it copies what it prints, and it writes without the lock.
  */
+#include "slab/show/print.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -58,25 +60,39 @@ static void copy_counts(struct kmem_cache *s, struct walk *walk)
 	walk->npages = s->layout.npages;
 }
 
+void slabinfo_emit_head(struct emitter *e)
+{
+	emit_text(e, "slabinfo - version: 2.1\n");
+	emit_text(e, "# name            <active_objs> <num_objs> <objsize> <objperslab> "
+		     "<pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : "
+		     "slabdata <active_slabs> <num_slabs> <sharedavail>\n");
+}
+
+void slabinfo_emit_line(struct emitter *e, const struct slabinfo_line *l)
+{
+	unsigned long slabs = l->slabs;
+
+	emit_text(e, "%-17s %6lu %6lu %6u %4u %4u", l->name, (unsigned long)l->inuse,
+		  (unsigned long)l->all_objects, l->size, l->objects, l->npages);
+	emit_text(e, " : tunables %4u %4u %4u", 0, 0, 0);
+	emit_text(e, " : slabdata %6lu %6lu %6lu\n", slabs, slabs, (unsigned long)l->shared);
+}
+
 int ukmem_slabinfo_print(int fd)
 {
 	struct walk walk = { .copy = copy_counts };
 	struct emitter e;
 
 	emit_begin(&e, fd, UKMEM_STATS_TEXT);
-	emit_text(&e, "slabinfo - version: 2.1\n");
-	emit_text(&e, "# name            <active_objs> <num_objs> <objsize> <objperslab> "
-		      "<pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : "
-		      "slabdata <active_slabs> <num_slabs> <sharedavail>\n");
+	slabinfo_emit_head(&e);
 	while (next_cache(&walk)) {
-		unsigned long slabs = walk.counts.slabs;
+		struct slabinfo_line l = {
+			walk.cache,	   walk.size,	       walk.objects,
+			walk.npages,	   walk.counts.inuse,  walk.counts.objects,
+			walk.counts.slabs, walk.counts.shared,
+		};
 
-		emit_text(&e, "%-17s %6lu %6lu %6u %4u %4d", walk.cache,
-			  (unsigned long)walk.counts.inuse, (unsigned long)walk.counts.objects,
-			  walk.size, walk.objects, (int)walk.npages);
-		emit_text(&e, " : tunables %4u %4u %4u", 0, 0, 0);
-		emit_text(&e, " : slabdata %6lu %6lu %6lu\n", slabs, slabs,
-			  (unsigned long)walk.counts.shared);
+		slabinfo_emit_line(&e, &l);
 	}
 	return emit_end(&e);
 }

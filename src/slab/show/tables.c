@@ -79,33 +79,91 @@ enum {
 
 /* A cache's line of each table. */
 struct row {
-	char name[SLAB_NAME_SIZE];
-	bool used; /* the program has used the cache */
-	uint64_t inuse_bytes, bytes;
-	uint64_t cache[NR_CACHE], event[NR_EVENT], pool[NR_POOL], layer[NR_LAYER];
+	struct slab_row values;
+	uint64_t event[NR_EVENT];
 };
+
+_Static_assert((int)SLAB_ROW_NAME == (int)SLAB_NAME_SIZE, "a row has room for a cache's name");
 
 struct rows {
 	struct row *row;
 	size_t n, max, len;
 };
 
+/* NULL: there are no rows. */
+static const struct slab_row *first_of(const struct rows *rows)
+{
+	return (const struct slab_row *)(const void *)rows->row;
+}
+
 static uint64_t share(uint64_t part, uint64_t whole, unsigned int of)
 {
 	return whole ? part * of / whole : 0;
 }
 
-static void fill_caches(struct kmem_cache *s, const struct slab_counts *c, struct row *r)
+static uint64_t inuse_bytes(const struct slab_row *r)
 {
-	memcpy(r->cache,
-	       (uint64_t[]){
-		       s->size, s->layout.objects, s->layout.npages, c->slabs, c->inuse,
-		       c->cached, c->allocs, c->frees, share(c->allocs_fast, c->allocs, 100),
-		       share(c->frees_fast, c->frees, 100), share(c->inuse, c->objects, 100) },
-	       sizeof(r->cache));
-	r->event[0] = c->allocs_fast;
-	r->event[1] = c->frees_fast;
-	memcpy(r->event + 2, c->events, sizeof(c->events));
+	return r->inuse * r->size;
+}
+
+static uint64_t bytes(const struct slab_row *r)
+{
+	return r->pages * r->page_size;
+}
+
+static void cache_numbers(const struct slab_row *r, uint64_t *out)
+{
+	const uint64_t numbers[NR_CACHE] = { r->size,
+					     r->objects,
+					     r->npages,
+					     r->slabs,
+					     r->inuse,
+					     r->cached,
+					     r->allocs,
+					     r->frees,
+					     share(r->allocs_fast, r->allocs, 100),
+					     share(r->frees_fast, r->frees, 100),
+					     share(r->inuse, r->all_objects, 100) };
+
+	memcpy(out, numbers, sizeof(numbers));
+}
+
+static void event_numbers(const struct slab_row *r, uint64_t *out)
+{
+	memcpy(out, container_of(r, const struct row, values)->event,
+	       sizeof(uint64_t[NR_EVENT]));
+}
+
+static void pool_numbers(const struct slab_row *r, uint64_t *out)
+{
+	const uint64_t numbers[NR_POOL] = {
+		r->size,       r->allocs,
+		r->fails,      r->frees,
+		r->inuse,      r->all_objects - min_size(r->inuse, r->all_objects),
+		r->slabs_made, r->slabs_freed,
+		r->slabs,      r->npages * r->page_size,
+		r->most_slabs, r->idle_min,
+		r->idle_max,   r->idle,
+		r->flags,      share(inuse_bytes(r), bytes(r), 1000)
+	};
+
+	memcpy(out, numbers, sizeof(numbers));
+}
+
+static void layer_numbers(const struct slab_row *r, uint64_t *out)
+{
+	uint64_t past = r->allocs_past, made = min_size(r->allocs_made, past);
+	const uint64_t numbers[NR_LAYER] = { r->contended,
+					     r->largest,
+					     r->full,
+					     r->empty,
+					     made,
+					     past,
+					     share(past - made, past, 1000),
+					     r->allocs,
+					     share(r->allocs_fast, r->allocs, 1000) };
+
+	memcpy(out, numbers, sizeof(numbers));
 }
 
 static uint64_t idle_slabs(struct kmem_cache *s)
@@ -151,23 +209,6 @@ static void look_for_idle(struct kmem_cache *s, struct idle *idle)
 		idle->max += max;
 }
 
-static void fill_pools(struct kmem_cache *s, const struct slab_counts *c,
-		       const struct idle *idle, struct row *r)
-{
-	r->inuse_bytes = c->inuse * s->size;
-	r->bytes = c->pages * page_size();
-	memcpy(r->pool,
-	       (uint64_t[]){ s->size, c->allocs, c->events[SLAB_ALLOC_FAIL], c->frees, c->inuse,
-			     c->objects - min_size(c->inuse, c->objects),
-			     c->events[SLAB_ALLOC_SLAB], c->events[SLAB_FREE_SLAB], c->slabs,
-			     s->layout.npages * page_size(),
-			     atomic_load_explicit(&s->most_slabs, memory_order_relaxed),
-			     idle->min, idle->max, idle->slabs,
-			     (s->flags & ~SLAB_DEBUG_FLAGS) | slab_debug_flags(s),
-			     share(r->inuse_bytes, r->bytes, 1000) },
-	       sizeof(r->pool));
-}
-
 /* Looks at the open arrays: the largest capacity; how many are full; how many are empty. */
 static void look_at_arrays(struct kmem_cache *s, uint64_t *largest, uint64_t *full,
 			   uint64_t *empty)
@@ -188,36 +229,52 @@ static void look_at_arrays(struct kmem_cache *s, uint64_t *largest, uint64_t *fu
 		}
 }
 
-static void fill_layers(struct kmem_cache *s, const struct slab_counts *c, struct row *r)
-{
-	uint64_t largest, full, empty, past = c->events[SLAB_ALLOC_SLOWPATH];
-	uint64_t made = min_size(c->events[SLAB_ALLOC_FROM_NEW], past);
-
-	look_at_arrays(s, &largest, &full, &empty);
-	memcpy(r->layer,
-	       (uint64_t[]){ c->events[SLAB_NODE_CONTENDED], largest, full, empty, made, past,
-			     share(past - made, past, 1000), c->allocs,
-			     share(c->allocs_fast, c->allocs, 1000) },
-	       sizeof(r->layer));
-}
-
 static void fill(struct kmem_cache *s, void *arg)
 {
 	struct rows *rows = arg;
 	struct slab_counts c;
 	struct idle idle;
-	struct row *r;
+	struct slab_row *r;
+	uint64_t *event;
 
 	if (rows->n == rows->max) /* the cache was created after the count */
 		return;
-	r = &rows->row[rows->n++];
+	event = rows->row[rows->n].event;
+	r = &rows->row[rows->n++].values;
 	look_for_idle(s, &idle);
 	slab_count(s, &c);
+	*r = (struct slab_row){
+		.used = c.allocs || c.events[SLAB_ALLOC_FAIL],
+		.size = s->size,
+		.objects = s->layout.objects,
+		.npages = s->layout.npages,
+		.page_size = page_size(),
+		.pages = c.pages,
+		.slabs = c.slabs,
+		.all_objects = c.objects,
+		.inuse = c.inuse,
+		.cached = c.cached,
+		.allocs = c.allocs,
+		.frees = c.frees,
+		.allocs_fast = c.allocs_fast,
+		.frees_fast = c.frees_fast,
+		.fails = c.events[SLAB_ALLOC_FAIL],
+		.slabs_made = c.events[SLAB_ALLOC_SLAB],
+		.slabs_freed = c.events[SLAB_FREE_SLAB],
+		.most_slabs = atomic_load_explicit(&s->most_slabs, memory_order_relaxed),
+		.idle = idle.slabs,
+		.idle_min = idle.min,
+		.idle_max = idle.max,
+		.flags = (s->flags & ~SLAB_DEBUG_FLAGS) | slab_debug_flags(s),
+		.contended = c.events[SLAB_NODE_CONTENDED],
+		.allocs_past = c.events[SLAB_ALLOC_SLOWPATH],
+		.allocs_made = c.events[SLAB_ALLOC_FROM_NEW],
+	};
 	memcpy(r->name, s->name, sizeof(r->name));
-	r->used = c.allocs || c.events[SLAB_ALLOC_FAIL];
-	fill_caches(s, &c, r);
-	fill_pools(s, &c, &idle, r);
-	fill_layers(s, &c, r);
+	look_at_arrays(s, &r->largest, &r->full, &r->empty);
+	event[0] = c.allocs_fast;
+	event[1] = c.frees_fast;
+	memcpy(event + 2, c.events, sizeof(c.events));
 }
 
 static void count_cache(struct kmem_cache *s, void *arg)
@@ -251,46 +308,61 @@ static void rows_put(struct rows *rows)
 		os_release(rows->row, rows->len);
 }
 
-/* Emits a table whose numbers lie at @offset in each row. As text it lacks unused caches. */
-static void emit_rows(struct emitter *e, const struct rows *rows, const char *name,
-		      const struct emit_column *columns, unsigned int n, size_t offset)
+static const struct slab_row *row_at(const struct slab_row *rows, size_t i, size_t stride)
 {
-	emit_table_begin(e, name, columns, n);
-	for (size_t i = 0; i < rows->n; i++) {
-		const struct row *r = &rows->row[i];
+	return (const struct slab_row *)(const void *)((const char *)rows + i * stride);
+}
 
-		if (r->used || e->format != UKMEM_STATS_TEXT)
-			emit_row(e, columns, n, r->name,
-				 (const uint64_t *)(const void *)((const char *)r + offset));
+/* Emits a table whose numbers @numbers computes. As text it lacks unused caches. */
+static void emit_rows(struct emitter *e, const struct slab_row *rows, size_t n, size_t stride,
+		      const char *name, const struct emit_column *columns,
+		      unsigned int nr_columns,
+		      void (*numbers)(const struct slab_row *r, uint64_t *out))
+{
+	uint64_t row[NR_EVENT > NR_POOL ? NR_EVENT : NR_POOL];
+
+	emit_table_begin(e, name, columns, nr_columns);
+	for (size_t i = 0; i < n; i++) {
+		const struct slab_row *r = row_at(rows, i, stride);
+
+		if (!r->used && e->format == UKMEM_STATS_TEXT)
+			continue;
+		numbers(r, row);
+		emit_row(e, columns, nr_columns, r->name, row);
 	}
 	emit_table_end(e);
 }
 
-static void emit_pools(struct emitter *e, const struct rows *rows)
+void slab_caches_emit(struct emitter *e, const struct slab_row *rows, size_t n, size_t stride)
 {
-	uint64_t inuse = 0, bytes = 0, tenths;
+	emit_rows(e, rows, n, stride, "caches", cache_columns, NR_CACHE + 1, cache_numbers);
+}
 
-	emit_rows(e, rows, "pools", pool_columns, NR_POOL + 1, offsetof(struct row, pool));
-	for (size_t i = 0; i < rows->n; i++) {
-		inuse += rows->row[i].inuse_bytes;
-		bytes += rows->row[i].bytes;
+void slab_pools_emit(struct emitter *e, const struct slab_row *rows, size_t n, size_t stride)
+{
+	uint64_t inuse = 0, all = 0, tenths;
+
+	emit_rows(e, rows, n, stride, "pools", pool_columns, NR_POOL + 1, pool_numbers);
+	for (size_t i = 0; i < n; i++) {
+		inuse += inuse_bytes(row_at(rows, i, stride));
+		all += bytes(row_at(rows, i, stride));
 	}
-	tenths = share(inuse, bytes, 1000);
+	tenths = share(inuse, all, 1000);
 	if (e->format == UKMEM_STATS_TEXT) {
 		emit_text(e, "\nIn use %lluK, total allocated %lluK; utilization %llu.%llu%%\n",
-			  (unsigned long long)inuse / 1024, (unsigned long long)bytes / 1024,
+			  (unsigned long long)inuse / 1024, (unsigned long long)all / 1024,
 			  (unsigned long long)tenths / 10, (unsigned long long)tenths % 10);
 		return;
 	}
 	emit_object_begin(e, "pool_total");
 	emit_number(e, "inuse_bytes", inuse);
-	emit_number(e, "allocated_bytes", bytes);
+	emit_number(e, "allocated_bytes", all);
 	emit_object_end(e);
 }
 
-static void emit_layers(struct emitter *e, const struct rows *rows)
+void slab_layers_emit(struct emitter *e, const struct slab_row *rows, size_t n, size_t stride)
 {
-	emit_rows(e, rows, "layers", layer_columns, NR_LAYER + 1, offsetof(struct row, layer));
+	emit_rows(e, rows, n, stride, "layers", layer_columns, NR_LAYER + 1, layer_numbers);
 }
 
 void slab_tables_emit(struct emitter *e)
@@ -303,12 +375,12 @@ void slab_tables_emit(struct emitter *e)
 		emit_text(e, "caches: no memory for the table\n");
 		return;
 	}
-	emit_rows(e, &rows, "caches", cache_columns, NR_CACHE + 1, offsetof(struct row, cache));
+	slab_caches_emit(e, first_of(&rows), rows.n, sizeof(struct row));
 	if (e->format == UKMEM_STATS_JSON) {
-		emit_rows(e, &rows, "cache_events", event_columns, NR_EVENT + 1,
-			  offsetof(struct row, event));
-		emit_pools(e, &rows);
-		emit_layers(e, &rows);
+		emit_rows(e, first_of(&rows), rows.n, sizeof(struct row), "cache_events",
+			  event_columns, NR_EVENT + 1, event_numbers);
+		slab_pools_emit(e, first_of(&rows), rows.n, sizeof(struct row));
+		slab_layers_emit(e, first_of(&rows), rows.n, sizeof(struct row));
 	}
 	rows_put(&rows);
 	used = slab_reserve_used(&exhausted);
@@ -319,7 +391,8 @@ void slab_tables_emit(struct emitter *e)
 	emit_object_end(e);
 }
 
-static int print(int fd, void (*table)(struct emitter *e, const struct rows *rows))
+static int print(int fd, void (*table)(struct emitter *e, const struct slab_row *rows, size_t n,
+				       size_t stride))
 {
 	struct emitter e;
 	struct rows rows;
@@ -328,17 +401,17 @@ static int print(int fd, void (*table)(struct emitter *e, const struct rows *row
 	if (err)
 		return err;
 	emit_begin(&e, fd, UKMEM_STATS_TEXT);
-	table(&e, &rows);
+	table(&e, first_of(&rows), rows.n, sizeof(struct row));
 	rows_put(&rows);
 	return emit_end(&e);
 }
 
 int ukmem_pools_print(int fd)
 {
-	return print(fd, emit_pools);
+	return print(fd, slab_pools_emit);
 }
 
 int ukmem_layers_print(int fd)
 {
-	return print(fd, emit_layers);
+	return print(fd, slab_layers_emit);
 }
