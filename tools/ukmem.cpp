@@ -8,6 +8,10 @@
  *   ukmem vmstat      the same, as /proc/vmstat; or its caches, as vmstat -m and -C on BSD
  *   ukmem slabinfo    the same, its caches, as /proc/slabinfo
  *   ukmem slab        the same, its caches' attributes; and sets them
+ *                     (all but `run`: in place of a program, the PID of one that runs)
+ *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
+ *   ukmem attr        shows attributes of one cache of a process
+ *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
  *   ukmem info        shows what a process gets on this machine
@@ -28,6 +32,7 @@
 #include <ukmem/stats.h>
 
 #include "info.h"
+#include "look.h"
 #include "preload.h"
 #include "setting.h"
 
@@ -38,8 +43,10 @@ struct run_options {
 	std::string show; /* the table to print at exit, a value of the tunable "show" */
 	bool pools = false, layers = false; /* options of vmstat: print these tables instead */
 	std::string cache;		    /* for show:slab: only this cache */
+	const CLI::Option *cache_option = nullptr;
 	std::vector<std::string> conf, settings;
 	std::vector<std::string> command;
+	look_options look; /* look.pid: look at this process in place of running a program */
 };
 
 /* A usage line that names the arguments behind the options. */
@@ -54,6 +61,12 @@ struct usage_formatter : CLI::Formatter {
 
 	std::string usage;
 };
+
+/* A word that a command takes for the PID of a process, not for a program. */
+static bool is_pid(const std::string &word)
+{
+	return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+}
 
 static std::string check_conf(const std::string &conf)
 {
@@ -167,6 +180,25 @@ static CLI::App *add_runner(CLI::App &app, run_options &options, const std::stri
 	return sub;
 }
 
+/* A command that runs a program, or looks at a process. */
+static CLI::App *add_looker(CLI::App &app, run_options &options, const std::string &name,
+			    const std::string &help)
+{
+	CLI::App *sub = add_runner(app, options, name, help);
+
+	sub->formatter(std::make_shared<usage_formatter>(
+		"ukmem " + name + " [OPTIONS] PROGRAM [ARGS...]\n       ukmem " + name +
+		" [OPTIONS] PID"));
+	add_look_at_pid(sub, options.look);
+	sub->footer(
+		std::string("A first word of digits alone is the PID of a process that runs; "
+			    "write ./PROGRAM for a\nprogram of such a name. A process can be "
+			    "looked at by its user and by root; it need\nnot be prepared, and "
+			    "is not stopped.\n\n") +
+		sub->get_footer());
+	return sub;
+}
+
 /* clang-format off */
 static const char *const vmstat_footer =
 	"-m, a row for each cache. Pages are slabs here:\n"
@@ -178,9 +210,9 @@ static const char *const vmstat_footer =
 static CLI::App *add_vmstat(CLI::App &app, run_options &options)
 {
 	CLI::App *sub =
-		add_runner(app, options, "vmstat",
-			   "Run a program; print its vmstat, or tables of its caches, to "
-			   "stderr when it exits");
+		add_looker(app, options, "vmstat",
+			   "Print the vmstat of a process that runs, or of a program when it "
+			   "exits; or tables of its caches");
 	CLI::Option *pools = sub->add_flag("-m,--pools", options.pools,
 					   "Print the caches: objects and slabs");
 
@@ -193,13 +225,14 @@ static CLI::App *add_vmstat(CLI::App &app, run_options &options)
 
 static CLI::App *add_slab(CLI::App &app, run_options &options)
 {
-	CLI::App *sub = add_runner(app, options, "slab",
-				   "Run a program; print its caches' attributes to stderr "
-				   "when it exits");
+	CLI::App *sub =
+		add_looker(app, options, "slab",
+			   "Print the attributes of the caches of a process that runs, or "
+			   "of a program when it exits");
 
-	sub->add_option("-c,--cache", options.cache, "Print this cache's alone")
-		->type_name("CACHE")
-		->check(check_cache_name);
+	options.cache_option =
+		sub->add_option("-c,--cache", options.cache, "Print this cache's alone")
+			->type_name("CACHE");
 	sub->add_option("--set", options.settings,
 			"Set an attribute when the cache is made; may be repeated")
 		->type_name("CACHE/ATTR=VALUE")
@@ -216,12 +249,45 @@ static std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
 	runners[0]->add_flag("--stats", options.stats,
 			     "Print statistics to stderr when it exits");
 	for (const char *name : { "zoneinfo", "buddyinfo", "slabinfo" })
-		runners.push_back(add_runner(app, options, name,
-					     std::string("Run a program; print its ") + name +
-						     " to stderr when it exits"));
+		runners.push_back(add_looker(app, options, name,
+					     std::string("Print the ") + name +
+						     " of a process that runs, or of a program "
+						     "when it exits"));
 	runners.push_back(add_vmstat(app, options));
 	runners.push_back(add_slab(app, options));
 	return runners;
+}
+
+/* The commands that only look at processes. */
+struct lookers {
+	CLI::App *gauges, *attr, *ps;
+};
+
+static lookers add_lookers(CLI::App &app, look_options &options)
+{
+	lookers all = {};
+	const auto add = [&](const char *name, const char *arguments, const char *help) {
+		CLI::App *sub = app.add_subcommand(name, help);
+
+		sub->group("Commands");
+		sub->formatter(std::make_shared<usage_formatter>(std::string("ukmem ") + name +
+								 " [OPTIONS]" + arguments));
+		return sub;
+	};
+
+	all.gauges = add("gauges", " PID",
+			 "Print what a process has allocated, and how much memory that takes");
+	add_look_at_pid(all.gauges, options);
+	all.gauges->get_option("PID")->required();
+	all.attr = add("attr", " PID CACHE [NAME]",
+		       "Print the attributes of one cache of a process, or one of them");
+	add_look_at_pid(all.attr, options);
+	all.attr->get_option("PID")->required();
+	all.attr->add_option("CACHE", options.cache, "")->required()->group("");
+	all.attr->add_option("NAME", options.attribute, "")->group("");
+	all.ps = add("ps", "", "Show the processes of this machine that run on ukmem");
+	add_look_options(all.ps, options, false);
+	return all;
 }
 
 static CLI::App *add_info(CLI::App &app, bool &json)
@@ -265,7 +331,7 @@ static int help(const CLI::App &app, const std::string &command)
 }
 
 /* The index of the first word after a command that runs programs, and its options: of
- * PROGRAM or "--". */
+ * PROGRAM or "--"; argc if there is neither, or a PID. */
 static int end_of_options(const std::vector<CLI::App *> &runners, int argc, char **argv)
 {
 	const CLI::App *runner = nullptr;
@@ -278,6 +344,8 @@ static int end_of_options(const std::vector<CLI::App *> &runners, int argc, char
 	for (int i = 2; i < argc; i++) {
 		const std::string arg = argv[i];
 
+		if (is_pid(arg) && runner->get_option_no_throw("PID"))
+			return argc;
 		if (arg[0] != '-' || arg == "--")
 			return i;
 
@@ -287,6 +355,31 @@ static int end_of_options(const std::vector<CLI::App *> &runners, int argc, char
 			i++;
 	}
 	return argc;
+}
+
+/* Checks the command line of a command that runs a program or, if it @looks, looks at a
+ * process. Some options are for one of these alone. */
+static void check_runner(const run_options &options, bool looks)
+{
+	const look_options &l = options.look;
+
+	if (l.pid && !(options.conf.empty() && options.settings.empty()))
+		throw CLI::ValidationError("PID",
+					   "--conf and --set are for programs to be run");
+	if (l.pid)
+		return;
+	if (l.json || l.interval > 0 || l.count)
+		throw CLI::ValidationError("PROGRAM",
+					   "--json, --interval and --count are for a "
+					   "PID");
+	if (options.command.empty())
+		throw CLI::RequiredError(looks ? "PROGRAM or PID" : "PROGRAM");
+	if (options.cache_option->count()) {
+		const std::string wrong = check_cache_name(options.cache);
+
+		if (!wrong.empty())
+			throw CLI::ValidationError("--cache", wrong);
+	}
 }
 
 int main(int argc, char **argv)
@@ -307,6 +400,7 @@ int main(int argc, char **argv)
 	classes->footer(UKMEM_SIZE_CLASSES_COLUMNS);
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
+	const lookers look_subs = add_lookers(app, options.look);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -325,8 +419,8 @@ int main(int argc, char **argv)
 		for (const CLI::App *sub : runners)
 			if (sub->parsed())
 				runner = sub;
-		if (runner && options.command.empty())
-			throw CLI::RequiredError("PROGRAM");
+		if (runner)
+			check_runner(options, runner != runners[0]);
 		if (join_settings(options.settings).size() > SETTINGS_MAX)
 			throw CLI::ValidationError("--set", "too many settings");
 	} catch (const CLI::ParseError &e) {
@@ -337,8 +431,14 @@ int main(int argc, char **argv)
 			options.show = options.pools	? "pools"
 				       : options.layers ? "layers"
 							: runner->get_name();
-		return run(options);
+		options.look.cache = options.cache;
+		return options.look.pid ? look(options.show, options.look) : run(options);
 	}
+	for (const CLI::App *sub : { look_subs.gauges, look_subs.attr })
+		if (sub->parsed())
+			return look(sub->get_name(), options.look);
+	if (look_subs.ps->parsed())
+		return list_processes(options.look);
 	if (info_sub->parsed())
 		return info(json);
 	if (help_sub->parsed())

@@ -24,7 +24,7 @@ static const struct layer *const layers[] = {
 	&percpu_layer, &page_layer, &slab_layer, &kmalloc_layer, &pool_layer,
 };
 
-/* Every program has the description of the library's layout (live/layout.c). */
+/* Every program has the description of the library's layout (live/description.c). */
 struct live_layout;
 extern const struct live_layout live_layout;
 __attribute__((used)) static const struct live_layout *const described = &live_layout;

@@ -35,7 +35,7 @@ LAYERS = [
 ]
 # Uses that go up all the same: file and target. The table of layers links the description of the
 # library's layout into every program.
-UPWARDS = {("layer/layer.c", "live/layout.c")}
+UPWARDS = {("layer/layer.c", "live/description.c")}
 DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
 
 # Steps within a layer, highest first.
@@ -222,8 +222,8 @@ def report(what, files, uses, problems):
 PLANTED_INCLUDES = [
     ("malloc/malloc.c", '"kmalloc/kmalloc.h"', False),
     ("pool/mempool.c", '"kmalloc/kmalloc.h"', False),
-    ("live/layout.c", '"slab/slab_types.h"', False),
-    ("slab/show/print.c", '"live/layout.h"', True),
+    ("live/description.c", '"slab/slab_types.h"', False),
+    ("slab/show/print.c", '"live/description.h"', True),
     ("kmalloc/kmalloc.c", '"slab/slab_array.h"', False),
     ("slab/slab_node.c", '"slab/slab_page.h"', False),
     ("slab/slab_drain.c", '"slab_drain.h"', False),
@@ -266,8 +266,8 @@ PLANTED_CALLS = [
     ("slab/slab_node.c", "slab/slab_page.c", False),
     ("slab/slab_array.c", "page/zone.c", False),
     ("page/zone.c", "page/buddy.c", False),
-    ("layer/layer.c", "live/layout.c", False),
-    ("base/lock.c", "live/layout.c", True),
+    ("layer/layer.c", "live/description.c", False),
+    ("base/lock.c", "live/description.c", True),
     ("page/buddy.c", "page/zone.c", True),
     ("page/window.c", "page/mempolicy.c", True),
     ("slab/slab_page.c", "slab/slab_node.c", True),

@@ -48,9 +48,27 @@ heap::heap(process_memory &m, const layout &lay)
 	expect(nr_nodes <= most_nodes && page_shift < most_shift &&
 	       window.get("low_shift") < 64);
 	page_size = 1ull << page_shift;
-	nr_pages = !ready ? 0
-			  : window.get("low_pfn") + (uint64_t{ nr_nodes }
-						     << (window.get("low_shift") - page_shift));
+	nr_pages = 0;
+	if (!ready)
+		return;
+	nr_pages = window.get("low_pfn") +
+		   (uint64_t{ nr_nodes } << (window.get("low_shift") - page_shift));
+
+	const address table = variable("node_data");
+
+	for (unsigned int i = 0; i < nr_nodes; i++) {
+		nodes.emplace_back(l, "pglist_data");
+		expect(nodes.back().read(memory, table + i * l.size_of("pglist_data")));
+	}
+}
+
+std::vector<int> heap::node_ids() const
+{
+	std::vector<int> ids;
+
+	for (const record &node : nodes)
+		ids.push_back(static_cast<int>(node.get("node_id")));
+	return ids;
 }
 
 bool heap::same() const

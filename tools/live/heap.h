@@ -30,6 +30,8 @@ class heap
 	/** Throws error. */
 	heap(process_memory &memory, const layout &l);
 
+	/** The nodes' ids, by index. */
+	std::vector<int> node_ids() const;
 	/** Whether the process still has this heap; if not, it runs another program. */
 	bool same() const;
 
@@ -62,6 +64,7 @@ class heap
 	unsigned int spill;		 /**< index of the spill unit */
 	uint64_t stride, page_shift, page_size, page_entry, nr_pages;
 	unsigned int nr_nodes;
+	std::vector<record> nodes; /**< struct pglist_data, by index */
 	record window;
 	bool ready; /**< the page layer is initialised */
 

@@ -10,7 +10,7 @@ namespace live
 namespace
 {
 
-/* What the library's src/live/layout.h declares, as format 1 has it. */
+/* What the library's src/live/description.h declares, as format 1 has it. */
 constexpr uint32_t known_format = 1;
 constexpr char known_magic[] = "ukmemlay";
 enum kind : uint32_t { STRUCT, FIELD, CONSTANT };

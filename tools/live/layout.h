@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a process's library keeps what, by the description that it carries (src/live/layout.h).
- * Whatever the description does not have is an error that names it: nothing is guessed.
+ * Where a process's library keeps what, by the description that it carries
+ * (src/live/description.h). Whatever the description does not have is an error that names it:
+ * nothing is guessed.
  */
 #ifndef TOOLS_LIVE_LAYOUT_H
 #define TOOLS_LIVE_LAYOUT_H
@@ -27,7 +28,7 @@ class layout
 			count; /**< size of one element; count 0: no fixed number */
 	};
 
-	/** All of these throw error: unknown. @name as in src/live/layout.c. */
+	/** All of these throw error: unknown. @name as in src/live/description.c. */
 	uint64_t size_of(const std::string &structure) const;
 	const field &field_of(const std::string &name) const;
 	uint64_t constant(const std::string &name) const;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds ukmem in a process, by the ELF note that the library carries (src/live/layout.c): in
- * the program itself, or in a shared library. All is read from the process's memory, so the
+ * Finds ukmem in a process, by the ELF note that the library carries (src/live/description.c):
+ * in the program itself, or in a shared library. All is read from the process's memory, so the
  * files may have been deleted or replaced meanwhile.
  */
 #ifndef TOOLS_LIVE_LIBRARY_H

@@ -123,18 +123,13 @@ uint64_t resident_percpu(const heap &h)
 
 void add_resident(const heap &h, snapshot &s, uint64_t aside)
 {
-	const address nodes = h.variable("node_data");
-
 	s.gauges.metadata = resident_window(h, s.zones) + resident_percpu(h);
-	if (nodes) {
-		record first(h.l, "pglist_data");
-
-		expect(first.read(h.memory, nodes));
+	if (!h.nodes.empty())
 		s.gauges.metadata +=
-			h.memory.resident(nodes, h.nr_nodes * h.l.size_of("pglist_data")) +
-			h.memory.resident(first.get("zonelists"),
+			h.memory.resident(h.nodes[0].where,
+					  h.nr_nodes * h.l.size_of("pglist_data")) +
+			h.memory.resident(h.nodes[0].get("zonelists"),
 					  h.variable("zonelists_bytes"));
-	}
 	s.gauges.resident = s.gauges.metadata + aside;
 	for (const zone &z : s.zones)
 		s.gauges.resident += h.memory.resident(h.page_to_virt(z.start),
@@ -195,6 +190,7 @@ snapshot reader::state::try_take(unsigned int what)
 	s.when = std::chrono::steady_clock::now();
 	s.page_size = h.page_size;
 	s.nr_nodes = h.nr_nodes;
+	s.node_ids = h.node_ids();
 	s.nr_cpu_ids = h.spill;
 	s.cache_events = l.names("slab_event:");
 	try {

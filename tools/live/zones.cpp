@@ -20,16 +20,11 @@ class zone_reader
 	      slot(h.l.field_of("pcpu_array.slot")),
 	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")),
 	      pops_shift(h.l.constant("PCPU_ARRAY_POPS_SHIFT")),
-	      orders(h.l.constant("PCP_ORDERS")), nodes(h.nr_nodes, record(h.l, "pglist_data"))
+	      orders(h.l.constant("PCP_ORDERS"))
 	{
-		const address table = h.variable("node_data");
-
-		for (unsigned int i = 0; i < h.nr_nodes; i++)
-			expect(nodes[i].read(h.memory, table + i * h.l.size_of("pglist_data")));
 	}
 
 	std::vector<zone> read_all() const;
-	std::vector<int> node_ids() const;
 
       private:
 	bool try_zone(address at, zone &z) const;
@@ -44,17 +39,7 @@ class zone_reader
 	const unsigned int what;
 	const layout::field header, slot;
 	const uint64_t count_mask, pops_shift, orders;
-	std::vector<record> nodes;
 };
-
-std::vector<int> zone_reader::node_ids() const
-{
-	std::vector<int> ids;
-
-	for (const record &node : nodes)
-		ids.push_back(static_cast<int>(node.get("node_id")));
-	return ids;
-}
 
 /* What the zone's lock protects: a copy may be from the middle of a change. */
 bool zone_reader::counts_agree(const record &r, zone &z) const
@@ -230,9 +215,9 @@ bool zone_reader::try_zone(address at, zone &z) const
 	z.type = static_cast<unsigned int>(r.get("type"));
 	z.start = r.get("start");
 	z.end = r.get("end");
-	if (z.node >= nodes.size() || !counts_agree(r, z))
+	if (z.node >= h.nodes.size() || !counts_agree(r, z))
 		return false;
-	z.node_id = static_cast<int>(nodes[z.node].get("node_id"));
+	z.node_id = static_cast<int>(h.nodes[z.node].get("node_id"));
 	z.name = z.type == h.l.constant("ZONE_DMA")	? "DMA"
 		 : z.type == h.l.constant("ZONE_DMA32") ? "DMA32"
 							: "Normal";
@@ -294,8 +279,7 @@ uint64_t rest(uint64_t all, uint64_t part)
 
 void read_zones(const heap &h, unsigned int what, snapshot &s)
 {
-	const zone_reader reader(h, what);
-	const std::vector<zone> all = reader.read_all();
+	const std::vector<zone> all = zone_reader(h, what).read_all();
 	const uint64_t alloc = total(all, &zone::alloc), miss = total(all, &zone::numa_miss),
 		       other = total(all, &zone::numa_other);
 	const auto of_type = [&](const char *type) {
@@ -336,7 +320,6 @@ void read_zones(const heap &h, unsigned int what, snapshot &s)
 		s.vmstat.push_back({ events[i], counts[i] });
 	s.vmstat.push_back({ "mbind_refused", refused });
 
-	s.node_ids = reader.node_ids();
 	s.zones.clear();
 	for (const zone &z : all)
 		if (z.below())

@@ -11,7 +11,7 @@
  * References to variables are weak, since a static program may contain only some layers. The
  * table of layers (layer/layer.c) links this file into every program.
  */
-#include "live/layout.h"
+#include "live/description.h"
 
 #include <stddef.h>
 

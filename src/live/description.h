@@ -3,8 +3,8 @@
  * The description of the library's layout in memory, for programs that look at this process
  * from outside (tools/live). docs/design/8-live.md has the format.
  */
-#ifndef LIVE_LAYOUT_H
-#define LIVE_LAYOUT_H
+#ifndef LIVE_DESCRIPTION_H
+#define LIVE_DESCRIPTION_H
 
 #include <stdint.h>
 

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+#include "look.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+
+#include "live/forms.h"
+#include "live/process.h"
+
+extern "C" {
+#include "stats/emit.h"
+}
+
+using live::json;
+using live::snapshot;
+
+namespace
+{
+
+enum { EXIT_USAGE = 2 };
+
+/* What is shown of a process. */
+struct view {
+	const char *name;
+	unsigned int contents; /* of enum live::contents */
+	void (*text)(emitter &e, const snapshot &s);
+	json (*as_json)(const snapshot &s);
+};
+
+constexpr view views[] = {
+	{ "slabinfo", live::CACHES, live::emit_slabinfo, live::slabinfo_json },
+	{ "pools", live::CACHES | live::LISTED, live::emit_pools, live::pools_json },
+	{ "layers", live::CACHES, live::emit_layers, live::layers_json },
+	{ "zoneinfo", live::ZONES, live::emit_zoneinfo, live::zoneinfo_json },
+	{ "buddyinfo", live::ZONES | live::BLOCKS, live::emit_buddyinfo, live::buddyinfo_json },
+	{ "vmstat", live::ZONES, live::emit_vmstat, live::vmstat_json },
+	{ "gauges", live::GAUGES | live::RESIDENT, live::emit_gauges, live::gauges_json },
+	{ "slab", live::CACHES | live::LISTED, nullptr, nullptr },
+	{ "attr", live::CACHES | live::LISTED, nullptr, nullptr },
+};
+
+const view &find_view(const std::string &name)
+{
+	const view *found = std::find_if(std::begin(views), std::end(views),
+					 [&](const view &v) { return v.name == name; });
+
+	if (found == std::end(views))
+		throw std::logic_error("no view " + name);
+	return *found;
+}
+
+/* What the caller asked for and the process does not have. */
+struct not_there : std::runtime_error {
+	using std::runtime_error::runtime_error;
+};
+
+void emit_text_of(const view &v, const snapshot &s)
+{
+	emitter e;
+
+	emit_begin(&e, STDOUT_FILENO, UKMEM_STATS_TEXT);
+	v.text(e, s);
+	if (const int err = emit_end(&e))
+		throw std::runtime_error(std::string("standard output: ") + strerror(-err));
+}
+
+/* A look at a process, again and again. */
+class looker
+{
+      public:
+	looker(const view &what, const look_options &opts)
+	    : v(what), o(opts), process(opts.pid), reader(process), mode(reader.mode())
+	{
+	}
+
+	void show()
+	{
+		snapshot now = reader.take(v.contents);
+
+		if (o.json)
+			show_json(now);
+		else if (v.text && rates())
+			show_rates(now);
+		else if (v.text)
+			show_text(now);
+		else
+			show_attributes(now);
+		std::cout.flush();
+		if (!std::cout)
+			throw std::runtime_error("standard output: cannot be written");
+		before = std::move(now);
+	}
+
+      private:
+	bool rates() const
+	{
+		return o.interval > 0 && v.as_json == live::vmstat_json;
+	}
+
+	void separate() const
+	{
+		if (before)
+			std::cout << "\n" << std::flush;
+	}
+
+	void show_text(const snapshot &now) const
+	{
+		separate();
+		emit_text_of(v, now);
+	}
+
+	/* A line for each interval; the first look only begins it. */
+	void show_rates(const snapshot &now)
+	{
+		enum { LINES_PER_HEADING = 20 };
+
+		if (!before)
+			return;
+		if (lines++ % LINES_PER_HEADING == 0)
+			std::cout << live::rates_heading();
+		std::cout << live::rates_line(*before, now);
+	}
+
+	std::vector<const live::cache *> chosen(const snapshot &s) const
+	{
+		std::vector<const live::cache *> some;
+
+		for (const live::cache &c : s.caches)
+			if (o.cache.empty() || c.name == o.cache)
+				some.push_back(&c);
+		if (some.empty())
+			throw not_there(o.cache.empty() ? "it has no cache yet"
+							: "it has no cache '" + o.cache + "'");
+		return some;
+	}
+
+	std::vector<live::attribute> chosen_attributes(const snapshot &s,
+						       const live::cache &c) const
+	{
+		std::vector<live::attribute> all = live::attributes(reader, s, c);
+
+		if (o.attribute.empty())
+			return all;
+		all.erase(std::remove_if(all.begin(), all.end(),
+					 [&](const live::attribute &a) {
+						 return a.name != o.attribute;
+					 }),
+			  all.end());
+		if (all.empty())
+			throw not_there("caches have no attribute '" + o.attribute + "'");
+		return all;
+	}
+
+	void show_attributes(const snapshot &now) const
+	{
+		separate();
+		for (const live::cache *c : chosen(now))
+			for (const live::attribute &a : chosen_attributes(now, *c)) {
+				if (o.attribute.empty())
+					std::cout << c->name << "/" << a.name << ": ";
+				std::cout << a.text << "\n";
+			}
+	}
+
+	json attributes_json(const snapshot &now) const
+	{
+		json caches = json::object();
+
+		for (const live::cache *c : chosen(now))
+			for (const live::attribute &a : chosen_attributes(now, *c))
+				caches[c->name][a.name] = a.value;
+		return { { "caches", caches } };
+	}
+
+	/* One object in a line for each look. */
+	void show_json(const snapshot &now) const
+	{
+		json all = { { "ukmem",
+			       { { "version", mode.version },
+				 { "program", process.program() },
+				 { "pid", process.pid } } } };
+
+		all.update(v.as_json ? v.as_json(now) : attributes_json(now));
+		if (rates() && before)
+			all.update(live::rates_json(*before, now));
+		std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+	}
+
+	const view &v;
+	const look_options &o;
+	live::process process;
+	live::reader reader;
+	const live::mode mode;
+	std::optional<snapshot> before;
+	unsigned int lines = 0;
+};
+
+std::string name_of(pid_t pid)
+{
+	try {
+		const std::string program = live::process(pid).program();
+
+		return std::to_string(pid) + (program.empty() ? "" : " (" + program + ")");
+	} catch (const live::error &) {
+		return std::to_string(pid);
+	}
+}
+
+int fail(const std::string &message)
+{
+	std::cout.flush();
+	std::cerr << "ukmem: " << message << "\n";
+	return EXIT_FAILURE;
+}
+
+/* The number of looks; 0: no end. Rates are between two looks. */
+unsigned int looks(const view &v, const look_options &o)
+{
+	if (!o.count)
+		return o.interval > 0 ? 0 : 1;
+	return o.count + (o.interval > 0 && v.as_json == live::vmstat_json && !o.json);
+}
+
+/* A size for people. */
+std::string human(uint64_t bytes)
+{
+	static const char units[] = "BKMGTPE";
+	double n = static_cast<double>(bytes);
+	size_t unit = 0;
+	char text[32];
+
+	for (; n >= 1024 && unit + 2 < sizeof(units); unit++)
+		n /= 1024;
+	snprintf(text, sizeof(text), unit && n < 10 ? "%.1f%c" : "%.0f%c", n, units[unit]);
+	return text;
+}
+
+/* A line of ps. */
+struct process_line {
+	pid_t pid;
+	std::string program;
+	live::mode mode;
+	live::gauges gauges;
+	std::string problem; /* why there is not more */
+};
+
+/* Nothing: the process does not run on ukmem. Throws live::error: forbidden, gone. */
+std::optional<process_line> line_of(pid_t pid)
+{
+	live::process process(pid);
+	process_line line = { pid, process.program(), {}, {}, "" };
+
+	try {
+		live::reader reader(process);
+
+		line.mode.version = reader.layout().version;
+		line.mode = reader.mode();
+		line.gauges = reader.take(live::GAUGES | live::RESIDENT).gauges;
+	} catch (const live::error &e) {
+		if (e.why == live::reason::no_library)
+			return std::nullopt;
+		if (e.why == live::reason::forbidden || e.why == live::reason::gone)
+			throw;
+		line.problem = e.what();
+	}
+	return line;
+}
+
+void print_line(const process_line &l)
+{
+	const bool read = l.problem.empty();
+	const auto size = [&](uint64_t bytes) { return read ? human(bytes) : "-"; };
+	const auto word = [](const std::string &s) { return s.empty() ? "-" : s; };
+
+	printf("%7d %-15s %-8s %-8s %10s %10s %10s  %s\n", l.pid, l.program.c_str(),
+	       word(l.mode.version).c_str(), word(l.mode.name).c_str(),
+	       size(l.gauges.allocated).c_str(), size(l.gauges.resident).c_str(),
+	       size(l.gauges.retained).c_str(), (read ? l.mode.reason : l.problem).c_str());
+}
+
+json line_json(const process_line &l)
+{
+	json j = { { "pid", l.pid }, { "program", l.program } };
+
+	if (!l.mode.version.empty())
+		j["version"] = l.mode.version;
+	if (!l.problem.empty()) {
+		j["problem"] = l.problem;
+		return j;
+	}
+	j["library"] = l.mode.library;
+	j["mode"] = l.mode.name;
+	j["reason"] = l.mode.reason;
+	j["allocated"] = l.gauges.allocated;
+	j["resident"] = l.gauges.resident;
+	j["retained"] = l.gauges.retained;
+	return j;
+}
+
+} // namespace
+
+void add_look_options(CLI::App *command, look_options &options, bool repeats)
+{
+	command->add_flag("--json", options.json, "As one JSON object in a line");
+	if (!repeats)
+		return;
+	command->add_option("--interval", options.interval,
+			    "Look again every so many seconds, until the process ends")
+		->type_name("SECONDS")
+		->check(CLI::Range(0.01, 86400.0));
+	command->add_option("--count", options.count, "Look so many times (every second)")
+		->type_name("N")
+		->check(CLI::Range(1u, 1000000000u));
+}
+
+void add_look_at_pid(CLI::App *command, look_options &options)
+{
+	command->add_option("PID", options.pid, "")->check(CLI::PositiveNumber)->group("");
+	add_look_options(command, options);
+}
+
+int look(const std::string &name, const look_options &options)
+{
+	const view &v = find_view(name);
+	look_options o = options;
+	unsigned int done = 0;
+
+	if (o.count > 1 && o.interval == 0)
+		o.interval = 1;
+	try {
+		looker l(v, o);
+		auto next = std::chrono::steady_clock::now();
+
+		for (;;) {
+			l.show();
+			if (++done == looks(v, o))
+				return EXIT_SUCCESS;
+			next += std::chrono::microseconds(std::llround(o.interval * 1e6));
+			std::this_thread::sleep_until(next);
+		}
+	} catch (const live::error &e) {
+		/* That a process ends is no failure of a command that watched it. */
+		if (e.why == live::reason::gone && done && !o.count)
+			return EXIT_SUCCESS;
+		return fail("process " + name_of(o.pid) + ": " + e.what());
+	} catch (const not_there &e) {
+		fail("process " + name_of(o.pid) + ": " + e.what());
+		return EXIT_USAGE;
+	} catch (const std::exception &e) {
+		return fail(e.what());
+	}
+}
+
+int list_processes(const look_options &options)
+{
+	json lines = json::array();
+	unsigned int unreadable = 0;
+
+	if (!options.json)
+		printf("%7s %-15s %-8s %-8s %10s %10s %10s  %s\n", "PID", "PROGRAM", "VERSION",
+		       "MODE", "ALLOCATED", "RESIDENT", "RETAINED", "WHY");
+	for (pid_t pid : live::all_processes()) {
+		if (pid == getpid())
+			continue; /* this command is linked with the library, too */
+		try {
+			const std::optional<process_line> line = line_of(pid);
+
+			if (line && options.json)
+				lines.push_back(line_json(*line));
+			else if (line)
+				print_line(*line);
+		} catch (const live::error &e) {
+			unreadable += e.why == live::reason::forbidden;
+		}
+	}
+	if (options.json)
+		std::cout << json{ { "processes", lines }, { "unreadable", unreadable } }.dump(
+				     -1, ' ', false, json::error_handler_t::replace)
+			  << "\n";
+	else if (unreadable)
+		printf("%u %s be read, so it is not known whether they run on ukmem; try as "
+		       "root\n",
+		       unreadable, unreadable == 1 ? "process cannot" : "processes cannot");
+	fflush(stdout);
+	std::cout.flush();
+	return ferror(stdout) || !std::cout ? fail("standard output: cannot be written")
+					    : EXIT_SUCCESS;
+}
