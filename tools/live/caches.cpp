@@ -16,6 +16,7 @@ namespace
 {
 
 constexpr size_t most_caches = 1 << 17;
+constexpr uint64_t most_slots = 1 << 16;
 constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22;
 
 bool is_name(const std::string &name)
@@ -52,7 +53,7 @@ class cache_reader
 	      capacity(h.l.field_of("pcpu_array.capacity")),
 	      slot(h.l.field_of("pcpu_array.slot")),
 	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")),
-	      pops_shift(h.l.constant("PCPU_ARRAY_POPS_SHIFT")),
+	      pops_shift(h.l.shift("PCPU_ARRAY_POPS_SHIFT")),
 	      event_names(h.l.names("slab_event:"))
 	{
 		for (const char *name : { "slab_boot_cache", "slab_boot_node", "slab_queues" })
@@ -421,7 +422,8 @@ bool cache_reader::is_empty(const record &d, const record &page) const
 	const uint64_t bias = h.l.constant("SLAB_STATE_BIAS");
 
 	return (state & mask) == words + bias &&
-	       (state / h.l.constant("SLAB_WHOLE_ONE") & mask) == words + bias;
+	       (state / std::max<uint64_t>(h.l.constant("SLAB_WHOLE_ONE"), 1) & mask) ==
+		       words + bias;
 }
 
 /* Walks a node's list. False: it changed meanwhile; then @c has a part of it. */
@@ -478,6 +480,8 @@ uint64_t cache_reader::idle_on_cpus(const record &d) const
 
 		expect(h.memory.get(array + header.offset, head));
 
+		expect((head & count_mask) <= most_slots);
+
 		std::vector<address> slots(head & count_mask);
 
 		if (slots.empty() || !h.memory.read(array + slot.offset, slots.data(),
@@ -488,7 +492,7 @@ uint64_t cache_reader::idle_on_cpus(const record &d) const
 
 			idle += h.is_page(at) && page.read(h.memory, at) &&
 				is_slab_of(d, page) &&
-				page.get("state") >> h.l.constant("SLAB_WHERE_SHIFT") ==
+				page.get("state") >> h.l.shift("SLAB_WHERE_SHIFT") ==
 					with_cpu &&
 				is_empty(d, page);
 		}

@@ -24,7 +24,7 @@ static bool read_variable(process_memory &memory, const layout &l, const char *n
 heap::heap(process_memory &m, const layout &lay)
     : memory(m), l(lay), page_entry(lay.size_of("page")), window(lay, "page_window")
 {
-	constexpr uint64_t most_ids = 1 << 16, most_nodes = 1 << 12, most_shift = 32;
+	constexpr uint64_t most_ids = 1 << 16, most_copies = 1 << 18, most_shift = 32;
 	record pcpu(l, "ukmem_percpu_state"), possible(l, "os_mask");
 
 	read_variable(memory, l, "pcpu", pcpu);
@@ -45,8 +45,10 @@ heap::heap(process_memory &m, const layout &lay)
 		variable("zones");
 	nr_nodes = ready ? static_cast<unsigned int>(window.get("nr_nodes")) : 0;
 	page_shift = ready ? window.get("page_shift") : 0;
-	expect(nr_nodes <= most_nodes && page_shift < most_shift &&
-	       window.get("low_shift") < 64);
+	expect(nr_nodes * units.size() <= most_copies && page_shift < most_shift &&
+	       (!ready || page_shift >= l.shift("ARRAY_MAP_SHIFT")) &&
+	       window.get("low_shift") >= page_shift && window.get("low_shift") < 64 &&
+	       window.get("low_part_shift") < 64);
 	page_size = 1ull << page_shift;
 	nr_pages = 0;
 	if (!ready)

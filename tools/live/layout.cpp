@@ -157,6 +157,15 @@ uint64_t layout::constant(const std::string &name) const
 	return find(name, CONSTANT).value;
 }
 
+unsigned int layout::shift(const std::string &name) const
+{
+	const uint64_t n = constant(name);
+
+	if (n >= 64)
+		missing(name);
+	return static_cast<unsigned int>(n);
+}
+
 address layout::symbol(const std::string &name) const
 {
 	const auto found = symbols.find(name);

@@ -32,6 +32,8 @@ class layout
 	uint64_t size_of(const std::string &structure) const;
 	const field &field_of(const std::string &name) const;
 	uint64_t constant(const std::string &name) const;
+	/** A constant that 64-bit numbers are shifted by. */
+	unsigned int shift(const std::string &name) const;
 	/** The address of a variable; 0: the program has not linked it in. */
 	address symbol(const std::string &name) const;
 	/** The names that begin with @prefix, without it, by their values. */

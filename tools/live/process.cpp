@@ -203,34 +203,46 @@ std::vector<mapping> process::mappings()
 	return all;
 }
 
-uint64_t process::resident(address from, uint64_t size)
+/* Counts the pages in memory from page number @next to @end, by the entries of @pagemap. False:
+ * errno says why not. */
+static bool count_present(int pagemap, uint64_t next, uint64_t end, uint64_t &pages)
 {
 	constexpr uint64_t present = 1ull << 63;
-	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-	const int fd = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
 	std::array<uint64_t, 8192> entries;
-	uint64_t pages = 0, next = from / page;
-	const uint64_t end = (from + size + page - 1) / page;
-	int err = 0;
+	constexpr size_t size = sizeof(entries[0]);
 
-	if (fd < 0)
-		fail(errno, "/proc/PID/pagemap");
-	while (next < end && !err) {
+	while (next < end) {
 		const size_t n = std::min<uint64_t>(end - next, entries.size());
-		const ssize_t got = pread(fd, entries.data(), n * sizeof(entries[0]),
-					  static_cast<off_t>(next * sizeof(entries[0])));
+		const ssize_t got = pread(pagemap, entries.data(), n * size,
+					  static_cast<off_t>(next * size));
 
-		err = got < 0 ? errno : 0;
 		if (got <= 0)
-			break;
-		const auto stop =
-			entries.begin() + got / static_cast<ssize_t>(sizeof(entries[0]));
-
-		pages += static_cast<uint64_t>(std::count_if(
-			entries.begin(), stop, [](uint64_t e) { return (e & present) != 0; }));
-		next += static_cast<uint64_t>(stop - entries.begin());
+			return !got;
+		for (size_t i = 0; i < static_cast<size_t>(got) / size; i++)
+			pages += (entries[i] & present) != 0;
+		next += static_cast<size_t>(got) / size;
 	}
-	close(fd);
+	return true;
+}
+
+uint64_t process::resident(address from, uint64_t size)
+{
+	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+	const address to = from + std::min(size, UINT64_MAX - from);
+	const int pagemap = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
+	uint64_t pages = 0;
+	int err = pagemap < 0 ? errno : 0;
+
+	/* Only what is mapped: address space that is not can be large. */
+	for (const mapping &m : mappings()) {
+		const address start = std::max(from, m.start), end = std::min(to, m.end);
+
+		if (!err && start < end &&
+		    !count_present(pagemap, start / page, (end + page - 1) / page, pages))
+			err = errno;
+	}
+	if (pagemap >= 0)
+		close(pagemap);
 	if (err)
 		fail(err, "/proc/PID/pagemap");
 	return pages * page;

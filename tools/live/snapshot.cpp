@@ -76,7 +76,8 @@ uint64_t resident_window(const heap &h, const std::vector<zone> &zones)
 	const uint64_t nr = h.nr_nodes * h.l.constant("MAX_NR_ZONES");
 	const uint64_t map_entry = h.l.size_of("page_window.array_map[]");
 	const uint64_t place = h.l.size_of("page_window.places[]");
-	const uint64_t map_shift = h.page_shift - h.l.constant("ARRAY_MAP_SHIFT");
+	const unsigned int map_shift =
+		static_cast<unsigned int>(h.page_shift) - h.l.shift("ARRAY_MAP_SHIFT");
 	uint64_t sum = h.memory.resident(h.variable("zones"), nr * h.l.size_of("zone"));
 
 	for (const zone &z : zones) {
@@ -138,7 +139,7 @@ void add_resident(const heap &h, snapshot &s, uint64_t aside)
 
 void read_large(const heap &h, snapshot &s)
 {
-	const uint64_t block = 1ull << h.l.constant("LARGE_BLOCK_SHIFT");
+	const uint64_t block = 1ull << h.l.shift("LARGE_BLOCK_SHIFT");
 	const int64_t sum = static_cast<int64_t>(h.sum(h.variable("large_in_use")));
 	const uint64_t n = sum > 0 ? (static_cast<uint64_t>(sum) + block / 2) / block : 0;
 	const int64_t pages = sum - static_cast<int64_t>(n * block);
@@ -151,7 +152,7 @@ void read_large(const heap &h, snapshot &s)
 void add_gauges(const heap &h, unsigned int what, snapshot &s)
 {
 	const uint64_t aside_pages =
-		h.variable("aside_word") >> h.l.constant("ASIDE_IN_USE_SHIFT");
+		h.variable("aside_word") >> h.l.shift("ASIDE_IN_USE_SHIFT");
 	const uint64_t aside = pages_to_bytes(h, aside_pages);
 	gauges &g = s.gauges;
 

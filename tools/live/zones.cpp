@@ -10,7 +10,8 @@ namespace live
 namespace
 {
 
-constexpr uint64_t most_blocks = 1 << 22;
+constexpr uint64_t most_slots = 1 << 16, most_pages = 1ull << 52;
+constexpr size_t most_orders = 52;
 
 class zone_reader
 {
@@ -19,8 +20,7 @@ class zone_reader
 	    : h(heap_of), what(contents), header(h.l.field_of("pcpu_array.header")),
 	      slot(h.l.field_of("pcpu_array.slot")),
 	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")),
-	      pops_shift(h.l.constant("PCPU_ARRAY_POPS_SHIFT")),
-	      orders(h.l.constant("PCP_ORDERS"))
+	      pops_shift(h.l.shift("PCPU_ARRAY_POPS_SHIFT")), orders(h.l.shift("PCP_ORDERS"))
 	{
 	}
 
@@ -50,9 +50,10 @@ bool zone_reader::counts_agree(const record &r, zone &z) const
 
 	z.frontier = r.get("frontier");
 	z.present = r.get("present");
-	if (z.frontier < z.start || z.frontier > z.end || z.present > z.below() ||
-	    carve_end < carve_start || nr_dirty > nr_free || nr_free > z.present ||
-	    carve > z.present || isolated > z.present || nr_free + isolated + carve > z.present)
+	if (z.end > most_pages || z.start > z.end || z.frontier < z.start ||
+	    z.frontier > z.end || z.present > z.below() || carve_end < carve_start ||
+	    nr_dirty > nr_free || nr_free > z.present || carve > z.present ||
+	    isolated > z.present || nr_free + isolated + carve > z.present)
 		return false;
 	z.free = nr_free + carve;
 	z.dirty = nr_dirty + (r.get("carve_zero") == h.l.constant("PAGE_DIRTY") ? carve : 0);
@@ -64,10 +65,11 @@ bool zone_reader::counts_agree(const record &r, zone &z) const
 uint64_t zone_reader::runs_on(address array, uint64_t n) const
 {
 	const uint64_t cached = h.l.constant("PAGE_CACHED"), most = h.l.constant("PCP_RUN_MAX");
-	std::vector<address> slots(n);
+	std::vector<address> slots(n <= most_slots ? n : 0);
 	uint64_t pages = 0;
 
-	if (!n || !h.memory.read(array + slot.offset, slots.data(), n * sizeof(address)))
+	if (slots.empty() ||
+	    !h.memory.read(array + slot.offset, slots.data(), n * sizeof(address)))
 		return 0;
 	for (address at : slots) {
 		record page(h.l, "page");
@@ -122,11 +124,18 @@ void zone_reader::read_pagesets(const record &r, zone &z) const
 	}
 	for (size_t i = 0; i < n; i++)
 		counted[i] += r.get("early", i);
-	z.numa_miss = counted.at(h.l.constant("NUMA_MISS"));
-	z.numa_foreign = counted.at(h.l.constant("NUMA_FOREIGN"));
-	z.numa_other = counted.at(h.l.constant("NUMA_OTHER"));
-	z.numa_interleave = counted.at(h.l.constant("NUMA_INTERLEAVE_HIT"));
-	z.alloc += counted.at(h.l.constant("PCP_RUN_POPPED"));
+
+	const auto of = [&](const char *counter) {
+		const uint64_t i = h.l.constant(counter);
+
+		return i < n ? counted[i] : 0;
+	};
+
+	z.numa_miss = of("NUMA_MISS");
+	z.numa_foreign = of("NUMA_FOREIGN");
+	z.numa_other = of("NUMA_OTHER");
+	z.numa_interleave = of("NUMA_INTERLEAVE_HIT");
+	z.alloc += of("PCP_RUN_POPPED");
 }
 
 /* Counts free blocks by walks of the zone's lists. False: they changed meanwhile. */
@@ -137,7 +146,7 @@ bool zone_reader::walk_blocks(const record &r, zone &z) const
 		       is_free = h.l.constant("PAGE_FREE");
 	uint64_t pages = 0;
 
-	z.blocks.assign(r.count("free"), 0);
+	z.blocks.assign(std::min(r.count("free"), most_orders), 0);
 	for (size_t order = 0; order < z.blocks.size(); order++) {
 		const address head = r.at("free") + order * head_size;
 		address previous = head, next = 0;

@@ -1,0 +1,393 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Looks at processes that run with `ukmem slabinfo PID` and the like.
+
+usage: live_test.py TOOL VICTIM LIBRARY|- SECONDS TEST
+
+VICTIM (victim.c) runs on LIBRARY, preloaded; "-": it is linked with the library. SECONDS is the
+length of a search.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+VIEWS = {
+    "slabinfo": ["slabinfo"],
+    "zoneinfo": ["zoneinfo"],
+    "buddyinfo": ["buddyinfo"],
+    "vmstat": ["vmstat"],
+    "pools": ["vmstat", "-m"],
+    "layers": ["vmstat", "-C"],
+    "slab": ["slab"],
+    "stats": ["gauges"],
+}
+# What a look at a process that comes and goes may say in place of a table.
+EXCUSES = [
+    "there is no such process",
+    "the process has ended",
+    "it runs another program now",
+    "it does not run on ukmem",
+    "its library is not initialised",
+    "its library is not loaded completely yet",
+    "it changes too fast",
+]
+
+
+def expect(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+class Test:
+    def __init__(self, tool, victim, library, seconds):
+        self.tool, self.victim, self.seconds = tool, victim, float(seconds)
+        self.preload = None if library == "-" else library
+
+    def environment(self, conf=""):
+        env = {n: v for n, v in os.environ.items() if n not in ("UKMEM_CONF", "LD_PRELOAD")}
+        if self.preload:
+            env["LD_PRELOAD"] = self.preload
+        if conf:
+            env["UKMEM_CONF"] = conf
+        return env
+
+    def start(self, *arguments, conf=""):
+        return subprocess.Popen([self.victim, *arguments], env=self.environment(conf),
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def started(self, *arguments, conf=""):
+        process = self.start(*arguments, conf=conf)
+        expect(process.stdout.readline() == "ready\n", f"{arguments}: {process.poll()}")
+        return process
+
+    def look(self, *arguments, prefix=()):
+        """Exit code, stdout and stderr of the command. It never crashes."""
+        done = subprocess.run([*prefix, self.tool, *map(str, arguments)], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        expect(0 <= done.returncode <= 2, f"{arguments}: {done.returncode}: {done.stderr}")
+        return done.returncode, done.stdout, done.stderr
+
+    def shown(self, *arguments):
+        code, out, err = self.look(*arguments)
+        expect(code == 0 and not err, f"{arguments}: {code}: {err}")
+        return out
+
+    def json(self, *arguments):
+        return json.loads(self.shown(*arguments, "--json"))
+
+
+def same(view, found, own):
+    """Whether a text from outside is the library's own."""
+    if view == "slab":  # a constructor's name is known to the program alone
+        found, own = (re.sub(r"/ctor: .*", "/ctor:", text) for text in (found, own))
+    if view == "stats":
+        found, own = (dict(re.findall(r"^  (\w+) +(\d+)$", text.split("gauges:\n")[1], re.M))
+                      for text in (found, own))
+        for name in ("allocated", "active", "retained", "mapped"):
+            expect(found[name] == own[name], f"{name}: {found[name]}, not {own[name]}")
+        for name in ("resident", "metadata"):
+            expect(abs(int(found[name]) - int(own[name])) <= 0.1 * int(own[name]),
+                   f"{name}: {found[name]}, not about {own[name]}")
+        return
+    for one, other in zip(found.splitlines(), own.splitlines()):
+        expect(one == other, f"{view}: {one!r}, not {other!r}")
+    expect(len(found) == len(own), f"{view}: {found!r}, not {own!r}")
+
+
+def check_same(test):
+    """A quiet process's numbers are those that it prints itself, at once or at exit."""
+    for view, command in VIEWS.items():
+        conf = f"show:{view}" if test.preload else ""
+        process = test.started("quiet", conf=conf)
+        found = test.shown(*command, process.pid)
+        again = test.shown(*command, process.pid)
+        expect(view == "stats" or found == again, f"{view}: two looks differ")
+        _, own = process.communicate(f"{view}\n")
+        expect(process.returncode == 0 and own, f"{view}: the process printed {own!r}")
+        same(view, found, own)
+
+
+def check_json(test):
+    process = test.started("quiet")
+    for view, command in VIEWS.items():
+        found = test.json(*command, process.pid)
+        expect(found["ukmem"]["pid"] == process.pid, f"{view}: {found['ukmem']}")
+        expect(found["ukmem"]["program"] == os.path.basename(test.victim)[:15], found["ukmem"])
+    caches = {c["name"]: c for c in test.json("slabinfo", process.pid)["caches"]}
+    rows = [line.split() for line in test.shown("slabinfo", process.pid).splitlines()[2:]]
+    expect([r[0] for r in rows] == list(caches), "caches in another order")
+    for row in rows:
+        c = caches[row[0]]
+        expect([int(n) for n in row[1:4]] == [c["inuse"], c["objects"], c["size"]], f"{c}")
+    pools = test.json("vmstat", "-m", process.pid)
+    expect({p["name"]: p["inuse"] for p in pools["pools"]} ==
+           {name: c["inuse"] for name, c in caches.items()}, "pools differ from slabinfo")
+    counters = dict(line.split() for line in test.shown("vmstat", process.pid).splitlines())
+    expect({n: str(v) for n, v in test.json("vmstat", process.pid)["vmstat"].items()} == counters,
+           "vmstat's JSON differs")
+    slabs = test.json("slab", process.pid)["caches"]
+    expect(list(slabs) == list(caches), "slab's caches differ")
+    one = test.json("attr", process.pid, "kmalloc-64")["caches"]
+    expect(one == {"kmalloc-64": slabs["kmalloc-64"]}, f"attr: {one}")
+    process.communicate("\n")
+
+
+def check_commands(test):
+    """Command lines, and what is wrong with them."""
+    process = test.started("quiet")
+    pid = str(process.pid)
+    expect(test.shown("attr", pid, "kmalloc-64", "object_size") == "64\n", "object_size")
+    lines = test.shown("attr", pid, "kmalloc-64").splitlines()
+    expect("kmalloc-64/object_size: 64" in lines, lines)
+    expect(test.shown("slab", pid, "-c", "kmalloc-64").splitlines() == lines, "slab -c")
+    expect(test.shown("slab", "--cache=kmalloc-64", pid).splitlines() == lines, "slab --cache")
+    for arguments, message in [
+            (["attr", pid, "nosuch"], "it has no cache 'nosuch'"),
+            (["attr", pid, "kmalloc-64", "nosuch"], "caches have no attribute 'nosuch'"),
+            (["slab", pid, "-c", "nosuch"], "it has no cache 'nosuch'"),
+            (["attr", pid], "CACHE"),
+            (["gauges"], "PID"),
+            (["gauges", "0"], "PID"),
+            (["gauges", "x"], "PID"),
+            (["slabinfo", pid, "--interval", "0"], "--interval"),
+            (["slabinfo", pid, "--count", "-1"], "--count"),
+            (["slabinfo", pid, "--conf", "verbose:1"], "--conf"),
+            (["slab", pid, "--set", "kmalloc-64/cpu_partial=1"], "--set"),
+            (["slabinfo", "--json", "/bin/ls"], "--json"),
+            (["vmstat", "--interval", "1", "/bin/ls"], "--interval"),
+            (["slabinfo"], "PROGRAM or PID")]:
+        code, out, err = test.look(*arguments)
+        expect(code == 2 and not out and err.startswith("ukmem: ") and message in err,
+               f"{arguments}: {code}: {out} {err}")
+    # Again and again.
+    once = test.shown("slabinfo", pid)
+    expect(test.shown("slabinfo", pid, "--interval", "0.05", "--count", "3") ==
+           "\n".join([once] * 3), "three looks")
+    rates = test.shown("vmstat", pid, "--interval", "0.05", "--count", "2").splitlines()
+    expect(len(rates) == 3 and rates[0].split()[:4] == ["present", "free", "dirty", "alloc/s"] and
+           rates[1].split()[3:] == ["0"] * 7, f"rates: {rates}")
+    two = test.shown("vmstat", pid, "--json", "--interval", "0.05", "--count", "2").splitlines()
+    expect("per_second" not in json.loads(two[0]) and
+           set(json.loads(two[1])["per_second"].values()) == {0.0}, f"rates: {two}")
+    # A name of digits is a program if it has a slash.
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink("/bin/true", f"{folder}/1234")
+        if test.preload:
+            env = {**test.environment(), "UKMEM_MALLOC_LIB": test.preload}
+            del env["LD_PRELOAD"]
+            done = subprocess.run([test.tool, "slabinfo", "./1234"], cwd=folder, env=env,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+            expect(done.returncode == 0 and "kmalloc-64" in done.stderr, done.stderr)
+    # A watched process that ends is no failure.
+    watch = subprocess.Popen([test.tool, "gauges", pid, "--interval", "0.05"], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    watch.stdout.readline()
+    process.communicate("\n")
+    out, err = watch.communicate(timeout=20)
+    expect(watch.returncode == 0 and not err, f"{watch.returncode}: {err}")
+    code, _, err = test.look("gauges", pid)
+    expect(code == 1 and "there is no such process" in err, f"{code}: {err}")
+
+
+def check_ps(test):
+    process = test.started("quiet")
+    found = test.json("ps")
+    one = [p for p in found["processes"] if p["pid"] == process.pid]
+    expect(len(one) == 1, f"ps does not have {process.pid}: {found}")
+    gauges = test.json("gauges", process.pid)["gauges"]
+    for name in ("allocated", "resident", "retained"):
+        expect(one[0][name] == gauges[name], f"{name}: {one[0][name]}, {gauges[name]}")
+    expect(one[0]["mode"] in ("rseq", "fallback") and one[0]["reason"], f"{one}")
+    expect(os.path.basename(one[0]["library"]) ==
+           os.path.basename(test.preload or test.linked()), f"{one}")
+    expect(os.getpid() not in [p["pid"] for p in found["processes"]], "ps has this script")
+    lines = [l.split() for l in test.shown("ps").splitlines()]
+    expect(lines[0][:3] == ["PID", "PROGRAM", "VERSION"], lines[0])
+    expect(str(process.pid) in [l[0] for l in lines], "ps as text does not have it")
+    process.communicate("\n")
+    # Fallback mode, and why.
+    os.environ["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
+    process = test.started("quiet", conf="percpu:fallback")
+    del os.environ["GLIBC_TUNABLES"]
+    one = [p for p in test.json("ps")["processes"] if p["pid"] == process.pid]
+    expect(one and one[0]["mode"] == "fallback", f"{one}")
+    process.communicate("\n")
+
+
+def check_strangers(test):
+    """Processes without ukmem, and those that may not be read."""
+    sleeper = subprocess.Popen(["sleep", "100"])
+    time.sleep(0.1)
+    code, _, err = test.look("slabinfo", sleeper.pid)
+    expect(code == 1 and "it does not run on ukmem" in err, f"{code}: {err}")
+    sleeper.kill()
+    sleeper.wait()
+    hidden = test.started("hide")
+    prefix = []
+    if os.geteuid() == 0 and shutil.which("setpriv"):
+        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    elif os.geteuid() == 0:
+        print("SKIP: no setpriv, so root reads all")
+    if prefix or os.geteuid():
+        code, _, err = test.look("slabinfo", hidden.pid, prefix=prefix)
+        why = "it belongs to user" if prefix else "PR_SET_DUMPABLE"
+        expect(code == 1 and why in err, f"{code}: {err}")
+        found = json.loads(test.look("ps", "--json", prefix=prefix)[1])
+        expect(found["unreadable"] >= 1, f"{found}")
+        expect(hidden.pid not in [p["pid"] for p in found["processes"]], f"{found}")
+        text = test.look("ps", prefix=prefix)[1]
+        expect(re.search(r"^\d+ process(es)? cannot be read", text, re.M), text)
+    hidden.communicate("\n")
+    if not prefix:
+        return
+    # As the same user, but unreadable.
+    mine = subprocess.Popen([*prefix, test.victim, "hide"], env=test.environment(),
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    expect(mine.stdout.readline() == "ready\n", "the hidden process did not start")
+    code, _, err = test.look("slabinfo", mine.pid, prefix=prefix)
+    expect(code == 1 and "PR_SET_DUMPABLE" in err, f"{code}: {err}")
+    mine.communicate("\n")
+
+
+def numbers_in(tree):
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        return [n for part in tree for n in numbers_in(part)]
+    return [tree] if isinstance(tree, (int, float)) else []
+
+
+def check_possible(view, found, last):
+    """No number of a JSON text is impossible; counters do not fall."""
+    expect(all(n >= 0 for n in numbers_in(found)), f"{view}: negative: {found}")
+    if view == "slabinfo":
+        for c in found["caches"]:
+            before = last.get(c["name"], c)
+            expect(c["inuse"] + c["cached"] <= c["objects"], f"more than there are: {c}")
+            expect(c["allocs_fast"] <= c["allocs"] and c["frees"] <= c["allocs"], f"{c}")
+            expect(c["allocs"] >= before["allocs"], f"allocations fell: {c}, {before}")
+            expect(c["allocs"] < 1 << 48 and c["objects"] < 1 << 32, f"too many: {c}")
+            last[c["name"]] = c
+    if view == "pools":
+        expect(all(p["util"] <= 100 and p["inuse"] <= p["npage"] * p["pagesz"] // p["size"]
+                   for p in found["pools"]), f"utilisation: {found}")
+    if view == "layers":
+        expect(all(p["cache_hit"] <= 100 and p["cpu_hit"] <= 100 for p in found["layers"]),
+               f"hits: {found}")
+    if view == "stats":
+        g = found["gauges"]
+        expect(g["allocated"] <= g["active"] <= g["mapped"] and g["retained"] <= g["mapped"],
+               f"gauges: {g}")
+    if view == "zoneinfo":
+        for z in found["zones"]:
+            expect(z["used"] + z["nr_free_pages"] <= z["present"] <= z["spanned"], f"{z}")
+            expect(z["nr_free_dirty"] <= z["nr_free_pages"], f"{z}")
+    if view == "buddyinfo":
+        for z in found["zones"]:
+            pages = sum(n << order for order, n in enumerate(z["blocks"]))
+            expect(pages < 1 << 40, f"{z}")
+
+
+def check_storm(test):
+    """Ten looks a second at a process whose threads allocate and free."""
+    process = test.started("storm")
+    end, looks, refused, last = time.monotonic() + test.seconds, 0, 0, {}
+    while time.monotonic() < end:
+        begin = time.monotonic()
+        view, command = list(VIEWS.items())[looks % len(VIEWS)]
+        code, out, err = test.look(*command, process.pid, "--json")
+        looks += 1
+        if code:
+            expect("it changes too fast" in err, f"{view}: {code}: {err}")
+            refused += 1
+        else:
+            check_possible(view, json.loads(out), last)
+        code, out, err = test.look(*command, process.pid)
+        expect(code == 0 or "it changes too fast" in err, f"{view}: {code}: {err}")
+        expect(not re.search(r"(?<![\w.-])-\d", out), f"{view}: negative: {out}")
+        time.sleep(max(0, 0.1 - (time.monotonic() - begin)))
+    # A stopped process can be read, too.
+    process.send_signal(signal.SIGSTOP)
+    for view, command in VIEWS.items():
+        check_possible(view, test.json(*command, process.pid), {})
+    process.send_signal(signal.SIGCONT)
+    process.communicate()
+    expect(process.returncode == 0, f"the process ended with {process.returncode}")
+    expect(looks >= 5 and refused <= looks / 4, f"{refused} of {looks} looks found nothing")
+    print(f"{looks} looks, {refused} found nothing")
+
+
+def look_while_it_lives(test, process, pid_of):
+    """Looks at a process that ends, executes itself anew, or has children, until it has ended."""
+    looks = good = 0
+    while process.poll() is None:
+        view, command = list(VIEWS.items())[looks % len(VIEWS)]
+        code, out, err = test.look(*command, pid_of(), "--json")
+        looks += 1
+        if code == 0:
+            check_possible(view, json.loads(out), {})
+            good += 1
+        else:
+            expect(any(excuse in err for excuse in EXCUSES), f"{view}: {code}: {err}")
+    expect(process.returncode == 0, f"it ended with {process.returncode}")
+    return looks, good
+
+
+def child_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            children = file.read().split()
+    except OSError:
+        return pid
+    return int(children[0]) if children else pid
+
+
+def check_restless(test):
+    end, looks, good = time.monotonic() + test.seconds, 0, 0
+    while time.monotonic() < end:
+        for arguments, of_child in ((["exec", "100"], False), (["exec", "0"], False),
+                                    (["fork", "200"], True)):
+            process = test.start(*arguments)
+            pid_of = (lambda p=process: child_of(p.pid)) if of_child else (lambda p=process: p.pid)
+            one = look_while_it_lives(test, process, pid_of)
+            process.communicate()
+            looks, good = looks + one[0], good + one[1]
+    expect(looks > 10, f"{looks} looks")
+    print(f"{looks} looks, {good} found tables")
+
+
+def check_replaced(test):
+    """The library's or program's file was deleted, and another one is in its place."""
+    with tempfile.TemporaryDirectory() as folder:
+        victim = shutil.copy(test.victim, f"{folder}/victim")
+        copy = Test(test.tool, victim, "-", 0)
+        if test.preload:
+            copy.preload = shutil.copy(test.preload, f"{folder}/libukmem-malloc.so")
+        process = copy.started("quiet")
+        before = copy.shown("slabinfo", process.pid)
+        for path in filter(None, (victim, copy.preload)):
+            os.unlink(path)
+            shutil.copy("/bin/true", path)
+        expect(copy.shown("slabinfo", process.pid) == before, "after the file was replaced")
+        process.communicate("\n")
+
+
+def main():
+    tool, victim, library, seconds, kind = sys.argv[1:]
+    test = Test(tool, victim, library, seconds)
+    test.linked = lambda: victim if "static" in os.path.basename(victim) else "libukmem.so.0.1.0"
+    {"same": check_same, "json": check_json, "commands": check_commands, "ps": check_ps,
+     "strangers": check_strangers, "storm": check_storm, "restless": check_restless,
+     "replaced": check_replaced}[kind.partition(".")[0]](test)
+
+
+if __name__ == "__main__":
+    main()

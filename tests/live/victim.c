@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process to be looked at: tests/live/live_test.py.
+ *
+ *   victim quiet     allocates, says "ready", waits for a line on stdin. Linked with the
+ * library, it prints the table that the line names. On the drop-in, the drop-in prints one at
+ * exit (UKMEM_CONF=show:...). victim storm     threads allocate and free until stdin ends
+ *   victim exec N    allocates, and executes itself anew, N times
+ *   victim fork N    has a child that allocates and ends, N times
+ *   victim hide      quiet, and unreadable for others (PR_SET_DUMPABLE)
+ *
+ * It prints nothing by stdio before, so that nothing is allocated between the look from outside
+ * and the library's own.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef LINKED
+#include <ukmem/kmalloc.h>
+#include <ukmem/stats.h>
+
+#define allocate(size) kmalloc((size), GFP_KERNEL)
+#define release(p) kfree(p)
+#else
+#define allocate(size) malloc(size)
+#define release(p) free(p)
+#endif
+
+enum { THREADS = 4, BLOCKS = 4000 };
+
+static pthread_barrier_t done;
+static volatile int stop;
+
+static uint32_t next(uint32_t *state)
+{
+	*state = *state * 1664525 + 1013904223;
+	return *state >> 8;
+}
+
+static size_t size_of(uint32_t n)
+{
+	return n % 512 ? n % 3000 + 1 : n % (1 << 20) + 1;
+}
+
+static void *allocate_some(void *seed)
+{
+	static _Thread_local void *block[BLOCKS];
+	uint32_t state = (uint32_t)(uintptr_t)seed;
+
+	for (int i = 0; i < BLOCKS; i++) {
+		block[i] = allocate(size_of(next(&state)));
+		if (!block[i])
+			abort();
+		memset(block[i], 1, 1);
+	}
+	for (int i = 0; i < BLOCKS; i += 2)
+		release(block[i]);
+	pthread_barrier_wait(&done);
+	pthread_barrier_wait(&done); /* for ever */
+	return NULL;
+}
+
+static void *storm(void *seed)
+{
+	static _Thread_local void *block[BLOCKS];
+	uint32_t state = (uint32_t)(uintptr_t)seed;
+
+	while (!stop) {
+		uint32_t i = next(&state) % BLOCKS;
+
+		release(block[i]);
+		block[i] = next(&state) % 4 ? allocate(size_of(next(&state))) : NULL;
+		if (block[i])
+			memset(block[i], 1, 1);
+	}
+	return NULL;
+}
+
+static void start(void *(*thread)(void *seed))
+{
+	pthread_t t;
+
+	for (uintptr_t i = 1; i <= THREADS; i++)
+		if (pthread_create(&t, NULL, thread, (void *)i))
+			abort();
+}
+
+static void say(const char *text)
+{
+	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
+		abort();
+}
+
+static void print(const char *table)
+{
+#ifdef LINKED
+	if (!strcmp(table, "slabinfo"))
+		ukmem_slabinfo_print(STDERR_FILENO);
+	else if (!strcmp(table, "zoneinfo"))
+		ukmem_zoneinfo_print(STDERR_FILENO);
+	else if (!strcmp(table, "buddyinfo"))
+		ukmem_buddyinfo_print(STDERR_FILENO);
+	else if (!strcmp(table, "vmstat"))
+		ukmem_vmstat_print(STDERR_FILENO);
+	else if (!strcmp(table, "pools"))
+		ukmem_pools_print(STDERR_FILENO);
+	else if (!strcmp(table, "layers"))
+		ukmem_layers_print(STDERR_FILENO);
+	else if (!strcmp(table, "slab"))
+		ukmem_slab_print(STDERR_FILENO, NULL);
+	else if (!strcmp(table, "stats"))
+		ukmem_stats_print(STDERR_FILENO, UKMEM_STATS_TEXT);
+#else
+	(void)table; /* the drop-in prints it */
+#endif
+}
+
+static int quiet(void)
+{
+	char line[64];
+	ssize_t n;
+
+	pthread_barrier_init(&done, NULL, THREADS + 1);
+	start(allocate_some);
+	pthread_barrier_wait(&done);
+	usleep(20000); /* the threads sleep now */
+	say("ready\n");
+	n = read(STDIN_FILENO, line, sizeof(line) - 1);
+	line[n > 0 ? n - 1 : 0] = '\0';
+	print(line);
+	return 0;
+}
+
+static void allocate_a_little(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		void *p = allocate((size_t)i * 7 + 1);
+
+		if (!p)
+			abort();
+		if (i % 3)
+			release(p);
+	}
+}
+
+static int exec_again(char **argv)
+{
+	char left[16];
+
+	allocate_a_little();
+	if (atoi(argv[2]) <= 0)
+		return 0;
+	snprintf(left, sizeof(left), "%d", atoi(argv[2]) - 1);
+	argv[2] = left;
+	execv("/proc/self/exe", argv);
+	return 1;
+}
+
+static int fork_often(int n)
+{
+	allocate_a_little();
+	while (n-- > 0) {
+		pid_t child = fork();
+
+		if (!child) {
+			allocate_a_little();
+			_exit(0);
+		}
+		if (child < 0 || waitpid(child, NULL, 0) != child)
+			return 1;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	char c;
+
+	if (argc == 2 && !strcmp(argv[1], "quiet"))
+		return quiet();
+	if (argc == 2 && !strcmp(argv[1], "hide")) {
+		prctl(PR_SET_DUMPABLE, 0);
+		return quiet();
+	}
+	if (argc == 2 && !strcmp(argv[1], "storm")) {
+		start(storm);
+		say("ready\n");
+		while (read(STDIN_FILENO, &c, 1) > 0)
+			;
+		stop = 1;
+		return 0;
+	}
+	if (argc == 3 && !strcmp(argv[1], "exec"))
+		return exec_again(argv);
+	if (argc == 3 && !strcmp(argv[1], "fork"))
+		return fork_often(atoi(argv[2]));
+	return 2;
+}
