@@ -134,9 +134,12 @@ class looker
 		for (const live::cache &c : s.caches)
 			if (o.cache.empty() || c.name == o.cache)
 				some.push_back(&c);
+		if (s.caches.empty())
+			throw live::error(
+				live::reason::not_ready,
+				"its library is not initialised: it has no cache yet");
 		if (some.empty())
-			throw not_there(o.cache.empty() ? "it has no cache yet"
-							: "it has no cache '" + o.cache + "'");
+			throw not_there("it has no cache '" + o.cache + "'");
 		return some;
 	}
 
@@ -321,7 +324,9 @@ void add_look_options(CLI::App *command, look_options &options, bool repeats)
 
 void add_look_at_pid(CLI::App *command, look_options &options)
 {
-	command->add_option("PID", options.pid, "")->check(CLI::PositiveNumber)->group("");
+	command->add_option("PID", options.pid, "Look at this process")
+		->type_name("")
+		->check(CLI::PositiveNumber);
 	add_look_options(command, options);
 }
 

@@ -283,8 +283,9 @@ static lookers add_lookers(CLI::App &app, look_options &options)
 		       "Print the attributes of one cache of a process, or one of them");
 	add_look_at_pid(all.attr, options);
 	all.attr->get_option("PID")->required();
-	all.attr->add_option("CACHE", options.cache, "")->required()->group("");
-	all.attr->add_option("NAME", options.attribute, "")->group("");
+	all.attr->add_option("CACHE", options.cache, "Its cache")->required()->type_name("");
+	all.attr->add_option("NAME", options.attribute, "Only this attribute, without its name")
+		->type_name("");
 	all.ps = add("ps", "", "Show the processes of this machine that run on ukmem");
 	add_look_options(all.ps, options, false);
 	return all;

@@ -34,6 +34,8 @@ struct live_layout {
 	uint32_t nr_entries, entry_size, nr_symbols, symbol_size;
 };
 
+constexpr char not_loaded[] = "its library is not loaded completely yet";
+
 /* Bounds of what a description can sensibly say. */
 constexpr uint32_t most_entries = 1 << 14, most_entry_bytes = 1 << 10;
 constexpr uint64_t most_structure_bytes = 1 << 20;
@@ -62,7 +64,7 @@ std::vector<T> read_table(process_memory &memory, address at, uint32_t n, uint32
 
 	/* Before the loader has relocated the library, it leads to nowhere. */
 	if (!memory.read(at, bytes.data(), bytes.size()))
-		throw error(reason::not_ready, "its library is not loaded completely yet");
+		throw error(reason::not_ready, not_loaded);
 	table.resize(n);
 	for (size_t i = 0; i < n; i++)
 		memcpy(&table[i], &bytes[i * size], sizeof(T));
@@ -75,9 +77,11 @@ layout::layout(process_memory &memory, const library &lib)
 {
 	live_layout root = {};
 
+	/* A program that is just being executed is mapped in parts. */
+	if (!memory.read(lib.layout, &root, offsetof(live_layout, entries)))
+		throw error(reason::not_ready, not_loaded);
 	/* The first members are the same in all formats. */
-	if (!memory.read(lib.layout, &root, offsetof(live_layout, entries)) ||
-	    memcmp(root.magic, known_magic, sizeof(root.magic)) != 0)
+	if (memcmp(root.magic, known_magic, sizeof(root.magic)) != 0)
 		throw error(reason::unknown, "its library's note leads to no description");
 	version = text_of(root.version);
 	if (root.format != known_format || lib.format != known_format)

@@ -2,7 +2,7 @@
 #include "live/snapshot.h"
 
 #include <algorithm>
-#include <optional>
+#include <thread>
 
 #include "live/heap.h"
 
@@ -16,6 +16,7 @@ struct reader::state {
 
 	snapshot try_take(unsigned int what);
 	void check_same(const heap &h);
+	void check_same_library();
 
 	process_memory &memory;
 	const library lib;
@@ -183,6 +184,19 @@ void reader::state::check_same(const heap &h)
 		throw error(reason::replaced, "it runs another program now");
 }
 
+/* Throws, unless the library is still where it was found. */
+void reader::state::check_same_library()
+{
+	memory.check_alive();
+	try {
+		const live::layout now(memory, lib);
+	} catch (const error &e) {
+		if (e.why == reason::unknown || e.why == reason::not_ready)
+			throw error(reason::replaced, "it runs another program now");
+		throw;
+	}
+}
+
 snapshot reader::state::try_take(unsigned int what)
 {
 	const heap h(memory, l);
@@ -218,9 +232,19 @@ snapshot reader::state::try_take(unsigned int what)
 	return s;
 }
 
+/* A process that executes another program meanwhile is read again, when that is loaded. */
 reader::reader(process_memory &memory)
-    : s(std::make_unique<state>(memory, choose(memory, find_libraries(memory))))
 {
+	for (int i = 1; !s; i++)
+		try {
+			s = std::make_unique<state>(memory,
+						    choose(memory, find_libraries(memory)));
+		} catch (const error &e) {
+			if ((e.why != reason::unknown && e.why != reason::not_ready) ||
+			    i == most_tries)
+				throw;
+			std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		}
 }
 
 reader::~reader() = default;
@@ -237,8 +261,10 @@ snapshot reader::take(unsigned int what)
 		try {
 			return s->try_take(what);
 		} catch (const error &e) {
-			if (e.why != reason::changing || i == most_tries)
+			if (e.why != reason::changing || i == most_tries) {
+				s->check_same_library();
 				throw;
+			}
 		}
 }
 
