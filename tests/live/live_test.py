@@ -300,7 +300,7 @@ def check_storm(test):
     """Ten looks a second at a process whose threads allocate and free."""
     process = test.started("storm")
     end, looks, refused, last = time.monotonic() + test.seconds, 0, 0, {}
-    while time.monotonic() < end:
+    while time.monotonic() < end or looks < 2 * len(VIEWS):
         begin = time.monotonic()
         view, command = list(VIEWS.items())[looks % len(VIEWS)]
         code, out, err = test.look(*command, process.pid, "--json")
@@ -321,7 +321,7 @@ def check_storm(test):
     process.send_signal(signal.SIGCONT)
     process.communicate()
     expect(process.returncode == 0, f"the process ended with {process.returncode}")
-    expect(looks >= 5 and refused <= looks / 4, f"{refused} of {looks} looks found nothing")
+    expect(refused <= looks / 4, f"{refused} of {looks} looks found nothing")
     print(f"{looks} looks, {refused} found nothing")
 
 
