@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The description of the library's layout in memory, for programs that look at this process
- * from outside (tools/live). docs/design/8-live.md has the format.
+ * from outside (tools/live). docs/design/live.md has the format.
  */
 #ifndef LIVE_DESCRIPTION_H
 #define LIVE_DESCRIPTION_H

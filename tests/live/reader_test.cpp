@@ -231,6 +231,31 @@ TEST_F(LiveReader, CountsAreTheLibrarys)
 	EXPECT_GE(s.large_bytes, 1u << 20);
 }
 
+/* What @print writes. */
+std::string printed(int (*print)(int fd))
+{
+	FILE *const file = tmpfile();
+	std::string text;
+
+	EXPECT_EQ(print(fileno(file)), 0);
+	rewind(file);
+	for (int c; (c = getc(file)) != EOF;)
+		text += static_cast<char>(c);
+	fclose(file);
+	return text;
+}
+
+TEST_F(LiveReader, CountersAreTheLibrarys)
+{
+	const live::snapshot s = live::reader(memory).take(live::ZONES);
+	std::string text;
+
+	for (const live::counter &c : s.vmstat)
+		text += c.name + " " + std::to_string(c.value) + "\n";
+	EXPECT_EQ(text, printed(ukmem_vmstat_print));
+	EXPECT_GT(s.vmstat.size(), 20u);
+}
+
 TEST_F(LiveReader, ResidentIsAbout)
 {
 	const live::gauges now =

@@ -13,8 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SOURCES = ["src", "include"]
-SUFFIXES = {".c", ".h"}
+SOURCES = ["src", "include", "tools/live"]
+SUFFIXES = {".c", ".h", ".cpp"}
 # Strings unless they say otherwise.
 FIELDS = {"id": str, "what": str, "file": str, "in": str, "find": str, "replace": str,
           "edits": list, "preset": str, "test": str, "command": str, "ctest": str, "vm": str,
