@@ -352,6 +352,17 @@ TEST_F(LiveReader, ACircleOfCachesEnds)
 	message_of(live::reason::changing, [&] { reader.take(live::CACHES); });
 }
 
+/* A cache was taken from the list while the reader was there. */
+TEST_F(LiveReader, ASkippedCacheIsNoticed)
+{
+	live::reader reader(memory);
+	const live::snapshot s = reader.take(live::CACHES);
+	const uint64_t link = reader.layout().field_of("kmem_cache.list.next").offset;
+
+	memory.change<uint64_t>(s.caches.at(0).at + link, s.caches.at(2).at + link);
+	message_of(live::reason::changing, [&] { reader.take(live::CACHES); });
+}
+
 TEST_F(LiveReader, MoreObjectsInUseThanThereAreAreBroughtDown)
 {
 	live::reader reader(memory);

@@ -262,7 +262,7 @@ std::string process_memory::text(address from, size_t max)
 	std::string s;
 
 	/* Piece by piece, because what lies behind the string may not be mapped. */
-	for (char c; s.size() < max && get(from + s.size(), c); s += c)
+	for (char c = 0; s.size() < max && get(from + s.size(), c); s += c)
 		if (!c)
 			return s;
 	return "";
