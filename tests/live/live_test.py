@@ -102,17 +102,29 @@ def same(view, found, own):
     expect(len(found) == len(own), f"{view}: {found!r}, not {own!r}")
 
 
-def check_same(test):
+def check_same(test, conf=()):
     """A quiet process's numbers are those that it prints itself, at once or at exit."""
     for view, command in VIEWS.items():
-        conf = f"show:{view}" if test.preload else ""
-        process = test.started("quiet", conf=conf)
+        show = [f"show:{view}"] if test.preload else []
+        process = test.started("quiet", conf=",".join([*conf, *show]))
         found = test.shown(*command, process.pid)
         again = test.shown(*command, process.pid)
         expect(view == "stats" or found == again, f"{view}: two looks differ")
         _, own = process.communicate(f"{view}\n")
         expect(process.returncode == 0 and own, f"{view}: the process printed {own!r}")
         same(view, found, own)
+
+
+def check_same_nodes(test):
+    check_same(test, ["numa_fake:3"])
+
+
+def check_same_debugged(test):
+    check_same(test, ["slab_debug:FZPU"])
+
+
+def check_same_fallback(test):
+    check_same(test, ["percpu:fallback"])
 
 
 def check_json(test):
@@ -384,7 +396,8 @@ def main():
     tool, victim, library, seconds, kind = sys.argv[1:]
     test = Test(tool, victim, library, seconds)
     test.linked = lambda: victim if "static" in os.path.basename(victim) else "libukmem.so.0.1.0"
-    {"same": check_same, "json": check_json, "commands": check_commands, "ps": check_ps,
+    {"same": check_same, "same_nodes": check_same_nodes, "same_debugged": check_same_debugged,
+     "same_fallback": check_same_fallback, "json": check_json, "commands": check_commands, "ps": check_ps,
      "strangers": check_strangers, "storm": check_storm, "restless": check_restless,
      "replaced": check_replaced}[kind.partition(".")[0]](test)
 
