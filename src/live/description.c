@@ -35,29 +35,17 @@
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 
-#define SIZE(s)                                                                                \
-	{                                                                                      \
-#s, LIVE_STRUCT, sizeof(struct s), 1, 0                                        \
-	}
+/* clang-format off */
+#define SIZE(s) { #s, LIVE_STRUCT, sizeof(struct s), 1, 0 }
 #define MEMBER(s, m) (((struct s *)0)->m)
-#define FIELD(s, m)                                                                            \
-	{                                                                                      \
-#s "." #m, LIVE_FIELD, sizeof(MEMBER(s, m)), 1, offsetof(struct s, m)          \
-	}
+#define SIZEOF(s, m) sizeof(__typeof__(MEMBER(s, m)))
+#define FIELD(s, m) { #s "." #m, LIVE_FIELD, SIZEOF(s, m), 1, offsetof(struct s, m) }
 #define ARRAY(s, m)                                                                            \
-	{                                                                                      \
-#s "." #m, LIVE_FIELD, sizeof(MEMBER(s, m)[0]), ARRAY_SIZE(MEMBER(s, m)),      \
-			offsetof(struct s, m)                                                  \
-	}
+	{ #s "." #m, LIVE_FIELD, SIZEOF(s, m[0]), ARRAY_SIZE(MEMBER(s, m)), offsetof(struct s, m) }
 /* An array without a length of its own, at the end of a structure. */
-#define TAIL(s, m)                                                                             \
-	{                                                                                      \
-#s "." #m, LIVE_FIELD, sizeof(MEMBER(s, m)[0]), 0, offsetof(struct s, m)       \
-	}
-#define CONSTANT(c)                                                                            \
-	{                                                                                      \
-#c, LIVE_CONSTANT, 8, 1, (c)                                                   \
-	}
+#define TAIL(s, m) { #s "." #m, LIVE_FIELD, SIZEOF(s, m[0]), 0, offsetof(struct s, m) }
+#define CONSTANT(c) { #c, LIVE_CONSTANT, 8, 1, (c) }
+/* clang-format on */
 
 static const struct live_entry entries[] = {
 	/* base */
@@ -121,9 +109,8 @@ static const struct live_entry entries[] = {
 	FIELD(page_window, low_base),
 	FIELD(page_window, low_part_shift),
 	FIELD(page_window, low_size),
-	{ "page_window.array_map[]", LIVE_STRUCT, sizeof(*MEMBER(page_window, array_map)), 1,
-	  0 },
-	{ "page_window.places[]", LIVE_STRUCT, sizeof(*MEMBER(page_window, places)), 1, 0 },
+	{ "page_window.array_map[]", LIVE_STRUCT, SIZEOF(page_window, array_map[0]), 1, 0 },
+	{ "page_window.places[]", LIVE_STRUCT, SIZEOF(page_window, places[0]), 1, 0 },
 	CONSTANT(ARRAY_MAP_SHIFT),
 	SIZE(page),
 	FIELD(page, type),

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-
-#include <fcntl.h>
+#include <sstream>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -431,19 +430,19 @@ class attribute_list
 /* A function of the process, by the file that it is in; empty: there is none. */
 static std::string function_text(process_memory &memory, address function)
 {
-	char text[64];
+	std::ostringstream text;
 
 	if (!function)
 		return "";
+	text << std::hex;
 	for (const mapping &m : memory.mappings())
 		if (m.start <= function && function < m.end && !m.file.empty()) {
-			snprintf(
-				text, sizeof(text), "+0x%llx",
-				static_cast<unsigned long long>(function - m.start + m.offset));
-			return m.file.substr(m.file.rfind('/') + 1) + text;
+			text << m.file.substr(m.file.rfind('/') + 1) << "+0x"
+			     << function - m.start + m.offset;
+			return text.str();
 		}
-	snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(function));
-	return text;
+	text << "0x" << function;
+	return text.str();
 }
 
 static uint64_t order_of(uint64_t pages)
