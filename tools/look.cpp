@@ -343,7 +343,14 @@ int look(const std::string &name, const look_options &options)
 		auto next = std::chrono::steady_clock::now();
 
 		for (;;) {
-			l.show();
+			try {
+				l.show();
+			} catch (const live::error &e) {
+				/* The next look may find it at rest. */
+				if (e.why != live::reason::changing || o.interval == 0)
+					throw;
+				fail("process " + name_of(o.pid) + ": " + e.what());
+			}
 			if (++done == looks(v, o))
 				return EXIT_SUCCESS;
 			next += std::chrono::microseconds(std::llround(o.interval * 1e6));

@@ -308,10 +308,18 @@ def check_possible(view, found, last):
             expect(pages < 1 << 40, f"{z}")
 
 
+def watcher(test, pid, command):
+    """A command that looks ten times a second, and the file that it writes to."""
+    out = tempfile.TemporaryFile("w+")
+    return subprocess.Popen([test.tool, *command, str(pid), "--json", "--interval", "0.1"],
+                            stdout=out, stderr=subprocess.PIPE, text=True), out
+
+
 def check_storm(test):
-    """Ten looks a second at a process whose threads allocate and free."""
+    """Looks at a process whose threads allocate and free: new ones, and ten a second of each kind."""
     process = test.started("storm")
     end, looks, refused, last = time.monotonic() + test.seconds, 0, 0, {}
+    watchers = {view: watcher(test, process.pid, command) for view, command in VIEWS.items()}
     while time.monotonic() < end or looks < 2 * len(VIEWS):
         begin = time.monotonic()
         view, command = list(VIEWS.items())[looks % len(VIEWS)]
@@ -326,6 +334,17 @@ def check_storm(test):
         expect(code == 0 or "it changes too fast" in err, f"{view}: {code}: {err}")
         expect(not re.search(r"(?<![\w.-])-\d", out), f"{view}: negative: {out}")
         time.sleep(max(0, 0.1 - (time.monotonic() - begin)))
+    for view, (watch, out) in watchers.items():
+        watch.terminate()
+        _, err = watch.communicate()
+        expect(watch.returncode == -signal.SIGTERM, f"{view}: {watch.returncode}: {err}")
+        expect(all("it changes too fast" in line for line in err.splitlines()), f"{view}: {err}")
+        out.seek(0)
+        lines, watched = out.read().split("\n")[:-1], {}
+        for line in lines:
+            check_possible(view, json.loads(line), watched)
+        expect(lines and len(err.splitlines()) <= len(lines) / 4, f"{view}: {len(lines)}, {err}")
+        looks += len(lines)
     # A stopped process can be read, too.
     process.send_signal(signal.SIGSTOP)
     for view, command in VIEWS.items():
