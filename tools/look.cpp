@@ -12,6 +12,7 @@
 
 #include "live/forms.h"
 #include "live/process.h"
+#include "words.h"
 
 extern "C" {
 #include "stats/emit.h"
@@ -22,8 +23,6 @@ using live::snapshot;
 
 namespace
 {
-
-enum { EXIT_USAGE = 2 };
 
 /* What is shown of a process. */
 struct view {
@@ -204,44 +203,12 @@ class looker
 	unsigned int lines = 0;
 };
 
-std::string name_of(pid_t pid)
-{
-	try {
-		const std::string program = live::process(pid).program();
-
-		return std::to_string(pid) + (program.empty() ? "" : " (" + program + ")");
-	} catch (const live::error &) {
-		return std::to_string(pid);
-	}
-}
-
-int fail(const std::string &message)
-{
-	std::cout.flush();
-	std::cerr << "ukmem: " << message << "\n";
-	return EXIT_FAILURE;
-}
-
 /* The number of looks; 0: no end. Rates are between two looks. */
 unsigned int looks(const view &v, const look_options &o)
 {
 	if (!o.count)
 		return o.interval > 0 ? 0 : 1;
 	return o.count + (o.interval > 0 && v.as_json == live::vmstat_json && !o.json);
-}
-
-/* A size for people. */
-std::string human(uint64_t bytes)
-{
-	static const char units[] = "BKMGTPE";
-	double n = static_cast<double>(bytes);
-	size_t unit = 0;
-	char text[32];
-
-	for (; n >= 1024 && unit + 2 < sizeof(units); unit++)
-		n /= 1024;
-	snprintf(text, sizeof(text), unit && n < 10 ? "%.1f%c" : "%.0f%c", n, units[unit]);
-	return text;
 }
 
 /* A line of ps. */
@@ -360,12 +327,11 @@ int look(const std::string &name, const look_options &options)
 		/* That a process ends is no failure of a command that watched it. */
 		if (e.why == live::reason::gone && done && !o.count)
 			return EXIT_SUCCESS;
-		return fail("process " + name_of(o.pid) + ": " + e.what());
+		return fail(EXIT_FAILURE, "process " + name_of(o.pid) + ": " + e.what());
 	} catch (const not_there &e) {
-		fail("process " + name_of(o.pid) + ": " + e.what());
-		return EXIT_USAGE;
+		return fail(EXIT_USAGE, "process " + name_of(o.pid) + ": " + e.what());
 	} catch (const std::exception &e) {
-		return fail(e.what());
+		return fail(EXIT_FAILURE, e.what());
 	}
 }
 
@@ -401,6 +367,7 @@ int list_processes(const look_options &options)
 		       unreadable, unreadable == 1 ? "process cannot" : "processes cannot");
 	fflush(stdout);
 	std::cout.flush();
-	return ferror(stdout) || !std::cout ? fail("standard output: cannot be written")
-					    : EXIT_SUCCESS;
+	return ferror(stdout) || !std::cout
+		       ? fail(EXIT_FAILURE, "standard output: cannot be written")
+		       : EXIT_SUCCESS;
 }

@@ -31,12 +31,16 @@
 #include <CLI/CLI.hpp>
 #include <ukmem/stats.h>
 
+#include "command.h"
 #include "info.h"
 #include "look.h"
+#include "metrics.h"
 #include "preload.h"
 #include "setting.h"
+#include "watch.h"
+#include "words.h"
 
-enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct run_options {
 	bool stats = false;
@@ -47,19 +51,6 @@ struct run_options {
 	std::vector<std::string> conf, settings;
 	std::vector<std::string> command;
 	look_options look; /* look.pid: look at this process in place of running a program */
-};
-
-/* A usage line that names the arguments behind the options. */
-struct usage_formatter : CLI::Formatter {
-	explicit usage_formatter(std::string line) : usage(std::move(line))
-	{
-	}
-	std::string make_usage(const CLI::App *, std::string) const override
-	{
-		return "Usage: " + usage + "\n";
-	}
-
-	std::string usage;
 };
 
 /* A word that a command takes for the PID of a process, not for a program. */
@@ -79,12 +70,6 @@ static std::string check_conf(const std::string &conf)
 			return "'" + item + "' is not KEY:VALUE";
 	}
 	return "";
-}
-
-static int fail(int code, const std::string &message)
-{
-	std::cerr << "ukmem: " << message << "\n";
-	return code;
 }
 
 static int run(const run_options &options)
@@ -266,27 +251,21 @@ struct lookers {
 static lookers add_lookers(CLI::App &app, look_options &options)
 {
 	lookers all = {};
-	const auto add = [&](const char *name, const char *arguments, const char *help) {
-		CLI::App *sub = app.add_subcommand(name, help);
-
-		sub->group("Commands");
-		sub->formatter(std::make_shared<usage_formatter>(std::string("ukmem ") + name +
-								 " [OPTIONS]" + arguments));
-		return sub;
-	};
-
-	all.gauges = add("gauges", " PID",
-			 "Print what a process has allocated, and how much memory that takes");
+	all.gauges = add_command(
+		app, "gauges", " PID",
+		"Print what a process has allocated, and how much memory that takes");
 	add_look_at_pid(all.gauges, options);
 	all.gauges->get_option("PID")->required();
-	all.attr = add("attr", " PID CACHE [NAME]",
-		       "Print the attributes of one cache of a process, or one of them");
+	all.attr =
+		add_command(app, "attr", " PID CACHE [NAME]",
+			    "Print the attributes of one cache of a process, or one of them");
 	add_look_at_pid(all.attr, options);
 	all.attr->get_option("PID")->required();
 	all.attr->add_option("CACHE", options.cache, "Its cache")->required()->type_name("");
 	all.attr->add_option("NAME", options.attribute, "Only this attribute, without its name")
 		->type_name("");
-	all.ps = add("ps", "", "Show the processes of this machine that run on ukmem");
+	all.ps = add_command(app, "ps", "",
+			     "Show the processes of this machine that run on ukmem");
 	add_look_options(all.ps, options, false);
 	return all;
 }
@@ -387,6 +366,8 @@ int main(int argc, char **argv)
 {
 	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
 	run_options options;
+	metrics_options metrics_opts;
+	watch_options watch_opts;
 	std::string help_of;
 	bool json = false;
 
@@ -402,6 +383,8 @@ int main(int argc, char **argv)
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
 	const lookers look_subs = add_lookers(app, options.look);
+	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
+	const CLI::App *watch_sub = add_watch(app, watch_opts);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -438,6 +421,10 @@ int main(int argc, char **argv)
 	for (const CLI::App *sub : { look_subs.gauges, look_subs.attr })
 		if (sub->parsed())
 			return look(sub->get_name(), options.look);
+	if (metrics_sub->parsed())
+		return metrics(metrics_opts);
+	if (watch_sub->parsed())
+		return watch(watch_opts);
 	if (look_subs.ps->parsed())
 		return list_processes(options.look);
 	if (info_sub->parsed())

@@ -265,8 +265,7 @@ double rate(const snapshot &before, const snapshot &now, const std::string &coun
 	return seconds > 0 && to > from ? static_cast<double>(to - from) / seconds : 0;
 }
 
-/* These are amounts; all others are counters. */
-static bool is_amount(const std::string &name)
+bool is_amount(const std::string &name)
 {
 	return name == "nr_free_pages" || name == "nr_free_dirty" || name == "nr_present_pages";
 }

@@ -38,6 +38,8 @@ json gauges_json(const snapshot &s);
 json pools_json(const snapshot &s);
 json layers_json(const snapshot &s);
 
+/** Whether a line of vmstat is an amount, which may fall; all others are counters. */
+bool is_amount(const std::string &name);
 /** The growth of a counter per second from @before to @now; 0 if it is not in both. */
 double rate(const snapshot &before, const snapshot &now, const std::string &counter);
 /** Rates of all counters of vmstat. */

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What all commands share: how their usage line looks. */
+#ifndef TOOLS_COMMAND_H
+#define TOOLS_COMMAND_H
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+/** A usage line that names the arguments behind the options. */
+struct usage_formatter : CLI::Formatter {
+	explicit usage_formatter(std::string line) : usage(std::move(line))
+	{
+	}
+	std::string make_usage(const CLI::App *, std::string) const override
+	{
+		return "Usage: " + usage + "\n";
+	}
+
+	std::string usage;
+};
+
+/** Adds a command. @arguments: those behind its options, for the usage line: " PID". */
+inline CLI::App *add_command(CLI::App &app, const std::string &name,
+			     const std::string &arguments, const std::string &help)
+{
+	CLI::App *sub = app.add_subcommand(name, help);
+
+	sub->group("Commands");
+	sub->formatter(
+		std::make_shared<usage_formatter>("ukmem " + name + " [OPTIONS]" + arguments));
+	return sub;
+}
+
+#endif

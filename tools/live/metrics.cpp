@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "live/metrics.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "live/forms.h"
+
+namespace live
+{
+
+const char *const metrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+namespace
+{
+
+using labels = std::vector<std::pair<const char *, std::string>>;
+
+/* Text in the format: a family is a heading and its samples. */
+class writer
+{
+      public:
+	/* @type: "gauge", "counter" or "info", whose samples have the suffix that goes with it.
+	 */
+	void family(const std::string &name, const char *type, const char *unit,
+		    const char *help)
+	{
+		const std::string kind = type;
+
+		sample_name = name;
+		if (kind == "counter")
+			sample_name += "_total";
+		else if (kind == "info")
+			sample_name += "_info";
+		text += "# TYPE " + name + " " + kind + "\n";
+		if (*unit)
+			text += "# UNIT " + name + " " + unit + "\n";
+		text += "# HELP " + name + " " + help + "\n";
+	}
+
+	void sample(const labels &of, uint64_t value)
+	{
+		const char *separator = "{";
+
+		text += sample_name;
+		for (const auto &[label, content] : of) {
+			text += separator + std::string(label) + "=\"" + escaped(content) +
+				"\"";
+			separator = ",";
+		}
+		text += (of.empty() ? " " : "} ") + std::to_string(value) + "\n";
+	}
+
+	std::string end()
+	{
+		return std::move(text) + "# EOF\n";
+	}
+
+      private:
+	static std::string escaped(const std::string &s)
+	{
+		std::string out;
+
+		for (const char c : s) {
+			if (c == '"' || c == '\\')
+				out += '\\';
+			out += c == '\n' ? std::string("\\n") : std::string(1, c);
+		}
+		return out;
+	}
+
+	std::string text, sample_name;
+};
+
+void write_gauges(writer &w, const gauges &g)
+{
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} all[] = {
+		{ "ukmem_allocated_bytes", "Objects and large blocks in use.", g.allocated },
+		{ "ukmem_active_bytes", "Pages that these lie in.", g.active },
+		{ "ukmem_resident_bytes", "Physical memory behind pages and metadata.",
+		  g.resident },
+		{ "ukmem_retained_bytes", "Free pages that were not given back.", g.retained },
+		{ "ukmem_mapped_bytes", "Memory taken from the system for pages.", g.mapped },
+		{ "ukmem_metadata_bytes",
+		  "Physical memory behind page entries and per-CPU areas.", g.metadata },
+	};
+
+	for (const auto &gauge : all) {
+		w.family(gauge.name, "gauge", "bytes", gauge.help);
+		w.sample({}, gauge.value);
+	}
+}
+
+/* One number of each cache. */
+struct cache_family {
+	const char *name, *type, *unit, *help;
+	uint64_t (*value)(const cache &c);
+};
+
+const cache_family cache_families[] = {
+	{ "ukmem_cache_object_size_bytes", "gauge", "bytes",
+	  "Bytes from one object to the next.", [](const cache &c) { return c.size; } },
+	{ "ukmem_cache_slabs", "gauge", "", "Slabs.",
+	  [](const cache &c) { return c.all.slabs; } },
+	{ "ukmem_cache_allocations", "counter", "", "Objects given to the program.",
+	  [](const cache &c) { return c.allocs; } },
+	{ "ukmem_cache_frees", "counter", "", "Objects the program gave back.",
+	  [](const cache &c) { return c.frees; } },
+	{ "ukmem_cache_fast_allocations", "counter", "",
+	  "Objects given to the program out of a CPU's array.",
+	  [](const cache &c) { return c.allocs_fast; } },
+};
+
+void write_caches(writer &w, const snapshot &s)
+{
+	w.family("ukmem_cache_objects", "gauge", "",
+		 "Objects: used by the program, cached in CPUs' arrays and shared queues, or "
+		 "free in slabs.");
+	for (const cache &c : s.caches) {
+		const uint64_t known = c.all.inuse + c.all.cached;
+
+		w.sample({ { "cache", c.name }, { "state", "used" } }, c.all.inuse);
+		w.sample({ { "cache", c.name }, { "state", "cached" } }, c.all.cached);
+		w.sample({ { "cache", c.name }, { "state", "free" } },
+			 c.all.objects - std::min(c.all.objects, known));
+	}
+	w.family("ukmem_cache_slab_bytes", "gauge", "bytes", "Memory of the slabs.");
+	for (const cache &c : s.caches)
+		w.sample({ { "cache", c.name } }, c.all.pages * s.page_size);
+	for (const cache_family &f : cache_families) {
+		w.family(f.name, f.type, f.unit, f.help);
+		for (const cache &c : s.caches)
+			w.sample({ { "cache", c.name } }, f.value(c));
+	}
+	w.family("ukmem_cache_failed_allocations", "counter", "", "Requests without a result.");
+	for (const cache &c : s.caches)
+		w.sample({ { "cache", c.name } }, c.event(s.cache_events, "alloc_fail"));
+}
+
+/* One number of each zone, in pages. */
+struct zone_family {
+	const char *name, *help;
+	uint64_t (*pages)(const zone &z);
+};
+
+const zone_family zone_families[] = {
+	{ "ukmem_zone_managed_bytes", "What the zone may hand out.",
+	  [](const zone &z) { return z.managed; } },
+	{ "ukmem_zone_used_bytes", "Pages handed out.", [](const zone &z) { return z.used; } },
+	{ "ukmem_zone_free_bytes", "Pages taken from the system that are free.",
+	  [](const zone &z) { return z.free; } },
+	{ "ukmem_zone_dirty_bytes", "Free pages that may be resident.",
+	  [](const zone &z) { return z.dirty; } },
+	{ "ukmem_zone_pageset_bytes", "Free pages that CPUs keep for themselves.",
+	  [](const zone &z) { return z.pageset_pages; } },
+	{ "ukmem_zone_min_bytes", "The watermark below which requests fail.",
+	  [](const zone &z) { return z.min; } },
+};
+
+void write_zones(writer &w, const snapshot &s)
+{
+	for (const zone_family &f : zone_families) {
+		w.family(f.name, "gauge", "bytes", f.help);
+		for (const zone &z : s.zones)
+			w.sample({ { "node", std::to_string(z.node_id) }, { "zone", z.name } },
+				 f.pages(z) * s.page_size);
+	}
+	w.family("ukmem_vm_events", "counter", "", "Events of the page allocator, as vmstat.");
+	for (const counter &c : s.vmstat)
+		if (!is_amount(c.name))
+			w.sample({ { "event", c.name } }, c.value);
+}
+
+} // namespace
+
+std::string metrics(const snapshot &s, const mode &m, const std::string &program)
+{
+	writer w;
+
+	w.family("ukmem", "info", "", "The process, its library, and how the library works.");
+	w.sample({ { "program", program },
+		   { "version", m.version },
+		   { "mode", m.name },
+		   { "reason", m.reason } },
+		 1);
+	write_gauges(w, s.gauges);
+	w.family("ukmem_limit_bytes", "gauge", "bytes",
+		 "What all pages of the process may take; above it requests fail.");
+	w.sample({}, s.limit * s.page_size);
+	w.family("ukmem_large_blocks", "gauge", "", "Blocks of whole pages in use.");
+	w.sample({}, s.large_blocks);
+	w.family("ukmem_large_block_bytes", "gauge", "bytes", "Memory of these blocks.");
+	w.sample({}, s.large_bytes);
+	w.family("ukmem_large_allocations", "counter", "",
+		 "Blocks of whole pages given to the program.");
+	w.sample({}, s.large_allocs);
+	write_caches(w, s);
+	write_zones(w, s);
+	return w.end();
+}
+
+} // namespace live

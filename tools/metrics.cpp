@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "metrics.h"
+
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <httplib.h>
+
+#include "command.h"
+#include "live/metrics.h"
+#include "live/process.h"
+#include "words.h"
+
+namespace
+{
+
+/* A place to listen on. */
+struct place {
+	std::string host;
+	int port;
+};
+
+/* Of "PORT", "HOST:PORT" or "[HOST]:PORT"; without a host this machine alone can connect. */
+std::optional<place> parse_place(const std::string &text)
+{
+	const size_t colon = text.rfind(':');
+	std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
+	const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+
+	if (port.empty() || port.size() > 5 ||
+	    port.find_first_not_of("0123456789") != std::string::npos ||
+	    std::stoi(port) > 65535)
+		return std::nullopt;
+	if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+		host = host.substr(1, host.size() - 2);
+	return place{ host.empty() ? "127.0.0.1" : host, std::stoi(port) };
+}
+
+std::string check_place(const std::string &text)
+{
+	return parse_place(text) ? "" : "'" + text + "' is not [HOST:]PORT";
+}
+
+/* The process, read by one request at a time. */
+class source
+{
+      public:
+	explicit source(pid_t pid) : process(pid), reader(process), mode(reader.mode())
+	{
+	}
+
+	std::string text()
+	{
+		const std::lock_guard<std::mutex> guard(lock);
+
+		return live::metrics(reader.take(live::metrics_contents), mode,
+				     process.program());
+	}
+
+	/* Returns when the process has ended, or runs another program. */
+	void wait_for_end(const std::atomic<bool> &stopped)
+	{
+		while (!stopped) {
+			try {
+				const std::lock_guard<std::mutex> guard(lock);
+
+				process.check_alive();
+			} catch (const live::error &) {
+				return;
+			}
+			std::this_thread::sleep_for(std::chrono::milliseconds(200));
+		}
+	}
+
+      private:
+	std::mutex lock;
+	live::process process;
+	live::reader reader;
+	const live::mode mode;
+};
+
+void answer(source &from, httplib::Response &response)
+{
+	try {
+		response.set_content(from.text(), live::metrics_type);
+	} catch (const live::error &e) {
+		response.status = 503;
+		response.set_content(std::string(e.what()) + "\n", "text/plain; charset=utf-8");
+	}
+}
+
+int serve(source &from, const place &at)
+{
+	httplib::Server server;
+	std::atomic<bool> stopped{ false };
+	const bool any = at.port == 0;
+
+	server.Get("/metrics", [&](const httplib::Request &, httplib::Response &response) {
+		answer(from, response);
+	});
+	server.Get("/", [](const httplib::Request &, httplib::Response &response) {
+		response.set_content("ukmem: the metrics are at /metrics\n",
+				     "text/plain; charset=utf-8");
+	});
+
+	const int port = any ? server.bind_to_any_port(at.host.c_str())
+			     : (server.bind_to_port(at.host.c_str(), at.port) ? at.port : -1);
+
+	if (port < 0)
+		return fail(EXIT_FAILURE, "cannot listen on " + at.host + ", port " +
+						  std::to_string(at.port));
+	std::cout << "ukmem: serving http://"
+		  << (at.host.find(':') == std::string::npos ? at.host : "[" + at.host + "]")
+		  << ":" << port << "/metrics until the process ends" << std::endl;
+
+	std::thread end([&] {
+		from.wait_for_end(stopped);
+		server.stop();
+	});
+	const bool served = server.listen_after_bind();
+
+	stopped = true;
+	end.join();
+	return served ? EXIT_SUCCESS : fail(EXIT_FAILURE, "the HTTP server failed");
+}
+
+} // namespace
+
+CLI::App *add_metrics(CLI::App &app, metrics_options &options)
+{
+	CLI::App *sub =
+		add_command(app, "metrics", " PID",
+			    "Print the numbers of a process for Prometheus, or serve them "
+			    "by HTTP");
+
+	sub->add_option("PID", options.pid, "")
+		->required()
+		->check(CLI::PositiveNumber)
+		->group("");
+	sub->add_option("--listen", options.listen,
+			"Serve them at /metrics until the process ends; without HOST only to "
+			"this machine; port 0: any")
+		->type_name("[HOST:]PORT")
+		->check(check_place);
+	return sub;
+}
+
+int metrics(const metrics_options &options)
+{
+	try {
+		source from(options.pid);
+
+		if (!options.listen.empty())
+			return serve(from, *parse_place(options.listen));
+		std::cout << from.text() << std::flush;
+		return std::cout ? EXIT_SUCCESS
+				 : fail(EXIT_FAILURE, "standard output: cannot be written");
+	} catch (const live::error &e) {
+		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
+	}
+}
