@@ -11,6 +11,8 @@ install(TARGETS ukmem ukmem_static ukmem_compat EXPORT ukmemTargets
 install(TARGETS ukmem_malloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET ukmem_tool)
   install(TARGETS ukmem_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/grafana/ukmem.json
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/ukmem/grafana)
 endif()
 
 set_target_properties(ukmem_static PROPERTIES EXPORT_NAME static)

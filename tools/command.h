@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <sys/types.h>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -32,6 +33,14 @@ inline CLI::App *add_command(CLI::App &app, const std::string &name,
 	sub->formatter(
 		std::make_shared<usage_formatter>("ukmem " + name + " [OPTIONS]" + arguments));
 	return sub;
+}
+
+/** The positional PID of a command that looks at a process. */
+inline CLI::Option *add_pid(CLI::App *command, pid_t &pid)
+{
+	return command->add_option("PID", pid, "Look at this process")
+		->type_name("")
+		->check(CLI::PositiveNumber);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "command.h"
 #include "live/forms.h"
 #include "live/process.h"
 #include "words.h"
@@ -291,9 +292,7 @@ void add_look_options(CLI::App *command, look_options &options, bool repeats)
 
 void add_look_at_pid(CLI::App *command, look_options &options)
 {
-	command->add_option("PID", options.pid, "Look at this process")
-		->type_name("")
-		->check(CLI::PositiveNumber);
+	add_pid(command, options.pid);
 	add_look_options(command, options);
 }
 

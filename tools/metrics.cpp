@@ -99,6 +99,12 @@ int serve(source &from, const place &at)
 	std::atomic<bool> stopped{ false };
 	const bool any = at.port == 0;
 
+	/* The default would share the port with whoever has it already. */
+	server.set_socket_options([](socket_t sock) {
+		const int yes = 1;
+
+		setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	});
 	server.Get("/metrics", [&](const httplib::Request &, httplib::Response &response) {
 		answer(from, response);
 	});
@@ -137,10 +143,7 @@ CLI::App *add_metrics(CLI::App &app, metrics_options &options)
 			    "Print the numbers of a process for Prometheus, or serve them "
 			    "by HTTP");
 
-	sub->add_option("PID", options.pid, "")
-		->required()
-		->check(CLI::PositiveNumber)
-		->group("");
+	add_pid(sub, options.pid)->required();
 	sub->add_option("--listen", options.listen,
 			"Serve them at /metrics until the process ends; without HOST only to "
 			"this machine; port 0: any")

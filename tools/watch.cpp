@@ -160,10 +160,7 @@ CLI::App *add_watch(CLI::App &app, watch_options &options)
 
 	for (const auto &[name, member] : gauges)
 		names.push_back(name);
-	sub->add_option("PID", options.pid, "")
-		->required()
-		->check(CLI::PositiveNumber)
-		->group("");
+	add_pid(sub, options.pid)->required();
 	sub->add_option("--limit", options.limit,
 			"The bound: bytes, or a percentage of what the process may take")
 		->type_name("BYTES|N%")

@@ -3,10 +3,12 @@
  * A process to be looked at: tests/live/live_test.py.
  *
  *   victim quiet     allocates, says "ready", waits for a line on stdin. Linked with the
- * library, it prints the table that the line names. On the drop-in, the drop-in prints one at
- * exit (UKMEM_CONF=show:...). victim storm     threads allocate and free until stdin ends
+ *                    library, it prints the table that the line names. On the drop-in, the
+ *                    drop-in prints one at exit (UKMEM_CONF=show:...)
+ *   victim storm     threads allocate and free until stdin ends
  *   victim exec N    allocates, and executes itself anew, N times
  *   victim fork N    has a child that allocates and ends, N times
+ *   victim wave N    five times takes a block of N bytes for 0.3 s and gives it back for 0.3 s
  *   victim hide      quiet, and unreadable for others (PR_SET_DUMPABLE)
  *
  * It prints nothing by stdio before, so that nothing is allocated between the look from outside
@@ -178,6 +180,21 @@ static int fork_often(int n)
 	return 0;
 }
 
+static int wave(size_t size)
+{
+	say("ready\n");
+	for (int i = 0; i < 5; i++) {
+		void *block = allocate(size);
+
+		if (!block)
+			return 1;
+		usleep(300000);
+		release(block);
+		usleep(300000);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	char c;
@@ -200,5 +217,7 @@ int main(int argc, char **argv)
 		return exec_again(argv);
 	if (argc == 3 && !strcmp(argv[1], "fork"))
 		return fork_often(atoi(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "wave"))
+		return wave(strtoul(argv[2], NULL, 10));
 	return 2;
 }
