@@ -25,7 +25,8 @@
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
-struct kmalloc_fast kmalloc_fast cacheline_aligned;
+struct kmalloc_fast kmalloc_fast cacheline_aligned
+	untouched; /* its tables of units are large */
 
 /* From one node's arrays to the next one's; 0: the fast path of allocations does not know
  * nodes. Synchronization: written by init(). */

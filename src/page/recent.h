@@ -15,8 +15,8 @@ struct page_recent {
 
 extern struct page_recent page_recent;
 
-/* Notes the pages in use, and begins a new period if it is time. Result: the period's number.
- */
+/* Notes the pages in use, and begins a new period if it is time. Reads the clock, so it is for
+ * requests that may enter the kernel. Result: the period's number. */
 unsigned int page_recent_look(void);
 
 /* The most pages that were in use at once, lately. */

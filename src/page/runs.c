@@ -165,7 +165,7 @@ static void carve_release(struct zone *z)
 	z->carve_start = z->carve_end = 0;
 }
 
-static void ahead_release(struct zone *z)
+void __zone_ahead_release(struct zone *z)
 {
 	size_t n = z->ahead_end - z->ahead_start;
 
@@ -179,12 +179,12 @@ static void ahead_release(struct zone *z)
 void __zone_spaces_release(struct zone *z)
 {
 	carve_release(z);
-	ahead_release(z);
+	__zone_ahead_release(z);
 }
 
 void __zone_ahead_set(struct zone *z, size_t pfn, size_t npages)
 {
-	ahead_release(z);
+	__zone_ahead_release(z);
 	z->ahead_start = pfn;
 	z->ahead_end = pfn + npages;
 }
@@ -347,7 +347,7 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 	if (z->carve_start < end && z->carve_end > start)
 		carve_release(z);
 	if (z->ahead_start < end && z->ahead_end > start)
-		ahead_release(z);
+		__zone_ahead_release(z);
 	if (end > zone_frontier(z)) {
 		tail = zone_frontier(z) - start;
 		if (!may_grow || (tail && !run_is_free(z, start, tail)) ||

@@ -13,6 +13,8 @@ struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool may_grow);
 /* Puts the carving space and the space ahead back into the free lists. */
 void __zone_spaces_release(struct zone *z);
+/* Puts back the space ahead alone. */
+void __zone_ahead_release(struct zone *z);
 
 /* Makes @npages dirty pages from @pfn on the space ahead, in the place of what is left of it.
  */

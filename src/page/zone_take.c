@@ -216,8 +216,9 @@ static struct page *take_dirty(struct zone *z, const struct alloc_request *rq)
 {
 	struct page *page = NULL;
 
+	/* Where no more addresses are to be had, the space ahead is for runs of all sizes. */
 	if (z->at_end)
-		__zone_spaces_release(z);
+		__zone_ahead_release(z);
 	if (rq->at || z->type != ZONE_NORMAL || z->at_end)
 		return NULL;
 	z->only_dirty = true;

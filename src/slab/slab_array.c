@@ -13,6 +13,7 @@
 #include "base/probe.h"
 #include "page/background.h"
 #include "page/oom.h"
+#include "page/recent.h"
 #include "percpu/array_slow.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
@@ -74,6 +75,7 @@ static noinline void *refill(struct kmem_cache *s, unsigned int node, gfp_t flag
 	want = half_of(s, slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL), 1);
 	want = min_uint(want, most);
 	if (flags & __GFP_DIRECT_RECLAIM) {
+		page_recent_look();
 		page_decay();
 		make_shared(s, node);
 		if (slab_keeps_stock(s))
@@ -248,8 +250,10 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 			unsigned int more;
 
 			slab_tune(s, array, SLAB_MOVED_REFILL);
-			if (flags & __GFP_DIRECT_RECLAIM)
+			if (flags & __GFP_DIRECT_RECLAIM) {
+				page_recent_look();
 				make_shared(s, node);
+			}
 			home = node;
 			more = slab_take(s, &home, p + got + k, piece - k, piece - k, flags);
 			if (!more)

@@ -193,7 +193,7 @@ uint64_t slab_budget_look(unsigned int cpu)
 	atomic_store_explicit(&b->moves, moves + 1, memory_order_relaxed);
 	if (likely(moves % LOOK_EVERY))
 		return 0;
-	period = page_recent_look();
+	period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
 	if (atomic_exchange_explicit(&b->period, period, memory_order_relaxed) == period)
 		return 0;
 	bytes = slab_budget_used();

@@ -65,7 +65,7 @@ def check_json(tool, norseq):
     expect(percpu["unit_size"] % info["page_size"] == 0, f"unit size {percpu['unit_size']}")
     expect(percpu["cpus_allowed"] == len(os.sched_getaffinity(0)), f"CPUs allowed {percpu}")
     expect(1 <= percpu["cpu_milli"] <= 1000 * percpu["cpus_allowed"], f"CPU quota {percpu}")
-    expect(0 < percpu["cache_bytes"] <= 16 << 20, f"bytes per CPU {percpu}")
+    expect(0 < percpu["cache_bytes"] <= 64 << 20, f"bytes per CPU {percpu}")
     expect(percpu["chunks"] >= 1, f"chunks {percpu['chunks']}")
     if norseq:
         check_mode(percpu, json.loads(run(tool, "--json", norseq=False))["percpu"])
