@@ -22,6 +22,7 @@
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
+#include "page/decay.h"
 #include "slab/slab_count.h"
 #include "stats/stats.h"
 #include "ukmem/compiler.h"
@@ -199,7 +200,7 @@ static int set_trim_threshold(int value)
 	uint64_t bytes = value < 0 ? UINT64_MAX >> 1 : (uint64_t)value;
 
 	config_init();
-	__atomic_store_n(&config.dirty_max, bytes, __ATOMIC_RELAXED);
+	decay_keep(bytes);
 	return 1;
 }
 

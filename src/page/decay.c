@@ -30,13 +30,24 @@ enum {
 	WHOLE_SHIFT = 25,    /* from 2^25 bytes in use on, dirty_max pages stay */
 };
 
+/* Whether the program itself has said how much is kept. Synchronization: relaxed. */
+static atomic_bool told;
+
+void decay_keep(uint64_t bytes)
+{
+	__atomic_store_n(&config.dirty_max, bytes, __ATOMIC_RELAXED);
+	atomic_store_explicit(&told, true, memory_order_relaxed);
+}
+
 size_t decay_keeps(void)
 {
 	size_t most = config.dirty_max >> page_window.page_shift, recent = page_recent_used();
 	unsigned int shift = WHOLE_SHIFT - page_window.page_shift;
 
 	debug_assert(page_window.page_shift < WHOLE_SHIFT);
-	return recent >> shift ? most : max_size(most / 16, most * recent >> shift);
+	if (recent >> shift || atomic_load_explicit(&told, memory_order_relaxed))
+		return most;
+	return max_size(most / 16, most * recent >> shift);
 }
 
 void __decay_note_growth(struct zone *z, size_t npages)

@@ -7,6 +7,8 @@
 
 /* Free dirty pages that a zone may keep, however long they are unused. */
 size_t decay_keeps(void);
+/* The program wants @bytes kept, whatever its size (mallopt). */
+void decay_keep(uint64_t bytes);
 /* Notes that @npages clean pages have been taken. The zone's lock is held. */
 void __decay_note_growth(struct zone *z, size_t npages);
 /* Purges a piece of each zone's backlog. Result: whether there is more to do at once. */
