@@ -59,14 +59,8 @@ class Library:
                                "debugging information")
         return found
 
-    def variable(self, name, file=None):
-        """The value of a variable of this copy; @file: the source of a static one."""
-        if file:
-            for symbol in gdb.lookup_static_symbols(name):
-                table = symbol.symtab
-                if table.objfile == self.objfile and table.filename.endswith(file):
-                    return symbol.value()
-            raise gdb.GdbError(f"there is no {name} of {file} in {self.objfile.filename}")
+    def variable(self, name):
+        """The value of a variable of this copy."""
         symbol = self.objfile.lookup_global_symbol(name)
         if not symbol:
             raise gdb.GdbError(f"there is no {name} in {self.objfile.filename}")
@@ -119,7 +113,7 @@ class Library:
     # Caches
 
     def caches(self):
-        head = self.variable("caches", "slab/slab_list.c")
+        head = self.variable("slab_caches")
         offset = self.cache_type["list"].bitpos // 8
         at, end, seen = int(head["next"]), int(head.address), 0
         while at and at != end and seen < 100000:
