@@ -7,6 +7,9 @@
  * than the array holds. Long phases of one kind alone, for instance where one CPU allocates
  * objects that another one frees, let it grow slowly, to a modest size.
  *
+ * An array hands objects out in the reverse order of their frees. While the program frees at
+ * random, the array stays small, so that most objects come from slabs, in address order.
+ *
  * kmalloc's arrays share budgets (slab_budget.c). A size class that needs more than is left
  * takes it from classes that are not used: a hand goes round the classes; a class whose count
  * of pops has not changed since the hand last came by loses half its capacity, with the objects
@@ -17,6 +20,7 @@
 #include <limits.h>
 
 #include "base/assert.h"
+#include "page/recent.h"
 #include "percpu/array_slow.h"
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
@@ -24,15 +28,15 @@
 
 /*
  * struct pcpu_array.last_move: enum slab_move in the low bits; above it how often in a row;
- * above that how badly ordered the batches are that leave the array. Threads on the same CPU
- * may write it at the same time; then one of the notes is lost.
+ * above that the batches in random order that left the array, less those in order. Threads on
+ * the same CPU may write it at the same time; then one of the notes is lost.
  */
 enum {
 	MOVED_MASK = 3,
 	MOVED_ONE = 4,
 	MOVED_ROW = 15 * MOVED_ONE,
-	MOVED_MIXED_ONE = 64, /* see slab_note_order() */
-	MOVED_MIXED_MAX = 3,
+	MOVED_MIXED_ONE = 64,
+	MOVED_MIXED_MAX = 3, /* batches in order until the array may grow again */
 };
 
 enum {
@@ -40,6 +44,7 @@ enum {
 	MODEST_BYTES = 1 << 20, /* its bytes; a quarter for large objects */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
 	MIXED = 512,		/* slots of an array whose objects come in random order */
+	MIXED_FROM = 1 << 20,	/* bytes in use; smaller programs lie in a processor's cache */
 	MIXED_STEP = 64,	/* slots that such an array gives up at a flush */
 	NEAR_BYTES = 256,	/* objects that lie closer, or next to each other, are near */
 	JUDGED_MIN = 16,	/* objects that tell an order */
@@ -284,7 +289,13 @@ bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned in
 	debug_assert(n);
 	for (unsigned int i = 1; i < n; i++)
 		far += (uintptr_t)objects[i] - (uintptr_t)objects[i - 1] + near > 2 * near;
-	return n < JUDGED_MIN || far <= n / 2;
+	return n < JUDGED_MIN || far <= n / 4;
+}
+
+/* Whether all the program's objects are near, wherever they lie. */
+static bool is_small(void)
+{
+	return page_recent_used() << page_window.page_shift < MIXED_FROM;
 }
 
 void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
@@ -299,7 +310,7 @@ void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
 	a = pcpu_ptr(array, cpu);
 	last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
 	level = mixed(last);
-	if (in_order) {
+	if (in_order || is_small()) {
 		if (unlikely(level))
 			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
 					      memory_order_relaxed);
