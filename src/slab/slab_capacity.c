@@ -77,8 +77,8 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 	unsigned int modest = min_uint(MODEST, bytes / s->size);
 	unsigned int max = s->capacity_max;
 
-	if ((last & MOVED_MASK) == move)
-		now = in_a_row(last) < STREAK_MAX ? (uint8_t)(last + MOVED_ONE) : last;
+	if ((last & MOVED_MASK) == move && in_a_row(last) < STREAK_MAX)
+		now = (uint8_t)(last + MOVED_ONE);
 	if (mixed(last))
 		max = min_uint(max, MIXED);
 	if (now != last)
