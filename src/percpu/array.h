@@ -70,7 +70,7 @@
 struct pcpu_array {
 	_Atomic uint64_t header;
 	_Atomic uint16_t capacity;
-	_Atomic uint8_t last_move;  /* slab_capacity.c: refills or flushes in a row */
+	_Atomic uint8_t last_move;  /* slab_capacity.c: what moved lately, and in what order */
 	_Atomic uint8_t owner_busy; /* array_owner.h */
 	_Atomic uint32_t seen_pops; /* slab_capacity.c: pops at the last look at the array */
 	void *slot[];

@@ -171,37 +171,43 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	return obj;
 }
 
-/* Moves up to @n objects of this CPU's array to the node, through @batch. */
-static noinline void flush(struct kmem_cache *s, unsigned int node, void **batch,
+/* Moves up to @n objects of this CPU's array to the node, through @batch. Result: whether they
+ * had been freed in order. */
+static noinline bool flush(struct kmem_cache *s, unsigned int node, void **batch,
 			   unsigned int n)
 {
+	bool in_order;
+
 	n = pcpu_array_pop_bulk(slab_array(s, node), batch, n, PCPU_POP_UNCOUNTED);
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	if (!n)
-		return;
+		return true;
 	slab_event(s, SLAB_FREE_FLUSH);
 	PROBE(flush, s->name, node, n);
+	in_order = slab_in_order(s, batch, n);
 	put_back(s, node, batch, n);
+	return in_order;
 }
 
-static noinline void flush_many(struct kmem_cache *s, unsigned int node, unsigned int n)
+static noinline bool flush_many(struct kmem_cache *s, unsigned int node, unsigned int n)
 {
 	void *batch[SLAB_BATCH_MAX];
 
 	debug_assert(n <= SLAB_BATCH_MAX);
-	flush(s, node, batch, n);
+	return flush(s, node, batch, n);
 }
 
-static noinline void flush_few(struct kmem_cache *s, unsigned int node, unsigned int n)
+static noinline bool flush_few(struct kmem_cache *s, unsigned int node, unsigned int n)
 {
 	void *batch[SLAB_BATCH_FEW];
 
-	flush(s, node, batch, min_uint(n, SLAB_BATCH_FEW));
+	return flush(s, node, batch, min_uint(n, SLAB_BATCH_FEW));
 }
 
 static void free_slow(struct kmem_cache *s, void *obj)
 {
 	unsigned int n, node;
+	bool in_order;
 	void *array;
 
 	debug_assert(slab_cache_of(obj) == s);
@@ -213,10 +219,8 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;
-	if (is_inside())
-		flush_few(s, node, n);
-	else
-		flush_many(s, node, n);
+	in_order = is_inside() ? flush_few(s, node, n) : flush_many(s, node, n);
+	slab_note_order(s, array, in_order);
 	if (!pcpu_array_push(array, obj))
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }

@@ -7,6 +7,9 @@
  * than the array holds. Long phases of one kind alone, for instance where one CPU allocates
  * objects that another one frees, let it grow slowly, to a modest size.
  *
+ * An array hands objects out in the reverse order of their frees. While the program frees at
+ * random, the array stays small, so that most objects come from slabs, in address order.
+ *
  * kmalloc's arrays share budgets (slab_budget.c). A size class that needs more than is left
  * takes it from classes that are not used: a hand goes round the classes; a class whose count
  * of pops has not changed since the hand last came by loses half its capacity, with the objects
@@ -17,18 +20,34 @@
 #include <limits.h>
 
 #include "base/assert.h"
+#include "page/recent.h"
 #include "percpu/array_slow.h"
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
 
-/* struct pcpu_array.last_move: enum slab_move in the low bits, above it how often in a row. */
-enum { MOVED_MASK = 3, MOVED_ONE = 4 };
+/*
+ * struct pcpu_array.last_move: enum slab_move in the low bits; above it how often in a row;
+ * above that the batches in random order that left the array, less those in order. Threads on
+ * the same CPU may write it at the same time; then one of the notes is lost.
+ */
+enum {
+	MOVED_MASK = 3,
+	MOVED_ONE = 4,
+	MOVED_ROW = 15 * MOVED_ONE,
+	MOVED_MIXED_ONE = 64,
+	MOVED_MIXED_MAX = 3, /* batches in order until the array may grow again */
+};
 
 enum {
 	MODEST = 128,		/* slots of a modest array */
 	MODEST_BYTES = 1 << 20, /* its bytes; a quarter for large objects */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
+	MIXED = 512,		/* slots of an array whose objects come in random order */
+	MIXED_FROM = 4 << 20,	/* bytes in use; smaller programs lie in a processor's cache */
+	MIXED_STEP = 64,	/* slots that such an array gives up at a flush */
+	NEAR_BYTES = 256,	/* objects that lie closer, or next to each other, are near */
+	JUDGED_MIN = 16,	/* objects that tell an order */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
@@ -38,25 +57,38 @@ unsigned int slab_step(const struct kmem_cache *s)
 	return s->size > SLAB_MAX_SIZE ? STEP_BYTES / s->size : s->capacity_max;
 }
 
+static unsigned int in_a_row(uint8_t last)
+{
+	return (last & MOVED_ROW) / MOVED_ONE;
+}
+
+static unsigned int mixed(uint8_t last)
+{
+	return last / MOVED_MIXED_ONE;
+}
+
 /* Notes a refill or flush (@move). Result: the slots by which the array should grow. */
 static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			   unsigned int capacity, uint8_t move)
 {
-	uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed), now = move;
+	uint8_t last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
+	uint8_t now = (uint8_t)(move | mixed(last) * MOVED_MIXED_ONE);
 	unsigned int bytes = s->size > SLAB_MAX_SIZE ? MODEST_BYTES / 4 : MODEST_BYTES;
 	unsigned int modest = min_uint(MODEST, bytes / s->size);
 	unsigned int max = s->capacity_max;
 
-	if ((last & MOVED_MASK) == move && last / MOVED_ONE < STREAK_MAX)
+	if ((last & MOVED_MASK) == move && in_a_row(last) < STREAK_MAX)
 		now = (uint8_t)(last + MOVED_ONE);
+	if (mixed(last))
+		max = min_uint(max, MIXED);
 	if (now != last)
 		atomic_store_explicit(&a->last_move, now, memory_order_relaxed);
 	if (!capacity)
 		return s->capacity_first;
-	if (last == SLAB_MOVED_NONE)
+	if ((last & MOVED_MASK) == SLAB_MOVED_NONE)
 		return 0;
 	if ((last & MOVED_MASK) == move) {
-		if (now / MOVED_ONE < STREAK_MAX || capacity >= modest)
+		if (in_a_row(now) < STREAK_MAX || capacity >= modest)
 			return 0;
 		max = min_uint(max, modest);
 	}
@@ -112,30 +144,23 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 }
 
 /*
- * Halves the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back;
- * negative if the array had to keep objects for which others had given back the bytes.
+ * Lowers the capacity of an array of @cpu from @capacity to @less, and puts the objects above
+ * it back. Result: slots given back; negative if the array had to keep objects for which others
+ * had given back the bytes.
  *
  * The thread lowers the capacity, and then finds itself on the array's CPU. So it has aborted
  * sections that were about to push there, and sections that begin later obey the new capacity:
  * the objects above it can only become fewer. Without restartable sequences a push that is
  * under way may add a batch.
  */
-static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
-			 bool even_busy)
+static int narrow(struct kmem_cache *s, void *array, unsigned int cpu, uint16_t capacity,
+		  uint16_t less)
 {
-	void *array = slab_array(s, node);
 	struct pcpu_array *a = pcpu_ptr(array, cpu);
-	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed), less;
-	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
 	unsigned int needed;
-	int64_t slots;
+	int slots;
 
-	if (capacity <= guaranteed(s))
-		return 0;
-	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops &&
-	    !even_busy)
-		return 0;
-	less = (uint16_t)max_uint(capacity / 2, guaranteed(s));
+	debug_assert(less < capacity && less >= guaranteed(s));
 	/* The thread that changes a capacity charges or uncharges exactly that change. */
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
@@ -143,14 +168,34 @@ static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int c
 	slots = capacity - less;
 	needed = pcpu_array_reduce(array, cpu, less, false, put_here, s);
 	if (unlikely(needed > less)) /* also UINT_MAX: the thread is on another CPU */
-		slots -= give_again(s, a, cpu, needed == UINT_MAX ? capacity : needed);
+		slots -= (int)give_again(s, a, cpu, needed == UINT_MAX ? capacity : needed);
 	/* Bytes are uncharged only here, because other threads could take bytes that the array
 	 * still needs. */
 	if (slots >= 0)
 		slab_budget_uncharge(s, cpu, (unsigned int)slots);
 	else
 		slab_budget_exceed(s, cpu, (unsigned int)-slots);
-	return slots * s->size;
+	return slots;
+}
+
+/* Halves the capacity of @s on @cpu if it is idle, or @even_busy. Result: bytes given back, as
+ * of narrow(). */
+static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int cpu,
+			 bool even_busy)
+{
+	void *array = slab_array(s, node);
+	struct pcpu_array *a = pcpu_ptr(array, cpu);
+	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
+
+	if (capacity <= guaranteed(s))
+		return 0;
+	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops &&
+	    !even_busy)
+		return 0;
+	return (int64_t)narrow(s, array, cpu, capacity,
+			       (uint16_t)max_uint(capacity / 2, guaranteed(s))) *
+	       s->size;
 }
 
 /* Takes room from members that are idle, or @even_busy, until @bytes are free. */
@@ -234,4 +279,48 @@ unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
 		return capacity;
 	}
 	return atomic_load_explicit(&a->capacity, memory_order_relaxed);
+}
+
+bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned int n)
+{
+	uintptr_t near = max_uint(NEAR_BYTES, 2 * s->size);
+	unsigned int far = 0;
+
+	debug_assert(n);
+	for (unsigned int i = 1; i < n; i++)
+		far += (uintptr_t)objects[i] - (uintptr_t)objects[i - 1] + near > 2 * near;
+	return n < JUDGED_MIN || far <= n / 4;
+}
+
+/* Whether all the program's objects are near, wherever they lie. */
+static bool is_small(void)
+{
+	return page_recent_used() << page_window.page_shift < MIXED_FROM;
+}
+
+void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
+{
+	unsigned int cpu = pcpu_index(), level;
+	struct pcpu_array *a;
+	uint16_t capacity;
+	uint8_t last;
+
+	if (cpu >= pcpu.nr_ids)
+		return;
+	a = pcpu_ptr(array, cpu);
+	last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
+	level = mixed(last);
+	if (in_order || is_small()) {
+		if (unlikely(level))
+			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
+					      memory_order_relaxed);
+		return;
+	}
+	if (level < MOVED_MIXED_MAX)
+		atomic_store_explicit(&a->last_move, (uint8_t)(last + MOVED_MIXED_ONE),
+				      memory_order_relaxed);
+	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	if (capacity > MIXED)
+		narrow(s, array, cpu, capacity,
+		       (uint16_t)max_uint(capacity - MIXED_STEP, MIXED));
 }

@@ -243,7 +243,8 @@ static void put_word(struct put *put)
 	}
 	if (unlikely(!n))
 		return;
-	slab_hand_set(put->hand, slab);
+	if (unlikely(put->hand))
+		slab_hand_set(put->hand, slab);
 	put->freed += n;
 	switch (slab_page_put(s, slab, word, mask, &twice)) {
 	case SLAB_NO_LONGER_FULL:
@@ -267,13 +268,20 @@ static void put_word(struct put *put)
 	}
 }
 
+/* The node of the next object. */
+static struct kmem_cache_node *next_home(const struct put *put)
+{
+	if (likely(page_window.nr_nodes == 1))
+		return &put->s->nodes[0];
+	return &put->s->nodes[page_node(page_of(put->objs[put->next]))];
+}
+
 static void put_all(struct put *put)
 {
 	struct kmem_cache_node *node = NULL;
 
 	while (put->next < put->n) {
-		struct kmem_cache_node *home =
-			&put->s->nodes[page_node(page_of(put->objs[put->next]))];
+		struct kmem_cache_node *home = next_home(put);
 
 		if (node != home) {
 			if (node)

@@ -53,8 +53,8 @@ static uint32_t pack(int avail, int whole, enum slab_where where)
 	       (uint32_t)where << SLAB_WHERE_SHIFT;
 }
 
-_Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
-				   unsigned int w)
+static always_inline _Atomic uint64_t *bitmap_word(const struct slab_layout *l,
+						   struct page *page, unsigned int w)
 {
 	debug_assert(w < slab_words(l));
 	if (unlikely(l->bitmap_in_slab)) {
@@ -63,6 +63,12 @@ _Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *pag
 		return (_Atomic uint64_t *)(void *)end - slab_words(l) + w;
 	}
 	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
+}
+
+_Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
+				   unsigned int w)
+{
+	return bitmap_word(l, page, w);
 }
 
 uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
@@ -344,7 +350,7 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
 	uint32_t change = 0, state;
 
 	debug_assert(mask && !(mask & ~all));
-	old = atomic_fetch_or_explicit(slab_bitmap_word(l, page, w), mask,
+	old = atomic_fetch_or_explicit(bitmap_word(l, page, w), mask,
 				       memory_order_acq_rel); /* P1, P2 */
 	*twice = old & mask;
 	if (!old)

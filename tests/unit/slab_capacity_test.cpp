@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* A CPU's array holds many objects of a program that frees them in order, and few of one that
+ * frees them in random order. */
+#include <algorithm>
+#include <random>
+
+#include "slab_shim.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+constexpr size_t kMiB = 1u << 20;
+constexpr size_t kSize = 64, kObjects = 1u << 15, kMany = 4096;
+constexpr size_t kMixed = 512; /* slab_capacity.c */
+
+enum Order { IN_ORDER, BACKWARDS, AT_RANDOM };
+
+struct Program {
+	void *large; /* the budgets follow the program's size */
+	std::vector<char *> p;
+	std::mt19937 random{ 1 };
+	struct kmem_cache *s = shim_class_cache(kSize);
+
+	explicit Program(size_t bytes = 64 * kMiB, size_t objects = kObjects)
+	    : large(kmalloc(std::max(bytes, size_t{ 1 }), GFP_KERNEL)), p(objects)
+	{
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(allowed_cpus().front(), &set);
+		EXPECT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+	}
+	~Program()
+	{
+		kfree(large);
+	}
+	void allocate()
+	{
+		for (auto &q : p)
+			q = static_cast<char *>(kmalloc(kSize, GFP_KERNEL));
+	}
+	void free(Order order)
+	{
+		if (order != AT_RANDOM)
+			std::sort(p.begin(), p.end());
+		else
+			std::shuffle(p.begin(), p.end(), random);
+		if (order == BACKWARDS)
+			std::reverse(p.begin(), p.end());
+		for (auto *q : p)
+			kfree(q);
+	}
+	/* Result: the most slots that the array had meanwhile. */
+	size_t use(Order order, int rounds)
+	{
+		size_t most = 0;
+
+		while (rounds--) {
+			allocate();
+			most = std::max(most, slots());
+			free(order);
+			most = std::max(most, slots());
+		}
+		return most;
+	}
+	size_t slots() const
+	{
+		return shim_capacity_bytes(s, static_cast<unsigned>(allowed_cpus().front())) /
+		       kSize;
+	}
+	/* Objects that lie within a line or two of the one before. */
+	size_t followers() const
+	{
+		size_t n = 0;
+
+		for (size_t i = 1; i < p.size(); i++)
+			n += static_cast<size_t>(std::abs(p[i] - p[i - 1])) <= 4 * kSize;
+		return n;
+	}
+};
+
+/* What all arrays have capacity for is charged, and nothing else except queues. */
+void expect_exact_budget()
+{
+	size_t sum = 0;
+
+	for (size_t size = 1; size <= KMALLOC_MAX_CACHE_SIZE;
+	     size = kmalloc_size_roundup(size) + 1)
+		for (int cpu : allowed_cpus())
+			sum += shim_capacity_bytes(shim_class_cache(size),
+						   static_cast<unsigned>(cpu));
+	EXPECT_LE(sum, shim_budget_used());
+	EXPECT_GE(sum + 128 * 1024, shim_budget_used()) << "queues have the rest";
+}
+
+void expect_exact_counts(const Program &program, size_t inuse)
+{
+	shim_counts c;
+
+	shim_slab_count(program.s, &c);
+	EXPECT_EQ(c.inuse, inuse);
+	EXPECT_EQ(shim_above_capacity(program.s), 0u);
+	EXPECT_EQ(shim_slab_wrong(program.s), nullptr);
+	expect_exact_budget();
+}
+
+TEST(SlabCapacityTest, CapacityFollowsTheOrder)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program;
+		shim_counts c;
+
+		shim_slab_count(program.s, &c);
+		size_t inuse = c.inuse;
+		for (Order order : { IN_ORDER, BACKWARDS }) {
+			program.use(order, 20);
+			EXPECT_GE(program.slots(), kMany);
+			expect_exact_counts(program, inuse);
+			program.use(AT_RANDOM, 1);
+			EXPECT_LE(program.slots(), kMixed) << "it gave up step by step";
+			program.use(AT_RANDOM, 20);
+			EXPECT_LE(program.slots(), kMixed);
+			EXPECT_GT(program.slots(), kMixed / 2) << "and keeps some";
+			expect_exact_counts(program, inuse);
+		}
+		program.use(IN_ORDER, 20);
+		EXPECT_GE(program.slots(), kMany) << "it has grown again";
+	});
+}
+
+/* An array that was never large does not become so. */
+TEST(SlabCapacityTest, RandomFromTheStart)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program;
+
+		EXPECT_LE(program.use(AT_RANDOM, 20), kMixed);
+		EXPECT_GT(program.slots(), kMixed / 4);
+	});
+}
+
+/* All that a small program has is in the processor's cache, in whatever order. */
+TEST(SlabCapacityTest, SmallProgramsFreeInAnyOrder)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(0, 1u << 13);
+
+		program.use(AT_RANDOM, 20);
+		EXPECT_GE(program.slots(), kMany);
+	});
+}
+
+/* After frees in random order, objects that are allocated one after the other lie so. */
+TEST(SlabCapacityTest, NextObjectsLieTogether)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program;
+
+		program.use(IN_ORDER, 20);
+		program.use(AT_RANDOM, 2);
+		program.allocate();
+		EXPECT_GT(program.followers(), kObjects * 9 / 10);
+		program.free(AT_RANDOM);
+	});
+}
+
+/* A handler that interrupts a flush frees in the middle of it. */
+TEST(SlabCapacityTest, HandlersFlushAsWell)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program;
+		SignalStorm storm([](int) { kfree(kmalloc(kSize, GFP_ATOMIC)); }, 40);
+
+		program.use(IN_ORDER, 20);
+		program.use(AT_RANDOM, 20);
+		EXPECT_LE(program.slots(), kMixed);
+		EXPECT_EQ(shim_above_capacity(program.s), 0u);
+	});
+}
+
+} // namespace
