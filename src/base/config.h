@@ -62,6 +62,12 @@ enum config_address_space {
 	ADDRESS_SPACE_SMALL,
 };
 
+enum config_live {
+	LIVE_NEVER,
+	LIVE_ALWAYS,
+	LIVE_THREADS,
+};
+
 enum config_show {
 	SHOW_NOTHING,
 	SHOW_STATS,
@@ -149,6 +155,9 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 	CHOICE(show, SHOW_NOTHING,                                                             \
 		"nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers",          \
 		"print to stderr at exit")                                                     \
+	CHOICE(live, LIVE_NEVER, "0|1|threads",                                                \
+		"a thread that serves a socket for ukmem trim PID and the like; threads: "     \
+		"in programs with threads")                                                    \
 	STRING(show_cache, "CACHE", "of show:slab, only this cache")                           \
 	BOOL(verbose, 0, "log start-up decisions to stderr")
 /* clang-format on */
