@@ -100,8 +100,10 @@ static int run(const run_options &options)
 			  << "; it keeps its own malloc\n";
 
 	env_prepend("LD_PRELOAD", library, ':');
-	/* What the user says comes later, and counts. */
-	env_prepend("UKMEM_CONF", "live:threads", ',');
+	/* What the user says comes later, and counts. Tables at the exit show the program
+	 * alone. */
+	if (options.show.empty() && !options.stats)
+		env_prepend("UKMEM_CONF", "live:threads", ',');
 	for (const std::string &conf : options.conf)
 		env_append("UKMEM_CONF", conf, ',');
 	if (!options.show.empty())
