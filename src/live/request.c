@@ -16,11 +16,12 @@
 #include "base/compiler.h"
 #include "base/verify.h"
 #include "layer/layer.h"
-#include "slab/slab_types.h"
+#include "slab/slab_list.h"
 #include "ukmem/stats.h"
 
 #pragma weak ukmem_trim
-#pragma weak kmem_cache_find
+#pragma weak slab_pin
+#pragma weak slab_unpin
 #pragma weak kmem_cache_attr_store
 
 static void flush(struct live_reply *r)
@@ -111,17 +112,20 @@ static void set_attribute(char *arguments, struct live_reply *r)
 {
 	const char *value = cut_word(arguments), *name = value ? cut_word(arguments) : NULL;
 	struct kmem_cache *s;
+	int err;
 
 	if (!name || !*arguments || !*name || !*value) {
 		live_reply_error(r, "attr needs CACHE NAME VALUE");
 		return;
 	}
-	s = kmem_cache_find ? kmem_cache_find(arguments) : NULL;
+	s = slab_pin ? slab_pin(arguments) : NULL;
 	if (!s) {
 		live_reply_error(r, "it has no cache '%.64s'", arguments);
 		return;
 	}
-	switch (kmem_cache_attr_store(s, name, value)) {
+	err = kmem_cache_attr_store(s, name, value);
+	slab_unpin();
+	switch (err) {
 	case 0:
 		reply_ok(r);
 		break;

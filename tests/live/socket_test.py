@@ -282,6 +282,21 @@ def check_closed(test):
     expect(process.returncode == 0, f"{process.returncode}")
 
 
+def check_destroy(test):
+    """A cache is not destroyed while one of its attributes is being set."""
+    process = served(test, "caches")
+    end, replies = time.monotonic() + test.seconds, {}
+    while time.monotonic() < end or replies.get("ok", 0) < 20:
+        for setting in ("stock 3", "cpu_partial 20", "shrink 1"):
+            reply = exchange(process.pid, f"ukmem 1 attr brief {setting}\n".encode())
+            word = reply.split()[2]
+            expect(word == "ok" or "it has no cache" in reply, f"{setting}: {reply!r}")
+            replies[word] = replies.get(word, 0) + 1
+    _, err = process.communicate()
+    expect(process.returncode == 0 and not err, f"{process.returncode}: {err}")
+    print(replies)
+
+
 def check_leave(test):
     """A process whose main() has ended ends with its last own thread."""
     process = served(test, "leave")
@@ -317,7 +332,7 @@ def main():
     tool, victim, library, seconds, kind = sys.argv[1:]
     {"trim": check_trim, "attr": check_attr, "verify": check_verify, "none": check_none,
      "run": check_run, "foreign": check_strangers, "garbage": check_garbage, "silent": check_silent,
-     "fork": check_fork, "exec": check_exec, "closed": check_closed, "leave": check_leave,
+     "fork": check_fork, "exec": check_exec, "closed": check_closed, "leave": check_leave, "destroy": check_destroy,
      "storm": check_storm}[kind.removeprefix("socket_")](Test(tool, victim, library, seconds))
 
 

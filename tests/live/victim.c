@@ -9,6 +9,7 @@
  *   victim exec N    allocates, and executes itself anew, N times
  *   victim fork N    has a child that allocates and ends, N times
  *   victim wave N    five times takes a block of N bytes for 0.3 s and gives it back for 0.3 s
+ *   victim caches    makes and destroys the cache "brief" until stdin ends
  *   victim child     has a child that allocates, and says its PID
  *   victim closed    closes all its files but stdin and stdout, and opens others
  *   victim leave     main() ends by pthread_exit(), a thread when stdin ends
@@ -20,6 +21,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +33,7 @@
 
 #ifdef LINKED
 #include <ukmem/kmalloc.h>
+#include <ukmem/slab.h>
 #include <ukmem/stats.h>
 
 #define allocate(size) kmalloc((size), GFP_KERNEL)
@@ -225,6 +228,29 @@ static int close_files(void)
 	return 0;
 }
 
+static int make_caches(void)
+{
+#ifdef LINKED
+	struct pollfd end = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	say("ready\n");
+	while (!poll(&end, 1, 0)) {
+		struct kmem_cache *s = kmem_cache_create("brief", 100, 0, 0, NULL);
+		void *object = s ? kmem_cache_alloc(s, GFP_KERNEL) : NULL;
+
+		if (!object)
+			return 1;
+		kmem_cache_free(s, object);
+		kmem_cache_destroy(s);
+		if (kmem_cache_find("brief"))
+			return 3;
+	}
+	return ukmem_verify(stderr);
+#else
+	return 2;    /* needs caches of its own */
+#endif
+}
+
 static void *end_last(void *unused)
 {
 	allocate_a_little();
@@ -299,6 +325,8 @@ int main(int argc, char **argv)
 		stop = 1;
 		return 0;
 	}
+	if (argc == 2 && !strcmp(argv[1], "caches"))
+		return make_caches();
 	if (argc == 2 && !strcmp(argv[1], "child"))
 		return have_child();
 	if (argc == 2 && !strcmp(argv[1], "closed"))
