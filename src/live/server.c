@@ -200,7 +200,7 @@ static bool is_alone(void)
 static void wait_in_sandbox(void)
 {
 	for (;;)
-		sys_futex_wait(&(uint32_t){ 0 }, 0, 1000u * 3600);
+		sys_futex_wait(&(uint32_t){ 0 }, 0, 3600000);
 }
 
 static void serve(int fd)

@@ -185,7 +185,7 @@ std::string socket::exchange(const std::string &line)
 	/* The process may have refused before the line came, so the reply says why it failed.
 	 */
 	const ssize_t sent = send(fd.number, text.data(), text.size(), MSG_NOSIGNAL);
-	const std::string reply = receive_all(fd.number);
+	std::string reply = receive_all(fd.number);
 
 	if (reply.empty() && sent != static_cast<ssize_t>(text.size()))
 		no_reply("it takes no request");
