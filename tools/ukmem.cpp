@@ -10,7 +10,8 @@
  *   ukmem slab        the same, its caches' attributes; and sets them
  *                     (all but `run`: in place of a program, the PID of one that runs)
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
- *   ukmem attr        shows attributes of one cache of a process
+ *   ukmem attr        shows attributes of one cache of a process, or sets one
+ *   ukmem trim        lets a process give its free memory back
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -32,6 +33,7 @@
 #include <ukmem/stats.h>
 
 #include "command.h"
+#include "control.h"
 #include "info.h"
 #include "look.h"
 #include "metrics.h"
@@ -44,7 +46,8 @@ enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 struct run_options {
 	bool stats = false;
-	std::string show; /* the table to print at exit, a value of the tunable "show" */
+	std::string show;    /* the table to print at exit, a value of the tunable "show" */
+	bool verify = false; /* of slabinfo: verify in place of printing */
 	bool pools = false, layers = false; /* options of vmstat: print these tables instead */
 	std::string cache;		    /* for show:slab: only this cache */
 	const CLI::Option *cache_option = nullptr;
@@ -97,6 +100,10 @@ static int run(const run_options &options)
 			  << "; it keeps its own malloc\n";
 
 	env_prepend("LD_PRELOAD", library, ':');
+	/* What the user says comes later, and counts. Tables at the exit show the program
+	 * alone. */
+	if (options.show.empty() && !options.stats)
+		env_prepend("UKMEM_CONF", "live:threads", ',');
 	for (const std::string &conf : options.conf)
 		env_append("UKMEM_CONF", conf, ',');
 	if (!options.show.empty())
@@ -248,6 +255,9 @@ static std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
 					     std::string("Print the ") + name +
 						     " of a process that runs, or of a program "
 						     "when it exits"));
+	runners.back()->add_flag("-v,--validate", options.verify,
+				 "Let the process verify its memory (ukmem_verify), by its "
+				 "socket (live:1)");
 	runners.push_back(add_vmstat(app, options));
 	runners.push_back(add_slab(app, options));
 	return runners;
@@ -266,13 +276,15 @@ static lookers add_lookers(CLI::App &app, look_options &options)
 		"Print what a process has allocated, and how much memory that takes");
 	add_look_at_pid(all.gauges, options);
 	all.gauges->get_option("PID")->required();
-	all.attr =
-		add_command(app, "attr", " PID CACHE [NAME]",
-			    "Print the attributes of one cache of a process, or one of them");
+	all.attr = add_command(
+		app, "attr", " PID CACHE [NAME[=VALUE]]",
+		"Print the attributes of one cache of a process, or one of them; or set one");
 	add_look_at_pid(all.attr, options);
 	all.attr->get_option("PID")->required();
 	all.attr->add_option("CACHE", options.cache, "Its cache")->required()->type_name("");
-	all.attr->add_option("NAME", options.attribute, "Only this attribute, without its name")
+	all.attr->add_option("NAME", options.attribute,
+			     "Only this attribute, without its name; with =VALUE, set it: the "
+			     "process does so, asked by its\nsocket (live:1 in UKMEM_CONF)")
 		->type_name("");
 	all.ps = add_command(app, "ps", "",
 			     "Show the processes of this machine that run on ukmem");
@@ -369,8 +381,13 @@ static void check_runner(const run_options &options, bool looks)
 	if (l.pid && !(options.conf.empty() && options.settings.empty()))
 		throw CLI::ValidationError("PID",
 					   "--conf and --set are for programs to be run");
+	if (l.pid && options.verify && (l.interval > 0 || l.count))
+		throw CLI::ValidationError("--validate",
+					   "--interval and --count do not go with it");
 	if (l.pid)
 		return;
+	if (options.verify)
+		throw CLI::ValidationError("PROGRAM", "--validate is for a PID");
 	if (l.json || l.interval > 0 || l.count)
 		throw CLI::ValidationError("PROGRAM",
 					   "--json, --interval and --count are for a "
@@ -391,6 +408,7 @@ int main(int argc, char **argv)
 	run_options options;
 	metrics_options metrics_opts;
 	watch_options watch_opts;
+	trim_options trim_opts;
 	std::string help_of, config_of;
 	bool json = false;
 
@@ -407,6 +425,7 @@ int main(int argc, char **argv)
 	const lookers look_subs = add_lookers(app, options.look);
 	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
 	const CLI::App *watch_sub = add_watch(app, watch_opts);
+	const CLI::App *trim_sub = add_trim(app, trim_opts);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -432,6 +451,8 @@ int main(int argc, char **argv)
 	} catch (const CLI::ParseError &e) {
 		return app.exit(e) ? EXIT_USAGE : 0;
 	}
+	if (options.verify)
+		return verify(options.look.pid, options.look.json);
 	if (runner) {
 		if (runner != runners[0])
 			options.show = options.pools	? "pools"
@@ -440,6 +461,11 @@ int main(int argc, char **argv)
 		options.look.cache = options.cache;
 		return options.look.pid ? look(options.show, options.look) : run(options);
 	}
+	if (look_subs.attr->parsed() && options.look.attribute.find('=') != std::string::npos)
+		return set_attribute(options.look.pid, options.look.cache,
+				     options.look.attribute, options.look.json);
+	if (trim_sub->parsed())
+		return trim(trim_opts);
 	for (const CLI::App *sub : { look_subs.gauges, look_subs.attr })
 		if (sub->parsed())
 			return look(sub->get_name(), options.look);

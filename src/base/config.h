@@ -70,6 +70,12 @@ enum config_oom_report {
 	OOM_REPORT_ALWAYS,
 };
 
+enum config_live {
+	LIVE_NEVER,
+	LIVE_ALWAYS,
+	LIVE_THREADS,
+};
+
 enum config_show {
 	SHOW_NOTHING,
 	SHOW_STATS,
@@ -161,6 +167,9 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 	CHOICE(show, SHOW_NOTHING,                                                             \
 		"nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers",          \
 		"print to stderr at exit")                                                     \
+	CHOICE(live, LIVE_NEVER, "0|1|threads",                                                \
+		"a thread that serves a socket for ukmem trim PID and the like; threads: "     \
+		"in programs with threads")                                                    \
 	STRING(show_cache, "CACHE", "of show:slab, only this cache")                           \
 	BOOL(config_files, 1,                                                                  \
 		"read /etc/ukmem.conf and the user's ukmem.conf; counts in UKMEM_CONF alone")  \

@@ -2,7 +2,8 @@
 /*
  * The table of layers, and the loops over it: fork, CPUs, trim, verification.
  *
- * References to layers are weak, since a static program may contain only the lower ones.
+ * References to layers but live are weak, since a static program may contain only the lower
+ * ones.
  */
 #include "layer/layer.h"
 
@@ -21,10 +22,11 @@
 
 /* Lowest first. */
 static const struct layer *const layers[] = {
-	&percpu_layer, &page_layer, &slab_layer, &kmalloc_layer, &pool_layer,
+	&percpu_layer, &page_layer, &slab_layer, &kmalloc_layer, &pool_layer, &live_layer,
 };
 
-/* Every program has the description of the library's layout (live/description.c). */
+/* Every program has the layer live, and the description of the library's layout
+ * (live/description.c). */
 struct live_layout;
 extern const struct live_layout live_layout;
 __attribute__((used)) static const struct live_layout *const described = &live_layout;
@@ -84,6 +86,16 @@ size_t layers_trim(void)
 	return bytes;
 }
 
+bool layers_start_threads(void)
+{
+	bool done = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
+		if (layers[i] && layers[i]->start_threads)
+			done &= layers[i]->start_threads();
+	return done;
+}
+
 static void look(struct verify *v, void *unused)
 {
 	(void)unused;
@@ -92,10 +104,15 @@ static void look(struct verify *v, void *unused)
 			l->verify(v);
 }
 
+unsigned int layers_verify(struct verify *v)
+{
+	return verify_run(v, look, NULL);
+}
+
 int ukmem_verify(FILE *out)
 {
 	struct verify v;
-	unsigned int n = verify_run(&v, look, NULL);
+	unsigned int n = layers_verify(&v);
 
 	for (unsigned int i = 0; out && i < n; i++)
 		fprintf(out, "ukmem_verify: %s\n", v.text[i]);

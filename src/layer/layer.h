@@ -9,6 +9,7 @@
 #ifndef LAYER_LAYER_H
 #define LAYER_LAYER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct once;
@@ -38,9 +39,13 @@ struct layer {
 	void (*report)(
 		void); /* logs what the layer has, when a request failed; waits for no lock */
 	void (*verify)(struct verify *v); /* checks the layer's invariants */
+	/* Starts the layer's threads if they are wanted. The caller holds no lock of the
+	 * library or of libc. False: not now, but perhaps later. Always called. */
+	bool (*start_threads)(void);
 };
 
-extern const struct layer percpu_layer, page_layer, slab_layer, kmalloc_layer, pool_layer;
+extern const struct layer percpu_layer, page_layer, slab_layer, kmalloc_layer, pool_layer,
+	live_layer;
 
 /* The next layer above @l that is ready, or the lowest one; NULL: there is none. */
 const struct layer *layer_next(const struct layer *l);
@@ -54,5 +59,9 @@ void layers_cpu_online(unsigned int cpu);
 void layers_drain(struct pcpu_drain *d);
 void layers_cpu_offline(unsigned int cpu);
 size_t layers_trim(void);
+/* False: a layer's threads are to be started later. */
+bool layers_start_threads(void);
+/* As ukmem_verify(), with the findings in @v. */
+unsigned int layers_verify(struct verify *v);
 
 #endif

@@ -239,6 +239,22 @@ int os_cpus_online(struct os_mask *online);
 /* Parse a list like "0-2,5,63"; false: @s is no list. Ids too large for a mask are left out. */
 bool os_parse_list(const char *s, struct os_mask *mask);
 
+/* Threads. */
+
+/*
+ * Creates a detached thread that blocks all signals. The caller holds no lock of libc. Result:
+ * 0; -EBUSY: not now, since the caller may be a signal handler; another negative errno.
+ */
+int os_thread_start(void *(*run)(void *), size_t stack);
+
+struct os_threads {
+	unsigned int nr;  /* with the first one, even if that has ended */
+	bool first_ended; /* main() has called pthread_exit() */
+};
+
+/* False: the system does not tell. */
+bool os_threads(struct os_threads *threads);
+
 /* Limits of the cgroup this process is in, v1 or v2, ancestors included. */
 
 struct os_cgroup_limits {

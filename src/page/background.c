@@ -6,7 +6,7 @@
  *
  * A program that stands still has no such opportunities, unless there is a background thread.
  * The thread exists while there is memory to give back, blocks all signals, and allocates
- * nothing.
+ * nothing. Higher layers have threads, too (live/server.c), which start in the same way.
  *
  * If a seccomp filter may have been installed (os_confine), the thread is created only if the
  * tunable background_thread demands it.
@@ -17,20 +17,18 @@
  *
  * In the drop-in, a request of libc may find that the thread is wanted while libc holds a lock
  * that creating a thread takes, too. So the program's next request starts the thread
- * (malloc/callers.c). A signal handler may have interrupted libc while it held such a lock, and
- * cannot know that. So code that looks like a handler leaves the thread to the next request,
- * too.
+ * (malloc/callers.c). Code that looks like a signal handler leaves the thread to the next
+ * request, too (os/os_thread.c).
  */
 #include "page/background.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "layer/layer.h"
 #include "os/os.h"
 #include "page/decay.h"
 #include "page/limits.h"
@@ -43,18 +41,13 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 /* glibc has this variable since 2.32; other libcs do not tell. */
 extern char __libc_single_threaded __attribute__((weak));
 
-enum {
-	HANDLER_MS = 10, /* between two tests whether a request is a handler's */
-	/* A thread that blocks signals for so long is in no handler, but uses pselect(). */
-	HABIT_MS = 2000,
-	HABIT_GAP_MS = 500, /* the longest gap between two looks that count as one habit */
-};
+enum { RETRY_MS = 10 }; /* from a request that may not start a thread to the next try */
 
 static atomic_bool running, given_up;
 static _Atomic uint64_t not_before; /* ms; relaxed */
 /* Synchronization: read-only after background_init(). */
 static pid_t process;
-atomic_bool page_background_wanted;
+_Atomic unsigned int page_background_wanted;
 
 static void *background(void *unused)
 {
@@ -87,85 +80,61 @@ static bool is_wanted(size_t dirty)
 	return dirty > least >> page_window.page_shift && may_start();
 }
 
-/* Whether a signal that has a handler is blocked. */
-static bool blocks_handler(const sigset_t *blocked)
-{
-	struct sigaction action;
-
-	for (int i = 1; i < NSIG; i++)
-		if (sigismember(blocked, i) == 1 && !sigaction(i, NULL, &action) &&
-		    action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
-			return true;
-	return false;
-}
-
-/* When this thread was first and last seen to block such a signal; it was never seen without a
- * blocked one between. blocks_since is 0 if it was seen without. */
-static _Thread_local uint64_t blocks_since __attribute__((tls_model("initial-exec")));
-static _Thread_local uint64_t blocks_until __attribute__((tls_model("initial-exec")));
-
-/*
- * Whether this request may come from a signal handler. While a handler runs, its signal is
- * blocked, unless it has SA_NODEFER. A thread that blocks a signal for HABIT_MS is in no
- * handler; it is a thread of a program that takes signals only in pselect().
- */
-static bool may_be_handler(const sigset_t *blocked, uint64_t now)
-{
-	if (!blocks_handler(blocked)) {
-		blocks_since = 0;
-		return false;
-	}
-	if (!blocks_since || now - blocks_until > HABIT_GAP_MS)
-		blocks_since = now;
-	blocks_until = now;
-	return now - blocks_since < HABIT_MS;
-}
-
 /* Creates the thread; if that fails, gives up for ever. False: not now, because this may be a
  * signal handler. */
 static cold bool start(void)
 {
-	sigset_t all, old;
-	uint64_t now;
-	pthread_attr_t attr;
-	pthread_t thread;
-	int err;
+	int err = os_thread_start(background, STACK_BYTES);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	now = os_calls.now_ms();
-	if (may_be_handler(&old, now)) {
-		atomic_store_explicit(&not_before, now + HANDLER_MS, memory_order_relaxed);
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-		return false;
-	}
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	err = pthread_create(&thread, &attr, background, NULL);
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)
 		return true;
+	if (err == -EBUSY)
+		return false;
 	atomic_store_explicit(&given_up, true, memory_order_relaxed);
 	if (config.background_thread == BACKGROUND_ALWAYS || config.verbose)
-		log_warn("background_thread: cannot be created (error %d)", err);
+		log_warn("background_thread: cannot be created (error %d)", -err);
 	return true;
+}
+
+/* Adds wishes for threads, or takes them. Result of the latter: those that there were. */
+static void wish(unsigned int threads)
+{
+	atomic_fetch_or_explicit(&page_background_wanted, threads, memory_order_relaxed);
+}
+
+static unsigned int take_wishes(void)
+{
+	return atomic_exchange_explicit(&page_background_wanted, 0, memory_order_relaxed);
+}
+
+/* False: not now. */
+static bool start_wanted(unsigned int wanted)
+{
+	bool done = true;
+
+	/* pthread_create() allocates, and comes here again; only the first call goes on. */
+	if ((wanted & WANTED_DECAY) && may_start() &&
+	    !atomic_exchange_explicit(&running, true, memory_order_relaxed) && !start()) {
+		atomic_store_explicit(&running, false, memory_order_relaxed);
+		done = false;
+	}
+	if ((wanted & WANTED_BY_LAYERS) && !layers_start_threads()) {
+		wish(WANTED_BY_LAYERS);
+		done = false;
+	}
+	return done;
 }
 
 void page_background_start(void)
 {
+	uint64_t now = os_calls.now_ms();
 	int saved = errno;
 
-	/* A child of vfork leaves the thread to its parent, because the thread would end with
-	 * it. */
-	if (getpid() != process)
+	if (now < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
-	/* pthread_create() allocates, and comes here again; only the first call goes on. */
-	if (may_start() && !atomic_exchange_explicit(&running, true, memory_order_relaxed) &&
-	    !start())
-		atomic_store_explicit(&running, false, memory_order_relaxed);
+	/* A child of vfork leaves threads to its parent, because they would end with it. */
+	if (getpid() == process && !start_wanted(take_wishes()))
+		atomic_store_explicit(&not_before, now + RETRY_MS, memory_order_relaxed);
 	errno = saved;
 }
 
@@ -176,9 +145,8 @@ static noinline void poll_background(size_t dirty)
 	    atomic_load_explicit(&given_up, memory_order_relaxed) ||
 	    os_calls.now_ms() < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
-	if (os_heap.is_ukmem)
-		atomic_store_explicit(&page_background_wanted, true, memory_order_relaxed);
-	else
+	wish(WANTED_DECAY);
+	if (!os_heap.is_ukmem)
 		page_background_start();
 }
 
@@ -195,6 +163,9 @@ void page_decay(void)
 	 * in the drop-in only the background thread looks at CPUs and quotas. */
 	if (!os_heap.is_ukmem)
 		pcpu_look();
+	if (unlikely(page_background_is_wanted()) && !os_heap.is_ukmem && lock_none_held() &&
+	    !pcpu_gate_is_closed())
+		page_background_start();
 	if (likely(dirty <= decay_keeps()))
 		return;
 	/* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so
@@ -215,6 +186,9 @@ void page_decay(void)
 void background_init(void)
 {
 	process = getpid();
+	atomic_store_explicit(&page_background_wanted,
+			      config.live == LIVE_NEVER ? 0 : WANTED_BY_LAYERS,
+			      memory_order_relaxed);
 }
 
 /* A child has one thread, whatever its parent had. */
@@ -222,5 +196,4 @@ void background_fork_child(void)
 {
 	background_init();
 	atomic_store_explicit(&running, false, memory_order_relaxed);
-	atomic_store_explicit(&page_background_wanted, false, memory_order_relaxed);
 }

@@ -7,9 +7,15 @@
 
 /* Purges some of the backlog, if it is time. For callers that may enter the kernel. */
 void page_decay(void);
-/* In the drop-in, the flag tells that the thread is wanted, and page_background_start() starts
- * it for a caller that holds no lock of libc. Without the drop-in page_decay() starts it. */
-extern atomic_bool page_background_wanted;
+enum {
+	WANTED_DECAY = 1,     /* the thread that purges */
+	WANTED_BY_LAYERS = 2, /* threads of higher layers: layers_start_threads() */
+};
+
+/* In the drop-in, the flags tell that threads are wanted, and page_background_start() starts
+ * them for a caller that holds no lock of libc. Without the drop-in page_decay() starts them.
+ */
+extern _Atomic unsigned int page_background_wanted;
 void page_background_start(void);
 
 static inline bool page_background_is_wanted(void)

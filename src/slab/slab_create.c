@@ -183,6 +183,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 
 	if (!s)
 		return;
+	slab_bar_pins(s);
 	slab_stock_set(s, 0);
 	/* Under the lock, no other thread that empties caches has objects or slabs of @s. */
 	slab_caches_lock();
@@ -203,11 +204,13 @@ void kmem_cache_destroy(struct kmem_cache *s)
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
 		slab_report_left(s);
+		slab_allow_pins(s);
 		return;
 	}
 	if (remains) {
 		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
 			 s->name);
+		slab_allow_pins(s);
 		return;
 	}
 	slab_list_del(s);

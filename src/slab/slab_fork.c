@@ -10,6 +10,7 @@
 #include "percpu/gate.h"
 #include "slab/slab_count.h"
 #include "slab/slab_hand.h"
+#include "slab/slab_list.h"
 #include "slab/slab_node.h"
 #include "slab/slab_partial.h"
 #include "slab/slab_stock.h"
@@ -61,6 +62,7 @@ void slab_fork_child(void)
 	struct kmem_cache *s;
 	struct page *page;
 
+	slab_list_fork_child();
 	for (unsigned int i = 0; i < SLAB_HANDS; i++)
 		if ((s = slab_hand_left(i, &page)))
 			finish(s, page, alone);

@@ -8,9 +8,11 @@
  */
 #include "slab/slab_list.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/wait.h"
 
 static struct lock caches_lock;
 struct list_head slab_caches = { &slab_caches, &slab_caches };
@@ -106,4 +108,58 @@ struct kmem_cache *kmem_cache_find(const char *name)
 
 	slab_for_each_cache(compare, &search);
 	return search.found;
+}
+
+/* Synchronization: written under the caches lock; slab_unpin() clears it, with release, after
+ * the last use of the cache, and the destroyer reads it with acquire. */
+static _Atomic(struct kmem_cache *) pinned;
+static struct wait_queue unpinned;
+
+static void pin(struct kmem_cache *s, void *name)
+{
+	if (!s->barred && !strncmp(s->name, name, sizeof(s->name) - 1))
+		atomic_store_explicit(&pinned, s, memory_order_relaxed);
+}
+
+struct kmem_cache *slab_pin(const char *name)
+{
+	slab_for_each_cache(pin, (void *)(uintptr_t)name);
+	return atomic_load_explicit(&pinned, memory_order_relaxed);
+}
+
+void slab_unpin(void)
+{
+	atomic_store_explicit(&pinned, NULL, memory_order_release);
+	wait_notify(&unpinned, UINT_MAX);
+}
+
+static void set_barred(struct kmem_cache *s, bool barred)
+{
+	lock(&caches_lock);
+	s->barred = barred;
+	unlock(&caches_lock);
+}
+
+void slab_bar_pins(struct kmem_cache *s)
+{
+	enum { WAIT_MS = 100 };
+
+	set_barred(s, true);
+	while (unlikely(atomic_load_explicit(&pinned, memory_order_acquire) == s)) {
+		uint32_t seq = wait_begin(&unpinned);
+
+		if (atomic_load_explicit(&pinned, memory_order_acquire) == s)
+			wait_for(&unpinned, seq, WAIT_MS);
+		wait_end(&unpinned);
+	}
+}
+
+void slab_allow_pins(struct kmem_cache *s)
+{
+	set_barred(s, false);
+}
+
+void slab_list_fork_child(void)
+{
+	atomic_store_explicit(&pinned, NULL, memory_order_relaxed);
 }

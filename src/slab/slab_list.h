@@ -27,4 +27,19 @@ void slab_caches_assert_held(void);
 void slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 void __slab_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
+/*
+ * For a thread that is no thread of the program, and uses a cache while the program may destroy
+ * it (live/request.c). There is one such thread. From slab_pin() to slab_unpin() the cache is
+ * not destroyed: its destroyer waits. NULL: there is no cache of that name, or it is being
+ * destroyed.
+ */
+struct kmem_cache *slab_pin(const char *name);
+void slab_unpin(void);
+/* The destroyer's: nobody pins the cache from now on, or has it pinned. May block. */
+void slab_bar_pins(struct kmem_cache *s);
+/* The cache was not destroyed. */
+void slab_allow_pins(struct kmem_cache *s);
+/* The thread is not in the child. */
+void slab_list_fork_child(void);
+
 #endif

@@ -148,6 +148,7 @@ struct kmem_cache {
 	bool budgeted;		      /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
 	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
+	bool barred;		      /* it is being destroyed; the caches lock */
 	gfp_t gfp;		      /* the flag of the zone that slabs come from */
 	_Atomic unsigned int min_partial; /* so many slabs on a node's list may stay empty */
 	/* How many free objects a CPU's list should hold, and the slabs for that; relaxed. */

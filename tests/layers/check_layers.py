@@ -33,9 +33,9 @@ LAYERS = [
     ["layer"],
     ["base"],
 ]
-# Uses that go up all the same: file and target. The table of layers links the description of the
-# library's layout into every program.
-UPWARDS = {("layer/layer.c", "live/description.c")}
+# Uses that go up all the same: file and target. The table of layers links the layer live, and the
+# description of the library's layout, into every program.
+UPWARDS = {("layer/layer.c", "live/description.c"), ("layer/layer.c", "live/server.c")}
 DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
 
 # Steps within a layer, highest first.

@@ -9,11 +9,19 @@
  *   victim exec N    allocates, and executes itself anew, N times
  *   victim fork N    has a child that allocates and ends, N times
  *   victim wave N    five times takes a block of N bytes for 0.3 s and gives it back for 0.3 s
+ *   victim caches    makes and destroys the cache "brief" until stdin ends
+ *   victim child     has a child that allocates, and says its PID
+ *   victim closed    closes all its files but stdin and stdout, and opens others
+ *   victim leave     main() ends by pthread_exit(), a thread when stdin ends
+ *   victim threads   says how many threads it has
  *   victim hide      quiet, and unreadable for others (PR_SET_DUMPABLE)
  *
  * It prints nothing by stdio before, so that nothing is allocated between the look from outside
  * and the library's own.
  */
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +33,7 @@
 
 #ifdef LINKED
 #include <ukmem/kmalloc.h>
+#include <ukmem/slab.h>
 #include <ukmem/stats.h>
 
 #define allocate(size) kmalloc((size), GFP_KERNEL)
@@ -180,6 +189,109 @@ static int fork_often(int n)
 	return 0;
 }
 
+static void wait_for_end(void)
+{
+	char c;
+
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
+}
+
+static int have_child(void)
+{
+	char pid[16];
+
+	allocate_a_little();
+	pid_t child = fork();
+
+	if (!child) {
+		allocate_a_little();
+		wait_for_end();
+		_exit(0);
+	}
+	snprintf(pid, sizeof(pid), "%d\n", (int)child);
+	say(pid);
+	return child < 0 || waitpid(child, NULL, 0) != child;
+}
+
+static int close_files(void)
+{
+	allocate_a_little();
+	usleep(300000); /* a socket is there by now, and would be closed */
+	for (int fd = STDERR_FILENO; fd < 1024; fd++)
+		close(fd);
+	for (int i = 0; i < 300; i++)
+		if (open("/dev/null", O_RDONLY) < 0)
+			return 1;
+	say("ready\n");
+	wait_for_end();
+	return 0;
+}
+
+static int make_caches(void)
+{
+#ifdef LINKED
+	struct pollfd end = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	say("ready\n");
+	while (!poll(&end, 1, 0)) {
+		struct kmem_cache *s = kmem_cache_create("brief", 100, 0, 0, NULL);
+		void *object = s ? kmem_cache_alloc(s, GFP_KERNEL) : NULL;
+
+		if (!object)
+			return 1;
+		kmem_cache_free(s, object);
+		kmem_cache_destroy(s);
+		if (kmem_cache_find("brief"))
+			return 3;
+	}
+	return ukmem_verify(stderr);
+#else
+	return 2;    /* needs caches of its own */
+#endif
+}
+
+static void *end_last(void *unused)
+{
+	allocate_a_little();
+	say("ready\n");
+	wait_for_end();
+	return unused;
+}
+
+static int leave(void)
+{
+	pthread_t t;
+
+	allocate_a_little();
+	if (pthread_create(&t, NULL, end_last, NULL))
+		return 1;
+	pthread_exit(NULL);
+}
+
+static int count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int n = 0;
+
+	if (!tasks)
+		abort();
+	while (readdir(tasks))
+		n++;
+	closedir(tasks);
+	return n - 2;
+}
+
+static int say_threads(void)
+{
+	char text[16];
+
+	allocate_a_little();
+	snprintf(text, sizeof(text), "%d\n", count_threads());
+	say(text);
+	return 0;
+}
+
 static int wave(size_t size)
 {
 	say("ready\n");
@@ -213,6 +325,16 @@ int main(int argc, char **argv)
 		stop = 1;
 		return 0;
 	}
+	if (argc == 2 && !strcmp(argv[1], "caches"))
+		return make_caches();
+	if (argc == 2 && !strcmp(argv[1], "child"))
+		return have_child();
+	if (argc == 2 && !strcmp(argv[1], "closed"))
+		return close_files();
+	if (argc == 2 && !strcmp(argv[1], "leave"))
+		return leave();
+	if (argc == 2 && !strcmp(argv[1], "threads"))
+		return say_threads();
 	if (argc == 3 && !strcmp(argv[1], "exec"))
 		return exec_again(argv);
 	if (argc == 3 && !strcmp(argv[1], "fork"))

@@ -34,6 +34,8 @@ enum class reason {
 	not_ready,  /**< its library is not initialised */
 	unknown,    /**< its library's description lacks something */
 	changing,   /**< it changed too fast: no two readings agreed */
+	no_socket,  /**< it serves none, or none that can be reached */
+	refused,    /**< it was asked by its socket, and did not do it */
 };
 
 /** what() is a sentence for the user, without the PID. */

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process's socket, and the thread that serves it, if the tunable live says so.
+ *
+ * The thread has a table of open files of its own, in which there is the socket alone. So the
+ * program neither sees the socket nor can it close it, children of fork and exec do not inherit
+ * it, and a number that the program uses anew cannot be taken for it.
+ *
+ * The thread serves one client at a time, each for a few seconds at most. It blocks all signals
+ * and allocates nothing itself. What clients can make it do takes the library's locks in their
+ * order, as any thread of the program.
+ *
+ * The child of a fork has no server. It starts one of its own when it is in a slow path, as its
+ * parent did (page/background.c); the random part of the name makes them two.
+ *
+ * Where the program has confined itself since the start (os_confine), a filter may kill it for
+ * a system call. Then the thread makes no call but futex.
+ */
+#include "live/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "live/request.h"
+#include "os/os.h"
+
+enum {
+	STACK_BYTES = 128 << 10,
+	WAITING_CLIENTS = 16,
+	REQUEST_MS = 2000, /* a client's time for its request */
+	REPLY_MS = 10000,  /* and for each kilobyte of the reply */
+	LOOK_MS = 5000,	   /* between two looks whether the program's own threads have ended */
+};
+
+extern char __libc_single_threaded __attribute__((weak));
+
+/* Synchronization: atomic, relaxed: whether this process has a thread, or cannot have one. */
+static atomic_bool running, given_up;
+
+static void give_up(const char *what, int err)
+{
+	atomic_store_explicit(&given_up, true, memory_order_relaxed);
+	log_warn("live: %s (error %d): no socket for ukmem trim PID and the like", what, err);
+}
+
+/* Waits until the file is ready for @events. False: not before @deadline, or not ever. */
+static bool wait_until(int fd, short events, uint64_t deadline)
+{
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = events };
+		uint64_t now = os_calls.now_ms();
+		int n;
+
+		if (now >= deadline)
+			return false;
+		n = poll(&p, 1, (int)(deadline - now));
+		if (n > 0)
+			return p.revents & events;
+		if (n < 0 && errno != EINTR)
+			return false;
+	}
+}
+
+/* Reads a line, without its newline, with a terminating zero. */
+static bool receive_line(int client, char *line, size_t size)
+{
+	uint64_t deadline = os_calls.now_ms() + REQUEST_MS;
+	size_t used = 0;
+
+	while (used < size && wait_until(client, POLLIN, deadline)) {
+		ssize_t n = recv(client, line + used, size - used, MSG_DONTWAIT);
+		char *end;
+
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0)
+			return false;
+		end = memchr(line + used, '\n', (size_t)n);
+		used += (size_t)n;
+		if (end) {
+			*end = '\0';
+			/* No zero is part of a request. */
+			return strlen(line) == (size_t)(end - line);
+		}
+	}
+	return false;
+}
+
+static bool send_bytes(struct live_reply *r, const char *bytes, size_t size)
+{
+	uint64_t deadline = os_calls.now_ms() + REPLY_MS;
+
+	while (size) {
+		ssize_t n;
+
+		if (!wait_until(r->client, POLLOUT, deadline))
+			return false;
+		n = send(r->client, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return false;
+		if (n > 0) {
+			bytes += n;
+			size -= (size_t)n;
+		}
+	}
+	return true;
+}
+
+/* Root, and the process's user. Other users of a process that changes its user for a while are
+ * none. */
+static bool may_ask(int client)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return !getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
+	       (!peer.uid || (peer.uid == geteuid() && peer.uid == getuid()));
+}
+
+static void serve_client(int client)
+{
+	struct live_reply r = { .send = send_bytes, .client = client };
+	char line[LIVE_REQUEST_SIZE];
+
+	if (!may_ask(client))
+		live_reply_error(&r, "only its user and root may ask it");
+	else if (!receive_line(client, line, sizeof(line)))
+		live_reply_error(&r, "this is no request");
+	else
+		live_request(line, &r);
+}
+
+/* A socket that listens, or a negative errno. */
+static int listen_to_clients(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int length = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1,
+			      LIVE_SOCKET_NAME "%d/%016llx", (int)getpid(),
+			      (unsigned long long)os_random());
+	socklen_t size =
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd >= 0 &&
+	    (bind(fd, (struct sockaddr *)&at, size) || listen(fd, WAITING_CLIENTS))) {
+		int err = errno;
+
+		close(fd);
+		return -err;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Gives this thread a table of files of its own, with a socket alone. Result: that, or -1.
+ * Messages come before stderr is closed: a copy of it would keep a pipe open whose reader waits
+ * until the program has closed it.
+ */
+static int open_socket(void)
+{
+	int fd;
+
+	if (syscall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE)) {
+		give_up("a thread cannot have files of its own", errno);
+		return -1;
+	}
+	fd = listen_to_clients();
+	if (fd < 0)
+		give_up("the socket cannot be made", -fd);
+	if (fd > 0)
+		syscall(SYS_close_range, 0, fd - 1, 0);
+	syscall(SYS_close_range, fd + 1, ~0u, 0);
+	return fd < 0 ? -1 : fd;
+}
+
+/* Whether this thread is the last one. A process whose main() ended by pthread_exit() ends with
+ * its last thread. */
+static bool is_alone(void)
+{
+	struct os_threads threads;
+
+	return os_threads(&threads) && threads.first_ended && threads.nr <= 2;
+}
+
+/* For ever. */
+static void wait_in_sandbox(void)
+{
+	for (;;)
+		sys_futex_wait(&(uint32_t){ 0 }, 0, 3600000);
+}
+
+static void serve(int fd)
+{
+	for (;;) {
+		bool ready = wait_until(fd, POLLIN, os_calls.now_ms() + LOOK_MS);
+		int client;
+
+		if (os_is_confined())
+			wait_in_sandbox();
+		if (!ready && is_alone())
+			return;
+		client = ready ? accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+		if (client >= 0) {
+			serve_client(client);
+			close(client);
+		} else if (ready && errno != EAGAIN) {
+			os_pause_ms(100); /* the system has no memory, perhaps */
+		}
+	}
+}
+
+static void *server(void *unused)
+{
+	int fd;
+
+	(void)unused;
+	pthread_setname_np(pthread_self(), "ukmem-live");
+	fd = open_socket();
+	if (fd >= 0) {
+		serve(fd);
+		close(fd);
+	}
+	atomic_store_explicit(&running, false, memory_order_relaxed);
+	return NULL;
+}
+
+/* libc's flag stays set when threads have ended, and in a child. */
+static bool has_threads(void)
+{
+	struct os_threads threads;
+
+	if (&__libc_single_threaded && __libc_single_threaded)
+		return false;
+	return os_threads(&threads) && threads.nr > 1;
+}
+
+static bool start_threads(void)
+{
+	int err;
+
+	if (config.live == LIVE_NEVER || os_is_confined() ||
+	    atomic_load_explicit(&given_up, memory_order_relaxed))
+		return true;
+	if (config.live == LIVE_THREADS && !has_threads())
+		return false;
+	/* pthread_create() allocates, and comes here again. */
+	if (atomic_exchange_explicit(&running, true, memory_order_relaxed))
+		return true;
+	err = os_thread_start(server, STACK_BYTES);
+	if (!err)
+		return true;
+	atomic_store_explicit(&running, false, memory_order_relaxed);
+	if (err == -EBUSY)
+		return false;
+	give_up("no thread can be created", -err);
+	return true;
+}
+
+static void fork_child(void)
+{
+	atomic_store_explicit(&running, false, memory_order_relaxed);
+}
+
+/* The layer has nothing to initialise: only its functions that are always called are there. */
+static struct once never = ONCE_INITIALIZER;
+
+const struct layer live_layer = {
+	.once = &never,
+	.fork_child = fork_child,
+	.start_threads = start_threads,
+};

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Creates threads of the library, and tells how many threads there are.
+ *
+ * A signal handler may have interrupted libc while it held a lock that creating a thread takes,
+ * too. So code that looks like a handler creates none.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/decimal.h"
+#include "os/os.h"
+
+enum {
+	/* A thread that blocks signals for so long is in no handler, but uses pselect(). */
+	HABIT_MS = 2000,
+	HABIT_GAP_MS = 500, /* the longest gap between two looks that count as one habit */
+};
+
+/* Whether a signal that has a handler is blocked. */
+static bool blocks_handler(const sigset_t *blocked)
+{
+	struct sigaction action;
+
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(blocked, i) == 1 && !sigaction(i, NULL, &action) &&
+		    action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
+			return true;
+	return false;
+}
+
+/* When this thread was first and last seen to block such a signal; it was never seen without a
+ * blocked one between. blocks_since is 0 if it was seen without. */
+static _Thread_local uint64_t blocks_since __attribute__((tls_model("initial-exec")));
+static _Thread_local uint64_t blocks_until __attribute__((tls_model("initial-exec")));
+
+/*
+ * Whether this request may come from a signal handler. While a handler runs, its signal is
+ * blocked, unless it has SA_NODEFER. A thread that blocks a signal for HABIT_MS is in no
+ * handler; it is a thread of a program that takes signals only in pselect().
+ */
+static bool may_be_handler(const sigset_t *blocked, uint64_t now)
+{
+	if (!blocks_handler(blocked)) {
+		blocks_since = 0;
+		return false;
+	}
+	if (!blocks_since || now - blocks_until > HABIT_GAP_MS)
+		blocks_since = now;
+	blocks_until = now;
+	return now - blocks_since < HABIT_MS;
+}
+
+cold int os_thread_start(void *(*run)(void *), size_t stack)
+{
+	sigset_t all, old;
+	uint64_t now;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	now = os_calls.now_ms();
+	if (may_be_handler(&old, now)) {
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		return -EBUSY;
+	}
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, stack);
+	err = pthread_create(&thread, &attr, run, NULL);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -err;
+}
+
+bool os_threads(struct os_threads *threads)
+{
+	enum { NR_THREADS = 18 }; /* words between the state and this number, and the state */
+	char text[512];
+	ssize_t n = os_calls.read_file("/proc/self/stat", text, sizeof(text) - 1);
+	const char *word;
+	uint64_t nr;
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	/* The program's name, in parentheses, may have spaces and parentheses. */
+	word = strrchr(text, ')');
+	if (!word || word[1] != ' ')
+		return false;
+	word += 2;
+	threads->first_ended = *word == 'Z';
+	for (int i = 1; word && i < NR_THREADS; i++) {
+		word = strchr(word, ' ');
+		word = word ? word + 1 : NULL;
+	}
+	if (!word || !parse_decimal(&word, &nr))
+		return false;
+	threads->nr = (unsigned int)nr;
+	return true;
+}
