@@ -11,6 +11,7 @@
  *                     (all but `run`: in place of a program, the PID of one that runs)
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
  *   ukmem attr        shows attributes of one cache of a process
+ *   ukmem leaks       shows the objects of a process that no pointer leads to
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -33,6 +34,7 @@
 
 #include "command.h"
 #include "info.h"
+#include "leaks.h"
 #include "look.h"
 #include "metrics.h"
 #include "preload.h"
@@ -391,6 +393,7 @@ int main(int argc, char **argv)
 	run_options options;
 	metrics_options metrics_opts;
 	watch_options watch_opts;
+	leaks_options leaks_opts;
 	std::string help_of, config_of;
 	bool json = false;
 
@@ -407,6 +410,7 @@ int main(int argc, char **argv)
 	const lookers look_subs = add_lookers(app, options.look);
 	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
 	const CLI::App *watch_sub = add_watch(app, watch_opts);
+	const CLI::App *leaks_sub = add_leaks(app, leaks_opts);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -447,6 +451,8 @@ int main(int argc, char **argv)
 		return metrics(metrics_opts);
 	if (watch_sub->parsed())
 		return watch(watch_opts);
+	if (leaks_sub->parsed())
+		return leaks(leaks_opts);
 	if (look_subs.ps->parsed())
 		return list_processes(options.look);
 	if (info_sub->parsed())

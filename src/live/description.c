@@ -246,6 +246,8 @@ static const struct live_entry entries[] = {
 	FIELD(slab_stock, nr),
 	SIZE(slab_quarantine),
 	FIELD(slab_quarantine, count),
+	FIELD(slab_quarantine, first),
+	ARRAY(slab_quarantine, queue),
 	CONSTANT(SLAB_FULL),
 	CONSTANT(SLAB_WITH_CPU),
 	CONSTANT(SLAB_ON_NODE),
