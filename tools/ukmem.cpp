@@ -11,6 +11,7 @@
  *                     (all but `run`: in place of a program, the PID of one that runs)
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
  *   ukmem attr        shows attributes of one cache of a process
+ *   ukmem allocinfo   shows bytes and objects of a process by call site
  *   ukmem leaks       shows the objects of a process that no pointer leads to
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
@@ -32,6 +33,7 @@
 #include <CLI/CLI.hpp>
 #include <ukmem/stats.h>
 
+#include "allocinfo.h"
 #include "command.h"
 #include "info.h"
 #include "leaks.h"
@@ -394,6 +396,7 @@ int main(int argc, char **argv)
 	metrics_options metrics_opts;
 	watch_options watch_opts;
 	leaks_options leaks_opts;
+	allocinfo_options allocinfo_opts;
 	std::string help_of, config_of;
 	bool json = false;
 
@@ -410,6 +413,7 @@ int main(int argc, char **argv)
 	const lookers look_subs = add_lookers(app, options.look);
 	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
 	const CLI::App *watch_sub = add_watch(app, watch_opts);
+	const CLI::App *allocinfo_sub = add_allocinfo(app, allocinfo_opts);
 	const CLI::App *leaks_sub = add_leaks(app, leaks_opts);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
@@ -451,6 +455,8 @@ int main(int argc, char **argv)
 		return metrics(metrics_opts);
 	if (watch_sub->parsed())
 		return watch(watch_opts);
+	if (allocinfo_sub->parsed())
+		return allocinfo(allocinfo_opts);
 	if (leaks_sub->parsed())
 		return leaks(leaks_opts);
 	if (look_subs.ps->parsed())
