@@ -12,6 +12,8 @@
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
  *   ukmem attr        shows attributes of one cache of a process, or sets one
  *   ukmem trim        lets a process give its free memory back
+ *   ukmem allocinfo   shows bytes and objects of a process by call site
+ *   ukmem leaks       shows the objects of a process that no pointer leads to
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -32,9 +34,11 @@
 #include <CLI/CLI.hpp>
 #include <ukmem/stats.h>
 
+#include "allocinfo.h"
 #include "command.h"
 #include "control.h"
 #include "info.h"
+#include "leaks.h"
 #include "look.h"
 #include "metrics.h"
 #include "preload.h"
@@ -409,6 +413,8 @@ int main(int argc, char **argv)
 	metrics_options metrics_opts;
 	watch_options watch_opts;
 	trim_options trim_opts;
+	leaks_options leaks_opts;
+	allocinfo_options allocinfo_opts;
 	std::string help_of, config_of;
 	bool json = false;
 
@@ -426,6 +432,8 @@ int main(int argc, char **argv)
 	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
 	const CLI::App *watch_sub = add_watch(app, watch_opts);
 	const CLI::App *trim_sub = add_trim(app, trim_opts);
+	const CLI::App *allocinfo_sub = add_allocinfo(app, allocinfo_opts);
+	const CLI::App *leaks_sub = add_leaks(app, leaks_opts);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -473,6 +481,10 @@ int main(int argc, char **argv)
 		return metrics(metrics_opts);
 	if (watch_sub->parsed())
 		return watch(watch_opts);
+	if (allocinfo_sub->parsed())
+		return allocinfo(allocinfo_opts);
+	if (leaks_sub->parsed())
+		return leaks(leaks_opts);
 	if (look_subs.ps->parsed())
 		return list_processes(options.look);
 	if (info_sub->parsed())

@@ -34,6 +34,7 @@
 #include "slab/slab_page.h"
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
+#include "ukmem/alloc_tag.h"
 
 /* clang-format off */
 #define SIZE(s) { #s, LIVE_STRUCT, sizeof(struct s), 1, 0 }
@@ -246,6 +247,8 @@ static const struct live_entry entries[] = {
 	FIELD(slab_stock, nr),
 	SIZE(slab_quarantine),
 	FIELD(slab_quarantine, count),
+	FIELD(slab_quarantine, first),
+	ARRAY(slab_quarantine, queue),
 	CONSTANT(SLAB_FULL),
 	CONSTANT(SLAB_WITH_CPU),
 	CONSTANT(SLAB_ON_NODE),
@@ -268,6 +271,22 @@ static const struct live_entry entries[] = {
 #undef SLAB_EVENT_ENTRY
 	/* kmalloc */
 	CONSTANT(LARGE_BLOCK_SHIFT),
+	SIZE(ukmem_alloc_tag_table),
+	FIELD(ukmem_alloc_tag_table, version),
+	FIELD(ukmem_alloc_tag_table, nr),
+	FIELD(ukmem_alloc_tag_table, copies),
+	FIELD(ukmem_alloc_tag_table, base),
+	FIELD(ukmem_alloc_tag_table, stride),
+	FIELD(ukmem_alloc_tag_table, tags),
+	SIZE(ukmem_alloc_tag),
+	FIELD(ukmem_alloc_tag, file),
+	FIELD(ukmem_alloc_tag, function),
+	FIELD(ukmem_alloc_tag, line),
+	FIELD(ukmem_alloc_tag, counters),
+	SIZE(ukmem_alloc_tag_counters),
+	FIELD(ukmem_alloc_tag_counters, bytes),
+	FIELD(ukmem_alloc_tag_counters, objects),
+	CONSTANT(UKMEM_ALLOC_TAGS_VERSION),
 };
 
 /* Variables that a reader begins with. X(name) */
@@ -293,7 +312,8 @@ static const struct live_entry entries[] = {
 	X(slab_boot_node)                                                                      \
 	X(slab_queues)                                                                         \
 	X(large_allocs)                                                                        \
-	X(large_in_use)
+	X(large_in_use)                                                                        \
+	X(ukmem_alloc_tag_table)
 
 #define WEAK(name) extern __typeof__(name) name __attribute__((weak));
 SYMBOLS(WEAK)

@@ -61,7 +61,8 @@ struct mapping {
 	address start, end;
 	bool readable, writable;
 	uint64_t offset;
-	std::string file; /**< empty: anonymous */
+	std::string file;   /**< empty: anonymous */
+	bool stack = false; /**< the first thread's */
 };
 
 class process_memory
@@ -78,6 +79,13 @@ class process_memory
 	virtual std::vector<mapping> mappings() = 0;
 	/** Bytes of memory behind [@from, @from + @size). Throws error: forbidden, gone. */
 	virtual uint64_t resident(address from, uint64_t size) = 0;
+	/** The entries of @n pages from page number @first on, as in /proc/PID/pagemap. False:
+	 * it cannot be known. Throws error: forbidden, gone. */
+	virtual bool page_entries(uint64_t first, uint64_t *entries, size_t n)
+	{
+		(void)first, (void)entries, (void)n;
+		return false;
+	}
 	/** Throws error: gone, if the process is not the one of the first call. */
 	virtual void check_alive() = 0;
 

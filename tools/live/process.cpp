@@ -186,6 +186,7 @@ static mapping parse_mapping(const std::string &line)
 	m.readable = mode[0] == 'r';
 	m.writable = mode[1] == 'w';
 	m.file = file[0] == '/' ? file : "";
+	m.stack = !strcmp(file, "[stack]");
 	return m;
 }
 
@@ -246,6 +247,27 @@ uint64_t process::resident(address from, uint64_t size)
 	if (err)
 		fail(err, "/proc/PID/pagemap");
 	return pages * page;
+}
+
+bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
+{
+	const int pagemap = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
+	const size_t size = n * sizeof(*entries);
+	size_t done = 0;
+
+	if (pagemap < 0)
+		return false;
+	while (done < size) {
+		const ssize_t got =
+			pread(pagemap, reinterpret_cast<char *>(entries) + done, size - done,
+			      static_cast<off_t>(first * sizeof(*entries) + done));
+
+		if (got <= 0)
+			break;
+		done += static_cast<size_t>(got);
+	}
+	close(pagemap);
+	return done == size;
 }
 
 std::string process::program() const

@@ -20,6 +20,7 @@ class process : public process_memory
 	using process_memory::read;
 	std::vector<mapping> mappings() override;
 	uint64_t resident(address from, uint64_t size) override;
+	bool page_entries(uint64_t first, uint64_t *entries, size_t n) override;
 	void check_alive() override;
 
 	/** The program's name, as in /proc/PID/comm. */

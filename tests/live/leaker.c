@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process that leaks objects which are known: tests/live/leaks_test.py.
+ *
+ *   leaker plant     leaks; prints the addresses of the objects that it leaked, and of some
+ * that it did not, a line each; then "ready"; ends when stdin does leaker clean     the same
+ * objects, none of them leaked leaker storm     threads move objects among themselves until
+ * stdin ends; none is leaked
+ *
+ * Addresses are printed in hexadecimal: "direct A", "indirect A", "kept A". The process keeps
+ * them inverted, so that they are no pointers.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef LINKED
+#include <ukmem/kmalloc.h>
+
+#define allocate(size) kmalloc((size), GFP_KERNEL)
+#define release(p) kfree(p)
+#else
+#define allocate(size) malloc(size)
+#define release(p) free(p)
+#endif
+
+enum { MOST = 4096, THREADS = 3, PLACES = 20000 };
+
+struct node {
+	struct node *next;
+	char rest[88];
+};
+
+struct known {
+	const char *what;
+	uintptr_t inverted;
+};
+
+static struct known known[MOST];
+static unsigned int nr_known;
+static void *volatile root[MOST]; /* of "clean" alone: objects that "plant" leaks */
+static unsigned int nr_roots;
+static char *volatile inside;	    /* points into an object */
+static struct node *volatile chain; /* to objects that are kept */
+static _Thread_local void *volatile local;
+static int leaks;
+
+static void note(const char *what, void *object)
+{
+	if (nr_known == MOST)
+		abort();
+	known[nr_known].what = what;
+	known[nr_known++].inverted = ~(uintptr_t)object;
+}
+
+static void *get(size_t size)
+{
+	void *p = allocate(size);
+
+	if (!p)
+		abort();
+	memset(p, 0x11, size);
+	return p;
+}
+
+/* An object that nothing leads to, unless nothing shall be leaked. */
+static void leak(void *object)
+{
+	note(leaks ? "direct" : "kept", object);
+	if (!leaks)
+		root[nr_roots++] = object;
+}
+
+static void leak_by_another(void *object)
+{
+	note(leaks ? "indirect" : "kept", object);
+}
+
+static __attribute__((noinline)) void make_objects(void)
+{
+	static const size_t sizes[] = { 8, 24, 40, 100, 500, 3000, 9000, 300000, 3000000 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		for (int n = 0; n < 20; n++)
+			leak(get(sizes[i]));
+
+	/* A list of ten whose head is leaked, and a ring. */
+	struct node *list = NULL, *first = NULL;
+
+	for (int i = 0; i < 10; i++) {
+		struct node *node = get(sizeof(*node));
+
+		node->next = list;
+		list = node;
+		if (i < 9)
+			leak_by_another(node);
+	}
+	leak(list);
+	for (int i = 0; i < 5; i++) {
+		struct node *node = get(sizeof(*node));
+
+		node->next = first;
+		if (!first)
+			list = node;
+		first = node;
+	}
+	list->next = first;
+	/* Of a ring, one object stands for all. */
+	for (struct node *node = first; node; node = node == list ? NULL : node->next)
+		note(leaks ? "ring" : "kept", node);
+	if (!leaks)
+		root[nr_roots++] = first;
+
+	/* Objects that are kept: by a list, by a pointer inside, by a thread's own variable. */
+	for (int i = 0; i < 1000; i++) {
+		struct node *node = get(sizeof(*node));
+
+		node->next = chain;
+		chain = node;
+		note("kept", node);
+	}
+	inside = (char *)get(700) + 333;
+	note("kept", inside - 333);
+	local = get(2000);
+	note("kept", local);
+
+	/* Many that are freed again, into arrays and slabs. */
+	static void *some[1000];
+
+	for (int i = 0; i < 1000; i++)
+		some[i] = get((size_t)i + 1);
+	for (int i = 0; i < 1000; i++) {
+		release(some[i]);
+		some[i] = NULL;
+	}
+}
+
+/* Overwrites what functions have left on the stack. */
+static __attribute__((noinline)) void wipe(void)
+{
+	volatile char space[65536];
+
+	for (size_t i = 0; i < sizeof(space); i++)
+		space[i] = 0;
+}
+
+static void say(const char *text)
+{
+	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
+		abort();
+}
+
+static void *place[PLACES];
+static volatile int stop;
+
+static void *move(void *seed)
+{
+	uint32_t state = (uint32_t)(uintptr_t)seed;
+
+	while (!stop) {
+		state = state * 1664525 + 1013904223;
+
+		void *mine = state >> 30 ? allocate((state >> 12) % 700 + 1) : NULL;
+
+		if (mine)
+			memset(mine, 1, 1);
+		release(__atomic_exchange_n(&place[(state >> 8) % PLACES], mine,
+					    __ATOMIC_ACQ_REL));
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	char c;
+
+	if (argc != 2)
+		return 2;
+	if (!strcmp(argv[1], "storm")) {
+		pthread_t t[THREADS];
+
+		for (uintptr_t i = 0; i < THREADS; i++)
+			if (pthread_create(&t[i], NULL, move, (void *)(i + 1)))
+				abort();
+		say("ready\n");
+		while (read(STDIN_FILENO, &c, 1) > 0)
+			;
+		stop = 1;
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(t[i], NULL);
+		return 0;
+	}
+	leaks = !strcmp(argv[1], "plant");
+	make_objects();
+	wipe();
+	for (unsigned int i = 0; i < nr_known; i++) {
+		char line[64];
+
+		/* The number exists in two halves only, never as one word. */
+		snprintf(line, sizeof(line), "%s %x%08x\n", known[i].what,
+			 (unsigned int)(~known[i].inverted >> 32),
+			 (unsigned int)~known[i].inverted);
+		say(line);
+	}
+	wipe();
+	say("ready\n");
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
+	return 0;
+}

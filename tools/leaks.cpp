@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+#include "leaks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "live/leaks.h"
+#include "live/process.h"
+#include "live/snapshot.h"
+#include "words.h"
+
+using json = nlohmann::ordered_json;
+
+namespace
+{
+
+/* Leaked objects of one cache and size. */
+struct group {
+	std::string cache;
+	uint64_t size = 0;
+	uint64_t direct = 0, indirect = 0; /* objects */
+	std::vector<live::address> some;   /* direct ones first */
+	std::string first;		   /* the first bytes of some[0], in hexadecimal */
+
+	uint64_t bytes() const
+	{
+		return (direct + indirect) * size;
+	}
+};
+
+struct report {
+	uint64_t objects = 0, bytes = 0; /* in use */
+	uint64_t direct = 0, direct_bytes = 0, indirect = 0, indirect_bytes = 0;
+	double stopped = 0;	   /* seconds */
+	std::vector<group> groups; /* the one with the most bytes first */
+};
+
+class searcher
+{
+      public:
+	explicit searcher(const leaks_options &options)
+	    : o(options), process(o.pid), reader(process)
+	{
+	}
+
+	report search()
+	{
+		constexpr int most_passes = 8;
+		const double age = o.min_age >= 0 ? o.min_age : o.stop ? 0 : 1;
+		const auto next = std::chrono::steady_clock::now() +
+				  std::chrono::microseconds(std::llround(age * 1e6));
+		live::leak_search before = pass(), now;
+
+		if (o.stop && age <= 0)
+			return done;
+		std::this_thread::sleep_until(next);
+		/* While the process runs, objects move and are freed during a pass. */
+		for (int i = 1; i < most_passes; i++) {
+			now = pass(&before);
+			if (o.stop || now.leaked.size() == before.leaked.size())
+				break;
+			before = std::move(now);
+		}
+		return done;
+	}
+
+	std::string program() const
+	{
+		return process.program();
+	}
+
+      private:
+	live::leak_search pass(const live::leak_search *before = nullptr)
+	{
+		using clock = std::chrono::steady_clock;
+		const auto start = clock::now();
+		std::optional<live::stopped_threads> stopped;
+
+		if (o.stop)
+			stopped.emplace(o.pid);
+
+		live::leak_search now = live::search_leaks(
+			reader, stopped ? stopped->all : live::look_at_threads(o.pid));
+
+		if (before)
+			live::keep_those_of(*before, now);
+		/* Contents are of the same moment. */
+		make_report(now);
+		stopped.reset();
+		if (o.stop)
+			done.stopped =
+				std::chrono::duration<double>(clock::now() - start).count();
+		return now;
+	}
+
+	void make_report(const live::leak_search &now)
+	{
+		std::map<std::pair<std::string, uint64_t>, group> groups;
+
+		done = {};
+		done.objects = now.objects;
+		done.bytes = now.bytes;
+		for (const bool indirect : { false, true })
+			for (const live::leaked_object &l : now.leaked) {
+				if (l.indirect != indirect)
+					continue;
+
+				const std::string &cache = now.kinds[l.kind].name;
+				group &g = groups[{ cache, l.size }];
+
+				g.cache = cache;
+				g.size = l.size;
+				(indirect ? g.indirect : g.direct)++;
+				(indirect ? done.indirect : done.direct)++;
+				(indirect ? done.indirect_bytes : done.direct_bytes) += l.size;
+				if (g.some.size() < o.limit)
+					g.some.push_back(l.at);
+				if (g.first.empty())
+					g.first = contents(l);
+			}
+		for (const auto &[key, g] : groups)
+			done.groups.push_back(g);
+		std::stable_sort(
+			done.groups.begin(), done.groups.end(),
+			[](const group &a, const group &b) { return a.bytes() > b.bytes(); });
+	}
+
+	std::string contents(const live::leaked_object &l)
+	{
+		unsigned char bytes[16];
+		const size_t n = std::min<uint64_t>(sizeof(bytes), l.size);
+		std::string text;
+
+		if (!process.read(l.at, bytes, n))
+			return "";
+		for (size_t i = 0; i < n; i++) {
+			char two[3];
+
+			snprintf(two, sizeof(two), "%02x", bytes[i]);
+			text += two;
+		}
+		return text;
+	}
+
+	const leaks_options &o;
+	live::process process;
+	live::reader reader;
+	report done;
+};
+
+std::string hexadecimal(live::address at)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(at));
+	return text;
+}
+
+/* As a person reads bytes: hexadecimal, and those that are letters. */
+std::string dump(const std::string &digits)
+{
+	std::string bytes, letters;
+
+	for (size_t i = 0; i + 1 < digits.size(); i += 2) {
+		const int c = std::stoi(digits.substr(i, 2), nullptr, 16);
+
+		bytes += (i ? " " : "") + digits.substr(i, 2);
+		letters += c >= ' ' && c < 0x7f ? static_cast<char>(c) : '.';
+	}
+	return bytes + "  |" + letters + "|";
+}
+
+void print(const leaks_options &o, const report &r)
+{
+	using ull = unsigned long long;
+
+	printf("process %s: %llu objects in use, %s\n", name_of(o.pid).c_str(),
+	       static_cast<ull>(r.objects), human(r.bytes).c_str());
+	printf("leaked: %llu, %s; only reachable from these: %llu, %s\n",
+	       static_cast<ull>(r.direct), human(r.direct_bytes).c_str(),
+	       static_cast<ull>(r.indirect), human(r.indirect_bytes).c_str());
+	if (o.stop)
+		printf("stopped for: %.3f s\n", r.stopped);
+	if (!r.groups.empty())
+		printf("\n%-24s %10s %10s %10s %8s\n", "CACHE", "SIZE", "LEAKED", "INDIRECT",
+		       "BYTES");
+	for (const group &g : r.groups) {
+		printf("%-24s %10llu %10llu %10llu %8s\n", g.cache.c_str(),
+		       static_cast<ull>(g.size), static_cast<ull>(g.direct),
+		       static_cast<ull>(g.indirect), human(g.bytes()).c_str());
+		for (size_t i = 0; i < g.some.size(); i++)
+			printf("  %s%s\n", hexadecimal(g.some[i]).c_str(),
+			       i ? "" : ("  " + dump(g.first)).c_str());
+	}
+}
+
+void print_json(const leaks_options &o, const report &r, const std::string &program)
+{
+	json groups = json::array();
+
+	for (const group &g : r.groups) {
+		json some = json::array();
+
+		for (live::address at : g.some)
+			some.push_back(hexadecimal(at));
+		groups.push_back({ { "cache", g.cache },
+				   { "size", g.size },
+				   { "direct", g.direct },
+				   { "indirect", g.indirect },
+				   { "bytes", g.bytes() },
+				   { "addresses", some },
+				   { "first_bytes", g.first } });
+	}
+
+	json all = { { "ukmem", { { "program", program }, { "pid", o.pid } } },
+		     { "objects", r.objects },
+		     { "bytes", r.bytes },
+		     { "direct", r.direct },
+		     { "direct_bytes", r.direct_bytes },
+		     { "indirect", r.indirect },
+		     { "indirect_bytes", r.indirect_bytes },
+		     { "groups", groups } };
+
+	if (o.stop)
+		all["stopped_seconds"] = r.stopped;
+	std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+}
+
+} // namespace
+
+CLI::App *add_leaks(CLI::App &app, leaks_options &options)
+{
+	CLI::App *sub = add_command(app, "leaks", " PID",
+				    "Show the objects of a process that no pointer leads to");
+
+	add_pid(sub, options.pid)->required();
+	sub->add_flag("--stop", options.stop,
+		      "Stop the process for the search, which is exact then");
+	sub->add_option("--min-age", options.min_age,
+			"Search again after so many seconds; show what was leaked both times "
+			"and did\nnot change meanwhile (1; with --stop 0: search once)")
+		->type_name("SECONDS")
+		->check(CLI::Range(0.0, 86400.0));
+	sub->add_option("--limit", options.limit, "Addresses for each cache and size (3)")
+		->type_name("N")
+		->check(CLI::Range(1u, 1000000000u));
+	sub->add_flag("--json", options.json, "As one JSON object in a line");
+	sub->footer(
+		"Any eight aligned bytes that hold the address of a byte of an object count "
+		"as a pointer,\nso a leaked object may go unnoticed. LEAKED objects are "
+		"those that nothing leads to;\nINDIRECT ones are reachable from leaked "
+		"objects alone. Without --stop an object whose\nonly pointer is in a "
+		"register may be shown, too.\n");
+	return sub;
+}
+
+int leaks(const leaks_options &options)
+{
+	try {
+		searcher s(options);
+		const report r = s.search();
+
+		if (options.json)
+			print_json(options, r, s.program());
+		else
+			print(options, r);
+		fflush(stdout);
+		std::cout.flush();
+		return ferror(stdout) || !std::cout
+			       ? fail(EXIT_FAILURE, "standard output: cannot be written")
+			       : EXIT_SUCCESS;
+	} catch (const live::error &e) {
+		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
+	} catch (const std::exception &e) {
+		return fail(EXIT_FAILURE, e.what());
+	}
+}

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: MIT */
+#include "live/leaks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+namespace live
+{
+
+namespace
+{
+
+constexpr uint64_t largest_piece = 1 << 20;
+constexpr size_t most_at_once = 4 << 20; /* bytes of a read */
+constexpr size_t most_pieces = 512;
+constexpr uint64_t word_size = sizeof(uint64_t);
+constexpr uint64_t red_zone = 128; /* bytes that functions may use below the stack pointer */
+
+/* What is to be read at once, and what for. */
+struct part {
+	address from;
+	uint64_t size;
+	uint32_t run;
+	const uint64_t *data;
+};
+
+class searcher
+{
+      public:
+	searcher(const heap &heap_of, const objects &all_of)
+	    : h(heap_of), all(all_of), allowed(&all.used), seen(all.numbers),
+	      scanned(all.numbers), waits(all.runs.size())
+	{
+	}
+
+	void reach_from_roots(const std::vector<thread> &threads);
+	void list_leaked(leak_search &search);
+
+      private:
+	using visit = std::function<void(const part &)>;
+
+	bool is_program(const run &r) const
+	{
+		return all.kinds[r.kind].use == use::program;
+	}
+	void mark(uint64_t p);
+	void mark_number(uint64_t i, uint32_t r);
+	void mark_words(const uint64_t *words, uint64_t n);
+	void read_parts(std::vector<part> &parts, const visit &f);
+	void read_range(address from, address to, bool any, const visit &f);
+	void add_range(address from, address to, uint32_t r, std::vector<part> &parts,
+		       const visit &f);
+	void flush(std::vector<part> &parts, const visit &f);
+	void read_mapping(const mapping &m, address from);
+	bool pending(const run &r, uint64_t &first, uint64_t &last) const;
+	void follow();
+	void follow_large(uint32_t i);
+	void scan(const part &p);
+	void each_word(const part &p, const object_set &of,
+		       const std::function<void(uint64_t object, uint64_t word)> &f) const;
+	void each_part(const object_set &of, const visit &f);
+
+	const heap &h;
+	const objects &all;
+	const object_set *allowed;
+	object_set seen, scanned;
+	std::vector<bool> waits; /* runs with objects that were seen and not scanned */
+	std::vector<uint32_t> waiting;
+	std::vector<uint64_t> buffer;
+};
+
+void searcher::mark_number(uint64_t i, uint32_t r)
+{
+	if (!allowed->has(i) || seen.has(i))
+		return;
+	seen.add(i);
+	if (!waits[r]) {
+		waits[r] = true;
+		waiting.push_back(r);
+	}
+}
+
+void searcher::mark(uint64_t p)
+{
+	uint32_t r;
+
+	if (!all.in_window(p))
+		return;
+
+	const uint64_t i = all.find(p, r);
+
+	if (i != objects::none)
+		mark_number(i, r);
+}
+
+void searcher::mark_words(const uint64_t *words, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		mark(words[i]);
+}
+
+/* Reads all parts and visits each; parts of which something is not mapped are left out, but for
+ * those of their pages that are. */
+void searcher::read_parts(std::vector<part> &parts, const visit &f)
+{
+	std::vector<piece> pieces;
+	size_t at = 0;
+
+	for (const part &p : parts)
+		at += p.size / word_size;
+	buffer.resize(std::max(buffer.size(), at));
+	at = 0;
+	for (part &p : parts) {
+		p.data = &buffer[at];
+		pieces.push_back({ p.from, &buffer[at], p.size });
+		at += p.size / word_size;
+	}
+
+	const bool whole = h.memory.read(pieces);
+
+	for (size_t i = 0; i < parts.size(); i++) {
+		if (whole || h.memory.read({ pieces[i] })) {
+			f(parts[i]);
+			continue;
+		}
+
+		auto *to = static_cast<unsigned char *>(pieces[i].to);
+
+		memset(to, 0, parts[i].size);
+		for (uint64_t done = 0, n; done < parts[i].size; done += n) {
+			n = std::min(h.page_size - (parts[i].from + done) % h.page_size,
+				     parts[i].size - done);
+			h.memory.read(parts[i].from + done, to + done, n);
+		}
+		f(parts[i]);
+	}
+	parts.clear();
+}
+
+void searcher::flush(std::vector<part> &parts, const visit &f)
+{
+	if (!parts.empty())
+		read_parts(parts, f);
+}
+
+/* Adds [@from, @to), in pieces; reads when there are enough. */
+void searcher::add_range(address from, address to, uint32_t r, std::vector<part> &parts,
+			 const visit &f)
+{
+	uint64_t bytes = 0;
+
+	for (const part &p : parts)
+		bytes += p.size;
+	for (uint64_t size; from < to; from += size) {
+		size = std::min(to - from, largest_piece);
+		if (parts.size() >= most_pieces || bytes + size > most_at_once) {
+			flush(parts, f);
+			bytes = 0;
+		}
+		parts.push_back({ from, size, r, nullptr });
+		bytes += size;
+	}
+}
+
+/* Visits what has memory behind it. Without @any: not pages that are as in their file. */
+void searcher::read_range(address from, address to, bool any, const visit &f)
+{
+	constexpr uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;
+	constexpr uint64_t entries_at_once = 1 << 14;
+	std::vector<uint64_t> entries;
+	std::vector<part> parts;
+
+	for (address at = from; at < to;) {
+		const uint64_t first = at / h.page_size;
+		const uint64_t n =
+			std::min((to - 1) / h.page_size - first + 1, entries_at_once);
+		const address end = std::min(to, (first + n) * h.page_size);
+		address run_start = at;
+
+		entries.assign(n, present);
+		if (!h.memory.page_entries(first, entries.data(), n))
+			entries.assign(n, present);
+		for (uint64_t i = 0; i < n; i++) {
+			const address page = (first + i) * h.page_size;
+			const bool there = entries[i] & (present | swapped);
+
+			if (there && (any || !(entries[i] & of_file)))
+				continue;
+			if (run_start < page)
+				add_range(run_start, page, 0, parts, f);
+			run_start = page + h.page_size;
+		}
+		if (run_start < end)
+			add_range(run_start, end, 0, parts, f);
+		at = end;
+	}
+	flush(parts, f);
+}
+
+/* Marks what the memory of a mapping from @from on leads to. */
+void searcher::read_mapping(const mapping &m, address from)
+{
+	const visit f = [this](const part &p) { mark_words(p.data, p.size / word_size); };
+	address at = from;
+
+	for (const auto &[start, end] : all.excluded) {
+		if (end <= at)
+			continue;
+		if (start >= m.end)
+			break;
+		if (start > at)
+			read_range(at, start & ~(word_size - 1), m.writable, f);
+		at = (end + word_size - 1) & ~(word_size - 1);
+	}
+	if (at < m.end)
+		read_range(at, m.end, m.writable, f);
+}
+
+void searcher::reach_from_roots(const std::vector<thread> &threads)
+{
+	const std::vector<mapping> mappings = h.memory.mappings();
+	address guard = 0; /* end of the last mapping, if it cannot be read */
+	std::vector<part> parts;
+	const visit f = [this](const part &p) { mark_words(p.data, p.size / word_size); };
+
+	for (const thread &t : threads)
+		mark_words(t.registers.data(), t.registers.size());
+	for (const mapping &m : mappings) {
+		address from = m.start;
+
+		if (!m.readable) {
+			guard = m.end;
+			continue;
+		}
+		/* What lies below the stack pointer is left from functions that returned. */
+		for (const thread &t : threads)
+			if ((m.stack || (guard == m.start && m.file.empty())) &&
+			    t.stack > m.start + red_zone && t.stack < m.end)
+				from = std::max(from, (t.stack - red_zone) & ~(word_size - 1));
+		read_mapping(m, from);
+	}
+	for (uint32_t i = 0; i < all.runs.size(); i++) {
+		const run &r = all.runs[i];
+
+		if (all.kinds[r.kind].use == use::pages)
+			read_range(r.at, r.at + r.bytes, true, f);
+		if (all.kinds[r.kind].use == use::own)
+			for (uint64_t n = r.first; n < r.first + r.objects; n++)
+				if (all.used.has(n))
+					mark_number(n, i);
+	}
+	follow();
+}
+
+/* The first and last object of @r that was seen and not scanned; false: there is none. */
+bool searcher::pending(const run &r, uint64_t &first, uint64_t &last) const
+{
+	first = objects::none;
+	for (uint64_t w = r.first / 64; w < (r.first + r.objects + 63) / 64; w++) {
+		const uint64_t bits = seen.words[w] & ~scanned.words[w];
+
+		if (!bits)
+			continue;
+		if (first == objects::none)
+			first = w * 64 + static_cast<uint64_t>(__builtin_ctzll(bits));
+		last = w * 64 + 63 - static_cast<uint64_t>(__builtin_clzll(bits));
+	}
+	return first != objects::none;
+}
+
+/* Scans objects of @p that were seen, until there are no more in it. */
+void searcher::scan(const part &p)
+{
+	const run &r = all.runs[p.run];
+	const uint64_t size = all.size_of(r);
+	uint64_t first, last;
+
+	for (bool again = true; again;) {
+		again = false;
+		if (!pending(r, first, last))
+			break;
+		for (uint64_t i = first; i <= last; i++) {
+			const address at = all.address_of(r, i);
+
+			if (!seen.has(i) || scanned.has(i) || at < p.from ||
+			    at + size > p.from + p.size)
+				continue;
+			scanned.add(i);
+			again = true;
+			/* Objects of odd sizes do not begin at words; pointers do. */
+			for (address w = (at + word_size - 1) & ~(word_size - 1);
+			     w + word_size <= at + size; w += word_size)
+				mark(p.data[(w - p.from) / word_size]);
+		}
+	}
+}
+
+void searcher::follow_large(uint32_t i)
+{
+	const run &r = all.runs[i];
+
+	scanned.add(r.first);
+	read_range(r.at, r.at + r.bytes, true,
+		   [this](const part &p) { mark_words(p.data, p.size / word_size); });
+}
+
+/* Scans all that was seen, and all that is seen by that. */
+void searcher::follow()
+{
+	const visit f = [this](const part &p) { scan(p); };
+	std::vector<part> parts;
+	std::vector<uint32_t> batch;
+
+	while (!waiting.empty()) {
+		uint64_t bytes = 0;
+
+		batch.clear();
+		while (!waiting.empty() && batch.size() < most_pieces && bytes < most_at_once) {
+			const uint32_t i = waiting.back();
+			const run &r = all.runs[i];
+			uint64_t first, last;
+
+			waiting.pop_back();
+			if (!pending(r, first, last) || all.kinds[r.kind].use == use::queue) {
+				waits[i] = false;
+				continue;
+			}
+			if (r.bytes > largest_piece) {
+				waits[i] = false;
+				follow_large(i);
+				continue;
+			}
+
+			const address from = all.address_of(r, first) & ~(word_size - 1);
+			const address to = all.address_of(r, last) + all.size_of(r);
+
+			parts.push_back({ from, (to - from + word_size - 1) & ~(word_size - 1),
+					  i, nullptr });
+			batch.push_back(i);
+			bytes += to - from;
+		}
+		flush(parts, f);
+		for (uint32_t i : batch) {
+			uint64_t first, last;
+
+			waits[i] = pending(all.runs[i], first, last);
+			if (waits[i])
+				waiting.push_back(i);
+		}
+	}
+}
+
+/* Visits the memory of all objects of @of: runs with some, or pieces of large ones. */
+void searcher::each_part(const object_set &of, const visit &f)
+{
+	std::vector<part> parts;
+
+	for (uint32_t i = 0; i < all.runs.size(); i++) {
+		const run &r = all.runs[i];
+		uint64_t first = objects::none, last = 0;
+
+		for (uint64_t n = r.first; n < r.first + r.objects; n++)
+			if (of.has(n)) {
+				first = std::min(first, n);
+				last = n;
+			}
+		if (first == objects::none)
+			continue;
+		if (r.bytes > largest_piece) {
+			flush(parts, f); /* in order */
+			read_range(r.at, r.at + r.bytes, true, [&](const part &p) {
+				f({ p.from, p.size, i, p.data });
+			});
+			continue;
+		}
+
+		const address from = all.address_of(r, first) & ~(word_size - 1);
+		const address to = all.address_of(r, last) + all.size_of(r);
+
+		add_range(from, (to + word_size - 1) & ~(word_size - 1), i, parts, f);
+	}
+	flush(parts, f);
+}
+
+/* Calls @f for each word of each object of @of in @p. */
+void searcher::each_word(const part &p, const object_set &of,
+			 const std::function<void(uint64_t object, uint64_t word)> &f) const
+{
+	const run &r = all.runs[p.run];
+	const uint64_t size = all.size_of(r);
+
+	for (uint64_t i = r.first; i < r.first + r.objects; i++) {
+		const address at = all.address_of(r, i);
+		const address from = std::max(at, p.from);
+		const address to = std::min(at + size, p.from + p.size);
+
+		if (!of.has(i))
+			continue;
+		for (address w = (from + word_size - 1) & ~(word_size - 1); w + word_size <= to;
+		     w += word_size)
+			f(i, p.data[(w - p.from) / word_size]);
+	}
+}
+
+void searcher::list_leaked(leak_search &search)
+{
+	object_set leaked(all.numbers), pointed_at(all.numbers), direct(all.numbers);
+	std::vector<std::pair<uint64_t, uint64_t>> hashes; /* by number */
+
+	for (const run &r : all.runs) {
+		if (!is_program(r))
+			continue;
+		for (uint64_t w = r.first / 64; w < (r.first + r.objects + 63) / 64; w++) {
+			const uint64_t used = all.used.words[w];
+			const auto n = static_cast<uint64_t>(__builtin_popcountll(used));
+
+			leaked.words[w] = used & ~seen.words[w];
+			search.objects += n;
+			search.bytes += n * all.size_of(r);
+		}
+	}
+	each_part(leaked, [&](const part &p) {
+		each_word(p, leaked, [&](uint64_t i, uint64_t word) {
+			uint32_t r;
+			const uint64_t to =
+				all.in_window(word) ? all.find(word, r) : objects::none;
+
+			if (to != objects::none && to != i && leaked.has(to))
+				pointed_at.add(to);
+			if (hashes.empty() || hashes.back().first != i)
+				hashes.push_back({ i, 0 });
+
+			uint64_t &hash = hashes.back().second;
+
+			hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+			hash ^= hash >> 32;
+		});
+	});
+
+	/* Those that no other leads to; then, of rings, the first. */
+	seen = scanned = object_set(all.numbers);
+	allowed = &leaked;
+	for (const bool rings : { false, true })
+		for (uint32_t i = 0; i < all.runs.size(); i++) {
+			const run &r = all.runs[i];
+
+			for (uint64_t n = r.first; n < r.first + r.objects; n++) {
+				if (!leaked.has(n) || seen.has(n) ||
+				    (!rings && pointed_at.has(n)))
+					continue;
+				direct.add(n);
+				mark_number(n, i);
+				if (rings)
+					follow();
+			}
+			if (!rings && i + 1 == all.runs.size())
+				follow();
+		}
+
+	auto hash = hashes.begin();
+
+	for (const run &r : all.runs)
+		for (uint64_t n = r.first; n < r.first + r.objects; n++) {
+			if (!leaked.has(n))
+				continue;
+			while (hash != hashes.end() && hash->first < n)
+				hash++;
+			search.leaked.push_back(
+				{ all.address_of(r, n), all.size_of(r), r.kind, !direct.has(n),
+				  hash != hashes.end() && hash->first == n ? hash->second
+									   : 0 });
+		}
+	std::sort(search.leaked.begin(), search.leaked.end(),
+		  [](const leaked_object &a, const leaked_object &b) { return a.at < b.at; });
+}
+
+} // namespace
+
+leak_search search_leaks(reader &r, const std::vector<thread> &threads)
+{
+	const snapshot s = r.take(CACHES | ZONES);
+	const heap h(r.memory(), r.layout());
+	leak_search search;
+
+	if (!h.ready)
+		return search;
+
+	const objects all(h, s);
+	searcher find(h, all);
+
+	find.reach_from_roots(threads);
+	find.list_leaked(search);
+	search.kinds = all.kinds;
+
+	/* Those that were freed meanwhile are not leaked. */
+	const objects again(h, r.take(CACHES | ZONES));
+
+	search.leaked.erase(
+		std::remove_if(search.leaked.begin(), search.leaked.end(),
+			       [&](const leaked_object &o) {
+				       uint32_t i;
+
+				       return again.find(o.at, i) == objects::none ||
+					      again.size_of(again.runs[i]) != o.size;
+			       }),
+		search.leaked.end());
+	if (!h.same())
+		throw error(reason::replaced, "it runs another program now");
+	h.memory.check_alive();
+	return search;
+}
+
+void keep_those_of(const leak_search &before, leak_search &now)
+{
+	auto old = before.leaked.begin();
+	std::vector<leaked_object> both;
+
+	for (const leaked_object &o : now.leaked) {
+		while (old != before.leaked.end() && old->at < o.at)
+			old++;
+		if (old != before.leaked.end() && old->at == o.at && old->size == o.size &&
+		    old->hash == o.hash)
+			both.push_back(o);
+	}
+	now.leaked = std::move(both);
+}
+
+} // namespace live

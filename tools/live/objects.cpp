@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+#include "live/objects.h"
+
+#include <algorithm>
+
+namespace live
+{
+
+namespace
+{
+
+constexpr uint64_t entries_at_once = 1 << 14;
+constexpr uint64_t most_numbers = 1ull << 40;
+
+uint64_t number(const layout::field &f, const unsigned char *structure)
+{
+	uint64_t value = 0;
+
+	if (!load_number(structure + f.offset, f.size, value))
+		throw error(reason::unknown, "its library describes no numbers where they were "
+					     "expected");
+	return value;
+}
+
+} // namespace
+
+uint64_t object_set::count() const
+{
+	uint64_t n = 0;
+
+	for (uint64_t word : words)
+		n += static_cast<uint64_t>(__builtin_popcountll(word));
+	return n;
+}
+
+objects::objects(const heap &heap_of, const snapshot &s)
+    : h(heap_of), base(h.window.get("base")), window_bytes(h.window.get("size")),
+      low_base(h.window.get("low_base")), low_bytes(h.window.get("low_size")),
+      low_pfn(h.window.get("low_pfn")), page_shift(static_cast<unsigned int>(h.page_shift)),
+      low_part_shift(static_cast<unsigned int>(h.window.get("low_part_shift"))),
+      low_node_shift(static_cast<unsigned int>(h.window.get("low_shift")) - page_shift)
+{
+	kinds.push_back({ "large", 0, 0, use::program });
+	kinds.push_back({ "pages", 0, 0, use::pages });
+	add_caches(s);
+	for (const zone &z : s.zones)
+		if (z.below())
+			read_span(z);
+	used.words.resize(numbers / 64);
+	read_far_bitmaps();
+	for (const descriptor &d : descriptors) {
+		remove_arrays(d);
+		remove_queues(d);
+		remove_quarantine(d);
+	}
+	exclude();
+}
+
+void objects::add_cache(address at, const std::string &name, live::use use)
+{
+	record d(h.l, "kmem_cache");
+
+	expect(d.read(h.memory, at) && d.text("name") == name && d.get("size"));
+	descriptors.push_back({ d, static_cast<uint32_t>(kinds.size()) });
+	kinds.push_back({ name, d.get("size"), d.get("pad_left"), use });
+	if (d.get("twin") && d.get("home") == at)
+		add_cache(d.get("twin"), name, use);
+}
+
+void objects::add_caches(const snapshot &s)
+{
+	for (const cache &c : s.caches)
+		add_cache(c.at, c.name,
+			  c.at == h.l.symbol("slab_queues") ? use::queue
+			  : c.own			    ? use::own
+							    : use::program);
+	std::sort(
+		descriptors.begin(), descriptors.end(),
+		[](const descriptor &a, const descriptor &b) { return a.r.where < b.r.where; });
+}
+
+uint64_t objects::add_run(span &s, uint64_t pfn, uint64_t pages, uint32_t kind, uint32_t n)
+{
+	runs.push_back({ h.page_to_virt(pfn), pages << page_shift, numbers, n, kind });
+	std::fill_n(s.runs.begin() + static_cast<std::ptrdiff_t>(pfn - s.start), pages,
+		    static_cast<uint32_t>(runs.size()));
+	numbers += (n + 63ull) / 64 * 64;
+	expect(numbers < most_numbers && runs.size() < UINT32_MAX);
+	used.words.resize(numbers / 64);
+	return pages;
+}
+
+/* The bits of @free stand for objects of @r that are in no use. */
+void objects::set_used(const run &r, const std::vector<uint64_t> &free)
+{
+	for (uint64_t w = 0; w < (r.objects + 63u) / 64; w++) {
+		const uint64_t left = r.objects - w * 64;
+
+		used.words[r.first / 64 + w] =
+			~free[w] & (left < 64 ? (1ull << left) - 1 : UINT64_MAX);
+	}
+}
+
+/* Result: the pages of the slab whose first entry is @entry, of which @left are in memory. */
+uint64_t objects::add_slab(span &s, uint64_t pfn, const unsigned char *entry, uint64_t left)
+{
+	const address cache = number(h.l.field_of("page.cache"), entry);
+	const uint64_t pages = number(h.l.field_of("page.span"), entry);
+	const layout::field &bitmap = h.l.field_of("page.bitmap");
+	const auto d = std::lower_bound(
+		descriptors.begin(), descriptors.end(), cache,
+		[](const descriptor &a, address at) { return a.r.where < at; });
+
+	if (!pages || pages > left)
+		return 1;
+	if (d == descriptors.end() || d->r.where != cache)
+		return add_run(s, pfn, pages, 1, 0); /* a new cache */
+
+	const std::string of = d->r.get("layout.npages") == pages  ? "layout."
+			       : d->r.get("small.npages") == pages ? "small."
+								   : "";
+
+	if (of.empty())
+		return add_run(s, pfn, pages, 1, 0);
+
+	const uint64_t n = d->r.get(of + "objects"), in_page = bitmap.count;
+
+	if (n * d->r.get("size") > pages << page_shift)
+		return add_run(s, pfn, pages, 1, 0);
+	add_run(s, pfn, pages, d->kind, static_cast<uint32_t>(n));
+	if (d->r.get(of + "bitmap_in_slab")) {
+		far.push_back(static_cast<uint32_t>(runs.size() - 1));
+		return pages;
+	}
+
+	std::vector<uint64_t> free((n + 63) / 64);
+
+	for (size_t w = 0; w < free.size() && w / in_page < pages; w++)
+		load_number(entry + w / in_page * h.page_entry + bitmap.offset +
+				    w % in_page * sizeof(uint64_t),
+			    sizeof(uint64_t), free[w]);
+	set_used(runs.back(), free);
+	return pages;
+}
+
+/* Result: the number of pages that are told by this entry. */
+uint64_t objects::add_entry(span &s, uint64_t pfn, const unsigned char *entry, uint64_t left)
+{
+	const uint64_t type = number(h.l.field_of("page.type"), entry);
+
+	if (type == h.l.constant("PAGE_SLAB"))
+		return add_slab(s, pfn, entry, left);
+	if (type != h.l.constant("PAGE_LARGE") && type != h.l.constant("PAGE_ALLOCATED"))
+		return 1;
+
+	const uint64_t order = number(h.l.field_of("page.order"), entry);
+	const bool large = type == h.l.constant("PAGE_LARGE");
+	const uint64_t in_span = s.start + s.runs.size() - pfn;
+	uint64_t pages = number(h.l.field_of("page.npages"), entry);
+
+	if (!large && order != h.l.constant("PAGE_NO_ORDER"))
+		pages = order < 64 ? 1ull << order : 0;
+	if (!pages || pages > in_span)
+		return 1;
+	add_run(s, pfn, pages, large ? 0 : 1, large);
+	if (large)
+		used.add(runs.back().first);
+	return pages;
+}
+
+void objects::read_span(const zone &z)
+{
+	const uint64_t most_pages = h.l.constant("PAGE_SLAB_SPAN_MAX");
+	const address entries = h.window.get("pages");
+	std::vector<unsigned char> copy;
+	span s = { z.start, std::vector<uint32_t>(z.below()) };
+
+	for (uint64_t pfn = z.start; pfn < z.frontier;) {
+		const uint64_t n = std::min(z.frontier - pfn, entries_at_once + most_pages);
+		const uint64_t end = std::min(n, entries_at_once);
+		uint64_t i = 0;
+
+		copy.resize(n * h.page_entry);
+		expect(h.memory.read(entries + pfn * h.page_entry, copy.data(), copy.size()));
+		while (i < end)
+			i += add_entry(s, pfn + i, &copy[i * h.page_entry], n - i);
+		pfn += i;
+	}
+	spans.push_back(std::move(s));
+}
+
+void objects::read_far_bitmaps()
+{
+	for (uint32_t i : far) {
+		const run &r = runs[i];
+		std::vector<uint64_t> free((r.objects + 63) / 64);
+		const size_t bytes = free.size() * sizeof(uint64_t);
+
+		/* What cannot be read is not there any more. */
+		if (!h.memory.read(r.at + r.bytes - bytes, free.data(), bytes))
+			std::fill(free.begin(), free.end(), UINT64_MAX);
+		set_used(r, free);
+	}
+}
+
+void objects::remove_free(address p)
+{
+	uint32_t r;
+	const uint64_t i = find(p, r);
+
+	if (i != none && address_of(runs[r], i) == p)
+		used.remove(i);
+}
+
+void objects::remove_arrays(const descriptor &d)
+{
+	const layout::field &header = h.l.field_of("pcpu_array.header");
+	const layout::field &slot = h.l.field_of("pcpu_array.slot");
+	const uint64_t mask = h.l.constant("PCPU_ARRAY_COUNT_MASK");
+
+	for (unsigned int unit : h.units)
+		for (unsigned int node = 0; node < h.nr_nodes; node++) {
+			const address array = h.copy(
+				d.r.get("cpu_array") + node * d.r.get("array_stride"), unit);
+			uint64_t head = 0;
+
+			expect(h.memory.get(array + header.offset, head));
+
+			std::vector<address> slots(
+				std::min(head & mask, h.l.constant("PCPU_ARRAY_MAX_SLOTS")));
+
+			if (!slots.empty() && h.memory.read(array + slot.offset, slots.data(),
+							    slots.size() * sizeof(address)))
+				for (address p : slots)
+					remove_free(p);
+		}
+}
+
+void objects::remove_queues(const descriptor &d)
+{
+	constexpr uint64_t most_slots = 1 << 16;
+	const uint64_t node_size = h.l.size_of("kmem_cache_node");
+
+	for (unsigned int i = 0; i < h.nr_nodes; i++) {
+		record node(h.l, "kmem_cache_node"), queue(h.l, "alf_queue");
+
+		expect(node.read(h.memory, d.r.get("nodes") + i * node_size));
+		if (!node.get("shared") || !queue.read(h.memory, node.get("shared")))
+			continue;
+
+		const auto tail = static_cast<uint32_t>(queue.get("producer.word") >> 32);
+		const auto head = static_cast<uint32_t>(queue.get("consumer.word") >> 32);
+		const uint64_t size = queue.get("producer.size");
+
+		/* A power of two. */
+		if (!size || size > most_slots || (size & (size - 1)))
+			continue;
+
+		std::vector<address> ring(size);
+
+		if (!h.memory.read(queue.where + h.l.size_of("alf_queue"), ring.data(),
+				   size * sizeof(address)))
+			continue;
+		for (uint32_t k = 0; k < tail - head && k < size; k++)
+			remove_free(ring[(head + k) & (size - 1)]);
+	}
+}
+
+void objects::remove_quarantine(const descriptor &d)
+{
+	record q(h.l, "slab_quarantine");
+
+	if (!d.r.get("quarantine") || !q.read(h.memory, d.r.get("quarantine")))
+		return;
+
+	const uint64_t size = q.count("queue"), count = std::min(q.get("count"), size);
+
+	for (uint64_t i = 0; i < count; i++)
+		remove_free(q.get("queue", (q.get("first") + i) % size));
+}
+
+void objects::exclude()
+{
+	const uint64_t slot = h.l.field_of("pcpu_array.slot").offset;
+	const uint64_t place = h.l.size_of("page_window.places[]");
+	const uint64_t map_entry = h.l.size_of("page_window.array_map[]")
+				   << (page_shift - h.l.shift("ARRAY_MAP_SHIFT"));
+	const uint64_t aside = base + (h.window.get("aside_pfn") << page_shift);
+	const uint64_t aside_bytes = h.window.get("aside_pages") << page_shift;
+	std::vector<std::pair<address, address>> all;
+
+	/* Pages without a lock have no zone: all of them count as the program's. */
+	all.push_back({ base, aside_bytes ? aside : base + window_bytes });
+	if (aside_bytes)
+		all.push_back({ aside + aside_bytes, base + window_bytes });
+	all.push_back({ low_base, low_base + low_bytes });
+	for (const auto &[name, size] :
+	     { std::pair{ "pages", h.page_entry }, std::pair{ "places", place },
+	       std::pair{ "array_map", map_entry } })
+		all.push_back({ h.window.get(name), h.window.get(name) + h.nr_pages * size });
+	for (const descriptor &d : descriptors) {
+		const uint64_t one = slot + d.r.get("capacity_max") * sizeof(address);
+		const uint64_t stride = d.r.get("array_stride");
+
+		for (unsigned int unit = 0; unit <= h.spill; unit++)
+			for (unsigned int node = 0; node < h.nr_nodes; node++) {
+				const address array =
+					h.copy(d.r.get("cpu_array") + node * stride, unit);
+
+				all.push_back({ array, array + one });
+			}
+	}
+	std::sort(all.begin(), all.end());
+	for (const auto &[start, end] : all) {
+		if (start >= end)
+			continue;
+		if (!excluded.empty() && start <= excluded.back().second)
+			excluded.back().second = std::max(excluded.back().second, end);
+		else
+			excluded.push_back({ start, end });
+	}
+}
+
+} // namespace live

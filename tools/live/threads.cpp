@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "live/threads.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <elf.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+namespace live
+{
+
+namespace fs = std::filesystem;
+
+namespace
+{
+
+std::string task_directory(pid_t pid)
+{
+	return "/proc/" + std::to_string(pid) + "/task";
+}
+
+std::vector<pid_t> threads_of(pid_t pid)
+{
+	std::vector<pid_t> ids;
+	std::error_code failed;
+
+	for (fs::directory_iterator i(task_directory(pid), failed), end; !failed && i != end;
+	     i.increment(failed))
+		ids.push_back(std::stoi(i->path().filename()));
+	return ids;
+}
+
+/* A set of registers as 64-bit words; empty: the system does not have it. */
+std::vector<uint64_t> registers(pid_t id, unsigned int set)
+{
+	std::vector<uint64_t> words(2048);
+	iovec to = { words.data(), words.size() * sizeof(words[0]) };
+
+	if (ptrace(PTRACE_GETREGSET, id, set, &to) != 0)
+		to.iov_len = 0;
+	words.resize(to.iov_len / sizeof(words[0]));
+	return words;
+}
+
+thread registers_of(pid_t id)
+{
+	thread t = { id, 0, registers(id, NT_PRSTATUS) };
+	user_regs_struct regs;
+
+	if (t.registers.size() * sizeof(uint64_t) >= sizeof(regs)) {
+		memcpy(&regs, t.registers.data(), sizeof(regs));
+#ifdef __aarch64__
+		t.stack = regs.sp;
+#else
+		t.stack = regs.rsp;
+#endif
+	}
+#ifdef __aarch64__
+	const std::vector<uint64_t> vectors = registers(id, NT_FPREGSET);
+#else
+	std::vector<uint64_t> vectors = registers(id, NT_X86_XSTATE);
+
+	if (vectors.empty())
+		vectors = registers(id, NT_FPREGSET);
+#endif
+	t.registers.insert(t.registers.end(), vectors.begin(), vectors.end());
+	return t;
+}
+
+} // namespace
+
+std::vector<thread> look_at_threads(pid_t pid)
+{
+	enum { ARGUMENTS = 6 };
+	std::vector<thread> all;
+
+	for (pid_t id : threads_of(pid)) {
+		std::ifstream in(task_directory(pid) + "/" + std::to_string(id) + "/syscall");
+		thread t = { id, 0, {} };
+		std::string word;
+		std::vector<uint64_t> words;
+
+		/* "running", or: number, arguments, stack pointer, program counter. */
+		if (in >> word && word != "running")
+			for (; in >> word && words.size() <= ARGUMENTS;)
+				words.push_back(strtoull(word.c_str(), nullptr, 16));
+		/* Outside of a call there are no arguments. */
+		if (words.size() > ARGUMENTS) {
+			t.stack = words[ARGUMENTS];
+			t.registers.assign(words.begin(), words.begin() + ARGUMENTS);
+		}
+		all.push_back(t);
+	}
+	return all;
+}
+
+/* False: the thread has ended. */
+bool stopped_threads::stop(pid_t pid, pid_t id)
+{
+	int status;
+	pid_t got;
+
+	if (ptrace(PTRACE_SEIZE, id, nullptr, nullptr) != 0) {
+		const int why = errno;
+		std::ifstream in(task_directory(pid) + "/" + std::to_string(id) + "/status");
+		std::string line;
+
+		if (why == ESRCH)
+			return false;
+		while (std::getline(in, line))
+			if (!line.compare(0, 10, "TracerPid:") && std::stoi(line.substr(10)))
+				throw error(reason::forbidden,
+					    "it cannot be stopped: process " +
+						    std::to_string(std::stoi(line.substr(10))) +
+						    " traces it already");
+		throw error(reason::forbidden, std::string("it cannot be stopped: ptrace: ") +
+						       strerror(why) +
+						       "; run this as root, or without --stop");
+	}
+	stopped.insert(id);
+	if (ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr) != 0)
+		return false;
+	do
+		got = waitpid(id, &status, __WALL);
+	while (got < 0 && errno == EINTR);
+	if (got != id || !WIFSTOPPED(status)) {
+		stopped.erase(id);
+		return false;
+	}
+	return true;
+}
+
+stopped_threads::stopped_threads(pid_t pid)
+{
+	constexpr int most_rounds = 100;
+	std::set<pid_t> ended;
+
+	try {
+		/* Until a round finds none that a thread still running has started. */
+		for (int round = 0;; round++) {
+			bool found = false;
+
+			for (pid_t id : threads_of(pid)) {
+				if (stopped.count(id) || ended.count(id))
+					continue;
+				found = true;
+				if (!stop(pid, id))
+					ended.insert(id);
+			}
+			if (!found)
+				break;
+			if (round == most_rounds)
+				throw error(reason::changing,
+					    "it starts threads faster than they can be "
+					    "stopped");
+		}
+		if (stopped.empty())
+			throw error(reason::gone, "the process has ended");
+		for (pid_t id : stopped)
+			all.push_back(registers_of(id));
+	} catch (...) {
+		go_on();
+		throw;
+	}
+}
+
+void stopped_threads::go_on()
+{
+	for (pid_t id : stopped)
+		ptrace(PTRACE_DETACH, id, nullptr, nullptr);
+	stopped.clear();
+}
+
+stopped_threads::~stopped_threads()
+{
+	go_on();
+}
+
+} // namespace live
