@@ -11,6 +11,7 @@
  *                     (all but `run`: in place of a program, the PID of one that runs)
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
  *   ukmem attr        shows attributes of one cache of a process
+ *   ukmem top         shows the caches of a process while it runs, on the terminal
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -37,6 +38,7 @@
 #include "metrics.h"
 #include "preload.h"
 #include "setting.h"
+#include "top.h"
 #include "watch.h"
 #include "words.h"
 
@@ -368,6 +370,7 @@ int main(int argc, char **argv)
 	run_options options;
 	metrics_options metrics_opts;
 	watch_options watch_opts;
+	top_options top_opts;
 	std::string help_of;
 	bool json = false;
 
@@ -385,6 +388,7 @@ int main(int argc, char **argv)
 	const lookers look_subs = add_lookers(app, options.look);
 	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
 	const CLI::App *watch_sub = add_watch(app, watch_opts);
+	const CLI::App *top_sub = add_top(app, top_opts);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -425,6 +429,8 @@ int main(int argc, char **argv)
 		return metrics(metrics_opts);
 	if (watch_sub->parsed())
 		return watch(watch_opts);
+	if (top_sub->parsed())
+		return show_top(top_opts);
 	if (look_subs.ps->parsed())
 		return list_processes(options.look);
 	if (info_sub->parsed())
