@@ -195,17 +195,14 @@ bool show_frames(viewer &v, top::screen &screen, unsigned int count)
 	return false;
 }
 
-int show_on_terminal(viewer &v, std::unique_ptr<top::screen> screen, unsigned int count)
+int show_on_terminal(viewer &v, std::unique_ptr<top::screen> screen,
+		     std::unique_ptr<signals> noted, unsigned int count)
 {
-	bool finished;
+	const bool finished = show_frames(v, *screen, count);
 
-	{
-		const signals noted;
-		/* Destroyed first, so that messages are below the frame. */
-		const std::unique_ptr<top::screen> s = std::move(screen);
-
-		finished = show_frames(v, *s, count);
-	}
+	/* Messages are below the frame. */
+	screen.reset();
+	noted.reset();
 	if (!finished)
 		raise(ended_by);
 	if (v.m.ended)
@@ -283,6 +280,7 @@ CLI::App *add_top(CLI::App &app, top_options &options)
 				    "Show the caches of a process while it runs, as slabtop");
 	std::vector<std::string> names;
 
+	names.reserve(tables.size());
 	for (const auto &[name, of] : tables)
 		names.push_back(name);
 	add_pid(sub, options.pid)->required();
@@ -315,9 +313,14 @@ int show_top(const top_options &options)
 		viewer v(options);
 
 		if (!options.once && !options.json && isatty(STDIN_FILENO) &&
-		    isatty(STDOUT_FILENO))
+		    isatty(STDOUT_FILENO)) {
+			/* ncurses leaves signals alone that have a handler. */
+			auto noted = std::make_unique<signals>();
+
 			if (auto screen = top::screen::open())
-				return show_on_terminal(v, std::move(screen), options.count);
+				return show_on_terminal(v, std::move(screen), std::move(noted),
+							options.count);
+		}
 		return show_tables(v, options);
 	} catch (const live::error &e) {
 		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());

@@ -92,7 +92,6 @@ std::unique_ptr<screen> screen::open()
 		init_colours();
 	cbreak();
 	noecho();
-	nonl();
 	keypad(stdscr, true);
 	set_escdelay(25);
 	curs_set(0);
