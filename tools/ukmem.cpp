@@ -14,6 +14,7 @@
  *   ukmem trim        lets a process give its free memory back
  *   ukmem allocinfo   shows bytes and objects of a process by call site
  *   ukmem leaks       shows the objects of a process that no pointer leads to
+ *   ukmem top         shows the caches of a process while it runs, on the terminal
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -43,6 +44,7 @@
 #include "metrics.h"
 #include "preload.h"
 #include "setting.h"
+#include "top.h"
 #include "watch.h"
 #include "words.h"
 
@@ -415,6 +417,7 @@ int main(int argc, char **argv)
 	trim_options trim_opts;
 	leaks_options leaks_opts;
 	allocinfo_options allocinfo_opts;
+	top_options top_opts;
 	std::string help_of, config_of;
 	bool json = false;
 
@@ -434,6 +437,7 @@ int main(int argc, char **argv)
 	const CLI::App *trim_sub = add_trim(app, trim_opts);
 	const CLI::App *allocinfo_sub = add_allocinfo(app, allocinfo_opts);
 	const CLI::App *leaks_sub = add_leaks(app, leaks_opts);
+	const CLI::App *top_sub = add_top(app, top_opts);
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -485,6 +489,8 @@ int main(int argc, char **argv)
 		return allocinfo(allocinfo_opts);
 	if (leaks_sub->parsed())
 		return leaks(leaks_opts);
+	if (top_sub->parsed())
+		return show_top(top_opts);
 	if (look_subs.ps->parsed())
 		return list_processes(options.look);
 	if (info_sub->parsed())
