@@ -11,6 +11,7 @@
  *                     (all but `run`: in place of a program, the PID of one that runs)
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
  *   ukmem attr        shows attributes of one cache of a process
+ *   ukmem map         draws the heap of a process: a page for a browser
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -34,6 +35,7 @@
 #include "command.h"
 #include "info.h"
 #include "look.h"
+#include "map.h"
 #include "metrics.h"
 #include "preload.h"
 #include "setting.h"
@@ -366,6 +368,7 @@ int main(int argc, char **argv)
 {
 	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
 	run_options options;
+	map_options map_opts;
 	metrics_options metrics_opts;
 	watch_options watch_opts;
 	std::string help_of;
@@ -383,6 +386,7 @@ int main(int argc, char **argv)
 	app.add_subcommand("config", "Show the tunables: value, default, range, meaning")
 		->group("Commands");
 	const lookers look_subs = add_lookers(app, options.look);
+	const CLI::App *map_sub = add_map(app, map_opts);
 	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
 	const CLI::App *watch_sub = add_watch(app, watch_opts);
 	const CLI::App *info_sub = add_info(app, json);
@@ -421,6 +425,8 @@ int main(int argc, char **argv)
 	for (const CLI::App *sub : { look_subs.gauges, look_subs.attr })
 		if (sub->parsed())
 			return look(sub->get_name(), options.look);
+	if (map_sub->parsed())
+		return map_heap(map_opts);
 	if (metrics_sub->parsed())
 		return metrics(metrics_opts);
 	if (watch_sub->parsed())

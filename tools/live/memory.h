@@ -62,6 +62,13 @@ struct mapping {
 	std::string file; /**< empty: anonymous */
 };
 
+/** Bits for a page. */
+enum page_in_memory : uint8_t {
+	IN_MEMORY = 1,
+	IN_HUGE_PAGE = 2,
+	HUGE_UNKNOWN = 4, /**< the system does not tell of huge pages */
+};
+
 class process_memory
 {
       public:
@@ -76,6 +83,16 @@ class process_memory
 	virtual std::vector<mapping> mappings() = 0;
 	/** Bytes of memory behind [@from, @from + @size). Throws error: forbidden, gone. */
 	virtual uint64_t resident(address from, uint64_t size) = 0;
+	/**
+	 * What is in memory of the pages of [@from, @from + @npages pages): enum page_in_memory
+	 * for each. False: the system does not tell. Throws error: forbidden, gone.
+	 */
+	virtual bool pages_in_memory(address from, uint64_t npages, std::vector<uint8_t> &pages)
+	{
+		(void)from;
+		pages.assign(npages, 0);
+		return false;
+	}
 	/** Throws error: gone, if the process is not the one of the first call. */
 	virtual void check_alive() = 0;
 
