@@ -3,10 +3,9 @@
  * What each page of a process's zones is used for, for a picture of the heap.
  *
  * The pages are read by their entries, one run after the other, while the process goes on. An
- * entry that cannot be right counts as one page of other use. A map does not grow with the
- * heap beyond a bound: neighbours form cells of 2 MiB or, in very large heaps, of a power of
- * two times that; what each page of a cell is used for is kept for so many runs as the caller
- * allows.
+ * entry that cannot be right counts as one page of other use. A map has a bound, however large
+ * the heap is: pages form cells of 2 MiB or, in very large heaps, of a power of two times that.
+ * What each page of a cell is used for is kept for so many runs as the caller allows.
  */
 #ifndef TOOLS_LIVE_MAP_H
 #define TOOLS_LIVE_MAP_H

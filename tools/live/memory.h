@@ -62,7 +62,7 @@ struct mapping {
 	std::string file; /**< empty: anonymous */
 };
 
-/** Bits for a page. */
+/** Bits of a page's state. */
 enum page_in_memory : uint8_t {
 	IN_MEMORY = 1,
 	IN_HUGE_PAGE = 2,
