@@ -207,6 +207,18 @@ class Tables(html.parser.HTMLParser):
             self.cells[-1] += data
 
 
+# Points at the first page of the first zone, which the library takes for itself, then at the
+# first snapshot; what the page says then is part of the document.
+POINT = """
+<script>
+  const box = document.querySelector("canvas").getBoundingClientRect();
+  document.querySelector("canvas").dispatchEvent(
+    new MouseEvent("mousemove", { clientX: box.left + 4, clientY: box.top + 4 }));
+  element("slider").value = 0;
+  element("slider").dispatchEvent(new Event("input"));
+</script></body>"""
+
+
 def check_browser(test):
     """A browser draws the page, and its sums do not differ from the gauges."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
@@ -217,20 +229,35 @@ def check_browser(test):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "heap.html")
         test.shown("map", process.pid, "-o", path, "--interval", "0.05", "--count", "2")
-        for view in ("owner", "density", "memory"):
+
+        def document(url):
             done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu",
-                                   f"--user-data-dir={folder}/profile", "--dump-dom",
-                                   f"file://{path}#{view},1"], text=True, timeout=100, check=False,
+                                   f"--user-data-dir={folder}/profile", "--dump-dom", url],
+                                  text=True, timeout=100, check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            expect(done.returncode == 0, f"{view}: {done.returncode}: {done.stderr}")
+            expect(done.returncode == 0, f"{url}: {done.returncode}: {done.stderr}")
+            return done.stdout
+
+        for view in ("owner", "density", "memory"):
+            shown = document(f"file://{path}#{view},1")
             tables = Tables()
-            tables.feed(done.stdout)
+            tables.feed(shown)
             expect(tables.pictures >= 1, f"{view}: nothing is drawn")
             for name in ("allocated", "active", "resident", "retained", "mapped", "metadata"):
                 at = tables.cells.index(name)
                 expect(tables.cells[at + 1] == tables.cells[at + 2] and tables.cells[at + 3] == "0",
                        f"{view}: {tables.cells[at:at + 4]}")
-            expect("2 of 2" in done.stdout, f"{view}: not the second snapshot")
+            expect("2 of 2" in shown, f"{view}: not the second snapshot")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page.replace("</body>", POINT))
+        shown = document(f"file://{path}#owner,1")
+        tip = re.search(r'<div id="tip"[^>]*>(.*?)</div>', shown, re.S)[1]
+        start = data_of(page)["snapshots"][1]["zones"][0]["start"]
+        expect(f"(the library's own) at {start}, " in tip and f"Cell {start}, 2.00 MiB" in tip,
+               f"the tip: {tip!r}")
+        expect("1 of 2" in shown, "the slider shows no other snapshot")
     process.communicate("\n")
 
 
