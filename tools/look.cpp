@@ -315,7 +315,8 @@ int look(const std::string &name, const look_options &options)
 				/* The next look may find it at rest. */
 				if (e.why != live::reason::changing || o.interval == 0)
 					throw;
-				fail(EXIT_FAILURE, "process " + name_of(o.pid) + ": " + e.what());
+				fail(EXIT_FAILURE,
+				     "process " + name_of(o.pid) + ": " + e.what());
 			}
 			if (++done == looks(v, o))
 				return EXIT_SUCCESS;

@@ -15,6 +15,7 @@
  *   ukmem allocinfo   shows bytes and objects of a process by call site
  *   ukmem leaks       shows the objects of a process that no pointer leads to
  *   ukmem top         shows the caches of a process while it runs, on the terminal
+ *   ukmem map         draws the heap of a process: a page for a browser
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -41,6 +42,7 @@
 #include "info.h"
 #include "leaks.h"
 #include "look.h"
+#include "map.h"
 #include "metrics.h"
 #include "preload.h"
 #include "setting.h"
@@ -412,6 +414,7 @@ int main(int argc, char **argv)
 {
 	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
 	run_options options;
+	map_options map_opts;
 	metrics_options metrics_opts;
 	watch_options watch_opts;
 	trim_options trim_opts;
@@ -432,6 +435,7 @@ int main(int argc, char **argv)
 	classes->footer(UKMEM_SIZE_CLASSES_COLUMNS);
 	const CLI::App *config_sub = add_config(app, config_of);
 	const lookers look_subs = add_lookers(app, options.look);
+	const CLI::App *map_sub = add_map(app, map_opts);
 	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
 	const CLI::App *watch_sub = add_watch(app, watch_opts);
 	const CLI::App *trim_sub = add_trim(app, trim_opts);
@@ -481,6 +485,8 @@ int main(int argc, char **argv)
 	for (const CLI::App *sub : { look_subs.gauges, look_subs.attr })
 		if (sub->parsed())
 			return look(sub->get_name(), options.look);
+	if (map_sub->parsed())
+		return map_heap(map_opts);
 	if (metrics_sub->parsed())
 		return metrics(metrics_opts);
 	if (watch_sub->parsed())

@@ -163,6 +163,8 @@ static const struct live_entry entries[] = {
 	FIELD(zone, carve_start),
 	FIELD(zone, carve_end),
 	FIELD(zone, carve_zero),
+	FIELD(zone, ahead_start),
+	FIELD(zone, ahead_end),
 	FIELD(zone, nr_direct),
 	FIELD(zone, nr_purged),
 	FIELD(zone, nr_refault),

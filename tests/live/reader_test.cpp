@@ -15,6 +15,7 @@
 #include <ukmem/stats.h>
 
 #include "live/forms.h"
+#include "live/map.h"
 #include "live/process.h"
 #include "live/snapshot.h"
 
@@ -53,6 +54,14 @@ class fake : public live::process_memory
 		return process.resident(from, size);
 	}
 
+	bool pages_in_memory(live::address from, uint64_t npages,
+			     std::vector<uint8_t> &pages) override
+	{
+		if (pagemap)
+			return process.pages_in_memory(from, npages, pages);
+		return process_memory::pages_in_memory(from, npages, pages);
+	}
+
 	void check_alive() override
 	{
 		process.check_alive();
@@ -69,6 +78,7 @@ class fake : public live::process_memory
 	live::process process{ getpid() };
 	std::map<live::address, unsigned char> changes;
 	unsigned int reads = 0, fail_at = 0;
+	bool pagemap = true;
 	std::function<void()> on_read;
 	std::function<void(const std::vector<live::piece> &)> after_read;
 };
@@ -282,6 +292,130 @@ TEST_F(LiveReader, BlocksAreTheFreePages)
 			pages += z.blocks[order] << order;
 		EXPECT_LE(pages, z.free) << z.name; /* free has the carving space, too */
 		EXPECT_GT(pages, 0u) << z.name;
+	}
+}
+
+/* Pages of a map, by their use. Its cells are as large as they should be. */
+std::vector<uint64_t> uses_of(const live::heap_map &map)
+{
+	std::vector<uint64_t> uses(live::NR_PAGE_USES);
+
+	for (const live::map_zone &z : map.zones) {
+		uint64_t pages = 0;
+
+		for (const live::map_cell &cell : z.cells) {
+			uint64_t of_cell = 0, of_runs = 0;
+
+			for (size_t use = 0; use < uses.size(); use++) {
+				uses[use] += cell.pages[use];
+				of_cell += cell.pages[use];
+			}
+			for (const live::map_run &r : cell.runs)
+				of_runs += r.count * r.pages;
+			EXPECT_LE(of_cell, map.cell_pages);
+			EXPECT_EQ(of_runs, cell.detailed ? of_cell : 0);
+			pages += of_cell;
+		}
+		EXPECT_EQ(pages, z.pages) << z.name;
+	}
+	return uses;
+}
+
+/* Objects of a cache that are out of their slabs, by a map. */
+uint64_t objects_out(const live::heap_map &map, const std::string &name)
+{
+	uint64_t out = 0;
+
+	for (const live::map_zone &z : map.zones)
+		for (const live::map_cell &cell : z.cells)
+			for (const auto &[cache, sum] : cell.caches)
+				if (map.caches[cache].name == name)
+					out += sum.objects_out;
+	return out;
+}
+
+constexpr size_t cells_enough = 1 << 16, runs_enough = 1 << 20;
+
+TEST_F(LiveReader, AMapSumsUpToTheZones)
+{
+	live::reader reader(memory);
+	const live::heap_map map = live::read_map(reader, cells_enough, runs_enough);
+	const std::vector<uint64_t> uses = uses_of(map);
+	uint64_t used = 0, free = 0, dirty = 0;
+
+	for (const live::zone &z : map.s.zones) {
+		used += z.used;
+		free += z.free;
+		dirty += z.dirty;
+	}
+	EXPECT_TRUE(map.agrees);
+	EXPECT_EQ(uses[live::USE_SLAB] + uses[live::USE_OWN] + uses[live::USE_LARGE] +
+			  uses[live::USE_PAGES] + uses[live::USE_PAGESET],
+		  used);
+	EXPECT_EQ(uses[live::USE_DIRTY], dirty);
+	EXPECT_EQ(uses[live::USE_DIRTY] + uses[live::USE_CLEAN] + uses[live::USE_FRESH], free);
+	EXPECT_GE(uses[live::USE_LARGE] * map.s.page_size, 1u << 20);
+
+	const live::cache *c = map.s.find("live-test");
+
+	ASSERT_NE(c, nullptr);
+	EXPECT_EQ(objects_out(map, "live-test"), c->all.inuse + c->all.cached);
+}
+
+TEST_F(LiveReader, AMapHasItsBounds)
+{
+	live::reader reader(memory);
+	const live::heap_map whole = live::read_map(reader, cells_enough, runs_enough);
+	const live::heap_map small = live::read_map(reader, 1, 10);
+	size_t cells = 0, runs = 0;
+
+	for (const live::map_zone &z : small.zones) {
+		EXPECT_LE(z.cells.size(), 3u);
+		cells += z.cells.size();
+		for (const live::map_cell &cell : z.cells)
+			runs += cell.runs.size() + cell.memory.size();
+	}
+	EXPECT_GE(cells, 1u);
+	EXPECT_LE(runs, 10u);
+	EXPECT_GT(small.cell_pages, 0u);
+	EXPECT_EQ(uses_of(small), uses_of(whole));
+}
+
+TEST_F(LiveReader, AMapWithoutPagemapSaysSo)
+{
+	live::reader reader(memory);
+
+	EXPECT_TRUE(live::read_map(reader, cells_enough, runs_enough).memory_known);
+	memory.pagemap = false;
+	EXPECT_FALSE(live::read_map(reader, cells_enough, runs_enough).memory_known);
+}
+
+/* Entries of pages that cannot be right: every byte of them is one of a few. */
+TEST_F(LiveReader, AMapOfNonsenseEnds)
+{
+	live::reader reader(memory);
+	live::record window(reader.layout(), "page_window");
+	std::mt19937 random(7);
+
+	ASSERT_TRUE(window.read(memory, reader.layout().symbol("page_window")));
+	const live::address from = window.get("pages");
+	const uint64_t size = reader.layout().size_of("page") << 20;
+
+	memory.after_read = [&](const std::vector<live::piece> &pieces) {
+		for (const live::piece &p : pieces)
+			for (size_t i = 0; p.from - from < size && i < p.size; i++)
+				if (random() % 16 == 0)
+					static_cast<unsigned char *>(p.to)[i] =
+						static_cast<unsigned char>(random() % 8);
+	};
+	for (int i = 0; i < 20; i++) {
+		const live::heap_map map = live::read_map(reader, cells_enough, runs_enough);
+
+		EXPECT_GT(uses_of(map)[live::USE_OTHER], 0u);
+		for (const live::map_zone &z : map.zones)
+			for (const live::map_cell &cell : z.cells)
+				for (const auto &[cache, sum] : cell.caches)
+					EXPECT_LE(sum.objects_out, sum.objects);
 	}
 }
 

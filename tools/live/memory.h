@@ -65,6 +65,13 @@ struct mapping {
 	bool stack = false; /**< the first thread's */
 };
 
+/** Bits of a page's state. */
+enum page_in_memory : uint8_t {
+	IN_MEMORY = 1,
+	IN_HUGE_PAGE = 2,
+	HUGE_UNKNOWN = 4, /**< the system does not tell of huge pages */
+};
+
 class process_memory
 {
       public:
@@ -84,6 +91,16 @@ class process_memory
 	virtual bool page_entries(uint64_t first, uint64_t *entries, size_t n)
 	{
 		(void)first, (void)entries, (void)n;
+		return false;
+	}
+	/**
+	 * What is in memory of the pages of [@from, @from + @npages pages): enum page_in_memory
+	 * for each. False: the system does not tell. Throws error: forbidden, gone.
+	 */
+	virtual bool pages_in_memory(address from, uint64_t npages, std::vector<uint8_t> &pages)
+	{
+		(void)from;
+		pages.assign(npages, 0);
 		return false;
 	}
 	/** Throws error: gone, if the process is not the one of the first call. */

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -268,6 +269,73 @@ bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
 	}
 	close(pagemap);
 	return done == size;
+}
+
+namespace
+{
+
+/* As in linux/fs.h since Linux 6.7; the headers may be older than the system. */
+struct scanned_region {
+	uint64_t start, end, categories;
+};
+
+struct scan_request {
+	uint64_t size, flags, start, end, walk_end, regions, nr_regions, max_pages, inverted,
+		mask, any_of, wanted;
+};
+
+} // namespace
+
+/* Marks pages that huge pages cover. False: the system does not tell. */
+static bool mark_huge(int pagemap, address from, uint64_t page, std::vector<uint8_t> &pages)
+{
+	constexpr uint64_t is_huge = 1 << 6;
+	constexpr unsigned long scan = _IOWR('f', 16, scan_request);
+	std::array<scanned_region, 512> regions = {};
+	scan_request r = {};
+
+	r.size = sizeof(r);
+	r.start = from;
+	r.end = from + pages.size() * page;
+	r.regions = reinterpret_cast<uint64_t>(regions.data());
+	r.nr_regions = regions.size();
+	r.mask = r.wanted = is_huge;
+	while (r.start < r.end) {
+		const int n = ioctl(pagemap, scan, &r);
+
+		if (n < 0)
+			return false;
+		for (size_t i = 0; i < static_cast<size_t>(n); i++)
+			for (address at = regions[i].start; at < regions[i].end; at += page)
+				if ((at - from) / page < pages.size())
+					pages[(at - from) / page] |= IN_HUGE_PAGE;
+		if (r.walk_end <= r.start)
+			break;
+		r.start = r.walk_end;
+	}
+	return true;
+}
+
+bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t> &pages)
+{
+	constexpr uint64_t present = 1ull << 63;
+	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+	std::vector<uint64_t> entries(npages);
+
+	pages.assign(npages, 0);
+	if (!page_entries(from / page, entries.data(), npages))
+		return false;
+	for (size_t i = 0; i < npages; i++)
+		pages[i] = entries[i] & present ? IN_MEMORY : 0;
+
+	const int pagemap = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
+
+	if (pagemap < 0 || !mark_huge(pagemap, from, page, pages))
+		for (uint8_t &state : pages)
+			state |= HUGE_UNKNOWN;
+	if (pagemap >= 0)
+		close(pagemap);
+	return true;
 }
 
 std::string process::program() const

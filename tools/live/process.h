@@ -21,6 +21,8 @@ class process : public process_memory
 	std::vector<mapping> mappings() override;
 	uint64_t resident(address from, uint64_t size) override;
 	bool page_entries(uint64_t first, uint64_t *entries, size_t n) override;
+	bool pages_in_memory(address from, uint64_t npages,
+			     std::vector<uint8_t> &pages) override;
 	void check_alive() override;
 
 	/** The program's name, as in /proc/PID/comm. */

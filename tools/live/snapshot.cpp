@@ -125,13 +125,17 @@ uint64_t resident_percpu(const heap &h)
 
 void add_resident(const heap &h, snapshot &s, uint64_t aside)
 {
-	s.gauges.metadata = resident_window(h, s.zones) + resident_percpu(h);
+	s.metadata = { { "entries of pages, zones", resident_window(h, s.zones) },
+		       { "per-CPU memory", resident_percpu(h) } };
 	if (!h.nodes.empty())
-		s.gauges.metadata +=
-			h.memory.resident(h.nodes[0].where,
-					  h.nr_nodes * h.l.size_of("pglist_data")) +
-			h.memory.resident(h.nodes[0].get("zonelists"),
-					  h.variable("zonelists_bytes"));
+		s.metadata.push_back(
+			{ "nodes, zonelists",
+			  h.memory.resident(h.nodes[0].where,
+					    h.nr_nodes * h.l.size_of("pglist_data")) +
+				  h.memory.resident(h.nodes[0].get("zonelists"),
+						    h.variable("zonelists_bytes")) });
+	for (const counter &part : s.metadata)
+		s.gauges.metadata += part.value;
 	s.gauges.resident = s.gauges.metadata + aside;
 	for (const zone &z : s.zones)
 		s.gauges.resident += h.memory.resident(h.page_to_virt(z.start),
@@ -157,6 +161,7 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 	const uint64_t aside = pages_to_bytes(h, aside_pages);
 	gauges &g = s.gauges;
 
+	s.aside = aside;
 	g.mapped = g.active = aside;
 	for (const zone &z : s.zones) {
 		const uint64_t in_program = z.used - z.pageset_pages;

@@ -133,6 +133,8 @@ struct snapshot {
 	std::vector<counter> vmstat; /**< in the order of the library's own table */
 	uint64_t large_allocs = 0, large_blocks = 0, large_bytes = 0;
 	live::gauges gauges;
+	uint64_t aside = 0;	       /**< GAUGES: bytes of pages aside, in use */
+	std::vector<counter> metadata; /**< RESIDENT: what the gauge metadata consists of */
 
 	const cache *find(const std::string &name) const;
 };

@@ -45,6 +45,8 @@ class zone_reader
 bool zone_reader::counts_agree(const record &r, zone &z) const
 {
 	const uint64_t carve_start = r.get("carve_start"), carve_end = r.get("carve_end");
+	const uint64_t ahead_start = r.get("ahead_start"), ahead_end = r.get("ahead_end");
+	const uint64_t ahead = ahead_end - ahead_start; /* populated, and free */
 	const uint64_t carve = carve_end - carve_start, isolated = r.get("isolated");
 	const uint64_t nr_free = r.get("nr_free"), nr_dirty = r.get("nr_dirty");
 
@@ -52,12 +54,14 @@ bool zone_reader::counts_agree(const record &r, zone &z) const
 	z.present = r.get("present");
 	if (z.end > most_pages || z.start > z.end || z.frontier < z.start ||
 	    z.frontier > z.end || z.present > z.below() || carve_end < carve_start ||
-	    nr_dirty > nr_free || nr_free > z.present || carve > z.present ||
-	    isolated > z.present || nr_free + isolated + carve > z.present)
+	    ahead_end < ahead_start || ahead > z.present || nr_dirty > nr_free ||
+	    nr_free > z.present || carve > z.present || isolated > z.present ||
+	    nr_free + isolated + carve + ahead > z.present)
 		return false;
-	z.free = nr_free + carve;
-	z.dirty = nr_dirty + (r.get("carve_zero") == h.l.constant("PAGE_DIRTY") ? carve : 0);
-	z.used = z.present - nr_free - isolated - carve;
+	z.free = nr_free + carve + ahead;
+	z.dirty = nr_dirty + ahead +
+		  (r.get("carve_zero") == h.l.constant("PAGE_DIRTY") ? carve : 0);
+	z.used = z.present - nr_free - isolated - carve - ahead;
 	return true;
 }
 

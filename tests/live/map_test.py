@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks the page of `ukmem map PID`.
+
+usage: map_test.py TOOL VICTIM LIBRARY|- sums|nodes|debugged|snapshots|storm|coarse|browser
+"""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from live_test import EXCUSES, Test, expect
+
+# As enum page_use of tools/live/map.h.
+SLAB, OWN, LARGE, PAGES, PAGESET, DIRTY, CLEAN, FRESH, OTHER = range(9)
+NR_USES = 9
+
+
+def data_of(page):
+    text = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    expect(text, "the page has no data")
+    return json.loads(text[1])
+
+
+def map_of(test, pid, *options):
+    """The data of a map, and the length of its page."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "heap.html")
+        expect(test.shown("map", pid, "--output", path, *options) == "", "something was printed")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+    expect("http" not in re.sub(r'id="data">.*?</script>', "", page, flags=re.S),
+           "the page refers to another one")
+    return data_of(page), len(page)
+
+
+def cells_of(zone):
+    for times, cell in zone["cells"]:
+        for _ in range(times):
+            yield cell
+
+
+def check_cell(snapshot, cell, pages):
+    """A cell agrees with itself. Result: bytes of objects out of slabs."""
+    uses, in_memory, huge, caches, runs, memory = cell
+    expect(len(uses) == NR_USES and sum(uses) == pages, f"{uses}, not of {pages} pages")
+    expect(0 <= in_memory <= pages and 0 <= huge <= pages, f"{in_memory}, {huge} of {pages}")
+    out = 0
+    slab_pages = 0
+    for cache, of_cache, objects_out, objects in zip(*[iter(caches)] * 4):
+        expect(0 <= objects_out <= objects, f"{objects_out} objects of {objects}")
+        slab_pages += of_cache
+        if not snapshot["caches"][cache]["own"]:
+            out += objects_out * snapshot["caches"][cache]["size"]
+    expect(slab_pages == uses[SLAB] + uses[OWN], f"{slab_pages} pages of slabs, not {uses}")
+    if runs:
+        of_runs = [0] * NR_USES
+        for count, length, use, _, _ in zip(*[iter(runs)] * 5):
+            of_runs[use] += count * length
+        expect(of_runs == uses, f"{of_runs} in runs, {uses} in the cell")
+        expect(sum(memory[::2]) == pages, f"the memory of {sum(memory[::2])} pages of {pages}")
+        present = sum(n for n, bits in zip(memory[::2], memory[1::2]) if bits & 1)
+        expect(present == in_memory, f"{present} pages in memory, not {in_memory}")
+    return out
+
+
+def sums_of(snapshot):
+    """What the cells of a snapshot add up to, under the names of the gauges."""
+    page = snapshot["page_size"]
+    uses = [0] * NR_USES
+    objects = in_memory = 0
+    for zone in snapshot["zones"]:
+        left = zone["pages"]
+        lead = int(zone["start"], 16) // page % snapshot["cell_pages"]
+        for cell in cells_of(zone):
+            pages = min(snapshot["cell_pages"] - lead, left)
+            objects += check_cell(snapshot, cell, pages)
+            uses = [a + b for a, b in zip(uses, cell[0])]
+            in_memory += cell[1]
+            left -= pages
+            lead = 0
+        expect(left == 0, f"{left} pages are in no cell")
+    cached = sum(c["cached_bytes"] for c in snapshot["caches"] if not c["own"])
+    metadata = sum(part["bytes"] for part in snapshot["metadata"])
+    active = (uses[SLAB] + uses[OWN] + uses[LARGE] + uses[PAGES]) * page + snapshot["aside_bytes"]
+    retained = (uses[PAGESET] + uses[DIRTY]) * page
+    return {"allocated": objects - cached + uses[LARGE] * page, "active": active,
+            "resident": in_memory * page + metadata + snapshot["aside_bytes"],
+            "retained": retained, "mapped": active + retained, "metadata": metadata}, uses
+
+
+def check_sums(test, conf=""):
+    """The map of a quiet process adds up to its gauges, and to its zones and caches."""
+    process = test.started("quiet", conf=conf)
+    gauges = test.json("gauges", process.pid)["gauges"]
+    data, _ = map_of(test, process.pid)
+    expect(data["ukmem"]["pid"] == process.pid, f"{data['ukmem']}")
+    expect(len(data["snapshots"]) == 1, f"{len(data['snapshots'])} snapshots")
+    snapshot = data["snapshots"][0]
+    sums, uses = sums_of(snapshot)
+    expect(snapshot["agrees"] and snapshot["memory_known"], "the map is in doubt")
+    for name, value in sums.items():
+        expect(value == gauges[name] == snapshot["gauges"][name],
+               f"{name}: {value} in the map, {gauges[name]} in the gauges")
+    expect(uses[SLAB] > 0 and uses[OWN] > 0 and uses[LARGE] > 0 and uses[OTHER] == 0, f"{uses}")
+    zones = test.json("zoneinfo", process.pid)["zones"]
+    expect(sum(z["nr_free_pages"] for z in zones) == uses[DIRTY] + uses[CLEAN] + uses[FRESH],
+           f"free pages: {uses}")
+    pages = {}
+    for zone in snapshot["zones"]:
+        for cell in cells_of(zone):
+            for cache, n, out, objects in zip(*[iter(cell[3])] * 4):
+                name = snapshot["caches"][cache]["name"]
+                pages[name] = [a + b for a, b in zip(pages.get(name, [0, 0]), (out, objects))]
+    for c in test.json("slabinfo", process.pid)["caches"]:
+        expect(pages.get(c["name"], [0, 0]) == [c["inuse"] + c["cached"], c["objects"]],
+               f"{pages.get(c['name'])} objects in the map, not {c}")
+    process.communicate("\n")
+
+
+def check_nodes(test):
+    check_sums(test, "numa_fake:3")
+
+
+def check_debugged(test):
+    check_sums(test, "slab_debug:FZPU")
+
+
+def check_snapshots(test):
+    """Several snapshots show how a large block comes and goes; the process's end ends them."""
+    block = 64 << 20
+    process = test.started("wave", str(block))
+    data, _ = map_of(test, process.pid, "--interval", "0.1", "--count", "100")
+    found = [sums_of(s)[1][LARGE] * s["page_size"] for s in data["snapshots"]]
+    times = [s["seconds"] for s in data["snapshots"]]
+    expect(3 <= len(found) < 100 and max(found) >= block > min(found), f"large blocks: {found}")
+    expect(times == sorted(times) and len(set(times)) == len(times), f"{times}")
+    process.communicate()
+    process = test.started("quiet")
+    code, _, err = test.look("map", process.pid)
+    expect(code == 2 and "--output" in err, f"without a file: {code}: {err}")
+    code, _, err = test.look("map", process.pid, "-o", "/no/such/folder/heap.html")
+    expect(code == 1 and "/no/such/folder" in err, f"a file that cannot be: {code}: {err}")
+    process.communicate("\n")
+    code, _, err = test.look("map", process.pid, "-o", "/no/such/folder/heap.html")
+    expect(code == 1 and "no such process" in err, f"after its end: {code}: {err}")
+
+
+def check_storm(test):
+    """Maps of a process that never rests are possible, if not of one moment."""
+    process = test.started("storm")
+    drawn = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "heap.html")
+        for _ in range(20):
+            code, _, err = test.look("map", process.pid, "-o", path, "--interval", "0.05",
+                                     "--count", "3")
+            if code:
+                expect(any(e in err for e in EXCUSES), f"{code}: {err}")
+                continue
+            with open(path, encoding="utf-8") as file:
+                for snapshot in data_of(file.read())["snapshots"]:
+                    sums_of(snapshot)
+                    drawn += 1
+    expect(drawn >= 30, f"{drawn} snapshots of 60")
+    process.communicate()
+
+
+def check_coarse(test):
+    """However many runs and snapshots there are, the page has its bound."""
+    process = test.started("quiet")
+    _, once = map_of(test, process.pid)
+    data, length = map_of(test, process.pid, "--interval", "0.01", "--count", "400")
+    expect(len(data["snapshots"]) == 400, f"{len(data['snapshots'])} snapshots")
+    coarse = [cell for zone in data["snapshots"][0]["zones"] for cell in cells_of(zone) if not cell[4]]
+    expect(coarse, "no cell was left without its runs")
+    expect(length < 400 * once, f"{length} characters, {once} with one snapshot")
+    sums, _ = sums_of(data["snapshots"][-1])
+    gauges = test.json("gauges", process.pid)["gauges"]
+    expect(sums == gauges, f"{sums}, not {gauges}")
+    process.communicate("\n")
+
+
+class Tables(html.parser.HTMLParser):
+    """The texts of all cells of tables, and the number of pictures."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells, self.pictures, self.inside = [], 0, False
+
+    def handle_starttag(self, tag, attrs):
+        self.pictures += tag == "canvas"
+        if tag == "td":
+            self.cells.append("")
+            self.inside = True
+
+    def handle_endtag(self, tag):
+        self.inside = self.inside and tag != "td"
+
+    def handle_data(self, data):
+        if self.inside:
+            self.cells[-1] += data
+
+
+# Points at the first page of the first zone, which the library takes for itself, then at the
+# first snapshot; what the page says then is part of the document.
+POINT = """
+<script>
+  const box = document.querySelector("canvas").getBoundingClientRect();
+  document.querySelector("canvas").dispatchEvent(
+    new MouseEvent("mousemove", { clientX: box.left + 4, clientY: box.top + 4 }));
+  element("slider").value = 0;
+  element("slider").dispatchEvent(new Event("input"));
+</script></body>"""
+
+
+def check_browser(test):
+    """A browser draws the page, and its sums do not differ from the gauges."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if not browser:
+        print("SKIP: chromium is not installed")
+        return
+    process = test.started("quiet")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "heap.html")
+        test.shown("map", process.pid, "-o", path, "--interval", "0.05", "--count", "2")
+
+        def document(url):
+            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu",
+                                   f"--user-data-dir={folder}/profile", "--dump-dom", url],
+                                  text=True, timeout=100, check=False,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            expect(done.returncode == 0, f"{url}: {done.returncode}: {done.stderr}")
+            return done.stdout
+
+        for view in ("owner", "density", "memory"):
+            shown = document(f"file://{path}#{view},1")
+            tables = Tables()
+            tables.feed(shown)
+            expect(tables.pictures >= 1, f"{view}: nothing is drawn")
+            for name in ("allocated", "active", "resident", "retained", "mapped", "metadata"):
+                at = tables.cells.index(name)
+                expect(tables.cells[at + 1] == tables.cells[at + 2] and tables.cells[at + 3] == "0",
+                       f"{view}: {tables.cells[at:at + 4]}")
+            expect("2 of 2" in shown, f"{view}: not the second snapshot")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page.replace("</body>", POINT))
+        shown = document(f"file://{path}#owner,1")
+        tip = re.search(r'<div id="tip"[^>]*>(.*?)</div>', shown, re.S)[1]
+        start = data_of(page)["snapshots"][1]["zones"][0]["start"]
+        expect(f"(the library's own) at {start}, " in tip and f"Cell {start}, 2.00 MiB" in tip,
+               f"the tip: {tip!r}")
+        expect("1 of 2" in shown, "the slider shows no other snapshot")
+    process.communicate("\n")
+
+
+def main():
+    tool, victim, library, name = sys.argv[1:]
+    globals()["check_" + name](Test(tool, victim, library, 0))
+
+
+if __name__ == "__main__":
+    main()
