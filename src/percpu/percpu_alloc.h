@@ -21,8 +21,8 @@ struct pcpu_chunk {
 	uint64_t *used; /* bitmaps over one unit's granules */
 	uint64_t *last;
 	size_t first_free; /* no free granule below this one */
-	size_t end; /* of the granules for allocations; permanent ones follow */
-	size_t top; /* no allocation below @end reaches, or ever reached, this granule */
+	size_t end;	   /* of the granules for allocations; permanent ones follow */
+	size_t top;	   /* no allocation below @end reaches, or ever reached, this granule */
 	struct pcpu_hint hint;
 };
 
