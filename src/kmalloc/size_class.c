@@ -102,7 +102,7 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 
 	/* Without snprintf(), whose code a process that does little need not touch. */
 	debug_assert(len + sizeof("-65536") <= 32);
-	memcpy(name, prefix, len);
+	memcpy(name, prefix, len); /* NOLINT(bugprone-not-null-terminated-result): goes on */
 	name[len] = '-';
 	format_decimal(name + len + 1, sizes[i]);
 	return (struct slab_params){

@@ -303,7 +303,8 @@ void *pcpu_alloc_permanent(size_t size, size_t align)
 	if (n <= c->end && align_down(c->end - n, step) >= c->top) {
 		size_t start = align_down(c->end - n, step);
 
-		c->nr_used += c->end - start;
+		c->nr_used += n;
+		c->permanent += n;
 		c->end = start;
 		first = c->base + start * GRANULE;
 	}
@@ -448,7 +449,7 @@ static void verify_chunk(const struct pcpu_chunk *c, unsigned int nr, struct ver
 		stray += (size_t)__builtin_popcountll(c->last[w] & ~c->used[w]);
 	}
 	if (c == pcpu_first_chunk)
-		used += granules() - c->end;
+		used += c->permanent;
 	verify_that(v, used == c->nr_used,
 		    "per-CPU chunk %u: nr_used is %zu, the bitmap has %zu", nr, c->nr_used,
 		    used);

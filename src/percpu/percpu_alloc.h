@@ -22,6 +22,7 @@ struct pcpu_chunk {
 	uint64_t *last;
 	size_t first_free; /* no free granule below this one */
 	size_t end;	   /* of the granules for allocations; permanent ones follow */
+	size_t permanent;  /* granules of these; alignment leaves gaps between them */
 	size_t top;	   /* no allocation below @end reaches, or ever reached, this granule */
 	struct pcpu_hint hint;
 };
