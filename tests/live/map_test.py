@@ -175,11 +175,11 @@ def check_coarse(test):
     """However many runs and snapshots there are, the page has its bound."""
     process = test.started("quiet")
     _, once = map_of(test, process.pid)
-    data, length = map_of(test, process.pid, "--interval", "0.01", "--count", "400")
-    expect(len(data["snapshots"]) == 400, f"{len(data['snapshots'])} snapshots")
+    data, length = map_of(test, process.pid, "--interval", "0.01", "--count", "1000")
+    expect(len(data["snapshots"]) == 1000, f"{len(data['snapshots'])} snapshots")
     coarse = [cell for zone in data["snapshots"][0]["zones"] for cell in cells_of(zone) if not cell[4]]
     expect(coarse, "no cell was left without its runs")
-    expect(length < 400 * once, f"{length} characters, {once} with one snapshot")
+    expect(length < 1000 * once, f"{length} characters, {once} with one snapshot")
     sums, _ = sums_of(data["snapshots"][-1])
     gauges = test.json("gauges", process.pid)["gauges"]
     expect(sums == gauges, f"{sums}, not {gauges}")
