@@ -136,7 +136,7 @@ class searcher
 
 	std::string contents(const live::leaked_object &l)
 	{
-		unsigned char bytes[16];
+		unsigned char bytes[16] = {};
 		const size_t n = std::min<uint64_t>(sizeof(bytes), l.size);
 		std::string text;
 

@@ -458,6 +458,8 @@ void searcher::list_leaked(leak_search &search)
 				follow();
 		}
 
+	allowed = nullptr;
+
 	auto hash = hashes.begin();
 
 	for (const run &r : all.runs)
