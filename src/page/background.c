@@ -154,6 +154,23 @@ static noinline void poll_background(size_t dirty)
 static _Atomic uint64_t last_look;
 static atomic_bool unfinished;
 
+/*
+ * Whether a zone may keep @dirty pages. Small programs keep less than dirty_max, but that they
+ * have more need not be noticed at once: every sixteenth call looks. Otherwise each block of
+ * whole pages that such a program allocates and frees would read the clock.
+ */
+static bool is_little(size_t dirty)
+{
+	static atomic_uint calls; /* Synchronization: relaxed; one that is lost does no harm */
+	unsigned int n;
+
+	if (dirty > config.dirty_max >> page_window.page_shift)
+		return false;
+	n = atomic_load_explicit(&calls, memory_order_relaxed) + 1;
+	atomic_store_explicit(&calls, n, memory_order_relaxed);
+	return n % 16 || dirty <= decay_keeps();
+}
+
 void page_decay(void)
 {
 	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
@@ -166,7 +183,7 @@ void page_decay(void)
 	if (unlikely(page_background_is_wanted()) && !os_heap.is_ukmem && lock_none_held() &&
 	    !pcpu_gate_is_closed())
 		page_background_start();
-	if (likely(dirty <= decay_keeps()))
+	if (likely(is_little(dirty)))
 		return;
 	/* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so
 	 * does a thread that would have to wait for a fork. */
