@@ -158,6 +158,7 @@ CLI::App *add_watch(CLI::App &app, watch_options &options)
 			    "Tell when a process's memory crosses a bound, until it ends");
 	std::vector<std::string> names;
 
+	names.reserve(gauges.size());
 	for (const auto &[name, member] : gauges)
 		names.push_back(name);
 	add_pid(sub, options.pid)->required();
