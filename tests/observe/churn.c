@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Uses memory in every way that has a probe: needs new slabs, fills and empties arrays, asks for
- * more than there is, and gives all back. UKMEM_CONF=limit:64m,dirty_max:0,dirty_decay_ms:0 */
+/* Uses memory in every way that has a probe: needs new slabs, fills and empties arrays, asks
+ * for more than there is, and gives all back. UKMEM_CONF=limit:64m,dirty_max:0,dirty_decay_ms:0
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

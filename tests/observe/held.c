@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Holds memory of every kind in variables, for gdb_test.py to look at when stop_here() is called. */
+/* Holds memory of every kind in variables, for gdb_test.py to look at when stop_here() is
+ * called. */
 #include <stddef.h>
 
 #include <ukmem/ukmem.h>
