@@ -79,11 +79,7 @@ int allocinfo(const allocinfo_options &options)
 			print_json(options, process.program(), sites);
 		else
 			print(sites);
-		fflush(stdout);
-		std::cout.flush();
-		return ferror(stdout) || !std::cout
-			       ? fail(EXIT_FAILURE, "standard output: cannot be written")
-			       : EXIT_SUCCESS;
+		return end_output();
 	} catch (const live::error &e) {
 		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
 	} catch (const std::exception &e) {

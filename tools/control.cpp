@@ -34,9 +34,7 @@ int ask_process(pid_t pid, bool json,
 			std::cout << all.dump(-1, ' ', false,
 					      json_object::error_handler_t::replace)
 				  << "\n";
-		std::cout.flush();
-		return std::cout ? code
-				 : fail(EXIT_FAILURE, "standard output: cannot be written");
+		return end_output(code);
 	} catch (const live::error &e) {
 		return fail(EXIT_FAILURE, "process " + name_of(pid) + ": " + e.what());
 	}

@@ -365,9 +365,5 @@ int list_processes(const look_options &options)
 		printf("%u %s be read, so it is not known whether they run on ukmem; try as "
 		       "root\n",
 		       unreadable, unreadable == 1 ? "process cannot" : "processes cannot");
-	fflush(stdout);
-	std::cout.flush();
-	return ferror(stdout) || !std::cout
-		       ? fail(EXIT_FAILURE, "standard output: cannot be written")
-		       : EXIT_SUCCESS;
+	return end_output();
 }

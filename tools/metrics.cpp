@@ -159,9 +159,8 @@ int metrics(const metrics_options &options)
 
 		if (!options.listen.empty())
 			return serve(from, *parse_place(options.listen));
-		std::cout << from.text() << std::flush;
-		return std::cout ? EXIT_SUCCESS
-				 : fail(EXIT_FAILURE, "standard output: cannot be written");
+		std::cout << from.text();
+		return end_output();
 	} catch (const live::error &e) {
 		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
 	}

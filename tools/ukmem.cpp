@@ -28,9 +28,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -154,16 +156,10 @@ static int print_config_for(const std::string &program)
 					      program.substr(program.rfind('/') + 1).c_str()));
 }
 
-static int flush_output()
-{
-	std::cout.flush();
-	return std::cout ? 0 : fail(EXIT_FAILURE, "standard output: cannot be written");
-}
-
 static int info(bool json)
 {
 	(json ? print_info_json : print_info)(std::cout);
-	return flush_output();
+	return end_output();
 }
 
 static std::string usage_error(const CLI::App *, const CLI::Error &e)
@@ -350,7 +346,7 @@ static int help(const CLI::App &app, const std::string &command)
 		name += " " + command;
 	}
 	std::cout << of->get_formatter()->make_help(of, name, CLI::AppFormatMode::Normal);
-	return flush_output();
+	return end_output();
 }
 
 /* The index of the first word after a command that runs programs, and its options: of
@@ -435,13 +431,17 @@ int main(int argc, char **argv)
 	classes->footer(UKMEM_SIZE_CLASSES_COLUMNS);
 	const CLI::App *config_sub = add_config(app, config_of);
 	const lookers look_subs = add_lookers(app, options.look);
-	const CLI::App *map_sub = add_map(app, map_opts);
-	const CLI::App *metrics_sub = add_metrics(app, metrics_opts);
-	const CLI::App *watch_sub = add_watch(app, watch_opts);
-	const CLI::App *trim_sub = add_trim(app, trim_opts);
-	const CLI::App *allocinfo_sub = add_allocinfo(app, allocinfo_opts);
-	const CLI::App *leaks_sub = add_leaks(app, leaks_opts);
-	const CLI::App *top_sub = add_top(app, top_opts);
+	/* Those that parse their own options. */
+	const std::pair<const CLI::App *, std::function<int()>> others[] = {
+		{ add_map(app, map_opts), [&] { return map_heap(map_opts); } },
+		{ add_metrics(app, metrics_opts), [&] { return metrics(metrics_opts); } },
+		{ add_watch(app, watch_opts), [&] { return watch(watch_opts); } },
+		{ add_trim(app, trim_opts), [&] { return trim(trim_opts); } },
+		{ add_allocinfo(app, allocinfo_opts),
+		  [&] { return allocinfo(allocinfo_opts); } },
+		{ add_leaks(app, leaks_opts), [&] { return leaks(leaks_opts); } },
+		{ add_top(app, top_opts), [&] { return show_top(top_opts); } },
+	};
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
@@ -480,23 +480,12 @@ int main(int argc, char **argv)
 	if (look_subs.attr->parsed() && options.look.attribute.find('=') != std::string::npos)
 		return set_attribute(options.look.pid, options.look.cache,
 				     options.look.attribute, options.look.json);
-	if (trim_sub->parsed())
-		return trim(trim_opts);
 	for (const CLI::App *sub : { look_subs.gauges, look_subs.attr })
 		if (sub->parsed())
 			return look(sub->get_name(), options.look);
-	if (map_sub->parsed())
-		return map_heap(map_opts);
-	if (metrics_sub->parsed())
-		return metrics(metrics_opts);
-	if (watch_sub->parsed())
-		return watch(watch_opts);
-	if (allocinfo_sub->parsed())
-		return allocinfo(allocinfo_opts);
-	if (leaks_sub->parsed())
-		return leaks(leaks_opts);
-	if (top_sub->parsed())
-		return show_top(top_opts);
+	for (const auto &[sub, run_it] : others)
+		if (sub->parsed())
+			return run_it();
 	if (look_subs.ps->parsed())
 		return list_processes(options.look);
 	if (info_sub->parsed())

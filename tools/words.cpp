@@ -14,6 +14,15 @@ int fail(int code, const std::string &message)
 	return code;
 }
 
+int end_output(int code)
+{
+	fflush(stdout);
+	std::cout.flush();
+	return ferror(stdout) || !std::cout
+		       ? fail(EXIT_FAILURE, "standard output: cannot be written")
+		       : code;
+}
+
 std::string name_of(pid_t pid)
 {
 	try {

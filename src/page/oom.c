@@ -112,15 +112,12 @@ static void report_limits(void)
 /* Does not take the zone's lock, and shows the numbers as of the last unlock. */
 static void report_zone(const struct zone *z)
 {
-	static const char *const types[MAX_NR_ZONES] = {
-		[ZONE_DMA] = "DMA", [ZONE_DMA32] = "DMA32", [ZONE_NORMAL] = "Normal"
-	};
 	size_t used = atomic_load_explicit(&z->used, memory_order_relaxed);
 	size_t dirty = atomic_load_explicit(&z->dirty, memory_order_relaxed);
 
 	log_warn("Node %d %s free:%zukB min:%zukB low:%zukB high:%zukB used:%zukB dirty:%zukB "
 		 "mapped:%zukB limit:%zukB",
-		 node_data[z->node].node_id, types[z->type],
+		 node_data[z->node].node_id, zone_names[z->type],
 		 kib(z->managed - min_size(used, z->managed)), kib(z->wmark[WMARK_MIN]),
 		 kib(z->wmark[WMARK_LOW]), kib(z->wmark[WMARK_HIGH]), kib(used), kib(dirty),
 		 kib(zone_below(z)), kib(z->managed));

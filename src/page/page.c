@@ -5,6 +5,9 @@
 
 struct page_window page_window cacheline_aligned;
 struct zone *zones;
+const char *const zone_names[MAX_NR_ZONES] = {
+	[ZONE_DMA] = "DMA", [ZONE_DMA32] = "DMA32", [ZONE_NORMAL] = "Normal"
+};
 
 /* Each node has page numbers for its share of 1 GiB; the first that fit its part are used. */
 static size_t low_node_pages(void)

@@ -210,7 +210,8 @@ struct page_window {
 };
 
 extern struct page_window page_window cacheline_aligned;
-extern struct zone *zones; /* by page_zone_index() */
+extern struct zone *zones;	       /* by page_zone_index() */
+extern const char *const zone_names[]; /* by enum zone_type, as the kernel shows them */
 
 static inline size_t page_size(void)
 {

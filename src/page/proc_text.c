@@ -10,10 +10,6 @@
 #include "percpu/percpu.h"
 #include "stats/stats.h"
 
-static const char *const zone_names[MAX_NR_ZONES] = {
-	[ZONE_DMA] = "DMA", [ZONE_DMA32] = "DMA32", [ZONE_NORMAL] = "Normal"
-};
-
 void vmstat_emit_line(struct emitter *e, const char *name, uint64_t v)
 {
 	emit_text(e, "%s %llu\n", name, (unsigned long long)v);
