@@ -27,6 +27,8 @@
 #include "stats/stats.h"
 #include "ukmem/compiler.h"
 
+enum { MAPPED_TRIES = 8 };
+
 /* Free objects of one size class. */
 struct free_objects {
 	size_t size, fast, rest;
@@ -56,9 +58,27 @@ static void read_class(size_t size, struct free_objects *o, struct figures *f)
 	f->rest += o->rest;
 }
 
+/* The bytes mapped and those of blocks of whole pages, as of one moment: a block that comes or
+ * goes in between has both read again. */
+static void read_mapped(struct figures *f, struct ukmem_gauges *g)
+{
+	uint64_t blocks;
+	size_t bytes;
+
+	large_count(&f->blocks, &f->mmap);
+	for (unsigned int tries = 0; tries < MAPPED_TRIES; tries++) {
+		blocks = f->blocks;
+		bytes = f->mmap;
+		stats_gauges(g);
+		large_count(&f->blocks, &f->mmap);
+		if (f->blocks == blocks && f->mmap == bytes)
+			break;
+	}
+}
+
 static void figures_read(struct figures *f)
 {
-	struct ukmem_gauges g;
+	struct ukmem_gauges g = { 0 };
 	size_t size = 0;
 	int saved = errno;
 
@@ -68,9 +88,8 @@ static void figures_read(struct figures *f)
 			size = size_class_bytes(size + 1);
 			read_class(size, &f->classes[i], f);
 		}
-		large_count(&f->blocks, &f->mmap);
+		read_mapped(f, &g);
 	}
-	stats_gauges(&g);
 	f->system = g.mapped;
 	f->retained = g.retained;
 	f->mmap = min_size(f->mmap, g.mapped);

@@ -47,6 +47,8 @@ TEST(StatsTest, GaugesFollowAllocations)
 	std::mt19937 random(test_seed());
 	std::vector<void *> live;
 	size_t bytes = 0;
+	/* Size classes that a CPU freed much of get a shared queue, which they keep. */
+	const size_t queues_slab = size_t{ 64 } << 10;
 
 	kfree(kmalloc(1, GFP_KERNEL));
 	ukmem_gauges start = gauges();
@@ -76,7 +78,7 @@ TEST(StatsTest, GaugesFollowAllocations)
 	ukmem_gauges g = gauges();
 	expect_consistent(g);
 	EXPECT_EQ(g.allocated, start.allocated);
-	EXPECT_LE(g.active, start.active);
+	EXPECT_LE(g.active, start.active + queues_slab);
 }
 
 TEST(StatsTest, TrimGivesMemoryBack)
