@@ -13,6 +13,8 @@ if(TARGET ukmem_tool)
   install(TARGETS ukmem_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES ${PROJECT_SOURCE_DIR}/tools/grafana/ukmem.json
     DESTINATION ${CMAKE_INSTALL_DATADIR}/ukmem/grafana)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/completion/ukmem.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ukmem)
 endif()
 
 set_target_properties(ukmem_static PROPERTIES EXPORT_NAME static)

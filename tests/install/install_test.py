@@ -194,6 +194,18 @@ def command(tree):
     expect(str(tree.lib / "libukmem-malloc.so") in maps, "ukmem run did not preload the drop-in")
 
 
+def manual_pages(tree):
+    """man(1) finds a page for the tool, its files, the drop-in, and functions, also by other names of a page."""
+    man = tree.prefix / "share/man"
+    for name in ("ukmem.1", "ukmem.conf.5", "libukmem-malloc.7", "kmem_cache_create.3", "kmalloc.3", "alloc_pages.3"):
+        page = man / f"man{name[-1]}" / name
+        expect(page.is_file() and ".Sh NAME" in page.read_text(), f"no manual page {page}")
+    alias = (man / "man3/kmem_cache_free.3").read_text()
+    expect(alias == ".so man3/kmem_cache_create.3\n", f"kmem_cache_free.3 is {alias!r}")
+    completion = tree.prefix / "share/bash-completion/completions/ukmem"
+    expect(completion.is_file(), f"no completion {completion}")
+
+
 def gdb_script(tree):
     """gdb loads the script with either library, if it may."""
     if not shutil.which("gdb"):
@@ -218,6 +230,7 @@ CHECKS = [
     malloc_symbols,
     command,
     gdb_script,
+    manual_pages,
 ]
 
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Writes a page of the site for each public header, in reStructuredText."""
+import pathlib
+import re
+
+import examples
+import headers
+
+LINKS = {}  # names of functions that have an entry
+
+
+def prose(text, name_links=True):
+    """Prose of a comment in reStructuredText: names become literals, calls become links."""
+    out = []
+    for token in re.split(r"(`[^`]*`|\"[^\"]*\"|@\w+(?:\[[^\]]*[\])])?|<ukmem/[\w.]+>|\b\w+\(\d?\)|\b\w*_\w*\b\*?|\w+)", text):
+        if token.startswith("`"):
+            out.append("``" + token.strip("`") + "``\\ ")
+        elif token.startswith("@"):
+            out.append("``" + token[1:] + "``\\ ")
+        elif re.fullmatch(r"\w+\(\)", token) and token[:-2] in LINKS and name_links:
+            out.append(":c:func:`" + token[:-2] + "`\\ ")
+        elif re.fullmatch(r"\w+\(\d?\)", token) or re.fullmatch(r"\w*_\w*\*?", token) or token.startswith("<ukmem/"):
+            out.append("``" + token + "``\\ ")
+        else:
+            out.append(re.sub(r"([\\*|`])", r"\\\1", token))
+    text = "".join(out)
+    # An escaped space ends a literal before a letter; before anything else it is not needed.
+    return re.sub(r"\\ (?=[\s.,;:)\]/'\"]|$)", "", text)
+
+
+def literal(lines, language="none"):
+    return [f".. code-block:: {language}", ""] + ["   " + l for l in lines] + [""]
+
+
+def is_code(lines):
+    return all(l.split("/*")[0].rstrip().endswith((";", "{", "}", ")", ",")) or not l.split("/*")[0].strip()
+               for l in lines)
+
+
+def body(paragraphs):
+    out = []
+    for p in paragraphs:
+        out += literal(p.lines, "c" if is_code(p.lines) else "none") if p.literal else [prose(p.text()), ""]
+    return out
+
+
+
+def indent(lines):
+    return ["   " + l if l else "" for l in lines]
+
+
+def sentence(brief):
+    """A brief text as a sentence; a name at its beginning keeps its letters."""
+    first = re.match(r"[\w]*", brief)[0]
+    if first.isalpha() and first not in LINKS:
+        brief = brief[:1].upper() + brief[1:]
+    return brief.rstrip(".") + "."
+
+
+def definitions(e, constants):
+    """Constants with what they mean."""
+    terms = " ".join(f"``{c.text}``" if len(constants) == 1 else f"``{c.name}``" for c in constants)
+    text = [l for l in body(e.body) if l is not None]
+    return [terms] + indent(text) + [""]
+
+
+def entry(e, seen, shown):
+    out = []
+    calls = [d for d in e.declarations if d.kind in ("function", "macro") and d.name not in seen]
+    others = [d for d in e.declarations if d.kind not in ("function", "macro")]
+    seen.update(d.name for d in calls)
+    text = [prose(sentence(e.brief)), ""] if e.brief else []
+    for name, what in e.parameters:
+        text.append(f":param {name}: {prose(what)}")
+    text += [""] if e.parameters else []
+    text += body(e.body)
+    if calls:
+        # All signatures, then the text once, below the last of them. Macros after functions.
+        kinds = sorted({d.kind for d in calls})
+        for kind in kinds:
+            signatures = [d.text for d in calls if d.kind == kind]
+            out.append(f".. c:{kind}:: " + signatures[0])
+            out += [" " * len(f".. c:{kind}:: ") + s for s in signatures[1:]] + [""]
+        for snippet in examples.snippets([d.name for d in calls], shown):
+            text += [f"*{snippet.file}*:", ""] + literal(snippet.lines, "c")
+        out += indent(text)
+    else:
+        out += text
+    constants = [d for d in others if d.kind == "constant"]
+    if others and constants == others and not calls and not e.names:
+        return definitions(e, constants)
+    if others:
+        code = [d.text if d.kind not in ("constant",) else "#define " + d.text for d in others]
+        out += literal("\n".join(code).expandtabs(8).split("\n"), "c")
+    return out + [""]
+
+
+def page(header):
+    title = header.name.removeprefix("ukmem/")
+    out = [title, "=" * len(title), "", f"``#include <{header.name}>``", ""]
+    out += [prose(sentence(header.title)), ""]
+    out += body(header.intro)
+    out += ["Functions and types", "-------------------", ""]
+    seen, shown = set(), set()
+    for e in header.entries:
+        out += entry(e, seen, shown)
+    return "\n".join(out) + "\n"
+
+
+def write(include, folder):
+    """Writes the pages of the headers below @include into @folder. Result: their names."""
+    found = list(headers.public(include))
+    LINKS.update((d.name, True) for h in found for e in h.entries for d in e.declarations
+                 if d.kind == "function")
+    folder.mkdir(parents=True, exist_ok=True)
+    names = []
+    for h in found:
+        name = pathlib.Path(h.name).stem
+        (folder / f"{name}.rst").write_text(page(h))
+        names.append(name)
+    return names

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+"""Sphinx' settings for the site; docs/site/build copies this file beside the pages."""
+project = "ukmem"
+copyright = "the ukmem authors, MIT licence"
+extensions = ["myst_parser"]
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+html_theme = "furo"
+html_title = "ukmem"
+html_copy_source = False
+html_show_sphinx = False
+html_static_path = []
+pygments_style = "default"
+c_id_attributes = []
+exclude_patterns = ["build"]
+# Names of types that no page describes: the standard's, and structures without public members.
+nitpicky = False
