@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem metrics PID`, `ukmem watch PID` and the dashboard.
 
-usage: metrics_test.py TOOL VICTIM LIBRARY|- metrics|listen|dashboard|watch
+usage: metrics_test.py TOOL VICTIM LIBRARY|- metrics|listen|dashboard|watch|prometheus
 
 Prometheus' own parser reads the text: python3-prometheus-client of the distribution.
 """
@@ -11,8 +11,13 @@ import http.client
 import json
 import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+import urllib.parse
 import urllib.request
 
 from live_test import Test, expect
@@ -121,6 +126,56 @@ def check_listen(test):
     expect(server.returncode == 0 and not err, f"after the end: {server.returncode}: {err}")
 
 
+def check_prometheus(test):
+    """Prometheus itself scrapes the endpoint, and answers the dashboard's queries."""
+    if not shutil.which("prometheus"):
+        print("SKIP: prometheus is not installed")
+        sys.exit(0)
+    process = test.started("quiet")
+    allocated = test.json("gauges", process.pid)["gauges"]["allocated"]
+    endpoint = subprocess.Popen([test.tool, "metrics", str(process.pid), "--listen", "127.0.0.1:0"],
+                                stdout=subprocess.PIPE, text=True)
+    target = re.search(r"127\.0\.0\.1:\d+", endpoint.stdout.readline())[0]
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        own = f"127.0.0.1:{s.getsockname()[1]}"
+    with tempfile.TemporaryDirectory() as folder:
+        config = os.path.join(folder, "prometheus.yml")
+        with open(config, "w", encoding="ascii") as file:
+            json.dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [
+                {"job_name": "ukmem", "static_configs": [{"targets": [target]}]}]}, file)
+        server = subprocess.Popen(["prometheus", f"--config.file={config}",
+                                   f"--storage.tsdb.path={folder}/data", f"--web.listen-address={own}"],
+                                  stderr=subprocess.DEVNULL)
+        try:
+            def ask(query):
+                url = f"http://{own}/api/v1/query?" + urllib.parse.urlencode({"query": query})
+                with urllib.request.urlopen(url, timeout=20) as answer:
+                    return json.load(answer)["data"]["result"]
+
+            found = []
+            for _ in range(300):
+                try:
+                    found = ask("ukmem_allocated_bytes")
+                except OSError:
+                    pass
+                if found:
+                    break
+                time.sleep(0.1)
+            expect(found and int(float(found[0]["value"][1])) == allocated,
+                   f"allocated {allocated}: {found}")
+            with open(DASHBOARD, encoding="ascii") as file:
+                panels = json.load(file)["panels"]
+            for query in [t["expr"] for p in panels for t in p["targets"]]:
+                query = query.replace("$__rate_interval", "10s").replace("$instance", target)
+                ask(re.sub(r"\$\w+", ".*", query))  # an error in a query is an HTTP error
+        finally:
+            server.kill()
+            server.wait()
+    process.communicate("\n")
+    expect(endpoint.wait(timeout=30) == 0, "the endpoint")
+
+
 def check_dashboard(test):
     """Each query of the dashboard asks for metrics and labels that there are."""
     process = test.started("quiet")
@@ -194,7 +249,8 @@ def check_watch(test):
 def main():
     tool, victim, library, kind = sys.argv[1:]
     {"metrics": check_metrics, "listen": check_listen, "dashboard": check_dashboard,
-     "watch": check_watch}[kind](Test(tool, victim, library, 0))
+     "watch": check_watch,
+     "prometheus": check_prometheus}[kind](Test(tool, victim, library, 0))
 
 
 if __name__ == "__main__":
