@@ -37,6 +37,30 @@ with_library() (
 	"$@"
 )
 
+# look_at PID - the tool looks at a process that runs on the library, from outside, and finds next to
+# no leaked objects
+look_at() {
+	[[ ${LD_PRELOAD-} && ${UKMEM_TOOL-} ]] || return 0
+	local tool=(env -u LD_PRELOAD "$UKMEM_TOOL") said command
+	if ! said=$("${tool[@]}" gauges "$1" 2>&1); then
+		[[ $said == *ptrace* ]] || fail "ukmem gauges: $said"
+		echo "the tool may not look at processes here: $said"
+		return 0
+	fi
+	for command in slabinfo "vmstat -m" zoneinfo buddyinfo "top --once" metrics "map -o $work/map.html"; do
+		# shellcheck disable=SC2086 # words
+		said=$("${tool[@]}" $command "$1" 2>&1) || fail "ukmem $command: $said"
+	done
+	said=$("${tool[@]}" leaks --json "$1") || fail "ukmem leaks: $said"
+	python3 - "$said" <<-'END' || fail "ukmem leaks: $said"
+		import json, sys
+		found = json.loads(sys.argv[1])
+		objects, leaked = found["objects"], found["direct"]
+		print(f"looked at {found['ukmem']['program']}: {objects} objects, {leaked} leaked")
+		sys.exit(leaked > max(5, objects // 1000))
+	END
+}
+
 # expect_same WITHOUT WITH - two files with the same content
 expect_same() {
 	if ! cmp -s "$1" "$2"; then

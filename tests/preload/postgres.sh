@@ -81,6 +81,23 @@ SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pg
 SQL
 }
 
+# The tool looks at the server, and at a session that has just worked.
+look_at_a_session() {
+	[[ ${LD_PRELOAD-} && ${UKMEM_TOOL-} ]] || return 0
+	local session
+	psql -X -q -c "SELECT count(*) FROM item a JOIN item b USING (name)" -c "SELECT pg_sleep(60)" \
+		>/dev/null 2>&1 &
+	for _ in {1..100}; do
+		session=$(psql -X -t -A -c "SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)'")
+		[[ ! $session ]] || break
+		sleep 0.1
+	done
+	look_at "$server"
+	look_at "$session"
+	psql -X -q -t -c "SELECT pg_terminate_backend($session)" >/dev/null
+	wait %% || true
+}
+
 # scenario NAME - the results in NAME.txt
 scenario() {
 	initdb -D "$work/$1" -U postgres -A trust -E UTF8 --no-locale --no-sync >"$work/$1.init"
@@ -89,6 +106,7 @@ scenario() {
 	pgbench -i -q -s 2 >"$work/$1.bench" 2>&1
 	pgbench -n -S -c 8 -j 2 -t 500 >>"$work/$1.bench"
 	pgbench -n -c 8 -j 2 -t 200 >>"$work/$1.bench"
+	look_at_a_session
 	echo "balances: $(balances | psql -X -t -A)" >>"$work/$1.txt"
 	psql -X -q -c 'VACUUM FULL ANALYZE'
 	stop_server

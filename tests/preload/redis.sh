@@ -73,6 +73,7 @@ scenario() {
 	redis-benchmark -s "$work/socket" -q -c 50 -n 10000 -P 16 -r 20000 -d 300 \
 		-t set,get,lpush,lpop,sadd,hset,spop,zadd,mset >"$work/$1.bench"
 	grep -q 'MSET.*requests per second' "$work/$1.bench" || fail "redis-benchmark failed"
+	look_at "$server"
 	# Its keys are random.
 	ask flushall >>"$work/$1.txt"
 	requests | ask >>"$work/$1.txt"
