@@ -556,7 +556,7 @@ void ukmem_percpu_static_constructor(void)
 		return;
 	ukmem_percpu_static_done = 1;
 	ukmem_percpu_start((const void *)&ukmem_percpu_static_done);
-	if (&__start_ukmem_percpu[0] != &__stop_ukmem_percpu[0])
+	if ((uintptr_t)__start_ukmem_percpu != (uintptr_t)__stop_ukmem_percpu)
 		ukmem_percpu_register_static(__start_ukmem_percpu, __stop_ukmem_percpu,
 					     UKMEM_PERCPU_TRAP);
 }

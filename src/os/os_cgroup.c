@@ -282,8 +282,9 @@ static void read_line(const char *line, size_t len, const struct controller *c, 
 	const char *group;
 	size_t list_len, group_len;
 
-	if (!list++)
+	if (!list)
 		return;
+	list++;
 	group = memchr(list, ':', len - (size_t)(list - line));
 	if (!group)
 		return;
