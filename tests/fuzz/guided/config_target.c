@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bytes as UKMEM_CONF, as a file of tunables, and as the name of a program: the first zero byte
  * ends the first, the second the last. */
-#define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
 

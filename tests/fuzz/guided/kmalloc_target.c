@@ -15,10 +15,15 @@ static const gfp_t kinds[] = { GFP_KERNEL,
 			       GFP_KERNEL | __GFP_DMA32,
 			       GFP_NOWAIT | __GFP_ZERO };
 
-static void check_new(const void *p, size_t size, bool zeroed)
+static void check_any(const void *p, size_t size)
 {
 	MUST(ksize(p) >= size);
 	MUST((uintptr_t)p % (size >= 16 ? 16 : 8) == 0);
+}
+
+static void check_new(const void *p, size_t size, bool zeroed)
+{
+	check_any(p, size);
 	if (size && !(size & (size - 1)) && size <= 4096)
 		MUST((uintptr_t)p % size == 0);
 	if (zeroed)
@@ -77,7 +82,7 @@ static void resize(struct input *in, struct block *b)
 	if (!p)
 		return;
 	b->p = p;
-	check_new(p, size, false);
+	check_any(p, size); /* a block that shrank in place keeps its alignment */
 	block_check(b, kept);
 	block_fill(b, p, size, b->mark + 1U);
 }

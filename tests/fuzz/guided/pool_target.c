@@ -42,8 +42,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (!qmempool_alloc_bulk(pool, GFP_KERNEL, n, burst))
 				break;
 			out += n;
-			while (n && free_slot() < ELEMENTS)
-				block_fill(&elements[free_slot()], burst[--n], SIZE, n);
+			while (n && free_slot() < ELEMENTS) {
+				n--;
+				block_fill(&elements[free_slot()], burst[n], SIZE, n);
+			}
 			out -= n;
 			if (n)
 				qmempool_free_bulk(pool, n, burst);

@@ -9,7 +9,7 @@
 
 #include "input.h"
 
-enum { MAX_INPUT = 4096, MAX_FILES = 4096 };
+enum { INPUT_MOST = 4096, MAX_FILES = 4096 };
 
 static struct {
 	size_t size;
@@ -20,14 +20,14 @@ static size_t nr_files;
 static void run_file(const char *path)
 {
 	FILE *f = fopen(path, "rb");
-	uint8_t *data = malloc(MAX_INPUT);
+	uint8_t *data = malloc(INPUT_MOST);
 	size_t size;
 
 	if (!f || !data) {
 		perror(path);
 		exit(1);
 	}
-	size = fread(data, 1, MAX_INPUT, f);
+	size = fread(data, 1, INPUT_MOST, f);
 	fclose(f);
 	LLVMFuzzerTestOneInput(data, size);
 	if (nr_files < MAX_FILES) {
@@ -58,7 +58,7 @@ static void run_path(const char *path)
 
 static void run_random(unsigned long n, unsigned int seed)
 {
-	static uint8_t data[MAX_INPUT];
+	static uint8_t data[INPUT_MOST];
 
 	printf("UKMEM_TEST_SEED=%u\n", seed);
 	srand(seed);
