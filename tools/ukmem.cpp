@@ -16,6 +16,7 @@
  *   ukmem leaks       shows the objects of a process that no pointer leads to
  *   ukmem top         shows the caches of a process while it runs, on the terminal
  *   ukmem map         draws the heap of a process: a page for a browser
+ *   ukmem decode      names lines of source in a report
  *   ukmem ps          shows the processes that run on ukmem
  *   ukmem kmalloc     shows the size classes
  *   ukmem config      shows what can be tuned
@@ -41,6 +42,7 @@
 #include "allocinfo.h"
 #include "command.h"
 #include "control.h"
+#include "decode.h"
 #include "info.h"
 #include "leaks.h"
 #include "look.h"
@@ -413,6 +415,7 @@ int main(int argc, char **argv)
 	map_options map_opts;
 	metrics_options metrics_opts;
 	watch_options watch_opts;
+	decode_options decode_opts;
 	trim_options trim_opts;
 	leaks_options leaks_opts;
 	allocinfo_options allocinfo_opts;
@@ -436,6 +439,7 @@ int main(int argc, char **argv)
 		{ add_map(app, map_opts), [&] { return map_heap(map_opts); } },
 		{ add_metrics(app, metrics_opts), [&] { return metrics(metrics_opts); } },
 		{ add_watch(app, watch_opts), [&] { return watch(watch_opts); } },
+		{ add_decode(app, decode_opts), [&] { return decode(decode_opts); } },
 		{ add_trim(app, trim_opts), [&] { return trim(trim_opts); } },
 		{ add_allocinfo(app, allocinfo_opts),
 		  [&] { return allocinfo(allocinfo_opts); } },

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks `ukmem decode`: a report about a planted overflow gets the lines of its source.
+
+usage: decode_test.py TOOL DROP_IN CC
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "overflow.c")
+
+
+def expect(condition, message):
+    if not condition:
+        sys.exit(f"FAIL: {message}")
+
+
+def line_of(mark):
+    with open(SOURCE, encoding="ascii") as file:
+        return next(n for n, line in enumerate(file, 1) if f"/* {mark} */" in line)
+
+
+def report(tool, program):
+    """What the program prints: it aborts, so its exit code is no success."""
+    done = subprocess.run([tool, "run", "--conf", "slab_debug:FZPU", program], capture_output=True, text=True, check=False)
+    expect(done.returncode != 0 and "Right guard overwritten" in done.stderr, done.stderr)
+    return done.stderr
+
+
+def decode(tool, text, *files):
+    done = subprocess.run([tool, "decode", *files], input=text, capture_output=True, text=True, check=False)
+    expect(done.returncode == 0 and not done.stderr, f"{done.returncode}: {done.stderr}")
+    expect(len(done.stdout.splitlines()) == len(text.splitlines()), "a line is missing")
+    return done.stdout
+
+
+def check(tool, text, *files):
+    out = decode(tool, text, *files)
+    for mark, what in (("allocated", "allocated at parse"), ("freed", "found at finish")):
+        place = f"{what} (overflow.c:{line_of(mark)}) by thread"
+        expect(place in out, f"no '{place}':\n{out}")
+    # Other lines stay as they are.
+    expect(out.splitlines()[0] == text.splitlines()[0], out)
+
+
+def main():
+    tool, os.environ["UKMEM_MALLOC_LIB"], compiler = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, flags in (("pie", ["-fPIE", "-pie"]), ("fixed", ["-fno-pie", "-no-pie"]), ("exported", ["-rdynamic"])):
+            program = os.path.join(folder, name)
+            subprocess.run([compiler, "-g", "-O1", *flags, SOURCE, "-o", program], check=True)
+            check(tool, report(tool, program), program)
+        text = report(tool, program)
+        check(tool, text, folder)
+        # From a file, and beside a library that the report does not name.
+        saved = os.path.join(folder, "report")
+        with open(saved, "w", encoding="ascii") as file:
+            file.write(text)
+        done = subprocess.run([tool, "decode", "--report", saved, program], capture_output=True, text=True, check=True)
+        expect(done.stdout == decode(tool, text, program), done.stdout)
+        # Debug information in a file of its own.
+        if shutil.which("objcopy"):
+            program = os.path.join(folder, "pie")
+            text = report(tool, program)
+            subprocess.run(["objcopy", "--only-keep-debug", program, program + ".debug"], check=True)
+            subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={program}.debug", program], check=True)
+            check(tool, text, program)
+            os.unlink(program + ".debug")
+        # Without any, the text stays.
+        expect(decode(tool, text, program) == text, "changed without debug information")
+        expect(decode(tool, "no report (x+0xzz) (\n", program) == "no report (x+0xzz) (\n", "a line of something else")
+    done = subprocess.run([tool, "decode", "/no/such/file"], capture_output=True, text=True, check=False)
+    expect(done.returncode == 2 and "/no/such/file" in done.stderr, f"{done.returncode}: {done.stderr}")
+    expect(re.search("FILE", subprocess.run([tool, "help", "decode"], capture_output=True, text=True, check=True).stdout), "")
+    print("reports are decoded")
+
+
+if __name__ == "__main__":
+    main()
