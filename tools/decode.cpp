@@ -180,10 +180,13 @@ std::string decoded(const std::string &line, modules &files)
 		if (function.empty())
 			function = m[1].str();
 		out.append(at, m[0].first);
-		if (source.empty())
+		if (source.empty()) {
 			out += m.str();
-		else
-			out += (function.empty() ? "" : function + " ") + "(" + source + ")";
+		} else {
+			if (!function.empty())
+				out.append(function).append(1, ' ');
+			out.append(1, '(').append(source).append(1, ')');
+		}
 		at = m[0].second;
 	}
 	return out.append(at, line.cend());
