@@ -133,28 +133,18 @@ bool pcpu_array_wind(void *array, uint64_t header, unsigned int left, bool mark)
 	return cpu < pcpu.nr_ids && pcpu_array_wind_cpu(array, cpu, header, left, mark);
 }
 
-/* Winds up the countdown if it has run out. */
-static bool wind_up(void *array)
+bool pcpu_array_wind_up(void *array)
 {
 	uint64_t header = pcpu_array_due(array);
 
 	return unlikely(header) && pcpu_array_wind(array, header, PCPU_ARRAY_TICKS, false);
 }
 
-void *pcpu_array_pop_winding(void *array)
-{
-	void *object = pcpu_array_pop(array);
-
-	if (!object && wind_up(array))
-		object = pcpu_array_pop(array);
-	return object;
-}
-
 unsigned int pcpu_array_pop_bulk_winding(void *array, void **out, unsigned int n)
 {
 	unsigned int got = pcpu_array_pop_bulk(array, out, n, PCPU_POP_COUNTED);
 
-	if (got < n && wind_up(array))
+	if (got < n && pcpu_array_wind_up(array))
 		got += pcpu_array_pop_bulk(array, out + got, n - got, PCPU_POP_COUNTED);
 	return got;
 }

@@ -20,8 +20,19 @@ bool pcpu_array_wind_cpu(void *array, unsigned int cpu, uint64_t header, unsigne
 /* The same for this CPU's array. */
 bool pcpu_array_wind(void *array, uint64_t header, unsigned int left, bool mark);
 
-/* Pop as counted pops do, from arrays whose countdowns nobody waits for. */
-void *pcpu_array_pop_winding(void *array);
+/* Winds up the countdown of this CPU's array if it has run out. Result: whether it did. */
+bool pcpu_array_wind_up(void *array);
+
+/* Pops as counted pops do, from arrays whose countdowns nobody waits for. */
+static inline void *pcpu_array_pop_winding(void *array)
+{
+	void *object = pcpu_array_pop(array);
+
+	if (unlikely(!object) && pcpu_array_wind_up(array))
+		object = pcpu_array_pop(array);
+	return object;
+}
+
 unsigned int pcpu_array_pop_bulk_winding(void *array, void **out, unsigned int n);
 
 /* All objects popped and counted. The array's CPU may use it meanwhile. */

@@ -115,24 +115,30 @@ static noinline void *refill_few(struct kmem_cache *s, unsigned int node, gfp_t 
 	return refill(s, node, flags, batch, SLAB_BATCH_FEW);
 }
 
-static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
-			const void *caller)
+/* The array handed out nothing. */
+static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size_t size,
+				   gfp_t flags, const void *caller)
 {
 	void *array = slab_array(s, node), *obj;
-	uint64_t due;
+	uint64_t due = pcpu_array_due(array);
 
-	if (slab_is_checked(s))
-		return slab_checked_alloc(s, node, flags, caller);
-	obj = pcpu_array_pop(array);
-	if (obj)
-		return obj;
-	due = pcpu_array_due(array);
 	if (unlikely(due)) {
 		obj = slab_sample_point(s, node, due, size, flags, caller);
 		if (obj || (obj = pcpu_array_pop(array)))
 			return obj;
 	}
 	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+}
+
+static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
+			const void *caller)
+{
+	void *obj;
+
+	if (slab_is_checked(s))
+		return slab_checked_alloc(s, node, flags, caller);
+	obj = pcpu_array_pop(slab_array(s, node));
+	return obj ? obj : alloc_missed(s, node, size, flags, caller);
 }
 
 /* At its hard limit a cache has only the objects in CPUs' arrays left: drains these, as far as
