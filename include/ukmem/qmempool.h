@@ -65,7 +65,8 @@ struct qmempool;
 
 /**
  * qmempool_create - make a pool in front of a cache
- * @localq_sz:  elements that a CPU keeps at most: a power of two, QMEMPOOL_BULK .. 16384
+ * @localq_sz:  elements that a CPU keeps at most: a power of two, QMEMPOOL_BULK .. 16384; with
+ *		16384 it keeps one less
  * @sharedq_sz: elements that the shared queue keeps at most: a power of two,
  *		QMEMPOOL_BULK * QMEMPOOL_REFILL_MULTIPLIER .. 65536
  * @prealloc:   elements that are fetched from the cache now; at most @sharedq_sz. A number

@@ -157,7 +157,7 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 		struct kmem_cache *s = unlikely(names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
 					       : size_class_cache(size);
-		void *p = likely(s) ? slab_alloc(s, flags, caller) : NULL;
+		void *p = likely(s) ? slab_alloc_sized(s, size, flags, caller) : NULL;
 
 		if (p && (flags & __GFP_ZERO))
 			memset(p, 0, size);
@@ -186,7 +186,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 		return alloc_libc(align, size, flags);
 	s = size_class_aligned(size, align);
 	if (s)
-		return slab_alloc(s, flags, caller);
+		return slab_alloc_sized(s, size, flags, caller);
 	if (align <= page_size())
 		return large_alloc(size, 0, flags);
 	return large_alloc(size, ilog2(align) - page_window.page_shift, flags);

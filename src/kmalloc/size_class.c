@@ -90,10 +90,11 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 	return NULL;
 }
 
-/* Slots of an array: 8 MiB of objects, within bounds. The CPU's budget limits it further. */
+/* Slots of an array: 8 MiB of objects, within bounds: with its header, 128 KiB at most. The
+ * CPU's budget limits it further. */
 static unsigned int capacity_max(unsigned int size)
 {
-	return min_uint(max_uint((8u << 20) / size, 320), 16384);
+	return min_uint(max_uint((8u << 20) / size, 320), PCPU_ARRAY_MAX_SLOTS - 1);
 }
 
 static struct slab_params class_params(unsigned int i, char name[32], const char *prefix)

@@ -24,7 +24,7 @@
 #include "page/vm_event.h"
 #include "page/zone_types.h"
 #include "page/zonelist.h"
-#include "percpu/array.h"
+#include "percpu/array_wind.h"
 #include "percpu/percpu_alloc.h"
 #include "percpu/percpu_init.h"
 #include "percpu/percpu_static.h"
@@ -71,10 +71,16 @@ static const struct live_entry entries[] = {
 	SIZE(pcpu_array),
 	FIELD(pcpu_array, header),
 	FIELD(pcpu_array, capacity),
+	FIELD(pcpu_array, laps),
 	TAIL(pcpu_array, slot),
 	CONSTANT(PCPU_ARRAY_COUNT_MASK),
 	CONSTANT(PCPU_ARRAY_STOP),
-	CONSTANT(PCPU_ARRAY_POPS_SHIFT),
+	CONSTANT(PCPU_ARRAY_TICKS_SHIFT),
+	CONSTANT(PCPU_ARRAY_TICKS),
+	CONSTANT(PCPU_ARRAY_BASE_SHIFT),
+	CONSTANT(PCPU_ARRAY_POPS_MASK),
+	CONSTANT(PCPU_LAPS_SHIFT),
+	CONSTANT(PCPU_LAP_SHIFT),
 	CONSTANT(PCPU_ARRAY_MAX_SLOTS),
 	SIZE(pcpu_chunk),
 	FIELD(pcpu_chunk, next),

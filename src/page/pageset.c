@@ -25,6 +25,7 @@
 #include "page/buddy.h"
 #include "page/node.h"
 #include "page/zone.h"
+#include "percpu/array_wind.h"
 #include "percpu/drain.h"
 #include "percpu/gate.h"
 #include "percpu/percpu_alloc.h"
@@ -171,7 +172,7 @@ static void open_array(const struct zone *z, unsigned int list)
 
 struct page *pageset_pop(struct zone *z, unsigned int order)
 {
-	return pcpu_array_pop(array_of(z, order));
+	return pcpu_array_pop_winding(array_of(z, order));
 }
 
 /* @batch: runs in the order in which they will come out, the lowest address first. */
@@ -238,7 +239,7 @@ static always_inline void count_popped(const struct zone *z, size_t npages)
 struct page *pageset_pop_run(struct zone *z, size_t npages)
 {
 	void *array = array_of(z, run_list(npages));
-	struct page *page = pcpu_array_pop(array);
+	struct page *page = pcpu_array_pop_winding(array);
 
 	if (!page)
 		return NULL;

@@ -7,20 +7,36 @@
  *           | header | capacity | slot[0] | slot[1] | ... | slot[n - 1] |
  *
  *   header, one 64-bit word:
- *           63                                  16   15     14           0
- *           | pops: objects handed out by pops    | stop | fill count      |
+ *        63     62         32    31     30          16   15    14   13          0
+ *      | mark | base of pops | guard | ticks of pops   |   stop   | fill count    |
  *
  * Invariant: slots [0, count) hold the free objects; count <= capacity <= n, the
  * slots allocated. A push or pop of one object is one restartable section whose
- * committing store is the header: count and pops change together or not at all. A
+ * committing store is the header: count and ticks change together or not at all. A
  * push that has not committed has written only above the count, where no other
  * operation looks. An all-zero array is empty and full at once, so the first use on
  * a CPU takes the slow path, which gives the array a capacity.
  *
- * Synchronization: header: only sections on the array's CPU write it, and a remote
- * stop (array_stop.c), whose stop bit makes the count negative for pop and too large
- * for push, so that both fail without a test of their own; any thread reads it,
- * relaxed. slot: sections on the array's CPU, or the thread that has stopped them. The
+ * Pops are counted in the ticks, which are a countdown, too: the pop after the last
+ * tick fails, and its caller's slow path winds the countdown (pcpu_array_wind in
+ * array_wind.c, which has the counts of more than 31 bits). base + ticks, modulo 2^31, is
+ * the number of objects popped; winding moves a part of it from one to the other. mark
+ * is for the thread that winds: what the countdown is for.
+ *
+ * A pop makes the header that it would store, h + 0xffff, and one test of that tells
+ * whether it may:
+ *
+ *   count > 0               count - 1, no bit above it; the carry is a tick
+ *   count = 0               0xffff: bit 15 is set
+ *   stopped (0xc000)        0xc000 + count - 1, at least 0xbfff: bit 15 is set
+ *   ticks = 0x7fff          with the carry, the guard is set
+ *
+ * Hence two bits for a stop, and a count of 14 bits.
+ *
+ * Synchronization: header: sections on the array's CPU write it; a remote stop
+ * (array_stop.c), whose bits make pops fail as above and are more than any capacity is,
+ * for pushes; and the thread that winds, by an atomic compare-and-swap. Any thread reads
+ * it, relaxed. slot: sections on the array's CPU, or the thread that has stopped them. The
  * other fields: any thread, relaxed.
  *
  * Sections, specified once (array_x86_64.h, array_aarch64.h implement them):
@@ -28,17 +44,22 @@
  *   pop(array, out):                      push(array, offset, object):
  *     a = array + index * stride            a = array + index * stride + offset
  *     h = a->header                         h = a->header
- *     if (int16)h <= 0: fail, *out = NULL   if (uint16)h >= a->capacity: fail
- *     *out = a->slot[(int16)h - 1]          a->slot[(uint16)h] = object
- *     commit a->header = h + 0xffff         commit a->header = h + 1
- *     return true                           return true
+ *     next = h + 0xffff                     if (uint16)h >= a->capacity: fail
+ *     if next & 0x80008000:                 a->slot[(uint16)h] = object
+ *       fail, *out = NULL                   commit a->header = h + 1
+ *     *out = a->slot[(uint16)h - 1]         return true
+ *     commit a->header = next
+ *     return true
  *
  *   pop_bulk(array, out, n, delta):       push_bulk(array, in, n):
- *     k = min((int16)h, n)                  k = min(capacity - (uint16)h, n)
- *     if k <= 0: fail                       if k <= 0: fail
- *     out[0..k) = slot[count - k..count)    slot[count..count + k) = in[0..k)
- *     commit header = h + k * delta         commit header = h + k
- *     return k                              return k
+ *     if h & 0x8000: fail                   k = min(capacity - (uint16)h, n)
+ *     k = min((uint16)h, n)                 if k <= 0: fail
+ *     if delta counts:                      slot[count..count + k) = in[0..k)
+ *       k = min(k, ticks left in h)         commit header = h + k
+ *     if k = 0: fail                        return k
+ *     out[0..k) = slot[count - k..count)
+ *     commit header = h + k * delta
+ *     return k
  *
  * A section of a thread without a registration, or on a CPU without a unit, fails before it
  * accesses the array (UKMEM_RSEQ_CHECK).
@@ -52,7 +73,7 @@
  * @entry: the array (pcpu_entry()). @rseq: pcpu.rseq. pop_by_cid and push_by_cid go by mm_cid:
  * "if cpu_id < 0: fail; a = units[mm_cid] + *entry".
  *
- * A failure does not tell its reason: empty, full, stopped, aborted, or no index.
+ * A failure does not tell its reason: empty, full, stopped, no tick left, aborted, or no index.
  *
  * Signal safety: all operations. A handler's operation aborts the interrupted
  * section, which then fails.
@@ -72,16 +93,26 @@ struct pcpu_array {
 	_Atomic uint16_t capacity;
 	_Atomic uint8_t last_move;  /* slab_capacity.c: what moved lately, and in what order */
 	_Atomic uint8_t owner_busy; /* array_owner.h */
-	_Atomic uint32_t seen_pops; /* slab_capacity.c: pops at the last look at the array */
+	/* array_wind.c: how often the pops had passed 2^30 when the countdown was wound, and
+	 * below it what the look before saw (pcpu_array_was_used). */
+	_Atomic uint32_t laps;
 	void *slot[];
 };
 
-#define PCPU_ARRAY_COUNT_MASK ((uint64_t)0x7fff)
-#define PCPU_ARRAY_STOP ((uint64_t)0x8000)
-#define PCPU_ARRAY_POPS_SHIFT 16
-#define PCPU_ARRAY_MAX_SLOTS 0x7fffu
+#define PCPU_ARRAY_COUNT_MASK ((uint64_t)0x3fff)
+#define PCPU_ARRAY_STOP ((uint64_t)0xc000)
+#define PCPU_ARRAY_TICKS_SHIFT 16
+#define PCPU_ARRAY_TICKS                                                                       \
+	((uint64_t)0x7fff) /* so many are left in an array that is wound up                    \
+			    */
+#define PCPU_ARRAY_REFUSED ((uint64_t)0x80008000) /* bits of a header that no pop may store */
+#define PCPU_ARRAY_BASE_SHIFT 32
+#define PCPU_ARRAY_POPS_MASK ((uint64_t)0x7fffffff)
+#define PCPU_ARRAY_MARK ((uint64_t)1 << 63)
+#define PCPU_ARRAY_MAX_SLOTS 0x3fffu
 
-/* The header's change for each object popped; it counts as an allocation, or does not. */
+/* The header's change for each object popped; it counts as an allocation, or does not. Sections
+ * tell them apart by the bits from 16 on. */
 #define PCPU_POP_COUNTED ((int64_t)0xffff)
 #define PCPU_POP_UNCOUNTED ((int64_t)-1)
 
@@ -96,9 +127,27 @@ static inline unsigned int pcpu_array_count(uint64_t header)
 	return (unsigned int)(header & PCPU_ARRAY_COUNT_MASK);
 }
 
-static inline uint64_t pcpu_array_pops(uint64_t header)
+/* How many pops are left until one fails. */
+static inline unsigned int pcpu_array_left(uint64_t header)
 {
-	return header >> PCPU_ARRAY_POPS_SHIFT;
+	return (unsigned int)(~header >> PCPU_ARRAY_TICKS_SHIFT & PCPU_ARRAY_TICKS);
+}
+
+/* The objects popped, modulo 2^31; pcpu_array_pops() has all of them. */
+static inline uint32_t pcpu_array_low_pops(uint64_t header)
+{
+	return (uint32_t)(((header >> PCPU_ARRAY_BASE_SHIFT) +
+			   (header >> PCPU_ARRAY_TICKS_SHIFT & PCPU_ARRAY_TICKS)) &
+			  PCPU_ARRAY_POPS_MASK);
+}
+
+/* How many objects a bulk pop may take that adds @delta to the header for each. */
+static inline unsigned int pcpu_array_most(uint64_t header, int64_t delta)
+{
+	unsigned int count = header & PCPU_ARRAY_STOP ? 0 : pcpu_array_count(header);
+	unsigned int left = pcpu_array_left(header);
+
+	return delta == PCPU_POP_COUNTED && left < count ? left : count;
 }
 
 static inline uint64_t pcpu_array_header(const struct pcpu_array *a)

@@ -45,14 +45,14 @@
 /* From the array's address to the end of the section. */
 #define ARRAY_POP_BODY                                                                         \
 	"ldr %[h], [%[a]]\n\t"                                                                 \
-	"sxth %w[t], %w[h]\n\t"                                                                \
+	"uxth %w[t], %w[h]\n\t"                                                                \
 	UKMEM_RSEQ_INJECT(2)                                                                   \
-	"cmp %w[t], #0\n\t"                                                                    \
-	"b.le %l[fail]\n\t"                                                                    \
+	"mov %[object], #0xffff\n\t"                                                           \
+	"add %[h], %[h], %[object]\n\t"                                                        \
+	"tst %w[h], #0x80008000\n\t"                                                           \
+	"b.ne %l[fail]\n\t"                                                                    \
 	"add %[t], %[a], %[t], lsl #3\n\t"                                                     \
 	"ldr %[object], [%[t], #8]\n\t"                                                        \
-	"mov %[t], #0xffff\n\t"                                                                \
-	"add %[h], %[h], %[t]\n\t"                                                             \
 	UKMEM_RSEQ_COMMIT("str %[h], [%[a]]\n\t")                                              \
 	UKMEM_RSEQ_ABORT("%l[fail]")
 
@@ -180,12 +180,18 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
 		"ldr %[h], [%[a]]\n\t"
-		"sxth %w[t], %w[h]\n\t"
+		"uxth %w[t], %w[h]\n\t"
 		UKMEM_RSEQ_INJECT(2)
-		"cmp %w[t], #0\n\t"
-		"b.le %l[fail]\n\t"
-		"cmp %w[t], %w[n]\n\t"
-		"csel %w[k], %w[t], %w[n], lo\n\t"
+		"tbnz %w[t], #15, %l[fail]\n\t" /* stopped */
+		"mvn %w[k], %w[h], lsr #16\n\t"
+		"and %w[k], %w[k], #0x7fff\n\t" /* ticks left */
+		"lsr %[o], %[delta], #16\n\t"
+		"orr %w[k], %w[k], %w[o]\n\t" /* all bits set if pops are not counted */
+		"cmp %w[k], %w[t]\n\t"
+		"csel %w[k], %w[k], %w[t], lo\n\t"
+		"cmp %w[k], %w[n]\n\t"
+		"csel %w[k], %w[k], %w[n], lo\n\t"
+		"cbz %w[k], %l[fail]\n\t"
 		"sub %w[t], %w[t], %w[k]\n\t" /* first slot taken */
 		"add %[t], %[a], %[t], lsl #3\n\t"
 		"add %[t], %[t], #16\n\t"

@@ -13,11 +13,10 @@
  * it wrote to the unit's arrays.
  */
 #include "percpu/array_fallback.h"
-#include "base/assert.h"
-#include "percpu/array.h"
-
 #include <sched.h>
 
+#include "base/assert.h"
+#include "base/bits.h"
 #include "base/lock.h"
 #include "percpu/array.h"
 #include "percpu/register.h"
@@ -90,8 +89,7 @@ unsigned int pcpu_fallback_pop_bulk(void *array, void **out, unsigned int n, int
 	a = pcpu_ptr(array, index);
 	h = pcpu_array_header(a);
 	count = pcpu_array_count(h);
-	if (n > count)
-		n = count;
+	n = min_uint(n, pcpu_array_most(h, delta));
 	for (unsigned int i = 0; i < n; i++)
 		out[i] = a->slot[count - n + i];
 	set_header(a, h + n * (uint64_t)delta);
@@ -120,6 +118,22 @@ unsigned int pcpu_fallback_push_bulk(void *array, void *const *in, unsigned int 
 	set_header(a, h + n);
 	slot_leave(index);
 	return n;
+}
+
+bool pcpu_fallback_change(struct pcpu_array *a, unsigned int index, uint64_t from, uint64_t to)
+{
+	bool same;
+
+	lock_note(1);
+	if (!slot_trylock(index)) {
+		lock_note(-1);
+		return false;
+	}
+	same = pcpu_array_header(a) == from;
+	if (same)
+		set_header(a, to);
+	slot_leave(index);
+	return same;
 }
 
 void *pcpu_fallback_pop(void *array)

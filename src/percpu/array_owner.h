@@ -7,8 +7,8 @@
  * A remote stop (array_stop.c) may come meanwhile. It cannot restart these operations as it
  * restarts sections, so they announce themselves:
  *
- *   owner:    busy = 1; h = header; stop bit? fail; slots; header = ...; busy = 0	(B1)
- *   stopper:  set the stop bit; membarrier; busy? leave this array alone		(B2)
+ *   owner:    busy = 1; h = header; stop bits? fail; slots; header = ...; busy = 0	(B1)
+ *   stopper:  set the stop bits; membarrier; busy? leave this array alone		(B2)
  *
  * The membarrier is a full barrier on the owner's CPU, somewhere among these instructions.
  *   1. If it comes before busy = 1, the owner loads the header after it and sees the stop bit.
@@ -48,13 +48,12 @@ static always_inline void *pcpu_array_pop_owner(void *array)
 {
 	struct pcpu_array *a = pcpu_owner_begin(array);
 	uint64_t h = pcpu_array_header(a);
-	int count = (int16_t)h; /* with the stop bit negative */
+	uint64_t next = h + (uint64_t)PCPU_POP_COUNTED;
 	void *object = NULL;
 
-	if (likely(count > 0)) {
-		object = a->slot[count - 1];
-		atomic_store_explicit(&a->header, h + (uint64_t)PCPU_POP_COUNTED,
-				      memory_order_relaxed);
+	if (likely(!(next & PCPU_ARRAY_REFUSED))) {
+		object = a->slot[(uint16_t)h - 1];
+		atomic_store_explicit(&a->header, next, memory_order_relaxed);
 	}
 	pcpu_owner_end(a);
 	return object;
@@ -64,7 +63,7 @@ static always_inline bool pcpu_array_push_owner(void *array, void *object)
 {
 	struct pcpu_array *a = pcpu_owner_begin(array);
 	uint64_t h = pcpu_array_header(a);
-	unsigned int count = (uint16_t)h; /* with the stop bit above every capacity */
+	unsigned int count = (uint16_t)h; /* with the stop bits above every capacity */
 	bool fits = count < atomic_load_explicit(&a->capacity, memory_order_relaxed);
 
 	if (likely(fits)) {
@@ -92,13 +91,12 @@ static inline unsigned int pcpu_array_pop_bulk_owner(void *array, void **out, un
 {
 	struct pcpu_array *a = pcpu_owner_begin(array);
 	uint64_t h = pcpu_array_header(a);
-	int count = (int16_t)h;
-	unsigned int k = count > 0 ? (unsigned int)count : 0;
+	unsigned int k = pcpu_array_most(h, PCPU_POP_COUNTED);
 
 	if (k > n)
 		k = n;
 	if (k) {
-		pcpu_owner_copy(out, a->slot + ((unsigned int)count - k), k);
+		pcpu_owner_copy(out, a->slot + (pcpu_array_count(h) - k), k);
 		atomic_store_explicit(&a->header, h + k * (uint64_t)PCPU_POP_COUNTED,
 				      memory_order_relaxed);
 	}

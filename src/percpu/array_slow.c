@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/verify.h"
 #include "percpu/array_stop.h"
+#include "percpu/array_wind.h"
 #include "percpu/register.h"
 
 enum { FAILURES_MAX = 8 }; /* sections that may fail before an array keeps what it has */
@@ -73,10 +74,10 @@ struct pcpu_array_sums pcpu_array_sums(void *array, unsigned int cpu)
 	struct pcpu_array_sums sums = { 0 };
 
 	for_each_cpu_unit_of (i, cpu) {
-		uint64_t h = pcpu_array_header(pcpu_ptr(array, i));
+		const struct pcpu_array *a = pcpu_ptr(array, i);
 
-		sums.count += pcpu_array_count(h);
-		sums.pops += pcpu_array_pops(h);
+		sums.count += pcpu_array_count(pcpu_array_header(a));
+		sums.pops += pcpu_array_pops(a);
 	}
 	return sums;
 }
@@ -102,12 +103,15 @@ void pcpu_array_verify(void *array, unsigned int slots, const char *what,
 {
 	for_each_cpu_unit (cpu) {
 		const struct pcpu_array *a = pcpu_ptr(array, cpu);
-		unsigned int n = pcpu_array_count(pcpu_array_header(a));
+		uint64_t h = pcpu_array_header(a);
+		unsigned int n = pcpu_array_count(h);
 		unsigned int capacity =
 			atomic_load_explicit(&a->capacity, memory_order_relaxed);
 
-		verify_that(v, !(pcpu_array_header(a) & PCPU_ARRAY_STOP),
-			    "%s, CPU %u: the array is stopped", what, cpu);
+		verify_that(v, !(h & PCPU_ARRAY_STOP), "%s, CPU %u: the array is stopped", what,
+			    cpu);
+		verify_that(v, !(h & PCPU_ARRAY_REFUSED & ~PCPU_ARRAY_STOP),
+			    "%s, CPU %u: more pops than the countdown has", what, cpu);
 		verify_that(
 			v, n <= slots && capacity <= slots,
 			"%s, CPU %u: %u objects and a capacity of %u in an array of %u slots",

@@ -5,7 +5,7 @@
  *
  * In fallback mode the stopper holds every slot. In rseq mode, for each array header H:
  *
- *   S1  The stopper atomically sets the stop bit in H.
+ *   S1  The stopper atomically sets the stop bit in H (two bits, always together: array.h).
  *   S2  It calls membarrier: every section in flight on any CPU is restarted or done.
  *   S3  It loads H. If H still has the bit, the array is stopped. If not, a section that had
  *       loaded H before S1 committed after S1 and wiped the bit out: go back to S1.

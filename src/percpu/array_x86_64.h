@@ -49,13 +49,13 @@
 /* From the array's address to the end of the section. */
 #define ARRAY_POP_BODY                                                                         \
 	"movq (%[a]), %[h]\n\t"                                                                \
-	"movswl %w[h], %k[t]\n\t"                                                              \
+	"movzwl %w[h], %k[t]\n\t"                                                              \
 	UKMEM_RSEQ_INJECT(2)                                                                   \
-	"testl %k[t], %k[t]\n\t"                                                               \
-	"jle %l[fail]\n\t"                                                                     \
+	"addq $0xffff, %[h]\n\t"                                                               \
+	"testl $0x80008000, %k[h]\n\t"                                                         \
+	"jne %l[fail]\n\t"                                                                     \
 	"leaq (%[a], %[t], 8), %[t]\n\t"                                                       \
 	"movq 8(%[t]), %[object]\n\t"                                                          \
-	"addq $0xffff, %[h]\n\t"                                                               \
 	UKMEM_RSEQ_COMMIT("movq %[h], (%[a])\n\t")                                             \
 	UKMEM_RSEQ_ABORT("%l[fail]")
 
@@ -183,13 +183,23 @@ static inline unsigned int pcpu_array_pop_bulk_rseq(const struct ukmem_percpu_st
 		UKMEM_RSEQ_START
 		ARRAY_ADDRESS
 		"movq (%[a]), %[h]\n\t"
-		"movswl %w[h], %k[t]\n\t"
+		"movzwl %w[h], %k[t]\n\t"
 		UKMEM_RSEQ_INJECT(2)
-		"testl %k[t], %k[t]\n\t"
-		"jle %l[fail]\n\t"
-		"movl %k[n], %k[k]\n\t"
+		"testw %w[t], %w[t]\n\t"
+		"js %l[fail]\n\t" /* stopped */
+		"movl %k[h], %k[k]\n\t"
+		"notl %k[k]\n\t"
+		"shrl $16, %k[k]\n\t"
+		"andl $0x7fff, %k[k]\n\t" /* ticks left */
+		"movq %[delta], %[u]\n\t"
+		"shrq $16, %[u]\n\t"
+		"orl %k[u], %k[k]\n\t" /* all bits set if pops are not counted */
 		"cmpl %k[t], %k[k]\n\t"
 		"cmoval %k[t], %k[k]\n\t"
+		"cmpl %k[n], %k[k]\n\t"
+		"cmoval %k[n], %k[k]\n\t"
+		"testl %k[k], %k[k]\n\t"
+		"je %l[fail]\n\t"
 		"subq %[k], %[t]\n\t" /* first slot taken */
 		"leaq 16(%[a], %[t], 8), %[t]\n\t"
 		"movq %[out], %[u]\n\t"

@@ -31,6 +31,7 @@
 #include "page/lookup.h"
 #include "percpu/array_owner.h"
 #include "percpu/array_slow.h"
+#include "percpu/array_wind.h"
 #include "percpu/gate.h"
 #include "percpu/register.h"
 #include "slab/slab_array.h"
@@ -125,8 +126,8 @@ static void stock(struct qmempool *pool, void **p, unsigned int n)
  */
 static size_t take_local(struct qmempool *pool, void **p, size_t n)
 {
-	unsigned int got = pcpu_array_pop_bulk(
-		pool->local, p, (unsigned int)min_size(n, PIECE_MAX), PCPU_POP_COUNTED);
+	unsigned int got = pcpu_array_pop_bulk_winding(pool->local, p,
+						       (unsigned int)min_size(n, PIECE_MAX));
 	unsigned int local = local_first(p, got);
 
 	if (unlikely(local < got)) {

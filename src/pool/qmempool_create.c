@@ -294,11 +294,11 @@ static struct qmempool *make(uint32_t localq_sz, uint32_t sharedq_sz, uint32_t p
 	if (!pool)
 		return NULL;
 	pool->kmem = kmem;
-	pool->localq_sz = (uint16_t)localq_sz;
+	pool->localq_sz = (uint16_t)min_uint(localq_sz, PCPU_ARRAY_MAX_SLOTS);
 	pool->bulk = bulk_of(localq_sz, sharedq_sz);
 	pool->events = __alloc_percpu_gfp(QMEMPOOL_NR_EVENTS * sizeof(uint64_t),
 					  sizeof(uint64_t), gfp);
-	pool->local = alloc_first(pcpu_array_size(localq_sz), gfp);
+	pool->local = alloc_first(pcpu_array_size(pool->localq_sz), gfp);
 	pool->fast_array = page_window.nr_nodes == 1 ? pool->local : slab_closed_array();
 	shared = alf_queue_alloc(sharedq_sz, gfp);
 	pool->shared = IS_ERR(shared) ? NULL : shared;

@@ -38,7 +38,8 @@ void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
 		return NULL;
 	obj = pcpu_array_pop(slab_array(s, (unsigned int)node));
 	if (unlikely(!obj))
-		obj = slab_alloc_slow(s, (unsigned int)node, flags, CALLER_ADDRESS);
+		obj = slab_alloc_slow(s, (unsigned int)node, s->object_size, flags,
+				      CALLER_ADDRESS);
 	return zeroed(s, obj, flags);
 }
 

@@ -15,12 +15,14 @@
 #include "page/oom.h"
 #include "page/recent.h"
 #include "percpu/array_slow.h"
+#include "percpu/array_wind.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
 #include "slab/slab_capacity.h"
 #include "slab/slab_drain.h"
 #include "slab/slab_limit.h"
 #include "slab/slab_objects.h"
+#include "slab/slab_sample.h"
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 #include "slab/slab_take.h"
@@ -113,7 +115,22 @@ static noinline void *refill_few(struct kmem_cache *s, unsigned int node, gfp_t 
 	return refill(s, node, flags, batch, SLAB_BATCH_FEW);
 }
 
-static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
+/* The array handed out nothing. */
+static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size_t size,
+				   gfp_t flags, const void *caller)
+{
+	void *array = slab_array(s, node), *obj;
+	uint64_t due = pcpu_array_due(array);
+
+	if (unlikely(due)) {
+		obj = slab_sample_point(s, node, due, size, flags, caller);
+		if (obj || (obj = pcpu_array_pop(array)))
+			return obj;
+	}
+	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+}
+
+static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 			const void *caller)
 {
 	void *obj;
@@ -121,21 +138,19 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	if (slab_is_checked(s))
 		return slab_checked_alloc(s, node, flags, caller);
 	obj = pcpu_array_pop(slab_array(s, node));
-	if (obj)
-		return obj;
-	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+	return obj ? obj : alloc_missed(s, node, size, flags, caller);
 }
 
 /* At its hard limit a cache has only the objects in CPUs' arrays left: drains these, as far as
  * CPUs can be stopped, and tries again. */
-static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, gfp_t flags,
-				 const void *caller)
+static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, size_t size,
+				 gfp_t flags, const void *caller)
 {
 	void *obj = NULL;
 
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		slab_drain(s);
-		obj = alloc_slow(s, node, flags, caller);
+		obj = alloc_slow(s, node, size, flags, caller);
 	}
 	if (!obj)
 		slab_limit_tell(s, flags);
@@ -154,15 +169,16 @@ static cold void report_failure(const struct kmem_cache *s, size_t n, gfp_t flag
 		page_report_failure(s->name, n * s->object_size, flags);
 }
 
-void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
+		      const void *caller)
 {
 	void *obj;
 
 	flags = page_flags_now(flags);
 	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
-	obj = alloc_slow(s, node, flags, caller);
+	obj = alloc_slow(s, node, size, flags, caller);
 	if (unlikely(!obj && slab_limit_reached(s)))
-		obj = alloc_at_limit(s, node, flags, caller);
+		obj = alloc_at_limit(s, node, size, flags, caller);
 	if (unlikely(!obj))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
@@ -238,6 +254,29 @@ void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 	}
 }
 
+/* Takes up to @n objects out of the array. Where its countdown runs out on the way, looks at
+ * one of them (slab_sample_point). */
+static unsigned int pop_many(struct kmem_cache *s, unsigned int node, gfp_t flags,
+			     unsigned int n, void **p, const void *caller)
+{
+	void *array = slab_array(s, node);
+	unsigned int got = pcpu_array_pop_bulk(array, p, n, PCPU_POP_COUNTED);
+	uint64_t due;
+
+	while (unlikely(got < n && (due = pcpu_array_due(array)))) {
+		void *obj = slab_sample_point(s, node, due, s->object_size, flags, caller);
+		unsigned int more;
+
+		if (obj)
+			p[got++] = obj;
+		more = pcpu_array_pop_bulk(array, p + got, n - got, PCPU_POP_COUNTED);
+		if (!obj && !more)
+			break;
+		got += more;
+	}
+	return got;
+}
+
 static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
 			 void **p, const void *caller)
 {
@@ -249,7 +288,7 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 	while (got < n) {
 		unsigned int piece = (unsigned int)min_size(n - got, SLAB_BATCH_MAX), k, home;
 
-		k = pcpu_array_pop_bulk(array, p + got, piece, PCPU_POP_COUNTED);
+		k = pop_many(s, node, flags, piece, p + got, caller);
 		if (k < piece) {
 			unsigned int more;
 

@@ -10,8 +10,10 @@
 /* pcpu_first_unit(), the address of entry 0 of the array map. */
 extern char *slab_arrays;
 
-/* The slow paths. @node: the node to allocate from; @caller: the program's, for records. */
-void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller);
+/* The slow paths. @node: the node to allocate from; @size: the bytes asked for; @caller: the
+ * program's, for records. */
+void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
+		      const void *caller);
 void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller);
 /* Allocates @n objects into @p. Result: how many it got. */
 size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
@@ -19,14 +21,21 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 /* Frees @n objects of one cache. */
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller);
 
-/* Allocates an object. In fallback mode the section fails, and this takes the slow path. */
-static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)
+/* Allocates an object for @size bytes. In fallback mode the section fails, and this takes the
+ * slow path. */
+static always_inline void *slab_alloc_sized(struct kmem_cache *s, size_t size, gfp_t flags,
+					    const void *caller)
 {
 	void *obj;
 
 	return likely(pcpu_array_pop_rseq(&pcpu, s->fast_array, &obj))
 		       ? obj
-		       : slab_alloc_slow(s, page_policy_node(), flags, caller);
+		       : slab_alloc_slow(s, page_policy_node(), size, flags, caller);
+}
+
+static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)
+{
+	return slab_alloc_sized(s, s->object_size, flags, caller);
 }
 
 /* The array map's entry for an object; all objects of a cache and node have the same. */

@@ -11,9 +11,10 @@
  * random, the array stays small, so that most objects come from slabs, in address order.
  *
  * kmalloc's arrays share budgets (slab_budget.c). A size class that needs more than is left
- * takes it from classes that are not used: a hand goes round the classes; a class whose count
- * of pops has not changed since the hand last came by loses half its capacity, with the objects
- * above it. Busy classes keep theirs, although those that fit their arrays never come here.
+ * takes it from classes that are not used: a hand goes round the classes; a class from whose
+ * array nothing was popped since the hand last came by loses half its capacity, with the
+ * objects above it. Busy classes keep theirs, although those that fit their arrays never come
+ * here.
  */
 #include "slab/slab_capacity.h"
 
@@ -22,6 +23,7 @@
 #include "base/assert.h"
 #include "page/recent.h"
 #include "percpu/array_slow.h"
+#include "percpu/array_wind.h"
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
@@ -186,12 +188,10 @@ static int64_t take_from(struct kmem_cache *s, unsigned int node, unsigned int c
 	void *array = slab_array(s, node);
 	struct pcpu_array *a = pcpu_ptr(array, cpu);
 	uint16_t capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
-	uint32_t pops = (uint32_t)pcpu_array_pops(pcpu_array_header(a));
 
 	if (capacity <= guaranteed(s))
 		return 0;
-	if (atomic_exchange_explicit(&a->seen_pops, pops, memory_order_relaxed) != pops &&
-	    !even_busy)
+	if (pcpu_array_was_used(a) && !even_busy)
 		return 0;
 	return (int64_t)narrow(s, array, cpu, capacity,
 			       (uint16_t)max_uint(capacity / 2, guaranteed(s))) *

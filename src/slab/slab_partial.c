@@ -11,10 +11,11 @@
 
 #include "base/assert.h"
 #include "percpu/array_slow.h"
+#include "percpu/array_wind.h"
 
 struct page *slab_partial_pop(struct kmem_cache *s)
 {
-	struct page *page = pcpu_array_pop(s->partial_array);
+	struct page *page = pcpu_array_pop_winding(s->partial_array);
 
 	debug_assert(!page || slab_state_where(slab_state(page)) == SLAB_WITH_CPU);
 	return page;

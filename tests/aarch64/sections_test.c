@@ -544,22 +544,31 @@ enum { HEADER = 0, CAPACITY = 8, SLOTS = 16 };
 static void fill_array(void)
 {
 	unsigned int capacity = below(MAX_SLOTS + 1), count = below(capacity + 1);
-	uint64_t header = random_word() & ~(uint64_t)0xffff;
+	uint64_t header = random_word() & ~PCPU_ARRAY_REFUSED & ~(uint64_t)0xffff;
 
 	if (!below(4))
 		count = capacity;
 	header |= count;
 	if (!below(8))
 		header |= PCPU_ARRAY_STOP;
-	if (!below(8))
-		header |= ~(uint64_t)0xffff; /* pops wrap */
+	if (!below(4)) {
+		/* Few pops are left, or none. */
+		header |= PCPU_ARRAY_TICKS << PCPU_ARRAY_TICKS_SHIFT;
+		header -= (uint64_t)below(MAX_SLOTS + 1) << PCPU_ARRAY_TICKS_SHIFT;
+	}
 	store(at.copy + HEADER, 8, header);
 	store(at.copy + CAPACITY, 2, capacity);
 }
 
+/* The objects that a pop may take: none of a stopped array. */
 static int count_of(uint64_t header)
 {
-	return (int16_t)header;
+	return header & PCPU_ARRAY_STOP ? 0 : (int)(header & PCPU_ARRAY_COUNT_MASK);
+}
+
+static unsigned int left_of(uint64_t header)
+{
+	return 0x7fff - (unsigned int)(header >> 16 & 0x7fff);
 }
 
 /* How a section gets to the array: by index and limit, or by a table and one of two indices. */
@@ -614,7 +623,7 @@ static void check_pop(void)
 {
 	uint64_t header = load(at.copy + HEADER, 8);
 	int count = count_of(header);
-	bool whole = count > 0 && completes(3, true);
+	bool whole = count > 0 && left_of(header) && completes(3, true);
 	void *right = NULL, *object;
 
 	remember();
@@ -666,7 +675,7 @@ static void check_pop_bulk(void)
 {
 	static const int64_t deltas[] = { PCPU_POP_COUNTED, PCPU_POP_UNCOUNTED };
 	uint64_t header = load(at.copy + HEADER, 8);
-	int64_t delta = below(4) ? deltas[below(2)] : (int64_t)random_word();
+	int64_t delta = deltas[below(2)];
 	unsigned int n = random_n(), fit = 0, right = 0, k;
 	void *out[MAX_SLOTS + 2], *model_out[MAX_SLOTS + 2];
 	int count = count_of(header);
@@ -676,6 +685,8 @@ static void check_pop_bulk(void)
 		out[i] = model_out[i] = (void *)(uintptr_t)random_word();
 	if (count > 0)
 		fit = n < (unsigned int)count ? n : (unsigned int)count;
+	if (delta == PCPU_POP_COUNTED && fit > left_of(header))
+		fit = left_of(header);
 	if (fit && completes(3, true)) {
 		right = fit;
 		memcpy(model_out + 1, at.copy + SLOTS + 8 * (count - right), 8 * right);

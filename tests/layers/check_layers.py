@@ -46,7 +46,7 @@ FILES = {
         slab_verify slab_fork slab_reclaim debug/switch debug/tunable slab_reserve slab_cache
         slab_api slab_array slab_capacity slab_drain slab_count
         debug/check debug/twin debug/pattern debug/report debug/annotate debug/record
-        slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
+        slab_sample slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
         slab_limit slab_geometry slab_list slab_types
     """.split(),
     "page": """
@@ -55,7 +55,7 @@ FILES = {
         zone_types page
     """.split(),
     "percpu": """
-        percpu_api percpu_init notify gate owner ops drain array_slow array_stop array_fallback unit_table unit percpu_alloc
+        percpu_api percpu_init notify gate owner ops drain array_slow array_wind array_stop array_fallback unit_table unit percpu_alloc
         percpu_static
         self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 copy_aarch64 percpu
     """.split(),

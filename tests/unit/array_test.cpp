@@ -2,6 +2,8 @@
 /* Per-CPU arrays, one thread: order, limits, bulk, the pops counter, stop and take. */
 #include <errno.h>
 
+#include <random>
+
 #include "percpu_shim.h"
 #include "test_util.h"
 
@@ -84,7 +86,7 @@ class ArrayTest : public ::testing::Test
 		uint64_t sum = 0;
 
 		for (unsigned i = 0; i < pcpu.nr_ids; i++)
-			sum += shim_array_pops(shim_array_header(array_, i));
+			sum += shim_array_pops(array_, i);
 		return sum;
 	}
 
@@ -210,6 +212,190 @@ TEST_F(ArrayTest, PopsCountsObjectsHandedOut)
 		ASSERT_EQ(pops(), expected);
 		ASSERT_EQ(count(), 0u);
 	}
+}
+
+/* Sets the countdowns of all CPUs' arrays. */
+void wind(void *array, unsigned left, bool mark = false)
+{
+	for (unsigned i = 0; i < pcpu.nr_ids; i++)
+		ASSERT_TRUE(
+			shim_array_wind_cpu(array, i, shim_array_header(array, i), left, mark));
+}
+
+TEST_F(ArrayTest, ThePopAfterTheCountdownFails)
+{
+	void *out[kSlots];
+	uint64_t expected = 0;
+
+	shim_array_open(array_, kSlots);
+	ASSERT_EQ(push_bulk(array_, objects_.data(), kSlots), kSlots);
+	for (unsigned left : { 0u, 1u, 2u, 5u, 20u }) {
+		for (bool mark : { false, true }) {
+			unsigned have = count();
+
+			SCOPED_TRACE(testing::Message() << left << " left");
+			wind(array_, left, mark);
+			ASSERT_EQ(pops(), expected) << "winding counts nothing";
+			for (unsigned i = 0; i < left; i++) {
+				ASSERT_EQ(shim_array_due(array_), 0u);
+				ASSERT_EQ(pop(array_), objects_[have - 1 - i]);
+			}
+			ASSERT_EQ(pops(), expected += left);
+			EXPECT_EQ(pop(array_), nullptr);
+			EXPECT_EQ(pop_bulk(array_, out, 3, true), 0u);
+			EXPECT_EQ(pops(), expected);
+			EXPECT_EQ(count(), have - left);
+			/* Everything else goes on. */
+			ASSERT_EQ(pop_bulk(array_, out, 3, false), 3u);
+			EXPECT_EQ(out[0], objects_[have - left - 3]);
+			ASSERT_EQ(push_bulk(array_, out, 3), 3u);
+			for (unsigned i = have - left; i < have; i++)
+				ASSERT_TRUE(push(array_, objects_[i]));
+			EXPECT_EQ(pop(array_), nullptr);
+			ASSERT_NE(shim_array_due(array_), 0u);
+			EXPECT_EQ(shim_array_mark(shim_array_due(array_)), mark);
+			EXPECT_EQ(pops(), expected);
+		}
+	}
+}
+
+TEST_F(ArrayTest, BulkPopTakesWhatIsLeftOfTheCountdown)
+{
+	void *out[kSlots];
+
+	shim_array_open(array_, kSlots);
+	for (unsigned left = 0; left <= 20; left++) {
+		ASSERT_EQ(push_bulk(array_, objects_.data(), 20), 20u);
+		wind(array_, left);
+		ASSERT_EQ(pop_bulk(array_, out, 12, true), std::min(left, 12u));
+		ASSERT_EQ(pop_bulk(array_, out, 12, true), left - std::min(left, 12u));
+		ASSERT_EQ(pop_bulk(array_, out, 30, false), 20 - left);
+		for (unsigned i = 0; i < 20 - left; i++)
+			ASSERT_EQ(out[i], objects_[i]);
+		ASSERT_EQ(count(), 0u);
+	}
+	EXPECT_EQ(pops(), 20u * 21 / 2);
+}
+
+TEST_F(ArrayTest, OnlyWhatIsAsExpectedIsWound)
+{
+	shim_array_open(array_, kSlots);
+	ASSERT_TRUE(push(array_, objects_[0]));
+	for (unsigned i = 0; i < pcpu.nr_ids; i++) {
+		uint64_t h = shim_array_header(array_, i);
+
+		EXPECT_FALSE(shim_array_wind_cpu(array_, i, h + 1, 7, false));
+		EXPECT_EQ(shim_array_header(array_, i), h);
+	}
+	if (rseq_is_off())
+		return;
+	ASSERT_TRUE(shim_arrays_stop(&array_, 1));
+	for (unsigned i = 0; i < pcpu.nr_ids; i++) {
+		uint64_t h = shim_array_header(array_, i);
+
+		EXPECT_FALSE(shim_array_wind_cpu(array_, i, h, 7, false));
+		EXPECT_EQ(shim_array_header(array_, i), h);
+	}
+	shim_arrays_start(&array_, 1);
+	wind(array_, 0);
+	ASSERT_NE(shim_array_due(array_), 0u);
+	ASSERT_TRUE(shim_arrays_stop(&array_, 1));
+	EXPECT_EQ(shim_array_due(array_), 0u) << "a stopped array waits for nobody";
+	shim_arrays_start(&array_, 1);
+}
+
+/* More pops than two countdowns have, with windings in between. */
+TEST_F(ArrayTest, CountsAreExactThroughManyWindings)
+{
+	std::mt19937 random(1);
+	uint64_t expected = 0;
+	void *out[kSlots];
+
+	shim_array_open(array_, kSlots);
+	ASSERT_EQ(push_bulk(array_, objects_.data(), 20), 20u);
+	while (expected < 100000) {
+		unsigned n = 1 + random() % 20, got = 0;
+
+		for (int tries = 0; tries < 100 && got < n; tries++)
+			got += shim_array_pop_bulk_winding(array_, out + got, n - got);
+		ASSERT_EQ(got, n);
+		expected += n;
+		ASSERT_EQ(push_bulk(array_, out, n), n);
+		if (random() % 100 == 0)
+			wind(array_, random() % 32768, random() % 2);
+		ASSERT_EQ(pops(), expected);
+	}
+	for (unsigned i = 0; i < 100000; i++) {
+		void *p = nullptr;
+
+		for (int tries = 0; tries < 100 && !p; tries++)
+			p = shim_array_pop_winding(array_);
+		ASSERT_NE(p, nullptr);
+		ASSERT_TRUE(push(array_, p));
+	}
+	EXPECT_EQ(pops(), expected + 100000);
+	EXPECT_EQ(count(), 20u);
+}
+
+/* The header has 31 bits of the count: round and round, in steps that a test has time for. */
+TEST_F(ArrayTest, CountsAreExactBeyondTheHeader)
+{
+	shim_array_open(array_, kSlots);
+	ASSERT_TRUE(push(array_, objects_[0]));
+
+	unsigned cpu = 0;
+
+	while (!shim_array_count(shim_array_header(array_, cpu)))
+		cpu++;
+	for (uint64_t laps : { 0ull, 1ull, 2ull, 3ull, 100ull, 0xfffffeull }) {
+		for (uint64_t lap : { 1ull << 30, 3ull << 29 }) {
+			uint64_t from = (laps << 30) + lap - 40000;
+
+			SCOPED_TRACE(testing::Message() << laps << " laps, " << from);
+			wind(array_, 32767);
+			shim_array_clear_pops(array_, cpu);
+			shim_array_set_base(array_, cpu, from & 0x7fffffff,
+					    static_cast<uint32_t>(laps));
+			ASSERT_EQ(shim_array_pops(array_, cpu), from);
+			for (uint64_t i = 1; i <= 80000; i++) {
+				void *p = nullptr;
+
+				for (int tries = 0; tries < 100 && !p; tries++)
+					p = shim_array_pop_winding(array_);
+				ASSERT_NE(p, nullptr);
+				ASSERT_TRUE(push(array_, p));
+				ASSERT_EQ(shim_array_pops(array_, cpu), from + i);
+			}
+			EXPECT_GE(shim_array_laps(array_, cpu), (from + 80000) >> 30)
+				<< "no lap was noted";
+		}
+	}
+}
+
+TEST_F(ArrayTest, TellsWhetherItWasUsed)
+{
+	unsigned used = 0;
+
+	shim_array_open(array_, kSlots);
+	ASSERT_TRUE(push(array_, objects_[0]));
+
+	unsigned cpu = 0;
+
+	while (!shim_array_count(shim_array_header(array_, cpu)))
+		cpu++;
+	shim_array_was_used(array_, cpu);
+	EXPECT_FALSE(shim_array_was_used(array_, cpu));
+	for (unsigned times = 1; times <= 1024; times++) {
+		for (unsigned i = 0; i < times; i++) {
+			ASSERT_EQ(pop(array_), objects_[0]);
+			ASSERT_TRUE(push(array_, objects_[0]));
+			if (shim_array_left(shim_array_header(array_, cpu)) < 100)
+				wind(array_, 32767);
+		}
+		used += shim_array_was_used(array_, cpu);
+		EXPECT_FALSE(shim_array_was_used(array_, cpu));
+	}
+	EXPECT_GE(used, 1024u - 16);
 }
 
 TEST_F(ArrayTest, StoppedRefusesAndIsLeftAlone)

@@ -62,12 +62,25 @@ bool give(Object *o)
 	return false;
 }
 
+/* Where the countdown has run out: winds it, or leaves that to another thread. */
+std::atomic<uint64_t> windings;
+
+void wind(unsigned chance)
+{
+	uint64_t due = shim_array_due(array);
+
+	if (due && chance % 2 && shim_array_wind(array, due, chance % 100, chance % 3 == 0))
+		windings++;
+}
+
 void handler(int)
 {
 	void *p = shim_array_pop(array);
 
-	if (!p)
+	if (!p) {
+		wind(static_cast<unsigned>(handler_pops));
 		return;
+	}
 	handler_pops++;
 	Object *o = took(p);
 	if (o && !give(o))
@@ -90,6 +103,8 @@ void worker(unsigned id, const std::atomic<bool> &stop, std::vector<Object *> *k
 				++*pops;
 				if (Object *o = took(p))
 					hand.push_back(o);
+			} else {
+				wind(random());
 			}
 		} else if (what < 6) {
 			if (!hand.empty() && give(hand.back()))
@@ -114,6 +129,14 @@ void worker(unsigned id, const std::atomic<bool> &stop, std::vector<Object *> *k
 			for (unsigned i = done; i < n; i++)
 				hand.push_back(static_cast<Object *>(bulk[i]));
 		}
+		/* Also while another CPU uses the array, and long before its time. */
+		if (random() % 64 == 0) {
+			unsigned cpu = random() % pcpu.nr_ids;
+
+			windings +=
+				shim_array_wind_cpu(array, cpu, shim_array_header(array, cpu),
+						    random() % 300, random() % 2);
+		}
 		if (random() % 1024 == 0)
 			for (auto &o : objects)
 				if (o.orphan.load() && o.orphan.exchange(0))
@@ -134,6 +157,7 @@ class ArrayThreads : public ::testing::Test
 		doubled = 0;
 		wild = 0;
 		handler_pops = 0;
+		windings = 0;
 		for (auto &o : objects) {
 			o.held = 1;
 			o.orphan = 1; /* whoever comes takes them */
@@ -193,10 +217,11 @@ class ArrayThreads : public ::testing::Test
 		for (uint64_t n : pops)
 			done += n;
 		for (unsigned cpu = 0; cpu < pcpu.nr_ids; cpu++)
-			counted += shim_array_pops(shim_array_header(array, cpu));
+			counted += shim_array_pops(array, cpu);
 		EXPECT_EQ(counted, done + handler_pops)
 			<< "the header's count of pops is not exact";
 		EXPECT_GE(done, at_least) << "nothing happened";
+		EXPECT_GE(windings, at_least / 100) << "no countdown was wound";
 	}
 
 	static void sleep_ms(int ms)

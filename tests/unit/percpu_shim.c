@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "percpu_shim.h"
 #include "percpu/array_stop.h"
+#include "percpu/array_wind.h"
 #include "percpu/percpu_alloc.h"
 #include "percpu/percpu_init.h"
 
@@ -67,9 +68,74 @@ unsigned int shim_array_count(uint64_t header)
 	return pcpu_array_count(header);
 }
 
-uint64_t shim_array_pops(uint64_t header)
+uint64_t shim_array_pops(void *handle, unsigned int cpu)
 {
-	return pcpu_array_pops(header);
+	return pcpu_array_pops(pcpu_ptr(handle, cpu));
+}
+
+unsigned int shim_array_left(uint64_t header)
+{
+	return pcpu_array_left(header);
+}
+
+uint64_t shim_array_due(void *handle)
+{
+	return pcpu_array_due(handle);
+}
+
+bool shim_array_wind(void *handle, uint64_t header, unsigned int left, bool mark)
+{
+	return pcpu_array_wind(handle, header, left, mark);
+}
+
+bool shim_array_wind_cpu(void *handle, unsigned int cpu, uint64_t header, unsigned int left,
+			 bool mark)
+{
+	return pcpu_array_wind_cpu(handle, cpu, header, left, mark);
+}
+
+bool shim_array_mark(uint64_t header)
+{
+	return header & PCPU_ARRAY_MARK;
+}
+
+void shim_array_set_base(void *handle, unsigned int cpu, uint32_t base, uint32_t laps)
+{
+	struct pcpu_array *a = pcpu_ptr(handle, cpu);
+
+	atomic_store(&a->header,
+		     pcpu_array_header(a) | (uint64_t)base << PCPU_ARRAY_BASE_SHIFT);
+	atomic_store(&a->laps, laps << PCPU_LAPS_SHIFT);
+}
+
+void shim_array_clear_pops(void *handle, unsigned int cpu)
+{
+	struct pcpu_array *a = pcpu_ptr(handle, cpu);
+
+	atomic_fetch_and(&a->header, PCPU_ARRAY_COUNT_MASK);
+	atomic_store(&a->laps, 0);
+}
+
+uint32_t shim_array_laps(void *handle, unsigned int cpu)
+{
+	struct pcpu_array *a = pcpu_ptr(handle, cpu);
+
+	return atomic_load(&a->laps) >> PCPU_LAPS_SHIFT;
+}
+
+bool shim_array_was_used(void *handle, unsigned int cpu)
+{
+	return pcpu_array_was_used(pcpu_ptr(handle, cpu));
+}
+
+void *shim_array_pop_winding(void *handle)
+{
+	return pcpu_array_pop_winding(handle);
+}
+
+unsigned int shim_array_pop_bulk_winding(void *handle, void **out, unsigned int n)
+{
+	return pcpu_array_pop_bulk_winding(handle, out, n);
 }
 
 bool shim_array_stopped(uint64_t header)

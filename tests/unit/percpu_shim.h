@@ -26,7 +26,21 @@ size_t shim_array_size(unsigned int slots);
 void shim_array_open(void *handle, unsigned int capacity);
 uint64_t shim_array_header(void *handle, unsigned int cpu);
 unsigned int shim_array_count(uint64_t header);
-uint64_t shim_array_pops(uint64_t header);
+uint64_t shim_array_pops(void *handle, unsigned int cpu);
+/* The countdown: percpu/array_wind.h. */
+unsigned int shim_array_left(uint64_t header);
+bool shim_array_mark(uint64_t header);
+uint64_t shim_array_due(void *handle);
+bool shim_array_wind(void *handle, uint64_t header, unsigned int left, bool mark);
+bool shim_array_wind_cpu(void *handle, unsigned int cpu, uint64_t header, unsigned int left,
+			 bool mark);
+bool shim_array_was_used(void *handle, unsigned int cpu);
+void *shim_array_pop_winding(void *handle);
+unsigned int shim_array_pop_bulk_winding(void *handle, void **out, unsigned int n);
+/* As if 2^30 * @laps objects had been popped; @base: what the header says of it. */
+void shim_array_clear_pops(void *handle, unsigned int cpu);
+uint32_t shim_array_laps(void *handle, unsigned int cpu);
+void shim_array_set_base(void *handle, unsigned int cpu, uint32_t base, uint32_t laps);
 bool shim_array_stopped(uint64_t header);
 void *shim_array_slot(void *handle, unsigned int cpu, unsigned int i);
 /* The objects in the arrays of all CPUs together. */

@@ -129,7 +129,7 @@ class Library:
         first = int(cache["cpu_array"]) + node * int(cache["array_stride"])
         for cpu in range(int(self.pcpu["nr_ids"]) + 1):
             at = first + cpu * int(self.pcpu["stride"])
-            count = word(at) & 0x7fff
+            count = word(at) & 0x3fff
             slots = read(at + 16, count * 8) if count else None
             if slots:
                 yield cpu, [int.from_bytes(slots[i:i + 8], "little")

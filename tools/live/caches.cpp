@@ -8,6 +8,7 @@
 #include <set>
 
 #include "live/heap.h"
+#include "live/pops.h"
 
 namespace live
 {
@@ -51,9 +52,8 @@ class cache_reader
 	explicit cache_reader(const heap &heap_of, unsigned int contents)
 	    : h(heap_of), what(contents), header(h.l.field_of("pcpu_array.header")),
 	      capacity(h.l.field_of("pcpu_array.capacity")),
-	      slot(h.l.field_of("pcpu_array.slot")),
-	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")),
-	      pops_shift(h.l.shift("PCPU_ARRAY_POPS_SHIFT")),
+	      slot(h.l.field_of("pcpu_array.slot")), laps(h.l.field_of("pcpu_array.laps")),
+	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")), counter(h.l),
 	      event_names(h.l.names("slab_event:"))
 	{
 		for (const char *name : { "slab_boot_cache", "slab_boot_node", "slab_queues" })
@@ -81,8 +81,9 @@ class cache_reader
 
 	const heap &h;
 	const unsigned int what;
-	const layout::field header, capacity, slot;
-	const uint64_t count_mask, pops_shift;
+	const layout::field header, capacity, slot, laps;
+	const uint64_t count_mask;
+	const pops_reader counter;
 	const std::vector<std::string> event_names;
 	std::vector<address> own;
 };
@@ -235,11 +236,12 @@ bool cache_reader::try_count(const record &d, cache &c, bool last) const
 	for (size_t k = 0; k < nr_cpus; k++) {
 		c.cpus[k].partial = lists.get(k, header) & count_mask;
 		for (unsigned int i = 0; i < h.nr_nodes; i++) {
-			const uint64_t head = arrays.get(k * h.nr_nodes + i, header);
+			const size_t at = k * h.nr_nodes + i;
+			const uint64_t head = arrays.get(at, header);
 
-			c.cpus[k].arrays.push_back({ head & count_mask,
-						     arrays.get(k * h.nr_nodes + i, capacity),
-						     head >> pops_shift });
+			c.cpus[k].arrays.push_back(
+				{ head & count_mask, arrays.get(at, capacity),
+				  counter.pops(head, arrays.get(at, laps)) });
 		}
 	}
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "live/heap.h"
+#include "live/pops.h"
 
 namespace live
 {
@@ -18,9 +19,9 @@ class zone_reader
       public:
 	explicit zone_reader(const heap &heap_of, unsigned int contents)
 	    : h(heap_of), what(contents), header(h.l.field_of("pcpu_array.header")),
-	      slot(h.l.field_of("pcpu_array.slot")),
+	      slot(h.l.field_of("pcpu_array.slot")), laps(h.l.field_of("pcpu_array.laps")),
 	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")),
-	      pops_shift(h.l.shift("PCPU_ARRAY_POPS_SHIFT")), orders(h.l.shift("PCP_ORDERS"))
+	      orders(h.l.shift("PCP_ORDERS")), counter(h.l)
 	{
 	}
 
@@ -37,8 +38,9 @@ class zone_reader
 
 	const heap &h;
 	const unsigned int what;
-	const layout::field header, slot;
-	const uint64_t count_mask, pops_shift, orders;
+	const layout::field header, slot, laps;
+	const uint64_t count_mask, orders;
+	const pops_reader counter;
 };
 
 /* What the zone's lock protects: a copy may be from the middle of a change. */
@@ -108,7 +110,9 @@ void zone_reader::read_pagesets(const record &r, zone &z) const
 			const address array = h.copy(first + r.get("pcp_offset", i), set.cpu);
 
 			set.pages += i < orders ? n << i : runs_on(array, n);
-			z.alloc += i < orders ? head >> pops_shift << i : 0;
+			if (i < orders)
+				z.alloc += counter.pops(head, arrays.get(k * lists + i, laps))
+					   << i;
 		}
 		z.pageset_pages += set.pages;
 		z.pagesets.push_back(set);
