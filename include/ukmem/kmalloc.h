@@ -33,8 +33,9 @@ UKMEM_BEGIN_DECLS
 /**
  * kmalloc - allocate @size bytes
  *
- * The block is aligned to @size if that is a power of two (up to a page), else to 16 bytes
- * from size 16 on, else to 8. Result: the block; ZERO_SIZE_PTR for size 0; NULL: no memory,
+ * The block is aligned to the largest power of two that divides @size (up to a page), and at
+ * least to 16 bytes from size 16 on, else to 8. So a size that is a multiple of the alignment
+ * that an object needs is enough. Result: the block; ZERO_SIZE_PTR for size 0; NULL: no memory,
  * or @size is above PTRDIFF_MAX. Free with kfree.
  */
 UKMEM_EXPORT void *kmalloc(size_t size, gfp_t flags) UKMEM_SYMBOL(kmalloc) UKMEM_MALLOC

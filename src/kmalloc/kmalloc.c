@@ -166,13 +166,26 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 	return large_alloc(size, 0, flags);
 }
 
+/*
+ * kmalloc_slow() for kmalloc() and its relatives, which promise an alignment that libc's malloc
+ * does not have: the largest power of two that divides @size, up to a page.
+ */
+static noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller)
+{
+	if (unlikely(!kmalloc_ready(flags)))
+		return NULL;
+	if (unlikely(config.passthrough && !names_a_zone(flags)))
+		return alloc_libc(min_size(size & -size, page_size()), size, flags);
+	return kmalloc_slow(size, flags, caller);
+}
+
 void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
 	void *p;
 
 	return likely(kmalloc_pop_zeroed(size, &p))
 		       ? p
-		       : kmalloc_slow(size, flags | __GFP_ZERO, caller);
+		       : kmalloc_slow_aligned(size, flags | __GFP_ZERO, caller);
 }
 
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller)
@@ -370,7 +383,9 @@ void *kmalloc(size_t size, gfp_t flags)
 		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
 					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
 	}
-	return likely(kmalloc_pop(size, &p)) ? p : kmalloc_slow(size, flags, CALLER_ADDRESS);
+	return likely(kmalloc_pop(size, &p))
+		       ? p
+		       : kmalloc_slow_aligned(size, flags, CALLER_ADDRESS);
 }
 
 void *kzalloc(size_t size, gfp_t flags)

@@ -95,6 +95,37 @@ TEST(KmallocTest, EverySizeIsUsableToItsKsize)
 	}
 }
 
+/* A size that is a multiple of an alignment gets it: up to a page, in every way to the memory.
+ */
+void expect_natural_alignment()
+{
+	for (size_t align = 8; align <= 4096; align *= 2)
+		for (size_t size = align; size <= 140000;
+		     size += align + size / 7 / align * align) {
+			void *plain = kmalloc(opaque(size), GFP_KERNEL);
+			void *zeroed = kzalloc(opaque(size), GFP_KERNEL);
+
+			ASSERT_EQ(reinterpret_cast<uintptr_t>(plain) % align, 0u) << size;
+			ASSERT_EQ(reinterpret_cast<uintptr_t>(zeroed) % align, 0u) << size;
+			kfree(plain);
+			kfree(zeroed);
+		}
+}
+
+TEST(KmallocTest, AlignedAsTheSizeIs)
+{
+	expect_natural_alignment();
+}
+
+TEST(KmallocDeathTest, AlignedAsTheSizeIsInEveryMode)
+{
+	for (const char *conf : { "passthrough:1", "slab_debug:FZPU", "percpu:fallback" })
+		EXPECT_FRESH_PROCESS_PASSES([conf] {
+			setenv("UKMEM_CONF", conf, 1);
+			expect_natural_alignment();
+		});
+}
+
 TEST(KmallocTest, ZeroedMemoryIsZeroAlsoWhenReused)
 {
 	for (int round = 0; round < 3; round++)
