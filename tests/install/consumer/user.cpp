@@ -2,8 +2,10 @@
 /* Uses the installed library from C++. */
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include <ukmem/ukmem.h>
+#include <ukmem/ukmem.hpp>
 
 int main()
 {
@@ -15,6 +17,10 @@ int main()
 	kfree(words);
 	percpu_mode(&info);
 	if (!info.nr_cpu_ids || !std::strlen(info.mode_name))
+		return 1;
+	std::pmr::string text("in memory of kmalloc, as long as it takes",
+			      ukmem::kmalloc_resource());
+	if (ksize(text.data()) <= text.size())
 		return 1;
 	std::puts(ukmem_version());
 	return 0;

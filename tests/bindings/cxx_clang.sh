@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The test of the headers of C++, built by clang and run: as C++20, or as C++17 and 23, too.
+#	cxx_clang.sh SOURCE_DIR libukmem.a [full]
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+source=$1 library=$2
+standards=(20)
+[[ ${3-} != full ]] || standards=(17 20 2b)
+
+compiler=$(first_of clang++ clang++-{20,19,18,17,16,15,14})
+[[ $compiler ]] || skip "clang is not installed"
+for standard in "${standards[@]}"; do
+	"$compiler" -std=c++"$standard" -O1 -Wall -Wextra -Wpedantic -Werror -I"$source/include" \
+		"$source/tests/bindings/cxx_test.cpp" -o "$work/test" "$library" -lgtest_main -lgtest -pthread
+	"$work/test" --gtest_brief=1
+done
