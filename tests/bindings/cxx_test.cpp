@@ -42,12 +42,16 @@ TEST(Allocate, EverySizeHasEveryAlignment)
 {
 	for (size_t align = 1; align <= 65536; align *= 2)
 		for (size_t size : { 0, 1, 7, 8, 24, 100, 192, 4000, 4097, 65536, 100000 }) {
-			void *p = ukmem::allocate(size, align);
+			void *blocks[3]; /* the first of a slab says little */
 
-			ASSERT_NE(p, nullptr) << size << " " << align;
-			EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u) << size;
-			memset(p, 0xff, size);
-			ukmem::deallocate(p, size, align);
+			for (void *&p : blocks) {
+				p = ukmem::allocate(size, align);
+				ASSERT_NE(p, nullptr) << size << " " << align;
+				EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u) << size;
+				memset(p, 0xff, size);
+			}
+			for (void *p : blocks)
+				ukmem::deallocate(p, size, align);
 		}
 	ukmem::deallocate(nullptr, 8, 8);
 	ukmem::deallocate(nullptr, 8, 8192);
