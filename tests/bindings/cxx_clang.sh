@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The test of the headers of C++, built by clang and run: as C++20, or as C++17 and 23, too.
 #	cxx_clang.sh SOURCE_DIR libukmem.a [full]
-# shellcheck source=common.sh
+# shellcheck source=common.sh disable=SC2154 # it sets $work
 . "$(dirname "$0")/common.sh"
 source=$1 library=$2
 standards=(20)

@@ -2,7 +2,7 @@
 # Each header of C++ alone and twice, and all of them in a program without exceptions and
 # run-time type information.
 #	cxx_headers.sh SOURCE_DIR COMPILER
-# shellcheck source=common.sh
+# shellcheck source=common.sh disable=SC2154 # it sets $work
 . "$(dirname "$0")/common.sh"
 source=$1 compiler=$2
 options=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$source/include")
