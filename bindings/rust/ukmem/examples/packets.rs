@@ -24,10 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let cache: Cache<Packet> = Cache::with_flags("packet", CacheFlags::HWCACHE_ALIGN)?;
     let (packets, bytes) = (PerCpu::<u64>::new()?, PerCpu::<u64>::new()?);
-    // A packet's box is two words, a queue carries one: the reader's packets are lent to the
-    // workers, in rounds.
-    let queue: Queue<&Packet> = Queue::new(1024)?;
-    let round = 512;
+    let round = 65536;
 
     for first in (0..total).step_by(round) {
         let burst: Vec<CacheBox<'_, Packet>> = (first..total.min(first + round as u64))
@@ -39,6 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 })
             })
             .collect::<Result<_, _>>()?;
+        // A packet's box is two words, a queue carries one: the packets are lent to the workers.
+        let queue: Queue<&Packet> = Queue::new(round as u32)?;
         for packet in &burst {
             queue.push(packet).map_err(|_| "the queue is full")?;
         }
