@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What the library shows to the dynamic linker: exactly libc's allocation functions, the
-# C++ operators, dlopen and, where there are critical sections, vfork; hardly any thread-local
-# variables (which would exhaust the static TLS block of programs that load it late), and libc
-# as the only library it needs.
+# C++ operators, three names of its own, dlopen and, where there are critical sections, vfork;
+# hardly any thread-local variables (which would exhaust the static TLS block of programs that
+# load it late), and libc as the only library it needs.
 #	exports.sh LIBRARY WITNESS [debug]
 # A debug build has the lock-order checks, which do keep thread-local state.
 # shellcheck source=common.sh
@@ -52,6 +52,9 @@ prctl
 pvalloc
 realloc
 reallocarray
+ukmem_malloc_gauges_read
+ukmem_malloc_stats_print
+ukmem_malloc_trim
 valloc
 vfork
 NAMES

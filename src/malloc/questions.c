@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a program on the drop-in may ask it (<ukmem/malloc.h>). These names are not those of
+ * libukmem.so, so a program that is linked to it as well asks each of the two for itself.
+ */
+#include "ukmem/malloc.h"
+
+#include "ukmem/compiler.h"
+#include "ukmem/stats.h"
+
+UKMEM_EXPORT int ukmem_malloc_stats_print(int fd, enum ukmem_stats_format format)
+{
+	return ukmem_stats_print(fd, format);
+}
+
+UKMEM_EXPORT void ukmem_malloc_gauges_read(struct ukmem_gauges *g)
+{
+	ukmem_gauges_read(g);
+}
+
+UKMEM_EXPORT size_t ukmem_malloc_trim(void)
+{
+	return ukmem_trim();
+}
