@@ -139,7 +139,8 @@ NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *t
 	return new_aligned_nothrow(size, align, tag, CALLER_ADDRESS);
 }
 
-/* Every form of delete is free(): the library knows size and alignment by itself. */
+/* Every form of delete is free(): the address leads to the array as fast as the size would
+ * (D5.6). */
 #define DELETE(name, ...)                                                                      \
 	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias("operator_"        \
 									    "delete")))

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Builds the drop-in and the tool with CMake, and puts them into the wheel.
+
+UKMEM_BUILD_DIR=dir takes both from a build of CMake's as it is, or keeps a new build there.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+from wheel.bdist_wheel import bdist_wheel
+
+ROOT = Path(__file__).resolve().parents[2]
+# In the tree of a build -> in the package. The tool looks for ../lib.
+FILES = {
+    "src/malloc/libukmem-malloc.so": "lib/libukmem-malloc.so",
+    "tools/ukmem": "bin/ukmem",
+}
+
+
+class BuildWithCMake(build_py):
+    def run(self):
+        super().run()
+        if not (ROOT / "CMakeLists.txt").is_file():
+            raise SystemExit(f"ukmem is built from a checkout of its repository; {ROOT} is none")
+        given = os.environ.get("UKMEM_BUILD_DIR")
+        build = Path(given or Path(self.get_finalized_command("build").build_temp) / "cmake").resolve()
+        if not all((build / source).is_file() for source in FILES):
+            subprocess.run(
+                ["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                 "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2 -g -DNDEBUG",
+                 "-DUKMEM_BUILD_TESTS=OFF", "-DUKMEM_BUILD_BENCH=OFF"], check=True)
+            subprocess.run(["cmake", "--build", build, "--parallel", "--target", "ukmem_malloc", "ukmem_tool"],
+                           check=True)
+        for source, name in FILES.items():
+            target = Path(self.build_lib) / "ukmem" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(build / source, target)
+            if shutil.which("strip"):
+                subprocess.run(["strip", "--strip-debug", target], check=True)
+
+
+class Native(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+class Wheel(bdist_wheel):
+    def get_tag(self):
+        # Any Python: nothing is linked to it.
+        return "py3", "none", super().get_tag()[2]
+
+
+setup(distclass=Native, cmdclass={"build_py": BuildWithCMake, "bdist_wheel": Wheel})

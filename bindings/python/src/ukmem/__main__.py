@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""The command: `python -m ukmem COMMAND ...` is `ukmem COMMAND ...`, and `run` knows Python.
+
+    python -m ukmem run [--stats] script.py args     by this Python
+    python -m ukmem run -m module args               the same
+    python -m ukmem run -c "code" args               the same
+    python -m ukmem run PROGRAM args                 any other program
+    python -m ukmem help                             all commands
+"""
+
+import os
+import sys
+from typing import List
+
+import ukmem
+
+
+def with_python(words: List[str]) -> List[str]:
+    """The words after `run`, with this Python in front of a script, -m or -c."""
+    options = 0
+    while options < len(words) and words[options].startswith("--"):
+        options += 2 if words[options] == "--conf" else 1
+    program = words[options:]
+    if program and (program[0] in ("-m", "-c") or program[0].endswith(".py")):
+        program = [sys.executable, *program]
+    return words[:options] + program
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if words[:1] == ["run"]:
+        words = ["run", *with_python(words[1:])]
+    try:
+        os.execv(ukmem.tool(), [ukmem.tool(), *words])
+    except OSError as error:
+        sys.exit(f"ukmem: {ukmem.tool()}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

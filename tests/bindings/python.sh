@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The package of Python: built by pip without network, installed into a fresh environment, and used.
+#	python.sh SOURCE_DIR BUILD_DIR
+# shellcheck source=common.sh disable=SC2154 # it sets $work
+. "$(dirname "$0")/common.sh"
+source=$1 build=$2
+python=/usr/bin/python3
+
+"$python" -c 'import setuptools, wheel, venv, ensurepip, pip' 2>"$work/missing" ||
+	skip "python3-venv, -pip, -setuptools or -wheel is not installed: $(tail -1 "$work/missing")"
+unset PYTHONPATH PYTHONHOME PYTHONMALLOC LD_PRELOAD PIP_FIND_LINKS
+export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONFIG_FILE=/dev/null
+
+# setuptools writes beside setup.py, so it works on a copy that leads back to the sources.
+mkdir -p "$work/tree/bindings"
+cp -r "$source/bindings/python" "$work/tree/bindings/python"
+for name in CMakeLists.txt cmake include src tools; do
+	ln -s "$source/$name" "$work/tree/$name"
+done
+UKMEM_BUILD_DIR=$build "$python" -m pip wheel -q --no-build-isolation --no-deps -w "$work/wheels" \
+	"$work/tree/bindings/python" >"$work/said" 2>&1 || fail "pip wheel: $(tail -20 "$work/said")"
+wheel=$(echo "$work"/wheels/ukmem-*-py3-none-linux_*.whl)
+[[ -f $wheel ]] || fail "the wheel is named $(ls "$work/wheels")"
+"$python" -m venv "$work/venv"
+"$work/venv/bin/pip" install -q "$wheel"
+cd "$work" || exit
+export UKMEM_MALLOC_LIB='' UKMEM_CONF=''
+python=$work/venv/bin/python
+
+# Elsewhere: a clear error.
+"$python" - <<'PY'
+import ukmem
+
+assert not ukmem.running()
+for function in (ukmem.stats, ukmem.gauges, ukmem.trim):
+    try:
+        function()
+    except ukmem.NotRunning as error:
+        assert "python -m ukmem run script.py" in str(error) and ukmem.library() in str(error), error
+    else:
+        raise SystemExit(f"{function.__name__} did not raise")
+PY
+
+cat >script.py <<'PY'
+import sys
+
+import ukmem
+
+assert sys.argv[1:] == ["a", "--b"], sys.argv
+assert ukmem.running()
+assert ukmem.library() in open("/proc/self/maps").read(), "another drop-in"
+before = ukmem.gauges()
+data = bytearray(b"x") * (8 << 20)
+after = ukmem.gauges()
+assert after.allocated >= before.allocated + (8 << 20), (before, after)
+assert after.allocated <= after.active <= after.mapped, after
+del data
+assert ukmem.gauges().allocated < before.allocated + (1 << 20)
+assert ukmem.trim() >= 8 << 20
+stats = ukmem.stats()
+assert abs(stats["gauges"]["allocated"] - ukmem.gauges().allocated) < 1 << 20, stats["gauges"]
+assert any(cache["cache"] == "kmalloc-64" for cache in stats["caches"]), stats.keys()
+print("ran on", stats["percpu"]["mode"])
+PY
+[[ $("$python" -m ukmem run script.py a --b) == ran* ]] || fail "the script did not run to its end"
+[[ $(PYTHONMALLOC=malloc "$work/venv/bin/ukmem" run script.py a --b) == ran* ]] || fail "PYTHONMALLOC"
+"$python" -m ukmem run --stats script.py a --b 2>&1 | grep -q kmalloc-64 || fail "no statistics at exit"
+"$python" -m ukmem run --conf dirty_max:0 -c 'import ukmem; assert ukmem.running()'
+echo 'import ukmem; assert ukmem.running()' >module.py
+"$python" -m ukmem run -m module
+[[ $("$python" -m ukmem run echo other) == other ]] || fail "another program"
+version=$(sed -n 's/^project(ukmem VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+[[ $("$python" -m ukmem --version) == "ukmem $version" ]] || fail "the tool is of another version"
+[[ $wheel == *"ukmem-$version-"* ]] || fail "the package is of another version than $version"
+echo "$(basename "$wheel"), $(stat -c %s "$wheel") bytes"

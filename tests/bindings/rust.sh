@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The crates of Rust: tests of modules, programs and documentation, with the library built from
+# source; formatting and clippy. A full check also links the installed library, and runs the tests
+# on a mock of it, in Miri where the toolchain has that.
+#	rust.sh SOURCE_DIR BUILD_DIR LIBDIR [full]
+# BUILD_DIR/bindings/rust keeps what was compiled.
+# shellcheck source=common.sh disable=SC2154 # it sets $work
+. "$(dirname "$0")/common.sh"
+source=$1 build=$2 libdir=$3 full=${4-}
+
+cargo=$(first_of cargo)
+[[ $cargo ]] || skip "cargo is not installed"
+cd "$source/bindings/rust" || exit
+export CARGO_TARGET_DIR=$build/bindings/rust CARGO_TERM_COLOR=never CARGO_NET_RETRY=0
+if command -v ccache >/dev/null; then
+	export CC="ccache gcc"
+fi
+# The crates it depends on: those that are here already, else from the network.
+if ! cargo fetch --locked --offline >"$work/fetched" 2>&1 &&
+	! timeout 30 cargo fetch --locked >"$work/fetched" 2>&1; then
+	skip "cargo cannot fetch cc, pkg-config and allocator-api2: $(tail -1 "$work/fetched")"
+fi
+options=(--offline --locked --features allocator-api2)
+
+# tests NAME CARGO... - run cargo, and show what it said if it failed
+tests() {
+	local name=$1
+	shift
+	"$@" >"$work/said" 2>&1 || fail "$name: $(grep -v ' ok$' "$work/said" | tail -60)"
+	echo "$name: $(sed -n 's/^test result: ok. \([0-9]*\) passed.*/\1/p' "$work/said" |
+		paste -sd+ | bc) passed"
+}
+
+tests "from source" cargo test "${options[@]}"
+for tool in fmt clippy; do
+	if ! cargo "$tool" --version >/dev/null 2>&1; then
+		echo "NOTE: without cargo $tool"
+	elif [[ $tool == fmt ]]; then
+		cargo fmt --check
+	else
+		cargo clippy --quiet --all-targets "${options[@]}" -- -D warnings
+	fi
+done
+RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps "${options[@]}"
+packed=$(cd ukmem-sys && cargo package --list --offline --allow-dirty 2>/dev/null | grep -c '^c/src/.*\.c$') || true
+((packed > 100)) || fail "a package of ukmem-sys has $packed files of C"
+[[ $full == full ]] || exit 0
+
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+PKG_CONFIG_PATH=$work/prefix/$libdir/pkgconfig LD_LIBRARY_PATH=$work/prefix/$libdir \
+	CARGO_TARGET_DIR=$work/system \
+	tests "system's library" cargo test --lib --tests "${options[@]}" --features system
+RUSTFLAGS='--cfg ukmem_mock' CARGO_TARGET_DIR=$work/mock tests mock cargo test --lib -p ukmem "${options[@]}"
+for toolchain in "" +nightly; do
+	# shellcheck disable=SC2086 # no toolchain is no word
+	if cargo $toolchain miri --version >/dev/null 2>&1; then
+		CARGO_TARGET_DIR=$work/miri tests Miri cargo $toolchain miri test --lib -p ukmem "${options[@]}"
+		exit 0
+	fi
+done
+echo "NOTE: without Miri: the toolchain does not have it"
