@@ -69,6 +69,7 @@ PUBLIC = {
     "err.h": ("base", None),
     "gfp.h": ("page", None),
     "kmalloc.h": ("kmalloc", None),
+    "malloc.h": ("malloc", None),
     "mempolicy.h": ("page", "page/mempolicy.h"),
     "mempool.h": ("pool", None),
     "nodemask.h": ("page", None),
