@@ -27,8 +27,7 @@ tests() {
 	local name=$1
 	shift
 	"$@" >"$work/said" 2>&1 || fail "$name: $(grep -v ' ok$' "$work/said" | tail -60)"
-	echo "$name: $(sed -n 's/^test result: ok. \([0-9]*\) passed.*/\1/p' "$work/said" |
-		paste -sd+ | bc) passed"
+	awk -v name="$name" '/^test result: ok/ { n += $4 } END { print name ": " n " passed" }' "$work/said"
 }
 
 tests "from source" cargo test "${options[@]}"
