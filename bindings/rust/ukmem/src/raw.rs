@@ -11,7 +11,6 @@ pub(crate) use mock::*;
 /// What the other modules use, over `std::alloc` and a locked list. Each object is a block of its
 /// own, so Miri sees its bounds, its end, and a wrong one that is freed.
 #[cfg(any(miri, ukmem_mock))]
-#[allow(clippy::missing_safety_doc)]
 mod mock {
     use std::alloc::{alloc, alloc_zeroed, dealloc, Layout};
     use std::collections::{HashMap, VecDeque};
@@ -75,14 +74,6 @@ mod mock {
 
     pub unsafe fn kfree(p: *const c_void) {
         unsafe { put(p as *mut c_void) }
-    }
-
-    pub unsafe fn ksize(p: *const c_void) -> usize {
-        BLOCKS.lock().unwrap().as_ref().unwrap()[&(p as usize)].size()
-    }
-
-    pub unsafe fn kmalloc_size_roundup(size: usize) -> usize {
-        size
     }
 
     pub unsafe fn ukmem_page_size() -> usize {
