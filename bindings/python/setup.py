@@ -5,6 +5,7 @@ UKMEM_BUILD_DIR=dir takes both from a build of CMake's as it is, or keeps a new 
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,10 @@ from setuptools.command.build_py import build_py
 from wheel.bdist_wheel import bdist_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
+CMAKE = ROOT / "CMakeLists.txt"
+if not CMAKE.is_file():
+    raise SystemExit(f"ukmem is built from a checkout of its repository; {ROOT} is none")
+VERSION = re.search(r"project\(ukmem VERSION ([0-9.]+)", CMAKE.read_text()).group(1)
 # In the tree of a build -> in the package. The tool looks for ../lib.
 FILES = {
     "src/malloc/libukmem-malloc.so": "lib/libukmem-malloc.so",
@@ -24,8 +29,6 @@ FILES = {
 class BuildWithCMake(build_py):
     def run(self):
         super().run()
-        if not (ROOT / "CMakeLists.txt").is_file():
-            raise SystemExit(f"ukmem is built from a checkout of its repository; {ROOT} is none")
         given = os.environ.get("UKMEM_BUILD_DIR")
         build = Path(given or Path(self.get_finalized_command("build").build_temp) / "cmake").resolve()
         if not all((build / source).is_file() for source in FILES):
@@ -54,4 +57,4 @@ class Wheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-setup(distclass=Native, cmdclass={"build_py": BuildWithCMake, "bdist_wheel": Wheel})
+setup(version=VERSION, distclass=Native, cmdclass={"build_py": BuildWithCMake, "bdist_wheel": Wheel})
