@@ -19,7 +19,7 @@ from pathlib import Path
 import planted
 
 GLOSSARY = "docs/glossary.md"
-SOURCES = ["src/**/*.[chS]", "src/**/*.map", "include/**/*.h"]
+SOURCES = ["src/**/*.[chS]", "src/**/*.map", "include/**/*.h", "include/**/*.hpp"]
 
 # A word, the files and the text that may have it.
 ALLOWED = [
