@@ -145,12 +145,13 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 	return p && flags & __GFP_ZERO ? memset(p, 0, os_heap.usable(p)) : p;
 }
 
-void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
+/* @align: for libc's malloc, with the tunable passthrough. */
+static always_inline void *slow(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
 	if (unlikely(config.passthrough && !names_a_zone(flags)))
-		return alloc_libc(1, size, flags);
+		return alloc_libc(align, size, flags);
 	if (unlikely(node_stride))
 		lead_to_node();
 	if (!kmalloc_wants_pages(size, flags)) {
@@ -166,17 +167,18 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 	return large_alloc(size, 0, flags);
 }
 
+void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
+{
+	return slow(size, 1, flags, caller);
+}
+
 /*
  * kmalloc_slow() for kmalloc() and its relatives, which promise an alignment that libc's malloc
  * does not have: the largest power of two that divides @size, up to a page.
  */
 static noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller)
 {
-	if (unlikely(!kmalloc_ready(flags)))
-		return NULL;
-	if (unlikely(config.passthrough && !names_a_zone(flags)))
-		return alloc_libc(min_size(size & -size, page_size()), size, flags);
-	return kmalloc_slow(size, flags, caller);
+	return slow(size, min_size(size & -size, page_size()), flags, caller);
 }
 
 void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
