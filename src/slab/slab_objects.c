@@ -9,6 +9,8 @@
  */
 #include "slab/slab_objects.h"
 
+#include <limits.h>
+
 #include "base/assert.h"
 #include "base/report.h"
 #include "page/node.h"
@@ -147,36 +149,70 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
  * cache of the processor. To put an object back is a locked instruction that waits for its
  * slab's entry. So slab_put() locates objects some places ahead, which needs only their
  * addresses and the dense array of places, and prefetches the lines that it will write.
+ *
+ * Objects in a row that share a word of their slab's bitmap go back by one instruction.
  */
-enum { AHEAD = 16 }; /* about as many lines as a core waits for at once; a power of two */
+enum {
+	AHEAD = 16,	   /* about as many lines as a core waits for at once */
+	PIECE = AHEAD / 2, /* objects located at once: half of them while the others wait */
+};
 
 struct put {
 	struct kmem_cache *s;
-	void **objs;
-	unsigned int n, next, located; /* numbers of objects: all, put back, located */
-	unsigned int freed;	       /* objects not counted yet */
+	struct kmem_cache_node *node; /* of the objects not counted yet; NULL: there are none */
+	unsigned int freed;	      /* their number */
 	enum slab_put_to to;
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
-	struct {
-		struct page *slab;
-		unsigned int index;
-	} at[AHEAD]; /* where the located objects are */
 };
 
-static void locate_one(struct put *put)
-{
-	const struct kmem_cache *s = put->s;
-	const void *obj = put->objs[put->located];
-	struct page *slab = slab_head(page_of(obj));
-	unsigned int i = put->located++ % AHEAD, index = slab_page_index(s, slab, obj);
+/* Where an object is. */
+struct place {
+	struct page *slab;
+	unsigned int index;
+};
 
-	put->at[i].slab = slab;
-	put->at[i].index = index;
-	__builtin_prefetch(slab, 1);
-	/* In slabs of many objects the object's bit lies in a further entry. */
-	if (index >= 64 * PAGE_BITMAP_WORDS && index < s->layout.objects &&
-	    !s->layout.bitmap_in_slab)
-		__builtin_prefetch(slab + index / (64 * PAGE_BITMAP_WORDS), 1);
+/* Objects in hand: of one word of a slab. */
+struct put_word {
+	const struct slab_layout *layout;
+	struct page *slab; /* NULL: there are none */
+	unsigned int word, n;
+	uint64_t mask, again; /* their bits; those of objects that came twice */
+};
+
+/* Locates an object, and fetches the line that it will be put back into. */
+static always_inline struct place locate(const struct kmem_cache *s, const void *obj)
+{
+	uintptr_t offset = (uintptr_t)obj - page_window.base;
+	struct place at;
+
+	if (likely(offset < page_window.size)) {
+		size_t pfn = offset >> page_window.page_shift;
+		size_t head = pfn - page_place_to_head(page_place(pfn));
+
+		offset -= head << page_window.page_shift;
+		at.slab = page_window.pages + head;
+		at.index = slab_index(s, (uint32_t)offset);
+	} else {
+		at.slab = slab_head(page_of(obj));
+		at.index = slab_page_index(s, at.slab, obj);
+	}
+	__builtin_prefetch(at.slab, 1);
+	return at;
+}
+
+/* Locates @n objects. */
+static always_inline void locate_some(const struct kmem_cache *s, void *const *objs,
+				      unsigned int n, struct place *at)
+{
+	/* In slabs of many objects an object's bit lies in a further entry. */
+	bool further = s->layout.objects > 64 * PAGE_BITMAP_WORDS && !s->layout.bitmap_in_slab;
+
+	for (unsigned int i = 0; i < n; i++) {
+		at[i] = locate(s, objs[i]);
+		if (unlikely(further) && at[i].index < s->layout.objects)
+			__builtin_prefetch(at[i].slab + at[i].index / (64 * PAGE_BITMAP_WORDS),
+					   1);
+	}
 }
 
 /* Lists a slab that was full. The caller has it, because it freed an object into it. */
@@ -208,111 +244,126 @@ static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned 
 }
 
 /* Reports an object that cannot be put back. */
-static cold void refuse(struct put *put, struct page *slab, unsigned int index)
+static cold void refuse(const struct put *put, const void *obj, struct place at)
 {
-	report_invalid("free()", put->objs[put->next++], slab_page_wrong(put->s, slab, index));
+	report_invalid("free()", obj, slab_page_wrong(put->s, at.slab, at.index));
 }
 
-/* Puts back the next object and those that follow in the same word of its slab. */
-static void put_word(struct put *put)
+/* Counts what was put back, before objects of @next, another node, are. */
+static noinline void turn_to(struct put *put, struct kmem_cache_node *next)
+{
+	if (put->node)
+		uncount(put->s, put->node, put->freed);
+	put->node = next;
+	put->freed = 0;
+}
+
+/* Puts back the objects in hand. */
+static always_inline void put_word(struct put *put, const struct put_word *w)
 {
 	struct kmem_cache *s = put->s;
-	struct page *slab = NULL;
-	uint64_t mask = 0, twice = 0, again = 0;
-	unsigned int word = 0, n = 0;
+	struct kmem_cache_node *node = s->nodes;
+	uint64_t twice;
 
-	for (; put->next < put->n; put->next++, n++) {
-		unsigned int i = put->next % AHEAD, index;
-		uint64_t bit;
-
-		while (put->located < put->n && put->located < put->next + AHEAD)
-			locate_one(put);
-		index = put->at[i].index;
-		if (n && (put->at[i].slab != slab || index / 64 != word))
-			break;
-		if (unlikely(slab_page_wrong(s, put->at[i].slab, index))) {
-			if (!n)
-				refuse(put, put->at[i].slab, index);
-			break;
-		}
-		slab = put->at[i].slab;
-		word = index / 64;
-		bit = (uint64_t)1 << (index % 64);
-		again |= mask & bit;
-		mask |= bit;
-	}
-	if (unlikely(!n))
-		return;
+	if (unlikely(page_window.nr_nodes > 1))
+		node += page_node(w->slab);
+	if (unlikely(node != put->node))
+		turn_to(put, node);
 	if (unlikely(put->hand))
-		slab_hand_set(put->hand, slab);
-	put->freed += n;
-	switch (slab_page_put(s, slab, word, mask, &twice)) {
+		slab_hand_set(put->hand, w->slab);
+	put->freed += w->n;
+	switch (slab_page_put(w->layout, w->slab, w->word, w->mask, &twice)) {
+	case SLAB_UNCHANGED:
+		break;
 	case SLAB_NO_LONGER_FULL:
-		list_slab(s, slab, put->to);
+		list_slab(s, w->slab, put->to);
 		break;
 	case SLAB_EMPTY_ON_NODE:
 		if (put->to == SLAB_PUT_LATER)
-			slab_node_note_missed(&s->nodes[page_node(slab)]);
+			slab_node_note_missed(node);
 		else
-			slab_node_retire(s, slab);
+			slab_node_retire(s, w->slab);
 		break;
 	case SLAB_OTHERS_FROZEN:
 		slab_event(s, SLAB_FREE_FROZEN);
 		break;
-	default:
-		break;
 	}
-	if (unlikely(twice | again)) {
-		put->freed -= n - (unsigned int)__builtin_popcountll(mask & ~twice);
-		report_twice(s, slab, word, twice | again);
+	if (unlikely(twice | w->again)) {
+		put->freed -= w->n - (unsigned int)__builtin_popcountll(w->mask & ~twice);
+		report_twice(s, w->slab, w->word, twice | w->again);
 	}
 }
 
-/* The node of the next object. */
-static struct kmem_cache_node *next_home(const struct put *put)
+/* Adds an object to those in hand. False: it is of another word, or, if there are none, cannot
+ * be put back. */
+static always_inline bool take_in_hand(const struct kmem_cache *s, struct put_word *w,
+				       struct place at)
 {
-	if (likely(page_window.nr_nodes == 1))
-		return &put->s->nodes[0];
-	return &put->s->nodes[page_node(page_of(put->objs[put->next]))];
+	uint64_t bit = (uint64_t)1 << (at.index % 64);
+
+	if (w->slab) {
+		if (at.slab != w->slab || at.index / 64 != w->word ||
+		    at.index >= w->layout->objects)
+			return false;
+		w->again |= w->mask & bit;
+		w->mask |= bit;
+		w->n++;
+		return true;
+	}
+	if (unlikely(slab_page_wrong(s, at.slab, at.index)))
+		return false;
+	*w = (struct put_word){
+		.layout = slab_layout(s, at.slab),
+		.slab = at.slab,
+		.word = at.index / 64,
+		.n = 1,
+		.mask = bit,
+	};
+	return true;
 }
 
-static void put_all(struct put *put)
+static void put_all(struct put *put, void **objs, unsigned int n)
 {
-	struct kmem_cache_node *node = NULL;
+	unsigned int located = min_uint(PIECE, n), i = 0;
+	struct kmem_cache *s = put->s;
+	struct place places[AHEAD];
 
-	while (put->next < put->n) {
-		struct kmem_cache_node *home = next_home(put);
+	locate_some(s, objs, located, places);
+	while (i < n) {
+		struct put_word w = { .slab = NULL };
 
-		if (node != home) {
-			if (node)
-				uncount(put->s, node, put->freed);
-			node = home;
-			put->freed = 0;
+		do {
+			if (located < n && located - i <= PIECE) {
+				unsigned int more = min_uint(PIECE, n - located);
+
+				locate_some(s, objs + located, more, places + located % AHEAD);
+				located += more;
+			}
+			if (!take_in_hand(s, &w, places[i % AHEAD]))
+				break;
+		} while (++i < n);
+		if (likely(w.slab)) {
+			put_word(put, &w);
+		} else {
+			refuse(put, objs[i], places[i % AHEAD]);
+			i++;
 		}
-		put_word(put);
 	}
-	if (node)
-		uncount(put->s, node, put->freed);
+	turn_to(put, NULL);
 }
 
 void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
 {
-	struct put put;
+	struct put put = { .s = s, .to = to };
 
 	debug_assert(to != SLAB_PUT_LATER);
-	put.s = s;
-	put.objs = objs;
-	put.n = n;
-	put.next = put.located = put.freed = 0;
-	put.to = to;
-	put.hand = NULL;
 	if (likely(pcpu_gate_try_enter())) {
-		put_all(&put);
+		put_all(&put, objs, n);
 		pcpu_gate_leave();
 		return;
 	}
 	put.to = SLAB_PUT_LATER;
 	put.hand = slab_hand_take(s);
-	put_all(&put);
+	put_all(&put, objs, n);
 	slab_hand_drop(put.hand);
 }

@@ -53,32 +53,6 @@ static uint32_t pack(int avail, int whole, enum slab_where where)
 	       (uint32_t)where << SLAB_WHERE_SHIFT;
 }
 
-static always_inline _Atomic uint64_t *bitmap_word(const struct slab_layout *l,
-						   struct page *page, unsigned int w)
-{
-	debug_assert(w < slab_words(l));
-	if (unlikely(l->bitmap_in_slab)) {
-		char *end = (char *)page_to_virt(page) + l->npages * page_size();
-
-		return (_Atomic uint64_t *)(void *)end - slab_words(l) + w;
-	}
-	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
-}
-
-_Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
-				   unsigned int w)
-{
-	return bitmap_word(l, page, w);
-}
-
-uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
-{
-	unsigned int rest = l->objects - 64 * w;
-
-	debug_assert(64 * w < l->objects);
-	return rest >= 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1;
-}
-
 /* Writes the addresses of the objects @bits of word @w to out[0..). Result: their number. */
 static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigned int w,
 				 uint64_t bits, void **out)
@@ -342,25 +316,12 @@ bool slab_page_leave_if_full(struct page *page)
 	return false;
 }
 
-enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned int w,
-			       uint64_t mask, uint64_t *twice)
+enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
+				   uint32_t change)
 {
-	const struct slab_layout *l = slab_layout(s, page);
-	uint64_t all = slab_word_whole(l, w), old;
-	uint32_t change = 0, state;
+	uint32_t state =
+		atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
 
-	debug_assert(mask && !(mask & ~all));
-	old = atomic_fetch_or_explicit(bitmap_word(l, page, w), mask,
-				       memory_order_acq_rel); /* P1, P2 */
-	*twice = old & mask;
-	if (!old)
-		change += SLAB_AVAIL_ONE;
-	if ((old | mask) == all && old != all)
-		change += SLAB_WHOLE_ONE;
-	/* Without a change of the state to make, another thread may free the slab from here. */
-	if (!change)
-		return SLAB_UNCHANGED;
-	state = atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
 	switch (slab_state_where(state)) {
 	case SLAB_FULL:
 		return (change & SLAB_AVAIL_ONE) && slab_state_avail(state) == 1
