@@ -159,9 +159,10 @@ enum {
 
 struct put {
 	struct kmem_cache *s;
-	struct kmem_cache_node *node; /* of the objects not counted yet; NULL: there are none */
+	struct kmem_cache_node *node; /* of the objects not counted yet */
 	unsigned int freed;	      /* their number */
 	enum slab_put_to to;
+	bool careful;		/* there are several nodes, or @hand */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
 };
 
@@ -169,14 +170,6 @@ struct put {
 struct place {
 	struct page *slab;
 	unsigned int index;
-};
-
-/* Objects in hand: of one word of a slab. */
-struct put_word {
-	const struct slab_layout *layout;
-	struct page *slab; /* NULL: there are none */
-	unsigned int word, n;
-	uint64_t mask, again; /* their bits; those of objects that came twice */
 };
 
 /* Locates an object, and fetches the line that it will be put back into. */
@@ -250,120 +243,143 @@ static cold void refuse(const struct put *put, const void *obj, struct place at)
 }
 
 /* Counts what was put back, before objects of @next, another node, are. */
-static noinline void turn_to(struct put *put, struct kmem_cache_node *next)
+static void turn_to(struct put *put, struct kmem_cache_node *next)
 {
-	if (put->node)
-		uncount(put->s, put->node, put->freed);
+	uncount(put->s, put->node, put->freed);
 	put->node = next;
 	put->freed = 0;
 }
 
-/* Puts back the objects in hand. */
-static always_inline void put_word(struct put *put, const struct put_word *w)
+/* On several nodes, or while a fork is under way. */
+static noinline void prepare(struct put *put, struct page *slab)
+{
+	struct kmem_cache_node *node = &put->s->nodes[page_node(slab)];
+
+	if (node != put->node)
+		turn_to(put, node);
+	slab_hand_set(put->hand, slab);
+}
+
+/* After a word of the slab has changed. */
+static noinline void follow(struct put *put, struct page *slab, enum slab_change change)
 {
 	struct kmem_cache *s = put->s;
-	struct kmem_cache_node *node = s->nodes;
-	uint64_t twice;
 
-	if (unlikely(page_window.nr_nodes > 1))
-		node += page_node(w->slab);
-	if (unlikely(node != put->node))
-		turn_to(put, node);
-	if (unlikely(put->hand))
-		slab_hand_set(put->hand, w->slab);
-	put->freed += w->n;
-	switch (slab_page_put(w->layout, w->slab, w->word, w->mask, &twice)) {
+	switch (change) {
 	case SLAB_UNCHANGED:
 		break;
 	case SLAB_NO_LONGER_FULL:
-		list_slab(s, w->slab, put->to);
+		list_slab(s, slab, put->to);
 		break;
 	case SLAB_EMPTY_ON_NODE:
 		if (put->to == SLAB_PUT_LATER)
-			slab_node_note_missed(node);
+			slab_node_note_missed(put->node);
 		else
-			slab_node_retire(s, w->slab);
+			slab_node_retire(s, slab);
 		break;
 	case SLAB_OTHERS_FROZEN:
 		slab_event(s, SLAB_FREE_FROZEN);
 		break;
 	}
-	if (unlikely(twice | w->again)) {
-		put->freed -= w->n - (unsigned int)__builtin_popcountll(w->mask & ~twice);
-		report_twice(s, w->slab, w->word, twice | w->again);
-	}
 }
 
-/* Adds an object to those in hand. False: it is of another word, or, if there are none, cannot
- * be put back. */
-static always_inline bool take_in_hand(const struct kmem_cache *s, struct put_word *w,
-				       struct place at)
+/*
+ * The objects of the word in which objs[0] is, from there on. *@mask: their bits; *@again:
+ * those of objects that came twice. Result: how many.
+ */
+static always_inline unsigned int gather(const struct kmem_cache *s, void *const *objs,
+					 unsigned int n, unsigned int bit, unsigned int bits,
+					 uint64_t *mask, uint64_t *again)
 {
-	uint64_t bit = (uint64_t)1 << (at.index % 64);
+	uintptr_t base = (uintptr_t)objs[0] - (uintptr_t)bit * s->size;
+	uintptr_t end = (uintptr_t)bits * s->size;
+	unsigned int k = 1;
 
-	if (w->slab) {
-		if (at.slab != w->slab || at.index / 64 != w->word ||
-		    at.index >= w->layout->objects)
-			return false;
-		w->again |= w->mask & bit;
-		w->mask |= bit;
-		w->n++;
-		return true;
+	for (*mask = (uint64_t)1 << bit, *again = 0; k < n; k++) {
+		uintptr_t offset = (uintptr_t)objs[k] - base;
+		uint64_t one;
+
+		if (offset >= end)
+			break;
+		bit = reciprocal_divide((uint32_t)offset, s->reciprocal);
+		if (unlikely(bit * s->size != offset))
+			break;
+		one = (uint64_t)1 << bit;
+		*again |= *mask & one;
+		*mask |= one;
 	}
-	if (unlikely(slab_page_wrong(s, at.slab, at.index)))
-		return false;
-	*w = (struct put_word){
-		.layout = slab_layout(s, at.slab),
-		.slab = at.slab,
-		.word = at.index / 64,
-		.n = 1,
-		.mask = bit,
-	};
-	return true;
+	return k;
 }
 
-static void put_all(struct put *put, void **objs, unsigned int n)
+/* Puts back objs[0], which is @at, and those that follow in the same word of its slab. Result:
+ * how many. */
+static always_inline unsigned int put_word(struct put *put, void *const *objs, unsigned int n,
+					   struct place at)
 {
-	unsigned int located = min_uint(PIECE, n), i = 0;
+	const struct slab_layout *l = slab_layout(put->s, at.slab);
+	unsigned int word = at.index / 64, bit = at.index % 64, k;
+	uint64_t mask, again, twice;
+	enum slab_change change;
+
+	k = gather(put->s, objs, n, bit, min_uint(l->objects - 64 * word, 64), &mask, &again);
+	if (unlikely(put->careful))
+		prepare(put, at.slab);
+	put->freed += k;
+	change = slab_page_put(l, at.slab, word, mask, &twice);
+	if (unlikely(change))
+		follow(put, at.slab, change);
+	if (unlikely(twice | again)) {
+		put->freed -= k - (unsigned int)__builtin_popcountll(mask & ~twice);
+		report_twice(put->s, at.slab, word, twice | again);
+	}
+	return k;
+}
+
+static void put_all(struct put *put, void *const *objs, unsigned int n)
+{
+	unsigned int first = 0, located = 0, i = 0;
 	struct kmem_cache *s = put->s;
 	struct place places[AHEAD];
 
-	locate_some(s, objs, located, places);
 	while (i < n) {
-		struct put_word w = { .slab = NULL };
+		struct place at;
 
-		do {
-			if (located < n && located - i <= PIECE) {
-				unsigned int more = min_uint(PIECE, n - located);
+		/* Objects of one word are gathered without their places. */
+		if (unlikely(located <= i))
+			first = located = i;
+		while (located - i <= PIECE && located < n) {
+			unsigned int more = min_uint(PIECE, n - located);
 
-				locate_some(s, objs + located, more, places + located % AHEAD);
-				located += more;
-			}
-			if (!take_in_hand(s, &w, places[i % AHEAD]))
-				break;
-		} while (++i < n);
-		if (likely(w.slab)) {
-			put_word(put, &w);
-		} else {
-			refuse(put, objs[i], places[i % AHEAD]);
-			i++;
+			locate_some(s, objs + located, more,
+				    places + (located - first) % AHEAD);
+			located += more;
 		}
+		at = places[(i - first) % AHEAD];
+		if (unlikely(slab_page_wrong(s, at.slab, at.index)))
+			refuse(put, objs[i++], at);
+		else
+			i += put_word(put, objs + i, n - i, at);
 	}
 	turn_to(put, NULL);
 }
 
 void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
 {
-	struct put put = { .s = s, .to = to };
+	struct put put = {
+		.s = s, .node = s->nodes, .to = to, .careful = page_window.nr_nodes > 1
+	};
 
 	debug_assert(to != SLAB_PUT_LATER);
+	alone_begin();
 	if (likely(pcpu_gate_try_enter())) {
 		put_all(&put, objs, n);
 		pcpu_gate_leave();
-		return;
+	} else {
+		put.to = SLAB_PUT_LATER;
+		put.hand = slab_hand_take(s);
+		put.careful = true;
+		put_all(&put, objs, n);
+		slab_hand_drop(put.hand);
 	}
-	put.to = SLAB_PUT_LATER;
-	put.hand = slab_hand_take(s);
-	put_all(&put, objs, n);
-	slab_hand_drop(put.hand);
+	alone_end();
 }

@@ -13,7 +13,8 @@
  * sets the object's bit. Only a thread that has the slab, or holds the lock of the list that
  * the slab is on, takes objects out and clears bits. A thread that sets the first bit or the
  * last bit of a word changes the slab's state (slab_page.h) afterwards. A thread that clears
- * bits changes the state before it gives the slab away.
+ * bits changes the state before it gives the slab away. While the process has one thread, these
+ * instructions go without LOCK (base/alone.h).
  *
  * Why that is enough:
  *   1. The changes of a word from "nothing free" and to "nothing free" alternate, and each is
@@ -242,6 +243,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 
 	debug_assert(slab_state_where(slab_state(page)) != SLAB_FULL);
 	debug_assert(slab_page_cache(page) == s && page->span == l->npages);
+	alone_begin();
 	for (unsigned int w = 0; w < words && got < n; w++) {
 		_Atomic uint64_t *word = slab_bitmap_word(l, page, w);
 		uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), take;
@@ -249,7 +251,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 		if (!bits)
 			continue;
 		take = lowest(bits, n - got);
-		bits = atomic_fetch_and_explicit(word, ~take, memory_order_acquire); /* P2 */
+		bits = alone_fetch_and(word, ~take); /* P2 */
 		if (bits == take)
 			change -= SLAB_AVAIL_ONE;
 		if (bits == slab_word_whole(l, w))
@@ -257,7 +259,8 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 		got += list_objects(s, first_object(s, page), w, take, out + got);
 	}
 	if (change)
-		atomic_fetch_add_explicit(&page->state, change, memory_order_release); /* P3 */
+		alone_fetch_add(&page->state, change); /* P3 */
+	alone_end();
 	return got;
 }
 
@@ -319,8 +322,7 @@ bool slab_page_leave_if_full(struct page *page)
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
 				   uint32_t change)
 {
-	uint32_t state =
-		atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
+	uint32_t state = alone_fetch_add(&page->state, change) + change;
 
 	switch (slab_state_where(state)) {
 	case SLAB_FULL:

@@ -3,6 +3,7 @@
 #ifndef SLAB_SLAB_PAGE_H
 #define SLAB_SLAB_PAGE_H
 
+#include "base/alone.h"
 #include "base/assert.h"
 #include "slab/slab_types.h"
 
@@ -125,7 +126,8 @@ enum slab_change {
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
 				   uint32_t change);
 
-/* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. */
+/* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. The
+ * caller is in a section (base/alone.h). */
 static always_inline enum slab_change slab_page_put(const struct slab_layout *l,
 						    struct page *page, unsigned int w,
 						    uint64_t mask, uint64_t *twice)
@@ -134,8 +136,7 @@ static always_inline enum slab_change slab_page_put(const struct slab_layout *l,
 	uint32_t change = 0;
 
 	debug_assert(mask && !(mask & ~all));
-	old = atomic_fetch_or_explicit(slab_bitmap_word(l, page, w), mask,
-				       memory_order_acq_rel); /* P1, P2 */
+	old = alone_fetch_or(slab_bitmap_word(l, page, w), mask); /* P1, P2 */
 	*twice = old & mask;
 	if (!old)
 		change += SLAB_AVAIL_ONE;
