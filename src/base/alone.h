@@ -88,8 +88,9 @@ static always_inline uint32_t __alone_add(_Atomic uint32_t *p, uint32_t v)
 }
 #endif
 
-/* As atomic_fetch_or_explicit() and so on, with memory_order_acq_rel. In a section. */
-static always_inline uint64_t alone_fetch_or(_Atomic uint64_t *p, uint64_t v)
+/* As atomic_fetch_or_explicit() and so on. In a section. */
+static always_inline uint64_t alone_fetch_or(_Atomic uint64_t *p, uint64_t v,
+					     memory_order order)
 {
 #if ALONE_X86
 	if (alone_is()) {
@@ -100,10 +101,11 @@ static always_inline uint64_t alone_fetch_or(_Atomic uint64_t *p, uint64_t v)
 		return old;
 	}
 #endif
-	return atomic_fetch_or_explicit(p, v, memory_order_acq_rel);
+	return atomic_fetch_or_explicit(p, v, order);
 }
 
-static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v)
+static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v,
+					      memory_order order)
 {
 #if ALONE_X86
 	if (alone_is()) {
@@ -114,16 +116,17 @@ static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v)
 		return old;
 	}
 #endif
-	return atomic_fetch_and_explicit(p, v, memory_order_acq_rel);
+	return atomic_fetch_and_explicit(p, v, order);
 }
 
-static always_inline uint32_t alone_fetch_add(_Atomic uint32_t *p, uint32_t v)
+static always_inline uint32_t alone_fetch_add(_Atomic uint32_t *p, uint32_t v,
+					      memory_order order)
 {
 #if ALONE_X86
 	if (alone_is())
 		return __alone_add(p, v);
 #endif
-	return atomic_fetch_add_explicit(p, v, memory_order_acq_rel);
+	return atomic_fetch_add_explicit(p, v, order);
 }
 
 #endif

@@ -251,7 +251,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 		if (!bits)
 			continue;
 		take = lowest(bits, n - got);
-		bits = alone_fetch_and(word, ~take); /* P2 */
+		bits = alone_fetch_and(word, ~take, memory_order_acquire); /* P2 */
 		if (bits == take)
 			change -= SLAB_AVAIL_ONE;
 		if (bits == slab_word_whole(l, w))
@@ -259,7 +259,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 		got += list_objects(s, first_object(s, page), w, take, out + got);
 	}
 	if (change)
-		alone_fetch_add(&page->state, change); /* P3 */
+		alone_fetch_add(&page->state, change, memory_order_release); /* P3 */
 	alone_end();
 	return got;
 }
@@ -322,7 +322,7 @@ bool slab_page_leave_if_full(struct page *page)
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
 				   uint32_t change)
 {
-	uint32_t state = alone_fetch_add(&page->state, change) + change;
+	uint32_t state = alone_fetch_add(&page->state, change, memory_order_acq_rel) + change;
 
 	switch (slab_state_where(state)) {
 	case SLAB_FULL:

@@ -136,7 +136,8 @@ static always_inline enum slab_change slab_page_put(const struct slab_layout *l,
 	uint32_t change = 0;
 
 	debug_assert(mask && !(mask & ~all));
-	old = alone_fetch_or(slab_bitmap_word(l, page, w), mask); /* P1, P2 */
+	old = alone_fetch_or(slab_bitmap_word(l, page, w), mask,
+			     memory_order_acq_rel); /* P1, P2 */
 	*twice = old & mask;
 	if (!old)
 		change += SLAB_AVAIL_ONE;

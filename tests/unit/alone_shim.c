@@ -37,7 +37,7 @@ void shim_alone_end(void)
 uint64_t shim_alone_or(uint64_t *p, uint64_t v)
 {
 	alone_begin();
-	v = alone_fetch_or((_Atomic uint64_t *)(void *)p, v);
+	v = alone_fetch_or((_Atomic uint64_t *)(void *)p, v, memory_order_acq_rel);
 	alone_end();
 	return v;
 }
@@ -45,7 +45,7 @@ uint64_t shim_alone_or(uint64_t *p, uint64_t v)
 uint64_t shim_alone_and(uint64_t *p, uint64_t v)
 {
 	alone_begin();
-	v = alone_fetch_and((_Atomic uint64_t *)(void *)p, v);
+	v = alone_fetch_and((_Atomic uint64_t *)(void *)p, v, memory_order_acq_rel);
 	alone_end();
 	return v;
 }
@@ -53,7 +53,7 @@ uint64_t shim_alone_and(uint64_t *p, uint64_t v)
 uint32_t shim_alone_add(uint32_t *p, uint32_t v)
 {
 	alone_begin();
-	v = alone_fetch_add((_Atomic uint32_t *)(void *)p, v);
+	v = alone_fetch_add((_Atomic uint32_t *)(void *)p, v, memory_order_acq_rel);
 	alone_end();
 	return v;
 }
