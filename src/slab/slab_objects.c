@@ -302,7 +302,7 @@ static always_inline unsigned int gather(const struct kmem_cache *s, void *const
 		if (offset >= end)
 			break;
 		bit = reciprocal_divide((uint32_t)offset, s->reciprocal);
-		if (unlikely(bit * s->size != offset))
+		if (unlikely(bit * s->size != (uint32_t)offset))
 			break;
 		one = (uint64_t)1 << bit;
 		*again |= *mask & one;
