@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/alone.h"
 #include "base/compiler.h"
 #include "base/decimal.h"
 #include "os/os.h"
@@ -62,6 +63,9 @@ cold int os_thread_start(void *(*run)(void *), size_t stack)
 	pthread_t thread;
 	int err;
 
+	/* A handler with SA_NODEFER has interrupted a section. */
+	if (alone_depth)
+		return -EBUSY;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	now = os_calls.now_ms();

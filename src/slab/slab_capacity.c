@@ -46,7 +46,7 @@ enum {
 	MODEST_BYTES = 1 << 20, /* its bytes; a quarter for large objects */
 	STREAK_MAX = 8,		/* moves in one direction until the array grows */
 	MIXED = 512,		/* slots of an array whose objects come in random order */
-	MIXED_FROM = 4 << 20,	/* bytes in use; smaller programs lie in a processor's cache */
+	MIXED_FROM = 2 << 20,	/* bytes in use; smaller programs lie in a processor's cache */
 	MIXED_STEP = 64,	/* slots that such an array gives up at a flush */
 	NEAR_BYTES = 256,	/* objects that lie closer, or next to each other, are near */
 	JUDGED_MIN = 16,	/* objects that tell an order */

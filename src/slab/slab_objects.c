@@ -9,6 +9,8 @@
  */
 #include "slab/slab_objects.h"
 
+#include <limits.h>
+
 #include "base/assert.h"
 #include "base/report.h"
 #include "page/node.h"
@@ -147,36 +149,63 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
  * cache of the processor. To put an object back is a locked instruction that waits for its
  * slab's entry. So slab_put() locates objects some places ahead, which needs only their
  * addresses and the dense array of places, and prefetches the lines that it will write.
+ *
+ * Objects in a row that share a word of their slab's bitmap go back by one instruction.
  */
-enum { AHEAD = 16 }; /* about as many lines as a core waits for at once; a power of two */
+enum {
+	AHEAD = 16,	   /* about as many lines as a core waits for at once */
+	PIECE = AHEAD / 2, /* objects located at once: half of them while the others wait */
+};
 
 struct put {
 	struct kmem_cache *s;
-	void **objs;
-	unsigned int n, next, located; /* numbers of objects: all, put back, located */
-	unsigned int freed;	       /* objects not counted yet */
+	struct kmem_cache_node *node; /* of the objects not counted yet */
+	unsigned int freed;	      /* their number */
 	enum slab_put_to to;
+	bool careful;		/* there are several nodes, or @hand */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
-	struct {
-		struct page *slab;
-		unsigned int index;
-	} at[AHEAD]; /* where the located objects are */
 };
 
-static void locate_one(struct put *put)
-{
-	const struct kmem_cache *s = put->s;
-	const void *obj = put->objs[put->located];
-	struct page *slab = slab_head(page_of(obj));
-	unsigned int i = put->located++ % AHEAD, index = slab_page_index(s, slab, obj);
+/* Where an object is. */
+struct place {
+	struct page *slab;
+	unsigned int index;
+};
 
-	put->at[i].slab = slab;
-	put->at[i].index = index;
-	__builtin_prefetch(slab, 1);
-	/* In slabs of many objects the object's bit lies in a further entry. */
-	if (index >= 64 * PAGE_BITMAP_WORDS && index < s->layout.objects &&
-	    !s->layout.bitmap_in_slab)
-		__builtin_prefetch(slab + index / (64 * PAGE_BITMAP_WORDS), 1);
+/* Locates an object, and fetches the line that it will be put back into. */
+static always_inline struct place locate(const struct kmem_cache *s, const void *obj)
+{
+	uintptr_t offset = (uintptr_t)obj - page_window.base;
+	struct place at;
+
+	if (likely(offset < page_window.size)) {
+		size_t pfn = offset >> page_window.page_shift;
+		size_t head = pfn - page_place_to_head(page_place(pfn));
+
+		offset -= head << page_window.page_shift;
+		at.slab = page_window.pages + head;
+		at.index = slab_index(s, (uint32_t)offset);
+	} else {
+		at.slab = slab_head(page_of(obj));
+		at.index = slab_page_index(s, at.slab, obj);
+	}
+	__builtin_prefetch(at.slab, 1);
+	return at;
+}
+
+/* Locates @n objects. */
+static always_inline void locate_some(const struct kmem_cache *s, void *const *objs,
+				      unsigned int n, struct place *at)
+{
+	/* In slabs of many objects an object's bit lies in a further entry. */
+	bool further = s->layout.objects > 64 * PAGE_BITMAP_WORDS && !s->layout.bitmap_in_slab;
+
+	for (unsigned int i = 0; i < n; i++) {
+		at[i] = locate(s, objs[i]);
+		if (unlikely(further) && at[i].index < s->layout.objects)
+			__builtin_prefetch(at[i].slab + at[i].index / (64 * PAGE_BITMAP_WORDS),
+					   1);
+	}
 }
 
 /* Lists a slab that was full. The caller has it, because it freed an object into it. */
@@ -208,111 +237,149 @@ static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned 
 }
 
 /* Reports an object that cannot be put back. */
-static cold void refuse(struct put *put, struct page *slab, unsigned int index)
+static cold void refuse(const struct put *put, const void *obj, struct place at)
 {
-	report_invalid("free()", put->objs[put->next++], slab_page_wrong(put->s, slab, index));
+	report_invalid("free()", obj, slab_page_wrong(put->s, at.slab, at.index));
 }
 
-/* Puts back the next object and those that follow in the same word of its slab. */
-static void put_word(struct put *put)
+/* Counts what was put back, before objects of @next, another node, are. */
+static void turn_to(struct put *put, struct kmem_cache_node *next)
+{
+	uncount(put->s, put->node, put->freed);
+	put->node = next;
+	put->freed = 0;
+}
+
+/* On several nodes, or while a fork is under way. */
+static noinline void prepare(struct put *put, struct page *slab)
+{
+	struct kmem_cache_node *node = &put->s->nodes[page_node(slab)];
+
+	if (node != put->node)
+		turn_to(put, node);
+	slab_hand_set(put->hand, slab);
+}
+
+/* After a word of the slab has changed. */
+static noinline void follow(struct put *put, struct page *slab, enum slab_change change)
 {
 	struct kmem_cache *s = put->s;
-	struct page *slab = NULL;
-	uint64_t mask = 0, twice = 0, again = 0;
-	unsigned int word = 0, n = 0;
 
-	for (; put->next < put->n; put->next++, n++) {
-		unsigned int i = put->next % AHEAD, index;
-		uint64_t bit;
-
-		while (put->located < put->n && put->located < put->next + AHEAD)
-			locate_one(put);
-		index = put->at[i].index;
-		if (n && (put->at[i].slab != slab || index / 64 != word))
-			break;
-		if (unlikely(slab_page_wrong(s, put->at[i].slab, index))) {
-			if (!n)
-				refuse(put, put->at[i].slab, index);
-			break;
-		}
-		slab = put->at[i].slab;
-		word = index / 64;
-		bit = (uint64_t)1 << (index % 64);
-		again |= mask & bit;
-		mask |= bit;
-	}
-	if (unlikely(!n))
-		return;
-	if (unlikely(put->hand))
-		slab_hand_set(put->hand, slab);
-	put->freed += n;
-	switch (slab_page_put(s, slab, word, mask, &twice)) {
+	switch (change) {
+	case SLAB_UNCHANGED:
+		break;
 	case SLAB_NO_LONGER_FULL:
 		list_slab(s, slab, put->to);
 		break;
 	case SLAB_EMPTY_ON_NODE:
 		if (put->to == SLAB_PUT_LATER)
-			slab_node_note_missed(&s->nodes[page_node(slab)]);
+			slab_node_note_missed(put->node);
 		else
 			slab_node_retire(s, slab);
 		break;
 	case SLAB_OTHERS_FROZEN:
 		slab_event(s, SLAB_FREE_FROZEN);
 		break;
-	default:
-		break;
 	}
+}
+
+/*
+ * The objects of the word in which objs[0] is, from there on. *@mask: their bits; *@again:
+ * those of objects that came twice. Result: how many.
+ */
+static always_inline unsigned int gather(const struct kmem_cache *s, void *const *objs,
+					 unsigned int n, unsigned int bit, unsigned int bits,
+					 uint64_t *mask, uint64_t *again)
+{
+	uintptr_t base = (uintptr_t)objs[0] - (uintptr_t)bit * s->size;
+	uintptr_t end = (uintptr_t)bits * s->size;
+	unsigned int k = 1;
+
+	for (*mask = (uint64_t)1 << bit, *again = 0; k < n; k++) {
+		uintptr_t offset = (uintptr_t)objs[k] - base;
+		uint64_t one;
+
+		if (offset >= end)
+			break;
+		bit = reciprocal_divide((uint32_t)offset, s->reciprocal);
+		if (unlikely(bit * s->size != (uint32_t)offset))
+			break;
+		one = (uint64_t)1 << bit;
+		*again |= *mask & one;
+		*mask |= one;
+	}
+	return k;
+}
+
+/* Puts back objs[0], which is @at, and those that follow in the same word of its slab. Result:
+ * how many. */
+static always_inline unsigned int put_word(struct put *put, void *const *objs, unsigned int n,
+					   struct place at)
+{
+	const struct slab_layout *l = slab_layout(put->s, at.slab);
+	unsigned int word = at.index / 64, bit = at.index % 64, k;
+	uint64_t mask, again, twice;
+	enum slab_change change;
+
+	k = gather(put->s, objs, n, bit, min_uint(l->objects - 64 * word, 64), &mask, &again);
+	if (unlikely(put->careful))
+		prepare(put, at.slab);
+	put->freed += k;
+	change = slab_page_put(l, at.slab, word, mask, &twice);
+	if (unlikely(change))
+		follow(put, at.slab, change);
 	if (unlikely(twice | again)) {
-		put->freed -= n - (unsigned int)__builtin_popcountll(mask & ~twice);
-		report_twice(s, slab, word, twice | again);
+		put->freed -= k - (unsigned int)__builtin_popcountll(mask & ~twice);
+		report_twice(put->s, at.slab, word, twice | again);
 	}
+	return k;
 }
 
-/* The node of the next object. */
-static struct kmem_cache_node *next_home(const struct put *put)
+static void put_all(struct put *put, void *const *objs, unsigned int n)
 {
-	if (likely(page_window.nr_nodes == 1))
-		return &put->s->nodes[0];
-	return &put->s->nodes[page_node(page_of(put->objs[put->next]))];
-}
+	unsigned int first = 0, located = 0, i = 0;
+	struct kmem_cache *s = put->s;
+	struct place places[AHEAD];
 
-static void put_all(struct put *put)
-{
-	struct kmem_cache_node *node = NULL;
+	while (i < n) {
+		struct place at;
 
-	while (put->next < put->n) {
-		struct kmem_cache_node *home = next_home(put);
+		/* Objects of one word are gathered without their places. */
+		if (unlikely(located <= i))
+			first = located = i;
+		while (located - i <= PIECE && located < n) {
+			unsigned int more = min_uint(PIECE, n - located);
 
-		if (node != home) {
-			if (node)
-				uncount(put->s, node, put->freed);
-			node = home;
-			put->freed = 0;
+			locate_some(s, objs + located, more,
+				    places + (located - first) % AHEAD);
+			located += more;
 		}
-		put_word(put);
+		at = places[(i - first) % AHEAD];
+		if (unlikely(slab_page_wrong(s, at.slab, at.index)))
+			refuse(put, objs[i++], at);
+		else
+			i += put_word(put, objs + i, n - i, at);
 	}
-	if (node)
-		uncount(put->s, node, put->freed);
+	turn_to(put, NULL);
 }
 
 void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
 {
-	struct put put;
+	struct put put = {
+		.s = s, .node = s->nodes, .to = to, .careful = page_window.nr_nodes > 1
+	};
 
 	debug_assert(to != SLAB_PUT_LATER);
-	put.s = s;
-	put.objs = objs;
-	put.n = n;
-	put.next = put.located = put.freed = 0;
-	put.to = to;
-	put.hand = NULL;
+	alone_begin();
 	if (likely(pcpu_gate_try_enter())) {
-		put_all(&put);
+		put_all(&put, objs, n);
 		pcpu_gate_leave();
-		return;
+	} else {
+		put.to = SLAB_PUT_LATER;
+		put.hand = slab_hand_take(s);
+		put.careful = true;
+		put_all(&put, objs, n);
+		slab_hand_drop(put.hand);
 	}
-	put.to = SLAB_PUT_LATER;
-	put.hand = slab_hand_take(s);
-	put_all(&put);
-	slab_hand_drop(put.hand);
+	alone_end();
 }

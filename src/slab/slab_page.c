@@ -13,7 +13,8 @@
  * sets the object's bit. Only a thread that has the slab, or holds the lock of the list that
  * the slab is on, takes objects out and clears bits. A thread that sets the first bit or the
  * last bit of a word changes the slab's state (slab_page.h) afterwards. A thread that clears
- * bits changes the state before it gives the slab away.
+ * bits changes the state before it gives the slab away. While the process has one thread, these
+ * instructions go without LOCK (base/alone.h).
  *
  * Why that is enough:
  *   1. The changes of a word from "nothing free" and to "nothing free" alternate, and each is
@@ -51,32 +52,6 @@ static uint32_t pack(int avail, int whole, enum slab_where where)
 	debug_assert(whole >= 0 && whole <= avail && avail < (int)SLAB_STATE_BIAS);
 	return ((uint32_t)avail + SLAB_STATE_BIAS) | ((uint32_t)whole + SLAB_STATE_BIAS) << 15 |
 	       (uint32_t)where << SLAB_WHERE_SHIFT;
-}
-
-static always_inline _Atomic uint64_t *bitmap_word(const struct slab_layout *l,
-						   struct page *page, unsigned int w)
-{
-	debug_assert(w < slab_words(l));
-	if (unlikely(l->bitmap_in_slab)) {
-		char *end = (char *)page_to_virt(page) + l->npages * page_size();
-
-		return (_Atomic uint64_t *)(void *)end - slab_words(l) + w;
-	}
-	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
-}
-
-_Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
-				   unsigned int w)
-{
-	return bitmap_word(l, page, w);
-}
-
-uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
-{
-	unsigned int rest = l->objects - 64 * w;
-
-	debug_assert(64 * w < l->objects);
-	return rest >= 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1;
 }
 
 /* Writes the addresses of the objects @bits of word @w to out[0..). Result: their number. */
@@ -268,6 +243,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 
 	debug_assert(slab_state_where(slab_state(page)) != SLAB_FULL);
 	debug_assert(slab_page_cache(page) == s && page->span == l->npages);
+	alone_begin();
 	for (unsigned int w = 0; w < words && got < n; w++) {
 		_Atomic uint64_t *word = slab_bitmap_word(l, page, w);
 		uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), take;
@@ -275,7 +251,7 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 		if (!bits)
 			continue;
 		take = lowest(bits, n - got);
-		bits = atomic_fetch_and_explicit(word, ~take, memory_order_acquire); /* P2 */
+		bits = alone_fetch_and(word, ~take, memory_order_acquire); /* P2 */
 		if (bits == take)
 			change -= SLAB_AVAIL_ONE;
 		if (bits == slab_word_whole(l, w))
@@ -283,7 +259,8 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 		got += list_objects(s, first_object(s, page), w, take, out + got);
 	}
 	if (change)
-		atomic_fetch_add_explicit(&page->state, change, memory_order_release); /* P3 */
+		alone_fetch_add(&page->state, change, memory_order_release); /* P3 */
+	alone_end();
 	return got;
 }
 
@@ -342,25 +319,11 @@ bool slab_page_leave_if_full(struct page *page)
 	return false;
 }
 
-enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned int w,
-			       uint64_t mask, uint64_t *twice)
+enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
+				   uint32_t change)
 {
-	const struct slab_layout *l = slab_layout(s, page);
-	uint64_t all = slab_word_whole(l, w), old;
-	uint32_t change = 0, state;
+	uint32_t state = alone_fetch_add(&page->state, change, memory_order_acq_rel) + change;
 
-	debug_assert(mask && !(mask & ~all));
-	old = atomic_fetch_or_explicit(bitmap_word(l, page, w), mask,
-				       memory_order_acq_rel); /* P1, P2 */
-	*twice = old & mask;
-	if (!old)
-		change += SLAB_AVAIL_ONE;
-	if ((old | mask) == all && old != all)
-		change += SLAB_WHOLE_ONE;
-	/* Without a change of the state to make, another thread may free the slab from here. */
-	if (!change)
-		return SLAB_UNCHANGED;
-	state = atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
 	switch (slab_state_where(state)) {
 	case SLAB_FULL:
 		return (change & SLAB_AVAIL_ONE) && slab_state_avail(state) == 1

@@ -3,6 +3,7 @@
 #ifndef SLAB_SLAB_PAGE_H
 #define SLAB_SLAB_PAGE_H
 
+#include "base/alone.h"
 #include "base/assert.h"
 #include "slab/slab_types.h"
 
@@ -75,10 +76,26 @@ static inline bool slab_state_empty(const struct slab_layout *l, uint32_t state)
 }
 
 /* Word @w of a slab's bitmap. */
-_Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l, struct page *page,
-				   unsigned int w);
+static always_inline _Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l,
+							struct page *page, unsigned int w)
+{
+	debug_assert(w < slab_words(l));
+	if (unlikely(l->bitmap_in_slab)) {
+		char *end = (char *)page_to_virt(page) + l->npages * page_size();
+
+		return (_Atomic uint64_t *)(void *)end - slab_words(l) + w;
+	}
+	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
+}
+
 /* The bits of word @w that stand for an object. */
-uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w);
+static always_inline uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
+{
+	unsigned int rest = l->objects - 64 * w;
+
+	debug_assert(64 * w < l->objects);
+	return rest >= 64 ? UINT64_MAX : ((uint64_t)1 << rest) - 1;
+}
 
 /* A new slab, SLAB_WITH_CPU. *@got of its objects, up to @n, are taken out, into @out. */
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
@@ -105,9 +122,30 @@ enum slab_change {
 	SLAB_EMPTY_ON_NODE,  /* the slab is on the node's list, and is empty now */
 	SLAB_OTHERS_FROZEN,  /* nothing to do: a CPU has the slab */
 };
-/* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. */
-enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned int w,
-			       uint64_t mask, uint64_t *twice);
+/* The rest of slab_page_put(): makes @change to the state. */
+enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
+				   uint32_t change);
+
+/* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. The
+ * caller is in a section (base/alone.h). */
+static always_inline enum slab_change slab_page_put(const struct slab_layout *l,
+						    struct page *page, unsigned int w,
+						    uint64_t mask, uint64_t *twice)
+{
+	uint64_t all = slab_word_whole(l, w), old;
+	uint32_t change = 0;
+
+	debug_assert(mask && !(mask & ~all));
+	old = alone_fetch_or(slab_bitmap_word(l, page, w), mask,
+			     memory_order_acq_rel); /* P1, P2 */
+	*twice = old & mask;
+	if (!old)
+		change += SLAB_AVAIL_ONE;
+	if ((old | mask) == all && old != all)
+		change += SLAB_WHOLE_ONE;
+	/* Without a change of the state to make, another thread may free the slab from here. */
+	return change ? slab_page_changed(l, page, change) : SLAB_UNCHANGED;
+}
 
 /*
  * The index of @obj in the slab @page, by arithmetic alone; SLAB_NO_OBJECT: no object begins
@@ -116,14 +154,20 @@ enum slab_change slab_page_put(struct kmem_cache *s, struct page *page, unsigned
  */
 #define SLAB_NO_OBJECT UINT32_MAX
 
+/* The same for an @offset from the slab's begin. */
+static always_inline unsigned int slab_index(const struct kmem_cache *s, uint32_t offset)
+{
+	uint32_t index;
+
+	offset -= (uint32_t)s->pad_left;
+	index = reciprocal_divide(offset, s->reciprocal);
+	return likely(index * s->size == offset) ? index : SLAB_NO_OBJECT;
+}
+
 static inline unsigned int slab_page_index(const struct kmem_cache *s, struct page *page,
 					   const void *obj)
 {
-	uint32_t offset = (uint32_t)((uintptr_t)obj - (uintptr_t)page_to_virt(page)) -
-			  (uint32_t)s->pad_left;
-	uint32_t index = reciprocal_divide(offset, s->reciprocal);
-
-	return likely(index * s->size == offset) ? index : SLAB_NO_OBJECT;
+	return slab_index(s, (uint32_t)((uintptr_t)obj - (uintptr_t)page_to_virt(page)));
 }
 
 /* Why the object @index of slab @page cannot be freed; NULL: it can. */

@@ -152,6 +152,16 @@ TEST(SlabCapacityTest, SmallProgramsFreeInAnyOrder)
 	});
 }
 
+/* Three MiB are more than the cache that a core has for itself. */
+TEST(SlabCapacityTest, ThreeMebibytesAreNotSmall)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(3 * kMiB, 1u << 13);
+
+		EXPECT_LE(program.use(AT_RANDOM, 20), kMixed);
+	});
+}
+
 /* After frees in random order, objects that are allocated one after the other lie so. */
 TEST(SlabCapacityTest, NextObjectsLieTogether)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Wrong parameters and wrong frees, with the exact words; each beside its benign twin. */
+#include <algorithm>
 #include <cstring>
 
 #include "slab_shim.h"
@@ -187,6 +188,47 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 	EXPECT_EXIT(free_to(true, 8), ::testing::KilledBySignal(SIGABRT),
 		    "ukmem: free\\(\\): invalid pointer 0x[0-9a-f]+: not the start of an "
 		    "object\n$");
+}
+
+/* The wrong pointers lie in the same slab as the objects beside them, one inside an object and
+ * one behind the last. */
+TEST(SlabDeathTest, ObjectsBesideARefusedPointerAreFreed)
+{
+	struct kmem_cache *s = kmem_cache_create("home", 96, 0, 0, nullptr);
+	const int objects = 4096 / 96;
+	std::vector<char *> p(2 * objects);
+	shim_counts c;
+
+	ASSERT_EQ(sysconf(_SC_PAGESIZE), 4096);
+	for (char *&q : p)
+		q = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
+	std::sort(p.begin(), p.end());
+	auto first = std::find_if(p.begin(), p.end(), [](char *q) {
+		return reinterpret_cast<uintptr_t>(q) % 4096 == 0;
+	});
+	ASSERT_NE(first, p.end()) << "the first object of a slab";
+	char *slab = *first;
+	config.invalid_free = INVALID_FREE_WARN;
+	::testing::internal::CaptureStderr();
+	for (size_t i = 0; i < p.size(); i++) {
+		kmem_cache_free(s, p[i]);
+		if (p[i] == slab + size_t{ 5 } * 96)
+			kmem_cache_free(s, p[i] + 8);
+		if (p[i] == slab + size_t{ objects - 1 } * 96)
+			kmem_cache_free(s, p[i] + 96);
+	}
+	kmem_cache_shrink(s);
+	std::string text = ::testing::internal::GetCapturedStderr();
+	config.invalid_free = INVALID_FREE_ABORT;
+	EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+	const std::string wrong = ": not the start of an object\n";
+	const size_t one = text.find(wrong);
+	EXPECT_NE(one, std::string::npos) << text;
+	EXPECT_NE(text.find(wrong, one + 1), std::string::npos) << text;
+	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.inuse, 0u);
+	kmem_cache_destroy(s);
 }
 
 /* The descriptors of caches lie in a cache of the library's own. */

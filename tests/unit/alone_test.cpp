@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Atomic changes in a process of one thread, and in one of several (base/alone.h). */
+#include <cerrno>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "alone_shim.h"
+#include "test_util.h"
+
+namespace
+{
+
+void expect_results_of_atomics()
+{
+	std::mt19937_64 random(7);
+	uint64_t bits = 0, model = 0;
+	uint32_t sum = 0, model_sum = 0;
+
+	for (int i = 0; i < 10000; i++) {
+		uint64_t v = random() & random();
+		auto n = static_cast<uint32_t>(random());
+
+		EXPECT_EQ(shim_alone_or(&bits, v), model);
+		model |= v;
+		EXPECT_EQ(bits, model);
+		EXPECT_EQ(shim_alone_and(&bits, ~v >> 1), model);
+		model &= ~v >> 1;
+		EXPECT_EQ(bits, model);
+		EXPECT_EQ(shim_alone_add(&sum, n), model_sum);
+		model_sum += n;
+		EXPECT_EQ(sum, model_sum);
+	}
+}
+
+TEST(AloneTest, ThreadsAreNoticed)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		EXPECT_EQ(shim_alone_is(), shim_alone_supported());
+		expect_results_of_atomics();
+		std::thread([] {
+			EXPECT_FALSE(shim_alone_is());
+			expect_results_of_atomics();
+		}).join();
+	});
+}
+
+#ifdef __x86_64__
+/* A word whose low half is the program's, and its high half the handler's. */
+uint64_t word;
+uint32_t sum;
+volatile uint32_t calls, wrong;
+
+/* Not after each instruction, because then the program would come to no end of a change. */
+void handler(int)
+{
+	static uint32_t traps;
+	const uint32_t n = calls;
+
+	if (++traps % 13)
+		return;
+	wrong = wrong + (n && !(word & uint64_t{ 1 } << (32 + (n - 1) % 32)));
+	shim_alone_and(&word, UINT32_MAX);
+	wrong = wrong + (shim_alone_or(&word, uint64_t{ 1 } << (32 + n % 32)) >> 32 != 0);
+	shim_alone_add(&sum, 1u << 16);
+	calls = n + 1;
+}
+
+/* From here on, or until here, the processor traps after each instruction: SIGTRAP. */
+void step(bool on)
+{
+	uint64_t flags = on ? 0x100 : 0;
+
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
+			 "pushfq\n\t"
+			 "andq $~0x100, (%%rsp)\n\t"
+			 "orq %0, (%%rsp)\n\t"
+			 "popfq\n\t"
+			 "lea 128(%%rsp), %%rsp"
+			 :
+			 : "r"(flags)
+			 : "cc", "memory");
+}
+
+/* The handler comes between any two instructions of a change, in one round or another. */
+TEST(AloneTest, NoChangeIsLostToASignal)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const uint32_t rounds = 80;
+
+		signal(SIGTRAP, handler);
+		step(true);
+		for (uint32_t i = 0; i < rounds; i++) {
+			uint64_t bit = uint64_t{ 1 } << (i % 32);
+
+			wrong = wrong + ((shim_alone_or(&word, bit) & bit) != 0);
+			wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
+			shim_alone_add(&sum, 1);
+		}
+		step(false);
+		EXPECT_GE(calls, rounds);
+		EXPECT_EQ(wrong, 0u);
+		EXPECT_EQ(sum, rounds + (calls << 16));
+		EXPECT_EQ(static_cast<uint32_t>(word), 0u);
+	});
+}
+#endif
+
+/* The library's thread would not know that the thread that creates it is in a section. */
+TEST(AloneTest, NoThreadIsCreatedInASection)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const auto run = [](void *) -> void * { return nullptr; };
+
+		shim_alone_begin();
+		EXPECT_EQ(shim_thread_start(run), shim_alone_has_sections() ? -EBUSY : 0);
+		shim_alone_end();
+		EXPECT_EQ(shim_thread_start(run), 0);
+	});
+}
+
+} // namespace
