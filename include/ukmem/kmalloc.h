@@ -13,11 +13,12 @@
 #ifndef UKMEM_KMALLOC_H
 #define UKMEM_KMALLOC_H
 
+#include <ukmem/compiler.h>
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 #include <ukmem/overflow.h>
 
