@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that knows nothing of ukmem: threads that allocate and free, for each other, too. It
- * prints "ok" and, if the drop-in is in the process, "ukmem".
+ * A program that knows nothing of ukmem: threads that allocate and free, for each other, too.
+ * It prints "ok" and, if the drop-in is in the process, "ukmem".
  */
 #include <malloc.h>
 #include <pthread.h>
