@@ -214,7 +214,8 @@ static void use_rseq(const struct os_topology *topology)
  */
 static ptrdiff_t choose_base(void)
 {
-	static const ptrdiff_t distances[] = { (ptrdiff_t)1 << 44, (ptrdiff_t)1 << 38 };
+	static const ptrdiff_t distances[] = { (ptrdiff_t)1 << 44, (ptrdiff_t)1 << 38,
+					       (ptrdiff_t)1 << 36 };
 	uintptr_t program = os_calls.auxval(AT_PHDR);
 	bool low = program && program < (uintptr_t)1 << 32;
 	uintptr_t probes[2] = { program, low ? program : (uintptr_t)&pcpu };
