@@ -138,6 +138,8 @@ class Build:
         names = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", self.drop_in).splitlines()}
         missing = {"malloc", "free", "vfork", "dlopen", "prctl", "_Znwm"} - names
         expect(not missing, f"the drop-in does not export {sorted(missing)}")
+        # The note by which `ukmem` finds the library in a process: link-time optimisation may drop it.
+        expect(re.search(r"ukmem\s+0x", run("readelf", "-nW", self.drop_in)), "the drop-in has no note")
         maps = run("cat", "/proc/self/maps", env=env)
         expect(str(self.drop_in) in maps, "the drop-in is not in the process")
         numbers = self.folder / "numbers"
