@@ -89,7 +89,7 @@ class Build:
         settings.update(option.split("=", 1) for option in options)
         run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja",
             *(f"-D{name}={value}" for name, value in settings.items()))
-        run("cmake", "--build", folder, "--target", "ukmem", "ukmem_static", "ukmem_malloc")
+        run("cmake", "--build", folder, "--target", "ukmem", "ukmem_static", "ukmem_malloc", "--", "--quiet")
         self.shared = folder / "src"
         self.static = folder / "src/libukmem.a"
         self.drop_in = folder / "src/malloc/libukmem-malloc.so"
