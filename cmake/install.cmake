@@ -46,11 +46,15 @@ endforeach()
 configure_file(cmake/ukmem.pc.in ${PROJECT_BINARY_DIR}/ukmem.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ukmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# gdb loads PREFIX/share/gdb/auto-load/PATH-gdb.py with the library of that path.
+# gdb loads PREFIX/share/gdb/auto-load/PATH-gdb.py with the library of that path. An archive is unpacked
+# anywhere, so it has no such path.
 install(FILES ${PROJECT_SOURCE_DIR}/tools/gdb/ukmem.py DESTINATION ${CMAKE_INSTALL_DATADIR}/ukmem)
 install(CODE "
   set(loader \"${PROJECT_SOURCE_DIR}/tools/gdb/auto-load.py\")
   set(names \"$<TARGET_FILE_NAME:ukmem>\" \"$<TARGET_FILE_NAME:ukmem_malloc>\")
+  if(CMAKE_INSTALL_PREFIX MATCHES \"/_CPack_Packages/\")
+    set(names)
+  endif()
   get_filename_component(libdir \"${CMAKE_INSTALL_LIBDIR}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
   get_filename_component(datadir \"${CMAKE_INSTALL_DATADIR}\" ABSOLUTE BASE_DIR \"\${CMAKE_INSTALL_PREFIX}\")
   foreach(name IN LISTS names)

@@ -56,10 +56,11 @@
 #ifndef UKMEM_ALF_QUEUE_H
 #define UKMEM_ALF_QUEUE_H
 
+#include <ukmem/compiler.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/err.h>
 #include <ukmem/gfp.h>
 

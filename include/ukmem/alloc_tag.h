@@ -24,11 +24,12 @@
 #ifndef UKMEM_ALLOC_TAG_H
 #define UKMEM_ALLOC_TAG_H
 
+#include <ukmem/compiler.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 
 UKMEM_BEGIN_DECLS

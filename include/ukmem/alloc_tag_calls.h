@@ -6,6 +6,8 @@
 #ifndef UKMEM_ALLOC_TAG_CALLS_H
 #define UKMEM_ALLOC_TAG_CALLS_H
 
+#include <ukmem/compiler.h>
+
 #include <string.h>
 
 #include <ukmem/alloc_tag.h>

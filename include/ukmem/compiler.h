@@ -10,6 +10,11 @@
 #ifndef UKMEM_COMPILER_H
 #define UKMEM_COMPILER_H
 
+/* The other headers include this one first, so that a 32-bit compiler says this first. */
+#if __SIZEOF_POINTER__ < 8
+#error "ukmem: this is a 32-bit build (-m32?); ukmem needs 64-bit pointers"
+#endif
+
 #ifdef __cplusplus
 #define UKMEM_BEGIN_DECLS extern "C" {
 #define UKMEM_END_DECLS }

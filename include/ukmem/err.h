@@ -8,6 +8,8 @@
 #ifndef UKMEM_ERR_H
 #define UKMEM_ERR_H
 
+#include <ukmem/compiler.h>
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

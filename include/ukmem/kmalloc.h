@@ -13,11 +13,12 @@
 #ifndef UKMEM_KMALLOC_H
 #define UKMEM_KMALLOC_H
 
+#include <ukmem/compiler.h>
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 #include <ukmem/overflow.h>
 
@@ -91,7 +92,13 @@ UKMEM_EXPORT void *kcalloc_node(size_t n, size_t size, gfp_t flags, int node)
 
 /** kfree - free a block of kmalloc and its relatives. NULL and ZERO_SIZE_PTR are ignored. */
 UKMEM_EXPORT void kfree(const void *p) UKMEM_SYMBOL(kfree);
-/** ksize - usable bytes at @p, at least the size asked for; 0: NULL or ZERO_SIZE_PTR. */
+/**
+ * ksize - usable bytes at @p, at least the size asked for; 0: NULL or ZERO_SIZE_PTR
+ *
+ * The compiler knows a block by the size asked for, so that code compiled with _FORTIFY_SOURCE
+ * aborts when it writes beyond that. A program that wants all bytes of a block asks for
+ * kmalloc_size_roundup() of them.
+ */
 UKMEM_EXPORT size_t ksize(const void *p) UKMEM_SYMBOL(ksize);
 /** kmalloc_size_roundup - the ksize() of a block of kmalloc(@size); 0 for size 0. */
 UKMEM_EXPORT size_t kmalloc_size_roundup(size_t size) UKMEM_SYMBOL(kmalloc_size_roundup);

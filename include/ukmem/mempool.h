@@ -29,10 +29,11 @@
 #ifndef UKMEM_MEMPOOL_H
 #define UKMEM_MEMPOOL_H
 
+#include <ukmem/compiler.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 
 UKMEM_BEGIN_DECLS

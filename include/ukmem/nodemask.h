@@ -9,9 +9,9 @@
 #ifndef UKMEM_NODEMASK_H
 #define UKMEM_NODEMASK_H
 
-#include <stdbool.h>
-
 #include <ukmem/compiler.h>
+
+#include <stdbool.h>
 
 #define UKMEM_MAX_NODES 1024u
 

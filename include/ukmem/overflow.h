@@ -11,11 +11,11 @@
 #ifndef UKMEM_OVERFLOW_H
 #define UKMEM_OVERFLOW_H
 
+#include <ukmem/compiler.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <ukmem/compiler.h>
 
 /**
  * check_add_overflow, check_sub_overflow, check_mul_overflow - *@d = @a op @b

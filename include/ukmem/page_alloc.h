@@ -28,10 +28,11 @@
 #ifndef UKMEM_PAGE_ALLOC_H
 #define UKMEM_PAGE_ALLOC_H
 
+#include <ukmem/compiler.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 #include <ukmem/nodemask.h>
 

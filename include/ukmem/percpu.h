@@ -91,15 +91,12 @@
 #ifndef UKMEM_PERCPU_H
 #define UKMEM_PERCPU_H
 
-#if __SIZEOF_POINTER__ < 8
-#error "ukmem: per-CPU operations on 64-bit values need a 64-bit platform"
-#endif
+#include <ukmem/compiler.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 
 #ifndef UKMEM_DEBUG

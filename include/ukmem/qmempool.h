@@ -43,9 +43,10 @@
 #ifndef UKMEM_QMEMPOOL_H
 #define UKMEM_QMEMPOOL_H
 
+#include <ukmem/compiler.h>
+
 #include <stdint.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 #include <ukmem/percpu.h>
 #include <ukmem/slab.h>

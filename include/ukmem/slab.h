@@ -23,11 +23,12 @@
 #ifndef UKMEM_SLAB_H
 #define UKMEM_SLAB_H
 
+#include <ukmem/compiler.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#include <ukmem/compiler.h>
 #include <ukmem/gfp.h>
 #include <ukmem/kmalloc.h>
 

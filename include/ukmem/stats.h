@@ -14,11 +14,11 @@
 #ifndef UKMEM_STATS_H
 #define UKMEM_STATS_H
 
+#include <ukmem/compiler.h>
+
 #include <stddef.h>
 
 #include <stdio.h>
-
-#include <ukmem/compiler.h>
 
 UKMEM_BEGIN_DECLS
 

@@ -331,7 +331,8 @@ SYMBOLS(WEAK)
 static const struct live_symbol symbols[] = { SYMBOLS(SYMBOL) };
 #undef SYMBOL
 
-const struct live_layout live_layout = {
+/* The note below names it in assembly. */
+__attribute__((used)) const struct live_layout live_layout = {
 	.magic = "ukmemlay",
 	.format = LIVE_FORMAT,
 	.size = sizeof(struct live_layout),

@@ -85,6 +85,11 @@ static void *dlopen_failed(const char *file, int flags)
 	return NULL;
 }
 
+/* A libc that does not have the flag, as musl, has nothing to drop. */
+#ifndef RTLD_DEEPBIND
+#define RTLD_DEEPBIND 0
+#endif
+
 static void *next_dlopen(void)
 {
 	static _Atomic(void *) next;

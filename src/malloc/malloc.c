@@ -19,6 +19,7 @@
 
 /* libc has these functions, but not all of its headers declare them. */
 void cfree(void *p);
+void *pvalloc(size_t size);
 void free_sized(void *p, size_t size);
 void free_aligned_sized(void *p, size_t align, size_t size);
 

@@ -29,6 +29,15 @@
 
 enum { MAPPED_TRIES = 8 };
 
+/* A program that was written for glibc may call these functions with another libc, too. */
+#ifndef __GLIBC__
+enum { M_TRIM_THRESHOLD = -1, M_MXFAST = 1 };
+int malloc_trim(size_t pad);
+int malloc_info(int options, FILE *stream);
+void malloc_stats(void);
+int mallopt(int param, int value);
+#endif
+
 /* Free objects of one size class. */
 struct free_objects {
 	size_t size, fast, rest;
@@ -110,6 +119,8 @@ UKMEM_EXPORT int malloc_trim(size_t pad)
 	return bytes != 0;
 }
 
+#ifdef __GLIBC__
+
 UKMEM_EXPORT struct mallinfo2 mallinfo2(void)
 {
 	struct figures f;
@@ -149,6 +160,8 @@ UKMEM_EXPORT struct mallinfo mallinfo(void)
 		.keepcost = saturate(m.keepcost),
 	};
 }
+
+#endif
 
 static void print_sizes(FILE *stream, const struct figures *f)
 {

@@ -229,7 +229,7 @@ static bool carve_on(struct zone *z, size_t npages, size_t most)
 		__zone_remove_block(z, next);
 		if (n > taken)
 			__zone_free_run(z, z->carve_end + taken, n - taken, next->zero);
-		z->carve_zero = page_zero_merged(z->carve_zero, next->zero);
+		z->carve_zero = (uint8_t)page_zero_merged(z->carve_zero, next->zero);
 		z->carve_end += taken;
 	}
 	__zone_note_dirty(z);

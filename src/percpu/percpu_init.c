@@ -56,15 +56,6 @@ struct pcpu_mode pcpu_mode;
 
 #if UKMEM_HAVE_RSEQ
 
-static bool libc_registered(void)
-{
-#if LIBC_KNOWS_RSEQ
-	return __rseq_size != 0;
-#else
-	return false;
-#endif
-}
-
 /*
  * Why libc has not registered this thread. The function makes a call that no kernel accepts (no
  * area, no length); a kernel that has rseq answers that it is invalid.
@@ -107,7 +98,7 @@ static const char *not_registered(void)
 	bool ask_libc = LIBC_KNOWS_RSEQ && config.percpu != PERCPU_REGISTER;
 
 #if LIBC_KNOWS_RSEQ
-	if (libc_registered()) {
+	if (__rseq_size) {
 		pcpu_mode.reason = "registered by libc";
 		return NULL;
 	}
@@ -223,7 +214,8 @@ static void use_rseq(const struct os_topology *topology)
  */
 static ptrdiff_t choose_base(void)
 {
-	static const ptrdiff_t distances[] = { (ptrdiff_t)1 << 44, (ptrdiff_t)1 << 38 };
+	static const ptrdiff_t distances[] = { (ptrdiff_t)1 << 44, (ptrdiff_t)1 << 38,
+					       (ptrdiff_t)1 << 36 };
 	uintptr_t program = os_calls.auxval(AT_PHDR);
 	bool low = program && program < (uintptr_t)1 << 32;
 	uintptr_t probes[2] = { program, low ? program : (uintptr_t)&pcpu };

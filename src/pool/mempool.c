@@ -236,7 +236,7 @@ void mempool_destroy(mempool_t *pool)
 /* Makes room for @min_nr elements, at least doubling it if it grows. False: no memory. */
 static bool make_room(struct mempool_reserve *r, int min_nr)
 {
-	struct chunk *last, *more = NULL, *next;
+	struct chunk *last = r->chunks, *more = NULL, *next;
 	int room = 0;
 
 	for (struct chunk *c = r->chunks; c; c = next_of(c)) {

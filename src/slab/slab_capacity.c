@@ -270,7 +270,7 @@ unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
 	give_back(s, cpu);
 	a = pcpu_ptr(array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
-	more = growth(s, a, capacity, move);
+	more = growth(s, a, capacity, (uint8_t)move);
 	debug_assert(capacity + more <= s->capacity_max);
 	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
 		return capacity;

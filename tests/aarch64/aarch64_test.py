@@ -4,10 +4,10 @@
 
 usage: aarch64_test.py assemble MACHINE LEVEL   check_sections.py on the sections, at -OLEVEL
        aarch64_test.py emulate MACHINE          run them: qemu-aarch64, or this machine
-       aarch64_test.py library                  the library for aarch64: check, and run
+       aarch64_test.py library [MACHINE]        the library for aarch64: check, and run
 
-MACHINE is aarch64 or x86_64. Exits 77 (skipped) where a compiler for it or
-qemu-aarch64 is missing.
+MACHINE is aarch64 or x86_64, of library also riscv64, which has no sections. Exits 77 (skipped)
+where a compiler for it or its emulator is missing.
 """
 
 import argparse
@@ -30,7 +30,7 @@ FLAGS = ["-std=gnu11", "-g1", "-Wall", "-Wextra", "-D_GNU_SOURCE", "-pthread"]
 FLAGS += ["-Wno-stringop-overflow"]
 # The section in which the library tries whether the kernel restarts it does not commit.
 SELF_TEST_SECTION = "section"
-NO_RSEQ = ["fallback", "ENOSYS"]
+NO_RSEQ = {"aarch64": ["fallback", "ENOSYS"], "riscv64": ["fallback", "no critical sections for this architecture"]}
 # Of the drop-in, what is written in assembly.
 DROP_IN = ["malloc/vfork.c"]
 
@@ -63,10 +63,10 @@ class Machine:
         self.folder = folder
         self.root = root
         self.emulator = None
-        if name == "aarch64":
-            self.compiler = compiler or "aarch64-linux-gnu-gcc"
-            self.objdump = "aarch64-linux-gnu-objdump"
-            self.emulator = "qemu-aarch64"
+        if name in NO_RSEQ:
+            self.compiler = compiler or f"{name}-linux-gnu-gcc"
+            self.objdump = f"{name}-linux-gnu-objdump"
+            self.emulator = f"qemu-{name}"
         else:
             self.compiler = compiler or "cc"
             self.objdump = "objdump"
@@ -144,9 +144,10 @@ def library(machine, sources, definitions, options):
                                        *definitions))
     fixed = machine.link(objects, machine.folder / "library-fixed")
     movable = machine.link(objects, machine.folder / "library-movable", "-pie")
-    report(*check_program(fixed, machine.objdump, skip=[SELF_TEST_SECTION]))
+    if machine.name != "riscv64":
+        report(*check_program(fixed, machine.objdump, skip=[SELF_TEST_SECTION]))
     for program, conf in (fixed, ""), (movable, "percpu:register"):
-        output = machine.run(program, *NO_RSEQ, env={"UKMEM_CONF": conf})
+        output = machine.run(program, *NO_RSEQ[machine.name], env={"UKMEM_CONF": conf})
         print(f"{program.name} {conf}\n{output.rstrip()}", flush=True)
 
 
@@ -154,7 +155,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=["assemble", "emulate", "library"])
-    parser.add_argument("machine", nargs="?", choices=["aarch64", "x86_64"], default="aarch64")
+    parser.add_argument("machine", nargs="?", choices=["aarch64", "riscv64", "x86_64"], default="aarch64")
     parser.add_argument("level", nargs="?", choices=LEVELS, help="all: emulate without one")
     parser.add_argument("--compiler", help="with options, if need be")
     parser.add_argument("--root", type=Path, default=HERE.parents[1], help="of include/ and src/")

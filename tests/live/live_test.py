@@ -413,8 +413,9 @@ def check_replaced(test):
 
 def main():
     tool, victim, library, seconds, kind = sys.argv[1:]
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     test = Test(tool, victim, library, seconds)
-    test.linked = lambda: victim if "static" in os.path.basename(victim) else "libukmem.so.0.1.0"
+    test.linked = lambda: victim if "static" in os.path.basename(victim) else f"libukmem.so.{version}"
     {"same": check_same, "same_nodes": check_same_nodes, "same_debugged": check_same_debugged,
      "same_fallback": check_same_fallback, "json": check_json, "commands": check_commands, "ps": check_ps,
      "strangers": check_strangers, "storm": check_storm, "restless": check_restless,

@@ -54,7 +54,7 @@ fn build_library() {
 #[cfg(feature = "system")]
 fn use_system() {
     let library = pkg_config::Config::new()
-        .atleast_version("0.1.0")
+        .atleast_version("0.2.0")
         .probe("ukmem")
         .expect("feature \"system\": pkg-config does not find ukmem");
 

@@ -23,8 +23,8 @@
 #define VALGRIND_MAKE_MEM_DEFINED(p, n) (void)0
 #define VALGRIND_MAKE_MEM_UNDEFINED(p, n) (void)0
 #define VALGRIND_MAKE_MEM_NOACCESS(p, n) (void)0
-#define VALGRIND_MALLOCLIKE_BLOCK(p, n, guard, zeroed) (void)0
-#define VALGRIND_FREELIKE_BLOCK(p, guard) (void)0
+#define VALGRIND_MALLOCLIKE_BLOCK(p, n, guard, zeroed) (void)(p)
+#define VALGRIND_FREELIKE_BLOCK(p, guard) (void)(p)
 #endif
 
 void __asan_poison_memory_region(void const volatile *addr, size_t size) __attribute__((weak));

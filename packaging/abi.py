@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares the interface of libukmem.so with that of the last version; docs/abi.md has the rules.
+
+usage: abi.py check LIBRARY [--version VERSION]   symbols, then types
+       abi.py update LIBRARY [--version VERSION]  make LIBRARY's interface the baseline
+       abi.py notices LIBRARY ARCHIVE [--cc CC]   see `check` fail: a symbol less, a structure changed
+
+LIBRARY is of x86-64, with debug information, for the comparison of types, which needs abidw and
+abidiff (package abigail-tools). Exits 77 (skipped) if only that could not be done.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as tree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SYMBOLS = ROOT / "debian/libukmem0.symbols"
+FOLDER = ROOT / "packaging/abi"
+SKIPPED = 77
+# What abidw leaves out, and what depends on the folder of the build.
+DUMP = ["abidw", "--no-parameter-names", "--exported-interfaces-only", "--no-corpus-path", "--no-comp-dir-path",
+        "--no-show-locs", "--no-elf-needed"]
+
+
+class Failure(Exception):
+    pass
+
+
+def run(*command):
+    command = [str(word) for word in command]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failure(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def number(version):
+    return [int(part) for part in version.split(".")]
+
+
+def project_version():
+    return re.search(r"project\(ukmem VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+
+def exported(library):
+    """{symbol: its version}, without the nodes themselves."""
+    found = {}
+    for line in run("nm", "-D", "--defined-only", "--with-symbol-versions", library).splitlines():
+        _, kind, name = line.split()
+        symbol, _, version = name.partition("@")
+        if kind != "A":
+            found[symbol] = version.lstrip("@")
+    if not found:
+        raise Failure(f"{library} exports nothing")
+    return found
+
+
+def recorded():
+    """{symbol: (its version, since when)} of the Debian package's list."""
+    rows = re.findall(r"^ (\w+)@(\w+) ([\d.]+)", SYMBOLS.read_text(), re.MULTILINE)
+    return {symbol: (version, since) for symbol, version, since in rows if symbol != version}
+
+
+def check_symbols(library, version):
+    now, before = exported(library), recorded()
+    wrong = []
+    for symbol, (node, _) in before.items():
+        if symbol not in now:
+            wrong.append(f"{symbol}@{node} is gone: programs that use it no longer start")
+        elif now[symbol] != node:
+            wrong.append(f"{symbol} had the version {node}, now {now[symbol]}: programs do not find it")
+    # Versions in which symbols were recorded: the nodes of these are closed afterwards.
+    newest = max((since for _, since in before.values()), key=number)
+    closed = {node for node, _ in before.values()}
+    for symbol in sorted(now.keys() - before.keys()):
+        if number(version) > number(newest) and now[symbol] in closed:
+            wrong.append(f"{symbol} is new in {version}, but has the version {now[symbol]} of {newest}: "
+                         "give it a node in src/ukmem.map (docs/abi.md)")
+        else:
+            print(f"new: {symbol}@{now[symbol]}; before the release: packaging/abi.py update")
+    print(f"symbols: {len(before)} recorded, {len(now)} exported")
+    return wrong
+
+
+def public_types():
+    """Names of structures that the headers define; others they only name."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "include/ukmem").glob("*.h")))
+    names = set(re.findall(r"^(?:struct|union) (\w+) \{", text, re.MULTILINE))
+    if len(names) < 5:
+        raise Failure(f"the headers define {sorted(names)} alone")
+    return names
+
+
+def dump(library):
+    """abidw's XML of the library, without what the headers hide."""
+    corpus = tree.fromstring(run(*DUMP, library))
+    public = public_types()
+    if not any(kind.get("name") in public for kind in corpus.iter("class-decl")):
+        raise Failure(f"{library} has no debug information")
+    for kind in corpus.iter("class-decl"):
+        if kind.get("name") not in public and kind.get("is-anonymous") != "yes":
+            for child in list(kind):
+                kind.remove(child)
+            kind.attrib.pop("size-in-bits", None)
+            kind.attrib.pop("alignment-in-bits", None)
+            kind.set("is-declaration-only", "yes")
+    remove_unreachable(corpus)
+    for unit in corpus.iter("abi-instr"):
+        unit.set("path", re.sub(r"^.*?src/", "src/", unit.get("path", "")))
+        for attribute in "comp-dir-path", "language":
+            unit.attrib.pop(attribute, None)
+    tree.indent(corpus, " ")
+    return tree.tostring(corpus, encoding="unicode") + "\n"
+
+
+def references(node):
+    return {inner.get(name) for inner in node.iter() for name in ("type-id", "naming-typedef-id")} - {None}
+
+
+def remove_unreachable(corpus):
+    """Leave the declarations of exported symbols, and the types that these need."""
+    types = {}
+    for unit in corpus.iter("abi-instr"):
+        for node in unit:
+            if node.get("id"):
+                types.setdefault(node.get("id"), []).append(node)
+    wanted, todo = set(), set()
+    for unit in corpus.iter("abi-instr"):
+        for node in unit:
+            if node.get("elf-symbol-id"):
+                todo |= references(node)
+    while todo:
+        name = todo.pop()
+        wanted.add(name)
+        for node in types.get(name, []):
+            todo |= references(node) - wanted
+    for unit in list(corpus.iter("abi-instr")):
+        for node in list(unit):
+            if not node.get("elf-symbol-id") and node.get("id") not in wanted:
+                unit.remove(node)
+        if not len(unit):
+            corpus.remove(unit)
+
+
+def baseline():
+    files = sorted(FOLDER.glob("libukmem-*.abi"), key=lambda path: number(path.stem.partition("-")[2]))
+    if not files:
+        raise Failure(f"{FOLDER} has no baseline")
+    return files[-1]
+
+
+def why_not_types(library):
+    if "X86-64" not in run("readelf", "-h", library):
+        return "the baseline is of x86-64"
+    missing = [tool for tool in ("abidw", "abidiff") if not shutil.which(tool)]
+    return f"{' and '.join(missing)} not installed (package abigail-tools)" if missing else None
+
+
+def check_types(library, old):
+    with tempfile.TemporaryDirectory(prefix="ukmem-abi-") as folder:
+        new = Path(folder) / "now.abi"
+        new.write_text(dump(library))
+        # New functions and objects are check_symbols()'s.
+        command = ["abidiff", "--no-added-syms", "--no-show-locs", str(old), str(new)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # 4: the interface changed; 8: incompatibly; 1 and 2: abidiff itself failed.
+    if done.returncode:
+        return [f"{old.name} and this build differ:\n{done.stdout}{done.stderr}"]
+    print(f"types: as in {old.name}")
+    return []
+
+
+def check(library, version):
+    wrong = check_symbols(library, version)
+    why = why_not_types(library)
+    if not why:
+        wrong += check_types(library, baseline())
+    for line in wrong:
+        print(f"FAILED: {line}")
+    if why:
+        print(f"SKIP: types are not compared: {why}")
+    return 1 if wrong else SKIPPED if why else 0
+
+
+def update(library, version):
+    before, now = recorded(), exported(library)
+    gone = before.keys() - now.keys()
+    if gone:
+        raise Failure(f"{sorted(gone)} are gone: that needs another soname, not another baseline")
+    nodes = sorted(set(now.values()))
+    since = {node: min((before[s][1] for s, n in now.items() if n == node and s in before), key=number,
+                       default=version) for node in nodes}
+    lines = ["libukmem.so.0 libukmem0 #MINVER#"]
+    lines += [f" {node}@{node} {since[node]}" for node in nodes]
+    lines += [f" {s}@{now[s]} {before[s][1] if s in before else version}" for s in sorted(now)]
+    SYMBOLS.write_text("\n".join(lines) + "\n")
+    path = FOLDER / f"libukmem-{version}.abi"
+    text = dump(library)
+    for old in FOLDER.glob("libukmem-*.abi"):
+        old.unlink()
+    path.write_text(text)
+    print(f"{path}: {len(text)} bytes; {SYMBOLS}: {len(now)} symbols")
+    return 0
+
+
+def notices(library, archive, compiler, version):
+    """The check on a library that lacks a symbol, and against a baseline with other structures."""
+    victim = "ukmem_kmem_cache_alloc"
+    if check_symbols(library, version):
+        raise Failure("the library itself is not as recorded")
+    with tempfile.TemporaryDirectory(prefix="ukmem-abi-") as folder:
+        script = Path(folder) / "less.map"
+        script.write_text(f"UKMEM_0 {{ global: ukmem_*; local: {victim}; *; }};\n")
+        less = Path(folder) / "libukmem.so"
+        run(compiler, "-shared", "-o", less, f"-Wl,--version-script={script}", "-Wl,--whole-archive", archive,
+            "-Wl,--no-whole-archive", "-pthread")
+        wrong = check_symbols(less, version)
+        if len(wrong) != 1 or not wrong[0].startswith(f"{victim}@UKMEM_0 is gone"):
+            raise Failure(f"without {victim} the check says {wrong}")
+        print(f"noticed: {wrong[0]}")
+        moved = run("nm", "-D", "--defined-only", library).count(" T ")
+        if moved < 100:
+            raise Failure(f"{moved} functions")
+        # A new symbol in an old node, in a later version.
+        later = ".".join(["0", str(number(version)[1] + 1), "0"])
+        table = SYMBOLS.read_text()
+        wrong = without(table, victim, lambda: check_symbols(library, later))
+        if len(wrong) != 1 or "give it a node" not in wrong[0]:
+            raise Failure(f"of {victim}, new in {later}, the check says {wrong}")
+        print(f"noticed: {wrong[0]}")
+
+        why = why_not_types(library)
+        if why:
+            print(f"SKIP: types are not compared: {why}")
+            return SKIPPED
+        text = baseline().read_text()
+        for what, pattern, other in (
+            ("a structure's size", r"(<class-decl name=\"kmem_cache_args\" size-in-bits=\")\d+", r"\g<1>8"),
+            ("a function less", rf"<elf-symbol name=\"(ukmem_kfree)\"", r'<elf-symbol name="ukmem_kfree_before"'),
+        ):
+            changed, count = re.subn(pattern, other, text)
+            if not count:
+                raise Failure(f"{baseline()}: nothing like {pattern}")
+            old = Path(folder) / "libukmem-0.0.0.abi"
+            old.write_text(changed)
+            wrong = check_types(library, old)
+            if not wrong:
+                raise Failure(f"abidiff does not notice {what}")
+            print(f"noticed: {what}")
+    return 0
+
+
+def without(table, symbol, call):
+    """Call with a list that lacks the symbol."""
+    global SYMBOLS
+    whole = SYMBOLS
+    with tempfile.NamedTemporaryFile("w", suffix=".symbols") as file:
+        file.write("".join(line for line in table.splitlines(True) if f" {symbol}@" not in line))
+        file.flush()
+        SYMBOLS = Path(file.name)
+        try:
+            return call()
+        finally:
+            SYMBOLS = whole
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["check", "update", "notices"])
+    parser.add_argument("library", type=Path)
+    parser.add_argument("archive", type=Path, nargs="?", help="libukmem.a, for notices")
+    parser.add_argument("--version", default=project_version(), help="default: the project's")
+    parser.add_argument("--cc", default="cc")
+    arguments = parser.parse_args()
+    try:
+        if arguments.command == "notices":
+            return notices(arguments.library, arguments.archive, arguments.cc, arguments.version)
+        return {"check": check, "update": update}[arguments.command](arguments.library, arguments.version)
+    except Failure as failure:
+        print(f"FAILED: {failure}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
