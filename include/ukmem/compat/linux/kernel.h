@@ -10,6 +10,7 @@
 #pragma GCC system_header /* include_next is an extension */
 #include_next <linux/kernel.h>
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,6 +19,7 @@
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/container_of.h>
+#include <linux/err.h>
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/math.h>
