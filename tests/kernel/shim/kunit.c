@@ -144,7 +144,8 @@ static void run_body(struct kunit_suite *suite, struct kunit_case *c, struct kun
 }
 
 /* Result: 1 if it passed, 0 if it was left out, -1. */
-static int run(struct kunit_suite *suite, struct kunit_case *c, unsigned int number, char **argv)
+static int run(struct kunit_suite *suite, struct kunit_case *c, unsigned int number,
+	       char **argv)
 {
 	struct kunit test = { .name = c->name, .skipped = left_out(argv, c->name) };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/bitmap.h> - sets of bits in arrays of longs, and allocating them. Bits of the last word
- * that are beyond @nbits are no part of the set: a result does not depend on them.
+ * <linux/bitmap.h> - sets of bits in arrays of longs, and allocating them. Bits of the last
+ * word that are beyond @nbits are no part of the set: a result does not depend on them.
  */
 #ifndef UKMEM_COMPAT_LINUX_BITMAP_H
 #define UKMEM_COMPAT_LINUX_BITMAP_H
@@ -15,7 +15,8 @@
 
 #define DECLARE_BITMAP(name, nbits) unsigned long name[BITS_TO_LONGS(nbits)]
 #define bitmap_size(nbits) (BITS_TO_LONGS((size_t)(nbits)) * sizeof(unsigned long))
-/* Of the word that has bit @start or the last of @nbits: the bits from there on, up to there. */
+/* Of the word that has bit @start or the last of @nbits: the bits from there on, up to there.
+ */
 #define BITMAP_FIRST_WORD_MASK(start) (~0ul << ((start) % BITS_PER_LONG))
 #define BITMAP_LAST_WORD_MASK(nbits)                                                           \
 	(~0ul >> ((BITS_PER_LONG - (nbits) % BITS_PER_LONG) % BITS_PER_LONG))

@@ -96,8 +96,7 @@ static inline bool __test_and_clear_bit(long nr, unsigned long *addr)
 	return was;
 }
 
-#define assign_bit(nr, addr, value)                                                            \
-	((value) ? set_bit((nr), (addr)) : clear_bit((nr), (addr)))
+#define assign_bit(nr, addr, value) ((value) ? set_bit((nr), (addr)) : clear_bit((nr), (addr)))
 #define __assign_bit(nr, addr, value)                                                          \
 	((value) ? __set_bit((nr), (addr)) : __clear_bit((nr), (addr)))
 
@@ -140,7 +139,8 @@ static inline unsigned long find_last_bit(const unsigned long *addr, unsigned lo
 		if ((i + 1) * BITS_PER_LONG > size)
 			word &= BIT_MASK(size) - 1;
 		if (word)
-			return (i + 1) * BITS_PER_LONG - 1 - (unsigned long)__builtin_clzl(word);
+			return (i + 1) * BITS_PER_LONG - 1 -
+			       (unsigned long)__builtin_clzl(word);
 	}
 	return size;
 }

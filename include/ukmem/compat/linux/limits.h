@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/limits.h> - the system's, C's, and the ranges of types of fixed size. <limits.h> itself
- * includes this header, so in C++ it defines no more than the system's.
+ * <linux/limits.h> - the system's, C's, and the ranges of types of fixed size. <limits.h>
+ * itself includes this header, so in C++ it defines no more than the system's.
  */
 #ifndef UKMEM_COMPAT_LINUX_LIMITS_H
 #define UKMEM_COMPAT_LINUX_LIMITS_H

@@ -2,8 +2,8 @@
 /*
  * <linux/mmzone.h> - zones, and the largest order.
  *
- * MAX_ORDER was the first order that is too large until Linux 6.3, and the largest one from 6.4 to
- * 6.7. Here it is the kernel's number, and right for both: requests may be larger
+ * MAX_ORDER was the first order that is too large until Linux 6.3, and the largest one from 6.4
+ * to 6.7. Here it is the kernel's number, and right for both: requests may be larger
  * (MAX_PAGE_ORDER).
  */
 #ifndef UKMEM_COMPAT_LINUX_MMZONE_H

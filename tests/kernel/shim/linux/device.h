@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* <linux/device.h>: a device is what owns blocks of memory; it has only as many as tests want. */
+/* <linux/device.h>: a device is what owns blocks of memory; it has only as many as tests want.
+ */
 #ifndef KERNEL_SHIM_DEVICE_H
 #define KERNEL_SHIM_DEVICE_H
 

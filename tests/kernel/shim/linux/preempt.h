@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* <linux/preempt.h>: a process cannot do without its threads being preempted; they are counted. */
+/* <linux/preempt.h>: a process cannot do without its threads being preempted; they are counted.
+ */
 #ifndef KERNEL_SHIM_PREEMPT_H
 #define KERNEL_SHIM_PREEMPT_H
 

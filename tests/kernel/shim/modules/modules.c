@@ -4,8 +4,8 @@
  *
  *	program [RESULT]	what the module's function should return: a number (0) or any
  *
- * A module that tests at its start often returns an error, so that it does not stay loaded. With
- * SHIM_OWNER the program owns its CPU, as code has it that disables preemption.
+ * A module that tests at its start often returns an error, so that it does not stay loaded.
+ * With SHIM_OWNER the program owns its CPU, as code has it that disables preemption.
  */
 #include <linux/module.h>
 #include <linux/string.h>

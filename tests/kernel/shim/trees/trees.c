@@ -189,8 +189,7 @@ static __attribute__((__destructor__)) void check_at_end(void)
 	bool wrong = false;
 	unsigned int cpu;
 
-	for_each_possible_cpu (cpu)
-		radix_tree_cpu_dead(cpu);
+	for_each_possible_cpu(cpu) radix_tree_cpu_dead(cpu);
 	rcu_barrier();
 	for (int i = 0; i < NR_CACHES && states[i].cache; i++) {
 		struct cache_state *s = &states[i];
