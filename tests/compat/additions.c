@@ -15,6 +15,8 @@
 #include <linux/slab.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -54,7 +56,7 @@ static void check_bitmaps(void)
 {
 	u64 seed = 12345;
 
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < 3000; round++) {
 		unsigned int nbits = (unsigned int)(1 + next_random(&seed) % NR_BITS);
 		unsigned long *a = bitmap_alloc(nbits, GFP_KERNEL);
 		unsigned long *b = bitmap_zalloc(nbits, GFP_KERNEL);
@@ -101,20 +103,51 @@ static void check_bitmaps(void)
 
 static struct percpu_counter counter;
 static unsigned long wrong_sums;
+static pthread_barrier_t start;
 
 static void *add(void *arg)
 {
 	s64 sign = (unsigned long)arg % 2 ? 1 : -1;
 
+	pthread_barrier_wait(&start);
 	for (int i = 0; i < NR_ADDITIONS; i++) {
 		percpu_counter_add(&counter, 3);
 		if (i % 2)
 			percpu_counter_sub(&counter, 3);
 		percpu_counter_add_local(&counter, sign);
+		percpu_counter_add_batch(&counter, sign, 1);
 		if (i % 1000 == 0 && percpu_counter_sum(&counter) < -2 * NR_ADDITIONS)
 			__atomic_fetch_add(&wrong_sums, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
+}
+
+static int adding;
+
+static void *add_one(void *unused)
+{
+	(void)unused;
+	__atomic_store_n(&adding, 1, __ATOMIC_RELEASE);
+	percpu_counter_add_batch(&counter, 1, 1);
+	return NULL;
+}
+
+/* A part moves to the common count only under the lock. */
+static void check_lock(void)
+{
+	s64 before = percpu_counter_read(&counter);
+	pthread_t thread;
+
+	raw_spin_lock(&counter.lock);
+	CHECK(pthread_create(&thread, NULL, add_one, NULL) == 0);
+	while (!__atomic_load_n(&adding, __ATOMIC_ACQUIRE))
+		sched_yield();
+	usleep(50000);
+	CHECK(percpu_counter_read(&counter) == before);
+	raw_spin_unlock(&counter.lock);
+	pthread_join(thread, NULL);
+	CHECK(percpu_counter_read(&counter) == before + 1);
+	percpu_counter_sub(&counter, 1);
 }
 
 static void check_counters(void)
@@ -123,10 +156,12 @@ static void check_counters(void)
 	pthread_t threads[NR_THREADS];
 	s64 off;
 
+	pthread_barrier_init(&start, NULL, NR_THREADS);
 	CHECK(!percpu_counter_initialized(&counter));
 	percpu_counter_destroy(&counter);
 	CHECK(percpu_counter_init(&counter, 1000, GFP_KERNEL) == 0);
 	CHECK(percpu_counter_sum(&counter) == 1000 && percpu_counter_read(&counter) == 1000);
+	check_lock();
 	for (unsigned long i = 0; i < NR_THREADS; i++)
 		CHECK(pthread_create(&threads[i], NULL, add, (void *)i) == 0);
 	for (unsigned long i = 0; i < NR_THREADS; i++)
