@@ -16,6 +16,7 @@
 
 #include <linux/align.h>
 #include <linux/array_size.h>
+#include <linux/bitops.h>
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/container_of.h>
@@ -23,6 +24,7 @@
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/math.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/printk.h>
 #include <linux/stddef.h>
