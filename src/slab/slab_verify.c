@@ -326,11 +326,17 @@ static void compare(struct kmem_cache *s, void *arg)
 		search->found = s == search->wanted ? s : slab_twin(s);
 }
 
+/* Nothing orders this: another thread may be freeing the page. */
+static noinline no_sanitize_thread const struct kmem_cache *named_cache(struct page *page)
+{
+	return __atomic_load_n(&page->cache, __ATOMIC_RELAXED);
+}
+
 /* The cache of a slab's head; NULL: no existing cache. The page may be no slab by now, so the
  * pointer in its entry is only compared. Caches lock held. */
 static struct kmem_cache *__find_cache(struct page *page)
 {
-	struct search search = { .wanted = slab_page_cache(page) };
+	struct search search = { .wanted = named_cache(page) };
 
 	__slab_for_each_cache(compare, &search);
 	return search.found;

@@ -158,7 +158,9 @@ void packet_path_softirq_once(struct packet_path *path)
 
 #define COUNTS_SIZE 8
 
-void packet_path_check_counts(void)
+/* Of a queue whose functions are multi or single ones. */
+static void check_counts(int (*enqueue)(struct alf_queue *q, void *ptr[], const u32 n),
+			 int (*dequeue)(struct alf_queue *q, void *ptr[], const u32 n))
 {
 	struct alf_queue *q = alf_queue_alloc(COUNTS_SIZE, GFP_KERNEL);
 	void *in[COUNTS_SIZE + 1], *out[COUNTS_SIZE + 1];
@@ -177,15 +179,21 @@ void packet_path_check_counts(void)
 		CHECK(alf_queue_avail_space(q) == COUNTS_SIZE - i);
 		CHECK(alf_queue_avail_space(q) - COUNTS_SIZE - 1 < 0);
 		CHECK(i - 1 - alf_queue_count(q) < 0);
-		CHECK(alf_mp_enqueue(q, in, COUNTS_SIZE + 1 - i) == 0);
+		CHECK(enqueue(q, in, COUNTS_SIZE + 1 - i) == 0);
 		if (i < COUNTS_SIZE)
-			CHECK(alf_sp_enqueue(q, &in[i], 1) == 1);
+			CHECK(enqueue(q, &in[i], 1) == 1);
 	}
-	CHECK(alf_mc_dequeue(q, out, 3) == 3);
-	CHECK(alf_sc_dequeue(q, &out[3], COUNTS_SIZE) == COUNTS_SIZE - 3);
+	CHECK(dequeue(q, out, 3) == 3);
+	CHECK(dequeue(q, &out[3], COUNTS_SIZE) == COUNTS_SIZE - 3);
 	CHECK(memcmp(in, out, COUNTS_SIZE * sizeof(in[0])) == 0);
-	CHECK(alf_mc_dequeue(q, out, 1) == 0);
+	CHECK(dequeue(q, out, 1) == 0);
 	alf_queue_free(q);
+}
+
+void packet_path_check_counts(void)
+{
+	check_counts(alf_mp_enqueue, alf_mc_dequeue);
+	check_counts(alf_sp_enqueue, alf_sc_dequeue);
 }
 
 void packet_path_check_errors(void)

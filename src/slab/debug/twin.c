@@ -253,7 +253,7 @@ bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller)
 static no_sanitize_thread const char *look(struct kmem_cache *twin, void *obj, long *offset)
 {
 	struct slab_record *r = slab_record(twin, obj);
-	uint32_t state = state_of(r);
+	uint32_t state = atomic_load_explicit(&r->state, memory_order_acquire);
 
 	if (state != SLAB_IN_USE && state != SLAB_IS_FREE) {
 		*offset = (long)twin->record_offset;
