@@ -250,13 +250,19 @@ TEST(VerifyDebugTest, WritesBesideObjectsAreFound)
 	EXPECT_FRESH_PROCESS_PASSES(writes_beside_objects);
 }
 
-/* Threads change an object's bytes and its state one after the other. */
+/* Threads change an object's bytes and its state one after the other. No slab comes or goes. */
 TEST(VerifyDebugTest, OthersMayGoOn)
 {
 	struct kmem_cache *s =
 		kmem_cache_create("busy", 2000, 0, SLAB_RED_ZONE | SLAB_POISON, nullptr);
 	std::atomic<bool> stop = false;
 	std::vector<std::thread> threads;
+	std::vector<void *> objs(200);
+
+	for (auto &obj : objs)
+		obj = kmem_cache_alloc(s, GFP_KERNEL);
+	for (size_t i = 0; i < objs.size(); i += 2)
+		kmem_cache_free(s, objs[i]);
 
 	for (int t = 0; t < 3; t++)
 		threads.emplace_back([&] {
@@ -275,6 +281,8 @@ TEST(VerifyDebugTest, OthersMayGoOn)
 	stop = true;
 	for (auto &t : threads)
 		t.join();
+	for (size_t i = 1; i < objs.size(); i += 2)
+		kmem_cache_free(s, objs[i]);
 	kmem_cache_destroy(s);
 }
 
