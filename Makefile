@@ -17,7 +17,7 @@ check: ## build and test: short searches, each thing where it proves most (PRESE
 	scripts/check
 
 check-all: ## build and test everything at full length in every preset
-	scripts/install-deps check bindings packages
+	scripts/install-deps check bindings packages kernel-tests
 	UKMEM_CHECK=full scripts/check
 
 mutants: ## break the library on purpose, and require a test to notice each time

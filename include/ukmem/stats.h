@@ -126,6 +126,9 @@ UKMEM_EXPORT int ukmem_layers_print(int fd);
  *
  * The function walks every list, slab, array and queue and checks the invariants that the
  * source states: each object and page is in one place, and counts agree with what they count.
+ * For debugged caches it looks at the guards, the poison and the record of each object, too,
+ * and so finds a write beside or after an object before that object is freed or allocated
+ * again.
  * @out: gets a line for each finding, with the kind, the place and the cache or zone; NULL:
  * nothing is written.
  *

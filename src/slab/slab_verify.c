@@ -2,7 +2,8 @@
 /*
  * Checks the invariants that stand beside the structures of this folder. Lists, slabs, arrays
  * and queues are well formed, and every object is in one of them only. Page entries, array map
- * and places describe the slabs. Caches and CPUs are charged with what they have.
+ * and places describe the slabs. Caches and CPUs are charged with what they have. Guards,
+ * poison and records of debugged caches' objects are as the library wrote them.
  *
  * Locks: the caches lock; the node's, while its list is walked. Everything else may change
  * while it is read; see base/verify.h.
@@ -16,6 +17,7 @@
 #include "page/zone.h"
 #include "percpu/array_slow.h"
 #include "queue/queue.h"
+#include "slab/debug/twin.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_count.h"
 #include "slab/slab_list.h"
@@ -208,6 +210,46 @@ static void verify_one(struct kmem_cache *s, struct verify *v)
 	verify_sum(&l);
 }
 
+/* Verifies the bytes in and around the objects of a slab of a twin. Its node's lock is held, so
+ * no thread frees the slab. */
+static void __verify_objects(struct kmem_cache *twin, struct page *page, struct verify *v)
+{
+	char *first = (char *)page_to_virt(page) + twin->pad_left;
+	const char *wrong;
+	long offset = 0;
+
+	for (unsigned int i = 0; i < slab_layout(twin, page)->objects; i++) {
+		void *obj = first + (size_t)i * twin->size;
+
+		wrong = slab_twin_object_wrong(twin, obj, &offset);
+		if (wrong)
+			verify_found(v, "cache '%s': object %p: %s at %+ld", twin->name, obj,
+				     wrong, offset);
+	}
+}
+
+/* The same for all slabs of a twin, which are found by their pages: full ones are on no list.
+ */
+static void verify_twin(struct kmem_cache *twin, struct verify *v)
+{
+	for_each_zone (z) {
+		size_t end = atomic_load_explicit(&z->frontier, memory_order_acquire);
+
+		for (size_t pfn = z->start; pfn < end; pfn++) {
+			struct page *page = page_window.pages + pfn;
+			struct kmem_cache_node *node;
+
+			if (!slab_page_is_of(page, twin))
+				continue;
+			node = &twin->nodes[page_node(page)];
+			lock(&node->lock);
+			if (slab_page_is_of(page, twin))
+				__verify_objects(twin, page, v);
+			unlock(&node->lock);
+		}
+	}
+}
+
 static size_t slabs_of(const struct kmem_cache *s)
 {
 	size_t n = 0;
@@ -229,13 +271,21 @@ static void verify_charge(struct kmem_cache *s, struct verify *v)
 		    "cache '%s': more slabs than there ever were", s->name);
 }
 
-void slab_verify(struct kmem_cache *s, struct verify *v)
+/* Verifies all but what is found by pages. */
+static void verify_cache(struct kmem_cache *s, struct verify *v)
 {
 	verify_one(s, v);
 	if (slab_twin(s))
 		verify_one(slab_twin(s), v);
 	verify_charge(s, v);
 	slab_stock_verify(s, v);
+}
+
+void slab_verify(struct kmem_cache *s, struct verify *v)
+{
+	verify_cache(s, v);
+	if (slab_twin(s))
+		verify_twin(slab_twin(s), v);
 }
 
 /* The bytes that the members' arrays and queues may hold are the bytes charged to CPUs. */
@@ -276,11 +326,17 @@ static void compare(struct kmem_cache *s, void *arg)
 		search->found = s == search->wanted ? s : slab_twin(s);
 }
 
+/* Nothing orders this: another thread may be freeing the page. */
+static noinline no_sanitize_thread const struct kmem_cache *named_cache(struct page *page)
+{
+	return __atomic_load_n(&page->cache, __ATOMIC_RELAXED);
+}
+
 /* The cache of a slab's head; NULL: no existing cache. The page may be no slab by now, so the
  * pointer in its entry is only compared. Caches lock held. */
 static struct kmem_cache *__find_cache(struct page *page)
 {
-	struct search search = { .wanted = slab_page_cache(page) };
+	struct search search = { .wanted = named_cache(page) };
 
 	__slab_for_each_cache(compare, &search);
 	return search.found;
@@ -341,8 +397,11 @@ static void verify_page(struct page *page, struct verify *v)
 	}
 	node = &s->nodes[page_node(page)];
 	lock(&node->lock);
-	if (slab_page_is_of(page, s))
+	if (slab_page_is_of(page, s)) {
 		wrong = __slab_wrong(s, page);
+		if (s->home != s)
+			__verify_objects(s, page, v);
+	}
 	unlock(&node->lock);
 	if (wrong)
 		verify_found(v, "%s '%s', slab %p: %s", kind_of(s), s->name, page_to_virt(page),
@@ -365,7 +424,7 @@ static void verify_pages(struct verify *v)
 
 static void verify_listed(struct kmem_cache *s, void *arg)
 {
-	slab_verify(s, arg);
+	verify_cache(s, arg);
 }
 
 void slab_verify_all(struct verify *v)

@@ -197,4 +197,93 @@ TEST(VerifyTest, OfOneCache)
 	});
 }
 
+/*
+ * A write beside an object of a debugged cache, whether the object is in use or free. Full
+ * slabs are on no list, so objects of several slabs are written to.
+ */
+void writes_beside_objects()
+{
+	enum { SIZE = 64, OBJECTS = 500 };
+	struct kmem_cache *s =
+		kmem_cache_create("guarded", SIZE, 0, SLAB_RED_ZONE | SLAB_POISON, nullptr);
+	std::vector<unsigned char *> objs;
+	struct Write {
+		int at;
+		bool free;
+		const char *found;
+	};
+
+	for (int i = 0; i < OBJECTS; i++) {
+		objs.push_back(static_cast<unsigned char *>(kmem_cache_alloc(s, GFP_KERNEL)));
+		memset(objs[i], i, SIZE);
+	}
+	for (int i = 0; i < OBJECTS; i += 5)
+		kmem_cache_free(s, objs[i]);
+	ASSERT_EQ(verify().n, 0);
+	int i = 0;
+	for (const Write &w : { Write{ SIZE, false, "Right guard overwritten at +64" },
+				Write{ -1, false, "Left guard overwritten at -1" },
+				Write{ SIZE, true, "Right guard overwritten at +64" },
+				Write{ -1, true, "Left guard overwritten at -1" },
+				Write{ 0, true, "Poison overwritten at +0" },
+				Write{ SIZE - 1, true, "Poison overwritten at +63" } }) {
+		volatile unsigned char *byte = &objs[w.free ? i : i + 1][w.at];
+		unsigned char was = *byte;
+
+		*byte = was ^ 1;
+		Findings f = verify();
+		EXPECT_EQ(f.n, 1) << f.text;
+		EXPECT_NE(f.text.find("cache 'guarded': object "), std::string::npos) << f.text;
+		EXPECT_NE(f.text.find(w.found), std::string::npos) << f.text;
+		EXPECT_EQ(kmem_cache_attr_store(s, "validate", "1"), -EUCLEAN);
+		*byte = was;
+		EXPECT_EQ(kmem_cache_attr_store(s, "validate", "1"), 0);
+		i += OBJECTS / 10;
+	}
+	ASSERT_EQ(verify().n, 0);
+}
+
+TEST(VerifyDebugTest, WritesBesideObjectsAreFound)
+{
+	if (TEST_ASAN)
+		GTEST_SKIP() << "AddressSanitizer reports the write itself";
+	EXPECT_FRESH_PROCESS_PASSES(writes_beside_objects);
+}
+
+/* Threads change an object's bytes and its state one after the other. No slab comes or goes. */
+TEST(VerifyDebugTest, OthersMayGoOn)
+{
+	struct kmem_cache *s =
+		kmem_cache_create("busy", 2000, 0, SLAB_RED_ZONE | SLAB_POISON, nullptr);
+	std::atomic<bool> stop = false;
+	std::vector<std::thread> threads;
+	std::vector<void *> objs(200);
+
+	for (auto &obj : objs)
+		obj = kmem_cache_alloc(s, GFP_KERNEL);
+	for (size_t i = 0; i < objs.size(); i += 2)
+		kmem_cache_free(s, objs[i]);
+
+	for (int t = 0; t < 3; t++)
+		threads.emplace_back([&] {
+			while (!stop) {
+				void *obj = kmem_cache_alloc(s, GFP_KERNEL);
+
+				memset(obj, 0x17, 2000);
+				kmem_cache_free(s, obj);
+			}
+		});
+	for (int i = 0; i < 50; i++) {
+		Findings f = verify();
+		EXPECT_EQ(f.n, 0) << f.text;
+		EXPECT_EQ(kmem_cache_attr_store(s, "validate", "1"), 0);
+	}
+	stop = true;
+	for (auto &t : threads)
+		t.join();
+	for (size_t i = 1; i < objs.size(); i += 2)
+		kmem_cache_free(s, objs[i]);
+	kmem_cache_destroy(s);
+}
+
 } // namespace

@@ -20,17 +20,23 @@ static void fill(void *obj, const struct part *p)
 	memset((char *)obj + p->from, p->value, (size_t)(p->to - p->from));
 }
 
+/* The number of bytes that are not what they should be. *@first: the offset of the first. */
+static no_sanitize_thread size_t count_wrong(const void *obj, const struct part *p, long *first)
+{
+	const uint8_t *bytes = obj;
+	size_t wrong = 0;
+
+	for (long i = p->from; i < p->to; i++)
+		if (bytes[i] != p->value && !wrong++)
+			*first = i;
+	return wrong;
+}
+
 static void check(struct kmem_cache *twin, void *obj, const struct part *p, const void *caller)
 {
 	struct slab_finding f = { .twin = twin, .obj = obj, .what = p->what, .caller = caller };
-	const uint8_t *bytes = obj;
 
-	for (long i = p->from; i < p->to; i++) {
-		if (bytes[i] == p->value)
-			continue;
-		if (!f.wrong++)
-			f.offset = i;
-	}
+	f.wrong = count_wrong(obj, p, &f.offset);
 	if (likely(!f.wrong))
 		return;
 	f.wanted = p->value;
@@ -91,4 +97,26 @@ void slab_pattern_check(struct kmem_cache *twin, void *obj, slab_flags_t flags, 
 	struct checking c = { twin, caller };
 
 	each_part(twin, obj, flags, free, check_part, &c);
+}
+
+struct looking {
+	const char *what;
+	long *offset;
+};
+
+static void look_at_part(void *arg, void *obj, const struct part *p)
+{
+	struct looking *l = arg;
+
+	if (!l->what && count_wrong(obj, p, l->offset))
+		l->what = p->what;
+}
+
+const char *slab_pattern_wrong(struct kmem_cache *twin, void *obj, slab_flags_t flags,
+			       bool free, long *offset)
+{
+	struct looking l = { .offset = offset };
+
+	each_part(twin, obj, flags, free, look_at_part, &l);
+	return l.what;
 }

@@ -10,5 +10,9 @@ void slab_pattern_fill(struct kmem_cache *twin, void *obj, slab_flags_t flags, b
 /* Reports bytes that have changed since, and restores them. */
 void slab_pattern_check(struct kmem_cache *twin, void *obj, slab_flags_t flags, bool free,
 			const void *caller);
+/* Only looks: what is wrong, and the offset of the first wrong byte; NULL: nothing. The bytes
+ * may be in the middle of a change. */
+const char *slab_pattern_wrong(struct kmem_cache *twin, void *obj, slab_flags_t flags,
+			       bool free, long *offset);
 
 #endif

@@ -43,10 +43,11 @@ struct slab_track {
 
 #define SLAB_IN_USE 0x5ab0caf1u
 #define SLAB_IS_FREE 0x0ff5ab00u
+#define SLAB_CHANGING 0x5ab0c4a6u /* a thread allocates or frees it */
 
 /* Synchronization: the thread that changes state, with acq_rel, has object and record. */
 struct slab_record {
-	_Atomic uint32_t state; /* SLAB_IN_USE, SLAB_IS_FREE; else overwritten */
+	_Atomic uint32_t state; /* one of these; else overwritten */
 	slab_flags_t flags;	/* debug flags at the last allocation or free */
 	struct slab_track alloc, free;
 };
@@ -57,6 +58,13 @@ static inline struct slab_record *slab_record(const struct kmem_cache *twin, voi
 {
 	debug_assert(twin->home != twin && twin->record_offset);
 	return (struct slab_record *)(void *)((char *)obj + twin->record_offset);
+}
+
+static inline bool slab_record_is_sound(struct slab_record *r)
+{
+	uint32_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
+
+	return state == SLAB_IN_USE || state == SLAB_IS_FREE || state == SLAB_CHANGING;
 }
 
 static inline slab_flags_t slab_debug_flags(const struct kmem_cache *s)

@@ -88,13 +88,6 @@ static void dump(const struct slab_finding *f)
 			dump_row(f->obj, at, high);
 }
 
-static bool is_sound(struct slab_record *r)
-{
-	uint32_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
-
-	return state == SLAB_IN_USE || state == SLAB_IS_FREE;
-}
-
 static void describe_object(const struct slab_finding *f)
 {
 	struct page *page = slab_head(page_of(f->obj));
@@ -116,7 +109,7 @@ cold void slab_report(const struct slab_finding *f)
 
 	log_warn("BUG %s: %s: object %p", f->twin->name, f->what, f->obj);
 	describe_object(f);
-	if (is_sound(r)) {
+	if (slab_record_is_sound(r)) {
 		write_track("allocated", &r->alloc);
 		write_track("freed", &r->free);
 	}

@@ -5,7 +5,7 @@
  *
  * An object that is freed waits in the twin's quarantine, first in, first out, before it can
  * be handed out again, so that a write to it meanwhile is found. The state of a record acts
- * like a lock: the thread that changes it from SLAB_IN_USE to SLAB_IS_FREE frees the object; a
+ * like a lock: the thread that changes it from SLAB_IN_USE to SLAB_CHANGING frees the object; a
  * thread that comes second frees it twice, and is reported.
  *
  * Lock: quarantine->lock, for the queue; no function is called while it is held.
@@ -23,7 +23,10 @@
 #include "slab/slab_page.h"
 #include "slab/slab_take.h"
 
-enum { QUARANTINE_BYTES = 65536 };
+enum {
+	QUARANTINE_BYTES = 65536,
+	TWIN_LOOKS = 100, /* at an object that seems wrong */
+};
 
 static void lay_out(struct kmem_cache *twin)
 {
@@ -102,7 +105,7 @@ static void report(struct kmem_cache *twin, void *obj, const char *what, const v
 static void check(struct kmem_cache *twin, void *obj, uint32_t state, const void *caller)
 {
 	struct slab_record *r = slab_record(twin, obj);
-	bool sound = state_of(r) == SLAB_IN_USE || state_of(r) == SLAB_IS_FREE;
+	bool sound = slab_record_is_sound(r);
 	slab_flags_t flags = sound ? r->flags : slab_debug_flags(twin);
 
 	slab_pattern_check(twin, obj, flags, state == SLAB_IS_FREE, caller);
@@ -123,8 +126,9 @@ void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	slab_event(twin, SLAB_ALLOC_SLOWPATH);
 	slab_annotate_open(twin, obj);
 	check(twin, obj, SLAB_IS_FREE, caller);
-	slab_pattern_fill(twin, obj, debug, false);
 	r = slab_record(twin, obj);
+	atomic_store_explicit(&r->state, SLAB_CHANGING, memory_order_relaxed);
+	slab_pattern_fill(twin, obj, debug, false);
 	r->flags = debug;
 	r->alloc = (struct slab_track){ 0 };
 	if (debug & SLAB_STORE_USER)
@@ -189,10 +193,10 @@ static bool claim(struct kmem_cache *twin, void *obj, const void *caller)
 	struct slab_record *r = slab_record(twin, obj);
 	uint32_t state = SLAB_IN_USE;
 
-	if (atomic_compare_exchange_strong_explicit(&r->state, &state, SLAB_IS_FREE,
+	if (atomic_compare_exchange_strong_explicit(&r->state, &state, SLAB_CHANGING,
 						    memory_order_acq_rel, memory_order_acquire))
 		slab_pattern_check(twin, obj, r->flags, false, caller);
-	else if (state == SLAB_IS_FREE)
+	else if (state == SLAB_IS_FREE || state == SLAB_CHANGING)
 		return false;
 	else
 		check(twin, obj, SLAB_IN_USE, caller);
@@ -245,4 +249,38 @@ bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller)
 	/* Closes only the surroundings of an object in use, not the object. */
 	slab_annotate_close(twin, obj);
 	return in_use;
+}
+
+static no_sanitize_thread const char *look(struct kmem_cache *twin, void *obj, long *offset)
+{
+	struct slab_record *r = slab_record(twin, obj);
+	uint32_t state = atomic_load_explicit(&r->state, memory_order_acquire);
+
+	if (state == SLAB_CHANGING)
+		return NULL;
+	if (state != SLAB_IN_USE && state != SLAB_IS_FREE) {
+		*offset = (long)twin->record_offset;
+		return "Record overwritten";
+	}
+	return slab_pattern_wrong(twin, obj, r->flags, state == SLAB_IS_FREE, offset);
+}
+
+/*
+ * A thread that allocates or frees the object may begin or end with that between the look at
+ * its state and the look at its bytes. So what is wrong has to stay wrong for some looks.
+ */
+const char *slab_twin_object_wrong(struct kmem_cache *twin, void *obj, long *offset)
+{
+	const char *wrong;
+
+	if (atomic_load_explicit(&twin->home->checked, memory_order_relaxed) &
+	    SLAB_CHECK_ANNOTATE)
+		return NULL; /* the tool knows, and must not see the library's own accesses */
+	for (int i = 0; i < TWIN_LOOKS; i++) {
+		wrong = look(twin, obj, offset);
+		if (!wrong)
+			break;
+		cpu_relax();
+	}
+	return wrong;
 }

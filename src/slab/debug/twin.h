@@ -24,6 +24,10 @@ void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller);
 /* Whether an object is in use, by its record; reports it if not. */
 bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller);
+/* For verification: what is wrong with the bytes in and around @obj, which may be free or in
+ * use, and the offset of the first wrong byte; NULL: nothing. The caller keeps the slab from
+ * being freed. Other threads may allocate and free the object meanwhile. */
+const char *slab_twin_object_wrong(struct kmem_cache *twin, void *obj, long *offset);
 /* slab_twin_drain() puts all objects in quarantine back into their slabs; slab_twin_waiting()
  * returns how many are in quarantine. */
 void slab_twin_drain(struct kmem_cache *twin);

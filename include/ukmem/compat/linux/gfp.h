@@ -6,6 +6,7 @@
 #define UKMEM_COMPAT_LINUX_GFP_H
 
 #include <linux/gfp_types.h>
+#include <linux/mmzone.h>
 #include <linux/nodemask.h>
 #include <linux/topology.h>
 #include <ukmem/page_alloc.h>

@@ -17,6 +17,14 @@
 #define __GFP_NOLOCKDEP 0u
 #define __GFP_NO_OBJ_EXT 0u
 
+/* Bits that flags take: code may use those above for itself. */
+#define __GFP_BITS_SHIFT 27
+#define __GFP_BITS_MASK ((gfp_t)((1u << __GFP_BITS_SHIFT) - 1))
+#define GFP_ZONEMASK (__GFP_DMA | __GFP_HIGHMEM | __GFP_DMA32 | __GFP_MOVABLE)
+#define GFP_RECLAIM_MASK                                                                       \
+	(__GFP_RECLAIM | __GFP_HIGH | __GFP_IO | __GFP_FS | __GFP_NOWARN |                     \
+	 __GFP_RETRY_MAYFAIL | __GFP_NOFAIL | __GFP_NORETRY)
+
 #define GFP_HIGHUSER_MOVABLE (GFP_HIGHUSER | __GFP_MOVABLE)
 #define GFP_TRANSHUGE_LIGHT (GFP_HIGHUSER_MOVABLE | __GFP_COMP | __GFP_NOWARN)
 #define GFP_TRANSHUGE (GFP_TRANSHUGE_LIGHT | __GFP_DIRECT_RECLAIM)

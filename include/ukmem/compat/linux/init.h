@@ -24,6 +24,7 @@
 typedef int (*initcall_t)(void);
 typedef void (*exitcall_t)(void);
 
+/* The macros end with a function's body, so that the semicolon behind them may be missing. */
 #define ukmem_initcall(fn, level)                                                              \
 	static __attribute__((__constructor__(level))) void ukmem_initcall_##fn(void)          \
 	{                                                                                      \
@@ -33,8 +34,7 @@ typedef void (*exitcall_t)(void);
 			printk(KERN_ERR "initcall %s failed: %d\n", #fn, error);               \
 			_Exit(1);                                                              \
 		}                                                                              \
-	}                                                                                      \
-	struct ukmem_initcall
+	}
 
 #define early_initcall(fn) ukmem_initcall(fn, 1000)
 #define pure_initcall(fn) ukmem_initcall(fn, 1001)
@@ -52,7 +52,6 @@ typedef void (*exitcall_t)(void);
 	static __attribute__((__destructor__(1007))) void ukmem_exitcall_##fn(void)            \
 	{                                                                                      \
 		fn();                                                                          \
-	}                                                                                      \
-	struct ukmem_initcall
+	}
 
 #endif

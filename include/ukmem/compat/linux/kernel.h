@@ -10,17 +10,21 @@
 #pragma GCC system_header /* include_next is an extension */
 #include_next <linux/kernel.h>
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include <linux/align.h>
 #include <linux/array_size.h>
+#include <linux/bitops.h>
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/container_of.h>
+#include <linux/err.h>
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/math.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/printk.h>
 #include <linux/stddef.h>

@@ -81,6 +81,24 @@ static inline void list_replace_init(struct list_head *old, struct list_head *e)
 	INIT_LIST_HEAD(old);
 }
 
+/* @a and @b, each on a list, change places. */
+static inline void list_swap(struct list_head *a, struct list_head *b)
+{
+	struct list_head *left = b->prev;
+
+	list_del(b);
+	list_replace(a, b);
+	list_add(a, left == a ? b : left);
+}
+
+/* For a reader that looks with list_empty_careful() and no lock. */
+static inline void list_del_init_careful(struct list_head *e)
+{
+	ukmem_list_join(e->prev, e->next);
+	WRITE_ONCE(e->prev, e);
+	__atomic_store_n(&e->next, e, __ATOMIC_RELEASE);
+}
+
 static inline void list_move(struct list_head *e, struct list_head *head)
 {
 	ukmem_list_join(e->prev, e->next);
@@ -100,7 +118,9 @@ static inline int list_empty(const struct list_head *head)
 
 static inline int list_empty_careful(const struct list_head *head)
 {
-	return list_empty(head) && READ_ONCE(head->prev) == head;
+	struct list_head *next = __atomic_load_n(&head->next, __ATOMIC_ACQUIRE);
+
+	return next == head && READ_ONCE(head->prev) == head;
 }
 
 static inline int list_is_first(const struct list_head *e, const struct list_head *head)
@@ -127,6 +147,21 @@ static inline void list_rotate_left(struct list_head *head)
 {
 	if (!list_empty(head))
 		list_move_tail(head->next, head);
+}
+
+/* @e becomes the first. */
+static inline void list_rotate_to_front(struct list_head *e, struct list_head *head)
+{
+	list_move_tail(head, e);
+}
+
+/* Elements @first to @last of one list move in front of @head. */
+static inline void list_bulk_move_tail(struct list_head *head, struct list_head *first,
+				       struct list_head *last)
+{
+	ukmem_list_join(first->prev, last->next);
+	ukmem_list_join(head->prev, first);
+	ukmem_list_join(last, head);
 }
 
 /* Inserts all elements of @list between @left and @right; its head keeps its pointers. */
@@ -175,6 +210,16 @@ static inline void list_cut_position(struct list_head *list, struct list_head *h
 	ukmem_list_join(head, rest);
 }
 
+/* The same without @e. */
+static inline void list_cut_before(struct list_head *list, struct list_head *head,
+				   struct list_head *e)
+{
+	if (head->next == e)
+		INIT_LIST_HEAD(list);
+	else
+		list_cut_position(list, head, e->prev);
+}
+
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_first_entry(head, type, member) list_entry((head)->next, type, member)
 #define list_last_entry(head, type, member) list_entry((head)->prev, type, member)
@@ -191,6 +236,10 @@ static inline void list_cut_position(struct list_head *list, struct list_head *h
 /* The _safe forms: @pos may be taken out meanwhile. */
 #define list_for_each_safe(pos, n, head)                                                       \
 	for (pos = (head)->next, n = pos->next; pos != (head); pos = n, n = pos->next)
+#define list_for_each_prev_safe(pos, n, head)                                                  \
+	for (pos = (head)->prev, n = pos->prev; pos != (head); pos = n, n = pos->prev)
+#define list_for_each_continue(pos, head)                                                      \
+	for (pos = (pos)->next; pos != (head); pos = pos->next)
 
 #define list_for_each_entry(pos, head, member)                                                 \
 	for (pos = list_first_entry(head, __typeof__(*pos), member);                           \
@@ -207,6 +256,11 @@ static inline void list_cut_position(struct list_head *list, struct list_head *h
 	for (pos = list_first_entry(head, __typeof__(*pos), member),                           \
 	    n = list_next_entry(pos, member);                                                  \
 	     !list_entry_is_head(pos, head, member); pos = n, n = list_next_entry(n, member))
+#define list_for_each_entry_continue_reverse(pos, head, member)                                \
+	for (pos = list_prev_entry(pos, member); !list_entry_is_head(pos, head, member);       \
+	     pos = list_prev_entry(pos, member))
+#define list_for_each_entry_from_reverse(pos, head, member)                                    \
+	for (; !list_entry_is_head(pos, head, member); pos = list_prev_entry(pos, member))
 #define list_for_each_entry_safe_reverse(pos, n, head, member)                                 \
 	for (pos = list_last_entry(head, __typeof__(*pos), member),                            \
 	    n = list_prev_entry(pos, member);                                                  \
@@ -239,6 +293,19 @@ static inline void INIT_HLIST_NODE(struct hlist_node *e)
 static inline int hlist_unhashed(const struct hlist_node *e)
 {
 	return !e->pprev;
+}
+
+#define hlist_unhashed_lockless(e) (!READ_ONCE((e)->pprev))
+
+/* An element on no list that hlist_del() may take out all the same. */
+static inline void hlist_add_fake(struct hlist_node *e)
+{
+	e->pprev = &e->next;
+}
+
+static inline bool hlist_fake(struct hlist_node *e)
+{
+	return e->pprev == &e->next;
 }
 
 static inline int hlist_empty(const struct hlist_head *head)
@@ -293,6 +360,11 @@ static inline void hlist_del_init(struct hlist_node *e)
 	INIT_HLIST_NODE(e);
 }
 
+static inline bool hlist_is_singular_node(struct hlist_node *e, struct hlist_head *head)
+{
+	return !e->next && e->pprev == &head->first;
+}
+
 static inline void hlist_move_list(struct hlist_head *old, struct hlist_head *head)
 {
 	head->first = old->first;
@@ -313,6 +385,11 @@ static inline void hlist_move_list(struct hlist_head *old, struct hlist_head *he
 #define hlist_for_each_entry(pos, head, member)                                                \
 	for (pos = hlist_entry_safe((head)->first, __typeof__(*(pos)), member); pos;           \
 	     pos = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member))
+#define hlist_for_each_entry_continue(pos, member)                                             \
+	for (pos = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member); pos;      \
+	     pos = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member))
+#define hlist_for_each_entry_from(pos, member)                                                 \
+	for (; pos; pos = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member))
 /* @n is a struct hlist_node *. */
 #define hlist_for_each_entry_safe(pos, n, head, member)                                        \
 	for (pos = hlist_entry_safe((head)->first, __typeof__(*(pos)), member);                \

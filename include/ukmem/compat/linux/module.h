@@ -8,9 +8,11 @@
 #pragma GCC system_header /* include_next is an extension */
 #include_next <linux/module.h>
 
+#include <linux/bug.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/percpu.h>
 
 #define MODULE_INFO(tag, text) struct module
 #define MODULE_LICENSE(text) struct module

@@ -14,6 +14,7 @@
 #include <linux/bug.h>
 #include <linux/cleanup.h>
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/gfp.h>
 #include <linux/overflow.h>
 #include <linux/string.h>

@@ -39,6 +39,12 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+/* Functions for sorting and searching. */
+typedef int (*cmp_func_t)(const void *a, const void *b);
+typedef int (*cmp_r_func_t)(const void *a, const void *b, const void *priv);
+typedef void (*swap_func_t)(void *a, void *b, int size);
+typedef void (*swap_r_func_t)(void *a, void *b, int size, const void *priv);
+
 typedef struct {
 	int counter;
 } atomic_t;

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Headers that the kernel's own tests (tests/kernel) asked for, beside models of them: sets of
+ * bits, counters of many threads, lists, shifts.
+ *
+ * Mutants that were caught: find_last_bit looks at bits beyond the set; bitmap_clear stops at a
+ * word; percpu_counter_sync without its lock, or adding twice; list_swap of neighbours as of
+ * others; check_shl_overflow without the last comparison.
+ */
+#include <linux/bitmap.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/overflow.h>
+#include <linux/percpu_counter.h>
+#include <linux/slab.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define NR_BITS 200
+#define NR_THREADS 4
+#define NR_ADDITIONS 50000
+
+int checks_failed;
+
+/* Every function against an array of bool; the last word's other bits are garbage. */
+static void check_set(const unsigned long *set, const bool *model, unsigned int nbits)
+{
+	unsigned long bit, last = nbits, clear = nbits, weight = 0, first = nbits;
+
+	for (unsigned int i = 0; i < nbits; i++) {
+		CHECK(test_bit(i, set) == model[i]);
+		weight += model[i];
+		if (model[i] && first == nbits)
+			first = i;
+		if (!model[i] && clear == nbits)
+			clear = i;
+		if (model[i])
+			last = i;
+	}
+	CHECK(bitmap_weight(set, nbits) == weight);
+	CHECK(find_first_bit(set, nbits) == first);
+	CHECK(find_last_bit(set, nbits) == last);
+	CHECK(find_first_zero_bit(set, nbits) == clear);
+	CHECK(bitmap_empty(set, nbits) == (weight == 0));
+	CHECK(bitmap_full(set, nbits) == (weight == nbits));
+	for_each_set_bit (bit, set, nbits)
+		weight -= model[bit];
+	CHECK(weight == 0);
+}
+
+static void check_bitmaps(void)
+{
+	u64 seed = 12345;
+
+	for (int round = 0; round < 3000; round++) {
+		unsigned int nbits = (unsigned int)(1 + next_random(&seed) % NR_BITS);
+		unsigned long *a = bitmap_alloc(nbits, GFP_KERNEL);
+		unsigned long *b = bitmap_zalloc(nbits, GFP_KERNEL);
+		DECLARE_BITMAP(both, NR_BITS);
+		bool model[NR_BITS] = { false }, any = false, within = true,
+		     in_b[NR_BITS] = { false };
+
+		CHECK(a && b && bitmap_empty(b, nbits));
+		memset(a, 0xee, bitmap_size(nbits));
+		bitmap_clear(a, 0, nbits);
+		for (int i = 0; i < 6; i++) {
+			unsigned int start = (unsigned int)(next_random(&seed) % nbits);
+			unsigned int n =
+				(unsigned int)(next_random(&seed) % (nbits - start + 1));
+
+			if (i % 3)
+				bitmap_set(a, start, n);
+			else
+				bitmap_clear(a, start, n);
+			for (unsigned int j = start; j < start + n; j++)
+				model[j] = i % 3 != 0;
+			__set_bit((long)start, b);
+			in_b[start] = true;
+		}
+		check_set(a, model, nbits);
+		for (unsigned int i = 0; i < nbits; i++) {
+			any |= model[i] && in_b[i];
+			within &= !in_b[i] || model[i];
+		}
+		CHECK(bitmap_and(both, a, b, nbits) == any);
+		CHECK(bitmap_intersects(a, b, nbits) == any);
+		CHECK(bitmap_subset(b, a, nbits) == within);
+		CHECK(bitmap_andnot(both, b, a, nbits) == !within);
+		bitmap_copy(both, a, nbits);
+		CHECK(bitmap_equal(both, a, nbits));
+		change_bit((long)(nbits - 1), both);
+		CHECK(!bitmap_equal(both, a, nbits));
+		bitmap_fill(both, nbits);
+		CHECK(bitmap_full(both, nbits));
+		bitmap_free(a);
+		bitmap_free(b);
+	}
+}
+
+static struct percpu_counter counter;
+static unsigned long wrong_sums;
+static pthread_barrier_t start;
+
+static void *add(void *arg)
+{
+	s64 sign = (unsigned long)arg % 2 ? 1 : -1;
+
+	pthread_barrier_wait(&start);
+	for (int i = 0; i < NR_ADDITIONS; i++) {
+		percpu_counter_add(&counter, 3);
+		if (i % 2)
+			percpu_counter_sub(&counter, 3);
+		percpu_counter_add_local(&counter, sign);
+		percpu_counter_add_batch(&counter, sign, 1);
+		if (i % 1000 == 0 && percpu_counter_sum(&counter) < -2 * NR_ADDITIONS)
+			__atomic_fetch_add(&wrong_sums, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static int adding;
+
+static void *add_one(void *unused)
+{
+	(void)unused;
+	__atomic_store_n(&adding, 1, __ATOMIC_RELEASE);
+	percpu_counter_add_batch(&counter, 1, 1);
+	return NULL;
+}
+
+/* A part moves to the common count only under the lock. */
+static void check_lock(void)
+{
+	s64 before = percpu_counter_read(&counter);
+	pthread_t thread;
+
+	raw_spin_lock(&counter.lock);
+	CHECK(pthread_create(&thread, NULL, add_one, NULL) == 0);
+	while (!__atomic_load_n(&adding, __ATOMIC_ACQUIRE))
+		sched_yield();
+	usleep(50000);
+	CHECK(percpu_counter_read(&counter) == before);
+	raw_spin_unlock(&counter.lock);
+	pthread_join(thread, NULL);
+	CHECK(percpu_counter_read(&counter) == before + 1);
+	percpu_counter_sub(&counter, 1);
+}
+
+static void check_counters(void)
+{
+	s64 wanted = 1000 + 3ll * NR_ADDITIONS / 2 * NR_THREADS;
+	pthread_t threads[NR_THREADS];
+	s64 off;
+
+	pthread_barrier_init(&start, NULL, NR_THREADS);
+	CHECK(!percpu_counter_initialized(&counter));
+	percpu_counter_destroy(&counter);
+	CHECK(percpu_counter_init(&counter, 1000, GFP_KERNEL) == 0);
+	CHECK(percpu_counter_sum(&counter) == 1000 && percpu_counter_read(&counter) == 1000);
+	check_lock();
+	for (unsigned long i = 0; i < NR_THREADS; i++)
+		CHECK(pthread_create(&threads[i], NULL, add, (void *)i) == 0);
+	for (unsigned long i = 0; i < NR_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(wrong_sums == 0);
+	CHECK(percpu_counter_sum(&counter) == wanted);
+	off = percpu_counter_read(&counter) - wanted;
+	CHECK(off < 2 * NR_ADDITIONS * NR_THREADS && -off < 2 * NR_ADDITIONS * NR_THREADS);
+	CHECK(percpu_counter_compare(&counter, wanted) == 0);
+	CHECK(percpu_counter_compare(&counter, wanted - 1) == 1);
+	CHECK(percpu_counter_compare(&counter, wanted + 1) == -1);
+	CHECK(percpu_counter_compare(&counter, wanted + (1ll << 40)) == -1);
+	percpu_counter_set(&counter, -5);
+	CHECK(percpu_counter_sum(&counter) == -5 && percpu_counter_sum_positive(&counter) == 0);
+	for (int i = 0; i < 5; i++)
+		percpu_counter_inc(&counter);
+	percpu_counter_sync(&counter);
+	CHECK(percpu_counter_sum(&counter) == 0);
+	percpu_counter_destroy(&counter);
+}
+
+struct node {
+	int value;
+	struct list_head list;
+};
+
+static long digits(struct list_head *head)
+{
+	struct node *n;
+	long forward = 0, backward = 0, scale = 1;
+
+	list_for_each_entry (n, head, list)
+		forward = forward * 10 + n->value;
+	list_for_each_entry_reverse (n, head, list) {
+		backward += scale * n->value;
+		scale *= 10;
+	}
+	return forward == backward ? forward : -1;
+}
+
+static void check_lists(void)
+{
+	struct node n[6];
+	LIST_HEAD(a);
+	LIST_HEAD(b);
+
+	for (int i = 1; i <= 5; i++) {
+		n[i].value = i;
+		list_add_tail(&n[i].list, &a);
+	}
+	list_swap(&n[1].list, &n[5].list);
+	CHECK(digits(&a) == 52341);
+	list_swap(&n[5].list, &n[2].list);
+	CHECK(digits(&a) == 25341);
+	list_swap(&n[4].list, &n[3].list);
+	CHECK(digits(&a) == 25431);
+	list_rotate_to_front(&n[4].list, &a);
+	CHECK(digits(&a) == 43125);
+	list_bulk_move_tail(&a, &n[3].list, &n[1].list);
+	CHECK(digits(&a) == 42531);
+	list_cut_before(&b, &a, &n[5].list);
+	CHECK(digits(&b) == 42 && digits(&a) == 531);
+	list_cut_before(&b, &a, &n[5].list);
+	CHECK(list_empty(&b) && digits(&a) == 531);
+	list_del_init_careful(&n[3].list);
+	CHECK(list_empty_careful(&n[3].list) && digits(&a) == 51);
+}
+
+static void check_shifts(void)
+{
+	u8 byte;
+	int number;
+	u64 wide;
+
+	CHECK(!check_shl_overflow(1, 7, &byte) && byte == 128);
+	CHECK(check_shl_overflow(1, 8, &byte));
+	CHECK(check_shl_overflow(3, 7, &byte));
+	CHECK(check_shl_overflow(1, -1, &number));
+	CHECK(check_shl_overflow(-1, 0, &number));
+	CHECK(check_shl_overflow(1, 31, &number));
+	CHECK(!check_shl_overflow(1, 30, &number) && number == 1 << 30);
+	CHECK(!check_shl_overflow(1, 63, &wide) && wide == 1ull << 63);
+	CHECK(check_shl_overflow(3, 63, &wide));
+	CHECK(type_max(u8) == 255 && type_min(s8) == -128 && type_max(s64) == S64_MAX);
+}
+
+int main(void)
+{
+	check_bitmaps();
+	check_counters();
+	check_lists();
+	check_shifts();
+	printf("additions: %s\n", checks_failed ? "FAILED" : "ok");
+	return checks_failed != 0;
+}
