@@ -73,7 +73,7 @@ def run_queue(build, options, failures, listing):
     if missing:
         say(f"SKIPPED {', '.join(missing)}: not there when this was built "
             "(libdpdk-dev, libck-dev)")
-    cells = QUICK_QUEUE if options.quick else ALL
+    cells = options.cells or (QUICK_QUEUE if options.quick else ALL)
     return run_cells({report_queue.KINDS[kind]: (build / "bench/queue", f"{kind}/{cells}",
                                                  None, {}) for kind in kinds},
                      queue_cell, options, failures)
@@ -81,7 +81,7 @@ def run_queue(build, options, failures, listing):
 
 def run_pool(build, allocators, options, failures, conf):
     """Samples of bench/pool and pool_dpdk; @conf: the environment that a setting makes."""
-    cells = QUICK_POOL if options.quick else ALL
+    cells = options.cells or (QUICK_POOL if options.quick else ALL)
     variants = {name: (build / "bench" / program, f"{benchmark}/{cells}", None,
                        conf(setting) if setting else {})
                 for name, (program, benchmark, setting) in POOLS.items()}
