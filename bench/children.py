@@ -74,8 +74,13 @@ def interleave(variants, rounds, measure, failures, cells=((),), during=None):
 
 
 def benchmarks(command, library, extra):
-    """What a program with Google Benchmark says: its context and its results."""
-    result = json.loads(run_child(command, library, extra))
+    """What a program with Google Benchmark says: its context and its results, or None and nothing
+    where no benchmark was chosen.
+    """
+    text = run_child(command, library, extra)
+    if not text.strip():
+        return None, []
+    result = json.loads(text)
     for cell in result["benchmarks"]:
         if cell.get("error_occurred"):
             raise ChildFailed(f"{cell['name']}: {cell['error_message']}")
