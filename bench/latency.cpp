@@ -194,15 +194,17 @@ void fork_once()
 	waitpid(child, nullptr, 0);
 }
 
-/* What happens beside the threads, until the time is over. */
-void beside(const Scenario &scenario, std::chrono::duration<double> length)
+/* What happens beside the threads, until the time is over; the function asked to trim, or "".
+ */
+const char *beside(const Scenario &scenario, std::chrono::duration<double> length)
 {
 	const auto end = std::chrono::steady_clock::now() + length;
+	const char *trimmed_by = "";
 
 	while (std::chrono::steady_clock::now() < end) {
 		switch (scenario.beside) {
 		case Beside::kTrim:
-			trim();
+			trimmed_by = trim();
 			std::this_thread::sleep_for(kBetweenTrims);
 			break;
 		case Beside::kFork:
@@ -213,6 +215,7 @@ void beside(const Scenario &scenario, std::chrono::duration<double> length)
 			std::this_thread::sleep_until(end);
 		}
 	}
+	return trimmed_by;
 }
 
 unsigned cpus()
@@ -247,7 +250,7 @@ int measure(const Scenario &scenario, double seconds)
 	for (unsigned i = 0; i < threads; i++)
 		workers.emplace_back(
 			[&, i] { Worker(scenario, rate, i, *figures[i]).run(stop); });
-	beside(scenario, std::chrono::duration<double>(seconds));
+	const char *trimmed_by = beside(scenario, std::chrono::duration<double>(seconds));
 	stop = true;
 	for (auto &worker : workers)
 		worker.join();
@@ -260,7 +263,8 @@ int measure(const Scenario &scenario, double seconds)
 	       threads, seconds);
 	print("all", figures[0]->all);
 	print("running", figures[0]->running);
-	printf("\"malloc_origin\": \"%s\"}\n", malloc_origin().c_str());
+	printf("\"trimmed_by\": \"%s\", \"malloc_origin\": \"%s\"}\n", trimmed_by,
+	       malloc_origin().c_str());
 	return 0;
 }
 

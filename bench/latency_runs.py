@@ -6,13 +6,15 @@ from collections import Counter
 from statistics import median
 
 import report
-from children import ChildFailed, check_origin, interleave, run_child
+from children import ChildFailed, check_origin, interleave, run_child, say
 
 OPERATIONS = ("malloc", "free", "nothing")
 # What is told of a histogram: a title and the part of the operations below it.
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 # The titles that have a target, at or below the best peer's.
 JUDGED = ("p99.9", "worst")
+# The scenario in which allocators are asked to give memory back: of those that can be asked.
+TRIMMED = "trimmed"
 # Seconds of a scenario, and with --quick.
 SECONDS = (3, 0.5)
 
@@ -30,6 +32,9 @@ def run_latency(build, allocators, options, failures):
             check_origin(result["malloc_origin"], library)
         except ChildFailed as error:
             return [(f"latency, {scenario}", error)]
+        if scenario == TRIMMED and not result["trimmed_by"]:
+            say(f"SKIPPED {name}, {scenario}: it cannot be asked for memory")
+            return []
         for operation in OPERATIONS:
             samples[name].setdefault((scenario, operation), []).append(
                 {kind: result[kind][operation] for kind in ("all", "running")})

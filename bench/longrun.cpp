@@ -209,11 +209,23 @@ long room_at(double time, double mib)
 	return static_cast<long>(mib * kMebi * (time < kNight ? 1 : kAtNight));
 }
 
+/* What the first thread reads off after each part of its work, late or not. */
+struct Looks {
+	std::vector<long> resident, payload;
+
+	void add(const Cache &cache)
+	{
+		resident.push_back(resident_kib());
+		payload.push_back(cache.bytes() / 1024);
+	}
+};
+
 /*
  * Requests at their times, as many for every allocator: a thread that is late catches up,
  * until all are handled.
  */
-void serve(Cache &cache, unsigned thread, Clock::time_point begin, double seconds, double mib)
+void serve(Cache &cache, unsigned thread, Clock::time_point begin, double seconds, double mib,
+	   Looks *looks)
 {
 	const auto ticks = static_cast<uint64_t>(seconds * 1000);
 	Random random(thread);
@@ -224,6 +236,8 @@ void serve(Cache &cache, unsigned thread, Clock::time_point begin, double second
 		std::this_thread::sleep_until(begin + std::chrono::milliseconds(tick));
 		for (unsigned i = 0; i < kRequests; i++)
 			handle(cache, random, drift_at(time), room_at(time, mib));
+		if (looks != nullptr && (tick + 1) * kLooks / ticks > tick * kLooks / ticks)
+			looks->add(cache);
 	}
 }
 
@@ -245,37 +259,38 @@ double cpu_seconds()
 	       1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+void print(const char *name, const std::vector<long> &numbers)
+{
+	printf("\"%s\": [", name);
+	for (size_t k = 0; k < numbers.size(); k++)
+		printf("%s%ld", k > 0 ? ", " : "", numbers[k]);
+	printf("]");
+}
+
 int measure(double seconds, double mib)
 {
 	const auto begin = Clock::now();
 	const unsigned count = cpus();
 	Cache cache;
 	std::vector<std::thread> threads;
-	std::vector<long> resident(kLooks), payload(kLooks);
+	Looks looks;
 
+	looks.resident.reserve(kLooks);
+	looks.payload.reserve(kLooks);
 	for (unsigned i = 0; i < count; i++)
-		threads.emplace_back([&, i] { serve(cache, i, begin, seconds, mib); });
-	for (unsigned k = 0; k < kLooks; k++) {
-		std::this_thread::sleep_until(
-			begin +
-			std::chrono::duration_cast<Clock::duration>(
-				std::chrono::duration<double>(seconds * (k + 1) / kLooks)));
-		resident[k] = resident_kib();
-		payload[k] = cache.bytes() / 1024;
-	}
+		threads.emplace_back([&, i] {
+			serve(cache, i, begin, seconds, mib, i == 0 ? &looks : nullptr);
+		});
 	for (auto &thread : threads)
 		thread.join();
 
 	printf("{\"seconds\": %g, \"cpu_seconds\": %.3f, \"late_seconds\": %.3f, ", seconds,
 	       cpu_seconds(),
 	       std::chrono::duration<double>(Clock::now() - begin).count() - seconds);
-	printf("\"resident_kib\": [");
-	for (unsigned k = 0; k < kLooks; k++)
-		printf("%s%ld", k > 0 ? ", " : "", resident[k]);
-	printf("], \"payload_kib\": [");
-	for (unsigned k = 0; k < kLooks; k++)
-		printf("%s%ld", k > 0 ? ", " : "", payload[k]);
-	printf("], \"malloc_origin\": \"%s\"}\n", malloc_origin().c_str());
+	print("resident_kib", looks.resident);
+	printf(", ");
+	print("payload_kib", looks.payload);
+	printf(", \"malloc_origin\": \"%s\"}\n", malloc_origin().c_str());
 	return 0;
 }
 

@@ -69,7 +69,7 @@ def scenario_table(scenario, by_title, interrupted, names):
     rows = []
     for operation in (*TIMED, NOTHING):
         for name in names:
-            if (scenario, operation) in by_title["worst"][name]:
+            if (scenario, operation) in by_title["worst"].get(name, {}):
                 rows.append([f"{operation}, {name}",
                              *(duration(found[name][scenario, operation])
                                for found in by_title.values()),
