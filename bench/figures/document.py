@@ -15,14 +15,14 @@ nav a { display: block; color: #0b4f7d; }
 p { max-width: 48rem; }
 figure { margin: 1rem 0; break-inside: avoid; }
 figure svg { width: 100%; height: auto; }
-.table { overflow: auto; max-height: 26rem; margin: .6rem 0 1.2rem; border: 1px solid #ccc; }
+.table { overflow: auto; max-height: 36rem; margin: .6rem 0 1.2rem; border: 1px solid #ccc; }
 table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums;
   width: 100%; }
 caption { text-align: left; font-weight: bold; padding: .4rem .5rem; }
 th, td { padding: .15rem .5rem; text-align: right; border-top: 1px solid #ddd; white-space: nowrap; }
 th { background: #f1f1f1; position: sticky; top: 0; }
-th:first-child, td:first-child, .words td { text-align: left; }
-.words, .words table { max-height: none; width: auto; }
+th:first-child, td:first-child, .words td, .words th { text-align: left; }
+.words { max-height: none; width: fit-content; }
 ul.verdicts { padding-left: 1.2rem; }
 .bad { font-weight: bold; }
 @media print { body { font-size: 10pt; max-width: none; padding: 0; } nav { display: none; }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What a report measures: jobs, each a command that writes one file of figures.
 
-A plan has passes; a pass runs every job once, so that each benchmark is spread over the whole
-time, and an interruption costs one job.
+A plan has passes. A pass runs every job once that has so many passes: benchmarks with several
+are spread over the whole time. An interruption costs one job.
 """
 
 from typing import NamedTuple
@@ -23,6 +23,12 @@ class Job(NamedTuple):
     passes: int = 1
     chooses: bool = True  # takes a list of allocators
     alone: bool = False  # a job for each allocator: it takes long
+
+
+def programs(rounds, seconds, *names):
+    """A job for each program."""
+    return [Job(f"programs-{name}", PROGRAMS, ("--rounds", str(rounds), name), seconds)
+            for name in names]
 
 
 QUICK = (
@@ -46,8 +52,7 @@ USUAL = (
     Job("idle", GRID, ("--idle", "--rounds", "1"), 65),
     Job("longrun", GRID, ("--longrun", "--seconds", "60"), 61, alone=True),
     Job("traces", GRID, ("--traces", "--rounds", "2"), 4, passes=3),
-    Job("programs", PROGRAMS, ("--rounds", "1", *SHORT_PROGRAMS, "php", "ruby", "gcc", "git"), 16,
-        passes=5),
+    *programs(3, 10, *SHORT_PROGRAMS, "php", "ruby", "gcc", "git"),
     Job("queue", GRID, ("--queue", "--rounds", "1"), 35, passes=3, chooses=False),
     Job("pool", GRID, ("--pool", "--rounds", "1"), 40, passes=3, chooses=False),
     Job("scale", GRID, ("--scale", "--rounds", "1"), 9, passes=3, chooses=False),
@@ -59,12 +64,18 @@ FULL = (
     Job("idle", GRID, ("--idle", "--rounds", "1"), 65, passes=3),
     Job("longrun", GRID, ("--longrun", "--seconds", "1800"), 1801, alone=True),
     Job("traces", GRID, ("--traces", "--rounds", "2"), 4, passes=5),
-    Job("programs", PROGRAMS, ("--rounds", "1"), 180, passes=5),
+    *programs(5, 20, *SHORT_PROGRAMS, "php", "ruby", "gcc", "clang", "git", "python",
+              "pyperformance", "redis", "postgres", "start"),
     Job("queue", GRID, ("--queue", "--rounds", "1"), 35, passes=7, chooses=False),
     Job("pool", GRID, ("--pool", "--rounds", "1"), 40, passes=7, chooses=False),
     Job("scale", GRID, ("--scale", "--rounds", "1"), 9, passes=7, chooses=False),
 )
 PLANS = {"quick": QUICK, "usual": USUAL, "full": FULL}
+
+
+def benchmark_of(name):
+    """A job may be a part of a benchmark, as `programs-perl` is one of `programs`."""
+    return name.partition(".")[0].partition("-")[0]
 
 
 class Step(NamedTuple):
@@ -76,7 +87,7 @@ class Step(NamedTuple):
 
     def kind(self):
         """Steps of one kind take about as long as each other."""
-        return self.name.partition(".")[0].partition("-")[0]
+        return benchmark_of(self.name)
 
 
 def steps(jobs, allocators):

@@ -9,6 +9,8 @@ import json
 from statistics import median
 from typing import NamedTuple
 
+from plan import benchmark_of
+
 
 class Results(NamedTuple):
     """One benchmark: what its files say of the run, and {name: {(row, column): [figure of each
@@ -35,17 +37,13 @@ def cells_of(raw):
             for key, figures in cells.items()]
 
 
-def benchmark_of(path):
-    return path.name.partition(".")[0].partition("-")[0]
-
-
 def load(folder):
     """{benchmark: its Results}, in the order of the files' names."""
     found = {}
     for path in sorted(folder.glob("*.*.json"), key=lambda path: path.name):
         content = json.loads(path.read_text())
         header = {key: value for key, value in content.items() if key != "results"}
-        results = found.setdefault(benchmark_of(path), Results(
+        results = found.setdefault(benchmark_of(path.name), Results(
             {**header, "failures": [], "allocators": {}}, {}))
         results.header["failures"] += header.get("failures", [])
         results.header["allocators"].update(header.get("allocators", {}))
