@@ -39,6 +39,8 @@ def draw(samples, programs):
                 one.plot([least, most], [y, y], color=look["color"], linewidth=1.2, zorder=2)
                 one.plot([middle], [y], label=name, **{**look, "linestyle": "none"})
         one.axvline(1, color="#777777", linewidth=0.8, zorder=1)
+        for k in range(0, len(programs), 2):
+            one.axhspan(k - 0.5, k + 0.5, color="#f2f2f2", linewidth=0, zorder=0)
         one.set_title(f"{title} / {REFERENCE}")
         one.grid(axis="y", visible=False)
     axes[0, 0].set_yticks(range(len(programs)), [program for program, _ in programs])
