@@ -1,6 +1,6 @@
 # A thin front: CMakePresets.json and scripts/ do the work.
 .DEFAULT_GOAL := help
-.PHONY: demo forward check check-all mutants bench install lint clean help library
+.PHONY: demo forward check check-all mutants bench bench-quick bench-full bench-build install lint clean help library
 
 PREFIX ?= /usr/local
 BUILD := build/release
@@ -24,12 +24,22 @@ mutants: ## break the library on purpose, and require a test to notice each time
 	scripts/install-deps check
 	tests/mutants/run --all
 
-bench: ## measure against other allocators
+bench: bench-build ## measure against other allocators: build/report/index.html and summary.md
+	bench/figures/run
+
+bench-quick: bench-build ## the same in 3 minutes: a first look
+	bench/figures/run --plan quick
+
+bench-full: bench-build ## the same with all peers and enough rounds: hours; goes on where it was interrupted
+	scripts/install-deps bench-peers bench-programs
+	bench/peers
+	bench/figures/run --plan full
+
+bench-build: # release build and the peers of packages
 	scripts/install-deps bench
 	cmake --preset release -DUKMEM_BUILD_TESTS=OFF
 	cmake --build --preset release
 	bench/peers --installed
-	bench/run
 
 install: library ## install the release build (PREFIX=/usr/local DESTDIR=)
 	cmake --install $(BUILD) --prefix $(PREFIX)
@@ -47,4 +57,4 @@ clean: ## remove all builds
 	rm -rf build
 
 help: ## this text
-	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20

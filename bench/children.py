@@ -32,13 +32,13 @@ def environment(library, extra=None):
     return variables
 
 
-def run_child(command, library, extra=None):
+def run_child(command, library, extra=None, timeout=CHILD_TIMEOUT):
     """Runs a command under an allocator, with extra variables; its standard output."""
     try:
         child = subprocess.run(command, env=environment(library, extra), capture_output=True,
-                               text=True, timeout=CHILD_TIMEOUT, check=False)
+                               text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as expired:
-        raise ChildFailed(f"no result after {CHILD_TIMEOUT} s") from expired
+        raise ChildFailed(f"no result after {timeout} s") from expired
     if child.returncode != 0:
         last = child.stderr.strip().splitlines()[-1:]
         raise ChildFailed(f"exit status {child.returncode} {' '.join(last)}")
@@ -74,8 +74,13 @@ def interleave(variants, rounds, measure, failures, cells=((),), during=None):
 
 
 def benchmarks(command, library, extra):
-    """What a program with Google Benchmark says: its context and its results."""
-    result = json.loads(run_child(command, library, extra))
+    """What a program with Google Benchmark says: its context and its results, or None and nothing
+    where no benchmark was chosen.
+    """
+    text = run_child(command, library, extra)
+    if not text.strip():
+        return None, []
+    result = json.loads(text)
     for cell in result["benchmarks"]:
         if cell.get("error_occurred"):
             raise ChildFailed(f"{cell['name']}: {cell['error_message']}")

@@ -7,8 +7,8 @@
  *
  * Allocates MIB (256) in objects, frees them, stands still for SECONDS, and asks the
  * allocator to give back what it can. Prints one line of JSON: the resident memory
- * before all that, at the peak, after freeing, after standing still, and after asking;
- * which function was asked, or "" where the allocator has none; and the file that
+ * before all that, at the peak, after freeing, while and after standing still, and after
+ * asking; which function was asked, or "" where the allocator has none; and the file that
  * malloc came from. bench/run preloads one allocator after the other.
  */
 #include <pthread.h>
@@ -16,6 +16,8 @@
 #include <chrono>
 
 #include "malloc_origin.h"
+#include "resident.h"
+#include "trimmer.h"
 #include "workload.h"
 
 namespace
@@ -39,45 +41,14 @@ constexpr Scenario kScenarios[] = {
 };
 
 constexpr double kMebi = 1 << 20;
-
-/* What an allocator may have to give memory back, in the order they are looked for. */
-struct Trimmer {
-	const char *name;
-	void (*call)(void *function);
-};
-
-constexpr Trimmer kTrimmers[] = {
-	{ "malloc_trim",
-	  [](void *function) { reinterpret_cast<int (*)(size_t)>(function)(0); } },
-	{ "mi_collect",
-	  [](void *function) { reinterpret_cast<void (*)(bool)>(function)(true); } },
-	{ "MallocExtension_ReleaseFreeMemory",
-	  [](void *function) { reinterpret_cast<void (*)()>(function)(); } },
-	{ "mallctl",
-	  [](void *function) {
-		  using Mallctl = int (*)(const char *, void *, size_t *, void *, size_t);
-
-		  /* 4096 stands for all arenas. */
-		  reinterpret_cast<Mallctl>(function)("arena.4096.purge", nullptr, nullptr,
-						      nullptr, 0);
-	  } },
-};
-
-const char *trim()
-{
-	for (const Trimmer &trimmer : kTrimmers) {
-		if (void *function = symbol_of_malloc(trimmer.name)) {
-			trimmer.call(function);
-			return trimmer.name;
-		}
-	}
-	return "";
-}
+/* How often the memory is looked at while the program stands still. */
+constexpr unsigned kLooks = 40;
 
 /* What the main thread reads off between the steps that all threads take together. */
 struct Readings {
 	long start, peak, freed, idle, trimmed;
 	const char *trimmed_by;
+	std::vector<long> while_idle; /* at equal distances, the first when all is freed */
 };
 
 class Steps
@@ -115,6 +86,21 @@ void release(std::vector<Object> &objects, size_t stays)
 	}
 }
 
+/*
+ * Sleeps, and looks at the resident memory now and then; @first is what it is before. Allocates
+ * nothing meanwhile: some allocators give memory back only in a malloc or a free.
+ */
+std::vector<long> stand_still(long first, double seconds)
+{
+	std::vector<long> found(1 + kLooks, first);
+
+	for (unsigned k = 1; k <= kLooks; k++) {
+		std::this_thread::sleep_for(std::chrono::duration<double>(seconds / kLooks));
+		found[k] = resident_kib();
+	}
+	return found;
+}
+
 /* A thread that only waits at the barrier stands as still as the one that sleeps. */
 Readings run(const Scenario &scenario, double seconds, double mib)
 {
@@ -138,8 +124,8 @@ Readings run(const Scenario &scenario, double seconds, double mib)
 		release(objects[freed], scenario.stays);
 		steps.pause(i, [&] {
 			readings.freed = status_kib("VmRSS");
-			std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-			readings.idle = status_kib("VmRSS");
+			readings.while_idle = stand_still(readings.freed, seconds);
+			readings.idle = readings.while_idle.back();
 			readings.trimmed_by = trim();
 			readings.trimmed = status_kib("VmRSS");
 		});
@@ -156,7 +142,10 @@ int measure(const Scenario &scenario, double seconds, double mib)
 	       readings.start, readings.peak);
 	printf("\"freed_kib\": %ld, \"idle_kib\": %ld, \"trimmed_kib\": %ld, ", readings.freed,
 	       readings.idle, readings.trimmed);
-	printf("\"trimmed_by\": \"%s\", \"malloc_origin\": \"%s\"}\n", readings.trimmed_by,
+	printf("\"seconds\": %g, \"while_idle_kib\": [", seconds);
+	for (size_t k = 0; k < readings.while_idle.size(); k++)
+		printf("%s%ld", k > 0 ? ", " : "", readings.while_idle[k]);
+	printf("], \"trimmed_by\": \"%s\", \"malloc_origin\": \"%s\"}\n", readings.trimmed_by,
 	       malloc_origin().c_str());
 	return 0;
 }

@@ -351,13 +351,15 @@ def heap_report(run, samples):
 
 
 def idle_figures(result):
-    """What bench/idle said, as percent of the peak that went back; without what was resident
-    before anything was allocated.
+    """What bench/idle said, as percent of the peak that went back, and that stayed at equal
+    distances of time; without what was resident before anything was allocated.
     """
     peak = result["peak_kib"] - result["start_kib"]
     returned = {key: 100 * (result["peak_kib"] - result[f"{key}_kib"]) / peak
                 for key in IDLE_MOMENTS}
-    return {**returned, "peak_mib": peak / 1024, "trimmed_by": result["trimmed_by"]}
+    stays = [100 * (kib - result["start_kib"]) / peak for kib in result["while_idle_kib"]]
+    return {**returned, "peak_mib": peak / 1024, "trimmed_by": result["trimmed_by"],
+            "seconds": result["seconds"], "stays": stays}
 
 
 def idle_report(run, samples):

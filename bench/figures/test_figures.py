@@ -1,0 +1,331 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Tests of the report of figures, on a small sample of results that is checked in.
+
+    test_figures.py tables      the figures in the tables are those of the data
+    test_figures.py page        the page is self-contained, its pictures are whole (77: no matplotlib)
+    test_figures.py resume      an interrupted run goes on, a complete one begins anew
+
+The expected figures are computed here from the files, without the report's code.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).resolve().parent
+SAMPLE = HERE / "sample/data"
+DATA = SAMPLE / "sample"
+SKIPPED = 77
+
+
+class Tables(HTMLParser):
+    """{id: [the header, rows...]}, all text."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.rows, self.text = {}, None, None
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "table":
+            self.rows = self.found[dict(attributes)["id"]] = []
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.text = ""
+
+    def handle_data(self, data):
+        if self.text is not None:
+            self.text += data
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self.rows[-1].append(self.text)
+            self.text = None
+
+
+def render(folder, data=SAMPLE, *options):
+    """(the page, the summary)"""
+    subprocess.run([HERE / "run", "--render", *options, "--plan", "sample", "--data", data,
+                    "--output", folder], check=True, stdout=subprocess.DEVNULL)
+    return (folder / "index.html").read_text(), (folder / "summary.md").read_text()
+
+
+def raw(benchmark, folder=DATA):
+    """{name: {"row/column": figures}} of all files of a benchmark."""
+    found = {}
+    for path in sorted(folder.glob(f"{benchmark}[.-]*.json")):
+        for name, cells in json.loads(path.read_text())["results"].items():
+            for cell, figures in cells.items():
+                found.setdefault(name, {}).setdefault(cell, []).extend(figures)
+    return found
+
+
+def near(text, value):
+    """A figure as it is written: it has at least two digits."""
+    written = float(text)
+    digits = len(text.partition(".")[2])
+    return abs(written - value) <= 0.5001 * 10 ** -digits
+
+
+class Differences(list):
+    """What a table says that the data do not."""
+
+    def see(self, where, text, value):
+        if text == "-" or not near(text, value):
+            self.append(f"{where}: {text}, not {value:.4g}")
+
+
+def check_grid(tables, data, wrong):
+    middle = {name: {cell: median(figures) for cell, figures in cells.items()}
+              for name, cells in data.items()}
+    header, *rows = tables["grid-ns"]
+    batches = [word.removeprefix("batch ") for word in tables["grid-ratios"][0][1:]]
+    seen = 0
+    for row in rows:
+        for name, field in zip(header[1:], row[1:]):
+            for batch, text in zip(batches, field.split(" / ")):
+                wrong.see(f"grid {row[0]} {name}", text, middle[name][f"{row[0]}/{batch}"])
+                seen += 1
+    for row in tables["grid-ratios"][1:]:
+        for batch, field in zip(batches, row[1:]):
+            cell = f"{row[0]}/{batch}"
+            best = min((middle[name][cell], name) for name in middle if name != "ukmem")
+            text, peer = re.fullmatch(r"(\S+) \((.*)\)", field).groups()
+            wrong.see(f"grid ratio {cell}", text, middle["ukmem"][cell] / best[0])
+            if peer != best[1]:
+                wrong.append(f"grid {cell}: the best peer is {best[1]}, not {peer}")
+            seen += 1
+    return seen
+
+
+def check_workloads(tables, data, wrong):
+    seen = 0
+    header, *rows = tables["workloads-ms"]
+    for row in rows:
+        workload, threads = row[0].split(", ")
+        for name, text in zip(header[1:], row[1:]):
+            rounds = data[name][f"{workload}/{threads}"]
+            wrong.see(f"workload {row[0]} {name}", text,
+                      1e3 * median(figures["seconds"] for figures in rounds))
+            seen += 1
+    for row in tables["workloads-memory"][1:]:
+        for column, text in zip(tables["workloads-memory"][0][1:], row[1:]):
+            cell = f"{row[0]}/{column.split()[0]}"
+            if cell in data["ukmem"]:
+                middle = {name: median(figures["peak_rss_kib"] for figures in cells[cell])
+                          for name, cells in data.items()}
+                ours = middle.pop("ukmem")
+                wrong.see(f"memory {cell}", text.split()[0], ours / min(middle.values()))
+                seen += 1
+    return seen
+
+
+def check_latency(tables, data, wrong):
+    units = {"ns": 1, "us": 1e3, "ms": 1e6}
+    seen = 0
+    for cell in data["ukmem"]:
+        scenario, operation = cell.split("/")
+        header, *rows = tables[f"latency-{scenario}"]
+        for row in rows:
+            if row[0].split(", ")[0] != operation:
+                continue
+            rounds = data[row[0].split(", ")[1]][cell]
+            counts = Counter()
+            for figures in rounds:
+                counts.update(dict(map(tuple, figures["running"]["buckets"])))
+            every = sorted(counts.elements())
+            expected = {"p50": every[-(-len(every) // 2) - 1],
+                        "p99": every[-(-99 * len(every) // 100) - 1],
+                        "p99.9": every[-(-999 * len(every) // 1000) - 1],
+                        "worst": median(figures["running"]["worst"] for figures in rounds)}
+            for title, field in zip(header[1:], row[1:]):
+                if title in expected:
+                    text, unit = field.split()
+                    wrong.see(f"latency {scenario} {row[0]} {title}", text,
+                              expected[title] / units[unit])
+                    seen += 1
+    return seen
+
+
+def check_longrun(tables, data, wrong):
+    header, *rows = tables["longrun-table"]
+    for row in rows:
+        result, = data[row[0]]["long run/"]
+        pairs = list(zip(result["resident_kib"], result["payload_kib"]))
+        last = [resident / payload for resident, payload in pairs[-round(len(pairs) / 20):]]
+        wrong.see(f"long run {row[0]}", row[1], sum(last) / len(last))
+        wrong.see(f"long run {row[0]}", row[header.index("peak resident, MiB")],
+                  max(result["resident_kib"]) / 1024)
+    return len(rows)
+
+
+def check_idle(tables, data, wrong):
+    seen = 0
+    for key in ("freed", "idle", "trimmed"):
+        header, *rows = tables[f"idle-{key}"]
+        for row in rows:
+            for name, text in zip(header[1:], row[1:]):
+                wrong.see(f"idle {row[0]} {name}", text,
+                          median(figures[key] for figures in data[name][f"{row[0]}/"]))
+                seen += 1
+    return seen
+
+
+def check_traces(tables, data, wrong):
+    header, *rows = tables["traces-0"]
+    for row in rows:
+        for name, text in zip(header[1:], row[1:]):
+            wrong.see(f"trace {row[0]} {name}", text, median(
+                1e9 * figures["cpu_seconds"] / figures["events"] / figures["times"]
+                for figures in data[name][f"{row[0]}/"]))
+    return len(rows)
+
+
+def check_scale(tables, data, wrong):
+    header, *rows = tables["scale-table"]
+    columns = [cell.removesuffix("/") for cell in next(iter(data.values()))]
+    for row in rows:
+        for title, column, text in zip(header[1:], columns, row[1:]):
+            assert title == column.strip()
+            wrong.see(f"scale {row[0]} {title}", text, median(data[row[0]][f"{column}/"]))
+    return len(rows)
+
+
+def check_threads_of(kind):
+    def check(tables, data, wrong):
+        seen = 0
+        for name, (header, *rows) in tables.items():
+            if re.fullmatch(rf"{kind}-\d+", name):
+                for row in rows:
+                    # Columns of two groups have no name in common but in their group.
+                    figures = {cell.split("/", 1)[1]: median(values) for cell, values
+                               in data[row[0]].items() if group_of(cell, header, data)}
+                    for column, text in zip(header[1:], row[1:]):
+                        if text != "-":
+                            wrong.see(f"{kind} {row[0]} {column}", text, figures[column])
+                            seen += 1
+        return seen
+    return check
+
+
+def group_of(cell, header, data):
+    """Is this cell's group the one whose columns the header has, for every name?"""
+    group = cell.split("/", 1)[0]
+    columns = {other.split("/", 1)[1] for cells in data.values() for other in cells
+               if other.split("/", 1)[0] == group}
+    return columns == set(header[1:])
+
+
+def check_programs(tables, wrong):
+    rows = json.loads((DATA / "programs.1.json").read_text())["results"]
+    figures = {(row["program"], row["allocator"], row["metric"]): row["figures"] for row in rows
+               if row["test"] == "all"}
+    header, *lines = tables["programs-CPU"]
+    for line in lines:
+        base = median(figures[line[0], "glibc", "CPU, s"])
+        for name, field in zip(header[1:], line[1:]):
+            texts = re.fullmatch(r"(\S+) \((\S+)-(\S+)\)", field).groups()
+            values = figures[line[0], name, "CPU, s"]
+            for text, value in zip(texts, (median(values), min(values), max(values))):
+                wrong.see(f"{line[0]} {name}", text, value / base)
+    return len(lines)
+
+
+CHECKS = {"grid": check_grid, "workloads": check_workloads, "latency": check_latency,
+          "longrun": check_longrun, "idle": check_idle, "traces": check_traces,
+          "scale": check_scale, "queue": check_threads_of("queue"),
+          "pool": check_threads_of("pool")}
+
+
+def differences(page):
+    parser = Tables()
+    parser.feed(page)
+    wrong = Differences()
+    for name, check in CHECKS.items():
+        assert check(parser.found, raw(name), wrong) > 0, f"nothing of {name} was checked"
+    assert check_programs(parser.found, wrong) > 0
+    return wrong
+
+
+def test_tables(folder):
+    page, summary = render(folder, SAMPLE, "--tables")
+    wrong = differences(page)
+    assert not wrong, "\n".join(wrong)
+    assert "## Latency of single operations" in summary and "| 1 thread |" in summary
+    # With other data each of these checks fails.
+    for name in CHECKS:
+        changed = folder / name
+        shutil.copytree(DATA, changed / "sample")
+        for path in (changed / "sample").glob(f"{name}[.-]*.json"):
+            path.write_text(re.sub(r"(?<=[ \[])(\d+\.\d{2,}|[1-9]\d{3,})(?=[,\]}])",
+                                   lambda number: str(2 * float(number[0]) + 1000), path.read_text()))
+        assert differences(render(folder, changed, "--tables")[0]), f"other figures of {name} went unnoticed"
+
+
+def test_page(folder):
+    page, _ = render(folder)
+    for pattern in (r"<script", r"<link", r"<img", r"<iframe", r"@import", r"\bsrc=",
+                    r"href=\"(?!#)", r"url\((?!#)"):
+        assert not re.search(pattern, page), f"the page refers to another: {pattern}"
+    rest = re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
+    assert "http" not in rest, "the page names an address"
+    pictures = re.findall(r"<svg .*?</svg>", page, re.S)
+    if not pictures:
+        print("SKIPPED: python3-matplotlib is missing, there are no pictures")
+        return SKIPPED
+    assert len(pictures) == 11, f"{len(pictures)} pictures"
+    for picture in pictures:
+        root = xml.fromstring(picture)
+        assert len(list(root.iter())) > 50, "a picture is empty"
+    ids = Counter(re.findall(r'\bid="([^"]*)"', page))
+    twice = [name for name, count in ids.items() if count > 1]
+    assert not twice, f"ids are there twice: {twice[:5]}"
+    lost = set(re.findall(r'(?:href="|url\()#([^")]*)', page)) - set(ids)
+    assert not lost, f"no element has these ids: {sorted(lost)[:5]}"
+    return 0
+
+
+def test_resume(folder):
+    """A plan of steps that fail at once: what they leave is enough to see which ran."""
+    command = [HERE / "run", "--plan", "quick", "--only", "glibc", "--data", folder / "data",
+               "--output", folder, "--build", folder, "--noise", "0.1", "--tables"]
+
+    def run():
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    first = run()
+    steps = re.findall(r"^\[\d+/(\d+)\] (\S+);", first, re.M)
+    assert len(steps) == int(steps[0][0]) > 5, first
+    files = sorted((folder / "data/quick").glob("*.1.json"))
+    kept = files[0].stat().st_ino
+    # Interrupted before the last steps: their files and the end are missing.
+    state = folder / "data/quick/state.json"
+    content = json.loads(state.read_text())
+    del content["noise_after"]
+    state.write_text(json.dumps(content))
+    for path in files[-2:]:
+        path.unlink()
+    second = run()
+    assert len(re.findall(r"^\[", second, re.M)) == 2 and "going on" in second, second
+    assert files[0].stat().st_ino == kept, "a step that was there ran again"
+    third = run()
+    assert len(re.findall(r"^\[", third, re.M)) == len(steps), third
+
+
+def main():
+    tests = {"tables": test_tables, "page": test_page, "resume": test_resume}
+    with tempfile.TemporaryDirectory(prefix="figures.") as folder:
+        return tests[sys.argv[1]](Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tests bench/trace: test_trace.py BUILD
+
+The events of a program whose requests are known are in its trace, threads and sizes included;
+replaying it asks for the same, and a broken trace is refused.
+"""
+
+import json
+import lzma
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+TRACE = Path(__file__).resolve().parent / "trace"
+THREAD, MALLOC, CALLOC, ALIGNED, REALLOC, FREE = range(6)
+# Those with a second number.
+TWO = (ALIGNED, REALLOC)
+
+
+def decode(data):
+    """[(thread, event, first number, second)]; written after trace_format.h alone."""
+    assert data[:8] == b"ukmtrc01"
+    at, thread, found = 8, None, []
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        head = data[at]
+        at += 1
+        event, first = head & 7, head >> 3
+        if first == 31:
+            first = number()
+        if event == THREAD:
+            thread = first
+        else:
+            found.append((thread, event, first, number() if event in TWO else None))
+    return found
+
+
+def replay(build, path):
+    return subprocess.run([build / "bench/trace_replay", path, "2"], capture_output=True,
+                          text=True, check=False)
+
+
+def main():
+    build = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="trace.") as folder:
+        packed, plain = Path(folder) / "t.xz", Path(folder) / "t"
+        subprocess.run([TRACE, "record", "--build", build, packed, build / "bench/traced"], check=True)
+        plain.write_bytes(lzma.open(packed).read())
+        events = decode(plain.read_bytes())
+        counts = Counter((event, first) for _, event, first, _ in events if event != FREE)
+        assert counts[MALLOC, 1024] == 1000, counts
+        assert counts[CALLOC, 3000] == 1 and counts[ALIGNED, 100000] == 1, counts
+        assert [counts[REALLOC, size] for size in range(4000, 9000, 1000)] == [1] * 5, counts
+        assert counts[REALLOC, 5000] == 1, "the child was recorded"
+        assert {second for _, event, _, second in events if event == ALIGNED} == {12}
+        # The objects are freed by the second thread, in order: each has the same distance but
+        # for what that thread allocated before.
+        frees = [first for thread, event, first, _ in events if event == FREE and thread == 1]
+        assert len(frees) >= 1000
+        last = frees[-1000:]
+        assert last == list(range(last[0], last[0] - 1000, -1)), last[:5]
+
+        told = json.loads(replay(build, plain).stdout)
+        assert told["events"] == len(events) and told["threads"] == 2, told
+        assert told["payload_peak_kib"] >= 1000, told
+        assert 105 <= told["payload_end_kib"] <= 200, told
+        assert told["resident_peak_kib"] >= 0.9 * 1000, told
+
+        plain.write_bytes(plain.read_bytes()[:8] + bytes([FREE | 5 << 3]))
+        broken = replay(build, plain)
+        assert broken.returncode == 1 and "did not allocate" in broken.stderr, broken
+        plain.write_bytes(b"nothing")
+        assert replay(build, plain).returncode == 1
+    print("as recorded")
+
+
+if __name__ == "__main__":
+    main()
