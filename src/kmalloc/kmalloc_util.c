@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/report.h"
+#include "kfence/kfence.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
 #include "page/page_alloc.h"
@@ -176,7 +177,7 @@ const char *kstrdup_const(const char *s, gfp_t flags)
 
 void kfree_const(const void *p)
 {
-	if (virt_to_page(p))
+	if (virt_to_page(p) || kfence_has(p))
 		kfree(p);
 }
 
