@@ -203,7 +203,6 @@ cold void *kfence_take(const struct kfence_request *r)
 		return NULL;
 	}
 	kfence_close_guards(o);
-	atomic_store_explicit(&o->opened, 0, memory_order_relaxed);
 	kfence_place(o, max_size(r->size, 1), r->align, toss());
 	atomic_store_explicit(&o->hash, hash, memory_order_relaxed);
 	atomic_store_explicit(&o->cache, r->cache, memory_order_relaxed);

@@ -64,7 +64,7 @@ bool kfence_close_page(char *page)
 
 void kfence_close_guards(struct kfence_object *o)
 {
-	unsigned int opened = atomic_load_explicit(&o->opened, memory_order_relaxed);
+	unsigned int opened = atomic_exchange_explicit(&o->opened, 0, memory_order_relaxed);
 
 	if (opened & KFENCE_LEFT)
 		kfence_close_page(kfence_page(o) - kfence_pool.page_size);

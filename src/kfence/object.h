@@ -103,7 +103,7 @@ struct kfence_object *kfence_object_at(const void *p);
 /* Opens the page at @page for the program, or closes it. False: the system refused. */
 bool kfence_open_page(char *page);
 bool kfence_close_page(char *page);
-/* Closes the guards beside an object that a report had opened. */
+/* Closes the guards that reports had opened; the next report is the object's first. */
 void kfence_close_guards(struct kfence_object *o);
 /* Places an object of @size bytes in its page, and fills the rest. */
 void kfence_place(struct kfence_object *o, size_t size, size_t align, bool right);

@@ -3,8 +3,8 @@
  * Which requests KFENCE's pool may serve, and what their caches count.
  *
  * An object in the pool is one of its cache by name, size, alignment and constructor, and is
- * counted among the cache's. It lies in no slab, so caches whose objects must lie in slabs, or
- * are looked after in other ways, have none there.
+ * counted among the cache's. It lies in no slab, so caches whose objects must lie in slabs, and
+ * checked caches, have none there.
  */
 #include "slab/slab_kfence.h"
 
