@@ -42,6 +42,12 @@ static void close_for_ever(void)
 	atomic_store_explicit(&kfence_gate.next, UINT64_MAX, memory_order_relaxed);
 }
 
+cold void kfence_stop_slow(void)
+{
+	close_for_ever();
+	atomic_store_explicit(&kfence_gate.open, false, memory_order_relaxed);
+}
+
 static bool init(void)
 {
 	if (kfence_pool_init((unsigned int)config.kfence_num_objects) && kfence_fault_init())
@@ -64,7 +70,7 @@ cold void kfence_gate_due(uint64_t now)
 		close_for_ever();
 		return;
 	}
-	if (now >= next &&
+	if (next != UINT64_MAX && now >= next &&
 	    atomic_compare_exchange_strong_explicit(&kfence_gate.next, &next, now + interval,
 						    memory_order_relaxed, memory_order_relaxed))
 		atomic_store_explicit(&kfence_gate.open, next != 0, memory_order_relaxed);
@@ -155,7 +161,7 @@ static struct kfence_object *claim(void)
 
 static void set_state(struct kfence_object *o, enum kfence_state state)
 {
-	atomic_store_explicit(&o->state, state, memory_order_release); /* S1 */
+	atomic_store_explicit(&o->state, state, memory_order_release); /* E1 */
 }
 
 static void set_freed(struct kfence_object *o)
@@ -275,7 +281,7 @@ cold bool kfence_free(void *p, const char *func, const void *caller)
 
 static bool is_ready(void)
 {
-	return atomic_load_explicit(&kfence_pool.len, memory_order_acquire); /* B2 */
+	return atomic_load_explicit(&kfence_pool.len, memory_order_acquire); /* J2 */
 }
 
 /* Whether @o is an object of @cache that is in use. */

@@ -53,7 +53,7 @@ void *kfence_take(const struct kfence_request *r);
 /* Whether @p is an address in the pool. */
 static inline bool kfence_has(const void *p)
 {
-	size_t len = atomic_load_explicit(&kfence_pool.len, memory_order_acquire); /* B2 */
+	size_t len = atomic_load_explicit(&kfence_pool.len, memory_order_acquire); /* J2 */
 
 	return unlikely((uintptr_t)p - (uintptr_t)kfence_pool.base < len);
 }
@@ -71,5 +71,16 @@ void kfence_refuse(const void *p, const char *func, const void *caller);
 unsigned int kfence_count(const void *cache);
 /* Lists these objects, for a cache that is to be destroyed. */
 void kfence_report_left(const void *cache);
+
+void kfence_stop_slow(void);
+
+/* Hands out no more objects: the program looks at the pages of its objects, and guarded ones
+ * have none. */
+static inline void kfence_stop(void)
+{
+	if (unlikely(atomic_load_explicit(&kfence_gate.next, memory_order_relaxed) !=
+		     UINT64_MAX))
+		kfence_stop_slow();
+}
 
 #endif

@@ -40,7 +40,7 @@ bool kfence_pool_init(unsigned int nr_objects)
 	p->page_size = page;
 	p->nr_objects = nr_objects;
 	p->objects = objects;
-	atomic_store_explicit(&p->len, len, memory_order_release); /* B1 */
+	atomic_store_explicit(&p->len, len, memory_order_release); /* J1 */
 	return true;
 }
 

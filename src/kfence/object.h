@@ -49,8 +49,8 @@ enum kfence_opened {
 	KFENCE_TOLD_SHIFT = 4, /* bit << 4: the report is written */
 };
 
-/* Synchronization: the thread that has taken the object, or frees it, writes; S1, its release
- * of the state, pairs with S2. */
+/* Synchronization: the thread that has taken the object, or frees it, writes; E1, its release
+ * of the state, pairs with E2. */
 struct kfence_object {
 	_Atomic uintptr_t state; /* enum kfence_state, plus a thread */
 	_Atomic uint64_t freed;	 /* counts frees, over all objects */
@@ -82,7 +82,7 @@ static inline enum kfence_state kfence_state_of(uintptr_t word)
 
 static inline enum kfence_state kfence_state(const struct kfence_object *o)
 {
-	return kfence_state_of(atomic_load_explicit(&o->state, memory_order_acquire)); /* S2 */
+	return kfence_state_of(atomic_load_explicit(&o->state, memory_order_acquire)); /* E2 */
 }
 
 static inline unsigned int kfence_index(const struct kfence_object *o)

@@ -521,6 +521,19 @@ TEST_F(KfenceTest, SomeCachesAreNot)
 	}
 }
 
+/* A program that looks at the pages of its objects gets none without. */
+TEST_F(KfenceTest, VirtToPageEndsIt)
+{
+	in_child([] {
+		void *p = kmalloc(64, GFP_KERNEL);
+		bool has = virt_to_page(p);
+
+		kfree(p);
+		shim_kfence_look(UINT64_MAX - 1);
+		return has && !shim_kfence_is_open() ? 0 : 1;
+	});
+}
+
 /* The child finishes what threads had begun that it does not have; this thread's own goes on.
  */
 TEST_F(KfenceTest, ForkFindsObjectsWhole)
@@ -549,6 +562,24 @@ TEST_F(KfenceTest, ForkFindsObjectsWhole)
 		set(each, IN_USE, SHIM_NOBODY);
 	for (char *each : { p, q, mine, kept })
 		kfree(each);
+}
+
+/* Not even when a cache is made while the gate is open. */
+TEST_F(KfenceTest, TheLibrarysOwnObjectsAreNot)
+{
+	std::vector<struct kmem_cache *> caches;
+	unsigned int in_use = 0;
+
+	kfree(guarded(64, true));
+	for (int i = 0; i < 50; i++) {
+		shim_kfence_open();
+		caches.push_back(make("many", 64, 0, 0));
+	}
+	for (unsigned int i = 0; i < OBJECTS; i++)
+		in_use += shim_kfence_state(i) == IN_USE;
+	EXPECT_EQ(in_use, 0u);
+	for (struct kmem_cache *s : caches)
+		kmem_cache_destroy(s);
 }
 
 TEST_F(KfenceTest, SmallAddressSpacesHaveNoPool)

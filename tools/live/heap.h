@@ -10,6 +10,8 @@
 #ifndef TOOLS_LIVE_HEAP_H
 #define TOOLS_LIVE_HEAP_H
 
+#include <map>
+
 #include "live/layout.h"
 #include "live/memory.h"
 #include "live/snapshot.h"
@@ -72,6 +74,13 @@ class heap
 	uint64_t base;
 };
 
+/** Objects in KFENCE's pool. */
+struct guarded {
+	uint64_t in_use = 0, touched = 0; /**< touched: ever used */
+	std::map<address, uint64_t> by_cache;
+};
+
+guarded read_guarded(const heap &h);
 std::vector<cache> read_caches(const heap &h, unsigned int what);
 /** Sets zones and vmstat of the snapshot. */
 void read_zones(const heap &h, unsigned int what, snapshot &s);

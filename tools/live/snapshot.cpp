@@ -159,6 +159,7 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 	const uint64_t aside_pages =
 		h.variable("aside_word") >> h.l.shift("ASIDE_IN_USE_SHIFT");
 	const uint64_t aside = pages_to_bytes(h, aside_pages);
+	const guarded kfence = read_guarded(h);
 	gauges &g = s.gauges;
 
 	s.aside = aside;
@@ -173,10 +174,13 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 	}
 	for (const cache &c : s.caches)
 		g.allocated += c.own ? 0 : c.all.inuse * c.size;
+	g.mapped += pages_to_bytes(h, kfence.touched);
+	g.active += pages_to_bytes(h, kfence.in_use);
+	g.retained += pages_to_bytes(h, kfence.touched - kfence.in_use);
 	/* Caches were counted at another moment than zones. */
 	g.allocated = std::min(g.allocated + s.large_bytes, g.active);
 	if (what & RESIDENT)
-		add_resident(h, s, aside);
+		add_resident(h, s, aside + pages_to_bytes(h, kfence.touched));
 }
 
 } // namespace
