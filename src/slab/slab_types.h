@@ -17,6 +17,7 @@
  *   slab_capacity.c   decides how large the array is
  *   slab_drain.c      empties all arrays, lists and queues of a cache
  *   slab_count.c      counts what a cache holds and did
+ *   slab_kfence.c     objects in KFENCE's pool, between guard pages
  *   debug/            in place of arrays: objects of twins, with guards and records
  *   slab_sample.c     looks at one allocation of many
  *   slab_take.c       chooses the node that objects come from

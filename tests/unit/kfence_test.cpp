@@ -594,6 +594,30 @@ TEST_F(KfenceTest, SmallAddressSpacesHaveNoPool)
 	});
 }
 
+int refuse_mprotect(void * /*addr*/, size_t /*len*/, int /*prot*/)
+{
+	return -ENOMEM;
+}
+
+/* The process may have as many mappings as it is allowed: then nothing is guarded. */
+TEST_F(KfenceTest, RefusedProtection)
+{
+	const struct os_calls saved = os_calls;
+	char *p = guarded(64, true);
+
+	os_calls.mprotect = refuse_mprotect;
+	shim_kfence_open();
+	void *q = shim_kmalloc_slow(64, GFP_KERNEL);
+
+	EXPECT_NE(q, nullptr);
+	EXPECT_FALSE(shim_kfence_has(q));
+	kfree(q);
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+	os_calls = saved;
+	for (int i = 0; i < 2 * OBJECTS; i++)
+		kfree(guarded(64, true));
+}
+
 /* Threads take, write and free; the gate is open all the time; children come and go. */
 TEST_F(KfenceTest, Storm)
 {

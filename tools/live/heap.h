@@ -5,6 +5,7 @@
  *   snapshot.cpp   the reader; gauges
  *   caches.cpp     caches
  *   zones.cpp      zones, pagesets, free blocks, vm events
+ *   guarded.cpp    objects in KFENCE's pool
  *   heap.cpp       this
  */
 #ifndef TOOLS_LIVE_HEAP_H
