@@ -57,22 +57,17 @@ static void read_registers(const ucontext_t *context, struct registers *r)
  * access was a write. */
 static enum kfence_access access_of(const ucontext_t *context)
 {
-	enum { ESR_MAGIC = 0x45535201 };
-	struct record {
-		uint32_t magic, size;
-		uint64_t esr;
-	};
 	const char *at = (const char *)context->uc_mcontext.__reserved;
 	const char *end = at + sizeof(context->uc_mcontext.__reserved);
 
-	while (end - at >= (ptrdiff_t)sizeof(struct record)) {
-		const struct record *r = (const void *)at;
+	while (end - at >= (ptrdiff_t)sizeof(struct esr_context)) {
+		const struct esr_context *r = (const void *)at;
 
-		if (r->magic == ESR_MAGIC)
+		if (r->head.magic == ESR_MAGIC)
 			return r->esr & 1 << 6 ? KFENCE_WRITE : KFENCE_READ;
-		if (!r->magic || r->size < 8)
+		if (!r->head.magic || r->head.size < sizeof(r->head))
 			break;
-		at += r->size;
+		at += r->head.size;
 	}
 	return KFENCE_SOME_ACCESS;
 }
