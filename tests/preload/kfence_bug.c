@@ -4,10 +4,11 @@
  *
  *	kfence_bug BUG [handler]
  *
- * It replaces blocks of many sizes all the time. Most bugs are done once, to a block that it
- * knows to be guarded: malloc_usable_size() gives the odd size that was asked for. Then it
- * prints "went on". The bug "rare" is done to one block of a hundred, blindly, and for ever;
- * "none" lasts for a second. With "handler", it has a handler of SIGSEGV, installed first.
+ * It replaces blocks of a few sizes all the time, and now and then frees them all. Most bugs
+ *are done once, to a block that it knows to be guarded: malloc_usable_size() gives the odd size
+ *that was asked for. Then it prints "went on". The bug "rare" is done to one block of a
+ *hundred, blindly, and for ever; "none" lasts for a second. With "handler", it has a handler of
+ *SIGSEGV, installed first.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -18,7 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCKS = 20000, SPARE = 15 }; /* bytes between a size and the next multiple of 16 */
+enum {
+	BLOCKS = 40000,
+	PHASE = 100000, /* rounds after which all blocks are freed */
+	SPARE = 15,	/* bytes between a size and the next multiple of 16 */
+};
 
 static char *blocks[BLOCKS];
 static uint32_t seed = 1;
@@ -78,6 +83,14 @@ static int do_bug(const char *bug, volatile char *p, size_t n)
 	return 1;
 }
 
+static void free_all(void)
+{
+	for (int i = 0; i < BLOCKS; i++) {
+		free(blocks[i]);
+		blocks[i] = NULL;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *bug = argc > 1 ? argv[1] : "none";
@@ -87,15 +100,17 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		signal(SIGSEGV, handler);
 	for (uint32_t i = 0; now() - start < (none ? 1 : 60); i++) {
-		size_t n = 16 * (1 + next_random() % 20) + 1;
+		size_t n = 16 * (1 + next_random() % 4) + 1;
 		char **p = &blocks[next_random() % BLOCKS];
 
+		if (i % PHASE == 0)
+			free_all();
 		free(*p);
 		*p = malloc(n);
 		if (!*p)
 			return 1;
 		memset(*p, 1, n);
-		if (rare && next_random() % 100 == 0)
+		if (rare && next_random() % 50 == 0)
 			((volatile char *)*p)[n] = 2;
 		else if (!rare && !none && malloc_usable_size(*p) == n && do_bug(bug, *p, n)) {
 			puts("went on");
