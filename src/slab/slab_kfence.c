@@ -27,20 +27,21 @@ static bool is_excluded(struct kmem_cache *s)
 	       atomic_load_explicit(&s->max_slabs, memory_order_relaxed);
 }
 
-cold void *slab_kfence_take(struct kmem_cache *s, size_t size, size_t align, gfp_t flags,
+cold void *slab_kfence_take(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 			    const void *caller)
 {
 	struct kfence_request r = {
 		.cache = s,
 		.name = s->name,
 		.size = size,
-		.align = max_size(align, least_align(s, size)),
+		.align = least_align(s, size),
 		.caller = caller,
 	};
 	void *obj;
 
 	if (!caller || !(flags & __GFP_DIRECT_RECLAIM) || flags & (__GFP_DMA | __GFP_DMA32) ||
-	    max_size(size, r.align) > page_size() || is_excluded(s) || !lock_none_held())
+	    max_size(size, r.align) > page_size() || is_excluded(s) ||
+	    node != page_policy_node() || !lock_none_held())
 		return NULL;
 	obj = kfence_take(&r);
 	if (!obj)

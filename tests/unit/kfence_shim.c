@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "kfence_shim.h"
 
+#include <string.h>
+
 #include "kfence/kfence.h"
 #include "kmalloc/kmalloc.h"
 
@@ -56,5 +58,8 @@ void shim_kfence_set_state(unsigned int index, unsigned int state, enum shim_kfe
 
 void *shim_kmalloc_slow(size_t size, unsigned int flags)
 {
-	return kmalloc_slow(size, flags, __builtin_return_address(0));
+	struct kmem_cache *s = size_class_cache(size);
+	void *p = slab_alloc_slow(s, 0, size, flags, __builtin_return_address(0));
+
+	return p && flags & __GFP_ZERO ? memset(p, 0, size) : p;
 }

@@ -25,7 +25,7 @@ unsigned int shim_kfence_state(unsigned int index);
 /* Pretends that a thread is changing the object, or none. */
 enum shim_kfence_thread { SHIM_NOBODY, SHIM_THIS, SHIM_ANOTHER };
 void shim_kfence_set_state(unsigned int index, unsigned int state, enum shim_kfence_thread by);
-/* kmalloc() past the arrays. */
+/* kmalloc() past the arrays, of up to 64 KiB. */
 void *shim_kmalloc_slow(size_t size, unsigned int flags);
 
 #ifdef __cplusplus
