@@ -98,6 +98,7 @@ static const struct live_entry entries[] = {
 	FIELD(kfence_pool, len),
 	FIELD(kfence_pool, nr_objects),
 	FIELD(kfence_pool, objects),
+	FIELD(kfence_pool, objects_bytes),
 	SIZE(kfence_object),
 	FIELD(kfence_object, state),
 	FIELD(kfence_object, cache),

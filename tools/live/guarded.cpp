@@ -36,6 +36,8 @@ guarded read_guarded(const heap &h)
 	for (uint64_t i = 0; i < n; i++)
 		pieces.push_back(objects.piece(i, pool.get("objects") + i * size));
 	expect(h.memory.read(pieces));
+	g.at = pool.get("objects");
+	g.bytes = pool.get("objects_bytes");
 	for (uint64_t i = 0; i < n; i++) {
 		g.touched += objects.get(i, state) != h.l.constant("KFENCE_UNUSED");
 		if (objects.get(i, state) != in_use)

@@ -78,6 +78,8 @@ class heap
 /** Objects in KFENCE's pool. */
 struct guarded {
 	uint64_t in_use = 0, touched = 0; /**< touched: ever used */
+	address at = 0;			  /**< what the library knows about them */
+	uint64_t bytes = 0;
 	std::map<address, uint64_t> by_cache;
 };
 
