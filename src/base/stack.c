@@ -72,7 +72,8 @@ enum {
 	LEAST_ADDRESS = 4096,  /* of code */
 };
 
-static no_sanitize_thread uintptr_t word_at(uintptr_t addr)
+static no_sanitize_thread __attribute__((__no_sanitize__("address"))) uintptr_t
+word_at(uintptr_t addr)
 {
 	return *(const volatile uintptr_t *)addr;
 }
