@@ -31,6 +31,10 @@ struct tunable {
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 
+#ifndef UKMEM_KFENCE_INTERVAL
+#define UKMEM_KFENCE_INTERVAL 100
+#endif
+
 #ifndef UKMEM_ANNOTATE
 #define UKMEM_ANNOTATE ANNOTATE_AUTO
 #endif
@@ -157,6 +161,17 @@ static bool set_value(const struct tunable *t, struct config *c, const char *s, 
 	return true;
 }
 
+/* A dot in a key stands for an underscore: kfence.sample_interval, as the kernel writes it. */
+static bool is_key_of(const struct tunable *t, const char *key, size_t len)
+{
+	if (strlen(t->name) != len)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (t->name[i] != key[i] && (t->name[i] != '_' || key[i] != '.'))
+			return false;
+	return true;
+}
+
 void config_set(struct config_reading *r, const char *key, size_t key_len, const char *s,
 		size_t len)
 {
@@ -165,7 +180,7 @@ void config_set(struct config_reading *r, const char *key, size_t key_len, const
 	for (unsigned int i = 0; i < ARRAY_SIZE(tunables); i++) {
 		const struct tunable *t = &tunables[i];
 
-		if (strlen(t->name) != key_len || memcmp(t->name, key, key_len) != 0)
+		if (!is_key_of(t, key, key_len))
 			continue;
 		if (set_value(t, r->config, s, len)) {
 			r->origin[i] = r->at;

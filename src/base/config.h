@@ -49,6 +49,16 @@ enum config_slab_debug_action {
 	SLAB_DEBUG_WARN,
 };
 
+enum config_kfence_on_fault {
+	KFENCE_ON_FAULT_CONTINUE,
+	KFENCE_ON_FAULT_ABORT,
+};
+
+enum config_kfence_stack {
+	KFENCE_STACK_FRAMES,
+	KFENCE_STACK_TABLES,
+};
+
 enum config_annotate {
 	ANNOTATE_AUTO,
 	ANNOTATE_NEVER,
@@ -152,6 +162,15 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"poison, U owners; -: none")                                                   \
 	CHOICE(slab_debug_action, SLAB_DEBUG_ABORT, "abort|warn",                              \
 		"after a report about an object of a cache that is debugged")                  \
+	NUMBER(kfence_sample_interval, UKMEM_KFENCE_INTERVAL, 0, 3600000,                      \
+		"KFENCE guards an allocation every so many ms, to find bugs of the "           \
+		"program; 0: off")                                                             \
+	NUMBER(kfence_num_objects, 255, 1, 65535, "objects of two pages in its pool")          \
+	CHOICE(kfence_on_fault, KFENCE_ON_FAULT_CONTINUE, "continue|abort",                    \
+		"after a report of KFENCE")                                                    \
+	CHOICE(kfence_stack, KFENCE_STACK_FRAMES, "frames|tables",                             \
+		"it reads stacks by frame pointers, or unwind tables where there is "          \
+		"libgcc_s")                                                                    \
 	STRING(slab_attr, "CACHE/ATTR=VALUE;...",                                              \
 		"attributes of caches, set when a cache is made")                              \
 	CHOICE(oom_report, OOM_REPORT_NEVER, "never|first|always",                             \

@@ -22,6 +22,7 @@
 #include "slab/debug/check.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
+#include "slab/slab_kfence.h"
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
@@ -200,8 +201,9 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	if (unlikely(config.passthrough))
 		return alloc_libc(align, size, flags);
 	s = size_class_aligned(size, align);
+	/* A block of so many bytes is aligned, wherever it comes from. */
 	if (s)
-		return slab_alloc_sized(s, size, flags, caller);
+		return slab_alloc_sized(s, align_up(max_size(size, 1), align), flags, caller);
 	if (align <= page_size())
 		return large_alloc(size, 0, flags);
 	return large_alloc(size, ilog2(align) - page_window.page_shift, flags);
@@ -252,6 +254,10 @@ void kfree_slow(void *p, const char *func, const void *caller)
 
 	if (!p || p == ZERO_SIZE_PTR)
 		return;
+	if (kfence_has(p)) {
+		slab_kfence_free(NULL, p, func, caller);
+		return;
+	}
 	if (slab_passes_through(p)) {
 		os_heap.free(p);
 		return;
@@ -277,10 +283,37 @@ static bool in_use(const struct page *page, const void *p, const void *caller)
 	       slab_checked_in_use(page->cache, (void *)(uintptr_t)p, caller);
 }
 
+/* The bytes of a block in KFENCE's pool; 0, after a report: it is none. */
+static cold size_t guarded_usable(const void *p, const char *func, const void *caller)
+{
+	size_t size = kfence_size(p);
+
+	if (!size)
+		kfence_refuse(p, func, caller);
+	return size;
+}
+
+/* The usable bytes of a block that is no size class's by its address alone; *@large: its page
+ * if it is of whole pages. 0: it was reported. */
+static size_t find_usable(const void *p, const char *func, const void *caller,
+			  struct page **large)
+{
+	struct page *page;
+
+	if (kfence_has(p))
+		return guarded_usable(p, func, caller);
+	page = find(p, func);
+	if (!page || !in_use(page, p, caller))
+		return 0;
+	if (page_type(page) == PAGE_LARGE)
+		*large = page;
+	return usable(page);
+}
+
 size_t kmalloc_usable(const void *p, const char *func)
 {
 	size_t size = kmalloc_class_usable(p);
-	struct page *page;
+	struct page *large;
 
 	if (likely(size))
 		return size;
@@ -288,8 +321,7 @@ size_t kmalloc_usable(const void *p, const char *func)
 		return 0;
 	if (slab_passes_through(p))
 		return os_heap.usable(p);
-	page = find(p, func);
-	return page && in_use(page, p, NULL) ? usable(page) : 0;
+	return find_usable(p, func, NULL, &large);
 }
 
 /* Zeroes the bytes from @kept to @end, if @flags ask for it. Result: @p. */
@@ -337,19 +369,17 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
-	struct page *page, *large = NULL;
 	size_t old = kmalloc_class_usable(p), now;
+	struct page *large = NULL;
 	void *q;
 
 	debug_assert(p && size);
 	if (unlikely(!old)) {
 		if (slab_passes_through(p))
 			return resize_libc(p, size, flags);
-		page = find(p, func);
-		if (!page || !in_use(page, p, caller))
+		old = find_usable(p, func, caller, &large);
+		if (!old)
 			return NULL;
-		old = usable(page);
-		large = page_type(page) == PAGE_LARGE ? page : NULL;
 	}
 	/* The block stays if @size fits and uses more than half of it. */
 	if (size <= old && size > old / 2)

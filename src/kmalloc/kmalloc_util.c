@@ -8,8 +8,10 @@
 
 #include "base/config.h"
 #include "base/report.h"
+#include "kfence/kfence.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
+#include "page/lookup.h"
 #include "page/page_alloc.h"
 #include "ukmem/overflow.h"
 
@@ -176,7 +178,7 @@ const char *kstrdup_const(const char *s, gfp_t flags)
 
 void kfree_const(const void *p)
 {
-	if (virt_to_page(p))
+	if (page_lookup(p) || kfence_has(p))
 		kfree(p);
 }
 
@@ -212,7 +214,7 @@ void *vzalloc_node(size_t size, int node)
 
 bool is_vmalloc_addr(const void *p)
 {
-	struct page *page = virt_to_page(p);
+	struct page *page = page_lookup(p);
 
 	return page && page_type(page) == PAGE_LARGE && page_to_virt(page) == p;
 }

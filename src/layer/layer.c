@@ -15,6 +15,7 @@
 #include "ukmem/stats.h"
 
 #pragma weak percpu_layer
+#pragma weak kfence_layer
 #pragma weak page_layer
 #pragma weak slab_layer
 #pragma weak kmalloc_layer
@@ -22,7 +23,8 @@
 
 /* Lowest first. */
 static const struct layer *const layers[] = {
-	&percpu_layer, &page_layer, &slab_layer, &kmalloc_layer, &pool_layer, &live_layer,
+	&percpu_layer,	&kfence_layer, &page_layer, &slab_layer,
+	&kmalloc_layer, &pool_layer,   &live_layer,
 };
 
 /* Every program has the layer live, and the description of the library's layout

@@ -44,8 +44,8 @@ struct layer {
 	bool (*start_threads)(void);
 };
 
-extern const struct layer percpu_layer, page_layer, slab_layer, kmalloc_layer, pool_layer,
-	live_layer;
+extern const struct layer percpu_layer, kfence_layer, page_layer, slab_layer, kmalloc_layer,
+	pool_layer, live_layer;
 
 /* The next layer above @l that is ready, or the lowest one; NULL: there is none. */
 const struct layer *layer_next(const struct layer *l);

@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "base/bits.h"
+#include "kfence/object.h"
 #include "kmalloc/large.h"
 #include "os/os.h"
 #include "page/aside.h"
@@ -91,6 +92,20 @@ static const struct live_entry entries[] = {
 	FIELD(pcpu_section, page),
 	FIELD(pcpu_section, len),
 	CONSTANT(PCPU_MAX_SECTIONS),
+	/* kfence */
+	SIZE(kfence_pool),
+	FIELD(kfence_pool, base),
+	FIELD(kfence_pool, len),
+	FIELD(kfence_pool, nr_objects),
+	FIELD(kfence_pool, objects),
+	FIELD(kfence_pool, objects_bytes),
+	SIZE(kfence_object),
+	FIELD(kfence_object, state),
+	FIELD(kfence_object, cache),
+	FIELD(kfence_object, addr),
+	FIELD(kfence_object, size),
+	CONSTANT(KFENCE_UNUSED),
+	CONSTANT(KFENCE_IN_USE),
 	/* queue */
 	SIZE(alf_queue),
 	FIELD(alf_queue, producer.word),
@@ -307,6 +322,7 @@ static const struct live_entry entries[] = {
 	X(pcpu_sections)                                                                       \
 	X(pcpu_nr_sections)                                                                    \
 	X(os_nr_prefer_refused)                                                                \
+	X(kfence_pool)                                                                         \
 	X(page_window)                                                                         \
 	X(page_limits)                                                                         \
 	X(zones)                                                                               \

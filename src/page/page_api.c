@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/report.h"
+#include "kfence/kfence.h"
 #include "page/lookup.h"
 #include "page/oom.h"
 #include "page/page_alloc.h"
@@ -240,6 +241,7 @@ void *page_address(const struct page *page)
 
 struct page *virt_to_page(const void *addr)
 {
+	kfence_stop();
 	return page_lookup(addr);
 }
 

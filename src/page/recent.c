@@ -11,6 +11,7 @@
 #include "page/recent.h"
 
 #include "base/config.h"
+#include "kfence/kfence.h"
 #include "os/os.h"
 
 enum { PERIOD_MIN_MS = 100 };
@@ -24,6 +25,7 @@ unsigned int page_recent_look(void)
 	uint64_t since = atomic_load_explicit(&page_recent.since, memory_order_relaxed);
 	uint64_t now = os_calls.now_ms(), period = config.dirty_decay_ms;
 
+	kfence_look(now);
 	period = period < PERIOD_MIN_MS ? PERIOD_MIN_MS : period;
 	/* Of two threads that note at once the smaller number may stay: it is noted anew soon.
 	 */

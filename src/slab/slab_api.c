@@ -7,6 +7,7 @@
 #include "os/os.h"
 #include "slab/debug/check.h"
 #include "slab/slab_array.h"
+#include "slab/slab_kfence.h"
 #include "slab/slab_page.h"
 
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
@@ -49,6 +50,10 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 
 	if (!obj)
 		return;
+	if (kfence_has(obj)) {
+		slab_kfence_free(s, obj, func, caller);
+		return;
+	}
 	of = slab_cache_of(obj);
 	if (of == s) /* the cache has no entry, or the array is full */
 		slab_free_slow(s, obj, caller);

@@ -20,6 +20,7 @@
 #include "slab/debug/check.h"
 #include "slab/slab_capacity.h"
 #include "slab/slab_drain.h"
+#include "slab/slab_kfence.h"
 #include "slab/slab_limit.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_sample.h"
@@ -175,6 +176,9 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_
 	void *obj;
 
 	flags = page_flags_now(flags);
+	obj = slab_kfence_alloc(s, node, size, flags, caller);
+	if (unlikely(obj))
+		return obj;
 	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
 	obj = alloc_slow(s, node, size, flags, caller);
 	if (unlikely(!obj && slab_limit_reached(s)))

@@ -219,6 +219,15 @@ static bool nodes_are_pages(void)
 	return nodes_bytes() > SLAB_MAX_SIZE;
 }
 
+/* A zeroed object of one of the library's own caches; never a guarded one, since it is not the
+ * program's. */
+static void *zalloc_own(struct kmem_cache *own)
+{
+	void *obj = slab_alloc(own, GFP_KERNEL, NULL);
+
+	return obj ? memset(obj, 0, own->object_size) : NULL;
+}
+
 static struct kmem_cache_node *alloc_nodes(void)
 {
 	size_t npages = align_up(nodes_bytes(), page_size()) >> page_window.page_shift;
@@ -226,7 +235,7 @@ static struct kmem_cache_node *alloc_nodes(void)
 	bool zeroed;
 
 	if (!nodes_are_pages())
-		return kmem_cache_zalloc(&slab_boot_node, GFP_KERNEL);
+		return zalloc_own(&slab_boot_node);
 	page = page_alloc_run(PAGE_ANY_NODE, GFP_KERNEL, npages, &zeroed);
 	if (!page)
 		return NULL;
@@ -245,7 +254,7 @@ static void free_nodes(struct kmem_cache_node *nodes)
 
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
-	struct kmem_cache *s = kmem_cache_zalloc(&slab_boot_cache, GFP_KERNEL);
+	struct kmem_cache *s = zalloc_own(&slab_boot_cache);
 	struct kmem_cache_node *nodes = alloc_nodes();
 
 	if (s && nodes && setup(s, nodes, p)) {

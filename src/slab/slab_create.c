@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "kfence/kfence.h"
 #include "layer/layer.h"
 #include "page/page_alloc.h"
 #include "percpu/percpu_alloc.h"
@@ -169,7 +170,7 @@ struct kmem_cache *(kmem_cache_create)(const char *name, unsigned int size, unsi
 static size_t objects_out(const struct kmem_cache *s)
 {
 	struct kmem_cache *twin = slab_twin(s);
-	size_t inuse = twin ? objects_out(twin) : 0;
+	size_t inuse = (twin ? objects_out(twin) : 0) + kfence_count(s);
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		inuse += atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed);
@@ -204,6 +205,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
 		slab_report_left(s);
+		kfence_report_left(s);
 		slab_allow_pins(s);
 		return;
 	}

@@ -6,21 +6,25 @@
  * or to serve some of them in another way, is called here and says how far the next look is
  * away.
  *
- * While nobody does, the countdown is wound up: one allocation in 32768 comes by. It is no miss
+ * KFENCE does, without a wish of its own: the countdown is wound up, and one allocation in
+ * 32768 comes by. It is no miss
  * of the array: no event counts it, and the array does not grow for it.
  */
 #include "slab/slab_sample.h"
 
 #include "base/assert.h"
+#include "os/os.h"
 #include "percpu/array_wind.h"
 #include "percpu/gate.h"
+#include "slab/slab_kfence.h"
 
 void *slab_sample_point(struct kmem_cache *s, unsigned int node, uint64_t header, size_t size,
 			gfp_t flags, const void *caller)
 {
 	debug_assert(size <= s->object_size && pcpu_gate_depth);
-	(void)flags;
-	(void)caller;
 	pcpu_array_wind(slab_array(s, node), header, PCPU_ARRAY_TICKS, false);
-	return NULL;
+	/* A program whose arrays are never empty has no other look at the clock. */
+	if (flags & __GFP_DIRECT_RECLAIM)
+		kfence_look(os_calls.now_ms());
+	return slab_kfence_alloc(s, node, size, flags, caller);
 }

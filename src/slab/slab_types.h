@@ -19,6 +19,7 @@
  *   slab_count.c      counts what a cache holds and did
  *   debug/            in place of arrays: objects of twins, with guards and records
  *   slab_sample.c     looks at one allocation of many
+ *   slab_kfence.c     objects in KFENCE's pool, between guard pages
  *   slab_take.c       chooses the node that objects come from
  *   slab_shared.c     the node's shared queue, for objects on their way from CPU to CPU
  *   slab_budget.c     the budget of kmalloc's arrays and queues

@@ -27,6 +27,7 @@ LAYERS = [
     ["kmalloc"],
     ["slab"],
     ["page", "queue"],
+    ["kfence"],
     ["percpu"],
     ["os"],
     ["stats"],
@@ -46,7 +47,7 @@ FILES = {
         slab_verify slab_fork slab_reclaim debug/switch debug/tunable slab_reserve slab_cache
         slab_api slab_array slab_capacity slab_drain slab_count
         debug/check debug/twin debug/pattern debug/report debug/annotate debug/record
-        slab_sample slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
+        slab_sample slab_kfence slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
         slab_limit slab_geometry slab_list slab_types
     """.split(),
     "page": """

@@ -18,6 +18,7 @@
 #include "live/map.h"
 #include "live/process.h"
 #include "live/snapshot.h"
+#include "unit/kfence_shim.h"
 
 namespace
 {
@@ -239,6 +240,37 @@ TEST_F(LiveReader, CountsAreTheLibrarys)
 	EXPECT_EQ(s.gauges.mapped, g.mapped);
 	EXPECT_EQ(s.large_blocks, 1u);
 	EXPECT_GE(s.large_bytes, 1u << 20);
+}
+
+/* Objects in KFENCE's pool lie in no slab. */
+TEST_F(LiveReader, GuardedObjectsCount)
+{
+	std::vector<void *> guarded;
+
+#if defined(__SANITIZE_ADDRESS__)
+	GTEST_SKIP() << "the stack is read as a whole, which AddressSanitizer forbids";
+#endif
+	for (int i = 0; i < 5; i++) {
+		shim_kfence_open();
+		guarded.push_back(shim_kmalloc_slow(100, GFP_KERNEL));
+	}
+	if (!shim_kfence_has(guarded[0]))
+		GTEST_SKIP() << "no pool";
+	kfree(guarded.back());
+	guarded.pop_back();
+	const live::snapshot s = live::reader(memory).take(everything);
+	const live::cache *const of = s.find("kmalloc-112");
+	ukmem_gauges g;
+
+	ASSERT_TRUE(of);
+	EXPECT_GE(of->all.inuse, guarded.size());
+	ukmem_gauges_read(&g);
+	EXPECT_EQ(s.gauges.allocated, g.allocated);
+	EXPECT_EQ(s.gauges.active, g.active);
+	EXPECT_EQ(s.gauges.retained, g.retained);
+	EXPECT_EQ(s.gauges.mapped, g.mapped);
+	for (void *p : guarded)
+		kfree(p);
 }
 
 /* What @print writes. */

@@ -235,6 +235,21 @@ TEST(ConfigTest, UnknownKeysAreNamedOnce)
 	EXPECT_EQ(conf(":1").warnings, "ukmem: unknown configuration key ''\n");
 }
 
+/* The kernel's names of its parameters have dots. */
+TEST(ConfigTest, DotsInKeys)
+{
+	Result r = conf("kfence.sample_interval:7,dirty.max:1m,kfence_num.objects:9");
+
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["kfence_sample_interval"], "7");
+	EXPECT_EQ(r.value["kfence_num_objects"], "9");
+	EXPECT_EQ(r.value["dirty_max"], "1m");
+	EXPECT_EQ(conf("dirty.max.:1,l.mit:1,.:1").warnings,
+		  "ukmem: unknown configuration key 'dirty.max.'\n"
+		  "ukmem: unknown configuration key 'l.mit'\n"
+		  "ukmem: unknown configuration key '.'\n");
+}
+
 TEST(ConfigTest, ItemsThatAreNoPair)
 {
 	EXPECT_EQ(conf("").warnings, "");

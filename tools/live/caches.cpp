@@ -54,7 +54,7 @@ class cache_reader
 	      capacity(h.l.field_of("pcpu_array.capacity")),
 	      slot(h.l.field_of("pcpu_array.slot")), laps(h.l.field_of("pcpu_array.laps")),
 	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")), counter(h.l),
-	      event_names(h.l.names("slab_event:"))
+	      event_names(h.l.names("slab_event:")), kfence(read_guarded(heap_of))
 	{
 		for (const char *name : { "slab_boot_cache", "slab_boot_node", "slab_queues" })
 			own.push_back(h.l.symbol(name));
@@ -86,6 +86,7 @@ class cache_reader
 	const pops_reader counter;
 	const std::vector<std::string> event_names;
 	std::vector<address> own;
+	const guarded kfence;
 };
 
 /* The descriptors on the list, and those that are not on it yet. */
@@ -285,6 +286,12 @@ void cache_reader::sum_up(const record &d, cache &c) const
 		c.all.pages += n.pages;
 		c.all.listed_inuse += n.listed_inuse;
 		c.all.listed_idle += n.listed_idle;
+	}
+	const auto found = kfence.by_cache.find(d.where);
+
+	if (found != kfence.by_cache.end()) {
+		c.all.inuse += found->second;
+		c.all.objects += found->second;
 	}
 	c.events.assign(event_names.size(), 0);
 	c.allocs_fast = c.cpu_slabs = 0;

@@ -5,10 +5,13 @@
  *   snapshot.cpp   the reader; gauges
  *   caches.cpp     caches
  *   zones.cpp      zones, pagesets, free blocks, vm events
+ *   guarded.cpp    objects in KFENCE's pool
  *   heap.cpp       this
  */
 #ifndef TOOLS_LIVE_HEAP_H
 #define TOOLS_LIVE_HEAP_H
+
+#include <map>
 
 #include "live/layout.h"
 #include "live/memory.h"
@@ -72,6 +75,15 @@ class heap
 	uint64_t base;
 };
 
+/** Objects in KFENCE's pool. */
+struct guarded {
+	uint64_t in_use = 0, touched = 0; /**< touched: ever used */
+	address at = 0;			  /**< what the library knows about them */
+	uint64_t bytes = 0;
+	std::map<address, uint64_t> by_cache;
+};
+
+guarded read_guarded(const heap &h);
 std::vector<cache> read_caches(const heap &h, unsigned int what);
 /** Sets zones and vmstat of the snapshot. */
 void read_zones(const heap &h, unsigned int what, snapshot &s);

@@ -123,7 +123,7 @@ uint64_t resident_percpu(const heap &h)
 	return sum;
 }
 
-void add_resident(const heap &h, snapshot &s, uint64_t aside)
+void add_resident(const heap &h, snapshot &s, uint64_t aside, const guarded &kfence)
 {
 	s.metadata = { { "entries of pages, zones", resident_window(h, s.zones) },
 		       { "per-CPU memory", resident_percpu(h) } };
@@ -134,9 +134,12 @@ void add_resident(const heap &h, snapshot &s, uint64_t aside)
 					    h.nr_nodes * h.l.size_of("pglist_data")) +
 				  h.memory.resident(h.nodes[0].get("zonelists"),
 						    h.variable("zonelists_bytes")) });
+	if (kfence.bytes)
+		s.metadata.push_back(
+			{ "guarded objects", h.memory.resident(kfence.at, kfence.bytes) });
 	for (const counter &part : s.metadata)
 		s.gauges.metadata += part.value;
-	s.gauges.resident = s.gauges.metadata + aside;
+	s.gauges.resident = s.gauges.metadata + aside + pages_to_bytes(h, kfence.touched);
 	for (const zone &z : s.zones)
 		s.gauges.resident += h.memory.resident(h.page_to_virt(z.start),
 						       pages_to_bytes(h, z.below()));
@@ -159,6 +162,7 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 	const uint64_t aside_pages =
 		h.variable("aside_word") >> h.l.shift("ASIDE_IN_USE_SHIFT");
 	const uint64_t aside = pages_to_bytes(h, aside_pages);
+	const guarded kfence = read_guarded(h);
 	gauges &g = s.gauges;
 
 	s.aside = aside;
@@ -173,10 +177,13 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 	}
 	for (const cache &c : s.caches)
 		g.allocated += c.own ? 0 : c.all.inuse * c.size;
+	g.mapped += pages_to_bytes(h, kfence.touched);
+	g.active += pages_to_bytes(h, kfence.in_use);
+	g.retained += pages_to_bytes(h, kfence.touched - kfence.in_use);
 	/* Caches were counted at another moment than zones. */
 	g.allocated = std::min(g.allocated + s.large_bytes, g.active);
 	if (what & RESIDENT)
-		add_resident(h, s, aside);
+		add_resident(h, s, aside, kfence);
 }
 
 } // namespace

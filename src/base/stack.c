@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads a stack from an allocation or a fault, which may be in a signal handler, on any stack,
+ * and in a thread that holds any lock of libc or of the program. So it takes no lock, allocates
+ * nothing, and cannot fault.
+ *
+ * It follows frame pointers. The library's own frames have none, so the chain is found as
+ * follows: above the word that is the program's return address @caller lies the program's
+ * frame. One of the library's functions has saved the frame pointer below that word. Every word
+ * is tested before it is read: by a system call that does nothing but read it, and fails. A
+ * program with a seccomp filter has to allow it.
+ *
+ * Code without frame pointers ends the chain. The compiler's unwinder (_Unwind_Backtrace) knows
+ * all code with unwind tables. It trusts them, waits for a lock where a program has registered
+ * tables for code that it made at run time, and asks libc where others are: since glibc 2.35
+ * without a lock (_dl_find_object), which this file insists on. So it is for callers that want
+ * it. A process without libgcc_s has no unwinder; nothing is loaded for it here.
+ */
+#include "base/stack.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "base/compiler.h"
+
+#pragma weak _Unwind_Backtrace
+#pragma weak _Unwind_GetIP
+
+struct dl_find_object;
+extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
+
+struct trace {
+	uintptr_t *pc, caller;
+	unsigned int n, most; /* addresses written; room */
+};
+
+static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg)
+{
+	struct trace *t = arg;
+	uintptr_t pc = _Unwind_GetIP(context);
+
+	if (!pc)
+		return _URC_END_OF_STACK;
+	/* The library's own frames end where the caller's begins. */
+	if (pc == t->caller)
+		t->n = 0;
+	if (t->n == t->most)
+		return _URC_END_OF_STACK;
+	t->pc[t->n++] = pc;
+	return _URC_NO_REASON;
+}
+
+/* Whether the word at @addr can be read. The kernel reads it, and then refuses the operation,
+ * of which there is none with this number. */
+static bool is_readable(uintptr_t addr)
+{
+	int saved = errno;
+	bool ok = !(addr % sizeof(addr)) &&
+		  syscall(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -1 && errno == EINVAL;
+
+	errno = saved;
+	return ok;
+}
+
+enum {
+	OWN_WORDS = 1024,      /* of the library's frames */
+	FRAME_BYTES = 1 << 20, /* of a frame of the program */
+	LEAST_ADDRESS = 4096,  /* of code */
+};
+
+static no_sanitize_thread __attribute__((__no_sanitize__("address"))) uintptr_t
+word_at(uintptr_t addr)
+{
+	return *(const volatile uintptr_t *)addr;
+}
+
+/* Whether @pc may be code: it lies in the program or a library, as far as libc can tell without
+ * a lock. */
+static bool is_code(uintptr_t pc)
+{
+	uintptr_t found[16]; /* larger than libc's structure */
+
+	return pc > LEAST_ADDRESS &&
+	       (!_dl_find_object ||
+		!_dl_find_object((void *)pc, (struct dl_find_object *)(void *)found));
+}
+
+/* Whether @frame looks like a frame pointer of a function whose caller's is above it. */
+static bool is_frame(uintptr_t frame, uintptr_t above)
+{
+	return frame > above && frame - above < FRAME_BYTES && is_readable(frame) &&
+	       is_readable(frame + sizeof(frame)) && is_code(word_at(frame + sizeof(frame)));
+}
+
+/* Adds the return addresses of @frame, which is_frame() has found to be one, and of those
+ * above it. Result: as stack_read(). */
+static unsigned int follow(uintptr_t *pc, unsigned int n, unsigned int most, uintptr_t frame)
+{
+	while (frame && n < most) {
+		uintptr_t next = word_at(frame);
+
+		pc[n++] = word_at(frame + sizeof(frame));
+		frame = is_frame(next, frame) ? next : 0;
+	}
+	return n;
+}
+
+/* The innermost frame above @high whose address is saved between @low and @high; or 0. */
+static uintptr_t saved_frame(uintptr_t low, uintptr_t high)
+{
+	uintptr_t frame = 0;
+
+	for (uintptr_t at = low; at < high; at += sizeof(at)) {
+		uintptr_t saved = word_at(at);
+
+		if (saved != frame && (!frame || saved < frame) && is_frame(saved, high))
+			frame = saved;
+	}
+	return frame;
+}
+
+/* The frame pointer of the program's function that called the library; 0: it is not found. The
+ * library's own frames may have copies of @caller, all below the return address. */
+static noinline uintptr_t callers_frame(const void *caller)
+{
+	uintptr_t low = (uintptr_t)__builtin_frame_address(0), high = low, frame = 0;
+
+	for (unsigned int words = 0; words < OWN_WORDS; words++, high += sizeof(high)) {
+		if ((words == 0 || high % 4096 == 0) && !is_readable(high))
+			break;
+		if (word_at(high) == (uintptr_t)caller) {
+			uintptr_t found = saved_frame(low, high);
+
+			frame = found ? found : frame;
+		}
+	}
+	return frame;
+}
+
+unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bool tables)
+{
+	struct trace t = { .pc = pc, .caller = (uintptr_t)caller, .most = most };
+
+	if (!caller || !most)
+		return 0;
+	if (tables && _Unwind_Backtrace && _Unwind_GetIP && _dl_find_object) {
+		_Unwind_Backtrace(note, &t);
+		return t.n;
+	}
+	pc[0] = (uintptr_t)caller;
+	return follow(pc, 1, most, callers_frame(caller));
+}
+
+unsigned int stack_read_at(uintptr_t *pc, unsigned int most, uintptr_t at, uintptr_t frame,
+			   uintptr_t stack)
+{
+	if (!most)
+		return 0;
+	pc[0] = at;
+	return is_frame(frame, stack - 1) ? follow(pc, 1, most, frame) : 1;
+}

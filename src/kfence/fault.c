@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The handler of SIGSEGV. Linux reports an access to a closed page by this signal alone.
+ *
+ * A fault in the pool is a bug of the program: the handler reports it and opens the page, so
+ * that the program goes on as it would have without KFENCE, or leaves the page closed and
+ * passes the signal on, as the tunable says. All other faults are passed on.
+ *
+ * What was installed before is called as the kernel would call it: the handler of this file is
+ * installed with the flags and the mask of its predecessor, so it runs on the same stack, with
+ * the same signals blocked, and system calls are restarted or not. Where the default was in
+ * force, it is restored, and the fault comes once more.
+ *
+ * A program that installs a handler later has all faults. kfence_fault_is_ready() notices, and
+ * no more objects are handed out as long as that handler is there.
+ */
+#include "kfence/fault.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/config.h"
+#include "base/stack.h"
+#include "kfence/kfence.h"
+#include "kfence/report.h"
+#include "os/os.h"
+
+/* Synchronization: kfence_fault_init() writes it before the handler is there. */
+static struct sigaction previous;
+
+enum { TELLING_MS = 1000 }; /* how long a thread waits for another one's report */
+
+/* The registers of code that a signal interrupted. */
+struct registers {
+	uintptr_t pc, frame, stack;
+	enum kfence_access access;
+};
+
+#if defined(__x86_64__)
+static void read_registers(const ucontext_t *context, struct registers *r)
+{
+	const greg_t *g = context->uc_mcontext.gregs;
+
+	*r = (struct registers){
+		.pc = (uintptr_t)g[REG_RIP],
+		.frame = (uintptr_t)g[REG_RBP],
+		.stack = (uintptr_t)g[REG_RSP],
+		.access = g[REG_ERR] & 2 ? KFENCE_WRITE : KFENCE_READ,
+	};
+}
+#elif defined(__aarch64__)
+/* The kernel adds records to the context; one has the syndrome, of which bit 6 says that the
+ * access was a write. */
+static enum kfence_access access_of(const ucontext_t *context)
+{
+	const char *at = (const char *)context->uc_mcontext.__reserved;
+	const char *end = at + sizeof(context->uc_mcontext.__reserved);
+
+	while (end - at >= (ptrdiff_t)sizeof(struct esr_context)) {
+		const struct esr_context *r = (const void *)at;
+
+		if (r->head.magic == ESR_MAGIC)
+			return r->esr & 1 << 6 ? KFENCE_WRITE : KFENCE_READ;
+		if (!r->head.magic || r->head.size < sizeof(r->head))
+			break;
+		at += r->head.size;
+	}
+	return KFENCE_SOME_ACCESS;
+}
+
+static void read_registers(const ucontext_t *context, struct registers *r)
+{
+	*r = (struct registers){
+		.pc = context->uc_mcontext.pc,
+		.frame = context->uc_mcontext.regs[29],
+		.stack = context->uc_mcontext.sp,
+		.access = access_of(context),
+	};
+}
+#else
+static void read_registers(const ucontext_t *context, struct registers *r)
+{
+	(void)context;
+	*r = (struct registers){ .access = KFENCE_SOME_ACCESS };
+}
+#endif
+
+static struct kfence_object *neighbour(char *guard, bool right)
+{
+	char *page = right ? guard + kfence_pool.page_size : guard - kfence_pool.page_size;
+
+	return kfence_has(page) ? kfence_object_at(page) : NULL;
+}
+
+/* Bytes from an object in use to @addr in the guard on its left or right. */
+static size_t distance(const struct kfence_object *o, const char *addr)
+{
+	if (!o || kfence_state(o) != KFENCE_IN_USE)
+		return SIZE_MAX;
+	return addr < o->addr ? (size_t)(o->addr - addr) : (size_t)(addr - o->addr) - o->size;
+}
+
+/* What a fault is about. */
+struct fault {
+	enum kfence_bug bug;
+	char *page;
+	struct kfence_object *object; /* in whose mask it is noted that the page is opened */
+	enum kfence_opened opened;
+};
+
+static void look_at_guard(struct fault *f, const char *addr)
+{
+	struct kfence_object *left = neighbour(f->page, false),
+			     *right = neighbour(f->page, true);
+	size_t to_left = distance(left, addr), to_right = distance(right, addr);
+	bool is_left = left && (to_left <= to_right || !right);
+
+	f->bug = to_left == SIZE_MAX && to_right == SIZE_MAX ? KFENCE_INVALID_ACCESS
+							     : KFENCE_OUT_OF_BOUNDS;
+	f->object = is_left ? left : right;
+	f->opened = is_left ? KFENCE_RIGHT : KFENCE_LEFT;
+}
+
+/* False: the page is, or will soon be, open again: another thread takes the object, or has
+ * reported it. */
+static bool look(struct fault *f, char *addr)
+{
+	size_t page = (size_t)(addr - kfence_pool.base) / kfence_pool.page_size;
+
+	f->page = kfence_pool.base + page * kfence_pool.page_size;
+	f->object = kfence_object_at(addr);
+	f->opened = KFENCE_PAGE;
+	if (!f->object) {
+		look_at_guard(f, addr);
+		return true;
+	}
+	switch (kfence_state(f->object)) {
+	case KFENCE_TAKEN:
+	case KFENCE_IN_USE:
+		return false;
+	case KFENCE_UNUSED:
+		f->bug = KFENCE_INVALID_ACCESS;
+		return true;
+	default:
+		f->bug = KFENCE_USE_AFTER_FREE;
+		return true;
+	}
+}
+
+/* Waits for the thread that reports the same page. */
+static void wait_for_report(const struct fault *f)
+{
+	for (unsigned int ms = 0; ms < TELLING_MS; ms += 10) {
+		if (atomic_load_explicit(&f->object->opened, memory_order_relaxed) &
+		    (unsigned int)f->opened << KFENCE_TOLD_SHIFT)
+			return;
+		os_pause_ms(10);
+	}
+}
+
+/* Handles a fault in the pool. False: the signal is to be passed on. */
+static bool handle(char *addr, const ucontext_t *context)
+{
+	bool aborts = config.kfence_on_fault == KFENCE_ON_FAULT_ABORT;
+	struct kfence_track now;
+	struct registers r;
+	struct fault f;
+
+	if (!look(&f, addr))
+		return true;
+	if (atomic_fetch_or_explicit(&f.object->opened, f.opened, memory_order_relaxed) &
+	    f.opened) {
+		if (aborts)
+			wait_for_report(&f);
+		else
+			kfence_open_page(f.page);
+		return !aborts;
+	}
+	/* Other threads may go on meanwhile. */
+	if (!aborts && !kfence_open_page(f.page))
+		aborts = true;
+	read_registers(context, &r);
+	now.depth = stack_read_at(now.pc, KFENCE_STACK_DEPTH, r.pc, r.frame, r.stack);
+	now.thread = os_is_confined() ? 0 : os_thread_id();
+	kfence_report_fault(f.bug, r.access, addr,
+			    f.bug == KFENCE_INVALID_ACCESS ? NULL : f.object, &now);
+	atomic_fetch_or_explicit(&f.object->opened, (unsigned int)f.opened << KFENCE_TOLD_SHIFT,
+				 memory_order_relaxed);
+	return !aborts;
+}
+
+/* Restores the default. A fault comes once more then; a signal that was sent is sent again. */
+static void die(int signal, const siginfo_t *info)
+{
+	struct sigaction by_default = { .sa_handler = SIG_DFL };
+
+	sigaction(signal, &by_default, NULL);
+	if (info->si_code <= 0)
+		raise(signal);
+}
+
+static void pass_on(int signal, siginfo_t *info, void *context)
+{
+	struct sigaction p = previous;
+
+	if (p.sa_flags & SA_SIGINFO)
+		p.sa_sigaction(signal, info, context);
+	else if (p.sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	else if (p.sa_handler == SIG_DFL || p.sa_handler == SIG_IGN)
+		die(signal, info);
+	else
+		p.sa_handler(signal);
+}
+
+/* A signal that was sent has no address. */
+static bool is_in_pool(const siginfo_t *info)
+{
+	return info->si_code > 0 && kfence_has(info->si_addr);
+}
+
+static void handler(int signal, siginfo_t *info, void *context)
+{
+	int saved = errno;
+
+	if (!is_in_pool(info) || !handle(info->si_addr, context)) {
+		errno = saved;
+		pass_on(signal, info, context);
+		return;
+	}
+	errno = saved;
+}
+
+/* SA_RESETHAND is not taken over: this handler stays. */
+static bool install(void)
+{
+	struct sigaction mine = { .sa_sigaction = handler,
+				  .sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	if (sigaction(SIGSEGV, NULL, &previous))
+		return false;
+	if ((previous.sa_flags & SA_SIGINFO) ||
+	    (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)) {
+		mine.sa_flags = (previous.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
+		mine.sa_mask = previous.sa_mask;
+	}
+	return !sigaction(SIGSEGV, &mine, NULL);
+}
+
+bool kfence_fault_init(void)
+{
+	int saved = errno;
+	bool ok = install();
+
+	errno = saved;
+	return ok;
+}
+
+bool kfence_fault_is_ready(void)
+{
+	struct sigaction now;
+	int saved = errno;
+	bool ok = !sigaction(SIGSEGV, NULL, &now) && (now.sa_flags & SA_SIGINFO) &&
+		  now.sa_sigaction == handler;
+
+	errno = saved;
+	return ok;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When and which object of the pool is handed out, and what happens when it is freed.
+ *
+ * No lock is taken: a thread makes an object its own by compare and exchange of the state, so
+ * handlers may allocate and free, and a child of fork() only has to finish what other threads
+ * had begun.
+ */
+#include "kfence/kfence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/stack.h"
+#include "base/verify.h"
+#include "kfence/fault.h"
+#include "kfence/report.h"
+#include "layer/layer.h"
+#include "os/os.h"
+#include "stats/stats.h"
+
+struct kfence_gate kfence_gate;
+
+/* Synchronization: relaxed. */
+static struct {
+	_Atomic uint64_t taken,
+		passed_over; /* objects handed out; openings that were not used */
+	_Atomic uint64_t frees;
+} count;
+
+static void add(_Atomic uint64_t *n)
+{
+	atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
+}
+
+static void close_for_ever(void)
+{
+	atomic_store_explicit(&kfence_gate.next, UINT64_MAX, memory_order_relaxed);
+}
+
+cold void kfence_stop_slow(void)
+{
+	close_for_ever();
+	atomic_store_explicit(&kfence_gate.open, false, memory_order_relaxed);
+}
+
+static bool init(void)
+{
+	if (kfence_pool_init((unsigned int)config.kfence_num_objects) && kfence_fault_init())
+		return true;
+	if (config.verbose)
+		log_warn("kfence: no pool");
+	close_for_ever();
+	return false;
+}
+
+static struct once kfence_once = ONCE_INITIALIZER;
+
+/* The first look begins an interval, so a short process has no pool. */
+cold void kfence_gate_due(uint64_t now)
+{
+	uint64_t next = atomic_load_explicit(&kfence_gate.next, memory_order_relaxed);
+	uint64_t interval = config.kfence_sample_interval;
+
+	if (!interval || config.passthrough || os_is_confined()) {
+		close_for_ever();
+		return;
+	}
+	if (next != UINT64_MAX && now >= next &&
+	    atomic_compare_exchange_strong_explicit(&kfence_gate.next, &next, now + interval,
+						    memory_order_relaxed, memory_order_relaxed))
+		atomic_store_explicit(&kfence_gate.open, next != 0, memory_order_relaxed);
+}
+
+static void note_track(struct kfence_track *t, const void *caller)
+{
+	t->depth = stack_read(t->pc, KFENCE_STACK_DEPTH, caller,
+			      config.kfence_stack == KFENCE_STACK_TABLES);
+	t->thread = os_is_confined() ? 0 : os_thread_id();
+	t->us = os_calls.now_us();
+}
+
+static uint32_t hash_of(const struct kfence_track *t)
+{
+	uint64_t h = t->depth;
+
+	for (unsigned int i = 0; i < t->depth; i++)
+		h = (h ^ t->pc[i]) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(h >> 32);
+}
+
+/* Counts the objects in use, and those that ever were. */
+static unsigned int count_in_use(unsigned int *touched)
+{
+	unsigned int n = 0;
+
+	*touched = 0;
+	for_each_kfence_object(o)
+	{
+		enum kfence_state state = kfence_state(o);
+
+		n += state == KFENCE_IN_USE;
+		*touched += state != KFENCE_UNUSED;
+	}
+	return n;
+}
+
+/* Whether the pool is nearly full and has an object from the same place already. Objects that
+ * live for ever would fill it otherwise. */
+static bool is_covered(uint32_t hash)
+{
+	unsigned int touched;
+
+	if (count_in_use(&touched) * 4 < kfence_pool.nr_objects * 3)
+		return false;
+	for_each_kfence_object(o) if (kfence_state(o) == KFENCE_IN_USE &&
+				      atomic_load_explicit(&o->hash, memory_order_relaxed) ==
+					      hash) return true;
+	return false;
+}
+
+/* An object that was never used, else the one that was freed first; NULL: all are in use. */
+static struct kfence_object *oldest(uintptr_t *state)
+{
+	struct kfence_object *found = NULL;
+	uint64_t least = UINT64_MAX;
+
+	for_each_kfence_object(o)
+	{
+		uintptr_t s = atomic_load_explicit(&o->state, memory_order_relaxed);
+		uint64_t freed = atomic_load_explicit(&o->freed, memory_order_relaxed);
+
+		if ((s == KFENCE_UNUSED || s == KFENCE_FREED) && freed < least) {
+			found = o;
+			least = freed;
+			*state = s;
+		}
+		if (s == KFENCE_UNUSED)
+			break;
+	}
+	return found;
+}
+
+/* Makes an object of the pool this thread's. */
+static struct kfence_object *claim(void)
+{
+	struct kfence_object *o;
+	uintptr_t state;
+
+	do
+		o = oldest(&state);
+	while (o && !atomic_compare_exchange_strong_explicit(
+			    &o->state, &state, lock_self() | KFENCE_TAKEN, memory_order_acquire,
+			    memory_order_relaxed));
+	return o;
+}
+
+static void set_state(struct kfence_object *o, enum kfence_state state)
+{
+	atomic_store_explicit(&o->state, state, memory_order_release); /* E1 */
+}
+
+static void set_freed(struct kfence_object *o)
+{
+	kfence_close_page(kfence_page(o));
+	atomic_store_explicit(
+		&o->freed, atomic_fetch_add_explicit(&count.frees, 1, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+	set_state(o, KFENCE_FREED);
+}
+
+/* A coin. Its order need not be good, but must not follow the program's. */
+static bool toss(void)
+{
+	static _Atomic uint64_t last;
+	uint64_t x = atomic_load_explicit(&last, memory_order_relaxed);
+
+	x = (x ^ os_calls.now_us()) * 6364136223846793005u + 1442695040888963407u;
+	atomic_store_explicit(&last, x, memory_order_relaxed);
+	return x >> 63;
+}
+
+cold void *kfence_take(const struct kfence_request *r)
+{
+	struct kfence_track track;
+	struct kfence_object *o = NULL;
+	uint32_t hash;
+
+	if (!atomic_exchange_explicit(&kfence_gate.open, false, memory_order_relaxed) ||
+	    !once(&kfence_once, init))
+		return NULL;
+	if (r->size > kfence_pool.page_size || r->align > kfence_pool.page_size)
+		return NULL;
+	note_track(&track, r->caller);
+	hash = hash_of(&track);
+	if (kfence_fault_is_ready() && !is_covered(hash))
+		o = claim();
+	if (!o) {
+		add(&count.passed_over);
+		return NULL;
+	}
+	if (!kfence_open_page(kfence_page(o))) {
+		set_freed(o);
+		add(&count.passed_over);
+		return NULL;
+	}
+	kfence_close_guards(o);
+	kfence_place(o, max_size(r->size, 1), r->align, toss());
+	atomic_store_explicit(&o->hash, hash, memory_order_relaxed);
+	atomic_store_explicit(&o->cache, r->cache, memory_order_relaxed);
+	strncpy(o->name, r->name, KFENCE_NAME_SIZE - 1);
+	o->alloc = track;
+	o->free.us = 0;
+	set_state(o, KFENCE_IN_USE);
+	add(&count.taken);
+	return o->addr;
+}
+
+/* The object in use that begins at @p, which is in the pool; or NULL. */
+static struct kfence_object *find(const void *p)
+{
+	struct kfence_object *o = kfence_object_at(p);
+
+	return o && kfence_state(o) == KFENCE_IN_USE && o->addr == p ? o : NULL;
+}
+
+const void *kfence_cache_of(const void *p)
+{
+	const struct kfence_object *o = find(p);
+
+	return o ? atomic_load_explicit(&o->cache, memory_order_relaxed) : NULL;
+}
+
+size_t kfence_size(const void *p)
+{
+	const struct kfence_object *o = find(p);
+
+	return o ? o->size : 0;
+}
+
+cold void kfence_refuse(const void *p, const char *func, const void *caller)
+{
+	struct kfence_track now;
+
+	if (config.invalid_free == INVALID_FREE_IGNORE)
+		return;
+	note_track(&now, caller);
+	kfence_report_misuse(p, func, &now);
+	if (config.invalid_free == INVALID_FREE_ABORT ||
+	    config.kfence_on_fault == KFENCE_ON_FAULT_ABORT)
+		abort();
+}
+
+cold bool kfence_free(void *p, const char *func, const void *caller)
+{
+	struct kfence_object *o = find(p);
+	uintptr_t in_use = KFENCE_IN_USE;
+	const uint8_t *damage;
+
+	if (!o || !atomic_compare_exchange_strong_explicit(
+			  &o->state, &in_use, lock_self() | KFENCE_FREEING,
+			  memory_order_acquire, memory_order_relaxed)) {
+		kfence_refuse(p, func, caller);
+		return false;
+	}
+	note_track(&o->free, caller);
+	damage = kfence_damage(o);
+	if (unlikely(damage)) {
+		kfence_report_damage(o, damage);
+		if (config.kfence_on_fault == KFENCE_ON_FAULT_ABORT)
+			abort();
+	}
+	kfence_close_guards(o);
+	set_freed(o);
+	return true;
+}
+
+static bool is_ready(void)
+{
+	return atomic_load_explicit(&kfence_pool.len, memory_order_acquire); /* J2 */
+}
+
+/* Whether @o is an object of @cache that is in use. */
+static bool is_of(const struct kfence_object *o, const void *cache)
+{
+	return kfence_state(o) == KFENCE_IN_USE &&
+	       atomic_load_explicit(&o->cache, memory_order_relaxed) == cache;
+}
+
+unsigned int kfence_count(const void *cache)
+{
+	unsigned int n = 0;
+
+	if (likely(!is_ready()))
+		return 0;
+	for_each_kfence_object(o) n += is_of(o, cache);
+	return n;
+}
+
+void kfence_report_left(const void *cache)
+{
+	if (!is_ready())
+		return;
+	for_each_kfence_object(o) if (is_of(o, cache)) kfence_report_object(o);
+}
+
+/* The child has no thread that would go on with what others had begun. What this thread had
+ * begun, when a handler interrupted it and forked, goes on. */
+static void fork_child(void)
+{
+	if (!is_ready())
+		return;
+	for_each_kfence_object(o)
+	{
+		uintptr_t thread = atomic_load_explicit(&o->state, memory_order_relaxed) &
+				   ~(uintptr_t)KFENCE_STATE_MASK;
+
+		if (thread && thread != lock_self())
+			set_freed(o);
+	}
+}
+
+static void gauges(struct ukmem_gauges *g)
+{
+	unsigned int touched, in_use = count_in_use(&touched);
+
+	g->mapped += touched * kfence_pool.page_size;
+	g->active += in_use * kfence_pool.page_size;
+	g->retained += (touched - in_use) * kfence_pool.page_size;
+}
+
+static void resident(struct ukmem_gauges *g)
+{
+	size_t metadata = os_resident(kfence_pool.objects, kfence_pool.objects_bytes);
+	unsigned int touched;
+
+	count_in_use(&touched);
+	g->metadata += metadata;
+	g->resident += metadata + touched * kfence_pool.page_size;
+}
+
+static void emit(struct emitter *e)
+{
+	unsigned int touched;
+
+	emit_object_begin(e, "kfence");
+	emit_number(e, "objects", kfence_pool.nr_objects);
+	emit_number(e, "in_use", count_in_use(&touched));
+	emit_number(e, "taken", atomic_load_explicit(&count.taken, memory_order_relaxed));
+	emit_number(e, "passed_over",
+		    atomic_load_explicit(&count.passed_over, memory_order_relaxed));
+	emit_number(e, "bugs", kfence_reports());
+	emit_object_end(e);
+}
+
+static void verify(struct verify *v)
+{
+	for_each_kfence_object(o)
+	{
+		uintptr_t word = atomic_load_explicit(&o->state, memory_order_acquire);
+		size_t at;
+
+		verify_that(v, kfence_state_of(word) <= KFENCE_FREED,
+			    "kfence: object %u has no state", kfence_index(o));
+		if (word != KFENCE_IN_USE)
+			continue;
+		at = (size_t)(o->addr - kfence_page(o));
+		verify_that(v,
+			    o->size && at < kfence_pool.page_size &&
+				    o->size <= kfence_pool.page_size - at,
+			    "kfence: object %u leaves its page", kfence_index(o));
+	}
+}
+
+const struct layer kfence_layer = {
+	.once = &kfence_once,
+	.fork_child = fork_child,
+	.gauges = gauges,
+	.resident = resident,
+	.emit = emit,
+	.verify = verify,
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pool: 2 * nr_objects + 1 pages, of which every other one is an object's.
+ *
+ *   | guard | object 0 | guard | object 1 | guard | ... | object n-1 | guard |
+ *
+ * Guards and pages of objects that are not in use are closed: no access. The object lies at the
+ * left or the right end of its page, as its alignment allows; known bytes, the canary, fill the
+ * rest. What is known about objects lies in memory of its own.
+ */
+#ifndef KFENCE_OBJECT_H
+#define KFENCE_OBJECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+
+enum {
+	KFENCE_STACK_DEPTH = 16,
+	KFENCE_NAME_SIZE = 32,
+};
+
+/* The state of an object. While a thread changes it, the thread's pointer is added. */
+enum kfence_state {
+	KFENCE_UNUSED, /* from the beginning */
+	KFENCE_TAKEN,  /* by a thread that makes it an object in use */
+	KFENCE_IN_USE,
+	KFENCE_FREEING, /* by a thread that makes it a freed object */
+	KFENCE_FREED,	/* in quarantine: the object that was freed first is taken first */
+	KFENCE_STATE_MASK = 7,
+};
+
+/* Where, when and by whom an object was allocated or freed. */
+struct kfence_track {
+	uintptr_t pc[KFENCE_STACK_DEPTH];
+	unsigned int depth;
+	uint32_t thread; /* 0: not known */
+	uint64_t us;	 /* 0: it was not */
+};
+
+/* What is open for the program to go on, since it has been reported. */
+enum kfence_opened {
+	KFENCE_PAGE = 1,
+	KFENCE_LEFT = 2, /* guards */
+	KFENCE_RIGHT = 4,
+	KFENCE_TOLD_SHIFT = 4, /* bit << 4: the report is written */
+};
+
+/* Synchronization: the thread that has taken the object, or frees it, writes; E1, its release
+ * of the state, pairs with E2. */
+struct kfence_object {
+	_Atomic uintptr_t state; /* enum kfence_state, plus a thread */
+	_Atomic uint64_t freed;	 /* counts frees, over all objects */
+	atomic_uint opened;	 /* enum kfence_opened; any thread that faults sets bits */
+	_Atomic uint32_t hash;	 /* of the stack that allocated it; relaxed */
+	_Atomic(const void *) cache;
+	char *addr;
+	size_t size;
+	char name[KFENCE_NAME_SIZE]; /* the cache's, which may be destroyed */
+	struct kfence_track alloc, free;
+};
+
+/* Synchronization: kfence_pool_init() writes it, `len` last and with release. */
+struct kfence_pool {
+	char *base;
+	_Atomic size_t len; /* bytes; 0: there is no pool */
+	size_t page_size;
+	unsigned int nr_objects;
+	struct kfence_object *objects;
+	size_t objects_bytes;
+};
+
+extern struct kfence_pool kfence_pool;
+
+static inline enum kfence_state kfence_state_of(uintptr_t word)
+{
+	return (enum kfence_state)(word & KFENCE_STATE_MASK);
+}
+
+static inline enum kfence_state kfence_state(const struct kfence_object *o)
+{
+	return kfence_state_of(atomic_load_explicit(&o->state, memory_order_acquire)); /* E2 */
+}
+
+static inline unsigned int kfence_index(const struct kfence_object *o)
+{
+	return (unsigned int)(o - kfence_pool.objects);
+}
+
+/* The page of an object; on its left and right lie the guards. */
+static inline char *kfence_page(const struct kfence_object *o)
+{
+	return kfence_pool.base + (2 * (size_t)kfence_index(o) + 1) * kfence_pool.page_size;
+}
+
+/* Maps the pool. False: no memory, or the address space is small. */
+bool kfence_pool_init(unsigned int nr_objects);
+/* The object whose page @p is in; NULL: it is in a guard. @p is in the pool. */
+struct kfence_object *kfence_object_at(const void *p);
+/* Opens the page at @page for the program, or closes it. False: the system refused. */
+bool kfence_open_page(char *page);
+bool kfence_close_page(char *page);
+/* Closes the guards that reports had opened; the next report is the object's first. */
+void kfence_close_guards(struct kfence_object *o);
+/* Places an object of @size bytes in its page, and fills the rest. */
+void kfence_place(struct kfence_object *o, size_t size, size_t align, bool right);
+/* The first byte of the page that differs from the canary; NULL: there is none. */
+const uint8_t *kfence_damage(const struct kfence_object *o);
+uint8_t kfence_canary(const void *p);
+
+#define for_each_kfence_object(o)                                                              \
+	for (struct kfence_object *o = kfence_pool.objects;                                    \
+	     o < kfence_pool.objects + kfence_pool.nr_objects; o++)
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reports in the form of the kernel's. Each line is written by a system call of its own, as all
+ * messages of the library, and nothing here allocates.
+ */
+#include "kfence/report.h"
+
+#include <stdio.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/symbol.h"
+#include "os/os.h"
+
+enum {
+	SITE_SIZE = 200,   /* bytes of text for a place in the program */
+	DAMAGE_BYTES = 16, /* of damage that are shown */
+};
+
+static _Atomic uint64_t reports; /* Synchronization: relaxed */
+
+uint64_t kfence_reports(void)
+{
+	return atomic_load_explicit(&reports, memory_order_relaxed);
+}
+
+/* "function+0x12 (module+0x1234)", as far as that is known. @pc: a return address, or the
+ * address of an instruction that faulted. */
+static const char *describe(uintptr_t pc, char *buf)
+{
+	struct symbol s;
+	int n = 0;
+
+	if (!symbol_find((const void *)pc, &s)) {
+		snprintf(buf, SITE_SIZE, "%p", (const void *)pc);
+		return buf;
+	}
+	if (s.function)
+		n = snprintf(buf, SITE_SIZE, "%.100s+0x%zx ", s.function, s.in_function);
+	snprintf(buf + n, SITE_SIZE - (size_t)n, "(%.60s+0x%zx)", s.module, s.in_module);
+	return buf;
+}
+
+static void write_stack(const struct kfence_track *t)
+{
+	char site[SITE_SIZE];
+
+	for (unsigned int i = 0; i < t->depth; i++)
+		log_warn("    %s", describe(t->pc[i], site));
+}
+
+/* Begins a report. */
+static void write_title(const char *bug, const struct kfence_track *now)
+{
+	char site[SITE_SIZE];
+
+	atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed);
+	log_warn("BUG: KFENCE: %s in %s", bug, now->depth ? describe(now->pc[0], site) : "?");
+}
+
+static void write_track(const char *what, const struct kfence_track *t)
+{
+	uint64_t ago = os_calls.now_us() - t->us;
+
+	if (!t->us)
+		return;
+	log_warn("  %s by thread %u at %llu.%06llus (%llu.%06llus ago):", what, t->thread,
+		 (unsigned long long)(t->us / 1000000), (unsigned long long)(t->us % 1000000),
+		 (unsigned long long)(ago / 1000000), (unsigned long long)(ago % 1000000));
+	write_stack(t);
+}
+
+void kfence_report_object(const struct kfence_object *o)
+{
+	log_warn("  kfence-#%u: %p-%p, size=%zu, cache=%s", kfence_index(o), (void *)o->addr,
+		 (void *)(o->addr + o->size - 1), o->size, o->name);
+	write_track("allocated", &o->alloc);
+	write_track("freed", &o->free);
+}
+
+/* "1B right of kfence-#7", "in kfence-#7" */
+static void write_place(const char *addr, const struct kfence_object *o, char *buf)
+{
+	const char *end = o->addr + o->size;
+
+	if (addr < o->addr)
+		snprintf(buf, SITE_SIZE, "%zuB left of kfence-#%u", (size_t)(o->addr - addr),
+			 kfence_index(o));
+	else if (addr >= end)
+		snprintf(buf, SITE_SIZE, "%zuB right of kfence-#%u", (size_t)(addr - end) + 1,
+			 kfence_index(o));
+	else
+		snprintf(buf, SITE_SIZE, "in kfence-#%u", kfence_index(o));
+}
+
+static const char *word_for(enum kfence_access access)
+{
+	return access == KFENCE_READ ? "read" : access == KFENCE_WRITE ? "write" : "access";
+}
+
+void kfence_report_fault(enum kfence_bug bug, enum kfence_access access, const char *addr,
+			 const struct kfence_object *o, const struct kfence_track *now)
+{
+	static const char *const bugs[] = { "out-of-bounds", "use-after-free", "invalid" };
+	char title[64], place[SITE_SIZE] = "in no object";
+
+	snprintf(title, sizeof(title), "%s %s", bugs[bug], word_for(access));
+	write_title(title, now);
+	if (o)
+		write_place(addr, o, place);
+	log_warn("  %s at %p (%s) by thread %u:", title, (const void *)addr, place,
+		 now->thread);
+	write_stack(now);
+	if (o)
+		kfence_report_object(o);
+}
+
+void kfence_report_damage(const struct kfence_object *o, const uint8_t *damage)
+{
+	const uint8_t *page = (const uint8_t *)kfence_page(o);
+	const uint8_t *end = (const uint8_t *)o->addr;
+	char bytes[DAMAGE_BYTES * 5 + 1] = "", place[SITE_SIZE];
+	int n = 0;
+
+	if (damage >= end)
+		end = page + kfence_pool.page_size;
+	for (unsigned int i = 0; i < DAMAGE_BYTES && damage + i < end; i++)
+		n += snprintf(bytes + n, sizeof(bytes) - (size_t)n,
+			      damage[i] == kfence_canary(damage + i) ? ". " : "0x%02x ",
+			      damage[i]);
+	write_place((const char *)damage, o, place);
+	write_title("memory corruption", &o->free);
+	log_warn("  corrupted memory at %p [ %s] (%s), found when it was freed",
+		 (const void *)damage, bytes, place);
+	kfence_report_object(o);
+}
+
+void kfence_report_misuse(const void *p, const char *func, const struct kfence_track *now)
+{
+	const struct kfence_object *o = kfence_object_at(p);
+	char place[SITE_SIZE] = "in a guard page";
+
+	if (o && kfence_state(o) != KFENCE_UNUSED)
+		write_place(p, o, place);
+	write_title("invalid free", now);
+	log_warn("  %s of %p (%s) by thread %u:", func, p, place, now->thread);
+	write_stack(now);
+	if (o && kfence_state(o) != KFENCE_UNUSED)
+		kfence_report_object(o);
+}

@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: MIT */
+/* KFENCE: each report, by a real fault in this process; what is guarded and what is not. */
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kfence_shim.h"
+#include "slab_shim.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+extern "C" {
+#include "base/config.h"
+}
+
+namespace
+{
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+enum { UNUSED, TAKEN, IN_USE, FREEING, FREED }; /* enum kfence_state */
+enum { OBJECTS = 8, PAGE = 4096 };
+
+/* Keeps the compiler from knowing what an address is. */
+char *unknown(void *p)
+{
+	asm volatile("" : "+r"(p));
+	return static_cast<char *>(p);
+}
+
+class KfenceTest : public ::testing::Test
+{
+	void SetUp() override
+	{
+		if (sysconf(_SC_PAGESIZE) != PAGE)
+			GTEST_SKIP() << "pages are not 4 KiB";
+		config_init();
+		config.kfence_num_objects = OBJECTS;
+		config.kfence_sample_interval = 1;
+		config.kfence_on_fault = KFENCE_ON_FAULT_CONTINUE;
+		config.invalid_free = INVALID_FREE_WARN;
+		kfree(kmalloc(1, GFP_KERNEL)); /* initialises everything */
+	}
+};
+
+/* A block of @size bytes in the pool, at the end of its page that is asked for. */
+char *guarded(size_t size, bool right)
+{
+	for (int i = 0; i < 1000; i++) {
+		shim_kfence_open();
+		char *p = unknown(shim_kmalloc_slow(size, GFP_KERNEL));
+
+		if (!p || !shim_kfence_has(p))
+			break;
+		if ((reinterpret_cast<uintptr_t>(p) % PAGE != 0) == right)
+			return p;
+		kfree(p);
+	}
+	ADD_FAILURE() << "no guarded block of " << size << " bytes";
+	return nullptr;
+}
+
+template <class F> std::string says(F bug)
+{
+	::testing::internal::CaptureStderr();
+	bug();
+	return ::testing::internal::GetCapturedStderr();
+}
+
+std::string address(const void *p)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%p", p);
+	return text;
+}
+
+std::string number(const void *p)
+{
+	return "kfence-#" + std::to_string(shim_kfence_index(p));
+}
+
+TEST_F(KfenceTest, OutOfBoundsOnTheRight)
+{
+	char *p = guarded(64, true), *end = p + 64;
+	std::string text = says([&] { end[2] = 1; });
+
+	EXPECT_THAT(text, HasSubstr("ukmem: BUG: KFENCE: out-of-bounds write in "));
+	EXPECT_THAT(text, HasSubstr("  out-of-bounds write at " + address(end + 2) +
+				    " (3B right of " + number(p) + ") by thread " +
+				    std::to_string(gettid()) + ":\n"));
+	EXPECT_THAT(text, HasSubstr("  " + number(p) + ": " + address(p) + "-" +
+				    address(end - 1) + ", size=64, cache=kmalloc-64\n"));
+	EXPECT_THAT(text, HasSubstr("  allocated by thread " + std::to_string(gettid())));
+	EXPECT_THAT(text, Not(HasSubstr("freed by")));
+	EXPECT_EQ(end[2], 1) << "the program goes on, with the page open";
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+}
+
+TEST_F(KfenceTest, OutOfBoundsOnTheLeft)
+{
+	char *p = guarded(100, false);
+	std::string text = says([&] { (void)*static_cast<volatile char *>(p - 1); });
+
+	EXPECT_THAT(text, HasSubstr("ukmem: BUG: KFENCE: out-of-bounds read in "));
+	EXPECT_THAT(text, HasSubstr("  out-of-bounds read at " + address(p - 1) +
+				    " (1B left of " + number(p) + ")"));
+	EXPECT_EQ(says([&] { (void)*static_cast<volatile char *>(p - 2); }), "") << "once";
+	kfree(p);
+}
+
+/* A guard that was opened is closed again when its object is freed. */
+TEST_F(KfenceTest, GuardsClose)
+{
+	char *p = guarded(64, true);
+
+	EXPECT_THAT(says([&] { p[64] = 1; }), HasSubstr("out-of-bounds write"));
+	kfree(p);
+	EXPECT_THAT(says([&] { p[64] = 1; }), HasSubstr("BUG: KFENCE: invalid write in "));
+}
+
+TEST_F(KfenceTest, UseAfterFree)
+{
+	for (bool write : { false, true }) {
+		char *p = guarded(48, true);
+
+		strcpy(p, "still here");
+		kfree(p);
+		std::string text = says([&] {
+			if (write)
+				p[3] = 1;
+			else
+				(void)*static_cast<volatile char *>(p + 3);
+		});
+		std::string what = write ? "write" : "read";
+
+		EXPECT_THAT(text,
+			    HasSubstr("ukmem: BUG: KFENCE: use-after-free " + what + " in "));
+		EXPECT_THAT(text, HasSubstr("  use-after-free " + what + " at " +
+					    address(p + 3) + " (in " + number(p) + ")"));
+		EXPECT_THAT(text, HasSubstr("allocated by thread"));
+		EXPECT_THAT(text, HasSubstr("freed by thread " + std::to_string(gettid())));
+		EXPECT_STREQ(p, write ? "sti\1l here" : "still here");
+	}
+}
+
+TEST_F(KfenceTest, InvalidFrees)
+{
+	char *p = guarded(64, true);
+	std::string text = says([&] { kfree(p + 8); });
+
+	EXPECT_THAT(text, HasSubstr("ukmem: BUG: KFENCE: invalid free in "));
+	EXPECT_THAT(text,
+		    HasSubstr("  kfree() of " + address(p + 8) + " (in " + number(p) + ")"));
+	EXPECT_THAT(says([&] { kfree(p + 64); }), HasSubstr("(in a guard page)"));
+	EXPECT_THAT(says([&] { EXPECT_EQ(ksize(p + 8), 0u); }), HasSubstr("  ksize() of "));
+	EXPECT_THAT(says([&] { EXPECT_EQ(krealloc(p + 8, 10, GFP_KERNEL), nullptr); }),
+		    HasSubstr("  krealloc() of "));
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+	text = says([&] { kfree(p); });
+	EXPECT_THAT(text, HasSubstr("ukmem: BUG: KFENCE: invalid free in "));
+	EXPECT_THAT(text, HasSubstr("freed by thread"));
+	config.invalid_free = INVALID_FREE_IGNORE;
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+}
+
+TEST_F(KfenceTest, InvalidFreeAborts)
+{
+	char *p = guarded(64, true);
+
+	config.invalid_free = INVALID_FREE_ABORT;
+	EXPECT_EXIT(kfree(p + 1), ::testing::KilledBySignal(SIGABRT), "KFENCE: invalid free");
+	kfree(p);
+}
+
+/* What a page does not see, the canary does, on either side and to the page's last byte. */
+TEST_F(KfenceTest, Corruption)
+{
+	for (int where : { 72, 100, -1, -50 }) {
+		char *p = guarded(72, where < 0);
+
+		p[where] = 'x';
+		std::string text = says([&] { kfree(p); });
+
+		EXPECT_THAT(text, HasSubstr("ukmem: BUG: KFENCE: memory corruption in "));
+		EXPECT_THAT(text, HasSubstr("  corrupted memory at " + address(p + where) +
+					    " [ 0x78 "));
+		EXPECT_THAT(text,
+			    HasSubstr(where < 0 ? std::to_string(-where) + "B left of "
+						: std::to_string(where - 71) + "B right of "));
+		EXPECT_THAT(text, HasSubstr("freed by thread"));
+	}
+	char *p = guarded(73, true); /* ends 7 bytes before the page does */
+
+	p[79] = 1;
+	EXPECT_THAT(says([&] { kfree(p); }), HasSubstr("(7B right of "));
+	p = guarded(73, true);
+	memset(p, 0, 73);
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+}
+
+TEST_F(KfenceTest, AbortLeavesTheFaultToTheSystem)
+{
+	config.kfence_on_fault = KFENCE_ON_FAULT_ABORT;
+	char *p = guarded(64, true);
+
+	EXPECT_EXIT(p[64] = 1, ::testing::KilledBySignal(SIGSEGV),
+		    "KFENCE: out-of-bounds write");
+	p[-1] = 1;
+	EXPECT_EXIT(kfree(p), ::testing::KilledBySignal(SIGABRT), "KFENCE: memory corruption");
+	config.kfence_on_fault = KFENCE_ON_FAULT_CONTINUE;
+	EXPECT_NE(says([&] { kfree(p); }), "");
+}
+
+TEST_F(KfenceTest, OtherFaultsKill)
+{
+	kfree(guarded(64, true));
+	EXPECT_EXIT(*unknown(reinterpret_cast<void *>(64)) = 1,
+		    ::testing::KilledBySignal(SIGSEGV), "^$");
+	EXPECT_EXIT(raise(SIGSEGV), ::testing::KilledBySignal(SIGSEGV), "^$");
+}
+
+sigjmp_buf jump;
+
+void escape(int /*signal*/)
+{
+	siglongjmp(jump, 1);
+}
+
+/* As long as the program's own handler is there, it could not tell what a fault of ours is. */
+TEST_F(KfenceTest, NothingIsGuardedBehindALaterHandler)
+{
+	kfree(guarded(64, true));
+
+	struct sigaction mine = {}, old;
+
+	mine.sa_handler = escape;
+	ASSERT_EQ(sigaction(SIGSEGV, &mine, &old), 0);
+	shim_kfence_open();
+	void *p = shim_kmalloc_slow(64, GFP_KERNEL);
+
+	EXPECT_FALSE(shim_kfence_has(p));
+	kfree(p);
+	ASSERT_EQ(sigaction(SIGSEGV, &old, nullptr), 0);
+	kfree(guarded(64, true));
+}
+
+/* Runs @f in a child; it returns the child's status. */
+template <class F> void in_child(F f)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		alarm(20);
+		_exit(f());
+	}
+	int status;
+
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+}
+
+volatile int faults; /* that came to the program's handler */
+
+/* For a process that has no pool yet when it installs its handler. */
+int with_earlier_handler()
+{
+	struct sigaction mine = {};
+
+	mine.sa_handler = escape;
+	mine.sa_flags = SA_NODEFER;
+	sigaction(SIGSEGV, &mine, nullptr);
+	char *p = guarded(64, true);
+
+	if (!sigsetjmp(jump, 0)) {
+		*unknown(reinterpret_cast<void *>(64)) = 1;
+		return 1;
+	}
+	faults = faults + 1;
+	p[64] = 1; /* not the program's */
+	config.kfence_on_fault = KFENCE_ON_FAULT_ABORT;
+	if (!sigsetjmp(jump, 0)) {
+		guarded(64, true)[64] = 1; /* reported, and the program's */
+		return 2;
+	}
+	return faults == 1 ? 0 : 3;
+}
+
+TEST_F(KfenceTest, EarlierHandlersGetOtherFaults)
+{
+	if (shim_kfence_pool_bytes())
+		GTEST_SKIP() << "another test has made the pool";
+	in_child(with_earlier_handler);
+}
+
+TEST_F(KfenceTest, GateOpensOnceInAnInterval)
+{
+	kfree(guarded(64, true)); /* and closes the gate */
+	config.kfence_sample_interval = 1000;
+	shim_kfence_look(UINT64_MAX - 5000);
+	EXPECT_TRUE(shim_kfence_is_open());
+	kfree(shim_kmalloc_slow(64, GFP_KERNEL));
+	EXPECT_FALSE(shim_kfence_is_open());
+	shim_kfence_look(UINT64_MAX - 4001);
+	EXPECT_FALSE(shim_kfence_is_open());
+	shim_kfence_look(UINT64_MAX - 4000);
+	EXPECT_TRUE(shim_kfence_is_open());
+	config.kfence_sample_interval = 0;
+	kfree(shim_kmalloc_slow(64, GFP_KERNEL));
+	shim_kfence_look(UINT64_MAX - 1);
+	EXPECT_FALSE(shim_kfence_is_open());
+}
+
+TEST_F(KfenceTest, OldestIsTakenFirstAndThePoolDoesNotGrow)
+{
+	std::vector<char *> all;
+	size_t bytes = 0;
+
+	config.kfence_stack = KFENCE_STACK_FRAMES;
+	for (int i = 0; i < 100; i++) {
+		shim_kfence_open();
+		char *p = unknown(shim_kmalloc_slow(64 + i, GFP_KERNEL));
+
+		if (shim_kfence_has(p))
+			all.push_back(p);
+		else
+			kfree(p);
+		if (i == 0)
+			bytes = shim_kfence_pool_bytes();
+	}
+	EXPECT_EQ(bytes, (2 * OBJECTS + 1) * PAGE);
+	EXPECT_EQ(shim_kfence_pool_bytes(), bytes);
+	/* All were allocated at the same place, so a quarter of the pool is left to others. */
+	ASSERT_EQ(all.size(), OBJECTS * 3 / 4);
+	for (char *p : all)
+		kfree(p);
+	std::set<unsigned int> seen;
+
+	for (int i = 0; i < OBJECTS; i++) {
+		char *p = guarded(64, i % 2);
+
+		EXPECT_TRUE(seen.insert(shim_kfence_index(p)).second || i > 0);
+		kfree(p);
+	}
+	/* Freed last, it comes last. */
+	char *first = guarded(64, true);
+	unsigned int index = shim_kfence_index(first);
+
+	kfree(first);
+	for (int i = 1; i < OBJECTS; i++) {
+		shim_kfence_open();
+		void *p = shim_kmalloc_slow(64, GFP_KERNEL);
+
+		ASSERT_TRUE(shim_kfence_has(p));
+		EXPECT_NE(shim_kfence_index(p), index);
+		kfree(p);
+	}
+	shim_kfence_open();
+	void *p = shim_kmalloc_slow(64, GFP_KERNEL);
+
+	EXPECT_EQ(shim_kfence_index(p), index);
+	kfree(p);
+}
+
+TEST_F(KfenceTest, TheFamilyOfKmalloc)
+{
+	char *p = guarded(100, true);
+
+	EXPECT_EQ(ksize(p), 100u);
+	memset(p, 'a', 100);
+	EXPECT_EQ(krealloc(p, 90, GFP_KERNEL), p);
+	char *q = static_cast<char *>(krealloc(p, 5000, GFP_KERNEL | __GFP_ZERO));
+
+	ASSERT_NE(q, nullptr);
+	EXPECT_EQ(q[99], 'a');
+	EXPECT_EQ(q[100], 0);
+	EXPECT_EQ(shim_kfence_state(shim_kfence_index(p)), FREED);
+	kfree(q);
+
+	shim_kfence_open();
+	const char *s = kstrdup_const("text", GFP_KERNEL);
+
+	kfree_const(s);
+	p = guarded(8, false);
+	kfree_sensitive(p);
+	EXPECT_EQ(shim_kfence_state(shim_kfence_index(p)), FREED);
+
+	for (size_t size = 1; size <= PAGE; size += size < 200 ? 1 : 97) {
+		shim_kfence_open();
+		p = static_cast<char *>(shim_kmalloc_slow(size, GFP_KERNEL | __GFP_ZERO));
+		ASSERT_TRUE(shim_kfence_has(p)) << size;
+		size_t align = size < 16 ? 8 : 16;
+
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u) << size;
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % (size & -size), 0u) << size;
+		for (size_t i = 0; i < size; i++)
+			ASSERT_EQ(p[i], 0);
+		memset(p, 'x', size);
+		EXPECT_EQ(says([&] { kfree(p); }), "") << size;
+	}
+	shim_kfence_open();
+	p = static_cast<char *>(shim_kmalloc_slow(PAGE + 1, GFP_KERNEL));
+	EXPECT_FALSE(shim_kfence_has(p));
+	kfree(p);
+	p = static_cast<char *>(shim_kmalloc_slow(64, GFP_NOWAIT));
+	EXPECT_FALSE(shim_kfence_has(p)) << "it may not enter the kernel";
+	kfree(p);
+	EXPECT_TRUE(shim_kfence_is_open());
+}
+
+TEST_F(KfenceTest, Bulk)
+{
+	void *p[6];
+
+	for (int i = 0; i < 6; i++)
+		p[i] = i % 2 ? kmalloc(64, GFP_KERNEL) : guarded(64, i % 4);
+	unsigned int index = shim_kfence_index(p[4]);
+
+	EXPECT_EQ(says([&] { kfree_bulk(6, p); }), "");
+	EXPECT_EQ(shim_kfence_state(index), FREED);
+}
+
+void construct(void *p)
+{
+	memset(p, 'c', 40);
+}
+
+struct kmem_cache *make(const char *name, unsigned int size, unsigned int align,
+			slab_flags_t flags, void (*ctor)(void *) = nullptr)
+{
+	return kmem_cache_create(name, size, align, flags, ctor);
+}
+
+/* Allocates until an object comes from the pool; NULL: none of many did. */
+char *from_cache(struct kmem_cache *s)
+{
+	std::vector<void *> others;
+	char *found = nullptr;
+
+	for (int i = 0; i < 20000 && !found; i++) {
+		shim_kfence_open();
+		void *p = kmem_cache_alloc(s, GFP_KERNEL);
+
+		if (shim_kfence_has(p))
+			found = static_cast<char *>(p);
+		else
+			others.push_back(p);
+	}
+	for (void *p : others)
+		kmem_cache_free(s, p);
+	return found;
+}
+
+TEST_F(KfenceTest, Caches)
+{
+	struct kmem_cache *s = make("guarded", 40, 64, 0, construct);
+	struct kmem_cache *other = make("other", 40, 0, 0);
+
+	for (int i = 0; i < 4; i++) {
+		char *p = from_cache(s);
+
+		ASSERT_NE(p, nullptr);
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0u);
+		EXPECT_EQ(std::string(p, 40), std::string(40, 'c'));
+		EXPECT_EQ(kmem_cache_nr_allocated(s), 1u);
+		std::string text = says([&] { kmem_cache_free(other, p); });
+
+		EXPECT_THAT(text, HasSubstr("KFENCE: invalid free"));
+		EXPECT_THAT(text, HasSubstr("kmem_cache_free() of"));
+		EXPECT_THAT(text, HasSubstr("size=40, cache=guarded"));
+		text = says([&] { kmem_cache_destroy(s); });
+		EXPECT_THAT(text, HasSubstr("1 objects still in use, cache kept"));
+		EXPECT_THAT(text, HasSubstr(number(p) + ": "));
+		memset(p, 'x', 40);
+		EXPECT_EQ(says([&] { kmem_cache_free(s, p); }), "");
+		EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	}
+	shim_counts c;
+
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.allocs, c.frees);
+	EXPECT_EQ(says([&] {
+			  kmem_cache_destroy(s);
+			  kmem_cache_destroy(other);
+		  }),
+		  "");
+}
+
+/* A report about an object whose cache is gone. */
+TEST_F(KfenceTest, NamesOutliveCaches)
+{
+	struct kmem_cache *s = make("shortlived", 64, 0, 0);
+	char *p = from_cache(s);
+
+	ASSERT_NE(p, nullptr);
+	kmem_cache_free(s, p);
+	kmem_cache_destroy(s);
+	EXPECT_THAT(says([&] { *p = 1; }), HasSubstr("cache=shortlived"));
+}
+
+TEST_F(KfenceTest, SomeCachesAreNot)
+{
+	struct kmem_cache *rcu = make("rcu", 64, 0, SLAB_TYPESAFE_BY_RCU);
+	struct kmem_cache *debugged = make("debugged", 64, 0, SLAB_RED_ZONE);
+	struct kmem_cache *large = make("large", 5000, 0, 0);
+	struct kmem_cache *limited = make("limited", 64, 0, 0);
+
+	ASSERT_EQ(kmem_cache_attr_store(limited, "limit", "1000000"), 0);
+	for (struct kmem_cache *s : { rcu, debugged, large, limited }) {
+		EXPECT_EQ(from_cache(s), nullptr);
+		kmem_cache_destroy(s);
+	}
+}
+
+/* A program that looks at the pages of its objects gets none without. */
+TEST_F(KfenceTest, VirtToPageEndsIt)
+{
+	in_child([] {
+		void *p = kmalloc(64, GFP_KERNEL);
+		bool has = virt_to_page(p);
+
+		kfree(p);
+		shim_kfence_look(UINT64_MAX - 1);
+		return has && !shim_kfence_is_open() ? 0 : 1;
+	});
+}
+
+/* The child finishes what threads had begun that it does not have; this thread's own goes on.
+ */
+TEST_F(KfenceTest, ForkFindsObjectsWhole)
+{
+	char *p = guarded(64, true), *q = guarded(64, true), *mine = guarded(64, true);
+	char *kept = guarded(64, true);
+	auto state = [](char *each) { return shim_kfence_state(shim_kfence_index(each)); };
+	auto set = [](char *each, unsigned int to, enum shim_kfence_thread by) {
+		shim_kfence_set_state(shim_kfence_index(each), to, by);
+	};
+
+	set(p, TAKEN, SHIM_ANOTHER);
+	set(q, FREEING, SHIM_ANOTHER);
+	set(mine, FREEING, SHIM_THIS);
+	in_child([&] {
+		if (state(p) != FREED || state(q) != FREED || state(mine) != FREEING ||
+		    state(kept) != IN_USE)
+			return 1;
+		if (says([&] { *q = 1; }).find("use-after-free write") == std::string::npos)
+			return 2;
+		kfree(kept);
+		return state(kept) == FREED ? 0 : 3;
+	});
+	EXPECT_EQ(state(p), TAKEN);
+	for (char *each : { p, q, mine })
+		set(each, IN_USE, SHIM_NOBODY);
+	for (char *each : { p, q, mine, kept })
+		kfree(each);
+}
+
+/* Not even when a cache is made while the gate is open. */
+TEST_F(KfenceTest, TheLibrarysOwnObjectsAreNot)
+{
+	std::vector<struct kmem_cache *> caches;
+	unsigned int in_use = 0;
+
+	kfree(guarded(64, true));
+	for (int i = 0; i < 50; i++) {
+		shim_kfence_open();
+		caches.push_back(make("many", 64, 0, 0));
+	}
+	for (unsigned int i = 0; i < OBJECTS; i++)
+		in_use += shim_kfence_state(i) == IN_USE;
+	EXPECT_EQ(in_use, 0u);
+	for (struct kmem_cache *s : caches)
+		kmem_cache_destroy(s);
+}
+
+TEST_F(KfenceTest, SmallAddressSpacesHaveNoPool)
+{
+	if (shim_kfence_pool_bytes())
+		GTEST_SKIP() << "another test has made the pool";
+	in_child([] {
+		config.address_space = ADDRESS_SPACE_SMALL;
+		shim_kfence_open();
+		kfree(shim_kmalloc_slow(64, GFP_KERNEL));
+		return shim_kfence_pool_bytes() ? 1 : 0;
+	});
+}
+
+int refuse_mprotect(void * /*addr*/, size_t /*len*/, int /*prot*/)
+{
+	return -ENOMEM;
+}
+
+/* The process may have as many mappings as it is allowed: then nothing is guarded. */
+TEST_F(KfenceTest, RefusedProtection)
+{
+	const struct os_calls saved = os_calls;
+	char *p = guarded(64, true);
+
+	os_calls.mprotect = refuse_mprotect;
+	shim_kfence_open();
+	void *q = shim_kmalloc_slow(64, GFP_KERNEL);
+
+	EXPECT_NE(q, nullptr);
+	EXPECT_FALSE(shim_kfence_has(q));
+	kfree(q);
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+	os_calls = saved;
+	for (int i = 0; i < 2 * OBJECTS; i++)
+		kfree(guarded(64, true));
+}
+
+/* Threads take, write and free; the gate is open all the time; children come and go. */
+TEST_F(KfenceTest, Storm)
+{
+	std::atomic<bool> stop{ false };
+	std::atomic<unsigned int> taken{ 0 }, wrong{ 0 };
+	std::vector<std::thread> threads;
+
+	::testing::internal::CaptureStderr();
+	for (int t = 0; t < 4; t++)
+		threads.emplace_back([&, t] {
+			char *mine[2] = {};
+
+			for (unsigned int i = 0; !stop; i++) {
+				char *&p = mine[i % 2];
+				size_t size = 16 + (i * 7 + t) % 500;
+
+				if (p) {
+					wrong += p[0] != char(t) || p[15] != char(t);
+					kfree(p);
+				}
+				shim_kfence_open();
+				p = unknown(shim_kmalloc_slow(size, GFP_KERNEL));
+				taken += shim_kfence_has(p);
+				memset(p, t, size);
+			}
+			kfree(mine[0]);
+			kfree(mine[1]);
+		});
+	for (int i = 0; i < 20; i++) {
+		in_child([] {
+			for (int k = 0; k < 2 * OBJECTS; k++) {
+				shim_kfence_open();
+				kfree(shim_kmalloc_slow(64, GFP_KERNEL));
+			}
+			return ukmem_verify(stderr);
+		});
+	}
+	stop = true;
+	for (std::thread &t : threads)
+		t.join();
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+	EXPECT_GT(taken, 100u);
+	EXPECT_EQ(wrong, 0u);
+}
+
+} // namespace
