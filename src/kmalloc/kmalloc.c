@@ -161,7 +161,7 @@ static void *alloc_hard(size_t size, gfp_t flags, const void *caller)
 		return large_alloc(size, 0, flags);
 	s = size ? size_class_cache(need) : size_class_nothing();
 	p = slab_alloc(s, flags, caller);
-	/* Those of a twin, if the class is debugged, too, are not. */
+	/* Objects of a twin, if the class is debugged, too, are not. */
 	if (p && flags & __GFP_ZERO && unlikely(slab_cache_of(p) != s))
 		memset(p, 0, size);
 	return p;
