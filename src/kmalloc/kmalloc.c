@@ -151,12 +151,15 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 }
 
 /* Objects of hardened caches are zero. */
-static void *alloc_hard(size_t size, gfp_t flags, const void *caller)
+static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	size_t need = size_class_need(size);
 	struct kmem_cache *s;
 	void *p;
 
+	/* The classes of a hardened process are not aligned by the sizes asked for. */
+	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX)
+		return kmalloc_aligned(size, align, flags, caller);
 	if (need > SIZE_CLASS_LARGE_MAX)
 		return large_alloc(size, 0, flags);
 	s = size ? size_class_cache(need) : size_class_nothing();
@@ -177,7 +180,7 @@ static always_inline void *slow(size_t size, size_t align, gfp_t flags, const vo
 	if (unlikely(node_stride))
 		lead_to_node();
 	if (unlikely(slab_hardened && !names_a_zone(flags)))
-		return alloc_hard(size, flags, caller);
+		return alloc_hard(size, align, flags, caller);
 	if (!kmalloc_wants_pages(size, flags)) {
 		struct kmem_cache *s = unlikely(names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
@@ -204,12 +207,6 @@ static noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void 
 {
 	size_t align = min_size(size & -size, page_size());
 
-	if (unlikely(!kmalloc_ready(flags)))
-		return NULL;
-	/* The classes of a hardened process are not aligned by their sizes. */
-	if (unlikely(slab_hardened) && is_pow2(size) && size > 16 &&
-	    size <= SIZE_CLASS_ALWAYS_MAX && !names_a_zone(flags))
-		return kmalloc_aligned(size, align, flags, caller);
 	return slow(size, align, flags, caller);
 }
 
@@ -233,7 +230,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	if (unlikely(config.passthrough))
 		return alloc_libc(align, size, flags);
 	if (unlikely(slab_hardened && !size && align <= SLAB_HARD_MIN))
-		return alloc_hard(size, flags, caller);
+		return alloc_hard(size, 1, flags, caller);
 	s = size_class_aligned(size_class_need(size), align);
 	if (s)
 		return slab_alloc_sized(s, size, flags, caller);

@@ -86,8 +86,8 @@ static size_t lead_of(const struct page *page)
 	return atomic_load_explicit(&page->bitmap[0], memory_order_relaxed);
 }
 
-static struct page *alloc_guarded(unsigned int node, unsigned int order, gfp_t flags,
-				  size_t npages, bool *zeroed)
+static cold struct page *alloc_guarded(unsigned int node, unsigned int order, gfp_t flags,
+				       size_t npages, bool *zeroed)
 {
 	size_t lead = (size_t)1 << order, all = lead + npages + 1;
 	struct page *first = order ? page_alloc_aligned(flags, all, order, zeroed)
@@ -126,7 +126,7 @@ static size_t turn(struct page *first)
 	return npages;
 }
 
-static bool free_guarded(struct page *page)
+static cold bool free_guarded(struct page *page)
 {
 	size_t npages = page->npages, lead = lead_of(page), all = lead + npages + 1;
 	uint8_t type = PAGE_LARGE;

@@ -30,7 +30,7 @@ void slab_hard_seal(void)
 		os_calls.mprotect(&slab_hard_sealed, sizeof(slab_hard_sealed), PROT_READ);
 }
 
-unsigned int slab_hard_random(unsigned int n)
+cold unsigned int slab_hard_random(unsigned int n)
 {
 	/* Threads may draw the same number; each mixes another address into it. */
 	static atomic_uint_least64_t drawn;

@@ -87,7 +87,7 @@ static uint64_t lowest(uint64_t bits, unsigned int n)
 }
 
 /* Some @n of @bits: those from a random one on. */
-static uint64_t random_bits(uint64_t bits, unsigned int n)
+static cold uint64_t random_bits(uint64_t bits, unsigned int n)
 {
 	unsigned int r = slab_hard_random(64);
 	uint64_t turned = r ? bits >> r | bits << (64 - r) : bits, take = lowest(turned, n);
@@ -136,7 +136,7 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **
  */
 enum { GUARD_EVERY = 8 };
 
-static struct page *get_hard_pages(struct kmem_cache *s, unsigned int node, gfp_t flags)
+static cold struct page *get_hard_pages(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
 	unsigned int n = s->layout.npages;
 	bool aligned = s->align > page_size() || (is_pow2(s->size) && s->size > page_size());
@@ -158,7 +158,7 @@ static struct page *get_hard_pages(struct kmem_cache *s, unsigned int node, gfp_
 }
 
 /* Gives the pages of a slab back. */
-static void free_hard_pages(struct kmem_cache *s, struct page *page, unsigned int npages)
+static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsigned int npages)
 {
 	bool guard = page->guard;
 
