@@ -69,6 +69,13 @@ typedef unsigned int slab_flags_t;
 #define SLAB_NO_MERGE 0x01000000u
 /** Accepted, without effect. */
 #define SLAB_ACCOUNT 0x04000000u
+/**
+ * Zero each object when it is allocated, or when it is freed, as the tunables init_on_alloc and
+ * init_on_free ask for all caches. Without effect for caches with a constructor or
+ * SLAB_TYPESAFE_BY_RCU, because their free objects keep what they hold.
+ */
+#define SLAB_INIT_ON_ALLOC 0x10000000u
+#define SLAB_INIT_ON_FREE 0x20000000u
 /** The four debugging flags (F, Z, P, U) together. */
 #define SLAB_DEBUG_FLAGS                                                                       \
 	(SLAB_CONSISTENCY_CHECKS | SLAB_RED_ZONE | SLAB_POISON | SLAB_STORE_USER)

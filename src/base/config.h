@@ -173,6 +173,13 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"libgcc_s")                                                                    \
 	STRING(slab_attr, "CACHE/ATTR=VALUE;...",                                              \
 		"attributes of caches, set when a cache is made")                              \
+	BOOL(init_on_alloc, 0,                                                                 \
+		"zero objects and blocks when they are allocated; not those of caches with a " \
+		"constructor")                                                                 \
+	BOOL(init_on_free, 0, "the same when they are freed")                                  \
+	BOOL(hardened, 0,                                                                      \
+		"find double frees, overflows and writes after free at once, at some cost: "   \
+		"docs/security.md")                                                            \
 	CHOICE(oom_report, OOM_REPORT_NEVER, "never|first|always",                             \
 		"tell what has the memory when a request failed for lack of it; always: "      \
 		"once a second at most")                                                       \

@@ -29,6 +29,8 @@
 struct kmalloc_fast kmalloc_fast cacheline_aligned
 	untouched; /* its tables of units are large */
 
+atomic_bool kmalloc_is_shut;
+
 /* From one node's arrays to the next one's; 0: the fast path of allocations does not know
  * nodes. Synchronization: written by init(). */
 static size_t node_stride;
@@ -77,7 +79,9 @@ static bool init(void)
 	if (!slab_init() || !large_init() ||
 	    !size_class_init(&kmalloc_fast.tables, &node_stride))
 		return false;
-	if (!pcpu_use_rseq())
+	kmalloc_is_shut = slab_hardened || config.init_on_alloc || config.init_on_free;
+	/* Of a hardened process, the fast paths serve nothing: they need not begin. */
+	if (!pcpu_use_rseq() || slab_hardened)
 		return true; /* everything takes the slow path */
 	kmalloc_fast.window_base = page_window.base;
 	kmalloc_fast.array_map = page_window.array_map;
@@ -118,6 +122,7 @@ static void verify(struct verify *v)
 
 const struct layer kmalloc_layer = {
 	.once = &kmalloc_once,
+	.trim = large_trim,
 	.gauges = large_gauges,
 	.emit = emit,
 	.report = large_report,
@@ -146,6 +151,26 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 	return p && flags & __GFP_ZERO ? memset(p, 0, os_heap.usable(p)) : p;
 }
 
+/* Objects of hardened caches are zero. */
+static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void *caller)
+{
+	size_t need = size_class_need(size);
+	struct kmem_cache *s;
+	void *p;
+
+	/* The classes of a hardened process are not aligned by the sizes asked for. */
+	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX)
+		return kmalloc_aligned(size, align, flags, caller);
+	if (need > SIZE_CLASS_LARGE_MAX)
+		return large_alloc(size, 0, flags);
+	s = size ? size_class_cache(need) : size_class_nothing();
+	p = slab_alloc(s, flags, caller);
+	/* Objects of a twin, if the class is debugged, too, are not. */
+	if (p && flags & __GFP_ZERO && unlikely(slab_cache_of(p) != s))
+		memset(p, 0, size);
+	return p;
+}
+
 /* @align: for libc's malloc, with the tunable passthrough. */
 static always_inline void *slow(size_t size, size_t align, gfp_t flags, const void *caller)
 {
@@ -155,13 +180,15 @@ static always_inline void *slow(size_t size, size_t align, gfp_t flags, const vo
 		return alloc_libc(align, size, flags);
 	if (unlikely(node_stride))
 		lead_to_node();
+	if (unlikely(slab_hardened && !names_a_zone(flags)))
+		return alloc_hard(size, align, flags, caller);
 	if (!kmalloc_wants_pages(size, flags)) {
 		struct kmem_cache *s = unlikely(names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
 					       : size_class_cache(size);
 		void *p = likely(s) ? slab_alloc_sized(s, size, flags, caller) : NULL;
 
-		if (p && (flags & __GFP_ZERO))
+		if (p && (flags & __GFP_ZERO) && !(s->init & SLAB_INIT_ALLOC))
 			memset(p, 0, size);
 		return p;
 	}
@@ -179,10 +206,13 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
  */
 static noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller)
 {
-	return slow(size, min_size(size & -size, page_size()), flags, caller);
+	size_t align = min_size(size & -size, page_size());
+
+	return slow(size, align, flags, caller);
 }
 
-void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
+/* kmalloc() of zeroed memory. */
+static void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
 	void *p;
 
@@ -200,7 +230,9 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 		return NULL;
 	if (unlikely(config.passthrough))
 		return alloc_libc(align, size, flags);
-	s = size_class_aligned(size, align);
+	if (unlikely(slab_hardened && !size && align <= SLAB_HARD_MIN))
+		return alloc_hard(size, 1, flags, caller);
+	s = size_class_aligned(size_class_need(size), align);
 	/* A block of so many bytes is aligned, wherever it comes from. */
 	if (s)
 		return slab_alloc_sized(s, align_up(max_size(size, 1), align), flags, caller);
@@ -262,13 +294,15 @@ void kfree_slow(void *p, const char *func, const void *caller)
 		os_heap.free(p);
 		return;
 	}
+	if (unlikely(slab_hardened) && kmalloc_push_shut(p, func))
+		return;
 	page = find(p, func);
 	if (unlikely(!page))
 		return;
 	if (page_type(page) == PAGE_SLAB)
 		slab_free_slow(page->cache, p, caller);
-	else
-		large_free(page);
+	else if (unlikely(!large_free(page)))
+		report_invalid(func, p, "not an allocated block (double free?)");
 }
 
 static size_t usable(const struct page *page)
@@ -277,10 +311,10 @@ static size_t usable(const struct page *page)
 }
 
 /* Whether @p is in use; reports it if not. */
-static bool in_use(const struct page *page, const void *p, const void *caller)
+static bool in_use(const struct page *page, const void *p, const char *func, const void *caller)
 {
 	return page_type(page) != PAGE_SLAB ||
-	       slab_checked_in_use(page->cache, (void *)(uintptr_t)p, caller);
+	       slab_checked_in_use(page->cache, (void *)(uintptr_t)p, func, caller);
 }
 
 /* The bytes of a block in KFENCE's pool; 0, after a report: it is none. */
@@ -293,27 +327,22 @@ static cold size_t guarded_usable(const void *p, const char *func, const void *c
 	return size;
 }
 
-/* The usable bytes of a block that is no size class's by its address alone; *@large: its page
- * if it is of whole pages. 0: it was reported. */
+/* The usable bytes of a block that is no size class's by its address alone; *@page: its page,
+ * NULL in KFENCE's pool. 0: it was reported. */
 static size_t find_usable(const void *p, const char *func, const void *caller,
-			  struct page **large)
+			  struct page **page)
 {
-	struct page *page;
-
+	*page = NULL;
 	if (kfence_has(p))
 		return guarded_usable(p, func, caller);
-	page = find(p, func);
-	if (!page || !in_use(page, p, caller))
-		return 0;
-	if (page_type(page) == PAGE_LARGE)
-		*large = page;
-	return usable(page);
+	*page = find(p, func);
+	return *page && in_use(*page, p, func, caller) ? usable(*page) : 0;
 }
 
 size_t kmalloc_usable(const void *p, const char *func)
 {
 	size_t size = kmalloc_class_usable(p);
-	struct page *large;
+	struct page *page;
 
 	if (likely(size))
 		return size;
@@ -321,7 +350,64 @@ size_t kmalloc_usable(const void *p, const char *func)
 		return 0;
 	if (slab_passes_through(p))
 		return os_heap.usable(p);
-	return find_usable(p, func, NULL, &large);
+	return find_usable(p, func, NULL, &page);
+}
+
+/* The cache or the number of pages that serves a request of a hardened process. */
+static bool serves(const struct page *page, size_t size, size_t align)
+{
+	struct kmem_cache *s;
+
+	if (!size && align <= SLAB_HARD_MIN)
+		s = size_class_nothing();
+	else if (align > 16)
+		s = size_class_aligned(size_class_need(size), align);
+	else
+		s = size_class_need(size) <= SIZE_CLASS_LARGE_MAX
+			    ? size_class_cache(size_class_need(size))
+			    : NULL;
+	if (page_type(page) == PAGE_SLAB)
+		return page->cache->home == s;
+	return !s && large_fits(page, size);
+}
+
+bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func)
+{
+	struct page *page;
+
+	if (likely(!slab_hardened) || !p)
+		return true;
+	page = find(p, func);
+	if (!page || !in_use(page, p, func, NULL))
+		return false;
+	if (serves(page, size, align))
+		return true;
+	report_invalid(func, p, "allocated with another size");
+	return false;
+}
+
+size_t kmalloc_room(const void *p)
+{
+	struct page *page = p ? page_lookup(p) : NULL;
+	struct kmem_cache *s;
+	size_t offset;
+
+	if (!page)
+		return p ? SIZE_MAX : 0;
+	page = slab_head(page);
+	if (page_type(page) == PAGE_LARGE && page_to_virt(page) == p)
+		return large_size(page);
+	s = page_type(page) == PAGE_SLAB ? slab_page_cache(page) : NULL;
+	if (!s) {
+		if (slab_hardened && page_type(page) != PAGE_LARGE)
+			report_invalid("malloc_object_size()", p, "not in an allocated block");
+		return SIZE_MAX;
+	}
+	offset = ((uintptr_t)p - (uintptr_t)page_to_virt(page) - s->pad_left) % s->size;
+	if (!in_use(page, (const char *)p - offset, "malloc_object_size()", NULL) ||
+	    offset > s->object_size)
+		return 0;
+	return s->object_size - offset;
 }
 
 /* Zeroes the bytes from @kept to @end, if @flags ask for it. Result: @p. */
@@ -347,7 +433,7 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 {
 	void *q;
 
-	if (grows && size > SIZE_CLASS_ALWAYS_MAX)
+	if (grows && size > SIZE_CLASS_ALWAYS_MAX && !slab_hardened)
 		return large_alloc(size, 0, flags);
 	if (!names_a_zone(flags) && kmalloc_pop(size, &q))
 		return q;
@@ -367,24 +453,38 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags)
 	return large_size(page);
 }
 
+/*
+ * Whether a block stays where it is: if @size fits and uses more than half of it. In a hardened
+ * process, which compares the sizes of frees, only if it is what a request for @size gets.
+ */
+static bool stays(const struct page *page, size_t size, size_t old)
+{
+	if (unlikely(slab_hardened && page))
+		return serves(page, size, 0);
+	return size <= old && size > old / 2;
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
+	struct page *page = NULL, *large = NULL;
 	size_t old = kmalloc_class_usable(p), now;
-	struct page *large = NULL;
 	void *q;
 
 	debug_assert(p && size);
+	if (unlikely(config.init_on_alloc))
+		flags |= __GFP_ZERO; /* what it grows by in place was never allocated */
 	if (unlikely(!old)) {
 		if (slab_passes_through(p))
 			return resize_libc(p, size, flags);
-		old = find_usable(p, func, caller, &large);
+		old = find_usable(p, func, caller, &page);
 		if (!old)
 			return NULL;
+		if (page && page_type(page) == PAGE_LARGE)
+			large = page;
 	}
-	/* The block stays if @size fits and uses more than half of it. */
-	if (size <= old && size > old / 2)
+	if (stays(page, size, old))
 		return zero_rest(p, size, old, flags);
-	if (large && (now = resize_large(large, size, flags)))
+	if (large && !slab_hardened && (now = resize_large(large, size, flags)))
 		return zero_rest(p, min_size(old, size), now, flags);
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
 	if (!q)

@@ -22,9 +22,11 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/config.h"
 #include "kmalloc/size_class.h"
 #include "percpu/array.h"
 #include "percpu/unit_table.h"
+#include "slab/debug/hard.h"
 #include "slab/slab_array.h"
 
 /*
@@ -166,6 +168,53 @@ static always_inline bool kmalloc_pop_zeroed(size_t size, void **p)
 	return true;
 }
 
+/*
+ * Whether the fast paths find no array because a slow path has to look at, or zero, what they
+ * would pass on: hardened, init_on_alloc, init_on_free. Synchronization: kmalloc_init() writes
+ * it; a thread that sees no value yet takes a slow path that waits for it.
+ */
+extern atomic_bool kmalloc_is_shut;
+
+/*
+ * For such processes: the way past all that a request rarely needs. NULL, or false: it takes
+ * the slow path. What the first returns is zero.
+ */
+static inline void *kmalloc_pop_shut(size_t size)
+{
+	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_policy_node();
+	size_t i = (size + SLAB_CANARY_BYTES + 7) / 8;
+	const struct slab_hard_tables *t = slab_hard();
+	struct kmem_cache *s;
+
+	if (slab_hardened) {
+		bool small = size && size <= SIZE_CLASS_SMALL_MAX - SLAB_CANARY_BYTES;
+
+		return likely(small) ? slab_hard_pop(t->small[i], node) : NULL;
+	}
+	if (size > SIZE_CLASS_ALWAYS_MAX || !config.init_on_alloc)
+		return NULL;
+	s = size_class_cache(size);
+	return likely(s->init & SLAB_INIT_ALLOC) ? slab_pop_zeroed(s, node) : NULL;
+}
+
+static inline bool kmalloc_push_shut(void *p, const char *func)
+{
+	struct kmem_cache *s;
+	size_t size;
+
+	if (slab_hardened) {
+		s = slab_hard_cache(p);
+		if (likely(s))
+			slab_hard_free(s, p, func);
+		return s;
+	}
+	size = kmalloc_class_usable(p);
+	if (!size || !config.init_on_free)
+		return false;
+	s = size_class_cache(size);
+	return s->init & SLAB_INIT_FREE && slab_push_zeroed(s, p);
+}
+
 /* Initialises the layer, once. False: no memory. */
 bool kmalloc_init(void);
 /* Whether the layer is initialised; initialises it if @flags allow. */
@@ -173,12 +222,18 @@ bool kmalloc_ready(gfp_t flags);
 /* Serves all requests that the fast paths did not. @size may be anything. NULL: no memory.
  * @caller, here and below: the address from which the program called. */
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller);
-/* kmalloc() of zeroed memory. */
-void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller);
 /* A block aligned to @align, a power of two. */
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller);
 /* Frees what kmalloc_push() did not. @func: the name under which misuse is reported. */
 void kfree_slow(void *p, const char *func, const void *caller);
+/*
+ * Whether @p can be a block that was asked for with @size bytes, aligned to @align (0: as
+ * malloc() does); reports it if not. Always true, unless the process is hardened.
+ */
+bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func);
+/* Bytes from @p, which may lie inside an object, to the object's end; SIZE_MAX: that is not
+ * known. In a hardened process what lies in no object is reported. */
+size_t kmalloc_room(const void *p);
 /* The usable bytes of @p; 0, after a report, if it is no allocated object. */
 size_t kmalloc_usable(const void *p, const char *func);
 /*

@@ -46,8 +46,9 @@ void *kmalloc_node(size_t size, gfp_t flags, int node)
 		return kmalloc(size, flags);
 	if (!find_node(node, flags, &index))
 		return NULL;
-	if (unlikely(config.passthrough))
+	if (unlikely(config.passthrough || (slab_hardened && page_window.nr_nodes == 1)))
 		return kmalloc(size, flags);
+	size = size_class_need(size);
 	if (kmalloc_wants_pages(size, flags))
 		return large_alloc_node(size, index, flags);
 	s = unlikely(flags & (__GFP_DMA | __GFP_DMA32)) ? size_class_zone_cache(size, flags)
@@ -83,6 +84,8 @@ size_t kmalloc_size_roundup(size_t size)
 {
 	if (!size || size > PTRDIFF_MAX)
 		return size;
+	if (unlikely(slab_hardened) && size_class_need(size) <= SIZE_CLASS_LARGE_MAX)
+		return size_class_bytes(size_class_need(size)) - SLAB_CANARY_BYTES;
 	if (size <= SIZE_CLASS_LARGE_MAX)
 		return size_class_bytes(size);
 	return align_up(size, ukmem_page_size());
@@ -223,8 +226,6 @@ void vfree(const void *p)
 {
 	if (!p)
 		return;
-	if (likely(is_vmalloc_addr(p)))
-		large_free(page_of(p));
-	else
+	if (unlikely(!is_vmalloc_addr(p) || !large_free(page_of(p))))
 		report_invalid("vfree()", p, "not the start of a block of whole pages");
 }

@@ -6,14 +6,19 @@
  */
 #include "kmalloc/large.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "page/background.h"
+#include "page/guard.h"
 #include "page/move.h"
 #include "page/oom.h"
 #include "page/page_alloc.h"
 #include "percpu/percpu.h"
+#include "slab/slab_hard.h"
 #include "stats/stats.h"
 
 uint64_t *large_allocs, *large_in_use;
@@ -45,9 +50,115 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	 * here. */
 	if (flags & __GFP_DIRECT_RECLAIM)
 		page_decay();
+	if (unlikely(slab_hardened || config.init_on_alloc))
+		flags |= __GFP_ZERO;
 	if ((flags & __GFP_ZERO) && !zeroed)
 		__builtin_memset(p, 0, npages << page_window.page_shift);
 	return p;
+}
+
+/*
+ * In a hardened process a block lies between two guards, which are runs of their own while it
+ * is in use; the first one keeps the block aligned:
+ *
+ *   | guard, 2^order pages | block, npages | guard, 1 page |
+ *
+ * A block that is freed becomes one run with its guards, which nobody may touch, and waits in a
+ * quarantine until QUARANTINE_BLOCKS others have been freed, or QUARANTINE_BYTES wait; it has
+ * no memory there.
+ */
+enum {
+	QUARANTINE_BLOCKS = 64,
+	QUARANTINE_BYTES = 64 << 20,
+};
+
+/* Synchronization: slots are exchanged: what a thread wrote before it put a block in (J1), the
+ * thread that gets it out sees (J2); `next` and `pages` are relaxed. */
+static struct {
+	atomic_uint next;
+	atomic_size_t pages;
+	_Atomic(struct page *) slot[QUARANTINE_BLOCKS];
+} quarantine untouched;
+
+/* What a guarded block keeps in its page's entry: the pages of the first guard. */
+static size_t lead_of(const struct page *page)
+{
+	return atomic_load_explicit(&page->bitmap[0], memory_order_relaxed);
+}
+
+static cold struct page *alloc_guarded(unsigned int node, unsigned int order, gfp_t flags,
+				       size_t npages, bool *zeroed)
+{
+	size_t lead = (size_t)1 << order, all = lead + npages + 1;
+	struct page *first = order ? page_alloc_aligned(flags, all, order, zeroed)
+				   : page_alloc_run(node, flags, all, zeroed);
+	struct page *page;
+
+	if (unlikely(!first))
+		return NULL;
+	page = first + lead;
+	page_guard(first, lead);
+	page_guard(page + npages, 1);
+	page_set_head(page, page_head(PAGE_ALLOCATED, PAGE_NO_ORDER, false));
+	atomic_store_explicit(&page->bitmap[0], lead, memory_order_relaxed);
+	return page;
+}
+
+/* Gives a run that nobody could touch back. */
+static void release_guarded(struct page *first)
+{
+	size_t npages = first->npages;
+
+	atomic_fetch_sub_explicit(&quarantine.pages, npages, memory_order_relaxed);
+	page_free_guard(first);
+}
+
+/* Puts @first, or nothing, into the next slot, and frees what was there. */
+static size_t turn(struct page *first)
+{
+	unsigned int i = atomic_fetch_add_explicit(&quarantine.next, 1, memory_order_relaxed);
+	struct page *old = atomic_exchange_explicit(&quarantine.slot[i % QUARANTINE_BLOCKS],
+						    first, memory_order_acq_rel); /* J1, J2 */
+	size_t npages = old ? old->npages : 0;
+
+	if (old)
+		release_guarded(old);
+	return npages;
+}
+
+static cold bool free_guarded(struct page *page)
+{
+	size_t npages = page->npages, lead = lead_of(page), all = lead + npages + 1;
+	uint8_t type = PAGE_LARGE;
+	struct page *first;
+	size_t waiting;
+
+	if (!lead || !atomic_compare_exchange_strong_explicit(&page->type, &type, PAGE_NONE,
+							      memory_order_relaxed,
+							      memory_order_relaxed))
+		return false;
+	this_cpu_add(*large_in_use, -(BLOCK + npages));
+	first = page - lead;
+	page_guard_join(first, lead, all);
+	if (!page_guard_all(first)) {
+		page_free_guard(first);
+		return true;
+	}
+	waiting = atomic_fetch_add_explicit(&quarantine.pages, all, memory_order_relaxed) + all;
+	turn(first);
+	if (waiting > (size_t)QUARANTINE_BYTES >> page_window.page_shift)
+		large_trim();
+	return true;
+}
+
+size_t large_trim(void)
+{
+	size_t npages = 0;
+
+	if (slab_hardened)
+		for (unsigned int i = 0; i < QUARANTINE_BLOCKS; i++)
+			npages += turn(NULL);
+	return npages << page_window.page_shift;
 }
 
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
@@ -57,7 +168,10 @@ void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
 
 	if (unlikely(size > PTRDIFF_MAX))
 		return NULL;
-	page = page_alloc_run(node, flags, pages_of(size), &zeroed);
+	if (unlikely(slab_hardened))
+		page = alloc_guarded(node, 0, flags, pages_of(size), &zeroed);
+	else
+		page = page_alloc_run(node, flags, pages_of(size), &zeroed);
 	return prepare(page, size, flags, zeroed);
 }
 
@@ -68,25 +182,39 @@ void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
 
 	if (!align_order || unlikely(size > PTRDIFF_MAX))
 		return large_alloc_node(size, PAGE_ANY_NODE, flags);
-	page = page_alloc_aligned(flags, pages_of(size), align_order, &zeroed);
+	if (unlikely(slab_hardened))
+		page = alloc_guarded(PAGE_ANY_NODE, align_order, flags, pages_of(size),
+				     &zeroed);
+	else
+		page = page_alloc_aligned(flags, pages_of(size), align_order, &zeroed);
 	return prepare(page, size, flags, zeroed);
 }
 
 static void free_run(struct page *page, size_t npages, bool moved)
 {
-	if (unlikely(moved))
+	if (unlikely(config.init_on_free) && !moved)
+		memset(page_to_virt(page), 0, npages << page_window.page_shift);
+	if (unlikely(moved)) /* it is mapped anew */
 		page_free_moved(page, npages);
 	else
 		page_free_run(page, npages);
 }
 
-void large_free(struct page *page)
+bool large_free(struct page *page)
 {
 	size_t npages = page->npages;
 
+	if (unlikely(slab_hardened))
+		return free_guarded(page);
 	debug_assert(page_type(page) == PAGE_LARGE && npages);
 	this_cpu_add(*large_in_use, -(BLOCK + npages));
 	free_run(page, npages, page_is_moved(page));
+	return true;
+}
+
+bool large_fits(const struct page *page, size_t size)
+{
+	return size <= PTRDIFF_MAX && pages_of(size) == page->npages;
 }
 
 size_t large_size(const struct page *page)
@@ -113,7 +241,7 @@ bool large_extend(struct page *page, size_t size, gfp_t flags)
 	size_t more = pages_of(size) - page->npages;
 
 	debug_assert(size > large_size(page));
-	if (!page_extend_run(page, page->npages, more, flags))
+	if (slab_hardened || !page_extend_run(page, page->npages, more, flags))
 		return false;
 	page->npages += more;
 	this_cpu_add(*large_in_use, more);

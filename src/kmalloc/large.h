@@ -16,8 +16,13 @@ extern uint64_t *large_allocs, *large_in_use;
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags);
 /* @node: an index, as for page_alloc_run(). */
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags);
-/* Frees a block; @page is its first page, of type PAGE_LARGE. */
-void large_free(struct page *page);
+/* Frees a block; @page is its first page, of type PAGE_LARGE. False: it was freed already, as a
+ * hardened process can tell. */
+bool large_free(struct page *page);
+/* Whether a block has as many pages as a request of @size bytes gets. */
+bool large_fits(const struct page *page, size_t size);
+/* Frees what waits in quarantine. */
+size_t large_trim(void);
 size_t large_size(const struct page *page);
 bool large_init(void);
 struct ukmem_gauges;

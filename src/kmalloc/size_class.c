@@ -143,6 +143,49 @@ static void alloc_together(void)
 	together.node_stride = together.arrays ? stride : 0;
 }
 
+/* The smallest classes have no room for a canary, and serve no request of a hardened process.
+ */
+static void harden(struct slab_params *p)
+{
+	if (!slab_hardened || p->size < SLAB_HARD_MIN)
+		return;
+	p->size -= SLAB_CANARY_BYTES;
+	p->hard = true;
+	p->budgeted = false;
+}
+
+/* Fills the tables of a hardened process, and makes the cache for requests of no bytes. */
+static bool create_hard(void)
+{
+	struct slab_hard_tables *t = &slab_hard_sealed.tables;
+	struct slab_params p = {
+		.name = "kmalloc-0",
+		.size = SLAB_HARD_MIN - SLAB_CANARY_BYTES,
+		.capacity_max = 64,
+		.permanent = true,
+		.class_mark = SIZE_CLASS_COUNT + 1,
+		.hard = true,
+		.nothing = true,
+	};
+
+	if (!slab_hardened || t->nothing)
+		return true;
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+		if (caches[i]->hard)
+			t->by_mark[i + 1] = caches[i];
+	for (unsigned int i = 0; i < ARRAY_SIZE(t->small); i++)
+		t->small[i] = size_class_cache(max_uint(i * 8, SLAB_HARD_MIN));
+	t->nothing = t->by_mark[SIZE_CLASS_COUNT + 1] = slab_create(&p);
+	if (t->nothing)
+		slab_hard_seal();
+	return t->nothing;
+}
+
+struct kmem_cache *size_class_nothing(void)
+{
+	return slab_hard()->nothing;
+}
+
 static bool create_caches(struct size_class_shape *shapes)
 {
 	char *next = together.arrays;
@@ -156,10 +199,13 @@ static bool create_caches(struct size_class_shape *shapes)
 			p.array_stride = (unsigned int)together.node_stride;
 			next += slab_array_bytes(p.capacity_max);
 		}
+		harden(&p);
 		if (!caches[i])
 			caches[i] = slab_create(&p);
 		if (!caches[i])
 			return false;
+		if (caches[i]->hard) /* its objects are found by slab_hard_cache() */
+			continue;
 		shapes[i + 1] = (struct size_class_shape){
 			.reciprocal = caches[i]->reciprocal,
 			.size = sizes[i],
@@ -183,6 +229,9 @@ static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i
 	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
 	p.capacity_max = min_uint(p.capacity_max, 64);
 	p.budgeted = p.permanent = false;
+	if (slab_hardened)
+		p.class_mark =
+			0; /* the mark leads to the usual cache; this one is not hardened */
 	s = may_block ? slab_create(&p) : slab_cache_new_nowait(&p);
 	if (!s)
 		return NULL;
@@ -210,10 +259,13 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
 	return s ? s : make_zone_cache(zone, i, flags);
 }
 
-/* The entry of the array for objects of @size bytes of node 0. */
+/* The entry of the array for objects of @size bytes of node 0; none, if they are zeroed, or the
+ * cache is hardened. */
 static pcpu_entry_t entry_for(size_t size)
 {
-	return pcpu_entry(size_class_cache(size)->cpu_array);
+	const struct kmem_cache *s = size_class_cache(size);
+
+	return slab_alloc_is_shut(s) ? PCPU_ENTRY_NONE : pcpu_entry(s->cpu_array);
 }
 
 bool size_class_init(struct size_tables *tables, size_t *node_stride)
@@ -224,6 +276,8 @@ bool size_class_init(struct size_tables *tables, size_t *node_stride)
 	if (!create_caches(tables->shapes))
 		return false;
 	fill_classes();
+	if (!create_hard())
+		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
 		tables->small[i] = entry_for(i * 8);
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
@@ -240,9 +294,11 @@ void size_class_verify(const struct size_tables *tables, struct verify *v)
 		verify_that(v, tables->large[i] == entry_for((i + 1) * 256),
 			    "kmalloc: the table leads size %zu elsewhere", (i + 1) * 256);
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
-		verify_that(v,
-			    tables->shapes[i + 1].size == sizes[i] &&
-				    caches[i]->size == sizes[i] &&
-				    tables->shapes[i + 1].reciprocal == reciprocal(sizes[i]),
-			    "kmalloc: the class of %u bytes has another size", sizes[i]);
+		verify_that(
+			v,
+			caches[i]->size == sizes[i] &&
+				(caches[i]->hard ||
+				 (tables->shapes[i + 1].size == sizes[i] &&
+				  tables->shapes[i + 1].reciprocal == reciprocal(sizes[i]))),
+			"kmalloc: the class of %u bytes has another size", sizes[i]);
 }

@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "percpu/percpu.h"
+#include "slab/slab_hard.h"
 
 #include "ukmem/gfp.h"
 
@@ -40,7 +41,7 @@ struct size_tables {
 	pcpu_entry_t small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 	pcpu_entry_t large[SIZE_CLASS_LARGE_MAX / 256];
 	/* By the class mark of a slab's pages. 0 is no class: that shape is all zero. */
-	struct size_class_shape shapes[SIZE_CLASS_COUNT + 1];
+	struct size_class_shape shapes[SIZE_CLASS_COUNT + 2]; /* the last one: of nothing */
 };
 
 static inline size_t size_small_index(size_t size)
@@ -81,6 +82,20 @@ static inline size_t size_class_bytes(size_t size)
 
 /* The cache for @size <= SIZE_CLASS_LARGE_MAX. */
 struct kmem_cache *size_class_cache(size_t size);
+/* Hardened: the cache for requests of no bytes. */
+struct kmem_cache *size_class_nothing(void);
+/*
+ * The size whose class serves a request of @size bytes: if the process is hardened, there must
+ * be room for a canary. SIZE_MAX: no class does.
+ */
+static inline size_t size_class_need(size_t size)
+{
+	if (likely(!slab_hardened))
+		return size;
+	if (unlikely(size > SIZE_MAX - SLAB_CANARY_BYTES))
+		return SIZE_MAX;
+	return max_size(size + SLAB_CANARY_BYTES, SLAB_HARD_MIN);
+}
 /*
  * The cache for @size <= SIZE_CLASS_LARGE_MAX of the zone that __GFP_DMA or __GFP_DMA32 in
  * @flags names. NULL: no memory to make one; or @flags do not allow to wait, and the reserve of

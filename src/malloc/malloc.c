@@ -20,6 +20,7 @@
 /* libc has these functions, but not all of its headers declare them. */
 void cfree(void *p);
 void *pvalloc(size_t size);
+size_t malloc_object_size(const void *p);
 void free_sized(void *p, size_t size);
 void free_aligned_sized(void *p, size_t align, size_t size);
 
@@ -53,14 +54,20 @@ static void *finish_with(void *p, int saved, const void *caller)
 noinline void *malloc_slow(size_t size, const void *caller)
 {
 	int saved = errno;
+	void *p;
 
+	if (unlikely(kmalloc_is_shut) && (p = kmalloc_pop_shut(size)))
+		return p;
 	return finish_with(kmalloc_slow(size, GFP_KERNEL, caller), saved, caller);
 }
 
 static noinline void *calloc_slow(size_t size, const void *caller)
 {
 	int saved = errno;
+	void *p;
 
+	if (unlikely(kmalloc_is_shut) && (p = kmalloc_pop_shut(size)))
+		return p; /* it is zero */
 	return finish_with(kmalloc_slow(size, GFP_KERNEL | __GFP_ZERO, caller), saved, caller);
 }
 
@@ -75,8 +82,17 @@ noinline void free_slow(void *p, const char *func, const void *caller)
 {
 	int saved = errno;
 
+	if (unlikely(kmalloc_is_shut) && kmalloc_push_shut(p, func))
+		return;
 	kfree_slow(p, func, caller);
 	finish(saved, caller);
+}
+
+noinline void free_sized_slow(void *p, size_t size, size_t align, const char *func,
+			      const void *caller)
+{
+	if (kmalloc_has_size(p, size, align, func))
+		free_slow(p, func, caller);
 }
 
 UKMEM_EXPORT void free(void *p)
@@ -91,15 +107,12 @@ UKMEM_EXPORT void cfree(void *p)
 
 UKMEM_EXPORT void free_sized(void *p, size_t size)
 {
-	(void)size;
-	free_for(p, "free_sized()", CALLER_ADDRESS);
+	free_sized_for(p, size, 0, "free_sized()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
 {
-	(void)align;
-	(void)size;
-	free_for(p, "free_aligned_sized()", CALLER_ADDRESS);
+	free_sized_for(p, size, align, "free_aligned_sized()", CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *calloc(size_t n, size_t size)
@@ -193,6 +206,13 @@ UKMEM_EXPORT void *pvalloc(size_t size)
 	if (size > SIZE_MAX - page)
 		return malloc_failed();
 	return malloc_aligned(page, align_up(size ? size : 1, page), CALLER_ADDRESS);
+}
+
+/* As hardened_malloc's: bytes from @p, which may lie inside a small block, to the block's end.
+ */
+UKMEM_EXPORT size_t malloc_object_size(const void *p)
+{
+	return kmalloc_room(p);
 }
 
 UKMEM_EXPORT size_t malloc_usable_size(void *p)

@@ -20,6 +20,9 @@ void *malloc_failed(void);
  */
 void *malloc_slow(size_t size, const void *caller);
 void free_slow(void *p, const char *func, const void *caller);
+/* The same for frees that name the size, and the alignment or 0: a hardened process reports a
+ * wrong one. */
+void free_sized_slow(void *p, size_t size, size_t align, const char *func, const void *caller);
 /* @align: a power of two. */
 void *malloc_aligned(size_t align, size_t size, const void *caller);
 
@@ -38,6 +41,12 @@ static inline void *malloc_for(size_t size, const void *caller)
 	do {                                                                                   \
 		if (unlikely(!kmalloc_push(p)))                                                \
 			free_slow(p, func, caller);                                            \
+	} while (0)
+
+#define free_sized_for(p, size, align, func, caller)                                           \
+	do {                                                                                   \
+		if (unlikely(!kmalloc_push(p)))                                                \
+			free_sized_slow(p, size, align, func, caller);                         \
 	} while (0)
 
 /* callers.c: find libc, once. */

@@ -139,11 +139,17 @@ NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *t
 	return new_aligned_nothrow(size, align, tag, CALLER_ADDRESS);
 }
 
-/* Every form of delete is free(): the address leads to the array as fast as the size would
- * (D5.6). */
-#define DELETE(name, ...)                                                                      \
-	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias("operator_"        \
-									    "delete")))
+/*
+ * Every form of delete is free(): the address leads to the array as fast as the size would
+ * (D5.6). Forms that name the size pass it to the slow path, where a hardened process looks at
+ * it.
+ */
+#define ALIAS(name, of, ...)                                                                   \
+	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias(of)))
+#define DELETE(name, ...) ALIAS(name, "operator_delete", ##__VA_ARGS__)
+#define DELETE_SIZED(name) ALIAS(name, "operator_delete_sized", size_t size)
+#define DELETE_ALIGNED(name)                                                                   \
+	ALIAS(name, "operator_delete_aligned_sized", size_t size, size_t align)
 
 UKMEM_EXPORT void operator_delete(void *p);
 
@@ -152,15 +158,29 @@ UKMEM_EXPORT void operator_delete(void *p)
 	free_for(p, "operator delete", CALLER_ADDRESS);
 }
 
+UKMEM_EXPORT void operator_delete_sized(void *p, size_t size);
+
+UKMEM_EXPORT void operator_delete_sized(void *p, size_t size)
+{
+	free_sized_for(p, size, 0, "operator delete", CALLER_ADDRESS);
+}
+
+UKMEM_EXPORT void operator_delete_aligned_sized(void *p, size_t size, size_t align);
+
+UKMEM_EXPORT void operator_delete_aligned_sized(void *p, size_t size, size_t align)
+{
+	free_sized_for(p, size, align, "operator delete", CALLER_ADDRESS);
+}
+
 DELETE(_ZdlPv);
 DELETE(_ZdaPv);
-DELETE(_ZdlPvm);
-DELETE(_ZdaPvm);
+DELETE_SIZED(_ZdlPvm);
+DELETE_SIZED(_ZdaPvm);
 DELETE(_ZdlPvRKSt9nothrow_t);
 DELETE(_ZdaPvRKSt9nothrow_t);
 DELETE(_ZdlPvSt11align_val_t);
 DELETE(_ZdaPvSt11align_val_t);
-DELETE(_ZdlPvmSt11align_val_t);
-DELETE(_ZdaPvmSt11align_val_t);
+DELETE_ALIGNED(_ZdlPvmSt11align_val_t);
+DELETE_ALIGNED(_ZdaPvmSt11align_val_t);
 DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t);
 DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t);

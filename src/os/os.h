@@ -99,6 +99,8 @@ void os_populate(void *addr, size_t len);
 int os_populate_huge(void *addr, size_t len);
 /* Give the memory back and keep the addresses, which read as zeros afterwards. */
 int os_purge(void *addr, size_t len);
+/* Give the memory back and keep the addresses, which nobody may touch until os_renew(). */
+int os_withdraw(void *addr, size_t len);
 /* Unmap the range. */
 int os_release(void *addr, size_t len);
 /*

@@ -185,6 +185,12 @@ int os_purge(void *addr, size_t len)
 	return os_calls.madvise(addr, len, MADV_DONTNEED);
 }
 
+int os_withdraw(void *addr, size_t len)
+{
+	return os_calls.mmap(&addr, len, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
+}
+
 int os_release(void *addr, size_t len)
 {
 	return os_calls.munmap(addr, len);

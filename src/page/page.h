@@ -28,6 +28,7 @@
  *   node_api.c        the same for nodes and memory policies
  *   proc_text.c       the texts of /proc/vmstat, /proc/zoneinfo and /proc/buddyinfo
  *   move.c            runs that grow, for realloc
+ *   guard.c           pages that nobody may touch
  *   page_alloc.c      requests for runs: zonelist, reclaim, pages aside; initialisation
  *   vmstat.c          gauges and counters
  *   verify.c          verifies the invariants
@@ -115,8 +116,8 @@ struct page {
 		};
 		struct {
 			uint8_t same_type; /* type */
-			uint8_t unused;
-			uint16_t span; /* SLAB: pages in it */
+			uint8_t guard;	   /* SLAB: whether a guard page follows */
+			uint16_t span;	   /* SLAB: pages in it */
 		};
 		_Atomic uint32_t head; /* the four in one store: page_head() */
 	};

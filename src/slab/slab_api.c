@@ -12,7 +12,7 @@
 
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
 {
-	if (unlikely(flags & __GFP_ZERO) && obj)
+	if (unlikely(flags & __GFP_ZERO) && obj && !(s->init & SLAB_INIT_ALLOC))
 		memset(obj, 0, s->object_size);
 	return obj;
 }
@@ -37,7 +37,8 @@ void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
 	node = page_node_index(nid);
 	if (node < 0)
 		return NULL;
-	obj = pcpu_array_pop(slab_array(s, (unsigned int)node));
+	obj = likely(!slab_alloc_is_shut(s)) ? pcpu_array_pop(slab_array(s, (unsigned int)node))
+					     : NULL;
 	if (unlikely(!obj))
 		obj = slab_alloc_slow(s, (unsigned int)node, s->object_size, flags,
 				      CALLER_ADDRESS);
@@ -88,7 +89,7 @@ int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t n, void **p)
 			kmem_cache_free(s, p[--got]);
 		return 0;
 	}
-	if (unlikely(flags & __GFP_ZERO))
+	if (unlikely(flags & __GFP_ZERO) && !(s->init & SLAB_INIT_ALLOC))
 		for (size_t i = 0; i < n; i++)
 			memset(p[i], 0, s->object_size);
 	return (int)n;

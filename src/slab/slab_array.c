@@ -9,6 +9,8 @@
  */
 #include "slab/slab_array.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/probe.h"
 #include "page/background.h"
@@ -170,8 +172,8 @@ static cold void report_failure(const struct kmem_cache *s, size_t n, gfp_t flag
 		page_report_failure(s->name, n * s->object_size, flags);
 }
 
-void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
-		      const void *caller)
+static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
+		       const void *caller)
 {
 	void *obj;
 
@@ -189,6 +191,23 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_
 	if (unlikely(!obj))
 		report_failure(s, 1, flags);
 	return obj;
+}
+
+void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
+		      const void *caller)
+{
+	void *obj;
+
+	if (likely(!(s->init & SLAB_INIT_ALLOC)))
+		return alloc_any(s, node, size, flags, caller);
+	obj = slab_pop_zeroed(s, node);
+	if (likely(obj))
+		return obj;
+	obj = alloc_any(s, node, size, flags, caller);
+	if (unlikely(!obj))
+		return NULL;
+	/* Not each block that serves a request is an object of the cache. */
+	return memset(obj, 0, slab_cache_of(obj) == s ? s->object_size : size);
 }
 
 /* Moves up to @n objects of this CPU's array to the node, through @batch. Result: whether they
@@ -247,6 +266,8 @@ static void free_slow(struct kmem_cache *s, void *obj)
 
 void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 {
+	if (unlikely(s->init & SLAB_INIT_FREE) && slab_push_zeroed(s, obj))
+		return;
 	if (slab_is_checked(s)) {
 		slab_checked_free(s, obj, caller);
 	} else if (pcpu_gate_try_enter()) {
@@ -343,6 +364,9 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	pcpu_gate_leave();
 	if (unlikely(got < n))
 		report_failure(s, n - got, flags);
+	if (unlikely(s->init & SLAB_INIT_ALLOC))
+		for (size_t i = 0; i < got; i++)
+			memset(p[i], 0, s->object_size);
 	return got;
 }
 

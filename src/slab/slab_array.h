@@ -3,6 +3,8 @@
 #ifndef SLAB_SLAB_ARRAY_H
 #define SLAB_SLAB_ARRAY_H
 
+#include <string.h>
+
 #include "page/mempolicy.h"
 #include "percpu/percpu_alloc.h"
 #include "slab/slab_types.h"
@@ -46,6 +48,23 @@ static always_inline pcpu_entry_t slab_entry(const void *obj)
 	return likely(page_window_readable(offset))
 		       ? page_window.array_map[offset >> ARRAY_MAP_SHIFT]
 		       : PCPU_ENTRY_NONE;
+}
+
+/*
+ * For caches whose objects are zeroed: out of this CPU's array, into which the fast paths do
+ * not look, and onto it. NULL, or false: the slow path must do the rest.
+ */
+static inline void *slab_pop_zeroed(const struct kmem_cache *s, unsigned int node)
+{
+	void *obj = pcpu_array_pop(slab_array(s, node));
+
+	return likely(obj) ? memset(obj, 0, s->object_size) : NULL;
+}
+
+static inline bool slab_push_zeroed(const struct kmem_cache *s, void *obj)
+{
+	memset(obj, 0, s->object_size);
+	return pcpu_array_push(slab_array(s, page_node(page_of(obj))), obj);
 }
 
 /* Whether @entry is one of @s. False also for objects of @s without an entry; slab_cache_of()

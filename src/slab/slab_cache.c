@@ -15,6 +15,7 @@
 #include "page/page_alloc.h"
 #include "percpu/percpu_alloc.h"
 #include "queue/queue.h"
+#include "slab/debug/hard.h"
 #include "slab/slab_array.h"
 #include "slab/slab_geometry.h"
 #include "slab/slab_list.h"
@@ -48,7 +49,7 @@ static void set_tunables(struct kmem_cache *s)
 {
 	size_t bytes = s->layout.npages * page_size();
 	unsigned int min_partial = (unsigned int)min_size(max_size(65536 / bytes, 1), 5);
-	unsigned int cpu_partial = s->home == s ? slab_default_cpu_partial(s) : 0;
+	unsigned int cpu_partial = s->home == s && !s->hard ? slab_default_cpu_partial(s) : 0;
 
 	atomic_store_explicit(&s->limit_interval, LIMIT_INTERVAL, memory_order_relaxed);
 	atomic_store_explicit(&s->min_partial, min_partial, memory_order_relaxed);
@@ -86,12 +87,13 @@ static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity
 /*
  * Sets the array map's entries for pages of the cache's slabs. No two caches have the same
  * entries. The library's own caches have none, since a program that frees a wrong pointer must
- * not push one of their objects.
+ * not push one of their objects; nor have caches whose objects are zeroed when they are freed,
+ * and hardened caches.
  */
 static void set_entries(struct kmem_cache *s, bool given)
 {
 	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
-	if (slab_is_own(s))
+	if (slab_is_own(s) || s->init & SLAB_INIT_FREE || s->hard)
 		return;
 	s->entry_first = pcpu_entry(s->cpu_array);
 	/* Arrays of other caches lie between those in a caller's memory. Then kmem_cache_free()
@@ -149,9 +151,25 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 		free_arrays(s);
 		return false;
 	}
-	s->fast_array = nodes == 1 ? s->cpu_array : slab_closed_array();
+	s->fast_array =
+		nodes == 1 && !slab_alloc_is_shut(s) ? s->cpu_array : slab_closed_array();
 	set_entries(s, p->arrays);
 	return true;
+}
+
+/* As in the kernel, the tunables leave out caches whose free objects keep what they hold. */
+static uint8_t init_of(const struct kmem_cache *s)
+{
+	unsigned int init = 0;
+
+	/* Objects of hardened caches are zero while they are free. */
+	if (s->ctor || s->keeps_slabs || s->home != s || slab_is_own(s) || s->hard)
+		return 0;
+	if (config.init_on_alloc || s->flags & SLAB_INIT_ON_ALLOC)
+		init |= SLAB_INIT_ALLOC;
+	if (config.init_on_free || s->flags & SLAB_INIT_ON_FREE)
+		init |= SLAB_INIT_FREE;
+	return (uint8_t)init;
 }
 
 void slab_describe(struct kmem_cache *s, const struct slab_params *p)
@@ -166,9 +184,13 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 		align = max_uint(align, line);
 	}
 	align = max_uint(align, 8);
-	s->object_size = p->size;
+	s->object_size = p->nothing ? 0 : p->size;
 	s->align = align;
-	s->size = (unsigned int)align_up(max_size(p->size, 8), align);
+	s->hard = p->hard && slab_hardened;
+	s->size = s->hard ? (unsigned int)align_up(
+				    max_uint(p->size + SLAB_CANARY_BYTES, SLAB_HARD_MIN),
+				    max_uint(align, 16))
+			  : (unsigned int)align_up(max_size(p->size, 8), align);
 	debug_assert(p->size && is_pow2(align) && !(p->home && !p->ops));
 	s->flags = p->flags;
 	s->gfp = p->flags & SLAB_CACHE_DMA     ? __GFP_DMA
@@ -180,6 +202,7 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	s->home = p->home ? p->home : s;
 	s->ops = p->ops;
+	s->init = init_of(s);
 	if (s->ops)
 		s->ops->lay_out(s);
 	slab_set_geometry(s);
@@ -204,6 +227,12 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	slab_describe(s, p);
 	if (!alloc_arrays(s, p))
 		return false;
+	if (s->hard && !slab_hard_prepare(s)) {
+		if (p->arrays)
+			s->cpu_array = NULL;
+		free_arrays(s);
+		return false;
+	}
 	slab_set_nodes(s, nodes);
 	return true;
 }
@@ -258,7 +287,7 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 	struct kmem_cache_node *nodes = alloc_nodes();
 
 	if (s && nodes && setup(s, nodes, p)) {
-		if (!p->home)
+		if (!p->home && !s->hard)
 			slab_shared_describe(s);
 		return s;
 	}
@@ -281,6 +310,7 @@ static void delete_one(struct kmem_cache *s)
 			kmem_cache_free(&slab_queues, queue);
 	}
 	slab_stock_delete(s);
+	slab_hard_release(s);
 	free_arrays(s);
 	free_nodes(s->nodes);
 	kmem_cache_free(&slab_boot_cache, s);

@@ -64,6 +64,8 @@ static void add_node(struct kmem_cache *s, unsigned int i, struct slab_counts *c
 	/* Objects of a twin that wait are not counted per node. */
 	if (s->home != s && i == 0)
 		c->cached += slab_twin_waiting(s);
+	if (s->hard && i == 0)
+		c->cached += pcpu_array_sums(s->hard_waiting, PCPU_ALL_CPUS).count;
 }
 
 /* Arrays move while they are read: differences must not wrap. */

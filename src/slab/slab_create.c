@@ -21,6 +21,7 @@
 #include "slab/slab_cache.h"
 #include "slab/slab_drain.h"
 #include "slab/slab_fork.h"
+#include "slab/slab_hard.h"
 #include "slab/slab_list.h"
 #include "slab/slab_reclaim.h"
 #include "slab/slab_reserve.h"
@@ -54,6 +55,7 @@ static bool init(void)
 {
 	if (!page_init() || !slab_budget_init())
 		return false;
+	slab_hard_init();
 	prepare();
 	if (!slab_cache_boot() || !slab_reserve_init())
 		return false;
@@ -105,7 +107,7 @@ struct kmem_cache *slab_create(const struct slab_params *p)
 #define KNOWN_FLAGS                                                                            \
 	(SLAB_DEBUG_FLAGS | SLAB_HWCACHE_ALIGN | SLAB_CACHE_DMA | SLAB_CACHE_DMA32 |           \
 	 SLAB_RECLAIM_ACCOUNT | SLAB_PANIC | SLAB_TYPESAFE_BY_RCU | SLAB_NO_MERGE |            \
-	 SLAB_ACCOUNT)
+	 SLAB_ACCOUNT | SLAB_INIT_ON_ALLOC | SLAB_INIT_ON_FREE)
 
 static const char *bad_params(const char *name, unsigned int size, unsigned int align,
 			      slab_flags_t flags)

@@ -30,6 +30,8 @@ static void list_arrays(struct kmem_cache *s, void *drain)
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
 	if (d->cpu == PCPU_ALL_CPUS && slab_twin(s))
 		slab_twin_drain(slab_twin(s));
+	if (s->hard)
+		pcpu_drain_add(d, s->hard_waiting, put_objects, s);
 	/* The slabs come last, because objects may still be put into them. */
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		pcpu_drain_add(d, slab_array(s, i), put_objects, s);

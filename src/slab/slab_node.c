@@ -11,6 +11,7 @@
  * release).
  */
 #include "slab/slab_node.h"
+#include "slab/slab_hard.h"
 
 /* Lock held: only holders write nr_partial. */
 static void __count_partial(struct kmem_cache_node *node, size_t change)
@@ -220,6 +221,23 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 	node_unlock(s, node, false, &retired);
 }
 
+enum { HARD_CHOICE = 8 }; /* slabs that objects of hardened caches may come from */
+
+/* The first slab on the list, which is not empty; for a hardened cache one of the first few.
+ * Lock held. */
+static struct page *__choose(const struct kmem_cache *s, struct kmem_cache_node *node)
+{
+	struct page *page = list_first_entry(&node->partial, struct page, list);
+
+	lock_assert_held(&node->lock);
+	if (likely(!s->hard))
+		return page;
+	for (unsigned int i = slab_hard_random(HARD_CHOICE); i; i--)
+		if (page->list.next != &node->partial)
+			page = list_entry(page->list.next, struct page, list);
+	return page;
+}
+
 /* Takes objects of listed slabs into out[0..n), then up to @max further slabs, which the caller
  * has then. Lock held. */
 static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
@@ -230,7 +248,7 @@ static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node 
 
 	lock_assert_held(&node->lock);
 	while (got < n && !list_empty(&node->partial)) {
-		struct page *page = list_first_entry(&node->partial, struct page, list);
+		struct page *page = __choose(s, node);
 
 		__remove(node, page);
 		got += slab_page_take(s, page, out + got, n - got);

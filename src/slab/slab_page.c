@@ -39,12 +39,17 @@
 #include "slab/slab_page.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/assert.h"
 #include "base/probe.h"
+#include "base/report.h"
+#include "os/os.h"
+#include "page/guard.h"
 #include "page/lookup.h"
 #include "page/page_alloc.h"
 #include "percpu/percpu_alloc.h"
+#include "slab/slab_hard.h"
 #include "slab/slab_limit.h"
 
 static uint32_t pack(int avail, int whole, enum slab_where where)
@@ -81,6 +86,15 @@ static uint64_t lowest(uint64_t bits, unsigned int n)
 	return bits & ~rest;
 }
 
+/* Some @n of @bits: those from a random one on. */
+static cold uint64_t random_bits(uint64_t bits, unsigned int n)
+{
+	unsigned int r = slab_hard_random(64);
+	uint64_t turned = r ? bits >> r | bits << (64 - r) : bits, take = lowest(turned, n);
+
+	return r ? take << r | take >> (64 - r) : take;
+}
+
 static char *first_object(const struct kmem_cache *s, struct page *page)
 {
 	return (char *)page_to_virt(page) + s->pad_left;
@@ -95,6 +109,8 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **
 	int avail = 0, whole = 0;
 
 	debug_assert(words <= (l->npages * PAGE_BITMAP_WORDS) || l->bitmap_in_slab);
+	if (unlikely(s->hard))
+		n = 0; /* slab_page_take() takes them, at random */
 	for (unsigned int w = 0; w < words; w++) {
 		uint64_t all = slab_word_whole(l, w), take = n > got ? lowest(all, n - got) : 0;
 
@@ -104,10 +120,57 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **
 				      memory_order_relaxed);
 		avail += take != all;
 		whole += !take;
+		if (unlikely(s->hard))
+			atomic_store_explicit(slab_used_word(l, page, w), 0,
+					      memory_order_relaxed);
 	}
 	atomic_store_explicit(&page->state, pack(avail, whole, SLAB_WITH_CPU),
 			      memory_order_relaxed);
 	return got;
+}
+
+/*
+ * Pages for a slab of a hardened cache: zero; behind one slab of GUARD_EVERY, on average, there
+ * is a guard. A run of one page more is aligned to a page only, so slabs whose objects need
+ * more have none.
+ */
+enum { GUARD_EVERY = 8 };
+
+static cold struct page *get_hard_pages(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	unsigned int n = s->layout.npages;
+	bool aligned = s->align > page_size() || (is_pow2(s->size) && s->size > page_size());
+	bool guard = !aligned && !slab_hard_random(GUARD_EVERY), zeroed = false;
+	struct page *page = page_alloc_run(node, flags | __GFP_NOWARN, n + guard, &zeroed);
+
+	if (!page)
+		return NULL;
+	if (guard && !page_guard(page + n, 1)) {
+		page_free_guard(page + n);
+		guard = false;
+	}
+	page->guard = guard;
+	if (!zeroed)
+		memset(page_to_virt(page), 0, n * page_size());
+	if (!s->object_size)
+		os_calls.mprotect(page_to_virt(page), n * page_size(), PROT_NONE);
+	return page;
+}
+
+/* Gives the pages of a slab back. */
+static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsigned int npages)
+{
+	bool guard = page->guard;
+
+	if (s->object_size && !slab_hard_is_zero(page_to_virt(page), npages * page_size()))
+		report_invalid("free()", page_to_virt(page),
+			       "objects here were written to after they were freed");
+	if (!s->object_size)
+		os_commit(page_to_virt(page), npages * page_size());
+	page_set_head(page, page_head(PAGE_NONE, 0, false));
+	if (guard)
+		page_free_guard(page + npages);
+	page_free_run(page, npages);
 }
 
 /* A run for the usual layout; if there is none, one for the small layout. */
@@ -118,6 +181,8 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	bool zeroed;
 
 	*npages = s->layout.npages;
+	if (unlikely(s->hard))
+		return get_hard_pages(s, node, flags);
 	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);
 	if (page || s->small.npages == s->layout.npages)
 		return page;
@@ -192,6 +257,8 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, out, n);
+	if (unlikely(s->hard))
+		*got = slab_page_take(s, page, out, n);
 	debug_assert(*got <= n);
 	page_set_slab(page, npages, entry_of(s, page_node(page)),
 		      l == &s->layout ? s->class_mark : 0);
@@ -231,6 +298,10 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 	if (unlikely(s->ops))
 		s->ops->free_slab(page_to_virt(page), npages * page_size());
 	page_clear_slab(page, npages);
+	if (unlikely(s->hard)) {
+		free_hard_pages(s, page, npages);
+		return;
+	}
 	page_set_head(page, page_head(PAGE_NONE, 0, false));
 	page_free_run(page, npages);
 }
@@ -239,18 +310,20 @@ unsigned int slab_page_take(struct kmem_cache *s, struct page *page, void **out,
 {
 	const struct slab_layout *l = slab_layout(s, page);
 	unsigned int words = slab_words(l), got = 0;
+	unsigned int first = unlikely(s->hard) ? slab_hard_random(words) : 0;
 	uint32_t change = 0;
 
 	debug_assert(slab_state_where(slab_state(page)) != SLAB_FULL);
 	debug_assert(slab_page_cache(page) == s && page->span == l->npages);
 	alone_begin();
-	for (unsigned int w = 0; w < words && got < n; w++) {
+	for (unsigned int i = 0; i < words && got < n; i++) {
+		unsigned int w = i + first < words ? i + first : i + first - words;
 		_Atomic uint64_t *word = slab_bitmap_word(l, page, w);
 		uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), take;
 
 		if (!bits)
 			continue;
-		take = lowest(bits, n - got);
+		take = unlikely(s->hard) ? random_bits(bits, n - got) : lowest(bits, n - got);
 		bits = alone_fetch_and(word, ~take, memory_order_acquire); /* P2 */
 		if (bits == take)
 			change -= SLAB_AVAIL_ONE;

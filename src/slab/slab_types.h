@@ -30,6 +30,7 @@
  *   slab_node.c       the node's partial slabs, under the node's lock
  *   slab_page.c       one slab: a run of pages cut into objects, a bitmap of the free
  *   slab_limit.c      how many slabs a cache may have
+ *   slab_hard.c       hardened caches: secrets, tables, random numbers
  *   slab_geometry.c   how slabs are cut
  *   slab_list.c       all caches
  *   page/             runs of pages
@@ -150,6 +151,8 @@ struct kmem_cache {
 	bool budgeted;		      /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
 	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
+	uint8_t init;		      /* enum slab_init */
+	bool hard;		      /* hardened: slab_hard.h */
 	bool barred;		      /* it is being destroyed; the caches lock */
 	gfp_t gfp;		      /* the flag of the zone that slabs come from */
 	_Atomic unsigned int min_partial; /* so many slabs on a node's list may stay empty */
@@ -173,6 +176,10 @@ struct kmem_cache {
 	_Atomic slab_flags_t debug;	    /* a subset of SLAB_DEBUG_FLAGS; relaxed */
 	unsigned int record_offset;	    /* twins: from an object to its record */
 	struct slab_quarantine *quarantine; /* twins only */
+	/* Hardened caches: debug/hard.c. */
+	void *hard_waiting;		/* per-CPU struct pcpu_array: the quarantine */
+	_Atomic uint16_t hard_slots;	/* of the quarantine */
+	_Atomic uint16_t hard_capacity; /* of a CPU's array */
 	_Atomic uint64_t fail_calls, fail_after, fail_times; /* kmem_cache_fail(); relaxed */
 	/* slab_limit.c, slab_stock.c; relaxed, except the pointer: written once, release. */
 	_Atomic size_t max_slabs;    /* 0: no limit */
@@ -184,6 +191,10 @@ struct kmem_cache {
 	 * last, away from the fast paths' members, because all makers of slabs write them. */
 	_Atomic size_t all_slabs, most_slabs;
 };
+
+/* When objects are zeroed. The fast paths of allocations, or of frees, do not reach such a
+ * cache's arrays then: the slow paths zero, and use the arrays as they are. */
+enum slab_init { SLAB_INIT_ALLOC = 1, SLAB_INIT_FREE = 2 };
 
 /* Hooks of twins: the files of slabs call them without knowing about debugging. */
 struct slab_twin_ops {
@@ -201,6 +212,7 @@ enum slab_check {
 	SLAB_CHECK_FAIL = 4,	 /* kmem_cache_fail() makes allocations fail */
 	SLAB_CHECK_ANNOTATE = 8, /* allocations are reported to AddressSanitizer, valgrind */
 	SLAB_CHECK_PASSTHROUGH = 16, /* objects come from libc */
+	SLAB_CHECK_HARD = 32,	     /* the cache is hardened */
 };
 /* The parameters of a new cache. */
 struct slab_params {
@@ -214,6 +226,8 @@ struct slab_params {
 	void *arrays;
 	unsigned int array_stride;
 	bool budgeted;
+	bool hard;	    /* hardened, if the process is */
+	bool nothing;	    /* objects of no bytes, which nobody may touch */
 	bool permanent;	    /* never destroyed: pcpu_alloc_permanent() */
 	uint8_t class_mark; /* class mark of its slabs of the usual layout; 0: none */
 	/* For twins: the cache it belongs to, and the hooks. */
@@ -224,6 +238,12 @@ struct slab_params {
 static always_inline void slab_count_events(struct kmem_cache *s, enum slab_event e, uint64_t n)
 {
 	this_cpu_add(s->events[e], n);
+}
+
+/* Whether the fast paths of allocations must not find the cache's arrays. */
+static inline bool slab_alloc_is_shut(const struct kmem_cache *s)
+{
+	return s->init & SLAB_INIT_ALLOC || s->hard;
 }
 
 static inline void slab_event(struct kmem_cache *s, enum slab_event e)

@@ -144,6 +144,27 @@ static const char *object_wrong(void *obj, void *home)
 	return NULL;
 }
 
+/* The same for a hardened cache's objects: of whatever node, zero, and not the program's. */
+static const char *hard_wrong(void *obj, void *cache)
+{
+	struct kmem_cache *s = cache;
+	struct object_home home = { s, page_node(page_of(obj)) };
+	const char *wrong = object_wrong(obj, &home);
+	struct page *page;
+	unsigned int i;
+
+	if (wrong)
+		return wrong;
+	page = slab_head(page_of(obj));
+	i = slab_page_index(s, page, obj);
+	if (atomic_load_explicit(slab_used_word(slab_layout(s, page), page, i / 64),
+				 memory_order_relaxed) >>
+		    (i % 64) &
+	    1)
+		return "is in use by its bit";
+	return NULL;
+}
+
 /* Verifies the objects in the shared queue of @node. */
 static void verify_queued(const struct look *l, unsigned int node)
 {
@@ -204,8 +225,15 @@ static void verify_one(struct kmem_cache *s, struct verify *v)
 
 		pcpu_array_verify(slab_array(s, i), s->capacity_max, l.what, object_wrong,
 				  &home, v);
+		if (s->hard)
+			pcpu_array_verify(slab_array(s, i), s->capacity_max, l.what, hard_wrong,
+					  s, v);
 		verify_queued(&l, i);
 	}
+	if (s->hard)
+		pcpu_array_verify(s->hard_waiting,
+				  atomic_load_explicit(&s->hard_slots, memory_order_relaxed),
+				  l.what, hard_wrong, s, v);
 	slab_shared_verify(s, v);
 	verify_sum(&l);
 }

@@ -42,6 +42,7 @@ mallinfo
 mallinfo2
 malloc
 malloc_info
+malloc_object_size
 malloc_stats
 malloc_trim
 malloc_usable_size

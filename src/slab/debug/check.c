@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "os/os.h"
+#include "slab/debug/hard.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_take.h"
@@ -49,6 +50,8 @@ static void *alloc_one(struct kmem_cache *s, unsigned int why, unsigned int node
 		return alloc_libc(s);
 	if (why & (SLAB_CHECK_DEBUG | SLAB_CHECK_ANNOTATE))
 		return slab_twin_alloc(s, node, flags, caller);
+	if (why & SLAB_CHECK_HARD)
+		return slab_hard_alloc(s, node, flags);
 	return alloc_plain(s, node, flags);
 }
 
@@ -87,13 +90,19 @@ void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller)
 		os_heap.free(obj);
 		return;
 	}
+	if (s->hard) {
+		slab_hard_free(s, obj, "free()");
+		return;
+	}
 	/* The object was allocated before the cache was checked. Its slab's bitmap shows double
 	 * frees. */
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }
 
-bool slab_checked_in_use(struct kmem_cache *s, void *obj, const void *caller)
+bool slab_checked_in_use(struct kmem_cache *s, void *obj, const char *func, const void *caller)
 {
+	if (s->hard)
+		return slab_hard_in_use(s, obj, func);
 	return s->home == s || slab_twin_in_use(s, obj, caller);
 }

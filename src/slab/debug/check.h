@@ -14,8 +14,9 @@ size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t fl
 			       void **p, const void *caller);
 /* Frees @obj. @s: the cache or the twin that it is an object of. */
 void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller);
-/* Whether object @obj of @s is in use, as far as is known; reports it if not. */
-bool slab_checked_in_use(struct kmem_cache *s, void *obj, const void *caller);
+/* Whether object @obj of @s is in use, as far as is known; reports it if not. @func: the name
+ * for the report. */
+bool slab_checked_in_use(struct kmem_cache *s, void *obj, const char *func, const void *caller);
 /* With the tunable passthrough: whether @obj is libc's, since the library has no page there. */
 static inline bool slab_passes_through(const void *obj)
 {

@@ -92,7 +92,7 @@ int kmem_cache_debug(struct kmem_cache *s, slab_flags_t flags)
 {
 	if (flags & ~SLAB_DEBUG_FLAGS)
 		return -EINVAL;
-	if (flags && !twin_of(s, s->budgeted))
+	if (flags && !twin_of(s, s->budgeted || s->hard))
 		return -ENOMEM;
 	slab_caches_lock();
 	atomic_store_explicit(&s->debug, flags, memory_order_relaxed);
@@ -119,13 +119,20 @@ void kmem_cache_fail(struct kmem_cache *s, long after, unsigned long times)
 bool slab_check_created(struct kmem_cache *s, const struct slab_params *p)
 {
 	slab_flags_t flags = (p->flags & SLAB_DEBUG_FLAGS) | slab_debug_of_name(p->name);
-	unsigned int why = flags ? SLAB_CHECK_DEBUG : 0;
+	unsigned int why;
+
+	if (p->nothing)
+		flags = 0;
+	why = flags ? SLAB_CHECK_DEBUG : 0;
 
 	if (config.passthrough && !s->keeps_slabs && !s->gfp)
 		why |= SLAB_CHECK_PASSTHROUGH;
-	else if (slab_annotate_wanted())
+	else if (slab_annotate_wanted() && !p->nothing)
 		why |= SLAB_CHECK_ANNOTATE;
-	if (why & (SLAB_CHECK_DEBUG | SLAB_CHECK_ANNOTATE) && !twin_of(s, p->budgeted))
+	if (s->hard)
+		why |= SLAB_CHECK_HARD;
+	if (why & (SLAB_CHECK_DEBUG | SLAB_CHECK_ANNOTATE) &&
+	    !twin_of(s, p->budgeted || s->hard))
 		return false;
 	atomic_store_explicit(&s->debug, flags, memory_order_relaxed);
 	atomic_store_explicit(&s->checked, why, memory_order_relaxed);

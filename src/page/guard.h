@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Pages that nobody may touch; see guard.c. */
+#ifndef PAGE_GUARD_H
+#define PAGE_GUARD_H
+
+#include "page/page.h"
+
+/*
+ * Makes a run, or a part of one, a run of its own that nobody may touch. False: it is a run of
+ * its own, but stays as it is.
+ */
+bool page_guard(struct page *page, size_t npages);
+/* Makes one run of @npages of a guard of @lead pages, of what follows it, and of a guard of one
+ * page at the end. The caller has all three. */
+void page_guard_join(struct page *first, size_t lead, size_t npages);
+/* Takes the memory of a run that page_guard_join() made away, and lets nobody touch it. False:
+ * as above. */
+bool page_guard_all(struct page *first);
+/* Frees a run that one of these functions made, whatever the result was. Waits for nothing. */
+void page_free_guard(struct page *page);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What hardened caches (the tunable hardened) have in common: secrets, tables, random
+ * numbers. debug/hard.c has their objects.
+ */
+#ifndef SLAB_SLAB_HARD_H
+#define SLAB_SLAB_HARD_H
+
+#include "slab/slab_types.h"
+
+enum {
+	SLAB_CANARY_BYTES = 8,	/* behind each object, at the end of its slot */
+	SLAB_HARD_MIN = 32,	/* bytes of a slot: page entries have two bits for each */
+	SLAB_HARD_ALIGN = 4096, /* of the tables */
+	SLAB_HARD_BYTES = 8192,
+};
+
+/* Whether the process is hardened. Synchronization: slab_hard_init() writes it, once. */
+extern atomic_bool slab_hardened;
+
+/*
+ * What an attacker must not change, or is not to know, in pages of its own. Synchronization:
+ * written while the layers are initialised; read-only, also by the page tables, from
+ * slab_hard_seal() on.
+ */
+struct slab_hard_tables {
+	uint64_t secret[3];
+	struct kmem_cache *by_mark[256]; /* by the class mark of a slab's pages */
+	struct kmem_cache *small[129];	 /* by size in steps of 8 bytes, the canary included */
+	struct kmem_cache *nothing;	 /* objects of no bytes */
+};
+
+extern union slab_hard_sealed {
+	struct slab_hard_tables tables;
+	char pages[SLAB_HARD_BYTES];
+} slab_hard_sealed;
+
+static inline const struct slab_hard_tables *slab_hard(void)
+{
+	return &slab_hard_sealed.tables;
+}
+
+/* Decides whether the process is hardened, once. */
+void slab_hard_init(void);
+/* Makes the tables read-only. */
+void slab_hard_seal(void);
+
+/* Mixes @v with a secret. The result tells nothing of the value without the secret.
+ */
+static inline uint64_t slab_hard_mix(uint64_t v)
+{
+	v = (v ^ slab_hard()->secret[0]) * 0x9e3779b97f4a7c15u;
+	v = (v ^ v >> 32 ^ slab_hard()->secret[1]) * 0xd6e8feb86659fd93u;
+	return v ^ v >> 32;
+}
+
+typedef uint64_t slab_two_words __attribute__((vector_size(16), may_alias));
+
+/* Whether memory is zero; @size is a multiple of 16. */
+static always_inline bool slab_hard_is_zero(const void *slot, size_t size)
+{
+	const slab_two_words *w = slot, *end = w + size / sizeof(*w);
+	slab_two_words any = { 0, 0 };
+
+	for (; end - w >= 8; w += 8) {
+		any |= w[0] | w[1] | w[2] | w[3];
+		any |= w[4] | w[5] | w[6] | w[7];
+	}
+	for (; w < end; w++)
+		any |= *w;
+	return !(any[0] | any[1]);
+}
+
+/* A random number below @n. */
+unsigned int slab_hard_random(unsigned int n);
+
+#endif

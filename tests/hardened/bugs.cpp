@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One bug, or one promise, each:
+ *
+ *	bugs NAME [SIZE]
+ *
+ * SIZE is that of the block that the bug is about. The program prints "lived" if it comes to
+ * its end, and exits 1 if a promise was not kept; hardened_test.py says what must happen.
+ */
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+extern "C" {
+size_t malloc_object_size(const void *p) __attribute__((weak));
+void free_sized(void *p, size_t size) __attribute__((weak));
+void free_aligned_sized(void *p, size_t align, size_t size) __attribute__((weak));
+}
+
+namespace
+{
+
+using Bug = void (*)(size_t size);
+
+char *volatile sink;
+
+void promise(bool kept, const char *what)
+{
+	if (kept)
+		return;
+	fprintf(stderr, "bugs: %s\n", what);
+	_exit(1);
+}
+
+char *get(size_t size)
+{
+	sink = static_cast<char *>(malloc(size));
+	promise(sink != nullptr, "no memory");
+	return sink;
+}
+
+/* Calls that the compiler does not see through. */
+void *(*volatile reallocate)(void *, size_t) = realloc;
+void (*volatile release)(void *) = free;
+size_t (*volatile usable)(void *) = malloc_usable_size;
+
+/* As many blocks of this size as bring everything into use again that waits somewhere. */
+void stir(size_t size)
+{
+	size_t n = std::max<size_t>(4000, (64u << 20) / (size + 64));
+
+	for (size_t i = 0; i < std::min<size_t>(n, 100000); i++)
+		release(get(size));
+}
+
+/* --- frees ----------------------------------------------------------------- */
+
+void free_twice(size_t size)
+{
+	char *p = get(size);
+
+	release(p);
+	release(p);
+}
+
+void free_twice_later(size_t size)
+{
+	char *p = get(size), *q = get(size);
+
+	release(p);
+	release(q);
+	release(p);
+}
+
+/* It has long left the quarantine, and is in an array or a slab. */
+void free_twice_much_later(size_t size)
+{
+	char *p = get(size);
+	std::vector<char *> others;
+
+	release(p);
+	for (int i = 0; i < 300; i++)
+		others.push_back(get(size));
+	for (char *q : others)
+		if (q != p)
+			release(q);
+	for (char *q : others)
+		promise(q != p || size < 1024, "chosen at random: again");
+	release(p);
+}
+
+void free_twice_in_threads(size_t size)
+{
+	char *p = get(size);
+
+	std::thread([p] { release(p); }).join();
+	std::thread([p] { release(p); }).join();
+}
+
+void free_inside(size_t size)
+{
+	release(get(size) + 1);
+}
+
+void free_inside_aligned(size_t size)
+{
+	release(get(size) + 16);
+}
+
+void free_stack(size_t)
+{
+	char here[64];
+
+	release(here + 16);
+}
+
+void free_integer(size_t)
+{
+	release(reinterpret_cast<void *>(uintptr_t{ 1 }));
+}
+
+void free_mapping(size_t)
+{
+	void *p = mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+
+	release(static_cast<char *>(p) + 32768);
+}
+
+void free_never_allocated(size_t)
+{
+	release(get(16) + 4 * 4096);
+}
+
+void free_far_away(size_t)
+{
+	release(get(16) + (size_t{ 1 } << 30));
+}
+
+void realloc_freed(size_t size)
+{
+	char *p = get(size);
+
+	release(p);
+	sink = static_cast<char *>(reallocate(p, 2 * size));
+}
+
+void realloc_integer(size_t)
+{
+	sink = static_cast<char *>(reallocate(reinterpret_cast<void *>(uintptr_t{ 1 }), 16));
+}
+
+void usable_freed(size_t size)
+{
+	char *p = get(size);
+
+	release(p);
+	promise(usable(p) == 0, "a freed block has usable bytes");
+}
+
+void usable_inside(size_t size)
+{
+	promise(usable(get(size) + 1) == 0, "an address inside a block has usable bytes");
+}
+
+void object_size_freed(size_t size)
+{
+	char *p = get(size);
+
+	release(p);
+	promise(malloc_object_size(p) == 0, "a freed block has a size");
+}
+
+/* --- sizes ----------------------------------------------------------------- */
+
+void delete_smaller(size_t size)
+{
+	::operator delete(::operator new(size), size / 2);
+}
+
+void delete_larger(size_t size)
+{
+	::operator delete(::operator new(size), 2 * size);
+}
+
+void delete_right(size_t size)
+{
+	for (size_t n = 1; n < 70000; n = n * 9 / 8 + 1)
+		::operator delete(::operator new(n), n);
+	for (size_t align = 32; align <= 8192; align *= 2)
+		for (size_t n = align; n < 40000; n += align)
+			::operator delete(::operator new(n, std::align_val_t(align)), n,
+					  std::align_val_t(align));
+	::operator delete(::operator new(size), size);
+}
+
+void delete_aligned_wrong(size_t size)
+{
+	::operator delete(::operator new(size, std::align_val_t(64)), size + 64,
+			  std::align_val_t(64));
+}
+
+void free_sized_wrong(size_t size)
+{
+	free_sized(get(size), 3 * size);
+}
+
+void free_aligned_sized_wrong(size_t size)
+{
+	free_aligned_sized(aligned_alloc(256, size), 256, size + 1024);
+}
+
+/* A block that realloc() left where it was has the new size. */
+void free_sized_right(size_t size)
+{
+	for (size_t n = 1; n < 3 * size; n = n * 9 / 8 + 1) {
+		free_sized(get(n), n);
+		free_sized(reallocate(get(n), n + n / 3), n + n / 3);
+		free_sized(reallocate(get(n), n - n / 3), n - n / 3);
+	}
+	free_sized(nullptr, size);
+	free_aligned_sized(aligned_alloc(64, 128), 64, 128);
+}
+
+/* --- overflows ------------------------------------------------------------- */
+
+void write_behind(size_t size)
+{
+	char *p = get(size);
+
+	p[usable(p)] = 1;
+	release(p);
+}
+
+void write_further_behind(size_t size)
+{
+	char *p = get(size);
+
+	p[usable(p) + 7] ^= 1;
+	release(p);
+}
+
+void write_in_front(size_t size)
+{
+	get(size)[-1] = 1;
+}
+
+/* A string that fills the block ends behind it. */
+void string_ends(size_t size)
+{
+	char *p = get(size);
+
+	memset(p, 'a', usable(p));
+	promise(strlen(p) == usable(p), "the string goes on");
+	release(p);
+}
+
+void read_nothing(size_t)
+{
+	volatile char *p = static_cast<char *>(malloc(0));
+
+	promise(p != nullptr, "malloc(0) is NULL");
+	sink = reinterpret_cast<char *>(uintptr_t{ static_cast<unsigned char>(*p) });
+}
+
+void write_nothing(size_t)
+{
+	*get(0) = 5;
+}
+
+/* An overflow that goes on comes to a guard page before it has gone through 64 slabs. */
+void overflow_far(size_t size)
+{
+	std::vector<char *> all;
+
+	for (size_t n = 0; n < (8u << 20) / size; n++)
+		all.push_back(get(size));
+	std::sort(all.begin(), all.end());
+	memset(all[all.size() / 4], 'x', 4 << 20);
+}
+
+/* --- after free ------------------------------------------------------------ */
+
+void write_after_free(size_t size)
+{
+	char *p = get(size);
+
+	release(p);
+	p[size / 2 + 1] = 'a';
+	stir(size);
+}
+
+void write_after_free_used_again(size_t size)
+{
+	char *p = get(size);
+
+	release(p);
+	sink = get(size);
+	p[size / 2 + 1] = 'a';
+	stir(size);
+}
+
+void read_after_free(size_t size)
+{
+	char *p = get(size);
+
+	memset(p, 'a', size);
+	release(p);
+	promise(std::all_of(p, p + size, [](char c) { return !c; }),
+		"a freed block keeps its bytes");
+}
+
+/* The block is not handed out again before others have been freed. */
+void waits(size_t size)
+{
+	char *p = get(size);
+
+	release(p);
+	for (int i = 0; i < 2; i++) {
+		char *q = get(size);
+
+		promise(q != p, "a block was used again at once");
+		release(q);
+	}
+}
+
+/* --- what is always so ------------------------------------------------------ */
+
+void zero(size_t size)
+{
+	for (int n = 0; n < 500; n++) {
+		char *p = get(size);
+
+		promise(std::all_of(p, p + size, [](char c) { return !c; }),
+			"malloc() is not zero");
+		memset(p, 'x', size);
+		release(p);
+	}
+}
+
+/* The order of addresses is not that of a run of the program, nor another one's. */
+void order(size_t size)
+{
+	std::vector<char *> all;
+	size_t next = 0;
+
+	for (int n = 0; n < 2000; n++)
+		all.push_back(get(size));
+	for (size_t i = 1; i < all.size(); i++)
+		next += labs(all[i] - all[i - 1]) <= static_cast<long>(size + 32);
+	promise(next < all.size() / 4, "neighbours are handed out one after the other");
+}
+
+void different_nothings(size_t)
+{
+	std::vector<char *> all;
+
+	for (int n = 0; n < 1000; n++)
+		all.push_back(get(0));
+	promise(usable(all[0]) == 0 && malloc_object_size(all[0]) == 0, "nothing has a size");
+	std::sort(all.begin(), all.end());
+	promise(std::adjacent_find(all.begin(), all.end()) == all.end(), "two are the same");
+	for (char *p : all)
+		release(p);
+	release(reallocate(get(0), 100));
+}
+
+void object_sizes(size_t size)
+{
+	char *p = get(size);
+
+	promise(malloc_object_size(p) == usable(p), "of the whole block");
+	promise(malloc_object_size(p + 5) == usable(p) - 5, "of a part");
+	promise(malloc_object_size(nullptr) == 0, "of no block");
+	promise(malloc_object_size(&size) == SIZE_MAX, "of what is none");
+	release(p);
+}
+
+void impossible(size_t)
+{
+	void *(*volatile allocate)(size_t) = malloc;
+	void *(*volatile clear)(size_t, size_t) = calloc;
+
+	promise(!allocate(SIZE_MAX - 7), "malloc");
+	promise(!allocate(SIZE_MAX), "malloc of all");
+	errno = 0;
+	promise(!clear(SIZE_MAX, 2) && errno == ENOMEM, "calloc");
+}
+
+void grows(size_t size)
+{
+	char *p = nullptr;
+
+	for (size_t n = size, old = 0; n < 64u << 20; old = n, n = n * 3 / 2) {
+		p = static_cast<char *>(reallocate(p, n));
+		promise(p != nullptr, "no memory");
+		promise(std::all_of(p, p + old, [](char c) { return c == 'a'; }),
+			"bytes were lost");
+		memset(p, 'a', n);
+	}
+	release(p);
+}
+
+void aligned(size_t)
+{
+	for (size_t align = 8; align <= 4u << 20; align *= 2)
+		for (size_t n : { 1, 100, 5000, 70000 }) {
+			void *p = nullptr;
+
+			promise(!posix_memalign(&p, align, n), "no memory");
+			promise(reinterpret_cast<uintptr_t>(p) % align == 0, "not aligned");
+			memset(p, 'x', n);
+			release(p);
+		}
+}
+
+/* Tables are read-only, and no memory is executable that can be written. */
+void mappings(size_t)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+
+	promise(f != nullptr, "no maps");
+	while (fgets(line, sizeof(line), f))
+		promise(!strstr(line, " rwx"), "a writable mapping is executable");
+	fclose(f);
+}
+
+const std::map<std::string, Bug> bugs = {
+#define BUG(name)                                                                              \
+	{                                                                                      \
+#name, name                                                                    \
+	}
+	BUG(free_twice),
+	BUG(free_twice_later),
+	BUG(free_twice_much_later),
+	BUG(free_twice_in_threads),
+	BUG(free_inside),
+	BUG(free_inside_aligned),
+	BUG(free_stack),
+	BUG(free_integer),
+	BUG(free_mapping),
+	BUG(free_never_allocated),
+	BUG(free_far_away),
+	BUG(realloc_freed),
+	BUG(realloc_integer),
+	BUG(usable_freed),
+	BUG(usable_inside),
+	BUG(object_size_freed),
+	BUG(delete_smaller),
+	BUG(delete_larger),
+	BUG(delete_right),
+	BUG(delete_aligned_wrong),
+	BUG(free_sized_wrong),
+	BUG(free_aligned_sized_wrong),
+	BUG(free_sized_right),
+	BUG(write_behind),
+	BUG(write_further_behind),
+	BUG(write_in_front),
+	BUG(string_ends),
+	BUG(read_nothing),
+	BUG(write_nothing),
+	BUG(overflow_far),
+	BUG(write_after_free),
+	BUG(write_after_free_used_again),
+	BUG(read_after_free),
+	BUG(waits),
+	BUG(zero),
+	BUG(order),
+	BUG(different_nothings),
+	BUG(object_sizes),
+	BUG(impossible),
+	BUG(grows),
+	BUG(aligned),
+	BUG(mappings),
+#undef BUG
+};
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	auto bug = argc > 1 ? bugs.find(argv[1]) : bugs.end();
+
+	if (bug == bugs.end())
+		return 2;
+	bug->second(argc > 2 ? strtoul(argv[2], nullptr, 0) : 64);
+	puts("lived");
+	return 0;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A hardened process that uses kmalloc and caches: promises that kmalloc's users count on hold,
+ * counts are exact, threads. tests/hardened has the bugs that are found.
+ */
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "page_util.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+/* Before the library is initialised. */
+const bool hardened = !setenv("UKMEM_CONF", "hardened:1", 1);
+
+constexpr size_t kMiB = size_t{ 1 } << 20;
+
+/* A size class's cache; the first request makes them. */
+struct kmem_cache *class_of(const char *name)
+{
+	kfree(kmalloc(1, GFP_KERNEL));
+	return kmem_cache_find(name);
+}
+
+bool is_zero(const char *p, size_t n)
+{
+	return std::all_of(p, p + n, [](char c) { return !c; });
+}
+
+TEST(HardenedTest, BlocksOfPowersOfTwoAreAlignedToThem)
+{
+	for (size_t size = 16; size <= 4096; size *= 2)
+		for (int n = 0; n < 50; n++) {
+			auto *p = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+
+			EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % size, 0u) << size;
+			EXPECT_GE(ksize(p), size);
+			EXPECT_TRUE(is_zero(p, ksize(p)));
+			memset(p, 'x', ksize(p));
+			kfree(p);
+		}
+}
+
+TEST(HardenedTest, TheFamilyKeepsItsPromises)
+{
+	EXPECT_EQ(kmalloc(0, GFP_KERNEL), ZERO_SIZE_PTR);
+	for (size_t size = 1; size < 300000; size = size * 5 / 4 + 1) {
+		auto *p = static_cast<char *>(kzalloc(size, GFP_KERNEL));
+
+		ASSERT_NE(p, nullptr);
+		EXPECT_LE(kmalloc_size_roundup(size) >= 65536 ? size
+							      : kmalloc_size_roundup(size),
+			  ksize(p) + 4096);
+		memset(p, 'a', size);
+		p = static_cast<char *>(krealloc(p, 2 * size, GFP_KERNEL | __GFP_ZERO));
+		ASSERT_NE(p, nullptr);
+		EXPECT_TRUE(std::all_of(p, p + size, [](char c) { return c == 'a'; }));
+		EXPECT_TRUE(is_zero(p + size, size));
+		p = static_cast<char *>(krealloc(p, size / 3 + 1, GFP_KERNEL));
+		EXPECT_EQ(p[size / 3], 'a');
+		kfree(p);
+		p = static_cast<char *>(kmalloc_node(size, GFP_KERNEL, 0));
+		ASSERT_NE(p, nullptr);
+		memset(p, 'b', size);
+		kfree_sensitive(p);
+	}
+	vfree(vzalloc(100000));
+	kvfree(kvmalloc(100, GFP_KERNEL));
+}
+
+TEST(HardenedTest, BulksAreOfTheSameObjects)
+{
+	struct kmem_cache *s = class_of("kmalloc-192");
+	void *p[300];
+
+	ASSERT_NE(s, nullptr);
+	ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 300, p), 300);
+	for (void *q : p)
+		memset(q, 'x', kmem_cache_size(s));
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 300u);
+	kfree_bulk(150, p);
+	kmem_cache_free_bulk(s, 150, p + 150);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	void *one = kmem_cache_alloc(s, GFP_KERNEL);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 1u);
+	kmem_cache_free(s, one);
+}
+
+TEST(HardenedTest, MemoryGoesBack)
+{
+	struct kmem_cache *s = class_of("kmalloc-112");
+	std::vector<void *> all(16 * kMiB / 112);
+	std::mt19937 random(test_seed());
+
+	for (auto &p : all)
+		p = memset(kmalloc(100, GFP_KERNEL), 'x', 100);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), all.size());
+	std::shuffle(all.begin(), all.end(), random);
+	for (void *p : all)
+		kfree(p);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	std::vector<void *> blocks(200);
+	for (auto &p : blocks)
+		p = kmalloc(kMiB / 4, GFP_KERNEL);
+	for (void *p : blocks)
+		kfree(p);
+	ukmem_trim();
+	EXPECT_EQ(kmem_cache_shrink(s), 0) << "a slab is left";
+}
+
+/* Beyond the number of guards that a process has, blocks come without them. */
+TEST(HardenedTest, BlocksWithoutGuardsWork)
+{
+	std::vector<char *> blocks(7000);
+
+	for (auto &p : blocks) {
+		p = static_cast<char *>(kmalloc(70000, GFP_KERNEL));
+		ASSERT_NE(p, nullptr);
+		p[0] = p[69999] = 'x';
+	}
+	for (char *p : blocks)
+		kfree(p);
+	ukmem_trim();
+	auto *p = static_cast<char *>(kmalloc(70000, GFP_KERNEL));
+	EXPECT_TRUE(is_zero(p, 70000));
+	kfree(p);
+}
+
+TEST(HardenedDeathTest, TheMessageNamesTheFunction)
+{
+	void *p = kmalloc(100, GFP_KERNEL);
+
+	EXPECT_DEATH((kfree(p), kfree(p)), "kfree\\(\\): invalid pointer .*: not an allocated "
+					   "object \\(double free\\?\\)");
+	EXPECT_DEATH(kfree(static_cast<char *>(p) + 8),
+		     "kfree\\(\\): .*not the start of an object");
+	kfree(p);
+}
+
+TEST(HardenedDeathTest, AWriteBehindIsFound)
+{
+	auto *p = static_cast<char *>(kmalloc(100, GFP_KERNEL));
+	size_t size = ksize(p);
+	auto behind = [=](size_t i) {
+		p[size + i] ^= 1;
+		kfree(p);
+	};
+
+	EXPECT_DEATH(behind(0), "kfree\\(\\): .*written to beyond its end");
+	EXPECT_DEATH(behind(7), "kfree\\(\\): .*written to beyond its end");
+	kfree(p);
+}
+
+/* Objects pass between threads, each with its own contents, in a hardened process. */
+TEST(HardenedTest, Threads)
+{
+	constexpr unsigned kThreads = 4, kSlots = 1000;
+	static std::atomic<char *> slots[kSlots];
+	std::vector<std::thread> threads;
+	const uint64_t seed = test_seed();
+
+	for (unsigned t = 0; t < kThreads; t++)
+		threads.emplace_back([t, seed] {
+			std::mt19937 random(seed + t);
+
+			for (int n = 0; n < 8000; n++) {
+				size_t size = 16 + random() % (n % 100 ? 500 : 100000);
+				auto *p = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+				auto byte = static_cast<char>(size % 100 + 1);
+
+				ASSERT_NE(p, nullptr);
+				ASSERT_TRUE(is_zero(p, size));
+				memset(p, byte, size);
+				memcpy(p, &size, sizeof(size));
+				p = slots[random() % kSlots].exchange(p);
+				if (!p)
+					continue;
+				memcpy(&size, p, sizeof(size));
+				byte = static_cast<char>(size % 100 + 1);
+				ASSERT_TRUE(std::all_of(p + sizeof(size), p + size,
+							[=](char c) { return c == byte; }));
+				kfree(p);
+			}
+		});
+	for (auto &t : threads)
+		t.join();
+	for (auto &slot : slots)
+		kfree(slot.exchange(nullptr));
+}
+
+/* --- zeroing by cache -------------------------------------------------------------------- */
+
+char *filled(struct kmem_cache *s)
+{
+	auto *p = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
+
+	memset(p, 'x', kmem_cache_size(s));
+	return p;
+}
+
+void construct(void *p)
+{
+	memset(p, 'c', 8);
+}
+
+TEST(InitTest, CachesThatAskForZeros)
+{
+	struct kmem_cache *on_alloc =
+		kmem_cache_create("init_alloc", 100, 0, SLAB_INIT_ON_ALLOC, nullptr);
+	struct kmem_cache *on_free =
+		kmem_cache_create("init_free", 100, 0, SLAB_INIT_ON_FREE, nullptr);
+	void *bulk[200];
+
+	for (int n = 0; n < 500; n++) {
+		kmem_cache_free(on_alloc, filled(on_alloc));
+		auto *p = static_cast<char *>(kmem_cache_alloc(on_alloc, GFP_KERNEL));
+		EXPECT_TRUE(is_zero(p, 100));
+		kmem_cache_free(on_alloc, p);
+		p = filled(on_free);
+		kmem_cache_free(on_free, p);
+		EXPECT_TRUE(is_zero(p, 100));
+	}
+	for (int n = 0; n < 3; n++) {
+		ASSERT_EQ(kmem_cache_alloc_bulk(on_alloc, GFP_KERNEL, 200, bulk), 200);
+		for (void *p : bulk) {
+			EXPECT_TRUE(is_zero(static_cast<char *>(p), 100));
+			memset(p, 'x', 100);
+		}
+		kmem_cache_free_bulk(on_alloc, 200, bulk);
+	}
+	auto *p = static_cast<char *>(kmem_cache_alloc_node(on_alloc, GFP_KERNEL, 0));
+	EXPECT_TRUE(is_zero(p, 100));
+	kmem_cache_free(on_alloc, p);
+	EXPECT_EQ(kmem_cache_nr_allocated(on_alloc), 0u);
+	EXPECT_EQ(kmem_cache_nr_allocated(on_free), 0u);
+	kmem_cache_destroy(on_alloc);
+	kmem_cache_destroy(on_free);
+}
+
+/* As in the kernel, what a constructor wrote stays. */
+TEST(InitTest, ConstructedObjectsStay)
+{
+	struct kmem_cache *s = kmem_cache_create(
+		"init_ctor", 64, 0, SLAB_INIT_ON_ALLOC | SLAB_INIT_ON_FREE, construct);
+	auto *p = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
+
+	EXPECT_EQ(p[0], 'c');
+	kmem_cache_free(s, p);
+	EXPECT_EQ(p[0], 'c');
+	kmem_cache_destroy(s);
+}
+
+} // namespace
