@@ -72,8 +72,8 @@ enum {
 	QUARANTINE_BYTES = 64 << 20,
 };
 
-/* Synchronization: slots are exchanged: what a thread wrote before it put a block in (J1), the
- * thread that gets it out sees (J2); `next` and `pages` are relaxed. */
+/* Synchronization: slots are exchanged: what a thread wrote before it put a block in (Y1), the
+ * thread that gets it out sees (Y2); `next` and `pages` are relaxed. */
 static struct {
 	atomic_uint next;
 	atomic_size_t pages;
@@ -118,7 +118,7 @@ static size_t turn(struct page *first)
 {
 	unsigned int i = atomic_fetch_add_explicit(&quarantine.next, 1, memory_order_relaxed);
 	struct page *old = atomic_exchange_explicit(&quarantine.slot[i % QUARANTINE_BLOCKS],
-						    first, memory_order_acq_rel); /* J1, J2 */
+						    first, memory_order_acq_rel); /* Y1, Y2 */
 	size_t npages = old ? old->npages : 0;
 
 	if (old)
