@@ -125,10 +125,13 @@ void Round::step(Worker &w)
 {
 	Held &h = w.held[w.random.below((uint32_t)w.held.size())];
 	uint32_t what = w.random.below(16);
+	bool shrinks = plan_.wave && w.operations / plan_.wave % 2;
 
 	w.operations++;
-	if (!h.from)
+	if (!h.from && !shrinks)
 		make(w, h);
+	else if (!h.from)
+		return;
 	else if (what < 8)
 		release(w.random, h);
 	else if (what < 11)

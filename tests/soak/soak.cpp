@@ -40,7 +40,8 @@ namespace
 constexpr int SKIPPED = 77;
 constexpr double ROUND_SECONDS = 60;
 constexpr size_t SLACK = 64 << 10, METADATA_SLACK = 1 << 20;
-constexpr uint64_t GROUP_MIN = 32u << 20, GROUP_MAX = 160u << 20, GROUP_ROOM = 8u << 20;
+constexpr uint64_t GROUP_MIN = 48u << 20, GROUP_MAX = 128u << 20, GROUP_ROOM = 16u << 20;
+constexpr unsigned GROUP_SLOTS = 1024; /* of each thread: more than the group has */
 
 Sources of_malloc(unsigned)
 {
@@ -315,7 +316,7 @@ struct Group {
 			limit = folder + "/memory.limit_in_bytes";
 			usage = folder + "/memory.usage_in_bytes";
 		}
-		if (write_text(limit, std::to_string(GROUP_MAX)))
+		if (write_text(limit, std::to_string(GROUP_MIN)))
 			return true;
 		rmdir(folder.c_str());
 		return false;
@@ -323,32 +324,35 @@ struct Group {
 };
 
 /*
- * Lowers the limit by and by to what the worker has, or to the least, and lifts it again. The
- * worker stands still meanwhile, so that the kernel need not kill it.
+ * Lifts the limit and lowers it by eighths to what the worker has, or to the least, over and
+ * over. The worker stands still meanwhile, so that the kernel need not kill it. The least is
+ * what there was when the worker began: the library reads that once, and looks again only above
+ * it.
  */
 int shrink_group(const Group &group, pid_t pid)
 {
-	uint64_t limit = GROUP_MAX;
+	uint64_t limit = GROUP_MIN;
 	unsigned long shrunk = 0;
 	int status;
 
 	for (;;) {
-		uint64_t usage;
+		uint64_t usage, lowest;
 
 		nap(100000);
 		kill(pid, SIGSTOP);
 		if (waitpid(pid, &status, WUNTRACED) == pid && !WIFSTOPPED(status))
 			break;
 		usage = strtoull(read_text(group.usage).c_str(), nullptr, 10);
-		limit = limit <= GROUP_MIN ? GROUP_MAX : limit - limit / 8;
-		if (limit < usage + GROUP_ROOM)
-			limit = GROUP_MAX;
-		if (write_text(group.limit, std::to_string(limit)))
+		lowest = std::max(GROUP_MIN, usage + GROUP_ROOM);
+		if (limit > lowest)
 			shrunk++;
+		limit = limit > lowest ? std::max(lowest, limit - limit / 8) : GROUP_MAX;
+		if (!write_text(group.limit, std::to_string(limit)))
+			fprintf(stderr, "soak: the limit cannot be set\n");
 		kill(pid, SIGCONT);
 	}
 	rmdir(group.folder.c_str());
-	printf("limits: %lu\n", shrunk);
+	printf("limits: %lu times lower\n", shrunk);
 	return exit_code(status);
 }
 
@@ -390,6 +394,8 @@ int run_kind(const Kind &kind, const Options &options)
 	if (!strcmp(kind.name, "cgroup")) {
 		Group group;
 
+		plan.slots = GROUP_SLOTS;
+		plan.wave = 2 * GROUP_SLOTS;
 		if (!group.make(options.cgroup))
 			return skip("no control group for memory that may be written to; "
 				    "see --cgroup");

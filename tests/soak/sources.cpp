@@ -311,7 +311,7 @@ struct Message {
 class Queue : public Source
 {
       public:
-	explicit Queue(unsigned threads) : made_(threads), last_(threads * MAKERS)
+	explicit Queue(unsigned threads) : made_(threads), last_((size_t)threads * MAKERS)
 	{
 		if (threads > MAKERS)
 			die("too many threads", Block(), threads);
