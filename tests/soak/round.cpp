@@ -236,7 +236,8 @@ void Round::run(double seconds)
 	for (unsigned i = 0; i < plan_.threads; i++)
 		threads.emplace_back([this, i] { work(i); });
 	threads.emplace_back([this] { trim(); });
-	threads.emplace_back([this] { fork_children(); });
+	if (plan_.forks)
+		threads.emplace_back([this] { fork_children(); });
 	std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 	stop_ = true;
 	for (std::thread &t : threads)

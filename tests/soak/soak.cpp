@@ -39,9 +39,9 @@ namespace
 
 constexpr int SKIPPED = 77;
 constexpr double ROUND_SECONDS = 60;
-constexpr size_t SLACK = 64 << 10, METADATA_SLACK = 1 << 20;
-constexpr uint64_t GROUP_MIN = 48u << 20, GROUP_MAX = 128u << 20, GROUP_ROOM = 16u << 20;
-constexpr unsigned GROUP_SLOTS = 1024; /* of each thread: more than the group has */
+constexpr size_t SLACK = 64 << 10, METADATA_SLACK = 4 << 20;
+constexpr uint64_t GROUP_MIN = 24u << 20, GROUP_MAX = 40u << 20, GROUP_ROOM = 6u << 20;
+constexpr unsigned GROUP_SLOTS = 4096; /* of each thread: more than the group has */
 
 Sources of_malloc(unsigned)
 {
@@ -94,12 +94,12 @@ Sources of_all(unsigned threads)
 	return s;
 }
 
-/* Hardly anything fits in the group for long. */
-Sources of_large(unsigned)
+/* Blocks that are small beside what the library keeps free of the group: 1/16. */
+Sources of_group(unsigned)
 {
 	Sources s;
 
-	s.push_back(kmalloc_source(4u << 20));
+	s.push_back(kmalloc_source(128u << 10));
 	s.push_back(cache_source());
 	return s;
 }
@@ -118,7 +118,7 @@ struct Kind {
 } const kinds[] = {
 	{ "malloc", of_malloc }, { "kmalloc", of_kmalloc }, { "caches", of_caches },
 	{ "pools", of_pools },	 { "queues", of_queues },   { "stops", of_all },
-	{ "cgroup", of_large },	 { "hotplug", of_cpus },
+	{ "cgroup", of_group },	 { "hotplug", of_cpus },
 };
 
 struct Options {
@@ -207,7 +207,7 @@ std::string show(const Gauges &g)
  */
 int soak(const char *kind, const Plan &plan, const Options &options)
 {
-	double start = now(), left = options.seconds, first = std::min(left / 5, 20.0);
+	double start = now(), left = options.seconds, first = std::min(left / 5, ROUND_SECONDS);
 	Counts counts, unused;
 	Gauges begin, end;
 	bool ok = true;
@@ -216,15 +216,17 @@ int soak(const char *kind, const Plan &plan, const Options &options)
 		run_round(plan, seed, first / 2, unused);
 	left -= first;
 	begin = end = gauges(plan);
+
 	for (uint64_t seed = 3; ok && left > 0; seed++) {
 		double time = std::min(left, ROUND_SECONDS);
 
 		run_round(plan, seed, time, counts);
 		end = gauges(plan);
+
 		ok = is_in_order(plan, options) && is_same(begin, end, counts.most_mapped);
 		left -= time;
 	}
-	if (!counts.operations || !counts.trims || !counts.forks) {
+	if (!counts.operations || !counts.trims || (plan.forks && !counts.forks)) {
 		fprintf(stderr, "soak: nothing was done\n");
 		ok = false;
 	}
@@ -394,8 +396,10 @@ int run_kind(const Kind &kind, const Options &options)
 	if (!strcmp(kind.name, "cgroup")) {
 		Group group;
 
+		/* While a child lives, what its parent writes to takes new memory, unasked. */
+		plan.forks = false;
 		plan.slots = GROUP_SLOTS;
-		plan.wave = 2 * GROUP_SLOTS;
+		plan.wave = 4 * GROUP_SLOTS;
 		if (!group.make(options.cgroup))
 			return skip("no control group for memory that may be written to; "
 				    "see --cgroup");

@@ -68,7 +68,8 @@ struct Plan {
 	unsigned threads = 4;
 	unsigned slots = 256; /* blocks that a thread holds at most */
 	unsigned wave = 0;    /* steps of growing, then as many of shrinking; 0: neither */
-	bool dropin = false;  /* the memory in question is that of the malloc drop-in */
+	bool forks = true;
+	bool dropin = false; /* the memory in question is that of the malloc drop-in */
 	Sources (*sources)(unsigned threads) = nullptr;
 };
 
