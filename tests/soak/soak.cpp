@@ -10,7 +10,7 @@
  *
  * --cgroup FOLDER: a group in which this process may make groups of its own (kind cgroup).
  * --tool UKMEM:    the command ukmem, which verifies the drop-in (kind malloc); the process
- *                  needs UKMEM_CONF=live:1.
+ *                  needs UKMEM_CONF=live:1,kfence_sample_interval:0.
  * --unplug:        this machine's CPUs may be switched off and on (kind hotplug).
  */
 #include <fcntl.h>
@@ -436,6 +436,8 @@ int main(int argc, char **argv)
 	};
 	soak::Options options;
 
+	/* Its pool of fixed size comes in by and by, which is not what is looked for. */
+	setenv("UKMEM_CONF", "kfence_sample_interval:0", 0);
 	for (int c; (c = getopt_long(argc, argv, "", longs, nullptr)) != -1;) {
 		switch (c) {
 		case 'm':
