@@ -164,7 +164,7 @@ static always_inline void *slow(size_t size, size_t align, gfp_t flags, const vo
 			memset(p, 0, size);
 		return p;
 	}
-	return large_alloc(size, 0, flags);
+	return large_alloc(size, 0, flags, caller);
 }
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
@@ -203,8 +203,8 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	if (s)
 		return slab_alloc_sized(s, size, flags, caller);
 	if (align <= page_size())
-		return large_alloc(size, 0, flags);
-	return large_alloc(size, ilog2(align) - page_window.page_shift, flags);
+		return large_alloc(size, 0, flags, caller);
+	return large_alloc(size, ilog2(align) - page_window.page_shift, flags, caller);
 }
 
 /*
@@ -316,20 +316,21 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 	void *q;
 
 	if (grows && size > SIZE_CLASS_ALWAYS_MAX)
-		return large_alloc(size, 0, flags);
+		return large_alloc(size, 0, flags, caller);
 	if (!names_a_zone(flags) && kmalloc_pop(size, &q))
 		return q;
 	return kmalloc_slow(size, flags, caller);
 }
 
 /* Resizes a large block in place. Result: its new usable size; 0: it has to move. */
-static size_t resize_large(struct page *page, size_t size, gfp_t flags)
+static size_t resize_large(struct page *page, size_t size, gfp_t flags, const void *caller)
 {
 	size_t old = large_size(page);
 
 	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
 		large_shrink(page, size);
-	} else if (size <= old || size > PTRDIFF_MAX || !large_extend(page, size, flags)) {
+	} else if (size <= old || size > PTRDIFF_MAX ||
+		   !large_extend(page, size, flags, caller)) {
 		return 0;
 	}
 	return large_size(page);
@@ -354,7 +355,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	/* The block stays if @size fits and uses more than half of it. */
 	if (size <= old && size > old / 2)
 		return zero_rest(p, size, old, flags);
-	if (large && (now = resize_large(large, size, flags)))
+	if (large && (now = resize_large(large, size, flags, caller)))
 		return zero_rest(p, min_size(old, size), now, flags);
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
 	if (!q)

@@ -8,6 +8,7 @@
 #include "slab/debug/check.h"
 #include "slab/slab_array.h"
 #include "slab/slab_page.h"
+#include "slab/slab_profile.h"
 
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
 {
@@ -56,7 +57,7 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 		slab_checked_free(of, obj, caller);
 	else if (!of && slab_passes_through(obj))
 		os_heap.free(obj);
-	else
+	else if (of || !slab_profile_free(s, obj))
 		report_invalid(func, obj, "not an object of this cache");
 }
 

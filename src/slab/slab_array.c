@@ -22,10 +22,13 @@
 #include "slab/slab_drain.h"
 #include "slab/slab_limit.h"
 #include "slab/slab_objects.h"
+#include "slab/slab_profile.h"
 #include "slab/slab_sample.h"
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 #include "slab/slab_take.h"
+
+enum { DUE_MAX = 4 };
 
 char *slab_arrays;
 
@@ -120,14 +123,21 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 				   gfp_t flags, const void *caller)
 {
 	void *array = slab_array(s, node), *obj;
-	uint64_t due = pcpu_array_due(array);
+	uint64_t due;
 
-	if (unlikely(due)) {
+	/* Again, if another thread of this CPU came between. */
+	for (int i = 0; i < DUE_MAX && unlikely((due = pcpu_array_due(array))); i++) {
 		obj = slab_sample_point(s, node, due, size, flags, caller);
 		if (obj || (obj = pcpu_array_pop(array)))
 			return obj;
 	}
-	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+	if (slab_profile_has(s) && !slab_profile_others(s) &&
+	    (obj = slab_profile_sample(s, flags, caller)))
+		return obj;
+	obj = is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+	if (slab_profile_has(s))
+		slab_profile_arm(s, node);
+	return obj;
 }
 
 static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
@@ -277,6 +287,22 @@ static unsigned int pop_many(struct kmem_cache *s, unsigned int node, gfp_t flag
 	return got;
 }
 
+/* Replaces those of @n new objects that are samples; they are past the array, which may be new.
+ */
+static noinline void sample_some(struct kmem_cache *s, unsigned int node, size_t n, void **p,
+				 gfp_t flags, const void *caller)
+{
+	for (uint64_t i = slab_profile_others(s); i < n; i += 1 + slab_profile_others(s)) {
+		void *obj = slab_profile_sample(s, flags, caller);
+
+		if (!obj)
+			continue;
+		slab_put(s, &p[i], 1, SLAB_PUT_CPU);
+		p[i] = obj;
+	}
+	slab_profile_arm(s, node);
+}
+
 static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
 			 void **p, const void *caller)
 {
@@ -302,6 +328,8 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 			if (!more)
 				return got + k;
 			slab_count_events(s, SLAB_ALLOC_SLOWPATH, more);
+			if (slab_profile_has(s))
+				sample_some(s, node, more, p + got + k, flags, caller);
 			k += more;
 		}
 		got += k;

@@ -14,13 +14,16 @@
 #include "base/assert.h"
 #include "percpu/array_wind.h"
 #include "percpu/gate.h"
+#include "slab/slab_profile.h"
 
 void *slab_sample_point(struct kmem_cache *s, unsigned int node, uint64_t header, size_t size,
 			gfp_t flags, const void *caller)
 {
 	debug_assert(size <= s->object_size && pcpu_gate_depth);
-	(void)flags;
-	(void)caller;
-	pcpu_array_wind(slab_array(s, node), header, PCPU_ARRAY_TICKS, false);
-	return NULL;
+	(void)size;
+	if (!slab_profile_has(s)) {
+		pcpu_array_wind(slab_array(s, node), header, PCPU_ARRAY_TICKS, false);
+		return NULL;
+	}
+	return slab_profile_due(s, node, header) ? slab_profile_sample(s, flags, caller) : NULL;
 }

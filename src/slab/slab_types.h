@@ -29,6 +29,7 @@
  *   slab_node.c       the node's partial slabs, under the node's lock
  *   slab_page.c       one slab: a run of pages cut into objects, a bitmap of the free
  *   slab_limit.c      how many slabs a cache may have
+ *   slab_profile.c    which allocations the heap profile samples
  *   slab_geometry.c   how slabs are cut
  *   slab_list.c       all caches
  *   page/             runs of pages

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chooses the allocations that the heap profile samples.
+ *
+ * Each byte that a program allocates is a sample point with the same probability, independent
+ * of all others: gaps between them are exponentially distributed. An allocation with one or
+ * more points in it is a sample. So an allocation of @size bytes is a sample with probability
+ * p = 1 - exp(-size / interval), whoever makes it, and between two samples of one cache there
+ * are as many others as a gap has whole objects: a geometric distribution.
+ *
+ * That number is drawn beforehand, for each CPU's array, and becomes the array's countdown
+ * (percpu/array_wind.c): so many pops succeed, and the next one fails. The allocation that
+ * finds the countdown run out is the sample. Pushes have no part in it, so it does not matter
+ * what is freed between. The mark in the header says that a sample is due. Without it, all
+ * that is known is that the pops until now were none: the number drawn was larger than a
+ * countdown can be, or nothing was drawn. The distribution has no memory, so the next draw
+ * begins anew.
+ *
+ *   1. An allocation past the array (its array is empty, or the cache has none) is a draw of
+ *	its own, with the same p.
+ *   2. For the same reason a countdown may be drawn anew at any time that does not depend on
+ *	what was drawn: for all arrays when sampling begins, and for an array that is
+ *	refilled, because it may have been opened since.
+ *   3. A winding may be undone by a section that was under way on another CPU (array_wind.c).
+ *	When sampling begins, all countdowns are drawn twice, with a membarrier between, so
+ *	each is wound at least once. Later only this CPU's is wound.
+ *   4. Of two threads of a CPU that find the same countdown run out, one winds it; it has the
+ *	sample, and the other one pops.
+ *
+ * A sample is no object of the cache but a block of whole pages, as in jemalloc. The array map
+ * has no entry for it, so its free takes the slow path, and other frees do as ever.
+ */
+#include "slab/slab_profile.h"
+
+#include "base/bits.h"
+#include "percpu/array_wind.h"
+#include "percpu/register.h"
+
+struct slab_profile slab_profile;
+
+static _Atomic uint64_t random_state;
+
+void slab_profile_seed(uint64_t seed)
+{
+	atomic_fetch_xor_explicit(&random_state, seed, memory_order_relaxed);
+}
+
+/* Each call has a state of its own, so the generator needs no lock. */
+static uint64_t random_bits(void)
+{
+	uint64_t x = atomic_fetch_add_explicit(&random_state, 0x9e3779b97f4a7c15,
+					       memory_order_relaxed);
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+/* The natural logarithm of @m * 2^@e, 1 <= m < 2, with an error below 1e-8. */
+static double log_of(double m, int e)
+{
+	double s, s2;
+
+	if (m > 1.4142135623730951) {
+		m /= 2;
+		e++;
+	}
+	s = (m - 1) / (m + 1);
+	s2 = s * s;
+	return e * 0.6931471805599453 +
+	       2 * s * (1 + s2 * (1.0 / 3 + s2 * (1.0 / 5 + s2 * (1.0 / 7 + s2 / 9))));
+}
+
+uint64_t slab_profile_gap(void)
+{
+	uint64_t u = random_bits() >> 11 | 1; /* 53 bits; u / 2^53 is uniform in (0, 1) */
+	int top = (int)ilog2(u);
+	double m = (double)u / (double)((uint64_t)1 << top);
+	double mean =
+		(double)atomic_load_explicit(&slab_profile.interval, memory_order_relaxed);
+
+	return (uint64_t)(mean * -log_of(m, top - 53));
+}
+
+uint64_t slab_profile_others(const struct kmem_cache *s)
+{
+	return slab_profile_gap() / s->size;
+}
+
+/* Winds a countdown of @n allocations that are no samples, and one that is. */
+static bool wind(void *array, unsigned int cpu, uint64_t header, uint64_t n)
+{
+	bool sample = n <= PCPU_ARRAY_TICKS;
+
+	return pcpu_array_wind_cpu(array, cpu, header,
+				   sample ? (unsigned int)n : (unsigned int)PCPU_ARRAY_TICKS,
+				   sample);
+}
+
+bool slab_profile_due(struct kmem_cache *s, unsigned int node, uint64_t header)
+{
+	uint64_t n = slab_profile_others(s);
+	bool sample = header & PCPU_ARRAY_MARK;
+	unsigned int cpu = pcpu_index();
+
+	/* Nothing is known of this allocation: it is the first one of those that are drawn. */
+	if (!sample && !n) {
+		sample = true;
+		n = slab_profile_others(s);
+	}
+	return cpu < pcpu.nr_ids && wind(slab_array(s, node), cpu, header, n) && sample;
+}
+
+void slab_profile_arm(struct kmem_cache *s, unsigned int node)
+{
+	unsigned int cpu = pcpu_index();
+	void *array = slab_array(s, node);
+
+	if (cpu < pcpu.nr_ids)
+		wind(array, cpu, pcpu_array_header(pcpu_ptr(array, cpu)),
+		     slab_profile_others(s));
+}
+
+void slab_profile_arm_all(struct kmem_cache *s)
+{
+	for (unsigned int node = 0; node < page_window.nr_nodes; node++) {
+		void *array = slab_array(s, node);
+
+		for_each_cpu_unit (cpu) {
+			uint64_t h = pcpu_array_header(pcpu_ptr(array, cpu));
+
+			while (h && !(h & PCPU_ARRAY_STOP) &&
+			       !wind(array, cpu, h, slab_profile_others(s)))
+				h = pcpu_array_header(pcpu_ptr(array, cpu));
+		}
+	}
+}
+
+void *slab_profile_sample(struct kmem_cache *s, gfp_t flags, const void *caller)
+{
+	slab_sample_function *sample =
+		atomic_load_explicit(&slab_profile.sample, memory_order_relaxed);
+	void *obj = sample(s->size, flags | s->gfp, caller);
+
+	if (obj && s->ctor)
+		s->ctor(obj);
+	return obj;
+}
+
+bool slab_profile_free(struct kmem_cache *s, void *obj)
+{
+	slab_sample_free_function *free =
+		atomic_load_explicit(&slab_profile.free, memory_order_relaxed);
+
+	return free && free(s->size, obj);
+}

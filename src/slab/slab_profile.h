@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Which allocations are samples; see slab_profile.c. */
+#ifndef SLAB_SLAB_PROFILE_H
+#define SLAB_SLAB_PROFILE_H
+
+#include "slab/slab_types.h"
+
+/* Allocates a block of @size bytes in place of an object, aligned as objects of that size are,
+ * and records it. NULL: no memory. */
+typedef void *slab_sample_function(size_t size, gfp_t flags, const void *caller);
+
+/* Frees a sample of @size bytes. False: @obj is none. */
+typedef bool slab_sample_free_function(size_t size, void *obj);
+
+/*
+ * Synchronization: @sample, @free and @interval are written before @on is first set (Y1), and
+ * not again while it is set; Y2 is its load.
+ */
+struct slab_profile {
+	_Atomic(bool) on;
+	_Atomic uint64_t interval; /* mean bytes from sample to sample */
+	_Atomic(slab_sample_function *) sample;
+	_Atomic(slab_sample_free_function *) free;
+};
+extern struct slab_profile slab_profile;
+
+static always_inline bool slab_profile_on(void)
+{
+	return unlikely(atomic_load_explicit(&slab_profile.on, memory_order_acquire)); /* Y2 */
+}
+
+/* Makes the samples of two processes differ. */
+void slab_profile_seed(uint64_t seed);
+/* Bytes from any byte to the next sample point. */
+uint64_t slab_profile_gap(void);
+
+/* Whether allocations of @s are sampled now. Not the library's own objects, nor type-safe
+ * memory, which must stay its cache's own, nor twins', which are the debugger's. */
+static always_inline bool slab_profile_has(const struct kmem_cache *s)
+{
+	return slab_profile_on() && !s->keeps_slabs && s->home == s &&
+	       s->entry_first != SLAB_NO_ENTRY;
+}
+
+/* Draws how many allocations come before the next sample. */
+uint64_t slab_profile_others(const struct kmem_cache *s);
+/*
+ * An allocation for which the countdown of this CPU's array for @node ran out. Winds it up to
+ * the next sample. @header: the array's. Result: whether the allocation is a sample.
+ */
+bool slab_profile_due(struct kmem_cache *s, unsigned int node, uint64_t header);
+/* Winds the countdown of this CPU's array for @node anew, whatever is left of it. */
+void slab_profile_arm(struct kmem_cache *s, unsigned int node);
+/* The same for all arrays of a cache that were ever used. */
+void slab_profile_arm_all(struct kmem_cache *s);
+/* A sample in place of an object of @s. NULL: no memory; an object must do. */
+void *slab_profile_sample(struct kmem_cache *s, gfp_t flags, const void *caller);
+/* Frees a sample that was allocated in place of an object of @s. False: @obj is none. */
+bool slab_profile_free(struct kmem_cache *s, void *obj);
+
+#endif
