@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "live/control.h"
 #include "live/process.h"
 #include "live/profile.h"
 #include "live/snapshot.h"
@@ -18,13 +19,32 @@
 
 CLI::App *add_profile(CLI::App &app, profile_options &options)
 {
-	CLI::App *sub = add_command(app, "profile", " dump PID",
-				    "Write the heap profile of a process that samples its "
-				    "allocations");
+	CLI::App *sub = add_command(app, "profile", " start|stop|dump PID",
+				    "Sample the allocations of a process, and write its heap "
+				    "profile");
+	CLI::App *start = sub->add_subcommand("start", "Let a process sample its allocations");
+	CLI::App *stop = sub->add_subcommand(
+		"stop", "Let a process sample no more; frees of samples are still seen");
 	CLI::App *dump = sub->add_subcommand(
 		"dump", "Write what is in use, and what was allocated, by stack");
 
 	sub->require_subcommand(1);
+	start->formatter(
+		std::make_shared<usage_formatter>("ukmem profile start [OPTIONS] PID"));
+	add_pid(start, options.pid)->required();
+	start->add_option("--interval", options.interval,
+			  "Mean number of bytes from one sample to the next, 1 KiB to 1 GiB; "
+			  "default: the\ntunable profile_interval, 512 KiB")
+		->type_name("BYTES")
+		->check(CLI::Range(uint64_t{ 1024 }, uint64_t{ 1 } << 30));
+	start->footer(
+		"The process begins itself, asked by its socket: it has to be started with "
+		"live:1 in\nUKMEM_CONF, or as a program with threads under ukmem run. What it "
+		"has allocated before is\nnot in the profile.\n");
+	start->callback([&options] { options.what = profile_options::START; });
+	stop->formatter(std::make_shared<usage_formatter>("ukmem profile stop PID"));
+	add_pid(stop, options.pid)->required();
+	stop->callback([&options] { options.what = profile_options::STOP; });
 	dump->formatter(std::make_shared<usage_formatter>("ukmem profile dump [OPTIONS] PID"));
 	add_pid(dump, options.pid)->required();
 	dump->add_option("--format", options.format,
@@ -41,9 +61,11 @@ CLI::App *add_profile(CLI::App &app, profile_options &options)
 		->check(CLI::ExistingFile);
 	dump->add_flag("--allocated", options.allocated,
 		       "folded: bytes allocated until now, not bytes in use");
-	dump->footer("A process samples its allocations if it was started with "
-		     "UKMEM_CONF=profile:1, or calls\nukmem_profile_start(). Numbers are "
-		     "estimates for all allocations, from the samples.\n");
+	dump->footer(
+		"A process samples its allocations if it was started with "
+		"UKMEM_CONF=profile:1, is told so by\nukmem profile start, or calls "
+		"ukmem_profile_start(). Numbers are estimates for all\nallocations, from the "
+		"samples.\n");
 	return sub;
 }
 
@@ -103,6 +125,16 @@ std::string dump(const profile_options &o)
 int profile(const profile_options &o)
 {
 	try {
+		if (o.what != profile_options::DUMP) {
+			live::socket socket(o.pid);
+			live::control control(socket);
+			const bool start = o.what == profile_options::START;
+
+			control.ask(
+				std::string("profile ") + (start ? "start" : "stop") +
+				(start && o.interval ? " " + std::to_string(o.interval) : ""));
+			return EXIT_SUCCESS;
+		}
 		if (o.output.empty() && o.format == "pprof" && isatty(STDOUT_FILENO))
 			return fail(EXIT_USAGE,
 				    "profile dump: pprof's format is not for terminals; use "

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem profile dump PID`: planted sites are found, with their sizes.
 
-usage: profile_test.py TOOL PROGRAM LIBRARY sites|formats|refusals
+usage: profile_test.py TOOL PROGRAM LIBRARY sites|formats|control|refusals
 """
 
 import gzip
@@ -129,6 +129,34 @@ def check_formats(tool, program):
     program.end()
 
 
+def ask(tool, *args, code=0):
+    done = subprocess.run([tool, "profile", *args], capture_output=True, text=True, check=False)
+    expect(done.returncode == code, f"{args}: exit {done.returncode}: {done.stderr}")
+    return done.stderr
+
+
+def check_control(tool, path, library):
+    """Starts and stops by the socket: only what was allocated between is in the profile."""
+    program = Program(path, library, "live:1")
+    expect("never profiled" in dump(tool, program.pid, code=1), "before the start")
+    ask(tool, "start", "--interval", "65536", program.pid)
+    expect("interval" in ask(tool, "start", "--interval", "32768", program.pid, code=1),
+           "another interval")
+    program.go_on()
+    program.wait()
+    live = folded(dump(tool, "--format", "folded", program.pid))
+    near(live["planted_hot"], MANY * OBJECT, "hot, since the start")
+    expect("planted_cold" not in live, f"from before the start: {live}")
+    ask(tool, "stop", program.pid)
+    ask(tool, "stop", program.pid)
+    program.go_on()
+    program.process.communicate()
+    program = Program(path, library, "")
+    expect("socket" in ask(tool, "start", program.pid, code=1), "a process without a socket")
+    program.process.kill()
+    program.process.wait()
+
+
 def check_refusals(tool, path, library):
     program = Program(path, library, "")
     expect("never profiled" in dump(tool, program.pid, code=1), "an unprofiled process")
@@ -140,6 +168,8 @@ def main():
     tool, path, library, test = sys.argv[1:]
     if test == "refusals":
         return check_refusals(tool, path, library)
+    if test == "control":
+        return check_control(tool, path, library)
     heap = os.path.join(tempfile.mkdtemp(), "%p.heap")
     program = Program(path, library, f"profile:1,profile_interval:64k,profile_file:{heap}")
     {"sites": check_sites, "formats": check_formats}[test](tool, program)
