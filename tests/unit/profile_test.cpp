@@ -27,7 +27,7 @@
 
 namespace
 {
-const size_t interval = 16384;
+size_t interval = 16384;
 
 struct counts {
 	double live = 0, live_bytes = 0, allocs = 0, alloc_bytes = 0;
@@ -176,7 +176,7 @@ TEST_F(Profile, EstimatesOfEachSize)
 	}
 }
 
-// One object at a time, which one array would serve without a slow path.
+// One object at a time, which its array serves without a slow path.
 TEST_F(Profile, LastInFirstOut)
 {
 	const int n = 1000000;
@@ -188,6 +188,25 @@ TEST_F(Profile, LastInFirstOut)
 	counts is = grown();
 	expect_near(is.alloc_bytes, 128.0 * n, is.variance);
 	EXPECT_LT(std::abs(is.live_bytes), 1);
+}
+
+// Between two samples there are more small objects than a countdown has.
+TEST(ProfileLong, Countdowns)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const int n = 20000000;
+
+		interval = 1 << 20;
+		ASSERT_EQ(ukmem_profile_start(interval), 0);
+		counts before = estimate(sites(), any);
+		for (int i = 0; i < n; i++) {
+			void *volatile p = kmalloc(1, GFP_KERNEL);
+			kfree(p);
+		}
+		counts is = difference(estimate(sites(), any), before);
+		expect_near(is.alloc_bytes, 8.0 * n, is.variance);
+		EXPECT_GT(is.allocs, 0);
+	});
 }
 
 // Two sites take turns in one class, in a fixed pattern: each must get its part.
@@ -348,7 +367,7 @@ TEST(ProfileStorm, StartAndStop)
 			for (void *p : held)
 				kfree(p);
 		});
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 50; i++) {
 		ASSERT_EQ(ukmem_profile_start(interval), 0);
 		usleep(1000);
 		sites();
