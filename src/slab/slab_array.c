@@ -131,9 +131,12 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 		if (obj || (obj = pcpu_array_pop(array)))
 			return obj;
 	}
-	if (slab_profile_has(s) && !slab_profile_others(s) &&
-	    (obj = slab_profile_sample(s, flags, caller)))
-		return obj;
+	if (slab_profile_has(s) && !slab_profile_next(s, node)) {
+		slab_profile_arm(s, node);
+		obj = slab_profile_sample(s, flags, caller);
+		if (obj)
+			return obj;
+	}
 	obj = is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
 	if (slab_profile_has(s))
 		slab_profile_arm(s, node);
@@ -292,7 +295,7 @@ static unsigned int pop_many(struct kmem_cache *s, unsigned int node, gfp_t flag
 static noinline void sample_some(struct kmem_cache *s, unsigned int node, size_t n, void **p,
 				 gfp_t flags, const void *caller)
 {
-	for (uint64_t i = slab_profile_others(s); i < n; i += 1 + slab_profile_others(s)) {
+	for (uint64_t i = slab_profile_next(s, node); i < n; i += 1 + slab_profile_others(s)) {
 		void *obj = slab_profile_sample(s, flags, caller);
 
 		if (!obj)

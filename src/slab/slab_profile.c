@@ -16,11 +16,12 @@
  * countdown can be, or nothing was drawn. The distribution has no memory, so the next draw
  * begins anew.
  *
- *   1. An allocation past the array (its array is empty, or the cache has none) is a draw of
- *	its own, with the same p.
- *   2. For the same reason a countdown may be drawn anew at any time that does not depend on
- *	what was drawn: for all arrays when sampling begins, and for an array that is
- *	refilled, because it may have been opened since.
+ *   1. An array has a countdown from when it is opened: before its first push, or when sampling
+ *	begins. Before that an allocation is a draw of its own, with the same p.
+ *   2. An allocation that finds the array empty goes by the countdown, too, as if it had been a
+ *	pop. (Were it a draw of its own, it would have two chances: the sample that is due, and
+ *	that draw.) After it the countdown is drawn anew, which changes nothing, since what is
+ *	left of it has the same distribution as the whole.
  *   3. A winding may be undone by a section that was under way on another CPU (array_wind.c).
  *	When sampling begins, all countdowns are drawn twice, with a membarrier between, so
  *	each is wound at least once. Later only this CPU's is wound.
@@ -111,14 +112,51 @@ bool slab_profile_due(struct kmem_cache *s, unsigned int node, uint64_t header)
 	return cpu < pcpu.nr_ids && wind(slab_array(s, node), cpu, header, n) && sample;
 }
 
+/* Whether an array has a countdown that was drawn: since it is open. */
+static bool is_armed(const struct pcpu_array *a)
+{
+	return atomic_load_explicit(&a->capacity, memory_order_relaxed) ||
+	       pcpu_array_count(pcpu_array_header(a));
+}
+
+uint64_t slab_profile_next(struct kmem_cache *s, unsigned int node)
+{
+	uint64_t n = slab_profile_others(s), h;
+	unsigned int cpu = pcpu_index();
+	const struct pcpu_array *a;
+
+	if (cpu >= pcpu.nr_ids)
+		return n;
+	a = pcpu_ptr(slab_array(s, node), cpu);
+	if (!is_armed(a))
+		return n;
+	h = pcpu_array_header(a);
+	return pcpu_array_left(h) + (h & PCPU_ARRAY_MARK ? 0 : n);
+}
+
+/* Again if the array is in use meanwhile, but not if it is stopped. */
+static void arm(struct kmem_cache *s, void *array, unsigned int cpu)
+{
+	uint64_t h;
+
+	do {
+		h = pcpu_array_header(pcpu_ptr(array, cpu));
+	} while (!(h & PCPU_ARRAY_STOP) && !wind(array, cpu, h, slab_profile_others(s)) &&
+		 pcpu_use_rseq());
+}
+
 void slab_profile_arm(struct kmem_cache *s, unsigned int node)
 {
 	unsigned int cpu = pcpu_index();
-	void *array = slab_array(s, node);
 
 	if (cpu < pcpu.nr_ids)
-		wind(array, cpu, pcpu_array_header(pcpu_ptr(array, cpu)),
-		     slab_profile_others(s));
+		arm(s, slab_array(s, node), cpu);
+}
+
+void slab_profile_arm_new(struct kmem_cache *s, void *array, unsigned int cpu)
+{
+	if (slab_profile_has(s))
+		arm(s, array, cpu);
 }
 
 void slab_profile_arm_all(struct kmem_cache *s)
@@ -126,13 +164,9 @@ void slab_profile_arm_all(struct kmem_cache *s)
 	for (unsigned int node = 0; node < page_window.nr_nodes; node++) {
 		void *array = slab_array(s, node);
 
-		for_each_cpu_unit (cpu) {
-			uint64_t h = pcpu_array_header(pcpu_ptr(array, cpu));
-
-			while (h && !(h & PCPU_ARRAY_STOP) &&
-			       !wind(array, cpu, h, slab_profile_others(s)))
-				h = pcpu_array_header(pcpu_ptr(array, cpu));
-		}
+		for_each_cpu_unit (cpu)
+			if (is_armed(pcpu_ptr(array, cpu)))
+				arm(s, array, cpu);
 	}
 }
 

@@ -49,8 +49,15 @@ uint64_t slab_profile_others(const struct kmem_cache *s);
  * the next sample. @header: the array's. Result: whether the allocation is a sample.
  */
 bool slab_profile_due(struct kmem_cache *s, unsigned int node, uint64_t header);
-/* Winds the countdown of this CPU's array for @node anew, whatever is left of it. */
+/*
+ * For allocations that do not come out of this CPU's array for @node: how many are made before
+ * the next sample, as far as the array's countdown tells; else drawn. The caller draws a new
+ * countdown when it has used that (slab_profile_arm).
+ */
+uint64_t slab_profile_next(struct kmem_cache *s, unsigned int node);
 void slab_profile_arm(struct kmem_cache *s, unsigned int node);
+/* Draws the countdown of an array of @s that will be opened. */
+void slab_profile_arm_new(struct kmem_cache *s, void *array, unsigned int cpu);
 /* The same for all arrays of a cache that were ever used. */
 void slab_profile_arm_all(struct kmem_cache *s);
 /* A sample in place of an object of @s. NULL: no memory; an object must do. */

@@ -190,6 +190,25 @@ TEST_F(Profile, LastInFirstOut)
 	EXPECT_LT(std::abs(is.live_bytes), 1);
 }
 
+// Young caches have small arrays, which are often empty.
+TEST_F(Profile, EmptyArrays)
+{
+	const size_t size = 11008, n = 60, rounds = 150;
+	std::vector<void *> p(n);
+
+	for (size_t round = 0; round < rounds; round++) {
+		struct kmem_cache *s = kmem_cache_create("young", size, 0, 0, nullptr);
+
+		for (void *&q : p)
+			q = kmem_cache_alloc(s, GFP_KERNEL);
+		for (void *q : p)
+			kmem_cache_free(s, q);
+		kmem_cache_destroy(s);
+	}
+	counts is = grown();
+	expect_near(is.alloc_bytes, (double)(size * n * rounds), is.variance);
+}
+
 // Between two samples there are more small objects than a countdown has.
 TEST(ProfileLong, Countdowns)
 {
