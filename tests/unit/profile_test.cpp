@@ -321,24 +321,38 @@ TEST_F(Profile, CachesAndBulk)
 	kmem_cache_destroy(s);
 }
 
-TEST_F(Profile, BlocksThatGrow)
+// Few are samples when they are small; in place, each byte that they grow has its chance.
+TEST(ProfileLong, BlocksThatGrow)
 {
-	double exact = 0;
-	std::vector<void *> p;
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const int n = 1500;
+		double exact = 0;
+		size_t in_place = 0;
+		std::vector<void *> p;
 
-	for (int i = 0; i < 2000; i++) {
-		void *q = kmalloc(20000, GFP_KERNEL);
+		interval = 1 << 20;
+		ASSERT_EQ(ukmem_profile_start(interval), 0);
+		counts before = estimate(sites(), any);
+		for (int i = 0; i < n; i++) {
+			void *q = kmalloc(70000, GFP_KERNEL);
 
-		for (size_t size = 24000; size <= 60000; size += 4000)
-			q = krealloc(q, size, GFP_KERNEL);
-		p.push_back(q);
-		exact += (double)ksize(q);
-	}
-	counts is = grown();
-	expect_near(is.live_bytes, exact, is.variance + exact * interval);
-	for (void *q : p)
-		kfree(q);
-	EXPECT_LT(std::abs(grown().live_bytes), 1);
+			for (size_t size = 110000; size <= 310000; size += 40000) {
+				void *to = krealloc(q, size, GFP_KERNEL);
+
+				in_place += to == q;
+				q = to;
+			}
+			p.push_back(q);
+			exact += (double)ksize(q);
+		}
+		EXPECT_GT(in_place, 0u);
+		counts is = difference(estimate(sites(), any), before);
+		expect_near(is.live_bytes, exact, is.variance);
+		for (void *q : p)
+			kfree(q);
+		is = difference(estimate(sites(), any), before);
+		EXPECT_LT(std::abs(is.live_bytes), 1);
+	});
 }
 
 TEST_F(Profile, Threads)
