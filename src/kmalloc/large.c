@@ -32,7 +32,7 @@ static const struct large_profile *profile(void)
 	return atomic_load_explicit(&large_profile, memory_order_acquire); /* Y4 */
 }
 
-static void sample(struct page *page, size_t more, const void *caller)
+static noinline void sample(struct page *page, size_t more, const void *caller)
 {
 	if (slab_profile_on() || unlikely(page->sampled))
 		profile()->sample(page, more, caller);
@@ -86,9 +86,9 @@ void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags)
 	return prepare(page, size, flags, zeroed);
 }
 
-static void *sampled(void *p, const void *caller)
+static always_inline void *sampled(void *p, const void *caller)
 {
-	if (likely(p))
+	if (slab_profile_on() && p)
 		sample(page_of(p), large_size(page_of(p)), caller);
 	return p;
 }
