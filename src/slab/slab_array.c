@@ -131,16 +131,12 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 		if (obj || (obj = pcpu_array_pop(array)))
 			return obj;
 	}
-	if (slab_profile_has(s) && !slab_profile_next(s, node)) {
-		slab_profile_arm(s, node);
+	if (slab_profile_has(s) && !slab_profile_take(s, node)) {
 		obj = slab_profile_sample(s, flags, caller);
 		if (obj)
 			return obj;
 	}
-	obj = is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
-	if (slab_profile_has(s))
-		slab_profile_arm(s, node);
-	return obj;
+	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
 }
 
 static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
@@ -295,7 +291,7 @@ static unsigned int pop_many(struct kmem_cache *s, unsigned int node, gfp_t flag
 static noinline void sample_some(struct kmem_cache *s, unsigned int node, size_t n, void **p,
 				 gfp_t flags, const void *caller)
 {
-	for (uint64_t i = slab_profile_next(s, node); i < n; i += 1 + slab_profile_others(s)) {
+	for (uint64_t i = slab_profile_take(s, node); i < n; i += 1 + slab_profile_others(s)) {
 		void *obj = slab_profile_sample(s, flags, caller);
 
 		if (!obj)
@@ -303,7 +299,6 @@ static noinline void sample_some(struct kmem_cache *s, unsigned int node, size_t
 		slab_put(s, &p[i], 1, SLAB_PUT_CPU);
 		p[i] = obj;
 	}
-	slab_profile_arm(s, node);
 }
 
 static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,

@@ -20,8 +20,9 @@
  *	begins. Before that an allocation is a draw of its own, with the same p.
  *   2. An allocation that finds the array empty goes by the countdown, too, as if it had been a
  *	pop. (Were it a draw of its own, it would have two chances: the sample that is due, and
- *	that draw.) After it the countdown is drawn anew, which changes nothing, since what is
- *	left of it has the same distribution as the whole.
+ *	that draw.) With that the countdown is drawn anew, which changes nothing, since what is
+ *	left of it has the same distribution as the whole. While it cannot be, because the array
+ *	is stopped or its slot is busy, an allocation is a draw of its own.
  *   3. A winding may be undone by a section that was under way on another CPU (array_wind.c).
  *	When sampling begins, all countdowns are drawn twice, with a membarrier between, so
  *	each is wound at least once. Later only this CPU's is wound.
@@ -119,21 +120,6 @@ static bool is_armed(const struct pcpu_array *a)
 	       pcpu_array_count(pcpu_array_header(a));
 }
 
-uint64_t slab_profile_next(struct kmem_cache *s, unsigned int node)
-{
-	uint64_t n = slab_profile_others(s), h;
-	unsigned int cpu = pcpu_index();
-	const struct pcpu_array *a;
-
-	if (cpu >= pcpu.nr_ids)
-		return n;
-	a = pcpu_ptr(slab_array(s, node), cpu);
-	if (!is_armed(a))
-		return n;
-	h = pcpu_array_header(a);
-	return pcpu_array_left(h) + (h & PCPU_ARRAY_MARK ? 0 : n);
-}
-
 /* Again if the array is in use meanwhile, but not if it is stopped. */
 static void arm(struct kmem_cache *s, void *array, unsigned int cpu)
 {
@@ -145,12 +131,20 @@ static void arm(struct kmem_cache *s, void *array, unsigned int cpu)
 		 pcpu_use_rseq());
 }
 
-void slab_profile_arm(struct kmem_cache *s, unsigned int node)
+uint64_t slab_profile_take(struct kmem_cache *s, unsigned int node)
 {
+	uint64_t n = slab_profile_others(s), h;
 	unsigned int cpu = pcpu_index();
+	void *array = slab_array(s, node);
 
-	if (cpu < pcpu.nr_ids)
-		arm(s, slab_array(s, node), cpu);
+	if (cpu >= pcpu.nr_ids || !is_armed(pcpu_ptr(array, cpu)))
+		return n;
+	do {
+		h = pcpu_array_header(pcpu_ptr(array, cpu));
+		if (!(h & PCPU_ARRAY_STOP) && wind(array, cpu, h, slab_profile_others(s)))
+			return pcpu_array_left(h) + (h & PCPU_ARRAY_MARK ? 0 : n);
+	} while (!(h & PCPU_ARRAY_STOP) && pcpu_use_rseq());
+	return n;
 }
 
 void slab_profile_arm_new(struct kmem_cache *s, void *array, unsigned int cpu)

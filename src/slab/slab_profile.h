@@ -49,13 +49,9 @@ uint64_t slab_profile_others(const struct kmem_cache *s);
  * the next sample. @header: the array's. Result: whether the allocation is a sample.
  */
 bool slab_profile_due(struct kmem_cache *s, unsigned int node, uint64_t header);
-/*
- * For allocations that do not come out of this CPU's array for @node: how many are made before
- * the next sample, as far as the array's countdown tells; else drawn. The caller draws a new
- * countdown when it has used that (slab_profile_arm).
- */
-uint64_t slab_profile_next(struct kmem_cache *s, unsigned int node);
-void slab_profile_arm(struct kmem_cache *s, unsigned int node);
+/* For allocations that do not come out of this CPU's array for @node: uses its countdown up,
+ * and draws a new one. Result: how many of them come before the next sample. */
+uint64_t slab_profile_take(struct kmem_cache *s, unsigned int node);
 /* Draws the countdown of an array of @s that will be opened. */
 void slab_profile_arm_new(struct kmem_cache *s, void *array, unsigned int cpu);
 /* The same for all arrays of a cache that were ever used. */
