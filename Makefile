@@ -1,6 +1,6 @@
 # A thin front: CMakePresets.json and scripts/ do the work.
 .DEFAULT_GOAL := help
-.PHONY: demo forward check check-all mutants bench bench-quick bench-full bench-build install lint clean help library
+.PHONY: demo forward check check-all soak mutants bench bench-quick bench-full bench-build install lint clean help library
 
 PREFIX ?= /usr/local
 BUILD := build/release
@@ -17,8 +17,12 @@ check: ## build and test: short searches, each thing where it proves most (PRESE
 	scripts/check
 
 check-all: ## build and test everything at full length in every preset
-	scripts/install-deps check bindings packages kernel-tests
+	scripts/install-deps check-all
 	UKMEM_CHECK=full scripts/check
+
+soak: ## ten minutes of each kind of soak, a line each in build/soak.log (MINUTES=10)
+	scripts/install-deps check
+	tests/soak/run --minutes $(or $(MINUTES),10)
 
 mutants: ## break the library on purpose, and require a test to notice each time
 	scripts/install-deps check

@@ -171,17 +171,25 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	return p;
 }
 
-/* @align: for libc's malloc, with the tunable passthrough. */
-static always_inline void *slow(size_t size, size_t align, gfp_t flags, const void *caller)
+/* What kmalloc() and its relatives promise: the largest power of two that divides @size, up to
+ * a page. The size of a page is known once the library is ready. */
+static cold size_t promised_align(size_t size)
+{
+	return min_size(size & -size, page_size());
+}
+
+/* @aligned: libc's malloc, with the tunable passthrough, and a hardened process's classes are
+ * asked for the promised alignment, which other classes have of themselves. */
+static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const void *caller)
 {
 	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
 	if (unlikely(config.passthrough && !names_a_zone(flags)))
-		return alloc_libc(align, size, flags);
+		return alloc_libc(aligned ? promised_align(size) : 1, size, flags);
 	if (unlikely(node_stride))
 		lead_to_node();
 	if (unlikely(slab_hardened && !names_a_zone(flags)))
-		return alloc_hard(size, align, flags, caller);
+		return alloc_hard(size, aligned ? promised_align(size) : 1, flags, caller);
 	if (!kmalloc_wants_pages(size, flags)) {
 		struct kmem_cache *s = unlikely(names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
@@ -197,18 +205,13 @@ static always_inline void *slow(size_t size, size_t align, gfp_t flags, const vo
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 {
-	return slow(size, 1, flags, caller);
+	return slow(size, false, flags, caller);
 }
 
-/*
- * kmalloc_slow() for kmalloc() and its relatives, which promise an alignment that libc's malloc
- * does not have: the largest power of two that divides @size, up to a page.
- */
+/* kmalloc_slow() for those that promise an alignment that libc's malloc does not have. */
 static noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller)
 {
-	size_t align = min_size(size & -size, page_size());
-
-	return slow(size, align, flags, caller);
+	return slow(size, true, flags, caller);
 }
 
 /* kmalloc() of zeroed memory. */

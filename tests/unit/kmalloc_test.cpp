@@ -126,6 +126,19 @@ TEST(KmallocDeathTest, AlignedAsTheSizeIsInEveryMode)
 		});
 }
 
+/* The library learns in it what a page is. */
+TEST(KmallocDeathTest, TheFirstRequestIsAlignedAsTheSizeIs)
+{
+	for (const char *conf : { "passthrough:1", "hardened:1", "slab_debug:FZPU" })
+		EXPECT_FRESH_PROCESS_PASSES([conf] {
+			setenv("UKMEM_CONF", conf, 1);
+			void *p = kmalloc(opaque(4096), GFP_KERNEL);
+
+			ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % 4096, 0u);
+			kfree(p);
+		});
+}
+
 TEST(KmallocTest, ZeroedMemoryIsZeroAlsoWhenReused)
 {
 	for (int round = 0; round < 3; round++)
