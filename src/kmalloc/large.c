@@ -37,10 +37,15 @@ static const struct large_profile *profile(void)
 	return atomic_load_explicit(&large_profile, memory_order_acquire); /* I4 */
 }
 
-static noinline void sample(struct page *page, size_t more, const void *caller)
+static cold void sample(struct page *page, size_t more, const void *caller)
 {
-	if (slab_profile_on() || unlikely(page->sampled))
-		profile()->sample(page, more, caller);
+	profile()->sample(page, more, caller);
+}
+
+static cold void forget(struct page *page)
+{
+	profile()->forget(page);
+	page->sampled = 0;
 }
 
 /* Makes a run a block. Result: its address; NULL: @page is NULL. */
@@ -205,21 +210,25 @@ void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags)
 	return prepare(page, size, flags, zeroed);
 }
 
-static always_inline void *sampled(void *p, const void *caller)
+static cold void *sampled(void *p, const void *caller)
 {
-	if (slab_profile_on() && p)
+	if (p)
 		sample(page_of(p), large_size(page_of(p)), caller);
 	return p;
 }
 
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags, const void *caller)
 {
-	return sampled(alloc_node(size, node, flags), caller);
+	if (slab_profile_on())
+		return sampled(alloc_node(size, node, flags), caller);
+	return alloc_node(size, node, flags);
 }
 
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void *caller)
 {
-	return sampled(large_alloc_unsampled(size, align_order, flags), caller);
+	if (slab_profile_on())
+		return sampled(large_alloc_unsampled(size, align_order, flags), caller);
+	return large_alloc_unsampled(size, align_order, flags);
 }
 
 static void free_run(struct page *page, size_t npages, bool moved)
@@ -239,10 +248,8 @@ bool large_free(struct page *page)
 	if (unlikely(slab_hardened))
 		return free_guarded(page);
 	debug_assert(page_type(page) == PAGE_LARGE && npages);
-	if (unlikely(page->sampled)) {
-		profile()->forget(page);
-		page->sampled = 0;
-	}
+	if (unlikely(page->sampled))
+		forget(page);
 	this_cpu_add(*large_in_use, -(BLOCK + npages));
 	free_run(page, npages, page_is_moved(page));
 	return true;
@@ -283,7 +290,8 @@ bool large_extend(struct page *page, size_t size, gfp_t flags, const void *calle
 		return false;
 	page->npages += more;
 	this_cpu_add(*large_in_use, more);
-	sample(page, more << page_window.page_shift, caller);
+	if (slab_profile_on() || unlikely(page->sampled))
+		sample(page, more << page_window.page_shift, caller);
 	return true;
 }
 
