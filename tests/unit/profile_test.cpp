@@ -219,7 +219,7 @@ TEST_F(Profile, EmptyArrays)
 TEST(ProfileLong, Countdowns)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		const int n = 20000000;
+		const int n = 8000000;
 
 		interval = 1 << 20;
 		ASSERT_EQ(ukmem_profile_start(interval), 0);
@@ -645,7 +645,7 @@ void handler(int)
 TEST_F(Profile, HandlersAllocate)
 {
 	struct sigaction act = {}, old;
-	itimerval every = { { 0, 200 }, { 0, 200 } }, none = {};
+	itimerval every = { { 0, 1000 }, { 0, 1000 } }, none = {};
 	const int n = 500000;
 	int was = handled;
 
