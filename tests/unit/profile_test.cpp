@@ -159,6 +159,8 @@ class Profile : public ::testing::Test
 
 TEST_F(Profile, EstimatesOfEachSize)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	for (size_t size :
 	     { 8, 16, 64, 200, 1024, 3000, 4096, 9000, 16384, 40000, 70000, 300000 }) {
 		size_t n = 64 * 1024 * 1024 / size / (size < 64 ? 8 : 1);
@@ -185,6 +187,8 @@ TEST_F(Profile, EstimatesOfEachSize)
 // One object at a time, which its array serves without a slow path.
 TEST_F(Profile, LastInFirstOut)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	const int n = 1000000;
 
 	for (int i = 0; i < n; i++) {
@@ -218,6 +222,8 @@ TEST_F(Profile, EmptyArrays)
 // Between two samples there are more small objects than a countdown has.
 TEST(ProfileLong, Countdowns)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		const int n = 8000000;
 
@@ -263,6 +269,8 @@ struct at_site {
 
 TEST_F(Profile, EachSiteItsPart)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	at_site rare = { (uintptr_t)seldom, (uintptr_t)seldom + site_bytes };
 	at_site many = { (uintptr_t)often, (uintptr_t)often + site_bytes };
 	const int rounds = 200000;
@@ -389,6 +397,8 @@ void wake_kfence(void *)
 // Where KFENCE wants one object after the other, it serves many that are no samples.
 TEST_F(Profile, KfenceAllTheTime)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	OneCpu stay;
 	const int n = 1500000;
 	int served = 0;
@@ -419,6 +429,8 @@ TEST_F(Profile, KfenceAllTheTime)
 // KFENCE waits for one site alone, and takes none of that site's samples.
 TEST_F(Profile, KfenceAtOneSite)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	at_site rare = { (uintptr_t)seldom, (uintptr_t)seldom + site_bytes };
 	at_site many = { (uintptr_t)often, (uintptr_t)often + site_bytes };
 	const int rounds = 200000;
@@ -468,6 +480,8 @@ TEST_F(Profile, KfenceGetsItsTurn)
 
 TEST_F(Profile, DrainsDiscardNoSamples)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	const int n = 200000;
 
 	for (int i = 0; i < n; i++) {
@@ -509,6 +523,8 @@ TEST_F(Profile, CachesAndBulk)
 // Few are samples when they are small; in place, each byte that they grow has its chance.
 TEST(ProfileLong, BlocksThatGrow)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		const int rounds = 10, n = 1000;
 		double exact = 0, found = 0, variance = 0;
