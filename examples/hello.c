@@ -12,13 +12,16 @@ int main(void)
 	struct kmem_cache *points = KMEM_CACHE(point, SLAB_HWCACHE_ALIGN);
 	struct point *p = kmem_cache_zalloc(points, GFP_KERNEL);
 	size_t size = kmalloc_size_roundup(100);
-	char *text = kmalloc(size, GFP_KERNEL);
+	char *text;
 
-	if (!p || !text)
+	if (!p)
 		return 1;
 	p->x = 3;
-	snprintf(text, size, "(%d, %d) from %zu usable bytes", p->x, p->y, size);
-	puts(text);
+	text = kmalloc(size, GFP_KERNEL);
+	if (text) {
+		snprintf(text, size, "(%d, %d) from %zu usable bytes", p->x, p->y, size);
+		puts(text);
+	}
 	kfree(text);
 	kmem_cache_free(points, p);
 	kmem_cache_destroy(points);
