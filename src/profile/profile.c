@@ -63,13 +63,15 @@ static void *sample_object(size_t size, gfp_t flags, const void *caller)
 	return p;
 }
 
-static bool free_object(size_t size, void *obj)
+static bool free_object(size_t size, void *obj, bool zero)
 {
 	struct page *page = page_lookup(obj);
 
 	if (!page || page_type(page) != PAGE_LARGE || !page->sampled ||
 	    page_to_virt(page) != obj || page->sample.bytes != size)
 		return false;
+	if (zero)
+		memset(obj, 0, size);
 	large_free(page);
 	return true;
 }

@@ -29,8 +29,8 @@
  *   4. Of two threads of a CPU that find the same countdown run out, one winds it; it has the
  *	sample, and the other one pops.
  *   5. A countdown without the mark may end anywhere, as long as what is drawn has no part
- *	in the choice of that place. While KFENCE wants an object, countdowns are short, so that
- *it sees an allocation soon that is no sample.
+ *	in the choice of that place. While KFENCE wants an object, countdowns are short, so it
+ *	soon sees an allocation that is no sample.
  *   6. KFENCE serves only allocations that a draw has shown to be no samples. So it takes
  *	nothing from a site's part, however it chooses. Such an allocation pops nothing: if the
  *	draw became the countdown, it is one of those drawn, and is left out.
@@ -203,5 +203,5 @@ bool slab_profile_free(struct kmem_cache *s, void *obj)
 	slab_sample_free_function *free =
 		atomic_load_explicit(&slab_profile.free, memory_order_relaxed);
 
-	return free && free(s->size, obj);
+	return free && free(s->size, obj, s->init & SLAB_INIT_FREE);
 }

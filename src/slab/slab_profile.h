@@ -9,8 +9,8 @@
  * and records it. NULL: no memory. */
 typedef void *slab_sample_function(size_t size, gfp_t flags, const void *caller);
 
-/* Frees a sample of @size bytes. False: @obj is none. */
-typedef bool slab_sample_free_function(size_t size, void *obj);
+/* Frees a sample of @size bytes, zeroed if @zero. False: @obj is none. */
+typedef bool slab_sample_free_function(size_t size, void *obj, bool zero);
 
 /*
  * Synchronization: @sample, @free and @interval are written before @on is first set (I1), and
@@ -35,11 +35,12 @@ void slab_profile_seed(uint64_t seed);
 uint64_t slab_profile_gap(void);
 
 /* Whether allocations of @s are sampled now. Not the library's own objects, nor type-safe
- * memory, which must stay its cache's own, nor twins', which are the debugger's. */
+ * memory, which must stay its cache's own, nor twins', which are the debugger's. Of these, the
+ * library's own caches have no entry, and are never zeroed. */
 static always_inline bool slab_profile_has(const struct kmem_cache *s)
 {
 	return slab_profile_on() && !s->keeps_slabs && s->home == s &&
-	       s->entry_first != SLAB_NO_ENTRY;
+	       (s->entry_first != SLAB_NO_ENTRY || s->init & SLAB_INIT_FREE);
 }
 
 /* Draws how many allocations come before the next sample. */

@@ -686,6 +686,51 @@ TEST_F(Profile, HandlersAllocate)
 	EXPECT_LT(std::abs(is.live_bytes), 1);
 }
 
+// The slow paths zero, and use the arrays themselves.
+TEST(ProfileZeroing, Estimates)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const size_t n = 100000;
+		std::vector<unsigned char *> p(n);
+		bool zero = true;
+
+		config_init();
+		config.init_on_alloc = config.init_on_free = true;
+		ASSERT_EQ(ukmem_profile_start(interval), 0);
+		counts before = estimate(sites(), any);
+		for (int round = 0; round < 2; round++) {
+			for (unsigned char *&q : p) {
+				q = (unsigned char *)kmalloc(300, GFP_KERNEL);
+				zero = zero && !q[0] && !q[299];
+				memset(q, 1, 300);
+			}
+			for (unsigned char *q : p)
+				kfree(q);
+		}
+		EXPECT_TRUE(zero);
+		counts is = difference(estimate(sites(), any), before);
+		expect_near(is.alloc_bytes, 2 * 320.0 * n, is.variance);
+		EXPECT_LT(std::abs(is.live_bytes), 1);
+	});
+}
+
+TEST_F(Profile, FreedSamplesAreZeroedForTheirCache)
+{
+	struct kmem_cache *s = kmem_cache_create("zeroed", 512, 0, SLAB_INIT_ON_FREE, nullptr);
+	bool zero = true;
+
+	for (int i = 0; i < 20000; i++) {
+		volatile unsigned char *p = (unsigned char *)kmem_cache_alloc(s, GFP_KERNEL);
+
+		p[0] = p[511] = 1;
+		kmem_cache_free(s, (void *)p);
+		zero = zero && !p[0] && !p[511];
+	}
+	EXPECT_TRUE(zero);
+	EXPECT_GT(grown().allocs, 0);
+	kmem_cache_destroy(s);
+}
+
 TEST(ProfileHardened, Refused)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
