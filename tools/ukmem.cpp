@@ -49,6 +49,7 @@
 #include "map.h"
 #include "metrics.h"
 #include "preload.h"
+#include "profile.h"
 #include "setting.h"
 #include "top.h"
 #include "watch.h"
@@ -420,6 +421,7 @@ int main(int argc, char **argv)
 	leaks_options leaks_opts;
 	allocinfo_options allocinfo_opts;
 	top_options top_opts;
+	profile_options profile_opts;
 	std::string help_of, config_of;
 	bool json = false;
 
@@ -445,6 +447,7 @@ int main(int argc, char **argv)
 		  [&] { return allocinfo(allocinfo_opts); } },
 		{ add_leaks(app, leaks_opts), [&] { return leaks(leaks_opts); } },
 		{ add_top(app, top_opts), [&] { return show_top(top_opts); } },
+		{ add_profile(app, profile_opts), [&] { return profile(profile_opts); } },
 	};
 	const CLI::App *info_sub = add_info(app, json);
 	const CLI::App *help_sub = add_help(app, help_of);

@@ -13,6 +13,7 @@
 #include <ukmem/overflow.h>
 #include <ukmem/page_alloc.h>
 #include <ukmem/percpu.h>
+#include <ukmem/profile.h>
 #include <ukmem/qmempool.h>
 #include <ukmem/shrinker.h>
 #include <ukmem/slab.h>

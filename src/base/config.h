@@ -199,6 +199,10 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 	STRING(show_cache, "CACHE", "of show:slab, only this cache")                           \
 	BOOL(config_files, 1,                                                                  \
 		"read /etc/ukmem.conf and the user's ukmem.conf; counts in UKMEM_CONF alone")  \
+	BOOL(profile, 0, "sample allocations from the start; write the heap profile at exit")     \
+	BYTES(profile_interval, 512 * KIB, KIB, GIB,                                           \
+		"mean number of bytes from one sample to the next")                            \
+	STRING(profile_file, "FILE", "of profile:1; %p: the PID; else ukmem.PID.heap")         \
 	BOOL(verbose, 0, "log start-up decisions to stderr")
 /* clang-format on */
 

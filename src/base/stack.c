@@ -14,12 +14,15 @@
  * all code with unwind tables. It trusts them, waits for a lock where a program has registered
  * tables for code that it made at run time, and asks libc where others are: since glibc 2.35
  * without a lock (_dl_find_object), which this file insists on. So it is for callers that want
- * it. A process without libgcc_s has no unwinder; nothing is loaded for it here.
+ * it. stack_load() makes its first call, which may allocate, and loads libgcc_s where the
+ * process has none. Without that, such a process has no unwinder.
  */
 #include "base/stack.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,21 +30,51 @@
 
 #include "base/compiler.h"
 
+/* A static program may be without them. */
 #pragma weak _Unwind_Backtrace
 #pragma weak _Unwind_GetIP
+#pragma weak dlopen
+#pragma weak dlsym
 
 struct dl_find_object;
 extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
 
+typedef _Unwind_Reason_Code backtrace_function(_Unwind_Trace_Fn, void *);
+typedef _Unwind_Ptr ip_function(struct _Unwind_Context *);
+
 struct trace {
 	uintptr_t *pc, caller;
 	unsigned int n, most; /* addresses written; room */
+	ip_function *ip;
 };
+
+/* An unwinder that was loaded. Synchronization: stack_load() writes both, `backtrace` last and
+ * with release (I7); I8 is its load. */
+static struct {
+	_Atomic(backtrace_function *) backtrace;
+	ip_function *ip;
+} loaded;
+
+/* The process's own unwinder, or the loaded one, with *@ip; NULL: there is none. */
+static backtrace_function *unwinder(ip_function **ip)
+{
+	backtrace_function *found;
+
+	if (!_dl_find_object)
+		return NULL;
+	if (_Unwind_Backtrace && _Unwind_GetIP) {
+		*ip = _Unwind_GetIP;
+		return _Unwind_Backtrace;
+	}
+	found = atomic_load_explicit(&loaded.backtrace, memory_order_acquire); /* I8 */
+	*ip = found ? loaded.ip : NULL;
+	return found;
+}
 
 static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg)
 {
 	struct trace *t = arg;
-	uintptr_t pc = _Unwind_GetIP(context);
+	uintptr_t pc = t->ip(context);
 
 	if (!pc)
 		return _URC_END_OF_STACK;
@@ -144,11 +177,13 @@ static noinline uintptr_t callers_frame(const void *caller)
 unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bool tables)
 {
 	struct trace t = { .pc = pc, .caller = (uintptr_t)caller, .most = most };
+	backtrace_function *backtrace;
 
 	if (!caller || !most)
 		return 0;
-	if (tables && _Unwind_Backtrace && _Unwind_GetIP && _dl_find_object) {
-		_Unwind_Backtrace(note, &t);
+	backtrace = tables ? unwinder(&t.ip) : NULL;
+	if (backtrace) {
+		backtrace(note, &t);
 		return t.n;
 	}
 	pc[0] = (uintptr_t)caller;
@@ -162,4 +197,26 @@ unsigned int stack_read_at(uintptr_t *pc, unsigned int most, uintptr_t at, uintp
 		return 0;
 	pc[0] = at;
 	return is_frame(frame, stack - 1) ? follow(pc, 1, most, frame) : 1;
+}
+
+/* libgcc_s stays loaded: a stack may be read at any time. */
+void stack_load(void)
+{
+	uintptr_t pc[2];
+	struct trace t = { .pc = pc, .most = ARRAY_SIZE(pc) };
+	backtrace_function *backtrace = unwinder(&t.ip);
+
+	if (!backtrace && _dl_find_object && dlopen && dlsym) {
+		void *gcc = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+		backtrace = gcc ? (backtrace_function *)dlsym(gcc, "_Unwind_Backtrace") : NULL;
+		loaded.ip = gcc ? (ip_function *)dlsym(gcc, "_Unwind_GetIP") : NULL;
+		if (!backtrace || !loaded.ip)
+			return;
+		atomic_store_explicit(&loaded.backtrace, backtrace,
+				      memory_order_release); /* I7 */
+		t.ip = loaded.ip;
+	}
+	if (backtrace)
+		backtrace(note, &t);
 }

@@ -162,7 +162,7 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX)
 		return kmalloc_aligned(size, align, flags, caller);
 	if (need > SIZE_CLASS_LARGE_MAX)
-		return large_alloc(size, 0, flags);
+		return large_alloc(size, 0, flags, caller);
 	s = size ? size_class_cache(need) : size_class_nothing();
 	p = slab_alloc(s, flags, caller);
 	/* Objects of a twin, if the class is debugged, too, are not. */
@@ -200,7 +200,7 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 			memset(p, 0, size);
 		return p;
 	}
-	return large_alloc(size, 0, flags);
+	return large_alloc(size, 0, flags, caller);
 }
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
@@ -240,8 +240,8 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	if (s)
 		return slab_alloc_sized(s, align_up(max_size(size, 1), align), flags, caller);
 	if (align <= page_size())
-		return large_alloc(size, 0, flags);
-	return large_alloc(size, ilog2(align) - page_window.page_shift, flags);
+		return large_alloc(size, 0, flags, caller);
+	return large_alloc(size, ilog2(align) - page_window.page_shift, flags, caller);
 }
 
 /*
@@ -437,20 +437,21 @@ static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 	void *q;
 
 	if (grows && size > SIZE_CLASS_ALWAYS_MAX && !slab_hardened)
-		return large_alloc(size, 0, flags);
+		return large_alloc(size, 0, flags, caller);
 	if (!names_a_zone(flags) && kmalloc_pop(size, &q))
 		return q;
 	return kmalloc_slow(size, flags, caller);
 }
 
 /* Resizes a large block in place. Result: its new usable size; 0: it has to move. */
-static size_t resize_large(struct page *page, size_t size, gfp_t flags)
+static size_t resize_large(struct page *page, size_t size, gfp_t flags, const void *caller)
 {
 	size_t old = large_size(page);
 
 	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
 		large_shrink(page, size);
-	} else if (size <= old || size > PTRDIFF_MAX || !large_extend(page, size, flags)) {
+	} else if (size <= old || size > PTRDIFF_MAX ||
+		   !large_extend(page, size, flags, caller)) {
 		return 0;
 	}
 	return large_size(page);
@@ -487,7 +488,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	}
 	if (stays(page, size, old))
 		return zero_rest(p, size, old, flags);
-	if (large && !slab_hardened && (now = resize_large(large, size, flags)))
+	if (large && !slab_hardened && (now = resize_large(large, size, flags, caller)))
 		return zero_rest(p, min_size(old, size), now, flags);
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
 	if (!q)

@@ -50,7 +50,7 @@ void *kmalloc_node(size_t size, gfp_t flags, int node)
 		return kmalloc(size, flags);
 	size = size_class_need(size);
 	if (kmalloc_wants_pages(size, flags))
-		return large_alloc_node(size, index, flags);
+		return large_alloc_node(size, index, flags, CALLER_ADDRESS);
 	s = unlikely(flags & (__GFP_DMA | __GFP_DMA32)) ? size_class_zone_cache(size, flags)
 							: size_class_cache(size);
 	return likely(s) ? kmem_cache_alloc_node(s, flags, node) : NULL;
@@ -163,7 +163,7 @@ static void *whole_pages(size_t size, gfp_t flags, int node)
 
 	if (!size || !find_node(node, flags, &index))
 		return NULL;
-	return large_alloc_node(size, index, flags);
+	return large_alloc_node(size, index, flags, CALLER_ADDRESS);
 }
 
 const char *kstrdup_const(const char *s, gfp_t flags)

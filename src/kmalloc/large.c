@@ -19,15 +19,33 @@
 #include "page/page_alloc.h"
 #include "percpu/percpu.h"
 #include "slab/slab_hard.h"
+#include "slab/slab_profile.h"
 #include "stats/stats.h"
 
 uint64_t *large_allocs, *large_in_use;
+_Atomic(const struct large_profile *) large_profile;
 
 static const uint64_t BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
 
 static size_t pages_of(size_t size)
 {
 	return max_size((size + page_size() - 1) >> page_window.page_shift, 1);
+}
+
+static const struct large_profile *profile(void)
+{
+	return atomic_load_explicit(&large_profile, memory_order_acquire); /* I4 */
+}
+
+static cold void sample(struct page *page, size_t more, const void *caller)
+{
+	profile()->sample(page, more, caller);
+}
+
+static cold void forget(struct page *page)
+{
+	profile()->forget(page);
+	page->sampled = 0;
 }
 
 /* Makes a run a block. Result: its address; NULL: @page is NULL. */
@@ -42,6 +60,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 	}
 	debug_assert(page_type(page) == PAGE_ALLOCATED && size <= PTRDIFF_MAX);
 	page_set_type(page, PAGE_LARGE);
+	page->sampled = 0;
 	page->npages = npages;
 	this_cpu_add(*large_allocs, 1);
 	this_cpu_add(*large_in_use, BLOCK + npages);
@@ -133,6 +152,7 @@ static cold bool free_guarded(struct page *page)
 	struct page *first;
 	size_t waiting;
 
+	debug_assert(!page->sampled);
 	if (!lead || !atomic_compare_exchange_strong_explicit(&page->type, &type, PAGE_NONE,
 							      memory_order_relaxed,
 							      memory_order_relaxed))
@@ -161,7 +181,7 @@ size_t large_trim(void)
 	return npages << page_window.page_shift;
 }
 
-void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
+static void *alloc_node(size_t size, unsigned int node, gfp_t flags)
 {
 	bool zeroed = false;
 	struct page *page;
@@ -175,19 +195,40 @@ void *large_alloc_node(size_t size, unsigned int node, gfp_t flags)
 	return prepare(page, size, flags, zeroed);
 }
 
-void *large_alloc(size_t size, unsigned int align_order, gfp_t flags)
+void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags)
 {
 	bool zeroed = false;
 	struct page *page;
 
 	if (!align_order || unlikely(size > PTRDIFF_MAX))
-		return large_alloc_node(size, PAGE_ANY_NODE, flags);
+		return alloc_node(size, PAGE_ANY_NODE, flags);
 	if (unlikely(slab_hardened))
 		page = alloc_guarded(PAGE_ANY_NODE, align_order, flags, pages_of(size),
 				     &zeroed);
 	else
 		page = page_alloc_aligned(flags, pages_of(size), align_order, &zeroed);
 	return prepare(page, size, flags, zeroed);
+}
+
+static cold void *sampled(void *p, const void *caller)
+{
+	if (p)
+		sample(page_of(p), large_size(page_of(p)), caller);
+	return p;
+}
+
+void *large_alloc_node(size_t size, unsigned int node, gfp_t flags, const void *caller)
+{
+	if (slab_profile_on())
+		return sampled(alloc_node(size, node, flags), caller);
+	return alloc_node(size, node, flags);
+}
+
+void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void *caller)
+{
+	if (slab_profile_on())
+		return sampled(large_alloc_unsampled(size, align_order, flags), caller);
+	return large_alloc_unsampled(size, align_order, flags);
 }
 
 static void free_run(struct page *page, size_t npages, bool moved)
@@ -207,6 +248,8 @@ bool large_free(struct page *page)
 	if (unlikely(slab_hardened))
 		return free_guarded(page);
 	debug_assert(page_type(page) == PAGE_LARGE && npages);
+	if (unlikely(page->sampled))
+		forget(page);
 	this_cpu_add(*large_in_use, -(BLOCK + npages));
 	free_run(page, npages, page_is_moved(page));
 	return true;
@@ -233,10 +276,12 @@ void large_shrink(struct page *page, size_t size)
 	if (rest) {
 		this_cpu_add(*large_in_use, -rest);
 		free_run(page + npages, rest, page_is_moved(page));
+		if (unlikely(page->sampled))
+			sample(page, 0, NULL);
 	}
 }
 
-bool large_extend(struct page *page, size_t size, gfp_t flags)
+bool large_extend(struct page *page, size_t size, gfp_t flags, const void *caller)
 {
 	size_t more = pages_of(size) - page->npages;
 
@@ -245,6 +290,8 @@ bool large_extend(struct page *page, size_t size, gfp_t flags)
 		return false;
 	page->npages += more;
 	this_cpu_add(*large_in_use, more);
+	if (slab_profile_on() || unlikely(page->sampled))
+		sample(page, more << page_window.page_shift, caller);
 	return true;
 }
 

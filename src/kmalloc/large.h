@@ -13,9 +13,22 @@
 enum { LARGE_BLOCK_SHIFT = 40 };
 extern uint64_t *large_allocs, *large_in_use;
 
-void *large_alloc(size_t size, unsigned int align_order, gfp_t flags);
+/* @caller: the program's, for the heap profile. */
+void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void *caller);
+/* A block in place of an object, never a sample of its own account. */
+void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags);
 /* @node: an index, as for page_alloc_run(). */
-void *large_alloc_node(size_t size, unsigned int node, gfp_t flags);
+void *large_alloc_node(size_t size, unsigned int node, gfp_t flags, const void *caller);
+/*
+ * The heap profile's part. @sample may make a new block one of its samples, or a block that has
+ * grown by @more bytes (0: it shrank); @forget gets samples that are freed.
+ * Synchronization: large_profile is written once, with release (I3); I4 is its load.
+ */
+struct large_profile {
+	void (*sample)(struct page *page, size_t more, const void *caller);
+	void (*forget)(struct page *page);
+};
+extern _Atomic(const struct large_profile *) large_profile;
 /* Frees a block; @page is its first page, of type PAGE_LARGE. False: it was freed already, as a
  * hardened process can tell. */
 bool large_free(struct page *page);
@@ -36,7 +49,7 @@ void large_count(uint64_t *blocks, size_t *bytes);
 /* Gives back the pages of a block behind @size bytes. */
 void large_shrink(struct page *page, size_t size);
 /* Grows a block in place. False: it cannot. */
-bool large_extend(struct page *page, size_t size, gfp_t flags);
+bool large_extend(struct page *page, size_t size, gfp_t flags, const void *caller);
 /* Moves or copies all bytes of a block to the beginning of block @q, and frees it. */
 void large_replace(struct page *page, void *q, gfp_t flags);
 

@@ -29,10 +29,12 @@
 #include "percpu/percpu_alloc.h"
 #include "percpu/percpu_init.h"
 #include "percpu/percpu_static.h"
+#include "profile/sites.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_list.h"
 #include "slab/slab_page.h"
+#include "slab/slab_profile.h"
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 #include "ukmem/alloc_tag.h"
@@ -310,6 +312,23 @@ static const struct live_entry entries[] = {
 	FIELD(ukmem_alloc_tag_counters, bytes),
 	FIELD(ukmem_alloc_tag_counters, objects),
 	CONSTANT(UKMEM_ALLOC_TAGS_VERSION),
+	/* profile */
+	SIZE(slab_profile),
+	FIELD(slab_profile, on),
+	FIELD(slab_profile, interval),
+	SIZE(profile_site),
+	FIELD(profile_site, ready),
+	FIELD(profile_site, depth),
+	FIELD(profile_site, allocs),
+	FIELD(profile_site, alloc_bytes),
+	FIELD(profile_site, frees),
+	FIELD(profile_site, free_bytes),
+	ARRAY(profile_site, pc),
+	CONSTANT(PROFILE_SITES),
+	CONSTANT(PROFILE_STACK_DEPTH),
+	FIELD(page, sampled),
+	FIELD(page, sample.site),
+	FIELD(page, sample.bytes),
 };
 
 /* Variables that a reader begins with. X(name) */
@@ -337,7 +356,9 @@ static const struct live_entry entries[] = {
 	X(slab_queues)                                                                         \
 	X(large_allocs)                                                                        \
 	X(large_in_use)                                                                        \
-	X(ukmem_alloc_tag_table)
+	X(ukmem_alloc_tag_table)                                                               \
+	X(slab_profile)                                                                        \
+	X(profile_sites)
 
 #define WEAK(name) extern __typeof__(name) name __attribute__((weak));
 SYMBOLS(WEAK)

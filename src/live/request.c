@@ -14,15 +14,19 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/decimal.h"
 #include "base/verify.h"
 #include "layer/layer.h"
 #include "slab/slab_list.h"
+#include "ukmem/profile.h"
 #include "ukmem/stats.h"
 
 #pragma weak ukmem_trim
 #pragma weak slab_pin
 #pragma weak slab_unpin
 #pragma weak kmem_cache_attr_store
+#pragma weak ukmem_profile_start
+#pragma weak ukmem_profile_stop
 
 static void flush(struct live_reply *r)
 {
@@ -149,6 +153,44 @@ static void set_attribute(char *arguments, struct live_reply *r)
 	}
 }
 
+static void reply_profile(struct live_reply *r, int err)
+{
+	switch (err) {
+	case 0:
+		reply_ok(r);
+		break;
+	case -EINVAL:
+		live_reply_error(r, "the interval has to be from 1024 to 1073741824, and the "
+				    "one before if there was one");
+		break;
+	case -EOPNOTSUPP:
+		live_reply_error(r, "a hardened process has no heap profile");
+		break;
+	case -EBUSY:
+		live_reply_error(r, "another thread starts or stops the profile");
+		break;
+	default:
+		live_reply_error(r, "it has no memory for that");
+	}
+}
+
+/* Arguments: start, start BYTES, or stop. */
+static void profile(char *arguments, struct live_reply *r)
+{
+	const char *number = cut_word(arguments);
+	uint64_t interval = 0;
+
+	if (!ukmem_profile_start)
+		live_reply_error(r, "the program was linked without the heap profile");
+	else if (!strcmp(arguments, "stop") && !number)
+		reply_profile(r, ukmem_profile_stop());
+	else if (!strcmp(arguments, "start") &&
+		 (!number || (parse_decimal(&number, &interval) && !*number)))
+		reply_profile(r, ukmem_profile_start(interval));
+	else
+		live_reply_error(r, "profile needs start, start BYTES, or stop");
+}
+
 /* Replies with a line for each finding. */
 static void verify(char *arguments, struct live_reply *r)
 {
@@ -168,6 +210,7 @@ static const struct request {
 } requests[] = {
 	{ "trim", false, trim },
 	{ "attr", true, set_attribute },
+	{ "profile", true, profile },
 	{ "verify", false, verify },
 };
 

@@ -108,7 +108,10 @@ struct page {
 			_Atomic uint8_t
 				type;  /* relaxed: frees look at their run's neighbours */
 			uint8_t order; /* FREE, CACHED, ALLOCATED; PAGE_NO_ORDER */
-			uint8_t zero;  /* FREE, CACHED: enum page_zero */
+			union {
+				uint8_t zero;	 /* FREE, CACHED: enum page_zero */
+				uint8_t sampled; /* LARGE: in the heap profile; sample */
+			};
 			union {
 				uint8_t compound; /* ALLOCATED: with __GFP_COMP */
 				uint8_t moves;	  /* LARGE: page/move.c */
@@ -136,8 +139,15 @@ struct page {
 			struct deferred_entry next; /* freed and deferred */
 		};
 	};
-	_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS]; /* SLAB, in all its pages: a set bit is a
-						       free object */
+	union {
+		/* SLAB, in all its pages: a set bit is a free object */
+		_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS];
+		struct {
+			/* LARGE, if sampled: profile/profile.c. A hardened process has no
+			 * samples, but other data there: kmalloc/large.c. */
+			uint64_t site, bytes;
+		} sample;
+	};
 };
 
 static inline enum page_type page_type(const struct page *page)

@@ -9,6 +9,7 @@
 #include "slab/slab_array.h"
 #include "slab/slab_kfence.h"
 #include "slab/slab_page.h"
+#include "slab/slab_profile.h"
 
 static inline void *zeroed(struct kmem_cache *s, void *obj, gfp_t flags)
 {
@@ -62,7 +63,7 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 		slab_checked_free(of, obj, caller);
 	else if (!of && slab_passes_through(obj))
 		os_heap.free(obj);
-	else
+	else if (of || !slab_profile_free(s, obj))
 		report_invalid(func, obj, "not an object of this cache");
 }
 

@@ -25,10 +25,13 @@
 #include "slab/slab_kfence.h"
 #include "slab/slab_limit.h"
 #include "slab/slab_objects.h"
+#include "slab/slab_profile.h"
 #include "slab/slab_sample.h"
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 #include "slab/slab_take.h"
+
+enum { DUE_MAX = 4 };
 
 char *slab_arrays;
 
@@ -123,11 +126,19 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 				   gfp_t flags, const void *caller)
 {
 	void *array = slab_array(s, node), *obj;
-	uint64_t due = pcpu_array_due(array);
+	uint64_t due;
 
-	if (unlikely(due)) {
+	/* Again, if another thread of this CPU came between. */
+	for (int i = 0; i < DUE_MAX && unlikely((due = pcpu_array_due(array))); i++) {
 		obj = slab_sample_point(s, node, due, size, flags, caller);
 		if (obj || (obj = pcpu_array_pop(array)))
+			return obj;
+	}
+	if (slab_profile_has(s)) {
+		obj = slab_profile_take(s, node)
+			      ? slab_kfence_alloc(s, node, size, flags, caller)
+			      : slab_profile_sample(s, flags, caller);
+		if (obj)
 			return obj;
 	}
 	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
@@ -172,13 +183,22 @@ static cold void report_failure(const struct kmem_cache *s, size_t n, gfp_t flag
 		page_report_failure(s->name, n * s->object_size, flags);
 }
 
+/* While the profile runs, KFENCE gets only what is known to be no sample: alloc_missed(). */
+static always_inline void *alloc_guarded(struct kmem_cache *s, unsigned int node, size_t size,
+					 gfp_t flags, const void *caller)
+{
+	if (!kfence_gate_is_open() || slab_profile_has(s))
+		return NULL;
+	return slab_kfence_take(s, node, size, flags, caller);
+}
+
 static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 		       const void *caller)
 {
 	void *obj;
 
 	flags = page_flags_now(flags);
-	obj = slab_kfence_alloc(s, node, size, flags, caller);
+	obj = alloc_guarded(s, node, size, flags, caller);
 	if (unlikely(obj))
 		return obj;
 	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
@@ -302,6 +322,21 @@ static unsigned int pop_many(struct kmem_cache *s, unsigned int node, gfp_t flag
 	return got;
 }
 
+/* Replaces those of @n new objects that are samples; they are past the array, which may be new.
+ */
+static noinline void sample_some(struct kmem_cache *s, unsigned int node, size_t n, void **p,
+				 gfp_t flags, const void *caller)
+{
+	for (uint64_t i = slab_profile_take(s, node); i < n; i += 1 + slab_profile_others(s)) {
+		void *obj = slab_profile_sample(s, flags, caller);
+
+		if (!obj)
+			continue;
+		slab_put(s, &p[i], 1, SLAB_PUT_CPU);
+		p[i] = obj;
+	}
+}
+
 static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
 			 void **p, const void *caller)
 {
@@ -327,6 +362,8 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 			if (!more)
 				return got + k;
 			slab_count_events(s, SLAB_ALLOC_SLOWPATH, more);
+			if (slab_profile_has(s))
+				sample_some(s, node, more, p + got + k, flags, caller);
 			k += more;
 		}
 		got += k;

@@ -27,6 +27,7 @@
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
+#include "slab/slab_profile.h"
 
 /*
  * struct pcpu_array.last_move: enum slab_move in the low bits; above it how often in a row;
@@ -274,6 +275,8 @@ unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
 	debug_assert(capacity + more <= s->capacity_max);
 	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
 		return capacity;
+	if (!capacity)
+		slab_profile_arm_new(s, array, cpu);
 	if (!widen(s, a, cpu, &capacity, (uint16_t)(capacity + more))) {
 		slab_budget_uncharge(s, cpu, more);
 		return capacity;

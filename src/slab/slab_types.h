@@ -31,6 +31,7 @@
  *   slab_page.c       one slab: a run of pages cut into objects, a bitmap of the free
  *   slab_limit.c      how many slabs a cache may have
  *   slab_hard.c       hardened caches: secrets, tables, random numbers
+ *   slab_profile.c    which allocations the heap profile samples
  *   slab_geometry.c   how slabs are cut
  *   slab_list.c       all caches
  *   page/             runs of pages

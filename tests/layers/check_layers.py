@@ -24,6 +24,7 @@ from pathlib import Path
 LAYERS = [
     ["live"],
     ["malloc", "pool"],
+    ["profile"],
     ["kmalloc"],
     ["slab"],
     ["page", "queue"],
@@ -48,7 +49,7 @@ FILES = {
         slab_api slab_array slab_capacity slab_drain slab_count
         debug/check debug/hard debug/twin debug/pattern debug/report debug/annotate debug/record
         slab_sample slab_kfence slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
-        slab_limit slab_geometry slab_hard slab_list slab_types
+        slab_limit slab_profile slab_geometry slab_hard slab_list slab_types
     """.split(),
     "page": """
         page_api node_api proc_text move guard page_alloc oom vmstat verify mempolicy zonelist zone_alloc reclaim zone_take
@@ -78,6 +79,7 @@ PUBLIC = {
     "page_alloc.h": ("page", "page/page.h"),
     "percpu.h": ("percpu", "percpu/percpu.h"),
     "percpu_ops.h": ("percpu", None),
+    "profile.h": ("profile", None),
     "qmempool.h": ("pool", "pool/qmempool.h"),
     "shrinker.h": ("page", None),
     "slab.h": ("slab", "slab/slab_types.h"),

@@ -11,6 +11,11 @@ void shim_kfence_open(void)
 	atomic_store(&kfence_gate.open, true);
 }
 
+void shim_kfence_close(void)
+{
+	atomic_store(&kfence_gate.open, false);
+}
+
 bool shim_kfence_is_open(void)
 {
 	return kfence_gate_is_open();

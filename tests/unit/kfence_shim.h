@@ -12,6 +12,7 @@ extern "C" {
 
 /* Opens the gate, as if an interval had elapsed. */
 void shim_kfence_open(void);
+void shim_kfence_close(void);
 bool shim_kfence_is_open(void);
 /* The clock says @now. */
 void shim_kfence_look(uint64_t now);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <ukmem/profile.h> - a heap profile by sampling.
+ *
+ * Each allocated byte is a sample point with probability 1 / interval, so an allocation of n
+ * bytes is a sample with probability 1 - exp(-n / interval), whatever its size and wherever it
+ * comes from. The library records the stack of each sample, and sees its free. Between samples
+ * the fast paths are those of a program that is not profiled; without profiling nothing is
+ * different at all.
+ */
+#ifndef UKMEM_PROFILE_H
+#define UKMEM_PROFILE_H
+
+#include <stddef.h>
+
+#include <ukmem/compiler.h>
+
+UKMEM_BEGIN_DECLS
+
+/**
+ * ukmem_profile_start - begin to sample allocations
+ * @interval: the mean number of bytes from one sample to the next; 0: the tunable
+ * profile_interval, 512 KiB by default
+ *
+ * What is allocated already is not in the profile. After ukmem_profile_stop(), a second start
+ * goes on with the same profile, and needs the same @interval or 0.
+ *
+ * Context: process. Result: 0; -EINVAL: @interval is below 1 KiB, above 1 GiB, or another one
+ * than before; -EBUSY: another thread starts or stops sampling; -EOPNOTSUPP: the process is
+ * hardened; -ENOMEM.
+ */
+UKMEM_EXPORT int ukmem_profile_start(size_t interval);
+
+/**
+ * ukmem_profile_stop - sample no further allocations
+ *
+ * Frees of samples are still seen, so a later dump tells what of them is in use.
+ *
+ * Context: process. Result: 0; -EBUSY as above.
+ */
+UKMEM_EXPORT int ukmem_profile_stop(void);
+
+/**
+ * ukmem_profile_dump - write the profile to file descriptor @fd
+ *
+ * The format is that of gperftools' heap profiles ("heap_v2"), which pprof reads: for each
+ * stack objects and bytes in use, and allocated until now, as sampled, followed by
+ * /proc/self/maps.
+ *
+ * Context: any, also a signal handler; allocates nothing. Result: 0, or a negative errno of
+ * write(); -ENOENT: there was no ukmem_profile_start().
+ */
+UKMEM_EXPORT int ukmem_profile_dump(int fd);
+
+UKMEM_END_DECLS
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The heap profile: records samples, and writes them.
+ *
+ * slab/slab_profile.c chooses the samples among objects; each becomes a block of whole pages
+ * here. Large blocks are chosen here, when they are made and when they grow. The entry of the
+ * block's first page keeps the index of its site and the bytes counted there, so no table of
+ * addresses is needed: who has a block has its record.
+ */
+#include "ukmem/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/stack.h"
+#include "kmalloc/kmalloc.h"
+#include "kmalloc/large.h"
+#include "page/lookup.h"
+#include "percpu/register.h"
+#include "percpu/sections.h"
+#include "profile/sites.h"
+#include "slab/slab_cache.h"
+#include "slab/slab_hard.h"
+#include "slab/slab_list.h"
+#include "slab/slab_profile.h"
+
+enum { INTERVAL_MIN = 1024, INTERVAL_MAX = 1 << 30 };
+
+static void record(struct page *page, uint64_t bytes, const void *caller)
+{
+	uintptr_t pc[PROFILE_STACK_DEPTH];
+	unsigned int depth = stack_read(pc, PROFILE_STACK_DEPTH, caller, true);
+
+	page->sample.site = site_find(pc, depth, bytes);
+	page->sample.bytes = bytes;
+	page->sampled = 1;
+	site_count((unsigned int)page->sample.site, bytes);
+}
+
+static void forget(struct page *page)
+{
+	site_uncount((unsigned int)page->sample.site, page->sample.bytes);
+}
+
+static void *sample_object(size_t size, gfp_t flags, const void *caller)
+{
+	/* Objects whose size is a power of two may be promised alignment to it. */
+	unsigned int order =
+		is_pow2(size) && size > page_size() ? ilog2(size) - page_window.page_shift : 0;
+	void *p = large_alloc_unsampled(size, order, flags);
+
+	if (p)
+		record(page_of(p), size, caller);
+	return p;
+}
+
+static bool free_object(size_t size, void *obj, bool zero)
+{
+	struct page *page = page_lookup(obj);
+
+	if (!page || page_type(page) != PAGE_LARGE || !page->sampled ||
+	    page_to_virt(page) != obj || page->sample.bytes != size)
+		return false;
+	if (zero)
+		memset(obj, 0, size);
+	large_free(page);
+	return true;
+}
+
+/* A sample that grows or shrinks keeps its stack, and its count follows the size. A block that
+ * is none may become one by the bytes that it grows. */
+static void sample_block(struct page *page, size_t more, const void *caller)
+{
+	if (page->sampled) {
+		uintptr_t pc[PROFILE_STACK_DEPTH];
+		struct profile_site *s = &profile_sites[page->sample.site];
+		unsigned int depth = s->depth;
+
+		memcpy(pc, s->pc, depth * sizeof(*pc));
+		forget(page);
+		page->sample.bytes = large_size(page);
+		page->sample.site = site_find(pc, depth, page->sample.bytes);
+		site_count((unsigned int)page->sample.site, page->sample.bytes);
+	} else if (more && slab_profile_gap() < more) {
+		record(page, large_size(page), caller);
+	}
+}
+
+static const struct large_profile large_hooks = { sample_block, forget };
+
+/* The PID of the process that starts or stops, so that a fork does not leave it behind. */
+static atomic_int busy;
+
+static bool enter(void)
+{
+	int old = atomic_load(&busy), me = (int)getpid();
+
+	return old != me && atomic_compare_exchange_strong(&busy, &old, me);
+}
+
+static void leave(void)
+{
+	atomic_store(&busy, 0);
+}
+
+static void arm(struct kmem_cache *s, void *unused)
+{
+	(void)unused;
+	if (slab_profile_has(s))
+		slab_profile_arm_all(s);
+}
+
+/* Twice, because a section under way may undo the first time (slab/slab_profile.c). */
+static void arm_all(void)
+{
+	slab_for_each_cache(arm, NULL);
+	if (pcpu_use_rseq())
+		pcpu_restart_sections(PCPU_ALL_CPUS);
+	slab_for_each_cache(arm, NULL);
+}
+
+static int start(uint64_t interval)
+{
+	uint64_t before = atomic_load_explicit(&slab_profile.interval, memory_order_relaxed);
+	struct timespec now;
+
+	if (!kmalloc_init())
+		return -ENOMEM;
+	/* Its kmalloc's caches have no arrays, and page entries no room. */
+	if (slab_hardened)
+		return -EOPNOTSUPP;
+	if (!sites_init())
+		return -ENOMEM;
+	if (!interval)
+		interval = before ? before : config.profile_interval;
+	if (interval < INTERVAL_MIN || interval > INTERVAL_MAX ||
+	    (before && interval != before))
+		return -EINVAL;
+	if (config.passthrough || atomic_load_explicit(&slab_profile.on, memory_order_relaxed))
+		return 0;
+	stack_load();
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	slab_profile_seed((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^
+			  (uint64_t)getpid());
+	atomic_store_explicit(&slab_profile.interval, interval, memory_order_relaxed);
+	atomic_store_explicit(&slab_profile.sample, sample_object, memory_order_relaxed);
+	atomic_store_explicit(&slab_profile.free, free_object, memory_order_relaxed);
+	atomic_store_explicit(&large_profile, &large_hooks, memory_order_release); /* I3 */
+	atomic_store_explicit(&slab_profile.on, true, memory_order_release);	   /* I1 */
+	arm_all();
+	return 0;
+}
+
+int ukmem_profile_start(size_t interval)
+{
+	int err;
+
+	if (!enter())
+		return -EBUSY;
+	err = start(interval);
+	leave();
+	return err;
+}
+
+int ukmem_profile_stop(void)
+{
+	if (!enter())
+		return -EBUSY;
+	atomic_store_explicit(&slab_profile.on, false, memory_order_relaxed);
+	leave();
+	return 0;
+}
+
+struct writer {
+	int fd, err;
+	unsigned int len;
+	char buf[2048];
+};
+
+static void flush(struct writer *w)
+{
+	for (unsigned int at = 0; at < w->len && !w->err;) {
+		ssize_t n = write(w->fd, w->buf + at, w->len - at);
+
+		if (n < 0 && errno != EINTR)
+			w->err = -errno;
+		at += n > 0 ? (unsigned int)n : 0;
+	}
+	w->len = 0;
+}
+
+/* A line has at most 128 bytes and 20 for each address. */
+static void write_site(struct writer *w, const struct profile_counts *c,
+		       const struct profile_site *s, const char *head)
+{
+	if (w->len > sizeof(w->buf) - 1280)
+		flush(w);
+	w->len += (unsigned int)snprintf(
+		w->buf + w->len, sizeof(w->buf) - w->len,
+		"%s%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "] @", head, c->live,
+		c->live_bytes, c->allocs, c->alloc_bytes);
+	for (unsigned int i = 0; s && i < s->depth; i++)
+		w->len += (unsigned int)snprintf(w->buf + w->len, sizeof(w->buf) - w->len,
+						 " 0x%" PRIxPTR, s->pc[i]);
+}
+
+static void write_text(struct writer *w, const char *text)
+{
+	size_t n = strlen(text);
+
+	memcpy(w->buf + w->len, text, n);
+	w->len += (unsigned int)n;
+}
+
+static void write_maps(struct writer *w)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	write_text(w, "\nMAPPED_LIBRARIES:\n");
+	flush(w);
+	while (fd >= 0 && !w->err && (n = read(fd, w->buf, sizeof(w->buf))) > 0) {
+		w->len = (unsigned int)n;
+		flush(w);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void write_profile(struct writer *w)
+{
+	struct profile_counts c, sum = { 0 };
+
+	for (unsigned int i = 0; i < PROFILE_SITES; i++)
+		if (site_read(i, &c)) {
+			sum.live += c.live;
+			sum.live_bytes += c.live_bytes;
+			sum.allocs += c.allocs;
+			sum.alloc_bytes += c.alloc_bytes;
+		}
+	write_site(w, &sum, NULL, "heap profile: ");
+	w->len += (unsigned int)snprintf(
+		w->buf + w->len, sizeof(w->buf) - w->len, " heap_v2/%" PRIu64 "\n",
+		atomic_load_explicit(&slab_profile.interval, memory_order_relaxed));
+	for (unsigned int i = 0; i < PROFILE_SITES && !w->err; i++)
+		if (site_read(i, &c)) {
+			write_site(w, &c, &profile_sites[i], "");
+			write_text(w, "\n");
+		}
+	write_maps(w);
+}
+
+int ukmem_profile_dump(int fd)
+{
+	struct writer w = { .fd = fd };
+	int saved = errno;
+
+	if (!profile_sites)
+		return -ENOENT;
+	write_profile(&w);
+	errno = saved;
+	return w.err;
+}
+
+/* With the tunable profile: samples from the program's start to its end. */
+static int main_pid;
+
+__attribute__((constructor(102))) static void begin(void)
+{
+	int saved = errno, err;
+
+	config_init();
+	if (config.profile) {
+		err = ukmem_profile_start(0);
+		if (err)
+			log_warn("profile: cannot start: %s",
+				 err == -EOPNOTSUPP ? "the process is hardened"
+						    : strerror(-err));
+		else
+			main_pid = (int)getpid();
+	}
+	errno = saved;
+}
+
+/* The file's name, with the PID for %p. */
+static void name_file(char *name, size_t size)
+{
+	const char *pattern = config.profile_file;
+	const char *at = strstr(pattern, "%p");
+
+	if (!*pattern)
+		snprintf(name, size, "ukmem.%d.heap", (int)getpid());
+	else if (at)
+		snprintf(name, size, "%.*s%d%s", (int)(at - pattern), pattern, (int)getpid(),
+			 at + 2);
+	else
+		snprintf(name, size, "%s", pattern);
+}
+
+/* A child of a fork writes a file only if its name is its own. */
+__attribute__((destructor(102))) static void end(void)
+{
+	char name[CONFIG_STRING_SIZE + 16];
+	int fd, err;
+
+	if (!main_pid || (main_pid != (int)getpid() && *config.profile_file &&
+			  !strstr(config.profile_file, "%p")))
+		return;
+	name_file(name, sizeof(name));
+	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	err = fd < 0 ? -errno : ukmem_profile_dump(fd);
+	if (err)
+		log_warn("profile: cannot write %s: %s", name, strerror(-err));
+	if (fd >= 0)
+		close(fd);
+}

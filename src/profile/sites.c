@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A table of stacks, of a fixed size. Nothing is taken out of it, so it needs no lock: a thread
+ * claims an entry by one compare-and-swap. If a handler interrupts that thread before the entry
+ * is ready, or a fork leaves it behind, other threads use another entry for the same stack; a
+ * reader adds them up.
+ *
+ * Samples of one stack but of different sizes have different probabilities. Readers of a
+ * profile know only the sums, so an entry is for sizes that differ by a quarter at most.
+ */
+#include "profile/sites.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "os/os.h"
+
+struct profile_site *profile_sites;
+
+enum { PROBES = 64 };
+
+bool sites_init(void)
+{
+	size_t len = align_up(PROFILE_SITES * sizeof(struct profile_site), os_page_size());
+	void *mem;
+
+	if (profile_sites)
+		return true;
+	if (os_map_metadata(len, &mem))
+		return false;
+	profile_sites = mem; /* before the start lets others use it */
+	return true;
+}
+
+/* Quarters of doublings. */
+static uint32_t step_of(uint64_t bytes)
+{
+	unsigned int top = ilog2(bytes | 4);
+
+	return top * 4 + (uint32_t)(bytes >> (top - 2) & 3);
+}
+
+static uint64_t hash_of(const uintptr_t *pc, unsigned int depth, uint32_t step)
+{
+	uint64_t h = step + 1;
+
+	for (unsigned int i = 0; i < depth; i++) {
+		h = (h ^ pc[i]) * 0x9e3779b97f4a7c15;
+		h ^= h >> 29;
+	}
+	return h ? h : 1;
+}
+
+static bool is_same(struct profile_site *s, const uintptr_t *pc, unsigned int depth,
+		    uint32_t step)
+{
+	return atomic_load_explicit(&s->ready, memory_order_acquire) && /* I6 */
+	       s->depth == depth && s->step == step && !memcmp(s->pc, pc, depth * sizeof(*pc));
+}
+
+unsigned int site_find(const uintptr_t *pc, unsigned int depth, uint64_t bytes)
+{
+	uint32_t step = step_of(bytes);
+	uint64_t hash = hash_of(pc, depth, step);
+
+	debug_assert(depth <= PROFILE_STACK_DEPTH && bytes);
+	for (unsigned int i = 0; i < PROBES; i++) {
+		unsigned int at = 1 + (unsigned int)((hash + i) % (PROFILE_SITES - 1));
+		struct profile_site *s = &profile_sites[at];
+		uint64_t old = 0;
+
+		if (atomic_compare_exchange_strong_explicit(
+			    &s->hash, &old, hash, memory_order_relaxed, memory_order_relaxed)) {
+			s->depth = depth;
+			s->step = step;
+			memcpy(s->pc, pc, depth * sizeof(*pc));
+			atomic_store_explicit(&s->ready, 1, memory_order_release); /* I5 */
+			return at;
+		}
+		if (old == hash && is_same(s, pc, depth, step))
+			return at;
+	}
+	atomic_store_explicit(&profile_sites[0].ready, 1, memory_order_relaxed);
+	return 0;
+}
+
+void site_count(unsigned int site, uint64_t bytes)
+{
+	struct profile_site *s = &profile_sites[site];
+
+	atomic_fetch_add_explicit(&s->allocs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->alloc_bytes, bytes, memory_order_relaxed);
+}
+
+void site_uncount(unsigned int site, uint64_t bytes)
+{
+	struct profile_site *s = &profile_sites[site];
+
+	atomic_fetch_add_explicit(&s->frees, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->free_bytes, bytes, memory_order_relaxed);
+}
+
+bool site_read(unsigned int site, struct profile_counts *c)
+{
+	struct profile_site *s = &profile_sites[site];
+	uint64_t frees, free_bytes;
+
+	if (!atomic_load_explicit(&s->ready, memory_order_acquire)) /* I6 */
+		return false;
+	frees = atomic_load_explicit(&s->frees, memory_order_relaxed);
+	free_bytes = atomic_load_explicit(&s->free_bytes, memory_order_relaxed);
+	c->allocs = atomic_load_explicit(&s->allocs, memory_order_relaxed);
+	c->alloc_bytes = atomic_load_explicit(&s->alloc_bytes, memory_order_relaxed);
+	c->live = c->allocs - min_size(frees, c->allocs);
+	c->live_bytes = c->alloc_bytes - min_size(free_bytes, c->alloc_bytes);
+	return c->allocs;
+}

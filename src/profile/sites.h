@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts of samples by stack and size; see sites.c. */
+#ifndef PROFILE_SITES_H
+#define PROFILE_SITES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PROFILE_SITES = 8192, PROFILE_STACK_DEPTH = 48 };
+
+/*
+ * One stack, and samples of about one size from it.
+ * Synchronization: @hash: by compare-and-swap; 0: unused. The thread that set it writes the
+ * plain members, and then @ready (I5, release; I6 is its load). The counts: relaxed.
+ */
+struct profile_site {
+	_Atomic uint64_t hash;
+	_Atomic uint32_t ready;
+	uint32_t depth, step;
+	_Atomic uint64_t allocs, alloc_bytes, frees, free_bytes;
+	uintptr_t pc[PROFILE_STACK_DEPTH];
+};
+
+/* NULL: there was no start. [0]: samples that no site was left for, without a stack. */
+extern struct profile_site *profile_sites;
+
+/* False: no memory. */
+bool sites_init(void);
+/* The index of the site for a stack and a size. */
+unsigned int site_find(const uintptr_t *pc, unsigned int depth, uint64_t bytes);
+void site_count(unsigned int site, uint64_t bytes);
+void site_uncount(unsigned int site, uint64_t bytes);
+/* Whether the site is complete; its counts: none in use is negative. */
+struct profile_counts {
+	uint64_t allocs, alloc_bytes, live, live_bytes;
+};
+bool site_read(unsigned int site, struct profile_counts *c);
+
+#endif

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks `ukmem profile dump PID`: planted sites are found, with their sizes.
+
+usage: profile_test.py TOOL PROGRAM LIBRARY sites|formats|control|refusals
+"""
+
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+
+OBJECT = 224  # the class of 200 bytes
+MANY, FEW = 200000, 50000
+TOLERANCE = 0.2  # more than five standard deviations of the rarest site
+
+
+def expect(ok, what):
+    if not ok:
+        sys.exit(f"FAILED: {what}")
+
+
+class Program:
+    def __init__(self, program, library, conf):
+        env = {k: v for k, v in os.environ.items() if k not in ("UKMEM_CONF", "LD_PRELOAD")}
+        env.update(LD_PRELOAD=library, UKMEM_CONF=conf)
+        self.process = subprocess.Popen([program], env=env, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        self.pid = str(self.process.pid)
+        self.wait()
+
+    def wait(self):
+        expect(self.process.stdout.readline() == b"ready\n", "the program ended early")
+
+    def go_on(self):
+        self.process.stdin.write(b"x")
+        self.process.stdin.flush()
+
+    def end(self):
+        self.go_on()
+        self.process.communicate()
+        expect(self.process.returncode == 0, f"exit {self.process.returncode}")
+
+
+def dump(tool, *args, code=0):
+    done = subprocess.run([tool, "profile", "dump", *args], capture_output=True, check=False)
+    expect(done.returncode == code, f"{args}: exit {done.returncode}: {done.stderr}")
+    return done.stdout if code == 0 else done.stderr.decode()
+
+
+def folded(text):
+    """Bytes by innermost function."""
+    sums = {}
+    for line in text.decode().splitlines():
+        stack, count = line.rsplit(" ", 1)
+        leaf = stack.split(";")[-1]
+        sums[leaf] = sums.get(leaf, 0) + int(count)
+    return sums
+
+
+def near(found, exact, what):
+    expect(abs(found - exact) < TOLERANCE * exact, f"{what}: {found}, exactly {exact}")
+
+
+def check_sites(tool, program):
+    heap = os.path.join(tempfile.mkdtemp(), "before.heap")
+    dump(tool, "--format", "heap", "-o", heap, program.pid)
+    text = dump(tool, "--format", "folded", program.pid)
+    live = folded(text)
+    libc = [int(n) for n in os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")]
+    expect(b"main;planted_hot " in text or libc < [2, 35], f"short stacks: {text}")
+    expect(max(live, key=live.get) == "planted_hot", f"the largest: {live}")
+    near(live["planted_hot"], MANY * OBJECT, "hot")
+    near(live["planted_cold"], FEW * OBJECT, "cold")
+    expect("planted_passing" not in live, f"{live}")
+    allocated = folded(dump(tool, "--format", "folded", "--allocated", program.pid))
+    expect(max(allocated, key=allocated.get) == "planted_passing", f"{allocated}")
+    near(allocated["planted_passing"], 8 * MANY * OBJECT, "passing")
+    program.go_on()
+    program.wait()
+    more = folded(dump(tool, "--format", "folded", "--growth", heap, program.pid))
+    near(more["planted_hot"], MANY * OBJECT, "growth")
+    expect("planted_cold" not in more, f"growth: {more}")
+    program.end()
+
+
+def fields(data):
+    """The fields of a protobuf message: number and value."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            expect(key & 7 == 2, f"wire type {key & 7}")
+            size = varint()
+            at += size
+            yield key >> 3, data[at - size:at]
+
+
+def check_formats(tool, program):
+    message = list(fields(gzip.decompress(dump(tool, program.pid))))
+    strings = [v.decode() for n, v in message if n == 6]
+    expect(strings[0] == "" and "planted_hot" in strings, f"{strings}")
+    types = [strings[dict(fields(v))[1]] for n, v in message if n == 1]
+    expect(types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"], f"{types}")
+    functions = {f[1]: strings[f[2]] for f in (dict(fields(v)) for n, v in message if n == 5)}
+    expect("planted_cold" in functions.values(), f"{functions}")
+    if subprocess.run(["which", "go"], capture_output=True, check=False).returncode == 0:
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "heap.pb.gz")
+            dump(tool, "-o", file, program.pid)
+            # It leaves files of its own in these folders.
+            env = dict(os.environ, PPROF_TMPDIR=folder, XDG_CONFIG_HOME=folder)
+            try:
+                done = subprocess.run(["go", "tool", "pprof", "-top", file], env=env, timeout=20,
+                                      capture_output=True, text=True, check=False)
+            except subprocess.TimeoutExpired:  # the first time, some compile it
+                done = None
+        if done and done.returncode == 0:  # this go has pprof
+            rows = [r.split() for r in done.stdout.splitlines() if "planted" in r]
+            expect(rows[0][-1] == "planted_hot", done.stdout)
+    program.go_on()
+    program.wait()
+    program.end()
+
+
+def ask(tool, *args, code=0):
+    done = subprocess.run([tool, "profile", *args], capture_output=True, text=True, check=False)
+    expect(done.returncode == code, f"{args}: exit {done.returncode}: {done.stderr}")
+    return done.stderr
+
+
+def check_control(tool, path, library):
+    """Starts and stops by the socket: only what was allocated between is in the profile."""
+    program = Program(path, library, "live:1")
+    expect("never profiled" in dump(tool, program.pid, code=1), "before the start")
+    ask(tool, "start", "--interval", "65536", program.pid)
+    expect("interval" in ask(tool, "start", "--interval", "32768", program.pid, code=1),
+           "another interval")
+    program.go_on()
+    program.wait()
+    live = folded(dump(tool, "--format", "folded", program.pid))
+    near(live["planted_hot"], MANY * OBJECT, "hot, since the start")
+    expect("planted_cold" not in live, f"from before the start: {live}")
+    ask(tool, "stop", program.pid)
+    ask(tool, "stop", program.pid)
+    program.go_on()
+    program.process.communicate()
+    program = Program(path, library, "")
+    expect("socket" in ask(tool, "start", program.pid, code=1), "a process without a socket")
+    program.process.kill()
+    program.process.wait()
+
+
+def check_refusals(tool, path, library):
+    program = Program(path, library, "")
+    expect("never profiled" in dump(tool, program.pid, code=1), "an unprofiled process")
+    program.process.kill()
+    program.process.wait()
+    program = Program(path, library, "hardened:1,live:1")
+    expect("hardened" in ask(tool, "start", program.pid, code=1), "a hardened process")
+    expect("never profiled" in dump(tool, program.pid, code=1), "a hardened process")
+    program.process.kill()
+    program.process.wait()
+
+
+def main():
+    tool, path, library, test = sys.argv[1:]
+    if test == "refusals":
+        return check_refusals(tool, path, library)
+    if test == "control":
+        return check_control(tool, path, library)
+    heap = os.path.join(tempfile.mkdtemp(), "%p.heap")
+    program = Program(path, library, f"profile:1,profile_interval:64k,profile_file:{heap}")
+    {"sites": check_sites, "formats": check_formats}[test](tool, program)
+    with open(heap.replace("%p", program.pid), encoding="utf-8") as file:
+        text = file.read()
+    expect(text.startswith("heap profile: ") and "heap_v2/65536" in text and
+           "libukmem-malloc" in text.split("MAPPED_LIBRARIES:")[1], "the file at exit")
+    return None
+
+
+main()

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "live/profile.h"
+
+#include <cmath>
+#include <cstdio>
+#include <sstream>
+
+#include "live/heap.h"
+
+namespace live
+{
+
+/* Adds samples of one site. Their mean size tells with which probability each was taken. */
+static void add(heap_profile &p, const std::vector<address> &stack, uint64_t live,
+		uint64_t live_bytes, uint64_t allocs, uint64_t alloc_bytes)
+{
+	if (!allocs || !alloc_bytes)
+		return;
+
+	const double mean = static_cast<double>(alloc_bytes) / static_cast<double>(allocs);
+	const double probability = -std::expm1(-mean / static_cast<double>(p.interval));
+	profile_counts &c = p.stacks[stack];
+
+	c.allocs += static_cast<double>(allocs) / probability;
+	c.alloc_bytes += static_cast<double>(alloc_bytes) / probability;
+	c.live += static_cast<double>(live) / probability;
+	c.live_bytes += static_cast<double>(live_bytes) / probability;
+}
+
+heap_profile read_profile(process_memory &memory, const layout &l)
+{
+	constexpr uint64_t most_sites = 1 << 20;
+	heap_profile p;
+	record control(l, "slab_profile");
+	const uint64_t nr = l.constant("PROFILE_SITES"),
+		       depth = l.constant("PROFILE_STACK_DEPTH");
+	const address variable = l.symbol("profile_sites"), at = l.symbol("slab_profile");
+	address sites = 0;
+
+	if (variable)
+		expect(memory.get(variable, sites));
+	if (!at || !sites)
+		throw error(reason::not_ready,
+			    "it was never profiled: start it with UKMEM_CONF=profile:1, or let "
+			    "it call ukmem_profile_start()");
+	expect(control.read(memory, at) && nr && nr <= most_sites);
+	p.on = control.get("on");
+	p.interval = control.get("interval");
+	expect(p.interval);
+
+	table all(l, "profile_site", nr);
+	std::vector<piece> pieces;
+	const layout::field &ready = l.field_of("profile_site.ready");
+	const layout::field &pcs = l.field_of("profile_site.pc");
+	const layout::field &used = l.field_of("profile_site.depth");
+	/* Frees lie behind allocations and are read after them, so they may be too many. */
+	const layout::field &allocs = l.field_of("profile_site.allocs");
+	const layout::field &alloc_bytes = l.field_of("profile_site.alloc_bytes");
+	const layout::field &frees = l.field_of("profile_site.frees");
+	const layout::field &free_bytes = l.field_of("profile_site.free_bytes");
+
+	for (size_t i = 0; i < nr; i++)
+		pieces.push_back(all.piece(i, sites + i * l.size_of("profile_site")));
+	expect(memory.read(pieces));
+	for (size_t i = 0; i < nr; i++) {
+		std::vector<address> stack;
+		const uint64_t n = all.get(i, allocs), bytes = all.get(i, alloc_bytes);
+
+		if (!all.get(i, ready))
+			continue;
+		for (uint64_t k = 0; k < std::min(all.get(i, used), depth); k++)
+			stack.push_back(all.get(i, pcs, k));
+		add(p, stack, n - std::min(n, all.get(i, frees)),
+		    bytes - std::min(bytes, all.get(i, free_bytes)), n, bytes);
+	}
+	p.maps = memory.mappings();
+	return p;
+}
+
+static bool parse_mapping(const std::string &line, mapping &m)
+{
+	unsigned long long start, end, offset;
+	char access[8];
+	int name = 0;
+
+	if (std::sscanf(line.c_str(), "%llx-%llx %7s %llx %*s %*s %n", &start, &end, access,
+			&offset, &name) < 4)
+		return false;
+	m = { start,
+	      end,
+	      access[0] == 'r',
+	      access[1] == 'w',
+	      offset,
+	      name ? line.substr(static_cast<size_t>(name)) : "" };
+	return true;
+}
+
+heap_profile parse_profile(std::istream &in)
+{
+	heap_profile p;
+	std::string line;
+	unsigned long long n[4];
+	int at = 0;
+
+	std::getline(in, line);
+	const size_t form = line.find("@ heap_v2/");
+	if (line.compare(0, 13, "heap profile:") || form == std::string::npos)
+		throw std::runtime_error("it is no heap profile (heap_v2)");
+	p.interval = std::strtoull(line.c_str() + form + 10, nullptr, 10);
+	if (!p.interval)
+		throw std::runtime_error("it is no heap profile: its interval is 0");
+	while (std::getline(in, line) && line != "MAPPED_LIBRARIES:") {
+		if (std::sscanf(line.c_str(), "%llu: %llu [%llu: %llu] @%n", &n[0], &n[1],
+				&n[2], &n[3], &at) != 4)
+			continue;
+
+		std::vector<address> stack;
+		std::istringstream words(line.substr(static_cast<size_t>(at)));
+
+		for (std::string word; words >> word;)
+			stack.push_back(std::strtoull(word.c_str(), nullptr, 16));
+		add(p, stack, n[0], n[1], n[2], n[3]);
+	}
+	for (mapping m; std::getline(in, line);)
+		if (parse_mapping(line, m))
+			p.maps.push_back(m);
+	return p;
+}
+
+heap_profile growth(const heap_profile &now, const heap_profile &before)
+{
+	heap_profile p = now;
+
+	for (const auto &[stack, c] : before.stacks) {
+		profile_counts &d = p.stacks[stack];
+
+		d.allocs -= c.allocs;
+		d.alloc_bytes -= c.alloc_bytes;
+		d.live -= c.live;
+		d.live_bytes -= c.live_bytes;
+	}
+	return p;
+}
+
+std::string profile_text(const heap_profile &p)
+{
+	std::ostringstream sites, out;
+	unsigned long long sum[4] = {};
+
+	for (const auto &[stack, c] : p.stacks) {
+		if (c.allocs <= 0)
+			continue;
+
+		const double probability = -std::expm1(-c.alloc_bytes / c.allocs /
+						       static_cast<double>(p.interval));
+		const unsigned long long n[4] = {
+			static_cast<unsigned long long>(std::llround(c.live * probability)),
+			static_cast<unsigned long long>(
+				std::llround(c.live_bytes * probability)),
+			static_cast<unsigned long long>(std::llround(c.allocs * probability)),
+			static_cast<unsigned long long>(
+				std::llround(c.alloc_bytes * probability))
+		};
+
+		for (int i = 0; i < 4; i++)
+			sum[i] += n[i];
+		sites << n[0] << ": " << n[1] << " [" << n[2] << ": " << n[3] << "] @"
+		      << std::hex;
+		for (const address pc : stack)
+			sites << " 0x" << pc;
+		sites << std::dec << "\n";
+	}
+	out << "heap profile: " << sum[0] << ": " << sum[1] << " [" << sum[2] << ": " << sum[3]
+	    << "] @ heap_v2/" << p.interval << "\n"
+	    << sites.str() << "\nMAPPED_LIBRARIES:\n";
+	for (const mapping &m : p.maps) {
+		char line[128];
+
+		std::snprintf(line, sizeof(line), "%llx-%llx %c%c%cp %08llx 00:00 0 ",
+			      static_cast<unsigned long long>(m.start),
+			      static_cast<unsigned long long>(m.end), m.readable ? 'r' : '-',
+			      m.writable ? 'w' : '-', m.writable ? '-' : 'x',
+			      static_cast<unsigned long long>(m.offset));
+		out << line << m.file << "\n";
+	}
+	return out.str();
+}
+
+} // namespace live

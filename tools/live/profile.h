@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* The heap profile of a process, and of files that ukmem_profile_dump() wrote. */
+#ifndef TOOLS_LIVE_PROFILE_H
+#define TOOLS_LIVE_PROFILE_H
+
+#include <istream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "live/layout.h"
+
+namespace live
+{
+
+/** Estimates for all allocations of one stack, not only the sampled ones. */
+struct profile_counts {
+	double allocs = 0, alloc_bytes = 0, live = 0, live_bytes = 0;
+};
+
+struct heap_profile {
+	uint64_t interval = 0; /**< mean bytes from sample to sample */
+	bool on = false;       /**< samples are being taken; false in a file's */
+	std::map<std::vector<address>, profile_counts>
+		stacks; /**< the innermost address first */
+	std::vector<mapping> maps;
+};
+
+/** Throws error; not_ready: the process was never profiled. */
+heap_profile read_profile(process_memory &memory, const layout &l);
+/** Throws std::runtime_error: no heap profile. */
+heap_profile parse_profile(std::istream &in);
+/** The same in the form of ukmem_profile_dump(): sampled counts as they would be. */
+std::string profile_text(const heap_profile &p);
+/** What @now has more than @before, which may be less. */
+heap_profile growth(const heap_profile &now, const heap_profile &before);
+
+} // namespace live
+
+#endif

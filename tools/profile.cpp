@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "profile.h"
+
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include <unistd.h>
+
+#include "command.h"
+#include "live/control.h"
+#include "live/process.h"
+#include "live/profile.h"
+#include "live/snapshot.h"
+#include "pprof.h"
+#include "symbols.h"
+#include "words.h"
+
+CLI::App *add_profile(CLI::App &app, profile_options &options)
+{
+	CLI::App *sub = add_command(app, "profile", " start|stop|dump PID",
+				    "Sample the allocations of a process, and write its heap "
+				    "profile");
+	CLI::App *start = sub->add_subcommand("start", "Let a process sample its allocations");
+	CLI::App *stop = sub->add_subcommand(
+		"stop", "Let a process sample no more; frees of samples are still seen");
+	CLI::App *dump = sub->add_subcommand(
+		"dump", "Write what is in use, and what was allocated, by stack");
+
+	sub->require_subcommand(1);
+	start->formatter(
+		std::make_shared<usage_formatter>("ukmem profile start [OPTIONS] PID"));
+	add_pid(start, options.pid)->required();
+	start->add_option("--interval", options.interval,
+			  "Mean number of bytes from one sample to the next, 1 KiB to 1 GiB; "
+			  "default: the\ntunable profile_interval, 512 KiB")
+		->type_name("BYTES")
+		->check(CLI::Range(uint64_t{ 1024 }, uint64_t{ 1 } << 30));
+	start->footer(
+		"The process begins itself, asked by its socket: it has to be started with "
+		"live:1 in\nUKMEM_CONF, or as a program with threads under ukmem run. What it "
+		"has allocated before is\nnot in the profile.\n");
+	start->callback([&options] { options.what = profile_options::START; });
+	stop->formatter(std::make_shared<usage_formatter>("ukmem profile stop PID"));
+	add_pid(stop, options.pid)->required();
+	stop->callback([&options] { options.what = profile_options::STOP; });
+	dump->formatter(std::make_shared<usage_formatter>("ukmem profile dump [OPTIONS] PID"));
+	add_pid(dump, options.pid)->required();
+	dump->add_option("--format", options.format,
+			 "pprof (the default): profile.proto, compressed; folded: a line for "
+			 "each stack,\nfor flame graphs; heap: text, which pprof and --growth "
+			 "read")
+		->type_name("FORMAT")
+		->check(CLI::IsMember({ "pprof", "folded", "heap" }));
+	dump->add_option("-o,--output", options.output, "Write to this file, not to stdout")
+		->type_name("FILE");
+	dump->add_option("--growth", options.before,
+			 "Only what is more than in this file, an earlier dump as heap")
+		->type_name("FILE")
+		->check(CLI::ExistingFile);
+	dump->add_flag("--allocated", options.allocated,
+		       "folded: bytes allocated until now, not bytes in use");
+	dump->footer(
+		"A process samples its allocations if it was started with "
+		"UKMEM_CONF=profile:1, is told so by\nukmem profile start, or calls "
+		"ukmem_profile_start(). Numbers are estimates for all\nallocations, from the "
+		"samples.\n");
+	return sub;
+}
+
+namespace
+{
+
+std::string folded(const live::heap_profile &p, symbols &names, bool allocated)
+{
+	std::map<std::string, double> lines;
+	std::ostringstream out;
+
+	for (const auto &[stack, c] : p.stacks) {
+		std::string line;
+
+		for (auto pc = stack.rbegin(); pc != stack.rend(); ++pc) {
+			std::string name = names.name(*pc - 1);
+
+			for (char &ch : name)
+				ch = ch == ';' || ch == '\n' ? ':' : ch;
+			line += (line.empty() ? "" : ";") + name;
+		}
+		lines[line.empty() ? "[unknown]" : line] +=
+			allocated ? c.alloc_bytes : c.live_bytes;
+	}
+	for (const auto &[line, bytes] : lines)
+		if (std::llround(bytes) > 0)
+			out << line << " " << std::llround(bytes) << "\n";
+	return out.str();
+}
+
+std::string dump(const profile_options &o)
+{
+	live::process process(o.pid);
+	live::reader reader(process);
+	live::heap_profile p = live::read_profile(process, reader.layout());
+
+	process.check_alive();
+	if (!o.before.empty()) {
+		std::ifstream in(o.before);
+
+		try {
+			p = live::growth(p, live::parse_profile(in));
+		} catch (const std::runtime_error &e) {
+			throw std::runtime_error(o.before + ": " + e.what());
+		}
+	}
+	if (o.format == "heap")
+		return live::profile_text(p);
+
+	symbols names(p.maps);
+
+	return o.format == "folded" ? folded(p, names, o.allocated) : pprof(p, names);
+}
+
+} // namespace
+
+int profile(const profile_options &o)
+{
+	try {
+		if (o.what != profile_options::DUMP) {
+			live::socket socket(o.pid);
+			live::control control(socket);
+			const bool start = o.what == profile_options::START;
+
+			control.ask(
+				std::string("profile ") + (start ? "start" : "stop") +
+				(start && o.interval ? " " + std::to_string(o.interval) : ""));
+			return EXIT_SUCCESS;
+		}
+		if (o.output.empty() && o.format == "pprof" && isatty(STDOUT_FILENO))
+			return fail(EXIT_USAGE,
+				    "profile dump: pprof's format is not for terminals; use "
+				    "--output FILE");
+
+		const std::string bytes = dump(o);
+		std::ofstream file;
+
+		if (!o.output.empty())
+			file.open(o.output, std::ios::binary);
+
+		std::ostream &out = o.output.empty() ? std::cout : file;
+
+		out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+		out.flush();
+		if (!out)
+			throw std::runtime_error(
+				(o.output.empty() ? "standard output" : o.output) +
+				": cannot be written");
+		return EXIT_SUCCESS;
+	} catch (const live::error &e) {
+		return fail(EXIT_FAILURE, "process " + name_of(o.pid) + ": " + e.what());
+	} catch (const std::exception &e) {
+		return fail(EXIT_FAILURE, e.what());
+	}
+}

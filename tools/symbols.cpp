@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "symbols.h"
+
+#include <cstdio>
+#include <cstring>
+#include <elf.h>
+#include <fstream>
+#include <iterator>
+
+#include <cxxabi.h>
+
+symbols::symbols(const std::vector<live::mapping> &mappings) : maps(mappings)
+{
+}
+
+const live::mapping *symbols::find(live::address at) const
+{
+	for (const live::mapping &m : maps)
+		if (at >= m.start && at < m.end)
+			return &m;
+	return nullptr;
+}
+
+/* Structures of a file, copied with a check of its length. */
+template <typename T> static bool load(const std::string &bytes, uint64_t at, T &value)
+{
+	if (at > bytes.size() || bytes.size() - at < sizeof(value))
+		return false;
+	std::memcpy(&value, bytes.data() + at, sizeof(value));
+	return true;
+}
+
+static std::string readable(const char *name)
+{
+	int status = -1;
+	char *plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+	std::string text = status ? name : plain;
+
+	std::free(plain);
+	return text;
+}
+
+symbols::file symbols::read(const std::string &path)
+{
+	std::ifstream in(path, std::ios::binary);
+	const std::string bytes((std::istreambuf_iterator<char>(in)),
+				std::istreambuf_iterator<char>());
+	Elf64_Ehdr head;
+	file f;
+
+	if (!load(bytes, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+	    head.e_ident[EI_CLASS] != ELFCLASS64)
+		return f;
+	for (unsigned int i = 0; i < head.e_phnum; i++) {
+		Elf64_Phdr p;
+
+		if (load(bytes, head.e_phoff + uint64_t{ i } * head.e_phentsize, p) &&
+		    p.p_type == PT_LOAD)
+			f.segments.push_back({ p.p_offset, p.p_filesz, p.p_vaddr });
+	}
+	for (unsigned int i = 0; i < head.e_shnum; i++) {
+		Elf64_Shdr s, strings;
+		Elf64_Sym symbol;
+
+		if (!load(bytes, head.e_shoff + uint64_t{ i } * head.e_shentsize, s) ||
+		    (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) ||
+		    !load(bytes, head.e_shoff + uint64_t{ s.sh_link } * head.e_shentsize,
+			  strings) ||
+		    s.sh_size > bytes.size() || strings.sh_offset > bytes.size() ||
+		    strings.sh_size > bytes.size() - strings.sh_offset)
+			continue;
+		for (uint64_t at = 0; at + sizeof(symbol) <= s.sh_size; at += sizeof(symbol)) {
+			if (!load(bytes, s.sh_offset + at, symbol) || !symbol.st_value ||
+			    ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+			    symbol.st_name >= strings.sh_size)
+				continue;
+
+			const char *name = bytes.data() + strings.sh_offset + symbol.st_name;
+
+			if (std::memchr(name, 0, strings.sh_size - symbol.st_name))
+				f.functions.emplace(
+					symbol.st_value,
+					function{ symbol.st_value + symbol.st_size, name });
+		}
+	}
+	return f;
+}
+
+std::string symbols::name(live::address at)
+{
+	const live::mapping *m = find(at);
+	char text[32];
+
+	if (!m || m->file.empty() || m->file[0] != '/') {
+		std::snprintf(text, sizeof(text), "0x%llx",
+			      static_cast<unsigned long long>(at));
+		return text;
+	}
+
+	auto known = files.find(m->file);
+
+	if (known == files.end())
+		known = files.emplace(m->file, read(m->file)).first;
+
+	const file &f = known->second;
+	const uint64_t offset = at - m->start + m->offset;
+
+	for (const auto &s : f.segments) {
+		if (offset < s.offset || offset - s.offset >= s.size)
+			continue;
+
+		const uint64_t inside = offset - s.offset + s.address;
+		auto next = f.functions.upper_bound(inside);
+
+		if (next == f.functions.begin())
+			break;
+		--next;
+		/* Functions written in assembly may have no size. */
+		if (inside < next->second.end || next->second.end == next->first)
+			return readable(next->second.name.c_str());
+	}
+	std::snprintf(text, sizeof(text), "+0x%llx", static_cast<unsigned long long>(offset));
+	return m->file.substr(m->file.rfind('/') + 1) + text;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of functions, by the ELF symbol tables of files. */
+#ifndef TOOLS_SYMBOLS_H
+#define TOOLS_SYMBOLS_H
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "live/memory.h"
+
+class symbols
+{
+      public:
+	explicit symbols(const std::vector<live::mapping> &maps);
+
+	/** The function that the code at @at belongs to; else the file and the offset in it. */
+	std::string name(live::address at);
+	/** The mapping that @at lies in; NULL: none. */
+	const live::mapping *find(live::address at) const;
+
+      private:
+	struct function {
+		uint64_t end;
+		std::string name;
+	};
+	struct file {
+		std::map<uint64_t, function> functions; /* by address in the file's own terms */
+		struct segment {
+			uint64_t offset, size, address;
+		};
+		std::vector<segment> segments;
+	};
+
+	static file read(const std::string &path);
+
+	const std::vector<live::mapping> &maps;
+	std::map<std::string, file> files;
+};
+
+#endif
