@@ -187,7 +187,8 @@ void page_decay(void)
 	uint64_t now;
 
 	/* A program that does not know of the library may forbid it system calls (seccomp). So
-	 * in the drop-in only the background thread looks at CPUs and quotas. */
+	 * in the drop-in only the background thread looks at CPUs and quotas. (Limits of
+	 * memory: follow.c.) */
 	if (!os_heap.is_ukmem)
 		pcpu_look();
 	if (unlikely(page_background_is_wanted()) && !os_heap.is_ukmem && lock_none_held() &&
@@ -202,7 +203,7 @@ void page_decay(void)
 	if (dirty > decay_keeps())
 		poll_background(dirty);
 	now = os_calls.now_ms();
-	page_follow(now);
+	page_follow_request(now);
 	if (atomic_load_explicit(&last_look, memory_order_relaxed) == now &&
 	    !atomic_load_explicit(&unfinished, memory_order_relaxed))
 		return;

@@ -9,7 +9,11 @@
  * A look costs a few dozen system calls. A process looks when it has grown by a 16th of the
  * limit, at most 64 MiB, since the last look. It also looks every look_ms, if one of these asks
  * for it: a request by which the process grows, another slow path of a process that has much
- * free memory, the background thread. A process that never had 16 MiB does not look.
+ * free memory, the background thread. A process that never had 8 MiB does not look.
+ *
+ * A program that does not know of the library may have forbidden it to open files (seccomp). So
+ * in the drop-in requests look only if a limit is known. Then they read files anyway when they
+ * come near it (limits.c).
  *
  * A look is short, and needs no lock. One thread looks at a time; others go on, among them a
  * handler that has interrupted a look.
@@ -27,8 +31,8 @@
 #include "percpu/gate.h"
 
 enum {
-	SMALL_BYTES = 16 << 20, /* a process of this size does not look */
-	STEP_BYTES = 1 << 20,	/* growth from one reading of the clock to the next */
+	SMALL_BYTES = 8 << 20, /* a process of this size does not look */
+	STEP_BYTES = 1 << 20,  /* growth from one reading of the clock to the next */
 };
 
 _Atomic size_t page_follow_at = SIZE_MAX;
@@ -42,6 +46,18 @@ static atomic_flag looking = ATOMIC_FLAG_INIT;
 static size_t pages(uint64_t bytes)
 {
 	return (size_t)(bytes >> page_window.page_shift);
+}
+
+static bool requests_look(void)
+{
+	return config.look_ms && (!os_heap.is_ukmem || os_share_memory() != UINT64_MAX);
+}
+
+/* The next request to call page_follow_growth() is one that needs more than @npages. */
+static void wait_for(size_t npages)
+{
+	atomic_store_explicit(&page_follow_at, requests_look() ? npages : SIZE_MAX,
+			      memory_order_relaxed);
 }
 
 /* Gives about @npages of free memory back. Result: how many. */
@@ -99,10 +115,7 @@ static cold void look_at(uint64_t ms)
 	look();
 	pcpu_gate_leave();
 	atomic_store_explicit(&before, limits_resident(), memory_order_relaxed);
-	atomic_store_explicit(
-		&page_follow_at,
-		max_size(limits_resident() + pages(STEP_BYTES), pages(SMALL_BYTES)),
-		memory_order_relaxed);
+	wait_for(max_size(limits_resident() + pages(STEP_BYTES), pages(SMALL_BYTES)));
 	atomic_flag_clear_explicit(&looking, memory_order_release);
 }
 
@@ -115,13 +128,19 @@ static bool is_time(uint64_t ms)
 
 bool page_follow_is_worth(size_t dirty)
 {
-	return dirty > pages(SMALL_BYTES);
+	return dirty > pages(SMALL_BYTES) && requests_look();
 }
 
 void page_follow(uint64_t ms)
 {
 	if (is_time(ms))
 		look_at(ms);
+}
+
+void page_follow_request(uint64_t ms)
+{
+	if (requests_look())
+		page_follow(ms);
 }
 
 void page_follow_now(void)
@@ -137,8 +156,7 @@ noinline void page_follow_growth(size_t npages)
 		       min_size(resident, atomic_load_explicit(&before, memory_order_relaxed));
 	uint64_t ms = os_calls.now_ms();
 
-	atomic_store_explicit(&page_follow_at, resident + pages(STEP_BYTES),
-			      memory_order_relaxed);
+	wait_for(resident + pages(STEP_BYTES));
 	if (grown > most || is_time(ms))
 		look_at(ms);
 }
@@ -147,8 +165,7 @@ void page_follow_init(void)
 {
 	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
 	atomic_store_explicit(&before, pages(SMALL_BYTES), memory_order_relaxed);
-	atomic_store_explicit(&page_follow_at, config.look_ms ? pages(SMALL_BYTES) : SIZE_MAX,
-			      memory_order_relaxed);
+	wait_for(pages(SMALL_BYTES));
 }
 
 /* The thread that looked may not exist in the child. */

@@ -19,8 +19,10 @@ static inline bool page_follow_is_due(size_t npages)
 /* Looks if the process has grown much, or if it is time. For requests that may enter the
  * kernel, and hold no lock. */
 void page_follow_growth(size_t npages);
-/* Looks if it is time; @ms: now. The same, and for the background thread. */
+/* Looks if it is time; @ms: now. The first is for the background thread, the second for such
+ * requests. */
 void page_follow(uint64_t ms);
+void page_follow_request(uint64_t ms);
 /* Whether a look could give so much back that a process of @dirty free pages reads the clock
  * for it. */
 bool page_follow_is_worth(size_t dirty);

@@ -323,7 +323,7 @@ struct Group {
 			limit = folder + "/memory.limit_in_bytes";
 			usage = folder + "/memory.usage_in_bytes";
 		}
-		if (write_text(limit, std::to_string(GROUP_MIN)))
+		if (write_text(limit, std::to_string(GROUP_MAX)))
 			return true;
 		rmdir(folder.c_str());
 		return false;
@@ -332,13 +332,12 @@ struct Group {
 
 /*
  * Lifts the limit and lowers it by eighths to what the worker has, or to the least, over and
- * over. The worker stands still meanwhile, so that the kernel need not kill it. The least is
- * what there was when the worker began: the library reads that once, and looks again only above
- * it.
+ * over. The worker stands still meanwhile, so that the kernel need not kill it. When it goes
+ * on, it may grow by GROUP_ROOM before it is killed: the library has to notice the limit first.
  */
 int shrink_group(const Group &group, pid_t pid)
 {
-	uint64_t limit = GROUP_MIN;
+	uint64_t limit = GROUP_MAX;
 	unsigned long shrunk = 0;
 	int status;
 

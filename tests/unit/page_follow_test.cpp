@@ -340,7 +340,7 @@ void small_work(bool grows)
 	Pages pages;
 
 	for (int i = 0; i < 100; i++) {
-		Pages more = fill(GFP_KERNEL, 8, grows ? 1 : 12);
+		Pages more = fill(GFP_KERNEL, 8, grows ? 1 : 6);
 
 		fake_now += 10;
 		if (grows)
