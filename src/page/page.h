@@ -39,6 +39,7 @@
  *   zone_take.c       a run within limits and watermarks
  *   huge.c            huge pages for what a zone grows by
  *   background.c      when decay happens: at requests, or in a thread of its own
+ *   follow.c          follows the control group's limit
  *   decay.c           chooses the free pages that the program has no use for
  *   purge.c           gives the memory of free pages back to the system
  *   pageset.c         this CPU's free runs

@@ -53,7 +53,7 @@ FILES = {
     """.split(),
     "page": """
         page_api node_api proc_text move guard page_alloc oom vmstat verify mempolicy zonelist zone_alloc reclaim zone_take
-        huge background decay purge pageset zone runs buddy window window_place lookup aside recent limits node vm_event
+        huge background follow decay purge pageset zone runs buddy window window_place lookup aside recent limits node vm_event
         zone_types page
     """.split(),
     "percpu": """
