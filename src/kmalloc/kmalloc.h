@@ -182,14 +182,16 @@ extern atomic_bool kmalloc_is_shut;
 static inline void *kmalloc_pop_shut(size_t size)
 {
 	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_policy_node();
-	size_t i = (size + SLAB_CANARY_BYTES + 7) / 8;
 	const struct slab_hard_tables *t = slab_hard();
+	size_t need = size + SLAB_CANARY_BYTES;
 	struct kmem_cache *s;
 
 	if (slab_hardened) {
-		bool small = size && size <= SIZE_CLASS_SMALL_MAX - SLAB_CANARY_BYTES;
-
-		return likely(small) ? slab_hard_pop(t->small[i], node) : NULL;
+		if (likely(size - 1 < SIZE_CLASS_SMALL_MAX - SLAB_CANARY_BYTES))
+			return slab_hard_pop(t->small[size_small_index(need)], node);
+		if (size - 1 < SIZE_CLASS_LARGE_MAX - SLAB_CANARY_BYTES)
+			return slab_hard_pop(t->large[size_large_index(need)], node);
+		return NULL;
 	}
 	if (size > SIZE_CLASS_ALWAYS_MAX || !config.init_on_alloc)
 		return NULL;
@@ -202,12 +204,8 @@ static inline bool kmalloc_push_shut(void *p, const char *func)
 	struct kmem_cache *s;
 	size_t size;
 
-	if (slab_hardened) {
-		s = slab_hard_cache(p);
-		if (likely(s))
-			slab_hard_free(s, p, func);
-		return s;
-	}
+	if (slab_hardened)
+		return slab_hard_free(p, func);
 	size = kmalloc_class_usable(p);
 	if (!size || !config.init_on_free)
 		return false;

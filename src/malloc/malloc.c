@@ -53,21 +53,23 @@ static void *finish_with(void *p, int saved, const void *caller)
 
 noinline void *malloc_slow(size_t size, const void *caller)
 {
-	int saved = errno;
 	void *p;
+	int saved;
 
 	if (unlikely(kmalloc_is_shut) && (p = kmalloc_pop_shut(size)))
 		return p;
+	saved = errno;
 	return finish_with(kmalloc_slow(size, GFP_KERNEL, caller), saved, caller);
 }
 
 static noinline void *calloc_slow(size_t size, const void *caller)
 {
-	int saved = errno;
 	void *p;
+	int saved;
 
 	if (unlikely(kmalloc_is_shut) && (p = kmalloc_pop_shut(size)))
 		return p; /* it is zero */
+	saved = errno;
 	return finish_with(kmalloc_slow(size, GFP_KERNEL | __GFP_ZERO, caller), saved, caller);
 }
 
@@ -80,10 +82,11 @@ UKMEM_EXPORT void *malloc(size_t size)
 
 noinline void free_slow(void *p, const char *func, const void *caller)
 {
-	int saved = errno;
+	int saved;
 
 	if (unlikely(kmalloc_is_shut) && kmalloc_push_shut(p, func))
 		return;
+	saved = errno;
 	kfree_slow(p, func, caller);
 	finish(saved, caller);
 }

@@ -21,6 +21,7 @@ void slab_hard_init(void)
 		return;
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->secret); i++)
 		t->secret[i] = os_random();
+	t->secret[3] |= 1; /* canaries are multiples of it */
 	slab_hardened = true;
 }
 
@@ -30,13 +31,18 @@ void slab_hard_seal(void)
 		os_calls.mprotect(&slab_hard_sealed, sizeof(slab_hard_sealed), PROT_READ);
 }
 
-cold unsigned int slab_hard_random(unsigned int n)
+uint64_t slab_hard_draw(void)
 {
 	/* Threads may draw the same number; each mixes another address into it. */
 	static atomic_uint_least64_t drawn;
 	uint64_t i = atomic_load_explicit(&drawn, memory_order_relaxed);
 
-	debug_assert(n);
 	atomic_store_explicit(&drawn, i + 1, memory_order_relaxed);
-	return (unsigned int)((slab_hard_mix(i ^ (uintptr_t)&i << 16) >> 32) * n >> 32);
+	return slab_hard_mix(i ^ (uintptr_t)&i << 16);
+}
+
+unsigned int slab_hard_random(unsigned int n)
+{
+	debug_assert(n);
+	return (unsigned int)((slab_hard_draw() >> 32) * n >> 32);
 }

@@ -6,27 +6,31 @@
  *   | object, object_size bytes        | canary, 8 bytes |
  *   |<- size, a multiple of 16 bytes ------------------>|
  *
- * A second bitmap beside that of the slab says which objects the program has. It lies in the
- * page entries, away from all objects. One atomic instruction clears the bit of an object that
- * is freed: a pointer whose bit is not set is no object, or was freed before. Then the slot is
- * zeroed, and the object waits in a quarantine of its CPU, until as many others have been freed
- * as half of the quarantine holds, at least.
+ * So the canary tells whether the program has the object. A free takes it away by one atomic
+ * instruction (compare and exchange), of which one succeeds if two threads free an object at
+ * once: what has no canary is no object, or was freed before; what has another word in its place
+ * was written to. Then the slot is zeroed, and the object waits in a quarantine of its CPU, until
+ * as many others have been freed as half of the quarantine holds, at least.
  *
- *   free: bit, canary, zeros -> quarantine -> this CPU's array -> slabs
- *   allocate: this CPU's array (or slabs) -> still zero? -> canary, bit
+ *   free: canary, zeros -> quarantine -> this CPU's array -> slabs
+ *   allocate: this CPU's array (or slabs) -> still zero? -> canary
  *
  * Both arrays of a hardened cache are closed to the fast paths; this file alone uses them.
  * Order is random: what leaves the quarantine or the slabs comes into the array in random
  * order, and it leaves the slabs out of one of the first slabs listed, from a random bit on.
  *
+ * Objects of no bytes, which nobody may touch, have no canary. They go from slabs to the program
+ * and back, and the slab's bitmap tells who has them.
+ *
  * A handler may interrupt every step, since the steps are atomic instructions and sections.
- * Only where several objects are in hand the gate is passed. The bits are changed relaxed,
+ * Only where several objects are in hand the gate is passed. Canaries are changed relaxed,
  * since it is the program that passes an object from thread to thread.
  */
 #include "slab/debug/hard.h"
 
 #include <string.h>
 
+#include "base/alone.h"
 #include "base/assert.h"
 #include "base/report.h"
 #include "page/background.h"
@@ -66,17 +70,35 @@ void slab_hard_release(struct kmem_cache *s)
 	s->hard_waiting = NULL;
 }
 
-static uint64_t *canary_place(const struct kmem_cache *s, void *obj)
+void slab_hard_enter(struct kmem_cache *s)
 {
-	return (uint64_t *)(void *)((char *)obj + s->size - SLAB_CANARY_BYTES);
+	slab_hard_sealed.tables.by_mark[s->class_mark] = (struct slab_hard_class){
+		.cache = s,
+		.ready = slab_array(s, 0),
+		.waiting = s->hard_waiting,
+		.reciprocal = s->reciprocal,
+		.size = s->size,
+		.end = s->object_size ? s->layout.objects * s->size : 0,
+	};
+}
+
+static always_inline _Atomic uint64_t *canary_place(size_t size, void *obj)
+{
+	return (_Atomic uint64_t *)(void *)((char *)obj + size - SLAB_CANARY_BYTES);
 }
 
 /* Its first byte in memory is zero, so that a string that reaches it ends there. */
-static uint64_t canary(const void *obj)
+static always_inline uint64_t canary(const void *obj)
 {
-	uint64_t v = ((uintptr_t)obj ^ slab_hard()->secret[2]) * 0x9e3779b97f4a7c15u;
+	uint64_t v = ((uintptr_t)obj ^ slab_hard()->secret[2]) * slab_hard()->secret[3];
 
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v & ~(uint64_t)0xff : v >> 8;
+}
+
+bool slab_hard_has_canary(const struct kmem_cache *s, void *obj)
+{
+	return s->object_size && atomic_load_explicit(canary_place(s->size, obj),
+						      memory_order_relaxed) == canary(obj);
 }
 
 static always_inline void zero(void *slot, size_t size)
@@ -91,54 +113,39 @@ static always_inline void zero(void *slot, size_t size)
 		*w = (slab_two_words){ 0, 0 };
 }
 
-/* The word and bit of an object in the bitmap of those in use; NULL: it is no object of @s. */
-static always_inline _Atomic uint64_t *used_word(struct kmem_cache *s, const void *obj,
-						 uint64_t *bit)
+static cold void clean(void *obj, size_t size)
 {
-	struct page *page = slab_head(page_of(obj));
-	const struct slab_layout *l = slab_layout(s, page);
-	unsigned int i = slab_page_index(s, page, obj);
-
-	if (unlikely(i >= l->objects))
-		return NULL;
-	*bit = (uint64_t)1 << i % 64;
-	return slab_used_word(l, page, i / 64);
+	report_invalid("malloc()", obj, "written to after it was freed");
+	memset(obj, 0, size);
 }
 
 /* Gives a free object to the program. */
-static always_inline void *hand_out(struct kmem_cache *s, void *obj)
+static always_inline void *hand_out(void *obj, size_t size)
 {
-	_Atomic uint64_t *word;
-	uint64_t bit = 0;
-
-	if (likely(s->object_size)) {
-		if (unlikely(!slab_hard_is_zero(obj, s->size))) {
-			report_invalid("malloc()", obj, "written to after it was freed");
-			memset(obj, 0, s->size);
-		}
-		*canary_place(s, obj) = canary(obj);
-	}
-	word = used_word(s, obj, &bit);
-	if (unlikely(!word || atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit))
-		report_invalid("malloc()", obj, "the library's own data is damaged");
+	if (unlikely(!slab_hard_is_zero(obj, size)))
+		clean(obj, size);
+	atomic_store_explicit(canary_place(size, obj), canary(obj), memory_order_relaxed);
 	return obj;
 }
 
-void *slab_hard_pop(struct kmem_cache *s, unsigned int node)
+void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node)
 {
-	void *obj = pcpu_array_pop(slab_array(s, node));
+	void *obj = pcpu_array_pop(likely(!node) ? c->ready : slab_array(c->cache, node));
 
-	return likely(obj) ? hand_out(s, obj) : NULL;
+	return likely(obj) ? hand_out(obj, c->size) : NULL;
 }
 
 static void shuffle(void **objs, unsigned int n)
 {
+	uint64_t r = slab_hard_draw();
+
 	for (unsigned int i = n; i > 1; i--) {
-		unsigned int other = slab_hard_random(i);
+		unsigned int other = (unsigned int)((r >> 32) * i >> 32);
 		void *obj = objs[other];
 
 		objs[other] = objs[i - 1];
 		objs[i - 1] = obj;
+		r = r * 6364136223846793005u + 1442695040888963407u;
 	}
 }
 
@@ -180,18 +187,32 @@ static noinline void *fetch_few(struct kmem_cache *s, unsigned int node, gfp_t f
 	return fetch(s, node, flags, batch, SLAB_BATCH_FEW);
 }
 
+/* Objects of no bytes. */
+static cold void *alloc_nothing(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	void *obj;
+
+	if (!slab_take(s, &node, &obj, 1, 1, flags))
+		return NULL;
+	slab_event(s, SLAB_ALLOC_SLOWPATH);
+	return obj;
+}
+
 void *slab_hard_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
-	void *array = slab_array(s, node), *obj = slab_hard_pop(s, node);
+	void *array = slab_array(s, node), *obj;
 
-	if (likely(obj))
-		return obj;
+	if (unlikely(!s->object_size))
+		return alloc_nothing(s, node, flags);
+	obj = pcpu_array_pop(array);
 	/* Its countdown may have run out: nobody looks at samples of a hardened cache. */
-	if (pcpu_array_wind_up(array) && (obj = slab_hard_pop(s, node)))
-		return obj;
+	if (!obj && pcpu_array_wind_up(array))
+		obj = pcpu_array_pop(array);
 	/* A handler that interrupted a slow path has the rest of that one's stack. */
-	obj = pcpu_gate_depth > 1 ? fetch_few(s, node, flags) : fetch_many(s, node, flags);
-	return obj ? hand_out(s, obj) : NULL;
+	if (!obj)
+		obj = pcpu_gate_depth > 1 ? fetch_few(s, node, flags)
+					  : fetch_many(s, node, flags);
+	return obj ? hand_out(obj, s->size) : NULL;
 }
 
 /* How many of objs[0..n), from the first on, are of the same node. */
@@ -250,42 +271,76 @@ static noinline void put_slow(struct kmem_cache *s, void *obj)
 	pcpu_gate_leave();
 }
 
-static cold void report_none(struct kmem_cache *s, const void *obj, const char *func)
+/* Whether an object of no bytes is in its slab. */
+static bool is_in_slab(struct kmem_cache *s, struct page *page, unsigned int i)
 {
-	struct page *page = slab_head(page_of(obj));
+	const struct slab_layout *l = slab_layout(s, page);
 
-	report_invalid(func, obj,
-		       slab_page_index(s, page, obj) == SLAB_NO_OBJECT
-			       ? "not the start of an object"
-			       : "not an allocated object (double free?)");
+	return atomic_load_explicit(slab_bitmap_word(l, page, i / 64), memory_order_relaxed) >>
+		       i % 64 &
+	       1;
 }
 
-void slab_hard_free(struct kmem_cache *s, void *obj, const char *func)
+/* Whether the program has the object that begins at @obj; reports it if not, or if its canary is
+ * damaged. */
+static bool look(struct kmem_cache *s, void *obj, const char *func)
 {
-	uint64_t bit = 0;
-	_Atomic uint64_t *word = used_word(s, obj, &bit);
+	struct page *page = slab_head(page_of(obj));
+	unsigned int i = slab_page_index(s, page, obj);
+	const char *wrong = slab_page_wrong(s, page, i);
+	uint64_t there;
 
-	if (unlikely(!word ||
-		     !(atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed) & bit))) {
-		report_none(s, obj, func);
-		return;
+	if (wrong) {
+		report_invalid(func, obj, wrong);
+		return false;
 	}
-	if (likely(s->object_size)) {
-		if (unlikely(*canary_place(s, obj) != canary(obj)))
-			report_invalid(func, obj, "written to beyond its end");
-		zero(obj, s->size);
-	}
-	if (unlikely(!pcpu_array_push(s->hard_waiting, obj)))
-		put_slow(s, obj);
+	there = s->object_size ? atomic_load_explicit(canary_place(s->size, obj),
+						      memory_order_relaxed)
+			       : !is_in_slab(s, page, i);
+	if (!there)
+		report_invalid(func, obj, "not an allocated object (double free?)");
+	else if (s->object_size && there != canary(obj))
+		report_invalid(func, obj, "written to beyond its end");
+	return there;
+}
+
+/* What has no canary to take away. An object with a damaged one is not freed. */
+static cold bool free_other(const struct slab_hard_class *c, void *obj, const char *func)
+{
+	struct kmem_cache *s = c->cache;
+
+	if (!s)
+		return false;
+	if (look(s, obj, func) && !s->object_size)
+		slab_put(s, &obj, 1, SLAB_PUT_CPU);
+	return true;
+}
+
+bool slab_hard_free(void *obj, const char *func)
+{
+	size_t offset = (uintptr_t)obj - page_window.base, in_slab;
+	const struct slab_hard_class *c;
+	unsigned int place;
+	uint64_t word;
+
+	if (unlikely(!page_window_readable(offset)))
+		return false;
+	place = page_place(offset >> page_window.page_shift);
+	c = &slab_hard()->by_mark[page_place_mark(place)];
+	in_slab = (offset & (((size_t)1 << page_window.page_shift) - 1)) +
+		  ((size_t)page_place_to_head(place) << page_window.page_shift);
+	word = canary(obj);
+	if (unlikely(in_slab >= c->end ||
+		     reciprocal_divide((uint32_t)in_slab, c->reciprocal) * c->size != in_slab ||
+		     !alone_exchange(canary_place(c->size, obj), &word, 0)))
+		return free_other(c, obj, func);
+	zero(obj, c->size);
+	if (unlikely(!pcpu_array_push(c->waiting, obj)))
+		put_slow(c->cache, obj);
+	return true;
 }
 
 bool slab_hard_in_use(struct kmem_cache *s, const void *obj, const char *func)
 {
-	uint64_t bit = 0;
-	_Atomic uint64_t *word = used_word(s, obj, &bit);
-
-	if (likely(word && atomic_load_explicit(word, memory_order_relaxed) & bit))
-		return true;
-	report_none(s, obj, func);
-	return false;
+	return look(s, (void *)(uintptr_t)obj, func);
 }
