@@ -59,8 +59,8 @@ static always_inline void alone_end(void)
 }
 
 /*
- * Whether the program has one thread. Outside of sections this is for words that only threads of
- * the program change, because the library may create one between the look and the change.
+ * Whether the program has one thread. Outside of sections this is for words that only threads
+ * of the program change, because the library may create one between the look and the change.
  */
 static always_inline bool alone_is_program(void)
 {
@@ -128,8 +128,8 @@ static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v,
 	return atomic_fetch_and_explicit(p, v, order);
 }
 
-/* As atomic_compare_exchange_strong_explicit(), relaxed. Outside of sections, too, for words that
- * only threads of the program change. */
+/* As atomic_compare_exchange_strong_explicit(), relaxed. Outside of sections, too, for words
+ * that only threads of the program change. */
 static always_inline bool alone_exchange(_Atomic uint64_t *p, uint64_t *old, uint64_t new)
 {
 #if ALONE_X86

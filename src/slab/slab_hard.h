@@ -18,8 +18,8 @@ enum {
 /* Whether the process is hardened. Synchronization: slab_hard_init() writes it, once. */
 extern atomic_bool slab_hardened;
 
-/* What the fast paths of a hardened cache need. Objects of no bytes have no fast paths: `end` is
- * 0 then. */
+/* What the fast paths of a hardened cache need. Objects of no bytes have no fast paths: `end`
+ * is 0 then. */
 struct slab_hard_class {
 	struct kmem_cache *cache; /* NULL: there is no such class */
 	void *ready, *waiting;	  /* the CPU's array, for objects of node 0; the quarantine */

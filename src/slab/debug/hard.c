@@ -8,9 +8,9 @@
  *
  * So the canary tells whether the program has the object. A free takes it away by one atomic
  * instruction (compare and exchange), of which one succeeds if two threads free an object at
- * once: what has no canary is no object, or was freed before; what has another word in its place
- * was written to. Then the slot is zeroed, and the object waits in a quarantine of its CPU, until
- * as many others have been freed as half of the quarantine holds, at least.
+ * once: what has no canary is no object, or was freed before; what has another word in its
+ * place was written to. Then the slot is zeroed, and the object waits in a quarantine of its
+ * CPU, until as many others have been freed as half of the quarantine holds, at least.
  *
  *   free: canary, zeros -> quarantine -> this CPU's array -> slabs
  *   allocate: this CPU's array (or slabs) -> still zero? -> canary
@@ -19,8 +19,8 @@
  * Order is random: what leaves the quarantine or the slabs comes into the array in random
  * order, and it leaves the slabs out of one of the first slabs listed, from a random bit on.
  *
- * Objects of no bytes, which nobody may touch, have no canary. They go from slabs to the program
- * and back, and the slab's bitmap tells who has them.
+ * Objects of no bytes, which nobody may touch, have no canary. They go from slabs to the
+ * program and back, and the slab's bitmap tells who has them.
  *
  * A handler may interrupt every step, since the steps are atomic instructions and sections.
  * Only where several objects are in hand the gate is passed. Canaries are changed relaxed,
@@ -30,7 +30,6 @@
 
 #include <string.h>
 
-#include "base/alone.h"
 #include "base/assert.h"
 #include "base/report.h"
 #include "page/background.h"
@@ -82,35 +81,10 @@ void slab_hard_enter(struct kmem_cache *s)
 	};
 }
 
-static always_inline _Atomic uint64_t *canary_place(size_t size, void *obj)
-{
-	return (_Atomic uint64_t *)(void *)((char *)obj + size - SLAB_CANARY_BYTES);
-}
-
-/* Its first byte in memory is zero, so that a string that reaches it ends there. */
-static always_inline uint64_t canary(const void *obj)
-{
-	uint64_t v = ((uintptr_t)obj ^ slab_hard()->secret[2]) * slab_hard()->secret[3];
-
-	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v & ~(uint64_t)0xff : v >> 8;
-}
-
 bool slab_hard_has_canary(const struct kmem_cache *s, void *obj)
 {
-	return s->object_size && atomic_load_explicit(canary_place(s->size, obj),
-						      memory_order_relaxed) == canary(obj);
-}
-
-static always_inline void zero(void *slot, size_t size)
-{
-	slab_two_words *w = slot, *end = w + size / sizeof(*w);
-
-	if (size > 256) {
-		memset(slot, 0, size);
-		return;
-	}
-	for (; w < end; w++)
-		*w = (slab_two_words){ 0, 0 };
+	return s->object_size && atomic_load_explicit(slab_canary_place(s->size, obj),
+						      memory_order_relaxed) == slab_canary(obj);
 }
 
 static cold void clean(void *obj, size_t size)
@@ -119,20 +93,19 @@ static cold void clean(void *obj, size_t size)
 	memset(obj, 0, size);
 }
 
-/* Gives a free object to the program. */
-static always_inline void *hand_out(void *obj, size_t size)
+void *slab_hard_hand_out(void *obj, size_t size)
 {
 	if (unlikely(!slab_hard_is_zero(obj, size)))
 		clean(obj, size);
-	atomic_store_explicit(canary_place(size, obj), canary(obj), memory_order_relaxed);
+	slab_canary_set(obj, size);
 	return obj;
 }
 
 void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node)
 {
-	void *obj = pcpu_array_pop(likely(!node) ? c->ready : slab_array(c->cache, node));
+	void *obj = pcpu_array_pop(slab_array(c->cache, node));
 
-	return likely(obj) ? hand_out(obj, c->size) : NULL;
+	return likely(obj) ? slab_hard_hand_out(obj, c->size) : NULL;
 }
 
 static void shuffle(void **objs, unsigned int n)
@@ -212,7 +185,7 @@ void *slab_hard_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags)
 	if (!obj)
 		obj = pcpu_gate_depth > 1 ? fetch_few(s, node, flags)
 					  : fetch_many(s, node, flags);
-	return obj ? hand_out(obj, s->size) : NULL;
+	return obj ? slab_hard_hand_out(obj, s->size) : NULL;
 }
 
 /* How many of objs[0..n), from the first on, are of the same node. */
@@ -245,8 +218,8 @@ static void release(struct kmem_cache *s, void **objs, unsigned int n)
 	}
 }
 
-/* The quarantine is full: the older half of it leaves. */
-static noinline void put_slow(struct kmem_cache *s, void *obj)
+/* The older half of a full quarantine leaves. */
+static void put_slow(struct kmem_cache *s, void *obj)
 {
 	unsigned int n, stay, back;
 	void *batch[QUARANTINE_MAX];
@@ -271,6 +244,13 @@ static noinline void put_slow(struct kmem_cache *s, void *obj)
 	pcpu_gate_leave();
 }
 
+void slab_hard_put(const struct slab_hard_class *c, void *obj)
+{
+	memset(obj, 0, c->size);
+	if (unlikely(!pcpu_array_push(c->waiting, obj)))
+		put_slow(c->cache, obj);
+}
+
 /* Whether an object of no bytes is in its slab. */
 static bool is_in_slab(struct kmem_cache *s, struct page *page, unsigned int i)
 {
@@ -281,8 +261,8 @@ static bool is_in_slab(struct kmem_cache *s, struct page *page, unsigned int i)
 	       1;
 }
 
-/* Whether the program has the object that begins at @obj; reports it if not, or if its canary is
- * damaged. */
+/* Whether the program has the object that begins at @obj; reports it if not, or if its canary
+ * is damaged. */
 static bool look(struct kmem_cache *s, void *obj, const char *func)
 {
 	struct page *page = slab_head(page_of(obj));
@@ -294,49 +274,31 @@ static bool look(struct kmem_cache *s, void *obj, const char *func)
 		report_invalid(func, obj, wrong);
 		return false;
 	}
-	there = s->object_size ? atomic_load_explicit(canary_place(s->size, obj),
+	there = s->object_size ? atomic_load_explicit(slab_canary_place(s->size, obj),
 						      memory_order_relaxed)
 			       : !is_in_slab(s, page, i);
 	if (!there)
 		report_invalid(func, obj, "not an allocated object (double free?)");
-	else if (s->object_size && there != canary(obj))
+	else if (s->object_size && there != slab_canary(obj))
 		report_invalid(func, obj, "written to beyond its end");
 	return there;
 }
 
-/* What has no canary to take away. An object with a damaged one is not freed. */
-static cold bool free_other(const struct slab_hard_class *c, void *obj, const char *func)
-{
-	struct kmem_cache *s = c->cache;
-
-	if (!s)
-		return false;
-	if (look(s, obj, func) && !s->object_size)
-		slab_put(s, &obj, 1, SLAB_PUT_CPU);
-	return true;
-}
-
 bool slab_hard_free(void *obj, const char *func)
 {
-	size_t offset = (uintptr_t)obj - page_window.base, in_slab;
 	const struct slab_hard_class *c;
-	unsigned int place;
-	uint64_t word;
+	struct kmem_cache *s;
 
-	if (unlikely(!page_window_readable(offset)))
+	if (likely(slab_canary_take(obj, &c))) {
+		slab_hard_put(c, obj);
+		return true;
+	}
+	s = c ? c->cache : NULL;
+	if (!s)
 		return false;
-	place = page_place(offset >> page_window.page_shift);
-	c = &slab_hard()->by_mark[page_place_mark(place)];
-	in_slab = (offset & (((size_t)1 << page_window.page_shift) - 1)) +
-		  ((size_t)page_place_to_head(place) << page_window.page_shift);
-	word = canary(obj);
-	if (unlikely(in_slab >= c->end ||
-		     reciprocal_divide((uint32_t)in_slab, c->reciprocal) * c->size != in_slab ||
-		     !alone_exchange(canary_place(c->size, obj), &word, 0)))
-		return free_other(c, obj, func);
-	zero(obj, c->size);
-	if (unlikely(!pcpu_array_push(c->waiting, obj)))
-		put_slow(c->cache, obj);
+	/* What has a damaged canary stays where it is. */
+	if (look(s, obj, func) && !s->object_size)
+		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 	return true;
 }
 
