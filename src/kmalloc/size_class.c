@@ -152,7 +152,6 @@ static void harden(struct slab_params *p)
 		return;
 	p->size -= SLAB_CANARY_BYTES;
 	p->hard = true;
-	p->budgeted = false;
 }
 
 static const struct slab_hard_class *hard_class(size_t size)

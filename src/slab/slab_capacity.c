@@ -122,7 +122,7 @@ static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, 
 		return false;
 	/* C2: the thread that closes the arrays (C1) sees this capacity, or this thread sees
 	 * that they are closed. */
-	if (unlikely(atomic_load_explicit(&s->checked, memory_order_seq_cst)))
+	if (unlikely(slab_is_closed(s)))
 		slab_close_array(s, a, cpu);
 	return true;
 }
@@ -140,7 +140,7 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 
 	debug_assert(slots <= PCPU_ARRAY_MAX_SLOTS);
 	/* A closed array stays closed: the thread that closed it empties it. */
-	while (now < slots && !slab_is_checked(s))
+	while (now < slots && !slab_is_closed(s))
 		if (widen(s, a, cpu, &now, (uint16_t)slots))
 			return slots - now;
 	return 0;

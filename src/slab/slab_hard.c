@@ -46,3 +46,17 @@ unsigned int slab_hard_random(unsigned int n)
 	debug_assert(n);
 	return (unsigned int)((slab_hard_draw() >> 32) * n >> 32);
 }
+
+void slab_hard_shuffle(void **objs, unsigned int n)
+{
+	uint64_t r = slab_hard_draw();
+
+	for (unsigned int i = n; i > 1; i--) {
+		unsigned int other = (unsigned int)((r >> 32) * i >> 32);
+		void *obj = objs[other];
+
+		objs[other] = objs[i - 1];
+		objs[i - 1] = obj;
+		r = r * 6364136223846793005u + 1442695040888963407u;
+	}
+}

@@ -85,5 +85,7 @@ static always_inline bool slab_hard_is_zero(const void *slot, size_t size)
 /* Random numbers: any; one below @n. */
 uint64_t slab_hard_draw(void);
 unsigned int slab_hard_random(unsigned int n);
+/* Brings @objs into random order. */
+void slab_hard_shuffle(void **objs, unsigned int n);
 
 #endif

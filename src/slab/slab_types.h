@@ -180,7 +180,6 @@ struct kmem_cache {
 	/* Hardened caches: debug/hard.c. */
 	void *hard_waiting;		/* per-CPU struct pcpu_array: the quarantine */
 	_Atomic uint16_t hard_slots;	/* of the quarantine */
-	_Atomic uint16_t hard_capacity; /* of a CPU's array */
 	_Atomic uint64_t fail_calls, fail_after, fail_times; /* kmem_cache_fail(); relaxed */
 	/* slab_limit.c, slab_stock.c; relaxed, except the pointer: written once, release. */
 	_Atomic size_t max_slabs;    /* 0: no limit */
@@ -261,6 +260,13 @@ static inline struct kmem_cache *slab_twin(const struct kmem_cache *s)
 static always_inline bool slab_is_checked(const struct kmem_cache *s)
 {
 	return unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed));
+}
+
+/* Whether its arrays stay closed. A hardened cache's do not: its own slow paths use them. */
+static inline bool slab_is_closed(const struct kmem_cache *s)
+{
+	return atomic_load_explicit(&s->checked, memory_order_seq_cst) &
+	       ~(unsigned int)SLAB_CHECK_HARD;
 }
 
 /* The array for objects of @node. */

@@ -32,32 +32,28 @@
 
 #include "base/assert.h"
 #include "base/report.h"
-#include "page/background.h"
 #include "percpu/array_slow.h"
 #include "percpu/array_wind.h"
 #include "percpu/gate.h"
 #include "percpu/percpu_alloc.h"
+#include "slab/slab_capacity.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_page.h"
+#include "slab/slab_refill.h"
 #include "slab/slab_take.h"
 
 enum {
 	QUARANTINE_BYTES = 16384, /* of a CPU and cache */
 	QUARANTINE_MIN = 4,	  /* objects */
 	QUARANTINE_MAX = 128,
-	ARRAY_BYTES = 65536, /* and so many may be ready for the next requests */
-	ARRAY_MAX = 512,
 };
 
 bool slab_hard_prepare(struct kmem_cache *s)
 {
 	unsigned int slots =
 		max_uint(min_uint(QUARANTINE_BYTES / s->size, QUARANTINE_MAX), QUARANTINE_MIN);
-	unsigned int ready = max_uint(min_uint(ARRAY_BYTES / s->size, ARRAY_MAX), slots);
 
 	atomic_store_explicit(&s->hard_slots, (uint16_t)slots, memory_order_relaxed);
-	atomic_store_explicit(&s->hard_capacity, (uint16_t)min_uint(ready, s->capacity_max),
-			      memory_order_relaxed);
 	s->hard_waiting = pcpu_alloc(pcpu_array_size(slots), PCPU_ENTRY_SIZE);
 	return s->hard_waiting;
 }
@@ -108,58 +104,6 @@ void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node)
 	return likely(obj) ? slab_hard_hand_out(obj, c->size) : NULL;
 }
 
-static void shuffle(void **objs, unsigned int n)
-{
-	uint64_t r = slab_hard_draw();
-
-	for (unsigned int i = n; i > 1; i--) {
-		unsigned int other = (unsigned int)((r >> 32) * i >> 32);
-		void *obj = objs[other];
-
-		objs[other] = objs[i - 1];
-		objs[i - 1] = obj;
-		r = r * 6364136223846793005u + 1442695040888963407u;
-	}
-}
-
-/* Takes one object, and others for this CPU's array, through @batch with room for @most. */
-static noinline void *fetch(struct kmem_cache *s, unsigned int node, gfp_t flags, void **batch,
-			    unsigned int most)
-{
-	unsigned int capacity = atomic_load_explicit(&s->hard_capacity, memory_order_relaxed);
-	unsigned int want = min_uint(capacity / 2 + 1, most), got, pushed;
-
-	if (flags & __GFP_DIRECT_RECLAIM)
-		page_decay();
-	got = slab_take(s, &node, batch, want, 1, flags);
-	if (!got)
-		return NULL;
-	slab_event(s, SLAB_ALLOC_SLOWPATH);
-	shuffle(batch, got);
-	if (got == 1)
-		return batch[0];
-	slab_event(s, SLAB_ALLOC_REFILL);
-	pcpu_array_open(slab_array(s, node), &s->hard_capacity);
-	pushed = pcpu_array_push_bulk(slab_array(s, node), batch + 1, got - 1);
-	if (pushed < got - 1)
-		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);
-	return batch[0];
-}
-
-static noinline void *fetch_many(struct kmem_cache *s, unsigned int node, gfp_t flags)
-{
-	void *batch[SLAB_BATCH_MAX];
-
-	return fetch(s, node, flags, batch, SLAB_BATCH_MAX);
-}
-
-static noinline void *fetch_few(struct kmem_cache *s, unsigned int node, gfp_t flags)
-{
-	void *batch[SLAB_BATCH_FEW];
-
-	return fetch(s, node, flags, batch, SLAB_BATCH_FEW);
-}
-
 /* Objects of no bytes. */
 static cold void *alloc_nothing(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
@@ -181,10 +125,8 @@ void *slab_hard_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags)
 	/* Its countdown may have run out: nobody looks at samples of a hardened cache. */
 	if (!obj && pcpu_array_wind_up(array))
 		obj = pcpu_array_pop(array);
-	/* A handler that interrupted a slow path has the rest of that one's stack. */
 	if (!obj)
-		obj = pcpu_gate_depth > 1 ? fetch_few(s, node, flags)
-					  : fetch_many(s, node, flags);
+		obj = slab_refill(s, node, flags);
 	return obj ? slab_hard_hand_out(obj, s->size) : NULL;
 }
 
@@ -200,19 +142,28 @@ static unsigned int same_node(void **objs, unsigned int n)
 	return i;
 }
 
-/* Puts objects that have waited into this CPU's arrays, and what has no room there into slabs.
- */
+/* Puts objects of one node that have waited into this CPU's array, which grows with use, and
+ * what has no room there into slabs. */
+static void release_some(struct kmem_cache *s, void **objs, unsigned int n)
+{
+	void *array = slab_array(s, page_node(page_of(objs[0])));
+	unsigned int pushed = pcpu_array_push_bulk(array, objs, n);
+
+	if (pushed == n)
+		return;
+	slab_tune(s, array, SLAB_MOVED_FLUSH);
+	pushed += pcpu_array_push_bulk(array, objs + pushed, n - pushed);
+	if (pushed < n)
+		slab_put(s, objs + pushed, n - pushed, SLAB_PUT_CPU);
+}
+
 static void release(struct kmem_cache *s, void **objs, unsigned int n)
 {
 	slab_event(s, SLAB_FREE_FLUSH);
 	while (n) {
-		unsigned int k = same_node(objs, n), pushed;
-		void *array = slab_array(s, page_node(page_of(objs[0])));
+		unsigned int k = same_node(objs, n);
 
-		pcpu_array_open(array, &s->hard_capacity);
-		pushed = pcpu_array_push_bulk(array, objs, k);
-		if (pushed < k)
-			slab_put(s, objs + pushed, k - pushed, SLAB_PUT_CPU);
+		release_some(s, objs, k);
 		objs += k;
 		n -= k;
 	}
@@ -233,7 +184,7 @@ static void put_slow(struct kmem_cache *s, void *obj)
 	n = pcpu_array_pop_bulk(s->hard_waiting, batch, QUARANTINE_MAX, PCPU_POP_UNCOUNTED);
 	stay = n / 2;
 	/* The oldest lie at the beginning. */
-	shuffle(batch, n - stay);
+	slab_hard_shuffle(batch, n - stay);
 	if (n > stay)
 		release(s, batch, n - stay);
 	back = pcpu_array_push_bulk(s->hard_waiting, batch + n - stay, stay);
