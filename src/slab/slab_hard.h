@@ -39,6 +39,7 @@ struct slab_hard_tables {
 	/* By size, the canary included, in steps of 8 and of 256 bytes. */
 	const struct slab_hard_class *small[129], *large[256];
 	struct kmem_cache *nothing; /* objects of no bytes */
+	bool wide;		    /* the processor has AVX2 */
 };
 
 extern union slab_hard_sealed {
@@ -67,20 +68,8 @@ static inline uint64_t slab_hard_mix(uint64_t v)
 
 typedef uint64_t slab_two_words __attribute__((vector_size(16), may_alias));
 
-/* Whether memory is zero; @size is a multiple of 16. */
-static always_inline bool slab_hard_is_zero(const void *slot, size_t size)
-{
-	const slab_two_words *w = slot, *end = w + size / sizeof(*w);
-	slab_two_words any = { 0, 0 };
-
-	for (; end - w >= 8; w += 8) {
-		any |= w[0] | w[1] | w[2] | w[3];
-		any |= w[4] | w[5] | w[6] | w[7];
-	}
-	for (; w < end; w++)
-		any |= *w;
-	return !(any[0] | any[1]);
-}
+/* Whether memory is zero; both are multiples of 16. */
+bool slab_hard_is_zero(const void *slot, size_t size);
 
 /* Random numbers: any; one below @n. */
 uint64_t slab_hard_draw(void);
