@@ -35,7 +35,7 @@ void slab_hard_put(const struct slab_hard_class *c, void *obj);
  * the page of @obj is of no such cache. @func: the name for the report. */
 bool slab_hard_free(void *obj, const char *func);
 
-enum { SLAB_HARD_NEAR = 256 }; /* bytes that the fast paths zero, and look at, themselves */
+enum { SLAB_HARD_NEAR = 512 }; /* bytes that the fast paths zero, and look at, themselves */
 
 static always_inline _Atomic uint64_t *slab_canary_place(size_t size, void *obj)
 {
