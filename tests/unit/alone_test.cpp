@@ -14,7 +14,7 @@ namespace
 void expect_results_of_atomics()
 {
 	std::mt19937_64 random(7);
-	uint64_t bits = 0, model = 0;
+	uint64_t bits = 0, model = 0, one;
 	uint32_t sum = 0, model_sum = 0;
 
 	for (int i = 0; i < 10000; i++) {
@@ -30,6 +30,11 @@ void expect_results_of_atomics()
 		EXPECT_EQ(shim_alone_add(&sum, n), model_sum);
 		model_sum += n;
 		EXPECT_EQ(sum, model_sum);
+		one = v | 1;
+		EXPECT_FALSE(shim_alone_take(&one, v - 1));
+		EXPECT_EQ(one, v | 1);
+		EXPECT_TRUE(shim_alone_take(&one, v | 1));
+		EXPECT_EQ(one, 0u);
 	}
 }
 
@@ -50,6 +55,9 @@ TEST(AloneTest, ThreadsAreNoticed)
 uint64_t word;
 uint32_t sum;
 volatile uint32_t calls, wrong;
+/* What one of the two takes in each round, and how often one did. */
+uint64_t prize;
+volatile uint32_t round_number, taken;
 
 /* Not after each instruction, because then the program would come to no end of a change. */
 void handler(int)
@@ -63,6 +71,7 @@ void handler(int)
 	shim_alone_and(&word, UINT32_MAX);
 	wrong = wrong + (shim_alone_or(&word, uint64_t{ 1 } << (32 + n % 32)) >> 32 != 0);
 	shim_alone_add(&sum, 1u << 16);
+	taken = taken + shim_alone_take(&prize, round_number);
 	calls = n + 1;
 }
 
@@ -87,6 +96,7 @@ TEST(AloneTest, NoChangeIsLostToASignal)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		const uint32_t rounds = 80;
+		uint32_t mine = 0;
 
 		signal(SIGTRAP, handler);
 		step(true);
@@ -96,12 +106,18 @@ TEST(AloneTest, NoChangeIsLostToASignal)
 			wrong = wrong + ((shim_alone_or(&word, bit) & bit) != 0);
 			wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
 			shim_alone_add(&sum, 1);
+			round_number = i + 1;
+			__atomic_store_n(&prize, i + 1, __ATOMIC_RELAXED);
+			if (shim_alone_take(&prize, i + 1))
+				mine++;
 		}
 		step(false);
 		EXPECT_GE(calls, rounds);
 		EXPECT_EQ(wrong, 0u);
 		EXPECT_EQ(sum, rounds + (calls << 16));
 		EXPECT_EQ(static_cast<uint32_t>(word), 0u);
+		EXPECT_EQ(mine + taken, rounds);
+		EXPECT_GT(taken, 0u);
 	});
 }
 #endif
