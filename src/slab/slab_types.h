@@ -13,11 +13,14 @@
  *   slab_cache.c      one cache's descriptor and arrays
  *
  *   slab_api.c        the program's functions: an object in, an object out
- *   slab_array.c      refills and flushes this CPU's array of free objects
+ *   slab_array.c      the slow paths behind this CPU's array of free objects
+ *   debug/check.c     in their place: caches that are checked, debugged or hardened
+ *   debug/hard.c      objects of hardened caches
+ *   slab_refill.c     fills the array out of slabs
  *   slab_capacity.c   decides how large the array is
  *   slab_drain.c      empties all arrays, lists and queues of a cache
  *   slab_count.c      counts what a cache holds and did
- *   debug/            in place of arrays: objects of twins, with guards and records
+ *   debug/            objects of twins, with guards and records
  *   slab_sample.c     looks at one allocation of many
  *   slab_kfence.c     objects in KFENCE's pool, between guard pages
  *   slab_take.c       chooses the node that objects come from
@@ -260,13 +263,6 @@ static inline struct kmem_cache *slab_twin(const struct kmem_cache *s)
 static always_inline bool slab_is_checked(const struct kmem_cache *s)
 {
 	return unlikely(atomic_load_explicit(&s->checked, memory_order_relaxed));
-}
-
-/* Whether its arrays stay closed. A hardened cache's do not: its own slow paths use them. */
-static inline bool slab_is_closed(const struct kmem_cache *s)
-{
-	return atomic_load_explicit(&s->checked, memory_order_seq_cst) &
-	       ~(unsigned int)SLAB_CHECK_HARD;
 }
 
 /* The array for objects of @node. */

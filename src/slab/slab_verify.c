@@ -145,7 +145,7 @@ static const char *object_wrong(void *obj, void *home)
 	return NULL;
 }
 
-/* The same for a hardened cache's objects: of whatever node, zero, and not the program's. */
+/* The same for a hardened cache's objects: of whatever node, and not the program's. */
 static const char *hard_wrong(void *obj, void *cache)
 {
 	struct kmem_cache *s = cache;
