@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The slow path's way from slabs to the program, of all caches: one object for the request, and
- * others, half an array at most, for the next ones. Those of a hardened cache are shuffled on
+ * others, half an array at most, for the next ones. A hardened cache's objects are shuffled on
  * the way.
  */
 #include "slab/slab_refill.h"
