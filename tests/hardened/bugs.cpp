@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -114,18 +115,27 @@ void free_twice_in_threads(size_t size)
 /* Two threads free the same block at the same moment, again and again. */
 void free_at_once(size_t size)
 {
-	constexpr int kRounds = 2000;
+	using clock = std::chrono::steady_clock;
+	constexpr int kRounds = 5000;
 	static std::atomic<char *> block;
 	static std::atomic<int> round;
+	static clock::time_point moment;
 	auto wait = [](int until) {
 		for (int n = 0; round < until; n++)
 			if (n > 1000)
 				std::this_thread::yield();
 	};
-	std::thread other([wait] {
+	auto release_then = [](char *p, int delay) {
+		while (clock::now() < moment)
+			;
+		for (volatile int n = delay; n; n = n - 1)
+			;
+		release(p);
+	};
+	std::thread other([wait, release_then] {
 		for (int i = 1; i <= kRounds; i++) {
 			wait(2 * i - 1);
-			release(block);
+			release_then(block, i % 10);
 			round++;
 		}
 	});
@@ -134,8 +144,9 @@ void free_at_once(size_t size)
 		char *p = get(size);
 
 		block = p;
+		moment = clock::now() + std::chrono::nanoseconds(500);
 		round++;
-		release(p);
+		release_then(p, i / 10 % 10);
 		wait(2 * i);
 	}
 	other.join();
