@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Atomic changes in a process of one thread, and in one of several (base/alone.h). */
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <random>
@@ -65,8 +66,10 @@ void handler(int)
 	static uint32_t traps;
 	const uint32_t n = calls;
 
-	if (++traps % 13)
+	/* After another number of instructions each time: rounds are all of the same length. */
+	if (++traps < 11 + n % 7)
 		return;
+	traps = 0;
 	wrong = wrong + (n && !(word & uint64_t{ 1 } << (32 + (n - 1) % 32)));
 	shim_alone_and(&word, UINT32_MAX);
 	wrong = wrong + (shim_alone_or(&word, uint64_t{ 1 } << (32 + n % 32)) >> 32 != 0);
@@ -92,33 +95,53 @@ void step(bool on)
 			 : "cc", "memory");
 }
 
+void expect_no_change_lost()
+{
+	const uint32_t rounds = 80;
+	uint32_t mine = 0;
+
+	signal(SIGTRAP, handler);
+	step(true);
+	for (uint32_t i = 0; i < rounds; i++) {
+		uint64_t bit = uint64_t{ 1 } << (i % 32);
+
+		wrong = wrong + ((shim_alone_or(&word, bit) & bit) != 0);
+		wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
+		shim_alone_add(&sum, 1);
+		round_number = i + 1;
+		__atomic_store_n(&prize, i + 1, __ATOMIC_RELAXED);
+		if (shim_alone_take(&prize, i + 1))
+			mine++;
+	}
+	step(false);
+	EXPECT_GE(calls, rounds);
+	EXPECT_EQ(wrong, 0u);
+	EXPECT_EQ(sum, rounds + (calls << 16));
+	EXPECT_EQ(static_cast<uint32_t>(word), 0u);
+	EXPECT_EQ(mine + taken, rounds);
+	EXPECT_GT(taken, 0u);
+}
+
 /* The handler comes between any two instructions of a change, in one round or another. */
 TEST(AloneTest, NoChangeIsLostToASignal)
 {
+	EXPECT_FRESH_PROCESS_PASSES([] { expect_no_change_lost(); });
+}
+
+/* The same with LOCK. */
+TEST(AloneTest, NoChangeIsLostToASignalOfOneThreadOfMany)
+{
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		const uint32_t rounds = 80;
-		uint32_t mine = 0;
+		std::atomic<bool> end{ false };
+		std::thread other([&end] {
+			while (!end)
+				std::this_thread::yield();
+		});
 
-		signal(SIGTRAP, handler);
-		step(true);
-		for (uint32_t i = 0; i < rounds; i++) {
-			uint64_t bit = uint64_t{ 1 } << (i % 32);
-
-			wrong = wrong + ((shim_alone_or(&word, bit) & bit) != 0);
-			wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
-			shim_alone_add(&sum, 1);
-			round_number = i + 1;
-			__atomic_store_n(&prize, i + 1, __ATOMIC_RELAXED);
-			if (shim_alone_take(&prize, i + 1))
-				mine++;
-		}
-		step(false);
-		EXPECT_GE(calls, rounds);
-		EXPECT_EQ(wrong, 0u);
-		EXPECT_EQ(sum, rounds + (calls << 16));
-		EXPECT_EQ(static_cast<uint32_t>(word), 0u);
-		EXPECT_EQ(mine + taken, rounds);
-		EXPECT_GT(taken, 0u);
+		EXPECT_FALSE(shim_alone_is());
+		expect_no_change_lost();
+		end = true;
+		other.join();
 	});
 }
 #endif
