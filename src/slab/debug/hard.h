@@ -56,7 +56,8 @@ static always_inline void slab_canary_set(void *obj, size_t size)
 			      memory_order_relaxed);
 }
 
-/* What slab_hard_pop() and slab_hard_hand_out() do, if @size is near. */
+/* Whether a free object is zero; false also above SLAB_HARD_NEAR: slab_hard_hand_out() looks.
+ */
 static always_inline bool slab_hard_is_near_zero(const void *obj, size_t size)
 {
 	const slab_two_words *first = obj, *last = first + size / sizeof(*first) - 1;
@@ -84,6 +85,7 @@ static always_inline bool slab_canary_take(void *obj, const struct slab_hard_cla
 	const struct slab_hard_class *c;
 	unsigned int place;
 	uint64_t word;
+	size_t index;
 
 	*class = NULL;
 	if (unlikely(!page_window_readable(offset)))
@@ -93,9 +95,8 @@ static always_inline bool slab_canary_take(void *obj, const struct slab_hard_cla
 	in_slab = (offset & (((size_t)1 << page_shift()) - 1)) +
 		  ((size_t)page_place_to_head(place) << page_shift());
 	word = slab_canary(obj);
-	return likely(in_slab < c->end) &&
-	       likely(reciprocal_divide((uint32_t)in_slab, c->reciprocal) * c->size ==
-		      in_slab) &&
+	index = reciprocal_divide((uint32_t)in_slab, c->reciprocal);
+	return likely(in_slab < c->end) && likely(index * c->size == in_slab) &&
 	       likely(alone_exchange(slab_canary_place(c->size, obj), &word, 0));
 }
 
