@@ -230,6 +230,16 @@ static inline size_t page_size(void)
 	return (size_t)1 << page_window.page_shift;
 }
 
+/* page_window.page_shift; a constant where the processor has pages of one size. */
+static always_inline unsigned int page_shift(void)
+{
+#ifdef __x86_64__
+	return 12;
+#else
+	return page_window.page_shift;
+#endif
+}
+
 static inline bool page_window_has(const void *addr)
 {
 	return (uintptr_t)addr - page_window.base < page_window.size;

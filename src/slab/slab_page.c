@@ -119,9 +119,6 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page,
 				      memory_order_relaxed);
 		avail += take != all;
 		whole += !take;
-		if (unlikely(s->hard))
-			atomic_store_explicit(slab_used_word(l, page, w), 0,
-					      memory_order_relaxed);
 	}
 	atomic_store_explicit(&page->state, pack(avail, whole, SLAB_WITH_CPU),
 			      memory_order_relaxed);
