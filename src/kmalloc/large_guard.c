@@ -20,6 +20,7 @@
 #include "kmalloc/large_debug.h"
 #include "page/guard.h"
 #include "page/page_alloc.h"
+#include "percpu/gate.h"
 #include "slab/slab_hard.h"
 #include "ukmem/shrinker.h"
 
@@ -80,8 +81,9 @@ static struct page *take(unsigned int node, unsigned int order, gfp_t flags, siz
 		     : page_alloc_run(node, flags, npages, zeroed);
 }
 
-cold struct page *large_guard_alloc(unsigned int node, unsigned int order, gfp_t flags,
-				    size_t npages, bool *zeroed)
+/* The thread is inside the gate: a fork waits until a run just taken is one of blocks. */
+static struct page *take_guarded(unsigned int node, unsigned int order, gfp_t flags,
+				 size_t npages, bool *zeroed)
 {
 	size_t lead = (size_t)1 << order, all = lead + npages + 1;
 	struct page *first = take(node, order, flags, all, zeroed);
@@ -97,6 +99,19 @@ cold struct page *large_guard_alloc(unsigned int node, unsigned int order, gfp_t
 	page_set_head(page, page_head(PAGE_ALLOCATED, PAGE_NO_ORDER, false));
 	page->npages = npages;
 	large_set_word(page, LARGE_LEAD, lead);
+	return page;
+}
+
+cold struct page *large_guard_alloc(unsigned int node, unsigned int order, gfp_t flags,
+				    size_t npages, bool *zeroed)
+{
+	struct page *page;
+
+	if (unlikely(!page_ready(flags)))
+		return NULL;
+	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM && lock_none_held());
+	page = take_guarded(node, order, flags, npages, zeroed);
+	pcpu_gate_leave();
 	return page;
 }
 
@@ -151,28 +166,38 @@ static bool prepare_to_wait(struct page *first, struct page *page)
 	return true;
 }
 
-cold bool large_guard_free(struct page *page, const void *caller)
+/* Makes a freed block and its guards one run, which waits or not. */
+static void put_away(struct page *page, size_t lead)
 {
-	size_t lead = large_word(page, LARGE_LEAD), all = lead + page->npages + 1, waiting;
-	uint8_t type = PAGE_LARGE;
+	size_t all = lead + page->npages + 1, waiting;
 	struct page *first = page - lead;
 
-	if (!lead || !atomic_compare_exchange_strong_explicit(&page->type, &type, PAGE_NONE,
-							      memory_order_relaxed,
-							      memory_order_relaxed))
-		return false;
-	if (large_debug(SLAB_DEBUG_FLAGS))
-		large_debug_free(page, caller);
 	page_guard_join(first, lead, all);
 	set_waiting_word(first, WAITING_LEAD, lead);
 	if (!prepare_to_wait(first, page)) {
 		give_back(first, false);
-		return true;
+		return;
 	}
 	waiting = atomic_fetch_add_explicit(&quarantine.pages, all, memory_order_relaxed) + all;
 	turn(first);
 	if (waiting > (size_t)QUARANTINE_BYTES >> page_window.page_shift)
 		large_guard_trim();
+}
+
+/* The thread that finds the pages of the first guard frees the block. */
+cold bool large_guard_free(struct page *page, const void *caller)
+{
+	size_t lead =
+		atomic_exchange_explicit(&page->bitmap[LARGE_LEAD], 0, memory_order_relaxed);
+
+	if (!lead)
+		return false;
+	if (large_debug(SLAB_DEBUG_FLAGS))
+		large_debug_free(page, caller);
+	/* The child of a fork would lose what this thread has in hand. */
+	pcpu_gate_enter(lock_none_held());
+	put_away(page, lead);
+	pcpu_gate_leave();
 	return true;
 }
 
@@ -219,7 +244,8 @@ void large_guard_unclaim(struct page *first)
 	turn(first);
 }
 
-/* A block that another thread was putting in, or taking out, is lost to the child. */
+/* A block that another thread was putting in without waiting for the fork is lost to the child.
+ */
 void large_guard_fork_child(void)
 {
 	size_t npages = 0;
