@@ -24,7 +24,7 @@ enum {
 	ALIGN = 1 << 16,
 	BLOCKS = 9,
 	LATER = 30, /* blocks that are freed between a free and its bug */
-	PLENTY = 300,
+	PLENTY = 60,
 	MIB = 1 << 20,
 };
 
@@ -265,7 +265,7 @@ static void turn_over(void)
 		free(p);
 		free(q);
 		/* The rest of memory is others': small ones, too, get some. */
-		if (i % 50 == 0 && !malloc(SIZE / 20))
+		if (i % 20 == 0 && !malloc(SIZE / 20))
 			die("no memory");
 	}
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -207,6 +208,11 @@ TEST(LargeDebugTest, ScarceMemory)
 		for (int i = 0; i < 8; i++)
 			kfree(get(5 << 20));
 		EXPECT_GT(counted("quarantined_bytes"), 20u << 20);
+		char *at_once = get(12 << 20, GFP_NOWAIT);
+		EXPECT_NE(at_once, nullptr) << "it cannot reclaim";
+		kfree(at_once);
+		for (int i = 0; i < 8; i++)
+			kfree(get(5 << 20));
 		for (int i = 0; i < 25; i++) {
 			pages.push_back(alloc_pages(GFP_KERNEL, 8));
 			ASSERT_NE(pages.back(), nullptr);
@@ -221,6 +227,82 @@ TEST(LargeDebugTest, ScarceMemory)
 			__free_pages(page, 8);
 	}
 	kmem_cache_destroy(s);
+}
+
+/* The titles of all reports that @bugs cause. */
+std::vector<std::string> titles(const std::function<void()> &bugs)
+{
+	std::vector<std::string> found;
+
+	::testing::internal::CaptureStderr();
+	bugs();
+	std::string text = ::testing::internal::GetCapturedStderr();
+	const std::string begin = "BUG kmalloc-large: ";
+	for (size_t at = 0; (at = text.find(begin, at)) != std::string::npos; at++)
+		found.push_back(text.substr(at + begin.size(),
+					    text.find(": block", at) - at - begin.size()));
+	return found;
+}
+
+TEST(LargeDebugTest, WarningsRepairAndGoOn)
+{
+	configure(std::string(kAll) + ",slab_debug_action:warn");
+	char *volatile p = get(kSize);
+	std::vector<std::string> found = titles([&] {
+		p[kSize] = 'A';
+		EXPECT_EQ(krealloc(p, kSize - 1, GFP_KERNEL), p); /* one */
+		EXPECT_EQ(krealloc(p, kSize, GFP_KERNEL), p);	  /* repaired */
+		p[whole_pages(kSize) - 1] = 'A';
+		kfree(p + 16);
+		kfree(p); /* two */
+		kfree(p);
+		kfree(p + kSize - 1);
+		EXPECT_EQ(krealloc(p, 10, GFP_KERNEL), nullptr);
+		EXPECT_EQ(ksize(p), 0u);
+	});
+	EXPECT_EQ(found, (std::vector<std::string>{
+				 "Right guard overwritten", "Not the start of a block",
+				 "Right guard overwritten", "Block already free",
+				 "Not the start of a block", "Block already free",
+				 "Block already free" }));
+	EXPECT_TRUE(titles([&] {
+			    for (int n = 0; n < 100; n++)
+				    kfree(get(kSize + static_cast<size_t>(n)));
+			    ukmem_trim();
+		    }).empty());
+	EXPECT_EQ(counted("bytes"), 0u);
+}
+
+/* Of two threads that free a block, one does, and the other one is reported. */
+TEST(LargeDebugTest, TwoThreadsFreeABlock)
+{
+	configure(std::string(kAll) + ",slab_debug_action:warn,invalid_free:warn");
+	constexpr unsigned kRounds = 200;
+	std::atomic<unsigned> ready{ 0 };
+	std::vector<void *> blocks(kRounds);
+	auto free_all = [&] {
+		for (unsigned n = 0; n < kRounds; n++) {
+			ready++;
+			while (ready < 2 * n + 2)
+				sched_yield();
+			vfree(blocks[n]);
+		}
+	};
+
+	for (auto &p : blocks)
+		p = vmalloc(1);
+	::testing::internal::CaptureStderr();
+	std::thread other(free_all);
+	free_all();
+	other.join();
+	std::string text = ::testing::internal::GetCapturedStderr();
+	unsigned reports = 0;
+	for (const char *title : { "Block already free", "invalid pointer" })
+		for (size_t at = 0; (at = text.find(title, at)) != std::string::npos; at++)
+			reports++;
+	EXPECT_EQ(reports, kRounds);
+	EXPECT_EQ(counted("bytes"), 0u);
+	EXPECT_EQ(counted("frees"), counted("allocs"));
 }
 
 /* Beyond the number of guards a freed block is filled, and looked at when it goes. */
