@@ -228,12 +228,12 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 }
 
 /* Synchronization: written once, with release, before the first page is closed for it. */
-static _Atomic(kfence_fault_hook) other;
+static _Atomic(kfence_fault_hook) fault_hook;
 
 /* A signal that was sent has no address. */
 static bool is_handled(const siginfo_t *info, const void *context)
 {
-	kfence_fault_hook hook = atomic_load_explicit(&other, memory_order_acquire);
+	kfence_fault_hook hook = atomic_load_explicit(&fault_hook, memory_order_acquire);
 
 	if (info->si_code <= 0)
 		return false;
@@ -282,7 +282,7 @@ bool kfence_fault_init(void)
 
 bool kfence_fault_tell(kfence_fault_hook hook)
 {
-	atomic_store_explicit(&other, hook, memory_order_release);
+	atomic_store_explicit(&fault_hook, hook, memory_order_release);
 	return kfence_fault_init();
 }
 

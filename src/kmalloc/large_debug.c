@@ -51,14 +51,14 @@ struct record {
 };
 
 /*
- * The list of free records: the number of the first one, and a tag above, which counts changes.
- * So an exchange fails if the first one was taken and came back meanwhile. Numbers begin at 1.
- * Synchronization: R1, the release exchange that puts a record back, pairs with R2, the acquire
- * exchange that takes it.
+ * The list of unused records: the number of the first one, and a tag above, which counts
+ * changes. So an exchange fails if the first one was taken and came back meanwhile. Numbers
+ * begin at 1. Synchronization: the exchange that takes a record acquires what the one that put
+ * it back releases.
  */
 static struct {
 	struct record *of; /* written by large_debug_init() */
-	_Atomic uint64_t free;
+	_Atomic uint64_t unused;
 	atomic_uint touched; /* so many were ever taken */
 } records;
 
@@ -77,17 +77,16 @@ static uint64_t list_of(uint32_t first, uint64_t before)
 /* Result: a number; 0: there is none left. */
 static uint32_t take_record(void)
 {
-	uint64_t list = atomic_load_explicit(&records.free, memory_order_acquire);
+	uint64_t list = atomic_load_explicit(&records.unused, memory_order_acquire);
 	unsigned int n;
 
 	while ((uint32_t)list) {
 		struct record *r = &records.of[(uint32_t)list - 1];
 		uint32_t next = atomic_load_explicit(&r->next, memory_order_relaxed);
 
-		if (atomic_compare_exchange_weak_explicit(&records.free, &list,
-							  list_of(next, list),
-							  memory_order_acquire, /* R2 */
-							  memory_order_acquire))
+		if (atomic_compare_exchange_weak_explicit(
+			    &records.unused, &list, list_of(next, list), memory_order_acquire,
+			    memory_order_acquire))
 			return (uint32_t)list;
 	}
 	if (atomic_load_explicit(&records.touched, memory_order_relaxed) >= RECORDS)
@@ -98,13 +97,13 @@ static uint32_t take_record(void)
 
 static void put_record(uint32_t number)
 {
-	uint64_t list = atomic_load_explicit(&records.free, memory_order_relaxed);
+	uint64_t list = atomic_load_explicit(&records.unused, memory_order_relaxed);
 	struct record *r = &records.of[number - 1];
 
 	do
 		atomic_store_explicit(&r->next, (uint32_t)list, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(
-		&records.free, &list, list_of(number, list), memory_order_release, /* R1 */
+		&records.unused, &list, list_of(number, list), memory_order_release,
 		memory_order_relaxed));
 }
 
