@@ -22,6 +22,7 @@
 #include "percpu/percpu_alloc.h"
 #include "percpu/register.h"
 #include "slab/debug/check.h"
+#include "slab/debug/twin.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
 #include "slab/slab_kfence.h"
@@ -367,14 +368,22 @@ size_t kmalloc_usable(const void *p, const char *func)
 	return find_usable(p, func, NULL, &page);
 }
 
-/* The cache or the number of pages that serves a request of a hardened process. */
+/* Whether sizes of frees are compared with that of an object or a block: in a hardened process,
+ * and of debugged objects with the flag F. */
+static bool compares_size(const struct kmem_cache *s)
+{
+	return slab_hardened ||
+	       (s && s->home != s && slab_debug_flags(s) & SLAB_CONSISTENCY_CHECKS);
+}
+
+/* Whether it is what a request gets, by the cache or the number of pages. */
 static bool serves(const struct page *page, size_t size, size_t align)
 {
 	struct kmem_cache *s;
 
-	if (!size && align <= SLAB_HARD_MIN)
+	if (slab_hardened && !size && align <= SLAB_HARD_MIN)
 		s = size_class_nothing();
-	else if (align > 16)
+	else if (align > 16 || (align && !slab_hardened))
 		s = size_class_aligned(size_class_need(size), align);
 	else
 		s = size_class_need(size) <= SIZE_CLASS_LARGE_MAX
@@ -385,13 +394,32 @@ static bool serves(const struct page *page, size_t size, size_t align)
 	return !s && large_fits(page, size);
 }
 
+/* Reports the wrong size of a debugged object or block. What is neither is the free's to
+ * report. */
+static cold void check_debugged_size(const void *p, size_t size, size_t align, const char *func,
+				     const void *caller)
+{
+	struct page *page = page_lookup(p), *head = page ? slab_head(page) : NULL;
+	struct kmem_cache *s;
+
+	if (!head || page_type(head) != PAGE_SLAB) {
+		large_check_size(p, size, align, func, caller);
+		return;
+	}
+	s = slab_page_cache(head);
+	if (s && s->home != s && compares_size(s) &&
+	    !slab_page_wrong(s, head, slab_page_index(s, head, p)) &&
+	    !serves(head, size, align))
+		slab_twin_has_other_size(s, (void *)(uintptr_t)p, caller);
+}
+
 bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func,
 		      const void *caller)
 {
 	struct page *page;
 
-	if (large_is_guarded() && p)
-		large_check_size(p, size, align, func, caller);
+	if (unlikely(*config.slab_debug) && p)
+		check_debugged_size(p, size, align, func, caller);
 	if (likely(!slab_hardened) || !p)
 		return true;
 	page = find(p, func, caller);
@@ -472,12 +500,12 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 }
 
 /*
- * Whether a block stays where it is: if @size fits and uses more than half of it. In a hardened
- * process, which compares the sizes of frees, only if it is what a request for @size gets.
+ * Whether an object or block stays where it is: if @size fits and uses more than half of it.
+ * Where sizes of frees are compared, only if it is what a request for @size gets.
  */
 static bool stays(const struct page *page, size_t size, size_t old)
 {
-	if (unlikely(slab_hardened && page))
+	if (unlikely(page && compares_size(page_type(page) == PAGE_SLAB ? page->cache : NULL)))
 		return serves(page, size, 0);
 	return size <= old && size > old / 2;
 }

@@ -228,8 +228,8 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 void kfree_slow(void *p, const char *func, const void *caller);
 /*
  * Whether @p can be a block that was asked for with @size bytes, aligned to @align (0: as
- * malloc() does); reports it if not. Always true, unless the process is hardened; if blocks are
- * debugged, a wrong size of one is reported, too.
+ * malloc() does); reports it if not. Always true, unless the process is hardened; a
+ * wrong size of what is debugged is reported, too.
  */
 bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func,
 		      const void *caller);
