@@ -260,13 +260,14 @@ cold void large_debug_tell(const struct large_finding *f)
 	}
 }
 
-cold void large_debug_report(struct large_finding *f, const void *caller)
+cold void large_debug_report(const struct large_finding *f, const void *caller)
 {
+	struct large_finding found = *f;
 	uintptr_t pc[STACK_DEPTH];
 
-	f->pc = pc;
-	f->depth = read_stack(pc, caller);
-	large_debug_tell(f);
+	found.pc = pc;
+	found.depth = read_stack(pc, caller);
+	large_debug_tell(&found);
 	if (config.slab_debug_action == SLAB_DEBUG_ABORT)
 		abort();
 }

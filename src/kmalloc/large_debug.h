@@ -64,6 +64,6 @@ struct large_finding {
 void large_debug_tell(const struct large_finding *f);
 /* The same, found when the program called from @caller; then aborts, or returns, as the tunable
  * slab_debug_action says. */
-void large_debug_report(struct large_finding *f, const void *caller);
+void large_debug_report(const struct large_finding *f, const void *caller);
 
 #endif

@@ -37,7 +37,7 @@ void *_ZnwmSt11align_val_t(size_t size, size_t align) __attribute__((weak));
 void _ZdlPv(void *p) __attribute__((weak));
 void _ZdlPvm(void *p, size_t size) __attribute__((weak));
 
-static volatile char sink;
+static volatile int sink;
 
 static void die(const char *what)
 {
