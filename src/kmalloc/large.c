@@ -149,12 +149,13 @@ static void free_run(struct page *page, size_t npages, bool moved)
 
 static cold bool free_guarded(struct page *page, const void *caller)
 {
-	size_t npages = page->npages;
+	size_t npages = page->npages, lead = large_guard_take(page);
 
+	if (!lead)
+		return false;
 	if (unlikely(page->sampled))
 		forget(page);
-	if (!large_guard_free(page, caller))
-		return false;
+	large_guard_put(page, lead, caller);
 	this_cpu_add(*large_in_use, -(BLOCK + npages));
 	return true;
 }

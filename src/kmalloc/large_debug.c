@@ -35,7 +35,7 @@ _Atomic slab_flags_t large_debug_flags;
 
 enum {
 	STACK_DEPTH = 12,
-	RECORDS = 16384, /* blocks beyond have none */
+	RECORDS = 16384, /* blocks beyond have none; at most 2^(64 - LARGE_ASKED_BITS) - 1 */
 };
 
 struct track {
@@ -62,9 +62,21 @@ static struct {
 	atomic_uint touched; /* so many were ever taken */
 } records;
 
+/* The number of a block's record; 0: it has none. */
+static uint32_t number_of(const struct page *page)
+{
+	return (uint32_t)(large_word(page, LARGE_WHAT) >> LARGE_ASKED_BITS);
+}
+
+static void describe(struct page *page, size_t asked, uint32_t number)
+{
+	debug_assert(asked >> LARGE_ASKED_BITS == 0);
+	large_set_word(page, LARGE_WHAT, asked | (uint64_t)number << LARGE_ASKED_BITS);
+}
+
 static struct record *record_of(const struct page *page)
 {
-	size_t number = large_word(page, LARGE_RECORD);
+	uint32_t number = number_of(page);
 
 	return number && number <= RECORDS ? &records.of[number - 1] : NULL;
 }
@@ -140,14 +152,14 @@ static size_t bytes_of(const struct page *page)
 
 size_t large_debug_size(const struct page *page)
 {
-	return large_debug(SLAB_RED_ZONE) ? large_word(page, LARGE_ASKED) : bytes_of(page);
+	return large_debug(SLAB_RED_ZONE) ? large_asked(page) : bytes_of(page);
 }
 
-static void ask(struct page *page, size_t size)
+static void ask(struct page *page, size_t size, uint32_t number)
 {
 	size = max_size(size, 1);
 	debug_assert(size <= bytes_of(page));
-	large_set_word(page, LARGE_ASKED, size);
+	describe(page, size, number);
 	if (large_debug(SLAB_RED_ZONE))
 		memset((char *)page_to_virt(page) + size, SLAB_GUARD_USED,
 		       bytes_of(page) - size);
@@ -157,14 +169,13 @@ void large_debug_alloc(struct page *page, size_t size, const void *caller)
 {
 	uint32_t number = large_debug(SLAB_STORE_USER) ? take_record() : 0;
 
-	large_set_word(page, LARGE_RECORD, number);
 	if (number) {
-		struct record *r = record_of(page);
+		struct record *r = &records.of[number - 1];
 
 		r->free.at.caller = NULL;
 		note(&r->alloc, caller);
 	}
-	ask(page, size);
+	ask(page, size, number);
 }
 
 /* Reports bytes of a block, from @from to @to, that are not @wanted. */
@@ -183,14 +194,14 @@ static void check(struct page *page, const char *what, size_t from, size_t to, u
 static void check_slack(struct page *page, const void *caller)
 {
 	if (large_debug(SLAB_RED_ZONE))
-		check(page, "Right guard overwritten", large_word(page, LARGE_ASKED),
-		      bytes_of(page), SLAB_GUARD_USED, caller);
+		check(page, "Right guard overwritten", large_asked(page), bytes_of(page),
+		      SLAB_GUARD_USED, caller);
 }
 
 void large_debug_resize(struct page *page, size_t size, const void *caller)
 {
 	check_slack(page, caller);
-	ask(page, size);
+	ask(page, size, number_of(page));
 }
 
 void large_debug_free(struct page *page, const void *caller)
@@ -204,11 +215,11 @@ void large_debug_free(struct page *page, const void *caller)
 
 void large_debug_forget(struct page *page)
 {
-	size_t number = large_word(page, LARGE_RECORD);
+	uint32_t number = number_of(page);
 
-	large_set_word(page, LARGE_RECORD, 0);
+	describe(page, large_asked(page), 0);
 	if (number)
-		put_record((uint32_t)number);
+		put_record(number);
 }
 
 void large_debug_poison(struct page *page)
@@ -247,8 +258,7 @@ cold void large_debug_tell(const struct large_finding *f)
 	log_warn("BUG " SLAB_DEBUG_BLOCKS ": %s: block %p", f->what, block);
 	if (*f->detail)
 		log_warn("  %s", f->detail);
-	log_warn("  %zu bytes at %p, pages: %zu", large_word(page, LARGE_ASKED), block,
-		 page->npages);
+	log_warn("  %zu bytes at %p, pages: %zu", large_asked(page), block, page->npages);
 	slab_report_bytes(block, &f->wrong, 0, (long)bytes_of(page));
 	if (r) {
 		tell_track("allocated", &r->alloc);

@@ -8,22 +8,30 @@
 
 /*
  * The words of a block's page entry, if blocks are guarded: a process that is hardened, or
- * debugs blocks. Synchronization: relaxed; the block's owner writes them.
+ * debugs blocks. The words before are the heap profile's. Synchronization: relaxed; the block's
+ * owner writes them.
  */
 enum large_word {
-	LARGE_LEAD,   /* pages of the guard before the block */
-	LARGE_ASKED,  /* bytes asked for; these two only if blocks are debugged */
-	LARGE_RECORD, /* the number of its record; 0: none */
+	LARGE_WHAT = 2, /* only if blocks are debugged: bytes asked for, number of the record */
+	LARGE_LEAD = 3, /* pages of the guard before the block; 0: it is being freed */
 };
 
-static inline size_t large_word(const struct page *page, enum large_word word)
+enum { LARGE_ASKED_BITS = 48 };
+
+static inline uint64_t large_word(const struct page *page, enum large_word word)
 {
 	return atomic_load_explicit(&page->bitmap[word], memory_order_relaxed);
 }
 
-static inline void large_set_word(struct page *page, enum large_word word, size_t value)
+static inline void large_set_word(struct page *page, enum large_word word, uint64_t value)
 {
 	atomic_store_explicit(&page->bitmap[word], value, memory_order_relaxed);
+}
+
+/* The bytes that were asked for. */
+static inline size_t large_asked(const struct page *page)
+{
+	return large_word(page, LARGE_WHAT) & (((uint64_t)1 << LARGE_ASKED_BITS) - 1);
 }
 
 /* The flags that the tunable slab_debug gives to blocks. Synchronization: large_debug_init()

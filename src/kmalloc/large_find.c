@@ -127,10 +127,13 @@ cold void large_check_size(const void *p, size_t size, size_t align, const char 
 
 	if (!page || page_type(page) != PAGE_LARGE || page_to_virt(page) != p)
 		return; /* a cache's, or no block: the free itself reports that */
-	if (size == large_word(page, LARGE_ASKED) && (!align || !((size_t)p % align)))
+	if (page->sampled)
+		return; /* perhaps in place of an object, whose size it has (profile/profile.c)
+			 */
+	if (size == large_asked(page) && (!align || !((size_t)p % align)))
 		return;
 	f.detail = detail;
-	if (size != large_word(page, LARGE_ASKED))
+	if (size != large_asked(page))
 		snprintf(detail, sizeof(detail), "%s with %zu bytes", func, size);
 	else
 		snprintf(detail, sizeof(detail), "%s with an alignment to %zu", func, align);

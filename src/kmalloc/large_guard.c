@@ -184,21 +184,20 @@ static void put_away(struct page *page, size_t lead)
 		large_guard_trim();
 }
 
-/* The thread that finds the pages of the first guard frees the block. */
-cold bool large_guard_free(struct page *page, const void *caller)
+size_t large_guard_take(struct page *page)
 {
-	size_t lead =
-		atomic_exchange_explicit(&page->bitmap[LARGE_LEAD], 0, memory_order_relaxed);
+	return atomic_exchange_explicit(&page->bitmap[LARGE_LEAD], 0, memory_order_relaxed);
+}
 
-	if (!lead)
-		return false;
+cold void large_guard_put(struct page *page, size_t lead, const void *caller)
+{
+	debug_assert(lead);
 	if (large_debug(SLAB_DEBUG_FLAGS))
 		large_debug_free(page, caller);
 	/* The child of a fork would lose what this thread has in hand. */
 	pcpu_gate_enter(lock_none_held());
 	put_away(page, lead);
 	pcpu_gate_leave();
-	return true;
 }
 
 size_t large_guard_trim(void)

@@ -18,8 +18,11 @@ void large_guard_init(void);
 /* Takes a run of type PAGE_ALLOCATED. @node: an index, for @order 0; @order: the alignment. */
 struct page *large_guard_alloc(unsigned int node, unsigned int order, gfp_t flags,
 			       size_t npages, bool *zeroed);
-/* Frees a block. False: another thread did. */
-bool large_guard_free(struct page *page, const void *caller);
+/* Makes a block this thread's, to free it. Result: the pages of its first guard; 0: another
+ * thread frees it. */
+size_t large_guard_take(struct page *page);
+/* Frees a block that was taken. */
+void large_guard_put(struct page *page, size_t lead, const void *caller);
 /* Frees what waits in quarantine. Result: bytes. */
 size_t large_guard_trim(void);
 /* Counts what waits in quarantine. */

@@ -135,7 +135,7 @@ static int start(uint64_t interval)
 
 	if (!kmalloc_init())
 		return -ENOMEM;
-	/* Its kmalloc's caches have no arrays, and page entries no room. */
+	/* Its kmalloc's caches have no arrays to count down. */
 	if (slab_hardened)
 		return -EOPNOTSUPP;
 	if (!sites_init())
