@@ -158,10 +158,10 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 	NUMBER(slab_min_objects, 0, 0, 512,                                                    \
 		"and room for so many objects where that allows it; 0: by size")               \
 	STRING(slab_debug, "[FZPU][=NAME+NAME...]",                                            \
-		"debug these caches, NAME* all that begin so: F sanity, Z guards, P "          \
-		"poison, U owners; -: none")                                                   \
+		"debug these caches, NAME* all that begin so, and blocks of whole pages, "     \
+		"kmalloc-large: F sanity, Z guards, P poison, U owners; -: none")              \
 	CHOICE(slab_debug_action, SLAB_DEBUG_ABORT, "abort|warn",                              \
-		"after a report about an object of a cache that is debugged")                  \
+		"after a report about an object or a block that is debugged")                  \
 	NUMBER(kfence_sample_interval, UKMEM_KFENCE_INTERVAL, 0, 3600000,                      \
 		"KFENCE guards an allocation every so many ms, to find bugs of the "           \
 		"program; 0: off")                                                             \

@@ -2,6 +2,7 @@
 #include "base/symbol.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Weak, because statically linked programs lack it. */
@@ -22,4 +23,19 @@ bool symbol_find(const void *addr, struct symbol *s)
 		.in_module = (size_t)((const char *)addr - (const char *)info.dli_fbase),
 	};
 	return true;
+}
+
+const char *symbol_text(const void *addr, char *buf)
+{
+	struct symbol s;
+	int n = 0;
+
+	if (!symbol_find(addr, &s)) {
+		snprintf(buf, SYMBOL_TEXT_SIZE, "%p", addr);
+		return buf;
+	}
+	if (s.function)
+		n = snprintf(buf, SYMBOL_TEXT_SIZE, "%.100s+0x%zx ", s.function, s.in_function);
+	snprintf(buf + n, SYMBOL_TEXT_SIZE - (size_t)n, "(%.60s+0x%zx)", s.module, s.in_module);
+	return buf;
 }

@@ -4,7 +4,8 @@
  *
  * A fault in the pool is a bug of the program: the handler reports it and opens the page, so
  * that the program goes on as it would have without KFENCE, or leaves the page closed and
- * passes the signal on, as the tunable says. All other faults are passed on.
+ * passes the signal on, as the tunable says. So does a hook with faults in other closed pages
+ * of the library: guards of blocks, and blocks in quarantine. All other faults are passed on.
  *
  * What was installed before is called as the kernel would call it: the handler of this file is
  * installed with the flags and the mask of its predecessor, so it runs on the same stack, with
@@ -24,6 +25,7 @@
 
 #include "base/assert.h"
 #include "base/config.h"
+#include "base/lock.h"
 #include "base/stack.h"
 #include "kfence/kfence.h"
 #include "kfence/report.h"
@@ -162,12 +164,22 @@ static void wait_for_report(const struct fault *f)
 	}
 }
 
+enum kfence_access kfence_fault_read(const void *context, struct kfence_track *now)
+{
+	struct registers r;
+
+	read_registers(context, &r);
+	now->depth = stack_read_at(now->pc, KFENCE_STACK_DEPTH, r.pc, r.frame, r.stack);
+	now->thread = os_is_confined() ? 0 : os_thread_id();
+	return r.access;
+}
+
 /* Handles a fault in the pool. False: the signal is to be passed on. */
-static bool handle(char *addr, const ucontext_t *context)
+static bool handle(char *addr, const void *context)
 {
 	bool aborts = config.kfence_on_fault == KFENCE_ON_FAULT_ABORT;
+	enum kfence_access access;
 	struct kfence_track now;
-	struct registers r;
 	struct fault f;
 
 	if (!look(&f, addr))
@@ -183,10 +195,8 @@ static bool handle(char *addr, const ucontext_t *context)
 	/* Other threads may go on meanwhile. */
 	if (!aborts && !kfence_open_page(f.page))
 		aborts = true;
-	read_registers(context, &r);
-	now.depth = stack_read_at(now.pc, KFENCE_STACK_DEPTH, r.pc, r.frame, r.stack);
-	now.thread = os_is_confined() ? 0 : os_thread_id();
-	kfence_report_fault(f.bug, r.access, addr,
+	access = kfence_fault_read(context, &now);
+	kfence_report_fault(f.bug, access, addr,
 			    f.bug == KFENCE_INVALID_ACCESS ? NULL : f.object, &now);
 	atomic_fetch_or_explicit(&f.object->opened, (unsigned int)f.opened << KFENCE_TOLD_SHIFT,
 				 memory_order_relaxed);
@@ -217,17 +227,26 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 		p.sa_handler(signal);
 }
 
+/* Synchronization: written once, with release, before the first page is closed for it. */
+static _Atomic(kfence_fault_hook) fault_hook;
+
 /* A signal that was sent has no address. */
-static bool is_in_pool(const siginfo_t *info)
+static bool is_handled(const siginfo_t *info, const void *context)
 {
-	return info->si_code > 0 && kfence_has(info->si_addr);
+	kfence_fault_hook hook = atomic_load_explicit(&fault_hook, memory_order_acquire);
+
+	if (info->si_code <= 0)
+		return false;
+	if (kfence_has(info->si_addr))
+		return handle(info->si_addr, context);
+	return hook && hook(info->si_addr, context);
 }
 
 static void handler(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	if (!is_in_pool(info) || !handle(info->si_addr, context)) {
+	if (!is_handled(info, context)) {
 		errno = saved;
 		pass_on(signal, info, context);
 		return;
@@ -253,11 +272,18 @@ static bool install(void)
 
 bool kfence_fault_init(void)
 {
+	static struct once installed = ONCE_INITIALIZER;
 	int saved = errno;
-	bool ok = install();
+	bool ok = once(&installed, install);
 
 	errno = saved;
 	return ok;
+}
+
+bool kfence_fault_tell(kfence_fault_hook hook)
+{
+	atomic_store_explicit(&fault_hook, hook, memory_order_release);
+	return kfence_fault_init();
 }
 
 bool kfence_fault_is_ready(void)

@@ -13,7 +13,7 @@
 #include "os/os.h"
 
 enum {
-	SITE_SIZE = 200,   /* bytes of text for a place in the program */
+	SITE_SIZE = SYMBOL_TEXT_SIZE,
 	DAMAGE_BYTES = 16, /* of damage that are shown */
 };
 
@@ -24,29 +24,12 @@ uint64_t kfence_reports(void)
 	return atomic_load_explicit(&reports, memory_order_relaxed);
 }
 
-/* "function+0x12 (module+0x1234)", as far as that is known. @pc: a return address, or the
- * address of an instruction that faulted. */
-static const char *describe(uintptr_t pc, char *buf)
-{
-	struct symbol s;
-	int n = 0;
-
-	if (!symbol_find((const void *)pc, &s)) {
-		snprintf(buf, SITE_SIZE, "%p", (const void *)pc);
-		return buf;
-	}
-	if (s.function)
-		n = snprintf(buf, SITE_SIZE, "%.100s+0x%zx ", s.function, s.in_function);
-	snprintf(buf + n, SITE_SIZE - (size_t)n, "(%.60s+0x%zx)", s.module, s.in_module);
-	return buf;
-}
-
 static void write_stack(const struct kfence_track *t)
 {
 	char site[SITE_SIZE];
 
 	for (unsigned int i = 0; i < t->depth; i++)
-		log_warn("    %s", describe(t->pc[i], site));
+		log_warn("    %s", symbol_text((const void *)t->pc[i], site));
 }
 
 /* Begins a report. */
@@ -55,7 +38,8 @@ static void write_title(const char *bug, const struct kfence_track *now)
 	char site[SITE_SIZE];
 
 	atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed);
-	log_warn("BUG: KFENCE: %s in %s", bug, now->depth ? describe(now->pc[0], site) : "?");
+	log_warn("BUG: KFENCE: %s in %s", bug,
+		 now->depth ? symbol_text((const void *)now->pc[0], site) : "?");
 }
 
 static void write_track(const char *what, const struct kfence_track *t)

@@ -10,6 +10,8 @@
 #include "base/config.h"
 #include "base/report.h"
 #include "kmalloc/large.h"
+#include "kmalloc/large_find.h"
+#include "kmalloc/large_guard.h"
 #include "layer/layer.h"
 #include "os/os.h"
 #include "page/background.h"
@@ -20,6 +22,7 @@
 #include "percpu/percpu_alloc.h"
 #include "percpu/register.h"
 #include "slab/debug/check.h"
+#include "slab/debug/twin.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
 #include "slab/slab_kfence.h"
@@ -124,6 +127,7 @@ static void verify(struct verify *v)
 
 const struct layer kmalloc_layer = {
 	.once = &kmalloc_once,
+	.fork_child = large_guard_fork_child,
 	.trim = large_trim,
 	.gauges = large_gauges,
 	.emit = emit,
@@ -246,12 +250,20 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	return large_alloc(size, ilog2(align) - page_window.page_shift, flags, caller);
 }
 
+/* Reports that @p is no block in use; in full if blocks are debugged and it has to do with one.
+ */
+static cold void refuse(const void *p, const char *func, const char *why, const void *caller)
+{
+	if (!large_explain(p, func, caller))
+		report_invalid(func, p, why);
+}
+
 /*
  * The head of the slab or large block that @p is an object of; NULL: it was reported.
  * A thread that frees an object owns it, so the entries that this function reads do not
  * change. For a wild pointer they may change; then any value leads to a report.
  */
-static struct page *find(const void *p, const char *func)
+static struct page *find(const void *p, const char *func, const void *caller)
 {
 	struct page *page = page_lookup(p);
 	struct page *head;
@@ -277,11 +289,11 @@ static struct page *find(const void *p, const char *func)
 	}
 	if (page_type(head) == PAGE_LARGE && page_to_virt(head) == p)
 		return head;
-	report_invalid(func, p,
-		       page_type(head) == PAGE_LARGE ? "not the start of a block"
-		       : page_type(head) == PAGE_ALLOCATED
-			       ? "allocated as pages"
-			       : "not an allocated block (double free?)");
+	refuse(p, func,
+	       page_type(head) == PAGE_LARGE	   ? "not the start of a block"
+	       : page_type(head) == PAGE_ALLOCATED ? "allocated as pages"
+						   : "not an allocated block (double free?)",
+	       caller);
 	return NULL;
 }
 
@@ -301,13 +313,13 @@ void kfree_slow(void *p, const char *func, const void *caller)
 	}
 	if (unlikely(slab_hardened) && slab_hard_free(p, func))
 		return;
-	page = find(p, func);
+	page = find(p, func, caller);
 	if (unlikely(!page))
 		return;
 	if (page_type(page) == PAGE_SLAB)
 		slab_free_slow(page->cache, p, caller);
-	else if (unlikely(!large_free(page)))
-		report_invalid(func, p, "not an allocated block (double free?)");
+	else if (unlikely(!large_free(page, caller)))
+		refuse(p, func, "not an allocated block (double free?)", caller);
 }
 
 static size_t usable(const struct page *page)
@@ -340,7 +352,7 @@ static size_t find_usable(const void *p, const char *func, const void *caller,
 	*page = NULL;
 	if (kfence_has(p))
 		return guarded_usable(p, func, caller);
-	*page = find(p, func);
+	*page = find(p, func, caller);
 	return *page && in_use(*page, p, func, caller) ? usable(*page) : 0;
 }
 
@@ -358,14 +370,22 @@ size_t kmalloc_usable(const void *p, const char *func)
 	return find_usable(p, func, NULL, &page);
 }
 
-/* The cache or the number of pages that serves a request of a hardened process. */
+/* Whether sizes of frees are compared with that of an object or a block: in a hardened process,
+ * and of debugged objects with the flag F. */
+static bool compares_size(const struct kmem_cache *s)
+{
+	return slab_hardened ||
+	       (s && s->home != s && slab_debug_flags(s) & SLAB_CONSISTENCY_CHECKS);
+}
+
+/* Whether it is what a request gets, by the cache or the number of pages. */
 static bool serves(const struct page *page, size_t size, size_t align)
 {
 	struct kmem_cache *s;
 
-	if (!size && align <= SLAB_HARD_MIN)
+	if (slab_hardened && !size && align <= SLAB_HARD_MIN)
 		s = size_class_nothing();
-	else if (align > 16)
+	else if (align > 16 || (align && !slab_hardened))
 		s = size_class_aligned(size_class_need(size), align);
 	else
 		s = size_class_need(size) <= SIZE_CLASS_LARGE_MAX
@@ -376,13 +396,35 @@ static bool serves(const struct page *page, size_t size, size_t align)
 	return !s && large_fits(page, size);
 }
 
-bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func)
+/* Reports the wrong size of a debugged object or block. What is neither is the free's to
+ * report. */
+static cold void check_debugged_size(const void *p, size_t size, size_t align, const char *func,
+				     const void *caller)
+{
+	struct page *page = page_lookup(p), *head = page ? slab_head(page) : NULL;
+	struct kmem_cache *s;
+
+	if (!head || page_type(head) != PAGE_SLAB) {
+		large_check_size(p, size, align, func, caller);
+		return;
+	}
+	s = slab_page_cache(head);
+	if (s && s->home != s && compares_size(s) &&
+	    !slab_page_wrong(s, head, slab_page_index(s, head, p)) &&
+	    !serves(head, size, align))
+		slab_twin_has_other_size(s, (void *)(uintptr_t)p, caller);
+}
+
+bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func,
+		      const void *caller)
 {
 	struct page *page;
 
+	if (unlikely(*config.slab_debug) && p)
+		check_debugged_size(p, size, align, func, caller);
 	if (likely(!slab_hardened) || !p)
 		return true;
-	page = find(p, func);
+	page = find(p, func, caller);
 	if (!page || !in_use(page, p, func, NULL))
 		return false;
 	if (serves(page, size, align))
@@ -460,12 +502,12 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 }
 
 /*
- * Whether a block stays where it is: if @size fits and uses more than half of it. In a hardened
- * process, which compares the sizes of frees, only if it is what a request for @size gets.
+ * Whether an object or block stays where it is: if @size fits and uses more than half of it.
+ * Where sizes of frees are compared, only if it is what a request for @size gets.
  */
 static bool stays(const struct page *page, size_t size, size_t old)
 {
-	if (unlikely(slab_hardened && page))
+	if (unlikely(page && compares_size(page_type(page) == PAGE_SLAB ? page->cache : NULL)))
 		return serves(page, size, 0);
 	return size <= old && size > old / 2;
 }
@@ -488,15 +530,20 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		if (page && page_type(page) == PAGE_LARGE)
 			large = page;
 	}
-	if (stays(page, size, old))
+	if (large && large_is_guarded()) {
+		if ((!slab_hardened || serves(large, size, 0)) &&
+		    large_stays(large, size, caller))
+			return zero_rest(p, min_size(old, size), large_size(large), flags);
+	} else if (stays(page, size, old)) {
 		return zero_rest(p, size, old, flags);
-	if (large && !slab_hardened && (now = resize_large(large, size, flags, caller)))
+	} else if (large && (now = resize_large(large, size, flags, caller))) {
 		return zero_rest(p, min_size(old, size), now, flags);
+	}
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
 	if (!q)
 		return NULL;
 	if (large && size > old) {
-		large_replace(large, q, flags);
+		large_replace(large, q, flags, caller);
 	} else {
 		memcpy(q, p, min_size(old, size));
 		if (unlikely(!kmalloc_push(p)))

@@ -237,9 +237,11 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 void kfree_slow(void *p, const char *func, const void *caller);
 /*
  * Whether @p can be a block that was asked for with @size bytes, aligned to @align (0: as
- * malloc() does); reports it if not. Always true, unless the process is hardened.
+ * malloc() does); reports it if not. Always true, unless the process is hardened; a
+ * wrong size of what is debugged is reported, too.
  */
-bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func);
+bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func,
+		      const void *caller);
 /* Bytes from @p, which may lie inside an object, to the object's end; SIZE_MAX: that is not
  * known. In a hardened process what lies in no object is reported. */
 size_t kmalloc_room(const void *p);

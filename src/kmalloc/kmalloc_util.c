@@ -11,6 +11,7 @@
 #include "kfence/kfence.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
+#include "kmalloc/large_find.h"
 #include "page/lookup.h"
 #include "page/page_alloc.h"
 #include "ukmem/overflow.h"
@@ -157,13 +158,13 @@ char *kasprintf(gfp_t flags, const char *fmt, ...)
 	return p;
 }
 
-static void *whole_pages(size_t size, gfp_t flags, int node)
+static void *whole_pages(size_t size, gfp_t flags, int node, const void *caller)
 {
 	unsigned int index;
 
 	if (!size || !find_node(node, flags, &index))
 		return NULL;
-	return large_alloc_node(size, index, flags, CALLER_ADDRESS);
+	return large_alloc_node(size, index, flags, caller);
 }
 
 const char *kstrdup_const(const char *s, gfp_t flags)
@@ -175,7 +176,7 @@ const char *kstrdup_const(const char *s, gfp_t flags)
 		return kstrdup(s, flags);
 	/* Whole pages, since kfree_const() could not tell a block of libc from a literal. */
 	size = strlen(s) + 1;
-	p = whole_pages(size, flags, NUMA_NO_NODE);
+	p = whole_pages(size, flags, NUMA_NO_NODE, CALLER_ADDRESS);
 	return p ? memcpy(p, s, size) : NULL;
 }
 
@@ -187,32 +188,32 @@ void kfree_const(const void *p)
 
 void *__vmalloc(size_t size, gfp_t flags)
 {
-	return whole_pages(size, flags, NUMA_NO_NODE);
+	return whole_pages(size, flags, NUMA_NO_NODE, CALLER_ADDRESS);
 }
 
 void *vmalloc(size_t size)
 {
-	return whole_pages(size, GFP_KERNEL, NUMA_NO_NODE);
+	return whole_pages(size, GFP_KERNEL, NUMA_NO_NODE, CALLER_ADDRESS);
 }
 
 void *vzalloc(size_t size)
 {
-	return whole_pages(size, GFP_KERNEL | __GFP_ZERO, NUMA_NO_NODE);
+	return whole_pages(size, GFP_KERNEL | __GFP_ZERO, NUMA_NO_NODE, CALLER_ADDRESS);
 }
 
 void *vmalloc_user(size_t size)
 {
-	return vzalloc(size);
+	return whole_pages(size, GFP_KERNEL | __GFP_ZERO, NUMA_NO_NODE, CALLER_ADDRESS);
 }
 
 void *vmalloc_node(size_t size, int node)
 {
-	return whole_pages(size, GFP_KERNEL, node);
+	return whole_pages(size, GFP_KERNEL, node, CALLER_ADDRESS);
 }
 
 void *vzalloc_node(size_t size, int node)
 {
-	return whole_pages(size, GFP_KERNEL | __GFP_ZERO, node);
+	return whole_pages(size, GFP_KERNEL | __GFP_ZERO, node, CALLER_ADDRESS);
 }
 
 bool is_vmalloc_addr(const void *p)
@@ -226,6 +227,7 @@ void vfree(const void *p)
 {
 	if (!p)
 		return;
-	if (unlikely(!is_vmalloc_addr(p) || !large_free(page_of(p))))
+	if (unlikely(!is_vmalloc_addr(p) || !large_free(page_of(p), CALLER_ADDRESS)) &&
+	    !large_explain(p, "vfree()", CALLER_ADDRESS))
 		report_invalid("vfree()", p, "not the start of a block of whole pages");
 }

@@ -12,8 +12,10 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "kmalloc/large_debug.h"
+#include "kmalloc/large_find.h"
+#include "kmalloc/large_guard.h"
 #include "page/background.h"
-#include "page/guard.h"
 #include "page/move.h"
 #include "page/oom.h"
 #include "page/page_alloc.h"
@@ -49,7 +51,8 @@ static cold void forget(struct page *page)
 }
 
 /* Makes a run a block. Result: its address; NULL: @page is NULL. */
-static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
+static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
+		     const void *caller)
 {
 	size_t npages = pages_of(size);
 	void *p;
@@ -73,141 +76,44 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed)
 		flags |= __GFP_ZERO;
 	if ((flags & __GFP_ZERO) && !zeroed)
 		__builtin_memset(p, 0, npages << page_window.page_shift);
+	if (large_debug(SLAB_DEBUG_FLAGS))
+		large_debug_alloc(page, size, caller);
 	return p;
-}
-
-/*
- * In a hardened process a block lies between two guards, which are runs of their own while it
- * is in use; the first one keeps the block aligned:
- *
- *   | guard, 2^order pages | block, npages | guard, 1 page |
- *
- * A block that is freed becomes one run with its guards, which nobody may touch, and waits in a
- * quarantine until QUARANTINE_BLOCKS others have been freed, or QUARANTINE_BYTES wait; it has
- * no memory there.
- */
-enum {
-	QUARANTINE_BLOCKS = 64,
-	QUARANTINE_BYTES = 64 << 20,
-};
-
-/* Synchronization: slots are exchanged: what a thread wrote before it put a block in (Y1), the
- * thread that gets it out sees (Y2); `next` and `pages` are relaxed. */
-static struct {
-	atomic_uint next;
-	atomic_size_t pages;
-	_Atomic(struct page *) slot[QUARANTINE_BLOCKS];
-} quarantine untouched;
-
-/* What a guarded block keeps in its page's entry: the pages of the first guard. */
-static size_t lead_of(const struct page *page)
-{
-	return atomic_load_explicit(&page->bitmap[0], memory_order_relaxed);
-}
-
-static cold struct page *alloc_guarded(unsigned int node, unsigned int order, gfp_t flags,
-				       size_t npages, bool *zeroed)
-{
-	size_t lead = (size_t)1 << order, all = lead + npages + 1;
-	struct page *first = order ? page_alloc_aligned(flags, all, order, zeroed)
-				   : page_alloc_run(node, flags, all, zeroed);
-	struct page *page;
-
-	if (unlikely(!first))
-		return NULL;
-	page = first + lead;
-	page_guard(first, lead);
-	page_guard(page + npages, 1);
-	page_set_head(page, page_head(PAGE_ALLOCATED, PAGE_NO_ORDER, false));
-	atomic_store_explicit(&page->bitmap[0], lead, memory_order_relaxed);
-	return page;
-}
-
-/* Gives a run that nobody could touch back. */
-static void release_guarded(struct page *first)
-{
-	size_t npages = first->npages;
-
-	atomic_fetch_sub_explicit(&quarantine.pages, npages, memory_order_relaxed);
-	page_free_guard(first);
-}
-
-/* Puts @first, or nothing, into the next slot, and frees what was there. */
-static size_t turn(struct page *first)
-{
-	unsigned int i = atomic_fetch_add_explicit(&quarantine.next, 1, memory_order_relaxed);
-	struct page *old = atomic_exchange_explicit(&quarantine.slot[i % QUARANTINE_BLOCKS],
-						    first, memory_order_acq_rel); /* Y1, Y2 */
-	size_t npages = old ? old->npages : 0;
-
-	if (old)
-		release_guarded(old);
-	return npages;
-}
-
-static cold bool free_guarded(struct page *page)
-{
-	size_t npages = page->npages, lead = lead_of(page), all = lead + npages + 1;
-	uint8_t type = PAGE_LARGE;
-	struct page *first;
-	size_t waiting;
-
-	debug_assert(!page->sampled);
-	if (!lead || !atomic_compare_exchange_strong_explicit(&page->type, &type, PAGE_NONE,
-							      memory_order_relaxed,
-							      memory_order_relaxed))
-		return false;
-	this_cpu_add(*large_in_use, -(BLOCK + npages));
-	first = page - lead;
-	page_guard_join(first, lead, all);
-	if (!page_guard_all(first)) {
-		page_free_guard(first);
-		return true;
-	}
-	waiting = atomic_fetch_add_explicit(&quarantine.pages, all, memory_order_relaxed) + all;
-	turn(first);
-	if (waiting > (size_t)QUARANTINE_BYTES >> page_window.page_shift)
-		large_trim();
-	return true;
 }
 
 size_t large_trim(void)
 {
-	size_t npages = 0;
-
-	if (slab_hardened)
-		for (unsigned int i = 0; i < QUARANTINE_BLOCKS; i++)
-			npages += turn(NULL);
-	return npages << page_window.page_shift;
+	return large_guard_trim();
 }
 
-static void *alloc_node(size_t size, unsigned int node, gfp_t flags)
+static void *alloc_node(size_t size, unsigned int node, gfp_t flags, const void *caller)
 {
 	bool zeroed = false;
 	struct page *page;
 
 	if (unlikely(size > PTRDIFF_MAX))
 		return NULL;
-	if (unlikely(slab_hardened))
-		page = alloc_guarded(node, 0, flags, pages_of(size), &zeroed);
+	if (large_is_guarded())
+		page = large_guard_alloc(node, 0, flags, pages_of(size), &zeroed);
 	else
 		page = page_alloc_run(node, flags, pages_of(size), &zeroed);
-	return prepare(page, size, flags, zeroed);
+	return prepare(page, size, flags, zeroed, caller);
 }
 
-void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags)
+void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags,
+			    const void *caller)
 {
 	bool zeroed = false;
 	struct page *page;
 
 	if (!align_order || unlikely(size > PTRDIFF_MAX))
-		return alloc_node(size, PAGE_ANY_NODE, flags);
-	if (unlikely(slab_hardened))
-		page = alloc_guarded(PAGE_ANY_NODE, align_order, flags, pages_of(size),
-				     &zeroed);
+		return alloc_node(size, PAGE_ANY_NODE, flags, caller);
+	if (large_is_guarded())
+		page = large_guard_alloc(PAGE_ANY_NODE, align_order, flags, pages_of(size),
+					 &zeroed);
 	else
 		page = page_alloc_aligned(flags, pages_of(size), align_order, &zeroed);
-	return prepare(page, size, flags, zeroed);
+	return prepare(page, size, flags, zeroed, caller);
 }
 
 static cold void *sampled(void *p, const void *caller)
@@ -220,15 +126,15 @@ static cold void *sampled(void *p, const void *caller)
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags, const void *caller)
 {
 	if (slab_profile_on())
-		return sampled(alloc_node(size, node, flags), caller);
-	return alloc_node(size, node, flags);
+		return sampled(alloc_node(size, node, flags, caller), caller);
+	return alloc_node(size, node, flags, caller);
 }
 
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void *caller)
 {
 	if (slab_profile_on())
-		return sampled(large_alloc_unsampled(size, align_order, flags), caller);
-	return large_alloc_unsampled(size, align_order, flags);
+		return sampled(large_alloc_unsampled(size, align_order, flags, caller), caller);
+	return large_alloc_unsampled(size, align_order, flags, caller);
 }
 
 static void free_run(struct page *page, size_t npages, bool moved)
@@ -241,12 +147,25 @@ static void free_run(struct page *page, size_t npages, bool moved)
 		page_free_run(page, npages);
 }
 
-bool large_free(struct page *page)
+static cold bool free_guarded(struct page *page, const void *caller)
+{
+	size_t npages = page->npages, lead = large_guard_take(page);
+
+	if (!lead)
+		return false;
+	if (unlikely(page->sampled))
+		forget(page);
+	large_guard_put(page, lead, caller);
+	this_cpu_add(*large_in_use, -(BLOCK + npages));
+	return true;
+}
+
+bool large_free(struct page *page, const void *caller)
 {
 	size_t npages = page->npages;
 
-	if (unlikely(slab_hardened))
-		return free_guarded(page);
+	if (large_is_guarded())
+		return free_guarded(page, caller);
 	debug_assert(page_type(page) == PAGE_LARGE && npages);
 	if (unlikely(page->sampled))
 		forget(page);
@@ -263,7 +182,18 @@ bool large_fits(const struct page *page, size_t size)
 size_t large_size(const struct page *page)
 {
 	debug_assert(page_type(page) == PAGE_LARGE);
+	if (large_debug(SLAB_RED_ZONE))
+		return large_debug_size(page);
 	return page->npages << page_window.page_shift;
+}
+
+bool large_stays(struct page *page, size_t size, const void *caller)
+{
+	if (!large_fits(page, size))
+		return false;
+	if (large_debug(SLAB_DEBUG_FLAGS))
+		large_debug_resize(page, size, caller);
+	return true;
 }
 
 void large_shrink(struct page *page, size_t size)
@@ -286,7 +216,7 @@ bool large_extend(struct page *page, size_t size, gfp_t flags, const void *calle
 	size_t more = pages_of(size) - page->npages;
 
 	debug_assert(size > large_size(page));
-	if (slab_hardened || !page_extend_run(page, page->npages, more, flags))
+	if (!page_extend_run(page, page->npages, more, flags))
 		return false;
 	page->npages += more;
 	this_cpu_add(*large_in_use, more);
@@ -295,13 +225,15 @@ bool large_extend(struct page *page, size_t size, gfp_t flags, const void *calle
 	return true;
 }
 
-void large_replace(struct page *page, void *q, gfp_t flags)
+void large_replace(struct page *page, void *q, gfp_t flags, const void *caller)
 {
-	if ((flags & __GFP_DIRECT_RECLAIM) && page_move_run(page_of(q), page, page->npages))
+	/* What is behind the bytes asked for stays, to be checked. */
+	if ((flags & __GFP_DIRECT_RECLAIM) && !large_debug(SLAB_RED_ZONE) &&
+	    page_move_run(page_of(q), page, page->npages))
 		page->moves = 1; /* none of its pages is resident */
 	else
 		__builtin_memcpy(q, page_to_virt(page), large_size(page));
-	large_free(page);
+	large_free(page, caller);
 }
 
 /* The sum is no snapshot: other threads allocate and free between the loads of two CPUs. */
@@ -316,11 +248,14 @@ void large_count(uint64_t *blocks, size_t *bytes)
 
 void large_report(void)
 {
+	size_t bytes, waiting, waiting_bytes;
 	uint64_t blocks;
-	size_t bytes;
 
 	large_count(&blocks, &bytes);
 	log_warn("%llu blocks of whole pages: %zukB", (unsigned long long)blocks, bytes >> 10);
+	large_guard_count(&waiting, &waiting_bytes);
+	if (waiting)
+		log_warn("%zu freed blocks in quarantine: %zukB", waiting, waiting_bytes >> 10);
 }
 
 void large_gauges(struct ukmem_gauges *g)
@@ -335,13 +270,16 @@ void large_gauges(struct ukmem_gauges *g)
 void large_emit(struct emitter *e)
 {
 	uint64_t allocs = per_cpu_sum(*large_allocs), blocks;
-	size_t bytes;
+	size_t bytes, waiting, waiting_bytes;
 
 	large_count(&blocks, &bytes);
+	large_guard_count(&waiting, &waiting_bytes);
 	emit_object_begin(e, "large");
 	emit_number(e, "allocs", allocs);
 	emit_number(e, "frees", allocs - min_size(blocks, allocs));
 	emit_number(e, "bytes", bytes);
+	emit_number(e, "quarantined", waiting);
+	emit_number(e, "quarantined_bytes", waiting_bytes);
 	emit_object_end(e);
 }
 
@@ -351,5 +289,10 @@ bool large_init(void)
 		large_allocs = alloc_percpu(uint64_t);
 	if (!large_in_use)
 		large_in_use = alloc_percpu(uint64_t);
-	return large_allocs && large_in_use;
+	if (!large_allocs || !large_in_use)
+		return false;
+	large_debug_init();
+	large_guard_init();
+	large_find_init();
+	return true;
 }

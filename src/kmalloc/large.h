@@ -13,10 +13,11 @@
 enum { LARGE_BLOCK_SHIFT = 40 };
 extern uint64_t *large_allocs, *large_in_use;
 
-/* @caller: the program's, for the heap profile. */
+/* @caller, here and below: the address from which the program called. */
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void *caller);
 /* A block in place of an object, never a sample of its own account. */
-void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags);
+void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags,
+			    const void *caller);
 /* @node: an index, as for page_alloc_run(). */
 void *large_alloc_node(size_t size, unsigned int node, gfp_t flags, const void *caller);
 /*
@@ -30,12 +31,16 @@ struct large_profile {
 };
 extern _Atomic(const struct large_profile *) large_profile;
 /* Frees a block; @page is its first page, of type PAGE_LARGE. False: it was freed already, as a
- * hardened process can tell. */
-bool large_free(struct page *page);
+ * process can tell whose blocks have guards. */
+bool large_free(struct page *page, const void *caller);
 /* Whether a block has as many pages as a request of @size bytes gets. */
 bool large_fits(const struct page *page, size_t size);
+/* Of a block with guards: whether it has as many pages as @size bytes need; if so, it is one of
+ * @size bytes from now on. */
+bool large_stays(struct page *page, size_t size, const void *caller);
 /* Frees what waits in quarantine. */
 size_t large_trim(void);
+/* The bytes that the program may use. */
 size_t large_size(const struct page *page);
 bool large_init(void);
 struct ukmem_gauges;
@@ -48,9 +53,9 @@ void large_emit(struct emitter *e);
 void large_count(uint64_t *blocks, size_t *bytes);
 /* Gives back the pages of a block behind @size bytes. */
 void large_shrink(struct page *page, size_t size);
-/* Grows a block in place. False: it cannot. */
+/* Grows a block in place, if blocks have no guards. False: it cannot. */
 bool large_extend(struct page *page, size_t size, gfp_t flags, const void *caller);
 /* Moves or copies all bytes of a block to the beginning of block @q, and frees it. */
-void large_replace(struct page *page, void *q, gfp_t flags);
+void large_replace(struct page *page, void *q, gfp_t flags, const void *caller);
 
 #endif

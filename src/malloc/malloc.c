@@ -169,7 +169,7 @@ noinline void free_slow(void *p, const char *func, const void *caller)
 noinline void free_sized_slow(void *p, size_t size, size_t align, const char *func,
 			      const void *caller)
 {
-	if (kmalloc_has_size(p, size, align, func))
+	if (kmalloc_has_size(p, size, align, func, caller))
 		free_slow(p, func, caller);
 }
 

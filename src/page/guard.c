@@ -39,10 +39,14 @@ static void store(struct page *page, bool guard)
 	atomic_store_explicit(is_guard(page), guard, memory_order_relaxed);
 }
 
-/* Only usual pages: those aside are for requests that may not make a system call. */
+bool page_is_usual(const struct page *page)
+{
+	return zone_of(page)->type == ZONE_NORMAL && !is_aside(page_to_pfn(page));
+}
+
 static bool withdraw(struct page *page, size_t npages)
 {
-	return zone_of(page)->type == ZONE_NORMAL && !is_aside(page_to_pfn(page)) &&
+	return page_is_usual(page) &&
 	       !os_withdraw(page_to_virt(page), npages << page_window.page_shift);
 }
 
@@ -69,6 +73,17 @@ bool page_guard(struct page *page, size_t npages)
 	make_run(page, npages);
 	store(page, guard);
 	return guard;
+}
+
+void page_no_guard(struct page *page, size_t npages)
+{
+	make_run(page, npages);
+	store(page, false);
+}
+
+bool page_has_guard(struct page *page)
+{
+	return load(page);
 }
 
 void page_guard_join(struct page *first, size_t lead, size_t npages)

@@ -10,6 +10,13 @@
  * its own, but stays as it is.
  */
 bool page_guard(struct page *page, size_t npages);
+/* Makes a run, or a part of one, a run of its own, which stays open. */
+void page_no_guard(struct page *page, size_t npages);
+/* Whether nobody may touch a run that one of these functions made, or a part of it. */
+bool page_has_guard(struct page *page);
+/* Whether a run may become a guard: low memory, and pages aside, which are for requests that
+ * may not make a system call, are too scarce. */
+bool page_is_usual(const struct page *page);
 /* Makes one run of @npages of a guard of @lead pages, of what follows it, and of a guard of one
  * page at the end. The caller has all three. */
 void page_guard_join(struct page *first, size_t lead, size_t npages);

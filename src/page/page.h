@@ -144,8 +144,8 @@ struct page {
 		/* SLAB, in all its pages: a set bit is a free object */
 		_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS];
 		struct {
-			/* LARGE, if sampled: profile/profile.c. A hardened process has no
-			 * samples, but other data there: kmalloc/large.c. */
+			/* LARGE, if sampled: profile/profile.c. The other two words are
+			 * those of guarded blocks: kmalloc/large_debug.h. */
 			uint64_t site, bytes;
 		} sample;
 	};

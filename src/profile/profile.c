@@ -56,7 +56,7 @@ static void *sample_object(size_t size, gfp_t flags, const void *caller)
 	/* Objects whose size is a power of two may be promised alignment to it. */
 	unsigned int order =
 		is_pow2(size) && size > page_size() ? ilog2(size) - page_window.page_shift : 0;
-	void *p = large_alloc_unsampled(size, order, flags);
+	void *p = large_alloc_unsampled(size, order, flags, caller);
 
 	if (p)
 		record(page_of(p), size, caller);
@@ -72,7 +72,7 @@ static bool free_object(size_t size, void *obj, bool zero)
 		return false;
 	if (zero)
 		memset(obj, 0, size);
-	large_free(page);
+	large_free(page, NULL);
 	return true;
 }
 
@@ -135,7 +135,7 @@ static int start(uint64_t interval)
 
 	if (!kmalloc_init())
 		return -ENOMEM;
-	/* Its kmalloc's caches have no arrays, and page entries no room. */
+	/* Its kmalloc's caches have no arrays to count down. */
 	if (slab_hardened)
 		return -EOPNOTSUPP;
 	if (!sites_init())

@@ -21,11 +21,13 @@ enum { SIZE = 100, OBJECTS = 30000, MIB = 1 << 20 };
 /* In the drop-in, but not in all of libc's headers. */
 void cfree(void *p) __attribute__((weak));
 void free_sized(void *p, size_t size) __attribute__((weak));
+void free_aligned_sized(void *p, size_t align, size_t size) __attribute__((weak));
 /* operator new, also with std::nothrow and with an alignment; operator delete */
 void *_Znwm(size_t size) __attribute__((weak));
 void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag) __attribute__((weak));
 void *_ZnwmSt11align_val_t(size_t size, size_t align) __attribute__((weak));
 void _ZdlPv(void *p) __attribute__((weak));
+void _ZdlPvm(void *p, size_t size) __attribute__((weak));
 
 static char *objects[262144 + OBJECTS];
 
@@ -212,6 +214,26 @@ static void overflow_to(bool bug, const char *face)
 		_ZdlPv(p);
 }
 
+/* Freed with the size asked for, or one of another class; also after a realloc, which may leave
+ * it where it is. */
+static void free_of_size(bool bug, const char *face)
+{
+	enum { ALIGN = 64, OTHER = 3 * SIZE };
+	char *p = !strcmp(face, "aligned") ? aligned_alloc(ALIGN, SIZE) : malloc(SIZE);
+
+	if (!strcmp(face, "shrunk"))
+		p = realloc(p, SIZE - 20);
+	use(p);
+	if (!strcmp(face, "aligned"))
+		free_aligned_sized(p, ALIGN, bug ? OTHER : SIZE);
+	else if (!strcmp(face, "delete"))
+		_ZdlPvm(p, bug ? OTHER : SIZE);
+	else if (!strcmp(face, "shrunk"))
+		free_sized(p, bug ? OTHER : SIZE - 20);
+	else
+		free_sized(p, bug ? 1 : SIZE);
+}
+
 static void run(const char *name, bool bug)
 {
 	static const struct {
@@ -261,6 +283,8 @@ static void run(const char *name, bool bug)
 		write_freed(bug, 50, 1);
 	else if (!strcmp(name, "freed_all"))
 		write_freed(bug, 0, SIZE);
+	else if (!strncmp(name, "size_", 5))
+		free_of_size(bug, name + 5);
 	else if (!strncmp(name, "by_", 3))
 		overflow_by(bug, name + 3);
 	else if (!strncmp(name, "to_", 3))

@@ -26,11 +26,11 @@ FREED = rf"ukmem:   freed at {WHEN}"
 FOUND = rf"(ukmem:   found at {WHERE} by thread \d+\n)?"
 
 
-def report(what, rest):
+def report(what, rest, cache=CACHE, size=SIZE):
     """A finding about the object at %s."""
     return (
-        rf"ukmem: BUG {CACHE}: {what}: object %s\n"
-        rf"ukmem:   {SIZE} bytes at %s, number \d+ of \d+ in slab 0x[0-9a-f]+\n" + rest + FOUND
+        rf"ukmem: BUG {cache}: {what}: object %s\n"
+        rf"ukmem:   {size} bytes at %s, number \d+ of \d+ in slab 0x[0-9a-f]+\n" + rest + FOUND
     )
 
 
@@ -54,6 +54,7 @@ def poison(count, first):
     return wrong("Poison overwritten", count, first, "0x6b", ALLOCATED + FREED)
 
 
+OTHER_SIZE = "Freed with another size"
 TWICE = report("Object already free", ALLOCATED + FREED)
 
 
@@ -88,6 +89,10 @@ BUGS = {
     "freed_first": poison(8, "+0"),
     "freed_50": poison(1, "+50"),
     "freed_all": poison(100, "+0"),
+    "size_smaller": report(OTHER_SIZE, ALLOCATED),
+    "size_delete": report(OTHER_SIZE, ALLOCATED),
+    "size_aligned": report(OTHER_SIZE, ALLOCATED, "kmalloc-128", 128),
+    "size_shrunk": report(OTHER_SIZE, ALLOCATED, "kmalloc-80", 80),
 }
 
 # An overflow of one byte, in an object got and given back by each of these.

@@ -20,26 +20,31 @@ static void fill(void *obj, const struct part *p)
 	memset((char *)obj + p->from, p->value, (size_t)(p->to - p->from));
 }
 
-/* The number of bytes that are not what they should be. *@first: the offset of the first. */
-static no_sanitize_thread size_t count_wrong(const void *obj, const struct part *p, long *first)
+size_t no_sanitize_thread slab_count_wrong(const void *obj, long from, long to, uint8_t value,
+					   long *first)
 {
 	const uint8_t *bytes = obj;
 	size_t wrong = 0;
 
-	for (long i = p->from; i < p->to; i++)
-		if (bytes[i] != p->value && !wrong++)
+	for (long i = from; i < to; i++)
+		if (bytes[i] != value && !wrong++)
 			*first = i;
 	return wrong;
+}
+
+static size_t count_wrong(const void *obj, const struct part *p, long *first)
+{
+	return slab_count_wrong(obj, p->from, p->to, p->value, first);
 }
 
 static void check(struct kmem_cache *twin, void *obj, const struct part *p, const void *caller)
 {
 	struct slab_finding f = { .twin = twin, .obj = obj, .what = p->what, .caller = caller };
 
-	f.wrong = count_wrong(obj, p, &f.offset);
-	if (likely(!f.wrong))
+	f.wrong.count = count_wrong(obj, p, &f.wrong.offset);
+	if (likely(!f.wrong.count))
 		return;
-	f.wanted = p->value;
+	f.wrong.wanted = p->value;
 	slab_report(&f);
 	fill(obj, p);
 }

@@ -14,5 +14,8 @@ void slab_pattern_check(struct kmem_cache *twin, void *obj, slab_flags_t flags, 
  * may be in the middle of a change. */
 const char *slab_pattern_wrong(struct kmem_cache *twin, void *obj, slab_flags_t flags,
 			       bool free, long *offset);
+/* Counts the bytes from @from to @to, offsets from @obj, that are not @value. *@first: the
+ * offset of the first one. */
+size_t slab_count_wrong(const void *obj, long from, long to, uint8_t value, long *first);
 
 #endif

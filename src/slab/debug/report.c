@@ -15,25 +15,9 @@
 #include "slab/slab_page.h"
 
 enum {
-	SITE_SIZE = 200, /* bytes of text for a place in the program */
-	ROW = 16,	 /* bytes in a line of a dump */
-	LEFT_MAX = 16,	 /* objects left in use that are listed */
+	ROW = 16,      /* bytes in a line of a dump */
+	LEFT_MAX = 16, /* objects left in use that are listed */
 };
-
-/* "function+0x12 (module+0x1234)", as far as that is known. */
-static void describe(const void *addr, char *buf)
-{
-	struct symbol s;
-	int n = 0;
-
-	if (!symbol_find(addr, &s)) {
-		snprintf(buf, SITE_SIZE, "%p", addr);
-		return;
-	}
-	if (s.function)
-		n = snprintf(buf, SITE_SIZE, "%.100s+0x%zx ", s.function, s.in_function);
-	snprintf(buf + n, SITE_SIZE - (size_t)n, "(%.60s+0x%zx)", s.module, s.in_module);
-}
 
 void slab_track(struct slab_track *t, const void *caller)
 {
@@ -48,16 +32,25 @@ void slab_track(struct slab_track *t, const void *caller)
 	};
 }
 
-static void write_track(const char *what, const struct slab_track *t)
+void slab_report_track(const char *what, const struct slab_track *t)
 {
 	uint64_t now = os_calls.now_ms();
-	char site[SITE_SIZE];
+	char site[SYMBOL_TEXT_SIZE];
 
 	if (!t->caller)
 		return;
-	describe(t->caller, site);
-	log_warn("  %s at %s by thread %u on cpu %u, %llu ms ago", what, site, t->thread,
-		 t->cpu, (unsigned long long)(now - t->ms));
+	log_warn("  %s at %s by thread %u on cpu %u, %llu ms ago", what,
+		 symbol_text(t->caller, site), t->thread, t->cpu,
+		 (unsigned long long)(now - t->ms));
+}
+
+void slab_report_found(const void *caller)
+{
+	char site[SYMBOL_TEXT_SIZE];
+
+	if (caller)
+		log_warn("  found at %s by thread %u", symbol_text(caller, site),
+			 os_thread_id());
 }
 
 /* Writes the bytes from @from on, up to ROW of them and not beyond @to. */
@@ -76,47 +69,42 @@ static void dump_row(const uint8_t *obj, long from, long to)
 	log_warn("  %+6ld: %-48s%s", from, hex, text);
 }
 
-/* Writes the row of the first wrong byte, and one on either side. */
-static void dump(const struct slab_finding *f)
+void slab_report_bytes(const void *obj, const struct slab_wrong *w, long low, long high)
 {
-	long low = -(long)f->twin->pad_left;
-	long high = (long)f->twin->size - (long)f->twin->pad_left;
-	long row = f->offset - ((f->offset % ROW) + ROW) % ROW;
+	long row = w->offset - ((w->offset % ROW) + ROW) % ROW;
 
+	if (!w->count)
+		return;
+	log_warn("  wrong bytes: %zu, first at %+ld: 0x%02x, not 0x%02x", w->count, w->offset,
+		 ((const uint8_t *)obj)[w->offset], w->wanted);
+	/* The row of the first wrong byte, and one on either side. */
 	for (long at = row - ROW; at <= row + ROW; at += ROW)
 		if (at >= low && at < high)
-			dump_row(f->obj, at, high);
+			dump_row(obj, at, high);
 }
 
 static void describe_object(const struct slab_finding *f)
 {
 	struct page *page = slab_head(page_of(f->obj));
+	long left = (long)f->twin->pad_left;
 
 	log_warn("  %u bytes at %p, number %u of %u in slab %p", f->twin->object_size, f->obj,
 		 slab_page_index(f->twin, page, f->obj), slab_layout(f->twin, page)->objects,
 		 page_to_virt(page));
-	if (!f->wrong)
-		return;
-	log_warn("  wrong bytes: %zu, first at %+ld: 0x%02x, not 0x%02x", f->wrong, f->offset,
-		 ((const uint8_t *)f->obj)[f->offset], f->wanted);
-	dump(f);
+	slab_report_bytes(f->obj, &f->wrong, -left, (long)f->twin->size - left);
 }
 
 cold void slab_report(const struct slab_finding *f)
 {
 	struct slab_record *r = slab_record(f->twin, f->obj);
-	char site[SITE_SIZE];
 
 	log_warn("BUG %s: %s: object %p", f->twin->name, f->what, f->obj);
 	describe_object(f);
 	if (slab_record_is_sound(r)) {
-		write_track("allocated", &r->alloc);
-		write_track("freed", &r->free);
+		slab_report_track("allocated", &r->alloc);
+		slab_report_track("freed", &r->free);
 	}
-	if (f->caller) {
-		describe(f->caller, site);
-		log_warn("  found at %s by thread %u", site, os_thread_id());
-	}
+	slab_report_found(f->caller);
 	if (config.slab_debug_action == SLAB_DEBUG_ABORT)
 		abort();
 }
@@ -138,7 +126,7 @@ static unsigned int write_used(struct kmem_cache *s, struct page *page, unsigned
 		log_warn("  object %p", obj);
 		if (s->home != s) {
 			slab_annotate_open(s, obj);
-			write_track("allocated", &slab_record(s, obj)->alloc);
+			slab_report_track("allocated", &slab_record(s, obj)->alloc);
 			slab_annotate_close(s, obj);
 		}
 	}

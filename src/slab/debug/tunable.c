@@ -2,7 +2,7 @@
 /*
  * The tunable slab_debug: LETTERS[=NAME+NAME...], as the kernel's parameter, but with "+"
  * between the names, since commas separate keys. A name may end in "*". No names: all
- * caches; no letters: FZPU; "-": nothing.
+ * caches; no letters: FZPU; "-": nothing. Blocks of whole pages have a name, too.
  */
 #include "slab/debug/tunable.h"
 
@@ -90,7 +90,8 @@ void slab_debug_check_names(void)
 
 		snprintf(name, sizeof(name), "%.*s", (int)len, p);
 		p += len;
-		if ((!len || p[-1] != '*') && !kmem_cache_find(name))
+		if ((!len || p[-1] != '*') && strcmp(name, SLAB_DEBUG_BLOCKS) &&
+		    !kmem_cache_find(name))
 			log_warn("slab_debug: there is no cache '%s'", name);
 	}
 }

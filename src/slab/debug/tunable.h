@@ -5,6 +5,9 @@
 
 #include "slab/slab_types.h"
 
+/* By this name the tunable knows blocks of whole pages, which are no cache. */
+#define SLAB_DEBUG_BLOCKS "kmalloc-large"
+
 /* The debug flags that the tunable gives to a cache of this name. */
 slab_flags_t slab_debug_of_name(const char *name);
 /* Logs names in the tunable for which there is no cache; for callers that know that the program

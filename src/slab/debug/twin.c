@@ -251,6 +251,14 @@ bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller)
 	return in_use;
 }
 
+void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const void *caller)
+{
+	slab_annotate_open(twin, obj);
+	if (state_of(slab_record(twin, obj)) == SLAB_IN_USE)
+		report(twin, obj, "Freed with another size", caller);
+	slab_annotate_close(twin, obj);
+}
+
 static no_sanitize_thread const char *look(struct kmem_cache *twin, void *obj, long *offset)
 {
 	struct slab_record *r = slab_record(twin, obj);

@@ -24,6 +24,9 @@ void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller);
 /* Whether an object is in use, by its record; reports it if not. */
 bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller);
+/* Reports that an object is freed with a size that its cache does not serve. If it is not in
+ * use, the free itself reports that. */
+void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const void *caller);
 /* For verification: what is wrong with the bytes in and around @obj, which may be free or in
  * use, and the offset of the first wrong byte; NULL: nothing. The caller keeps the slab from
  * being freed. Other threads may allocate and free the object meanwhile. */

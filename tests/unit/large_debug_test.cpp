@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks of whole pages that are debugged keep what kmalloc promises, whatever waits in
+ * quarantine; what is beyond the number of guards or records is checked in other ways.
+ * tests/misuse has the reports.
+ */
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "page_util.h"
+#include "printed.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+constexpr size_t kSize = 200000;
+const char *const kAll = "slab_debug:FZPU=kmalloc-large";
+
+char *get(size_t size, gfp_t flags = GFP_KERNEL)
+{
+	return static_cast<char *>(kmalloc(size, flags));
+}
+
+size_t whole_pages(size_t size)
+{
+	size_t page = ukmem_page_size();
+
+	return (size + page - 1) / page * page;
+}
+
+bool has(const char *p, size_t n, char c)
+{
+	return p[0] == c && !memcmp(p, p + 1, n - 1);
+}
+
+/* A number of the object "large" in the statistics. */
+size_t counted(const char *name)
+{
+	std::string text =
+		printed([](int fd) { return ukmem_stats_print(fd, UKMEM_STATS_JSON); });
+	size_t at = text.find("\"large\"");
+
+	at = text.find('"' + std::string(name) + "\":", at);
+	return at == std::string::npos ? SIZE_MAX
+				       : std::stoull(text.substr(text.find(':', at) + 1));
+}
+
+size_t pages_in_use()
+{
+	struct ukmem_gauges g = {};
+
+	ukmem_gauges_read(&g);
+	return g.active;
+}
+
+TEST(LargeDebugTest, SizesAreThoseAskedFor)
+{
+	configure(kAll);
+	for (size_t size = 66000; size < 90000; size += 997) {
+		char *p = get(size);
+
+		EXPECT_EQ(ksize(p), size);
+		memset(p, 'x', size);
+		p = static_cast<char *>(krealloc(p, size + 1, GFP_KERNEL | __GFP_ZERO));
+		EXPECT_EQ(ksize(p), size + 1);
+		EXPECT_TRUE(has(p, size, 'x') && !p[size]);
+		kfree_sensitive(p);
+	}
+	for (void *p : { vmalloc(1), vmalloc(5000), kvmalloc(300000, GFP_KERNEL) }) {
+		memset(p, 'x', ksize(p));
+		kvfree(p);
+	}
+}
+
+TEST(LargeDebugTest, BlocksAreResizedInPlaceWithinTheirPages)
+{
+	configure(kAll);
+	size_t page = ukmem_page_size(), end = whole_pages(kSize);
+	char *p = get(kSize, GFP_KERNEL | __GFP_ZERO), *q = p;
+
+	for (size_t size = end - page + 1; size <= end; size += 13) {
+		q = static_cast<char *>(krealloc(q, size, GFP_KERNEL | __GFP_ZERO));
+		ASSERT_EQ(q, p);
+		EXPECT_EQ(ksize(q), size);
+		memset(q, 0, size);
+	}
+	/* What was the block's is slack now, and what is the block's again is zero. */
+	memset(q, 'x', ksize(q));
+	q = static_cast<char *>(krealloc(q, end - page + 1, GFP_KERNEL));
+	q = static_cast<char *>(krealloc(q, end, GFP_KERNEL | __GFP_ZERO));
+	ASSERT_EQ(q, p);
+	EXPECT_TRUE(has(q, end - page + 1, 'x') && has(q + end - page + 1, page - 1, 0));
+	q = static_cast<char *>(krealloc(q, end + 1, GFP_KERNEL | __GFP_ZERO));
+	EXPECT_NE(q, p);
+	EXPECT_TRUE(has(q, end - page + 1, 'x') && !q[end]);
+	q = static_cast<char *>(krealloc(q, 100, GFP_KERNEL));
+	EXPECT_TRUE(has(q, 100, 'x'));
+	kfree(q);
+}
+
+/* Large enough for realloc to move memory by the page tables, where that is done. */
+void grow_often()
+{
+	size_t size = (8 << 20) + 10;
+	char *p = get(size);
+
+	memset(p, 'x', size);
+	for (int n = 0; n < 20; n++) {
+		char *q = static_cast<char *>(krealloc(p, size + 10000, GFP_KERNEL));
+
+		ASSERT_NE(q, nullptr);
+		ASSERT_NE(q, p);
+		ASSERT_TRUE(has(q, size, 'x'));
+		memset(q + size, 'x', 10000);
+		p = q;
+		size += 10000;
+	}
+	kfree(p);
+	ukmem_trim();
+}
+
+TEST(LargeDebugTest, LargeBlocksGrow)
+{
+	configure(kAll);
+	grow_often();
+}
+
+TEST(LargeDebugTest, LargeBlocksWithoutSlackGrow)
+{
+	configure("slab_debug:FPU=kmalloc-large");
+	grow_often();
+}
+
+TEST(LargeDebugTest, ZeroesComeBackFromQuarantine)
+{
+	configure(kAll);
+	for (int round = 0; round < 3; round++)
+		for (size_t size = 70000; size < 600000; size = size * 3 / 2) {
+			char *p = get(size, GFP_KERNEL | __GFP_ZERO);
+
+			ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % ukmem_page_size(), 0u);
+			EXPECT_TRUE(has(p, size, 0));
+			memset(p, 'x', size);
+			kfree(p);
+			if (round == 1)
+				ukmem_trim(); /* pages come back from the quarantine */
+		}
+}
+
+TEST(LargeDebugTest, CountsAndTrim)
+{
+	configure(kAll);
+	std::vector<char *> blocks(50);
+
+	kfree(get(kSize));
+	ukmem_trim();
+	size_t before = pages_in_use(), allocs = counted("allocs");
+	EXPECT_EQ(counted("quarantined"), 0u);
+	for (auto &p : blocks)
+		p = get(kSize);
+	EXPECT_EQ(counted("bytes"), blocks.size() * whole_pages(kSize));
+	for (char *p : blocks)
+		kfree(p);
+	EXPECT_EQ(counted("allocs"), allocs + blocks.size());
+	EXPECT_EQ(counted("frees"), counted("allocs"));
+	EXPECT_EQ(counted("bytes"), 0u);
+	EXPECT_EQ(counted("quarantined"), blocks.size());
+	EXPECT_GE(counted("quarantined_bytes"), blocks.size() * kSize);
+	EXPECT_GT(ukmem_trim(), 0u);
+	EXPECT_EQ(counted("quarantined"), 0u);
+	EXPECT_EQ(counted("quarantined_bytes"), 0u);
+	EXPECT_LE(pages_in_use(), before);
+}
+
+/* The quarantine has a limit: 64 blocks, 64 MiB. */
+TEST(LargeDebugTest, QuarantineIsBounded)
+{
+	configure(kAll);
+	for (int n = 0; n < 200; n++)
+		kfree(get(kSize));
+	EXPECT_EQ(counted("quarantined"), 64u);
+	for (int n = 0; n < 20; n++) {
+		kfree(get(20 << 20));
+		EXPECT_LE(counted("quarantined_bytes"), 64u << 20);
+	}
+}
+
+/* All memory that there may be waits in quarantine; pages, objects and blocks get it. */
+TEST(LargeDebugTest, ScarceMemory)
+{
+	configure(std::string(kAll) + ",limit:48m");
+	struct kmem_cache *s = kmem_cache_create("scarce", 1024, 0, 0, nullptr);
+
+	for (int n = 0; n < 5; n++) {
+		std::vector<void *> objects;
+		Pages pages;
+
+		for (int i = 0; i < 8; i++)
+			kfree(get(5 << 20));
+		EXPECT_GT(counted("quarantined_bytes"), 20u << 20);
+		char *at_once = get(12 << 20, GFP_NOWAIT);
+		EXPECT_NE(at_once, nullptr) << "it cannot reclaim";
+		kfree(at_once);
+		for (int i = 0; i < 8; i++)
+			kfree(get(5 << 20));
+		for (int i = 0; i < 25; i++) {
+			pages.push_back(alloc_pages(GFP_KERNEL, 8));
+			ASSERT_NE(pages.back(), nullptr);
+		}
+		for (int i = 0; i < 10000; i++) {
+			objects.push_back(kmem_cache_alloc(s, GFP_KERNEL));
+			ASSERT_NE(objects.back(), nullptr);
+		}
+		for (void *p : objects)
+			kmem_cache_free(s, p);
+		for (auto *page : pages)
+			__free_pages(page, 8);
+	}
+	kmem_cache_destroy(s);
+}
+
+/* The titles of all reports that @bugs cause. */
+std::vector<std::string> titles(const std::function<void()> &bugs)
+{
+	std::vector<std::string> found;
+
+	::testing::internal::CaptureStderr();
+	bugs();
+	std::string text = ::testing::internal::GetCapturedStderr();
+	const std::string begin = "BUG kmalloc-large: ";
+	for (size_t at = 0; (at = text.find(begin, at)) != std::string::npos; at++)
+		found.push_back(text.substr(at + begin.size(),
+					    text.find(": block", at) - at - begin.size()));
+	return found;
+}
+
+TEST(LargeDebugTest, WarningsRepairAndGoOn)
+{
+	configure(std::string(kAll) + ",slab_debug_action:warn");
+	char *volatile p = get(kSize);
+	std::vector<std::string> found = titles([&] {
+		p[kSize] = 'A';
+		EXPECT_EQ(krealloc(p, kSize - 1, GFP_KERNEL), p); /* one */
+		EXPECT_EQ(krealloc(p, kSize, GFP_KERNEL), p);	  /* repaired */
+		p[whole_pages(kSize) - 1] = 'A';
+		kfree(p + 16);
+		kfree(p); /* two */
+		kfree(p);
+		kfree(p + kSize - 1);
+		EXPECT_EQ(krealloc(p, 10, GFP_KERNEL), nullptr);
+		EXPECT_EQ(ksize(p), 0u);
+	});
+	EXPECT_EQ(found, (std::vector<std::string>{
+				 "Right guard overwritten", "Not the start of a block",
+				 "Right guard overwritten", "Block already free",
+				 "Not the start of a block", "Block already free",
+				 "Block already free" }));
+	EXPECT_TRUE(titles([&] {
+			    for (int n = 0; n < 100; n++)
+				    kfree(get(kSize + static_cast<size_t>(n)));
+			    ukmem_trim();
+		    }).empty());
+	EXPECT_EQ(counted("bytes"), 0u);
+}
+
+/* Of two threads that free a block, one does, and the other one is reported. */
+TEST(LargeDebugTest, TwoThreadsFreeABlock)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "the program's bug is a race";
+	configure(std::string(kAll) + ",slab_debug_action:warn,invalid_free:warn");
+	constexpr unsigned kRounds = 200;
+	std::atomic<unsigned> ready{ 0 };
+	std::vector<void *> blocks(kRounds);
+	auto free_all = [&] {
+		for (unsigned n = 0; n < kRounds; n++) {
+			ready++;
+			while (ready < 2 * n + 2)
+				sched_yield();
+			vfree(blocks[n]);
+		}
+	};
+
+	for (auto &p : blocks)
+		p = vmalloc(1);
+	::testing::internal::CaptureStderr();
+	std::thread other(free_all);
+	free_all();
+	other.join();
+	std::string text = ::testing::internal::GetCapturedStderr();
+	unsigned reports = 0;
+	for (const char *title : { "Block already free", "invalid pointer" })
+		for (size_t at = 0; (at = text.find(title, at)) != std::string::npos; at++)
+			reports++;
+	EXPECT_EQ(reports, kRounds);
+	EXPECT_EQ(counted("bytes"), 0u);
+	EXPECT_EQ(counted("frees"), counted("allocs"));
+}
+
+/* Beyond the number of guards a freed block is filled, and looked at when it goes. */
+TEST(LargeDebugTest, WithoutGuardsBlocksArePoisoned)
+{
+	configure(std::string(kAll) + ",slab_debug_action:warn");
+	std::vector<char *> blocks(6500);
+
+	for (auto &p : blocks) {
+		p = get(66000);
+		ASSERT_NE(p, nullptr);
+	}
+	char *last = blocks.back();
+	kfree(last);
+	EXPECT_TRUE(has(last, 66000, 0x6b)) << "it has no guards, so it can be read";
+	last[777] = 'A';
+	::testing::internal::CaptureStderr();
+	ukmem_trim();
+	std::string text = ::testing::internal::GetCapturedStderr();
+	EXPECT_NE(text.find("BUG kmalloc-large: Poison overwritten: block "), std::string::npos)
+		<< text;
+	EXPECT_NE(text.find("wrong bytes: 1, first at +777: 0x41, not 0x6b"),
+		  std::string::npos);
+	EXPECT_NE(text.find("  freed at "), std::string::npos);
+	blocks.pop_back();
+	::testing::internal::CaptureStderr();
+	for (char *p : blocks)
+		kfree(p);
+	ukmem_trim();
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+/* More blocks than there are records: those beyond have none, and those are used again. */
+TEST(LargeDebugTest, MoreBlocksThanRecords)
+{
+	configure("slab_debug:FU=kmalloc-large,slab_debug_action:warn");
+	std::vector<void *> blocks(17000);
+
+	for (auto &p : blocks) {
+		p = vmalloc(1);
+		ASSERT_NE(p, nullptr);
+	}
+	::testing::internal::CaptureStderr();
+	vfree(blocks.back());
+	vfree(blocks.back());
+	std::string text = ::testing::internal::GetCapturedStderr();
+	EXPECT_NE(text.find("Block already free"), std::string::npos) << text;
+	EXPECT_EQ(text.find("allocated at"), std::string::npos);
+	blocks.pop_back();
+	for (void *p : blocks)
+		vfree(p);
+	::testing::internal::CaptureStderr();
+	void *p = vmalloc(1);
+	vfree(p);
+	vfree(p);
+	text = ::testing::internal::GetCapturedStderr();
+	EXPECT_NE(text.find("Block already free"), std::string::npos) << text;
+	EXPECT_NE(text.find("allocated at"), std::string::npos);
+}
+
+/* Blocks pass between threads, each with its contents, while others trim and fork. */
+TEST(LargeDebugTest, Threads)
+{
+	configure(kAll);
+	constexpr unsigned kThreads = 4, kSlots = 20;
+	static std::atomic<char *> slots[kSlots];
+	std::vector<std::thread> threads;
+	const uint64_t seed = test_seed();
+
+	for (unsigned t = 0; t < kThreads; t++)
+		threads.emplace_back([t, seed] {
+			std::mt19937 random(seed + t);
+
+			for (unsigned n = 0; n < 2000 / kSlow; n++) {
+				size_t size = 66000 + random() % 100000;
+				char *p = get(size);
+
+				ASSERT_NE(p, nullptr);
+				ASSERT_EQ(ksize(p), size);
+				memset(p, 'a', 100);
+				memset(p + size - 100, 'a', 100);
+				if (n % 300 == 0)
+					ukmem_trim();
+				p = slots[random() % kSlots].exchange(p);
+				if (!p)
+					continue;
+				size = ksize(p);
+				ASSERT_TRUE(has(p, 100, 'a') && has(p + size - 100, 100, 'a'));
+				kfree(p);
+			}
+		});
+	for (int n = 0; n < 5; n++) {
+		pid_t child = fork();
+		int status = -1;
+
+		if (!child) {
+			for (int i = 0; i < 100; i++)
+				kfree(get(kSize));
+			ukmem_trim();
+			exit_child(counted("quarantined_bytes") ? 1 : 0);
+		}
+		ASSERT_EQ(waitpid(child, &status, 0), child);
+		EXPECT_EQ(status, 0);
+	}
+	for (auto &t : threads)
+		t.join();
+	for (auto &slot : slots)
+		kfree(slot.exchange(nullptr));
+	EXPECT_EQ(counted("bytes"), 0u);
+}
+
+} // namespace
