@@ -26,7 +26,7 @@
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
-struct kmalloc_fast kmalloc_fast cacheline_aligned
+struct kmalloc_fast kmalloc_fast kmalloc_fast_aligned
 	untouched; /* its tables of units are large */
 
 atomic_bool kmalloc_is_shut;
