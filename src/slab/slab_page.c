@@ -249,6 +249,8 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	debug_assert(!(flags & __GFP_THISNODE) || page_node(page) == node);
 	__atomic_store_n(&page->cache, s, __ATOMIC_RELEASE); /* P5 */
 	page->span = (uint16_t)npages;
+	if (likely(!s->hard))
+		page->guard = false; /* frees compare the head as a word */
 	page_set_type(page, PAGE_SLAB);
 	l = slab_layout(s, page);
 	if (unlikely(s->ops))
@@ -393,10 +395,18 @@ bool slab_page_leave_if_full(struct page *page)
 }
 
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
-				   uint32_t change)
+				   unsigned int w, uint64_t old, uint64_t now)
 {
-	uint32_t state = alone_fetch_add(&page->state, change, memory_order_acq_rel) + change;
+	uint64_t all = slab_word_whole(l, w);
+	uint32_t change = 0, state;
 
+	if (!old)
+		change += SLAB_AVAIL_ONE;
+	if (now == all && old != all)
+		change += SLAB_WHOLE_ONE;
+	if (!change)
+		return SLAB_UNCHANGED;
+	state = alone_fetch_add(&page->state, change, memory_order_acq_rel) + change;
 	switch (slab_state_where(state)) {
 	case SLAB_FULL:
 		return (change & SLAB_AVAIL_ONE) && slab_state_avail(state) == 1
