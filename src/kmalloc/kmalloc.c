@@ -457,15 +457,13 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 	return large_size(page);
 }
 
-/*
- * Whether a block stays where it is: if @size fits and uses more than half of it. In a hardened
- * process, which compares the sizes of frees, only if it is what a request for @size gets.
- */
+/* In a hardened process, which compares the sizes of frees, a block stays only if it is what a
+ * request for @size gets. */
 static bool stays(const struct page *page, size_t size, size_t old)
 {
 	if (unlikely(slab_hardened && page))
 		return serves(page, size, 0);
-	return size <= old && size > old / 2;
+	return kmalloc_stays(size, old);
 }
 
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)

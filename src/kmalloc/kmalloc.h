@@ -159,6 +159,13 @@ static always_inline size_t kmalloc_class_usable(const void *p)
 		       : 0;
 }
 
+/* Whether a block of @old usable bytes stays where it is: if @size fits and uses more than half
+ * of it. */
+static always_inline bool kmalloc_stays(size_t size, size_t old)
+{
+	return size <= old && size > old / 2;
+}
+
 /*
  * Whether whole pages serve a request. They serve all that are larger than the last size class.
  * Of the others above SIZE_CLASS_ALWAYS_MAX they serve requests with __GFP_ZERO, because pages
