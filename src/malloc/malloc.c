@@ -4,7 +4,7 @@
  *
  * errno becomes ENOMEM (or EINVAL) with a failure and keeps its value otherwise: the slow paths
  * save and restore it, the fast paths do nothing that could change it. Each fast path is one
- * section and calls no function (calloc's: only memset).
+ * section and calls no function (calloc's: only memset; realloc's is two sections and memcpy).
  */
 #include <errno.h>
 #include <malloc.h>
