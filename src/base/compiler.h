@@ -13,7 +13,17 @@
 #define always_inline inline __attribute__((__always_inline__))
 #define noinline __attribute__((__noinline__))
 #define cold __attribute__((__cold__, __noinline__))
-#define cacheline_aligned __attribute__((aligned(64)))
+enum { CACHE_LINE = 64 };
+#define cacheline_aligned __attribute__((aligned(CACHE_LINE)))
+/*
+ * What fast paths load lies in the second lines of pairs of cache lines. Objects of 128 bytes
+ * and more begin, most of them, at a multiple of 128, and their beginnings are what programs
+ * write to. A load of the fast path from there, of another page, would have to wait for such a
+ * store, whose lower 12 bits of the address are the same; and the beginnings of objects whose
+ * size is a power of two share few sets of the processor's first cache, and would push the fast
+ * path's line out.
+ */
+#define line_pair_aligned __attribute__((aligned(2 * CACHE_LINE)))
 /*
  * A large variable, of which most processes touch little: it lies behind all others, so that
  * those lie on few pages. It must be zero at the start.

@@ -29,7 +29,7 @@
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
-struct kmalloc_fast kmalloc_fast cacheline_aligned
+struct kmalloc_fast kmalloc_fast kmalloc_fast_aligned
 	untouched; /* its tables of units are large */
 
 _Atomic unsigned char kmalloc_shut;
@@ -501,15 +501,12 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 	return large_size(page);
 }
 
-/*
- * Whether an object or block stays where it is: if @size fits and uses more than half of it.
- * Where sizes of frees are compared, only if it is what a request for @size gets.
- */
+/* Where sizes of frees are compared, a block stays only if it is what a request for @size gets. */
 static bool stays(const struct page *page, size_t size, size_t old)
 {
 	if (unlikely(page && compares_size(page_type(page) == PAGE_SLAB ? page->cache : NULL)))
 		return serves(page, size, 0);
-	return size <= old && size > old / 2;
+	return kmalloc_stays(size, old);
 }
 
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)

@@ -41,14 +41,18 @@ struct kmalloc_limits {
 };
 
 /*
- * All that the fast paths load.
+ * All that the fast paths load. Of a program that allocates little it is two pages: the free
+ * table of units begins another one. What each request loads lies in the second lines of pairs
+ * (base/compiler.h).
  *
  * Synchronization: kmalloc_init() writes it; it is read-only afterwards, except where a member
  * says otherwise.
  */
 struct kmalloc_fast {
-	struct kmalloc_limits by_cpu; /* where cpu_id is the index */
-	struct kmalloc_limits by_cid; /* where mm_cid is */
+	char unused[CACHE_LINE - sizeof(struct kmalloc_limits)];
+	struct kmalloc_limits by_cid; /* where mm_cid is the index */
+	/* The second line. */
+	struct kmalloc_limits by_cpu; /* where cpu_id is */
 	ptrdiff_t rseq;		      /* pcpu.rseq */
 	uintptr_t window_base;
 	const pcpu_entry_t *array_map; /* page_window.array_map */
@@ -58,10 +62,20 @@ struct kmalloc_fast {
 	 * arrays of the CPU's own node lie behind those of node 0 (kmalloc.c). Then entries are
 	 * written at any time, relaxed.
 	 */
-	struct pcpu_unit_table alloc_units, free_units;
+	struct pcpu_unit_table alloc_units;
+	char unused_too[CACHE_LINE - offsetof(struct pcpu_unit_table, of)] line_pair_aligned;
+	struct pcpu_unit_table free_units;
 };
 
-extern struct kmalloc_fast kmalloc_fast cacheline_aligned hidden;
+#define kmalloc_fast_aligned __attribute__((aligned(4096)))
+_Static_assert(offsetof(struct kmalloc_fast, by_cpu) == CACHE_LINE, "in a second line");
+_Static_assert(offsetof(struct kmalloc_fast, alloc_units.of) / CACHE_LINE % 2,
+	       "in a second line");
+_Static_assert(offsetof(struct kmalloc_fast, free_units.of) / CACHE_LINE % 2,
+	       "in a second line");
+_Static_assert(offsetof(struct kmalloc_fast, alloc_units.of) < 4096, "in the first page");
+
+extern struct kmalloc_fast kmalloc_fast kmalloc_fast_aligned hidden;
 
 /*
  * A table of units, by whose address a fast path names everything else that it loads. So one
@@ -143,6 +157,13 @@ static always_inline size_t kmalloc_class_usable(const void *p)
 	return likely((size_t)index * shape->size == in_slab && in_slab < shape->end)
 		       ? shape->size
 		       : 0;
+}
+
+/* Whether a block of @old usable bytes stays where it is: if @size fits and uses more than half
+ * of it. */
+static always_inline bool kmalloc_stays(size_t size, size_t old)
+{
+	return size <= old && size > old / 2;
 }
 
 /*

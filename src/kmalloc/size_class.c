@@ -140,7 +140,7 @@ static void alloc_together(void)
 		return;
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
 		stride += slab_array_bytes(capacity_max(sizes[i]));
-	together.arrays = pcpu_alloc_permanent(stride * page_window.nr_nodes, PCPU_ENTRY_SIZE);
+	together.arrays = pcpu_alloc_permanent_arrays(stride * page_window.nr_nodes);
 	together.node_stride = together.arrays ? stride : 0;
 }
 

@@ -4,7 +4,7 @@
  *
  * errno becomes ENOMEM (or EINVAL) with a failure and keeps its value otherwise: the slow paths
  * save and restore it, the fast paths do nothing that could change it. Each fast path is one
- * section and calls no function (calloc's: only memset).
+ * section and calls no function (calloc's: only memset; realloc's is two sections and memcpy).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -203,12 +203,10 @@ UKMEM_EXPORT void *calloc(size_t n, size_t size)
 	return likely(kmalloc_pop_zeroed(bytes, &p)) ? p : calloc_slow(bytes, CALLER_ADDRESS);
 }
 
-static void *resize(void *p, size_t size, const void *caller)
+static noinline void *resize_slow(void *p, size_t size, const void *caller)
 {
 	int saved = errno;
 
-	if (!p)
-		return malloc_for(size, caller);
 	if (!size) {
 		free_for(p, "realloc()", caller);
 		return NULL;
@@ -217,9 +215,26 @@ static void *resize(void *p, size_t size, const void *caller)
 			   caller);
 }
 
+/* Resizes without a slow path where arrays serve both blocks. */
+static noinline void *resize(void *p, size_t size, const void *caller)
+{
+	size_t old = kmalloc_class_usable(p);
+	void *q;
+
+	if (unlikely(!old || kmalloc_is_shut || size - 1 >= SIZE_CLASS_ALWAYS_MAX))
+		return resize_slow(p, size, caller);
+	if (kmalloc_stays(size, old))
+		return p;
+	if (unlikely(!kmalloc_pop(size, &q)))
+		return resize_slow(p, size, caller);
+	memcpy(q, p, min_size(old, size));
+	free_for(p, "realloc()", caller);
+	return q;
+}
+
 UKMEM_EXPORT void *realloc(void *p, size_t size)
 {
-	return resize(p, size, CALLER_ADDRESS);
+	return p ? resize(p, size, CALLER_ADDRESS) : malloc_for(size, CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
@@ -228,7 +243,7 @@ UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return malloc_failed();
-	return resize(p, bytes, CALLER_ADDRESS);
+	return p ? resize(p, bytes, CALLER_ADDRESS) : malloc_for(bytes, CALLER_ADDRESS);
 }
 
 void *malloc_aligned(size_t align, size_t size, const void *caller)

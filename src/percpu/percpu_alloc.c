@@ -291,17 +291,18 @@ void *pcpu_alloc(size_t size, size_t align)
 	return pcpu_alloc_for(size, align, true);
 }
 
-void *pcpu_alloc_permanent(size_t size, size_t align)
+/* What lies @past a multiple of @align. */
+static void *alloc_permanent(size_t size, size_t align, size_t past)
 {
-	size_t n = (size + GRANULE - 1) / GRANULE;
+	size_t n = (size + GRANULE - 1) / GRANULE, skip = past / GRANULE;
 	size_t step = align > GRANULE ? align / GRANULE : 1;
 	struct pcpu_chunk *c = pcpu_first_chunk;
 	void *first = NULL;
 
-	debug_assert(c && size && align <= 4096 && is_pow2(align));
+	debug_assert(c && size && align <= 4096 && is_pow2(align) && past < align);
 	lock(&percpu_lock);
-	if (n <= c->end && align_down(c->end - n, step) >= c->top) {
-		size_t start = align_down(c->end - n, step);
+	if (n + skip <= c->end && align_down(c->end - n - skip, step) + skip >= c->top) {
+		size_t start = align_down(c->end - n - skip, step) + skip;
 
 		c->nr_used += n;
 		c->permanent += n;
@@ -310,6 +311,16 @@ void *pcpu_alloc_permanent(size_t size, size_t align)
 	}
 	unlock(&percpu_lock);
 	return first ? first : pcpu_alloc(size, align);
+}
+
+void *pcpu_alloc_permanent(size_t size, size_t align)
+{
+	return alloc_permanent(size, align, 0);
+}
+
+void *pcpu_alloc_permanent_arrays(size_t size)
+{
+	return alloc_permanent(size, (size_t)2 * CACHE_LINE, CACHE_LINE);
 }
 
 static bool is_permanent(const char *p)

@@ -41,6 +41,8 @@ void *pcpu_alloc(size_t size, size_t align);
 void pcpu_free(void *first);
 /* As pcpu_alloc(), for what is made when the process starts and is never freed. */
 void *pcpu_alloc_permanent(size_t size, size_t align);
+/* The same for arrays: they begin in the second line of a pair (base/compiler.h). */
+void *pcpu_alloc_permanent_arrays(size_t size);
 /* As pcpu_alloc(); without @may_block only out of chunks that are mapped. */
 void *pcpu_alloc_for(size_t size, size_t align, bool may_block);
 /* As pcpu_free(). False: no allocation begins at @first. */

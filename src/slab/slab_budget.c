@@ -28,6 +28,9 @@ enum {
 	QUEUES_MIN = 2 << 20,
 	MUCH = 16 << 20, /* bytes of a CPU; twice that for all CPUs in a small program */
 	LOOK_EVERY = 32, /* a CPU looks at the clock each so many moves of objects */
+	OUT_EVERY =
+		16, /* bytes of objects are added up each so many times that they are asked */
+	OUT_ROUND = 512,
 };
 
 /* Synchronization: the thread that creates a cache appends to it; nr_members with release. */
@@ -41,6 +44,10 @@ struct budget {
 	atomic_uint asked;     /* how often an array asked for more than a little */
 	atomic_uint moves;     /* until the next look at the clock */
 	atomic_uint period;    /* the last one in which this CPU looked */
+	/* slab_budget_out(): how often it was asked, and the most bytes in this round of
+	 * OUT_ROUND times and in the last one. */
+	atomic_uint asked_out;
+	_Atomic uint64_t out, out_before;
 };
 
 static void *budget; /* per-CPU struct budget */
@@ -199,6 +206,42 @@ uint64_t slab_budget_look(unsigned int cpu)
 	bytes = slab_budget_used();
 	little = most_together(SLAB_BUDGET_LITTLE);
 	return bytes > little ? bytes - little : 0;
+}
+
+static uint64_t bytes_out(void)
+{
+	unsigned int n = slab_budget_members();
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		const struct kmem_cache *s = members[i];
+
+		for (unsigned int node = 0; node < page_window.nr_nodes; node++)
+			bytes += atomic_load_explicit(&s->nodes[node].inuse,
+						      memory_order_relaxed) *
+				 s->size;
+	}
+	return bytes;
+}
+
+uint64_t slab_budget_out(unsigned int cpu)
+{
+	struct budget *b = pcpu_ptr(budget, cpu);
+	unsigned int asked = atomic_load_explicit(&b->asked_out, memory_order_relaxed);
+	uint64_t most = atomic_load_explicit(&b->out, memory_order_relaxed);
+
+	debug_assert(cpu < pcpu.nr_ids);
+	/* As with moves, above. */
+	atomic_store_explicit(&b->asked_out, asked + 1, memory_order_relaxed);
+	if (unlikely(asked % OUT_ROUND == 0)) {
+		atomic_store_explicit(&b->out_before, most, memory_order_relaxed);
+		most = 0;
+	}
+	if (unlikely(asked % OUT_EVERY == 0)) {
+		most = max_size(most, bytes_out());
+		atomic_store_explicit(&b->out, most, memory_order_relaxed);
+	}
+	return max_size(most, atomic_load_explicit(&b->out_before, memory_order_relaxed));
 }
 
 uint64_t slab_budget_used(void)

@@ -33,6 +33,9 @@ unsigned int slab_budget_ask(unsigned int cpu);
 /* Counts a move of objects on @cpu. Result: once in a period, the bytes that all CPUs hold
  * beyond SLAB_BUDGET_LITTLE; otherwise 0. */
 uint64_t slab_budget_look(unsigned int cpu);
+/* Bytes of all members' objects that are out of slabs, in use or in arrays: the most there were
+ * lately, while @cpu asked some 1000 times. */
+uint64_t slab_budget_out(unsigned int cpu);
 /* Bytes charged on all CPUs. */
 uint64_t slab_budget_used(void);
 

@@ -23,7 +23,6 @@
 #include "slab/slab_stock.h"
 
 enum {
-	CACHE_LINE = 64,
 	LIMIT_INTERVAL = 60,	   /* seconds between two log lines about a limit */
 	CAPACITY_MAX_SCARCE = 384, /* slots per array where address space is scarce */
 };
@@ -117,8 +116,10 @@ static unsigned int node_capacity(unsigned int capacity_max)
 
 unsigned int slab_array_bytes(unsigned int capacity_max)
 {
+	/* A multiple of two lines: several begin in the second lines of pairs if the first
+	 * does. */
 	return (unsigned int)align_up(pcpu_array_size(node_capacity(capacity_max)),
-				      PCPU_ENTRY_SIZE);
+				      (size_t)2 * PCPU_ENTRY_SIZE);
 }
 
 /*
@@ -133,14 +134,17 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 	unsigned int nodes = page_window.nr_nodes;
 	unsigned int capacity_max = node_capacity(p->capacity_max);
 	void *events;
+	size_t bytes;
 
 	s->capacity_max = (uint16_t)capacity_max;
 	s->capacity_first = first_capacity(s, capacity_max);
 	debug_assert(capacity_max <= PCPU_ARRAY_MAX_SLOTS && (capacity_max || s->home != s));
 	debug_assert(s->capacity_first <= max_uint(capacity_max, 1));
 	s->array_stride = p->arrays ? p->array_stride : slab_array_bytes(p->capacity_max);
-	s->cpu_array =
-		p->arrays ? p->arrays : alloc((size_t)s->array_stride * nodes, CACHE_LINE);
+	bytes = (size_t)s->array_stride * nodes;
+	s->cpu_array = p->arrays      ? p->arrays
+		       : p->permanent ? pcpu_alloc_permanent_arrays(bytes)
+				      : pcpu_alloc(bytes, CACHE_LINE);
 	s->partial_array =
 		alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0), CACHE_LINE);
 	events = alloc(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));

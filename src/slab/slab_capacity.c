@@ -43,14 +43,15 @@ enum {
 };
 
 enum {
-	MODEST = 128,		/* slots of a modest array */
-	MODEST_BYTES = 1 << 20, /* its bytes; a quarter for large objects */
-	STREAK_MAX = 8,		/* moves in one direction until the array grows */
-	MIXED = 512,		/* slots of an array whose objects come in random order */
-	MIXED_FROM = 2 << 20,	/* bytes in use; smaller programs lie in a processor's cache */
-	MIXED_STEP = 64,	/* slots that such an array gives up at a flush */
-	NEAR_BYTES = 256,	/* objects that lie closer, or next to each other, are near */
-	JUDGED_MIN = 16,	/* objects that tell an order */
+	MODEST = 128,		 /* slots of a modest array */
+	MODEST_BYTES = 1 << 20,	 /* its bytes; a quarter for large objects */
+	STREAK_MAX = 8,		 /* moves in one direction until the array grows */
+	MIXED = 512,		 /* slots of an array whose objects come in random order */
+	MIXED_FROM = 2 << 20,	 /* bytes in use; smaller programs lie in a processor's cache */
+	MIXED_OBJECTS = 1 << 20, /* bytes of objects; the same of programs with large blocks */
+	MIXED_STEP = 64,	 /* slots that such an array gives up at a flush */
+	NEAR_BYTES = 256,	 /* objects that lie closer, or next to each other, are near */
+	JUDGED_MIN = 16,	 /* objects that tell an order */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
@@ -303,10 +304,12 @@ bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned in
 	return n < JUDGED_MIN || far <= n / 4;
 }
 
-/* Whether all the program's objects are near, wherever they lie. */
-static bool is_small(void)
+/* Whether all the program's objects are near, wherever they lie: it is small, or has large
+ * blocks and few objects. */
+static bool is_small(unsigned int cpu)
 {
-	return page_recent_used() << page_window.page_shift < MIXED_FROM;
+	return page_recent_used() << page_window.page_shift < MIXED_FROM ||
+	       slab_budget_out(cpu) < MIXED_OBJECTS;
 }
 
 void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
@@ -321,7 +324,7 @@ void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
 	a = pcpu_ptr(array, cpu);
 	last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
 	level = mixed(last);
-	if (in_order || is_small()) {
+	if (in_order || is_small(cpu)) {
 		if (unlikely(level))
 			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
 					      memory_order_relaxed);

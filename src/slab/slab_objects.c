@@ -154,7 +154,7 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
  */
 enum {
 	AHEAD = 16,	   /* about as many lines as a core waits for at once */
-	PIECE = AHEAD / 2, /* objects located at once: half of them while the others wait */
+	PIECE = AHEAD / 2, /* others are located when so many wait */
 };
 
 struct put {
@@ -164,6 +164,7 @@ struct put {
 	enum slab_put_to to;
 	bool careful;		/* there are several nodes, or @hand */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
+	uint32_t usual;		/* the head of slabs that put_one() serves */
 };
 
 /* Where an object is. */
@@ -193,19 +194,28 @@ static always_inline struct place locate(const struct kmem_cache *s, const void 
 	return at;
 }
 
-/* Locates @n objects. */
-static always_inline void locate_some(const struct kmem_cache *s, void *const *objs,
-				      unsigned int n, struct place *at)
+/*
+ * Locates objects from objs[i] on, as far as there are places for them. *@places has those
+ * before objs[located] already. Result: the first one that has no place.
+ */
+static noinline unsigned int locate_ahead(const struct kmem_cache *s, void *const *objs,
+					  unsigned int i, unsigned int located, unsigned int n,
+					  struct place *places)
 {
 	/* In slabs of many objects an object's bit lies in a further entry. */
 	bool further = s->layout.objects > 64 * PAGE_BITMAP_WORDS && !s->layout.bitmap_in_slab;
+	/* So many were gathered at once that what comes next is near, and needs no prefetch. */
+	unsigned int end = i > located ? i + 1 : min_uint(i + AHEAD, n);
 
-	for (unsigned int i = 0; i < n; i++) {
-		at[i] = locate(s, objs[i]);
-		if (unlikely(further) && at[i].index < s->layout.objects)
-			__builtin_prefetch(at[i].slab + at[i].index / (64 * PAGE_BITMAP_WORDS),
-					   1);
+	debug_assert(i < n && located <= n);
+	for (unsigned int k = max_uint(i, located); k < end; k++) {
+		struct place *at = &places[k % AHEAD];
+
+		*at = locate(s, objs[k]);
+		if (unlikely(further) && at->index < s->layout.objects)
+			__builtin_prefetch(at->slab + at->index / (64 * PAGE_BITMAP_WORDS), 1);
 	}
+	return end;
 }
 
 /* Lists a slab that was full. The caller has it, because it freed an object into it. */
@@ -311,52 +321,88 @@ static always_inline unsigned int gather(const struct kmem_cache *s, void *const
 	return k;
 }
 
+/* Puts back @k objects of one word: @mask. @again: the bits of those that came twice. */
+static always_inline void put_mask(struct put *put, const struct slab_layout *l,
+				   struct page *slab, unsigned int word, uint64_t mask,
+				   uint64_t again, unsigned int k)
+{
+	enum slab_change change;
+	uint64_t twice;
+
+	put->freed += k;
+	change = slab_page_put(l, slab, word, mask, &twice);
+	if (unlikely(change))
+		follow(put, slab, change);
+	if (unlikely(twice | again)) {
+		put->freed -= k - (unsigned int)__builtin_popcountll(mask & ~twice);
+		report_twice(put->s, slab, word, twice | again);
+	}
+}
+
 /* Puts back objs[0], which is @at, and those that follow in the same word of its slab. Result:
  * how many. */
-static always_inline unsigned int put_word(struct put *put, void *const *objs, unsigned int n,
-					   struct place at)
+static noinline unsigned int put_word(struct put *put, void *const *objs, unsigned int n,
+				      struct place at)
 {
 	const struct slab_layout *l = slab_layout(put->s, at.slab);
 	unsigned int word = at.index / 64, bit = at.index % 64, k;
-	uint64_t mask, again, twice;
-	enum slab_change change;
+	uint64_t mask, again;
 
+	if (unlikely(slab_page_wrong(put->s, at.slab, at.index))) {
+		refuse(put, objs[0], at);
+		return 1;
+	}
 	k = gather(put->s, objs, n, bit, min_uint(l->objects - 64 * word, 64), &mask, &again);
 	if (unlikely(put->careful))
 		prepare(put, at.slab);
-	put->freed += k;
-	change = slab_page_put(l, at.slab, word, mask, &twice);
-	if (unlikely(change))
-		follow(put, at.slab, change);
-	if (unlikely(twice | again)) {
-		put->freed -= k - (unsigned int)__builtin_popcountll(mask & ~twice);
-		report_twice(put->s, at.slab, word, twice | again);
-	}
+	put_mask(put, l, at.slab, word, mask, again, k);
 	return k;
+}
+
+/* The head of slabs of the usual layout; of no slab if all want care. */
+static uint32_t usual_head(const struct put *put)
+{
+	struct page like;
+
+	if (put->careful || put->s->layout.bitmap_in_slab)
+		return UINT32_MAX;
+	atomic_init(&like.head, 0);
+	like.same_type = PAGE_SLAB;
+	like.span = put->s->layout.npages;
+	return atomic_load_explicit(&like.head, memory_order_relaxed);
+}
+
+/* Whether objs[0], which is @at, lies in a slab of the usual layout, and far from the next one:
+ * it goes back alone. */
+static always_inline bool is_single(const struct put *put, void *const *objs, unsigned int n,
+				    struct place at)
+{
+	const struct kmem_cache *s = put->s;
+	uintptr_t near = (uintptr_t)64 * s->size;
+
+	if (atomic_load_explicit(&at.slab->head, memory_order_relaxed) != put->usual ||
+	    slab_page_cache(at.slab) != s || at.index >= s->layout.objects)
+		return false;
+	return n == 1 || (uintptr_t)objs[1] - (uintptr_t)objs[0] + near >= 2 * near;
 }
 
 static void put_all(struct put *put, void *const *objs, unsigned int n)
 {
-	unsigned int first = 0, located = 0, i = 0;
-	struct kmem_cache *s = put->s;
+	unsigned int located = 0, i = 0;
 	struct place places[AHEAD];
 
+	put->usual = usual_head(put);
 	while (i < n) {
 		struct place at;
 
 		/* Objects of one word are gathered without their places. */
-		if (unlikely(located <= i))
-			first = located = i;
-		while (located - i <= PIECE && located < n) {
-			unsigned int more = min_uint(PIECE, n - located);
-
-			locate_some(s, objs + located, more,
-				    places + (located - first) % AHEAD);
-			located += more;
-		}
-		at = places[(i - first) % AHEAD];
-		if (unlikely(slab_page_wrong(s, at.slab, at.index)))
-			refuse(put, objs[i++], at);
+		if (unlikely(located <= i + PIECE && located < n))
+			located = locate_ahead(put->s, objs, i, located, n, places);
+		at = places[i % AHEAD];
+		if (is_single(put, objs + i, n - i, at))
+			put_mask(put, &put->s->layout, at.slab, at.index / 64,
+				 (uint64_t)1 << at.index % 64, 0, 1),
+				i++;
 		else
 			i += put_word(put, objs + i, n - i, at);
 	}

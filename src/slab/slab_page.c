@@ -235,8 +235,9 @@ static void make_known(const struct kmem_cache *s, struct page *page, unsigned i
 		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
 
 	__atomic_store_n(&page->cache, s, __ATOMIC_RELEASE); /* P5 */
-	/* The second byte is the guard. */
-	head = PAGE_SLAB | (head & 0xff00) | npages << 16;
+	/* The second byte is the guard; 0 but in hardened caches, since frees compare the head as
+	 * a word. */
+	head = PAGE_SLAB | (unlikely(s->hard) ? head & 0xff00 : 0) | npages << 16;
 	atomic_store_explicit(&page->head, page_head_order(head),
 			      memory_order_release); /* P7 */
 }
@@ -403,10 +404,18 @@ bool slab_page_leave_if_full(struct page *page)
 }
 
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
-				   uint32_t change)
+				   unsigned int w, uint64_t old, uint64_t now)
 {
-	uint32_t state = alone_fetch_add(&page->state, change, memory_order_acq_rel) + change;
+	uint64_t all = slab_word_whole(l, w);
+	uint32_t change = 0, state;
 
+	if (!old)
+		change += SLAB_AVAIL_ONE;
+	if (now == all && old != all)
+		change += SLAB_WHOLE_ONE;
+	if (!change)
+		return SLAB_UNCHANGED;
+	state = alone_fetch_add(&page->state, change, memory_order_acq_rel) + change;
 	switch (slab_state_where(state)) {
 	case SLAB_FULL:
 		return (change & SLAB_AVAIL_ONE) && slab_state_avail(state) == 1

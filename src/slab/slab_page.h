@@ -122,9 +122,9 @@ enum slab_change {
 	SLAB_EMPTY_ON_NODE,  /* the slab is on the node's list, and is empty now */
 	SLAB_OTHERS_FROZEN,  /* nothing to do: a CPU has the slab */
 };
-/* The rest of slab_page_put(): makes @change to the state. */
+/* The rest of slab_page_put(): word @w was @old, and is @now. */
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
-				   uint32_t change);
+				   unsigned int w, uint64_t old, uint64_t now);
 
 /* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. The
  * caller is in a section (base/alone.h). */
@@ -132,19 +132,18 @@ static always_inline enum slab_change slab_page_put(const struct slab_layout *l,
 						    struct page *page, unsigned int w,
 						    uint64_t mask, uint64_t *twice)
 {
-	uint64_t all = slab_word_whole(l, w), old;
-	uint32_t change = 0;
+	uint64_t old, now;
 
-	debug_assert(mask && !(mask & ~all));
+	debug_assert(mask && !(mask & ~slab_word_whole(l, w)));
 	old = alone_fetch_or(slab_bitmap_word(l, page, w), mask,
 			     memory_order_acq_rel); /* P1, P2 */
 	*twice = old & mask;
-	if (!old)
-		change += SLAB_AVAIL_ONE;
-	if ((old | mask) == all && old != all)
-		change += SLAB_WHOLE_ONE;
-	/* Without a change of the state to make, another thread may free the slab from here. */
-	return change ? slab_page_changed(l, page, change) : SLAB_UNCHANGED;
+	now = old | mask;
+	/* A whole word has no bit above a clear one. Without a change of the state to make,
+	 * another thread may free the slab from here. */
+	if (likely(old && now & (now + 1)))
+		return SLAB_UNCHANGED;
+	return slab_page_changed(l, page, w, old, now);
 }
 
 /*

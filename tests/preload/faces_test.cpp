@@ -59,17 +59,17 @@ struct face {
 	void (*call)(int i);
 };
 
-// All past the fast paths: blocks that are large, and resizing, which has none.
+// All past the fast paths: blocks that are large.
 const face faces[] = {
 	{ "malloc", [](int) { result = std::malloc(large); } },
 	{ "calloc", [](int) { result = std::calloc(large / 8, 8); } },
 	{ "realloc of NULL", [](int) { result = std::realloc(nullptr, large); } },
-	{ "realloc in place", [](int i) { result = std::realloc(objects[i], small - 10); } },
+	{ "realloc in place", [](int i) { result = std::realloc(blocks[i], large - 10); } },
 	{ "realloc to a larger one", [](int i) { result = std::realloc(objects[i], large); } },
 	{ "realloc to nothing", [](int i) { result = std::realloc(blocks[i], 0); } },
 	{ "realloc to fewer pages",
 	  [](int i) { result = std::realloc(blocks[i], large / 2); } },
-	{ "reallocarray", [](int i) { result = reallocarray(objects[i], 9, 10); } },
+	{ "reallocarray", [](int i) { result = reallocarray(blocks[i], large / 16, 15); } },
 	{ "posix_memalign",
 	  [](int) {
 		  void *p;

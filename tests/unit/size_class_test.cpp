@@ -47,6 +47,17 @@ TEST_F(SizeClassTest, EverySizeOfTheKernelsThatIsAlignedIsAClass)
 			<< "objects of 16 bytes and more are aligned to 16";
 }
 
+/* Where most objects of 128 bytes and more do not begin (base/compiler.h). */
+TEST_F(SizeClassTest, ArraysBeginInTheSecondLinesOfPairs)
+{
+	for (size_t size = 8; size <= 65536; size += 8)
+		ASSERT_EQ(
+			reinterpret_cast<uintptr_t>(shim_cache_array(shim_class_cache(size))) %
+				128,
+			64u)
+			<< size;
+}
+
 /* Objects of @size that @pages hold: their bitmap is in them if the pages' entries have too
  * few bits for it. */
 size_t objects_in(size_t pages, size_t size)

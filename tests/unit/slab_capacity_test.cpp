@@ -145,7 +145,7 @@ TEST(SlabCapacityTest, RandomFromTheStart)
 TEST(SlabCapacityTest, SmallProgramsFreeInAnyOrder)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		Program program(0, 1u << 13);
+		Program program(0, kMiB * 5 / 4 / kSize);
 
 		program.use(AT_RANDOM, 20);
 		EXPECT_GE(program.slots(), kMany);
@@ -156,9 +156,34 @@ TEST(SlabCapacityTest, SmallProgramsFreeInAnyOrder)
 TEST(SlabCapacityTest, ThreeMebibytesAreNotSmall)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		Program program(3 * kMiB, 1u << 13);
+		Program program(0, 3 * kMiB / kSize);
 
 		EXPECT_LE(program.use(AT_RANDOM, 20), kMixed);
+	});
+}
+
+TEST(SlabCapacityTest, FewObjectsBesideALargeBlockAreFreedInAnyOrder)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(64 * kMiB, 1u << 13);
+
+		program.use(AT_RANDOM, 20);
+		EXPECT_GE(program.slots(), kMany);
+	});
+}
+
+/* Two MiB of another class are near each other, but not near these. */
+TEST(SlabCapacityTest, AllClassesObjectsCount)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(64 * kMiB, 1u << 13);
+		std::vector<void *> others(2 * kMiB / 256);
+
+		for (auto &q : others)
+			q = kmalloc(256, GFP_KERNEL);
+		EXPECT_LE(program.use(AT_RANDOM, 20), kMixed);
+		for (auto *q : others)
+			kfree(q);
 	});
 }
 

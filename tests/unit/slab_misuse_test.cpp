@@ -231,6 +231,44 @@ TEST(SlabDeathTest, ObjectsBesideARefusedPointerAreFreed)
 	kmem_cache_destroy(s);
 }
 
+/* Nothing that is freed beside it is near. */
+TEST(SlabDeathTest, WhatLiesBehindALastObjectIsRefused)
+{
+	struct kmem_cache *s = kmem_cache_create("home", 96, 0, 0, nullptr);
+	const int objects = 4096 / 96;
+	std::vector<char *> p(20 * objects);
+	shim_counts c;
+
+	ASSERT_EQ(sysconf(_SC_PAGESIZE), 4096);
+	for (char *&q : p)
+		q = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
+	std::sort(p.begin(), p.end());
+	config.invalid_free = INVALID_FREE_WARN;
+	::testing::internal::CaptureStderr();
+	for (int i : { 1, 9, 3, 13, 5, 17, 7 }) {
+		char *q = p[static_cast<size_t>(i) * objects];
+
+		kmem_cache_free(s, q);
+		if (i == 13)
+			kmem_cache_free(s, q - reinterpret_cast<uintptr_t>(q) % 4096 +
+						   size_t{ objects } * 96);
+		*std::find(p.begin(), p.end(), q) = nullptr;
+	}
+	kmem_cache_shrink(s);
+	std::string text = ::testing::internal::GetCapturedStderr();
+	config.invalid_free = INVALID_FREE_ABORT;
+	EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+	EXPECT_NE(text.find(": not the start of an object\n"), std::string::npos) << text;
+	for (char *q : p)
+		if (q != nullptr)
+			kmem_cache_free(s, q);
+	kmem_cache_shrink(s);
+	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	shim_slab_count(s, &c);
+	EXPECT_EQ(c.inuse, 0u);
+	kmem_cache_destroy(s);
+}
+
 /* The descriptors of caches lie in a cache of the library's own. */
 TEST(SlabDeathTest, TheLibrarysOwnObjectsAreRefusedAtOnce)
 {
