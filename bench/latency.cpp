@@ -194,8 +194,8 @@ void fork_once()
 	waitpid(child, nullptr, 0);
 }
 
-/* What happens beside the threads, until the time is over; the function asked to trim, or "".
- */
+/* Disturbs the threads until the time is over. Result: the function that was asked to trim, or
+ * "". */
 const char *beside(const Scenario &scenario, std::chrono::duration<double> length)
 {
 	const auto end = std::chrono::steady_clock::now() + length;

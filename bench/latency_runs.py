@@ -9,7 +9,7 @@ import report
 from children import ChildFailed, check_origin, interleave, run_child, say
 
 OPERATIONS = ("malloc", "free", "nothing")
-# What is told of a histogram: a title and the part of the operations below it.
+# The tables show these columns of a histogram: a title and the part of the operations below it.
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 # The titles that have a target, at or below the best peer's.
 JUDGED = ("p99.9", "worst")

@@ -198,7 +198,7 @@ void handle(Cache &cache, Random &random, double drift, long room)
 		drop_object(buffers[i]);
 }
 
-/* What depends on the time, from 0 to 1. */
+/* The sizes and the room of the work change with @time, which goes from 0 to 1. */
 double drift_at(double time)
 {
 	return static_cast<unsigned>(time * kPhases) % 2 == 0 ? 1 / kDrift : kDrift;
@@ -209,7 +209,7 @@ long room_at(double time, double mib)
 	return static_cast<long>(mib * kMebi * (time < kNight ? 1 : kAtNight));
 }
 
-/* What the first thread reads off after each part of its work, late or not. */
+/* The first thread reads these numbers after each part of its work, late or not. */
 struct Looks {
 	std::vector<long> resident, payload;
 

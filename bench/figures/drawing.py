@@ -19,7 +19,7 @@ except ImportError:
     matplotlib = None
 
 OURS = "ukmem"
-# What is drawn as ours.
+# The plots draw these as ours.
 OURS_ALL = (OURS, *report_queue.QUEUES, *report_queue.POOLS)
 ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK, BLACK, GREY = (
     "#e69f00", "#56b4e9", "#009e73", "#d8c820", "#0072b2", "#d55e00", "#cc79a7", "#000000",

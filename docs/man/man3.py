@@ -108,11 +108,11 @@ def wrapped(line):
     return " \\\n".join(lines)
 
 
-def entry(e, seen):
+def entry(e, seen, names):
     calls = [d for d in e.declarations if d.kind in ("function", "macro") and d.name not in seen]
     seen.update(d.name for d in calls)
     others = [d for d in e.declarations if d.kind not in ("function", "macro")]
-    text = prose(e.brief[:1].upper() + e.brief[1:].rstrip(".") + ".") if e.brief else []
+    text = prose(headers.sentence(e.brief, names)) if e.brief else []
     if e.parameters:
         text += [".Bl -tag -width Ds"]
         for name, what in e.parameters:
@@ -144,11 +144,12 @@ def page(header, name, present, date, version):
                 seen.add(d.name)
                 out += function(d)
     out += [".Sh DESCRIPTION"] + paragraphs(header.intro, first=True)
+    functions = set(header.functions())
     out += [".Ss Functions and types"]
     seen, in_list = set(), False
     heading = len(out)
     for e in header.entries:
-        items, others, text = entry(e, seen)
+        items, others, text = entry(e, seen, functions)
         if items:
             if not in_list:
                 out += [".Bl -tag -width Ds"]

@@ -49,14 +49,6 @@ def indent(lines):
     return ["   " + l if l else "" for l in lines]
 
 
-def sentence(brief):
-    """A brief text as a sentence; a name at its beginning keeps its letters."""
-    first = re.match(r"[\w]*", brief)[0]
-    if first.isalpha() and first not in LINKS:
-        brief = brief[:1].upper() + brief[1:]
-    return brief.rstrip(".") + "."
-
-
 def definitions(e, constants):
     """Constants with what they mean."""
     terms = " ".join(f"``{c.text}``" if len(constants) == 1 else f"``{c.name}``" for c in constants)
@@ -69,7 +61,7 @@ def entry(e, seen, shown):
     calls = [d for d in e.declarations if d.kind in ("function", "macro") and d.name not in seen]
     others = [d for d in e.declarations if d.kind not in ("function", "macro")]
     seen.update(d.name for d in calls)
-    text = [prose(sentence(e.brief)), ""] if e.brief else []
+    text = [prose(headers.sentence(e.brief, LINKS)), ""] if e.brief else []
     for name, what in e.parameters:
         text.append(f":param {name}: {prose(what)}")
     text += [""] if e.parameters else []
@@ -98,7 +90,7 @@ def entry(e, seen, shown):
 def page(header):
     title = header.name.removeprefix("ukmem/")
     out = [title, "=" * len(title), "", f"``#include <{header.name}>``", ""]
-    out += [prose(sentence(header.title)), ""]
+    out += [prose(headers.sentence(header.title, LINKS)), ""]
     out += body(header.intro)
     out += ["Functions and types", "-------------------", ""]
     seen, shown = set(), set()

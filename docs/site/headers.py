@@ -262,6 +262,14 @@ def read(path, root):
     return Header(path, name, title, paragraphs(rest), [e for e in entries if e.declarations or e.names or e.section and e.body])
 
 
+def sentence(brief, names=()):
+    """A brief text as a sentence; a name at its beginning, with an underscore or one of @names, keeps its letters."""
+    first = re.match(r"\w*", brief)[0]
+    if first.isalpha() and first not in names:
+        brief = brief[:1].upper() + brief[1:]
+    return brief.rstrip(".") + "."
+
+
 def public(root):
     """All public headers below @root/ukmem, but for those that say they are parts of others."""
     parts = {"ukmem.h", "compiler.h", "alloc_tag_calls.h", "percpu_ops.h"}

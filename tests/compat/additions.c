@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "nodes.h"
 
 #define NR_BITS 200
 #define NR_THREADS 4
@@ -182,25 +183,6 @@ static void check_counters(void)
 	percpu_counter_sync(&counter);
 	CHECK(percpu_counter_sum(&counter) == 0);
 	percpu_counter_destroy(&counter);
-}
-
-struct node {
-	int value;
-	struct list_head list;
-};
-
-static long digits(struct list_head *head)
-{
-	struct node *n;
-	long forward = 0, backward = 0, scale = 1;
-
-	list_for_each_entry (n, head, list)
-		forward = forward * 10 + n->value;
-	list_for_each_entry_reverse (n, head, list) {
-		backward += scale * n->value;
-		scale *= 10;
-	}
-	return forward == backward ? forward : -1;
 }
 
 static void check_lists(void)

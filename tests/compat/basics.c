@@ -24,27 +24,7 @@
 #include <linux/vmalloc.h>
 
 #include "check.h"
-
-struct node {
-	int value;
-	struct list_head list;
-	struct hlist_node hash;
-};
-
-/* The list's values as a number, from its first digit; -1: its links are no ring. */
-static long digits(struct list_head *head)
-{
-	struct node *n;
-	long forward = 0, backward = 0, scale = 1;
-
-	list_for_each_entry (n, head, list)
-		forward = forward * 10 + n->value;
-	list_for_each_entry_reverse (n, head, list) {
-		backward += scale * n->value;
-		scale *= 10;
-	}
-	return forward == backward ? forward : -1;
-}
+#include "nodes.h"
 
 static void check_lists(void)
 {

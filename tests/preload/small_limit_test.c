@@ -2,9 +2,10 @@
 /*
  * How many blocks of SIZE bytes a process gets under the limits it was started with, written to
  * and in a list that lies in them; and as many again once they were freed, again and again, but
- * for a fiftieth, and 640 KiB of holes around what an allocator keeps at hand in between. To
- * stdout go the number and how much of a block may be used. Then, with OTHERS, blocks of other
- * sizes, one after the other: what was used for one size is there for the next.
+ * for a fiftieth, and 640 KiB of holes around what an allocator keeps at hand in between: those
+ * cost a whole block where a block is larger. To stdout go the number and how much of a block may
+ * be used. Then, with OTHERS, blocks of other sizes, one after the other: what was used for one
+ * size is there for the next.
  *
  *	small_limit_test SIZE [OTHERS]
  */
@@ -36,7 +37,7 @@ static size_t fill(size_t size, void ***list)
 /* Result: how many blocks there were at first; *@usable: of a block. */
 static size_t refill(size_t size, int rounds, size_t *usable)
 {
-	size_t first = 0;
+	size_t first = 0, holes = size > HOLES ? size : HOLES;
 
 	for (int round = 0; round < rounds; round++) {
 		void **list;
@@ -52,7 +53,7 @@ static size_t refill(size_t size, int rounds, size_t *usable)
 			free(list);
 			list = next;
 		}
-		CHECK(n * size + HOLES >= first * size / 50 * 49,
+		CHECK(n * size + holes >= first * size / 50 * 49,
 		      "%zu blocks of %zu bytes, in round %d %zu", first, size, round, n);
 	}
 	return first;

@@ -339,8 +339,10 @@ TEST_F(KfenceTest, OldestIsTakenFirstAndThePoolDoesNotGrow)
 	}
 	EXPECT_EQ(bytes, (2 * OBJECTS + 1) * PAGE);
 	EXPECT_EQ(shim_kfence_pool_bytes(), bytes);
-	/* All were allocated at the same place, so a quarter of the pool is left to others. */
-	ASSERT_EQ(all.size(), OBJECTS * 3 / 4);
+	/* All were allocated at the same place, so a part of the pool is left to others: a
+	 * quarter, unless a walk along frame pointers has met a frame without one. */
+	ASSERT_GE(all.size(), OBJECTS * 3 / 4u);
+	ASSERT_LT(all.size(), static_cast<size_t>(OBJECTS));
 	for (char *p : all)
 		kfree(p);
 	std::set<unsigned int> seen;
@@ -526,6 +528,11 @@ TEST_F(KfenceTest, VirtToPageEndsIt)
 {
 	in_child([] {
 		void *p = kmalloc(64, GFP_KERNEL);
+
+		/* The gate may be open now; the next object is none of the pool. */
+		if (shim_kfence_has(p))
+			p = kmalloc(64, GFP_KERNEL);
+
 		bool has = virt_to_page(p);
 
 		kfree(p);

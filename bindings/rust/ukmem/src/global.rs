@@ -139,19 +139,28 @@ mod allocator {
         Ok(slice(p, layout.size()))
     }
 
-    /// Moves a block to `new`, which was allocated.
-    unsafe fn moved(
+    /// A block of another size: in place where the library can, else a new one with what both hold.
+    ///
+    /// # Safety
+    /// `p` is a block of this allocator, with the layout `old`.
+    unsafe fn resized(
         p: NonNull<u8>,
         old: Layout,
-        new: NonNull<[u8]>,
-        bytes: usize,
-    ) -> NonNull<[u8]> {
-        // SAFETY: both blocks have so many bytes, and are disjoint.
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        let kept = old.size().min(new.size());
+
+        // SAFETY: the caller's promise; a new block is disjoint from `p`, and both have `kept` bytes.
         unsafe {
-            ptr::copy_nonoverlapping(p.as_ptr(), new.as_ptr().cast::<u8>(), bytes);
-            Ukmem.deallocate(p, old);
+            if kept == 0 || old.align() != new.align() {
+                let q = Ukmem.allocate(new)?;
+                ptr::copy_nonoverlapping(p.as_ptr(), q.as_ptr().cast::<u8>(), kept);
+                Ukmem.deallocate(p, old);
+                return Ok(q);
+            }
+            let q = Ukmem.realloc(p.as_ptr(), old, new.size());
+            Ok(slice(NonNull::new(q).ok_or(AllocError)?, new.size()))
         }
-        new
     }
 
     // SAFETY: as of GlobalAlloc; every value is the same allocator.
@@ -178,14 +187,7 @@ mod allocator {
             new: Layout,
         ) -> Result<NonNull<[u8]>, AllocError> {
             // SAFETY: the caller has `p` from here, with the layout `old`.
-            unsafe {
-                if old.size() == 0 || old.align() != new.align() {
-                    return Ok(moved(p, old, self.allocate(new)?, old.size()));
-                }
-                let q = self.realloc(p.as_ptr(), old, new.size());
-                let q = NonNull::new(q).ok_or(AllocError)?;
-                Ok(slice(q, new.size()))
-            }
+            unsafe { resized(p, old, new) }
         }
 
         unsafe fn shrink(
@@ -195,14 +197,7 @@ mod allocator {
             new: Layout,
         ) -> Result<NonNull<[u8]>, AllocError> {
             // SAFETY: the caller has `p` from here, with the layout `old`.
-            unsafe {
-                if new.size() == 0 || old.align() != new.align() {
-                    return Ok(moved(p, old, self.allocate(new)?, new.size()));
-                }
-                let q = self.realloc(p.as_ptr(), old, new.size());
-                let q = NonNull::new(q).ok_or(AllocError)?;
-                Ok(slice(q, new.size()))
-            }
+            unsafe { resized(p, old, new) }
         }
     }
 }
