@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem profile dump PID`: planted sites are found, with their sizes.
 
-usage: profile_test.py TOOL PROGRAM LIBRARY sites|formats|control|refusals
+usage: profile_test.py TOOL|- PROGRAM LIBRARY|- sites|formats|control|refusals|file
+
+PROGRAM (sampled.c) runs on LIBRARY, preloaded; "-": it is linked with the library.
 """
 
 import gzip
+import math
 import os
 import subprocess
 import sys
@@ -24,7 +27,9 @@ def expect(ok, what):
 class Program:
     def __init__(self, program, library, conf):
         env = {k: v for k, v in os.environ.items() if k not in ("UKMEM_CONF", "LD_PRELOAD")}
-        env.update(LD_PRELOAD=library, UKMEM_CONF=conf)
+        env["UKMEM_CONF"] = conf
+        if library != "-":
+            env["LD_PRELOAD"] = library
         self.process = subprocess.Popen([program], env=env, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
         self.pid = str(self.process.pid)
@@ -178,8 +183,46 @@ def check_refusals(tool, path, library):
     program.process.wait()
 
 
+def functions_of(path):
+    """The planted functions: name, first address, size."""
+    done = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True)
+    rows = [row.split() for row in done.stdout.splitlines() if " planted_" in row]
+    return [(row[3], int(row[0], 16), int(row[1], 16)) for row in rows]
+
+
+def check_file(path, library):
+    """The file at exit has the planted sites; no tool is needed."""
+    folder = tempfile.mkdtemp()
+    heap = os.path.join(folder, "%p.heap")
+    program = Program(path, library, f"profile:1,profile_interval:64k,profile_file:{heap}")
+    program.go_on()
+    program.wait()
+    program.end()
+    with open(heap.replace("%p", program.pid), encoding="utf-8") as file:
+        sites, maps = file.read().split("MAPPED_LIBRARIES:")
+    row = next(r.split() for r in maps.splitlines() if r.endswith(os.path.realpath(path)))
+    base = int(row[0].split("-")[0], 16) - int(row[2], 16)
+    live, allocated = {}, {}
+    for line in sites.splitlines()[1:]:
+        numbers, _, stack = line.partition("] @ ")
+        if not stack:
+            continue
+        caller = int(stack.split()[0], 16) - 1 - base
+        name = next((n for n, at, size in functions_of(path) if at <= caller < at + size), "")
+        counts = [int(n) for n in numbers.replace("[", "").replace(":", "").split()]
+        weight = 1 / (1 - math.exp(-OBJECT / 65536))
+        live[name] = live.get(name, 0) + counts[1] * weight
+        allocated[name] = allocated.get(name, 0) + counts[3] * weight
+    near(live["planted_hot"], 2 * MANY * OBJECT, "hot")
+    near(live["planted_cold"], FEW * OBJECT, "cold")
+    near(allocated["planted_passing"], 8 * MANY * OBJECT, "passing")
+    expect(live["planted_passing"] < FEW * OBJECT / 10, f"{live}")
+
+
 def main():
     tool, path, library, test = sys.argv[1:]
+    if test == "file":
+        return check_file(path, library)
     if test == "refusals":
         return check_refusals(tool, path, library)
     if test == "control":
@@ -190,7 +233,7 @@ def main():
     with open(heap.replace("%p", program.pid), encoding="utf-8") as file:
         text = file.read()
     expect(text.startswith("heap profile: ") and "heap_v2/65536" in text and
-           "libukmem-malloc" in text.split("MAPPED_LIBRARIES:")[1], "the file at exit")
+           os.path.basename(path) in text.split("MAPPED_LIBRARIES:")[1], "the file at exit")
     return None
 
 
