@@ -92,6 +92,7 @@ heap_profile read_profile(process_memory &memory, const layout &l)
 			    "it call ukmem_profile_start()");
 	p.on = sites.on;
 	p.interval = sites.interval;
+	p.depth = l.constant("PROFILE_STACK_DEPTH");
 	for (const heap_sites::site &s : sites.all)
 		add(p, s);
 	p.maps = memory.mappings();

@@ -21,6 +21,7 @@ struct profile_counts {
 struct heap_profile {
 	uint64_t interval = 0; /**< mean bytes from sample to sample */
 	bool on = false;       /**< samples are being taken; false in a file's */
+	uint64_t depth = 0;    /**< stacks with so many addresses were cut off; 0: not known */
 	std::map<std::vector<address>, profile_counts>
 		stacks; /**< the innermost address first */
 	std::vector<mapping> maps;
