@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem profile dump PID`: planted sites are found, with their sizes.
 
-usage: profile_test.py TOOL|- PROGRAM LIBRARY|- sites|formats|control|refusals|flame|browser|file
+usage: profile_test.py TOOL|- PROGRAM LIBRARY|- sites|formats|control|refusals|pprof|flame|browser|file
 
 PROGRAM (sampled.c) runs on LIBRARY, preloaded; "-": it is linked with the library.
 """
@@ -33,6 +33,7 @@ class Program:
     def __init__(self, program, library, conf):
         env = {k: v for k, v in os.environ.items() if k not in ("UKMEM_CONF", "LD_PRELOAD")}
         env["UKMEM_CONF"] = conf
+        self.path = program
         if library != "-":
             env["LD_PRELOAD"] = library
         self.process = subprocess.Popen([program], env=env, stdin=subprocess.PIPE,
@@ -129,20 +130,69 @@ def check_formats(tool, program):
     expect(types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"], f"{types}")
     functions = {f[1]: strings[f[2]] for f in (dict(fields(v)) for n, v in message if n == 5)}
     expect("planted_cold" in functions.values(), f"{functions}")
-    if subprocess.run(["which", "go"], capture_output=True, check=False).returncode == 0:
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "heap.pb.gz")
-            dump(tool, "-o", file, program.pid)
-            # It leaves files of its own in these folders.
-            env = dict(os.environ, PPROF_TMPDIR=folder, XDG_CONFIG_HOME=folder)
-            try:
-                done = subprocess.run(["go", "tool", "pprof", "-top", file], env=env, timeout=20,
-                                      capture_output=True, text=True, check=False)
-            except subprocess.TimeoutExpired:  # the first time, some compile it
-                done = None
-        if done and done.returncode == 0:  # this go has pprof
-            rows = [r.split() for r in done.stdout.splitlines() if "planted" in r]
-            expect(rows[0][-1] == "planted_hot", done.stdout)
+    program.go_on()
+    program.wait()
+    program.end()
+
+
+def pprof_of(folder):
+    """Go's pprof as arguments, and its environment; None: there is none."""
+    # It leaves files of its own in these folders.
+    env = dict(os.environ, PPROF_TMPDIR=folder, XDG_CONFIG_HOME=folder)
+    own = os.path.join(os.environ.get("GOPATH") or os.path.expanduser("~/go"), "bin")
+    installed = shutil.which("pprof", path=f"{os.environ['PATH']}:{own}")
+    for command in ([installed], ["go", "tool", "pprof"]):
+        try:
+            done = subprocess.run([*command, "-h"], env=env, timeout=60, capture_output=True,
+                                  text=True, check=False)
+        except (OSError, TypeError, subprocess.TimeoutExpired):
+            continue
+        if "-sample_index" in done.stdout + done.stderr:  # not that of gperftools
+            return command, env
+    return None
+
+
+def check_pprof(tool, program):
+    """Go's pprof reads both formats, with names, lines and values."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = pprof_of(folder)
+        if not found:
+            print("SKIP: Go's pprof is not installed (go install github.com/google/pprof@latest)")
+        command, env = found or (["true"], None)
+
+        def rows(*args):
+            done = subprocess.run([*command, *args], env=env, timeout=60, capture_output=True,
+                                  text=True, check=False)
+            expect(done.returncode == 0, f"{args}: {done.returncode}: {done.stderr}")
+            return done.stdout
+
+        def top(kind, *args):
+            """Values by function, the largest first."""
+            unit = ["-unit=bytes"] if "space" in kind else []
+            table = [r.split() for r in rows("-top", f"-sample_index={kind}", *unit,
+                                             *args).splitlines()]
+            return {r[5]: int(re.match("[0-9]+", r[0])[0]) for r in table
+                    if len(r) > 5 and r[5].startswith("planted_")}
+
+        exact = {"inuse": ("planted_hot", MANY), "alloc": ("planted_passing", 8 * MANY)}
+        file = os.path.join(folder, "heap.pb.gz")
+        dump(tool, "-o", file, program.pid)
+        for kind, (name, count) in exact.items() if found else ():
+            values = top(f"{kind}_space", file)
+            expect(next(iter(values)) == name, f"{values}")
+            near(values[name], count * OBJECT, f"{kind}_space")
+            near(top(f"{kind}_objects", file)[name], count, f"{kind}_objects")
+        if found:
+            lines = rows("-top", "-lines", file)
+            expect(re.search(r"planted_hot \S*sampled\.c:[0-9]+", lines), lines)
+            expect(re.search(r"\bmain\b.*\n", rows("-peek", "planted_hot", file)), "no callers")
+        text = os.path.join(folder, "heap.txt")
+        dump(tool, "--format", "heap", "-o", text, program.pid)
+        # It finds the names itself, and scales the samples. That of go knows Go's symbols alone.
+        if found and len(command) == 1:
+            values = top("inuse_space", program.path, text)
+            expect(next(iter(values)) == "planted_hot", f"{values}")
+            near(values["planted_hot"], MANY * OBJECT, "from text")
     program.go_on()
     program.wait()
     program.end()
@@ -336,8 +386,8 @@ def main():
         return check_control(tool, path, library)
     heap = os.path.join(tempfile.mkdtemp(), "%p.heap")
     program = Program(path, library, f"profile:1,profile_interval:{INTERVAL},profile_file:{heap}")
-    {"sites": check_sites, "formats": check_formats, "flame": check_flame,
-     "browser": check_browser}[test](tool, program)
+    {"sites": check_sites, "formats": check_formats, "pprof": check_pprof,
+     "flame": check_flame, "browser": check_browser}[test](tool, program)
     with open(heap.replace("%p", program.pid), encoding="utf-8") as file:
         text = file.read()
     expect(text.startswith("heap profile: ") and f"heap_v2/{INTERVAL}" in text and
