@@ -66,7 +66,8 @@ def percentile(buckets, part):
 
 def figures_of(rounds, kind="running"):
     """{title: ns}: percentiles of all rounds together, and the median of the rounds' worst."""
-    buckets = pooled(rounds, kind)
+    # On a busy machine every operation of a short run may have been interrupted.
+    buckets = pooled(rounds, kind) or pooled(rounds, "all")
     return {**{title: percentile(buckets, part) for title, part in PERCENTILES.items()},
             "worst": median(figures[kind]["worst"] for figures in rounds)}
 

@@ -48,7 +48,7 @@ symbols::file symbols::read(const std::string &path)
 	Elf64_Ehdr head;
 	file f;
 
-	if (!load(bytes, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) ||
+	if (!load(bytes, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64)
 		return f;
 	for (unsigned int i = 0; i < head.e_phnum; i++) {

@@ -61,9 +61,22 @@ struct rule {
 };
 
 /* Synchronization: relaxed; see above. */
-static struct {
+struct kept_rule {
 	_Atomic uint64_t rule, sum;
-} rules[RULES] untouched;
+};
+
+/* Synchronization: relaxed: nothing was written to the memory before. */
+static _Atomic(struct kept_rule *) rules;
+
+size_t unwind_bytes(void)
+{
+	return RULES * sizeof(struct kept_rule);
+}
+
+void unwind_begin(void *memory)
+{
+	atomic_store_explicit(&rules, memory, memory_order_relaxed);
+}
 
 enum { KIND_BITS = 3, RBP_BITS = 16, CFA_BITS = 24 };
 
@@ -432,19 +445,19 @@ static noinline struct rule read_rule(uintptr_t pc)
 
 /* ---- the walk */
 
-static struct rule find_rule(uintptr_t pc, bool anew)
+static struct rule find_rule(struct kept_rule *kept, uintptr_t pc, bool anew)
 {
 	uint64_t key = key_of(pc), rule, sum;
 	struct rule r;
 
-	rule = atomic_load_explicit(&rules[key % RULES].rule, memory_order_relaxed);
-	sum = atomic_load_explicit(&rules[key % RULES].sum, memory_order_relaxed);
+	rule = atomic_load_explicit(&kept[key % RULES].rule, memory_order_relaxed);
+	sum = atomic_load_explicit(&kept[key % RULES].sum, memory_order_relaxed);
 	if (likely((rule ^ sum) == key && rule && !anew))
 		return unpack(rule);
 	r = read_rule(pc);
 	rule = pack(r);
-	atomic_store_explicit(&rules[key % RULES].rule, rule, memory_order_relaxed);
-	atomic_store_explicit(&rules[key % RULES].sum, rule ^ key, memory_order_relaxed);
+	atomic_store_explicit(&kept[key % RULES].rule, rule, memory_order_relaxed);
+	atomic_store_explicit(&kept[key % RULES].sum, rule ^ key, memory_order_relaxed);
 	return r;
 }
 
@@ -495,11 +508,14 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 	struct walk w = { .sp = frame + 2 * WORD, .rbp = word_at(frame), .tested = frame };
 	uintptr_t at = word_at(frame + WORD);
+	struct kept_rule *kept = atomic_load_explicit(&rules, memory_order_relaxed);
 	bool anew = is_one_of_many();
 	unsigned int n = 0;
 
+	if (!kept)
+		return 0;
 	for (;;) {
-		struct rule r = find_rule(at, anew);
+		struct rule r = find_rule(kept, at, anew);
 
 		if (at == caller)
 			n = 0;
@@ -514,6 +530,16 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 }
 
 #else
+
+size_t unwind_bytes(void)
+{
+	return 0;
+}
+
+void unwind_begin(void *memory)
+{
+	(void)memory;
+}
 
 unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller)
 {

@@ -55,6 +55,12 @@ _Unwind_Reason_Code note(_Unwind_Context *context, void *arg)
 	return _URC_NO_REASON;
 }
 
+// For the rules, before any test.
+const bool begun = [] {
+	unwind_begin(std::calloc(1, unwind_bytes() + 1));
+	return true;
+}();
+
 // Volatile uses keep calls from being the last ones of their functions.
 volatile unsigned int sink;
 
