@@ -506,7 +506,9 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 {
 	/* This function's frame: the caller's rbp, the return address. */
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-	struct walk w = { .sp = frame + 2 * WORD, .rbp = word_at(frame), .tested = frame };
+	struct walk w = { .sp = frame + (uintptr_t)2 * WORD,
+			  .rbp = word_at(frame),
+			  .tested = frame };
 	uintptr_t at = word_at(frame + WORD);
 	struct kept_rule *kept = atomic_load_explicit(&rules, memory_order_relaxed);
 	bool anew = is_one_of_many();

@@ -283,6 +283,7 @@ TEST(Unwind, CutOff)
 	EXPECT_EQ(few[1], pc[1]);
 }
 
+#ifndef __SANITIZE_THREAD__ // which calls handlers itself, and refuses that they allocate
 TEST(Unwind, SignalHandlers)
 {
 	struct sigaction action = {}, old;
@@ -294,10 +295,9 @@ TEST(Unwind, SignalHandlers)
 
 	sigaction(SIGUSR1, &old, nullptr);
 	EXPECT_EQ(s.read, s.exact);
-#ifndef __SANITIZE_THREAD__ // which calls handlers itself
 	EXPECT_TRUE(s.fast.empty());
-#endif
 }
+#endif
 
 ucontext_t from, to;
 
