@@ -362,8 +362,10 @@ int list_processes(const look_options &options)
 				     -1, ' ', false, json::error_handler_t::replace)
 			  << "\n";
 	else if (unreadable)
-		printf("%u %s be read, so it is not known whether they run on ukmem; try as "
-		       "root\n",
-		       unreadable, unreadable == 1 ? "process cannot" : "processes cannot");
+		printf("%u %s on ukmem; try as root\n", unreadable,
+		       unreadable == 1
+			       ? "process cannot be read, so it is not known whether it runs"
+			       : "processes cannot be read, so it is not known whether they "
+				 "run");
 	return end_output();
 }

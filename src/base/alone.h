@@ -58,11 +58,20 @@ static always_inline void alone_end(void)
 		alone_depth--;
 }
 
+/*
+ * Whether the program has one thread. Outside of sections this is for words that only threads
+ * of the program change, because the library may create one between the look and the change.
+ */
+static always_inline bool alone_is_program(void)
+{
+	return ALONE_X86 && &__libc_single_threaded &&
+	       *(volatile char *)&__libc_single_threaded;
+}
+
 static always_inline bool alone_is(void)
 {
 	debug_assert(!ALONE_X86 || alone_depth);
-	return ALONE_X86 && &__libc_single_threaded &&
-	       *(volatile char *)&__libc_single_threaded;
+	return alone_is_program();
 }
 
 #if ALONE_X86
@@ -117,6 +126,18 @@ static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v,
 	}
 #endif
 	return atomic_fetch_and_explicit(p, v, order);
+}
+
+/* As atomic_compare_exchange_strong_explicit(), relaxed. Outside of sections, too, for words
+ * that only threads of the program change. */
+static always_inline bool alone_exchange(_Atomic uint64_t *p, uint64_t *old, uint64_t new)
+{
+#if ALONE_X86
+	if (alone_is_program())
+		return __alone_exchange(p, old, new);
+#endif
+	return atomic_compare_exchange_strong_explicit(p, old, new, memory_order_relaxed,
+						       memory_order_relaxed);
 }
 
 static always_inline uint32_t alone_fetch_add(_Atomic uint32_t *p, uint32_t v,

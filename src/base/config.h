@@ -125,8 +125,8 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"a thread that does this while the program stands still; auto: if it "         \
 		"has threads, or much to give")                                                \
 	NUMBER(look_ms, 1000, 0, 3600000,                                                      \
-		"how often to look for CPUs that are gone, and quotas; malloc: its "           \
-		"thread alone; 0: never")                                                      \
+		"how often to look for CPUs that are gone, quotas and memory limits; malloc: " \
+		"its thread alone for CPUs; 0: never")                                         \
 	CHOICE(thp, THP_AUTO, "auto|never|always",                                             \
 		"transparent huge pages: for what large programs grow by, not, or "            \
 		"wherever possible")                                                           \

@@ -29,7 +29,7 @@
 struct kmalloc_fast kmalloc_fast cacheline_aligned
 	untouched; /* its tables of units are large */
 
-atomic_bool kmalloc_is_shut;
+_Atomic unsigned char kmalloc_shut;
 
 /* From one node's arrays to the next one's; 0: the fast path of allocations does not know
  * nodes. Synchronization: written by init(). */
@@ -79,7 +79,9 @@ static bool init(void)
 	if (!slab_init() || !large_init() ||
 	    !size_class_init(&kmalloc_fast.tables, &node_stride))
 		return false;
-	kmalloc_is_shut = slab_hardened || config.init_on_alloc || config.init_on_free;
+	kmalloc_shut = slab_hardened				     ? KMALLOC_HARD
+		       : config.init_on_alloc || config.init_on_free ? KMALLOC_INIT
+								     : KMALLOC_OPEN;
 	/* Of a hardened process, the fast paths serve nothing: they need not begin. */
 	if (!pcpu_use_rseq() || slab_hardened)
 		return true; /* everything takes the slow path */
@@ -297,7 +299,7 @@ void kfree_slow(void *p, const char *func, const void *caller)
 		os_heap.free(p);
 		return;
 	}
-	if (unlikely(slab_hardened) && kmalloc_push_shut(p, func))
+	if (unlikely(slab_hardened) && slab_hard_free(p, func))
 		return;
 	page = find(p, func);
 	if (unlikely(!page))

@@ -169,50 +169,59 @@ static always_inline bool kmalloc_pop_zeroed(size_t size, void **p)
 }
 
 /*
- * Whether the fast paths find no array because a slow path has to look at, or zero, what they
- * would pass on: hardened, init_on_alloc, init_on_free. Synchronization: kmalloc_init() writes
- * it; a thread that sees no value yet takes a slow path that waits for it.
+ * Why the fast paths find no array: a slow path has to look at, or zero, what they would pass
+ * on. Synchronization: kmalloc_init() writes it; a thread that sees no value yet takes a slow
+ * path that waits for it.
  */
-extern atomic_bool kmalloc_is_shut;
+enum kmalloc_shut {
+	KMALLOC_OPEN, /* they find one */
+	KMALLOC_INIT, /* init_on_alloc or init_on_free: not each side does */
+	KMALLOC_HARD, /* the process is hardened */
+};
+extern _Atomic unsigned char kmalloc_shut;
+
+static always_inline unsigned int kmalloc_is_shut(void)
+{
+	return atomic_load_explicit(&kmalloc_shut, memory_order_relaxed);
+}
 
 /*
  * For such processes: the way past all that a request rarely needs. NULL, or false: it takes
  * the slow path. What the first returns is zero.
  */
-static inline void *kmalloc_pop_shut(size_t size)
+static inline void *kmalloc_pop_init(size_t size)
 {
 	unsigned int node = likely(page_window.nr_nodes == 1) ? 0 : page_policy_node();
-	size_t i = (size + SLAB_CANARY_BYTES + 7) / 8;
-	const struct slab_hard_tables *t = slab_hard();
 	struct kmem_cache *s;
 
-	if (slab_hardened) {
-		bool small = size && size <= SIZE_CLASS_SMALL_MAX - SLAB_CANARY_BYTES;
-
-		return likely(small) ? slab_hard_pop(t->small[i], node) : NULL;
-	}
 	if (size > SIZE_CLASS_ALWAYS_MAX || !config.init_on_alloc)
 		return NULL;
 	s = size_class_cache(size);
 	return likely(s->init & SLAB_INIT_ALLOC) ? slab_pop_zeroed(s, node) : NULL;
 }
 
-static inline bool kmalloc_push_shut(void *p, const char *func)
+static inline bool kmalloc_push_init(void *p)
 {
+	size_t size = kmalloc_class_usable(p);
 	struct kmem_cache *s;
-	size_t size;
 
-	if (slab_hardened) {
-		s = slab_hard_cache(p);
-		if (likely(s))
-			slab_hard_free(s, p, func);
-		return s;
-	}
-	size = kmalloc_class_usable(p);
 	if (!size || !config.init_on_free)
 		return false;
 	s = size_class_cache(size);
 	return s->init & SLAB_INIT_FREE && slab_push_zeroed(s, p);
+}
+
+/* The class of a hardened process that serves a request; NULL: none. */
+static always_inline const struct slab_hard_class *kmalloc_hard_class(size_t size)
+{
+	const struct slab_hard_tables *t = slab_hard();
+	size_t need = size + SLAB_CANARY_BYTES;
+
+	if (likely(size - 1 < SIZE_CLASS_SMALL_MAX - SLAB_CANARY_BYTES))
+		return t->small[size_small_index(need)];
+	return size - 1 < SIZE_CLASS_LARGE_MAX - SLAB_CANARY_BYTES
+		       ? t->large[size_large_index(need)]
+		       : NULL;
 }
 
 /* Initialises the layer, once. False: no memory. */

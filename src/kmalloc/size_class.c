@@ -9,6 +9,7 @@
 #include "base/decimal.h"
 #include "base/verify.h"
 #include "percpu/percpu_alloc.h"
+#include "slab/debug/hard.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
 #include "slab/slab_reserve.h"
@@ -151,7 +152,11 @@ static void harden(struct slab_params *p)
 		return;
 	p->size -= SLAB_CANARY_BYTES;
 	p->hard = true;
-	p->budgeted = false;
+}
+
+static const struct slab_hard_class *hard_class(size_t size)
+{
+	return &slab_hard()->by_mark[size_class_cache(size)->class_mark];
 }
 
 /* Fills the tables of a hardened process, and makes the cache for requests of no bytes. */
@@ -172,13 +177,17 @@ static bool create_hard(void)
 		return true;
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
 		if (caches[i]->hard)
-			t->by_mark[i + 1] = caches[i];
+			slab_hard_enter(caches[i]);
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->small); i++)
-		t->small[i] = size_class_cache(max_uint(i * 8, SLAB_HARD_MIN));
-	t->nothing = t->by_mark[SIZE_CLASS_COUNT + 1] = slab_create(&p);
-	if (t->nothing)
-		slab_hard_seal();
-	return t->nothing;
+		t->small[i] = hard_class(max_size((size_t)i * 8, SLAB_HARD_MIN));
+	for (unsigned int i = 0; i < ARRAY_SIZE(t->large); i++)
+		t->large[i] = hard_class((size_t)(i + 1) * 256);
+	t->nothing = slab_create(&p);
+	if (!t->nothing)
+		return false;
+	slab_hard_enter(t->nothing);
+	slab_hard_seal();
+	return true;
 }
 
 struct kmem_cache *size_class_nothing(void)
@@ -204,7 +213,7 @@ static bool create_caches(struct size_class_shape *shapes)
 			caches[i] = slab_create(&p);
 		if (!caches[i])
 			return false;
-		if (caches[i]->hard) /* its objects are found by slab_hard_cache() */
+		if (caches[i]->hard) /* its objects are found by slab_hard_free() */
 			continue;
 		shapes[i + 1] = (struct size_class_shape){
 			.reciprocal = caches[i]->reciprocal,

@@ -51,24 +51,63 @@ static void *finish_with(void *p, int saved, const void *caller)
 	return likely(p) ? p : malloc_failed();
 }
 
-noinline void *malloc_slow(size_t size, const void *caller)
+/* What the fast paths did not serve; of a process whose fast paths are shut, those ways, too.
+ */
+static noinline void *serve(size_t size, gfp_t flags, const void *caller)
 {
 	int saved = errno;
-	void *p;
 
-	if (unlikely(kmalloc_is_shut) && (p = kmalloc_pop_shut(size)))
-		return p;
-	return finish_with(kmalloc_slow(size, GFP_KERNEL, caller), saved, caller);
+	return finish_with(kmalloc_slow(size, flags, caller), saved, caller);
 }
 
-static noinline void *calloc_slow(size_t size, const void *caller)
+static noinline void *serve_init(size_t size, gfp_t flags, const void *caller)
 {
-	int saved = errno;
+	void *p = kmalloc_pop_init(size);
+
+	return likely(p) ? p : serve(size, flags, caller);
+}
+
+/* The process is hardened, and the fast path of class @c did not serve. */
+static noinline void *serve_hard_slow(const struct slab_hard_class *c, size_t size, gfp_t flags,
+				      const void *caller)
+{
+	void *p = c ? slab_hard_pop(c, page_policy_node()) : NULL;
+
+	return p ? p : serve(size, flags, caller);
+}
+
+static noinline void *serve_hard(size_t size, gfp_t flags, const void *caller)
+{
+	const struct slab_hard_class *c = kmalloc_hard_class(size);
 	void *p;
 
-	if (unlikely(kmalloc_is_shut) && (p = kmalloc_pop_shut(size)))
-		return p; /* it is zero */
-	return finish_with(kmalloc_slow(size, GFP_KERNEL | __GFP_ZERO, caller), saved, caller);
+	if (unlikely(!c) || unlikely(page_window.nr_nodes > 1) ||
+	    unlikely(!pcpu_array_pop_rseq(&pcpu, c->ready, &p)))
+		return serve_hard_slow(c, size, flags, caller);
+	if (unlikely(!slab_hard_is_near_zero(p, c->size)))
+		return slab_hard_hand_out(p, c->size);
+	slab_canary_set(p, c->size);
+	return p;
+}
+
+static always_inline void *serve_shut(size_t size, gfp_t flags, const void *caller)
+{
+	unsigned int shut = kmalloc_is_shut();
+
+	if (shut == KMALLOC_HARD)
+		return serve_hard(size, flags, caller);
+	return unlikely(shut) ? serve_init(size, flags, caller) : serve(size, flags, caller);
+}
+
+noinline void *malloc_slow(size_t size, const void *caller)
+{
+	return serve_shut(size, GFP_KERNEL, caller);
+}
+
+/* What the ways of shut processes pass on is zero. */
+static noinline void *calloc_slow(size_t size, const void *caller)
+{
+	return serve_shut(size, GFP_KERNEL | __GFP_ZERO, caller);
 }
 
 UKMEM_EXPORT void *malloc(size_t size)
@@ -78,14 +117,53 @@ UKMEM_EXPORT void *malloc(size_t size)
 	return likely(kmalloc_pop(size, &p)) ? p : malloc_slow(size, CALLER_ADDRESS);
 }
 
-noinline void free_slow(void *p, const char *func, const void *caller)
+static noinline void take_back(void *p, const char *func, const void *caller)
 {
 	int saved = errno;
 
-	if (unlikely(kmalloc_is_shut) && kmalloc_push_shut(p, func))
-		return;
 	kfree_slow(p, func, caller);
 	finish(saved, caller);
+}
+
+static noinline void take_back_init(void *p, const char *func, const void *caller)
+{
+	if (!kmalloc_push_init(p))
+		take_back(p, func, caller);
+}
+
+/* The process is hardened, and the fast path found no object. */
+static noinline void take_back_hard_slow(void *p, const char *func, const void *caller)
+{
+	if (!slab_hard_free(p, func))
+		take_back(p, func, caller);
+}
+
+static noinline void take_back_hard(void *p, const char *func, const void *caller)
+{
+	const struct slab_hard_class *c;
+
+	if (unlikely(!slab_canary_take(p, &c))) {
+		take_back_hard_slow(p, func, caller);
+		return;
+	}
+	if (likely(c->size <= SLAB_HARD_NEAR)) {
+		slab_hard_zero_near(p, c->size);
+		if (likely(pcpu_array_push_rseq(&pcpu, c->waiting, 0, p)))
+			return;
+	}
+	slab_hard_put(c, p);
+}
+
+noinline void free_slow(void *p, const char *func, const void *caller)
+{
+	unsigned int shut = kmalloc_is_shut();
+
+	if (shut == KMALLOC_HARD)
+		take_back_hard(p, func, caller);
+	else if (unlikely(shut))
+		take_back_init(p, func, caller);
+	else
+		take_back(p, func, caller);
 }
 
 noinline void free_sized_slow(void *p, size_t size, size_t align, const char *func,

@@ -263,10 +263,14 @@ struct os_cgroup_limits {
 	uint64_t memory;    /* bytes; UINT64_MAX: none */
 	uint64_t cpu_milli; /* CPU quota in thousandths of a CPU; UINT64_MAX: none */
 	uint64_t memory_free;
+	uint64_t memory_above; /* bytes above memory.high, which asks for memory back */
+	bool unknown;	       /* a file that there is could not be read now */
 };
 
-/* Reads the limits; not memory_free. */
+/* Reads memory and cpu_milli. */
 void os_cgroup_limits(struct os_cgroup_limits *limits);
+/* Reads the three numbers of memory. */
+void os_cgroup_memory(struct os_cgroup_limits *limits);
 /* Bytes that the cgroup's processes may still use now; UINT64_MAX: no limit, or not known. */
 uint64_t os_cgroup_memory_free(void);
 /* CPUs of the cgroup's cpuset that are online; false: the system does not tell. */

@@ -6,6 +6,7 @@
  */
 #include "os/os.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,8 +74,15 @@ static uint64_t parse_limit(const char **text)
 	return parse_decimal(text, &v) && v < (1ull << 62) ? v : UINT64_MAX;
 }
 
-/* Reads up to two limits from a file of one line. */
-static void read_limits(const char *path, uint64_t *first, uint64_t *second)
+/* Whether a file may be read another time: the process or the system has no descriptor or no
+ * memory now, or a filter forbids the call. */
+static bool is_passing(ssize_t err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EPERM;
+}
+
+/* Reads up to two limits from a file of one line. False: it could not be read now. */
+static bool read_limits(const char *path, uint64_t *first, uint64_t *second)
 {
 	char text[64];
 	const char *p = text;
@@ -83,6 +91,7 @@ static void read_limits(const char *path, uint64_t *first, uint64_t *second)
 	text[n > 0 ? n : 0] = '\0';
 	*first = parse_limit(&p);
 	*second = *p++ == ' ' ? parse_limit(&p) : UINT64_MAX;
+	return !is_passing(n);
 }
 
 static uint64_t read_limit(const char *path)
@@ -96,13 +105,14 @@ static uint64_t read_limit(const char *path)
 /* The names of a group's files, and @cache, the key in memory.stat of page cache that no
  * process has used lately. */
 struct version {
-	const char *limit, *usage, *cache, *cpus;
+	const char *limit, *high, *usage, *cache, *cpus;
 };
 
-static const struct version version_1 = { "memory.limit_in_bytes", "memory.usage_in_bytes",
-					  "\ntotal_inactive_file ", "cpuset.effective_cpus" };
-static const struct version version_2 = { "memory.max", "memory.current", "\ninactive_file ",
-					  "cpuset.cpus.effective" };
+static const struct version version_1 = { "memory.limit_in_bytes", NULL,
+					  "memory.usage_in_bytes", "\ntotal_inactive_file ",
+					  "cpuset.effective_cpus" };
+static const struct version version_2 = { "memory.max", "memory.high", "memory.current",
+					  "\ninactive_file ", "cpuset.cpus.effective" };
 
 /* Reads something about the group whose files are in the folder @dir, into @out. */
 typedef void read_function(const char *dir, const struct version *v, void *out);
@@ -135,27 +145,37 @@ static const char *path_of(struct path *path, const char *dir, const char *file)
 	return path->text;
 }
 
+/* A number in a group's file; UINT64_MAX: none, or (then l->unknown) it cannot be read now. */
+static uint64_t read_number(const char *dir, const char *file, struct os_cgroup_limits *l)
+{
+	uint64_t number, none;
+	struct path path;
+
+	if (!read_limits(path_of(&path, dir, file), &number, &none))
+		l->unknown = true;
+	return number;
+}
+
 static void read_memory(const char *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
-	struct path path;
-	uint64_t limit = read_limit(path_of(&path, dir, v->limit));
 
-	if (limit < l->memory)
-		l->memory = limit;
+	l->memory = min_size(l->memory, read_number(dir, v->limit, l));
 }
 
-/* Memory that is left of the limit. Page cache that no process has used lately counts as free,
- * because the kernel drops it to make room. */
-static void read_free(const char *dir, const struct version *v, void *out)
+/* The limit, memory that is left of it, and memory above memory.high. Page cache that no
+ * process has used lately counts as free, because the kernel drops it to make room. */
+static void read_all_of_memory(const char *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
-	uint64_t limit, usage, cache, used;
+	uint64_t limit, high, usage, cache, used;
 	struct path path;
 	char *text;
 
-	limit = read_limit(path_of(&path, dir, v->limit));
-	if (limit == UINT64_MAX)
+	limit = read_number(dir, v->limit, l);
+	high = v->high ? read_number(dir, v->high, l) : UINT64_MAX;
+	l->memory = min_size(l->memory, limit);
+	if (limit == UINT64_MAX && high == UINT64_MAX)
 		return;
 	usage = read_limit(path_of(&path, dir, v->usage));
 	if (usage == UINT64_MAX)
@@ -165,7 +185,9 @@ static void read_free(const char *dir, const struct version *v, void *out)
 	if (text)
 		free_text(text);
 	used = usage - min_size(cache, usage);
-	l->memory_free = min_size(l->memory_free, limit - min_size(used, limit));
+	if (limit != UINT64_MAX)
+		l->memory_free = min_size(l->memory_free, limit - min_size(used, limit));
+	l->memory_above = max_size(l->memory_above, used - min_size(used, high));
 }
 
 static void read_cpu(const char *dir, const struct version *v, void *out)
@@ -297,14 +319,14 @@ static void read_line(const char *line, size_t len, const struct controller *c, 
 			walk_v1(list, list_len, c->name, group, group_len, c->read, out);
 }
 
-/* @controllers: the last one's name is NULL. */
-static void read_groups(const struct controller *controllers, void *out)
+/* @controllers: the last one's name is NULL. False: the groups are not known. */
+static bool read_groups(const struct controller *controllers, void *out)
 {
 	char *text = read_text("/proc/self/cgroup");
 	const char *line = text;
 
 	if (!text)
-		return;
+		return false;
 	while (*line) {
 		size_t len = strcspn(line, "\n");
 
@@ -312,6 +334,7 @@ static void read_groups(const struct controller *controllers, void *out)
 		line += len + (line[len] == '\n');
 	}
 	free_text(text);
+	return true;
 }
 
 void os_cgroup_limits(struct os_cgroup_limits *limits)
@@ -322,15 +345,29 @@ void os_cgroup_limits(struct os_cgroup_limits *limits)
 
 	limits->memory = UINT64_MAX;
 	limits->cpu_milli = UINT64_MAX;
-	read_groups(limiting, limits);
+	limits->unknown = false;
+	if (!read_groups(limiting, limits))
+		limits->unknown = true;
+}
+
+void os_cgroup_memory(struct os_cgroup_limits *limits)
+{
+	static const struct controller memory[] = { { "memory", read_all_of_memory },
+						    { NULL, NULL } };
+
+	limits->memory = UINT64_MAX;
+	limits->memory_free = UINT64_MAX;
+	limits->memory_above = 0;
+	limits->unknown = false;
+	if (!read_groups(memory, limits))
+		limits->unknown = true;
 }
 
 uint64_t os_cgroup_memory_free(void)
 {
-	static const struct controller memory[] = { { "memory", read_free }, { NULL, NULL } };
-	struct os_cgroup_limits limits = { .memory_free = UINT64_MAX };
+	struct os_cgroup_limits limits;
 
-	read_groups(memory, &limits);
+	os_cgroup_memory(&limits);
 	return limits.memory_free;
 }
 

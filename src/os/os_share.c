@@ -60,22 +60,39 @@ static uint64_t scaled(uint64_t v, uint64_t part, uint64_t whole)
 	return part < whole ? v / whole * part + v % whole * part / whole : v;
 }
 
+/* Sets the memory that the group allows, and from it and the CPUs the bytes of each CPU. */
+static void set_bytes(const struct os_cgroup_limits *cgroup)
+{
+	uint64_t allowed = atomic_load_explicit(&memory, memory_order_relaxed), bytes;
+	unsigned int n = os_share_cpus();
+
+	/* 0: nothing has been read before. */
+	if (!cgroup->unknown || !allowed)
+		allowed = cgroup->memory;
+	bytes = scaled(config.cpu_cache_bytes, os_share_milli(), (uint64_t)n * 1000);
+	if (allowed / 8 / n < bytes)
+		bytes = allowed / 8 / n;
+	atomic_store_explicit(&cache_bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&memory, allowed, memory_order_relaxed);
+}
+
 void os_share_update(void)
 {
 	unsigned int n = max_uint(cpus_allowed(), 1), milli = n * 1000;
 	struct os_cgroup_limits cgroup;
-	uint64_t bytes;
 
 	os_cgroup_limits(&cgroup);
 	if (cgroup.cpu_milli < milli)
 		milli = max_uint((unsigned int)cgroup.cpu_milli, 1);
-	bytes = scaled(config.cpu_cache_bytes, milli, (uint64_t)n * 1000);
-	if (cgroup.memory / 8 / n < bytes)
-		bytes = cgroup.memory / 8 / n;
 	atomic_store_explicit(&cpus, n, memory_order_relaxed);
 	atomic_store_explicit(&at_once, milli, memory_order_relaxed);
-	atomic_store_explicit(&cache_bytes, bytes, memory_order_relaxed);
-	atomic_store_explicit(&memory, cgroup.memory, memory_order_relaxed);
+	set_bytes(&cgroup);
+}
+
+void os_share_update_memory(struct os_cgroup_limits *now)
+{
+	os_cgroup_memory(now);
+	set_bytes(now);
 }
 
 unsigned int os_share_cpus(void)

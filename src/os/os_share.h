@@ -8,6 +8,10 @@
 
 /* Finds out anew what the process may use. */
 void os_share_update(void);
+/* Finds out anew what memory the process's control group allows, and keeps what was known if
+ * that cannot be read now. *@now: what was read. */
+struct os_cgroup_limits;
+void os_share_update_memory(struct os_cgroup_limits *now);
 /* Tells that @n CPUs of the process's cpuset are online. Before the first call their number is
  * not known. */
 void os_share_note_cpuset(unsigned int n);

@@ -31,6 +31,7 @@
 #include "layer/layer.h"
 #include "os/os.h"
 #include "page/decay.h"
+#include "page/follow.h"
 #include "page/limits.h"
 #include "percpu/gate.h"
 #include "percpu/notify.h"
@@ -49,16 +50,25 @@ static _Atomic uint64_t not_before; /* ms; relaxed */
 static pid_t process;
 _Atomic unsigned int page_background_wanted;
 
+/* Until something may be due: decay, or a look at the control group. */
+static uint64_t pause_ms(void)
+{
+	uint64_t most = config.look_ms ? min_size(config.look_ms, 5000) : 5000;
+
+	return max_size(min_size(config.dirty_decay_ms / 4, most), 5);
+}
+
 static void *background(void *unused)
 {
 	(void)unused;
 	/* The thread ends after eight pauses without work. Fewer may be a pause in a program
 	 * that goes on. */
 	for (unsigned int idle = 0; idle < 8;) {
-		os_pause_ms(min_size(max_size(config.dirty_decay_ms / 4, 5), 5000));
+		os_pause_ms(pause_ms());
 		while (decay_all())
 			;
 		pcpu_look();
+		page_follow(os_calls.now_ms());
 		idle = decay_is_due() ? 0 : idle + 1;
 	}
 	atomic_store_explicit(&running, false, memory_order_seq_cst);
@@ -155,9 +165,9 @@ static _Atomic uint64_t last_look;
 static atomic_bool unfinished;
 
 /*
- * Whether a zone may keep @dirty pages. Small programs keep less than dirty_max, but that they
- * have more need not be noticed at once: every sixteenth call looks. Otherwise each block of
- * whole pages that such a program allocates and frees would read the clock.
+ * Whether there is nothing to do with @dirty pages. Small programs keep less than dirty_max,
+ * but that they have more need not be noticed at once: every sixteenth call looks. Otherwise
+ * each block of whole pages that such a program allocates and frees would read the clock.
  */
 static bool is_little(size_t dirty)
 {
@@ -168,7 +178,7 @@ static bool is_little(size_t dirty)
 		return false;
 	n = atomic_load_explicit(&calls, memory_order_relaxed) + 1;
 	atomic_store_explicit(&calls, n, memory_order_relaxed);
-	return n % 16 || dirty <= decay_keeps();
+	return n % 16 || (dirty <= decay_keeps() && !page_follow_is_worth(dirty));
 }
 
 void page_decay(void)
@@ -177,7 +187,8 @@ void page_decay(void)
 	uint64_t now;
 
 	/* A program that does not know of the library may forbid it system calls (seccomp). So
-	 * in the drop-in only the background thread looks at CPUs and quotas. */
+	 * in the drop-in only the background thread looks at CPUs and quotas. (Limits of
+	 * memory: follow.c.) */
 	if (!os_heap.is_ukmem)
 		pcpu_look();
 	if (unlikely(page_background_is_wanted()) && !os_heap.is_ukmem && lock_none_held() &&
@@ -189,8 +200,10 @@ void page_decay(void)
 	 * does a thread that would have to wait for a fork. */
 	if (!lock_none_held() || pcpu_gate_is_closed())
 		return;
-	poll_background(dirty);
+	if (dirty > decay_keeps())
+		poll_background(dirty);
 	now = os_calls.now_ms();
+	page_follow_request(now);
 	if (atomic_load_explicit(&last_look, memory_order_relaxed) == now &&
 	    !atomic_load_explicit(&unfinished, memory_order_relaxed))
 		return;

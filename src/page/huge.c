@@ -109,10 +109,7 @@ static void __note_time(struct zone *z, uint64_t us)
 /* Whether @npages more may be resident. */
 static bool has_room(size_t npages)
 {
-	return atomic_load_explicit(&page_limits.used, memory_order_relaxed) +
-		       atomic_load_explicit(&page_limits.dirty, memory_order_relaxed) +
-		       npages <=
-	       page_limits.limit;
+	return limits_resident() + npages <= limits_now();
 }
 
 /* A clean block of a huge page's size, and alignment, off the free lists; or NULL. */

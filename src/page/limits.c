@@ -11,6 +11,9 @@
 
 struct page_limits page_limits cacheline_aligned;
 
+/* What bounds the limits besides the control group. Synchronization: read-only after init. */
+static size_t machine_pages, space = SIZE_MAX; /* pages; bytes of addresses */
+
 static size_t isqrt(size_t x)
 {
 	size_t r = 0;
@@ -55,18 +58,14 @@ static uint64_t besides(uint64_t memory)
 	return bytes < most ? bytes : most;
 }
 
-/* The process's limit in bytes; UINT64_MAX: none is known. */
-static uint64_t process_limit(const struct os_memory *memory)
+/* The process's limit in pages. */
+static size_t process_limit(void)
 {
-	uint64_t machine = UINT64_MAX, cgroup = os_share_memory();
+	uint64_t cgroup = os_share_memory();
 
-	if (config.limit)
-		return config.limit;
-	if (cgroup != UINT64_MAX)
-		cgroup -= besides(cgroup);
-	if (memory->total)
-		machine = memory->total + memory->swap;
-	return cgroup < machine ? cgroup : machine;
+	if (config.limit || cgroup == UINT64_MAX)
+		return machine_pages;
+	return min_size(to_pages(cgroup - besides(cgroup)), machine_pages);
 }
 
 /* A node's limit in bytes; UINT64_MAX: none is known. */
@@ -80,21 +79,39 @@ static uint64_t node_limit(unsigned int node)
 	return node_data[node].memory + os_memory().swap / page_window.nr_nodes;
 }
 
-/* Sets watermarks for @pages, or for the address space, @space bytes, if that is smaller. */
-static void set_watermarks(size_t pages, size_t space, size_t *wmark)
+static void set(_Atomic size_t *number, size_t v)
 {
-	limits_watermarks(min_size(pages, to_pages(space)), wmark);
+	atomic_store_explicit(number, v, memory_order_relaxed);
 }
 
-static void zone_limits(struct zone *z, size_t space)
+/* Sets watermarks for @pages, or for the address space, if that is smaller. */
+static void set_watermarks(size_t pages, _Atomic size_t *wmark)
 {
-	z->node_managed = min_size(to_pages(node_limit(z->node)), page_limits.limit);
-	z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
+	size_t now[NR_WMARK];
+
+	limits_watermarks(min_size(pages, to_pages(space)), now);
+	for (unsigned int mark = 0; mark < NR_WMARK; mark++)
+		set(&wmark[mark], now[mark]);
+}
+
+static void zone_limits(struct zone *z)
+{
+	size_t node = min_size(to_pages(node_limit(z->node)), limits_now());
+
 	debug_assert(z->end > z->start);
-	z->managed = min_size(z->node_managed, z->end - z->start);
-	set_watermarks(z->managed, space, z->wmark);
+	set(&z->node_managed, node);
+	set(&z->managed, min_size(node, z->end - z->start));
+	set_watermarks(zone_managed(z), z->wmark);
 	if (z->type != ZONE_NORMAL && config.lowmem_reserve_ratio)
-		z->lowmem_reserve = z->node_managed / config.lowmem_reserve_ratio;
+		set(&z->lowmem_reserve, node / config.lowmem_reserve_ratio);
+}
+
+static void set_limit(size_t pages)
+{
+	set(&page_limits.limit, pages);
+	set_watermarks(pages, page_limits.wmark);
+	for_each_zone (z)
+		zone_limits(z);
 }
 
 /* The most pages that one request may get above the limit; 0 if the limit is configured. */
@@ -110,23 +127,36 @@ static size_t most_at_once(const struct os_memory *memory)
 void limits_init(void)
 {
 	struct os_memory memory = os_memory();
-	size_t space = SIZE_MAX;
+	uint64_t machine = UINT64_MAX;
 
 	os_calls.address_space_limit(&space);
-	page_limits.limit = to_pages(process_limit(&memory));
+	if (config.limit)
+		machine = config.limit;
+	else if (memory.total)
+		machine = memory.total + memory.swap;
+	machine_pages = to_pages(machine);
 	if (page_window.nr_nodes == 1)
-		page_limits.limit = min_size(page_limits.limit, to_pages(node_limit(0)));
-	set_watermarks(page_limits.limit, space, page_limits.wmark);
+		machine_pages = min_size(machine_pages, to_pages(node_limit(0)));
 	for_each_zone (z)
-		zone_limits(z, space);
+		z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
+	set_limit(process_limit());
 	page_limits.most_at_once = most_at_once(&memory);
 }
 
-/*
- * Memory is short when less than this is left: a 16th, which is more than the pages handed out
- * between two looks, but at most 64 MiB.
- */
-static uint64_t margin(uint64_t all)
+bool limits_update(void)
+{
+	size_t before = limits_now(), now = process_limit();
+
+	if (now == before)
+		return false;
+	set_limit(now);
+	/* Pages that the old limit allowed need a look now. */
+	set(&page_limits.allowance, 0);
+	return now < before;
+}
+
+/* A 16th, which is more than the pages handed out between two looks, but at most 64 MiB. */
+uint64_t limits_margin(uint64_t all)
 {
 	uint64_t bytes = all / 16, most = (uint64_t)64 << 20;
 
@@ -148,9 +178,9 @@ static enum limits_above look_at_cgroup(uint64_t all)
 
 	if (free == UINT64_MAX)
 		return ABOVE_NEVER;
-	if (free <= margin(all))
+	if (free <= limits_margin(all))
 		return ABOVE_DIRTY;
-	set_allowance(all, free - margin(all));
+	set_allowance(all, free - limits_margin(all));
 	return ABOVE_LIMITS;
 }
 
@@ -159,7 +189,7 @@ static enum limits_above look_at_machine(const struct os_memory *memory, bool *r
 {
 	if (!memory->available)
 		return ABOVE_NEVER;
-	*reclaim = memory->available <= margin(memory->total);
+	*reclaim = memory->available <= limits_margin(memory->total);
 	set_allowance(memory->total, UINT64_MAX);
 	return ABOVE_LIMITS;
 }

@@ -19,8 +19,10 @@
 /* Synchronization: used and dirty are sums over zones, to which each unlock adds; the rest is
  * read-only after init. */
 struct page_limits {
-	size_t limit; /* pages */
-	size_t wmark[NR_WMARK];
+	/* Synchronization: relaxed; written by the thread that follows the group's limit
+	 * (follow.c). A reader may see a new limit and watermarks of the old one. */
+	_Atomic size_t limit; /* pages */
+	_Atomic size_t wmark[NR_WMARK];
 	size_t most_at_once; /* above the limit, in one request; 0: it is never exceeded */
 	_Atomic size_t used cacheline_aligned;
 	_Atomic size_t dirty;
@@ -29,6 +31,23 @@ struct page_limits {
 };
 
 extern struct page_limits page_limits;
+
+static inline size_t limits_now(void)
+{
+	return atomic_load_explicit(&page_limits.limit, memory_order_relaxed);
+}
+
+static inline size_t limits_wmark(enum zone_watermarks mark)
+{
+	return atomic_load_explicit(&page_limits.wmark[mark], memory_order_relaxed);
+}
+
+/* Pages that may be resident: in use, or free and dirty. */
+static inline size_t limits_resident(void)
+{
+	return atomic_load_explicit(&page_limits.used, memory_order_relaxed) +
+	       atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
+}
 
 /*
  * How far a request may go above the limit that has refused it. May enter the kernel if the
@@ -41,6 +60,11 @@ bool limits_allow(size_t npages);
 
 /* Sets limit and watermarks of the process and of all zones. */
 void limits_init(void);
+/* Sets them anew if the group's limit (os_share_memory()) has changed. One thread at a time.
+ * Result: whether the process's limit is lower than before. */
+bool limits_update(void);
+/* Memory is short when less than this is left of @all bytes. */
+uint64_t limits_margin(uint64_t all);
 /* Watermarks of @managed pages, as the kernel derives them. */
 void limits_watermarks(size_t managed, size_t *wmark);
 

@@ -42,7 +42,8 @@ void page_set_slab(const struct page *page, size_t npages, pcpu_entry_t entry, u
 {
 	size_t pfn = page_to_pfn(page);
 
-	debug_assert(npages && npages <= PAGE_SLAB_SPAN_MAX && page_type(page) == PAGE_SLAB);
+	debug_assert(npages && npages <= PAGE_SLAB_SPAN_MAX &&
+		     page_type(page) == PAGE_ALLOCATED);
 	set_array(pfn, npages, entry);
 	for (unsigned int i = 0; i < npages; i++)
 		set_place(pfn + i, i | (unsigned int)mark << 8);

@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/aside.h"
+#include "page/follow.h"
 #include "page/limits.h"
 #include "page/window.h"
 #include "page/zone.h"
@@ -45,6 +46,8 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 	};
 	bool reclaim;
 
+	if (rq.may_block && unlikely(page_follow_is_due(more)))
+		page_follow_growth(more);
 	debug_assert(npages && more && page_type(page) == PAGE_LARGE && page->npages == npages);
 	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at)
 		return false;

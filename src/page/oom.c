@@ -70,7 +70,7 @@ static size_t kib(size_t pages)
  * program tries what it can get, or has computed a wrong size. */
 static bool is_possible(size_t bytes)
 {
-	return bytes >> page_window.page_shift <= page_limits.limit;
+	return bytes >> page_window.page_shift <= limits_now();
 }
 
 /* Whether this failure is to be reported, by this thread. */
@@ -104,7 +104,7 @@ static void report_limits(void)
 	size_t missed = atomic_exchange_explicit(&unreported, 0, memory_order_relaxed);
 
 	log_warn("process used:%zukB dirty:%zukB limit:%zukB min:%zukB", kib(used), kib(dirty),
-		 kib(page_limits.limit), kib(page_limits.wmark[WMARK_MIN]));
+		 kib(limits_now()), kib(limits_wmark(WMARK_MIN)));
 	if (missed)
 		log_warn("%zu failures before this one were not reported", missed);
 }
@@ -118,9 +118,10 @@ static void report_zone(const struct zone *z)
 	log_warn("Node %d %s free:%zukB min:%zukB low:%zukB high:%zukB used:%zukB dirty:%zukB "
 		 "mapped:%zukB limit:%zukB",
 		 node_data[z->node].node_id, zone_names[z->type],
-		 kib(z->managed - min_size(used, z->managed)), kib(z->wmark[WMARK_MIN]),
-		 kib(z->wmark[WMARK_LOW]), kib(z->wmark[WMARK_HIGH]), kib(used), kib(dirty),
-		 kib(zone_below(z)), kib(z->managed));
+		 kib(zone_managed(z) - min_size(used, zone_managed(z))),
+		 kib(zone_wmark(z, WMARK_MIN)), kib(zone_wmark(z, WMARK_LOW)),
+		 kib(zone_wmark(z, WMARK_HIGH)), kib(used), kib(dirty), kib(zone_below(z)),
+		 kib(zone_managed(z)));
 }
 
 static void report(const char *what, size_t bytes, gfp_t flags)

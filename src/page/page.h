@@ -39,6 +39,7 @@
  *   zone_take.c       a run within limits and watermarks
  *   huge.c            huge pages for what a zone grows by
  *   background.c      when decay happens: at requests, or in a thread of its own
+ *   follow.c          follows the control group's limit
  *   decay.c           chooses the free pages that the program has no use for
  *   purge.c           gives the memory of free pages back to the system
  *   pageset.c         this CPU's free runs
@@ -227,6 +228,16 @@ extern const char *const zone_names[]; /* by enum zone_type, as the kernel shows
 static inline size_t page_size(void)
 {
 	return (size_t)1 << page_window.page_shift;
+}
+
+/* page_window.page_shift; a constant where the processor has pages of one size. */
+static always_inline unsigned int page_shift(void)
+{
+#ifdef __x86_64__
+	return 12;
+#else
+	return page_window.page_shift;
+#endif
 }
 
 static inline bool page_window_has(const void *addr)

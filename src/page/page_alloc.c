@@ -15,6 +15,7 @@
 #include "os/os.h"
 #include "page/aside.h"
 #include "page/background.h"
+#include "page/follow.h"
 #include "page/huge.h"
 #include "page/limits.h"
 #include "page/pageset.h"
@@ -41,6 +42,7 @@ static void fork_child(void)
 		purge_fork_child();
 	huge_note_fork();
 	background_fork_child();
+	page_follow_fork_child();
 	reclaim_fork_child();
 }
 
@@ -52,6 +54,7 @@ static bool init(void)
 		for (unsigned int type = 0; type < MAX_NR_ZONES; type++)
 			zone_init(node_zone(node, type), node, type);
 	limits_init();
+	page_follow_init();
 	background_init();
 	if (!pageset_init() || !zonelists_init() || !mempolicy_init())
 		return false;
@@ -83,6 +86,7 @@ static void cpu_offline(unsigned int cpu)
 
 static size_t trim(void)
 {
+	page_follow_now();
 	return page_trim(true);
 }
 
@@ -188,7 +192,7 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 	if (rq->flags & PAGE_NO_RECLAIM || rq->at || rq->type != ZONE_NORMAL ||
 	    (rq->flags & __GFP_THISNODE && p->node) || (nodes && !node_mask_test(nodes, 0)))
 		return NULL;
-	if (used + rq->npages > page_limits.limit && look_above(rq) != ABOVE_LIMITS)
+	if (used + rq->npages > limits_now() && look_above(rq) != ABOVE_LIMITS)
 		return NULL;
 	if (is_pow2(rq->npages) && rq->npages <= PCP_RUN_MAX)
 		order = max_uint(order, ilog2(rq->npages));
@@ -218,6 +222,8 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	rq->type = gfp_zone(rq->flags);
 	rq->may_block = rq->flags & __GFP_DIRECT_RECLAIM;
 	rq->mark = WMARK_LOW;
+	if (rq->may_block && unlikely(page_follow_is_due(rq->npages)) && !pcpu_gate_is_closed())
+		page_follow_growth(rq->npages);
 	if (!nodes)
 		nodes = p->nodes;
 	if (unlikely(rq->flags & __GFP_THISNODE)) {

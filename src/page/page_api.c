@@ -298,22 +298,22 @@ unsigned long zone_free_pages(const struct zone *zone)
 {
 	size_t used = atomic_load_explicit(&zone->used, memory_order_relaxed);
 
-	return zone->managed - min_size(used, zone->managed);
+	return zone_managed(zone) - min_size(used, zone_managed(zone));
 }
 
 unsigned long min_wmark_pages(const struct zone *zone)
 {
-	return zone->wmark[WMARK_MIN];
+	return zone_wmark(zone, WMARK_MIN);
 }
 
 unsigned long low_wmark_pages(const struct zone *zone)
 {
-	return zone->wmark[WMARK_LOW];
+	return zone_wmark(zone, WMARK_LOW);
 }
 
 unsigned long high_wmark_pages(const struct zone *zone)
 {
-	return zone->wmark[WMARK_HIGH];
+	return zone_wmark(zone, WMARK_HIGH);
 }
 
 size_t ukmem_page_size(void)

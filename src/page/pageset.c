@@ -80,11 +80,11 @@ unsigned int pageset_batch(const struct zone *z, unsigned int order)
 static void tune(struct zone *z)
 {
 	size_t most = ((size_t)64 << 10) >> page_window.page_shift;
-	size_t batch = min_size(max_size(z->managed / 4096, 1), max_size(most, 1));
+	size_t batch = min_size(max_size(zone_managed(z) / 4096, 1), max_size(most, 1));
 	size_t high = 4 * batch;
 
 	if (config.percpu_pagelist_fraction) {
-		high = z->managed / max_size(config.percpu_pagelist_fraction, 8);
+		high = zone_managed(z) / max_size(config.percpu_pagelist_fraction, 8);
 		high = min_size(max_size(high, 4), PCP_HIGH_MAX);
 		batch = min_size(high / 4, PCP_BATCH_MAX);
 	}

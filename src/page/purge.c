@@ -164,18 +164,27 @@ void purge_fork_child(void)
  * Clean memory may be resident all the same: a huge page covers memory beside pages in use, and
  * the kernel makes huge pages of small ones at any time (khugepaged). It stays resident when
  * the pages beside it are freed, and it stays on its node when the allowed nodes change.
+ *
+ * The metadata of a clean block is resident if the block was purged in small pieces, which
+ * joined later.
  */
 static void purge_clean(struct zone *z)
 {
+	unsigned int least = ilog2(METADATA_BYTES) - min_uint(page_window.page_shift, 20);
+	unsigned int order = config.thp == THP_NEVER ? least : 0;
+
 	zone_lock(z);
-	for (unsigned int order = 0; order <= MAX_ORDER; order++)
+	for (; order <= MAX_ORDER; order++)
 		for (size_t n = __zone_count_clean(z, order); n; n--) {
 			struct page *page = __zone_next_clean(z, order);
+			size_t npages = (size_t)1 << order;
 
 			if (!page)
 				break;
-			os_purge(page_to_virt(page),
-				 (size_t)1 << order << page_window.page_shift);
+			if (config.thp != THP_NEVER)
+				os_purge(page_to_virt(page), npages << page_window.page_shift);
+			if (order >= least && npages > 1)
+				window_purge_metadata(page_to_pfn(page), npages);
 			/* Lets threads that wait for the lock get on. */
 			zone_unlock(z, true);
 			zone_lock(z);
@@ -193,7 +202,7 @@ size_t page_trim(bool all)
 	}
 	for_each_zone (z) {
 		purged += zone_purge_to(z, 0, SIZE_MAX, 0);
-		if (all && config.thp != THP_NEVER)
+		if (all)
 			purge_clean(z);
 	}
 	return purged << page_window.page_shift;

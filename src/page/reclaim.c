@@ -101,12 +101,6 @@ static size_t used_pages(void)
 	return atomic_load_explicit(&page_limits.used, memory_order_relaxed);
 }
 
-/* Pages in use or dirty, which the limits bound. */
-static size_t bound_pages(void)
-{
-	return used_pages() + atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
-}
-
 bool direct_reclaim(const struct alloc_request *rq)
 {
 	size_t before, after;
@@ -116,7 +110,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	if (!enter())
 		return false;
 	count_vm_event(ALLOCSTALL);
-	before = bound_pages();
+	before = limits_resident();
 	count_vm_events(PGREFILL, pageset_drain(NULL));
 	/* Ask each shrinker for a few objects first, and for all if that frees too little. */
 	for (unsigned int priority = 4;; priority -= 2) {
@@ -131,7 +125,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	count_vm_events(PGSTEAL, before - min_size(before, after));
 	for_each_zone (z)
 		zone_purge(z);
-	after = bound_pages();
+	after = limits_resident();
 	progress = after < before;
 	leave();
 	PROBE(reclaim, rq->npages, before - min_size(before, after));

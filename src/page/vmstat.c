@@ -128,7 +128,7 @@ void for_each_vmstat(void (*show)(struct emitter *, const char *, uint64_t), str
 void vmstat_emit(struct emitter *e)
 {
 	emit_object_begin(e, "pages");
-	emit_number(e, "limit", page_limits.limit);
+	emit_number(e, "limit", limits_now());
 	for_each_vmstat(emit_number, e);
 	emit_object_end(e);
 }

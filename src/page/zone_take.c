@@ -20,18 +20,23 @@
 static bool zone_has_room(const struct zone *z, size_t used, const struct alloc_request *rq,
 			  size_t npages, enum zone_watermarks mark)
 {
-	size_t reserve = z->wmark[mark];
+	size_t reserve = zone_wmark(z, mark);
 
 	debug_assert(mark < NR_WMARK && z->type <= rq->type);
 	if (rq->type > z->type)
-		reserve += z->lowmem_reserve;
-	return rq->above || used + npages + reserve <= z->managed;
+		reserve += zone_reserve(z);
+	return rq->above || used + npages + reserve <= zone_managed(z);
 }
 
 /* Whether a sum over zones, of the node or of the process, leaves room. */
 static bool sum_has_room(const _Atomic size_t *sum, size_t npages, size_t reserve, size_t most)
 {
 	return atomic_load_explicit(sum, memory_order_relaxed) + npages + reserve <= most;
+}
+
+static size_t node_managed(const struct zone *z)
+{
+	return atomic_load_explicit(&z->node_managed, memory_order_relaxed);
 }
 
 bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, size_t npages,
@@ -42,9 +47,8 @@ bool zone_watermark_ok(const struct zone *z, const struct alloc_request *rq, siz
 	return zone_has_room(z, atomic_load_explicit(&z->used, memory_order_relaxed), rq,
 			     npages, mark) &&
 	       (!z->node_used ||
-		sum_has_room(z->node_used, npages, z->wmark[mark], z->node_managed)) &&
-	       sum_has_room(&page_limits.used, npages, page_limits.wmark[mark],
-			    page_limits.limit);
+		sum_has_room(z->node_used, npages, zone_wmark(z, mark), node_managed(z))) &&
+	       sum_has_room(&page_limits.used, npages, limits_wmark(mark), limits_now());
 }
 
 /* A small run that is resident already, or NULL. */
@@ -104,12 +108,12 @@ static bool announce(struct zone *z, const struct alloc_request *rq, size_t npag
 	size_t unpublished = __zone_used(z) - published, node;
 
 	if (!enter_sum(&page_limits.used, unpublished, npages,
-		       rq->above ? 0 : page_limits.wmark[mark],
-		       rq->above ? SIZE_MAX : page_limits.limit, sum))
+		       rq->above ? 0 : limits_wmark(mark), rq->above ? SIZE_MAX : limits_now(),
+		       sum))
 		return false;
 	if (z->node_used &&
-	    !enter_sum(z->node_used, unpublished, npages, rq->above ? 0 : z->wmark[mark],
-		       rq->above ? SIZE_MAX : z->node_managed, &node)) {
+	    !enter_sum(z->node_used, unpublished, npages, rq->above ? 0 : zone_wmark(z, mark),
+		       rq->above ? SIZE_MAX : node_managed(z), &node)) {
 		leave_sum(&page_limits.used, npages);
 		return false;
 	}
@@ -132,7 +136,7 @@ static void retract(struct zone *z, size_t npages)
  */
 static bool may_populate(const struct zone *z, size_t npages)
 {
-	return used_now(z) + dirty_now(z) + npages <= page_limits.limit;
+	return used_now(z) + dirty_now(z) + npages <= limits_now();
 }
 
 /*
@@ -145,8 +149,8 @@ static size_t mapped_reserve(const struct zone *z)
 	size_t least = ((size_t)128 << 10) >> page_window.page_shift;
 
 	if (window_has_small_steps())
-		return min_size(z->wmark[WMARK_MIN], min_size(z->present / 64, least));
-	return min_size(z->wmark[WMARK_MIN], z->present / 16);
+		return min_size(zone_wmark(z, WMARK_MIN), min_size(z->present / 64, least));
+	return min_size(zone_wmark(z, WMARK_MIN), z->present / 16);
 }
 
 /* Pins free memory for a block of @order; a huge page if possible. */
@@ -258,7 +262,7 @@ static bool may_take_fresh(const struct zone *z, const struct alloc_request *rq,
 {
 	if (rq->above)
 		return rq->above == ABOVE_LIMITS;
-	return sum + dirty_now(z) + npages <= page_limits.limit;
+	return sum + dirty_now(z) + npages <= limits_now();
 }
 
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq)

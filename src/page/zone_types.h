@@ -61,15 +61,16 @@ enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
  * that takes the lock puts it into the free lists.
  */
 struct zone {
-	/* Read-only after init, except pageset, which is replaced once. */
-	_Atomic(void *) pageset; /* per-CPU, pageset.c */
-	size_t start, end;	 /* page numbers */
-	size_t managed;		 /* pages that the zone may have in use */
-	size_t node_managed;	 /* pages that all zones of its node may have in use */
+	/* Read-only after init, except pageset, which is replaced once, and the limits
+	 * (relaxed), which follow the process's (page/follow.c). */
+	_Atomic(void *) pageset;     /* per-CPU, pageset.c */
+	size_t start, end;	     /* page numbers */
+	_Atomic size_t managed;	     /* pages that the zone may have in use */
+	_Atomic size_t node_managed; /* pages that all zones of its node may have in use */
 	/* Pages in use in all zones of the node; NULL: the process has only one node. */
 	_Atomic size_t *node_used;
-	size_t wmark[NR_WMARK];
-	size_t lowmem_reserve; /* pages that requests for a higher zone must leave */
+	_Atomic size_t wmark[NR_WMARK];
+	_Atomic size_t lowmem_reserve; /* pages that requests for a higher zone must leave */
 	unsigned int index;
 	uint16_t node;				  /* index */
 	uint8_t type;				  /* enum zone_type */
@@ -115,6 +116,21 @@ struct zone {
 	uint64_t nr_purged, nr_refault;
 	struct list_head free[MAX_ORDER + 1];
 };
+
+static inline size_t zone_managed(const struct zone *z)
+{
+	return atomic_load_explicit(&z->managed, memory_order_relaxed);
+}
+
+static inline size_t zone_wmark(const struct zone *z, enum zone_watermarks mark)
+{
+	return atomic_load_explicit(&z->wmark[mark], memory_order_relaxed);
+}
+
+static inline size_t zone_reserve(const struct zone *z)
+{
+	return atomic_load_explicit(&z->lowmem_reserve, memory_order_relaxed);
+}
 
 static inline unsigned int nr_zones(void)
 {

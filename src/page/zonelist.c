@@ -34,7 +34,7 @@ static bool serves(const struct zone *z, enum zone_type type)
 	if (z->type == type)
 		return true;
 	/* Pinned memory and low addresses are no substitutes for each other. */
-	return type == ZONE_NORMAL && z->managed > z->lowmem_reserve;
+	return type == ZONE_NORMAL && zone_managed(z) > zone_reserve(z);
 }
 
 void zonelist_build(struct zonelist *zl, const uint16_t *nodes, unsigned int n,

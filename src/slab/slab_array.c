@@ -13,7 +13,6 @@
 
 #include "base/assert.h"
 #include "base/probe.h"
-#include "page/background.h"
 #include "page/oom.h"
 #include "page/recent.h"
 #include "percpu/array_slow.h"
@@ -26,30 +25,14 @@
 #include "slab/slab_limit.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_profile.h"
+#include "slab/slab_refill.h"
 #include "slab/slab_sample.h"
 #include "slab/slab_shared.h"
-#include "slab/slab_stock.h"
 #include "slab/slab_take.h"
 
 enum { DUE_MAX = 4 };
 
 char *slab_arrays;
-
-/* How many objects to move to or from an array of @capacity; @more are added. */
-static unsigned int half_of(const struct kmem_cache *s, unsigned int capacity,
-			    unsigned int more)
-{
-	return min_uint(min_uint(capacity / 2, slab_step(s)) + more, SLAB_BATCH_MAX);
-}
-
-/*
- * Whether this thread was in a slow path before it came into this one. A signal handler that
- * interrupted a slow path has the rest of that one's stack, so its batches are small.
- */
-static bool is_inside(void)
-{
-	return pcpu_gate_depth > 1;
-}
 
 /* Puts back objects of one node that the array has no room for. */
 static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n)
@@ -73,54 +56,6 @@ static void make_shared(struct kmem_cache *s, unsigned int node)
 		slab_free_slow(&slab_queues, mem, NULL);
 }
 
-/* Takes one object, and others for this CPU's array, through @batch with room for @most. */
-static noinline void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void **batch,
-			     unsigned int most)
-{
-	unsigned int asked = node, want, got, pushed;
-
-	debug_assert(node < page_window.nr_nodes);
-	want = half_of(s, slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL), 1);
-	want = min_uint(want, most);
-	if (flags & __GFP_DIRECT_RECLAIM) {
-		page_recent_look();
-		page_decay();
-		make_shared(s, node);
-		if (slab_keeps_stock(s))
-			slab_stock_refill(s);
-	}
-	got = slab_take(s, &node, batch, want, 1, flags);
-	if (!got)
-		return NULL;
-	debug_assert(got <= want);
-	debug_assert(slab_cache_of(batch[0]) == s && page_node(page_of(batch[0])) == node);
-	slab_event(s, SLAB_ALLOC_SLOWPATH);
-	if (got == 1)
-		return batch[0];
-	slab_event(s, SLAB_ALLOC_REFILL);
-	PROBE(refill, s->name, node, got);
-	if (unlikely(node != asked))
-		slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL);
-	pushed = pcpu_array_fill(slab_array(s, node), batch + 1, got - 1);
-	if (pushed < got - 1)
-		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);
-	return batch[0];
-}
-
-static noinline void *refill_many(struct kmem_cache *s, unsigned int node, gfp_t flags)
-{
-	void *batch[SLAB_BATCH_MAX];
-
-	return refill(s, node, flags, batch, SLAB_BATCH_MAX);
-}
-
-static noinline void *refill_few(struct kmem_cache *s, unsigned int node, gfp_t flags)
-{
-	void *batch[SLAB_BATCH_FEW];
-
-	return refill(s, node, flags, batch, SLAB_BATCH_FEW);
-}
-
 /* The array handed out nothing. */
 static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size_t size,
 				   gfp_t flags, const void *caller)
@@ -141,7 +76,11 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 		if (obj)
 			return obj;
 	}
-	return is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		page_recent_look();
+		make_shared(s, node);
+	}
+	return slab_refill(s, node, flags);
 }
 
 static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
@@ -274,11 +213,11 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
-	n = half_of(s, slab_tune(s, array, SLAB_MOVED_FLUSH), 0);
+	n = slab_half_of(s, slab_tune(s, array, SLAB_MOVED_FLUSH), 0);
 	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;
-	in_order = is_inside() ? flush_few(s, node, n) : flush_many(s, node, n);
+	in_order = slab_is_inside() ? flush_few(s, node, n) : flush_many(s, node, n);
 	slab_note_order(s, array, in_order);
 	if (!pcpu_array_push(array, obj))
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);

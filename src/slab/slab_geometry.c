@@ -9,14 +9,14 @@ _Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX, "or the way back is 
 /* The layout of a slab of @npages; the bitmap is in the slab if page entries are too few. */
 static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
 {
-	size_t bytes = npages * page_size(), n, maps = s->hard ? 2 : 1;
+	size_t bytes = npages * page_size(), n;
 	struct slab_layout l = { .npages = (uint16_t)npages };
 
 	bytes -= min_size(bytes, s->pad_left);
 	n = bytes / s->size;
-	l.bitmap_in_slab = (n + 63) / 64 * maps > npages * PAGE_BITMAP_WORDS;
+	l.bitmap_in_slab = (n + 63) / 64 > npages * PAGE_BITMAP_WORDS;
 	if (l.bitmap_in_slab)
-		while (n * s->size + (n + 63) / 64 * 8 * maps > bytes)
+		while (n * s->size + (n + 63) / 64 * 8 > bytes)
 			n--;
 	debug_assert(n <= UINT16_MAX && npages <= UINT16_MAX);
 	l.objects = (uint16_t)n;

@@ -13,6 +13,57 @@ untouched; /* in other processes */
 
 _Static_assert(sizeof(struct slab_hard_tables) <= SLAB_HARD_BYTES, "whole pages");
 
+#ifdef __x86_64__
+typedef uint64_t four_words __attribute__((vector_size(32), aligned(16), may_alias));
+
+static bool has_wide(void)
+{
+	__builtin_cpu_init(); /* the first request may come before constructors */
+	return __builtin_cpu_supports("avx2");
+}
+
+/* Whether @size bytes, a multiple of 128, are zero. */
+__attribute__((target("avx2"))) static bool is_zero_wide(const void *slot, size_t size)
+{
+	const four_words *w = slot, *end = w + size / sizeof(*w);
+	four_words any = { 0 };
+
+	for (; w < end; w += 4)
+		any |= (w[0] | w[1]) | (w[2] | w[3]);
+	return !(any[0] | any[1] | any[2] | any[3]);
+}
+#else
+static bool has_wide(void)
+{
+	return false;
+}
+
+static bool is_zero_wide(const void *slot, size_t size)
+{
+	(void)slot;
+	return !size;
+}
+#endif
+
+bool slab_hard_is_zero(const void *slot, size_t size)
+{
+	const slab_two_words *w = slot, *end = w + size / sizeof(*w);
+	slab_two_words any = { 0, 0 };
+
+	if (slab_hard()->wide) {
+		if (!is_zero_wide(slot, size & ~(size_t)127))
+			return false;
+		w = end - size % 128 / sizeof(*w);
+	}
+	for (; end - w >= 8; w += 8) {
+		any |= w[0] | w[1] | w[2] | w[3];
+		any |= w[4] | w[5] | w[6] | w[7];
+	}
+	for (; w < end; w++)
+		any |= *w;
+	return !(any[0] | any[1]);
+}
+
 void slab_hard_init(void)
 {
 	struct slab_hard_tables *t = &slab_hard_sealed.tables;
@@ -21,6 +72,8 @@ void slab_hard_init(void)
 		return;
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->secret); i++)
 		t->secret[i] = os_random();
+	t->secret[3] |= 1; /* canaries are multiples of it */
+	t->wide = has_wide();
 	slab_hardened = true;
 }
 
@@ -30,13 +83,32 @@ void slab_hard_seal(void)
 		os_calls.mprotect(&slab_hard_sealed, sizeof(slab_hard_sealed), PROT_READ);
 }
 
-cold unsigned int slab_hard_random(unsigned int n)
+uint64_t slab_hard_draw(void)
 {
 	/* Threads may draw the same number; each mixes another address into it. */
 	static atomic_uint_least64_t drawn;
 	uint64_t i = atomic_load_explicit(&drawn, memory_order_relaxed);
 
-	debug_assert(n);
 	atomic_store_explicit(&drawn, i + 1, memory_order_relaxed);
-	return (unsigned int)((slab_hard_mix(i ^ (uintptr_t)&i << 16) >> 32) * n >> 32);
+	return slab_hard_mix(i ^ (uintptr_t)&i << 16);
+}
+
+unsigned int slab_hard_random(unsigned int n)
+{
+	debug_assert(n);
+	return (unsigned int)((slab_hard_draw() >> 32) * n >> 32);
+}
+
+void slab_hard_shuffle(void **objs, unsigned int n)
+{
+	uint64_t r = slab_hard_draw();
+
+	for (unsigned int i = n; i > 1; i--) {
+		unsigned int other = (unsigned int)((r >> 32) * i >> 32);
+		void *obj = objs[other];
+
+		objs[other] = objs[i - 1];
+		objs[i - 1] = obj;
+		r = r * 6364136223846793005u + 1442695040888963407u;
+	}
 }

@@ -10,13 +10,23 @@
 
 enum {
 	SLAB_CANARY_BYTES = 8,	/* behind each object, at the end of its slot */
-	SLAB_HARD_MIN = 32,	/* bytes of a slot: page entries have two bits for each */
+	SLAB_HARD_MIN = 16,	/* bytes of a slot */
 	SLAB_HARD_ALIGN = 4096, /* of the tables */
-	SLAB_HARD_BYTES = 8192,
+	SLAB_HARD_BYTES = 16384,
 };
 
 /* Whether the process is hardened. Synchronization: slab_hard_init() writes it, once. */
 extern atomic_bool slab_hardened;
+
+/* What the fast paths of a hardened cache need. Objects of no bytes have no fast paths: `end`
+ * is 0 then. */
+struct slab_hard_class {
+	struct kmem_cache *cache; /* NULL: there is no such class */
+	void *ready, *waiting;	  /* the CPU's array, for objects of node 0; the quarantine */
+	uint64_t reciprocal;	  /* of size */
+	uint32_t size;		  /* bytes of a slot */
+	uint32_t end;		  /* bytes of a slab in which objects lie */
+};
 
 /*
  * What an attacker must not change, or is not to know, in pages of its own. Synchronization:
@@ -24,10 +34,12 @@ extern atomic_bool slab_hardened;
  * slab_hard_seal() on.
  */
 struct slab_hard_tables {
-	uint64_t secret[3];
-	struct kmem_cache *by_mark[256]; /* by the class mark of a slab's pages */
-	struct kmem_cache *small[129];	 /* by size in steps of 8 bytes, the canary included */
-	struct kmem_cache *nothing;	 /* objects of no bytes */
+	uint64_t secret[4];
+	struct slab_hard_class by_mark[256]; /* by the class mark of a slab's pages */
+	/* By size, the canary included, in steps of 8 and of 256 bytes. */
+	const struct slab_hard_class *small[129], *large[256];
+	struct kmem_cache *nothing; /* objects of no bytes */
+	bool wide;		    /* the processor has AVX2 */
 };
 
 extern union slab_hard_sealed {
@@ -56,22 +68,13 @@ static inline uint64_t slab_hard_mix(uint64_t v)
 
 typedef uint64_t slab_two_words __attribute__((vector_size(16), may_alias));
 
-/* Whether memory is zero; @size is a multiple of 16. */
-static always_inline bool slab_hard_is_zero(const void *slot, size_t size)
-{
-	const slab_two_words *w = slot, *end = w + size / sizeof(*w);
-	slab_two_words any = { 0, 0 };
+/* Whether memory is zero; both are multiples of 16. */
+bool slab_hard_is_zero(const void *slot, size_t size);
 
-	for (; end - w >= 8; w += 8) {
-		any |= w[0] | w[1] | w[2] | w[3];
-		any |= w[4] | w[5] | w[6] | w[7];
-	}
-	for (; w < end; w++)
-		any |= *w;
-	return !(any[0] | any[1]);
-}
-
-/* A random number below @n. */
+/* Random numbers: any; one below @n. */
+uint64_t slab_hard_draw(void);
 unsigned int slab_hard_random(unsigned int n);
+/* Brings @objs into random order. */
+void slab_hard_shuffle(void **objs, unsigned int n);
 
 #endif

@@ -101,10 +101,9 @@ static char *first_object(const struct kmem_cache *s, struct page *page)
 }
 
 /* Sets all objects free, save the first @n, which go to @out. Result: how many went. */
-static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **out,
-				unsigned int n)
+static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page,
+				const struct slab_layout *l, void **out, unsigned int n)
 {
-	const struct slab_layout *l = slab_layout(s, page);
 	unsigned int words = slab_words(l), got = 0;
 	int avail = 0, whole = 0;
 
@@ -120,9 +119,6 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page, void **
 				      memory_order_relaxed);
 		avail += take != all;
 		whole += !take;
-		if (unlikely(s->hard))
-			atomic_store_explicit(slab_used_word(l, page, w), 0,
-					      memory_order_relaxed);
 	}
 	atomic_store_explicit(&page->state, pack(avail, whole, SLAB_WITH_CPU),
 			      memory_order_relaxed);
@@ -229,6 +225,22 @@ static pcpu_entry_t entry_of(const struct kmem_cache *s, unsigned int node)
 	return s->entry_first + (pcpu_entry_t)node * s->array_stride;
 }
 
+/*
+ * Makes the run a slab for threads that find it by its page (slab_verify.c). It is complete
+ * then: its objects, state, places and entries of the array map have their first values.
+ */
+static void make_known(const struct kmem_cache *s, struct page *page, unsigned int npages)
+{
+	uint32_t head =
+		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
+
+	__atomic_store_n(&page->cache, s, __ATOMIC_RELEASE); /* P5 */
+	/* The second byte is the guard. */
+	head = PAGE_SLAB | (head & 0xff00) | npages << 16;
+	atomic_store_explicit(&page->head, page_head_order(head),
+			      memory_order_release); /* P7 */
+}
+
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
 			   unsigned int n, unsigned int *got)
 {
@@ -247,21 +259,19 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	}
 	debug_assert(page_type(page) == PAGE_ALLOCATED && npages <= PAGE_SLAB_SPAN_MAX);
 	debug_assert(!(flags & __GFP_THISNODE) || page_node(page) == node);
-	__atomic_store_n(&page->cache, s, __ATOMIC_RELEASE); /* P5 */
-	page->span = (uint16_t)npages;
-	page_set_type(page, PAGE_SLAB);
-	l = slab_layout(s, page);
+	l = npages == s->layout.npages ? &s->layout : &s->small;
 	if (unlikely(s->ops))
 		s->ops->new_slab(s, first_object(s, page), l->objects);
 	else if (s->ctor)
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
-	*got = fill_bitmap(s, page, out, n);
+	*got = fill_bitmap(s, page, l, out, n);
+	page_set_slab(page, npages, entry_of(s, page_node(page)),
+		      l == &s->layout ? s->class_mark : 0);
+	make_known(s, page, npages);
 	if (unlikely(s->hard))
 		*got = slab_page_take(s, page, out, n);
 	debug_assert(*got <= n);
-	page_set_slab(page, npages, entry_of(s, page_node(page)),
-		      l == &s->layout ? s->class_mark : 0);
 	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
 	PROBE(slab_new, s->name, page_to_virt(page), npages, page_node(page));
 	return page;
@@ -419,18 +429,26 @@ struct kmem_cache *slab_cache_of(const void *obj)
 	return page_type(page) == PAGE_SLAB ? slab_page_cache(page) : NULL;
 }
 
-/*
- * The page may be anything by now, and another thread may be changing it. Type and pointer are
- * words that are written whole. Both match only if the page is the head of a slab of @s,
- * because no other use of the pointer's place holds the address of a cache (struct page). The
- * slab stays one while the caller holds the lock of its list.
- *
- * P6: a thread that sees the pointer of a new slab sees no older state than the one that the
- * page had before (P5). That one does not say that the slab is on a list, since a slab that
- * leaves its list no longer says so (slab_node.c).
- */
-noinline no_sanitize_thread bool slab_page_is_of(struct page *page, const struct kmem_cache *s)
+/* The page may be anything by now, and another thread may be changing it: the pointer is a word
+ * that is written whole. */
+static noinline no_sanitize_thread bool names(const struct page *page,
+					      const struct kmem_cache *s)
 {
-	return page_type(page) == PAGE_SLAB &&
-	       __atomic_load_n(&page->cache, __ATOMIC_ACQUIRE) == s; /* P6 */
+	return __atomic_load_n(&page->cache, __ATOMIC_ACQUIRE) == s; /* P6 */
+}
+
+/*
+ * Type and pointer match only if the page is the head of a slab of @s, because no other use of
+ * the pointer's place holds the address of a cache (struct page). The slab stays one while the
+ * caller holds the lock of its list.
+ *
+ * P6: a thread that sees the pointer of a new slab sees no type that the page had before it was
+ * handed out for the slab (P5). So a type that says slab is that slab's. P8: with this type it
+ * sees the slab as it was made (P7). A slab that is freed loses its pointer under the lock of
+ * its list first.
+ */
+bool slab_page_is_of(struct page *page, const struct kmem_cache *s)
+{
+	return names(page, s) &&
+	       atomic_load_explicit(&page->type, memory_order_acquire) == PAGE_SLAB; /* P8 */
 }

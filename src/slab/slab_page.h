@@ -88,21 +88,6 @@ static always_inline _Atomic uint64_t *slab_bitmap_word(const struct slab_layout
 	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
 }
 
-/* Word @w of the second bitmap, which slabs of hardened caches have: a set bit is an object in
- * use (debug/hard.c). */
-static always_inline _Atomic uint64_t *slab_used_word(const struct slab_layout *l,
-						      struct page *page, unsigned int w)
-{
-	unsigned int after = slab_words(l) + w;
-
-	debug_assert(w < slab_words(l));
-	if (unlikely(l->bitmap_in_slab)) {
-		char *end = (char *)page_to_virt(page) + l->npages * page_size();
-
-		return (_Atomic uint64_t *)(void *)end - after - 1;
-	}
-	return &page[after / PAGE_BITMAP_WORDS].bitmap[after % PAGE_BITMAP_WORDS];
-}
 /* The bits of word @w that stand for an object. */
 static always_inline uint64_t slab_word_whole(const struct slab_layout *l, unsigned int w)
 {

@@ -13,11 +13,14 @@
  *   slab_cache.c      one cache's descriptor and arrays
  *
  *   slab_api.c        the program's functions: an object in, an object out
- *   slab_array.c      refills and flushes this CPU's array of free objects
+ *   slab_array.c      the slow paths behind this CPU's array of free objects
+ *   debug/check.c     in their place: caches that are checked, debugged or hardened
+ *   debug/hard.c      objects of hardened caches
+ *   slab_refill.c     fills the array out of slabs
  *   slab_capacity.c   decides how large the array is
  *   slab_drain.c      empties all arrays, lists and queues of a cache
  *   slab_count.c      counts what a cache holds and did
- *   debug/            in place of arrays: objects of twins, with guards and records
+ *   debug/            objects of twins, with guards and records
  *   slab_sample.c     looks at one allocation of many
  *   slab_kfence.c     objects in KFENCE's pool, between guard pages
  *   slab_take.c       chooses the node that objects come from
@@ -180,7 +183,6 @@ struct kmem_cache {
 	/* Hardened caches: debug/hard.c. */
 	void *hard_waiting;		/* per-CPU struct pcpu_array: the quarantine */
 	_Atomic uint16_t hard_slots;	/* of the quarantine */
-	_Atomic uint16_t hard_capacity; /* of a CPU's array */
 	_Atomic uint64_t fail_calls, fail_after, fail_times; /* kmem_cache_fail(); relaxed */
 	/* slab_limit.c, slab_stock.c; relaxed, except the pointer: written once, release. */
 	_Atomic size_t max_slabs;    /* 0: no limit */

@@ -17,6 +17,7 @@
 #include "page/zone.h"
 #include "percpu/array_slow.h"
 #include "queue/queue.h"
+#include "slab/debug/hard.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_count.h"
@@ -144,25 +145,16 @@ static const char *object_wrong(void *obj, void *home)
 	return NULL;
 }
 
-/* The same for a hardened cache's objects: of whatever node, zero, and not the program's. */
+/* The same for a hardened cache's objects: of whatever node, and not the program's. */
 static const char *hard_wrong(void *obj, void *cache)
 {
 	struct kmem_cache *s = cache;
 	struct object_home home = { s, page_node(page_of(obj)) };
 	const char *wrong = object_wrong(obj, &home);
-	struct page *page;
-	unsigned int i;
 
 	if (wrong)
 		return wrong;
-	page = slab_head(page_of(obj));
-	i = slab_page_index(s, page, obj);
-	if (atomic_load_explicit(slab_used_word(slab_layout(s, page), page, i / 64),
-				 memory_order_relaxed) >>
-		    (i % 64) &
-	    1)
-		return "is in use by its bit";
-	return NULL;
+	return slab_hard_has_canary(s, obj) ? "is in use by its canary" : NULL;
 }
 
 /* Verifies the objects in the shared queue of @node. */

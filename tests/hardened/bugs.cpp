@@ -8,11 +8,14 @@
  * its end, and exits 1 if a promise was not kept; hardened_test.py says what must happen.
  */
 #include <malloc.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -107,6 +110,46 @@ void free_twice_in_threads(size_t size)
 
 	std::thread([p] { release(p); }).join();
 	std::thread([p] { release(p); }).join();
+}
+
+/* Two threads free the same block at the same moment, again and again. */
+void free_at_once(size_t size)
+{
+	using clock = std::chrono::steady_clock;
+	constexpr int kRounds = 5000;
+	static std::atomic<char *> block;
+	static std::atomic<int> round;
+	static clock::time_point moment;
+	auto wait = [](int until) {
+		for (int n = 0; round < until; n++)
+			if (n > 1000)
+				std::this_thread::yield();
+	};
+	auto release_then = [](char *p, int delay) {
+		while (clock::now() < moment)
+			;
+		for (volatile int n = delay; n; n = n - 1)
+			;
+		release(p);
+	};
+	std::thread other([wait, release_then] {
+		for (int i = 1; i <= kRounds; i++) {
+			wait(2 * i - 1);
+			release_then(block, i % 10);
+			round++;
+		}
+	});
+
+	for (int i = 1; i <= kRounds; i++) {
+		char *p = get(size);
+
+		block = p;
+		moment = clock::now() + std::chrono::nanoseconds(500);
+		round++;
+		release_then(p, i / 10 % 10);
+		wait(2 * i);
+	}
+	other.join();
 }
 
 void free_inside(size_t size)
@@ -302,6 +345,34 @@ void write_after_free(size_t size)
 	stir(size);
 }
 
+/* Each byte of a block, and of the canary behind it, in turn. */
+void write_after_free_everywhere(size_t size)
+{
+	std::vector<char *> others, all;
+	cpu_set_t here;
+
+	/* The quarantine is that of a CPU. */
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	sched_setaffinity(0, sizeof(here), &here);
+	for (size_t i = 0; i < usable(get(size)) + 8; i++) {
+		char *p = get(size), *q = nullptr;
+
+		for (int n = 0; n < 300; n++)
+			others.push_back(get(size));
+		release(p);
+		p[i] = 'a';
+		for (char *other : others)
+			release(other);
+		for (others.clear(); q != p && all.size() < 100000; all.push_back(q))
+			q = get(size);
+		promise(q == p, "the block does not come back");
+		for (char *one : all)
+			release(one);
+		all.clear();
+	}
+}
+
 void write_after_free_used_again(size_t size)
 {
 	char *p = get(size);
@@ -447,6 +518,7 @@ const std::map<std::string, Bug> bugs = {
 	BUG(free_twice_later),
 	BUG(free_twice_much_later),
 	BUG(free_twice_in_threads),
+	BUG(free_at_once),
 	BUG(free_inside),
 	BUG(free_inside_aligned),
 	BUG(free_stack),
@@ -474,6 +546,7 @@ const std::map<std::string, Bug> bugs = {
 	BUG(write_nothing),
 	BUG(overflow_far),
 	BUG(write_after_free),
+	BUG(write_after_free_everywhere),
 	BUG(write_after_free_used_again),
 	BUG(read_after_free),
 	BUG(waits),

@@ -141,6 +141,21 @@ class HardenedTest(unittest.TestCase):
                 self.assertEqual((child.returncode, child.stdout), (0, "lived\n"))
                 self.assertRegex(child.stderr, "^ukmem: .*: invalid pointer ")
 
+    def test_each_bug_is_found_once(self):
+        for bug, size, message, times in (
+                ("free_at_once", "64", FREED, 5000), ("free_at_once", "3000", FREED, 5000),
+                ("write_after_free_everywhere", "24", AFTER, 24 + 8),
+                ("write_after_free_everywhere", "100", AFTER, 104 + 8),
+                ("write_after_free_everywhere", "500", AFTER, 504 + 8),
+                ("write_after_free_everywhere", "700", AFTER, 760 + 8)):
+            with self.subTest(bug=bug, size=size):
+                child = run([bugs, bug, size], "hardened:1,invalid_free:warn")
+                self.assertEqual((child.returncode, child.stdout), (0, "lived\n"))
+                lines = child.stderr.splitlines()
+                self.assertEqual(len(lines), times, child.stderr[-1000:])
+                for line in lines:
+                    self.assertRegex(line, rf"^ukmem: .*: {re.escape(message)}$")
+
     def test_init(self):
         for conf, when, good in (("init_on_alloc:1", "a", True), ("init_on_free:1", "f", True),
                                  ("init_on_alloc:1,init_on_free:1", "af", True),

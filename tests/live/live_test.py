@@ -234,6 +234,19 @@ def check_ps(test):
     process.communicate("\n")
 
 
+def check_unreadable(test, prefix):
+    """The sentence about one process, and about two: in a namespace that has no others."""
+    alone = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        print("SKIP: no namespace of processes can be made here")
+        return
+    for others, sentence in (("", "1 process cannot be read, so it is not known whether it runs on ukmem"),
+                             ("sleep 100 &", "2 processes cannot be read, so it is not known whether they run on ukmem")):
+        shell = ["sh", "-c", f'{others} "$@"; exit $?', "sh"]
+        code, text, err = test.look("ps", prefix=[*alone, *shell, *prefix])
+        expect(code == 0 and f"\n{sentence}; try as root\n" in text, f"{code}: {text}{err}")
+
+
 def check_strangers(test):
     """Processes without ukmem, and those that may not be read."""
     sleeper = subprocess.Popen(["sleep", "100"])
@@ -257,6 +270,8 @@ def check_strangers(test):
         expect(hidden.pid not in [p["pid"] for p in found["processes"]], f"{found}")
         text = test.look("ps", prefix=prefix)[1]
         expect(re.search(r"^\d+ process(es)? cannot be read", text, re.M), text)
+    if prefix:
+        check_unreadable(test, prefix)
     hidden.communicate("\n")
     if not prefix:
         return

@@ -6,8 +6,8 @@
  *	killed_test [unseen]
  *
  * unseen: without prctl(), so that the library knows nothing of it. Then malloc_trim() and
- * mallinfo2() are not for it, and nobody may look at CPUs and quotas in the background:
- * UKMEM_CONF=background_thread:never, as README says.
+ * mallinfo2() are not for it, and nobody may look at CPUs, quotas and limits:
+ * UKMEM_CONF=background_thread:never,look_ms:0, as docs/programs.md says.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -40,7 +40,7 @@ namespace
 constexpr int SKIPPED = 77;
 constexpr double ROUND_SECONDS = 60;
 constexpr size_t SLACK = 64 << 10, METADATA_SLACK = 4 << 20, LIBC_BYTES = 1 << 10;
-constexpr uint64_t GROUP_MIN = 24u << 20, GROUP_MAX = 40u << 20, GROUP_ROOM = 6u << 20;
+constexpr uint64_t GROUP_MIN = 24u << 20, GROUP_MAX = 64u << 20, GROUP_ROOM = 6u << 20;
 constexpr unsigned GROUP_SLOTS = 4096; /* of each thread: more than the group has */
 
 Sources of_malloc(unsigned)
@@ -323,7 +323,7 @@ struct Group {
 			limit = folder + "/memory.limit_in_bytes";
 			usage = folder + "/memory.usage_in_bytes";
 		}
-		if (write_text(limit, std::to_string(GROUP_MIN)))
+		if (write_text(limit, std::to_string(GROUP_MAX)))
 			return true;
 		rmdir(folder.c_str());
 		return false;
@@ -331,21 +331,22 @@ struct Group {
 };
 
 /*
- * Lifts the limit and lowers it by eighths to what the worker has, or to the least, over and
- * over. The worker stands still meanwhile, so that the kernel need not kill it. The least is
- * what there was when the worker began: the library reads that once, and looks again only above
- * it.
+ * Lifts the limit, lowers it by eighths to what the worker has, or to the least, and leaves it
+ * there for two seconds, over and over. The worker stands still when the limit falls, so that
+ * the kernel need not kill it. When it goes on, it may grow by GROUP_ROOM before it is killed:
+ * the library has to notice the limit first.
  */
 int shrink_group(const Group &group, pid_t pid)
 {
-	uint64_t limit = GROUP_MIN;
+	uint64_t limit = GROUP_MAX;
 	unsigned long shrunk = 0;
+	uint32_t turn = 100000;
 	int status;
 
 	for (;;) {
 		uint64_t usage, lowest;
 
-		nap(100000);
+		nap(turn);
 		kill(pid, SIGSTOP);
 		if (waitpid(pid, &status, WUNTRACED) == pid && !WIFSTOPPED(status))
 			break;
@@ -354,6 +355,7 @@ int shrink_group(const Group &group, pid_t pid)
 		if (limit > lowest)
 			shrunk++;
 		limit = limit > lowest ? std::max(lowest, limit - limit / 8) : GROUP_MAX;
+		turn = limit == lowest ? 2000000 : 100000;
 		if (!write_text(group.limit, std::to_string(limit)))
 			fprintf(stderr, "soak: the limit cannot be set\n");
 		kill(pid, SIGCONT);

@@ -20,6 +20,8 @@ void shim_alone_end(void);
 uint64_t shim_alone_or(uint64_t *p, uint64_t v);
 uint64_t shim_alone_and(uint64_t *p, uint64_t v);
 uint32_t shim_alone_add(uint32_t *p, uint32_t v);
+/* Makes 0 of @v; outside of sections. Result: whether it was @v. */
+bool shim_alone_take(uint64_t *p, uint64_t v);
 int shim_thread_start(void *(*run)(void *));
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Atomic changes in a process of one thread, and in one of several (base/alone.h). */
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <random>
@@ -14,7 +15,7 @@ namespace
 void expect_results_of_atomics()
 {
 	std::mt19937_64 random(7);
-	uint64_t bits = 0, model = 0;
+	uint64_t bits = 0, model = 0, one;
 	uint32_t sum = 0, model_sum = 0;
 
 	for (int i = 0; i < 10000; i++) {
@@ -30,6 +31,11 @@ void expect_results_of_atomics()
 		EXPECT_EQ(shim_alone_add(&sum, n), model_sum);
 		model_sum += n;
 		EXPECT_EQ(sum, model_sum);
+		one = v | 1;
+		EXPECT_FALSE(shim_alone_take(&one, v - 1));
+		EXPECT_EQ(one, v | 1);
+		EXPECT_TRUE(shim_alone_take(&one, v | 1));
+		EXPECT_EQ(one, 0u);
 	}
 }
 
@@ -45,24 +51,34 @@ TEST(AloneTest, ThreadsAreNoticed)
 	});
 }
 
-#ifdef __x86_64__
+/* Under ThreadSanitizer its runtime makes the changes, under locks that a handler waits for. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 /* A word whose low half is the program's, and its high half the handler's. */
 uint64_t word;
 uint32_t sum;
 volatile uint32_t calls, wrong;
+/* What one of the two takes in each round, and how often one did. */
+uint64_t prize;
+volatile uint32_t round_number, taken;
 
-/* Not after each instruction, because then the program would come to no end of a change. */
+/*
+ * Not after each instruction, because then the program would come to no end of a change; and
+ * after another number of them each time, because rounds are all of the same length.
+ */
 void handler(int)
 {
 	static uint32_t traps;
 	const uint32_t n = calls;
 
-	if (++traps % 13)
+	if (++traps < 11 + n % 7)
 		return;
+	traps = 0;
 	wrong = wrong + (n && !(word & uint64_t{ 1 } << (32 + (n - 1) % 32)));
 	shim_alone_and(&word, UINT32_MAX);
 	wrong = wrong + (shim_alone_or(&word, uint64_t{ 1 } << (32 + n % 32)) >> 32 != 0);
 	shim_alone_add(&sum, 1u << 16);
+	if (round_number)
+		taken = taken + shim_alone_take(&prize, round_number);
 	calls = n + 1;
 }
 
@@ -82,26 +98,53 @@ void step(bool on)
 			 : "cc", "memory");
 }
 
+void expect_no_change_lost()
+{
+	const uint32_t rounds = 80;
+	uint32_t mine = 0;
+
+	signal(SIGTRAP, handler);
+	step(true);
+	for (uint32_t i = 0; i < rounds; i++) {
+		uint64_t bit = uint64_t{ 1 } << (i % 32);
+
+		wrong = wrong + ((shim_alone_or(&word, bit) & bit) != 0);
+		wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
+		shim_alone_add(&sum, 1);
+		round_number = i + 1;
+		__atomic_store_n(&prize, i + 1, __ATOMIC_RELAXED);
+		if (shim_alone_take(&prize, i + 1))
+			mine++;
+	}
+	step(false);
+	EXPECT_GE(calls, rounds);
+	EXPECT_EQ(wrong, 0u);
+	EXPECT_EQ(sum, rounds + (calls << 16));
+	EXPECT_EQ(static_cast<uint32_t>(word), 0u);
+	EXPECT_EQ(mine + taken, rounds);
+	EXPECT_GT(taken, 0u);
+}
+
 /* The handler comes between any two instructions of a change, in one round or another. */
 TEST(AloneTest, NoChangeIsLostToASignal)
 {
+	EXPECT_FRESH_PROCESS_PASSES([] { expect_no_change_lost(); });
+}
+
+/* The same with LOCK. */
+TEST(AloneTest, NoChangeIsLostToASignalOfOneThreadOfMany)
+{
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		const uint32_t rounds = 80;
+		std::atomic<bool> end{ false };
+		std::thread other([&end] {
+			while (!end)
+				std::this_thread::yield();
+		});
 
-		signal(SIGTRAP, handler);
-		step(true);
-		for (uint32_t i = 0; i < rounds; i++) {
-			uint64_t bit = uint64_t{ 1 } << (i % 32);
-
-			wrong = wrong + ((shim_alone_or(&word, bit) & bit) != 0);
-			wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
-			shim_alone_add(&sum, 1);
-		}
-		step(false);
-		EXPECT_GE(calls, rounds);
-		EXPECT_EQ(wrong, 0u);
-		EXPECT_EQ(sum, rounds + (calls << 16));
-		EXPECT_EQ(static_cast<uint32_t>(word), 0u);
+		EXPECT_FALSE(shim_alone_is());
+		expect_no_change_lost();
+		end = true;
+		other.join();
 	});
 }
 #endif

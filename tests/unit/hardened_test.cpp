@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hard_shim.h"
 #include "page_util.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
@@ -160,6 +161,31 @@ TEST(HardenedDeathTest, AWriteBehindIsFound)
 	EXPECT_DEATH(behind(0), "kfree\\(\\): .*written to beyond its end");
 	EXPECT_DEATH(behind(7), "kfree\\(\\): .*written to beyond its end");
 	kfree(p);
+}
+
+/* Sizes of slots, and each byte of them. */
+TEST(HardenedTest, EveryByteIsLookedAt)
+{
+	alignas(16) static char slot[1040];
+
+	kfree(kmalloc(1, GFP_KERNEL)); /* it looks which processor this is */
+	for (size_t size = 16; size <= sizeof(slot); size += 16) {
+		EXPECT_TRUE(shim_hard_is_zero(slot, size));
+		EXPECT_EQ(shim_hard_is_near_zero(slot, size), size <= 512);
+		for (size_t i = 0; i < size; i++) {
+			slot[i] = 1;
+			EXPECT_FALSE(shim_hard_is_zero(slot, size)) << i << " of " << size;
+			EXPECT_FALSE(shim_hard_is_near_zero(slot, size)) << i << " of " << size;
+			slot[i] = 0;
+		}
+		if (size > 512)
+			continue;
+		memset(slot, 'x', sizeof(slot));
+		shim_hard_zero_near(slot, size);
+		EXPECT_TRUE(is_zero(slot, size));
+		EXPECT_EQ(slot[size], 'x');
+		memset(slot, 0, sizeof(slot));
+	}
 }
 
 /* Objects pass between threads, each with its own contents, in a hardened process. */

@@ -90,6 +90,47 @@ void decays(size_t size)
 	expect_whole();
 }
 
+/* Runs of 64 KiB that go back one by one are purged in blocks too small for their metadata.
+ * When the last of them goes, they are one free block. */
+void metadata_of_pieces()
+{
+	constexpr unsigned order = 4;
+	Pages odd, even;
+	size_t metadata;
+
+	for (size_t i = 0; i < 256 * kMiB / (ukmem_page_size() << order); i++) {
+		Pages one = fill(GFP_KERNEL, order, 1, true);
+
+		ASSERT_EQ(one.size(), 1u);
+		(i % 2 ? odd : even).push_back(one[0]);
+	}
+	metadata = shim_metadata_resident();
+	free_all(odd, order);
+	shim_trim(true);
+	EXPECT_GE(shim_metadata_resident(), metadata * 9 / 10) << "a neighbour needs each page";
+	free_all(even, order);
+	shim_trim(true);
+	EXPECT_LE(shim_metadata_resident(), metadata / 4);
+	expect_all_free();
+	/* What was given back reads as zeros, and serves again. */
+	Pages again = fill(GFP_KERNEL, order, 256, true);
+	free_all(again, order);
+	expect_all_free();
+}
+
+TEST(PageDecayTest, TrimGivesBackTheMetadataOfWhatWentInPieces)
+{
+	SKIP_WHERE_SHADOWS_STAY();
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("background_thread:never");
+		metadata_of_pieces();
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("background_thread:never,thp:never");
+		metadata_of_pieces();
+	});
+}
+
 TEST(PageDecayTest, APeakGoesBack)
 {
 	SKIP_WHERE_SHADOWS_STAY();

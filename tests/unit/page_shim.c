@@ -45,10 +45,10 @@ void shim_zone_read(unsigned int index, struct shim_zone *out)
 		.nr_refault = z->nr_refault,
 		.present = z->present,
 		.used = __zone_used(z),
-		.managed = z->managed,
-		.wmark_min = z->wmark[WMARK_MIN],
-		.wmark_low = z->wmark[WMARK_LOW],
-		.wmark_high = z->wmark[WMARK_HIGH],
+		.managed = zone_managed(z),
+		.wmark_min = zone_wmark(z, WMARK_MIN),
+		.wmark_low = zone_wmark(z, WMARK_LOW),
+		.wmark_high = zone_wmark(z, WMARK_HIGH),
 		.carve = z->carve_end - z->carve_start + z->ahead_end - z->ahead_start,
 	};
 	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
@@ -169,10 +169,10 @@ struct page *shim_alloc_aligned(gfp_t flags, size_t npages, unsigned int order)
 void shim_limits_read(struct shim_limits *out)
 {
 	*out = (struct shim_limits){
-		.limit = page_limits.limit,
+		.limit = limits_now(),
 		.used = atomic_load(&page_limits.used),
 		.dirty = atomic_load(&page_limits.dirty),
-		.wmark_min = page_limits.wmark[WMARK_MIN],
+		.wmark_min = limits_wmark(WMARK_MIN),
 	};
 }
 

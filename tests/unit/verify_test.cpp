@@ -286,4 +286,34 @@ TEST(VerifyDebugTest, OthersMayGoOn)
 	kmem_cache_destroy(s);
 }
 
+/* The same while slabs come and go: a thread may look at a slab that another is just making. */
+TEST(VerifyDebugTest, SlabsMayComeAndGo)
+{
+	struct kmem_cache *s =
+		kmem_cache_create("passing", 2000, 0, SLAB_RED_ZONE | SLAB_POISON, nullptr);
+	std::atomic<bool> stop = false;
+	std::vector<std::thread> threads;
+
+	for (int t = 0; t < 3; t++)
+		threads.emplace_back([&] {
+			std::vector<void *> objs(200);
+
+			while (!stop) {
+				for (auto &obj : objs)
+					obj = kmem_cache_alloc(s, GFP_KERNEL);
+				for (auto &obj : objs)
+					kmem_cache_free(s, obj);
+				kmem_cache_shrink(s);
+			}
+		});
+	for (int i = 0; i < 50; i++) {
+		Findings f = verify();
+		EXPECT_EQ(f.n, 0) << f.text;
+	}
+	stop = true;
+	for (auto &t : threads)
+		t.join();
+	kmem_cache_destroy(s);
+}
+
 } // namespace

@@ -104,6 +104,82 @@ TEST(Memcg, TunableBelowTheLimit)
 	run_limited("FillsItsGroupWithPages", "0", "limit:48m");
 }
 
+/* Sets a file of the group that this process is in. */
+static void set_own(const std::string &file, size_t bytes)
+{
+	EXPECT_EQ(write_file("/sys/fs/cgroup/limited/" + file, std::to_string(bytes)), 0)
+		<< file;
+}
+
+static size_t usage()
+{
+	return strtoul(read_file("/sys/fs/cgroup/limited/memory.current").c_str(), nullptr, 10);
+}
+
+/* The limit falls, but not below what the process has; then the process grows. */
+GUEST_CHILD(FollowsALimitThatFalls)
+{
+	size_t size = static_cast<size_t>(atol(child_argument()));
+	Blocks blocks;
+	size_t bytes = 0;
+
+	while (bytes < kMax / 2) {
+		blocks.emplace_back(kmalloc(size, GFP_KERNEL), size);
+		memset(blocks.back().first, 1, size);
+		bytes += size;
+	}
+	set_own("memory.max", kMax);
+	usleep(1100000);
+	bytes += fill(size, blocks);
+	EXPECT_LE(bytes, kMax);
+	EXPECT_GE(bytes, kMax / 2);
+	for (auto [p, n] : blocks)
+		kfree(p);
+}
+
+static void run_falling(const char *child, const std::string &argument, const char *conf)
+{
+	Cgroup group("limited");
+
+	group.set("memory.max", std::to_string(5 * kMax));
+	expect_child_passes(__FILE__, __LINE__, child,
+			    { conf, argument, [&] { group.enter(); } });
+	expect_nobody_killed(group);
+}
+
+TEST(Memcg, LimitThatFalls)
+{
+	run_falling("FollowsALimitThatFalls", "200", "");
+	run_falling("FollowsALimitThatFalls", "50000", "");
+}
+
+/* Decay would give it back an hour later. */
+GUEST_CHILD(GivesBackForMemoryHigh)
+{
+	Blocks blocks;
+
+	for (size_t bytes = 0; bytes < 3 * kMax; bytes += 100000) {
+		blocks.emplace_back(kmalloc(100000, GFP_KERNEL), 100000);
+		memset(blocks.back().first, 1, 100000);
+	}
+	for (auto [p, n] : blocks)
+		kfree(p);
+	EXPECT_GE(usage(), 5 * kMax / 2) << "nothing is retained";
+	set_own("memory.high", kMax);
+	for (int ms = 0; ms < 30000 && usage() > kMax; ms += 50) {
+		usleep(50000);
+		kfree(kmalloc(300000, GFP_KERNEL));
+	}
+	EXPECT_LE(usage(), kMax);
+	set_own("memory.max", kMax);
+}
+
+TEST(Memcg, MemoryHighBeforeALowerLimit)
+{
+	run_falling("GivesBackForMemoryHigh", "",
+		    "dirty_decay_ms:3600000,background_thread:never");
+}
+
 /* The limit of a group further up counts as well. */
 TEST(Memcg, LimitOfTheParent)
 {

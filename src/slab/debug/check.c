@@ -91,7 +91,7 @@ void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller)
 		return;
 	}
 	if (s->hard) {
-		slab_hard_free(s, obj, "free()");
+		slab_hard_free(obj, "free()");
 		return;
 	}
 	/* The object was allocated before the cache was checked. Its slab's bitmap shows double

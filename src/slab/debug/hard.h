@@ -3,29 +3,101 @@
 #ifndef SLAB_DEBUG_HARD_H
 #define SLAB_DEBUG_HARD_H
 
+#include "base/alone.h"
+#include "percpu/array.h"
 #include "slab/slab_hard.h"
 
 /* Gives a new cache its quarantine; false without memory. The second undoes it. */
 bool slab_hard_prepare(struct kmem_cache *s);
 void slab_hard_release(struct kmem_cache *s);
+/* Enters a class's cache into the table, before the table is sealed. */
+void slab_hard_enter(struct kmem_cache *s);
 
-/* An object; NULL: there is none at hand (the first), or no memory (the second). */
-void *slab_hard_pop(struct kmem_cache *s, unsigned int node);
+/* An object of @s; NULL: no memory. It is zero, as those of slab_hard_pop(). */
 void *slab_hard_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags);
-/* Frees an object of @s, or reports why it is none. @func: the name for the report. */
-void slab_hard_free(struct kmem_cache *s, void *obj, const char *func);
 /* Whether an object of @s begins at @obj and is in use; reports it if not. */
 bool slab_hard_in_use(struct kmem_cache *s, const void *obj, const char *func);
+/* Whether the slot of a free object shows that the program has it. */
+bool slab_hard_has_canary(const struct kmem_cache *s, void *obj);
 
-/* The cache whose class mark the page of @p has; NULL: none. */
-static inline struct kmem_cache *slab_hard_cache(const void *p)
+/*
+ * The fast paths, in the callers' code. They end where the program has what it asked for, or in
+ * a call of one of these functions, so that they need no stack. A section that fails, as all do
+ * in fallback mode, leaves the rest to them.
+ */
+/* An object of class @c at hand; NULL: there is none. */
+void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node);
+/* Looks whether a free object is zero, and gives it to the program. */
+void *slab_hard_hand_out(void *obj, size_t size);
+/* Zeroes an object whose canary was taken away, and puts it into the quarantine. */
+void slab_hard_put(const struct slab_hard_class *c, void *obj);
+/* Frees an object of a hardened cache, or reports why it is none. False, and nothing was done:
+ * the page of @obj is of no such cache. @func: the name for the report. */
+bool slab_hard_free(void *obj, const char *func);
+
+enum { SLAB_HARD_NEAR = 512 }; /* bytes that the fast paths zero, and look at, themselves */
+
+static always_inline _Atomic uint64_t *slab_canary_place(size_t size, void *obj)
 {
-	size_t offset = (uintptr_t)p - page_window.base;
+	return (_Atomic uint64_t *)(void *)((char *)obj + size - SLAB_CANARY_BYTES);
+}
 
+/* Its first byte in memory is zero, so that a string that reaches it ends there. */
+static always_inline uint64_t slab_canary(const void *obj)
+{
+	uint64_t v = ((uintptr_t)obj ^ slab_hard()->secret[2]) * slab_hard()->secret[3];
+
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v & ~(uint64_t)0xff : v >> 8;
+}
+
+static always_inline void slab_canary_set(void *obj, size_t size)
+{
+	atomic_store_explicit(slab_canary_place(size, obj), slab_canary(obj),
+			      memory_order_relaxed);
+}
+
+/* Whether a free object is zero; false also above SLAB_HARD_NEAR: slab_hard_hand_out() looks.
+ */
+static always_inline bool slab_hard_is_near_zero(const void *obj, size_t size)
+{
+	const slab_two_words *first = obj, *last = first + size / sizeof(*first) - 1;
+	slab_two_words any = { 0, 0 };
+
+	if (unlikely(size > SLAB_HARD_NEAR))
+		return false;
+	for (; first <= last; first++, last--)
+		any |= *first | *last;
+	return !(any[0] | any[1]);
+}
+
+static always_inline void slab_hard_zero_near(void *obj, size_t size)
+{
+	slab_two_words *first = obj, *last = first + size / sizeof(*first) - 1;
+
+	for (; first <= last; first++, last--)
+		*first = *last = (slab_two_words){ 0, 0 };
+}
+
+/* Takes the canary of an object away. False: it is none, or has none. *@c: the class. */
+static always_inline bool slab_canary_take(void *obj, const struct slab_hard_class **class)
+{
+	size_t offset = (uintptr_t)obj - page_window.base, in_slab;
+	const struct slab_hard_class *c;
+	unsigned int place;
+	uint64_t word;
+	size_t index;
+
+	*class = NULL;
 	if (unlikely(!page_window_readable(offset)))
-		return NULL;
-	return slab_hard()
-		->by_mark[page_place_mark(page_place(offset >> page_window.page_shift))];
+		return false;
+	place = page_place(offset >> page_shift());
+	*class = c = &slab_hard()->by_mark[page_place_mark(place)];
+	in_slab = (offset & (((size_t)1 << page_shift()) - 1)) +
+		  ((size_t)page_place_to_head(place) << page_shift());
+	word = slab_canary(obj);
+	index = reciprocal_divide((uint32_t)in_slab, c->reciprocal);
+	return likely(in_slab < c->end) && likely(index * c->size == in_slab) &&
+	       likely(alone_exchange(slab_canary_place(c->size, obj), &word, 0));
 }
 
 #endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Follows the memory limit of the control group while the program runs. A look reads it anew
+ * (os/os_share.c); if it has changed, the limits and watermarks change (limits.c), and as long
+ * as the memory that may be resident is above a lowered limit, each look gives free memory
+ * back. It does the same while the group is above memory.high, which refuses nothing, but slows
+ * the group's processes down.
+ *
+ * A look costs a few dozen system calls. A process looks when it has grown by a 16th of the
+ * limit, at most 64 MiB, since the last look. It also looks every look_ms, if one of these asks
+ * for it: a request by which the process grows, another slow path of a process that has much
+ * free memory, the background thread. A process that never had 8 MiB does not look.
+ *
+ * A program that does not know of the library may have forbidden it to open files (seccomp). So
+ * in the drop-in requests look only if a limit is known. Then they read files anyway when they
+ * come near it (limits.c).
+ *
+ * A look is short, and needs no lock. One thread looks at a time; others go on, among them a
+ * handler that has interrupted a look.
+ */
+#include "page/follow.h"
+
+#include "base/bits.h"
+#include "base/compiler.h"
+#include "base/config.h"
+#include "base/lock.h"
+#include "os/os.h"
+#include "os/os_share.h"
+#include "page/pageset.h"
+#include "page/purge.h"
+#include "percpu/gate.h"
+
+enum {
+	SMALL_BYTES = 8 << 20, /* a process of this size does not look */
+	STEP_BYTES = 1 << 20,  /* growth from one reading of the clock to the next */
+};
+
+_Atomic size_t page_follow_at = SIZE_MAX;
+
+/* Synchronization: relaxed; `unmet` is the looking thread's. */
+static _Atomic uint64_t last; /* ms; the last look */
+static _Atomic size_t before; /* pages that may have been resident then */
+static atomic_bool unmet;     /* the limit was lowered, and is not met yet */
+static atomic_flag looking = ATOMIC_FLAG_INIT;
+
+static size_t pages(uint64_t bytes)
+{
+	return (size_t)(bytes >> page_window.page_shift);
+}
+
+static bool requests_look(void)
+{
+	return config.look_ms && (!os_heap.is_ukmem || os_share_memory() != UINT64_MAX);
+}
+
+/* The next request to call page_follow_growth() is one that needs more than @npages. */
+static void wait_for(size_t npages)
+{
+	atomic_store_explicit(&page_follow_at, requests_look() ? npages : SIZE_MAX,
+			      memory_order_relaxed);
+}
+
+/* Gives about @npages of free memory back. Result: how many. */
+static size_t give_back(size_t npages)
+{
+	size_t purged = 0;
+
+	/* Pinned memory would have to be pinned again, which the system may refuse. */
+	for_each_zone (z)
+		if (z->type != ZONE_DMA && purged < npages)
+			purged += zone_purge_to(z, 0, npages - purged, 0);
+	return purged;
+}
+
+/* The pages that the process should give back. */
+static size_t excess(const struct os_cgroup_limits *now)
+{
+	size_t resident = limits_resident();
+
+	if (now->memory_above)
+		return SIZE_MAX;
+	if (!atomic_load_explicit(&unmet, memory_order_relaxed))
+		return 0;
+	if (now->memory_free <= limits_margin(now->memory))
+		return SIZE_MAX;
+	return resident - min_size(resident, limits_now());
+}
+
+static void look(void)
+{
+	struct os_cgroup_limits now;
+	size_t much;
+
+	os_share_update_memory(&now);
+	if (limits_update())
+		atomic_store_explicit(&unmet, true, memory_order_relaxed);
+	much = excess(&now);
+	if (much && give_back(much) < much) {
+		pageset_drain(NULL);
+		give_back(much);
+	}
+	if (!much)
+		atomic_store_explicit(&unmet, false, memory_order_relaxed);
+}
+
+static cold void look_at(uint64_t ms)
+{
+	/* A look can wait for a fork, and for the holder of a lock that a handler interrupted.
+	 * Acquire and release order the looks of different threads. */
+	if (!config.look_ms || os_is_confined() || !lock_none_held() || pcpu_gate_is_closed() ||
+	    atomic_flag_test_and_set_explicit(&looking, memory_order_acquire))
+		return;
+	atomic_store_explicit(&last, ms, memory_order_relaxed);
+	pcpu_gate_enter(true);
+	look();
+	pcpu_gate_leave();
+	atomic_store_explicit(&before, limits_resident(), memory_order_relaxed);
+	wait_for(max_size(limits_resident() + pages(STEP_BYTES), pages(SMALL_BYTES)));
+	atomic_flag_clear_explicit(&looking, memory_order_release);
+}
+
+static bool is_time(uint64_t ms)
+{
+	/* Signed: another thread's look may be the later one. */
+	return (int64_t)(ms - atomic_load_explicit(&last, memory_order_relaxed)) >=
+	       (int64_t)config.look_ms;
+}
+
+bool page_follow_is_worth(size_t dirty)
+{
+	return dirty > pages(SMALL_BYTES) && requests_look();
+}
+
+void page_follow(uint64_t ms)
+{
+	if (is_time(ms))
+		look_at(ms);
+}
+
+void page_follow_request(uint64_t ms)
+{
+	if (requests_look())
+		page_follow(ms);
+}
+
+void page_follow_now(void)
+{
+	look_at(os_calls.now_ms());
+}
+
+noinline void page_follow_growth(size_t npages)
+{
+	size_t resident = limits_resident() + npages;
+	size_t most = pages(limits_margin((uint64_t)limits_now() << page_window.page_shift));
+	size_t grown = resident -
+		       min_size(resident, atomic_load_explicit(&before, memory_order_relaxed));
+	uint64_t ms = os_calls.now_ms();
+
+	wait_for(resident + pages(STEP_BYTES));
+	if (grown > most || is_time(ms))
+		look_at(ms);
+}
+
+void page_follow_init(void)
+{
+	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
+	atomic_store_explicit(&before, pages(SMALL_BYTES), memory_order_relaxed);
+	wait_for(pages(SMALL_BYTES));
+}
+
+/* The thread that looked may not exist in the child. */
+void page_follow_fork_child(void)
+{
+	atomic_flag_clear_explicit(&looking, memory_order_release);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow path's way from slabs to the program, of all caches: one object for the request, and
+ * others, half an array at most, for the next ones. A hardened cache's objects are shuffled on
+ * the way.
+ */
+#include "slab/slab_refill.h"
+
+#include "base/assert.h"
+#include "base/probe.h"
+#include "page/background.h"
+#include "percpu/array_slow.h"
+#include "slab/slab_capacity.h"
+#include "slab/slab_hard.h"
+#include "slab/slab_objects.h"
+#include "slab/slab_stock.h"
+#include "slab/slab_take.h"
+
+unsigned int slab_half_of(const struct kmem_cache *s, unsigned int capacity, unsigned int more)
+{
+	return min_uint(min_uint(capacity / 2, slab_step(s)) + more, SLAB_BATCH_MAX);
+}
+
+/* Takes the objects through @batch with room for @most. */
+static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void **batch,
+		    unsigned int most)
+{
+	unsigned int asked = node, want, got, pushed;
+
+	debug_assert(node < page_window.nr_nodes);
+	want = slab_half_of(s, slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL), 1);
+	want = min_uint(want, most);
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		page_decay();
+		if (slab_keeps_stock(s))
+			slab_stock_refill(s);
+	}
+	got = slab_take(s, &node, batch, want, 1, flags);
+	if (!got)
+		return NULL;
+	debug_assert(got <= want);
+	debug_assert(slab_cache_of(batch[0]) == s && page_node(page_of(batch[0])) == node);
+	slab_event(s, SLAB_ALLOC_SLOWPATH);
+	if (got == 1)
+		return batch[0];
+	slab_event(s, SLAB_ALLOC_REFILL);
+	PROBE(refill, s->name, node, got);
+	if (unlikely(s->hard))
+		slab_hard_shuffle(batch, got);
+	if (unlikely(node != asked))
+		slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL);
+	pushed = pcpu_array_fill(slab_array(s, node), batch + 1, got - 1);
+	if (pushed < got - 1)
+		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);
+	return batch[0];
+}
+
+static noinline void *refill_many(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	void *batch[SLAB_BATCH_MAX];
+
+	return refill(s, node, flags, batch, SLAB_BATCH_MAX);
+}
+
+static noinline void *refill_few(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	void *batch[SLAB_BATCH_FEW];
+
+	return refill(s, node, flags, batch, SLAB_BATCH_FEW);
+}
+
+void *slab_refill(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	return slab_is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+}
