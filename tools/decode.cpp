@@ -17,88 +17,14 @@
 #include <string>
 #include <vector>
 
-#include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <elfutils/libdwfl.h>
-
 #include "command.h"
+#include "lines.h"
 #include "words.h"
 
 namespace fs = std::filesystem;
 
 namespace
 {
-
-/* A program or library whose debug information is looked for. */
-class module_lines
-{
-      public:
-	explicit module_lines(const fs::path &file) : dwfl(dwfl_begin(&callbacks))
-	{
-		if (!dwfl)
-			return;
-		module = dwfl_report_offline(dwfl.get(), file.filename().c_str(), file.c_str(),
-					     -1);
-		dwfl_report_end(dwfl.get(), nullptr, nullptr);
-	}
-
-	/** "file.c:12" of the call in front of @offset from where the file begins in memory;
-	 * "": not known. */
-	std::string line(uint64_t offset) const
-	{
-		Dwarf_Addr start = 0;
-		int number = 0;
-
-		if (!module)
-			return "";
-		dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr,
-				 nullptr);
-
-		Dwfl_Line *found = dwfl_module_getsrc(module, start + offset - 1);
-		const char *file = found ? dwfl_lineinfo(found, nullptr, &number, nullptr,
-							 nullptr, nullptr)
-					 : nullptr;
-
-		if (!file || number <= 0)
-			return "";
-		return fs::path(file).filename().string() + ":" + std::to_string(number);
-	}
-
-	/** The function with that call, by the symbol table; "": not known. */
-	std::string function(uint64_t offset) const
-	{
-		Dwarf_Addr start = 0;
-
-		if (!module)
-			return "";
-		dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr,
-				 nullptr);
-
-		const char *name = dwfl_module_addrname(module, start + offset - 1);
-
-		return name ? name : "";
-	}
-
-      private:
-	struct end {
-		void operator()(Dwfl *d) const
-		{
-			dwfl_end(d);
-		}
-	};
-
-	static const Dwfl_Callbacks callbacks;
-
-	std::unique_ptr<Dwfl, end> dwfl;
-	Dwfl_Module *module = nullptr;
-};
-
-const Dwfl_Callbacks module_lines::callbacks = {
-	.find_elf = dwfl_build_id_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
-	.section_address = dwfl_offline_section_address,
-	.debuginfo_path = nullptr,
-};
 
 /* The files that reports name by their last part. */
 class modules

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -15,7 +16,9 @@
 #include "command.h"
 #include "live/leaks.h"
 #include "live/process.h"
+#include "live/profile.h"
 #include "live/snapshot.h"
+#include "symbols.h"
 #include "words.h"
 
 using json = nlohmann::ordered_json;
@@ -37,11 +40,23 @@ struct group {
 	}
 };
 
+/* Leaked objects that the heap profile has sampled, of one stack. */
+struct stack_group {
+	std::vector<live::address> stack; /* the innermost first; empty: not known */
+	uint64_t samples = 0;
+	double objects = 0, bytes = 0; /* estimates, with those that were not sampled */
+	std::vector<live::address> some;
+};
+
 struct report {
 	uint64_t objects = 0, bytes = 0; /* in use */
 	uint64_t direct = 0, direct_bytes = 0, indirect = 0, indirect_bytes = 0;
 	double stopped = 0;	   /* seconds */
 	std::vector<group> groups; /* the one with the most bytes first */
+
+	bool profiled = false;
+	std::vector<stack_group> stacks; /* in the same order */
+	std::vector<live::mapping> maps; /* where there are stacks */
 };
 
 class searcher
@@ -132,6 +147,39 @@ class searcher
 		std::stable_sort(
 			done.groups.begin(), done.groups.end(),
 			[](const group &a, const group &b) { return a.bytes() > b.bytes(); });
+		add_stacks(now);
+	}
+
+	void add_stacks(const live::leak_search &now)
+	{
+		const live::heap_sites sites = live::read_sites(process, reader.layout());
+		std::map<std::vector<live::address>, stack_group> groups;
+
+		done.profiled = !sites.all.empty();
+		for (const live::leaked_object &l : now.leaked) {
+			if (!l.sampled || l.site >= sites.all.size())
+				continue;
+
+			const auto bytes = static_cast<double>(l.sampled);
+			const double each = live::allocations_for_sample(bytes, sites.interval);
+			stack_group &g = groups[sites.all[l.site].stack];
+
+			g.samples++;
+			g.objects += each;
+			g.bytes += each * bytes;
+			if (g.some.size() < o.limit)
+				g.some.push_back(l.at);
+		}
+		for (auto &[stack, g] : groups) {
+			g.stack = stack;
+			done.stacks.push_back(std::move(g));
+		}
+		std::stable_sort(done.stacks.begin(), done.stacks.end(),
+				 [](const stack_group &a, const stack_group &b) {
+					 return a.bytes > b.bytes;
+				 });
+		if (!done.stacks.empty())
+			done.maps = process.mappings();
 	}
 
 	std::string contents(const live::leaked_object &l)
@@ -179,6 +227,76 @@ std::string dump(const std::string &digits)
 	return bytes + "  |" + letters + "|";
 }
 
+/* "parse (reader.c:42)": the call before the return address @pc. */
+std::string frame_text(symbols &names, live::address pc)
+{
+	const module_lines::place at = names.line(pc - 1);
+	std::string text = names.name(pc - 1);
+
+	if (!at.file.empty())
+		text += " (" + std::filesystem::path(at.file).filename().string() + ":" +
+			std::to_string(at.line) + ")";
+	return text;
+}
+
+void print_stacks(const report &r)
+{
+	using ull = unsigned long long;
+	symbols names(r.maps);
+	uint64_t samples = 0;
+	double objects = 0, bytes = 0;
+
+	for (const stack_group &g : r.stacks) {
+		samples += g.samples;
+		objects += g.objects;
+		bytes += g.bytes;
+	}
+	printf("\nsampled of them: %llu, for about %.0f objects, %s, of those allocated while "
+	       "the heap profile was on\n",
+	       static_cast<ull>(samples), objects, human(std::llround(bytes)).c_str());
+	for (const stack_group &g : r.stacks) {
+		printf("\n%llu samples, about %.0f objects, %s:", static_cast<ull>(g.samples),
+		       g.objects, human(std::llround(g.bytes)).c_str());
+		for (live::address at : g.some)
+			printf(" %s", hexadecimal(at).c_str());
+		printf("\n");
+		for (live::address pc : g.stack)
+			printf("  %s\n", frame_text(names, pc).c_str());
+		if (g.stack.empty())
+			printf("  (stack unknown)\n");
+	}
+}
+
+json stacks_json(const report &r)
+{
+	symbols names(r.maps);
+	json all = json::array();
+
+	for (const stack_group &g : r.stacks) {
+		json frames = json::array(), some = json::array();
+
+		for (live::address pc : g.stack) {
+			const module_lines::place at = names.line(pc - 1);
+			json frame = { { "address", hexadecimal(pc) },
+				       { "function", names.name(pc - 1) } };
+
+			if (!at.file.empty()) {
+				frame["file"] = at.file;
+				frame["line"] = at.line;
+			}
+			frames.push_back(frame);
+		}
+		for (live::address at : g.some)
+			some.push_back(hexadecimal(at));
+		all.push_back({ { "samples", g.samples },
+				{ "objects", g.objects },
+				{ "bytes", g.bytes },
+				{ "addresses", some },
+				{ "frames", frames } });
+	}
+	return all;
+}
+
 void print(const leaks_options &o, const report &r)
 {
 	using ull = unsigned long long;
@@ -201,6 +319,8 @@ void print(const leaks_options &o, const report &r)
 			printf("  %s%s\n", hexadecimal(g.some[i]).c_str(),
 			       i ? "" : ("  " + dump(g.first)).c_str());
 	}
+	if (r.profiled)
+		print_stacks(r);
 }
 
 void print_json(const leaks_options &o, const report &r, const std::string &program)
@@ -232,6 +352,8 @@ void print_json(const leaks_options &o, const report &r, const std::string &prog
 
 	if (o.stop)
 		all["stopped_seconds"] = r.stopped;
+	if (r.profiled)
+		all["stacks"] = stacks_json(r);
 	std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
 }
 
@@ -250,7 +372,8 @@ CLI::App *add_leaks(CLI::App &app, leaks_options &options)
 			"and did\nnot change meanwhile (1; with --stop 0: search once)")
 		->type_name("SECONDS")
 		->check(CLI::Range(0.0, 86400.0));
-	sub->add_option("--limit", options.limit, "Addresses for each cache and size (3)")
+	sub->add_option("--limit", options.limit,
+			"Addresses for each cache and size, and each stack (3)")
 		->type_name("N")
 		->check(CLI::Range(1u, 1000000000u));
 	sub->add_flag("--json", options.json, "As one JSON object in a line");
@@ -259,7 +382,9 @@ CLI::App *add_leaks(CLI::App &app, leaks_options &options)
 		"as a pointer,\nso a leaked object may go unnoticed. LEAKED objects are "
 		"those that nothing leads to;\nINDIRECT ones are reachable from leaked "
 		"objects alone. Without --stop an object whose\nonly pointer is in a "
-		"register may be shown, too.\n");
+		"register may be shown, too.\n\nWhile the heap profile is on (ukmem profile "
+		"start PID), one allocation of many is a sample.\nLeaked samples, of the cache "
+		"\"sampled\" here, are shown by stack, with estimates for all.\n");
 	return sub;
 }
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "live/map.h"
 #include "live/process.h"
 #include "map_page.h"
+#include "page.h"
 #include "words.h"
 
 namespace
@@ -28,8 +28,6 @@ enum { DEFAULT_COUNT = 10, MOST_SNAPSHOTS = 1000 };
 
 /* Bounds of the whole file: some ten bytes for a run, some hundred for a cell. */
 constexpr size_t most_runs = 400000, most_cells = 1 << 16, fewest_cells = 1 << 10;
-
-constexpr const char *placeholder = "@DATA@";
 
 json cell_json(const live::map_cell &cell)
 {
@@ -118,31 +116,6 @@ json snapshot_json(const live::heap_map &map, double seconds)
 		 { "zones", zones } };
 }
 
-std::string now()
-{
-	const time_t t = time(nullptr);
-	char text[64];
-	tm local = {};
-
-	localtime_r(&t, &local);
-	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %z", &local);
-	return text;
-}
-
-/* JSON for a script element, which "</script>" in a name would end. */
-std::string script_text(const json &j)
-{
-	const std::string text = j.dump(-1, ' ', false, json::error_handler_t::replace);
-	std::string safe;
-
-	for (char c : text)
-		if (c == '<')
-			safe += "\\u003c";
-		else
-			safe += c;
-	return safe;
-}
-
 /* All snapshots, each as text. When the process ends, those until then. */
 std::vector<std::string> take_all(const map_options &o, live::reader &reader)
 {
@@ -173,17 +146,16 @@ std::vector<std::string> take_all(const map_options &o, live::reader &reader)
 void write_page(const map_options &o, const std::string &about,
 		const std::vector<std::string> &snapshots)
 {
-	const std::string page = map_page;
-	const size_t at = page.find(placeholder);
+	const page_parts page(map_page);
 	std::ofstream out(o.output);
 	const char *separator = "";
 
-	out << page.substr(0, at) << "{\"ukmem\":" << about << ",\"snapshots\":[";
+	out << page.before << "{\"ukmem\":" << about << ",\"snapshots\":[";
 	for (const std::string &s : snapshots) {
 		out << separator << s;
 		separator = ",\n";
 	}
-	out << "]}" << page.substr(at + std::string(placeholder).size());
+	out << "]}" << page.behind;
 	out.close();
 	if (!out)
 		throw std::runtime_error(o.output + ": " + strerror(errno));
@@ -225,7 +197,7 @@ int map_heap(const map_options &options)
 							{ "program", process.program() },
 							{ "version", mode.version },
 							{ "mode", mode.name },
-							{ "time", now() } });
+							{ "time", time_text() } });
 		const std::vector<std::string> snapshots = take_all(options, reader);
 
 		write_page(options, about, snapshots);

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <ctime>
+#include <map>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -62,6 +63,9 @@ enum {
 	DEFAULT_TYPE = 14
 };
 
+/* Fields of a mapping: pprof need not look for names itself. */
+enum { HAS_FUNCTIONS = 7, HAS_FILES, HAS_LINES };
+
 class writer
 {
       public:
@@ -106,15 +110,17 @@ class writer
 			.number(2, string(bytes ? "bytes" : "count"));
 	}
 
-	uint64_t function(const std::string &name)
+	uint64_t function(const std::string &name, const std::string &file)
 	{
-		const auto [at, is_new] = functions.emplace(name, functions.size() + 1);
+		const auto [at, is_new] =
+			functions.emplace(std::make_pair(name, file), functions.size() + 1);
 
 		if (is_new)
 			out.inside(FUNCTION, message()
 						     .number(1, at->second)
 						     .number(2, string(name))
-						     .number(3, string(name)));
+						     .number(3, string(name))
+						     .number(4, string(file)));
 		return at->second;
 	}
 
@@ -122,19 +128,24 @@ class writer
 	uint64_t location(live::address pc)
 	{
 		const auto [at, is_new] = locations.emplace(pc, locations.size() + 1);
-		const live::mapping *m = names.find(pc - 1);
 
-		if (is_new)
-			out.inside(
-				LOCATION,
-				message()
-					.number(1, at->second)
-					.number(2,
-						m ? static_cast<uint64_t>(m - p.maps.data() + 1)
-						  : 0)
-					.number(3, pc - 1)
-					.inside(4, message().number(
-							   1, function(names.name(pc - 1)))));
+		if (!is_new)
+			return at->second;
+
+		const live::mapping *m = names.find(pc - 1);
+		const module_lines::place place = names.line(pc - 1);
+		const message line =
+			message()
+				.number(1, function(names.name(pc - 1), place.file))
+				.number(2, static_cast<uint64_t>(place.line));
+
+		out.inside(
+			LOCATION,
+			message()
+				.number(1, at->second)
+				.number(2, m ? static_cast<uint64_t>(m - p.maps.data() + 1) : 0)
+				.number(3, pc - 1)
+				.inside(4, line));
 		return at->second;
 	}
 
@@ -159,14 +170,17 @@ class writer
 					    .number(3, m.end)
 					    .number(4, m.offset)
 					    .number(5, string(m.file))
-					    .number(7, 1));
+					    .number(HAS_FUNCTIONS, 1)
+					    .number(HAS_FILES, 1)
+					    .number(HAS_LINES, 1));
 	}
 
 	const live::heap_profile &p;
 	symbols &names;
 	message out;
 	std::vector<std::string> strings;
-	std::unordered_map<std::string, uint64_t> string_index, functions;
+	std::unordered_map<std::string, uint64_t> string_index;
+	std::map<std::pair<std::string, std::string>, uint64_t> functions; /* name, file */
 	std::unordered_map<live::address, uint64_t> locations;
 };
 

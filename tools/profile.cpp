@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "flame.h"
 #include "live/control.h"
 #include "live/process.h"
 #include "live/profile.h"
 #include "live/snapshot.h"
+#include "page.h"
 #include "pprof.h"
 #include "symbols.h"
 #include "words.h"
@@ -49,10 +51,10 @@ CLI::App *add_profile(CLI::App &app, profile_options &options)
 	add_pid(dump, options.pid)->required();
 	dump->add_option("--format", options.format,
 			 "pprof (the default): profile.proto, compressed; folded: a line for "
-			 "each stack,\nfor flame graphs; heap: text, which pprof and --growth "
-			 "read")
+			 "each stack,\nfor tools that draw flame graphs; flame: a flame graph, "
+			 "a page for a browser;\nheap: text, which pprof and --growth read")
 		->type_name("FORMAT")
-		->check(CLI::IsMember({ "pprof", "folded", "heap" }));
+		->check(CLI::IsMember({ "pprof", "folded", "flame", "heap" }));
 	dump->add_option("-o,--output", options.output, "Write to this file, not to stdout")
 		->type_name("FILE");
 	dump->add_option("--growth", options.before,
@@ -60,7 +62,7 @@ CLI::App *add_profile(CLI::App &app, profile_options &options)
 		->type_name("FILE")
 		->check(CLI::ExistingFile);
 	dump->add_flag("--allocated", options.allocated,
-		       "folded: bytes allocated until now, not bytes in use");
+		       "folded, flame: bytes allocated until now, not bytes in use");
 	dump->footer(
 		"A process samples its allocations if it was started with "
 		"UKMEM_CONF=profile:1, is told so by\nukmem profile start, or calls "
@@ -117,7 +119,18 @@ std::string dump(const profile_options &o)
 
 	symbols names(p.maps);
 
-	return o.format == "folded" ? folded(p, names, o.allocated) : pprof(p, names);
+	if (o.format == "folded")
+		return folded(p, names, o.allocated);
+	if (o.format == "pprof")
+		return pprof(p, names);
+	return flame_page(p, names,
+			  { { "pid", o.pid },
+			    { "program", process.program() },
+			    { "time", time_text() },
+			    { "interval", p.interval },
+			    { "what", o.before.empty() ? "Heap profile"
+						       : "Growth since an earlier profile" },
+			    { "view", o.allocated ? "2" : "0" } });
 }
 
 } // namespace

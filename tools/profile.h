@@ -13,7 +13,8 @@ struct profile_options {
 	pid_t pid = 0;
 	uint64_t interval = 0; /**< start: bytes; 0: as the process was told before */
 	std::string format = "pprof", output, before;
-	bool allocated = false; /**< folded: all that was allocated, not only what is in use */
+	bool allocated =
+		false; /**< folded, flame: all that was allocated, not only what is in use */
 };
 
 /** Adds ukmem profile with its subcommands. */

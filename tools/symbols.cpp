@@ -86,39 +86,72 @@ symbols::file symbols::read(const std::string &path)
 	return f;
 }
 
-std::string symbols::name(live::address at)
+/* The file with the code at @at, with its @offset in the file, and the address there in the
+ * file's own terms, 0 if it has none; NULL: it is in no file. */
+symbols::file *symbols::file_of(live::address at, uint64_t &offset, uint64_t &inside)
 {
 	const live::mapping *m = find(at);
-	char text[32];
 
-	if (!m || m->file.empty() || m->file[0] != '/') {
-		std::snprintf(text, sizeof(text), "0x%llx",
-			      static_cast<unsigned long long>(at));
-		return text;
-	}
+	if (!m || m->file.empty() || m->file[0] != '/')
+		return nullptr;
 
 	auto known = files.find(m->file);
 
 	if (known == files.end())
 		known = files.emplace(m->file, read(m->file)).first;
-
-	const file &f = known->second;
-	const uint64_t offset = at - m->start + m->offset;
-
-	for (const auto &s : f.segments) {
-		if (offset < s.offset || offset - s.offset >= s.size)
-			continue;
-
-		const uint64_t inside = offset - s.offset + s.address;
-		auto next = f.functions.upper_bound(inside);
-
-		if (next == f.functions.begin())
+	offset = at - m->start + m->offset;
+	inside = 0;
+	for (const auto &s : known->second.segments)
+		if (offset >= s.offset && offset - s.offset < s.size) {
+			inside = offset - s.offset + s.address;
 			break;
+		}
+	return &known->second;
+}
+
+const module_lines &symbols::lines_of(file &f, live::address at)
+{
+	if (!f.lines)
+		f.lines = std::make_unique<module_lines>(find(at)->file);
+	return *f.lines;
+}
+
+std::string symbols::name(live::address at)
+{
+	uint64_t offset, inside;
+	file *f = file_of(at, offset, inside);
+	char text[32];
+
+	if (!f) {
+		std::snprintf(text, sizeof(text), "0x%llx",
+			      static_cast<unsigned long long>(at));
+		return text;
+	}
+
+	auto next = f->functions.upper_bound(inside);
+
+	if (inside && next != f->functions.begin()) {
 		--next;
 		/* Functions written in assembly may have no size. */
 		if (inside < next->second.end || next->second.end == next->first)
 			return readable(next->second.name.c_str());
 	}
+
+	const std::string other = inside ? lines_of(*f, at).function_at(inside) : "";
+
+	if (!other.empty())
+		return readable(other.c_str());
 	std::snprintf(text, sizeof(text), "+0x%llx", static_cast<unsigned long long>(offset));
-	return m->file.substr(m->file.rfind('/') + 1) + text;
+
+	const std::string &path = find(at)->file;
+
+	return path.substr(path.rfind('/') + 1) + text;
+}
+
+module_lines::place symbols::line(live::address at)
+{
+	uint64_t offset, inside;
+	file *f = file_of(at, offset, inside);
+
+	return f && inside ? lines_of(*f, at).at(inside) : module_lines::place{};
 }

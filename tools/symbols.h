@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of functions, by the ELF symbol tables of files. */
+/* Names of functions, by the ELF symbol tables of files, and lines of source. */
 #ifndef TOOLS_SYMBOLS_H
 #define TOOLS_SYMBOLS_H
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lines.h"
 #include "live/memory.h"
 
 class symbols
@@ -17,6 +18,8 @@ class symbols
 
 	/** The function that the code at @at belongs to; else the file and the offset in it. */
 	std::string name(live::address at);
+	/** Its line of source; without a file: not known. */
+	module_lines::place line(live::address at);
 	/** The mapping that @at lies in; NULL: none. */
 	const live::mapping *find(live::address at) const;
 
@@ -31,9 +34,12 @@ class symbols
 			uint64_t offset, size, address;
 		};
 		std::vector<segment> segments;
+		std::unique_ptr<module_lines> lines; /* when first asked for */
 	};
 
 	static file read(const std::string &path);
+	file *file_of(live::address at, uint64_t &offset, uint64_t &inside);
+	const module_lines &lines_of(file &f, live::address at);
 
 	const std::vector<live::mapping> &maps;
 	std::map<std::string, file> files;

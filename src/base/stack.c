@@ -14,21 +14,21 @@
  * all code with unwind tables. It trusts them, waits for a lock where a program has registered
  * tables for code that it made at run time, and asks libc where others are: since glibc 2.35
  * without a lock (_dl_find_object), which this file insists on. So it is for callers that want
- * it. stack_load() makes its first call, which may allocate, and loads libgcc_s where the
- * process has none. Without that, such a process has no unwinder.
+ * it. Most stacks are read by unwind.c, which keeps what it learns from these tables.
+ * stack_load() makes its first call, which may allocate, and loads libgcc_s where the process
+ * has none. Without that, such a process has no unwinder.
  */
 #include "base/stack.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <unwind.h>
 
 #include "base/compiler.h"
+#include "base/stack_word.h"
+#include "base/unwind.h"
 
 /* A static program may be without them. */
 #pragma weak _Unwind_Backtrace
@@ -87,29 +87,11 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg)
 	return _URC_NO_REASON;
 }
 
-/* Whether the word at @addr can be read. The kernel reads it, and then refuses the operation,
- * of which there is none with this number. */
-static bool is_readable(uintptr_t addr)
-{
-	int saved = errno;
-	bool ok = !(addr % sizeof(addr)) &&
-		  syscall(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -1 && errno == EINVAL;
-
-	errno = saved;
-	return ok;
-}
-
 enum {
 	OWN_WORDS = 1024,      /* of the library's frames */
 	FRAME_BYTES = 1 << 20, /* of a frame of the program */
 	LEAST_ADDRESS = 4096,  /* of code */
 };
-
-static no_sanitize_thread __attribute__((__no_sanitize__("address"))) uintptr_t
-word_at(uintptr_t addr)
-{
-	return *(const volatile uintptr_t *)addr;
-}
 
 /* Whether @pc may be code: it lies in the program or a library, as far as libc can tell without
  * a lock. */
@@ -183,6 +165,10 @@ unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bo
 		return 0;
 	backtrace = tables ? unwinder(&t.ip) : NULL;
 	if (backtrace) {
+		unsigned int n = unwind_stack(pc, most, t.caller);
+
+		if (n)
+			return n;
 		backtrace(note, &t);
 		return t.n;
 	}

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/unwind.h"
 #include "os/os.h"
 
 struct profile_site *profile_sites;
@@ -22,13 +23,15 @@ enum { PROBES = 64 };
 
 bool sites_init(void)
 {
-	size_t len = align_up(PROFILE_SITES * sizeof(struct profile_site), os_page_size());
+	size_t len = PROFILE_SITES * sizeof(struct profile_site);
 	void *mem;
 
 	if (profile_sites)
 		return true;
-	if (os_map_metadata(len, &mem))
+	if (os_map_metadata(align_up(len + unwind_bytes(), os_page_size()), &mem))
 		return false;
+	if (unwind_bytes())
+		unwind_begin((char *)mem + len);
 	profile_sites = mem; /* before the start lets others use it */
 	return true;
 }

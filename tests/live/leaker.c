@@ -3,9 +3,10 @@
  * A process that leaks objects which are known: tests/live/leaks_test.py.
  *
  *   leaker plant     leaks; prints the addresses of the objects that it leaked, and of some
- * that it did not, a line each; then "ready"; ends when stdin does leaker clean     the same
- * objects, none of them leaked leaker storm     threads move objects among themselves until
- * stdin ends; none is leaked
+ *                    that it did not, a line each; then "ready"; ends when stdin does
+ *   leaker clean     the same objects, none of them leaked
+ *   leaker stacks    leaks many objects at two places, keeps as many of a third; "ready"
+ *   leaker storm     threads move objects among themselves until stdin ends; none is leaked
  *
  * Addresses are printed in hexadecimal: "direct A", "indirect A", "kept A". The process keeps
  * them inverted, so that they are no pointers.
@@ -138,6 +139,29 @@ static __attribute__((noinline)) void make_objects(void)
 	}
 }
 
+/* For the heap profile: places that leak, and one that does not. */
+enum { STACK_SIZE = 208, HOT = 40000, COLD = 8000 };
+
+static void *volatile held[HOT];
+
+static __attribute__((noinline, noipa)) void planted_hot(void)
+{
+	for (int i = 0; i < HOT; i++)
+		get(STACK_SIZE);
+}
+
+static __attribute__((noinline, noipa)) void planted_cold(void)
+{
+	for (int i = 0; i < COLD; i++)
+		get(STACK_SIZE);
+}
+
+static __attribute__((noinline, noipa)) void planted_held(void)
+{
+	for (int i = 0; i < HOT; i++)
+		held[i] = get(STACK_SIZE);
+}
+
 /* Overwrites what functions have left on the stack. */
 static __attribute__((noinline)) void wipe(void)
 {
@@ -194,7 +218,13 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	leaks = !strcmp(argv[1], "plant");
-	make_objects();
+	if (!strcmp(argv[1], "stacks")) {
+		planted_hot();
+		planted_cold();
+		planted_held();
+	} else {
+		make_objects();
+	}
 	wipe();
 	for (unsigned int i = 0; i < nr_known; i++) {
 		char line[64];

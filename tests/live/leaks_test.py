@@ -18,6 +18,13 @@ MOST_OTHERS = 1
 # Of objects in use, the part that may be reported though something leads to them.
 MOST_WRONG = 1 / 1000
 
+# Where the functions of leaker.c begin that leak in a profiled process.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "leaker.c"),
+          encoding="utf-8") as source:
+    LINES = {line[line.index("planted_"):line.index("(void)")]: number
+             for number, line in enumerate(source, 1)
+             if line.startswith("static") and "planted_" in line}
+
 
 def expect(condition, message):
     if not condition:
@@ -110,6 +117,44 @@ class Test:
     def planted_debugged(self):
         """Objects of twins, with guards and in quarantine."""
         self.planted("slab_debug:FZPU")
+
+    def stacks(self):
+        """In a profiled process, leaked samples are grouped by stack, with lines."""
+        process, _ = self.started("stacks", "profile:1,profile_interval:64k")
+        for options in ((), ("--stop",)):
+            found = self.search(process, *options)
+            exact = {"planted_hot": 40000, "planted_cold": 8000}
+            expect(abs(found["direct"] - sum(exact.values())) <= MOST_OTHERS, f"{found['direct']}")
+            stacks = {}
+            for stack in found["stacks"]:
+                functions = [f["function"] for f in stack["frames"]]
+                name = next((f for f in functions if f.startswith("planted_")), "")
+                if not name:
+                    expect(stack["samples"] <= MOST_OTHERS, f"{stack}")
+                    continue
+                frame = stack["frames"][functions.index(name)]
+                expect(name not in stacks and "main" in functions, f"{name}: {functions}")
+                expect(os.path.basename(frame["file"]) == "leaker.c" and
+                       LINES[name] < frame["line"] < LINES[name] + 5, f"{frame}")
+                expect(len(set(stack["addresses"])) == stack["samples"] > 0, f"{stack}")
+                stacks[name] = stack
+            expect(stacks.keys() == exact.keys(), f"{stacks.keys()}")
+            expect(found["stacks"][0] is stacks["planted_hot"], "not the largest first")
+            samples = [g for g in found["groups"] if g["cache"] == "sampled"]
+            expect({a for g in samples for a in g["addresses"]} ==
+                   {a for s in found["stacks"] for a in s["addresses"]}, "other addresses")
+            for name, stack in stacks.items():
+                # About 25 samples of the rarer place: five standard deviations.
+                expect(abs(stack["objects"] - exact[name]) < exact[name], f"{name}: {stack}")
+                expect(207 < stack["bytes"] / stack["objects"] < 225, f"{stack}")
+        code, out, err = self.command(process, "--limit", "2")
+        expect(code == 0 and not err, err)
+        hot, cold = out.index("\n  planted_hot (leaker.c:"), out.index("\n  planted_cold (leaker.c:")
+        expect(0 < hot < cold and "planted_held" not in out, out)
+        self.end(process)
+        process, _ = self.started("plant")
+        expect("stacks" not in self.search(process), "stacks without a profile")
+        self.end(process)
 
     def clean(self):
         process, known = self.started("clean")

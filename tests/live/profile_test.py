@@ -2,18 +2,26 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem profile dump PID`: planted sites are found, with their sizes.
 
-usage: profile_test.py TOOL PROGRAM LIBRARY sites|formats|control|refusals
+usage: profile_test.py TOOL|- PROGRAM LIBRARY|- sites|formats|control|refusals|pprof|flame|browser|file
+
+PROGRAM (sampled.c) runs on LIBRARY, preloaded; "-": it is linked with the library.
 """
 
 import gzip
+import html.parser
+import json
+import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 OBJECT = 224  # the class of 200 bytes
 MANY, FEW = 200000, 50000
-TOLERANCE = 0.2  # more than five standard deviations of the rarest site
+INTERVAL = 16384
+TOLERANCE = 0.2  # five standard deviations of the rarest site, of which 683 objects are samples
 
 
 def expect(ok, what):
@@ -24,7 +32,10 @@ def expect(ok, what):
 class Program:
     def __init__(self, program, library, conf):
         env = {k: v for k, v in os.environ.items() if k not in ("UKMEM_CONF", "LD_PRELOAD")}
-        env.update(LD_PRELOAD=library, UKMEM_CONF=conf)
+        env["UKMEM_CONF"] = conf
+        self.path = program
+        if library != "-":
+            env["LD_PRELOAD"] = library
         self.process = subprocess.Popen([program], env=env, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
         self.pid = str(self.process.pid)
@@ -119,20 +130,171 @@ def check_formats(tool, program):
     expect(types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"], f"{types}")
     functions = {f[1]: strings[f[2]] for f in (dict(fields(v)) for n, v in message if n == 5)}
     expect("planted_cold" in functions.values(), f"{functions}")
-    if subprocess.run(["which", "go"], capture_output=True, check=False).returncode == 0:
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "heap.pb.gz")
-            dump(tool, "-o", file, program.pid)
-            # It leaves files of its own in these folders.
-            env = dict(os.environ, PPROF_TMPDIR=folder, XDG_CONFIG_HOME=folder)
-            try:
-                done = subprocess.run(["go", "tool", "pprof", "-top", file], env=env, timeout=20,
-                                      capture_output=True, text=True, check=False)
-            except subprocess.TimeoutExpired:  # the first time, some compile it
-                done = None
-        if done and done.returncode == 0:  # this go has pprof
-            rows = [r.split() for r in done.stdout.splitlines() if "planted" in r]
-            expect(rows[0][-1] == "planted_hot", done.stdout)
+    program.go_on()
+    program.wait()
+    program.end()
+
+
+def pprof_of(folder):
+    """Go's pprof as arguments, and its environment; None: there is none."""
+    # It leaves files of its own in these folders.
+    env = dict(os.environ, PPROF_TMPDIR=folder, XDG_CONFIG_HOME=folder)
+    own = os.path.join(os.environ.get("GOPATH") or os.path.expanduser("~/go"), "bin")
+    installed = shutil.which("pprof", path=f"{os.environ['PATH']}:{own}")
+    for command in ([installed], ["go", "tool", "pprof"]):
+        try:
+            done = subprocess.run([*command, "-h"], env=env, timeout=60, capture_output=True,
+                                  text=True, check=False)
+        except (OSError, TypeError, subprocess.TimeoutExpired):
+            continue
+        if "-sample_index" in done.stdout + done.stderr:  # not that of gperftools
+            return command, env
+    return None
+
+
+def check_pprof(tool, program):
+    """Go's pprof reads both formats, with names, lines and values."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = pprof_of(folder)
+        if not found:
+            print("SKIP: Go's pprof is not installed (go install github.com/google/pprof@latest)")
+        command, env = found or (["true"], None)
+
+        def rows(*args):
+            done = subprocess.run([*command, *args], env=env, timeout=60, capture_output=True,
+                                  text=True, check=False)
+            expect(done.returncode == 0, f"{args}: {done.returncode}: {done.stderr}")
+            return done.stdout
+
+        def top(kind, *args):
+            """Values by function, the largest first."""
+            unit = ["-unit=bytes"] if "space" in kind else []
+            table = [r.split() for r in rows("-top", f"-sample_index={kind}", *unit,
+                                             *args).splitlines()]
+            return {r[5]: int(re.match("[0-9]+", r[0])[0]) for r in table
+                    if len(r) > 5 and r[5].startswith("planted_")}
+
+        exact = {"inuse": ("planted_hot", MANY), "alloc": ("planted_passing", 8 * MANY)}
+        file = os.path.join(folder, "heap.pb.gz")
+        dump(tool, "-o", file, program.pid)
+        for kind, (name, count) in exact.items() if found else ():
+            values = top(f"{kind}_space", file)
+            expect(next(iter(values)) == name, f"{values}")
+            near(values[name], count * OBJECT, f"{kind}_space")
+            near(top(f"{kind}_objects", file)[name], count, f"{kind}_objects")
+        if found:
+            lines = rows("-top", "-lines", file)
+            expect(re.search(r"planted_hot \S*sampled\.c:[0-9]+", lines), lines)
+            expect(re.search(r"\bmain\b.*\n", rows("-peek", "planted_hot", file)), "no callers")
+        text = os.path.join(folder, "heap.txt")
+        dump(tool, "--format", "heap", "-o", text, program.pid)
+        # It finds the names itself, and scales the samples. That of go knows Go's symbols alone.
+        if found and len(command) == 1:
+            values = top("inuse_space", program.path, text)
+            expect(next(iter(values)) == "planted_hot", f"{values}")
+            near(values["planted_hot"], MANY * OBJECT, "from text")
+    program.go_on()
+    program.wait()
+    program.end()
+
+
+def flame(tool, program, folder, *options):
+    """The path of a flame graph, and its data."""
+    path = os.path.join(folder, "flame.html")
+    expect(dump(tool, "--format", "flame", "-o", path, *options, program.pid) == b"", "output")
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    data = re.search(r'id="data">(.*?)</script>', page, re.S)[1]
+    expect("http" not in page.replace(data, "").replace("http://www.w3.org/2000/svg", ""),
+           "the page refers to another one")
+    return path, json.loads(data)
+
+
+def frames_of(data, frame, callers=()):
+    """All frames below one: names, values, lines. None has less than those that it calls."""
+    number, values, lines, callees = frame
+    names = (*callers, data["functions"][number][0]) if frame is not data["tree"] else ()
+    for k, value in enumerate(values):
+        below = sum(c[1][k] for c in callees)
+        # Each number is rounded.
+        expect(value + len(callees) >= below, f"{names}: {value}, and {below} below it")
+    yield names, values, lines
+    for callee in callees:
+        yield from frames_of(data, callee, names)
+
+
+def own_of(data, which):
+    """Values by innermost function."""
+    sums = {}
+    for names, values, _ in frames_of(data, data["tree"]):
+        if names:
+            sums[names[-1]] = sums.get(names[-1], 0) + values[which]
+        if len(names) > 1:
+            sums[names[-2]] = sums.get(names[-2], 0) - values[which]
+    return sums
+
+
+def check_flame(tool, program):
+    """The largest frame that allocates itself is the planted one, and has its lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, data = flame(tool, program, folder)
+    expect(data["ukmem"]["pid"] == int(program.pid), f"{data['ukmem']}")
+    live, allocated = own_of(data, 0), own_of(data, 2)
+    expect(max(live, key=live.get) == "planted_hot", f"{live}")
+    near(live["planted_hot"], MANY * OBJECT, "hot")
+    near(live["planted_cold"], FEW * OBJECT, "cold")
+    near(own_of(data, 1)["planted_hot"], MANY, "hot objects")
+    expect(max(allocated, key=allocated.get) == "planted_passing", f"{allocated}")
+    near(allocated["planted_passing"], 8 * MANY * OBJECT, "passing")
+    hot = [lines for names, _, lines in frames_of(data, data["tree"])
+           if names and names[-1] == "planted_hot"]
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "sampled.c"),
+              encoding="utf-8") as file:
+        first = 1 + next(i for i, line in enumerate(file, 1) if "planted_hot(void)" in line)
+    expect(len(hot) == 1 and len(hot[0]) == 1, f"{hot}")
+    expect(hot[0][0][0] in [f"sampled.c:{first + i}" for i in range(4)], f"{hot}")
+    program.go_on()
+    program.wait()
+    program.end()
+
+
+class Rectangles(html.parser.HTMLParser):
+    """The frames that a browser has drawn: name and width."""
+
+    def __init__(self):
+        super().__init__()
+        self.name, self.frames = "", []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag == "g":
+            self.name = attrs["data-name"]
+        elif tag == "rect":
+            self.frames.append((self.name, float(attrs["width"])))
+
+
+def check_browser(tool, program):
+    """A browser draws the frames as wide as their part is."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if not browser:
+        print("SKIP: chromium is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        path, data = flame(tool, program, folder)
+        for which, largest in ((0, "planted_hot"), (2, "planted_passing")) if browser else ():
+            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu",
+                                   f"--user-data-dir={folder}/profile", "--dump-dom",
+                                   f"file://{path}#{which}"], text=True, timeout=100,
+                                  capture_output=True, check=False)
+            expect(done.returncode == 0, f"{done.returncode}: {done.stderr}")
+            drawn = Rectangles()
+            drawn.feed(done.stdout)
+            whole = dict(drawn.frames)["all"]
+            planted = [f for f in drawn.frames if f[0].startswith("planted_")]
+            widest = max(planted, key=lambda f: f[1])
+            expect(widest[0] == largest, f"{drawn.frames}")
+            part = own_of(data, which)[largest] / data["tree"][1][which]
+            expect(abs(widest[1] / whole - part) < 0.01, f"{widest} of {whole}, not {part}")
+            expect(">Functions that allocate most themselves<" in done.stdout, "no table")
     program.go_on()
     program.wait()
     program.end()
@@ -178,19 +340,58 @@ def check_refusals(tool, path, library):
     program.process.wait()
 
 
+def functions_of(path):
+    """The planted functions: name, first address, size."""
+    done = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True)
+    rows = [row.split() for row in done.stdout.splitlines() if " planted_" in row]
+    return [(row[3], int(row[0], 16), int(row[1], 16)) for row in rows]
+
+
+def check_file(path, library):
+    """The file at exit has the planted sites; no tool is needed."""
+    folder = tempfile.mkdtemp()
+    heap = os.path.join(folder, "%p.heap")
+    program = Program(path, library, f"profile:1,profile_interval:{INTERVAL},profile_file:{heap}")
+    program.go_on()
+    program.wait()
+    program.end()
+    with open(heap.replace("%p", program.pid), encoding="utf-8") as file:
+        sites, maps = file.read().split("MAPPED_LIBRARIES:")
+    row = next(r.split() for r in maps.splitlines() if r.endswith(os.path.realpath(path)))
+    base = int(row[0].split("-")[0], 16) - int(row[2], 16)
+    live, allocated = {}, {}
+    for line in sites.splitlines()[1:]:
+        numbers, _, stack = line.partition("] @ ")
+        if not stack:
+            continue
+        caller = int(stack.split()[0], 16) - 1 - base
+        name = next((n for n, at, size in functions_of(path) if at <= caller < at + size), "")
+        counts = [int(n) for n in numbers.replace("[", "").replace(":", "").split()]
+        weight = 1 / (1 - math.exp(-OBJECT / INTERVAL))
+        live[name] = live.get(name, 0) + counts[1] * weight
+        allocated[name] = allocated.get(name, 0) + counts[3] * weight
+    near(live["planted_hot"], 2 * MANY * OBJECT, "hot")
+    near(live["planted_cold"], FEW * OBJECT, "cold")
+    near(allocated["planted_passing"], 8 * MANY * OBJECT, "passing")
+    expect(live["planted_passing"] < FEW * OBJECT / 10, f"{live}")
+
+
 def main():
     tool, path, library, test = sys.argv[1:]
+    if test == "file":
+        return check_file(path, library)
     if test == "refusals":
         return check_refusals(tool, path, library)
     if test == "control":
         return check_control(tool, path, library)
     heap = os.path.join(tempfile.mkdtemp(), "%p.heap")
-    program = Program(path, library, f"profile:1,profile_interval:64k,profile_file:{heap}")
-    {"sites": check_sites, "formats": check_formats}[test](tool, program)
+    program = Program(path, library, f"profile:1,profile_interval:{INTERVAL},profile_file:{heap}")
+    {"sites": check_sites, "formats": check_formats, "pprof": check_pprof,
+     "flame": check_flame, "browser": check_browser}[test](tool, program)
     with open(heap.replace("%p", program.pid), encoding="utf-8") as file:
         text = file.read()
-    expect(text.startswith("heap profile: ") and "heap_v2/65536" in text and
-           "libukmem-malloc" in text.split("MAPPED_LIBRARIES:")[1], "the file at exit")
+    expect(text.startswith("heap profile: ") and f"heap_v2/{INTERVAL}" in text and
+           os.path.basename(path) in text.split("MAPPED_LIBRARIES:")[1], "the file at exit")
     return None
 
 

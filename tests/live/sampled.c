@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocates at three sites, waits for a line of input, and allocates again at the first. */
+/* Allocates at three sites, waits for a line of input, and allocates again at the first: on the
+ * drop-in, or linked with the library. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#ifdef LINKED
+#include <ukmem/kmalloc.h>
+
+#define allocate(size) kmalloc((size), GFP_KERNEL)
+#define release(p) kfree(p)
+#else
+#define allocate(size) malloc(size)
+#define release(p) free(p)
+#endif
 
 enum { MANY = 200000, FEW = 50000, SIZE = 200 };
 
@@ -14,22 +25,22 @@ static size_t nr_kept;
 site planted_hot(void)
 {
 	for (int i = 0; i < MANY; i++)
-		kept[nr_kept++] = malloc(SIZE);
+		kept[nr_kept++] = allocate(SIZE);
 }
 
 site planted_cold(void)
 {
 	for (int i = 0; i < FEW; i++)
-		kept[nr_kept++] = malloc(SIZE);
+		kept[nr_kept++] = allocate(SIZE);
 }
 
 /* The most allocations, none of which stays. */
 site planted_passing(void)
 {
 	for (int i = 0; i < 8 * MANY; i++) {
-		void *volatile p = malloc(SIZE);
+		void *volatile p = allocate(SIZE);
 
-		free(p);
+		release(p);
 	}
 }
 

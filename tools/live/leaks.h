@@ -8,8 +8,8 @@
  *   reach:  objects that a root or a reached object has a pointer to
  *
  * Pointers into the middle of an object count, such as those behind a header. The address
- *behind an object's last byte does not: it is the next object's first. A pointer that is not
- *aligned to eight bytes is not found.
+ * behind an object's last byte does not: it is the next object's first. A pointer that is not
+ * aligned to eight bytes is not found.
  *
  * What is not reached is leaked: directly, or only reachable from leaked objects.
  */
@@ -28,9 +28,10 @@ namespace live
 struct leaked_object {
 	address at;
 	uint64_t size;
-	uint32_t kind; /**< index of leak_search::kinds */
-	bool indirect; /**< only reachable from leaked objects */
-	uint64_t hash; /**< of its contents */
+	uint32_t kind;		/**< index of leak_search::kinds */
+	bool indirect;		/**< only reachable from leaked objects */
+	uint64_t hash;		/**< of its contents */
+	uint64_t sampled, site; /**< as those of its run */
 };
 
 /** One pass over a process. */

@@ -12,6 +12,9 @@ namespace
 constexpr uint64_t entries_at_once = 1 << 14;
 constexpr uint64_t most_numbers = 1ull << 40;
 
+/* Kinds that are no caches. */
+enum { LARGE, PAGES, SAMPLED };
+
 uint64_t number(const layout::field &f, const unsigned char *structure)
 {
 	uint64_t value = 0;
@@ -42,6 +45,7 @@ objects::objects(const heap &heap_of, const snapshot &s)
 {
 	kinds.push_back({ "large", 0, 0, use::program });
 	kinds.push_back({ "pages", 0, 0, use::pages });
+	kinds.push_back({ "sampled", 0, 0, use::program });
 	add_caches(s);
 	for (const zone &z : s.zones)
 		if (z.below())
@@ -81,7 +85,7 @@ void objects::add_caches(const snapshot &s)
 
 uint64_t objects::add_run(span &s, uint64_t pfn, uint64_t pages, uint32_t kind, uint32_t n)
 {
-	runs.push_back({ h.page_to_virt(pfn), pages << page_shift, numbers, n, kind });
+	runs.push_back({ h.page_to_virt(pfn), pages << page_shift, numbers, n, kind, 0, 0 });
 	std::fill_n(s.runs.begin() + static_cast<std::ptrdiff_t>(pfn - s.start), pages,
 		    static_cast<uint32_t>(runs.size()));
 	numbers += (n + 63ull) / 64 * 64;
@@ -114,19 +118,19 @@ uint64_t objects::add_slab(span &s, uint64_t pfn, const unsigned char *entry, ui
 	if (!pages || pages > left)
 		return 1;
 	if (d == descriptors.end() || d->r.where != cache)
-		return add_run(s, pfn, pages, 1, 0); /* a new cache */
+		return add_run(s, pfn, pages, PAGES, 0); /* a new cache */
 
 	const std::string of = d->r.get("layout.npages") == pages  ? "layout."
 			       : d->r.get("small.npages") == pages ? "small."
 								   : "";
 
 	if (of.empty())
-		return add_run(s, pfn, pages, 1, 0);
+		return add_run(s, pfn, pages, PAGES, 0);
 
 	const uint64_t n = d->r.get(of + "objects"), in_page = bitmap.count;
 
 	if (n * d->r.get("size") > pages << page_shift)
-		return add_run(s, pfn, pages, 1, 0);
+		return add_run(s, pfn, pages, PAGES, 0);
 	add_run(s, pfn, pages, d->kind, static_cast<uint32_t>(n));
 	if (d->r.get(of + "bitmap_in_slab")) {
 		far.push_back(static_cast<uint32_t>(runs.size() - 1));
@@ -162,9 +166,17 @@ uint64_t objects::add_entry(span &s, uint64_t pfn, const unsigned char *entry, u
 		pages = order < 64 ? 1ull << order : 0;
 	if (!pages || pages > in_span)
 		return 1;
-	add_run(s, pfn, pages, large ? 0 : 1, large);
+	const uint64_t sampled = large && number(h.l.field_of("page.sampled"), entry)
+					 ? number(h.l.field_of("page.sample.bytes"), entry)
+					 : 0;
+
+	add_run(s, pfn, pages, sampled ? SAMPLED : large ? LARGE : PAGES, large);
 	if (large)
 		used.add(runs.back().first);
+	if (sampled) {
+		runs.back().sampled = sampled;
+		runs.back().site = number(h.l.field_of("page.sample.site"), entry);
+	}
 	return pages;
 }
 

@@ -69,6 +69,8 @@ struct run {
 	uint64_t first; /**< number of the first object, a multiple of 64 */
 	uint32_t objects;
 	uint32_t kind;
+	uint64_t sampled = 0; /**< in the heap profile: bytes that the program asked for */
+	uint64_t site = 0;    /**< with that: index of the stack, heap_sites */
 };
 
 class objects

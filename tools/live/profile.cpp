@@ -10,27 +10,31 @@
 namespace live
 {
 
-/* Adds samples of one site. Their mean size tells with which probability each was taken. */
-static void add(heap_profile &p, const std::vector<address> &stack, uint64_t live,
-		uint64_t live_bytes, uint64_t allocs, uint64_t alloc_bytes)
+double allocations_for_sample(double bytes, uint64_t interval)
 {
-	if (!allocs || !alloc_bytes)
-		return;
-
-	const double mean = static_cast<double>(alloc_bytes) / static_cast<double>(allocs);
-	const double probability = -std::expm1(-mean / static_cast<double>(p.interval));
-	profile_counts &c = p.stacks[stack];
-
-	c.allocs += static_cast<double>(allocs) / probability;
-	c.alloc_bytes += static_cast<double>(alloc_bytes) / probability;
-	c.live += static_cast<double>(live) / probability;
-	c.live_bytes += static_cast<double>(live_bytes) / probability;
+	return -1 / std::expm1(-bytes / static_cast<double>(interval));
 }
 
-heap_profile read_profile(process_memory &memory, const layout &l)
+/* Adds samples of one site. Their mean size tells with which probability each was taken. */
+static void add(heap_profile &p, const heap_sites::site &s)
+{
+	if (!s.allocs || !s.alloc_bytes)
+		return;
+
+	const double each = allocations_for_sample(
+		static_cast<double>(s.alloc_bytes) / static_cast<double>(s.allocs), p.interval);
+	profile_counts &c = p.stacks[s.stack];
+
+	c.allocs += static_cast<double>(s.allocs) * each;
+	c.alloc_bytes += static_cast<double>(s.alloc_bytes) * each;
+	c.live += static_cast<double>(s.live) * each;
+	c.live_bytes += static_cast<double>(s.live_bytes) * each;
+}
+
+heap_sites read_sites(process_memory &memory, const layout &l)
 {
 	constexpr uint64_t most_sites = 1 << 20;
-	heap_profile p;
+	heap_sites read;
 	record control(l, "slab_profile");
 	const uint64_t nr = l.constant("PROFILE_SITES"),
 		       depth = l.constant("PROFILE_STACK_DEPTH");
@@ -40,13 +44,12 @@ heap_profile read_profile(process_memory &memory, const layout &l)
 	if (variable)
 		expect(memory.get(variable, sites));
 	if (!at || !sites)
-		throw error(reason::not_ready,
-			    "it was never profiled: start it with UKMEM_CONF=profile:1, or let "
-			    "it call ukmem_profile_start()");
+		return read;
 	expect(control.read(memory, at) && nr && nr <= most_sites);
-	p.on = control.get("on");
-	p.interval = control.get("interval");
-	expect(p.interval);
+	read.on = control.get("on");
+	read.interval = control.get("interval");
+	if (!read.interval)
+		return read; /* it is about to start */
 
 	table all(l, "profile_site", nr);
 	std::vector<piece> pieces;
@@ -62,17 +65,36 @@ heap_profile read_profile(process_memory &memory, const layout &l)
 	for (size_t i = 0; i < nr; i++)
 		pieces.push_back(all.piece(i, sites + i * l.size_of("profile_site")));
 	expect(memory.read(pieces));
+	read.all.resize(nr);
 	for (size_t i = 0; i < nr; i++) {
-		std::vector<address> stack;
-		const uint64_t n = all.get(i, allocs), bytes = all.get(i, alloc_bytes);
+		heap_sites::site &s = read.all[i];
 
 		if (!all.get(i, ready))
 			continue;
 		for (uint64_t k = 0; k < std::min(all.get(i, used), depth); k++)
-			stack.push_back(all.get(i, pcs, k));
-		add(p, stack, n - std::min(n, all.get(i, frees)),
-		    bytes - std::min(bytes, all.get(i, free_bytes)), n, bytes);
+			s.stack.push_back(all.get(i, pcs, k));
+		s.allocs = all.get(i, allocs);
+		s.alloc_bytes = all.get(i, alloc_bytes);
+		s.live = s.allocs - std::min(s.allocs, all.get(i, frees));
+		s.live_bytes = s.alloc_bytes - std::min(s.alloc_bytes, all.get(i, free_bytes));
 	}
+	return read;
+}
+
+heap_profile read_profile(process_memory &memory, const layout &l)
+{
+	const heap_sites sites = read_sites(memory, l);
+	heap_profile p;
+
+	if (sites.all.empty())
+		throw error(reason::not_ready,
+			    "it was never profiled: start it with UKMEM_CONF=profile:1, or let "
+			    "it call ukmem_profile_start()");
+	p.on = sites.on;
+	p.interval = sites.interval;
+	p.depth = l.constant("PROFILE_STACK_DEPTH");
+	for (const heap_sites::site &s : sites.all)
+		add(p, s);
 	p.maps = memory.mappings();
 	return p;
 }
@@ -119,7 +141,7 @@ heap_profile parse_profile(std::istream &in)
 
 		for (std::string word; words >> word;)
 			stack.push_back(std::strtoull(word.c_str(), nullptr, 16));
-		add(p, stack, n[0], n[1], n[2], n[3]);
+		add(p, { stack, n[0], n[1], n[2], n[3] });
 	}
 	for (mapping m; std::getline(in, line);)
 		if (parse_mapping(line, m))
@@ -151,8 +173,8 @@ std::string profile_text(const heap_profile &p)
 		if (c.allocs <= 0)
 			continue;
 
-		const double probability = -std::expm1(-c.alloc_bytes / c.allocs /
-						       static_cast<double>(p.interval));
+		const double probability =
+			1 / allocations_for_sample(c.alloc_bytes / c.allocs, p.interval);
 		const unsigned long long n[4] = {
 			static_cast<unsigned long long>(std::llround(c.live * probability)),
 			static_cast<unsigned long long>(

@@ -21,11 +21,29 @@ struct profile_counts {
 struct heap_profile {
 	uint64_t interval = 0; /**< mean bytes from sample to sample */
 	bool on = false;       /**< samples are being taken; false in a file's */
+	uint64_t depth = 0;    /**< stacks with so many addresses were cut off; 0: not known */
 	std::map<std::vector<address>, profile_counts>
 		stacks; /**< the innermost address first */
 	std::vector<mapping> maps;
 };
 
+/** The table of stacks of a process: the library takes nothing out of it. */
+struct heap_sites {
+	struct site {
+		std::vector<address> stack; /**< the innermost address first */
+		uint64_t live = 0, live_bytes = 0, allocs = 0,
+			 alloc_bytes = 0; /**< of samples alone */
+	};
+
+	uint64_t interval = 0;
+	bool on = false;
+	std::vector<site> all; /**< by index; empty: the process was never profiled */
+};
+
+/** Throws error. */
+heap_sites read_sites(process_memory &memory, const layout &l);
+/** Of how many allocations of @bytes one is a sample. */
+double allocations_for_sample(double bytes, uint64_t interval);
 /** Throws error; not_ready: the process was never profiled. */
 heap_profile read_profile(process_memory &memory, const layout &l);
 /** Throws std::runtime_error: no heap profile. */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Words of a stack, which may be anything; see stack.c. */
+#ifndef BASE_STACK_WORD_H
+#define BASE_STACK_WORD_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+/* Whether the word at @addr can be read. The kernel reads it, and then refuses the operation,
+ * of which there is none with this number. */
+static inline bool is_readable(uintptr_t addr)
+{
+	int saved = errno;
+	bool ok = !(addr % sizeof(addr)) &&
+		  syscall(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -1 && errno == EINVAL;
+
+	errno = saved;
+	return ok;
+}
+
+static inline no_sanitize_thread __attribute__((__no_sanitize__("address"))) uintptr_t
+word_at(uintptr_t addr)
+{
+	return *(const volatile uintptr_t *)addr;
+}
+
+#endif

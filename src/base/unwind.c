@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The compiler's unwinder reads a program of unwind instructions for each frame of each stack,
+ * 100 ns a frame. What it finds there depends on the return address alone: where the frame
+ *ends, and whether it saved the frame pointer. So this walk reads it once for each return
+ *address, and keeps it as a rule, a word:
+ *
+ *	   low addresses						 high
+ *   | frame of the callee | return address | this frame ...  rbp | return address | ...
+ *					    ^sp			   end of frame = cfa^
+ *
+ *	cfa = sp or rbp, plus a number		return address: below the cfa
+ *	rbp of the caller: unchanged, or saved at a distance below the cfa
+ *
+ * Nearly all functions are of these two kinds. What is not (frames of signals, code written in
+ * assembly, realigned stacks, code without unwind tables) ends the walk, and the compiler's
+ * unwinder does it all.
+ *
+ * The table of rules has no lock. A rule and its key are two words that are read and written on
+ * their own: the second is the first one combined with the key, so words of two rules make
+ *none. A library may be unloaded and another one may lie at its addresses: an old rule leads
+ * anywhere then. So each page of the stack is tested before it is read, and a word that is no
+ * return address, with unwind tables of its own, ends the walk.
+ */
+#include "base/unwind.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/stack_word.h"
+
+#if defined(__x86_64__) && defined(__LP64__)
+#include <dlfcn.h>
+#endif
+
+/* Since glibc 2.35. */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+#pragma weak _dl_find_object
+
+/* Registers by their numbers in unwind tables. */
+enum { REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
+
+/* ---- rules */
+
+enum { RULES = 4096, WALKS_BETWEEN = 256, WORD = sizeof(uintptr_t) };
+
+enum rule_kind {
+	RULE_NONE,    /* not known */
+	RULE_SP,      /* the frame ends at a distance from the stack pointer */
+	RULE_RBP,     /* from the frame pointer */
+	RULE_LAST,    /* the outermost frame */
+	RULE_COMPLEX, /* another unwinder has to do it */
+};
+
+struct rule {
+	enum rule_kind kind;
+	unsigned int cfa; /* words from the register */
+	unsigned int rbp; /* saved so many words below the cfa; 0: unchanged */
+};
+
+/* Synchronization: relaxed; see above. */
+struct kept_rule {
+	_Atomic uint64_t rule, sum;
+};
+
+/* Synchronization: relaxed: nothing was written to the memory before. */
+static _Atomic(struct kept_rule *) rules;
+
+size_t unwind_bytes(void)
+{
+	return RULES * sizeof(struct kept_rule);
+}
+
+void unwind_begin(void *memory)
+{
+	atomic_store_explicit(&rules, memory, memory_order_relaxed);
+}
+
+enum { KIND_BITS = 3, RBP_BITS = 16, CFA_BITS = 24 };
+
+static uint64_t pack(struct rule r)
+{
+	return (uint64_t)r.cfa << (KIND_BITS + RBP_BITS) | (uint64_t)r.rbp << KIND_BITS |
+	       r.kind;
+}
+
+static struct rule unpack(uint64_t word)
+{
+	return (struct rule){
+		.kind = word & ((1 << KIND_BITS) - 1),
+		.rbp = word >> KIND_BITS & ((1 << RBP_BITS) - 1),
+		.cfa = (unsigned int)(word >> (KIND_BITS + RBP_BITS)),
+	};
+}
+
+static uint64_t key_of(uintptr_t pc)
+{
+	uint64_t key = pc * 0x9e3779b97f4a7c15;
+
+	return key ^ key >> 32;
+}
+
+/* ---- unwind tables: the format is that of .eh_frame (Linux Standard Base) */
+
+/* Bytes that are read one after the other; @bad: beyond the end, or of an unknown form. */
+struct reader {
+	const unsigned char *at, *end;
+	bool bad;
+};
+
+static uint64_t read_fixed(struct reader *r, size_t n)
+{
+	uint64_t value = 0;
+
+	if (r->bad || (size_t)(r->end - r->at) < n) {
+		r->bad = true;
+		return 0;
+	}
+	memcpy(&value, r->at, n); /* both are little-endian */
+	r->at += n;
+	return value;
+}
+
+static uint64_t read_uleb(struct reader *r)
+{
+	uint64_t value = 0, byte;
+	unsigned int shift = 0;
+
+	do {
+		byte = read_fixed(r, 1);
+		if (shift < 64)
+			value |= (byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80);
+	return value;
+}
+
+static int64_t read_sleb(struct reader *r)
+{
+	uint64_t value = 0, byte;
+	unsigned int shift = 0;
+
+	do {
+		byte = read_fixed(r, 1);
+		if (shift < 64)
+			value |= (byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80);
+	if (shift < 64 && byte & 0x40)
+		value |= ~(uint64_t)0 << shift;
+	return (int64_t)value;
+}
+
+static void skip(struct reader *r, uint64_t n)
+{
+	if (n > (size_t)(r->end - r->at))
+		r->bad = true;
+	else
+		r->at += n;
+}
+
+static int32_t signed_at(const unsigned char *p)
+{
+	int32_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+/* An entry of a table, without its length: [at, end). False: none, or of a rare form. */
+static bool open_entry(struct reader *r, const unsigned char *entry)
+{
+	uint32_t length;
+
+	memcpy(&length, entry, sizeof(length));
+	*r = (struct reader){ entry + 4, entry + 4 + length, false };
+	return length && length < 0xfffffff0;
+}
+
+enum { ENC_UDATA4 = 0x03, ENC_PCREL_SDATA4 = 0x1b, ENC_DATAREL_SDATA4 = 0x3b };
+
+/* The entry of the function with the code at @pc, by the sorted table of the file that @pc lies
+ * in; NULL: none. */
+static const unsigned char *find_entry(uintptr_t pc)
+{
+	enum { HEAD = 12, ROW = 8 };
+	struct dl_find_object object;
+	const unsigned char *head;
+	uint32_t low = 0, high;
+
+	if (!_dl_find_object || _dl_find_object((void *)pc, &object))
+		return NULL;
+	head = object.dlfo_eh_frame;
+	if (!head || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 || head[2] != ENC_UDATA4 ||
+	    head[3] != ENC_DATAREL_SDATA4)
+		return NULL;
+	memcpy(&high, head + 8, sizeof(high));
+	/* The last row that begins at @pc or before it is in [low, high). */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)head + (uintptr_t)(intptr_t)signed_at(head + HEAD +
+								     middle * (size_t)ROW) <=
+		    pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? head + signed_at(head + HEAD + (low - 1) * (size_t)ROW + 4) : NULL;
+}
+
+/* What the unwind instructions have said until now. */
+enum where { UNCHANGED, SAVED, NOWHERE, ELSEWHERE };
+
+struct row {
+	uint64_t cfa_reg;
+	int64_t cfa;	    /* bytes from the register */
+	bool complex;	    /* the cfa is not of that kind */
+	enum where rbp, ra; /* UNCHANGED: of @ra: not said */
+	int64_t rbp_at, ra_at;
+};
+
+struct program {
+	struct reader r;
+	uintptr_t at, pc; /* of the code: reached; wanted */
+	uint64_t code_align;
+	int64_t data_align;
+	struct row now, initial, stack[4];
+	unsigned int depth;
+};
+
+static void set_saved(struct program *p, uint64_t reg, enum where where, int64_t at)
+{
+	if (reg == REG_RBP) {
+		p->now.rbp = where;
+		p->now.rbp_at = at;
+	} else if (reg == REG_RA) {
+		p->now.ra = where;
+		p->now.ra_at = at;
+	} else if (reg == REG_RSP) {
+		p->now.complex = true;
+	}
+}
+
+static void restore(struct program *p, uint64_t reg)
+{
+	if (reg == REG_RBP)
+		set_saved(p, reg, p->initial.rbp, p->initial.rbp_at);
+	else
+		set_saved(p, reg, p->initial.ra, p->initial.ra_at);
+}
+
+static void set_cfa(struct program *p, uint64_t reg, int64_t at)
+{
+	p->now.cfa_reg = reg;
+	p->now.cfa = at;
+	p->now.complex = false;
+}
+
+/* Instructions whose number is in all their bits. */
+static void run_other(struct program *p, unsigned int instruction)
+{
+	struct reader *r = &p->r;
+	uint64_t reg;
+
+	switch (instruction) {
+	case 0x00: /* nop */
+		break;
+	case 0x02: /* advance_loc1, 2, 4 */
+		p->at += read_fixed(r, 1) * p->code_align;
+		break;
+	case 0x03:
+		p->at += read_fixed(r, 2) * p->code_align;
+		break;
+	case 0x04:
+		p->at += read_fixed(r, 4) * p->code_align;
+		break;
+	case 0x05: /* offset_extended */
+		reg = read_uleb(r);
+		set_saved(p, reg, SAVED, (int64_t)read_uleb(r) * p->data_align);
+		break;
+	case 0x06: /* restore_extended */
+		restore(p, read_uleb(r));
+		break;
+	case 0x07: /* undefined */
+		set_saved(p, read_uleb(r), NOWHERE, 0);
+		break;
+	case 0x08: /* same_value */
+		set_saved(p, read_uleb(r), UNCHANGED, 0);
+		break;
+	case 0x09: /* register */
+		set_saved(p, read_uleb(r), ELSEWHERE, 0);
+		read_uleb(r);
+		break;
+	case 0x0a: /* remember_state */
+		if (p->depth == sizeof(p->stack) / sizeof(p->stack[0]))
+			r->bad = true;
+		else
+			p->stack[p->depth++] = p->now;
+		break;
+	case 0x0b: /* restore_state */
+		if (!p->depth)
+			r->bad = true;
+		else
+			p->now = p->stack[--p->depth];
+		break;
+	case 0x0c: /* def_cfa */
+		reg = read_uleb(r);
+		set_cfa(p, reg, (int64_t)read_uleb(r));
+		break;
+	case 0x0d: /* def_cfa_register */
+		p->now.cfa_reg = read_uleb(r);
+		break;
+	case 0x0e: /* def_cfa_offset */
+		p->now.cfa = (int64_t)read_uleb(r);
+		break;
+	case 0x0f: /* def_cfa_expression */
+		p->now.complex = true;
+		skip(r, read_uleb(r));
+		break;
+	case 0x10: /* expression, val_expression */
+	case 0x16:
+		set_saved(p, read_uleb(r), ELSEWHERE, 0);
+		skip(r, read_uleb(r));
+		break;
+	case 0x11: /* offset_extended_sf */
+		reg = read_uleb(r);
+		set_saved(p, reg, SAVED, read_sleb(r) * p->data_align);
+		break;
+	case 0x14: /* val_offset, val_offset_sf */
+	case 0x15:
+		set_saved(p, read_uleb(r), ELSEWHERE, 0);
+		read_uleb(r);
+		break;
+	case 0x2e: /* GNU_args_size */
+		read_uleb(r);
+		break;
+	default:
+		r->bad = true;
+	}
+}
+
+/* Runs instructions until those for the wanted address are done. */
+static void run(struct program *p)
+{
+	while (!p->r.bad && p->r.at < p->r.end && p->at <= p->pc) {
+		unsigned int byte = (unsigned int)read_fixed(&p->r, 1), low = byte & 0x3f;
+
+		switch (byte & 0xc0) {
+		case 0x40: /* advance_loc */
+			p->at += low * p->code_align;
+			break;
+		case 0x80: /* offset */
+			set_saved(p, low, SAVED, (int64_t)read_uleb(&p->r) * p->data_align);
+			break;
+		case 0xc0: /* restore */
+			restore(p, low);
+			break;
+		default:
+			run_other(p, byte);
+		}
+	}
+}
+
+/* What all functions of a compilation have in common (CIE). */
+static bool run_common(struct program *p, const unsigned char *entry)
+{
+	struct reader *r = &p->r;
+	const char *letters;
+	uint64_t version;
+
+	if (!open_entry(r, entry) || read_fixed(r, 4))
+		return false;
+	version = read_fixed(r, 1);
+	letters = (const char *)r->at;
+	skip(r, strnlen(letters, (size_t)(r->end - r->at)) + 1);
+	/* 'S' is for frames of signals; without 'z' and 'R' there is no encoding. */
+	if (r->bad || letters[0] != 'z' || strchr(letters, 'S') ||
+	    (version != 1 && version != 3))
+		return false;
+	p->code_align = read_uleb(r);
+	p->data_align = read_sleb(r);
+	if ((version == 1 ? read_fixed(r, 1) : read_uleb(r)) != REG_RA)
+		return false;
+	read_uleb(r);
+	for (const char *c = letters + 1; *c && !r->bad; c++)
+		if (*c == 'R')
+			r->bad |= read_fixed(r, 1) != ENC_PCREL_SDATA4;
+		else if (*c == 'L')
+			read_fixed(r, 1);
+		else if (*c == 'P') /* a pointer of 4 or 8 bytes */
+			skip(r, (read_fixed(r, 1) & 7) == 3 ? 4 : 8);
+		else
+			r->bad = true;
+	run(p);
+	return !r->bad;
+}
+
+static struct rule rule_of(const struct row *row)
+{
+	struct rule r = { .kind = RULE_COMPLEX };
+	int64_t cfa = row->cfa / WORD, rbp = row->rbp == SAVED ? -row->rbp_at / WORD : 0;
+
+	if (row->ra == NOWHERE)
+		return (struct rule){ .kind = RULE_LAST };
+	if (row->complex || row->ra != SAVED || row->ra_at != -WORD || row->cfa % WORD ||
+	    cfa < 0 || cfa >= 1 << CFA_BITS || (row->rbp != SAVED && row->rbp != UNCHANGED) ||
+	    (row->rbp == SAVED && (row->rbp_at % WORD || rbp <= 0 || rbp >= 1 << RBP_BITS)))
+		return r;
+	if (row->cfa_reg == REG_RSP)
+		r.kind = RULE_SP;
+	else if (row->cfa_reg == REG_RBP)
+		r.kind = RULE_RBP;
+	r.cfa = (unsigned int)cfa;
+	r.rbp = (unsigned int)rbp;
+	return r;
+}
+
+/* Reads the rule for the return address @pc: that of the call in front of it. */
+static noinline struct rule read_rule(uintptr_t pc)
+{
+	const struct rule complex = { .kind = RULE_COMPLEX };
+	struct program p = { .pc = pc - 1 };
+	const unsigned char *entry = find_entry(pc - 1), *common;
+	struct reader r;
+	uint64_t begin, size;
+
+	if (!entry || !open_entry(&r, entry))
+		return complex;
+	common = r.at - (uint32_t)read_fixed(&r, 4);
+	begin = (uintptr_t)r.at + (uintptr_t)(intptr_t)signed_at(r.at);
+	skip(&r, 4);
+	size = read_fixed(&r, 4);
+	if (r.bad || pc - 1 - begin >= size || !run_common(&p, common))
+		return complex;
+	skip(&r, read_uleb(&r));
+	p.initial = p.now;
+	p.r = r;
+	p.at = begin;
+	run(&p);
+	return p.r.bad ? complex : rule_of(&p.now);
+}
+
+/* ---- the walk */
+
+static struct rule find_rule(struct kept_rule *kept, uintptr_t pc, bool anew)
+{
+	uint64_t key = key_of(pc), rule, sum;
+	struct rule r;
+
+	rule = atomic_load_explicit(&kept[key % RULES].rule, memory_order_relaxed);
+	sum = atomic_load_explicit(&kept[key % RULES].sum, memory_order_relaxed);
+	if (likely((rule ^ sum) == key && rule && !anew))
+		return unpack(rule);
+	r = read_rule(pc);
+	rule = pack(r);
+	atomic_store_explicit(&kept[key % RULES].rule, rule, memory_order_relaxed);
+	atomic_store_explicit(&kept[key % RULES].sum, rule ^ key, memory_order_relaxed);
+	return r;
+}
+
+struct walk {
+	uintptr_t sp, rbp; /* of the frame that is looked at */
+	uintptr_t tested;  /* a page that can be read */
+};
+
+/* Reads a word of the stack. False: it is not there. */
+static bool load(struct walk *w, uintptr_t at, uintptr_t *value)
+{
+	/* Pages have 4 KiB or more. */
+	if (unlikely((at ^ w->tested) >> 12)) {
+		if (!is_readable(at))
+			return false;
+		w->tested = at;
+	}
+	*value = word_at(at);
+	return true;
+}
+
+/* Whether this walk reads its rules anew. Threads may count less than there are. */
+static bool is_one_of_many(void)
+{
+	static atomic_uint walks;
+	unsigned int n = atomic_load_explicit(&walks, memory_order_relaxed);
+
+	atomic_store_explicit(&walks, n + 1, memory_order_relaxed);
+	return n % WALKS_BETWEEN == 0;
+}
+
+/* From a frame to its caller's, whose return address is *@pc. False: it is not known. */
+static bool step(struct walk *w, struct rule r, uintptr_t *pc)
+{
+	uintptr_t cfa = (r.kind == RULE_SP ? w->sp : w->rbp) + r.cfa * (uintptr_t)WORD;
+
+	if (unlikely(r.kind == RULE_COMPLEX || cfa <= w->sp || cfa % WORD ||
+		     !load(w, cfa - WORD, pc) ||
+		     (r.rbp && !load(w, cfa - r.rbp * (uintptr_t)WORD, &w->rbp))))
+		return false;
+	w->sp = cfa;
+	return true;
+}
+
+noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller)
+{
+	/* This function's frame: the caller's rbp, the return address. */
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	struct walk w = { .sp = frame + (uintptr_t)2 * WORD,
+			  .rbp = word_at(frame),
+			  .tested = frame };
+	uintptr_t at = word_at(frame + WORD);
+	struct kept_rule *kept = atomic_load_explicit(&rules, memory_order_relaxed);
+	bool anew = is_one_of_many();
+	unsigned int n = 0;
+
+	if (!kept)
+		return 0;
+	for (;;) {
+		struct rule r = find_rule(kept, at, anew);
+
+		if (at == caller)
+			n = 0;
+		if (n == most)
+			return n;
+		pc[n++] = at;
+		if (r.kind != RULE_LAST && !step(&w, r, &at))
+			return 0;
+		if (r.kind == RULE_LAST || !at)
+			return n;
+	}
+}
+
+#else
+
+size_t unwind_bytes(void)
+{
+	return 0;
+}
+
+void unwind_begin(void *memory)
+{
+	(void)memory;
+}
+
+unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller)
+{
+	(void)pc, (void)most, (void)caller;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* A fast walk over this thread's stack; see unwind.c. */
+#ifndef BASE_UNWIND_H
+#define BASE_UNWIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The walk needs so many bytes for what it keeps; 0: it has nothing to do here. */
+size_t unwind_bytes(void);
+/* Gives it @memory, of zeroes, for good. Until then it finds nothing. */
+void unwind_begin(void *memory);
+
+/*
+ * Writes return addresses to pc[0..@most), the innermost first, of the frames from that of the
+ * function which @caller belongs to; without such a frame, all from the one of this function's
+ * caller. Result: how many; 0: some frame is not of the simple kinds, or it has no memory:
+ * another unwinder has to do it.
+ */
+unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller);
+
+#endif

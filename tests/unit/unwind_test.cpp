@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT
+// The fast walk over a stack finds what the compiler's unwinder finds.
+#include <alloca.h>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <ucontext.h>
+#include <unwind.h>
+#include <vector>
+
+#include "test_util.h"
+
+extern "C" {
+#include "base/stack.h"
+#include "base/unwind.h"
+}
+
+#define frame __attribute__((noinline, noclone))
+
+namespace
+{
+
+#if defined(__x86_64__) && defined(__LP64__)
+constexpr bool is_fast = true;
+#else
+constexpr bool is_fast = false;
+#endif
+
+constexpr unsigned int most = 600;
+
+struct stacks {
+	std::vector<uintptr_t> exact, fast, read;
+};
+
+struct trace {
+	uintptr_t caller;
+	std::vector<uintptr_t> pc;
+};
+
+_Unwind_Reason_Code note(_Unwind_Context *context, void *arg)
+{
+	auto *t = static_cast<trace *>(arg);
+	const uintptr_t pc = _Unwind_GetIP(context);
+
+	if (!pc)
+		return _URC_END_OF_STACK;
+	if (pc == t->caller)
+		t->pc.clear();
+	t->pc.push_back(pc);
+	return _URC_NO_REASON;
+}
+
+// For the rules, before any test.
+const bool begun = [] {
+	unwind_begin(std::calloc(1, unwind_bytes() + 1));
+	return true;
+}();
+
+// Volatile uses keep calls from being the last ones of their functions.
+volatile unsigned int sink;
+
+stacks *result;
+
+// The stack of its caller, three times.
+frame void look()
+{
+	const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+	uintptr_t pc[most];
+	trace t = { caller, {} };
+
+	_Unwind_Backtrace(note, &t);
+	result->exact = t.pc;
+	result->fast.assign(pc, pc + unwind_stack(pc, most, caller));
+	result->read.assign(pc,
+			    pc + stack_read(pc, most, reinterpret_cast<void *>(caller), true));
+	sink = sink + 1;
+}
+
+stacks look_from(const std::function<void()> &f)
+{
+	stacks s;
+
+	result = &s;
+	f();
+	return s;
+}
+
+void expect_same(const std::function<void()> &f)
+{
+	// The first walk reads the rules, the second uses them.
+	for (int i = 0; i < 2; i++) {
+		const stacks s = look_from(f);
+
+		EXPECT_GT(s.exact.size(), 3u);
+		EXPECT_EQ(s.read, s.exact);
+		if (is_fast) {
+			EXPECT_EQ(s.fast, s.exact);
+		}
+	}
+}
+
+frame void recurse(unsigned int n)
+{
+	volatile char space[40];
+
+	space[n % sizeof(space)] = 1;
+	if (n)
+		recurse(n - 1);
+	else
+		look();
+	sink = sink + space[n % sizeof(space)];
+}
+
+frame void with_alloca(size_t n, unsigned int depth)
+{
+	auto *space = static_cast<volatile char *>(alloca(n));
+
+	space[n / 2] = 1;
+	if (depth)
+		with_alloca(n * 3 / 2 + 7, depth - 1);
+	else
+		look();
+	sink = sink + space[n / 2];
+}
+
+frame void with_large_frame()
+{
+	volatile char space[200000];
+
+	space[sink % sizeof(space)] = 1;
+	look();
+	sink = sink + space[sink % sizeof(space)];
+}
+
+frame void with_alignment()
+{
+	alignas(256) volatile char space[512];
+
+	space[sink % sizeof(space)] = 1;
+	look();
+	sink = sink + space[sink % sizeof(space)];
+}
+
+frame unsigned int with_many_values(unsigned int a, unsigned int b, unsigned int c,
+				    unsigned int d, unsigned int e, unsigned int f,
+				    unsigned int g, unsigned int h)
+{
+	look();
+	sink = sink + a;
+	look();
+	return a + b * c + d * e + f * g + h;
+}
+
+#if defined(__x86_64__) && defined(__LP64__)
+// A return in the middle: the instructions behind it go back to the row of before.
+extern "C" void unwind_two_ends(int early, void (*function)());
+asm(R"(
+	.text
+	.type unwind_two_ends, @function
+unwind_two_ends:
+	.cfi_startproc
+	push %rbx
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbx, -16
+	sub $32, %rsp
+	.cfi_def_cfa_offset 48
+	test %edi, %edi
+	jz 1f
+	.cfi_remember_state
+	add $32, %rsp
+	.cfi_def_cfa_offset 16
+	pop %rbx
+	.cfi_def_cfa_offset 8
+	ret
+1:
+	.cfi_restore_state
+	call *%rsi
+	add $32, %rsp
+	.cfi_def_cfa_offset 16
+	pop %rbx
+	.cfi_def_cfa_offset 8
+	ret
+	.cfi_endproc
+	.size unwind_two_ends, . - unwind_two_ends
+)");
+
+TEST(Unwind, ReturnInTheMiddle)
+{
+	unwind_two_ends(1, look);
+	expect_same([] { unwind_two_ends(0, look); });
+}
+#endif
+
+struct cleanup {
+	~cleanup()
+	{
+		sink = sink + 1;
+	}
+};
+
+frame void with_cleanup()
+{
+	const cleanup c;
+	const std::string text(sink % 100, 'x');
+
+	look();
+	sink = sink + static_cast<unsigned int>(text.size());
+}
+
+int compare_and_look(const void *a, const void *b)
+{
+	look();
+	return std::memcmp(a, b, sizeof(int));
+}
+
+frame void through_libc()
+{
+	int n[] = { 3, 1, 2 };
+
+	qsort(n, 3, sizeof(n[0]), compare_and_look);
+	sink = sink + static_cast<unsigned int>(n[0]);
+}
+
+TEST(Unwind, Functions)
+{
+	expect_same(look);
+	expect_same([] { recurse(3); });
+	expect_same([] { recurse(500); });
+	expect_same(with_large_frame);
+	expect_same(with_cleanup);
+	expect_same(through_libc);
+	expect_same([] { sink = sink + with_many_values(1, 2, 3, 4, 5, 6, 7, 8); });
+}
+
+TEST(Unwind, FramesOfChangingSize)
+{
+	std::minstd_rand random(1);
+
+	for (int i = 0; i < 200; i++) {
+		const size_t n = random() % 3000 + 1;
+
+		expect_same([n] { with_alloca(n, 4); });
+	}
+}
+
+TEST(Unwind, Threads)
+{
+	std::thread([] { expect_same([] { recurse(5); }); }).join();
+}
+
+// Realigned frames may or may not be of the simple kinds.
+TEST(Unwind, AlignedFrames)
+{
+	for (size_t n = 1; n < 200; n += 13) {
+		const stacks s = look_from([n] {
+			auto *space = static_cast<volatile char *>(alloca(n));
+
+			space[0] = 1;
+			with_alignment();
+			sink = sink + space[0];
+		});
+
+		EXPECT_EQ(s.read, s.exact);
+		EXPECT_TRUE(s.fast.empty() || s.fast == s.exact);
+	}
+}
+
+// A stack with room for less than there is.
+TEST(Unwind, CutOff)
+{
+	const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+	uintptr_t pc[most], few[2];
+	const unsigned int all = stack_read(pc, most, reinterpret_cast<void *>(caller), true);
+
+	ASSERT_GT(all, 2u);
+	ASSERT_EQ(stack_read(few, 2, reinterpret_cast<void *>(caller), true), 2u);
+	EXPECT_EQ(few[0], pc[0]);
+	EXPECT_EQ(few[1], pc[1]);
+}
+
+#ifndef __SANITIZE_THREAD__ // which calls handlers itself, and refuses that they allocate
+TEST(Unwind, SignalHandlers)
+{
+	struct sigaction action = {}, old;
+
+	action.sa_handler = [](int) { look(); };
+	sigaction(SIGUSR1, &action, &old);
+
+	const stacks s = look_from([] { raise(SIGUSR1); });
+
+	sigaction(SIGUSR1, &old, nullptr);
+	EXPECT_EQ(s.read, s.exact);
+	EXPECT_TRUE(s.fast.empty());
+}
+#endif
+
+ucontext_t from, to;
+
+TEST(Unwind, OtherStacks)
+{
+	std::vector<char> stack(256 << 10);
+	const stacks s = look_from([&] {
+		getcontext(&to);
+		to.uc_stack.ss_sp = stack.data();
+		to.uc_stack.ss_size = stack.size();
+		to.uc_link = &from;
+		makecontext(
+			&to, +[] { recurse(4); }, 0);
+		swapcontext(&from, &to);
+	});
+
+	EXPECT_GT(s.exact.size(), 5u);
+	EXPECT_EQ(s.read, s.exact);
+}
+
+// A library takes another one's place, with frames of another size at the same addresses: the
+// rules of the first one lead nowhere, and do not stay.
+TEST(Unwind, UnloadedCode)
+{
+	typedef void function(void (*)());
+	uintptr_t place = 0;
+
+	for (const char *name : { UNWIND_SMALL, UNWIND_LARGE, UNWIND_SMALL }) {
+		void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+		stacks s;
+
+		ASSERT_TRUE(library) << dlerror();
+
+		auto *call = reinterpret_cast<function *>(dlsym(library, "call"));
+
+		ASSERT_TRUE(call);
+		for (int i = 0; i < 600; i++)
+			s = look_from([&] { call(look); });
+		EXPECT_EQ(s.read, s.exact) << name;
+		if (place && place != s.exact.at(1))
+			std::printf("its call lies elsewhere\n");
+		place = s.exact.at(1);
+		dlclose(library);
+	}
+}
+
+} // namespace
