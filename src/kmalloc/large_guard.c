@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/config.h"
 #include "kmalloc/large_debug.h"
+#include "os/os.h"
 #include "page/guard.h"
 #include "page/page_alloc.h"
 #include "percpu/gate.h"
@@ -27,6 +28,7 @@
 enum {
 	QUARANTINE_BLOCKS = 64,
 	QUARANTINE_BYTES = 64 << 20,
+	FORK_WAIT_MS = 100,
 };
 
 atomic_bool large_guarded;
@@ -102,16 +104,25 @@ static struct page *take_guarded(unsigned int node, unsigned int order, gfp_t fl
 	return page;
 }
 
+/* While a fork is under way a request has pagesets and the pages aside alone. Blocks with
+ * guards never come from pagesets, so they wait a little for the fork. */
 cold struct page *large_guard_alloc(unsigned int node, unsigned int order, gfp_t flags,
 				    size_t npages, bool *zeroed)
 {
-	struct page *page;
+	bool may_wait = flags & __GFP_DIRECT_RECLAIM && lock_none_held() && !pcpu_gate_depth;
+	struct page *page = NULL;
 
 	if (unlikely(!page_ready(flags)))
 		return NULL;
-	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM && lock_none_held());
-	page = take_guarded(node, order, flags, npages, zeroed);
-	pcpu_gate_leave();
+	for (unsigned int ms = 0; !page; ms++) {
+		pcpu_gate_enter(may_wait);
+		page = take_guarded(node, order, flags, npages, zeroed);
+		pcpu_gate_leave();
+		if (!may_wait || ms == FORK_WAIT_MS || !pcpu_gate_is_closed())
+			break;
+		if (!page)
+			os_pause_ms(1);
+	}
 	return page;
 }
 
