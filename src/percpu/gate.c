@@ -58,8 +58,12 @@ static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec
 /* Waits until the gate is open, or until @until. False: it has given up on this fork. */
 static bool wait_open(uint64_t until)
 {
-	unsigned int now = atomic_load_explicit(&closings, memory_order_relaxed);
+	unsigned int now;
 
+	/* Acquire: a fork that is seen to have closed the gate has counted itself. */
+	if (!atomic_load_explicit(&closed, memory_order_acquire))
+		return true;
+	now = atomic_load_explicit(&closings, memory_order_relaxed);
 	if (gave_up == now)
 		return false;
 	while (pcpu_gate_is_closed()) {

@@ -96,15 +96,17 @@ static void *take(struct mempool_reserve *r)
 	return NULL;
 }
 
+/* A thread that finds the slot full goes on to the next one, and must not see that as it was
+ * before another thread moved an element from there to here (M1). */
 static bool put_in(_Atomic(void *) *slot, void *element)
 {
 	void *empty = NULL;
 
 	debug_assert(element);
-	return !atomic_load_explicit(slot, memory_order_relaxed) &&
+	return !atomic_load_explicit(slot, memory_order_acquire) && /* M1 */
 	       atomic_compare_exchange_strong_explicit(slot, &empty, element,
-						       memory_order_release, /* M2 */
-						       memory_order_relaxed);
+						       memory_order_acq_rel,  /* M2 */
+						       memory_order_acquire); /* M1 */
 }
 
 /* Puts @element into the reserve. False: the reserve does not need it. */

@@ -63,6 +63,9 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 #ifndef PUBLIC
 #define PUBLIC 0 /* by alf_mp_ and alf_mc_, or by what these come to without sections */
 #endif
+#ifndef TRY
+#define TRY 0 /* by queue_try_ functions */
+#endif
 #ifndef WATCH
 #define WATCH 0 /* a thread that asks how many there are */
 #endif
@@ -112,6 +115,8 @@ static unsigned int put(void **ptr, unsigned int call)
 		return ALL ? alf_sp_enqueue(Q, ptr, BULK) : alf_sp_enqueue_burst(Q, ptr, BULK);
 	if (PUBLIC)
 		return ALL ? alf_mp_enqueue(Q, ptr, BULK) : alf_mp_enqueue_burst(Q, ptr, BULK);
+	if (TRY)
+		return queue_try_enqueue(Q, ptr, BULK);
 	return move_relaxed(Q, ENQUEUE, ptr, BULK, ALL);
 }
 
@@ -122,6 +127,8 @@ static unsigned int get(void **ptr, unsigned int call)
 		return ALL ? alf_sc_dequeue_bulk(Q, ptr, BULK) : alf_sc_dequeue(Q, ptr, BULK);
 	if (PUBLIC)
 		return ALL ? alf_mc_dequeue_bulk(Q, ptr, BULK) : alf_mc_dequeue(Q, ptr, BULK);
+	if (TRY)
+		return queue_try_dequeue(Q, ptr, BULK);
 	return move_relaxed(Q, DEQUEUE, ptr, BULK, ALL);
 }
 

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* In the place of src/percpu/percpu.h: threads that cannot run sections. */
+/*
+ * In the place of src/percpu/percpu.h: threads that cannot run sections. With REFUSED, neither
+ * do other threads any more.
+ */
 #ifndef PERCPU_PERCPU_H
 #define PERCPU_PERCPU_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#ifndef REFUSED
+#define REFUSED 0
+#endif
 
 static inline unsigned int pcpu_section_cpu(void)
 {
@@ -19,7 +26,7 @@ static inline bool pcpu_restart_sections(unsigned int cpu)
 
 static inline bool pcpu_can_restart(void)
 {
-	return true;
+	return !REFUSED;
 }
 
 static inline bool pcpu_sections_over(unsigned int cpu, bool go)
@@ -32,6 +39,8 @@ static inline bool pcpu_sections_over(unsigned int cpu, bool go)
 static inline void pcpu_come_by(void)
 {
 }
+
+#define no_section(failed, ...) (failed)
 
 static uint32_t pcpu_forks;
 
