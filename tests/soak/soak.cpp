@@ -40,7 +40,7 @@ namespace
 constexpr int SKIPPED = 77;
 constexpr double ROUND_SECONDS = 60;
 constexpr size_t SLACK = 64 << 10, METADATA_SLACK = 4 << 20, LIBC_BYTES = 1 << 10;
-constexpr uint64_t GROUP_MIN = 24u << 20, GROUP_MAX = 64u << 20, GROUP_ROOM = 6u << 20;
+constexpr uint64_t GROUP_MIN = 24u << 20, GROUP_MAX = 40u << 20, GROUP_ROOM = 6u << 20;
 constexpr unsigned GROUP_SLOTS = 4096; /* of each thread: more than the group has */
 
 Sources of_malloc(unsigned)
