@@ -3,6 +3,8 @@
 #include "kmalloc/kmalloc.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -109,9 +111,28 @@ static bool init(void)
 
 static struct once kmalloc_once = ONCE_INITIALIZER;
 
+/*
+ * Initialises with all signals blocked. The first request may come at any time (D8.7), and a
+ * handler that interrupted the initialisation could have no memory. Threads that come meanwhile
+ * wait in once().
+ */
+static cold bool init_blocking_signals(void)
+{
+	sigset_t all, old;
+	bool done;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	if (os_heap.populate)
+		os_heap.populate();
+	done = once(&kmalloc_once, init);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return done;
+}
+
 bool kmalloc_init(void)
 {
-	return once(&kmalloc_once, init);
+	return likely(once_done(&kmalloc_once)) || init_blocking_signals();
 }
 
 static void emit(struct emitter *e)
@@ -501,7 +522,8 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 	return large_size(page);
 }
 
-/* Where sizes of frees are compared, a block stays only if it is what a request for @size gets. */
+/* Where sizes of frees are compared, a block stays only if it is what a request for @size gets.
+ */
 static bool stays(const struct page *page, size_t size, size_t old)
 {
 	if (unlikely(page && compares_size(page_type(page) == PAGE_SLAB ? page->cache : NULL)))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The drop-in's start and end: it is initialised before other constructors run, and
- * prints statistics at exit.
+ * The drop-in's start and end: it reads its settings before other constructors run, and prints
+ * statistics at exit.
  *
- * malloc() does not depend on the constructor: its first call, which may come before
- * every constructor, initialises the layers from the slow path.
+ * The first request initialises the layers, from the slow path; it may come before every
+ * constructor, or never (D8.7). The constructor initialises them where a setting wants to be
+ * heard in a process without requests, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ enum { STATS_FD_MIN = 100 }; /* some programs count on the lowest numbers */
 extern char __bss_start[] __attribute__((weak, visibility("hidden")));
 static char near_end;
 
-static void populate(void)
+void malloc_populate(void)
 {
 	size_t page = os_page_size();
 	uintptr_t from = align_down((uintptr_t)__bss_start, page);
@@ -45,23 +46,36 @@ static void populate(void)
 		os_populate((void *)from, to - from);
 }
 
-__attribute__((constructor(101))) static void bootstrap(void)
+static bool is_heard_at_once(void)
 {
-	int saved = errno;
+	return config.verbose || config.show != SHOW_NOTHING || config.live != LIVE_NEVER ||
+	       *config.slab_debug || *config.slab_attr ||
+	       config.background_thread == BACKGROUND_NEVER; /* docs/programs.md, sandboxes */
+}
 
-	populate();
-	/* In the drop-in all caches exist by now, so names of others are mistakes. */
+static void start(void)
+{
+	/* In the drop-in all caches exist by then, so names of others are mistakes. */
 	if (kmalloc_init()) {
 		slab_attr_check_names();
 		slab_debug_check_names();
 	}
-	callers_init();
 	if (config.show != SHOW_NOTHING) {
 		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);
 
 		if (fd >= 0)
 			stats_fd = fd;
 	}
+}
+
+__attribute__((constructor(101))) static void bootstrap(void)
+{
+	int saved = errno;
+
+	config_init();
+	callers_init();
+	if (is_heard_at_once())
+		start();
 	errno = saved;
 }
 

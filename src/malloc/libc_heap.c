@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "malloc/malloc_internal.h"
 #include "os/os.h"
 
 extern void *__libc_memalign(size_t align, size_t size) __attribute__((weak));
@@ -52,4 +53,5 @@ struct os_heap os_heap = {
 	.free = heap_free,
 	.usable = heap_usable,
 	.is_ukmem = true,
+	.populate = malloc_populate,
 };

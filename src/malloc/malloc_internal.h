@@ -49,6 +49,9 @@ static inline void *malloc_for(size_t size, const void *caller)
 			free_sized_slow(p, size, align, func, caller);                         \
 	} while (0)
 
+/* bootstrap.c: os_heap.populate. */
+void malloc_populate(void);
+
 /* callers.c: find libc, once. */
 void callers_init(void);
 /* Whether the code at @caller is libc's; true if that is not known (yet). */

@@ -5,16 +5,19 @@
  */
 #include "ukmem/malloc.h"
 
+#include "kmalloc/kmalloc.h"
 #include "ukmem/compiler.h"
 #include "ukmem/stats.h"
 
 UKMEM_EXPORT int ukmem_malloc_stats_print(int fd, enum ukmem_stats_format format)
 {
+	kmalloc_init();
 	return ukmem_stats_print(fd, format);
 }
 
 UKMEM_EXPORT void ukmem_malloc_gauges_read(struct ukmem_gauges *g)
 {
+	kmalloc_init();
 	ukmem_gauges_read(g);
 }
 

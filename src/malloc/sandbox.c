@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 
+#include "kmalloc/kmalloc.h"
 #include "os/os.h"
 #include "ukmem/compiler.h"
 
@@ -27,8 +28,10 @@ UKMEM_EXPORT int prctl(int option, ...)
 	for (unsigned int i = 0; i < 4; i++)
 		arg[i] = va_arg(list, unsigned long);
 	va_end(list);
-	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
+	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) {
+		kmalloc_init(); /* a filter may forbid what this does, later */
 		os_confine();
+	}
 	result = os_prctl(option, arg);
 	if (result >= 0)
 		return result;

@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "kmalloc/kmalloc.h"
 #include "percpu/percpu.h"
-#include "percpu/percpu_init.h"
 #include "percpu/register.h"
 
 #if UKMEM_HAVE_RSEQ
@@ -37,7 +37,9 @@ pid_t vfork_parent(long result, int todo);
 
 CALLED_BY_ASM int vfork_prepare(void)
 {
-	return pcpu_init() ? pcpu_registration_suspend() : 0;
+	/* The child must not be the one to initialise the layers: it has another process id,
+	 * and runs no sections. */
+	return kmalloc_init() ? pcpu_registration_suspend() : 0;
 }
 
 /* A sandbox may forbid the rseq call since the start. Then the child gets memory of its own. */

@@ -138,6 +138,8 @@ struct os_heap {
 	void (*free)(void *p);
 	size_t (*usable)(const void *p);
 	bool is_ukmem; /* this library is the process's malloc, also for libc's requests */
+	/* Faults in what every process that allocates needs of the library's data; or NULL. */
+	void (*populate)(void);
 };
 
 extern struct os_heap os_heap;
@@ -214,14 +216,17 @@ static inline unsigned int os_mask_end(const struct os_mask *m)
 }
 
 struct os_topology {
-	unsigned int nr_cpu_ids;	/* largest possible id + 1, at least 1 */
-	struct os_mask possible;	/* all ids if sysfs does not show the CPUs in use */
+	unsigned int nr_cpu_ids; /* largest possible id + 1, at least 1 */
+	struct os_mask possible; /* all ids if sysfs does not show the CPUs in use */
+	/* Of the thread that looked: its CPUs (0: not known), and the bits of the kernel's
+	 * mask. */
+	unsigned int nr_allowed, mask_bits;
 	unsigned int nr_nodes;		/* nodes with memory, at least 1 */
+	uint8_t *distance;		/* nr_nodes x nr_nodes; NULL with one node */
 	uint16_t node_id[OS_MAX_NODES]; /* [0..nr_nodes): the kernel's ids, ascending */
 	/* The index in node_id of each CPU's node, or of the nearest one if that has no memory.
 	 * Synchronization: atomic, relaxed. */
 	uint16_t cpu_node[OS_MAX_CPUS];
-	uint8_t *distance; /* nr_nodes x nr_nodes; NULL with one node */
 };
 
 /* The machine's topology; the first call reads it. */
@@ -232,8 +237,9 @@ void os_topology_update_cpus(void);
 /* Nodes this process may use now, by the kernel's ids; false: the system does not tell. */
 bool os_mems_allowed(struct os_mask *nodes);
 
-/* CPUs this thread may use, by the kernel's ids; none: the system does not tell. */
-void os_cpus_allowed(struct os_mask *cpus);
+/* CPUs this thread may use, by the kernel's ids; none: the system does not tell. Result: how
+ * many bits the kernel's masks have; 0: not known. */
+unsigned int os_cpus_allowed(struct os_mask *cpus);
 
 /* CPUs online now. Result: their number, or a negative errno. */
 int os_cpus_online(struct os_mask *online);

@@ -19,6 +19,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/decimal.h"
 #include "base/sys.h"
 
 /* The value of @call, or its error as a negative errno; errno itself is kept. */
@@ -123,6 +124,9 @@ static int linux_mremap(void *from, size_t len, int flags, void **to)
 	return mapped(mremap(from, len, len, flags, *to), saved, to);
 }
 
+/* A read of sysfs or procfs that gives fewer bytes, and could give more, has read all. */
+enum { WHOLE_PIECE = 1024 };
+
 /* Makes system calls directly, because libc's functions are cancellation points. */
 static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 {
@@ -140,6 +144,10 @@ static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 		if (n <= 0)
 			break;
 		used += (size_t)n;
+		/* sysfs and procfs give a short text at once, and pieces of a long one that are
+		 * no shorter. */
+		if (n < WHOLE_PIECE && used < size)
+			break;
 	}
 	syscall(SYS_close, fd);
 	return n < 0 ? n : (ssize_t)used;
@@ -198,8 +206,12 @@ static int linux_release(char *buf, size_t size)
 	struct utsname name;
 	int err;
 
-	if (version) {
-		snprintf(buf, size, "%u.%u", version >> 16, version >> 8 & 0xff);
+	if (version && size >= sizeof("65535.255")) {
+		size_t len = format_decimal(buf, version >> 16);
+
+		/* Without snprintf(), whose code a process that does little need not touch. */
+		buf[len++] = '.';
+		format_decimal(buf + len, version >> 8 & 0xff);
 		return 0;
 	}
 	err = RESULT_UNLESS_CONFINED(uname(&name));

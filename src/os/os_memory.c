@@ -74,7 +74,7 @@ int os_map_metadata(size_t len, void **out)
 }
 
 /* Synchronization: atomic, relaxed; a piece is its taker's. */
-static char permanent[6144] __attribute__((aligned(64)));
+static char permanent[8192] __attribute__((aligned(64)));
 static atomic_size_t permanent_used;
 
 int os_map_permanent(size_t len, void **out)

@@ -50,7 +50,14 @@ bool os_parse_list(const char *s, struct os_mask *mask)
 
 static bool read_list(const char *path, struct os_mask *mask)
 {
-	return read_text(path) > 0 && os_parse_list(file_buffer, mask);
+	char few[128]; /* enough for most machines, whose processes need not touch the other */
+	ssize_t n = os_calls.read_file(path, few, sizeof(few) - 1);
+
+	if (n > 0 && n < (ssize_t)sizeof(few) - 1) {
+		few[n] = '\0';
+		return os_parse_list(few, mask);
+	}
+	return n > 0 && read_text(path) > 0 && os_parse_list(file_buffer, mask);
 }
 
 /*
@@ -74,22 +81,26 @@ static unsigned int kernel_cpus(void)
 /* The kernel fills a mask by longs. */
 _Static_assert(sizeof(long) == sizeof(((struct os_mask *)0)->bits[0]), "64 bits");
 
-void os_cpus_allowed(struct os_mask *cpus)
+unsigned int os_cpus_allowed(struct os_mask *cpus)
 {
+	long bytes;
+
 	memset(cpus, 0, sizeof(*cpus));
-	os_calls.affinity(cpus->bits, sizeof(cpus->bits));
+	bytes = os_calls.affinity(cpus->bits, sizeof(cpus->bits));
+	return bytes > 0 ? (unsigned int)bytes * 8 : 0;
 }
 
 /*
  * A container may show a sysfs of its own, with fewer CPUs or CPUs numbered from 0,
  * while threads run on others. Then every id that the kernel may have counts as possible.
  */
-static void distrust_sysfs(struct os_mask *possible)
+static void distrust_sysfs(struct os_topology *t)
 {
+	struct os_mask *possible = &t->possible, allowed;
 	unsigned int end = os_mask_end(possible), kernel;
-	struct os_mask allowed;
 
-	os_cpus_allowed(&allowed);
+	t->mask_bits = os_cpus_allowed(&allowed);
+	t->nr_allowed = os_mask_count(&allowed);
 	/* The usual case. The kernel composes the long text of the other file anew each time.
 	 */
 	if (!memcmp(&allowed, possible, sizeof(allowed)))
@@ -110,7 +121,7 @@ static void read_cpus(struct os_topology *t)
 		memset(&t->possible, 0, sizeof(t->possible));
 		memset(&t->possible, 0xff, 256 / 8);
 	}
-	distrust_sysfs(&t->possible);
+	distrust_sysfs(t);
 	t->nr_cpu_ids = os_mask_end(&t->possible);
 }
 

@@ -150,19 +150,22 @@ static size_t window_align(void)
 	return page_size() << page_window.max_align;
 }
 
-/* Tries to map a page at both ends. -ENOMEM, -EAGAIN (mlockall): no page can be mapped. */
+/* Tries to map a page. -ENOMEM, -EAGAIN (mlockall): no page can be mapped. */
+static int try_page(uintptr_t page)
+{
+	int err = os_reserve_at((void *)page, page_size());
+
+	if (!err)
+		os_release((void *)page, page_size());
+	return err;
+}
+
+/* Tries to map a page at both ends. */
 static int try_place(uintptr_t base, size_t size)
 {
-	uintptr_t ends[] = { base, base + size - page_size() };
+	int err = try_page(base);
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(ends); i++) {
-		int err = os_reserve_at((void *)ends[i], page_size());
-
-		if (err)
-			return err;
-		os_release((void *)ends[i], page_size());
-	}
-	return 0;
+	return err ? err : try_page(base + size - page_size());
 }
 
 static void release_arrays(unsigned int n)
@@ -219,7 +222,9 @@ static bool place(unsigned int nodes)
 		uintptr_t base = align_up(PLACE_FROM, window_align()) +
 				 os_random() % choices * window_align();
 
-		if (try_place(base, total) || !place_arrays(base + window_bytes(), nodes))
+		/* Where other code has mapped pages of zones, the zones leave holes. */
+		if (try_page(base + total - page_size()) ||
+		    !place_arrays(base + window_bytes(), nodes))
 			continue;
 		page_window.base = base;
 		page_window.reserved = false;

@@ -58,20 +58,29 @@ static size_t chunk_size(void)
 	return ((size_t)pcpu.nr_ids + 1) * pcpu.stride;
 }
 
-/* The chunk's description, then used and last, each granules() bits. */
+/* The chunk's description, then used and last, each granules() bits, word by word. */
 static size_t description_size(void)
 {
 	return align_up(sizeof(struct pcpu_chunk) + 2 * granules() / 8, os_page_size());
 }
 
+/*
+ * The words of the two bitmaps alternate, so that what the first granules need of both lies on
+ * one page. A bitmap begins with its first word.
+ */
+static size_t word_of(size_t i)
+{
+	return i / 64 * 2;
+}
+
 static bool test_bit(const uint64_t *map, size_t i)
 {
-	return (map[i / 64] >> (i % 64)) & 1;
+	return (map[word_of(i)] >> (i % 64)) & 1;
 }
 
 static void set_bit(uint64_t *map, size_t i)
 {
-	map[i / 64] |= (uint64_t)1 << (i % 64);
+	map[word_of(i)] |= (uint64_t)1 << (i % 64);
 }
 
 static void set_bits(uint64_t *map, size_t i, size_t end)
@@ -80,7 +89,7 @@ static void set_bits(uint64_t *map, size_t i, size_t end)
 	while (i < end) {
 		size_t next = min_size((i | 63) + 1, end);
 
-		map[i / 64] |= UINT64_MAX >> (64 - (next - i)) << (i % 64);
+		map[word_of(i)] |= UINT64_MAX >> (64 - (next - i)) << (i % 64);
 		i = next;
 	}
 }
@@ -90,7 +99,7 @@ static size_t find_bit(const uint64_t *map, size_t i, size_t end, bool set)
 {
 	debug_assert(end <= granules());
 	while (i < end) {
-		uint64_t rest = (set ? map[i / 64] : ~map[i / 64]) >> (i % 64);
+		uint64_t rest = (set ? map[word_of(i)] : ~map[word_of(i)]) >> (i % 64);
 
 		if (rest)
 			return min_size(i + (size_t)__builtin_ctzll(rest), end);
@@ -101,7 +110,7 @@ static size_t find_bit(const uint64_t *map, size_t i, size_t end, bool set)
 
 static void clear_bit(uint64_t *map, size_t i)
 {
-	map[i / 64] &= ~((uint64_t)1 << (i % 64));
+	map[word_of(i)] &= ~((uint64_t)1 << (i % 64));
 }
 
 /*
@@ -158,8 +167,9 @@ static struct pcpu_chunk *chunk_add(void)
 	}
 	c = description; /* mapped as zeros */
 	c->base = base;
+	c->bytes = description_size();
 	c->used = (uint64_t *)(c + 1);
-	c->last = c->used + granules() / 64;
+	c->last = c->used + 1;
 	c->end = granules();
 	if (pcpu_first_chunk) {
 		last_chunk->next = c;
@@ -456,8 +466,8 @@ static void verify_chunk(const struct pcpu_chunk *c, unsigned int nr, struct ver
 	size_t used = 0, stray = 0;
 
 	for (size_t w = 0; w < granules() / 64; w++) {
-		used += (size_t)__builtin_popcountll(c->used[w]);
-		stray += (size_t)__builtin_popcountll(c->last[w] & ~c->used[w]);
+		used += (size_t)__builtin_popcountll(c->used[2 * w]);
+		stray += (size_t)__builtin_popcountll(c->last[2 * w] & ~c->used[2 * w]);
 	}
 	if (c == pcpu_first_chunk)
 		used += c->permanent;

@@ -20,6 +20,7 @@ struct pcpu_chunk {
 	size_t nr_used; /* granules */
 	uint64_t *used; /* bitmaps over one unit's granules */
 	uint64_t *last;
+	size_t bytes;	   /* of this and of the bitmaps, in whole pages */
 	size_t first_free; /* no free granule below this one */
 	size_t end;	   /* of the granules for allocations; permanent ones follow */
 	size_t permanent;  /* granules of these; alignment leaves gaps between them */

@@ -17,16 +17,9 @@ _Static_assert(offsetof(struct pcpu_unit_table, of) == PCPU_TABLE_NEGATIVE * siz
  */
 static unsigned int kernel_ids(void)
 {
-	static unsigned int
-		ids; /* Synchronization: first called while kmalloc is initialised */
-	struct os_mask mask;
-	long bytes;
+	unsigned int bits = os_topology()->mask_bits;
 
-	if (ids)
-		return ids;
-	bytes = os_calls.affinity(mask.bits, sizeof(mask.bits));
-	ids = bytes > 0 ? (unsigned int)bytes * 8 : PCPU_TABLE_IDS; /* refused: any of them */
-	return ids;
+	return bits ? bits : PCPU_TABLE_IDS; /* refused: any of them */
 }
 
 bool pcpu_unit_table_fill(struct pcpu_unit_table *t, bool closed)

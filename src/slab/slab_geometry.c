@@ -7,31 +7,34 @@
 _Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX, "or the way back is too far");
 
 /* The layout of a slab of @npages; the bitmap is in the slab if page entries are too few. */
-static struct slab_layout lay_out(const struct kmem_cache *s, size_t npages)
+static struct slab_layout lay_out(const struct kmem_cache *s, unsigned int npages)
 {
-	size_t bytes = npages * page_size(), n;
+	unsigned int bytes = npages * (unsigned int)page_size(), n;
 	struct slab_layout l = { .npages = (uint16_t)npages };
 
-	bytes -= min_size(bytes, s->pad_left);
+	bytes -= min_uint(bytes, s->pad_left);
 	n = bytes / s->size;
 	l.bitmap_in_slab = (n + 63) / 64 > npages * PAGE_BITMAP_WORDS;
-	if (l.bitmap_in_slab)
+	if (l.bitmap_in_slab) {
+		/* As if each object took its bits with it: at most a word's too many. */
+		n = min_uint(n, bytes * 8 / (s->size * 8 + 1));
 		while (n * s->size + (n + 63) / 64 * 8 > bytes)
 			n--;
+	}
 	debug_assert(n <= UINT16_MAX && npages <= UINT16_MAX);
 	l.objects = (uint16_t)n;
 	return l;
 }
 
-static size_t waste(const struct kmem_cache *s, const struct slab_layout *l)
+static unsigned int waste(const struct kmem_cache *s, const struct slab_layout *l)
 {
-	size_t bytes = l->npages * page_size();
+	unsigned int bytes = l->npages * (unsigned int)page_size();
 
-	return (bytes - (size_t)l->objects * s->size) * 4096 / bytes;
+	return (bytes - l->objects * s->size) * 4096 / bytes;
 }
 
 /* Whether a slab of @npages has its objects aligned as they must be. */
-static bool is_aligned(const struct kmem_cache *s, size_t npages)
+static bool is_aligned(const struct kmem_cache *s, unsigned int npages)
 {
 	bool aligned = is_pow2(s->size) || s->align > page_size();
 
@@ -39,9 +42,25 @@ static bool is_aligned(const struct kmem_cache *s, size_t npages)
 }
 
 /* The number of objects a slab should hold: 16 or 96 KiB of them; 64 KiB of large ones. */
-static size_t usual_objects(unsigned int size)
+static unsigned int usual_objects(unsigned int size)
 {
 	return size > SLAB_MAX_SIZE ? max_uint(65536 / size, 1) : min_uint(98304 / size, 16);
+}
+
+/* The fewest pages, from @min on, that may hold @enough objects; @max: fewer than that do not.
+ * Fewer need not be looked at: every process does this for all size classes. */
+static unsigned int first_candidate(const struct kmem_cache *s, unsigned int enough,
+				    unsigned int min, unsigned int max)
+{
+	uint64_t bytes = (uint64_t)enough * s->size;
+	unsigned int n = max;
+
+	if (bytes <= (uint64_t)max * page_size())
+		n = ((unsigned int)bytes + (unsigned int)page_size() - 1) >>
+		    page_window.page_shift;
+	if (is_pow2(s->size) || s->align > page_size())
+		n = 1u << ilog2(n); /* an aligned one, which may be too small */
+	return max_uint(n, min);
 }
 
 /*
@@ -52,21 +71,21 @@ static size_t usual_objects(unsigned int size)
  */
 void slab_set_geometry(struct kmem_cache *s)
 {
-	size_t enough =
-		config.slab_min_objects ? config.slab_min_objects : usual_objects(s->size);
-	size_t min = (size_t)1 << config.slab_min_order, best = SIZE_MAX, n;
-	size_t max = min_size(max_size(SLAB_MAX_BYTES / page_size(), 1),
-			      (size_t)1 << config.slab_max_order);
+	unsigned int enough = config.slab_min_objects ? (unsigned int)config.slab_min_objects
+						      : usual_objects(s->size);
+	unsigned int min = 1u << config.slab_min_order, best = UINT32_MAX, n;
+	unsigned int max = min_uint(max_uint(SLAB_MAX_BYTES >> page_window.page_shift, 1),
+				    1u << config.slab_max_order);
 
 	for (n = 1;; n++) {
 		s->small = s->layout = lay_out(s, n);
 		if (s->layout.objects && is_aligned(s, n))
 			break;
 	}
-	min = max_size(min_size(min, max), n);
-	for (n = min; n <= max; n++) {
+	min = max_uint(min_uint(min, max), n);
+	for (n = first_candidate(s, enough, min, max); n <= max; n++) {
 		struct slab_layout l;
-		size_t wasted;
+		unsigned int wasted;
 
 		if (!is_aligned(s, n))
 			continue;

@@ -33,10 +33,14 @@ static _Atomic uint64_t nr_exhausted;
 
 static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 {
-	slot->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
-	slot->array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
-	if (!slot->events || !slot->array)
+	void *events;
+
+	/* What fails stays taken, as in other parts of the start. */
+	events = pcpu_alloc_permanent(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	slot->array = pcpu_alloc_permanent(pcpu_array_size(0), PCPU_ENTRY_SIZE);
+	if (!events || !slot->array)
 		return false;
+	slot->events = pcpu_handle(events);
 	slot->nodes = nodes;
 	slab_set_nodes(&slot->cache, nodes);
 	return true;

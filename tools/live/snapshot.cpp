@@ -116,8 +116,7 @@ uint64_t resident_percpu(const heap &h)
 
 		expect(n < most_chunks && chunk.read(h.memory, at));
 		sum += h.memory.resident(chunk.get("base"), (h.spill + 1ull) * h.stride);
-		/* The second bitmap is as long as the first, and the last thing there. */
-		sum += h.memory.resident(at, 2 * chunk.get("last") - chunk.get("used") - at);
+		sum += h.memory.resident(at, chunk.get("bytes"));
 		at = chunk.get("next");
 	}
 	return sum;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first request of a process initialises the library, whenever it comes.
+ *
+ *	first_request_test handler	a signal handler allocates while that happens
+ *	first_request_test vfork	a child of vfork makes the first request
+ *	first_request_test sandbox	a filter that kills comes first
+ *	first_request_test small	the process allocates 100 bytes and ends
+ *
+ * No function that is called before the first request may allocate, so there is no stdio.
+ */
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include "preload_test.h"
+
+enum { CHILDREN = 400, LARGE = 8 << 20, TRIES = 64 };
+
+static volatile sig_atomic_t handled, refused;
+
+static void allocate(int sig)
+{
+	void *p = malloc(40);
+
+	(void)sig;
+	refused += !p;
+	free(p);
+	handled++;
+}
+
+/* The first alarm comes up to 400 microseconds after the call; then they come one after the
+ * other. */
+static void alarm_during_first_request(int i)
+{
+	struct sigaction action = { .sa_handler = allocate };
+	struct itimerval soon = { .it_value.tv_usec = 1 + i % 400, .it_interval.tv_usec = 20 };
+	struct itimerval never = { 0 };
+	void *p;
+
+	CHECK(!sigaction(SIGALRM, &action, NULL), "sigaction");
+	CHECK(!setitimer(ITIMER_REAL, &soon, NULL), "setitimer");
+	for (int try = 0; try < TRIES || !handled; try++) {
+		p = malloc(100);
+		CHECK(p, "no memory");
+		free(p);
+	}
+	CHECK(!setitimer(ITIMER_REAL, &never, NULL), "setitimer");
+	CHECK(!refused, "%d of %d requests of a handler had no memory, child %d", (int)refused,
+	      (int)handled, i);
+}
+
+static void in_child(void (*run)(int i), int i)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0, "no child");
+	if (!pid) {
+		run(i);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status, "child %d: %#x", i,
+	      (unsigned int)status);
+}
+
+static void handlers(void)
+{
+	for (int i = 0; i < CHILDREN; i++)
+		in_child(alarm_during_first_request, i);
+}
+
+/* The first request is the child's, on the parent's memory. */
+static __attribute__((noinline, noreturn)) void allocate_and_exit(void)
+{
+	void *p = malloc(100);
+
+	_exit(!p);
+}
+
+/* What the library gave free memory back with, if it is there, is a thread. */
+static unsigned int threads(void)
+{
+	char text[2048] = "", *line;
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+
+	CHECK(read(fd, text, sizeof(text) - 1) > 0, "/proc/self/status");
+	close(fd);
+	line = strstr(text, "Threads:");
+	CHECK(line, "no line");
+	return (unsigned int)strtoul(line + sizeof("Threads:"), NULL, 10);
+}
+
+/*
+ * Only the process that initialised the library starts its thread. The program does not see
+ * whether there is one; without the library there is one thread in any case.
+ */
+static void vfork_first(bool expect_thread)
+{
+	int status = -1;
+	pid_t pid = vfork();
+	void *p;
+
+	if (!pid)
+		allocate_and_exit();
+	CHECK(waitpid(pid, &status, 0) == pid && !status, "child: %#x", (unsigned int)status);
+	for (int i = 0; i < 2000 && threads() < 2 && expect_thread; i++) {
+		p = malloc(LARGE);
+		CHECK(p, "no memory");
+		memset(p, 1, LARGE);
+		free(p);
+		usleep(5000);
+	}
+	CHECK(!expect_thread || threads() > 1, "the library starts no thread");
+}
+
+#define KILL(name)                                                                             \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                 \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+
+static bool forbid_files(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		KILL(openat),
+		KILL(sched_getaffinity),
+		KILL(membarrier),
+		KILL(prlimit64),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void touch(size_t bytes)
+{
+	char *p = malloc(bytes);
+
+	CHECK(p, "no memory");
+	memset(p, 1, bytes);
+	free(p);
+}
+
+static void sandboxed(int i)
+{
+	(void)i;
+	if (!forbid_files())
+		return;
+	touch(100);
+	for (int n = 0; n < 16; n++)
+		touch(LARGE);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(mode, "handler"))
+		handlers();
+	else if (!strcmp(mode, "vfork"))
+		vfork_first(argc > 2);
+	else if (!strcmp(mode, "sandbox"))
+		in_child(sandboxed, 0);
+	else
+		touch(100);
+	verify_library();
+	return 0;
+}
