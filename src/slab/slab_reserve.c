@@ -33,7 +33,7 @@ static _Atomic uint64_t nr_exhausted;
 
 static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 {
-	slot->events = __alloc_percpu(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	slot->events = __alloc_percpu(slab_events_bytes(), sizeof(uint64_t));
 	slot->array = pcpu_alloc(pcpu_array_size(0), PCPU_ENTRY_SIZE);
 	if (!slot->events || !slot->array)
 		return false;

@@ -168,7 +168,7 @@ struct kmem_cache {
 	unsigned int object_size, align;
 	slab_flags_t flags;
 	void (*ctor)(void *);
-	uint64_t *events;	     /* per-CPU uint64_t[SLAB_NR_EVENTS] */
+	uint64_t *events;	     /* per-CPU words: slab_events_bytes() */
 	struct list_head list;	     /* Synchronization: the caches lock */
 	struct kmem_cache *new_next; /* slab_list_add_nowait() */
 	char name[SLAB_NAME_SIZE];
@@ -237,6 +237,13 @@ struct slab_params {
 	struct kmem_cache *home;
 	const struct slab_twin_ops *ops;
 };
+
+/* A cache's per-CPU words: its events, and behind them, for each node, how many objects had
+ * been popped off its array when objects last moved (slab_capacity.c). */
+static inline size_t slab_events_bytes(void)
+{
+	return (SLAB_NR_EVENTS + page_window.nr_nodes) * sizeof(uint64_t);
+}
 
 static always_inline void slab_count_events(struct kmem_cache *s, enum slab_event e, uint64_t n)
 {
