@@ -210,6 +210,8 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	if (s->ops)
 		s->ops->lay_out(s);
 	slab_set_geometry(s);
+	if (p->budgeted)
+		slab_set_lean(s);
 	set_tunables(s);
 }
 

@@ -150,7 +150,6 @@ static void release_some(struct kmem_cache *s, void **objs, unsigned int n)
 	void *array = slab_array(s, node);
 
 	pushed = pcpu_array_push_bulk(array, objs, n);
-
 	if (pushed == n)
 		return;
 	slab_tune(s, node, SLAB_MOVED_FLUSH);
