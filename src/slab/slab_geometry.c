@@ -95,7 +95,7 @@ void slab_set_lean(struct kmem_cache *s)
 	for (size_t n = s->small.npages; n < s->layout.npages; n++) {
 		struct slab_layout l = lay_out(s, n);
 
-		if (!is_aligned(s, n) || l.objects * s->size != n * page_size())
+		if (!is_aligned(s, n) || (size_t)l.objects * s->size != n * page_size())
 			continue;
 		s->small = l;
 		s->lean = true;

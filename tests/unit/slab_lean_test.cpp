@@ -144,7 +144,7 @@ TEST(SlabLeanTest, EveryClass)
 	});
 }
 
-/* Whoever sets the number of objects in a slab gets no smaller slabs. */
+/* A user who sets the number of objects in a slab gets no smaller slabs. */
 TEST(SlabLeanTest, SettingsDecide)
 {
 	for (const char *conf : { "slab_min_objects:16", "slab_min_order:3" })
