@@ -17,7 +17,8 @@
  * nothing of:
  *   - lifetimes: the cache holds MIB (128) of keys and values, then the oldest entries go;
  *     an entry that was used meanwhile, every fourth, stays for one more turn, and one of 256
- *     for ever, as a server's sessions and configuration do. Any thread frees what another
+ *     for ever, as a server's sessions and configuration do; in a longer run one of more, so
+ *     that at its end they take a sixteenth of the cache. Any thread frees what another
  *     allocated;
  *   - drift: values become twice as large and half as large in turns, twelve times: what is
  *     freed does not fit what is allocated next;
@@ -53,8 +54,10 @@ constexpr uint32_t kLeast = 16, kMost = 1 << 20;
 constexpr unsigned kRequests = 40, kPuts = 2;
 /* Buffers of a request: at most so many, of kSmallest bytes doubled up to so many times. */
 constexpr uint32_t kBuffers = 12, kSmallest = 32, kDoublings = 10;
-/* Of so many entries one is used while it waits, and one stays. */
+/* Of so many entries one is used while it waits, and one stays; of more, where a longer run
+ * would let those that stay take more than a part of the cache. */
 constexpr uint32_t kUsed = 4, kStays = 256;
+constexpr double kStayingPart = 1.0 / 16, kEntryBytes = 400; /* on average */
 constexpr unsigned kPhases = 12;
 constexpr double kDrift = 2, kNight = 2.0 / 3, kAtNight = 0.5;
 constexpr unsigned kLooks = 300;
@@ -98,14 +101,21 @@ Object filled(uint32_t bytes)
 	return object;
 }
 
-Entry *make_entry(Random &random, double drift)
+/* What the work is like at one time. */
+struct Work {
+	double drift;	/* values are so many times as large */
+	long room;	/* bytes that the cache may hold */
+	uint32_t stays; /* one of so many entries stays for ever */
+};
+
+Entry *make_entry(Random &random, const Work &work)
 {
 	auto *entry = static_cast<Entry *>(malloc(sizeof(Entry)));
 
 	if (entry == nullptr)
 		die("malloc returned NULL");
-	*entry = { nullptr, filled(key_size(random)), filled(value_size(random, drift)),
-		   random.between(1, kUsed) == 1, random.between(1, kStays) == 1 };
+	*entry = { nullptr, filled(key_size(random)), filled(value_size(random, work.drift)),
+		   random.between(1, kUsed) == 1, random.between(1, work.stays) == 1 };
 	return entry;
 }
 
@@ -185,7 +195,7 @@ class Cache
 };
 
 /* A request's own buffers live while it puts its entries. */
-void handle(Cache &cache, Random &random, double drift, long room)
+void handle(Cache &cache, Random &random, const Work &work)
 {
 	Object buffers[kBuffers];
 	const uint32_t count = random.between(1, kBuffers);
@@ -193,7 +203,7 @@ void handle(Cache &cache, Random &random, double drift, long room)
 	for (uint32_t i = 0; i < count; i++)
 		buffers[i] = make_object(random.mostly_small(kSmallest, kDoublings));
 	for (unsigned i = 0; i < kPuts; i++)
-		cache.put(make_entry(random, drift), room);
+		cache.put(make_entry(random, work), work.room);
 	for (uint32_t i = 0; i < count; i++)
 		drop_object(buffers[i]);
 }
@@ -207,6 +217,23 @@ double drift_at(double time)
 long room_at(double time, double mib)
 {
 	return static_cast<long>(mib * kMebi * (time < kNight ? 1 : kAtNight));
+}
+
+unsigned cpus()
+{
+	cpu_set_t allowed;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		die("sched_getaffinity failed");
+	return static_cast<unsigned>(CPU_COUNT(&allowed));
+}
+
+uint32_t stays_of(double seconds, double mib)
+{
+	const double entries = seconds * 1000 * cpus() * kRequests * kPuts;
+
+	return static_cast<uint32_t>(
+		std::fmax(kStays, entries * kEntryBytes / (kStayingPart * mib * kMebi)));
 }
 
 /* The first thread reads these numbers after each part of its work, late or not. */
@@ -228,6 +255,7 @@ void serve(Cache &cache, unsigned thread, Clock::time_point begin, double second
 	   Looks *looks)
 {
 	const auto ticks = static_cast<uint64_t>(seconds * 1000);
+	const uint32_t stays = stays_of(seconds, mib);
 	Random random(thread);
 
 	for (uint64_t tick = 0; tick < ticks; tick++) {
@@ -235,19 +263,10 @@ void serve(Cache &cache, unsigned thread, Clock::time_point begin, double second
 
 		std::this_thread::sleep_until(begin + std::chrono::milliseconds(tick));
 		for (unsigned i = 0; i < kRequests; i++)
-			handle(cache, random, drift_at(time), room_at(time, mib));
+			handle(cache, random, { drift_at(time), room_at(time, mib), stays });
 		if (looks != nullptr && (tick + 1) * kLooks / ticks > tick * kLooks / ticks)
 			looks->add(cache);
 	}
-}
-
-unsigned cpus()
-{
-	cpu_set_t allowed;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-		die("sched_getaffinity failed");
-	return static_cast<unsigned>(CPU_COUNT(&allowed));
 }
 
 double cpu_seconds()

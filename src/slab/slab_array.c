@@ -213,7 +213,7 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
-	n = slab_half_of(s, slab_tune(s, array, SLAB_MOVED_FLUSH), 0);
+	n = slab_half_of(s, slab_tune(s, node, SLAB_MOVED_FLUSH), 0);
 	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;
@@ -279,7 +279,6 @@ static noinline void sample_some(struct kmem_cache *s, unsigned int node, size_t
 static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
 			 void **p, const void *caller)
 {
-	void *array = slab_array(s, node);
 	size_t got = 0;
 
 	if (slab_is_checked(s))
@@ -291,7 +290,7 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 		if (k < piece) {
 			unsigned int more;
 
-			slab_tune(s, array, SLAB_MOVED_REFILL);
+			slab_tune(s, node, SLAB_MOVED_REFILL);
 			if (flags & __GFP_DIRECT_RECLAIM) {
 				page_recent_look();
 				make_shared(s, node);
@@ -368,13 +367,12 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 	while (n) {
 		unsigned int piece = (unsigned int)same_node(p, min_size(n, SLAB_BATCH_MAX));
 		unsigned int node = page_node(page_of(p[0]));
-		void *array = slab_array(s, node);
 		unsigned int pushed;
 
 		debug_assert(piece && slab_cache_of(p[0]) == s); /* until they are pushed */
-		pushed = pcpu_array_push_bulk(array, p, piece);
+		pushed = pcpu_array_push_bulk(slab_array(s, node), p, piece);
 		if (pushed < piece) {
-			slab_tune(s, array, SLAB_MOVED_FLUSH);
+			slab_tune(s, node, SLAB_MOVED_FLUSH);
 			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);
 			put_back(s, node, p + pushed, piece - pushed);
 		}

@@ -147,7 +147,7 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 				      : pcpu_alloc(bytes, CACHE_LINE);
 	s->partial_array =
 		alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0), CACHE_LINE);
-	events = alloc(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	events = alloc(slab_events_bytes(), sizeof(uint64_t));
 	s->events = events ? pcpu_handle(events) : NULL;
 	if (!s->cpu_array || !s->partial_array || !s->events) {
 		if (p->arrays)
@@ -210,6 +210,8 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	if (s->ops)
 		s->ops->lay_out(s);
 	slab_set_geometry(s);
+	if (p->budgeted)
+		slab_set_lean(s);
 	set_tunables(s);
 }
 

@@ -7,6 +7,10 @@
  * than the array holds. Long phases of one kind alone, for instance where one CPU allocates
  * objects that another one frees, let it grow slowly, to a modest size.
  *
+ * If the program allocates many objects for each slot of the array before objects move again,
+ * a larger array would save little, and only hold more memory: then it does not grow. An array
+ * that lasts much longer still loses half its capacity.
+ *
  * An array hands objects out in the reverse order of their frees. While the program frees at
  * random, the array stays small, so that most objects come from slabs, in address order.
  *
@@ -52,6 +56,11 @@ enum {
 	MIXED_STEP = 64,	 /* slots that such an array gives up at a flush */
 	NEAR_BYTES = 256,	 /* objects that lie closer, or next to each other, are near */
 	JUDGED_MIN = 16,	 /* objects that tell an order */
+	/* Allocations for each slot between two moves of an array that need not grow: fewer of
+	 * large objects, which cost the program more than a move costs. */
+	LASTS = 16,
+	LASTS_BYTES = 4096, /* the same in bytes, but at least one */
+	LASTS_LONG = 4,	    /* times as many: the array can do with half its slots */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
@@ -133,6 +142,26 @@ static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, 
 	if (unlikely(stays_closed(atomic_load_explicit(&s->checked, memory_order_seq_cst))))
 		slab_close_array(s, a, cpu);
 	return true;
+}
+
+/* The number of objects popped off this CPU's array since objects last moved. Notes that they
+ * move now. */
+static uint32_t pops_since_move(const struct kmem_cache *s, unsigned int node,
+				const struct pcpu_array *a, unsigned int cpu)
+{
+	uint64_t *noted = per_cpu_ptr(&s->events[SLAB_NR_EVENTS + node], cpu);
+	uint32_t now = pcpu_array_low_pops(pcpu_array_header(a));
+	uint64_t before = __atomic_load_n(noted, __ATOMIC_RELAXED);
+
+	debug_assert(node < page_window.nr_nodes);
+	__atomic_store_n(noted, now, __ATOMIC_RELAXED);
+	return (now - (uint32_t)before) & PCPU_ARRAY_POPS_MASK;
+}
+
+/* The pops after which an array of @capacity need not grow. */
+static uint32_t enough_pops(const struct kmem_cache *s, unsigned int capacity)
+{
+	return capacity * max_uint(min_uint(LASTS_BYTES / s->size, LASTS), 1);
 }
 
 static void put_here(void *cache, void **objects, unsigned int n)
@@ -269,19 +298,30 @@ static void give_back(struct kmem_cache *busy, unsigned int cpu)
 		reclaim(busy, cpu, bytes, false);
 }
 
-unsigned int slab_tune(struct kmem_cache *s, void *array, enum slab_move move)
+unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move)
 {
-	unsigned int cpu = pcpu_index(), more;
+	void *array = slab_array(s, node);
+	unsigned int cpu = pcpu_index(), more, less;
 	struct pcpu_array *a;
 	uint16_t capacity;
+	uint32_t pops;
 
 	if (cpu >= pcpu.nr_ids)
 		return s->capacity_first;
 	give_back(s, cpu);
 	a = pcpu_ptr(array, cpu);
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	pops = pops_since_move(s, node, a, cpu);
 	more = growth(s, a, capacity, (uint8_t)move);
 	debug_assert(capacity + more <= s->capacity_max);
+	if (capacity && pops >= enough_pops(s, capacity)) {
+		less = max_uint(capacity / 2, s->capacity_first);
+		/* The array is empty, so no object has to leave it. */
+		if (move == SLAB_MOVED_REFILL && less < capacity &&
+		    pops / LASTS_LONG >= enough_pops(s, capacity))
+			narrow(s, array, cpu, capacity, (uint16_t)less);
+		return atomic_load_explicit(&a->capacity, memory_order_relaxed);
+	}
 	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
 		return capacity;
 	if (!capacity)

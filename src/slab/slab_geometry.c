@@ -107,6 +107,21 @@ void slab_set_geometry(struct kmem_cache *s)
 	debug_assert(s->layout.objects && s->layout.npages <= PAGE_SLAB_SPAN_MAX);
 }
 
+void slab_set_lean(struct kmem_cache *s)
+{
+	if (s->hard || config.slab_min_objects || config.slab_min_order)
+		return;
+	for (size_t n = s->small.npages; n < s->layout.npages; n++) {
+		struct slab_layout l = lay_out(s, n);
+
+		if (!is_aligned(s, n) || (size_t)l.objects * s->size != n * page_size())
+			continue;
+		s->small = l;
+		s->lean = true;
+		return;
+	}
+}
+
 unsigned int slab_default_cpu_partial(const struct kmem_cache *s)
 {
 	if (s->size > SLAB_MAX_SIZE)

@@ -169,7 +169,36 @@ static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsign
 	page_free_run(page, npages);
 }
 
-/* A run for the usual layout; if there is none, one for the small layout. */
+enum {
+	LEAN_MS = 8,	/* so often slabs are counted anew; a kernel's tick is at most 10 ms */
+	LEAN_MOST = 64, /* a cache makes so many lean slabs on a node in that time */
+	LEAN_LOOK = 32, /* each so many slabs the clock is looked at */
+};
+
+/* Whether few slabs are being made. Threads that count at the same time may lose a count. */
+static bool are_few(struct kmem_cache_node *node)
+{
+	uint32_t made = atomic_load_explicit(&node->lean_made, memory_order_relaxed);
+
+	if (unlikely(made % LEAN_LOOK == 0)) {
+		uint32_t now = (uint32_t)os_calls.now_ms();
+
+		if (now - atomic_load_explicit(&node->lean_since, memory_order_relaxed) >=
+		    LEAN_MS) {
+			atomic_store_explicit(&node->lean_since, now, memory_order_relaxed);
+			made = 0;
+		}
+	}
+	atomic_store_explicit(&node->lean_made, made + 1, memory_order_relaxed);
+	return made < LEAN_MOST;
+}
+
+/*
+ * A run for the usual layout; for the small one while a lean cache makes few slabs, or if there
+ * is no run for the usual one. Few objects keep a slab in the cache, so small slabs hold less
+ * memory that is not in use; many objects are taken out of large slabs, and put back, at less
+ * cost.
+ */
 static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t flags,
 			      unsigned int *npages)
 {
@@ -179,8 +208,10 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	*npages = s->layout.npages;
 	if (unlikely(s->hard))
 		return get_hard_pages(s, node, flags);
+	if (s->lean && are_few(&s->nodes[node]))
+		*npages = s->small.npages;
 	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);
-	if (page || s->small.npages == s->layout.npages)
+	if (page || s->small.npages == *npages)
 		return page;
 	*npages = s->small.npages;
 	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);
@@ -242,6 +273,13 @@ static void make_known(const struct kmem_cache *s, struct page *page, unsigned i
 			      memory_order_release); /* P7 */
 }
 
+/* The mark of a slab's pages. It tells where objects of the usual layout end. Objects of a lean
+ * cache fill its small slabs, so it does for these, too. */
+static uint8_t mark_of(const struct kmem_cache *s, const struct slab_layout *l)
+{
+	return l == &s->layout || s->lean ? s->class_mark : 0;
+}
+
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
 			   unsigned int n, unsigned int *got)
 {
@@ -267,8 +305,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, l, out, n);
-	page_set_slab(page, npages, entry_of(s, page_node(page)),
-		      l == &s->layout ? s->class_mark : 0);
+	page_set_slab(page, npages, entry_of(s, page_node(page)), mark_of(s, l));
 	make_known(s, page, npages);
 	if (unlikely(s->hard))
 		*got = slab_page_take(s, page, out, n);
@@ -280,7 +317,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 
 bool slab_page_is_mapped(const struct kmem_cache *s, struct page *page)
 {
-	unsigned int mark = slab_layout(s, page) == &s->layout ? s->class_mark : 0;
+	unsigned int mark = mark_of(s, slab_layout(s, page));
 	size_t pfn = page_to_pfn(page);
 
 	for (unsigned int i = 0; i < page->span; i++) {

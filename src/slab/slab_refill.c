@@ -28,7 +28,7 @@ static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void *
 	unsigned int asked = node, want, got, pushed;
 
 	debug_assert(node < page_window.nr_nodes);
-	want = slab_half_of(s, slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL), 1);
+	want = slab_half_of(s, slab_tune(s, node, SLAB_MOVED_REFILL), 1);
 	want = min_uint(want, most);
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		page_decay();
@@ -48,7 +48,7 @@ static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void *
 	if (unlikely(s->hard))
 		slab_hard_shuffle(batch, got);
 	if (unlikely(node != asked))
-		slab_tune(s, slab_array(s, node), SLAB_MOVED_REFILL);
+		slab_tune(s, node, SLAB_MOVED_REFILL);
 	pushed = pcpu_array_fill(slab_array(s, node), batch + 1, got - 1);
 	if (pushed < got - 1)
 		slab_put(s, batch + 1 + pushed, got - 1 - pushed, SLAB_PUT_CPU);

@@ -36,7 +36,7 @@ static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 	void *events;
 
 	/* What fails stays taken, as in other parts of the start. */
-	events = pcpu_alloc_permanent(SLAB_NR_EVENTS * sizeof(uint64_t), sizeof(uint64_t));
+	events = pcpu_alloc_permanent(slab_events_bytes(), sizeof(uint64_t));
 	slot->array = pcpu_alloc_permanent(pcpu_array_size(0), PCPU_ENTRY_SIZE);
 	if (!events || !slot->array)
 		return false;

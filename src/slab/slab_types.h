@@ -122,8 +122,11 @@ struct kmem_cache_node {
 	_Atomic size_t nr_slabs;   /* relaxed */
 	_Atomic size_t nr_small;   /* how many of them have the smaller layout; relaxed */
 	_Atomic size_t inuse;	   /* objects out of slabs: in use, or in arrays; relaxed */
-	struct deferred deferred;  /* slabs that are to come onto the list */
-	_Atomic bool missed;	   /* an empty slab was left on the list: the lock was taken */
+	/* slab_page.c: since when slabs of lean caches are counted, ms, and how many were made.
+	 */
+	_Atomic uint32_t lean_since, lean_made; /* relaxed */
+	struct deferred deferred;		/* slabs that are to come onto the list */
+	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
 	/* slab_shared.c: made when a CPU has had objects for it; written once, release. */
 	_Atomic(struct alf_queue *) shared;
 	_Atomic bool wants_shared; /* relaxed */
@@ -146,17 +149,18 @@ struct kmem_cache {
 	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
 	unsigned int size;		  /* bytes from object to object */
 	unsigned int pad_left;		  /* twins: bytes of guard before each object; else 0 */
-	struct slab_layout layout, small; /* the usual one; the one for when pages are short */
+	struct slab_layout layout, small; /* the usual one; a smaller one: slab_page.c */
 	uint16_t capacity_first, capacity_max; /* of a CPU's array */
 	uint64_t reciprocal;		       /* of size */
 	uint16_t shared_size;		       /* slots of nodes' shared queues; 0: no queue */
-	uint8_t class_mark;	      /* class mark of its slabs of the usual layout; or 0 */
-	unsigned int array_stride;    /* from one node's array to the next one's */
-	bool budgeted;		      /* capacities count against the CPU's budget */
+	uint8_t class_mark;		       /* class mark of its slabs: slab_page.c; or 0 */
+	unsigned int array_stride;	       /* from one node's array to the next one's */
+	bool budgeted;			       /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
 	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
 	uint8_t init;		      /* enum slab_init */
 	bool hard;		      /* hardened: slab_hard.h */
+	bool lean;		      /* slabs are of the small layout while few are made */
 	bool barred;		      /* it is being destroyed; the caches lock */
 	gfp_t gfp;		      /* the flag of the zone that slabs come from */
 	_Atomic unsigned int min_partial; /* so many slabs on a node's list may stay empty */
@@ -168,7 +172,7 @@ struct kmem_cache {
 	unsigned int object_size, align;
 	slab_flags_t flags;
 	void (*ctor)(void *);
-	uint64_t *events;	     /* per-CPU uint64_t[SLAB_NR_EVENTS] */
+	uint64_t *events;	     /* per-CPU words: slab_events_bytes() */
 	struct list_head list;	     /* Synchronization: the caches lock */
 	struct kmem_cache *new_next; /* slab_list_add_nowait() */
 	char name[SLAB_NAME_SIZE];
@@ -232,11 +236,18 @@ struct slab_params {
 	bool hard;	    /* hardened, if the process is */
 	bool nothing;	    /* objects of no bytes, which nobody may touch */
 	bool permanent;	    /* never destroyed: pcpu_alloc_permanent() */
-	uint8_t class_mark; /* class mark of its slabs of the usual layout; 0: none */
+	uint8_t class_mark; /* class mark of its slabs; 0: none */
 	/* For twins: the cache it belongs to, and the hooks. */
 	struct kmem_cache *home;
 	const struct slab_twin_ops *ops;
 };
+
+/* A cache's per-CPU words: its events, and behind them, for each node, how many objects had
+ * been popped off its array when objects last moved (slab_capacity.c). */
+static inline size_t slab_events_bytes(void)
+{
+	return (SLAB_NR_EVENTS + page_window.nr_nodes) * sizeof(uint64_t);
+}
 
 static always_inline void slab_count_events(struct kmem_cache *s, enum slab_event e, uint64_t n)
 {

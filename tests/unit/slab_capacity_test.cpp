@@ -17,6 +17,15 @@ constexpr size_t kMixed = 512; /* slab_capacity.c */
 
 enum Order { IN_ORDER, BACKWARDS, AT_RANDOM };
 
+void stay_on_cpu()
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(allowed_cpus().front(), &set);
+	EXPECT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
 struct Program {
 	void *large; /* the budgets follow the program's size */
 	std::vector<char *> p;
@@ -26,11 +35,7 @@ struct Program {
 	explicit Program(size_t bytes = 64 * kMiB, size_t objects = kObjects)
 	    : large(kmalloc(std::max(bytes, size_t{ 1 }), GFP_KERNEL)), p(objects)
 	{
-		cpu_set_t set;
-
-		CPU_ZERO(&set);
-		CPU_SET(allowed_cpus().front(), &set);
-		EXPECT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+		stay_on_cpu();
 	}
 	~Program()
 	{
@@ -198,6 +203,78 @@ TEST(SlabCapacityTest, NextObjectsLieTogether)
 		program.allocate();
 		EXPECT_GT(program.followers(), kObjects * 9 / 10);
 		program.free(AT_RANDOM);
+	});
+}
+
+/* A program in whose life arrays are exceeded, now by allocations and now by frees, and between
+ * that last for @pairs allocations for each slot. */
+struct Lasting {
+	size_t size;
+	void *large = kmalloc(64 * kMiB, GFP_KERNEL);
+	struct kmem_cache *s = shim_class_cache(size);
+
+	explicit Lasting(size_t size) : size(size)
+	{
+		stay_on_cpu();
+	}
+	~Lasting()
+	{
+		kfree(large);
+	}
+	size_t slots() const
+	{
+		return shim_capacity_bytes(s, static_cast<unsigned>(allowed_cpus().front())) /
+		       kmalloc_size_roundup(size);
+	}
+	void last(size_t pairs) const
+	{
+		for (size_t n = pairs * slots(); n > 0; n--)
+			kfree(kmalloc(size, GFP_KERNEL));
+	}
+	/* Result: the slots at the end. */
+	size_t use(size_t pairs, int rounds) const
+	{
+		std::vector<void *> p;
+
+		while (rounds--) {
+			for (size_t n = 2 * slots() + 1; n > 0; n--)
+				p.push_back(kmalloc(size, GFP_KERNEL));
+			last(pairs);
+			for (auto *q : p)
+				kfree(q);
+			p.clear();
+			last(pairs);
+		}
+		return slots();
+	}
+};
+
+/* An array that lasts long is no larger than it was; where it does not it grows, and where it
+ * lasts much longer it loses what it had grown. */
+TEST(SlabCapacityTest, AnArrayThatLastsDoesNotGrow)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const Lasting small(kSize);
+		const size_t first = small.use(0, 1);
+
+		EXPECT_EQ(small.use(17, 10), first);
+		EXPECT_GE(small.use(2, 10), 64 * first);
+		EXPECT_GT(small.use(17, 10), 8 * first) << "it stays for some time";
+		EXPECT_EQ(small.use(100, 20), first);
+		expect_exact_budget();
+		EXPECT_EQ(shim_above_capacity(small.s), 0u);
+	});
+}
+
+/* Large objects cost the program more, so fewer allocations are enough. */
+TEST(SlabCapacityTest, AnArrayOfLargeObjectsLastsSooner)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const Lasting large(8192);
+		const size_t first = large.use(0, 1);
+
+		EXPECT_EQ(large.use(2, 6), first);
+		EXPECT_GE(large.use(0, 6), 8 * first);
 	});
 }
 

@@ -146,12 +146,13 @@ static unsigned int same_node(void **objs, unsigned int n)
  * what has no room there into slabs. */
 static void release_some(struct kmem_cache *s, void **objs, unsigned int n)
 {
-	void *array = slab_array(s, page_node(page_of(objs[0])));
-	unsigned int pushed = pcpu_array_push_bulk(array, objs, n);
+	unsigned int node = page_node(page_of(objs[0])), pushed;
+	void *array = slab_array(s, node);
 
+	pushed = pcpu_array_push_bulk(array, objs, n);
 	if (pushed == n)
 		return;
-	slab_tune(s, array, SLAB_MOVED_FLUSH);
+	slab_tune(s, node, SLAB_MOVED_FLUSH);
 	pushed += pcpu_array_push_bulk(array, objs + pushed, n - pushed);
 	if (pushed < n)
 		slab_put(s, objs + pushed, n - pushed, SLAB_PUT_CPU);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* Slabs of size classes are small while few are made, and large while many are. */
+#include <algorithm>
+
+#include "page_util.h"
+#include "slab_util.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+constexpr size_t kSize = 3072;		/* 4 objects in 3 pages, or 16 in 12 */
+constexpr size_t kFew = 4, kUsual = 16; /* objects in a slab */
+constexpr size_t kMostLean = 64;	/* slab_page.c: small slabs in 8 ms */
+constexpr size_t kMany = 400;		/* slabs */
+
+uint64_t fake_now = 1000;
+
+struct Class {
+	std::vector<void *> p;
+	struct kmem_cache *s;
+
+	Class()
+	{
+		os_calls.now_ms = [] { return fake_now; };
+		kfree(kmalloc(1, GFP_KERNEL));
+		s = shim_class_cache(kSize);
+	}
+	~Class()
+	{
+		for (void *q : p)
+			kfree(q);
+	}
+	void allocate(size_t n)
+	{
+		while (n--)
+			p.push_back(kmalloc(kSize, GFP_KERNEL));
+	}
+	/* Allocates until so many slabs more have been made. */
+	void make(size_t slabs)
+	{
+		for (const size_t until = counts().slabs + slabs; counts().slabs < until;)
+			allocate(1);
+	}
+	shim_counts counts() const
+	{
+		shim_counts c;
+
+		shim_slab_count(s, &c);
+		return c;
+	}
+	/* Slabs with few objects, computed from the number of all objects. */
+	size_t lean() const
+	{
+		const shim_counts c = counts();
+
+		return (kUsual * c.slabs - c.objects) / (kUsual - kFew);
+	}
+};
+
+/* A program that grows slowly has small slabs alone, however large it becomes. */
+TEST(SlabLeanTest, SlowGrowthIsInSmallSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		for (size_t i = 0; i < kMany; i++) {
+			fake_now += 10;
+			c.make(1);
+		}
+		EXPECT_GE(c.counts().slabs, kMany);
+		EXPECT_EQ(c.lean(), c.counts().slabs);
+		EXPECT_EQ(shim_slab_wrong(c.s), nullptr);
+	});
+}
+
+/* One that grows at once has large slabs, save the first ones; and again at its next step. */
+TEST(SlabLeanTest, FastGrowthIsInLargeSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		c.make(kMany);
+		EXPECT_EQ(c.lean(), kMostLean);
+		fake_now += 100;
+		c.make(kMany);
+		EXPECT_EQ(c.lean(), 2 * kMostLean);
+		fake_now += 7;
+		c.make(kMany);
+		EXPECT_EQ(c.lean(), 2 * kMostLean) << "too soon";
+		EXPECT_EQ(shim_slab_wrong(c.s), nullptr);
+	});
+}
+
+/* A program that frees all and allocates it again, in no time, pays for small slabs once. */
+TEST(SlabLeanTest, WhatIsMadeAgainIsLarge)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		for (size_t i = 0; i < kMany; i++) {
+			fake_now += 10;
+			c.make(1);
+		}
+		for (void *q : c.p)
+			kfree(q);
+		c.p.clear();
+		ukmem_trim();
+		const size_t stay = c.counts().slabs;
+
+		EXPECT_LT(stay, kMany / 10);
+		c.make(kMany);
+		EXPECT_LE(c.lean(), stay + 2 * kMostLean);
+	});
+}
+
+/* In small slabs of every class, objects are what they are in large ones. */
+TEST(SlabLeanTest, EveryClass)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.now_ms = [] { return fake_now; };
+		for (size_t size = 1; size <= KMALLOC_MAX_CACHE_SIZE;
+		     size = kmalloc_size_roundup(size) + 1) {
+			const size_t bytes = kmalloc_size_roundup(size);
+			std::vector<char *> p(40);
+
+			SCOPED_TRACE(testing::Message() << bytes << " bytes");
+			for (char *&q : p) {
+				fake_now += 10;
+				q = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+				ASSERT_EQ(ksize(q), bytes);
+				ASSERT_EQ(shim_class_usable(q), bytes);
+				ASSERT_EQ(shim_slab_cache_of(q), shim_class_cache(size));
+				memset(q, 1, bytes);
+			}
+			std::sort(p.begin(), p.end());
+			for (size_t i = 1; i < p.size(); i++)
+				ASSERT_GE(p[i], p[i - 1] + bytes);
+			ASSERT_EQ(shim_slab_wrong(shim_class_cache(size)), nullptr);
+			for (char *q : p)
+				kfree(q);
+		}
+	});
+}
+
+/* A user who sets the number of objects in a slab gets no smaller slabs. */
+TEST(SlabLeanTest, SettingsDecide)
+{
+	for (const char *conf : { "slab_min_objects:16", "slab_min_order:3" })
+		EXPECT_FRESH_PROCESS_PASSES([conf] {
+			configure_slabs(conf);
+			Class c;
+
+			for (size_t i = 0; i < 20; i++) {
+				fake_now += 10;
+				c.make(1);
+			}
+			EXPECT_EQ(c.lean(), 0u);
+		});
+}
+
+} // namespace
