@@ -221,7 +221,7 @@ static noinline void *resize(void *p, size_t size, const void *caller)
 	size_t old = kmalloc_class_usable(p);
 	void *q;
 
-	if (unlikely(!old || kmalloc_is_shut || size - 1 >= SIZE_CLASS_ALWAYS_MAX))
+	if (unlikely(!old || kmalloc_is_shut() || size - 1 >= SIZE_CLASS_ALWAYS_MAX))
 		return resize_slow(p, size, caller);
 	if (kmalloc_stays(size, old))
 		return p;
