@@ -111,10 +111,10 @@ void slab_set_lean(struct kmem_cache *s)
 {
 	if (s->hard || config.slab_min_objects || config.slab_min_order)
 		return;
-	for (size_t n = s->small.npages; n < s->layout.npages; n++) {
+	for (unsigned int n = s->small.npages; n < s->layout.npages; n++) {
 		struct slab_layout l = lay_out(s, n);
 
-		if (!is_aligned(s, n) || (size_t)l.objects * s->size != n * page_size())
+		if (!is_aligned(s, n) || (size_t)l.objects * s->size != (size_t)n * page_size())
 			continue;
 		s->small = l;
 		s->lean = true;
