@@ -266,8 +266,8 @@ static void make_known(const struct kmem_cache *s, struct page *page, unsigned i
 		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
 
 	__atomic_store_n(&page->cache, s, __ATOMIC_RELEASE); /* P5 */
-	/* The second byte is the guard; 0 but in hardened caches, since frees compare the head as
-	 * a word. */
+	/* The second byte is the guard; 0 but in hardened caches, since frees compare the head
+	 * as a word. */
 	head = PAGE_SLAB | (unlikely(s->hard) ? head & 0xff00 : 0) | npages << 16;
 	atomic_store_explicit(&page->head, page_head_order(head),
 			      memory_order_release); /* P7 */

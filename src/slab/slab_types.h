@@ -185,8 +185,8 @@ struct kmem_cache {
 	unsigned int record_offset;	    /* twins: from an object to its record */
 	struct slab_quarantine *quarantine; /* twins only */
 	/* Hardened caches: debug/hard.c. */
-	void *hard_waiting;		/* per-CPU struct pcpu_array: the quarantine */
-	_Atomic uint16_t hard_slots;	/* of the quarantine */
+	void *hard_waiting;	     /* per-CPU struct pcpu_array: the quarantine */
+	_Atomic uint16_t hard_slots; /* of the quarantine */
 	_Atomic uint64_t fail_calls, fail_after, fail_times; /* kmem_cache_fail(); relaxed */
 	/* slab_limit.c, slab_stock.c; relaxed, except the pointer: written once, release. */
 	_Atomic size_t max_slabs;    /* 0: no limit */
