@@ -4,8 +4,8 @@
  * and in a list that lies in them; and as many again once they were freed, again and again, but
  * for a fiftieth, and 640 KiB of holes around what an allocator keeps at hand in between: those
  * cost a whole block where a block is larger. To stdout go the number and how much of a block
- *may be used. Then, with OTHERS, blocks of other sizes, one after the other: what was used for
- *one size is there for the next.
+ * may be used. Then, with OTHERS, blocks of other sizes, one after the other: what was used for
+ * one size is there for the next.
  *
  *	small_limit_test SIZE [OTHERS]
  */
