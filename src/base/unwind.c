@@ -2,8 +2,8 @@
 /*
  * The compiler's unwinder reads a program of unwind instructions for each frame of each stack,
  * 100 ns a frame. What it finds there depends on the return address alone: where the frame
- *ends, and whether it saved the frame pointer. So this walk reads it once for each return
- *address, and keeps it as a rule, a word:
+ * ends, and whether it saved the frame pointer. So this walk reads it once for each return
+ * address, and keeps it as a rule, a word:
  *
  *	   low addresses						 high
  *   | frame of the callee | return address | this frame ...  rbp | return address | ...
@@ -18,7 +18,7 @@
  *
  * The table of rules has no lock. A rule and its key are two words that are read and written on
  * their own: the second is the first one combined with the key, so words of two rules make
- *none. A library may be unloaded and another one may lie at its addresses: an old rule leads
+ * none. A library may be unloaded and another one may lie at its addresses: an old rule leads
  * anywhere then. So each page of the stack is tested before it is read, and a word that is no
  * return address, with unwind tables of its own, ends the walk.
  */

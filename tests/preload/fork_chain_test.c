@@ -2,8 +2,8 @@
 /*
  * A chain of processes, each of which forks the next while its threads allocate and free. The
  * child frees every block that its parent's threads had, so that nothing is lost but what a
- *call of malloc or free had in its hands that the fork interrupted: whether that came to its
- *end nobody knows.
+ * call of malloc or free had in its hands that the fork interrupted: whether that came to its
+ * end nobody knows.
  *
  *	fork_chain_test GENERATIONS [IN_USE RESIDENT]
  *

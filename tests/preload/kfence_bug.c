@@ -5,10 +5,10 @@
  *	kfence_bug BUG [handler]
  *
  * It replaces blocks of a few sizes all the time, and now and then frees them all. Most bugs
- *are done once, to a block that it knows to be guarded: malloc_usable_size() gives the odd size
- *that was asked for. Then it prints "went on". The bug "rare" is done to one block of a
+ * are done once, to a block that it knows to be guarded: malloc_usable_size() gives the odd
+ * size that was asked for. Then it prints "went on". The bug "rare" is done to one block of a
  *hundred, blindly, and for ever; "none" lasts for a second. With "handler", it has a handler of
- *SIGSEGV, installed first.
+ * SIGSEGV, installed first.
  */
 #include <malloc.h>
 #include <signal.h>

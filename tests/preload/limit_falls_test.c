@@ -9,8 +9,8 @@
  * 200 MiB, which stay resident (UKMEM_CONF=dirty_decay_ms:3600000), and then does little. The
  * parent asks for memory back: with memory.high, or in version 1, which has none and refuses a
  * limit below what there is, with a limit just above. When the worker has given its memory
- *back, the limit falls to 100 MiB, and the worker takes what it can get. Skipped where no such
- *group can be made.
+ * back, the limit falls to 100 MiB, and the worker takes what it can get. Skipped where no such
+ * group can be made.
  */
 #include <errno.h>
 #include <fcntl.h>
