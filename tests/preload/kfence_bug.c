@@ -7,8 +7,8 @@
  * It replaces blocks of a few sizes all the time, and now and then frees them all. Most bugs
  * are done once, to a block that it knows to be guarded: malloc_usable_size() gives the odd
  * size that was asked for. Then it prints "went on". The bug "rare" is done to one block of a
- *hundred, blindly, and for ever; "none" lasts for a second. With "handler", it has a handler of
- * SIGSEGV, installed first.
+ * hundred, blindly, and for ever; "none" lasts for a second. With "handler", it has a handler
+ * of SIGSEGV, installed first.
  */
 #include <malloc.h>
 #include <signal.h>
