@@ -59,7 +59,17 @@ void *(*volatile reallocate)(void *, size_t) = realloc;
 void (*volatile release)(void *) = free;
 size_t (*volatile usable)(void *) = malloc_usable_size;
 
-/* As many blocks of this size as bring everything into use again that waits somewhere. */
+/* The quarantine is that of a CPU. */
+void stay_on_this_cpu()
+{
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	sched_setaffinity(0, sizeof(here), &here);
+}
+
+/* As many blocks of this size as bring everything into use again that waits on this CPU. */
 void stir(size_t size)
 {
 	size_t n = std::max<size_t>(4000, (64u << 20) / (size + 64));
@@ -340,6 +350,7 @@ void write_after_free(size_t size)
 {
 	char *p = get(size);
 
+	stay_on_this_cpu();
 	release(p);
 	p[size / 2 + 1] = 'a';
 	stir(size);
@@ -349,12 +360,8 @@ void write_after_free(size_t size)
 void write_after_free_everywhere(size_t size)
 {
 	std::vector<char *> others, all;
-	cpu_set_t here;
 
-	/* The quarantine is that of a CPU. */
-	CPU_ZERO(&here);
-	CPU_SET(sched_getcpu(), &here);
-	sched_setaffinity(0, sizeof(here), &here);
+	stay_on_this_cpu();
 	for (size_t i = 0; i < usable(get(size)) + 8; i++) {
 		char *p = get(size), *q = nullptr;
 
@@ -377,6 +384,7 @@ void write_after_free_used_again(size_t size)
 {
 	char *p = get(size);
 
+	stay_on_this_cpu();
 	release(p);
 	sink = get(size);
 	p[size / 2 + 1] = 'a';
