@@ -12,12 +12,22 @@
 
 #include "base/compiler.h"
 
+#if defined(__has_include)
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#endif
+#endif
+#ifndef RUNNING_ON_VALGRIND
+#define RUNNING_ON_VALGRIND 0
+#endif
+
 /* Whether the word at @addr can be read. The kernel reads it, and then refuses the operation,
- * of which there is none with this number. */
+ * of which there is none with this number. valgrind would complain of that number for each
+ * word, and its own reports have stacks. */
 static inline bool is_readable(uintptr_t addr)
 {
 	int saved = errno;
-	bool ok = !(addr % sizeof(addr)) &&
+	bool ok = !RUNNING_ON_VALGRIND && !(addr % sizeof(addr)) &&
 		  syscall(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -1 && errno == EINVAL;
 
 	errno = saved;

@@ -124,16 +124,19 @@ cold void large_check_size(const void *p, size_t size, size_t align, const char 
 	struct page *page = large_debug(SLAB_CONSISTENCY_CHECKS) ? page_lookup(p) : NULL;
 	struct large_finding f = { .page = page, .what = "Freed with another size" };
 	char detail[DETAIL_SIZE];
+	bool wrong;
 
 	if (!page || page_type(page) != PAGE_LARGE || page_to_virt(page) != p)
 		return; /* a cache's, or no block: the free itself reports that */
 	if (page->sampled)
 		return; /* perhaps in place of an object, whose size it has (profile/profile.c)
 			 */
-	if (size == large_asked(page) && (!align || !((size_t)p % align)))
+	/* A request for nothing gets a byte. */
+	wrong = max_size(size, 1) != large_asked(page);
+	if (!wrong && (!align || !((size_t)p % align)))
 		return;
 	f.detail = detail;
-	if (size != large_asked(page))
+	if (wrong)
 		snprintf(detail, sizeof(detail), "%s with %zu bytes", func, size);
 	else
 		snprintf(detail, sizeof(detail), "%s with an alignment to %zu", func, align);

@@ -260,7 +260,7 @@ static pcpu_entry_t entry_of(const struct kmem_cache *s, unsigned int node)
  * Makes the run a slab for threads that find it by its page (slab_verify.c). It is complete
  * then: its objects, state, places and entries of the array map have their first values.
  */
-static void make_known(const struct kmem_cache *s, struct page *page, unsigned int npages)
+static void make_known(struct kmem_cache *s, struct page *page, unsigned int npages)
 {
 	uint32_t head =
 		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
