@@ -63,16 +63,17 @@ volatile uint32_t round_number, taken;
 
 /*
  * Not after each instruction, because then the program would come to no end of a change; and
- * after another number of them each time, because rounds are all of the same length.
+ * after another number of them each time, by chance, because rounds are all of the same length.
  */
 void handler(int)
 {
-	static uint32_t traps;
+	static uint32_t traps = 11, chance = 1;
 	const uint32_t n = calls;
 
-	if (++traps < 11 + n % 7)
+	if (--traps)
 		return;
-	traps = 0;
+	chance = chance * 1103515245u + 12345u;
+	traps = 11 + (chance >> 16) % 16;
 	wrong = wrong + (n && !(word & uint64_t{ 1 } << (32 + (n - 1) % 32)));
 	shim_alone_and(&word, UINT32_MAX);
 	wrong = wrong + (shim_alone_or(&word, uint64_t{ 1 } << (32 + n % 32)) >> 32 != 0);
@@ -100,7 +101,7 @@ void step(bool on)
 
 void expect_no_change_lost()
 {
-	const uint32_t rounds = 80;
+	const uint32_t rounds = 400;
 	uint32_t mine = 0;
 
 	signal(SIGTRAP, handler);

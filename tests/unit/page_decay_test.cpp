@@ -554,7 +554,8 @@ TEST(PageDecayTest, ResidentMemoryComesFirst)
 		free_all(medium, 3);
 		size_t start = process_resident();
 		small = fill(GFP_KERNEL, 0, to_pages(16 * kMiB), true);
-		EXPECT_LE(process_resident(), start + kMiB);
+		/* Linux counts up to some hundred KiB of each CPU later. */
+		EXPECT_LE(process_resident(), start + 2 * kMiB);
 		EXPECT_LE(limits().dirty, to_pages(kMiB));
 		free_all(small, 0);
 		expect_all_free();
