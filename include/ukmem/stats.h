@@ -75,7 +75,7 @@ UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
 	"  Pgreq     slabs made\n"                                                             \
 	"  Pgrel     slabs given back\n"                                                       \
 	"  Npage     slabs there are: Pgreq - Pgrel\n"                                         \
-	"  PageSz    bytes of a slab; fewer while few are made, or memory is short\n"             \
+	"  PageSz    bytes of a slab; fewer while few are made, or memory is short\n"          \
 	"  Hiwat     the most slabs there have been at once\n"                                 \
 	"  Minpg     empty slabs that frees leave on the nodes, min_partial each\n"            \
 	"  Maxpg     and with those on CPUs' lists, at most; inf: SLAB_TYPESAFE_BY_RCU\n"      \
