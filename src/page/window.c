@@ -177,7 +177,6 @@ bool window_init(void)
 	size_t len;
 
 	page_window.page_shift = ilog2(os_page_size());
-	debug_assert(page_shift() == page_window.page_shift);
 	len = (size_t)nodes * MAX_NR_ZONES * sizeof(struct zone);
 	page_window.nr_nodes = nodes;
 	if ((!mem && os_map_permanent(len, &mem)) || !window_place(nodes))

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "base/assert.h"
 #include "base/config.h"
 #include "os/os.h"
 
@@ -83,6 +84,7 @@ void slab_hard_init(void)
 
 	if (!config.hardened || config.passthrough || slab_hardened)
 		return;
+	debug_assert(page_shift() == page_window.page_shift);
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->secret); i++)
 		t->secret[i] = os_random();
 	t->secret[3] |= 1; /* canaries are multiples of it */

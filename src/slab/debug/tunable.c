@@ -90,7 +90,7 @@ void slab_debug_check_names(void)
 
 		snprintf(name, sizeof(name), "%.*s", (int)len, p);
 		p += len;
-		if ((!len || p[-1] != '*') && strcmp(name, SLAB_DEBUG_BLOCKS) &&
+		if ((!len || p[-1] != '*') && strcmp(name, SLAB_DEBUG_BLOCKS) != 0 &&
 		    !kmem_cache_find(name))
 			log_warn("slab_debug: there is no cache '%s'", name);
 	}
