@@ -135,12 +135,36 @@ static bool start_wanted(unsigned int wanted)
 	return done;
 }
 
+/* Starts the threads that are wanted, unless this is the drop-in, which does so when it holds
+ * no lock of libc. */
+static void poll_wanted(void)
+{
+	if (unlikely(page_background_is_wanted()) && !os_heap.is_ukmem && lock_none_held() &&
+	    !pcpu_gate_is_closed())
+		page_background_start();
+}
+
+/* Synchronization: relaxed. Threads that initialise at the same time write the same. */
+static atomic_bool held;
+
+void page_background_hold(void)
+{
+	atomic_store_explicit(&held, true, memory_order_relaxed);
+}
+
+void page_background_release(void)
+{
+	atomic_store_explicit(&held, false, memory_order_relaxed);
+	poll_wanted();
+}
+
 void page_background_start(void)
 {
 	uint64_t now = os_calls.now_ms();
 	int saved = errno;
 
-	if (now < atomic_load_explicit(&not_before, memory_order_relaxed))
+	if (atomic_load_explicit(&held, memory_order_relaxed) ||
+	    now < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
 	/* A child of vfork leaves threads to its parent, because they would end with it. */
 	if (getpid() == process && !start_wanted(take_wishes()))
@@ -191,9 +215,7 @@ void page_decay(void)
 	 * memory: follow.c.) */
 	if (!os_heap.is_ukmem)
 		pcpu_look();
-	if (unlikely(page_background_is_wanted()) && !os_heap.is_ukmem && lock_none_held() &&
-	    !pcpu_gate_is_closed())
-		page_background_start();
+	poll_wanted();
 	if (likely(is_little(dirty)))
 		return;
 	/* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so
@@ -225,5 +247,6 @@ void background_init(void)
 void background_fork_child(void)
 {
 	background_init();
+	atomic_store_explicit(&held, false, memory_order_relaxed);
 	atomic_store_explicit(&running, false, memory_order_relaxed);
 }

@@ -17,6 +17,9 @@ enum {
  */
 extern _Atomic unsigned int page_background_wanted;
 void page_background_start(void);
+/* Between these two nothing is started. The second starts what was wanted meanwhile. */
+void page_background_hold(void);
+void page_background_release(void);
 
 static inline bool page_background_is_wanted(void)
 {
