@@ -123,33 +123,36 @@ static uint64_t read_fixed(struct reader *r, size_t n)
 	return value;
 }
 
-static uint64_t read_uleb(struct reader *r)
+/* The bits of a number in groups of seven, the lowest first. *@read: how many bits; the highest
+ * of them is the sign of a signed number. */
+static uint64_t read_groups(struct reader *r, unsigned int *read)
 {
 	uint64_t value = 0, byte;
-	unsigned int shift = 0;
 
+	*read = 0;
 	do {
 		byte = read_fixed(r, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		shift += 7;
+		if (*read < 64)
+			value |= (byte & 0x7f) << *read;
+		*read += 7;
 	} while (byte & 0x80);
 	return value;
 }
 
+static uint64_t read_uleb(struct reader *r)
+{
+	unsigned int bits;
+
+	return read_groups(r, &bits);
+}
+
 static int64_t read_sleb(struct reader *r)
 {
-	uint64_t value = 0, byte;
-	unsigned int shift = 0;
+	unsigned int bits;
+	uint64_t value = read_groups(r, &bits);
 
-	do {
-		byte = read_fixed(r, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (shift < 64 && byte & 0x40)
-		value |= ~(uint64_t)0 << shift;
+	if (bits < 64 && value >> (bits - 1))
+		value |= ~(uint64_t)0 << bits;
 	return (int64_t)value;
 }
 

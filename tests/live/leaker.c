@@ -18,15 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef LINKED
-#include <ukmem/kmalloc.h>
-
-#define allocate(size) kmalloc((size), GFP_KERNEL)
-#define release(p) kfree(p)
-#else
-#define allocate(size) malloc(size)
-#define release(p) free(p)
-#endif
+#include "allocate.h"
 
 enum { MOST = 4096, THREADS = 3, PLACES = 20000 };
 

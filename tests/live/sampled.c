@@ -5,15 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#ifdef LINKED
-#include <ukmem/kmalloc.h>
-
-#define allocate(size) kmalloc((size), GFP_KERNEL)
-#define release(p) kfree(p)
-#else
-#define allocate(size) malloc(size)
-#define release(p) free(p)
-#endif
+#include "allocate.h"
 
 enum { MANY = 200000, FEW = 50000, SIZE = 200 };
 

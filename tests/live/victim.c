@@ -31,16 +31,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "allocate.h"
+
 #ifdef LINKED
-#include <ukmem/kmalloc.h>
 #include <ukmem/slab.h>
 #include <ukmem/stats.h>
-
-#define allocate(size) kmalloc((size), GFP_KERNEL)
-#define release(p) kfree(p)
-#else
-#define allocate(size) malloc(size)
-#define release(p) free(p)
 #endif
 
 enum { THREADS = 4, BLOCKS = 4000 };

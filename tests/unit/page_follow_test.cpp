@@ -236,20 +236,27 @@ TEST(PageFollowTest, ItRisesAgain)
 	});
 }
 
+/* In a process whose group allows 1 GiB, the limit in a file falls to 128 MiB. */
+void expect_followed(const std::string &file)
+{
+	Pages pages = fill(GFP_KERNEL, 8, 40);
+
+	EXPECT_EQ(limits().limit, pages_of(1024 * kMiB));
+	fake_files[file] = "134217728\n";
+	fake_now += 1001;
+	Pages more = fill(GFP_KERNEL, 8, 10);
+	EXPECT_EQ(limits().limit, pages_of(128 * kMiB));
+	free_all(more, 8);
+	free_all(pages, 8);
+}
+
 TEST(PageFollowTest, LimitsOfParentsCount)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		group(1024 * kMiB, 0);
 		fake_files["/proc/self/cgroup"] = "0::/box/inner/most\n";
 		fake_files["/sys/fs/cgroup/box/inner/most/memory.max"] = "max\n";
-		Pages pages = fill(GFP_KERNEL, 8, 40);
-		EXPECT_EQ(limits().limit, pages_of(1024 * kMiB));
-		fake_files["/sys/fs/cgroup/box/inner/memory.max"] = "134217728\n";
-		fake_now += 1001;
-		Pages more = fill(GFP_KERNEL, 8, 10);
-		EXPECT_EQ(limits().limit, pages_of(128 * kMiB));
-		free_all(more, 8);
-		free_all(pages, 8);
+		expect_followed("/sys/fs/cgroup/box/inner/memory.max");
 	});
 }
 
@@ -261,14 +268,7 @@ TEST(PageFollowTest, Version1)
 
 		fake_files["/proc/self/cgroup"] = "4:memory:/box\n0::/\n";
 		fake_files[file] = "1073741824\n";
-		Pages pages = fill(GFP_KERNEL, 8, 40);
-		EXPECT_EQ(limits().limit, pages_of(1024 * kMiB));
-		fake_files[file] = "134217728\n";
-		fake_now += 1001;
-		Pages more = fill(GFP_KERNEL, 8, 10);
-		EXPECT_EQ(limits().limit, pages_of(128 * kMiB));
-		free_all(more, 8);
-		free_all(pages, 8);
+		expect_followed(file);
 	});
 }
 
