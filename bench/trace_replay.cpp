@@ -272,7 +272,8 @@ class Replay
 	void free_all()
 	{
 		for (auto &object : objects_)
-			free(object.exchange(nullptr, std::memory_order_relaxed));
+			if (void *left = object.exchange(nullptr, std::memory_order_relaxed))
+				free(left);
 	}
 
       private:

@@ -11,6 +11,9 @@
 // itself and that writes errno, madvise, which counts what is given back, and pthread_create,
 // which counts only. Each face is tried in a child, where no thread has been started yet and
 // some memory has been free for a while. The child calls nothing but that face.
+//
+// Programs free NULL as often as blocks. That is no request: it does none of this, and reads no
+// clock.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -37,8 +40,8 @@ constexpr std::align_val_t wide{ 256 };
 long passed_ms;
 unsigned int looks, given_back, threads;
 
-void *blocks[calls], *objects[calls];
-void *volatile result; // so that no call is left out
+void *blocks[calls + 1], *objects[calls]; // the last block is NULL
+void *volatile result;			  // so that no call is left out
 
 // Functions that no header declares, or that libc lacks. NULL without the library.
 template <typename F> F *named(const char *name)
@@ -111,6 +114,17 @@ const face faces[] = {
 	  [](int i) { ::operator delete[](blocks[i], wide, std::nothrow); } },
 };
 
+const face frees_of_null[] = {
+	{ "free", [](int) { std::free(nullptr); } },
+	{ "cfree", [](int) { cfree_function(nullptr); } },
+	{ "free_sized", [](int) { free_sized(nullptr, large); } },
+	{ "free_aligned_sized", [](int) { free_aligned_sized(nullptr, 16, large); } },
+	{ "delete", [](int) { ::operator delete(blocks[calls]); } },
+	{ "sized delete", [](int) { ::operator delete(blocks[calls], large); } },
+	{ "aligned delete", [](int) { ::operator delete(blocks[calls], wide); } },
+	{ "sized aligned delete", [](int) { ::operator delete(blocks[calls], large, wide); } },
+};
+
 void *filled(std::size_t size)
 {
 	void *p = std::malloc(size);
@@ -149,6 +163,31 @@ void prepare()
 	_exit(0);
 }
 
+[[noreturn]] void try_null(const face &f)
+{
+	looks = given_back = threads = 0;
+	for (int i = 0; i < 100; i++) {
+		passed_ms += 600;
+		errno = untouched;
+		f.call(i);
+		CHECK(errno == untouched, "%s of NULL: errno is %d", f.name, errno);
+	}
+	CHECK(!looks && !given_back && !threads,
+	      "%s of NULL: %u looks at the clock, %u blocks given back, %u threads", f.name,
+	      looks, given_back, threads);
+	_exit(0);
+}
+
+void in_a_child(const face &f, void (*attempt)(const face &))
+{
+	int status = 0;
+	const pid_t child = fork();
+
+	if (!child)
+		attempt(f);
+	CHECK(waitpid(child, &status, 0) == child && !status, "%s: status %#x", f.name, status);
+}
+
 } // namespace
 
 extern "C" int clock_gettime(clockid_t id, struct timespec *t) noexcept
@@ -182,13 +221,11 @@ int main()
 	// Without the library this is libc's own malloc, of which the test knows nothing.
 	const bool preloaded = std::getenv("LD_PRELOAD") != nullptr;
 	prepare();
-	for (const face &f : faces) {
-		int status = 0;
-		const pid_t child = preloaded ? fork() : -1;
-		if (!child)
-			try_face(f);
-		CHECK(!preloaded || (waitpid(child, &status, 0) == child && !status),
-		      "%s: status %#x", f.name, status);
+	if (preloaded) {
+		for (const face &f : faces)
+			in_a_child(f, try_face);
+		for (const face &f : frees_of_null)
+			in_a_child(f, try_null);
 	}
 	std::printf("%zu faces\n", sizeof(faces) / sizeof(faces[0]));
 	return 0;
