@@ -350,29 +350,6 @@ bool kfence_serves()
 	return false;
 }
 
-// Stays on a CPU: the arrays of others are empty, and KFENCE, while it never rests, keeps them
-// so.
-class OneCpu
-{
-      public:
-	OneCpu()
-	{
-		cpu_set_t one;
-
-		CPU_ZERO(&one);
-		CPU_SET(allowed_cpus()[0], &one);
-		sched_getaffinity(0, sizeof(before_), &before_);
-		EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-	}
-	~OneCpu()
-	{
-		sched_setaffinity(0, sizeof(before_), &before_);
-	}
-
-      private:
-	cpu_set_t before_;
-};
-
 // So that the array for objects of a size is not empty when KFENCE begins to look.
 void fill_array(struct kmem_cache *s)
 {
@@ -399,7 +376,7 @@ TEST_F(Profile, KfenceAllTheTime)
 {
 	if (TEST_TSAN)
 		GTEST_SKIP() << "one thread, and slow";
-	OneCpu stay;
+	OneCpu stay; // the arrays of other CPUs are empty
 	const int n = 1500000;
 	int served = 0;
 
@@ -456,7 +433,7 @@ TEST_F(Profile, KfenceAtOneSite)
 // Every countdown could end with a sample, and KFENCE would wait for ever.
 TEST_F(Profile, KfenceGetsItsTurn)
 {
-	OneCpu stay;
+	OneCpu stay; // the arrays of other CPUs are empty
 
 	if (!kfence_serves())
 		GTEST_SKIP() << "KFENCE has no pool";
