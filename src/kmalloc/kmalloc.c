@@ -401,7 +401,8 @@ static bool compares_size(const struct kmem_cache *s)
 	       (s && s->home != s && slab_debug_flags(s) & SLAB_CONSISTENCY_CHECKS);
 }
 
-/* Whether it is what a request gets, by the cache or the number of pages. */
+/* Whether a request for @size bytes, aligned to @align, gets such an object or block: of the
+ * same cache, or of as many pages. */
 static bool serves(const struct page *page, size_t size, size_t align)
 {
 	struct kmem_cache *s;
@@ -419,8 +420,8 @@ static bool serves(const struct page *page, size_t size, size_t align)
 	return !s && large_fits(page, size);
 }
 
-/* Reports the wrong size of a debugged object or block. What is neither is the free's to
- * report. */
+/* Reports the wrong size of a debugged object or block. A pointer to neither is reported by the
+ * free that follows. */
 static cold void check_debugged_size(const void *p, size_t size, size_t align, const char *func,
 				     const void *caller)
 {

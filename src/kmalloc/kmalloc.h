@@ -41,9 +41,9 @@ struct kmalloc_limits {
 };
 
 /*
- * All that the fast paths load. Of a program that allocates little it is two pages: the free
- * table of units begins another one. What each request loads lies in the second lines of pairs
- * (base/compiler.h).
+ * All that the fast paths load. A program that allocates little touches two pages of it: the
+ * free table of units begins another one. The members that each request loads lie in the second
+ * lines of pairs (base/compiler.h).
  *
  * Synchronization: kmalloc_init() writes it; it is read-only afterwards, except where a member
  * says otherwise.
@@ -207,8 +207,8 @@ static always_inline unsigned int kmalloc_is_shut(void)
 }
 
 /*
- * For such processes: the way past all that a request rarely needs. NULL, or false: it takes
- * the slow path. What the first returns is zero.
+ * Short ways for such processes, past all that a request rarely needs. kmalloc_pop_init()
+ * returns zeroed memory, or NULL; after NULL, or false, the request takes the slow path.
  */
 static inline void *kmalloc_pop_init(size_t size)
 {
