@@ -14,6 +14,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+# pylint: disable=wrong-import-position
+from message import Message  # noqa: E402
+
 TRACE = Path(__file__).resolve().parent / "trace"
 THREAD, MALLOC, CALLOC, ALIGNED, REALLOC, FREE = range(6)
 # Those with a second number.
@@ -23,29 +28,16 @@ TWO = (ALIGNED, REALLOC)
 def decode(data):
     """[(thread, event, first number, second)]; written after trace_format.h alone."""
     assert data[:8] == b"ukmtrc01"
-    at, thread, found = 8, None, []
-
-    def number():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        head = data[at]
-        at += 1
+    trace, thread, found = Message(data, 8), None, []
+    while trace:
+        head = trace.byte()
         event, first = head & 7, head >> 3
         if first == 31:
-            first = number()
+            first = trace.number()
         if event == THREAD:
             thread = first
         else:
-            found.append((thread, event, first, number() if event in TWO else None))
+            found.append((thread, event, first, trace.number() if event in TWO else None))
     return found
 
 

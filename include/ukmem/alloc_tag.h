@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <ukmem/alloc_tag.h> - who has the memory: bytes and objects by call site.
+ * <ukmem/alloc_tag.h> - bytes and objects in use, by the call site that allocated them.
  *
  * Code that is compiled with -DUKMEM_ALLOC_TAGS counts, for each place in it that calls
  * kmalloc(), kmem_cache_alloc() or one of their relatives, the objects that were allocated
  * there and are in use, and the bytes that were asked for. ukmem_alloc_tags_print() prints
- * them, as /proc/allocinfo does. kmalloc.h and slab.h include this header then. C, and C++
- * outside of inline functions and templates, whose static variables cannot share a section with
- * others.
+ * them, as /proc/allocinfo does. kmalloc.h and slab.h include this header then. It is for C,
+ * and for C++ outside of inline functions and templates, whose static variables cannot share a
+ * section with others.
  *
  * Each place has a tag, a static variable in a section of the program or library, with counters
  * for each CPU. The library keeps a side table with 8 bytes for each 16 bytes of addresses, in
  * which the tag and the size of an object are found when it is freed; it is resident where
  * tagged objects lie. Code that is compiled without the macro pays nothing, and may free tagged
- * objects: these stay counted until tagged code gets or frees the same address. What is not
- * counted:
+ * objects: these stay counted until tagged code gets or frees the same address. Some objects
+ * are not counted:
  *
- *   - objects closer together than 16 bytes: of caches of such, and those of kmalloc() up to 8
- *   - sheaves, pools, and calls by pointer, as of kfree() by a mempool
- *   - requests that must not wait, where no tagged object has been near their address before
+ *   - objects closer together than 16 bytes: those of small caches, and of kmalloc() up to
+ *     8 bytes
+ *   - sheaves, pools, and objects whose functions are called by pointer, as kfree() by a
+ *     mempool
+ *   - objects of requests that must not wait, where no tagged object has been near their
+ *     address before
  *   - objects from before the constructors of the program (or library) run
+ *
+ * The idea is that of the kernel's memory allocation profiling (Linux 6.10).
+ *
+ * Thread safety: all functions, any thread. Signal safety: ukmem_alloc_tag_add() where the
+ * request is safe, ukmem_alloc_tag_sub() and its halves.
  */
 #ifndef UKMEM_ALLOC_TAG_H
 #define UKMEM_ALLOC_TAG_H
@@ -77,7 +85,7 @@ UKMEM_EXPORT void ukmem_alloc_tags_unregister(struct ukmem_alloc_tag *start,
 /**
  * ukmem_alloc_tags_print - print bytes, objects and place of each tag, as /proc/allocinfo
  *
- * Any thread. Result: 0 or a negative errno of write(2).
+ * Result: 0 or a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_alloc_tags_print(int fd);
 
@@ -88,13 +96,13 @@ ukmem_alloc_tag_read(const struct ukmem_alloc_tag *tag);
 /**
  * ukmem_alloc_tag_add - @tag has the object at @p of @bytes bytes
  *
- * @flags: those of the request. Result: @p, which may be NULL. For wrappers that have tags of
- * their own; the macros below call it. Context: as the request's.
+ * @flags: those of the request. Result: @p, which may be NULL. The function is for wrappers
+ * that have tags of their own; the macros below call it.
  */
 UKMEM_EXPORT void *ukmem_alloc_tag_add(struct ukmem_alloc_tag *tag, void *p, size_t bytes,
 				       gfp_t flags);
 
-/** ukmem_alloc_tag_sub - the object at @p is about to be freed. Any context. */
+/** ukmem_alloc_tag_sub - the object at @p is about to be freed. */
 UKMEM_EXPORT void ukmem_alloc_tag_sub(const void *p);
 
 /**

@@ -22,6 +22,9 @@
  * is interleaving, the system interleaves the process's memory, page by page. Then a policy of
  * this header chooses a node's zones, but not the node that the pages really lie on, and
  * page_to_nid() tells the node of the zone.
+ *
+ * Thread safety: all functions, any thread. Signal safety: mpol_get(), and alloc_pages_mpol()
+ * with GFP_NOWAIT or GFP_ATOMIC.
  */
 #ifndef UKMEM_MEMPOLICY_H
 #define UKMEM_MEMPOLICY_H
@@ -46,20 +49,16 @@ struct mempolicy;
  *
  * @mode: MPOL_*. @nodes: as the table says; NULL: none.
  * Result: the policy with one reference. NULL and errno EINVAL: no such mode, or nodes
- * are missing, superfluous or unknown; ENOMEM. Signal safety: none.
+ * are missing, superfluous or unknown; ENOMEM.
  */
 UKMEM_EXPORT struct mempolicy *mpol_new(int mode, const struct nodemask *nodes)
 	UKMEM_SYMBOL(mpol_new);
 /** mpol_get - take one more reference. Result: @pol. */
 UKMEM_EXPORT struct mempolicy *mpol_get(struct mempolicy *pol) UKMEM_SYMBOL(mpol_get);
-/** mpol_put - drop a reference; the last frees @pol. NULL is ignored. Signal safety: none. */
+/** mpol_put - drop a reference; the last frees @pol. NULL is ignored. */
 UKMEM_EXPORT void mpol_put(struct mempolicy *pol) UKMEM_SYMBOL(mpol_put);
 
-/**
- * alloc_pages_mpol - as alloc_pages, by @pol and not by the thread's policy
- *
- * Signal safety: with GFP_NOWAIT or GFP_ATOMIC.
- */
+/** alloc_pages_mpol - as alloc_pages, by @pol and not by the thread's policy. */
 UKMEM_EXPORT struct page *alloc_pages_mpol(gfp_t flags, unsigned int order,
 					   struct mempolicy *pol)
 	UKMEM_SYMBOL(alloc_pages_mpol);
@@ -69,7 +68,7 @@ UKMEM_EXPORT struct page *alloc_pages_mpol(gfp_t flags, unsigned int order,
  *
  * Threads that this thread creates do not inherit the policy. The system's policy of the
  * thread, for memory that is not the library's, stays as it is.
- * Result: 0; -EINVAL or -ENOMEM as mpol_new, and nothing has changed. Signal safety: none.
+ * Result: 0; -EINVAL or -ENOMEM as mpol_new, and nothing has changed.
  */
 UKMEM_EXPORT int ukmem_set_mempolicy(int mode, const struct nodemask *nodes);
 /** ukmem_set_process_mempolicy - the same for all threads without a policy of their own. */

@@ -106,6 +106,7 @@ UKMEM_EXPORT void *mempool_alloc_preallocated(mempool_t *pool)
 UKMEM_EXPORT void mempool_free(void *element, mempool_t *pool) UKMEM_SYMBOL(mempool_free);
 /** mempool_is_saturated - whether the reserve is full; exact while no thread uses the pool. */
 UKMEM_EXPORT bool mempool_is_saturated(mempool_t *pool) UKMEM_SYMBOL(mempool_is_saturated);
+/** mempool_initialized - whether the pool was made, and has not ended. */
 static inline bool mempool_initialized(mempool_t *pool)
 {
 	return pool->reserve != NULL;

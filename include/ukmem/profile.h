@@ -25,18 +25,19 @@ UKMEM_BEGIN_DECLS
  * What is allocated already is not in the profile. After ukmem_profile_stop(), a second start
  * goes on with the same profile, and needs the same @interval or 0.
  *
- * Context: process. Result: 0; -EINVAL: @interval is below 1 KiB, above 1 GiB, or another one
- * than before; -EBUSY: another thread starts or stops sampling; -EOPNOTSUPP: the process is
- * hardened; -ENOMEM.
+ * Any thread; not from a signal handler. May block. Result: 0; -EINVAL: @interval is below 1
+ * KiB, above 1 GiB, or another one than before; -EBUSY: another thread starts or stops
+ * sampling; -EOPNOTSUPP: the process is hardened; -ENOMEM.
  */
 UKMEM_EXPORT int ukmem_profile_start(size_t interval);
 
 /**
  * ukmem_profile_stop - sample no further allocations
  *
- * Frees of samples are still seen, so a later dump tells what of them is in use.
+ * The library still sees frees of samples, so a later dump tells which of them are in use.
  *
- * Context: process. Result: 0; -EBUSY as above.
+ * Any thread; not from a signal handler. May block. Result: 0; -EBUSY: another thread starts or
+ * stops sampling.
  */
 UKMEM_EXPORT int ukmem_profile_stop(void);
 

@@ -5,6 +5,9 @@
  * When a request with GFP_KERNEL finds no memory within the limits, the library calls the
  * registered shrinkers, one after another, until they have freed enough. The kernel's
  * interface.
+ *
+ * Thread safety: both functions, any thread, shrinkers included; but a shrinker that runs may
+ * not unregister another one. Signal safety: none.
  */
 #ifndef UKMEM_SHRINKER_H
 #define UKMEM_SHRINKER_H

@@ -10,6 +10,11 @@
  *   retained   pages taken from the system that are free now and were not given back
  *   mapped     memory taken from the system for pages: active + retained
  *   metadata   physical memory behind page entries and per-CPU areas
+ *
+ * Tables and their columns are those of the kernel (/proc) and of vmstat on BSD.
+ *
+ * Thread safety: all functions, any thread; other threads go on meanwhile. Signal safety: only
+ * ukmem_version().
  */
 #ifndef UKMEM_STATS_H
 #define UKMEM_STATS_H
@@ -26,7 +31,7 @@ struct ukmem_gauges {
 	size_t allocated, active, resident, retained, mapped, metadata;
 };
 
-/** ukmem_gauges_read - read the six gauges. Any thread; never stops others. */
+/** ukmem_gauges_read - read the six gauges, in bytes, into *@g. */
 UKMEM_EXPORT void ukmem_gauges_read(struct ukmem_gauges *g);
 
 enum ukmem_stats_format {
@@ -40,7 +45,7 @@ enum ukmem_stats_format {
  * JSON has the other tables as well: "pools" with "pool_total", "layers" and "size_classes",
  * with the columns described below, in small letters.
  *
- * Any thread. Result: 0 or a negative errno of write(2).
+ * Result: 0 or a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_stats_print(int fd, enum ukmem_stats_format format);
 
@@ -49,7 +54,7 @@ UKMEM_EXPORT int ukmem_stats_print(int fd, enum ukmem_stats_format format);
  * memory as /proc/zoneinfo, /proc/buddyinfo and /proc/vmstat show the kernel's, in their
  * formats, to file descriptor @fd
  *
- * Any thread. Result: 0 or a negative errno of write(2).
+ * Result: 0 or a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_zoneinfo_print(int fd);
 UKMEM_EXPORT int ukmem_buddyinfo_print(int fd);
@@ -58,8 +63,7 @@ UKMEM_EXPORT int ukmem_vmstat_print(int fd);
 /**
  * ukmem_slabinfo_print - print this process's caches in the format of /proc/slabinfo
  *
- * Objects in CPUs' arrays do not count as active. Any thread. Result: 0 or a negative errno
- * of write(2).
+ * Objects in CPUs' arrays do not count as active. Result: 0 or a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
 
@@ -107,8 +111,8 @@ UKMEM_EXPORT int ukmem_slabinfo_print(int fd);
  * the sum: "In use 1K, total allocated 64K; utilization 1.6%".
  *
  * Counts are exact while no thread uses the cache; Fail, Pgreq and Pgrel are attributes
- * (alloc_fail, alloc_slab, free_slab) that can be set back. Any thread. Result: 0, -ENOMEM or
- * a negative errno of write(2).
+ * (alloc_fail, alloc_slab, free_slab) that can be set back. Result: 0, -ENOMEM or a negative
+ * errno of write(2).
  */
 UKMEM_EXPORT int ukmem_pools_print(int fd);
 
@@ -116,8 +120,8 @@ UKMEM_EXPORT int ukmem_pools_print(int fd);
  * ukmem_layers_print - print a row for each cache that was used: which layer served requests
  *
  * The columns are those of vmstat -C on BSD, UKMEM_LAYERS_COLUMNS. A "group" in their names is
- * a CPU's array. Each object counts once, whatever else was fetched with it. Threads and result
- * as for ukmem_pools_print().
+ * a CPU's array. Each object counts once, whatever else was fetched with it. Result: as for
+ * ukmem_pools_print().
  */
 UKMEM_EXPORT int ukmem_layers_print(int fd);
 
@@ -137,8 +141,7 @@ UKMEM_EXPORT int ukmem_layers_print(int fd);
  * walks over all free memory under the layers' locks, so it is for tests, and for the search
  * after a program that writes where it should not.
  *
- * Any thread; not from a signal handler. May block. Result: the number of findings, at most 16;
- * 0: sound.
+ * May block. Result: the number of findings, at most 16; 0: sound.
  */
 UKMEM_EXPORT int ukmem_verify(FILE *out);
 
@@ -146,15 +149,15 @@ UKMEM_EXPORT int ukmem_verify(FILE *out);
  * ukmem_size_classes_print - print a row for each size class of kmalloc: how slabs are cut
  *
  * The columns are UKMEM_SIZE_CLASSES_COLUMNS. The last line is the sum over one slab of each
- * class. Threads and result as for ukmem_pools_print().
+ * class. Result: as for ukmem_pools_print().
  */
 UKMEM_EXPORT int ukmem_size_classes_print(int fd);
 
 /**
  * ukmem_slab_print - print the attributes of a cache, or with @cache NULL of all caches
  *
- * Each is a line "<cache>/<attribute>: <value>", as kmem_cache_attr_show() shows it. Any
- * thread. Result: 0; -ENOENT: there is no such cache; -ENOMEM; a negative errno of write(2).
+ * Each is a line "<cache>/<attribute>: <value>", as kmem_cache_attr_show() shows it. Result: 0;
+ * -ENOENT: there is no such cache; -ENOMEM; a negative errno of write(2).
  */
 UKMEM_EXPORT int ukmem_slab_print(int fd, const char *cache);
 
@@ -162,8 +165,8 @@ UKMEM_EXPORT int ukmem_slab_print(int fd, const char *cache);
  * ukmem_config_print - print the tunables with type, default, range, value, origin and help
  * ukmem_config_print_for - the same, as a program whose file is named @program would have them
  *
- * An origin is "default", "UKMEM_CONF", or a file and its line. Any thread. Result: 0 or a
- * negative errno of write(2).
+ * An origin is "default", "UKMEM_CONF", or a file and its line. Result: 0 or a negative errno
+ * of write(2).
  */
 UKMEM_EXPORT int ukmem_config_print(int fd);
 UKMEM_EXPORT int ukmem_config_print_for(int fd, const char *program);
@@ -171,7 +174,7 @@ UKMEM_EXPORT int ukmem_config_print_for(int fd, const char *program);
 /**
  * ukmem_trim - give all free memory back to the system
  *
- * Empties every CPU's arrays and pagesets. Any thread. May block. Result: bytes given back.
+ * Empties every CPU's arrays and pagesets. May block. Result: bytes given back.
  */
 UKMEM_EXPORT size_t ukmem_trim(void);
 

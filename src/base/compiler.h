@@ -16,12 +16,12 @@
 enum { CACHE_LINE = 64 };
 #define cacheline_aligned __attribute__((aligned(CACHE_LINE)))
 /*
- * What fast paths load lies in the second lines of pairs of cache lines. Objects of 128 bytes
- * and more begin, most of them, at a multiple of 128, and their beginnings are what programs
- * write to. A load of the fast path from there, of another page, would have to wait for such a
- * store, whose lower 12 bits of the address are the same; and the beginnings of objects whose
- * size is a power of two share few sets of the processor's first cache, and would push the fast
- * path's line out.
+ * Variables that fast paths load lie in the second lines of pairs of cache lines. Objects of
+ * 128 bytes and more begin, most of them, at a multiple of 128, and their beginnings are what
+ * programs write to. A load of the fast path from there, of another page, would have to wait
+ * for such a store, whose lower 12 bits of the address are the same; and the beginnings of
+ * objects whose size is a power of two share few sets of the processor's first cache, and would
+ * push the fast path's line out.
  */
 #define line_pair_aligned __attribute__((aligned(2 * CACHE_LINE)))
 /*

@@ -7,10 +7,10 @@
  * passes the signal on, as the tunable says. So does a hook with faults in other closed pages
  * of the library: guards of blocks, and blocks in quarantine. All other faults are passed on.
  *
- * What was installed before is called as the kernel would call it: the handler of this file is
- * installed with the flags and the mask of its predecessor, so it runs on the same stack, with
- * the same signals blocked, and system calls are restarted or not. Where the default was in
- * force, it is restored, and the fault comes once more.
+ * The handler that was there before is called as the kernel would call it: the handler of this
+ * file is installed with the flags and the mask of its predecessor, so it runs on the same
+ * stack, with the same signals blocked, and system calls are restarted or not. Where the
+ * default was in force, it is restored, and the fault comes once more.
  *
  * A program that installs a handler later has all faults. kfence_fault_is_ready() notices, and
  * no more objects are handed out as long as that handler is there.
@@ -106,7 +106,7 @@ static size_t distance(const struct kfence_object *o, const char *addr)
 	return addr < o->addr ? (size_t)(o->addr - addr) : (size_t)(addr - o->addr) - o->size;
 }
 
-/* What a fault is about. */
+/* A fault in the pool: its kind, the page, and the object that it has to do with. */
 struct fault {
 	enum kfence_bug bug;
 	char *page;

@@ -309,8 +309,9 @@ void kfence_report_left(const void *cache)
 	for_each_kfence_object(o) if (is_of(o, cache)) kfence_report_object(o);
 }
 
-/* The child has no thread that would go on with what others had begun. What this thread had
- * begun, when a handler interrupted it and forked, goes on. */
+/* Ends the changes of objects that other threads of the parent had begun, since the child does
+ * not have these threads. A change that this thread had begun goes on: a handler interrupted
+ * the thread, and forked. */
 static void fork_child(void)
 {
 	if (!is_ready())

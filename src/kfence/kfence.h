@@ -38,7 +38,7 @@ static always_inline bool kfence_gate_is_open(void)
 	return unlikely(atomic_load_explicit(&kfence_gate.open, memory_order_relaxed));
 }
 
-/* What is asked of the pool. */
+/* A request for an object of the pool. */
 struct kfence_request {
 	const void *cache; /* whose object it is */
 	const char *name;  /* the cache's */

@@ -6,7 +6,7 @@
  *
  * Guards and pages of objects that are not in use are closed: no access. The object lies at the
  * left or the right end of its page, as its alignment allows; known bytes, the canary, fill the
- * rest. What is known about objects lies in memory of its own.
+ * rest. The records of objects (struct kfence_object) lie in memory of their own.
  */
 #ifndef KFENCE_OBJECT_H
 #define KFENCE_OBJECT_H
@@ -41,7 +41,7 @@ struct kfence_track {
 	uint64_t us;	 /* 0: it was not */
 };
 
-/* What is open for the program to go on, since it has been reported. */
+/* Pages of an object that were opened after a report, so that the program goes on. */
 enum kfence_opened {
 	KFENCE_PAGE = 1,
 	KFENCE_LEFT = 2, /* guards */

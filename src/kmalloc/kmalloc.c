@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* kmalloc and its relatives: the slow paths, and the public functions. */
+/* kmalloc and its relatives: the start, and the slow paths of allocating and freeing. */
 #include "kmalloc/kmalloc.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -24,7 +23,6 @@
 #include "percpu/percpu_alloc.h"
 #include "percpu/register.h"
 #include "slab/debug/check.h"
-#include "slab/debug/twin.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
 #include "slab/slab_kfence.h"
@@ -164,12 +162,6 @@ bool kmalloc_ready(gfp_t flags)
 	return flags & __GFP_DIRECT_RECLAIM ? kmalloc_init() : once_done(&kmalloc_once);
 }
 
-/* Requests that name a zone have caches of their own. */
-static bool names_a_zone(gfp_t flags)
-{
-	return flags & (__GFP_DMA | __GFP_DMA32);
-}
-
 /* With the tunable passthrough, every block comes from libc. */
 static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 {
@@ -213,14 +205,14 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 {
 	if (unlikely(!kmalloc_ready(flags)))
 		return NULL;
-	if (unlikely(config.passthrough && !names_a_zone(flags)))
+	if (unlikely(config.passthrough && !kmalloc_names_a_zone(flags)))
 		return alloc_libc(aligned ? promised_align(size) : 1, size, flags);
 	if (unlikely(node_stride))
 		lead_to_node();
-	if (unlikely(slab_hardened && !names_a_zone(flags)))
+	if (unlikely(slab_hardened && !kmalloc_names_a_zone(flags)))
 		return alloc_hard(size, aligned ? promised_align(size) : 1, flags, caller);
 	if (!kmalloc_wants_pages(size, flags)) {
-		struct kmem_cache *s = unlikely(names_a_zone(flags))
+		struct kmem_cache *s = unlikely(kmalloc_names_a_zone(flags))
 					       ? size_class_zone_cache(size, flags)
 					       : size_class_cache(size);
 		void *p = likely(s) ? slab_alloc_sized(s, size, flags, caller) : NULL;
@@ -237,20 +229,9 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 	return slow(size, false, flags, caller);
 }
 
-/* kmalloc_slow() for those that promise an alignment that libc's malloc does not have. */
-static noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller)
+noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller)
 {
 	return slow(size, true, flags, caller);
-}
-
-/* kmalloc() of zeroed memory. */
-static void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
-{
-	void *p;
-
-	return likely(kmalloc_pop_zeroed(size, &p))
-		       ? p
-		       : kmalloc_slow_aligned(size, flags | __GFP_ZERO, caller);
 }
 
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller)
@@ -281,12 +262,7 @@ static cold void refuse(const void *p, const char *func, const char *why, const 
 		report_invalid(func, p, why);
 }
 
-/*
- * The head of the slab or large block that @p is an object of; NULL: it was reported.
- * A thread that frees an object owns it, so the entries that this function reads do not
- * change. For a wild pointer they may change; then any value leads to a report.
- */
-static struct page *find(const void *p, const char *func, const void *caller)
+struct page *kmalloc_find(const void *p, const char *func, const void *caller)
 {
 	struct page *page = page_lookup(p);
 	struct page *head;
@@ -336,357 +312,11 @@ void kfree_slow(void *p, const char *func, const void *caller)
 	}
 	if (unlikely(slab_hardened) && slab_hard_free(p, func))
 		return;
-	page = find(p, func, caller);
+	page = kmalloc_find(p, func, caller);
 	if (unlikely(!page))
 		return;
 	if (page_type(page) == PAGE_SLAB)
 		slab_free_slow(page->cache, p, caller);
 	else if (unlikely(!large_free(page, caller)))
 		refuse(p, func, "not an allocated block (double free?)", caller);
-}
-
-static size_t usable(const struct page *page)
-{
-	return page_type(page) == PAGE_SLAB ? page->cache->object_size : large_size(page);
-}
-
-/* Whether @p is in use; reports it if not. */
-static bool in_use(const struct page *page, const void *p, const char *func, const void *caller)
-{
-	return page_type(page) != PAGE_SLAB ||
-	       slab_checked_in_use(page->cache, (void *)(uintptr_t)p, func, caller);
-}
-
-/* The bytes of a block in KFENCE's pool; 0, after a report: it is none. */
-static cold size_t guarded_usable(const void *p, const char *func, const void *caller)
-{
-	size_t size = kfence_size(p);
-
-	if (!size)
-		kfence_refuse(p, func, caller);
-	return size;
-}
-
-/* The usable bytes of a block that is no size class's by its address alone; *@page: its page,
- * NULL in KFENCE's pool. 0: it was reported. */
-static size_t find_usable(const void *p, const char *func, const void *caller,
-			  struct page **page)
-{
-	*page = NULL;
-	if (kfence_has(p))
-		return guarded_usable(p, func, caller);
-	*page = find(p, func, caller);
-	return *page && in_use(*page, p, func, caller) ? usable(*page) : 0;
-}
-
-size_t kmalloc_usable(const void *p, const char *func)
-{
-	size_t size = kmalloc_class_usable(p);
-	struct page *page;
-
-	if (likely(size))
-		return size;
-	if (!p || p == ZERO_SIZE_PTR)
-		return 0;
-	if (slab_passes_through(p))
-		return os_heap.usable(p);
-	return find_usable(p, func, NULL, &page);
-}
-
-/* Whether sizes of frees are compared with that of an object or a block: in a hardened process,
- * and of debugged objects with the flag F. */
-static bool compares_size(const struct kmem_cache *s)
-{
-	return slab_hardened ||
-	       (s && s->home != s && slab_debug_flags(s) & SLAB_CONSISTENCY_CHECKS);
-}
-
-/* Whether it is what a request gets, by the cache or the number of pages. */
-static bool serves(const struct page *page, size_t size, size_t align)
-{
-	struct kmem_cache *s;
-
-	if (slab_hardened && !size && align <= SLAB_HARD_MIN)
-		s = size_class_nothing();
-	else if (align > 16 || (align && !slab_hardened))
-		s = size_class_aligned(size_class_need(size), align);
-	else
-		s = size_class_need(size) <= SIZE_CLASS_LARGE_MAX
-			    ? size_class_cache(size_class_need(size))
-			    : NULL;
-	if (page_type(page) == PAGE_SLAB)
-		return page->cache->home == s;
-	return !s && large_fits(page, size);
-}
-
-/* Reports the wrong size of a debugged object or block. What is neither is the free's to
- * report. */
-static cold void check_debugged_size(const void *p, size_t size, size_t align, const char *func,
-				     const void *caller)
-{
-	struct page *page = page_lookup(p), *head = page ? slab_head(page) : NULL;
-	struct kmem_cache *s;
-
-	if (!head || page_type(head) != PAGE_SLAB) {
-		large_check_size(p, size, align, func, caller);
-		return;
-	}
-	s = slab_page_cache(head);
-	if (s && s->home != s && compares_size(s) &&
-	    !slab_page_wrong(s, head, slab_page_index(s, head, p)) &&
-	    !serves(head, size, align))
-		slab_twin_has_other_size(s, (void *)(uintptr_t)p, caller);
-}
-
-bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func,
-		      const void *caller)
-{
-	struct page *page;
-
-	if (unlikely(*config.slab_debug) && p)
-		check_debugged_size(p, size, align, func, caller);
-	if (likely(!slab_hardened) || !p)
-		return true;
-	page = find(p, func, caller);
-	if (!page || !in_use(page, p, func, NULL))
-		return false;
-	if (serves(page, size, align))
-		return true;
-	report_invalid(func, p, "allocated with another size");
-	return false;
-}
-
-size_t kmalloc_room(const void *p)
-{
-	struct page *page = p ? page_lookup(p) : NULL;
-	struct kmem_cache *s;
-	size_t offset;
-
-	if (!page)
-		return p ? SIZE_MAX : 0;
-	page = slab_head(page);
-	if (page_type(page) == PAGE_LARGE && page_to_virt(page) == p)
-		return large_size(page);
-	s = page_type(page) == PAGE_SLAB ? slab_page_cache(page) : NULL;
-	if (!s) {
-		if (slab_hardened && page_type(page) != PAGE_LARGE)
-			report_invalid("malloc_object_size()", p, "not in an allocated block");
-		return SIZE_MAX;
-	}
-	offset = ((uintptr_t)p - (uintptr_t)page_to_virt(page) - s->pad_left) % s->size;
-	if (!in_use(page, (const char *)p - offset, "malloc_object_size()", NULL) ||
-	    offset > s->object_size)
-		return 0;
-	return s->object_size - offset;
-}
-
-/* Zeroes the bytes from @kept to @end, if @flags ask for it. Result: @p. */
-static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
-{
-	debug_assert(kept <= end);
-	if (flags & __GFP_ZERO)
-		memset((char *)p + kept, 0, end - kept);
-	return p;
-}
-
-static cold void *resize_libc(void *p, size_t size, gfp_t flags)
-{
-	size_t old = os_heap.usable(p);
-	void *q = os_heap.resize(p, size);
-
-	return q ? zero_rest(q, min_size(old, size), os_heap.usable(q), flags) : NULL;
-}
-
-/* A new block for one that must move. A block that grows is likely to grow again, so a large
- * one becomes whole pages, which can grow in place. */
-static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
-{
-	void *q;
-
-	if (grows && size > SIZE_CLASS_ALWAYS_MAX && !slab_hardened)
-		return large_alloc(size, 0, flags, caller);
-	if (!names_a_zone(flags) && kmalloc_pop(size, &q))
-		return q;
-	return kmalloc_slow(size, flags, caller);
-}
-
-/* Resizes a large block in place. Result: its new usable size; 0: it has to move. */
-static size_t resize_large(struct page *page, size_t size, gfp_t flags, const void *caller)
-{
-	size_t old = large_size(page);
-
-	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
-		large_shrink(page, size);
-	} else if (size <= old || size > PTRDIFF_MAX ||
-		   !large_extend(page, size, flags, caller)) {
-		return 0;
-	}
-	return large_size(page);
-}
-
-/* Where sizes of frees are compared, a block stays only if it is what a request for @size gets.
- */
-static bool stays(const struct page *page, size_t size, size_t old)
-{
-	if (unlikely(page && compares_size(page_type(page) == PAGE_SLAB ? page->cache : NULL)))
-		return serves(page, size, 0);
-	return kmalloc_stays(size, old);
-}
-
-void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
-{
-	struct page *page = NULL, *large = NULL;
-	size_t old = kmalloc_class_usable(p), now;
-	void *q;
-
-	debug_assert(p && size);
-	if (unlikely(config.init_on_alloc))
-		flags |= __GFP_ZERO; /* what it grows by in place was never allocated */
-	if (unlikely(!old)) {
-		if (slab_passes_through(p))
-			return resize_libc(p, size, flags);
-		old = find_usable(p, func, caller, &page);
-		if (!old)
-			return NULL;
-		if (page && page_type(page) == PAGE_LARGE)
-			large = page;
-	}
-	if (large && large_is_guarded()) {
-		if ((!slab_hardened || serves(large, size, 0)) &&
-		    large_stays(large, size, caller))
-			return zero_rest(p, min_size(old, size), large_size(large), flags);
-	} else if (stays(page, size, old)) {
-		return zero_rest(p, size, old, flags);
-	} else if (large && (now = resize_large(large, size, flags, caller))) {
-		return zero_rest(p, min_size(old, size), now, flags);
-	}
-	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
-	if (!q)
-		return NULL;
-	if (large && size > old) {
-		large_replace(large, q, flags, caller);
-	} else {
-		memcpy(q, p, min_size(old, size));
-		if (unlikely(!kmalloc_push(p)))
-			kfree_slow(p, func, caller);
-	}
-	if (flags & __GFP_ZERO)
-		zero_rest(q, min_size(old, size), ksize(q), flags);
-	return q;
-}
-
-void *kmalloc(size_t size, gfp_t flags)
-{
-	void *p;
-
-	if (unlikely(!size))
-		return ZERO_SIZE_PTR;
-	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
-		/* All usable bytes are zeroed, because krealloc() does not know how many were
-		 * asked for. */
-		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
-			size = size_class_bytes(size);
-		return names_a_zone(flags) ? kmalloc_slow(size, flags, CALLER_ADDRESS)
-					   : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
-	}
-	return likely(kmalloc_pop(size, &p))
-		       ? p
-		       : kmalloc_slow_aligned(size, flags, CALLER_ADDRESS);
-}
-
-void *kzalloc(size_t size, gfp_t flags)
-{
-	return kmalloc(size, flags | __GFP_ZERO);
-}
-
-void *kmalloc_array(size_t n, size_t size, gfp_t flags)
-{
-	size_t bytes;
-
-	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
-		return NULL;
-	return kmalloc(bytes, flags);
-}
-
-void *kcalloc(size_t n, size_t size, gfp_t flags)
-{
-	return kmalloc_array(n, size, flags | __GFP_ZERO);
-}
-
-void *krealloc(const void *p, size_t size, gfp_t flags)
-{
-	if (ZERO_OR_NULL_PTR(p))
-		return kmalloc(size, flags);
-	if (!size) {
-		kfree(p);
-		return ZERO_SIZE_PTR;
-	}
-	return kmalloc_resize((void *)(uintptr_t)p, size, flags, "krealloc()", CALLER_ADDRESS);
-}
-
-void kfree(const void *p)
-{
-	if (unlikely(!kmalloc_push((void *)(uintptr_t)p)))
-		kfree_slow((void *)(uintptr_t)p, "kfree()", CALLER_ADDRESS);
-}
-
-size_t ksize(const void *p)
-{
-	return kmalloc_usable(p, "ksize()");
-}
-
-void *kmemdup(const void *src, size_t len, gfp_t flags)
-{
-	void *p = kmalloc(len, flags);
-
-	if (!ZERO_OR_NULL_PTR(p))
-		memcpy(p, src, len);
-	return p;
-}
-
-char *kstrdup(const char *s, gfp_t flags)
-{
-	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
-}
-
-/* How many objects at the beginning of p[0..n) have the entry @entry in the array map. */
-static size_t same_entry(void **p, size_t n, pcpu_entry_t entry)
-{
-	size_t i = 1;
-
-	while (i < n && slab_entry(p[i]) == entry)
-		i++;
-	return i;
-}
-
-static void free_one(struct kmem_cache *s, pcpu_entry_t entry, void *p, const void *caller)
-{
-	if (likely(s ? slab_push_to(s, entry, p) : slab_push(entry, p)))
-		return;
-	if (s)
-		slab_free_any(s, p, "kmem_cache_free_bulk()", caller);
-	else
-		kfree_slow(p, "kmem_cache_free_bulk()", caller);
-}
-
-int ukmem_size_classes_print(int fd)
-{
-	return kmalloc_init() ? size_class_table_print(fd) : -ENOMEM;
-}
-
-void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
-{
-	while (n) {
-		pcpu_entry_t entry = slab_entry(*p);
-		size_t run = 1;
-
-		if (entry != PCPU_ENTRY_NONE && (!s || slab_has(s, entry)))
-			run = same_entry(p, n, entry);
-		if (run > 1)
-			slab_free_bulk(s ? s : slab_cache_of(*p), run, p, CALLER_ADDRESS);
-		else
-			free_one(s, entry, *p, CALLER_ADDRESS);
-		p += run;
-		n -= run;
-	}
 }

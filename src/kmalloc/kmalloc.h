@@ -41,9 +41,9 @@ struct kmalloc_limits {
 };
 
 /*
- * All that the fast paths load. Of a program that allocates little it is two pages: the free
- * table of units begins another one. What each request loads lies in the second lines of pairs
- * (base/compiler.h).
+ * All that the fast paths load. A program that allocates little touches two pages of it: the
+ * free table of units begins another one. The members that each request loads lie in the second
+ * lines of pairs (base/compiler.h).
  *
  * Synchronization: kmalloc_init() writes it; it is read-only afterwards, except where a member
  * says otherwise.
@@ -207,8 +207,8 @@ static always_inline unsigned int kmalloc_is_shut(void)
 }
 
 /*
- * For such processes: the way past all that a request rarely needs. NULL, or false: it takes
- * the slow path. What the first returns is zero.
+ * Short ways for such processes, past all that a request rarely needs. kmalloc_pop_init()
+ * returns zeroed memory, or NULL; after NULL, or false, the request takes the slow path.
  */
 static inline void *kmalloc_pop_init(size_t size)
 {
@@ -252,10 +252,26 @@ bool kmalloc_ready(gfp_t flags);
 /* Serves all requests that the fast paths did not. @size may be anything. NULL: no memory.
  * @caller, here and below: the address from which the program called. */
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller);
+/* The same for functions that promise an alignment that libc's malloc does not have. */
+void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller);
 /* A block aligned to @align, a power of two. */
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller);
+/* Requests that name a zone have caches of their own. */
+static inline bool kmalloc_names_a_zone(gfp_t flags)
+{
+	return flags & (__GFP_DMA | __GFP_DMA32);
+}
+
+/*
+ * The head of the slab or large block that @p is an object of; NULL: it was reported.
+ * A thread that frees an object owns it, so the entries that this function reads do not
+ * change. For a wild pointer they may change; then any value leads to a report.
+ */
+struct page *kmalloc_find(const void *p, const char *func, const void *caller);
 /* Frees what kmalloc_push() did not. @func: the name under which misuse is reported. */
 void kfree_slow(void *p, const char *func, const void *caller);
+
+/* kmalloc_size.c */
 /*
  * Whether @p can be a block that was asked for with @size bytes, aligned to @align (0: as
  * malloc() does); reports it if not. Always true, unless the process is hardened; a

@@ -15,7 +15,8 @@ extern uint64_t *large_allocs, *large_in_use;
 
 /* @caller, here and below: the address from which the program called. */
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void *caller);
-/* A block in place of an object, never a sample of its own account. */
+/* Allocates a block that takes the place of an object. The caller records the sample, if it is
+ * one. */
 void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags,
 			    const void *caller);
 /* @node: an index, as for page_alloc_run(). */
@@ -30,8 +31,8 @@ struct large_profile {
 	void (*forget)(struct page *page);
 };
 extern _Atomic(const struct large_profile *) large_profile;
-/* Frees a block; @page is its first page, of type PAGE_LARGE. False: it was freed already, as a
- * process can tell whose blocks have guards. */
+/* Frees a block; @page is its first page, of type PAGE_LARGE. False: the block was freed
+ * already; only a process whose blocks have guards can tell. */
 bool large_free(struct page *page, const void *caller);
 /* Whether a block has as many pages as a request of @size bytes gets. */
 bool large_fits(const struct page *page, size_t size);

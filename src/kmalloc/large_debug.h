@@ -45,17 +45,17 @@ static inline bool large_debug(slab_flags_t flags)
 }
 
 void large_debug_init(void);
-/* A block for @size bytes is handed out. */
+/* Prepares a block that is handed out, for @size bytes. */
 void large_debug_alloc(struct page *page, size_t size, const void *caller);
-/* It stays where it is, for @size bytes. */
+/* Checks a block that stays where it is, and prepares it for @size bytes. */
 void large_debug_resize(struct page *page, size_t size, const void *caller);
-/* It is freed; the caller has it. */
+/* Checks a block that is freed, and records who freed it. The caller has the block. */
 void large_debug_free(struct page *page, const void *caller);
-/* Nothing is to be known about it any more. */
+/* Gives back the record of a block that leaves the quarantine, or never was there. */
 void large_debug_forget(struct page *page);
 /* The bytes that the program may use. */
 size_t large_debug_size(const struct page *page);
-/* Fills a freed block with poison; looks whether it still has it. */
+/* Fills a freed block with poison; looks whether the poison is still there. */
 void large_debug_poison(struct page *page);
 void large_debug_check_poison(struct page *page);
 

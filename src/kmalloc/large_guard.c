@@ -41,7 +41,7 @@ static struct {
 	_Atomic(struct page *) slot[QUARANTINE_BLOCKS];
 } quarantine untouched;
 
-/* What the entry of a run in quarantine keeps, beside guard.c's word. */
+/* Words of the first page's entry while a run is in quarantine, beside guard.c's word. */
 enum waiting_word {
 	WAITING_LEAD = 1,     /* pages before the block */
 	WAITING_POISONED = 2, /* the block was filled with poison */

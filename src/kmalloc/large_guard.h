@@ -15,7 +15,9 @@ static inline bool large_is_guarded(void)
 }
 
 void large_guard_init(void);
-/* Takes a run of type PAGE_ALLOCATED. @node: an index, for @order 0; @order: the alignment. */
+/* Takes a run for a block of @npages between guards. @order: the block is aligned to 2^@order
+ * pages; @node: the index of a node, only with @order 0. Result: the block's first page, of
+ * type PAGE_ALLOCATED; NULL: no memory. */
 struct page *large_guard_alloc(unsigned int node, unsigned int order, gfp_t flags,
 			       size_t npages, bool *zeroed);
 /* Makes a block this thread's, to free it. Result: the pages of its first guard; 0: another
@@ -30,7 +32,7 @@ void large_guard_count(size_t *blocks, size_t *bytes);
 void large_guard_fork_child(void);
 
 /* Takes the run of guards and freed block that begins at @first out of quarantine, for a look.
- * Result: the block; NULL: no such run waits. */
+ * Result: the block; NULL: no such run waits. large_guard_unclaim() puts the run back. */
 struct page *large_guard_claim(struct page *first);
 void large_guard_unclaim(struct page *first);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process does for those who ask it by its socket (server.c).
+ * The requests that a process serves by its socket (server.c).
  *
  * A request is a line, of the protocol's version, a name and arguments:
  *
  *	ukmem 1 trim
  *
- * The reply is a line that says whether it was done, and then what the request's table entry
- * says (request.c), until the end of the connection:
+ * The reply is a line that says whether the request was served, and then the text that the
+ * request's function writes (request.c), until the end of the connection:
  *
  *	ukmem 1 ok			ukmem 1 error it has no cache 'x'
  *	1048576

@@ -7,11 +7,11 @@
  * it, and a number that the program uses anew cannot be taken for it.
  *
  * The thread serves one client at a time, each for a few seconds at most. It blocks all signals
- * and allocates nothing itself. What clients can make it do takes the library's locks in their
- * order, as any thread of the program.
+ * and allocates nothing itself. Serving a request, it takes the library's locks in their order,
+ * as any thread of the program does.
  *
  * The child of a fork has no server. It starts one of its own when it is in a slow path, as its
- * parent did (page/background.c); the random part of the name makes them two.
+ * parent did (page/background.c); the random part tells the two sockets' names apart.
  *
  * Where the program has confined itself since the start (os_confine), a filter may kill it for
  * a system call. Then the thread makes no call but futex.

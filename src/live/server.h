@@ -5,7 +5,7 @@
 
 #include "layer/layer.h"
 
-/* What the socket's name begins with; the PID, "/" and random hexadecimal digits follow. The
+/* The beginning of the socket's name; the PID, "/" and random hexadecimal digits follow. The
  * name is abstract: it begins with a zero byte, and belongs to no file. */
 #define LIVE_SOCKET_NAME "ukmem/"
 

@@ -51,8 +51,8 @@ static void *finish_with(void *p, int saved, const void *caller)
 	return likely(p) ? p : malloc_failed();
 }
 
-/* What the fast paths did not serve; of a process whose fast paths are shut, those ways, too.
- */
+/* Serves a request that the fast paths did not. serve_shut() does the same for a process whose
+ * fast paths are shut, by the short ways of such processes first. */
 static noinline void *serve(size_t size, gfp_t flags, const void *caller)
 {
 	int saved = errno;
@@ -104,7 +104,7 @@ noinline void *malloc_slow(size_t size, const void *caller)
 	return serve_shut(size, GFP_KERNEL, caller);
 }
 
-/* What the ways of shut processes pass on is zero. */
+/* The short ways of processes whose fast paths are shut return zeroed memory. */
 static noinline void *calloc_slow(size_t size, const void *caller)
 {
 	return serve_shut(size, GFP_KERNEL | __GFP_ZERO, caller);

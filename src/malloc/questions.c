@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program on the drop-in may ask it (<ukmem/malloc.h>). These names are not those of
- * libukmem.so, so a program that is linked to it as well asks each of the two for itself.
+ * Functions by which a program asks the drop-in (<ukmem/malloc.h>). Their names are not those
+ * of libukmem.so, so a program that is linked to that library as well can ask each of the two.
  */
 #include "ukmem/malloc.h"
 

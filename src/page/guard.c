@@ -119,7 +119,7 @@ void page_free_guard(struct page *page)
 		page_free_run(page, npages);
 		return;
 	}
-	/* What the system does not open again stays a guard. */
+	/* A run that the system does not open again stays a guard. */
 	if (window_renew(z, page_to_pfn(page), npages))
 		return;
 	atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);

@@ -30,7 +30,7 @@ struct flag_name {
 	const char *name;
 };
 
-/* What has more bits comes first. */
+/* Names of more bits come first, and take these bits away from those that follow. */
 static const struct flag_name names[] = {
 	{ GFP_USER, "GFP_USER" },
 	{ GFP_KERNEL, "GFP_KERNEL" },

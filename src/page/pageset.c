@@ -463,7 +463,8 @@ uint64_t pageset_nr_alloc(const struct zone *z)
 
 uint64_t pageset_counted(const struct zone *z, enum numa_stat item)
 {
-	/* What stood in was preferred elsewhere, by a CPU of another node. */
+	/* Pages that a stand-in's pageset served were preferred on another node, by a CPU of
+	 * it. */
 	bool other = item == NUMA_MISS || item == NUMA_OTHER;
 
 	return counted(z, item) + (other ? counted(z, PCP_STOOD_IN) : 0);

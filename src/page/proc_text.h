@@ -10,7 +10,7 @@
 
 struct emitter;
 
-/* What zoneinfo tells of a zone. */
+/* The numbers of a zone in zoneinfo: pages, if nothing else is said. */
 struct zone_text {
 	int node_id;
 	const char *zone; /* name */

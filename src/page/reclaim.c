@@ -83,9 +83,8 @@ static unsigned long shrink_one(struct shrinker *s, gfp_t flags, int nid, unsign
 
 static unsigned long shrink_all(gfp_t flags, int nid, unsigned int priority)
 {
-	unsigned long freed = 0;
-
 	struct shrinker *s = atomic_load_explicit(&shrinkers, memory_order_acquire), *next;
+	unsigned long freed = 0;
 
 	debug_assert(atomic_load_explicit(&owner, memory_order_relaxed) ==
 		     __builtin_thread_pointer());

@@ -16,7 +16,7 @@
  * (or the other way round, by the sign of base). If that place is taken, the chunk goes
  * anywhere, and its handles may lie where something is mapped.
  *
- * What is never freed (pcpu_alloc_permanent) lies at the first chunk's end, and is in no
+ * Memory that is never freed (pcpu_alloc_permanent) lies at the first chunk's end, and is in no
  * bitmap. So the large arrays of all size classes, which make up most of
  * the chunk, cost the start of a process neither the search nor the bitmaps' pages.
  *
@@ -301,7 +301,7 @@ void *pcpu_alloc(size_t size, size_t align)
 	return pcpu_alloc_for(size, align, true);
 }
 
-/* What lies @past a multiple of @align. */
+/* Allocates @size bytes that begin @past bytes behind a multiple of @align. */
 static void *alloc_permanent(size_t size, size_t align, size_t past)
 {
 	size_t n = (size + GRANULE - 1) / GRANULE, skip = past / GRANULE;

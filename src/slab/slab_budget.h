@@ -5,7 +5,7 @@
 
 #include "slab/slab_types.h"
 
-/* What a charge may use: so much of the CPU's budget, and so much of that of all CPUs. */
+/* The part of the budgets that a charge may use: of the CPU's; of that of all CPUs together. */
 enum slab_budget_part {
 	SLAB_BUDGET_LITTLE, /* 16 MiB; a sixteenth of what was in use lately, or 1 MiB */
 	SLAB_BUDGET_MUCH,   /* 16 MiB; half of what was in use lately, or 32 MiB */

@@ -35,7 +35,7 @@ static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 {
 	void *events;
 
-	/* What fails stays taken, as in other parts of the start. */
+	/* If one fails, the other one stays taken, as in other parts of the start. */
 	events = pcpu_alloc_permanent(slab_events_bytes(), sizeof(uint64_t));
 	slot->array = pcpu_alloc_permanent(pcpu_array_size(0), PCPU_ENTRY_SIZE);
 	if (!events || !slot->array)

@@ -31,6 +31,9 @@ FLAGS += ["-Wno-stringop-overflow"]
 # The section in which the library tries whether the kernel restarts it does not commit.
 SELF_TEST_SECTION = "section"
 NO_RSEQ = {"aarch64": ["fallback", "ENOSYS"], "riscv64": ["fallback", "no critical sections for this architecture"]}
+# The program of sections: what is checked, and what runs it.
+SECTIONS = ["sections", "operations"]
+SECTIONS_TEST = ["case", "scalar_checks", "array_checks", "sections_test"]
 # Of the drop-in, what is written in assembly.
 DROP_IN = ["malloc/vfork.c"]
 
@@ -108,8 +111,8 @@ class Machine:
         """The sections at -OLEVEL, in their test, which is always optimised."""
         options = [f"-DABORTS={int(aborts)}"]
         objects = [self.compile(HERE / f"{name}.c", self.folder / f"{name}.o", *options,
-                                f"-O{2 if name == 'sections_test' else level}")
-                   for name in ("sections", "operations", "sections_test")]
+                                f"-O{level if name in SECTIONS else 2}")
+                   for name in SECTIONS + SECTIONS_TEST]
         return self.link(objects, self.folder / f"sections-O{level}{'-aborts' * aborts}")
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every critical section behind a function of its own, and every this_cpu_
- * operation: what the check of the disassembly looks at and sections_test.c runs.
+ * operation: the check of the disassembly looks at them, and sections_test.c runs them.
  *
  * Built with ABORTS=1, each section jumps to its abort handler at the place
  * `abort_place` says (see UKMEM_RSEQ_INJECT), as the kernel would make it do; or it

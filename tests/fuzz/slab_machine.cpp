@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* One thread's random steps. */
 #include "slab_machine.h"
 
 #include <fcntl.h>
@@ -19,47 +20,12 @@ extern "C" {
 namespace fuzz
 {
 
-std::atomic<unsigned long> online_cpus{ ~0ul };
-
 namespace
 {
 
-constexpr int kConstructed = 0xc5;
-constexpr size_t kCaches = 6;
 constexpr size_t kMail = 64;
 
-void construct(void *)
-{
-}
-
-/* One constructor for all sizes: each cache's objects are as large as one of these. */
-template <unsigned Size> void construct_bytes(void *p)
-{
-	memset(p, kConstructed, Size);
-}
-
-struct Constructor {
-	unsigned size;
-	void (*run)(void *);
-};
-
-const Constructor constructors[] = {
-	{ 8, construct_bytes<8> },
-	{ 96, construct_bytes<96> },
-	{ 700, construct_bytes<700> },
-	{ 5000, construct_bytes<5000> },
-};
-
-unsigned pick_size(Random &random)
-{
-	static const unsigned sizes[] = { 1,   8,   9,	 16,   17,   24,   63,	 64,	96,
-					  128, 200, 256, 1000, 1024, 4095, 5000, 10000, 16384 };
-
-	return random() % 4 ? sizes[random() % (sizeof(sizes) / sizeof(sizes[0]))]
-			    : static_cast<unsigned>(1 + random() % 3000);
-}
-
-/* For calls that say on stderr what they should. */
+/* Throws away what calls print on stderr that should print it. */
 class Quiet
 {
       public:
@@ -92,6 +58,8 @@ void fill(const Object &o)
 		memcpy(o.p, &o.id, sizeof(o.id));
 }
 
+/* Looks at the id, and at each byte behind it; of a large object at every 61st byte and at the
+ * last 61. */
 void check_contents(const Object &o)
 {
 	unsigned size = o.cache->size, i = size >= sizeof(o.id) ? sizeof(o.id) : 0;
@@ -99,10 +67,12 @@ void check_contents(const Object &o)
 	if (i && memcmp(o.p, &o.id, sizeof(o.id)) != 0)
 		fail("%p of %u bytes was written by somebody else", static_cast<void *>(o.p),
 		     size);
-	for (; i<size; i += size> 512 && i + 61 < size ? 61 : 1)
+	while (i < size) {
 		if (static_cast<unsigned char>(o.p[i]) != pattern(o))
 			fail("byte %u of %p, of %u, was written by somebody else", i,
 			     static_cast<void *>(o.p), size);
+		i += size > 512 && i + 61 < size ? 61 : 1;
+	}
 }
 
 void check_all_bytes(const char *p, unsigned size, int value, const char *what)
@@ -114,134 +84,6 @@ void check_all_bytes(const char *p, unsigned size, int value, const char *what)
 }
 
 } // namespace
-
-SlabWorld::SlabWorld(const SlabSettings &settings, uint64_t seed, unsigned threads)
-    : settings_(settings), alone_(threads == 1)
-{
-	Random random(seed * 2 + 3);
-
-	online_cpus = (1ul << kCpus) - 1;
-	for (int cpu : allowed_cpus())
-		online_cpus |= 1ul << (cpu % 64);
-	while (caches_.size() < kCaches)
-		caches_.push_back(make_cache(random));
-	for (unsigned i = 0; i < threads; i++)
-		machines_.push_back(std::make_unique<SlabMachine>(*this, seed, i));
-}
-
-SlabWorld::~SlabWorld() = default;
-
-void SlabWorld::run(unsigned thread, uint64_t steps)
-{
-	machines_[thread]->run(steps);
-}
-
-std::unique_ptr<SlabCache> SlabWorld::make_cache(Random &random)
-{
-	auto c = std::make_unique<SlabCache>();
-	std::string name = "fuzz-" + std::to_string(names_++);
-	void (*ctor)(void *) = nullptr;
-	struct kmem_cache_args args = {};
-	unsigned before = failures;
-
-	c->size = pick_size(random);
-	c->ctor = random() % 5 == 0;
-	if (c->ctor) {
-		const Constructor &k = constructors[random() % 4];
-
-		c->size = k.size;
-		ctor = k.run;
-	} else if (random() % 8 == 0) {
-		ctor = construct; /* leaves them as they are */
-	}
-	c->align = random() % 3 ? 0 : 1u << random() % 13;
-	if (c->align > 1 && (c->size + c->align - 1) / c->align * c->align > 16384)
-		c->align = 0;
-	c->flags = random() % 4 ? 0 : SLAB_HWCACHE_ALIGN;
-	if (random() % 6 == 0)
-		c->flags |= SLAB_TYPESAFE_BY_RCU;
-	if (random() % 10 == 0)
-		c->flags |= random() % 2 ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
-	args.align = c->align;
-	args.ctor = ctor;
-	args.sheaf_capacity = random() % 3 ? 0 : static_cast<unsigned>(1 + random() % 600);
-	if (args.sheaf_capacity)
-		c->s = kmem_cache_create(name.c_str(), c->size, &args, c->flags);
-	else
-		c->s = kmem_cache_create(name.c_str(), c->size, c->align, c->flags, ctor);
-	if (!c->s) {
-		if (settings_.roomy && failures == before)
-			fail("no cache of %u bytes", c->size);
-		return nullptr;
-	}
-	if (kmem_cache_find(name.c_str()) != c->s)
-		fail("%s is not found", name.c_str());
-	return c;
-}
-
-/* Everything of a cache is as the model says. Nothing else may go on. */
-void SlabWorld::check(SlabCache &c)
-{
-	const char *wrong = shim_slab_wrong(c.s);
-	unsigned long count = kmem_cache_nr_allocated(c.s);
-
-	if (wrong)
-		fail("cache of %u bytes: %s", c.size, wrong);
-	if (count != static_cast<unsigned long>(c.handed))
-		fail("cache of %u bytes: %lu objects in use, %ld were handed out", c.size,
-		     count, c.handed.load());
-}
-
-void SlabWorld::claim(const Object &o)
-{
-	o.cache->handed++;
-	if (!alone_)
-		return;
-	auto next = owned_.lower_bound(o.p);
-
-	if (next != owned_.end() && next->first < o.p + o.cache->size)
-		fail("%p is handed out, and %p in use", static_cast<void *>(o.p),
-		     static_cast<void *>(next->first));
-	if (next != owned_.begin() && std::prev(next)->first + std::prev(next)->second > o.p)
-		fail("%p is handed out, and %p in use", static_cast<void *>(o.p),
-		     static_cast<void *>(std::prev(next)->first));
-	owned_.emplace_hint(next, o.p, o.cache->size);
-}
-
-void SlabWorld::drop(const Object &o)
-{
-	o.cache->handed--;
-	if (alone_ && !owned_.erase(o.p))
-		fail("the model lost %p", static_cast<void *>(o.p));
-}
-
-void SlabWorld::end()
-{
-	for (auto &m : machines_)
-		m->free_all();
-	for (auto &c : caches_) {
-		shim_counts n;
-
-		if (!c)
-			continue;
-		check(*c);
-		if (c->handed)
-			fail("the model is wrong by %ld objects", c->handed.load());
-		kmem_cache_shrink(c->s);
-		check(*c);
-		shim_slab_count(c->s, &n);
-		if (n.allocs != n.frees)
-			fail("%" PRIu64 " allocations, %" PRIu64 " frees", n.allocs, n.frees);
-		if (n.cached || n.cpu_partial)
-			fail("%" PRIu64 " objects and %" PRIu64 " slabs with CPUs after a "
-			     "shrink",
-			     n.cached, n.cpu_partial);
-		if (n.slabs && !(c->flags & SLAB_TYPESAFE_BY_RCU))
-			fail("%" PRIu64 " slabs after a shrink", n.slabs);
-		kmem_cache_destroy(c->s);
-	}
-	caches_.clear();
-}
 
 SlabMachine::SlabMachine(SlabWorld &world, uint64_t seed, unsigned thread)
     : world_(world), random_(seed * 64 + thread), cpus_(allowed_cpus()),
@@ -352,7 +194,7 @@ void SlabMachine::rare_step()
 	}
 }
 
-/* To another CPU, and to the node of yet another one. */
+/* Moves the thread to another CPU, and pretends that it runs on the node of yet another. */
 void SlabMachine::move()
 {
 	cpu_set_t set;
@@ -526,7 +368,7 @@ Object SlabMachine::leave(size_t i)
 	return o;
 }
 
-/* As it must be when it is freed. */
+/* Checks an object, and makes it as it must be when it is freed. */
 void SlabMachine::give_up(const Object &o)
 {
 	check_contents(o);
@@ -552,7 +394,7 @@ void SlabMachine::free_one()
 		release(leave(random_() % live_.size()));
 }
 
-/* Objects of one cache, in any order. */
+/* Frees objects of one cache, in any order. */
 void SlabMachine::free_bulk()
 {
 	size_t most = random_() % 4 ? random_() % 60 : random_() % 1000;
@@ -576,7 +418,7 @@ void SlabMachine::free_bulk()
 	kmem_cache_free_bulk(c->s, p.size(), p.data());
 }
 
-/* Objects of any caches, blocks of kmalloc and NULL. */
+/* Frees objects of any caches, blocks of kmalloc and NULL. */
 void SlabMachine::free_mixed()
 {
 	std::vector<void *> p;
@@ -595,7 +437,7 @@ void SlabMachine::free_mixed()
 	kmem_cache_free_bulk(nullptr, p.size(), p.data());
 }
 
-/* Some objects of mine to others, and the other way round. */
+/* Gives some objects of this thread to others, and takes some of theirs. */
 void SlabMachine::exchange()
 {
 	std::lock_guard<std::mutex> guard(world_.mailbox_lock_);
@@ -670,14 +512,14 @@ void SlabMachine::destroy(size_t i)
 
 	if (!c)
 		return;
-	if (c->handed) { /* they stay valid, and the cache goes on */
+	if (c->handed) { /* its objects stay valid, and the cache goes on */
 		Quiet quiet;
 
 		kmem_cache_destroy(c->s);
 		if (random_() % 2)
 			return;
 	}
-	/* Now in earnest. */
+	/* Now nobody has an object of it, and it goes. */
 	for (size_t k = sheaves_.size(); k-- > 0;)
 		if (sheaves_[k].cache == c)
 			return_sheaf(k);

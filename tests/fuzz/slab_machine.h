@@ -31,6 +31,9 @@ struct SlabSettings {
 	std::string conf;
 };
 
+constexpr int kConstructed = 0xc5; /* each byte of a constructed object */
+constexpr size_t kCaches = 6;
+
 /* CPUs that are online, a bit each, as the system pretends. */
 extern std::atomic<unsigned long> online_cpus;
 
@@ -49,18 +52,19 @@ struct SlabCache {
 	slab_flags_t flags;
 	bool ctor;
 	std::atomic<long> handed{ 0 }; /* objects that threads have, in sheaves or not */
-	std::set<char *> past;	       /* objects of old, with SLAB_TYPESAFE_BY_RCU */
+	std::set<char *> past;	       /* freed objects, with SLAB_TYPESAFE_BY_RCU */
 };
 
 class SlabMachine;
 
+/* The caches, and what all threads together have of them (slab_world.cpp). */
 class SlabWorld
 {
       public:
 	SlabWorld(const SlabSettings &settings, uint64_t seed, unsigned threads);
 	~SlabWorld();
 	void run(unsigned thread, uint64_t steps);
-	/* Everything freed: by whom does not matter. */
+	/* Frees everything, whichever thread has it, and destroys the caches. */
 	void end();
 
       private:
@@ -68,7 +72,8 @@ class SlabWorld
 
 	std::unique_ptr<SlabCache> make_cache(Random &random);
 	void check(SlabCache &c);
-	/* An object is somebody's now, no longer; with one thread alone. */
+	/* An object is in use from now on, or no longer. With one thread they know the
+	 * addresses in use, and look for overlaps. */
 	void claim(const Object &o);
 	void drop(const Object &o);
 
@@ -82,6 +87,7 @@ class SlabWorld
 	unsigned names_ = 0;
 };
 
+/* One thread's random steps (slab_machine.cpp). */
 class SlabMachine
 {
       public:

@@ -509,12 +509,9 @@ TEST(SingleStep, EveryOperationComesThrough)
 	pid_t pid = fork();
 	if (!pid) {
 		unsigned done = 0, rounds = 0;
-		cpu_set_t one;
 		TimeBox box;
 
-		CPU_ZERO(&one);
-		CPU_SET(allowed_cpus().front(), &one);
-		sched_setaffinity(0, sizeof(one), &one);
+		run_on(allowed_cpus().front());
 		ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
 		raise(SIGSTOP);
 		for (; rounds < 50 && !box.is_over(); rounds++) {

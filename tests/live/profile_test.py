@@ -17,6 +17,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+# pylint: disable=wrong-import-position
+from message import Message  # noqa: E402
 
 OBJECT = 224  # the class of 200 bytes
 MANY, FEW = 200000, 50000
@@ -98,28 +104,14 @@ def check_sites(tool, program):
 
 def fields(data):
     """The fields of a protobuf message: number and value."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        key = varint()
+    message = Message(data)
+    while message:
+        key = message.number()
         if key & 7 == 0:
-            yield key >> 3, varint()
+            yield key >> 3, message.number()
         else:
             expect(key & 7 == 2, f"wire type {key & 7}")
-            size = varint()
-            at += size
-            yield key >> 3, data[at - size:at]
+            yield key >> 3, message.take(message.number())
 
 
 def check_formats(tool, program):

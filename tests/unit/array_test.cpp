@@ -59,14 +59,10 @@ class ArrayTest : public ::testing::Test
 
 	void SetUp() override
 	{
-		cpu_set_t one;
-
 		/* On one CPU, so that one thread sees one array whatever the index is. */
 		ASSERT_TRUE(pcpu_init());
 		sched_getaffinity(0, sizeof(saved_), &saved_);
-		CPU_ZERO(&one);
-		CPU_SET(allowed_cpus().back(), &one);
-		ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+		run_on(allowed_cpus().back());
 		array_ = pcpu_alloc(shim_array_size(kSlots), 64);
 		ASSERT_NE(array_, nullptr);
 		for (unsigned i = 0; i < kSlots + 2; i++)
@@ -462,15 +458,6 @@ int recording_membarrier(int cmd, unsigned int flags, int cpu)
 		membarrier_cpu = cpu;
 	}
 	return os_calls_linux.membarrier(cmd, flags, cpu);
-}
-
-void run_on(int cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	sched_setaffinity(0, sizeof(one), &one);
 }
 
 /* One CPU stands, the others go on; the kernel is asked for that CPU only. */

@@ -42,15 +42,6 @@ int counting_membarrier(int cmd, unsigned flags, int cpu)
 	return refusal ? refusal : os_calls_linux.membarrier(cmd, flags, cpu);
 }
 
-void run_on(int cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-}
-
 /* An owner: what was put, and what it does then. */
 struct Owner {
 	std::vector<void *> got;

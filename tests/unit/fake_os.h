@@ -25,6 +25,16 @@ inline ssize_t fake_read_file(const char *path, char *buf, size_t size)
 	return static_cast<ssize_t>(n);
 }
 
+/* The list of CPUs online, as sysfs shows it; all other files are the system's. */
+inline std::string fake_online;
+
+inline ssize_t fake_online_cpus(const char *path, char *buf, size_t size)
+{
+	if (!strcmp(path, "/sys/devices/system/cpu/online"))
+		return snprintf(buf, size, "%s\n", fake_online.c_str());
+	return os_calls_linux.read_file(path, buf, size);
+}
+
 /* Nodes the process may use, a bit each. */
 inline unsigned long fake_mems = ~0ul;
 inline int fake_mems_error;

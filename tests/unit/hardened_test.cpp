@@ -4,16 +4,15 @@
  * counts are exact, threads. tests/hardened has the bugs that are found.
  */
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "block_exchange.h"
 #include "hard_shim.h"
 #include "page_util.h"
 #include "test_util.h"
@@ -191,38 +190,27 @@ TEST(HardenedTest, EveryByteIsLookedAt)
 /* Objects pass between threads, each with its own contents, in a hardened process. */
 TEST(HardenedTest, Threads)
 {
-	constexpr unsigned kThreads = 4, kSlots = 1000;
-	static std::atomic<char *> slots[kSlots];
-	std::vector<std::thread> threads;
-	const uint64_t seed = test_seed();
+	auto byte_of = [](size_t size) { return static_cast<char>(size % 100 + 1); };
+	auto make = [=](std::mt19937 &random, unsigned n) {
+		size_t size = 16 + random() % (n % 100 ? 500 : 100000);
+		auto *p = static_cast<char *>(kmalloc(size, GFP_KERNEL));
 
-	for (unsigned t = 0; t < kThreads; t++)
-		threads.emplace_back([t, seed] {
-			std::mt19937 random(seed + t);
+		EXPECT_NE(p, nullptr);
+		EXPECT_TRUE(is_zero(p, size));
+		memset(p, byte_of(size), size);
+		memcpy(p, &size, sizeof(size));
+		return p;
+	};
+	auto release = [=](char *p) {
+		size_t size;
 
-			for (int n = 0; n < 8000; n++) {
-				size_t size = 16 + random() % (n % 100 ? 500 : 100000);
-				auto *p = static_cast<char *>(kmalloc(size, GFP_KERNEL));
-				auto byte = static_cast<char>(size % 100 + 1);
+		memcpy(&size, p, sizeof(size));
+		EXPECT_TRUE(std::all_of(p + sizeof(size), p + size,
+					[=](char c) { return c == byte_of(size); }));
+		kfree(p);
+	};
 
-				ASSERT_NE(p, nullptr);
-				ASSERT_TRUE(is_zero(p, size));
-				memset(p, byte, size);
-				memcpy(p, &size, sizeof(size));
-				p = slots[random() % kSlots].exchange(p);
-				if (!p)
-					continue;
-				memcpy(&size, p, sizeof(size));
-				byte = static_cast<char>(size % 100 + 1);
-				ASSERT_TRUE(std::all_of(p + sizeof(size), p + size,
-							[=](char c) { return c == byte; }));
-				kfree(p);
-			}
-		});
-	for (auto &t : threads)
-		t.join();
-	for (auto &slot : slots)
-		kfree(slot.exchange(nullptr));
+	BlockExchange(4, 8000, 1000, make, release).end();
 }
 
 /* --- zeroing by cache -------------------------------------------------------------------- */

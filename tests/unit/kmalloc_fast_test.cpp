@@ -26,15 +26,6 @@ namespace
 
 constexpr size_t kSizes[] = { 1, 8, 16, 100, 1024, 1025, 5000, 65536 };
 
-void be_on_cpu(unsigned cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-}
-
 /* Of @rounds pairs, how many took the fast path both times; @node: where the objects are. */
 unsigned fast_pairs(size_t size, unsigned rounds, unsigned node)
 {
@@ -71,7 +62,7 @@ void pairs_on_nodes(unsigned nodes, const char *conf)
 	setenv("UKMEM_CONF", conf, 1);
 	ASSERT_TRUE(shim_kmalloc_init());
 	for (unsigned cpu : allowed_cpus()) {
-		be_on_cpu(cpu);
+		run_on(cpu);
 		expect_fast_pairs(cpu % nodes);
 	}
 }
@@ -100,7 +91,7 @@ void remote_objects()
 {
 	setenv("UKMEM_CONF", "numa_fake:2", 1);
 	ASSERT_TRUE(shim_kmalloc_init());
-	be_on_cpu(0);
+	run_on(0);
 	for (size_t size : kSizes) {
 		void *remote = kmem_cache_alloc_node(shim_class_cache(size), GFP_KERNEL, 1);
 
@@ -132,7 +123,7 @@ void under_a_policy()
 	void *p;
 
 	setenv("UKMEM_CONF", "numa_fake:2", 1);
-	be_on_cpu(0);
+	run_on(0);
 	ASSERT_TRUE(shim_kmalloc_init());
 	expect_fast_pairs(0);
 	nodemask_set(&one, 1);
@@ -184,7 +175,7 @@ void expect_slow_pairs()
 void on_a_hidden_cpu(const char *conf)
 {
 	setenv("UKMEM_CONF", conf, 1);
-	be_on_cpu(0);
+	run_on(0);
 	os_calls.read_file = [](const char *path, char *buf, size_t size) {
 		if (!strcmp(path, "/sys/devices/system/cpu/possible"))
 			return static_cast<ssize_t>(snprintf(buf, size, "0\n"));
@@ -193,9 +184,9 @@ void on_a_hidden_cpu(const char *conf)
 	ASSERT_TRUE(shim_kmalloc_init());
 	ASSERT_EQ(pcpu.nr_ids, 1u);
 	expect_fast_pairs(0);
-	be_on_cpu(1);
+	run_on(1);
 	expect_slow_pairs();
-	be_on_cpu(0);
+	run_on(0);
 	expect_fast_pairs(0);
 }
 

@@ -14,15 +14,6 @@ namespace
 
 constexpr size_t kMiB = 1u << 20;
 
-void stay_on_one_cpu()
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(allowed_cpus().front(), &set);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 std::vector<size_t> large_classes()
 {
 	std::vector<size_t> sizes;
@@ -65,7 +56,7 @@ size_t active()
 TEST(KmallocLargeClassTest, BatchesAreServedByTheArray)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		kfree(get(1));
 		for (size_t size : large_classes())
 			for (size_t n : { size_t{ 1 }, size_t{ 8 }, 10 * kMiB / size }) {
@@ -87,7 +78,7 @@ TEST(KmallocLargeClassTest, BatchesAreServedByTheArray)
 TEST(KmallocLargeClassTest, OneBlockNeedsOneSlab)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		kfree(get(1));
 		for (size_t size : large_classes()) {
 			size_t before = active();
@@ -106,7 +97,7 @@ TEST(KmallocLargeClassTest, MemoryComesBack)
 		std::vector<char *> p;
 		size_t before;
 
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		kfree(get(1));
 		ukmem_trim();
 		before = active();

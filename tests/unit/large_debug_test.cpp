@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "block_exchange.h"
 #include "page_util.h"
 #include "printed.h"
 #include "test_util.h"
@@ -369,36 +370,26 @@ TEST(LargeDebugTest, MoreBlocksThanRecords)
 TEST(LargeDebugTest, Threads)
 {
 	configure(kAll);
-	constexpr unsigned kThreads = 4, kSlots = 20;
-	static std::atomic<char *> slots[kSlots];
-	std::vector<std::thread> threads;
-	const uint64_t seed = test_seed();
+	auto make = [](std::mt19937 &random, unsigned n) {
+		size_t size = 66000 + random() % 100000;
+		char *p = get(size);
 
-	for (unsigned t = 0; t < kThreads; t++)
-		threads.emplace_back([t, seed] {
-			std::mt19937 random(seed + t);
+		if (n % 300 == 0)
+			ukmem_trim();
+		/* While a fork is under way on a busy machine the pages aside may run out. */
+		if (!p)
+			return p;
+		EXPECT_EQ(ksize(p), size);
+		memset(p, 'a', 100);
+		memset(p + size - 100, 'a', 100);
+		return p;
+	};
+	auto release = [](char *p) {
+		EXPECT_TRUE(has(p, 100, 'a') && has(p + ksize(p) - 100, 100, 'a'));
+		kfree(p);
+	};
+	BlockExchange exchange(4, 2000 / kSlow, 20, make, release);
 
-			for (unsigned n = 0; n < 2000 / kSlow; n++) {
-				size_t size = 66000 + random() % 100000;
-				char *p = get(size);
-
-				/* While a fork is under way on a busy machine the pages
-				 * aside may run out. */
-				if (!p)
-					continue;
-				ASSERT_EQ(ksize(p), size);
-				memset(p, 'a', 100);
-				memset(p + size - 100, 'a', 100);
-				if (n % 300 == 0)
-					ukmem_trim();
-				p = slots[random() % kSlots].exchange(p);
-				if (!p)
-					continue;
-				size = ksize(p);
-				ASSERT_TRUE(has(p, 100, 'a') && has(p + size - 100, 100, 'a'));
-				kfree(p);
-			}
-		});
 	for (int n = 0; n < 5; n++) {
 		pid_t child = fork();
 		int status = -1;
@@ -412,10 +403,7 @@ TEST(LargeDebugTest, Threads)
 		ASSERT_EQ(waitpid(child, &status, 0), child);
 		EXPECT_EQ(status, 0);
 	}
-	for (auto &t : threads)
-		t.join();
-	for (auto &slot : slots)
-		kfree(slot.exchange(nullptr));
+	exchange.end();
 	EXPECT_EQ(counted("bytes"), 0u);
 }
 

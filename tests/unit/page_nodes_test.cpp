@@ -10,15 +10,6 @@
 namespace
 {
 
-void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 bool one_cpu()
 {
 	return allowed_cpus().size() < 2;

@@ -246,7 +246,7 @@ void bound_begins_near()
 	configure("numa_fake:2");
 	struct mempolicy *both = policy(MPOL_BIND, { 0, 1 });
 	for (size_t i = 0; i < 2 && i < cpus.size(); i++) {
-		stay_on(cpus[i]);
+		run_on(cpus[i]);
 		EXPECT_EQ(count_nodes(20, 5, both), (Counts{ { cpus[i] % 2, 20 } }));
 		EXPECT_EQ(numa_node_id(), cpus[i] % 2);
 	}
@@ -289,7 +289,7 @@ void threads_have_their_own()
 	expect_policy(MPOL_BIND, { 2 });
 	EXPECT_EQ(count_nodes(20, 1), (Counts{ { 2, 20 } })) << "the process's again";
 	ASSERT_EQ(ukmem_set_mempolicy(MPOL_LOCAL, nullptr), 0);
-	stay_on(allowed_cpus()[0]);
+	run_on(allowed_cpus()[0]);
 	EXPECT_EQ(count_nodes(20, 1), (Counts{ { numa_node_id(), 20 } })) << "LOCAL is its own";
 	ASSERT_EQ(ukmem_set_mempolicy(MPOL_DEFAULT, nullptr), 0);
 	ASSERT_EQ(ukmem_set_process_mempolicy(MPOL_DEFAULT, nullptr), 0);

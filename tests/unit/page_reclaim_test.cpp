@@ -323,13 +323,13 @@ void every_cpus_pagesets()
 
 	configure("limit:16m,percpu_pagelist_fraction:8,percpu:cpu_id");
 	for (int cpu : cpus) {
-		stay_on(cpu);
+		run_on(cpu);
 		Pages pages = fill(GFP_KERNEL, 0, 400);
 		free_all(pages, 0);
 	}
 	EXPECT_GT(zone().pageset, 300 * std::min<size_t>(cpus.size(), 4));
 	size_t held = zone().pageset;
-	stay_on(cpus[0]);
+	run_on(cpus[0]);
 	Pages pages = fill(GFP_KERNEL, 0);
 	EXPECT_EQ(pages.size(), limits().limit - limits().wmark_min);
 	EXPECT_EQ(zone().pageset, 0u);
@@ -351,7 +351,7 @@ void near_or_far(bool reclaim)
 
 	configure(std::string("numa_fake:2,node_limit:16m,zone_reclaim_mode:") +
 		  (reclaim ? "1" : "0"));
-	stay_on(allowed_cpus()[0]);
+	run_on(allowed_cpus()[0]);
 	int near = numa_node_id();
 	h.pages = fill_node(near, GFP_KERNEL, 0);
 	start(h);

@@ -27,11 +27,7 @@ class FullNode
       public:
 	explicit FullNode(const std::string &more = "")
 	{
-		cpu_set_t one;
-
-		CPU_ZERO(&one);
-		CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
-		EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+		run_on(sched_getcpu());
 		configure("numa_fake:4,node_limit:256m,limit:16g,background_thread:never" +
 			  more);
 		own = numa_node_id();

@@ -156,13 +156,4 @@ inline size_t process_resident()
 	return proc_number("/proc/self/status", "RssAnon:") * 1024;
 }
 
-inline void stay_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 #endif

@@ -442,11 +442,7 @@ TEST(PercpuModeTest, CpusHiddenBySysfs)
 	SKIP_WITHOUT(!rseq_is_off(), "no rseq");
 	SKIP_WITHOUT(allowed_cpus().size() > 1 && allowed_cpus()[0] == 0, "needs CPUs 0 and 1");
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		cpu_set_t one;
-
-		CPU_ZERO(&one);
-		CPU_SET(0, &one);
-		sched_setaffinity(0, sizeof(one), &one);
+		run_on(0);
 		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
 		os_calls.read_file = hidden_cpus;
 		auto i = info();
@@ -454,9 +450,7 @@ TEST(PercpuModeTest, CpusHiddenBySysfs)
 		EXPECT_EQ(i.nr_cpu_ids, 1u);
 		auto *v = alloc_percpu(uint64_t);
 		this_cpu_inc(*v);
-		CPU_ZERO(&one);
-		CPU_SET(1, &one);
-		sched_setaffinity(0, sizeof(one), &one);
+		run_on(1);
 		this_cpu_inc(*v);
 		EXPECT_EQ(raw_smp_processor_id(), 1u) << "the spill copy's";
 		EXPECT_EQ(per_cpu(*v, 0), 1u);
@@ -512,175 +506,6 @@ TEST(PercpuSelfTest, RunsOnKernelsInDoubt)
 		os_calls.release = new_release;
 		setenv("UKMEM_CONF", "rseq_self_test:never", 1);
 		EXPECT_STREQ(info().self_test, "off");
-	});
-}
-
-/* CPUs that come and go. */
-
-std::string online_now, cpuset_now;
-ssize_t changing_cpus(const char *path, char *buf, size_t size)
-{
-	if (!strcmp(path, "/sys/devices/system/cpu/possible"))
-		return snprintf(buf, size, "0-3\n");
-	if (!strcmp(path, "/sys/devices/system/cpu/online"))
-		return online_now.empty() ? -ENOENT
-					  : snprintf(buf, size, "%s\n", online_now.c_str());
-	if (!strcmp(path, "/proc/self/cgroup"))
-		return snprintf(buf, size, "0::/cpus\n");
-	if (!strcmp(path, "/sys/fs/cgroup/cpus/cpuset.cpus.effective"))
-		return cpuset_now.empty() ? -ENOENT
-					  : snprintf(buf, size, "%s\n", cpuset_now.c_str());
-	return os_calls_linux.read_file(path, buf, size);
-}
-
-std::string heard;
-
-struct percpu_notifier recorder()
-{
-	struct percpu_notifier n = {};
-
-	n.online = [](unsigned cpu, void *arg) {
-		heard += static_cast<const char *>(arg) + std::string("+") +
-			 std::to_string(cpu) + " ";
-	};
-	n.offline = [](unsigned cpu, void *arg) {
-		heard += static_cast<const char *>(arg) + std::string("-") +
-			 std::to_string(cpu) + " ";
-	};
-	return n;
-}
-
-TEST(PercpuNotifyTest, TellsWhatChanged)
-{
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		setenv("UKMEM_CONF", "percpu:fallback", 1);
-		static char a[] = "a", b[] = "b";
-		struct percpu_notifier first = recorder(), second = recorder();
-
-		first.arg = a;
-		second.arg = b;
-		second.online = nullptr;
-		online_now = "0-3";
-		os_calls.read_file = changing_cpus;
-		percpu_notifier_register(&first);
-		EXPECT_EQ(percpu_cpus_update(), 0);
-		EXPECT_EQ(heard, "");
-		online_now = "0,2";
-		EXPECT_EQ(percpu_cpus_update(), 2);
-		EXPECT_EQ(heard, "a-1 a-3 ");
-		EXPECT_EQ(percpu_cpus_update(), 0) << "told once";
-		EXPECT_EQ(info().cpus_online, 2u);
-		percpu_notifier_register(&second);
-		heard = "";
-		online_now = "0-1";
-		EXPECT_EQ(percpu_cpus_update(), 2);
-		EXPECT_EQ(heard, "a+1 b-2 a-2 ");
-		heard = "";
-		online_now = "";
-		EXPECT_EQ(percpu_cpus_update(), -ENOENT) << "nobody is told anything";
-		percpu_notifier_unregister(&second);
-		percpu_notifier_unregister(&second);
-		online_now = "0-3";
-		ukmem_trim();
-		EXPECT_EQ(heard, "a+2 a+3 ") << "a trim looks as well";
-		percpu_notifier_unregister(&first);
-		online_now = "0";
-		heard = "";
-		EXPECT_EQ(percpu_cpus_update(), 3);
-		EXPECT_EQ(heard, "");
-	});
-}
-
-/* A CPU that the process may not use any more is as good as gone. */
-TEST(PercpuNotifyTest, CpusetsAreFollowed)
-{
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		setenv("UKMEM_CONF", "percpu:fallback", 1);
-		static char a[] = "";
-		struct percpu_notifier n = recorder();
-
-		n.arg = a;
-		online_now = cpuset_now = "0-3";
-		os_calls.read_file = changing_cpus;
-		os_calls.affinity = fake_affinity;
-		fake_allowed = { 0, 1, 2, 3 };
-		percpu_notifier_register(&n);
-		EXPECT_EQ(percpu_cpus_update(), 0);
-		EXPECT_EQ(info().cpus_allowed, 4u);
-		cpuset_now = "1-2";
-		EXPECT_EQ(percpu_cpus_update(), 2);
-		EXPECT_EQ(heard, "-0 -3 ");
-		fake_allowed = { 1 }; /* this thread alone */
-		ukmem_trim();
-		EXPECT_EQ(info().cpus_allowed, 2u);
-		EXPECT_EQ(info().cpus_online, 4u);
-		heard = "";
-		cpuset_now = "7"; /* changed between two looks */
-		EXPECT_EQ(percpu_cpus_update(), 2);
-		EXPECT_EQ(heard, "+0 +3 ") << "all that are online";
-		percpu_notifier_unregister(&n);
-	});
-}
-
-/* A notifier may allocate, also for the first time, fork, and ask again. */
-TEST(PercpuNotifyTest, NotifiersMayDoAlmostAnything)
-{
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		setenv("UKMEM_CONF", "percpu:fallback", 1);
-		struct percpu_notifier n = {};
-
-		static bool in_child = false;
-
-		n.offline = [](unsigned, void *) {
-			int status = -1;
-
-			if (in_child)
-				return;
-			void *p = kmalloc(100, GFP_KERNEL);
-
-			EXPECT_NE(p, nullptr);
-			kfree(p);
-			EXPECT_EQ(percpu_cpus_update(), -EBUSY);
-			ukmem_trim();
-			pid_t pid = fork();
-			if (!pid) {
-				in_child = true;
-				_exit(percpu_cpus_update() < 0);
-			}
-			waitpid(pid, &status, 0);
-			EXPECT_EQ(status, 0) << "the child may";
-			heard += "x";
-		};
-		online_now = "0-3";
-		os_calls.read_file = changing_cpus;
-		percpu_notifier_register(&n);
-		online_now = "0";
-		alarm(20);
-		EXPECT_EQ(percpu_cpus_update(), 3);
-		EXPECT_EQ(heard, "xxx");
-		percpu_notifier_unregister(&n);
-	});
-}
-
-/* With compact indices those beyond the number of CPUs online are out of use. */
-TEST(PercpuNotifyTest, CompactIndices)
-{
-	SKIP_WITHOUT(!rseq_is_off(), "no rseq");
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		static char a[] = "";
-		struct percpu_notifier n = recorder();
-
-		setenv("UKMEM_CONF", "percpu:mm_cid", 1);
-		n.arg = a;
-		os_calls.read_file = changing_cpus;
-		online_now = "0-3";
-		if (std::string(info().index_kind) != "mm_cid")
-			exit(0); /* no mm_cid here */
-		percpu_notifier_register(&n);
-		EXPECT_EQ(percpu_cpus_update(), 0);
-		online_now = "1,3";
-		EXPECT_EQ(percpu_cpus_update(), 2);
-		EXPECT_EQ(heard, "-2 -3 ");
 	});
 }
 

@@ -20,28 +20,6 @@ extern "C" {
 namespace
 {
 
-/* This thread on one CPU, and back. */
-class Pinned
-{
-      public:
-	Pinned()
-	{
-		cpu_set_t one;
-
-		sched_getaffinity(0, sizeof(before_), &before_);
-		CPU_ZERO(&one);
-		CPU_SET(allowed_cpus().front(), &one);
-		sched_setaffinity(0, sizeof(one), &one);
-	}
-	~Pinned()
-	{
-		sched_setaffinity(0, sizeof(before_), &before_);
-	}
-
-      private:
-	cpu_set_t before_;
-};
-
 /* Random values, mostly near the edges of the type. */
 template <typename T> T any(std::mt19937_64 &random)
 {
@@ -185,7 +163,7 @@ template <typename T> class PercpuOpsTest : public ::testing::Test
 		EXPECT_LE(used, 1u);
 		free_percpu(area_);
 	}
-	Pinned pinned_;
+	OneCpu pinned_;
 	Around<T> *area_;
 };
 
@@ -210,7 +188,7 @@ TEST(PercpuOwnerTest, AllOperations)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
-		Pinned pinned;
+		OneCpu pinned;
 		auto *small = alloc_percpu(Around<int32_t>);
 		auto *large = alloc_percpu(Around<uint64_t>);
 
@@ -229,7 +207,7 @@ template <typename W> void check_double()
 	struct alignas(2 * sizeof(W)) Pair {
 		W a, b;
 	};
-	Pinned pinned;
+	OneCpu pinned;
 	Pair *p = alloc_percpu(Pair);
 	const W big = static_cast<W>(~W(0) - 5);
 
@@ -267,7 +245,7 @@ TEST(PercpuKindsTest, PointersBoolsEnumsVolatiles)
 		volatile long v;
 		const char *array[3];
 	};
-	Pinned pinned;
+	OneCpu pinned;
 	auto *k = alloc_percpu(Kinds);
 	void *expected = nullptr;
 	int here;
@@ -295,7 +273,7 @@ TEST(PercpuKindsTest, PointersBoolsEnumsVolatiles)
 /* An operand is evaluated once, and converted as in an assignment. */
 TEST(PercpuKindsTest, OperandsOnce)
 {
-	Pinned pinned;
+	OneCpu pinned;
 	auto *v = alloc_percpu(int8_t);
 	int8_t *handles[2] = { v, v };
 	int n = 0, i = 0;
@@ -431,7 +409,7 @@ TEST(PercpuOwnerTest, RefusalsAndNesting)
 		if (allowed_cpus().size() > 1) {
 			EXPECT_EQ(percpu_owner_enter(), -EINVAL) << "not pinned";
 		}
-		Pinned pinned;
+		OneCpu pinned;
 		ASSERT_EQ(percpu_owner_enter(), 0);
 		EXPECT_EQ(percpu_owner_enter(), 0) << "again, counted";
 		std::thread([] { EXPECT_EQ(percpu_owner_enter(), -EBUSY); }).join();
@@ -466,7 +444,7 @@ TEST(PercpuOwnerTest, RefusalsAndNesting)
 TEST(PercpuOwnerTest, NotWithCompactIndices)
 {
 	struct ukmem_percpu_info info;
-	Pinned pinned;
+	OneCpu pinned;
 
 	percpu_mode(&info);
 	if (std::string(info.index_kind) != "mm_cid")

@@ -2,18 +2,11 @@
 /* Qmempools on CPUs that go, on several nodes, and with an owner. */
 #include <chrono>
 
+#include "fake_os.h"
 #include "qmempool_util.h"
 
 namespace
 {
-
-std::string online;
-ssize_t online_cpus(const char *path, char *buf, size_t size)
-{
-	if (!strcmp(path, "/sys/devices/system/cpu/online"))
-		return snprintf(buf, size, "%s\n", online.c_str());
-	return os_calls_linux.read_file(path, buf, size);
-}
 
 TEST(QmempoolCpusTest, TheArrayOfACpuThatGoesOfflineIsDrained)
 {
@@ -33,8 +26,8 @@ TEST(QmempoolCpusTest, TheArrayOfACpuThatGoesOfflineIsDrained)
 		}
 		EXPECT_EQ(p.stats().local, 128u);
 		EXPECT_LT(p.stats().shared, 32u);
-		online = std::to_string(stays);
-		os_calls.read_file = online_cpus;
+		fake_online = std::to_string(stays);
+		os_calls.read_file = fake_online_cpus;
 		EXPECT_GE(percpu_cpus_update(), 1);
 		os_calls = os_calls_linux;
 		EXPECT_EQ(p.stats().local, 64u) << "the other CPU's stay";

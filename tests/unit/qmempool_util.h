@@ -13,15 +13,6 @@ inline struct qmempool_stats stats_of(const struct qmempool *pool)
 	return s;
 }
 
-inline void run_on(int cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-}
-
 /* A pool with its cache, used on one CPU. At the end nothing of it is left. */
 class Pool
 {

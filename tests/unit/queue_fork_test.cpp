@@ -196,7 +196,7 @@ TEST_P(QueueForkTest, SectionsOfOtherThreads)
 		});
 		for (int mine : allowed_cpus())
 			EXPECT_EQ(in_child([this, mine] {
-					  pin(mine);
+					  run_on(mine);
 					  return fill_and_empty(q_, 3);
 				  }),
 				  FINE)

@@ -205,7 +205,7 @@ TEST_F(QueueRefusedTest, Storm)
 			threads.emplace_back([&, t] {
 				unsigned made = 0;
 
-				pin(cpus_[t % cpus_.size()]);
+				run_on(cpus_[t % cpus_.size()]);
 				while (left) {
 					void *p[2] = { number(4 + t * kEach + made), nullptr };
 

@@ -21,21 +21,11 @@ inline void *number(uintptr_t i)
 	return reinterpret_cast<void *>(i + 1);
 }
 
-/* This thread runs on @cpu alone. */
-inline void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
 /* @body by a thread on @cpu. */
 template <typename Body> void on_cpu(int cpu, Body body)
 {
 	std::thread([cpu, &body] {
-		pin(cpu);
+		run_on(cpu);
 		body();
 	}).join();
 }

@@ -152,7 +152,8 @@ extern "C" __attribute__((visibility("default"))) void attr_test_ctor(void *)
 TEST(SlabAttrTest, FlagsAndConstructor)
 {
 	Cache plain("plain", 64);
-	Cache some("some", 64, SLAB_HWCACHE_ALIGN | SLAB_RECLAIM_ACCOUNT | SLAB_TYPESAFE_BY_RCU,
+	Cache some("some", 64, 0,
+		   SLAB_HWCACHE_ALIGN | SLAB_RECLAIM_ACCOUNT | SLAB_TYPESAFE_BY_RCU,
 		   attr_test_ctor);
 
 	for (auto name : kFlags)

@@ -7,39 +7,9 @@
 #include <cstring>
 #include <map>
 
-#include "slab_shim.h"
+#include "slab_guard.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
-
-inline shim_counts counts(struct kmem_cache *s)
-{
-	shim_counts c;
-
-	shim_slab_count(s, &c);
-	return c;
-}
-
-class Cache
-{
-      public:
-	Cache(const char *name, unsigned size, slab_flags_t flags = 0,
-	      void (*ctor)(void *) = nullptr)
-	    : s_(kmem_cache_create(name, size, 0, flags, ctor))
-	{
-	}
-	~Cache()
-	{
-		EXPECT_STREQ(shim_slab_wrong(s_), nullptr);
-		kmem_cache_destroy(s_);
-	}
-	operator struct kmem_cache *() const
-	{
-		return s_;
-	}
-
-      private:
-	struct kmem_cache *s_;
-};
 
 inline std::string show(struct kmem_cache *s, const std::string &attr)
 {

@@ -5,15 +5,6 @@
 namespace
 {
 
-void stay_on_one_cpu()
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(allowed_cpus()[0], &one);
-	sched_setaffinity(0, sizeof(one), &one);
-}
-
 /* Objects by the slab they lie in. */
 std::map<void *, std::vector<void *>> many_full_slabs(struct kmem_cache *s, size_t slabs)
 {
@@ -38,7 +29,7 @@ unsigned long slab_bound(struct kmem_cache *s)
 /* Lists above a lowered bound go to the node at once, and stay below it. */
 TEST(SlabBoundTest, LoweringCpuPartialDrains)
 {
-	stay_on_one_cpu();
+	run_on(allowed_cpus().front());
 	Cache s("lowered", 512);
 	auto slabs = many_full_slabs(s, 400);
 	unsigned long before, drained;

@@ -18,15 +18,6 @@ namespace
 
 constexpr size_t kKiB = 1u << 10, kMiB = 1u << 20;
 
-void stay_on_one_cpu()
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(allowed_cpus().front(), &set);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 std::vector<size_t> class_sizes()
 {
 	std::vector<size_t> sizes;
@@ -130,7 +121,7 @@ TEST(SlabBudgetTest, BatchesOfAllClassesStayWithin)
 {
 	for (size_t bound : { 2 * kMiB, 6 * kMiB, 16 * kMiB })
 		EXPECT_FRESH_PROCESS_PASSES([bound] {
-			stay_on_one_cpu();
+			run_on(allowed_cpus().front());
 			config_init();
 			config.cpu_cache_bytes = bound;
 			void *large = be_large(256 * kMiB);
@@ -146,7 +137,7 @@ TEST(SlabBudgetTest, IdleClassesGiveBusyOnes)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		size_t idle, before, busy;
 
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		config_init();
 		config.cpu_cache_bytes = 8 * kMiB;
 		void *large = be_large(64 * kMiB);
@@ -195,7 +186,7 @@ TEST(SlabBudgetTest, ASixteenthOfWhatIsInUse)
 {
 	for (size_t live : { 64 * kMiB, 256 * kMiB, 512 * kMiB })
 		EXPECT_FRESH_PROCESS_PASSES([live] {
-			stay_on_one_cpu();
+			run_on(allowed_cpus().front());
 			size_t bytes = together(live, 6);
 
 			EXPECT_LE(bytes, std::max(live / 16, 16 * kMiB) + 4 * kMiB);
@@ -213,11 +204,7 @@ TEST(SlabBudgetTest, AllCpusTogether)
 
 		os_calls.now_ms = fake_now_ms;
 		for (int cpu : cpus) {
-			cpu_set_t set;
-
-			CPU_ZERO(&set);
-			CPU_SET(cpu, &set);
-			ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+			run_on(cpu);
 			together(0, 2);
 			EXPECT_LE(shim_budget_used(),
 				  cpu == cpus.front() ? 12 * kMiB : 20 * kMiB);
@@ -236,7 +223,7 @@ TEST(SlabBudgetTest, GivesBackWhenUseFalls)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		os_calls.now_ms = fake_now_ms;
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		void *large = be_large(256 * kMiB);
 		use(1024, 4 * kMiB, 40);
 		size_t before = cached(1024);
@@ -288,7 +275,7 @@ TEST(SlabBudgetTest, WhileSectionsFail)
 			fake_files["/proc/self/cgroup"] = "0::/box\n";
 			fake_files["/sys/fs/cgroup/box/memory.max"] = "67108864\n";
 			EXPECT_EQ(info().cache_bytes, 2 * kMiB);
-			stay_on_one_cpu();
+			run_on(allowed_cpus().front());
 			use(1024, 2 * kMiB, 20);
 			fake_files["/sys/fs/cgroup/box/memory.max"] = "16777216\n";
 			ukmem_trim();
@@ -314,7 +301,7 @@ TEST(SlabBudgetTest, InAStormOfSignals)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		config_init();
 		config.cpu_cache_bytes = 2 * kMiB;
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		{
 			Threads t(1, [](unsigned) {
 				for (int round = 0; round < 4; round++)
@@ -345,7 +332,7 @@ TEST(SlabBudgetTest, UnderACpuQuota)
 			EXPECT_EQ(info().cpus_allowed, 64u);
 			EXPECT_EQ(info().cpu_milli, 2000u);
 			EXPECT_EQ(info().cache_bytes, 2 * kMiB);
-			stay_on_one_cpu();
+			run_on(allowed_cpus().front());
 			void *large = be_large(256 * kMiB);
 			cycle_through_all(2 * kMiB);
 			/* It may be raised while the process runs. */
@@ -386,7 +373,7 @@ TEST(SlabBudgetTest, InLittleMemory)
 		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(96 * kMiB) + "\n";
 		EXPECT_EQ(info().cpu_milli, 4000u);
 		EXPECT_EQ(info().cache_bytes, 3 * kMiB);
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		cycle_through_all(3 * kMiB);
 	});
 }
@@ -399,7 +386,7 @@ TEST(SlabBudgetTest, InVeryLittleMemory)
 		fake_files["/proc/self/cgroup"] = "0::/box\n";
 		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(16 * kMiB) + "\n";
 		EXPECT_EQ(info().cache_bytes, 512 * kKiB);
-		stay_on_one_cpu();
+		run_on(allowed_cpus().front());
 		cycle_through_all(512 * kKiB);
 		expect_within(512 * kKiB);
 	});

@@ -17,15 +17,6 @@ constexpr size_t kMixed = 512; /* slab_capacity.c */
 
 enum Order { IN_ORDER, BACKWARDS, AT_RANDOM };
 
-void stay_on_cpu()
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(allowed_cpus().front(), &set);
-	EXPECT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 struct Program {
 	void *large; /* the budgets follow the program's size */
 	std::vector<char *> p;
@@ -35,7 +26,7 @@ struct Program {
 	explicit Program(size_t bytes = 64 * kMiB, size_t objects = kObjects)
 	    : large(kmalloc(std::max(bytes, size_t{ 1 }), GFP_KERNEL)), p(objects)
 	{
-		stay_on_cpu();
+		run_on(allowed_cpus().front());
 	}
 	~Program()
 	{
@@ -215,7 +206,7 @@ struct Lasting {
 
 	explicit Lasting(size_t size) : size(size)
 	{
-		stay_on_cpu();
+		run_on(allowed_cpus().front());
 	}
 	~Lasting()
 	{

@@ -11,15 +11,6 @@ namespace
 
 uint64_t pretend_ms = 1000;
 
-void run_on(int cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	sched_setaffinity(0, sizeof(one), &one);
-}
-
 std::vector<void *> take_all(struct kmem_cache *s, gfp_t flags, size_t most = 100000)
 {
 	std::vector<void *> p;

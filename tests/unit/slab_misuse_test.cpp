@@ -190,83 +190,102 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 		    "object\n$");
 }
 
+/* Enough objects of a cache to fill some slabs of a page each, by address. */
+class FullSlabs
+{
+      public:
+	static constexpr size_t kSize = 96, kObjects = 4096 / kSize;
+
+	explicit FullSlabs(size_t slabs) : p(slabs * kObjects)
+	{
+		for (char *&q : p)
+			q = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
+		std::sort(p.begin(), p.end());
+	}
+	/* Runs @frees, which frees all objects and some wrong pointers. Result: what is
+	 * reported of these. The cache must have lost nothing. */
+	template <class F> std::string says(F frees)
+	{
+		shim_counts c;
+
+		config.invalid_free = INVALID_FREE_WARN;
+		::testing::internal::CaptureStderr();
+		frees();
+		kmem_cache_shrink(s);
+		std::string text = ::testing::internal::GetCapturedStderr();
+		config.invalid_free = INVALID_FREE_ABORT;
+		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+		shim_slab_count(s, &c);
+		EXPECT_EQ(c.inuse, 0u);
+		kmem_cache_destroy(s);
+		return text;
+	}
+
+	struct kmem_cache *s = kmem_cache_create("home", kSize, 0, 0, nullptr);
+	std::vector<char *> p;
+};
+
+size_t count_of(const std::string &text, const std::string &part)
+{
+	size_t n = 0;
+
+	for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+		n++;
+	return n;
+}
+
+void expect_wrong_starts(const std::string &text, size_t n)
+{
+	EXPECT_EQ(count_of(text, ": not the start of an object\n"), n) << text;
+	EXPECT_EQ(count_of(text, "\n"), n) << text;
+}
+
 /* The wrong pointers lie in the same slab as the objects beside them, one inside an object and
  * one behind the last. */
 TEST(SlabDeathTest, ObjectsBesideARefusedPointerAreFreed)
 {
-	struct kmem_cache *s = kmem_cache_create("home", 96, 0, 0, nullptr);
-	const int objects = 4096 / 96;
-	std::vector<char *> p(2 * objects);
-	shim_counts c;
-
 	ASSERT_EQ(sysconf(_SC_PAGESIZE), 4096);
-	for (char *&q : p)
-		q = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
-	std::sort(p.begin(), p.end());
-	auto first = std::find_if(p.begin(), p.end(), [](char *q) {
+	FullSlabs slabs(2);
+	auto first = std::find_if(slabs.p.begin(), slabs.p.end(), [](char *q) {
 		return reinterpret_cast<uintptr_t>(q) % 4096 == 0;
 	});
-	ASSERT_NE(first, p.end()) << "the first object of a slab";
-	char *slab = *first;
-	config.invalid_free = INVALID_FREE_WARN;
-	::testing::internal::CaptureStderr();
-	for (size_t i = 0; i < p.size(); i++) {
-		kmem_cache_free(s, p[i]);
-		if (p[i] == slab + size_t{ 5 } * 96)
-			kmem_cache_free(s, p[i] + 8);
-		if (p[i] == slab + size_t{ objects - 1 } * 96)
-			kmem_cache_free(s, p[i] + 96);
-	}
-	kmem_cache_shrink(s);
-	std::string text = ::testing::internal::GetCapturedStderr();
-	config.invalid_free = INVALID_FREE_ABORT;
-	EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
-	const std::string wrong = ": not the start of an object\n";
-	const size_t one = text.find(wrong);
-	EXPECT_NE(one, std::string::npos) << text;
-	EXPECT_NE(text.find(wrong, one + 1), std::string::npos) << text;
-	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
-	shim_slab_count(s, &c);
-	EXPECT_EQ(c.inuse, 0u);
-	kmem_cache_destroy(s);
+	ASSERT_NE(first, slabs.p.end()) << "the first object of a slab";
+	char *fifth = *first + 5 * slabs.kSize;
+	char *last = *first + (slabs.kObjects - 1) * slabs.kSize;
+	expect_wrong_starts(slabs.says([&] {
+		for (char *q : slabs.p) {
+			kmem_cache_free(slabs.s, q);
+			if (q == fifth)
+				kmem_cache_free(slabs.s, q + 8);
+			if (q == last)
+				kmem_cache_free(slabs.s, q + slabs.kSize);
+		}
+	}),
+			    2);
 }
 
-/* Nothing that is freed beside it is near. */
+/* Objects that are freed one in a slab, and among them a pointer behind a slab's last. */
 TEST(SlabDeathTest, WhatLiesBehindALastObjectIsRefused)
 {
-	struct kmem_cache *s = kmem_cache_create("home", 96, 0, 0, nullptr);
-	const int objects = 4096 / 96;
-	std::vector<char *> p(20 * objects);
-	shim_counts c;
-
 	ASSERT_EQ(sysconf(_SC_PAGESIZE), 4096);
-	for (char *&q : p)
-		q = static_cast<char *>(kmem_cache_alloc(s, GFP_KERNEL));
-	std::sort(p.begin(), p.end());
-	config.invalid_free = INVALID_FREE_WARN;
-	::testing::internal::CaptureStderr();
-	for (int i : { 1, 9, 3, 13, 5, 17, 7 }) {
-		char *q = p[static_cast<size_t>(i) * objects];
+	FullSlabs slabs(20);
+	expect_wrong_starts(slabs.says([&] {
+		for (size_t i : { 1, 9, 3, 13, 5, 17, 7 }) {
+			char *&q = slabs.p[i * slabs.kObjects];
 
-		kmem_cache_free(s, q);
-		if (i == 13)
-			kmem_cache_free(s, q - reinterpret_cast<uintptr_t>(q) % 4096 +
-						   size_t{ objects } * 96);
-		*std::find(p.begin(), p.end(), q) = nullptr;
-	}
-	kmem_cache_shrink(s);
-	std::string text = ::testing::internal::GetCapturedStderr();
-	config.invalid_free = INVALID_FREE_ABORT;
-	EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-	EXPECT_NE(text.find(": not the start of an object\n"), std::string::npos) << text;
-	for (char *q : p)
-		if (q != nullptr)
-			kmem_cache_free(s, q);
-	kmem_cache_shrink(s);
-	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
-	shim_slab_count(s, &c);
-	EXPECT_EQ(c.inuse, 0u);
-	kmem_cache_destroy(s);
+			kmem_cache_free(slabs.s, q);
+			if (i == 13)
+				kmem_cache_free(slabs.s,
+						q - reinterpret_cast<uintptr_t>(q) % 4096 +
+							slabs.kObjects * slabs.kSize);
+			q = nullptr;
+		}
+		kmem_cache_shrink(slabs.s); /* before any object beside them is freed */
+		for (char *q : slabs.p)
+			if (q)
+				kmem_cache_free(slabs.s, q);
+	}),
+			    1);
 }
 
 /* The descriptors of caches lie in a cache of the library's own. */

@@ -32,14 +32,10 @@ class SlabSampleTest : public ::testing::Test
       protected:
 	void SetUp() override
 	{
-		cpu_set_t one;
-
 		if (rseq_is_off())
 			GTEST_SKIP() << "slots of other CPUs serve requests, too";
 		sched_getaffinity(0, sizeof(saved_), &saved_);
-		CPU_ZERO(&one);
-		CPU_SET(allowed_cpus().back(), &one);
-		ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+		run_on(allowed_cpus().back());
 	}
 	void TearDown() override
 	{

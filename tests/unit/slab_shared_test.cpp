@@ -15,15 +15,6 @@ namespace
 
 constexpr size_t kMany = 4096;
 
-void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
 /* Until there is a queue: an array was emptied, and after that filled. */
 void fill(struct kmem_cache *s)
 {

@@ -63,11 +63,7 @@ unsigned on_cpus(struct kmem_cache *s)
  * number of objects in a slab. So all three are fixed. */
 bool set_up()
 {
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(allowed_cpus()[0], &one);
-	EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	run_on(allowed_cpus().front());
 	configure_slabs("numa_fake:1");
 	return sysconf(_SC_PAGESIZE) == 4096;
 }

@@ -149,6 +149,34 @@ inline std::vector<int> allowed_cpus()
 	return cpus;
 }
 
+/* The calling thread runs on @cpu alone from now on. */
+inline void run_on(int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* The calling thread runs on the first of its CPUs, until this is destroyed. */
+class OneCpu
+{
+      public:
+	OneCpu()
+	{
+		sched_getaffinity(0, sizeof(before_), &before_);
+		run_on(allowed_cpus().front());
+	}
+	~OneCpu()
+	{
+		sched_setaffinity(0, sizeof(before_), &before_);
+	}
+
+      private:
+	cpu_set_t before_;
+};
+
 /* Threads that all start together; each gets its number. */
 class Threads
 {

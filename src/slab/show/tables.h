@@ -14,7 +14,8 @@ struct emitter;
 
 enum { SLAB_ROW_NAME = 32 };
 
-/* What the tables tell of one cache. */
+/* The numbers of one cache in the tables; in objects, slabs, pages or bytes, as they are named.
+ */
 struct slab_row {
 	char name[SLAB_ROW_NAME];
 	bool used;			/* the program has used the cache */

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* kmalloc(), kfree() and the public functions that are as short. */
+#include <string.h>
+
+#include "base/config.h"
+#include "kmalloc/kmalloc.h"
+#include "slab/slab_cache.h"
+#include "slab/slab_page.h"
+#include "ukmem/stats.h"
+
+/* kmalloc() of zeroed memory. */
+static void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
+{
+	void *p;
+
+	return likely(kmalloc_pop_zeroed(size, &p))
+		       ? p
+		       : kmalloc_slow_aligned(size, flags | __GFP_ZERO, caller);
+}
+
+void *kmalloc(size_t size, gfp_t flags)
+{
+	void *p;
+
+	if (unlikely(!size))
+		return ZERO_SIZE_PTR;
+	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
+		/* All usable bytes are zeroed, because krealloc() does not know how many were
+		 * asked for. */
+		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
+			size = size_class_bytes(size);
+		return kmalloc_names_a_zone(flags)
+			       ? kmalloc_slow(size, flags, CALLER_ADDRESS)
+			       : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
+	}
+	return likely(kmalloc_pop(size, &p))
+		       ? p
+		       : kmalloc_slow_aligned(size, flags, CALLER_ADDRESS);
+}
+
+void *kzalloc(size_t size, gfp_t flags)
+{
+	return kmalloc(size, flags | __GFP_ZERO);
+}
+
+void *kmalloc_array(size_t n, size_t size, gfp_t flags)
+{
+	size_t bytes;
+
+	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
+		return NULL;
+	return kmalloc(bytes, flags);
+}
+
+void *kcalloc(size_t n, size_t size, gfp_t flags)
+{
+	return kmalloc_array(n, size, flags | __GFP_ZERO);
+}
+
+void *krealloc(const void *p, size_t size, gfp_t flags)
+{
+	if (ZERO_OR_NULL_PTR(p))
+		return kmalloc(size, flags);
+	if (!size) {
+		kfree(p);
+		return ZERO_SIZE_PTR;
+	}
+	return kmalloc_resize((void *)(uintptr_t)p, size, flags, "krealloc()", CALLER_ADDRESS);
+}
+
+void kfree(const void *p)
+{
+	if (unlikely(!kmalloc_push((void *)(uintptr_t)p)))
+		kfree_slow((void *)(uintptr_t)p, "kfree()", CALLER_ADDRESS);
+}
+
+size_t ksize(const void *p)
+{
+	return kmalloc_usable(p, "ksize()");
+}
+
+void *kmemdup(const void *src, size_t len, gfp_t flags)
+{
+	void *p = kmalloc(len, flags);
+
+	if (!ZERO_OR_NULL_PTR(p))
+		memcpy(p, src, len);
+	return p;
+}
+
+char *kstrdup(const char *s, gfp_t flags)
+{
+	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
+}
+
+/* How many objects at the beginning of p[0..n) have the entry @entry in the array map. */
+static size_t same_entry(void **p, size_t n, pcpu_entry_t entry)
+{
+	size_t i = 1;
+
+	while (i < n && slab_entry(p[i]) == entry)
+		i++;
+	return i;
+}
+
+static void free_one(struct kmem_cache *s, pcpu_entry_t entry, void *p, const void *caller)
+{
+	if (likely(s ? slab_push_to(s, entry, p) : slab_push(entry, p)))
+		return;
+	if (s)
+		slab_free_any(s, p, "kmem_cache_free_bulk()", caller);
+	else
+		kfree_slow(p, "kmem_cache_free_bulk()", caller);
+}
+
+int ukmem_size_classes_print(int fd)
+{
+	return kmalloc_init() ? size_class_table_print(fd) : -ENOMEM;
+}
+
+void kmem_cache_free_bulk(struct kmem_cache *s, size_t n, void **p)
+{
+	while (n) {
+		pcpu_entry_t entry = slab_entry(*p);
+		size_t run = 1;
+
+		if (entry != PCPU_ENTRY_NONE && (!s || slab_has(s, entry)))
+			run = same_entry(p, n, entry);
+		if (run > 1)
+			slab_free_bulk(s ? s : slab_cache_of(*p), run, p, CALLER_ADDRESS);
+		else
+			free_one(s, entry, *p, CALLER_ADDRESS);
+		p += run;
+		n -= run;
+	}
+}

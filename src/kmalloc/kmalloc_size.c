@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sizes of blocks: how many bytes a block has, whether a size is right that the program says
+ * when it frees, and resizing. Called by the public functions and the drop-in; calls the slow
+ * paths of kmalloc.c.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/report.h"
+#include "kmalloc/kmalloc.h"
+#include "kmalloc/large.h"
+#include "kmalloc/large_find.h"
+#include "kmalloc/large_guard.h"
+#include "os/os.h"
+#include "page/lookup.h"
+#include "slab/debug/check.h"
+#include "slab/debug/twin.h"
+#include "slab/slab_kfence.h"
+#include "slab/slab_page.h"
+
+static size_t usable(const struct page *page)
+{
+	return page_type(page) == PAGE_SLAB ? page->cache->object_size : large_size(page);
+}
+
+/* Whether @p is in use; reports it if not. */
+static bool in_use(const struct page *page, const void *p, const char *func, const void *caller)
+{
+	return page_type(page) != PAGE_SLAB ||
+	       slab_checked_in_use(page->cache, (void *)(uintptr_t)p, func, caller);
+}
+
+/* The bytes of a block in KFENCE's pool; 0, after a report: it is none. */
+static cold size_t guarded_usable(const void *p, const char *func, const void *caller)
+{
+	size_t size = kfence_size(p);
+
+	if (!size)
+		kfence_refuse(p, func, caller);
+	return size;
+}
+
+/* The usable bytes of a block that is no size class's by its address alone; *@page: its page,
+ * NULL in KFENCE's pool. 0: it was reported. */
+static size_t find_usable(const void *p, const char *func, const void *caller,
+			  struct page **page)
+{
+	*page = NULL;
+	if (kfence_has(p))
+		return guarded_usable(p, func, caller);
+	*page = kmalloc_find(p, func, caller);
+	return *page && in_use(*page, p, func, caller) ? usable(*page) : 0;
+}
+
+size_t kmalloc_usable(const void *p, const char *func)
+{
+	size_t size = kmalloc_class_usable(p);
+	struct page *page;
+
+	if (likely(size))
+		return size;
+	if (!p || p == ZERO_SIZE_PTR)
+		return 0;
+	if (slab_passes_through(p))
+		return os_heap.usable(p);
+	return find_usable(p, func, NULL, &page);
+}
+
+/* Whether sizes of frees are compared with that of an object or a block: in a hardened process,
+ * and of debugged objects with the flag F. */
+static bool compares_size(const struct kmem_cache *s)
+{
+	return slab_hardened ||
+	       (s && s->home != s && slab_debug_flags(s) & SLAB_CONSISTENCY_CHECKS);
+}
+
+/* Whether a request for @size bytes, aligned to @align, gets such an object or block: of the
+ * same cache, or of as many pages. */
+static bool serves(const struct page *page, size_t size, size_t align)
+{
+	struct kmem_cache *s;
+
+	if (slab_hardened && !size && align <= SLAB_HARD_MIN)
+		s = size_class_nothing();
+	else if (align > 16 || (align && !slab_hardened))
+		s = size_class_aligned(size_class_need(size), align);
+	else
+		s = size_class_need(size) <= SIZE_CLASS_LARGE_MAX
+			    ? size_class_cache(size_class_need(size))
+			    : NULL;
+	if (page_type(page) == PAGE_SLAB)
+		return page->cache->home == s;
+	return !s && large_fits(page, size);
+}
+
+/* Reports the wrong size of a debugged object or block. A pointer to neither is reported by the
+ * free that follows. */
+static cold void check_debugged_size(const void *p, size_t size, size_t align, const char *func,
+				     const void *caller)
+{
+	struct page *page = page_lookup(p), *head = page ? slab_head(page) : NULL;
+	struct kmem_cache *s;
+
+	if (!head || page_type(head) != PAGE_SLAB) {
+		large_check_size(p, size, align, func, caller);
+		return;
+	}
+	s = slab_page_cache(head);
+	if (s && s->home != s && compares_size(s) &&
+	    !slab_page_wrong(s, head, slab_page_index(s, head, p)) &&
+	    !serves(head, size, align))
+		slab_twin_has_other_size(s, (void *)(uintptr_t)p, caller);
+}
+
+bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func,
+		      const void *caller)
+{
+	struct page *page;
+
+	if (unlikely(*config.slab_debug) && p)
+		check_debugged_size(p, size, align, func, caller);
+	if (likely(!slab_hardened) || !p)
+		return true;
+	page = kmalloc_find(p, func, caller);
+	if (!page || !in_use(page, p, func, NULL))
+		return false;
+	if (serves(page, size, align))
+		return true;
+	report_invalid(func, p, "allocated with another size");
+	return false;
+}
+
+size_t kmalloc_room(const void *p)
+{
+	struct page *page = p ? page_lookup(p) : NULL;
+	struct kmem_cache *s;
+	size_t offset;
+
+	if (!page)
+		return p ? SIZE_MAX : 0;
+	page = slab_head(page);
+	if (page_type(page) == PAGE_LARGE && page_to_virt(page) == p)
+		return large_size(page);
+	s = page_type(page) == PAGE_SLAB ? slab_page_cache(page) : NULL;
+	if (!s) {
+		if (slab_hardened && page_type(page) != PAGE_LARGE)
+			report_invalid("malloc_object_size()", p, "not in an allocated block");
+		return SIZE_MAX;
+	}
+	offset = ((uintptr_t)p - (uintptr_t)page_to_virt(page) - s->pad_left) % s->size;
+	if (!in_use(page, (const char *)p - offset, "malloc_object_size()", NULL) ||
+	    offset > s->object_size)
+		return 0;
+	return s->object_size - offset;
+}
+
+/* Zeroes the bytes from @kept to @end, if @flags ask for it. Result: @p. */
+static void *zero_rest(void *p, size_t kept, size_t end, gfp_t flags)
+{
+	debug_assert(kept <= end);
+	if (flags & __GFP_ZERO)
+		memset((char *)p + kept, 0, end - kept);
+	return p;
+}
+
+static cold void *resize_libc(void *p, size_t size, gfp_t flags)
+{
+	size_t old = os_heap.usable(p);
+	void *q = os_heap.resize(p, size);
+
+	return q ? zero_rest(q, min_size(old, size), os_heap.usable(q), flags) : NULL;
+}
+
+/* A new block for one that must move. A block that grows is likely to grow again, so a large
+ * one becomes whole pages, which can grow in place. */
+static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
+{
+	void *q;
+
+	if (grows && size > SIZE_CLASS_ALWAYS_MAX && !slab_hardened)
+		return large_alloc(size, 0, flags, caller);
+	if (!kmalloc_names_a_zone(flags) && kmalloc_pop(size, &q))
+		return q;
+	return kmalloc_slow(size, flags, caller);
+}
+
+/* Resizes a large block in place. Result: its new usable size; 0: it has to move. */
+static size_t resize_large(struct page *page, size_t size, gfp_t flags, const void *caller)
+{
+	size_t old = large_size(page);
+
+	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
+		large_shrink(page, size);
+	} else if (size <= old || size > PTRDIFF_MAX ||
+		   !large_extend(page, size, flags, caller)) {
+		return 0;
+	}
+	return large_size(page);
+}
+
+/* Where sizes of frees are compared, a block stays only if it is what a request for @size gets.
+ */
+static bool stays(const struct page *page, size_t size, size_t old)
+{
+	if (unlikely(page && compares_size(page_type(page) == PAGE_SLAB ? page->cache : NULL)))
+		return serves(page, size, 0);
+	return kmalloc_stays(size, old);
+}
+
+void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
+{
+	struct page *page = NULL, *large = NULL;
+	size_t old = kmalloc_class_usable(p), now;
+	void *q;
+
+	debug_assert(p && size);
+	if (unlikely(config.init_on_alloc))
+		flags |= __GFP_ZERO; /* what it grows by in place was never allocated */
+	if (unlikely(!old)) {
+		if (slab_passes_through(p))
+			return resize_libc(p, size, flags);
+		old = find_usable(p, func, caller, &page);
+		if (!old)
+			return NULL;
+		if (page && page_type(page) == PAGE_LARGE)
+			large = page;
+	}
+	if (large && large_is_guarded()) {
+		if ((!slab_hardened || serves(large, size, 0)) &&
+		    large_stays(large, size, caller))
+			return zero_rest(p, min_size(old, size), large_size(large), flags);
+	} else if (stays(page, size, old)) {
+		return zero_rest(p, size, old, flags);
+	} else if (large && (now = resize_large(large, size, flags, caller))) {
+		return zero_rest(p, min_size(old, size), now, flags);
+	}
+	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
+	if (!q)
+		return NULL;
+	if (large && size > old) {
+		large_replace(large, q, flags, caller);
+	} else {
+		memcpy(q, p, min_size(old, size));
+		if (unlikely(!kmalloc_push(p)))
+			kfree_slow(p, func, caller);
+	}
+	if (flags & __GFP_ZERO)
+		zero_rest(q, min_size(old, size), kmalloc_usable(q, func), flags);
+	return q;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reader of other processes (tools/live) where it cannot trust what it reads: another
+ * format, a list that changes, a read that fails, garbage. It ends, and says nothing
+ * impossible.
+ */
+#include <chrono>
+#include <cstring>
+#include <random>
+
+#include <ukmem/stats.h>
+
+#include "fake_process.h"
+
+namespace
+{
+
+TEST_F(LiveReader, AnotherFormatIsRefused)
+{
+	memory.change<uint32_t>(root() + 8, 7);
+
+	const std::string text =
+		message_of(live::reason::unknown, [&] { live::reader reader(memory); });
+
+	EXPECT_NE(text.find(std::string("ukmem ") + ukmem_version()), std::string::npos)
+		<< text;
+	EXPECT_NE(text.find("in format 7"), std::string::npos) << text;
+	EXPECT_NE(text.find("knows format 1"), std::string::npos) << text;
+}
+
+TEST_F(LiveReader, AMissingFieldIsNamed)
+{
+	memory.change<char>(entry("kmem_cache.min_partial"), '?');
+	live::reader reader(memory);
+	const std::string text =
+		message_of(live::reason::unknown, [&] { reader.take(live::CACHES); });
+
+	EXPECT_NE(text.find("'kmem_cache.min_partial'"), std::string::npos) << text;
+	EXPECT_NE(text.find(std::string("ukmem ") + ukmem_version()), std::string::npos)
+		<< text;
+	reader.take(live::ZONES); /* does not need it */
+}
+
+TEST_F(LiveReader, AFieldOutsideItsStructureIsRefused)
+{
+	memory.change<uint64_t>(entry("kmem_cache.min_partial") + 56, 1 << 16);
+
+	const std::string text =
+		message_of(live::reason::unknown, [&] { live::reader reader(memory); });
+
+	EXPECT_NE(text.find("outside of its structure"), std::string::npos) << text;
+}
+
+TEST_F(LiveReader, AFieldOfAnotherSizeIsNoNumber)
+{
+	memory.change<uint32_t>(entry("kmem_cache.min_partial") + 48, 3);
+	live::reader reader(memory);
+
+	message_of(live::reason::unknown, [&] { reader.take(live::CACHES); });
+}
+
+TEST_F(LiveReader, TooManyEntriesAreRefused)
+{
+	memory.change<uint32_t>(root() + 48, UINT32_MAX);
+	message_of(live::reason::unknown, [&] { live::reader reader(memory); });
+}
+
+TEST_F(LiveReader, ALibraryThatIsNotRelocatedIsNotReady)
+{
+	memory.change<uint64_t>(root() + 32, 4096);
+	message_of(live::reason::not_ready, [&] { live::reader reader(memory); });
+}
+
+TEST_F(LiveReader, ACircleOfCachesEnds)
+{
+	live::reader reader(memory);
+	const live::snapshot s = reader.take(live::CACHES);
+	const uint64_t link = reader.layout().field_of("kmem_cache.list.next").offset;
+
+	/* The last cache leads to the first one again, past the head. */
+	memory.change<uint64_t>(s.caches.back().at + link, s.caches.front().at + link);
+	message_of(live::reason::changing, [&] { reader.take(live::CACHES); });
+}
+
+/* A cache was taken from the list while the reader was there. */
+TEST_F(LiveReader, ASkippedCacheIsNoticed)
+{
+	live::reader reader(memory);
+	const live::snapshot s = reader.take(live::CACHES);
+	const uint64_t link = reader.layout().field_of("kmem_cache.list.next").offset;
+
+	memory.change<uint64_t>(s.caches.at(0).at + link, s.caches.at(2).at + link);
+	message_of(live::reason::changing, [&] { reader.take(live::CACHES); });
+}
+
+TEST_F(LiveReader, MoreObjectsInUseThanThereAreAreBroughtDown)
+{
+	live::reader reader(memory);
+	live::address nodes = 0;
+	const auto field = [&](const char *name) {
+		return reader.layout().field_of(name).offset;
+	};
+
+	const live::snapshot s = reader.take(live::CACHES);
+
+	ASSERT_TRUE(s.find("live-test"));
+	ASSERT_TRUE(memory.get(s.find("live-test")->at + field("kmem_cache.nodes"), nodes));
+	memory.change<uint64_t>(nodes + field("kmem_cache_node.inuse"), 1 << 30);
+
+	const live::snapshot changed = reader.take(everything);
+
+	expect_possible(changed);
+	EXPECT_EQ(changed.find("live-test")->all.inuse + changed.find("live-test")->all.cached,
+		  changed.find("live-test")->all.objects);
+	memory.change<uint64_t>(nodes + field("kmem_cache_node.inuse"), 0);
+
+	const live::snapshot none = reader.take(everything);
+
+	expect_possible(none);
+	EXPECT_EQ(none.find("live-test")->all.inuse, 0u);
+}
+
+/* The program that was there at the first read is another one at the last. */
+TEST_F(LiveReader, AnotherProgramIsNoticed)
+{
+	live::reader reader(memory);
+	const live::address pcpu = reader.layout().symbol("pcpu");
+	const uint64_t base = reader.layout().field_of("ukmem_percpu_state.base").offset;
+	const unsigned int first = memory.reads;
+
+	memory.on_read = [&] {
+		if (memory.reads == first + 20)
+			memory.change<uint64_t>(pcpu + base, 12345);
+	};
+	message_of(live::reason::replaced, [&] { reader.take(live::CACHES); });
+}
+
+TEST_F(LiveReader, AProcessThatEndsIsGone)
+{
+	live::reader reader(memory);
+	const unsigned int first = memory.reads;
+
+	memory.on_read = [&] {
+		if (memory.reads == first + 20)
+			throw live::error(live::reason::gone, "the process has ended");
+	};
+	message_of(live::reason::gone, [&] { reader.take(everything); });
+}
+
+/* Any read may fail, once: then the reader reads again, or says why not. */
+TEST_F(LiveReader, AnyReadMayFail)
+{
+	constexpr unsigned int samples = 100;
+	unsigned int good = 0, tries = 0;
+
+	live::reader(memory).take(everything);
+	for (unsigned int all = memory.reads, k = 1; k <= all;
+	     k += k < 20 ? 1 : 1 + all / samples) {
+		memory.reads = 0;
+		memory.fail_at = k;
+		tries++;
+		try {
+			expect_possible(live::reader(memory).take(everything));
+			good++;
+		} catch (const live::error &e) {
+			EXPECT_NE(std::string(e.what()), "");
+		}
+	}
+	/* What fails is the search for the library; a snapshot is tried again. */
+	EXPECT_GT(good, tries / 2);
+}
+
+/* Whatever is read, the reader ends, and what it tells is possible. */
+TEST_F(LiveReader, GarbageIsNeverBelieved)
+{
+	const char *const seed_text = getenv("UKMEM_TEST_SEED");
+	const unsigned long seed = seed_text ? std::stoul(seed_text) : std::random_device()();
+	const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+	std::mt19937_64 random(seed);
+	unsigned int good = 0, refused = 0;
+
+	SCOPED_TRACE("UKMEM_TEST_SEED=" + std::to_string(seed));
+	while (std::chrono::steady_clock::now() < end) {
+		memory.after_read = nullptr;
+
+		live::reader reader(memory); /* of a sound description */
+		const uint64_t one_in = 1ull << (random() % 12);
+
+		memory.after_read = [&](const std::vector<live::piece> &pieces) {
+			/* Garbage may say that there is nothing to read. */
+			if (random() % one_in || pieces.empty())
+				return;
+
+			const live::piece &p = pieces[random() % pieces.size()];
+			if (!p.size)
+				return;
+			unsigned char *bytes = static_cast<unsigned char *>(p.to);
+			const size_t at = random() % p.size;
+
+			switch (random() % 3) {
+			case 0:
+				bytes[at] = static_cast<unsigned char>(random());
+				break;
+			case 1:
+				memset(bytes + at / 8 * 8, random() % 2 ? 0xff : 0,
+				       std::min<size_t>(8, p.size - at / 8 * 8));
+				break;
+			default:
+				for (size_t i = 0; i < p.size; i++)
+					bytes[i] = static_cast<unsigned char>(random());
+			}
+		};
+		try {
+			expect_possible(reader.take(everything));
+			good++;
+		} catch (const live::error &e) {
+			EXPECT_TRUE(e.why == live::reason::changing ||
+				    e.why == live::reason::replaced ||
+				    e.why == live::reason::not_ready)
+				<< e.what();
+			refused++;
+		}
+		if (HasFailure())
+			break;
+	}
+	EXPECT_GT(good, 0u);
+	EXPECT_GT(refused, 0u);
+	printf("%u snapshots of garbage, %u refused\n", good, refused);
+}
+
+} // namespace

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* A small pool of KFENCE's for tests, objects in it, and what reports about them say. */
+#ifndef UNIT_KFENCE_UTIL_H
+#define UNIT_KFENCE_UTIL_H
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kfence_shim.h"
+#include "ukmem/ukmem.h"
+
+extern "C" {
+#include "base/config.h"
+}
+
+enum { UNUSED, TAKEN, IN_USE, FREEING, FREED }; /* enum kfence_state */
+enum { OBJECTS = 8, PAGE = 4096 };
+
+/* Keeps the compiler from knowing what an address is. */
+inline char *unknown(void *p)
+{
+	asm volatile("" : "+r"(p));
+	return static_cast<char *>(p);
+}
+
+class KfenceTest : public ::testing::Test
+{
+	void SetUp() override
+	{
+		if (sysconf(_SC_PAGESIZE) != PAGE)
+			GTEST_SKIP() << "pages are not 4 KiB";
+		config_init();
+		config.kfence_num_objects = OBJECTS;
+		config.kfence_sample_interval = 1;
+		config.kfence_on_fault = KFENCE_ON_FAULT_CONTINUE;
+		config.invalid_free = INVALID_FREE_WARN;
+		kfree(kmalloc(1, GFP_KERNEL)); /* initialises everything */
+	}
+};
+
+/* A block of @size bytes in the pool, at the end of its page that is asked for. */
+inline char *guarded(size_t size, bool right)
+{
+	for (int i = 0; i < 1000; i++) {
+		shim_kfence_open();
+		char *p = unknown(shim_kmalloc_slow(size, GFP_KERNEL));
+
+		if (!p || !shim_kfence_has(p))
+			break;
+		if ((reinterpret_cast<uintptr_t>(p) % PAGE != 0) == right)
+			return p;
+		kfree(p);
+	}
+	ADD_FAILURE() << "no guarded block of " << size << " bytes";
+	return nullptr;
+}
+
+template <class F> std::string says(F bug)
+{
+	::testing::internal::CaptureStderr();
+	bug();
+	return ::testing::internal::GetCapturedStderr();
+}
+
+inline std::string address(const void *p)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%p", p);
+	return text;
+}
+
+inline std::string number(const void *p)
+{
+	return "kfence-#" + std::to_string(shim_kfence_index(p));
+}
+
+/* Runs @f in a child; it returns the child's status. */
+template <class F> void in_child(F f)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		alarm(20);
+		_exit(f());
+	}
+	int status;
+
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+}
+
+#endif
