@@ -47,6 +47,7 @@ bench-build: # release build and the peers of packages
 
 install: library ## install the release build (PREFIX=/usr/local DESTDIR=)
 	cmake --install $(BUILD) --prefix $(PREFIX)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 library: # the release build without tests and benchmarks
 	scripts/install-deps demo

@@ -218,31 +218,33 @@ def m32(folder):
 
 
 def musl(folder):
-    """musl-gcc sees only musl's headers: the kernel's are put beside them, as Alpine has them."""
+    """By cmake/musl.cmake: the library linked in both ways, and the drop-in loaded by musl's loader."""
     need("musl-gcc")
-    kernel = folder / "kernel"
-    kernel.mkdir(parents=True)
-    (kernel / "linux").symlink_to("/usr/include/linux")
-    (kernel / "asm-generic").symlink_to("/usr/include/asm-generic")
-    machine = run("gcc", "-dumpmachine").strip()
-    asm = Path("/usr/include", machine, "asm")
-    (kernel / "asm").symlink_to(asm if asm.exists() else "/usr/include/asm")
-    build = Build(folder, "musl-gcc", cxx="g++", cflags=f"-O2 -idirafter {kernel}")
+    build = Build(folder, "musl-gcc", cxx="g++", cflags=f"-O1 -D_GNU_SOURCE -idirafter {folder}/kernel-headers",
+                  options=[f"CMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/musl.cmake'}"])
     build.cxx = None
     build.check_headers()
     build.check_hello()
-    source = ROOT / "tests/aarch64/library_test.c"
     shared = [f"-L{build.shared}", "-lukmem", f"-Wl,-rpath,{build.shared}"]
+    source = ROOT / "tests/aarch64/library_test.c"
     for name, options, libraries in (("threads", [], shared), ("threads_static", ["-static"], None)):
-        program = build.program(name, "-D_GNU_SOURCE", *options, source=source, libraries=libraries)
-        output = run(program)
+        output = run(build.program(name, *options, source=source, libraries=libraries))
         expect("sums are exact" in output, output)
-        if Path("/proc/sys/kernel/osrelease").exists() and "rseq:" in output:
+        if "rseq:" in output:
             expect("registered by ukmem" in output, f"musl registers no thread, yet: {output}")
-    program = build.program("drop_in", source=ROOT / "packaging/use/drop_in.c", libraries=[])
-    for env in {}, {"LD_PRELOAD": str(build.drop_in)}:
-        output = run(program, env=env)
-        expect(output.startswith("ok") and ("ukmem" in output) == bool(env), f"with {env}: {output}")
+    # Every public function.
+    examples = sorted((ROOT / "docs/examples").glob("*.c"))
+    expect(len(examples) > 5, "there are no examples")
+    for example in examples:
+        run(build.program(f"example_{example.stem}", source=example, libraries=shared))
+    for source in ROOT / "packaging/use/drop_in.c", ROOT / "docs/examples/malloc.c":
+        program = build.program(f"on_{source.stem}", source=source, libraries=[])
+        expect("ld-musl" in run("readelf", "-lW", program), f"{program} is not musl's")
+        for env in {}, {"LD_PRELOAD": str(build.drop_in)}:
+            output = run(program, *(["on"] if env and source.stem == "malloc" else []), env=env)
+            expect(source.stem == "malloc" or output == ("ok ukmem\n" if env else "ok\n"), f"with {env}: {output}")
+    output = run(folder / "on_drop_in", env={"LD_PRELOAD": str(build.drop_in), "UKMEM_CONF": "passthrough:1"})
+    expect(output == "ok ukmem\n", f"on musl's own malloc: {output}")
 
 
 VARIANTS = {f"gcc-{version}": compiler(f"gcc-{version}") for version in (11, 12, 13, 14)}

@@ -20,6 +20,7 @@ table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabul
   width: 100%; }
 caption { text-align: left; font-weight: bold; padding: .4rem .5rem; }
 th, td { padding: .15rem .5rem; text-align: right; border-top: 1px solid #ddd; white-space: nowrap; }
+thead th { white-space: normal; vertical-align: bottom; }
 th { background: #f1f1f1; position: sticky; top: 0; }
 th:first-child, td:first-child, .words td, .words th { text-align: left; }
 .words { max-height: none; width: fit-content; }

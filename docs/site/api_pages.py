@@ -12,15 +12,22 @@ LINKS = {}  # names of functions that have an entry
 def prose(text, name_links=True):
     """Prose of a comment in reStructuredText: names become literals, calls become links."""
     out = []
-    for token in re.split(r"(`[^`]*`|\"[^\"]*\"|@\w+(?:\[[^\]]*[\])])?|<ukmem/[\w.]+>|\b\w+\(\d?\)|\b\w*_\w*\b\*?|\w+)", text):
+
+    def add(mark):
+        # An escaped space stands where neither white space nor a bracket does.
+        if re.search(r"[^\s'\"(\[{<\-/:]$", out[-1]) and not out[-1].endswith("\\ "):
+            out.append("\\ ")
+        out.append(mark + "\\ ")
+
+    for token in re.split(r"(`[^`]*`|\"[^\"]*\"|\*?@\w+(?:\[[^\]]*[\])])?|<ukmem/[\w.]+>|\b\w+\(\d?\)|\b\w*_\w*\b\*?|\w+)", text):
         if token.startswith("`"):
-            out.append("``" + token.strip("`") + "``\\ ")
-        elif token.startswith("@"):
-            out.append("``" + token[1:] + "``\\ ")
+            add("``" + token.strip("`") + "``")
+        elif token.startswith(("@", "*@")):
+            add("``" + token.replace("@", "", 1) + "``")
         elif re.fullmatch(r"\w+\(\)", token) and token[:-2] in LINKS and name_links:
-            out.append(":c:func:`" + token[:-2] + "`\\ ")
+            add(":c:func:`" + token[:-2] + "`")
         elif re.fullmatch(r"\w+\(\d?\)", token) or re.fullmatch(r"\w*_\w*\*?", token) or token.startswith("<ukmem/"):
-            out.append("``" + token + "``\\ ")
+            add("``" + token + "``")
         else:
             out.append(re.sub(r"([\\*|`])", r"\\\1", token))
     text = "".join(out)

@@ -100,7 +100,11 @@ static int malloc_open(void)
 /* glibc as it is unmaps the top of its heap whenever a burst was freed. */
 static int untrimmed_open(void)
 {
+#ifdef M_TRIM_THRESHOLD
 	return mallopt(M_TRIM_THRESHOLD, 1 << 30) ? 0 : -EOPNOTSUPP;
+#else
+	return -EOPNOTSUPP;
+#endif
 }
 
 static void *malloc_alloc(void)

@@ -17,6 +17,12 @@
  * it. Most stacks are read by unwind.c, which keeps what it learns from these tables.
  * stack_load() makes its first call, which may allocate, and loads libgcc_s where the process
  * has none. Without that, such a process has no unwinder.
+ *
+ * unwind.c does not take its place, because it knows two kinds of frames, on x86-64. The
+ * compiler's unwinder reads the other stacks: those with a signal handler, with a frame that
+ * its function realigned (code for vectors, often main), or with code that was made at run time
+ * and registered its tables; and all on aarch64. Without it such a stack would end at that
+ * frame, and a profile would not tell which functions of the program are above it.
  */
 #include "base/stack.h"
 
@@ -33,7 +39,6 @@
 /* A static program may be without them. */
 #pragma weak _Unwind_Backtrace
 #pragma weak _Unwind_GetIP
-#pragma weak dlopen
 #pragma weak dlsym
 
 struct dl_find_object;
@@ -191,9 +196,13 @@ void stack_load(void)
 	uintptr_t pc[2];
 	struct trace t = { .pc = pc, .most = ARRAY_SIZE(pc) };
 	backtrace_function *backtrace = unwinder(&t.ip);
+	void *(*open)(const char *, int) = NULL;
 
-	if (!backtrace && _dl_find_object && dlopen && dlsym) {
-		void *gcc = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	/* Looked up by name, because a static link would warn of a reference. */
+	if (dlsym)
+		*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
+	if (!backtrace && _dl_find_object && open) {
+		void *gcc = open("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
 		backtrace = gcc ? (backtrace_function *)dlsym(gcc, "_Unwind_Backtrace") : NULL;
 		loaded.ip = gcc ? (ip_function *)dlsym(gcc, "_Unwind_GetIP") : NULL;

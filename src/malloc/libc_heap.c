@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libc's malloc, for the tunable passthrough of the drop-in. glibc's own malloc has other names
- * besides malloc and free, which the drop-in takes. This table replaces that of os/os_heap.c.
+ * besides malloc and free, which the drop-in takes. musl's has none, so there it is the next
+ * one after the drop-in's: musl's dlsym() allocates nothing, as glibc's may. This table
+ * replaces that of os/os_heap.c.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -16,35 +18,52 @@ extern void *__libc_malloc(size_t size) __attribute__((weak));
 extern void *__libc_realloc(void *p, size_t size) __attribute__((weak));
 extern void __libc_free(void *p) __attribute__((weak));
 
+/* The next function of this name after the drop-in's. *@kept: found before, or NULL.
+ * Synchronization: relaxed; each thread finds the same. */
+static void *next_function(const char *name, _Atomic(void *) *kept)
+{
+	void *fn = atomic_load_explicit(kept, memory_order_relaxed);
+
+	if (unlikely(!fn)) {
+		fn = dlsym(RTLD_NEXT, name);
+		if (!fn)
+			log_fatal("passthrough: this libc has no %s", name);
+		atomic_store_explicit(kept, fn, memory_order_relaxed);
+	}
+	return fn;
+}
+
+/* libc's function with that name: by its other name, @function, if it has one. */
+#define LIBC(function, name)                                                                   \
+	({                                                                                     \
+		static _Atomic(void *) kept;                                                   \
+		likely(function) ? function                                                    \
+				 : (__typeof__(&function))next_function(name, &kept);          \
+	})
+
 static void *heap_alloc(size_t align, size_t size)
 {
-	if (unlikely(!__libc_malloc || !__libc_memalign || !__libc_realloc || !__libc_free))
-		log_fatal("passthrough: this libc does not name its own malloc");
-	return align <= _Alignof(max_align_t) ? __libc_malloc(size)
-					      : __libc_memalign(align, size);
+	return align <= _Alignof(max_align_t)
+		       ? LIBC(__libc_malloc, "malloc")(size)
+		       : LIBC(__libc_memalign, "aligned_alloc")(align, size);
 }
 
 static void *heap_resize(void *p, size_t size)
 {
-	return __libc_realloc(p, size);
+	return LIBC(__libc_realloc, "realloc")(p, size);
 }
 
 static void heap_free(void *p)
 {
-	__libc_free(p);
+	LIBC(__libc_free, "free")(p);
 }
 
-/* This function has no other name in glibc: look for the next one after the drop-in's. */
+/* This function has no other name in glibc, either. */
 static size_t heap_usable(const void *p)
 {
-	static _Atomic(void *) next;
-	void *fn = atomic_load_explicit(&next, memory_order_relaxed);
+	static _Atomic(void *) kept;
 
-	if (!fn) {
-		fn = dlsym(RTLD_NEXT, "malloc_usable_size");
-		atomic_store_explicit(&next, fn, memory_order_relaxed);
-	}
-	return fn ? ((size_t(*)(const void *))fn)(p) : 0;
+	return ((size_t(*)(const void *))next_function("malloc_usable_size", &kept))(p);
 }
 
 struct os_heap os_heap = {

@@ -17,6 +17,11 @@
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+// The program in the README of both crates is a test, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct BothCrates;
+
 pub mod alf;
 mod cache;
 mod global;
