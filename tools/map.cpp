@@ -82,7 +82,6 @@ std::string hex(uint64_t n)
 json snapshot_json(const live::heap_map &map, double seconds)
 {
 	json caches = json::array(), zones = json::array(), metadata = json::array();
-	const live::gauges &g = map.s.gauges;
 
 	for (const live::map_cache &c : map.caches)
 		caches.push_back({ { "name", c.name },
@@ -103,13 +102,7 @@ json snapshot_json(const live::heap_map &map, double seconds)
 		 { "huge_known", map.huge_known },
 		 { "page_size", map.s.page_size },
 		 { "cell_pages", map.cell_pages },
-		 { "gauges",
-		   { { "allocated", g.allocated },
-		     { "active", g.active },
-		     { "resident", g.resident },
-		     { "retained", g.retained },
-		     { "mapped", g.mapped },
-		     { "metadata", g.metadata } } },
+		 { "gauges", live::gauges_json(map.s).at("gauges") },
 		 { "aside_bytes", map.s.aside },
 		 { "metadata", metadata },
 		 { "caches", caches },

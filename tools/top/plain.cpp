@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "live/forms.h"
 #include "top/text.h"
 
 namespace top
@@ -104,19 +105,12 @@ static json table_json(const table &t)
 
 json as_json(const model &m)
 {
-	const live::gauges &g = m.now->gauges;
 	const totals t = totals_of(m);
 	model other = m;
 	json all = {
 		{ "ukmem",
 		  { { "version", m.version }, { "program", m.program }, { "pid", m.pid } } },
-		{ "gauges",
-		  { { "allocated", g.allocated },
-		    { "active", g.active },
-		    { "resident", g.resident },
-		    { "retained", g.retained },
-		    { "mapped", g.mapped },
-		    { "metadata", g.metadata } } },
+		{ "gauges", live::gauges_json(*m.now).at("gauges") },
 		{ "totals",
 		  { { "caches", t.caches },
 		    { "inuse", t.inuse },
