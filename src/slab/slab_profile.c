@@ -137,8 +137,11 @@ static double exp_of(double x)
 
 unsigned int slab_profile_weight(uint64_t bytes, unsigned int level)
 {
-	double w = 1, q = exp_of((double)bytes / mean_of(level)), rest;
+	double w = 1, q, rest;
 
+	if (likely(!level))
+		return 1;
+	q = exp_of((double)bytes / mean_of(level));
 	for (unsigned int j = 0; j < level; j++, q *= q)
 		w *= 1 + q;
 	rest = w - (double)(unsigned int)w;

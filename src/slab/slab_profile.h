@@ -6,7 +6,7 @@
 #include "slab/slab_types.h"
 
 /* The mean distance from sample to sample is doubled so often at most. */
-enum { SLAB_PROFILE_LEVELS = 10 };
+enum { SLAB_PROFILE_LEVELS = 12 };
 
 /* Allocates a block of @size bytes in place of an object, aligned as objects of that size are,
  * and records it as a sample that was drawn at @level. NULL: no memory. */

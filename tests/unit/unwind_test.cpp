@@ -196,6 +196,47 @@ TEST(Unwind, ReturnInTheMiddle)
 }
 #endif
 
+#if defined(__x86_64__) && defined(__LP64__)
+// The called function takes its arguments off the stack, so the caller's frame is smaller from
+// the return address on.
+extern "C" void unwind_callee_pops(void (*function)());
+asm(R"(
+	.text
+	.type unwind_pops, @function
+unwind_pops:
+	.cfi_startproc
+	sub $8, %rsp
+	.cfi_def_cfa_offset 16
+	call *%rdi
+	add $8, %rsp
+	.cfi_def_cfa_offset 8
+	ret $16
+	.cfi_endproc
+	.size unwind_pops, . - unwind_pops
+	.type unwind_callee_pops, @function
+unwind_callee_pops:
+	.cfi_startproc
+	push %rdi
+	.cfi_def_cfa_offset 16
+	push $0
+	.cfi_def_cfa_offset 24
+	push $0
+	.cfi_def_cfa_offset 32
+	call unwind_pops
+	.cfi_def_cfa_offset 16
+	add $8, %rsp
+	.cfi_def_cfa_offset 8
+	ret
+	.cfi_endproc
+	.size unwind_callee_pops, . - unwind_callee_pops
+)");
+
+TEST(Unwind, CalleePops)
+{
+	expect_same([] { unwind_callee_pops(look); });
+}
+#endif
+
 struct cleanup {
 	~cleanup()
 	{
