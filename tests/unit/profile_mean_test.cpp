@@ -27,8 +27,6 @@ double variance_at(unsigned int level, double n, double size)
 // for the other mean is under way each time.
 TEST_F(Profile, MeanChangesBetweenSites)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "one thread, and slow";
 	OneCpu stay;
 	at_site rare = { (uintptr_t)seldom, (uintptr_t)seldom + site_bytes };
 	at_site many = { (uintptr_t)often, (uintptr_t)often + site_bytes };
@@ -55,8 +53,6 @@ TEST_F(Profile, MeanChangesBetweenSites)
 // blocks; requests for many at once; young caches, whose arrays are empty.
 TEST_F(Profile, MeanWanders)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "one thread, and slow";
 	const unsigned int highest = 5;
 	std::minstd_rand random(1);
 
@@ -124,8 +120,6 @@ double time_in_samples(int n, double us_each)
 
 TEST(ProfileCost, StaysBelowItsShare)
 {
-	if (TEST_TSAN)
-		GTEST_SKIP() << "one thread, and slow";
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		OneCpu stay;
 
