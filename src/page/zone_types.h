@@ -123,7 +123,7 @@ static inline size_t zone_managed(const struct zone *z)
 	return atomic_load_explicit(&z->managed, memory_order_relaxed);
 }
 
-/* Pages that it may hand out before it is at its limit. Those in pagesets count as used. */
+/* Pages that it may hand out before it is at its limit. Pages in pagesets count as used. */
 static inline size_t zone_left(const struct zone *z)
 {
 	size_t managed = zone_managed(z), used;

@@ -137,7 +137,7 @@ TEST(ProfileCost, StaysBelowItsShare)
 		EXPECT_LT(shim_profile_level(), 12u);
 
 		counts before = estimate(sites(), any);
-		const int n = 2000000;
+		const int n = 700000;
 		const double part = time_in_samples(n, 1);
 		counts is = difference(estimate(sites(), any), before);
 
