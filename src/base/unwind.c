@@ -33,6 +33,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "base/stack_word.h"
 #include "base/unwind_rule.h"
@@ -132,11 +133,11 @@ static noinline uint64_t find_id(const struct file *f)
 			memcpy(&note, head + at, sizeof(note));
 			if (note.n_namesz > HEAD_BYTES || note.n_descsz > HEAD_BYTES)
 				break;
-			id += (note.n_namesz + 3) / 4 * 4;
+			id += align_up(note.n_namesz, 4);
 			if (note.n_type == NT_GNU_BUILD_ID && note.n_descsz >= WORD &&
 			    id + WORD <= end && !memcmp(head + id - 4, "GNU", 4))
 				return id;
-			at = id + (note.n_descsz + 3) / 4 * 4;
+			at = id + align_up(note.n_descsz, 4);
 		}
 	}
 	return 0;

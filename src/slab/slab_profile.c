@@ -127,8 +127,10 @@ static double exp_of(double x)
 
 	if (x > 30)
 		return 0;
-	for (; x > 1.0 / 16; x /= 2)
+	while (x > 1.0 / 16) {
+		x /= 2;
 		squares++;
+	}
 	e = 1 - x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
 	while (squares--)
 		e *= e;
