@@ -161,7 +161,8 @@ class searcher
 				continue;
 
 			const auto bytes = static_cast<double>(l.sampled);
-			const double each = live::allocations_for_sample(bytes, sites.interval);
+			const double each = static_cast<double>(l.weight) *
+					    live::allocations_for_sample(bytes, sites.interval);
 			stack_group &g = groups[sites.all[l.site].stack];
 
 			g.samples++;

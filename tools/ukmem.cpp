@@ -323,30 +323,31 @@ static CLI::App *add_config(CLI::App &app, std::string &program)
 	return sub;
 }
 
-static CLI::App *add_help(CLI::App &app, std::string &command)
+static CLI::App *add_help(CLI::App &app, std::vector<std::string> &command)
 {
 	CLI::App *sub = app.add_subcommand("help", "Show this, or what COMMAND does");
 
 	sub->group("Commands");
 	sub->formatter(std::make_shared<usage_formatter>("ukmem help [COMMAND]"));
-	sub->add_option("COMMAND", command);
+	sub->add_option("COMMAND", command, "This, or a command and one of its own");
 	return sub;
 }
 
-/* Prints the --help of @command, or of the tool if @command is empty. */
-static int help(const CLI::App &app, const std::string &command)
+/* Prints the --help of @command, of a command's own ("profile dump"), or of the tool if
+ * @command is empty. */
+static int help(const CLI::App &app, const std::vector<std::string> &command)
 {
 	std::string name = app.get_name();
 	const CLI::App *of = &app;
 
-	if (!command.empty()) {
-		const auto named = app.get_subcommands(
-			[&](const CLI::App *sub) { return sub->get_name() == command; });
+	for (const std::string &word : command) {
+		const auto named = of->get_subcommands(
+			[&](const CLI::App *sub) { return sub->get_name() == word; });
 
 		if (named.empty())
-			return fail(EXIT_USAGE, "there is no command '" + command + "'");
+			return fail(EXIT_USAGE, "there is no command '" + word + "'");
 		of = named[0];
-		name += " " + command;
+		name += " " + word;
 	}
 	std::cout << of->get_formatter()->make_help(of, name, CLI::AppFormatMode::Normal);
 	return end_output();
@@ -422,7 +423,8 @@ int main(int argc, char **argv)
 	allocinfo_options allocinfo_opts;
 	top_options top_opts;
 	profile_options profile_opts;
-	std::string help_of, config_of;
+	std::string config_of;
+	std::vector<std::string> help_of;
 	bool json = false;
 
 	app.set_version_flag("-V,--version", std::string("ukmem ") + ukmem_version());

@@ -4,9 +4,10 @@
  *
  * Each allocated byte is a sample point with probability 1 / interval, so an allocation of n
  * bytes is a sample with probability 1 - exp(-n / interval), whatever its size and wherever it
- * comes from. The library records the stack of each sample, and sees its free. Between samples
- * the fast paths are those of a program that is not profiled; without profiling nothing is
- * different at all.
+ * comes from. Where samples take more than 1 % of the CPU time (the tunable profile_cpu), they
+ * become rarer, and each is recorded as several, so that sums stay right on the average. The
+ * library records the stack of each sample, and sees its free. Between samples the fast paths
+ * are those of a program that is not profiled; without profiling nothing is different at all.
  */
 #ifndef UKMEM_PROFILE_H
 #define UKMEM_PROFILE_H
@@ -45,8 +46,8 @@ UKMEM_EXPORT int ukmem_profile_stop(void);
  * ukmem_profile_dump - write the profile to file descriptor @fd
  *
  * The format is that of gperftools' heap profiles ("heap_v2"), which pprof reads: for each
- * stack objects and bytes in use, and allocated until now, as sampled, followed by
- * /proc/self/maps.
+ * stack objects and bytes in use, and allocated until now, as they would be sampled with
+ * @interval, followed by /proc/self/maps.
  *
  * Context: any, also a signal handler; allocates nothing. Result: 0, or a negative errno of
  * write(); -ENOENT: there was no ukmem_profile_start().

@@ -202,6 +202,8 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 	BOOL(profile, 0, "sample allocations from the start; write the heap profile at exit")     \
 	BYTES(profile_interval, 512 * KIB, KIB, GIB,                                           \
 		"mean number of bytes from one sample to the next")                            \
+	NUMBER(profile_cpu, 1, 0, 100,                                                         \
+	       "percent of the CPU time that samples may take; 0: no bound")                   \
 	STRING(profile_file, "FILE", "of profile:1; %p: the PID; else ukmem.PID.heap")         \
 	BOOL(verbose, 0, "log start-up decisions to stderr")
 /* clang-format on */

@@ -12,13 +12,18 @@
  *	cfa = sp or rbp, plus a number		return address: below the cfa
  *	rbp of the caller: unchanged, or saved at a distance below the cfa
  *
- * Nearly all functions are of these two kinds. What is not (frames of signals, code written in
- * assembly, realigned stacks, code without unwind tables) ends the walk, and the compiler's
- * unwinder does it all.
+ * Nearly all functions are of these two kinds (unwind_rule.c). What is not (frames of signals,
+ * code written in assembly, realigned stacks, code without unwind tables) ends the walk, and
+ * the compiler's unwinder does it all.
  *
  * The table of rules has no lock. A rule and its key are two words that are read and written on
  * their own: the second is the first one combined with the key, so words of two rules make
- * none. A library may be unloaded and another one may lie at its addresses: an old rule leads
+ * none.
+ *
+ * A library may be unloaded and another one may lie at its addresses. So a rule's key has the
+ * identity of the file that the code is of: where libc has mapped it, and eight bytes of its
+ * build ID. Most frames are of the same file as the frame before, so a walk asks libc a few
+ * times. Two files without a build ID may have the same identity, and an old rule leads
  * anywhere then. So each page of the stack is tested before it is read, and a word that is no
  * return address, with unwind tables of its own, ends the walk.
  */
@@ -28,57 +33,48 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "base/stack_word.h"
+#include "base/unwind_rule.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #include <dlfcn.h>
+#include <elf.h>
 #endif
 
 /* Since glibc 2.35. */
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 #pragma weak _dl_find_object
 
-/* Registers by their numbers in unwind tables. */
-enum { REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
-
 /* ---- rules */
 
-enum { RULES = 4096, WALKS_BETWEEN = 256, WORD = sizeof(uintptr_t) };
-
-enum rule_kind {
-	RULE_NONE,    /* not known */
-	RULE_SP,      /* the frame ends at a distance from the stack pointer */
-	RULE_RBP,     /* from the frame pointer */
-	RULE_LAST,    /* the outermost frame */
-	RULE_COMPLEX, /* another unwinder has to do it */
-};
-
-struct rule {
-	enum rule_kind kind;
-	unsigned int cfa; /* words from the register */
-	unsigned int rbp; /* saved so many words below the cfa; 0: unchanged */
-};
+enum { RULES = 4096, FILES = 64, WALKS_BETWEEN = 256 };
 
 /* Synchronization: relaxed; see above. */
 struct kept_rule {
 	_Atomic uint64_t rule, sum;
 };
 
+/* What is kept. @ids, of files: a hash of where it is mapped, and in the low bits how far its
+ * build ID is from its first byte; 0: it has none there. Synchronization: relaxed. */
+struct kept {
+	struct kept_rule rules[RULES];
+	_Atomic uint64_t ids[FILES];
+};
+
 /* Synchronization: relaxed: nothing was written to the memory before. */
-static _Atomic(struct kept_rule *) rules;
+static _Atomic(struct kept *) memory_of_rules;
 
 size_t unwind_bytes(void)
 {
-	return RULES * sizeof(struct kept_rule);
+	return sizeof(struct kept);
 }
 
 void unwind_begin(void *memory)
 {
-	atomic_store_explicit(&rules, memory, memory_order_relaxed);
+	atomic_store_explicit(&memory_of_rules, memory, memory_order_relaxed);
 }
-
-enum { KIND_BITS = 3, RBP_BITS = 16, CFA_BITS = 24 };
 
 static uint64_t pack(struct rule r)
 {
@@ -95,372 +91,107 @@ static struct rule unpack(uint64_t word)
 	};
 }
 
-static uint64_t key_of(uintptr_t pc)
+static uint64_t mix(uint64_t x)
 {
-	uint64_t key = pc * 0x9e3779b97f4a7c15;
-
-	return key ^ key >> 32;
+	x *= 0x9e3779b97f4a7c15;
+	return x ^ x >> 32;
 }
 
-/* ---- unwind tables: the format is that of .eh_frame (Linux Standard Base) */
+/* ---- files: the program and its libraries */
 
-/* Bytes that are read one after the other; @bad: beyond the end, or of an unknown form. */
-struct reader {
-	const unsigned char *at, *end;
-	bool bad;
+struct file {
+	uintptr_t start, size; /* addresses */
+	uint64_t identity;
+	const unsigned char *tables; /* .eh_frame_hdr; NULL: none */
 };
 
-static uint64_t read_fixed(struct reader *r, size_t n)
-{
-	uint64_t value = 0;
+enum { HEAD_BYTES = 4096 }; /* of a file, which are mapped if its first byte is */
 
-	if (r->bad || (size_t)(r->end - r->at) < n) {
-		r->bad = true;
+/* How far the build ID is from the first byte of a file; 0: it has none close to that. */
+static noinline uint64_t find_id(const struct file *f)
+{
+	const char *head = (const char *)f->start;
+	Elf64_Ehdr elf;
+	Elf64_Phdr part;
+	Elf64_Nhdr note;
+
+	if (f->size < HEAD_BYTES || f->start % HEAD_BYTES || !is_readable(f->start))
 		return 0;
-	}
-	memcpy(&value, r->at, n); /* both are little-endian */
-	r->at += n;
-	return value;
-}
+	memcpy(&elf, head, sizeof(elf));
+	if (memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_phentsize != sizeof(part) ||
+	    elf.e_phoff > HEAD_BYTES || elf.e_phnum > (HEAD_BYTES - elf.e_phoff) / sizeof(part))
+		return 0;
+	for (size_t i = 0; i < elf.e_phnum; i++) {
+		memcpy(&part, head + elf.e_phoff + i * sizeof(part), sizeof(part));
+		if (part.p_type != PT_NOTE || part.p_offset > HEAD_BYTES ||
+		    part.p_filesz > HEAD_BYTES - part.p_offset)
+			continue;
+		for (size_t at = part.p_offset, end = at + part.p_filesz;
+		     at + sizeof(note) < end;) {
+			size_t id = at + sizeof(note);
 
-/* The bits of a number in groups of seven, the lowest first. *@read: how many bits; the highest
- * of them is the sign of a signed number. */
-static uint64_t read_groups(struct reader *r, unsigned int *read)
-{
-	uint64_t value = 0, byte;
-
-	*read = 0;
-	do {
-		byte = read_fixed(r, 1);
-		if (*read < 64)
-			value |= (byte & 0x7f) << *read;
-		*read += 7;
-	} while (byte & 0x80);
-	return value;
-}
-
-static uint64_t read_uleb(struct reader *r)
-{
-	unsigned int bits;
-
-	return read_groups(r, &bits);
-}
-
-static int64_t read_sleb(struct reader *r)
-{
-	unsigned int bits;
-	uint64_t value = read_groups(r, &bits);
-
-	if (bits < 64 && value >> (bits - 1))
-		value |= ~(uint64_t)0 << bits;
-	return (int64_t)value;
-}
-
-static void skip(struct reader *r, uint64_t n)
-{
-	if (n > (size_t)(r->end - r->at))
-		r->bad = true;
-	else
-		r->at += n;
-}
-
-static int32_t signed_at(const unsigned char *p)
-{
-	int32_t value;
-
-	memcpy(&value, p, sizeof(value));
-	return value;
-}
-
-/* An entry of a table, without its length: [at, end). False: none, or of a rare form. */
-static bool open_entry(struct reader *r, const unsigned char *entry)
-{
-	uint32_t length;
-
-	memcpy(&length, entry, sizeof(length));
-	*r = (struct reader){ entry + 4, entry + 4 + length, false };
-	return length && length < 0xfffffff0;
-}
-
-enum { ENC_UDATA4 = 0x03, ENC_PCREL_SDATA4 = 0x1b, ENC_DATAREL_SDATA4 = 0x3b };
-
-/* The entry of the function with the code at @pc, by the sorted table of the file that @pc lies
- * in; NULL: none. */
-static const unsigned char *find_entry(uintptr_t pc)
-{
-	enum { HEAD = 12, ROW = 8 };
-	struct dl_find_object object;
-	const unsigned char *head;
-	uint32_t low = 0, high;
-
-	if (!_dl_find_object || _dl_find_object((void *)pc, &object))
-		return NULL;
-	head = object.dlfo_eh_frame;
-	if (!head || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 || head[2] != ENC_UDATA4 ||
-	    head[3] != ENC_DATAREL_SDATA4)
-		return NULL;
-	memcpy(&high, head + 8, sizeof(high));
-	/* The last row that begins at @pc or before it is in [low, high). */
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if ((uintptr_t)head + (uintptr_t)(intptr_t)signed_at(head + HEAD +
-								     middle * (size_t)ROW) <=
-		    pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? head + signed_at(head + HEAD + (low - 1) * (size_t)ROW + 4) : NULL;
-}
-
-/* What the unwind instructions have said until now. */
-enum where { UNCHANGED, SAVED, NOWHERE, ELSEWHERE };
-
-struct row {
-	uint64_t cfa_reg;
-	int64_t cfa;	    /* bytes from the register */
-	bool complex;	    /* the cfa is not of that kind */
-	enum where rbp, ra; /* UNCHANGED: of @ra: not said */
-	int64_t rbp_at, ra_at;
-};
-
-struct program {
-	struct reader r;
-	uintptr_t at, pc; /* of the code: reached; wanted */
-	uint64_t code_align;
-	int64_t data_align;
-	struct row now, initial, stack[4];
-	unsigned int depth;
-};
-
-static void set_saved(struct program *p, uint64_t reg, enum where where, int64_t at)
-{
-	if (reg == REG_RBP) {
-		p->now.rbp = where;
-		p->now.rbp_at = at;
-	} else if (reg == REG_RA) {
-		p->now.ra = where;
-		p->now.ra_at = at;
-	} else if (reg == REG_RSP) {
-		p->now.complex = true;
-	}
-}
-
-static void restore(struct program *p, uint64_t reg)
-{
-	if (reg == REG_RBP)
-		set_saved(p, reg, p->initial.rbp, p->initial.rbp_at);
-	else
-		set_saved(p, reg, p->initial.ra, p->initial.ra_at);
-}
-
-static void set_cfa(struct program *p, uint64_t reg, int64_t at)
-{
-	p->now.cfa_reg = reg;
-	p->now.cfa = at;
-	p->now.complex = false;
-}
-
-/* Instructions whose number is in all their bits. */
-static void run_other(struct program *p, unsigned int instruction)
-{
-	struct reader *r = &p->r;
-	uint64_t reg;
-
-	switch (instruction) {
-	case 0x00: /* nop */
-		break;
-	case 0x02: /* advance_loc1, 2, 4 */
-		p->at += read_fixed(r, 1) * p->code_align;
-		break;
-	case 0x03:
-		p->at += read_fixed(r, 2) * p->code_align;
-		break;
-	case 0x04:
-		p->at += read_fixed(r, 4) * p->code_align;
-		break;
-	case 0x05: /* offset_extended */
-		reg = read_uleb(r);
-		set_saved(p, reg, SAVED, (int64_t)read_uleb(r) * p->data_align);
-		break;
-	case 0x06: /* restore_extended */
-		restore(p, read_uleb(r));
-		break;
-	case 0x07: /* undefined */
-		set_saved(p, read_uleb(r), NOWHERE, 0);
-		break;
-	case 0x08: /* same_value */
-		set_saved(p, read_uleb(r), UNCHANGED, 0);
-		break;
-	case 0x09: /* register */
-		set_saved(p, read_uleb(r), ELSEWHERE, 0);
-		read_uleb(r);
-		break;
-	case 0x0a: /* remember_state */
-		if (p->depth == sizeof(p->stack) / sizeof(p->stack[0]))
-			r->bad = true;
-		else
-			p->stack[p->depth++] = p->now;
-		break;
-	case 0x0b: /* restore_state */
-		if (!p->depth)
-			r->bad = true;
-		else
-			p->now = p->stack[--p->depth];
-		break;
-	case 0x0c: /* def_cfa */
-		reg = read_uleb(r);
-		set_cfa(p, reg, (int64_t)read_uleb(r));
-		break;
-	case 0x0d: /* def_cfa_register */
-		p->now.cfa_reg = read_uleb(r);
-		break;
-	case 0x0e: /* def_cfa_offset */
-		p->now.cfa = (int64_t)read_uleb(r);
-		break;
-	case 0x0f: /* def_cfa_expression */
-		p->now.complex = true;
-		skip(r, read_uleb(r));
-		break;
-	case 0x10: /* expression, val_expression */
-	case 0x16:
-		set_saved(p, read_uleb(r), ELSEWHERE, 0);
-		skip(r, read_uleb(r));
-		break;
-	case 0x11: /* offset_extended_sf */
-		reg = read_uleb(r);
-		set_saved(p, reg, SAVED, read_sleb(r) * p->data_align);
-		break;
-	case 0x14: /* val_offset, val_offset_sf */
-	case 0x15:
-		set_saved(p, read_uleb(r), ELSEWHERE, 0);
-		read_uleb(r);
-		break;
-	case 0x2e: /* GNU_args_size */
-		read_uleb(r);
-		break;
-	default:
-		r->bad = true;
-	}
-}
-
-/* Runs instructions until those for the wanted address are done. */
-static void run(struct program *p)
-{
-	while (!p->r.bad && p->r.at < p->r.end && p->at <= p->pc) {
-		unsigned int byte = (unsigned int)read_fixed(&p->r, 1), low = byte & 0x3f;
-
-		switch (byte & 0xc0) {
-		case 0x40: /* advance_loc */
-			p->at += low * p->code_align;
-			break;
-		case 0x80: /* offset */
-			set_saved(p, low, SAVED, (int64_t)read_uleb(&p->r) * p->data_align);
-			break;
-		case 0xc0: /* restore */
-			restore(p, low);
-			break;
-		default:
-			run_other(p, byte);
+			memcpy(&note, head + at, sizeof(note));
+			if (note.n_namesz > HEAD_BYTES || note.n_descsz > HEAD_BYTES)
+				break;
+			id += align_up(note.n_namesz, 4);
+			if (note.n_type == NT_GNU_BUILD_ID && note.n_descsz >= WORD &&
+			    id + WORD <= end && !memcmp(head + id - 4, "GNU", 4))
+				return id;
+			at = id + align_up(note.n_descsz, 4);
 		}
 	}
+	return 0;
 }
 
-/* What all functions of a compilation have in common (CIE). */
-static bool run_common(struct program *p, const unsigned char *entry)
+/* Finds the file that the code at @pc is of; else the code stands for itself. */
+static noinline void find_file(struct kept *kept, struct file *f, uintptr_t pc)
 {
-	struct reader *r = &p->r;
-	const char *letters;
-	uint64_t version;
+	struct dl_find_object object;
+	uint64_t hash, id, word;
 
-	if (!open_entry(r, entry) || read_fixed(r, 4))
-		return false;
-	version = read_fixed(r, 1);
-	letters = (const char *)r->at;
-	skip(r, strnlen(letters, (size_t)(r->end - r->at)) + 1);
-	/* 'S' is for frames of signals; without 'z' and 'R' there is no encoding. */
-	if (r->bad || letters[0] != 'z' || strchr(letters, 'S') ||
-	    (version != 1 && version != 3))
-		return false;
-	p->code_align = read_uleb(r);
-	p->data_align = read_sleb(r);
-	if ((version == 1 ? read_fixed(r, 1) : read_uleb(r)) != REG_RA)
-		return false;
-	read_uleb(r);
-	for (const char *c = letters + 1; *c && !r->bad; c++)
-		if (*c == 'R')
-			r->bad |= read_fixed(r, 1) != ENC_PCREL_SDATA4;
-		else if (*c == 'L')
-			read_fixed(r, 1);
-		else if (*c == 'P') /* a pointer of 4 or 8 bytes */
-			skip(r, (read_fixed(r, 1) & 7) == 3 ? 4 : 8);
-		else
-			r->bad = true;
-	run(p);
-	return !r->bad;
-}
-
-static struct rule rule_of(const struct row *row)
-{
-	struct rule r = { .kind = RULE_COMPLEX };
-	int64_t cfa = row->cfa / WORD, rbp = row->rbp == SAVED ? -row->rbp_at / WORD : 0;
-
-	if (row->ra == NOWHERE)
-		return (struct rule){ .kind = RULE_LAST };
-	if (row->complex || row->ra != SAVED || row->ra_at != -WORD || row->cfa % WORD ||
-	    cfa < 0 || cfa >= 1 << CFA_BITS || (row->rbp != SAVED && row->rbp != UNCHANGED) ||
-	    (row->rbp == SAVED && (row->rbp_at % WORD || rbp <= 0 || rbp >= 1 << RBP_BITS)))
-		return r;
-	if (row->cfa_reg == REG_RSP)
-		r.kind = RULE_SP;
-	else if (row->cfa_reg == REG_RBP)
-		r.kind = RULE_RBP;
-	r.cfa = (unsigned int)cfa;
-	r.rbp = (unsigned int)rbp;
-	return r;
-}
-
-/* Reads the rule for the return address @pc: that of the call in front of it. */
-static noinline struct rule read_rule(uintptr_t pc)
-{
-	const struct rule complex = { .kind = RULE_COMPLEX };
-	struct program p = { .pc = pc - 1 };
-	const unsigned char *entry = find_entry(pc - 1), *common;
-	struct reader r;
-	uint64_t begin, size;
-
-	if (!entry || !open_entry(&r, entry))
-		return complex;
-	common = r.at - (uint32_t)read_fixed(&r, 4);
-	begin = (uintptr_t)r.at + (uintptr_t)(intptr_t)signed_at(r.at);
-	skip(&r, 4);
-	size = read_fixed(&r, 4);
-	if (r.bad || pc - 1 - begin >= size || !run_common(&p, common))
-		return complex;
-	skip(&r, read_uleb(&r));
-	p.initial = p.now;
-	p.r = r;
-	p.at = begin;
-	run(&p);
-	return p.r.bad ? complex : rule_of(&p.now);
+	if (!_dl_find_object || _dl_find_object((void *)pc, &object)) {
+		*f = (struct file){ .start = pc, .size = 1 };
+		return;
+	}
+	f->start = (uintptr_t)object.dlfo_map_start;
+	f->size = (uintptr_t)object.dlfo_map_end - f->start;
+	f->tables = object.dlfo_eh_frame;
+	hash = mix(f->start ^ mix(f->size ^ mix((uintptr_t)object.dlfo_link_map ^
+						mix((uintptr_t)f->tables))));
+	id = atomic_load_explicit(&kept->ids[hash % FILES], memory_order_relaxed);
+	if (unlikely((id ^ hash) / HEAD_BYTES)) {
+		id = hash / HEAD_BYTES * HEAD_BYTES + find_id(f);
+		atomic_store_explicit(&kept->ids[hash % FILES], id, memory_order_relaxed);
+	}
+	id %= HEAD_BYTES;
+	f->identity = hash;
+	if (likely(id)) {
+		memcpy(&word, (const char *)f->start + id, sizeof(word));
+		f->identity ^= mix(word);
+	}
 }
 
 /* ---- the walk */
 
-static struct rule find_rule(struct kept_rule *kept, uintptr_t pc, bool anew)
+/* @f: the file of the frame before; becomes that of @pc. */
+static struct rule find_rule(struct kept *kept, struct file *f, uintptr_t pc, bool anew)
 {
-	uint64_t key = key_of(pc), rule, sum;
+	uint64_t key, rule, sum;
+	struct kept_rule *at;
 	struct rule r;
 
-	rule = atomic_load_explicit(&kept[key % RULES].rule, memory_order_relaxed);
-	sum = atomic_load_explicit(&kept[key % RULES].sum, memory_order_relaxed);
+	if (pc - 1 - f->start >= f->size)
+		find_file(kept, f, pc - 1);
+	key = mix(pc ^ f->identity);
+	at = &kept->rules[key % RULES];
+	rule = atomic_load_explicit(&at->rule, memory_order_relaxed);
+	sum = atomic_load_explicit(&at->sum, memory_order_relaxed);
 	if (likely((rule ^ sum) == key && rule && !anew))
 		return unpack(rule);
-	r = read_rule(pc);
+	r = unwind_read_rule(f->tables, pc);
 	rule = pack(r);
-	atomic_store_explicit(&kept[key % RULES].rule, rule, memory_order_relaxed);
-	atomic_store_explicit(&kept[key % RULES].sum, rule ^ key, memory_order_relaxed);
+	atomic_store_explicit(&at->rule, rule, memory_order_relaxed);
+	atomic_store_explicit(&at->sum, rule ^ key, memory_order_relaxed);
 	return r;
 }
 
@@ -513,14 +244,15 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 			  .rbp = word_at(frame),
 			  .tested = frame };
 	uintptr_t at = word_at(frame + WORD);
-	struct kept_rule *kept = atomic_load_explicit(&rules, memory_order_relaxed);
+	struct kept *kept = atomic_load_explicit(&memory_of_rules, memory_order_relaxed);
+	struct file f = { .size = 0 };
 	bool anew = is_one_of_many();
 	unsigned int n = 0;
 
 	if (!kept)
 		return 0;
 	for (;;) {
-		struct rule r = find_rule(kept, at, anew);
+		struct rule r = find_rule(kept, &f, at, anew);
 
 		if (at == caller)
 			n = 0;

@@ -327,6 +327,7 @@ static const struct live_entry entries[] = {
 	CONSTANT(PROFILE_STACK_DEPTH),
 	FIELD(page, sampled),
 	FIELD(page, sample.site),
+	FIELD(page, sample.weight),
 	FIELD(page, sample.bytes),
 };
 

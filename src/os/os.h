@@ -50,6 +50,7 @@ struct os_calls {
 	int (*address_space_limit)(size_t *bytes);
 	uint64_t (*now_ms)(void); /* monotonic, a few milliseconds coarse */
 	uint64_t (*now_us)(void); /* monotonic, exact; without a system call where it can */
+	uint64_t (*cpu_us)(void); /* the CPU time of all threads; 0: not known */
 };
 
 extern struct os_calls os_calls;

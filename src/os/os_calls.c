@@ -265,6 +265,15 @@ static uint64_t linux_now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+static uint64_t linux_cpu_us(void)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now))
+		return 0;
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 uint32_t os_thread_id(void)
 {
 	return (uint32_t)syscall(SYS_gettid);
@@ -289,6 +298,7 @@ int os_prctl(int option, const unsigned long arg[4])
 			     .page_size = linux_page_size,                                     \
 			     .address_space_limit = linux_address_space_limit,                 \
 			     .now_ms = linux_now_ms, .now_us = linux_now_us,                   \
+			     .cpu_us = linux_cpu_us,                                           \
 	}
 
 const struct os_calls os_calls_linux = LINUX_CALLS;

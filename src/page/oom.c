@@ -117,8 +117,7 @@ static void report_zone(const struct zone *z)
 
 	log_warn("Node %d %s free:%zukB min:%zukB low:%zukB high:%zukB used:%zukB dirty:%zukB "
 		 "mapped:%zukB limit:%zukB",
-		 node_data[z->node].node_id, zone_names[z->type],
-		 kib(zone_managed(z) - min_size(used, zone_managed(z))),
+		 node_data[z->node].node_id, zone_names[z->type], kib(zone_left(z)),
 		 kib(zone_wmark(z, WMARK_MIN)), kib(zone_wmark(z, WMARK_LOW)),
 		 kib(zone_wmark(z, WMARK_HIGH)), kib(used), kib(dirty), kib(zone_below(z)),
 		 kib(zone_managed(z)));

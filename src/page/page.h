@@ -146,7 +146,9 @@ struct page {
 		struct {
 			/* LARGE, if sampled: profile/profile.c. The other two words are
 			 * those of guarded blocks: kmalloc/large_debug.h. */
-			uint64_t site, bytes;
+			uint32_t site;
+			uint16_t weight, level; /* samples it stands for; its draw's */
+			uint64_t bytes;
 		} sample;
 	};
 };

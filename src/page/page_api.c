@@ -296,9 +296,7 @@ unsigned long zone_managed_pages(const struct zone *zone)
 
 unsigned long zone_free_pages(const struct zone *zone)
 {
-	size_t used = atomic_load_explicit(&zone->used, memory_order_relaxed);
-
-	return zone_managed(zone) - min_size(used, zone_managed(zone));
+	return zone_left(zone);
 }
 
 unsigned long min_wmark_pages(const struct zone *zone)

@@ -7,6 +7,7 @@
 #define PAGE_ZONE_TYPES_H
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "page/page.h"
@@ -120,6 +121,15 @@ struct zone {
 static inline size_t zone_managed(const struct zone *z)
 {
 	return atomic_load_explicit(&z->managed, memory_order_relaxed);
+}
+
+/* Pages that it may hand out before it is at its limit. Pages in pagesets count as used. */
+static inline size_t zone_left(const struct zone *z)
+{
+	size_t managed = zone_managed(z), used;
+
+	used = atomic_load_explicit(&z->used, memory_order_relaxed);
+	return managed - min_size(used, managed);
 }
 
 static inline size_t zone_wmark(const struct zone *z, enum zone_watermarks mark)

@@ -24,9 +24,11 @@
 #include "base/stack.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
+#include "os/os.h"
 #include "page/lookup.h"
 #include "percpu/register.h"
 #include "percpu/sections.h"
+#include "profile/cost.h"
 #include "profile/sites.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_hard.h"
@@ -35,31 +37,40 @@
 
 enum { INTERVAL_MIN = 1024, INTERVAL_MAX = 1 << 30 };
 
-static void record(struct page *page, uint64_t bytes, const void *caller)
+static void count(struct page *page, const uintptr_t *pc, unsigned int depth, uint64_t bytes)
+{
+	page->sample.site = site_find(pc, depth, bytes);
+	page->sample.weight = (uint16_t)slab_profile_weight(bytes, page->sample.level);
+	page->sample.bytes = bytes;
+	site_count(page->sample.site, page->sample.weight, bytes);
+}
+
+static void record(struct page *page, uint64_t bytes, unsigned int level, const void *caller)
 {
 	uintptr_t pc[PROFILE_STACK_DEPTH];
 	unsigned int depth = stack_read(pc, PROFILE_STACK_DEPTH, caller, true);
 
-	page->sample.site = site_find(pc, depth, bytes);
-	page->sample.bytes = bytes;
+	page->sample.level = (uint16_t)level;
+	count(page, pc, depth, bytes);
 	page->sampled = 1;
-	site_count((unsigned int)page->sample.site, bytes);
 }
 
 static void forget(struct page *page)
 {
-	site_uncount((unsigned int)page->sample.site, page->sample.bytes);
+	site_uncount(page->sample.site, page->sample.weight, page->sample.bytes);
 }
 
-static void *sample_object(size_t size, gfp_t flags, const void *caller)
+static void *sample_object(size_t size, unsigned int level, gfp_t flags, const void *caller)
 {
+	uint64_t started = os_calls.now_us();
 	/* Objects whose size is a power of two may be promised alignment to it. */
 	unsigned int order =
 		is_pow2(size) && size > page_size() ? ilog2(size) - page_window.page_shift : 0;
 	void *p = large_alloc_unsampled(size, order, flags, caller);
 
 	if (p)
-		record(page_of(p), size, caller);
+		record(page_of(p), size, level, caller);
+	cost_add(started);
 	return p;
 }
 
@@ -80,6 +91,8 @@ static bool free_object(size_t size, void *obj, bool zero)
  * is none may become one by the bytes that it grows. */
 static void sample_block(struct page *page, size_t more, const void *caller)
 {
+	unsigned int level = slab_profile_level();
+
 	if (page->sampled) {
 		uintptr_t pc[PROFILE_STACK_DEPTH];
 		struct profile_site *s = &profile_sites[page->sample.site];
@@ -87,11 +100,12 @@ static void sample_block(struct page *page, size_t more, const void *caller)
 
 		memcpy(pc, s->pc, depth * sizeof(*pc));
 		forget(page);
-		page->sample.bytes = large_size(page);
-		page->sample.site = site_find(pc, depth, page->sample.bytes);
-		site_count((unsigned int)page->sample.site, page->sample.bytes);
-	} else if (more && slab_profile_gap() < more) {
-		record(page, large_size(page), caller);
+		count(page, pc, depth, large_size(page));
+	} else if (more && slab_profile_gap(level) < more) {
+		uint64_t started = os_calls.now_us();
+
+		record(page, large_size(page), level, caller);
+		cost_add(started);
 	}
 }
 
@@ -151,6 +165,7 @@ static int start(uint64_t interval)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	slab_profile_seed((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^
 			  (uint64_t)getpid());
+	cost_begin();
 	atomic_store_explicit(&slab_profile.interval, interval, memory_order_relaxed);
 	atomic_store_explicit(&slab_profile.sample, sample_object, memory_order_relaxed);
 	atomic_store_explicit(&slab_profile.free, free_object, memory_order_relaxed);

@@ -88,20 +88,20 @@ unsigned int site_find(const uintptr_t *pc, unsigned int depth, uint64_t bytes)
 	return 0;
 }
 
-void site_count(unsigned int site, uint64_t bytes)
+void site_count(unsigned int site, unsigned int n, uint64_t bytes)
 {
 	struct profile_site *s = &profile_sites[site];
 
-	atomic_fetch_add_explicit(&s->allocs, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->alloc_bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->allocs, n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->alloc_bytes, n * bytes, memory_order_relaxed);
 }
 
-void site_uncount(unsigned int site, uint64_t bytes)
+void site_uncount(unsigned int site, unsigned int n, uint64_t bytes)
 {
 	struct profile_site *s = &profile_sites[site];
 
-	atomic_fetch_add_explicit(&s->frees, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->free_bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->frees, n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->free_bytes, n * bytes, memory_order_relaxed);
 }
 
 bool site_read(unsigned int site, struct profile_counts *c)

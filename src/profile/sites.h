@@ -29,8 +29,9 @@ extern struct profile_site *profile_sites;
 bool sites_init(void);
 /* The index of the site for a stack and a size. */
 unsigned int site_find(const uintptr_t *pc, unsigned int depth, uint64_t bytes);
-void site_count(unsigned int site, uint64_t bytes);
-void site_uncount(unsigned int site, uint64_t bytes);
+/* @n samples of @bytes bytes each. */
+void site_count(unsigned int site, unsigned int n, uint64_t bytes);
+void site_uncount(unsigned int site, unsigned int n, uint64_t bytes);
 /* Whether the site is complete; its counts: none in use is negative. */
 struct profile_counts {
 	uint64_t allocs, alloc_bytes, live, live_bytes;

@@ -70,9 +70,10 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 			return obj;
 	}
 	if (slab_profile_has(s)) {
-		obj = slab_profile_take(s, node)
-			      ? slab_kfence_alloc(s, node, size, flags, caller)
-			      : slab_profile_sample(s, flags, caller);
+		struct slab_next next = slab_profile_take(s, node);
+
+		obj = next.others ? slab_kfence_alloc(s, node, size, flags, caller)
+				  : slab_profile_sample(s, next.level, flags, caller);
 		if (obj)
 			return obj;
 	}
@@ -266,9 +267,12 @@ static unsigned int pop_many(struct kmem_cache *s, unsigned int node, gfp_t flag
 static noinline void sample_some(struct kmem_cache *s, unsigned int node, size_t n, void **p,
 				 gfp_t flags, const void *caller)
 {
-	for (uint64_t i = slab_profile_take(s, node); i < n; i += 1 + slab_profile_others(s)) {
-		void *obj = slab_profile_sample(s, flags, caller);
+	struct slab_next next = slab_profile_take(s, node);
 
+	for (uint64_t i = next.others; i < n; i += 1 + next.others) {
+		void *obj = slab_profile_sample(s, next.level, flags, caller);
+
+		next = slab_profile_next(s);
 		if (!obj)
 			continue;
 		slab_put(s, &p[i], 1, SLAB_PUT_CPU);

@@ -149,13 +149,12 @@ static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, 
 static uint32_t pops_since_move(const struct kmem_cache *s, unsigned int node,
 				const struct pcpu_array *a, unsigned int cpu)
 {
-	uint64_t *noted = per_cpu_ptr(&s->events[SLAB_NR_EVENTS + node], cpu);
+	uint32_t *noted = &slab_note(s, node, cpu)->pops;
 	uint32_t now = pcpu_array_low_pops(pcpu_array_header(a));
-	uint64_t before = __atomic_load_n(noted, __ATOMIC_RELAXED);
+	uint32_t before = __atomic_load_n(noted, __ATOMIC_RELAXED);
 
-	debug_assert(node < page_window.nr_nodes);
 	__atomic_store_n(noted, now, __ATOMIC_RELAXED);
-	return (now - (uint32_t)before) & PCPU_ARRAY_POPS_MASK;
+	return (now - before) & PCPU_ARRAY_POPS_MASK;
 }
 
 /* The pops after which an array of @capacity need not grow. */
@@ -325,7 +324,7 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
 		return capacity;
 	if (!capacity)
-		slab_profile_arm_new(s, array, cpu);
+		slab_profile_arm_new(s, node, cpu);
 	if (!widen(s, a, cpu, &capacity, (uint16_t)(capacity + more))) {
 		slab_budget_uncharge(s, cpu, more);
 		return capacity;

@@ -34,6 +34,18 @@
  *   6. KFENCE serves only allocations that a draw has shown to be no samples. So it takes
  *	nothing from a site's part, however it chooses. Such an allocation pops nothing: if the
  *	draw became the countdown, it is one of those drawn, and is left out.
+ *   7. The mean may change at any time (profile/cost.c doubles and halves it: a level is the
+ *	number of doublings), as long as what was drawn has no part in it. A countdown is of the
+ *	level at which it was drawn, and the array's note keeps that level. Its allocations have
+ *	the probability p(k) of that level k, so its sample counts for 1 / p(k) allocations.
+ *	Readers know one mean, that of level 0. So the sample is recorded as w of level 0:
+ *
+ *	    w = p(0) / p(k) = (1 - q^(2^k)) / (1 - q) = product of 1 + q^(2^j), j = 0 .. k - 1
+ *
+ *	with q = exp(-size / (interval * 2^k)). A whole number of samples is recorded, drawn so
+ *	that its mean is w. The winner of a winding writes the level after the countdown. A
+ *	thread of the same CPU that uses that countdown up in between finds the level before,
+ *	which is another one only if the mean has just changed.
  *
  * A sample is no object of the cache but a block of whole pages, as in jemalloc. The array map
  * has no entry for it, so its free takes the slow path, and other frees do as ever.
@@ -83,20 +95,67 @@ static double log_of(double m, int e)
 	       2 * s * (1 + s2 * (1.0 / 3 + s2 * (1.0 / 5 + s2 * (1.0 / 7 + s2 / 9))));
 }
 
-uint64_t slab_profile_gap(void)
+/* A uniform number in (0, 1), as m * 2^e. */
+static double uniform(int *e)
 {
-	uint64_t u = random_bits() >> 11 | 1; /* 53 bits; u / 2^53 is uniform in (0, 1) */
+	uint64_t u = random_bits() >> 11 | 1; /* 53 bits */
 	int top = (int)ilog2(u);
-	double m = (double)u / (double)((uint64_t)1 << top);
-	double mean =
-		(double)atomic_load_explicit(&slab_profile.interval, memory_order_relaxed);
 
-	return (uint64_t)(mean * -log_of(m, top - 53));
+	*e = top - 53;
+	return (double)u / (double)((uint64_t)1 << top);
 }
 
-uint64_t slab_profile_others(const struct kmem_cache *s)
+static double mean_of(unsigned int level)
 {
-	return slab_profile_gap() / s->size;
+	return (double)(atomic_load_explicit(&slab_profile.interval, memory_order_relaxed)
+			<< level);
+}
+
+uint64_t slab_profile_gap(unsigned int level)
+{
+	int e;
+	double m = uniform(&e);
+
+	return (uint64_t)(mean_of(level) * -log_of(m, e));
+}
+
+/* e^-@x for @x >= 0, with an error below 1e-7. */
+static double exp_of(double x)
+{
+	unsigned int squares = 0;
+	double e;
+
+	if (x > 30)
+		return 0;
+	while (x > 1.0 / 16) {
+		x /= 2;
+		squares++;
+	}
+	e = 1 - x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
+	while (squares--)
+		e *= e;
+	return e;
+}
+
+unsigned int slab_profile_weight(uint64_t bytes, unsigned int level)
+{
+	double w = 1, q, rest;
+
+	if (likely(!level))
+		return 1;
+	q = exp_of((double)bytes / mean_of(level));
+	for (unsigned int j = 0; j < level; j++, q *= q)
+		w *= 1 + q;
+	rest = w - (double)(unsigned int)w;
+	return (unsigned int)w +
+	       (rest * (double)((uint64_t)1 << 53) > (double)(random_bits() >> 11));
+}
+
+struct slab_next slab_profile_next(const struct kmem_cache *s)
+{
+	unsigned int level = slab_profile_level();
+
+	return (struct slab_next){ slab_profile_gap(level) / s->size, level };
 }
 
 /* The most allocations that a countdown counts: few, while KFENCE waits for one. */
@@ -105,35 +164,48 @@ static unsigned int longest(void)
 	return kfence_gate_is_open() ? TICKS_TO_KFENCE : PCPU_ARRAY_TICKS;
 }
 
-/* Winds a countdown of @n allocations that are no samples, and one that is. */
-static bool wind(void *array, unsigned int cpu, uint64_t header, uint64_t n)
+/* The level at which an array's countdown was drawn. */
+static unsigned int noted_level(const struct kmem_cache *s, unsigned int node, unsigned int cpu)
+{
+	return __atomic_load_n(&slab_note(s, node, cpu)->level, __ATOMIC_RELAXED);
+}
+
+/* Winds a countdown of allocations that are no samples, and one that is. */
+static bool wind(struct kmem_cache *s, unsigned int node, unsigned int cpu, uint64_t header,
+		 struct slab_next next)
 {
 	unsigned int most = longest();
 	/* Else nothing is known of the allocation after @most others. */
-	bool sample = n < most;
+	bool sample = next.others < most;
 
-	return pcpu_array_wind_cpu(array, cpu, header, sample ? (unsigned int)n : most, sample);
+	if (!pcpu_array_wind_cpu(slab_array(s, node), cpu, header,
+				 sample ? (unsigned int)next.others : most, sample))
+		return false;
+	__atomic_store_n(&slab_note(s, node, cpu)->level, next.level, __ATOMIC_RELAXED);
+	return true;
 }
 
-struct slab_draw slab_profile_draw(const struct kmem_cache *s, uint64_t header)
+struct slab_draw slab_profile_draw(const struct kmem_cache *s, unsigned int node,
+				   uint64_t header)
 {
-	struct slab_draw d = { .sample = header & PCPU_ARRAY_MARK };
+	struct slab_draw d = { .sample = header & PCPU_ARRAY_MARK, .cpu = pcpu_index() };
 
-	d.others = slab_profile_others(s);
+	if (d.sample && d.cpu < pcpu.nr_ids)
+		d.level = noted_level(s, node, d.cpu);
+	d.next = slab_profile_next(s);
 	/* Nothing is known of this allocation: it is the first one of those that are drawn. */
-	if (!d.sample && !d.others) {
+	if (!d.sample && !d.next.others) {
 		d.sample = true;
-		d.others = slab_profile_others(s);
+		d.level = d.next.level;
+		d.next = slab_profile_next(s);
 	}
 	return d;
 }
 
 bool slab_profile_wind(struct kmem_cache *s, unsigned int node, uint64_t header,
-		       uint64_t others)
+		       const struct slab_draw *draw)
 {
-	unsigned int cpu = pcpu_index();
-
-	return cpu < pcpu.nr_ids && wind(slab_array(s, node), cpu, header, others);
+	return draw->cpu < pcpu.nr_ids && wind(s, node, draw->cpu, header, draw->next);
 }
 
 /* Whether an array has a countdown that was drawn: since it is open. */
@@ -144,36 +216,43 @@ static bool is_armed(const struct pcpu_array *a)
 }
 
 /* Again if the array is in use meanwhile, but not if it is stopped. */
-static void arm(struct kmem_cache *s, void *array, unsigned int cpu)
+static void arm(struct kmem_cache *s, unsigned int node, unsigned int cpu)
 {
 	uint64_t h;
 
 	do {
-		h = pcpu_array_header(pcpu_ptr(array, cpu));
-	} while (!(h & PCPU_ARRAY_STOP) && !wind(array, cpu, h, slab_profile_others(s)) &&
+		h = pcpu_array_header(pcpu_ptr(slab_array(s, node), cpu));
+	} while (!(h & PCPU_ARRAY_STOP) && !wind(s, node, cpu, h, slab_profile_next(s)) &&
 		 pcpu_use_rseq());
 }
 
-uint64_t slab_profile_take(struct kmem_cache *s, unsigned int node)
+struct slab_next slab_profile_take(struct kmem_cache *s, unsigned int node)
 {
-	uint64_t n = slab_profile_others(s), h;
+	struct slab_next drawn = slab_profile_next(s), left;
 	unsigned int cpu = pcpu_index();
 	void *array = slab_array(s, node);
+	uint64_t h;
 
 	if (cpu >= pcpu.nr_ids || !is_armed(pcpu_ptr(array, cpu)))
-		return n;
+		return drawn;
 	do {
+		left.level = noted_level(s, node, cpu);
 		h = pcpu_array_header(pcpu_ptr(array, cpu));
-		if (!(h & PCPU_ARRAY_STOP) && wind(array, cpu, h, slab_profile_others(s)))
-			return pcpu_array_left(h) + (h & PCPU_ARRAY_MARK ? 0 : n);
+		left.others = pcpu_array_left(h);
+		if (!(h & PCPU_ARRAY_STOP) && wind(s, node, cpu, h, slab_profile_next(s))) {
+			if (h & PCPU_ARRAY_MARK)
+				return left;
+			drawn.others += left.others;
+			return drawn;
+		}
 	} while (!(h & PCPU_ARRAY_STOP) && pcpu_use_rseq());
-	return n;
+	return drawn;
 }
 
-void slab_profile_arm_new(struct kmem_cache *s, void *array, unsigned int cpu)
+void slab_profile_arm_new(struct kmem_cache *s, unsigned int node, unsigned int cpu)
 {
 	if (slab_profile_has(s))
-		arm(s, array, cpu);
+		arm(s, node, cpu);
 }
 
 void slab_profile_arm_all(struct kmem_cache *s)
@@ -183,15 +262,16 @@ void slab_profile_arm_all(struct kmem_cache *s)
 
 		for_each_cpu_unit (cpu)
 			if (is_armed(pcpu_ptr(array, cpu)))
-				arm(s, array, cpu);
+				arm(s, node, cpu);
 	}
 }
 
-void *slab_profile_sample(struct kmem_cache *s, gfp_t flags, const void *caller)
+void *slab_profile_sample(struct kmem_cache *s, unsigned int level, gfp_t flags,
+			  const void *caller)
 {
 	slab_sample_function *sample =
 		atomic_load_explicit(&slab_profile.sample, memory_order_relaxed);
-	void *obj = sample(s->size, flags | s->gfp, caller);
+	void *obj = sample(s->size, level, flags | s->gfp, caller);
 
 	if (obj && s->ctor)
 		s->ctor(obj);

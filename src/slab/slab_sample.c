@@ -26,17 +26,17 @@
 static noinline void *look_for_both(struct kmem_cache *s, unsigned int node, uint64_t header,
 				    size_t size, gfp_t flags, const void *caller)
 {
-	struct slab_draw draw = slab_profile_draw(s, header);
+	struct slab_draw draw = slab_profile_draw(s, node, header);
 	void *obj = NULL;
 
 	if (!draw.sample) {
 		obj = slab_kfence_alloc(s, node, size, flags, caller);
 		if (obj)
-			draw.others--; /* one of them is served, and does not pop */
+			draw.next.others--; /* one of them is served, and does not pop */
 	}
-	if (!slab_profile_wind(s, node, header, draw.others) || !draw.sample)
+	if (!slab_profile_wind(s, node, header, &draw) || !draw.sample)
 		return obj;
-	return slab_profile_sample(s, flags, caller);
+	return slab_profile_sample(s, draw.level, flags, caller);
 }
 
 void *slab_sample_point(struct kmem_cache *s, unsigned int node, uint64_t header, size_t size,

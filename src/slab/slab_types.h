@@ -242,11 +242,24 @@ struct slab_params {
 	const struct slab_twin_ops *ops;
 };
 
-/* A cache's per-CPU words: its events, and behind them, for each node, how many objects had
- * been popped off its array when objects last moved (slab_capacity.c). */
+/* A note of a CPU's array for one node's objects. Synchronization: relaxed, any thread. */
+struct slab_note {
+	uint32_t pops;	/* objects popped off it when objects last moved: slab_capacity.c */
+	uint32_t level; /* its countdown was drawn at this level: slab_profile.c */
+};
+
+/* A cache's per-CPU words: its events, and behind them a note for each node. */
 static inline size_t slab_events_bytes(void)
 {
-	return (SLAB_NR_EVENTS + page_window.nr_nodes) * sizeof(uint64_t);
+	return SLAB_NR_EVENTS * sizeof(uint64_t) +
+	       page_window.nr_nodes * sizeof(struct slab_note);
+}
+
+static inline struct slab_note *slab_note(const struct kmem_cache *s, unsigned int node,
+					  unsigned int cpu)
+{
+	debug_assert(node < page_window.nr_nodes);
+	return (struct slab_note *)(void *)per_cpu_ptr(&s->events[SLAB_NR_EVENTS], cpu) + node;
 }
 
 static always_inline void slab_count_events(struct kmem_cache *s, enum slab_event e, uint64_t n)

@@ -36,6 +36,14 @@ expect top -- == --interval --once --sort
 expect watch --gauge '' == resident allocated
 expect run --conf dirty == dirty_max: dirty_decay_ms:
 expect help lea == leaks
+expect help profile d == dump
+expect profile '' == start stop dump
+expect profile dump -- == --format --output --growth --allocated
+expect profile dump --format '' == pprof folded flame heap
+expect top --by '' == caches cpus nodes
+expect top -s '' == a o c n
+expect map -o /et == /etc
+expect leaks --limit '' ==
 expect map 1 '' ==
 expect nosuchcommand ==
 "$tool" run sleep 60 &
@@ -48,5 +56,13 @@ expect top '' == "$child"
 expect attr "$child" kmalloc-6 == kmalloc-64 kmalloc-640
 kill "$child" 2>/dev/null
 wait 2>/dev/null
+# Each command, and each of its options, as its help has them.
+for command in $("$tool" --help | sed -n '/^Commands:/,$ s/^  \([a-z]*\) .*/\1/p') 'profile start' 'profile stop' 'profile dump'; do
+	# shellcheck disable=SC2086 # two words
+	set -- $command
+	expect "$1" == "$1"
+	mapfile -t options < <("$tool" "$@" --help | grep -oE '^  (-.,)?--[a-z-]+' | grep -oE -- '--[a-z-]+')
+	expect "$@" -- == "${options[@]}"
+done
 ((failed)) || echo "completions are right"
 exit "$failed"

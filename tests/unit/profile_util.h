@@ -17,7 +17,18 @@
 #include <ukmem/profile.h>
 #include <ukmem/stats.h>
 
+extern "C" {
+#include "base/config.h"
+}
+
 inline size_t interval = 16384;
+
+// The interval is short, so that there are many samples: they may cost what they do.
+inline const bool unbounded = [] {
+	config_init();
+	config.profile_cpu = 0;
+	return true;
+}();
 
 struct counts {
 	double live = 0, live_bytes = 0, allocs = 0, alloc_bytes = 0;

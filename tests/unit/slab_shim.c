@@ -12,6 +12,7 @@
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"
 #include "slab/slab_page.h"
+#include "slab/slab_profile.h"
 #include "slab/slab_reserve.h"
 #include "slab/slab_verify.h"
 
@@ -255,4 +256,14 @@ void shim_hold_shared(struct kmem_cache *s, unsigned int cpu)
 unsigned int shim_no_cpu(void)
 {
 	return SIDE_MAX_CPUS - 1;
+}
+
+unsigned int shim_profile_level(void)
+{
+	return slab_profile_level();
+}
+
+void shim_profile_set_level(unsigned int level)
+{
+	atomic_store(&slab_profile.level, level);
 }

@@ -26,6 +26,9 @@ struct shim_geometry {
 };
 
 bool shim_slab_init(void);
+/* How often the heap profile's mean is doubled. */
+unsigned int shim_profile_level(void);
+void shim_profile_set_level(unsigned int level);
 void shim_slab_count(struct kmem_cache *s, struct shim_counts *c);
 void shim_slab_geometry(struct kmem_cache *s, struct shim_geometry *g);
 /* The fast path of kmem_cache_free() alone; false: nothing was done. */

@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Completes the words of ukmem(1) for bash: commands and options as the tool's own help lists them, the PIDs of
-# processes that run on ukmem, and names of their caches.
+# Completes the words of ukmem(1) for bash: commands, options and their values as the tool's own help lists them, the
+# PIDs of processes that run on ukmem, and names of their caches.
 
-# The commands that "ukmem help" lists.
+# The commands of the tool, or those of a command (profile).
 _ukmem_commands()
 {
-	"$1" help 2>/dev/null | sed -n '/^Commands:/,$ s/^  \([a-z]\{1,\}\) .*/\1/p'
+	"$@" --help 2>/dev/null | sed -n '/^Commands:/,$ s/^  \([a-z]\{1,\}\) .*/\1/p'
 }
 
 # The options of a command.
 _ukmem_options()
 {
-	"$1" help "$2" 2>/dev/null |
+	"$@" --help 2>/dev/null |
 		sed -n '/^Options:/,/^$/ s/^  \(-[^ ]*\).*/\1/p' | tr , '\n'
 }
 
-# The choices of an option whose help shows them in braces.
-_ukmem_choices()
+# _ukmem_value OPTION TOOL COMMAND...: what stands behind an option in the help; nothing: it is a flag.
+_ukmem_value()
 {
-	"$1" help "$2" 2>/dev/null | sed -n "s/^  [^{]*$3 [^{]*{\([^}]*\)}.*/\1/p" | tr , '\n'
+	local option=$1
+	shift
+	"$@" --help 2>/dev/null |
+		sed -n "s/^  \(-.,\)\{0,1\}$option \([A-Z[][^ ]*\).*/\2/p; s/^  $option,--[a-z-]* \([A-Z[][^ ]*\).*/\1/p"
 }
 
 _ukmem_pids()
@@ -32,45 +35,59 @@ _ukmem_caches()
 	"$1" slabinfo "$2" 2>/dev/null | awk 'NR > 2 { print $1 }'
 }
 
+# The keys that sort a table.
+_ukmem_keys()
+{
+	"$@" --help 2>/dev/null | sed -n '/^Keys/,/^[a-z]/ s/^  \([a-z]\)  .*/\1/p'
+}
+
+# _ukmem_complete_value VALUE PID TOOL COMMAND...: completes what stands behind an option.
+_ukmem_complete_value()
+{
+	local value=$1 pid=$2 words
+	shift 2
+	case $value in
+	*{*)
+		words=${value#*\{}
+		words=${words%%\}*}
+		mapfile -t COMPREPLY < <(compgen -W "${words//,/ }" -- "$current")
+		;;
+	FILE*) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+	COMMAND*) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
+	KEY:VALUE*)
+		mapfile -t COMPREPLY < <(compgen -S : -W "$("$1" config 2>/dev/null |
+			sed -n '/^key /,$ s/^\([a-z_]*\) .*/\1/p')" -- "$current")
+		compopt -o nospace 2>/dev/null
+		;;
+	KEY*) mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_keys "$@")" -- "$current") ;;
+	CACHE*) [[ -z $pid ]] || mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_caches "$1" "$pid")" -- "$current") ;;
+	esac
+}
+
 _ukmem()
 {
 	local tool=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-	local command=${COMP_WORDS[1]} pid='' word i words=''
+	local command=${COMP_WORDS[1]} first=2 pid='' value word i words='' of
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_commands "$tool") --help --version" -- "$current")
 		return
 	fi
-	case $previous in
-	-o | --output)
-		mapfile -t COMPREPLY < <(compgen -f -- "$current")
-		return
-		;;
-	--by | --gauge)
-		mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_choices "$tool" "$command" "$previous")" -- "$current")
-		return
-		;;
-	--command)
-		mapfile -t COMPREPLY < <(compgen -c -- "$current")
-		return
-		;;
-	--conf)
-		mapfile -t COMPREPLY < <(compgen -S : -W "$("$tool" config 2>/dev/null |
-			sed -n '/^key /,$ s/^\([a-z_]*\) .*/\1/p')" -- "$current")
-		compopt -o nospace 2>/dev/null
-		return
-		;;
-	--interval | -d | --count | --limit | --min-age | --listen | --sort | -s | --prefix)
-		return
-		;;
-	esac
+	of=("$tool" "$command")
+	if [[ $command == profile ]]; then
+		if ((COMP_CWORD == 2)); then
+			mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_commands "${of[@]}") --help" -- "$current")
+			return
+		fi
+		of+=("${COMP_WORDS[2]}")
+		first=3
+	fi
 	# A program that is started completes its own words.
-	for ((i = 2; i < COMP_CWORD; i++)); do
+	for ((i = first; i < COMP_CWORD; i++)); do
 		word=${COMP_WORDS[i]}
 		case $word in
-		--conf | --interval | --count | -c | --cache | --set) ((i++)) ;;
-		-*) ;;
+		-*) [[ -z $(_ukmem_value "$word" "${of[@]}") ]] || ((i++)) ;;
 		*[!0-9]*)
 			if [[ -z $pid && $command =~ ^(run|slabinfo|vmstat|zoneinfo|buddyinfo|slab)$ ]]; then
 				if declare -F _command_offset >/dev/null; then
@@ -84,14 +101,24 @@ _ukmem()
 		*) pid=${pid:-$word} ;;
 		esac
 	done
+	if [[ $previous == -* ]]; then
+		value=$(_ukmem_value "$previous" "${of[@]}")
+		if [[ $value ]]; then
+			_ukmem_complete_value "$value" "$pid" "${of[@]}"
+			return
+		fi
+	fi
 	if [[ $current == -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_options "$tool" "$command")" -- "$current")
+		mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_options "${of[@]}")" -- "$current")
 		return
 	fi
 	case $command in
-	help) words=$(_ukmem_commands "$tool") ;;
-	run) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
-	config) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
+	help)
+		words=$(_ukmem_commands "$tool")
+		[[ $previous != profile ]] || words=$(_ukmem_commands "$tool" profile)
+		;;
+	run | config) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
+	decode) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
 	attr) if [[ $pid ]]; then words=$(_ukmem_caches "$tool" "$pid"); else words=$(_ukmem_pids "$tool"); fi ;;
 	slabinfo | vmstat | zoneinfo | buddyinfo | slab)
 		if [[ -z $pid ]]; then

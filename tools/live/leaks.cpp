@@ -471,7 +471,7 @@ void searcher::list_leaked(leak_search &search)
 			search.leaked.push_back(
 				{ all.address_of(r, n), all.size_of(r), r.kind, !direct.has(n),
 				  hash != hashes.end() && hash->first == n ? hash->second : 0,
-				  r.sampled, r.site });
+				  r.sampled, r.site, r.weight });
 		}
 	std::sort(search.leaked.begin(), search.leaked.end(),
 		  [](const leaked_object &a, const leaked_object &b) { return a.at < b.at; });

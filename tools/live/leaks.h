@@ -28,10 +28,10 @@ namespace live
 struct leaked_object {
 	address at;
 	uint64_t size;
-	uint32_t kind;		/**< index of leak_search::kinds */
-	bool indirect;		/**< only reachable from leaked objects */
-	uint64_t hash;		/**< of its contents */
-	uint64_t sampled, site; /**< as those of its run */
+	uint32_t kind;			/**< index of leak_search::kinds */
+	bool indirect;			/**< only reachable from leaked objects */
+	uint64_t hash;			/**< of its contents */
+	uint64_t sampled, site, weight; /**< as those of its run */
 };
 
 /** One pass over a process. */

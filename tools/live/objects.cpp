@@ -176,6 +176,7 @@ uint64_t objects::add_entry(span &s, uint64_t pfn, const unsigned char *entry, u
 	if (sampled) {
 		runs.back().sampled = sampled;
 		runs.back().site = number(h.l.field_of("page.sample.site"), entry);
+		runs.back().weight = number(h.l.field_of("page.sample.weight"), entry);
 	}
 	return pages;
 }

@@ -71,6 +71,7 @@ struct run {
 	uint32_t kind;
 	uint64_t sampled = 0; /**< in the heap profile: bytes that the program asked for */
 	uint64_t site = 0;    /**< with that: index of the stack, heap_sites */
+	uint64_t weight = 0;  /**< with that: as so many samples it counts */
 };
 
 class objects

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads what unwind tables say of one return address, as a rule for unwind.c. The format is
+ * that of .eh_frame (Linux Standard Base): a sorted table leads to the entry of a function,
+ * whose instructions are run up to that address.
+ */
+#include "base/unwind_rule.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+#if defined(__x86_64__) && defined(__LP64__)
+
+/* Registers by their numbers in unwind tables. */
+enum { REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
+
+/* Bytes that are read one after the other; @bad: beyond the end, or of an unknown form. */
+struct reader {
+	const unsigned char *at, *end;
+	bool bad;
+};
+
+static uint64_t read_fixed(struct reader *r, size_t n)
+{
+	uint64_t value = 0;
+
+	if (r->bad || (size_t)(r->end - r->at) < n) {
+		r->bad = true;
+		return 0;
+	}
+	memcpy(&value, r->at, n); /* both are little-endian */
+	r->at += n;
+	return value;
+}
+
+/* The bits of a number in groups of seven, the lowest first. *@read: how many bits; the highest
+ * of them is the sign of a signed number. */
+static uint64_t read_groups(struct reader *r, unsigned int *read)
+{
+	uint64_t value = 0, byte;
+
+	*read = 0;
+	do {
+		byte = read_fixed(r, 1);
+		if (*read < 64)
+			value |= (byte & 0x7f) << *read;
+		*read += 7;
+	} while (byte & 0x80);
+	return value;
+}
+
+static uint64_t read_uleb(struct reader *r)
+{
+	unsigned int bits;
+
+	return read_groups(r, &bits);
+}
+
+static int64_t read_sleb(struct reader *r)
+{
+	unsigned int bits;
+	uint64_t value = read_groups(r, &bits);
+
+	if (bits < 64 && value >> (bits - 1))
+		value |= ~(uint64_t)0 << bits;
+	return (int64_t)value;
+}
+
+static void skip(struct reader *r, uint64_t n)
+{
+	if (n > (size_t)(r->end - r->at))
+		r->bad = true;
+	else
+		r->at += n;
+}
+
+static int32_t signed_at(const unsigned char *p)
+{
+	int32_t value;
+
+	memcpy(&value, p, sizeof(value));
+	return value;
+}
+
+/* An entry of a table, without its length: [at, end). False: none, or of a rare form. */
+static bool open_entry(struct reader *r, const unsigned char *entry)
+{
+	uint32_t length;
+
+	memcpy(&length, entry, sizeof(length));
+	*r = (struct reader){ entry + 4, entry + 4 + length, false };
+	return length && length < 0xfffffff0;
+}
+
+enum { ENC_UDATA4 = 0x03, ENC_PCREL_SDATA4 = 0x1b, ENC_DATAREL_SDATA4 = 0x3b };
+
+/* The entry of the function with the code at @pc, by the sorted table @head of its file; NULL:
+ * none. */
+static const unsigned char *find_entry(const unsigned char *head, uintptr_t pc)
+{
+	enum { HEAD = 12, ROW = 8 };
+	uint32_t low = 0, high;
+
+	if (!head || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 || head[2] != ENC_UDATA4 ||
+	    head[3] != ENC_DATAREL_SDATA4)
+		return NULL;
+	memcpy(&high, head + 8, sizeof(high));
+	/* The last row that begins at @pc or before it is in [low, high). */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)head + (uintptr_t)(intptr_t)signed_at(head + HEAD +
+								     middle * (size_t)ROW) <=
+		    pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? head + signed_at(head + HEAD + (low - 1) * (size_t)ROW + 4) : NULL;
+}
+
+/* What the unwind instructions have said until now. */
+enum where { UNCHANGED, SAVED, NOWHERE, ELSEWHERE };
+
+struct row {
+	uint64_t cfa_reg;
+	int64_t cfa;	    /* bytes from the register */
+	bool complex;	    /* the cfa is not of that kind */
+	enum where rbp, ra; /* UNCHANGED: of @ra: not said */
+	int64_t rbp_at, ra_at;
+};
+
+struct program {
+	struct reader r;
+	uintptr_t at, pc; /* of the code: reached; wanted */
+	uint64_t code_align;
+	int64_t data_align;
+	struct row now, initial, stack[4];
+	unsigned int depth;
+};
+
+static void set_saved(struct program *p, uint64_t reg, enum where where, int64_t at)
+{
+	if (reg == REG_RBP) {
+		p->now.rbp = where;
+		p->now.rbp_at = at;
+	} else if (reg == REG_RA) {
+		p->now.ra = where;
+		p->now.ra_at = at;
+	} else if (reg == REG_RSP) {
+		p->now.complex = true;
+	}
+}
+
+static void restore(struct program *p, uint64_t reg)
+{
+	if (reg == REG_RBP)
+		set_saved(p, reg, p->initial.rbp, p->initial.rbp_at);
+	else
+		set_saved(p, reg, p->initial.ra, p->initial.ra_at);
+}
+
+static void set_cfa(struct program *p, uint64_t reg, int64_t at)
+{
+	p->now.cfa_reg = reg;
+	p->now.cfa = at;
+	p->now.complex = false;
+}
+
+/* Instructions whose number is in all their bits. */
+static void run_other(struct program *p, unsigned int instruction)
+{
+	struct reader *r = &p->r;
+	uint64_t reg;
+
+	switch (instruction) {
+	case 0x00: /* nop */
+		break;
+	case 0x02: /* advance_loc1, 2, 4 */
+		p->at += read_fixed(r, 1) * p->code_align;
+		break;
+	case 0x03:
+		p->at += read_fixed(r, 2) * p->code_align;
+		break;
+	case 0x04:
+		p->at += read_fixed(r, 4) * p->code_align;
+		break;
+	case 0x05: /* offset_extended */
+		reg = read_uleb(r);
+		set_saved(p, reg, SAVED, (int64_t)read_uleb(r) * p->data_align);
+		break;
+	case 0x06: /* restore_extended */
+		restore(p, read_uleb(r));
+		break;
+	case 0x07: /* undefined */
+		set_saved(p, read_uleb(r), NOWHERE, 0);
+		break;
+	case 0x08: /* same_value */
+		set_saved(p, read_uleb(r), UNCHANGED, 0);
+		break;
+	case 0x09: /* register */
+		set_saved(p, read_uleb(r), ELSEWHERE, 0);
+		read_uleb(r);
+		break;
+	case 0x0a: /* remember_state */
+		if (p->depth == sizeof(p->stack) / sizeof(p->stack[0]))
+			r->bad = true;
+		else
+			p->stack[p->depth++] = p->now;
+		break;
+	case 0x0b: /* restore_state */
+		if (!p->depth)
+			r->bad = true;
+		else
+			p->now = p->stack[--p->depth];
+		break;
+	case 0x0c: /* def_cfa */
+		reg = read_uleb(r);
+		set_cfa(p, reg, (int64_t)read_uleb(r));
+		break;
+	case 0x0d: /* def_cfa_register */
+		p->now.cfa_reg = read_uleb(r);
+		break;
+	case 0x0e: /* def_cfa_offset */
+		p->now.cfa = (int64_t)read_uleb(r);
+		break;
+	case 0x0f: /* def_cfa_expression */
+		p->now.complex = true;
+		skip(r, read_uleb(r));
+		break;
+	case 0x10: /* expression, val_expression */
+	case 0x16:
+		set_saved(p, read_uleb(r), ELSEWHERE, 0);
+		skip(r, read_uleb(r));
+		break;
+	case 0x11: /* offset_extended_sf */
+		reg = read_uleb(r);
+		set_saved(p, reg, SAVED, read_sleb(r) * p->data_align);
+		break;
+	case 0x14: /* val_offset, val_offset_sf */
+	case 0x15:
+		set_saved(p, read_uleb(r), ELSEWHERE, 0);
+		read_uleb(r);
+		break;
+	case 0x2e: /* GNU_args_size */
+		read_uleb(r);
+		break;
+	default:
+		r->bad = true;
+	}
+}
+
+/* Runs instructions until those for the wanted address are done. */
+static void run(struct program *p)
+{
+	while (!p->r.bad && p->r.at < p->r.end && p->at <= p->pc) {
+		unsigned int byte = (unsigned int)read_fixed(&p->r, 1), low = byte & 0x3f;
+
+		switch (byte & 0xc0) {
+		case 0x40: /* advance_loc */
+			p->at += low * p->code_align;
+			break;
+		case 0x80: /* offset */
+			set_saved(p, low, SAVED, (int64_t)read_uleb(&p->r) * p->data_align);
+			break;
+		case 0xc0: /* restore */
+			restore(p, low);
+			break;
+		default:
+			run_other(p, byte);
+		}
+	}
+}
+
+/* What all functions of a compilation have in common (CIE). */
+static bool run_common(struct program *p, const unsigned char *entry)
+{
+	struct reader *r = &p->r;
+	const char *letters;
+	uint64_t version;
+
+	if (!open_entry(r, entry) || read_fixed(r, 4))
+		return false;
+	version = read_fixed(r, 1);
+	letters = (const char *)r->at;
+	skip(r, strnlen(letters, (size_t)(r->end - r->at)) + 1);
+	/* 'S' is for frames of signals; without 'z' and 'R' there is no encoding. */
+	if (r->bad || letters[0] != 'z' || strchr(letters, 'S') ||
+	    (version != 1 && version != 3))
+		return false;
+	p->code_align = read_uleb(r);
+	p->data_align = read_sleb(r);
+	if ((version == 1 ? read_fixed(r, 1) : read_uleb(r)) != REG_RA)
+		return false;
+	read_uleb(r);
+	for (const char *c = letters + 1; *c && !r->bad; c++)
+		if (*c == 'R')
+			r->bad |= read_fixed(r, 1) != ENC_PCREL_SDATA4;
+		else if (*c == 'L')
+			read_fixed(r, 1);
+		else if (*c == 'P') /* a pointer of 4 or 8 bytes */
+			skip(r, (read_fixed(r, 1) & 7) == 3 ? 4 : 8);
+		else
+			r->bad = true;
+	run(p);
+	return !r->bad;
+}
+
+static struct rule rule_of(const struct row *row)
+{
+	struct rule r = { .kind = RULE_COMPLEX };
+	int64_t cfa = row->cfa / WORD, rbp = row->rbp == SAVED ? -row->rbp_at / WORD : 0;
+
+	if (row->ra == NOWHERE)
+		return (struct rule){ .kind = RULE_LAST };
+	if (row->complex || row->ra != SAVED || row->ra_at != -WORD || row->cfa % WORD ||
+	    cfa < 0 || cfa >= 1 << CFA_BITS || (row->rbp != SAVED && row->rbp != UNCHANGED) ||
+	    (row->rbp == SAVED && (row->rbp_at % WORD || rbp <= 0 || rbp >= 1 << RBP_BITS)))
+		return r;
+	if (row->cfa_reg == REG_RSP)
+		r.kind = RULE_SP;
+	else if (row->cfa_reg == REG_RBP)
+		r.kind = RULE_RBP;
+	r.cfa = (unsigned int)cfa;
+	r.rbp = (unsigned int)rbp;
+	return r;
+}
+
+noinline struct rule unwind_read_rule(const unsigned char *tables, uintptr_t pc)
+{
+	const struct rule complex = { .kind = RULE_COMPLEX };
+	struct program p = { .pc = pc - 1 };
+	const unsigned char *entry = find_entry(tables, pc - 1), *common;
+	struct reader r;
+	uint64_t begin, size;
+
+	if (!entry || !open_entry(&r, entry))
+		return complex;
+	common = r.at - (uint32_t)read_fixed(&r, 4);
+	begin = (uintptr_t)r.at + (uintptr_t)(intptr_t)signed_at(r.at);
+	skip(&r, 4);
+	size = read_fixed(&r, 4);
+	if (r.bad || pc - 1 - begin >= size || !run_common(&p, common))
+		return complex;
+	skip(&r, read_uleb(&r));
+	p.initial = p.now;
+	p.r = r;
+	p.at = begin;
+	run(&p);
+	return p.r.bad ? complex : rule_of(&p.now);
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* What the profile's samples cost; see cost.c. */
+#ifndef PROFILE_COST_H
+#define PROFILE_COST_H
+
+#include <stdint.h>
+
+/* Begins a window. */
+void cost_begin(void);
+/* A sample was begun at @started, by os_calls.now_us(), and is finished. */
+void cost_add(uint64_t started);
+
+#endif
