@@ -201,16 +201,37 @@ static UKMEM_INLINE void alf_queue_copy(void **to, void *const *from, uint32_t n
 		alf_queue_copy_one(to, from);
 }
 
+/*
+ * Place @start of the ring, in a register: some processors forward a stored pointer to the next
+ * load of it at once, but not if an index register is involved.
+ */
+static UKMEM_INLINE void **alf_queue_place(struct alf_queue *q, uint32_t start)
+{
+	void **place = alf_queue_ring(q) + start;
+
+	__asm__("" : "+r"(place));
+	return place;
+}
+
+/* Whether @n places from @start on lie in a row. One always does. */
+static UKMEM_INLINE bool alf_queue_in_a_row(const struct alf_queue_side *side, uint32_t start,
+					    uint32_t n)
+{
+	return (__builtin_constant_p(n) && n == 1) ||
+	       __builtin_expect(n <= side->size - start, 1);
+}
+
 /* Copies @ptr[0..n-1] to ring places [index, index + n); alf_queue_get() copies back. */
 static UKMEM_INLINE void alf_queue_put(struct alf_queue *q, uint32_t index, void *const *ptr,
 				       uint32_t n)
 {
-	uint32_t start = index & q->producer.mask, end = q->producer.size - start;
+	uint32_t start = index & q->producer.mask, end;
 
-	if (__builtin_expect(n <= end, 1)) {
-		alf_queue_copy(alf_queue_ring(q) + start, ptr, n);
+	if (alf_queue_in_a_row(&q->producer, start, n)) {
+		alf_queue_copy(alf_queue_place(q, start), ptr, n);
 		return;
 	}
+	end = q->producer.size - start;
 	alf_queue_copy(alf_queue_ring(q) + start, ptr, end);
 	alf_queue_copy(alf_queue_ring(q), ptr + end, n - end);
 }
@@ -218,12 +239,13 @@ static UKMEM_INLINE void alf_queue_put(struct alf_queue *q, uint32_t index, void
 static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void **ptr,
 				       uint32_t n)
 {
-	uint32_t start = index & q->consumer.mask, end = q->consumer.size - start;
+	uint32_t start = index & q->consumer.mask, end;
 
-	if (__builtin_expect(n <= end, 1)) {
-		alf_queue_copy(ptr, alf_queue_ring(q) + start, n);
+	if (alf_queue_in_a_row(&q->consumer, start, n)) {
+		alf_queue_copy(ptr, alf_queue_place(q, start), n);
 		return;
 	}
+	end = q->consumer.size - start;
 	alf_queue_copy(ptr, alf_queue_ring(q) + start, end);
 	alf_queue_copy(ptr + end, alf_queue_ring(q), n - end);
 }
@@ -232,16 +254,17 @@ static UKMEM_INLINE void alf_queue_get(struct alf_queue *q, uint32_t index, void
  * The number of places that the single user of @side may use from @index on. A result of @n or
  * more may be too low. The difference is signed because multi functions can leave the limit
  * behind the index. The acquire pairs with the release by which the other side gave up its
- * places after copying.
+ * places after copying. @slack: whether the side has any; a consumer's is 0.
  */
 static UKMEM_INLINE int64_t alf_queue_room(struct alf_queue_side *side,
-					   const struct alf_queue_side *other, uint32_t index,
-					   uint32_t n)
+					   const struct alf_queue_side *other, bool slack,
+					   uint32_t index, uint32_t n)
 {
 	int64_t room = (int32_t)(side->limit - index);
 
 	if (room < n) {
-		side->limit = alf_queue_index(other, __ATOMIC_ACQUIRE) + side->slack;
+		side->limit =
+			alf_queue_index(other, __ATOMIC_ACQUIRE) + (slack ? side->slack : 0);
 		room = (int32_t)(side->limit - index);
 	}
 	return room;
@@ -259,10 +282,10 @@ static UKMEM_INLINE unsigned int alf_queue_sp(struct alf_queue *q, void *const p
 {
 	uint64_t word = __atomic_load_n(&q->producer.word, __ATOMIC_RELAXED);
 	uint32_t index = (uint32_t)(word >> 32);
-	int64_t room = alf_queue_room(&q->producer, &q->consumer, index, n);
+	int64_t room = alf_queue_room(&q->producer, &q->consumer, true, index, n);
 
 	if (__builtin_expect(room < n, 0)) {
-		if (all || !room)
+		if (all || room <= 0)
 			return 0;
 		alf_queue_put(q, index, ptr, (uint32_t)room);
 		alf_queue_advance(&q->producer, word, (uint32_t)room);
@@ -278,10 +301,10 @@ static UKMEM_INLINE unsigned int alf_queue_sc(struct alf_queue *q, void *ptr[], 
 {
 	uint64_t word = __atomic_load_n(&q->consumer.word, __ATOMIC_RELAXED);
 	uint32_t index = (uint32_t)(word >> 32);
-	int64_t room = alf_queue_room(&q->consumer, &q->producer, index, n);
+	int64_t room = alf_queue_room(&q->consumer, &q->producer, false, index, n);
 
 	if (__builtin_expect(room < n, 0)) {
-		if (all || !room)
+		if (all || room <= 0)
 			return 0;
 		alf_queue_get(q, index, ptr, (uint32_t)room);
 		alf_queue_advance(&q->consumer, word, (uint32_t)room);

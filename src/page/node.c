@@ -49,7 +49,7 @@ unsigned int page_node_of_cpu(unsigned int cpu)
 	unsigned int real = __atomic_load_n(&t->cpu_node[cpu % OS_MAX_CPUS], __ATOMIC_RELAXED);
 
 	debug_assert(real < os_topology()->nr_nodes);
-	return real * nr_parts + cpu % nr_parts;
+	return likely(nr_parts == 1) ? real : real * nr_parts + cpu % nr_parts;
 }
 
 unsigned int page_local_node(void)

@@ -315,11 +315,18 @@ static always_inline struct page *pop(struct zone *z, size_t npages)
 static noinline struct page *alloc_stand_in(const struct zone *own, gfp_t flags, size_t npages)
 {
 	static const struct alloc_request any = { .type = ZONE_NORMAL };
+	struct page *page;
+	struct zone *z;
 
-	if (flags & __GFP_THISNODE ||
-	    (node_allowed(own->node) && zone_watermark_ok(own, &any, npages, WMARK_LOW)))
+	if (flags & __GFP_THISNODE)
 		return NULL;
-	return pageset_pop_stand_in(own, npages);
+	z = pageset_stand_in(own, npages);
+	if (!z || (node_allowed(own->node) && zone_watermark_ok(own, &any, npages, WMARK_LOW)))
+		return NULL;
+	page = pop(z, npages);
+	if (page)
+		pageset_stood_in(own, z, npages);
+	return page;
 }
 
 static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, size_t npages)

@@ -305,29 +305,44 @@ void pageset_set_stand_in(struct zone *own, const struct zone *z, size_t npages)
 			      (uint32_t)(raw_cpu_read(line[NUMA_FOREIGN]) + STAND_IN_PAGES));
 }
 
-struct page *pageset_pop_stand_in(const struct zone *own, size_t npages)
+/* A CPU's line of counters, which a thread may go on using for a moment on another CPU: an
+ * update may be lost, as with raw_cpu_add(). */
+static always_inline uint64_t *line_of(const struct zone *z, unsigned int cpu)
 {
-	uint64_t *line = pcpu_handle(counters(own)), *stood_in, record;
-	struct page *page;
+	return pcpu_ptr(counters(z), cpu);
+}
+
+static always_inline uint64_t raw_read(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static always_inline void raw_add(uint64_t *counter, uint64_t n)
+{
+	__atomic_store_n(counter, raw_read(counter) + n, __ATOMIC_RELAXED);
+}
+
+struct zone *pageset_stand_in(const struct zone *own, size_t npages)
+{
+	const uint64_t *line = line_of(own, ukmem_this_cpu_index());
+	/* In the boot pageset, and before the first stand-in, both are 0. */
+	uint64_t record = raw_read(&line[STAND_IN]);
 	struct zone *z;
 
-	/* In the boot pageset, and before the first stand-in, both are 0. */
-	record = raw_cpu_read(line[STAND_IN]);
-	if (!record_lasts(record, raw_cpu_read(line[NUMA_FOREIGN])) ||
+	if (!record_lasts(record, raw_read(&line[NUMA_FOREIGN])) ||
 	    npages < record_pages(record))
 		return NULL;
 	z = &zones[record >> STAND_IN_ZONE_SHIFT];
-	if (!node_allowed(z->node))
-		return NULL;
-	page = pageset_has_order(npages) ? pageset_pop(z, ilog2(npages))
-					 : pageset_pop_run(z, npages);
-	if (!page)
-		return NULL;
+	return node_allowed(z->node) ? z : NULL;
+}
+
+void pageset_stood_in(const struct zone *own, const struct zone *z, size_t npages)
+{
+	unsigned int cpu = ukmem_this_cpu_index();
+
 	/* Both pagesets are real: one has a record, the other had a run. */
-	stood_in = pcpu_handle(counters(z) + PCP_STOOD_IN);
-	raw_cpu_add(line[NUMA_FOREIGN], npages);
-	raw_cpu_add(*stood_in, npages);
-	return page;
+	raw_add(&line_of(own, cpu)[NUMA_FOREIGN], npages);
+	raw_add(&line_of(z, cpu)[PCP_STOOD_IN], npages);
 }
 
 static void put_runs(void *zone, void **runs, unsigned int n)

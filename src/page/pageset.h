@@ -31,15 +31,18 @@ void pageset_fill(struct zone *z, unsigned int order, struct page **batch, unsig
 void pageset_free(struct zone *z, struct page *page, unsigned int order);
 /*
  * The stand-in of a node: the zone that served this CPU when zones of its own node could not.
- * This CPU's pageset of it serves the next requests without a walk. After STAND_IN_PAGES a walk
- * looks whether a nearer zone has room again; whether the own node has, callers look each time.
+ * It serves the next requests without a walk. After STAND_IN_PAGES, as many as a pageset keeps,
+ * a walk looks whether a nearer zone has room again; whether the own node has, callers look
+ * each time.
  */
-enum { STAND_IN_PAGES = 16 };
+enum { STAND_IN_PAGES = 64 };
 /* @z served a request for @npages that no zone nearer to @own could serve. */
 void pageset_set_stand_in(struct zone *own, const struct zone *z, size_t npages);
-/* Takes a run out of this CPU's pageset of @own's stand-in, and counts it. NULL: there is none.
+/* The zone that stands in for @own on this CPU, for a request of @npages. NULL: there is none.
  */
-struct page *pageset_pop_stand_in(const struct zone *own, size_t npages);
+struct zone *pageset_stand_in(const struct zone *own, size_t npages);
+/* Counts that the stand-in @z has served @npages. */
+void pageset_stood_in(const struct zone *own, const struct zone *z, size_t npages);
 /* Takes a run of PCP_RUN_MIN to PCP_RUN_MAX pages, if the one that this CPU freed last has
  * exactly @npages. NULL: it has not. */
 struct page *pageset_pop_run(struct zone *z, size_t npages);

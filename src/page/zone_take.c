@@ -17,8 +17,9 @@
 #include "page/vm_event.h"
 #include "page/window.h"
 
-static bool zone_has_room(const struct zone *z, size_t used, const struct alloc_request *rq,
-			  size_t npages, enum zone_watermarks mark)
+static always_inline bool zone_has_room(const struct zone *z, size_t used,
+					const struct alloc_request *rq, size_t npages,
+					enum zone_watermarks mark)
 {
 	size_t reserve = zone_wmark(z, mark);
 

@@ -9,6 +9,7 @@
 #include "page/pageset.h"
 #include "page/vm_event.h"
 #include "page/zone_alloc.h"
+#include "page/zone_take.h"
 
 enum { LONG_BITS = 8 * sizeof(unsigned long), ZAP_PERIOD_MS = 1000 };
 
@@ -252,21 +253,38 @@ bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes
 }
 
 /*
- * Whether @z, which served @rq, stands in for the node @local from now on: all zones of nodes
- * nearer to it are full, or not allowed. A request that may not block passes over a zone whose
- * lock is taken, too; one below the low watermark looks at others first.
+ * Whether a zone that serves @rq, because all zones of nodes nearer to @local are full or not
+ * allowed, stands in for them: it may serve this request as it served others, and others as it
+ * serves this one. A request that may not block passes over a zone whose lock is taken, too;
+ * one below the low watermark looks at others first.
  */
-static bool stands_in(const struct zone *z, unsigned int preferred, unsigned int local,
-		      const struct alloc_request *rq)
+static bool knows_stand_ins(const struct node_mask *nodes, unsigned int preferred,
+			    unsigned int local, const struct alloc_request *rq)
 {
-	return z->node != preferred && preferred == local && rq->may_block &&
-	       rq->mark == WMARK_LOW && !rq->above && rq->type == ZONE_NORMAL &&
-	       z->type == ZONE_NORMAL && rq->npages <= PCP_RUN_MAX && !rq->at &&
+	return !nodes && preferred == local && rq->may_block && rq->mark == WMARK_LOW &&
+	       !rq->above && rq->type == ZONE_NORMAL && rq->npages <= PCP_RUN_MAX && !rq->at &&
 	       !config.zone_reclaim_mode;
 }
 
-struct page *zonelist_alloc(struct zonelist *zl, const struct node_mask *nodes,
-			    unsigned int preferred, const struct alloc_request *rq)
+/* Takes pages of the zone that stands in for @own, without a walk. NULL: there is none, it is
+ * full, or @own has room. */
+static struct page *take_stand_in(struct zone *own, const struct alloc_request *rq)
+{
+	struct zone *z = pageset_stand_in(own, rq->npages);
+	struct page *page;
+	bool full;
+
+	if (!z ||
+	    (node_allowed(own->node) && zone_watermark_ok(own, rq, rq->npages, WMARK_LOW)))
+		return NULL;
+	page = zone_alloc(z, rq, &full);
+	if (page)
+		pageset_stood_in(own, z, rq->npages);
+	return page;
+}
+
+static struct page *walk(struct zonelist *zl, const struct node_mask *nodes,
+			 const struct alloc_request *rq)
 {
 	bool skipped = false;
 	struct page *page = scan(zl, nodes, rq, &skipped);
@@ -275,13 +293,31 @@ struct page *zonelist_alloc(struct zonelist *zl, const struct node_mask *nodes,
 		count_vm_event(ZLC_SECOND_SCAN);
 		page = scan(zl, nodes, rq, NULL);
 	}
-	if (page && page_window.nr_nodes > 1) {
-		unsigned int local = page_local_node();
-		struct zone *z = zone_of(page);
+	return page;
+}
 
-		count_numa(z, preferred, local, rq->npages);
-		if (!nodes && stands_in(z, preferred, local, rq))
-			pageset_set_stand_in(node_zone(local, ZONE_NORMAL), z, rq->npages);
-	}
+struct page *zonelist_alloc(struct zonelist *zl, const struct node_mask *nodes,
+			    unsigned int preferred, const struct alloc_request *rq)
+{
+	unsigned int local;
+	struct zone *own, *z;
+	struct page *page;
+	bool stand_ins;
+
+	if (page_window.nr_nodes == 1)
+		return walk(zl, nodes, rq);
+	local = page_local_node();
+	own = node_zone(local, ZONE_NORMAL);
+	stand_ins = knows_stand_ins(nodes, preferred, local, rq);
+	page = stand_ins ? take_stand_in(own, rq) : NULL;
+	if (page)
+		return page;
+	page = walk(zl, nodes, rq);
+	if (!page)
+		return NULL;
+	z = zone_of(page);
+	count_numa(z, preferred, local, rq->npages);
+	if (stand_ins && z->node != local && z->type == ZONE_NORMAL)
+		pageset_set_stand_in(own, z, rq->npages);
 	return page;
 }
