@@ -18,7 +18,8 @@
  *
  * The table of rules has no lock. A rule and its key are two words that are read and written on
  * their own: the second is the first one combined with the key, so words of two rules make
- * none. A library may be unloaded and another one may lie at its addresses: an old rule leads
+ * none. What tables say leads nowhere outside of the file that they are in, as it is mapped. A
+ * library may be unloaded and another one may lie at its addresses: an old rule leads
  * anywhere then. So each page of the stack is tested before it is read, and a word that is no
  * return address, with unwind tables of its own, ends the walk.
  */
@@ -172,46 +173,61 @@ static int32_t signed_at(const unsigned char *p)
 	return value;
 }
 
+/* Whether @n bytes at @at lie in the file. */
+static bool has(const struct unwind_file *f, uintptr_t at, size_t n)
+{
+	uintptr_t from = (uintptr_t)f->from, size = (uintptr_t)f->to - from;
+
+	return at - from <= size && size - (at - from) >= n;
+}
+
+/* What a number of four bytes at @p leads to, from @base on. */
+static uintptr_t relative(uintptr_t base, const unsigned char *p)
+{
+	return base + (uintptr_t)(intptr_t)signed_at(p);
+}
+
 /* An entry of a table, without its length: [at, end). False: none, or of a rare form. */
-static bool open_entry(struct reader *r, const unsigned char *entry)
+static bool open_entry(struct reader *r, const struct unwind_file *f, uintptr_t entry)
 {
 	uint32_t length;
 
-	memcpy(&length, entry, sizeof(length));
-	*r = (struct reader){ entry + 4, entry + 4 + length, false };
-	return length && length < 0xfffffff0;
+	if (!has(f, entry, sizeof(length)))
+		return false;
+	memcpy(&length, (const void *)entry, sizeof(length));
+	entry += sizeof(length);
+	if (!length || length >= 0xfffffff0 || !has(f, entry, length))
+		return false;
+	*r = (struct reader){ (const void *)entry, (const void *)(entry + length), false };
+	return true;
 }
 
 enum { ENC_UDATA4 = 0x03, ENC_PCREL_SDATA4 = 0x1b, ENC_DATAREL_SDATA4 = 0x3b };
 
-/* The entry of the function with the code at @pc, by the sorted table of the file that @pc lies
- * in; NULL: none. */
-static const unsigned char *find_entry(uintptr_t pc)
+/* The entry of the function with the code at @pc, by the file's sorted table; 0: none. */
+static uintptr_t find_entry(const struct unwind_file *f, uintptr_t pc)
 {
 	enum { HEAD = 12, ROW = 8 };
-	struct dl_find_object object;
-	const unsigned char *head;
+	const unsigned char *head = f->head;
+	uintptr_t at = (uintptr_t)head;
 	uint32_t low = 0, high;
 
-	if (!_dl_find_object || _dl_find_object((void *)pc, &object))
-		return NULL;
-	head = object.dlfo_eh_frame;
-	if (!head || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 || head[2] != ENC_UDATA4 ||
-	    head[3] != ENC_DATAREL_SDATA4)
-		return NULL;
+	if (!has(f, at, HEAD) || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 ||
+	    head[2] != ENC_UDATA4 || head[3] != ENC_DATAREL_SDATA4)
+		return 0;
 	memcpy(&high, head + 8, sizeof(high));
+	if (!has(f, at + HEAD, high * (size_t)ROW))
+		return 0;
 	/* The last row that begins at @pc or before it is in [low, high). */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if ((uintptr_t)head + (uintptr_t)(intptr_t)signed_at(head + HEAD +
-								     middle * (size_t)ROW) <=
-		    pc)
+		if (relative(at, head + HEAD + middle * (size_t)ROW) <= pc)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low ? head + signed_at(head + HEAD + (low - 1) * (size_t)ROW + 4) : NULL;
+	return low ? relative(at, head + HEAD + (low - 1) * (size_t)ROW + 4) : 0;
 }
 
 /* What the unwind instructions have said until now. */
@@ -226,6 +242,7 @@ struct row {
 };
 
 struct program {
+	const struct unwind_file *file;
 	struct reader r;
 	uintptr_t at, pc; /* of the code: reached; wanted */
 	uint64_t code_align;
@@ -245,6 +262,12 @@ static void set_saved(struct program *p, uint64_t reg, enum where where, int64_t
 	} else if (reg == REG_RSP) {
 		p->now.complex = true;
 	}
+}
+
+/* A distance in the units of the tables. Of a wrong one nothing is expected. */
+static int64_t scaled(const struct program *p, uint64_t n)
+{
+	return (int64_t)(n * (uint64_t)p->data_align);
 }
 
 static void restore(struct program *p, uint64_t reg)
@@ -282,7 +305,7 @@ static void run_other(struct program *p, unsigned int instruction)
 		break;
 	case 0x05: /* offset_extended */
 		reg = read_uleb(r);
-		set_saved(p, reg, SAVED, (int64_t)read_uleb(r) * p->data_align);
+		set_saved(p, reg, SAVED, scaled(p, read_uleb(r)));
 		break;
 	case 0x06: /* restore_extended */
 		restore(p, read_uleb(r));
@@ -330,7 +353,7 @@ static void run_other(struct program *p, unsigned int instruction)
 		break;
 	case 0x11: /* offset_extended_sf */
 		reg = read_uleb(r);
-		set_saved(p, reg, SAVED, read_sleb(r) * p->data_align);
+		set_saved(p, reg, SAVED, scaled(p, (uint64_t)read_sleb(r)));
 		break;
 	case 0x14: /* val_offset, val_offset_sf */
 	case 0x15:
@@ -356,7 +379,7 @@ static void run(struct program *p)
 			p->at += low * p->code_align;
 			break;
 		case 0x80: /* offset */
-			set_saved(p, low, SAVED, (int64_t)read_uleb(&p->r) * p->data_align);
+			set_saved(p, low, SAVED, scaled(p, read_uleb(&p->r)));
 			break;
 		case 0xc0: /* restore */
 			restore(p, low);
@@ -368,13 +391,13 @@ static void run(struct program *p)
 }
 
 /* What all functions of a compilation have in common (CIE). */
-static bool run_common(struct program *p, const unsigned char *entry)
+static bool run_common(struct program *p, uintptr_t entry)
 {
 	struct reader *r = &p->r;
 	const char *letters;
 	uint64_t version;
 
-	if (!open_entry(r, entry) || read_fixed(r, 4))
+	if (!open_entry(r, p->file, entry) || read_fixed(r, 4))
 		return false;
 	version = read_fixed(r, 1);
 	letters = (const char *)r->at;
@@ -404,7 +427,7 @@ static bool run_common(struct program *p, const unsigned char *entry)
 static struct rule rule_of(const struct row *row)
 {
 	struct rule r = { .kind = RULE_COMPLEX };
-	int64_t cfa = row->cfa / WORD, rbp = row->rbp == SAVED ? -row->rbp_at / WORD : 0;
+	int64_t cfa = row->cfa / WORD, rbp = row->rbp == SAVED ? -(row->rbp_at / WORD) : 0;
 
 	if (row->ra == NOWHERE)
 		return (struct rule){ .kind = RULE_LAST };
@@ -421,20 +444,21 @@ static struct rule rule_of(const struct row *row)
 	return r;
 }
 
-/* Reads the rule for the return address @pc: that of the call in front of it. */
-static noinline struct rule read_rule(uintptr_t pc)
+/* The rule for the call in front of the return address @pc. */
+static struct rule rule_in(const struct unwind_file *f, uintptr_t pc)
 {
 	const struct rule complex = { .kind = RULE_COMPLEX };
-	struct program p = { .pc = pc - 1 };
-	const unsigned char *entry = find_entry(pc - 1), *common;
+	struct program p = { .file = f, .pc = pc - 1 };
+	uintptr_t entry = find_entry(f, pc - 1), common, begin;
 	struct reader r;
-	uint64_t begin, size;
+	uint64_t size;
 
-	if (!entry || !open_entry(&r, entry))
+	if (!entry || !open_entry(&r, f, entry))
 		return complex;
-	common = r.at - (uint32_t)read_fixed(&r, 4);
-	begin = (uintptr_t)r.at + (uintptr_t)(intptr_t)signed_at(r.at);
-	skip(&r, 4);
+	common = (uintptr_t)r.at;
+	common -= read_fixed(&r, 4);
+	begin = (uintptr_t)r.at;
+	begin += (uintptr_t)(intptr_t)(int32_t)read_fixed(&r, 4);
 	size = read_fixed(&r, 4);
 	if (r.bad || pc - 1 - begin >= size || !run_common(&p, common))
 		return complex;
@@ -444,6 +468,24 @@ static noinline struct rule read_rule(uintptr_t pc)
 	p.at = begin;
 	run(&p);
 	return p.r.bad ? complex : rule_of(&p.now);
+}
+
+uint64_t unwind_rule(const struct unwind_file *f, uintptr_t pc)
+{
+	return pack(rule_in(f, pc));
+}
+
+/* Reads the rule for a return address by the tables of the file that it lies in. */
+static noinline struct rule read_rule(uintptr_t pc)
+{
+	struct dl_find_object object;
+	struct unwind_file f;
+
+	if (!_dl_find_object || _dl_find_object((void *)(pc - 1), &object))
+		return (struct rule){ .kind = RULE_COMPLEX };
+	f = (struct unwind_file){ object.dlfo_eh_frame, object.dlfo_map_start,
+				  object.dlfo_map_end };
+	return rule_in(&f, pc);
 }
 
 /* ---- the walk */
@@ -549,6 +591,12 @@ void unwind_begin(void *memory)
 unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller)
 {
 	(void)pc, (void)most, (void)caller;
+	return 0;
+}
+
+uint64_t unwind_rule(const struct unwind_file *f, uintptr_t pc)
+{
+	(void)f, (void)pc;
 	return 0;
 }
 

@@ -19,4 +19,12 @@ void unwind_begin(void *memory);
  */
 unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller);
 
+/* A file with unwind tables, mapped at [from, to); @head: its sorted table. */
+struct unwind_file {
+	const void *head, *from, *to;
+};
+/* What the walk makes of the tables for a return address; for tests. 0: it reads no tables on
+ * this machine. */
+uint64_t unwind_rule(const struct unwind_file *f, uintptr_t pc);
+
 #endif
