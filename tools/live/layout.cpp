@@ -209,7 +209,7 @@ uint64_t table::get(size_t i, const layout::field &f, size_t index) const
 	const size_t at = i * size + f.offset + index * f.size;
 	uint64_t value = 0;
 
-	if (at + f.size > bytes.size() || !load_number(&bytes[at], f.size, value))
+	if (at + f.size > bytes.size() || !load_number(bytes.data() + at, f.size, value))
 		throw error(reason::unknown, "its library describes no numbers where they were "
 					     "expected");
 	return value;
@@ -244,7 +244,7 @@ uint64_t record::get(const std::string &field, size_t index) const
 	if (index >= f.count)
 		return 0;
 
-	if (!load_number(&bytes[f.offset + index * f.size], f.size, value))
+	if (!load_number(bytes.data() + f.offset + index * f.size, f.size, value))
 		throw error(reason::unknown, "its library, ukmem " + lay->version +
 						     ", describes no number '" + prefix +
 						     field + "'");
@@ -259,7 +259,7 @@ size_t record::count(const std::string &field) const
 std::string record::text(const std::string &field) const
 {
 	const layout::field &f = find(field);
-	const char *p = reinterpret_cast<const char *>(&bytes[f.offset]);
+	const char *p = reinterpret_cast<const char *>(bytes.data() + f.offset);
 
 	return std::string(p, strnlen(p, static_cast<size_t>(f.size) * f.count));
 }
