@@ -119,7 +119,7 @@ void layout::check() const
 		const auto structure = entries.find(of_structure(name));
 		const uint64_t end = e.value + static_cast<uint64_t>(e.f.size) * e.f.count;
 
-		if (e.kind == STRUCT && e.f.size > most_structure_bytes)
+		if (e.kind == STRUCT && (!e.f.size || e.f.size > most_structure_bytes))
 			throw error(reason::unknown, "ukmem " + version +
 							     " describes no sensible size of " +
 							     name);
@@ -209,7 +209,7 @@ uint64_t table::get(size_t i, const layout::field &f, size_t index) const
 	const size_t at = i * size + f.offset + index * f.size;
 	uint64_t value = 0;
 
-	if (at + f.size > bytes.size() || !load_number(bytes.data() + at, f.size, value))
+	if (at + f.size > bytes.size() || !load_number(&bytes[at], f.size, value))
 		throw error(reason::unknown, "its library describes no numbers where they were "
 					     "expected");
 	return value;
@@ -244,7 +244,7 @@ uint64_t record::get(const std::string &field, size_t index) const
 	if (index >= f.count)
 		return 0;
 
-	if (!load_number(bytes.data() + f.offset + index * f.size, f.size, value))
+	if (!load_number(&bytes[f.offset + index * f.size], f.size, value))
 		throw error(reason::unknown, "its library, ukmem " + lay->version +
 						     ", describes no number '" + prefix +
 						     field + "'");

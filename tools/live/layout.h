@@ -74,7 +74,7 @@ class table
 	/** The piece to be read for copy @i, which lies at @from. */
 	live::piece piece(size_t i, address from)
 	{
-		return { from, bytes.data() + i * size, size };
+		return { from, &bytes[i * size], size };
 	}
 
 	/** The value of a field of copy @i, or of an element of an array. */
