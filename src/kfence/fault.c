@@ -35,7 +35,10 @@
 /* Synchronization: kfence_fault_init() writes it before the handler is there. */
 static struct sigaction previous;
 
-enum { TELLING_MS = 1000 }; /* how long a thread waits for another one's report */
+enum {
+	TELLING_MS = 1000, /* how long a thread waits for another one's report */
+	TOLD_MS = 10000,   /* a closed page is reported again when so much time has passed */
+};
 
 /* The registers of code that a signal interrupted. */
 struct registers {
@@ -190,7 +193,7 @@ enum kfence_turn kfence_fault_begin(uintptr_t page)
 	else if (atomic_load_explicit(&telling.closed, memory_order_relaxed) == page &&
 		 os_calls.now_ms() - atomic_load_explicit(&telling.closed_ms,
 							  memory_order_relaxed) <
-			 TELLING_MS)
+			 TOLD_MS)
 		turn = KFENCE_TURN_CLOSED;
 	if (turn != KFENCE_TURN_TELL)
 		atomic_store_explicit(&telling.page, 0, memory_order_release);
