@@ -165,14 +165,6 @@ static void skip(struct reader *r, uint64_t n)
 		r->at += n;
 }
 
-static int32_t signed_at(const unsigned char *p)
-{
-	int32_t value;
-
-	memcpy(&value, p, sizeof(value));
-	return value;
-}
-
 /* Whether @n bytes at @at lie in the file. */
 static bool has(const struct unwind_file *f, uintptr_t at, size_t n)
 {
@@ -184,7 +176,10 @@ static bool has(const struct unwind_file *f, uintptr_t at, size_t n)
 /* What a number of four bytes at @p leads to, from @base on. */
 static uintptr_t relative(uintptr_t base, const unsigned char *p)
 {
-	return base + (uintptr_t)(intptr_t)signed_at(p);
+	int32_t way;
+
+	memcpy(&way, p, sizeof(way));
+	return base + (uintptr_t)(intptr_t)way;
 }
 
 /* An entry of a table, without its length: [at, end). False: none, or of a rare form. */

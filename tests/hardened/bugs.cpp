@@ -100,23 +100,6 @@ void free_twice_later(size_t size)
 	release(p);
 }
 
-/* It has long left the quarantine, and is in an array or a slab. */
-void free_twice_much_later(size_t size)
-{
-	char *p = get(size);
-	std::vector<char *> others;
-
-	release(p);
-	for (int i = 0; i < 300; i++)
-		others.push_back(get(size));
-	for (char *q : others)
-		if (q != p)
-			release(q);
-	for (char *q : others)
-		promise(q != p || size < 1024, "chosen at random: again");
-	release(p);
-}
-
 void free_twice_in_threads(size_t size)
 {
 	char *p = get(size);
@@ -580,62 +563,25 @@ void mappings(size_t)
 	fclose(f);
 }
 
+/* clang-format off */
+#define BUG(name) { #name, name }
 const std::map<std::string, Bug> bugs = {
-#define BUG(name)                                                                              \
-	{                                                                                      \
-#name, name                                                                    \
-	}
-	BUG(free_twice),
-	BUG(free_twice_later),
-	BUG(free_twice_much_later),
-	BUG(free_twice_in_threads),
-	BUG(free_at_once),
-	BUG(free_inside),
-	BUG(free_inside_aligned),
-	BUG(free_stack),
-	BUG(free_integer),
-	BUG(free_mapping),
-	BUG(free_never_allocated),
-	BUG(free_far_away),
-	BUG(realloc_freed),
-	BUG(realloc_integer),
-	BUG(usable_freed),
-	BUG(usable_inside),
-	BUG(object_size_freed),
-	BUG(delete_smaller),
-	BUG(delete_larger),
-	BUG(delete_right),
-	BUG(delete_aligned_wrong),
-	BUG(free_sized_wrong),
-	BUG(free_aligned_sized_wrong),
-	BUG(free_sized_right),
-	BUG(write_behind),
-	BUG(write_further_behind),
-	BUG(write_in_front),
-	BUG(string_ends),
-	BUG(read_nothing),
-	BUG(write_nothing),
-	BUG(overflow_far),
-	BUG(write_after_free),
-	BUG(write_after_free_near_the_start),
-	BUG(write_after_free_near_the_end),
-	BUG(write_after_free_often),
-	BUG(write_after_free_everywhere),
-	BUG(write_after_free_used_again),
-	BUG(read_after_free),
-	BUG(read_after_free_ends),
-	BUG(waits),
-	BUG(zero),
-	BUG(zero_calloc),
-	BUG(order),
-	BUG(different_nothings),
-	BUG(object_sizes),
-	BUG(impossible),
-	BUG(grows),
-	BUG(aligned),
-	BUG(mappings),
-#undef BUG
+	BUG(free_twice), BUG(free_twice_later), BUG(free_twice_in_threads), BUG(free_at_once),
+	BUG(free_inside), BUG(free_inside_aligned), BUG(free_stack), BUG(free_integer),
+	BUG(free_mapping), BUG(free_never_allocated), BUG(free_far_away), BUG(realloc_freed),
+	BUG(realloc_integer), BUG(usable_freed), BUG(usable_inside), BUG(object_size_freed),
+	BUG(delete_smaller), BUG(delete_larger), BUG(delete_right), BUG(delete_aligned_wrong),
+	BUG(free_sized_wrong), BUG(free_aligned_sized_wrong), BUG(free_sized_right),
+	BUG(write_behind), BUG(write_further_behind), BUG(write_in_front), BUG(string_ends),
+	BUG(read_nothing), BUG(write_nothing), BUG(overflow_far), BUG(write_after_free),
+	BUG(write_after_free_near_the_start), BUG(write_after_free_near_the_end),
+	BUG(write_after_free_often), BUG(write_after_free_everywhere),
+	BUG(write_after_free_used_again), BUG(read_after_free), BUG(read_after_free_ends),
+	BUG(waits), BUG(zero), BUG(zero_calloc), BUG(order), BUG(different_nothings),
+	BUG(object_sizes), BUG(impossible), BUG(grows), BUG(aligned), BUG(mappings),
 };
+#undef BUG
+/* clang-format on */
 
 } // namespace
 
