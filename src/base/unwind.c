@@ -102,7 +102,7 @@ static uint64_t mix(uint64_t x)
 struct file {
 	uintptr_t start, size; /* addresses */
 	uint64_t identity;
-	const unsigned char *tables; /* .eh_frame_hdr; NULL: none */
+	const void *tables; /* .eh_frame_hdr; NULL: none */
 };
 
 enum { HEAD_BYTES = 4096 }; /* of a file, which are mapped if its first byte is */
@@ -188,7 +188,9 @@ static struct rule find_rule(struct kept *kept, struct file *f, uintptr_t pc, bo
 	sum = atomic_load_explicit(&at->sum, memory_order_relaxed);
 	if (likely((rule ^ sum) == key && rule && !anew))
 		return unpack(rule);
-	r = unwind_read_rule(f->tables, pc);
+	r = unwind_read_rule(&(struct unwind_file){ f->tables, (const void *)f->start,
+						    (const void *)(f->start + f->size) },
+			     pc);
 	rule = pack(r);
 	atomic_store_explicit(&at->rule, rule, memory_order_relaxed);
 	atomic_store_explicit(&at->sum, rule ^ key, memory_order_relaxed);

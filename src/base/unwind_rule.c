@@ -2,7 +2,8 @@
 /*
  * Reads what unwind tables say of one return address, as a rule for unwind.c. The format is
  * that of .eh_frame (Linux Standard Base): a sorted table leads to the entry of a function,
- * whose instructions are run up to that address.
+ * whose instructions are run up to that address. Tables that are damaged lead nowhere outside
+ * of their file, as it is mapped.
  */
 #include "base/unwind_rule.h"
 
@@ -77,49 +78,64 @@ static void skip(struct reader *r, uint64_t n)
 		r->at += n;
 }
 
-static int32_t signed_at(const unsigned char *p)
+/* Whether @n bytes at @at lie in the file. */
+static bool has(const struct unwind_file *f, uintptr_t at, size_t n)
 {
-	int32_t value;
+	uintptr_t from = (uintptr_t)f->from, size = (uintptr_t)f->to - from;
 
-	memcpy(&value, p, sizeof(value));
-	return value;
+	return at - from <= size && size - (at - from) >= n;
+}
+
+/* What a number of four bytes at @p leads to, from @base on. */
+static uintptr_t relative(uintptr_t base, const unsigned char *p)
+{
+	int32_t way;
+
+	memcpy(&way, p, sizeof(way));
+	return base + (uintptr_t)(intptr_t)way;
 }
 
 /* An entry of a table, without its length: [at, end). False: none, or of a rare form. */
-static bool open_entry(struct reader *r, const unsigned char *entry)
+static bool open_entry(struct reader *r, const struct unwind_file *f, uintptr_t entry)
 {
 	uint32_t length;
 
-	memcpy(&length, entry, sizeof(length));
-	*r = (struct reader){ entry + 4, entry + 4 + length, false };
-	return length && length < 0xfffffff0;
+	if (!has(f, entry, sizeof(length)))
+		return false;
+	memcpy(&length, (const void *)entry, sizeof(length));
+	entry += sizeof(length);
+	if (!length || length >= 0xfffffff0 || !has(f, entry, length))
+		return false;
+	*r = (struct reader){ (const void *)entry, (const void *)(entry + length), false };
+	return true;
 }
 
 enum { ENC_UDATA4 = 0x03, ENC_PCREL_SDATA4 = 0x1b, ENC_DATAREL_SDATA4 = 0x3b };
 
-/* The entry of the function with the code at @pc, by the sorted table @head of its file; NULL:
- * none. */
-static const unsigned char *find_entry(const unsigned char *head, uintptr_t pc)
+/* The entry of the function with the code at @pc, by the file's sorted table; 0: none. */
+static uintptr_t find_entry(const struct unwind_file *f, uintptr_t pc)
 {
 	enum { HEAD = 12, ROW = 8 };
+	const unsigned char *head = f->head;
+	uintptr_t at = (uintptr_t)head;
 	uint32_t low = 0, high;
 
-	if (!head || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 || head[2] != ENC_UDATA4 ||
-	    head[3] != ENC_DATAREL_SDATA4)
-		return NULL;
+	if (!has(f, at, HEAD) || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 ||
+	    head[2] != ENC_UDATA4 || head[3] != ENC_DATAREL_SDATA4)
+		return 0;
 	memcpy(&high, head + 8, sizeof(high));
+	if (!has(f, at + HEAD, high * (size_t)ROW))
+		return 0;
 	/* The last row that begins at @pc or before it is in [low, high). */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if ((uintptr_t)head + (uintptr_t)(intptr_t)signed_at(head + HEAD +
-								     middle * (size_t)ROW) <=
-		    pc)
+		if (relative(at, head + HEAD + middle * (size_t)ROW) <= pc)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low ? head + signed_at(head + HEAD + (low - 1) * (size_t)ROW + 4) : NULL;
+	return low ? relative(at, head + HEAD + (low - 1) * (size_t)ROW + 4) : 0;
 }
 
 /* What the unwind instructions have said until now. */
@@ -134,6 +150,7 @@ struct row {
 };
 
 struct program {
+	const struct unwind_file *file;
 	struct reader r;
 	uintptr_t at, pc; /* of the code: reached; wanted */
 	uint64_t code_align;
@@ -153,6 +170,12 @@ static void set_saved(struct program *p, uint64_t reg, enum where where, int64_t
 	} else if (reg == REG_RSP) {
 		p->now.complex = true;
 	}
+}
+
+/* A distance in the units of the tables. Of a wrong one nothing is expected. */
+static int64_t scaled(const struct program *p, uint64_t n)
+{
+	return (int64_t)(n * (uint64_t)p->data_align);
 }
 
 static void restore(struct program *p, uint64_t reg)
@@ -190,7 +213,7 @@ static void run_other(struct program *p, unsigned int instruction)
 		break;
 	case 0x05: /* offset_extended */
 		reg = read_uleb(r);
-		set_saved(p, reg, SAVED, (int64_t)read_uleb(r) * p->data_align);
+		set_saved(p, reg, SAVED, scaled(p, read_uleb(r)));
 		break;
 	case 0x06: /* restore_extended */
 		restore(p, read_uleb(r));
@@ -238,7 +261,7 @@ static void run_other(struct program *p, unsigned int instruction)
 		break;
 	case 0x11: /* offset_extended_sf */
 		reg = read_uleb(r);
-		set_saved(p, reg, SAVED, read_sleb(r) * p->data_align);
+		set_saved(p, reg, SAVED, scaled(p, (uint64_t)read_sleb(r)));
 		break;
 	case 0x14: /* val_offset, val_offset_sf */
 	case 0x15:
@@ -264,7 +287,7 @@ static void run(struct program *p)
 			p->at += low * p->code_align;
 			break;
 		case 0x80: /* offset */
-			set_saved(p, low, SAVED, (int64_t)read_uleb(&p->r) * p->data_align);
+			set_saved(p, low, SAVED, scaled(p, read_uleb(&p->r)));
 			break;
 		case 0xc0: /* restore */
 			restore(p, low);
@@ -276,13 +299,13 @@ static void run(struct program *p)
 }
 
 /* What all functions of a compilation have in common (CIE). */
-static bool run_common(struct program *p, const unsigned char *entry)
+static bool run_common(struct program *p, uintptr_t entry)
 {
 	struct reader *r = &p->r;
 	const char *letters;
 	uint64_t version;
 
-	if (!open_entry(r, entry) || read_fixed(r, 4))
+	if (!open_entry(r, p->file, entry) || read_fixed(r, 4))
 		return false;
 	version = read_fixed(r, 1);
 	letters = (const char *)r->at;
@@ -312,7 +335,7 @@ static bool run_common(struct program *p, const unsigned char *entry)
 static struct rule rule_of(const struct row *row)
 {
 	struct rule r = { .kind = RULE_COMPLEX };
-	int64_t cfa = row->cfa / WORD, rbp = row->rbp == SAVED ? -row->rbp_at / WORD : 0;
+	int64_t cfa = row->cfa / WORD, rbp = row->rbp == SAVED ? -(row->rbp_at / WORD) : 0;
 
 	if (row->ra == NOWHERE)
 		return (struct rule){ .kind = RULE_LAST };
@@ -329,19 +352,20 @@ static struct rule rule_of(const struct row *row)
 	return r;
 }
 
-noinline struct rule unwind_read_rule(const unsigned char *tables, uintptr_t pc)
+noinline struct rule unwind_read_rule(const struct unwind_file *f, uintptr_t pc)
 {
 	const struct rule complex = { .kind = RULE_COMPLEX };
-	struct program p = { .pc = pc - 1 };
-	const unsigned char *entry = find_entry(tables, pc - 1), *common;
+	struct program p = { .file = f, .pc = pc - 1 };
+	uintptr_t entry = find_entry(f, pc - 1), common, begin;
 	struct reader r;
-	uint64_t begin, size;
+	uint64_t size;
 
-	if (!entry || !open_entry(&r, entry))
+	if (!entry || !open_entry(&r, f, entry))
 		return complex;
-	common = r.at - (uint32_t)read_fixed(&r, 4);
-	begin = (uintptr_t)r.at + (uintptr_t)(intptr_t)signed_at(r.at);
-	skip(&r, 4);
+	common = (uintptr_t)r.at;
+	common -= read_fixed(&r, 4);
+	begin = (uintptr_t)r.at;
+	begin += (uintptr_t)(intptr_t)(int32_t)read_fixed(&r, 4);
 	size = read_fixed(&r, 4);
 	if (r.bad || pc - 1 - begin >= size || !run_common(&p, common))
 		return complex;
@@ -351,6 +375,14 @@ noinline struct rule unwind_read_rule(const unsigned char *tables, uintptr_t pc)
 	p.at = begin;
 	run(&p);
 	return p.r.bad ? complex : rule_of(&p.now);
+}
+
+#else
+
+struct rule unwind_read_rule(const struct unwind_file *f, uintptr_t pc)
+{
+	(void)f, (void)pc;
+	return (struct rule){ .kind = RULE_COMPLEX };
 }
 
 #endif

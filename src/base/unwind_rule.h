@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From a frame to its caller's, by unwind tables; see unwind_rule.c. x86-64 alone. */
+/* From a frame to its caller's, by unwind tables; see unwind_rule.c. On x86-64; elsewhere each
+ * is RULE_COMPLEX. */
 #ifndef BASE_UNWIND_RULE_H
 #define BASE_UNWIND_RULE_H
 
@@ -21,8 +22,14 @@ struct rule {
 	unsigned int rbp; /* saved so many words below the cfa; 0: unchanged */
 };
 
-/* The rule for the return address @pc: that of the call in front of it. @tables: .eh_frame_hdr
- * of the file that the code is of; NULL: it has none. */
-struct rule unwind_read_rule(const unsigned char *tables, uintptr_t pc);
+/* A file with unwind tables, mapped at [from, to); @head: its sorted table (.eh_frame_hdr),
+ * NULL: it has none. */
+struct unwind_file {
+	const void *head, *from, *to;
+};
+
+/* The rule for the return address @pc: that of the call in front of it. RULE_COMPLEX: the
+ * tables of @f have none of these kinds. */
+struct rule unwind_read_rule(const struct unwind_file *f, uintptr_t pc);
 
 #endif

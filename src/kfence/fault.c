@@ -27,6 +27,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/stack.h"
+#include "base/stack_word.h"
 #include "kfence/kfence.h"
 #include "kfence/report.h"
 #include "os/os.h"
@@ -34,7 +35,10 @@
 /* Synchronization: kfence_fault_init() writes it before the handler is there. */
 static struct sigaction previous;
 
-enum { TELLING_MS = 1000 }; /* how long a thread waits for another one's report */
+enum {
+	TELLING_MS = 1000, /* how long a thread waits for another one's report */
+	TOLD_MS = 10000,   /* a closed page is reported again when so much time has passed */
+};
 
 /* The registers of code that a signal interrupted. */
 struct registers {
@@ -162,6 +166,50 @@ static void wait_for_report(const struct fault *f)
 			return;
 		os_pause_ms(10);
 	}
+}
+
+/* Synchronization: the thread that changes `page` from 0 (acquire) reports, and sets it back
+ * (release). The others are relaxed: a thread that has waited in vain reports, too. */
+static struct {
+	_Atomic uintptr_t page;	  /* of which a thread reports a fault; 0: none does */
+	_Atomic uintptr_t closed; /* the last one that was left closed, and when */
+	_Atomic uint64_t closed_ms;
+} telling;
+
+enum kfence_turn kfence_fault_begin(uintptr_t page)
+{
+	enum kfence_turn turn = KFENCE_TURN_TELL;
+	uintptr_t nobody = 0;
+
+	for (unsigned int ms = 0; ms < TELLING_MS; ms++, nobody = 0) {
+		if (atomic_compare_exchange_strong_explicit(&telling.page, &nobody, page,
+							    memory_order_acquire,
+							    memory_order_relaxed))
+			break;
+		os_pause_ms(1);
+	}
+	if (is_readable(page))
+		turn = KFENCE_TURN_OPEN;
+	else if (atomic_load_explicit(&telling.closed, memory_order_relaxed) == page &&
+		 os_calls.now_ms() - atomic_load_explicit(&telling.closed_ms,
+							  memory_order_relaxed) <
+			 TOLD_MS)
+		turn = KFENCE_TURN_CLOSED;
+	if (turn != KFENCE_TURN_TELL)
+		atomic_store_explicit(&telling.page, 0, memory_order_release);
+	return turn;
+}
+
+void kfence_fault_end(uintptr_t page, bool opened)
+{
+	atomic_store_explicit(&telling.closed, opened ? 0 : page, memory_order_relaxed);
+	atomic_store_explicit(&telling.closed_ms, os_calls.now_ms(), memory_order_relaxed);
+	atomic_store_explicit(&telling.page, 0, memory_order_release);
+}
+
+void kfence_fault_fork_child(void)
+{
+	atomic_store_explicit(&telling.page, 0, memory_order_relaxed);
 }
 
 enum kfence_access kfence_fault_read(const void *context, struct kfence_track *now)

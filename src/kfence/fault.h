@@ -15,6 +15,21 @@ bool kfence_fault_is_ready(void);
 /* Reads the registers of a handler's third argument: the stack, and what the access was. */
 enum kfence_access kfence_fault_read(const void *context, struct kfence_track *now);
 
+/*
+ * Of several threads that fault in one page, one reports. kfence_fault_begin() waits for the
+ * one that does, if there is one; kfence_fault_end() lets the next one in, and is called after
+ * KFENCE_TURN_TELL only.
+ */
+enum kfence_turn {
+	KFENCE_TURN_TELL,   /* the caller reports */
+	KFENCE_TURN_OPEN,   /* the page is open by now: the program can go on */
+	KFENCE_TURN_CLOSED, /* it was reported just now, and stays closed */
+};
+enum kfence_turn kfence_fault_begin(uintptr_t page);
+void kfence_fault_end(uintptr_t page, bool opened);
+/* In a child of fork() no thread reports. */
+void kfence_fault_fork_child(void);
+
 /* Handles a fault outside the pool. False: it is not its own, or the signal is to be passed on.
  */
 typedef bool (*kfence_fault_hook)(char *addr, const void *context);

@@ -314,6 +314,7 @@ void kfence_report_left(const void *cache)
  * the thread, and forked. */
 static void fork_child(void)
 {
+	kfence_fault_fork_child();
 	if (!is_ready())
 		return;
 	for_each_kfence_object(o)

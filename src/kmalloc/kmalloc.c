@@ -172,7 +172,15 @@ static cold void *alloc_libc(size_t align, size_t size, gfp_t flags)
 	return p && flags & __GFP_ZERO ? memset(p, 0, os_heap.usable(p)) : p;
 }
 
-/* Objects of hardened caches are zero. */
+/* Whether a request of @flags that got @p from the class @s has to zero it: large objects of
+ * hardened caches are not zero as a whole, those of a twin, if the class is debugged, not at
+ * all. */
+static bool must_zero(const struct kmem_cache *s, const void *p, gfp_t flags)
+{
+	return p && flags & __GFP_ZERO &&
+	       (slab_hard_class_of(s)->lines || slab_cache_of(p) != s);
+}
+
 static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	size_t need = size_class_need(size);
@@ -180,16 +188,15 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	void *p;
 
 	/* The classes of a hardened process are not aligned by the sizes asked for. */
-	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX)
-		return kmalloc_aligned(size, align, flags, caller);
+	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX) {
+		p = kmalloc_aligned(size, align, flags, caller);
+		return p && flags & __GFP_ZERO ? memset(p, 0, ksize(p)) : p;
+	}
 	if (need > SIZE_CLASS_LARGE_MAX)
 		return large_alloc(size, 0, flags, caller);
 	s = size ? size_class_cache(need) : size_class_nothing();
 	p = slab_alloc(s, flags, caller);
-	/* Objects of a twin, if the class is debugged, too, are not. */
-	if (p && flags & __GFP_ZERO && unlikely(slab_cache_of(p) != s))
-		memset(p, 0, size);
-	return p;
+	return unlikely(must_zero(s, p, flags)) ? memset(p, 0, s->object_size) : p;
 }
 
 /* What kmalloc() and its relatives promise: the largest power of two that divides @size, up to

@@ -164,22 +164,39 @@ static void tell_fault(const struct place *at, const char *addr, const void *con
 	large_debug_tell(&f);
 }
 
+/* Reports a fault, if it has to do with a block. Result: whether the program can go on. */
+static bool tell(char *addr, const void *context)
+{
+	size_t in_page = (uintptr_t)addr & (page_size() - 1);
+	struct place at;
+	bool goes_on;
+
+	if (!find(addr, &at))
+		return false;
+	tell_fault(&at, addr, context);
+	goes_on = config.slab_debug_action == SLAB_DEBUG_WARN &&
+		  !os_commit(addr - in_page, page_size());
+	leave(&at);
+	return goes_on;
+}
+
 /*
  * A fault. To open the page is harmless if it has become another block's meanwhile; and the
  * next free of the block, or its way out of quarantine, maps all its pages anew.
  */
 static bool fault(char *addr, const void *context)
 {
-	size_t in_page = (uintptr_t)addr & (page_size() - 1);
-	struct place at;
+	uintptr_t page = (uintptr_t)addr & ~(uintptr_t)(page_size() - 1);
+	enum kfence_turn turn;
 	bool goes_on;
 
-	if (!page_window.size || !large_is_guarded() || !find(addr, &at))
+	if (!page_window.size || !large_is_guarded() || !page_lookup(addr))
 		return false;
-	tell_fault(&at, addr, context);
-	goes_on = config.slab_debug_action == SLAB_DEBUG_WARN &&
-		  !os_commit(addr - in_page, page_size());
-	leave(&at);
+	turn = kfence_fault_begin(page);
+	if (turn != KFENCE_TURN_TELL)
+		return turn == KFENCE_TURN_OPEN;
+	goes_on = tell(addr, context);
+	kfence_fault_end(page, goes_on);
 	return goes_on;
 }
 

@@ -67,13 +67,26 @@ static noinline void *serve_init(size_t size, gfp_t flags, const void *caller)
 	return likely(p) ? p : serve(size, flags, caller);
 }
 
+/* A large object of a hardened process is not zero as a whole. */
+static void *zero_hard(const struct slab_hard_class *c, void *p, size_t size, gfp_t flags)
+{
+	return unlikely(flags & __GFP_ZERO) && c->lines ? memset(p, 0, size) : p;
+}
+
 /* The process is hardened, and the fast path of class @c did not serve. */
 static noinline void *serve_hard_slow(const struct slab_hard_class *c, size_t size, gfp_t flags,
 				      const void *caller)
 {
 	void *p = c ? slab_hard_pop(c, page_policy_node()) : NULL;
 
-	return p ? p : serve(size, flags, caller);
+	return p ? zero_hard(c, p, size, flags) : serve(size, flags, caller);
+}
+
+/* It is too large to be looked at in the fast path, or was written to. */
+static noinline void *serve_hard_zeroed(const struct slab_hard_class *c, void *p, size_t size,
+					gfp_t flags)
+{
+	return zero_hard(c, slab_hard_hand_out(c, p), size, flags);
 }
 
 static noinline void *serve_hard(size_t size, gfp_t flags, const void *caller)
@@ -85,7 +98,8 @@ static noinline void *serve_hard(size_t size, gfp_t flags, const void *caller)
 	    unlikely(!pcpu_array_pop_rseq(&pcpu, c->ready, &p)))
 		return serve_hard_slow(c, size, flags, caller);
 	if (unlikely(!slab_hard_is_near_zero(p, c->size)))
-		return slab_hard_hand_out(p, c->size);
+		return likely(!(flags & __GFP_ZERO)) ? slab_hard_hand_out(c, p)
+						     : serve_hard_zeroed(c, p, size, flags);
 	slab_canary_set(p, c->size);
 	return p;
 }

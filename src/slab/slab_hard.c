@@ -88,6 +88,7 @@ void slab_hard_init(void)
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->secret); i++)
 		t->secret[i] = os_random();
 	t->secret[3] |= 1; /* canaries are multiples of it */
+	t->whole = config.init_on_alloc || config.init_on_free;
 	t->wide = has_wide();
 	slab_hardened = true;
 }
@@ -114,16 +115,27 @@ unsigned int slab_hard_random(unsigned int n)
 	return (unsigned int)((slab_hard_draw() >> 32) * n >> 32);
 }
 
+/* Exchanges the last of @n objects for one of them; @bits: 16 random ones. */
+static always_inline void exchange_last(void **objs, unsigned int n, uint64_t bits)
+{
+	void **other = &objs[(bits & 0xffff) * n >> 16], *obj = *other;
+
+	*other = objs[n - 1];
+	objs[n - 1] = obj;
+}
+
 void slab_hard_shuffle(void **objs, unsigned int n)
 {
 	uint64_t r = slab_hard_draw();
 
-	for (unsigned int i = n; i > 1; i--) {
-		unsigned int other = (unsigned int)((r >> 32) * i >> 32);
-		void *obj = objs[other];
-
-		objs[other] = objs[i - 1];
-		objs[i - 1] = obj;
+	/* Each number serves three choices, since the next one waits for it. Its lowest bits
+	 * are the least random ones. */
+	for (; n > 3; n -= 3) {
+		exchange_last(objs, n, r >> 48);
+		exchange_last(objs, n - 1, r >> 32);
+		exchange_last(objs, n - 2, r >> 16);
 		r = r * 6364136223846793005u + 1442695040888963407u;
 	}
+	for (; n > 1; n--, r >>= 16)
+		exchange_last(objs, n, r >> 16);
 }

@@ -6,27 +6,35 @@
 #ifndef SLAB_SLAB_HARD_H
 #define SLAB_SLAB_HARD_H
 
+#include <string.h>
+
 #include "slab/slab_types.h"
 
 enum {
 	SLAB_CANARY_BYTES = 8,	/* behind each object, at the end of its slot */
 	SLAB_HARD_MIN = 16,	/* bytes of a slot */
 	SLAB_HARD_ALIGN = 4096, /* of the tables */
-	SLAB_HARD_BYTES = 16384,
+	SLAB_HARD_BYTES = 5 * 4096,
+	/* What is zero while an object is free: slots up to this size as a whole; of larger
+	 * ones their first and last bytes, and a line in between that the secrets tell. */
+	SLAB_HARD_WHOLE = 512,
+	SLAB_HARD_FIRST = 128,
+	SLAB_HARD_LAST = 64,
+	SLAB_HARD_LINE = 64,
 };
 
 /* Whether the process is hardened. Synchronization: slab_hard_init() writes it, once. */
 extern atomic_bool slab_hardened;
 
-/* What the fast paths of a hardened cache need. Objects of no bytes have no fast paths: `end`
- * is 0 then. */
+/* What the fast paths of a hardened cache need, a cache line. Objects of no bytes have no fast
+ * paths: `starts` is 0 then. */
 struct slab_hard_class {
 	struct kmem_cache *cache; /* NULL: there is no such class */
 	void *ready, *waiting;	  /* the CPU's array, for objects of node 0; the quarantine */
-	uint64_t reciprocal;	  /* of size */
 	uint32_t size;		  /* bytes of a slot */
-	uint32_t end;		  /* bytes of a slab in which objects lie */
-};
+	uint32_t starts;	  /* in a slab objects begin below this many times 16 bytes */
+	uint32_t lines;		  /* between what is zero at both ends; 0: all of it is */
+} cacheline_aligned;
 
 /*
  * What an attacker must not change, or is not to know, in pages of its own. Synchronization:
@@ -39,6 +47,7 @@ struct slab_hard_tables {
 	/* By size, the canary included, in steps of 8 and of 256 bytes. */
 	const struct slab_hard_class *small[129], *large[256];
 	struct kmem_cache *nothing; /* objects of no bytes */
+	bool whole;		    /* slots of all sizes are zero as a whole */
 	bool wide;		    /* the processor has AVX2 */
 };
 
@@ -70,6 +79,71 @@ typedef uint64_t slab_two_words __attribute__((vector_size(16), may_alias));
 
 /* Whether memory is zero; both are multiples of 16. */
 bool slab_hard_is_zero(const void *slot, size_t size);
+
+/* The class of a hardened cache. */
+static inline const struct slab_hard_class *slab_hard_class_of(const struct kmem_cache *s)
+{
+	return &slab_hard()->by_mark[s->class_mark];
+}
+
+/* How many lines of a slot lie between its ends; 0: it is zero as a whole while it is free. */
+static inline uint32_t slab_hard_lines(uint32_t size)
+{
+	return size <= SLAB_HARD_WHOLE || slab_hard()->whole
+		       ? 0
+		       : (size - SLAB_HARD_FIRST - SLAB_HARD_LAST) / SLAB_HARD_LINE;
+}
+
+/* The line of a large slot that only the secrets tell. */
+static always_inline slab_two_words *slab_secret_line(const struct slab_hard_class *c,
+						      const void *slot)
+{
+	uint64_t i = (slab_hard_mix((uintptr_t)slot) >> 32) * c->lines >> 32;
+
+	return (void *)((uintptr_t)slot + SLAB_HARD_FIRST + i * SLAB_HARD_LINE);
+}
+
+static always_inline slab_two_words slab_any_of_four(const slab_two_words *w)
+{
+	return w[0] | w[1] | w[2] | w[3];
+}
+
+static always_inline void slab_zero_four(slab_two_words *w)
+{
+	w[0] = w[1] = w[2] = w[3] = (slab_two_words){ 0, 0 };
+}
+
+/* Whether what is zero in a free slot is zero. */
+static inline bool slab_hard_is_wiped(const struct slab_hard_class *c, const void *slot)
+{
+	const slab_two_words *first = slot, *last, *line;
+	slab_two_words any;
+
+	if (unlikely(!c->lines))
+		return slab_hard_is_zero(slot, c->size);
+	last = (const void *)((const char *)slot + c->size - SLAB_HARD_LAST);
+	line = slab_secret_line(c, slot);
+	any = slab_any_of_four(first) | slab_any_of_four(first + 4) | slab_any_of_four(line) |
+	      slab_any_of_four(last);
+	return !(any[0] | any[1]);
+}
+
+/* Makes it so. */
+static inline void slab_hard_wipe(const struct slab_hard_class *c, void *slot)
+{
+	slab_two_words *first = slot, *last, *line;
+
+	if (unlikely(!c->lines)) {
+		memset(slot, 0, c->size);
+		return;
+	}
+	last = (void *)((char *)slot + c->size - SLAB_HARD_LAST);
+	line = slab_secret_line(c, slot);
+	slab_zero_four(first);
+	slab_zero_four(first + 4);
+	slab_zero_four(line);
+	slab_zero_four(last);
+}
 
 /* Random numbers: any; one below @n. */
 uint64_t slab_hard_draw(void);

@@ -125,8 +125,18 @@ static unsigned int fill_bitmap(struct kmem_cache *s, struct page *page,
 	return got;
 }
 
+/* Makes free objects of what was anything. */
+static cold void wipe_objects(const struct kmem_cache *s, struct page *page)
+{
+	const struct slab_hard_class *c = slab_hard_class_of(s);
+	char *obj = first_object(s, page);
+
+	for (unsigned int n = s->layout.objects; n; n--, obj += s->size)
+		slab_hard_wipe(c, obj);
+}
+
 /*
- * Pages for a slab of a hardened cache: zero; behind one slab of GUARD_EVERY, on average, there
+ * Pages for a slab of a hardened cache; behind one slab of GUARD_EVERY, on average, there
  * is a guard. A run of one page more is aligned to a page only, so slabs whose objects need
  * more have none.
  */
@@ -146,11 +156,23 @@ static cold struct page *get_hard_pages(struct kmem_cache *s, unsigned int node,
 		guard = false;
 	}
 	page->guard = guard;
-	if (!zeroed)
-		memset(page_to_virt(page), 0, n * page_size());
+	if (!zeroed && s->object_size)
+		wipe_objects(s, page);
 	if (!s->object_size)
 		os_calls.mprotect(page_to_virt(page), n * page_size(), PROT_NONE);
 	return page;
+}
+
+/* Whether nobody wrote to the objects of a slab, which are all free, as far as is looked at. */
+static cold bool are_wiped(const struct kmem_cache *s, struct page *page)
+{
+	const struct slab_hard_class *c = slab_hard_class_of(s);
+	const char *obj = first_object(s, page);
+
+	for (unsigned int n = s->layout.objects; n; n--, obj += s->size)
+		if (!slab_hard_is_wiped(c, obj))
+			return false;
+	return true;
 }
 
 /* Gives the pages of a slab back. */
@@ -158,7 +180,7 @@ static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsign
 {
 	bool guard = page->guard;
 
-	if (s->object_size && !slab_hard_is_zero(page_to_virt(page), npages * page_size()))
+	if (s->object_size && !are_wiped(s, page))
 		report_invalid("free()", page_to_virt(page),
 			       "objects here were written to after they were freed");
 	if (!s->object_size)

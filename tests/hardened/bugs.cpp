@@ -76,6 +76,9 @@ void stir(size_t size)
 
 	for (size_t i = 0; i < std::min<size_t>(n, 100000); i++)
 		release(get(size));
+	/* Something may be in a slab by now, while others go round. */
+	for (size_t i = 0; i < std::min<size_t>(n / 4, 20000); i++)
+		get(size);
 }
 
 /* --- frees ----------------------------------------------------------------- */
@@ -94,23 +97,6 @@ void free_twice_later(size_t size)
 
 	release(p);
 	release(q);
-	release(p);
-}
-
-/* It has long left the quarantine, and is in an array or a slab. */
-void free_twice_much_later(size_t size)
-{
-	char *p = get(size);
-	std::vector<char *> others;
-
-	release(p);
-	for (int i = 0; i < 300; i++)
-		others.push_back(get(size));
-	for (char *q : others)
-		if (q != p)
-			release(q);
-	for (char *q : others)
-		promise(q != p || size < 1024, "chosen at random: again");
 	release(p);
 }
 
@@ -346,17 +332,49 @@ void overflow_far(size_t size)
 
 /* --- after free ------------------------------------------------------------ */
 
-void write_after_free(size_t size)
+void write_after_free_at(size_t size, size_t at)
 {
 	char *p = get(size);
 
 	stay_on_this_cpu();
 	release(p);
-	p[size / 2 + 1] = 'a';
+	p[at] = 'a';
 	stir(size);
 }
 
-/* Each byte of a block, and of the canary behind it, in turn. */
+void write_after_free(size_t size)
+{
+	write_after_free_at(size, size / 2 + 1);
+}
+
+void write_after_free_near_the_start(size_t size)
+{
+	write_after_free_at(size, std::min<size_t>(size - 1, 127));
+}
+
+void write_after_free_near_the_end(size_t size)
+{
+	write_after_free_at(size, usable(get(size)) - 1);
+}
+
+/* Of large objects a line that nobody knows is looked at between the ends, in each object
+ * another one: a bug that comes again and again is found. */
+void write_after_free_often(size_t size)
+{
+	std::vector<char *> all;
+
+	stay_on_this_cpu();
+	for (int n = 0; n < 2000; n++)
+		all.push_back(get(size));
+	for (char *p : all) {
+		release(p);
+		p[size / 2 + 1] = 'a';
+	}
+	stir(size);
+}
+
+/* Each byte of a block, and of the canary behind it, in turn. In large blocks what is between
+ * the ends is looked at in part. */
 void write_after_free_everywhere(size_t size)
 {
 	std::vector<char *> others, all;
@@ -401,13 +419,26 @@ void read_after_free(size_t size)
 		"a freed block keeps its bytes");
 }
 
+/* The ends of a block of any size. */
+void read_after_free_ends(size_t size)
+{
+	char *p = get(size), *end = p + usable(p), *middle = p + std::min<size_t>(128, size);
+
+	memset(p, 'a', size);
+	release(p);
+	promise(std::all_of(p, middle, [](char c) { return !c; }),
+		"a freed block keeps its first bytes");
+	promise(std::all_of(std::max(p, end - 56), end, [](char c) { return !c; }),
+		"a freed block keeps its last bytes");
+}
+
 /* The block is not handed out again before others have been freed. */
 void waits(size_t size)
 {
 	char *p = get(size);
 
 	release(p);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		char *q = get(size);
 
 		promise(q != p, "a block was used again at once");
@@ -424,6 +455,21 @@ void zero(size_t size)
 
 		promise(std::all_of(p, p + size, [](char c) { return !c; }),
 			"malloc() is not zero");
+		memset(p, 'x', size);
+		release(p);
+	}
+}
+
+/* calloc() is, whatever malloc() is. */
+void zero_calloc(size_t size)
+{
+	void *(*volatile clear)(size_t, size_t) = calloc;
+
+	for (int n = 0; n < 500; n++) {
+		char *p = static_cast<char *>(clear(1, size));
+
+		promise(p && std::all_of(p, p + size, [](char c) { return !c; }),
+			"calloc() is not zero");
 		memset(p, 'x', size);
 		release(p);
 	}
@@ -517,57 +563,25 @@ void mappings(size_t)
 	fclose(f);
 }
 
+/* clang-format off */
+#define BUG(name) { #name, name }
 const std::map<std::string, Bug> bugs = {
-#define BUG(name)                                                                              \
-	{                                                                                      \
-#name, name                                                                    \
-	}
-	BUG(free_twice),
-	BUG(free_twice_later),
-	BUG(free_twice_much_later),
-	BUG(free_twice_in_threads),
-	BUG(free_at_once),
-	BUG(free_inside),
-	BUG(free_inside_aligned),
-	BUG(free_stack),
-	BUG(free_integer),
-	BUG(free_mapping),
-	BUG(free_never_allocated),
-	BUG(free_far_away),
-	BUG(realloc_freed),
-	BUG(realloc_integer),
-	BUG(usable_freed),
-	BUG(usable_inside),
-	BUG(object_size_freed),
-	BUG(delete_smaller),
-	BUG(delete_larger),
-	BUG(delete_right),
-	BUG(delete_aligned_wrong),
-	BUG(free_sized_wrong),
-	BUG(free_aligned_sized_wrong),
-	BUG(free_sized_right),
-	BUG(write_behind),
-	BUG(write_further_behind),
-	BUG(write_in_front),
-	BUG(string_ends),
-	BUG(read_nothing),
-	BUG(write_nothing),
-	BUG(overflow_far),
-	BUG(write_after_free),
-	BUG(write_after_free_everywhere),
-	BUG(write_after_free_used_again),
-	BUG(read_after_free),
-	BUG(waits),
-	BUG(zero),
-	BUG(order),
-	BUG(different_nothings),
-	BUG(object_sizes),
-	BUG(impossible),
-	BUG(grows),
-	BUG(aligned),
-	BUG(mappings),
-#undef BUG
+	BUG(free_twice), BUG(free_twice_later), BUG(free_twice_in_threads), BUG(free_at_once),
+	BUG(free_inside), BUG(free_inside_aligned), BUG(free_stack), BUG(free_integer),
+	BUG(free_mapping), BUG(free_never_allocated), BUG(free_far_away), BUG(realloc_freed),
+	BUG(realloc_integer), BUG(usable_freed), BUG(usable_inside), BUG(object_size_freed),
+	BUG(delete_smaller), BUG(delete_larger), BUG(delete_right), BUG(delete_aligned_wrong),
+	BUG(free_sized_wrong), BUG(free_aligned_sized_wrong), BUG(free_sized_right),
+	BUG(write_behind), BUG(write_further_behind), BUG(write_in_front), BUG(string_ends),
+	BUG(read_nothing), BUG(write_nothing), BUG(overflow_far), BUG(write_after_free),
+	BUG(write_after_free_near_the_start), BUG(write_after_free_near_the_end),
+	BUG(write_after_free_often), BUG(write_after_free_everywhere),
+	BUG(write_after_free_used_again), BUG(read_after_free), BUG(read_after_free_ends),
+	BUG(waits), BUG(zero), BUG(zero_calloc), BUG(order), BUG(different_nothings),
+	BUG(object_sizes), BUG(impossible), BUG(grows), BUG(aligned), BUG(mappings),
 };
+#undef BUG
+/* clang-format on */
 
 } // namespace
 

@@ -18,6 +18,10 @@
 #include "test_util.h"
 #include "ukmem/ukmem.h"
 
+extern "C" {
+#include "base/config.h"
+}
+
 namespace
 {
 
@@ -25,6 +29,8 @@ namespace
 const bool hardened = !setenv("UKMEM_CONF", "hardened:1", 1);
 
 constexpr size_t kMiB = size_t{ 1 } << 20;
+/* Objects of at most kWhole bytes are zero while they are free, of others the first ones. */
+constexpr size_t kWhole = 504, kFirst = 128;
 
 /* A size class's cache; the first request makes them. */
 struct kmem_cache *class_of(const char *name)
@@ -46,7 +52,20 @@ TEST(HardenedTest, BlocksOfPowersOfTwoAreAlignedToThem)
 
 			EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % size, 0u) << size;
 			EXPECT_GE(ksize(p), size);
-			EXPECT_TRUE(is_zero(p, ksize(p)));
+			EXPECT_TRUE(is_zero(p, std::min(ksize(p), kFirst)));
+			memset(p, 'x', ksize(p));
+			kfree(p);
+		}
+}
+
+/* Free large objects keep what is between their ends; who asks for zeros does not see it. */
+TEST(HardenedTest, BlocksAreZeroWhereThatIsAskedFor)
+{
+	for (size_t size = 1; size < 70000; size = size * 5 / 4 + 1)
+		for (int n = 0; n < 40; n++) {
+			auto *p = static_cast<char *>(kzalloc(size, GFP_KERNEL));
+
+			ASSERT_TRUE(is_zero(p, ksize(p))) << size;
 			memset(p, 'x', ksize(p));
 			kfree(p);
 		}
@@ -162,22 +181,49 @@ TEST(HardenedDeathTest, AWriteBehindIsFound)
 	kfree(p);
 }
 
+/* Whatever address of a slab is freed, that is reported, and touches nothing outside of it. */
+TEST(HardenedDeathTest, EveryAddressOfASlabCanBeFreed)
+{
+	EXPECT_EXIT(
+		{
+			std::vector<char *> all(20000);
+
+			config.invalid_free = INVALID_FREE_WARN;
+			for (char *&p : all)
+				p = static_cast<char *>(kmalloc(8, GFP_KERNEL));
+			for (char *p : all) {
+				/* The last slot of a page, behind which there may be a guard.
+				 */
+				if (reinterpret_cast<uintptr_t>(p + 16) % 4096)
+					continue;
+				for (int i = 1; i < 16; i++)
+					kfree(p + i);
+			}
+			for (char *p : all)
+				kfree(p);
+			_exit(0);
+		},
+		::testing::ExitedWithCode(0),
+		"^(ukmem: kfree.*not the start of an object\n)+$");
+}
+
 /* Sizes of slots, and each byte of them. */
 TEST(HardenedTest, EveryByteIsLookedAt)
 {
+	constexpr size_t kNear = 512;
 	alignas(16) static char slot[1040];
 
 	kfree(kmalloc(1, GFP_KERNEL)); /* it looks which processor this is */
 	for (size_t size = 16; size <= sizeof(slot); size += 16) {
 		EXPECT_TRUE(shim_hard_is_zero(slot, size));
-		EXPECT_EQ(shim_hard_is_near_zero(slot, size), size <= 512);
+		EXPECT_EQ(shim_hard_is_near_zero(slot, size), size <= kNear);
 		for (size_t i = 0; i < size; i++) {
 			slot[i] = 1;
 			EXPECT_FALSE(shim_hard_is_zero(slot, size)) << i << " of " << size;
 			EXPECT_FALSE(shim_hard_is_near_zero(slot, size)) << i << " of " << size;
 			slot[i] = 0;
 		}
-		if (size > 512)
+		if (size > kNear)
 			continue;
 		memset(slot, 'x', sizeof(slot));
 		shim_hard_zero_near(slot, size);
@@ -196,7 +242,7 @@ TEST(HardenedTest, Threads)
 		auto *p = static_cast<char *>(kmalloc(size, GFP_KERNEL));
 
 		EXPECT_NE(p, nullptr);
-		EXPECT_TRUE(is_zero(p, size));
+		EXPECT_TRUE(is_zero(p, size <= kWhole ? size : std::min(size, kFirst)));
 		memset(p, byte_of(size), size);
 		memcpy(p, &size, sizeof(size));
 		return p;

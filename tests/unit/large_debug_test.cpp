@@ -4,9 +4,13 @@
  * quarantine; what is beyond the number of guards or records is checked in other ways.
  * tests/misuse has the reports.
  */
+#include <fcntl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -306,6 +310,141 @@ TEST(LargeDebugTest, TwoThreadsFreeABlock)
 	EXPECT_EQ(reports, kRounds);
 	EXPECT_EQ(counted("bytes"), 0u);
 	EXPECT_EQ(counted("frees"), counted("allocs"));
+}
+
+constexpr unsigned kWriters = 4;
+
+/* A pipe in the place of stderr that is full: who reports something waits until it is read. */
+class full_stderr
+{
+      public:
+	full_stderr() : saved(dup(STDERR_FILENO))
+	{
+		EXPECT_EQ(pipe(ends), 0);
+		for (int end : ends)
+			fcntl(end, F_SETFL, O_NONBLOCK);
+		while (write(ends[1], ".", 1) > 0)
+			;
+		fcntl(ends[1], F_SETFL, 0);
+		dup2(ends[1], STDERR_FILENO);
+	}
+
+	~full_stderr()
+	{
+		dup2(saved, STDERR_FILENO);
+		for (int fd : { saved, ends[0], ends[1] })
+			close(fd);
+	}
+
+	/* Reads what there is. */
+	void read()
+	{
+		char piece[4096];
+		ssize_t n;
+
+		while ((n = ::read(ends[0], piece, sizeof(piece))) > 0)
+			text.append(piece, static_cast<size_t>(n));
+	}
+
+	std::string text;
+
+      private:
+	int saved, ends[2] = {};
+};
+
+void pause_ms(int ms)
+{
+	std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+/* Threads write to the same place while it is reported that one of them did. @ends:
+ * whether they have come to their end. Result: what was reported. */
+std::string write_at_once(char *p, const std::function<bool()> &ends)
+{
+	std::vector<std::thread> threads;
+	std::atomic<unsigned> begun{ 0 }, done{ 0 };
+	full_stderr reports;
+
+	for (unsigned t = 0; t < kWriters; t++)
+		threads.emplace_back([&] {
+			begun++;
+			reinterpret_cast<std::atomic<char> *>(p)->store(
+				1, std::memory_order_relaxed);
+			done++;
+		});
+	while (begun < kWriters)
+		pause_ms(1);
+	pause_ms(30);
+	while (done < kWriters && !ends()) {
+		reports.read();
+		pause_ms(1);
+	}
+	reports.read();
+	for (auto &t : threads)
+		done < kWriters ? t.detach() : t.join();
+	return reports.text;
+}
+
+size_t count(const std::string &text, const std::string &what)
+{
+	size_t n = 0;
+
+	for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at++)
+		n++;
+	return n;
+}
+
+/* Each bug is reported once, whoever comes upon it, and all of them go on. */
+TEST(LargeDebugTest, OneOfTheThreadsThatFaultReports)
+{
+	configure(std::string(kAll) + ",slab_debug_action:warn");
+	for (int n = 0; n < 3; n++) {
+		char *p = get(kSize);
+		std::string text =
+			write_at_once(p + whole_pages(kSize) + 100, [] { return false; });
+
+		EXPECT_EQ(count(text, "BUG kmalloc-large: Out of bounds"), 1u) << text;
+		kfree(p);
+		text = write_at_once(p, [] { return false; });
+		EXPECT_EQ(count(text, "BUG kmalloc-large: Use after free"), 1u) << text;
+	}
+	ukmem_trim();
+}
+
+std::atomic<unsigned> passed_on;
+
+void stay_here(int)
+{
+	passed_on++;
+	for (;;)
+		pause();
+}
+
+/* Where the page stays closed there is one report, too, and each thread's signal is passed on.
+ */
+TEST(LargeDebugTest, OneReportBeforeTheEnd)
+{
+	struct sigaction now = {};
+
+	sigaction(SIGSEGV, nullptr, &now);
+	if (now.sa_handler != SIG_DFL)
+		GTEST_SKIP() << "another test has installed the library's handler";
+	now.sa_handler = stay_here;
+	sigaction(SIGSEGV, &now, nullptr);
+	configure(std::string(kAll) + ",slab_debug_action:abort");
+
+	pid_t child = fork();
+	int status = 0;
+
+	if (!child) {
+		alarm(20);
+		std::string text = write_at_once(get(kSize) + whole_pages(kSize),
+						 [] { return passed_on == kWriters; });
+		_exit(static_cast<int>(count(text, "BUG kmalloc-large: Out of bounds")));
+	}
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_TRUE(WIFEXITED(status)) << status;
+	EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
 /* Beyond the number of guards a freed block is filled, and looked at when it goes. */

@@ -8,8 +8,10 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <sys/mman.h>
 #include <thread>
 #include <ucontext.h>
+#include <unistd.h>
 #include <unwind.h>
 #include <vector>
 
@@ -18,6 +20,7 @@
 extern "C" {
 #include "base/stack.h"
 #include "base/unwind.h"
+#include "base/unwind_rule.h"
 }
 
 #define frame __attribute__((noinline, noclone))
@@ -157,7 +160,8 @@ frame unsigned int with_many_values(unsigned int a, unsigned int b, unsigned int
 }
 
 #if defined(__x86_64__) && defined(__LP64__)
-// A return in the middle: the instructions behind it go back to the row of before.
+// A return in the middle: the instructions behind it go back to the row of before. Behind the
+// call there is another row, which is not the call's.
 extern "C" void unwind_two_ends(int early, void (*function)());
 asm(R"(
 	.text
@@ -180,8 +184,8 @@ unwind_two_ends:
 1:
 	.cfi_restore_state
 	call *%rsi
-	add $32, %rsp
 	.cfi_def_cfa_offset 16
+	add $32, %rsp
 	pop %rbx
 	.cfi_def_cfa_offset 8
 	ret
@@ -398,6 +402,56 @@ TEST(Unwind, AnotherFileInTheSamePlace)
 TEST(Unwind, UnloadedCode)
 {
 	expect_unloaded({ UNWIND_SMALL_BARE, UNWIND_LARGE_BARE, UNWIND_SMALL_BARE }, 1);
+}
+
+// A table that is damaged leads nowhere outside of its file, which ends where nothing can be
+// read.
+TEST(Unwind, DamagedTables)
+{
+	static const unsigned char whole[] = {
+		1, 0x1b, 3, 0x3b, 0x14, 0, 0, 0, 1, 0, 0, 0, // the sorted table: one row
+		0, 2, 0, 0, 0x30, 0, 0, 0,		     // the code at 0x200 has the entry
+							     // at 0x30
+		0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 0x10, 1, 0x1b,
+		0x0c, 7, 8, 0x90, 1, 0, 0, // what all functions have in
+					   // common
+		0x1c, 0, 0, 0, 0x1c, 0, 0, 0, 0xc8, 1, 0, 0, 0x40, 0, 0, 0, 0, // the function
+		0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0, 0, 0, 0, 0, 0, 0
+	};
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	auto *memory = static_cast<unsigned char *>(mmap(
+		nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+	ASSERT_NE(memory, MAP_FAILED);
+	ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
+	auto rule = [&](const unsigned char *bytes, size_t n, size_t pc) {
+		unsigned char *file = memory + page - n;
+		unwind_file f = { file, file, file + n };
+
+		memcpy(file, bytes, n);
+		return unwind_read_rule(&f, reinterpret_cast<uintptr_t>(file) + pc);
+	};
+	// From the frame pointer, two words; where that was saved is two words below.
+	if (unwind_bytes()) {
+		const struct rule r = rule(whole, sizeof(whole), 0x210);
+
+		EXPECT_EQ(r.kind, RULE_RBP);
+		EXPECT_EQ(r.cfa, 2U);
+		EXPECT_EQ(r.rbp, 2U);
+	}
+	for (size_t n = 0; n < sizeof(whole); n++)
+		rule(whole, n, 0x210);
+
+	std::mt19937 random(test_seed());
+	for (int n = 0; n < 20000; n++) {
+		unsigned char bytes[sizeof(whole)];
+
+		memcpy(bytes, whole, sizeof(whole));
+		for (int i = 0; i < 3; i++)
+			bytes[random() % sizeof(whole)] = static_cast<unsigned char>(random());
+		rule(bytes, sizeof(bytes), 0x1f8 + random() % 0x50);
+	}
+	munmap(memory, 2 * page);
 }
 
 } // namespace

@@ -119,7 +119,7 @@ void layout::check() const
 		const auto structure = entries.find(of_structure(name));
 		const uint64_t end = e.value + static_cast<uint64_t>(e.f.size) * e.f.count;
 
-		if (e.kind == STRUCT && e.f.size > most_structure_bytes)
+		if (e.kind == STRUCT && (!e.f.size || e.f.size > most_structure_bytes))
 			throw error(reason::unknown, "ukmem " + version +
 							     " describes no sensible size of " +
 							     name);
@@ -259,7 +259,7 @@ size_t record::count(const std::string &field) const
 std::string record::text(const std::string &field) const
 {
 	const layout::field &f = find(field);
-	const char *p = reinterpret_cast<const char *>(&bytes[f.offset]);
+	const char *p = reinterpret_cast<const char *>(bytes.data() + f.offset);
 
 	return std::string(p, strnlen(p, static_cast<size_t>(f.size) * f.count));
 }

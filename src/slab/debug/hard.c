@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects of hardened caches. An object's slot is zero while the object is free, and ends in a
- * canary while it is in use:
+ * Objects of hardened caches. An object's slot is zero while the object is free, at both ends
+ * and in some places between if it is large, and ends in a canary while it is in use:
  *
  *   | object, object_size bytes        | canary, 8 bytes |
  *   |<- size, a multiple of 16 bytes ------------------>|
@@ -28,8 +28,6 @@
  */
 #include "slab/debug/hard.h"
 
-#include <string.h>
-
 #include "base/assert.h"
 #include "base/report.h"
 #include "percpu/array_slow.h"
@@ -43,16 +41,20 @@
 #include "slab/slab_take.h"
 
 enum {
-	QUARANTINE_BYTES = 16384, /* of a CPU and cache */
-	QUARANTINE_MIN = 4,	  /* objects */
+	/* Of a CPU and cache: what is touched of the objects, and all of them. */
+	QUARANTINE_TOUCHED = 16 << 10,
+	QUARANTINE_BYTES = 128 << 10,
+	QUARANTINE_MIN = 8, /* objects */
 	QUARANTINE_MAX = 128,
 };
 
 bool slab_hard_prepare(struct kmem_cache *s)
 {
-	unsigned int slots =
-		max_uint(min_uint(QUARANTINE_BYTES / s->size, QUARANTINE_MAX), QUARANTINE_MIN);
+	unsigned int touched =
+		min_uint(s->size, SLAB_HARD_FIRST + SLAB_HARD_LINE + SLAB_HARD_LAST);
+	unsigned int slots = min_uint(QUARANTINE_TOUCHED / touched, QUARANTINE_BYTES / s->size);
 
+	slots = max_uint(min_uint(slots, QUARANTINE_MAX), QUARANTINE_MIN);
 	atomic_store_explicit(&s->hard_slots, (uint16_t)slots, memory_order_relaxed);
 	s->hard_waiting = pcpu_alloc(pcpu_array_size(slots), PCPU_ENTRY_SIZE);
 	return s->hard_waiting;
@@ -71,9 +73,10 @@ void slab_hard_enter(struct kmem_cache *s)
 		.cache = s,
 		.ready = slab_array(s, 0),
 		.waiting = s->hard_waiting,
-		.reciprocal = s->reciprocal,
 		.size = s->size,
-		.end = s->object_size ? s->layout.objects * s->size : 0,
+		.starts = s->object_size ? (s->layout.objects - 1) * s->size / SLAB_HARD_MIN + 1
+					 : 0,
+		.lines = slab_hard_lines(s->size),
 	};
 }
 
@@ -83,17 +86,17 @@ bool slab_hard_has_canary(const struct kmem_cache *s, void *obj)
 						      memory_order_relaxed) == slab_canary(obj);
 }
 
-static cold void clean(void *obj, size_t size)
+static cold void clean(const struct slab_hard_class *c, void *obj)
 {
 	report_invalid("malloc()", obj, "written to after it was freed");
-	memset(obj, 0, size);
+	slab_hard_wipe(c, obj);
 }
 
-void *slab_hard_hand_out(void *obj, size_t size)
+void *slab_hard_hand_out(const struct slab_hard_class *c, void *obj)
 {
-	if (unlikely(!slab_hard_is_zero(obj, size)))
-		clean(obj, size);
-	slab_canary_set(obj, size);
+	if (unlikely(!slab_hard_is_wiped(c, obj)))
+		clean(c, obj);
+	slab_canary_set(obj, c->size);
 	return obj;
 }
 
@@ -101,7 +104,7 @@ void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node)
 {
 	void *obj = pcpu_array_pop(slab_array(c->cache, node));
 
-	return likely(obj) ? slab_hard_hand_out(obj, c->size) : NULL;
+	return likely(obj) ? slab_hard_hand_out(c, obj) : NULL;
 }
 
 /* Objects of no bytes. */
@@ -127,7 +130,7 @@ void *slab_hard_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags)
 		obj = pcpu_array_pop(array);
 	if (!obj)
 		obj = slab_refill(s, node, flags);
-	return obj ? slab_hard_hand_out(obj, s->size) : NULL;
+	return obj ? slab_hard_hand_out(slab_hard_class_of(s), obj) : NULL;
 }
 
 /* How many of objs[0..n), from the first on, are of the same node. */
@@ -198,7 +201,7 @@ static void put_slow(struct kmem_cache *s, void *obj)
 
 void slab_hard_put(const struct slab_hard_class *c, void *obj)
 {
-	memset(obj, 0, c->size);
+	slab_hard_wipe(c, obj);
 	if (unlikely(!pcpu_array_push(c->waiting, obj)))
 		put_slow(c->cache, obj);
 }

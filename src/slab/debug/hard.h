@@ -27,8 +27,8 @@ bool slab_hard_has_canary(const struct kmem_cache *s, void *obj);
  */
 /* An object of class @c at hand; NULL: there is none. */
 void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node);
-/* Looks whether a free object is zero, and gives it to the program. */
-void *slab_hard_hand_out(void *obj, size_t size);
+/* Looks whether a free object was written to, and gives it to the program. */
+void *slab_hard_hand_out(const struct slab_hard_class *c, void *obj);
 /* Zeroes an object whose canary was taken away, and puts it into the quarantine. */
 void slab_hard_put(const struct slab_hard_class *c, void *obj);
 /* Frees an object of a hardened cache, or reports why it is none. False, and nothing was done:
@@ -56,47 +56,67 @@ static always_inline void slab_canary_set(void *obj, size_t size)
 			      memory_order_relaxed);
 }
 
-/* Whether a free object is zero; false also above SLAB_HARD_NEAR: slab_hard_hand_out() looks.
+/*
+ * Whether a free object is zero; false also above SLAB_HARD_NEAR: slab_hard_hand_out() looks.
+ * Both ends first, which meet or overlap in small ones, then what is left in the middle.
  */
 static always_inline bool slab_hard_is_near_zero(const void *obj, size_t size)
 {
 	const slab_two_words *first = obj, *last = first + size / sizeof(*first) - 1;
-	slab_two_words any = { 0, 0 };
+	slab_two_words any;
 
 	if (unlikely(size > SLAB_HARD_NEAR))
 		return false;
-	for (; first <= last; first++, last--)
-		any |= *first | *last;
+	any = *first | *last;
+	if (size > 32)
+		any |= first[1] | last[-1];
+	if (size > 64) {
+		any |= first[2] | last[-2] | first[3] | last[-3];
+		for (first += 4, last -= 4; first <= last; first += 2, last -= 2)
+			any |= first[0] | first[1] | last[-1] | last[0];
+	}
 	return !(any[0] | any[1]);
 }
 
 static always_inline void slab_hard_zero_near(void *obj, size_t size)
 {
 	slab_two_words *first = obj, *last = first + size / sizeof(*first) - 1;
+	const slab_two_words zero = { 0, 0 };
 
-	for (; first <= last; first++, last--)
-		*first = *last = (slab_two_words){ 0, 0 };
+	*first = *last = zero;
+	if (size > 32)
+		first[1] = last[-1] = zero;
+	if (size > 64) {
+		first[2] = last[-2] = first[3] = last[-3] = zero;
+		for (first += 4, last -= 4; first <= last; first += 2, last -= 2)
+			first[0] = first[1] = last[-1] = last[0] = zero;
+	}
 }
 
-/* Takes the canary of an object away. False: it is none, or has none. *@c: the class. */
+/*
+ * Takes the canary of an object away. False: it is none, or has none. *@c: the class.
+ *
+ * An address where no object begins has no canary either, since that depends on the address. So
+ * the place in the slab is looked at only to see that a word lies there: a rotation brings the
+ * bits of an address that is not aligned to 16 bytes to the top.
+ */
 static always_inline bool slab_canary_take(void *obj, const struct slab_hard_class **class)
 {
-	size_t offset = (uintptr_t)obj - page_window.base, in_slab;
+	size_t offset = (uintptr_t)obj - page_window.base;
 	const struct slab_hard_class *c;
 	unsigned int place;
+	uint32_t in_slab;
 	uint64_t word;
-	size_t index;
 
 	*class = NULL;
 	if (unlikely(!page_window_readable(offset)))
 		return false;
 	place = page_place(offset >> page_shift());
 	*class = c = &slab_hard()->by_mark[page_place_mark(place)];
-	in_slab = (offset & (((size_t)1 << page_shift()) - 1)) +
-		  ((size_t)page_place_to_head(place) << page_shift());
+	in_slab = (uint32_t)(offset & (((size_t)1 << page_shift()) - 1)) +
+		  ((uint32_t)page_place_to_head(place) << page_shift());
 	word = slab_canary(obj);
-	index = reciprocal_divide((uint32_t)in_slab, c->reciprocal);
-	return likely(in_slab < c->end) && likely(index * c->size == in_slab) &&
+	return likely((in_slab >> 4 | in_slab << 28) < c->starts) &&
 	       likely(alone_exchange(slab_canary_place(c->size, obj), &word, 0));
 }
 

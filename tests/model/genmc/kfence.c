@@ -67,6 +67,10 @@ bool kfence_pool_init(unsigned int nr_objects)
 	return true;
 }
 
+void kfence_fault_fork_child(void)
+{
+}
+
 bool kfence_fault_init(void)
 {
 	return true;
