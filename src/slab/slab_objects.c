@@ -164,7 +164,7 @@ struct put {
 	enum slab_put_to to;
 	bool careful;		/* there are several nodes, or @hand */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
-	bool alone;		/* objects that are alone in their words take the short way */
+	uint32_t usual, large;	/* the heads of slabs whose objects may go back alone */
 };
 
 /* Where an object is. */
@@ -359,23 +359,37 @@ static noinline unsigned int put_word(struct put *put, void *const *objs, unsign
 	return k;
 }
 
-/* The layout of the slab of objs[0], which is @at, if the object goes back alone: the next one
- * is far from it. NULL: it takes the long way. */
-static always_inline const struct slab_layout *
-is_single(const struct put *put, void *const *objs, unsigned int n, struct place at)
+/* The head of slabs of layout @l; of no slab if all want care. */
+static uint32_t head_of(const struct put *put, const struct slab_layout *l)
+{
+	struct page like;
+
+	if (put->careful || l->bitmap_in_slab)
+		return UINT32_MAX;
+	atomic_init(&like.head, 0);
+	like.same_type = PAGE_SLAB;
+	like.span = l->npages;
+	return atomic_load_explicit(&like.head, memory_order_relaxed);
+}
+
+/* Whether objs[0], which is @at, lies in a slab of the usual layout or the large one, *@l, and
+ * far from the next one: it goes back alone. */
+static always_inline bool is_single(const struct put *put, void *const *objs, unsigned int n,
+				    struct place at, const struct slab_layout **l)
 {
 	const struct kmem_cache *s = put->s;
 	uintptr_t near = (uintptr_t)64 * s->size;
-	const struct slab_layout *l;
-	uint32_t head;
+	uint32_t head = atomic_load_explicit(&at.slab->head, memory_order_relaxed);
 
-	head = page_head_order(atomic_load_explicit(&at.slab->head, memory_order_relaxed));
-	l = slab_layout_of(s, head >> 16);
-	/* The second byte is the guard, of hardened caches. */
-	if (!put->alone || (head & 0xffff) != PAGE_SLAB || slab_page_cache(at.slab) != s ||
-	    at.index >= l->objects)
-		return NULL;
-	return n == 1 || (uintptr_t)objs[1] - (uintptr_t)objs[0] + near >= 2 * near ? l : NULL;
+	*l = &s->layout;
+	if (head != put->usual) {
+		if (head != put->large)
+			return false;
+		*l = &s->large;
+	}
+	if (slab_page_cache(at.slab) != s || at.index >= (*l)->objects)
+		return false;
+	return n == 1 || (uintptr_t)objs[1] - (uintptr_t)objs[0] + near >= 2 * near;
 }
 
 static void put_all(struct put *put, void *const *objs, unsigned int n)
@@ -383,7 +397,8 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 	unsigned int located = 0, i = 0;
 	struct place places[AHEAD];
 
-	put->alone = !put->careful && !put->s->layout.bitmap_in_slab;
+	put->usual = head_of(put, &put->s->layout);
+	put->large = head_of(put, &put->s->large);
 	while (i < n) {
 		const struct slab_layout *l;
 		struct place at;
@@ -392,8 +407,7 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 		if (unlikely(located <= i + PIECE && located < n))
 			located = locate_ahead(put->s, objs, i, located, n, places);
 		at = places[i % AHEAD];
-		l = is_single(put, objs + i, n - i, at);
-		if (l)
+		if (is_single(put, objs + i, n - i, at, &l))
 			put_mask(put, l, at.slab, at.index / 64, (uint64_t)1 << at.index % 64,
 				 0, 1),
 				i++;

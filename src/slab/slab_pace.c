@@ -74,14 +74,15 @@ static uint32_t age(struct kmem_cache_node *node, uint32_t pages)
  */
 static bool many_go(struct kmem_cache_node *node)
 {
-	uint32_t pages = atomic_load_explicit(&node->given_pages, memory_order_relaxed), now;
+	uint32_t pages = atomic_load_explicit(&node->given_pages, memory_order_relaxed);
+	uint32_t many = pages_of(GIVEN_LEAST), now;
 
-	if (likely(pages < pages_of(GIVEN_LEAST)))
+	if (likely(pages < many))
 		return false;
 	now = age(node, pages);
 	if (now != pages)
 		atomic_store_explicit(&node->given_pages, now, memory_order_relaxed);
-	return now >= pages_of(GIVEN_LEAST);
+	return now >= many;
 }
 
 const struct slab_layout *slab_pace_layout(const struct kmem_cache *s,
