@@ -29,7 +29,7 @@
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
-struct kmalloc_fast kmalloc_fast kmalloc_fast_aligned
+struct kmalloc_fast kmalloc_fast page_aligned
 	untouched; /* its tables of units are large */
 
 _Atomic unsigned char kmalloc_shut;
@@ -80,7 +80,7 @@ static bool init(void)
 	struct kmalloc_limits *limits;
 
 	if (!slab_init() || !large_init() ||
-	    !size_class_init(&kmalloc_fast.tables, &node_stride))
+	    !size_class_init(&kmalloc_fast.tables, kmalloc_fast.shapes, &node_stride))
 		return false;
 	kmalloc_shut = slab_hardened				     ? KMALLOC_HARD
 		       : config.init_on_alloc || config.init_on_free ? KMALLOC_INIT
@@ -143,7 +143,7 @@ static void emit(struct emitter *e)
 
 static void verify(struct verify *v)
 {
-	size_class_verify(&kmalloc_fast.tables, v);
+	size_class_verify(&kmalloc_fast.tables, kmalloc_fast.shapes, v);
 }
 
 const struct layer kmalloc_layer = {

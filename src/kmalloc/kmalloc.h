@@ -40,10 +40,12 @@ struct kmalloc_limits {
 	size_t pages;	  /* entries of the array map, from the window's base on */
 };
 
+#define page_aligned __attribute__((aligned(4096)))
+
 /*
  * All that the fast paths load. A program that allocates little touches two pages of it: the
- * free table of units begins another one. The members that each request loads lie in the second
- * lines of pairs (base/compiler.h).
+ * shapes begin another one, and the free table of units follows them. The members that each
+ * request loads lie in the second lines of pairs (base/compiler.h).
  *
  * Synchronization: kmalloc_init() writes it; it is read-only afterwards, except where a member
  * says otherwise.
@@ -57,25 +59,31 @@ struct kmalloc_fast {
 	uintptr_t window_base;
 	const pcpu_entry_t *array_map; /* page_window.array_map */
 	struct size_tables tables;
+	char unused_then[CACHE_LINE - offsetof(struct pcpu_unit_table, of)] line_pair_aligned;
 	/*
 	 * The units; for allocations on several nodes, as far behind their beginning as the
 	 * arrays of the CPU's own node lie behind those of node 0 (kmalloc.c). Then entries are
 	 * written at any time, relaxed.
 	 */
 	struct pcpu_unit_table alloc_units;
+	/* By the class mark of a slab's pages; for usable sizes. */
+	struct size_class_shape shapes[SIZE_MARKS] page_aligned;
 	char unused_too[CACHE_LINE - offsetof(struct pcpu_unit_table, of)] line_pair_aligned;
 	struct pcpu_unit_table free_units;
 };
 
-#define kmalloc_fast_aligned __attribute__((aligned(4096)))
 _Static_assert(offsetof(struct kmalloc_fast, by_cpu) == CACHE_LINE, "in a second line");
 _Static_assert(offsetof(struct kmalloc_fast, alloc_units.of) / CACHE_LINE % 2,
 	       "in a second line");
 _Static_assert(offsetof(struct kmalloc_fast, free_units.of) / CACHE_LINE % 2,
 	       "in a second line");
 _Static_assert(offsetof(struct kmalloc_fast, alloc_units.of) < 4096, "in the first page");
+_Static_assert(offsetof(struct kmalloc_fast, free_units.of) -
+			       offsetof(struct kmalloc_fast, shapes) <
+		       4096,
+	       "in one page");
 
-extern struct kmalloc_fast kmalloc_fast kmalloc_fast_aligned hidden;
+extern struct kmalloc_fast kmalloc_fast page_aligned hidden;
 
 /*
  * A table of units, by whose address a fast path names everything else that it loads. So one
@@ -151,7 +159,7 @@ static always_inline size_t kmalloc_class_usable(const void *p)
 		return 0;
 	pfn = offset >> page_window.page_shift;
 	place = page_place(pfn);
-	shape = &kmalloc_fast.tables.shapes[page_place_mark(place)];
+	shape = &kmalloc_fast.shapes[page_place_mark(place)];
 	in_slab = offset - ((pfn - page_place_to_head(place)) << page_window.page_shift);
 	index = reciprocal_divide((uint32_t)in_slab, shape->reciprocal);
 	return likely((size_t)index * shape->size == in_slab && in_slab < shape->end)

@@ -116,6 +116,7 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 		.budgeted = true,
 		.permanent = true,
 		.class_mark = (uint8_t)(i + 1),
+		.large_mark = (uint8_t)(SIZE_MARK_LARGE + i),
 	};
 }
 
@@ -168,7 +169,7 @@ static bool create_hard(void)
 		.size = SLAB_HARD_MIN - SLAB_CANARY_BYTES,
 		.capacity_max = 64,
 		.permanent = true,
-		.class_mark = SIZE_CLASS_COUNT + 1,
+		.class_mark = SIZE_MARK_NOTHING,
 		.hard = true,
 		.nothing = true,
 	};
@@ -220,6 +221,8 @@ static bool create_caches(struct size_class_shape *shapes)
 			.size = sizes[i],
 			.end = caches[i]->layout.objects * sizes[i],
 		};
+		shapes[SIZE_MARK_LARGE + i] = shapes[i + 1];
+		shapes[SIZE_MARK_LARGE + i].end = caches[i]->large.objects * sizes[i];
 	}
 	return true;
 }
@@ -238,6 +241,7 @@ static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i
 	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
 	p.capacity_max = min_uint(p.capacity_max, 64);
 	p.budgeted = p.permanent = false;
+	p.large_mark = 0;
 	if (slab_hardened)
 		p.class_mark =
 			0; /* the mark leads to the usual cache; this one is not hardened */
@@ -277,12 +281,13 @@ static pcpu_entry_t entry_for(size_t size)
 	return slab_alloc_is_shut(s) ? PCPU_ENTRY_NONE : pcpu_entry(s->cpu_array);
 }
 
-bool size_class_init(struct size_tables *tables, size_t *node_stride)
+bool size_class_init(struct size_tables *tables, struct size_class_shape *shapes,
+		     size_t *node_stride)
 {
 	fill_sizes();
 	alloc_together();
 	*node_stride = together.node_stride;
-	if (!create_caches(tables->shapes))
+	if (!create_caches(shapes))
 		return false;
 	fill_classes();
 	if (!create_hard())
@@ -294,7 +299,8 @@ bool size_class_init(struct size_tables *tables, size_t *node_stride)
 	return true;
 }
 
-void size_class_verify(const struct size_tables *tables, struct verify *v)
+void size_class_verify(const struct size_tables *tables, const struct size_class_shape *shapes,
+		       struct verify *v)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
 		verify_that(v, tables->small[i] == entry_for(i * 8),
@@ -303,11 +309,10 @@ void size_class_verify(const struct size_tables *tables, struct verify *v)
 		verify_that(v, tables->large[i] == entry_for((i + 1) * 256),
 			    "kmalloc: the table leads size %zu elsewhere", (i + 1) * 256);
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
-		verify_that(
-			v,
-			caches[i]->size == sizes[i] &&
-				(caches[i]->hard ||
-				 (tables->shapes[i + 1].size == sizes[i] &&
-				  tables->shapes[i + 1].reciprocal == reciprocal(sizes[i]))),
-			"kmalloc: the class of %u bytes has another size", sizes[i]);
+		verify_that(v,
+			    caches[i]->size == sizes[i] &&
+				    (caches[i]->hard ||
+				     (shapes[i + 1].size == sizes[i] &&
+				      shapes[i + 1].reciprocal == reciprocal(sizes[i]))),
+			    "kmalloc: the class of %u bytes has another size", sizes[i]);
 }

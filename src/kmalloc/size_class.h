@@ -40,9 +40,19 @@ struct size_tables {
 	/* By size: the entry of the class's array for objects of node 0. */
 	pcpu_entry_t small[SIZE_CLASS_SMALL_MAX / 8 + 1];
 	pcpu_entry_t large[SIZE_CLASS_LARGE_MAX / 256];
-	/* By the class mark of a slab's pages. 0 is no class: that shape is all zero. */
-	struct size_class_shape shapes[SIZE_CLASS_COUNT + 2]; /* the last one: of nothing */
 };
+
+/*
+ * The class marks of slabs' pages, by which the shapes are found: 0 is no class, and its shape
+ * is all zero; class i has i + 1; the cache of nothing has the next one; behind it come those
+ * of the classes' large slabs.
+ */
+enum {
+	SIZE_MARK_NOTHING = SIZE_CLASS_COUNT + 1,
+	SIZE_MARK_LARGE,
+	SIZE_MARKS = SIZE_MARK_LARGE + SIZE_CLASS_COUNT,
+};
+_Static_assert(SIZE_MARKS <= 256, "a mark is a byte");
 
 static inline size_t size_small_index(size_t size)
 {
@@ -106,14 +116,16 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags);
 struct kmem_cache *size_class_aligned(size_t size, size_t align);
 
 /*
- * Creates the caches and fills the tables. False: no memory. *@node_stride: the way from the
- * arrays of one node to those of the next one, the same in all classes; 0: there is one node,
- * or the units have no room for such an order.
+ * Creates the caches and fills the tables, and @shapes[SIZE_MARKS]. False: no memory.
+ * *@node_stride: the way from the arrays of one node to those of the next one, the same in all
+ * classes; 0: there is one node, or the units have no room for such an order.
  */
-bool size_class_init(struct size_tables *tables, size_t *node_stride);
+bool size_class_init(struct size_tables *tables, struct size_class_shape *shapes,
+		     size_t *node_stride);
 /* Verifies that the tables still have what size_class_init() wrote into them. */
 struct verify;
-void size_class_verify(const struct size_tables *tables, struct verify *v);
+void size_class_verify(const struct size_tables *tables, const struct size_class_shape *shapes,
+		       struct verify *v);
 
 /* size_class_table.c: writes the classes into JSON statistics; prints them as a table. */
 struct emitter;

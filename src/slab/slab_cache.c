@@ -203,6 +203,7 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	s->keeps_slabs = p->flags & SLAB_TYPESAFE_BY_RCU;
 	s->ctor = p->ctor;
 	s->class_mark = p->class_mark;
+	s->large_mark = p->large_mark;
 	strncpy(s->name, p->name, sizeof(s->name) - 1);
 	s->home = p->home ? p->home : s;
 	s->ops = p->ops;
@@ -212,6 +213,8 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	slab_set_geometry(s);
 	if (p->budgeted)
 		slab_set_lean(s);
+	if (p->large_mark)
+		slab_set_large(s);
 	set_tunables(s);
 }
 

@@ -18,29 +18,39 @@ static uint64_t relaxed(_Atomic size_t *v)
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
 
-/* Other threads may change both numbers between the loads, so this keeps small <= all. */
-static size_t small_slabs(struct kmem_cache_node *node, size_t *others)
+/* The sum over a node's slabs of @of their layout. Other threads may change the numbers between
+ * the loads, so this keeps the parts below the whole. */
+static size_t sum_of(const struct kmem_cache *s, unsigned int node,
+		     size_t (*of)(const struct slab_layout *l))
 {
-	size_t all = relaxed(&node->nr_slabs);
-	size_t small = min_size(relaxed(&node->nr_small), all);
+	struct kmem_cache_node *n = &s->nodes[node];
+	size_t all = relaxed(&n->nr_slabs);
+	size_t small = min_size(relaxed(&n->nr_small), all);
+	size_t large = min_size(relaxed(&n->nr_large), all - small);
 
-	debug_assert(node->index < page_window.nr_nodes);
-	*others = all - small;
-	return small;
+	debug_assert(n->index < page_window.nr_nodes);
+	return small * of(&s->small) + large * of(&s->large) +
+	       (all - small - large) * of(&s->layout);
+}
+
+static size_t objects_of(const struct slab_layout *l)
+{
+	return l->objects;
+}
+
+static size_t pages_of(const struct slab_layout *l)
+{
+	return l->npages;
 }
 
 size_t slab_node_objects(const struct kmem_cache *s, unsigned int node)
 {
-	size_t others, small = small_slabs(&s->nodes[node], &others);
-
-	return small * s->small.objects + others * s->layout.objects;
+	return sum_of(s, node, objects_of);
 }
 
 size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
 {
-	size_t others, small = small_slabs(&s->nodes[node], &others);
-
-	return small * s->small.npages + others * s->layout.npages;
+	return sum_of(s, node, pages_of);
 }
 
 /* Adds the counts of one node, of the cache or the twin alone. inuse counts all objects out of

@@ -78,7 +78,7 @@ void slab_set_geometry(struct kmem_cache *s)
 				    1u << config.slab_max_order);
 
 	for (n = 1;; n++) {
-		s->small = s->layout = lay_out(s, n);
+		s->small = s->layout = s->large = lay_out(s, n);
 		if (s->layout.objects && is_aligned(s, n))
 			break;
 	}
@@ -102,6 +102,7 @@ void slab_set_geometry(struct kmem_cache *s)
 		if (best <= 64)
 			break;
 	}
+	s->large = s->layout;
 	s->reciprocal = reciprocal(s->size);
 	debug_assert(s->small.objects && s->small.npages <= s->layout.npages);
 	debug_assert(s->layout.objects && s->layout.npages <= PAGE_SLAB_SPAN_MAX);
@@ -120,6 +121,21 @@ void slab_set_lean(struct kmem_cache *s)
 		s->lean = true;
 		return;
 	}
+}
+
+void slab_set_large(struct kmem_cache *s)
+{
+	unsigned int one_entry = 64 * PAGE_BITMAP_WORDS * s->size, n;
+
+	n = 1u << ilog2(max_uint(
+		    min_uint(one_entry, SLAB_LARGE_BYTES) >> page_window.page_shift, 1));
+	if (s->hard || config.slab_min_objects || config.slab_min_order ||
+	    n < 2u * s->layout.npages || n > 1u << config.slab_max_order) {
+		s->large_mark = 0;
+		return;
+	}
+	s->large = lay_out(s, n);
+	debug_assert(s->large.bitmap_in_slab == s->layout.bitmap_in_slab);
 }
 
 unsigned int slab_default_cpu_partial(const struct kmem_cache *s)

@@ -12,6 +12,7 @@
  */
 #include "slab/slab_node.h"
 #include "slab/slab_hard.h"
+#include "slab/slab_pace.h"
 
 /* Lock held: only holders write nr_partial. */
 static void __count_partial(struct kmem_cache_node *node, size_t change)
@@ -361,6 +362,7 @@ size_t slab_node_shrink(struct kmem_cache *s)
 			    slab_state_empty(slab_layout(s, page), slab_state(page)))
 				__retire(s, node, page, &retired);
 		node_unlock(s, node, true, &retired);
+		slab_pace_forget(node);
 		remain += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	}
 	return remain;

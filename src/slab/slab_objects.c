@@ -164,7 +164,7 @@ struct put {
 	enum slab_put_to to;
 	bool careful;		/* there are several nodes, or @hand */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
-	uint32_t usual;		/* the head of slabs that put_one() serves */
+	uint32_t usual, large;	/* the heads of slabs whose objects may go back alone */
 };
 
 /* Where an object is. */
@@ -359,29 +359,35 @@ static noinline unsigned int put_word(struct put *put, void *const *objs, unsign
 	return k;
 }
 
-/* The head of slabs of the usual layout; of no slab if all want care. */
-static uint32_t usual_head(const struct put *put)
+/* The head of slabs of layout @l; of no slab if all want care. */
+static uint32_t head_of(const struct put *put, const struct slab_layout *l)
 {
 	struct page like;
 
-	if (put->careful || put->s->layout.bitmap_in_slab)
+	if (put->careful || l->bitmap_in_slab)
 		return UINT32_MAX;
 	atomic_init(&like.head, 0);
 	like.same_type = PAGE_SLAB;
-	like.span = put->s->layout.npages;
+	like.span = l->npages;
 	return atomic_load_explicit(&like.head, memory_order_relaxed);
 }
 
-/* Whether objs[0], which is @at, lies in a slab of the usual layout, and far from the next one:
- * it goes back alone. */
+/* Whether objs[0], which is @at, lies in a slab of the usual layout or the large one, *@l, and
+ * far from the next one: it goes back alone. */
 static always_inline bool is_single(const struct put *put, void *const *objs, unsigned int n,
-				    struct place at)
+				    struct place at, const struct slab_layout **l)
 {
 	const struct kmem_cache *s = put->s;
 	uintptr_t near = (uintptr_t)64 * s->size;
+	uint32_t head = atomic_load_explicit(&at.slab->head, memory_order_relaxed);
 
-	if (atomic_load_explicit(&at.slab->head, memory_order_relaxed) != put->usual ||
-	    slab_page_cache(at.slab) != s || at.index >= s->layout.objects)
+	*l = &s->layout;
+	if (head != put->usual) {
+		if (head != put->large)
+			return false;
+		*l = &s->large;
+	}
+	if (slab_page_cache(at.slab) != s || at.index >= (*l)->objects)
 		return false;
 	return n == 1 || (uintptr_t)objs[1] - (uintptr_t)objs[0] + near >= 2 * near;
 }
@@ -391,17 +397,19 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 	unsigned int located = 0, i = 0;
 	struct place places[AHEAD];
 
-	put->usual = usual_head(put);
+	put->usual = head_of(put, &put->s->layout);
+	put->large = head_of(put, &put->s->large);
 	while (i < n) {
+		const struct slab_layout *l;
 		struct place at;
 
 		/* Objects of one word are gathered without their places. */
 		if (unlikely(located <= i + PIECE && located < n))
 			located = locate_ahead(put->s, objs, i, located, n, places);
 		at = places[i % AHEAD];
-		if (is_single(put, objs + i, n - i, at))
-			put_mask(put, &put->s->layout, at.slab, at.index / 64,
-				 (uint64_t)1 << at.index % 64, 0, 1),
+		if (is_single(put, objs + i, n - i, at, &l))
+			put_mask(put, l, at.slab, at.index / 64, (uint64_t)1 << at.index % 64,
+				 0, 1),
 				i++;
 		else
 			i += put_word(put, objs + i, n - i, at);

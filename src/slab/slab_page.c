@@ -51,6 +51,7 @@
 #include "percpu/percpu_alloc.h"
 #include "slab/slab_hard.h"
 #include "slab/slab_limit.h"
+#include "slab/slab_pace.h"
 
 static uint32_t pack(int avail, int whole, enum slab_where where)
 {
@@ -191,35 +192,7 @@ static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsign
 	page_free_run(page, npages);
 }
 
-enum {
-	LEAN_MS = 8,	/* so often slabs are counted anew; a kernel's tick is at most 10 ms */
-	LEAN_MOST = 64, /* a cache makes so many lean slabs on a node in that time */
-	LEAN_LOOK = 32, /* each so many slabs the clock is looked at */
-};
-
-/* Whether few slabs are being made. Threads that count at the same time may lose a count. */
-static bool are_few(struct kmem_cache_node *node)
-{
-	uint32_t made = atomic_load_explicit(&node->lean_made, memory_order_relaxed);
-
-	if (unlikely(made % LEAN_LOOK == 0)) {
-		uint32_t now = (uint32_t)os_calls.now_ms();
-
-		if (now - atomic_load_explicit(&node->lean_since, memory_order_relaxed) >=
-		    LEAN_MS) {
-			atomic_store_explicit(&node->lean_since, now, memory_order_relaxed);
-			made = 0;
-		}
-	}
-	atomic_store_explicit(&node->lean_made, made + 1, memory_order_relaxed);
-	return made < LEAN_MOST;
-}
-
-/*
- * A run for the usual layout; for the small one while a lean cache makes few slabs, or if there
- * is no run for the usual one. Few objects keep a slab in the cache, so small slabs hold less
- * memory that is not in use; many objects are taken out of large slabs, and put back, at less
- * cost.
+/* A run for the layout that is due (slab_pace.c); for the small one, if there is no such run.
  */
 static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t flags,
 			      unsigned int *npages)
@@ -227,11 +200,9 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	struct page *page;
 	bool zeroed;
 
-	*npages = s->layout.npages;
+	*npages = slab_pace_layout(s, &s->nodes[node])->npages;
 	if (unlikely(s->hard))
 		return get_hard_pages(s, node, flags);
-	if (s->lean && are_few(&s->nodes[node]))
-		*npages = s->small.npages;
 	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);
 	if (page || s->small.npages == *npages)
 		return page;
@@ -242,8 +213,19 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	return page;
 }
 
-static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
+/* The number of a node's slabs of layout @l; NULL: of the usual one, which is computed. */
+static _Atomic size_t *number_of(const struct kmem_cache *s, struct kmem_cache_node *node,
+				 const struct slab_layout *l)
 {
+	if (likely(l == &s->layout))
+		return NULL;
+	return l == &s->large ? &node->nr_large : &node->nr_small;
+}
+
+static void count_new(struct kmem_cache *s, struct kmem_cache_node *node,
+		      const struct slab_layout *l)
+{
+	_Atomic size_t *number = number_of(s, node, l);
 	struct kmem_cache *all = s->home;
 	size_t n = atomic_load_explicit(&all->all_slabs, memory_order_relaxed);
 	size_t most = atomic_load_explicit(&all->most_slabs, memory_order_relaxed);
@@ -253,19 +235,23 @@ static void count_new(struct kmem_cache *s, struct kmem_cache_node *node, bool s
 								  memory_order_relaxed))
 		;
 	atomic_fetch_add_explicit(&node->nr_slabs, 1, memory_order_relaxed);
-	if (unlikely(small))
-		atomic_fetch_add_explicit(&node->nr_small, 1, memory_order_relaxed);
+	if (number)
+		atomic_fetch_add_explicit(number, 1, memory_order_relaxed);
 	slab_event(s, SLAB_ALLOC_SLAB);
 }
 
-static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node, bool small)
+static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node,
+			const struct slab_layout *l)
 {
+	_Atomic size_t *number = number_of(s, node, l);
+
 	debug_assert(atomic_load_explicit(&node->nr_slabs, memory_order_relaxed));
-	debug_assert(!small || atomic_load_explicit(&node->nr_small, memory_order_relaxed));
+	debug_assert(!number || atomic_load_explicit(number, memory_order_relaxed));
+	slab_pace_note_freed(node, l->npages);
 	slab_limit_uncharge(s->home);
 	atomic_fetch_sub_explicit(&node->nr_slabs, 1, memory_order_relaxed);
-	if (unlikely(small))
-		atomic_fetch_sub_explicit(&node->nr_small, 1, memory_order_relaxed);
+	if (number)
+		atomic_fetch_sub_explicit(number, 1, memory_order_relaxed);
 	slab_event(s, SLAB_FREE_SLAB);
 }
 
@@ -296,10 +282,14 @@ static void make_known(struct kmem_cache *s, struct page *page, unsigned int npa
 }
 
 /* The mark of a slab's pages. It tells where objects of the usual layout end. Objects of a lean
- * cache fill its small slabs, so it does for these, too. */
+ * cache fill its small slabs, so it does for these, too. Large slabs have another one. */
 static uint8_t mark_of(const struct kmem_cache *s, const struct slab_layout *l)
 {
-	return l == &s->layout || s->lean ? s->class_mark : 0;
+	if (l == &s->layout)
+		return s->class_mark;
+	if (l == &s->large)
+		return s->large_mark;
+	return s->lean ? s->class_mark : 0;
 }
 
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
@@ -320,7 +310,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	}
 	debug_assert(page_type(page) == PAGE_ALLOCATED && npages <= PAGE_SLAB_SPAN_MAX);
 	debug_assert(!(flags & __GFP_THISNODE) || page_node(page) == node);
-	l = npages == s->layout.npages ? &s->layout : &s->small;
+	l = slab_layout_of(s, npages);
 	if (unlikely(s->ops))
 		s->ops->new_slab(s, first_object(s, page), l->objects);
 	else if (s->ctor)
@@ -332,7 +322,7 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	if (unlikely(s->hard))
 		*got = slab_page_take(s, page, out, n);
 	debug_assert(*got <= n);
-	count_new(s, &s->nodes[page_node(page)], l != &s->layout);
+	count_new(s, &s->nodes[page_node(page)], l);
 	PROBE(slab_new, s->name, page_to_virt(page), npages, page_node(page));
 	return page;
 }
@@ -359,12 +349,12 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 	unsigned int npages = page->span;
 
 	debug_assert(page_type(page) == PAGE_SLAB);
-	debug_assert(npages == s->layout.npages || npages == s->small.npages);
+	debug_assert(npages == slab_layout(s, page)->npages);
 	debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
 	/* A thread that was told earlier that the slab is empty finds it gone (slab_node.c). */
 	debug_assert(!slab_page_cache(page));
 	PROBE(slab_free, s->name, page_to_virt(page), npages, page_node(page));
-	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page) != &s->layout);
+	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page));
 	if (unlikely(s->ops))
 		s->ops->free_slab(page_to_virt(page), npages * page_size());
 	page_clear_slab(page, npages);

@@ -50,11 +50,20 @@ static inline uint32_t slab_state(struct page *page)
 	return atomic_load_explicit(&page->state, memory_order_acquire);
 }
 
+/* The layout of slabs of @span pages. */
+static always_inline const struct slab_layout *slab_layout_of(const struct kmem_cache *s,
+							      unsigned int span)
+{
+	const struct slab_layout *other = span == s->large.npages ? &s->large : &s->small;
+
+	return span == s->layout.npages ? &s->layout : other;
+}
+
 /* The layout of this slab; any layout of @s, if @page is no slab of it any more. */
 static inline const struct slab_layout *slab_layout(const struct kmem_cache *s,
 						    const struct page *page)
 {
-	return page->span == s->layout.npages ? &s->layout : &s->small;
+	return slab_layout_of(s, page->span);
 }
 
 static inline unsigned int slab_words(const struct slab_layout *l)

@@ -60,7 +60,7 @@ static noinline no_sanitize_thread size_t idle(void *slab, const void *cache)
 	uint32_t head =
 		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
 	uint32_t state = atomic_load_explicit(&page->state, memory_order_relaxed);
-	const struct slab_layout *l = head >> 16 == s->layout.npages ? &s->layout : &s->small;
+	const struct slab_layout *l = slab_layout_of(s, head >> 16);
 
 	return (head & 0xff) == PAGE_SLAB &&
 	       __atomic_load_n(&page->cache, __ATOMIC_RELAXED) == s &&

@@ -32,6 +32,7 @@
  *   slab_partial.c    this CPU's partial slabs
  *   slab_node.c       the node's partial slabs, under the node's lock
  *   slab_page.c       one slab: a run of pages cut into objects, a bitmap of the free
+ *   slab_pace.c       how large a new slab is: how many were made and given back lately
  *   slab_limit.c      how many slabs a cache may have
  *   slab_hard.c       hardened caches: secrets, tables, random numbers
  *   slab_profile.c    which allocations the heap profile samples
@@ -65,6 +66,7 @@ enum {
 	SLAB_MAX_SIZE = 16384, /* bytes per object; kmalloc's may be larger */
 	SLAB_MAX_ALIGN = 4096,
 	SLAB_MAX_BYTES = 131072,    /* bytes of a slab, unless one object needs more */
+	SLAB_LARGE_BYTES = 16384,   /* of a slab of the larger layout, at most */
 	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
 	SLAB_STOCK_MAX = 2047,	    /* slabs kept in stock */
 	SLAB_QUEUE_SLOTS = 256,	    /* objects in a node's queue */
@@ -121,11 +123,14 @@ struct kmem_cache_node {
 	_Atomic size_t nr_partial; /* written under the lock, read at any time */
 	_Atomic size_t nr_slabs;   /* relaxed */
 	_Atomic size_t nr_small;   /* how many of them have the smaller layout; relaxed */
+	_Atomic size_t nr_large;   /* how many of them have the larger layout; relaxed */
 	_Atomic size_t inuse;	   /* objects out of slabs: in use, or in arrays; relaxed */
-	/* slab_page.c: since when slabs of lean caches are counted, ms, and how many were made.
+	/* slab_pace.c: since when slabs of lean caches are counted, ms, and how many were made.
 	 */
 	_Atomic uint32_t lean_since, lean_made; /* relaxed */
-	struct deferred deferred;		/* slabs that are to come onto the list */
+	/* The pages of slabs that were given back, of late, and when they were halved, ms. */
+	_Atomic uint32_t given_pages, given_since; /* relaxed */
+	struct deferred deferred;		   /* slabs that are to come onto the list */
 	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
 	/* slab_shared.c: made when a CPU has had objects for it; written once, release. */
 	_Atomic(struct alf_queue *) shared;
@@ -145,17 +150,18 @@ struct kmem_cache {
 	void *fast_array; /* cpu_array; on several nodes a closed one */
 	/* Entries in the array map of all nodes' arrays, from the first to the last one's. */
 	pcpu_entry_t entry_first, entry_last;
-	void *cpu_array;		  /* for node 0's objects: per-CPU struct pcpu_array */
-	void *partial_array;		  /* per-CPU struct pcpu_array of struct page */
-	unsigned int size;		  /* bytes from object to object */
-	unsigned int pad_left;		  /* twins: bytes of guard before each object; else 0 */
-	struct slab_layout layout, small; /* the usual one; a smaller one: slab_page.c */
-	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint64_t reciprocal;		       /* of size */
-	uint16_t shared_size;		       /* slots of nodes' shared queues; 0: no queue */
-	uint8_t class_mark;		       /* class mark of its slabs: slab_page.c; or 0 */
-	unsigned int array_stride;	       /* from one node's array to the next one's */
-	bool budgeted;			       /* capacities count against the CPU's budget */
+	void *cpu_array;       /* for node 0's objects: per-CPU struct pcpu_array */
+	void *partial_array;   /* per-CPU struct pcpu_array of struct page */
+	unsigned int size;     /* bytes from object to object */
+	unsigned int pad_left; /* twins: bytes of guard before each object; else 0 */
+	struct slab_layout layout, small, large; /* the usual one; a smaller, a larger one */
+	uint16_t capacity_first, capacity_max;	 /* of a CPU's array */
+	uint64_t reciprocal;			 /* of size */
+	uint16_t shared_size; /* slots of nodes' shared queues; 0: no queue */
+	/* Class marks of its slabs, and of those of the larger layout: slab_page.c; or 0. */
+	uint8_t class_mark, large_mark;
+	unsigned int array_stride;    /* from one node's array to the next one's */
+	bool budgeted;		      /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
 	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
 	uint8_t init;		      /* enum slab_init */
@@ -233,10 +239,12 @@ struct slab_params {
 	void *arrays;
 	unsigned int array_stride;
 	bool budgeted;
-	bool hard;	    /* hardened, if the process is */
-	bool nothing;	    /* objects of no bytes, which nobody may touch */
-	bool permanent;	    /* never destroyed: pcpu_alloc_permanent() */
-	uint8_t class_mark; /* class mark of its slabs; 0: none */
+	bool hard;	/* hardened, if the process is */
+	bool nothing;	/* objects of no bytes, which nobody may touch */
+	bool permanent; /* never destroyed: pcpu_alloc_permanent() */
+	/* Class marks of its slabs; 0: none. Without @large_mark none is of the larger layout.
+	 */
+	uint8_t class_mark, large_mark;
 	/* For twins: the cache it belongs to, and the hooks. */
 	struct kmem_cache *home;
 	const struct slab_twin_ops *ops;

@@ -31,7 +31,8 @@ struct look {
 	struct kmem_cache *s;
 	struct verify *v;
 	char what[SLAB_NAME_SIZE + 32];
-	size_t slabs, out; /* slabs on lists; objects out of these slabs */
+	/* Slabs on lists, how many of them are small and large; objects out of these slabs. */
+	size_t slabs, small, large, out;
 };
 
 static const char *kind_of(const struct kmem_cache *s)
@@ -69,6 +70,8 @@ static no_sanitize_thread bool verify_slab(struct look *l, struct page *page,
 		l->out += (size_t)__builtin_popcountll(all & ~word);
 	}
 	l->slabs++;
+	l->small += layout == &s->small;
+	l->large += layout == &s->large;
 	state = slab_state(page);
 	if (slab_state_avail(state) != avail || slab_state_whole(state) != whole)
 		wrong_slab(l, page, "its state does not tell what its bitmap does");
@@ -175,30 +178,38 @@ static void verify_queued(const struct look *l, unsigned int node)
 
 /*
  * Slabs on no list are full or in stock. So the number of objects out of slabs can be computed
- * from the lists, and must be inuse. If some slabs have the small layout, this is not checked,
- * because the lists' sums do not tell the layouts apart.
+ * from the lists, and must be inuse. If there are slabs of several layouts, and a stock, whose
+ * slabs may be of any layout, this is not checked.
  */
 static void verify_sum(const struct look *l)
 {
 	const struct kmem_cache *s = l->s;
-	size_t slabs = 0, small = 0, inuse = 0;
+	size_t slabs = 0, small = 0, large = 0, inuse = 0, stock = slab_stock_count(s), out;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct kmem_cache_node *node = &s->nodes[i];
 
 		slabs += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 		small += atomic_load_explicit(&node->nr_small, memory_order_relaxed);
+		large += atomic_load_explicit(&node->nr_large, memory_order_relaxed);
 		inuse += atomic_load_explicit(&node->inuse, memory_order_relaxed);
 	}
-	slabs -= min_size(slab_stock_count(s), slabs);
-	verify_that(l->v, slabs >= l->slabs, "%s: %zu slabs, and %zu on lists", l->what, slabs,
-		    l->slabs);
+	slabs -= min_size(stock, slabs);
 	verify_that(l->v,
-		    small || slabs < l->slabs ||
-			    inuse == l->out + (slabs - l->slabs) * s->layout.objects,
-		    "%s: inuse is %zu, but %zu objects are out of %zu slabs, %zu listed",
-		    l->what, inuse, l->out + (slabs - l->slabs) * s->layout.objects, slabs,
-		    l->slabs);
+		    slabs >= l->slabs && (stock || (small >= l->small && large >= l->large)),
+		    "%s: %zu slabs (%zu small, %zu large), and %zu (%zu, %zu) on lists",
+		    l->what, slabs, small, large, l->slabs, l->small, l->large);
+	if (slabs < l->slabs || (stock && (small || large)))
+		return;
+	slabs -= l->slabs;
+	small -= l->small;
+	large -= l->large;
+	out = l->out + small * s->small.objects + large * s->large.objects +
+	      (slabs - small - large) * s->layout.objects;
+	verify_that(l->v, inuse == out,
+		    "%s: inuse is %zu, but %zu objects are out of %zu listed slabs, and %zu "
+		    "more, of which %zu are small and %zu large",
+		    l->what, inuse, out, l->slabs, slabs, small, large);
 }
 
 static void verify_one(struct kmem_cache *s, struct verify *v)

@@ -49,7 +49,7 @@ FILES = {
         slab_api slab_array debug/check debug/hard slab_refill slab_capacity slab_drain slab_count
         debug/twin debug/pattern debug/report debug/annotate debug/record
         slab_sample slab_kfence slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
-        slab_limit slab_profile slab_geometry slab_hard slab_list slab_types
+        slab_pace slab_limit slab_profile slab_geometry slab_hard slab_list slab_types
     """.split(),
     "page": """
         page_api node_api proc_text move guard page_alloc oom vmstat verify mempolicy zonelist zone_alloc reclaim zone_take

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Decides how large a new slab is, by how many the cache made and gave back of late.
+ *
+ * A slab goes back when its last object is free. Few objects keep a small slab, so small ones
+ * hold less memory that is not in use. But each slab that is made, listed, emptied and given
+ * back costs about a microsecond, which the objects of a large slab share.
+ *
+ * Lean caches, of large objects, have small slabs while few are made. Caches of small objects
+ * have large slabs while many are given back: then objects die together, and the program is
+ * about to make as many again.
+ *
+ * Threads that count at the same time may lose a count.
+ */
+#include "slab/slab_pace.h"
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "os/os.h"
+#include "page/page.h"
+
+enum {
+	LEAN_MS = 8,	/* so often slabs are counted anew; a kernel's tick is at most 10 ms */
+	LEAN_MOST = 64, /* a cache makes so many lean slabs on a node in that time */
+	LEAN_LOOK = 32, /* each so many slabs the clock is looked at */
+	GIVEN_MS = 64,	/* the bytes that were given back count half after this time */
+	GIVEN_LEAST = 1 << 20, /* bytes: so many are many */
+	GIVEN_MOST = 64 << 20, /* more count as so many */
+	GIVEN_LOOK = 64,       /* each so many pages the clock is looked at */
+};
+
+static uint32_t now_ms(void)
+{
+	return (uint32_t)os_calls.now_ms();
+}
+
+/* Whether few slabs are being made. */
+static bool are_few(struct kmem_cache_node *node)
+{
+	uint32_t made = atomic_load_explicit(&node->lean_made, memory_order_relaxed);
+
+	if (unlikely(made % LEAN_LOOK == 0)) {
+		uint32_t now = now_ms();
+
+		if (now - atomic_load_explicit(&node->lean_since, memory_order_relaxed) >=
+		    LEAN_MS) {
+			atomic_store_explicit(&node->lean_since, now, memory_order_relaxed);
+			made = 0;
+		}
+	}
+	atomic_store_explicit(&node->lean_made, made + 1, memory_order_relaxed);
+	return made < LEAN_MOST;
+}
+
+static uint32_t pages_of(uint32_t bytes)
+{
+	return bytes >> page_window.page_shift;
+}
+
+/* Lets the pages that were given back, @pages now, age. Result: those that still count. */
+static uint32_t age(struct kmem_cache_node *node, uint32_t pages)
+{
+	uint32_t now = now_ms(), periods;
+
+	periods = (now - atomic_load_explicit(&node->given_since, memory_order_relaxed)) /
+		  GIVEN_MS;
+	if (likely(!periods))
+		return pages;
+	atomic_store_explicit(&node->given_since, now, memory_order_relaxed);
+	return periods < 32 ? pages >> periods : 0;
+}
+
+/* Whether many slabs were given back of late. The clock is looked at only if the count says so.
+ */
+static bool many_go(struct kmem_cache_node *node)
+{
+	uint32_t pages = atomic_load_explicit(&node->given_pages, memory_order_relaxed);
+	uint32_t many = pages_of(GIVEN_LEAST), now;
+
+	if (likely(pages < many))
+		return false;
+	now = age(node, pages);
+	if (now != pages)
+		atomic_store_explicit(&node->given_pages, now, memory_order_relaxed);
+	return now >= many;
+}
+
+const struct slab_layout *slab_pace_layout(const struct kmem_cache *s,
+					   struct kmem_cache_node *node)
+{
+	/* Limits and stocks are counted in slabs of the usual layout. */
+	if (s->large_mark && many_go(node) &&
+	    !atomic_load_explicit(&s->max_slabs, memory_order_relaxed) &&
+	    !atomic_load_explicit(&s->stock_slabs, memory_order_relaxed))
+		return &s->large;
+	return s->lean && are_few(node) ? &s->small : &s->layout;
+}
+
+void slab_pace_note_freed(struct kmem_cache_node *node, unsigned int npages)
+{
+	uint32_t pages = atomic_load_explicit(&node->given_pages, memory_order_relaxed);
+
+	debug_assert(npages);
+	if (unlikely(pages / GIVEN_LOOK != (pages + npages) / GIVEN_LOOK))
+		pages = age(node, pages);
+	if (pages < pages_of(GIVEN_MOST))
+		atomic_store_explicit(&node->given_pages, pages + npages, memory_order_relaxed);
+}
+
+void slab_pace_forget(struct kmem_cache_node *node)
+{
+	atomic_store_explicit(&node->given_pages, 0, memory_order_relaxed);
+}

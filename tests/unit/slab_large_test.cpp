@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Slabs of small objects are large while many are given back. */
+#include <algorithm>
+
+#include "page_util.h"
+#include "slab_util.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+constexpr size_t kSize = 128;
+constexpr size_t kUsual = 32, kLarge = 128; /* objects in a slab */
+constexpr size_t kMany = 40000;		    /* objects: 5 MiB, and 1250 usual slabs */
+
+uint64_t fake_now = 1000;
+
+struct Class {
+	std::vector<void *> p;
+	struct kmem_cache *s;
+
+	Class()
+	{
+		os_calls.now_ms = [] { return fake_now; };
+		kfree(kmalloc(1, GFP_KERNEL));
+		s = shim_class_cache(kSize);
+	}
+	~Class()
+	{
+		free_all();
+		kmem_cache_shrink(s);
+		EXPECT_EQ(counts().slabs, 0u);
+	}
+	void allocate(size_t n)
+	{
+		while (n--)
+			p.push_back(kmalloc(kSize, GFP_KERNEL));
+	}
+	void free_all()
+	{
+		for (void *q : p)
+			kfree(q);
+		p.clear();
+		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	}
+	shim_counts counts() const
+	{
+		return slab_counts_of(s);
+	}
+	/* Large slabs, computed from the number of all objects. */
+	size_t large() const
+	{
+		const shim_counts c = counts();
+
+		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+		return (c.objects - kUsual * c.slabs) / (kLarge - kUsual);
+	}
+};
+
+/* A program that only grows has usual slabs, however fast it does. */
+TEST(SlabLargeTest, GrowthIsInUsualSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		c.allocate(kMany);
+		EXPECT_GE(c.counts().slabs, kMany / kUsual);
+		EXPECT_EQ(c.large(), 0u);
+	});
+}
+
+/* Objects that died together come again in large slabs, save those that arrays and lists kept.
+ */
+TEST(SlabLargeTest, WhatDiedTogetherComesInLargeSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		c.allocate(kMany);
+		c.free_all();
+		EXPECT_LT(c.counts().slabs, kMany / kUsual / 10);
+		c.allocate(kMany);
+		EXPECT_GE(c.large(), kMany / kLarge * 9 / 10);
+		EXPECT_LE(c.large(), kMany / kLarge + 1);
+	});
+}
+
+/* Slabs that were given back long ago do not count, nor do a few in a long time. */
+TEST(SlabLargeTest, SlowChangeIsInUsualSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		c.allocate(kMany);
+		c.free_all();
+		fake_now += 1000;
+		c.allocate(kMany);
+		EXPECT_EQ(c.large(), 0u) << "long ago";
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		for (int round = 0; round < 200; round++) {
+			c.allocate(2000);
+			c.free_all();
+			fake_now += 64;
+		}
+		c.allocate(kMany);
+		EXPECT_EQ(c.large(), 0u) << "slowly";
+	});
+}
+
+/* A program that asks for its memory to be given back does not get larger slabs for that. */
+TEST(SlabLargeTest, ATrimIsNoChurn)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		c.allocate(kMany);
+		c.free_all();
+		ukmem_trim();
+		c.allocate(kMany);
+		EXPECT_EQ(c.large(), 0u);
+	});
+}
+
+/* A limit is counted in usual slabs. */
+TEST(SlabLargeTest, NoneUnderALimit)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		c.allocate(kMany);
+		c.free_all();
+		ASSERT_EQ(kmem_cache_set_limit(c.s, 2 * kMany, 60), 0);
+		c.allocate(kMany);
+		EXPECT_EQ(c.large(), 0u);
+		ASSERT_EQ(kmem_cache_set_limit(c.s, 0, 60), 0);
+	});
+}
+
+/* In large slabs of every class, objects are what they are in usual ones. */
+TEST(SlabLargeTest, EveryClass)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.now_ms = [] { return fake_now; };
+		unsigned int some_large = 0; /* classes */
+
+		kfree(kmalloc(1, GFP_KERNEL));
+		for (size_t size = 32; size <= 1024; size = kmalloc_size_roundup(size) + 1) {
+			const size_t bytes = kmalloc_size_roundup(size);
+			struct kmem_cache *s = shim_class_cache(size);
+			std::vector<char *> p((3 << 20) / bytes);
+
+			SCOPED_TRACE(testing::Message() << bytes << " bytes");
+			for (int round = 0; round < 2; round++) {
+				for (char *&q : p)
+					q = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+				if (round == 0)
+					for (char *q : p)
+						kfree(q);
+			}
+			for (char *q : p) {
+				ASSERT_EQ(ksize(q), bytes);
+				ASSERT_EQ(shim_class_usable(q), bytes);
+				ASSERT_EQ(shim_class_usable(q + bytes / 2), 0u);
+				ASSERT_EQ(shim_slab_cache_of(q), s);
+				memset(q, 1, bytes);
+			}
+			std::sort(p.begin(), p.end());
+			for (size_t i = 1; i < p.size(); i++)
+				ASSERT_GE(p[i], p[i - 1] + bytes);
+			some_large += slab_counts_of(s).objects >
+				      slab_counts_of(s).slabs * geometry_of(s).objects;
+			ASSERT_STREQ(shim_slab_wrong(s), nullptr);
+			for (size_t i = 0; i < p.size(); i += 3)
+				kfree(p[i]);
+			ASSERT_STREQ(shim_slab_wrong(s), nullptr);
+			for (size_t i = 0; i < p.size(); i++)
+				if (i % 3)
+					kfree(p[i]);
+			ASSERT_STREQ(shim_slab_wrong(s), nullptr);
+			kmem_cache_shrink(s);
+			ASSERT_EQ(slab_counts_of(s).slabs, 0u);
+		}
+		EXPECT_GE(some_large, 12u) << "32 to 512 bytes";
+	});
+}
+
+/* A user who sets how slabs are cut gets no larger ones. */
+TEST(SlabLargeTest, SettingsDecide)
+{
+	for (const char *conf : { "slab_min_objects:16", "slab_max_order:1" })
+		EXPECT_FRESH_PROCESS_PASSES([conf] {
+			configure_slabs(conf);
+			Class c;
+
+			for (int round = 0; round < 2; round++) {
+				c.free_all();
+				c.allocate(kMany);
+			}
+			EXPECT_EQ(c.large(), 0u);
+		});
+}
+
+} // namespace
