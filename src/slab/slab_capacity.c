@@ -324,6 +324,10 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 		return s->capacity_first;
 	give_back(s, cpu);
 	a = pcpu_ptr(array, cpu);
+	/* A thread that empties the array has stopped it. It is neither empty nor full by use.
+	 */
+	if (unlikely(pcpu_array_header(a) & PCPU_ARRAY_STOP))
+		return 0;
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	pops = pops_since_move(s, node, a, cpu);
 	more = growth(s, a, capacity, (uint8_t)move);
