@@ -9,7 +9,8 @@
  *
  * If the program allocates many objects for each slot of the array before objects move again,
  * a larger array would save little, and only hold more memory: then it does not grow. An array
- * that lasts much longer still loses half its capacity.
+ * that lasts much longer still loses half its capacity. Arrays with few slots are let grow more
+ * easily, because most slow paths are theirs.
  *
  * An array hands objects out in the reverse order of their frees. While the program frees at
  * random, the array stays small, so that most objects come from slabs, in address order.
@@ -59,8 +60,10 @@ enum {
 	/* Allocations for each slot between two moves of an array that need not grow: fewer of
 	 * large objects, which cost the program more than a move costs. */
 	LASTS = 16,
-	LASTS_BYTES = 4096, /* the same in bytes, but at least one */
-	LASTS_LONG = 4,	    /* times as many: the array can do with half its slots */
+	LASTS_BYTES = 4096,  /* the same in bytes, but at least one */
+	LASTS_LONG = 4,	     /* times as many: the array can do with half its slots */
+	FEW = 8,	     /* slots of an array that has few; of smaller objects more: */
+	FEW_BYTES = 1 << 16, /* so many bytes, at most MODEST slots */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
@@ -157,10 +160,20 @@ static uint32_t pops_since_move(const struct kmem_cache *s, unsigned int node,
 	return (now - before) & PCPU_ARRAY_POPS_MASK;
 }
 
-/* The pops after which an array of @capacity need not grow. */
+/*
+ * Whether an array has few slots. What a slow path finds cold in a processor's caches makes
+ * it the slowest of a thousand operations, and most of them are those of such arrays.
+ */
+static bool has_few(const struct kmem_cache *s, unsigned int capacity)
+{
+	return capacity < min_uint(max_uint(FEW_BYTES / s->size, FEW), MODEST);
+}
+
+/* The pops after which an array of @capacity need not grow. A few pops of an array of one or
+ * two slots tell nothing. */
 static uint32_t enough_pops(const struct kmem_cache *s, unsigned int capacity)
 {
-	return capacity * max_uint(min_uint(LASTS_BYTES / s->size, LASTS), 1);
+	return max_uint(capacity, FEW) * max_uint(min_uint(LASTS_BYTES / s->size, LASTS), 1);
 }
 
 static void put_here(void *cache, void **objects, unsigned int n)
@@ -262,16 +275,18 @@ static bool is_turn(unsigned int n)
  * Charges @objects more in an array on @cpu. While all CPUs hold little (SLAB_BUDGET_LITTLE),
  * an array grows when it asks. Beyond, one request in four is granted: arrays whose objects
  * move all the time ask again and again, and soon have what they need; those of a program that
- * goes from one phase to the next ask seldom. Beyond SLAB_BUDGET_MUCH, idle classes give up
- * their bytes first. False: there are not enough, or not now. @anyhow: never fails.
+ * goes from one phase to the next ask seldom. @soon: the array need not ask again. Beyond
+ * SLAB_BUDGET_MUCH, idle classes give up their bytes first. False: there are not enough, or not
+ * now. @anyhow: never fails.
  */
-static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool anyhow)
+static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bool soon,
+		bool anyhow)
 {
 	uint64_t bytes = (uint64_t)objects * s->size;
 
 	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_LITTLE))
 		return true;
-	if (!anyhow && !is_turn(slab_budget_ask(cpu)))
+	if (!soon && !is_turn(slab_budget_ask(cpu)))
 		return false;
 	if (slab_budget_charge(s, cpu, objects, SLAB_BUDGET_MUCH))
 		return true;
@@ -309,6 +324,10 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 		return s->capacity_first;
 	give_back(s, cpu);
 	a = pcpu_ptr(array, cpu);
+	/* A thread that empties the array has stopped it. It is neither empty nor full by use.
+	 */
+	if (unlikely(pcpu_array_header(a) & PCPU_ARRAY_STOP))
+		return 0;
 	capacity = atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	pops = pops_since_move(s, node, a, cpu);
 	more = growth(s, a, capacity, (uint8_t)move);
@@ -321,7 +340,7 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 			narrow(s, array, cpu, capacity, (uint16_t)less);
 		return atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	}
-	if (!more || !pay(s, cpu, more, !capacity && guaranteed(s)))
+	if (!more || !pay(s, cpu, more, has_few(s, capacity), !capacity && guaranteed(s)))
 		return capacity;
 	if (!capacity)
 		slab_profile_arm_new(s, node, cpu);

@@ -8,7 +8,8 @@
 enum slab_move { SLAB_MOVED_NONE, SLAB_MOVED_REFILL, SLAB_MOVED_FLUSH };
 
 /* The capacity of this CPU's array for @node, after it was opened on first use or has changed
- * by use. Any value up to capacity_max is safe at any time, because each section loads it. */
+ * by use; 0 while it is stopped. Any value up to capacity_max is safe at any time, because each
+ * section loads it. */
 unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move);
 /* Whether objects that were freed one after the other lie near each other, three in four. */
 bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned int n);

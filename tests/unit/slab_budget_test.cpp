@@ -194,8 +194,8 @@ TEST(SlabBudgetTest, ASixteenthOfWhatIsInUse)
 		});
 }
 
-/* Beyond 1 MiB of all CPUs together arrays of a small program grow by turns, so two batches of
- * each size do not fill what a CPU may hold at most. */
+/* Beyond 1 MiB of all CPUs together arrays of a small program grow by turns once they have a
+ * few slots, so two batches of each size do not fill what a CPU may hold at most. */
 TEST(SlabBudgetTest, AllCpusTogether)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
@@ -207,13 +207,30 @@ TEST(SlabBudgetTest, AllCpusTogether)
 			run_on(cpu);
 			together(0, 2);
 			EXPECT_LE(shim_budget_used(),
-				  cpu == cpus.front() ? 12 * kMiB : 20 * kMiB);
+				  cpu == cpus.front() ? 12 * kMiB : 24 * kMiB);
 		}
 		for (size_t size : class_sizes())
 			for (int cpu : cpus)
 				sum += shim_capacity_bytes(shim_class_cache(size), cpu);
 		EXPECT_LE(sum, shim_budget_used());
 		EXPECT_GE(sum + kMiB, shim_budget_used()) << "queues have the rest";
+	});
+}
+
+/* Beyond that, the first few slots are no matter of turns. */
+TEST(SlabBudgetTest, FewSlotsWaitForNoTurn)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const size_t size = 32 * kKiB;
+		const unsigned cpu = allowed_cpus().front();
+
+		run_on(allowed_cpus().front());
+		use(1024, 2 * kMiB, 40);
+		struct kmem_cache *s = shim_class_cache(size);
+		ASSERT_GT(shim_budget_used(), kMiB);
+		for (int round = 0; round < 3; round++)
+			use(size, 2 * shim_capacity_bytes(s, cpu) + size, 1);
+		EXPECT_GE(shim_capacity_bytes(s, cpu), 8 * size);
 	});
 }
 

@@ -3,6 +3,7 @@
  * frees them in random order. */
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include "slab_shim.h"
 #include "test_util.h"
@@ -264,8 +265,56 @@ TEST(SlabCapacityTest, AnArrayOfLargeObjectsLastsSooner)
 		const Lasting large(8192);
 		const size_t first = large.use(0, 1);
 
-		EXPECT_EQ(large.use(2, 6), first);
+		EXPECT_EQ(large.use(3, 6), first);
 		EXPECT_GE(large.use(0, 6), 8 * first);
+	});
+}
+
+/* An array of one slot is found empty or full so often that it never lasts by chance alone. */
+TEST(SlabCapacityTest, AnArrayOfOneSlotDoesNotLast)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const Lasting large(32768);
+
+		EXPECT_GE(large.use(2, 6), 4u);
+	});
+}
+
+/* A thread that does 300 requests for objects, and frees them, on the CPU of Lasting. */
+void pass_by(void *)
+{
+	std::thread([] {
+		run_on(allowed_cpus().front());
+		for (int round = 0; round < 100; round++) {
+			void *p[3];
+
+			for (auto &q : p)
+				q = kmalloc(kSize, GFP_KERNEL);
+			for (auto *q : p)
+				kfree(q);
+		}
+	}).join();
+}
+
+/* While an array is stopped, for instance to be emptied, each request goes past it, by itself;
+ * the array neither grows nor is filled in vain. */
+TEST(SlabCapacityTest, AStoppedArrayStaysAsItIs)
+{
+	if (rseq_is_off())
+		GTEST_SKIP() << "nothing can be done on a CPU that is stopped";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const Lasting program(kSize);
+		shim_counts before, after;
+		const size_t slots = program.use(17, 1);
+
+		shim_slab_count(program.s, &before);
+		ASSERT_TRUE(shim_while_stopped(program.s, pass_by, nullptr));
+		shim_slab_count(program.s, &after);
+		EXPECT_EQ(program.slots(), slots);
+		EXPECT_EQ(after.refills, before.refills);
+		EXPECT_EQ(after.allocs - before.allocs, 300u);
+		EXPECT_EQ(after.inuse, before.inuse);
+		expect_exact_budget();
 	});
 }
 

@@ -2,6 +2,7 @@
 #include "slab_shim.h"
 
 #include "kmalloc/kmalloc.h"
+#include "percpu/array_stop.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_budget.h"
@@ -121,6 +122,17 @@ uint64_t shim_slab_event(struct kmem_cache *s, enum shim_event event)
 unsigned int shim_object_node(const void *obj)
 {
 	return page_node(page_of(obj));
+}
+
+bool shim_while_stopped(struct kmem_cache *s, void (*meanwhile)(void *arg), void *arg)
+{
+	void *array = slab_array(s, 0);
+
+	if (!pcpu_use_rseq() || !pcpu_arrays_stop(&array, 1, PCPU_ALL_CPUS))
+		return false;
+	meanwhile(arg);
+	pcpu_arrays_start(&array, 1, PCPU_ALL_CPUS);
+	return true;
 }
 
 unsigned int shim_above_capacity(struct kmem_cache *s)

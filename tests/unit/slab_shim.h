@@ -61,6 +61,8 @@ unsigned int shim_no_cpu(void);
 unsigned int shim_above_capacity(struct kmem_cache *s);
 size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu);
 size_t shim_budget_used(void);
+/* Stops all CPUs' arrays of a cache, and calls @meanwhile. False: they cannot be stopped. */
+bool shim_while_stopped(struct kmem_cache *s, void (*meanwhile)(void *arg), void *arg);
 /* Slabs that a CPU's list may hold. */
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */
