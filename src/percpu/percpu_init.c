@@ -284,6 +284,7 @@ static bool init(void)
 	pcpu.rseq = pcpu_rseq_offset();
 	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 	percpu_state = pcpu;
+	pcpu_mode.space = limit;
 	scarce = limit < SCARCE_LIMIT || config.address_space == ADDRESS_SPACE_SMALL;
 	pcpu.stride = scarce ? PCPU_STRIDE_SCARCE : PCPU_STRIDE_NORMAL;
 	pcpu.nr_ids = topology->nr_cpu_ids;
@@ -304,7 +305,7 @@ static bool init(void)
 	}
 	pcpu_indices_init();
 	pcpu_notify_init();
-	os_share_update();
+	os_share_start();
 	/* No thread has a handle yet that it could use with the state. */
 	percpu_state = pcpu;
 	if (config.verbose)
@@ -373,6 +374,7 @@ void percpu_mode(struct ukmem_percpu_info *info)
 	};
 	if (!pcpu_init())
 		return;
+	os_share_complete();
 	if (pcpu_use_rseq()) {
 		info->mode = UKMEM_PERCPU_RSEQ;
 		info->mode_name = "rseq";

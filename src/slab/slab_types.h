@@ -150,12 +150,12 @@ struct kmem_cache {
 	unsigned int size;		  /* bytes from object to object */
 	unsigned int pad_left;		  /* twins: bytes of guard before each object; else 0 */
 	struct slab_layout layout, small; /* the usual one; a smaller one: slab_page.c */
-	uint16_t capacity_first, capacity_max; /* of a CPU's array */
-	uint64_t reciprocal;		       /* of size */
-	uint16_t shared_size;		       /* slots of nodes' shared queues; 0: no queue */
-	uint8_t class_mark;		       /* class mark of its slabs: slab_page.c; or 0 */
-	unsigned int array_stride;	       /* from one node's array to the next one's */
-	bool budgeted;			       /* capacities count against the CPU's budget */
+	uint16_t capacity_max;		  /* of a CPU's array */
+	uint64_t reciprocal;		  /* of size */
+	uint16_t shared_size;		  /* slots of nodes' shared queues; 0: no queue */
+	uint8_t class_mark;		  /* class mark of its slabs: slab_page.c; or 0 */
+	unsigned int array_stride;	  /* from one node's array to the next one's */
+	bool budgeted;			  /* capacities count against the CPU's budget */
 	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
 	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
 	uint8_t init;		      /* enum slab_init */
