@@ -158,6 +158,7 @@ void page_follow_now(void)
  * are too many open ones, for instance, the process is to double before it tries again. */
 static cold bool know_limits(size_t resident)
 {
+	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
 	if (page_know_limits())
 		wait_for(pages(SMALL_BYTES));
 	else
@@ -185,7 +186,9 @@ noinline void page_follow_growth(size_t npages)
 
 void page_follow_init(void)
 {
-	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
+	/* Else know_limits() reads the clock, which lies on a page of its own. */
+	if (!limits_incomplete())
+		atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
 	atomic_store_explicit(&before, pages(SMALL_BYTES), memory_order_relaxed);
 	wait_for(pages(limits_incomplete() ? FIRST_BYTES : SMALL_BYTES));
 }

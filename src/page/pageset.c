@@ -420,6 +420,8 @@ bool __pageset_give_dirty(struct zone *z)
 	bool any = false;
 
 	lock_assert_held(&z->lock);
+	if (pageset_of(z) == boot_pageset)
+		return false;
 	for (unsigned int list = 0; list < PCP_LISTS; list++)
 		while (__give_dirty(z, list))
 			any = true;

@@ -267,11 +267,33 @@ static void free_nodes(struct kmem_cache_node *nodes)
 		kmem_cache_free(&slab_boot_node, nodes);
 }
 
+/*
+ * The size classes' descriptors lie in the library's own data, where they fit. There they are
+ * one piece, which the start faults in with the rest (malloc/bootstrap.c), and no work for
+ * slabs. If such a cache cannot be made, its piece stays taken.
+ */
+static struct kmem_cache *new_permanent(const struct slab_params *p)
+{
+	size_t size = align_up(sizeof(struct kmem_cache), CACHE_LINE);
+	char *piece = nodes_are_pages() ? NULL : os_permanent_piece(size + nodes_bytes());
+	struct kmem_cache *s = (struct kmem_cache *)(void *)piece;
+
+	if (!s || !setup(s, (struct kmem_cache_node *)(void *)(piece + size), p))
+		return NULL;
+	if (!s->hard)
+		slab_shared_describe(s);
+	return s;
+}
+
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
-	struct kmem_cache *s = zalloc_own(&slab_boot_cache);
-	struct kmem_cache_node *nodes = alloc_nodes();
+	struct kmem_cache *s = p->permanent ? new_permanent(p) : NULL;
+	struct kmem_cache_node *nodes;
 
+	if (s)
+		return s;
+	s = zalloc_own(&slab_boot_cache);
+	nodes = alloc_nodes();
 	if (s && nodes && setup(s, nodes, p)) {
 		if (!p->home && !s->hard)
 			slab_shared_describe(s);

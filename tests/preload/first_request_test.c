@@ -154,16 +154,6 @@ static void touch(size_t bytes)
 	free(p);
 }
 
-static void sandboxed(int i)
-{
-	(void)i;
-	if (!forbid_files())
-		return;
-	touch(100);
-	for (int n = 0; n < 16; n++)
-		touch(LARGE);
-}
-
 /* The machine's memory, if the system refuses to promise more; 0: it refuses nothing. */
 static size_t most_at_once(void)
 {
@@ -175,6 +165,26 @@ static size_t most_at_once(void)
 		return 0;
 	close(fd);
 	return (info.totalram + info.totalswap) * info.mem_unit;
+}
+
+/* What the system would refuse before a process locked itself in, the library refuses behind
+ * that, too. */
+static void request_much(size_t most)
+{
+	CHECK(!most || !malloc(2 * most), "more than there is");
+	for (int n = 0; n < 16; n++)
+		touch(LARGE);
+}
+
+static void sandboxed(int i)
+{
+	size_t most = most_at_once();
+
+	(void)i;
+	if (!forbid_files())
+		return;
+	touch(100);
+	request_much(most);
 }
 
 static char root[] = "/tmp/ukmem-root-XXXXXX";
@@ -189,8 +199,7 @@ static void rooted(int i)
 		CHECK(write(STDOUT_FILENO, "no other root here\n", 19) == 19, "write");
 		return;
 	}
-	CHECK(!malloc(2 * most), "more than there is");
-	touch(LARGE);
+	request_much(most);
 }
 
 int main(int argc, char **argv)

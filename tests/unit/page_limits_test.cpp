@@ -110,7 +110,7 @@ TEST(PageLimitsTest, ALargerProcessKeepsTheLimitsOfItsGroup)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		preload_in_group();
-		Pages pages = fill(GFP_KERNEL, 0, to_pages(2 * kMiB) + 1);
+		Pages pages = fill(GFP_KERNEL, 0, to_pages(2 * kMiB) + 64);
 
 		EXPECT_EQ(looks_at_groups, 1u);
 		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
@@ -138,14 +138,14 @@ TEST(PageLimitsTest, ARequestThatMayNotWaitDoesNotLookAtTheGroup)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		preload_in_group();
-		Pages pages = fill(GFP_KERNEL, 0, 64), more;
+		Pages more, mapped = fill(GFP_KERNEL, 0, to_pages(3 * kMiB / 2));
 
+		free_all(mapped, 0);
 		for (unsigned i = 0; i < to_pages(3 * kMiB); i++)
 			more.push_back(alloc_pages(GFP_NOWAIT, 0));
 		EXPECT_EQ(std::count(more.begin(), more.end(), nullptr), 0);
 		EXPECT_EQ(looks_at_groups, 0u);
 		free_all(more, 0);
-		free_all(pages, 0);
 	});
 }
 
