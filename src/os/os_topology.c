@@ -134,7 +134,8 @@ static noinline void read_nodes(struct os_topology *t)
 	if (!read_list("/sys/devices/system/node/has_memory", &online) &&
 	    !read_list("/sys/devices/system/node/online", &online))
 		memset(&online, 0, sizeof(online));
-	for (unsigned int id = 0; id < OS_MAX_NODES; id++)
+	for (unsigned int id = 0, end = os_mask_end(&online); id < end && id < OS_MAX_NODES;
+	     id++)
 		if (os_mask_test(&online, id))
 			t->node_id[t->nr_nodes++] = (uint16_t)id;
 	if (!t->nr_nodes)

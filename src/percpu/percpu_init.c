@@ -211,6 +211,9 @@ static void use_rseq(const struct os_topology *topology)
  * Libraries lie high and a position-independent program in the middle; any other program lies
  * low, and then copies must be above handles. Sanitizers and some architectures leave little
  * room. If no distance fits, handles are addresses.
+ *
+ * In the drop-in, which no program's variables are linked to, all handles are those of chunks.
+ * Then only their places matter, and percpu_alloc.c finds whether these are free.
  */
 static ptrdiff_t choose_base(void)
 {
@@ -220,6 +223,8 @@ static ptrdiff_t choose_base(void)
 	bool low = program && program < (uintptr_t)1 << 32;
 	uintptr_t probes[2] = { program, low ? program : (uintptr_t)&pcpu };
 
+	if (os_heap.is_ukmem)
+		return low ? distances[UKMEM_TSAN] : -distances[UKMEM_TSAN];
 	for (unsigned int i = UKMEM_TSAN; i < ARRAY_SIZE(distances); i++) {
 		ptrdiff_t base = low ? distances[i] : -distances[i];
 		bool fits = true;

@@ -17,8 +17,8 @@ import sys
 import tempfile
 
 # What was counted (x86-64, Linux 6.18, 2 CPUs, one node, no settings), and a little more.
-MOST_CALLS = {"nothing": 16, "small": 50}  # 11, 45
-MOST_FAULTS = {"nothing": 19, "small": 72}  # 15, 64; of the latter two calls fault in 11
+MOST_CALLS = {"nothing": 14, "small": 40}  # 11, 36
+MOST_FAULTS = {"nothing": 18, "small": 60}  # 15, 55; of the latter two calls fault in 17
 RUNS = 20
 
 
