@@ -121,9 +121,9 @@ static cold bool init_blocking_signals(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	page_background_hold(); /* a request that blocks signals may be a handler's */
 	if (os_heap.populate)
 		os_heap.populate();
+	page_background_hold(); /* a request that blocks signals may be a handler's */
 	done = once(&kmalloc_once, init);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	page_background_release();

@@ -42,7 +42,7 @@ void malloc_populate(void)
 	uintptr_t from = align_down((uintptr_t)__bss_start, page);
 	uintptr_t to = align_up((uintptr_t)&near_end, page);
 
-	if (__bss_start && from < to && to - from <= 65536)
+	if (__bss_start && from < to && to - from <= 131072)
 		os_populate((void *)from, to - from);
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Interposes prctl(2), to learn that the program is about to install a seccomp filter.
+ * Interposes what a program calls before it locks itself in, because a small process has not
+ * read yet what limits it (D8.8).
+ *
+ * prctl(2) tells that the program is about to install a seccomp filter.
  *
  * A filter may kill the process for a system call, so the library can neither try a call nor
  * ask which are allowed. But a call of prctl() comes before the filter: a process without
@@ -9,14 +12,25 @@
  * malloc_trim() gives back what it can without the others. A process that was started under a
  * filter needs nothing of this: the filter allowed the library's calls at the start, or else
  * the process did not get this far.
+ *
+ * chroot(2): the files that tell limits are not in the new root.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "kmalloc/kmalloc.h"
 #include "os/os.h"
+#include "page/pageset.h"
 #include "ukmem/compiler.h"
+
+static void know_all(void)
+{
+	if (kmalloc_init())
+		page_know_limits();
+}
 
 UKMEM_EXPORT int prctl(int option, ...)
 {
@@ -29,7 +43,7 @@ UKMEM_EXPORT int prctl(int option, ...)
 		arg[i] = va_arg(list, unsigned long);
 	va_end(list);
 	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) {
-		kmalloc_init(); /* a filter may forbid what this does, later */
+		know_all(); /* a filter may forbid what this does, later */
 		os_confine();
 	}
 	result = os_prctl(option, arg);
@@ -37,4 +51,10 @@ UKMEM_EXPORT int prctl(int option, ...)
 		return result;
 	errno = -result;
 	return -1;
+}
+
+UKMEM_EXPORT int chroot(const char *path)
+{
+	know_all();
+	return (int)syscall(SYS_chroot, path);
 }

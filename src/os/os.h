@@ -80,6 +80,8 @@ int os_map_readable(size_t len, void **out);
  * in the library's own data: it costs no mapping, and several pieces share a page, but
  * os_resident() does not count it. */
 int os_map_permanent(size_t len, void **out);
+/* The same out of the library's own data; NULL: there is no room left. */
+void *os_permanent_piece(size_t len);
 /* Make part of a reservation readable and writable. */
 int os_commit(void *addr, size_t len);
 /* Map readable and writable memory at @addr; -EEXIST: something is mapped there. */
@@ -183,7 +185,8 @@ static inline unsigned int os_mask_count(const struct os_mask *m)
 	unsigned int n = 0;
 
 	for (size_t i = 0; i < OS_MAX_CPUS / 64; i++)
-		n += (unsigned int)__builtin_popcountll(m->bits[i]);
+		if (m->bits[i]) /* most are 0, and many processors' compilers call a function */
+			n += (unsigned int)__builtin_popcountll(m->bits[i]);
 	return n;
 }
 

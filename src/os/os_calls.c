@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -229,9 +230,17 @@ static unsigned long linux_auxval(unsigned long type)
 	return v;
 }
 
+/* Out of what the kernel handed over. libc's sysconf() would touch pages for it. */
 static long linux_page_size(void)
 {
-	return sysconf(_SC_PAGESIZE);
+	static atomic_long size; /* relaxed */
+	long v = atomic_load_explicit(&size, memory_order_relaxed);
+
+	if (unlikely(!v)) {
+		v = (long)linux_auxval(AT_PAGESZ);
+		atomic_store_explicit(&size, v, memory_order_relaxed);
+	}
+	return v;
 }
 
 static int linux_address_space_limit(size_t *bytes)

@@ -74,22 +74,27 @@ int os_map_metadata(size_t len, void **out)
 }
 
 /* Synchronization: atomic, relaxed; a piece is its taker's. */
-static char permanent[8192] __attribute__((aligned(64)));
+static char permanent[36864] __attribute__((aligned(64)));
 static atomic_size_t permanent_used;
 
-int os_map_permanent(size_t len, void **out)
+void *os_permanent_piece(size_t len)
 {
 	size_t used = atomic_load_explicit(&permanent_used, memory_order_relaxed);
 	size_t size = align_up(len, 64);
 
 	do
 		if (size > sizeof(permanent) - used)
-			return os_map_metadata(align_up(len, os_page_size()), out);
+			return NULL;
 	while (!atomic_compare_exchange_weak_explicit(&permanent_used, &used, used + size,
 						      memory_order_relaxed,
 						      memory_order_relaxed));
-	*out = permanent + used;
-	return 0;
+	return permanent + used;
+}
+
+int os_map_permanent(size_t len, void **out)
+{
+	*out = os_permanent_piece(len);
+	return *out ? 0 : os_map_metadata(align_up(len, os_page_size()), out);
 }
 
 int os_map_readable(size_t len, void **out)

@@ -7,6 +7,8 @@
  * process leaves free objects behind on each. So the bound for all CPUs together is
  * cpu_cache_bytes for each CPU that may run at once, and each CPU gets an equal part of it. All
  * CPUs together may hold at most an eighth of the memory that the control group allows.
+ *
+ * The drop-in reads the control group's files when the process has grown (D8.8).
  */
 #include "os/os_share.h"
 
@@ -37,12 +39,14 @@ static noinline unsigned int affinity(void)
 	return os_mask_count(&allowed);
 }
 
-/* CPUs the process may use: the most that any calling thread was allowed, because the thread
- * that calls now may have bound itself to one CPU; but no more than the cpuset has. */
-static unsigned int cpus_allowed(void)
+/* CPUs the process may use: the most that any calling thread was allowed (@n: the one that
+ * calls now), because that thread may have bound itself to one CPU; but no more than the cpuset
+ * has.
+ */
+static unsigned int cpus_allowed(unsigned int n)
 {
 	static atomic_uint most;
-	unsigned int n = affinity(), before = atomic_load_explicit(&most, memory_order_relaxed);
+	unsigned int before = atomic_load_explicit(&most, memory_order_relaxed);
 	unsigned int usable = atomic_load_explicit(&in_cpuset, memory_order_relaxed);
 
 	if (!n)
@@ -76,17 +80,50 @@ static void set_bytes(const struct os_cgroup_limits *cgroup)
 	atomic_store_explicit(&memory, allowed, memory_order_relaxed);
 }
 
+static void set_share(const struct os_cgroup_limits *cgroup, unsigned int allowed)
+{
+	unsigned int n = max_uint(cpus_allowed(allowed), 1), milli = n * 1000;
+
+	if (cgroup->cpu_milli < milli)
+		milli = max_uint((unsigned int)cgroup->cpu_milli, 1);
+	atomic_store_explicit(&cpus, n, memory_order_relaxed);
+	atomic_store_explicit(&at_once, milli, memory_order_relaxed);
+	set_bytes(cgroup);
+}
+
+/* The control group's files were not read yet. Synchronization: relaxed. */
+static atomic_bool incomplete;
+
 void os_share_update(void)
 {
-	unsigned int n = max_uint(cpus_allowed(), 1), milli = n * 1000;
 	struct os_cgroup_limits cgroup;
 
 	os_cgroup_limits(&cgroup);
-	if (cgroup.cpu_milli < milli)
-		milli = max_uint((unsigned int)cgroup.cpu_milli, 1);
-	atomic_store_explicit(&cpus, n, memory_order_relaxed);
-	atomic_store_explicit(&at_once, milli, memory_order_relaxed);
-	set_bytes(&cgroup);
+	set_share(&cgroup, affinity());
+	/* Last: a handler that has interrupted this function reads the files itself. */
+	if (!cgroup.unknown)
+		atomic_store_explicit(&incomplete, false, memory_order_relaxed);
+}
+
+void os_share_start(void)
+{
+	static const struct os_cgroup_limits none = { .memory = UINT64_MAX,
+						      .cpu_milli = UINT64_MAX };
+
+	if (!os_heap.is_ukmem) {
+		os_share_update();
+		return;
+	}
+	set_share(&none, os_topology()->nr_allowed);
+	atomic_store_explicit(&incomplete, true, memory_order_relaxed);
+}
+
+bool os_share_complete(void)
+{
+	if (!atomic_load_explicit(&incomplete, memory_order_relaxed))
+		return true;
+	os_share_update();
+	return !atomic_load_explicit(&incomplete, memory_order_relaxed);
 }
 
 void os_share_update_memory(struct os_cgroup_limits *now)

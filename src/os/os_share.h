@@ -3,11 +3,19 @@
 #ifndef OS_OS_SHARE_H
 #define OS_OS_SHARE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Finds out anew what the process may use. */
 void os_share_update(void);
+/* The same at the start. But the drop-in assumes that the control group has no limits, and
+ * reads none of its files, until os_share_complete() is called (D8.8). */
+void os_share_start(void);
+/* Reads the limits of the control group, unless that was done before. Any number of threads may
+ * do this at the same time, and handlers that interrupt them. False: they cannot be read now.
+ */
+bool os_share_complete(void);
 /* Finds out anew what memory the process's control group allows, and keeps what was known if
  * that cannot be read now. *@now: what was read. */
 struct os_cgroup_limits;

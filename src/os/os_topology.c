@@ -125,14 +125,17 @@ static void read_cpus(struct os_topology *t)
 	t->nr_cpu_ids = os_mask_end(&t->possible);
 }
 
-static void read_nodes(struct os_topology *t)
+/* The function is not inlined, because a mask is large for a small stack. */
+static noinline void read_nodes(struct os_topology *t)
 {
-	static struct os_mask online untouched; /* Synchronization: as file_buffer */
+	struct os_mask online;
+
 	t->nr_nodes = 0;
 	if (!read_list("/sys/devices/system/node/has_memory", &online) &&
 	    !read_list("/sys/devices/system/node/online", &online))
 		memset(&online, 0, sizeof(online));
-	for (unsigned int id = 0; id < OS_MAX_NODES; id++)
+	for (unsigned int id = 0, end = os_mask_end(&online); id < end && id < OS_MAX_NODES;
+	     id++)
 		if (os_mask_test(&online, id))
 			t->node_id[t->nr_nodes++] = (uint16_t)id;
 	if (!t->nr_nodes)

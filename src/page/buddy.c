@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "os/os.h"
 #include "page/window.h"
 
 enum { SORT_TRIES = 4 }; /* blocks that insert_dirty() compares with */
@@ -132,16 +133,31 @@ static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wante
 }
 
 /*
+ * The steps in which a zone with @pages grows: about four times what there is, from 256 KiB to
+ * a growth block. Of a larger step, a process that does little would touch the entries of
+ * blocks that it does not use. Programs that are linked to the library get a growth block at
+ * once, since some of their requests may not extend the zone.
+ */
+static size_t step(size_t pages)
+{
+	size_t least = ((size_t)256 << 10) >> page_window.page_shift;
+
+	if (!os_heap.is_ukmem)
+		return window_block();
+	return min_size((size_t)1 << ilog2(max_size(4 * pages, least)), window_block());
+}
+
+/*
  * Moves the frontier so that [*@start, *@start + @need) below it is new. Asks for an eighth of
- * the zone's pages more, within 4 .. 64 MiB; if the system refuses, for @need alone, and then
- * in smaller steps. Skips addresses that other code has mapped.
+ * the zone's pages more, within one step and 64 MiB; if the system refuses, for @need alone,
+ * and then in smaller steps. Skips addresses that other code has mapped.
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
 	lock_assert_held(&z->lock);
 	debug_assert(need && is_pow2(align));
 	for (;;) {
-		size_t block = window_block(), old = zone_frontier(z);
+		size_t old = zone_frontier(z), block = step(old - z->start);
 		size_t extra = align_down((old - z->start) / 8, block);
 		size_t first = z->start + align_up(old - z->start, align);
 		size_t least = z->start + align_up(first + need - z->start, block), end;

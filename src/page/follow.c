@@ -15,6 +15,9 @@
  * in the drop-in requests look only if a limit is known. Then they read files anyway when they
  * come near it (limits.c).
  *
+ * The first of these looks makes the limits complete, if they are not yet (D8.8): the one of a
+ * request by which the process grows to 2 MiB.
+ *
  * A look is short, and needs no lock. One thread looks at a time; others go on, among them a
  * handler that has interrupted a look.
  */
@@ -31,7 +34,8 @@
 #include "percpu/gate.h"
 
 enum {
-	SMALL_BYTES = 8 << 20, /* a process of this size does not look */
+	FIRST_BYTES = 2 << 20, /* a process of this size does not need its limits */
+	SMALL_BYTES = 8 << 20, /* a process of this size does not look for others */
 	STEP_BYTES = 1 << 20,  /* growth from one reading of the clock to the next */
 };
 
@@ -48,6 +52,7 @@ static size_t pages(uint64_t bytes)
 	return (size_t)(bytes >> page_window.page_shift);
 }
 
+/* Whether requests look for a change of the limit. */
 static bool requests_look(void)
 {
 	return config.look_ms && (!os_heap.is_ukmem || os_share_memory() != UINT64_MAX);
@@ -56,8 +61,9 @@ static bool requests_look(void)
 /* The next request to call page_follow_growth() is one that needs more than @npages. */
 static void wait_for(size_t npages)
 {
-	atomic_store_explicit(&page_follow_at, requests_look() ? npages : SIZE_MAX,
-			      memory_order_relaxed);
+	bool never = !limits_incomplete() && !requests_look();
+
+	atomic_store_explicit(&page_follow_at, never ? SIZE_MAX : npages, memory_order_relaxed);
 }
 
 /* Gives about @npages of free memory back. Result: how many. */
@@ -148,14 +154,31 @@ void page_follow_now(void)
 	look_at(os_calls.now_ms());
 }
 
+/* Result: whether the request need look no further. If the files cannot be read, because there
+ * are too many open ones, for instance, the process is to double before it tries again. */
+static cold bool know_limits(size_t resident)
+{
+	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
+	if (page_know_limits())
+		wait_for(pages(SMALL_BYTES));
+	else
+		wait_for(2 * resident);
+	return resident <= atomic_load_explicit(&page_follow_at, memory_order_relaxed);
+}
+
 noinline void page_follow_growth(size_t npages)
 {
-	size_t resident = limits_resident() + npages;
-	size_t most = pages(limits_margin((uint64_t)limits_now() << page_window.page_shift));
-	size_t grown = resident -
-		       min_size(resident, atomic_load_explicit(&before, memory_order_relaxed));
-	uint64_t ms = os_calls.now_ms();
+	size_t resident = limits_resident() + npages, most, grown;
+	uint64_t ms;
 
+	if (unlikely(limits_incomplete()) && know_limits(resident))
+		return;
+	if (pcpu_gate_is_closed())
+		return;
+	ms = os_calls.now_ms();
+	most = pages(limits_margin((uint64_t)limits_now() << page_window.page_shift));
+	grown = resident -
+		min_size(resident, atomic_load_explicit(&before, memory_order_relaxed));
 	wait_for(resident + pages(STEP_BYTES));
 	if (grown > most || is_time(ms))
 		look_at(ms);
@@ -163,9 +186,11 @@ noinline void page_follow_growth(size_t npages)
 
 void page_follow_init(void)
 {
-	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
+	/* Else know_limits() reads the clock, which lies on a page of its own. */
+	if (!limits_incomplete())
+		atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
 	atomic_store_explicit(&before, pages(SMALL_BYTES), memory_order_relaxed);
-	wait_for(pages(SMALL_BYTES));
+	wait_for(pages(limits_incomplete() ? FIRST_BYTES : SMALL_BYTES));
 }
 
 /* The thread that looked may not exist in the child. */

@@ -8,11 +8,14 @@
 #include "os/os_share.h"
 #include "page/node.h"
 #include "percpu/percpu.h"
+#include "percpu/percpu_init.h"
 
 struct page_limits page_limits cacheline_aligned;
 
-/* What bounds the limits besides the control group. Synchronization: read-only after init. */
-static size_t machine_pages, space = SIZE_MAX; /* pages; bytes of addresses */
+/* The pages that the machine has, or the configured limit, and whether either is known.
+ * Synchronization: relaxed; written by set_limits(). */
+static _Atomic size_t machine_pages;
+static atomic_bool machine_is_known;
 
 static size_t isqrt(size_t x)
 {
@@ -61,11 +64,12 @@ static uint64_t besides(uint64_t memory)
 /* The process's limit in pages. */
 static size_t process_limit(void)
 {
+	size_t machine = atomic_load_explicit(&machine_pages, memory_order_relaxed);
 	uint64_t cgroup = os_share_memory();
 
 	if (config.limit || cgroup == UINT64_MAX)
-		return machine_pages;
-	return min_size(to_pages(cgroup - besides(cgroup)), machine_pages);
+		return machine;
+	return min_size(to_pages(cgroup - besides(cgroup)), machine);
 }
 
 /* A node's limit in bytes; UINT64_MAX: none is known. */
@@ -89,21 +93,25 @@ static void set_watermarks(size_t pages, _Atomic size_t *wmark)
 {
 	size_t now[NR_WMARK];
 
-	limits_watermarks(min_size(pages, to_pages(space)), now);
+	limits_watermarks(min_size(pages, to_pages(pcpu_mode.space)), now);
 	for (unsigned int mark = 0; mark < NR_WMARK; mark++)
 		set(&wmark[mark], now[mark]);
 }
 
 static void zone_limits(struct zone *z)
 {
-	size_t node = min_size(to_pages(node_limit(z->node)), limits_now());
+	size_t node = min_size(to_pages(node_limit(z->node)), limits_now()), all = node;
 
 	debug_assert(z->end > z->start);
 	set(&z->node_managed, node);
 	set(&z->managed, min_size(node, z->end - z->start));
 	set_watermarks(zone_managed(z), z->wmark);
+	/* If the machine's memory is not known, the reserve is a part of what there may be of
+	 * the zone. A part of all memory would be more than that. */
+	if (!atomic_load_explicit(&machine_is_known, memory_order_relaxed))
+		all = zone_managed(z);
 	if (z->type != ZONE_NORMAL && config.lowmem_reserve_ratio)
-		set(&z->lowmem_reserve, node / config.lowmem_reserve_ratio);
+		set(&z->lowmem_reserve, all / config.lowmem_reserve_ratio);
 }
 
 static void set_limit(size_t pages)
@@ -119,28 +127,63 @@ static size_t most_at_once(const struct os_memory *memory)
 {
 	if (config.limit || config.node_limit)
 		return 0;
-	if (os_overcommit() == OS_OVERCOMMIT_GUESS && memory->total)
+	if (memory->total && os_overcommit() == OS_OVERCOMMIT_GUESS)
 		return to_pages(memory->total + memory->swap);
 	return SIZE_MAX;
 }
 
-void limits_init(void)
+/* Sets all limits by the memory of the machine. If that is not known, it is all 0. */
+static void set_limits(const struct os_memory *memory)
 {
-	struct os_memory memory = os_memory();
 	uint64_t machine = UINT64_MAX;
+	size_t pages;
 
-	os_calls.address_space_limit(&space);
 	if (config.limit)
 		machine = config.limit;
-	else if (memory.total)
-		machine = memory.total + memory.swap;
-	machine_pages = to_pages(machine);
+	else if (memory->total)
+		machine = memory->total + memory->swap;
+	pages = to_pages(machine);
 	if (page_window.nr_nodes == 1)
-		machine_pages = min_size(machine_pages, to_pages(node_limit(0)));
+		pages = min_size(pages, to_pages(node_limit(0)));
+	set(&machine_pages, pages);
+	atomic_store_explicit(&machine_is_known, machine != UINT64_MAX, memory_order_relaxed);
+	set_limit(process_limit());
+	set(&page_limits.most_at_once, most_at_once(memory));
+}
+
+/*
+ * Whether the limits may become complete later (D8.8). Not where the sizes of several nodes are
+ * read in any case, nor where tools look at the process from outside, nor where the program
+ * asked that nobody look at files later (docs/programs.md, sandboxes).
+ */
+static bool may_be_late(void)
+{
+	return os_heap.is_ukmem && page_window.nr_nodes == 1 && config.live == LIVE_NEVER &&
+	       config.look_ms && config.background_thread != BACKGROUND_NEVER;
+}
+
+void limits_init(void)
+{
+	static const struct os_memory not_known;
+
 	for_each_zone (z)
 		z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
-	set_limit(process_limit());
-	page_limits.most_at_once = most_at_once(&memory);
+	if (may_be_late())
+		set_limits(&not_known);
+	else
+		limits_complete();
+	atomic_store_explicit(&page_limits.incomplete, may_be_late(), memory_order_relaxed);
+}
+
+bool limits_complete(void)
+{
+	bool known = os_share_complete();
+	struct os_memory memory = os_memory();
+
+	set_limits(&memory);
+	/* Last: a handler that has interrupted this function must not rely on it. */
+	atomic_store_explicit(&page_limits.incomplete, !known, memory_order_relaxed);
+	return known;
 }
 
 bool limits_update(void)
@@ -213,7 +256,7 @@ enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim)
 	struct os_memory memory;
 
 	*reclaim = false;
-	if (rq->npages > page_limits.most_at_once)
+	if (rq->npages > atomic_load_explicit(&page_limits.most_at_once, memory_order_relaxed))
 		return ABOVE_NEVER;
 	if (limits_allow(rq->npages))
 		return ABOVE_LIMITS;

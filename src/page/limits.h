@@ -17,13 +17,16 @@
 #include "page/zone_types.h"
 
 /* Synchronization: used and dirty are sums over zones, to which each unlock adds; the rest is
- * read-only after init. */
+ * relaxed. */
 struct page_limits {
-	/* Synchronization: relaxed; written by the thread that follows the group's limit
-	 * (follow.c). A reader may see a new limit and watermarks of the old one. */
+	/* Synchronization: written by threads that make the limits complete, and by the one
+	 * that follows the group's limit (follow.c). A reader may see a new limit and
+	 * watermarks of the old one. */
 	_Atomic size_t limit; /* pages */
 	_Atomic size_t wmark[NR_WMARK];
-	size_t most_at_once; /* above the limit, in one request; 0: it is never exceeded */
+	/* Above the limit, in one request; 0: it is never exceeded. */
+	_Atomic size_t most_at_once;
+	atomic_bool incomplete; /* see limits_init() */
 	_Atomic size_t used cacheline_aligned;
 	_Atomic size_t dirty;
 	/* Synchronization: relaxed. Pages above the limit that need no look. */
@@ -58,8 +61,24 @@ enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim);
 /* Takes @npages out of the allowance above the limit. False: it is too small. */
 bool limits_allow(size_t npages);
 
-/* Sets limit and watermarks of the process and of all zones. */
+/*
+ * Sets limit and watermarks of the process and of all zones. In the drop-in they may be those
+ * of a machine whose memory is not known, and of no control group, until limits_complete() has
+ * read the files, because a process that does little need not read them (D8.8).
+ */
 void limits_init(void);
+
+static inline bool limits_incomplete(void)
+{
+	return atomic_load_explicit(&page_limits.incomplete, memory_order_relaxed);
+}
+
+/*
+ * Reads what limits_init() left for later, and sets the limits by it. False: the files cannot
+ * be read now. Takes no lock. Any number of threads may do this at the same time, and handlers
+ * that interrupt them; all of them set the same.
+ */
+bool limits_complete(void);
 /* Sets them anew if the group's limit (os_share_memory()) has changed. One thread at a time.
  * Result: whether the process's limit is lower than before. */
 bool limits_update(void);

@@ -222,7 +222,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 	rq->type = gfp_zone(rq->flags);
 	rq->may_block = rq->flags & __GFP_DIRECT_RECLAIM;
 	rq->mark = WMARK_LOW;
-	if (rq->may_block && unlikely(page_follow_is_due(rq->npages)) && !pcpu_gate_is_closed())
+	if (rq->may_block && unlikely(page_follow_is_due(rq->npages)))
 		page_follow_growth(rq->npages);
 	if (!nodes)
 		nodes = p->nodes;

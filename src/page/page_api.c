@@ -291,26 +291,31 @@ enum zone_type page_zonenum(const struct page *page)
 
 unsigned long zone_managed_pages(const struct zone *zone)
 {
-	return zone->managed;
+	page_know_limits();
+	return zone_managed(zone);
 }
 
 unsigned long zone_free_pages(const struct zone *zone)
 {
+	page_know_limits();
 	return zone_left(zone);
 }
 
 unsigned long min_wmark_pages(const struct zone *zone)
 {
+	page_know_limits();
 	return zone_wmark(zone, WMARK_MIN);
 }
 
 unsigned long low_wmark_pages(const struct zone *zone)
 {
+	page_know_limits();
 	return zone_wmark(zone, WMARK_LOW);
 }
 
 unsigned long high_wmark_pages(const struct zone *zone)
 {
+	page_know_limits();
 	return zone_wmark(zone, WMARK_HIGH);
 }
 

@@ -23,6 +23,7 @@
 #include "base/bits.h"
 #include "os/os_share.h"
 #include "page/buddy.h"
+#include "page/limits.h"
 #include "page/node.h"
 #include "page/zone.h"
 #include "percpu/array_wind.h"
@@ -55,13 +56,18 @@ static unsigned int run_list(size_t npages)
 	return PCP_ORDERS + ilog2_up(npages) - ilog2_up(PCP_RUN_MIN);
 }
 
+static unsigned int pageset_high(const struct zone *z)
+{
+	return atomic_load_explicit(&z->pcp_high, memory_order_relaxed);
+}
+
 /* The number of runs that a CPU may hold on @list. */
 static unsigned int capacity_of(const struct zone *z, unsigned int list)
 {
 	debug_assert(list < PCP_LISTS);
 	if (list >= PCP_ORDERS)
-		return min_uint(4u * z->pcp_high >> run_order(list), 2);
-	return max_uint(z->pcp_high >> list, 1);
+		return min_uint(4u * pageset_high(z) >> run_order(list), 2);
+	return max_uint(pageset_high(z) >> list, 1);
 }
 
 unsigned int pageset_batch(const struct zone *z, unsigned int order)
@@ -69,7 +75,10 @@ unsigned int pageset_batch(const struct zone *z, unsigned int order)
 	/* Move several large runs, too, under one lock. */
 	unsigned int few = min_uint(max_uint(capacity_of(z, order) / 2, 1), 4);
 
-	return min_uint(max_uint(z->pcp_batch >> order, few), PCP_BATCH_MAX);
+	return min_uint(
+		max_uint(atomic_load_explicit(&z->pcp_batch, memory_order_relaxed) >> order,
+			 few),
+		PCP_BATCH_MAX);
 }
 
 /*
@@ -88,8 +97,10 @@ static void tune(struct zone *z)
 		high = min_size(max_size(high, 4), PCP_HIGH_MAX);
 		batch = min_size(high / 4, PCP_BATCH_MAX);
 	}
-	z->pcp_high = (uint16_t)max_size(os_share_of(high), 4);
-	z->pcp_batch = (uint16_t)max_size(min_size(batch, z->pcp_high / 4), 1);
+	high = max_size(os_share_of(high), 4);
+	batch = max_size(min_size(batch, high / 4), 1);
+	atomic_store_explicit(&z->pcp_high, (uint16_t)high, memory_order_relaxed);
+	atomic_store_explicit(&z->pcp_batch, (uint16_t)batch, memory_order_relaxed);
 }
 
 /* Lays out a pageset: its arrays, one behind the other, and the counters. Result: its bytes. */
@@ -107,6 +118,28 @@ static size_t lay_out(struct zone *z)
 	}
 	z->pcp_counters = (uint32_t)align_up(offset, COUNTER_BYTES);
 	return z->pcp_counters + COUNTER_BYTES;
+}
+
+bool page_know_limits(void)
+{
+	bool known;
+
+	if (likely(!limits_incomplete()))
+		return true;
+	known = limits_complete();
+	for_each_zone (z) {
+		tune(z);
+		for (unsigned int list = 0; list < PCP_LISTS; list++) {
+			unsigned int slots = capacity_of(z, list);
+
+			/* The arrays have no room for more. */
+			if (slots <
+			    atomic_load_explicit(&z->pcp_capacity[list], memory_order_relaxed))
+				atomic_store_explicit(&z->pcp_capacity[list], (uint16_t)slots,
+						      memory_order_relaxed);
+		}
+	}
+	return known;
 }
 
 bool pageset_init(void)
@@ -402,6 +435,8 @@ bool __pageset_give_dirty(struct zone *z)
 	bool any = false;
 
 	lock_assert_held(&z->lock);
+	if (pageset_of(z) == boot_pageset)
+		return false;
 	for (unsigned int list = 0; list < PCP_LISTS; list++)
 		while (__give_dirty(z, list))
 			any = true;

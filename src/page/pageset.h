@@ -20,6 +20,9 @@ static always_inline bool pageset_has_order(size_t npages)
 }
 
 bool pageset_init(void);
+/* Makes the limits complete (limits.h), and the pagesets smaller if the process has less than
+ * it seemed to have. False: the files cannot be read now. */
+bool page_know_limits(void);
 /* Replaces the boot pageset by a real one, once. */
 void zone_pcp_update(struct zone *z);
 /* Takes a run out of this CPU's pageset; NULL: it has none. */

@@ -97,6 +97,7 @@ static void zoneinfo_zone(struct emitter *e, struct zone *z)
 	struct zone_counts c;
 	struct zone_text text;
 
+	page_know_limits();
 	zone_read(z, &c, false);
 	text = (struct zone_text){
 		.node_id = node_data[z->node].node_id,
@@ -118,8 +119,8 @@ static void zoneinfo_zone(struct emitter *e, struct zone *z)
 		.numa_foreign = pageset_counted(z, NUMA_FOREIGN),
 		.numa_interleave = pageset_counted(z, NUMA_INTERLEAVE_HIT),
 		.numa_other = pageset_counted(z, NUMA_OTHER),
-		.pcp_high = z->pcp_high,
-		.pcp_batch = z->pcp_batch,
+		.pcp_high = atomic_load_explicit(&z->pcp_high, memory_order_relaxed),
+		.pcp_batch = atomic_load_explicit(&z->pcp_batch, memory_order_relaxed),
 		.start_pfn = (uintptr_t)pfn_to_virt(z->start) >> page_window.page_shift,
 	};
 	zoneinfo_emit(e, &text);

@@ -127,6 +127,7 @@ void for_each_vmstat(void (*show)(struct emitter *, const char *, uint64_t), str
 
 void vmstat_emit(struct emitter *e)
 {
+	page_know_limits();
 	emit_object_begin(e, "pages");
 	emit_number(e, "limit", limits_now());
 	for_each_vmstat(emit_number, e);

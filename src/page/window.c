@@ -102,7 +102,9 @@ int window_extend(struct zone *z, size_t end)
 	debug_assert(end > from && end <= z->end);
 	if (z->type == ZONE_DMA32 && !low_window_has(z, end))
 		return -ENOMEM;
-	err = window_describe(z, end);
+	/* Whole growth blocks are described at once, also where the first steps are smaller. */
+	err = window_describe(
+		z, min_size(z->start + align_up(end - z->start, window_block()), z->end));
 	if (err)
 		return err;
 	addr = pfn_to_virt(from);

@@ -63,7 +63,8 @@ enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
  */
 struct zone {
 	/* Read-only after init, except pageset, which is replaced once, and the limits
-	 * (relaxed), which follow the process's (page/follow.c). */
+	 * (relaxed), which follow the process's (page/follow.c), and with them the sizes of
+	 * pagesets. */
 	_Atomic(void *) pageset;     /* per-CPU, pageset.c */
 	size_t start, end;	     /* page numbers */
 	_Atomic size_t managed;	     /* pages that the zone may have in use */
@@ -75,7 +76,7 @@ struct zone {
 	unsigned int index;
 	uint16_t node;				  /* index */
 	uint8_t type;				  /* enum zone_type */
-	uint16_t pcp_high, pcp_batch;		  /* of order 0 */
+	_Atomic uint16_t pcp_high, pcp_batch;	  /* of order 0; relaxed */
 	uint32_t pcp_offset[PCP_LISTS];		  /* of the arrays in a pageset */
 	_Atomic uint16_t pcp_capacity[PCP_LISTS]; /* theirs on CPUs that use them */
 	uint32_t pcp_counters;			  /* of the counters */

@@ -152,17 +152,31 @@ static void *map_with_handles(size_t size)
 	return units;
 }
 
+enum { FIRST_PAGE = 4096, FIRST_SIZE = FIRST_PAGE + 2 * PCPU_STRIDE_NORMAL / GRANULE / 8 };
+
+/* The first chunk's description, which needs no mapping of its own. */
+static char first_description[FIRST_SIZE] __attribute__((aligned(FIRST_PAGE))) untouched;
+
+static int map_description(void **out)
+{
+	if (pcpu_first_chunk || description_size() > FIRST_SIZE || os_page_size() > FIRST_PAGE)
+		return os_map_metadata(description_size(), out);
+	*out = first_description;
+	return 0;
+}
+
 static struct pcpu_chunk *chunk_add(void)
 {
 	size_t size = chunk_size();
 	void *base, *description;
 	struct pcpu_chunk *c;
 
-	if (os_map_metadata(description_size(), &description))
+	if (map_description(&description))
 		return NULL;
 	base = map_with_handles(size);
 	if (!base && os_map_metadata(size, &base)) {
-		os_release(description, description_size());
+		if (description != first_description)
+			os_release(description, description_size());
 		return NULL;
 	}
 	c = description; /* mapped as zeros */

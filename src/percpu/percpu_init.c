@@ -211,6 +211,9 @@ static void use_rseq(const struct os_topology *topology)
  * Libraries lie high and a position-independent program in the middle; any other program lies
  * low, and then copies must be above handles. Sanitizers and some architectures leave little
  * room. If no distance fits, handles are addresses.
+ *
+ * In the drop-in, which no program's variables are linked to, all handles are those of chunks.
+ * Then only their places matter, and percpu_alloc.c finds whether these are free.
  */
 static ptrdiff_t choose_base(void)
 {
@@ -220,6 +223,8 @@ static ptrdiff_t choose_base(void)
 	bool low = program && program < (uintptr_t)1 << 32;
 	uintptr_t probes[2] = { program, low ? program : (uintptr_t)&pcpu };
 
+	if (os_heap.is_ukmem)
+		return low ? distances[UKMEM_TSAN] : -distances[UKMEM_TSAN];
 	for (unsigned int i = UKMEM_TSAN; i < ARRAY_SIZE(distances); i++) {
 		ptrdiff_t base = low ? distances[i] : -distances[i];
 		bool fits = true;
@@ -284,6 +289,7 @@ static bool init(void)
 	pcpu.rseq = pcpu_rseq_offset();
 	pcpu.index = pcpu.rseq + RSEQ_CPU_ID_OFFSET;
 	percpu_state = pcpu;
+	pcpu_mode.space = limit;
 	scarce = limit < SCARCE_LIMIT || config.address_space == ADDRESS_SPACE_SMALL;
 	pcpu.stride = scarce ? PCPU_STRIDE_SCARCE : PCPU_STRIDE_NORMAL;
 	pcpu.nr_ids = topology->nr_cpu_ids;
@@ -304,7 +310,7 @@ static bool init(void)
 	}
 	pcpu_indices_init();
 	pcpu_notify_init();
-	os_share_update();
+	os_share_start();
 	/* No thread has a handle yet that it could use with the state. */
 	percpu_state = pcpu;
 	if (config.verbose)
@@ -373,6 +379,7 @@ void percpu_mode(struct ukmem_percpu_info *info)
 	};
 	if (!pcpu_init())
 		return;
+	os_share_complete();
 	if (pcpu_use_rseq()) {
 		info->mode = UKMEM_PERCPU_RSEQ;
 		info->mode_name = "rseq";

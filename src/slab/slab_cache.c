@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "os/os.h"
-#include "os/os_share.h"
 #include "page/page_alloc.h"
 #include "percpu/percpu_alloc.h"
 #include "queue/queue.h"
@@ -64,23 +63,6 @@ static void free_arrays(struct kmem_cache *s)
 	free_percpu(s->events);
 	s->cpu_array = s->partial_array = NULL;
 	s->events = NULL;
-}
-
-/*
- * The slots that each CPU's array begins with: 32 KiB of objects, and at least four. With a
- * share of a CPU, or with little memory, they are fewer, so that the first arrays of all size
- * classes stay within the budget. Arrays of large objects begin with one slot.
- */
-static uint16_t first_capacity(const struct kmem_cache *s, unsigned int capacity_max)
-{
-	uint64_t budget = os_share_cache_bytes();
-	unsigned int few = (unsigned int)min_size(os_share_of(4), budget >> 19);
-	unsigned int bytes = (unsigned int)min_size(os_share_of(32768), budget >> 6);
-
-	if (s->size > SLAB_MAX_SIZE)
-		return 1;
-	return (uint16_t)min_uint(min_uint(max_uint(bytes / s->size, max_uint(few, 2)), 64),
-				  capacity_max);
 }
 
 /*
@@ -137,9 +119,7 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 	size_t bytes;
 
 	s->capacity_max = (uint16_t)capacity_max;
-	s->capacity_first = first_capacity(s, capacity_max);
 	debug_assert(capacity_max <= PCPU_ARRAY_MAX_SLOTS && (capacity_max || s->home != s));
-	debug_assert(s->capacity_first <= max_uint(capacity_max, 1));
 	s->array_stride = p->arrays ? p->array_stride : slab_array_bytes(p->capacity_max);
 	bytes = (size_t)s->array_stride * nodes;
 	s->cpu_array = p->arrays      ? p->arrays
@@ -290,11 +270,33 @@ static void free_nodes(struct kmem_cache_node *nodes)
 		kmem_cache_free(&slab_boot_node, nodes);
 }
 
+/*
+ * The size classes' descriptors lie in the library's own data, where they fit. There they are
+ * one piece, which the start faults in with the rest (malloc/bootstrap.c), and no work for
+ * slabs. If such a cache cannot be made, its piece stays taken.
+ */
+static struct kmem_cache *new_permanent(const struct slab_params *p)
+{
+	size_t size = align_up(sizeof(struct kmem_cache), CACHE_LINE);
+	char *piece = nodes_are_pages() ? NULL : os_permanent_piece(size + nodes_bytes());
+	struct kmem_cache *s = (struct kmem_cache *)(void *)piece;
+
+	if (!s || !setup(s, (struct kmem_cache_node *)(void *)(piece + size), p))
+		return NULL;
+	if (!s->hard)
+		slab_shared_describe(s);
+	return s;
+}
+
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
-	struct kmem_cache *s = zalloc_own(&slab_boot_cache);
-	struct kmem_cache_node *nodes = alloc_nodes();
+	struct kmem_cache *s = p->permanent ? new_permanent(p) : NULL;
+	struct kmem_cache_node *nodes;
 
+	if (s)
+		return s;
+	s = zalloc_own(&slab_boot_cache);
+	nodes = alloc_nodes();
 	if (s && nodes && setup(s, nodes, p)) {
 		if (!p->home && !s->hard)
 			slab_shared_describe(s);

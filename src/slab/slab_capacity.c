@@ -26,6 +26,7 @@
 #include <limits.h>
 
 #include "base/assert.h"
+#include "os/os_share.h"
 #include "page/recent.h"
 #include "percpu/array_slow.h"
 #include "percpu/array_wind.h"
@@ -68,6 +69,18 @@ enum {
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
 
+unsigned int slab_first_capacity(const struct kmem_cache *s)
+{
+	uint64_t budget = os_share_cache_bytes();
+	unsigned int few = (unsigned int)min_size(os_share_of(4), budget >> 19);
+	unsigned int bytes = (unsigned int)min_size(os_share_of(32768), budget >> 6);
+
+	if (s->size > SLAB_MAX_SIZE)
+		return 1;
+	return min_uint(min_uint(max_uint(bytes / s->size, max_uint(few, 2)), 64),
+			s->capacity_max);
+}
+
 unsigned int slab_step(const struct kmem_cache *s)
 {
 	return s->size > SLAB_MAX_SIZE ? STEP_BYTES / s->size : s->capacity_max;
@@ -100,7 +113,7 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 	if (now != last)
 		atomic_store_explicit(&a->last_move, now, memory_order_relaxed);
 	if (!capacity)
-		return s->capacity_first;
+		return slab_first_capacity(s);
 	if ((last & MOVED_MASK) == SLAB_MOVED_NONE)
 		return 0;
 	if ((last & MOVED_MASK) == move) {
@@ -116,7 +129,7 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
  */
 static unsigned int guaranteed(const struct kmem_cache *s)
 {
-	return s->size > SLAB_MAX_SIZE ? 0 : s->capacity_first;
+	return s->size > SLAB_MAX_SIZE ? 0 : slab_first_capacity(s);
 }
 
 void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu)
@@ -321,7 +334,7 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 	uint32_t pops;
 
 	if (cpu >= pcpu.nr_ids)
-		return s->capacity_first;
+		return slab_first_capacity(s);
 	give_back(s, cpu);
 	a = pcpu_ptr(array, cpu);
 	/* A thread that empties the array has stopped it. It is neither empty nor full by use.
@@ -333,7 +346,7 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 	more = growth(s, a, capacity, (uint8_t)move);
 	debug_assert(capacity + more <= s->capacity_max);
 	if (capacity && pops >= enough_pops(s, capacity)) {
-		less = max_uint(capacity / 2, s->capacity_first);
+		less = max_uint(capacity / 2, slab_first_capacity(s));
 		/* The array is empty, so no object has to leave it. */
 		if (move == SLAB_MOVED_REFILL && less < capacity &&
 		    pops / LASTS_LONG >= enough_pops(s, capacity))

@@ -16,6 +16,12 @@ bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned in
 /* Notes in which order objects leave this CPU's @array. Its capacity follows: an array hands
  * objects out in the order in which they were freed, so in random order it keeps few. */
 void slab_note_order(struct kmem_cache *s, void *array, bool in_order);
+/*
+ * The slots that each CPU's array begins with: 32 KiB of objects, and at least four. With a
+ * share of a CPU, or with little memory, they are fewer, so that the first arrays of all size
+ * classes stay within the budget. Arrays of large objects begin with one slot.
+ */
+unsigned int slab_first_capacity(const struct kmem_cache *s);
 /* Closes an array, and uncharges its capacity. */
 void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu);
 /* The most objects that move at once, and the most slots that an array grows by. */

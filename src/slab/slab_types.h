@@ -155,7 +155,7 @@ struct kmem_cache {
 	unsigned int size;     /* bytes from object to object */
 	unsigned int pad_left; /* twins: bytes of guard before each object; else 0 */
 	struct slab_layout layout, small, large; /* the usual one; a smaller, a larger one */
-	uint16_t capacity_first, capacity_max;	 /* of a CPU's array */
+	uint16_t capacity_max;			 /* of a CPU's array */
 	uint64_t reciprocal;			 /* of size */
 	uint16_t shared_size; /* slots of nodes' shared queues; 0: no queue */
 	/* Class marks of its slabs, and of those of the larger layout: slab_page.c; or 0. */

@@ -34,6 +34,7 @@ __vfork
 aligned_alloc
 calloc
 cfree
+chroot
 dlopen
 free
 free_aligned_sized

@@ -5,19 +5,22 @@
  *	first_request_test handler	a signal handler allocates while that happens
  *	first_request_test vfork	a child of vfork makes the first request
  *	first_request_test sandbox	a filter that kills comes first
- *	first_request_test small	the process allocates 100 bytes and ends
+ *	first_request_test chroot	the process leaves its root first
+ *	first_request_test small|large	the process allocates 100 bytes, or 8 MiB, and ends
  *
  * No function that is called before the first request may allocate, so there is no stdio.
  */
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -151,28 +154,71 @@ static void touch(size_t bytes)
 	free(p);
 }
 
+/* The machine's memory, if the system refuses to promise more; 0: it refuses nothing. */
+static size_t most_at_once(void)
+{
+	char policy = '1';
+	struct sysinfo info;
+	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, &policy, 1) != 1 || policy != '0' || sysinfo(&info))
+		return 0;
+	close(fd);
+	return (info.totalram + info.totalswap) * info.mem_unit;
+}
+
+/* What the system would refuse before a process locked itself in, the library refuses behind
+ * that, too. */
+static void request_much(size_t most)
+{
+	CHECK(!most || !malloc(2 * most), "more than there is");
+	for (int n = 0; n < 16; n++)
+		touch(LARGE);
+}
+
 static void sandboxed(int i)
 {
+	size_t most = most_at_once();
+
 	(void)i;
 	if (!forbid_files())
 		return;
 	touch(100);
-	for (int n = 0; n < 16; n++)
-		touch(LARGE);
+	request_much(most);
+}
+
+static char root[] = "/tmp/ukmem-root-XXXXXX";
+
+/* In a root without files a process is refused what it would be refused outside. */
+static void rooted(int i)
+{
+	size_t most = most_at_once();
+
+	(void)i;
+	if (!most || (geteuid() && unshare(CLONE_NEWUSER)) || chroot(root) || chdir("/")) {
+		CHECK(write(STDOUT_FILENO, "no other root here\n", 19) == 19, "write");
+		return;
+	}
+	request_much(most);
 }
 
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 
-	if (!strcmp(mode, "handler"))
+	if (!strcmp(mode, "handler")) {
 		handlers();
-	else if (!strcmp(mode, "vfork"))
+	} else if (!strcmp(mode, "vfork")) {
 		vfork_first(argc > 2);
-	else if (!strcmp(mode, "sandbox"))
+	} else if (!strcmp(mode, "sandbox")) {
 		in_child(sandboxed, 0);
-	else
-		touch(100);
+	} else if (!strcmp(mode, "chroot")) {
+		CHECK(mkdtemp(root), "no directory");
+		in_child(rooted, 0);
+		CHECK(!rmdir(root), "rmdir");
+	} else {
+		touch(!strcmp(mode, "large") ? LARGE : 100);
+	}
 	verify_library();
 	return 0;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* How many pages there may be: limits, and what is dirty. */
 #include <errno.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "fake_os.h"
 #include "page_util.h"
@@ -54,6 +57,222 @@ TEST(PageLimitsTest, ByCgroupOfVersion1)
 			"9223372036854771712\n";
 		expect_limit(20 * kMiB); /* less an 8th and 8 MiB */
 	});
+}
+
+std::atomic<unsigned> looks_at_groups;
+bool no_descriptor;
+
+ssize_t counting_groups(const char *path, char *buf, size_t size)
+{
+	looks_at_groups += std::string(path) == "/proc/self/cgroup";
+	return no_descriptor ? -EMFILE : fake_read_file(path, buf, size);
+}
+
+/* A group with 64 MiB and a tenth of a CPU, for a process that took the library for malloc. */
+void preload_in_group(const char *conf = "")
+{
+	if (*conf)
+		configure(conf);
+	fake_nodes("0", { 0 });
+	fake_files["/proc/self/cgroup"] = "0::/box\n";
+	fake_files["/sys/fs/cgroup/box/memory.max"] = "67108864\n";
+	fake_files["/sys/fs/cgroup/box/cpu.max"] = "10000 100000\n";
+	fake_files["/proc/sys/vm/overcommit_memory"] = "2\n";
+	os_calls.read_file = counting_groups;
+	os_heap.is_ukmem = true;
+	ASSERT_TRUE(shim_page_init());
+}
+
+const size_t kOfTheGroup = 48 * kMiB; /* its 64 MiB less an 8th and 8 MiB */
+
+unsigned long pageset_high()
+{
+	std::string text = printed(ukmem_zoneinfo_print);
+	size_t at = text.find("high:", text.find("pagesets"));
+
+	return at == std::string::npos ? 0 : std::stoul(text.substr(at + 5));
+}
+
+TEST(PageLimitsTest, ASmallProcessDoesNotLookAtItsGroup)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		Pages pages = fill(GFP_KERNEL, 0, to_pages(2 * kMiB) - 64);
+
+		EXPECT_EQ(pages.size(), to_pages(2 * kMiB) - 64);
+		EXPECT_EQ(looks_at_groups, 0u);
+		EXPECT_GT(limits().limit, to_pages(8000000 * 1024ul));
+		free_all(pages, 0);
+	});
+}
+
+TEST(PageLimitsTest, ALargerProcessKeepsTheLimitsOfItsGroup)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		Pages pages = fill(GFP_KERNEL, 0, to_pages(2 * kMiB) + 64);
+
+		EXPECT_EQ(looks_at_groups, 1u);
+		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+		EXPECT_LE(pageset_high(), 8u) << "a tenth of a CPU, a tenth of 64";
+		Pages rest = fill(GFP_KERNEL, 0);
+		EXPECT_EQ(pages.size() + rest.size(), limits().limit - limits().wmark_min);
+		free_all(pages, 0);
+		free_all(rest, 0);
+		expect_all_free();
+	});
+}
+
+TEST(PageLimitsTest, ALargeRequestLooksAtTheGroupFirst)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 14), nullptr)
+			<< "64 MiB of 48";
+		EXPECT_GE(looks_at_groups, 1u);
+		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+	});
+}
+
+TEST(PageLimitsTest, ARequestThatMayNotWaitDoesNotLookAtTheGroup)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		Pages more, mapped = fill(GFP_KERNEL, 0, to_pages(3 * kMiB / 2));
+
+		free_all(mapped, 0);
+		for (unsigned i = 0; i < to_pages(3 * kMiB); i++)
+			more.push_back(alloc_pages(GFP_NOWAIT, 0));
+		EXPECT_EQ(std::count(more.begin(), more.end(), nullptr), 0);
+		EXPECT_EQ(looks_at_groups, 0u);
+		free_all(more, 0);
+	});
+}
+
+TEST(PageLimitsTest, StatisticsLookAtTheGroup)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		Pages pages = fill(GFP_KERNEL, 0, 64);
+		EXPECT_LE(pageset_high(), 8u);
+		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+		free_all(pages, 0);
+	});
+}
+
+/* A program that asked for it (docs/programs.md, sandboxes) can forbid files at any time. */
+TEST(PageLimitsTest, NobodyLooksLaterIfAsked)
+{
+	for (const char *conf : { "look_ms:0", "background_thread:never" }) {
+		SCOPED_TRACE(conf);
+		static const char *wanted;
+		wanted = conf;
+		EXPECT_FRESH_PROCESS_PASSES([] {
+			preload_in_group(wanted);
+			EXPECT_EQ(looks_at_groups, 1u);
+			EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+		});
+	}
+}
+
+/* Which zones may serve a request is decided at the start. */
+TEST(PageLimitsTest, OtherZonesStandInFromTheStart)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("reserve:128m,lowmem_reserve_ratio:256");
+		fake_nodes("0", { 0 });
+		os_heap.is_ukmem = true;
+		Pages pages = fill(GFP_KERNEL, 6, to_pages(160 * kMiB) / 64);
+
+		EXPECT_EQ(pages.size(), to_pages(160 * kMiB) / 64);
+		EXPECT_NE(page_zonenum(pages.back()), ZONE_NORMAL);
+		free_all(pages, 6);
+	});
+}
+
+/* While a thread looks at the group, a handler that interrupts it asks for more than there is.
+ */
+TEST(PageLimitsTest, AHandlerThatInterruptsALookLooksItself)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		static bool interrupted;
+
+		preload_in_group();
+		os_calls.read_file = [](const char *path, char *buf, size_t size) {
+			if (!interrupted) {
+				interrupted = true;
+				EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 14), nullptr);
+			}
+			return counting_groups(path, buf, size);
+		};
+		Pages pages = fill(GFP_KERNEL, 9, 2);
+		EXPECT_TRUE(interrupted);
+		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+		free_all(pages, 9);
+	});
+}
+
+TEST(PageLimitsTest, AGroupThatCannotBeLookedAtIsTriedAgain)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		no_descriptor = true;
+		Pages pages = fill(GFP_KERNEL, 9, 2);
+		EXPECT_EQ(pages.size(), 2u);
+		EXPECT_EQ(looks_at_groups, 1u);
+		no_descriptor = false;
+		Pages more = fill(GFP_KERNEL, 9, 1);
+		EXPECT_EQ(looks_at_groups, 1u) << "not yet";
+		Pages rest = fill(GFP_KERNEL, 9);
+		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+		EXPECT_LE(pages.size() + more.size() + rest.size(), kOfTheGroup / (2 * kMiB));
+		free_all(pages, 9);
+		free_all(more, 9);
+		free_all(rest, 9);
+	});
+}
+
+void take_and_free()
+{
+	Pages pages = fill(GFP_KERNEL, 9, 2);
+
+	free_all(pages, 9);
+}
+
+/*
+ * A thread looks at the group; meanwhile another one forks. That thread is not in the child, so
+ * the child looks itself.
+ */
+void fork_in_a_look()
+{
+	static std::atomic<bool> looking, go_on;
+	int status = -1;
+
+	preload_in_group();
+	os_calls.read_file = [](const char *path, char *buf, size_t size) {
+		if (std::string(path) == "/proc/self/cgroup" && !looking.exchange(true))
+			while (!go_on)
+				usleep(100);
+		return counting_groups(path, buf, size);
+	};
+	std::thread other([] { take_and_free(); });
+	while (!looking)
+		usleep(100);
+	pid_t child = fork();
+	if (!child) {
+		take_and_free();
+		_exit(limits().limit != to_pages(kOfTheGroup));
+	}
+	go_on = true;
+	other.join();
+	EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+}
+
+TEST(PageLimitsTest, AChildLooksWhereItsParentWasLooking)
+{
+	EXPECT_FRESH_PROCESS_PASSES(fork_in_a_look);
 }
 
 TEST(PageLimitsTest, ByTheMachineWithItsSwap)

@@ -7,6 +7,7 @@
 #include "slab/slab_array.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_cache.h"
+#include "slab/slab_capacity.h"
 #include "slab/slab_count.h"
 #include "slab/slab_create.h"
 #include "slab/slab_drain.h"
@@ -55,7 +56,7 @@ void shim_slab_geometry(struct kmem_cache *s, struct shim_geometry *g)
 		.npages = s->layout.npages,
 		.reciprocal = s->reciprocal,
 		.bitmap_in_slab = s->layout.bitmap_in_slab,
-		.capacity_first = s->capacity_first,
+		.capacity_first = slab_first_capacity(s),
 		.capacity_max = s->capacity_max,
 	};
 }
