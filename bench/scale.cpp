@@ -78,13 +78,18 @@ ssize_t read_file(const char *path, char *buf, size_t size)
 	return static_cast<ssize_t>(size);
 }
 
+/* As the kernel, whose masks are no longer than its CPUs need: what the library makes of the
+ * length decides whether it has fast paths. */
 long affinity(unsigned long *mask, size_t size)
 {
-	memset(mask, 0, size);
+	const size_t bytes = (cpu_ids.back() / 64 + 1) * sizeof(*mask);
+
+	if (size < bytes)
+		return -EINVAL;
+	memset(mask, 0, bytes);
 	for (const unsigned id : cpu_ids)
-		if (id / 8 < size)
-			mask[id / 64] |= 1ul << (id % 64);
-	return static_cast<long>(size);
+		mask[id / 64] |= 1ul << (id % 64);
+	return static_cast<long>(bytes);
 }
 
 int get_cpu(unsigned *cpu)
