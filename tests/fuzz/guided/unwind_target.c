@@ -15,7 +15,7 @@ static uint8_t *place(void)
 	static uint8_t *memory;
 
 	if (!memory) {
-		memory = mmap(NULL, 2 * PLACE, PROT_READ | PROT_WRITE,
+		memory = mmap(NULL, 2 * (size_t)PLACE, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (memory == MAP_FAILED || mprotect(memory + PLACE, PLACE, PROT_NONE))
 			abort();
