@@ -23,10 +23,9 @@ enum {
 	LEAN_MS = 8,	/* so often slabs are counted anew; a kernel's tick is at most 10 ms */
 	LEAN_MOST = 64, /* a cache makes so many lean slabs on a node in that time */
 	LEAN_LOOK = 32, /* each so many slabs the clock is looked at */
-	GIVEN_MS = 64,	/* the bytes that were given back count half after this time */
+	GIVEN_MS = 64,	/* a period: of so long the pages that were given back are counted */
 	GIVEN_LEAST = 1 << 20, /* bytes: so many are many */
 	GIVEN_MOST = 64 << 20, /* more count as so many */
-	GIVEN_LOOK = 64,       /* each so many pages the clock is looked at */
 };
 
 static uint32_t now_ms(void)
@@ -35,11 +34,11 @@ static uint32_t now_ms(void)
 }
 
 /* Whether few slabs are being made. */
-static bool are_few(struct kmem_cache_node *node)
+static bool are_few(struct kmem_cache_node *node, bool may_look)
 {
 	uint32_t made = atomic_load_explicit(&node->lean_made, memory_order_relaxed);
 
-	if (unlikely(made % LEAN_LOOK == 0)) {
+	if (unlikely(made % LEAN_LOOK == 0) && may_look) {
 		uint32_t now = now_ms();
 
 		if (now - atomic_load_explicit(&node->lean_since, memory_order_relaxed) >=
@@ -57,52 +56,50 @@ static uint32_t pages_of(uint32_t bytes)
 	return bytes >> page_window.page_shift;
 }
 
-/* Lets the pages that were given back, @pages now, age. Result: those that still count. */
-static uint32_t age(struct kmem_cache_node *node, uint32_t pages)
+/* Averages the pages that were given back since the last look, @pages, over the periods since
+ * then; the first look of all counts as one period. Result: the average. */
+static uint32_t average(struct kmem_cache_node *node, uint32_t pages)
 {
-	uint32_t now = now_ms(), periods;
+	uint32_t since = atomic_load_explicit(&node->given_since, memory_order_relaxed);
+	uint32_t now = now_ms(), periods = since ? (now - since) / GIVEN_MS : 1;
 
-	periods = (now - atomic_load_explicit(&node->given_since, memory_order_relaxed)) /
-		  GIVEN_MS;
 	if (likely(!periods))
 		return pages;
+	pages /= periods + 1;
 	atomic_store_explicit(&node->given_since, now, memory_order_relaxed);
-	return periods < 32 ? pages >> periods : 0;
+	atomic_store_explicit(&node->given_pages, pages, memory_order_relaxed);
+	return pages;
 }
 
-/* Whether many slabs were given back of late. The clock is looked at only if the count says so.
- */
-static bool many_go(struct kmem_cache_node *node)
+/* Whether many slabs were given back of late. The clock is looked at only if the count says so,
+ * and the caller @may_look. */
+static bool many_go(struct kmem_cache_node *node, bool may_look)
 {
 	uint32_t pages = atomic_load_explicit(&node->given_pages, memory_order_relaxed);
-	uint32_t many = pages_of(GIVEN_LEAST), now;
+	uint32_t many = pages_of(GIVEN_LEAST);
 
 	if (likely(pages < many))
 		return false;
-	now = age(node, pages);
-	if (now != pages)
-		atomic_store_explicit(&node->given_pages, now, memory_order_relaxed);
-	return now >= many;
+	return !may_look || average(node, pages) >= many;
 }
 
 const struct slab_layout *slab_pace_layout(const struct kmem_cache *s,
-					   struct kmem_cache_node *node)
+					   struct kmem_cache_node *node, bool may_look)
 {
 	/* Limits and stocks are counted in slabs of the usual layout. */
-	if (s->large_mark && many_go(node) &&
+	if (s->large_mark && many_go(node, may_look) &&
 	    !atomic_load_explicit(&s->max_slabs, memory_order_relaxed) &&
 	    !atomic_load_explicit(&s->stock_slabs, memory_order_relaxed))
 		return &s->large;
-	return s->lean && are_few(node) ? &s->small : &s->layout;
+	return s->lean && are_few(node, may_look) ? &s->small : &s->layout;
 }
 
+/* A free must not look at the clock. */
 void slab_pace_note_freed(struct kmem_cache_node *node, unsigned int npages)
 {
 	uint32_t pages = atomic_load_explicit(&node->given_pages, memory_order_relaxed);
 
 	debug_assert(npages);
-	if (unlikely(pages / GIVEN_LOOK != (pages + npages) / GIVEN_LOOK))
-		pages = age(node, pages);
 	if (pages < pages_of(GIVEN_MOST))
 		atomic_store_explicit(&node->given_pages, pages + npages, memory_order_relaxed);
 }

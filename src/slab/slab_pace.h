@@ -5,9 +5,9 @@
 
 #include "slab/slab_types.h"
 
-/* The layout that a new slab of @node should have. Counts it. */
+/* The layout that a new slab of @node should have. Counts it. @may_look: at the clock. */
 const struct slab_layout *slab_pace_layout(const struct kmem_cache *s,
-					   struct kmem_cache_node *node);
+					   struct kmem_cache_node *node, bool may_look);
 /* A slab of @npages is given back. */
 void slab_pace_note_freed(struct kmem_cache_node *node, unsigned int npages);
 /* Forgets what was given back: the program wants to have less memory. */

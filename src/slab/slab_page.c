@@ -200,7 +200,7 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	struct page *page;
 	bool zeroed;
 
-	*npages = slab_pace_layout(s, &s->nodes[node])->npages;
+	*npages = slab_pace_layout(s, &s->nodes[node], flags & __GFP_DIRECT_RECLAIM)->npages;
 	if (unlikely(s->hard))
 		return get_hard_pages(s, node, flags);
 	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);

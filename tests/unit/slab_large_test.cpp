@@ -92,11 +92,15 @@ TEST(SlabLargeTest, SlowChangeIsInUsualSlabs)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		Class c;
 
-		c.allocate(kMany);
-		c.free_all();
+		for (int round = 0; round < 2; round++) {
+			c.allocate(kMany);
+			c.free_all();
+		}
+		const size_t kept = c.large();
+
 		fake_now += 1000;
 		c.allocate(kMany);
-		EXPECT_EQ(c.large(), 0u) << "long ago";
+		EXPECT_LE(c.large(), kept) << "long ago";
 	});
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		Class c;

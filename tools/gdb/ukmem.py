@@ -194,9 +194,8 @@ class Slab:
         self.entry = library.entry(number)
         self.cache = self.entry["cache"].dereference()
         self.pages = int(self.entry["span"])
-        layout = self.cache["layout"]
-        if int(layout["npages"]) != self.pages:
-            layout = self.cache["small"]
+        layout = next((self.cache[name] for name in ("layout", "large")
+                       if int(self.cache[name]["npages"]) == self.pages), self.cache["small"])
         self.objects = int(layout["objects"])
         self.address = library.page_address(number)
         self.stride = int(self.cache["size"])
@@ -327,9 +326,11 @@ def cache_row(library, cache):
             node = copy["nodes"][index]
             all_slabs, small = int(node["nr_slabs"]), int(node["nr_small"])
             small = min(small, all_slabs)
+            large = min(int(node["nr_large"]), all_slabs - small)
             out += int(node["inuse"])
             slabs += all_slabs
-            for layout, number in ((copy["layout"], all_slabs - small), (copy["small"], small)):
+            for layout, number in ((copy["layout"], all_slabs - small - large),
+                                   (copy["small"], small), (copy["large"], large)):
                 objects += number * int(layout["objects"])
                 pages += number * int(layout["npages"])
         if copy is not cache:

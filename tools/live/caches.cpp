@@ -32,8 +32,9 @@ bool is_sensible(const record &d)
 {
 	return d.get("size") && d.get("size") <= most_object_bytes && d.get("layout.objects") &&
 	       d.get("layout.npages") && d.get("small.objects") && d.get("small.npages") &&
-	       d.get("nodes") && d.get("events") && d.get("cpu_array") &&
-	       d.get("partial_array") && is_name(d.text("name"));
+	       d.get("large.objects") && d.get("large.npages") && d.get("nodes") &&
+	       d.get("events") && d.get("cpu_array") && d.get("partial_array") &&
+	       is_name(d.text("name"));
 }
 
 /* Whether two copies of a descriptor are of the same cache: members that never change. */
@@ -148,6 +149,8 @@ cache cache_reader::describe(const record &d) const
 	c.slab_pages = d.get("layout.npages");
 	c.small_objects = d.get("small.objects");
 	c.small_pages = d.get("small.npages");
+	c.large_objects = d.get("large.objects");
+	c.large_pages = d.get("large.npages");
 	c.capacity_max = d.get("capacity_max");
 	c.shared_size = d.get("shared_size");
 	c.keeps_slabs = d.get("keeps_slabs");
@@ -171,13 +174,15 @@ bool cache_reader::count_node(const record &before, const record &now, unsigned 
 	cache_counts &n = c.nodes[node];
 	const uint64_t all = now.get("nr_slabs");
 	const uint64_t small = std::min(now.get("nr_small"), all);
+	const uint64_t large = std::min(now.get("nr_large"), all - small);
+	const uint64_t usual = all - small - large;
 	const uint64_t out = now.get("inuse");
 	bool agrees = before.get("inuse") == out && before.get("nr_slabs") == all;
 
 	n.slabs = all;
 	n.partial = std::min(now.get("nr_partial"), all);
-	n.objects = small * c.small_objects + (all - small) * c.slab_objects;
-	n.pages = small * c.small_pages + (all - small) * c.slab_pages;
+	n.objects = small * c.small_objects + large * c.large_objects + usual * c.slab_objects;
+	n.pages = small * c.small_pages + large * c.large_pages + usual * c.slab_pages;
 	for (const cache_cpu &cpu : c.cpus)
 		if (node < cpu.arrays.size())
 			n.cached += cpu.arrays[node].count;
@@ -388,12 +393,15 @@ bool cache_reader::is_slab_of(const record &d, const record &page) const
 {
 	return page.get("type") == h.l.constant("PAGE_SLAB") && page.get("cache") == d.where &&
 	       (page.get("span") == d.get("layout.npages") ||
+		page.get("span") == d.get("large.npages") ||
 		page.get("span") == d.get("small.npages"));
 }
 
 static std::string layout_of(const record &d, const record &page)
 {
-	return page.get("span") == d.get("layout.npages") ? "layout." : "small.";
+	return page.get("span") == d.get("layout.npages")  ? "layout."
+	       : page.get("span") == d.get("large.npages") ? "large."
+							   : "small.";
 }
 
 uint64_t cache_reader::free_objects(const record &d, const record &page) const

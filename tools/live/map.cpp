@@ -30,7 +30,7 @@ struct descriptor {
 	struct {
 		uint64_t pages, objects;
 		bool bitmap_in_slab;
-	} layouts[2] = {};
+	} layouts[3] = {};
 };
 
 class mapper
@@ -130,6 +130,8 @@ const descriptor &mapper::describe(address at)
 			 r.get("layout.bitmap_in_slab") != 0 };
 	d.layouts[1] = { r.get("small.npages"), r.get("small.objects"),
 			 r.get("small.bitmap_in_slab") != 0 };
+	d.layouts[2] = { r.get("large.npages"), r.get("large.objects"),
+			 r.get("large.bitmap_in_slab") != 0 };
 	d.sensible = true;
 	return d;
 }

@@ -121,6 +121,7 @@ uint64_t objects::add_slab(span &s, uint64_t pfn, const unsigned char *entry, ui
 		return add_run(s, pfn, pages, PAGES, 0); /* a new cache */
 
 	const std::string of = d->r.get("layout.npages") == pages  ? "layout."
+			       : d->r.get("large.npages") == pages ? "large."
 			       : d->r.get("small.npages") == pages ? "small."
 								   : "";
 

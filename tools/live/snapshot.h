@@ -67,7 +67,8 @@ struct cache {
 	bool own; /**< of the library, for its descriptors */
 	uint64_t size, object_size, align;
 	uint64_t flags, debug; /**< debug: a subset of the debug flags, those that are on */
-	uint64_t slab_objects, slab_pages, small_objects, small_pages;
+	uint64_t slab_objects, slab_pages, small_objects, small_pages, large_objects,
+		large_pages;
 	uint64_t capacity_max, shared_size;
 	bool keeps_slabs;
 	uint64_t min_partial, cpu_partial, cpu_partial_slabs, remote_node_defrag_ratio;
