@@ -34,6 +34,14 @@ def lint(root):
     return bool(findings) or len(pages) < 10
 
 
+def help_of(binary, words, options):
+    """Adds the options of a command, and of the commands of its own (profile dump)."""
+    text = subprocess.run([binary, "help", *words], capture_output=True, text=True, check=True).stdout
+    options.update(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text[:text.find("\n\n", text.find("Options:"))]))
+    for own in re.findall(r"^  ([a-z]+)  ", text.partition("\nCommands:\n")[2], re.M):
+        help_of(binary, [*words, own], options)
+
+
 def tool(root, binary):
     page = (root / "docs/man/ukmem.1").read_text()
     listed = subprocess.run([binary, "help"], capture_output=True, text=True, check=True).stdout
@@ -42,8 +50,7 @@ def tool(root, binary):
     for command in commands:
         if not re.search(rf"^\.(?:It )?.*Cm .*\b{command}\b", page, re.M):
             findings.append(f"ukmem(1) lacks the command {command}")
-        text = subprocess.run([binary, "help", command], capture_output=True, text=True, check=True).stdout
-        options.update(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text[:text.find("\n\n", text.find("Options:"))]))
+        help_of(binary, [command], options)
     # The page writes --x as .Fl \-x.
     shown = {"--" + o for o in re.findall(r"Fl \\-([a-z][a-z-]+)", page)}
     findings += [f"ukmem(1) lacks the option {o}" for o in sorted(options - shown)]

@@ -38,7 +38,8 @@ def expect(ok, what):
 class Program:
     def __init__(self, program, library, conf):
         env = {k: v for k, v in os.environ.items() if k not in ("UKMEM_CONF", "LD_PRELOAD")}
-        env["UKMEM_CONF"] = conf
+        # The interval is short, for many samples, which may cost what they do.
+        env["UKMEM_CONF"] = f"{conf},profile_cpu:0"
         self.path = program
         if library != "-":
             env["LD_PRELOAD"] = library
