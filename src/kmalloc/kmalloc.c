@@ -190,7 +190,7 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	/* The classes of a hardened process are not aligned by the sizes asked for. */
 	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX) {
 		p = kmalloc_aligned(size, align, flags, caller);
-		return p && flags & __GFP_ZERO ? memset(p, 0, ksize(p)) : p;
+		return p && flags & __GFP_ZERO ? memset(p, 0, kmalloc_usable(p, "kmalloc()")) : p;
 	}
 	if (need > SIZE_CLASS_LARGE_MAX)
 		return large_alloc(size, 0, flags, caller);

@@ -87,7 +87,7 @@ bool pcpu_array_was_used(struct pcpu_array *a)
 
 uint64_t pcpu_array_due(void *array)
 {
-	unsigned int cpu = ukmem_this_cpu_index();
+	unsigned int cpu = pcpu_index();
 	uint64_t h;
 
 	if (cpu >= pcpu.nr_ids)
