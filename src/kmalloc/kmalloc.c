@@ -29,8 +29,7 @@
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
-struct kmalloc_fast kmalloc_fast page_aligned
-	untouched; /* its tables of units are large */
+struct kmalloc_fast kmalloc_fast page_aligned untouched; /* its tables of units are large */
 
 _Atomic unsigned char kmalloc_shut;
 
@@ -190,7 +189,8 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	/* The classes of a hardened process are not aligned by the sizes asked for. */
 	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX) {
 		p = kmalloc_aligned(size, align, flags, caller);
-		return p && flags & __GFP_ZERO ? memset(p, 0, kmalloc_usable(p, "kmalloc()")) : p;
+		return p && flags & __GFP_ZERO ? memset(p, 0, kmalloc_usable(p, "kmalloc()"))
+					       : p;
 	}
 	if (need > SIZE_CLASS_LARGE_MAX)
 		return large_alloc(size, 0, flags, caller);
