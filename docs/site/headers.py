@@ -24,7 +24,7 @@ ENTRY = re.compile(r"(?P<names>(?:struct )?\w+(?:, \w+)*) - (?P<brief>.*)", re.S
 # Declared in public headers for macros and inline functions, not for programs.
 PRIVATE = re.compile(
     r"UKMEM_|ukmem_(?:percpu_(?!mode$|info$)|this_cpu|per_cpu|raw_cpu)|ALF_QUEUE_SINGLE|ukmem_alloc_tag(?:s_(?:un)?register|_take|_settle)$"
-    r"|alf_queue_(?:single_|side|index|ring|copy|put|get|room|advance|sp$|sc$)")
+    r"|alf_queue_(?:single_|side|index|ring|copy|place|in_a_row|put|get|room|advance|sp$|sc$)")
 
 
 @dataclasses.dataclass

@@ -17,6 +17,7 @@
 
 #include "base/bits.h"
 #include "kfence/object.h"
+#include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
 #include "os/os.h"
 #include "page/aside.h"
@@ -298,6 +299,7 @@ static const struct live_entry entries[] = {
 	SLAB_EVENTS(SLAB_EVENT_ENTRY)
 #undef SLAB_EVENT_ENTRY
 	/* kmalloc */
+	SIZE(kmalloc_fast),
 	CONSTANT(LARGE_BLOCK_SHIFT),
 	SIZE(ukmem_alloc_tag_table),
 	FIELD(ukmem_alloc_tag_table, version),
@@ -358,6 +360,7 @@ static const struct live_entry entries[] = {
 	X(slab_boot_cache)                                                                     \
 	X(slab_boot_node)                                                                      \
 	X(slab_queues)                                                                         \
+	X(kmalloc_fast)                                                                        \
 	X(large_allocs)                                                                        \
 	X(large_in_use)                                                                        \
 	X(ukmem_alloc_tag_table)                                                               \

@@ -255,7 +255,7 @@ def check_browser(test):
         shown = document(f"file://{path}#owner,1")
         tip = re.search(r'<div id="tip"[^>]*>(.*?)</div>', shown, re.S)[1]
         start = data_of(page)["snapshots"][1]["zones"][0]["start"]
-        expect(f"(the library's own) at {start}, " in tip and f"Cell {start}, 2.00 MiB" in tip,
+        expect(re.search(rf"Slab of \S+.* at {start}, ", tip) and f"Cell {start}, 2.00 MiB" in tip,
                f"the tip: {tip!r}")
         expect("1 of 2" in shown, "the slider shows no other snapshot")
     process.communicate("\n")

@@ -256,10 +256,10 @@ TEST_F(KfenceTest, OldestIsTakenFirstAndThePoolDoesNotGrow)
 	}
 	EXPECT_EQ(bytes, (2 * OBJECTS + 1) * PAGE);
 	EXPECT_EQ(shim_kfence_pool_bytes(), bytes);
-	/* All were allocated at the same place, so a part of the pool is left to others: a
-	 * quarter, unless a walk along frame pointers has met a frame without one. */
+	/* All were allocated at the same place, so a quarter of the pool is left to others;
+	 * less or nothing, where a walk along frame pointers has met a frame without one. */
 	ASSERT_GE(all.size(), OBJECTS * 3 / 4u);
-	ASSERT_LT(all.size(), static_cast<size_t>(OBJECTS));
+	ASSERT_LE(all.size(), static_cast<size_t>(OBJECTS));
 	for (char *p : all)
 		kfree(p);
 	std::set<unsigned int> seen;

@@ -227,7 +227,7 @@ bool shim_kmalloc_push(void *p)
 
 bool shim_kmalloc_by_cpu(void)
 {
-	return kmalloc_fast.by_cpu.pages;
+	return kmalloc_fast.by_cpu.small_end;
 }
 
 void *shim_class_small(size_t size)

@@ -308,6 +308,10 @@ void objects::exclude()
 	if (aside_bytes)
 		all.push_back({ aside + aside_bytes, base + window_bytes });
 	all.push_back({ low_base, low_base + low_bytes });
+	/* They say where the first page is, which is no pointer to the object there. */
+	for (const char *name : { "page_window", "kmalloc_fast" })
+		if (const address at = h.l.symbol(name))
+			all.push_back({ at, at + h.l.size_of(name) });
 	for (const auto &[name, size] :
 	     { std::pair{ "pages", h.page_entry }, std::pair{ "places", place },
 	       std::pair{ "array_map", map_entry } })
