@@ -36,8 +36,9 @@ class BuildWithCMake(build_py):
                 ["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
                  "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2 -g -DNDEBUG",
                  "-DUKMEM_BUILD_TESTS=OFF", "-DUKMEM_BUILD_BENCH=OFF"], check=True)
-            subprocess.run(["cmake", "--build", build, "--parallel", "--target", "ukmem_malloc", "ukmem_tool"],
-                           check=True)
+            # Without a number, make runs all of its compilers at once.
+            subprocess.run(["cmake", "--build", build, "--parallel", str(os.cpu_count() or 1),
+                            "--target", "ukmem_malloc", "ukmem_tool"], check=True)
         for source, name in FILES.items():
             target = Path(self.build_lib) / "ukmem" / name
             target.parent.mkdir(parents=True, exist_ok=True)
