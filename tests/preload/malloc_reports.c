@@ -9,15 +9,6 @@
 
 #include "preload_test.h"
 
-static long resident_kb(void)
-{
-	long pages = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
-	CHECK(f && fscanf(f, "%ld %ld", &pages, &resident) == 2, "/proc/self/statm");
-	fclose(f);
-	return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 void test_trim_and_mallinfo(void)
 {
 	enum { COUNT = 100000, SIZE = 1000 };

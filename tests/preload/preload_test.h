@@ -34,6 +34,16 @@ static inline void verify_library(void)
 	CHECK(!symbol || !verify(stderr), "its structures are broken");
 }
 
+/* resident_kb - what of the process is in memory. */
+static inline long resident_kb(void)
+{
+	long pages = 0, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+	CHECK(f && fscanf(f, "%ld %ld", &pages, &resident) == 2, "/proc/self/statm");
+	fclose(f);
+	return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 /* rng_next - xorshift64*; @state must not be 0. */
 static inline uint64_t rng_next(uint64_t *state)
 {

@@ -87,15 +87,6 @@ static void *run(void *arg)
 	return malloc(number % 3000);
 }
 
-static long resident_kb(void)
-{
-	long pages = 0, resident = 0;
-	FILE *f = fopen("/proc/self/statm", "re");
-	CHECK(f && fscanf(f, "%ld %ld", &pages, &resident) == 2, "/proc/self/statm");
-	fclose(f);
-	return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static void churn(size_t from, size_t to)
 {
 	for (size_t n = from; n < to; n += AT_ONCE) {

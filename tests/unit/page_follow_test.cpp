@@ -6,6 +6,7 @@
 
 #include "fake_os.h"
 #include "page_util.h"
+#include "percpu_util.h"
 
 namespace
 {
@@ -297,10 +298,7 @@ TEST(PageFollowTest, AFileThatCannotBeOpenedNowChangesNothing)
 
 size_t cache_bytes()
 {
-	struct ukmem_percpu_info info;
-
-	percpu_mode(&info);
-	return info.cache_bytes;
+	return percpu_info().cache_bytes;
 }
 
 TEST(PageFollowTest, WhatCpusKeepFollows)

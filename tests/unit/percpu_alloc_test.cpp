@@ -7,6 +7,7 @@
 #include <map>
 
 #include "fake_os.h"
+#include "percpu_util.h"
 
 extern "C" {
 #include "base/config.h"
@@ -54,14 +55,6 @@ bool filled(const void *handle, size_t size, int c)
 				return false;
 	}
 	return true;
-}
-
-struct ukmem_percpu_info info()
-{
-	struct ukmem_percpu_info i = {};
-
-	percpu_mode(&i);
-	return i;
 }
 
 class PercpuAllocTest : public ::testing::Test
@@ -213,7 +206,7 @@ TEST_F(PercpuAllocTest, AMillionAtOnceLeaveNothingBehind)
 {
 	OsCallsGuard guard;
 	std::vector<uint64_t *> live(1000000 / kSlow);
-	size_t resident = pcpu_resident(), used = info().allocated;
+	size_t resident = pcpu_resident(), used = percpu_info().allocated;
 	unsigned chunks = 0;
 
 	for (int round = 0; round < 2; round++) {
@@ -228,17 +221,17 @@ TEST_F(PercpuAllocTest, AMillionAtOnceLeaveNothingBehind)
 			EXPECT_EQ(maps, 0u) << "grew although all was free";
 		}
 		os_calls.mmap = os_calls_linux.mmap;
-		EXPECT_GE(info().allocated, used + live.size() * sizeof(uint64_t));
+		EXPECT_GE(percpu_info().allocated, used + live.size() * sizeof(uint64_t));
 		if (!round)
-			chunks = info().chunks;
+			chunks = percpu_info().chunks;
 		for (size_t i = 0; i < live.size(); i += 1 + live.size() / 1000)
 			ASSERT_EQ(per_cpu_sum(*live[i]), 7u);
 		std::shuffle(live.begin(), live.end(), std::mt19937(1));
 		for (auto v : live)
 			free_percpu(v);
 	}
-	EXPECT_EQ(info().chunks, chunks);
-	EXPECT_EQ(info().allocated, used);
+	EXPECT_EQ(percpu_info().chunks, chunks);
+	EXPECT_EQ(percpu_info().allocated, used);
 	/* The first chunk's units and the maps of its allocations stay resident. */
 	EXPECT_LE(pcpu_resident(), resident + (num_possible_cpus() + 2) * pcpu.stride);
 	void *p = pcpu_alloc(8, 8);
@@ -257,7 +250,7 @@ TEST_F(PercpuAllocTest, ExhaustionAddsAChunkAndFreedSpaceIsUsedAgain)
 	maps = 0;
 	while (!maps)
 		live.push_back(pcpu_alloc(piece, 64));
-	EXPECT_LE(live.size(), 8 * info().chunks + 1);
+	EXPECT_LE(live.size(), 8 * percpu_info().chunks + 1);
 	first = maps;
 	for (int i = 0; i < 7; i++)
 		live.push_back(pcpu_alloc(piece, 64));

@@ -13,6 +13,7 @@
 #include <cstddef>
 
 #include "fake_os.h"
+#include "percpu_util.h"
 #include "test_util.h"
 
 extern "C" {
@@ -27,18 +28,10 @@ extern "C" {
 namespace
 {
 
-struct ukmem_percpu_info info()
-{
-	struct ukmem_percpu_info i = {};
-
-	percpu_mode(&i);
-	return i;
-}
-
 TEST(PercpuModeTest, Default)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		auto i = info();
+		auto i = percpu_info();
 
 		if (TEST_TSAN) {
 			EXPECT_STREQ(i.reason, "built for ThreadSanitizer, which cannot see "
@@ -68,7 +61,7 @@ TEST(PercpuModeTest, ConfiguredFallback)
 		GTEST_SKIP() << "always fallback";
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "percpu:fallback", 1);
-		auto i = info();
+		auto i = percpu_info();
 
 		EXPECT_EQ(i.mode, UKMEM_PERCPU_FALLBACK);
 		EXPECT_STREQ(i.reason, "configured (percpu:fallback)");
@@ -82,12 +75,12 @@ TEST(PercpuModeTest, ConfiguredIndex)
 		GTEST_SKIP() << "no rseq";
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
-		EXPECT_STREQ(info().index_kind, "cpu_id");
+		EXPECT_STREQ(percpu_info().index_kind, "cpu_id");
 	});
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "percpu:mm_cid", 1);
 		::testing::internal::CaptureStderr();
-		auto i = info();
+		auto i = percpu_info();
 		std::string text = ::testing::internal::GetCapturedStderr();
 
 		EXPECT_EQ(i.mode, UKMEM_PERCPU_RSEQ);
@@ -118,13 +111,13 @@ TEST(PercpuModeTest, KernelsThatCannotRestartSections)
 		GTEST_SKIP() << "no rseq";
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		os_calls.membarrier = no_membarrier;
-		EXPECT_STREQ(info().mode_name, "fallback");
-		EXPECT_STREQ(info().reason, "membarrier is missing");
+		EXPECT_STREQ(percpu_info().mode_name, "fallback");
+		EXPECT_STREQ(percpu_info().reason, "membarrier is missing");
 	});
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		os_calls.membarrier = old_membarrier;
-		EXPECT_STREQ(info().mode_name, "fallback");
-		EXPECT_STREQ(info().reason,
+		EXPECT_STREQ(percpu_info().mode_name, "fallback");
+		EXPECT_STREQ(percpu_info().reason,
 			     "membarrier cannot restart rseq sections (kernel before 5.10)");
 	});
 }
@@ -138,10 +131,10 @@ TEST(PercpuModeTest, NoMemoryForTheFirstChunk)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		os_calls.mmap = no_mmap;
-		EXPECT_STREQ(info().mode_name, "fallback");
-		EXPECT_STREQ(info().reason, "no memory for the first chunk");
+		EXPECT_STREQ(percpu_info().mode_name, "fallback");
+		EXPECT_STREQ(percpu_info().reason, "no memory for the first chunk");
 		os_calls.mmap = os_calls_linux.mmap;
-		EXPECT_STRNE(info().reason, "no memory for the first chunk");
+		EXPECT_STRNE(percpu_info().reason, "no memory for the first chunk");
 	});
 }
 
@@ -301,7 +294,7 @@ TEST(PercpuRegisterTest, EveryThreadIsRegistered)
 		GTEST_SKIP() << "needs libc's registration off (the .norseq test)";
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "percpu:register", 1);
-		auto i = info();
+		auto i = percpu_info();
 
 		ASSERT_STREQ(i.reason, "registered by ukmem");
 		EXPECT_EQ(i.mode, UKMEM_PERCPU_RSEQ);
@@ -325,7 +318,7 @@ TEST(PercpuRegisterTest, NotOverLibcsRegistration)
 	SKIP_WITHOUT(!TEST_TSAN && !rseq_is_off(), "no registration by libc");
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "percpu:register", 1);
-		EXPECT_STREQ(info().reason, "registered by libc");
+		EXPECT_STREQ(percpu_info().reason, "registered by libc");
 	});
 }
 
@@ -347,7 +340,7 @@ TEST(PercpuModeTest, FeatureSizeTooSmallForMmCid)
 	for (auto auxval : { small_features, no_features })
 		EXPECT_FRESH_PROCESS_PASSES([&] {
 			os_calls.auxval = auxval;
-			auto i = info();
+			auto i = percpu_info();
 			EXPECT_STREQ(i.mode_name, "rseq");
 			EXPECT_STREQ(i.index_kind, "cpu_id");
 			auto *v = alloc_percpu(long);
@@ -390,7 +383,7 @@ TEST(PercpuModeTest, SparseCpuIds)
 		os_calls.affinity = fake_affinity;
 		fake_allowed = { 0, 2, 63, 4095 };
 		os_calls.getcpu = high_cpu;
-		auto i = info();
+		auto i = percpu_info();
 		EXPECT_EQ(i.nr_cpu_ids, 4096u);
 		EXPECT_EQ(i.cpus_online, 4u);
 		EXPECT_EQ(num_possible_cpus(), 5u) << "four and the spill copy";
@@ -419,7 +412,7 @@ TEST(PercpuModeTest, SparseCpuIdsWithRseq)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
 		os_calls.read_file = sparse_cpus;
-		auto i = info();
+		auto i = percpu_info();
 		EXPECT_EQ(i.mode, UKMEM_PERCPU_RSEQ);
 		EXPECT_EQ(i.nr_cpu_ids, 4096u);
 		EXPECT_GE(num_possible_cpus(), 5u);
@@ -445,7 +438,7 @@ TEST(PercpuModeTest, CpusHiddenBySysfs)
 		run_on(0);
 		setenv("UKMEM_CONF", "percpu:cpu_id", 1);
 		os_calls.read_file = hidden_cpus;
-		auto i = info();
+		auto i = percpu_info();
 		EXPECT_EQ(i.mode, UKMEM_PERCPU_RSEQ);
 		EXPECT_EQ(i.nr_cpu_ids, 1u);
 		auto *v = alloc_percpu(uint64_t);
@@ -466,7 +459,7 @@ TEST(PercpuSelfTest, PassesHere)
 	SKIP_WITHOUT(!rseq_is_off(), "no rseq");
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		setenv("UKMEM_CONF", "rseq_self_test:always", 1);
-		auto i = info();
+		auto i = percpu_info();
 		EXPECT_EQ(i.mode, UKMEM_PERCPU_RSEQ);
 		EXPECT_STREQ(i.self_test, "passed");
 	});
@@ -500,12 +493,12 @@ TEST(PercpuSelfTest, RunsOnKernelsInDoubt)
 	SKIP_WITHOUT(!rseq_is_off(), "no rseq");
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		os_calls.release = new_release;
-		EXPECT_STREQ(info().self_test, "passed");
+		EXPECT_STREQ(percpu_info().self_test, "passed");
 	});
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		os_calls.release = new_release;
 		setenv("UKMEM_CONF", "rseq_self_test:never", 1);
-		EXPECT_STREQ(info().self_test, "off");
+		EXPECT_STREQ(percpu_info().self_test, "off");
 	});
 }
 

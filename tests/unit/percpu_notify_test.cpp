@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "fake_os.h"
+#include "percpu_util.h"
 #include "test_util.h"
 
 extern "C" {
@@ -14,14 +15,6 @@ extern "C" {
 
 namespace
 {
-
-struct ukmem_percpu_info info()
-{
-	struct ukmem_percpu_info i = {};
-
-	percpu_mode(&i);
-	return i;
-}
 
 std::string online_now, cpuset_now;
 ssize_t changing_cpus(const char *path, char *buf, size_t size)
@@ -75,7 +68,7 @@ TEST(PercpuNotifyTest, TellsWhatChanged)
 		EXPECT_EQ(percpu_cpus_update(), 2);
 		EXPECT_EQ(heard, "a-1 a-3 ");
 		EXPECT_EQ(percpu_cpus_update(), 0) << "told once";
-		EXPECT_EQ(info().cpus_online, 2u);
+		EXPECT_EQ(percpu_info().cpus_online, 2u);
 		percpu_notifier_register(&second);
 		heard = "";
 		online_now = "0-1";
@@ -112,14 +105,14 @@ TEST(PercpuNotifyTest, CpusetsAreFollowed)
 		fake_allowed = { 0, 1, 2, 3 };
 		percpu_notifier_register(&n);
 		EXPECT_EQ(percpu_cpus_update(), 0);
-		EXPECT_EQ(info().cpus_allowed, 4u);
+		EXPECT_EQ(percpu_info().cpus_allowed, 4u);
 		cpuset_now = "1-2";
 		EXPECT_EQ(percpu_cpus_update(), 2);
 		EXPECT_EQ(heard, "-0 -3 ");
 		fake_allowed = { 1 }; /* this thread alone */
 		ukmem_trim();
-		EXPECT_EQ(info().cpus_allowed, 2u);
-		EXPECT_EQ(info().cpus_online, 4u);
+		EXPECT_EQ(percpu_info().cpus_allowed, 2u);
+		EXPECT_EQ(percpu_info().cpus_online, 4u);
 		heard = "";
 		cpuset_now = "7"; /* changed between two looks */
 		EXPECT_EQ(percpu_cpus_update(), 2);
@@ -181,7 +174,7 @@ TEST(PercpuNotifyTest, CompactIndices)
 		n.arg = a;
 		os_calls.read_file = changing_cpus;
 		online_now = "0-3";
-		if (std::string(info().index_kind) != "mm_cid")
+		if (std::string(percpu_info().index_kind) != "mm_cid")
 			exit(0); /* no mm_cid here */
 		percpu_notifier_register(&n);
 		EXPECT_EQ(percpu_cpus_update(), 0);

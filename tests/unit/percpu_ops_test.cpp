@@ -11,6 +11,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "percpu_util.h"
 #include "test_util.h"
 
 extern "C" {
@@ -301,10 +302,9 @@ TEST(PercpuKindsTest, OperandsOnce)
 TEST(PercpuCopiesTest, AddressesAreApartAndCountsAgree)
 {
 	auto *v = alloc_percpu(uint64_t);
-	struct ukmem_percpu_info info;
+	const struct ukmem_percpu_info info = percpu_info();
 	unsigned cpu, n = 0;
 
-	percpu_mode(&info);
 	for_each_possible_cpu(cpu)
 	{
 		per_cpu(*v, cpu) = cpu + 1;
@@ -443,10 +443,9 @@ TEST(PercpuOwnerTest, RefusalsAndNesting)
 
 TEST(PercpuOwnerTest, NotWithCompactIndices)
 {
-	struct ukmem_percpu_info info;
+	const struct ukmem_percpu_info info = percpu_info();
 	OneCpu pinned;
 
-	percpu_mode(&info);
 	if (std::string(info.index_kind) != "mm_cid")
 		GTEST_SKIP() << "the index is " << info.index_kind;
 	EXPECT_EQ(percpu_owner_enter(), -EOPNOTSUPP);

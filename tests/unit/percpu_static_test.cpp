@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "percpu_plugin.h"
+#include "percpu_util.h"
 #include "test_util.h"
 #include "ukmem/percpu.h"
 
@@ -65,9 +66,8 @@ TEST(PercpuStaticTest, OperationsReachTheCopies)
 
 TEST(PercpuStaticTest, ModeTellsTheirSize)
 {
-	struct ukmem_percpu_info info;
+	const struct ukmem_percpu_info info = percpu_info();
 
-	percpu_mode(&info);
 	EXPECT_GE(info.static_size, sizeof(Large) + sizeof(int));
 	EXPECT_GT(info.resident, 0u);
 }

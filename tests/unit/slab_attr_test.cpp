@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "slab_attr_util.h"
+#include "slab_util.h"
 
 namespace
 {
@@ -170,7 +171,7 @@ TEST(SlabAttrTest, NumbersAreTrue)
 {
 	Cache s("true", 200);
 	auto live = busy(s);
-	shim_counts c = counts(s);
+	shim_counts c = slab_counts_of(s);
 
 	EXPECT_EQ(number(s, "objects"), live.size());
 	EXPECT_EQ(number(s, "slabs"), c.slabs);
@@ -391,7 +392,7 @@ TEST(SlabinfoTest, AsTheKernelsFile)
 	Cache s("shown", 200);
 	Cache wide("a name longer than seventeen", 5000);
 	auto live = busy(s);
-	shim_counts c = counts(s);
+	shim_counts c = slab_counts_of(s);
 	shim_geometry g;
 	char row[256];
 	auto lines = slabinfo();

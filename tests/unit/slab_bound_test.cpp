@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How many partly used slabs CPUs keep: exactly bounded, whatever becomes of the slabs. */
 #include "slab_attr_util.h"
+#include "slab_util.h"
 
 namespace
 {
@@ -138,7 +139,7 @@ void one_of_each_then_the_rest(unsigned size)
 		max = std::max(max, number(s, "cpu_slabs"));
 	}
 	EXPECT_LE(max, bound);
-	shim_counts c = counts(s);
+	shim_counts c = slab_counts_of(s);
 	EXPECT_EQ(c.inuse, 0u);
 	/* Slabs on lists, each pinned by an object in an array at worst, and what the node
 	 * keeps. */

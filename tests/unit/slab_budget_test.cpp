@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fake_os.h"
+#include "percpu_util.h"
 #include "slab_shim.h"
 #include "ukmem/ukmem.h"
 
@@ -95,14 +96,6 @@ void expect_within(size_t bound)
 	}
 	for (int cpu : allowed_cpus())
 		EXPECT_LE(bytes[cpu], bound) << "CPU " << cpu;
-}
-
-struct ukmem_percpu_info info()
-{
-	struct ukmem_percpu_info i;
-
-	percpu_mode(&i);
-	return i;
 }
 
 /* A machine with @cpus CPUs, all of which the process may use. */
@@ -291,12 +284,12 @@ TEST(SlabBudgetTest, WhileSectionsFail)
 			pretend(4);
 			fake_files["/proc/self/cgroup"] = "0::/box\n";
 			fake_files["/sys/fs/cgroup/box/memory.max"] = "67108864\n";
-			EXPECT_EQ(info().cache_bytes, 2 * kMiB);
+			EXPECT_EQ(percpu_info().cache_bytes, 2 * kMiB);
 			run_on(allowed_cpus().front());
 			use(1024, 2 * kMiB, 20);
 			fake_files["/sys/fs/cgroup/box/memory.max"] = "16777216\n";
 			ukmem_trim();
-			EXPECT_EQ(info().cache_bytes, kMiB / 2);
+			EXPECT_EQ(percpu_info().cache_bytes, kMiB / 2);
 			use(1024, 2 * kMiB, 1);
 			ASSERT_GE(cached(1024), kMiB / 2) << "it has more than there is";
 			ASSERT_EQ(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr), 0);
@@ -346,9 +339,9 @@ TEST(SlabBudgetTest, UnderACpuQuota)
 			fake_files["/sys/fs/cgroup/box/cpu.max"] = "200000 100000\n";
 			fake_files["/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us"] = "100000\n";
 			fake_files["/sys/fs/cgroup/cpu/box/cpu.cfs_period_us"] = "50000\n";
-			EXPECT_EQ(info().cpus_allowed, 64u);
-			EXPECT_EQ(info().cpu_milli, 2000u);
-			EXPECT_EQ(info().cache_bytes, 2 * kMiB);
+			EXPECT_EQ(percpu_info().cpus_allowed, 64u);
+			EXPECT_EQ(percpu_info().cpu_milli, 2000u);
+			EXPECT_EQ(percpu_info().cache_bytes, 2 * kMiB);
 			run_on(allowed_cpus().front());
 			void *large = be_large(256 * kMiB);
 			cycle_through_all(2 * kMiB);
@@ -356,8 +349,8 @@ TEST(SlabBudgetTest, UnderACpuQuota)
 			fake_files["/sys/fs/cgroup/box/cpu.max"] = "max 100000\n";
 			fake_files["/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us"] = "-1\n";
 			ukmem_trim();
-			EXPECT_EQ(info().cpu_milli, 64000u);
-			EXPECT_EQ(info().cache_bytes, 64 * kMiB);
+			EXPECT_EQ(percpu_info().cpu_milli, 64000u);
+			EXPECT_EQ(percpu_info().cache_bytes, 64 * kMiB);
 			cycle_through_all(64 * kMiB);
 			EXPECT_GT(cached_of_all(), 4 * kMiB);
 			kfree(large);
@@ -372,13 +365,13 @@ TEST(SlabBudgetTest, UnderACpuset)
 		fake_allowed = { 3, 5, 40, 41 };
 		fake_files["/proc/self/cgroup"] = "0::/\n";
 		fake_files["/sys/fs/cgroup/cpu.max"] = "1600000 100000\n";
-		EXPECT_EQ(info().cpus_allowed, 4u);
-		EXPECT_EQ(info().cpu_milli, 4000u);
-		EXPECT_EQ(info().cache_bytes, 64 * kMiB);
+		EXPECT_EQ(percpu_info().cpus_allowed, 4u);
+		EXPECT_EQ(percpu_info().cpu_milli, 4000u);
+		EXPECT_EQ(percpu_info().cache_bytes, 64 * kMiB);
 		fake_files["/sys/fs/cgroup/cpu.max"] = "50000 100000\n";
 		ukmem_trim();
-		EXPECT_EQ(info().cpu_milli, 500u);
-		EXPECT_EQ(info().cache_bytes, 8 * kMiB);
+		EXPECT_EQ(percpu_info().cpu_milli, 500u);
+		EXPECT_EQ(percpu_info().cache_bytes, 8 * kMiB);
 	});
 }
 
@@ -388,8 +381,8 @@ TEST(SlabBudgetTest, InLittleMemory)
 		pretend(4);
 		fake_files["/proc/self/cgroup"] = "0::/box\n";
 		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(96 * kMiB) + "\n";
-		EXPECT_EQ(info().cpu_milli, 4000u);
-		EXPECT_EQ(info().cache_bytes, 3 * kMiB);
+		EXPECT_EQ(percpu_info().cpu_milli, 4000u);
+		EXPECT_EQ(percpu_info().cache_bytes, 3 * kMiB);
 		run_on(allowed_cpus().front());
 		cycle_through_all(3 * kMiB);
 	});
@@ -402,7 +395,7 @@ TEST(SlabBudgetTest, InVeryLittleMemory)
 		pretend(4);
 		fake_files["/proc/self/cgroup"] = "0::/box\n";
 		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(16 * kMiB) + "\n";
-		EXPECT_EQ(info().cache_bytes, 512 * kKiB);
+		EXPECT_EQ(percpu_info().cache_bytes, 512 * kKiB);
 		run_on(allowed_cpus().front());
 		cycle_through_all(512 * kKiB);
 		expect_within(512 * kKiB);
@@ -414,9 +407,9 @@ TEST(SlabBudgetTest, WhereNothingIsKnown)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		pretend(8);
 		fake_allowed.clear();
-		EXPECT_EQ(info().cpus_allowed, 8u);
-		EXPECT_EQ(info().cpu_milli, 8000u);
-		EXPECT_EQ(info().cache_bytes, 64 * kMiB);
+		EXPECT_EQ(percpu_info().cpus_allowed, 8u);
+		EXPECT_EQ(percpu_info().cpu_milli, 8000u);
+		EXPECT_EQ(percpu_info().cache_bytes, 64 * kMiB);
 	});
 }
 

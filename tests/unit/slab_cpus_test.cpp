@@ -30,15 +30,15 @@ TEST(SlabCpusTest, ArraysOfACpuThatGoesOfflineAreDrained)
 			for (auto object : p)
 				kmem_cache_free(s, object);
 		}
-		uint64_t both = counts(s).cached;
+		uint64_t both = slab_counts_of(s).cached;
 		run_on(stays);
 		fake_online = std::to_string(stays);
 		os_calls.read_file = fake_online_cpus;
 		EXPECT_GE(percpu_cpus_update(), 1);
-		uint64_t left = counts(s).cached;
+		uint64_t left = slab_counts_of(s).cached;
 		EXPECT_GE(left, 10u);
 		EXPECT_LE(left + 10, both);
-		EXPECT_EQ(counts(s).inuse, 0u);
+		EXPECT_EQ(slab_counts_of(s).inuse, 0u);
 		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
 		/* Back again: as ever. */
 		fake_online = std::to_string(std::min(stays, goes)) + "," +
@@ -77,24 +77,24 @@ void gone_unnoticed(bool looks)
 	run_on(goes);
 	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
 	run_on(stays);
-	uint64_t held = counts(s).cached;
+	uint64_t held = slab_counts_of(s).cached;
 	ASSERT_GT(held, 0u);
 	take_the_slow_path(GFP_KERNEL);
 	fake_online = std::to_string(stays);
 	os_calls.read_file = fake_online_cpus;
 	pretend_ms += 900;
 	take_the_slow_path(GFP_KERNEL);
-	EXPECT_EQ(counts(s).cached, held) << "not before time";
+	EXPECT_EQ(slab_counts_of(s).cached, held) << "not before time";
 	struct kmem_cache *quiet = kmem_cache_create("quiet", 64, 0, 0, nullptr);
 	pretend_ms += 200;
 	kmem_cache_free(quiet, kmem_cache_alloc(quiet, GFP_NOWAIT));
-	EXPECT_EQ(counts(s).cached, held) << "not who may not enter the kernel";
+	EXPECT_EQ(slab_counts_of(s).cached, held) << "not who may not enter the kernel";
 	take_the_slow_path(GFP_KERNEL);
-	EXPECT_EQ(counts(s).cached, looks ? 0 : held);
+	EXPECT_EQ(slab_counts_of(s).cached, looks ? 0 : held);
 	EXPECT_EQ(told, 0) << "the program's hear of it in percpu_cpus_update()";
 	EXPECT_GE(percpu_cpus_update(), 1);
 	EXPECT_GE(told, 1);
-	EXPECT_EQ(counts(s).cached, 0u);
+	EXPECT_EQ(slab_counts_of(s).cached, 0u);
 	os_calls = os_calls_linux;
 }
 
@@ -139,13 +139,13 @@ TEST(SlabCpusTest, TheBackgroundThreadFindsOutToo)
 		run_on(goes);
 		kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
 		run_on(stays);
-		ASSERT_GT(counts(s).cached, 0u);
+		ASSERT_GT(slab_counts_of(s).cached, 0u);
 		free_pages(__get_free_pages(GFP_KERNEL, 10), 10); /* more than a CPU keeps */
 		take_the_slow_path(GFP_KERNEL);			  /* starts it */
 		last_cpu = stays;
-		for (int i = 0; i < 500 && counts(s).cached; i++)
+		for (int i = 0; i < 500 && slab_counts_of(s).cached; i++)
 			usleep(20000);
-		EXPECT_EQ(counts(s).cached, 0u);
+		EXPECT_EQ(slab_counts_of(s).cached, 0u);
 	});
 }
 
@@ -181,8 +181,8 @@ TEST(SlabCpusTest, DrainedWhileInUse)
 			}
 			stop = true;
 		}
-		EXPECT_EQ(counts(s).inuse, 0u);
-		EXPECT_EQ(counts(s).allocs, counts(s).frees);
+		EXPECT_EQ(slab_counts_of(s).inuse, 0u);
+		EXPECT_EQ(slab_counts_of(s).allocs, slab_counts_of(s).frees);
 		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
 		os_calls = os_calls_linux;
 	});

@@ -3,18 +3,7 @@
 #ifndef UNIT_SLAB_GUARD_H
 #define UNIT_SLAB_GUARD_H
 
-#include <gtest/gtest.h>
-
-#include "slab_shim.h"
-#include "ukmem/slab.h"
-
-inline shim_counts counts(struct kmem_cache *s)
-{
-	shim_counts c;
-
-	shim_slab_count(s, &c);
-	return c;
-}
+#include "slab_util.h"
 
 class Cache
 {
@@ -29,7 +18,7 @@ class Cache
 		if (!s_)
 			return;
 		EXPECT_STREQ(shim_slab_wrong(s_), nullptr);
-		EXPECT_EQ(counts(s_).inuse, 0u);
+		EXPECT_EQ(slab_counts_of(s_).inuse, 0u);
 		kmem_cache_destroy(s_);
 	}
 	operator struct kmem_cache *() const

@@ -2,10 +2,7 @@
 /* Slabs of small objects are large while many are given back. */
 #include <algorithm>
 
-#include "page_util.h"
-#include "slab_util.h"
-#include "test_util.h"
-#include "ukmem/ukmem.h"
+#include "slab_class.h"
 
 namespace
 {
@@ -14,47 +11,13 @@ constexpr size_t kSize = 128;
 constexpr size_t kUsual = 32, kLarge = 128; /* objects in a slab */
 constexpr size_t kMany = 40000;		    /* objects: 5 MiB, and 1250 usual slabs */
 
-uint64_t fake_now = 1000;
-
-struct Class {
-	std::vector<void *> p;
-	struct kmem_cache *s;
-
-	Class()
+struct Class : SizeClass {
+	Class() : SizeClass(kSize)
 	{
-		os_calls.now_ms = [] { return fake_now; };
-		kfree(kmalloc(1, GFP_KERNEL));
-		s = shim_class_cache(kSize);
 	}
-	~Class()
-	{
-		free_all();
-		kmem_cache_shrink(s);
-		EXPECT_EQ(counts().slabs, 0u);
-	}
-	void allocate(size_t n)
-	{
-		while (n--)
-			p.push_back(kmalloc(kSize, GFP_KERNEL));
-	}
-	void free_all()
-	{
-		for (void *q : p)
-			kfree(q);
-		p.clear();
-		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
-	}
-	shim_counts counts() const
-	{
-		return slab_counts_of(s);
-	}
-	/* Large slabs, computed from the number of all objects. */
 	size_t large() const
 	{
-		const shim_counts c = counts();
-
-		EXPECT_STREQ(shim_slab_wrong(s), nullptr);
-		return (c.objects - kUsual * c.slabs) / (kLarge - kUsual);
+		return slabs_of(kLarge, kUsual);
 	}
 };
 

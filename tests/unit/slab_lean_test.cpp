@@ -2,60 +2,23 @@
 /* Slabs of size classes are small while few are made, and large while many are. */
 #include <algorithm>
 
-#include "page_util.h"
-#include "slab_util.h"
-#include "test_util.h"
-#include "ukmem/ukmem.h"
+#include "slab_class.h"
 
 namespace
 {
 
 constexpr size_t kSize = 3072;		/* 4 objects in 3 pages, or 16 in 12 */
 constexpr size_t kFew = 4, kUsual = 16; /* objects in a slab */
-constexpr size_t kMostLean = 64;	/* slab_page.c: small slabs in 8 ms */
+constexpr size_t kMostLean = 64;	/* slab_pace.c: small slabs in 8 ms */
 constexpr size_t kMany = 400;		/* slabs */
 
-uint64_t fake_now = 1000;
-
-struct Class {
-	std::vector<void *> p;
-	struct kmem_cache *s;
-
-	Class()
+struct Class : SizeClass {
+	Class() : SizeClass(kSize)
 	{
-		os_calls.now_ms = [] { return fake_now; };
-		kfree(kmalloc(1, GFP_KERNEL));
-		s = shim_class_cache(kSize);
 	}
-	~Class()
-	{
-		for (void *q : p)
-			kfree(q);
-	}
-	void allocate(size_t n)
-	{
-		while (n--)
-			p.push_back(kmalloc(kSize, GFP_KERNEL));
-	}
-	/* Allocates until so many slabs more have been made. */
-	void make(size_t slabs)
-	{
-		for (const size_t until = counts().slabs + slabs; counts().slabs < until;)
-			allocate(1);
-	}
-	shim_counts counts() const
-	{
-		shim_counts c;
-
-		shim_slab_count(s, &c);
-		return c;
-	}
-	/* Slabs with few objects, computed from the number of all objects. */
 	size_t lean() const
 	{
-		const shim_counts c = counts();
-
-		return (kUsual * c.slabs - c.objects) / (kUsual - kFew);
+		return slabs_of(kFew, kUsual);
 	}
 };
 
@@ -103,9 +66,7 @@ TEST(SlabLeanTest, WhatIsMadeAgainIsLarge)
 			fake_now += 10;
 			c.make(1);
 		}
-		for (void *q : c.p)
-			kfree(q);
-		c.p.clear();
+		c.free_all();
 		ukmem_trim();
 		const size_t stay = c.counts().slabs;
 

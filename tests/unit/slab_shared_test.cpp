@@ -6,6 +6,7 @@
 #include <atomic>
 #include <regex>
 
+#include "percpu_util.h"
 #include "printed.h"
 #include "slab_attr_util.h"
 #include "slab_util.h"
@@ -26,10 +27,7 @@ void fill(struct kmem_cache *s)
 
 #define SKIP_WITHOUT_QUEUE()                                                                   \
 	do {                                                                                   \
-		struct ukmem_percpu_info info;                                                 \
-                                                                                               \
-		percpu_mode(&info);                                                            \
-		if (info.mode != UKMEM_PERCPU_RSEQ)                                            \
+		if (percpu_info().mode != UKMEM_PERCPU_RSEQ)                                   \
 			GTEST_SKIP() << "nobody uses it without restartable sequences";        \
 	} while (0)
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "percpu_util.h"
 #include "printed.h"
 #include "slab_attr_util.h"
 #include "slab_util.h"
@@ -53,10 +54,7 @@ Row layers(const char *cache)
 /* Slabs that the lists of CPUs keep. */
 unsigned on_cpus(struct kmem_cache *s)
 {
-	struct ukmem_percpu_info info;
-
-	percpu_mode(&info);
-	return info.cpus_online * shim_cpu_partial_slabs(s);
+	return percpu_info().cpus_online * shim_cpu_partial_slabs(s);
 }
 
 /* The counts depend on the CPU that the thread runs on, on the number of nodes, and on the

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "percpu_util.h"
 #include "printed.h"
 #include "slab_shim.h"
 #include "test_util.h"
@@ -204,9 +205,8 @@ TEST(StatsTest, WriteErrorsAreReturned)
 
 TEST(StatsTest, PercpuInfo)
 {
-	struct ukmem_percpu_info info = {};
+	const struct ukmem_percpu_info info = percpu_info();
 
-	percpu_mode(&info);
 	if (rseq_is_off()) {
 		EXPECT_EQ(info.mode, UKMEM_PERCPU_FALLBACK);
 		EXPECT_STREQ(info.mode_name, "fallback");

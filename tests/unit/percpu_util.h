@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What the library says of its per-CPU data, as a value. */
+#ifndef UNIT_PERCPU_UTIL_H
+#define UNIT_PERCPU_UTIL_H
+
+#include "ukmem/ukmem.h"
+
+inline struct ukmem_percpu_info percpu_info()
+{
+	struct ukmem_percpu_info i = {};
+
+	percpu_mode(&i);
+	return i;
+}
+
+#endif
