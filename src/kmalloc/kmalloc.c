@@ -189,8 +189,11 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	/* The classes of a hardened process are not aligned by the sizes asked for. */
 	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX) {
 		p = kmalloc_aligned(size, align, flags, caller);
-		s = p && flags & __GFP_ZERO ? slab_cache_of(p) : NULL;
-		return s ? memset(p, 0, s->object_size) : p;
+		if (!p || !(flags & __GFP_ZERO))
+			return p;
+		/* Whole pages are of no slab. */
+		s = slab_cache_of(p);
+		return memset(p, 0, s ? s->object_size : size);
 	}
 	if (need > SIZE_CLASS_LARGE_MAX)
 		return large_alloc(size, 0, flags, caller);

@@ -266,21 +266,24 @@ static uint64_t linux_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static uint64_t linux_now_us(void)
+/* Microseconds; 0: the system refuses to tell. */
+static uint64_t clock_us(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (clock_gettime(clock, &now))
+		return 0;
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t linux_now_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
 }
 
 static uint64_t linux_cpu_us(void)
 {
-	struct timespec now;
-
-	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now))
-		return 0;
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return clock_us(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 uint32_t os_thread_id(void)

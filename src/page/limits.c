@@ -165,14 +165,15 @@ static bool may_be_late(void)
 void limits_init(void)
 {
 	static const struct os_memory not_known;
+	const bool late = may_be_late();
 
 	for_each_zone (z)
 		z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
-	if (may_be_late())
+	if (late)
 		set_limits(&not_known);
 	else
 		limits_complete();
-	atomic_store_explicit(&page_limits.incomplete, may_be_late(), memory_order_relaxed);
+	atomic_store_explicit(&page_limits.incomplete, late, memory_order_relaxed);
 }
 
 bool limits_complete(void)
