@@ -61,19 +61,45 @@ static inline unsigned int max_uint(unsigned int a, unsigned int b)
 }
 
 /*
- * Computes x / d exactly, for x < 2^20 and 8 <= d < 2^20, by one multiplication:
- * m = floor(2^40 / d) + 1 overshoots 2^40 / d by at most 1, so x * m / 2^40
- * overshoots x / d by at most x / 2^40 < 1 / d.
+ * Division by an invariant d = odd * 2^shift without a remainder, and whether there is one, by
+ * one multiplication (T. Granlund and P. Montgomery, "Division by Invariant Integers using
+ * Multiplication", 1994, section 9).
+ *
+ * An odd number has an inverse modulo 2^n. If d divides x, then x * inverse is x / odd, whose
+ * lowest @shift bits are 0, and a rotation takes them away. Both steps are one to one, so the
+ * multiples of d take all results up to (2^n - 1) / d, and what d does not divide has a larger
+ * one. So a bound on the quotient is the only test that is needed.
  */
-static inline uint64_t reciprocal(uint32_t d)
+static inline unsigned int exact_shift(uint32_t d)
 {
-	debug_assert(d >= 8 && d < 1u << 20);
-	return ((uint64_t)1 << 40) / d + 1;
+	debug_assert(d);
+	return (unsigned int)__builtin_ctz(d);
 }
 
-static inline uint32_t reciprocal_divide(uint32_t x, uint64_t m)
+/* Modulo 2^64; the low half is the inverse modulo 2^32. */
+static inline uint64_t exact_inverse(uint32_t d)
 {
-	return (uint32_t)((x * m) >> 40);
+	uint64_t odd = d >> exact_shift(d), inverse = odd; /* modulo 2^3 */
+
+	for (int bits = 3; bits < 64; bits *= 2)
+		inverse *= 2 - odd * inverse;
+	return inverse;
+}
+
+/* x / d; more than (2^64 - 1) / d: d does not divide x. */
+static always_inline uint64_t exact_divide(uint64_t x, uint64_t inverse, unsigned int shift)
+{
+	uint64_t q = x * inverse;
+
+	return q >> shift | q << (-shift & 63);
+}
+
+/* The same for 32 bits. */
+static always_inline uint32_t exact_divide_32(uint32_t x, uint32_t inverse, unsigned int shift)
+{
+	uint32_t q = x * inverse;
+
+	return q >> shift | q << (-shift & 31);
 }
 
 #endif

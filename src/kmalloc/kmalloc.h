@@ -151,18 +151,19 @@ static always_inline bool kmalloc_push(void *p)
  */
 static always_inline size_t kmalloc_class_usable(const void *p)
 {
-	size_t offset = (uintptr_t)p - page_window.base, pfn, in_slab;
+	size_t offset = (uintptr_t)p - page_window.base, pfn;
 	const struct size_class_shape *shape;
-	unsigned int place, index;
+	unsigned int place;
+	uint32_t in_slab;
 
 	if (unlikely(!page_window_readable(offset)))
 		return 0;
 	pfn = offset >> page_window.page_shift;
 	place = page_place(pfn);
 	shape = &kmalloc_fast.shapes[page_place_mark(place)];
-	in_slab = offset - ((pfn - page_place_to_head(place)) << page_window.page_shift);
-	index = reciprocal_divide((uint32_t)in_slab, shape->reciprocal);
-	return likely((size_t)index * shape->size == in_slab && in_slab < shape->end)
+	in_slab = (uint32_t)(offset -
+			     ((pfn - page_place_to_head(place)) << page_window.page_shift));
+	return likely(exact_divide_32(in_slab, shape->inverse, shape->shift) < shape->objects)
 		       ? shape->size
 		       : 0;
 }

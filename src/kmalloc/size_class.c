@@ -217,12 +217,13 @@ static bool create_caches(struct size_class_shape *shapes)
 		if (caches[i]->hard) /* its objects are found by slab_hard_free() */
 			continue;
 		shapes[i + 1] = (struct size_class_shape){
-			.reciprocal = caches[i]->reciprocal,
+			.inverse = (uint32_t)caches[i]->inverse,
+			.shift = caches[i]->shift,
 			.size = sizes[i],
-			.end = caches[i]->layout.objects * sizes[i],
+			.objects = caches[i]->layout.objects,
 		};
 		shapes[SIZE_MARK_LARGE + i] = shapes[i + 1];
-		shapes[SIZE_MARK_LARGE + i].end = caches[i]->large.objects * sizes[i];
+		shapes[SIZE_MARK_LARGE + i].objects = caches[i]->large.objects;
 	}
 	return true;
 }
@@ -313,6 +314,7 @@ void size_class_verify(const struct size_tables *tables, const struct size_class
 			    caches[i]->size == sizes[i] &&
 				    (caches[i]->hard ||
 				     (shapes[i + 1].size == sizes[i] &&
-				      shapes[i + 1].reciprocal == reciprocal(sizes[i]))),
+				      exact_divide_32(sizes[i], shapes[i + 1].inverse,
+						      shapes[i + 1].shift) == 1)),
 			    "kmalloc: the class of %u bytes has another size", sizes[i]);
 }

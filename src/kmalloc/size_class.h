@@ -30,9 +30,9 @@ enum {
 
 /* How the objects of a size class lie in its slabs. */
 struct size_class_shape {
-	uint64_t reciprocal; /* of size */
+	uint32_t inverse, shift; /* of size: exact_divide_32() */
 	uint32_t size;
-	uint32_t end; /* bytes of a slab in which objects lie */
+	uint32_t objects; /* in a slab */
 };
 
 /* Synchronization: written by size_class_init(), before there is any slab. */

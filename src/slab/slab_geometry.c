@@ -78,7 +78,7 @@ void slab_set_geometry(struct kmem_cache *s)
 				    1u << config.slab_max_order);
 
 	for (n = 1;; n++) {
-		s->small = s->layout = s->large = lay_out(s, n);
+		s->small = s->layout = lay_out(s, n);
 		if (s->layout.objects && is_aligned(s, n))
 			break;
 	}
@@ -103,7 +103,8 @@ void slab_set_geometry(struct kmem_cache *s)
 			break;
 	}
 	s->large = s->layout;
-	s->reciprocal = reciprocal(s->size);
+	s->shift = (uint8_t)exact_shift(s->size);
+	s->inverse = exact_inverse(s->size);
 	debug_assert(s->small.objects && s->small.npages <= s->layout.npages);
 	debug_assert(s->layout.objects && s->layout.npages <= PAGE_SLAB_SPAN_MAX);
 }

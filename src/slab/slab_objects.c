@@ -293,6 +293,21 @@ static noinline void follow(struct put *put, struct page *slab, enum slab_change
 	}
 }
 
+/* After the bits @mask of word @w were set, which was @old. @again: the bits of objects that
+ * came twice. */
+static noinline void conclude(struct put *put, const struct slab_layout *l, struct page *slab,
+			      unsigned int w, uint64_t old, uint64_t mask, uint64_t again)
+{
+	uint64_t twice = old & mask;
+
+	if (slab_word_turns(old, old | mask))
+		follow(put, slab, slab_page_changed(l, slab, w, old, old | mask));
+	if (unlikely(twice | again)) {
+		put->freed -= (unsigned int)__builtin_popcountll(twice);
+		report_twice(put->s, slab, w, twice | again);
+	}
+}
+
 /*
  * The objects of the word in which objs[0] is, from there on. *@mask: their bits; *@again:
  * those of objects that came twice. Result: how many.
@@ -302,41 +317,18 @@ static always_inline unsigned int gather(const struct kmem_cache *s, void *const
 					 uint64_t *mask, uint64_t *again)
 {
 	uintptr_t base = (uintptr_t)objs[0] - (uintptr_t)bit * s->size;
-	uintptr_t end = (uintptr_t)bits * s->size;
 	unsigned int k = 1;
 
 	for (*mask = (uint64_t)1 << bit, *again = 0; k < n; k++) {
-		uintptr_t offset = (uintptr_t)objs[k] - base;
-		uint64_t one;
+		uint64_t at = exact_divide((uintptr_t)objs[k] - base, s->inverse, s->shift);
+		uint64_t one = (uint64_t)1 << (at & 63);
 
-		if (offset >= end)
+		if (at >= bits)
 			break;
-		bit = reciprocal_divide((uint32_t)offset, s->reciprocal);
-		if (unlikely(bit * s->size != (uint32_t)offset))
-			break;
-		one = (uint64_t)1 << bit;
 		*again |= *mask & one;
 		*mask |= one;
 	}
 	return k;
-}
-
-/* Puts back @k objects of one word: @mask. @again: the bits of those that came twice. */
-static always_inline void put_mask(struct put *put, const struct slab_layout *l,
-				   struct page *slab, unsigned int word, uint64_t mask,
-				   uint64_t again, unsigned int k)
-{
-	enum slab_change change;
-	uint64_t twice;
-
-	put->freed += k;
-	change = slab_page_put(l, slab, word, mask, &twice);
-	if (unlikely(change))
-		follow(put, slab, change);
-	if (unlikely(twice | again)) {
-		put->freed -= k - (unsigned int)__builtin_popcountll(mask & ~twice);
-		report_twice(put->s, slab, word, twice | again);
-	}
 }
 
 /* Puts back objs[0], which is @at, and those that follow in the same word of its slab. Result:
@@ -346,7 +338,7 @@ static noinline unsigned int put_word(struct put *put, void *const *objs, unsign
 {
 	const struct slab_layout *l = slab_layout(put->s, at.slab);
 	unsigned int word = at.index / 64, bit = at.index % 64, k;
-	uint64_t mask, again;
+	uint64_t mask, again, old;
 
 	if (unlikely(slab_page_wrong(put->s, at.slab, at.index))) {
 		refuse(put, objs[0], at);
@@ -355,7 +347,11 @@ static noinline unsigned int put_word(struct put *put, void *const *objs, unsign
 	k = gather(put->s, objs, n, bit, min_uint(l->objects - 64 * word, 64), &mask, &again);
 	if (unlikely(put->careful))
 		prepare(put, at.slab);
-	put_mask(put, l, at.slab, word, mask, again, k);
+	put->freed += unlikely(again) ? (unsigned int)__builtin_popcountll(mask) : k;
+	debug_assert(mask && !(mask & ~slab_word_whole(l, word)));
+	old = slab_word_put(slab_bitmap_word(l, at.slab, word), mask);
+	if (slab_word_turns(old, old | mask) || unlikely(old & mask || again))
+		conclude(put, l, at.slab, word, old, mask, again);
 	return k;
 }
 
@@ -372,47 +368,69 @@ static uint32_t head_of(const struct put *put, const struct slab_layout *l)
 	return atomic_load_explicit(&like.head, memory_order_relaxed);
 }
 
-/* Whether objs[0], which is @at, lies in a slab of the usual layout or the large one, *@l, and
- * far from the next one: it goes back alone. */
-static always_inline bool is_single(const struct put *put, void *const *objs, unsigned int n,
-				    struct place at, const struct slab_layout **l)
+/* Whether objs[0] and objs[1] may share a word of a slab's bitmap. */
+static always_inline bool are_near(void *const *objs, size_t word_bytes)
+{
+	return (uintptr_t)objs[1] - (uintptr_t)objs[0] + word_bytes < 2 * word_bytes;
+}
+
+/*
+ * Puts back objs[i] and those that follow, up to objs[end], one by one: as long as each lies in
+ * a slab of the usual layout or the large one, and far from the next one. Result: how many.
+ */
+static noinline unsigned int put_singles(struct put *put, void *const *objs, unsigned int i,
+					 unsigned int end, unsigned int n,
+					 const struct place *places)
 {
 	const struct kmem_cache *s = put->s;
-	uintptr_t near = (uintptr_t)64 * s->size;
-	uint32_t head = atomic_load_explicit(&at.slab->head, memory_order_relaxed);
+	const uint32_t usual = put->usual, large = put->large;
+	const unsigned int usual_objects = s->layout.objects, first = i;
+	const size_t word_bytes = (size_t)64 * s->size;
 
-	*l = &s->layout;
-	if (head != put->usual) {
-		if (head != put->large)
-			return false;
-		*l = &s->large;
-	}
-	if (slab_page_cache(at.slab) != s || at.index >= (*l)->objects)
-		return false;
-	return n == 1 || (uintptr_t)objs[1] - (uintptr_t)objs[0] + near >= 2 * near;
+	do {
+		const struct place at = places[i % AHEAD];
+		const uint64_t mask = (uint64_t)1 << at.index % 64;
+		const unsigned int w = at.index / 64;
+		const struct slab_layout *l = &s->layout;
+		unsigned int objects = usual_objects;
+		uint32_t head = atomic_load_explicit(&at.slab->head, memory_order_relaxed);
+		uint64_t old;
+
+		if (head != usual) {
+			if (head != large)
+				break;
+			l = &s->large;
+			objects = l->objects;
+		}
+		if (unlikely(at.index >= objects || slab_page_cache(at.slab) != s))
+			break;
+		old = slab_word_put(slab_entry_word(at.slab, w), mask);
+		if (slab_word_turns(old, old | mask) || unlikely(old & mask))
+			conclude(put, l, at.slab, w, old, mask, 0);
+		i++;
+	} while (i < end && (i + 1 == n || !are_near(objs + i, word_bytes)));
+	put->freed += i - first;
+	return i - first;
 }
 
 static void put_all(struct put *put, void *const *objs, unsigned int n)
 {
+	const size_t word_bytes = (size_t)64 * put->s->size;
 	unsigned int located = 0, i = 0;
 	struct place places[AHEAD];
 
 	put->usual = head_of(put, &put->s->layout);
 	put->large = head_of(put, &put->s->large);
 	while (i < n) {
-		const struct slab_layout *l;
-		struct place at;
+		unsigned int single = 0;
 
 		/* Objects of one word are gathered without their places. */
 		if (unlikely(located <= i + PIECE && located < n))
 			located = locate_ahead(put->s, objs, i, located, n, places);
-		at = places[i % AHEAD];
-		if (is_single(put, objs + i, n - i, at, &l))
-			put_mask(put, l, at.slab, at.index / 64, (uint64_t)1 << at.index % 64,
-				 0, 1),
-				i++;
-		else
-			i += put_word(put, objs + i, n - i, at);
+		if (i + 1 == n || !are_near(objs + i, word_bytes))
+			single = put_singles(put, objs, i, located < n ? located - PIECE : n, n,
+					     places);
+		i += single ? single : put_word(put, objs + i, n - i, places[i % AHEAD]);
 	}
 	turn_to(put, NULL);
 }

@@ -25,7 +25,7 @@
  *      once. The thread that makes this step, and no other, has the slab and lists it.
  *   3. If a thread that holds the lock of the slab's list sees avail = whole = all words, then
  *      every object is in the slab, and no thread is between a bit and the state. So the
- *      holder may free the slab. slab_page_put() tells the thread that makes the state so
+ *      holder may free the slab. slab_page_changed() tells the thread that makes the state so
  *      while the slab is on a node's list (SLAB_EMPTY_ON_NODE).
  *   4. Each thread that is between a bit and the state can make the counts one too low, so
  *      they may be below zero; the bias leaves room for 8192 such threads at once.
@@ -60,12 +60,28 @@ static uint32_t pack(int avail, int whole, enum slab_where where)
 	       (uint32_t)where << SLAB_WHERE_SHIFT;
 }
 
+/* Whether the bits that are set stand in a row. The lowest one, added, carries through them. */
+static bool are_in_row(uint64_t bits)
+{
+	return !((bits + (bits & -bits)) & bits);
+}
+
 /* Writes the addresses of the objects @bits of word @w to out[0..). Result: their number. */
 static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigned int w,
 				 uint64_t bits, void **out)
 {
 	unsigned int got = 0;
 
+	debug_assert(bits);
+	if (are_in_row(bits)) {
+		unsigned int first = (unsigned int)__builtin_ctzll(bits);
+		unsigned int n = 64 - first - (unsigned int)__builtin_clzll(bits);
+		char *obj = base + (size_t)(w * 64 + first) * s->size;
+
+		for (; got < n; obj += s->size)
+			out[got++] = obj;
+		return got;
+	}
 	for (; bits; bits &= bits - 1) {
 		unsigned int i = w * 64 + (unsigned int)__builtin_ctzll(bits);
 
@@ -77,9 +93,13 @@ static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigne
 /* The lowest @n of @bits. */
 static uint64_t lowest(uint64_t bits, unsigned int n)
 {
-	uint64_t rest = bits;
+	uint64_t first = bits & -bits, rest = bits;
 
-	debug_assert(n);
+	debug_assert(bits && n);
+	if (n >= 64)
+		return bits;
+	if (are_in_row(bits))
+		return bits & ((first << n) - first);
 	if ((unsigned int)__builtin_popcountll(bits) <= n)
 		return bits;
 	while (n--)
@@ -159,8 +179,8 @@ static cold struct page *get_hard_pages(struct kmem_cache *s, unsigned int node,
 	page->guard = guard;
 	if (!zeroed && s->object_size)
 		wipe_objects(s, page);
-	if (!s->object_size)
-		os_calls.mprotect(page_to_virt(page), n * page_size(), PROT_NONE);
+	if (!s->object_size) /* where that fails, they are as accessible as without the mode */
+		(void)os_calls.mprotect(page_to_virt(page), n * page_size(), PROT_NONE);
 	return page;
 }
 
@@ -417,13 +437,13 @@ uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page)
 
 	for (unsigned int w = 0; w < slab_words(l); w++) {
 		uint64_t bits = atomic_load_explicit(slab_bitmap_word(l, page, w),
-						     memory_order_acquire);
+						     memory_order_acquire); /* P2 */
 
 		avail += bits != 0;
 		whole += bits == slab_word_whole(l, w);
 	}
 	state = pack(avail, whole, slab_state_where(slab_state(page)));
-	atomic_store_explicit(&page->state, state, memory_order_release);
+	atomic_store_explicit(&page->state, state, memory_order_release); /* P3 */
 	return state;
 }
 
@@ -433,7 +453,9 @@ uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where
 
 	debug_assert(from != to && to != SLAB_FULL);
 	debug_assert(slab_state_where(slab_state(page)) == from);
-	return atomic_fetch_add_explicit(&page->state, change, memory_order_acq_rel) + change;
+	return atomic_fetch_add_explicit(&page->state, change,
+					 memory_order_acq_rel) + /* P3, P4 */
+	       change;
 }
 
 bool slab_page_leave_if_full(struct page *page)
@@ -445,8 +467,8 @@ bool slab_page_leave_if_full(struct page *page)
 		uint32_t full = state & ~(UINT32_MAX << SLAB_WHERE_SHIFT);
 
 		if (atomic_compare_exchange_weak_explicit(&page->state, &state, full,
-							  memory_order_release, /* P3 */
-							  memory_order_acquire))
+							  memory_order_release,	 /* P3 */
+							  memory_order_acquire)) /* P4 */
 			return true;
 	}
 	return false;
@@ -464,7 +486,8 @@ enum slab_change slab_page_changed(const struct slab_layout *l, struct page *pag
 		change += SLAB_WHOLE_ONE;
 	if (!change)
 		return SLAB_UNCHANGED;
-	state = alone_fetch_add(&page->state, change, memory_order_acq_rel) + change;
+	state = alone_fetch_add(&page->state, change, memory_order_acq_rel) +
+		change; /* P3, P4 */
 	switch (slab_state_where(state)) {
 	case SLAB_FULL:
 		return (change & SLAB_AVAIL_ONE) && slab_state_avail(state) == 1

@@ -84,6 +84,12 @@ static inline bool slab_state_empty(const struct slab_layout *l, uint32_t state)
 	return slab_state_avail(state) == words && slab_state_whole(state) == words;
 }
 
+/* Word @w of a bitmap that lies in the page entries of its slab. */
+static always_inline _Atomic uint64_t *slab_entry_word(struct page *page, unsigned int w)
+{
+	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
+}
+
 /* Word @w of a slab's bitmap. */
 static always_inline _Atomic uint64_t *slab_bitmap_word(const struct slab_layout *l,
 							struct page *page, unsigned int w)
@@ -94,7 +100,7 @@ static always_inline _Atomic uint64_t *slab_bitmap_word(const struct slab_layout
 
 		return (_Atomic uint64_t *)(void *)end - slab_words(l) + w;
 	}
-	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
+	return slab_entry_word(page, w);
 }
 
 /* The bits of word @w that stand for an object. */
@@ -131,45 +137,35 @@ enum slab_change {
 	SLAB_EMPTY_ON_NODE,  /* the slab is on the node's list, and is empty now */
 	SLAB_OTHERS_FROZEN,  /* nothing to do: a CPU has the slab */
 };
-/* The rest of slab_page_put(): word @w was @old, and is @now. */
+/*
+ * Freeing objects, in two steps. slab_word_put() sets the bits @mask of a word. Result: the
+ * word before. If slab_word_turns(), slab_page_changed() follows: word @w was @old, and is
+ * @now. Otherwise another thread may free the slab from here. The caller is in a section
+ * (base/alone.h).
+ */
+static always_inline uint64_t slab_word_put(_Atomic uint64_t *word, uint64_t mask)
+{
+	return alone_fetch_or(word, mask, memory_order_acq_rel); /* P1, P2 */
+}
+
+/* Whether a word's change may change the state: nothing was free in it, or it is whole. A whole
+ * word has no bit above a clear one; some others have none, either. */
+static always_inline bool slab_word_turns(uint64_t old, uint64_t now)
+{
+	return unlikely(!old) || unlikely(!(now & (now + 1)));
+}
+
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
 				   unsigned int w, uint64_t old, uint64_t now);
 
-/* Frees the objects @mask of word @w. *@twice: the bits of @mask that were set already. The
- * caller is in a section (base/alone.h). */
-static always_inline enum slab_change slab_page_put(const struct slab_layout *l,
-						    struct page *page, unsigned int w,
-						    uint64_t mask, uint64_t *twice)
-{
-	uint64_t old, now;
-
-	debug_assert(mask && !(mask & ~slab_word_whole(l, w)));
-	old = alone_fetch_or(slab_bitmap_word(l, page, w), mask,
-			     memory_order_acq_rel); /* P1, P2 */
-	*twice = old & mask;
-	now = old | mask;
-	/* A whole word has no bit above a clear one. Without a change of the state to make,
-	 * another thread may free the slab from here. */
-	if (likely(old && now & (now + 1)))
-		return SLAB_UNCHANGED;
-	return slab_page_changed(l, page, w, old, now);
-}
-
 /*
- * The index of @obj in the slab @page, by arithmetic alone; SLAB_NO_OBJECT: no object begins
- * there. @page is slab_head() of @obj's page. It need not be a slab of @s, nor @obj an object:
- * the caller asks slab_page_wrong().
+ * The index of @obj in the slab @page, by arithmetic alone; more than any slab has objects:
+ * none begins there. @page is slab_head() of @obj's page. It need not be a slab of @s, nor @obj
+ * an object: the caller asks slab_page_wrong().
  */
-#define SLAB_NO_OBJECT UINT32_MAX
-
-/* The same for an @offset from the slab's begin. */
 static always_inline unsigned int slab_index(const struct kmem_cache *s, uint32_t offset)
 {
-	uint32_t index;
-
-	offset -= (uint32_t)s->pad_left;
-	index = reciprocal_divide(offset, s->reciprocal);
-	return likely(index * s->size == offset) ? index : SLAB_NO_OBJECT;
+	return exact_divide_32(offset - (uint32_t)s->pad_left, (uint32_t)s->inverse, s->shift);
 }
 
 static inline unsigned int slab_page_index(const struct kmem_cache *s, struct page *page,

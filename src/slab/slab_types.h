@@ -156,7 +156,8 @@ struct kmem_cache {
 	unsigned int pad_left; /* twins: bytes of guard before each object; else 0 */
 	struct slab_layout layout, small, large; /* the usual one; a smaller, a larger one */
 	uint16_t capacity_max;			 /* of a CPU's array */
-	uint64_t reciprocal;			 /* of size */
+	uint8_t shift;				 /* of size, and its inverse: exact_divide() */
+	uint64_t inverse;
 	uint16_t shared_size; /* slots of nodes' shared queues; 0: no queue */
 	/* Class marks of its slabs, and of those of the larger layout: slab_page.c; or 0. */
 	uint8_t class_mark, large_mark;

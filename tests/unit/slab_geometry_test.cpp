@@ -79,25 +79,24 @@ TEST(SlabGeometryTest, EveryAlignment)
 		}
 }
 
-/* From an offset in a slab to an object: exact for every size and every offset. */
+/* From an offset in a slab to an object: the quotient for multiples of the size, and more than
+ * any of these quotients for all other offsets. */
 TEST(SlabGeometryTest, DivisionIsExactForEveryOffset)
 {
-	std::vector<unsigned> sizes;
-
-	for (unsigned d = 8; d <= 16384; d += d < 512 || !kSlow ? 8 : 8 * kSlow * 4)
-		sizes.push_back(d);
-	for (unsigned d : { 8u,	   16u,	  48u,	  160u,	  320u,	  640u,	  1280u,  1536u,
-			    1792u, 2304u, 2560u,  3072u,  3584u,  4608u,  5120u,  6144u,
-			    7168u, 9216u, 10240u, 11264u, 12288u, 13312u, 14336u, 16384u })
-		sizes.push_back(d);
-	for (unsigned d : sizes) {
-		uint64_t m = reciprocal(d);
+	for (unsigned d = 1; d <= 65536; d += d < 1024 ? 1 : 128 * kSlow) {
+		const uint64_t inverse = exact_inverse(d);
+		const unsigned shift = exact_shift(d);
+		const uint32_t inverse_32 = static_cast<uint32_t>(inverse);
 		uint32_t quotient = 0, rest = 0;
 
 		for (uint32_t x = 0; x < 131072; x++) {
-			if (reciprocal_divide(x, m) != quotient)
-				FAIL() << x << " / " << d << " came out as "
-				       << reciprocal_divide(x, m);
+			const uint64_t q = exact_divide(x, inverse, shift);
+			const uint32_t q_32 = exact_divide_32(x, inverse_32, shift);
+
+			if (rest ? q <= UINT64_MAX / d || q_32 <= UINT32_MAX / d
+				 : q != quotient || q_32 != quotient)
+				FAIL() << x << " / " << d << " came out as " << q << ", "
+				       << q_32;
 			if (++rest == d) {
 				rest = 0;
 				quotient++;
@@ -106,17 +105,21 @@ TEST(SlabGeometryTest, DivisionIsExactForEveryOffset)
 	}
 }
 
-/* Every divisor, at the places where a quotient changes, up to the limit stated. */
-TEST(SlabGeometryTest, DivisionIsExactAtEveryBoundary)
+/* Offsets below 0 and far away, as between objects of two slabs. */
+TEST(SlabGeometryTest, DivisionRefusesWhatIsFarAway)
 {
-	for (uint32_t d = 8; d <= 16384; d++) {
-		uint64_t m = reciprocal(d);
+	for (uint32_t d = 8; d <= 65536; d += 8) {
+		const uint64_t inverse = exact_inverse(d);
+		const unsigned shift = exact_shift(d);
+		const uint64_t bound = 1u << 20;
 
-		for (uint32_t q = 1; q * d < (1u << 20); q += q < 64 ? 1 : 7) {
-			ASSERT_EQ(reciprocal_divide(q * d, m), q) << d;
-			ASSERT_EQ(reciprocal_divide(q * d - 1, m), q - 1) << d;
+		for (uint64_t q : { uint64_t{ 1 }, uint64_t{ 63 }, uint64_t{ 1 } << 32 }) {
+			ASSERT_GE(exact_divide(-(q * d), inverse, shift), bound) << d;
+			ASSERT_GE(exact_divide(-(q * d) - 1, inverse, shift), bound) << d;
 		}
-		ASSERT_EQ(reciprocal_divide((1u << 20) - 1, m), ((1u << 20) - 1) / d);
+		ASSERT_EQ(exact_divide((uint64_t{ 1 } << 32) * d, inverse, shift),
+			  uint64_t{ 1 } << 32);
+		ASSERT_GE(exact_divide(UINT64_MAX / d * d + 1, inverse, shift), bound) << d;
 	}
 }
 

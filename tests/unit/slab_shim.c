@@ -54,7 +54,6 @@ void shim_slab_geometry(struct kmem_cache *s, struct shim_geometry *g)
 		.align = s->align,
 		.objects = s->layout.objects,
 		.npages = s->layout.npages,
-		.reciprocal = s->reciprocal,
 		.bitmap_in_slab = s->layout.bitmap_in_slab,
 		.capacity_first = slab_first_capacity(s),
 		.capacity_max = s->capacity_max,

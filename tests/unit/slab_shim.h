@@ -20,7 +20,6 @@ struct shim_counts {
 
 struct shim_geometry {
 	unsigned int size, object_size, align, objects, npages;
-	uint64_t reciprocal;
 	bool bitmap_in_slab;
 	unsigned int capacity_first, capacity_max;
 };

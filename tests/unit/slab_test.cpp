@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "percpu_util.h"
 #include "slab_guard.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
@@ -59,7 +60,7 @@ TEST(SlabTest, ObjectsAreAlignedDistinctAndInsideTheirSlab)
 				ASSERT_EQ(p[size - 1], static_cast<char>(i));
 			}
 			ASSERT_EQ(live.size(), n);
-			ASSERT_EQ(counts(s).inuse, n);
+			ASSERT_EQ(slab_counts_of(s).inuse, n);
 			for (auto [p, i] : live)
 				kmem_cache_free(s, p);
 		}
@@ -110,11 +111,11 @@ TEST(SlabTest, BulkGivesAllOrNothing)
 		ASSERT_EQ(p[n], this);
 		distinct.insert(p.begin(), p.end() - 1);
 		ASSERT_EQ(distinct.size(), n);
-		ASSERT_EQ(counts(s).inuse, n);
+		ASSERT_EQ(slab_counts_of(s).inuse, n);
 		for (void *q : distinct)
 			memset(q, 0xff, 48);
 		kmem_cache_free_bulk(s, n, p.data());
-		ASSERT_EQ(counts(s).inuse, 0u);
+		ASSERT_EQ(slab_counts_of(s).inuse, 0u);
 	}
 	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, SIZE_MAX, nullptr), 0);
 	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, static_cast<size_t>(INT32_MAX) + 1,
@@ -136,7 +137,7 @@ TEST(SlabTest, BulkThatFailsGivesEverythingBack)
 	void *one = kmem_cache_alloc(s, GFP_KERNEL);
 	os_calls.mmap = refuse_mmap;
 	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL | __GFP_NOWARN, p.size(), p.data()), 0);
-	EXPECT_EQ(counts(s).inuse, 1u);
+	EXPECT_EQ(slab_counts_of(s).inuse, 1u);
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
 	os_calls.mmap = os_calls_linux.mmap;
 	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 1000, p.data()), 1000);
@@ -200,9 +201,9 @@ TEST(SlabTest, ConstructorRunsOncePerObjectAndStateIsKept)
 		for (auto q : p)
 			kmem_cache_free(s, q);
 	}
-	EXPECT_EQ(constructed, counts(s).objects);
+	EXPECT_EQ(constructed, slab_counts_of(s).objects);
 	kmem_cache_shrink(s);
-	EXPECT_EQ(counts(s).slabs, 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 	unsigned before = constructed;
 	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
 	EXPECT_GT(constructed, before) << "a new slab is constructed anew";
@@ -214,18 +215,18 @@ TEST(SlabTest, ShrinkGivesEmptySlabsBack)
 	std::vector<void *> p(4000);
 
 	ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, p.size(), p.data()), 4000);
-	uint64_t full = counts(s).slabs;
+	uint64_t full = slab_counts_of(s).slabs;
 	ASSERT_GT(full, 100u);
 	/* Keep one object in three quarters of the way: some slabs stay. */
 	std::vector<void *> keep(p.begin(), p.begin() + 1000);
 	kmem_cache_free_bulk(s, 3000, p.data() + 1000);
 	EXPECT_EQ(kmem_cache_shrink(s), 1);
-	EXPECT_LE(counts(s).slabs, full / 2);
-	EXPECT_EQ(counts(s).cached, 0u);
-	EXPECT_EQ(counts(s).inuse, 1000u);
+	EXPECT_LE(slab_counts_of(s).slabs, full / 2);
+	EXPECT_EQ(slab_counts_of(s).cached, 0u);
+	EXPECT_EQ(slab_counts_of(s).inuse, 1000u);
 	kmem_cache_free_bulk(s, 1000, keep.data());
 	EXPECT_EQ(kmem_cache_shrink(s), 0);
-	EXPECT_EQ(counts(s).slabs, 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 }
 
 TEST(SlabTest, EmptySlabsLeaveByThemselves)
@@ -234,9 +235,9 @@ TEST(SlabTest, EmptySlabsLeaveByThemselves)
 	std::vector<void *> p(20000);
 
 	ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, p.size(), p.data()), 20000);
-	uint64_t full = counts(s).slabs;
+	uint64_t full = slab_counts_of(s).slabs;
 	kmem_cache_free_bulk(s, p.size(), p.data());
-	EXPECT_LT(counts(s).slabs, full / 10);
+	EXPECT_LT(slab_counts_of(s).slabs, full / 10);
 }
 
 TEST(SlabTest, DestroyWithLiveObjectsKeepsThem)
@@ -290,14 +291,6 @@ bool is_listed(struct kmem_cache *s)
 	return l.found;
 }
 
-unsigned percpu_chunks()
-{
-	ukmem_percpu_info info;
-
-	percpu_mode(&info);
-	return info.chunks;
-}
-
 TEST(SlabTest, ThousandCachesComeAndGo)
 {
 	struct ukmem_gauges before, after;
@@ -322,11 +315,11 @@ TEST(SlabTest, ThousandCachesComeAndGo)
 		ukmem_trim();
 		if (!round) {
 			ukmem_gauges_read(&before);
-			chunks = percpu_chunks();
+			chunks = percpu_info().chunks;
 		}
 	}
 	ukmem_gauges_read(&after);
-	EXPECT_EQ(percpu_chunks(), chunks);
+	EXPECT_EQ(percpu_info().chunks, chunks);
 	EXPECT_LE(after.active, before.active);
 	EXPECT_EQ(after.allocated, before.allocated);
 }
@@ -361,7 +354,7 @@ TEST(SlabTest, CountsAreExactAfterRandomTraffic)
 			frees += n;
 		}
 		if (step % 5000 == 0) {
-			shim_counts c = counts(s);
+			shim_counts c = slab_counts_of(s);
 
 			ASSERT_STREQ(shim_slab_wrong(s), nullptr);
 			ASSERT_EQ(c.allocs, allocs);
@@ -376,14 +369,14 @@ TEST(SlabTest, CountsAreExactAfterRandomTraffic)
 	}
 	for (void *p : live)
 		kmem_cache_free(s, p);
-	shim_counts c = counts(s);
+	shim_counts c = slab_counts_of(s);
 	EXPECT_EQ(c.inuse, 0u);
 	EXPECT_EQ(c.allocs, c.frees);
 	EXPECT_EQ(c.allocs, allocs);
 	EXPECT_GT(c.allocs_fast, c.allocs / 2);
 	EXPECT_GT(c.cached, 0u);
 	EXPECT_TRUE(shim_slab_drain(s));
-	EXPECT_EQ(counts(s).cached, 0u);
+	EXPECT_EQ(slab_counts_of(s).cached, 0u);
 }
 
 /* Threads that free what others allocated, with shrinks in between. */
@@ -426,12 +419,12 @@ TEST(SlabTest, CountsAreExactAfterThreadsAndShrinks)
 			kmem_cache_free(s, q);
 			frees++;
 		}
-	shim_counts c = counts(s);
+	shim_counts c = slab_counts_of(s);
 	EXPECT_EQ(c.allocs, allocs.load());
 	EXPECT_EQ(c.frees, frees.load());
 	EXPECT_EQ(c.inuse, 0u);
 	EXPECT_EQ(kmem_cache_shrink(s), 0);
-	EXPECT_EQ(counts(s).slabs, 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 }
 
 /* Each cache finds memory for it, though the ones before have used theirs up. */
