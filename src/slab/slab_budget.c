@@ -244,6 +244,13 @@ uint64_t slab_budget_out(unsigned int cpu)
 	return max_size(most, atomic_load_explicit(&b->out_before, memory_order_relaxed));
 }
 
+bool slab_budget_is_used(unsigned int cpu)
+{
+	const struct budget *b = pcpu_ptr(budget, cpu);
+
+	return atomic_load_explicit(&b->used, memory_order_relaxed);
+}
+
 uint64_t slab_budget_used(void)
 {
 	return atomic_load_explicit(&together, memory_order_relaxed);

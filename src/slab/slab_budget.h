@@ -36,6 +36,8 @@ uint64_t slab_budget_look(unsigned int cpu);
 /* Bytes of all members' objects that are out of slabs, in use or in arrays: the most there were
  * lately, while @cpu asked some 1000 times. */
 uint64_t slab_budget_out(unsigned int cpu);
+/* Whether @cpu has arrays that are charged. There is a member. */
+bool slab_budget_is_used(unsigned int cpu);
 /* Bytes charged on all CPUs. */
 uint64_t slab_budget_used(void);
 

@@ -74,6 +74,7 @@ bool slab_init(void)
 
 const struct layer slab_layer = {
 	.once = &slab_once,
+	.fork_parent = slab_fork_parent,
 	.fork_child = slab_fork_child,
 	.drain = slab_drain_all,
 	.drained = slab_caches_unlock,

@@ -2,18 +2,78 @@
 /*
  * The child of a fork finishes what other threads of its parent had begun; slab_hand.c has the
  * argument.
+ *
+ * The parent shares each page with the child, and the thread that writes to one first waits
+ * until the kernel has copied it. The arrays of size classes lie in a page each, so that would
+ * be one request of each class and CPU, of whatever thread. The thread that forks, which waits
+ * for the kernel anyhow, has these pages copied, unless there is no other thread.
  */
 #include "slab/slab_fork.h"
 
+#include "base/alone.h"
 #include "base/assert.h"
 #include "base/lock.h"
+#include "os/os.h"
+#include "page/recent.h"
 #include "percpu/gate.h"
+#include "percpu/percpu_alloc.h"
+#include "slab/slab_budget.h"
 #include "slab/slab_count.h"
 #include "slab/slab_hand.h"
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"
 #include "slab/slab_partial.h"
 #include "slab/slab_stock.h"
+
+/* Arrays that a fork copies pages of: one for so many pages that are in use, and so at most a
+ * part of what the kernel does for the fork. */
+enum { PAGES_PER_ARRAY = 16 };
+
+/* Has copies made of the page that an array begins in, and of the one that has its last object.
+ * Result: whether it is in use. */
+static bool renew(const struct pcpu_array *a)
+{
+	unsigned int count = pcpu_array_count(pcpu_array_header(a));
+	size_t page = os_page_size();
+	char *first = (char *)align_down((uintptr_t)a, page);
+	char *last = (char *)align_down((uintptr_t)&a->slot[count ? count - 1 : 0], page);
+
+	if (!atomic_load_explicit(&a->capacity, memory_order_relaxed))
+		return false;
+	os_populate(first, last == first + page ? 2 * page : page);
+	if (last > first + page)
+		os_populate(last, page);
+	return true;
+}
+
+/* The same for the arrays of @cpu, up to @most that are in use. Result: how many were. */
+static size_t renew_all(unsigned int cpu, size_t most)
+{
+	unsigned int members = slab_budget_members();
+	size_t n = 0;
+
+	/* Other caches of the program are not looked at: that would take a lock. */
+	for (unsigned int i = 0; i < members; i++) {
+		const struct kmem_cache *s = slab_budget_member(i);
+
+		/* The arrays of a class without objects are empty, and may be untouched. */
+		for (unsigned int node = 0; n < most && node < page_window.nr_nodes; node++)
+			if (atomic_load_explicit(&s->nodes[node].inuse, memory_order_relaxed))
+				n += renew(pcpu_ptr(slab_array(s, node), cpu));
+	}
+	return n;
+}
+
+void slab_fork_parent(void)
+{
+	size_t most = page_recent_used() / PAGES_PER_ARRAY;
+
+	if (alone_is_program() || !slab_budget_members())
+		return;
+	for_each_cpu_unit (cpu)
+		if (most && slab_budget_is_used(cpu))
+			most -= renew_all(cpu, most);
+}
 
 /* Finishes a free into slab @page. @alone: this thread has no slab in hand itself. */
 static void finish(struct kmem_cache *s, struct page *page, bool alone)

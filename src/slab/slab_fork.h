@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The child of a fork finishes what other threads had begun; see slab_fork.c. */
+/* What a fork leaves to this layer, in the parent and in the child; see slab_fork.c. */
 #ifndef SLAB_SLAB_FORK_H
 #define SLAB_SLAB_FORK_H
 
+/* The parent's other threads need not copy the pages of their CPUs' arrays. */
+void slab_fork_parent(void);
 /* Called after the same function of the layers below, which release the locks. */
 void slab_fork_child(void);
 

@@ -6,7 +6,8 @@
  *   slab_create.c     the top: creates and destroys caches, initialises the layer
  *   show/             attributes, tables, gauges
  *   slab_verify.c     verifies the invariants
- *   slab_fork.c       the child of a fork finishes what other threads had begun
+ *   slab_fork.c       the child of a fork finishes what other threads had begun; the parent
+ *                     has pages of arrays copied
  *   slab_reclaim.c    gives memory back: trim, shrinker, CPUs that go offline
  *   debug/switch.c    switches debugging on and off, makes twins
  *   slab_reserve.c    caches for callers that may not wait
