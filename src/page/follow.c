@@ -7,9 +7,10 @@
  * the group's processes down.
  *
  * A look costs a few dozen system calls. A process looks when it has grown by a 16th of the
- * limit, at most 64 MiB, since the last look. It also looks every look_ms, if one of these asks
- * for it: a request by which the process grows, another slow path of a process that has much
- * free memory, the background thread. A process that never had 8 MiB does not look.
+ * limit, at most 64 MiB, since the last look, or since it gave memory back. It also looks every
+ * look_ms, if one of these asks for it: a request by which the process grows, another slow path
+ * of a process that has much free memory, the background thread. A process that never had 8 MiB
+ * does not look.
  *
  * A program that does not know of the library may have forbidden it to open files (seccomp). So
  * in the drop-in requests look only if a limit is known. Then they read files anyway when they
@@ -18,8 +19,9 @@
  * The first of these looks makes the limits complete, if they are not yet (D8.8): the one of a
  * request by which the process grows to 2 MiB.
  *
- * A look is short, and needs no lock. One thread looks at a time; others go on, among them a
- * handler that has interrupted a look.
+ * A look needs no lock. One thread looks at a time; others go on, among them a handler that has
+ * interrupted a look. If the process grows by as much again meanwhile, requests above what is
+ * resident look at the group's usage themselves (limits_brake()).
  */
 #include "page/follow.h"
 
@@ -43,9 +45,9 @@ _Atomic size_t page_follow_at = SIZE_MAX;
 
 /* Synchronization: relaxed; `unmet` is the looking thread's. */
 static _Atomic uint64_t last; /* ms; the last look */
-static _Atomic size_t before; /* pages that may have been resident then */
+static _Atomic size_t before; /* the least pages that may have been resident since then */
 static atomic_bool unmet;     /* the limit was lowered, and is not met yet */
-static atomic_flag looking = ATOMIC_FLAG_INIT;
+static atomic_bool looking;
 
 static size_t pages(uint64_t bytes)
 {
@@ -92,12 +94,15 @@ static size_t excess(const struct os_cgroup_limits *now)
 	return resident - min_size(resident, limits_now());
 }
 
-static void look(void)
+/* Result: whether the process grew much meanwhile, so that what was read may be out of date. */
+static bool look(void)
 {
 	struct os_cgroup_limits now;
 	size_t much;
+	bool braked;
 
 	os_share_update_memory(&now);
+	braked = limits_braked();
 	if (limits_update())
 		atomic_store_explicit(&unmet, true, memory_order_relaxed);
 	much = excess(&now);
@@ -107,22 +112,52 @@ static void look(void)
 	}
 	if (!much)
 		atomic_store_explicit(&unmet, false, memory_order_relaxed);
+	return braked;
 }
 
-static cold void look_at(uint64_t ms)
+/* Acquire and release order the looks of different threads. A brake that was put on during a
+ * look happens before the exchange that ends it. */
+static bool begin(void)
 {
+	return !atomic_exchange_explicit(&looking, true, memory_order_acq_rel);
+}
+
+static void end(void)
+{
+	atomic_exchange_explicit(&looking, false, memory_order_acq_rel);
+}
+
+/* False: another thread is looking, or one that this handler has interrupted. */
+static cold bool look_at(uint64_t ms)
+{
+	bool again;
+
 	/* A look can wait for a fork, and for the holder of a lock that a handler interrupted.
-	 * Acquire and release order the looks of different threads. */
-	if (!config.look_ms || os_is_confined() || !lock_none_held() || pcpu_gate_is_closed() ||
-	    atomic_flag_test_and_set_explicit(&looking, memory_order_acquire))
+	 */
+	if (!config.look_ms || os_is_confined() || !lock_none_held() || pcpu_gate_is_closed())
+		return true;
+	if (!begin())
+		return false;
+	do {
+		atomic_store_explicit(&last, ms, memory_order_relaxed);
+		pcpu_gate_enter(true);
+		again = look();
+		pcpu_gate_leave();
+		atomic_store_explicit(&before, limits_resident(), memory_order_relaxed);
+		wait_for(max_size(limits_resident() + pages(STEP_BYTES), pages(SMALL_BYTES)));
+		end();
+	} while ((again || limits_braked()) && begin());
+	return true;
+}
+
+/* A look may take long: its thread may have to wait for a CPU. The process must not grow on and
+ * on meanwhile. */
+static cold void look_or_brake(uint64_t ms, bool grows_fast)
+{
+	if (look_at(ms) || !grows_fast)
 		return;
-	atomic_store_explicit(&last, ms, memory_order_relaxed);
-	pcpu_gate_enter(true);
-	look();
-	pcpu_gate_leave();
-	atomic_store_explicit(&before, limits_resident(), memory_order_relaxed);
-	wait_for(max_size(limits_resident() + pages(STEP_BYTES), pages(SMALL_BYTES)));
-	atomic_flag_clear_explicit(&looking, memory_order_release);
+	limits_brake();
+	look_at(ms);
 }
 
 static bool is_time(uint64_t ms)
@@ -181,7 +216,26 @@ noinline void page_follow_growth(size_t npages)
 		min_size(resident, atomic_load_explicit(&before, memory_order_relaxed));
 	wait_for(resident + pages(STEP_BYTES));
 	if (grown > most || is_time(ms))
-		look_at(ms);
+		look_or_brake(ms, grown > 2 * most);
+}
+
+static void lower(_Atomic size_t *number, size_t most)
+{
+	size_t now = atomic_load_explicit(number, memory_order_relaxed);
+
+	while (now > most && now != SIZE_MAX &&
+	       !atomic_compare_exchange_weak_explicit(number, &now, most, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+/* Otherwise the process would grow to where it was before, and nobody would look. */
+void page_follow_shrunk(void)
+{
+	size_t resident = limits_resident();
+
+	lower(&before, resident);
+	lower(&page_follow_at, max_size(resident + pages(STEP_BYTES), pages(SMALL_BYTES)));
 }
 
 void page_follow_init(void)
@@ -196,5 +250,6 @@ void page_follow_init(void)
 /* The thread that looked may not exist in the child. */
 void page_follow_fork_child(void)
 {
-	atomic_flag_clear_explicit(&looking, memory_order_release);
+	atomic_store_explicit(&looking, false, memory_order_relaxed);
+	limits_fork_child();
 }

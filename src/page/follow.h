@@ -26,6 +26,8 @@ void page_follow_request(uint64_t ms);
 /* Whether a look could give so much back that a process of @dirty free pages reads the clock
  * for it. */
 bool page_follow_is_worth(size_t dirty);
+/* Fewer pages may be resident than before: growth counts from here. */
+void page_follow_shrunk(void);
 /* Looks now. */
 void page_follow_now(void);
 

@@ -10,6 +10,8 @@
 #include "percpu/percpu.h"
 #include "percpu/percpu_init.h"
 
+enum { SOON_BYTES = 256 << 10 }; /* so much of a request is surely used soon */
+
 struct page_limits page_limits cacheline_aligned;
 
 /* The pages that the machine has, or the configured limit, and whether either is known.
@@ -114,8 +116,13 @@ static void zone_limits(struct zone *z)
 		set(&z->lowmem_reserve, all / config.lowmem_reserve_ratio);
 }
 
+/* The process's limit; page_limits.limit may be less for a moment: limits_brake().
+ * Synchronization: relaxed. */
+static _Atomic size_t whole_limit;
+
 static void set_limit(size_t pages)
 {
+	set(&whole_limit, pages);
 	set(&page_limits.limit, pages);
 	set_watermarks(pages, page_limits.wmark);
 	for_each_zone (z)
@@ -187,11 +194,41 @@ bool limits_complete(void)
 	return known;
 }
 
+static size_t unbraked(void)
+{
+	return atomic_load_explicit(&whole_limit, memory_order_relaxed);
+}
+
+void limits_brake(void)
+{
+	size_t now = limits_now(), resident = limits_resident();
+
+	/* Above the limit nobody looks at a group's usage if it is configured, or no group's.
+	 */
+	if (os_share_memory() == UINT64_MAX || config.limit || config.node_limit)
+		return;
+	while (now > resident && !atomic_compare_exchange_weak_explicit(
+					 &page_limits.limit, &now, resident,
+					 memory_order_relaxed, memory_order_relaxed))
+		;
+	set(&page_limits.allowance, 0);
+}
+
+bool limits_braked(void)
+{
+	return limits_now() != unbraked();
+}
+
+void limits_fork_child(void)
+{
+	set(&page_limits.limit, unbraked());
+}
+
 bool limits_update(void)
 {
-	size_t before = limits_now(), now = process_limit();
+	size_t before = unbraked(), now = process_limit();
 
-	if (now == before)
+	if (now == before && !limits_braked())
 		return false;
 	set_limit(now);
 	/* Pages that the old limit allowed need a look now. */
@@ -215,16 +252,29 @@ static void set_allowance(uint64_t all, uint64_t left)
 	atomic_store_explicit(&page_limits.allowance, to_pages(bytes), memory_order_relaxed);
 }
 
-/* Near the cgroup's limit the kernel would kill a process, so only dirty pages may be taken. */
-static enum limits_above look_at_cgroup(uint64_t all)
+/*
+ * Near the cgroup's limit the kernel would kill a process, so only dirty pages may be taken.
+ *
+ * Several threads may look at the same time. One whose reading is older than what others have
+ * got by theirs counts that as used.
+ */
+static enum limits_above look_at_cgroup(size_t npages)
 {
-	uint64_t free = os_cgroup_memory_free();
+	static _Atomic size_t granted; /* pages, of all looks; relaxed */
+	size_t before = atomic_load_explicit(&granted, memory_order_relaxed), left, few, others;
+	struct os_cgroup_limits now;
 
-	if (free == UINT64_MAX)
+	os_cgroup_memory(&now);
+	if (now.memory_free == UINT64_MAX)
 		return ABOVE_NEVER;
-	if (free <= limits_margin(all))
+	left = to_pages(now.memory_free - min_size(now.memory_free, limits_margin(now.memory)));
+	/* A large run may be used in part, or not at all. */
+	few = min_size(npages, to_pages(SOON_BYTES)) +
+	      min_size(to_pages(now.memory / 64), left);
+	others = atomic_fetch_add_explicit(&granted, few, memory_order_relaxed) - before;
+	if (others >= left)
 		return ABOVE_DIRTY;
-	set_allowance(all, free - limits_margin(all));
+	set_allowance(now.memory, (uint64_t)(left - others) << page_window.page_shift);
 	return ABOVE_LIMITS;
 }
 
@@ -264,6 +314,6 @@ enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim)
 	if (!rq->may_block)
 		return ABOVE_DIRTY;
 	memory = os_memory();
-	return cgroup < memory.total ? look_at_cgroup(cgroup)
+	return cgroup < memory.total ? look_at_cgroup(rq->npages)
 				     : look_at_machine(&memory, reclaim);
 }

@@ -82,6 +82,14 @@ bool limits_complete(void);
 /* Sets them anew if the group's limit (os_share_memory()) has changed. One thread at a time.
  * Result: whether the process's limit is lower than before. */
 bool limits_update(void);
+/*
+ * A process that grows while another thread is still looking at the group's limit: the limit is
+ * what is resident now, so that each request looks at the group's usage itself, until
+ * limits_update() sets the limit anew.
+ */
+void limits_brake(void);
+bool limits_braked(void);
+void limits_fork_child(void);
 /* Memory is short when less than this is left of @all bytes. */
 uint64_t limits_margin(uint64_t all);
 /* Watermarks of @managed pages, as the kernel derives them. */

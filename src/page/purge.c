@@ -16,6 +16,7 @@
 #include "base/probe.h"
 #include "os/os.h"
 #include "page/buddy.h"
+#include "page/follow.h"
 #include "page/node.h"
 #include "page/pageset.h"
 #include "page/runs.h"
@@ -119,6 +120,8 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 		z->grown -= min_size(z->grown, n);
 	}
 	zone_unlock(z, true);
+	if (purged)
+		page_follow_shrunk();
 	return purged;
 }
 

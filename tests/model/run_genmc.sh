@@ -72,6 +72,7 @@ relaxed=src/queue/relaxed.h
 mempool=src/pool/mempool.c
 gate=src/percpu/gate.c
 hand=src/slab/slab_hand.c
+follow=src/page/follow.c
 
 # What GenMC does not take, and what makes too many executions.
 case $program in
@@ -156,6 +157,12 @@ hand.h1) weaken $hand '/* H1 */' ;;
 hand.h2) weaken $hand '/* H2 */' ;;
 hand.takes) weaken $hand 'memory_order_acquire,' ;;
 hand.gives) weaken $hand 'atomic_store_explicit(&hand->owner, NULL, memory_order_release);' ;;
+follow.release)
+	change $follow 'atomic_exchange_explicit(&looking, false, memory_order_acq_rel);' \
+		'atomic_store_explicit(&looking, false, memory_order_release);'
+	;;
+follow.acquire) weaken $follow 'return !atomic_exchange_explicit(&looking, true, memory_order_acq_rel);' ;;
+follow.late) change $follow 'while ((again || limits_braked()) && begin());' 'while (0);' ;;
 queue.g_count) change src/queue/multi.c '((uint32_t)last & WORD_COUNT_MASK) | owner_of_kind(SIDE_RELAXED)' 'owner_of_kind(SIDE_RELAXED)' ;;
 *) fail "what is $program.$expected?" ;;
 esac

@@ -3,7 +3,7 @@
  * The drop-in in a control group whose memory limit falls while the program runs, below what
  * the program has retained. Nobody is killed.
  *
- *	limit_falls_test
+ *	limit_falls_test [trim]
  *
  * The parent makes a group inside its own, version 1 or 2, and a worker in it. The worker frees
  * 200 MiB, which stay resident (UKMEM_CONF=dirty_decay_ms:3600000), and then does little. The
@@ -11,6 +11,9 @@
  * limit below what there is, with a limit just above. When the worker has given its memory
  * back, the limit falls to 100 MiB, and the worker takes what it can get. Skipped where no such
  * group can be made.
+ *
+ * trim: the worker trims, and does nothing until the limit has fallen. When it grows again, to
+ * less than it once had, it has to notice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -147,7 +150,7 @@ static size_t fill(char **blocks, size_t n)
 
 extern int ukmem_malloc_trim(size_t pad) __attribute__((weak));
 
-static int work(int in, int out)
+static int work(int in, int out, bool trims)
 {
 	static char *blocks[START_MIB];
 	size_t n;
@@ -159,8 +162,10 @@ static int work(int in, int out)
 		return fail("the beginning is refused", 0);
 	for (size_t i = 0; i < RETAINED_MIB; i++)
 		free(blocks[i]);
+	if (trims)
+		ukmem_malloc_trim(0);
 	say(out);
-	fcntl(in, F_SETFL, O_NONBLOCK);
+	fcntl(in, F_SETFL, trims ? 0 : O_NONBLOCK);
 	/* A program that does little, until the limit has fallen. */
 	while (read(in, &c, 1) != 1) {
 		void *volatile p = malloc(300000);
@@ -174,15 +179,12 @@ static int work(int in, int out)
 	return 0;
 }
 
-static int watch(pid_t pid, int in, int out)
+/* 0: the worker has given its memory back. */
+static int ask_for_memory(void)
 {
-	size_t before;
-	int status, err;
-	char c;
+	size_t before = usage();
+	int err;
 
-	if (read(in, &c, 1) != 1)
-		return fail("the worker did not begin", 0);
-	before = usage();
 	if (before < RETAINED_MIB * MIB * 3 / 4)
 		return fail("too little is retained", before);
 	err = version_2 ? set("memory.high", LIMIT_MIB * MIB) : set_limit(before + 8 * MIB);
@@ -190,6 +192,18 @@ static int watch(pid_t pid, int in, int out)
 		return fail(strerror(err), 0);
 	for (int ms = 0; ms < PATIENCE_MS && usage() > LIMIT_MIB * MIB * 9 / 10; ms += 20)
 		usleep(20000);
+	return 0;
+}
+
+static int watch(pid_t pid, int in, int out, bool trims)
+{
+	int status, err;
+	char c;
+
+	if (read(in, &c, 1) != 1)
+		return fail("the worker did not begin", 0);
+	if (!trims && ask_for_memory())
+		return 1;
 	if (usage() > LIMIT_MIB * MIB)
 		return fail("the worker keeps", usage());
 	err = set_limit(LIMIT_MIB * MIB);
@@ -206,11 +220,12 @@ static int watch(pid_t pid, int in, int out)
 
 int main(int argc, char **argv)
 {
+	bool trims = argc > 1 && !strcmp(argv[1], "trim");
 	int to[2], from[2], result;
 	pid_t pid;
 
-	if (argc == 3)
-		return work(atoi(argv[1]), atoi(argv[2]));
+	if (argc == 4)
+		return work(atoi(argv[2]), atoi(argv[3]), trims);
 	if (!make_own_group())
 		return skip("no control group with a limit of memory can be made here");
 	if (pipe(to) || pipe(from))
@@ -225,12 +240,13 @@ int main(int argc, char **argv)
 		close(from[0]);
 		/* The library begins inside the group. */
 		if (!write_at(group, "cgroup.procs", "0"))
-			execl("/proc/self/exe", argv[0], in, out, (char *)NULL);
+			execl("/proc/self/exe", argv[0], trims ? "trim" : "", in, out,
+			      (char *)NULL);
 		_exit(1);
 	}
 	close(to[0]);
 	close(from[1]);
-	result = watch(pid, from[0], to[1]);
+	result = watch(pid, from[0], to[1], trims);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	/* The group is empty a moment after its last process has ended. */

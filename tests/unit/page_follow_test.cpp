@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <thread>
 
 #include "fake_os.h"
 #include "page_util.h"
@@ -105,6 +106,69 @@ TEST(PageFollowTest, GrowthIsALookAtTheLimit)
 		EXPECT_EQ(limits().limit, pages_of(256 * kMiB));
 		EXPECT_LE(limits().used, limits().limit);
 		free_all(more, 4);
+		free_all(pages, 8);
+		expect_all_free();
+	});
+}
+
+/* Where the process was before, it has given memory back; it does not grow to there unseen. */
+TEST(PageFollowTest, GrowthBehindATrimIsALook)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		group(1024 * kMiB, 0);
+		Pages pages = fill(GFP_KERNEL, 8, 600);
+		free_all(pages, 8);
+		ukmem_trim();
+		set("max", 256 * kMiB);
+		set("current", 254 * kMiB);
+		Pages more = fill(GFP_KERNEL, 8);
+		EXPECT_EQ(limits().limit, pages_of(256 * kMiB));
+		EXPECT_LE(limits().used, limits().limit);
+		free_all(more, 8);
+		expect_all_free();
+	});
+}
+
+std::atomic<bool> will_wait, is_waiting, goes_on;
+
+/* The look has read the limit, and does not get on. */
+ssize_t slow_read_file(const char *path, char *buf, size_t size)
+{
+	if (path == kBox + "high" && will_wait.exchange(false)) {
+		is_waiting = true;
+		while (!goes_on)
+			usleep(100);
+	}
+	return fake_read_file(path, buf, size);
+}
+
+TEST(PageFollowTest, NobodyOutgrowsALookThatTakesLong)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		group(1024 * kMiB, 0);
+		Pages pages = fill(GFP_KERNEL, 8, 40);
+		os_calls.read_file = slow_read_file;
+		will_wait = true;
+		std::thread looker([] { ukmem_trim(); });
+		while (!is_waiting)
+			usleep(100);
+		set("max", 256 * kMiB);
+		set("current", 250 * kMiB);
+		Pages more = fill(GFP_KERNEL, 8);
+		/* Twice the 16th of the limit by which a process may grow, and a step. */
+		EXPECT_LE(more.size(), 2 * 56u + 5);
+		/* Waits a second for the look, which the child does not have. */
+		os_calls.now_ms = os_calls_linux.now_ms;
+		pid_t child = fork();
+		if (!child)
+			_exit(limits().limit == pages_of(1024 * kMiB) ? 0 : 1);
+		int status;
+		ASSERT_EQ(waitpid(child, &status, 0), child);
+		EXPECT_EQ(status, 0) << "the child has the whole limit";
+		goes_on = true;
+		looker.join();
+		EXPECT_EQ(limits().limit, pages_of(256 * kMiB)) << "it has looked again";
+		free_all(more, 8);
 		free_all(pages, 8);
 		expect_all_free();
 	});

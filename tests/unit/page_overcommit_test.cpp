@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Without a limit of its own the process gets what the system promises: memory that is not
  * touched is none. Near the limit of a cgroup there is no more. */
+#include <atomic>
+#include <thread>
+
 #include "fake_os.h"
 #include "page_util.h"
 
@@ -187,6 +190,58 @@ void in_a_cgroup()
 TEST(PageOvercommitTest, NearTheLimitOfACgroupThereIsNoMore)
 {
 	EXPECT_FRESH_PROCESS_PASSES(in_a_cgroup);
+}
+
+constexpr unsigned kLookers = 8;
+
+std::atomic<size_t> taken; /* bytes */
+std::atomic<unsigned> have_looked, have_ended;
+thread_local unsigned looker = 0; /* from 1 on */
+
+/* All threads read the usage before the first of them goes on, and each goes on when the one
+ * before it has got what it could. */
+ssize_t late_read_file(const char *path, char *buf, size_t size)
+{
+	static thread_local bool waited;
+	ssize_t n;
+
+	if (strcmp(path, "/sys/fs/cgroup/box/memory.current") != 0)
+		return fake_read_file(path, buf, size);
+	n = snprintf(buf, size, "%zu\n", 58 * kMiB + taken);
+	if (looker && !waited) {
+		waited = true;
+		have_looked++;
+		while (have_looked < kLookers || have_ended + 1 < looker)
+			usleep(100);
+	}
+	return n;
+}
+
+TEST(PageOvercommitTest, ThreadsThatLookAtOnceShareWhatIsLeft)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		/* The looks that follow the limit would wait, too. */
+		configure("look_ms:0");
+		fake_nodes("0", { 0 });
+		cgroup(64 * kMiB, 0);
+		void *sparse = block(80 * kMiB);
+		std::vector<std::thread> threads;
+
+		os_calls.read_file = late_read_file;
+		for (unsigned i = 1; i <= kLookers; i++)
+			threads.emplace_back([i] {
+				looker = i;
+				while (alloc_pages(GFP_KERNEL | __GFP_NOWARN, 4))
+					taken += ukmem_page_size() << 4;
+				have_ended++;
+			});
+		for (std::thread &t : threads)
+			t.join();
+		/* Of 6 MiB a 16th of the limit stays, and a run of each thread may be more. */
+		EXPECT_LE(taken, 2 * kMiB + kLookers * (ukmem_page_size() << 4));
+		EXPECT_GE(taken, kMiB);
+		kfree(sparse);
+	});
 }
 
 TEST(PageOvercommitTest, LooksAreRare)

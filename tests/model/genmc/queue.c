@@ -9,21 +9,7 @@
  * that who has the object writes: GenMC reports a data race if an object is handed out twice
  * or before what was done to it is seen. So are the slots of the ring plain.
  */
-#include <assert.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-void __VERIFIER_assume(bool);
-
-/* A thread that waits goes on only when the other thread has done its part; executions in which
- * it has not end here. */
-#define sched_yield() __VERIFIER_assume(false)
-#define __builtin_ia32_pause() __VERIFIER_assume(false)
-
-/* Empty ones, for compilers that move two pointers at once: GenMC takes none. */
-#define __asm__(...)
+#include "verifier.h"
 
 #include "queue/multi.c"
 
@@ -68,9 +54,6 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 #endif
 #ifndef WATCH
 #define WATCH 0 /* a thread that asks how many there are */
-#endif
-#ifndef END
-#define END 0 /* an error at the end, to see that it is reached */
 #endif
 #ifndef SIZE
 #define SIZE 2
