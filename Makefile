@@ -4,6 +4,9 @@
 
 PREFIX ?= /usr/local
 BUILD := build/release
+# `sudo make install` in a user's checkout builds as that user, so that no file of root's is left in it.
+OWNER := $(shell stat -c %U $(BUILD) . 2>/dev/null | head -n 1)
+AS_USER := $(if $(filter-out root,$(SUDO_USER)),$(if $(filter $(SUDO_USER),$(OWNER)),sudo -H -u $(SUDO_USER) --))
 
 demo: library ## build and show what the library does
 	examples/demo.sh $(BUILD)
@@ -47,12 +50,13 @@ bench-build: # release build and the peers of packages
 
 install: library ## install the release build (PREFIX=/usr/local DESTDIR=)
 	cmake --install $(BUILD) --prefix $(PREFIX)
+	@$(if $(AS_USER),chown $(SUDO_USER) $(BUILD)/install_manifest.txt)
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 library: # the release build without tests and benchmarks
 	scripts/install-deps demo
-	cmake --preset release -DUKMEM_BUILD_TESTS=OFF -DUKMEM_BUILD_BENCH=OFF
-	cmake --build --preset release
+	$(AS_USER) cmake --preset release -DUKMEM_BUILD_TESTS=OFF -DUKMEM_BUILD_BENCH=OFF
+	$(AS_USER) cmake --build --preset release
 
 lint: ## formatting, clang-tidy, shellcheck
 	scripts/install-deps lint

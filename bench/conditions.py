@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 QUIET, BUSY = "quiet", "busy"
-# What the option --busy may say, and the conditions that it stands for.
+# The values of the option --busy, and the conditions that each stands for.
 CHOICES = {"busy": (BUSY,), "both": (QUIET, BUSY)}
 SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 

@@ -14,7 +14,7 @@ from statistics import median
 OURS = "ukmem"
 GRID_GEOMEAN_TARGET = 0.80
 GRID_WORST_TARGET = 1.10
-# What workloads are compared with: the first of these that is there.
+# Workloads are compared with the first of these that is there.
 WORKLOAD_REFERENCES = ("mimalloc-v2", "mimalloc")
 # Groups of workloads: the least and the greatest number of threads, and targets for
 # ours relative to the reference, of elapsed time and memory.

@@ -21,7 +21,7 @@ from message import Message  # noqa: E402
 
 TRACE = Path(__file__).resolve().parent / "trace"
 THREAD, MALLOC, CALLOC, ALIGNED, REALLOC, FREE = range(6)
-# Those with a second number.
+# These operations have a second number.
 TWO = (ALIGNED, REALLOC)
 
 

@@ -1,4 +1,4 @@
-# What there is to test. UKMEM_CHECK=short leaves out what proves the same in another preset, and
+# This module decides what there is to test. UKMEM_CHECK=short leaves out what proves the same in another preset, and
 # searches for less long; tests/README.md says what. In a full check all of these are ON but the last.
 #   UKMEM_FULL     this is one
 #   UKMEM_ONCE     here is what no option of the build changes: an optimised build without sanitizers

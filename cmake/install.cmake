@@ -1,6 +1,6 @@
-# What `cmake --install` lays down: headers, libraries, the malloc drop-in, the
-# tool, the gdb script, ukmem.pc and the CMake package. The drop-in is loaded with LD_PRELOAD,
-# never linked, so neither ukmem.pc nor the CMake package knows it.
+# `cmake --install` lays down headers, libraries, the malloc drop-in, the tool, the gdb script, ukmem.pc
+# and the CMake package. A program preloads the drop-in, or names it to its linker (-lukmem-malloc), so
+# neither ukmem.pc nor the CMake package knows it.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ukmem

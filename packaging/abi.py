@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SYMBOLS = ROOT / "debian/libukmem0.symbols"
 FOLDER = ROOT / "packaging/abi"
 SKIPPED = 77
-# What abidw leaves out, and what depends on the folder of the build.
+# These options leave out parameters' names, and all that depends on the folder of the build.
 DUMP = ["abidw", "--no-parameter-names", "--exported-interfaces-only", "--no-corpus-path", "--no-comp-dir-path",
         "--no-show-locs", "--no-elf-needed"]
 

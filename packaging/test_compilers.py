@@ -165,6 +165,17 @@ def compiler(cc, cflags="-O2"):
     return variant
 
 
+def c23(cc):
+    """A variant: the library itself as C23, in which bool is a keyword and () means (void)."""
+
+    def variant(folder):
+        Build(folder, cc, cflags="-O2", options=["CMAKE_C_STANDARD=23", "CMAKE_EXPORT_COMPILE_COMMANDS=ON"]).check()
+        standards = set(re.findall(r"-std=(\S+?)[\s\"]", (folder / "compile_commands.json").read_text()))
+        expect(standards & {"gnu23", "gnu2x"} and "gnu11" not in standards, f"it was compiled as {standards}")
+
+    return variant
+
+
 def lto(folder):
     Build(folder, "gcc", cflags="-O2 -flto=2", ldflags="-flto=2 -O2",
           options=["CMAKE_AR=" + (shutil.which("gcc-ar") or "ar"),
@@ -252,6 +263,9 @@ VARIANTS.update((f"clang-{version}", compiler(f"clang-{version}")) for version i
 VARIANTS.update({
     "gcc-O0": compiler("gcc", "-O0"),
     "gcc-O3-native": compiler("gcc", "-O3 -march=native"),
+    "c23": c23("gcc"),
+    "c23-gcc-14": c23("gcc-14"),
+    "c23-clang": c23("clang-19"),
     "lto": lto,
     "lto-clang": lto_clang,
     "hardened": hardened,

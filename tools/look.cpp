@@ -362,10 +362,11 @@ int list_processes(const look_options &options)
 				     -1, ' ', false, json::error_handler_t::replace)
 			  << "\n";
 	else if (unreadable)
-		printf("%u %s on ukmem; try as root\n", unreadable,
+		printf("%u %s on ukmem%s\n", unreadable,
 		       unreadable == 1
 			       ? "process cannot be read, so it is not known whether it runs"
 			       : "processes cannot be read, so it is not known whether they "
-				 "run");
+				 "run",
+		       geteuid() ? "; try as root" : "");
 	return end_output();
 }

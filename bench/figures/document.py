@@ -99,6 +99,7 @@ class Section(NamedTuple):
 class Document(NamedTuple):
     title: str
     subtitle: str
+    warnings: list
     sections: list
     failed: list
 
@@ -114,8 +115,8 @@ class Document(NamedTuple):
     def html(self):
         links = "".join(f'<a href="#{section.id}">{html.escape(section.title)}</a>'
                         for section in self.sections)
-        failures = "".join(f'<p class="bad">failed: {html.escape(line)}</p>'
-                           for line in self.failed)
+        failures = "".join(f'<p class="bad">{html.escape(line)}</p>'
+                           for line in [*self.warnings, *(f"failed: {line}" for line in self.failed)])
         body = "\n".join(section.html() for section in self.sections)
         return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
                 f'<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -126,5 +127,5 @@ class Document(NamedTuple):
     def markdown(self):
         """The verdicts, and the first table of each section: the page has the others."""
         failures = [f"**failed**: {line}" for line in self.failed]
-        return "\n\n".join([f"# {self.title}", self.subtitle, *failures,
+        return "\n\n".join([f"# {self.title}", self.subtitle, *(f"**{line}**" for line in self.warnings), *failures,
                             *(section.markdown() for section in self.sections)]) + "\n"

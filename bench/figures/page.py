@@ -19,6 +19,23 @@ PARTS = (part_grid, part_workloads, part_threads, part_scale, part_queues, part_
          part_longrun, part_idle, part_traces, part_programs)
 
 
+# A machine is not quiet above one of these: its load before, the 95th percentile over the median of the same work, the
+# share of CPU time that a hypervisor took.
+QUIET_LOAD, QUIET_P95, QUIET_STOLEN = 1, 1.5, 0.05
+
+
+def noise_warning(state):
+    """A sentence if the machine had other work; [] if it was quiet. The load afterwards is the benchmarks' own."""
+    before, after = (state.get(when) or {} for when in ("noise_before", "noise_after"))
+    load = before.get("load", 0)
+    p95, stolen = (max(found.get(key, 0) for found in (before, after)) for key in ("p95", "stolen"))
+    if load <= QUIET_LOAD and p95 <= QUIET_P95 and stolen <= QUIET_STOLEN:
+        return []
+    return [f"The machine was not quiet: it had a load of {load:.1f} before, one turn of twenty of the same work took more than "
+            f"{p95:.1f} times the median, and the hypervisor took {100 * stolen:.0f} %. So elapsed times say little, and worst "
+            "cases nothing."]
+
+
 def noise_table(state):
     rows = [[when, f"{found['ms']:.2f}", f"{found['p95']:.2f}", f"{found['worst']:.1f}",
              f"{100 * found['stolen']:.1f} %", f"{found['load']:.2f}"]
@@ -59,4 +76,4 @@ def make(folder, state):
     return Document("ukmem: figures",
                     f"{machine['CPU']}, {machine['CPUs that may be used']} CPUs, "
                     f"{machine['kernel']}, {machine['date']}; plan: {state['plan']}.",
-                    sections, failures)
+                    noise_warning(state), sections, failures)

@@ -60,6 +60,5 @@ def section(found):
     picture = Picture("threads", "Elapsed time of workloads by the number of threads",
                       draw(lines, names) if drawing.available() and lines else "")
     return Section("threads-section", "Scaling over threads",
-                   "Those workloads that run with several numbers of threads, beyond the number of CPUs, too: "
-                   "the work is the same in each, so a flat line is what there is to win once all CPUs "
-                   "are busy.", [], [picture], tables)
+                   "These workloads run with several numbers of threads, beyond the number of CPUs, too. "
+                   "The work is the same in each, so once all CPUs are busy the best line is a flat one.", [], [picture], tables)

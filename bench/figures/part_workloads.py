@@ -53,7 +53,7 @@ def reference_of(result):
 
 def best_table(id_, caption, middle, rows, columns):
     found = report.ratios(middle)
-    return Table(id_, caption, ["workload", *(f"{column} threads" for column in columns)],
+    return Table(id_, caption, ["workload", *(f"{column} thread{'s' if column != 1 else ''}" for column in columns)],
                  [[row, *("{:.2f} ({})".format(*found[row, column]) if (row, column) in found
                           else "-" for column in columns)] for row in rows])
 

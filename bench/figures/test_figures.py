@@ -261,6 +261,16 @@ def test_tables(folder):
     wrong = differences(page)
     assert not wrong, "\n".join(wrong)
     assert "## Latency of single operations" in summary and "| 1 thread |" in summary
+    # The sample's machine had other work, which the page says; of a quiet one it says nothing.
+    for text in page, summary:
+        assert "The machine was not quiet: it had a load of 31.1" in text, "noise goes unnoticed"
+    quiet = folder / "quiet"
+    shutil.copytree(DATA, quiet / "sample")
+    state = json.loads((quiet / "sample/state.json").read_text())
+    for when in "noise_before", "noise_after":
+        state[when].update(load=0.3 if when == "noise_before" else 20, p95=1.1, stolen=0.0)
+    (quiet / "sample/state.json").write_text(json.dumps(state))
+    assert "not quiet" not in render(folder, quiet, "--tables")[0], "a quiet machine is called noisy"
     # With other data each of these checks fails.
     for name in CHECKS:
         changed = folder / name

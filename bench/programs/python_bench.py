@@ -18,7 +18,7 @@ VENV = Path(__file__).resolve().parent.parent.parent / "build/pyperformance"
 WORK_REPEATS = (10, 1)
 # CPython keeps small objects from malloc unless told otherwise.
 EVERY_OBJECT = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
-# Those of pyperformance that need no other packages and take objects, and how often one
+# The benchmarks of pyperformance that need no other packages and take objects, and how often one
 # process runs each: some tenths of a second.
 PYPERFORMANCE = {"deepcopy": 400, "deltablue": 100, "gc_collect": 100, "generators": 8,
                  "go": 3, "json_dumps": 25, "json_loads": 12000, "logging": 6000, "pyflate": 1,

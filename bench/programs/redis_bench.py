@@ -18,7 +18,7 @@ SIZES = [64, 700, 32]
 CLIENTS = 50
 PIPELINE = 16
 REQUESTS = (100_000, 10_000)
-# What is measured after all data was deleted: that much later.
+# Memory is measured so long after all data was deleted.
 SETTLE_SECONDS = 5
 
 

@@ -51,7 +51,6 @@ def body(paragraphs):
     return out
 
 
-
 def indent(lines):
     return ["   " + l if l else "" for l in lines]
 
@@ -117,4 +116,19 @@ def write(include, folder):
         name = pathlib.Path(h.name).stem
         (folder / f"{name}.rst").write_text(page(h))
         names.append(name)
+    (folder / "index.rst").write_text(overview(found))
     return names
+
+
+def overview(found):
+    """A page with what each header is for, and the functions that it has."""
+    out = ["Headers and functions", "=====================", "",
+           "Each header can be included alone. Each function has an example on its header's page, a part of a program in",
+           "``docs/examples`` that a test runs. :doc:`/docs/contexts` says which function may be called where.", ""]
+    for h in found:
+        calls = {d.name: {"function": "func", "macro": "macro"}[d.kind] for e in h.entries for d in e.declarations
+                 if d.kind in ("function", "macro")}
+        out += [f":doc:`{pathlib.Path(h.name).stem}`", "   " + prose(headers.sentence(h.title, LINKS)), ""]
+        if calls:
+            out += ["   " + " ".join(f":c:{kind}:`{name}`" for name, kind in calls.items()), ""]
+    return "\n".join(out) + "\n"

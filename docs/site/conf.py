@@ -9,8 +9,11 @@ html_theme = "furo"
 html_title = "ukmem"
 html_copy_source = False
 html_show_sphinx = False
-html_static_path = []
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 pygments_style = "default"
+# A block without a language is a table or a report; docs/site/build marks those that are commands.
+highlight_language = "none"
 c_id_attributes = []
 exclude_patterns = ["build"]
 # Names of types that no page describes: the standard's, and structures without public members.

@@ -14,7 +14,7 @@ from conan.errors import ConanInvalidConfiguration
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load, rm, rmdir
 
-# What a build without tests, benchmarks and tools reads.
+# A build without tests, benchmarks and tools reads these files.
 SOURCES = ["CMakeLists.txt", "LICENSE", "cmake/*", "src/*", "include/*", "examples/*", "docs/CMakeLists.txt", "docs/man/*",
            "docs/site/*", "packaging/cpack.cmake", "tools/gdb/*"]
 

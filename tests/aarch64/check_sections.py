@@ -47,7 +47,7 @@ OPERATIONS = [*UPDATES, "sub", "inc", "dec", *VALUES, "sub_return", "inc_return"
 # name: stores of 8 bytes that may precede the commit: none, one, or a loop of them.
 ARRAYS = {"section_array_pop": 0, "section_array_push": 1,
           "section_array_pop_bulk": 1, "section_array_push_bulk": 1}
-# What goes by a table of units.
+# These sections find their array by a table of units.
 BY_TABLE = {"section_array_pop_by_cpu": 0, "section_array_push_by_cpu": 1,
             "section_array_pop_by_cid": 0, "section_array_push_by_cid": 1}
 ARRAYS |= BY_TABLE

@@ -35,9 +35,9 @@ def lint(root):
 
 
 def help_of(binary, words, options):
-    """Adds the options of a command, and of the commands of its own (profile dump)."""
+    """Adds the options of a command, long and short, and of the commands of its own (profile dump)."""
     text = subprocess.run([binary, "help", *words], capture_output=True, text=True, check=True).stdout
-    options.update(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text[:text.find("\n\n", text.find("Options:"))]))
+    options.update(re.findall(r"(?<![\w-])(?:--[a-z][a-z-]+|-[a-zA-Z](?=[ ,]))", text[:text.find("\n\n", text.find("Options:"))]))
     for own in re.findall(r"^  ([a-z]+)  ", text.partition("\nCommands:\n")[2], re.M):
         help_of(binary, [*words, own], options)
 
@@ -51,6 +51,7 @@ def tool(root, binary):
         if not re.search(rf"^\.(?:It )?.*Cm .*\b{command}\b", page, re.M):
             findings.append(f"ukmem(1) lacks the command {command}")
         help_of(binary, [command], options)
+    options = {o for o in options if o.startswith("--")}
     # The page writes --x as .Fl \-x.
     shown = {"--" + o for o in re.findall(r"Fl \\-([a-z][a-z-]+)", page)}
     findings += [f"ukmem(1) lacks the option {o}" for o in sorted(options - shown)]

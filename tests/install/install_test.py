@@ -29,7 +29,7 @@ LIBC_NAMES = set(
 )
 # operator new, new[], delete, delete[] in all their forms.
 CXX_OPERATOR = re.compile(r"_Z(n[wa]m|d[la]Pv)\w*")
-# What a program calls first and most: a drop-in without them is none.
+# A program calls these first and most: a drop-in without them is none.
 INDISPENSABLE = {"malloc", "free", "calloc", "realloc", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPvm"}
 
 

@@ -28,7 +28,7 @@ VIEWS = {
     "slab": ["slab"],
     "stats": ["gauges"],
 }
-# What a look at a process that comes and goes may say in place of a table.
+# A look at a process that comes and goes may say these in place of a table.
 EXCUSES = [
     "there is no such process",
     "the process has ended",

@@ -74,7 +74,7 @@ gate=src/percpu/gate.c
 hand=src/slab/slab_hand.c
 follow=src/page/follow.c
 
-# What GenMC does not take, and what makes too many executions.
+# GenMC does not take these lines, or they make too many executions.
 case $program in
 queue)
 	# Moves eight at once, by a memcpy: nothing here moves so many.

@@ -19,7 +19,8 @@ without_library() {
 	(limited "$@") >"$work/without.out" 2>"$work/without.err" || status=$?
 }
 
-# What it is compared with; a second time if the machine had no luck: no code of ours runs there.
+# The program runs on libc first, for comparison. No code of ours runs there, so a failure is the
+# machine's, and the program runs once more.
 without_library "$@"
 if [[ $status != 0 && $status != 77 ]]; then
 	echo "again, after exit status $status without the library: $(cat "$work/without.err")"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a small limit leaves to the program:
+# Measures what a small limit leaves to the program:
 #	small_limit.sh LIBRARY WITNESS PROGRAM ULIMIT_OPTION KIB
 # PROGRAM says how many blocks it got, and how many bytes of each it may use. With the library these
 # bytes, and the 74 that describe each page of 4 KiB, are at most 1800 KiB less than the blocks without,

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-# What was counted (x86-64, Linux 6.18, 2 CPUs, one node, no settings), and a little more.
+# A little more than was counted (x86-64, Linux 6.18, 2 CPUs, one node, no settings).
 MOST_CALLS = {"nothing": 14, "small": 44}  # 11, 36; bound to some of the CPUs 40
 MOST_FAULTS = {"nothing": 18, "small": 60}  # 15, 55; of the latter two calls fault in 17
 RUNS = 20

@@ -44,7 +44,7 @@ KINDS = {
     "clone3": (["EAGAIN", "ENOSYS"], True),
     "prlimit64": (["EPERM"], True),
 }
-# What may be said: by the dynamic linker, which found no way to begin, and by the library.
+# The dynamic linker may say that it found no way to begin, and the library may say these lines.
 MAY_SAY = re.compile(r"\S+: error while loading shared libraries: .*"
                      r"|.*cannot allocate TLS data structures for initial thread"
                      r"|ERROR: ld\.so: object '.*' from LD_PRELOAD cannot be preloaded .*"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What the library has, and giving it back.
+//! Statistics of the library's memory, and functions that give it back.
 
 use std::ffi::CStr;
 use std::fs::File;
