@@ -240,10 +240,10 @@ std::string frame_text(symbols &names, live::address pc)
 	return text;
 }
 
-void print_stacks(const report &r)
+void print_stacks(const leaks_options &o, const report &r)
 {
 	using ull = unsigned long long;
-	symbols names(r.maps);
+	symbols names(r.maps, o.pid);
 	uint64_t samples = 0;
 	double objects = 0, bytes = 0;
 
@@ -256,8 +256,9 @@ void print_stacks(const report &r)
 	       "the heap profile was on\n",
 	       static_cast<ull>(samples), objects, human(std::llround(bytes)).c_str());
 	for (const stack_group &g : r.stacks) {
-		printf("\n%llu samples, about %.0f objects, %s:", static_cast<ull>(g.samples),
-		       g.objects, human(std::llround(g.bytes)).c_str());
+		printf("\n%llu %s, about %.0f objects, %s:", static_cast<ull>(g.samples),
+		       g.samples == 1 ? "sample" : "samples", g.objects,
+		       human(std::llround(g.bytes)).c_str());
 		for (live::address at : g.some)
 			printf(" %s", hexadecimal(at).c_str());
 		printf("\n");
@@ -268,9 +269,9 @@ void print_stacks(const report &r)
 	}
 }
 
-json stacks_json(const report &r)
+json stacks_json(const leaks_options &o, const report &r)
 {
-	symbols names(r.maps);
+	symbols names(r.maps, o.pid);
 	json all = json::array();
 
 	for (const stack_group &g : r.stacks) {
@@ -321,7 +322,7 @@ void print(const leaks_options &o, const report &r)
 			       i ? "" : ("  " + dump(g.first)).c_str());
 	}
 	if (r.profiled)
-		print_stacks(r);
+		print_stacks(o, r);
 }
 
 void print_json(const leaks_options &o, const report &r, const std::string &program)
@@ -354,7 +355,7 @@ void print_json(const leaks_options &o, const report &r, const std::string &prog
 	if (o.stop)
 		all["stopped_seconds"] = r.stopped;
 	if (r.profiled)
-		all["stacks"] = stacks_json(r);
+		all["stacks"] = stacks_json(o, r);
 	std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
 }
 

@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "live/forms.h"
+#include "live/printable.h"
 #include "live/process.h"
 #include "words.h"
 
@@ -243,16 +244,19 @@ std::optional<process_line> line_of(pid_t pid)
 	return line;
 }
 
+enum { PROGRAM_COLUMNS = 15 };
+
 void print_line(const process_line &l)
 {
 	const bool read = l.problem.empty();
 	const auto size = [&](uint64_t bytes) { return read ? human(bytes) : "-"; };
 	const auto word = [](const std::string &s) { return s.empty() ? "-" : s; };
 
-	printf("%7d %-15s %-8s %-8s %10s %10s %10s  %s\n", l.pid, l.program.c_str(),
-	       word(l.mode.version).c_str(), word(l.mode.name).c_str(),
-	       size(l.gauges.allocated).c_str(), size(l.gauges.resident).c_str(),
-	       size(l.gauges.retained).c_str(), (read ? l.mode.reason : l.problem).c_str());
+	printf("%7d %s %-8s %-8s %10s %10s %10s  %s\n", l.pid,
+	       live::padded(l.program, PROGRAM_COLUMNS).c_str(), word(l.mode.version).c_str(),
+	       word(l.mode.name).c_str(), size(l.gauges.allocated).c_str(),
+	       size(l.gauges.resident).c_str(), size(l.gauges.retained).c_str(),
+	       (read ? l.mode.reason : l.problem).c_str());
 }
 
 json line_json(const process_line &l)

@@ -104,6 +104,10 @@ json snapshot_json(const live::heap_map &map, double seconds)
 		 { "cell_pages", map.cell_pages },
 		 { "gauges", live::gauges_json(map.s).at("gauges") },
 		 { "aside_bytes", map.s.aside },
+		 { "guarded",
+		   { { "objects", map.s.guarded.objects },
+		     { "in_use", map.s.guarded.in_use },
+		     { "touched", map.s.guarded.touched } } },
 		 { "metadata", metadata },
 		 { "caches", caches },
 		 { "zones", zones } };

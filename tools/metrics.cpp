@@ -53,12 +53,16 @@ class source
 	{
 	}
 
-	std::string text()
+	std::string text(live::metrics_format format)
 	{
 		const std::lock_guard<std::mutex> guard(lock);
 
-		return live::metrics(reader.take(live::metrics_contents), mode,
-				     process.program());
+		live::snapshot now = reader.take(live::metrics_contents);
+
+		if (before)
+			live::keep_counters(*before, now);
+		before = std::move(now);
+		return live::metrics(*before, mode, process.program(), format);
 	}
 
 	/* Returns when the process has ended, or runs another program. */
@@ -81,12 +85,18 @@ class source
 	live::process process;
 	live::reader reader;
 	const live::mode mode;
+	std::optional<live::snapshot> before;
 };
 
-void answer(source &from, httplib::Response &response)
+/* In OpenMetrics, if the client says that it reads that. */
+void answer(source &from, const httplib::Request &request, httplib::Response &response)
 {
+	const bool open = request.get_header_value("Accept").find(
+				  "application/openmetrics-text") != std::string::npos;
+	const auto format = open ? live::metrics_format::OPEN : live::metrics_format::CLASSIC;
+
 	try {
-		response.set_content(from.text(), live::metrics_type);
+		response.set_content(from.text(format), live::metrics_type(format));
 	} catch (const live::error &e) {
 		response.status = 503;
 		response.set_content(std::string(e.what()) + "\n", "text/plain; charset=utf-8");
@@ -105,9 +115,10 @@ int serve(source &from, const place &at)
 
 		setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	});
-	server.Get("/metrics", [&](const httplib::Request &, httplib::Response &response) {
-		answer(from, response);
-	});
+	server.Get("/metrics",
+		   [&](const httplib::Request &request, httplib::Response &response) {
+			   answer(from, request, response);
+		   });
 	server.Get("/", [](const httplib::Request &, httplib::Response &response) {
 		response.set_content("ukmem: the metrics are at /metrics\n",
 				     "text/plain; charset=utf-8");
@@ -149,6 +160,13 @@ CLI::App *add_metrics(CLI::App &app, metrics_options &options)
 			"this machine; port 0: any")
 		->type_name("[HOST:]PORT")
 		->check(check_place);
+	sub->add_option(
+		   "--format", options.format,
+		   "openmetrics (the default), or text: the format before it, for promtool "
+		   "and for collectors\nof files; a client of --listen says itself which it "
+		   "reads")
+		->type_name("FORMAT")
+		->check(CLI::IsMember({ "openmetrics", "text" }));
 	return sub;
 }
 
@@ -159,7 +177,8 @@ int metrics(const metrics_options &options)
 
 		if (!options.listen.empty())
 			return serve(from, *parse_place(options.listen));
-		std::cout << from.text();
+		std::cout << from.text(options.format == "text" ? live::metrics_format::CLASSIC
+								: live::metrics_format::OPEN);
 		return end_output();
 	} catch (const live::error &e) {
 		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());

@@ -117,7 +117,7 @@ std::string dump(const profile_options &o)
 	if (o.format == "heap")
 		return live::profile_text(p);
 
-	symbols names(p.maps);
+	symbols names(p.maps, o.pid);
 
 	if (o.format == "folded")
 		return folded(p, names, o.allocated);

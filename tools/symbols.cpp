@@ -6,11 +6,36 @@
 #include <elf.h>
 #include <fstream>
 #include <iterator>
+#include <sys/stat.h>
 
 #include <cxxabi.h>
 
-symbols::symbols(const std::vector<live::mapping> &mappings) : maps(mappings)
+symbols::symbols(const std::vector<live::mapping> &mappings, pid_t of) : maps(mappings), pid(of)
 {
+}
+
+/* By which path the process's own file can be opened here. Its name is preferred, because
+ * separate debug information may lie beside it. */
+std::string symbols::path_of(const live::mapping &m) const
+{
+	const std::string of_process = "/proc/" + std::to_string(pid);
+	const std::string there = of_process + "/root" + m.file;
+	struct stat here = {}, seen = {};
+	char range[40];
+
+	if (!stat(there.c_str(), &seen))
+		return !stat(m.file.c_str(), &here) && here.st_dev == seen.st_dev &&
+				       here.st_ino == seen.st_ino
+			       ? m.file
+			       : there;
+	/* No name leads to a file that was deleted; to what is mapped of it root alone gets. */
+	std::snprintf(range, sizeof(range), "%llx-%llx",
+		      static_cast<unsigned long long>(m.start),
+		      static_cast<unsigned long long>(m.end));
+
+	const std::string mapped = of_process + "/map_files/" + range;
+
+	return stat(mapped.c_str(), &seen) ? m.file : mapped;
 }
 
 const live::mapping *symbols::find(live::address at) const
@@ -48,6 +73,7 @@ symbols::file symbols::read(const std::string &path)
 	Elf64_Ehdr head;
 	file f;
 
+	f.path = path;
 	if (!load(bytes, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64)
 		return f;
@@ -98,7 +124,7 @@ symbols::file *symbols::file_of(live::address at, uint64_t &offset, uint64_t &in
 	auto known = files.find(m->file);
 
 	if (known == files.end())
-		known = files.emplace(m->file, read(m->file)).first;
+		known = files.emplace(m->file, read(path_of(*m))).first;
 	offset = at - m->start + m->offset;
 	inside = 0;
 	for (const auto &s : known->second.segments)
@@ -109,10 +135,10 @@ symbols::file *symbols::file_of(live::address at, uint64_t &offset, uint64_t &in
 	return &known->second;
 }
 
-const module_lines &symbols::lines_of(file &f, live::address at)
+const module_lines &symbols::lines_of(file &f)
 {
 	if (!f.lines)
-		f.lines = std::make_unique<module_lines>(find(at)->file);
+		f.lines = std::make_unique<module_lines>(f.path);
 	return *f.lines;
 }
 
@@ -137,7 +163,7 @@ std::string symbols::name(live::address at)
 			return readable(next->second.name.c_str());
 	}
 
-	const std::string other = inside ? lines_of(*f, at).function_at(inside) : "";
+	const std::string other = inside ? lines_of(*f).function_at(inside) : "";
 
 	if (!other.empty())
 		return readable(other.c_str());
@@ -153,5 +179,5 @@ module_lines::place symbols::line(live::address at)
 	uint64_t offset, inside;
 	file *f = file_of(at, offset, inside);
 
-	return f && inside ? lines_of(*f, at).at(inside) : module_lines::place{};
+	return f && inside ? lines_of(*f).at(inside) : module_lines::place{};
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "lines.h"
@@ -14,7 +15,9 @@
 class symbols
 {
       public:
-	explicit symbols(const std::vector<live::mapping> &maps);
+	/** @pid: the process with these mappings, which may see other files by their names: it
+	 * runs in a container, or its files were replaced. */
+	symbols(const std::vector<live::mapping> &maps, pid_t pid);
 
 	/** The function that the code at @at belongs to; else the file and the offset in it. */
 	std::string name(live::address at);
@@ -29,6 +32,7 @@ class symbols
 		std::string name;
 	};
 	struct file {
+		std::string path;			/* by which it is opened here */
 		std::map<uint64_t, function> functions; /* by address in the file's own terms */
 		struct segment {
 			uint64_t offset, size, address;
@@ -37,11 +41,13 @@ class symbols
 		std::unique_ptr<module_lines> lines; /* when first asked for */
 	};
 
+	std::string path_of(const live::mapping &m) const;
 	static file read(const std::string &path);
 	file *file_of(live::address at, uint64_t &offset, uint64_t &inside);
-	const module_lines &lines_of(file &f, live::address at);
+	static const module_lines &lines_of(file &f);
 
 	const std::vector<live::mapping> &maps;
+	const pid_t pid;
 	std::map<std::string, file> files;
 };
 

@@ -46,9 +46,10 @@ bool parse_bound(const std::string &text, uint64_t whole, uint64_t &bytes)
 
 std::string check_bound(const std::string &text)
 {
+	constexpr uint64_t some = 1 << 30; /* a percentage of it is not 0 */
 	uint64_t bytes;
 
-	return parse_bound(text, 0, bytes)
+	return parse_bound(text, some, bytes) && bytes
 		       ? ""
 		       : "'" + text +
 				 "' is not a number of bytes, with "
@@ -84,6 +85,8 @@ class watcher
 		const live::snapshot s = reader.take(live::GAUGES | resident);
 		const uint64_t value = s.gauges.*gauge;
 
+		if (!s.limit)
+			return true; /* its library is not initialised: it has nothing yet */
 		parse_bound(o.limit, s.limit * s.page_size, bound);
 		if (!above && value >= bound) {
 			above = true;

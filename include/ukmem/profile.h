@@ -49,8 +49,9 @@ UKMEM_EXPORT int ukmem_profile_stop(void);
  * stack objects and bytes in use, and allocated until now, as they would be sampled with
  * @interval, followed by /proc/self/maps.
  *
- * Context: any, also a signal handler; allocates nothing. Result: 0, or a negative errno of
- * write(); -ENOENT: there was no ukmem_profile_start().
+ * Any thread, also while others allocate, start or stop sampling; also from a signal handler.
+ * Takes no lock and allocates nothing; blocks as write() to @fd does. Keeps errno. Result: 0,
+ * or a negative errno of write(); -ENOENT: there was no ukmem_profile_start().
  */
 UKMEM_EXPORT int ukmem_profile_dump(int fd);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Return addresses on this thread's stack; see stack.c. */
+/* Return addresses on this thread's stack; see stack.c. stack_read() and stack_read_at(): any
+ * thread, also in a signal handler. */
 #ifndef BASE_STACK_H
 #define BASE_STACK_H
 
@@ -13,8 +14,8 @@
  */
 unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bool tables);
 
-/* Loads the unwinder, if the process has none, and makes its first call. Not in an allocation,
- * and by one thread at a time. */
+/* Loads the unwinder, if the process has none, and makes its first call. One thread at a time
+ * calls it; not within an allocation, and not in a signal handler. May block. */
 void stack_load(void);
 
 /* The same as stack_read() for code that a signal interrupted at @at, with this frame and stack

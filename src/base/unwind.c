@@ -56,8 +56,13 @@ struct kept_rule {
 	_Atomic uint64_t rule, sum;
 };
 
-/* What is kept. @ids, of files: a hash of where it is mapped, and in the low bits how far its
- * build ID is from its first byte; 0: it has none there. Synchronization: relaxed. */
+/*
+ * The walk keeps the rules that it has read, and for each file where its build ID is: @ids has
+ * a hash of the place where the file is mapped, with the distance of the build ID from the
+ * file's first byte in the low bits; a distance of 0 says that the file has no build ID close
+ * to its first byte.
+ * Synchronization: relaxed.
+ */
 struct kept {
 	struct kept_rule rules[RULES];
 	_Atomic uint64_t ids[FILES];

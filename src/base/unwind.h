@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A fast walk over this thread's stack; see unwind.c. */
+/* A fast walk over this thread's stack; see unwind.c. Any thread and any signal handler may
+ * call these functions: they take no lock, allocate nothing and cannot fault. */
 #ifndef BASE_UNWIND_H
 #define BASE_UNWIND_H
 
@@ -8,7 +9,7 @@
 
 /* The walk needs so many bytes for what it keeps; 0: it has nothing to do here. */
 size_t unwind_bytes(void);
-/* Gives it @memory, of zeroes, for good. Until then it finds nothing. */
+/* Gives the walk @memory, of zeroes, for good. Until then the walk finds nothing. */
 void unwind_begin(void *memory);
 
 /*

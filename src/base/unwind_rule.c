@@ -193,86 +193,160 @@ static void set_cfa(struct program *p, uint64_t reg, int64_t at)
 	p->now.complex = false;
 }
 
-/* Instructions whose number is in all their bits. */
-static void run_other(struct program *p, unsigned int instruction)
+/*
+ * Instructions of unwind tables, by their names in the DWARF standard. The first three have
+ * their number in the upper two bits and an operand below; the others have it in all bits.
+ */
+enum {
+	DW_CFA_advance_loc = 0x40,
+	DW_CFA_offset = 0x80,
+	DW_CFA_restore = 0xc0,
+	HIGH_BITS = 0xc0,
+	LOW_BITS = 0x3f,
+
+	DW_CFA_nop = 0x00,
+	DW_CFA_advance_loc1 = 0x02,
+	DW_CFA_advance_loc2 = 0x03,
+	DW_CFA_advance_loc4 = 0x04,
+	DW_CFA_offset_extended = 0x05,
+	DW_CFA_restore_extended = 0x06,
+	DW_CFA_undefined = 0x07,
+	DW_CFA_same_value = 0x08,
+	DW_CFA_register = 0x09,
+	DW_CFA_remember_state = 0x0a,
+	DW_CFA_restore_state = 0x0b,
+	DW_CFA_def_cfa = 0x0c,
+	DW_CFA_def_cfa_register = 0x0d,
+	DW_CFA_def_cfa_offset = 0x0e,
+	DW_CFA_def_cfa_expression = 0x0f,
+	DW_CFA_expression = 0x10,
+	DW_CFA_offset_extended_sf = 0x11,
+	DW_CFA_val_offset = 0x14,
+	DW_CFA_val_offset_sf = 0x15,
+	DW_CFA_val_expression = 0x16,
+	DW_CFA_GNU_args_size = 0x2e,
+};
+
+/* The rows that follow are of code @n units further on. */
+static void advance(struct program *p, uint64_t n)
+{
+	p->at += n * p->code_align;
+}
+
+/* A function with a return in its middle remembers the row of its body before the epilogue,
+ * and restores it behind the return. */
+static void remember_state(struct program *p)
+{
+	if (p->depth == ARRAY_SIZE(p->stack))
+		p->r.bad = true;
+	else
+		p->stack[p->depth++] = p->now;
+}
+
+static void restore_state(struct program *p)
+{
+	if (!p->depth)
+		p->r.bad = true;
+	else
+		p->now = p->stack[--p->depth];
+}
+
+/* Instructions that say where the frame ends. False: @instruction is none of them. */
+static bool run_cfa(struct program *p, unsigned int instruction)
 {
 	struct reader *r = &p->r;
 	uint64_t reg;
 
 	switch (instruction) {
-	case 0x00: /* nop */
-		break;
-	case 0x02: /* advance_loc1, 2, 4 */
-		p->at += read_fixed(r, 1) * p->code_align;
-		break;
-	case 0x03:
-		p->at += read_fixed(r, 2) * p->code_align;
-		break;
-	case 0x04:
-		p->at += read_fixed(r, 4) * p->code_align;
-		break;
-	case 0x05: /* offset_extended */
-		reg = read_uleb(r);
-		set_saved(p, reg, SAVED, scaled(p, read_uleb(r)));
-		break;
-	case 0x06: /* restore_extended */
-		restore(p, read_uleb(r));
-		break;
-	case 0x07: /* undefined */
-		set_saved(p, read_uleb(r), NOWHERE, 0);
-		break;
-	case 0x08: /* same_value */
-		set_saved(p, read_uleb(r), UNCHANGED, 0);
-		break;
-	case 0x09: /* register */
-		set_saved(p, read_uleb(r), ELSEWHERE, 0);
-		read_uleb(r);
-		break;
-	case 0x0a: /* remember_state */
-		if (p->depth == sizeof(p->stack) / sizeof(p->stack[0]))
-			r->bad = true;
-		else
-			p->stack[p->depth++] = p->now;
-		break;
-	case 0x0b: /* restore_state */
-		if (!p->depth)
-			r->bad = true;
-		else
-			p->now = p->stack[--p->depth];
-		break;
-	case 0x0c: /* def_cfa */
+	case DW_CFA_def_cfa:
 		reg = read_uleb(r);
 		set_cfa(p, reg, (int64_t)read_uleb(r));
-		break;
-	case 0x0d: /* def_cfa_register */
+		return true;
+	case DW_CFA_def_cfa_register:
 		p->now.cfa_reg = read_uleb(r);
-		break;
-	case 0x0e: /* def_cfa_offset */
+		return true;
+	case DW_CFA_def_cfa_offset:
 		p->now.cfa = (int64_t)read_uleb(r);
-		break;
-	case 0x0f: /* def_cfa_expression */
+		return true;
+	case DW_CFA_def_cfa_expression:
 		p->now.complex = true;
 		skip(r, read_uleb(r));
-		break;
-	case 0x10: /* expression, val_expression */
-	case 0x16:
-		set_saved(p, read_uleb(r), ELSEWHERE, 0);
-		skip(r, read_uleb(r));
-		break;
-	case 0x11: /* offset_extended_sf */
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Instructions that say where the caller's value of a register is. False: @instruction is none
+ * of them. */
+static bool run_register(struct program *p, unsigned int instruction)
+{
+	struct reader *r = &p->r;
+	uint64_t reg;
+
+	switch (instruction) {
+	case DW_CFA_offset_extended:
+		reg = read_uleb(r);
+		set_saved(p, reg, SAVED, scaled(p, read_uleb(r)));
+		return true;
+	case DW_CFA_offset_extended_sf:
 		reg = read_uleb(r);
 		set_saved(p, reg, SAVED, scaled(p, (uint64_t)read_sleb(r)));
-		break;
-	case 0x14: /* val_offset, val_offset_sf */
-	case 0x15:
+		return true;
+	case DW_CFA_restore_extended:
+		restore(p, read_uleb(r));
+		return true;
+	case DW_CFA_undefined:
+		set_saved(p, read_uleb(r), NOWHERE, 0);
+		return true;
+	case DW_CFA_same_value:
+		set_saved(p, read_uleb(r), UNCHANGED, 0);
+		return true;
+	case DW_CFA_register:
+	case DW_CFA_val_offset:
+	case DW_CFA_val_offset_sf:
 		set_saved(p, read_uleb(r), ELSEWHERE, 0);
 		read_uleb(r);
+		return true;
+	case DW_CFA_expression:
+	case DW_CFA_val_expression:
+		set_saved(p, read_uleb(r), ELSEWHERE, 0);
+		skip(r, read_uleb(r));
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Instructions that have their number in all bits. */
+static void run_long(struct program *p, unsigned int instruction)
+{
+	struct reader *r = &p->r;
+
+	switch (instruction) {
+	case DW_CFA_nop:
 		break;
-	case 0x2e: /* GNU_args_size */
+	case DW_CFA_advance_loc1:
+		advance(p, read_fixed(r, 1));
+		break;
+	case DW_CFA_advance_loc2:
+		advance(p, read_fixed(r, 2));
+		break;
+	case DW_CFA_advance_loc4:
+		advance(p, read_fixed(r, 4));
+		break;
+	case DW_CFA_remember_state:
+		remember_state(p);
+		break;
+	case DW_CFA_restore_state:
+		restore_state(p);
+		break;
+	case DW_CFA_GNU_args_size:
 		read_uleb(r);
 		break;
 	default:
-		r->bad = true;
+		if (!run_cfa(p, instruction) && !run_register(p, instruction))
+			r->bad = true;
 	}
 }
 
@@ -280,20 +354,21 @@ static void run_other(struct program *p, unsigned int instruction)
 static void run(struct program *p)
 {
 	while (!p->r.bad && p->r.at < p->r.end && p->at <= p->pc) {
-		unsigned int byte = (unsigned int)read_fixed(&p->r, 1), low = byte & 0x3f;
+		unsigned int byte = (unsigned int)read_fixed(&p->r, 1);
+		unsigned int operand = byte & LOW_BITS;
 
-		switch (byte & 0xc0) {
-		case 0x40: /* advance_loc */
-			p->at += low * p->code_align;
+		switch (byte & HIGH_BITS) {
+		case DW_CFA_advance_loc:
+			advance(p, operand);
 			break;
-		case 0x80: /* offset */
-			set_saved(p, low, SAVED, scaled(p, read_uleb(&p->r)));
+		case DW_CFA_offset:
+			set_saved(p, operand, SAVED, scaled(p, read_uleb(&p->r)));
 			break;
-		case 0xc0: /* restore */
-			restore(p, low);
+		case DW_CFA_restore:
+			restore(p, operand);
 			break;
 		default:
-			run_other(p, byte);
+			run_long(p, byte);
 		}
 	}
 }

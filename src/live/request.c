@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of requests. A row calls functions of lower layers, which do not know of it.
- * References to these are weak, since a static program may contain only some layers.
+ * The table of requests. A row calls functions of lower layers, which do not know of requests.
+ * References to these functions are weak, since a static program may contain only some layers.
  *
  * The functions run in the server's thread, in which the program's files are not open
  * (server.c). They hold no lock while they send, because a client may be slow.
@@ -34,7 +34,7 @@ static void flush(struct live_reply *r)
 	r->used = 0;
 }
 
-void live_reply_bytes(struct live_reply *r, const char *bytes, size_t n)
+static void reply_bytes(struct live_reply *r, const char *bytes, size_t n)
 {
 	while (n && !r->failed) {
 		size_t part = sizeof(r->buf) - r->used;
@@ -49,17 +49,18 @@ void live_reply_bytes(struct live_reply *r, const char *bytes, size_t n)
 	}
 }
 
+/* At most 400 bytes. */
 static void reply_list(struct live_reply *r, const char *fmt, va_list ap)
 {
 	char text[400];
 	int n = vsnprintf(text, sizeof(text), fmt, ap);
 
 	if (n > 0)
-		live_reply_bytes(r, text,
-				 (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+		reply_bytes(r, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
-void live_reply_text(struct live_reply *r, const char *fmt, ...)
+UKMEM_PRINTF(2, 3)
+static void reply_text(struct live_reply *r, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -70,22 +71,22 @@ void live_reply_text(struct live_reply *r, const char *fmt, ...)
 
 static void reply_ok(struct live_reply *r)
 {
-	live_reply_text(r, "ukmem %d ok\n", LIVE_PROTOCOL);
+	reply_text(r, "ukmem %d ok\n", LIVE_PROTOCOL);
 }
 
 void live_reply_error(struct live_reply *r, const char *fmt, ...)
 {
 	va_list ap;
 
-	live_reply_text(r, "ukmem %d error ", LIVE_PROTOCOL);
+	reply_text(r, "ukmem %d error ", LIVE_PROTOCOL);
 	va_start(ap, fmt);
 	reply_list(r, fmt, ap);
 	va_end(ap);
-	live_reply_text(r, "\n");
+	reply_text(r, "\n");
 	flush(r);
 }
 
-/* Replies with the number of bytes that were given back. */
+/* Replies with the number of bytes that the process has given back to the system. */
 static void trim(char *arguments, struct live_reply *r)
 {
 	(void)arguments;
@@ -97,7 +98,7 @@ static void trim(char *arguments, struct live_reply *r)
 	size_t bytes = ukmem_trim();
 
 	reply_ok(r);
-	live_reply_text(r, "%zu\n", bytes);
+	reply_text(r, "%zu\n", bytes);
 }
 
 /* Cuts the last word off a text. Result: that word; NULL: there is only one. */
@@ -200,7 +201,7 @@ static void verify(char *arguments, struct live_reply *r)
 	(void)arguments;
 	reply_ok(r);
 	for (unsigned int i = 0; i < n; i++)
-		live_reply_text(r, "%s\n", v.text[i]);
+		reply_text(r, "%s\n", v.text[i]);
 }
 
 static const struct request {

@@ -40,13 +40,9 @@ struct live_reply {
 	char buf[LIVE_REPLY_SIZE];
 };
 
-void live_reply_bytes(struct live_reply *r, const char *bytes, size_t n);
-/* At most 400 bytes. */
-void live_reply_text(struct live_reply *r, const char *fmt, ...) UKMEM_PRINTF(2, 3);
-
 /* Does what @line says, without its newline, and replies. Changes @line. Sends everything. */
 void live_request(char *line, struct live_reply *r);
-/* Replies with an error. */
+/* Replies with an error, of at most 400 bytes. Sends everything. */
 void live_reply_error(struct live_reply *r, const char *fmt, ...) UKMEM_PRINTF(2, 3);
 
 #endif

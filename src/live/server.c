@@ -120,8 +120,8 @@ static bool send_bytes(struct live_reply *r, const char *bytes, size_t size)
 	return true;
 }
 
-/* Root, and the process's user. Other users of a process that changes its user for a while are
- * none. */
+/* Whether the client is root or the process's user. A process whose real and effective users
+ * differ serves root alone. */
 static bool may_ask(int client)
 {
 	struct ucred peer;
@@ -144,7 +144,7 @@ static void serve_client(int client)
 		live_request(line, &r);
 }
 
-/* A socket that listens, or a negative errno. */
+/* Result: a socket that listens, or a negative errno. */
 static int listen_to_clients(void)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -196,7 +196,7 @@ static bool is_alone(void)
 	return os_threads(&threads) && threads.first_ended && threads.nr <= 2;
 }
 
-/* For ever. */
+/* Waits for ever, by calls of futex alone. */
 static void wait_in_sandbox(void)
 {
 	for (;;)
@@ -238,7 +238,8 @@ static void *server(void *unused)
 	return NULL;
 }
 
-/* libc's flag stays set when threads have ended, and in a child. */
+/* Where libc's flag is set there is one thread for certain. Where it is not, threads may have
+ * ended since, or the process is a child of fork, so they are counted. */
 static bool has_threads(void)
 {
 	struct os_threads threads;

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
+#include "base/decimal.h"
 #include "base/log.h"
 #include "base/stack.h"
 #include "kmalloc/kmalloc.h"
@@ -95,7 +95,7 @@ static void sample_block(struct page *page, size_t more, const void *caller)
 
 	if (page->sampled) {
 		uintptr_t pc[PROFILE_STACK_DEPTH];
-		struct profile_site *s = &profile_sites[page->sample.site];
+		struct profile_site *s = &profile_table()[page->sample.site];
 		unsigned int depth = s->depth;
 
 		memcpy(pc, s->pc, depth * sizeof(*pc));
@@ -213,27 +213,49 @@ static void flush(struct writer *w)
 	w->len = 0;
 }
 
-/* A line has at most 128 bytes and 20 for each address. */
-static void write_site(struct writer *w, const struct profile_counts *c,
-		       const struct profile_site *s, const char *head)
-{
-	if (w->len > sizeof(w->buf) - 1280)
-		flush(w);
-	w->len += (unsigned int)snprintf(
-		w->buf + w->len, sizeof(w->buf) - w->len,
-		"%s%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "] @", head, c->live,
-		c->live_bytes, c->allocs, c->alloc_bytes);
-	for (unsigned int i = 0; s && i < s->depth; i++)
-		w->len += (unsigned int)snprintf(w->buf + w->len, sizeof(w->buf) - w->len,
-						 " 0x%" PRIxPTR, s->pc[i]);
-}
-
 static void write_text(struct writer *w, const char *text)
 {
 	size_t n = strlen(text);
 
 	memcpy(w->buf + w->len, text, n);
 	w->len += (unsigned int)n;
+}
+
+/* Without printf(), which takes a tenth of a microsecond for each of ten thousands of numbers,
+ * and which a signal handler may not call. */
+static void write_number(struct writer *w, uint64_t n)
+{
+	w->len += (unsigned int)format_decimal(w->buf + w->len, n);
+}
+
+static void write_address(struct writer *w, uintptr_t at)
+{
+	unsigned int shift = (ilog2(at | 1) / 4 + 1) * 4;
+
+	write_text(w, " 0x");
+	do {
+		shift -= 4;
+		w->buf[w->len++] = "0123456789abcdef"[at >> shift & 15];
+	} while (shift);
+}
+
+/* A line has at most 128 bytes and 20 for each address. */
+static void write_site(struct writer *w, const struct profile_counts *c,
+		       const struct profile_site *s, const char *head)
+{
+	if (w->len > sizeof(w->buf) - 1280)
+		flush(w);
+	write_text(w, head);
+	write_number(w, c->live);
+	write_text(w, ": ");
+	write_number(w, c->live_bytes);
+	write_text(w, " [");
+	write_number(w, c->allocs);
+	write_text(w, ": ");
+	write_number(w, c->alloc_bytes);
+	write_text(w, "] @");
+	for (unsigned int i = 0; s && i < s->depth; i++)
+		write_address(w, s->pc[i]);
 }
 
 static void write_maps(struct writer *w)
@@ -263,12 +285,12 @@ static void write_profile(struct writer *w)
 			sum.alloc_bytes += c.alloc_bytes;
 		}
 	write_site(w, &sum, NULL, "heap profile: ");
-	w->len += (unsigned int)snprintf(
-		w->buf + w->len, sizeof(w->buf) - w->len, " heap_v2/%" PRIu64 "\n",
-		atomic_load_explicit(&slab_profile.interval, memory_order_relaxed));
+	write_text(w, " heap_v2/");
+	write_number(w, atomic_load_explicit(&slab_profile.interval, memory_order_relaxed));
+	write_text(w, "\n");
 	for (unsigned int i = 0; i < PROFILE_SITES && !w->err; i++)
 		if (site_read(i, &c)) {
-			write_site(w, &c, &profile_sites[i], "");
+			write_site(w, &c, &profile_table()[i], "");
 			write_text(w, "\n");
 		}
 	write_maps(w);
@@ -279,7 +301,7 @@ int ukmem_profile_dump(int fd)
 	struct writer w = { .fd = fd };
 	int saved = errno;
 
-	if (!profile_sites)
+	if (!profile_table())
 		return -ENOENT;
 	write_profile(&w);
 	errno = saved;

@@ -17,7 +17,7 @@
 #include "base/unwind.h"
 #include "os/os.h"
 
-struct profile_site *profile_sites;
+_Atomic(struct profile_site *) profile_sites;
 
 enum { PROBES = 64 };
 
@@ -26,13 +26,13 @@ bool sites_init(void)
 	size_t len = PROFILE_SITES * sizeof(struct profile_site);
 	void *mem;
 
-	if (profile_sites)
+	if (profile_table())
 		return true;
 	if (os_map_metadata(align_up(len + unwind_bytes(), os_page_size()), &mem))
 		return false;
 	if (unwind_bytes())
 		unwind_begin((char *)mem + len);
-	profile_sites = mem; /* before the start lets others use it */
+	atomic_store_explicit(&profile_sites, mem, memory_order_relaxed);
 	return true;
 }
 
@@ -66,11 +66,12 @@ unsigned int site_find(const uintptr_t *pc, unsigned int depth, uint64_t bytes)
 {
 	uint32_t step = step_of(bytes);
 	uint64_t hash = hash_of(pc, depth, step);
+	struct profile_site *table = profile_table();
 
 	debug_assert(depth <= PROFILE_STACK_DEPTH && bytes);
 	for (unsigned int i = 0; i < PROBES; i++) {
 		unsigned int at = 1 + (unsigned int)((hash + i) % (PROFILE_SITES - 1));
-		struct profile_site *s = &profile_sites[at];
+		struct profile_site *s = &table[at];
 		uint64_t old = 0;
 
 		if (atomic_compare_exchange_strong_explicit(
@@ -84,13 +85,13 @@ unsigned int site_find(const uintptr_t *pc, unsigned int depth, uint64_t bytes)
 		if (old == hash && is_same(s, pc, depth, step))
 			return at;
 	}
-	atomic_store_explicit(&profile_sites[0].ready, 1, memory_order_relaxed);
+	atomic_store_explicit(&table[0].ready, 1, memory_order_relaxed);
 	return 0;
 }
 
 void site_count(unsigned int site, unsigned int n, uint64_t bytes)
 {
-	struct profile_site *s = &profile_sites[site];
+	struct profile_site *s = &profile_table()[site];
 
 	atomic_fetch_add_explicit(&s->allocs, n, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->alloc_bytes, n * bytes, memory_order_relaxed);
@@ -98,7 +99,7 @@ void site_count(unsigned int site, unsigned int n, uint64_t bytes)
 
 void site_uncount(unsigned int site, unsigned int n, uint64_t bytes)
 {
-	struct profile_site *s = &profile_sites[site];
+	struct profile_site *s = &profile_table()[site];
 
 	atomic_fetch_add_explicit(&s->frees, n, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->free_bytes, n * bytes, memory_order_relaxed);
@@ -106,7 +107,7 @@ void site_uncount(unsigned int site, unsigned int n, uint64_t bytes)
 
 bool site_read(unsigned int site, struct profile_counts *c)
 {
-	struct profile_site *s = &profile_sites[site];
+	struct profile_site *s = &profile_table()[site];
 	uint64_t frees, free_bytes;
 
 	if (!atomic_load_explicit(&s->ready, memory_order_acquire)) /* I6 */

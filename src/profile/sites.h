@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts of samples by stack and size; see sites.c. */
+/* Counts of samples by stack and size; see sites.c. Any thread and any signal handler may call
+ * these functions but sites_init(): they take no lock and allocate nothing. */
 #ifndef PROFILE_SITES_H
 #define PROFILE_SITES_H
 
@@ -22,10 +23,19 @@ struct profile_site {
 	uintptr_t pc[PROFILE_STACK_DEPTH];
 };
 
-/* NULL: there was no start. [0]: samples that no site was left for, without a stack. */
-extern struct profile_site *profile_sites;
+/*
+ * NULL: there was no start. [0]: samples that no site was left for, without a stack.
+ * Synchronization: relaxed: nothing was written to the memory before.
+ */
+extern _Atomic(struct profile_site *) profile_sites;
 
-/* False: no memory. */
+static inline struct profile_site *profile_table(void)
+{
+	return atomic_load_explicit(&profile_sites, memory_order_relaxed);
+}
+
+/* Maps the table, if there is none. One thread at a time calls it, not in a signal handler.
+ * False: no memory. */
 bool sites_init(void);
 /* The index of the site for a stack and a size. */
 unsigned int site_find(const uintptr_t *pc, unsigned int depth, uint64_t bytes);

@@ -62,6 +62,7 @@ enum { TICKS_TO_KFENCE = 16 };
 
 struct slab_profile slab_profile;
 
+/* Synchronization: relaxed. */
 static _Atomic uint64_t random_state;
 
 void slab_profile_seed(uint64_t seed)
@@ -69,7 +70,7 @@ void slab_profile_seed(uint64_t seed)
 	atomic_fetch_xor_explicit(&random_state, seed, memory_order_relaxed);
 }
 
-/* Each call has a state of its own, so the generator needs no lock. */
+/* Each call takes a state that no other call gets, so the generator needs no lock. */
 static uint64_t random_bits(void)
 {
 	uint64_t x = atomic_fetch_add_explicit(&random_state, 0x9e3779b97f4a7c15,
@@ -175,7 +176,7 @@ static bool wind(struct kmem_cache *s, unsigned int node, unsigned int cpu, uint
 		 struct slab_next next)
 {
 	unsigned int most = longest();
-	/* Else nothing is known of the allocation after @most others. */
+	/* Where the countdown ends earlier, the allocation behind it is drawn anew. */
 	bool sample = next.others < most;
 
 	if (!pcpu_array_wind_cpu(slab_array(s, node), cpu, header,
@@ -193,7 +194,8 @@ struct slab_draw slab_profile_draw(const struct kmem_cache *s, unsigned int node
 	if (d.sample && d.cpu < pcpu.nr_ids)
 		d.level = noted_level(s, node, d.cpu);
 	d.next = slab_profile_next(s);
-	/* Nothing is known of this allocation: it is the first one of those that are drawn. */
+	/* The countdown ended before a sample was due. So this allocation is the first one of
+	 * those that the new number counts. */
 	if (!d.sample && !d.next.others) {
 		d.sample = true;
 		d.level = d.next.level;
@@ -208,14 +210,15 @@ bool slab_profile_wind(struct kmem_cache *s, unsigned int node, uint64_t header,
 	return draw->cpu < pcpu.nr_ids && wind(s, node, draw->cpu, header, draw->next);
 }
 
-/* Whether an array has a countdown that was drawn: since it is open. */
+/* Whether an array has a countdown that was drawn: an open array has one. */
 static bool is_armed(const struct pcpu_array *a)
 {
 	return atomic_load_explicit(&a->capacity, memory_order_relaxed) ||
 	       pcpu_array_count(pcpu_array_header(a));
 }
 
-/* Again if the array is in use meanwhile, but not if it is stopped. */
+/* Draws and winds an array's countdown. Tries again if a thread uses the array meanwhile, but
+ * not if the array is stopped. */
 static void arm(struct kmem_cache *s, unsigned int node, unsigned int cpu)
 {
 	uint64_t h;

@@ -234,6 +234,26 @@ def check_ps(test):
     process.communicate("\n")
 
 
+def check_names(test):
+    """A program's name may have any bytes, and be cut off in the middle of a character."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder.encode(), b"\x1b[7m" + "\u00e4".encode() * 8)
+        shutil.copy(test.victim, path)
+        process = Test(test.tool, path, test.preload or "-", 0).started("quiet")
+        name = "?[7m" + "\u00e4" * 5 + "?"  # the 15 bytes that the system keeps
+        line = [l for l in test.shown("ps").splitlines() if name in l]
+        heading = test.shown("ps").splitlines()[0]
+        expect(len(line) == 1, f"{heading}\n{line}")
+        mode = re.search(r" (rseq|fallback) ", line[0])
+        expect(mode and mode.start(1) == heading.index("MODE"), f"{heading}\n{line}")
+        expect([p["program"] for p in test.json("ps")["processes"] if p["pid"] == process.pid] == [name],
+               "its name in JSON")
+        expect(f'program="{name}"' in test.shown("metrics", process.pid), "its name in metrics")
+        _, _, err = test.look("attr", process.pid, "nosuch")
+        expect(f"process {process.pid} ({name}): " in err, f"{err!r}")
+        process.communicate("\n")
+
+
 def check_unreadable(test, prefix):
     """The sentence about one process, and about two: in a namespace that has no others."""
     alone = ["unshare", "--pid", "--fork", "--mount-proc"]
@@ -432,7 +452,7 @@ def main():
     test = Test(tool, victim, library, seconds)
     test.linked = lambda: victim if "static" in os.path.basename(victim) else f"libukmem.so.{version}"
     {"same": check_same, "same_nodes": check_same_nodes, "same_debugged": check_same_debugged,
-     "same_fallback": check_same_fallback, "json": check_json, "commands": check_commands, "ps": check_ps,
+     "same_fallback": check_same_fallback, "json": check_json, "commands": check_commands, "ps": check_ps, "names": check_names,
      "strangers": check_strangers, "storm": check_storm, "restless": check_restless,
      "replaced": check_replaced}[kind.partition(".")[0]](test)
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks the page of `ukmem map PID`.
 
-usage: map_test.py TOOL VICTIM LIBRARY|- sums|nodes|debugged|snapshots|storm|coarse|browser
+usage: map_test.py TOOL VICTIM LIBRARY|- sums|nodes|debugged|guarded|snapshots|storm|coarse|browser
 """
 
 import html.parser
@@ -87,10 +87,12 @@ def sums_of(snapshot):
         expect(left == 0, f"{left} pages are in no cell")
     cached = sum(c["cached_bytes"] for c in snapshot["caches"] if not c["own"])
     metadata = sum(part["bytes"] for part in snapshot["metadata"])
-    active = (uses[SLAB] + uses[OWN] + uses[LARGE] + uses[PAGES]) * page + snapshot["aside_bytes"]
-    retained = (uses[PAGESET] + uses[DIRTY]) * page
-    return {"allocated": objects - cached + uses[LARGE] * page, "active": active,
-            "resident": in_memory * page + metadata + snapshot["aside_bytes"],
+    guarded = snapshot["guarded"]
+    active = ((uses[SLAB] + uses[OWN] + uses[LARGE] + uses[PAGES]) * page + snapshot["aside_bytes"] +
+              guarded["in_use"])
+    retained = (uses[PAGESET] + uses[DIRTY]) * page + guarded["touched"] - guarded["in_use"]
+    return {"allocated": objects - cached + uses[LARGE] * page + guarded["objects"], "active": active,
+            "resident": in_memory * page + metadata + snapshot["aside_bytes"] + guarded["touched"],
             "retained": retained, "mapped": active + retained, "metadata": metadata}, uses
 
 
@@ -129,6 +131,17 @@ def check_nodes(test):
 
 def check_debugged(test):
     check_sums(test, "slab_debug:FZPU")
+
+
+def check_guarded(test):
+    """KFENCE's objects lie in no zone, and are part of the sums."""
+    process = test.started("quiet", conf="kfence_sample_interval:1,kfence_num_objects:20")
+    snapshot = map_of(test, process.pid)[0]["snapshots"][0]
+    guarded = snapshot["guarded"]
+    expect(0 < guarded["objects"] < guarded["in_use"] <= guarded["touched"], f"{guarded}")
+    sums, _ = sums_of(snapshot)
+    expect(sums == snapshot["gauges"], f"{sums}, not {snapshot['gauges']}")
+    process.communicate("\n")
 
 
 def check_snapshots(test):
@@ -225,7 +238,8 @@ def check_browser(test):
     if not browser:
         print("SKIP: chromium is not installed")
         return
-    process = test.started("quiet")
+    # With objects of KFENCE, as users have it.
+    process = test.started("quiet", conf="kfence_sample_interval:1")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "heap.html")
         test.shown("map", process.pid, "-o", path, "--interval", "0.05", "--count", "2")

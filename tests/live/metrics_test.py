@@ -47,6 +47,22 @@ def parse(text):
     return {f["name"]: f for f in json.loads(done.stdout)}
 
 
+def check_classic(test, pid):
+    """The format before OpenMetrics has the same samples, and nothing that promtool complains about."""
+    text, new = test.shown("metrics", pid, "--format", "text"), test.shown("metrics", pid)
+    samples = [[line for line in t.splitlines() if not line.startswith("#")] for t in (text, new)]
+    expect(samples[0] == samples[1], "the samples differ")
+    names = {re.match(r"\w+", line)[0] for line in samples[0]}
+    for what in ("TYPE", "HELP"):
+        expect(names == set(re.findall(rf"^# {what} (\w+) ", text, re.M)), f"{what}: not of the samples")
+    if not shutil.which("promtool"):
+        print("promtool is not installed: the text is not shown to it")
+        return
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    expect(done.returncode == 0 and not done.stdout, f"promtool: {done.returncode}: {done.stdout}")
+
+
 def only(family):
     expect(len(family["samples"]) == 1, f"{family}")
     return family["samples"][0][2]
@@ -87,12 +103,14 @@ def check_metrics(test):
     expect(all(vmstat[name] == value for name, value in events.items()) and
            set(vmstat) - set(events) == {"nr_free_pages", "nr_free_dirty", "nr_present_pages"},
            f"{events}")
+    check_classic(test, pid)
     process.communicate("\n")
 
 
-def get(url):
+def get(url, accept="application/openmetrics-text; version=1.0.0, text/plain;q=0.5"):
     try:
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        request = urllib.request.Request(url, headers={"Accept": accept})
+        with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, None, None
@@ -112,6 +130,9 @@ def check_listen(test):
     status, kind, text = get(url[0])
     expect(status == 200 and kind.startswith("application/openmetrics-text"), f"{status}, {kind}")
     expect(text == test.shown("metrics", process.pid), "not what the command prints")
+    status, kind, text = get(url[0], "*/*")
+    expect(status == 200 and kind.startswith("text/plain; version=0.0.4"), f"{status}, {kind}")
+    expect(text == test.shown("metrics", process.pid, "--format", "text"), "the format before")
     expect(get(url[0] + "x")[0] == 404, "a page that there is not")
     port = url[0].split(":")[2].partition("/")[0]
     code, _, err = test.look("metrics", process.pid, "--listen", port)
@@ -208,7 +229,7 @@ def check_watch(test):
     process = test.started("quiet")
     pid = process.pid
     gauges = test.json("gauges", pid)["gauges"]
-    for wrong in ("", "x", "0%", "101%", "-1", "1Q", "nan%", "99999999999999999999"):
+    for wrong in ("", "x", "0", "0%", "101%", "-1", "1Q", "nan%", "99999999999999999999"):
         code, out, err = test.look("watch", pid, f"--limit={wrong}")
         expect(code == 2 and not out and "--limit" in err, f"{wrong}: {code}: {err}")
     expect(test.look("watch", pid, "--limit=1", "--gauge=x")[0] == 2, "no such gauge")

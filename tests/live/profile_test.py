@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem profile dump PID`: planted sites are found, with their sizes.
 
-usage: profile_test.py TOOL|- PROGRAM LIBRARY|- sites|formats|control|refusals|pprof|flame|browser|file
+usage: profile_test.py TOOL|- PROGRAM LIBRARY|- sites|formats|control|refusals|growth|files|pprof|flame|browser|file
 
 PROGRAM (sampled.c) runs on LIBRARY, preloaded; "-": it is linked with the library.
 """
@@ -43,7 +43,8 @@ class Program:
         self.path = program
         if library != "-":
             env["LD_PRELOAD"] = library
-        self.process = subprocess.Popen([program], env=env, stdin=subprocess.PIPE,
+        command = program if isinstance(program, list) else [program]
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
         self.pid = str(self.process.pid)
         self.wait()
@@ -101,6 +102,63 @@ def check_sites(tool, program):
     near(more["planted_hot"], MANY * OBJECT, "growth")
     expect("planted_cold" not in more, f"growth: {more}")
     program.end()
+
+
+def check_growth(tool, program):
+    """What shrank since an earlier dump is below zero in the text, and nowhere a huge number."""
+    number = r"-?\d+"
+    row = re.compile(rf"({number}): ({number}) \[({number}): ({number})\] @(.*)")
+    text = dump(tool, "--format", "heap", program.pid).decode()
+    sites, maps = text.split("MAPPED_LIBRARIES:")
+    with tempfile.TemporaryDirectory() as folder:
+        # As if three times as much had been in use.
+        before = os.path.join(folder, "before.heap")
+        with open(before, "w", encoding="utf-8") as file:
+            file.write(row.sub(lambda m: f"{3 * int(m[1])}: {3 * int(m[2])} [{m[3]}: {m[4]}] @{m[5]}",
+                               sites) + "MAPPED_LIBRARIES:" + maps)
+        grown = dump(tool, "--format", "heap", "--growth", before, program.pid).decode()
+        expect(dump(tool, "--format", "folded", "--growth", before, program.pid) == b"", "it shrank")
+    now = [[int(n) for n in m.groups()[:4]] for m in row.finditer(sites)]
+    rows = [[int(n) for n in m.groups()[:4]] for m in row.finditer(grown)]
+    # The first row has the sums.
+    for found, exact in zip(rows[0], (-2 * now[0][0], -2 * now[0][1])):
+        expect(abs(found - exact) <= len(rows) + 0.01 * abs(exact), f"{rows[0]}, not {exact}")
+    expect(len(rows) > 2 and all(r[0] <= 0 and r[1] <= 0 and r[2] == r[3] == 0 for r in rows), grown)
+    program.go_on()
+    program.wait()
+    program.end()
+
+
+def check_files(tool, path, library):
+    """Names come from the files that the process sees, not from others of the same paths."""
+    with tempfile.TemporaryDirectory() as folder:
+        conf = f"profile:1,profile_interval:{INTERVAL},profile_file:{folder}/%p.heap"
+        # Deleted, and another one in its place: root alone gets to what is mapped.
+        copy = shutil.copy(path, os.path.join(folder, "replaced"))
+        program = Program([copy], library, conf)
+        os.unlink(copy)
+        shutil.copy("/bin/true", copy)
+        names = folded(dump(tool, "--format", "folded", program.pid))
+        expect("planted_hot" in names or os.geteuid(), f"{names}")
+        expect("main" not in names, f"of another file: {names}")
+        program.process.kill()
+        program.process.wait()
+        # In a container, here a mount namespace.
+        seen = os.path.join(folder, "seen")
+        os.mkdir(seen)
+        shutil.copy("/bin/true", os.path.join(seen, "program"))
+        os.mkdir(os.path.join(folder, "own"))
+        shutil.copy(path, os.path.join(folder, "own", "program"))
+        alone = ["unshare", "--map-root-user", "--mount"]
+        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+            print("SKIP: no mount namespace can be made here")
+            return
+        program = Program([*alone, "sh", "-c", f"mount --bind {folder}/own {seen} && exec {seen}/program"],
+                          library, conf)
+        live = folded(dump(tool, "--format", "folded", program.pid))
+        near(live["planted_hot"], MANY * OBJECT, "in a container")
+        program.process.kill()
+        program.process.wait()
 
 
 def fields(data):
@@ -375,11 +433,13 @@ def main():
         return check_file(path, library)
     if test == "refusals":
         return check_refusals(tool, path, library)
+    if test == "files":
+        return check_files(tool, path, library)
     if test == "control":
         return check_control(tool, path, library)
     heap = os.path.join(tempfile.mkdtemp(), "%p.heap")
     program = Program(path, library, f"profile:1,profile_interval:{INTERVAL},profile_file:{heap}")
-    {"sites": check_sites, "formats": check_formats, "pprof": check_pprof,
+    {"sites": check_sites, "formats": check_formats, "pprof": check_pprof, "growth": check_growth,
      "flame": check_flame, "browser": check_browser}[test](tool, program)
     with open(heap.replace("%p", program.pid), encoding="utf-8") as file:
         text = file.read()

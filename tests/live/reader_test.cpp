@@ -12,6 +12,8 @@
 #include "fake_process.h"
 #include "live/forms.h"
 #include "live/map.h"
+#include "live/metrics.h"
+#include "live/printable.h"
 #include "unit/kfence_shim.h"
 #include "unit/printed.h"
 
@@ -55,6 +57,55 @@ TEST_F(LiveReader, AttributesAreTheLibrarys)
 		}
 	}
 	EXPECT_GT(compared, 1000u);
+}
+
+/* Prometheus takes a counter that falls for a new beginning, and counts all of it again. */
+TEST(LiveMetrics, CountersDoNotFall)
+{
+	live::snapshot before = {}, now = {};
+	const auto add = [](live::snapshot &s, const char *name, uint64_t allocs,
+			    uint64_t frees) {
+		live::cache c = {};
+
+		c.at = s.caches.size() + 1;
+		c.name = name;
+		c.allocs = allocs;
+		c.frees = frees;
+		s.caches.push_back(c);
+	};
+
+	add(before, "same", 100, 90);
+	add(now, "same", 101, 88); /* three in use seemed to be more */
+	add(before, "anew", 100, 90);
+	add(now, "anew", 5, 3);
+	add(before, "first", 100, 90);
+	add(now, "second", 100, 80);
+	before.vmstat = { { "pgfree", 7 }, { "nr_free_pages", 7 } };
+	now.vmstat = { { "pgfree", 6 }, { "nr_free_pages", 6 } };
+	before.large_allocs = 4;
+	now.large_allocs = 3;
+	live::keep_counters(before, now);
+	EXPECT_EQ(now.caches[0].frees, 90u);
+	EXPECT_EQ(now.caches[1].frees, 3u);
+	EXPECT_EQ(now.caches[2].frees, 80u);
+	EXPECT_EQ(now.vmstat[0].value, 7u);
+	EXPECT_EQ(now.vmstat[1].value, 6u);
+	EXPECT_EQ(now.large_allocs, 4u);
+}
+
+TEST(LiveText, IsPrintable)
+{
+	EXPECT_EQ(live::printable("a b~"), "a b~");
+	EXPECT_EQ(live::printable("\x1b[7m\t\x7f\n"), "?[7m???");
+	EXPECT_EQ(live::printable("\u00e4\u20ac\U0001f600"), "\u00e4\u20ac\U0001f600");
+	EXPECT_EQ(live::printable("\xc3"), "?") << "cut off";
+	EXPECT_EQ(live::printable("\xe2\x82x"), "??x");
+	EXPECT_EQ(live::printable("\xc2\x9b"), "??") << "a control character of two bytes";
+	EXPECT_EQ(live::printable("\xc1\xa1\xe0\x80\xa0\xf0\x80\x80\xa0"), "?????????")
+		<< "too long";
+	EXPECT_EQ(live::printable("\xed\xa0\x80\xf4\x90\x80\x80\xff"), "????????");
+	EXPECT_EQ(live::padded("\u00e4b", 4), "\u00e4b  ");
+	EXPECT_EQ(live::padded("abcde", 4), "abcde");
 }
 
 TEST_F(LiveReader, CountsAreTheLibrarys)

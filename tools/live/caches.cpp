@@ -9,6 +9,7 @@
 
 #include "live/heap.h"
 #include "live/pops.h"
+#include "live/printable.h"
 
 namespace live
 {
@@ -138,7 +139,7 @@ cache cache_reader::describe(const record &d) const
 	cache c = {};
 
 	c.at = d.where;
-	c.name = d.text("name");
+	c.name = printable(d.text("name"));
 	c.own = std::find(own.begin(), own.end(), d.where) != own.end();
 	c.size = d.get("size");
 	c.object_size = d.get("object_size");

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "live/memory.h"
+#include "live/printable.h"
 #include "live/process.h"
 
 namespace live
@@ -208,7 +209,7 @@ std::string control::ask(const std::string &request)
 	if (end == std::string::npos)
 		throw error(reason::refused, "its reply is not complete");
 	if (!first.compare(0, wrong.size(), wrong))
-		throw error(reason::refused, first.substr(wrong.size()));
+		throw error(reason::refused, printable(first.substr(wrong.size())));
 	if (first != ok)
 		throw error(reason::refused, "its reply is of another version of ukmem");
 	return reply.substr(end + 1);
@@ -240,7 +241,7 @@ std::vector<std::string> control::verify()
 	std::vector<std::string> findings;
 
 	for (std::string line; std::getline(in, line);)
-		findings.push_back(line);
+		findings.push_back(printable(line));
 	return findings;
 }
 

@@ -2,6 +2,7 @@
 #include "live/metrics.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,12 @@
 namespace live
 {
 
-const char *const metrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const char *metrics_type(metrics_format format)
+{
+	return format == metrics_format::OPEN
+		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+		       : "text/plain; version=0.0.4; charset=utf-8";
+}
 
 namespace
 {
@@ -21,8 +27,13 @@ using labels = std::vector<std::pair<const char *, std::string>>;
 class writer
 {
       public:
+	explicit writer(metrics_format format) : open(format == metrics_format::OPEN)
+	{
+	}
+
 	/* @type: "gauge", "counter" or "info", whose samples have the suffix that goes with it.
-	 */
+	 * In OpenMetrics the family has none; the format before names families by their
+	 * samples, and has neither units nor infos. */
 	void family(const std::string &name, const char *type, const char *unit,
 		    const char *help)
 	{
@@ -33,10 +44,14 @@ class writer
 			sample_name += "_total";
 		else if (kind == "info")
 			sample_name += "_info";
-		text += "# TYPE " + name + " " + kind + "\n";
-		if (*unit)
-			text += "# UNIT " + name + " " + unit + "\n";
-		text += "# HELP " + name + " " + help + "\n";
+
+		const std::string &of = open ? name : sample_name;
+
+		text += "# TYPE " + of + " " + (!open && kind == "info" ? "gauge" : kind) +
+			"\n";
+		if (open && *unit)
+			text += "# UNIT " + of + " " + unit + "\n";
+		text += "# HELP " + of + " " + help + "\n";
 	}
 
 	void sample(const labels &of, uint64_t value)
@@ -54,7 +69,7 @@ class writer
 
 	std::string end()
 	{
-		return std::move(text) + "# EOF\n";
+		return std::move(text) + (open ? "# EOF\n" : "");
 	}
 
       private:
@@ -70,6 +85,7 @@ class writer
 		return out;
 	}
 
+	const bool open;
 	std::string text, sample_name;
 };
 
@@ -177,9 +193,33 @@ void write_zones(writer &w, const snapshot &s)
 
 } // namespace
 
-std::string metrics(const snapshot &s, const mode &m, const std::string &program)
+void keep_counters(const snapshot &before, snapshot &now)
 {
-	writer w;
+	std::map<address, const cache *> old;
+
+	for (const cache &c : before.caches)
+		old[c.at] = &c;
+	for (cache &c : now.caches) {
+		const auto found = old.find(c.at);
+
+		/* Allocations never fall but in a cache that took the place of another one. */
+		if (found == old.end() || found->second->name != c.name ||
+		    found->second->allocs > c.allocs)
+			continue;
+		c.frees = std::max(c.frees, found->second->frees);
+		c.allocs_fast = std::max(c.allocs_fast, found->second->allocs_fast);
+	}
+	for (counter &c : now.vmstat)
+		for (const counter &o : before.vmstat)
+			if (o.name == c.name && !is_amount(c.name))
+				c.value = std::max(c.value, o.value);
+	now.large_allocs = std::max(now.large_allocs, before.large_allocs);
+}
+
+std::string metrics(const snapshot &s, const mode &m, const std::string &program,
+		    metrics_format format)
+{
+	writer w(format);
 
 	w.family("ukmem", "info", "", "The process, its library, and how the library works.");
 	w.sample({ { "program", program },

@@ -16,6 +16,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "live/printable.h"
+
 namespace fs = std::filesystem;
 
 namespace live
@@ -343,8 +345,11 @@ std::string process::program() const
 	std::ifstream in(proc(pid, "comm"));
 	std::string name;
 
-	std::getline(in, name);
-	return name;
+	/* A name may have a newline. */
+	std::getline(in, name, '\0');
+	if (!name.empty() && name.back() == '\n')
+		name.pop_back();
+	return printable(name);
 }
 
 std::string process_memory::text(address from, size_t max)

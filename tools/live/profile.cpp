@@ -88,8 +88,9 @@ heap_profile read_profile(process_memory &memory, const layout &l)
 
 	if (sites.all.empty())
 		throw error(reason::not_ready,
-			    "it was never profiled: start it with UKMEM_CONF=profile:1, or let "
-			    "it call ukmem_profile_start()");
+			    "it was never profiled: let it begin with 'ukmem profile start "
+			    "PID', which needs live:1 in its\nUKMEM_CONF, or start it with "
+			    "profile:1 there");
 	p.on = sites.on;
 	p.interval = sites.interval;
 	p.depth = l.constant("PROFILE_STACK_DEPTH");
@@ -167,22 +168,22 @@ heap_profile growth(const heap_profile &now, const heap_profile &before)
 std::string profile_text(const heap_profile &p)
 {
 	std::ostringstream sites, out;
-	unsigned long long sum[4] = {};
+	long long sum[4] = {};
 
 	for (const auto &[stack, c] : p.stacks) {
-		if (c.allocs <= 0)
+		/* Of growth: what was only freed has a size, too. */
+		const double size = c.allocs > 0 ? c.alloc_bytes / c.allocs
+				    : c.live < 0 ? c.live_bytes / c.live
+						 : 0;
+
+		if (size <= 0)
 			continue;
 
-		const double probability =
-			1 / allocations_for_sample(c.alloc_bytes / c.allocs, p.interval);
-		const unsigned long long n[4] = {
-			static_cast<unsigned long long>(std::llround(c.live * probability)),
-			static_cast<unsigned long long>(
-				std::llround(c.live_bytes * probability)),
-			static_cast<unsigned long long>(std::llround(c.allocs * probability)),
-			static_cast<unsigned long long>(
-				std::llround(c.alloc_bytes * probability))
-		};
+		const double probability = 1 / allocations_for_sample(size, p.interval);
+		const long long n[4] = { std::llround(c.live * probability),
+					 std::llround(c.live_bytes * probability),
+					 std::llround(c.allocs * probability),
+					 std::llround(c.alloc_bytes * probability) };
 
 		for (int i = 0; i < 4; i++)
 			sum[i] += n[i];

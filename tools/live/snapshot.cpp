@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "live/heap.h"
+#include "live/printable.h"
 
 namespace live
 {
@@ -165,6 +166,8 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 	gauges &g = s.gauges;
 
 	s.aside = aside;
+	s.guarded.in_use = pages_to_bytes(h, kfence.in_use);
+	s.guarded.touched = pages_to_bytes(h, kfence.touched);
 	g.mapped = g.active = aside;
 	for (const zone &z : s.zones) {
 		const uint64_t in_program = z.used - z.pageset_pages;
@@ -174,8 +177,13 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 		g.retained += pages_to_bytes(h, kept);
 		g.active += pages_to_bytes(h, in_program);
 	}
-	for (const cache &c : s.caches)
+	for (const cache &c : s.caches) {
+		const auto found = kfence.by_cache.find(c.at);
+
 		g.allocated += c.own ? 0 : c.all.inuse * c.size;
+		s.guarded.objects +=
+			found == kfence.by_cache.end() || c.own ? 0 : found->second * c.size;
+	}
 	g.mapped += pages_to_bytes(h, kfence.touched);
 	g.active += pages_to_bytes(h, kfence.in_use);
 	g.retained += pages_to_bytes(h, kfence.touched - kfence.in_use);
@@ -290,9 +298,9 @@ live::mode reader::mode()
 	m.version = s->l.version;
 	m.library = s->lib.file;
 	m.name = pcpu.get("limit") ? "rseq" : "fallback";
-	m.reason = s->memory.text(words.get("reason"));
-	m.index_kind = s->memory.text(words.get("index_kind"));
-	m.self_test = s->memory.text(words.get("self_test"));
+	m.reason = printable(s->memory.text(words.get("reason")));
+	m.index_kind = printable(s->memory.text(words.get("index_kind")));
+	m.self_test = printable(s->memory.text(words.get("self_test")));
 	return m;
 }
 

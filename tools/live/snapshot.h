@@ -134,7 +134,12 @@ struct snapshot {
 	std::vector<counter> vmstat; /**< in the order of the library's own table */
 	uint64_t large_allocs = 0, large_blocks = 0, large_bytes = 0;
 	live::gauges gauges;
-	uint64_t aside = 0;	       /**< GAUGES: bytes of pages aside, in use */
+	uint64_t aside = 0; /**< GAUGES: bytes of pages aside, in use */
+	/** GAUGES: bytes of KFENCE's pool, which lies in no zone: of objects in use, of the
+	 * pages that these have, and of all pages that were ever used. */
+	struct {
+		uint64_t objects = 0, in_use = 0, touched = 0;
+	} guarded;
 	std::vector<counter> metadata; /**< RESIDENT: what the gauge metadata consists of */
 
 	const cache *find(const std::string &name) const;

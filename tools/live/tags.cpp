@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "live/heap.h"
+#include "live/printable.h"
 
 namespace live
 {
@@ -37,8 +38,8 @@ bool read_site(process_memory &memory, const layout &l, const record &all, addre
 							   i * all.get("stride")));
 	if (!memory.read(pieces))
 		return false;
-	site.file = memory.text(tag.get("file"), longest_text);
-	site.function = memory.text(tag.get("function"), longest_text);
+	site.file = printable(memory.text(tag.get("file"), longest_text));
+	site.function = printable(memory.text(tag.get("function"), longest_text));
 	site.line = tag.get("line");
 	site.bytes = site.objects = 0;
 	for (uint64_t i = 0; i < copies; i++) {

@@ -23,7 +23,8 @@ const std::vector<column> cache_columns = {
 	{ "cached", "CACHED", "free objects in CPUs' arrays and shared queues", 'e',
 	  kind::COUNT, 7, 9 },
 	{ "size", "SIZE", "bytes of an object", 's', kind::SIZE, 5, 4 },
-	{ "slab_objects", "OBJ/SLAB", "objects of a slab", 'b', kind::COUNT, 8, 10 },
+	{ "slab_objects", "OBJ/SLAB", "objects of a slab, on the average", 'b', kind::COUNT, 8,
+	  10 },
 	{ "slabs", "SLABS", "slabs", 'l', kind::COUNT, 6, 8 },
 	{ "memory", "MEMORY", "bytes of the slabs", 'c', kind::BYTES, 6, 0 },
 	{ "waste", "WASTE", "of these, bytes that no object in use has", 'w', kind::BYTES, 6,
@@ -143,6 +144,12 @@ uint64_t memory_of(const cache &c, const snapshot &s)
 	return c.all.pages * s.page_size;
 }
 
+/* Slabs of a cache may be of several sizes. Without any: of the next one. */
+uint64_t objects_of_slab(const cache &c)
+{
+	return c.all.slabs ? (c.all.objects + c.all.slabs / 2) / c.all.slabs : c.slab_objects;
+}
+
 uint64_t waste_of(const cache &c, const snapshot &s)
 {
 	const uint64_t memory = memory_of(c, s);
@@ -174,13 +181,14 @@ void make_caches(table &t, const interval &between, const std::string &prefix)
 
 		if (!begins_with(c.name, prefix))
 			continue;
-		t.rows.push_back({ { known(c.all.inuse), known(c.all.objects),
-				     share(c.all.inuse, c.all.objects), known(c.all.cached),
-				     known(c.size), known(c.slab_objects), known(c.all.slabs),
-				     known(memory_of(c, now)), known(waste_of(c, now)),
-				     between.rate(n.all), between.part(n.fast, n.all),
-				     value{ true, 0, safe_text(c.name) } },
-				   0 });
+		t.rows.push_back(
+			{ { known(c.all.inuse), known(c.all.objects),
+			    share(c.all.inuse, c.all.objects), known(c.all.cached),
+			    known(c.size), known(objects_of_slab(c)), known(c.all.slabs),
+			    known(memory_of(c, now)), known(waste_of(c, now)),
+			    between.rate(n.all), between.part(n.fast, n.all),
+			    value{ true, 0, safe_text(c.name) } },
+			  0 });
 	}
 }
 
