@@ -64,7 +64,7 @@ enum {
 	LASTS_BYTES = 4096,  /* the same in bytes, but at least one */
 	LASTS_LONG = 4,	     /* times as many: the array can do with half its slots */
 	FEW = 8,	     /* slots of an array that has few; of smaller objects more: */
-	FEW_BYTES = 1 << 17, /* so many bytes, but not more slots than so many: */
+	FEW_BYTES = 1 << 16, /* so many bytes, but not more slots than so many: */
 	FEW_MOST = 512,
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */

@@ -316,7 +316,7 @@ TEST(SlabCapacityTest, AFewSlotsSoonBecomeMany)
 		using Slots = std::vector<size_t>;
 
 		EXPECT_EQ(growth_of(kSize), (Slots{ 64, 256, 512, 1024 }));
-		EXPECT_EQ(growth_of(2048), (Slots{ 16, 64, 128, 256 }));
+		EXPECT_EQ(growth_of(2048), (Slots{ 16, 32, 64, 128 }));
 		EXPECT_EQ(growth_of(65536), (Slots{ 1, 4, 8, 16 }));
 	});
 }
