@@ -64,8 +64,7 @@ enum {
 	LASTS_BYTES = 4096,  /* the same in bytes, but at least one */
 	LASTS_LONG = 4,	     /* times as many: the array can do with half its slots */
 	FEW = 8,	     /* slots of an array that has few; of smaller objects more: */
-	FEW_BYTES = 1 << 16, /* so many bytes, but not more slots than so many: */
-	FEW_MOST = 512,
+	FEW_BYTES = 1 << 16, /* so many bytes, at most MODEST slots */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };
@@ -97,26 +96,6 @@ static unsigned int mixed(uint8_t last)
 	return last / MOVED_MIXED_ONE;
 }
 
-/*
- * The slots of an array that still has few. What a slow path finds cold in a processor's caches
- * makes it the slowest of a thousand operations, and most of them are those of such arrays.
- */
-static unsigned int few_of(const struct kmem_cache *s)
-{
-	return min_uint(max_uint(FEW_BYTES / s->size, FEW), FEW_MOST);
-}
-
-/* The slots by which an array of @capacity grows: it doubles, and while it has few it becomes
- * four times as large. */
-static unsigned int step_from(const struct kmem_cache *s, unsigned int capacity)
-{
-	unsigned int few = few_of(s), more = capacity;
-
-	if (capacity < few)
-		more = max_uint(more, min_uint(3 * capacity, few - capacity));
-	return min_uint(more, slab_step(s));
-}
-
 /* Notes a refill or flush (@move). Result: the slots by which the array should grow. */
 static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			   unsigned int capacity, uint8_t move)
@@ -142,7 +121,7 @@ static unsigned int growth(const struct kmem_cache *s, struct pcpu_array *a,
 			return 0;
 		max = min_uint(max, modest);
 	}
-	return capacity < max ? min_uint(step_from(s, capacity), max - capacity) : 0;
+	return capacity < max ? min_uint(min_uint(capacity, slab_step(s)), max - capacity) : 0;
 }
 
 /* The slots that every class has a right to, because an array without slots takes a lock for
@@ -192,6 +171,15 @@ static uint32_t pops_since_move(const struct kmem_cache *s, unsigned int node,
 
 	__atomic_store_n(noted, now, __ATOMIC_RELAXED);
 	return (now - before) & PCPU_ARRAY_POPS_MASK;
+}
+
+/*
+ * Whether an array has few slots. What a slow path finds cold in a processor's caches makes
+ * it the slowest of a thousand operations, and most of them are those of such arrays.
+ */
+static bool has_few(const struct kmem_cache *s, unsigned int capacity)
+{
+	return capacity < min_uint(max_uint(FEW_BYTES / s->size, FEW), MODEST);
 }
 
 /* The pops after which an array of @capacity need not grow. A few pops of an array of one or
@@ -365,7 +353,7 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 			narrow(s, array, cpu, capacity, (uint16_t)less);
 		return atomic_load_explicit(&a->capacity, memory_order_relaxed);
 	}
-	if (!more || !pay(s, cpu, more, capacity < few_of(s), !capacity && guaranteed(s)))
+	if (!more || !pay(s, cpu, more, has_few(s, capacity), !capacity && guaranteed(s)))
 		return capacity;
 	if (!capacity)
 		slab_profile_arm_new(s, node, cpu);

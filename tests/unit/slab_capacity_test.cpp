@@ -280,47 +280,6 @@ TEST(SlabCapacityTest, AnArrayOfOneSlotDoesNotLast)
 	});
 }
 
-/* The numbers of slots that the array of a class has, one after the other. */
-std::vector<size_t> growth_of(size_t size)
-{
-	const Lasting program(size);
-	std::vector<size_t> seen;
-	std::vector<void *> p;
-	const auto look = [&] {
-		if (seen.empty() || program.slots() != seen.back())
-			seen.push_back(program.slots());
-	};
-
-	while (seen.size() < 4) {
-		const size_t n = 2 * program.slots() + 1;
-
-		while (p.size() < n) {
-			p.push_back(kmalloc(size, GFP_KERNEL));
-			look();
-		}
-		for (auto *q : p) {
-			kfree(q);
-			look();
-		}
-		p.clear();
-	}
-	seen.resize(4);
-	return seen;
-}
-
-/* As long as an array has few slots, it becomes four times as large when it grows, so that it
- * soon has enough; later it doubles. */
-TEST(SlabCapacityTest, AFewSlotsSoonBecomeMany)
-{
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		using Slots = std::vector<size_t>;
-
-		EXPECT_EQ(growth_of(kSize), (Slots{ 64, 256, 512, 1024 }));
-		EXPECT_EQ(growth_of(2048), (Slots{ 16, 32, 64, 128 }));
-		EXPECT_EQ(growth_of(65536), (Slots{ 1, 4, 8, 16 }));
-	});
-}
-
 /* A thread that does 300 requests for objects, and frees them, on the CPU of Lasting. */
 void pass_by(void *)
 {
