@@ -97,7 +97,7 @@ esac >/dev/null
 
 case $program.$expected in
 *.holds) ;;
-queue.room) weaken $header 'side->limit = alf_queue_index(other,' ;;
+queue.room) weaken $header 'alf_queue_index(other, __ATOMIC_ACQUIRE) + (slack ? side->slack : 0);' ;;
 queue.count_head) weaken $header 'uint32_t head = alf_queue_index(' ;;
 queue.count_tail) weaken $header 'uint32_t count = alf_queue_index(' ;;
 queue.advance) weaken $header '__atomic_store_n(&side->word, word +' ;;
