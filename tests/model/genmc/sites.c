@@ -69,7 +69,7 @@ static void count(unsigned int thread)
 
 	assert(site < PROFILE_SITES);
 	assert(!site || table[site].pc[0] == pc);
-	site_count(site, BYTES);
+	site_count(site, 1, BYTES);
 	found[thread] = site;
 }
 
