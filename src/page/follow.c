@@ -35,17 +35,10 @@
 #include "page/purge.h"
 #include "percpu/gate.h"
 
-enum {
-	FIRST_BYTES = 2 << 20, /* a process of this size does not need its limits */
-	SMALL_BYTES = 8 << 20, /* a process of this size does not look for others */
-	STEP_BYTES = 1 << 20,  /* growth from one reading of the clock to the next */
-};
-
-_Atomic size_t page_follow_at = SIZE_MAX;
+enum { FIRST_BYTES = 2 << 20 }; /* a process of this size does not need its limits */
 
 /* Synchronization: relaxed; `unmet` is the looking thread's. */
 static _Atomic uint64_t last; /* ms; the last look */
-static _Atomic size_t before; /* the least pages that may have been resident since then */
 static atomic_bool unmet;     /* the limit was lowered, and is not met yet */
 static atomic_bool looking;
 
@@ -65,7 +58,7 @@ static void wait_for(size_t npages)
 {
 	bool never = !limits_incomplete() && !requests_look();
 
-	atomic_store_explicit(&page_follow_at, never ? SIZE_MAX : npages, memory_order_relaxed);
+	atomic_store_explicit(&limits_look_at, never ? SIZE_MAX : npages, memory_order_relaxed);
 }
 
 /* Gives about @npages of free memory back. Result: how many. */
@@ -143,8 +136,9 @@ static cold bool look_at(uint64_t ms)
 		pcpu_gate_enter(true);
 		again = look();
 		pcpu_gate_leave();
-		atomic_store_explicit(&before, limits_resident(), memory_order_relaxed);
-		wait_for(max_size(limits_resident() + pages(STEP_BYTES), pages(SMALL_BYTES)));
+		atomic_store_explicit(&limits_least, limits_resident(), memory_order_relaxed);
+		wait_for(max_size(limits_resident() + pages(LOOK_STEP_BYTES),
+				  pages(LOOK_SMALL_BYTES)));
 		end();
 	} while ((again || limits_braked()) && begin());
 	return true;
@@ -169,7 +163,7 @@ static bool is_time(uint64_t ms)
 
 bool page_follow_is_worth(size_t dirty)
 {
-	return dirty > pages(SMALL_BYTES) && requests_look();
+	return dirty > pages(LOOK_SMALL_BYTES) && requests_look();
 }
 
 void page_follow(uint64_t ms)
@@ -195,10 +189,10 @@ static cold bool know_limits(size_t resident)
 {
 	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
 	if (page_know_limits())
-		wait_for(pages(SMALL_BYTES));
+		wait_for(pages(LOOK_SMALL_BYTES));
 	else
 		wait_for(2 * resident);
-	return resident <= atomic_load_explicit(&page_follow_at, memory_order_relaxed);
+	return resident <= atomic_load_explicit(&limits_look_at, memory_order_relaxed);
 }
 
 noinline void page_follow_growth(size_t npages)
@@ -213,29 +207,10 @@ noinline void page_follow_growth(size_t npages)
 	ms = os_calls.now_ms();
 	most = pages(limits_margin((uint64_t)limits_now() << page_window.page_shift));
 	grown = resident -
-		min_size(resident, atomic_load_explicit(&before, memory_order_relaxed));
-	wait_for(resident + pages(STEP_BYTES));
+		min_size(resident, atomic_load_explicit(&limits_least, memory_order_relaxed));
+	wait_for(resident + pages(LOOK_STEP_BYTES));
 	if (grown > most || is_time(ms))
 		look_or_brake(ms, grown > 2 * most);
-}
-
-static void lower(_Atomic size_t *number, size_t most)
-{
-	size_t now = atomic_load_explicit(number, memory_order_relaxed);
-
-	while (now > most && now != SIZE_MAX &&
-	       !atomic_compare_exchange_weak_explicit(number, &now, most, memory_order_relaxed,
-						      memory_order_relaxed))
-		;
-}
-
-/* Otherwise the process would grow to where it was before, and nobody would look. */
-void page_follow_shrunk(void)
-{
-	size_t resident = limits_resident();
-
-	lower(&before, resident);
-	lower(&page_follow_at, max_size(resident + pages(STEP_BYTES), pages(SMALL_BYTES)));
 }
 
 void page_follow_init(void)
@@ -243,8 +218,8 @@ void page_follow_init(void)
 	/* Else know_limits() reads the clock, which lies on a page of its own. */
 	if (!limits_incomplete())
 		atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
-	atomic_store_explicit(&before, pages(SMALL_BYTES), memory_order_relaxed);
-	wait_for(pages(limits_incomplete() ? FIRST_BYTES : SMALL_BYTES));
+	atomic_store_explicit(&limits_least, pages(LOOK_SMALL_BYTES), memory_order_relaxed);
+	wait_for(pages(limits_incomplete() ? FIRST_BYTES : LOOK_SMALL_BYTES));
 }
 
 /* The thread that looked may not exist in the child. */

@@ -5,15 +5,11 @@
 
 #include "page/limits.h"
 
-/* Pages that may be resident above which a request calls page_follow_growth(). Synchronization:
- * relaxed. */
-extern _Atomic size_t page_follow_at;
-
 /* Whether a request for @npages is one that looks. */
 static inline bool page_follow_is_due(size_t npages)
 {
 	return limits_resident() + npages >
-	       atomic_load_explicit(&page_follow_at, memory_order_relaxed);
+	       atomic_load_explicit(&limits_look_at, memory_order_relaxed);
 }
 
 /* Looks if the process has grown much, or if it is time. For requests that may enter the
@@ -26,8 +22,6 @@ void page_follow_request(uint64_t ms);
 /* Whether a look could give so much back that a process of @dirty free pages reads the clock
  * for it. */
 bool page_follow_is_worth(size_t dirty);
-/* Fewer pages may be resident than before: growth counts from here. */
-void page_follow_shrunk(void);
 /* Looks now. */
 void page_follow_now(void);
 

@@ -14,6 +14,8 @@ enum { SOON_BYTES = 256 << 10 }; /* so much of a request is surely used soon */
 
 struct page_limits page_limits cacheline_aligned;
 
+_Atomic size_t limits_look_at = SIZE_MAX, limits_least;
+
 /* The pages that the machine has, or the configured limit, and whether either is known.
  * Synchronization: relaxed; written by set_limits(). */
 static _Atomic size_t machine_pages;
@@ -194,6 +196,26 @@ bool limits_complete(void)
 	return known;
 }
 
+static void lower(_Atomic size_t *number, size_t most)
+{
+	size_t now = atomic_load_explicit(number, memory_order_relaxed);
+
+	/* SIZE_MAX: nobody looks. */
+	while (now > most && now != SIZE_MAX &&
+	       !atomic_compare_exchange_weak_explicit(number, &now, most, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+void limits_shrunk(void)
+{
+	size_t resident = limits_resident();
+
+	lower(&limits_least, resident);
+	lower(&limits_look_at,
+	      max_size(resident + to_pages(LOOK_STEP_BYTES), to_pages(LOOK_SMALL_BYTES)));
+}
+
 static size_t unbraked(void)
 {
 	return atomic_load_explicit(&whole_limit, memory_order_relaxed);
@@ -201,16 +223,11 @@ static size_t unbraked(void)
 
 void limits_brake(void)
 {
-	size_t now = limits_now(), resident = limits_resident();
-
 	/* Above the limit nobody looks at a group's usage if it is configured, or no group's.
 	 */
 	if (os_share_memory() == UINT64_MAX || config.limit || config.node_limit)
 		return;
-	while (now > resident && !atomic_compare_exchange_weak_explicit(
-					 &page_limits.limit, &now, resident,
-					 memory_order_relaxed, memory_order_relaxed))
-		;
+	lower(&page_limits.limit, limits_resident());
 	set(&page_limits.allowance, 0);
 }
 

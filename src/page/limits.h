@@ -35,6 +35,21 @@ struct page_limits {
 
 extern struct page_limits page_limits;
 
+enum {
+	LOOK_SMALL_BYTES = 8 << 20, /* a process of this size does not look at its group */
+	LOOK_STEP_BYTES = 1 << 20,  /* growth from one reading of the clock to the next */
+};
+
+/*
+ * For follow.c: pages that may be resident above which a request calls page_follow_growth(),
+ * and the least that there were since the last look. Synchronization: relaxed.
+ */
+extern _Atomic size_t limits_look_at, limits_least;
+
+/* Memory has gone back: growth counts from here. Otherwise the process would grow to where it
+ * was before, and nobody would look at the group. */
+void limits_shrunk(void);
+
 static inline size_t limits_now(void)
 {
 	return atomic_load_explicit(&page_limits.limit, memory_order_relaxed);

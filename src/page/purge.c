@@ -16,7 +16,7 @@
 #include "base/probe.h"
 #include "os/os.h"
 #include "page/buddy.h"
-#include "page/follow.h"
+#include "page/limits.h"
 #include "page/node.h"
 #include "page/pageset.h"
 #include "page/runs.h"
@@ -121,7 +121,7 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 	}
 	zone_unlock(z, true);
 	if (purged)
-		page_follow_shrunk();
+		limits_shrunk();
 	return purged;
 }
 

@@ -97,7 +97,7 @@ esac >/dev/null
 
 case $program.$expected in
 *.holds) ;;
-queue.room) weaken $header 'side->limit = alf_queue_index(other,' ;;
+queue.room) weaken $header 'alf_queue_index(other, __ATOMIC_ACQUIRE) + (slack ? side->slack : 0);' ;;
 queue.count_head) weaken $header 'uint32_t head = alf_queue_index(' ;;
 queue.count_tail) weaken $header 'uint32_t count = alf_queue_index(' ;;
 queue.advance) weaken $header '__atomic_store_n(&side->word, word +' ;;
@@ -161,7 +161,6 @@ follow.release)
 	change $follow 'atomic_exchange_explicit(&looking, false, memory_order_acq_rel);' \
 		'atomic_store_explicit(&looking, false, memory_order_release);'
 	;;
-follow.acquire) weaken $follow 'return !atomic_exchange_explicit(&looking, true, memory_order_acq_rel);' ;;
 follow.late) change $follow 'while ((again || limits_braked()) && begin());' 'while (0);' ;;
 queue.g_count) change src/queue/multi.c '((uint32_t)last & WORD_COUNT_MASK) | owner_of_kind(SIDE_RELAXED)' 'owner_of_kind(SIDE_RELAXED)' ;;
 *) fail "what is $program.$expected?" ;;

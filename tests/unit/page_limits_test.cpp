@@ -223,7 +223,7 @@ TEST(PageLimitsTest, AGroupThatCannotBeLookedAtIsTriedAgain)
 		no_descriptor = false;
 		Pages more = fill(GFP_KERNEL, 9, 1);
 		EXPECT_EQ(looks_at_groups, 1u) << "not yet";
-		Pages rest = fill(GFP_KERNEL, 9);
+		Pages rest = fill(GFP_KERNEL, 9, 200);
 		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
 		EXPECT_LE(pages.size() + more.size() + rest.size(), kOfTheGroup / (2 * kMiB));
 		free_all(pages, 9);

@@ -86,6 +86,8 @@ static struct {
 	unsigned int page_shift;
 } page_window = { 12 };
 
+enum { LOOK_SMALL_BYTES = 0, LOOK_STEP_BYTES = 4096 };
+static _Atomic size_t limits_look_at, limits_least;
 static _Atomic size_t limit = WHOLE;
 
 static size_t limits_now(void)
