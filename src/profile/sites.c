@@ -23,9 +23,10 @@ enum { PROBES = 64 };
 
 /*
  * A bit for each site that was ever claimed. The table has four megabytes, of which most
- * programs use a few pages: a reader that went by the sites alone would touch all of them, 0.4
- * ms at the end of each profiled process. Synchronization: relaxed. A bit is set before its
- * site is ready.
+ * programs use a few pages: a reader that went by the sites alone would touch all of them at
+ * the end of each profiled process.
+ *
+ * Synchronization: relaxed. A bit is set before its site is ready.
  */
 static _Atomic uint64_t claimed[(PROFILE_SITES + 63) / 64];
 
