@@ -29,6 +29,11 @@ enum { CACHE_LINE = 64 };
  * those lie on few pages. It must be zero at the start.
  */
 #define untouched __attribute__((section(".sbss.untouched")))
+/*
+ * A small variable that every process writes at its start: it lies with those that the dynamic
+ * linker writes.
+ */
+#define written_anyway __attribute__((section(".data.written_anyway")))
 #define hidden __attribute__((__visibility__("hidden")))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -14,6 +14,7 @@
 #include "base/decimal.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum type { BOOL, BYTES, NUMBER, CHOICE, STRING };
 
@@ -69,7 +70,7 @@ static bool parse_choice(const char *choices, const char *s, size_t len, uint64_
 	uint64_t index = 0;
 
 	for (const char *c = choices;; c++, index++) {
-		size_t n = strcspn(c, "|");
+		size_t n = text_until(c, "|");
 
 		if (n == len && !memcmp(c, s, n)) {
 			*out = index;
@@ -92,7 +93,7 @@ static bool parse_bytes(const char *s, size_t len, uint64_t *out)
 	if (!parse_decimal(&s, &v))
 		return false;
 	if (s < end) {
-		p = strchr(suffixes, *s | 0x20);
+		p = text_find(suffixes, (char)(*s | 0x20));
 		if (!p || s + 1 != end)
 			return false;
 		shift = 10 * (unsigned int)(p - suffixes + 1);
@@ -118,8 +119,8 @@ static void format_value(const struct tunable *t, uint64_t v, char *buf, size_t 
 		const char *c = t->range;
 
 		while (v-- > 0)
-			c += strcspn(c, "|") + 1;
-		snprintf(buf, size, "%.*s", (int)strcspn(c, "|"), c);
+			c += text_until(c, "|") + 1;
+		snprintf(buf, size, "%.*s", (int)text_until(c, "|"), c);
 	} else if (t->type == BYTES && v && v % MIB == 0) {
 		snprintf(buf, size, "%llum", (unsigned long long)(v / MIB));
 	} else if (t->type == BYTES && v && v % KIB == 0) {
@@ -204,8 +205,8 @@ static void parse(struct config_reading *r, const char *s)
 {
 	r->at = (struct config_origin){ CONFIG_ENVIRONMENT, 0 };
 	while (*s) {
-		size_t item = strcspn(s, ",");
-		size_t key = strcspn(s, ":,");
+		size_t item = text_until(s, ",");
+		size_t key = text_until(s, ":,");
 
 		if (key < item)
 			config_set(r, s, key, s + key + 1, item - key - 1);
@@ -222,7 +223,7 @@ static void parse(struct config_reading *r, const char *s)
 static const char *own_name(void)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
-	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *slash = path ? text_find_last(path, '/') : NULL;
 
 	return slash ? slash + 1 : path ? path : "";
 }

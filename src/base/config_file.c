@@ -13,6 +13,7 @@
 #include "base/compiler.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/text.h"
 
 static const char files_key[] = "config_files";
 static const char spaces[] = " \t\r\v\f";
@@ -50,7 +51,7 @@ bool config_glob(const char *pattern, size_t len, const char *name)
 
 static bool is_space(char c)
 {
-	return c && strchr(spaces, c);
+	return c && text_find(spaces, c);
 }
 
 /* Cuts a comment and the spaces at both ends. Result: the bytes that are left, from *@s on. */
@@ -149,7 +150,7 @@ static void read_lines(struct config_file *f, struct window *w, bool end)
 	char *s = w->text;
 	size_t left = w->used;
 
-	for (char *newline; (newline = memchr(s, '\n', left)) || (end && left);) {
+	for (const char *newline; (newline = text_find_in(s, '\n', left)) || (end && left);) {
 		size_t len = newline ? (size_t)(newline - s) : left;
 
 		if (*line < UINT16_MAX)

@@ -7,10 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/sys_call.h"
 
 #if defined(__has_include)
 #if __has_include(<valgrind/valgrind.h>)
@@ -26,12 +25,8 @@
  * word, and its own reports have stacks. */
 static inline bool is_readable(uintptr_t addr)
 {
-	int saved = errno;
-	bool ok = !RUNNING_ON_VALGRIND && !(addr % sizeof(addr)) &&
-		  syscall(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -1 && errno == EINVAL;
-
-	errno = saved;
-	return ok;
+	return !RUNNING_ON_VALGRIND && !(addr % sizeof(addr)) &&
+	       sys_call(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -EINVAL;
 }
 
 static inline no_sanitize_thread __attribute__((__no_sanitize__("address"))) uintptr_t

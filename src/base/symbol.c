@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* Weak, because statically linked programs lack it. */
 extern int dladdr(const void *, Dl_info *) __attribute__((weak));
 
@@ -15,7 +17,7 @@ bool symbol_find(const void *addr, struct symbol *s)
 
 	if (!dladdr || !dladdr(addr, &info) || !info.dli_fname)
 		return false;
-	slash = strrchr(info.dli_fname, '/');
+	slash = text_find_last(info.dli_fname, '/');
 	*s = (struct symbol){
 		.function = info.dli_sname,
 		.in_function = (size_t)((const char *)addr - (const char *)info.dli_saddr),

@@ -1,69 +1,56 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "base/sys_call.h"
 
 void sys_futex_wait(const void *word, uint32_t value, uint64_t ms)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(ms / 1000),
 				    .tv_nsec = (long)(ms % 1000) * 1000000 };
-	int saved = errno;
 
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, NULL, 0);
-	errno = saved;
+	sys_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, NULL, 0);
 }
 
 void sys_futex_wake(const void *word, unsigned int n)
 {
-	int saved = errno;
-
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-	errno = saved;
-}
-
-/* The result of a system call, or a negative errno. @saved: errno before it. */
-static long result_of(long result, int saved)
-{
-	if (result < 0) {
-		result = -errno;
-		errno = saved;
-	}
-	return result;
+	sys_call(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
 ssize_t sys_write(int fd, const void *buf, size_t n)
 {
-	int saved = errno;
-
-	return result_of(syscall(SYS_write, fd, buf, n), saved);
+	return sys_call(SYS_write, fd, buf, n);
 }
 
 int sys_open(const char *path)
 {
-	int saved = errno, flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-	return (int)result_of(syscall(SYS_openat, AT_FDCWD, path, flags), saved);
+	return (int)sys_call(SYS_openat, AT_FDCWD, path, flags);
 }
 
 ssize_t sys_read(int fd, void *buf, size_t n)
 {
-	int saved = errno;
-
-	return result_of(syscall(SYS_read, fd, buf, n), saved);
+	return sys_call(SYS_read, fd, buf, n);
 }
 
 void sys_close(int fd)
 {
-	int saved = errno;
+	sys_call(SYS_close, fd);
+}
 
-	syscall(SYS_close, fd);
-	errno = saved;
+int sys_getpid(void)
+{
+	return (int)sys_call(SYS_getpid);
+}
+
+void sys_yield(void)
+{
+	sys_call(SYS_sched_yield);
 }
 
 /* Synchronization: set once, for ever; relaxed, since the caller installs its filter later. */

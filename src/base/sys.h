@@ -23,6 +23,8 @@ ssize_t sys_write(int fd, const void *buf, size_t n);
 int sys_open(const char *path);
 ssize_t sys_read(int fd, void *buf, size_t n);
 void sys_close(int fd);
+int sys_getpid(void);
+void sys_yield(void);
 
 /* From now on the process may have a seccomp filter that kills it for calls it does without. */
 void sys_confine(void);

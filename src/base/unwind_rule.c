@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/text.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 
@@ -384,9 +385,9 @@ static bool run_common(struct program *p, uintptr_t entry)
 		return false;
 	version = read_fixed(r, 1);
 	letters = (const char *)r->at;
-	skip(r, strnlen(letters, (size_t)(r->end - r->at)) + 1);
+	skip(r, text_length(letters, (size_t)(r->end - r->at)) + 1);
 	/* 'S' is for frames of signals; without 'z' and 'R' there is no encoding. */
-	if (r->bad || letters[0] != 'z' || strchr(letters, 'S') ||
+	if (r->bad || letters[0] != 'z' || text_find(letters, 'S') ||
 	    (version != 1 && version != 3))
 		return false;
 	p->code_align = read_uleb(r);

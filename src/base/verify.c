@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "base/compiler.h"
+#include "base/sys_call.h"
+#include "base/text.h"
 
 void verify_found(struct verify *v, const char *fmt, ...)
 {
@@ -23,7 +25,7 @@ void verify_found(struct verify *v, const char *fmt, ...)
 static bool has(const struct verify *v, const char *text)
 {
 	for (unsigned int i = 0; i < v->n; i++)
-		if (!strcmp(v->text[i], text))
+		if (text_is(v->text[i], text))
 			return true;
 	return false;
 }
@@ -48,7 +50,7 @@ static void pause_for(unsigned int look)
 {
 	struct timespec t = { .tv_nsec = 500000l << 2 * look };
 
-	nanosleep(&t, NULL);
+	sys_call(SYS_clock_nanosleep, CLOCK_REALTIME, 0, &t, NULL);
 }
 
 unsigned int verify_run(struct verify *v, void (*look)(struct verify *v, void *arg), void *arg)

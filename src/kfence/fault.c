@@ -21,13 +21,14 @@
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/stack.h"
 #include "base/stack_word.h"
+#include "base/sys.h"
+#include "base/sys_call.h"
 #include "kfence/kfence.h"
 #include "kfence/report.h"
 #include "os/os.h"
@@ -258,7 +259,7 @@ static void die(int signal, const siginfo_t *info)
 
 	sigaction(signal, &by_default, NULL);
 	if (info->si_code <= 0)
-		raise(signal);
+		sys_call(SYS_tgkill, sys_getpid(), sys_call(SYS_gettid), signal);
 }
 
 static void pass_on(int signal, siginfo_t *info, void *context)

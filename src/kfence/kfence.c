@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/stack.h"
+#include "base/text.h"
 #include "base/verify.h"
 #include "kfence/fault.h"
 #include "kfence/report.h"
@@ -213,7 +214,7 @@ cold void *kfence_take(const struct kfence_request *r)
 	kfence_place(o, max_size(r->size, 1), r->align, toss());
 	atomic_store_explicit(&o->hash, hash, memory_order_relaxed);
 	atomic_store_explicit(&o->cache, r->cache, memory_order_relaxed);
-	strncpy(o->name, r->name, KFENCE_NAME_SIZE - 1);
+	text_copy(o->name, r->name, KFENCE_NAME_SIZE);
 	o->alloc = track;
 	o->free.us = 0;
 	set_state(o, KFENCE_IN_USE);

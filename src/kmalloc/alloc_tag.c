@@ -59,7 +59,7 @@ struct ukmem_alloc_tag_table ukmem_alloc_tag_table = {
 static struct lock tags_lock;
 /* Sections that are registered. Synchronization: tags_lock; but tags[1..nr] can be read at any
  * time. */
-static const struct ukmem_alloc_tag *regions[REGIONS_MAX];
+static const struct ukmem_alloc_tag *regions[REGIONS_MAX] untouched;
 static _Atomic(struct ukmem_alloc_tag *) *tags; /* [TAGS_MAX] */
 
 static unsigned int bits_of(uintptr_t a, unsigned int shift, unsigned int bits)

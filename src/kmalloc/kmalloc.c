@@ -118,7 +118,7 @@ static cold bool init_blocking_signals(void)
 	sigset_t all, old;
 	bool done;
 
-	sigfillset(&all);
+	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	if (os_heap.populate)
 		os_heap.populate();

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/report.h"
+#include "base/text.h"
 #include "kfence/kfence.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
@@ -98,7 +99,9 @@ void kfree_sensitive(const void *p)
 
 	if (!size)
 		return;
-	explicit_bzero(mutable(p), size);
+	memset(mutable(p), 0, size);
+	/* The compiler must not leave the stores out. */
+	__asm__ volatile("" : : "r"(p) : "memory");
 	kfree(p);
 }
 
@@ -128,7 +131,7 @@ char *kmemdup_nul(const char *s, size_t len, gfp_t flags)
 
 char *kstrndup(const char *s, size_t max, gfp_t flags)
 {
-	return s ? kmemdup_nul(s, strnlen(s, max), flags) : NULL;
+	return s ? kmemdup_nul(s, text_length(s, max), flags) : NULL;
 }
 
 char *kvasprintf(gfp_t flags, const char *fmt, va_list args)

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/decimal.h"
+#include "base/text.h"
 #include "base/verify.h"
 #include "percpu/percpu_alloc.h"
 #include "slab/debug/hard.h"
@@ -14,9 +15,18 @@
 #include "slab/slab_create.h"
 #include "slab/slab_reserve.h"
 
-/* Synchronization: these, and `together`, are written by size_class_init(). */
-static uint32_t sizes[SIZE_CLASS_COUNT];
+/*
+ * Synchronization: these, and `together`, are written by size_class_init(). Sizes are in units
+ * of 8 bytes: two words of 32 bits beside each other could be an address, to those who search
+ * memory for pointers.
+ */
+static uint16_t units[SIZE_CLASS_COUNT];
 static struct kmem_cache *caches[SIZE_CLASS_COUNT];
+
+static unsigned int class_size(unsigned int i)
+{
+	return units[i] * 8u;
+}
 
 static void fill_sizes(void)
 {
@@ -24,7 +34,8 @@ static void fill_sizes(void)
 
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		size = size_class_bytes(size + 1);
-		sizes[i] = (uint32_t)size;
+		debug_assert(size % 8 == 0);
+		units[i] = (uint16_t)(size / 8);
 	}
 	debug_assert(size == SIZE_CLASS_LARGE_MAX);
 }
@@ -40,12 +51,12 @@ static void fill_classes(void)
 	unsigned int small = 0, large = 0;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(small_class); i++) {
-		small += sizes[small] < i * 8;
+		small += units[small] < i;
 		debug_assert(small < SIZE_CLASS_COUNT);
 		small_class[i] = (uint8_t)small;
 	}
 	for (unsigned int i = 0; i < ARRAY_SIZE(large_class); i++) {
-		while (sizes[large] < (i + 1) * 256)
+		while (class_size(large) < (i + 1) * 256)
 			large++;
 		large_class[i] = (uint8_t)large;
 	}
@@ -59,7 +70,8 @@ static unsigned int class_index(size_t size)
 	debug_assert(size <= SIZE_CLASS_LARGE_MAX);
 	i = size <= SIZE_CLASS_SMALL_MAX ? small_class[size_small_index(size)]
 					 : large_class[size_large_index(size)];
-	debug_assert(i < SIZE_CLASS_COUNT && sizes[i] >= size && (!i || sizes[i - 1] < size));
+	debug_assert(i < SIZE_CLASS_COUNT && class_size(i) >= size &&
+		     (!i || class_size(i - 1) < size));
 	return i;
 }
 
@@ -86,7 +98,8 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 	first = class_index(size);
 	last = size > SIZE_CLASS_ALWAYS_MAX ? first : class_index(SIZE_CLASS_ALWAYS_MAX);
 	for (unsigned int i = first; i <= last; i++)
-		if (sizes[i] % align == 0 && (align <= page_size() || is_pow2(sizes[i])))
+		if (class_size(i) % align == 0 &&
+		    (align <= page_size() || is_pow2(class_size(i))))
 			return caches[i];
 	return NULL;
 }
@@ -100,19 +113,17 @@ static unsigned int capacity_max(unsigned int size)
 
 static struct slab_params class_params(unsigned int i, char name[32], const char *prefix)
 {
-	size_t len = strlen(prefix);
+	unsigned int size = class_size(i);
 
 	/* Without snprintf(), whose code a process that does little need not touch. */
-	debug_assert(len + sizeof("-65536") <= 32);
-	memcpy(name, prefix, len); /* NOLINT(bugprone-not-null-terminated-result): goes on */
-	name[len] = '-';
-	format_decimal(name + len + 1, sizes[i]);
+	debug_assert(strlen(prefix) + sizeof("65536") <= 32);
+	format_decimal(text_append(name, prefix), size);
 	return (struct slab_params){
 		.name = name,
-		.size = sizes[i],
+		.size = size,
 		/* Objects whose size is a power of two are promised alignment to it. */
-		.align = is_pow2(sizes[i]) && sizes[i] <= SLAB_MAX_ALIGN ? sizes[i] : 0,
-		.capacity_max = capacity_max(sizes[i]),
+		.align = is_pow2(size) && size <= SLAB_MAX_ALIGN ? size : 0,
+		.capacity_max = capacity_max(size),
 		.budgeted = true,
 		.permanent = true,
 		.class_mark = (uint8_t)(i + 1),
@@ -140,7 +151,7 @@ static void alloc_together(void)
 	if (page_window.nr_nodes == 1 || together.arrays)
 		return;
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
-		stride += slab_array_bytes(capacity_max(sizes[i]));
+		stride += slab_array_bytes(capacity_max(class_size(i)));
 	together.arrays = pcpu_alloc_permanent_arrays(stride * page_window.nr_nodes);
 	together.node_stride = together.arrays ? stride : 0;
 }
@@ -202,7 +213,7 @@ static bool create_caches(struct size_class_shape *shapes)
 
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		char name[32];
-		struct slab_params p = class_params(i, name, "kmalloc");
+		struct slab_params p = class_params(i, name, "kmalloc-");
 
 		if (next) {
 			p.arrays = next;
@@ -219,7 +230,7 @@ static bool create_caches(struct size_class_shape *shapes)
 		shapes[i + 1] = (struct size_class_shape){
 			.inverse = (uint32_t)caches[i]->inverse,
 			.shift = caches[i]->shift,
-			.size = sizes[i],
+			.size = class_size(i),
 			.objects = caches[i]->layout.objects,
 		};
 		shapes[SIZE_MARK_LARGE + i] = shapes[i + 1];
@@ -229,14 +240,14 @@ static bool create_caches(struct size_class_shape *shapes)
 }
 
 /* Caches for requests that name a zone, by zone and class; each is made when first needed. */
-static _Atomic(struct kmem_cache *) zone_caches[2][SIZE_CLASS_COUNT];
+static _Atomic(struct kmem_cache *) zone_caches[2][SIZE_CLASS_COUNT] untouched;
 
 static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i, gfp_t flags)
 {
 	bool may_block = flags & __GFP_DIRECT_RECLAIM;
 	struct kmem_cache *s, *before = NULL;
 	char name[32];
-	struct slab_params p = class_params(i, name, zone ? "dma32-kmalloc" : "dma-kmalloc");
+	struct slab_params p = class_params(i, name, zone ? "dma32-kmalloc-" : "dma-kmalloc-");
 
 	debug_assert(flags & (zone ? __GFP_DMA32 : __GFP_DMA) && i < SIZE_CLASS_COUNT);
 	p.flags = zone ? SLAB_CACHE_DMA32 : SLAB_CACHE_DMA;
@@ -273,13 +284,30 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
 	return s ? s : make_zone_cache(zone, i, flags);
 }
 
-/* The entry of the array for objects of @size bytes of node 0; none, if they are zeroed, or the
+/* The entry of the array for objects of class @i of node 0; none, if they are zeroed, or the
  * cache is hardened. */
-static pcpu_entry_t entry_for(size_t size)
+static pcpu_entry_t entry_of(unsigned int i)
 {
-	const struct kmem_cache *s = size_class_cache(size);
+	const struct kmem_cache *s = caches[i];
 
 	return slab_alloc_is_shut(s) ? PCPU_ENTRY_NONE : pcpu_entry(s->cpu_array);
+}
+
+static pcpu_entry_t entry_for(size_t size)
+{
+	return entry_of(class_index(size));
+}
+
+static void fill_tables(struct size_tables *tables)
+{
+	pcpu_entry_t entry[SIZE_CLASS_COUNT];
+
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+		entry[i] = entry_of(i);
+	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
+		tables->small[i] = entry[small_class[i]];
+	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
+		tables->large[i] = entry[large_class[i]];
 }
 
 bool size_class_init(struct size_tables *tables, struct size_class_shape *shapes,
@@ -293,10 +321,7 @@ bool size_class_init(struct size_tables *tables, struct size_class_shape *shapes
 	fill_classes();
 	if (!create_hard())
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(tables->small); i++)
-		tables->small[i] = entry_for(i * 8);
-	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
-		tables->large[i] = entry_for((i + 1) * 256);
+	fill_tables(tables);
 	return true;
 }
 
@@ -311,10 +336,10 @@ void size_class_verify(const struct size_tables *tables, const struct size_class
 			    "kmalloc: the table leads size %zu elsewhere", (i + 1) * 256);
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
 		verify_that(v,
-			    caches[i]->size == sizes[i] &&
+			    caches[i]->size == class_size(i) &&
 				    (caches[i]->hard ||
-				     (shapes[i + 1].size == sizes[i] &&
-				      exact_divide_32(sizes[i], shapes[i + 1].inverse,
+				     (shapes[i + 1].size == class_size(i) &&
+				      exact_divide_32(class_size(i), shapes[i + 1].inverse,
 						      shapes[i + 1].shift) == 1)),
-			    "kmalloc: the class of %u bytes has another size", sizes[i]);
+			    "kmalloc: the class of %u bytes has another size", class_size(i));
 }

@@ -15,6 +15,7 @@
 
 #include "base/compiler.h"
 #include "base/decimal.h"
+#include "base/text.h"
 #include "base/verify.h"
 #include "layer/layer.h"
 #include "slab/slab_list.h"
@@ -104,12 +105,13 @@ static void trim(char *arguments, struct live_reply *r)
 /* Cuts the last word off a text. Result: that word; NULL: there is only one. */
 static char *cut_word(char *text)
 {
-	char *space = strrchr(text, ' ');
+	const char *space = text_find_last(text, ' ');
+	size_t len = space ? (size_t)(space - text) : 0;
 
 	if (!space)
 		return NULL;
-	*space = '\0';
-	return space + 1;
+	text[len] = '\0';
+	return text + len + 1;
 }
 
 /* Arguments: CACHE NAME VALUE. A name of a cache may have spaces. */
@@ -183,9 +185,9 @@ static void profile(char *arguments, struct live_reply *r)
 
 	if (!ukmem_profile_start)
 		live_reply_error(r, "the program was linked without the heap profile");
-	else if (!strcmp(arguments, "stop") && !number)
+	else if (text_is(arguments, "stop") && !number)
 		reply_profile(r, ukmem_profile_stop());
-	else if (!strcmp(arguments, "start") &&
+	else if (text_is(arguments, "start") &&
 		 (!number || (parse_decimal(&number, &interval) && !*number)))
 		reply_profile(r, ukmem_profile_start(interval));
 	else
@@ -220,7 +222,7 @@ static bool skip_word(char **text, const char *word)
 {
 	size_t n = strlen(word);
 
-	if (strncmp(*text, word, n) != 0 || ((*text)[n] && (*text)[n] != ' '))
+	if (!text_same(*text, word, n) || ((*text)[n] && (*text)[n] != ' '))
 		return false;
 	*text += n + !!(*text)[n];
 	return true;

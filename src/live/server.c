@@ -22,19 +22,20 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/sys_call.h"
+#include "base/text.h"
 #include "live/request.h"
 #include "os/os.h"
 
@@ -57,20 +58,33 @@ static void give_up(const char *what, int err)
 	log_warn("live: %s (error %d): no socket for ukmem trim PID and the like", what, err);
 }
 
+/* As poll(). */
+static long wait_for_events(struct pollfd *p, uint64_t ms)
+{
+#ifdef SYS_poll
+	return sys_call(SYS_poll, p, 1, ms);
+#else
+	struct timespec wait = { .tv_sec = (time_t)(ms / 1000),
+				 .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	return sys_call(SYS_ppoll, p, 1, &wait, NULL, 0);
+#endif
+}
+
 /* Waits until the file is ready for @events. False: not before @deadline, or not ever. */
 static bool wait_until(int fd, short events, uint64_t deadline)
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = events };
 		uint64_t now = os_calls.now_ms();
-		int n;
+		long n;
 
 		if (now >= deadline)
 			return false;
-		n = poll(&p, 1, (int)(deadline - now));
+		n = wait_for_events(&p, deadline - now);
 		if (n > 0)
 			return p.revents & events;
-		if (n < 0 && errno != EINTR)
+		if (n < 0 && n != -EINTR)
 			return false;
 	}
 }
@@ -82,17 +96,18 @@ static bool receive_line(int client, char *line, size_t size)
 	size_t used = 0;
 
 	while (used < size && wait_until(client, POLLIN, deadline)) {
-		ssize_t n = recv(client, line + used, size - used, MSG_DONTWAIT);
-		char *end;
+		ssize_t n = sys_call(SYS_recvfrom, client, line + used, size - used,
+				     MSG_DONTWAIT, NULL, NULL);
+		const char *end;
 
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		if (n == -EINTR || n == -EAGAIN)
 			continue;
 		if (n <= 0)
 			return false;
-		end = memchr(line + used, '\n', (size_t)n);
+		end = text_find_in(line + used, '\n', (size_t)n);
 		used += (size_t)n;
 		if (end) {
-			*end = '\0';
+			line[end - line] = '\0';
 			/* No zero is part of a request. */
 			return strlen(line) == (size_t)(end - line);
 		}
@@ -109,8 +124,9 @@ static bool send_bytes(struct live_reply *r, const char *bytes, size_t size)
 
 		if (!wait_until(r->client, POLLOUT, deadline))
 			return false;
-		n = send(r->client, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
+		n = sys_call(SYS_sendto, r->client, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL,
+			     NULL, 0);
+		if (n < 0 && n != -EINTR && n != -EAGAIN)
 			return false;
 		if (n > 0) {
 			bytes += n;
@@ -127,8 +143,9 @@ static bool may_ask(int client)
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 
-	return !getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
-	       (!peer.uid || (peer.uid == geteuid() && peer.uid == getuid()));
+	return !sys_call(SYS_getsockopt, client, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
+	       (!peer.uid || (peer.uid == (uid_t)sys_call(SYS_geteuid) &&
+			      peer.uid == (uid_t)sys_call(SYS_getuid)));
 }
 
 static void serve_client(int client)
@@ -149,20 +166,22 @@ static int listen_to_clients(void)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	int length = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1,
-			      LIVE_SOCKET_NAME "%d/%016llx", (int)getpid(),
+			      LIVE_SOCKET_NAME "%d/%016llx", sys_getpid(),
 			      (unsigned long long)os_random());
 	socklen_t size =
 		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = (int)sys_call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			       0);
+	int err;
 
-	if (fd >= 0 &&
-	    (bind(fd, (struct sockaddr *)&at, size) || listen(fd, WAITING_CLIENTS))) {
-		int err = errno;
-
-		close(fd);
-		return -err;
-	}
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return fd;
+	err = (int)sys_call(SYS_bind, fd, &at, size);
+	if (!err)
+		err = (int)sys_call(SYS_listen, fd, WAITING_CLIENTS);
+	if (err)
+		sys_close(fd);
+	return err ? err : fd;
 }
 
 /*
@@ -172,18 +191,18 @@ static int listen_to_clients(void)
  */
 static int open_socket(void)
 {
-	int fd;
+	int fd, err = (int)sys_call(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE);
 
-	if (syscall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE)) {
-		give_up("a thread cannot have files of its own", errno);
+	if (err) {
+		give_up("a thread cannot have files of its own", -err);
 		return -1;
 	}
 	fd = listen_to_clients();
 	if (fd < 0)
 		give_up("the socket cannot be made", -fd);
 	if (fd > 0)
-		syscall(SYS_close_range, 0, fd - 1, 0);
-	syscall(SYS_close_range, fd + 1, ~0u, 0);
+		sys_call(SYS_close_range, 0, fd - 1, 0);
+	sys_call(SYS_close_range, fd + 1, ~0u, 0);
 	return fd < 0 ? -1 : fd;
 }
 
@@ -213,11 +232,13 @@ static void serve(int fd)
 			wait_in_sandbox();
 		if (!ready && is_alone())
 			return;
-		client = ready ? accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+		client = ready ? (int)sys_call(SYS_accept4, fd, NULL, NULL,
+					       SOCK_CLOEXEC | SOCK_NONBLOCK)
+			       : -1;
 		if (client >= 0) {
 			serve_client(client);
-			close(client);
-		} else if (ready && errno != EAGAIN) {
+			sys_close(client);
+		} else if (ready && client != -EAGAIN) {
 			os_pause_ms(100); /* the system has no memory, perhaps */
 		}
 	}
@@ -228,11 +249,11 @@ static void *server(void *unused)
 	int fd;
 
 	(void)unused;
-	pthread_setname_np(pthread_self(), "ukmem-live");
+	sys_call(SYS_prctl, PR_SET_NAME, "ukmem-live");
 	fd = open_socket();
 	if (fd >= 0) {
 		serve(fd);
-		close(fd);
+		sys_close(fd);
 	}
 	atomic_store_explicit(&running, false, memory_order_relaxed);
 	return NULL;

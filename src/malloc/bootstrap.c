@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/sys_call.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
 #include "os/os.h"
@@ -61,7 +62,7 @@ static void start(void)
 		slab_debug_check_names();
 	}
 	if (config.show != SHOW_NOTHING) {
-		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);
+		int fd = (int)sys_call(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, STATS_FD_MIN);
 
 		if (fd >= 0)
 			stats_fd = fd;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/text.h"
 #include "malloc/malloc_internal.h"
 
 /* The beginnings of file names of libc and the dynamic linker. */
@@ -26,15 +27,15 @@ struct code {
 };
 
 /* Synchronization: the constructor writes them, nr_codes last, with release. */
-static struct code codes[8];
+static struct code codes[8] written_anyway;
 static unsigned int nr_codes;
 
 static bool is_libc(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *slash = text_find_last(path, '/'), *name = slash ? slash + 1 : path;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strncmp(name, names[i], strlen(names[i])))
+		if (text_same(name, names[i], strlen(names[i])))
 			return true;
 	return false;
 }

@@ -121,7 +121,7 @@ UKMEM_EXPORT int malloc_trim(size_t pad)
 
 #ifdef __GLIBC__
 
-UKMEM_EXPORT struct mallinfo2 mallinfo2(void)
+static struct mallinfo2 info(void)
 {
 	struct figures f;
 
@@ -139,6 +139,11 @@ UKMEM_EXPORT struct mallinfo2 mallinfo2(void)
 	};
 }
 
+UKMEM_EXPORT struct mallinfo2 mallinfo2(void)
+{
+	return info();
+}
+
 static int saturate(size_t v)
 {
 	return v > INT_MAX ? INT_MAX : (int)v;
@@ -146,7 +151,7 @@ static int saturate(size_t v)
 
 UKMEM_EXPORT struct mallinfo mallinfo(void)
 {
-	struct mallinfo2 m = mallinfo2();
+	struct mallinfo2 m = info();
 
 	return (struct mallinfo){
 		.arena = saturate(m.arena),

@@ -18,9 +18,9 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/sys_call.h"
 #include "kmalloc/kmalloc.h"
 #include "os/os.h"
 #include "page/pageset.h"
@@ -55,6 +55,12 @@ UKMEM_EXPORT int prctl(int option, ...)
 
 UKMEM_EXPORT int chroot(const char *path)
 {
+	int result;
+
 	know_all();
-	return (int)syscall(SYS_chroot, path);
+	result = (int)sys_call(SYS_chroot, path);
+	if (!result)
+		return 0;
+	errno = -result;
+	return -1;
 }

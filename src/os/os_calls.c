@@ -11,9 +11,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,18 +20,7 @@
 #include "base/compiler.h"
 #include "base/decimal.h"
 #include "base/sys.h"
-
-/* The value of @call, or its error as a negative errno; errno itself is kept. */
-#define RESULT(call)                                                                           \
-	({                                                                                     \
-		int saved_errno = errno;                                                       \
-		__typeof__(call) result = (call);                                              \
-		if (result < 0) {                                                              \
-			result = -errno;                                                       \
-			errno = saved_errno;                                                   \
-		}                                                                              \
-		result;                                                                        \
-	})
+#include "base/sys_call.h"
 
 void os_confine(void)
 {
@@ -45,7 +32,7 @@ bool os_is_confined(void)
 	return sys_is_confined();
 }
 
-#define RESULT_UNLESS_CONFINED(call) (os_is_confined() ? -EPERM : RESULT(call))
+#define UNLESS_CONFINED(call) (os_is_confined() ? -EPERM : (call))
 
 enum { MPOL_F_MEMS_ALLOWED = 4 };
 
@@ -57,48 +44,50 @@ enum { MPOL_F_MEMS_ALLOWED = 4 };
  */
 /* clang-format off */
 #define CALLS(CALL, CONFINED)                                                                  \
-	CALL(int, munmap, (void *addr, size_t len), munmap(addr, len))                         \
-	CALL(int, mprotect, (void *addr, size_t len, int prot), mprotect(addr, len, prot))     \
-	CALL(int, madvise, (void *addr, size_t len, int advice), madvise(addr, len, advice))   \
-	CALL(int, mlock, (void *addr, size_t len), mlock(addr, len))                           \
-	CALL(int, munlock, (void *addr, size_t len), munlock(addr, len))                       \
+	CALL(int, mprotect, (void *addr, size_t len, int prot),                                \
+		sys_call(SYS_mprotect, addr, len, prot))                                       \
+	CALL(int, madvise, (void *addr, size_t len, int advice),                               \
+		sys_call(SYS_madvise, addr, len, advice))                                      \
+	CALL(int, mlock, (void *addr, size_t len), sys_call(SYS_mlock, addr, len))             \
+	CALL(int, munlock, (void *addr, size_t len), sys_call(SYS_munlock, addr, len))         \
 	CALL(ssize_t, getrandom, (void *buf, size_t len, unsigned int flags),                  \
-		getrandom(buf, len, flags))                                                    \
+		sys_call(SYS_getrandom, buf, len, flags))                                      \
 	CALL(int, rseq, (void *area, uint32_t len, int flags, uint32_t signature),             \
-		syscall(SYS_rseq, area, len, flags, signature))                                \
+		sys_call(SYS_rseq, area, len, flags, signature))                                \
 	CONFINED(int, mincore, (void *addr, size_t len, unsigned char *vec),                   \
-		mincore(addr, len, vec))                                                       \
+		sys_call(SYS_mincore, addr, len, vec))                                                     \
 	CONFINED(int, mbind, (void *addr, size_t len, int mode,                                \
 		const unsigned long *nodes, unsigned long max_node),                           \
-		syscall(SYS_mbind, addr, len, mode, nodes, max_node, 0))                       \
+		sys_call(SYS_mbind, addr, len, mode, nodes, max_node, 0))                       \
 	CONFINED(int, get_mems_allowed, (unsigned long *nodes, unsigned long max_node),        \
-		syscall(SYS_get_mempolicy, NULL, nodes, max_node, NULL, MPOL_F_MEMS_ALLOWED))  \
+		sys_call(SYS_get_mempolicy, NULL, nodes, max_node, NULL, MPOL_F_MEMS_ALLOWED))  \
 	CONFINED(int, get_mempolicy, (int *mode, unsigned long *nodes,                         \
 		unsigned long max_node),                                                       \
-		syscall(SYS_get_mempolicy, mode, nodes, max_node, NULL, 0))                    \
+		sys_call(SYS_get_mempolicy, mode, nodes, max_node, NULL, 0))                    \
 	CONFINED(int, membarrier, (int cmd, unsigned int flags, int cpu),                      \
-		syscall(SYS_membarrier, cmd, flags, cpu))                                      \
+		sys_call(SYS_membarrier, cmd, flags, cpu))                                      \
 	CONFINED(long, affinity, (unsigned long *mask, size_t size),                           \
-		syscall(SYS_sched_getaffinity, 0, size, mask))                                 \
+		sys_call(SYS_sched_getaffinity, 0, size, mask))                                 \
 	CONFINED(long, set_affinity, (const unsigned long *mask, size_t size),                 \
-		syscall(SYS_sched_setaffinity, 0, size, mask))
+		sys_call(SYS_sched_setaffinity, 0, size, mask))
 /* clang-format on */
 
 #define DEFINE_CALL(type, name, parameters, call)                                              \
 	static type linux_##name parameters                                                    \
 	{                                                                                      \
-		return (type)RESULT(call);                                                     \
+		return (type)(call);                                                           \
 	}
 #define DEFINE_CONFINED(type, name, parameters, call)                                          \
 	static type linux_##name parameters                                                    \
 	{                                                                                      \
-		return os_is_confined() ? -EPERM : (type)RESULT(call);                         \
+		return os_is_confined() ? -EPERM : (type)(call);                               \
 	}
 
 CALLS(DEFINE_CALL, DEFINE_CONFINED)
 
-/* As RESULT, for a call that returns an address: stores it in *@out. @saved: errno before the
- * call. */
+#if UKMEM_TSAN /* libc's functions tell ThreadSanitizer what is mapped */
+
+/* @saved: errno before the call. */
 static int mapped(void *p, int saved, void **out)
 {
 	int err = -errno;
@@ -125,6 +114,42 @@ static int linux_mremap(void *from, size_t len, int flags, void **to)
 	return mapped(mremap(from, len, len, flags, *to), saved, to);
 }
 
+static int linux_munmap(void *addr, size_t len)
+{
+	int saved = errno, err = munmap(addr, len) ? -errno : 0;
+
+	errno = saved;
+	return err;
+}
+
+#else
+
+/* An address is not above the last page; those are errors. */
+static int mapped(long result, void **out)
+{
+	if ((unsigned long)result > -4096ul)
+		return (int)result;
+	*out = (void *)result; /* NOLINT(performance-no-int-to-ptr) */
+	return 0;
+}
+
+static int linux_mmap(void **addr, size_t len, int prot, int flags)
+{
+	return mapped(sys_call(SYS_mmap, *addr, len, prot, flags, -1, 0), addr);
+}
+
+static int linux_mremap(void *from, size_t len, int flags, void **to)
+{
+	return mapped(sys_call(SYS_mremap, from, len, len, flags, *to), to);
+}
+
+static int linux_munmap(void *addr, size_t len)
+{
+	return (int)sys_call(SYS_munmap, addr, len);
+}
+
+#endif
+
 /* A read of sysfs or procfs that gives fewer bytes, and could give more, has read all. */
 enum { WHOLE_PIECE = 1024 };
 
@@ -133,13 +158,13 @@ static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 {
 	size_t used = 0;
 	ssize_t n = 0;
-	int fd = (int)RESULT_UNLESS_CONFINED(
-		syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
+	int fd = (int)UNLESS_CONFINED(
+		sys_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return fd;
 	while (used < size) {
-		n = RESULT(syscall(SYS_read, fd, buf + used, size - used));
+		n = sys_call(SYS_read, fd, buf + used, size - used);
 		if (n == -EINTR)
 			continue;
 		if (n <= 0)
@@ -150,16 +175,18 @@ static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 		if (n < WHOLE_PIECE && used < size)
 			break;
 	}
-	syscall(SYS_close, fd);
+	sys_call(SYS_close, fd);
 	return n < 0 ? n : (ssize_t)used;
 }
 
 static int linux_getcpu(unsigned int *cpu)
 {
-	int r = RESULT(sched_getcpu());
+	int saved = errno, r = sched_getcpu(), err = -errno;
 
-	if (unlikely(r < 0))
-		return r;
+	if (unlikely(r < 0)) {
+		errno = saved;
+		return err;
+	}
 	*cpu = (unsigned int)r;
 	return 0;
 }
@@ -215,7 +242,7 @@ static int linux_release(char *buf, size_t size)
 		format_decimal(buf + len, version >> 8 & 0xff);
 		return 0;
 	}
-	err = RESULT_UNLESS_CONFINED(uname(&name));
+	err = (int)UNLESS_CONFINED(sys_call(SYS_uname, &name));
 	if (!err)
 		snprintf(buf, size, "%s", name.release);
 	return err;
@@ -245,11 +272,11 @@ static long linux_page_size(void)
 
 static int linux_address_space_limit(size_t *bytes)
 {
-	struct rlimit space, data;
-	int err = RESULT(getrlimit(RLIMIT_AS, &space));
+	struct rlimit space, data; /* of longs, as prlimit64() has them */
+	int err = (int)sys_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &space);
 
 	if (!err)
-		err = RESULT(getrlimit(RLIMIT_DATA, &data));
+		err = (int)sys_call(SYS_prlimit64, 0, RLIMIT_DATA, NULL, &data);
 	if (err)
 		return err;
 	if (data.rlim_cur < space.rlim_cur)
@@ -288,26 +315,26 @@ static uint64_t linux_cpu_us(void)
 
 uint32_t os_thread_id(void)
 {
-	return (uint32_t)syscall(SYS_gettid);
+	return (uint32_t)sys_call(SYS_gettid);
 }
 
 bool os_thread_exists(uint32_t id)
 {
-	return RESULT(syscall(SYS_tgkill, getpid(), id, 0)) != -ESRCH;
+	return sys_call(SYS_tgkill, sys_getpid(), id, 0) != -ESRCH;
 }
 
 int os_prctl(int option, const unsigned long arg[4])
 {
-	return (int)RESULT(syscall(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]));
+	return (int)sys_call(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]);
 }
 
 #define ENTRY(type, name, ...) .name = linux_##name,
 #define LINUX_CALLS                                                                            \
 	{                                                                                      \
-		CALLS(ENTRY, ENTRY).mmap = linux_mmap, .mremap = linux_mremap,                 \
-			     .read_file = linux_read_file, .getcpu = linux_getcpu,             \
-			     .release = linux_release, .auxval = linux_auxval,                 \
-			     .page_size = linux_page_size,                                     \
+		CALLS(ENTRY, ENTRY).mmap = linux_mmap, .munmap = linux_munmap,                 \
+			     .mremap = linux_mremap, .read_file = linux_read_file,             \
+			     .getcpu = linux_getcpu, .release = linux_release,                 \
+			     .auxval = linux_auxval, .page_size = linux_page_size,             \
 			     .address_space_limit = linux_address_space_limit,                 \
 			     .now_ms = linux_now_ms, .now_us = linux_now_us,                   \
 			     .cpu_us = linux_cpu_us,                                           \

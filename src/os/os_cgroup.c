@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "base/decimal.h"
+#include "base/text.h"
 
 enum { PATH_SIZE = 512, TEXT_SIZE = 4096 };
 
@@ -55,13 +56,14 @@ static char *read_text(const char *path)
 /* The number behind @key; 0: there is none. */
 static uint64_t number_behind(const char *text, const char *key)
 {
-	const char *p = strstr(text, key);
+	const char *p = text_find_word(text, key);
 	uint64_t v;
 
 	if (!p)
 		return 0;
 	p += strlen(key);
-	p += strspn(p, " ");
+	while (*p == ' ')
+		p++;
 	return parse_decimal(&p, &v) ? v : 0;
 }
 
@@ -249,7 +251,8 @@ static void walk_up(const char *mount, const char *group, size_t len, const stru
 	memcpy(dir + mount_len, group, len);
 	dir[mount_len + len] = '\0';
 	for (;;) {
-		char *slash = strrchr(dir + mount_len, '/');
+		const char *last = text_find_last(dir + mount_len, '/');
+		char *slash = last ? dir + (last - dir) : NULL;
 
 		if (slash && !slash[1]) { /* "/" itself, or a trailing slash */
 			*slash = '\0';
@@ -267,7 +270,7 @@ static bool has_controller(const char *list, size_t len, const char *name)
 	size_t n = strlen(name);
 
 	while (len) {
-		const char *comma = memchr(list, ',', len);
+		const char *comma = text_find_in(list, ',', len);
 		size_t item = comma ? (size_t)(comma - list) : len;
 
 		if (item == n && !memcmp(list, name, n))
@@ -300,14 +303,14 @@ static void walk_v1(const char *list, size_t list_len, const char *name, const c
 /* Reads the group that one line "id:controllers:path" names. */
 static void read_line(const char *line, size_t len, const struct controller *c, void *out)
 {
-	const char *list = memchr(line, ':', len);
+	const char *list = text_find_in(line, ':', len);
 	const char *group;
 	size_t list_len, group_len;
 
 	if (!list)
 		return;
 	list++;
-	group = memchr(list, ':', len - (size_t)(list - line));
+	group = text_find_in(list, ':', len - (size_t)(list - line));
 	if (!group)
 		return;
 	list_len = (size_t)(group++ - list);
@@ -328,7 +331,7 @@ static bool read_groups(const struct controller *controllers, void *out)
 	if (!text)
 		return false;
 	while (*line) {
-		size_t len = strcspn(line, "\n");
+		size_t len = text_until(line, "\n");
 
 		read_line(line, len, controllers, out);
 		line += len + (line[len] == '\n');

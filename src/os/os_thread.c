@@ -13,6 +13,7 @@
 #include "base/alone.h"
 #include "base/compiler.h"
 #include "base/decimal.h"
+#include "base/text.h"
 #include "os/os.h"
 
 enum {
@@ -66,7 +67,7 @@ cold int os_thread_start(void *(*run)(void *), size_t stack)
 	/* A handler with SA_NODEFER has interrupted a section. */
 	if (alone_depth)
 		return -EBUSY;
-	sigfillset(&all);
+	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	now = os_calls.now_ms();
 	if (may_be_handler(&old, now)) {
@@ -94,13 +95,13 @@ bool os_threads(struct os_threads *threads)
 		return false;
 	text[n] = '\0';
 	/* The program's name, in parentheses, may have spaces and parentheses. */
-	word = strrchr(text, ')');
+	word = text_find_last(text, ')');
 	if (!word || word[1] != ' ')
 		return false;
 	word += 2;
 	threads->first_ended = *word == 'Z';
 	for (int i = 1; word && i < NR_THREADS; i++) {
-		word = strchr(word, ' ');
+		word = text_find(word, ' ');
 		word = word ? word + 1 : NULL;
 	}
 	if (!word || !parse_decimal(&word, &nr))

@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/decimal.h"
 #include "base/lock.h"
+#include "base/text.h"
 
 /* Large enough for a list of every second of 8192 ids. Synchronization: the thread in
  * topology_init(), later the one that has set `updating`. */
@@ -68,7 +69,8 @@ static bool read_list(const char *path, struct os_mask *mask)
 static unsigned int kernel_cpus(void)
 {
 	static const char key[] = "\nCpus_allowed:\t";
-	const char *p = read_text("/proc/self/status") > 0 ? strstr(file_buffer, key) : NULL;
+	const char *p =
+		read_text("/proc/self/status") > 0 ? text_find_word(file_buffer, key) : NULL;
 	unsigned int digits = 0;
 
 	if (!p)

@@ -23,11 +23,11 @@
 #include "page/background.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "layer/layer.h"
 #include "os/os.h"
 #include "page/decay.h"
@@ -167,7 +167,7 @@ void page_background_start(void)
 	    now < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
 	/* A child of vfork leaves threads to its parent, because they would end with it. */
-	if (getpid() == process && !start_wanted(take_wishes()))
+	if (sys_getpid() == process && !start_wanted(take_wishes()))
 		atomic_store_explicit(&not_before, now + RETRY_MS, memory_order_relaxed);
 	errno = saved;
 }
@@ -237,7 +237,7 @@ void page_decay(void)
 
 void background_init(void)
 {
-	process = getpid();
+	process = sys_getpid();
 	atomic_store_explicit(&page_background_wanted,
 			      config.live == LIVE_NEVER ? 0 : WANTED_BY_LAYERS,
 			      memory_order_relaxed);

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/probe.h"
+#include "base/sys.h"
 #include "layer/layer.h"
 #include "os/os.h"
 #include "page/limits.h"
@@ -93,7 +93,7 @@ static void report_request(const char *what, size_t bytes, gfp_t flags)
 
 	format_flags(flags, text, sizeof(text));
 	log_warn("%s[%d]: allocation failure: %s, %zu bytes, order:%u, mode:%#x(%s)",
-		 program_invocation_short_name, (int)getpid(), what, bytes,
+		 program_invocation_short_name, sys_getpid(), what, bytes,
 		 ilog2_up(max_size(npages, 1)), flags, text);
 }
 

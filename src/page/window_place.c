@@ -24,6 +24,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
+#include "percpu/percpu_alloc.h"
 
 static const size_t MIB = (size_t)1 << 20;
 static const size_t GIB = (size_t)1 << 30;
@@ -33,6 +34,7 @@ enum {
 	DMA_SHIFT = 36,	  /* of a zone of ZONE_DMA at most: 64 GiB */
 	ALIGN_SHIFT = 36, /* of the window: no run is aligned to more */
 	PLACE_TRIES = 4,
+	HUGE_PAGE = 2 << 20, /* bytes, the least of all machines */
 };
 
 /*
@@ -91,6 +93,13 @@ void window_forget(struct zone *z)
 	}
 }
 
+/* The first piece of an array, of a process that may stay small, is shorter than a huge page:
+ * it needs no advice against them. Pieces that follow do not join it. */
+static int map_piece(void *at, size_t len, bool first)
+{
+	return first && len < HUGE_PAGE ? os_map_at(at, len) : os_map_metadata_at(at, len);
+}
+
 int window_describe(struct zone *z, size_t end)
 {
 	for (unsigned int i = 0; i < arrays_of(z); i++) {
@@ -102,8 +111,9 @@ int window_describe(struct zone *z, size_t end)
 			continue;
 		len = piece(&flat[i], z->described[i], end, &at);
 		if (len)
-			err = flat[i].reserved ? os_commit(at, len)
-					       : os_map_metadata_at(at, len);
+			err = flat[i].reserved
+				      ? os_commit(at, len)
+				      : map_piece(at, len, z->described[i] == z->start);
 		if (err) {
 			window_forget(z);
 			return err;
@@ -168,6 +178,13 @@ static int try_place(uintptr_t base, size_t size)
 	return err ? err : try_page(base + size - page_size());
 }
 
+/* The first units' place was chosen in the same way, and could be mapped. So this address space
+ * has lower addresses, too. */
+static bool is_below_units(uintptr_t end)
+{
+	return end <= (uintptr_t)pcpu_first_unit();
+}
+
 static void release_arrays(unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
@@ -223,7 +240,7 @@ static bool place(unsigned int nodes)
 				 os_random() % choices * window_align();
 
 		/* Where other code has mapped pages of zones, the zones leave holes. */
-		if (try_page(base + total - page_size()) ||
+		if ((!is_below_units(base + total) && try_page(base + total - page_size())) ||
 		    !place_arrays(base + window_bytes(), nodes))
 			continue;
 		page_window.base = base;

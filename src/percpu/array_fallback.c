@@ -13,11 +13,10 @@
  * it wrote to the unit's arrays.
  */
 #include "percpu/array_fallback.h"
-#include <sched.h>
-
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/lock.h"
+#include "base/sys.h"
 #include "percpu/array.h"
 #include "percpu/register.h"
 #include "percpu/unit.h"
@@ -39,7 +38,7 @@ void pcpu_slot_unlock(unsigned int index)
 void pcpu_slot_lock(unsigned int index)
 {
 	while (!slot_trylock(index))
-		sched_yield();
+		sys_yield();
 }
 
 void pcpu_slots_fork_child(void)

@@ -2,11 +2,11 @@
 /* The gate between slow paths and fork; see gate.h. */
 #include "percpu/gate.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/assert.h"
 #include "base/lock.h"
+#include "base/sys.h"
 #include "base/verify.h"
 #include "base/wait.h"
 #include "os/os.h"
@@ -158,7 +158,7 @@ static void let_waiters_in(void)
 	     i < LOOKS_MAX && atomic_load_explicit(&reopen.waiters, memory_order_relaxed) &&
 	     !pcpu_gate_is_closed();
 	     i++)
-		sched_yield();
+		sys_yield();
 }
 
 void pcpu_gate_close(void)
@@ -176,7 +176,7 @@ void pcpu_gate_close(void)
 	until = os_calls.now_ms() + FORK_PATIENCE_MS;
 	for (unsigned int i = 0; !is_empty() && (int64_t)(os_calls.now_ms() - until) < 0; i++)
 		if (i < LOOKS_MAX)
-			sched_yield();
+			sys_yield();
 		else
 			os_pause_ms(1);
 }

@@ -17,13 +17,13 @@
 #include "percpu/notify.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/lock.h"
+#include "base/sys.h"
 #include "layer/layer.h"
 #include "os/os.h"
 #include "os/os_share.h"
@@ -62,7 +62,7 @@ void percpu_notifier_unregister(struct percpu_notifier *n)
 	lock(&notify_lock);
 	while (updating != BY_NOBODY) {
 		unlock(&notify_lock);
-		sched_yield();
+		sys_yield();
 		lock(&notify_lock);
 	}
 	for (struct percpu_notifier **p = &notifiers; *p; p = &(*p)->next)

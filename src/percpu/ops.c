@@ -13,6 +13,7 @@
  */
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/compiler.h"
@@ -187,7 +188,7 @@ static bool atomic_double(void *p, const uint64_t *oldv, const uint64_t *newv)
 	uint32_t idle = 0;
 	bool same;
 
-	sigfillset(&all);
+	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
 	while (!atomic_compare_exchange_weak_explicit(&busy, &idle, 1, memory_order_acquire,
 						      memory_order_relaxed))

@@ -111,7 +111,7 @@ static noinline bool go_to(unsigned int cpu)
 		return false;
 	os_mask_set(&there, cpu);
 	/* A handler might rely on being where its thread belongs (owner contexts). */
-	sigfillset(&all);
+	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_SETMASK, &all, &blocked);
 	if (!os_calls.set_affinity(there.bits, sizeof(there))) {
 		been = !os_calls.getcpu(&now) && now == cpu; /* O2 */

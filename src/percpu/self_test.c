@@ -26,12 +26,15 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "base/decimal.h"
+#include "base/sys.h"
+#include "base/sys_call.h"
 #include "os/os.h"
 #include "percpu/sections.h"
 
@@ -55,7 +58,7 @@ static int helper(void *unused)
 	while (!atomic_load(&test.armed)) {
 		if (atomic_load(&test.quit))
 			return 0;
-		sched_yield();
+		sys_yield();
 	}
 	os_calls_linux.membarrier(MEMBARRIER_RSEQ, 0, 0); /* though tests pretend others */
 	atomic_store(&test.done, 1);
@@ -142,7 +145,7 @@ static int try_once(ptrdiff_t rseq, bool armed, char *stack)
 		return -errno;
 	result = section(rseq, armed);
 	atomic_store(&test.quit, 1);
-	while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+	while (sys_call(SYS_wait4, pid, NULL, __WCLONE, NULL) == -EINTR)
 		;
 	return result < 0 ? -ETIME : result;
 }
@@ -159,7 +162,7 @@ int pcpu_self_test(ptrdiff_t rseq, bool armed)
 	if (os_map_metadata(stack_size, &stack))
 		return -ENOMEM;
 	/* The helper has our handlers and our thread-local memory: it must not run any. */
-	sigfillset(&all);
+	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	/* An abort may have had another cause than the helper: only several count. A helper
 	 * that did not run in time, as on a busy machine, tells nothing; so there is another

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
@@ -22,6 +21,9 @@
 #include "base/decimal.h"
 #include "base/log.h"
 #include "base/stack.h"
+#include "base/sys.h"
+#include "base/sys_call.h"
+#include "base/text.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
 #include "os/os.h"
@@ -116,7 +118,7 @@ static atomic_int busy;
 
 static bool enter(void)
 {
-	int old = atomic_load(&busy), me = (int)getpid();
+	int old = atomic_load(&busy), me = sys_getpid();
 
 	return old != me && atomic_compare_exchange_strong(&busy, &old, me);
 }
@@ -164,7 +166,7 @@ static int start(uint64_t interval)
 	stack_load();
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	slab_profile_seed((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^
-			  (uint64_t)getpid());
+			  (uint64_t)sys_getpid());
 	cost_begin();
 	atomic_store_explicit(&slab_profile.interval, interval, memory_order_relaxed);
 	atomic_store_explicit(&slab_profile.sample, sample_object, memory_order_relaxed);
@@ -204,10 +206,10 @@ struct writer {
 static void flush(struct writer *w)
 {
 	for (unsigned int at = 0; at < w->len && !w->err;) {
-		ssize_t n = write(w->fd, w->buf + at, w->len - at);
+		ssize_t n = sys_write(w->fd, w->buf + at, w->len - at);
 
-		if (n < 0 && errno != EINTR)
-			w->err = -errno;
+		if (n < 0 && n != -EINTR)
+			w->err = (int)n;
 		at += n > 0 ? (unsigned int)n : 0;
 	}
 	w->len = 0;
@@ -260,17 +262,17 @@ static void write_site(struct writer *w, const struct profile_counts *c,
 
 static void write_maps(struct writer *w)
 {
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int fd = sys_open("/proc/self/maps");
 	ssize_t n;
 
 	write_text(w, "\nMAPPED_LIBRARIES:\n");
 	flush(w);
-	while (fd >= 0 && !w->err && (n = read(fd, w->buf, sizeof(w->buf))) > 0) {
+	while (fd >= 0 && !w->err && (n = sys_read(fd, w->buf, sizeof(w->buf))) > 0) {
 		w->len = (unsigned int)n;
 		flush(w);
 	}
 	if (fd >= 0)
-		close(fd);
+		sys_close(fd);
 }
 
 static void write_profile(struct writer *w)
@@ -323,7 +325,7 @@ __attribute__((constructor(102))) static void begin(void)
 				 err == -EOPNOTSUPP ? "the process is hardened"
 						    : strerror(-err));
 		else
-			main_pid = (int)getpid();
+			main_pid = sys_getpid();
 	}
 	errno = saved;
 }
@@ -332,12 +334,12 @@ __attribute__((constructor(102))) static void begin(void)
 static void name_file(char *name, size_t size)
 {
 	const char *pattern = config.profile_file;
-	const char *at = strstr(pattern, "%p");
+	const char *at = text_find_word(pattern, "%p");
 
 	if (!*pattern)
-		snprintf(name, size, "ukmem.%d.heap", (int)getpid());
+		snprintf(name, size, "ukmem.%d.heap", sys_getpid());
 	else if (at)
-		snprintf(name, size, "%.*s%d%s", (int)(at - pattern), pattern, (int)getpid(),
+		snprintf(name, size, "%.*s%d%s", (int)(at - pattern), pattern, sys_getpid(),
 			 at + 2);
 	else
 		snprintf(name, size, "%s", pattern);
@@ -349,14 +351,15 @@ __attribute__((destructor(102))) static void end(void)
 	char name[CONFIG_STRING_SIZE + 16];
 	int fd, err;
 
-	if (!main_pid || (main_pid != (int)getpid() && *config.profile_file &&
-			  !strstr(config.profile_file, "%p")))
+	if (!main_pid || (main_pid != sys_getpid() && *config.profile_file &&
+			  !text_find_word(config.profile_file, "%p")))
 		return;
 	name_file(name, sizeof(name));
-	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	err = fd < 0 ? -errno : ukmem_profile_dump(fd);
+	fd = (int)sys_call(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+			   0600);
+	err = fd < 0 ? fd : ukmem_profile_dump(fd);
 	if (err)
 		log_warn("profile: cannot write %s: %s", name, strerror(-err));
 	if (fd >= 0)
-		close(fd);
+		sys_close(fd);
 }

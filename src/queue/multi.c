@@ -53,9 +53,8 @@
  * Ordering: a commit is a release. The acquires are the loads of the other side's index and the
  * compare-and-swap. (On x86 every store is a release and every load an acquire.)
  */
-#include <sched.h>
-
 #include "base/assert.h"
+#include "base/sys.h"
 #include "percpu/register.h"
 #include "percpu/sections.h"
 #include "queue/queue.h"
@@ -100,7 +99,7 @@ static void move(struct alf_queue *q, enum direction dir, uint32_t index, void *
 static void relax(unsigned int round)
 {
 	if (round % 128 == 127)
-		sched_yield();
+		sys_yield();
 	else
 		cpu_relax();
 }
@@ -203,7 +202,7 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 		return true;
 	if (word_kind(*word) == SIDE_STRANGER) {
 		if (!free_of_stranger(side, *word))
-			sched_yield();
+			sys_yield();
 		return false;
 	}
 	if (owner_cpu(owner) == cpu) /* e: A1, once the section has begun */

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/text.h"
 #include "os/os.h"
 #include "page/page_alloc.h"
 #include "percpu/percpu_alloc.h"
@@ -56,11 +57,14 @@ static void set_tunables(struct kmem_cache *s)
 			      memory_order_relaxed);
 }
 
-static void free_arrays(struct kmem_cache *s)
+/* Permanent ones stay taken. */
+static void free_arrays(struct kmem_cache *s, bool permanent)
 {
-	pcpu_free(s->cpu_array);
-	pcpu_free(s->partial_array);
-	free_percpu(s->events);
+	if (!permanent) {
+		pcpu_free(s->cpu_array);
+		pcpu_free(s->partial_array);
+		free_percpu(s->events);
+	}
 	s->cpu_array = s->partial_array = NULL;
 	s->events = NULL;
 }
@@ -111,12 +115,10 @@ unsigned int slab_array_bytes(unsigned int capacity_max)
  */
 static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 {
-	void *(*alloc)(size_t size, size_t align) =
-		p->permanent ? pcpu_alloc_permanent : pcpu_alloc;
 	unsigned int nodes = page_window.nr_nodes;
 	unsigned int capacity_max = node_capacity(p->capacity_max);
+	size_t partial = pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0), bytes;
 	void *events;
-	size_t bytes;
 
 	s->capacity_max = (uint16_t)capacity_max;
 	debug_assert(capacity_max <= PCPU_ARRAY_MAX_SLOTS && (capacity_max || s->home != s));
@@ -125,14 +127,17 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 	s->cpu_array = p->arrays      ? p->arrays
 		       : p->permanent ? pcpu_alloc_permanent_arrays(bytes)
 				      : pcpu_alloc(bytes, CACHE_LINE);
-	s->partial_array =
-		alloc(pcpu_array_size(s->home == s ? SLAB_CPU_PARTIAL_MAX : 0), CACHE_LINE);
-	events = alloc(slab_events_bytes(), sizeof(uint64_t));
+	if (p->permanent) { /* in one piece */
+		events = pcpu_alloc_permanent(partial + slab_events_bytes(), CACHE_LINE);
+		s->partial_array = events;
+		events = events ? (char *)events + partial : NULL;
+	} else {
+		s->partial_array = pcpu_alloc(partial, CACHE_LINE);
+		events = pcpu_alloc(slab_events_bytes(), sizeof(uint64_t));
+	}
 	s->events = events ? pcpu_handle(events) : NULL;
 	if (!s->cpu_array || !s->partial_array || !s->events) {
-		if (p->arrays)
-			s->cpu_array = NULL;
-		free_arrays(s);
+		free_arrays(s, p->permanent);
 		return false;
 	}
 	s->fast_array =
@@ -184,7 +189,7 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	s->ctor = p->ctor;
 	s->class_mark = p->class_mark;
 	s->large_mark = p->large_mark;
-	strncpy(s->name, p->name, sizeof(s->name) - 1);
+	text_copy(s->name, p->name, sizeof(s->name));
 	s->home = p->home ? p->home : s;
 	s->ops = p->ops;
 	s->init = init_of(s);
@@ -217,9 +222,7 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	if (!alloc_arrays(s, p))
 		return false;
 	if (s->hard && !slab_hard_prepare(s)) {
-		if (p->arrays)
-			s->cpu_array = NULL;
-		free_arrays(s);
+		free_arrays(s, p->permanent);
 		return false;
 	}
 	slab_set_nodes(s, nodes);
@@ -322,7 +325,7 @@ static void delete_one(struct kmem_cache *s)
 	}
 	slab_stock_delete(s);
 	slab_hard_release(s);
-	free_arrays(s);
+	free_arrays(s, false);
 	free_nodes(s->nodes);
 	kmem_cache_free(&slab_boot_cache, s);
 }

@@ -77,7 +77,9 @@ void slab_set_geometry(struct kmem_cache *s)
 	unsigned int max = min_uint(max_uint(SLAB_MAX_BYTES >> page_window.page_shift, 1),
 				    1u << config.slab_max_order);
 
-	for (n = 1;; n++) {
+	/* Fewer pages have no room for an object. */
+	n = max_uint((s->pad_left + s->size) >> page_window.page_shift, 1);
+	for (;; n++) {
 		s->small = s->layout = lay_out(s, n);
 		if (s->layout.objects && is_aligned(s, n))
 			break;
@@ -111,9 +113,15 @@ void slab_set_geometry(struct kmem_cache *s)
 
 void slab_set_lean(struct kmem_cache *s)
 {
+	unsigned int fill, n;
+
 	if (s->hard || config.slab_min_objects || config.slab_min_order)
 		return;
-	for (unsigned int n = s->small.npages; n < s->layout.npages; n++) {
+	/* Objects fill pages whose bytes are a multiple of the size. */
+	fill = s->size >>
+	       min_uint((unsigned int)__builtin_ctz(s->size), page_window.page_shift);
+	n = (s->small.npages + fill - 1) / fill * fill;
+	for (; n < s->layout.npages; n += fill) {
 		struct slab_layout l = lay_out(s, n);
 
 		if (!is_aligned(s, n) || (size_t)l.objects * s->size != (size_t)n * page_size())

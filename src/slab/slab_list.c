@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "base/wait.h"
 
 static struct lock caches_lock;
@@ -98,7 +99,7 @@ static void compare(struct kmem_cache *s, void *arg)
 {
 	struct search *search = arg;
 
-	if (!search->found && !strncmp(s->name, search->name, sizeof(s->name) - 1))
+	if (!search->found && text_same(s->name, search->name, sizeof(s->name) - 1))
 		search->found = s;
 }
 
@@ -117,7 +118,7 @@ static struct wait_queue unpinned;
 
 static void pin(struct kmem_cache *s, void *name)
 {
-	if (!s->barred && !strncmp(s->name, name, sizeof(s->name) - 1))
+	if (!s->barred && text_same(s->name, name, sizeof(s->name) - 1))
 		atomic_store_explicit(&pinned, s, memory_order_relaxed);
 }
 

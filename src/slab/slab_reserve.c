@@ -10,6 +10,7 @@
 #include "slab/slab_reserve.h"
 
 #include "base/assert.h"
+#include "base/compiler.h"
 #include "os/os.h"
 #include "page/page.h"
 #include "percpu/percpu_alloc.h"
@@ -28,7 +29,7 @@ struct slot {
 	_Atomic int state;
 };
 
-static struct slot reserve[SLAB_RESERVE];
+static struct slot reserve[SLAB_RESERVE] untouched;
 static _Atomic uint64_t nr_exhausted;
 
 static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
@@ -52,6 +53,9 @@ bool slab_reserve_init(void)
 	static char *nodes; /* stays after a failure, for the next call */
 	void *mem;
 
+	/* No request of malloc() names a zone. */
+	if (os_heap.is_ukmem)
+		return true;
 	if (!nodes && !os_map_permanent(SLAB_RESERVE * bytes, &mem))
 		nodes = mem;
 	if (!nodes)
@@ -65,7 +69,7 @@ bool slab_reserve_init(void)
 
 static struct slot *get_slot(void)
 {
-	for (unsigned int i = 0; i < SLAB_RESERVE; i++) {
+	for (unsigned int i = 0; i < SLAB_RESERVE && reserve[i].nodes; i++) {
 		int free = FREE;
 
 		/* Acquire: sees what the slot's last holder did to it. */

@@ -3,9 +3,9 @@
 #include "stats/stats.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #include "base/config.h"
+#include "base/sys.h"
 #include "layer/layer.h"
 
 void stats_gauges(struct ukmem_gauges *g)
@@ -46,7 +46,7 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_object_begin(&e, "ukmem");
 	emit_string(&e, "version", ukmem_version());
 	emit_string(&e, "program", program_invocation_short_name);
-	emit_number(&e, "pid", (uint64_t)getpid());
+	emit_number(&e, "pid", (uint64_t)sys_getpid());
 	emit_object_end(&e);
 	stats_emit_gauges(&e, &g);
 	for_each_layer (l)

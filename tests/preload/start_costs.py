@@ -17,8 +17,8 @@ import sys
 import tempfile
 
 # A little more than was counted (x86-64, Linux 6.18, 2 CPUs, one node, no settings).
-MOST_CALLS = {"nothing": 14, "small": 44}  # 11, 36; bound to some of the CPUs 40
-MOST_FAULTS = {"nothing": 18, "small": 60}  # 15, 55; of the latter two calls fault in 17
+MOST_CALLS = {"nothing": 14, "small": 38}  # 11, 31; bound to some of the CPUs 35
+MOST_FAULTS = {"nothing": 18, "small": 58}  # 15, 53; of the latter two calls fault in 16
 RUNS = 20
 
 

@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 /* Synchronization: written once, by parse(). */
 static slab_flags_t flags;
@@ -36,10 +37,10 @@ static slab_flags_t flag_of(char letter)
 static bool parse(void)
 {
 	const char *text = config.slab_debug;
-	size_t letters = strcspn(text, "=");
+	size_t letters = text_until(text, "=");
 	bool warned = false;
 
-	if (!*text || !strcmp(text, "-"))
+	if (!*text || text_is(text, "-"))
 		return true;
 	for (size_t i = 0; i < letters; i++) {
 		flags |= flag_of(text[i]);
@@ -59,7 +60,7 @@ static bool parse(void)
 static bool matches(const char *pattern, size_t len, const char *name)
 {
 	if (len && pattern[len - 1] == '*')
-		return !strncmp(pattern, name, len - 1);
+		return text_same(pattern, name, len - 1);
 	return strlen(name) == len && !memcmp(pattern, name, len);
 }
 
@@ -71,7 +72,7 @@ slab_flags_t slab_debug_of_name(const char *name)
 	if (!flags || !names)
 		return flags;
 	for (const char *p = names;; p++) {
-		size_t len = strcspn(p, "+");
+		size_t len = text_until(p, "+");
 
 		if (matches(p, len, name))
 			return flags;
@@ -86,11 +87,11 @@ void slab_debug_check_names(void)
 	char name[SLAB_NAME_SIZE];
 
 	for (const char *p = names; p; p = *p ? p + 1 : NULL) {
-		size_t len = strcspn(p, "+");
+		size_t len = text_until(p, "+");
 
 		snprintf(name, sizeof(name), "%.*s", (int)len, p);
 		p += len;
-		if ((!len || p[-1] != '*') && strcmp(name, SLAB_DEBUG_BLOCKS) != 0 &&
+		if ((!len || p[-1] != '*') && !text_is(name, SLAB_DEBUG_BLOCKS) &&
 		    !kmem_cache_find(name))
 			log_warn("slab_debug: there is no cache '%s'", name);
 	}

@@ -17,6 +17,7 @@
 #include "base/decimal.h"
 #include "base/log.h"
 #include "base/symbol.h"
+#include "base/text.h"
 #include "page/node.h"
 #include "percpu/array_slow.h"
 #include "slab/debug/twin.h"
@@ -398,7 +399,7 @@ static bool parse_number(const char *s, unsigned int *out)
 	if (!parse_decimal(&s, &v) || v > UINT32_MAX)
 		return false;
 	*out = (unsigned int)v;
-	return !*s || !strcmp(s, "\n");
+	return !*s || text_is(s, "\n");
 }
 
 int slab_attr_store(struct kmem_cache *s, const char *name, size_t len, const char *value)

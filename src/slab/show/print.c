@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "os/os.h"
 #include "slab/show/attr.h"
 #include "slab/slab_count.h"
@@ -33,7 +34,7 @@ static void visit(struct kmem_cache *s, void *arg)
 {
 	struct walk *walk = arg;
 
-	if (walk->name && strncmp(s->name, walk->name, sizeof(s->name) - 1) != 0)
+	if (walk->name && !text_same(s->name, walk->name, sizeof(s->name) - 1))
 		return;
 	if (walk->i++ != walk->wanted)
 		return;
@@ -107,7 +108,7 @@ static void copy_attrs(struct kmem_cache *s, struct walk *walk)
 static void emit_long(struct emitter *e, const struct slab_text *t)
 {
 	enum { PIECE = 200 };
-	size_t len = strnlen(t->buf, t->size);
+	size_t len = text_length(t->buf, t->size);
 
 	for (size_t done = 0; done < len; done += PIECE)
 		emit_text(e, "%.*s", (int)min_size(len - done, PIECE), t->buf + done);

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "slab/show/attr.h"
 
 /* One CACHE/ATTR=VALUE of the tunable. */
@@ -18,10 +19,10 @@ struct setting {
 
 static bool split(const char *item, size_t len, struct setting *set)
 {
-	const char *eq = memchr(item, '=', len), *slash;
+	const char *eq = text_find_in(item, '=', len), *slash;
 	size_t value_len;
 
-	slash = eq ? memrchr(item, '/', (size_t)(eq - item)) : NULL;
+	slash = eq ? text_find_last_in(item, '/', (size_t)(eq - item)) : NULL;
 	if (!slash || slash == item)
 		return false;
 	value_len = len - (size_t)(eq + 1 - item);
@@ -57,7 +58,7 @@ static void apply(struct kmem_cache *s, const struct setting *set)
 
 static const char *next_item(const char *item)
 {
-	item += strcspn(item, ";");
+	item += text_until(item, ";");
 	return item + (*item == ';');
 }
 
@@ -66,7 +67,7 @@ void slab_attr_init(void)
 	struct setting set;
 
 	for (const char *item = config.slab_attr; *item; item = next_item(item)) {
-		size_t len = strcspn(item, ";");
+		size_t len = text_until(item, ";");
 
 		if (len && !split(item, len, &set))
 			log_warn("slab_attr: '%.*s' is not CACHE/ATTR=VALUE", (int)len, item);
@@ -78,7 +79,7 @@ void slab_attr_configure(struct kmem_cache *s)
 	struct setting set;
 
 	for (const char *item = config.slab_attr; *item; item = next_item(item))
-		if (split(item, strcspn(item, ";"), &set) && is_of(&set, s))
+		if (split(item, text_until(item, ";"), &set) && is_of(&set, s))
 			apply(s, &set);
 }
 
@@ -88,7 +89,7 @@ void slab_attr_check_names(void)
 	struct setting set;
 
 	for (const char *item = config.slab_attr; *item; item = next_item(item)) {
-		if (!split(item, strcspn(item, ";"), &set))
+		if (!split(item, text_until(item, ";"), &set))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)set.cache_len, set.cache);
 		if (!kmem_cache_find(name))
