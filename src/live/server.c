@@ -140,7 +140,7 @@ static bool send_bytes(struct live_reply *r, const char *bytes, size_t size)
  * differ serves root alone. */
 static bool may_ask(int client)
 {
-	struct ucred peer;
+	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t size = sizeof(peer);
 
 	return !sys_call(SYS_getsockopt, client, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&

@@ -24,7 +24,6 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
-#include "percpu/percpu_alloc.h"
 
 static const size_t MIB = (size_t)1 << 20;
 static const size_t GIB = (size_t)1 << 30;
@@ -178,13 +177,6 @@ static int try_place(uintptr_t base, size_t size)
 	return err ? err : try_page(base + size - page_size());
 }
 
-/* The first units' place was chosen in the same way, and could be mapped. So this address space
- * has lower addresses, too. */
-static bool is_below_units(uintptr_t end)
-{
-	return end <= (uintptr_t)pcpu_first_unit();
-}
-
 static void release_arrays(unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
@@ -240,7 +232,7 @@ static bool place(unsigned int nodes)
 				 os_random() % choices * window_align();
 
 		/* Where other code has mapped pages of zones, the zones leave holes. */
-		if ((!is_below_units(base + total) && try_page(base + total - page_size())) ||
+		if (try_page(base + total - page_size()) ||
 		    !place_arrays(base + window_bytes(), nodes))
 			continue;
 		page_window.base = base;
