@@ -70,15 +70,14 @@ class signals
 class viewer
 {
       public:
-	explicit viewer(const top_options &opts)
-	    : o(opts), process(opts.pid), reader(std::make_unique<live::reader>(process))
+	explicit viewer(const top_options &opts) : o(opts), process(opts.pid)
 	{
 		m.pid = o.pid;
 		m.by = tables.at(o.by);
 		m.sort = o.sort[0];
 		m.prefix = o.prefix;
 		m.interval = o.interval;
-		name();
+		open();
 	}
 
 	/* Throws live::error, unless older numbers can be shown still. */
@@ -103,6 +102,30 @@ class viewer
 	top::model m;
 
       private:
+	/* Waits a moment for a program that was started just before this command, as by
+	 * "ukmem run PROGRAM &", to load the library, and longer for it to allocate. */
+	void open()
+	{
+		constexpr auto step = std::chrono::milliseconds(20);
+		constexpr unsigned int most = 50, to_load = 15; /* steps */
+
+		for (unsigned int n = 0;; n++) {
+			try {
+				reader = std::make_unique<live::reader>(process);
+				name();
+				return;
+			} catch (const live::error &e) {
+				const bool loads = e.why == live::reason::no_library ||
+						   e.why == live::reason::replaced;
+
+				if (n == most || (loads && n >= to_load) ||
+				    (!loads && e.why != live::reason::not_ready))
+					throw;
+			}
+			std::this_thread::sleep_for(step);
+		}
+	}
+
 	void name()
 	{
 		const live::mode mode = reader->mode();

@@ -141,7 +141,7 @@ class HardenedTest(unittest.TestCase):
         for bug, sizes, end, _ in TABLE:
             for size in sizes:
                 with self.subTest(bug=bug, size=size):
-                    # Guards lie at random, and of 4 MiB with a guard behind one slab of eight some have none.
+                    # Slabs with guards are a page longer, and lie together: some 4 MiB have none.
                     for _ in range(4 if bug == "overflow_far" else 1):
                         child = run([bugs, bug, size], "hardened:1")
                         if ends_so(child, end):
