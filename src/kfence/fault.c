@@ -256,10 +256,11 @@ static bool handle(char *addr, const void *context)
 static void die(int signal, const siginfo_t *info)
 {
 	struct sigaction by_default = { .sa_handler = SIG_DFL };
+	int thread = (int)sys_call(SYS_gettid);
 
 	sigaction(signal, &by_default, NULL);
 	if (info->si_code <= 0)
-		sys_call(SYS_tgkill, sys_getpid(), sys_call(SYS_gettid), signal);
+		sys_call(SYS_tgkill, sys_getpid(), thread, signal);
 }
 
 static void pass_on(int signal, siginfo_t *info, void *context)
