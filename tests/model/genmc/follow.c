@@ -15,22 +15,7 @@ static const struct {
 	uint64_t look_ms;
 } config = { 1000 };
 
-#define BASE_LOCK_H
-static bool lock_none_held(void)
-{
-	return true;
-}
-
-/* Time stands still. */
-static uint64_t now_ms(void)
-{
-	return 1;
-}
-
-#define OS_OS_H
-static const struct {
-	uint64_t (*now_ms)(void);
-} os_calls = { now_ms };
+#include "still.h"
 
 static const struct {
 	bool is_ukmem;

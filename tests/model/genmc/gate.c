@@ -71,23 +71,9 @@ static bool pcpu_restart_sections(unsigned int which)
 	return false;
 }
 
-#define BASE_LOCK_H
-static bool lock_none_held(void)
-{
-	return true;
-}
+#include "still.h"
 
-/* Time stands still; who waits does so until something has changed. */
-static uint64_t now_ms(void)
-{
-	return 1;
-}
-
-#define OS_OS_H
-static const struct {
-	uint64_t (*now_ms)(void);
-} os_calls = { now_ms };
-
+/* A thread that waits does so until another one has changed something. */
 static void os_pause_ms(unsigned int ms)
 {
 	(void)ms;
