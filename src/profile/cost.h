@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the profile's samples cost; see cost.c. Any thread and any signal handler may call these
- * functions: they take no lock. */
+/* The profile bounds what its samples cost; see cost.c. Any thread and any signal handler may
+ * call these functions: they take no lock. */
 #ifndef PROFILE_COST_H
 #define PROFILE_COST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a fork leaves to this layer, in the parent and in the child; see slab_fork.c. */
+/* A fork calls these functions, in the parent and in the child; see slab_fork.c. */
 #ifndef SLAB_SLAB_FORK_H
 #define SLAB_SLAB_FORK_H
 

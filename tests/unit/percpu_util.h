@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the library says of its per-CPU data, as a value. */
+/* percpu_info() returns what percpu_mode() stores. */
 #ifndef UNIT_PERCPU_UTIL_H
 #define UNIT_PERCPU_UTIL_H
 

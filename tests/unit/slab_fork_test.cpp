@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a fork leaves to the threads of the parent: the pages of arrays are copied by the thread
- * that forks. */
+/* The thread that forks has the pages of arrays copied, so that the parent's other threads need
+ * not wait for that. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
