@@ -3,11 +3,15 @@
  * Huge pages, where memory will surely be used (thp:auto).
  *
  * A zone whose small runs (slabs, and programs' own) have taken 64 MiB that were not resident
- * will need more of it. Whenever such a run finds nothing resident, the next request that may
- * block takes an aligned block of 2 MiB of clean memory off the lists, asks the system to
- * populate it with a huge page, and makes it the space ahead. Small runs are cut from it one
- * behind the other; larger ones are not, because programs take them to use in part or not at
- * all. So at most 2 MiB for each 64 MiB are resident before they are used.
+ * will need more of it. Where more than 64 CPUs use the zone it must be 1 MiB for each of them,
+ * because each CPU has slabs that it has filled only in part: the rest of these would be
+ * resident in a huge page.
+ *
+ * Whenever a small run finds nothing resident then, the next request that may block takes an
+ * aligned block of 2 MiB of clean memory off the lists, asks the system to populate it with a
+ * huge page, and makes it the space ahead. Small runs are cut from it one behind the other;
+ * larger ones are not, because programs take them to use in part or not at all. So at most
+ * 2 MiB for each 64 MiB are resident before they are part of a run.
  *
  * The system may take long for a huge page: where memory is fragmented it moves other pages
  * out of the way first, and where it runs in a virtual machine that gives free memory back,
@@ -38,6 +42,7 @@
 enum {
 	HUGE_BYTES = 2 << 20,
 	GROWN_BYTES = 64 << 20, /* of small runs, before the first huge page */
+	CPU_BYTES = 1 << 20,	/* the same for each CPU, if that is more */
 	FORK_BYTES = 64 << 20,	/* of growth, after a fork */
 	SLOW_BYTES = 16 << 20,	/* after a slow call; four times as much after the next */
 	SLOW_US = 1500,		/* usual are 100 to 300, and 500 for small pages instead */
@@ -67,12 +72,19 @@ size_t huge_pages(const struct zone *z)
 	return to_pages(HUGE_BYTES);
 }
 
+static size_t enough(const struct zone *z)
+{
+	size_t users = atomic_load_explicit(&z->pcp_users, memory_order_relaxed);
+
+	return to_pages(max_size(GROWN_BYTES, users * CPU_BYTES));
+}
+
 void __huge_note_growth(struct zone *z, size_t npages)
 {
 	lock_assert_held(&z->lock);
 	z->grown += npages;
 	z->huge_wait -= min_size(z->huge_wait, npages);
-	if (z->grown >= to_pages(GROWN_BYTES) && !z->huge_wait && !z->huge_asking)
+	if (z->grown >= enough(z) && !z->huge_wait && !z->huge_asking)
 		atomic_store_explicit(&z->huge_wanted, true, memory_order_relaxed);
 }
 

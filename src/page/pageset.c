@@ -5,8 +5,10 @@
  *
  * A zone has one per-CPU pointer. A CPU's pageset:
  *
- *   | array of order 0 | of order 1 | ... | of runs of 3..4 pages | of 5..8 | ... | counters,
- * stand-in |
+ *   | array of order 0 | of order 1 | ... | of runs of 3..4 pages | of 5..8 | ... | counters |
+ *
+ * The line of counters also has a record of the zone that stands in for this one, and whether
+ * the CPU has used the pageset.
  *
  * The arrays behind those of the orders are never filled by batches: they keep the runs that
  * were freed last, for the next request of exactly that size.
@@ -34,10 +36,14 @@
 
 enum { PCP_HIGH_MAX = 4096, COUNTER_BYTES = 64 };
 
-enum { STAND_IN = NR_PCP_COUNTERS }; /* its place in the line of counters */
+/* Places in the line of counters. */
+enum {
+	STAND_IN = NR_PCP_COUNTERS,
+	USED, /* not 0: the CPU is one of zone->pcp_users */
+	NR_WORDS,
+};
 
-_Static_assert((STAND_IN + 1) * sizeof(uint64_t) <= COUNTER_BYTES,
-	       "counters and the stand-in fit their line");
+_Static_assert(NR_WORDS * sizeof(uint64_t) <= COUNTER_BYTES, "they fit their line");
 
 _Atomic(void *) pageset_fast[PCP_ORDERS];
 
@@ -196,11 +202,20 @@ static uint64_t *counters(const struct zone *z)
 	return (uint64_t *)(void *)((char *)pageset_of(z) + z->pcp_counters);
 }
 
-/* Opens an array when it is first used on this CPU. Until then its capacity is 0. */
-static void open_array(const struct zone *z, unsigned int list)
+static void count_user(struct zone *z)
 {
-	if (pageset_of(z) != boot_pageset)
-		pcpu_array_open(array_of(z, list), &z->pcp_capacity[list]);
+	uint64_t *used = pcpu_handle(counters(z) + USED);
+
+	if (!this_cpu_xchg(*used, 1))
+		atomic_fetch_add_explicit(&z->pcp_users, 1, memory_order_relaxed);
+}
+
+/* Opens an array when it is first used on this CPU. Until then its capacity is 0. */
+static void open_array(struct zone *z, unsigned int list)
+{
+	if (pageset_of(z) != boot_pageset &&
+	    pcpu_array_open(array_of(z, list), &z->pcp_capacity[list]))
+		count_user(z);
 }
 
 struct page *pageset_pop(struct zone *z, unsigned int order)

@@ -80,6 +80,7 @@ struct zone {
 	uint32_t pcp_offset[PCP_LISTS];		  /* of the arrays in a pageset */
 	_Atomic uint16_t pcp_capacity[PCP_LISTS]; /* theirs on CPUs that use them */
 	uint32_t pcp_counters;			  /* of the counters */
+	atomic_uint pcp_users; /* CPUs that have used a pageset of it; relaxed, only grows */
 	/* Synchronization: written under lock, read by anyone. */
 	_Atomic size_t frontier cacheline_aligned; /* pages below it are mapped */
 	_Atomic size_t used;			   /* as of the last unlock */

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "fake_os.h"
 #include "page_util.h"
 #include "test_util.h"
 
@@ -94,6 +95,45 @@ bool in_huge_page(const struct page *page)
 TEST_F(PageHugeTest, NotInASmallProgram)
 {
 	EXPECT_EQ(asked_for(kGrown - kMiB), 0u);
+}
+
+/* On each of @cpus CPUs a page is taken, and with it a batch for the pageset; then @bytes on
+ * the first one. */
+void use_on(unsigned cpus, size_t bytes)
+{
+	static thread_local unsigned cpu;
+	Pages pages;
+
+	fake_files["/sys/devices/system/cpu/possible"] = "0-" + std::to_string(cpus - 1) + "\n";
+	fake_files["/proc/meminfo"] = "MemTotal:        8000000 kB\n";
+	os_calls.read_file = fake_read_file;
+	os_calls.getcpu = [](unsigned *now) {
+		*now = cpu;
+		return 0;
+	};
+	configure("percpu:fallback");
+	for (; cpu < cpus; cpu++)
+		pages.push_back(alloc_pages(GFP_KERNEL, 0));
+	cpu = 0;
+	for (size_t i = 0; i < to_pages(bytes); i++)
+		pages.push_back(alloc_pages(GFP_KERNEL, 0));
+	EXPECT_EQ(std::count(pages.begin(), pages.end(), nullptr), 0);
+	free_all(pages, 0);
+}
+
+/* Each CPU has slabs that are used in part. */
+TEST_F(PageHugeTest, ManyCpusMustGrowMore)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.madvise = counting_madvise;
+		use_on(96, 86 * kMiB);
+		EXPECT_EQ(asked.size(), 0u);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.madvise = counting_madvise;
+		use_on(96, 96 * kMiB);
+		EXPECT_NE(asked.size(), 0u);
+	});
 }
 
 TEST_F(PageHugeTest, ALargeOneGrowsByHugePages)
