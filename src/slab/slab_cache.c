@@ -25,6 +25,7 @@
 enum {
 	LIMIT_INTERVAL = 60,	   /* seconds between two log lines about a limit */
 	CAPACITY_MAX_SCARCE = 384, /* slots per array where address space is scarce */
+	NODE_CAPACITY_MIN = 64,	   /* slots of each node's array, unless a CPU has fewer */
 };
 
 struct kmem_cache slab_boot_cache, slab_boot_node;
@@ -96,7 +97,8 @@ static unsigned int node_capacity(unsigned int capacity_max)
 	if (pcpu_address_space_is_scarce())
 		capacity_max = min_uint(capacity_max, CAPACITY_MAX_SCARCE);
 	if (nodes > 1)
-		capacity_max = min_uint(max_uint(capacity_max / nodes, 16), capacity_max);
+		capacity_max = min_uint(max_uint(capacity_max / nodes, NODE_CAPACITY_MIN),
+					capacity_max);
 	return capacity_max;
 }
 
@@ -111,7 +113,7 @@ unsigned int slab_array_bytes(unsigned int capacity_max)
 /*
  * Each CPU has an array for each node, one behind the other. An object that is freed goes onto
  * the array of its node, so that objects of several nodes are never mixed. The arrays share the
- * room of one, since most CPUs use mainly objects of their own node.
+ * room of one, down to NODE_CAPACITY_MIN, since most CPUs use mainly objects of their own node.
  */
 static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 {
