@@ -203,13 +203,8 @@ struct writer {
 
 static void flush(struct writer *w)
 {
-	for (unsigned int at = 0; at < w->len && !w->err;) {
-		ssize_t n = sys_write(w->fd, w->buf + at, w->len - at);
-
-		if (n < 0 && n != -EINTR)
-			w->err = (int)n;
-		at += n > 0 ? (unsigned int)n : 0;
-	}
+	if (!w->err)
+		w->err = sys_write_all(w->fd, w->buf, w->len);
 	w->len = 0;
 }
 
