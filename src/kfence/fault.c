@@ -54,25 +54,26 @@ struct registers {
 #if defined(__x86_64__)
 static void read_registers(const ucontext_t *context, struct registers *r)
 {
+	enum { WRITE = 2, FETCH = 16 }; /* of the page fault's error code */
 	const greg_t *g = context->uc_mcontext.gregs;
 
 	*r = (struct registers){
 		.pc = (uintptr_t)g[REG_RIP],
 		.frame = (uintptr_t)g[REG_RBP],
 		.stack = (uintptr_t)g[REG_RSP],
-		.access = g[REG_ERR] & 16  ? KFENCE_FETCH
-			  : g[REG_ERR] & 2 ? KFENCE_WRITE
-					   : KFENCE_READ,
+		.access = g[REG_ERR] & FETCH   ? KFENCE_FETCH
+			  : g[REG_ERR] & WRITE ? KFENCE_WRITE
+					       : KFENCE_READ,
 	};
 }
 #elif defined(__aarch64__)
-/* Of a syndrome: the class of exceptions is in its upper bits, and bit 6 of data aborts says
- * that the access was a write. */
+/* Of a syndrome: six bits are the class of the exception, and bit 6 of data aborts says that
+ * the access was a write. */
 static enum kfence_access access_by(uint64_t syndrome)
 {
-	enum { CLASS_SHIFT = 26, INSTRUCTION_ABORT = 0x20 };
+	enum { CLASS_SHIFT = 26, CLASS_MASK = 0x3f, INSTRUCTION_ABORT = 0x20 };
 
-	if (syndrome >> CLASS_SHIFT == INSTRUCTION_ABORT)
+	if ((syndrome >> CLASS_SHIFT & CLASS_MASK) == INSTRUCTION_ABORT)
 		return KFENCE_FETCH;
 	return syndrome & 1 << 6 ? KFENCE_WRITE : KFENCE_READ;
 }
