@@ -78,6 +78,19 @@ class watcher
 	/* False: the watch is over. */
 	bool look()
 	{
+		try {
+			return compare();
+		} catch (const live::error &e) {
+			/* The next look may find the process at rest. */
+			if (e.why != live::reason::changing)
+				throw;
+			return true;
+		}
+	}
+
+      private:
+	bool compare()
+	{
 		/* Between the two nothing is told, so a gauge at the bound does not chatter. */
 		constexpr double far_enough = 0.95;
 		const unsigned int resident =
@@ -101,7 +114,6 @@ class watcher
 		return true;
 	}
 
-      private:
 	void tell(uint64_t value) const
 	{
 		const std::string state = above ? "above" : "below", time = now();

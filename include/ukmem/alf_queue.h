@@ -79,7 +79,7 @@ struct alf_queue_side {
 	uint32_t slack;	   /* limit minus the other side's index: size (producer) or 0 */
 	uint32_t size;	   /* places in the queue */
 	uint32_t mask;	   /* size - 1 */
-	uint64_t reserved; /* queue/relaxed.h, queue/ticket.h */
+	uint64_t reserved; /* queue/relaxed.h */
 	uint32_t streak, threshold;
 	uint32_t last;	/* queue/multi.c */
 	uint32_t user;	/* debug: the thread that is in a single function */

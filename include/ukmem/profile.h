@@ -24,7 +24,8 @@ UKMEM_BEGIN_DECLS
  * profile_interval, 512 KiB by default
  *
  * What is allocated already is not in the profile. After ukmem_profile_stop(), a second start
- * goes on with the same profile, and needs the same @interval or 0.
+ * goes on with the same profile, and needs the same @interval or 0. With the tunable
+ * passthrough nothing is sampled.
  *
  * Any thread; not from a signal handler. May block. Result: 0; -EINVAL: @interval is below 1
  * KiB, above 1 GiB, or another one than before; -EBUSY: another thread starts or stops

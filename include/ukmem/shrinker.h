@@ -30,7 +30,7 @@ struct shrink_control {
 /**
  * A shrinker. The thread that is short of memory calls both functions; the process makes one
  * such call at a time. They may free and allocate, but must not take a lock that any thread
- * holds while it allocates with GFP_KERNEL.
+ * holds while it allocates with GFP_KERNEL, or calls one of the two functions below.
  */
 struct shrinker {
 	/** How many objects could be freed; 0 or SHRINK_EMPTY: none. */
@@ -50,12 +50,13 @@ struct shrinker {
 /**
  * register_shrinker - call @s from now on
  *
- * @s and @name must stay valid, at the same address, until @s is unregistered.
- * Result: 0; -EINVAL: a function is missing, or @s is registered already.
+ * @s and @name must stay valid, at the same address, until @s is unregistered. Waits for other
+ * threads' calls of shrinkers that are under way. Result: 0; -EINVAL: a function is missing, or
+ * @s is registered already.
  */
 UKMEM_EXPORT int register_shrinker(struct shrinker *s, const char *name)
 	UKMEM_SYMBOL(register_shrinker);
-/** unregister_shrinker - do not call @s any more; waits for a call that is under way. */
+/** unregister_shrinker - do not call @s any more; waits as register_shrinker() does. */
 UKMEM_EXPORT void unregister_shrinker(struct shrinker *s) UKMEM_SYMBOL(unregister_shrinker);
 
 UKMEM_END_DECLS

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/sys.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -24,6 +25,23 @@ void sys_futex_wake(const void *word, unsigned int n)
 ssize_t sys_write(int fd, const void *buf, size_t n)
 {
 	return sys_call(SYS_write, fd, buf, n);
+}
+
+int sys_write_all(int fd, const void *buf, size_t n)
+{
+	const char *at = buf;
+
+	while (n) {
+		ssize_t done = sys_write(fd, at, n);
+
+		if (done == -EINTR)
+			continue;
+		if (done <= 0)
+			return done ? (int)done : -EIO;
+		at += done;
+		n -= (size_t)done;
+	}
+	return 0;
 }
 
 int sys_open(const char *path)

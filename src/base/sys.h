@@ -18,6 +18,8 @@ void sys_futex_wait(const void *word, uint32_t value, uint64_t ms);
 void sys_futex_wake(const void *word, unsigned int n);
 /* Result: bytes written, or a negative errno. */
 ssize_t sys_write(int fd, const void *buf, size_t n);
+/* Writes all of @buf, however often it takes. Result: 0 or a negative errno. */
+int sys_write_all(int fd, const void *buf, size_t n);
 /* Opens a file to read it; does not wait for the other end of a pipe. Result: its descriptor,
  * or a negative errno. */
 int sys_open(const char *path);

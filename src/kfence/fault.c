@@ -6,6 +6,9 @@
  * that the program goes on as it would have without KFENCE, or leaves the page closed and
  * passes the signal on, as the tunable says. So does a hook with faults in other closed pages
  * of the library: guards of blocks, and blocks in quarantine. All other faults are passed on.
+ * So are jumps to the pool, whose pages cannot be executed when they are open either; and
+ * faults at an object in use, whose page the program itself has protected (garbage collectors
+ * do that, to see writes).
  *
  * The handler that was there before is called as the kernel would call it: the handler of this
  * file is installed with the flags and the mask of its predecessor, so it runs on the same
@@ -18,6 +21,7 @@
 #include "kfence/fault.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
@@ -50,18 +54,31 @@ struct registers {
 #if defined(__x86_64__)
 static void read_registers(const ucontext_t *context, struct registers *r)
 {
+	enum { WRITE = 2, FETCH = 16 }; /* of the page fault's error code */
 	const greg_t *g = context->uc_mcontext.gregs;
 
 	*r = (struct registers){
 		.pc = (uintptr_t)g[REG_RIP],
 		.frame = (uintptr_t)g[REG_RBP],
 		.stack = (uintptr_t)g[REG_RSP],
-		.access = g[REG_ERR] & 2 ? KFENCE_WRITE : KFENCE_READ,
+		.access = g[REG_ERR] & FETCH   ? KFENCE_FETCH
+			  : g[REG_ERR] & WRITE ? KFENCE_WRITE
+					       : KFENCE_READ,
 	};
 }
 #elif defined(__aarch64__)
-/* The kernel adds records to the context; one has the syndrome, of which bit 6 says that the
- * access was a write. */
+/* Of a syndrome: six bits are the class of the exception, and bit 6 of data aborts says that
+ * the access was a write. */
+static enum kfence_access access_by(uint64_t syndrome)
+{
+	enum { CLASS_SHIFT = 26, CLASS_MASK = 0x3f, INSTRUCTION_ABORT = 0x20 };
+
+	if ((syndrome >> CLASS_SHIFT & CLASS_MASK) == INSTRUCTION_ABORT)
+		return KFENCE_FETCH;
+	return syndrome & 1 << 6 ? KFENCE_WRITE : KFENCE_READ;
+}
+
+/* The kernel adds records to the context; one has the syndrome. */
 static enum kfence_access access_of(const ucontext_t *context)
 {
 	const char *at = (const char *)context->uc_mcontext.__reserved;
@@ -71,7 +88,7 @@ static enum kfence_access access_of(const ucontext_t *context)
 		const struct esr_context *r = (const void *)at;
 
 		if (r->head.magic == ESR_MAGIC)
-			return r->esr & 1 << 6 ? KFENCE_WRITE : KFENCE_READ;
+			return access_by(r->esr);
 		if (!r->head.magic || r->head.size < sizeof(r->head))
 			break;
 		at += r->head.size;
@@ -95,6 +112,30 @@ static void read_registers(const ucontext_t *context, struct registers *r)
 	*r = (struct registers){ .access = KFENCE_SOME_ACCESS };
 }
 #endif
+
+/* Whether the word at @word can be written. The kernel adds 0 to it, and wakes nobody: a word
+ * is hardly ever below -2048. */
+static bool is_writable(uintptr_t word)
+{
+	static uint32_t unused;
+
+	return sys_call(SYS_futex, &unused, FUTEX_WAKE_OP_PRIVATE, 0, NULL, word,
+			FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0x800)) >= 0;
+}
+
+bool kfence_fault_is_over(uintptr_t addr, enum kfence_access access)
+{
+	uintptr_t word = addr & ~(sizeof(word) - 1);
+
+	switch (access) {
+	case KFENCE_FETCH:
+		return false;
+	case KFENCE_READ:
+		return is_readable(word);
+	default:
+		return is_writable(word);
+	}
+}
 
 static struct kfence_object *neighbour(char *guard, bool right)
 {
@@ -132,8 +173,7 @@ static void look_at_guard(struct fault *f, const char *addr)
 	f->opened = is_left ? KFENCE_RIGHT : KFENCE_LEFT;
 }
 
-/* False: the page is, or will soon be, open again: another thread takes the object, or has
- * reported it. */
+/* False: the object is in use, or another thread takes it. */
 static bool look(struct fault *f, char *addr)
 {
 	size_t page = (size_t)(addr - kfence_pool.base) / kfence_pool.page_size;
@@ -177,7 +217,7 @@ static struct {
 	_Atomic uint64_t closed_ms;
 } telling;
 
-enum kfence_turn kfence_fault_begin(uintptr_t page)
+enum kfence_turn kfence_fault_begin(uintptr_t page, enum kfence_access access)
 {
 	enum kfence_turn turn = KFENCE_TURN_TELL;
 	uintptr_t nobody = 0;
@@ -189,7 +229,7 @@ enum kfence_turn kfence_fault_begin(uintptr_t page)
 			break;
 		os_pause_ms(1);
 	}
-	if (is_readable(page))
+	if (kfence_fault_is_over(page, access))
 		turn = KFENCE_TURN_OPEN;
 	else if (atomic_load_explicit(&telling.closed, memory_order_relaxed) == page &&
 		 os_calls.now_ms() - atomic_load_explicit(&telling.closed_ms,
@@ -213,26 +253,46 @@ void kfence_fault_fork_child(void)
 	atomic_store_explicit(&telling.page, 0, memory_order_relaxed);
 }
 
-enum kfence_access kfence_fault_read(const void *context, struct kfence_track *now)
+enum kfence_access kfence_fault_access(const void *context)
+{
+	struct registers r;
+
+	read_registers(context, &r);
+	return r.access;
+}
+
+void kfence_fault_read(const void *context, struct kfence_track *now)
 {
 	struct registers r;
 
 	read_registers(context, &r);
 	now->depth = stack_read_at(now->pc, KFENCE_STACK_DEPTH, r.pc, r.frame, r.stack);
 	now->thread = os_is_confined() ? 0 : os_thread_id();
-	return r.access;
+}
+
+/*
+ * Whether the access succeeds when it is made again. If it faulted before the object was taken,
+ * it does, or another thread has the object in the middle of a change. Otherwise the program
+ * has protected the page.
+ */
+static bool may_retry(const struct kfence_object *o, const char *addr,
+		      enum kfence_access access)
+{
+	return kfence_state(o) != KFENCE_IN_USE ||
+	       kfence_fault_is_over((uintptr_t)addr, access) ||
+	       kfence_state(o) != KFENCE_IN_USE;
 }
 
 /* Handles a fault in the pool. False: the signal is to be passed on. */
 static bool handle(char *addr, const void *context)
 {
-	bool aborts = config.kfence_on_fault == KFENCE_ON_FAULT_ABORT;
-	enum kfence_access access;
+	enum kfence_access access = kfence_fault_access(context);
+	bool aborts = config.kfence_on_fault == KFENCE_ON_FAULT_ABORT || access == KFENCE_FETCH;
 	struct kfence_track now;
 	struct fault f;
 
 	if (!look(&f, addr))
-		return true;
+		return may_retry(f.object, addr, access);
 	if (atomic_fetch_or_explicit(&f.object->opened, f.opened, memory_order_relaxed) &
 	    f.opened) {
 		if (aborts)
@@ -244,7 +304,7 @@ static bool handle(char *addr, const void *context)
 	/* Other threads may go on meanwhile. */
 	if (!aborts && !kfence_open_page(f.page))
 		aborts = true;
-	access = kfence_fault_read(context, &now);
+	kfence_fault_read(context, &now);
 	kfence_report_fault(f.bug, access, addr,
 			    f.bug == KFENCE_INVALID_ACCESS ? NULL : f.object, &now);
 	atomic_fetch_or_explicit(&f.object->opened, (unsigned int)f.opened << KFENCE_TOLD_SHIFT,

@@ -4,6 +4,7 @@
 #define KFENCE_FAULT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "kfence/report.h"
 
@@ -12,8 +13,11 @@ bool kfence_fault_init(void);
 /* Whether faults come to this handler now; not if the program has installed another one. */
 bool kfence_fault_is_ready(void);
 
-/* Reads the registers of a handler's third argument: the stack, and what the access was. */
-enum kfence_access kfence_fault_read(const void *context, struct kfence_track *now);
+/* What the access was, by a handler's third argument; and the stack, by the same. */
+enum kfence_access kfence_fault_access(const void *context);
+void kfence_fault_read(const void *context, struct kfence_track *now);
+/* Whether such an access to @addr would succeed now: the page was opened since the fault. */
+bool kfence_fault_is_over(uintptr_t addr, enum kfence_access access);
 
 /*
  * Of several threads that fault in one page, one reports. kfence_fault_begin() waits for the
@@ -22,10 +26,10 @@ enum kfence_access kfence_fault_read(const void *context, struct kfence_track *n
  */
 enum kfence_turn {
 	KFENCE_TURN_TELL,   /* the caller reports */
-	KFENCE_TURN_OPEN,   /* the page is open by now: the program can go on */
+	KFENCE_TURN_OPEN,   /* the page is open to @access by now: the program can go on */
 	KFENCE_TURN_CLOSED, /* it was reported just now, and stays closed */
 };
-enum kfence_turn kfence_fault_begin(uintptr_t page);
+enum kfence_turn kfence_fault_begin(uintptr_t page, enum kfence_access access);
 void kfence_fault_end(uintptr_t page, bool opened);
 /* In a child of fork() no thread reports. */
 void kfence_fault_fork_child(void);

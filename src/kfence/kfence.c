@@ -28,9 +28,9 @@ struct kfence_gate kfence_gate;
 
 /* Synchronization: relaxed. */
 static struct {
-	_Atomic uint64_t taken,
-		passed_over; /* objects handed out; openings that were not used */
-	_Atomic uint64_t frees;
+	_Atomic uint64_t taken;	      /* objects handed out */
+	_Atomic uint64_t passed_over; /* times that the gate was open, and gave none */
+	_Atomic uint64_t frees;	      /* the last one's number is the last freed object's */
 } count;
 
 static void add(_Atomic uint64_t *n)
@@ -41,6 +41,11 @@ static void add(_Atomic uint64_t *n)
 static void close_for_ever(void)
 {
 	atomic_store_explicit(&kfence_gate.next, UINT64_MAX, memory_order_relaxed);
+}
+
+static bool is_closed_for_ever(void)
+{
+	return atomic_load_explicit(&kfence_gate.next, memory_order_relaxed) == UINT64_MAX;
 }
 
 cold void kfence_stop_slow(void)
@@ -101,8 +106,7 @@ static unsigned int count_in_use(unsigned int *touched)
 	unsigned int n = 0;
 
 	*touched = 0;
-	for_each_kfence_object(o)
-	{
+	for_each_kfence_object (o) {
 		enum kfence_state state = kfence_state(o);
 
 		n += state == KFENCE_IN_USE;
@@ -119,9 +123,10 @@ static bool is_covered(uint32_t hash)
 
 	if (count_in_use(&touched) * 4 < kfence_pool.nr_objects * 3)
 		return false;
-	for_each_kfence_object(o) if (kfence_state(o) == KFENCE_IN_USE &&
-				      atomic_load_explicit(&o->hash, memory_order_relaxed) ==
-					      hash) return true;
+	for_each_kfence_object (o)
+		if (kfence_state(o) == KFENCE_IN_USE &&
+		    atomic_load_explicit(&o->hash, memory_order_relaxed) == hash)
+			return true;
 	return false;
 }
 
@@ -131,8 +136,7 @@ static struct kfence_object *oldest(uintptr_t *state)
 	struct kfence_object *found = NULL;
 	uint64_t least = UINT64_MAX;
 
-	for_each_kfence_object(o)
-	{
+	for_each_kfence_object (o) {
 		uintptr_t s = atomic_load_explicit(&o->state, memory_order_relaxed);
 		uint64_t freed = atomic_load_explicit(&o->freed, memory_order_relaxed);
 
@@ -192,8 +196,10 @@ cold void *kfence_take(const struct kfence_request *r)
 	struct kfence_object *o = NULL;
 	uint32_t hash;
 
+	/* A thread that found it time may open the gate after another one has stopped KFENCE.
+	 */
 	if (!atomic_exchange_explicit(&kfence_gate.open, false, memory_order_relaxed) ||
-	    !once(&kfence_once, init))
+	    is_closed_for_ever() || !once(&kfence_once, init))
 		return NULL;
 	if (r->size > kfence_pool.page_size || r->align > kfence_pool.page_size)
 		return NULL;
@@ -299,7 +305,8 @@ unsigned int kfence_count(const void *cache)
 
 	if (likely(!is_ready()))
 		return 0;
-	for_each_kfence_object(o) n += is_of(o, cache);
+	for_each_kfence_object (o)
+		n += is_of(o, cache);
 	return n;
 }
 
@@ -307,7 +314,9 @@ void kfence_report_left(const void *cache)
 {
 	if (!is_ready())
 		return;
-	for_each_kfence_object(o) if (is_of(o, cache)) kfence_report_object(o);
+	for_each_kfence_object (o)
+		if (is_of(o, cache))
+			kfence_report_object(o);
 }
 
 /* Ends the changes of objects that other threads of the parent had begun, since the child does
@@ -318,8 +327,7 @@ static void fork_child(void)
 	kfence_fault_fork_child();
 	if (!is_ready())
 		return;
-	for_each_kfence_object(o)
-	{
+	for_each_kfence_object (o) {
 		uintptr_t thread = atomic_load_explicit(&o->state, memory_order_relaxed) &
 				   ~(uintptr_t)KFENCE_STATE_MASK;
 
@@ -363,8 +371,7 @@ static void emit(struct emitter *e)
 
 static void verify(struct verify *v)
 {
-	for_each_kfence_object(o)
-	{
+	for_each_kfence_object (o) {
 		uintptr_t word = atomic_load_explicit(&o->state, memory_order_acquire);
 		size_t at;
 

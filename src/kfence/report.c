@@ -12,10 +12,7 @@
 #include "base/symbol.h"
 #include "os/os.h"
 
-enum {
-	SITE_SIZE = SYMBOL_TEXT_SIZE,
-	DAMAGE_BYTES = 16, /* of damage that are shown */
-};
+enum { DAMAGE_BYTES = 16 }; /* of damage that are shown */
 
 static _Atomic uint64_t reports; /* Synchronization: relaxed */
 
@@ -26,7 +23,7 @@ uint64_t kfence_reports(void)
 
 static void write_stack(const struct kfence_track *t)
 {
-	char site[SITE_SIZE];
+	char site[SYMBOL_TEXT_SIZE];
 
 	for (unsigned int i = 0; i < t->depth; i++)
 		log_warn("    %s", symbol_text((const void *)t->pc[i], site));
@@ -35,7 +32,7 @@ static void write_stack(const struct kfence_track *t)
 /* Begins a report. */
 static void write_title(const char *bug, const struct kfence_track *now)
 {
-	char site[SITE_SIZE];
+	char site[SYMBOL_TEXT_SIZE];
 
 	atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed);
 	log_warn("BUG: KFENCE: %s in %s", bug,
@@ -68,27 +65,34 @@ static void write_place(const char *addr, const struct kfence_object *o, char *b
 	const char *end = o->addr + o->size;
 
 	if (addr < o->addr)
-		snprintf(buf, SITE_SIZE, "%zuB left of kfence-#%u", (size_t)(o->addr - addr),
-			 kfence_index(o));
+		snprintf(buf, SYMBOL_TEXT_SIZE, "%zuB left of kfence-#%u",
+			 (size_t)(o->addr - addr), kfence_index(o));
 	else if (addr >= end)
-		snprintf(buf, SITE_SIZE, "%zuB right of kfence-#%u", (size_t)(addr - end) + 1,
-			 kfence_index(o));
+		snprintf(buf, SYMBOL_TEXT_SIZE, "%zuB right of kfence-#%u",
+			 (size_t)(addr - end) + 1, kfence_index(o));
 	else
-		snprintf(buf, SITE_SIZE, "in kfence-#%u", kfence_index(o));
+		snprintf(buf, SYMBOL_TEXT_SIZE, "in kfence-#%u", kfence_index(o));
 }
 
-static const char *word_for(enum kfence_access access)
+const char *kfence_access_word(enum kfence_access access)
 {
-	return access == KFENCE_READ ? "read" : access == KFENCE_WRITE ? "write" : "access";
+	static const char *const words[] = {
+		[KFENCE_SOME_ACCESS] = "access",
+		[KFENCE_READ] = "read",
+		[KFENCE_WRITE] = "write",
+		[KFENCE_FETCH] = "instruction fetch",
+	};
+
+	return words[access];
 }
 
 void kfence_report_fault(enum kfence_bug bug, enum kfence_access access, const char *addr,
 			 const struct kfence_object *o, const struct kfence_track *now)
 {
 	static const char *const bugs[] = { "out-of-bounds", "use-after-free", "invalid" };
-	char title[64], place[SITE_SIZE] = "in no object";
+	char title[64], place[SYMBOL_TEXT_SIZE] = "in no object";
 
-	snprintf(title, sizeof(title), "%s %s", bugs[bug], word_for(access));
+	snprintf(title, sizeof(title), "%s %s", bugs[bug], kfence_access_word(access));
 	write_title(title, now);
 	if (o)
 		write_place(addr, o, place);
@@ -103,7 +107,7 @@ void kfence_report_damage(const struct kfence_object *o, const uint8_t *damage)
 {
 	const uint8_t *page = (const uint8_t *)kfence_page(o);
 	const uint8_t *end = (const uint8_t *)o->addr;
-	char bytes[DAMAGE_BYTES * 5 + 1] = "", place[SITE_SIZE];
+	char bytes[DAMAGE_BYTES * 5 + 1] = "", place[SYMBOL_TEXT_SIZE];
 	int n = 0;
 
 	if (damage >= end)
@@ -122,7 +126,7 @@ void kfence_report_damage(const struct kfence_object *o, const uint8_t *damage)
 void kfence_report_misuse(const void *p, const char *func, const struct kfence_track *now)
 {
 	const struct kfence_object *o = kfence_object_at(p);
-	char place[SITE_SIZE] = "in a guard page";
+	char place[SYMBOL_TEXT_SIZE] = "in a guard page";
 
 	if (o && kfence_state(o) != KFENCE_UNUSED)
 		write_place(p, o, place);

@@ -11,7 +11,15 @@ enum kfence_bug {
 	KFENCE_INVALID_ACCESS, /* where there was no object yet */
 };
 
-enum kfence_access { KFENCE_SOME_ACCESS, KFENCE_READ, KFENCE_WRITE };
+enum kfence_access {
+	KFENCE_SOME_ACCESS, /* the system does not tell */
+	KFENCE_READ,
+	KFENCE_WRITE,
+	KFENCE_FETCH, /* of an instruction: the program jumped there */
+};
+
+/* The word for an access in reports. */
+const char *kfence_access_word(enum kfence_access access);
 
 /* An access to @addr faulted, at the place that @now has. @o: the object it is about; NULL: it
  * is not known. */

@@ -143,20 +143,16 @@ cold void large_check_size(const void *p, size_t size, size_t align, const char 
 	large_debug_report(&f, caller);
 }
 
-static const char *word_for(enum kfence_access access)
-{
-	return access == KFENCE_READ ? "read" : access == KFENCE_WRITE ? "write" : "access";
-}
-
-static void tell_fault(const struct place *at, const char *addr, const void *context)
+static void tell_fault(const struct place *at, const char *addr, enum kfence_access access,
+		       const void *context)
 {
 	struct large_finding f = { .page = at->page };
 	char detail[DETAIL_SIZE];
 	struct kfence_track now;
-	enum kfence_access access = kfence_fault_read(context, &now);
 
+	kfence_fault_read(context, &now);
 	f.what = !is_inside(at, addr) ? "Out of bounds" : "Use after free";
-	snprintf(detail, sizeof(detail), "%s at %p, at %+td", word_for(access),
+	snprintf(detail, sizeof(detail), "%s at %p, at %+td", kfence_access_word(access),
 		 (const void *)addr, offset_in(at, addr));
 	f.detail = detail;
 	f.pc = now.pc;
@@ -165,7 +161,7 @@ static void tell_fault(const struct place *at, const char *addr, const void *con
 }
 
 /* Reports a fault, if it has to do with a block. Result: whether the program can go on. */
-static bool tell(char *addr, const void *context)
+static bool tell(char *addr, enum kfence_access access, const void *context)
 {
 	size_t in_page = (uintptr_t)addr & (page_size() - 1);
 	struct place at;
@@ -173,8 +169,12 @@ static bool tell(char *addr, const void *context)
 
 	if (!find(addr, &at))
 		return false;
-	tell_fault(&at, addr, context);
-	goes_on = config.slab_debug_action == SLAB_DEBUG_WARN &&
+	/* A block in use is open, unless the program itself has protected it. */
+	if (!at.claimed && is_inside(&at, addr))
+		return kfence_fault_is_over((uintptr_t)addr, access);
+	tell_fault(&at, addr, access, context);
+	/* An open page cannot be executed, either. */
+	goes_on = config.slab_debug_action == SLAB_DEBUG_WARN && access != KFENCE_FETCH &&
 		  !os_commit(addr - in_page, page_size());
 	leave(&at);
 	return goes_on;
@@ -187,15 +187,16 @@ static bool tell(char *addr, const void *context)
 static bool fault(char *addr, const void *context)
 {
 	uintptr_t page = (uintptr_t)addr & ~(uintptr_t)(page_size() - 1);
+	enum kfence_access access = kfence_fault_access(context);
 	enum kfence_turn turn;
 	bool goes_on;
 
 	if (!page_window.size || !large_is_guarded() || !page_lookup(addr))
 		return false;
-	turn = kfence_fault_begin(page);
+	turn = kfence_fault_begin(page, access);
 	if (turn != KFENCE_TURN_TELL)
 		return turn == KFENCE_TURN_OPEN;
-	goes_on = tell(addr, context);
+	goes_on = tell(addr, access, context);
 	kfence_fault_end(page, goes_on);
 	return goes_on;
 }

@@ -21,6 +21,7 @@
 #include "os/os.h"
 #include "page/guard.h"
 #include "page/page_alloc.h"
+#include "page/reclaim.h"
 #include "percpu/gate.h"
 #include "slab/slab_hard.h"
 #include "ukmem/shrinker.h"
@@ -295,8 +296,8 @@ void large_guard_init(void)
 {
 	bool guarded = slab_hardened || large_debug(SLAB_DEBUG_FLAGS);
 
-	if (!guarded)
+	/* An initialisation that failed later comes here again. */
+	if (!guarded || atomic_exchange_explicit(&large_guarded, true, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&large_guarded, true, memory_order_relaxed);
-	register_shrinker(&shrinker, "kmalloc-large"); /* the second time it fails */
+	reclaim_add(&shrinker, "kmalloc-large");
 }

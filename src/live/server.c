@@ -198,12 +198,14 @@ static int open_socket(void)
 		return -1;
 	}
 	fd = listen_to_clients();
-	if (fd < 0)
+	if (fd < 0) {
 		give_up("the socket cannot be made", -fd);
+		return -1; /* the thread ends, and its table with it */
+	}
 	if (fd > 0)
 		sys_call(SYS_close_range, 0, fd - 1, 0);
 	sys_call(SYS_close_range, fd + 1, ~0u, 0);
-	return fd < 0 ? -1 : fd;
+	return fd;
 }
 
 /* Whether this thread is the last one. A process whose main() ended by pthread_exit() ends with

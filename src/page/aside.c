@@ -132,7 +132,7 @@ static void put(size_t npages)
 	uint64_t old = atomic_load_explicit(&aside_word, memory_order_relaxed), new;
 
 	do {
-		debug_assert(old >> 32 >= npages);
+		debug_assert(old >> ASIDE_IN_USE_SHIFT >= npages);
 		new = old - IN_USE_ONE *npages;
 		if (new < IN_USE_ONE)
 			new = 0;

@@ -261,12 +261,11 @@ uint64_t limits_margin(uint64_t all)
 	return bytes < most ? bytes : most;
 }
 
-/* Sets how much may be handed out above the limit before the next look. */
-static void set_allowance(uint64_t all, uint64_t left)
+/* The pages that may be handed out above the limit from one look to the next: a 64th of @all
+ * bytes. */
+static size_t step_above(uint64_t all)
 {
-	uint64_t bytes = all / 64 < left ? all / 64 : left;
-
-	atomic_store_explicit(&page_limits.allowance, to_pages(bytes), memory_order_relaxed);
+	return to_pages(all / 64);
 }
 
 /*
@@ -278,20 +277,21 @@ static void set_allowance(uint64_t all, uint64_t left)
 static enum limits_above look_at_cgroup(size_t npages)
 {
 	static _Atomic size_t granted; /* pages, of all looks; relaxed */
-	size_t before = atomic_load_explicit(&granted, memory_order_relaxed), left, few, others;
+	size_t before = atomic_load_explicit(&granted, memory_order_relaxed);
+	size_t left, step, few, others;
 	struct os_cgroup_limits now;
 
 	os_cgroup_memory(&now);
 	if (now.memory_free == UINT64_MAX)
 		return ABOVE_NEVER;
 	left = to_pages(now.memory_free - min_size(now.memory_free, limits_margin(now.memory)));
+	step = step_above(now.memory);
 	/* A large run may be used in part, or not at all. */
-	few = min_size(npages, to_pages(SOON_BYTES)) +
-	      min_size(to_pages(now.memory / 64), left);
+	few = min_size(npages, to_pages(SOON_BYTES)) + min_size(step, left);
 	others = atomic_fetch_add_explicit(&granted, few, memory_order_relaxed) - before;
 	if (others >= left)
 		return ABOVE_DIRTY;
-	set_allowance(now.memory, (uint64_t)(left - others) << page_window.page_shift);
+	set(&page_limits.allowance, min_size(step, left - others));
 	return ABOVE_LIMITS;
 }
 
@@ -301,7 +301,7 @@ static enum limits_above look_at_machine(const struct os_memory *memory, bool *r
 	if (!memory->available)
 		return ABOVE_NEVER;
 	*reclaim = memory->available <= limits_margin(memory->total);
-	set_allowance(memory->total, UINT64_MAX);
+	set(&page_limits.allowance, step_above(memory->total));
 	return ABOVE_LIMITS;
 }
 

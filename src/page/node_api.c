@@ -34,9 +34,10 @@ int numa_node_id(void)
 
 int node_distance(int from, int to)
 {
-	int a = page_init() ? page_node_index(from) : -1, b = page_node_index(to);
+	int a = page_init() ? page_node_index(from) : -1;
+	int b = a < 0 ? -1 : page_node_index(to);
 
-	if (a < 0 || b < 0)
+	if (b < 0)
 		return NO_DISTANCE;
 	return (int)node_distance_of((unsigned int)a, (unsigned int)b);
 }

@@ -25,6 +25,7 @@
 #include "percpu/percpu.h"
 
 enum { METADATA_BYTES = 1 << 20 }; /* of blocks from this size on, metadata is purged, too */
+
 /* Memory that was unpinned and cannot be purged must be pinned again, or be zero. */
 static int purge_pinned(void *addr, size_t len)
 {

@@ -24,7 +24,8 @@
 
 enum { SHRINK_BATCH = 128 };
 
-/* Synchronization: any thread pushes, only the owner takes shrinkers out. */
+/* Synchronization: any thread pushes; the owner alone goes through the list, and takes
+ * shrinkers out. */
 static _Atomic(struct shrinker *) shrinkers;
 static _Atomic(void *) owner; /* thread pointer of the thread that reclaims */
 
@@ -102,14 +103,14 @@ static size_t used_pages(void)
 
 bool direct_reclaim(const struct alloc_request *rq)
 {
-	size_t before, after;
-	bool progress;
+	size_t before, after, in_use;
 
 	debug_assert(rq->may_block);
 	if (!enter())
 		return false;
 	count_vm_event(ALLOCSTALL);
 	before = limits_resident();
+	in_use = used_pages();
 	count_vm_events(PGREFILL, pageset_drain(NULL));
 	/* Ask each shrinker for a few objects first, and for all if that frees too little. */
 	for (unsigned int priority = 4;; priority -= 2) {
@@ -120,15 +121,13 @@ bool direct_reclaim(const struct alloc_request *rq)
 		if (used - min_size(used, used_pages()) >= rq->npages || !priority)
 			break;
 	}
-	after = used_pages();
-	count_vm_events(PGSTEAL, before - min_size(before, after));
+	count_vm_events(PGSTEAL, in_use - min_size(in_use, used_pages()));
 	for_each_zone (z)
 		zone_purge(z);
 	after = limits_resident();
-	progress = after < before;
 	leave();
 	PROBE(reclaim, rq->npages, before - min_size(before, after));
-	return progress;
+	return after < before;
 }
 
 size_t zone_reclaim(struct zone *z, const struct alloc_request *rq)
@@ -147,22 +146,40 @@ size_t zone_reclaim(struct zone *z, const struct alloc_request *rq)
 	return before - min_size(before, after);
 }
 
-int register_shrinker(struct shrinker *s, const char *name)
+void reclaim_add(struct shrinker *s, const char *name)
 {
-	struct shrinker *first;
+	struct shrinker *first = atomic_load_explicit(&shrinkers, memory_order_relaxed);
 
-	if (!s || !s->count_objects || !s->scan_objects)
-		return -EINVAL;
-	first = atomic_load_explicit(&shrinkers, memory_order_acquire);
-	for (const struct shrinker *other = first; other; other = other->next)
-		if (other == s)
-			return -EINVAL;
 	s->name = name;
 	do
 		s->next = first;
 	while (!atomic_compare_exchange_weak_explicit(
 		&shrinkers, &first, s, memory_order_release, memory_order_relaxed));
-	return 0;
+}
+
+static bool is_registered(const struct shrinker *s)
+{
+	const struct shrinker *other = atomic_load_explicit(&shrinkers, memory_order_acquire);
+
+	while (other && other != s)
+		other = other->next;
+	return other;
+}
+
+int register_shrinker(struct shrinker *s, const char *name)
+{
+	bool entered, registered;
+
+	if (!s || !s->count_objects || !s->scan_objects)
+		return -EINVAL;
+	/* Nobody unregisters a shrinker, and frees it, while the list is gone through. */
+	entered = enter(); /* false: a shrinker called this, in its own reclaim */
+	registered = is_registered(s);
+	if (!registered)
+		reclaim_add(s, name);
+	if (entered)
+		leave();
+	return registered ? -EINVAL : 0;
 }
 
 static void take_out(struct shrinker *s)
@@ -182,7 +199,7 @@ static void take_out(struct shrinker *s)
 
 void unregister_shrinker(struct shrinker *s)
 {
-	bool entered = enter(); /* false: a shrinker called this, in its own reclaim */
+	bool entered = enter(); /* as above */
 
 	take_out(s);
 	if (entered)

@@ -5,7 +5,12 @@
 
 #include "page/zone_types.h"
 
+struct shrinker;
+
 void reclaim_fork_child(void);
+/* As register_shrinker(), for a layer that is being initialised: waits for no reclaim, since
+ * one under way may wait for the initialisation. The caller registers a shrinker once. */
+void reclaim_add(struct shrinker *s, const char *name);
 /* Reclaims everywhere, for @rq. Result: whether there is more than before. */
 bool direct_reclaim(const struct alloc_request *rq);
 /* Reclaims from one zone's pagesets, and from shrinkers for its node. Result: pages. */

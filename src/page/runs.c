@@ -343,7 +343,6 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 
 	lock_assert_held(&z->lock);
 	debug_assert(npages && start >= z->start && start <= zone_frontier(z));
-	debug_assert(npages && start >= z->start && start <= zone_frontier(z));
 	if (z->carve_start < end && z->carve_end > start)
 		carve_release(z);
 	if (z->ahead_start < end && z->ahead_end > start)

@@ -247,7 +247,7 @@ bool zonelist_may_serve(const struct zonelist *zl, const struct node_mask *nodes
 {
 	for (unsigned int i = 0; i < zl->nr; i++)
 		if (may_use(zl->zones[i], nodes, rq) &&
-		    (rq->above || rq->npages <= zl->zones[i]->managed))
+		    (rq->above || rq->npages <= zone_managed(zl->zones[i])))
 			return true;
 	return false;
 }

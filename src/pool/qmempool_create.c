@@ -8,8 +8,6 @@
  *
  * Lock: pools_lock.
  */
-#include "percpu/array_stop.h"
-#include "percpu/percpu_alloc.h"
 #include "pool/qmempool.h"
 
 #include <errno.h>
@@ -20,7 +18,10 @@
 #include "base/log.h"
 #include "base/verify.h"
 #include "layer/layer.h"
+#include "page/reclaim.h"
+#include "percpu/array_slow.h"
 #include "percpu/drain.h"
+#include "percpu/percpu_alloc.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
 #include "slab/slab_cache.h"
@@ -170,7 +171,7 @@ static bool init(void)
 
 	list_init(&pools);
 	lock_register(&pools_lock, LOCK_RANK_POOLS);
-	register_shrinker(&shrinker, "qmempool");
+	reclaim_add(&shrinker, "qmempool");
 	return true;
 }
 

@@ -5,7 +5,7 @@
  * slab/slab_profile.c chooses the samples among objects; each becomes a block of whole pages
  * here. Large blocks are chosen here, when they are made and when they grow. The entry of the
  * block's first page keeps the index of its site and the bytes counted there, so no table of
- * addresses is needed: who has a block has its record.
+ * addresses is needed: the record is found with the block.
  */
 #include "ukmem/profile.h"
 
@@ -96,13 +96,11 @@ static void sample_block(struct page *page, size_t more, const void *caller)
 	unsigned int level = slab_profile_level();
 
 	if (page->sampled) {
-		uintptr_t pc[PROFILE_STACK_DEPTH];
-		struct profile_site *s = &profile_table()[page->sample.site];
-		unsigned int depth = s->depth;
+		/* A site's stack never changes. */
+		const struct profile_site *s = &profile_table()[page->sample.site];
 
-		memcpy(pc, s->pc, depth * sizeof(*pc));
 		forget(page);
-		count(page, pc, depth, large_size(page));
+		count(page, s->pc, s->depth, large_size(page));
 	} else if (more && slab_profile_gap(level) < more) {
 		uint64_t started = os_calls.now_us();
 
@@ -205,13 +203,8 @@ struct writer {
 
 static void flush(struct writer *w)
 {
-	for (unsigned int at = 0; at < w->len && !w->err;) {
-		ssize_t n = sys_write(w->fd, w->buf + at, w->len - at);
-
-		if (n < 0 && n != -EINTR)
-			w->err = (int)n;
-		at += n > 0 ? (unsigned int)n : 0;
-	}
+	if (!w->err)
+		w->err = sys_write_all(w->fd, w->buf, w->len);
 	w->len = 0;
 }
 
@@ -223,8 +216,8 @@ static void write_text(struct writer *w, const char *text)
 	w->len += (unsigned int)n;
 }
 
-/* Without printf(), which takes a tenth of a microsecond for each of ten thousands of numbers,
- * and which a signal handler may not call. */
+/* A profile has tens of thousands of numbers, for each of which printf() takes a tenth of a
+ * microsecond; and a signal handler may not call it. */
 static void write_number(struct writer *w, uint64_t n)
 {
 	w->len += (unsigned int)format_decimal(w->buf + w->len, n);
@@ -301,12 +294,10 @@ static void write_profile(struct writer *w)
 int ukmem_profile_dump(int fd)
 {
 	struct writer w = { .fd = fd };
-	int saved = errno;
 
 	if (!profile_table())
 		return -ENOENT;
 	write_profile(&w);
-	errno = saved;
 	return w.err;
 }
 

@@ -189,9 +189,8 @@ static bool free_of_stranger(struct alf_queue_side *side, uint64_t word)
 }
 
 /*
- * Whether @cpu's sections, or with NO_CPU this thread, may compare-and-swap the side's word
- * from
- * *@word. After d, *@word is the new word.
+ * Whether @cpu's sections, or with NO_CPU this thread, may compare-and-swap the side's word,
+ * which was *@word. After d, *@word is the new word.
  */
 static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int cpu)
 {

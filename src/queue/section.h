@@ -40,7 +40,7 @@ enum section_result {
 	SECTION_LITTLE, /* there are not @n places */
 };
 
-/* The operands of a locked section; section.cpu: the CPU it must run on. */
+/* The operands of a locked section, which must run on CPU @cpu. */
 struct section {
 	uint64_t expected, held, done;
 	uint32_t limit;

@@ -15,9 +15,10 @@
  * Why that is enough. The child's memory is that of one moment, because the system lets no
  * thread write to memory while it copies it.
  *   1. A free T outside the gate changes nothing of its slab before the slab is in a record,
- *	and empties the record after the last change. H1 (release) orders the record before
- *	the bit, H2 (release) the changes before the empty record. So the child finds records
- *	of all slabs that are half changed, unless all records were in use.
+ *	and empties the record after the last change. H1 (release) orders the record's cache
+ *	before its slab; the instruction that sets the bit, a release, too, orders both
+ *	before the bit; and H2 (release) the changes before the empty record. So the child
+ *	finds records of all slabs that are half changed, unless all records were in use.
  *   2. Everything else that changes slabs does so inside the gate, or under a lock that the
  *	fork takes. So in the child the slab of a record is as T left it, or whole.
  *   3. A slab's counts follow from its bitmap, and so does whether it must be on a list

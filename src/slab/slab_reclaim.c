@@ -5,6 +5,7 @@
  */
 #include "slab/slab_reclaim.h"
 
+#include "page/reclaim.h"
 #include "slab/slab_count.h"
 #include "slab/slab_drain.h"
 #include "slab/slab_list.h"
@@ -106,5 +107,5 @@ static struct shrinker shrinker = {
 
 void slab_reclaim_init(void)
 {
-	register_shrinker(&shrinker, "slab");
+	reclaim_add(&shrinker, "slab");
 }

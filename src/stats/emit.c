@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/emit.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,16 +9,8 @@
 
 static void flush(struct emitter *e)
 {
-	size_t done = 0;
-
-	while (done < e->used && !e->error) {
-		ssize_t n = sys_write(e->fd, e->buf + done, e->used - done);
-
-		if (n >= 0)
-			done += (size_t)n;
-		else if (n != -EINTR)
-			e->error = (int)n;
-	}
+	if (!e->error)
+		e->error = sys_write_all(e->fd, e->buf, e->used);
 	e->used = 0;
 }
 

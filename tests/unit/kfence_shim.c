@@ -6,9 +6,17 @@
 #include "kfence/kfence.h"
 #include "kmalloc/kmalloc.h"
 
-void shim_kfence_open(void)
+void shim_kfence_open_late(void)
 {
 	atomic_store(&kfence_gate.open, true);
+}
+
+void shim_kfence_open(void)
+{
+	uint64_t never = UINT64_MAX;
+
+	atomic_compare_exchange_strong(&kfence_gate.next, &never, UINT64_MAX - 1);
+	shim_kfence_open_late();
 }
 
 void shim_kfence_close(void)

@@ -10,8 +10,10 @@
 extern "C" {
 #endif
 
-/* Opens the gate, as if an interval had elapsed. */
+/* Opens the gate, as if an interval had elapsed, also where there is none; or as a thread does
+ * that is late: after another one has closed it for ever. */
 void shim_kfence_open(void);
+void shim_kfence_open_late(void);
 void shim_kfence_close(void);
 bool shim_kfence_is_open(void);
 /* The clock says @now. */

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,6 +218,54 @@ TEST_F(KfenceTest, EarlierHandlersGetOtherFaults)
 	if (shim_kfence_pool_bytes())
 		GTEST_SKIP() << "another test has made the pool";
 	in_child(with_earlier_handler);
+}
+
+/* For such a process, too: the program protects pages of its own, as garbage collectors do, to
+ * see writes. */
+int with_own_protection()
+{
+	struct sigaction mine = {};
+
+	mine.sa_handler = escape;
+	mine.sa_flags = SA_NODEFER;
+	sigaction(SIGSEGV, &mine, nullptr);
+	char *p = guarded(PAGE, false);
+
+	for (int access : { PROT_READ, PROT_NONE }) {
+		mprotect(p, PAGE, access);
+		if (!sigsetjmp(jump, 0)) {
+			*p = 1;
+			return 1;
+		}
+		faults = faults + 1;
+	}
+	mprotect(p, PAGE, PROT_READ | PROT_WRITE);
+	*p = 1;
+	kfree(p);
+	return faults == 2 ? 0 : 2;
+}
+
+TEST_F(KfenceTest, ProtectionOfTheProgramIsItsOwn)
+{
+	if (shim_kfence_pool_bytes())
+		GTEST_SKIP() << "another test has made the pool";
+	in_child(with_own_protection);
+}
+
+/* A page that was opened after a report cannot be executed, and the next try would fault again.
+ */
+TEST_F(KfenceTest, JumpsEndTheProgram)
+{
+	char *p = guarded(64, true);
+	auto jump_there = [&] {
+		alarm(20);
+		reinterpret_cast<void (*)()>(unknown(p))();
+	};
+
+	EXPECT_EXIT(jump_there(), ::testing::KilledBySignal(SIGSEGV), "^$");
+	kfree(p);
+	EXPECT_EXIT(jump_there(), ::testing::KilledBySignal(SIGSEGV),
+		    "KFENCE: use-after-free instruction fetch in ");
 }
 
 TEST_F(KfenceTest, GateOpensOnceInAnInterval)

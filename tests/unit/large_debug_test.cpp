@@ -5,6 +5,7 @@
  * tests/misuse has the reports.
  */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,6 +112,50 @@ TEST(LargeDebugTest, BlocksAreResizedInPlaceWithinTheirPages)
 	q = static_cast<char *>(krealloc(q, 100, GFP_KERNEL));
 	EXPECT_TRUE(has(q, 100, 'x'));
 	kfree(q);
+}
+
+/* Whether nobody handles faults yet: no sanitizer, and no test before this one. */
+bool faults_are_unhandled()
+{
+	struct sigaction now = {};
+
+	sigaction(SIGSEGV, nullptr, &now);
+	return now.sa_handler == SIG_DFL;
+}
+
+/* A page that was opened after a report cannot be executed, and the next try would fault again.
+ */
+TEST(LargeDebugTest, JumpsEndTheProgram)
+{
+	if (!faults_are_unhandled())
+		GTEST_SKIP() << "the signal would not kill";
+	configure("slab_debug:FZPU=kmalloc-large,slab_debug_action:warn");
+	char *p = get(kSize);
+
+	kfree(p);
+	asm volatile("" : "+r"(p));
+	EXPECT_EXIT((alarm(20), reinterpret_cast<void (*)()>(p)()),
+		    ::testing::KilledBySignal(SIGSEGV),
+		    "Use after free: .*\n.*instruction fetch at ");
+}
+
+/* What the program protects itself, as garbage collectors do to see writes, is no bug. */
+TEST(LargeDebugTest, ProtectionOfTheProgramIsItsOwn)
+{
+	if (!faults_are_unhandled())
+		GTEST_SKIP() << "the signal would not kill";
+	configure("slab_debug:FZPU=kmalloc-large,slab_debug_action:warn");
+	char *p = static_cast<char *>(vmalloc(kSize));
+	size_t page = ukmem_page_size();
+
+	for (int access : { PROT_READ, PROT_NONE }) {
+		ASSERT_EQ(mprotect(p, page, access), 0);
+		EXPECT_EXIT((alarm(20), *static_cast<volatile char *>(p) = 1),
+			    ::testing::KilledBySignal(SIGSEGV), "^$");
+	}
+	ASSERT_EQ(mprotect(p, page, PROT_READ | PROT_WRITE), 0);
+	*p = 1;
+	vfree(p);
 }
 
 /* Large enough for realloc to move memory by the page tables, where that is done. */
@@ -424,11 +469,10 @@ void stay_here(int)
  */
 TEST(LargeDebugTest, OneReportBeforeTheEnd)
 {
+	if (!faults_are_unhandled())
+		GTEST_SKIP() << "another test has installed the library's handler";
 	struct sigaction now = {};
 
-	sigaction(SIGSEGV, nullptr, &now);
-	if (now.sa_handler != SIG_DFL)
-		GTEST_SKIP() << "another test has installed the library's handler";
 	now.sa_handler = stay_here;
 	sigaction(SIGSEGV, &now, nullptr);
 	configure(std::string(kAll) + ",slab_debug_action:abort");

@@ -2,7 +2,9 @@
 /* What happens to a request of GFP_KERNEL when nothing is left: shrinkers and the rest. */
 #include <errno.h>
 
+#include <array>
 #include <chrono>
+#include <memory>
 
 #include "page_util.h"
 #include "test_util.h"
@@ -284,6 +286,55 @@ void one_call_at_a_time()
 TEST(PageReclaimTest, OneCallAtATimeInTheProcess)
 {
 	EXPECT_FRESH_PROCESS_PASSES(one_call_at_a_time);
+}
+
+/* A thread may free a shrinker when it is unregistered, while others register theirs. */
+void come_and_go()
+{
+	const auto none = [](struct shrinker *, struct shrink_control *) { return 0ul; };
+
+	configure("limit:8m");
+	Threads(4, [&](unsigned) {
+		for (int i = 0; i < 1000; i++) {
+			auto some = std::make_unique<std::array<struct shrinker, 8>>();
+
+			for (struct shrinker &s : *some) {
+				s.count_objects = s.scan_objects = none;
+				EXPECT_EQ(register_shrinker(&s, "come and go"), 0);
+				EXPECT_EQ(register_shrinker(&s, "twice"), -EINVAL);
+			}
+			for (struct shrinker &s : *some) {
+				unregister_shrinker(&s);
+				memset(static_cast<void *>(&s), 0xee, sizeof(s));
+			}
+		}
+	}).join();
+}
+
+TEST(PageReclaimTest, ShrinkersComeAndGo)
+{
+	EXPECT_FRESH_PROCESS_PASSES(come_and_go);
+}
+
+/* pgsteal counts pages that were in use before, not those that were free, and dirty, anyway. */
+void counted_if_in_use()
+{
+	configure("limit:16m,pagesets:0");
+	Pages pages = fill(GFP_KERNEL, 0, 3000);
+	Pages freed(pages.begin(), pages.begin() + 800);
+
+	pages.erase(pages.begin(), pages.begin() + 800);
+	free_all(freed, 0);
+	EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY, 11), nullptr);
+	EXPECT_EQ(vmstat("allocstall"), 1u);
+	EXPECT_EQ(vmstat("pgsteal"), 0u) << "nobody gave anything up";
+	free_all(pages, 0);
+	expect_all_free();
+}
+
+TEST(PageReclaimTest, CountedIfInUseBefore)
+{
+	EXPECT_FRESH_PROCESS_PASSES(counted_if_in_use);
 }
 
 /* Objects that were freed into caches: their pages serve a large request. */

@@ -70,8 +70,11 @@ class cache_reader
 	cache describe(const record &d) const;
 	cache read_one(const record &d) const;
 	void count(const record &d, cache &c) const;
+	struct reading;
+	bool copy(const record &d, cache &c, reading &r) const;
+	void count_cpus(const reading &r, cache &c) const;
 	bool try_count(const record &d, cache &c, bool last) const;
-	bool count_node(const record &d, const record &now, unsigned int node, cache &c,
+	bool count_node(const record &before, const record &now, unsigned int node, cache &c,
 			bool last) const;
 	void sum_up(const record &d, cache &c) const;
 	void walk(const record &d, cache &c) const;
@@ -167,7 +170,7 @@ cache cache_reader::describe(const record &d) const
 	return c;
 }
 
-/* Counts one node of @c, whose arrays are read. @d, @now: the node before and after that.
+/* Counts one node of @c, whose arrays are read. @before, @now: the node before and after that.
  * False: the numbers do not agree; with @last they are brought into bounds. */
 bool cache_reader::count_node(const record &before, const record &now, unsigned int node,
 			      cache &c, bool last) const
@@ -195,20 +198,32 @@ bool cache_reader::count_node(const record &before, const record &now, unsigned 
 	return agrees || last;
 }
 
-/* One reading of all counts of a cache or a twin. */
-bool cache_reader::try_count(const record &d, cache &c, bool last) const
+/* The copies of one reading: nodes before and after the rest, arrays and lists of each CPU,
+ * queues, and the descriptor once more. */
+struct cache_reader::reading {
+	reading(const heap &h, size_t nr_cpus)
+	    : before(h.nr_nodes, record(h.l, "kmem_cache_node")), after(before),
+	      queues(h.nr_nodes, record(h.l, "alf_queue")),
+	      arrays(h.l, "pcpu_array", nr_cpus * h.nr_nodes),
+	      lists(h.l, "pcpu_array", nr_cpus), again(h.l, "kmem_cache")
+	{
+	}
+
+	std::vector<record> before, after, queues;
+	table arrays, lists;
+	record again;
+};
+
+/* Copies all that the counts of a cache or a twin consist of; events go to @c. False: something
+ * is not mapped. */
+bool cache_reader::copy(const record &d, cache &c, reading &r) const
 {
 	const uint64_t node_size = h.l.size_of("kmem_cache_node");
 	const size_t nr_cpus = h.units.size();
-	std::vector<record> before(h.nr_nodes, record(h.l, "kmem_cache_node")), after = before;
-	std::vector<record> queues(h.nr_nodes, record(h.l, "alf_queue"));
-	table arrays(h.l, "pcpu_array", nr_cpus * h.nr_nodes),
-		lists(h.l, "pcpu_array", nr_cpus);
-	record again(h.l, "kmem_cache");
 	std::vector<piece> pieces;
 
 	for (unsigned int i = 0; i < h.nr_nodes; i++)
-		pieces.push_back(before[i].piece(d.get("nodes") + i * node_size));
+		pieces.push_back(r.before[i].piece(d.get("nodes") + i * node_size));
 	if (!h.memory.read(pieces))
 		return false;
 	pieces.clear();
@@ -224,46 +239,59 @@ bool cache_reader::try_count(const record &d, cache &c, bool last) const
 				   cpu.events.data(), cpu.events.size() * sizeof(uint64_t) });
 		if (spill)
 			continue;
-		pieces.push_back(lists.piece(k, h.copy(d.get("partial_array"), cpu.index)));
+		pieces.push_back(r.lists.piece(k, h.copy(d.get("partial_array"), cpu.index)));
 		for (unsigned int i = 0; i < h.nr_nodes; i++)
-			pieces.push_back(arrays.piece(
+			pieces.push_back(r.arrays.piece(
 				k * h.nr_nodes + i,
 				h.copy(d.get("cpu_array") + i * d.get("array_stride"),
 				       cpu.index)));
 	}
 	for (unsigned int i = 0; i < h.nr_nodes; i++)
-		if (before[i].get("shared"))
-			pieces.push_back(queues[i].piece(before[i].get("shared")));
+		if (r.before[i].get("shared"))
+			pieces.push_back(r.queues[i].piece(r.before[i].get("shared")));
 	for (unsigned int i = 0; i < h.nr_nodes; i++)
-		pieces.push_back(after[i].piece(before[i].where));
-	pieces.push_back(again.piece(d.where));
-	if (!h.memory.read(pieces) || !is_same(d, again))
-		return false;
+		pieces.push_back(r.after[i].piece(r.before[i].where));
+	pieces.push_back(r.again.piece(d.where));
+	return h.memory.read(pieces);
+}
 
-	for (size_t k = 0; k < nr_cpus; k++) {
-		c.cpus[k].partial = lists.get(k, header) & count_mask;
+/* Sets what CPUs hold. */
+void cache_reader::count_cpus(const reading &r, cache &c) const
+{
+	for (size_t k = 0; k < h.units.size(); k++) {
+		c.cpus[k].partial = r.lists.get(k, header) & count_mask;
 		for (unsigned int i = 0; i < h.nr_nodes; i++) {
 			const size_t at = k * h.nr_nodes + i;
-			const uint64_t head = arrays.get(at, header);
+			const uint64_t head = r.arrays.get(at, header);
 
 			c.cpus[k].arrays.push_back(
-				{ head & count_mask, arrays.get(at, capacity),
-				  counter.pops(head, arrays.get(at, laps)) });
+				{ head & count_mask, r.arrays.get(at, capacity),
+				  counter.pops(head, r.arrays.get(at, laps)) });
 		}
 	}
+}
 
+/* One reading of all counts of a cache or a twin. */
+bool cache_reader::try_count(const record &d, cache &c, bool last) const
+{
+	reading r(h, h.units.size());
 	bool agrees = true;
 
+	if (!copy(d, c, r) || !is_same(d, r.again))
+		return false;
+	count_cpus(r, c);
 	for (unsigned int i = 0; i < h.nr_nodes; i++) {
-		if (before[i].get("shared")) {
+		const record &queue = r.queues[i];
+
+		if (r.before[i].get("shared")) {
 			const uint32_t in_queue =
-				static_cast<uint32_t>(queues[i].get("producer.word") >> 32) -
-				static_cast<uint32_t>(queues[i].get("consumer.word") >> 32);
+				static_cast<uint32_t>(queue.get("producer.word") >> 32) -
+				static_cast<uint32_t>(queue.get("consumer.word") >> 32);
 
 			c.nodes[i].shared =
-				std::min<uint64_t>(in_queue, queues[i].get("producer.size"));
+				std::min<uint64_t>(in_queue, queue.get("producer.size"));
 		}
-		agrees = count_node(before[i], after[i], i, c, last) && agrees;
+		agrees = count_node(r.before[i], r.after[i], i, c, last) && agrees;
 	}
 	return agrees;
 }

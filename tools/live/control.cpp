@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "live/descriptor.h"
 #include "live/memory.h"
 #include "live/printable.h"
 #include "live/process.h"
@@ -28,29 +29,6 @@ enum {
 };
 
 constexpr const char *greeting = "ukmem 1 ";
-
-/* A file descriptor that is closed in the end. */
-class descriptor
-{
-      public:
-	explicit descriptor(int fd) : number(fd)
-	{
-	}
-	~descriptor()
-	{
-		if (number >= 0)
-			close(number);
-	}
-	descriptor(const descriptor &) = delete;
-	descriptor &operator=(const descriptor &) = delete;
-	descriptor(descriptor &&other) noexcept : number(other.number)
-	{
-		other.number = -1;
-	}
-	descriptor &operator=(descriptor &&) = delete;
-
-	int number;
-};
 
 /* The process's PID as it sees it itself: the last one of its PID namespaces. */
 std::string own_pid(pid_t pid)

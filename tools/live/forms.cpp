@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "live/descriptor.h"
+
 extern "C" {
 #include "page/proc_text.h"
 #include "slab/show/print.h"
@@ -124,18 +126,17 @@ void emit_layers(emitter &e, const snapshot &s)
 /* What @emit writes in the library's JSON. */
 static json through_emitter(void (*emit)(emitter &e, const snapshot &s), const snapshot &s)
 {
-	const int fd = memfd_create("ukmem", MFD_CLOEXEC);
+	const descriptor file(memfd_create("ukmem", MFD_CLOEXEC));
 	std::string text;
 	char part[4096];
 	emitter e;
 
-	emit_begin(&e, fd, UKMEM_STATS_JSON);
+	emit_begin(&e, file.number, UKMEM_STATS_JSON);
 	emit(e, s);
 	emit_end(&e);
-	lseek(fd, 0, SEEK_SET);
-	for (ssize_t n; (n = read(fd, part, sizeof(part))) > 0;)
+	lseek(file.number, 0, SEEK_SET);
+	for (ssize_t n; (n = read(file.number, part, sizeof(part))) > 0;)
 		text.append(part, static_cast<size_t>(n));
-	close(fd);
 	return json::parse(text);
 }
 

@@ -65,6 +65,9 @@ struct mapping {
 	bool stack = false; /**< the first thread's */
 };
 
+/** Parses such a line. False: it is none. A file is what has a path, unlike "[heap]". */
+bool parse_mapping(const std::string &line, mapping &m);
+
 /** Bits of a page's state. */
 enum page_in_memory : uint8_t {
 	IN_MEMORY = 1,

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "live/descriptor.h"
 #include "live/printable.h"
 
 namespace fs = std::filesystem;
@@ -175,14 +176,15 @@ bool process::read(const std::vector<piece> &pieces)
 	return true;
 }
 
-static mapping parse_mapping(const std::string &line)
+bool parse_mapping(const std::string &line, mapping &m)
 {
-	mapping m = {};
 	char mode[5] = "", file[PATH_MAX] = "";
 	unsigned long start = 0, end = 0, offset = 0;
 
-	sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*s %4095[^\n]", &start, &end, mode, &offset,
-	       file);
+	if (sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*s %4095[^\n]", &start, &end, mode,
+		   &offset, file) < 4)
+		return false;
+	m = {};
 	m.start = start;
 	m.end = end;
 	m.offset = offset;
@@ -190,7 +192,7 @@ static mapping parse_mapping(const std::string &line)
 	m.writable = mode[1] == 'w';
 	m.file = file[0] == '/' ? file : "";
 	m.stack = !strcmp(file, "[stack]");
-	return m;
+	return true;
 }
 
 std::vector<mapping> process::mappings()
@@ -200,11 +202,19 @@ std::vector<mapping> process::mappings()
 
 	if (!in)
 		fail(errno, "/proc/PID/maps");
+	mapping m;
+
 	for (std::string line; std::getline(in, line);)
-		all.push_back(parse_mapping(line));
+		if (parse_mapping(line, m))
+			all.push_back(m);
 	if (all.empty())
 		check_alive();
 	return all;
+}
+
+static descriptor open_pagemap(pid_t pid)
+{
+	return descriptor(open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 /* Counts the pages in memory from page number @next to @end, by the entries of @pagemap. False:
@@ -233,44 +243,45 @@ uint64_t process::resident(address from, uint64_t size)
 {
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 	const address to = from + std::min(size, UINT64_MAX - from);
-	const int pagemap = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
+	const descriptor pagemap = open_pagemap(pid);
 	uint64_t pages = 0;
-	int err = pagemap < 0 ? errno : 0;
 
+	if (pagemap.number < 0)
+		fail(errno, "/proc/PID/pagemap");
 	/* Only what is mapped: address space that is not can be large. */
 	for (const mapping &m : mappings()) {
 		const address start = std::max(from, m.start), end = std::min(to, m.end);
 
-		if (!err && start < end &&
-		    !count_present(pagemap, start / page, (end + page - 1) / page, pages))
-			err = errno;
+		if (start < end && !count_present(pagemap.number, start / page,
+						  (end + page - 1) / page, pages))
+			fail(errno, "/proc/PID/pagemap");
 	}
-	if (pagemap >= 0)
-		close(pagemap);
-	if (err)
-		fail(err, "/proc/PID/pagemap");
 	return pages * page;
 }
 
-bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
+/* Copies the entries of @n pages from page number @first on. False: not all are to be had. */
+static bool read_entries(const descriptor &pagemap, uint64_t first, uint64_t *entries, size_t n)
 {
-	const int pagemap = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
 	const size_t size = n * sizeof(*entries);
 	size_t done = 0;
 
-	if (pagemap < 0)
+	if (pagemap.number < 0)
 		return false;
 	while (done < size) {
 		const ssize_t got =
-			pread(pagemap, reinterpret_cast<char *>(entries) + done, size - done,
-			      static_cast<off_t>(first * sizeof(*entries) + done));
+			pread(pagemap.number, reinterpret_cast<char *>(entries) + done,
+			      size - done, static_cast<off_t>(first * sizeof(*entries) + done));
 
 		if (got <= 0)
 			break;
 		done += static_cast<size_t>(got);
 	}
-	close(pagemap);
 	return done == size;
+}
+
+bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
+{
+	return read_entries(open_pagemap(pid), first, entries, n);
 }
 
 namespace
@@ -322,21 +333,17 @@ bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t
 {
 	constexpr uint64_t present = 1ull << 63;
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+	const descriptor pagemap = open_pagemap(pid);
 	std::vector<uint64_t> entries(npages);
 
 	pages.assign(npages, 0);
-	if (!page_entries(from / page, entries.data(), npages))
+	if (!read_entries(pagemap, from / page, entries.data(), npages))
 		return false;
 	for (size_t i = 0; i < npages; i++)
 		pages[i] = entries[i] & present ? IN_MEMORY : 0;
-
-	const int pagemap = open(proc(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
-
-	if (pagemap < 0 || !mark_huge(pagemap, from, page, pages))
+	if (!mark_huge(pagemap.number, from, page, pages))
 		for (uint8_t &state : pages)
 			state |= HUGE_UNKNOWN;
-	if (pagemap >= 0)
-		close(pagemap);
 	return true;
 }
 
@@ -354,12 +361,25 @@ std::string process::program() const
 
 std::string process_memory::text(address from, size_t max)
 {
+	std::array<char, 64> part;
 	std::string s;
 
-	/* Piece by piece, because what lies behind the string may not be mapped. */
-	for (char c = 0; s.size() < max && get(from + s.size(), c); s += c)
-		if (!c)
+	/* By pieces that lie in one page each: what lies behind the string may not be mapped.
+	 */
+	while (s.size() < max) {
+		const address at = from + s.size();
+		const size_t n =
+			std::min<size_t>(part.size() - at % part.size(), max - s.size());
+
+		if (!read(at, part.data(), n))
+			return "";
+
+		const auto end = std::find(part.begin(), part.begin() + n, 0);
+
+		s.append(part.begin(), end);
+		if (end != part.begin() + n)
 			return s;
+	}
 	return "";
 }
 

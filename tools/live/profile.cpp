@@ -100,24 +100,6 @@ heap_profile read_profile(process_memory &memory, const layout &l)
 	return p;
 }
 
-static bool parse_mapping(const std::string &line, mapping &m)
-{
-	unsigned long long start, end, offset;
-	char access[8];
-	int name = 0;
-
-	if (std::sscanf(line.c_str(), "%llx-%llx %7s %llx %*s %*s %n", &start, &end, access,
-			&offset, &name) < 4)
-		return false;
-	m = { start,
-	      end,
-	      access[0] == 'r',
-	      access[1] == 'w',
-	      offset,
-	      name ? line.substr(static_cast<size_t>(name)) : "" };
-	return true;
-}
-
 heap_profile parse_profile(std::istream &in)
 {
 	heap_profile p;

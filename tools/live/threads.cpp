@@ -102,12 +102,29 @@ std::vector<thread> look_at_threads(pid_t pid)
 	return all;
 }
 
+/*
+ * Waits until thread @id stops for us. A signal that reached it first is delivered, else it
+ * would be lost; the thread stops before it handles that. False: the thread has ended.
+ */
+static bool wait_until_stopped(pid_t id)
+{
+	for (;;) {
+		int status;
+		const pid_t got = waitpid(id, &status, __WALL);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got != id || !WIFSTOPPED(status))
+			return false;
+		if (status >> 16 == PTRACE_EVENT_STOP)
+			return true;
+		ptrace(PTRACE_CONT, id, nullptr, WSTOPSIG(status));
+	}
+}
+
 /* False: the thread has ended. */
 bool stopped_threads::stop(pid_t pid, pid_t id)
 {
-	int status;
-	pid_t got;
-
 	if (ptrace(PTRACE_SEIZE, id, nullptr, nullptr) != 0) {
 		const int why = errno;
 		std::ifstream in(task_directory(pid) + "/" + std::to_string(id) + "/status");
@@ -128,10 +145,7 @@ bool stopped_threads::stop(pid_t pid, pid_t id)
 	stopped.insert(id);
 	if (ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr) != 0)
 		return false;
-	do
-		got = waitpid(id, &status, __WALL);
-	while (got < 0 && errno == EINTR);
-	if (got != id || !WIFSTOPPED(status)) {
+	if (!wait_until_stopped(id)) {
 		stopped.erase(id);
 		return false;
 	}
