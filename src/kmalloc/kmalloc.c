@@ -145,9 +145,23 @@ static void verify(struct verify *v)
 	size_class_verify(&kmalloc_fast.tables, kmalloc_fast.shapes, v);
 }
 
+static void fork_child(void)
+{
+	size_class_fork_child();
+	large_guard_fork_child();
+}
+
+bool kmalloc_init_all(void)
+{
+	if (!kmalloc_init())
+		return false;
+	size_class_make_all();
+	return true;
+}
+
 const struct layer kmalloc_layer = {
 	.once = &kmalloc_once,
-	.fork_child = large_guard_fork_child,
+	.fork_child = fork_child,
 	.trim = large_trim,
 	.gauges = large_gauges,
 	.emit = emit,
