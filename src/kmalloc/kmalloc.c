@@ -31,7 +31,8 @@
 
 struct kmalloc_fast kmalloc_fast page_aligned untouched; /* its tables of units are large */
 
-_Atomic unsigned char kmalloc_shut;
+/* Requests read these two before they have the other variables faulted in. */
+_Atomic unsigned char kmalloc_shut written_anyway;
 
 /* From one node's arrays to the next one's; 0: the fast path of allocations does not know
  * nodes. Synchronization: written by init(). */
@@ -106,7 +107,7 @@ static bool init(void)
 	return true;
 }
 
-static struct once kmalloc_once = ONCE_INITIALIZER;
+static struct once kmalloc_once written_anyway = ONCE_INITIALIZER;
 
 /*
  * Initialises with all signals blocked. The first request may come at any time (D8.7), and a

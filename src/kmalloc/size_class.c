@@ -279,9 +279,9 @@ static bool create_caches(struct size_class_shape *shapes)
 
 /*
  * Classes that are made when they are first needed. All memory for them is set aside at the
- * start, addresses that nobody touches. So to make one takes no lock but that of the registry of
- * locks, and cannot fail. The fast paths' tables lead to the arrays from the start; the array of
- * a class that is not made is all zero, which is closed.
+ * start, addresses that nobody touches. So to make one takes no lock but that of the registry
+ * of locks, and cannot fail. The fast paths' tables lead to the arrays from the start; the
+ * array of a class that is not made is all zero, which is closed.
  */
 static struct {
 	bool used;
@@ -292,8 +292,8 @@ static struct {
 	_Atomic uintptr_t maker;
 } later;
 
-/* Where a setting is for certain classes, or for somebody who looks at all of them, all are made
- * at once. */
+/* Where a setting is for certain classes, or for somebody who looks at all of them, all are
+ * made at once. */
 static bool may_be_later(void)
 {
 	return os_heap.is_ukmem && page_window.nr_nodes == 1 && !slab_hardened &&
@@ -304,9 +304,9 @@ static bool may_be_later(void)
 }
 
 /*
- * Per CPU, a class's list of slabs and its events lie in front of its array: with the slots that
- * an array begins with they are in one page. Where in the page, differs from class to class, so
- * that the arrays' first lines share no set of the processor's cache.
+ * Per CPU, a class's list of slabs and its events lie in front of its array: with the slots
+ * that an array begins with they are in one page. Where in the page, differs from class to
+ * class, so that the arrays' first lines share no set of the processor's cache.
  *
  *   | list, events, array of 8 bytes ... | list, events, array of 16 bytes ... | ...
  *   ^ a page                             ^ a page
@@ -350,8 +350,8 @@ static struct kmem_cache *make(unsigned int i)
 	later.place += slab_descriptor_bytes();
 	s = slab_create_prepared(&p);
 	set_shapes(later.shapes, i, s);
-	/* Before it is listed, so that no class is made, and listed, twice: also in the child of
-	 * a fork that could not wait for the maker (percpu/gate.h). */
+	/* Before it is listed, so that no class is made, and listed, twice: also in the child
+	 * of a fork that could not wait for the maker (percpu/gate.h). */
 	atomic_store_explicit(&caches[i], s, memory_order_release);
 	slab_enlist_prepared(s);
 	return s;
@@ -532,13 +532,14 @@ void size_class_verify(const struct size_tables *tables, const struct size_class
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		const struct kmem_cache *s = cache_of(i);
 
-		verify_that(v,
-			    s ? s->size == class_size(i) &&
+		verify_that(
+			v,
+			s ? s->size == class_size(i) &&
 					(s->hard ||
 					 (shapes[i + 1].size == class_size(i) &&
 					  exact_divide_32(class_size(i), shapes[i + 1].inverse,
 							  shapes[i + 1].shift) == 1))
-			      : later.used,
-			    "kmalloc: the class of %u bytes has another size", class_size(i));
+			  : later.used,
+			"kmalloc: the class of %u bytes has another size", class_size(i));
 	}
 }

@@ -110,7 +110,8 @@ unsigned int slab_array_bytes(unsigned int capacity_max)
 
 size_t slab_cpu_bytes(void)
 {
-	return align_up(pcpu_array_size(SLAB_CPU_PARTIAL_MAX) + slab_events_bytes(), CACHE_LINE);
+	return align_up(pcpu_array_size(SLAB_CPU_PARTIAL_MAX) + slab_events_bytes(),
+			CACHE_LINE);
 }
 
 /*
