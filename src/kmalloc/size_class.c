@@ -33,7 +33,7 @@ static _Atomic(struct kmem_cache *) caches[SIZE_CLASS_COUNT];
 
 static struct kmem_cache *cache_of(unsigned int i)
 {
-	return atomic_load_explicit(&caches[i], memory_order_acquire);
+	return atomic_load_explicit(&caches[i], memory_order_acquire); /* Z4 */
 }
 
 static unsigned int class_size(unsigned int i)
@@ -352,7 +352,7 @@ static struct kmem_cache *make(unsigned int i)
 	set_shapes(later.shapes, i, s);
 	/* Before it is listed, so that no class is made, and listed, twice: also in the child
 	 * of a fork that could not wait for the maker (percpu/gate.h). */
-	atomic_store_explicit(&caches[i], s, memory_order_release);
+	atomic_store_explicit(&caches[i], s, memory_order_release); /* Z3 */
 	slab_enlist_prepared(s);
 	return s;
 }
@@ -367,7 +367,7 @@ static bool become_maker(void)
 		uintptr_t maker = 0;
 
 		if (atomic_compare_exchange_strong_explicit(&later.maker, &maker, lock_self(),
-							    memory_order_acquire,
+							    memory_order_acquire, /* Z6 */
 							    memory_order_relaxed))
 			return true;
 		if (maker == lock_self())
@@ -410,7 +410,7 @@ static cold struct kmem_cache *make_later(unsigned int i)
 				 * bring the system's page of zeros. */
 				slab_count_events(s, SLAB_ALLOC_SLOWPATH, 0);
 			}
-			atomic_store_explicit(&later.maker, 0, memory_order_release);
+			atomic_store_explicit(&later.maker, 0, memory_order_release); /* Z5 */
 		}
 		pcpu_gate_leave();
 	}
