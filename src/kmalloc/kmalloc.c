@@ -31,7 +31,8 @@
 
 struct kmalloc_fast kmalloc_fast page_aligned untouched; /* its tables of units are large */
 
-_Atomic unsigned char kmalloc_shut;
+/* Requests read these two before they have the other variables faulted in. */
+_Atomic unsigned char kmalloc_shut written_anyway;
 
 /* From one node's arrays to the next one's; 0: the fast path of allocations does not know
  * nodes. Synchronization: written by init(). */
@@ -106,7 +107,7 @@ static bool init(void)
 	return true;
 }
 
-static struct once kmalloc_once = ONCE_INITIALIZER;
+static struct once kmalloc_once written_anyway = ONCE_INITIALIZER;
 
 /*
  * Initialises with all signals blocked. The first request may come at any time (D8.7), and a
@@ -145,9 +146,23 @@ static void verify(struct verify *v)
 	size_class_verify(&kmalloc_fast.tables, kmalloc_fast.shapes, v);
 }
 
+static void fork_child(void)
+{
+	size_class_fork_child();
+	large_guard_fork_child();
+}
+
+bool kmalloc_init_all(void)
+{
+	if (!kmalloc_init())
+		return false;
+	size_class_make_all();
+	return true;
+}
+
 const struct layer kmalloc_layer = {
 	.once = &kmalloc_once,
-	.fork_child = large_guard_fork_child,
+	.fork_child = fork_child,
 	.trim = large_trim,
 	.gauges = large_gauges,
 	.emit = emit,

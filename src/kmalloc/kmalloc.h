@@ -256,6 +256,8 @@ static always_inline const struct slab_hard_class *kmalloc_hard_class(size_t siz
 
 /* Initialises the layer, once. False: no memory. */
 bool kmalloc_init(void);
+/* The same, and makes all size classes, for callers that show them or reach them by name. */
+bool kmalloc_init_all(void);
 /* Whether the layer is initialised; initialises it if @flags allow. */
 bool kmalloc_ready(gfp_t flags);
 /* Serves all requests that the fast paths did not. @size may be anything. NULL: no memory.

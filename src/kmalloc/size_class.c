@@ -6,10 +6,16 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/config.h"
 #include "base/decimal.h"
+#include "base/lock.h"
+#include "base/sys.h"
 #include "base/text.h"
 #include "base/verify.h"
+#include "os/os.h"
+#include "percpu/gate.h"
 #include "percpu/percpu_alloc.h"
+#include "slab/debug/annotate.h"
 #include "slab/debug/hard.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
@@ -21,7 +27,14 @@
  * memory for pointers.
  */
 static uint16_t units[SIZE_CLASS_COUNT];
-static struct kmem_cache *caches[SIZE_CLASS_COUNT];
+
+/* A class that is made later is stored with release, after it was made. */
+static _Atomic(struct kmem_cache *) caches[SIZE_CLASS_COUNT];
+
+static struct kmem_cache *cache_of(unsigned int i)
+{
+	return atomic_load_explicit(&caches[i], memory_order_acquire); /* Z4 */
+}
 
 static unsigned int class_size(unsigned int i)
 {
@@ -75,12 +88,24 @@ static unsigned int class_index(size_t size)
 	return i;
 }
 
+static struct kmem_cache *make_later(unsigned int i);
+
+/* The cache of class @i, or of a larger one. */
+static inline struct kmem_cache *get(unsigned int i)
+{
+	struct kmem_cache *s = cache_of(i);
+
+	return likely(s) ? s : make_later(i);
+}
+
 struct kmem_cache *size_class_cache(size_t size)
 {
-	struct kmem_cache *s = caches[class_index(size)];
+	return get(class_index(size));
+}
 
-	debug_assert(s);
-	return s;
+struct kmem_cache *size_class_made(size_t size)
+{
+	return cache_of(class_index(size));
 }
 
 /*
@@ -97,10 +122,15 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 		return NULL;
 	first = class_index(size);
 	last = size > SIZE_CLASS_ALWAYS_MAX ? first : class_index(SIZE_CLASS_ALWAYS_MAX);
-	for (unsigned int i = first; i <= last; i++)
-		if (class_size(i) % align == 0 &&
-		    (align <= page_size() || is_pow2(class_size(i))))
-			return caches[i];
+	for (unsigned int i = first; i <= last; i++) {
+		struct kmem_cache *s;
+
+		if (class_size(i) % align || (align > page_size() && !is_pow2(class_size(i))))
+			continue;
+		s = get(i);
+		/* The largest class is aligned to everything that another one is. */
+		return s->size == class_size(i) ? s : cache_of(SIZE_CLASS_COUNT - 1);
+	}
 	return NULL;
 }
 
@@ -188,8 +218,8 @@ static bool create_hard(void)
 	if (!slab_hardened || t->nothing)
 		return true;
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
-		if (caches[i]->hard)
-			slab_hard_enter(caches[i]);
+		if (cache_of(i)->hard)
+			slab_hard_enter(cache_of(i));
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->small); i++)
 		t->small[i] = hard_class(max_size((size_t)i * 8, SLAB_HARD_MIN));
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->large); i++)
@@ -207,6 +237,21 @@ struct kmem_cache *size_class_nothing(void)
 	return slab_hard()->nothing;
 }
 
+static void set_shapes(struct size_class_shape *shapes, unsigned int i,
+		       const struct kmem_cache *s)
+{
+	if (s->hard) /* its objects are found by slab_hard_free() */
+		return;
+	shapes[i + 1] = (struct size_class_shape){
+		.inverse = (uint32_t)s->inverse,
+		.shift = s->shift,
+		.size = class_size(i),
+		.objects = s->layout.objects,
+	};
+	shapes[SIZE_MARK_LARGE + i] = shapes[i + 1];
+	shapes[SIZE_MARK_LARGE + i].objects = s->large.objects;
+}
+
 static bool create_caches(struct size_class_shape *shapes)
 {
 	char *next = together.arrays;
@@ -214,6 +259,7 @@ static bool create_caches(struct size_class_shape *shapes)
 	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
 		char name[32];
 		struct slab_params p = class_params(i, name, "kmalloc-");
+		struct kmem_cache *s = cache_of(i);
 
 		if (next) {
 			p.arrays = next;
@@ -221,22 +267,167 @@ static bool create_caches(struct size_class_shape *shapes)
 			next += slab_array_bytes(p.capacity_max);
 		}
 		harden(&p);
-		if (!caches[i])
-			caches[i] = slab_create(&p);
-		if (!caches[i])
+		if (!s)
+			s = slab_create(&p);
+		if (!s)
 			return false;
-		if (caches[i]->hard) /* its objects are found by slab_hard_free() */
-			continue;
-		shapes[i + 1] = (struct size_class_shape){
-			.inverse = (uint32_t)caches[i]->inverse,
-			.shift = caches[i]->shift,
-			.size = class_size(i),
-			.objects = caches[i]->layout.objects,
-		};
-		shapes[SIZE_MARK_LARGE + i] = shapes[i + 1];
-		shapes[SIZE_MARK_LARGE + i].objects = caches[i]->large.objects;
+		atomic_store_explicit(&caches[i], s, memory_order_relaxed);
+		set_shapes(shapes, i, s);
 	}
 	return true;
+}
+
+/*
+ * Classes that are made when they are first needed. All memory for them is set aside at the
+ * start, addresses that nobody touches. So to make one takes no lock but that of the registry
+ * of locks, and cannot fail. The fast paths' tables lead to the arrays from the start; the
+ * array of a class that is not made is all zero, which is closed.
+ */
+static struct {
+	bool used;
+	char *place; /* of the next one's descriptor. Synchronization: the maker */
+	struct size_class_shape *shapes;
+	uint32_t array[SIZE_CLASS_COUNT]; /* entries: pcpu_entry() */
+	/* The thread that makes one now; or 0. Synchronization: acquire, release. */
+	_Atomic uintptr_t maker;
+} later;
+
+/* Where a setting is for certain classes, or for somebody who looks at all of them, all are
+ * made at once. */
+static bool may_be_later(void)
+{
+	return os_heap.is_ukmem && page_window.nr_nodes == 1 && !slab_hardened &&
+	       !config.passthrough && !config.init_on_alloc && !config.init_on_free &&
+	       !*config.slab_debug && !*config.slab_attr && config.show == SHOW_NOTHING &&
+	       config.live == LIVE_NEVER && !slab_annotate_wanted() &&
+	       !pcpu_address_space_is_scarce();
+}
+
+/*
+ * Per CPU, a class's list of slabs and its events lie in front of its array: with the slots
+ * that an array begins with they are in one page. Where in the page, differs from class to
+ * class, so that the arrays' first lines share no set of the processor's cache.
+ *
+ *   | list, events, array of 8 bytes ... | list, events, array of 16 bytes ... | ...
+ *   ^ a page                             ^ a page
+ */
+static bool set_aside(struct size_class_shape *shapes)
+{
+	enum { PAGE = 4096, STEP = 2 * CACHE_LINE, PLACES = 17 };
+	size_t head = slab_cpu_bytes(), bytes = 0;
+	char *first;
+
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+		bytes = align_up(bytes, PAGE) + (size_t)i * 7 % PLACES * STEP + head;
+		/* Arrays begin in the second lines of pairs. */
+		bytes = align_up(bytes - CACHE_LINE, STEP) + CACHE_LINE;
+		later.array[i] = (uint32_t)bytes;
+		bytes += slab_array_bytes(capacity_max(class_size(i)));
+	}
+	if (!later.place)
+		later.place = os_permanent_piece(SIZE_CLASS_COUNT * slab_descriptor_bytes());
+	first = later.place ? pcpu_alloc_permanent(bytes, PAGE) : NULL;
+	if (!first)
+		return false;
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+		later.array[i] += (uint32_t)pcpu_entry(first);
+	later.shapes = shapes;
+	later.used = true;
+	return true;
+}
+
+/* Makes class @i. The caller is the maker. */
+static struct kmem_cache *make(unsigned int i)
+{
+	char name[32];
+	struct slab_params p = class_params(i, name, "kmalloc-");
+	struct kmem_cache *s;
+
+	p.arrays = pcpu_first_unit() + later.array[i];
+	p.array_stride = slab_array_bytes(p.capacity_max);
+	p.cpu_place = (char *)p.arrays - slab_cpu_bytes();
+	p.place = later.place;
+	later.place += slab_descriptor_bytes();
+	s = slab_create_prepared(&p);
+	set_shapes(later.shapes, i, s);
+	/* Before it is listed, so that no class is made, and listed, twice: also in the child
+	 * of a fork that could not wait for the maker (percpu/gate.h). */
+	atomic_store_explicit(&caches[i], s, memory_order_release); /* Z3 */
+	slab_enlist_prepared(s);
+	return s;
+}
+
+/* Whether this thread is the maker now. A handler that interrupted the maker is not, nor does a
+ * thread wait for long. */
+static bool become_maker(void)
+{
+	enum { LOOKS = 200, YIELDS_FROM = 100 };
+
+	for (unsigned int i = 0; i < LOOKS; i++) {
+		uintptr_t maker = 0;
+
+		if (atomic_compare_exchange_strong_explicit(&later.maker, &maker, lock_self(),
+							    memory_order_acquire, /* Z6 */
+							    memory_order_relaxed))
+			return true;
+		if (maker == lock_self())
+			break;
+		if (i < YIELDS_FROM)
+			cpu_relax();
+		else
+			sys_yield();
+	}
+	return false;
+}
+
+/* The smallest class above @i that is made. The largest one always is. */
+static struct kmem_cache *larger(unsigned int i)
+{
+	struct kmem_cache *s = NULL;
+
+	while (!s)
+		s = cache_of(++i);
+	return s;
+}
+
+/*
+ * Makes class @i, inside the gate, so that no child of a fork finds half of it. Where this
+ * thread must not wait, a larger class serves: in a handler that interrupted the maker, or the
+ * holder of a lock, which may be the registry's; while another thread forks.
+ */
+static cold struct kmem_cache *make_later(unsigned int i)
+{
+	struct kmem_cache *s = NULL;
+
+	debug_assert(later.used);
+	if (lock_none_held()) {
+		pcpu_gate_enter(true);
+		if (!pcpu_gate_is_closed() && become_maker()) {
+			s = cache_of(i);
+			if (!s) {
+				s = make(i);
+				/* A write brings this CPU's page at once; a read first would
+				 * bring the system's page of zeros. */
+				slab_count_events(s, SLAB_ALLOC_SLOWPATH, 0);
+			}
+			atomic_store_explicit(&later.maker, 0, memory_order_release); /* Z5 */
+		}
+		pcpu_gate_leave();
+	}
+	return s ? s : larger(i);
+}
+
+/* The maker, if it was another thread, is not in the child. */
+void size_class_fork_child(void)
+{
+	if (atomic_load_explicit(&later.maker, memory_order_relaxed) != lock_self())
+		atomic_store_explicit(&later.maker, 0, memory_order_relaxed);
+}
+
+void size_class_make_all(void)
+{
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+		get(i);
 }
 
 /* Caches for requests that name a zone, by zone and class; each is made when first needed. */
@@ -288,8 +479,10 @@ struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags)
  * cache is hardened. */
 static pcpu_entry_t entry_of(unsigned int i)
 {
-	const struct kmem_cache *s = caches[i];
+	const struct kmem_cache *s = cache_of(i);
 
+	if (later.used)
+		return later.array[i];
 	return slab_alloc_is_shut(s) ? PCPU_ENTRY_NONE : pcpu_entry(s->cpu_array);
 }
 
@@ -316,7 +509,9 @@ bool size_class_init(struct size_tables *tables, struct size_class_shape *shapes
 	fill_sizes();
 	alloc_together();
 	*node_stride = together.node_stride;
-	if (!create_caches(shapes))
+	if (may_be_later() && !cache_of(0) && set_aside(shapes))
+		make(SIZE_CLASS_COUNT - 1);
+	else if (!create_caches(shapes))
 		return false;
 	fill_classes();
 	if (!create_hard())
@@ -334,12 +529,17 @@ void size_class_verify(const struct size_tables *tables, const struct size_class
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
 		verify_that(v, tables->large[i] == entry_for((i + 1) * 256),
 			    "kmalloc: the table leads size %zu elsewhere", (i + 1) * 256);
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
-		verify_that(v,
-			    caches[i]->size == class_size(i) &&
-				    (caches[i]->hard ||
-				     (shapes[i + 1].size == class_size(i) &&
-				      exact_divide_32(class_size(i), shapes[i + 1].inverse,
-						      shapes[i + 1].shift) == 1)),
-			    "kmalloc: the class of %u bytes has another size", class_size(i));
+	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+		const struct kmem_cache *s = cache_of(i);
+
+		verify_that(
+			v,
+			s ? s->size == class_size(i) &&
+					(s->hard ||
+					 (shapes[i + 1].size == class_size(i) &&
+					  exact_divide_32(class_size(i), shapes[i + 1].inverse,
+							  shapes[i + 1].shift) == 1))
+			  : later.used,
+			"kmalloc: the class of %u bytes has another size", class_size(i));
+	}
 }

@@ -90,8 +90,14 @@ static inline size_t size_class_bytes(size_t size)
 	return align_up(size, (size_t)1 << shift);
 }
 
-/* The cache for @size <= SIZE_CLASS_LARGE_MAX. */
+/* The cache for @size <= SIZE_CLASS_LARGE_MAX; in rare moments that of a larger class, for a
+ * class that is not made yet: size_class.c. */
 struct kmem_cache *size_class_cache(size_t size);
+/* The same; NULL: it is not made yet, so it has no objects. */
+struct kmem_cache *size_class_made(size_t size);
+/* Makes those that are not made, for callers that show all. */
+void size_class_make_all(void);
+void size_class_fork_child(void);
 /* Hardened: the cache for requests of no bytes. */
 struct kmem_cache *size_class_nothing(void);
 /*

@@ -31,18 +31,23 @@ enum { STATS_FD_MIN = 100 }; /* some programs count on the lowest numbers */
 /*
  * Initialising touches all pages of the library's small variables, which lie behind the
  * linker's __bss_start. This file is linked behind the layers, so nearly all of them lie in
- * front of a variable of its own. One call costs less than a fault for each page, or two where
- * a page is read before it is written.
+ * front of a variable of its own. Behind them lies memory that zones, nodes and the first size
+ * classes are made in. One call costs less than a fault for each page, or two where a page is
+ * read before it is written.
  */
 extern char __bss_start[] __attribute__((weak, visibility("hidden")));
 static char near_end;
+enum { PERMANENT_BYTES = 8192 };
 
 void malloc_populate(void)
 {
 	size_t page = os_page_size();
 	uintptr_t from = align_down((uintptr_t)__bss_start, page);
 	uintptr_t to = align_up((uintptr_t)&near_end, page);
+	uintptr_t permanent = (uintptr_t)os_permanent_begin();
 
+	if (align_down(permanent, page) == to)
+		to = align_up(permanent + PERMANENT_BYTES, page);
 	if (__bss_start && from < to && to - from <= 131072)
 		os_populate((void *)from, to - from);
 }

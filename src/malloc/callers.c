@@ -28,7 +28,7 @@ struct code {
 
 /* Synchronization: the constructor writes them, nr_codes last, with release. */
 static struct code codes[8] written_anyway;
-static unsigned int nr_codes;
+static unsigned int nr_codes written_anyway;
 
 static bool is_libc(const char *path)
 {

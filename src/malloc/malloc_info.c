@@ -54,9 +54,11 @@ struct figures {
 
 static void read_class(size_t size, struct free_objects *o, struct figures *f)
 {
-	struct slab_counts c;
+	struct kmem_cache *s = size_class_made(size);
+	struct slab_counts c = { 0 };
 
-	slab_count(size_class_cache(size), &c);
+	if (s)
+		slab_count(s, &c);
 	*o = (struct free_objects){
 		.size = size,
 		.fast = c.cached,
@@ -227,6 +229,7 @@ UKMEM_EXPORT void malloc_stats(void)
 {
 	int saved = errno;
 
+	kmalloc_init_all();
 	ukmem_stats_print(STDERR_FILENO, UKMEM_STATS_TEXT);
 	errno = saved;
 }

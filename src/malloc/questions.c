@@ -11,7 +11,7 @@
 
 UKMEM_EXPORT int ukmem_malloc_stats_print(int fd, enum ukmem_stats_format format)
 {
-	kmalloc_init();
+	kmalloc_init_all();
 	return ukmem_stats_print(fd, format);
 }
 

@@ -82,6 +82,8 @@ int os_map_readable(size_t len, void **out);
 int os_map_permanent(size_t len, void **out);
 /* The same out of the library's own data; NULL: there is no room left. */
 void *os_permanent_piece(size_t len);
+/* Where that room begins: what most processes need of it, one piece behind the other. */
+const void *os_permanent_begin(void);
 /* Make part of a reservation readable and writable. */
 int os_commit(void *addr, size_t len);
 /* Map readable and writable memory at @addr; -EEXIST: something is mapped there. */

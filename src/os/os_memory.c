@@ -74,7 +74,7 @@ int os_map_metadata(size_t len, void **out)
 }
 
 /* Synchronization: atomic, relaxed; a piece is its taker's. */
-static char permanent[36864] __attribute__((aligned(64)));
+static char permanent[36864] __attribute__((aligned(64))) untouched;
 static atomic_size_t permanent_used;
 
 void *os_permanent_piece(size_t len)
@@ -89,6 +89,11 @@ void *os_permanent_piece(size_t len)
 						      memory_order_relaxed,
 						      memory_order_relaxed));
 	return permanent + used;
+}
+
+const void *os_permanent_begin(void)
+{
+	return permanent;
 }
 
 int os_map_permanent(size_t len, void **out)

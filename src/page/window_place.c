@@ -7,6 +7,9 @@
  *
  *   | NORMAL ...                                  | DMA ... | pages | places | array map |
  *
+ * A process pays for each table of pages that the kernel needs. So on one node the arrays lie
+ * behind the first chunk of per-CPU memory instead.
+ *
  * Zones and their entries are mapped step by step (window.c), each step next to the one
  * before, so that the system merges them into one mapping. So the process has mapped only what
  * it uses: RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK and vm.overcommit_memory count no more than
@@ -24,6 +27,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "os/os.h"
+#include "percpu/percpu_alloc.h"
 
 static const size_t MIB = (size_t)1 << 20;
 static const size_t GIB = (size_t)1 << 30;
@@ -184,6 +188,41 @@ static void release_arrays(unsigned int n)
 			os_release((void *)flat[i].at, flat[i].size);
 }
 
+/* Whether addresses up to @end are the program's: its stack lies above. */
+static bool is_below_stack(uintptr_t end)
+{
+	return end < (uintptr_t)__builtin_frame_address(0);
+}
+
+/*
+ * Whether a window of @size can lie at @base. Where other code has mapped pages of zones, the
+ * zones leave holes. In the drop-in, which no program's memory checker is linked to, nothing
+ * but the size of the address space could be in the way.
+ */
+static bool has_place(uintptr_t base, size_t size)
+{
+	return (os_heap.is_ukmem && is_below_stack(base + size)) ||
+	       !try_page(base + size - page_size());
+}
+
+static size_t arrays_bytes(void)
+{
+	size_t sum = 0;
+
+	for (unsigned int i = 0; i < NR_FLAT; i++)
+		sum += flat[i].size;
+	return sum;
+}
+
+/* Where the arrays of a window at @base begin: beside the per-CPU memory, with which they then
+ * share tables of pages. Several nodes' are mapped as a whole. */
+static uintptr_t choose_arrays(uintptr_t base, unsigned int nodes)
+{
+	char *place = nodes == 1 && !UKMEM_TSAN ? pcpu_take_place(arrays_bytes()) : NULL;
+
+	return place ? (uintptr_t)place : base + window_bytes();
+}
+
 /*
  * With several nodes, code looks up addresses between their frontiers, too, in the array map
  * and the places; so both are mapped readable as a whole.
@@ -220,9 +259,7 @@ static bool place(unsigned int nodes)
 
 	for (;; zone /= 2) {
 		lay_out(nodes, zone);
-		total = window_bytes();
-		for (unsigned int i = 0; i < NR_FLAT; i++)
-			total += flat[i].size;
+		total = window_bytes() + arrays_bytes();
 		if (total + window_align() <= PLACE_TO - PLACE_FROM)
 			break;
 	}
@@ -231,9 +268,7 @@ static bool place(unsigned int nodes)
 		uintptr_t base = align_up(PLACE_FROM, window_align()) +
 				 os_random() % choices * window_align();
 
-		/* Where other code has mapped pages of zones, the zones leave holes. */
-		if (try_page(base + total - page_size()) ||
-		    !place_arrays(base + window_bytes(), nodes))
+		if (!has_place(base, total) || !place_arrays(choose_arrays(base, nodes), nodes))
 			continue;
 		page_window.base = base;
 		page_window.reserved = false;

@@ -152,6 +152,18 @@ static void *map_with_handles(size_t size)
 	return units;
 }
 
+char *pcpu_take_place(size_t size)
+{
+	char *place;
+
+	lock(&percpu_lock);
+	place = next_place;
+	if (place)
+		next_place += size;
+	unlock(&percpu_lock);
+	return place;
+}
+
 enum { FIRST_PAGE = 4096, FIRST_SIZE = FIRST_PAGE + 2 * PCPU_STRIDE_NORMAL / GRANULE / 8 };
 
 /* The first chunk's description, which needs no mapping of its own. */

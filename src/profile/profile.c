@@ -147,7 +147,7 @@ static int start(uint64_t interval)
 	uint64_t before = atomic_load_explicit(&slab_profile.interval, memory_order_relaxed);
 	struct timespec now;
 
-	if (!kmalloc_init())
+	if (!kmalloc_init_all())
 		return -ENOMEM;
 	/* Its kmalloc's caches have no arrays to count down. */
 	if (slab_hardened)

@@ -110,6 +110,12 @@ unsigned int slab_array_bytes(unsigned int capacity_max)
 				      (size_t)2 * PCPU_ENTRY_SIZE);
 }
 
+size_t slab_cpu_bytes(void)
+{
+	return align_up(pcpu_array_size(SLAB_CPU_PARTIAL_MAX) + slab_events_bytes(),
+			CACHE_LINE);
+}
+
 /*
  * Each CPU has an array for each node, one behind the other. An object that is freed goes onto
  * the array of its node, so that objects of several nodes are never mixed. The arrays share the
@@ -130,7 +136,9 @@ static bool alloc_arrays(struct kmem_cache *s, const struct slab_params *p)
 		       : p->permanent ? pcpu_alloc_permanent_arrays(bytes)
 				      : pcpu_alloc(bytes, CACHE_LINE);
 	if (p->permanent) { /* in one piece */
-		events = pcpu_alloc_permanent(partial + slab_events_bytes(), CACHE_LINE);
+		events = p->cpu_place ? p->cpu_place
+				      : pcpu_alloc_permanent(partial + slab_events_bytes(),
+							     CACHE_LINE);
 		s->partial_array = events;
 		events = events ? (char *)events + partial : NULL;
 	} else {
@@ -275,6 +283,12 @@ static void free_nodes(struct kmem_cache_node *nodes)
 		kmem_cache_free(&slab_boot_node, nodes);
 }
 
+size_t slab_descriptor_bytes(void)
+{
+	return align_up(align_up(sizeof(struct kmem_cache), CACHE_LINE) + nodes_bytes(),
+			CACHE_LINE);
+}
+
 /*
  * The size classes' descriptors lie in the library's own data, where they fit. There they are
  * one piece, which the start faults in with the rest (malloc/bootstrap.c), and no work for
@@ -282,9 +296,11 @@ static void free_nodes(struct kmem_cache_node *nodes)
  */
 static struct kmem_cache *new_permanent(const struct slab_params *p)
 {
-	size_t size = align_up(sizeof(struct kmem_cache), CACHE_LINE);
-	char *piece = nodes_are_pages() ? NULL : os_permanent_piece(size + nodes_bytes());
+	char *piece = p->place		  ? p->place
+		      : nodes_are_pages() ? NULL
+					  : os_permanent_piece(slab_descriptor_bytes());
 	struct kmem_cache *s = (struct kmem_cache *)(void *)piece;
+	size_t size = align_up(sizeof(*s), CACHE_LINE);
 
 	if (!s || !setup(s, (struct kmem_cache_node *)(void *)(piece + size), p))
 		return NULL;

@@ -5,6 +5,7 @@
  */
 #include "slab/slab_create.h"
 
+#include "base/assert.h"
 #include "base/bits.h"
 #include "base/log.h"
 #include "kfence/kfence.h"
@@ -103,6 +104,23 @@ struct kmem_cache *slab_create(const struct slab_params *p)
 	slab_list_add(s);
 	slab_attr_configure(s);
 	return s;
+}
+
+struct kmem_cache *slab_create_prepared(const struct slab_params *p)
+{
+	struct kmem_cache *s;
+
+	debug_assert(once_done(&slab_once) && p->permanent && p->budgeted);
+	debug_assert(p->arrays && p->place && p->cpu_place);
+	s = slab_cache_new(p);
+	debug_assert(s == p->place);
+	return s;
+}
+
+void slab_enlist_prepared(struct kmem_cache *s)
+{
+	slab_budget_join(s);
+	slab_list_add_nowait(s);
 }
 
 #define KNOWN_FLAGS                                                                            \

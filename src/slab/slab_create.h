@@ -9,5 +9,12 @@
 bool slab_init(void);
 /* Makes a cache and lists it for statistics, trim and fork; NULL: no memory. */
 struct kmem_cache *slab_create(const struct slab_params *p);
+/*
+ * The same for a permanent, budgeted cache for which all memory is there (slab_params.place),
+ * in two steps: neither fails, or takes a lock but that of the registry of locks. The caller
+ * makes one at a time.
+ */
+struct kmem_cache *slab_create_prepared(const struct slab_params *p);
+void slab_enlist_prepared(struct kmem_cache *s);
 
 #endif

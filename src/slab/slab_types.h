@@ -240,6 +240,9 @@ struct slab_params {
 	 * array to the next one's; NULL: the cache allocates its own. */
 	void *arrays;
 	unsigned int array_stride;
+	/* The same for the rest of a permanent cache, which then needs nothing else: zeroed
+	 * memory of slab_descriptor_bytes(), per-CPU memory of slab_cpu_bytes(). Or NULL. */
+	void *place, *cpu_place;
 	bool budgeted;
 	bool hard;	/* hardened, if the process is */
 	bool nothing;	/* objects of no bytes, which nobody may touch */
