@@ -14,16 +14,17 @@
  * size doubles, which a process's number of mappings bears: each fence costs two.
  *
  * When a slab is made, the first fence at or behind its end is closed, and held until the slab
- * is freed. If that page is part of another run, the slab is made elsewhere. If memory is too
- * scarce for that, the slab gets a page of its own behind it, which is closed (guard.c). Hence
- * the promise:
+ * is freed. If that page is part of another run, the slab is made elsewhere. If addresses are
+ * too scarce for that, the slab gets a page of its own behind it, which is closed (guard.c).
+ * Hence the promise:
  *
  *   From the end of each slab of a hardened cache it is less than a group to a closed page.
  *
  * For from one fence's place to the next one it is a group at most, whatever lies between them;
- * and a page that is closed stays closed while any slab holds it. The promise is broken in two
- * cases only: the system refuses to close a page, or there are as many as FENCES_MAX and
- * guard.c's number allow. Pages aside (aside.c) have no closed pages at all.
+ * and a page that is closed stays closed while any slab holds it. The promise is broken in
+ * these cases only: the system refuses to close a page; there are as many as FENCES_MAX and
+ * guard.c's number allow; the system grants no more addresses, and what is free has no room for
+ * a page behind the slab. Pages aside (aside.c) have no closed pages at all.
  *
  * The number of holders is in the entry of the fence's page. It rises, and a fence begins to be
  * one, only under the zone's lock; it falls at any time. The thread that lets go last opens the

@@ -129,9 +129,9 @@ void page_free_guard(struct page *page)
 	zone_free_run(z, page, npages, PAGE_FRESH);
 }
 
-/* A run with a closed page of its own behind it, where that can be had. */
-static struct page *alloc_followed(unsigned int node, gfp_t flags, size_t npages, bool *zeroed,
-				   enum page_guarded *how)
+/* A run with a closed page of its own behind it. NULL: there is none, or the page stays open.
+ */
+static struct page *alloc_followed(unsigned int node, gfp_t flags, size_t npages, bool *zeroed)
 {
 	unsigned int align = is_pow2(npages) ? ilog2(npages) : 0;
 	struct placement p;
@@ -142,26 +142,30 @@ static struct page *alloc_followed(unsigned int node, gfp_t flags, size_t npages
 	if (!page)
 		return NULL;
 	page->npages = npages;
-	if (page_guard(page + npages, 1)) {
-		*how = PAGE_FOLLOWED;
+	if (page_guard(page + npages, 1))
 		return page;
-	}
 	page_free_guard(page + npages);
-	*how = PAGE_UNGUARDED;
-	return page;
+	page_free_guarded(page, npages, PAGE_UNGUARDED);
+	return NULL;
 }
 
 cold struct page *page_alloc_guarded(unsigned int node, gfp_t flags, size_t npages,
 				     bool *zeroed, enum page_guarded *how)
 {
 	bool fenced;
-	struct page *page = page_alloc_fenced(node, flags, npages, zeroed, &fenced);
+	struct page *page = page_alloc_fenced(node, flags, npages, zeroed, &fenced), *other;
+	bool other_zeroed;
 
 	*how = fenced ? PAGE_FENCED : PAGE_UNGUARDED;
 	if (!page || fenced || !page_is_usual(page))
 		return page;
+	other = alloc_followed(node, flags | PAGE_NO_RECLAIM, npages, &other_zeroed);
+	if (!other)
+		return page;
 	page_free_guarded(page, npages, PAGE_UNGUARDED);
-	return alloc_followed(node, flags, npages, zeroed, how);
+	*how = PAGE_FOLLOWED;
+	*zeroed = other_zeroed;
+	return other;
 }
 
 /* Past pagesets, from which page_alloc_guarded() takes nothing. */

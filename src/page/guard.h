@@ -32,7 +32,7 @@ enum page_guarded {
 /*
  * A run with a closed page at its end or less than a group (fence.c) behind it, aligned as
  * page_alloc_run() says. *@how: PAGE_UNGUARDED if the system refuses to close one, there are
- * too many, or the pages are not usual ones.
+ * too many, there is no room for one, or the pages are not usual ones.
  */
 struct page *page_alloc_guarded(unsigned int node, gfp_t flags, size_t npages, bool *zeroed,
 				enum page_guarded *how);

@@ -3,7 +3,11 @@
  * A hardened process: an overflow out of any slab ends soon, at a page that nobody may touch,
  * whatever lies between slabs (page/fence.c).
  */
+#include <malloc.h>
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -81,11 +85,14 @@ class Crowd
 {
       public:
 	/* @blocks: blocks of whole pages come and go between the slabs. */
-	Crowd(uint32_t seed, size_t bytes, bool blocks) : random_(seed)
+	Crowd(uint32_t seed, size_t bytes, bool blocks,
+	      const std::vector<size_t> &sizes = { 16, 64, 100, 500, 1000, 4096, 5000, 8192,
+						   20000, 65000 })
+	    : random_(seed), objects_(sizes.size())
 	{
 		for (size_t done = 0; done < bytes;) {
 			auto &list = objects_[random_() % objects_.size()];
-			size_t size = kSizes[&list - &objects_[0]];
+			size_t size = sizes[&list - &objects_[0]];
 
 			for (size_t n = random_() % (256 * kKiB / size + 2); n; n--) {
 				list.push_back(get(size));
@@ -120,9 +127,6 @@ class Crowd
 	}
 
       private:
-	static constexpr size_t kSizes[] = { 16,   64,	 100,  500,   1000,
-					     4096, 5000, 8192, 20000, 65000 };
-
 	static void *get(size_t size)
 	{
 		void *p = kmalloc(size, GFP_KERNEL);
@@ -141,11 +145,9 @@ class Crowd
 	}
 
 	std::mt19937 random_;
-	std::vector<std::vector<void *>> objects_{ std::size(kSizes) };
+	std::vector<std::vector<void *>> objects_;
 	std::vector<void *> blocks_;
 };
-
-constexpr size_t Crowd::kSizes[];
 
 TEST(FenceTest, AnOverflowEndsSoon)
 {
@@ -176,6 +178,70 @@ TEST(FenceTest, AnOverflowEndsSoonIfThreadsMakeSlabs)
 		thread.join();
 	for (auto &crowd : crowds)
 		EXPECT_LE(crowd->longest_run(), kSlab + kGroup);
+}
+
+/* No more addresses are granted while it lives; what libc's malloc() needs is there already. */
+class NoMoreAddresses
+{
+      public:
+	NoMoreAddresses()
+	{
+		struct rlimit now;
+
+		mallopt(M_MMAP_MAX, 0);
+		mallopt(M_TRIM_THRESHOLD, INT_MAX);
+		free(malloc(8 * kMiB));
+		getrlimit(RLIMIT_AS, &before_);
+		now = before_;
+		now.rlim_cur = mapped_bytes();
+		setrlimit(RLIMIT_AS, &now);
+	}
+	~NoMoreAddresses()
+	{
+		setrlimit(RLIMIT_AS, &before_);
+	}
+
+      private:
+	static size_t mapped_bytes()
+	{
+		auto all = mappings();
+		size_t n = 0;
+
+		for (const Mapping &m : all)
+			n += m.end - m.start;
+		return n;
+	}
+
+	struct rlimit before_;
+};
+
+/* Where all places of fences are in use, and nothing else, each slab has a closed page of its
+ * own. Not slabs of objects of 2^n bytes: here is no room for one behind an aligned slab. */
+TEST(FenceTest, AnOverflowEndsSoonWherePlacesAreTaken)
+{
+	constexpr size_t kPages = 8192;
+	std::vector<struct page *> places, others;
+	std::unique_ptr<Crowd> crowd;
+
+	for (size_t n = 0; n < kPages; n++) {
+		struct page *page = alloc_pages(GFP_KERNEL, 0);
+		auto at = reinterpret_cast<uintptr_t>(page_address(page));
+
+		((at + ukmem_page_size()) % kGroup ? others : places).push_back(page);
+	}
+	EXPECT_GE(places.size(), kPages / 128);
+	for (auto *page : others)
+		__free_pages(page, 0);
+	{
+		NoMoreAddresses here;
+
+		crowd = std::make_unique<Crowd>(test_seed(), 6 * kMiB, false,
+						std::vector<size_t>{ 16, 100, 5000, 20000 });
+	}
+	EXPECT_LE(crowd->longest_run(), kSlab + kGroup);
+	crowd.reset();
+	for (auto *page : places)
+		__free_pages(page, 0);
 }
 
 /* Fences are few, and go with the last slab that holds them. */
