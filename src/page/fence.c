@@ -54,8 +54,8 @@ enum {
 /* Synchronization: relaxed. */
 static atomic_size_t fences;
 
-/* The number of slabs that hold the fence. Synchronization: acq_rel, so that the thread that
- * opens the page comes after all others that held it. */
+/* The number of slabs that hold the fence. Synchronization: relaxed; who holds the fence
+ * touches nothing of it. */
 static _Atomic uint64_t *holders(struct page *fence)
 {
 	return &fence->bitmap[0];
@@ -240,7 +240,7 @@ void fence_drop(const struct page *page, size_t npages)
 	struct page *fence = &page_window.pages[pfn];
 
 	debug_assert(is_fence(fence));
-	if (atomic_fetch_sub_explicit(holders(fence), 1, memory_order_acq_rel) != 1)
+	if (atomic_fetch_sub_explicit(holders(fence), 1, memory_order_relaxed) != 1)
 		return;
 	/* A page that the system does not open again stays closed, and no slab holds it. */
 	if (window_renew(z, pfn, 1))
