@@ -219,6 +219,8 @@ class NoMoreAddresses
  * own. Not slabs of objects of 2^n bytes: here is no room for one behind an aligned slab. */
 TEST(FenceTest, AnOverflowEndsSoonWherePlacesAreTaken)
 {
+	if (TEST_ASAN || TEST_TSAN)
+		GTEST_SKIP() << "sanitizers need addresses of their own";
 	constexpr size_t kPages = 8192;
 	std::vector<struct page *> places, others;
 	std::unique_ptr<Crowd> crowd;
