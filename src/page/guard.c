@@ -11,8 +11,10 @@
 #include "page/guard.h"
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "os/os.h"
 #include "page/aside.h"
+#include "page/fence.h"
 #include "page/page_alloc.h"
 #include "page/window.h"
 #include "page/zone.h"
@@ -125,4 +127,64 @@ void page_free_guard(struct page *page)
 	atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
 	store(page, false);
 	zone_free_run(z, page, npages, PAGE_FRESH);
+}
+
+/* A run with a closed page of its own behind it. NULL: there is none, or the page stays open.
+ */
+static struct page *alloc_followed(unsigned int node, gfp_t flags, size_t npages, bool *zeroed)
+{
+	unsigned int align = is_pow2(npages) ? ilog2(npages) : 0;
+	struct placement p;
+	struct page *page;
+
+	node_place(node, gfp_zone(flags), &p);
+	page = page_alloc_at(&p, NULL, flags, npages + 1, align, zeroed);
+	if (!page)
+		return NULL;
+	page->npages = npages;
+	if (page_guard(page + npages, 1))
+		return page;
+	page_free_guard(page + npages);
+	page_free_guarded(page, npages, PAGE_UNGUARDED);
+	return NULL;
+}
+
+cold struct page *page_alloc_guarded(unsigned int node, gfp_t flags, size_t npages,
+				     bool *zeroed, enum page_guarded *how)
+{
+	bool fenced;
+	struct page *page = page_alloc_fenced(node, flags, npages, zeroed, &fenced), *other;
+	bool other_zeroed;
+
+	*how = fenced ? PAGE_FENCED : PAGE_UNGUARDED;
+	if (!page || fenced || !page_is_usual(page))
+		return page;
+	other = alloc_followed(node, flags | PAGE_NO_RECLAIM, npages, &other_zeroed);
+	if (!other)
+		return page;
+	page_free_guarded(page, npages, PAGE_UNGUARDED);
+	*how = PAGE_FOLLOWED;
+	*zeroed = other_zeroed;
+	return other;
+}
+
+/* Past pagesets, from which page_alloc_guarded() takes nothing. */
+cold void page_free_guarded(struct page *page, size_t npages, enum page_guarded how)
+{
+	if (how == PAGE_FOLLOWED)
+		page_free_guard(page + npages);
+	if (is_aside(page_to_pfn(page)))
+		page_free_run(page, npages);
+	else
+		zone_free_run(zone_of(page), page, npages, PAGE_DIRTY);
+	if (how == PAGE_FENCED)
+		fence_drop(page, npages);
+}
+
+bool page_is_guarded(struct page *page, size_t npages, enum page_guarded how)
+{
+	if (how == PAGE_FENCED)
+		return fence_is_held(page, npages);
+	return how == PAGE_FOLLOWED && page_type(page + npages) == PAGE_ALLOCATED &&
+	       page_has_guard(page + npages);
 }

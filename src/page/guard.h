@@ -23,6 +23,23 @@ void page_guard_join(struct page *first, size_t lead, size_t npages);
 /* Takes the memory of a run that page_guard_join() made away, and lets nobody touch it. False:
  * as above. */
 bool page_guard_all(struct page *first);
+/* The closed page that ends an overflow out of a run. */
+enum page_guarded {
+	PAGE_UNGUARDED,
+	PAGE_FENCED,   /* a fence (fence.c) */
+	PAGE_FOLLOWED, /* a page of its own, right behind the run */
+};
+/*
+ * A run with a closed page at its end or less than a group (fence.c) behind it, aligned as
+ * page_alloc_run() says. *@how: PAGE_UNGUARDED if the system refuses to close one, there are
+ * too many, there is no room for one, or the pages are not usual ones.
+ */
+struct page *page_alloc_guarded(unsigned int node, gfp_t flags, size_t npages, bool *zeroed,
+				enum page_guarded *how);
+/* Frees such a run. Waits for nothing. */
+void page_free_guarded(struct page *page, size_t npages, enum page_guarded how);
+/* Whether the closed page is there, for verification. */
+bool page_is_guarded(struct page *page, size_t npages, enum page_guarded how);
 /* Frees a run that one of these functions made, whatever the result was. Waits for nothing. */
 void page_free_guard(struct page *page);
 

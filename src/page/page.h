@@ -36,6 +36,7 @@
  *   zonelist.c        the zones that a request tries, in order
  *   zone_alloc.c      a run of one zone: out of this CPU's pageset, or past it
  *   reclaim.c         gets pages back that others hold without need
+ *   fence.c           closed pages at fixed places, between slabs
  *   zone_take.c       a run within limits and watermarks
  *   huge.c            huge pages for what a zone grows by
  *   background.c      when decay happens: at requests, or in a thread of its own
@@ -112,6 +113,7 @@ struct page {
 			union {
 				uint8_t zero;	 /* FREE, CACHED: enum page_zero */
 				uint8_t sampled; /* LARGE: in the heap profile; sample */
+				uint8_t fence;	 /* ALLOCATED: fence.c */
 			};
 			union {
 				uint8_t compound; /* ALLOCATED: with __GFP_COMP */
@@ -120,7 +122,7 @@ struct page {
 		};
 		struct {
 			uint8_t same_type; /* type */
-			uint8_t guard;	   /* SLAB: whether a guard page follows */
+			uint8_t guard;	   /* SLAB: enum page_guarded (guard.h) */
 			uint16_t span;	   /* SLAB: pages in it */
 		};
 		_Atomic uint32_t head; /* the four in one store: page_head() */

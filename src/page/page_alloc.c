@@ -363,6 +363,21 @@ struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool 
 	return page_alloc_at(&p, NULL, flags, npages, 0, zeroed);
 }
 
+cold struct page *page_alloc_fenced(unsigned int node, gfp_t flags, size_t npages, bool *zeroed,
+				    bool *fenced)
+{
+	struct alloc_request rq = { .npages = npages, .flags = flags, .fenced = fenced };
+	struct placement p;
+	struct page *page;
+
+	*fenced = false;
+	if (!page_ready(flags))
+		return NULL;
+	place(node, flags, &p);
+	page = page_alloc(&p, NULL, &rq);
+	return page ? hand_out(page, npages, zeroed) : NULL;
+}
+
 /* Puts the run into the zone; page_free_run() would leave it to this CPU alone. */
 void page_prepare_run(gfp_t flags, size_t npages)
 {

@@ -22,6 +22,10 @@ static inline bool page_may_leave_nodes(gfp_t flags)
  * aligned to its size, any other to a page. *@zeroed tells whether the memory reads as zeros.
  */
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed);
+/* As page_alloc_run(), past pagesets. *@fenced: whether the fence behind the run is closed and
+ * held (fence.h). */
+struct page *page_alloc_fenced(unsigned int node, gfp_t flags, size_t npages, bool *zeroed,
+			       bool *fenced);
 /*
  * Tries, without reclaim, to have such a run mapped in some zone, so that a request that may
  * not block finds it, on whatever CPU. Takes no run, and touches no memory. May block.

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/config.h"
 #include "page/buddy.h"
 #include "page/window.h"
 
@@ -277,9 +278,11 @@ static bool carve_grow(struct zone *z, size_t n)
 static bool carve_refill(struct zone *z, size_t npages, bool may_grow)
 {
 	unsigned int fits = ilog2_up(npages), largest = ilog2(window_block());
-	/* When memory is short, take no more than needed: other requests need it. */
-	unsigned int order =
-		z->at_end ? fits : max_uint(fits, min_uint(fits + CARVE_ORDERS, largest));
+	/* When memory is short, take no more than needed: other requests need it. Where there
+	 * are fences, take what is left between them first. */
+	unsigned int order = z->at_end || config.hardened
+				     ? fits
+				     : max_uint(fits, min_uint(fits + CARVE_ORDERS, largest));
 	size_t n = (size_t)1 << order;
 
 	if (carve_on(z, npages, n))
@@ -355,6 +358,32 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 		__zone_free_run(z, grown, npages - tail, PAGE_FRESH);
 	}
 	return run_is_free(z, start, npages) ? take_neighbours(z, start, npages) : NULL;
+}
+
+struct page *__zone_take_page(struct zone *z, size_t pfn)
+{
+	struct page *block, *page = &page_window.pages[pfn];
+	size_t head, behind;
+
+	lock_assert_held(&z->lock);
+	debug_assert(pfn >= z->start && pfn < zone_frontier(z));
+	if (z->carve_start <= pfn && z->carve_end > pfn)
+		carve_release(z);
+	if (z->ahead_start <= pfn && z->ahead_end > pfn)
+		__zone_ahead_release(z);
+	head = block_of(z, pfn);
+	block = &page_window.pages[head];
+	if (page_type(block) != PAGE_FREE)
+		return NULL;
+	behind = head + ((size_t)1 << block->order) - pfn - 1;
+	__zone_remove_block(z, block);
+	page->zero = block->zero;
+	if (pfn > head)
+		__zone_free_run(z, head, pfn - head, page->zero);
+	if (behind)
+		__zone_free_run(z, pfn + 1, behind, page->zero);
+	__zone_note_dirty(z);
+	return page;
 }
 
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow)

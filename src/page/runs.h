@@ -11,6 +11,8 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 /* The run of @npages that begins with page number @start, or NULL. */
 struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool may_grow);
+/* The page with number @pfn, out of the free block that it lies in; NULL: it lies in none. */
+struct page *__zone_take_page(struct zone *z, size_t pfn);
 /* Puts the carving space and the space ahead back into the free lists. */
 void __zone_spaces_release(struct zone *z);
 /* Puts back the space ahead alone. */

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "os/os.h"
 #include "os/os_share.h"
+#include "page/fence.h"
 #include "page/huge.h"
 #include "page/pageset.h"
 #include "page/reclaim.h"
@@ -27,7 +28,7 @@ static unsigned int take(struct zone *z, const struct alloc_request *rq, struct 
 		zone_ask_huge(z);
 	if (!zone_lock_for(z, rq))
 		return 0;
-	batch[0] = __zone_take(z, rq);
+	batch[0] = unlikely(rq->fenced) ? __fence_take(z, rq) : __zone_take(z, rq);
 	if (batch[0]) {
 		z->nr_direct += rq->npages;
 		got = 1 + __zone_take_more(z, rq, order, batch + 1, n - 1);
@@ -118,7 +119,7 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 		*full = true;
 		return NULL;
 	}
-	if (!rq->align && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS)
+	if (!rq->align && !rq->fenced && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS)
 		page = alloc_block(z, ilog2(rq->npages), rq);
 	else
 		page = zone_alloc_direct(z, rq);

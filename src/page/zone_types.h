@@ -199,6 +199,8 @@ struct alloc_request {
 	bool may_block;
 	enum limits_above above;
 	enum zone_type type; /* the highest zone that the request may use */
+	/* NULL, or: no run of a pageset; whether the fence behind the run is held (fence.c). */
+	bool *fenced;
 };
 
 /* Memory is given back in pieces of 32 MiB, so that other threads need not wait for long. */

@@ -156,27 +156,19 @@ static cold void wipe_objects(const struct kmem_cache *s, struct page *page)
 		slab_hard_wipe(c, obj);
 }
 
-/*
- * Pages for a slab of a hardened cache; behind one slab of GUARD_EVERY, on average, there
- * is a guard. A run of one page more is aligned to a page only, so slabs whose objects need
- * more have none.
- */
-enum { GUARD_EVERY = 8 };
-
+/* Pages for a slab of a hardened cache, with a closed page at their end or not far behind it.
+ * Objects of no bytes are closed themselves. */
 static cold struct page *get_hard_pages(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
 	unsigned int n = s->layout.npages;
-	bool aligned = s->align > page_size() || (is_pow2(s->size) && s->size > page_size());
-	bool guard = !aligned && !slab_hard_random(GUARD_EVERY), zeroed = false;
-	struct page *page = page_alloc_run(node, flags | __GFP_NOWARN, n + guard, &zeroed);
+	enum page_guarded how;
+	struct page *page;
+	bool zeroed;
 
+	page = page_alloc_guarded(node, flags | __GFP_NOWARN, n, &zeroed, &how);
 	if (!page)
 		return NULL;
-	if (guard && !page_guard(page + n, 1)) {
-		page_free_guard(page + n);
-		guard = false;
-	}
-	page->guard = guard;
+	page->guard = (uint8_t)how;
 	if (!zeroed && s->object_size)
 		wipe_objects(s, page);
 	if (!s->object_size) /* where that fails, they are as accessible as without the mode */
@@ -199,7 +191,7 @@ static cold bool are_wiped(const struct kmem_cache *s, struct page *page)
 /* Gives the pages of a slab back. */
 static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsigned int npages)
 {
-	bool guard = page->guard;
+	enum page_guarded how = page->guard;
 
 	if (s->object_size && !are_wiped(s, page))
 		report_invalid("free()", page_to_virt(page),
@@ -207,9 +199,7 @@ static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsign
 	if (!s->object_size)
 		os_commit(page_to_virt(page), npages * page_size());
 	page_set_head(page, page_head(PAGE_NONE, 0, false));
-	if (guard)
-		page_free_guard(page + npages);
-	page_free_run(page, npages);
+	page_free_guarded(page, npages, how);
 }
 
 /* A run for the layout that is due (slab_pace.c); for the small one, if there is no such run.

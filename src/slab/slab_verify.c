@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "page/aside.h"
+#include "page/guard.h"
 #include "page/lookup.h"
 #include "page/zone.h"
 #include "percpu/array_slow.h"
@@ -69,6 +70,9 @@ static no_sanitize_thread bool verify_slab(struct look *l, struct page *page,
 		whole += word == all;
 		l->out += (size_t)__builtin_popcountll(all & ~word);
 	}
+	if (s->hard && page->guard != PAGE_UNGUARDED &&
+	    !page_is_guarded(page, page->span, page->guard))
+		wrong_slab(l, page, "the closed page behind it is not there");
 	l->slabs++;
 	l->small += layout == &s->small;
 	l->large += layout == &s->large;

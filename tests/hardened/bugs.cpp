@@ -319,7 +319,8 @@ void write_nothing(size_t)
 	*get(0) = 5;
 }
 
-/* An overflow that goes on comes to a guard page before it has gone through 64 slabs. */
+/* An overflow that goes on comes to a closed page at most 256 KiB behind its slab, which has
+ * 128 KiB at most. */
 void overflow_far(size_t size)
 {
 	std::vector<char *> all;
@@ -327,7 +328,7 @@ void overflow_far(size_t size)
 	for (size_t n = 0; n < (8u << 20) / size; n++)
 		all.push_back(get(size));
 	std::sort(all.begin(), all.end());
-	memset(all[all.size() / 4], 'x', 4 << 20);
+	memset(all[all.size() / 4], 'x', 384 << 10);
 }
 
 /* --- after free ------------------------------------------------------------ */
