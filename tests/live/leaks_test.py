@@ -129,6 +129,37 @@ class Test:
         """Objects of twins, with guards and in quarantine."""
         self.planted("slab_debug:FZPU")
 
+    def guarded(self):
+        """Objects in KFENCE's pool are found, keep others, and have their stacks."""
+        process, known = self.started("guarded", "kfence_sample_interval:1")
+        if not known:
+            process.wait()
+            print("SKIP: no pool")
+            return
+        leaked = {a for a, kind in known.items() if kind != "kept"}
+        for options in ((), ("--stop",), ("--min-age", "0")):
+            found = self.search(process, *options)
+            reported = {int(a, 16) for g in found["groups"] for a in g["addresses"]}
+            expect(reported == leaked, f"{options}: not found: "
+                   f"{[known[a] for a in leaked - reported]}, and no leaks: "
+                   f"{[(hex(a), known.get(a)) for a in reported - leaked]}")
+            expect(found["indirect"] == list(known.values()).count("indirect"), f"{found}")
+            # Guarded objects count as all objects of their cache; two are in slabs.
+            (group,) = found["groups"]
+            (stack,) = found["guarded"]
+            expect(group["size"] == 112 and group["direct"] + group["indirect"] == 25, f"{group}")
+            expect(stack["objects"] == 23 and stack["bytes"] == 2300, f"{stack}")
+            expect(len(set(stack["addresses"])) == stack["objects"] and
+                   set(stack["addresses"]) <= set(group["addresses"]), f"{stack}")
+            expect(any(f["function"].startswith("planted_guarded") for f in stack["frames"][:2]),
+                   f"{stack['frames']}")
+        code, out, err = self.command(process, "--limit", "2")
+        expect(code == 0 and not err, err)
+        expect("\nguarded of them, in KFENCE's pool: 23, 2.2K, each with its stack\n\n"
+               "23 guarded objects, 2.2K: 0x" in out, out)
+        expect(0 < out.index("guarded objects") < out.index("  planted_guarded"), out)
+        self.end(process)
+
     def stacks(self):
         """In a profiled process, leaked samples are grouped by stack, with lines."""
         process, _ = self.started("stacks", "profile:1,profile_interval:64k")

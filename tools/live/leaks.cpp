@@ -85,7 +85,7 @@ void searcher::mark(uint64_t p)
 {
 	uint32_t r;
 
-	if (!all.in_window(p))
+	if (!all.may_be_object(p))
 		return;
 
 	const uint64_t i = all.find(p, r);
@@ -417,14 +417,14 @@ void searcher::list_leaked(leak_search &search)
 
 			leaked.words[w] = used & ~seen.words[w];
 			search.objects += n;
-			search.bytes += n * all.size_of(r);
+			search.bytes += n * all.counted(r);
 		}
 	}
 	each_part(leaked, [&](const part &p) {
 		each_word(p, leaked, [&](uint64_t i, uint64_t word) {
 			uint32_t r;
 			const uint64_t to =
-				all.in_window(word) ? all.find(word, r) : objects::none;
+				all.may_be_object(word) ? all.find(word, r) : objects::none;
 
 			if (to != objects::none && to != i && leaked.has(to))
 				pointed_at.add(to);
@@ -471,7 +471,9 @@ void searcher::list_leaked(leak_search &search)
 			search.leaked.push_back(
 				{ all.address_of(r, n), all.size_of(r), r.kind, !direct.has(n),
 				  hash != hashes.end() && hash->first == n ? hash->second : 0,
-				  r.sampled, r.site, r.weight });
+				  r.sampled, r.site, r.weight, all.counted(r), r.guarded != 0,
+				  r.guarded ? all.pool.in_use[r.guarded - 1].stack
+					    : std::vector<address>() });
 		}
 	std::sort(search.leaked.begin(), search.leaked.end(),
 		  [](const leaked_object &a, const leaked_object &b) { return a.at < b.at; });
