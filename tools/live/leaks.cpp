@@ -240,16 +240,9 @@ void searcher::reach_from_roots(const std::vector<thread> &threads)
 				from = std::max(from, (t.stack - red_zone) & ~(word_size - 1));
 		read_mapping(m, from);
 	}
-	for (uint32_t i = 0; i < all.runs.size(); i++) {
-		const run &r = all.runs[i];
-
+	for (const run &r : all.runs)
 		if (all.kinds[r.kind].use == use::pages)
 			read_range(r.at, r.at + r.bytes, true, f);
-		if (all.kinds[r.kind].use == use::own)
-			for (uint64_t n = r.first; n < r.first + r.objects; n++)
-				if (all.used.has(n))
-					mark_number(n, i);
-	}
 	follow();
 }
 

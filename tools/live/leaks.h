@@ -4,7 +4,7 @@
  * would be the address of an object's byte, if they were a pointer, are one.
  *
  *   roots:  registers and stacks of all threads, all other memory that can be written or has
- *	     been, pages, the library's own objects
+ *	     been, pages; but not what the library knows of its heap
  *   reach:  objects that a root or a reached object has a pointer to
  *
  * Pointers into the middle of an object count, such as those behind a header. The address

@@ -362,6 +362,18 @@ void objects::exclude()
 	     { std::pair{ "pages", h.page_entry }, std::pair{ "places", place },
 	       std::pair{ "array_map", map_entry } })
 		all.push_back({ h.window.get(name), h.window.get(name) + h.nr_pages * size });
+	/* Two of their numbers side by side may look like an address: a size and a count. */
+	all.push_back({ h.variable("zones"),
+			h.variable("zones") + h.nr_nodes * h.l.constant("MAX_NR_ZONES") *
+						      h.l.size_of("zone") });
+	for (const record &node : h.nodes)
+		all.push_back({ node.where, node.where + h.l.size_of("pglist_data") });
+	for (const descriptor &d : descriptors) {
+		const address nodes = d.r.get("nodes");
+
+		all.push_back({ d.r.where, d.r.where + h.l.size_of("kmem_cache") });
+		all.push_back({ nodes, nodes + h.nr_nodes * h.l.size_of("kmem_cache_node") });
+	}
 	for (const descriptor &d : descriptors) {
 		const uint64_t one = slot + d.r.get("capacity_max") * sizeof(address);
 		const uint64_t stride = d.r.get("array_stride");

@@ -50,7 +50,7 @@ class object_set
 /** What a run of pages is for. */
 enum class use {
 	program, /**< objects of the program */
-	own,	 /**< objects of the library: they have pointers, and are never leaked */
+	own,	 /**< objects of the library, about its heap: none leads to the program's */
 	queue,	 /**< the library's queues: of free objects */
 	pages,	 /**< pages that the program took as such */
 };
@@ -126,8 +126,8 @@ class objects
 		       p - low_base < low_bytes;
 	}
 
-	/** Addresses that are no roots: the window, what describes it, arrays of free objects.
-	 * Sorted, none overlaps the next. */
+	/** Addresses that are no roots: the window, what describes it, arrays of free objects,
+	 * descriptors. Sorted, none overlaps the next. */
 	std::vector<std::pair<address, address>> excluded;
 	std::vector<object_kind> kinds;
 	std::vector<run> runs; /**< by page number; then the guarded objects */
