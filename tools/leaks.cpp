@@ -48,6 +48,13 @@ struct stack_group {
 	std::vector<live::address> some;
 };
 
+/* Leaked objects in KFENCE's pool, of one stack. */
+struct guarded_group {
+	std::vector<live::address> stack; /* the innermost first */
+	uint64_t objects = 0, bytes = 0;  /* bytes that the program asked for */
+	std::vector<live::address> some;
+};
+
 struct report {
 	uint64_t objects = 0, bytes = 0; /* in use */
 	uint64_t direct = 0, direct_bytes = 0, indirect = 0, indirect_bytes = 0;
@@ -55,8 +62,9 @@ struct report {
 	std::vector<group> groups; /* the one with the most bytes first */
 
 	bool profiled = false;
-	std::vector<stack_group> stacks; /* in the same order */
-	std::vector<live::mapping> maps; /* where there are stacks */
+	std::vector<stack_group> stacks;    /* in the same order */
+	std::vector<guarded_group> guarded; /* in the same order */
+	std::vector<live::mapping> maps;    /* where there are stacks */
 };
 
 class searcher
@@ -130,13 +138,14 @@ class searcher
 					continue;
 
 				const std::string &cache = now.kinds[l.kind].name;
-				group &g = groups[{ cache, l.size }];
+				group &g = groups[{ cache, l.counted }];
 
 				g.cache = cache;
-				g.size = l.size;
+				g.size = l.counted;
 				(indirect ? g.indirect : g.direct)++;
 				(indirect ? done.indirect : done.direct)++;
-				(indirect ? done.indirect_bytes : done.direct_bytes) += l.size;
+				(indirect ? done.indirect_bytes : done.direct_bytes) +=
+					l.counted;
 				if (g.some.size() < o.limit)
 					g.some.push_back(l.at);
 				if (g.first.empty())
@@ -148,6 +157,9 @@ class searcher
 			done.groups.begin(), done.groups.end(),
 			[](const group &a, const group &b) { return a.bytes() > b.bytes(); });
 		add_stacks(now);
+		add_guarded(now);
+		if (!done.stacks.empty() || !done.guarded.empty())
+			done.maps = process.mappings();
 	}
 
 	void add_stacks(const live::leak_search &now)
@@ -179,8 +191,31 @@ class searcher
 				 [](const stack_group &a, const stack_group &b) {
 					 return a.bytes > b.bytes;
 				 });
-		if (!done.stacks.empty())
-			done.maps = process.mappings();
+	}
+
+	void add_guarded(const live::leak_search &now)
+	{
+		std::map<std::vector<live::address>, guarded_group> groups;
+
+		for (const live::leaked_object &l : now.leaked) {
+			if (!l.guarded)
+				continue;
+
+			guarded_group &g = groups[l.stack];
+
+			g.objects++;
+			g.bytes += l.size;
+			if (g.some.size() < o.limit)
+				g.some.push_back(l.at);
+		}
+		for (auto &[stack, g] : groups) {
+			g.stack = stack;
+			done.guarded.push_back(std::move(g));
+		}
+		std::stable_sort(done.guarded.begin(), done.guarded.end(),
+				 [](const guarded_group &a, const guarded_group &b) {
+					 return a.bytes > b.bytes;
+				 });
 	}
 
 	std::string contents(const live::leaked_object &l)
@@ -240,10 +275,38 @@ std::string frame_text(symbols &names, live::address pc)
 	return text;
 }
 
-void print_stacks(const leaks_options &o, const report &r)
+void print_frames(symbols &names, const std::vector<live::address> &stack)
+{
+	for (live::address pc : stack)
+		printf("  %s\n", frame_text(names, pc).c_str());
+	if (stack.empty())
+		printf("  (stack unknown)\n");
+}
+
+void print_guarded(symbols &names, const report &r)
 {
 	using ull = unsigned long long;
-	symbols names(r.maps, o.pid);
+	uint64_t objects = 0, bytes = 0;
+
+	for (const guarded_group &g : r.guarded) {
+		objects += g.objects;
+		bytes += g.bytes;
+	}
+	printf("\nguarded of them, in KFENCE's pool: %llu, %s, each with its stack\n",
+	       static_cast<ull>(objects), human(bytes).c_str());
+	for (const guarded_group &g : r.guarded) {
+		printf("\n%llu guarded %s, %s:", static_cast<ull>(g.objects),
+		       g.objects == 1 ? "object" : "objects", human(g.bytes).c_str());
+		for (live::address at : g.some)
+			printf(" %s", hexadecimal(at).c_str());
+		printf("\n");
+		print_frames(names, g.stack);
+	}
+}
+
+void print_stacks(symbols &names, const report &r)
+{
+	using ull = unsigned long long;
 	uint64_t samples = 0;
 	double objects = 0, bytes = 0;
 
@@ -262,40 +325,59 @@ void print_stacks(const leaks_options &o, const report &r)
 		for (live::address at : g.some)
 			printf(" %s", hexadecimal(at).c_str());
 		printf("\n");
-		for (live::address pc : g.stack)
-			printf("  %s\n", frame_text(names, pc).c_str());
-		if (g.stack.empty())
-			printf("  (stack unknown)\n");
+		print_frames(names, g.stack);
 	}
 }
 
-json stacks_json(const leaks_options &o, const report &r)
+json addresses_json(const std::vector<live::address> &some)
 {
-	symbols names(r.maps, o.pid);
 	json all = json::array();
 
-	for (const stack_group &g : r.stacks) {
-		json frames = json::array(), some = json::array();
+	for (live::address at : some)
+		all.push_back(hexadecimal(at));
+	return all;
+}
 
-		for (live::address pc : g.stack) {
-			const module_lines::place at = names.line(pc - 1);
-			json frame = { { "address", hexadecimal(pc) },
-				       { "function", names.name(pc - 1) } };
+json frames_json(symbols &names, const std::vector<live::address> &stack)
+{
+	json frames = json::array();
 
-			if (!at.file.empty()) {
-				frame["file"] = at.file;
-				frame["line"] = at.line;
-			}
-			frames.push_back(frame);
+	for (live::address pc : stack) {
+		const module_lines::place at = names.line(pc - 1);
+		json frame = { { "address", hexadecimal(pc) },
+			       { "function", names.name(pc - 1) } };
+
+		if (!at.file.empty()) {
+			frame["file"] = at.file;
+			frame["line"] = at.line;
 		}
-		for (live::address at : g.some)
-			some.push_back(hexadecimal(at));
+		frames.push_back(frame);
+	}
+	return frames;
+}
+
+json stacks_json(symbols &names, const report &r)
+{
+	json all = json::array();
+
+	for (const stack_group &g : r.stacks)
 		all.push_back({ { "samples", g.samples },
 				{ "objects", g.objects },
 				{ "bytes", g.bytes },
-				{ "addresses", some },
-				{ "frames", frames } });
-	}
+				{ "addresses", addresses_json(g.some) },
+				{ "frames", frames_json(names, g.stack) } });
+	return all;
+}
+
+json guarded_json(symbols &names, const report &r)
+{
+	json all = json::array();
+
+	for (const guarded_group &g : r.guarded)
+		all.push_back({ { "objects", g.objects },
+				{ "bytes", g.bytes },
+				{ "addresses", addresses_json(g.some) },
+				{ "frames", frames_json(names, g.stack) } });
 	return all;
 }
 
@@ -321,27 +403,28 @@ void print(const leaks_options &o, const report &r)
 			printf("  %s%s\n", hexadecimal(g.some[i]).c_str(),
 			       i ? "" : ("  " + dump(g.first)).c_str());
 	}
+
+	symbols names(r.maps, o.pid);
+
 	if (r.profiled)
-		print_stacks(o, r);
+		print_stacks(names, r);
+	if (!r.guarded.empty())
+		print_guarded(names, r);
 }
 
 void print_json(const leaks_options &o, const report &r, const std::string &program)
 {
+	symbols names(r.maps, o.pid);
 	json groups = json::array();
 
-	for (const group &g : r.groups) {
-		json some = json::array();
-
-		for (live::address at : g.some)
-			some.push_back(hexadecimal(at));
+	for (const group &g : r.groups)
 		groups.push_back({ { "cache", g.cache },
 				   { "size", g.size },
 				   { "direct", g.direct },
 				   { "indirect", g.indirect },
 				   { "bytes", g.bytes() },
-				   { "addresses", some },
+				   { "addresses", addresses_json(g.some) },
 				   { "first_bytes", g.first } });
-	}
 
 	json all = { { "ukmem", { { "program", program }, { "pid", o.pid } } },
 		     { "objects", r.objects },
@@ -350,12 +433,13 @@ void print_json(const leaks_options &o, const report &r, const std::string &prog
 		     { "direct_bytes", r.direct_bytes },
 		     { "indirect", r.indirect },
 		     { "indirect_bytes", r.indirect_bytes },
-		     { "groups", groups } };
+		     { "groups", groups },
+		     { "guarded", guarded_json(names, r) } };
 
 	if (o.stop)
 		all["stopped_seconds"] = r.stopped;
 	if (r.profiled)
-		all["stacks"] = stacks_json(o, r);
+		all["stacks"] = stacks_json(names, r);
 	std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
 }
 
@@ -386,7 +470,8 @@ CLI::App *add_leaks(CLI::App &app, leaks_options &options)
 		"objects alone. Without --stop an object whose\nonly pointer is in a "
 		"register may be shown, too.\n\nWhile the heap profile is on (ukmem profile "
 		"start PID), one allocation of many is a sample.\nLeaked samples, of the cache "
-		"\"sampled\" here, are shown by stack, with estimates for all.\n");
+		"\"sampled\" here, are shown by stack, with estimates for all. Objects in "
+		"KFENCE's pool\nhave their stacks at any time.\n");
 	return sub;
 }
 

@@ -365,6 +365,15 @@ static void handler(int signal, siginfo_t *info, void *context)
 }
 
 /* SA_RESETHAND is not taken over: this handler stays. */
+/* The C library leaves in a mask, behind the bits that the kernel knows, what lay on the stack:
+ * perhaps addresses of objects, which a search for leaks would take for pointers to them. */
+static void clear_unused(sigset_t *mask)
+{
+	const size_t known = (NSIG - 1) / 8;
+
+	memset((char *)mask + known, 0, sizeof(*mask) - known);
+}
+
 static bool install(void)
 {
 	struct sigaction mine = { .sa_sigaction = handler,
@@ -372,6 +381,7 @@ static bool install(void)
 
 	if (sigaction(SIGSEGV, NULL, &previous))
 		return false;
+	clear_unused(&previous.sa_mask);
 	if ((previous.sa_flags & SA_SIGINFO) ||
 	    (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)) {
 		mine.sa_flags = (previous.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;

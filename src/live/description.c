@@ -98,6 +98,7 @@ static const struct live_entry entries[] = {
 	SIZE(kfence_pool),
 	FIELD(kfence_pool, base),
 	FIELD(kfence_pool, len),
+	FIELD(kfence_pool, page_size),
 	FIELD(kfence_pool, nr_objects),
 	FIELD(kfence_pool, objects),
 	FIELD(kfence_pool, objects_bytes),
@@ -106,6 +107,8 @@ static const struct live_entry entries[] = {
 	FIELD(kfence_object, cache),
 	FIELD(kfence_object, addr),
 	FIELD(kfence_object, size),
+	ARRAY(kfence_object, alloc.pc),
+	FIELD(kfence_object, alloc.depth),
 	CONSTANT(KFENCE_UNUSED),
 	CONSTANT(KFENCE_IN_USE),
 	/* queue */

@@ -91,6 +91,7 @@ static void add(struct slab_counts *c, const struct slab_counts *twin)
 	c->frees += twin->frees;
 	c->frees_fast += twin->frees_fast;
 	c->inuse += twin->inuse;
+	c->guarded += twin->guarded;
 	c->cached += twin->cached;
 	c->slabs += twin->slabs;
 	c->partial += twin->partial;
@@ -117,8 +118,6 @@ void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts
 /* Counts a cache without its twin, or a twin; objects in KFENCE's pool are of no node. */
 static void count_one(struct kmem_cache *s, struct slab_counts *c)
 {
-	unsigned int guarded;
-
 	*c = (struct slab_counts){ 0 };
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		add_node(s, i, c);
@@ -126,9 +125,9 @@ static void count_one(struct kmem_cache *s, struct slab_counts *c)
 	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
 		c->events[e] = per_cpu_sum(s->events[e]);
 	subtract_cached(c);
-	guarded = kfence_count(s);
-	c->inuse += guarded;
-	c->objects += guarded;
+	c->guarded = kfence_count(s);
+	c->inuse += c->guarded;
+	c->objects += c->guarded;
 	c->allocs = c->allocs_fast + c->events[SLAB_ALLOC_SLOWPATH];
 	c->frees = c->allocs - min_size(c->inuse, c->allocs);
 	c->frees_fast = c->frees - min_size(c->events[SLAB_FREE_SLOWPATH], c->frees);

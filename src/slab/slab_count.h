@@ -9,11 +9,13 @@ struct slab_counts {
 	uint64_t allocs, frees;		  /* objects given to and taken from the program */
 	uint64_t allocs_fast, frees_fast; /* those by the arrays alone */
 	uint64_t inuse;			  /* objects in use by the program */
-	uint64_t cached;		  /* free objects in CPUs' arrays and shared queues */
-	uint64_t shared;		  /* those in shared queues */
-	uint64_t slabs, partial, objects; /* objects: of all slabs; partial: nodes' */
-	uint64_t pages;			  /* of all slabs */
-	uint64_t cpu_partial;		  /* slabs on CPUs' lists */
+	uint64_t guarded; /* those in KFENCE's pool, in no slab and of no node */
+	uint64_t cached;  /* free objects in CPUs' arrays and shared queues */
+	uint64_t shared;  /* those in shared queues */
+	uint64_t slabs, partial,
+		objects;      /* objects: of all slabs, and guarded; partial: nodes' */
+	uint64_t pages;	      /* of all slabs */
+	uint64_t cpu_partial; /* slabs on CPUs' lists */
 	uint64_t events[SLAB_NR_EVENTS];
 };
 /* Counts the cache and its twin together. */

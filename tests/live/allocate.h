@@ -9,11 +9,14 @@
 
 #define allocate(size) kmalloc((size), GFP_KERNEL)
 #define release(p) kfree(p)
+#define usable_size(p) ksize(p)
 #else
+#include <malloc.h>
 #include <stdlib.h>
 
 #define allocate(size) malloc(size)
 #define release(p) free(p)
+#define usable_size(p) malloc_usable_size(p)
 #endif
 
 #endif

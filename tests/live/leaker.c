@@ -5,6 +5,8 @@
  *   leaker plant     leaks; prints the addresses of the objects that it leaked, and of some
  *                    that it did not, a line each; then "ready"; ends when stdin does
  *   leaker clean     the same objects, none of them leaked
+ *   leaker guarded   leaks and keeps objects in KFENCE's pool, with others; needs
+ *                    UKMEM_CONF=kfence_sample_interval:1; "none": there is no pool
  *   leaker stacks    leaks many objects at two places, keeps as many of a third; "ready"
  *   leaker storm     threads move objects among themselves until stdin ends; none is leaked
  *
@@ -131,6 +133,94 @@ static __attribute__((noinline)) void make_objects(void)
 	}
 }
 
+enum { GUARDED_SIZE = 100, GUARDED = 20 };
+
+/* An object in KFENCE's pool, which has the size that was asked for. NULL: after millions of
+ * requests there was none. */
+static __attribute__((noinline, noipa)) void *planted_guarded(void)
+{
+	for (long i = 0; i < 50000000; i++) {
+		char *p = allocate(GUARDED_SIZE);
+
+		if (!p)
+			abort();
+		memset(p, 0x11, GUARDED_SIZE);
+		if (usable_size(p) == GUARDED_SIZE)
+			return p;
+		release(p);
+	}
+	return NULL;
+}
+
+/* One of the same cache that lies in a slab. */
+static void *plain(void)
+{
+	void *p = get(GUARDED_SIZE);
+
+	while (usable_size(p) == GUARDED_SIZE) {
+		void *guarded = p;
+
+		p = get(GUARDED_SIZE);
+		release(guarded);
+	}
+	return p;
+}
+
+static struct node *link_to(void *object, struct node *next)
+{
+	struct node *node = object;
+
+	node->next = next;
+	return node;
+}
+
+static struct node *volatile guarded_chain;
+static char *volatile in_guarded[GUARDED], *volatile behind_guarded[GUARDED];
+
+/* False: there is no pool. */
+static __attribute__((noinline)) int make_guarded(void)
+{
+	struct node *list;
+
+	for (int i = 0; i < GUARDED; i++) {
+		char *p = planted_guarded();
+
+		if (!p)
+			return 0;
+		leak(p);
+	}
+
+	/* Leaked lists: from a guarded object to another, and back. */
+	list = link_to(planted_guarded(), NULL);
+	leak_by_another(list);
+	list = link_to(plain(), list);
+	leak_by_another(list);
+	leak(link_to(planted_guarded(), list));
+
+	list = link_to(planted_guarded(), NULL);
+	leak_by_another(list);
+	leak(link_to(plain(), list));
+
+	/* Kept: by guarded objects and by others in turns, by a pointer inside, by one to the
+	 * end. */
+	for (int i = 0; i < GUARDED; i++) {
+		struct node *of = i % 2 ? plain() : planted_guarded();
+
+		guarded_chain = link_to(of, guarded_chain);
+		note("kept", of);
+	}
+	for (int i = 0; i < GUARDED; i++) {
+		char *p = planted_guarded();
+
+		note("kept", p);
+		in_guarded[i] = p + GUARDED_SIZE / 2;
+		p = planted_guarded();
+		note("kept", p);
+		behind_guarded[i] = p + GUARDED_SIZE;
+	}
+	return 1;
+}
+
 /* For the heap profile: places that leak, and one that does not. */
 enum { STACK_SIZE = 208, HOT = 40000, COLD = 8000 };
 
@@ -214,6 +304,12 @@ int main(int argc, char **argv)
 		planted_hot();
 		planted_cold();
 		planted_held();
+	} else if (!strcmp(argv[1], "guarded")) {
+		leaks = 1;
+		if (!make_guarded()) {
+			say("none\n");
+			return 0;
+		}
 	} else {
 		make_objects();
 	}

@@ -127,6 +127,53 @@ def check_same_fallback(test):
     check_same(test, ["percpu:fallback"])
 
 
+GUARDED = "kfence_sample_interval:1,kfence_num_objects:20"
+
+
+def check_same_guarded(test):
+    check_same(test, [GUARDED])
+
+
+def check_guarded(test):
+    """With objects in KFENCE's pool, which lie in no slab and on no node, all sums are right."""
+    process = test.started("quiet", conf=GUARDED + ",numa_fake:2")
+    caches = {c["name"]: c for c in test.json("slabinfo", process.pid)["caches"]}
+    guarded = {name: c["guarded"] for name, c in caches.items()}
+    expect(0 < sum(guarded.values()) <= 20, f"{guarded}")
+    lines = test.shown("slab", process.pid).splitlines()
+    for name, attributes in test.json("slab", process.pid)["caches"].items():
+        for attribute, amount in (("objects", "inuse"), ("total_objects", "objects")):
+            value = attributes[attribute]
+            expect(value["total"] == sum(value["nodes"].values()) + value["guarded"] ==
+                   caches[name][amount] and value["guarded"] == guarded[name], f"{name}: {value}")
+            (line,) = (line for line in lines if line.startswith(f"{name}/{attribute}: "))
+            numbers = [int(n) for n in re.findall(r"(?<=[=: ])\d+", line)]
+            expect(numbers[0] == sum(numbers[1:]) and ("guarded=" in line) == (guarded[name] > 0),
+                   line)
+    pools = test.json("vmstat", "-m", process.pid)
+    in_slabs = {p["name"]: (p["inuse"] - guarded[p["name"]]) * p["size"] for p in pools["pools"]}
+    expect(pools["pool_total"]["inuse_bytes"] == sum(in_slabs.values()), f"{pools['pool_total']}")
+    top = test.json("top", process.pid, "-od", "0.05")
+    for key in ("inuse", "objects", "slabs", "memory"):
+        expect(top["totals"][key] == sum(c[key] for c in top["caches"]) ==
+               sum(n[key] for n in top["nodes"]), f"{key}: {top['totals']}, {top['nodes']}")
+    (row,) = (n for n in top["nodes"] if n["node"] == "guarded")
+    expect(row["inuse"] == row["objects"] == sum(guarded.values()) > 0, f"{row}")
+    expect(row["used"] == row["inuse"] * os.sysconf("SC_PAGESIZE"), f"{row}")
+    for c in top["caches"]:
+        expect(c["memory"] - c["waste"] == in_slabs[c["name"]], f"{c}")
+    metrics = test.shown("metrics", process.pid)
+    found = dict(re.findall(r'^ukmem_cache_guarded_objects{cache="(.*)"} (\d+)$', metrics, re.M))
+    expect({name: int(n) for name, n in found.items()} == guarded, f"{found}")
+    pages = dict(re.findall(r'^ukmem_guarded_bytes{state="(.*)"} (\d+)$', metrics, re.M))
+    expect(int(pages["used"]) == row["used"] and int(pages["free"]) == row["free"], f"{pages}")
+    zones = sum(map(int, re.findall(r"^ukmem_zone_used_bytes{.*} (\d+)$", metrics, re.M)))
+    kept = sum(map(int, re.findall(r"^ukmem_zone_pageset_bytes{.*} (\d+)$", metrics, re.M)))
+    active = int(re.search(r"^ukmem_active_bytes (\d+)$", metrics, re.M)[1])
+    expect(active == zones - kept + int(pages["used"]), f"{active}: {zones} - {kept} + {pages}")
+    process.communicate("\n")
+
+
 def check_json(test):
     process = test.started("quiet")
     for view, command in VIEWS.items():
@@ -452,7 +499,8 @@ def main():
     test = Test(tool, victim, library, seconds)
     test.linked = lambda: victim if "static" in os.path.basename(victim) else f"libukmem.so.{version}"
     {"same": check_same, "same_nodes": check_same_nodes, "same_debugged": check_same_debugged,
-     "same_fallback": check_same_fallback, "json": check_json, "commands": check_commands, "ps": check_ps, "names": check_names,
+     "same_fallback": check_same_fallback,
+     "same_guarded": check_same_guarded, "guarded": check_guarded, "json": check_json, "commands": check_commands, "ps": check_ps, "names": check_names,
      "strangers": check_strangers, "storm": check_storm, "restless": check_restless,
      "replaced": check_replaced}[kind.partition(".")[0]](test)
 

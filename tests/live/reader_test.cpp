@@ -143,12 +143,20 @@ TEST_F(LiveReader, GuardedObjectsCount)
 		GTEST_SKIP() << "no pool";
 	kfree(guarded.back());
 	guarded.pop_back();
-	const live::snapshot s = live::reader(memory).take(everything);
+	live::reader reader(memory);
+	const live::snapshot s = reader.take(everything);
 	const live::cache *const of = s.find("kmalloc-112");
 	ukmem_gauges g;
 
 	ASSERT_TRUE(of);
+	EXPECT_EQ(of->all.guarded, guarded.size());
 	EXPECT_GE(of->all.inuse, guarded.size());
+	for (const live::attribute &a : live::attributes(reader, s, *of))
+		if (a.name == "objects" || a.name == "total_objects") {
+			EXPECT_EQ(a.text,
+				  attr_of(kmem_cache_find("kmalloc-112"), a.name.c_str()));
+			EXPECT_NE(a.text.find(" guarded=4"), std::string::npos) << a.text;
+		}
 	ukmem_gauges_read(&g);
 	EXPECT_EQ(s.gauges.allocated, g.allocated);
 	EXPECT_EQ(s.gauges.active, g.active);

@@ -324,6 +324,7 @@ void cache_reader::sum_up(const record &d, cache &c) const
 	const auto found = kfence.by_cache.find(d.where);
 
 	if (found != kfence.by_cache.end()) {
+		c.all.guarded = found->second;
 		c.all.inuse += found->second;
 		c.all.objects += found->second;
 	}
@@ -368,6 +369,7 @@ void cache_reader::count(const record &d, cache &c) const
 void add_to(cache_counts &a, const cache_counts &b)
 {
 	a.inuse += b.inuse;
+	a.guarded += b.guarded;
 	a.cached += b.cached;
 	a.slabs += b.slabs;
 	a.partial += b.partial;

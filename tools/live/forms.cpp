@@ -48,6 +48,7 @@ json slabinfo_json(const snapshot &s)
 				   { "objects_per_slab", c.slab_objects },
 				   { "pages_per_slab", c.slab_pages },
 				   { "inuse", c.all.inuse },
+				   { "guarded", c.all.guarded },
 				   { "cached", c.all.cached },
 				   { "shared", c.all.shared },
 				   { "objects", c.all.objects },
@@ -80,6 +81,7 @@ static std::vector<slab_row> rows_of(const snapshot &s)
 		r.slabs = c.all.slabs;
 		r.all_objects = c.all.objects;
 		r.inuse = c.all.inuse;
+		r.guarded = c.all.guarded;
 		r.cached = c.all.cached;
 		r.allocs = c.allocs;
 		r.frees = c.frees;
@@ -381,6 +383,15 @@ class attribute_list
 			{ name, text, { { "total", c.all.*member }, { "nodes", nodes } } });
 	}
 
+	/* The same of objects; those in KFENCE's pool are of no node. */
+	void objects(const char *name, uint64_t cache_counts::*member)
+	{
+		amount(name, member);
+		if (c.all.guarded)
+			all.back().text += " guarded=" + std::to_string(c.all.guarded);
+		all.back().value["guarded"] = c.all.guarded;
+	}
+
 	/* Slabs on CPUs' lists; half of their objects are assumed to be free. */
 	void cpu_lists()
 	{
@@ -487,8 +498,8 @@ std::vector<attribute> attributes(const reader &r, const snapshot &s, const cach
 	flag("store_user", "SLAB_STORE_USER");
 	list.number("free_fastpath", c.frees_fast);
 	list.amount("slabs", &cache_counts::slabs);
-	list.amount("total_objects", &cache_counts::objects);
-	list.amount("objects", &cache_counts::inuse);
+	list.objects("total_objects", &cache_counts::objects);
+	list.objects("objects", &cache_counts::inuse);
 	list.amount("objects_partial", &cache_counts::listed_inuse);
 	list.amount("partial", &cache_counts::partial);
 	list.cpu_lists();

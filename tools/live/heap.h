@@ -84,6 +84,26 @@ struct guarded {
 };
 
 guarded read_guarded(const heap &h);
+
+/** One object in KFENCE's pool, in use. */
+struct guarded_object {
+	uint64_t index;
+	address at;
+	uint64_t size; /**< bytes that the program asked for */
+	address cache;
+	std::vector<address> stack; /**< that allocated it, the innermost first */
+};
+
+/** The pool: pages of guards and of objects take turns, and a guard is first. */
+struct guarded_pool {
+	address base = 0;
+	uint64_t bytes = 0, page_size = 0, nr = 0; /**< 0: there is no pool */
+	address records = 0;			   /**< what the library knows about objects */
+	uint64_t records_bytes = 0;
+	std::vector<guarded_object> in_use;
+};
+
+guarded_pool read_guarded_pool(const heap &h);
 std::vector<cache> read_caches(const heap &h, unsigned int what);
 /** Sets zones and vmstat of the snapshot. */
 void read_zones(const heap &h, unsigned int what, snapshot &s);

@@ -85,7 +85,7 @@ void searcher::mark(uint64_t p)
 {
 	uint32_t r;
 
-	if (!all.in_window(p))
+	if (!all.may_be_object(p))
 		return;
 
 	const uint64_t i = all.find(p, r);
@@ -240,16 +240,9 @@ void searcher::reach_from_roots(const std::vector<thread> &threads)
 				from = std::max(from, (t.stack - red_zone) & ~(word_size - 1));
 		read_mapping(m, from);
 	}
-	for (uint32_t i = 0; i < all.runs.size(); i++) {
-		const run &r = all.runs[i];
-
+	for (const run &r : all.runs)
 		if (all.kinds[r.kind].use == use::pages)
 			read_range(r.at, r.at + r.bytes, true, f);
-		if (all.kinds[r.kind].use == use::own)
-			for (uint64_t n = r.first; n < r.first + r.objects; n++)
-				if (all.used.has(n))
-					mark_number(n, i);
-	}
 	follow();
 }
 
@@ -417,14 +410,14 @@ void searcher::list_leaked(leak_search &search)
 
 			leaked.words[w] = used & ~seen.words[w];
 			search.objects += n;
-			search.bytes += n * all.size_of(r);
+			search.bytes += n * all.counted(r);
 		}
 	}
 	each_part(leaked, [&](const part &p) {
 		each_word(p, leaked, [&](uint64_t i, uint64_t word) {
 			uint32_t r;
 			const uint64_t to =
-				all.in_window(word) ? all.find(word, r) : objects::none;
+				all.may_be_object(word) ? all.find(word, r) : objects::none;
 
 			if (to != objects::none && to != i && leaked.has(to))
 				pointed_at.add(to);
@@ -471,7 +464,9 @@ void searcher::list_leaked(leak_search &search)
 			search.leaked.push_back(
 				{ all.address_of(r, n), all.size_of(r), r.kind, !direct.has(n),
 				  hash != hashes.end() && hash->first == n ? hash->second : 0,
-				  r.sampled, r.site, r.weight });
+				  r.sampled, r.site, r.weight, all.counted(r), r.guarded != 0,
+				  r.guarded ? all.pool.in_use[r.guarded - 1].stack
+					    : std::vector<address>() });
 		}
 	std::sort(search.leaked.begin(), search.leaked.end(),
 		  [](const leaked_object &a, const leaked_object &b) { return a.at < b.at; });

@@ -4,12 +4,13 @@
  * would be the address of an object's byte, if they were a pointer, are one.
  *
  *   roots:  registers and stacks of all threads, all other memory that can be written or has
- *	     been, pages, the library's own objects
+ *	     been, pages; but not what the library knows of its heap
  *   reach:  objects that a root or a reached object has a pointer to
  *
  * Pointers into the middle of an object count, such as those behind a header. The address
  * behind an object's last byte does not: it is the next object's first. A pointer that is not
- * aligned to eight bytes is not found.
+ * aligned to eight bytes is not found. An object in KFENCE's pool has its page for itself, so
+ * all addresses in its page count, and the page's end.
  *
  * What is not reached is leaked: directly, or only reachable from leaked objects.
  */
@@ -32,6 +33,9 @@ struct leaked_object {
 	bool indirect;			/**< only reachable from leaked objects */
 	uint64_t hash;			/**< of its contents */
 	uint64_t sampled, site, weight; /**< as those of its run */
+	uint64_t counted;		/**< bytes that it counts as */
+	bool guarded;			/**< it lies in KFENCE's pool */
+	std::vector<address> stack;	/**< with that: as guarded_object::stack */
 };
 
 /** One pass over a process. */

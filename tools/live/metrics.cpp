@@ -120,6 +120,9 @@ struct cache_family {
 const cache_family cache_families[] = {
 	{ "ukmem_cache_object_size_bytes", "gauge", "bytes",
 	  "Bytes from one object to the next.", [](const cache &c) { return c.size; } },
+	{ "ukmem_cache_guarded_objects", "gauge", "",
+	  "Of the objects used by the program, those in KFENCE's pool, in no slab.",
+	  [](const cache &c) { return c.all.guarded; } },
 	{ "ukmem_cache_slabs", "gauge", "", "Slabs.",
 	  [](const cache &c) { return c.all.slabs; } },
 	{ "ukmem_cache_allocations", "counter", "", "Objects given to the program.",
@@ -238,6 +241,11 @@ std::string metrics(const snapshot &s, const mode &m, const std::string &program
 	w.family("ukmem_large_allocations", "counter", "",
 		 "Blocks of whole pages given to the program.");
 	w.sample({}, s.large_allocs);
+	w.family("ukmem_guarded_bytes", "gauge", "bytes",
+		 "Pages of KFENCE's pool, in no zone: of objects in use, or once used and "
+		 "free.");
+	w.sample({ { "state", "used" } }, s.guarded.in_use);
+	w.sample({ { "state", "free" } }, s.guarded.touched - s.guarded.in_use);
 	write_caches(w, s);
 	write_zones(w, s);
 	return w.end();

@@ -2,6 +2,7 @@
 #include "live/objects.h"
 
 #include <algorithm>
+#include <map>
 
 namespace live
 {
@@ -37,9 +38,10 @@ uint64_t object_set::count() const
 }
 
 objects::objects(const heap &heap_of, const snapshot &s)
-    : h(heap_of), base(h.window.get("base")), window_bytes(h.window.get("size")),
-      low_base(h.window.get("low_base")), low_bytes(h.window.get("low_size")),
-      low_pfn(h.window.get("low_pfn")), page_shift(static_cast<unsigned int>(h.page_shift)),
+    : pool(read_guarded_pool(heap_of)), h(heap_of), base(h.window.get("base")),
+      window_bytes(h.window.get("size")), low_base(h.window.get("low_base")),
+      low_bytes(h.window.get("low_size")), low_pfn(h.window.get("low_pfn")),
+      page_shift(static_cast<unsigned int>(h.page_shift)),
       low_part_shift(static_cast<unsigned int>(h.window.get("low_part_shift"))),
       low_node_shift(static_cast<unsigned int>(h.window.get("low_shift")) - page_shift)
 {
@@ -50,6 +52,7 @@ objects::objects(const heap &heap_of, const snapshot &s)
 	for (const zone &z : s.zones)
 		if (z.below())
 			read_span(z);
+	add_guarded();
 	used.words.resize(numbers / 64);
 	read_far_bitmaps();
 	for (const descriptor &d : descriptors) {
@@ -105,19 +108,27 @@ void objects::set_used(const run &r, const std::vector<uint64_t> &free)
 	}
 }
 
+/* The descriptor of a cache; NULL: it is a new one. */
+const objects::descriptor *objects::find_descriptor(address cache) const
+{
+	const auto d = std::lower_bound(
+		descriptors.begin(), descriptors.end(), cache,
+		[](const descriptor &a, address at) { return a.r.where < at; });
+
+	return d == descriptors.end() || d->r.where != cache ? nullptr : &*d;
+}
+
 /* Result: the pages of the slab whose first entry is @entry, of which @left are in memory. */
 uint64_t objects::add_slab(span &s, uint64_t pfn, const unsigned char *entry, uint64_t left)
 {
 	const address cache = number(h.l.field_of("page.cache"), entry);
 	const uint64_t pages = number(h.l.field_of("page.span"), entry);
 	const layout::field &bitmap = h.l.field_of("page.bitmap");
-	const auto d = std::lower_bound(
-		descriptors.begin(), descriptors.end(), cache,
-		[](const descriptor &a, address at) { return a.r.where < at; });
+	const descriptor *const d = find_descriptor(cache);
 
 	if (!pages || pages > left)
 		return 1;
-	if (d == descriptors.end() || d->r.where != cache)
+	if (!d)
 		return add_run(s, pfn, pages, PAGES, 0); /* a new cache */
 
 	const std::string of = d->r.get("layout.npages") == pages  ? "layout."
@@ -201,6 +212,39 @@ void objects::read_span(const zone &z)
 		pfn += i;
 	}
 	spans.push_back(std::move(s));
+}
+
+/* Each object in the pool is a run of its own, of a kind that its cache has for them. */
+void objects::add_guarded()
+{
+	std::map<address, uint32_t> kind_of;
+
+	guarded_runs.resize(pool.nr);
+	for (uint32_t i = 0; i < pool.in_use.size(); i++) {
+		const guarded_object &o = pool.in_use[i];
+		const descriptor *const d = find_descriptor(o.cache);
+		const auto [kind, is_new] =
+			kind_of.emplace(o.cache, static_cast<uint32_t>(kinds.size()));
+
+		if (d && is_new) {
+			object_kind k = kinds[d->kind];
+
+			k.guarded = k.size;
+			k.size = k.pad = 0;
+			kinds.push_back(k);
+		}
+		if (d)
+			runs.push_back({ o.at, o.size, numbers, 1, kind->second });
+		else /* of a new cache */
+			runs.push_back({ o.at & ~(pool.page_size - 1), pool.page_size, numbers,
+					 0, PAGES });
+		runs.back().guarded = i + 1;
+		guarded_runs[o.index] = static_cast<uint32_t>(runs.size());
+		numbers += 64;
+		used.words.resize(numbers / 64);
+		if (d)
+			used.add(runs.back().first);
+	}
 }
 
 void objects::read_far_bitmaps()
@@ -308,6 +352,8 @@ void objects::exclude()
 	if (aside_bytes)
 		all.push_back({ aside + aside_bytes, base + window_bytes });
 	all.push_back({ low_base, low_base + low_bytes });
+	all.push_back({ pool.base, pool.base + pool.bytes });
+	all.push_back({ pool.records, pool.records + pool.records_bytes });
 	/* They say where the first page is, which is no pointer to the object there. */
 	for (const char *name : { "page_window", "kmalloc_fast" })
 		if (const address at = h.l.symbol(name))
@@ -316,6 +362,18 @@ void objects::exclude()
 	     { std::pair{ "pages", h.page_entry }, std::pair{ "places", place },
 	       std::pair{ "array_map", map_entry } })
 		all.push_back({ h.window.get(name), h.window.get(name) + h.nr_pages * size });
+	/* Two of their numbers side by side may look like an address: a size and a count. */
+	all.push_back({ h.variable("zones"),
+			h.variable("zones") + h.nr_nodes * h.l.constant("MAX_NR_ZONES") *
+						      h.l.size_of("zone") });
+	for (const record &node : h.nodes)
+		all.push_back({ node.where, node.where + h.l.size_of("pglist_data") });
+	for (const descriptor &d : descriptors) {
+		const address nodes = d.r.get("nodes");
+
+		all.push_back({ d.r.where, d.r.where + h.l.size_of("kmem_cache") });
+		all.push_back({ nodes, nodes + h.nr_nodes * h.l.size_of("kmem_cache_node") });
+	}
 	for (const descriptor &d : descriptors) {
 		const uint64_t one = slot + d.r.get("capacity_max") * sizeof(address);
 		const uint64_t stride = d.r.get("array_stride");

@@ -7,7 +7,8 @@
  *
  * Objects in CPUs' arrays, in shared queues and in quarantines are free, as are those whose bit
  * in their slab says so. Slabs that changed while they were read are of no cache: then their
- * memory is the program's, of which nothing is known.
+ * memory is the program's, of which nothing is known. Objects in KFENCE's pool are of their
+ * caches, too; each is a run of its own.
  */
 #ifndef TOOLS_LIVE_OBJECTS_H
 #define TOOLS_LIVE_OBJECTS_H
@@ -49,7 +50,7 @@ class object_set
 /** What a run of pages is for. */
 enum class use {
 	program, /**< objects of the program */
-	own,	 /**< objects of the library: they have pointers, and are never leaked */
+	own,	 /**< objects of the library, about its heap: none leads to the program's */
 	queue,	 /**< the library's queues: of free objects */
 	pages,	 /**< pages that the program took as such */
 };
@@ -60,9 +61,11 @@ struct object_kind {
 	uint64_t size; /**< from object to object; 0: the whole run is one */
 	uint64_t pad;  /**< before the first */
 	live::use use;
+	uint64_t guarded = 0; /**< objects in KFENCE's pool count as so many bytes, as all
+				 objects of their cache do */
 };
 
-/** A slab, a large block, or pages. */
+/** A slab, a large block, pages, or an object in KFENCE's pool. */
 struct run {
 	address at;
 	uint64_t bytes;
@@ -72,6 +75,7 @@ struct run {
 	uint64_t sampled = 0; /**< in the heap profile: bytes that the program asked for */
 	uint64_t site = 0;    /**< with that: index of the stack, heap_sites */
 	uint64_t weight = 0;  /**< with that: as so many samples it counts */
+	uint32_t guarded = 0; /**< index + 1 of pool.in_use; 0: it is none of these */
 };
 
 class objects
@@ -108,16 +112,26 @@ class objects
 
 		return size ? size : r.bytes;
 	}
-	bool in_window(address p) const
+	/** The bytes that an object of @r counts as. */
+	uint64_t counted(const run &r) const
 	{
-		return p - base < window_bytes || p - low_base < low_bytes;
+		const uint64_t size = kinds[r.kind].guarded;
+
+		return size ? size : size_of(r);
+	}
+	/** Whether an object may lie at @p. */
+	bool may_be_object(address p) const
+	{
+		return p - base < window_bytes || p - pool.base < pool.bytes ||
+		       p - low_base < low_bytes;
 	}
 
-	/** Addresses that are no roots: the window, what describes it, arrays of free objects.
-	 * Sorted, none overlaps the next. */
+	/** Addresses that are no roots: the window, what describes it, arrays of free objects,
+	 * descriptors. Sorted, none overlaps the next. */
 	std::vector<std::pair<address, address>> excluded;
 	std::vector<object_kind> kinds;
-	std::vector<run> runs; /**< by page number */
+	std::vector<run> runs; /**< by page number; then the guarded objects */
+	const guarded_pool pool;
 	object_set used;
 	uint64_t numbers = 0; /**< all numbers are below it */
 
@@ -132,9 +146,22 @@ class objects
 	};
 	struct entry_fields;
 
+	/* An object has its page in the pool for itself. So all addresses in the page lead to
+	 * it, and so does the page's end, behind the last byte of an object that lies there. */
+	uint32_t guarded_at(uint64_t offset) const
+	{
+		const uint64_t page = offset / pool.page_size;
+
+		if (page % 2)
+			return guarded_runs[page / 2];
+		return page && offset % pool.page_size == 0 ? guarded_runs[page / 2 - 1] : 0;
+	}
 	uint32_t run_at(address p) const
 	{
 		uint64_t offset = p - base, pfn;
+
+		if (p - pool.base < pool.bytes)
+			return guarded_at(p - pool.base);
 
 		if (offset < window_bytes) {
 			pfn = offset >> page_shift;
@@ -154,6 +181,8 @@ class objects
 	void add_cache(address at, const std::string &name, live::use use);
 	void exclude();
 	void read_span(const zone &z);
+	const descriptor *find_descriptor(address cache) const;
+	void add_guarded();
 	uint64_t add_entry(span &s, uint64_t pfn, const unsigned char *entry, uint64_t left);
 	uint64_t add_slab(span &s, uint64_t pfn, const unsigned char *entry, uint64_t left);
 	uint64_t add_run(span &s, uint64_t pfn, uint64_t pages, uint32_t kind, uint32_t n);
@@ -169,6 +198,7 @@ class objects
 	const unsigned int page_shift, low_part_shift, low_node_shift;
 	std::vector<descriptor> descriptors; /* by address */
 	std::vector<span> spans;
+	std::vector<uint32_t> guarded_runs; /* by object of the pool: index + 1; 0: none */
 	/* Slabs whose bitmap lies in their last page. */
 	std::vector<uint32_t> far;
 };

@@ -40,10 +40,11 @@ enum contents : unsigned int {
 /** What a cache, or its part of a node, holds. */
 struct cache_counts {
 	uint64_t inuse = 0;		 /**< objects in use by the program */
+	uint64_t guarded = 0;		 /**< those in KFENCE's pool, of no node and no slab */
 	uint64_t cached = 0;		 /**< free objects in CPUs' arrays and shared queues */
 	uint64_t shared = 0;		 /**< those in shared queues */
 	uint64_t slabs = 0, partial = 0; /**< partial: on nodes' lists */
-	uint64_t objects = 0, pages = 0; /**< of all slabs */
+	uint64_t objects = 0, pages = 0; /**< of all slabs; objects with the guarded ones */
 	uint64_t listed_inuse = 0;	 /**< LISTED: objects in use in partial slabs */
 	uint64_t listed_idle = 0;	 /**< LISTED: of partial slabs, those that are empty */
 };

@@ -18,7 +18,8 @@ using live::snapshot;
 
 const std::vector<column> cache_columns = {
 	{ "inuse", "INUSE", "objects in use by the program", 'a', kind::COUNT, 7, 1 },
-	{ "objects", "OBJECTS", "objects of all slabs", 'o', kind::COUNT, 7, 5 },
+	{ "objects", "OBJECTS", "objects of all slabs, and guarded ones", 'o', kind::COUNT, 7,
+	  5 },
 	{ "use", "USE%", "share of the objects that is in use", 'u', kind::SHARE, 5, 2 },
 	{ "cached", "CACHED", "free objects in CPUs' arrays and shared queues", 'e',
 	  kind::COUNT, 7, 9 },
@@ -63,7 +64,7 @@ const std::vector<column> node_columns = {
 	{ "dirty", "DIRTY", "of these, possibly resident", 'w', kind::BYTES, 6, 6 },
 	{ "pages_per_second", "PGALLOC/S", "pages allocated per second", 'r', kind::RATE, 9,
 	  7 },
-	{ "node", "NODE", "the node's id", 'n', kind::TEXT, 5, 0 },
+	{ "node", "NODE", "the node's id; guarded: KFENCE's pool", 'n', kind::TEXT, 7, 0 },
 };
 
 value known(double number)
@@ -147,14 +148,16 @@ uint64_t memory_of(const cache &c, const snapshot &s)
 /* Slabs of a cache may be of several sizes. Without any: of the next one. */
 uint64_t objects_of_slab(const cache &c)
 {
-	return c.all.slabs ? (c.all.objects + c.all.slabs / 2) / c.all.slabs : c.slab_objects;
+	const uint64_t in_slabs = c.all.objects - c.all.guarded;
+
+	return c.all.slabs ? (in_slabs + c.all.slabs / 2) / c.all.slabs : c.slab_objects;
 }
 
 uint64_t waste_of(const cache &c, const snapshot &s)
 {
 	const uint64_t memory = memory_of(c, s);
 
-	return memory - std::min(memory, c.all.inuse * c.size);
+	return memory - std::min(memory, (c.all.inuse - c.all.guarded) * c.size);
 }
 
 /* Allocations of a cache in the interval. */
@@ -283,6 +286,23 @@ std::vector<node_pages> pages_of_nodes(const snapshot &s)
 	return nodes;
 }
 
+/* Objects in KFENCE's pool are of no node. */
+void add_guarded(table &t, const snapshot &now, const std::string &prefix)
+{
+	uint64_t n = 0;
+
+	for (const cache &c : now.caches)
+		n += begins_with(c.name, prefix) ? c.all.guarded : 0;
+	if (!n)
+		return;
+	t.rows.push_back(
+		{ { known(n), known(n), share(n, n), known(uint64_t{ 0 }), known(uint64_t{ 0 }),
+		    known(uint64_t{ 0 }), known(now.guarded.in_use),
+		    known(now.guarded.touched - now.guarded.in_use), value{}, value{},
+		    value{ true, static_cast<double>(now.nr_nodes), "guarded" } },
+		  0 });
+}
+
 void make_nodes(table &t, const interval &between, const std::string &prefix)
 {
 	const snapshot &now = between.now;
@@ -313,6 +333,7 @@ void make_nodes(table &t, const interval &between, const std::string &prefix)
 				   std::to_string(now.node_ids.at(i)) } },
 			  0 });
 	}
+	add_guarded(t, now, prefix);
 }
 
 /* Sets the rows' parts of the memory. */

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/symbol.h"
 #include "base/text.h"
+#include "kfence/kfence.h"
 #include "page/node.h"
 #include "percpu/array_slow.h"
 #include "slab/debug/twin.h"
@@ -191,18 +192,26 @@ static size_t amount(struct kmem_cache *s, unsigned int node, enum amount which)
 					: c.partial;
 }
 
+/* Objects in KFENCE's pool: of no node, so they come after the nodes. */
+static size_t guarded(struct kmem_cache *s, enum amount which)
+{
+	return which == TOTAL_OBJECTS || which == OBJECTS ? kfence_count(s) : 0;
+}
+
 static void show_amount(struct kmem_cache *s, unsigned int which, struct slab_text *t)
 {
-	size_t sum = 0, n;
+	size_t in_pool = guarded(s, (enum amount)which), sum = 0, n;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		sum += amount(s, i, (enum amount)which);
-	put(t, "%zu", sum);
+	put(t, "%zu", sum + in_pool);
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		n = page_window.nr_nodes > 1 ? amount(s, i, (enum amount)which) : sum;
 		if (n)
 			put(t, " N%d=%zu", node_data[i].node_id, n);
 	}
+	if (in_pool)
+		put(t, " guarded=%zu", in_pool);
 	put(t, "\n");
 }
 

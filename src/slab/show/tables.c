@@ -101,9 +101,10 @@ static uint64_t share(uint64_t part, uint64_t whole, unsigned int of)
 	return whole ? part * of / whole : 0;
 }
 
+/* Of objects in slabs. */
 static uint64_t inuse_bytes(const struct slab_row *r)
 {
-	return r->inuse * r->size;
+	return (r->inuse - min_size(r->guarded, r->inuse)) * r->size;
 }
 
 static uint64_t bytes(const struct slab_row *r)
@@ -253,6 +254,7 @@ static void fill(struct kmem_cache *s, void *arg)
 		.slabs = c.slabs,
 		.all_objects = c.objects,
 		.inuse = c.inuse,
+		.guarded = c.guarded,
 		.cached = c.cached,
 		.allocs = c.allocs,
 		.frees = c.frees,

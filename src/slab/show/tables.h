@@ -22,6 +22,7 @@ struct slab_row {
 	uint64_t size, objects, npages; /* of an object; of a slab */
 	uint64_t page_size, pages;	/* pages: of all slabs */
 	uint64_t slabs, all_objects, inuse, cached;
+	uint64_t guarded; /* of all_objects and inuse, those in KFENCE's pool, in no slab */
 	uint64_t allocs, frees, allocs_fast, frees_fast, fails;
 	uint64_t slabs_made, slabs_freed, most_slabs;
 	uint64_t idle, idle_min, idle_max; /* empty slabs; idle_max UINT64_MAX: no bound */
