@@ -74,6 +74,17 @@ static always_inline bool alone_is(void)
 	return alone_is_program();
 }
 
+/* For loops: alone_is_by() of this is alone_is(). */
+static always_inline const volatile char *alone_flag(void)
+{
+	static const char never;
+	const volatile char *flag = ALONE_X86 && &__libc_single_threaded ? &__libc_single_threaded : &never;
+
+	/* Kept, not found again each time. */
+	__asm__("" : "+r"(flag));
+	return flag;
+}
+
 #if ALONE_X86
 /* *@p = @new if it is *@old; else *@old = *@p. Result: whether it was. */
 static always_inline bool __alone_exchange(_Atomic uint64_t *p, uint64_t *old, uint64_t new)
@@ -85,6 +96,15 @@ static always_inline bool __alone_exchange(_Atomic uint64_t *p, uint64_t *old, u
 			 : [new] "r"(new)
 			 : "memory");
 	return done;
+}
+
+static always_inline uint64_t __alone_add_64(_Atomic uint64_t *p, uint64_t v)
+{
+	__asm__ volatile("xaddq %[v], %[p]"
+			 : [v] "+r"(v), [p] "+m"(*(uint64_t *)(void *)p)
+			 :
+			 : "cc", "memory");
+	return v;
 }
 
 static always_inline uint32_t __alone_add(_Atomic uint32_t *p, uint32_t v)
@@ -111,6 +131,26 @@ static always_inline uint64_t alone_fetch_or(_Atomic uint64_t *p, uint64_t v,
 	}
 #endif
 	return atomic_fetch_or_explicit(p, v, order);
+}
+
+/* The same for one bit, by alone_flag(). An addition costs half of an exchange. It carries if
+ * the bit is set, which only a handler can do after the look; then it is taken back. */
+static always_inline uint64_t alone_fetch_or_bit(const volatile char *flag, _Atomic uint64_t *p, uint64_t bit,
+						 memory_order order)
+{
+#if ALONE_X86
+	if (*flag) {
+		uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
+
+		if (unlikely(old & bit))
+			return old;
+		old = __alone_add_64(p, bit);
+		if (unlikely(old & bit))
+			__alone_add_64(p, -bit);
+		return old;
+	}
+#endif
+	return atomic_fetch_or_explicit(p, bit, order);
 }
 
 static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v,

@@ -35,12 +35,15 @@ enum { DUE_MAX = 4 };
 char *slab_arrays;
 
 /* Puts back objects of one node that the array has no room for. */
-static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n)
+static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n,
+		     bool in_order)
 {
 	unsigned int put = slab_shared_put(s, node, objs, n);
 
-	if (put < n)
+	if (put < n && in_order)
 		slab_put(s, objs + put, n - put, SLAB_PUT_CPU);
+	else if (put < n)
+		slab_put_mixed(s, objs + put, n - put);
 }
 
 /* Makes the shared queue of a node, if a CPU missed it. */
@@ -184,7 +187,7 @@ static noinline bool flush(struct kmem_cache *s, unsigned int node, void **batch
 	slab_event(s, SLAB_FREE_FLUSH);
 	PROBE(flush, s->name, node, n);
 	in_order = slab_in_order(s, batch, n);
-	put_back(s, node, batch, n);
+	put_back(s, node, batch, n, in_order);
 	return in_order;
 }
 
@@ -378,7 +381,7 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 		if (pushed < piece) {
 			slab_tune(s, node, SLAB_MOVED_FLUSH);
 			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);
-			put_back(s, node, p + pushed, piece - pushed);
+			put_back(s, node, p + pushed, piece - pushed, true);
 		}
 		p += piece;
 		n -= piece;

@@ -155,6 +155,7 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 enum {
 	AHEAD = 16,	   /* about as many lines as a core waits for at once */
 	PIECE = AHEAD / 2, /* others are located when so many wait */
+	MIXED_PIECE = 8,   /* the same of objects that were freed in random order */
 };
 
 struct put {
@@ -163,6 +164,7 @@ struct put {
 	unsigned int freed;	      /* their number */
 	enum slab_put_to to;
 	bool careful;		/* there are several nodes, or @hand */
+	bool mixed;		/* freed in random order: hardly any share a word */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
 	uint32_t usual, large;	/* the heads of slabs whose objects may go back alone */
 };
@@ -180,10 +182,10 @@ static always_inline struct place locate(const struct kmem_cache *s, const void 
 	struct place at;
 
 	if (likely(offset < page_window.size)) {
-		size_t pfn = offset >> page_window.page_shift;
+		size_t pfn = offset >> page_shift();
 		size_t head = pfn - page_place_to_head(page_place(pfn));
 
-		offset -= head << page_window.page_shift;
+		offset -= head << page_shift();
 		at.slab = page_window.pages + head;
 		at.index = slab_index(s, (uint32_t)offset);
 	} else {
@@ -194,6 +196,18 @@ static always_inline struct place locate(const struct kmem_cache *s, const void 
 	return at;
 }
 
+/* Whether slabs have so many objects that bits lie in further entries than the first one. */
+static bool has_further(const struct kmem_cache *s)
+{
+	return s->layout.objects > 64 * PAGE_BITMAP_WORDS && !s->layout.bitmap_in_slab;
+}
+
+static void fetch_further(const struct kmem_cache *s, struct place at)
+{
+	if (at.index < s->layout.objects)
+		__builtin_prefetch(at.slab + at.index / (64 * PAGE_BITMAP_WORDS), 1);
+}
+
 /*
  * Locates objects from objs[i] on, as far as there are places for them. *@places has those
  * before objs[located] already. Result: the first one that has no place.
@@ -202,8 +216,7 @@ static noinline unsigned int locate_ahead(const struct kmem_cache *s, void *cons
 					  unsigned int i, unsigned int located, unsigned int n,
 					  struct place *places)
 {
-	/* In slabs of many objects an object's bit lies in a further entry. */
-	bool further = s->layout.objects > 64 * PAGE_BITMAP_WORDS && !s->layout.bitmap_in_slab;
+	bool further = has_further(s);
 	/* So many were gathered at once that what comes next is near, and needs no prefetch. */
 	unsigned int end = i > located ? i + 1 : min_uint(i + AHEAD, n);
 
@@ -212,8 +225,8 @@ static noinline unsigned int locate_ahead(const struct kmem_cache *s, void *cons
 		struct place *at = &places[k % AHEAD];
 
 		*at = locate(s, objs[k]);
-		if (unlikely(further) && at->index < s->layout.objects)
-			__builtin_prefetch(at->slab + at->index / (64 * PAGE_BITMAP_WORDS), 1);
+		if (unlikely(further))
+			fetch_further(s, *at);
 	}
 	return end;
 }
@@ -413,6 +426,70 @@ static noinline unsigned int put_singles(struct put *put, void *const *objs, uns
 	return i - first;
 }
 
+/* Locates all objects of a piece. */
+static noinline void locate_piece(const struct kmem_cache *s, void *const *objs, unsigned int n,
+				  struct place *places)
+{
+	for (unsigned int i = 0; i < n; i++)
+		places[i] = locate(s, objs[i]);
+	if (likely(!has_further(s)))
+		return;
+	for (unsigned int i = 0; i < n; i++)
+		fetch_further(s, places[i]);
+}
+
+/* Puts back a piece, one object after the other. */
+static noinline void put_piece(struct put *put, void *const *objs, unsigned int n,
+			       const struct place *places)
+{
+	const struct kmem_cache *s = put->s;
+	const volatile char *alone = alone_flag();
+	uint32_t expected = put->usual; /* the head that the last slab had */
+	unsigned int objects = s->layout.objects;
+
+	put->freed += n;
+	for (const struct place *at = places; at < places + n; at++) {
+		struct page *slab = at->slab;
+		const unsigned int index = at->index, w = index / 64;
+		const uint64_t mask = (uint64_t)1 << index % 64;
+		uint32_t head = atomic_load_explicit(&slab->head, memory_order_relaxed);
+		uint64_t old;
+
+		if (head != expected) {
+			if (head != put->usual && head != put->large)
+				goto careful;
+			expected = head;
+			objects = slab_layout_of(s, head >> 16)->objects;
+		}
+		if (unlikely(index >= objects || slab_page_cache(slab) != s))
+			goto careful;
+		old = slab_bit_put(alone, slab_entry_word(slab, w), mask);
+		if (slab_word_turns(old, old | mask) || unlikely(old & mask))
+			conclude(put, slab_layout_of(s, head >> 16), slab, w, old, mask, 0);
+		continue;
+careful:
+		put->freed--;
+		put_word(put, objs + (at - places), 1, *at);
+	}
+}
+
+/* Objects that were freed in random order: few share a word with the next one. */
+static void put_mixed(struct put *put, void *const *objs, unsigned int n)
+{
+	struct place places[2][MIXED_PIECE];
+
+	locate_piece(put->s, objs, min_uint(n, MIXED_PIECE), places[0]);
+	for (unsigned int i = 0; i < n; i += MIXED_PIECE) {
+		unsigned int next = i + MIXED_PIECE;
+
+		if (next < n)
+			locate_piece(put->s, objs + next, min_uint(n - next, MIXED_PIECE),
+				     places[next / MIXED_PIECE % 2]);
+		put_piece(put, objs + i, min_uint(n - i, MIXED_PIECE),
+			  places[i / MIXED_PIECE % 2]);
+	}
+}
+
 static void put_all(struct put *put, void *const *objs, unsigned int n)
 {
 	const size_t word_bytes = (size_t)64 * put->s->size;
@@ -421,6 +498,10 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 
 	put->usual = head_of(put, &put->s->layout);
 	put->large = head_of(put, &put->s->large);
+	if (put->mixed) {
+		put_mixed(put, objs, n);
+		i = n;
+	}
 	while (i < n) {
 		unsigned int single = 0;
 
@@ -435,11 +516,14 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 	turn_to(put, NULL);
 }
 
-void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+static void put_objects(struct kmem_cache *s, void **objs, unsigned int n,
+			enum slab_put_to to, bool mixed)
 {
-	struct put put = {
-		.s = s, .node = s->nodes, .to = to, .careful = page_window.nr_nodes > 1
-	};
+	struct put put = { .s = s,
+			   .node = s->nodes,
+			   .to = to,
+			   .careful = page_window.nr_nodes > 1,
+			   .mixed = mixed };
 
 	debug_assert(to != SLAB_PUT_LATER);
 	alone_begin();
@@ -454,4 +538,14 @@ void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_t
 		slab_hand_drop(put.hand);
 	}
 	alone_end();
+}
+
+void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+{
+	put_objects(s, objs, n, to, false);
+}
+
+void slab_put_mixed(struct kmem_cache *s, void **objs, unsigned int n)
+{
+	put_objects(s, objs, n, SLAB_PUT_CPU, true);
 }
