@@ -364,7 +364,7 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 	return atomic_load_explicit(&a->capacity, memory_order_relaxed);
 }
 
-bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned int n)
+enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n)
 {
 	uintptr_t near = max_uint(NEAR_BYTES, 2 * s->size);
 	unsigned int far = 0;
@@ -372,7 +372,9 @@ bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned in
 	debug_assert(n);
 	for (unsigned int i = 1; i < n; i++)
 		far += (uintptr_t)objects[i] - (uintptr_t)objects[i - 1] + near > 2 * near;
-	return n < JUDGED_MIN || far <= n / 4;
+	if (n < JUDGED_MIN || far <= n / 4)
+		return SLAB_IN_ORDER;
+	return far < n - n / 4 ? SLAB_MIXED : SLAB_SCATTERED;
 }
 
 /* Whether all the program's objects are near, wherever they lie: it is small, or has large
@@ -383,7 +385,7 @@ static bool is_small(unsigned int cpu)
 	       slab_budget_out(cpu) < MIXED_OBJECTS;
 }
 
-void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
+void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order)
 {
 	unsigned int cpu = pcpu_index(), level;
 	struct pcpu_array *a;
@@ -395,7 +397,7 @@ void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
 	a = pcpu_ptr(array, cpu);
 	last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
 	level = mixed(last);
-	if (in_order || is_small(cpu)) {
+	if (order == SLAB_IN_ORDER || is_small(cpu)) {
 		if (unlikely(level))
 			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
 					      memory_order_relaxed);

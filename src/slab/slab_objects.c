@@ -155,7 +155,7 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 enum {
 	AHEAD = 16,	   /* about as many lines as a core waits for at once */
 	PIECE = AHEAD / 2, /* others are located when so many wait */
-	MIXED_PIECE = 8,   /* the same of objects that were freed in random order */
+	SCATTERED_PIECE = 8,   /* the same of objects that were freed in random order */
 };
 
 struct put {
@@ -164,7 +164,7 @@ struct put {
 	unsigned int freed;	      /* their number */
 	enum slab_put_to to;
 	bool careful;		/* there are several nodes, or @hand */
-	bool mixed;		/* freed in random order: hardly any share a word */
+	bool scattered;		/* freed in random order: hardly any share a word */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
 	uint32_t usual, large;	/* the heads of slabs whose objects may go back alone */
 };
@@ -399,6 +399,7 @@ static noinline unsigned int put_singles(struct put *put, void *const *objs, uns
 	const uint32_t usual = put->usual, large = put->large;
 	const unsigned int usual_objects = s->layout.objects, first = i;
 	const size_t word_bytes = (size_t)64 * s->size;
+	const volatile char *alone = alone_flag();
 
 	do {
 		const struct place at = places[i % AHEAD];
@@ -417,7 +418,7 @@ static noinline unsigned int put_singles(struct put *put, void *const *objs, uns
 		}
 		if (unlikely(at.index >= objects || slab_page_cache(at.slab) != s))
 			break;
-		old = slab_word_put(slab_entry_word(at.slab, w), mask);
+		old = slab_bit_put(alone, slab_entry_word(at.slab, w), mask);
 		if (slab_word_turns(old, old | mask) || unlikely(old & mask))
 			conclude(put, l, at.slab, w, old, mask, 0);
 		i++;
@@ -474,19 +475,19 @@ careful:
 }
 
 /* Objects that were freed in random order: few share a word with the next one. */
-static void put_mixed(struct put *put, void *const *objs, unsigned int n)
+static void put_scattered(struct put *put, void *const *objs, unsigned int n)
 {
-	struct place places[2][MIXED_PIECE];
+	struct place places[2][SCATTERED_PIECE];
 
-	locate_piece(put->s, objs, min_uint(n, MIXED_PIECE), places[0]);
-	for (unsigned int i = 0; i < n; i += MIXED_PIECE) {
-		unsigned int next = i + MIXED_PIECE;
+	locate_piece(put->s, objs, min_uint(n, SCATTERED_PIECE), places[0]);
+	for (unsigned int i = 0; i < n; i += SCATTERED_PIECE) {
+		unsigned int next = i + SCATTERED_PIECE;
 
 		if (next < n)
-			locate_piece(put->s, objs + next, min_uint(n - next, MIXED_PIECE),
-				     places[next / MIXED_PIECE % 2]);
-		put_piece(put, objs + i, min_uint(n - i, MIXED_PIECE),
-			  places[i / MIXED_PIECE % 2]);
+			locate_piece(put->s, objs + next, min_uint(n - next, SCATTERED_PIECE),
+				     places[next / SCATTERED_PIECE % 2]);
+		put_piece(put, objs + i, min_uint(n - i, SCATTERED_PIECE),
+			  places[i / SCATTERED_PIECE % 2]);
 	}
 }
 
@@ -498,8 +499,8 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 
 	put->usual = head_of(put, &put->s->layout);
 	put->large = head_of(put, &put->s->large);
-	if (put->mixed) {
-		put_mixed(put, objs, n);
+	if (put->scattered) {
+		put_scattered(put, objs, n);
 		i = n;
 	}
 	while (i < n) {
@@ -517,13 +518,13 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 }
 
 static void put_objects(struct kmem_cache *s, void **objs, unsigned int n,
-			enum slab_put_to to, bool mixed)
+			enum slab_put_to to, bool scattered)
 {
 	struct put put = { .s = s,
 			   .node = s->nodes,
 			   .to = to,
 			   .careful = page_window.nr_nodes > 1,
-			   .mixed = mixed };
+			   .scattered = scattered };
 
 	debug_assert(to != SLAB_PUT_LATER);
 	alone_begin();
@@ -545,7 +546,7 @@ void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_t
 	put_objects(s, objs, n, to, false);
 }
 
-void slab_put_mixed(struct kmem_cache *s, void **objs, unsigned int n)
+void slab_put_scattered(struct kmem_cache *s, void **objs, unsigned int n)
 {
 	put_objects(s, objs, n, SLAB_PUT_CPU, true);
 }

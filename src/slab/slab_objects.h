@@ -28,6 +28,6 @@ enum slab_put_to {
  */
 void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to);
 /* The same with SLAB_PUT_CPU, of objects that were freed in random order. */
-void slab_put_mixed(struct kmem_cache *s, void **objs, unsigned int n);
+void slab_put_scattered(struct kmem_cache *s, void **objs, unsigned int n);
 
 #endif
