@@ -74,14 +74,16 @@ static always_inline bool alone_is(void)
 	return alone_is_program();
 }
 
-/* For loops: alone_is_by() of this is alone_is(). */
+/* Where to look whether the thread is alone: for loops, which would find the place anew each
+ * time. */
 static always_inline const volatile char *alone_flag(void)
 {
 	static const char never;
-	const volatile char *flag = ALONE_X86 && &__libc_single_threaded ? &__libc_single_threaded : &never;
+	const volatile char *flag = &never;
 
-	/* Kept, not found again each time. */
-	__asm__("" : "+r"(flag));
+	if (ALONE_X86 && &__libc_single_threaded)
+		flag = &__libc_single_threaded;
+	__asm__("" : "+r"(flag)); /* The compiler keeps it. */
 	return flag;
 }
 
@@ -133,12 +135,16 @@ static always_inline uint64_t alone_fetch_or(_Atomic uint64_t *p, uint64_t v,
 	return atomic_fetch_or_explicit(p, v, order);
 }
 
-/* The same for one bit, by alone_flag(). An addition costs half of an exchange. It carries if
- * the bit is set, which only a handler can do after the look; then it is taken back. */
-static always_inline uint64_t alone_fetch_or_bit(const volatile char *flag, _Atomic uint64_t *p, uint64_t bit,
-						 memory_order order)
+/*
+ * The same for one bit, with @flag of alone_flag(). The bit is clear, unless the program is
+ * wrong: then an addition sets it, which costs half of an exchange. If a handler has set it
+ * after the look, the addition is taken back.
+ */
+static always_inline uint64_t alone_fetch_or_bit(const volatile char *flag, _Atomic uint64_t *p,
+						 uint64_t bit, memory_order order)
 {
 #if ALONE_X86
+	debug_assert(!ALONE_X86 || alone_depth);
 	if (*flag) {
 		uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
 

@@ -176,7 +176,7 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_
 /* Moves up to @n objects of this CPU's array to the node, through @batch. Result: the order in
  * which they had been freed. */
 static noinline enum slab_order flush(struct kmem_cache *s, unsigned int node, void **batch,
-			   unsigned int n)
+				      unsigned int n)
 {
 	enum slab_order order;
 
@@ -191,7 +191,8 @@ static noinline enum slab_order flush(struct kmem_cache *s, unsigned int node, v
 	return order;
 }
 
-static noinline enum slab_order flush_many(struct kmem_cache *s, unsigned int node, unsigned int n)
+static noinline enum slab_order flush_many(struct kmem_cache *s, unsigned int node,
+					   unsigned int n)
 {
 	void *batch[SLAB_BATCH_MAX];
 
@@ -199,7 +200,8 @@ static noinline enum slab_order flush_many(struct kmem_cache *s, unsigned int no
 	return flush(s, node, batch, n);
 }
 
-static noinline enum slab_order flush_few(struct kmem_cache *s, unsigned int node, unsigned int n)
+static noinline enum slab_order flush_few(struct kmem_cache *s, unsigned int node,
+					  unsigned int n)
 {
 	void *batch[SLAB_BATCH_FEW];
 

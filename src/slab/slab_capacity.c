@@ -54,7 +54,7 @@ enum {
 	STREAK_MAX = 8,		 /* moves in one direction until the array grows */
 	MIXED = 512,		 /* slots of an array whose objects come in random order */
 	MIXED_FROM = 2 << 20,	 /* bytes in use; smaller programs lie in a processor's cache */
-	MIXED_OBJECTS = 1 << 20, /* bytes of objects; the same of programs with large blocks */
+	MIXED_OBJECTS = 5 << 18, /* bytes of objects; the same of programs with large blocks */
 	MIXED_STEP = 64,	 /* slots that such an array gives up at a flush */
 	NEAR_BYTES = 256,	 /* objects that lie closer, or next to each other, are near */
 	JUDGED_MIN = 16,	 /* objects that tell an order */

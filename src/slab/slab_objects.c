@@ -150,12 +150,12 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
  * slab's entry. So slab_put() locates objects some places ahead, which needs only their
  * addresses and the dense array of places, and prefetches the lines that it will write.
  *
- * Objects in a row that share a word of their slab's bitmap go back by one instruction.
+ * Objects in a row that share a word of their slab's bitmap go back by one instruction. Where
+ * the caller knows that few do, they are not looked for (put_scattered).
  */
 enum {
 	AHEAD = 16,	   /* about as many lines as a core waits for at once */
 	PIECE = AHEAD / 2, /* others are located when so many wait */
-	SCATTERED_PIECE = 8,   /* the same of objects that were freed in random order */
 };
 
 struct put {
@@ -164,7 +164,6 @@ struct put {
 	unsigned int freed;	      /* their number */
 	enum slab_put_to to;
 	bool careful;		/* there are several nodes, or @hand */
-	bool scattered;		/* freed in random order: hardly any share a word */
 	struct slab_hand *hand; /* with SLAB_PUT_LATER; NULL: no record was free */
 	uint32_t usual, large;	/* the heads of slabs whose objects may go back alone */
 };
@@ -439,6 +438,12 @@ static noinline void locate_piece(const struct kmem_cache *s, void *const *objs,
 		fetch_further(s, places[i]);
 }
 
+static const struct slab_layout *layout_by_head(const struct put *put, uint32_t head)
+{
+	debug_assert(head == put->usual || head == put->large);
+	return head == put->usual ? &put->s->layout : &put->s->large;
+}
+
 /* Puts back a piece, one object after the other. */
 static noinline void put_piece(struct put *put, void *const *objs, unsigned int n,
 			       const struct place *places)
@@ -450,59 +455,52 @@ static noinline void put_piece(struct put *put, void *const *objs, unsigned int 
 
 	put->freed += n;
 	for (const struct place *at = places; at < places + n; at++) {
-		struct page *slab = at->slab;
-		const unsigned int index = at->index, w = index / 64;
-		const uint64_t mask = (uint64_t)1 << index % 64;
-		uint32_t head = atomic_load_explicit(&slab->head, memory_order_relaxed);
+		const uint64_t mask = (uint64_t)1 << at->index % 64;
+		const unsigned int w = at->index / 64;
+		uint32_t head = atomic_load_explicit(&at->slab->head, memory_order_relaxed);
 		uint64_t old;
 
 		if (head != expected) {
 			if (head != put->usual && head != put->large)
 				goto careful;
 			expected = head;
-			objects = slab_layout_of(s, head >> 16)->objects;
+			objects = layout_by_head(put, head)->objects;
 		}
-		if (unlikely(index >= objects || slab_page_cache(slab) != s))
+		if (unlikely(at->index >= objects || slab_page_cache(at->slab) != s))
 			goto careful;
-		old = slab_bit_put(alone, slab_entry_word(slab, w), mask);
+		old = slab_bit_put(alone, slab_entry_word(at->slab, w), mask);
 		if (slab_word_turns(old, old | mask) || unlikely(old & mask))
-			conclude(put, slab_layout_of(s, head >> 16), slab, w, old, mask, 0);
+			conclude(put, layout_by_head(put, head), at->slab, w, old, mask, 0);
 		continue;
 careful:
-		put->freed--;
+		put->freed--; /* put_word() counts it */
 		put_word(put, objs + (at - places), 1, *at);
 	}
 }
 
-/* Objects that were freed in random order: few share a word with the next one. */
+/* Objects of which few share a word with the next one. */
 static void put_scattered(struct put *put, void *const *objs, unsigned int n)
 {
-	struct place places[2][SCATTERED_PIECE];
+	struct place places[2][PIECE];
 
-	locate_piece(put->s, objs, min_uint(n, SCATTERED_PIECE), places[0]);
-	for (unsigned int i = 0; i < n; i += SCATTERED_PIECE) {
-		unsigned int next = i + SCATTERED_PIECE;
+	locate_piece(put->s, objs, min_uint(n, PIECE), places[0]);
+	for (unsigned int i = 0; i < n; i += PIECE) {
+		unsigned int next = i + PIECE;
 
 		if (next < n)
-			locate_piece(put->s, objs + next, min_uint(n - next, SCATTERED_PIECE),
-				     places[next / SCATTERED_PIECE % 2]);
-		put_piece(put, objs + i, min_uint(n - i, SCATTERED_PIECE),
-			  places[i / SCATTERED_PIECE % 2]);
+			locate_piece(put->s, objs + next, min_uint(n - next, PIECE),
+				     places[next / PIECE % 2]);
+		put_piece(put, objs + i, min_uint(n - i, PIECE), places[i / PIECE % 2]);
 	}
 }
 
-static void put_all(struct put *put, void *const *objs, unsigned int n)
+/* Objects of which some share a word with the next one. */
+static void put_in_words(struct put *put, void *const *objs, unsigned int n)
 {
 	const size_t word_bytes = (size_t)64 * put->s->size;
 	unsigned int located = 0, i = 0;
 	struct place places[AHEAD];
 
-	put->usual = head_of(put, &put->s->layout);
-	put->large = head_of(put, &put->s->large);
-	if (put->scattered) {
-		put_scattered(put, objs, n);
-		i = n;
-	}
 	while (i < n) {
 		unsigned int single = 0;
 
@@ -514,28 +512,36 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 					     places);
 		i += single ? single : put_word(put, objs + i, n - i, places[i % AHEAD]);
 	}
+}
+
+static void put_all(struct put *put, void *const *objs, unsigned int n, bool scattered)
+{
+	put->usual = head_of(put, &put->s->layout);
+	put->large = head_of(put, &put->s->large);
+	if (scattered)
+		put_scattered(put, objs, n);
+	else
+		put_in_words(put, objs, n);
 	turn_to(put, NULL);
 }
 
-static void put_objects(struct kmem_cache *s, void **objs, unsigned int n,
-			enum slab_put_to to, bool scattered)
+static void put_objects(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to,
+			bool scattered)
 {
-	struct put put = { .s = s,
-			   .node = s->nodes,
-			   .to = to,
-			   .careful = page_window.nr_nodes > 1,
-			   .scattered = scattered };
+	struct put put = {
+		.s = s, .node = s->nodes, .to = to, .careful = page_window.nr_nodes > 1
+	};
 
 	debug_assert(to != SLAB_PUT_LATER);
 	alone_begin();
 	if (likely(pcpu_gate_try_enter())) {
-		put_all(&put, objs, n);
+		put_all(&put, objs, n, scattered);
 		pcpu_gate_leave();
 	} else {
 		put.to = SLAB_PUT_LATER;
 		put.hand = slab_hand_take(s);
 		put.careful = true;
-		put_all(&put, objs, n);
+		put_all(&put, objs, n, scattered);
 		slab_hand_drop(put.hand);
 	}
 	alone_end();
