@@ -74,6 +74,19 @@ static always_inline bool alone_is(void)
 	return alone_is_program();
 }
 
+/* Where to look whether the thread is alone: for loops, which would find the place anew each
+ * time. */
+static always_inline const volatile char *alone_flag(void)
+{
+	static const char never;
+	const volatile char *flag = &never;
+
+	if (ALONE_X86 && &__libc_single_threaded)
+		flag = &__libc_single_threaded;
+	__asm__("" : "+r"(flag)); /* The compiler keeps it. */
+	return flag;
+}
+
 #if ALONE_X86
 /* *@p = @new if it is *@old; else *@old = *@p. Result: whether it was. */
 static always_inline bool __alone_exchange(_Atomic uint64_t *p, uint64_t *old, uint64_t new)
@@ -85,6 +98,15 @@ static always_inline bool __alone_exchange(_Atomic uint64_t *p, uint64_t *old, u
 			 : [new] "r"(new)
 			 : "memory");
 	return done;
+}
+
+static always_inline uint64_t __alone_add_64(_Atomic uint64_t *p, uint64_t v)
+{
+	__asm__ volatile("xaddq %[v], %[p]"
+			 : [v] "+r"(v), [p] "+m"(*(uint64_t *)(void *)p)
+			 :
+			 : "cc", "memory");
+	return v;
 }
 
 static always_inline uint32_t __alone_add(_Atomic uint32_t *p, uint32_t v)
@@ -111,6 +133,30 @@ static always_inline uint64_t alone_fetch_or(_Atomic uint64_t *p, uint64_t v,
 	}
 #endif
 	return atomic_fetch_or_explicit(p, v, order);
+}
+
+/*
+ * The same for one bit, with @flag of alone_flag(). The bit is clear, unless the program is
+ * wrong: then an addition sets it, which costs half of an exchange. If a handler has set it
+ * after the look, the addition is taken back.
+ */
+static always_inline uint64_t alone_fetch_or_bit(const volatile char *flag, _Atomic uint64_t *p,
+						 uint64_t bit, memory_order order)
+{
+#if ALONE_X86
+	debug_assert(!ALONE_X86 || alone_depth);
+	if (*flag) {
+		uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
+
+		if (unlikely(old & bit))
+			return old;
+		old = __alone_add_64(p, bit);
+		if (unlikely(old & bit))
+			__alone_add_64(p, -bit);
+		return old;
+	}
+#endif
+	return atomic_fetch_or_explicit(p, bit, order);
 }
 
 static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v,

@@ -35,11 +35,14 @@ enum { DUE_MAX = 4 };
 char *slab_arrays;
 
 /* Puts back objects of one node that the array has no room for. */
-static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n)
+static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n,
+		     enum slab_order order)
 {
 	unsigned int put = slab_shared_put(s, node, objs, n);
 
-	if (put < n)
+	if (put < n && order == SLAB_SCATTERED)
+		slab_put_scattered(s, objs + put, n - put);
+	else if (put < n)
 		slab_put(s, objs + put, n - put, SLAB_PUT_CPU);
 }
 
@@ -181,25 +184,26 @@ void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void
 	return likely(obj) ? obj : slab_alloc_slow(s, node, size, flags, caller);
 }
 
-/* Moves up to @n objects of this CPU's array to the node, through @batch. Result: whether they
- * had been freed in order. */
-static noinline bool flush(struct kmem_cache *s, unsigned int node, void **batch,
-			   unsigned int n)
+/* Moves up to @n objects of this CPU's array to the node, through @batch. Result: the order in
+ * which they had been freed. */
+static noinline enum slab_order flush(struct kmem_cache *s, unsigned int node, void **batch,
+				      unsigned int n)
 {
-	bool in_order;
+	enum slab_order order;
 
 	n = pcpu_array_pop_bulk(slab_array(s, node), batch, n, PCPU_POP_UNCOUNTED);
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	if (!n)
-		return true;
+		return SLAB_IN_ORDER;
 	slab_event(s, SLAB_FREE_FLUSH);
 	PROBE(flush, s->name, node, n);
-	in_order = slab_in_order(s, batch, n);
-	put_back(s, node, batch, n);
-	return in_order;
+	order = slab_order_of(s, batch, n);
+	put_back(s, node, batch, n, order);
+	return order;
 }
 
-static noinline bool flush_many(struct kmem_cache *s, unsigned int node, unsigned int n)
+static noinline enum slab_order flush_many(struct kmem_cache *s, unsigned int node,
+					   unsigned int n)
 {
 	void *batch[SLAB_BATCH_MAX];
 
@@ -207,7 +211,8 @@ static noinline bool flush_many(struct kmem_cache *s, unsigned int node, unsigne
 	return flush(s, node, batch, n);
 }
 
-static noinline bool flush_few(struct kmem_cache *s, unsigned int node, unsigned int n)
+static noinline enum slab_order flush_few(struct kmem_cache *s, unsigned int node,
+					  unsigned int n)
 {
 	void *batch[SLAB_BATCH_FEW];
 
@@ -217,7 +222,7 @@ static noinline bool flush_few(struct kmem_cache *s, unsigned int node, unsigned
 static void free_slow(struct kmem_cache *s, void *obj)
 {
 	unsigned int n, node;
-	bool in_order;
+	enum slab_order order;
 	void *array;
 
 	debug_assert(slab_cache_of(obj) == s);
@@ -229,8 +234,8 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;
-	in_order = slab_is_inside() ? flush_few(s, node, n) : flush_many(s, node, n);
-	slab_note_order(s, array, in_order);
+	order = slab_is_inside() ? flush_few(s, node, n) : flush_many(s, node, n);
+	slab_note_order(s, array, order);
 	if (!pcpu_array_push(array, obj))
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }
@@ -389,7 +394,7 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 		if (pushed < piece) {
 			slab_tune(s, node, SLAB_MOVED_FLUSH);
 			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);
-			put_back(s, node, p + pushed, piece - pushed);
+			put_back(s, node, p + pushed, piece - pushed, SLAB_MIXED);
 		}
 		p += piece;
 		n -= piece;

@@ -54,10 +54,11 @@ enum {
 	STREAK_MAX = 8,		 /* moves in one direction until the array grows */
 	MIXED = 512,		 /* slots of an array whose objects come in random order */
 	MIXED_FROM = 2 << 20,	 /* bytes in use; smaller programs lie in a processor's cache */
-	MIXED_OBJECTS = 1 << 20, /* bytes of objects; the same of programs with large blocks */
+	MIXED_OBJECTS = 5 << 18, /* bytes of objects; the same of programs with large blocks */
 	MIXED_STEP = 64,	 /* slots that such an array gives up at a flush */
 	NEAR_BYTES = 256,	 /* objects that lie closer, or next to each other, are near */
 	JUDGED_MIN = 16,	 /* objects that tell an order */
+	JUDGED_EACH = 3, /* one of so many is looked at; odd, since objects go in pairs */
 	/* Allocations for each slot between two moves of an array that need not grow: fewer of
 	 * large objects, which cost the program more than a move costs. */
 	LASTS = 16,
@@ -364,15 +365,17 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 	return atomic_load_explicit(&a->capacity, memory_order_relaxed);
 }
 
-bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned int n)
+enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n)
 {
 	uintptr_t near = max_uint(NEAR_BYTES, 2 * s->size);
-	unsigned int far = 0;
+	unsigned int far = 0, judged = 0;
 
 	debug_assert(n);
-	for (unsigned int i = 1; i < n; i++)
+	for (unsigned int i = 1; i < n; i += JUDGED_EACH, judged++)
 		far += (uintptr_t)objects[i] - (uintptr_t)objects[i - 1] + near > 2 * near;
-	return n < JUDGED_MIN || far <= n / 4;
+	if (n < JUDGED_MIN || far <= judged / 4)
+		return SLAB_IN_ORDER;
+	return far < judged - judged / 4 ? SLAB_MIXED : SLAB_SCATTERED;
 }
 
 /* Whether all the program's objects are near, wherever they lie: it is small, or has large
@@ -383,7 +386,7 @@ static bool is_small(unsigned int cpu)
 	       slab_budget_out(cpu) < MIXED_OBJECTS;
 }
 
-void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
+void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order)
 {
 	unsigned int cpu = pcpu_index(), level;
 	struct pcpu_array *a;
@@ -395,7 +398,7 @@ void slab_note_order(struct kmem_cache *s, void *array, bool in_order)
 	a = pcpu_ptr(array, cpu);
 	last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
 	level = mixed(last);
-	if (in_order || is_small(cpu)) {
+	if (order == SLAB_IN_ORDER || is_small(cpu)) {
 		if (unlikely(level))
 			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
 					      memory_order_relaxed);

@@ -11,11 +11,16 @@ enum slab_move { SLAB_MOVED_NONE, SLAB_MOVED_REFILL, SLAB_MOVED_FLUSH };
  * by use; 0 while it is stopped. Any value up to capacity_max is safe at any time, because each
  * section loads it. */
 unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move);
-/* Whether objects that were freed one after the other lie near each other, three in four. */
-bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned int n);
+/* How many of the objects that were freed one after the other lie far from each other. */
+enum slab_order {
+	SLAB_IN_ORDER, /* at most a quarter */
+	SLAB_MIXED,
+	SLAB_SCATTERED, /* three quarters, or more */
+};
+enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n);
 /* Notes in which order objects leave this CPU's @array. Its capacity follows: an array hands
  * objects out in the order in which they were freed, so in random order it keeps few. */
-void slab_note_order(struct kmem_cache *s, void *array, bool in_order);
+void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order);
 /*
  * The slots that each CPU's array begins with: 32 KiB of objects, and at least four. With a
  * share of a CPU, or with little memory, they are fewer, so that the first arrays of all size

@@ -150,7 +150,8 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
  * slab's entry. So slab_put() locates objects some places ahead, which needs only their
  * addresses and the dense array of places, and prefetches the lines that it will write.
  *
- * Objects in a row that share a word of their slab's bitmap go back by one instruction.
+ * Objects in a row that share a word of their slab's bitmap go back by one instruction. Where
+ * the caller knows that few do, they are not looked for (put_scattered).
  */
 enum {
 	AHEAD = 16,	   /* about as many lines as a core waits for at once */
@@ -180,10 +181,10 @@ static always_inline struct place locate(const struct kmem_cache *s, const void 
 	struct place at;
 
 	if (likely(offset < page_window.size)) {
-		size_t pfn = offset >> page_window.page_shift;
+		size_t pfn = offset >> page_shift();
 		size_t head = pfn - page_place_to_head(page_place(pfn));
 
-		offset -= head << page_window.page_shift;
+		offset -= head << page_shift();
 		at.slab = page_window.pages + head;
 		at.index = slab_index(s, (uint32_t)offset);
 	} else {
@@ -194,6 +195,18 @@ static always_inline struct place locate(const struct kmem_cache *s, const void 
 	return at;
 }
 
+/* Whether slabs have so many objects that bits lie in further entries than the first one. */
+static bool has_further(const struct kmem_cache *s)
+{
+	return s->layout.objects > 64 * PAGE_BITMAP_WORDS && !s->layout.bitmap_in_slab;
+}
+
+static void fetch_further(const struct kmem_cache *s, struct place at)
+{
+	if (at.index < s->layout.objects)
+		__builtin_prefetch(at.slab + at.index / (64 * PAGE_BITMAP_WORDS), 1);
+}
+
 /*
  * Locates objects from objs[i] on, as far as there are places for them. *@places has those
  * before objs[located] already. Result: the first one that has no place.
@@ -202,8 +215,7 @@ static noinline unsigned int locate_ahead(const struct kmem_cache *s, void *cons
 					  unsigned int i, unsigned int located, unsigned int n,
 					  struct place *places)
 {
-	/* In slabs of many objects an object's bit lies in a further entry. */
-	bool further = s->layout.objects > 64 * PAGE_BITMAP_WORDS && !s->layout.bitmap_in_slab;
+	bool further = has_further(s);
 	/* So many were gathered at once that what comes next is near, and needs no prefetch. */
 	unsigned int end = i > located ? i + 1 : min_uint(i + AHEAD, n);
 
@@ -212,8 +224,8 @@ static noinline unsigned int locate_ahead(const struct kmem_cache *s, void *cons
 		struct place *at = &places[k % AHEAD];
 
 		*at = locate(s, objs[k]);
-		if (unlikely(further) && at->index < s->layout.objects)
-			__builtin_prefetch(at->slab + at->index / (64 * PAGE_BITMAP_WORDS), 1);
+		if (unlikely(further))
+			fetch_further(s, *at);
 	}
 	return end;
 }
@@ -386,6 +398,7 @@ static noinline unsigned int put_singles(struct put *put, void *const *objs, uns
 	const uint32_t usual = put->usual, large = put->large;
 	const unsigned int usual_objects = s->layout.objects, first = i;
 	const size_t word_bytes = (size_t)64 * s->size;
+	const volatile char *alone = alone_flag();
 
 	do {
 		const struct place at = places[i % AHEAD];
@@ -404,7 +417,7 @@ static noinline unsigned int put_singles(struct put *put, void *const *objs, uns
 		}
 		if (unlikely(at.index >= objects || slab_page_cache(at.slab) != s))
 			break;
-		old = slab_word_put(slab_entry_word(at.slab, w), mask);
+		old = slab_bit_put(alone, slab_entry_word(at.slab, w), mask);
 		if (slab_word_turns(old, old | mask) || unlikely(old & mask))
 			conclude(put, l, at.slab, w, old, mask, 0);
 		i++;
@@ -413,14 +426,81 @@ static noinline unsigned int put_singles(struct put *put, void *const *objs, uns
 	return i - first;
 }
 
-static void put_all(struct put *put, void *const *objs, unsigned int n)
+/* Locates all objects of a piece. */
+static noinline void locate_piece(const struct kmem_cache *s, void *const *objs, unsigned int n,
+				  struct place *places)
+{
+	for (unsigned int i = 0; i < n; i++)
+		places[i] = locate(s, objs[i]);
+	if (likely(!has_further(s)))
+		return;
+	for (unsigned int i = 0; i < n; i++)
+		fetch_further(s, places[i]);
+}
+
+static const struct slab_layout *layout_by_head(const struct put *put, uint32_t head)
+{
+	debug_assert(head == put->usual || head == put->large);
+	return head == put->usual ? &put->s->layout : &put->s->large;
+}
+
+/* Puts back a piece, one object after the other. */
+static noinline void put_piece(struct put *put, void *const *objs, unsigned int n,
+			       const struct place *places)
+{
+	const struct kmem_cache *s = put->s;
+	const volatile char *alone = alone_flag();
+	uint32_t expected = put->usual; /* the head that the last slab had */
+	unsigned int objects = s->layout.objects;
+
+	put->freed += n;
+	for (const struct place *at = places; at < places + n; at++) {
+		const uint64_t mask = (uint64_t)1 << at->index % 64;
+		const unsigned int w = at->index / 64;
+		uint32_t head = atomic_load_explicit(&at->slab->head, memory_order_relaxed);
+		uint64_t old;
+
+		if (head != expected) {
+			if (head != put->usual && head != put->large)
+				goto careful;
+			expected = head;
+			objects = layout_by_head(put, head)->objects;
+		}
+		if (unlikely(at->index >= objects || slab_page_cache(at->slab) != s))
+			goto careful;
+		old = slab_bit_put(alone, slab_entry_word(at->slab, w), mask);
+		if (slab_word_turns(old, old | mask) || unlikely(old & mask))
+			conclude(put, layout_by_head(put, head), at->slab, w, old, mask, 0);
+		continue;
+careful:
+		put->freed--; /* put_word() counts it */
+		put_word(put, objs + (at - places), 1, *at);
+	}
+}
+
+/* Objects of which few share a word with the next one. */
+static void put_scattered(struct put *put, void *const *objs, unsigned int n)
+{
+	struct place places[2][PIECE];
+
+	locate_piece(put->s, objs, min_uint(n, PIECE), places[0]);
+	for (unsigned int i = 0; i < n; i += PIECE) {
+		unsigned int next = i + PIECE;
+
+		if (next < n)
+			locate_piece(put->s, objs + next, min_uint(n - next, PIECE),
+				     places[next / PIECE % 2]);
+		put_piece(put, objs + i, min_uint(n - i, PIECE), places[i / PIECE % 2]);
+	}
+}
+
+/* Objects of which some share a word with the next one. */
+static void put_in_words(struct put *put, void *const *objs, unsigned int n)
 {
 	const size_t word_bytes = (size_t)64 * put->s->size;
 	unsigned int located = 0, i = 0;
 	struct place places[AHEAD];
 
-	put->usual = head_of(put, &put->s->layout);
-	put->large = head_of(put, &put->s->large);
 	while (i < n) {
 		unsigned int single = 0;
 
@@ -432,10 +512,21 @@ static void put_all(struct put *put, void *const *objs, unsigned int n)
 					     places);
 		i += single ? single : put_word(put, objs + i, n - i, places[i % AHEAD]);
 	}
+}
+
+static void put_all(struct put *put, void *const *objs, unsigned int n, bool scattered)
+{
+	put->usual = head_of(put, &put->s->layout);
+	put->large = head_of(put, &put->s->large);
+	if (scattered)
+		put_scattered(put, objs, n);
+	else
+		put_in_words(put, objs, n);
 	turn_to(put, NULL);
 }
 
-void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+static void put_objects(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to,
+			bool scattered)
 {
 	struct put put = {
 		.s = s, .node = s->nodes, .to = to, .careful = page_window.nr_nodes > 1
@@ -444,14 +535,24 @@ void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_t
 	debug_assert(to != SLAB_PUT_LATER);
 	alone_begin();
 	if (likely(pcpu_gate_try_enter())) {
-		put_all(&put, objs, n);
+		put_all(&put, objs, n, scattered);
 		pcpu_gate_leave();
 	} else {
 		put.to = SLAB_PUT_LATER;
 		put.hand = slab_hand_take(s);
 		put.careful = true;
-		put_all(&put, objs, n);
+		put_all(&put, objs, n, scattered);
 		slab_hand_drop(put.hand);
 	}
 	alone_end();
+}
+
+void slab_put(struct kmem_cache *s, void **objs, unsigned int n, enum slab_put_to to)
+{
+	put_objects(s, objs, n, to, false);
+}
+
+void slab_put_scattered(struct kmem_cache *s, void **objs, unsigned int n)
+{
+	put_objects(s, objs, n, SLAB_PUT_CPU, true);
 }

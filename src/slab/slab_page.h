@@ -87,7 +87,14 @@ static inline bool slab_state_empty(const struct slab_layout *l, uint32_t state)
 /* Word @w of a bitmap that lies in the page entries of its slab. */
 static always_inline _Atomic uint64_t *slab_entry_word(struct page *page, unsigned int w)
 {
-	return &page[w / PAGE_BITMAP_WORDS].bitmap[w % PAGE_BITMAP_WORDS];
+	/* Entries are words in a row, of which the second half of each are bits. */
+	_Static_assert(sizeof(struct page) == 2 * PAGE_BITMAP_WORDS * sizeof(uint64_t) &&
+			       offsetof(struct page, bitmap) ==
+				       PAGE_BITMAP_WORDS * sizeof(uint64_t),
+		       "as computed here");
+
+	return (_Atomic uint64_t *)(void *)page + PAGE_BITMAP_WORDS + w +
+	       (w & ~(PAGE_BITMAP_WORDS - 1u));
 }
 
 /* Word @w of a slab's bitmap. */
@@ -146,6 +153,13 @@ enum slab_change {
 static always_inline uint64_t slab_word_put(_Atomic uint64_t *word, uint64_t mask)
 {
 	return alone_fetch_or(word, mask, memory_order_acq_rel); /* P1, P2 */
+}
+
+/* The same of one bit, with @alone of alone_flag(). */
+static always_inline uint64_t slab_bit_put(const volatile char *alone, _Atomic uint64_t *word,
+					   uint64_t bit)
+{
+	return alone_fetch_or_bit(alone, word, bit, memory_order_acq_rel); /* P1, P2 */
 }
 
 /* Whether a word's change may change the state: nothing was free in it, or it is whole. A whole

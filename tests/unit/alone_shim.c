@@ -42,6 +42,15 @@ uint64_t shim_alone_or(uint64_t *p, uint64_t v)
 	return v;
 }
 
+uint64_t shim_alone_or_bit(uint64_t *p, uint64_t bit)
+{
+	alone_begin();
+	bit = alone_fetch_or_bit(alone_flag(), (_Atomic uint64_t *)(void *)p, bit,
+				 memory_order_acq_rel);
+	alone_end();
+	return bit;
+}
+
 uint64_t shim_alone_and(uint64_t *p, uint64_t v)
 {
 	alone_begin();

@@ -18,6 +18,7 @@ void shim_alone_begin(void);
 void shim_alone_end(void);
 /* Each in a section of its own. */
 uint64_t shim_alone_or(uint64_t *p, uint64_t v);
+uint64_t shim_alone_or_bit(uint64_t *p, uint64_t bit);
 uint64_t shim_alone_and(uint64_t *p, uint64_t v);
 uint32_t shim_alone_add(uint32_t *p, uint32_t v);
 /* Makes 0 of @v; outside of sections. Result: whether it was @v. */

@@ -15,11 +15,11 @@ namespace
 void expect_results_of_atomics()
 {
 	std::mt19937_64 random(7);
-	uint64_t bits = 0, model = 0, one;
+	uint64_t bits = 0, model = 0, single = 0, model_single = 0, one;
 	uint32_t sum = 0, model_sum = 0;
 
 	for (int i = 0; i < 10000; i++) {
-		uint64_t v = random() & random();
+		uint64_t v = random() & random(), bit = uint64_t{ 1 } << i % 64;
 		auto n = static_cast<uint32_t>(random());
 
 		EXPECT_EQ(shim_alone_or(&bits, v), model);
@@ -28,6 +28,11 @@ void expect_results_of_atomics()
 		EXPECT_EQ(shim_alone_and(&bits, ~v >> 1), model);
 		model &= ~v >> 1;
 		EXPECT_EQ(bits, model);
+		if (i % 100 == 0)
+			single = model_single = v;
+		EXPECT_EQ(shim_alone_or_bit(&single, bit), model_single);
+		model_single |= bit;
+		EXPECT_EQ(single, model_single);
 		EXPECT_EQ(shim_alone_add(&sum, n), model_sum);
 		model_sum += n;
 		EXPECT_EQ(sum, model_sum);
@@ -60,6 +65,9 @@ volatile uint32_t calls, wrong;
 /* What one of the two takes in each round, and how often one did. */
 uint64_t prize;
 volatile uint32_t round_number, taken;
+/* A bit that both set. */
+constexpr uint64_t kBoth = 8;
+uint64_t both;
 
 /*
  * Not after each instruction, because then the program would come to no end of a change; and
@@ -80,6 +88,7 @@ void handler(int)
 	shim_alone_add(&sum, 1u << 16);
 	if (round_number)
 		taken = taken + shim_alone_take(&prize, round_number);
+	shim_alone_or(&both, kBoth);
 	calls = n + 1;
 }
 
@@ -111,6 +120,11 @@ void expect_no_change_lost()
 
 		wrong = wrong + ((shim_alone_or(&word, bit) & bit) != 0);
 		wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
+		wrong = wrong + ((shim_alone_or_bit(&word, bit) & bit) != 0);
+		wrong = wrong + ((shim_alone_and(&word, ~bit) & bit) == 0);
+		__atomic_store_n(&both, 0, __ATOMIC_RELAXED);
+		shim_alone_or_bit(&both, kBoth);
+		wrong = wrong + (__atomic_load_n(&both, __ATOMIC_RELAXED) != kBoth);
 		shim_alone_add(&sum, 1);
 		round_number = i + 1;
 		__atomic_store_n(&prize, i + 1, __ATOMIC_RELAXED);

@@ -288,6 +288,30 @@ TEST(SlabDeathTest, WhatLiesBehindALastObjectIsRefused)
 			    1);
 }
 
+/* Each object lies far from the one that is freed next, and a flush has many of them. */
+TEST(SlabDeathTest, WrongPointersAmongScatteredObjectsAreRefused)
+{
+	const size_t pages = 40, step = 7;
+	ASSERT_EQ(sysconf(_SC_PAGESIZE), 4096);
+	FullSlabs slabs(pages);
+	std::string text = slabs.says([&] {
+		for (size_t k = 0; k < slabs.p.size(); k++) {
+			char *q = slabs.p[k * step % pages * slabs.kObjects + k / pages];
+
+			kmem_cache_free(slabs.s, q);
+			if (k == 5 * pages)
+				kmem_cache_free(slabs.s,
+						q - reinterpret_cast<uintptr_t>(q) % 4096 +
+							slabs.kObjects * slabs.kSize);
+			if (k == 9 * pages)
+				kmem_cache_free(slabs.s, q);
+		}
+	});
+	EXPECT_EQ(count_of(text, ": not the start of an object\n"), 1u) << text;
+	EXPECT_EQ(count_of(text, ": double free\n"), 1u) << text;
+	EXPECT_EQ(count_of(text, "\n"), 2u) << text;
+}
+
 /* The descriptors of caches lie in a cache of the library's own. */
 TEST(SlabDeathTest, TheLibrarysOwnObjectsAreRefusedAtOnce)
 {
