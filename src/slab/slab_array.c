@@ -205,7 +205,7 @@ static noinline bool flush_few(struct kmem_cache *s, unsigned int node, unsigned
 
 static void free_slow(struct kmem_cache *s, void *obj)
 {
-	unsigned int n, node;
+	unsigned int n, node, capacity;
 	bool in_order;
 	void *array;
 
@@ -214,7 +214,8 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
-	n = slab_half_of(s, slab_tune(s, node, SLAB_MOVED_FLUSH), 0);
+	capacity = slab_tune(s, node, SLAB_MOVED_FLUSH);
+	n = slab_half_of(s, slab_only_frees(array) ? capacity * 7 / 4 : capacity, 0);
 	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;

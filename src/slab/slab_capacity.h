@@ -11,6 +11,8 @@ enum slab_move { SLAB_MOVED_NONE, SLAB_MOVED_REFILL, SLAB_MOVED_FLUSH };
  * by use; 0 while it is stopped. Any value up to capacity_max is safe at any time, because each
  * section loads it. */
 unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move);
+/* Whether this CPU's @array was flushed several times in a row. */
+bool slab_only_frees(void *array);
 /* Whether objects that were freed one after the other lie near each other, three in four. */
 bool slab_in_order(const struct kmem_cache *s, void *const *objects, unsigned int n);
 /* Notes in which order objects leave this CPU's @array. Its capacity follows: an array hands
