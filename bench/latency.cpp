@@ -26,6 +26,7 @@
 #include "die.h"
 #include "histogram.h"
 #include "malloc_origin.h"
+#include "resident.h"
 #include "ticks.h"
 #include "trimmer.h"
 #include "workload.h"
@@ -194,17 +195,54 @@ void fork_once()
 	waitpid(child, nullptr, 0);
 }
 
-/* Disturbs the threads until the time is over. Result: the function that was asked to trim, or
- * "". */
-const char *beside(const Scenario &scenario, std::chrono::duration<double> length)
+/* What trims did: allocators take the word for more and for less. */
+struct Trims {
+	const char *by = ""; /* the function that was asked */
+	long count = 0;
+	double us = 0;		 /* all together */
+	long given_back_kib = 0; /* all together, while the threads went on */
+	long resident_kib = 0;	 /* the sum of what was resident after each */
+
+	void add()
+	{
+		const long before = ::resident_kib();
+		const auto begin = std::chrono::steady_clock::now();
+
+		by = trim();
+		us += std::chrono::duration<double, std::micro>(
+			      std::chrono::steady_clock::now() - begin)
+			      .count();
+		count++;
+		const long after = ::resident_kib();
+
+		given_back_kib += before - after;
+		resident_kib += after;
+	}
+
+	double mean(double sum) const
+	{
+		return count > 0 ? sum / static_cast<double>(count) : 0;
+	}
+
+	void print() const
+	{
+		printf("\"trimmed_by\": \"%s\", \"trims\": {\"count\": %ld, \"us\": %.1f, "
+		       "\"given_back_kib\": %.1f, \"resident_kib\": %.1f}, ",
+		       by, count, mean(us), mean(static_cast<double>(given_back_kib)),
+		       mean(static_cast<double>(resident_kib)));
+	}
+};
+
+/* Disturbs the threads until the time is over. */
+Trims beside(const Scenario &scenario, std::chrono::duration<double> length)
 {
 	const auto end = std::chrono::steady_clock::now() + length;
-	const char *trimmed_by = "";
+	Trims trims;
 
 	while (std::chrono::steady_clock::now() < end) {
 		switch (scenario.beside) {
 		case Beside::kTrim:
-			trimmed_by = trim();
+			trims.add();
 			std::this_thread::sleep_for(kBetweenTrims);
 			break;
 		case Beside::kFork:
@@ -215,7 +253,7 @@ const char *beside(const Scenario &scenario, std::chrono::duration<double> lengt
 			std::this_thread::sleep_until(end);
 		}
 	}
-	return trimmed_by;
+	return trims;
 }
 
 unsigned cpus()
@@ -250,7 +288,7 @@ int measure(const Scenario &scenario, double seconds)
 	for (unsigned i = 0; i < threads; i++)
 		workers.emplace_back(
 			[&, i] { Worker(scenario, rate, i, *figures[i]).run(stop); });
-	const char *trimmed_by = beside(scenario, std::chrono::duration<double>(seconds));
+	const Trims trims = beside(scenario, std::chrono::duration<double>(seconds));
 	stop = true;
 	for (auto &worker : workers)
 		worker.join();
@@ -263,8 +301,8 @@ int measure(const Scenario &scenario, double seconds)
 	       threads, seconds);
 	print("all", figures[0]->all);
 	print("running", figures[0]->running);
-	printf("\"trimmed_by\": \"%s\", \"malloc_origin\": \"%s\"}\n", trimmed_by,
-	       malloc_origin().c_str());
+	trims.print();
+	printf("\"malloc_origin\": \"%s\"}\n", malloc_origin().c_str());
 	return 0;
 }
 

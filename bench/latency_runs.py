@@ -20,7 +20,9 @@ SECONDS = (3, 0.5)
 
 
 def run_latency(build, allocators, options, failures):
-    """{allocator: {(scenario, operation): [{all, running: {worst, buckets}} in each round]}}"""
+    """{allocator: {(scenario, operation): [{all, running: {worst, buckets}} in each round]}}
+
+    With TRIMMED each has what the trims of the round did, too."""
     program = build / "bench/latency"
     scenarios = run_child([program, "--list"], None).splitlines()
     seconds = str(options.seconds or SECONDS[int(options.quick)])
@@ -37,7 +39,9 @@ def run_latency(build, allocators, options, failures):
             return []
         for operation in OPERATIONS:
             samples[name].setdefault((scenario, operation), []).append(
-                {kind: result[kind][operation] for kind in ("all", "running")})
+                {kind: result[kind][operation] for kind in ("all", "running")}
+                | ({"trims": {"by": result["trimmed_by"], **result["trims"]}}
+                   if scenario == TRIMMED else {}))
         return []
 
     interleave(allocators, options.rounds, measure, failures,
@@ -88,6 +92,21 @@ def duration(ns):
     return f"{ns:.0f} ns"
 
 
+def trims_table(samples):
+    """What the trims did beside which single operations were timed: a row for each allocator."""
+    rows = []
+    for name, cells in samples.items():
+        found = [figures["trims"] for figures in cells.get((TRIMMED, OPERATIONS[0]), [])
+                 if figures.get("trims", {}).get("count")]
+        if found:
+            us, given, resident = (median(trims[what] for trims in found)
+                                   for what in ("us", "given_back_kib", "resident_kib"))
+            rows.append([name, f"`{found[0]['by']}`", duration(us * 1000), f"{given:.0f}",
+                         f"{resident / 1024:.1f}"])
+    return report.table(["", "asked by", "a trim takes", "gives back, KiB",
+                         "resident after it, MiB"], rows) if rows else ""
+
+
 def latency_report(run, samples):
     """A row for each allocator and operation of a scenario."""
     by_title = latency_figures(samples)
@@ -105,6 +124,10 @@ def latency_report(run, samples):
                 if (scenario, operation) in by_title["worst"][name]]
         text += [f"## {scenario}",
                  report.table(["", *by_title, "worst, with interruptions"], rows)]
+        if scenario == TRIMMED and trims_table(samples):
+            text += ["Allocators do more or less when they are asked for memory: what other "
+                     "threads' caches hold is given back by some alone. The threads go on "
+                     "meanwhile.", trims_table(samples)]
     for title in JUDGED:
         found = report.ratios({name: {cell: ns for cell, ns in cells.items()
                                       if cell[1] != "nothing"}

@@ -174,7 +174,8 @@ UKMEM_EXPORT int ukmem_config_print_for(int fd, const char *program);
 /**
  * ukmem_trim - give all free memory back to the system
  *
- * Empties every CPU's arrays and pagesets. May block. Result: bytes given back.
+ * Empties every CPU's pagesets, and the arrays that keep memory, save a 64th of the pages in
+ * use. May block. Result: bytes given back.
  */
 UKMEM_EXPORT size_t ukmem_trim(void);
 

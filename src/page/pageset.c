@@ -410,6 +410,7 @@ void pagesets_list(struct pcpu_drain *d)
 {
 	if (d->cpu == PCPU_ALL_CPUS)
 		return;
+	pcpu_drain_end(d); /* empty slabs go to pagesets */
 	for_each_zone (z)
 		list_arrays(z, d);
 }

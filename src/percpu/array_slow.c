@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "base/verify.h"
-#include "percpu/array_stop.h"
 #include "percpu/array_wind.h"
 #include "percpu/register.h"
 
@@ -46,21 +45,20 @@ unsigned int pcpu_array_fill(void *array, void **objects, unsigned int n)
 	return pcpu_array_push_bulk(array, objects, n);
 }
 
-unsigned int pcpu_array_reduce(void *array, unsigned int cpu, unsigned int keep, bool stopped,
+unsigned int pcpu_array_reduce(void *array, unsigned int cpu, unsigned int keep,
 			       pcpu_put_function *put, void *whose)
 {
 	void *batch[PCPU_PUT_MAX];
 	unsigned int failures = 0;
 
-	while (cpu < pcpu.nr_ids && (stopped || pcpu_index() == cpu)) {
+	while (cpu < pcpu.nr_ids && pcpu_index() == cpu) {
 		unsigned int n, count;
 
 		count = pcpu_array_count(pcpu_array_header(pcpu_ptr(array, cpu)));
 		if (count <= keep || failures == FAILURES_MAX)
 			return count;
-		n = min_uint(count - keep, PCPU_PUT_MAX);
-		n = stopped ? pcpu_array_take(array, cpu, batch, n)
-			    : pcpu_array_pop_bulk(array, batch, n, PCPU_POP_UNCOUNTED);
+		n = pcpu_array_pop_bulk(array, batch, min_uint(count - keep, PCPU_PUT_MAX),
+					PCPU_POP_UNCOUNTED);
 		if (n)
 			put(whose, batch, n);
 		else

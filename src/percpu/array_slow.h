@@ -27,12 +27,11 @@ bool pcpu_array_open(void *array, const _Atomic uint16_t *bound);
 unsigned int pcpu_array_fill(void *array, void **objects, unsigned int n);
 
 /*
- * Puts the objects that the array of @cpu has above @keep. If the CPU is not @stopped, uses the
- * array's operations, as long as this thread is on the CPU. Result: the objects left; more than
- * @keep if sections fail again and again, as in a storm of signals; UINT_MAX if the thread has
- * moved to another CPU.
+ * Puts the objects that the array of @cpu has above @keep, by the array's operations, as long
+ * as this thread is on the CPU. Result: the objects left; more than @keep if sections fail again
+ * and again, as in a storm of signals; UINT_MAX if the thread has moved to another CPU.
  */
-unsigned int pcpu_array_reduce(void *array, unsigned int cpu, unsigned int keep, bool stopped,
+unsigned int pcpu_array_reduce(void *array, unsigned int cpu, unsigned int keep,
 			       pcpu_put_function *put, void *whose);
 
 /* The numbers of objects in arrays, and of objects popped as allocations. CPUs may use the

@@ -16,7 +16,8 @@
  *      never (S2 restarts it, and then 1 holds).
  *   3. So after S2 no section stores to H, unless one of the commits of 2 has wiped the bit
  *      out; then S3 sees that the bit is missing.
- *   4. If S3 sees the bit, H and the slots belong to the stopper alone.
+ *   4. If S3 sees the bit, H and the slots belong to the stopper alone, until it clears the
+ *      bit. It may do so for one array before it has finished with the others.
  * A round fails only if an operation committed within it, in a window of a few instructions,
  * so a few rounds are enough. Owners' operations are no sections: array_owner.h.
  */
@@ -127,6 +128,13 @@ void pcpu_arrays_start(void *const *arrays, unsigned int n, unsigned int cpu)
 		for_each_cpu_unit_of (i, cpu)
 			pcpu_slot_unlock(i);
 	unlock(&stop_lock);
+}
+
+void pcpu_array_let_go(void *array, unsigned int index)
+{
+	lock_assert_held(&stop_lock);
+	debug_assert(index < pcpu.nr_ids);
+	clear_stop_bit(pcpu_ptr(array, index));
 }
 
 unsigned int pcpu_array_take(void *array, unsigned int index, void **out, unsigned int max)

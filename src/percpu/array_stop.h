@@ -18,5 +18,8 @@ bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu);
 void pcpu_arrays_start(void *const *arrays, unsigned int n, unsigned int cpu);
 /* Between the two: takes up to @max objects of CPU @index's array into @out. */
 unsigned int pcpu_array_take(void *array, unsigned int index, void **out, unsigned int max);
+/* Between the two: users of CPU @index's array go on, before those of the others. Without
+ * restartable sequences they wait until pcpu_arrays_start(). */
+void pcpu_array_let_go(void *array, unsigned int index);
 
 #endif

@@ -2,17 +2,78 @@
 /* Empties per-CPU arrays from outside; see drain.h. */
 #include "percpu/drain.h"
 
+#include "base/bits.h"
 #include "layer/layer.h"
 #include "percpu/array_stop.h"
 #include "percpu/register.h"
 #include "ukmem/stats.h"
 
-/* Empties the listed arrays of one CPU. */
-static void empty(struct pcpu_drain *d, unsigned int cpu, bool stopped)
+/*
+ * Objects that were taken out of stopped arrays and are not put yet, one array's behind the
+ * other's. Synchronization: the lock of the stop. A fork waits for it, and finds none here.
+ */
+enum { TAKEN_MAX = 1024 };
+static void *taken[TAKEN_MAX];
+static unsigned int taken_of[PCPU_DRAIN_ARRAYS];
+
+static void put_some(struct pcpu_drain *d, unsigned int k, void **objects, unsigned int n)
 {
+	for (; n; n -= min_uint(n, PCPU_PUT_MAX), objects += PCPU_PUT_MAX)
+		d->of[k].put(d->of[k].whose, objects, min_uint(n, PCPU_PUT_MAX));
+}
+
+/* Puts what was taken, in the order of the arrays. */
+static void put_taken(struct pcpu_drain *d)
+{
+	unsigned int at = 0;
+
+	for (unsigned int k = 0; k < d->n; k++) {
+		unsigned int n = taken_of[k];
+
+		taken_of[k] = 0;
+		put_some(d, k, taken + at, n);
+		at += n;
+	}
+}
+
+/*
+ * Empties the listed arrays, which are stopped. Requests for their objects take slow paths
+ * meanwhile, so each array's users go on as soon as it is empty, and its objects are put
+ * afterwards, which takes much longer.
+ */
+static void empty_stopped(struct pcpu_drain *d)
+{
+	unsigned int room = TAKEN_MAX;
+
 	for (unsigned int k = 0; k < d->n; k++)
-		pcpu_array_reduce(d->arrays[k], cpu, d->keep, stopped, d->of[k].put,
-				  d->of[k].whose);
+		for_each_cpu_unit_of (cpu, d->cpu) {
+			const struct pcpu_array *a = pcpu_ptr(d->arrays[k], cpu);
+			unsigned int count, n = 0;
+
+			while ((count = pcpu_array_count(pcpu_array_header(a))) > d->keep) {
+				n = pcpu_array_take(d->arrays[k], cpu, taken + TAKEN_MAX - room,
+						    min_uint(count - d->keep, room));
+				taken_of[k] += n;
+				room -= n;
+				if (!n)
+					break;
+				if (!room) {
+					put_taken(d);
+					room = TAKEN_MAX;
+				}
+			}
+			pcpu_array_let_go(d->arrays[k], cpu);
+		}
+	put_taken(d);
+}
+
+/* Empties the listed arrays of this thread's CPU, by the operations of their users. */
+static void empty_own(struct pcpu_drain *d)
+{
+	unsigned int cpu = pcpu_index();
+
+	for (unsigned int k = 0; k < d->n; k++)
+		pcpu_array_reduce(d->arrays[k], cpu, d->keep, d->of[k].put, d->of[k].whose);
 }
 
 void pcpu_drain_end(struct pcpu_drain *d)
@@ -20,13 +81,12 @@ void pcpu_drain_end(struct pcpu_drain *d)
 	if (!d->n)
 		return;
 	if (pcpu_arrays_stop(d->arrays, d->n, d->cpu)) {
-		for_each_cpu_unit_of (cpu, d->cpu)
-			empty(d, cpu, true);
+		empty_stopped(d);
 		pcpu_arrays_start(d->arrays, d->n, d->cpu);
 	} else {
 		d->refused = true;
 		if (d->cpu == PCPU_ALL_CPUS)
-			empty(d, pcpu_index(), false);
+			empty_own(d);
 	}
 	d->n = 0;
 }

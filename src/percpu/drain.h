@@ -8,15 +8,15 @@
  *	pcpu_drain_end(&d);
  *
  * A stop interrupts CPUs, so a drain makes as few as possible: one for up to PCPU_DRAIN_ARRAYS
- * arrays, of whatever owners. The stop lasts until all objects of these arrays have been put.
- * Meanwhile operations on the arrays fail, and their callers take slow paths. A put function
+ * arrays, of whatever owners. While an array is stopped, operations on it fail, and their
+ * callers take slow paths. The drain takes the objects out, lets the array's users go on, and
+ * puts the objects then; it puts some before that only if there are too many. A put function
  * may try any array, but must have another way if that fails.
  *
- * Order: arrays are emptied in the order in which they were added. A put function may push onto
- * an array that is added later, and its objects are put with that array's; it must not push
- * onto one that was added before. So the highest layer comes first: elements of pools go to
- * caches; objects go to slabs; CPUs' slabs go to nodes and, as pages, to pagesets; pagesets go
- * to zones.
+ * Order: arrays are emptied, and their objects put, in the order in which they were added. A
+ * put function may push onto an array of which the owner begins with pcpu_drain_end(), because
+ * that is emptied afterwards. So the highest layer comes first: elements of pools go to caches;
+ * objects go to slabs; CPUs' slabs go to nodes and, as pages, to pagesets; pagesets go to zones.
  */
 #ifndef PERCPU_DRAIN_H
 #define PERCPU_DRAIN_H

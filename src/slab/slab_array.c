@@ -221,7 +221,7 @@ static noinline enum slab_order flush_few(struct kmem_cache *s, unsigned int nod
 
 static void free_slow(struct kmem_cache *s, void *obj)
 {
-	unsigned int n, node;
+	unsigned int n, node, capacity;
 	enum slab_order order;
 	void *array;
 
@@ -230,7 +230,8 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	array = slab_array(s, node);
 	if (pcpu_array_push(array, obj))
 		return;
-	n = slab_half_of(s, slab_tune(s, node, SLAB_MOVED_FLUSH), 0);
+	capacity = slab_tune(s, node, SLAB_MOVED_FLUSH);
+	n = slab_half_of(s, slab_only_frees(array) ? capacity * 7 / 4 : capacity, 0);
 	/* There is room now if the array has grown, or was opened. */
 	if (pcpu_array_push(array, obj))
 		return;

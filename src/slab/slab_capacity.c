@@ -51,6 +51,7 @@ enum {
 enum {
 	MODEST = 128,		 /* slots of a modest array */
 	MODEST_BYTES = 1 << 20,	 /* its bytes; a quarter for large objects */
+	ONLY = 2,		 /* flushes behind a flush: the program frees alone */
 	STREAK_MAX = 8,		 /* moves in one direction until the array grows */
 	MIXED = 512,		 /* slots of an array whose objects come in random order */
 	MIXED_FROM = 2 << 20,	 /* bytes in use; smaller programs lie in a processor's cache */
@@ -233,7 +234,7 @@ static int narrow(struct kmem_cache *s, void *array, unsigned int cpu, uint16_t 
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))
 		return 0;
 	slots = capacity - less;
-	needed = pcpu_array_reduce(array, cpu, less, false, put_here, s);
+	needed = pcpu_array_reduce(array, cpu, less, put_here, s);
 	if (unlikely(needed > less)) /* also UINT_MAX: the thread is on another CPU */
 		slots -= (int)give_again(s, a, cpu, needed == UINT_MAX ? capacity : needed);
 	/* Bytes are uncharged only here, because other threads could take bytes that the array
@@ -363,6 +364,18 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 		return capacity;
 	}
 	return atomic_load_explicit(&a->capacity, memory_order_relaxed);
+}
+
+bool slab_only_frees(void *array)
+{
+	unsigned int cpu = pcpu_index();
+	uint8_t last;
+
+	if (cpu >= pcpu.nr_ids)
+		return false;
+	last = atomic_load_explicit(&((struct pcpu_array *)pcpu_ptr(array, cpu))->last_move,
+				    memory_order_relaxed);
+	return (last & MOVED_MASK) == SLAB_MOVED_FLUSH && in_a_row(last) >= ONLY;
 }
 
 enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n)

@@ -18,6 +18,8 @@ enum slab_order {
 	SLAB_SCATTERED, /* three quarters, or more */
 };
 enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n);
+/* Whether this CPU's @array was flushed several times in a row. */
+bool slab_only_frees(void *array);
 /* Notes in which order objects leave this CPU's @array. Its capacity follows: an array hands
  * objects out in the order in which they were freed, so in random order it keeps few. */
 void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order);

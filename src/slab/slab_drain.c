@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Puts free objects and slabs of CPUs back to the nodes. percpu/drain.h empties the arrays. */
+/*
+ * Puts free objects and slabs of CPUs back to the nodes. percpu/drain.h empties the arrays.
+ *
+ * A trim empties those arrays alone that keep memory: slabs that would become empty if all
+ * their objects went back. Threads that go on meanwhile find the other arrays as they were, and
+ * need no slow path. A trim leaves the arrays of caches that the program uses also if they keep
+ * little: all together at most a 64th of the pages in use, because as much would come back at
+ * the next requests. What a trim finds is right if no thread uses the cache; otherwise a slab
+ * that a thread empties meanwhile may stay until the next one.
+ */
 #include "slab/slab_drain.h"
 
 #include "base/assert.h"
+#include "page/limits.h"
+#include "page/lookup.h"
 #include "percpu/drain.h"
 #include "percpu/gate.h"
 #include "slab/debug/twin.h"
@@ -23,18 +34,117 @@ static void put_slabs(void *cache, void **slabs, unsigned int n)
 	slab_node_add(cache, (struct page **)slabs, n);
 }
 
-static void list_arrays(struct kmem_cache *s, void *drain)
+enum {
+	JUDGED_MAX = 1024, /* more objects of a cache and node are always drained */
+	LEAVE_SHIFT = 6,   /* a trim leaves at most 1/2^6 of the pages in use to arrays */
+};
+
+/* Objects in the arrays of one cache and node. Synchronization: the caches lock. */
+static void *judged[JUDGED_MAX];
+static unsigned int nr_judged;
+
+static size_t note_object(void *object, const void *unused)
 {
-	struct pcpu_drain *d = drain;
+	(void)unused;
+	if (nr_judged < JUDGED_MAX)
+		judged[nr_judged++] = object;
+	return 1;
+}
+
+/* Sorts by address, so that objects of one slab lie together. The library must not call what
+ * may allocate. */
+static void sort_judged(void)
+{
+	for (unsigned int gap = nr_judged / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11)
+		for (unsigned int i = gap; i < nr_judged; i++) {
+			void *object = judged[i];
+			unsigned int k = i;
+
+			for (; k >= gap && (uintptr_t)judged[k - gap] > (uintptr_t)object;
+			     k -= gap)
+				judged[k] = judged[k - gap];
+			judged[k] = object;
+		}
+}
+
+/* The head of the slab that an object is of, or was of a moment ago; NULL: it is of none. */
+static struct page *head_of(const void *object)
+{
+	struct page *page = page_lookup(object);
+
+	return page ? slab_head(page) : NULL;
+}
+
+/* The pages of a slab of which no more than @k objects are out; 0: there are more, or @page is
+ * no slab of @s. The page may be anything by now; the words that are read of it are written
+ * whole.
+ */
+static noinline no_sanitize_thread size_t pages_kept(const struct kmem_cache *s,
+						     struct page *page, size_t k)
+{
+	uint32_t head =
+		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
+	const struct slab_layout *l = slab_layout_of(s, head >> 16);
+	size_t out = l->objects;
+
+	if ((head & 0xff) != PAGE_SLAB || __atomic_load_n(&page->cache, __ATOMIC_RELAXED) != s)
+		return 0;
+	for (unsigned int w = 0; w < (l->objects + 63u) / 64; w++)
+		out -= (size_t)__builtin_popcountll(
+			atomic_load_explicit(slab_entry_word(page, w), memory_order_relaxed));
+	return out <= k ? l->npages : 0;
+}
+
+/* The pages of a node's slabs that would become empty if arrays were emptied; SIZE_MAX: the
+ * arrays are to be emptied anyhow. So they are if the program has none of the cache's objects,
+ * if there are too many to be looked at, and if one is there twice, which a slab then finds. */
+static size_t pages_in_arrays(struct kmem_cache *s, unsigned int node)
+{
+	size_t n, pages = 0;
+
+	nr_judged = 0;
+	n = pcpu_array_sum_of(slab_array(s, node), PCPU_ALL_CPUS, note_object, NULL);
+	if (s->hard || s->layout.bitmap_in_slab || n > JUDGED_MAX ||
+	    atomic_load_explicit(&s->nodes[node].inuse, memory_order_relaxed) <= n)
+		return SIZE_MAX;
+	sort_judged();
+	for (unsigned int i = 0, k; i < nr_judged; i += k) {
+		struct page *slab = head_of(judged[i]);
+
+		for (k = 1; i + k < nr_judged && head_of(judged[i + k]) == slab; k++)
+			if (unlikely(judged[i + k] == judged[i + k - 1]))
+				return SIZE_MAX;
+		if (slab)
+			pages += pages_kept(s, slab, k);
+	}
+	return pages;
+}
+
+/* Whether a trim leaves the arrays of a node as they are. *@left: the pages that it may leave
+ * to arrays yet. */
+static bool may_stay(struct kmem_cache *s, unsigned int node, size_t *left)
+{
+	size_t pages = pages_in_arrays(s, node);
+
+	if (pages > *left)
+		return false;
+	*left -= pages;
+	return true;
+}
+
+/* @left: as in may_stay(); NULL: this is no trim. */
+static void list_all(struct kmem_cache *s, struct pcpu_drain *d, size_t *left)
+{
 
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
 	if (d->cpu == PCPU_ALL_CPUS && slab_twin(s))
 		slab_twin_drain(slab_twin(s));
 	if (s->hard)
 		pcpu_drain_add(d, s->hard_waiting, put_objects, s);
-	/* The slabs come last, because objects may still be put into them. */
+	/* The slabs come last, so that those which become empty leave. */
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		pcpu_drain_add(d, slab_array(s, i), put_objects, s);
+		if (!left || !may_stay(s, i, left))
+			pcpu_drain_add(d, slab_array(s, i), put_objects, s);
 	pcpu_drain_add(d, s->partial_array, put_slabs, s);
 }
 
@@ -42,17 +152,43 @@ bool slab_drain(struct kmem_cache *s)
 {
 	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
 
-	list_arrays(s, &d);
+	list_all(s, &d, NULL);
 	pcpu_drain_end(&d);
 	/* The queue is drained after the arrays: while these are stopped, threads flush to the
 	 * shared queue. */
 	return slab_shared_drain(s) && !d.refused;
 }
 
+static void list_arrays(struct kmem_cache *s, void *drain)
+{
+	list_all(s, drain, NULL);
+}
+
+struct trim {
+	struct pcpu_drain *drain;
+	size_t left;
+};
+
+static void trim_arrays(struct kmem_cache *s, void *arg)
+{
+	struct trim *t = arg;
+
+	slab_shared_drain(s); /* its objects are of the same slabs */
+	list_all(s, t->drain, &t->left);
+}
+
 void slab_drain_all(struct pcpu_drain *d)
 {
+	struct trim t = { .drain = d };
+
+	pcpu_drain_end(d); /* puts elements of pools into arrays */
 	slab_caches_lock();
-	__slab_for_each_cache(list_arrays, d);
+	if (d->cpu != PCPU_ALL_CPUS) {
+		__slab_for_each_cache(list_arrays, d);
+		return;
+	}
+	t.left = atomic_load_explicit(&page_limits.used, memory_order_relaxed) >> LEAVE_SHIFT;
+	__slab_for_each_cache(trim_arrays, &t);
 }
 
 void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects)

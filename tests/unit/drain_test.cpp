@@ -42,6 +42,14 @@ int counting_membarrier(int cmd, unsigned flags, int cpu)
 	return refusal ? refusal : os_calls_linux.membarrier(cmd, flags, cpu);
 }
 
+std::function<void()> in_the_stop; /* before sections are restarted */
+
+int trying_membarrier(int cmd, unsigned flags, int cpu)
+{
+	in_the_stop();
+	return counting_membarrier(cmd, flags, cpu);
+}
+
 /* An owner: what was put, and what it does then. */
 struct Owner {
 	std::vector<void *> got;
@@ -263,9 +271,9 @@ TEST_F(DrainTest, ARefusalIsNotForgotten)
 	expect_each_once(owner.got, 0, kDrainArrays + 1);
 }
 
-/* The first owner puts objects into the second owner's array. They are put again together with
- * that array's own. */
-TEST_F(DrainTest, PutMayUseArraysThatComeLater)
+/* The first owner puts objects into the second owner's array, which is emptied by a later stop.
+ */
+TEST_F(DrainTest, PutMayUseArraysOfALaterStop)
 {
 	Owner upper, lower;
 	void *first = make(), *second = make();
@@ -282,8 +290,8 @@ TEST_F(DrainTest, PutMayUseArraysThatComeLater)
 		push(first, cpus_[0], 100);
 		push(second, cpus_[0], 20);
 		refusal = error;
-		EXPECT_EQ(drain({ first, second }, { &upper, &lower }),
-			  !error || rseq_is_off());
+		for (auto &[array, owner] : { std::pair(first, &upper), { second, &lower } })
+			EXPECT_EQ(drain({ array }, { owner }), !error || rseq_is_off());
 		expect_each_once(upper.got, 0, 100);
 		expect_each_once(lower.got, 0, 120);
 		EXPECT_EQ(shim_array_total(first) + shim_array_total(second), 0u);
@@ -295,18 +303,70 @@ TEST_F(DrainTest, UsersOfStoppedArraysFail)
 {
 	Owner owner;
 	void *first = make(), *second = make();
-	unsigned got = 0;
+	unsigned got = 0, tried = 0;
 
+	if (rseq_is_off())
+		GTEST_SKIP() << "nothing is restarted";
 	push(first, cpus_[0], 3);
 	push(second, cpus_[0], 3);
-	owner.then = [&](void **, unsigned) {
+	drain({ make() }, { &owner }); /* a process's first stop registers for more */
+	in_the_stop = [&] {
+		tried++;
 		got += shim_array_push(first, number(1000)) +
 		       shim_array_push(second, number(1001));
 		got += shim_array_pop(second) != nullptr;
 	};
+	os_calls.membarrier = trying_membarrier;
 	EXPECT_TRUE(drain({ first, second }, { &owner, &owner }));
+	EXPECT_GE(tried, 1u);
 	EXPECT_EQ(got, 0u);
 	expect_each_once(owner.got, 0, 6);
+}
+
+/* When objects are put, users of the arrays go on already. */
+TEST_F(DrainTest, UsersGoOnBeforeObjectsArePut)
+{
+	Owner owner;
+	void *first = make(), *second = make();
+	unsigned pushed = 0, failed = 0;
+
+	if (rseq_is_off())
+		GTEST_SKIP() << "they wait";
+	push(first, cpus_[0], 3);
+	push(second, cpus_.back(), 3);
+	owner.then = [&](void **, unsigned) {
+		for (void *array : { first, second }) {
+			/* Another thread may abort a section. */
+			for (failed = 0; failed < 100 && !shim_array_push(array, number(99));)
+				failed++;
+			pushed += failed < 100;
+		}
+	};
+	EXPECT_TRUE(drain({ first, second }, { &owner, &owner }));
+	EXPECT_EQ(pushed, 4u);
+	expect_each_once(owner.got, 0, 6);
+	EXPECT_EQ(shim_array_total(first) + shim_array_total(second), 4u);
+}
+
+/* Drains put in between if there are more objects than they take at once. */
+TEST_F(DrainTest, MoreThanAreTakenAtOnce)
+{
+	std::vector<Owner> owners(kDrainArrays);
+	std::vector<Owner *> whose;
+	std::vector<void *> arrays;
+
+	for (unsigned i = 0; i < kDrainArrays; i++) {
+		arrays.push_back(make());
+		whose.push_back(&owners[i]);
+		push(arrays[i], cpus_[0], 200 + i % 3);
+		push(arrays[i], cpus_.back(), 40);
+	}
+	EXPECT_TRUE(drain(arrays, whose));
+	for (unsigned i = 0, first = 0; i < kDrainArrays; i++) {
+		expect_each_once(owners[i].got, first, 240 + i % 3);
+		first += 240 + i % 3;
+		EXPECT_EQ(shim_array_total(arrays[i]), 0u);
+	}
 }
 
 TEST_F(DrainTest, OpenedAtFirstUseAndWhenTheBoundChanges)

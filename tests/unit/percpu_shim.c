@@ -198,7 +198,7 @@ bool shim_drain(void *const *handles, void *const *whose, unsigned int n, unsign
 unsigned int shim_array_reduce(void *handle, unsigned int cpu, unsigned int keep, shim_put *put,
 			       void *whose)
 {
-	return pcpu_array_reduce(handle, cpu, keep, false, put, whose);
+	return pcpu_array_reduce(handle, cpu, keep, put, whose);
 }
 
 unsigned int shim_array_fill(void *handle, void **objects, unsigned int n)

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "slab_shim.h"
+#include "slab_util.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
 
@@ -294,6 +295,34 @@ void pass_by(void *)
 				kfree(q);
 		}
 	}).join();
+}
+
+/* A flush that follows flushes leaves an eighth of the array. */
+TEST(SlabCapacityTest, AProgramThatFreesAloneHasFewFlushes)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		constexpr size_t kBytes = 32768, kFrees = 400;
+		void *other = kmalloc(kBytes, GFP_KERNEL);
+		struct kmem_cache *s = shim_class_cache(kBytes);
+		std::vector<void *> p(kFrees);
+
+		run_on(allowed_cpus().front());
+		for (void *&q : p)
+			q = kmalloc(kBytes, GFP_KERNEL);
+		for (size_t i = 0; i < kFrees / 2; i++)
+			kfree(p[i]);
+		const auto before = slab_counts_of(s).flushes;
+		for (size_t i = kFrees / 2; i < kFrees; i++)
+			kfree(p[i]);
+		const auto flushes = slab_counts_of(s).flushes - before;
+		const auto cpu = static_cast<unsigned>(allowed_cpus().front());
+		const size_t slots = shim_capacity_bytes(s, cpu) / kBytes;
+
+		EXPECT_LE(slots, 64u);
+		EXPECT_LE(flushes, kFrees / 2 / (slots * 3 / 4)) << "halves";
+		EXPECT_GE(flushes, kFrees / 2 / slots);
+		kfree(other);
+	});
 }
 
 /* While an array is stopped, for instance to be emptied, each request goes past it, by itself;
