@@ -345,6 +345,9 @@ TEST_F(GateTest, AForkLetsWaitersOfTheLastOneIn)
 	std::atomic<unsigned> waits{ 0 };
 	unsigned let_in = 0;
 
+#ifdef SLAB_DELAY_LOADS
+	GTEST_SKIP() << "a thread that is delayed on its way in is late";
+#endif
 	for (unsigned i = 0; i < kForks; i++) {
 		std::atomic<bool> in{ false };
 
