@@ -98,7 +98,7 @@ TEST(SlabDelaysTest, OnThreeNodes)
 /* A stock that threads take from, while others fill it up, and make it larger and smaller. */
 void one_stock()
 {
-	constexpr unsigned kStock = 6, kMost = 16;
+	constexpr unsigned long kStock = 6, kMost = 16;
 	struct kmem_cache_args args = {};
 	struct kmem_cache *s;
 
@@ -106,7 +106,7 @@ void one_stock()
 	args.sheaf_capacity = 1;
 	s = kmem_cache_create("stock", 512, &args, 0);
 	std::fill_n(caches, kCaches, s);
-	unsigned per_slab = geometry_of(s).objects;
+	unsigned long per_slab = geometry_of(s).objects;
 
 	kmem_cache_set_limit(s, kMost * per_slab, 60);
 	{
