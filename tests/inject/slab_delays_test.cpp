@@ -95,6 +95,45 @@ TEST(SlabDelaysTest, OnThreeNodes)
 		[] { caches_of(512, "slab_max_order:0,numa_fake:3", true); });
 }
 
+/* A stock that threads take from, while others fill it up, and make it larger and smaller. */
+void one_stock()
+{
+	constexpr unsigned long kStock = 6, kMost = 16;
+	struct kmem_cache_args args = {};
+	struct kmem_cache *s;
+
+	configure_slabs("slab_max_order:0");
+	args.sheaf_capacity = 1;
+	s = kmem_cache_create("stock", 512, &args, 0);
+	std::fill_n(caches, kCaches, s);
+	unsigned long per_slab = geometry_of(s).objects;
+
+	kmem_cache_set_limit(s, kMost * per_slab, 60);
+	{
+		std::atomic<unsigned> busy{ 2 };
+		Threads t(4, [&](unsigned me) {
+			if (me % 2) {
+				fill_and_empty(me, 512, 400 / kSlow);
+				busy--;
+			}
+			for (unsigned n = me; busy; n++)
+				kmem_cache_set_stock(s, n % 3 * kStock / 2 * per_slab);
+		});
+	}
+	EXPECT_LE(slab_counts_of(s).slabs, kMost);
+	EXPECT_LE(kmem_cache_stock(s), kStock * per_slab);
+	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	EXPECT_EQ(kmem_cache_set_stock(s, 0), 0);
+	expect_nothing_left(s);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabDelaysTest, OneStock)
+{
+	EXPECT_FRESH_PROCESS_PASSES(one_stock);
+}
+
 /* What threads have, in slots of theirs; what is in a call is in none. */
 constexpr unsigned kThreads = 4, kSlots = 400;
 std::atomic<void *> held[kThreads][kSlots];

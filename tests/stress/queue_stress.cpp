@@ -39,6 +39,7 @@ struct Variant {
 	bool signals = false;	   /* handlers that enqueue and dequeue */
 	bool fifo = false;	   /* half of the threads have a real-time priority */
 	bool roles_change = false; /* producers consume, too */
+	bool revoked = false;	   /* biases come and go all the time */
 	bool nice = false;	   /* some threads hardly ever run: preempted anywhere */
 	bool stalls = false;	   /* a thread stands still, anywhere, until others got on */
 };
@@ -298,7 +299,10 @@ void Trial::go(double time)
 			pthread_kill(threads[i].native_handle(), SIGUSR1);
 		if (v.stalls)
 			stall_one(threads[rand() % n].native_handle());
-		usleep(v.signals ? 100 : v.stalls ? 300 : 2000);
+		for (auto *side : { &q->producer, &q->consumer })
+			if (v.revoked) /* a bias pays after one call */
+				__atomic_store_n(&side->threshold, 0, __ATOMIC_RELAXED);
+		usleep(v.signals || v.revoked ? 100 : v.stalls ? 300 : 2000);
 	}
 	stop = true;
 	for (auto &t : threads)
@@ -403,6 +407,12 @@ std::vector<Variant> variants()
 		v.nice = true;
 		v.producers = v.consumers = 4;
 		v.size = 256;
+	});
+	add("Revoked", [](Variant &v) { v.revoked = true; });
+	add("RevokedManyThreads", [](Variant &v) {
+		v.revoked = true;
+		v.producers = v.consumers = 4;
+		v.bulk = 16;
 	});
 	add("Stalls", [](Variant &v) {
 		v.stalls = true;

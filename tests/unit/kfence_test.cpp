@@ -286,6 +286,27 @@ TEST_F(KfenceTest, GateOpensOnceInAnInterval)
 	EXPECT_FALSE(shim_kfence_is_open());
 }
 
+/* Objects from one place, by an exact walk, leave a quarter of the pool to others. */
+TEST_F(KfenceTest, OnePlaceDoesNotFillThePool)
+{
+	std::vector<char *> all;
+
+	config.kfence_stack = KFENCE_STACK_TABLES;
+	for (int i = 0; i < 2 * OBJECTS; i++) {
+		shim_kfence_open();
+		char *p = unknown(shim_kmalloc_slow(64, GFP_KERNEL));
+
+		if (shim_kfence_has(p))
+			all.push_back(p);
+		else
+			kfree(p);
+	}
+	EXPECT_EQ(all.size(), (OBJECTS * 3 + 3) / 4u);
+	all.push_back(guarded(64, true)); /* from another place */
+	for (char *p : all)
+		kfree(p);
+}
+
 TEST_F(KfenceTest, OldestIsTakenFirstAndThePoolDoesNotGrow)
 {
 	std::vector<char *> all;
@@ -305,8 +326,8 @@ TEST_F(KfenceTest, OldestIsTakenFirstAndThePoolDoesNotGrow)
 	}
 	EXPECT_EQ(bytes, (2 * OBJECTS + 1) * PAGE);
 	EXPECT_EQ(shim_kfence_pool_bytes(), bytes);
-	/* All were allocated at the same place, so a quarter of the pool is left to others;
-	 * less or nothing, where a walk along frame pointers has met a frame without one. */
+	/* A quarter of the pool is left to others; less or nothing, where a walk along frame
+	 * pointers has met a frame without one. */
 	ASSERT_GE(all.size(), OBJECTS * 3 / 4u);
 	ASSERT_LE(all.size(), static_cast<size_t>(OBJECTS));
 	for (char *p : all)

@@ -261,8 +261,9 @@ TEST(LargeDebugTest, ScarceMemory)
 		char *at_once = get(12 << 20, GFP_NOWAIT);
 		EXPECT_NE(at_once, nullptr) << "it cannot reclaim";
 		kfree(at_once);
-		for (int i = 0; i < 8; i++)
+		for (int i = 0; i < 3; i++)
 			kfree(get(5 << 20));
+		EXPECT_GT(counted("quarantined_bytes"), 25u << 20) << "too many for the pages";
 		for (int i = 0; i < 25; i++) {
 			pages.push_back(alloc_pages(GFP_KERNEL, 8));
 			ASSERT_NE(pages.back(), nullptr);

@@ -106,22 +106,22 @@ void low_zone_serves(const char *conf, size_t ratio)
 {
 	configure(conf);
 	size_t from[MAX_NR_ZONES] = {};
-	Pages pages = fill(GFP_KERNEL, 6);
+	Pages pages = fill(GFP_KERNEL, 6), rest = fill(GFP_KERNEL, 0);
 
 	for (auto *p : pages)
 		from[page_zonenum(p)] += 64;
+	for (auto *p : rest)
+		from[page_zonenum(p)]++;
 	EXPECT_GT(from[ZONE_NORMAL], to_pages(120 * kMiB));
 	size_t limit = limits().limit;
 	if (ratio == 1) {
 		EXPECT_EQ(from[ZONE_DMA32], 0u);
 		EXPECT_EQ(from[ZONE_DMA], 0u);
 	} else if (ratio) {
-		size_t most = limit - limit / ratio - limits().wmark_min;
-
-		EXPECT_LE(from[ZONE_DMA32], most) << "the reserve was touched";
-		EXPECT_GT(from[ZONE_DMA32] + 64, most);
+		EXPECT_EQ(from[ZONE_DMA32], limit - limit / ratio - limits().wmark_min)
+			<< "all but the reserve";
 	} else {
-		EXPECT_GT(from[ZONE_NORMAL] + from[ZONE_DMA32] + from[ZONE_DMA] + 64,
+		EXPECT_EQ(from[ZONE_NORMAL] + from[ZONE_DMA32] + from[ZONE_DMA],
 			  limit - limits().wmark_min)
 			<< "all of it";
 	}
@@ -133,6 +133,7 @@ void low_zone_serves(const char *conf, size_t ratio)
 		EXPECT_EQ(page_zonenum(p), ZONE_DMA32);
 		__free_pages(p, 6);
 	}
+	free_all(rest, 0);
 	free_all(pages, 6);
 	expect_whole();
 }
