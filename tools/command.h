@@ -35,12 +35,24 @@ inline CLI::App *add_command(CLI::App &app, const std::string &name,
 	return sub;
 }
 
+/** What is wrong with a PID; empty: nothing. */
+inline std::string check_pid(const std::string &text)
+{
+	constexpr size_t most_digits = 9; /* fewer than 2^31; Linux has at most 2^22 */
+	const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+	const bool positive = text.find_first_not_of('0') != std::string::npos;
+
+	return digits && positive && text.size() <= most_digits
+		       ? ""
+		       : "'" + text + "' is not the number of a process";
+}
+
 /** The positional PID of a command that looks at a process. */
 inline CLI::Option *add_pid(CLI::App *command, pid_t &pid)
 {
 	return command->add_option("PID", pid, "Look at this process")
 		->type_name("")
-		->check(CLI::PositiveNumber);
+		->check(check_pid);
 }
 
 #endif

@@ -120,6 +120,8 @@ def check_none(test):
         code, out, err = test.look(*command)
         expect(code == 1 and not out and NO_SOCKET in err, f"{command}: {code}: {out}{err}")
     expect(not names(pid), "a socket")
+    code, out, err = test.look("trim", os.getpid())
+    expect(code == 1 and "it does not run on ukmem" in err, f"{code}: {out}{err}")
     process.communicate("\n")
     code, _, err = test.look("trim", pid)
     expect(code == 1 and "there is no such process" in err, f"{code}: {err}")

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "live/descriptor.h"
+#include "live/library.h"
 #include "live/memory.h"
 #include "live/printable.h"
 #include "live/process.h"
@@ -96,6 +97,18 @@ descriptor connect_to(const std::string &name, pid_t pid)
 	return fd;
 }
 
+/* Throws if the process has no library, which would be why it has no socket. */
+void expect_library(process &target)
+{
+	try {
+		if (!find_libraries(target).empty())
+			return;
+	} catch (const error &) {
+		return; /* not known */
+	}
+	throw error(reason::no_library, "it does not run on ukmem");
+}
+
 descriptor connect_to(process &target)
 {
 	const pid_t pid = target.pid;
@@ -113,6 +126,7 @@ descriptor connect_to(process &target)
 			    "(nsenter --net --target " +
 				    std::to_string(pid) + ")");
 	target.check_alive();
+	expect_library(target);
 	throw error(
 		reason::no_socket,
 		"it has no socket; start it with 'ukmem run --conf live:1', or with live:1 in "
