@@ -444,7 +444,8 @@ static const struct slab_layout *layout_by_head(const struct put *put, uint32_t 
 	return head == put->usual ? &put->s->layout : &put->s->large;
 }
 
-/* Puts back a piece, one object after the other. */
+/* Puts back a piece, one object after the other. All are of one node, since they are counted at
+ * once. */
 static noinline void put_piece(struct put *put, void *const *objs, unsigned int n,
 			       const struct place *places)
 {
@@ -453,6 +454,7 @@ static noinline void put_piece(struct put *put, void *const *objs, unsigned int 
 	uint32_t expected = put->usual; /* the head that the last slab had */
 	unsigned int objects = s->layout.objects;
 
+	debug_assert(!put->careful);
 	put->freed += n;
 	for (const struct place *at = places; at < places + n; at++) {
 		const uint64_t mask = (uint64_t)1 << at->index % 64;
@@ -518,7 +520,7 @@ static void put_all(struct put *put, void *const *objs, unsigned int n, bool sca
 {
 	put->usual = head_of(put, &put->s->layout);
 	put->large = head_of(put, &put->s->large);
-	if (scattered)
+	if (scattered && !put->careful)
 		put_scattered(put, objs, n);
 	else
 		put_in_words(put, objs, n);
