@@ -28,8 +28,8 @@ unsigned int pcpu_array_fill(void *array, void **objects, unsigned int n);
 
 /*
  * Puts the objects that the array of @cpu has above @keep, by the array's operations, as long
- * as this thread is on the CPU. Result: the objects left; more than @keep if sections fail again
- * and again, as in a storm of signals; UINT_MAX if the thread has moved to another CPU.
+ * as this thread is on the CPU. Result: the objects left; more than @keep if sections fail
+ * again and again, as in a storm of signals; UINT_MAX if the thread has moved to another CPU.
  */
 unsigned int pcpu_array_reduce(void *array, unsigned int cpu, unsigned int keep,
 			       pcpu_put_function *put, void *whose);

@@ -16,7 +16,8 @@
  * Order: arrays are emptied, and their objects put, in the order in which they were added. A
  * put function may push onto an array of which the owner begins with pcpu_drain_end(), because
  * that is emptied afterwards. So the highest layer comes first: elements of pools go to caches;
- * objects go to slabs; CPUs' slabs go to nodes and, as pages, to pagesets; pagesets go to zones.
+ * objects go to slabs; CPUs' slabs go to nodes and, as pages, to pagesets; pagesets go to
+ * zones.
  */
 #ifndef PERCPU_DRAIN_H
 #define PERCPU_DRAIN_H
