@@ -88,10 +88,10 @@ static inline bool slab_state_empty(const struct slab_layout *l, uint32_t state)
 static always_inline _Atomic uint64_t *slab_entry_word(struct page *page, unsigned int w)
 {
 	/* Entries are words in a row, of which the second half of each are bits. */
-	_Static_assert(sizeof(struct page) == 2 * PAGE_BITMAP_WORDS * sizeof(uint64_t) &&
-			       offsetof(struct page, bitmap) ==
-				       PAGE_BITMAP_WORDS * sizeof(uint64_t),
-		       "as computed here");
+	_Static_assert(
+		sizeof(struct page) == (size_t)2 * PAGE_BITMAP_WORDS * sizeof(uint64_t) &&
+			offsetof(struct page, bitmap) == PAGE_BITMAP_WORDS * sizeof(uint64_t),
+		"as computed here");
 
 	return (_Atomic uint64_t *)(void *)page + PAGE_BITMAP_WORDS + w +
 	       (w & ~(PAGE_BITMAP_WORDS - 1u));

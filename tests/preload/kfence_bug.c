@@ -59,7 +59,7 @@ static int is_right(const char *p, size_t n)
 }
 
 /* Does the bug to a guarded block. False: it lies at the other end of its page. */
-static int do_bug(const char *bug, volatile char *p, size_t n)
+static __attribute__((noinline)) int do_bug(const char *bug, volatile char *p, size_t n)
 {
 	int right = is_right((char *)p, n);
 
