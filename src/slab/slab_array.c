@@ -173,13 +173,13 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_
 	return memset(obj, 0, slab_cache_of(obj) == s ? s->object_size : size);
 }
 
-/* On several nodes the fast path does not know the node, so this begins as it does. */
+/* The fast path knows no nodes, so this begins as it does. */
 void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller)
 {
 	unsigned int node = page_policy_node();
 	void *obj = NULL;
 
-	if (page_window.nr_nodes > 1 && !slab_alloc_is_shut(s))
+	if (!slab_alloc_is_shut(s))
 		obj = pcpu_array_pop(slab_array(s, node));
 	return likely(obj) ? obj : slab_alloc_slow(s, node, size, flags, caller);
 }

@@ -23,7 +23,7 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 /* Frees @n objects of one cache. */
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller);
 
-/* Allocates an object of the node that this thread's policy names. */
+/* On several nodes: allocates an object of the node that this thread's policy names. */
 void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller);
 
 /* Allocates an object for @size bytes. In fallback mode the section fails, and this takes the
@@ -33,9 +33,10 @@ static always_inline void *slab_alloc_sized(struct kmem_cache *s, size_t size, g
 {
 	void *obj;
 
-	return likely(pcpu_array_pop_rseq(&pcpu, s->fast_array, &obj))
-		       ? obj
-		       : slab_alloc_near(s, size, flags, caller);
+	if (likely(pcpu_array_pop_rseq(&pcpu, s->fast_array, &obj)))
+		return obj;
+	return likely(page_window.nr_nodes == 1) ? slab_alloc_slow(s, 0, size, flags, caller)
+						 : slab_alloc_near(s, size, flags, caller);
 }
 
 static always_inline void *slab_alloc(struct kmem_cache *s, gfp_t flags, const void *caller)

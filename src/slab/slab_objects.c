@@ -181,10 +181,10 @@ static always_inline struct place locate(const struct kmem_cache *s, const void 
 	struct place at;
 
 	if (likely(offset < page_window.size)) {
-		size_t pfn = offset >> page_shift();
+		size_t pfn = offset >> page_window.page_shift;
 		size_t head = pfn - page_place_to_head(page_place(pfn));
 
-		offset -= head << page_shift();
+		offset -= head << page_window.page_shift;
 		at.slab = page_window.pages + head;
 		at.index = slab_index(s, (uint32_t)offset);
 	} else {

@@ -190,7 +190,11 @@ class NoMoreAddresses
 
 		mallopt(M_MMAP_MAX, 0);
 		mallopt(M_TRIM_THRESHOLD, INT_MAX);
-		free(malloc(8 * kMiB));
+		void *room = malloc(8 * kMiB);
+
+		/* Or else the compiler leaves both calls out. */
+		__asm__ volatile("" : : "r"(room) : "memory");
+		free(room);
 		getrlimit(RLIMIT_AS, &before_);
 		now = before_;
 		now.rlim_cur = mapped_bytes();
