@@ -416,8 +416,8 @@ void Harness::check_end(const Snapshot &before)
 	ukmem_trim();
 	after.take();
 	for (const auto &[name, c] : after.caches) {
-		EXPECT_EQ(c.cached, 0u) << name << ": objects left in arrays after a trim";
-		if (!c.inuse) {
+		if (!c.inuse) { /* of a cache in use, a trim may leave arrays (D3.26) */
+			EXPECT_EQ(c.cached, 0u) << name << ": objects left after a trim";
 			EXPECT_EQ(c.slabs, 0u) << name << ": slabs left after a trim";
 		}
 	}

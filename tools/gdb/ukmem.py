@@ -119,6 +119,12 @@ class Library:
         while at and at != end and seen < 100000:
             yield gdb.Value(at - offset).cast(self.cache_type.pointer()).dereference()
             at, seen = word(at), seen + 1
+        # Those that nobody has listed yet: slab_list.c.
+        at = int(self.variable("slab_caches_pushed"))
+        while at and seen < 100000:
+            cache = gdb.Value(at).cast(self.cache_type.pointer()).dereference()
+            yield cache
+            at, seen = int(cache["new_next"]), seen + 1
 
     def nodes(self):
         return range(int(self.window["nr_nodes"]))
