@@ -155,6 +155,8 @@ static always_inline uint64_t alone_fetch_or_bit(const volatile char *flag, _Ato
 			__alone_add_64(p, -bit);
 		return old;
 	}
+#else
+	(void)flag;
 #endif
 	return atomic_fetch_or_explicit(p, bit, order);
 }
