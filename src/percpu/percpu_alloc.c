@@ -120,10 +120,10 @@ static void clear_bit(uint64_t *map, size_t i)
  * chunks' handles, which lie `base` from them.
  */
 static char *next_place;
+static const uintptr_t middle = (uintptr_t)1 << 45;
 
 static char *first_place(void)
 {
-	static const uintptr_t middle = (uintptr_t)1 << 45;
 	size_t distance = (size_t)(pcpu.base < 0 ? -pcpu.base : pcpu.base);
 	/* Some of 2^36 addresses in units of 2 MiB: not the same in every process. */
 	uintptr_t jitter = (os_random() % (1u << 15)) << 21;
@@ -152,12 +152,17 @@ static void *map_with_handles(size_t size)
 	return units;
 }
 
+/* Only behind a chunk that lies in the middle of the addresses: in a small address space, or
+ * one where the first chunk got no place of its own, others' mappings may follow. */
 char *pcpu_take_place(size_t size)
 {
 	char *place;
 
 	lock(&percpu_lock);
-	place = next_place;
+	place = first_unit && next_place == first_unit + chunk_size() &&
+				(uintptr_t)next_place >= middle
+			? next_place
+			: NULL;
 	if (place)
 		next_place += size;
 	unlock(&percpu_lock);
