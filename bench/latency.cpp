@@ -195,7 +195,7 @@ void fork_once()
 	waitpid(child, nullptr, 0);
 }
 
-/* What trims did: allocators take the word for more and for less. */
+/* What trims gave back, and how long they took: an allocator's trim may do all or nothing. */
 struct Trims {
 	const char *by = ""; /* the function that was asked */
 	long count = 0;

@@ -35,7 +35,7 @@ inline CLI::App *add_command(CLI::App &app, const std::string &name,
 	return sub;
 }
 
-/** What is wrong with a PID; empty: nothing. */
+/** Says why a word is no PID; the result is empty if it is one. */
 inline std::string check_pid(const std::string &text)
 {
 	constexpr size_t most_digits = 9; /* fewer than 2^31; Linux has at most 2^22 */

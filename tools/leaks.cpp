@@ -162,6 +162,24 @@ class searcher
 			done.maps = process.mappings();
 	}
 
+	/* The groups of each stack, those with the most bytes first. */
+	template <typename stack_groups>
+	static std::vector<stack_groups>
+	by_bytes(std::map<std::vector<live::address>, stack_groups> &groups)
+	{
+		std::vector<stack_groups> sorted;
+
+		for (auto &[stack, g] : groups) {
+			g.stack = stack;
+			sorted.push_back(std::move(g));
+		}
+		std::stable_sort(sorted.begin(), sorted.end(),
+				 [](const stack_groups &a, const stack_groups &b) {
+					 return a.bytes > b.bytes;
+				 });
+		return sorted;
+	}
+
 	void add_stacks(const live::leak_search &now)
 	{
 		const live::heap_sites sites = live::read_sites(process, reader.layout());
@@ -183,14 +201,7 @@ class searcher
 			if (g.some.size() < o.limit)
 				g.some.push_back(l.at);
 		}
-		for (auto &[stack, g] : groups) {
-			g.stack = stack;
-			done.stacks.push_back(std::move(g));
-		}
-		std::stable_sort(done.stacks.begin(), done.stacks.end(),
-				 [](const stack_group &a, const stack_group &b) {
-					 return a.bytes > b.bytes;
-				 });
+		done.stacks = by_bytes(groups);
 	}
 
 	void add_guarded(const live::leak_search &now)
@@ -208,14 +219,7 @@ class searcher
 			if (g.some.size() < o.limit)
 				g.some.push_back(l.at);
 		}
-		for (auto &[stack, g] : groups) {
-			g.stack = stack;
-			done.guarded.push_back(std::move(g));
-		}
-		std::stable_sort(done.guarded.begin(), done.guarded.end(),
-				 [](const guarded_group &a, const guarded_group &b) {
-					 return a.bytes > b.bytes;
-				 });
+		done.guarded = by_bytes(groups);
 	}
 
 	std::string contents(const live::leaked_object &l)

@@ -144,7 +144,7 @@ static always_inline uint64_t alone_fetch_or_bit(const volatile char *flag, _Ato
 						 uint64_t bit, memory_order order)
 {
 #if ALONE_X86
-	debug_assert(!ALONE_X86 || alone_depth);
+	debug_assert(alone_depth);
 	if (*flag) {
 		uint64_t old = atomic_load_explicit(p, memory_order_relaxed);
 

@@ -13,7 +13,8 @@ bool kfence_fault_init(void);
 /* Whether faults come to this handler now; not if the program has installed another one. */
 bool kfence_fault_is_ready(void);
 
-/* What the access was, by a handler's third argument; and the stack, by the same. */
+/* A handler's third argument tells these functions which access faulted, and where the stack
+ * was. */
 enum kfence_access kfence_fault_access(const void *context);
 void kfence_fault_read(const void *context, struct kfence_track *now);
 /* Whether such an access to @addr would succeed now: the page was opened since the fault. */

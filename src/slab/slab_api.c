@@ -31,19 +31,15 @@ void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
 void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
 {
 	int node;
-	void *obj;
 
 	if (nid == NUMA_NO_NODE)
 		return zeroed(s, slab_alloc(s, flags, CALLER_ADDRESS), flags);
 	node = page_node_index(nid);
 	if (node < 0)
 		return NULL;
-	obj = likely(!slab_alloc_is_shut(s)) ? pcpu_array_pop(slab_array(s, (unsigned int)node))
-					     : NULL;
-	if (unlikely(!obj))
-		obj = slab_alloc_slow(s, (unsigned int)node, s->object_size, flags,
-				      CALLER_ADDRESS);
-	return zeroed(s, obj, flags);
+	return zeroed(
+		s, slab_alloc_on(s, (unsigned int)node, s->object_size, flags, CALLER_ADDRESS),
+		flags);
 }
 
 void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller)

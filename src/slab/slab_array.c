@@ -24,6 +24,7 @@
 #include "slab/slab_kfence.h"
 #include "slab/slab_limit.h"
 #include "slab/slab_objects.h"
+#include "slab/slab_page.h"
 #include "slab/slab_profile.h"
 #include "slab/slab_refill.h"
 #include "slab/slab_sample.h"
@@ -173,15 +174,9 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_
 	return memset(obj, 0, slab_cache_of(obj) == s ? s->object_size : size);
 }
 
-/* The fast path knows no nodes, so this begins as it does. */
 void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller)
 {
-	unsigned int node = page_policy_node();
-	void *obj = NULL;
-
-	if (!slab_alloc_is_shut(s))
-		obj = pcpu_array_pop(slab_array(s, node));
-	return likely(obj) ? obj : slab_alloc_slow(s, node, size, flags, caller);
+	return slab_alloc_on(s, page_policy_node(), size, flags, caller);
 }
 
 /* Moves up to @n objects of this CPU's array to the node, through @batch. Result: the order in
@@ -366,18 +361,6 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	return got;
 }
 
-/* How many of p[0..n), from the first on, are of the same node. */
-static size_t same_node(void **p, size_t n)
-{
-	size_t i = 1;
-
-	if (likely(page_window.nr_nodes == 1))
-		return n;
-	while (i < n && page_node(page_of(p[i])) == page_node(page_of(p[0])))
-		i++;
-	return i;
-}
-
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
 {
 	if (slab_is_checked(s)) {
@@ -386,7 +369,8 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 		return;
 	}
 	while (n) {
-		unsigned int piece = (unsigned int)same_node(p, min_size(n, SLAB_BATCH_MAX));
+		unsigned int piece =
+			(unsigned int)slab_same_node(p, min_size(n, SLAB_BATCH_MAX));
 		unsigned int node = page_node(page_of(p[0]));
 		unsigned int pushed;
 

@@ -23,7 +23,18 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 /* Frees @n objects of one cache. */
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller);
 
-/* On several nodes: allocates an object of the node that this thread's policy names. */
+/* Allocates an object of @node, out of this CPU's array if it has one. */
+static inline void *slab_alloc_on(struct kmem_cache *s, unsigned int node, size_t size,
+				  gfp_t flags, const void *caller)
+{
+	void *obj = NULL;
+
+	if (likely(!slab_alloc_is_shut(s)))
+		obj = pcpu_array_pop(slab_array(s, node));
+	return likely(obj) ? obj : slab_alloc_slow(s, node, size, flags, caller);
+}
+
+/* The same for callers that name no node, where there are several. */
 void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller);
 
 /* Allocates an object for @size bytes. In fallback mode the section fails, and this takes the

@@ -13,8 +13,8 @@ bool slab_cache_boot(void);
 bool slab_is_own(const struct kmem_cache *s);
 /* Bytes of one node's array, for a cache of which a CPU may hold @capacity_max objects. */
 unsigned int slab_array_bytes(unsigned int capacity_max);
-/* What a permanent cache needs besides: its descriptor and nodes; per CPU, its list of slabs
- * and its events. */
+/* Bytes of a permanent cache beside its arrays: its descriptor with the nodes; per CPU, its
+ * list of slabs and its events. */
 size_t slab_descriptor_bytes(void);
 size_t slab_cpu_bytes(void);
 /* A per-CPU array that is always closed; NULL: no memory. */

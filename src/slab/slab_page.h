@@ -211,6 +211,18 @@ static inline struct page *slab_head(struct page *page)
 	return page - page_place_to_head(page_place(page_to_pfn(page)));
 }
 
+/* How many of objs[0..n), from the first on, are of the same node. */
+static inline size_t slab_same_node(void *const *objs, size_t n)
+{
+	size_t i = 1;
+
+	if (likely(page_window.nr_nodes == 1))
+		return n;
+	while (i < n && page_node(page_of(objs[i])) == page_node(page_of(objs[0])))
+		i++;
+	return i;
+}
+
 /* The cache in one of whose slabs @obj lies, or NULL. */
 struct kmem_cache *slab_cache_of(const void *obj);
 

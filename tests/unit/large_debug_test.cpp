@@ -139,7 +139,8 @@ TEST(LargeDebugTest, JumpsEndTheProgram)
 		    "Use after free: .*\n.*instruction fetch at ");
 }
 
-/* What the program protects itself, as garbage collectors do to see writes, is no bug. */
+/* A program may protect memory itself, as garbage collectors do to see writes: that is no bug.
+ */
 TEST(LargeDebugTest, ProtectionOfTheProgramIsItsOwn)
 {
 	if (!faults_are_unhandled())

@@ -119,7 +119,7 @@ class Library:
         while at and at != end and seen < 100000:
             yield gdb.Value(at - offset).cast(self.cache_type.pointer()).dereference()
             at, seen = word(at), seen + 1
-        # Those that nobody has listed yet: slab_list.c.
+        # Then come the caches that no thread has moved to the list yet (slab_list.c).
         at = int(self.variable("slab_caches_pushed"))
         while at and seen < 100000:
             cache = gdb.Value(at).cast(self.cache_type.pointer()).dereference()

@@ -133,18 +133,6 @@ void *slab_hard_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags)
 	return obj ? slab_hard_hand_out(slab_hard_class_of(s), obj) : NULL;
 }
 
-/* How many of objs[0..n), from the first on, are of the same node. */
-static unsigned int same_node(void **objs, unsigned int n)
-{
-	unsigned int i = 1;
-
-	if (likely(page_window.nr_nodes == 1))
-		return n;
-	while (i < n && page_node(page_of(objs[i])) == page_node(page_of(objs[0])))
-		i++;
-	return i;
-}
-
 /* Puts objects of one node that have waited into this CPU's array, which grows with use, and
  * what has no room there into slabs. */
 static void release_some(struct kmem_cache *s, void **objs, unsigned int n)
@@ -165,7 +153,7 @@ static void release(struct kmem_cache *s, void **objs, unsigned int n)
 {
 	slab_event(s, SLAB_FREE_FLUSH);
 	while (n) {
-		unsigned int k = same_node(objs, n);
+		unsigned int k = (unsigned int)slab_same_node(objs, n);
 
 		release_some(s, objs, k);
 		objs += k;
