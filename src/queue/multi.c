@@ -220,7 +220,7 @@ static bool may_take(struct alf_queue_side *side, uint64_t *word, unsigned int c
 
 /* For a thread that cannot run sections. */
 static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t word, void **ptr,
-			     uint32_t n)
+			     uint32_t n, uint32_t limit)
 {
 	struct alf_queue_side *side = side_of(q, dir);
 	uint64_t mine = word_with(word, owner_of_kind(SIDE_STRANGER), 0);
@@ -228,28 +228,28 @@ static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t w
 	debug_assert(!word_owner(word) || word_owner(word) < SIDE_STRANGER);
 	if (!word_exchange(&side->word, &word, mine, __ATOMIC_ACQUIRE))
 		return false;
-	side->limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
+	__atomic_store_n(&side->limit, limit, __ATOMIC_RELEASE);
 	move(q, dir, word_index(mine), ptr, n);
 	word = mine; /* fails if a fork's child has freed the side (h) */
 	return word_exchange(&side->word, &word, word_with(mine, 0, n), __ATOMIC_RELEASE);
 }
 
+/* @limit: what the side's becomes; there are @n places or more before it. */
 static bool move_locked(struct alf_queue *q, enum direction dir, uint64_t word, void **ptr,
-			uint32_t n, unsigned int cpu)
+			uint32_t n, uint32_t limit, unsigned int cpu)
 {
 	struct alf_queue_side *side = side_of(q, dir);
-	struct section s = { .expected = word, .cpu = cpu };
+	struct section s = { .expected = word, .limit = limit, .cpu = cpu };
 	unsigned int next = 0;
 
 	debug_assert(n && n <= side->size && !word_reserves(word));
 	if (cpu == NO_CPU)
-		return move_as_stranger(q, dir, word, ptr, n);
+		return move_as_stranger(q, dir, word, ptr, n, limit);
 	count_streak(side, cpu);
 	if (bias_pays(side) || word_owner(word) == (SIDE_BIASED | (cpu + 1)))
 		next = SIDE_BIASED | (cpu + 1);
 	s.held = word_with(word, SIDE_HELD | (cpu + 1), 0);
 	s.done = word_with(s.held, next, n);
-	s.limit = alf_queue_index(other_of(q, dir), __ATOMIC_ACQUIRE) + side->slack;
 	return dir == ENQUEUE ? section_enqueue_locked(side, ptr, n, &s)
 			      : section_dequeue_locked(side, ptr, n, &s);
 }
@@ -261,7 +261,8 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 
 	for (unsigned int round = 0; round < MAX_TRIES + MAX_STRANGER; round++) {
 		uint64_t word = side_word(side, __ATOMIC_RELAXED);
-		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
+		uint32_t room = side_room_for(side, other_of(q, dir), word_index(word), n);
+		uint32_t limit = word_index(word) + room;
 		unsigned int cpu = round < MAX_TRIES ? this_cpu() : NO_CPU;
 
 		if (word_reserves(word)) {
@@ -281,7 +282,8 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 		}
 		if (room > n)
 			room = n;
-		if (may_take(side, &word, cpu) && move_locked(q, dir, word, ptr, room, cpu))
+		if (may_take(side, &word, cpu) &&
+		    move_locked(q, dir, word, ptr, room, limit, cpu))
 			return room;
 	}
 	return 0;
@@ -368,7 +370,8 @@ static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, ui
 	debug_assert(side->threshold == UINT32_MAX); /* without bias */
 	for (unsigned int i = 0; i < MAX_TRIES_AT_ONCE; i++) {
 		uint64_t word = side_word(side, __ATOMIC_RELAXED);
-		uint32_t room = side_room(side, other_of(q, dir), word_index(word));
+		uint32_t room = side_room_for(side, other_of(q, dir), word_index(word), n);
+		uint32_t limit = word_index(word) + room;
 		unsigned int owner = word_owner(word), cpu = this_cpu();
 
 		if (word_kind(word) == SIDE_RELAXED) {
@@ -389,7 +392,7 @@ static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, ui
 		if (!room || cpu == NO_CPU || owner >= SIDE_STRANGER ||
 		    (owner && owner_cpu(owner) != cpu))
 			return 0;
-		if (move_locked(q, dir, word, ptr, room, cpu))
+		if (move_locked(q, dir, word, ptr, room, limit, cpu))
 			return room;
 	}
 	return 0;

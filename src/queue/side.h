@@ -109,4 +109,23 @@ static inline uint32_t side_room(const struct alf_queue_side *side,
 	return alf_queue_index(other, __ATOMIC_ACQUIRE) + side->slack - index;
 }
 
+/*
+ * side_room(), except that nobody looks at the other side where there were @n places or more at
+ * the last look: that look would fetch the other side's cache line. A limit was right when
+ * it was computed, and the other side only goes forward, so an old limit is too low at worst.
+ * The acquire pairs with a stranger's release of the limit. A section stores the limit after
+ * the acquire by which its thread looked at the other side, and the other side released its
+ * index after copying. x86-64 and AArch64 keep these orders, and a store becomes visible to
+ * all other CPUs at once; so this thread copies after the other side did. Where threads can
+ * run no sections, limits are not used here.
+ */
+static inline uint32_t side_room_for(const struct alf_queue_side *side,
+				     const struct alf_queue_side *other, uint32_t index,
+				     uint32_t n)
+{
+	int32_t room = (int32_t)(__atomic_load_n(&side->limit, __ATOMIC_ACQUIRE) - index);
+
+	return room >= (int64_t)n ? (uint32_t)room : side_room(side, other, index);
+}
+
 #endif
