@@ -135,21 +135,10 @@ static __attribute__((noinline)) void make_objects(void)
 
 enum { GUARDED_SIZE = 100, GUARDED = 20 };
 
-/* An object in KFENCE's pool, which has the size that was asked for. NULL: after millions of
- * requests there was none. */
+/* The function whose name the stacks of guarded objects show. */
 static __attribute__((noinline, noipa)) void *planted_guarded(void)
 {
-	for (long i = 0; i < 50000000; i++) {
-		char *p = allocate(GUARDED_SIZE);
-
-		if (!p)
-			abort();
-		memset(p, 0x11, GUARDED_SIZE);
-		if (usable_size(p) == GUARDED_SIZE)
-			return p;
-		release(p);
-	}
-	return NULL;
+	return allocate_guarded(GUARDED_SIZE);
 }
 
 /* One of the same cache that lies in a slab. */

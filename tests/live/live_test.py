@@ -102,11 +102,11 @@ def same(view, found, own):
     expect(len(found) == len(own), f"{view}: {found!r}, not {own!r}")
 
 
-def check_same(test, conf=()):
+def check_same(test, conf=(), mode="quiet"):
     """A quiet process's numbers are those that it prints itself, at once or at exit."""
     for view, command in VIEWS.items():
         show = [f"show:{view}"] if test.preload else []
-        process = test.started("quiet", conf=",".join([*conf, *show]))
+        process = test.started(mode, conf=",".join([*conf, *show]))
         found = test.shown(*command, process.pid)
         again = test.shown(*command, process.pid)
         expect(view == "stats" or found == again, f"{view}: two looks differ")
@@ -131,12 +131,12 @@ GUARDED = "kfence_sample_interval:1,kfence_num_objects:20"
 
 
 def check_same_guarded(test):
-    check_same(test, [GUARDED])
+    check_same(test, [GUARDED], "guarded")
 
 
 def check_guarded(test):
     """With objects in KFENCE's pool, which lie in no slab and on no node, all sums are right."""
-    process = test.started("quiet", conf=GUARDED + ",numa_fake:2")
+    process = test.started("guarded", conf=GUARDED + ",numa_fake:2")
     caches = {c["name"]: c for c in test.json("slabinfo", process.pid)["caches"]}
     guarded = {name: c["guarded"] for name, c in caches.items()}
     expect(0 < sum(guarded.values()) <= 20, f"{guarded}")

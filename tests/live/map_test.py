@@ -135,7 +135,7 @@ def check_debugged(test):
 
 def check_guarded(test):
     """KFENCE's objects lie in no zone, and are part of the sums."""
-    process = test.started("quiet", conf="kfence_sample_interval:1,kfence_num_objects:20")
+    process = test.started("guarded", conf="kfence_sample_interval:1,kfence_num_objects:20")
     snapshot = map_of(test, process.pid)[0]["snapshots"][0]
     guarded = snapshot["guarded"]
     expect(0 < guarded["objects"] < guarded["in_use"] <= guarded["touched"], f"{guarded}")

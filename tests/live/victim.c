@@ -5,6 +5,7 @@
  *   victim quiet     allocates, says "ready", waits for a line on stdin. Linked with the
  *                    library, it prints the table that the line names. On the drop-in, the
  *                    drop-in prints one at exit (UKMEM_CONF=show:...)
+ *   victim guarded   quiet, and keeps an object in KFENCE's pool; needs UKMEM_CONF=kfence_...
  *   victim storm     threads allocate and free until stdin ends
  *   victim exec N    allocates, and executes itself anew, N times
  *   victim fork N    has a child that allocates and ends, N times
@@ -141,6 +142,18 @@ static int quiet(void)
 	line[n > 0 ? n - 1 : 0] = '\0';
 	print(line);
 	return 0;
+}
+
+/* The threads of quiet() alone free half of what they allocate, and may free all of the few
+ * objects that KFENCE had sampled. */
+static int guarded(void)
+{
+	static void *volatile kept;
+
+	kept = allocate_guarded(100);
+	if (!kept)
+		abort();
+	return quiet();
 }
 
 static void allocate_a_little(void)
@@ -308,6 +321,8 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "quiet"))
 		return quiet();
+	if (argc == 2 && !strcmp(argv[1], "guarded"))
+		return guarded();
 	if (argc == 2 && !strcmp(argv[1], "hide")) {
 		prctl(PR_SET_DUMPABLE, 0);
 		return quiet();
