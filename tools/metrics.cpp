@@ -57,12 +57,16 @@ class source
 	{
 		const std::lock_guard<std::mutex> guard(lock);
 
-		live::snapshot now = reader.take(live::metrics_contents);
-
-		if (before)
-			live::keep_counters(*before, now);
-		before = std::move(now);
+		look();
 		return live::metrics(*before, mode, process.program(), format);
+	}
+
+	live::json json()
+	{
+		const std::lock_guard<std::mutex> guard(lock);
+
+		look();
+		return live::metrics_json(*before, mode, process.program());
 	}
 
 	/* Returns when the process has ended, or runs another program. */
@@ -81,6 +85,16 @@ class source
 	}
 
       private:
+	/* Under the lock. */
+	void look()
+	{
+		live::snapshot now = reader.take(live::metrics_contents);
+
+		if (before)
+			live::keep_counters(*before, now);
+		before = std::move(now);
+	}
+
 	std::mutex lock;
 	live::process process;
 	live::reader reader;
@@ -155,18 +169,23 @@ CLI::App *add_metrics(CLI::App &app, metrics_options &options)
 			    "by HTTP");
 
 	add_pid(sub, options.pid)->required();
-	sub->add_option("--listen", options.listen,
-			"Serve them at /metrics until the process ends; without HOST only to "
-			"this machine; port 0: any")
-		->type_name("[HOST:]PORT")
-		->check(check_place);
-	sub->add_option(
-		   "--format", options.format,
-		   "openmetrics (the default), or text: the format before it, for promtool "
-		   "and for collectors\nof files; a client of --listen says itself which it "
-		   "reads")
-		->type_name("FORMAT")
-		->check(CLI::IsMember({ "openmetrics", "text" }));
+	CLI::Option *listen =
+		sub->add_option(
+			   "--listen", options.listen,
+			   "Serve them at /metrics until the process ends; without HOST only "
+			   "to this machine; port 0: any")
+			->type_name("[HOST:]PORT")
+			->check(check_place);
+	CLI::Option *format = sub->add_option(
+		"--format", options.format,
+		"openmetrics (the default), or text: the format before it, for promtool "
+		"and for collectors\nof files; a client of --listen says itself which it "
+		"reads");
+
+	format->type_name("FORMAT")->check(CLI::IsMember({ "openmetrics", "text" }));
+	sub->add_flag("--json", options.json, "As one JSON object in a line")
+		->excludes(listen)
+		->excludes(format);
 	return sub;
 }
 
@@ -177,8 +196,12 @@ int metrics(const metrics_options &options)
 
 		if (!options.listen.empty())
 			return serve(from, *parse_place(options.listen));
-		std::cout << from.text(options.format == "text" ? live::metrics_format::CLASSIC
-								: live::metrics_format::OPEN);
+		if (options.json)
+			std::cout << from.json().dump() << "\n";
+		else
+			std::cout << from.text(options.format == "text"
+						       ? live::metrics_format::CLASSIC
+						       : live::metrics_format::OPEN);
 		return end_output();
 	} catch (const live::error &e) {
 		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());

@@ -12,6 +12,7 @@ struct metrics_options {
 	pid_t pid = 0;
 	std::string listen;		    /**< where to serve; empty: print once */
 	std::string format = "openmetrics"; /**< or "text", the format before it */
+	bool json = false;
 };
 
 CLI::App *add_metrics(CLI::App &app, metrics_options &options);

@@ -26,11 +26,13 @@
  * Exit codes: those of the program run; 2 for a wrong command line or a missing
  * library; 126 and 127 as in a shell, for a program that cannot be run or found.
  */
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -165,9 +167,54 @@ static int info(bool json)
 	return end_output();
 }
 
-static std::string usage_error(const CLI::App *, const CLI::Error &e)
+/* How many characters have to be put in, taken out or exchanged to make one word the other. */
+static size_t distance(const std::string &from, const std::string &to)
 {
-	return std::string("ukmem: ") + e.what() + "\nRun with --help for more information.\n";
+	std::vector<size_t> row(to.size() + 1);
+
+	std::iota(row.begin(), row.end(), 0);
+	for (size_t i = 0; i < from.size(); i++) {
+		size_t before = row[0]++; /* of the row above, one to the left */
+
+		for (size_t j = 0; j < to.size(); j++) {
+			const size_t exchanged = before + (from[i] != to[j]);
+
+			before = row[j + 1];
+			row[j + 1] = std::min({ exchanged, before + 1, row[j] + 1 });
+		}
+	}
+	return row.back();
+}
+
+/* The command that the word was probably meant to be; "": none is near. */
+static std::string nearest_command(const CLI::App &app, const std::string &word)
+{
+	const size_t near = 2;
+	std::string best;
+
+	for (const CLI::App *sub : app.get_subcommands(nullptr)) {
+		const std::string &name = sub->get_name();
+
+		if (distance(word, name) < std::min(name.size(), near + 1) &&
+		    (best.empty() || distance(word, name) < distance(word, best)))
+			best = name;
+	}
+	return best;
+}
+
+static std::string usage_error(const CLI::App *app, const CLI::Error &e)
+{
+	const std::string more = "\nRun with --help for more information.\n";
+	const std::vector<std::string> unknown = app->remaining();
+
+	/* Without a command, the first word was to be one. */
+	if (app->get_subcommands().empty() && !unknown.empty() && unknown[0][0] != '-') {
+		const std::string best = nearest_command(*app, unknown[0]);
+
+		return "ukmem: there is no command '" + unknown[0] + "'" +
+		       (best.empty() ? "" : "; did you mean '" + best + "'?") + more;
+	}
+	return std::string("ukmem: ") + e.what() + more;
 }
 
 /* A command that runs a program. */

@@ -68,6 +68,21 @@ def only(family):
     return family["samples"][0][2]
 
 
+def check_json(test, pid):
+    """The families and samples of the text, and of nothing else."""
+    families = parse(test.shown("metrics", pid))
+    found = test.json("metrics", pid)["families"]
+    expect([f["name"] for f in found] == list(families), f"{[f['name'] for f in found]}")
+    for f in found:
+        text = families[f["name"]]
+        expect(all(f[key] == text[key] for key in ("type", "unit", "help")), f"{f}, not {text}")
+        expect([[s["labels"], s["value"]] for s in f["samples"]] ==
+               [[labels, value] for _, labels, value in text["samples"]], f"{f}, not {text}")
+    for other in ("--listen=0", "--format=text"):
+        code, out, err = test.look("metrics", pid, "--json", other)
+        expect(code == 2 and not out and "--json" in err, f"{other}: {code}: {err}")
+
+
 def check_metrics(test):
     """All that the text says is what the other commands say."""
     process = test.started("quiet")
@@ -104,6 +119,7 @@ def check_metrics(test):
            set(vmstat) - set(events) == {"nr_free_pages", "nr_free_dirty", "nr_present_pages"},
            f"{events}")
     check_classic(test, pid)
+    check_json(test, pid)
     process.communicate("\n")
 
 

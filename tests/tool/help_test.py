@@ -33,6 +33,11 @@ def check_help(tool):
         code, text, errors = tool.run(*arguments)
         expect(code == 2 and not text, f"{arguments}: {code}: {text}")
         expect(errors.startswith("ukmem: "), f"{arguments}: {errors}")
+    for word, meant in (("slabinf", "slabinfo"), ("vmsat", "vmstat"), ("porfile", "profile"),
+                        ("x", None), ("nosuch", None)):
+        errors = tool.run(word, "1")[2].splitlines()
+        ask = f"; did you mean '{meant}'?" if meant else ""
+        expect(errors[0] == f"ukmem: there is no command '{word}'{ask}", f"{errors}")
 
 
 def check_config(tool):

@@ -11,83 +11,87 @@
 namespace live
 {
 
-const char *metrics_type(metrics_format format)
-{
-	return format == metrics_format::OPEN
-		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-		       : "text/plain; version=0.0.4; charset=utf-8";
-}
-
 namespace
 {
 
 using labels = std::vector<std::pair<const char *, std::string>>;
 
-/* Text in the format: a family is a heading and its samples. */
-class writer
-{
-      public:
-	explicit writer(metrics_format format) : open(format == metrics_format::OPEN)
-	{
-	}
+struct sample {
+	labels of;
+	uint64_t value;
+};
 
-	/* @type: "gauge", "counter" or "info", whose samples have the suffix that goes with it.
-	 * In OpenMetrics the family has none; the format before names families by their
-	 * samples, and has neither units nor infos. */
-	void family(const std::string &name, const char *type, const char *unit,
-		    const char *help)
+/* @type: "gauge", "counter" or "info", whose samples have the suffix that goes with it. */
+struct family {
+	std::string name;
+	const char *type, *unit, *help;
+	std::vector<sample> samples;
+
+	std::string sample_name() const
 	{
 		const std::string kind = type;
 
-		sample_name = name;
-		if (kind == "counter")
-			sample_name += "_total";
-		else if (kind == "info")
-			sample_name += "_info";
+		return kind == "counter" ? name + "_total"
+		       : kind == "info"	 ? name + "_info"
+					 : name;
+	}
+};
 
-		const std::string &of = open ? name : sample_name;
-
-		text += "# TYPE " + of + " " + (!open && kind == "info" ? "gauge" : kind) +
-			"\n";
-		if (open && *unit)
-			text += "# UNIT " + of + " " + unit + "\n";
-		text += "# HELP " + of + " " + help + "\n";
+/* Families, each begun before its samples. */
+class writer
+{
+      public:
+	void family(const std::string &name, const char *type, const char *unit,
+		    const char *help)
+	{
+		all.push_back({ name, type, unit, help, {} });
 	}
 
 	void sample(const labels &of, uint64_t value)
 	{
-		const char *separator = "{";
-
-		text += sample_name;
-		for (const auto &[label, content] : of) {
-			text += separator + std::string(label) + "=\"" + escaped(content) +
-				"\"";
-			separator = ",";
-		}
-		text += (of.empty() ? " " : "} ") + std::to_string(value) + "\n";
+		all.back().samples.push_back({ of, value });
 	}
 
-	std::string end()
-	{
-		return std::move(text) + (open ? "# EOF\n" : "");
-	}
-
-      private:
-	static std::string escaped(const std::string &s)
-	{
-		std::string out;
-
-		for (const char c : s) {
-			if (c == '"' || c == '\\')
-				out += '\\';
-			out += c == '\n' ? std::string("\\n") : std::string(1, c);
-		}
-		return out;
-	}
-
-	const bool open;
-	std::string text, sample_name;
+	std::vector<live::family> all;
 };
+
+std::string escaped(const std::string &s)
+{
+	std::string out;
+
+	for (const char c : s) {
+		if (c == '"' || c == '\\')
+			out += '\\';
+		out += c == '\n' ? std::string("\\n") : std::string(1, c);
+	}
+	return out;
+}
+
+/* A family's heading. In OpenMetrics it has no suffix; the format before it names families by
+ * their samples, and has neither units nor infos. */
+std::string heading(const family &f, bool open)
+{
+	const std::string name = open ? f.name : f.sample_name();
+	const std::string kind = f.type;
+	std::string text =
+		"# TYPE " + name + " " + (!open && kind == "info" ? "gauge" : kind) + "\n";
+
+	if (open && *f.unit)
+		text += "# UNIT " + name + " " + f.unit + "\n";
+	return text + "# HELP " + name + " " + f.help + "\n";
+}
+
+std::string line(const std::string &name, const sample &s)
+{
+	std::string text = name;
+	const char *separator = "{";
+
+	for (const auto &[label, content] : s.of) {
+		text += separator + std::string(label) + "=\"" + escaped(content) + "\"";
+		separator = ",";
+	}
+	return text + (s.of.empty() ? " " : "} ") + std::to_string(s.value) + "\n";
+}
 
 void write_gauges(writer &w, const gauges &g)
 {
@@ -194,35 +198,9 @@ void write_zones(writer &w, const snapshot &s)
 			w.sample({ { "event", c.name } }, c.value);
 }
 
-} // namespace
-
-void keep_counters(const snapshot &before, snapshot &now)
+std::vector<family> families(const snapshot &s, const mode &m, const std::string &program)
 {
-	std::map<address, const cache *> old;
-
-	for (const cache &c : before.caches)
-		old[c.at] = &c;
-	for (cache &c : now.caches) {
-		const auto found = old.find(c.at);
-
-		/* Allocations never fall but in a cache that took the place of another one. */
-		if (found == old.end() || found->second->name != c.name ||
-		    found->second->allocs > c.allocs)
-			continue;
-		c.frees = std::max(c.frees, found->second->frees);
-		c.allocs_fast = std::max(c.allocs_fast, found->second->allocs_fast);
-	}
-	for (counter &c : now.vmstat)
-		for (const counter &o : before.vmstat)
-			if (o.name == c.name && !is_amount(c.name))
-				c.value = std::max(c.value, o.value);
-	now.large_allocs = std::max(now.large_allocs, before.large_allocs);
-}
-
-std::string metrics(const snapshot &s, const mode &m, const std::string &program,
-		    metrics_format format)
-{
-	writer w(format);
+	writer w;
 
 	w.family("ukmem", "info", "", "The process, its library, and how the library works.");
 	w.sample({ { "program", program },
@@ -248,7 +226,76 @@ std::string metrics(const snapshot &s, const mode &m, const std::string &program
 	w.sample({ { "state", "free" } }, s.guarded.touched - s.guarded.in_use);
 	write_caches(w, s);
 	write_zones(w, s);
-	return w.end();
+	return std::move(w.all);
+}
+
+} // namespace
+
+void keep_counters(const snapshot &before, snapshot &now)
+{
+	std::map<address, const cache *> old;
+
+	for (const cache &c : before.caches)
+		old[c.at] = &c;
+	for (cache &c : now.caches) {
+		const auto found = old.find(c.at);
+
+		/* Allocations never fall but in a cache that took the place of another one. */
+		if (found == old.end() || found->second->name != c.name ||
+		    found->second->allocs > c.allocs)
+			continue;
+		c.frees = std::max(c.frees, found->second->frees);
+		c.allocs_fast = std::max(c.allocs_fast, found->second->allocs_fast);
+	}
+	for (counter &c : now.vmstat)
+		for (const counter &o : before.vmstat)
+			if (o.name == c.name && !is_amount(c.name))
+				c.value = std::max(c.value, o.value);
+	now.large_allocs = std::max(now.large_allocs, before.large_allocs);
+}
+
+const char *metrics_type(metrics_format format)
+{
+	return format == metrics_format::OPEN
+		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+		       : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string metrics(const snapshot &s, const mode &m, const std::string &program,
+		    metrics_format format)
+{
+	const bool open = format == metrics_format::OPEN;
+	std::string text;
+
+	for (const family &f : families(s, m, program)) {
+		text += heading(f, open);
+		for (const sample &value : f.samples)
+			text += line(f.sample_name(), value);
+	}
+	return text + (open ? "# EOF\n" : "");
+}
+
+json metrics_json(const snapshot &s, const mode &m, const std::string &program)
+{
+	json all = json::array();
+
+	for (const family &f : families(s, m, program)) {
+		json samples = json::array();
+
+		for (const sample &value : f.samples) {
+			json of = json::object();
+
+			for (const auto &[label, content] : value.of)
+				of[label] = content;
+			samples.push_back({ { "labels", of }, { "value", value.value } });
+		}
+		all.push_back({ { "name", f.name },
+				{ "type", f.type },
+				{ "unit", f.unit },
+				{ "help", f.help },
+				{ "samples", samples } });
+	}
+	return { { "families", all } };
 }
 
 } // namespace live

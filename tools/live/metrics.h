@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A snapshot as text that Prometheus reads, in two formats. */
+/* A snapshot as text that Prometheus reads, in two formats, and as JSON. */
 #ifndef TOOLS_LIVE_METRICS_H
 #define TOOLS_LIVE_METRICS_H
 
 #include <string>
 
+#include "live/forms.h"
 #include "live/snapshot.h"
 
 namespace live
@@ -26,6 +27,10 @@ const char *metrics_type(metrics_format format);
  */
 std::string metrics(const snapshot &s, const mode &m, const std::string &program,
 		    metrics_format format);
+
+/** The same as {"families": [...]}: each with name, type, unit and help, as in OpenMetrics, and
+ * samples, which have labels and a value. */
+json metrics_json(const snapshot &s, const mode &m, const std::string &program);
 
 /**
  * Counters of @now that are below those of an earlier look become what they were then. A
