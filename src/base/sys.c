@@ -71,15 +71,15 @@ void sys_yield(void)
 	sys_call(SYS_sched_yield);
 }
 
-/* Synchronization: set once, for ever; relaxed, since the caller installs its filter later. */
+/* Synchronization: set once, for ever; seq_cst for the calls of os/os_calls.c. */
 static atomic_bool confined;
 
 void sys_confine(void)
 {
-	atomic_store_explicit(&confined, true, memory_order_relaxed);
+	atomic_store_explicit(&confined, true, memory_order_seq_cst);
 }
 
 bool sys_is_confined(void)
 {
-	return atomic_load_explicit(&confined, memory_order_relaxed);
+	return atomic_load_explicit(&confined, memory_order_seq_cst);
 }

@@ -61,7 +61,7 @@ extern const struct os_calls os_calls_linux;
  * cannot try a call then, so it stops making all those that malloc and free can do without:
  * membarrier, mincore, NUMA policies, affinities, files, the kernel's release and new threads
  * fail with -EPERM. The library still makes the calls for memory, futex, clocks and random
- * numbers.
+ * numbers. os_confine() returns when no thread makes the others any more.
  */
 void os_confine(void);
 bool os_is_confined(void);

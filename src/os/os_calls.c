@@ -22,17 +22,56 @@
 #include "base/sys.h"
 #include "base/sys_call.h"
 
+/*
+ * How many threads are inside calls that a confined process does not make: a filter that comes
+ * now would kill the process.
+ *
+ * A thread adds itself, then loads the mark; os_confine() stores the mark, then loads this
+ * number. All four are seq_cst, so at least one sees the other's store: the thread makes no
+ * call, or os_confine() waits for it.
+ */
+static atomic_uint asking;
+
+enum { ASKING_MS = 200 }; /* longer than any of these calls */
+
+static bool begin_asking(void)
+{
+	atomic_fetch_add_explicit(&asking, 1, memory_order_seq_cst);
+	if (likely(!sys_is_confined()))
+		return true;
+	atomic_fetch_sub_explicit(&asking, 1, memory_order_relaxed);
+	return false;
+}
+
+/* Release: os_confine(), and so the filter, comes behind the calls. */
+static void end_asking(void)
+{
+	atomic_fetch_sub_explicit(&asking, 1, memory_order_release);
+}
+
+static uint64_t linux_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Not for ever: this may be a handler that has interrupted such a call, or the child of a fork,
+ * where a thread that is counted does not run. */
 void os_confine(void)
 {
+	uint64_t end = linux_now_ms() + ASKING_MS;
+
 	sys_confine();
+	while (atomic_load_explicit(&asking, memory_order_seq_cst) && linux_now_ms() < end)
+		sys_yield();
 }
 
 bool os_is_confined(void)
 {
 	return sys_is_confined();
 }
-
-#define UNLESS_CONFINED(call) (os_is_confined() ? -EPERM : (call))
 
 enum { MPOL_F_MEMS_ALLOWED = 4 };
 
@@ -80,7 +119,13 @@ enum { MPOL_F_MEMS_ALLOWED = 4 };
 #define DEFINE_CONFINED(type, name, parameters, call)                                          \
 	static type linux_##name parameters                                                    \
 	{                                                                                      \
-		return os_is_confined() ? -EPERM : (type)(call);                               \
+		type result = -EPERM;                                                          \
+                                                                                               \
+		if (begin_asking()) {                                                          \
+			result = (type)(call);                                                 \
+			end_asking();                                                          \
+		}                                                                              \
+		return result;                                                                 \
 	}
 
 CALLS(DEFINE_CALL, DEFINE_CONFINED)
@@ -154,12 +199,11 @@ static int linux_munmap(void *addr, size_t len)
 enum { WHOLE_PIECE = 1024 };
 
 /* Makes system calls directly, because libc's functions are cancellation points. */
-static ssize_t linux_read_file(const char *path, char *buf, size_t size)
+static ssize_t read_file(const char *path, char *buf, size_t size)
 {
 	size_t used = 0;
 	ssize_t n = 0;
-	int fd = (int)UNLESS_CONFINED(
-		sys_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
+	int fd = (int)sys_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return fd;
@@ -177,6 +221,17 @@ static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 	}
 	sys_call(SYS_close, fd);
 	return n < 0 ? n : (ssize_t)used;
+}
+
+static ssize_t linux_read_file(const char *path, char *buf, size_t size)
+{
+	ssize_t n = -EPERM;
+
+	if (begin_asking()) {
+		n = read_file(path, buf, size);
+		end_asking();
+	}
+	return n;
 }
 
 static int linux_getcpu(unsigned int *cpu)
@@ -242,7 +297,10 @@ static int linux_release(char *buf, size_t size)
 		format_decimal(buf + len, version >> 8 & 0xff);
 		return 0;
 	}
-	err = (int)UNLESS_CONFINED(sys_call(SYS_uname, &name));
+	if (!begin_asking())
+		return -EPERM;
+	err = (int)sys_call(SYS_uname, &name);
+	end_asking();
 	if (!err)
 		snprintf(buf, size, "%s", name.release);
 	return err;
@@ -283,14 +341,6 @@ static int linux_address_space_limit(size_t *bytes)
 		space = data;
 	*bytes = space.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)space.rlim_cur;
 	return 0;
-}
-
-static uint64_t linux_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* Microseconds; 0: the system refuses to tell. */

@@ -3,11 +3,13 @@
  * A program with threads that locks itself in: from then on any system call but a few ends
  * it. What it does with its memory afterwards must get by on what malloc() and free() need.
  *
- *	killed_test [unseen]
+ *	killed_test [unseen|trims]
  *
  * unseen: without prctl(), so that the library knows nothing of it. Then malloc_trim() and
  * mallinfo2() are not for it, and nobody may look at CPUs, quotas and limits:
  * UKMEM_CONF=background_thread:never,look_ms:0, as docs/programs.md says.
+ *
+ * trims: the other threads are inside malloc_trim(), which reads files, when the filter comes.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -32,7 +34,7 @@ enum { THREADS = 2, KEPT = 512, ROUNDS = 20000 };
 
 static atomic_int stop, going;
 
-static bool unseen;
+static bool unseen, trims;
 
 static bool renounce_privileges(void)
 {
@@ -91,9 +93,11 @@ static void *run(void *arg)
 	uint64_t random = (uint64_t)(uintptr_t)arg;
 	void *kept[KEPT] = { 0 };
 
-	for (unsigned int i = 0; i < 2000 || !stop; i++) {
+	for (unsigned int i = 0; i < (trims ? 20 : 2000) || !stop; i++) {
 		fill(kept, &random);
-		if (i == 1000)
+		if (trims)
+			malloc_trim(0);
+		if (i == (trims ? 10 : 1000))
 			going++;
 	}
 	for (size_t i = 0; i < KEPT; i++)
@@ -142,6 +146,7 @@ int main(int argc, char **argv)
 	pthread_t threads[THREADS];
 
 	unseen = argc > 1 && !strcmp(argv[1], "unseen");
+	trims = argc > 1 && !strcmp(argv[1], "trims");
 	puts("begins"); /* later stdio would ask what it writes to */
 	for (size_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, run, (void *)(i + 1)), "a thread");
