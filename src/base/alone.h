@@ -88,6 +88,35 @@ static always_inline const volatile char *alone_flag(void)
 }
 
 #if ALONE_X86
+/* Whether the flag is set; one instruction looks at it. */
+static always_inline bool alone_by(const volatile char *flag)
+{
+	__asm__ goto("cmpb $0, %[flag]\n\t"
+		     "je %l[no]"
+		     :
+		     : [flag] "m"(*flag)
+		     : "cc", "memory"
+		     : no);
+	return true;
+no:
+	return false;
+}
+
+/* *@p = @new if it is @old. Result: whether it was. The caller's branch goes by the
+ * instruction's flag. */
+static always_inline bool __alone_replace(_Atomic uint64_t *p, uint64_t old, uint64_t new)
+{
+	__asm__ goto volatile("cmpxchgq %[new], %[p]\n\t"
+			      "jne %l[no]"
+			      : [p] "+m"(*(uint64_t *)(void *)p), "+a"(old)
+			      : [new] "r"(new)
+			      : "cc", "memory"
+			      : no);
+	return true;
+no:
+	return false;
+}
+
 /* *@p = @new if it is *@old; else *@old = *@p. Result: whether it was. */
 static always_inline bool __alone_exchange(_Atomic uint64_t *p, uint64_t *old, uint64_t new)
 {
@@ -176,15 +205,18 @@ static always_inline uint64_t alone_fetch_and(_Atomic uint64_t *p, uint64_t v,
 	return atomic_fetch_and_explicit(p, v, order);
 }
 
-/* As atomic_compare_exchange_strong_explicit(), relaxed. Outside of sections, too, for words
- * that only threads of the program change. */
-static always_inline bool alone_exchange(_Atomic uint64_t *p, uint64_t *old, uint64_t new)
+/* *@p = @new if it is @old, relaxed; @flag: alone_flag(). Result: whether it was. Outside of
+ * sections, too, for words that only threads of the program change. */
+static always_inline bool alone_replace(const volatile char *flag, _Atomic uint64_t *p,
+					uint64_t old, uint64_t new)
 {
 #if ALONE_X86
-	if (alone_is_program())
-		return __alone_exchange(p, old, new);
+	if (likely(alone_by(flag)))
+		return __alone_replace(p, old, new);
+#else
+	(void)flag;
 #endif
-	return atomic_compare_exchange_strong_explicit(p, old, new, memory_order_relaxed,
+	return atomic_compare_exchange_strong_explicit(p, &old, new, memory_order_relaxed,
 						       memory_order_relaxed);
 }
 

@@ -205,6 +205,22 @@ static bool is_little(size_t dirty)
 	return n % 16 || (dirty <= decay_keeps() && !page_follow_is_worth(dirty));
 }
 
+/* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so does a
+ * thread that would have to wait for a fork. */
+static bool must_leave_it(void)
+{
+	return !lock_none_held() || pcpu_gate_is_closed();
+}
+
+static noinline void settle(void)
+{
+	if (must_leave_it())
+		return;
+	pcpu_gate_enter(true);
+	decay_settle();
+	pcpu_gate_leave();
+}
+
 void page_decay(void)
 {
 	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
@@ -216,11 +232,9 @@ void page_decay(void)
 	if (!os_heap.is_ukmem)
 		pcpu_look();
 	poll_wanted();
-	if (likely(is_little(dirty)))
-		return;
-	/* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so
-	 * does a thread that would have to wait for a fork. */
-	if (!lock_none_held() || pcpu_gate_is_closed())
+	if (unlikely(atomic_load_explicit(&decay_is_owing, memory_order_relaxed)))
+		settle();
+	if (likely(is_little(dirty)) || must_leave_it())
 		return;
 	if (dirty > decay_keeps())
 		poll_background(dirty);

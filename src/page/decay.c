@@ -10,7 +10,10 @@
  * Dirty pages in holes that are too small for the program's runs are purged without that delay.
  * There are such holes if the program takes clean pages although enough dirty pages are free.
  * Then as many dirty pages are purged as clean pages were taken, down to dirty_max, or in large
- * programs down to a quarter of the pages in use beyond 16 MiB.
+ * programs down to a quarter of the pages in use beyond 16 MiB. For runs of 64 KiB and more,
+ * which find such holes most of the time, dirty pages are purged before the request returns,
+ * down to a quarter of dirty_max, or of the pages in use beyond 64 MiB. So the peak of a small
+ * program does not rise by its large blocks and the holes that they left.
  *
  * dirty_max holds for programs that had 32 MiB in use lately. Smaller programs keep less, in
  * proportion.
@@ -26,8 +29,12 @@
 #include "page/zone.h"
 
 enum {
-	HUGE_PAGE = 2 << 20, /* the smallest piece with thp:always */
-	WHOLE_SHIFT = 25,    /* from 2^25 bytes in use on, dirty_max pages stay */
+	HUGE_PAGE = 2 << 20,  /* the smallest piece with thp:always */
+	WHOLE_SHIFT = 25,     /* from 2^25 bytes in use on, dirty_max pages stay */
+	LARGE_RUN = 64 << 10, /* bytes */
+	/* Bytes in use of programs that keep no holes when they grow; by large runs. */
+	SMALL = 16 << 20,
+	SMALL_OF_RUNS = 64 << 20,
 };
 
 /* Whether the program itself has said how much is kept. Synchronization: relaxed. */
@@ -50,16 +57,24 @@ size_t decay_keeps(void)
 	return max_size(most / 16, most * recent >> shift);
 }
 
-void __decay_note_growth(struct zone *z, size_t npages)
+/* Synchronization: relaxed; see decay_settle(). */
+atomic_bool decay_is_owing;
+
+void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
 {
-	size_t used = __zone_used(z), small = ((size_t)16 << 20) >> page_window.page_shift;
-	size_t keep = max_size(decay_keeps(), (used - min_size(used, small)) / 4);
+	unsigned int shift = page_window.page_shift;
+	bool large = npages << shift >= LARGE_RUN;
+	size_t small = (size_t)(large ? SMALL_OF_RUNS : SMALL) >> shift;
+	size_t used = __zone_used(z), keep = large ? decay_keeps() / 4 : decay_keeps();
 
 	lock_assert_held(&z->lock);
-	if (z->nr_dirty > keep)
-		atomic_fetch_add_explicit(&z->decay_backlog,
-					  min_size(npages, z->nr_dirty - keep),
-					  memory_order_relaxed);
+	keep = max_size(keep, (used - min_size(used, small)) / 4);
+	if (z->nr_dirty <= keep || z->type == ZONE_DMA)
+		return;
+	atomic_fetch_add_explicit(large ? &z->decay_owed : &z->decay_backlog,
+				  min_size(fresh, z->nr_dirty - keep), memory_order_relaxed);
+	if (large)
+		atomic_store_explicit(&decay_is_owing, true, memory_order_relaxed);
 }
 
 /* If a period has ended, sets the backlog to the number of pages that the program had no use
@@ -95,6 +110,19 @@ static size_t purge(struct zone *z, size_t limit, size_t npages)
 	if (atomic_load_explicit(&z->huge_asked, memory_order_relaxed) && npages >= whole)
 		purged = zone_purge_to(z, limit, npages, whole);
 	return purged ? purged : zone_purge_to(z, limit, npages, 0);
+}
+
+void decay_settle(void)
+{
+	/* Relaxed: if another thread sees the flag before the pages, these wait for the next
+	 * large run. The thread that added them calls this, too. */
+	atomic_store_explicit(&decay_is_owing, false, memory_order_relaxed);
+	for_each_zone (z) {
+		size_t owed = atomic_exchange_explicit(&z->decay_owed, 0, memory_order_relaxed);
+
+		if (owed)
+			purge(z, 0, owed);
+	}
 }
 
 /* Purges a piece of one zone's backlog. Result: whether there is more to do at once. */

@@ -9,8 +9,13 @@
 size_t decay_keeps(void);
 /* The program wants @bytes kept, whatever its size (mallopt). */
 void decay_keep(uint64_t bytes);
-/* Notes that @npages clean pages have been taken. The zone's lock is held. */
-void __decay_note_growth(struct zone *z, size_t npages);
+/* Notes that @fresh clean pages have been taken for a run of @npages. The zone's lock is held.
+ */
+void __decay_note_growth(struct zone *z, size_t npages, size_t fresh);
+/* Whether large runs took clean pages for which no dirty ones have been purged yet. */
+extern atomic_bool decay_is_owing;
+/* Purges as many dirty pages. */
+void decay_settle(void);
 /* Purges a piece of each zone's backlog. Result: whether there is more to do at once. */
 bool decay_all(void);
 /* Whether any zone has more dirty pages than it may keep. */

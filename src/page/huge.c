@@ -166,7 +166,7 @@ static void __populate(struct zone *z, struct page *page, size_t npages)
 			z->nr_refault += npages;
 		z->grown += npages;
 		__zone_ahead_set(z, page_to_pfn(page), npages);
-		__decay_note_growth(z, npages);
+		__decay_note_growth(z, 1, npages);
 		return;
 	}
 	if (err == -EINVAL)

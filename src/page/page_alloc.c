@@ -234,7 +234,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 		nodes = &only;
 	}
 	page = walk(p, nodes, rq);
-	if (!page) {
+	if (!page && !rq->only_dirty) {
 		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
 		page = walk_on(p, nodes, rq);
 		if (!page && must_not_wait(rq->flags))
@@ -361,6 +361,34 @@ struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool 
 		return hand_out(page, npages, zeroed);
 	place(node, flags, &p);
 	return page_alloc_at(&p, NULL, flags, npages, 0, zeroed);
+}
+
+bool page_alloc_row(unsigned int node, gfp_t flags, size_t npages, unsigned int n,
+		    struct page **row)
+{
+	struct alloc_request rq = { .npages = npages * n, .only_dirty = true };
+	struct placement p;
+	struct page *page;
+	bool zeroed;
+
+	debug_assert(npages && n && node < page_window.nr_nodes);
+	rq.flags = (flags | __GFP_THISNODE | __GFP_NOWARN | PAGE_NO_RECLAIM) &
+		   ~(gfp_t)__GFP_NOFAIL;
+	if (unlikely(!page_ready(flags)))
+		return false;
+	page = alloc_fast(node, rq.flags, rq.npages);
+	if (!page) {
+		place(node, flags, &p);
+		page = page_alloc(&p, NULL, &rq);
+	}
+	if (!page)
+		return false;
+	for (unsigned int i = 0; i < n; i++) {
+		row[i] = page + (size_t)(n - 1 - i) * npages;
+		row[i]->zero = page->zero;
+		hand_out(row[i], npages, &zeroed);
+	}
+	return true;
 }
 
 cold struct page *page_alloc_fenced(unsigned int node, gfp_t flags, size_t npages, bool *zeroed,

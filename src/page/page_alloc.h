@@ -31,6 +31,14 @@ struct page *page_alloc_fenced(unsigned int node, gfp_t flags, size_t npages, bo
  * not block finds it, on whatever CPU. Takes no run, and touches no memory. May block.
  */
 void page_prepare_run(gfp_t flags, size_t npages);
+/*
+ * Takes @n runs of @npages each, one behind the other, from node index @node alone, out of free
+ * pages that may be resident already, or that this CPU's pageset has: the process grows by no
+ * more than a pageset holds. row[0] is the run at the highest address. Each is freed by itself.
+ * False: there is no such row.
+ */
+bool page_alloc_row(unsigned int node, gfp_t flags, size_t npages, unsigned int n,
+		    struct page **row);
 /* Frees a run. Waits for nothing, makes no system call. */
 void page_free_run(struct page *page, size_t npages);
 

@@ -110,19 +110,23 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 
 	debug_assert(rq->npages && rq->mark < NR_WMARK);
 	*full = false;
+	/* A request that can do without the pages takes none that are scarce, and reclaims
+	 * none. */
+	if (unlikely(rq->only_dirty) && z->type != rq->type)
+		return NULL;
 	/* Frees may have been deferred after the last holder looked. */
 	if (unlikely(deferred_any(&z->deferred)) && zone_lock_for(z, rq))
 		zone_unlock(z, rq->may_block);
 	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
-	    (!config.zone_reclaim_mode || !rq->may_block || !zone_reclaim(z, rq) ||
-	     !zone_watermark_ok(z, rq, rq->npages, rq->mark))) {
-		*full = true;
+	    (rq->only_dirty || !config.zone_reclaim_mode || !rq->may_block ||
+	     !zone_reclaim(z, rq) || !zone_watermark_ok(z, rq, rq->npages, rq->mark))) {
+		*full = !rq->only_dirty;
 		return NULL;
 	}
 	if (!rq->align && !rq->fenced && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS)
 		page = alloc_block(z, ilog2(rq->npages), rq);
 	else
 		page = zone_alloc_direct(z, rq);
-	*full = !page && rq->may_block;
+	*full = !page && rq->may_block && !rq->only_dirty;
 	return page;
 }

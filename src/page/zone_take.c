@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Takes a run within limits and watermarks, under the zone's lock: first from dirty pages,
- * which may be resident already, those of this CPU's pageset included; then from any.
+ * which may be resident already, those of this CPU's pageset included; then from any, unless
+ * the request is for dirty pages alone.
  */
 #include "page/zone_take.h"
 
@@ -231,7 +232,7 @@ static struct page *take_dirty(struct zone *z, const struct alloc_request *rq)
 		page = take_run(z, rq, false);
 	if (!page && !rq->align)
 		page = take_ahead(z, rq->npages);
-	if (!page && __pageset_give_dirty(z) && z->nr_dirty >= rq->npages)
+	if (!page && !rq->only_dirty && __pageset_give_dirty(z) && z->nr_dirty >= rq->npages)
 		page = take_run(z, rq, false);
 	return page;
 }
@@ -280,7 +281,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	if (!zone_has_room(z, __zone_used(z), rq, rq->npages, rq->mark) ||
 	    !announce(z, rq, rq->npages, rq->mark, &sum) || (!rq->above && !may_populate(z, 0)))
 		return NULL;
-	allowed = may_take_fresh(z, rq, sum, rq->npages);
+	allowed = !rq->only_dirty && may_take_fresh(z, rq, sum, rq->npages);
 	may_grow = rq->may_block && allowed;
 	if (!rq->may_block && z->nr_free < rq->npages + reserve)
 		return NULL;
@@ -300,7 +301,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	if (page->zero == PAGE_PURGED)
 		z->nr_refault += rq->npages;
 	if (fresh) {
-		__decay_note_growth(z, fresh);
+		__decay_note_growth(z, rq->npages, fresh);
 		if (rq->npages <= ZONE_SMALL_RUN)
 			__huge_note_growth(z, fresh);
 	}
@@ -315,7 +316,7 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 
 	lock_assert_held(&z->lock);
 	debug_assert(!n || rq->npages == (size_t)1 << order);
-	if (rq->above == ABOVE_DIRTY)
+	if (rq->above == ABOVE_DIRTY || rq->only_dirty)
 		return 0;
 	for (; n; n /= 2) {
 		if (z->type == ZONE_DMA || z->nr_free < n * npages + reserve ||

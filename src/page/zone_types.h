@@ -86,8 +86,9 @@ struct zone {
 	_Atomic size_t used;			   /* as of the last unlock */
 	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
 	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
-	_Atomic size_t decay_backlog;		 /* pages still to be purged of the last one */
-	_Atomic uint64_t early[NR_PCP_COUNTERS]; /* counts from before there were pagesets */
+	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
+	_Atomic size_t decay_owed;    /* pages to be purged before a large run is used */
+	_Atomic uint64_t early[NR_PCP_COUNTERS];    /* counts from before there were pagesets */
 	struct deferred deferred cacheline_aligned; /* freed runs */
 	struct lock lock;
 	/* Synchronization: lock, from here on. */
@@ -197,6 +198,7 @@ struct alloc_request {
 	gfp_t flags;
 	enum zone_watermarks mark;
 	bool may_block;
+	bool only_dirty; /* pages that may be resident already, or none */
 	enum limits_above above;
 	enum zone_type type; /* the highest zone that the request may use */
 	/* NULL, or: no run of a pageset; whether the fence behind the run is held (fence.c). */

@@ -90,6 +90,33 @@ static noinline unsigned int take_from_node(struct kmem_cache *s, unsigned int n
 	return got;
 }
 
+/* Takes objects from new slabs that lie in a row. The slabs that the request leaves go onto
+ * this CPU's list, so that they come out in the order of their addresses. */
+static unsigned int take_row(struct kmem_cache *s, unsigned int node, void **out,
+			     unsigned int n, gfp_t flags)
+{
+	struct page *row[SLAB_ROW], *page;
+	unsigned int left = SLAB_ROW, got = 0;
+
+	if (!s->large_mark || !is_local(node) ||
+	    atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) < SLAB_ROW ||
+	    !slab_page_new_row(s, node, flags, row))
+		return 0;
+	for (;;) {
+		page = row[--left];
+		got += slab_page_take(s, page, out + got, n - got);
+		if (got == n || !left)
+			break;
+		if (!slab_page_leave_if_full(page))
+			place(s, &page, 1);
+	}
+	if (left)
+		place(s, row, left);
+	if (!slab_page_leave_if_full(page))
+		place(s, &page, 1);
+	return got;
+}
+
 /* Takes objects from new slabs; if no slab can be made, from slabs in stock. */
 static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
 			     unsigned int n, gfp_t flags)
@@ -97,9 +124,15 @@ static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out
 	unsigned int got = 0, more;
 
 	while (got < n) {
-		struct page *page = slab_page_new(s, node, flags | __GFP_THISNODE, out + got,
-						  n - got, &more);
+		struct page *page;
 
+		more = take_row(s, node, out + got, n - got, flags);
+		if (more) {
+			got += more;
+			continue;
+		}
+		page = slab_page_new(s, node, flags | __GFP_THISNODE, out + got, n - got,
+				     &more);
 		if (!page && slab_keeps_stock(s) && (page = slab_stock_take(s, node)))
 			more = slab_page_take(s, page, out + got, n - got);
 		if (!page)

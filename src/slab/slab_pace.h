@@ -5,6 +5,9 @@
 
 #include "slab/slab_types.h"
 
+/* Whether new slabs of @node should have the large layout. @may_look: at the clock. */
+bool slab_pace_is_large(const struct kmem_cache *s, struct kmem_cache_node *node,
+			bool may_look);
 /* The layout that a new slab of @node should have. Counts it. @may_look: at the clock. */
 const struct slab_layout *slab_pace_layout(const struct kmem_cache *s,
 					   struct kmem_cache_node *node, bool may_look);

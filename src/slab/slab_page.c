@@ -66,7 +66,10 @@ static bool are_in_row(uint64_t bits)
 	return !((bits + (bits & -bits)) & bits);
 }
 
-enum { FETCHED_SIZE = 256 }; /* bytes of objects whose first lines are fetched */
+enum {
+	FETCHED_SIZE = 256, /* bytes of objects whose first lines are fetched */
+	ROW_PAUSE = 16,	    /* slabs that are made one by one where there is no row */
+};
 
 /* Writes the addresses of the objects @bits of word @w to out[0..). Result: their number. */
 static unsigned int list_bits(const struct kmem_cache *s, char *base, unsigned int w,
@@ -320,39 +323,77 @@ static uint8_t mark_of(const struct kmem_cache *s, const struct slab_layout *l)
 	return s->lean ? s->class_mark : 0;
 }
 
-struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
-			   unsigned int n, unsigned int *got)
+/* Makes a slab of layout @l of a run. *@got of its objects, up to @n, are taken out. */
+static void make_slab(struct kmem_cache *s, struct page *page, const struct slab_layout *l,
+		      void **out, unsigned int n, unsigned int *got)
 {
-	const struct slab_layout *l;
-	unsigned int npages;
-	struct page *page;
-
-	if (unlikely(!slab_limit_charge(s->home, flags)))
-		return NULL;
-	/* Other requests get objects of the slab, too, so the zone is the cache's. */
-	flags &= ~(__GFP_DMA | __GFP_DMA32 | __GFP_COMP | __GFP_NOFAIL);
-	page = get_pages(s, node, flags | s->gfp, &npages);
-	if (!page) {
-		slab_limit_uncharge(s->home);
-		return NULL;
-	}
-	debug_assert(page_type(page) == PAGE_ALLOCATED && npages <= PAGE_SLAB_SPAN_MAX);
-	debug_assert(!(flags & __GFP_THISNODE) || page_node(page) == node);
-	l = slab_layout_of(s, npages);
+	debug_assert(page_type(page) == PAGE_ALLOCATED && l->npages <= PAGE_SLAB_SPAN_MAX);
 	if (unlikely(s->ops))
 		s->ops->new_slab(s, first_object(s, page), l->objects);
 	else if (s->ctor)
 		for (unsigned int i = 0; i < l->objects; i++)
 			s->ctor(first_object(s, page) + (size_t)i * s->size);
 	*got = fill_bitmap(s, page, l, out, n);
-	page_set_slab(page, npages, entry_of(s, page_node(page)), mark_of(s, l));
-	make_known(s, page, npages);
+	page_set_slab(page, l->npages, entry_of(s, page_node(page)), mark_of(s, l));
+	make_known(s, page, l->npages);
 	if (unlikely(s->hard))
 		*got = slab_page_take(s, page, out, n);
 	debug_assert(*got <= n);
 	count_new(s, &s->nodes[page_node(page)], l);
-	PROBE(slab_new, s->name, page_to_virt(page), npages, page_node(page));
+	PROBE(slab_new, s->name, page_to_virt(page), l->npages, page_node(page));
+}
+
+/* The flags for a slab's pages. Other requests get objects of the slab, too, so the zone is the
+ * cache's. */
+static gfp_t page_flags(const struct kmem_cache *s, gfp_t flags)
+{
+	return (flags & ~(__GFP_DMA | __GFP_DMA32 | __GFP_COMP | __GFP_NOFAIL)) | s->gfp;
+}
+
+struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
+			   unsigned int n, unsigned int *got)
+{
+	unsigned int npages;
+	struct page *page;
+
+	if (unlikely(!slab_limit_charge(s->home, flags)))
+		return NULL;
+	flags = page_flags(s, flags);
+	page = get_pages(s, node, flags, &npages);
+	if (!page) {
+		slab_limit_uncharge(s->home);
+		return NULL;
+	}
+	debug_assert(!(flags & __GFP_THISNODE) || page_node(page) == node);
+	make_slab(s, page, slab_layout_of(s, npages), out, n, got);
 	return page;
+}
+
+bool slab_page_new_row(struct kmem_cache *s, unsigned int node, gfp_t flags, struct page **row)
+{
+	struct kmem_cache_node *home = &s->nodes[node];
+	uint32_t pause = atomic_load_explicit(&home->no_row, memory_order_relaxed);
+	unsigned int charged = 0, none;
+
+	if (pause) {
+		atomic_store_explicit(&home->no_row, pause - 1, memory_order_relaxed);
+		return false;
+	}
+	if (!slab_pace_is_large(s, home, flags & __GFP_DIRECT_RECLAIM))
+		return false;
+	debug_assert(!s->hard);
+	while (charged < SLAB_ROW && slab_limit_charge(s->home, flags))
+		charged++;
+	if (charged == SLAB_ROW &&
+	    page_alloc_row(node, page_flags(s, flags), s->large.npages, SLAB_ROW, row)) {
+		for (unsigned int i = 0; i < SLAB_ROW; i++)
+			make_slab(s, row[i], &s->large, NULL, 0, &none);
+		return true;
+	}
+	atomic_store_explicit(&home->no_row, ROW_PAUSE, memory_order_relaxed);
+	while (charged--)
+		slab_limit_uncharge(s->home);
+	return false;
 }
 
 bool slab_page_is_mapped(const struct kmem_cache *s, struct page *page)

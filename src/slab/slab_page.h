@@ -122,6 +122,12 @@ static always_inline uint64_t slab_word_whole(const struct slab_layout *l, unsig
 /* A new slab, SLAB_WITH_CPU. *@got of its objects, up to @n, are taken out, into @out. */
 struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags, void **out,
 			   unsigned int n, unsigned int *got);
+/*
+ * Makes SLAB_ROW slabs of the large layout, one behind the other, if such slabs are due on
+ * @node. row[0] is the one at the highest address. All are SLAB_WITH_CPU and empty, and the
+ * caller has them. False: there is no row.
+ */
+bool slab_page_new_row(struct kmem_cache *s, unsigned int node, gfp_t flags, struct page **row);
 /* Frees a slab that is empty and on no list. Waits for nothing. */
 void slab_page_free(struct kmem_cache *s, struct page *page);
 /* Takes up to @n free objects. The caller has the slab or its list. Result: how many. */

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 #include "unit/slab_util.h"
 
@@ -238,6 +240,45 @@ void fork_between_steps(unsigned size)
 TEST(SlabDelaysTest, AForkFindsSlabsWhole)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] { fork_between_steps(512); });
+}
+
+/* How many frees of others an object of a hardened process waits, of 64 bytes or a little more;
+ * of a thread that was held up in the middle of one, the free may count too early. */
+constexpr uint64_t kWait = 64;
+
+/* On one CPU, so that they have one quarantine. */
+void free_in_turns()
+{
+	std::unordered_map<void *, uint64_t> freed; /* the number of each object's free */
+	uint64_t frees = 0, early = 0;
+	std::mutex mutex; /* all these */
+
+	configure_slabs("hardened:1");
+	run_on(allowed_cpus()[0]);
+	{
+		Threads t(kThreads, [&](unsigned) {
+			TimeBox box;
+
+			for (unsigned n = 0; n < 20000 / kSlow && !box.is_over(); n++) {
+				void *p = kmalloc(64, GFP_KERNEL);
+
+				{
+					std::lock_guard<std::mutex> guard(mutex);
+					uint64_t &number = freed[p];
+
+					early += number && frees - number < kWait - kThreads;
+					number = ++frees;
+				}
+				kfree(p);
+			}
+		});
+	}
+	EXPECT_EQ(early, 0u);
+}
+
+TEST(SlabDelaysTest, ObjectsWaitWhileTheQuarantineIsInHand)
+{
+	EXPECT_FRESH_PROCESS_PASSES(free_in_turns);
 }
 
 } // namespace

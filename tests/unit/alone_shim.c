@@ -61,7 +61,7 @@ uint64_t shim_alone_and(uint64_t *p, uint64_t v)
 
 bool shim_alone_take(uint64_t *p, uint64_t v)
 {
-	return alone_exchange((_Atomic uint64_t *)(void *)p, &v, 0);
+	return alone_replace(alone_flag(), (_Atomic uint64_t *)(void *)p, v, 0);
 }
 
 uint32_t shim_alone_add(uint32_t *p, uint32_t v)

@@ -224,6 +224,25 @@ bool shim_kmalloc_push(void *p)
 	return kmalloc_push(p);
 }
 
+bool shim_hard_pair(size_t size, unsigned int *node)
+{
+	const struct slab_hard_class *c = kmalloc_hard_class(size), *found;
+	unsigned int shut = kmalloc_is_shut();
+	bool fast = shut == KMALLOC_HARD_CPU || shut == KMALLOC_HARD_CID, popped, pushed;
+	void *p = NULL;
+
+	popped = fast && kmalloc_pop_hard(c, shut, &p);
+	p = popped ? slab_hard_hand_out(c, p) : kmalloc(size, GFP_KERNEL);
+	*node = p ? page_node(page_of(p)) : UINT32_MAX;
+	if (!p || !slab_canary_take(p, c, &found))
+		return false;
+	slab_hard_wipe(c, p);
+	pushed = fast && kmalloc_push_hard(c, shut, p);
+	if (!pushed)
+		slab_hard_put_wiped(c, p);
+	return popped && pushed;
+}
+
 bool shim_kmalloc_by_cpu(void)
 {
 	return kmalloc_fast.by_cpu.small_end;

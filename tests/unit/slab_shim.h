@@ -79,6 +79,9 @@ bool shim_kmalloc_pop(size_t size, void **p);
 bool shim_kmalloc_push(void *p);
 /* Whether these go by the CPU id. */
 bool shim_kmalloc_by_cpu(void);
+/* In a hardened process: allocates and frees an object, as the drop-in does. *@node: where it
+ * was. Result: whether both took the fast path. */
+bool shim_hard_pair(size_t size, unsigned int *node);
 struct kmem_cache *shim_class_cache(size_t size);
 /* The result of ksize()'s fast path. */
 size_t shim_class_usable(const void *p);
