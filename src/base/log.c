@@ -15,7 +15,7 @@
 
 static void log_line(const char *fmt, va_list ap)
 {
-	char line[400] = "ukmem: ";
+	char line[512] = "ukmem: ";
 	size_t used = strlen(line);
 	int saved = errno;
 	int n = vsnprintf(line + used, sizeof(line) - used - 1, fmt, ap);

@@ -17,7 +17,8 @@ struct symbol {
  * so the caller must hold none. */
 bool symbol_find(const void *addr, struct symbol *s);
 
-enum { SYMBOL_TEXT_SIZE = 200 };
+/* A file's name has 255 bytes at most. */
+enum { SYMBOL_TEXT_SIZE = 352 };
 /* Writes "function+0x12 (module+0x1234)", as far as that is known, to @buf, which has
  * SYMBOL_TEXT_SIZE bytes. Result: @buf. */
 const char *symbol_text(const void *addr, char *buf);

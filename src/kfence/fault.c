@@ -37,8 +37,12 @@
 #include "kfence/report.h"
 #include "os/os.h"
 
-/* Synchronization: kfence_fault_init() writes it before the handler is there. */
-static struct sigaction previous;
+enum { PREVIOUS_MAX = 4 };
+
+/* The handlers that were there before. Synchronization: install() writes an element that no
+ * thread reads yet, then `previous`, with release. */
+static struct sigaction previous_found[PREVIOUS_MAX];
+static _Atomic(const struct sigaction *) previous;
 
 enum {
 	TELLING_MS = 1000, /* how long a thread waits for another one's report */
@@ -173,7 +177,8 @@ static void look_at_guard(struct fault *f, const char *addr)
 	f->opened = is_left ? KFENCE_RIGHT : KFENCE_LEFT;
 }
 
-/* False: the object is in use, or another thread takes it. */
+/* False: the object is in use. No thread of the program has the address of an object that is
+ * being taken, so it is an old one. */
 static bool look(struct fault *f, char *addr)
 {
 	size_t page = (size_t)(addr - kfence_pool.base) / kfence_pool.page_size;
@@ -186,10 +191,10 @@ static bool look(struct fault *f, char *addr)
 		return true;
 	}
 	switch (kfence_state(f->object)) {
-	case KFENCE_TAKEN:
 	case KFENCE_IN_USE:
 		return false;
 	case KFENCE_UNUSED:
+	case KFENCE_TAKEN:
 		f->bug = KFENCE_INVALID_ACCESS;
 		return true;
 	default:
@@ -267,20 +272,41 @@ void kfence_fault_read(const void *context, struct kfence_track *now)
 
 	read_registers(context, &r);
 	now->depth = stack_read_at(now->pc, KFENCE_STACK_DEPTH, r.pc, r.frame, r.stack);
+	/* As return addresses, which the others are: `ukmem decode` looks one byte before. */
+	if (r.pc && r.access != KFENCE_FETCH)
+		now->pc[0]++;
 	now->thread = os_is_confined() ? 0 : os_thread_id();
 }
 
 /*
- * Whether the access succeeds when it is made again. If it faulted before the object was taken,
- * it does, or another thread has the object in the middle of a change. Otherwise the program
- * has protected the page.
+ * Whether a fault at an object in use comes to something else when the access is made again. If
+ * it faulted before the object was taken, it does, or the object has left that state since.
+ * Otherwise the program has protected the page.
  */
 static bool may_retry(const struct kfence_object *o, const char *addr,
 		      enum kfence_access access)
 {
-	return kfence_state(o) != KFENCE_IN_USE ||
-	       kfence_fault_is_over((uintptr_t)addr, access) ||
+	return kfence_fault_is_over((uintptr_t)addr, access) ||
 	       kfence_state(o) != KFENCE_IN_USE;
+}
+
+/* The outcome of a fault. */
+enum outcome {
+	OPENED,	    /* the page is open: the program can go on */
+	OVERTAKEN,  /* it is closed: the access is to be made again, and looked at anew */
+	NOT_OPENED, /* the system refused */
+};
+
+/* Opens the page for the program. The bit in the object's mask is set. */
+static enum outcome open_page(const struct fault *f)
+{
+	if (!kfence_open_page(f->page))
+		return NOT_OPENED;
+	if (likely(kfence_is_opened(f->object, f->opened)))
+		return OPENED;
+	/* Another thread has taken or freed the object since, and closed the page before this
+	 * one opened it. */
+	return kfence_close_late(f->object, f->opened) ? OVERTAKEN : OPENED;
 }
 
 /* Handles a fault in the pool. False: the signal is to be passed on. */
@@ -288,6 +314,7 @@ static bool handle(char *addr, const void *context)
 {
 	enum kfence_access access = kfence_fault_access(context);
 	bool aborts = config.kfence_on_fault == KFENCE_ON_FAULT_ABORT || access == KFENCE_FETCH;
+	enum outcome outcome = NOT_OPENED;
 	struct kfence_track now;
 	struct fault f;
 
@@ -297,19 +324,19 @@ static bool handle(char *addr, const void *context)
 	    f.opened) {
 		if (aborts)
 			wait_for_report(&f);
-		else
-			kfence_open_page(f.page);
-		return !aborts;
+		return !aborts && open_page(&f) != NOT_OPENED;
 	}
 	/* Other threads may go on meanwhile. */
-	if (!aborts && !kfence_open_page(f.page))
-		aborts = true;
+	if (!aborts)
+		outcome = open_page(&f);
+	if (outcome == OVERTAKEN)
+		return true;
 	kfence_fault_read(context, &now);
 	kfence_report_fault(f.bug, access, addr,
 			    f.bug == KFENCE_INVALID_ACCESS ? NULL : f.object, &now);
 	atomic_fetch_or_explicit(&f.object->opened, (unsigned int)f.opened << KFENCE_TOLD_SHIFT,
 				 memory_order_relaxed);
-	return !aborts;
+	return outcome == OPENED;
 }
 
 /* Restores the default. A fault comes once more then; a signal that was sent is sent again. */
@@ -323,18 +350,36 @@ static void die(int signal, const siginfo_t *info)
 		sys_call(SYS_tgkill, sys_getpid(), thread, signal);
 }
 
+static bool is_function(const struct sigaction *a)
+{
+	/* The kernel looks at the handler's value, with SA_SIGINFO, too. */
+	return a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN;
+}
+
+/* Whether the kernel would have restored the default when it called the handler before. */
+static bool is_spent(const struct sigaction *a)
+{
+	/* Synchronization: relaxed; one exchange finds it false. */
+	static atomic_bool called;
+
+	return (a->sa_flags & SA_RESETHAND) &&
+	       atomic_exchange_explicit(&called, true, memory_order_relaxed);
+}
+
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
-	struct sigaction p = previous;
+	const struct sigaction *p = atomic_load_explicit(&previous, memory_order_acquire);
 
-	if (p.sa_flags & SA_SIGINFO)
-		p.sa_sigaction(signal, info, context);
-	else if (p.sa_handler == SIG_IGN && info->si_code <= 0)
-		return;
-	else if (p.sa_handler == SIG_DFL || p.sa_handler == SIG_IGN)
+	if (!is_function(p)) {
+		if (p->sa_handler == SIG_DFL || info->si_code > 0)
+			die(signal, info);
+	} else if (is_spent(p)) {
 		die(signal, info);
-	else
-		p.sa_handler(signal);
+	} else if (p->sa_flags & SA_SIGINFO) {
+		p->sa_sigaction(signal, info, context);
+	} else {
+		p->sa_handler(signal);
+	}
 }
 
 /* Synchronization: written once, with release, before the first page is closed for it. */
@@ -364,7 +409,6 @@ static void handler(int signal, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* SA_RESETHAND is not taken over: this handler stays. */
 /* The C library leaves in a mask, behind the bits that the kernel knows, what lay on the stack:
  * perhaps addresses of objects, which a search for leaks would take for pointers to them. */
 static void clear_unused(sigset_t *mask)
@@ -374,20 +418,53 @@ static void clear_unused(sigset_t *mask)
 	memset((char *)mask + known, 0, sizeof(*mask) - known);
 }
 
+/* Where signals were ignored, they go on to interrupt no system call. */
+static struct sigaction successor_of(const struct sigaction *old)
+{
+	struct sigaction a = { .sa_sigaction = handler,
+			       .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
+
+	if (is_function(old)) {
+		/* This handler stays; is_spent() does what the flag asks for. */
+		a.sa_flags = (old->sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
+		a.sa_mask = old->sa_mask;
+	}
+	return a;
+}
+
+static bool is_mine(const struct sigaction *a)
+{
+	return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handler;
+}
+
+static bool is_same(const struct sigaction *a, const struct sigaction *b)
+{
+	return a->sa_flags == b->sa_flags && a->sa_handler == b->sa_handler &&
+	       !memcmp(&a->sa_mask, &b->sa_mask, sizeof(a->sa_mask));
+}
+
+/* Takes the place of the handler that is there: the one that was replaced has to be the one
+ * that is known. The program may install another one meanwhile; then that one is taken over. */
 static bool install(void)
 {
-	struct sigaction mine = { .sa_sigaction = handler,
-				  .sa_flags = SA_SIGINFO | SA_ONSTACK };
+	struct sigaction *found = previous_found, mine, old;
 
-	if (sigaction(SIGSEGV, NULL, &previous))
+	if (sigaction(SIGSEGV, NULL, found))
 		return false;
-	clear_unused(&previous.sa_mask);
-	if ((previous.sa_flags & SA_SIGINFO) ||
-	    (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)) {
-		mine.sa_flags = (previous.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
-		mine.sa_mask = previous.sa_mask;
+	for (;; *++found = old) {
+		clear_unused(&found->sa_mask);
+		atomic_store_explicit(&previous, found, memory_order_release);
+		mine = successor_of(found);
+		if (sigaction(SIGSEGV, &mine, &old))
+			return false;
+		clear_unused(&old.sa_mask);
+		if (is_mine(&old) || is_same(&old, found))
+			return true;
+		if (found == &previous_found[PREVIOUS_MAX - 1])
+			break;
 	}
-	return !sigaction(SIGSEGV, &mine, NULL);
+	sigaction(SIGSEGV, &old, NULL);
+	return false;
 }
 
 bool kfence_fault_init(void)
@@ -410,8 +487,7 @@ bool kfence_fault_is_ready(void)
 {
 	struct sigaction now;
 	int saved = errno;
-	bool ok = !sigaction(SIGSEGV, NULL, &now) && (now.sa_flags & SA_SIGINFO) &&
-		  now.sa_sigaction == handler;
+	bool ok = !sigaction(SIGSEGV, NULL, &now) && is_mine(&now);
 
 	errno = saved;
 	return ok;

@@ -12,7 +12,10 @@
 
 struct kfence_pool kfence_pool;
 
-enum { SPACE_SHARE = 256 }; /* the most that a pool takes of a limit on address space: 1/256 */
+enum {
+	SPACE_SHARE = 256, /* the most that a pool takes of a limit on address space: 1/256 */
+	PATIENCE_MS = 1000,
+};
 
 static bool is_cramped(size_t bytes)
 {
@@ -70,6 +73,37 @@ void kfence_close_guards(struct kfence_object *o)
 		kfence_close_page(kfence_page(o) - kfence_pool.page_size);
 	if (opened & KFENCE_RIGHT)
 		kfence_close_page(kfence_page(o) + kfence_pool.page_size);
+}
+
+/* A freed object's page. Another thread must not take the object while its page is closed. */
+static bool close_freed(struct kfence_object *o)
+{
+	uintptr_t freed = KFENCE_FREED;
+
+	if (!atomic_compare_exchange_strong_explicit(
+		    &o->state, &freed, lock_self() | KFENCE_FREEING, memory_order_acquire,
+		    memory_order_relaxed))
+		return false;
+	kfence_close_page(kfence_page(o));
+	atomic_store_explicit(&o->state, KFENCE_FREED, memory_order_release); /* E1 */
+	return true;
+}
+
+bool kfence_close_late(struct kfence_object *o, enum kfence_opened which)
+{
+	if (which == KFENCE_LEFT)
+		return kfence_close_page(kfence_page(o) - kfence_pool.page_size);
+	if (which == KFENCE_RIGHT)
+		return kfence_close_page(kfence_page(o) + kfence_pool.page_size);
+	for (unsigned int ms = 0; ms < PATIENCE_MS; ms++) {
+		if (close_freed(o))
+			return true;
+		/* The thread that frees the object may have closed the page, or not yet. */
+		if (kfence_state(o) != KFENCE_FREEING)
+			return false;
+		os_pause_ms(1);
+	}
+	return false;
 }
 
 /* Differs from byte to byte, so that a copy within the page is noticed, too. */

@@ -90,6 +90,12 @@ static inline unsigned int kfence_index(const struct kfence_object *o)
 	return (unsigned int)(o - kfence_pool.objects);
 }
 
+/* Whether @which, one bit, is noted as opened. */
+static inline bool kfence_is_opened(const struct kfence_object *o, enum kfence_opened which)
+{
+	return atomic_load_explicit(&o->opened, memory_order_relaxed) & which;
+}
+
 /* The page of an object; on its left and right lie the guards. */
 static inline char *kfence_page(const struct kfence_object *o)
 {
@@ -103,6 +109,10 @@ struct kfence_object *kfence_object_at(const void *p);
 /* Opens the page at @page for the program, or closes it. False: the system refused. */
 bool kfence_open_page(char *page);
 bool kfence_close_page(char *page);
+/* Closes a page that a thread opened too late: another one had taken the object meanwhile, or
+ * freed it, and the note that the page is open is gone. False: the object is in use, or about
+ * to be, and its page stays open. */
+bool kfence_close_late(struct kfence_object *o, enum kfence_opened which);
 /* Closes the guards that reports had opened; the next report is the object's first. */
 void kfence_close_guards(struct kfence_object *o);
 /* Places an object of @size bytes in its page, and fills the rest. */

@@ -11,7 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "overflow.c")
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.join(HERE, "overflow.c")
+GUARDED = os.path.join(HERE, "guarded.c")
+LONG = "a-name-of-a-file-that-is-longer-than-most-" * 5
 
 
 def expect(condition, message):
@@ -19,8 +22,8 @@ def expect(condition, message):
         sys.exit(f"FAIL: {message}")
 
 
-def line_of(mark):
-    with open(SOURCE, encoding="ascii") as file:
+def line_of(mark, source=SOURCE):
+    with open(source, encoding="ascii") as file:
         return next(n for n, line in enumerate(file, 1) if f"/* {mark} */" in line)
 
 
@@ -47,6 +50,35 @@ def check(tool, text, *files):
     expect(out.splitlines()[0] == text.splitlines()[0], out)
 
 
+def split_debug(file, debug):
+    """Moves the debug information of @file to @debug; the file keeps its name and a checksum."""
+    subprocess.run(["objcopy", "--only-keep-debug", file, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", file], check=True)
+
+
+def check_guarded(tool, compiler, folder):
+    """KFENCE's report about code in a library that is stripped, by a program that is."""
+    library, program = os.path.join(folder, f"lib{LONG[:200]}.so"), os.path.join(folder, "guarded")
+    subprocess.run([compiler, "-g", "-O1", "-fno-omit-frame-pointer", "-DLIBRARY", "-fPIC", "-shared", GUARDED, "-o", library],
+                   check=True)
+    subprocess.run([compiler, "-s", "-O1", "-fno-omit-frame-pointer", GUARDED, "-o", program, library, f"-Wl,-rpath,{folder}"],
+                   check=True)
+    if shutil.which("objcopy"):
+        os.mkdir(os.path.join(folder, ".debug"))
+        split_debug(library, os.path.join(folder, ".debug", "library.debug"))
+    done = subprocess.run([tool, "run", "--conf", "kfence.sample_interval:1", program], capture_output=True, text=True,
+                          timeout=100, check=False)
+    expect(done.returncode == 0, f"{done.returncode}: {done.stderr}")
+    out = decode(tool, done.stderr, folder)
+    used, allocated, freed = (rf"guarded\.c:{line_of(mark, GUARDED)}\)" for mark in ("used", "allocated", "freed"))
+    stack = r"(ukmem:     .*\n)*"
+    expect(re.search(rf"BUG: KFENCE: use-after-free read in use \({used}\n"
+                     rf"ukmem:   use-after-free read at .*\nukmem:     use \({used}\n{stack}"
+                     r"ukmem:   kfence-#.*\n"
+                     rf"ukmem:   allocated by .*\nukmem:     take \({allocated}\n{stack}"
+                     rf"ukmem:   freed by .*\nukmem:     give_back \({freed}\n", out), out)
+
+
 def main():
     tool, os.environ["UKMEM_MALLOC_LIB"], compiler = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
@@ -62,12 +94,15 @@ def main():
             file.write(text)
         done = subprocess.run([tool, "decode", "--report", saved, program], capture_output=True, text=True, check=True)
         expect(done.stdout == decode(tool, text, program), done.stdout)
+        program = os.path.join(folder, LONG)
+        shutil.copy(os.path.join(folder, "pie"), program)
+        check(tool, report(tool, program), program)
+        check_guarded(tool, compiler, folder)
         # Debug information in a file of its own.
         if shutil.which("objcopy"):
             program = os.path.join(folder, "pie")
             text = report(tool, program)
-            subprocess.run(["objcopy", "--only-keep-debug", program, program + ".debug"], check=True)
-            subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={program}.debug", program], check=True)
+            split_debug(program, program + ".debug")
             check(tool, text, program)
             os.unlink(program + ".debug")
         # Without any, the text stays.

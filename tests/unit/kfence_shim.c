@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/stack_word.h"
 #include "kfence/kfence.h"
 #include "kmalloc/kmalloc.h"
 
@@ -57,6 +58,16 @@ size_t shim_kfence_size(const void *p)
 unsigned int shim_kfence_state(unsigned int index)
 {
 	return kfence_state(&kfence_pool.objects[index]);
+}
+
+bool shim_kfence_is_opened(unsigned int index)
+{
+	return kfence_is_opened(&kfence_pool.objects[index], KFENCE_PAGE);
+}
+
+bool shim_kfence_is_readable(const void *p)
+{
+	return is_readable((uintptr_t)p & ~(sizeof(uintptr_t) - 1));
 }
 
 void shim_kfence_set_state(unsigned int index, unsigned int state, enum shim_kfence_thread by)

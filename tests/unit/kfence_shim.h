@@ -25,6 +25,11 @@ unsigned int shim_kfence_index(const void *p);
 size_t shim_kfence_size(const void *p);
 /* The state of an object, without the thread that changes it. */
 unsigned int shim_kfence_state(unsigned int index);
+/* Whether the page of an object, and not one of its guards, is noted as opened after a report.
+ */
+bool shim_kfence_is_opened(unsigned int index);
+/* Whether the byte at @p can be read. */
+bool shim_kfence_is_readable(const void *p);
 /* Pretends that a thread is changing the object, or none. */
 enum shim_kfence_thread { SHIM_NOBODY, SHIM_THIS, SHIM_ANOTHER };
 void shim_kfence_set_state(unsigned int index, unsigned int state, enum shim_kfence_thread by);

@@ -78,6 +78,20 @@ inline std::string number(const void *p)
 	return "kfence-#" + std::to_string(shim_kfence_index(p));
 }
 
+/*
+ * Runs the function in a new process that has no pool yet, whatever other tests have done, and
+ * expects that it returns 0. It executes the test from its start.
+ */
+#define EXPECT_FRESH_POOL_PASSES(...)                                                          \
+	do {                                                                                   \
+		std::string style_ = ::testing::FLAGS_gtest_death_test_style;                  \
+                                                                                               \
+		::testing::FLAGS_gtest_death_test_style = "threadsafe";                        \
+		EXPECT_EXIT((alarm(20), _exit(__VA_ARGS__())), ::testing::ExitedWithCode(0),   \
+			    "");                                                               \
+		::testing::FLAGS_gtest_death_test_style = style_;                              \
+	} while (0)
+
 /* Runs @f in a child; it returns the child's status. */
 template <class F> void in_child(F f)
 {

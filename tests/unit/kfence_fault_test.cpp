@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * KFENCE's handler of faults: the handler that was there before runs as the kernel would run
+ * it, and no fault is tried for ever, whatever other threads do meanwhile.
+ */
+#include <algorithm>
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "kfence_util.h"
+#include "test_util.h"
+
+namespace
+{
+
+using SetAction = int (*)(int, const struct sigaction *, struct sigaction *);
+
+SetAction real_sigaction()
+{
+	return reinterpret_cast<SetAction>(dlsym(RTLD_NEXT, "sigaction"));
+}
+
+/* Runs once, before the next action for SIGSEGV is set. */
+void (*before_set)();
+
+} // namespace
+
+/* In place of libc's, also for the library. */
+extern "C" int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+{
+	if (signal == SIGSEGV && action && before_set) {
+		void (*f)() = before_set;
+
+		before_set = nullptr;
+		f();
+	}
+	return real_sigaction()(signal, action, old);
+}
+
+namespace
+{
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class KfenceFaultTest : public KfenceTest
+{
+};
+
+volatile int faults; /* that came to the program's handler */
+sigjmp_buf jump;
+
+void escape(int /*signal*/)
+{
+	faults = faults + 1;
+	siglongjmp(jump, 1);
+}
+
+void say_that_it_is_called(int /*signal*/)
+{
+	if (write(STDERR_FILENO, "called\n", 7) != 7)
+		_exit(1);
+}
+
+void handle_by(void (*handler)(int), int flags)
+{
+	struct sigaction mine = {};
+
+	mine.sa_handler = handler;
+	mine.sa_flags = flags;
+	real_sigaction()(SIGSEGV, &mine, nullptr);
+}
+
+void write_to_nothing()
+{
+	*unknown(reinterpret_cast<void *>(64)) = 1;
+}
+
+/* --- the handler that was there before -----------------------------------------------------
+ */
+
+/* Installed while the library installs its own. */
+int with_handler_in_between()
+{
+	static char *p; /* siglongjmp() leaves it alone */
+
+	before_set = [] { handle_by(escape, SA_NODEFER); };
+	p = guarded(64, true);
+
+	if (!sigsetjmp(jump, 0)) {
+		write_to_nothing();
+		return 1;
+	}
+	p[64] = 1; /* not the program's */
+	return faults == 1 ? 0 : 2;
+}
+
+TEST_F(KfenceFaultTest, HandlerThatComesInBetweenIsNotLost)
+{
+	EXPECT_FRESH_POOL_PASSES(with_handler_in_between);
+}
+
+/* The kernel restores the default before it calls such a handler. */
+int with_resethand(int flags, void (*fault)())
+{
+	handle_by(say_that_it_is_called, static_cast<int>(SA_RESETHAND) | flags);
+	guarded(64, true)[64] = 1; /* not the program's */
+	fprintf(stderr, "then\n");
+	fault();
+	fault();
+	return 1;
+}
+
+TEST_F(KfenceFaultTest, HandlerThatIsToBeCalledOnceIsCalledOnce)
+{
+	void (*faults[])() = { write_to_nothing, [] { raise(SIGSEGV); } };
+
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	for (int flags : { 0, static_cast<int>(SA_NODEFER) })
+		for (auto fault : faults)
+			EXPECT_EXIT((alarm(20), _exit(with_resethand(flags, fault))),
+				    ::testing::KilledBySignal(SIGSEGV), "\nthen\ncalled\n$");
+}
+
+/* What a handler sees of how it is called. */
+struct Call {
+	sigset_t blocked;
+	bool on_alternate_stack;
+} call;
+
+void note_call(int /*signal*/)
+{
+	stack_t stack;
+
+	pthread_sigmask(SIG_BLOCK, nullptr, &call.blocked);
+	sigaltstack(nullptr, &stack);
+	call.on_alternate_stack = stack.ss_flags & SS_ONSTACK;
+	siglongjmp(jump, 1);
+}
+
+Call called()
+{
+	if (!sigsetjmp(jump, 1))
+		write_to_nothing();
+	return call;
+}
+
+int with_flags(int flags)
+{
+	struct sigaction mine = {};
+	Call before, behind;
+
+	mine.sa_handler = note_call;
+	mine.sa_flags = flags;
+	sigaddset(&mine.sa_mask, SIGUSR1);
+	real_sigaction()(SIGSEGV, &mine, nullptr);
+	before = called();
+	if (flags & static_cast<int>(SA_RESETHAND))
+		real_sigaction()(SIGSEGV, &mine, nullptr);
+	guarded(64, true);
+	behind = called();
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&before.blocked, i) != sigismember(&behind.blocked, i))
+			return 1;
+	return before.on_alternate_stack == behind.on_alternate_stack &&
+			       !before.on_alternate_stack == !(flags & SA_ONSTACK)
+		       ? 0
+		       : 2;
+}
+
+int with_each_of_the_flags()
+{
+	static char memory[64 << 10];
+	stack_t stack = {};
+
+	stack.ss_sp = memory;
+	stack.ss_size = sizeof(memory);
+	sigaltstack(&stack, nullptr);
+	for (int flags = 0; flags < 8; flags++)
+		in_child([=] {
+			return with_flags((flags & 1 ? SA_ONSTACK : 0) |
+					  (flags & 2 ? static_cast<int>(SA_NODEFER) : 0) |
+					  (flags & 4 ? static_cast<int>(SA_RESETHAND) : 0));
+		});
+	return ::testing::Test::HasFailure();
+}
+
+TEST_F(KfenceFaultTest, MaskAndStackOfTheHandlerAreTheKernels)
+{
+	EXPECT_FRESH_POOL_PASSES(with_each_of_the_flags);
+}
+
+/* A signal that is ignored interrupts no system call, whatever flags stand beside SIG_IGN. */
+int with_ignored_signal(int flags)
+{
+	int ends[2];
+	char byte;
+
+	if (pipe(ends))
+		return 1;
+	handle_by(SIG_IGN, flags);
+	guarded(64, true);
+	std::thread other([self = pthread_self(), end = ends[1]] {
+		for (int i = 0; i < 20; i++) {
+			usleep(5000);
+			pthread_kill(self, SIGSEGV);
+		}
+		if (write(end, "x", 1) != 1)
+			_exit(3);
+	});
+	ssize_t got = read(ends[0], &byte, 1);
+
+	other.join();
+	return got == 1 ? 0 : 2;
+}
+
+TEST_F(KfenceFaultTest, IgnoredSignalsInterruptNothing)
+{
+	EXPECT_FRESH_POOL_PASSES([] { return with_ignored_signal(0); });
+	EXPECT_FRESH_POOL_PASSES([] { return with_ignored_signal(SA_SIGINFO); });
+}
+
+/* --- no fault is tried for ever ------------------------------------------------------------
+ */
+
+int refuse_mprotect(void * /*addr*/, size_t /*len*/, int /*prot*/)
+{
+	return -ENOMEM;
+}
+
+/* The process has as many mappings as it may: no guard can be opened. */
+int with_refused_opening()
+{
+	static char *p;
+
+	handle_by(escape, SA_NODEFER);
+	p = guarded(64, true);
+	os_calls.mprotect = refuse_mprotect;
+	for (int i = 0; i < 2; i++)
+		if (!sigsetjmp(jump, 0)) {
+			p[64] = 1;
+			return 1;
+		}
+	return faults == 2 ? 0 : 2;
+}
+
+TEST_F(KfenceFaultTest, FaultThatCannotBeResolvedIsPassedOnEachTime)
+{
+	EXPECT_FRESH_POOL_PASSES(with_refused_opening);
+}
+
+/* The thread that takes an object may not run, or be the very one that faults, in a handler. */
+TEST_F(KfenceFaultTest, FaultAtAnObjectThatIsBeingTaken)
+{
+	for (enum shim_kfence_thread by : { SHIM_THIS, SHIM_ANOTHER }) {
+		char *p = guarded(64, true);
+		unsigned int i = shim_kfence_index(p);
+
+		kfree(p);
+		in_child([=] {
+			shim_kfence_set_state(i, TAKEN, by);
+			std::string text = says([=] { p[3] = 1; });
+			bool told = text.find("BUG: KFENCE: invalid write in ") !=
+				    std::string::npos;
+
+			if (!told || text.find("allocated by") != std::string::npos)
+				return 1;
+			return says([=] { p[4] = 1; }).empty() ? 0 : 2;
+		});
+	}
+}
+
+/* What happens while a handler is about to open a page. */
+std::function<void()> meanwhile;
+
+int delayed_mprotect(void *addr, size_t len, int prot)
+{
+	if (meanwhile && prot != PROT_NONE) {
+		std::function<void()> f = std::move(meanwhile);
+
+		meanwhile = nullptr;
+		f();
+	}
+	return mprotect(addr, len, prot) ? -errno : 0;
+}
+
+/* Its object comes out of the pool again and is freed, before the page is opened. */
+TEST_F(KfenceFaultTest, PageThatIsOpenedTooLateIsClosed)
+{
+	OsCallsGuard guard;
+	char *p = guarded(64, true);
+	unsigned int index = shim_kfence_index(p);
+
+	os_calls.mprotect = delayed_mprotect;
+	kfree(p);
+	meanwhile = [=] {
+		for (bool again = false; !again;) {
+			char *q = guarded(64, true);
+
+			again = shim_kfence_index(q) == index;
+			kfree(q);
+		}
+	};
+	std::string text = says([=] { p[3] = 1; });
+
+	EXPECT_THAT(text, StartsWith("ukmem: BUG: KFENCE: use-after-free write in "));
+	EXPECT_EQ(text.find("BUG", 20), std::string::npos) << "once";
+	EXPECT_TRUE(shim_kfence_is_opened(index)) << "it is known that the page is open";
+	EXPECT_EQ(shim_kfence_state(index), FREED);
+}
+
+TEST_F(KfenceFaultTest, GuardThatIsOpenedTooLateIsClosed)
+{
+	OsCallsGuard guard;
+	char *p = guarded(64, true);
+
+	os_calls.mprotect = delayed_mprotect;
+	meanwhile = [=] { kfree(p); };
+	EXPECT_THAT(says([=] { p[64] = 1; }), StartsWith("ukmem: BUG: KFENCE: invalid write"));
+	EXPECT_FALSE(meanwhile);
+}
+
+/* --- threads --------------------------------------------------------------------------------
+ */
+
+/* Takes objects, frees them, and reads them and their guards before and after. */
+void take_and_read(unsigned int rounds, const std::atomic<bool> &stop)
+{
+	for (unsigned int i = 0; i < rounds && !stop; i++) {
+		shim_kfence_open();
+		char *p = unknown(shim_kmalloc_slow(64, GFP_KERNEL));
+
+		if (i % 4 == 0 && shim_kfence_has(p))
+			(void)*static_cast<volatile char *>(p + PAGE);
+		kfree(p);
+		if (shim_kfence_has(p))
+			(void)*static_cast<volatile char *>(p);
+	}
+}
+
+/* The objects that are freed, of which no report tells that they are open, are closed. */
+void expect_closed()
+{
+	for (int i = 0; i < OBJECTS; i++) {
+		char *p = guarded(64, true);
+		unsigned int index = shim_kfence_index(p);
+
+		kfree(p);
+		EXPECT_EQ(shim_kfence_state(index), FREED);
+		EXPECT_TRUE(shim_kfence_is_opened(index) || !shim_kfence_is_readable(p));
+	}
+}
+
+/* Some threads use what they have freed while others take and free the same objects. */
+TEST_F(KfenceFaultTest, StormOfFaults)
+{
+	std::atomic<bool> stop{ false };
+	std::string line,
+		text = says([&] {
+			std::vector<std::thread> threads;
+
+			for (int t = 0; t < 4; t++)
+				threads.emplace_back([&] { take_and_read(200, stop); });
+			for (int t = 0; t < 2; t++)
+				threads.emplace_back([&] {
+					while (!stop) {
+						shim_kfence_open();
+						kfree(shim_kmalloc_slow(64, GFP_KERNEL));
+					}
+				});
+			for (int t = 0; t < 4; t++)
+				threads[t].join();
+			stop = true;
+			threads[4].join();
+			threads[5].join();
+		});
+	std::istringstream lines(text);
+	unsigned int found = 0;
+
+	while (std::getline(lines, line)) {
+		if (line.find("BUG") == std::string::npos)
+			continue;
+		EXPECT_THAT(line, ::testing::MatchesRegex(
+					  "ukmem: BUG: KFENCE: "
+					  "(use-after-free|out-of-bounds|invalid) read in .*"));
+		found++;
+	}
+	EXPECT_GT(found, 50u);
+	expect_closed();
+}
+
+} // namespace
