@@ -44,6 +44,12 @@ static void set_ends(struct kmalloc_limits *limits, size_t small, size_t large)
 	__atomic_store_n(&limits->large_end, large, __ATOMIC_RELEASE); /* K1 */
 }
 
+static void set_shut(enum kmalloc_shut shut)
+{
+	atomic_store_explicit(&kmalloc_shut, (unsigned char)shut,
+			      memory_order_release); /* K3 */
+}
+
 /*
  * A memory policy is set: from now on every allocation of several nodes asks for its node. The
  * thread that sets the policy sees the limits at once; a policy is in force for other threads
@@ -51,7 +57,11 @@ static void set_ends(struct kmalloc_limits *limits, size_t small, size_t large)
  */
 static void policy_is_set(void)
 {
-	if (page_window.nr_nodes > 1)
+	if (page_window.nr_nodes == 1)
+		return;
+	if (slab_hardened)
+		set_shut(KMALLOC_HARD);
+	else
 		set_ends(&kmalloc_fast.by_cpu, 0, 0);
 }
 
@@ -75,18 +85,32 @@ static void lead_to_node(void)
 		__atomic_store_n(&units[cpu], want, __ATOMIC_RELAXED);
 }
 
+/* The fast paths begin to serve; requests of those that are not hardened only with @all. The
+ * usual limits of a hardened process stay zero. */
+static void open_paths(bool all)
+{
+	bool by_cpu = pcpu_index_is_cpu();
+	struct kmalloc_limits *limits = by_cpu ? &kmalloc_fast.by_cpu : &kmalloc_fast.by_cid;
+
+	if (slab_hardened) {
+		if (all)
+			set_shut(by_cpu ? KMALLOC_HARD_CPU : KMALLOC_HARD_CID);
+		return;
+	}
+	page_window_follow(&limits->pages); /* K1 */
+	if (all)
+		set_ends(limits, SIZE_CLASS_SMALL_MAX + 1, SIZE_CLASS_LARGE_MAX + 1);
+}
+
 static bool init(void)
 {
-	struct kmalloc_limits *limits;
-
 	if (!slab_init() || !large_init() ||
 	    !size_class_init(&kmalloc_fast.tables, kmalloc_fast.shapes, &node_stride))
 		return false;
-	kmalloc_shut = slab_hardened				     ? KMALLOC_HARD
-		       : config.init_on_alloc || config.init_on_free ? KMALLOC_INIT
-								     : KMALLOC_OPEN;
-	/* Of a hardened process, the fast paths serve nothing: they need not begin. */
-	if (!pcpu_use_rseq() || slab_hardened)
+	set_shut(slab_hardened				       ? KMALLOC_HARD
+		 : config.init_on_alloc || config.init_on_free ? KMALLOC_INIT
+							       : KMALLOC_OPEN);
+	if (!pcpu_use_rseq())
 		return true; /* everything takes the slow path */
 	kmalloc_fast.window_base = page_window.base;
 	kmalloc_fast.array_map = page_window.array_map;
@@ -99,10 +123,7 @@ static bool init(void)
 		node_stride = 0;
 		return true; /* everything takes the slow path */
 	}
-	limits = pcpu_index_is_cpu() ? &kmalloc_fast.by_cpu : &kmalloc_fast.by_cid;
-	page_window_follow(&limits->pages); /* K1 */
-	if (page_window.nr_nodes == 1 || node_stride)
-		set_ends(limits, SIZE_CLASS_SMALL_MAX + 1, SIZE_CLASS_LARGE_MAX + 1);
+	open_paths(page_window.nr_nodes == 1 || node_stride);
 	mempolicy_when_used(policy_is_set);
 	return true;
 }

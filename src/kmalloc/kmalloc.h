@@ -108,15 +108,29 @@ extern struct kmalloc_fast kmalloc_fast page_aligned hidden;
 #endif
 #define kmalloc_fast_of(units, table) container_of(units, struct kmalloc_fast, table.of)
 
-/* Pops an object for @size bytes. False: failed, and *@p is NULL. */
-static always_inline bool kmalloc_pop(size_t size, void **p)
+/* A fast path's first comparison leads to a section, which serves or fails, or beyond it, to
+ * the other comparisons. */
+enum kmalloc_first { KMALLOC_SERVED, KMALLOC_FAILED, KMALLOC_BEYOND };
+
+static always_inline enum kmalloc_first kmalloc_pop_first(size_t size, void **p)
 {
 	const uintptr_t *units = kmalloc_units(alloc_units);
 	const struct kmalloc_fast *f = kmalloc_fast_of(units, alloc_units);
 
-	if (likely(is_below(size, &f->by_cpu.small_end)))
-		return pcpu_array_pop_by_cpu(units, f->rseq,
-					     &f->tables.small[size_small_index(size)], p);
+	*p = NULL;
+	if (unlikely(!is_below(size, &f->by_cpu.small_end)))
+		return KMALLOC_BEYOND;
+	return likely(pcpu_array_pop_by_cpu(units, f->rseq,
+					    &f->tables.small[size_small_index(size)], p))
+		       ? KMALLOC_SERVED
+		       : KMALLOC_FAILED;
+}
+
+static always_inline bool kmalloc_pop_beyond(size_t size, void **p)
+{
+	const uintptr_t *units = kmalloc_units(alloc_units);
+	const struct kmalloc_fast *f = kmalloc_fast_of(units, alloc_units);
+
 	if (likely(is_below(size, &f->by_cid.small_end)))
 		return pcpu_array_pop_by_cid(units, f->rseq,
 					     &f->tables.small[size_small_index(size)], p);
@@ -130,18 +144,47 @@ static always_inline bool kmalloc_pop(size_t size, void **p)
 	return false;
 }
 
-/* Pushes @p onto the array that the array map names. False: the slow path must free it. */
-static always_inline bool kmalloc_push(void *p)
+/* Pops an object for @size bytes. False: failed, and *@p is NULL. */
+static always_inline bool kmalloc_pop(size_t size, void **p)
+{
+	enum kmalloc_first first = kmalloc_pop_first(size, p);
+
+	return likely(first != KMALLOC_BEYOND) ? first == KMALLOC_SERVED
+					       : kmalloc_pop_beyond(size, p);
+}
+
+/* Pushes @p onto the array that the array map names; in two parts, as above. */
+static always_inline enum kmalloc_first kmalloc_push_first(void *p)
 {
 	const uintptr_t *units = kmalloc_units(free_units);
 	const struct kmalloc_fast *f = kmalloc_fast_of(units, free_units);
 	size_t page = ((uintptr_t)p - f->window_base) >> ARRAY_MAP_SHIFT;
 
-	if (likely(is_below(page, &f->by_cpu.pages)))
-		return pcpu_array_push_by_cpu(units, f->rseq, &f->array_map[page], p);
+	if (unlikely(!is_below(page, &f->by_cpu.pages)))
+		return KMALLOC_BEYOND;
+	return likely(pcpu_array_push_by_cpu(units, f->rseq, &f->array_map[page], p))
+		       ? KMALLOC_SERVED
+		       : KMALLOC_FAILED;
+}
+
+static always_inline bool kmalloc_push_beyond(void *p)
+{
+	const uintptr_t *units = kmalloc_units(free_units);
+	const struct kmalloc_fast *f = kmalloc_fast_of(units, free_units);
+	size_t page = ((uintptr_t)p - f->window_base) >> ARRAY_MAP_SHIFT;
+
 	if (likely(is_below(page, &f->by_cid.pages)))
 		return pcpu_array_push_by_cid(units, f->rseq, &f->array_map[page], p);
 	return false;
+}
+
+/* Both. False: the slow path must free @p. */
+static always_inline bool kmalloc_push(void *p)
+{
+	enum kmalloc_first first = kmalloc_push_first(p);
+
+	return likely(first != KMALLOC_BEYOND) ? first == KMALLOC_SERVED
+					       : kmalloc_push_beyond(p);
 }
 
 /*
@@ -201,18 +244,23 @@ static always_inline bool kmalloc_pop_zeroed(size_t size, void **p)
 /*
  * Why the fast paths find no array: a slow path has to look at, or zero, what they would pass
  * on. Synchronization: kmalloc_init() writes it; a thread that sees no value yet takes a slow
- * path that waits for it.
+ * path that waits for it. When a memory policy is set, KMALLOC_HARD takes the place of
+ * KMALLOC_HARD_CPU. K3, its store, pairs with K4, its load: a thread that sees a value sees the
+ * tables of that process.
  */
 enum kmalloc_shut {
 	KMALLOC_OPEN, /* they find one */
 	KMALLOC_INIT, /* init_on_alloc or init_on_free: not each side does */
-	KMALLOC_HARD, /* the process is hardened */
+	KMALLOC_HARD, /* the process is hardened, without fast paths */
+	/* The process is hardened, and its own fast paths go by cpu_id, or by mm_cid. */
+	KMALLOC_HARD_CPU,
+	KMALLOC_HARD_CID,
 };
-extern _Atomic unsigned char kmalloc_shut;
+extern _Atomic unsigned char kmalloc_shut hidden;
 
 static always_inline unsigned int kmalloc_is_shut(void)
 {
-	return atomic_load_explicit(&kmalloc_shut, memory_order_relaxed);
+	return atomic_load_explicit(&kmalloc_shut, memory_order_acquire); /* K4 */
 }
 
 /*
@@ -241,14 +289,45 @@ static inline bool kmalloc_push_init(void *p)
 	return s->init & SLAB_INIT_FREE && slab_push_zeroed(s, p);
 }
 
+/*
+ * The sections of a hardened process's fast paths, for an object of class @c; @shut is
+ * KMALLOC_HARD_CPU or KMALLOC_HARD_CID. On several nodes the units of allocations lead to the
+ * array of the CPU's own node.
+ */
+static always_inline bool kmalloc_pop_hard(const struct slab_hard_class *c, unsigned int shut,
+					   void **p)
+{
+	const uintptr_t *units = kmalloc_units(alloc_units);
+	const struct kmalloc_fast *f = kmalloc_fast_of(units, alloc_units);
+
+	return shut == KMALLOC_HARD_CPU ? pcpu_array_pop_by_cpu(units, f->rseq, &c->ready, p)
+					: pcpu_array_pop_by_cid(units, f->rseq, &c->ready, p);
+}
+
+static always_inline bool kmalloc_push_hard(const struct slab_hard_class *c, unsigned int shut,
+					    void *p)
+{
+	const uintptr_t *units = kmalloc_units(free_units);
+	const struct kmalloc_fast *f = kmalloc_fast_of(units, free_units);
+
+	return shut == KMALLOC_HARD_CPU
+		       ? pcpu_array_push_by_cpu(units, f->rseq, &c->waiting, p)
+		       : pcpu_array_push_by_cid(units, f->rseq, &c->waiting, p);
+}
+
 /* The class of a hardened process that serves a request; NULL: none. */
 static always_inline const struct slab_hard_class *kmalloc_hard_class(size_t size)
 {
 	const struct slab_hard_tables *t = slab_hard();
 	size_t need = size + SLAB_CANARY_BYTES;
 
-	if (likely(size - 1 < SIZE_CLASS_SMALL_MAX - SLAB_CANARY_BYTES))
-		return t->small[size_small_index(need)];
+	if (likely(size - 1 < SIZE_CLASS_SMALL_MAX - SLAB_CANARY_BYTES)) {
+		const struct slab_hard_class *c = t->small[size_small_index(need)];
+
+		if (!c)
+			__builtin_unreachable();
+		return c;
+	}
 	return size - 1 < SIZE_CLASS_LARGE_MAX - SLAB_CANARY_BYTES
 		       ? t->large[size_large_index(need)]
 		       : NULL;

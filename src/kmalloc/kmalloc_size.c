@@ -133,6 +133,15 @@ bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func
 	return false;
 }
 
+/* The bytes of a block of whole pages from @p to its end. */
+static size_t large_room(struct page *block, const void *p)
+{
+	size_t offset = (size_t)((const char *)p - (const char *)page_to_virt(block));
+	size_t size = large_size(block);
+
+	return size - min_size(offset, size);
+}
+
 size_t kmalloc_room(const void *p)
 {
 	struct page *page = p ? page_lookup(p) : NULL;
@@ -142,11 +151,13 @@ size_t kmalloc_room(const void *p)
 	if (!page)
 		return p ? SIZE_MAX : 0;
 	page = slab_head(page);
-	if (page_type(page) == PAGE_LARGE && page_to_virt(page) == p)
-		return large_size(page);
 	s = page_type(page) == PAGE_SLAB ? slab_page_cache(page) : NULL;
 	if (!s) {
-		if (slab_hardened && page_type(page) != PAGE_LARGE)
+		struct page *block = large_find(p);
+
+		if (block)
+			return large_room(block, p);
+		if (slab_hardened)
 			report_invalid("malloc_object_size()", p, "not in an allocated block");
 		return SIZE_MAX;
 	}

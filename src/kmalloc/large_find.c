@@ -40,6 +40,13 @@ static struct page *head_of(struct page *page)
 	return (size_t)(page - head) < head->npages ? head : NULL;
 }
 
+cold struct page *large_find(const void *p)
+{
+	struct page *page = page_lookup(p), *head = page ? head_of(page) : NULL;
+
+	return head && page_type(head) == PAGE_LARGE ? head : NULL;
+}
+
 /* The block in use whose guard is the run at @head; NULL: it is none. */
 static struct page *beside(struct page *head)
 {

@@ -6,8 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct page;
+
 /* Has faults of the program reported, if they are to be. */
 void large_find_init(void);
+/* The block in use that @p lies in; NULL: there is none. */
+struct page *large_find(const void *p);
 /* The program called @func with @p, which is no block in use. Reports a block that was freed,
  * or that @p lies in, if blocks are debugged. False: there is none. */
 bool large_explain(const void *p, const char *func, const void *caller);

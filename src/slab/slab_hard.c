@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "base/alone.h"
 #include "base/assert.h"
 #include "base/config.h"
 #include "os/os.h"
@@ -87,9 +88,11 @@ void slab_hard_init(void)
 	debug_assert(page_shift() == page_window.page_shift);
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->secret); i++)
 		t->secret[i] = os_random();
-	t->secret[3] |= 1; /* canaries are multiples of it */
+	t->secret[1] |= 1; /* places of lines are multiples of it */
+	t->secret[3] |= 1; /* canaries are */
 	t->whole = config.init_on_alloc || config.init_on_free;
 	t->wide = has_wide();
+	t->alone = alone_flag();
 	slab_hardened = true;
 }
 

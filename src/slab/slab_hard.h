@@ -30,9 +30,10 @@ extern atomic_bool slab_hardened;
  * paths: `starts` is 0 then. */
 struct slab_hard_class {
 	struct kmem_cache *cache; /* NULL: there is no such class */
-	void *ready, *waiting;	  /* the CPU's array, for objects of node 0; the quarantine */
+	pcpu_entry_t ready;	  /* the CPU's array, for objects of node 0 */
+	pcpu_entry_t waiting;	  /* the quarantine */
 	uint32_t size;		  /* bytes of a slot */
-	uint32_t starts;	  /* in a slab objects begin below this many times 16 bytes */
+	uint32_t starts;	  /* slab_hard_place() of objects is below it */
 	uint32_t lines;		  /* between what is zero at both ends; 0: all of it is */
 } cacheline_aligned;
 
@@ -43,12 +44,13 @@ struct slab_hard_class {
  */
 struct slab_hard_tables {
 	uint64_t secret[4];
+	const volatile char *alone;	     /* alone_flag() */
+	struct kmem_cache *nothing;	     /* objects of no bytes */
+	bool whole;			     /* slots of all sizes are zero as a whole */
+	bool wide;			     /* the processor has AVX2 */
 	struct slab_hard_class by_mark[256]; /* by the class mark of a slab's pages */
 	/* By size, the canary included, in steps of 8 and of 256 bytes. */
 	const struct slab_hard_class *small[129], *large[256];
-	struct kmem_cache *nothing; /* objects of no bytes */
-	bool whole;		    /* slots of all sizes are zero as a whole */
-	bool wide;		    /* the processor has AVX2 */
 };
 
 extern union slab_hard_sealed {
@@ -77,8 +79,71 @@ static inline uint64_t slab_hard_mix(uint64_t v)
 
 typedef uint64_t slab_two_words __attribute__((vector_size(16), may_alias));
 
+#ifdef __x86_64__
+/* For processors with AVX2. */
+#define slab_wide __attribute__((target("avx2")))
+typedef long long slab_four_words
+	__attribute__((vector_size(32), aligned(16), may_alias)); /* not aligned to its size */
+
+/*
+ * Whether a slot of more than 128 and up to 512 bytes is zero. One comparison leads to as many
+ * loads as may be necessary, which overlap in the middle: where sizes change, the branches of a
+ * loop would go wrong.
+ */
+static always_inline slab_wide bool slab_hard_is_zero_wide(const void *slot, size_t size)
+{
+	const slab_four_words *w = slot, *end = (const void *)((const char *)slot + size);
+	slab_four_words any =
+		((w[0] | w[1]) | (w[2] | w[3])) | ((end[-4] | end[-3]) | (end[-2] | end[-1]));
+
+	if (size > 256)
+		any |= ((w[4] | w[5]) | (w[6] | w[7])) |
+		       ((end[-8] | end[-7]) | (end[-6] | end[-5]));
+	return __builtin_ia32_ptestz256(any, any);
+}
+
+static always_inline slab_wide void slab_hard_zero_wide(void *slot, size_t size)
+{
+	slab_four_words *w = slot, *end = (void *)((char *)slot + size);
+	const slab_four_words zero = { 0 };
+
+	w[0] = w[1] = w[2] = w[3] = zero;
+	end[-4] = end[-3] = end[-2] = end[-1] = zero;
+	if (size > 256) {
+		w[4] = w[5] = w[6] = w[7] = zero;
+		end[-8] = end[-7] = end[-6] = end[-5] = zero;
+	}
+}
+#else
+#define slab_wide
+static inline bool slab_hard_is_zero_wide(const void *slot, size_t size)
+{
+	(void)slot;
+	return !size;
+}
+
+static inline void slab_hard_zero_wide(void *slot, size_t size)
+{
+	(void)slot;
+	(void)size;
+}
+#endif
+
 /* Whether memory is zero; both are multiples of 16. */
 bool slab_hard_is_zero(const void *slot, size_t size);
+
+/*
+ * Where an address lies in its slab, in steps of 16 bytes, with the class mark in front of it:
+ * one comparison tells whether objects of the class begin there and later. A rotation brings
+ * the bits of an address that is not aligned to 16 bytes to the top. @place: page_place().
+ */
+static always_inline uint32_t slab_hard_place(unsigned int place, size_t offset)
+{
+	uint32_t at =
+		place << page_shift() | (uint32_t)(offset & (((size_t)1 << page_shift()) - 1));
+
+	return at >> 4 | at << 28;
+}
 
 /* The class of a hardened cache. */
 static inline const struct slab_hard_class *slab_hard_class_of(const struct kmem_cache *s)
@@ -98,7 +163,8 @@ static inline uint32_t slab_hard_lines(uint32_t size)
 static always_inline slab_two_words *slab_secret_line(const struct slab_hard_class *c,
 						      const void *slot)
 {
-	uint64_t i = (slab_hard_mix((uintptr_t)slot) >> 32) * c->lines >> 32;
+	const uint64_t *secret = slab_hard()->secret;
+	uint64_t i = (((uintptr_t)slot ^ secret[0]) * secret[1] >> 32) * c->lines >> 32;
 
 	return (void *)((uintptr_t)slot + SLAB_HARD_FIRST + i * SLAB_HARD_LINE);
 }
@@ -114,7 +180,7 @@ static always_inline void slab_zero_four(slab_two_words *w)
 }
 
 /* Whether what is zero in a free slot is zero. */
-static inline bool slab_hard_is_wiped(const struct slab_hard_class *c, const void *slot)
+static always_inline bool slab_hard_is_wiped(const struct slab_hard_class *c, const void *slot)
 {
 	const slab_two_words *first = slot, *last, *line;
 	slab_two_words any;
@@ -129,7 +195,7 @@ static inline bool slab_hard_is_wiped(const struct slab_hard_class *c, const voi
 }
 
 /* Makes it so. */
-static inline void slab_hard_wipe(const struct slab_hard_class *c, void *slot)
+static always_inline void slab_hard_wipe(const struct slab_hard_class *c, void *slot)
 {
 	slab_two_words *first = slot, *last, *line;
 

@@ -68,6 +68,7 @@ enum {
 	SLAB_MAX_ALIGN = 4096,
 	SLAB_MAX_BYTES = 131072,    /* bytes of a slab, unless one object needs more */
 	SLAB_LARGE_BYTES = 16384,   /* of a slab of the larger layout, at most */
+	SLAB_ROW = 4,		    /* slabs of the larger layout that are made at once */
 	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
 	SLAB_STOCK_MAX = 2047,	    /* slabs kept in stock */
 	SLAB_QUEUE_SLOTS = 256,	    /* objects in a node's queue */
@@ -131,8 +132,9 @@ struct kmem_cache_node {
 	_Atomic uint32_t lean_since, lean_made; /* relaxed */
 	/* The pages of slabs that were given back, of late, and when they were halved, ms. */
 	_Atomic uint32_t given_pages, given_since; /* relaxed */
-	struct deferred deferred;		   /* slabs that are to come onto the list */
-	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
+	_Atomic uint32_t no_row;  /* slabs to be made until a row is tried again; relaxed */
+	struct deferred deferred; /* slabs that are to come onto the list */
+	_Atomic bool missed;	  /* an empty slab was left on the list: the lock was taken */
 	/* slab_shared.c: made when a CPU has had objects for it; written once, release. */
 	_Atomic(struct alf_queue *) shared;
 	_Atomic bool wants_shared; /* relaxed */

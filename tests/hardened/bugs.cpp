@@ -433,17 +433,34 @@ void read_after_free_ends(size_t size)
 		"a freed block keeps its last bytes");
 }
 
-/* The block is not handed out again before others have been freed. */
+/* How many others are freed, at least, before a freed block is handed out again. */
+size_t others(size_t size)
+{
+	size_t slot = usable(get(size)) + 8; /* with the canary */
+
+	if (slot > (64u << 10))
+		return std::min<size_t>(64, (64u << 20) / slot) - 1;
+	if (slot <= 128)
+		return 64;
+	return slot <= 2048 ? 32 : std::max<size_t>((64u << 10) / slot, 4);
+}
+
+/* Again and again, since it depends on what waits already. */
 void waits(size_t size)
 {
-	char *p = get(size);
+	size_t n = others(size), rounds = size > (64u << 10) ? 10 : 300;
 
-	release(p);
-	for (int i = 0; i < 3; i++) {
-		char *q = get(size);
+	stay_on_this_cpu();
+	for (size_t round = 0; round < rounds; round++) {
+		char *p = get(size);
 
-		promise(q != p, "a block was used again at once");
-		release(q);
+		release(p);
+		for (size_t i = 0; i <= n + round % 3; i++) {
+			char *q = get(size);
+
+			promise(q != p || i > n, "a block was used again too early");
+			release(q);
+		}
 	}
 }
 
@@ -509,6 +526,7 @@ void object_sizes(size_t size)
 
 	promise(malloc_object_size(p) == usable(p), "of the whole block");
 	promise(malloc_object_size(p + 5) == usable(p) - 5, "of a part");
+	promise(malloc_object_size(p + size - 1) == usable(p) - size + 1, "of its end");
 	promise(malloc_object_size(nullptr) == 0, "of no block");
 	promise(malloc_object_size(&size) == SIZE_MAX, "of what is none");
 	release(p);

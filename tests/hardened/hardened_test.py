@@ -90,7 +90,7 @@ TABLE = [
     ("zero_calloc", WHOLE + NOT_WHOLE + [LARGE], LIVES, False),
     ("order", ["16", "64", "500"], LIVES, True),
     ("different_nothings", ["0"], LIVES, True),
-    ("object_sizes", ["16", "1000", "65000"], LIVES, False),
+    ("object_sizes", ["16", "1000", "65000"] + HUGE, LIVES, False),
     ("impossible", ["0"], LIVES, False),
     ("grows", ["16", "262144"], LIVES, False),
     ("aligned", ["0"], LIVES, False),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SOURCES = ["src", "include", "tools/live"]
+SOURCES = ["src", "include", "tools"]
 SUFFIXES = {".c", ".h", ".cpp"}
 # Strings unless they say otherwise.
 FIELDS = {"id": str, "what": str, "file": str, "in": str, "find": str, "replace": str,

@@ -13,7 +13,30 @@ bool shim_hard_is_near_zero(const void *slot, size_t size)
 	return slab_hard_is_near_zero(slot, size);
 }
 
+char *shim_hard_sealed(size_t *size)
+{
+	*size = sizeof(slab_hard_sealed);
+	return (char *)&slab_hard_sealed;
+}
+
 void shim_hard_zero_near(void *slot, size_t size)
 {
 	slab_hard_zero_near(slot, size);
+}
+
+bool shim_hard_is_wide(size_t size)
+{
+	struct slab_hard_class c = { .size = (uint32_t)size };
+
+	return slab_hard_is_wide(&c);
+}
+
+slab_wide bool shim_hard_is_zero_wide(const void *slot, size_t size)
+{
+	return slab_hard_is_zero_wide(slot, size);
+}
+
+slab_wide void shim_hard_zero_wide(void *slot, size_t size)
+{
+	slab_hard_zero_wide(slot, size);
 }

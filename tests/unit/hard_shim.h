@@ -12,7 +12,13 @@ extern "C" {
 
 bool shim_hard_is_zero(const void *slot, size_t size);
 bool shim_hard_is_near_zero(const void *slot, size_t size);
+/* The tables that are read-only after the start. */
+char *shim_hard_sealed(size_t *size);
 void shim_hard_zero_near(void *slot, size_t size);
+/* Whether functions for AVX2 serve slots of this size, and these. */
+bool shim_hard_is_wide(size_t size);
+bool shim_hard_is_zero_wide(const void *slot, size_t size);
+void shim_hard_zero_wide(void *slot, size_t size);
 
 #ifdef __cplusplus
 }

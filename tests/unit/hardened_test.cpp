@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -227,6 +229,82 @@ TEST(HardenedTest, EveryByteIsLookedAt)
 			continue;
 		memset(slot, 'x', sizeof(slot));
 		shim_hard_zero_near(slot, size);
+		EXPECT_TRUE(is_zero(slot, size));
+		EXPECT_EQ(slot[size], 'x');
+		memset(slot, 0, sizeof(slot));
+	}
+}
+
+/* From the secrets to the last class's line. */
+TEST(HardenedDeathTest, TablesAreReadOnly)
+{
+	size_t size;
+	char *tables = shim_hard_sealed(&size);
+
+	if (ukmem_page_size() > 4096)
+		GTEST_SKIP() << "for pages of 4 KiB";
+	kfree(kmalloc(1, GFP_KERNEL));
+	ASSERT_FALSE(is_zero(tables, size));
+	for (size_t at = 0; at < size; at += 4096)
+		EXPECT_DEATH(*static_cast<volatile char *>(tables + at) = 1, "^$|SEGV");
+}
+
+uintptr_t slab_of(const void *p)
+{
+	return reinterpret_cast<uintptr_t>(compound_head(virt_to_page(p)));
+}
+
+/* The slab that the next object comes from is one of the first few that have room. */
+TEST(HardenedTest, SlabsAreChosenAtRandom)
+{
+	constexpr int kTimes = 30;
+	struct kmem_cache *s = class_of("kmalloc-32");
+	std::vector<void *> all(5000);
+	std::map<uintptr_t, int> slabs;
+	std::set<uintptr_t> chosen;
+
+	ASSERT_NE(s, nullptr);
+	for (void *&p : all)
+		p = kmalloc(24, GFP_KERNEL);
+	for (void *&p : all)
+		if (slabs[slab_of(p)]++ % 2) {
+			kfree(p);
+			p = nullptr;
+		}
+	ASSERT_GT(slabs.size(), 20u);
+	for (int n = 0; n < kTimes; n++) {
+		kmem_cache_shrink(s);
+		void *p = kmalloc(24, GFP_KERNEL);
+
+		chosen.insert(slab_of(p));
+		kfree(p);
+	}
+	EXPECT_GT(chosen.size(), 4u) << "of eight that may be";
+	for (void *p : all)
+		kfree(p);
+}
+
+TEST(HardenedTest, EveryByteIsLookedAtByWideFunctions)
+{
+	constexpr size_t kFirstSize = 144, kLastSize = 512;
+	alignas(16) static char slot[kLastSize + 16];
+
+	kfree(kmalloc(1, GFP_KERNEL));
+	if (!shim_hard_is_wide(kFirstSize))
+		GTEST_SKIP() << "the processor has none";
+	EXPECT_FALSE(shim_hard_is_wide(kFirstSize - 16));
+	EXPECT_FALSE(shim_hard_is_wide(kLastSize + 16));
+	for (size_t size = kFirstSize; size <= kLastSize; size += 16) {
+		EXPECT_TRUE(shim_hard_is_zero_wide(slot, size));
+		for (size_t i = 0; i < size; i++) {
+			slot[i] = 1;
+			EXPECT_FALSE(shim_hard_is_zero_wide(slot, size)) << i << " of " << size;
+			slot[i] = 0;
+		}
+		slot[size] = 1;
+		EXPECT_TRUE(shim_hard_is_zero_wide(slot, size));
+		memset(slot, 'x', sizeof(slot));
+		shim_hard_zero_wide(slot, size);
 		EXPECT_TRUE(is_zero(slot, size));
 		EXPECT_EQ(slot[size], 'x');
 		memset(slot, 0, sizeof(slot));

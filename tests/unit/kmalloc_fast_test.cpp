@@ -151,6 +151,58 @@ TEST(KmallocFastTest, UnderAPolicy)
 	EXPECT_FRESH_PROCESS_PASSES(under_a_policy);
 }
 
+/* The quarantine's older half moves on in the slow path, so of large objects a part of all
+ * frees are slow. */
+void expect_hard_pairs(unsigned expected_node, unsigned rounds, unsigned fast_at_least)
+{
+	for (size_t size : { 1, 8, 16, 100, 1000, 1025, 5000 }) {
+		unsigned fast = 0, node;
+
+		for (unsigned i = 0; i < rounds; i++) {
+			fast += shim_hard_pair(size, &node);
+			EXPECT_EQ(node, expected_node);
+		}
+		EXPECT_GE(fast, fast_at_least) << size;
+		EXPECT_LE(fast, fast_at_least ? rounds : 0) << size;
+	}
+}
+
+void hard_pairs_on_nodes(unsigned nodes, const char *conf)
+{
+	setenv("UKMEM_CONF", conf, 1);
+	ASSERT_TRUE(shim_kmalloc_init());
+	for (unsigned cpu : allowed_cpus()) {
+		run_on(cpu);
+		expect_hard_pairs(cpu % nodes, 1000, 800);
+	}
+}
+
+TEST(KmallocFastTest, Hardened)
+{
+	if (rseq_is_off())
+		GTEST_SKIP() << "no fast path";
+	EXPECT_FRESH_PROCESS_PASSES([] { hard_pairs_on_nodes(1, "hardened:1,percpu:cpu_id"); });
+	EXPECT_FRESH_PROCESS_PASSES([] { hard_pairs_on_nodes(1, "hardened:1,percpu:mm_cid"); });
+	EXPECT_FRESH_PROCESS_PASSES([] { hard_pairs_on_nodes(2, "hardened:1,numa_fake:2"); });
+}
+
+TEST(KmallocFastTest, HardenedUnderAPolicy)
+{
+	if (rseq_is_off() || allowed_cpus()[0] != 0)
+		GTEST_SKIP() << "no fast path, or no CPU 0";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		struct nodemask one = {};
+
+		setenv("UKMEM_CONF", "hardened:1,numa_fake:2", 1);
+		run_on(0);
+		ASSERT_TRUE(shim_kmalloc_init());
+		expect_hard_pairs(0, 100, 60);
+		nodemask_set(&one, 1);
+		ASSERT_EQ(ukmem_set_mempolicy(MPOL_BIND, &one), 0);
+		expect_hard_pairs(1, 100, 0);
+	});
+}
+
 /* Without the fast path: nothing is popped or pushed, and requests are served. */
 void expect_slow_pairs()
 {

@@ -15,9 +15,10 @@
  *   free: canary, zeros -> quarantine -> this CPU's array -> slabs
  *   allocate: this CPU's array (or slabs) -> still zero? -> canary
  *
- * Both arrays of a hardened cache are closed to the fast paths; this file alone uses them.
- * Order is random: what leaves the quarantine or the slabs comes into the array in random
- * order, and it leaves the slabs out of one of the first slabs listed, from a random bit on.
+ * Both arrays of a hardened cache are closed to the usual fast paths; those of hardened
+ * processes (kmalloc/kmalloc.h) and this file use them. Order is random: what leaves the
+ * quarantine or the slabs comes into the array in random order, and it leaves the slabs out of
+ * one of the first slabs listed, from a random bit on.
  *
  * Objects of no bytes, which nobody may touch, have no canary. They go from slabs to the
  * program and back, and the slab's bitmap tells who has them.
@@ -46,6 +47,7 @@ enum {
 	QUARANTINE_BYTES = 128 << 10,
 	QUARANTINE_MIN = 8, /* objects */
 	QUARANTINE_MAX = 128,
+	SECTION_TRIES = 3, /* a section fails, too, when its thread is interrupted */
 };
 
 bool slab_hard_prepare(struct kmem_cache *s)
@@ -71,11 +73,14 @@ void slab_hard_enter(struct kmem_cache *s)
 {
 	slab_hard_sealed.tables.by_mark[s->class_mark] = (struct slab_hard_class){
 		.cache = s,
-		.ready = slab_array(s, 0),
-		.waiting = s->hard_waiting,
+		.ready = pcpu_entry(slab_array(s, 0)),
+		.waiting = pcpu_entry(s->hard_waiting),
 		.size = s->size,
-		.starts = s->object_size ? (s->layout.objects - 1) * s->size / SLAB_HARD_MIN + 1
-					 : 0,
+		.starts = s->object_size
+				  ? slab_hard_place((unsigned int)s->class_mark << 8, 0) +
+					    (s->layout.objects - 1) * s->size / SLAB_HARD_MIN +
+					    1
+				  : 0,
 		.lines = slab_hard_lines(s->size),
 	};
 }
@@ -86,16 +91,41 @@ bool slab_hard_has_canary(const struct kmem_cache *s, void *obj)
 						      memory_order_relaxed) == slab_canary(obj);
 }
 
-static cold void clean(const struct slab_hard_class *c, void *obj)
+/* The object was written to while it was free. */
+static cold void *hand_out_dirty(const struct slab_hard_class *c, void *obj)
 {
 	report_invalid("malloc()", obj, "written to after it was freed");
 	slab_hard_wipe(c, obj);
+	slab_canary_set(obj, c->size);
+	return obj;
 }
 
+static noinline slab_wide void *hand_out_wide(const struct slab_hard_class *c, void *obj)
+{
+	if (unlikely(!slab_hard_is_zero_wide(obj, c->size)))
+		return hand_out_dirty(c, obj);
+	slab_canary_set(obj, c->size);
+	return obj;
+}
+
+static noinline void *hand_out_whole(const struct slab_hard_class *c, void *obj)
+{
+	if (slab_hard_is_wide(c))
+		return hand_out_wide(c, obj);
+	if (unlikely(!slab_hard_is_zero(obj, c->size)))
+		return hand_out_dirty(c, obj);
+	slab_canary_set(obj, c->size);
+	return obj;
+}
+
+/* Calls that come back are in a function of its own, so this one, for large objects, needs no
+ * stack. */
 void *slab_hard_hand_out(const struct slab_hard_class *c, void *obj)
 {
+	if (!c->lines)
+		return hand_out_whole(c, obj);
 	if (unlikely(!slab_hard_is_wiped(c, obj)))
-		clean(c, obj);
+		return hand_out_dirty(c, obj);
 	slab_canary_set(obj, c->size);
 	return obj;
 }
@@ -161,36 +191,72 @@ static void release(struct kmem_cache *s, void **objs, unsigned int n)
 	}
 }
 
-/* The older half of a full quarantine leaves. */
+/* Objects of the quarantine in hand, in the order in which they were freed. */
+struct in_hand {
+	unsigned int n;
+	void *objs[2 * QUARANTINE_MAX + 1];
+};
+
+/* The first @leave objects leave the quarantine. */
+static void release_first(struct kmem_cache *s, struct in_hand *h, unsigned int leave)
+{
+	slab_hard_shuffle(h->objs, leave);
+	release(s, h->objs, leave);
+	h->n -= leave;
+	memmove(h->objs, h->objs + leave, h->n * sizeof(h->objs[0]));
+}
+
+/* Takes what waits on this CPU. False: nothing does. */
+static bool take_waiting(struct kmem_cache *s, struct in_hand *h)
+{
+	unsigned int n = pcpu_array_pop_bulk(s->hard_waiting, h->objs + h->n,
+					     2 * QUARANTINE_MAX - h->n, PCPU_POP_UNCOUNTED);
+
+	h->n += n;
+	return n;
+}
+
+/*
+ * The older half of a full quarantine leaves. Meanwhile other threads may free objects on this
+ * CPU, or the scheduler moves this thread to another CPU, where objects wait, too. Objects
+ * that came must not lie below those that stay, else they would leave first: so they are taken
+ * in hand, as the newer part, until none has come.
+ */
 static void put_slow(struct kmem_cache *s, void *obj)
 {
-	unsigned int n, stay, back;
-	void *batch[QUARANTINE_MAX];
+	unsigned int slots = atomic_load_explicit(&s->hard_slots, memory_order_relaxed),
+		     back = 0;
+	struct in_hand h;
 
 	slab_event(s, SLAB_FREE_SLOWPATH);
 	if (unlikely(!pcpu_gate_try_enter())) {
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 		return;
 	}
-	pcpu_array_open(s->hard_waiting, &s->hard_slots);
-	n = pcpu_array_pop_bulk(s->hard_waiting, batch, QUARANTINE_MAX, PCPU_POP_UNCOUNTED);
-	stay = n / 2;
-	/* The oldest lie at the beginning. */
-	slab_hard_shuffle(batch, n - stay);
-	if (n > stay)
-		release(s, batch, n - stay);
-	back = pcpu_array_push_bulk(s->hard_waiting, batch + n - stay, stay);
-	if (back < stay)
-		slab_put(s, batch + n - stay + back, stay - back, SLAB_PUT_CPU);
-	if (!pcpu_array_push(s->hard_waiting, obj))
-		slab_put(s, &obj, 1, SLAB_PUT_CPU);
+	h.n = 0;
+	for (unsigned int tries = 0; !back && tries < SECTION_TRIES; tries++) {
+		/* The thread may be on another CPU each time. */
+		pcpu_array_open(s->hard_waiting, &s->hard_slots);
+		while (take_waiting(s, &h))
+			if (h.n >= slots)
+				release_first(s, &h, h.n - slots / 2);
+		h.objs[h.n] = obj;
+		back = pcpu_array_push_bulk(s->hard_waiting, h.objs, h.n + 1);
+	}
+	if (back <= h.n)
+		slab_put(s, h.objs + back, h.n + 1 - back, SLAB_PUT_CPU);
 	pcpu_gate_leave();
 }
 
 void slab_hard_put(const struct slab_hard_class *c, void *obj)
 {
 	slab_hard_wipe(c, obj);
-	if (unlikely(!pcpu_array_push(c->waiting, obj)))
+	slab_hard_put_wiped(c, obj);
+}
+
+void slab_hard_put_wiped(const struct slab_hard_class *c, void *obj)
+{
+	if (unlikely(!pcpu_array_push(c->cache->hard_waiting, obj)))
 		put_slow(c->cache, obj);
 }
 
@@ -232,7 +298,7 @@ bool slab_hard_free(void *obj, const char *func)
 	const struct slab_hard_class *c;
 	struct kmem_cache *s;
 
-	if (likely(slab_canary_take(obj, &c))) {
+	if (likely(slab_canary_take(obj, NULL, &c))) {
 		slab_hard_put(c, obj);
 		return true;
 	}

@@ -22,8 +22,8 @@ bool slab_hard_has_canary(const struct kmem_cache *s, void *obj);
 
 /*
  * The fast paths, in the callers' code. They end where the program has what it asked for, or in
- * a call of one of these functions, so that they need no stack. A section that fails, as all do
- * in fallback mode, leaves the rest to them.
+ * a call of one of these functions, so that they need no stack. A section that fails leaves the
+ * rest to them.
  */
 /* An object of class @c at hand; NULL: there is none. */
 void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node);
@@ -31,11 +31,22 @@ void *slab_hard_pop(const struct slab_hard_class *c, unsigned int node);
 void *slab_hard_hand_out(const struct slab_hard_class *c, void *obj);
 /* Zeroes an object whose canary was taken away, and puts it into the quarantine. */
 void slab_hard_put(const struct slab_hard_class *c, void *obj);
+/* The second step of that. */
+void slab_hard_put_wiped(const struct slab_hard_class *c, void *obj);
 /* Frees an object of a hardened cache, or reports why it is none. False, and nothing was done:
  * the page of @obj is of no such cache. @func: the name for the report. */
 bool slab_hard_free(void *obj, const char *func);
 
-enum { SLAB_HARD_NEAR = 512 }; /* bytes that the fast paths zero, and look at, themselves */
+enum {
+	SLAB_HARD_NEAR = 512, /* bytes that loops of the fast paths zero, and look at */
+	SLAB_HARD_HERE = 128, /* in the caller's code, without a loop */
+};
+
+/* Whether functions for processors with AVX2 zero a slot, and look at it. */
+static always_inline bool slab_hard_is_wide(const struct slab_hard_class *c)
+{
+	return c->size > SLAB_HARD_HERE && c->size <= SLAB_HARD_NEAR && slab_hard()->wide;
+}
 
 static always_inline _Atomic uint64_t *slab_canary_place(size_t size, void *obj)
 {
@@ -56,13 +67,19 @@ static always_inline void slab_canary_set(void *obj, size_t size)
 			      memory_order_relaxed);
 }
 
+/* The last 16 bytes of a slot, whose size is a multiple of that. */
+static always_inline slab_two_words *slab_hard_last(const void *obj, size_t size)
+{
+	return (void *)((uintptr_t)obj + size - sizeof(slab_two_words));
+}
+
 /*
  * Whether a free object is zero; false also above SLAB_HARD_NEAR: slab_hard_hand_out() looks.
  * Both ends first, which meet or overlap in small ones, then what is left in the middle.
  */
 static always_inline bool slab_hard_is_near_zero(const void *obj, size_t size)
 {
-	const slab_two_words *first = obj, *last = first + size / sizeof(*first) - 1;
+	const slab_two_words *first = obj, *last = slab_hard_last(obj, size);
 	slab_two_words any;
 
 	if (unlikely(size > SLAB_HARD_NEAR))
@@ -70,54 +87,55 @@ static always_inline bool slab_hard_is_near_zero(const void *obj, size_t size)
 	any = *first | *last;
 	if (size > 32)
 		any |= first[1] | last[-1];
-	if (size > 64) {
+	if (size > 64)
 		any |= first[2] | last[-2] | first[3] | last[-3];
+	if (size > SLAB_HARD_HERE)
 		for (first += 4, last -= 4; first <= last; first += 2, last -= 2)
 			any |= first[0] | first[1] | last[-1] | last[0];
-	}
 	return !(any[0] | any[1]);
 }
 
 static always_inline void slab_hard_zero_near(void *obj, size_t size)
 {
-	slab_two_words *first = obj, *last = first + size / sizeof(*first) - 1;
+	slab_two_words *first = obj, *last = slab_hard_last(obj, size);
 	const slab_two_words zero = { 0, 0 };
 
 	*first = *last = zero;
 	if (size > 32)
 		first[1] = last[-1] = zero;
-	if (size > 64) {
+	if (size > 64)
 		first[2] = last[-2] = first[3] = last[-3] = zero;
+	if (size > SLAB_HARD_HERE)
 		for (first += 4, last -= 4; first <= last; first += 2, last -= 2)
 			first[0] = first[1] = last[-1] = last[0] = zero;
-	}
 }
 
 /*
- * Takes the canary of an object away. False: it is none, or has none. *@c: the class.
+ * Takes the canary of an object away. False: it is none, or has none, or its class is not
+ * @only, unless that is NULL. *@class: its class.
  *
  * An address where no object begins has no canary either, since that depends on the address. So
- * the place in the slab is looked at only to see that a word lies there: a rotation brings the
- * bits of an address that is not aligned to 16 bytes to the top.
+ * the place in the slab is looked at only to see that a word lies there.
  */
-static always_inline bool slab_canary_take(void *obj, const struct slab_hard_class **class)
+static always_inline bool slab_canary_take(void *obj, const struct slab_hard_class *only,
+					   const struct slab_hard_class **class)
 {
 	size_t offset = (uintptr_t)obj - page_window.base;
 	const struct slab_hard_class *c;
 	unsigned int place;
-	uint32_t in_slab;
-	uint64_t word;
 
 	*class = NULL;
 	if (unlikely(!page_window_readable(offset)))
 		return false;
 	place = page_place(offset >> page_shift());
-	*class = c = &slab_hard()->by_mark[page_place_mark(place)];
-	in_slab = (uint32_t)(offset & (((size_t)1 << page_shift()) - 1)) +
-		  ((uint32_t)page_place_to_head(place) << page_shift());
-	word = slab_canary(obj);
-	return likely((in_slab >> 4 | in_slab << 28) < c->starts) &&
-	       likely(alone_exchange(slab_canary_place(c->size, obj), &word, 0));
+	c = &slab_hard()->by_mark[page_place_mark(place)];
+	__asm__("" : "+r"(c)); /* The compiler keeps it, too. */
+	*class = c;
+	if (unlikely(slab_hard_place(place, offset) >= c->starts) ||
+	    unlikely(only && only != c))
+		return false;
+	return likely(alone_replace(slab_hard()->alone, slab_canary_place(c->size, obj),
+				    slab_canary(obj), 0));
 }
 
 #endif

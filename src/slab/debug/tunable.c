@@ -34,26 +34,33 @@ static slab_flags_t flag_of(char letter)
 	}
 }
 
-static bool parse(void)
+char slab_debug_parse(const char *text, slab_flags_t *out, const char **out_names)
 {
-	const char *text = config.slab_debug;
 	size_t letters = text_until(text, "=");
-	bool warned = false;
+	char unknown = '\0';
 
+	*out = 0;
+	*out_names = NULL;
 	if (!*text || text_is(text, "-"))
-		return true;
+		return unknown;
 	for (size_t i = 0; i < letters; i++) {
-		flags |= flag_of(text[i]);
-		if (!flag_of(text[i]) && !warned) {
-			log_warn("slab_debug: unknown letter '%c' (F, Z, P, U are known)",
-				 text[i]);
-			warned = true;
-		}
+		*out |= flag_of(text[i]);
+		if (!flag_of(text[i]) && !unknown)
+			unknown = text[i];
 	}
 	if (!letters)
-		flags = SLAB_DEBUG_FLAGS;
+		*out = SLAB_DEBUG_FLAGS;
 	if (text[letters])
-		names = text + letters + 1;
+		*out_names = text + letters + 1;
+	return unknown;
+}
+
+static bool parse(void)
+{
+	char unknown = slab_debug_parse(config.slab_debug, &flags, &names);
+
+	if (unknown)
+		log_warn("slab_debug: unknown letter '%c' (F, Z, P, U are known)", unknown);
 	return true;
 }
 
@@ -64,22 +71,27 @@ static bool matches(const char *pattern, size_t len, const char *name)
 	return strlen(name) == len && !memcmp(pattern, name, len);
 }
 
+bool slab_debug_has(const char *list, const char *name)
+{
+	if (!list)
+		return true;
+	for (const char *p = list;; p++) {
+		size_t len = text_until(p, "+");
+
+		if (matches(p, len, name))
+			return true;
+		p += len;
+		if (!*p)
+			return false;
+	}
+}
+
 slab_flags_t slab_debug_of_name(const char *name)
 {
 	static struct once parsed = ONCE_INITIALIZER;
 
 	once(&parsed, parse);
-	if (!flags || !names)
-		return flags;
-	for (const char *p = names;; p++) {
-		size_t len = text_until(p, "+");
-
-		if (matches(p, len, name))
-			return flags;
-		p += len;
-		if (!*p)
-			return 0;
-	}
+	return flags && slab_debug_has(names, name) ? flags : 0;
 }
 
 void slab_debug_check_names(void)

@@ -22,6 +22,15 @@ void slab_ctor_text(void (*ctor)(void *), struct slab_text *t);
 /* As kmem_cache_attr_store(), of the attribute whose name is @len bytes long. */
 int slab_attr_store(struct kmem_cache *s, const char *name, size_t len, const char *value);
 
+/* One CACHE/ATTR=VALUE of the tunable slab_attr. */
+struct slab_setting {
+	const char *cache, *attr;
+	size_t cache_len, attr_len;
+	char value[32];
+};
+
+/* Reads such an item of @len bytes. False: it is none. */
+bool slab_setting_split(const char *item, size_t len, struct slab_setting *set);
 /* setting.c, the tunable slab_attr: warn of items that are no settings; set the attributes of a
  * new cache. */
 void slab_attr_init(void);

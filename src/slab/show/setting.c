@@ -10,14 +10,7 @@
 #include "base/text.h"
 #include "slab/show/attr.h"
 
-/* One CACHE/ATTR=VALUE of the tunable. */
-struct setting {
-	const char *cache, *attr;
-	size_t cache_len, attr_len;
-	char value[32];
-};
-
-static bool split(const char *item, size_t len, struct setting *set)
+bool slab_setting_split(const char *item, size_t len, struct slab_setting *set)
 {
 	const char *eq = text_find_in(item, '=', len), *slash;
 	size_t value_len;
@@ -28,22 +21,22 @@ static bool split(const char *item, size_t len, struct setting *set)
 	value_len = len - (size_t)(eq + 1 - item);
 	if (value_len >= sizeof(set->value))
 		return false;
-	*set = (struct setting){ .cache = item,
-				 .attr = slash + 1,
-				 .cache_len = (size_t)(slash - item),
-				 .attr_len = (size_t)(eq - slash - 1) };
+	*set = (struct slab_setting){ .cache = item,
+				      .attr = slash + 1,
+				      .cache_len = (size_t)(slash - item),
+				      .attr_len = (size_t)(eq - slash - 1) };
 	memcpy(set->value, eq + 1, value_len);
 	return true;
 }
 
-static bool is_of(const struct setting *set, const struct kmem_cache *s)
+static bool is_of(const struct slab_setting *set, const struct kmem_cache *s)
 {
 	size_t len = min_size(set->cache_len, sizeof(s->name) - 1); /* names are cut, too */
 
 	return strlen(s->name) == len && !memcmp(s->name, set->cache, len);
 }
 
-static void apply(struct kmem_cache *s, const struct setting *set)
+static void apply(struct kmem_cache *s, const struct slab_setting *set)
 {
 	int error = slab_attr_store(s, set->attr, set->attr_len, set->value);
 
@@ -64,32 +57,32 @@ static const char *next_item(const char *item)
 
 void slab_attr_init(void)
 {
-	struct setting set;
+	struct slab_setting set;
 
 	for (const char *item = config.slab_attr; *item; item = next_item(item)) {
 		size_t len = text_until(item, ";");
 
-		if (len && !split(item, len, &set))
+		if (len && !slab_setting_split(item, len, &set))
 			log_warn("slab_attr: '%.*s' is not CACHE/ATTR=VALUE", (int)len, item);
 	}
 }
 
 void slab_attr_configure(struct kmem_cache *s)
 {
-	struct setting set;
+	struct slab_setting set;
 
 	for (const char *item = config.slab_attr; *item; item = next_item(item))
-		if (split(item, text_until(item, ";"), &set) && is_of(&set, s))
+		if (slab_setting_split(item, text_until(item, ";"), &set) && is_of(&set, s))
 			apply(s, &set);
 }
 
 void slab_attr_check_names(void)
 {
 	char name[SLAB_NAME_SIZE];
-	struct setting set;
+	struct slab_setting set;
 
 	for (const char *item = config.slab_attr; *item; item = next_item(item)) {
-		if (!split(item, text_until(item, ";"), &set))
+		if (!slab_setting_split(item, text_until(item, ";"), &set))
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)set.cache_len, set.cache);
 		if (!kmem_cache_find(name))
