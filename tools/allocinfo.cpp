@@ -10,6 +10,7 @@
 #include "command.h"
 #include "live/process.h"
 #include "live/tags.h"
+#include "on_process.h"
 #include "words.h"
 
 using json = nlohmann::ordered_json;
@@ -18,8 +19,10 @@ namespace
 {
 
 /* As /proc/allocinfo, the most bytes first. */
-void print(const std::vector<live::call_site> &sites)
+void print(const std::vector<live::call_site> &sites, bool again)
 {
+	if (again)
+		printf("\n");
 	printf("%14s %10s  %s\n", "BYTES", "OBJECTS", "CALL SITE");
 	for (const live::call_site &s : sites)
 		printf("%14llu %10llu  %s:%llu func:%s\n",
@@ -28,8 +31,7 @@ void print(const std::vector<live::call_site> &sites)
 		       static_cast<unsigned long long>(s.line), s.function.c_str());
 }
 
-void print_json(const allocinfo_options &o, const std::string &program,
-		const std::vector<live::call_site> &sites)
+json sites_json(const std::vector<live::call_site> &sites)
 {
 	json list = json::array();
 
@@ -39,50 +41,65 @@ void print_json(const allocinfo_options &o, const std::string &program,
 				 { "function", s.function },
 				 { "bytes", s.bytes },
 				 { "objects", s.objects } });
-	std::cout << json{ { "ukmem", { { "program", program }, { "pid", o.pid } } },
-			   { "call_sites", list } }
-			     .dump(-1, ' ', false, json::error_handler_t::replace)
-		  << "\n";
+	return list;
 }
+
+/* Again and again: the call sites of one process. */
+class sites
+{
+      public:
+	explicit sites(const look_options &opts) : o(opts), process(o.pid), reader(process)
+	{
+	}
+
+	bool show()
+	{
+		std::vector<live::call_site> all = live::read_call_sites(reader);
+
+		if (all.empty())
+			throw std::runtime_error("process " + name_of(o.pid) +
+						 ": none of its code counts call sites; "
+						 "compile it with -DUKMEM_ALLOC_TAGS");
+		std::stable_sort(all.begin(), all.end(),
+				 [](const live::call_site &a, const live::call_site &b) {
+					 return a.bytes > b.bytes;
+				 });
+		if (o.json)
+			print_json({ { "ukmem", about_json(process, reader.layout().version) },
+				     { "call_sites", sites_json(all) } });
+		else
+			print(all, !first);
+		first = false;
+		expect_output();
+		return true;
+	}
+
+      private:
+	const look_options &o;
+	live::process process;
+	live::reader reader;
+	bool first = true;
+};
 
 } // namespace
 
-CLI::App *add_allocinfo(CLI::App &app, allocinfo_options &options)
+CLI::App *add_allocinfo(CLI::App &app, look_options &options)
 {
 	CLI::App *sub = add_command(app, "allocinfo", " PID",
 				    "Show bytes and objects of a process by call site");
 
-	add_pid(sub, options.pid)->required();
-	sub->add_flag("--json", options.json, "As one JSON object in a line");
+	add_look_at_pid(sub, options)->required();
 	sub->footer("Counts code that was compiled with -DUKMEM_ALLOC_TAGS "
 		    "(<ukmem/alloc_tag.h>).\n");
 	return sub;
 }
 
-int allocinfo(const allocinfo_options &options)
+int allocinfo(const look_options &options)
 {
-	try {
-		live::process process(options.pid);
-		live::reader reader(process);
-		std::vector<live::call_site> sites = live::read_call_sites(reader);
+	return on_process(options.pid, [&] {
+		sites of(options);
 
-		std::stable_sort(sites.begin(), sites.end(),
-				 [](const live::call_site &a, const live::call_site &b) {
-					 return a.bytes > b.bytes;
-				 });
-		if (sites.empty())
-			return fail(EXIT_FAILURE,
-				    "process " + name_of(options.pid) +
-					    ": none of its code counts call sites; compile it "
-					    "with -DUKMEM_ALLOC_TAGS");
-		if (options.json)
-			print_json(options, process.program(), sites);
-		else
-			print(sites);
-		return end_output();
-	} catch (const live::error &e) {
-		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
-	} catch (const std::exception &e) {
-		return fail(EXIT_FAILURE, e.what());
-	}
+		return end_of_looks(options, live::repeat(repetition_of(options),
+							  [&] { return of.show(); }));
+	});
 }

@@ -3,17 +3,12 @@
 #ifndef TOOLS_ALLOCINFO_H
 #define TOOLS_ALLOCINFO_H
 
-#include <sys/types.h>
-
 #include <CLI/CLI.hpp>
 
-struct allocinfo_options {
-	pid_t pid = 0;
-	bool json = false;
-};
+#include "look.h"
 
-CLI::App *add_allocinfo(CLI::App &app, allocinfo_options &options);
+CLI::App *add_allocinfo(CLI::App &app, look_options &options);
 /** Result: the command's exit code. */
-int allocinfo(const allocinfo_options &options);
+int allocinfo(const look_options &options);
 
 #endif

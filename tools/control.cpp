@@ -8,8 +8,8 @@
 
 #include "command.h"
 #include "live/control.h"
-#include "live/memory.h"
 #include "live/process.h"
+#include "on_process.h"
 #include "words.h"
 
 using json_object = nlohmann::ordered_json;
@@ -22,22 +22,21 @@ namespace
 int ask_process(pid_t pid, bool json,
 		const std::function<int(live::control &control, json_object &all)> &ask)
 {
-	try {
+	return on_process(pid, [&] {
+		live::process process(pid);
 		live::socket socket(pid);
 		live::control control(socket);
-		json_object all = { { "ukmem",
-				      { { "program", live::process(pid).program() },
-					{ "pid", pid } } } };
+		json_object all = json_object::object();
 		const int code = ask(control, all);
 
-		if (json)
-			std::cout << all.dump(-1, ' ', false,
-					      json_object::error_handler_t::replace)
-				  << "\n";
+		if (json) {
+			json_object about = { { "ukmem", about_json(process) } };
+
+			about.update(all);
+			print_json(about);
+		}
 		return end_output(code);
-	} catch (const live::error &e) {
-		return fail(EXIT_FAILURE, "process " + name_of(pid) + ": " + e.what());
-	}
+	});
 }
 
 } // namespace

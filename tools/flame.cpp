@@ -104,13 +104,12 @@ class flame
 		}
 	}
 
-	/* What shrank since an earlier dump has no width. */
 	static json values_json(const values &v)
 	{
 		json all = json::array();
 
 		for (double n : v)
-			all.push_back(std::max(std::llround(n), 0ll));
+			all.push_back(std::llround(n));
 		return all;
 	}
 

@@ -7,8 +7,11 @@
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json.hpp>
 #include <ukmem/percpu.h>
 #include <ukmem/stats.h>
+
+using json = nlohmann::ordered_json;
 
 /* One item: its name in JSON, its name in text, and its value. */
 struct item {
@@ -67,37 +70,19 @@ void print_info(std::ostream &out)
 	print_items(out, percpu_items());
 }
 
-static void print_string(std::ostream &out, const std::string &s)
+static json items_json(const std::vector<item> &items)
 {
-	out << '"';
-	for (char c : s) {
-		if (c == '"' || c == '\\')
-			out << '\\';
-		out << c;
-	}
-	out << '"';
-}
+	json all = json::object();
 
-/* Writes the members of the JSON object, without the braces. */
-static void print_members(std::ostream &out, const std::vector<item> &items)
-{
-	const char *separator = "";
-
-	for (const item &i : items) {
-		out << separator << '"' << i.key << "\": ";
-		if (const auto *s = std::get_if<std::string>(&i.value))
-			print_string(out, *s);
-		else
-			out << std::get<size_t>(i.value);
-		separator = ", ";
-	}
+	for (const item &i : items)
+		std::visit([&](const auto &value) { all[i.key] = value; }, i.value);
+	return all;
 }
 
 void print_info_json(std::ostream &out)
 {
-	out << "{";
-	print_members(out, general_items());
-	out << ", \"percpu\": {";
-	print_members(out, percpu_items());
-	out << "}}\n";
+	json all = items_json(general_items());
+
+	all["percpu"] = items_json(percpu_items());
+	out << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
 }

@@ -10,6 +10,8 @@
 #include <map>
 #include <optional>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -18,6 +20,7 @@
 #include "live/process.h"
 #include "live/profile.h"
 #include "live/snapshot.h"
+#include "on_process.h"
 #include "symbols.h"
 #include "words.h"
 
@@ -40,20 +43,27 @@ struct group {
 	}
 };
 
-/* Leaked objects that the heap profile has sampled, of one stack. */
-struct stack_group {
+/* Leaked objects whose stack is known, of one stack. */
+template <typename number> struct stack_group {
 	std::vector<live::address> stack; /* the innermost first; empty: not known */
-	uint64_t samples = 0;
-	double objects = 0, bytes = 0; /* estimates, with those that were not sampled */
+	uint64_t found = 0;		  /* objects with this stack */
+	number objects = 0, bytes = 0;	  /* that they stand for */
 	std::vector<live::address> some;
+
+	void add(const live::leaked_object &l, number n, number size, unsigned int limit)
+	{
+		found++;
+		objects += n;
+		bytes += n * size;
+		if (some.size() < limit)
+			some.push_back(l.at);
+	}
 };
 
-/* Leaked objects in KFENCE's pool, of one stack. */
-struct guarded_group {
-	std::vector<live::address> stack; /* the innermost first */
-	uint64_t objects = 0, bytes = 0;  /* bytes that the program asked for */
-	std::vector<live::address> some;
-};
+/* Sampled by the heap profile: estimates, with those that were not sampled. */
+using sampled_group = stack_group<double>;
+/* In KFENCE's pool: exact, with the bytes that the program asked for. */
+using guarded_group = stack_group<uint64_t>;
 
 struct report {
 	uint64_t objects = 0, bytes = 0; /* in use */
@@ -62,7 +72,7 @@ struct report {
 	std::vector<group> groups; /* the one with the most bytes first */
 
 	bool profiled = false;
-	std::vector<stack_group> stacks;    /* in the same order */
+	std::vector<sampled_group> stacks;  /* in the same order */
 	std::vector<guarded_group> guarded; /* in the same order */
 	std::vector<live::mapping> maps;    /* where there are stacks */
 };
@@ -96,9 +106,9 @@ class searcher
 		return done;
 	}
 
-	std::string program() const
+	json about() const
 	{
-		return process.program();
+		return about_json(process, reader.layout().version);
 	}
 
       private:
@@ -183,7 +193,7 @@ class searcher
 	void add_stacks(const live::leak_search &now)
 	{
 		const live::heap_sites sites = live::read_sites(process, reader.layout());
-		std::map<std::vector<live::address>, stack_group> groups;
+		std::map<std::vector<live::address>, sampled_group> groups;
 
 		done.profiled = !sites.all.empty();
 		for (const live::leaked_object &l : now.leaked) {
@@ -193,13 +203,8 @@ class searcher
 			const auto bytes = static_cast<double>(l.sampled);
 			const double each = static_cast<double>(l.weight) *
 					    live::allocations_for_sample(bytes, sites.interval);
-			stack_group &g = groups[sites.all[l.site].stack];
 
-			g.samples++;
-			g.objects += each;
-			g.bytes += each * bytes;
-			if (g.some.size() < o.limit)
-				g.some.push_back(l.at);
+			groups[sites.all[l.site].stack].add(l, each, bytes, o.limit);
 		}
 		done.stacks = by_bytes(groups);
 	}
@@ -208,17 +213,9 @@ class searcher
 	{
 		std::map<std::vector<live::address>, guarded_group> groups;
 
-		for (const live::leaked_object &l : now.leaked) {
-			if (!l.guarded)
-				continue;
-
-			guarded_group &g = groups[l.stack];
-
-			g.objects++;
-			g.bytes += l.size;
-			if (g.some.size() < o.limit)
-				g.some.push_back(l.at);
-		}
+		for (const live::leaked_object &l : now.leaked)
+			if (l.guarded)
+				groups[l.stack].add(l, 1, l.size, o.limit);
 		done.guarded = by_bytes(groups);
 	}
 
@@ -287,20 +284,27 @@ void print_frames(symbols &names, const std::vector<live::address> &stack)
 		printf("  (stack unknown)\n");
 }
 
-void print_guarded(symbols &names, const report &r)
+/* The sum of all groups. */
+template <typename number>
+stack_group<number> total_of(const std::vector<stack_group<number>> &all)
 {
-	using ull = unsigned long long;
-	uint64_t objects = 0, bytes = 0;
+	stack_group<number> sum;
 
-	for (const guarded_group &g : r.guarded) {
-		objects += g.objects;
-		bytes += g.bytes;
+	for (const auto &g : all) {
+		sum.found += g.found;
+		sum.objects += g.objects;
+		sum.bytes += g.bytes;
 	}
-	printf("\nguarded of them, in KFENCE's pool: %llu, %s, each with its stack\n",
-	       static_cast<ull>(objects), human(bytes).c_str());
-	for (const guarded_group &g : r.guarded) {
-		printf("\n%llu guarded %s, %s:", static_cast<ull>(g.objects),
-		       g.objects == 1 ? "object" : "objects", human(g.bytes).c_str());
+	return sum;
+}
+
+/* @words: what a group is, for its first line. */
+template <typename groups>
+void print_groups(symbols &names, const groups &all,
+		  std::string (*words)(const typename groups::value_type &g))
+{
+	for (const auto &g : all) {
+		printf("\n%s:", words(g).c_str());
 		for (live::address at : g.some)
 			printf(" %s", hexadecimal(at).c_str());
 		printf("\n");
@@ -308,29 +312,41 @@ void print_guarded(symbols &names, const report &r)
 	}
 }
 
-void print_stacks(symbols &names, const report &r)
+std::string whole(double n)
 {
-	using ull = unsigned long long;
-	uint64_t samples = 0;
-	double objects = 0, bytes = 0;
+	return std::to_string(std::llround(n));
+}
 
-	for (const stack_group &g : r.stacks) {
-		samples += g.samples;
-		objects += g.objects;
-		bytes += g.bytes;
-	}
-	printf("\nsampled of them: %llu, for about %.0f objects, %s, of those allocated while "
+std::string sampled_words(const sampled_group &g)
+{
+	return std::to_string(g.found) + (g.found == 1 ? " sample" : " samples") + ", about " +
+	       whole(g.objects) + " objects, " + human(std::llround(g.bytes));
+}
+
+std::string guarded_words(const guarded_group &g)
+{
+	return std::to_string(g.objects) + " guarded " +
+	       (g.objects == 1 ? "object" : "objects") + ", " + human(g.bytes);
+}
+
+void print_guarded(symbols &names, const report &r)
+{
+	const guarded_group sum = total_of(r.guarded);
+
+	printf("\nguarded of them, in KFENCE's pool: %llu, %s, each with its stack\n",
+	       static_cast<unsigned long long>(sum.objects), human(sum.bytes).c_str());
+	print_groups(names, r.guarded, guarded_words);
+}
+
+void print_sampled(symbols &names, const report &r)
+{
+	const sampled_group sum = total_of(r.stacks);
+
+	printf("\nsampled of them: %llu, for about %s objects, %s, of those allocated while "
 	       "the heap profile was on\n",
-	       static_cast<ull>(samples), objects, human(std::llround(bytes)).c_str());
-	for (const stack_group &g : r.stacks) {
-		printf("\n%llu %s, about %.0f objects, %s:", static_cast<ull>(g.samples),
-		       g.samples == 1 ? "sample" : "samples", g.objects,
-		       human(std::llround(g.bytes)).c_str());
-		for (live::address at : g.some)
-			printf(" %s", hexadecimal(at).c_str());
-		printf("\n");
-		print_frames(names, g.stack);
-	}
+	       static_cast<unsigned long long>(sum.found), whole(sum.objects).c_str(),
+	       human(std::llround(sum.bytes)).c_str());
+	print_groups(names, r.stacks, sampled_words);
 }
 
 json addresses_json(const std::vector<live::address> &some)
@@ -360,28 +376,23 @@ json frames_json(symbols &names, const std::vector<live::address> &stack)
 	return frames;
 }
 
-json stacks_json(symbols &names, const report &r)
+template <typename number>
+json groups_json(symbols &names, const std::vector<stack_group<number>> &groups)
 {
 	json all = json::array();
 
-	for (const stack_group &g : r.stacks)
-		all.push_back({ { "samples", g.samples },
-				{ "objects", g.objects },
-				{ "bytes", g.bytes },
-				{ "addresses", addresses_json(g.some) },
-				{ "frames", frames_json(names, g.stack) } });
-	return all;
-}
+	for (const auto &g : groups) {
+		json one = json::object();
 
-json guarded_json(symbols &names, const report &r)
-{
-	json all = json::array();
-
-	for (const guarded_group &g : r.guarded)
-		all.push_back({ { "objects", g.objects },
-				{ "bytes", g.bytes },
-				{ "addresses", addresses_json(g.some) },
-				{ "frames", frames_json(names, g.stack) } });
+		/* Of guarded objects it is the number of objects. */
+		if constexpr (std::is_same_v<number, double>)
+			one["samples"] = g.found;
+		one["objects"] = g.objects;
+		one["bytes"] = g.bytes;
+		one["addresses"] = addresses_json(g.some);
+		one["frames"] = frames_json(names, g.stack);
+		all.push_back(std::move(one));
+	}
 	return all;
 }
 
@@ -411,12 +422,12 @@ void print(const leaks_options &o, const report &r)
 	symbols names(r.maps, o.pid);
 
 	if (r.profiled)
-		print_stacks(names, r);
+		print_sampled(names, r);
 	if (!r.guarded.empty())
 		print_guarded(names, r);
 }
 
-void print_json(const leaks_options &o, const report &r, const std::string &program)
+void print_json(const leaks_options &o, const report &r, const json &about)
 {
 	symbols names(r.maps, o.pid);
 	json groups = json::array();
@@ -430,7 +441,7 @@ void print_json(const leaks_options &o, const report &r, const std::string &prog
 				   { "addresses", addresses_json(g.some) },
 				   { "first_bytes", g.first } });
 
-	json all = { { "ukmem", { { "program", program }, { "pid", o.pid } } },
+	json all = { { "ukmem", about },
 		     { "objects", r.objects },
 		     { "bytes", r.bytes },
 		     { "direct", r.direct },
@@ -438,13 +449,13 @@ void print_json(const leaks_options &o, const report &r, const std::string &prog
 		     { "indirect", r.indirect },
 		     { "indirect_bytes", r.indirect_bytes },
 		     { "groups", groups },
-		     { "guarded", guarded_json(names, r) } };
+		     { "guarded", groups_json(names, r.guarded) } };
 
 	if (o.stop)
 		all["stopped_seconds"] = r.stopped;
 	if (r.profiled)
-		all["stacks"] = stacks_json(names, r);
-	std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+		all["stacks"] = groups_json(names, r.stacks);
+	::print_json(all);
 }
 
 } // namespace
@@ -481,18 +492,14 @@ CLI::App *add_leaks(CLI::App &app, leaks_options &options)
 
 int leaks(const leaks_options &options)
 {
-	try {
+	return on_process(options.pid, [&] {
 		searcher s(options);
 		const report r = s.search();
 
 		if (options.json)
-			print_json(options, r, s.program());
+			print_json(options, r, s.about());
 		else
 			print(options, r);
 		return end_output();
-	} catch (const live::error &e) {
-		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
-	} catch (const std::exception &e) {
-		return fail(EXIT_FAILURE, e.what());
-	}
+	});
 }

@@ -2,18 +2,16 @@
 #include "look.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <optional>
-#include <thread>
 #include <unistd.h>
 
 #include "command.h"
 #include "live/forms.h"
 #include "live/printable.h"
 #include "live/process.h"
+#include "on_process.h"
 #include "words.h"
 
 extern "C" {
@@ -56,11 +54,6 @@ const view &find_view(const std::string &name)
 	return *found;
 }
 
-/* What the caller asked for and the process does not have. */
-struct not_there : std::runtime_error {
-	using std::runtime_error::runtime_error;
-};
-
 void emit_text_of(const view &v, const snapshot &s)
 {
 	emitter e;
@@ -92,9 +85,7 @@ class looker
 			show_text(now);
 		else
 			show_attributes(now);
-		std::cout.flush();
-		if (!std::cout)
-			throw std::runtime_error("standard output: cannot be written");
+		expect_output();
 		before = std::move(now);
 	}
 
@@ -140,7 +131,8 @@ class looker
 				live::reason::not_ready,
 				"its library is not initialised: it has no cache yet");
 		if (some.empty())
-			throw not_there("it has no cache '" + o.cache + "'");
+			throw live::error(live::reason::no_such,
+					  "it has no cache '" + o.cache + "'");
 		return some;
 	}
 
@@ -157,7 +149,8 @@ class looker
 					 }),
 			  all.end());
 		if (all.empty())
-			throw not_there("caches have no attribute '" + o.attribute + "'");
+			throw live::error(live::reason::no_such,
+					  "caches have no attribute '" + o.attribute + "'");
 		return all;
 	}
 
@@ -185,15 +178,12 @@ class looker
 	/* One object in a line for each look. */
 	void show_json(const snapshot &now) const
 	{
-		json all = { { "ukmem",
-			       { { "version", mode.version },
-				 { "program", process.program() },
-				 { "pid", process.pid } } } };
+		json all = { { "ukmem", about_json(process, mode.version) } };
 
 		all.update(v.as_json ? v.as_json(now) : attributes_json(now));
 		if (rates() && before)
 			all.update(live::rates_json(*before, now));
-		std::cout << all.dump(-1, ' ', false, json::error_handler_t::replace) << "\n";
+		print_json(all);
 	}
 
 	const view &v;
@@ -204,14 +194,6 @@ class looker
 	std::optional<snapshot> before;
 	unsigned int lines = 0;
 };
-
-/* The number of looks; 0: no end. Rates are between two looks. */
-unsigned int looks(const view &v, const look_options &o)
-{
-	if (!o.count)
-		return o.interval > 0 ? 0 : 1;
-	return o.count + (o.interval > 0 && v.as_json == live::vmstat_json && !o.json);
-}
 
 /* A line of ps. */
 struct process_line {
@@ -241,6 +223,9 @@ std::optional<process_line> line_of(pid_t pid)
 			throw;
 		line.problem = e.what();
 	}
+	/* This command is linked with the library, and seldom takes memory of it. */
+	if (line.program == "ukmem" && !line.gauges.allocated)
+		return std::nullopt;
 	return line;
 }
 
@@ -294,60 +279,65 @@ void add_look_options(CLI::App *command, look_options &options, bool repeats)
 		->check(CLI::Range(1u, 1000000000u));
 }
 
-void add_look_at_pid(CLI::App *command, look_options &options)
+CLI::Option *add_look_at_pid(CLI::App *command, look_options &options)
 {
-	add_pid(command, options.pid);
+	CLI::Option *pid = add_pid(command, options.pid);
+
 	add_look_options(command, options);
+	return pid;
+}
+
+live::repetition repetition_of(const look_options &options)
+{
+	live::repetition how;
+
+	how.interval = live::usual_interval(options.interval, options.count);
+	how.count = options.count;
+	how.skipped = [pid = options.pid](const live::error &e) { fail_on(pid, e.what()); };
+	return how;
+}
+
+int end_of_looks(const look_options &options, live::ending ending)
+{
+	/* That a process ends is no failure of a command that watches it. */
+	if (ending == live::ending::counted || (ending == live::ending::gone && !options.count))
+		return EXIT_SUCCESS;
+	return fail_on(options.pid, ending == live::ending::gone
+					    ? "the process has ended"
+					    : "it runs another program now");
 }
 
 int look(const std::string &name, const look_options &options)
 {
-	const view &v = find_view(name);
-	look_options o = options;
-	unsigned int done = 0;
+	return on_process(options.pid, [&] {
+		const view &v = find_view(name);
+		live::repetition how = repetition_of(options);
+		look_options o = options;
 
-	if (o.count > 1 && o.interval == 0)
-		o.interval = 1;
-	try {
+		o.interval = how.interval;
+
 		looker l(v, o);
-		auto next = std::chrono::steady_clock::now();
 
-		for (;;) {
-			try {
-				l.show();
-			} catch (const live::error &e) {
-				/* The next look may find it at rest. */
-				if (e.why != live::reason::changing || o.interval == 0)
-					throw;
-				fail(EXIT_FAILURE,
-				     "process " + name_of(o.pid) + ": " + e.what());
-			}
-			if (++done == looks(v, o))
-				return EXIT_SUCCESS;
-			next += std::chrono::microseconds(std::llround(o.interval * 1e6));
-			std::this_thread::sleep_until(next);
-		}
-	} catch (const live::error &e) {
-		/* That a process ends is no failure of a command that watched it. */
-		if (e.why == live::reason::gone && done && !o.count)
-			return EXIT_SUCCESS;
-		return fail(EXIT_FAILURE, "process " + name_of(o.pid) + ": " + e.what());
-	} catch (const not_there &e) {
-		return fail(EXIT_USAGE, "process " + name_of(o.pid) + ": " + e.what());
-	} catch (const std::exception &e) {
-		return fail(EXIT_FAILURE, e.what());
-	}
+		/* Rates are between two looks. */
+		how.count += how.count && how.interval > 0 && !o.json &&
+			     v.as_json == live::vmstat_json;
+		return end_of_looks(options, live::repeat(how, [&] {
+					    l.show();
+					    return true;
+				    }));
+	});
 }
 
-int list_processes(const look_options &options)
+static int print_processes(const look_options &options)
 {
+	const std::vector<pid_t> all = live::all_processes();
 	json lines = json::array();
 	unsigned int unreadable = 0;
 
 	if (!options.json)
 		printf("%7s %-15s %-8s %-8s %10s %10s %10s  %s\n", "PID", "PROGRAM", "VERSION",
 		       "MODE", "ALLOCATED", "RESIDENT", "RETAINED", "WHY");
-	for (pid_t pid : live::all_processes()) {
+	for (pid_t pid : all) {
 		if (pid == getpid())
 			continue; /* this command is linked with the library, too */
 		try {
@@ -362,9 +352,7 @@ int list_processes(const look_options &options)
 		}
 	}
 	if (options.json)
-		std::cout << json{ { "processes", lines }, { "unreadable", unreadable } }.dump(
-				     -1, ' ', false, json::error_handler_t::replace)
-			  << "\n";
+		print_json({ { "processes", lines }, { "unreadable", unreadable } });
 	else if (unreadable)
 		printf("%u %s on ukmem%s\n", unreadable,
 		       unreadable == 1
@@ -373,4 +361,13 @@ int list_processes(const look_options &options)
 				 "run",
 		       geteuid() ? "; try as root" : "");
 	return end_output();
+}
+
+int list_processes(const look_options &options)
+{
+	try {
+		return print_processes(options);
+	} catch (const std::exception &e) {
+		return fail(EXIT_FAILURE, e.what());
+	}
 }

@@ -12,6 +12,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "live/repeat.h"
+
 struct look_options {
 	pid_t pid = 0;
 	bool json = false;
@@ -23,8 +25,13 @@ struct look_options {
 
 /** Adds --json, and with @repeats --interval and --count. */
 void add_look_options(CLI::App *command, look_options &options, bool repeats = true);
-/** The same, and a positional PID. */
-void add_look_at_pid(CLI::App *command, look_options &options);
+/** The same, and a positional PID, which is returned. */
+CLI::Option *add_look_at_pid(CLI::App *command, look_options &options);
+
+/** How these options repeat a look. A look that is left out is told on stderr. */
+live::repetition repetition_of(const look_options &options);
+/** The exit code of a command whose looks ended so, and a message if it is a failure. */
+int end_of_looks(const look_options &options, live::ending ending);
 
 /**
  * Prints @view of process options.pid: slabinfo, pools, layers, zoneinfo, buddyinfo, vmstat,

@@ -3,20 +3,24 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <thread>
+#include <fcntl.h>
+#include <map>
+#include <sstream>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "live/descriptor.h"
 #include "live/forms.h"
 #include "live/map.h"
 #include "live/process.h"
+#include "live/repeat.h"
 #include "map_page.h"
+#include "on_process.h"
 #include "page.h"
+#include "signals.h"
 #include "words.h"
 
 namespace
@@ -113,50 +117,155 @@ json snapshot_json(const live::heap_map &map, double seconds)
 		 { "zones", zones } };
 }
 
-/* All snapshots, each as text. When the process ends, those until then. */
-std::vector<std::string> take_all(const map_options &o, live::reader &reader)
+/* The file for the page. It is opened before the first snapshot, so that a wrong path fails at
+ * once, and keeps its contents until there is a page. */
+class page_file
 {
-	const size_t count = o.count ? o.count : o.interval > 0 ? DEFAULT_COUNT : 1;
-	const auto begin = std::chrono::steady_clock::now();
-	const auto interval = std::chrono::microseconds(
-		std::llround((o.interval > 0 ? o.interval : 1) * 1e6));
-	std::vector<std::string> all;
+      public:
+	explicit page_file(const std::string &path)
+	    : name(path), is_new(access(path.c_str(), F_OK) != 0),
+	      file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666))
+	{
+		if (file.number < 0)
+			throw_error();
+	}
+	~page_file()
+	{
+		if (is_new && !written)
+			unlink(name.c_str());
+	}
+	page_file(const page_file &) = delete;
+	page_file &operator=(const page_file &) = delete;
 
-	for (size_t i = 0; i < count; i++) {
-		std::this_thread::sleep_until(begin + i * interval);
-		try {
-			const live::heap_map map = live::read_map(
-				reader, std::max(most_cells / count, fewest_cells),
-				most_runs / count);
-			const std::chrono::duration<double> since = map.s.when - begin;
+	void write(const std::string &text)
+	{
+		/* A pipe or a device has no length. */
+		if (ftruncate(file.number, 0) && errno != EINVAL)
+			throw_error();
+		written = true;
+		for (size_t done = 0; done < text.size();) {
+			const ssize_t n =
+				::write(file.number, text.data() + done, text.size() - done);
 
-			all.push_back(script_text(snapshot_json(map, since.count())));
-		} catch (const live::error &e) {
-			if (all.empty() || e.why != live::reason::gone)
-				throw;
-			break;
+			if (n < 0 && errno != EINTR)
+				throw_error();
+			done += n > 0 ? static_cast<size_t>(n) : 0;
 		}
 	}
-	return all;
-}
 
-void write_page(const map_options &o, const std::string &about,
-		const std::vector<std::string> &snapshots)
-{
-	const page_parts page(map_page);
-	std::ofstream out(o.output);
-	const char *separator = "";
-
-	out << page.before << "{\"ukmem\":" << about << ",\"snapshots\":[";
-	for (const std::string &s : snapshots) {
-		out << separator << s;
-		separator = ",\n";
+      private:
+	[[noreturn]] void throw_error() const
+	{
+		throw std::runtime_error(name + ": " + strerror(errno));
 	}
-	out << "]}" << page.behind;
-	out.close();
-	if (!out)
-		throw std::runtime_error(o.output + ": " + strerror(errno));
-}
+
+	const std::string name;
+	const bool is_new;
+	const live::descriptor file;
+	bool written = false;
+};
+
+/* A series of snapshots, and the page that shows them. */
+class series
+{
+      public:
+	explicit series(const map_options &opts)
+	    : o(opts), process(o.pid), reader(process), file(o.output),
+	      count(o.count	     ? o.count
+		    : o.interval > 0 ? +DEFAULT_COUNT
+				     : 1)
+	{
+		const live::mode mode = reader.mode();
+
+		about = about_json(process, mode.version);
+		about["mode"] = mode.name;
+		about["time"] = time_text();
+	}
+
+	/* Takes snapshots until there are enough, the process ends or runs another program, or
+	 * a signal comes; then writes those that there are. */
+	int run()
+	{
+		const signals noted;
+		live::repetition how;
+
+		how.interval = live::usual_interval(o.interval, count);
+		how.count = count;
+		how.stop = &signals::came;
+		how.skipped = [this](const live::error &e) {
+			left_out++;
+			fail_on(o.pid, std::string(e.what()) + "; a snapshot is left out");
+		};
+		try {
+			ended = live::repeat(how, [this] { return take(); });
+		} catch (const live::error &) {
+			if (!snapshots.empty())
+				write();
+			throw;
+		}
+		write();
+		if (o.json)
+			tell_json();
+		else if (ended == live::ending::replaced)
+			fail_on(o.pid, "it runs another program now; the page has what was "
+				       "before, in " +
+					       std::to_string(snapshots.size()) + " snapshots");
+		return end_output();
+	}
+
+      private:
+	bool take()
+	{
+		const live::heap_map map = live::read_map(
+			reader, std::max(most_cells / count, fewest_cells), most_runs / count);
+
+		if (snapshots.empty())
+			begin = map.s.when;
+
+		const std::chrono::duration<double> since = map.s.when - begin;
+
+		snapshots.push_back(script_text(snapshot_json(map, since.count())));
+		return true;
+	}
+
+	void write()
+	{
+		const page_parts page(map_page);
+		std::string text =
+			page.before + "{\"ukmem\":" + script_text(about) + ",\"snapshots\":[";
+
+		for (size_t i = 0; i < snapshots.size(); i++)
+			text += (i ? ",\n" : "") + snapshots[i];
+		file.write(text + "]}" + page.behind);
+	}
+
+	void tell_json() const
+	{
+		static const std::map<live::ending, std::string> words = {
+			{ live::ending::counted, "count" },
+			{ live::ending::stopped, "signal" },
+			{ live::ending::gone, "the process has ended" },
+			{ live::ending::replaced, "it runs another program now" },
+		};
+
+		print_json({ { "ukmem", about },
+			     { "output", o.output },
+			     { "snapshots", snapshots.size() },
+			     { "left_out", left_out },
+			     { "ended", words.at(ended) } });
+	}
+
+	const map_options &o;
+	live::process process;
+	live::reader reader;
+	page_file file;
+	const size_t count;
+	json about;
+	std::vector<std::string> snapshots;
+	std::chrono::steady_clock::time_point begin;
+	live::ending ended = live::ending::counted;
+	size_t left_out = 0;
+};
 
 } // namespace
 
@@ -177,31 +286,20 @@ CLI::App *add_map(CLI::App &app, map_options &options)
 	sub->add_option("--count", options.count, "Take so many (10 with --interval, else 1)")
 		->type_name("N")
 		->check(CLI::Range(1, +MOST_SNAPSHOTS));
+	sub->add_flag(
+		"--json", options.json,
+		"Print one JSON object in a line: how many snapshots the page has, and why "
+		"they ended");
 	sub->footer(
 		"The page shows what every page of the heap is used for, how full slabs are, "
 		"and what is in\nmemory. Its sums stand beside those of 'ukmem gauges'. The "
-		"more snapshots, the coarser each\nis drawn in a large heap.\n");
+		"more snapshots, the coarser each\nis drawn in a large heap. Ctrl-C ends a "
+		"series early; the page has "
+		"the snapshots until then.\n");
 	return sub;
 }
 
 int map_heap(const map_options &options)
 {
-	try {
-		live::process process(options.pid);
-		live::reader reader(process);
-		const live::mode mode = reader.mode();
-		const std::string about = script_text({ { "pid", options.pid },
-							{ "program", process.program() },
-							{ "version", mode.version },
-							{ "mode", mode.name },
-							{ "time", time_text() } });
-		const std::vector<std::string> snapshots = take_all(options, reader);
-
-		write_page(options, about, snapshots);
-		return EXIT_SUCCESS;
-	} catch (const live::error &e) {
-		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
-	} catch (const std::exception &e) {
-		return fail(EXIT_FAILURE, e.what());
-	}
+	return on_process(options.pid, [&] { return series(options).run(); });
 }

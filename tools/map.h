@@ -13,6 +13,7 @@ struct map_options {
 	std::string output;
 	double interval = 0;	/**< seconds between two snapshots */
 	unsigned int count = 0; /**< snapshots; 0: one, or with an interval DEFAULT_COUNT */
+	bool json = false;	/**< tell what was done */
 };
 
 CLI::App *add_map(CLI::App &app, map_options &options);

@@ -13,6 +13,7 @@
 #include "command.h"
 #include "live/metrics.h"
 #include "live/process.h"
+#include "on_process.h"
 #include "words.h"
 
 namespace
@@ -66,13 +67,17 @@ class source
 		const std::lock_guard<std::mutex> guard(lock);
 
 		look();
-		return live::metrics_json(*before, mode, process.program());
+
+		live::json all = { { "ukmem", about_json(process, mode.version) } };
+
+		all.update(live::metrics_json(*before, mode, process.program()));
+		return all;
 	}
 
-	/* Returns when the process has ended, or runs another program. */
+	/* Returns when the process has ended, or a look has found another program. */
 	void wait_for_end(const std::atomic<bool> &stopped)
 	{
-		while (!stopped) {
+		while (!stopped && !replaced) {
 			try {
 				const std::lock_guard<std::mutex> guard(lock);
 
@@ -84,12 +89,21 @@ class source
 		}
 	}
 
+	/* Nothing is to be had any more: the process runs another program. */
+	std::atomic<bool> replaced{ false };
+
       private:
 	/* Under the lock. */
 	void look()
 	{
-		live::snapshot now = reader.take(live::metrics_contents);
+		live::snapshot now;
 
+		try {
+			now = reader.take(live::metrics_contents);
+		} catch (const live::error &e) {
+			replaced = replaced || e.why == live::reason::replaced;
+			throw;
+		}
 		if (before)
 			live::keep_counters(*before, now);
 		before = std::move(now);
@@ -117,10 +131,34 @@ void answer(source &from, const httplib::Request &request, httplib::Response &re
 	}
 }
 
+/* Stops the server when the process has ended. Its thread ends with it, also where the server
+ * throws. */
+class ender
+{
+      public:
+	ender(source &from, httplib::Server &server)
+	    : thread([&from, &server, this] {
+		      from.wait_for_end(stopped);
+		      server.stop();
+	      })
+	{
+	}
+	~ender()
+	{
+		stopped = true;
+		thread.join();
+	}
+	ender(const ender &) = delete;
+	ender &operator=(const ender &) = delete;
+
+      private:
+	std::atomic<bool> stopped{ false };
+	std::thread thread;
+};
+
 int serve(source &from, const place &at)
 {
 	httplib::Server server;
-	std::atomic<bool> stopped{ false };
 	const bool any = at.port == 0;
 
 	/* The default would share the port with whoever has it already. */
@@ -148,15 +186,13 @@ int serve(source &from, const place &at)
 		  << (at.host.find(':') == std::string::npos ? at.host : "[" + at.host + "]")
 		  << ":" << port << "/metrics until the process ends" << std::endl;
 
-	std::thread end([&] {
-		from.wait_for_end(stopped);
-		server.stop();
-	});
-	const bool served = server.listen_after_bind();
+	const ender end(from, server);
 
-	stopped = true;
-	end.join();
-	return served ? EXIT_SUCCESS : fail(EXIT_FAILURE, "the HTTP server failed");
+	if (!server.listen_after_bind())
+		return fail(EXIT_FAILURE, "the HTTP server failed");
+	if (from.replaced)
+		throw live::error(live::reason::replaced, "it runs another program now");
+	return EXIT_SUCCESS;
 }
 
 } // namespace
@@ -191,19 +227,17 @@ CLI::App *add_metrics(CLI::App &app, metrics_options &options)
 
 int metrics(const metrics_options &options)
 {
-	try {
+	return on_process(options.pid, [&] {
 		source from(options.pid);
 
 		if (!options.listen.empty())
 			return serve(from, *parse_place(options.listen));
 		if (options.json)
-			std::cout << from.json().dump() << "\n";
+			print_json(from.json());
 		else
 			std::cout << from.text(options.format == "text"
 						       ? live::metrics_format::CLASSIC
 						       : live::metrics_format::OPEN);
 		return end_output();
-	} catch (const live::error &e) {
-		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
-	}
+	});
 }

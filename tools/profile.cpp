@@ -14,10 +14,21 @@
 #include "live/process.h"
 #include "live/profile.h"
 #include "live/snapshot.h"
+#include "on_process.h"
 #include "page.h"
 #include "pprof.h"
 #include "symbols.h"
 #include "words.h"
+
+static std::string check_interval(const std::string &text)
+{
+	constexpr uint64_t least = 1024, most = 1 << 30;
+	uint64_t bytes;
+
+	return parse_bytes(text, bytes) && bytes >= least && bytes <= most
+		       ? ""
+		       : "'" + text + "' is not a number of bytes from 1K to 1G";
+}
 
 CLI::App *add_profile(CLI::App &app, profile_options &options)
 {
@@ -34,18 +45,21 @@ CLI::App *add_profile(CLI::App &app, profile_options &options)
 	start->formatter(
 		std::make_shared<usage_formatter>("ukmem profile start [OPTIONS] PID"));
 	add_pid(start, options.pid)->required();
-	start->add_option("--interval", options.interval,
-			  "Mean number of bytes from one sample to the next, 1 KiB to 1 GiB; "
-			  "default: the\ntunable profile_interval, 512 KiB")
+	start->add_option(
+		     "--interval", options.interval,
+		     "Mean number of bytes from one sample to the next, 1K to 1G; default: "
+		     "the tunable\nprofile_interval, 512K")
 		->type_name("BYTES")
-		->check(CLI::Range(uint64_t{ 1024 }, uint64_t{ 1 } << 30));
+		->check(check_interval);
+	start->add_flag("--json", options.json, "As one JSON object in a line");
 	start->footer(
 		"The process begins itself, asked by its socket: it has to be started with "
 		"live:1 in\nUKMEM_CONF, or as a program with threads under ukmem run. What it "
 		"has allocated before is\nnot in the profile.\n");
 	start->callback([&options] { options.what = profile_options::START; });
-	stop->formatter(std::make_shared<usage_formatter>("ukmem profile stop PID"));
+	stop->formatter(std::make_shared<usage_formatter>("ukmem profile stop [OPTIONS] PID"));
 	add_pid(stop, options.pid)->required();
+	stop->add_flag("--json", options.json, "As one JSON object in a line");
 	stop->callback([&options] { options.what = profile_options::STOP; });
 	dump->formatter(std::make_shared<usage_formatter>("ukmem profile dump [OPTIONS] PID"));
 	add_pid(dump, options.pid)->required();
@@ -116,6 +130,8 @@ std::string dump(const profile_options &o)
 	}
 	if (o.format == "heap")
 		return live::profile_text(p);
+	if (o.format != "pprof") /* which shows numbers below zero */
+		p = live::without_losses(std::move(p));
 
 	symbols names(p.maps, o.pid);
 
@@ -133,44 +149,53 @@ std::string dump(const profile_options &o)
 			    { "view", o.allocated ? "2" : "0" } });
 }
 
+int tell(const profile_options &o)
+{
+	const bool start = o.what == profile_options::START;
+	live::process process(o.pid);
+	live::socket socket(o.pid);
+	live::control control(socket);
+
+	uint64_t interval = 0;
+	nlohmann::ordered_json told = { { "on", start } };
+
+	if (parse_bytes(o.interval, interval))
+		told["interval"] = interval;
+	control.ask(std::string("profile ") + (start ? "start" : "stop") +
+		    (interval ? " " + std::to_string(interval) : ""));
+	if (o.json)
+		print_json({ { "ukmem", about_json(process) }, { "profile", told } });
+	return end_output();
+}
+
+int write_dump(const profile_options &o)
+{
+	if (o.output.empty() && o.format == "pprof" && isatty(STDOUT_FILENO))
+		return fail(EXIT_USAGE,
+			    "profile dump: pprof's format is not for terminals; use "
+			    "--output FILE");
+
+	const std::string bytes = dump(o);
+	std::ofstream file;
+
+	if (!o.output.empty())
+		file.open(o.output, std::ios::binary);
+
+	std::ostream &out = o.output.empty() ? std::cout : file;
+
+	out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+	out.flush();
+	if (!out)
+		throw std::runtime_error((o.output.empty() ? "standard output" : o.output) +
+					 ": cannot be written");
+	return EXIT_SUCCESS;
+}
+
 } // namespace
 
 int profile(const profile_options &o)
 {
-	try {
-		if (o.what != profile_options::DUMP) {
-			live::socket socket(o.pid);
-			live::control control(socket);
-			const bool start = o.what == profile_options::START;
-
-			control.ask(
-				std::string("profile ") + (start ? "start" : "stop") +
-				(start && o.interval ? " " + std::to_string(o.interval) : ""));
-			return EXIT_SUCCESS;
-		}
-		if (o.output.empty() && o.format == "pprof" && isatty(STDOUT_FILENO))
-			return fail(EXIT_USAGE,
-				    "profile dump: pprof's format is not for terminals; use "
-				    "--output FILE");
-
-		const std::string bytes = dump(o);
-		std::ofstream file;
-
-		if (!o.output.empty())
-			file.open(o.output, std::ios::binary);
-
-		std::ostream &out = o.output.empty() ? std::cout : file;
-
-		out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-		out.flush();
-		if (!out)
-			throw std::runtime_error(
-				(o.output.empty() ? "standard output" : o.output) +
-				": cannot be written");
-		return EXIT_SUCCESS;
-	} catch (const live::error &e) {
-		return fail(EXIT_FAILURE, "process " + name_of(o.pid) + ": " + e.what());
-	} catch (const std::exception &e) {
-		return fail(EXIT_FAILURE, e.what());
-	}
+	return on_process(o.pid, [&] {
+		return o.what == profile_options::DUMP ? write_dump(o) : tell(o);
+	});
 }

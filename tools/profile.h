@@ -11,10 +11,11 @@
 struct profile_options {
 	enum { DUMP, START, STOP } what = DUMP;
 	pid_t pid = 0;
-	uint64_t interval = 0; /**< start: bytes; 0: as the process was told before */
+	std::string interval; /**< start: bytes; empty: as the process was told before */
 	std::string format = "pprof", output, before;
 	bool allocated =
 		false; /**< folded, flame: all that was allocated, not only what is in use */
+	bool json = false; /**< start, stop */
 };
 
 /** Adds ukmem profile with its subcommands. */

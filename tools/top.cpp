@@ -12,6 +12,8 @@
 
 #include "command.h"
 #include "live/process.h"
+#include "on_process.h"
+#include "signals.h"
 #include "top/keys.h"
 #include "top/plain.h"
 #include "top/screen.h"
@@ -31,40 +33,6 @@ std::chrono::microseconds seconds(double n)
 const std::map<std::string, top::by> tables = { { "caches", top::by::CACHE },
 						{ "cpus", top::by::CPU },
 						{ "nodes", top::by::NODE } };
-
-volatile std::sig_atomic_t ended_by;
-
-void note_signal(int signal)
-{
-	ended_by = signal;
-}
-
-/* While it lives, signals that end a program are noted in ended_by. */
-class signals
-{
-      public:
-	signals()
-	{
-		struct sigaction action = {};
-
-		action.sa_handler = note_signal; /* without SA_RESTART: it ends a wait */
-		for (int s : { SIGINT, SIGTERM, SIGHUP }) {
-			sigaction(s, &action, &before[s]);
-			if (before[s].sa_handler == SIG_IGN)
-				sigaction(s, &before[s], nullptr);
-		}
-	}
-	~signals()
-	{
-		for (const auto &[s, action] : before)
-			sigaction(s, &action, nullptr);
-	}
-	signals(const signals &) = delete;
-	signals &operator=(const signals &) = delete;
-
-      private:
-	std::map<int, struct sigaction> before;
-};
 
 /* The process, and what has been seen of it. */
 class viewer
@@ -175,13 +143,13 @@ int until(moment next)
 	return static_cast<int>(std::clamp<int64_t>(left.count() + 1, 0, LONGEST_WAIT));
 }
 
-/* On the terminal. False: it was ended by a signal, ended_by. */
+/* On the terminal. False: it was ended by a signal, signals::came. */
 bool show_frames(viewer &v, top::screen &screen, unsigned int count)
 {
 	moment next = std::chrono::steady_clock::now();
 	unsigned int looks = 0;
 
-	while (!ended_by) {
+	while (!signals::came) {
 		const moment now = std::chrono::steady_clock::now();
 
 		if (now >= next && !v.m.ended && !v.m.paused) {
@@ -227,7 +195,7 @@ int show_on_terminal(viewer &v, std::unique_ptr<top::screen> screen,
 	screen.reset();
 	noted.reset();
 	if (!finished)
-		raise(ended_by);
+		raise(signals::came);
 	if (v.m.ended)
 		std::cout << "ukmem: process " << v.m.pid << " (" << v.m.program
 			  << ") has ended" << std::endl;
@@ -237,13 +205,10 @@ int show_on_terminal(viewer &v, std::unique_ptr<top::screen> screen,
 void print(const viewer &v, const top_options &o, bool first)
 {
 	if (o.json)
-		std::cout << top::as_json(v.m).dump(-1, ' ', false,
-						    nlohmann::json::error_handler_t::replace)
-			  << std::endl;
+		print_json(top::as_json(v.m));
 	else
 		std::cout << (first ? "" : "\n") << top::plain(v.m) << std::flush;
-	if (!std::cout)
-		throw std::runtime_error("standard output: cannot be written");
+	expect_output();
 }
 
 /* Tables one after the other. Rates are between two looks: the first only begins them. */
@@ -263,7 +228,7 @@ int show_tables(viewer &v, const top_options &o)
 		if (v.m.problem.empty())
 			print(v, o, !printed++);
 		else
-			fail(EXIT_FAILURE, "process " + name_of(o.pid) + ": " + v.m.problem);
+			fail_on(o.pid, v.m.problem);
 		if (v.m.ended)
 			break;
 	}
@@ -332,7 +297,7 @@ CLI::App *add_top(CLI::App &app, top_options &options)
 
 int show_top(const top_options &options)
 {
-	try {
+	return on_process(options.pid, [&] {
 		viewer v(options);
 
 		if (!options.once && !options.json && isatty(STDIN_FILENO) &&
@@ -345,9 +310,5 @@ int show_top(const top_options &options)
 							options.count);
 		}
 		return show_tables(v, options);
-	} catch (const live::error &e) {
-		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
-	} catch (const std::exception &e) {
-		return fail(EXIT_FAILURE, e.what());
-	}
+	});
 }

@@ -27,7 +27,6 @@
  * library; 126 and 127 as in a shell, for a program that cannot be run or found.
  */
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -50,98 +49,12 @@
 #include "look.h"
 #include "map.h"
 #include "metrics.h"
-#include "preload.h"
 #include "profile.h"
+#include "run.h"
 #include "setting.h"
 #include "top.h"
 #include "watch.h"
 #include "words.h"
-
-enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
-
-struct run_options {
-	bool stats = false;
-	std::string show;    /* the table to print at exit, a value of the tunable "show" */
-	bool verify = false; /* of slabinfo: verify in place of printing */
-	bool pools = false, layers = false; /* options of vmstat: print these tables instead */
-	std::string cache;		    /* for show:slab: only this cache */
-	const CLI::Option *cache_option = nullptr;
-	std::vector<std::string> conf, settings;
-	std::vector<std::string> command;
-	look_options look; /* look.pid: look at this process in place of running a program */
-};
-
-/* A word that a command takes for the PID of a process, not for a program. */
-static bool is_pid(const std::string &word)
-{
-	return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
-}
-
-static std::string check_conf(const std::string &conf)
-{
-	std::istringstream items(conf);
-
-	for (std::string item; std::getline(items, item, ',');) {
-		const size_t colon = item.find(':');
-
-		if (colon == 0 || colon == std::string::npos || colon + 1 == item.size())
-			return "'" + item + "' is not KEY:VALUE";
-	}
-	return "";
-}
-
-static int run(const run_options &options)
-{
-	std::vector<std::string> looked_at;
-	const std::string library = find_malloc_library(looked_at);
-
-	if (library.empty()) {
-		std::string message = "the malloc library is not to be found; looked at:";
-
-		for (const std::string &place : looked_at)
-			message += "\n  " + place;
-		return fail(EXIT_USAGE, message);
-	}
-	if (library.find_first_of(" :") != std::string::npos)
-		return fail(EXIT_USAGE,
-			    "a path with a space or colon cannot be preloaded: " + library);
-
-	const std::string &program = options.command[0];
-	const std::string path = find_program(program);
-	const std::string obstacle = path.empty() ? "" : preload_obstacle(path);
-
-	if (!obstacle.empty())
-		std::cerr << "ukmem: warning: " << program << " " << obstacle
-			  << "; it keeps its own malloc\n";
-
-	env_prepend("LD_PRELOAD", library, ':');
-	/* What the user says comes later, and counts. Tables at the exit show the program
-	 * alone. */
-	if (options.show.empty() && !options.stats)
-		env_prepend("UKMEM_CONF", "live:threads", ',');
-	for (const std::string &conf : options.conf)
-		env_append("UKMEM_CONF", conf, ',');
-	if (!options.show.empty())
-		env_append("UKMEM_CONF", "show:" + options.show, ',');
-	if (!options.cache.empty())
-		env_append("UKMEM_CONF", "show_cache:" + options.cache, ',');
-	if (!options.settings.empty())
-		env_append("UKMEM_CONF", "slab_attr:" + join_settings(options.settings), ',');
-	if (options.stats)
-		env_append("UKMEM_CONF", "show:stats", ',');
-
-	std::vector<char *> argv;
-
-	for (const std::string &arg : options.command)
-		argv.push_back(const_cast<char *>(arg.c_str()));
-	argv.push_back(nullptr);
-	execvp(argv[0], argv.data());
-
-	const int error = errno;
-
-	return fail(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN,
-		    program + ": " + strerror(error));
-}
 
 static int printed(int error)
 {
@@ -217,133 +130,60 @@ static std::string usage_error(const CLI::App *app, const CLI::Error &e)
 	return std::string("ukmem: ") + e.what() + more;
 }
 
-/* A command that runs a program. */
-static CLI::App *add_runner(CLI::App &app, run_options &options, const std::string &name,
-			    const std::string &help)
+static CLI::App *add_gauges(CLI::App &app, look_options &options)
 {
-	CLI::App *sub = app.add_subcommand(name, help);
-
-	sub->group("Commands");
-	sub->formatter(std::make_shared<usage_formatter>("ukmem " + name +
-							 " [OPTIONS] PROGRAM [ARGS...]"));
-	sub->add_option("--conf", options.conf,
-			"Tunables, comma-separated, for UKMEM_CONF; see 'ukmem config'")
-		->type_name("KEY:VALUE")
-		->allow_extra_args(false)
-		->check(check_conf);
-	sub->footer("Options after PROGRAM belong to PROGRAM. The library is the one named by\n"
-		    "UKMEM_MALLOC_LIB, else the one that came with this command.\n");
-	return sub;
-}
-
-/* A command that runs a program, or looks at a process. */
-static CLI::App *add_looker(CLI::App &app, run_options &options, const std::string &name,
-			    const std::string &help)
-{
-	CLI::App *sub = add_runner(app, options, name, help);
-
-	sub->formatter(std::make_shared<usage_formatter>(
-		"ukmem " + name + " [OPTIONS] PROGRAM [ARGS...]\n       ukmem " + name +
-		" [OPTIONS] PID"));
-	add_look_at_pid(sub, options.look);
-	sub->footer(
-		std::string("A first word of digits alone is the PID of a process that runs; "
-			    "write ./PROGRAM for a\nprogram of such a name. A process can be "
-			    "looked at by its user and by root; it need\nnot be prepared, and "
-			    "is not stopped.\n\n") +
-		sub->get_footer());
-	return sub;
-}
-
-/* clang-format off */
-static const char *const vmstat_footer =
-	"-m, a row for each cache. Pages are slabs here:\n"
-	UKMEM_POOLS_COLUMNS
-	"\n-C, which layer served the requests. Groups are the CPUs' arrays:\n"
-	UKMEM_LAYERS_COLUMNS "\n";
-/* clang-format on */
-
-static CLI::App *add_vmstat(CLI::App &app, run_options &options)
-{
-	CLI::App *sub =
-		add_looker(app, options, "vmstat",
-			   "Print the vmstat of a process that runs, or of a program when it "
-			   "exits; or tables of its caches");
-	CLI::Option *pools = sub->add_flag("-m,--pools", options.pools,
-					   "Print the caches: objects and slabs");
-
-	sub->add_flag("-C,--layers", options.layers,
-		      "Print the caches: which layers served them")
-		->excludes(pools);
-	sub->footer(vmstat_footer + sub->get_footer());
-	return sub;
-}
-
-static CLI::App *add_slab(CLI::App &app, run_options &options)
-{
-	CLI::App *sub =
-		add_looker(app, options, "slab",
-			   "Print the attributes of the caches of a process that runs, or "
-			   "of a program when it exits");
-
-	options.cache_option =
-		sub->add_option("-c,--cache", options.cache, "Print this cache's alone")
-			->type_name("CACHE");
-	sub->add_option("--set", options.settings,
-			"Set an attribute when the cache is made; may be repeated")
-		->type_name("CACHE/ATTR=VALUE")
-		->allow_extra_args(false)
-		->check(check_setting);
-	return sub;
-}
-
-static std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
-{
-	std::vector<CLI::App *> runners = { add_runner(app, options, "run",
-						       "Run a program on the malloc drop-in") };
-
-	runners[0]->add_flag("--stats", options.stats,
-			     "Print statistics to stderr when it exits");
-	for (const char *name : { "zoneinfo", "buddyinfo", "slabinfo" })
-		runners.push_back(add_looker(app, options, name,
-					     std::string("Print the ") + name +
-						     " of a process that runs, or of a program "
-						     "when it exits"));
-	runners.back()->add_flag("-v,--validate", options.verify,
-				 "Let the process verify its memory (ukmem_verify), by its "
-				 "socket (live:1)");
-	runners.push_back(add_vmstat(app, options));
-	runners.push_back(add_slab(app, options));
-	return runners;
-}
-
-/* The commands that only look at processes. */
-struct lookers {
-	CLI::App *gauges, *attr, *ps;
-};
-
-static lookers add_lookers(CLI::App &app, look_options &options)
-{
-	lookers all = {};
-	all.gauges = add_command(
+	CLI::App *sub = add_command(
 		app, "gauges", " PID",
 		"Print what a process has allocated, and how much memory that takes");
-	add_look_at_pid(all.gauges, options);
-	all.gauges->get_option("PID")->required();
-	all.attr = add_command(
+
+	add_look_at_pid(sub, options)->required();
+	return sub;
+}
+
+static CLI::App *add_attr(CLI::App &app, look_options &options)
+{
+	CLI::App *sub = add_command(
 		app, "attr", " PID CACHE [NAME[=VALUE]]",
 		"Print the attributes of one cache of a process, or one of them; or set one");
-	add_look_at_pid(all.attr, options);
-	all.attr->get_option("PID")->required();
-	all.attr->add_option("CACHE", options.cache, "Its cache")->required()->type_name("");
-	all.attr->add_option("NAME", options.attribute,
-			     "Only this attribute, without its name; with =VALUE, set it: the "
-			     "process does so, asked by its\nsocket (live:1 in UKMEM_CONF)")
+
+	add_look_at_pid(sub, options)->required();
+	sub->add_option("CACHE", options.cache, "Its cache")->required()->type_name("");
+	sub->add_option("NAME", options.attribute,
+			"Only this attribute, without its name; with =VALUE, set it: the "
+			"process does so, asked by its\nsocket (live:1 in UKMEM_CONF)")
 		->type_name("");
-	all.ps = add_command(app, "ps", "",
-			     "Show the processes of this machine that run on ukmem");
-	add_look_options(all.ps, options, false);
-	return all;
+	return sub;
+}
+
+static bool is_setting(const look_options &options)
+{
+	return options.attribute.find('=') != std::string::npos;
+}
+
+static int attr(const look_options &options)
+{
+	return is_setting(options) ? set_attribute(options.pid, options.cache,
+						   options.attribute, options.json)
+				   : look("attr", options);
+}
+
+static CLI::App *add_ps(CLI::App &app, look_options &options)
+{
+	CLI::App *sub = add_command(app, "ps", "",
+				    "Show the processes of this machine that run on ukmem");
+
+	add_look_options(sub, options, false);
+	return sub;
+}
+
+static CLI::App *add_kmalloc(CLI::App &app)
+{
+	CLI::App *sub = app.add_subcommand(
+		"kmalloc", "Show the size classes: their slabs, and what these waste");
+
+	sub->group("Commands");
+	sub->footer(UKMEM_SIZE_CLASSES_COLUMNS);
+	return sub;
 }
 
 static CLI::App *add_info(CLI::App &app, bool &json)
@@ -400,112 +240,82 @@ static int help(const CLI::App &app, const std::vector<std::string> &command)
 	return end_output();
 }
 
-/* The index of the first word after a command that runs programs, and its options: of
- * PROGRAM or "--"; argc if there is neither, or a PID. */
-static int end_of_options(const std::vector<CLI::App *> &runners, int argc, char **argv)
-{
-	const CLI::App *runner = nullptr;
+/* The commands, and what they were told. */
+struct tool {
+	tool();
 
-	for (const CLI::App *sub : runners)
-		if (argc > 1 && sub->get_name() == argv[1])
-			runner = sub;
-	if (!runner)
-		return argc;
-	for (int i = 2; i < argc; i++) {
-		const std::string arg = argv[i];
+	/* Result: the exit code. */
+	int run(int argc, char **argv);
 
-		if (is_pid(arg) && runner->get_option_no_throw("PID"))
-			return argc;
-		if (arg[0] != '-' || arg == "--")
-			return i;
+	CLI::App app{ "Kernel-style memory allocation for programs in user space.", "ukmem" };
 
-		const CLI::Option *option = runner->get_option_no_throw(arg);
+      private:
+	void add_commands();
+	int run_parsed(const CLI::App *runner);
 
-		if (option && option->get_items_expected_min() > 0)
-			i++;
-	}
-	return argc;
-}
-
-/* Checks the command line of a command that runs a program or, if it @looks, looks at a
- * process. Some options are for one of these alone. */
-static void check_runner(const run_options &options, bool looks)
-{
-	const look_options &l = options.look;
-
-	if (l.pid && !(options.conf.empty() && options.settings.empty()))
-		throw CLI::ValidationError("PID",
-					   "--conf and --set are for programs to be run");
-	if (l.pid && options.verify && (l.interval > 0 || l.count))
-		throw CLI::ValidationError("--validate",
-					   "--interval and --count do not go with it");
-	if (l.pid)
-		return;
-	if (options.verify)
-		throw CLI::ValidationError("PROGRAM", "--validate is for a PID");
-	if (l.json || l.interval > 0 || l.count)
-		throw CLI::ValidationError("PROGRAM",
-					   "--json, --interval and --count are for a "
-					   "PID");
-	if (options.command.empty())
-		throw CLI::RequiredError(looks ? "PROGRAM or PID" : "PROGRAM");
-	if (options.cache_option->count()) {
-		const std::string wrong = check_cache_name(options.cache);
-
-		if (!wrong.empty())
-			throw CLI::ValidationError("--cache", wrong);
-	}
-}
-
-int main(int argc, char **argv)
-{
-	CLI::App app("Kernel-style memory allocation for programs in user space.", "ukmem");
-	run_options options;
+	run_options options; /* of the runners; options.look: of gauges, attr and ps, too */
 	map_options map_opts;
 	metrics_options metrics_opts;
 	watch_options watch_opts;
 	decode_options decode_opts;
 	trim_options trim_opts;
 	leaks_options leaks_opts;
-	allocinfo_options allocinfo_opts;
+	look_options allocinfo_opts;
 	top_options top_opts;
 	profile_options profile_opts;
 	std::string config_of;
 	std::vector<std::string> help_of;
-	bool json = false;
+	bool info_json = false;
 
+	std::vector<CLI::App *> runners; /* run is the first */
+	CLI::App *attr_sub = nullptr;
+	std::vector<std::pair<const CLI::App *, std::function<int()>>> others;
+};
+
+tool::tool()
+{
 	app.set_version_flag("-V,--version", std::string("ukmem ") + ukmem_version());
 	app.require_subcommand(0, 1);
 	app.failure_message(usage_error);
-	const std::vector<CLI::App *> runners = add_runners(app, options);
-	CLI::App *classes = app.add_subcommand(
-		"kmalloc", "Show the size classes: their slabs, and what these waste");
-
-	classes->group("Commands");
-	classes->footer(UKMEM_SIZE_CLASSES_COLUMNS);
-	const CLI::App *config_sub = add_config(app, config_of);
-	const lookers look_subs = add_lookers(app, options.look);
-	/* Those that parse their own options. */
-	const std::pair<const CLI::App *, std::function<int()>> others[] = {
-		{ add_map(app, map_opts), [&] { return map_heap(map_opts); } },
-		{ add_metrics(app, metrics_opts), [&] { return metrics(metrics_opts); } },
-		{ add_watch(app, watch_opts), [&] { return watch(watch_opts); } },
-		{ add_decode(app, decode_opts), [&] { return decode(decode_opts); } },
-		{ add_trim(app, trim_opts), [&] { return trim(trim_opts); } },
-		{ add_allocinfo(app, allocinfo_opts),
-		  [&] { return allocinfo(allocinfo_opts); } },
-		{ add_leaks(app, leaks_opts), [&] { return leaks(leaks_opts); } },
-		{ add_top(app, top_opts), [&] { return show_top(top_opts); } },
-		{ add_profile(app, profile_opts), [&] { return profile(profile_opts); } },
-	};
-	const CLI::App *info_sub = add_info(app, json);
-	const CLI::App *help_sub = add_help(app, help_of);
+	runners = add_runners(app, options);
+	add_commands();
+	/* Commands that were added after this would have it, too. */
 	app.formatter(std::make_shared<usage_formatter>("ukmem [OPTIONS] COMMAND ..."));
+}
 
+void tool::add_commands()
+{
+	const auto add = [this](const CLI::App *sub, std::function<int()> run_it) {
+		others.emplace_back(sub, std::move(run_it));
+	};
+
+	add(add_kmalloc(app), [] { return print(ukmem_size_classes_print); });
+	add(add_config(app, config_of), [this] {
+		return config_of.empty() ? print(ukmem_config_print)
+					 : print_config_for(config_of);
+	});
+	add(add_gauges(app, options.look), [this] { return look("gauges", options.look); });
+	attr_sub = add_attr(app, options.look);
+	add(attr_sub, [this] { return attr(options.look); });
+	add(add_ps(app, options.look), [this] { return list_processes(options.look); });
+	add(add_map(app, map_opts), [this] { return map_heap(map_opts); });
+	add(add_metrics(app, metrics_opts), [this] { return metrics(metrics_opts); });
+	add(add_watch(app, watch_opts), [this] { return watch(watch_opts); });
+	add(add_decode(app, decode_opts), [this] { return decode(decode_opts); });
+	add(add_trim(app, trim_opts), [this] { return trim(trim_opts); });
+	add(add_allocinfo(app, allocinfo_opts), [this] { return allocinfo(allocinfo_opts); });
+	add(add_leaks(app, leaks_opts), [this] { return leaks(leaks_opts); });
+	add(add_top(app, top_opts), [this] { return show_top(top_opts); });
+	add(add_profile(app, profile_opts), [this] { return profile(profile_opts); });
+	add(add_info(app, info_json), [this] { return info(info_json); });
+	add(add_help(app, help_of), [this] { return help(app, help_of); });
+}
+
+int tool::run(int argc, char **argv)
+{
 	/* CLI11 must not parse PROGRAM and the words behind it. */
 	const int end = end_of_options(runners, argc, argv);
 	const bool marked = end < argc && !strcmp(argv[end], "--");
-
 	const CLI::App *runner = nullptr;
 
 	options.command.assign(argv + end + marked, argv + argc);
@@ -518,11 +328,20 @@ int main(int argc, char **argv)
 				runner = sub;
 		if (runner)
 			check_runner(options, runner != runners[0]);
+		if (attr_sub->parsed() && is_setting(options.look) &&
+		    (options.look.interval > 0 || options.look.count))
+			throw CLI::ValidationError("NAME=VALUE",
+						   "--interval and --count do not go with it");
 		if (join_settings(options.settings).size() > SETTINGS_MAX)
 			throw CLI::ValidationError("--set", "too many settings");
 	} catch (const CLI::ParseError &e) {
 		return app.exit(e) ? EXIT_USAGE : 0;
 	}
+	return run_parsed(runner);
+}
+
+int tool::run_parsed(const CLI::App *runner)
+{
 	if (options.verify)
 		return verify(options.look.pid, options.look.json);
 	if (runner) {
@@ -531,24 +350,15 @@ int main(int argc, char **argv)
 				       : options.layers ? "layers"
 							: runner->get_name();
 		options.look.cache = options.cache;
-		return options.look.pid ? look(options.show, options.look) : run(options);
+		return options.look.pid ? look(options.show, options.look) : ::run(options);
 	}
-	if (look_subs.attr->parsed() && options.look.attribute.find('=') != std::string::npos)
-		return set_attribute(options.look.pid, options.look.cache,
-				     options.look.attribute, options.look.json);
-	for (const CLI::App *sub : { look_subs.gauges, look_subs.attr })
-		if (sub->parsed())
-			return look(sub->get_name(), options.look);
 	for (const auto &[sub, run_it] : others)
 		if (sub->parsed())
 			return run_it();
-	if (look_subs.ps->parsed())
-		return list_processes(options.look);
-	if (info_sub->parsed())
-		return info(json);
-	if (help_sub->parsed())
-		return help(app, help_of);
-	if (config_sub->parsed() && !config_of.empty())
-		return print_config_for(config_of);
-	return print(classes->parsed() ? ukmem_size_classes_print : ukmem_config_print);
+	return EXIT_USAGE; /* not reached: one of them was parsed */
+}
+
+int main(int argc, char **argv)
+{
+	return tool().run(argc, argv);
 }

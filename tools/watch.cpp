@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch.h"
 
-#include <chrono>
-#include <cmath>
 #include <ctime>
 #include <iostream>
 #include <map>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
 #include "command.h"
 #include "live/process.h"
+#include "live/repeat.h"
 #include "live/snapshot.h"
+#include "on_process.h"
 #include "words.h"
 
 namespace
@@ -78,19 +77,6 @@ class watcher
 	/* False: the watch is over. */
 	bool look()
 	{
-		try {
-			return compare();
-		} catch (const live::error &e) {
-			/* The next look may find the process at rest. */
-			if (e.why != live::reason::changing)
-				throw;
-			return true;
-		}
-	}
-
-      private:
-	bool compare()
-	{
 		/* Between the two nothing is told, so a gauge at the bound does not chatter. */
 		constexpr double far_enough = 0.95;
 		const unsigned int resident =
@@ -114,28 +100,25 @@ class watcher
 		return true;
 	}
 
+      private:
 	void tell(uint64_t value) const
 	{
 		const std::string state = above ? "above" : "below", time = now();
 
 		if (o.json)
-			std::cout << nlohmann::ordered_json{ { "time", time },
-							     { "pid", o.pid },
-							     { "program", process.program() },
-							     { "gauge", o.gauge },
-							     { "state", state },
-							     { "value", value },
-							     { "bound", bound } }
-					     .dump(-1, ' ', false,
-						   nlohmann::json::error_handler_t::replace)
-				  << std::endl;
+			print_json({ { "time", time },
+				     { "pid", o.pid },
+				     { "program", process.program() },
+				     { "gauge", o.gauge },
+				     { "state", state },
+				     { "value", value },
+				     { "bound", bound } });
 		else
 			std::cout << time << " " << name_of(o.pid) << ": " << o.gauge << " "
 				  << human(value) << " is " << state << " " << human(bound)
 				  << (o.limit.back() == '%' ? " (" + o.limit + ")" : "")
 				  << std::endl;
-		if (!std::cout)
-			throw std::runtime_error("standard output: cannot be written");
+		expect_output();
 		if (!o.command.empty())
 			run(state, value);
 	}
@@ -195,7 +178,9 @@ CLI::App *add_watch(CLI::App &app, watch_options &options)
 			"UKMEM_STATE (above\nor below), UKMEM_VALUE and UKMEM_BOUND in its "
 			"environment")
 		->type_name("COMMAND");
-	sub->add_flag("--once", options.once, "End when the gauge is above the bound");
+	sub->add_flag(
+		"--once", options.once,
+		"End when the gauge is above the bound; exit 1 if the process ended before");
 	sub->add_flag("--json", options.json, "Each crossing as one JSON object in a line");
 	sub->footer("A gauge that was above counts as below again when it is under 95 % of the "
 		    "bound.\n");
@@ -204,24 +189,21 @@ CLI::App *add_watch(CLI::App &app, watch_options &options)
 
 int watch(const watch_options &options)
 {
-	bool looked = false;
-
-	try {
+	return on_process(options.pid, [&] {
 		watcher w(options);
-		auto next = std::chrono::steady_clock::now();
+		live::repetition how;
 
-		while (w.look()) {
-			looked = true;
-			next += std::chrono::microseconds(std::llround(options.interval * 1e6));
-			std::this_thread::sleep_until(next);
-		}
-		return EXIT_SUCCESS;
-	} catch (const live::error &e) {
-		/* That the process ends, ends the watch. */
-		if (e.why == live::reason::gone && looked)
+		how.interval = options.interval;
+		switch (live::repeat(how, [&] { return w.look(); })) {
+		case live::ending::replaced:
+			return fail_on(options.pid, "it runs another program now");
+		case live::ending::gone:
+			/* That is what the watch lasts for, unless it was for a crossing. */
+			return options.once
+				       ? fail_on(options.pid, "it has ended below the bound")
+				       : EXIT_SUCCESS;
+		default:
 			return EXIT_SUCCESS;
-		return fail(EXIT_FAILURE, "process " + name_of(options.pid) + ": " + e.what());
-	} catch (const std::exception &e) {
-		return fail(EXIT_FAILURE, e.what());
-	}
+		}
+	});
 }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <iostream>
+#include <stdexcept>
 
 #include "live/process.h"
 
@@ -14,13 +15,22 @@ int fail(int code, const std::string &message)
 	return code;
 }
 
-int end_output(int code)
+void expect_output()
 {
 	fflush(stdout);
 	std::cout.flush();
-	return ferror(stdout) || !std::cout
-		       ? fail(EXIT_FAILURE, "standard output: cannot be written")
-		       : code;
+	if (ferror(stdout) || !std::cout)
+		throw std::runtime_error("standard output: cannot be written");
+}
+
+int end_output(int code)
+{
+	try {
+		expect_output();
+		return code;
+	} catch (const std::runtime_error &e) {
+		return fail(EXIT_FAILURE, e.what());
+	}
 }
 
 std::string name_of(pid_t pid)

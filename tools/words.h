@@ -15,6 +15,8 @@ int fail(int code, const std::string &message);
 /** The end of a command that has printed: flushes standard output. Result: @code, or that of a
  * failure if something could not be written. */
 int end_output(int code = EXIT_SUCCESS);
+/** Throws std::runtime_error if something could not be written: the end of one look of many. */
+void expect_output();
 /** A process for a message: its PID, and the program's name if it can be read. */
 std::string name_of(pid_t pid);
 /** A number of bytes with at most four characters and a unit: "956K", "1.3M". */

@@ -172,7 +172,7 @@ UKMEM_EXPORT int ukmem_config_print(int fd);
 UKMEM_EXPORT int ukmem_config_print_for(int fd, const char *program);
 
 /**
- * ukmem_trim - give all free memory back to the system
+ * ukmem_trim - give free memory back to the system
  *
  * Empties every CPU's pagesets, and the arrays that keep memory, save a 64th of the pages in
  * use. May block. Result: bytes given back.

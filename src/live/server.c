@@ -45,6 +45,7 @@ enum {
 	REQUEST_MS = 2000, /* a client's time for its request */
 	REPLY_MS = 10000,  /* and for each kilobyte of the reply */
 	LOOK_MS = 5000,	   /* between two looks whether the program's own threads have ended */
+	OVERFLOW_UID = 65534, /* of all users that the user namespace does not have */
 };
 
 extern char __libc_single_threaded __attribute__((weak));
@@ -136,25 +137,49 @@ static bool send_bytes(struct live_reply *r, const char *bytes, size_t size)
 	return true;
 }
 
+/* Whether the process's user namespace has all users, so that OVERFLOW_UID is one of them and
+ * does not stand for those that it lacks. */
+static bool has_all_users(void)
+{
+	char map[64];
+	ssize_t n = os_calls.read_file("/proc/self/uid_map", map, sizeof(map) - 1);
+
+	map[n > 0 ? n : 0] = '\0';
+	return strstr(map, " 4294967295\n") != NULL;
+}
+
 /* Whether the client is root or the process's user. A process whose real and effective users
  * differ serves root alone. */
-static bool may_ask(int client)
+static bool may_ask(const struct ucred *peer)
 {
-	struct ucred peer = { .uid = (uid_t)-1 };
-	socklen_t size = sizeof(peer);
+	if (!peer->uid)
+		return true;
+	return peer->uid == (uid_t)sys_call(SYS_geteuid) &&
+	       peer->uid == (uid_t)sys_call(SYS_getuid) &&
+	       (peer->uid != OVERFLOW_UID || has_all_users());
+}
 
-	return !sys_call(SYS_getsockopt, client, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
-	       (!peer.uid || (peer.uid == (uid_t)sys_call(SYS_geteuid) &&
-			      peer.uid == (uid_t)sys_call(SYS_getuid)));
+static void refuse(struct live_reply *r, const struct ucred *peer)
+{
+	if (peer->uid == OVERFLOW_UID)
+		live_reply_error(r,
+				 "only its user and root may ask it, and users of other user "
+				 "namespaces, root too, are strangers there (a rootless "
+				 "container); enter them: nsenter --user --net --target PID");
+	else
+		live_reply_error(r, "only its user and root may ask it");
 }
 
 static void serve_client(int client)
 {
 	struct live_reply r = { .send = send_bytes, .client = client };
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t size = sizeof(peer);
 	char line[LIVE_REQUEST_SIZE];
 
-	if (!may_ask(client))
-		live_reply_error(&r, "only its user and root may ask it");
+	if (sys_call(SYS_getsockopt, client, SOL_SOCKET, SO_PEERCRED, &peer, &size) ||
+	    !may_ask(&peer))
+		refuse(&r, &peer);
 	else if (!receive_line(client, line, sizeof(line)))
 		live_reply_error(&r, "this is no request");
 	else

@@ -244,4 +244,5 @@ def main():
     getattr(test, sys.argv[5])()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: MIT
 """Checks the page of `ukmem map PID`.
 
-usage: map_test.py TOOL VICTIM LIBRARY|- sums|nodes|debugged|guarded|snapshots|storm|coarse|browser
+usage: map_test.py TOOL VICTIM LIBRARY|- sums|nodes|debugged|guarded|snapshots|ends|storm|coarse|heaps|browser
 """
 
 import html.parser
 import json
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
-from live_test import EXCUSES, Test, expect
+from live_test import Test, expect
+from storm_test import EXCUSES
 
 # As enum page_use of tools/live/map.h.
 SLAB, OWN, LARGE, PAGES, PAGESET, DIRTY, CLEAN, FRESH, OTHER = range(9)
@@ -164,6 +168,80 @@ def check_snapshots(test):
     expect(code == 1 and "no such process" in err, f"after its end: {code}: {err}")
 
 
+class Series:
+    """A map in the making: a thousand snapshots, or until something ends it."""
+
+    def __init__(self, test, pid, folder, *options):
+        self.path = os.path.join(folder, "heap.html")
+        self.tool = subprocess.Popen([test.tool, "map", str(pid), "-o", self.path, "--interval", "0.05",
+                                      "--count", "1000", *options], text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # The file is there before the first snapshot, which takes a moment.
+        end = time.monotonic() + 30
+        while not os.path.exists(self.path):
+            expect(time.monotonic() < end and self.tool.poll() is None, f"no file: {self.tool.poll()}")
+            time.sleep(0.02)
+        time.sleep(1)
+
+    def finish(self):
+        """Messages, what was printed, and the number of snapshots."""
+        out, err = self.tool.communicate(timeout=60)
+        expect(self.tool.returncode == 0, f"{self.tool.returncode}: {err}")
+        with open(self.path, encoding="utf-8") as file:
+            snapshots = data_of(file.read())["snapshots"]
+        for snapshot in snapshots:
+            sums_of(snapshot)
+        expect(1 <= len(snapshots) < 1000, f"{len(snapshots)} snapshots")
+        return err, out, len(snapshots)
+
+
+def check_ends(test):
+    """However a series ends, its snapshots are not lost; a wrong path fails at once."""
+    process = test.started("quiet")
+    begin = time.monotonic()
+    code, _, err = test.look("map", process.pid, "-o", "/no/such/folder/heap.html", "--interval", "60")
+    expect(code == 1 and "/no/such/folder" in err and time.monotonic() - begin < 50, f"{code}: {err}")
+    with tempfile.TemporaryDirectory() as folder:
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            series = Series(test, process.pid, folder)
+            series.tool.send_signal(sent)
+            expect(series.finish()[:2] == ("", ""), f"{sent}")
+            os.unlink(series.path)
+        series = Series(test, process.pid, folder, "--json")
+        series.tool.send_signal(signal.SIGINT)
+        _, out, snapshots = series.finish()
+        told = json.loads(out)
+        expect(told["ukmem"]["pid"] == process.pid and told["snapshots"] == snapshots and
+               told["output"] == series.path and told["ended"] == "signal", f"{told}")
+        # Without a page the file is as it was.
+        with open(series.path, encoding="utf-8") as file:
+            before = file.read()
+        process.communicate("\n")
+        test.look("map", process.pid, "-o", series.path)
+        stranger = subprocess.Popen(["sleep", "100"])
+        for path in (series.path, f"{folder}/new.html"):
+            code, _, err = test.look("map", stranger.pid, "-o", path)
+            expect(code == 1 and "does not run on ukmem" in err, f"{code}: {err}")
+        stranger.kill()
+        stranger.wait()
+        with open(series.path, encoding="utf-8") as file:
+            expect(file.read() == before, "the file of another page")
+        expect(os.listdir(folder) == ["heap.html"], f"{os.listdir(folder)}")
+        os.unlink(series.path)
+        # Another program in the same process.
+        process = subprocess.Popen(["sh", "-c", f"read x; exec {shlex.quote(test.victim)} quiet"],
+                                   env=test.environment(), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        test.wait_for_library(process.pid)
+        series = Series(test, process.pid, folder)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        expect(process.stdout.readline() == "ready\n", "not executed")
+        err, _, snapshots = series.finish()
+        expect("it runs another program now" in err and f"in {snapshots} snapshots" in err, err)
+        process.communicate("\n")
+
+
 def check_storm(test):
     """Maps of a process that never rests are possible, if not of one moment."""
     process = test.started("storm")
@@ -197,6 +275,47 @@ def check_coarse(test):
     gauges = test.json("gauges", process.pid)["gauges"]
     expect(sums == gauges, f"{sums}, not {gauges}")
     process.communicate("\n")
+
+
+def densities(snapshot):
+    """Of each cache of the program: bytes of its slabs, and the part of its objects that is out of them."""
+    sums = {}
+    for zone in snapshot["zones"]:
+        for cell in cells_of(zone):
+            for cache, pages, out, objects in zip(*[iter(cell[3])] * 4):
+                if not snapshot["caches"][cache]["own"]:
+                    name = snapshot["caches"][cache]["name"]
+                    row = (pages * snapshot["page_size"], out, objects)
+                    sums[name] = [a + b for a, b in zip(sums.get(name, [0, 0, 0]), row)]
+    return {name: (size, out / objects) for name, (size, out, objects) in sums.items()}
+
+
+HEAPS = {"scattered": (0, 0.3), "dense": (0.9, 1)}
+HEAP_CACHES = ["kmalloc-64", "kmalloc-128", "kmalloc-256", "kmalloc-512"]
+
+
+def check_heaps(test):
+    """A scattered heap and a dense one, as the documents show them, are that. VICTIM is heaps.c."""
+    in_slabs = {}
+    for heap, (least, most) in HEAPS.items():
+        process = test.started(heap)
+        # On a busy machine the system may move a few of so many pages meanwhile, which are not in memory then.
+        for _ in range(5):
+            gauges = test.json("gauges", process.pid)["gauges"]
+            (snapshot,) = map_of(test, process.pid)[0]["snapshots"]
+            sums, uses = sums_of(snapshot)
+            if sums == gauges:
+                break
+        expect(sums == gauges, f"{heap}: {sums}, not {gauges}")
+        expect(uses[LARGE] * snapshot["page_size"] >= 4 << 20, f"{heap}: {uses}")
+        found = densities(snapshot)
+        for name in HEAP_CACHES:
+            size, density = found[name]
+            expect(size > 512 << 10 and least < density <= most, f"{heap}: {name}: {size} bytes, {density} in use")
+        in_slabs[heap] = sum(size for size, _ in found.values())
+        process.communicate()
+    # The same objects, more or less.
+    expect(in_slabs["scattered"] > 3 * in_slabs["dense"], f"{in_slabs}")
 
 
 class Tables(html.parser.HTMLParser):

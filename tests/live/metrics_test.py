@@ -121,6 +121,12 @@ def check_metrics(test):
     check_classic(test, pid)
     check_json(test, pid)
     process.communicate("\n")
+    # A small process does not know its limit, and has no number in its place.
+    process = test.started("wave", "1000")
+    limit = parse(test.shown("metrics", process.pid)).get("ukmem_limit_bytes")
+    expect(not limit or only(limit) < 1 << 60, f"{limit}")
+    process.kill()
+    process.communicate()
 
 
 def get(url, accept="application/openmetrics-text; version=1.0.0, text/plain;q=0.5"):
@@ -269,7 +275,11 @@ def check_watch(test):
            f"{watched.returncode}: {out}{err}")
     # Nothing is told below the bound, and the end of the process ends the watch.
     process = test.started("wave", "1000000")
-    expect(test.shown("watch", process.pid, "--limit=1T", "--interval=0.01") == "", "below the bound")
+    other = subprocess.Popen([test.tool, "watch", str(process.pid), "--limit=1T", "--interval=0.01"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    code, out, err = test.look("watch", process.pid, "--limit=1T", "--interval=0.01", "--once")
+    expect(code == 1 and not out and "it has ended below the bound" in err, f"{code}: {out}{err}")
+    expect(other.communicate()[0] == "" and other.returncode == 0, "below the bound")
     process.communicate()
     # Above, below, and above again.
     limit = 32 << 20

@@ -104,6 +104,47 @@ def check_sites(tool, program):
     program.end()
 
 
+def check_wrong_growth(tool, program, folder, sites, maps, grown):
+    """Files that are no earlier profile of this process are refused."""
+    path = os.path.join(folder, "wrong.heap")
+
+    def refused(text, message):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        for form in ("heap", "folded", "flame", "pprof"):
+            err = dump(tool, "--format", form, "--growth", path, program.pid, code=1)
+            expect(path in err and message in err, f"{form}: {err}")
+
+    refused(grown, "itself the growth")
+    refused(re.sub("-(?=[0-9]+[:\\]])", "", grown), "itself the growth")  # by its mark
+    refused(grown.replace("# growth since an earlier profile\n", ""), "itself the growth")  # by its signs
+    # Another run, whose program and libraries are elsewhere.
+    moved = (lambda m: f"{int(m[0], 16) + (1 << 45):x}")
+    stacks = re.sub("(?<=0x)[0-9a-f]+", moved, sites)
+    elsewhere = re.sub("^[0-9a-f]+|(?<=-)[0-9a-f]+(?= )", moved, maps, flags=re.M)
+    refused(stacks + "MAPPED_LIBRARIES:" + elsewhere, "of another process")
+    # At the same addresses lies another program.
+    name = os.path.basename(program.path if isinstance(program.path, str) else program.path[0])
+    refused(sites + "MAPPED_LIBRARIES:" + maps.replace(name, "other"), "of another process")
+
+
+def check_mixed_growth(tool, program, folder, sites, maps):
+    """Where one stack grew and another shrank, a flame graph of the growth has the first alone."""
+    row = re.compile(r"^(\d+): (\d+) \[", re.M)
+    largest = max(int(m[1]) for m in row.finditer(sites))
+    before = os.path.join(folder, "mixed.heap")
+    with open(before, "w", encoding="utf-8") as file:
+        file.write(row.sub(lambda m: f"{3 * int(m[1])}: {3 * int(m[2])} [" if int(m[1]) == largest
+                           else "0: 0 [", sites) + "MAPPED_LIBRARIES:" + maps)
+    _, data = flame(tool, program, folder, "--growth", before)
+    live = own_of(data, 0)
+    near(live["planted_cold"], FEW * OBJECT, "what grew")
+    expect(live.get("planted_hot", 0) == 0, f"what shrank: {live}")
+    lines = folded(dump(tool, "--format", "folded", "--growth", before, program.pid))
+    expect(abs(sum(lines.values()) - data["tree"][1][0]) <= len(lines) + 1,
+           f"{sum(lines.values())} folded, {data['tree'][1]} in the graph")
+
+
 def check_growth(tool, program):
     """What shrank since an earlier dump is below zero in the text, and nowhere a huge number."""
     number = r"-?\d+"
@@ -118,6 +159,8 @@ def check_growth(tool, program):
                                sites) + "MAPPED_LIBRARIES:" + maps)
         grown = dump(tool, "--format", "heap", "--growth", before, program.pid).decode()
         expect(dump(tool, "--format", "folded", "--growth", before, program.pid) == b"", "it shrank")
+        check_mixed_growth(tool, program, folder, sites, maps)
+        check_wrong_growth(tool, program, folder, sites, maps, grown)
     now = [[int(n) for n in m.groups()[:4]] for m in row.finditer(sites)]
     rows = [[int(n) for n in m.groups()[:4]] for m in row.finditer(grown)]
     # The first row has the sums.
@@ -190,8 +233,9 @@ def pprof_of(folder):
     """Go's pprof as arguments, and its environment; None: there is none."""
     # It leaves files of its own in these folders.
     env = dict(os.environ, PPROF_TMPDIR=folder, XDG_CONFIG_HOME=folder)
+    root = Path(__file__).resolve().parents[2]
     own = os.path.join(os.environ.get("GOPATH") or os.path.expanduser("~/go"), "bin")
-    installed = shutil.which("pprof", path=f"{os.environ['PATH']}:{own}")
+    installed = shutil.which("pprof", path=f"{root}/build/pprof/bin:{os.environ['PATH']}:{own}")
     for command in ([installed], ["go", "tool", "pprof"]):
         try:
             done = subprocess.run([*command, "-h"], env=env, timeout=60, capture_output=True,
@@ -208,7 +252,7 @@ def check_pprof(tool, program):
     with tempfile.TemporaryDirectory() as folder:
         found = pprof_of(folder)
         if not found:
-            print("SKIP: Go's pprof is not installed (go install github.com/google/pprof@latest)")
+            print("SKIP: Go's pprof is not installed (scripts/install-deps check-all)")
         command, env = found or (["true"], None)
 
         def rows(*args):
@@ -361,7 +405,9 @@ def check_control(tool, path, library):
     """Starts and stops by the socket: only what was allocated between is in the profile."""
     program = Program(path, library, "live:1")
     expect("never profiled" in dump(tool, program.pid, code=1), "before the start")
-    ask(tool, "start", "--interval", "65536", program.pid)
+    for wrong in ("1023", "2G", "64Q", "x", "-1"):
+        expect("--interval" in ask(tool, "start", f"--interval={wrong}", program.pid, code=2), wrong)
+    ask(tool, "start", "--interval", "64K", program.pid)
     expect("interval" in ask(tool, "start", "--interval", "32768", program.pid, code=1),
            "another interval")
     program.go_on()
@@ -370,7 +416,12 @@ def check_control(tool, path, library):
     near(live["planted_hot"], MANY * OBJECT, "hot, since the start")
     expect("planted_cold" not in live, f"from before the start: {live}")
     ask(tool, "stop", program.pid)
-    ask(tool, "stop", program.pid)
+    for command, on in ((["stop"], {"on": False}), (["start", "--interval=64K"], {"on": True, "interval": 65536})):
+        done = subprocess.run([tool, "profile", *command, "--json", program.pid], capture_output=True,
+                              text=True, check=True)
+        told = json.loads(done.stdout)
+        expect(told["ukmem"]["pid"] == int(program.pid) and "version" in told["ukmem"] and
+               told["profile"] == on, f"{told}")
     program.go_on()
     program.process.communicate()
     program = Program(path, library, "")
@@ -448,4 +499,5 @@ def main():
     return None
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -31,12 +31,15 @@ def main():
         code, out, err = allocinfo(tool, process.pid, "--json")
         expect(code == 0 and not err, f"{code}: {err}")
         sites = json.loads(out)["call_sites"]
+        expect(list(json.loads(out)["ukmem"]) == ["version", "program", "pid"], out)
         found = [(s["function"], s["line"], s["bytes"], s["objects"]) for s in sites[:2]]
         expect(found == [("keep_a_hundred", 17, 100000, 100), ("keep_half", 23, 4800, 100)],
                f"{sites}")
         expect(sites[0]["file"].endswith("tagged.c"), sites[0]["file"])
         code, out, err = allocinfo(tool, process.pid)
         expect(code == 0 and not err, f"{code}: {err}")
+        code, again, err = allocinfo(tool, process.pid, "--interval", "0.05", "--count", "3")
+        expect(code == 0 and not err and again == "\n".join([out] * 3), f"{code}: {err}{again}")
         expect(out.splitlines()[1].split()[:2] == ["100000", "100"] and
                out.splitlines()[1].endswith("tagged.c:17 func:keep_a_hundred"), out)
     with subprocess.Popen([untagged, "quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Drives `ukmem top PID` in a terminal, and without one.
 
-usage: top_test.py TOOL VICTIM LIBRARY|- terminal|plain
+usage: top_test.py TOOL VICTIM LIBRARY|- terminal|nodes|plain
 
 The terminal is tmux's: keys are sent to it, and what it shows is captured.
 """
@@ -232,6 +232,30 @@ def check_terminal(test):
         process.communicate("\n\n")
 
 
+def check_nodes(test):
+    """The table of nodes, where there are several; what they have adds up to the caches'."""
+    if not shutil.which("tmux"):
+        print("SKIP: tmux is not installed")
+        sys.exit(0)
+    process = test.started("quiet", conf="numa_fake:3")
+    found = test.json("top", process.pid, "-od", "0.05")
+
+    def three(lines):  # and perhaps a row for KFENCE's pool
+        return {r.get("NODE") for r in table(lines)} - {"guarded"} == {"0", "1", "2"}
+
+    for columns, lines in ((80, 24), (200, 50)):
+        with Terminal([test.tool, "top", process.pid, "-d", "0.2", "--by", "nodes"], columns, lines) as t:
+            shown = t.check(three, "not three nodes", columns, lines)
+            rows = {r["NODE"]: r for r in table(shown)}
+            for n in found["nodes"]:
+                expect(int(number(rows[n["node"]]["SLABS"])) == n["slabs"], f"{n}: {rows}")
+            t.press("1", "2")  # by CPUs, and back
+            t.check(three, "not back", columns, lines)
+            t.press("q")
+            t.wait_for("code=0")
+    process.communicate("\n")
+
+
 def check_plain(test):
     """Without a terminal: a table whose numbers are those of the other commands."""
     process = test.started("quiet")
@@ -294,7 +318,7 @@ def check_plain(test):
 
 def main():
     tool, victim, library, kind = sys.argv[1:]
-    {"terminal": check_terminal, "plain": check_plain}[kind](Test(tool, victim, library, 0))
+    {"terminal": check_terminal, "nodes": check_nodes, "plain": check_plain}[kind](Test(tool, victim, library, 0))
 
 
 if __name__ == "__main__":

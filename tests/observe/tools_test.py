@@ -5,8 +5,9 @@
     tools_test.py heaptrack|valgrind|massif LIBRARY PROGRAM
     tools_test.py memray LIBRARY PYTHON
 
-PROGRAM (leak.c) allocates 1000 blocks of 100 bytes and loses 30 of 3000. PYTHON: one that has
-memray; UKMEM_MEMRAY_PYTHON names another. Exit code 77: the tool is not installed.
+PROGRAM (leak.c) allocates 1000 blocks of 100 bytes and loses 30 of 3000. memray is that of
+build/memray (scripts/install-deps check-all), or PYTHON's; UKMEM_MEMRAY_PYTHON names another Python
+that has it. Exit code 77: the tool is not installed.
 """
 
 import json
@@ -85,8 +86,11 @@ planted()
 """
 
 
+OWN_PYTHON = Path(__file__).resolve().parents[2] / "build/memray/bin/python"
+
+
 def check_memray(library, python, directory):
-    python = os.environ.get("UKMEM_MEMRAY_PYTHON", python)
+    python = os.environ.get("UKMEM_MEMRAY_PYTHON", OWN_PYTHON if OWN_PYTHON.exists() else python)
     if subprocess.run([python, "-c", "import memray"], capture_output=True, check=False).returncode:
         skip(f"{python} has no memray")
     program, data = directory / "program.py", directory / "data"

@@ -33,6 +33,13 @@ EVERY_OBJECT = [
     "test_subprocess",
 ]
 DEFAULT_MALLOC = ["test_json", "test_re"]
+# Only without --seconds: types and modules in C that have blocks of every kind.
+MORE = """
+test_array test_bytes test_bz2 test_codecs test_collections test_ctypes test_deque test_functools test_gc
+test_generators test_io test_itertools test_long test_lzma test_memoryview test_mmap test_pickle test_queue test_set
+test_sort test_sqlite3 test_struct test_thread test_threading_local test_tuple test_unicode test_weakref
+test_xml_etree_c test_zlib
+""".split()
 MODULE_TIMEOUT = 300
 
 
@@ -142,7 +149,9 @@ def main():
         return SKIPPED
     runs = [(module, "malloc") for module in EVERY_OBJECT]
     runs += [(module, None) for module in DEFAULT_MALLOC]
-    if args.seconds:
+    if not args.seconds:
+        runs += [(module, "malloc") for module in MORE]
+    else:
         seed = os.environ.get("UKMEM_TEST_SEED") or str(random.randrange(1 << 32))
         print(f"UKMEM_TEST_SEED={seed}")
         random.Random(seed).shuffle(runs)

@@ -54,6 +54,9 @@ for _ in {1..100}; do
 done
 expect top '' == "$child"
 expect attr "$child" kmalloc-6 == kmalloc-64 kmalloc-640
+expect attr "$child" kmalloc-64 == kmalloc-64
+expect attr "$child" kmalloc-64 '' == object_size cpu_partial min_partial
+expect attr "$child" kmalloc-64 cpu_p == cpu_partial
 kill "$child" 2>/dev/null
 wait 2>/dev/null
 # Each command, and each of its options, as its help has them.

@@ -35,6 +35,12 @@ _ukmem_caches()
 	"$1" slabinfo "$2" 2>/dev/null | awk 'NR > 2 { print $1 }'
 }
 
+# The names of a cache's attributes.
+_ukmem_attributes()
+{
+	"$1" attr "$2" "$3" 2>/dev/null | sed -n 's|^[^:]*/\([a-z_]*\): .*|\1|p'
+}
+
 # The keys that sort a table.
 _ukmem_keys()
 {
@@ -67,7 +73,7 @@ _ukmem_complete_value()
 _ukmem()
 {
 	local tool=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-	local command=${COMP_WORDS[1]} first=2 pid='' value word i words='' of
+	local command=${COMP_WORDS[1]} first=2 pid='' cache='' value word i words='' of
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
@@ -97,6 +103,7 @@ _ukmem()
 				fi
 				return
 			fi
+			[[ -z $pid ]] || cache=${cache:-$word}
 			;;
 		*) pid=${pid:-$word} ;;
 		esac
@@ -119,7 +126,15 @@ _ukmem()
 		;;
 	run | config) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
 	decode) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-	attr) if [[ $pid ]]; then words=$(_ukmem_caches "$tool" "$pid"); else words=$(_ukmem_pids "$tool"); fi ;;
+	attr)
+		if [[ -z $pid ]]; then
+			words=$(_ukmem_pids "$tool")
+		elif [[ -z $cache ]]; then
+			words=$(_ukmem_caches "$tool" "$pid")
+		else
+			words=$(_ukmem_attributes "$tool" "$pid" "$cache")
+		fi
+		;;
 	slabinfo | vmstat | zoneinfo | buddyinfo | slab)
 		if [[ -z $pid ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_pids "$tool")" -- "$current"

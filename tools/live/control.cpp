@@ -156,6 +156,9 @@ std::string receive_all(int fd)
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		/* A process that refuses before the request came closes with that unread. */
+		if (n < 0 && errno == ECONNRESET && !all.empty())
+			return all;
 		if (n < 0)
 			no_reply(strerror(errno));
 		if (!n)

@@ -36,6 +36,7 @@ enum class reason {
 	changing,   /**< it changed too fast: no two readings agreed */
 	no_socket,  /**< it serves none, or none that can be reached */
 	refused,    /**< it was asked by its socket, and did not do it */
+	no_such,    /**< it has no cache or attribute of that name */
 };
 
 /** what() is a sentence for the user, without the PID. */
@@ -59,7 +60,7 @@ struct piece {
 /** A line of /proc/PID/maps. */
 struct mapping {
 	address start, end;
-	bool readable, writable;
+	bool readable, writable, executable;
 	uint64_t offset;
 	std::string file;   /**< empty: anonymous */
 	bool stack = false; /**< the first thread's */

@@ -209,9 +209,12 @@ std::vector<family> families(const snapshot &s, const mode &m, const std::string
 		   { "reason", m.reason } },
 		 1);
 	write_gauges(w, s.gauges);
-	w.family("ukmem_limit_bytes", "gauge", "bytes",
-		 "What all pages of the process may take; above it requests fail.");
-	w.sample({}, s.limit * s.page_size);
+	/* A small process has not read its limit yet. */
+	if (s.limit < UINT64_MAX / s.page_size) {
+		w.family("ukmem_limit_bytes", "gauge", "bytes",
+			 "What all pages of the process may take; above it requests fail.");
+		w.sample({}, s.limit * s.page_size);
+	}
 	w.family("ukmem_large_blocks", "gauge", "", "Blocks of whole pages in use.");
 	w.sample({}, s.large_blocks);
 	w.family("ukmem_large_block_bytes", "gauge", "bytes", "Memory of these blocks.");

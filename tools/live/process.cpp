@@ -65,15 +65,6 @@ static std::optional<life> read_life(pid_t pid)
 	return fields ? std::optional(l) : std::nullopt;
 }
 
-static uint64_t start_time_of(pid_t pid)
-{
-	const std::optional<life> l = read_life(pid);
-
-	if (!l)
-		throw error(reason::gone, "there is no such process");
-	return l->start_time;
-}
-
 static bool may_trace()
 {
 	constexpr uint64_t cap_sys_ptrace = 19;
@@ -82,46 +73,92 @@ static bool may_trace()
 	return !caps.empty() && std::stoull(caps, nullptr, 16) >> cap_sys_ptrace & 1;
 }
 
-static int yama_scope()
-{
-	std::ifstream in("/proc/sys/kernel/yama/ptrace_scope");
-	int scope = 0;
-
-	return in >> scope ? scope : 0;
-}
-
-/* Why this user may not read process @pid, and what helps. */
-static std::string why_forbidden(pid_t pid)
+standing standing_of(pid_t pid, const std::string &yama)
 {
 	std::istringstream uids(status_line(proc(pid, "status"), "Uid"));
+	std::ifstream scope(yama);
 	struct stat st = {};
-	uid_t uid = 0, effective = 0;
+	standing s;
 
-	uids >> uid >> effective;
-	if (!may_trace()) {
-		if (uid != geteuid() || effective != geteuid())
-			return "it belongs to user " + std::to_string(uid) +
+	uids >> s.user >> s.effective;
+	s.own = geteuid();
+	s.traces = may_trace();
+	s.hidden = !stat(proc(pid, "status").c_str(), &st) && st.st_uid != s.user;
+	if (!(scope >> s.yama))
+		s.yama = 0;
+	return s;
+}
+
+static std::string why_yama_forbids(int scope)
+{
+	const std::string is = "kernel.yama.ptrace_scope is " + std::to_string(scope) + ": ";
+
+	switch (scope) {
+	case 1:
+		return is + "only parents may look into a process, and those whom it allows to "
+			    "(prctl, PR_SET_PTRACER); run this as root, or as root: sysctl "
+			    "kernel.yama.ptrace_scope=0. Commands that ask the process "
+			    "(live:1), as trim and slabinfo -v do, work all the same";
+	case 2:
+		return is + "only root may look into a process; run this as root";
+	default:
+		return is + "nobody may look into another process until the next boot";
+	}
+}
+
+std::string why_forbidden(const standing &s)
+{
+	if (!s.traces) {
+		if (s.user != s.own || s.effective != s.own)
+			return "it belongs to user " + std::to_string(s.user) +
 			       "; run this as that user or as root" +
-			       (geteuid() ? ""
-					  : " with CAP_SYS_PTRACE, which this root lacks, "
-					    "as in a container");
-		if (yama_scope() >= 3)
-			return "kernel.yama.ptrace_scope is 3: nobody may look into another "
-			       "process until the next boot";
-		if (!geteuid())
+			       (s.own ? ""
+				      : " with CAP_SYS_PTRACE, which this root lacks, as in a "
+					"container");
+		if (s.yama >= 3)
+			return why_yama_forbids(s.yama);
+		if (!s.own)
 			return "root lacks CAP_SYS_PTRACE here, as in a container; start the "
 			       "container with that capability";
-		if (!stat(proc(pid, "status").c_str(), &st) && st.st_uid != uid)
+		if (s.hidden)
 			return "it has made itself unreadable (PR_SET_DUMPABLE, a setuid "
 			       "program, capabilities); run this as root";
-		if (yama_scope() > 0)
-			return "kernel.yama.ptrace_scope is " + std::to_string(yama_scope()) +
-			       ": only parents may look into a process; run this as root, or "
-			       "as root: sysctl kernel.yama.ptrace_scope=0";
+		if (s.yama > 0)
+			return why_yama_forbids(s.yama);
 	}
 	return "the system forbids it: perhaps another user namespace, a security module, or a "
 	       "filter of system calls around this command; run this where the process runs, "
 	       "with CAP_SYS_PTRACE";
+}
+
+/* In another PID namespace than /proc is of, a PID means two processes: one for /proc, and
+ * another one, or none, for system calls. */
+static void check_namespace()
+{
+	std::error_code unused;
+
+	if (!fs::exists("/proc/self", unused))
+		throw error(reason::forbidden,
+			    "/proc is not mounted here, or is that of another "
+			    "PID namespace");
+	if (fs::read_symlink("/proc/self", unused) != std::to_string(getpid()))
+		throw error(reason::forbidden,
+			    "this command's PIDs are not those of its /proc; run it where the "
+			    "process is seen (nsenter --pid, unshare --mount-proc)");
+}
+
+static uint64_t start_time_of(pid_t pid)
+{
+	check_namespace();
+
+	const std::optional<life> l = read_life(pid);
+
+	if (!l)
+		throw error(reason::gone,
+			    "there is no such process here; 'ukmem ps' lists those "
+			    "on ukmem (in a container a process has another PID "
+			    "than outside of it)");
+	return l->start_time;
 }
 
 process::process(pid_t number) : pid(number), start_time(start_time_of(number))
@@ -141,7 +178,7 @@ void process::fail(int error_number, const char *what) const
 	switch (error_number) {
 	case EPERM:
 	case EACCES:
-		throw error(reason::forbidden, why_forbidden(pid));
+		throw error(reason::forbidden, why_forbidden(standing_of(pid)));
 	case ESRCH:
 	case ENOENT:
 		throw error(reason::gone, "the process has ended");
@@ -190,6 +227,7 @@ bool parse_mapping(const std::string &line, mapping &m)
 	m.offset = offset;
 	m.readable = mode[0] == 'r';
 	m.writable = mode[1] == 'w';
+	m.executable = mode[2] == 'x';
 	m.file = file[0] == '/' ? file : "";
 	m.stack = !strcmp(file, "[stack]");
 	return true;
@@ -387,6 +425,7 @@ std::vector<pid_t> all_processes()
 {
 	std::vector<pid_t> pids;
 
+	check_namespace();
 	for (const fs::directory_entry &entry : fs::directory_iterator("/proc")) {
 		const std::string name = entry.path().filename();
 

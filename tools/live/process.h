@@ -3,7 +3,9 @@
 #ifndef TOOLS_LIVE_PROCESS_H
 #define TOOLS_LIVE_PROCESS_H
 
+#include <string>
 #include <sys/types.h>
+#include <vector>
 
 #include "live/memory.h"
 
@@ -13,7 +15,7 @@ namespace live
 class process : public process_memory
 {
       public:
-	/** Throws error: gone. */
+	/** Throws error: gone; forbidden, if /proc is that of another PID namespace. */
 	explicit process(pid_t pid);
 
 	bool read(const std::vector<piece> &pieces) override;
@@ -36,7 +38,21 @@ class process : public process_memory
 	const uint64_t start_time;
 };
 
-/** All PIDs of this machine, as this PID namespace shows them. */
+/** What decides whether this command may read a process. */
+struct standing {
+	uid_t own = 0;		       /**< this command's user */
+	bool traces = false;	       /**< this command has CAP_SYS_PTRACE */
+	uid_t user = 0, effective = 0; /**< the process's */
+	bool hidden = false;	       /**< the process has made itself unreadable */
+	int yama = 0;		       /**< kernel.yama.ptrace_scope; 0: without Yama, too */
+};
+
+/** @yama: the file that has Yama's scope. */
+standing standing_of(pid_t pid, const std::string &yama = "/proc/sys/kernel/yama/ptrace_scope");
+/** Why the process was not read, and what helps. */
+std::string why_forbidden(const standing &s);
+
+/** All PIDs of this machine, as this PID namespace shows them. Throws error: forbidden. */
 std::vector<pid_t> all_processes();
 
 } // namespace live

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "live/profile.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "live/heap.h"
 
 namespace live
 {
+
+/* The line that tells a growth; readers of this format leave it out, as all that begin so. */
+static const char *const growth_mark = "# growth since an earlier profile\n";
+static const char *const no_growth_of_growth =
+	"it is itself the growth since an earlier profile; take a dump without --growth";
 
 double allocations_for_sample(double bytes, uint64_t interval)
 {
@@ -104,7 +112,7 @@ heap_profile parse_profile(std::istream &in)
 {
 	heap_profile p;
 	std::string line;
-	unsigned long long n[4];
+	long long n[4];
 	int at = 0;
 
 	std::getline(in, line);
@@ -115,16 +123,21 @@ heap_profile parse_profile(std::istream &in)
 	if (!p.interval)
 		throw std::runtime_error("it is no heap profile: its interval is 0");
 	while (std::getline(in, line) && line != "MAPPED_LIBRARIES:") {
-		if (std::sscanf(line.c_str(), "%llu: %llu [%llu: %llu] @%n", &n[0], &n[1],
+		if (line + "\n" == growth_mark)
+			throw std::runtime_error(no_growth_of_growth);
+		if (std::sscanf(line.c_str(), "%lld: %lld [%lld: %lld] @%n", &n[0], &n[1],
 				&n[2], &n[3], &at) != 4)
 			continue;
+		if (*std::min_element(n, n + 4) < 0)
+			throw std::runtime_error(no_growth_of_growth);
 
 		std::vector<address> stack;
 		std::istringstream words(line.substr(static_cast<size_t>(at)));
 
 		for (std::string word; words >> word;)
 			stack.push_back(std::strtoull(word.c_str(), nullptr, 16));
-		add(p, { stack, n[0], n[1], n[2], n[3] });
+		add(p, { stack, static_cast<uint64_t>(n[0]), static_cast<uint64_t>(n[1]),
+			 static_cast<uint64_t>(n[2]), static_cast<uint64_t>(n[3]) });
 	}
 	for (mapping m; std::getline(in, line);)
 		if (parse_mapping(line, m))
@@ -132,10 +145,52 @@ heap_profile parse_profile(std::istream &in)
 	return p;
 }
 
+/* The file that has the code at @pc, and where it has it. */
+static std::optional<std::pair<std::string, uint64_t>> place_of(const heap_profile &p,
+								address pc)
+{
+	const std::string deleted = " (deleted)"; /* the file was replaced since */
+
+	for (const mapping &m : p.maps) {
+		if (pc < m.start || pc >= m.end || m.file.empty())
+			continue;
+
+		std::string file = m.file.substr(m.file.rfind('/') + 1);
+
+		if (file.size() > deleted.size() &&
+		    !file.compare(file.size() - deleted.size(), deleted.size(), deleted))
+			file.resize(file.size() - deleted.size());
+		return std::make_pair(file, pc - m.start + m.offset);
+	}
+	return std::nullopt;
+}
+
+/* Whether stacks of one mean the same code in the other. A library may have been unloaded
+ * between the two. */
+static bool same_code(const heap_profile &now, const heap_profile &before)
+{
+	bool some = false, lost = false;
+
+	for (const auto &[stack, c] : before.stacks)
+		for (const address pc : stack) {
+			const auto was = place_of(before, pc - 1), is = place_of(now, pc - 1);
+
+			if (was && is && *was != *is)
+				return false;
+			some = some || (was && is);
+			lost = lost || (was && !is);
+		}
+	return some || !lost;
+}
+
 heap_profile growth(const heap_profile &now, const heap_profile &before)
 {
 	heap_profile p = now;
 
+	if (!same_code(now, before))
+		throw std::runtime_error("it is of another process, or of another run of the "
+					 "program: its code lies at other addresses");
+	p.is_growth = true;
 	for (const auto &[stack, c] : before.stacks) {
 		profile_counts &d = p.stacks[stack];
 
@@ -144,6 +199,14 @@ heap_profile growth(const heap_profile &now, const heap_profile &before)
 		d.live -= c.live;
 		d.live_bytes -= c.live_bytes;
 	}
+	return p;
+}
+
+heap_profile without_losses(heap_profile p)
+{
+	for (auto &[stack, c] : p.stacks)
+		for (double *n : { &c.allocs, &c.alloc_bytes, &c.live, &c.live_bytes })
+			*n = std::max(*n, 0.0);
 	return p;
 }
 
@@ -177,14 +240,14 @@ std::string profile_text(const heap_profile &p)
 	}
 	out << "heap profile: " << sum[0] << ": " << sum[1] << " [" << sum[2] << ": " << sum[3]
 	    << "] @ heap_v2/" << p.interval << "\n"
-	    << sites.str() << "\nMAPPED_LIBRARIES:\n";
+	    << (p.is_growth ? growth_mark : "") << sites.str() << "\nMAPPED_LIBRARIES:\n";
 	for (const mapping &m : p.maps) {
 		char line[128];
 
 		std::snprintf(line, sizeof(line), "%llx-%llx %c%c%cp %08llx 00:00 0 ",
 			      static_cast<unsigned long long>(m.start),
 			      static_cast<unsigned long long>(m.end), m.readable ? 'r' : '-',
-			      m.writable ? 'w' : '-', m.writable ? '-' : 'x',
+			      m.writable ? 'w' : '-', m.executable ? 'x' : '-',
 			      static_cast<unsigned long long>(m.offset));
 		out << line << m.file << "\n";
 	}

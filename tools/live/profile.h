@@ -19,9 +19,10 @@ struct profile_counts {
 };
 
 struct heap_profile {
-	uint64_t interval = 0; /**< mean bytes from sample to sample */
-	bool on = false;       /**< samples are being taken; false in a file's */
-	uint64_t depth = 0;    /**< stacks with so many addresses were cut off; 0: not known */
+	uint64_t interval = 0;	/**< mean bytes from sample to sample */
+	bool on = false;	/**< samples are being taken; false in a file's */
+	bool is_growth = false; /**< what is more than in an earlier one */
+	uint64_t depth = 0;	/**< stacks with so many addresses were cut off; 0: not known */
 	std::map<std::vector<address>, profile_counts>
 		stacks; /**< the innermost address first */
 	std::vector<mapping> maps;
@@ -46,12 +47,18 @@ heap_sites read_sites(process_memory &memory, const layout &l);
 double allocations_for_sample(double bytes, uint64_t interval);
 /** Throws error; not_ready: the process was never profiled. */
 heap_profile read_profile(process_memory &memory, const layout &l);
-/** Throws std::runtime_error: no heap profile. */
+/** Throws std::runtime_error: no heap profile, or a growth. */
 heap_profile parse_profile(std::istream &in);
 /** The same in the form of ukmem_profile_dump(): sampled counts as they would be. */
 std::string profile_text(const heap_profile &p);
-/** What @now has more than @before, which may be less. */
+/**
+ * What @now has more than @before, which may be less. Throws std::runtime_error if addresses of
+ * code mean something else in @before: it is of another process.
+ */
 heap_profile growth(const heap_profile &now, const heap_profile &before);
+/** A growth without what shrank, for forms that have no numbers below zero. What a stack lost
+ * must not be taken from its callers, who have other callees. */
+heap_profile without_losses(heap_profile p);
 
 } // namespace live
 
