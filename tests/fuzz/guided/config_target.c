@@ -8,22 +8,6 @@
 #include "base/config_file.h"
 #include "input.h"
 
-/* The text up to a zero byte, in memory of its own. */
-static char *text(struct input *in)
-{
-	size_t len = strnlen((const char *)in->at, (size_t)(in->end - in->at));
-	char *s = malloc(len + 1);
-
-	if (!s)
-		abort();
-	memcpy(s, in->at, len);
-	s[len] = '\0';
-	in->at += len;
-	if (in->at < in->end)
-		in->at++;
-	return s;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int file = -1;
@@ -31,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct config_reading reading;
 	static struct config values;
 	struct input in = { data, data + size };
-	char *environment = text(&in), *program = text(&in);
+	char *environment = input_text(&in), *program = input_text(&in);
 	struct config_row row;
 	size_t rest = (size_t)(in.end - in.at);
 

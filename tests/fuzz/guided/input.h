@@ -43,6 +43,22 @@ static inline size_t input_size(struct input *in, unsigned int max_shift)
 	return ((size_t)(high << 8 | low) << shift) >> 16;
 }
 
+/* The text up to a zero byte, in memory of its own. */
+static inline char *input_text(struct input *in)
+{
+	size_t len = strnlen((const char *)in->at, (size_t)(in->end - in->at));
+	char *s = malloc(len + 1);
+
+	if (!s)
+		abort();
+	memcpy(s, in->at, len);
+	s[len] = '\0';
+	in->at += len;
+	if (in->at < in->end)
+		in->at++;
+	return s;
+}
+
 /* True once in sixteen calls: for what takes longer than an input. */
 static inline bool input_seldom(void)
 {
