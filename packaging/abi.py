@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SYMBOLS = ROOT / "debian/libukmem0.symbols"
 FOLDER = ROOT / "packaging/abi"
+CHANGELOG = ROOT / "CHANGELOG.md"
 SKIPPED = 77
 # These options leave out parameters' names, and all that depends on the folder of the build.
 DUMP = ["abidw", "--no-parameter-names", "--exported-interfaces-only", "--no-corpus-path", "--no-comp-dir-path",
@@ -46,6 +47,11 @@ def number(version):
 
 def project_version():
     return re.search(r"project\(ukmem VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+
+def released(version):
+    """Does CHANGELOG.md give this version a date? Until then it is in the making."""
+    return bool(re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", CHANGELOG.read_text(), re.MULTILINE))
 
 
 def exported(library):
@@ -75,13 +81,12 @@ def check_symbols(library, version):
             wrong.append(f"{symbol}@{node} is gone: programs that use it no longer start")
         elif now[symbol] != node:
             wrong.append(f"{symbol} had the version {node}, now {now[symbol]}: programs do not find it")
-    # Versions in which symbols were recorded: the nodes of these are closed afterwards.
-    newest = max((since for _, since in before.values()), key=number)
-    closed = {node for node, _ in before.values()}
+    # A node is closed by the release of a version that has symbols in it.
+    closed = {node: since for node, since in before.values() if number(since) < number(version) or released(since)}
     for symbol in sorted(now.keys() - before.keys()):
-        if number(version) > number(newest) and now[symbol] in closed:
-            wrong.append(f"{symbol} is new in {version}, but has the version {now[symbol]} of {newest}: "
-                         "give it a node in src/ukmem.map (docs/abi.md)")
+        if now[symbol] in closed:
+            wrong.append(f"{symbol} is new, but has the version {now[symbol]} of {closed[now[symbol]]}, which is released: "
+                         "give it a node of the next version in src/ukmem.map (docs/abi.md)")
         else:
             print(f"new: {symbol}@{now[symbol]}; before the release: packaging/abi.py update")
     print(f"symbols: {len(before)} recorded, {len(now)} exported")
@@ -148,11 +153,16 @@ def remove_unreachable(corpus):
             corpus.remove(unit)
 
 
+def version_of(path):
+    return path.stem.partition("-")[2]
+
+
 def baseline():
-    files = sorted(FOLDER.glob("libukmem-*.abi"), key=lambda path: number(path.stem.partition("-")[2]))
+    """The file of the last released version; before there is one, of the newest."""
+    files = sorted(FOLDER.glob("libukmem-*.abi"), key=lambda path: number(version_of(path)))
     if not files:
         raise Failure(f"{FOLDER} has no baseline")
-    return files[-1]
+    return ([path for path in files if released(version_of(path))] or files)[-1]
 
 
 def why_not_types(library):
@@ -189,6 +199,8 @@ def check(library, version):
 
 
 def update(library, version):
+    if released(version):
+        raise Failure(f"{version} is released, and its baseline stays: first set the next version (docs/abi.md)")
     before, now = recorded(), exported(library)
     gone = before.keys() - now.keys()
     if gone:
@@ -202,8 +214,10 @@ def update(library, version):
     SYMBOLS.write_text("\n".join(lines) + "\n")
     path = FOLDER / f"libukmem-{version}.abi"
     text = dump(library)
+    # The next version is compared with that of the last release until it is released itself.
     for old in FOLDER.glob("libukmem-*.abi"):
-        old.unlink()
+        if not released(version_of(old)):
+            old.unlink()
     path.write_text(text)
     print(f"{path}: {len(text)} bytes; {SYMBOLS}: {len(now)} symbols")
     return 0
@@ -227,13 +241,20 @@ def notices(library, archive, compiler, version):
         moved = run("nm", "-D", "--defined-only", library).count(" T ")
         if moved < 100:
             raise Failure(f"{moved} functions")
-        # A new symbol in an old node, in a later version.
+        # A new symbol in an old node, in a later version, and in this one once it is released.
         later = ".".join(["0", str(number(version)[1] + 1), "0"])
         table = SYMBOLS.read_text()
-        wrong = without(table, victim, lambda: check_symbols(library, later))
-        if len(wrong) != 1 or "give it a node" not in wrong[0]:
-            raise Failure(f"of {victim}, new in {later}, the check says {wrong}")
-        print(f"noticed: {wrong[0]}")
+        for now, dated, expected in (later, True, 1), (version, True, 1), (version, False, 0):
+            wrong = with_changelog(version, dated, lambda now=now: without(table, victim, lambda: check_symbols(library, now)))
+            if len(wrong) != expected or any("give it a node" not in line for line in wrong):
+                raise Failure(f"of {victim}, new in {now}, {version} being {'' if dated else 'not '}released, the check says {wrong}")
+            print(*(f"noticed: {line}" for line in wrong), sep="\n")
+        try:
+            with_changelog(version, True, lambda: update(library, version))
+        except Failure as refused:
+            print(f"noticed: {refused}")
+        else:
+            raise Failure(f"the baseline of {version}, which is released, is replaced")
 
         why = why_not_types(library)
         if why:
@@ -256,18 +277,27 @@ def notices(library, archive, compiler, version):
     return 0
 
 
-def without(table, symbol, call):
-    """Call with a list that lacks the symbol."""
-    global SYMBOLS
-    whole = SYMBOLS
-    with tempfile.NamedTemporaryFile("w", suffix=".symbols") as file:
-        file.write("".join(line for line in table.splitlines(True) if f" {symbol}@" not in line))
+def replaced(name, text, call):
+    """Call while the file that the global variable names is another one, which has this text."""
+    whole = globals()[name]
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(text)
         file.flush()
-        SYMBOLS = Path(file.name)
+        globals()[name] = Path(file.name)
         try:
             return call()
         finally:
-            SYMBOLS = whole
+            globals()[name] = whole
+
+
+def without(table, symbol, call):
+    """Call with a list that lacks the symbol."""
+    return replaced("SYMBOLS", "".join(line for line in table.splitlines(True) if f" {symbol}@" not in line), call)
+
+
+def with_changelog(version, dated, call):
+    """Call with a list of changes in which the version is released, or is not."""
+    return replaced("CHANGELOG", f"## {version} ({'2026-11-25' if dated else 'in the making'})\n", call)
 
 
 def main():

@@ -15,7 +15,7 @@ from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load, rm, rmdir
 
 # A build without tests, benchmarks and tools reads these files.
-SOURCES = ["CMakeLists.txt", "LICENSE", "cmake/*", "src/*", "include/*", "examples/*", "docs/CMakeLists.txt", "docs/man/*",
+SOURCES = ["CMakeLists.txt", "CHANGELOG.md", "LICENSE", "cmake/*", "src/*", "include/*", "examples/*", "docs/CMakeLists.txt", "docs/man/*",
            "docs/site/*", "packaging/cpack.cmake", "tools/gdb/*"]
 
 
