@@ -34,7 +34,7 @@ mutants: ## break the library on purpose, and require a test to notice each time
 bench: bench-build ## measure against other allocators: build/report/index.html and summary.md
 	bench/figures/run
 
-bench-quick: bench-build ## the same in 3 minutes: a first look
+bench-quick: bench-build ## a first look: 3 minutes, after the build and the packages
 	bench/figures/run --plan quick
 
 bench-full: bench-build ## the same with all peers and enough rounds: hours; goes on where it was interrupted

@@ -48,7 +48,6 @@ class Histogram
 		printf("]}");
 	}
 
-      private:
 	static constexpr unsigned kBits = 5, kSteps = 1 << kBits;
 	static constexpr unsigned kBuckets = (64 - kBits + 1) * kSteps;
 
@@ -61,6 +60,7 @@ class Histogram
 		return shift * kSteps + static_cast<unsigned>(value >> shift);
 	}
 
+	/* The largest value of bucket @i. */
 	static uint64_t largest_of(unsigned i)
 	{
 		const unsigned shift = i < 2 * kSteps ? 0 : i / kSteps - 1;
@@ -68,6 +68,7 @@ class Histogram
 		return ((static_cast<uint64_t>(i - shift * kSteps) + 1) << shift) - 1;
 	}
 
+      private:
 	std::array<uint64_t, kBuckets> counts_{};
 	uint64_t worst_ = 0;
 };

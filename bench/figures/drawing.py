@@ -54,6 +54,19 @@ def leave_out():
     WANTED[0] = False
 
 
+# The peers that pictures with room for few are to have; without names they choose themselves.
+DRAWN = []
+
+
+def choose(names):
+    DRAWN[:] = names
+
+
+def chosen(names):
+    """Of these names those to draw: ours, and the peers that were chosen."""
+    return [name for name in names if not DRAWN or name == OURS or name in DRAWN]
+
+
 def available():
     return matplotlib is not None and WANTED[0]
 

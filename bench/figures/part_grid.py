@@ -7,7 +7,8 @@ from document import Picture, Section, Table
 from results import rows_and_columns
 
 BENCHMARKS = ("grid",)
-# The picture has so many peers, the best ones; the tables have all.
+# The picture has so many peers, the best ones, or those that were chosen. "Best of each cell" is of all peers, and the
+# tables have all.
 MOST_PEERS = 5
 
 
@@ -42,14 +43,16 @@ def section(found):
     peers = {name: ratios_to(middle, name) for name in middle if name != report.OURS}
     means = {name: report.geometric_mean(ratios.values()) for name, ratios in peers.items()
              if ratios}
-    shown = sorted(means, key=means.get, reverse=True)[:MOST_PEERS]
-    panels = [("best of each cell", {cell: ratio for cell, (ratio, _) in best.items()}),
+    shown = drawing.chosen(sorted(means, key=means.get, reverse=True))
+    if not drawing.DRAWN:
+        shown = shown[:MOST_PEERS]
+    panels = [(f"best of {len(peers)} peers", {cell: ratio for cell, (ratio, _) in best.items()}),
               *((name, peers[name]) for name in shown)]
     verdicts = []
     if best:
         mean, (size, batch), worst, peer = report.summary(best)
         verdicts = [
-            f"Against the best peer of each cell: geometric mean "
+            f"Against the best of {len(peers)} peers in each cell: geometric mean "
             f"{report.verdict(mean, report.GRID_GEOMEAN_TARGET)}; worst cell "
             f"{report.verdict(worst, report.GRID_WORST_TARGET)}, {size} bytes, batch {batch}, "
             f"against {peer}.",

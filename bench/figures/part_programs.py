@@ -26,7 +26,7 @@ def relative(figures, base):
 
 def draw(samples, programs):
     drawn, axes = drawing.figure(1.2 + 0.55 * len(programs), len(METRICS), sharey=True)
-    names = list(samples)
+    names = drawing.chosen(samples)
     for one, (metric, title) in zip(axes.flat, METRICS.items()):
         for place, name in enumerate(names):
             look = drawing.style(name, names)
@@ -85,7 +85,7 @@ def verdicts_of(samples, programs):
         if found:
             mean = report.geometric_mean(ratio for ratio, _ in found.values())
             worst = max(found, key=lambda row: found[row][0])
-            lines.append(f"{title}, ours / best peer of each program: geometric mean {mean:.2f}, "
+            lines.append(f"{title}, ours / the best of {len(middle) - 1} peers for each program: geometric mean {mean:.2f}, "
                          f"worst {found[worst][0]:.2f} ({worst[0]}, against {found[worst][1]}).")
     return lines
 

@@ -70,7 +70,20 @@ FULL = (
     Job("pool", GRID, ("--pool", "--rounds", "1"), 40, passes=7, chooses=False),
     Job("scale", GRID, ("--scale", "--rounds", "1"), 9, passes=7, chooses=False),
 )
-PLANS = {"quick": QUICK, "usual": USUAL, "full": FULL}
+# For the test that the sections understand what the drivers write: its figures mean nothing.
+TINY = (
+    Job("grid", GRID, ("--quick", "--rounds", "1", "--sizes", "64,4096", "--batches", "1,256"), 0.5),
+    Job("workloads", GRID, ("--workloads", "--quick", "--rounds", "1", "--threads", "1"), 3),
+    Job("latency", GRID, ("--latency", "--rounds", "1", "--seconds", "0.1"), 1),
+    Job("idle", GRID, ("--idle", "--quick", "--rounds", "1", "--seconds", "0.2"), 3),
+    Job("longrun", GRID, ("--longrun", "--quick", "--seconds", "1"), 1, alone=True),
+    Job("traces", GRID, ("--traces", "--quick", "--rounds", "1"), 2),
+    Job("programs", PROGRAMS, ("--quick", "--rounds", "1", "perl"), 1),
+    Job("queue", GRID, ("--queue", "--quick", "--rounds", "1", "--cells", "threads/1x1/1/.*"), 1, chooses=False),
+    Job("pool", GRID, ("--pool", "--quick", "--rounds", "1", "--cells", "threads/.*/16/.*"), 2, chooses=False),
+    Job("scale", GRID, ("--scale", "--quick", "--rounds", "1"), 1, chooses=False),
+)
+PLANS = {"quick": QUICK, "usual": USUAL, "full": FULL, "tiny": TINY}
 
 
 def benchmark_of(name):

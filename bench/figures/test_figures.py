@@ -4,7 +4,9 @@
 
     test_figures.py tables      the figures in the tables are those of the data
     test_figures.py page        the page is self-contained, its pictures are whole (77: no matplotlib)
+    test_figures.py draw        pictures of some peers are judged by all (77: no matplotlib)
     test_figures.py resume      an interrupted run goes on, a complete one begins anew
+    test_figures.py live BUILD [STEPS]    what the drivers of a built tree write becomes a page, all of it or these steps
 
 The expected figures are computed here from the files, without the report's code.
 """
@@ -304,6 +306,29 @@ def test_page(folder):
     return 0
 
 
+def test_draw(folder):
+    """The grid's picture has the peers that --draw names; the best of each cell is of all."""
+    (all_drawn, words), (one_drawn, same_words) = render(folder), render(folder, SAMPLE, "--draw", "glibc")
+    names = set(raw("grid")) - {"ukmem"}
+    assert len(names) > 1 and "glibc" in names, names
+    assert words == same_words, "the tables and verdicts are of other peers"
+    assert f"Against the best of {len(names)} peers in each cell" in words
+    wrong = subprocess.run([HERE / "run", "--render", "--draw", "nobody", "--plan", "sample", "--data", SAMPLE,
+                            "--output", folder], stderr=subprocess.PIPE, text=True, check=False)
+    assert wrong.returncode and "nobody was not measured" in wrong.stderr, wrong
+    found = [re.search(r'<figure id="grid".*?</figure>', page, re.S) for page in (all_drawn, one_drawn)]
+    if not all(found):
+        print("SKIPPED: python3-matplotlib is missing, there are no pictures")
+        return SKIPPED
+    # Texts are drawn as paths, each behind a comment that has its words.
+    titles = [set(re.findall(r"<!-- (.*?) -->", one[0])) & (names | {f"best of {len(names)} peers"}) for one in found]
+    assert titles == [names | {f"best of {len(names)} peers"}, {"glibc", f"best of {len(names)} peers"}], titles
+    programs = re.search(r'<figure id="programs".*?</figure>', one_drawn, re.S)[0]
+    drawn = set(re.findall(r"<!-- (.*?) -->", programs)) & {"ukmem", *names}
+    assert drawn == {"ukmem", "glibc"}, drawn
+    return 0
+
+
 def test_resume(folder):
     """A plan of steps that fail at once: what they leave is enough to see which ran."""
     command = [HERE / "run", "--plan", "quick", "--only", "glibc", "--data", folder / "data",
@@ -331,10 +356,43 @@ def test_resume(folder):
     assert len(re.findall(r"^\[", third, re.M)) == len(steps), third
 
 
+# Of a benchmark: its section, and the table that has a figure of each allocator.
+SECTIONS = {"grid": ("grid-section", "grid-ns"), "workloads": ("workloads-section", "workloads-ms"),
+            "latency": ("latency-section", "latency-quiet"), "idle": ("idle-section", "idle-freed"),
+            "longrun": ("longrun-section", "longrun-table"), "traces": ("traces-section", "traces-0"),
+            "programs": ("programs-section", "programs-CPU"), "queue": ("queues-section", "queue-0"),
+            "pool": ("queues-section", "pool-0"), "scale": ("scale-section", "scale-table")}
+
+
+def test_live(folder, build, *steps):
+    """Measures by the plan tiny, and renders: a change of what a driver writes is noticed."""
+    wanted = steps[0].split(",") if steps else list(SECTIONS)
+    if not shutil.which("perl"):
+        wanted = [name for name in wanted if name != "programs"]
+    done = subprocess.run([HERE / "run", "--plan", "tiny", "--only", "ukmem,glibc", "--build", build, "--data", folder / "data",
+                           "--output", folder, "--noise", "0.1", "--steps", ",".join(wanted)],
+                          capture_output=True, text=True, check=False)
+    logs = "".join(path.read_text()[-600:] for path in sorted((folder / "data/tiny").glob("*.log")))
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}{logs}"
+    text = (folder / "index.html").read_text()
+    page = Tables()
+    page.feed(text)
+    for name in wanted:
+        section, table = SECTIONS[name]
+        assert f'<section id="{section}"' in text, f"the page has no section of {name}"
+        assert table in page.found, f"{name}: no table {table} in {sorted(page.found)}"
+        _, *rows = page.found[table]
+        figures = [field for row in rows for field in row[1:]]
+        assert figures and any(re.search(r"\d", field) for field in figures), f"{name}: {table} has no figures"
+        allocators = {"ukmem", "glibc"} <= {field for row in page.found[table] for field in row[:1]} | set(page.found[table][0])
+        assert allocators or name in ("latency", "queue", "pool", "scale"), f"{name}: {page.found[table]}"
+    return 0
+
+
 def main():
-    tests = {"tables": test_tables, "page": test_page, "resume": test_resume}
+    tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume}
     with tempfile.TemporaryDirectory(prefix="figures.") as folder:
-        return tests[sys.argv[1]](Path(folder))
+        return tests[sys.argv[1]](Path(folder), *sys.argv[2:])
 
 
 if __name__ == "__main__":

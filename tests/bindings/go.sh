@@ -5,21 +5,25 @@
 # shellcheck source=../preload/common.sh disable=SC2154 # it sets $work
 . "$(dirname "$0")/../preload/common.sh"
 need go gcc
+root=$(cd "$(dirname "$0")/../.." && pwd)
 export GOCACHE=$3/bindings/go GOFLAGS=-mod=mod GOTOOLCHAIN=local GO111MODULE=on GOPROXY=off CGO_ENABLED=1
 
 cat >"$work/go.mod" <<'GO'
 module cgowork
 go 1.17
 GO
+# The snippet of docs/languages.md is a file of the program as it stands there.
+# shellcheck disable=SC2016 # the quotes are Markdown's
+sed -n '/^```go$/,/^```$/{/^```/d;p}' "$root/docs/languages.md" >"$work/trim.go"
+grep -q 'C.trim()' "$work/trim.go" || fail "docs/languages.md has no snippet of Go"
 cat >"$work/main.go" <<'GO'
 package main
 
 /*
 #include <stdlib.h>
 #include <string.h>
-// <ukmem/malloc.h> has it: NULL on another malloc.
 size_t ukmem_malloc_trim(void) __attribute__((__weak__));
-static size_t trim(void)
+static size_t gives_back(void)
 {
 	return ukmem_malloc_trim ? ukmem_malloc_trim() : 0;
 }
@@ -58,7 +62,10 @@ func main() {
 	for _, sum := range sums {
 		println("sum", sum)
 	}
-	if (C.trim() > 0) != (os.Getenv("UKMEM_WITNESS") != "") {
+	// In between, so that there is again something to give back.
+	given := C.gives_back() > 0
+	freeMemory()
+	if given != (os.Getenv("UKMEM_WITNESS") != "") {
 		println("ukmem_malloc_trim() is there, or not there, against expectation")
 		os.Exit(1)
 	}

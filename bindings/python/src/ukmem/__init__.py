@@ -87,7 +87,9 @@ def stats() -> Dict[str, Any]:
 
 
 def trim() -> int:
-    """Give all free memory back to the system. Result: bytes given back. Raises NotRunning.
+    """Give free memory back to the system, but for what CPUs have at hand if that keeps little.
+
+    Result: bytes given back. Raises NotRunning.
 
     Python keeps small objects in arenas of its own; what these hold is in use here.
     """

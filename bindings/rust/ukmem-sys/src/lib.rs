@@ -188,7 +188,7 @@ functions! {
     "ukmem_gauges_read" fn ukmem_gauges_read(g: *mut ukmem_gauges);
     /// Prints statistics to a file descriptor; 0 or a negative error number.
     "ukmem_stats_print" fn ukmem_stats_print(fd: c_int, format: c_uint) -> c_int;
-    /// Gives all free memory back to the system; bytes given back.
+    /// Gives free memory back to the system, but for what CPUs have at hand if that keeps little; bytes given back.
     "ukmem_trim" fn ukmem_trim() -> usize;
     /// Verifies the library's own structures; the number of findings. `out` may be NULL.
     "ukmem_verify" fn ukmem_verify(out: *mut c_void) -> c_int;

@@ -95,7 +95,8 @@ pub fn stats_json() -> io::Result<String> {
     Ok(text)
 }
 
-/// Gives all free memory back to the system. Returns how many bytes that were.
+/// Gives free memory back to the system, but for what CPUs have at hand if that keeps little.
+/// Returns how many bytes that were.
 pub fn trim() -> usize {
     // SAFETY: any thread may call it.
     unsafe { raw::ukmem_trim() }
