@@ -42,6 +42,9 @@ constexpr int SKIPPED = 77;
 constexpr double ROUND_SECONDS = 60;
 constexpr unsigned ROUNDS = 8; /* at least, in a soak of a minute or more */
 constexpr size_t SLACK = 64 << 10, METADATA_SLACK = 4 << 20, LIBC_BYTES = 1 << 10;
+/* Under the drop-in, where classes are made when they are first needed: two slabs of 14 pages
+ * with queues of classes, and the slabs that libc's few blocks lie in. */
+constexpr size_t DROPIN_SLACK = 128 << 10;
 constexpr size_t METADATA_GROWTH = 128 << 10; /* in the second half of the rounds */
 constexpr size_t GUARDED_BYTES =
 	8 * 4096; /* of the kind kfence, which may have twice as much */
@@ -202,9 +205,10 @@ bool is_same(const Plan &plan, const Gauges &begin, const Gauges &end, size_t mo
 
 	/* Under the drop-in: what libc keeps, a table for each stack of a thread. */
 	size_t more = plan.dropin ? LIBC_BYTES : 0;
+	size_t slack = SLACK + (plan.dropin ? DROPIN_SLACK : 0);
 
 	if (end.allocated >= begin.allocated - std::min(more, begin.allocated) &&
-	    end.allocated <= begin.allocated + more && is_near(was, is, was, SLACK) &&
+	    end.allocated <= begin.allocated + more && is_near(was, is, was, slack) &&
 	    is_near(begin.metadata, end.metadata, most_mapped,
 		    METADATA_SLACK * num_node_state(N_MEMORY)))
 		return true;

@@ -104,7 +104,9 @@ void compare(const char *what, size_t is, size_t expected)
 		wrong("in the end %zu %s, not %zu", is, what, expected);
 }
 
-/* Without them the machine is another one, of fewer nodes or with more address space. */
+/* Without them the machine is another one, of fewer nodes or with more address space. Where
+ * nodes are fewer, more descriptors of caches lie in the library's own data, so fewer are
+ * objects. */
 bool tells_of_machine(Call call)
 {
 	return call == READ_FILE || call == AUXVAL || call == AS_LIMIT;
@@ -113,9 +115,9 @@ bool tells_of_machine(Call call)
 void compare_all(Call call, const Counts &is, const Counts &expected)
 {
 	compare("bytes are allocated", is.allocated, expected.allocated);
-	compare("caches are there", is.caches, expected.caches);
 	if (tells_of_machine(call))
 		return;
+	compare("caches' descriptors are there", is.caches, expected.caches);
 	compare("bytes per CPU are allocated", is.percpu, expected.percpu);
 	if (is.mapped > expected.mapped && call != MUNMAP)
 		compare("bytes are mapped", is.mapped, expected.mapped);
