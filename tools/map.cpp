@@ -111,7 +111,8 @@ json snapshot_json(const live::heap_map &map, double seconds)
 		 { "guarded",
 		   { { "objects", map.s.guarded.objects },
 		     { "in_use", map.s.guarded.in_use },
-		     { "touched", map.s.guarded.touched } } },
+		     { "touched", map.s.guarded.touched },
+		     { "resident", map.s.guarded.resident } } },
 		 { "metadata", metadata },
 		 { "caches", caches },
 		 { "zones", zones } };

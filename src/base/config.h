@@ -165,7 +165,7 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 	NUMBER(kfence_sample_interval, UKMEM_KFENCE_INTERVAL, 0, 3600000,                      \
 		"KFENCE guards an allocation every so many ms, to find bugs of the "           \
 		"program; 0: off")                                                             \
-	NUMBER(kfence_num_objects, 255, 1, 65535, "objects of two pages in its pool")          \
+	NUMBER(kfence_num_objects, 255, 1, 65535, "objects of a page at most in its pool")     \
 	CHOICE(kfence_on_fault, KFENCE_ON_FAULT_CONTINUE, "continue|abort",                    \
 		"after a report of KFENCE")                                                    \
 	CHOICE(kfence_stack, KFENCE_STACK_FRAMES, "frames|tables",                             \

@@ -177,6 +177,14 @@ static void look_at_guard(struct fault *f, const char *addr)
 	f->opened = is_left ? KFENCE_RIGHT : KFENCE_LEFT;
 }
 
+/* In a large slot, beside the object's pages. */
+static void look_beside(struct fault *f, const char *addr)
+{
+	f->bug = distance(f->object, addr) == SIZE_MAX ? KFENCE_INVALID_ACCESS
+						       : KFENCE_OUT_OF_BOUNDS;
+	f->opened = addr < kfence_extent(f->object).start ? KFENCE_LEFT : KFENCE_RIGHT;
+}
+
 /* False: the object is in use. No thread of the program has the address of an object that is
  * being taken, so it is an old one. */
 static bool look(struct fault *f, char *addr)
@@ -188,6 +196,10 @@ static bool look(struct fault *f, char *addr)
 	f->opened = KFENCE_PAGE;
 	if (!f->object) {
 		look_at_guard(f, addr);
+		return true;
+	}
+	if (!kfence_is_in(kfence_extent(f->object), addr)) {
+		look_beside(f, addr);
 		return true;
 	}
 	switch (kfence_state(f->object)) {

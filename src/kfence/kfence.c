@@ -51,7 +51,7 @@ static bool is_closed_for_ever(void)
 cold void kfence_stop_slow(void)
 {
 	close_for_ever();
-	atomic_store_explicit(&kfence_gate.open, false, memory_order_relaxed);
+	atomic_store_explicit(&kfence_gate.open, 0, memory_order_relaxed);
 }
 
 static bool init(void)
@@ -65,6 +65,17 @@ static bool init(void)
 }
 
 static struct once kfence_once = ONCE_INITIALIZER;
+
+/* To whom the gate opens now. Where nobody came since it opened, it opens to all. */
+static unsigned int turn(void)
+{
+	static atomic_uint turns;
+
+	if (kfence_gate_is_open() ||
+	    atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed) % 2)
+		return KFENCE_GATE_ALL;
+	return KFENCE_GATE_SMALL;
+}
 
 /* The first look begins an interval, so a short process has no pool. */
 cold void kfence_gate_due(uint64_t now)
@@ -80,7 +91,17 @@ cold void kfence_gate_due(uint64_t now)
 	if (next != UINT64_MAX && now >= next &&
 	    atomic_compare_exchange_strong_explicit(&kfence_gate.next, &next, now + interval,
 						    memory_order_relaxed, memory_order_relaxed))
-		atomic_store_explicit(&kfence_gate.open, next != 0, memory_order_relaxed);
+		atomic_store_explicit(&kfence_gate.open, next ? turn() : 0,
+				      memory_order_relaxed);
+}
+
+bool kfence_gate_is_open_to(size_t bytes)
+{
+	unsigned int open = atomic_load_explicit(&kfence_gate.open, memory_order_relaxed);
+
+	return bytes <= os_page_size()
+		       ? open
+		       : open & KFENCE_GATE_LARGE && bytes <= KFENCE_LARGE_BYTES;
 }
 
 static void note_track(struct kfence_track *t, const void *caller)
@@ -100,43 +121,67 @@ static uint32_t hash_of(const struct kfence_track *t)
 	return (uint32_t)(h >> 32);
 }
 
-/* Counts the objects in use, and those that ever were. */
-static unsigned int count_in_use(unsigned int *touched)
-{
-	unsigned int n = 0;
+/* What the pool has. */
+struct usage {
+	unsigned int in_use;		  /* objects */
+	size_t used_bytes, touched_bytes; /* of whole pages: in use; those, and freed small
+					     slots, which keep their memory */
+};
 
-	*touched = 0;
+static struct usage usage(void)
+{
+	struct usage u = { 0 };
+
 	for_each_kfence_object (o) {
 		enum kfence_state state = kfence_state(o);
+		struct kfence_pages extent = kfence_extent(o);
+		size_t bytes = (size_t)(extent.end - extent.start);
 
-		n += state == KFENCE_IN_USE;
-		*touched += state != KFENCE_UNUSED;
+		if (state == KFENCE_IN_USE) {
+			u.in_use++;
+			u.used_bytes += bytes;
+		}
+		if (kfence_is_large(o) ? state == KFENCE_IN_USE : state != KFENCE_UNUSED)
+			u.touched_bytes += bytes;
 	}
-	return n;
+	return u;
 }
 
-/* Whether the pool is nearly full and has an object from the same place already. Objects that
- * live for ever would fill it otherwise. */
-static bool is_covered(uint32_t hash)
-{
-	unsigned int touched;
+/* The objects with slots of one size. */
+struct slots {
+	struct kfence_object *first, *behind;
+};
 
-	if (count_in_use(&touched) * 4 < kfence_pool.nr_objects * 3)
-		return false;
-	for_each_kfence_object (o)
-		if (kfence_state(o) == KFENCE_IN_USE &&
-		    atomic_load_explicit(&o->hash, memory_order_relaxed) == hash)
-			return true;
-	return false;
+static struct slots slots_for(const struct kfence_request *r)
+{
+	struct kfence_object *o = kfence_pool.objects;
+
+	if (max_size(r->size, r->align) <= kfence_pool.page_size)
+		return (struct slots){ o, o + kfence_pool.nr_small };
+	return (struct slots){ o + kfence_pool.nr_small, o + kfence_pool.nr_objects };
+}
+
+/* Whether the slots are nearly all in use, and one has an object from the same place already.
+ * Objects that live for ever would fill the pool otherwise. */
+static bool is_covered(struct slots slots, uint32_t hash)
+{
+	size_t in_use = 0, same = 0;
+
+	for (struct kfence_object *o = slots.first; o < slots.behind; o++)
+		if (kfence_state(o) == KFENCE_IN_USE) {
+			in_use++;
+			same += atomic_load_explicit(&o->hash, memory_order_relaxed) == hash;
+		}
+	return same && in_use * 4 >= (size_t)(slots.behind - slots.first) * 3;
 }
 
 /* An object that was never used, else the one that was freed first; NULL: all are in use. */
-static struct kfence_object *oldest(uintptr_t *state)
+static struct kfence_object *oldest(struct slots slots, uintptr_t *state)
 {
 	struct kfence_object *found = NULL;
 	uint64_t least = UINT64_MAX;
 
-	for_each_kfence_object (o) {
+	for (struct kfence_object *o = slots.first; o < slots.behind; o++) {
 		uintptr_t s = atomic_load_explicit(&o->state, memory_order_relaxed);
 		uint64_t freed = atomic_load_explicit(&o->freed, memory_order_relaxed);
 
@@ -152,13 +197,13 @@ static struct kfence_object *oldest(uintptr_t *state)
 }
 
 /* Makes an object of the pool this thread's. */
-static struct kfence_object *claim(void)
+static struct kfence_object *claim(struct slots slots)
 {
 	struct kfence_object *o;
 	uintptr_t state;
 
 	do
-		o = oldest(&state);
+		o = oldest(slots, &state);
 	while (o && !atomic_compare_exchange_strong_explicit(
 			    &o->state, &state, lock_self() | KFENCE_TAKEN, memory_order_acquire,
 			    memory_order_relaxed));
@@ -172,7 +217,7 @@ static void set_state(struct kfence_object *o, enum kfence_state state)
 
 static void set_freed(struct kfence_object *o)
 {
-	kfence_close_page(kfence_page(o));
+	kfence_close(o);
 	atomic_store_explicit(
 		&o->freed, atomic_fetch_add_explicit(&count.frees, 1, memory_order_relaxed) + 1,
 		memory_order_relaxed);
@@ -194,30 +239,30 @@ cold void *kfence_take(const struct kfence_request *r)
 {
 	struct kfence_track track;
 	struct kfence_object *o = NULL;
+	struct slots slots;
 	uint32_t hash;
 
 	/* A thread that found it time may open the gate after another one has stopped KFENCE.
 	 */
-	if (!atomic_exchange_explicit(&kfence_gate.open, false, memory_order_relaxed) ||
+	if (!atomic_exchange_explicit(&kfence_gate.open, 0, memory_order_relaxed) ||
 	    is_closed_for_ever() || !once(&kfence_once, init))
 		return NULL;
-	if (r->size > kfence_pool.page_size || r->align > kfence_pool.page_size)
-		return NULL;
+	slots = slots_for(r);
 	note_track(&track, r->caller);
 	hash = hash_of(&track);
-	if (kfence_fault_is_ready() && !is_covered(hash))
-		o = claim();
+	if (kfence_fault_is_ready() && !is_covered(slots, hash))
+		o = claim(slots);
 	if (!o) {
 		add(&count.passed_over);
 		return NULL;
 	}
-	if (!kfence_open_page(kfence_page(o))) {
+	kfence_close_opened(o);
+	if (!kfence_place(o, max_size(r->size, 1), r->align, toss()) || !kfence_open(o)) {
 		set_freed(o);
 		add(&count.passed_over);
 		return NULL;
 	}
-	kfence_close_guards(o);
-	kfence_place(o, max_size(r->size, 1), r->align, toss());
+	kfence_fill(o);
 	atomic_store_explicit(&o->hash, hash, memory_order_relaxed);
 	atomic_store_explicit(&o->cache, r->cache, memory_order_relaxed);
 	text_copy(o->name, r->name, KFENCE_NAME_SIZE);
@@ -282,7 +327,7 @@ cold bool kfence_free(void *p, const char *func, const void *caller)
 		if (config.kfence_on_fault == KFENCE_ON_FAULT_ABORT)
 			abort();
 	}
-	kfence_close_guards(o);
+	kfence_close_opened(o);
 	set_freed(o);
 	return true;
 }
@@ -338,30 +383,36 @@ static void fork_child(void)
 
 static void gauges(struct ukmem_gauges *g)
 {
-	unsigned int touched, in_use = count_in_use(&touched);
+	struct usage u = usage();
 
-	g->mapped += touched * kfence_pool.page_size;
-	g->active += in_use * kfence_pool.page_size;
-	g->retained += (touched - in_use) * kfence_pool.page_size;
+	g->mapped += u.touched_bytes;
+	g->active += u.used_bytes;
+	g->retained += u.touched_bytes - u.used_bytes;
 }
 
 static void resident(struct ukmem_gauges *g)
 {
 	size_t metadata = os_resident(kfence_pool.objects, kfence_pool.objects_bytes);
-	unsigned int touched;
 
-	count_in_use(&touched);
 	g->metadata += metadata;
-	g->resident += metadata + touched * kfence_pool.page_size;
+	g->resident += metadata;
+	for_each_kfence_object (o) {
+		enum kfence_state state = kfence_state(o);
+		struct kfence_pages extent = kfence_extent(o);
+
+		if (!kfence_is_large(o))
+			g->resident += state != KFENCE_UNUSED ? kfence_pool.page_size : 0;
+		else if (state == KFENCE_IN_USE)
+			g->resident +=
+				os_resident(extent.start, (size_t)(extent.end - extent.start));
+	}
 }
 
 static void emit(struct emitter *e)
 {
-	unsigned int touched;
-
 	emit_object_begin(e, "kfence");
 	emit_number(e, "objects", kfence_pool.nr_objects);
-	emit_number(e, "in_use", count_in_use(&touched));
+	emit_number(e, "in_use", usage().in_use);
 	emit_number(e, "taken", atomic_load_explicit(&count.taken, memory_order_relaxed));
 	emit_number(e, "passed_over",
 		    atomic_load_explicit(&count.passed_over, memory_order_relaxed));
@@ -373,17 +424,16 @@ static void verify(struct verify *v)
 {
 	for_each_kfence_object (o) {
 		uintptr_t word = atomic_load_explicit(&o->state, memory_order_acquire);
-		size_t at;
+		struct kfence_pages extent = kfence_extent(o);
 
 		verify_that(v, kfence_state_of(word) <= KFENCE_FREED,
 			    "kfence: object %u has no state", kfence_index(o));
 		if (word != KFENCE_IN_USE)
 			continue;
-		at = (size_t)(o->addr - kfence_page(o));
 		verify_that(v,
-			    o->size && at < kfence_pool.page_size &&
-				    o->size <= kfence_pool.page_size - at,
-			    "kfence: object %u leaves its page", kfence_index(o));
+			    o->size && kfence_is_in(extent, o->addr) &&
+				    o->size <= (size_t)(extent.end - o->addr),
+			    "kfence: object %u leaves its pages", kfence_index(o));
 	}
 }
 

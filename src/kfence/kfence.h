@@ -16,9 +16,19 @@
 #include "base/compiler.h"
 #include "kfence/object.h"
 
-/* Synchronization: relaxed; the thread that exchanges `open` for false may take an object. */
+/*
+ * To whom the gate is open. Blocks larger than a page come by a slow path each time, so they
+ * would be faster than all others; every other time the gate is closed to them.
+ */
+enum kfence_gate_open {
+	KFENCE_GATE_SMALL = 1,
+	KFENCE_GATE_LARGE = 2,
+	KFENCE_GATE_ALL = KFENCE_GATE_SMALL | KFENCE_GATE_LARGE,
+};
+
+/* Synchronization: relaxed; the thread that exchanges `open` for 0 may take an object. */
 struct kfence_gate {
-	atomic_bool open;
+	atomic_uint open;			 /* enum kfence_gate_open; 0: closed */
 	_Atomic uint64_t next cacheline_aligned; /* ms; when it opens; UINT64_MAX: never */
 };
 
@@ -33,15 +43,19 @@ static inline void kfence_look(uint64_t now)
 		kfence_gate_due(now);
 }
 
+/* Whether it is open to anybody. */
 static always_inline bool kfence_gate_is_open(void)
 {
 	return unlikely(atomic_load_explicit(&kfence_gate.open, memory_order_relaxed));
 }
 
+/* Whether it is open to a request for @bytes, its alignment included. */
+bool kfence_gate_is_open_to(size_t bytes);
+
 /* A request for an object of the pool. */
 struct kfence_request {
-	const void *cache; /* whose object it is */
-	const char *name;  /* the cache's */
+	const void *cache; /* whose object it is; NULL: a block of whole pages */
+	const char *name;  /* the cache's, or what stands for it */
 	size_t size, align;
 	const void *caller; /* the address from which the program called */
 };
@@ -58,9 +72,9 @@ static inline bool kfence_has(const void *p)
 	return unlikely((uintptr_t)p - (uintptr_t)kfence_pool.base < len);
 }
 
-/* The cache of object @p; NULL: it is not the beginning of an object in use. */
+/* The cache of object @p; NULL: it has none, or is not the beginning of an object in use. */
 const void *kfence_cache_of(const void *p);
-/* The bytes that were asked for; 0: as above. */
+/* The bytes that were asked for; 0: it is not the beginning of an object in use. */
 size_t kfence_size(const void *p);
 /* Frees @p, which is in the pool; reports misuse. @func: the function that the program called.
  * False: it was no object in use. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pool: 2 * nr_objects + 1 pages, of which every other one is an object's.
+ * The pool: slots between guards, of a page each, then some of KFENCE_LARGE_BYTES.
  *
- *   | guard | object 0 | guard | object 1 | guard | ... | object n-1 | guard |
+ *   | guard | slot 0 | guard | slot 1 | guard | ... | slot n-1 | guard | large slot n    |
+ * guard |
  *
- * Guards and pages of objects that are not in use are closed: no access. The object lies at the
- * left or the right end of its page, as its alignment allows; known bytes, the canary, fill the
- * rest. The records of objects (struct kfence_object) lie in memory of their own.
+ * An object has a slot, and lies at its left or its right end, as its alignment allows. Open
+ * are the pages of the slot that the object lies in, its extent, while it is in use; known
+ * bytes, the canary, fill the rest of these. All else is closed: no access. The records of
+ * objects (struct kfence_object) lie in memory of their own.
  */
 #ifndef KFENCE_OBJECT_H
 #define KFENCE_OBJECT_H
@@ -21,6 +23,10 @@
 enum {
 	KFENCE_STACK_DEPTH = 16,
 	KFENCE_NAME_SIZE = 32,
+	/* A large slot's. Its pages are new each time, so a larger object's faults would take
+	 * more than a thousandth of the program's time. */
+	KFENCE_LARGE_BYTES = 1 << 20,
+	KFENCE_LARGE_MAX = 16, /* large slots */
 };
 
 /* The state of an object. While a thread changes it, the thread's pointer is added. */
@@ -43,8 +49,8 @@ struct kfence_track {
 
 /* Pages of an object that were opened after a report, so that the program goes on. */
 enum kfence_opened {
-	KFENCE_PAGE = 1,
-	KFENCE_LEFT = 2, /* guards */
+	KFENCE_PAGE = 1, /* in the extent */
+	KFENCE_LEFT = 2, /* guards, and what else is closed of a large slot */
 	KFENCE_RIGHT = 4,
 	KFENCE_TOLD_SHIFT = 4, /* bit << 4: the report is written */
 };
@@ -56,6 +62,7 @@ struct kfence_object {
 	_Atomic uint64_t freed;	 /* counts frees, over all objects */
 	atomic_uint opened;	 /* enum kfence_opened; any thread that faults sets bits */
 	_Atomic uint32_t hash;	 /* of the stack that allocated it; relaxed */
+	_Atomic uint32_t extent; /* kfence_extent(); relaxed */
 	_Atomic(const void *) cache;
 	char *addr;
 	size_t size;
@@ -68,7 +75,7 @@ struct kfence_pool {
 	char *base;
 	_Atomic size_t len; /* bytes; 0: there is no pool */
 	size_t page_size;
-	unsigned int nr_objects;
+	unsigned int nr_objects, nr_small; /* all; those whose slot is a page */
 	struct kfence_object *objects;
 	size_t objects_bytes;
 };
@@ -96,28 +103,46 @@ static inline bool kfence_is_opened(const struct kfence_object *o, enum kfence_o
 	return atomic_load_explicit(&o->opened, memory_order_relaxed) & which;
 }
 
-/* The page of an object; on its left and right lie the guards. */
-static inline char *kfence_page(const struct kfence_object *o)
+static inline bool kfence_is_large(const struct kfence_object *o)
 {
-	return kfence_pool.base + (2 * (size_t)kfence_index(o) + 1) * kfence_pool.page_size;
+	return kfence_index(o) >= kfence_pool.nr_small;
 }
+
+/* Whole pages in the pool. */
+struct kfence_pages {
+	char *start, *end;
+};
+
+static inline bool kfence_is_in(struct kfence_pages pages, const void *p)
+{
+	return (size_t)((const char *)p - pages.start) < (size_t)(pages.end - pages.start);
+}
+
+/* The slot of an object; on its left and right lie the guards. */
+struct kfence_pages kfence_slot(const struct kfence_object *o);
+/* The pages that the object lies in, or lay in last; none: a large slot that was never used. */
+struct kfence_pages kfence_extent(const struct kfence_object *o);
 
 /* Maps the pool. False: no memory, or the address space is small. */
 bool kfence_pool_init(unsigned int nr_objects);
-/* The object whose page @p is in; NULL: it is in a guard. @p is in the pool. */
+/* The object whose slot @p is in; NULL: it is in a guard. @p is in the pool. */
 struct kfence_object *kfence_object_at(const void *p);
-/* Opens the page at @page for the program, or closes it. False: the system refused. */
+/* Opens the page at @page for the program. False: the system refused. */
 bool kfence_open_page(char *page);
-bool kfence_close_page(char *page);
+/* Opens the extent, or closes it; a large slot is closed as a whole, and loses its memory. */
+bool kfence_open(const struct kfence_object *o);
+void kfence_close(const struct kfence_object *o);
 /* Closes a page that a thread opened too late: another one had taken the object meanwhile, or
  * freed it, and the note that the page is open is gone. False: the object is in use, or about
- * to be, and its page stays open. */
+ * to be, and the page stays open. */
 bool kfence_close_late(struct kfence_object *o, enum kfence_opened which);
-/* Closes the guards that reports had opened; the next report is the object's first. */
-void kfence_close_guards(struct kfence_object *o);
-/* Places an object of @size bytes in its page, and fills the rest. */
-void kfence_place(struct kfence_object *o, size_t size, size_t align, bool right);
-/* The first byte of the page that differs from the canary; NULL: there is none. */
+/* Closes what reports had opened beside the object; the next report is the object's first. */
+void kfence_close_opened(struct kfence_object *o);
+/* Places an object of @size bytes in its slot. False: it has no room there. */
+bool kfence_place(struct kfence_object *o, size_t size, size_t align, bool right);
+/* Fills the rest of its pages, which are open. */
+void kfence_fill(const struct kfence_object *o);
+/* The first byte of the extent that differs from the canary; NULL: there is none. */
 const uint8_t *kfence_damage(const struct kfence_object *o);
 uint8_t kfence_canary(const void *p);
 

@@ -105,13 +105,12 @@ void kfence_report_fault(enum kfence_bug bug, enum kfence_access access, const c
 
 void kfence_report_damage(const struct kfence_object *o, const uint8_t *damage)
 {
-	const uint8_t *page = (const uint8_t *)kfence_page(o);
 	const uint8_t *end = (const uint8_t *)o->addr;
 	char bytes[DAMAGE_BYTES * 5 + 1] = "", place[SYMBOL_TEXT_SIZE];
 	int n = 0;
 
 	if (damage >= end)
-		end = page + kfence_pool.page_size;
+		end = (const uint8_t *)kfence_extent(o).end;
 	for (unsigned int i = 0; i < DAMAGE_BYTES && damage + i < end; i++)
 		n += snprintf(bytes + n, sizeof(bytes) - (size_t)n,
 			      damage[i] == kfence_canary(damage + i) ? ". " : "0x%02x ",

@@ -13,6 +13,7 @@
 #include "kmalloc/large.h"
 #include "kmalloc/large_find.h"
 #include "kmalloc/large_guard.h"
+#include "kmalloc/large_kfence.h"
 #include "layer/layer.h"
 #include "os/os.h"
 #include "page/background.h"
@@ -25,7 +26,6 @@
 #include "slab/debug/check.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
-#include "slab/slab_kfence.h"
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
@@ -245,6 +245,15 @@ static cold size_t promised_align(size_t size)
 	return min_size(size & -size, page_size());
 }
 
+/* @order: the block is aligned to 2^@order pages; in KFENCE's pool to @align bytes. */
+static void *new_block(size_t size, size_t align, unsigned int order, gfp_t flags,
+		       const void *caller)
+{
+	void *p = large_kfence_alloc(size, align, flags, caller);
+
+	return unlikely(p) ? p : large_alloc(size, order, flags, caller);
+}
+
 /* @aligned: libc's malloc, with the tunable passthrough, and a hardened process's classes are
  * asked for the promised alignment, which other classes have of themselves. */
 static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const void *caller)
@@ -267,7 +276,7 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 			memset(p, 0, size);
 		return p;
 	}
-	return large_alloc(size, 0, flags, caller);
+	return new_block(size, promised_align(size), 0, flags, caller);
 }
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
@@ -295,9 +304,9 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	/* A block of so many bytes is aligned, wherever it comes from. */
 	if (s)
 		return slab_alloc_sized(s, align_up(max_size(size, 1), align), flags, caller);
-	if (align <= page_size())
-		return large_alloc(size, 0, flags, caller);
-	return large_alloc(size, ilog2(align) - page_window.page_shift, flags, caller);
+	return new_block(size, align,
+			 align <= page_size() ? 0 : ilog2(align) - page_window.page_shift,
+			 flags, caller);
 }
 
 /* Reports that @p is no block in use; in full if blocks are debugged and it has to do with one.
@@ -349,7 +358,7 @@ void kfree_slow(void *p, const char *func, const void *caller)
 	if (!p || p == ZERO_SIZE_PTR)
 		return;
 	if (kfence_has(p)) {
-		slab_kfence_free(NULL, p, func, caller);
+		large_kfence_free(p, func, caller);
 		return;
 	}
 	if (slab_passes_through(p)) {

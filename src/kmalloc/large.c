@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "kfence/kfence.h"
 #include "kmalloc/large_debug.h"
 #include "kmalloc/large_find.h"
 #include "kmalloc/large_guard.h"
@@ -228,7 +229,7 @@ bool large_extend(struct page *page, size_t size, gfp_t flags, const void *calle
 void large_replace(struct page *page, void *q, gfp_t flags, const void *caller)
 {
 	/* What is behind the bytes asked for stays, to be checked. */
-	if ((flags & __GFP_DIRECT_RECLAIM) && !large_debug(SLAB_RED_ZONE) &&
+	if ((flags & __GFP_DIRECT_RECLAIM) && !large_debug(SLAB_RED_ZONE) && !kfence_has(q) &&
 	    page_move_run(page_of(q), page, page->npages))
 		page->moves = 1; /* none of its pages is resident */
 	else

@@ -100,6 +100,7 @@ static const struct live_entry entries[] = {
 	FIELD(kfence_pool, len),
 	FIELD(kfence_pool, page_size),
 	FIELD(kfence_pool, nr_objects),
+	FIELD(kfence_pool, nr_small),
 	FIELD(kfence_pool, objects),
 	FIELD(kfence_pool, objects_bytes),
 	SIZE(kfence_object),
@@ -109,6 +110,7 @@ static const struct live_entry entries[] = {
 	FIELD(kfence_object, size),
 	ARRAY(kfence_object, alloc.pc),
 	FIELD(kfence_object, alloc.depth),
+	CONSTANT(KFENCE_LARGE_BYTES),
 	CONSTANT(KFENCE_UNUSED),
 	CONSTANT(KFENCE_IN_USE),
 	/* queue */

@@ -40,7 +40,7 @@ cold void *slab_kfence_take(struct kmem_cache *s, unsigned int node, size_t size
 	void *obj;
 
 	if (!caller || !(flags & __GFP_DIRECT_RECLAIM) || flags & (__GFP_DMA | __GFP_DMA32) ||
-	    max_size(size, r.align) > page_size() || is_excluded(s) ||
+	    !kfence_gate_is_open_to(max_size(size, r.align)) || is_excluded(s) ||
 	    node != page_policy_node() || !lock_none_held())
 		return NULL;
 	obj = kfence_take(&r);
@@ -57,7 +57,7 @@ cold void slab_kfence_free(const struct kmem_cache *s, void *obj, const char *fu
 {
 	struct kmem_cache *of = (struct kmem_cache *)(uintptr_t)kfence_cache_of(obj);
 
-	if (s && of && of != s)
+	if (s && of != s)
 		kfence_refuse(obj, func, caller);
 	else if (kfence_free(obj, func, caller) && of)
 		slab_event(of, SLAB_FREE_SLOWPATH);

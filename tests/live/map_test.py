@@ -96,7 +96,7 @@ def sums_of(snapshot):
               guarded["in_use"])
     retained = (uses[PAGESET] + uses[DIRTY]) * page + guarded["touched"] - guarded["in_use"]
     return {"allocated": objects - cached + uses[LARGE] * page + guarded["objects"], "active": active,
-            "resident": in_memory * page + metadata + snapshot["aside_bytes"] + guarded["touched"],
+            "resident": in_memory * page + metadata + snapshot["aside_bytes"] + guarded["resident"],
             "retained": retained, "mapped": active + retained, "metadata": metadata}, uses
 
 

@@ -5,7 +5,7 @@
  *   victim quiet     allocates, says "ready", waits for a line on stdin. Linked with the
  *                    library, it prints the table that the line names. On the drop-in, the
  *                    drop-in prints one at exit (UKMEM_CONF=show:...)
- *   victim guarded   quiet, and keeps an object in KFENCE's pool; needs UKMEM_CONF=kfence_...
+ *   victim guarded   quiet, and keeps an object and a block in KFENCE's pool; needs UKMEM_CONF=kfence_...
  *   victim storm     threads allocate and free until stdin ends
  *   victim exec N    allocates, and executes itself anew, N times
  *   victim fork N    has a child that allocates and ends, N times
@@ -148,10 +148,11 @@ static int quiet(void)
  * objects that KFENCE had sampled. */
 static int guarded(void)
 {
-	static void *volatile kept;
+	static void *volatile kept, *volatile block;
 
 	kept = allocate_guarded(100);
-	if (!kept)
+	block = allocate_guarded(100001);
+	if (!kept || !block)
 		abort();
 	return quiet();
 }

@@ -2,14 +2,14 @@
 /*
  * A program with a bug, for kfence_test.py.
  *
- *	kfence_bug BUG [handler]
+ *	kfence_bug BUG [handler | large]
  *	kfence_bug rare N
  *
  * It replaces blocks of a few sizes all the time, and now and then frees them all. Most bugs
  * are done once, to a block that it knows to be guarded: malloc_usable_size() gives the odd
  * size that was asked for. Then it prints "went on". The bug "rare" is done to one block of N,
  * blindly, for a minute of CPU time; "none" lasts for a second. With "handler", it has a
- *handler of SIGSEGV, installed first.
+ * handler of SIGSEGV, installed first; with "large", its blocks are of whole pages.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -22,6 +22,8 @@
 
 enum {
 	BLOCKS = 40000,
+	FEW = 40, /* of the large ones */
+	LARGE = 5000,
 	PHASE = 100000, /* rounds after which all blocks are freed */
 	SPARE = 15,	/* bytes between a size and the next multiple of 16 */
 };
@@ -96,16 +98,17 @@ int main(int argc, char **argv)
 {
 	const char *bug = argc > 1 ? argv[1] : "none";
 	int rare = !strcmp(bug, "rare"), none = !strcmp(bug, "none");
+	int large = argc > 2 && !strcmp(argv[2], "large");
 	uint32_t each = rare && argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
 	/* A machine may be so busy that a minute of the clock is a second of this process. */
 	clockid_t by = rare ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
 	double start = now(by);
 
-	if (!rare && argc > 2)
+	if (!rare && argc > 2 && !large)
 		signal(SIGSEGV, handler);
 	for (uint32_t i = 0; now(by) - start < (none ? 1 : 60); i++) {
-		size_t n = 16 * (1 + next_random() % 4) + 1;
-		char **p = &blocks[next_random() % BLOCKS];
+		size_t n = 16 * (1 + next_random() % 4 + (large ? LARGE : 0)) + 1;
+		char **p = &blocks[next_random() % (large ? FEW : BLOCKS)];
 
 		if (i % PHASE == 0)
 			free_all();

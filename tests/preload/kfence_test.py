@@ -59,7 +59,7 @@ class KfenceTest(unittest.TestCase):
             rf"ukmem: BUG: KFENCE: {title} in .*\(kfence_bug\+0x[0-9a-f]+\)\n"
             rf"ukmem:   {line}.*\n"
             rf"(ukmem:     .*\n)*"
-            rf"ukmem:   kfence-#\d+: 0x[0-9a-f]+-0x[0-9a-f]+, size=\d+1?, cache=kmalloc-\d+\n"
+            rf"ukmem:   kfence-#\d+: 0x[0-9a-f]+-0x[0-9a-f]+, size=\d+1?, cache=kmalloc-(\d+|large)\n"
             rf"ukmem:   allocated {TRACK}{PLACE}"
         )
         if freed:
@@ -74,6 +74,14 @@ class KfenceTest(unittest.TestCase):
                 out, err, code = self.run_program(bug, conf=CONF + ",invalid_free:warn")
                 self.assert_report(bug, err)
                 self.assertEqual((out, code), ("went on\n", 0))
+
+    def test_large(self):
+        for bug in BUGS:
+            with self.subTest(bug):
+                out, err, code = self.run_program(bug, "large", conf=CONF + ",invalid_free:warn")
+                self.assert_report(bug, err)
+                self.assertEqual((out, code), ("went on\n", 0))
+                self.assertIn("cache=kmalloc-large\n", err)
 
     def test_abort(self):
         for bug in BUGS:

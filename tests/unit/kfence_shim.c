@@ -9,7 +9,7 @@
 
 void shim_kfence_open_late(void)
 {
-	atomic_store(&kfence_gate.open, true);
+	atomic_store(&kfence_gate.open, KFENCE_GATE_ALL);
 }
 
 void shim_kfence_open(void)
@@ -22,7 +22,7 @@ void shim_kfence_open(void)
 
 void shim_kfence_close(void)
 {
-	atomic_store(&kfence_gate.open, false);
+	atomic_store(&kfence_gate.open, 0);
 }
 
 bool shim_kfence_is_open(void)

@@ -324,7 +324,7 @@ TEST_F(KfenceTest, OldestIsTakenFirstAndThePoolDoesNotGrow)
 		if (i == 0)
 			bytes = shim_kfence_pool_bytes();
 	}
-	EXPECT_EQ(bytes, (2 * OBJECTS + 1) * PAGE);
+	EXPECT_EQ(bytes, (2 * OBJECTS + 1) * PAGE + OBJECTS * (LARGE_SLOT + PAGE));
 	EXPECT_EQ(shim_kfence_pool_bytes(), bytes);
 	/* A quarter of the pool is left to others; less or nothing, where a walk along frame
 	 * pointers has met a frame without one. */

@@ -16,8 +16,8 @@ extern "C" {
 #include "base/config.h"
 }
 
-enum { UNUSED, TAKEN, IN_USE, FREEING, FREED }; /* enum kfence_state */
-enum { OBJECTS = 8, PAGE = 4096 };
+enum { UNUSED, TAKEN, IN_USE, FREEING, FREED };		 /* enum kfence_state */
+enum { OBJECTS = 8, PAGE = 4096, LARGE_SLOT = 1 << 20 }; /* as many large slots as small ones */
 
 /* Keeps the compiler from knowing what an address is. */
 inline char *unknown(void *p)

@@ -265,7 +265,7 @@ void *shim_cache_array(const struct kmem_cache *s)
 
 void *shim_kmalloc_aligned(size_t size, size_t align, gfp_t flags)
 {
-	return kmalloc_aligned(size, align, flags, NULL);
+	return kmalloc_aligned(size, align, flags, __builtin_return_address(0));
 }
 
 static void hold(struct alf_queue_side *side, unsigned int cpu)

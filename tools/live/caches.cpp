@@ -56,7 +56,7 @@ class cache_reader
 	      capacity(h.l.field_of("pcpu_array.capacity")),
 	      slot(h.l.field_of("pcpu_array.slot")), laps(h.l.field_of("pcpu_array.laps")),
 	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")), counter(h.l),
-	      event_names(h.l.names("slab_event:")), kfence(read_guarded(heap_of))
+	      event_names(h.l.names("slab_event:")), kfence(read_guarded(heap_of, 0))
 	{
 		for (const char *name : { "slab_boot_cache", "slab_boot_node", "slab_queues" })
 			own.push_back(h.l.symbol(name));

@@ -12,6 +12,11 @@ namespace
 
 constexpr uint64_t most_objects = 1 << 16;
 
+struct span {
+	address at;
+	uint64_t bytes; /* of whole pages */
+};
+
 /* The pool's variables and the records of its objects. */
 class pool_reader
 {
@@ -44,6 +49,7 @@ class pool_reader
 		return objects.get(i, cache);
 	}
 	guarded_object object(uint64_t i) const;
+	span extent(uint64_t i, const guarded_pool &p) const;
 
 	record pool;
 	const uint64_t nr; /* 0: there is no pool */
@@ -69,6 +75,18 @@ class pool_reader
 	const uint64_t unused, used;
 };
 
+/* None: the object was freed and taken again while it was read. */
+span pool_reader::extent(uint64_t i, const guarded_pool &p) const
+{
+	const address at = objects.get(i, l.field_of("kfence_object.addr"));
+	const uint64_t size = objects.get(i, l.field_of("kfence_object.size"));
+	const uint64_t offset = at - p.slot(i), mask = p.page_size - 1;
+
+	if (!size || offset >= p.slot_bytes(i) || size > p.slot_bytes(i) - offset)
+		return { 0, 0 };
+	return { at & ~mask, ((at + size + mask) & ~mask) - (at & ~mask) };
+}
+
 guarded_object pool_reader::object(uint64_t i) const
 {
 	const layout::field &pc = l.field_of("kfence_object.alloc.pc");
@@ -85,30 +103,9 @@ guarded_object pool_reader::object(uint64_t i) const
 	return o;
 }
 
-} // namespace
-
-guarded read_guarded(const heap &h)
+/* The pool without its objects. */
+guarded_pool read_geometry(const heap &h, const pool_reader &pool)
 {
-	const pool_reader pool(h);
-	guarded g;
-
-	if (!pool.nr)
-		return g;
-	g.at = pool.pool.get("objects");
-	g.bytes = pool.pool.get("objects_bytes");
-	for (uint64_t i = 0; i < pool.nr; i++) {
-		g.touched += pool.touched(i);
-		if (!pool.in_use(i))
-			continue;
-		g.in_use++;
-		g.by_cache[pool.cache_of(i)]++;
-	}
-	return g;
-}
-
-guarded_pool read_guarded_pool(const heap &h)
-{
-	const pool_reader pool(h);
 	guarded_pool p;
 
 	if (!pool.nr)
@@ -117,21 +114,78 @@ guarded_pool read_guarded_pool(const heap &h)
 	p.bytes = pool.pool.get("len");
 	p.page_size = pool.pool.get("page_size");
 	p.nr = pool.nr;
+	p.nr_small = pool.pool.get("nr_small");
+	p.large_bytes = h.l.constant("KFENCE_LARGE_BYTES");
 	p.records = pool.pool.get("objects");
 	p.records_bytes = pool.pool.get("objects_bytes");
-	expect(p.page_size && p.bytes == (2 * p.nr + 1) * p.page_size);
-	for (uint64_t i = 0; i < p.nr; i++) {
+	expect(p.page_size && p.nr_small <= p.nr &&
+	       p.base + p.bytes == p.slot(p.nr - 1) + p.slot_bytes(p.nr - 1) + p.page_size);
+	return p;
+}
+
+} // namespace
+
+guarded read_guarded(const heap &h, unsigned int what)
+{
+	const pool_reader pool(h);
+	const guarded_pool p = read_geometry(h, pool);
+	guarded g;
+
+	if (!pool.nr)
+		return g;
+	g.at = pool.pool.get("objects");
+	g.bytes = pool.pool.get("objects_bytes");
+	for (uint64_t i = 0; i < pool.nr; i++) {
+		const bool is_small = i < p.nr_small;
+
+		if (is_small && pool.touched(i)) {
+			g.touched += p.page_size;
+			g.resident += p.page_size;
+		}
 		if (!pool.in_use(i))
 			continue;
+		g.by_cache[pool.cache_of(i)]++;
+		if (is_small) {
+			g.in_use += p.page_size;
+			continue;
+		}
 
-		const guarded_object o = pool.object(i);
-		const uint64_t offset = o.at - p.base - (2 * i + 1) * p.page_size;
+		const span extent = pool.extent(i, p);
 
-		/* Else it was freed and taken again while it was read. */
-		if (o.size && offset < p.page_size && o.size <= p.page_size - offset)
-			p.in_use.push_back(o);
+		g.blocks += pool.cache_of(i) ? 0 : extent.bytes;
+		g.in_use += extent.bytes;
+		g.touched += extent.bytes;
+		if (what & RESIDENT && extent.bytes)
+			g.resident += h.memory.resident(extent.at, extent.bytes);
 	}
+	return g;
+}
+
+guarded_pool read_guarded_pool(const heap &h)
+{
+	const pool_reader pool(h);
+	guarded_pool p = read_geometry(h, pool);
+
+	for (uint64_t i = 0; i < p.nr; i++)
+		if (pool.in_use(i) && pool.extent(i, p).bytes)
+			p.in_use.push_back(pool.object(i));
 	return p;
+}
+
+uint64_t guarded_pool::object_at(uint64_t offset) const
+{
+	if (offset < small_bytes()) {
+		const uint64_t page = offset / page_size;
+
+		if (page % 2)
+			return page / 2;
+		return page && offset % page_size == 0 ? page / 2 - 1 : nr;
+	}
+	offset -= small_bytes();
+
+	const uint64_t stride = large_bytes + page_size;
+
+	return offset % stride <= large_bytes ? nr_small + offset / stride : nr;
 }
 
 } // namespace live

@@ -77,13 +77,16 @@ class heap
 
 /** Objects in KFENCE's pool. */
 struct guarded {
-	uint64_t in_use = 0, touched = 0; /**< touched: ever used */
+	uint64_t in_use = 0, touched = 0; /**< bytes of whole pages; touched: in use, or kept */
+	uint64_t resident = 0;		  /**< bytes of these, if RESIDENT is asked for */
 	address at = 0;			  /**< what the library knows about them */
 	uint64_t bytes = 0;
+	uint64_t blocks = 0; /**< bytes of those in use that are of no cache */
 	std::map<address, uint64_t> by_cache;
 };
 
-guarded read_guarded(const heap &h);
+/** @what: as for read_zones(). */
+guarded read_guarded(const heap &h, unsigned int what);
 
 /** One object in KFENCE's pool, in use. */
 struct guarded_object {
@@ -94,13 +97,37 @@ struct guarded_object {
 	std::vector<address> stack; /**< that allocated it, the innermost first */
 };
 
-/** The pool: pages of guards and of objects take turns, and a guard is first. */
+/** The pool: guards and slots of objects take turns, and a guard is first. A small slot is a
+ * page.
+ */
 struct guarded_pool {
 	address base = 0;
 	uint64_t bytes = 0, page_size = 0, nr = 0; /**< 0: there is no pool */
+	uint64_t nr_small = 0, large_bytes = 0;	   /**< small slots; bytes of a large one */
 	address records = 0;			   /**< what the library knows about objects */
 	uint64_t records_bytes = 0;
 	std::vector<guarded_object> in_use;
+
+	/** Of all small slots, with their guards. */
+	uint64_t small_bytes() const
+	{
+		return (2 * nr_small + 1) * page_size;
+	}
+	/** Where the slot of object @i begins. */
+	address slot(uint64_t i) const
+	{
+		return base + (i < nr_small ? (2 * i + 1) * page_size
+					    : small_bytes() + (i - nr_small) * (large_bytes +
+										page_size));
+	}
+	uint64_t slot_bytes(uint64_t i) const
+	{
+		return i < nr_small ? page_size : large_bytes;
+	}
+	/** The object in whose slot a byte of the pool is, or behind whose slot it is the
+	 * first;
+	 * @nr: it is in a guard. */
+	uint64_t object_at(uint64_t offset) const;
 };
 
 guarded_pool read_guarded_pool(const heap &h);

@@ -214,7 +214,8 @@ void objects::read_span(const zone &z)
 	spans.push_back(std::move(s));
 }
 
-/* Each object in the pool is a run of its own, of a kind that its cache has for them. */
+/* Each object in the pool is a run of its own, of a kind that its cache has for them; one of no
+ * cache is a block. */
 void objects::add_guarded()
 {
 	std::map<address, uint32_t> kind_of;
@@ -235,6 +236,8 @@ void objects::add_guarded()
 		}
 		if (d)
 			runs.push_back({ o.at, o.size, numbers, 1, kind->second });
+		else if (!o.cache)
+			runs.push_back({ o.at, o.size, numbers, 1, LARGE });
 		else /* of a new cache */
 			runs.push_back({ o.at & ~(pool.page_size - 1), pool.page_size, numbers,
 					 0, PAGES });
@@ -242,7 +245,7 @@ void objects::add_guarded()
 		guarded_runs[o.index] = static_cast<uint32_t>(runs.size());
 		numbers += 64;
 		used.words.resize(numbers / 64);
-		if (d)
+		if (d || !o.cache)
 			used.add(runs.back().first);
 	}
 }

@@ -146,15 +146,13 @@ class objects
 	};
 	struct entry_fields;
 
-	/* An object has its page in the pool for itself. So all addresses in the page lead to
-	 * it, and so does the page's end, behind the last byte of an object that lies there. */
+	/* An object has its slot in the pool for itself. So all addresses in the slot lead to
+	 * it, and so does the slot's end, behind the last byte of an object that lies there. */
 	uint32_t guarded_at(uint64_t offset) const
 	{
-		const uint64_t page = offset / pool.page_size;
+		const uint64_t i = pool.object_at(offset);
 
-		if (page % 2)
-			return guarded_runs[page / 2];
-		return page && offset % pool.page_size == 0 ? guarded_runs[page / 2 - 1] : 0;
+		return i < pool.nr ? guarded_runs[i] : 0;
 	}
 	uint32_t run_at(address p) const
 	{

@@ -139,7 +139,7 @@ void add_resident(const heap &h, snapshot &s, uint64_t aside, const guarded &kfe
 			{ "guarded objects", h.memory.resident(kfence.at, kfence.bytes) });
 	for (const counter &part : s.metadata)
 		s.gauges.metadata += part.value;
-	s.gauges.resident = s.gauges.metadata + aside + pages_to_bytes(h, kfence.touched);
+	s.gauges.resident = s.gauges.metadata + aside + kfence.resident;
 	for (const zone &z : s.zones)
 		s.gauges.resident += h.memory.resident(h.page_to_virt(z.start),
 						       pages_to_bytes(h, z.below()));
@@ -162,12 +162,14 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 	const uint64_t aside_pages =
 		h.variable("aside_word") >> h.l.shift("ASIDE_IN_USE_SHIFT");
 	const uint64_t aside = pages_to_bytes(h, aside_pages);
-	const guarded kfence = read_guarded(h);
+	const guarded kfence = read_guarded(h, what);
 	gauges &g = s.gauges;
 
 	s.aside = aside;
-	s.guarded.in_use = pages_to_bytes(h, kfence.in_use);
-	s.guarded.touched = pages_to_bytes(h, kfence.touched);
+	s.guarded.in_use = kfence.in_use;
+	s.guarded.touched = kfence.touched;
+	s.guarded.resident = kfence.resident;
+	s.guarded.objects = kfence.blocks;
 	g.mapped = g.active = aside;
 	for (const zone &z : s.zones) {
 		const uint64_t in_program = z.used - z.pageset_pages;
@@ -184,9 +186,9 @@ void add_gauges(const heap &h, unsigned int what, snapshot &s)
 		s.guarded.objects +=
 			found == kfence.by_cache.end() || c.own ? 0 : found->second * c.size;
 	}
-	g.mapped += pages_to_bytes(h, kfence.touched);
-	g.active += pages_to_bytes(h, kfence.in_use);
-	g.retained += pages_to_bytes(h, kfence.touched - kfence.in_use);
+	g.mapped += kfence.touched;
+	g.active += kfence.in_use;
+	g.retained += kfence.touched - kfence.in_use;
 	/* Caches were counted at another moment than zones. */
 	g.allocated = std::min(g.allocated + s.large_bytes, g.active);
 	if (what & RESIDENT)

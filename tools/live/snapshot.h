@@ -137,9 +137,10 @@ struct snapshot {
 	live::gauges gauges;
 	uint64_t aside = 0; /**< GAUGES: bytes of pages aside, in use */
 	/** GAUGES: bytes of KFENCE's pool, which lies in no zone: of objects in use, of the
-	 * pages that these have, and of all pages that were ever used. */
+	 * pages that these have, and of these and the pages that the pool keeps; RESIDENT: how
+	 * many of them are in memory. */
 	struct {
-		uint64_t objects = 0, in_use = 0, touched = 0;
+		uint64_t objects = 0, in_use = 0, touched = 0, resident = 0;
 	} guarded;
 	std::vector<counter> metadata; /**< RESIDENT: what the gauge metadata consists of */
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks of whole pages in KFENCE's pool (slab_kfence.c has objects of caches). Such a block is
+ * counted among the others, but it has no page entry, and its end is that of the bytes asked
+ * for.
+ */
+#include "kmalloc/large_kfence.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/config.h"
+#include "base/lock.h"
+#include "kmalloc/large.h"
+#include "kmalloc/large_guard.h"
+#include "page/page.h"
+#include "percpu/percpu.h"
+#include "slab/slab_kfence.h"
+#include "slab/slab_profile.h"
+
+static const uint64_t BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
+
+static uint64_t pages_of(size_t size)
+{
+	return (size + page_size() - 1) >> page_window.page_shift;
+}
+
+/* While the heap profile runs, each block may be one of its samples. */
+cold void *large_kfence_take(size_t size, size_t align, gfp_t flags, const void *caller)
+{
+	struct kfence_request r = {
+		.name = "kmalloc-large",
+		.size = size,
+		.align = max_size(align, 16),
+		.caller = caller,
+	};
+	void *p;
+
+	if (!caller || !(flags & __GFP_DIRECT_RECLAIM) || flags & (__GFP_DMA | __GFP_DMA32) ||
+	    !kfence_gate_is_open_to(max_size(size, r.align)) || large_is_guarded() ||
+	    slab_profile_on() || !lock_none_held())
+		return NULL;
+	p = kfence_take(&r);
+	if (!p)
+		return NULL;
+	this_cpu_add(*large_allocs, 1);
+	this_cpu_add(*large_in_use, BLOCK + pages_of(size));
+	if (flags & __GFP_ZERO || config.init_on_alloc)
+		memset(p, 0, size);
+	return p;
+}
+
+static void free_block(void *p, size_t size, const char *func, const void *caller)
+{
+	if (kfence_free(p, func, caller))
+		this_cpu_add(*large_in_use, -(BLOCK + pages_of(size)));
+}
+
+cold void large_kfence_free(void *p, const char *func, const void *caller)
+{
+	size_t size = kfence_size(p);
+
+	if (size && !kfence_cache_of(p))
+		free_block(p, size, func, caller);
+	else
+		slab_kfence_free(NULL, p, func, caller);
+}
