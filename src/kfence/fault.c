@@ -182,7 +182,7 @@ static void look_beside(struct fault *f, const char *addr)
 {
 	f->bug = distance(f->object, addr) == SIZE_MAX ? KFENCE_INVALID_ACCESS
 						       : KFENCE_OUT_OF_BOUNDS;
-	f->opened = addr < kfence_extent(f->object).start ? KFENCE_LEFT : KFENCE_RIGHT;
+	f->opened = addr < kfence_run(f->object).start ? KFENCE_LEFT : KFENCE_RIGHT;
 }
 
 /* False: the object is in use. No thread of the program has the address of an object that is
@@ -198,7 +198,7 @@ static bool look(struct fault *f, char *addr)
 		look_at_guard(f, addr);
 		return true;
 	}
-	if (!kfence_is_in(kfence_extent(f->object), addr)) {
+	if (!kfence_is_in(kfence_run(f->object), addr)) {
 		look_beside(f, addr);
 		return true;
 	}
@@ -292,14 +292,20 @@ void kfence_fault_read(const void *context, struct kfence_track *now)
 
 /*
  * Whether a fault at an object in use comes to something else when the access is made again. If
- * it faulted before the object was taken, it does, or the object has left that state since.
- * Otherwise the program has protected the page.
+ * it faulted before the object was taken, it does, or the object has left that state since, and
+ * may be in use anew, perhaps in another run: then it has been freed once more. Otherwise the
+ * program has protected the page.
  */
 static bool may_retry(const struct kfence_object *o, const char *addr,
 		      enum kfence_access access)
 {
-	return kfence_fault_is_over((uintptr_t)addr, access) ||
-	       kfence_state(o) != KFENCE_IN_USE;
+	/* Acquire: what follows is read after it. */
+	uint64_t freed = atomic_load_explicit(&o->freed, memory_order_acquire);
+
+	return kfence_state(o) != KFENCE_IN_USE || !kfence_is_in(kfence_run(o), addr) ||
+	       kfence_fault_is_over((uintptr_t)addr, access) ||
+	       kfence_state(o) != KFENCE_IN_USE ||
+	       atomic_load_explicit(&o->freed, memory_order_relaxed) != freed;
 }
 
 /* The outcome of a fault. */

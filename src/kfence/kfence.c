@@ -134,8 +134,8 @@ static struct usage usage(void)
 
 	for_each_kfence_object (o) {
 		enum kfence_state state = kfence_state(o);
-		struct kfence_pages extent = kfence_extent(o);
-		size_t bytes = (size_t)(extent.end - extent.start);
+		struct kfence_pages run = kfence_run(o);
+		size_t bytes = (size_t)(run.end - run.start);
 
 		if (state == KFENCE_IN_USE) {
 			u.in_use++;
@@ -220,7 +220,7 @@ static void set_freed(struct kfence_object *o)
 	kfence_close(o);
 	atomic_store_explicit(
 		&o->freed, atomic_fetch_add_explicit(&count.frees, 1, memory_order_relaxed) + 1,
-		memory_order_relaxed);
+		memory_order_release);
 	set_state(o, KFENCE_FREED);
 }
 
@@ -398,13 +398,12 @@ static void resident(struct ukmem_gauges *g)
 	g->resident += metadata;
 	for_each_kfence_object (o) {
 		enum kfence_state state = kfence_state(o);
-		struct kfence_pages extent = kfence_extent(o);
+		struct kfence_pages run = kfence_run(o);
 
 		if (!kfence_is_large(o))
 			g->resident += state != KFENCE_UNUSED ? kfence_pool.page_size : 0;
 		else if (state == KFENCE_IN_USE)
-			g->resident +=
-				os_resident(extent.start, (size_t)(extent.end - extent.start));
+			g->resident += os_resident(run.start, (size_t)(run.end - run.start));
 	}
 }
 
@@ -424,15 +423,15 @@ static void verify(struct verify *v)
 {
 	for_each_kfence_object (o) {
 		uintptr_t word = atomic_load_explicit(&o->state, memory_order_acquire);
-		struct kfence_pages extent = kfence_extent(o);
+		struct kfence_pages run = kfence_run(o);
 
 		verify_that(v, kfence_state_of(word) <= KFENCE_FREED,
 			    "kfence: object %u has no state", kfence_index(o));
 		if (word != KFENCE_IN_USE)
 			continue;
 		verify_that(v,
-			    o->size && kfence_is_in(extent, o->addr) &&
-				    o->size <= (size_t)(extent.end - o->addr),
+			    o->size && kfence_is_in(run, o->addr) &&
+				    o->size <= (size_t)(run.end - o->addr),
 			    "kfence: object %u leaves its pages", kfence_index(o));
 	}
 }

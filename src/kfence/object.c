@@ -15,8 +15,8 @@ struct kfence_pool kfence_pool;
 enum {
 	SPACE_SHARE = 256, /* the most that a pool takes of a limit on address space: 1/256 */
 	PATIENCE_MS = 1000,
-	EXTENT_SHIFT = 16,
-	EXTENT_PAGES = (1 << EXTENT_SHIFT) - 1,
+	RUN_SHIFT = 16,
+	RUN_PAGES = (1 << RUN_SHIFT) - 1,
 };
 
 static bool is_cramped(size_t bytes)
@@ -116,18 +116,18 @@ struct kfence_pages kfence_slot(const struct kfence_object *o)
 }
 
 /* The word has the first page, in the slot, and the number of pages, so that a handler that
- * reads it while another thread takes the object sees an extent that is one. */
-struct kfence_pages kfence_extent(const struct kfence_object *o)
+ * reads it while another thread takes the object sees a run that is one. */
+struct kfence_pages kfence_run(const struct kfence_object *o)
 {
-	uint32_t word = atomic_load_explicit(&o->extent, memory_order_relaxed);
+	uint32_t word = atomic_load_explicit(&o->run, memory_order_relaxed);
 	struct kfence_pages slot = kfence_slot(o);
-	char *start = slot.start + (word >> EXTENT_SHIFT) * kfence_pool.page_size;
+	char *start = slot.start + (word >> RUN_SHIFT) * kfence_pool.page_size;
 
 	if (!kfence_is_large(o))
 		return slot;
 	return (struct kfence_pages){
 		.start = start,
-		.end = start + (word & EXTENT_PAGES) * kfence_pool.page_size,
+		.end = start + (word & RUN_PAGES) * kfence_pool.page_size,
 	};
 }
 
@@ -148,9 +148,9 @@ static bool close_page(char *page)
 
 bool kfence_open(const struct kfence_object *o)
 {
-	struct kfence_pages extent = kfence_extent(o);
+	struct kfence_pages run = kfence_run(o);
 
-	return !os_commit(extent.start, bytes_of(extent));
+	return !os_commit(run.start, bytes_of(run));
 }
 
 void kfence_close(const struct kfence_object *o)
@@ -244,17 +244,17 @@ bool kfence_place(struct kfence_object *o, size_t size, size_t align, bool right
 	behind = align_up(addr + size - start, kfence_pool.page_size) / kfence_pool.page_size;
 	o->addr = slot.start + (addr - start);
 	o->size = size;
-	atomic_store_explicit(&o->extent, (uint32_t)(first << EXTENT_SHIFT | (behind - first)),
+	atomic_store_explicit(&o->run, (uint32_t)(first << RUN_SHIFT | (behind - first)),
 			      memory_order_relaxed);
 	return true;
 }
 
 void kfence_fill(const struct kfence_object *o)
 {
-	struct kfence_pages extent = kfence_extent(o);
+	struct kfence_pages run = kfence_run(o);
 
-	fill(extent.start, o->addr);
-	fill(o->addr + o->size, extent.end);
+	fill(run.start, o->addr);
+	fill(o->addr + o->size, run.end);
 }
 
 static const uint8_t *differs(const char *from, const char *to)
@@ -267,8 +267,8 @@ static const uint8_t *differs(const char *from, const char *to)
 
 const uint8_t *kfence_damage(const struct kfence_object *o)
 {
-	struct kfence_pages extent = kfence_extent(o);
-	const uint8_t *before = differs(extent.start, o->addr);
+	struct kfence_pages run = kfence_run(o);
+	const uint8_t *before = differs(run.start, o->addr);
 
-	return before ? before : differs(o->addr + o->size, extent.end);
+	return before ? before : differs(o->addr + o->size, run.end);
 }

@@ -6,7 +6,7 @@
  * guard |
  *
  * An object has a slot, and lies at its left or its right end, as its alignment allows. Open
- * are the pages of the slot that the object lies in, its extent, while it is in use; known
+ * are the pages of the slot that the object lies in, its run, while it is in use; known
  * bytes, the canary, fill the rest of these. All else is closed: no access. The records of
  * objects (struct kfence_object) lie in memory of their own.
  */
@@ -49,7 +49,7 @@ struct kfence_track {
 
 /* Pages of an object that were opened after a report, so that the program goes on. */
 enum kfence_opened {
-	KFENCE_PAGE = 1, /* in the extent */
+	KFENCE_PAGE = 1, /* in the run */
 	KFENCE_LEFT = 2, /* guards, and what else is closed of a large slot */
 	KFENCE_RIGHT = 4,
 	KFENCE_TOLD_SHIFT = 4, /* bit << 4: the report is written */
@@ -62,7 +62,7 @@ struct kfence_object {
 	_Atomic uint64_t freed;	 /* counts frees, over all objects */
 	atomic_uint opened;	 /* enum kfence_opened; any thread that faults sets bits */
 	_Atomic uint32_t hash;	 /* of the stack that allocated it; relaxed */
-	_Atomic uint32_t extent; /* kfence_extent(); relaxed */
+	_Atomic uint32_t run;	 /* kfence_run(); relaxed */
 	_Atomic(const void *) cache;
 	char *addr;
 	size_t size;
@@ -121,7 +121,7 @@ static inline bool kfence_is_in(struct kfence_pages pages, const void *p)
 /* The slot of an object; on its left and right lie the guards. */
 struct kfence_pages kfence_slot(const struct kfence_object *o);
 /* The pages that the object lies in, or lay in last; none: a large slot that was never used. */
-struct kfence_pages kfence_extent(const struct kfence_object *o);
+struct kfence_pages kfence_run(const struct kfence_object *o);
 
 /* Maps the pool. False: no memory, or the address space is small. */
 bool kfence_pool_init(unsigned int nr_objects);
@@ -129,7 +129,7 @@ bool kfence_pool_init(unsigned int nr_objects);
 struct kfence_object *kfence_object_at(const void *p);
 /* Opens the page at @page for the program. False: the system refused. */
 bool kfence_open_page(char *page);
-/* Opens the extent, or closes it; a large slot is closed as a whole, and loses its memory. */
+/* Opens the run, or closes it; a large slot is closed as a whole, and loses its memory. */
 bool kfence_open(const struct kfence_object *o);
 void kfence_close(const struct kfence_object *o);
 /* Closes a page that a thread opened too late: another one had taken the object meanwhile, or
@@ -142,7 +142,7 @@ void kfence_close_opened(struct kfence_object *o);
 bool kfence_place(struct kfence_object *o, size_t size, size_t align, bool right);
 /* Fills the rest of its pages, which are open. */
 void kfence_fill(const struct kfence_object *o);
-/* The first byte of the extent that differs from the canary; NULL: there is none. */
+/* The first byte of the run that differs from the canary; NULL: there is none. */
 const uint8_t *kfence_damage(const struct kfence_object *o);
 uint8_t kfence_canary(const void *p);
 

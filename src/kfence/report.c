@@ -110,7 +110,7 @@ void kfence_report_damage(const struct kfence_object *o, const uint8_t *damage)
 	int n = 0;
 
 	if (damage >= end)
-		end = (const uint8_t *)kfence_extent(o).end;
+		end = (const uint8_t *)kfence_run(o).end;
 	for (unsigned int i = 0; i < DAMAGE_BYTES && damage + i < end; i++)
 		n += snprintf(bytes + n, sizeof(bytes) - (size_t)n,
 			      damage[i] == kfence_canary(damage + i) ? ". " : "0x%02x ",

@@ -16,6 +16,7 @@
 #include "kmalloc/large_debug.h"
 #include "kmalloc/large_find.h"
 #include "kmalloc/large_guard.h"
+#include "os/os.h"
 #include "page/background.h"
 #include "page/move.h"
 #include "page/oom.h"
@@ -29,6 +30,16 @@ uint64_t *large_allocs, *large_in_use;
 _Atomic(const struct large_profile *) large_profile;
 
 static const uint64_t BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
+
+enum { LOOK_EVERY = 64 }; /* blocks of a CPU */
+
+/* A program that takes and frees blocks by this CPU's lists alone looks at the clock nowhere
+ * else. */
+static void look_now_and_then(void)
+{
+	if (unlikely(!(this_cpu_read(*large_allocs) % LOOK_EVERY)))
+		kfence_look(os_calls.now_ms());
+}
 
 static size_t pages_of(size_t size)
 {
@@ -71,8 +82,10 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	p = page_to_virt(page);
 	/* If a program takes and frees pages by this CPU's lists alone, decay happens only
 	 * here. */
-	if (flags & __GFP_DIRECT_RECLAIM)
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		look_now_and_then();
 		page_decay();
+	}
 	if (unlikely(slab_hardened || config.init_on_alloc))
 		flags |= __GFP_ZERO;
 	if ((flags & __GFP_ZERO) && !zeroed)

@@ -180,10 +180,23 @@ static void verify_queued(const struct look *l, unsigned int node)
 	}
 }
 
+static unsigned long long events_of(const struct kmem_cache *s)
+{
+	unsigned long long n = 0;
+
+	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
+		n += per_cpu_sum(s->events[e]);
+	return n;
+}
+
 /*
  * Slabs on no list are full or in stock. So the number of objects out of slabs can be computed
  * from the lists, and must be inuse. If there are slabs of several layouts, and a stock, whose
  * slabs may be of any layout, this is not checked.
+ *
+ * While other threads go on the two numbers differ by a few, and often by the same as in the
+ * look before. So the finding tells how often slow paths were taken: it stays if it is found
+ * again with nothing done in between (verify_run()).
  */
 static void verify_sum(const struct look *l)
 {
@@ -211,9 +224,9 @@ static void verify_sum(const struct look *l)
 	out = l->out + small * s->small.objects + large * s->large.objects +
 	      (slabs - small - large) * s->layout.objects;
 	verify_that(l->v, inuse == out,
-		    "%s: inuse is %zu, but %zu objects are out of %zu listed slabs, and %zu "
-		    "more, of which %zu are small and %zu large",
-		    l->what, inuse, out, l->slabs, slabs, small, large);
+		    "%s: after %llu events inuse is %zu, but %zu objects are out of %zu listed "
+		    "slabs, and %zu more, of which %zu are small and %zu large",
+		    l->what, events_of(s), inuse, out, l->slabs, slabs, small, large);
 }
 
 static void verify_one(struct kmem_cache *s, struct verify *v)

@@ -42,7 +42,7 @@ DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
 
 # Steps within a layer, highest first.
 FILES = {
-    "kmalloc": "alloc_tag sheaf kmalloc_util kmalloc_api kmalloc_size kmalloc large large_find large_guard large_debug size_class_table size_class".split(),
+    "kmalloc": "alloc_tag sheaf kmalloc_util kmalloc_api kmalloc_size kmalloc large_kfence large large_find large_guard large_debug size_class_table size_class".split(),
     "slab": """
         slab_create show/oom show/stats show/tables show/print show/setting show/attr
         slab_verify slab_fork slab_reclaim debug/switch debug/tunable slab_reserve slab_cache

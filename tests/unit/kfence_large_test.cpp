@@ -298,7 +298,7 @@ TEST_F(KfenceLargeTest, PageThatIsOpenedTooLateIsClosed)
 	EXPECT_FALSE(shim_kfence_is_readable(late));
 }
 
-/* Threads take, read around, free and read again, in slots whose extents change. */
+/* Threads take, read around, free and read again, in slots whose runs change. */
 TEST_F(KfenceLargeTest, Storm)
 {
 	auto work = [](unsigned int seed) {
@@ -312,7 +312,7 @@ TEST_F(KfenceLargeTest, Storm)
 
 			memset(p, 'x', size);
 			if (guarded && i % 4 == 0)
-				(void)*static_cast<volatile char *>(p + size + PAGE);
+				(void)*static_cast<volatile char *>(p + size + PAGE - 1);
 			if (p[size - 1] != 'x' || p[0] != 'x')
 				abort();
 			kfree(p);

@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
 	All, VerifyBreakageTest,
 	testing::Values(
 		Breakage{ SHIM_BREAK_BITMAP, "its state does not tell what its bitmap does" },
-		Breakage{ SHIM_BREAK_INUSE, "'verified': inuse is" },
+		Breakage{ SHIM_BREAK_INUSE, "events inuse is" },
 		Breakage{ SHIM_BREAK_NR_PARTIAL, "'verified', node 0: nr_partial is" },
 		Breakage{ SHIM_BREAK_ARRAY_OBJECT, "is not the start of an object" },
 		Breakage{ SHIM_BREAK_ARRAY_COUNT, "objects and a capacity of" },

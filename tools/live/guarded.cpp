@@ -49,7 +49,7 @@ class pool_reader
 		return objects.get(i, cache);
 	}
 	guarded_object object(uint64_t i) const;
-	span extent(uint64_t i, const guarded_pool &p) const;
+	span run_of(uint64_t i, const guarded_pool &p) const;
 
 	record pool;
 	const uint64_t nr; /* 0: there is no pool */
@@ -76,7 +76,7 @@ class pool_reader
 };
 
 /* None: the object was freed and taken again while it was read. */
-span pool_reader::extent(uint64_t i, const guarded_pool &p) const
+span pool_reader::run_of(uint64_t i, const guarded_pool &p) const
 {
 	const address at = objects.get(i, l.field_of("kfence_object.addr"));
 	const uint64_t size = objects.get(i, l.field_of("kfence_object.size"));
@@ -150,13 +150,13 @@ guarded read_guarded(const heap &h, unsigned int what)
 			continue;
 		}
 
-		const span extent = pool.extent(i, p);
+		const span run = pool.run_of(i, p);
 
-		g.blocks += pool.cache_of(i) ? 0 : extent.bytes;
-		g.in_use += extent.bytes;
-		g.touched += extent.bytes;
-		if (what & RESIDENT && extent.bytes)
-			g.resident += h.memory.resident(extent.at, extent.bytes);
+		g.blocks += pool.cache_of(i) ? 0 : run.bytes;
+		g.in_use += run.bytes;
+		g.touched += run.bytes;
+		if (what & RESIDENT && run.bytes)
+			g.resident += h.memory.resident(run.at, run.bytes);
 	}
 	return g;
 }
@@ -167,7 +167,7 @@ guarded_pool read_guarded_pool(const heap &h)
 	guarded_pool p = read_geometry(h, pool);
 
 	for (uint64_t i = 0; i < p.nr; i++)
-		if (pool.in_use(i) && pool.extent(i, p).bytes)
+		if (pool.in_use(i) && pool.run_of(i, p).bytes)
 			p.in_use.push_back(pool.object(i));
 	return p;
 }
