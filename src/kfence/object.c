@@ -161,10 +161,10 @@ void kfence_close(const struct kfence_object *o)
 		close_page(slot.start);
 		return;
 	}
-	/* With the guards, since only the slot's owner knows what reports have opened. */
-	os_calls.mprotect(slot.start - kfence_pool.page_size,
-			  bytes_of(slot) + 2 * kfence_pool.page_size, PROT_NONE);
-	os_calls.madvise(slot.start, bytes_of(slot), MADV_DONTNEED);
+	/* With the guards, since only the slot's owner knows what reports have opened. Memory
+	 * that the program has locked goes, too. */
+	os_withdraw(slot.start - kfence_pool.page_size,
+		    bytes_of(slot) + 2 * kfence_pool.page_size);
 }
 
 void kfence_close_opened(struct kfence_object *o)

@@ -174,6 +174,18 @@ TEST_F(KfenceLargeTest, UseAfterFree)
 	kfree(q);
 }
 
+TEST_F(KfenceLargeTest, LockedMemoryGoes)
+{
+	char *p = kmalloc_guarded(BLOCK);
+
+	if (mlock(p, BLOCK))
+		GTEST_SKIP() << "memory cannot be locked";
+	EXPECT_GT(resident_of(p, BLOCK), 0u);
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+	EXPECT_EQ(resident_of(p, BLOCK), 0u);
+	EXPECT_FALSE(shim_kfence_is_readable(p));
+}
+
 /* Blocks count as blocks, objects of caches as these. */
 TEST_F(KfenceLargeTest, Counts)
 {
