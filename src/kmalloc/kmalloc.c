@@ -238,22 +238,6 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	return unlikely(must_zero(s, p, flags)) ? memset(p, 0, s->object_size) : p;
 }
 
-/* What kmalloc() and its relatives promise: the largest power of two that divides @size, up to
- * a page. The size of a page is known once the library is ready. */
-static cold size_t promised_align(size_t size)
-{
-	return min_size(size & -size, page_size());
-}
-
-/* @order: the block is aligned to 2^@order pages; in KFENCE's pool to @align bytes. */
-static void *new_block(size_t size, size_t align, unsigned int order, gfp_t flags,
-		       const void *caller)
-{
-	void *p = large_kfence_alloc(size, align, flags, caller);
-
-	return unlikely(p) ? p : large_alloc(size, order, flags, caller);
-}
-
 /* @aligned: libc's malloc, with the tunable passthrough, and a hardened process's classes are
  * asked for the promised alignment, which other classes have of themselves. */
 static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const void *caller)
@@ -276,7 +260,7 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 			memset(p, 0, size);
 		return p;
 	}
-	return new_block(size, promised_align(size), 0, flags, caller);
+	return large_kfence_alloc(size, 0, flags, caller);
 }
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
@@ -304,9 +288,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	/* A block of so many bytes is aligned, wherever it comes from. */
 	if (s)
 		return slab_alloc_sized(s, align_up(max_size(size, 1), align), flags, caller);
-	return new_block(size, align,
-			 align <= page_size() ? 0 : ilog2(align) - page_window.page_shift,
-			 flags, caller);
+	return large_kfence_alloc(size, align, flags, caller);
 }
 
 /* Reports that @p is no block in use; in full if blocks are debugged and it has to do with one.

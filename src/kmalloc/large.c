@@ -31,15 +31,7 @@ _Atomic(const struct large_profile *) large_profile;
 
 static const uint64_t BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
 
-enum { LOOK_EVERY = 64 }; /* blocks of a CPU */
-
-/* A program that takes and frees blocks by this CPU's lists alone looks at the clock nowhere
- * else. */
-static void look_now_and_then(void)
-{
-	if (unlikely(!(this_cpu_read(*large_allocs) % LOOK_EVERY)))
-		kfence_look(os_calls.now_ms());
-}
+enum { LOOK_EVERY = 64 }; /* blocks of a CPU: a look at the clock */
 
 static size_t pages_of(size_t size)
 {
@@ -67,6 +59,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 		     const void *caller)
 {
 	size_t npages = pages_of(size);
+	uint64_t allocs;
 	void *p;
 
 	if (unlikely(!page)) {
@@ -77,13 +70,14 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	page_set_type(page, PAGE_LARGE);
 	page->sampled = 0;
 	page->npages = npages;
-	this_cpu_add(*large_allocs, 1);
+	allocs = this_cpu_add_return(*large_allocs, 1);
 	this_cpu_add(*large_in_use, BLOCK + npages);
 	p = page_to_virt(page);
 	/* If a program takes and frees pages by this CPU's lists alone, decay happens only
-	 * here. */
+	 * here, and KFENCE sees the clock only here. */
 	if (flags & __GFP_DIRECT_RECLAIM) {
-		look_now_and_then();
+		if (unlikely(!(allocs % LOOK_EVERY)))
+			kfence_look(os_calls.now_ms());
 		page_decay();
 	}
 	if (unlikely(slab_hardened || config.init_on_alloc))

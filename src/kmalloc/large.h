@@ -3,6 +3,7 @@
 #ifndef KMALLOC_LARGE_H
 #define KMALLOC_LARGE_H
 
+#include "base/bits.h"
 #include "page/page.h"
 
 /*
@@ -12,6 +13,13 @@
  */
 enum { LARGE_BLOCK_SHIFT = 40 };
 extern uint64_t *large_allocs, *large_in_use;
+
+/* What kmalloc() and its relatives promise: the largest power of two that divides @size, up to
+ * a page. The size of a page is known once the library is ready. */
+static inline size_t promised_align(size_t size)
+{
+	return min_size(size & -size, page_size());
+}
 
 /* @caller, here and below: the address from which the program called. */
 void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void *caller);

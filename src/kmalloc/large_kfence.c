@@ -26,12 +26,12 @@ static uint64_t pages_of(size_t size)
 }
 
 /* While the heap profile runs, each block may be one of its samples. */
-cold void *large_kfence_take(size_t size, size_t align, gfp_t flags, const void *caller)
+static void *take(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	struct kfence_request r = {
 		.name = "kmalloc-large",
 		.size = size,
-		.align = max_size(align, 16),
+		.align = max_size(align ? align : promised_align(size), 16),
 		.caller = caller,
 	};
 	void *p;
@@ -48,6 +48,19 @@ cold void *large_kfence_take(size_t size, size_t align, gfp_t flags, const void 
 	if (flags & __GFP_ZERO || config.init_on_alloc)
 		memset(p, 0, size);
 	return p;
+}
+
+/* An alignment of @align bytes is one to so many pages, as a power of two. */
+static unsigned int order_of(size_t align)
+{
+	return align <= page_size() ? 0 : ilog2(align) - page_window.page_shift;
+}
+
+cold void *large_kfence_alloc_slow(size_t size, size_t align, gfp_t flags, const void *caller)
+{
+	void *p = take(size, align, flags, caller);
+
+	return p ? p : large_alloc(size, order_of(align), flags, caller);
 }
 
 static void free_block(void *p, size_t size, const char *func, const void *caller)
