@@ -5,7 +5,8 @@
  *   victim quiet     allocates, says "ready", waits for a line on stdin. Linked with the
  *                    library, it prints the table that the line names. On the drop-in, the
  *                    drop-in prints one at exit (UKMEM_CONF=show:...)
- *   victim guarded   quiet, and keeps an object and a block in KFENCE's pool; needs UKMEM_CONF=kfence_...
+ *   victim guarded   quiet, and keeps an object and a block in KFENCE's pool; needs
+ *                    UKMEM_CONF=kfence_...
  *   victim storm     threads allocate and free until stdin ends
  *   victim exec N    allocates, and executes itself anew, N times
  *   victim fork N    has a child that allocates and ends, N times
