@@ -10,7 +10,7 @@ namespace live
 namespace
 {
 
-constexpr uint64_t most_objects = 1 << 16;
+constexpr uint64_t most_objects = (1 << 16) + 16; /* with small slots, and with large ones */
 
 struct span {
 	address at;
@@ -131,11 +131,9 @@ guarded read_guarded(const heap &h, unsigned int what)
 	const guarded_pool p = read_geometry(h, pool);
 	guarded g;
 
-	if (!pool.nr)
-		return g;
-	g.at = pool.pool.get("objects");
-	g.bytes = pool.pool.get("objects_bytes");
-	for (uint64_t i = 0; i < pool.nr; i++) {
+	g.at = p.records;
+	g.bytes = p.records_bytes;
+	for (uint64_t i = 0; i < p.nr; i++) {
 		const bool is_small = i < p.nr_small;
 
 		if (is_small && pool.touched(i)) {
