@@ -121,28 +121,32 @@ static uint32_t hash_of(const struct kfence_track *t)
 	return (uint32_t)(h >> 32);
 }
 
-/* What the pool has. */
 struct usage {
 	unsigned int in_use;		  /* objects */
-	size_t used_bytes, touched_bytes; /* of whole pages: in use; those, and freed small
-					     slots, which keep their memory */
+	size_t used_bytes, touched_bytes; /* of whole pages */
 };
+
+/* The bytes of an object's pages that may have memory: freed small slots keep theirs. */
+static size_t touched_bytes(const struct kfence_object *o)
+{
+	enum kfence_state state = kfence_state(o);
+	bool touched = kfence_is_large(o) ? state == KFENCE_IN_USE : state != KFENCE_UNUSED;
+
+	return touched ? kfence_bytes(kfence_run(o)) : 0;
+}
 
 static struct usage usage(void)
 {
 	struct usage u = { 0 };
 
 	for_each_kfence_object (o) {
-		enum kfence_state state = kfence_state(o);
-		struct kfence_pages run = kfence_run(o);
-		size_t bytes = (size_t)(run.end - run.start);
+		size_t touched = touched_bytes(o);
 
-		if (state == KFENCE_IN_USE) {
+		u.touched_bytes += touched;
+		if (kfence_state(o) == KFENCE_IN_USE) {
 			u.in_use++;
-			u.used_bytes += bytes;
+			u.used_bytes += touched;
 		}
-		if (kfence_is_large(o) ? state == KFENCE_IN_USE : state != KFENCE_UNUSED)
-			u.touched_bytes += bytes;
 	}
 	return u;
 }
@@ -397,13 +401,11 @@ static void resident(struct ukmem_gauges *g)
 	g->metadata += metadata;
 	g->resident += metadata;
 	for_each_kfence_object (o) {
-		enum kfence_state state = kfence_state(o);
-		struct kfence_pages run = kfence_run(o);
+		size_t touched = touched_bytes(o);
 
-		if (!kfence_is_large(o))
-			g->resident += state != KFENCE_UNUSED ? kfence_pool.page_size : 0;
-		else if (state == KFENCE_IN_USE)
-			g->resident += os_resident(run.start, (size_t)(run.end - run.start));
+		g->resident += touched && kfence_is_large(o)
+				       ? os_resident(kfence_run(o).start, touched)
+				       : touched;
 	}
 }
 

@@ -131,11 +131,6 @@ struct kfence_pages kfence_run(const struct kfence_object *o)
 	};
 }
 
-static size_t bytes_of(struct kfence_pages pages)
-{
-	return (size_t)(pages.end - pages.start);
-}
-
 bool kfence_open_page(char *page)
 {
 	return !os_commit(page, kfence_pool.page_size);
@@ -150,7 +145,7 @@ bool kfence_open(const struct kfence_object *o)
 {
 	struct kfence_pages run = kfence_run(o);
 
-	return !os_commit(run.start, bytes_of(run));
+	return !os_commit(run.start, kfence_bytes(run));
 }
 
 void kfence_close(const struct kfence_object *o)
@@ -164,7 +159,7 @@ void kfence_close(const struct kfence_object *o)
 	/* With the guards, since only the slot's owner knows what reports have opened. Memory
 	 * that the program has locked goes, too. */
 	os_withdraw(slot.start - kfence_pool.page_size,
-		    bytes_of(slot) + 2 * kfence_pool.page_size);
+		    kfence_bytes(slot) + 2 * kfence_pool.page_size);
 }
 
 void kfence_close_opened(struct kfence_object *o)

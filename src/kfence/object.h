@@ -2,8 +2,7 @@
 /*
  * The pool: slots between guards, of a page each, then some of KFENCE_LARGE_BYTES.
  *
- *   | guard | slot 0 | guard | slot 1 | guard | ... | slot n-1 | guard | large slot n    |
- * guard |
+ *   | guard | slot 0 | guard | ... | slot n-1 | guard | large slot n    | guard | ...
  *
  * An object has a slot, and lies at its left or its right end, as its alignment allows. Open
  * are the pages of the slot that the object lies in, its run, while it is in use; known
@@ -113,9 +112,14 @@ struct kfence_pages {
 	char *start, *end;
 };
 
+static inline size_t kfence_bytes(struct kfence_pages pages)
+{
+	return (size_t)(pages.end - pages.start);
+}
+
 static inline bool kfence_is_in(struct kfence_pages pages, const void *p)
 {
-	return (size_t)((const char *)p - pages.start) < (size_t)(pages.end - pages.start);
+	return (size_t)((const char *)p - pages.start) < kfence_bytes(pages);
 }
 
 /* The slot of an object; on its left and right lie the guards. */

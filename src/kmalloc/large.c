@@ -29,14 +29,7 @@
 uint64_t *large_allocs, *large_in_use;
 _Atomic(const struct large_profile *) large_profile;
 
-static const uint64_t BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
-
 enum { LOOK_EVERY = 64 }; /* blocks of a CPU: a look at the clock */
-
-static size_t pages_of(size_t size)
-{
-	return max_size((size + page_size() - 1) >> page_window.page_shift, 1);
-}
 
 static const struct large_profile *profile(void)
 {
@@ -58,7 +51,7 @@ static cold void forget(struct page *page)
 static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 		     const void *caller)
 {
-	size_t npages = pages_of(size);
+	size_t npages = large_pages(size);
 	uint64_t allocs;
 	void *p;
 
@@ -71,7 +64,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	page->sampled = 0;
 	page->npages = npages;
 	allocs = this_cpu_add_return(*large_allocs, 1);
-	this_cpu_add(*large_in_use, BLOCK + npages);
+	this_cpu_add(*large_in_use, LARGE_BLOCK + npages);
 	p = page_to_virt(page);
 	/* If a program takes and frees pages by this CPU's lists alone, decay happens only
 	 * here, and KFENCE sees the clock only here. */
@@ -102,9 +95,9 @@ static void *alloc_node(size_t size, unsigned int node, gfp_t flags, const void 
 	if (unlikely(size > PTRDIFF_MAX))
 		return NULL;
 	if (large_is_guarded())
-		page = large_guard_alloc(node, 0, flags, pages_of(size), &zeroed);
+		page = large_guard_alloc(node, 0, flags, large_pages(size), &zeroed);
 	else
-		page = page_alloc_run(node, flags, pages_of(size), &zeroed);
+		page = page_alloc_run(node, flags, large_pages(size), &zeroed);
 	return prepare(page, size, flags, zeroed, caller);
 }
 
@@ -117,10 +110,10 @@ void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags,
 	if (!align_order || unlikely(size > PTRDIFF_MAX))
 		return alloc_node(size, PAGE_ANY_NODE, flags, caller);
 	if (large_is_guarded())
-		page = large_guard_alloc(PAGE_ANY_NODE, align_order, flags, pages_of(size),
+		page = large_guard_alloc(PAGE_ANY_NODE, align_order, flags, large_pages(size),
 					 &zeroed);
 	else
-		page = page_alloc_aligned(flags, pages_of(size), align_order, &zeroed);
+		page = page_alloc_aligned(flags, large_pages(size), align_order, &zeroed);
 	return prepare(page, size, flags, zeroed, caller);
 }
 
@@ -164,7 +157,7 @@ static cold bool free_guarded(struct page *page, const void *caller)
 	if (unlikely(page->sampled))
 		forget(page);
 	large_guard_put(page, lead, caller);
-	this_cpu_add(*large_in_use, -(BLOCK + npages));
+	this_cpu_add(*large_in_use, -(LARGE_BLOCK + npages));
 	return true;
 }
 
@@ -177,14 +170,14 @@ bool large_free(struct page *page, const void *caller)
 	debug_assert(page_type(page) == PAGE_LARGE && npages);
 	if (unlikely(page->sampled))
 		forget(page);
-	this_cpu_add(*large_in_use, -(BLOCK + npages));
+	this_cpu_add(*large_in_use, -(LARGE_BLOCK + npages));
 	free_run(page, npages, page_is_moved(page));
 	return true;
 }
 
 bool large_fits(const struct page *page, size_t size)
 {
-	return size <= PTRDIFF_MAX && pages_of(size) == page->npages;
+	return size <= PTRDIFF_MAX && large_pages(size) == page->npages;
 }
 
 size_t large_size(const struct page *page)
@@ -221,7 +214,7 @@ void large_shrink(struct page *page, size_t size)
 
 bool large_extend(struct page *page, size_t size, gfp_t flags, const void *caller)
 {
-	size_t more = pages_of(size) - page->npages;
+	size_t more = large_pages(size) - page->npages;
 
 	debug_assert(size > large_size(page));
 	if (!page_extend_run(page, page->npages, more, flags))
@@ -249,8 +242,8 @@ void large_count(uint64_t *blocks, size_t *bytes)
 {
 	int64_t sum = (int64_t)per_cpu_sum(*large_in_use), pages;
 
-	*blocks = sum > 0 ? ((uint64_t)sum + BLOCK / 2) / BLOCK : 0;
-	pages = sum - (int64_t)(*blocks * BLOCK);
+	*blocks = sum > 0 ? ((uint64_t)sum + LARGE_BLOCK / 2) / LARGE_BLOCK : 0;
+	pages = sum - (int64_t)(*blocks * LARGE_BLOCK);
 	*bytes = pages > 0 ? (size_t)pages << page_window.page_shift : 0;
 }
 

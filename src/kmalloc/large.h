@@ -13,9 +13,16 @@
  */
 enum { LARGE_BLOCK_SHIFT = 40 };
 extern uint64_t *large_allocs, *large_in_use;
+static const uint64_t LARGE_BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
 
-/* What kmalloc() and its relatives promise: the largest power of two that divides @size, up to
- * a page. The size of a page is known once the library is ready. */
+/* The pages of a block of @size bytes. */
+static inline size_t large_pages(size_t size)
+{
+	return max_size((size + page_size() - 1) >> page_window.page_shift, 1);
+}
+
+/* The alignment that kmalloc() and its relatives promise: the largest power of two that
+ * divides @size, up to a page. The size of a page is known once the library is ready. */
 static inline size_t promised_align(size_t size)
 {
 	return min_size(size & -size, page_size());

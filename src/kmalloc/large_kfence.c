@@ -18,13 +18,6 @@
 #include "slab/slab_kfence.h"
 #include "slab/slab_profile.h"
 
-static const uint64_t BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
-
-static uint64_t pages_of(size_t size)
-{
-	return (size + page_size() - 1) >> page_window.page_shift;
-}
-
 /* While the heap profile runs, each block may be one of its samples. */
 static void *take(size_t size, size_t align, gfp_t flags, const void *caller)
 {
@@ -44,7 +37,7 @@ static void *take(size_t size, size_t align, gfp_t flags, const void *caller)
 	if (!p)
 		return NULL;
 	this_cpu_add(*large_allocs, 1);
-	this_cpu_add(*large_in_use, BLOCK + pages_of(size));
+	this_cpu_add(*large_in_use, LARGE_BLOCK + large_pages(size));
 	if (flags & __GFP_ZERO || config.init_on_alloc)
 		memset(p, 0, size);
 	return p;
@@ -66,7 +59,7 @@ cold void *large_kfence_alloc_slow(size_t size, size_t align, gfp_t flags, const
 static void free_block(void *p, size_t size, const char *func, const void *caller)
 {
 	if (kfence_free(p, func, caller))
-		this_cpu_add(*large_in_use, -(BLOCK + pages_of(size)));
+		this_cpu_add(*large_in_use, -(LARGE_BLOCK + large_pages(size)));
 }
 
 cold void large_kfence_free(void *p, const char *func, const void *caller)

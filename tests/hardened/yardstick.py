@@ -29,7 +29,7 @@ SKIPPED = 77
 MODES = [("default", ""), ("`slab_debug:FZP`", "slab_debug:FZP"), ("`hardened:1`", "hardened:1")]
 # KFENCE finds some of these bugs, by chance.
 ALWAYS = "kfence.sample_interval:0"
-# What the order of objects decides must hold each time.
+# Findings that the order of objects decides must hold each time.
 RUNS = 3
 COMMON = ["-O3", "-w", "-D_GNU_SOURCE", "-DSLAB_CANARY=true", "-DCONFIG_EXTENDED_SIZE_CLASSES=true",
           "-include", "stdbool.h"]

@@ -133,7 +133,7 @@ TEST_F(KfenceFaultTest, HandlerThatIsToBeCalledOnceIsCalledOnce)
 				    ::testing::KilledBySignal(SIGSEGV), "\nthen\ncalled\n$");
 }
 
-/* What a handler sees of how it is called. */
+/* A handler notes here how it was called. */
 struct Call {
 	sigset_t blocked;
 	bool on_alternate_stack;
@@ -234,11 +234,6 @@ TEST_F(KfenceFaultTest, IgnoredSignalsInterruptNothing)
 /* --- no fault is tried for ever ------------------------------------------------------------
  */
 
-int refuse_mprotect(void * /*addr*/, size_t /*len*/, int /*prot*/)
-{
-	return -ENOMEM;
-}
-
 /* The process has as many mappings as it may: no guard can be opened. */
 int with_refused_opening()
 {
@@ -279,20 +274,6 @@ TEST_F(KfenceFaultTest, FaultAtAnObjectThatIsBeingTaken)
 			return says([=] { p[4] = 1; }).empty() ? 0 : 2;
 		});
 	}
-}
-
-/* What happens while a handler is about to open a page. */
-std::function<void()> meanwhile;
-
-int delayed_mprotect(void *addr, size_t len, int prot)
-{
-	if (meanwhile && prot != PROT_NONE) {
-		std::function<void()> f = std::move(meanwhile);
-
-		meanwhile = nullptr;
-		f();
-	}
-	return mprotect(addr, len, prot) ? -errno : 0;
 }
 
 /* Its object comes out of the pool again and is freed, before the page is opened. */

@@ -256,11 +256,6 @@ TEST_F(KfenceLargeTest, GateIsNotAlwaysOpenToBlocks)
 	});
 }
 
-int refuse_mprotect(void * /*addr*/, size_t /*len*/, int /*prot*/)
-{
-	return -ENOMEM;
-}
-
 TEST_F(KfenceLargeTest, RefusedProtection)
 {
 	OsCallsGuard guard;
@@ -275,32 +270,17 @@ TEST_F(KfenceLargeTest, RefusedProtection)
 	kfree(p);
 }
 
-/* What happens while a handler is about to open a page. */
-void (*meanwhile)();
-char *late;
-
-int delayed_mprotect(void *addr, size_t len, int prot)
-{
-	void (*f)() = prot == PROT_NONE ? nullptr : meanwhile;
-
-	if (f) {
-		meanwhile = nullptr;
-		f();
-	}
-	return mprotect(addr, len, prot) ? -errno : 0;
-}
-
 /* A thread opens a page of a freed block when the slot is another, smaller one's already, which
  * is freed, too. */
 TEST_F(KfenceLargeTest, PageThatIsOpenedTooLateIsClosed)
 {
 	OsCallsGuard guard;
+	char *late = block(true);
 
-	late = block(true);
 	os_calls.mprotect = delayed_mprotect;
 	kfree(late);
-	meanwhile = [] { kfree(take_slot(shim_kfence_index(late))); };
-	EXPECT_THAT(says([] { *late = 1; }), HasSubstr("BUG: KFENCE: invalid write in "))
+	meanwhile = [=] { kfree(take_slot(shim_kfence_index(late))); };
+	EXPECT_THAT(says([=] { *late = 1; }), HasSubstr("BUG: KFENCE: invalid write in "))
 		<< "it is in no object's pages by now";
 	EXPECT_FALSE(meanwhile);
 	EXPECT_TRUE(shim_kfence_is_readable(late));

@@ -390,11 +390,6 @@ TEST_F(KfenceTest, ForkFindsObjectsWhole)
 		kfree(each);
 }
 
-int refuse_mprotect(void * /*addr*/, size_t /*len*/, int /*prot*/)
-{
-	return -ENOMEM;
-}
-
 /* The process may have as many mappings as it is allowed: then nothing is guarded. */
 TEST_F(KfenceTest, RefusedProtection)
 {

@@ -3,9 +3,13 @@
 #ifndef UNIT_KFENCE_UTIL_H
 #define UNIT_KFENCE_UTIL_H
 
+#include <cerrno>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +60,26 @@ inline char *guarded(size_t size, bool right)
 	}
 	ADD_FAILURE() << "no guarded block of " << size << " bytes";
 	return nullptr;
+}
+
+/* The process has as many mappings as it may. */
+inline int refuse_mprotect(void * /*addr*/, size_t /*len*/, int /*prot*/)
+{
+	return -ENOMEM;
+}
+
+/* Runs once, while a handler is about to open a page. */
+inline std::function<void()> meanwhile;
+
+inline int delayed_mprotect(void *addr, size_t len, int prot)
+{
+	if (meanwhile && prot != PROT_NONE) {
+		std::function<void()> f = std::move(meanwhile);
+
+		meanwhile = nullptr;
+		f();
+	}
+	return mprotect(addr, len, prot) ? -errno : 0;
 }
 
 template <class F> std::string says(F bug)

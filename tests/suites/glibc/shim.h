@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What glibc's tests expect of its headers <support/...>, for those that programs.txt names:
+ * The support headers <support/...> of glibc's tests, as far as programs.txt needs them:
  * the names and their meaning, written anew. suite.py makes headers of these names, each of
  * which includes this file.
  */
