@@ -10,10 +10,10 @@
  *     each: pages below its frontier, then addresses only
  *
  * Page frame numbers count through all parts in this order, whatever their addresses.
- * Three flat arrays describe the pages, 74 bytes for a page of 4 KiB:
+ * Three flat arrays describe the pages, 70 bytes for a page of 4 KiB:
  *
  *   pages	struct page, an entry per page
- *   array map	eight bytes per 4 KiB: the per-CPU array that objects there are freed to
+ *   array map	four bytes per 4 KiB: the per-CPU array that objects there are freed to
  *		(pcpu_entry(); PCPU_ENTRY_NONE: no slab). A free loads nothing else.
  *   places	two bytes per page: the way to its slab's head, and the class mark. The places
  *		of many pages share a cache line, where page entries take one each.

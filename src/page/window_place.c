@@ -214,8 +214,8 @@ static size_t arrays_bytes(void)
 	return sum;
 }
 
-/* Where the arrays of a window at @base begin: beside the per-CPU memory, with which they then
- * share tables of pages. Several nodes' are mapped as a whole. */
+/* Where the arrays of a window at @base begin: behind the per-CPU memory, if there is room.
+ * Several nodes' are mapped as a whole. */
 static uintptr_t choose_arrays(uintptr_t base, unsigned int nodes)
 {
 	char *place = nodes == 1 && !UKMEM_TSAN ? pcpu_take_place(arrays_bytes()) : NULL;

@@ -24,7 +24,7 @@
 #define ARRAY_ADDRESS_BY_CPU                                                                   \
 	"ldrsw %[a], [%[rs], #4]\n\t"                                                          \
 	"ldr %[a], [%[units], %[a], lsl #3]\n\t"                                               \
-	"ldr %[t], %[entry]\n\t"                                                               \
+	"ldr %w[t], %[entry]\n\t"                                                               \
 	"add %[a], %[a], %[t]\n\t"                                                             \
 	UKMEM_RSEQ_INJECT(1)
 
@@ -34,7 +34,7 @@
 	"tbnz %w[a], #31, %l[fail]\n\t"                                                        \
 	"ldr %w[a], [%[rs], #24]\n\t"                                                          \
 	"ldr %[a], [%[units], %[a], lsl #3]\n\t"                                               \
-	"ldr %[t], %[entry]\n\t"                                                               \
+	"ldr %w[t], %[entry]\n\t"                                                               \
 	"add %[a], %[a], %[t]\n\t"                                                             \
 	UKMEM_RSEQ_INJECT(1)
 
@@ -113,7 +113,7 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 		"add %[a], %[a], %[offset]\n\t"
 		ARRAY_PUSH_BODY
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h), [c] "=&r"(c) UKMEM_RSEQ_INJECT_OPERAND
-		: ARRAY_INPUTS, [offset] "r"(offset), [object] "r"(object)
+		: ARRAY_INPUTS, [offset] "r"((uintptr_t)offset), [object] "r"(object)
 		: "memory", "cc"
 		: fail);
 	return true;

@@ -28,20 +28,21 @@
 	[rs] "r"(st->rseq), [ix] "r"(st->index), [stride] "m"(st->stride),                     \
 		[limit] "m"(st->limit), [array] "r"(array)
 
-/* a = the array's address by a table of units, whatever cpu_id is. */
+/* a = the array's address by a table of units, whatever cpu_id is. The entry, which is half as
+ * wide, is loaded first, so that the unit can be added from memory. */
 #define ARRAY_ADDRESS_BY_CPU                                                                   \
-	"movslq %%fs:4(%[rs]), %[a]\n\t"                                                       \
-	"movq (%[units], %[a], 8), %[a]\n\t"                                                   \
-	"addq %[entry], %[a]\n\t"                                                              \
+	"movslq %%fs:4(%[rs]), %[t]\n\t"                                                       \
+	"movl %[entry], %k[a]\n\t"                                                             \
+	"addq (%[units], %[t], 8), %[a]\n\t"                                                   \
 	UKMEM_RSEQ_INJECT(1)
 
 /* The same by mm_cid, which is 0 in a thread without a registration. */
 #define ARRAY_ADDRESS_BY_CID                                                                   \
 	"cmpl $0, %%fs:4(%[rs])\n\t"                                                           \
 	"js %l[fail]\n\t"                                                                      \
-	"movl %%fs:24(%[rs]), %k[a]\n\t"                                                       \
-	"movq (%[units], %[a], 8), %[a]\n\t"                                                   \
-	"addq %[entry], %[a]\n\t"                                                              \
+	"movl %%fs:24(%[rs]), %k[t]\n\t"                                                       \
+	"movl %[entry], %k[a]\n\t"                                                             \
+	"addq (%[units], %[t], 8), %[a]\n\t"                                                   \
 	UKMEM_RSEQ_INJECT(1)
 
 #define ARRAY_TABLE_INPUTS [rs] "r"(rseq), [units] "r"(units), [entry] "m"(*entry)
@@ -116,7 +117,7 @@ static always_inline bool pcpu_array_push_rseq(const struct ukmem_percpu_state *
 		"addq %[offset], %[a]\n\t"
 		ARRAY_PUSH_BODY
 		: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND
-		: ARRAY_INPUTS, [offset] "r"(offset), [object] "r"(object)
+		: ARRAY_INPUTS, [offset] "r"((uintptr_t)offset), [object] "r"(object)
 		: "memory", "cc"
 		: fail);
 	return true;

@@ -92,12 +92,12 @@ static inline void *pcpu_ptr(const void *first, unsigned int index)
 }
 
 /*
- * An entry names an array: it is the offset of the array's first copy from the first unit,
- * modulo 2^64 (pcpu_entry()). Each array has an entry of its own. Entry PCPU_ENTRY_NONE, which
+ * An entry names an array: it is the offset of the array's first copy from the first unit
+ * (pcpu_entry()). Each array within 4 GiB has an entry of its own. Entry PCPU_ENTRY_NONE, which
  * untouched parts of the page layer's array map have, stands for no array: it leads to one that
  * is always empty and full.
  */
-typedef uint64_t pcpu_entry_t;
+typedef uint32_t pcpu_entry_t;
 enum {
 	PCPU_ENTRY_SIZE = 64, /* alignment of arrays, so that their headers share no line */
 	PCPU_ENTRY_NONE = 0,

@@ -38,6 +38,9 @@
 
 enum { GRANULE = 16 };
 
+/* Arrays that lie so many bytes behind the first unit have entries (percpu.h). */
+#define PCPU_REACH ((size_t)1 << 32)
+
 /* Synchronization: percpu_lock. Chunks are never given back. */
 struct pcpu_chunk *pcpu_first_chunk;
 static struct pcpu_chunk *last_chunk;
@@ -120,6 +123,7 @@ static void clear_bit(uint64_t *map, size_t i)
  * chunks' handles, which lie `base` from them.
  */
 static char *next_place;
+static char *others, *others_end; /* addresses that pcpu_take_place() gave away */
 static const uintptr_t middle = (uintptr_t)1 << 45;
 
 static char *first_place(void)
@@ -145,6 +149,8 @@ static void *map_with_handles(size_t size)
 
 	if (!next_place)
 		next_place = first_place();
+	if (next_place < others_end && next_place + size > others)
+		next_place = others_end;
 	units = next_place;
 	if (!units || os_map_metadata_at(units, size))
 		return NULL;
@@ -153,18 +159,19 @@ static void *map_with_handles(size_t size)
 }
 
 /* Only behind a chunk that lies in the middle of the addresses: in a small address space, or
- * one where the first chunk got no place of its own, others' mappings may follow. */
+ * one where the first chunk got no place of its own, others' mappings may follow. Chunks that
+ * begin within reach keep their places. */
 char *pcpu_take_place(size_t size)
 {
-	char *place;
+	char *place = NULL;
 
 	lock(&percpu_lock);
-	place = first_unit && next_place == first_unit + chunk_size() &&
-				(uintptr_t)next_place >= middle
-			? next_place
-			: NULL;
-	if (place)
-		next_place += size;
+	if (first_unit && next_place == first_unit + chunk_size() &&
+	    (uintptr_t)next_place >= middle && !others) {
+		place = first_unit + PCPU_REACH + chunk_size();
+		others = place;
+		others_end = place + size;
+	}
 	unlock(&percpu_lock);
 	return place;
 }
@@ -309,8 +316,10 @@ void pcpu_populate(void)
 
 pcpu_entry_t pcpu_entry(const void *first)
 {
-	debug_assert(first != first_unit); /* PCPU_ENTRY_NONE is the head's */
-	return (uintptr_t)first - (uintptr_t)first_unit;
+	uintptr_t offset = (uintptr_t)first - (uintptr_t)first_unit;
+
+	debug_assert(offset); /* PCPU_ENTRY_NONE is the head's */
+	return offset < PCPU_REACH ? (pcpu_entry_t)offset : PCPU_ENTRY_NONE;
 }
 
 void *pcpu_alloc_for(size_t size, size_t align, bool may_block)

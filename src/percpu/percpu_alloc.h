@@ -50,13 +50,13 @@ void *pcpu_alloc_for(size_t size, size_t align, bool may_block);
 bool pcpu_try_free(void *first);
 
 char *pcpu_first_unit(void);
-/* Addresses behind the chunks that there are, where nothing is mapped, for other arrays of the
- * library. They share tables of pages with the chunks. NULL: it is not known where these lie.
- */
+/* Addresses behind those of chunks with entries, where nothing is mapped, for other arrays of
+ * the library; once. NULL: it is not known where these lie. */
 char *pcpu_take_place(size_t size);
 /* Faults in, with one call, what is allocated so far of this CPU's unit, except what is
  * permanent; 16 KiB at most. */
 void pcpu_populate(void);
+/* PCPU_ENTRY_NONE: the array lies too far from the first unit to have one. */
 pcpu_entry_t pcpu_entry(const void *first);
 
 enum { PCPU_UNIT_HEAD = 128 }; /* of the first chunk's units, whole cache lines: unit.h */

@@ -70,22 +70,31 @@ static void free_arrays(struct kmem_cache *s, bool permanent)
 	s->events = NULL;
 }
 
+pcpu_entry_t slab_entry_to(const void *array)
+{
+	pcpu_entry_t entry = pcpu_entry(array);
+
+	return entry != PCPU_ENTRY_NONE ? entry : SLAB_FAR_ENTRY;
+}
+
 /*
  * Sets the array map's entries for pages of the cache's slabs. No two caches have the same
  * entries. The library's own caches have none, since a program that frees a wrong pointer must
  * not push one of their objects; nor have caches whose objects are zeroed when they are freed,
- * and hardened caches.
+ * hardened caches, and those whose arrays lie too far away.
  */
 static void set_entries(struct kmem_cache *s, bool given)
 {
 	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
 	if (slab_is_own(s) || s->init & SLAB_INIT_FREE || s->hard)
 		return;
-	s->entry_first = pcpu_entry(s->cpu_array);
+	s->entry_first = slab_entry_to(s->cpu_array);
 	/* Arrays of other caches lie between those in a caller's memory. Then kmem_cache_free()
 	 * looks objects of other nodes up. */
 	s->entry_last =
-		given ? s->entry_first : pcpu_entry(slab_array(s, page_window.nr_nodes - 1));
+		given ? s->entry_first : slab_entry_to(slab_array(s, page_window.nr_nodes - 1));
+	if (s->entry_last == SLAB_FAR_ENTRY)
+		s->entry_first = SLAB_FAR_ENTRY;
 	debug_assert(s->entry_first <= s->entry_last && s->entry_last != SLAB_NO_ENTRY);
 }
 

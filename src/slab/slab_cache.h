@@ -17,6 +17,8 @@ unsigned int slab_array_bytes(unsigned int capacity_max);
  * list of slabs and its events. */
 size_t slab_descriptor_bytes(void);
 size_t slab_cpu_bytes(void);
+/* The array map's entry for objects of @array; SLAB_FAR_ENTRY: none. */
+pcpu_entry_t slab_entry_to(const void *array);
 /* A per-CPU array that is always closed; NULL: no memory. */
 void *slab_closed_array(void);
 /* A new descriptor with arrays and nodes, on no list; NULL: no memory. */

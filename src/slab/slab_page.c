@@ -289,7 +289,7 @@ static void count_freed(struct kmem_cache *s, struct kmem_cache_node *node,
 /* The array map's entry for a new slab; none for twins, whose objects go to no array. */
 static pcpu_entry_t entry_of(const struct kmem_cache *s, unsigned int node)
 {
-	if (s->home != s || s->entry_first == SLAB_NO_ENTRY)
+	if (s->home != s || s->entry_first >= SLAB_FAR_ENTRY)
 		return PCPU_ENTRY_NONE;
 	debug_assert(node < page_window.nr_nodes);
 	return s->entry_first + (pcpu_entry_t)node * s->array_stride;

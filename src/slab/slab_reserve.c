@@ -93,7 +93,7 @@ struct kmem_cache *slab_cache_new_nowait(const struct slab_params *p)
 	slab_describe(s, p);
 	debug_assert(s->home == s);
 	s->fast_array = s->cpu_array = s->partial_array = slot->array;
-	s->entry_first = s->entry_last = pcpu_entry(slot->array);
+	s->entry_first = s->entry_last = slab_entry_to(slot->array);
 	s->events = slot->events;
 	atomic_store_explicit(&s->cpu_partial_slabs, 0, memory_order_relaxed);
 	return s;

@@ -310,7 +310,9 @@ static always_inline void *slab_array(const struct kmem_cache *s, unsigned int n
 	return (char *)s->cpu_array + (size_t)node * s->array_stride;
 }
 
-/* In entry_first: the pages of the cache's slabs have no entry. No page has this one. */
-#define SLAB_NO_ENTRY UINT64_MAX
+/* In entry_first: the pages of the cache's slabs have no entry, because they must not have one,
+ * or because its arrays lie too far away. No page has these. */
+#define SLAB_NO_ENTRY UINT32_MAX
+#define SLAB_FAR_ENTRY (UINT32_MAX - 1)
 
 #endif

@@ -14,8 +14,8 @@ What it checks of each descriptor in __rseq_cs (struct rseq_cs, see rseq(2)):
   the CPU          the first instructions load cpu_id of the same struct rseq and
                    leave the section where it is not below the limit, unsigned; or
                    they go by a table of units: they load cpu_id with its sign, or
-                   leave where it is negative and load mm_cid, and then an address
-                   from the table, to which they add
+                   leave where it is negative and load mm_cid, and add an address from
+                   the table and the array's entry, of half that width
   the way out      a branch leads to somewhere in the section, to its end, to where
                    the abort handler goes, or elsewhere in the same function
   the commit       the last instruction stores; no call, return, trap or system
@@ -163,8 +163,8 @@ class Aarch64:
         x = f"x{load.group(1)}"
         if not re.match(rf"ldr\s+{x}, \[x\d+, {x}, lsl #3\]$", steps[at].text):
             return None
-        entry = re.match(r"ldr\s+(x\d+), \[", steps[at + 1].text)
-        added = entry and re.match(rf"add\s+{x}, {x}, {entry.group(1)}$", steps[at + 2].text)
+        entry = re.match(r"ldr\s+w(\d+), \[", steps[at + 1].text)
+        added = entry and re.match(rf"add\s+{x}, {x}, x{entry.group(1)}$", steps[at + 2].text)
         return (leave, at + 3, f"[{x}]") if added else None
 
     def refers_to(self, step, copy):
@@ -243,13 +243,18 @@ class X86:
             load = re.match(rf"mov\s+%fs:0x18\({rseq}\),%(e\w\w|r\d+d)$", steps[2].text)
             if steps[1].mnemonic != "js" or not load:
                 return None
-            low = load.group(1)
-            x = "%" + (low[:-1] if low[1].isdigit() else "r" + low[1:])
+            x = self.whole(load.group(1))
             leave, at = steps[1], 3
-        if not re.match(rf"mov\s+(0x0)?\(%\w+,{x},8\),{x}$", steps[at].text):
+        entry = re.match(r"mov\s+\S*\(.*\),%(e\w\w|r\d+d)$", steps[at].text)
+        if not entry:
             return None
-        added = re.match(rf"add\s+\S*\(.*\),{x}$", steps[at + 1].text)
-        return (leave, at + 2, x) if added else None
+        array = self.whole(entry.group(1))
+        added = re.match(rf"add\s+(0x0)?\(%\w+,{x},8\),{array}$", steps[at + 1].text)
+        return (leave, at + 2, array) if added else None
+
+    @staticmethod
+    def whole(low):
+        return "%" + (low[:-1] if low[1].isdigit() else "r" + low[1:])
 
     @staticmethod
     def low_half(register):

@@ -111,10 +111,10 @@ def address_space(path):
     picture.text(150, y - 10, "frontier", size=11)
     picture.text(85, y + 28, "mapped", size=11)
     picture.text(206, y + 28, "addresses", size=11, colour="#777777")
-    picture.text(20, 148, "for each page below a frontier, 74 bytes in three flat arrays", "start", bold=True)
+    picture.text(20, 148, "for each page below a frontier, 70 bytes in three flat arrays", "start", bold=True)
     rows = (
         ("struct page, 64 bytes", "page_of(): type, order, state of a slab, 256 bits of its bitmap", AMBER),
-        ("array map, 8 bytes for each 4 KiB", "pcpu_entry(): where the array is that objects there go to; all that free looks at", GREEN),
+        ("array map, 4 bytes for each 4 KiB", "pcpu_entry(): where the array is that objects there go to; all that free looks at", GREEN),
         ("place, 2 bytes", "how far the slab's head is, and the mark of its size class: what ksize looks at", BLUE),
     )
     for i, (name, what, colours) in enumerate(rows):
