@@ -50,8 +50,9 @@ def check_possible(view, found, last):
             expect(c["allocs"] < 1 << 48 and c["objects"] < 1 << 32, f"too many: {c}")
             last[c["name"]] = c
     if view == "pools":
-        expect(all(p["util"] <= 100 and p["inuse"] <= p["npage"] * p["pagesz"] // p["size"]
-                   for p in found["pools"]), f"utilisation: {found}")
+        # pagesz is of the usual slabs; some may be smaller or larger.
+        for p in found["pools"]:
+            expect(p["util"] <= 100 and (p["npage"] or not p["inuse"] + p["avail"]), f"{p}")
     if view == "layers":
         expect(all(p["cache_hit"] <= 100 and p["cpu_hit"] <= 100 for p in found["layers"]),
                f"hits: {found}")
