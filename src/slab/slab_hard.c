@@ -127,6 +127,33 @@ static always_inline void exchange_last(void **objs, unsigned int n, uint64_t bi
 	objs[n - 1] = obj;
 }
 
+/* An instruction that writes what it has read faults as a write does. */
+static void touch(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("orb $0, %0" : "+m"(*(char *)(uintptr_t)p));
+#else
+	(void)p;
+#endif
+}
+
+void slab_hard_touch(const struct kmem_cache *s, void **objs, unsigned int n)
+{
+	const struct slab_hard_class *c = slab_hard_class_of(s);
+
+	for (unsigned int i = 0; i < n; i++) {
+		const char *obj = objs[i], *last = obj + c->size - 1;
+
+		if (c->lines)
+			touch(slab_secret_line(c, obj));
+		else
+			for (const char *p = obj + page_size(); p < last; p += page_size())
+				touch(p);
+		touch(obj);
+		touch(last);
+	}
+}
+
 void slab_hard_shuffle(void **objs, unsigned int n)
 {
 	uint64_t r = slab_hard_draw();

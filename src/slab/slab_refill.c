@@ -38,6 +38,8 @@ static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void *
 	got = slab_take(s, &node, batch, want, 1, flags);
 	if (!got)
 		return NULL;
+	if (unlikely(s->hard))
+		slab_hard_touch(s, batch, got);
 	debug_assert(got <= want);
 	debug_assert(slab_cache_of(batch[0]) == s && page_node(page_of(batch[0])) == node);
 	slab_event(s, SLAB_ALLOC_SLOWPATH);
