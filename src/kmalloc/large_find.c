@@ -15,7 +15,7 @@
 #include "kfence/fault.h"
 #include "kmalloc/large_debug.h"
 #include "kmalloc/large_guard.h"
-#include "os/os.h"
+#include "page/guard.h"
 #include "page/lookup.h"
 #include "page/zone_types.h"
 
@@ -170,7 +170,6 @@ static void tell_fault(const struct place *at, const char *addr, enum kfence_acc
 /* Reports a fault, if it has to do with a block. Result: whether the program can go on. */
 static bool tell(char *addr, enum kfence_access access, const void *context)
 {
-	size_t in_page = (uintptr_t)addr & (page_size() - 1);
 	struct place at;
 	bool goes_on;
 
@@ -182,14 +181,14 @@ static bool tell(char *addr, enum kfence_access access, const void *context)
 	tell_fault(&at, addr, access, context);
 	/* An open page cannot be executed, either. */
 	goes_on = config.slab_debug_action == SLAB_DEBUG_WARN && access != KFENCE_FETCH &&
-		  !os_commit(addr - in_page, page_size());
+		  page_guard_open(page_of(addr));
 	leave(&at);
 	return goes_on;
 }
 
 /*
  * A fault. To open the page is harmless if it has become another block's meanwhile; and the
- * next free of the block, or its way out of quarantine, maps all its pages anew.
+ * next free of the block, or its way out of quarantine, takes what was written there away.
  */
 static bool fault(char *addr, const void *context)
 {

@@ -106,6 +106,13 @@ int os_populate_huge(void *addr, size_t len);
 int os_purge(void *addr, size_t len);
 /* Give the memory back and keep the addresses, which nobody may touch until os_renew(). */
 int os_withdraw(void *addr, size_t len);
+/*
+ * As os_withdraw(), until os_unguard() or os_renew(). The range needs no mapping of its own, so
+ * it costs a tenth of that. -EINVAL: kernels before 6.13 cannot, nor does a confined process.
+ * os_unguard(): -EINVAL: a confined process, for which os_renew() does it.
+ */
+int os_guard(void *addr, size_t len);
+int os_unguard(void *addr, size_t len);
 /* Unmap the range. */
 int os_release(void *addr, size_t len);
 /*

@@ -19,6 +19,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -199,6 +204,26 @@ int os_withdraw(void *addr, size_t len)
 {
 	return os_calls.mmap(&addr, len, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
+}
+
+/* A filter of system calls may know neither of the two advices. Locked memory, which some
+ * kernels refuse, is seldom. */
+int os_guard(void *addr, size_t len)
+{
+	static atomic_bool refused; /* relaxed: at worst a thread more asks in vain */
+	int err;
+
+	if (atomic_load_explicit(&refused, memory_order_relaxed) || os_is_confined())
+		return -EINVAL;
+	err = os_calls.madvise(addr, len, MADV_GUARD_INSTALL);
+	if (err == -EINVAL)
+		atomic_store_explicit(&refused, true, memory_order_relaxed);
+	return err;
+}
+
+int os_unguard(void *addr, size_t len)
+{
+	return os_is_confined() ? -EINVAL : os_calls.madvise(addr, len, MADV_GUARD_REMOVE);
 }
 
 int os_release(void *addr, size_t len)

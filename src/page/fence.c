@@ -11,7 +11,8 @@
  * Groups are of 256 KiB in the first 512 MiB of a zone, of 512 KiB in the next 512 MiB, and of
  * a 1024th of their distance from the zone's start, rounded down to a power of two, wherever
  * they are. So a zone has 2048 of them in its first 512 MiB, and 1024 more each time that its
- * size doubles, which a process's number of mappings bears: each fence costs two.
+ * size doubles, which a process's number of mappings bears: where the kernel has no guard
+ * regions (os_guard), each fence costs two.
  *
  * When a slab is made, the first fence at or behind its end is closed, and held until the slab
  * is freed. If that page is part of another run, the slab is made elsewhere. If addresses are
@@ -22,9 +23,9 @@
  *
  * For from one fence's place to the next one it is a group at most, whatever lies between them;
  * and a page that is closed stays closed while any slab holds it. The promise is broken in
- * these cases only: the system refuses to close a page; there are as many as FENCES_MAX and
- * guard.c's number allow; the system grants no more addresses, and what is free has no room for
- * a page behind the slab. Pages aside (aside.c) have no closed pages at all.
+ * these cases only: the system refuses to close a page; there are as many mappings of fences as
+ * FENCES_MAX and guard.c's number allow; the system grants no more addresses, and what is free
+ * has no room for a page behind the slab. Pages aside (aside.c) have no closed pages at all.
  *
  * The number of holders is in the entry of the fence's page. It rises, and a fence begins to be
  * one, only under the zone's lock; it falls at any time. The thread that lets go last opens the
@@ -51,7 +52,7 @@ enum {
 	TRIES = 4,	      /* runs that are looked at before a group's place is made free */
 };
 
-/* Synchronization: relaxed. */
+/* Their number, without guard regions. Synchronization: relaxed. */
 static atomic_size_t fences;
 
 /* The number of slabs that hold the fence. Synchronization: relaxed; who holds the fence
@@ -59,6 +60,14 @@ static atomic_size_t fences;
 static _Atomic uint64_t *holders(struct page *fence)
 {
 	return &fence->bitmap[0];
+}
+
+/* Whether the fence is a mapping of its own; else it is a guard region. Synchronization:
+ * relaxed. A thread makes the fence and holds it under the zone's lock, and whoever lets go of
+ * it has got the hold there, or with a slab from the thread that has. */
+static _Atomic uint64_t *is_mapping(struct page *fence)
+{
+	return &fence->bitmap[1];
 }
 
 static uint32_t fence_head(void)
@@ -105,6 +114,11 @@ static bool reach(struct zone *z, size_t pfn, bool may_grow)
 
 static bool close_page(struct page *page)
 {
+	bool guarded = !os_guard(page_to_virt(page), page_size());
+
+	atomic_store_explicit(is_mapping(page), !guarded, memory_order_relaxed);
+	if (guarded)
+		return true;
 	if (atomic_fetch_add_explicit(&fences, 1, memory_order_relaxed) < FENCES_MAX &&
 	    !os_withdraw(page_to_virt(page), page_size()))
 		return true;
@@ -233,6 +247,20 @@ bool fence_is_held(const struct page *page, size_t npages)
 	       atomic_load_explicit(holders(fence), memory_order_relaxed) > 0;
 }
 
+/* A page that the system does not open stays closed, and no slab holds it. */
+static bool open_page(struct zone *z, struct page *fence)
+{
+	bool mapping = atomic_load_explicit(is_mapping(fence), memory_order_relaxed);
+
+	if (!mapping && !os_unguard(page_to_virt(fence), page_size()))
+		return true;
+	if (window_renew(z, page_to_pfn(fence), 1))
+		return false;
+	if (mapping)
+		atomic_fetch_sub_explicit(&fences, 1, memory_order_relaxed);
+	return true;
+}
+
 void fence_drop(const struct page *page, size_t npages)
 {
 	struct zone *z = zone_of(page);
@@ -242,9 +270,6 @@ void fence_drop(const struct page *page, size_t npages)
 	debug_assert(is_fence(fence));
 	if (atomic_fetch_sub_explicit(holders(fence), 1, memory_order_relaxed) != 1)
 		return;
-	/* A page that the system does not open again stays closed, and no slab holds it. */
-	if (window_renew(z, pfn, 1))
-		return;
-	atomic_fetch_sub_explicit(&fences, 1, memory_order_relaxed);
-	zone_free_run(z, fence, 1, PAGE_FRESH);
+	if (open_page(z, fence))
+		zone_free_run(z, fence, 1, PAGE_FRESH);
 }

@@ -4,9 +4,9 @@
  * that it has freed. A guard is a run in use, so pages that count as used include it, but it
  * has no memory.
  *
- * Each guard costs the process up to two mappings, of which it may have 65530 by default, and
- * the program needs some. So there are GUARDS_MAX guards at most; what comes later goes
- * without.
+ * Where the kernel has no guard regions (os_guard), each guard costs the process up to two
+ * mappings, of which it may have 65530 by default, and the program needs some. So there are
+ * GUARDS_MAX such guards at most; what comes later goes without.
  */
 #include "page/guard.h"
 
@@ -21,24 +21,26 @@
 
 enum { GUARDS_MAX = 12000 };
 
-/* Synchronization: relaxed. */
+/* The number of those that are mappings. Synchronization: relaxed. */
 static atomic_size_t guards;
 
-/* Whether a run is a guard, or has one in it. Synchronization: the run's owner writes and
- * reads. */
-static _Atomic uint64_t *is_guard(struct page *page)
+/* How much of a run nobody may touch, and why. */
+enum closed {
+	OPEN,	      /* nothing */
+	CLOSED,	      /* all of it: it is a guard region */
+	CLOSED_PARTS, /* guard regions in it */
+	MAPPING,      /* all, or parts: they are mappings of their own */
+};
+
+/* Synchronization: the run's owner writes and reads. */
+static enum closed load(struct page *page)
 {
-	return &page->bitmap[0];
+	return (enum closed)atomic_load_explicit(&page->bitmap[0], memory_order_relaxed);
 }
 
-static bool load(struct page *page)
+static void store(struct page *page, enum closed closed)
 {
-	return atomic_load_explicit(is_guard(page), memory_order_relaxed);
-}
-
-static void store(struct page *page, bool guard)
-{
-	atomic_store_explicit(is_guard(page), guard, memory_order_relaxed);
+	atomic_store_explicit(&page->bitmap[0], closed, memory_order_relaxed);
 }
 
 bool page_is_usual(const struct page *page)
@@ -46,19 +48,38 @@ bool page_is_usual(const struct page *page)
 	return zone_of(page)->type == ZONE_NORMAL && !is_aside(page_to_pfn(page));
 }
 
-static bool withdraw(struct page *page, size_t npages)
+static size_t bytes_of(size_t npages)
 {
-	return page_is_usual(page) &&
-	       !os_withdraw(page_to_virt(page), npages << page_window.page_shift);
+	return npages << page_window.page_shift;
 }
 
-static bool guard_new(struct page *page, size_t npages)
+/* Takes the memory of a run away, and lets nobody touch it. OPEN: it stays as it is. */
+static enum closed close_run(struct page *page, size_t npages)
 {
+	if (!page_is_usual(page))
+		return OPEN;
+	if (!os_guard(page_to_virt(page), bytes_of(npages)))
+		return CLOSED;
 	if (atomic_fetch_add_explicit(&guards, 1, memory_order_relaxed) < GUARDS_MAX &&
-	    withdraw(page, npages))
-		return true;
+	    !os_withdraw(page_to_virt(page), bytes_of(npages)))
+		return MAPPING;
 	atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
-	return false;
+	return OPEN;
+}
+
+/* What the fault handler has opened (page_guard_open) may have memory, which goes, too. */
+static bool open_run(struct zone *z, struct page *page, size_t npages, enum closed closed)
+{
+	void *addr = page_to_virt(page);
+
+	if (closed == CLOSED && !os_purge(addr, bytes_of(npages)) &&
+	    !os_unguard(addr, bytes_of(npages)))
+		return true;
+	if (window_renew(z, page_to_pfn(page), npages))
+		return false;
+	if (closed == MAPPING)
+		atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
+	return true;
 }
 
 static void make_run(struct page *page, size_t npages)
@@ -70,62 +91,78 @@ static void make_run(struct page *page, size_t npages)
 
 bool page_guard(struct page *page, size_t npages)
 {
-	bool guard = guard_new(page, npages);
+	enum closed closed = close_run(page, npages);
 
 	make_run(page, npages);
-	store(page, guard);
-	return guard;
+	store(page, closed);
+	return closed != OPEN;
 }
 
 void page_no_guard(struct page *page, size_t npages)
 {
 	make_run(page, npages);
-	store(page, false);
+	store(page, OPEN);
 }
 
 bool page_has_guard(struct page *page)
 {
-	return load(page);
+	return load(page) != OPEN;
+}
+
+bool page_guard_open(struct page *page)
+{
+	void *addr = page_to_virt(page);
+
+	/* The page may be either kind, and while a run is joined both. */
+	(void)os_unguard(addr, page_size());
+	return !os_commit(addr, page_size());
 }
 
 void page_guard_join(struct page *first, size_t lead, size_t npages)
 {
 	struct page *last = first + npages - 1;
-	bool two = load(first) && load(last), any = load(first) || load(last);
+	enum closed one = load(first), other = load(last), all = OPEN;
 
 	debug_assert(npages > lead + 1 && page_type(last) == PAGE_ALLOCATED);
-	if (two)
+	if (one == MAPPING && other == MAPPING)
 		atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
+	if (one == MAPPING || other == MAPPING)
+		all = MAPPING;
+	else if (one != OPEN || other != OPEN)
+		all = CLOSED_PARTS;
 	page_set_head(first + lead, page_head(PAGE_NONE, 0, false));
 	page_set_head(last, page_head(PAGE_NONE, 0, false));
 	make_run(first, npages);
-	store(first, any);
+	store(first, all);
 }
 
 bool page_guard_all(struct page *first)
 {
-	if (load(first))
-		return withdraw(first, first->npages);
-	if (!guard_new(first, first->npages))
+	enum closed closed;
+
+	if (load(first) == MAPPING)
+		return !os_withdraw(page_to_virt(first), bytes_of(first->npages));
+	closed = close_run(first, first->npages);
+	if (closed == OPEN)
 		return false;
-	store(first, true);
+	store(first, closed);
 	return true;
 }
 
 void page_free_guard(struct page *page)
 {
 	struct zone *z = zone_of(page);
+	enum closed closed = load(page);
 	size_t npages = page->npages;
 
-	if (!load(page)) {
+	if (closed == OPEN) {
 		page_free_run(page, npages);
 		return;
 	}
 	/* A run that the system does not open again stays a guard. */
-	if (window_renew(z, page_to_pfn(page), npages))
+	if (!open_run(z, page, npages, closed))
 		return;
-	atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
-	store(page, false);
+	store(page, OPEN);
 	zone_free_run(z, page, npages, PAGE_FRESH);
 }
 

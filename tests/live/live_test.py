@@ -162,7 +162,8 @@ def check_guarded(test):
     expect(row["inuse"] == row["objects"] == sum(guarded.values()) > 0, f"{row}")
     page = os.sysconf("SC_PAGESIZE")
     block = -(-100001 // page)
-    expect(row["used"] == (row["inuse"] + block) * page, f"{row}")
+    # On a slow machine the gate opens to other blocks of the program, too.
+    expect(row["used"] >= (row["inuse"] + block) * page and not row["used"] % page, f"{row}")
     for c in top["caches"]:
         expect(c["memory"] - c["waste"] == in_slabs[c["name"]], f"{c}")
     metrics = test.shown("metrics", process.pid)

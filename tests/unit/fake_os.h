@@ -35,6 +35,16 @@ inline ssize_t fake_online_cpus(const char *path, char *buf, size_t size)
 	return os_calls_linux.read_file(path, buf, size);
 }
 
+/* A kernel that has no guard regions: before 6.13. */
+inline int madvise_of_old_kernel(void *addr, size_t len, int advice)
+{
+	constexpr int kGuardInstall = 102, kGuardRemove = 103;
+
+	if (advice == kGuardInstall || advice == kGuardRemove)
+		return -EINVAL;
+	return os_calls_linux.madvise(addr, len, advice);
+}
+
 /* Nodes the process may use, a bit each. */
 inline unsigned long fake_mems = ~0ul;
 inline int fake_mems_error;

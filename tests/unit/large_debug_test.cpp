@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "block_exchange.h"
+#include "fake_os.h"
 #include "page_util.h"
 #include "printed.h"
 #include "test_util.h"
@@ -42,6 +44,14 @@ size_t whole_pages(size_t size)
 	size_t page = ukmem_page_size();
 
 	return (size + page - 1) / page * page;
+}
+
+bool can_read(const char *p)
+{
+	char byte;
+	struct iovec here = { &byte, 1 }, there = { const_cast<char *>(p), 1 };
+
+	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
 bool has(const char *p, size_t n, char c)
@@ -493,9 +503,57 @@ TEST(LargeDebugTest, OneReportBeforeTheEnd)
 	EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
-/* Beyond the number of guards a freed block is filled, and looked at when it goes. */
+/* The handler opens the page that is written to. The next block there is zero all the same. */
+TEST(LargeDebugTest, WhatWasWrittenAfterAFreeIsLost)
+{
+	if (!faults_are_unhandled())
+		GTEST_SKIP() << "the signal would not reach the library";
+	configure(std::string(kAll) + ",slab_debug_action:warn");
+	/* So large that no memory lies beside it that has been used. */
+	constexpr size_t size = size_t{ 6 } << 20;
+	char *p = get(size), *q = nullptr;
+
+	kfree(p);
+	::testing::internal::CaptureStderr();
+	*static_cast<volatile char *>(p) = 'A';
+	EXPECT_EQ(count(::testing::internal::GetCapturedStderr(), "Use after free"), 1u);
+	ukmem_trim();
+	for (int n = 0; n < 20 && q != p; n++) {
+		q = static_cast<char *>(kzalloc(size, GFP_KERNEL));
+		ASSERT_NE(q, nullptr);
+		ASSERT_TRUE(has(q, size, 0));
+		if (n % 2)
+			kfree(q);
+	}
+	EXPECT_EQ(q, p) << "the block did not come back";
+}
+
+/* Guard regions are as many as a process wants. */
+TEST(LargeDebugTest, ManyBlocksHaveGuards)
+{
+	configure(std::string(kAll) + ",slab_debug_action:warn");
+	if (os_calls.madvise(vmalloc(kSize), ukmem_page_size(), 103))
+		GTEST_SKIP() << "no guard regions here";
+	std::vector<char *> blocks(13000);
+
+	for (auto &p : blocks)
+		p = get(66000);
+	char *last = blocks.back();
+
+	EXPECT_FALSE(can_read(last + whole_pages(66000)));
+	EXPECT_FALSE(can_read(last - 1));
+	kfree(last);
+	EXPECT_FALSE(can_read(last));
+	blocks.pop_back();
+	for (auto *p : blocks)
+		kfree(p);
+}
+
+/* On a kernel without guard regions, beyond the number of guards, a freed block is filled, and
+ * looked at when it goes. */
 TEST(LargeDebugTest, WithoutGuardsBlocksArePoisoned)
 {
+	os_calls.madvise = madvise_of_old_kernel;
 	configure(std::string(kAll) + ",slab_debug_action:warn");
 	std::vector<char *> blocks(6500);
 
