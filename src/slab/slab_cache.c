@@ -89,12 +89,13 @@ static void set_entries(struct kmem_cache *s, bool given)
 	if (slab_is_own(s) || s->init & SLAB_INIT_FREE || s->hard)
 		return;
 	s->entry_first = slab_entry_to(s->cpu_array);
-	/* Arrays of other caches lie between those in a caller's memory. Then kmem_cache_free()
-	 * looks objects of other nodes up. */
-	s->entry_last =
-		given ? s->entry_first : slab_entry_to(slab_array(s, page_window.nr_nodes - 1));
+	s->entry_last = slab_entry_to(slab_array(s, page_window.nr_nodes - 1));
 	if (s->entry_last == SLAB_FAR_ENTRY)
 		s->entry_first = SLAB_FAR_ENTRY;
+	/* Arrays of other caches lie between those in a caller's memory. Then kmem_cache_free()
+	 * looks objects of other nodes up. */
+	if (given)
+		s->entry_last = s->entry_first;
 	debug_assert(s->entry_first <= s->entry_last && s->entry_last != SLAB_NO_ENTRY);
 }
 

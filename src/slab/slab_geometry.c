@@ -132,14 +132,23 @@ void slab_set_lean(struct kmem_cache *s)
 	}
 }
 
+/* Whether the user has bounded slabs below @npages; the tunable's usual value bounds those of
+ * the usual layout alone. */
+static bool is_too_large(unsigned int npages)
+{
+	unsigned int most = 1u << config.slab_max_order;
+
+	return npages > most && most < (unsigned int)SLAB_MAX_BYTES >> page_window.page_shift;
+}
+
 void slab_set_large(struct kmem_cache *s)
 {
 	unsigned int one_entry = 64 * PAGE_BITMAP_WORDS * s->size, n;
+	unsigned int most = s->size < SLAB_LARGE_SIZE ? SLAB_LARGE_BYTES : SLAB_LARGE_MOST;
 
-	n = 1u << ilog2(max_uint(
-		    min_uint(one_entry, SLAB_LARGE_BYTES) >> page_window.page_shift, 1));
+	n = 1u << ilog2(max_uint(min_uint(one_entry, most) >> page_window.page_shift, 1));
 	if (s->hard || config.slab_min_objects || config.slab_min_order ||
-	    n < 2u * s->layout.npages || n > 1u << config.slab_max_order) {
+	    n < 2u * s->layout.npages || is_too_large(n)) {
 		s->large_mark = 0;
 		return;
 	}

@@ -215,10 +215,11 @@ static always_inline void slab_hard_wipe(const struct slab_hard_class *c, void *
 uint64_t slab_hard_draw(void);
 unsigned int slab_hard_random(unsigned int n);
 /*
- * Writes to free objects of @s, without changing them, wherever they will be looked at. Memory
- * that nobody has touched yet is then there at once. If a look touched it first, the system
- * would map its page of zeros, and the write behind it would replace that, for which the system
- * interrupts all CPUs that run the process.
+ * Writes to free objects of @s, without changing them: a byte at both ends, and in the line
+ * between them that will be looked at, or on each page. Memory that nobody has touched yet is
+ * then there at once. If a look touched it first, the system would map its page of zeros, and
+ * the write behind it would replace that, for which the system interrupts all CPUs that run the
+ * process.
  */
 void slab_hard_touch(const struct kmem_cache *s, void **objs, unsigned int n);
 /* Brings @objs into random order. */

@@ -98,7 +98,7 @@ static unsigned int take_row(struct kmem_cache *s, unsigned int node, void **out
 	struct page *row[SLAB_ROW], *page;
 	unsigned int left = SLAB_ROW, got = 0;
 
-	if (!s->large_mark || !is_local(node) ||
+	if (!s->large_mark || s->size >= SLAB_LARGE_SIZE || !is_local(node) ||
 	    atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) < SLAB_ROW ||
 	    !slab_page_new_row(s, node, flags, row))
 		return 0;

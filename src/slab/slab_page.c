@@ -223,17 +223,50 @@ static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsign
 	page_free_guarded(page, npages, how);
 }
 
-/* A run for the layout that is due (slab_pace.c); for the small one, if there is no such run.
+/* Runs in a row of memory that may be resident already. If there is no row, the next ROW_PAUSE
+ * slabs do without. */
+static bool get_row(const struct kmem_cache *s, unsigned int node, gfp_t flags, unsigned int n,
+		    struct page **row)
+{
+	_Atomic uint32_t *pause = &s->nodes[node].no_row;
+
+	if (page_alloc_row(node, flags, s->large.npages, n, row))
+		return true;
+	atomic_store_explicit(pause, ROW_PAUSE, memory_order_relaxed);
+	return false;
+}
+
+static bool row_pauses(const struct kmem_cache *s, unsigned int node)
+{
+	_Atomic uint32_t *pause = &s->nodes[node].no_row;
+	uint32_t n = atomic_load_explicit(pause, memory_order_relaxed);
+
+	if (n)
+		atomic_store_explicit(pause, n - 1, memory_order_relaxed);
+	return n;
+}
+
+/*
+ * A run for the layout that is due (slab_pace.c); for the small one, if there is no such run.
+ * Large slabs of large objects are only made of memory that may be resident already: after
+ * frees at random the free pages lie in holes, and the process would grow instead.
  */
 static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t flags,
 			      unsigned int *npages)
 {
+	const struct slab_layout *l =
+		slab_pace_layout(s, &s->nodes[node], flags & __GFP_DIRECT_RECLAIM);
 	struct page *page;
 	bool zeroed;
 
-	*npages = slab_pace_layout(s, &s->nodes[node], flags & __GFP_DIRECT_RECLAIM)->npages;
+	*npages = l->npages;
 	if (unlikely(s->hard))
 		return get_hard_pages(s, node, flags);
+	if (l == &s->large && s->size >= SLAB_LARGE_SIZE) {
+		if (!row_pauses(s, node) && get_row(s, node, flags, 1, &page))
+			return page;
+		*npages = s->layout.npages;
+	}
 	page = page_alloc_run(node, flags | __GFP_NOWARN, *npages, &zeroed);
 	if (page || s->small.npages == *npages)
 		return page;
@@ -371,26 +404,19 @@ struct page *slab_page_new(struct kmem_cache *s, unsigned int node, gfp_t flags,
 
 bool slab_page_new_row(struct kmem_cache *s, unsigned int node, gfp_t flags, struct page **row)
 {
-	struct kmem_cache_node *home = &s->nodes[node];
-	uint32_t pause = atomic_load_explicit(&home->no_row, memory_order_relaxed);
 	unsigned int charged = 0, none;
 
-	if (pause) {
-		atomic_store_explicit(&home->no_row, pause - 1, memory_order_relaxed);
-		return false;
-	}
-	if (!slab_pace_is_large(s, home, flags & __GFP_DIRECT_RECLAIM))
+	if (row_pauses(s, node) ||
+	    !slab_pace_is_large(s, &s->nodes[node], flags & __GFP_DIRECT_RECLAIM))
 		return false;
 	debug_assert(!s->hard);
 	while (charged < SLAB_ROW && slab_limit_charge(s->home, flags))
 		charged++;
-	if (charged == SLAB_ROW &&
-	    page_alloc_row(node, page_flags(s, flags), s->large.npages, SLAB_ROW, row)) {
+	if (charged == SLAB_ROW && get_row(s, node, page_flags(s, flags), SLAB_ROW, row)) {
 		for (unsigned int i = 0; i < SLAB_ROW; i++)
 			make_slab(s, row[i], &s->large, NULL, 0, &none);
 		return true;
 	}
-	atomic_store_explicit(&home->no_row, ROW_PAUSE, memory_order_relaxed);
 	while (charged--)
 		slab_limit_uncharge(s->home);
 	return false;

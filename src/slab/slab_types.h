@@ -66,8 +66,10 @@ enum {
 	SLAB_BATCH_FEW = 32,   /* the same, where a caller has such a batch on its stack */
 	SLAB_MAX_SIZE = 16384, /* bytes per object; kmalloc's may be larger */
 	SLAB_MAX_ALIGN = 4096,
-	SLAB_MAX_BYTES = 131072,    /* bytes of a slab, unless one object needs more */
-	SLAB_LARGE_BYTES = 16384,   /* of a slab of the larger layout, at most */
+	SLAB_MAX_BYTES = 131072,  /* bytes of a slab, unless one object needs more */
+	SLAB_LARGE_BYTES = 16384, /* of a slab of the larger layout, at most */
+	SLAB_LARGE_SIZE = 2048,	  /* of objects from this size on: */
+	SLAB_LARGE_MOST = 512 << 10,
 	SLAB_ROW = 4,		    /* slabs of the larger layout that are made at once */
 	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
 	SLAB_STOCK_MAX = 2047,	    /* slabs kept in stock */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Slabs of small objects are large while many are given back. */
+/* Slabs of size classes are large while many are given back. */
 #include <algorithm>
 
 #include "slab_class.h"
@@ -174,13 +174,14 @@ TEST(SlabLargeTest, EveryClass)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		os_calls.now_ms = [] { return fake_now; };
-		unsigned int some_large = 0; /* classes */
+		unsigned int some_large = 0, of_large_objects = 0; /* classes */
 
 		kfree(kmalloc(1, GFP_KERNEL));
-		for (size_t size = 32; size <= 1024; size = kmalloc_size_roundup(size) + 1) {
+		for (size_t size = 32; size <= 65536; size = kmalloc_size_roundup(size) + 1) {
 			const size_t bytes = kmalloc_size_roundup(size);
 			struct kmem_cache *s = shim_class_cache(size);
-			std::vector<char *> p((3 << 20) / bytes);
+			/* Of large objects more than an array holds. */
+			std::vector<char *> p((size_t{ size < 2048 ? 3u : 24u } << 20) / bytes);
 
 			SCOPED_TRACE(testing::Message() << bytes << " bytes");
 			for (int round = 0; round < 2; round++) {
@@ -200,8 +201,9 @@ TEST(SlabLargeTest, EveryClass)
 			std::sort(p.begin(), p.end());
 			for (size_t i = 1; i < p.size(); i++)
 				ASSERT_GE(p[i], p[i - 1] + bytes);
-			some_large += slab_counts_of(s).objects >
-				      slab_counts_of(s).slabs * geometry_of(s).objects;
+			(size < 2048 ? some_large : of_large_objects) +=
+				slab_counts_of(s).objects >
+				slab_counts_of(s).slabs * geometry_of(s).objects;
 			ASSERT_STREQ(shim_slab_wrong(s), nullptr);
 			for (size_t i = 0; i < p.size(); i += 3)
 				kfree(p[i]);
@@ -214,6 +216,7 @@ TEST(SlabLargeTest, EveryClass)
 			ASSERT_EQ(slab_counts_of(s).slabs, 0u);
 		}
 		EXPECT_GE(some_large, 12u) << "32 to 512 bytes";
+		EXPECT_GE(of_large_objects, 16u) << "from 2048 bytes on";
 	});
 }
 
