@@ -98,7 +98,8 @@ static void open_paths(bool all)
 		return;
 	}
 	page_window_follow(&limits->pages); /* K1 */
-	if (all)
+	/* With init_on_alloc there is no array for them. */
+	if (all && !config.init_on_alloc)
 		set_ends(limits, SIZE_CLASS_SMALL_MAX + 1, SIZE_CLASS_LARGE_MAX + 1);
 }
 

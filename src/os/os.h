@@ -24,6 +24,8 @@ struct os_calls {
 	int (*munmap)(void *addr, size_t len);
 	int (*mprotect)(void *addr, size_t len, int prot);
 	int (*madvise)(void *addr, size_t len, int advice);
+	/* madvise() with an advice that filters of system calls may not know. */
+	int (*madvise_guard)(void *addr, size_t len, int advice);
 	/* *to: the new address; with MREMAP_FIXED also an input, the address to move to. */
 	int (*mremap)(void *from, size_t len, int flags, void **to);
 	int (*mincore)(void *addr, size_t len, unsigned char *vec);
@@ -107,9 +109,11 @@ int os_purge(void *addr, size_t len);
 /* Give the memory back and keep the addresses, which nobody may touch until os_renew(). */
 int os_withdraw(void *addr, size_t len);
 /*
- * As os_withdraw(), until os_unguard() or os_renew(). The range needs no mapping of its own, so
- * it costs a tenth of that. -EINVAL: kernels before 6.13 cannot, nor does a confined process.
- * os_unguard(): -EINVAL: a confined process, for which os_renew() does it.
+ * As os_withdraw(), until os_unguard() or os_renew(). The range needs no mapping of its own;
+ * the kernel marks each page, so it is for short ranges, where it takes a tenth of the time.
+ * Negative errno: the range is as it was, but may have lost its memory. Kernels before 6.13
+ * cannot, nor does a confined process, whose filter may not know the advice.
+ * os_unguard(): -EPERM: a confined process; os_renew() does it.
  */
 int os_guard(void *addr, size_t len);
 int os_unguard(void *addr, size_t len);

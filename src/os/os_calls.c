@@ -93,6 +93,8 @@ enum { MPOL_F_MEMS_ALLOWED = 4 };
 		sys_call(SYS_getrandom, buf, len, flags))                                      \
 	CALL(int, rseq, (void *area, uint32_t len, int flags, uint32_t signature),             \
 		sys_call(SYS_rseq, area, len, flags, signature))                                \
+	CONFINED(int, madvise_guard, (void *addr, size_t len, int advice),                     \
+		sys_call(SYS_madvise, addr, len, advice))                                      \
 	CONFINED(int, mincore, (void *addr, size_t len, unsigned char *vec),                   \
 		sys_call(SYS_mincore, addr, len, vec))                                                     \
 	CONFINED(int, mbind, (void *addr, size_t len, int mode,                                \

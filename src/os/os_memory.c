@@ -206,24 +206,31 @@ int os_withdraw(void *addr, size_t len)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
 }
 
-/* A filter of system calls may know neither of the two advices. Locked memory, which some
- * kernels refuse, is seldom. */
+/* Relaxed: at worst a thread more asks in vain; or, that asks later, knows of its own regions.
+ */
+static atomic_bool no_regions, has_regions;
+
+/* The kernel may have closed a part before it fails. Where it knows the other advice, something
+ * about this range was in the way: the memory is locked, for instance. */
 int os_guard(void *addr, size_t len)
 {
-	static atomic_bool refused; /* relaxed: at worst a thread more asks in vain */
 	int err;
 
-	if (atomic_load_explicit(&refused, memory_order_relaxed) || os_is_confined())
+	if (atomic_load_explicit(&no_regions, memory_order_relaxed))
 		return -EINVAL;
-	err = os_calls.madvise(addr, len, MADV_GUARD_INSTALL);
-	if (err == -EINVAL)
-		atomic_store_explicit(&refused, true, memory_order_relaxed);
+	err = os_calls.madvise_guard(addr, len, MADV_GUARD_INSTALL);
+	if (!err)
+		atomic_store_explicit(&has_regions, true, memory_order_relaxed);
+	else if (os_calls.madvise_guard(addr, len, MADV_GUARD_REMOVE) == -EINVAL)
+		atomic_store_explicit(&no_regions, true, memory_order_relaxed);
 	return err;
 }
 
 int os_unguard(void *addr, size_t len)
 {
-	return os_is_confined() ? -EINVAL : os_calls.madvise(addr, len, MADV_GUARD_REMOVE);
+	return atomic_load_explicit(&has_regions, memory_order_relaxed)
+		       ? os_calls.madvise_guard(addr, len, MADV_GUARD_REMOVE)
+		       : 0;
 }
 
 int os_release(void *addr, size_t len)

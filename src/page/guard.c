@@ -26,10 +26,10 @@ static atomic_size_t guards;
 
 /* How much of a run nobody may touch, and why. */
 enum closed {
-	OPEN,	      /* nothing */
-	CLOSED,	      /* all of it: it is a guard region */
-	CLOSED_PARTS, /* guard regions in it */
-	MAPPING,      /* all, or parts: they are mappings of their own */
+	OPEN,	/* nothing */
+	REGION, /* all of it: it is a guard region */
+	PARTS,	/* guard regions in it */
+	MAPPING /* all, or parts: they are mappings of their own */
 };
 
 /* Synchronization: the run's owner writes and reads. */
@@ -53,26 +53,32 @@ static size_t bytes_of(size_t npages)
 	return npages << page_window.page_shift;
 }
 
-/* Takes the memory of a run away, and lets nobody touch it. OPEN: it stays as it is. */
-static enum closed close_run(struct page *page, size_t npages)
+/* Takes the memory of a run away, and lets nobody touch it, by a mapping. */
+static bool withdraw(struct page *page, size_t npages)
 {
-	if (!page_is_usual(page))
-		return OPEN;
-	if (!os_guard(page_to_virt(page), bytes_of(npages)))
-		return CLOSED;
-	if (atomic_fetch_add_explicit(&guards, 1, memory_order_relaxed) < GUARDS_MAX &&
+	if (page_is_usual(page) &&
+	    atomic_fetch_add_explicit(&guards, 1, memory_order_relaxed) < GUARDS_MAX &&
 	    !os_withdraw(page_to_virt(page), bytes_of(npages)))
-		return MAPPING;
-	atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
-	return OPEN;
+		return true;
+	if (page_is_usual(page))
+		atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
+	return false;
 }
 
-/* What the fault handler has opened (page_guard_open) may have memory, which goes, too. */
+/* OPEN: it stays as it is. */
+static enum closed close_guard(struct page *page, size_t npages)
+{
+	if (page_is_usual(page) && !os_guard(page_to_virt(page), bytes_of(npages)))
+		return REGION;
+	return withdraw(page, npages) ? MAPPING : OPEN;
+}
+
+/* What the handler of a fault has opened (page_guard_open) may have memory, which goes, too. */
 static bool open_run(struct zone *z, struct page *page, size_t npages, enum closed closed)
 {
 	void *addr = page_to_virt(page);
 
-	if (closed == CLOSED && !os_purge(addr, bytes_of(npages)) &&
+	if (closed == REGION && !os_purge(addr, bytes_of(npages)) &&
 	    !os_unguard(addr, bytes_of(npages)))
 		return true;
 	if (window_renew(z, page_to_pfn(page), npages))
@@ -91,7 +97,7 @@ static void make_run(struct page *page, size_t npages)
 
 bool page_guard(struct page *page, size_t npages)
 {
-	enum closed closed = close_run(page, npages);
+	enum closed closed = close_guard(page, npages);
 
 	make_run(page, npages);
 	store(page, closed);
@@ -113,9 +119,9 @@ bool page_guard_open(struct page *page)
 {
 	void *addr = page_to_virt(page);
 
-	/* The page may be either kind, and while a run is joined both. */
-	(void)os_unguard(addr, page_size());
-	return !os_commit(addr, page_size());
+	/* The page may be either kind. To map it anew would be wrong if it has become part of
+	 * another block meanwhile. */
+	return !os_unguard(addr, page_size()) && !os_commit(addr, page_size());
 }
 
 void page_guard_join(struct page *first, size_t lead, size_t npages)
@@ -129,23 +135,22 @@ void page_guard_join(struct page *first, size_t lead, size_t npages)
 	if (one == MAPPING || other == MAPPING)
 		all = MAPPING;
 	else if (one != OPEN || other != OPEN)
-		all = CLOSED_PARTS;
+		all = PARTS;
 	page_set_head(first + lead, page_head(PAGE_NONE, 0, false));
 	page_set_head(last, page_head(PAGE_NONE, 0, false));
 	make_run(first, npages);
 	store(first, all);
 }
 
+/* By a mapping, since the run may be large, and what the program did to its part of the address
+ * space has to go with it: a mapping of its own (move.c), protection, advice. */
 bool page_guard_all(struct page *first)
 {
-	enum closed closed;
-
 	if (load(first) == MAPPING)
 		return !os_withdraw(page_to_virt(first), bytes_of(first->npages));
-	closed = close_run(first, first->npages);
-	if (closed == OPEN)
+	if (!withdraw(first, first->npages))
 		return false;
-	store(first, closed);
+	store(first, MAPPING);
 	return true;
 }
 

@@ -18,7 +18,7 @@ bool page_has_guard(struct page *page);
  * may not make a system call, are too scarce. */
 bool page_is_usual(const struct page *page);
 /* Opens a page of a guard, or of a run that page_guard_all() has closed, for as long as it is
- * one; for the handler of a fault. False: the system refuses. */
+ * one; for the handler of a fault. False: the system refuses, or the process is confined. */
 bool page_guard_open(struct page *page);
 /* Makes one run of @npages of a guard of @lead pages, of what follows it, and of a guard of one
  * page at the end. The caller has all three. */

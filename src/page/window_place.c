@@ -8,7 +8,7 @@
  *   | NORMAL ...                                  | DMA ... | pages | places | array map |
  *
  * A process pays for each table of pages that the kernel needs. So on one node the arrays lie
- * behind the first chunk of per-CPU memory instead.
+ * behind the addresses of per-CPU memory instead, with which they share the larger tables.
  *
  * Zones and their entries are mapped step by step (window.c), each step next to the one
  * before, so that the system merges them into one mapping. So the process has mapped only what

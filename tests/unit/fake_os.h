@@ -36,13 +36,9 @@ inline ssize_t fake_online_cpus(const char *path, char *buf, size_t size)
 }
 
 /* A kernel that has no guard regions: before 6.13. */
-inline int madvise_of_old_kernel(void *addr, size_t len, int advice)
+inline int no_guard_regions(void *, size_t, int)
 {
-	constexpr int kGuardInstall = 102, kGuardRemove = 103;
-
-	if (advice == kGuardInstall || advice == kGuardRemove)
-		return -EINVAL;
-	return os_calls_linux.madvise(addr, len, advice);
+	return -EINVAL;
 }
 
 /* Nodes the process may use, a bit each. */

@@ -201,7 +201,7 @@ TEST(FenceTest, AnOverflowEndsSoon)
 TEST(FenceTest, AnOverflowEndsSoonOnOldKernels)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		os_calls.madvise = madvise_of_old_kernel;
+		os_calls.madvise_guard = no_guard_regions;
 		const size_t before = closed_pages();
 		{
 			Crowd crowd(test_seed(), 16 * kMiB, false);

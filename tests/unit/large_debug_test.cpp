@@ -532,7 +532,7 @@ TEST(LargeDebugTest, WhatWasWrittenAfterAFreeIsLost)
 TEST(LargeDebugTest, ManyBlocksHaveGuards)
 {
 	configure(std::string(kAll) + ",slab_debug_action:warn");
-	if (os_calls.madvise(vmalloc(kSize), ukmem_page_size(), 103))
+	if (os_calls.madvise_guard(vmalloc(kSize), ukmem_page_size(), 103))
 		GTEST_SKIP() << "no guard regions here";
 	std::vector<char *> blocks(13000);
 
@@ -553,7 +553,7 @@ TEST(LargeDebugTest, ManyBlocksHaveGuards)
  * looked at when it goes. */
 TEST(LargeDebugTest, WithoutGuardsBlocksArePoisoned)
 {
-	os_calls.madvise = madvise_of_old_kernel;
+	os_calls.madvise_guard = no_guard_regions;
 	configure(std::string(kAll) + ",slab_debug_action:warn");
 	std::vector<char *> blocks(6500);
 

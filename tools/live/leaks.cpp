@@ -167,6 +167,7 @@ void searcher::add_range(address from, address to, uint32_t r, std::vector<part>
 void searcher::read_range(address from, address to, bool any, const visit &f)
 {
 	constexpr uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;
+	constexpr uint64_t guard_region = 1ull << 58; /* which counts as swapped */
 	constexpr uint64_t entries_at_once = 1 << 14;
 	std::vector<uint64_t> entries;
 	std::vector<part> parts;
@@ -183,7 +184,8 @@ void searcher::read_range(address from, address to, bool any, const visit &f)
 			entries.assign(n, present);
 		for (uint64_t i = 0; i < n; i++) {
 			const address page = (first + i) * h.page_size;
-			const bool there = entries[i] & (present | swapped);
+			const bool there = entries[i] & (present | swapped) &&
+					   !(entries[i] & guard_region);
 
 			if (there && (any || !(entries[i] & of_file)))
 				continue;
