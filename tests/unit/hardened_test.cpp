@@ -62,6 +62,38 @@ TEST(HardenedTest, BlocksOfPowersOfTwoAreAlignedToThem)
 		}
 }
 
+size_t number_of_mappings()
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	size_t n = 0;
+
+	for (int c; f && (c = fgetc(f)) != EOF;)
+		n += c == '\n';
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* A block that realloc moves by tables of pages is a mapping of its own, until it is freed. */
+TEST(HardenedTest, MovedBlocksLeaveNoMappings)
+{
+	std::mt19937 random(test_seed());
+	std::vector<void *> p(32);
+	const size_t before = number_of_mappings();
+
+	for (int n = 0; n < 400; n++) {
+		void *&q = p[random() % p.size()];
+
+		q = krealloc(q, 4 * kMiB + random() % (8 * kMiB), GFP_KERNEL);
+		ASSERT_NE(q, nullptr);
+		memset(q, 1, 100);
+	}
+	for (void *q : p)
+		kfree(q);
+	ukmem_trim();
+	EXPECT_LE(number_of_mappings(), before + 60);
+}
+
 /* New memory is written to before it is looked at. Else each of its pages faults twice. */
 TEST(HardenedTest, NewMemoryFaultsOnce)
 {
