@@ -48,6 +48,7 @@
 #include "page/guard.h"
 #include "page/lookup.h"
 #include "page/page_alloc.h"
+#include "page/window.h"
 #include "percpu/percpu_alloc.h"
 #include "slab/slab_hard.h"
 #include "slab/slab_limit.h"
@@ -249,7 +250,8 @@ static bool row_pauses(const struct kmem_cache *s, unsigned int node)
 /*
  * A run for the layout that is due (slab_pace.c); for the small one, if there is no such run.
  * Large slabs of large objects are only made of memory that may be resident already: after
- * frees at random the free pages lie in holes, and the process would grow instead.
+ * frees at random the free pages lie in holes, and the process would grow instead. Where
+ * addresses are scarce there are none, because too much of one may stay unused.
  */
 static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t flags,
 			      unsigned int *npages)
@@ -263,7 +265,8 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	if (unlikely(s->hard))
 		return get_hard_pages(s, node, flags);
 	if (l == &s->large && s->size >= SLAB_LARGE_SIZE) {
-		if (!row_pauses(s, node) && get_row(s, node, flags, 1, &page))
+		if (!window_has_small_steps() && !row_pauses(s, node) &&
+		    get_row(s, node, flags, 1, &page))
 			return page;
 		*npages = s->layout.npages;
 	}
