@@ -123,6 +123,7 @@ def check_metrics(test):
     process.communicate("\n")
     # A small process does not know its limit, and has no number in its place.
     process = test.started("wave", "1000")
+    test.wait_for_library(process.pid)
     limit = parse(test.shown("metrics", process.pid)).get("ukmem_limit_bytes")
     expect(not limit or only(limit) < 1 << 60, f"{limit}")
     process.kill()
