@@ -56,12 +56,12 @@ static size_t bytes_of(size_t npages)
 /* Takes the memory of a run away, and lets nobody touch it, by a mapping. */
 static bool withdraw(struct page *page, size_t npages)
 {
-	if (page_is_usual(page) &&
-	    atomic_fetch_add_explicit(&guards, 1, memory_order_relaxed) < GUARDS_MAX &&
+	if (!page_is_usual(page))
+		return false;
+	if (atomic_fetch_add_explicit(&guards, 1, memory_order_relaxed) < GUARDS_MAX &&
 	    !os_withdraw(page_to_virt(page), bytes_of(npages)))
 		return true;
-	if (page_is_usual(page))
-		atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
 	return false;
 }
 
@@ -73,7 +73,8 @@ static enum closed close_guard(struct page *page, size_t npages)
 	return withdraw(page, npages) ? MAPPING : OPEN;
 }
 
-/* What the handler of a fault has opened (page_guard_open) may have memory, which goes, too. */
+/* The handler of a fault may have opened a page of the run (page_guard_open), and the program
+ * written to it. That memory goes, too. */
 static bool open_run(struct zone *z, struct page *page, size_t npages, enum closed closed)
 {
 	void *addr = page_to_virt(page);

@@ -77,7 +77,7 @@ void append_pieces(std::vector<Mapping> &all, const Mapping &m)
 	}
 }
 
-/* What is mapped, and whether a program can write there. */
+/* The process's mappings, and whether the program can write there. */
 std::vector<Mapping> mappings()
 {
 	constexpr size_t kShadow = size_t{ 1 } << 32; /* a sanitizer's */
@@ -124,6 +124,14 @@ size_t group_at(const std::vector<Mapping> &all, const void *p)
 	while (2 * group * kGroups <= at + kSlab - zone->start)
 		group *= 2;
 	return group;
+}
+
+/* How far a linear overflow runs from there, less a group. */
+size_t beyond_group(const std::vector<Mapping> &all, const void *p)
+{
+	const size_t run = run_from(all, p);
+
+	return run - std::min(run, group_at(all, p));
 }
 
 size_t closed_pages()
@@ -177,9 +185,7 @@ class Crowd
 
 		for (auto &list : objects_)
 			for (void *p : list)
-				longest = std::max(longest, run_from(all, p) -
-								    std::min(run_from(all, p),
-									     group_at(all, p)));
+				longest = std::max(longest, beyond_group(all, p));
 		return longest;
 	}
 

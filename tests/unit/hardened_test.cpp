@@ -62,18 +62,6 @@ TEST(HardenedTest, BlocksOfPowersOfTwoAreAlignedToThem)
 		}
 }
 
-size_t number_of_mappings()
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	size_t n = 0;
-
-	for (int c; f && (c = fgetc(f)) != EOF;)
-		n += c == '\n';
-	if (f)
-		fclose(f);
-	return n;
-}
-
 /* A block that realloc moves by tables of pages is a mapping of its own, until it is freed. */
 TEST(HardenedTest, MovedBlocksLeaveNoMappings)
 {

@@ -6,7 +6,6 @@
  */
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 
 #include "block_exchange.h"
 #include "fake_os.h"
+#include "kfence_shim.h"
 #include "page_util.h"
 #include "printed.h"
 #include "test_util.h"
@@ -44,14 +44,6 @@ size_t whole_pages(size_t size)
 	size_t page = ukmem_page_size();
 
 	return (size + page - 1) / page * page;
-}
-
-bool can_read(const char *p)
-{
-	char byte;
-	struct iovec here = { &byte, 1 }, there = { const_cast<char *>(p), 1 };
-
-	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
 bool has(const char *p, size_t n, char c)
@@ -540,10 +532,10 @@ TEST(LargeDebugTest, ManyBlocksHaveGuards)
 		p = get(66000);
 	char *last = blocks.back();
 
-	EXPECT_FALSE(can_read(last + whole_pages(66000)));
-	EXPECT_FALSE(can_read(last - 1));
+	EXPECT_FALSE(shim_kfence_is_readable(last + whole_pages(66000)));
+	EXPECT_FALSE(shim_kfence_is_readable(last - 1));
 	kfree(last);
-	EXPECT_FALSE(can_read(last));
+	EXPECT_FALSE(shim_kfence_is_readable(last));
 	blocks.pop_back();
 	for (auto *p : blocks)
 		kfree(p);

@@ -133,7 +133,7 @@ void pretend_cpus(unsigned n)
 	};
 }
 
-/* What is freed lies in this CPU's array: the next allocation gets it. */
+/* A freed object lies in this CPU's array, so the next allocation gets it. */
 void expect_frees_reach_the_array(struct kmem_cache *s)
 {
 	for (int round = 0; round < 20; round++) {
