@@ -317,6 +317,7 @@ TEST(FenceTest, AnOverflowEndsSoonWherePlacesAreTaken)
 	}
 	for (auto *page : others)
 		__free_pages(page, 0);
+	const size_t before = closed_pages();
 	{
 		NoMoreAddresses here;
 
@@ -325,6 +326,8 @@ TEST(FenceTest, AnOverflowEndsSoonWherePlacesAreTaken)
 	}
 	EXPECT_LE(crowd->longest_run(), kSlab);
 	crowd.reset();
+	ukmem_trim();
+	EXPECT_LE(closed_pages(), before + 20);
 	for (auto *page : places)
 		__free_pages(page, 0);
 }
