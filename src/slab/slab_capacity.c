@@ -399,6 +399,12 @@ static bool is_small(unsigned int cpu)
 	       slab_budget_out(cpu) < MIXED_OBJECTS;
 }
 
+static void set_scattered(struct kmem_cache *s, bool scattered)
+{
+	if (unlikely(atomic_load_explicit(&s->scattered, memory_order_relaxed) != scattered))
+		atomic_store_explicit(&s->scattered, scattered, memory_order_relaxed);
+}
+
 void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order)
 {
 	unsigned int cpu = pcpu_index(), level;
@@ -415,8 +421,10 @@ void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order)
 		if (unlikely(level))
 			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
 					      memory_order_relaxed);
+		set_scattered(s, false);
 		return;
 	}
+	set_scattered(s, order == SLAB_SCATTERED);
 	if (level < MOVED_MIXED_MAX)
 		atomic_store_explicit(&a->last_move, (uint8_t)(last + MOVED_MIXED_ONE),
 				      memory_order_relaxed);

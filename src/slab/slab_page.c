@@ -68,7 +68,8 @@ static bool are_in_row(uint64_t bits)
 }
 
 enum {
-	FETCHED_SIZE = 256, /* bytes of objects whose first lines are fetched */
+	FETCHED_SIZE = 256, /* bytes of objects whose first lines are always fetched */
+	FETCHED_LINE = 64,  /* the processor fetches so many bytes */
 	ROW_PAUSE = 16,	    /* slabs that are made one by one where there is no row */
 };
 
@@ -96,19 +97,29 @@ static unsigned int list_bits(const struct kmem_cache *s, char *base, unsigned i
 	return got;
 }
 
+/* Fetches the first lines of objects, which the program will soon write to, into the second
+ * level of caches. */
+static void fetch(void *const *objs, unsigned int n, unsigned int size)
+{
+	unsigned int step = max_uint(FETCHED_LINE / size, 1);
+
+	for (unsigned int i = 0; i < n; i += step)
+		__builtin_prefetch(objs[i], 0, 2);
+}
+
 /*
- * The same of objects that the program gets soon, and writes to. Where the next ones begin, if
- * they lie some lines apart, the processor does not foresee, so their first lines are fetched
- * (into the second level of caches).
+ * The same of objects that the program gets soon. If they begin some lines apart, the processor
+ * does not foresee the next one. Smaller ones, which it does foresee, are fetched, too, if they
+ * were freed at random: nobody has touched them for long then.
  */
 static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigned int w,
 				 uint64_t bits, void **out)
 {
 	unsigned int got = list_bits(s, base, w, bits, out);
 
-	if (s->size >= FETCHED_SIZE)
-		for (unsigned int i = 0; i < got; i++)
-			__builtin_prefetch(out[i], 0, 2);
+	if (s->size >= FETCHED_SIZE ||
+	    atomic_load_explicit(&s->scattered, memory_order_relaxed))
+		fetch(out, got, s->size);
 	return got;
 }
 

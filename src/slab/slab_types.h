@@ -174,6 +174,7 @@ struct kmem_cache {
 	bool hard;		      /* hardened: slab_hard.h */
 	bool lean;		      /* slabs are of the small layout while few are made */
 	bool barred;		      /* it is being destroyed; the caches lock */
+	atomic_bool scattered;	      /* the last batch freed was: slab_order_of(); relaxed */
 	gfp_t gfp;		      /* the flag of the zone that slabs come from */
 	_Atomic unsigned int min_partial; /* so many slabs on a node's list may stay empty */
 	/* How many free objects a CPU's list should hold, and the slabs for that; relaxed. */

@@ -128,6 +128,27 @@ TEST(SlabCapacityTest, CapacityFollowsTheOrder)
 	});
 }
 
+/* Objects that were freed at random are fetched, since no cache of the processor has them. */
+TEST(SlabCapacityTest, LinesAreFetchedAfterRandomFrees)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program;
+
+		program.use(IN_ORDER, 2);
+		EXPECT_FALSE(shim_slab_is_scattered(program.s));
+		program.use(AT_RANDOM, 2);
+		EXPECT_TRUE(shim_slab_is_scattered(program.s));
+		program.use(BACKWARDS, 2);
+		EXPECT_FALSE(shim_slab_is_scattered(program.s));
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program small(0, kMiB * 5 / 4 / kSize);
+
+		small.use(AT_RANDOM, 20);
+		EXPECT_FALSE(shim_slab_is_scattered(small.s));
+	});
+}
+
 /* An array that was never large does not become so. */
 TEST(SlabCapacityTest, RandomFromTheStart)
 {

@@ -160,6 +160,11 @@ size_t shim_budget_used(void)
 	return slab_budget_used();
 }
 
+bool shim_slab_is_scattered(const struct kmem_cache *s)
+{
+	return atomic_load_explicit(&s->scattered, memory_order_relaxed);
+}
+
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s)
 {
 	return s->cpu_partial_slabs;

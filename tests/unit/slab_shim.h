@@ -60,6 +60,8 @@ unsigned int shim_no_cpu(void);
 unsigned int shim_above_capacity(struct kmem_cache *s);
 size_t shim_capacity_bytes(struct kmem_cache *s, unsigned int cpu);
 size_t shim_budget_used(void);
+/* Whether the last objects that a program freed lay far from each other. */
+bool shim_slab_is_scattered(const struct kmem_cache *s);
 /* Stops all CPUs' arrays of a cache, and calls @meanwhile. False: they cannot be stopped. */
 bool shim_while_stopped(struct kmem_cache *s, void (*meanwhile)(void *arg), void *arg);
 /* Slabs that a CPU's list may hold. */
