@@ -5,14 +5,13 @@
  * A trim empties those arrays alone that keep memory: slabs that would become empty if all
  * their objects went back. Threads that go on meanwhile find the other arrays as they were, and
  * need no slow path. A trim leaves the arrays of caches that the program uses also if they keep
- * little: all together at most a 64th of the pages in use, because as much would come back at
- * the next requests. What a trim finds is right if no thread uses the cache; otherwise a slab
- * that a thread empties meanwhile may stay until the next one.
+ * little: all together at most a 64th of the pages that the program's objects fill, because as
+ * much would come back at the next requests. What a trim finds is right if no thread uses the
+ * cache; otherwise a slab that a thread empties meanwhile may stay until the next one.
  */
 #include "slab/slab_drain.h"
 
 #include "base/assert.h"
-#include "page/limits.h"
 #include "page/lookup.h"
 #include "percpu/drain.h"
 #include "percpu/gate.h"
@@ -36,7 +35,7 @@ static void put_slabs(void *cache, void **slabs, unsigned int n)
 
 enum {
 	JUDGED_MAX = 1024, /* more objects of a cache and node are always drained */
-	LEAVE_SHIFT = 6,   /* a trim leaves at most 1/2^6 of the pages in use to arrays */
+	LEAVE_SHIFT = 6,   /* a trim leaves arrays at most 1/2^6 of the objects' pages */
 };
 
 /* Objects in the arrays of one cache and node. Synchronization: the caches lock. */
@@ -177,6 +176,20 @@ static void trim_arrays(struct kmem_cache *s, void *arg)
 	list_all(s, t->drain, &t->left);
 }
 
+/* Adds the bytes of the objects that the program has. A trim does not change the sum, so a
+ * second one leaves as much as the first. */
+static void add_in_use(struct kmem_cache *s, void *sum)
+{
+	size_t *bytes = sum;
+
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
+		size_t out = atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed),
+		       waiting = pcpu_array_sums(slab_array(s, i), PCPU_ALL_CPUS).count;
+
+		*bytes += out > waiting ? (out - waiting) * s->size : 0;
+	}
+}
+
 void slab_drain_all(struct pcpu_drain *d)
 {
 	struct trim t = { .drain = d };
@@ -187,7 +200,8 @@ void slab_drain_all(struct pcpu_drain *d)
 		__slab_for_each_cache(list_arrays, d);
 		return;
 	}
-	t.left = atomic_load_explicit(&page_limits.used, memory_order_relaxed) >> LEAVE_SHIFT;
+	__slab_for_each_cache(add_in_use, &t.left);
+	t.left = t.left >> page_shift() >> LEAVE_SHIFT;
 	__slab_for_each_cache(trim_arrays, &t);
 }
 

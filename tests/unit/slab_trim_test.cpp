@@ -6,7 +6,23 @@ namespace
 {
 
 constexpr size_t kSize = 1024; /* slabs of whole pages */
-constexpr size_t kPages = 64;  /* of these, one may be left to arrays */
+constexpr size_t kPages = 64;  /* of objects: of these, one may be left to arrays */
+
+/* Objects of another class that fill so many pages. */
+std::vector<void *> fill_pages(size_t pages)
+{
+	std::vector<void *> p(pages / 16);
+
+	for (void *&q : p)
+		q = kmalloc(16 * 4096, GFP_KERNEL);
+	return p;
+}
+
+void free_all(const std::vector<void *> &p)
+{
+	for (void *q : p)
+		kfree(q);
+}
 
 /* Allocates all objects of so many slabs, and frees those for which @goes says so. */
 template <typename Goes> void scatter(SizeClass &c, size_t slabs, Goes goes)
@@ -50,23 +66,24 @@ TEST(SlabTrimTest, EmptiesArraysThatKeepSlabs)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		SizeClass c(16384);
-		void *other = kmalloc(64 * 4096, GFP_KERNEL);
+		const auto other = fill_pages(kPages);
 
 		scatter(c, 40, [](size_t i, uintptr_t) { return i >= 2; });
 		ASSERT_GT(c.counts().cached, 0u);
 		ukmem_trim();
 		EXPECT_EQ(c.counts().cached, 0u);
 		EXPECT_LE(c.counts().slabs, 2u);
-		kfree(other);
+		free_all(other);
 	});
 }
 
-/* A 64th of the pages in use may stay, as long as the program has objects of the cache. */
+/* A 64th of the pages that objects fill may stay, as long as the program has objects of the
+ * cache. */
 TEST(SlabTrimTest, LeavesLittle)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		SizeClass c(kSize);
-		void *large = kmalloc(16 * kPages * 4096, GFP_KERNEL);
+		const auto other = fill_pages(16 * kPages);
 
 		scatter(c, 3, [](size_t i, uintptr_t) { return i >= 1; });
 		const auto before = c.counts();
@@ -81,6 +98,27 @@ TEST(SlabTrimTest, LeavesLittle)
 		ukmem_trim();
 		EXPECT_EQ(c.counts().cached, 0u);
 		EXPECT_EQ(c.counts().slabs, 0u);
+		free_all(other);
+	});
+}
+
+/* What arrays have, and large blocks, do not count, so a second trim leaves as much. */
+TEST(SlabTrimTest, LeavesAsMuchAgain)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		SizeClass c(kSize), others(512);
+		void *large = kmalloc(64 << 20, GFP_KERNEL);
+
+		for (int i = 0; i < 12; i++) {
+			others.allocate(16000);
+			others.free_all();
+		}
+		ASSERT_GT(others.counts().cached, 8192u);
+		scatter(c, 2, [](size_t i, uintptr_t) { return i >= 1; });
+		ASSERT_GT(c.counts().cached, 0u);
+		ukmem_trim();
+		EXPECT_EQ(c.counts().cached, 0u);
+		EXPECT_EQ(ukmem_trim(), 0u);
 		kfree(large);
 	});
 }
@@ -91,7 +129,7 @@ TEST(SlabTrimTest, LeavesLittleTogether)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		SizeClass c[] = { SizeClass(2048), SizeClass(3072), SizeClass(4096),
 				  SizeClass(5120), SizeClass(6144), SizeClass(8192) };
-		void *large = kmalloc(4 * kPages * 4096, GFP_KERNEL);
+		const auto other = fill_pages(4 * kPages);
 		size_t slabs = 0, left = 0;
 
 		for (SizeClass &one : c) {
@@ -103,7 +141,7 @@ TEST(SlabTrimTest, LeavesLittleTogether)
 			left += one.counts().slabs - 1;
 		EXPECT_GT(slabs, 12u);
 		EXPECT_LE(left, 6u);
-		kfree(large);
+		free_all(other);
 	});
 }
 
