@@ -25,7 +25,7 @@ enum {
 	SIZE_CLASS_LARGE_MAX = 65536,
 	/* Whole pages serve some requests above this size: kmalloc_wants_pages(). */
 	SIZE_CLASS_ALWAYS_MAX = 16384,
-	SIZE_CLASS_COUNT = 50,
+	SIZE_CLASS_COUNT = 54,
 };
 
 /* How the objects of a size class lie in its slabs. */
@@ -68,11 +68,12 @@ static inline size_t size_large_index(size_t size)
  * The bytes of an object in the class for @size, up to SIZE_CLASS_LARGE_MAX. This function
  * defines the classes.
  *
- * Classes are 16 bytes apart up to 128; then there are four for each doubling, but from 8 to 14
- * KiB they are 1024 bytes apart. So at most a fifth is lost to rounding. There are no classes
- * of 24, 40 and 56 bytes, because every size from 16 on is promised 16-byte alignment. Behind
- * 2048 and 4096 there is one more class each, because the most frequent block of many a program
- * is a page with a header in front (SQLite, Python's bytes).
+ * Classes are 16 bytes apart up to 128; then there are four for each doubling, but from 256 to
+ * 512 bytes they are 32 bytes apart, and from 8 to 14 KiB 1024. So at most a fifth is lost to
+ * rounding. There are no classes of 24, 40 and 56 bytes, because every size from 16 on is
+ * promised 16-byte alignment. Behind 2048 and 4096 there is one more class each, because the
+ * most frequent block of many a program is a page with a header in front (SQLite, Python's
+ * bytes).
  */
 static inline size_t size_class_bytes(size_t size)
 {
@@ -85,6 +86,8 @@ static inline size_t size_class_bytes(size_t size)
 	if (unlikely(size - 4097 < 512))
 		return 4608;
 	shift = max_uint(ilog2(size - 1), 6) - 2;
+	if (shift == 6)
+		shift = 5;
 	if (shift == 11 && size <= 14336)
 		shift = 10;
 	return align_up(size, (size_t)1 << shift);

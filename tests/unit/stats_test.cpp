@@ -182,7 +182,7 @@ TEST(StatsTest, JsonParses)
 		"assert t['inuse_bytes'] == sum(q['inuse'] * q['size'] for q in d['pools'])\n"
 		"assert t['allocated_bytes'] == sum(q['npage'] * q['pagesz'] for q in "
 		"d['pools'])\n"
-		"assert len(d['size_classes']) == 50\n"
+		"assert len(d['size_classes']) == 54\n"
 		"assert d['ukmem']['version']\n\"";
 	EXPECT_EQ(system(check.c_str()), 0) << json.substr(0, 2000);
 	remove(path.c_str());
