@@ -11,8 +11,7 @@
  * Groups are of 256 KiB in the first 512 MiB of a zone, of 512 KiB in the next 512 MiB, and of
  * a 1024th of their distance from the zone's start, rounded down to a power of two, wherever
  * they are. So a zone has 2048 of them in its first 512 MiB, and 1024 more each time that its
- * size doubles, which a process's number of mappings bears: where the kernel has no guard
- * regions (os_guard), each fence costs two.
+ * size doubles, which a process's number of mappings bears: each fence may cost two (closed.h).
  *
  * When a slab is made, the first fence at or behind its end is closed, and held until the slab
  * is freed. If that page is part of another run, the slab is made elsewhere. If addresses are
@@ -23,9 +22,9 @@
  *
  * For from one fence's place to the next one it is a group at most, whatever lies between them;
  * and a page that is closed stays closed while any slab holds it. The promise is broken in
- * these cases only: the system refuses to close a page; there are as many mappings of fences as
- * FENCES_MAX and guard.c's number allow; the system grants no more addresses, and what is free
- * has no room for a page behind the slab. Pages aside (aside.c) have no closed pages at all.
+ * these cases only: the system refuses to close a page; there are as many mappings of fences
+ * and guards as closed.h allows; the system grants no more addresses, and what is free has no
+ * room for a page behind the slab. Pages aside (aside.c) have no closed pages at all.
  *
  * The number of holders is in the entry of the fence's page. It rises, and a fence begins to be
  * one, only under the zone's lock; it falls at any time. The thread that lets go last opens the
@@ -37,23 +36,21 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
-#include "os/os.h"
 #include "page/buddy.h"
+#include "page/closed.h"
 #include "page/runs.h"
 #include "page/window.h"
 #include "page/zone.h"
 #include "page/zone_take.h"
 
 enum {
-	FENCES_MAX = 12000,
 	GROUP_SHIFT = 18,     /* bytes of the smallest group */
 	GROUPS_SHIFT = 10,    /* groups for each doubling of the zone */
 	FENCE_MARK = 1 << 16, /* of a fence's head: `fence` in struct page */
 	TRIES = 4,	      /* runs that are looked at before a group's place is made free */
 };
 
-/* Their number, without guard regions. Synchronization: relaxed. */
-static atomic_size_t fences;
+static page_closed_count fences;
 
 /* The number of slabs that hold the fence. Synchronization: relaxed; who holds the fence
  * touches nothing of it. */
@@ -62,10 +59,10 @@ static _Atomic uint64_t *holders(struct page *fence)
 	return &fence->bitmap[0];
 }
 
-/* Whether the fence is a mapping of its own; else it is a guard region. Synchronization:
- * relaxed. A thread makes the fence and holds it under the zone's lock, and whoever lets go of
- * it has got the hold there, or with a slab from the thread that has. */
-static _Atomic uint64_t *is_mapping(struct page *fence)
+/* How the fence is closed: enum page_closed. Synchronization: relaxed. A thread makes the fence
+ * and holds it under the zone's lock, and whoever lets go of it has got the hold there, or with
+ * a slab from the thread that has. */
+static _Atomic uint64_t *how_closed(struct page *fence)
 {
 	return &fence->bitmap[1];
 }
@@ -112,33 +109,22 @@ static bool reach(struct zone *z, size_t pfn, bool may_grow)
 	return true;
 }
 
-static bool close_page(struct page *page)
-{
-	bool guarded = !os_guard(page_to_virt(page), page_size());
-
-	atomic_store_explicit(is_mapping(page), !guarded, memory_order_relaxed);
-	if (guarded)
-		return true;
-	if (atomic_fetch_add_explicit(&fences, 1, memory_order_relaxed) < FENCES_MAX &&
-	    !os_withdraw(page_to_virt(page), page_size()))
-		return true;
-	atomic_fetch_sub_explicit(&fences, 1, memory_order_relaxed);
-	return false;
-}
-
 /* Makes a free page a fence that one slab holds. */
 static bool make(struct zone *z, size_t pfn)
 {
 	struct page *page = __zone_take_page(z, pfn);
+	enum page_closed closed;
 
 	if (!page)
 		return false;
-	if (!close_page(page)) {
+	closed = page_close(page, 1, &fences);
+	if (closed == PAGE_OPEN) {
 		__zone_free_run(z, pfn, 1, page->zero);
 		return false;
 	}
 	z->nr_direct++;
 	page->npages = 1;
+	atomic_store_explicit(how_closed(page), closed, memory_order_relaxed);
 	atomic_store_explicit(holders(page), 1, memory_order_relaxed);
 	page_set_head(page, fence_head());
 	return true;
@@ -229,8 +215,7 @@ struct page *__fence_take(struct zone *z, const struct alloc_request *rq)
 
 	lock_assert_held(&z->lock);
 	debug_assert(config.hardened && rq->npages && rq->fenced);
-	if (z->type == ZONE_NORMAL &&
-	    atomic_load_explicit(&fences, memory_order_relaxed) < FENCES_MAX) {
+	if (z->type == ZONE_NORMAL && page_closed_may(&fences)) {
 		page = take_first(z, rq);
 		if (!page)
 			page = take_wide(z, rq);
@@ -247,29 +232,19 @@ bool fence_is_held(const struct page *page, size_t npages)
 	       atomic_load_explicit(holders(fence), memory_order_relaxed) > 0;
 }
 
-/* A page that the system does not open stays closed, and no slab holds it. */
-static bool open_page(struct zone *z, struct page *fence)
-{
-	bool mapping = atomic_load_explicit(is_mapping(fence), memory_order_relaxed);
-
-	if (!mapping && !os_unguard(page_to_virt(fence), page_size()))
-		return true;
-	if (window_renew(z, page_to_pfn(fence), 1))
-		return false;
-	if (mapping)
-		atomic_fetch_sub_explicit(&fences, 1, memory_order_relaxed);
-	return true;
-}
-
 void fence_drop(const struct page *page, size_t npages)
 {
 	struct zone *z = zone_of(page);
 	size_t pfn = place_behind(z, page, npages);
 	struct page *fence = &page_window.pages[pfn];
+	enum page_closed closed;
 
 	debug_assert(is_fence(fence));
 	if (atomic_fetch_sub_explicit(holders(fence), 1, memory_order_relaxed) != 1)
 		return;
-	if (open_page(z, fence))
+	closed =
+		(enum page_closed)atomic_load_explicit(how_closed(fence), memory_order_relaxed);
+	/* A page that the system does not open stays closed, and no slab holds it. */
+	if (page_reopen(fence, 1, closed, &fences))
 		zone_free_run(z, fence, 1, PAGE_FRESH);
 }

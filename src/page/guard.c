@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guards: runs that nobody may touch, beside blocks and slabs of a hardened process, and blocks
- * that it has freed. A guard is a run in use, so pages that count as used include it, but it
- * has no memory.
- *
- * Where the kernel has no guard regions (os_guard), each guard costs the process up to two
- * mappings, of which it may have 65530 by default, and the program needs some. So there are
- * GUARDS_MAX such guards at most; what comes later goes without.
+ * Guards: runs that nobody may touch (closed.h), beside blocks and slabs of a hardened process,
+ * and blocks that it has freed. A guard is a run in use, so pages that count as used include
+ * it, but it has no memory.
  */
 #include "page/guard.h"
 
@@ -14,31 +10,21 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "page/aside.h"
+#include "page/closed.h"
 #include "page/fence.h"
 #include "page/page_alloc.h"
 #include "page/window.h"
 #include "page/zone.h"
 
-enum { GUARDS_MAX = 12000 };
-
-/* The number of those that are mappings. Synchronization: relaxed. */
-static atomic_size_t guards;
-
-/* How much of a run nobody may touch, and why. */
-enum closed {
-	OPEN,	/* nothing */
-	REGION, /* all of it: it is a guard region */
-	PARTS,	/* guard regions in it */
-	MAPPING /* all, or parts: they are mappings of their own */
-};
+static page_closed_count guards;
 
 /* Synchronization: the run's owner writes and reads. */
-static enum closed load(struct page *page)
+static enum page_closed load(struct page *page)
 {
-	return (enum closed)atomic_load_explicit(&page->bitmap[0], memory_order_relaxed);
+	return (enum page_closed)atomic_load_explicit(&page->bitmap[0], memory_order_relaxed);
 }
 
-static void store(struct page *page, enum closed closed)
+static void store(struct page *page, enum page_closed closed)
 {
 	atomic_store_explicit(&page->bitmap[0], closed, memory_order_relaxed);
 }
@@ -53,40 +39,13 @@ static size_t bytes_of(size_t npages)
 	return npages << page_window.page_shift;
 }
 
-/* Takes the memory of a run away, and lets nobody touch it, by a mapping. */
-static bool withdraw(struct page *page, size_t npages)
-{
-	if (!page_is_usual(page))
-		return false;
-	if (atomic_fetch_add_explicit(&guards, 1, memory_order_relaxed) < GUARDS_MAX &&
-	    !os_withdraw(page_to_virt(page), bytes_of(npages)))
-		return true;
-	atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
-	return false;
-}
-
-/* OPEN: it stays as it is. */
-static enum closed close_guard(struct page *page, size_t npages)
-{
-	if (page_is_usual(page) && !os_guard(page_to_virt(page), bytes_of(npages)))
-		return REGION;
-	return withdraw(page, npages) ? MAPPING : OPEN;
-}
-
 /* The handler of a fault may have opened a page of the run (page_guard_open), and the program
  * written to it. That memory goes, too. */
-static bool open_run(struct zone *z, struct page *page, size_t npages, enum closed closed)
+static bool open_run(struct page *page, size_t npages, enum page_closed closed)
 {
-	void *addr = page_to_virt(page);
-
-	if (closed == REGION && !os_purge(addr, bytes_of(npages)) &&
-	    !os_unguard(addr, bytes_of(npages)))
-		return true;
-	if (window_renew(z, page_to_pfn(page), npages))
-		return false;
-	if (closed == MAPPING)
-		atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
-	return true;
+	if (closed == PAGE_REGION && os_purge(page_to_virt(page), bytes_of(npages)))
+		closed = PAGE_PARTS;
+	return page_reopen(page, npages, closed, &guards);
 }
 
 static void make_run(struct page *page, size_t npages)
@@ -98,22 +57,23 @@ static void make_run(struct page *page, size_t npages)
 
 bool page_guard(struct page *page, size_t npages)
 {
-	enum closed closed = close_guard(page, npages);
+	enum page_closed closed =
+		page_is_usual(page) ? page_close(page, npages, &guards) : PAGE_OPEN;
 
 	make_run(page, npages);
 	store(page, closed);
-	return closed != OPEN;
+	return closed != PAGE_OPEN;
 }
 
 void page_no_guard(struct page *page, size_t npages)
 {
 	make_run(page, npages);
-	store(page, OPEN);
+	store(page, PAGE_OPEN);
 }
 
 bool page_has_guard(struct page *page)
 {
-	return load(page) != OPEN;
+	return load(page) != PAGE_OPEN;
 }
 
 bool page_guard_open(struct page *page)
@@ -128,15 +88,15 @@ bool page_guard_open(struct page *page)
 void page_guard_join(struct page *first, size_t lead, size_t npages)
 {
 	struct page *last = first + npages - 1;
-	enum closed one = load(first), other = load(last), all = OPEN;
+	enum page_closed one = load(first), other = load(last), all = PAGE_OPEN;
 
 	debug_assert(npages > lead + 1 && page_type(last) == PAGE_ALLOCATED);
-	if (one == MAPPING && other == MAPPING)
-		atomic_fetch_sub_explicit(&guards, 1, memory_order_relaxed);
-	if (one == MAPPING || other == MAPPING)
-		all = MAPPING;
-	else if (one != OPEN || other != OPEN)
-		all = PARTS;
+	if (one == PAGE_MAPPING && other == PAGE_MAPPING)
+		page_closed_join(&guards);
+	if (one == PAGE_MAPPING || other == PAGE_MAPPING)
+		all = PAGE_MAPPING;
+	else if (one != PAGE_OPEN || other != PAGE_OPEN)
+		all = PAGE_PARTS;
 	page_set_head(first + lead, page_head(PAGE_NONE, 0, false));
 	page_set_head(last, page_head(PAGE_NONE, 0, false));
 	make_run(first, npages);
@@ -147,29 +107,28 @@ void page_guard_join(struct page *first, size_t lead, size_t npages)
  * space has to go with it: a mapping of its own (move.c), protection, advice. */
 bool page_guard_all(struct page *first)
 {
-	if (load(first) == MAPPING)
+	if (load(first) == PAGE_MAPPING)
 		return !os_withdraw(page_to_virt(first), bytes_of(first->npages));
-	if (!withdraw(first, first->npages))
+	if (!page_is_usual(first) || !page_close_by_mapping(first, first->npages, &guards))
 		return false;
-	store(first, MAPPING);
+	store(first, PAGE_MAPPING);
 	return true;
 }
 
 void page_free_guard(struct page *page)
 {
-	struct zone *z = zone_of(page);
-	enum closed closed = load(page);
+	enum page_closed closed = load(page);
 	size_t npages = page->npages;
 
-	if (closed == OPEN) {
+	if (closed == PAGE_OPEN) {
 		page_free_run(page, npages);
 		return;
 	}
 	/* A run that the system does not open again stays a guard. */
-	if (!open_run(z, page, npages, closed))
+	if (!open_run(page, npages, closed))
 		return;
-	store(page, OPEN);
-	zone_free_run(z, page, npages, PAGE_FRESH);
+	store(page, PAGE_OPEN);
+	zone_free_run(zone_of(page), page, npages, PAGE_FRESH);
 }
 
 /* A run with a closed page of its own behind it. NULL: there is none, or the page stays open.

@@ -52,7 +52,7 @@ FILES = {
         slab_pace slab_limit slab_profile slab_geometry slab_hard slab_list slab_types
     """.split(),
     "page": """
-        page_api node_api proc_text move guard page_alloc oom vmstat verify mempolicy zonelist zone_alloc reclaim fence zone_take
+        page_api node_api proc_text move guard page_alloc oom vmstat verify mempolicy zonelist zone_alloc reclaim fence closed zone_take
         huge background follow decay purge pageset zone runs buddy window window_place lookup aside recent limits node vm_event
         zone_types page
     """.split(),
