@@ -17,7 +17,7 @@ bool page_closed_may(page_closed_count *count)
 	return atomic_load_explicit(count, memory_order_relaxed) < PAGE_CLOSED_MAX;
 }
 
-void page_closed_join(page_closed_count *count)
+void page_closed_uncount(page_closed_count *count)
 {
 	size_t before = atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
 
@@ -30,7 +30,7 @@ bool page_close_by_mapping(struct page *page, size_t npages, page_closed_count *
 	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < PAGE_CLOSED_MAX &&
 	    !os_withdraw(page_to_virt(page), bytes_of(npages)))
 		return true;
-	page_closed_join(count);
+	page_closed_uncount(count);
 	return false;
 }
 
@@ -51,6 +51,6 @@ bool page_reopen(struct page *page, size_t npages, enum page_closed closed,
 	if (window_renew(zone_of(page), page_to_pfn(page), npages))
 		return false;
 	if (closed == PAGE_MAPPING)
-		page_closed_join(count);
+		page_closed_uncount(count);
 	return true;
 }

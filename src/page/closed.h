@@ -39,8 +39,8 @@ bool page_close_by_mapping(struct page *page, size_t npages, page_closed_count *
  * the system refuses, and the run stays closed. */
 bool page_reopen(struct page *page, size_t npages, enum page_closed closed,
 		 page_closed_count *count);
-/* Two runs that are mappings become one. */
-void page_closed_join(page_closed_count *count);
+/* There is one mapping less: two closed runs have become one. */
+void page_closed_uncount(page_closed_count *count);
 /* Whether there may be another mapping. */
 bool page_closed_may(page_closed_count *count);
 

@@ -92,7 +92,7 @@ void page_guard_join(struct page *first, size_t lead, size_t npages)
 
 	debug_assert(npages > lead + 1 && page_type(last) == PAGE_ALLOCATED);
 	if (one == PAGE_MAPPING && other == PAGE_MAPPING)
-		page_closed_join(&guards);
+		page_closed_uncount(&guards);
 	if (one == PAGE_MAPPING || other == PAGE_MAPPING)
 		all = PAGE_MAPPING;
 	else if (one != PAGE_OPEN || other != PAGE_OPEN)

@@ -108,9 +108,9 @@ static void fetch(void *const *objs, unsigned int n, unsigned int size)
 }
 
 /*
- * The same of objects that the program gets soon. If they begin some lines apart, the processor
- * does not foresee the next one. Smaller ones, which it does foresee, are fetched, too, if they
- * were freed at random: nobody has touched them for long then.
+ * list_bits(), of objects that the program gets soon. If they begin some lines apart, the
+ * processor does not foresee the next one. Smaller ones, which it does foresee, are fetched,
+ * too, if they were freed at random: nobody has touched them for long then.
  */
 static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigned int w,
 				 uint64_t bits, void **out)

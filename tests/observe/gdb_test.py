@@ -120,7 +120,7 @@ def check_preloaded(script, churn, library):
     lines = out[out.index("QUESTIONS"):].splitlines() if "QUESTIONS" in out else []
     expect(len(lines) >= 6, f"{out}\n{errors}")
     for line in (lines[1], lines[3]):
-        expect(re.search(r": object \d+ of cache kmalloc-(64|192|320), \d+ bytes at \S+: in use$",
+        expect(re.search(r": object \d+ of cache kmalloc-(64|192|288), \d+ bytes at \S+: in use$",
                          line), line)
     row = next(line for line in lines if line.startswith("kmalloc-64 "))
     expect(6600 <= int(row.split()[2]) <= 7000, row)

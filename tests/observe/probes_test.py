@@ -106,7 +106,7 @@ def check_gdb(library, program):
         for cache, address, pages, node in hits[name]:
             expect(int(address) % 4096 == 0 and node == "0", f"{name}: {address} {node}")
             made.setdefault(name, {}).setdefault(cache, []).append(int(pages))
-    for cache in ("kmalloc-64", "kmalloc-192", "kmalloc-320"):
+    for cache in ("kmalloc-64", "kmalloc-192", "kmalloc-288"):
         most, freed = sum(made["slab_new"][cache]), sum(made["slab_free"][cache])
         expect(100 < freed <= most + 16, f"{cache}: {most} pages made, {freed} freed")
     (what, size, flags), *others = [[" ".join(v[:-2]), *v[-2:]] for v in hits["alloc_fail"]]
