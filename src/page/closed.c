@@ -7,11 +7,6 @@
 #include "page/window.h"
 #include "page/zone.h"
 
-static size_t bytes_of(size_t npages)
-{
-	return npages << page_window.page_shift;
-}
-
 bool page_closed_may(page_closed_count *count)
 {
 	return atomic_load_explicit(count, memory_order_relaxed) < PAGE_CLOSED_MAX;
@@ -28,7 +23,7 @@ void page_closed_uncount(page_closed_count *count)
 bool page_close_by_mapping(struct page *page, size_t npages, page_closed_count *count)
 {
 	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < PAGE_CLOSED_MAX &&
-	    !os_withdraw(page_to_virt(page), bytes_of(npages)))
+	    !os_withdraw(page_to_virt(page), page_bytes(npages)))
 		return true;
 	page_closed_uncount(count);
 	return false;
@@ -37,7 +32,7 @@ bool page_close_by_mapping(struct page *page, size_t npages, page_closed_count *
 enum page_closed page_close(struct page *page, size_t npages, page_closed_count *count)
 {
 	debug_assert(npages);
-	if (!os_guard(page_to_virt(page), bytes_of(npages)))
+	if (!os_guard(page_to_virt(page), page_bytes(npages)))
 		return PAGE_REGION;
 	return page_close_by_mapping(page, npages, count) ? PAGE_MAPPING : PAGE_OPEN;
 }
@@ -46,7 +41,7 @@ bool page_reopen(struct page *page, size_t npages, enum page_closed closed,
 		 page_closed_count *count)
 {
 	debug_assert(npages && closed != PAGE_OPEN);
-	if (closed == PAGE_REGION && !os_unguard(page_to_virt(page), bytes_of(npages)))
+	if (closed == PAGE_REGION && !os_unguard(page_to_virt(page), page_bytes(npages)))
 		return true;
 	if (window_renew(zone_of(page), page_to_pfn(page), npages))
 		return false;

@@ -34,16 +34,11 @@ bool page_is_usual(const struct page *page)
 	return zone_of(page)->type == ZONE_NORMAL && !is_aside(page_to_pfn(page));
 }
 
-static size_t bytes_of(size_t npages)
-{
-	return npages << page_window.page_shift;
-}
-
 /* The handler of a fault may have opened a page of the run (page_guard_open), and the program
  * written to it. That memory goes, too. */
 static bool open_run(struct page *page, size_t npages, enum page_closed closed)
 {
-	if (closed == PAGE_REGION && os_purge(page_to_virt(page), bytes_of(npages)))
+	if (closed == PAGE_REGION && os_purge(page_to_virt(page), page_bytes(npages)))
 		closed = PAGE_PARTS;
 	return page_reopen(page, npages, closed, &guards);
 }
@@ -108,7 +103,7 @@ void page_guard_join(struct page *first, size_t lead, size_t npages)
 bool page_guard_all(struct page *first)
 {
 	if (load(first) == PAGE_MAPPING)
-		return !os_withdraw(page_to_virt(first), bytes_of(first->npages));
+		return !os_withdraw(page_to_virt(first), page_bytes(first->npages));
 	if (!page_is_usual(first) || !page_close_by_mapping(first, first->npages, &guards))
 		return false;
 	store(first, PAGE_MAPPING);

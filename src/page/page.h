@@ -234,6 +234,11 @@ static inline size_t page_size(void)
 	return (size_t)1 << page_window.page_shift;
 }
 
+static inline size_t page_bytes(size_t npages)
+{
+	return npages << page_window.page_shift;
+}
+
 /* page_window.page_shift; a constant where the processor has pages of one size. */
 static always_inline unsigned int page_shift(void)
 {

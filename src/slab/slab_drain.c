@@ -16,6 +16,7 @@
 #include "percpu/drain.h"
 #include "percpu/gate.h"
 #include "slab/debug/twin.h"
+#include "slab/slab_count.h"
 #include "slab/slab_geometry.h"
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"
@@ -181,12 +182,11 @@ static void trim_arrays(struct kmem_cache *s, void *arg)
 static void add_in_use(struct kmem_cache *s, void *sum)
 {
 	size_t *bytes = sum;
+	struct slab_counts c;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
-		size_t out = atomic_load_explicit(&s->nodes[i].inuse, memory_order_relaxed),
-		       waiting = pcpu_array_sums(slab_array(s, i), PCPU_ALL_CPUS).count;
-
-		*bytes += out > waiting ? (out - waiting) * s->size : 0;
+		slab_count_node(s, i, &c);
+		*bytes += c.inuse * s->size;
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is purged: no part of a huge page in use, nothing that is used again, no remains; and
- * what the system refuses to take. */
+/* The library purges no part of a huge page in use, no memory that the program uses again, and
+ * no remains of runs; and it goes on when the system refuses to take memory back. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

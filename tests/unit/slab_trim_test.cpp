@@ -8,21 +8,13 @@ namespace
 constexpr size_t kSize = 1024; /* slabs of whole pages */
 constexpr size_t kPages = 64;  /* of objects: of these, one may be left to arrays */
 
-/* Objects of another class that fill so many pages. */
-std::vector<void *> fill_pages(size_t pages)
-{
-	std::vector<void *> p(pages / 16);
-
-	for (void *&q : p)
-		q = kmalloc(16 * 4096, GFP_KERNEL);
-	return p;
-}
-
-void free_all(const std::vector<void *> &p)
-{
-	for (void *q : p)
-		kfree(q);
-}
+/* The largest class, with objects that fill so many pages. */
+struct FilledPages : SizeClass {
+	explicit FilledPages(size_t pages) : SizeClass(16 * 4096)
+	{
+		allocate(pages / 16);
+	}
+};
 
 /* Allocates all objects of so many slabs, and frees those for which @goes says so. */
 template <typename Goes> void scatter(SizeClass &c, size_t slabs, Goes goes)
@@ -66,14 +58,13 @@ TEST(SlabTrimTest, EmptiesArraysThatKeepSlabs)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		SizeClass c(16384);
-		const auto other = fill_pages(kPages);
+		FilledPages other(kPages);
 
 		scatter(c, 40, [](size_t i, uintptr_t) { return i >= 2; });
 		ASSERT_GT(c.counts().cached, 0u);
 		ukmem_trim();
 		EXPECT_EQ(c.counts().cached, 0u);
 		EXPECT_LE(c.counts().slabs, 2u);
-		free_all(other);
 	});
 }
 
@@ -83,7 +74,7 @@ TEST(SlabTrimTest, LeavesLittle)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		SizeClass c(kSize);
-		const auto other = fill_pages(16 * kPages);
+		FilledPages other(16 * kPages);
 
 		scatter(c, 3, [](size_t i, uintptr_t) { return i >= 1; });
 		const auto before = c.counts();
@@ -98,11 +89,11 @@ TEST(SlabTrimTest, LeavesLittle)
 		ukmem_trim();
 		EXPECT_EQ(c.counts().cached, 0u);
 		EXPECT_EQ(c.counts().slabs, 0u);
-		free_all(other);
 	});
 }
 
-/* What arrays have, and large blocks, do not count, so a second trim leaves as much. */
+/* A trim leaves a part of what the program's objects fill. It counts neither large blocks nor
+ * what arrays have, so a second trim leaves as much as the first. */
 TEST(SlabTrimTest, LeavesAsMuchAgain)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
@@ -129,7 +120,7 @@ TEST(SlabTrimTest, LeavesLittleTogether)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		SizeClass c[] = { SizeClass(2048), SizeClass(3072), SizeClass(4096),
 				  SizeClass(5120), SizeClass(6144), SizeClass(8192) };
-		const auto other = fill_pages(4 * kPages);
+		FilledPages other(4 * kPages);
 		size_t slabs = 0, left = 0;
 
 		for (SizeClass &one : c) {
@@ -141,7 +132,6 @@ TEST(SlabTrimTest, LeavesLittleTogether)
 			left += one.counts().slabs - 1;
 		EXPECT_GT(slabs, 12u);
 		EXPECT_LE(left, 6u);
-		free_all(other);
 	});
 }
 
