@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A size class, under a clock that stands still, for tests of how its slabs are cut. */
+/* A size class, on one CPU and under a clock that stands still, for tests of how its slabs are
+ * cut. */
 #ifndef UNIT_SLAB_CLASS_H
 #define UNIT_SLAB_CLASS_H
 
@@ -16,6 +17,7 @@ struct SizeClass {
 	const size_t size;
 	std::vector<void *> p;
 	struct kmem_cache *s;
+	const OneCpu one; /* whose arrays hold what is freed, and are what grows */
 
 	explicit SizeClass(size_t bytes) : size(bytes)
 	{
