@@ -46,7 +46,8 @@ enum { RETRY_MS = 10 }; /* from a request that may not start a thread to the nex
 
 static atomic_bool running, given_up;
 static _Atomic uint64_t not_before; /* ms; relaxed */
-/* Synchronization: read-only after background_init(). */
+/* The process's number; 0: it starts no threads. Synchronization: read-only after
+ * background_init(). */
 static pid_t process;
 _Atomic unsigned int page_background_wanted;
 
@@ -166,8 +167,12 @@ void page_background_start(void)
 	if (atomic_load_explicit(&held, memory_order_relaxed) ||
 	    now < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
-	/* A child of vfork leaves threads to its parent, because they would end with it. */
-	if (sys_getpid() == process && !start_wanted(take_wishes()))
+	/* A child of vfork leaves threads to its parent, because they would end with it. A
+	 * process that has confined itself asks for no number: no thread starts there any more.
+	 */
+	if (!may_start())
+		take_wishes();
+	else if (sys_getpid() == process && !start_wanted(take_wishes()))
 		atomic_store_explicit(&not_before, now + RETRY_MS, memory_order_relaxed);
 	errno = saved;
 }
@@ -251,7 +256,7 @@ void page_decay(void)
 
 void background_init(void)
 {
-	process = sys_getpid();
+	process = may_start() ? sys_getpid() : 0;
 	atomic_store_explicit(&page_background_wanted,
 			      config.live == LIVE_NEVER ? 0 : WANTED_BY_LAYERS,
 			      memory_order_relaxed);

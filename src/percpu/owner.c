@@ -19,6 +19,10 @@
 #include "percpu/register.h"
 #include "percpu/unit.h"
 
+/* Whether there ever was an owner. Synchronization: relaxed; a fork that does not see it leaves
+ * the child owners that are gone. */
+static atomic_bool claimed;
+
 /* Whether this thread may run on one CPU only. */
 static bool is_pinned(void)
 {
@@ -40,6 +44,7 @@ int pcpu_owner_enter(void)
 	if (index == pcpu.nr_ids || !pcpu_index_is_cpu())
 		return -EOPNOTSUPP;
 	unit = pcpu_unit(index);
+	atomic_store_explicit(&claimed, true, memory_order_relaxed);
 	while (!atomic_compare_exchange_strong(&unit->owner, &owner, self)) {
 		if (owner == self) {
 			unit->owner_depth++;
@@ -92,18 +97,26 @@ void ukmem_percpu_owner_check(const char *what, const char *file, int line)
 /* The thread inside fork(). Synchronization: lock_fork_prepare() lets one at a time. */
 static uint32_t forking_thread;
 
+static bool may_have_owners(void)
+{
+	return atomic_load_explicit(&claimed, memory_order_relaxed);
+}
+
+/* Asks for no thread's id without need: a seccomp filter may kill the process for that. */
 void pcpu_owner_fork_prepare(void)
 {
-	forking_thread = os_thread_id();
+	if (may_have_owners())
+		forking_thread = os_thread_id();
 }
 
 /* The forking thread stays an owner, under its new id; other threads own nothing any more. */
 void pcpu_owner_fork_child(void)
 {
-	uint32_t self = os_thread_id();
+	uint32_t self;
 
-	if (!pcpu_first_unit())
+	if (!may_have_owners() || !pcpu_first_unit())
 		return;
+	self = os_thread_id();
 	for_each_cpu_unit (i) {
 		struct pcpu_unit *unit = pcpu_unit(i);
 		uint32_t owner = atomic_load_explicit(&unit->owner, memory_order_relaxed);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program with threads that locks itself in: from then on any system call but a few ends
- * it. What it does with its memory afterwards must get by on what malloc() and free() need.
+ * it. What it does with its memory afterwards, also in a child, must get by on what malloc()
+ *and free() need.
  *
  *	killed_test [unseen|trims]
  *
  * unseen: without prctl(), so that the library knows nothing of it. Then malloc_trim() and
- * mallinfo2() are not for it, and nobody may look at CPUs, quotas and limits:
- * UKMEM_CONF=background_thread:never,look_ms:0, as docs/programs.md says.
+ * mallinfo2() are not for it, fork() makes two calls more, and nobody may look at CPUs, quotas
+ * and limits: UKMEM_CONF=background_thread:never,look_ms:0, as docs/programs.md says.
  *
  * trims: the other threads are inside malloc_trim(), which reads files, when the filter comes.
  */
@@ -23,7 +24,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "preload_test.h"
 
@@ -66,6 +69,14 @@ static bool lock_in(void)
 		ALLOW(exit_group),
 		ALLOW(clock_gettime),
 		ALLOW(getrandom),
+		/* fork() and waitpid() */
+		ALLOW(clone),
+		ALLOW(set_robust_list),
+		ALLOW(wait4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K,
+			 unseen ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
 	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
@@ -130,6 +141,20 @@ static void use_memory(void **kept, uint64_t *random)
 	} while (unseen && time(NULL) < begin + 2);
 }
 
+static void use_memory_in_child(void **kept, uint64_t *random)
+{
+	pid_t child = fork();
+	int status;
+
+	CHECK(child >= 0, "fork");
+	if (!child) {
+		use_memory(kept, random);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && !status, "the child ended with %#x",
+	      status);
+}
+
 static void give_back(void)
 {
 	struct mallinfo2 m;
@@ -160,6 +185,7 @@ int main(int argc, char **argv)
 	if (!unseen)
 		give_back();
 	use_memory(kept, &random);
+	use_memory_in_child(kept, &random);
 	stop = 1;
 	for (size_t i = 0; i < THREADS; i++)
 		CHECK(!pthread_join(threads[i], NULL), "a thread");
