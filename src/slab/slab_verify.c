@@ -125,18 +125,19 @@ struct object_home {
 };
 
 /* Tells why @obj must not be in an array of this cache and node; NULL: it may, and it is out of
- * its slab. */
+ * its slab. Another thread may have taken it meanwhile, and its slab may be gone; the next look
+ * then finds something else (base/verify.c). */
 static const char *object_wrong(void *obj, void *home)
 {
 	const struct object_home *of = home;
+	struct page *page = page_lookup(obj);
 	struct kmem_cache *s = of->s;
 	const struct slab_layout *layout;
-	struct page *page;
 	unsigned int i;
 
-	if (slab_cache_of(obj) != s)
+	if (!page || !slab_page_is_of(slab_head(page), s))
 		return "is not of the cache";
-	page = slab_head(page_of(obj));
+	page = slab_head(page);
 	i = slab_page_index(s, page, obj);
 	layout = slab_layout(s, page);
 	/* The slab may change between the two tests; the second is for the word below. */
