@@ -23,6 +23,22 @@ enum { ENTERED, LEFT, NR_COUNTS };
 
 _Thread_local unsigned int pcpu_gate_depth;
 
+/* Above 0 while this thread is between counting itself and noting that, in pcpu_gate_depth; a
+ * handler that interrupts it there comes back to what it found. */
+static _Thread_local unsigned int moving __attribute__((tls_model("initial-exec")));
+
+static always_inline void begin_to_move(void)
+{
+	moving++;
+	atomic_signal_fence(memory_order_seq_cst); /* for handlers: before the two steps */
+}
+
+static always_inline void end_to_move(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	moving--;
+}
+
 /* Forks that this thread is in. */
 static _Thread_local unsigned int closing __attribute__((tls_model("initial-exec")));
 
@@ -82,7 +98,7 @@ static bool wait_open(uint64_t until)
 }
 
 /* Counts this thread as inside. False: the gate is closed, the fork may not have seen it. */
-static bool enter(void)
+static always_inline bool enter(void)
 {
 	this_cpu_add(counts[ENTERED], 1);
 	/* Without rseq there may be no membarrier, either. */
@@ -108,23 +124,35 @@ static cold void pass_closed(void)
 void pcpu_gate_pass(bool may_wait)
 {
 	debug_assert(!pcpu_gate_depth && counts);
-	if (likely(enter()) || !may_wait || closing || !lock_none_held())
-		return;
-	pass_closed();
+	begin_to_move();
+	if (unlikely(!enter()) && may_wait && !closing && lock_none_held())
+		pass_closed();
+	pcpu_gate_depth = 1;
+	end_to_move();
 }
 
 bool pcpu_gate_try_pass(void)
 {
+	bool inside;
+
 	debug_assert(!pcpu_gate_depth && counts);
-	if (likely(enter()) || closing)
-		return true;
-	this_cpu_add(counts[LEFT], 1);
-	return false;
+	begin_to_move();
+	inside = likely(enter()) || closing;
+	if (likely(inside))
+		pcpu_gate_depth = 1;
+	else
+		this_cpu_add(counts[LEFT], 1);
+	end_to_move();
+	return inside;
 }
 
 void pcpu_gate_return(void)
 {
+	debug_assert(pcpu_gate_depth == 1);
+	begin_to_move();
+	pcpu_gate_depth = 0;
 	this_cpu_add(counts[LEFT], 1);
+	end_to_move();
 }
 
 static uint64_t *count_of(unsigned int which, unsigned int unit)
@@ -148,7 +176,7 @@ static bool is_empty(void)
 
 	barrier();
 	entered = sum_of(ENTERED);
-	return (int64_t)(entered - left) <= (pcpu_gate_depth ? 1 : 0);
+	return (int64_t)(entered - left) <= (pcpu_gate_depth || moving ? 1 : 0);
 }
 
 /* Lets threads in that waited for the last fork; else fork after fork would keep them out. */
@@ -192,16 +220,20 @@ void pcpu_gate_open(void)
 /* The parent's other threads, inside, waiting or forking, do not exist in the child. */
 void pcpu_gate_fork_child(void)
 {
+	bool inside = pcpu_gate_depth;
+
 	debug_assert(closing);
 	closing--;
 	atomic_store_explicit(&reopen.waiters, 0, memory_order_relaxed);
 	atomic_store_explicit(&closed, closing, memory_order_relaxed);
 	if (!pcpu_is_ready())
 		return;
+	if (unlikely(moving && !inside))
+		inside = (int64_t)(sum_of(ENTERED) - sum_of(LEFT)) > 0;
 	for_each_unit (i)
 		for (unsigned int k = 0; k < NR_COUNTS; k++)
 			__atomic_store_n(count_of(k, i), 0, __ATOMIC_RELAXED);
-	if (pcpu_gate_depth)
+	if (inside)
 		this_cpu_add(counts[ENTERED], 1);
 }
 

@@ -24,6 +24,11 @@
  * has in hand then.
  *
  * A slow path inside another one, also that of a signal handler, is part of it.
+ *
+ * A handler may fork where it interrupted a thread between the two steps in which this counts
+ * itself and notes that it did. The thread has nothing in hand there, and does not know whether
+ *it counts. So that fork takes one thread inside for this one, and the child counts this one if
+ *any was.
  */
 #ifndef PERCPU_GATE_H
 #define PERCPU_GATE_H
@@ -44,6 +49,7 @@ void pcpu_gate_verify(struct verify *v);
 /* The number of slow paths that this thread is in, one inside the other. */
 extern _Thread_local unsigned int pcpu_gate_depth __attribute__((tls_model("initial-exec")));
 
+/* The outermost of the three below: they change the depth from 0 to 1, or back. */
 void pcpu_gate_pass(bool may_wait);
 bool pcpu_gate_try_pass(void);
 void pcpu_gate_return(void);
@@ -53,14 +59,17 @@ static always_inline void pcpu_gate_enter(bool may_wait)
 {
 	if (likely(!pcpu_gate_depth))
 		pcpu_gate_pass(may_wait);
-	pcpu_gate_depth++;
+	else
+		pcpu_gate_depth++;
 }
 
 static always_inline void pcpu_gate_leave(void)
 {
 	debug_assert(pcpu_gate_depth);
-	if (likely(!--pcpu_gate_depth))
+	if (likely(pcpu_gate_depth == 1))
 		pcpu_gate_return();
+	else
+		pcpu_gate_depth--;
 }
 
 /* Whether a fork has closed the gate. Work that can be done later should be. */
@@ -73,9 +82,8 @@ bool pcpu_gate_is_closed(void);
 static always_inline bool pcpu_gate_try_enter(void)
 {
 	/* The first look keeps frees from coming and going while a fork waits. */
-	if (likely(!pcpu_gate_depth) &&
-	    unlikely(pcpu_gate_is_closed() || !pcpu_gate_try_pass()))
-		return false;
+	if (likely(!pcpu_gate_depth))
+		return likely(!pcpu_gate_is_closed()) && pcpu_gate_try_pass();
 	pcpu_gate_depth++;
 	return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "gate_shim.h"
 
+#include "base/verify.h"
 #include "percpu/gate.h"
 #include "percpu/percpu.h"
 #include "percpu/percpu_init.h"
@@ -38,4 +39,12 @@ void shim_gate_close(void)
 void shim_gate_open(void)
 {
 	pcpu_gate_open();
+}
+
+bool shim_gate_wrong(void)
+{
+	struct verify v = { .n = 0 };
+
+	pcpu_gate_verify(&v);
+	return v.n;
 }

@@ -16,6 +16,8 @@ void shim_gate_leave(void);
 bool shim_gate_is_closed(void);
 void shim_gate_close(void);
 void shim_gate_open(void);
+/* Whether more threads left than entered. */
+bool shim_gate_wrong(void);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The gate between slow paths and fork: who waits for whom, and for how long. */
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include "gate_shim.h"
@@ -306,6 +307,73 @@ TEST_F(GateTest, AHandlerMayForkInside)
 		EXPECT_EQ(childs_status, 0);
 	}
 	signal(SIGUSR1, SIG_DFL);
+}
+
+/* Lets the child, which has stopped itself, go on for @steps instructions, and then a handler
+ * interrupt it. Result: whether the child was not finished by then. */
+bool interrupt_after(unsigned steps, pid_t child)
+{
+	int status = -1, signal = 0;
+	bool on_the_way = true;
+
+	waitpid(child, &status, 0);
+	for (unsigned i = 0; i < steps && on_the_way; i++) {
+		EXPECT_EQ(ptrace(PTRACE_SINGLESTEP, child, nullptr, 0), 0);
+		waitpid(child, &status, 0);
+		on_the_way = WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
+	}
+	if (on_the_way)
+		signal = SIGUSR1;
+	do {
+		EXPECT_EQ(ptrace(PTRACE_CONT, child, nullptr, signal), 0);
+		waitpid(child, &status, 0);
+		signal = WSTOPSIG(status) == SIGSTOP ? 0 : WSTOPSIG(status);
+	} while (WIFSTOPPED(status));
+	EXPECT_EQ(status, 0) << "interrupted after " << steps << " instructions";
+	return on_the_way;
+}
+
+volatile sig_atomic_t passes;
+
+[[noreturn]] void pass_and_be_interrupted()
+{
+	pid_t self = getpid();
+	StoppedClock stopped;
+
+	signal(SIGUSR1, [](int sig) {
+		if (passes)
+			fork_in_handler(sig);
+	});
+	ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+	raise(SIGSTOP);
+	passes = true;
+	shim_gate_enter(true);
+	shim_gate_leave();
+	passes = false;
+	if (getpid() == self)
+		raise(SIGSTOP);
+	/* If it counted as inside, this would wait. */
+	shim_gate_close();
+	shim_gate_open();
+	exit_child(childs_status || shim_gate_wrong());
+}
+
+/* The same wherever on the way in or out the handler comes. Where the source has two steps,
+ * there are more instructions than that between them, without optimization. */
+TEST_F(GateTest, AHandlerMayForkOnTheWay)
+{
+	SKIP_FORK_IN_HANDLER();
+	constexpr unsigned kStep = 16;
+	bool on_the_way = true;
+
+	for (unsigned steps = 0; on_the_way && !HasFailure(); steps += kStep) {
+		pid_t child = fork();
+
+		if (!child)
+			pass_and_be_interrupted();
+		on_the_way = interrupt_after(steps, child);
+		ASSERT_LT(steps, 100000u);
+	}
 }
 
 /* Forks one after the other do not keep everybody else out. */

@@ -224,7 +224,8 @@ bool shim_break(struct kmem_cache *s, enum shim_breakage what)
 	case SHIM_BREAK_QUEUED:
 		return break_queued(s);
 	case SHIM_BREAK_GATE:
-		pcpu_gate_return();
+		pcpu_gate_depth = 1; /* though it did not enter */
+		pcpu_gate_leave();
 		return true;
 	case SHIM_BREAK_TABLE:
 		return break_table();
