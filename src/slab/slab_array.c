@@ -3,9 +3,10 @@
  * Moves objects between a CPU's array and the node's shared queue or slabs: half an array at
  * once, less of large objects.
  *
- * This file cannot tell an aborted section from an empty array, a stopped one, or a thread
- * without a CPU index, and its progress does not depend on which it was: it tries once more,
- * then the slabs serve the request directly.
+ * An aborted section looks as one that found the array empty or full, so progress does not
+ * depend on the reason: the slow path tries the array once more, and then the slabs serve the
+ * request directly. An array that is stopped, or whose countdown has run out, is told by its
+ * header, and does not grow.
  */
 #include "slab/slab_array.h"
 

@@ -57,8 +57,9 @@ enum {
 	MIXED_FROM = 2 << 20,	 /* bytes in use; smaller programs lie in a processor's cache */
 	MIXED_OBJECTS = 5 << 18, /* bytes of objects; the same of programs with large blocks */
 	MIXED_STEP = 64,	 /* slots that such an array gives up at a flush */
-	NEAR_BYTES = 256,	 /* objects that lie closer, or next to each other, are near */
-	JUDGED_MIN = 16,	 /* objects that tell an order */
+	/* Objects that lie no farther, or at most two places from each other, are near. */
+	NEAR_BYTES = 256,
+	JUDGED_MIN = 16, /* objects that tell an order */
 	JUDGED_EACH = 3, /* one of so many is looked at; odd, since objects go in pairs */
 	/* Allocations for each slot between two moves of an array that need not grow: fewer of
 	 * large objects, which cost the program more than a move costs. */

@@ -168,7 +168,7 @@ struct kmem_cache {
 	uint8_t class_mark, large_mark;
 	unsigned int array_stride;    /* from one node's array to the next one's */
 	bool budgeted;		      /* capacities count against the CPU's budget */
-	_Atomic unsigned int checked; /* enum slab_check: why the arrays stay closed, or 0 */
+	_Atomic unsigned int checked; /* enum slab_check; 0: the usual fast paths serve it */
 	_Atomic bool keeps_slabs;     /* SLAB_TYPESAFE_BY_RCU */
 	uint8_t init;		      /* enum slab_init */
 	bool hard;		      /* hardened: slab_hard.h */
@@ -225,7 +225,11 @@ struct slab_twin_ops {
 	/* Called before the twin is freed. */
 	void (*release)(struct kmem_cache *twin);
 };
-/* Reasons why a cache is checked: its arrays stay closed, all requests take debug/check.c. */
+/*
+ * Reasons why the usual fast paths pass a cache by, and its requests go to debug/check.c. For
+ * all reasons but SLAB_CHECK_HARD its arrays also stay closed; a hardened cache's arrays are
+ * used by the fast paths of hardened processes.
+ */
 enum slab_check {
 	SLAB_CHECK_TWIN = 1,	 /* the cache is a twin */
 	SLAB_CHECK_DEBUG = 2,	 /* debug flags are set */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Requests to checked caches. A cache is checked for one or several reasons (enum slab_check).
- * Its arrays stay closed (switch.c), so every allocation and every free comes to this file.
+ * Its arrays stay closed (switch.c), so every allocation and every free comes to this file. A
+ * cache that is only hardened is the exception: its arrays are open, and this file has the
+ * requests that the fast paths of the hardened process did not serve.
  */
 #include "slab/debug/check.h"
 

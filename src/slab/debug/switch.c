@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Decides which caches are checked, for one or several reasons (enum slab_check). Their arrays
- * stay closed, so that every allocation and every free goes to check.c.
+ * stay closed, so that every allocation and every free goes to check.c; only those of caches
+ * that are hardened, and nothing else, are open.
  *
  * Switching on, while other threads use the cache: this file sets s->checked first, then takes
  * every array's capacity away and puts the arrays' objects back into the slabs. Another thread
