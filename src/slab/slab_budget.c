@@ -28,8 +28,9 @@ enum {
 	QUEUES_MIN = 2 << 20,
 	MUCH = 16 << 20, /* bytes of a CPU; twice that for all CPUs in a small program */
 	LOOK_EVERY = 32, /* a CPU looks at the clock each so many moves of objects */
-	OUT_EVERY =
-		16, /* bytes of objects are added up each so many times that they are asked */
+	/* Calls of slab_budget_out() from one sum over all classes to the next. */
+	OUT_EVERY = 16,
+	/* Calls of a round: the result is the largest sum of this round and the last one. */
 	OUT_ROUND = 512,
 };
 

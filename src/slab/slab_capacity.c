@@ -66,8 +66,8 @@ enum {
 	LASTS = 16,
 	LASTS_BYTES = 4096,  /* the same in bytes, but at least one */
 	LASTS_LONG = 4,	     /* times as many: the array can do with half its slots */
-	FEW = 8,	     /* slots of an array that has few; of smaller objects more: */
-	FEW_BYTES = 1 << 16, /* so many bytes, at most MODEST slots */
+	FEW = 8,	     /* an array with fewer slots than this has few (has_few()) */
+	FEW_BYTES = 1 << 16, /* the same in bytes, if that is more slots, up to MODEST */
 	STEP_BYTES =
 		1 << 20, /* large objects: bytes that move, or an array grows by, at once */
 };

@@ -4,7 +4,9 @@
 #include "base/assert.h"
 #include "base/config.h"
 
-_Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX, "or the way back is too far");
+_Static_assert(SLAB_MAX_BYTES / 4096 <= PAGE_SLAB_SPAN_MAX &&
+		       SLAB_LARGE_MOST / 4096 <= PAGE_SLAB_SPAN_MAX,
+	       "or the way back is too far");
 
 /* The layout of a slab of @npages; the bitmap is in the slab if page entries are too few. */
 static struct slab_layout lay_out(const struct kmem_cache *s, unsigned int npages)

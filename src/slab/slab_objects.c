@@ -57,7 +57,8 @@ static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void 
 
 		if (!page)
 			break;
-		/* The thread has moved to a CPU of another node, and popped its slab. */
+		/* The thread has moved to a CPU of another node, or one that had moved left its
+		 * slab here. */
 		if (unlikely(page_node(page) != node)) {
 			slab_node_add(s, &page, 1);
 			break;
@@ -400,7 +401,12 @@ static noinline unsigned int put_word(struct put *put, void *const *objs, unsign
 	return k;
 }
 
-/* The head of slabs of layout @l; of no slab if all want care. */
+/*
+ * The head word that a slab of layout @l has. put_singles() and put_piece() put an object back
+ * without a closer look if its slab's head is this one. UINT32_MAX, which no head is, sends
+ * each object to put_word(): with several nodes, during a fork, and where the bitmap lies in
+ * the slab.
+ */
 static uint32_t head_of(const struct put *put, const struct slab_layout *l)
 {
 	struct page like;

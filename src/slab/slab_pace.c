@@ -6,9 +6,8 @@
  * hold less memory that is not in use. But each slab that is made, listed, emptied and given
  * back costs about a microsecond, which the objects of a large slab share.
  *
- * Lean caches, of large objects, have small slabs while few are made. Caches of small objects
- * have large slabs while many are given back: then objects die together, and the program is
- * about to make as many again.
+ * Lean caches have small slabs while few are made. Size classes have large slabs while many are
+ * given back: then objects die together, and the program is about to make as many again.
  *
  * Threads that count at the same time may lose a count.
  */
@@ -22,9 +21,10 @@
 enum {
 	LEAN_MS = 8,	/* so often slabs are counted anew; a kernel's tick is at most 10 ms */
 	LEAN_MOST = 64, /* a cache makes so many lean slabs on a node in that time */
-	LEAN_LOOK = 32, /* each so many slabs the clock is looked at */
-	GIVEN_MS = 64,	/* a period: of so long the pages that were given back are counted */
-	GIVEN_LEAST = 1 << 20, /* bytes: so many are many */
+	LEAN_LOOK = 32, /* slabs from one look at the clock to the next */
+	GIVEN_MS = 64,	/* the pages given back are averaged over periods of so many ms */
+	/* Bytes given back in a period from which on new slabs are large. */
+	GIVEN_LEAST = 1 << 20,
 	GIVEN_MOST = 64 << 20, /* more count as so many */
 };
 
@@ -33,7 +33,7 @@ static uint32_t now_ms(void)
 	return (uint32_t)os_calls.now_ms();
 }
 
-/* Whether few slabs are being made. */
+/* Counts a slab that is about to be made. Result: whether few are being made. */
 static bool are_few(struct kmem_cache_node *node, bool may_look)
 {
 	uint32_t made = atomic_load_explicit(&node->lean_made, memory_order_relaxed);

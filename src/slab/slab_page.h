@@ -18,9 +18,10 @@
  * too high, too low, or below zero.
  */
 enum slab_where {
-	SLAB_FULL,     /* on no list; a thread that frees into it will list it */
-	SLAB_WITH_CPU, /* on a CPU's list, or a thread has taken it */
-	SLAB_ON_NODE,  /* on the node's list */
+	SLAB_FULL, /* on no list; a thread that frees into it will list it */
+	/* On a CPU's list, in stock, on its way to the node's list, or in a thread's hand. */
+	SLAB_WITH_CPU,
+	SLAB_ON_NODE, /* on the node's list */
 };
 
 #define SLAB_STATE_BIAS 8192u

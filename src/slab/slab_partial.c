@@ -3,8 +3,9 @@
  * This CPU's partial slabs, which it uses without the node's lock: a per-CPU array
  * (percpu/array.h) of slabs. A thread that takes a slab out has it.
  *
- * The array has only slabs of the CPU's own node (slab_objects.c). s->cpu_partial_slabs bounds
- * their number exactly: a full array makes room by a batch of slabs at a time. Objects are not
+ * The array has slabs of the CPU's own node (slab_objects.c), but for those of threads that
+ * were moved between the look at the node and the push. s->cpu_partial_slabs bounds their
+ * number exactly: a full array makes room by a batch of slabs at a time. Objects are not
  * counted, because the number in a slab changes while it is here.
  */
 #include "slab/slab_partial.h"

@@ -66,14 +66,16 @@ enum {
 	SLAB_BATCH_FEW = 32,   /* the same, where a caller has such a batch on its stack */
 	SLAB_MAX_SIZE = 16384, /* bytes per object; kmalloc's may be larger */
 	SLAB_MAX_ALIGN = 4096,
-	SLAB_MAX_BYTES = 131072,  /* bytes of a slab, unless one object needs more */
-	SLAB_LARGE_BYTES = 16384, /* of a slab of the larger layout, at most */
-	SLAB_LARGE_SIZE = 2048,	  /* of objects from this size on: */
-	SLAB_LARGE_MOST = 512 << 10,
-	SLAB_ROW = 4,		    /* slabs of the larger layout that are made at once */
-	SLAB_CPU_PARTIAL_MAX = 128, /* slabs on a CPU's list */
-	SLAB_STOCK_MAX = 2047,	    /* slabs kept in stock */
-	SLAB_QUEUE_SLOTS = 256,	    /* objects in a node's queue */
+	/* Bytes of a slab of the usual layout, unless one object needs more. */
+	SLAB_MAX_BYTES = 131072,
+	/* Bytes of a large slab of objects below SLAB_LARGE_SIZE, at most. */
+	SLAB_LARGE_BYTES = 16384,
+	SLAB_LARGE_SIZE = 2048,	     /* bytes: objects from here on have the largest slabs */
+	SLAB_LARGE_MOST = 512 << 10, /* bytes of those */
+	SLAB_ROW = 4,		     /* slabs of the larger layout that are made at once */
+	SLAB_CPU_PARTIAL_MAX = 128,  /* slabs on a CPU's list */
+	SLAB_STOCK_MAX = 2047,	     /* slabs kept in stock */
+	SLAB_QUEUE_SLOTS = 256,	     /* objects in a node's queue */
 };
 
 /*
@@ -117,7 +119,7 @@ enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };
 /*
  * Invariants, for each slab of the node:
  *   the slab is on the partial list  <=>  its state says SLAB_ON_NODE
- *   nr_slabs counts slabs on the list, on CPUs' lists, and full ones
+ *   nr_slabs counts all slabs: listed, on CPUs' lists, full, deferred, in stock, in hand
  * Synchronization: the lock, for all plain members; atomic members as they say.
  */
 struct kmem_cache_node {
@@ -132,7 +134,7 @@ struct kmem_cache_node {
 	/* slab_pace.c: since when slabs of lean caches are counted, ms, and how many were made.
 	 */
 	_Atomic uint32_t lean_since, lean_made; /* relaxed */
-	/* The pages of slabs that were given back, of late, and when they were halved, ms. */
+	/* The pages of slabs given back of late, and when they were averaged last, ms. */
 	_Atomic uint32_t given_pages, given_since; /* relaxed */
 	_Atomic uint32_t no_row;  /* slabs to be made until a row is tried again; relaxed */
 	struct deferred deferred; /* slabs that are to come onto the list */
