@@ -54,7 +54,7 @@ static void make_shared(struct kmem_cache *s, unsigned int node)
 	unsigned int cpu;
 	void *mem;
 
-	if (likely(!slab_shared_wanted(s, node, &cpu)))
+	if (likely(!slab_shared_claim(s, node, &cpu)))
 		return;
 	mem = slab_alloc(&slab_queues, GFP_KERNEL | __GFP_NOWARN, NULL);
 	if (!slab_shared_give(s, node, cpu, mem) && mem)

@@ -132,10 +132,10 @@ static bool may_stay(struct kmem_cache *s, unsigned int node, size_t *left)
 	return true;
 }
 
-/* @left: as in may_stay(); NULL: this is no trim. */
-static void list_all(struct kmem_cache *s, struct pcpu_drain *d, size_t *left)
+/* Adds the arrays of a cache to @d. If that is of all CPUs, the twin's quarantine, which is of
+ * none, is emptied at once. @left: as in may_stay(); NULL: this is no trim. */
+static void list_cache(struct kmem_cache *s, struct pcpu_drain *d, size_t *left)
 {
-
 	slab_event(s, SLAB_CPUSLAB_FLUSH);
 	if (d->cpu == PCPU_ALL_CPUS && slab_twin(s))
 		slab_twin_drain(slab_twin(s));
@@ -152,7 +152,7 @@ bool slab_drain(struct kmem_cache *s)
 {
 	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
 
-	list_all(s, &d, NULL);
+	list_cache(s, &d, NULL);
 	pcpu_drain_end(&d);
 	/* The queue is drained after the arrays: while these are stopped, threads flush to the
 	 * shared queue. */
@@ -161,7 +161,7 @@ bool slab_drain(struct kmem_cache *s)
 
 static void list_arrays(struct kmem_cache *s, void *drain)
 {
-	list_all(s, drain, NULL);
+	list_cache(s, drain, NULL);
 }
 
 struct trim {
@@ -174,7 +174,7 @@ static void trim_arrays(struct kmem_cache *s, void *arg)
 	struct trim *t = arg;
 
 	slab_shared_drain(s); /* its objects are of the same slabs */
-	list_all(s, t->drain, &t->left);
+	list_cache(s, t->drain, &t->left);
 }
 
 /* Adds the bytes of the objects that the program has. A trim does not change the sum, so a
@@ -190,7 +190,7 @@ static void add_in_use(struct kmem_cache *s, void *sum)
 	}
 }
 
-void slab_drain_all(struct pcpu_drain *d)
+void slab_arrays_list(struct pcpu_drain *d)
 {
 	struct trim t = { .drain = d };
 

@@ -8,9 +8,10 @@
 /* Puts the objects and slabs of all CPUs, and of shared queues, back to the nodes. False: CPUs
  * cannot be stopped, and some are left. */
 bool slab_drain(struct kmem_cache *s);
-/* Adds the arrays of all caches to a drain. It leaves the caches lock held. */
+/* Adds the arrays of all caches to @d, of a trim only those that keep memory. Leaves the caches
+ * lock held, for slab_caches_unlock() (layer.h, drained). */
 struct pcpu_drain;
-void slab_drain_all(struct pcpu_drain *d);
+void slab_arrays_list(struct pcpu_drain *d);
 /* Sets the attribute cpu_partial, in objects; at most SLAB_CPU_PARTIAL_MAX slabs. */
 void slab_set_cpu_partial(struct kmem_cache *s, unsigned int objects);
 /* Drains all, and frees all empty slabs. Result: whether slabs remain. */

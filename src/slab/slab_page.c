@@ -248,7 +248,9 @@ static bool get_row(const struct kmem_cache *s, unsigned int node, gfp_t flags, 
 	return false;
 }
 
-static bool row_pauses(const struct kmem_cache *s, unsigned int node)
+/* Counts one slab of the pause after a row that was not to be had. Result: whether the pause
+ * goes on. */
+static bool count_row_pause(const struct kmem_cache *s, unsigned int node)
 {
 	_Atomic uint32_t *pause = &s->nodes[node].no_row;
 	uint32_t n = atomic_load_explicit(pause, memory_order_relaxed);
@@ -276,7 +278,7 @@ static struct page *get_pages(struct kmem_cache *s, unsigned int node, gfp_t fla
 	if (unlikely(s->hard))
 		return get_hard_pages(s, node, flags);
 	if (l == &s->large && s->size >= SLAB_LARGE_SIZE) {
-		if (!window_has_small_steps() && !row_pauses(s, node) &&
+		if (!window_has_small_steps() && !count_row_pause(s, node) &&
 		    get_row(s, node, flags, 1, &page))
 			return page;
 		*npages = s->layout.npages;
@@ -420,7 +422,7 @@ bool slab_page_new_row(struct kmem_cache *s, unsigned int node, gfp_t flags, str
 {
 	unsigned int charged = 0, none;
 
-	if (row_pauses(s, node) ||
+	if (count_row_pause(s, node) ||
 	    !slab_pace_is_large(s, &s->nodes[node], flags & __GFP_DIRECT_RECLAIM))
 		return false;
 	debug_assert(!s->hard);

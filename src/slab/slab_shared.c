@@ -82,7 +82,7 @@ unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **obj
 	return put;
 }
 
-bool slab_shared_wanted(struct kmem_cache *s, unsigned int index, unsigned int *cpu)
+bool slab_shared_claim(struct kmem_cache *s, unsigned int index, unsigned int *cpu)
 {
 	struct kmem_cache_node *node = &s->nodes[index];
 

@@ -17,9 +17,10 @@ unsigned int slab_shared_get(struct kmem_cache *s, unsigned int node, void **out
  * nothing. */
 unsigned int slab_shared_put(struct kmem_cache *s, unsigned int node, void **objs,
 			     unsigned int n);
-/* Whether a CPU missed the queue of @node and the budget of *@cpu has room for it. If so, the
- * budget is charged, and the caller calls slab_shared_give() next. */
-bool slab_shared_wanted(struct kmem_cache *s, unsigned int node, unsigned int *cpu);
+/* Claims the queue of @node for the caller to make, if a CPU missed it: charges the budget of
+ * *@cpu, this CPU, and the caller calls slab_shared_give() next. False: no CPU missed it since
+ * the last call, or there is no room for it now. */
+bool slab_shared_claim(struct kmem_cache *s, unsigned int node, unsigned int *cpu);
 /* Makes the queue in @mem, of queue_bytes(SLAB_QUEUE_SLOTS) or NULL. False: @mem is still the
  * caller's. */
 bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu, void *mem);
