@@ -2,7 +2,7 @@
 /*
  * Size classes and the two tables from sizes to them: a fine one for small sizes
  * (steps of 8 bytes up to 1 KiB) and a coarse one above (steps of 256 up to
- * 64 KiB), 3 KiB together, of which a program's sizes touch a few lines.
+ * 64 KiB), 1.5 KiB together, of which a program's sizes touch a few lines.
  */
 #ifndef KMALLOC_SIZE_CLASS_H
 #define KMALLOC_SIZE_CLASS_H

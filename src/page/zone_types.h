@@ -63,8 +63,8 @@ enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
  */
 struct zone {
 	/* Read-only after init, except pageset, which is replaced once, and the limits
-	 * (relaxed), which follow the process's (page/follow.c), and with them the sizes of
-	 * pagesets. */
+	 * (relaxed), which follow the process's (page/follow.c). The sizes of pagesets are set
+	 * at the start, and once more when the limits become complete (page_know_limits()). */
 	_Atomic(void *) pageset;     /* per-CPU, pageset.c */
 	size_t start, end;	     /* page numbers */
 	_Atomic size_t managed;	     /* pages that the zone may have in use */

@@ -10,12 +10,15 @@
  *        63     62         32    31     30          16   15    14   13          0
  *      | mark | base of pops | guard | ticks of pops   |   stop   | fill count    |
  *
- * Invariant: slots [0, count) hold the free objects; count <= capacity <= n, the
- * slots allocated. A push or pop of one object is one restartable section whose
- * committing store is the header: count and ticks change together or not at all. A
- * push that has not committed has written only above the count, where no other
- * operation looks. An all-zero array is empty and full at once, so the first use on
- * a CPU takes the slow path, which gives the array a capacity.
+ * Invariant: slots [0, count) hold the free objects; count <= n and capacity <= n,
+ * the slots allocated. Capacity bounds pushes alone: a thread that lowers it may leave
+ * more objects than that, until they are popped.
+ *
+ * A push or pop of one object is one restartable section whose committing store is
+ * the header: count and ticks change together or not at all. A push that has not
+ * committed has written only above the count, where no other operation looks. An
+ * all-zero array is empty and full at once, so the first use on a CPU takes the slow
+ * path, which gives the array a capacity.
  *
  * Pops are counted in the ticks, which are a countdown, too: the pop after the last
  * tick fails, and its caller's slow path winds the countdown (pcpu_array_wind in

@@ -17,8 +17,9 @@
  * this thread's memory and nothing else; it runs on a stack of its own and makes system calls
  * only. If the task cannot be made, the test tells nothing.
  *
- * The test costs a task at start-up, so it is made only where the answer is in doubt: on
- * kernels from 6.19 on, whose rseq was written anew (tunable rseq_self_test).
+ * The test costs three tasks at start-up, and on a machine where all CPUs are busy up to 0.2
+ * seconds. So it is made only where the answer is in doubt: on kernels from 6.19 on, whose rseq
+ * was written anew (tunable rseq_self_test).
  */
 #include "percpu/self_test.h"
 
