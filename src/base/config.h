@@ -154,7 +154,9 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"small: map little before it is used, as under a small RLIMIT_AS or "          \
 		"RLIMIT_DATA; for mlockall")                                                   \
 	NUMBER(slab_min_order, 0, 0, 5, "slabs have at least 2^so many pages")                 \
-	NUMBER(slab_max_order, 5, 0, 5, "and at most so many, unless an object needs more")    \
+	NUMBER(slab_max_order, 5, 0, 5,                                                        \
+		"and at most so many, unless an object needs more; below 5 also where slabs "  \
+		"come and go")                                                                 \
 	NUMBER(slab_min_objects, 0, 0, 512,                                                    \
 		"and room for so many objects where that allows it; 0: by size")               \
 	STRING(slab_debug, "[FZPU][=NAME+NAME...]",                                            \
