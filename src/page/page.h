@@ -30,6 +30,7 @@
  *   move.c            runs that grow, for realloc
  *   guard.c           pages that nobody may touch
  *   page_alloc.c      requests for runs: zonelist, reclaim, pages aside; initialisation
+ *   oom.c             reports requests that failed
  *   vmstat.c          gauges and counters
  *   verify.c          verifies the invariants
  *   mempolicy.c       from a memory policy to a zonelist
@@ -37,6 +38,7 @@
  *   zone_alloc.c      a run of one zone: out of this CPU's pageset, or past it
  *   reclaim.c         gets pages back that others hold without need
  *   fence.c           closed pages at fixed places, between slabs
+ *   closed.c          closes and opens runs
  *   zone_take.c       a run within limits and watermarks
  *   huge.c            huge pages for what a zone grows by
  *   background.c      when decay happens: at requests, or in a thread of its own
@@ -51,6 +53,7 @@
  *   window_place.c    where the window and the flat arrays lie
  *   lookup.c          finds the page of any address; marks slabs in array map and places
  *   aside.c           pages without a lock
+ *   recent.c          how many pages were in use lately
  *   limits.c          limits and watermarks
  *   node.c            NUMA nodes
  *   vm_event.c        events, counted per CPU
@@ -58,7 +61,7 @@
  *   page.c            this header's data
  *   percpu/           per-CPU memory
  *
- * tests/layers checks this order.
+ * tests/layers reads this order, and checks it.
  */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H

@@ -28,6 +28,9 @@
  *   gate.c             makes fork wait for slow paths
  *   owner.c            threads that claim a CPU for themselves
  *   ops.c              operations on one variable, when their section failed
+ *   drain.c            empties arrays from outside, several with one stop
+ *   array_slow.c       opens, fills, reduces, counts, verifies arrays
+ *   array_wind.c       the countdown of an array, and the count of all pops
  *   array_stop.c       stops arrays of other CPUs
  *   array_fallback.c   arrays without sections: a lock per CPU
  *   unit_table.c       tables from a CPU id to the CPU's unit
@@ -38,11 +41,15 @@
  *   sections.c         ends sections of other CPUs
  *   register.c         this thread's registration, and its CPU
  *   array_owner.h      operations on arrays by their CPU's owner
- *   array.h            this CPU's array of objects, and array_x86_64.h, array_aarch64.h
+ *   array.h            this CPU's array of objects
+ *   array_x86_64.h     its sections on x86-64
+ *   array_aarch64.h    its sections on aarch64
+ *   copy_x86_64.h      moves pointers inside a section, on x86-64
+ *   copy_aarch64.h     moves pointers inside a section, on aarch64
  *   percpu.c           this header's data
  *   layer/             the table of layers
  *
- * tests/layers checks this order.
+ * tests/layers reads this order, and checks it.
  */
 #ifndef PERCPU_PERCPU_H
 #define PERCPU_PERCPU_H

@@ -4,12 +4,18 @@
  * functions in a header of its own name, and includes only headers of files below it:
  *
  *   slab_create.c     the top: creates and destroys caches, initialises the layer
- *   show/             attributes, tables, gauges
+ *   show/oom.c        the largest caches, for a report of a request that failed
+ *   show/stats.c      the caches' part of the gauges
+ *   show/tables.c     the caches' statistics as tables
+ *   show/print.c      all caches in the kernel's formats
+ *   show/setting.c    attributes that caches get when they are made
+ *   show/attr.c       a cache's attributes by name
  *   slab_verify.c     verifies the invariants
  *   slab_fork.c       the child of a fork finishes what other threads had begun; the parent
  *                     has pages of arrays copied
  *   slab_reclaim.c    gives memory back: trim, shrinker, CPUs that go offline
  *   debug/switch.c    switches debugging on and off, makes twins
+ *   debug/tunable.c   the tunable slab_debug
  *   slab_reserve.c    caches for callers that may not wait
  *   slab_cache.c      one cache's descriptor and arrays
  *
@@ -21,7 +27,11 @@
  *   slab_capacity.c   decides how large the array is
  *   slab_drain.c      empties all arrays, lists and queues of a cache
  *   slab_count.c      counts what a cache holds and did
- *   debug/            objects of twins, with guards and records
+ *   debug/twin.c      objects of twins, with guards and records
+ *   debug/pattern.c   bytes in and around these objects
+ *   debug/report.c    reports about them
+ *   debug/annotate.c  tells AddressSanitizer and valgrind of them
+ *   debug/record.h    what a twin keeps of an object
  *   slab_sample.c     looks at one allocation of many
  *   slab_kfence.c     objects in KFENCE's pool, between guard pages
  *   slab_take.c       chooses the node that objects come from
@@ -35,13 +45,13 @@
  *   slab_page.c       one slab: a run of pages cut into objects, a bitmap of the free
  *   slab_pace.c       how large a new slab is: how many were made and given back lately
  *   slab_limit.c      how many slabs a cache may have
- *   slab_hard.c       hardened caches: secrets, tables, random numbers
  *   slab_profile.c    which allocations the heap profile samples
  *   slab_geometry.c   how slabs are cut
+ *   slab_hard.c       hardened caches: secrets, tables, random numbers
  *   slab_list.c       all caches
  *   page/             runs of pages
  *
- * tests/layers checks this order.
+ * tests/layers reads this order, and checks it.
  */
 #ifndef SLAB_SLAB_TYPES_H
 #define SLAB_SLAB_TYPES_H

@@ -9,8 +9,9 @@
 A file's layer is its first directory below SRC. It may include files, and use functions and
 variables, of its own layer and of any lower one. Within a layer of FILES the same holds for
 files: a file x.c and its header x.h are one step, and use steps below it alone; so there is no
-circle. A public header (<ukmem/...>) belongs to a layer, too; within that layer the private header
-that includes it is used in its place.
+circle. The order is read from the comment at the top of one of the layer's headers (ORDERS). A public
+header (<ukmem/...>) belongs to a layer, too; within that layer the private header that includes it
+is used in its place.
 """
 
 import os
@@ -40,28 +41,34 @@ LAYERS = [
 UPWARDS = {("layer/layer.c", "live/description.c"), ("layer/layer.c", "live/server.c")}
 DEPTH = {layer: depth for depth, row in enumerate(LAYERS) for layer in row}
 
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+# The headers whose first comment lists the layer's files, highest first: a line for each step,
+# " *   NAME.c   what it is". The header itself is the lowest step.
+ORDERS = {
+    "slab": "slab/slab_types.h",
+    "page": "page/page.h",
+    "percpu": "percpu/percpu.h",
+}
+LISTED = re.compile(r"^ \*   ((?:[a-z]+/)?[a-z0-9_]+)\.[ch] +\S", re.MULTILINE)
+
+
+def listed_files(text, header):
+    """The steps that a header's first comment lists, and the header's own behind them."""
+    comment = text[: text.index("#ifndef")]
+    own = Path(header).stem
+    return [stem for stem in LISTED.findall(comment) if stem != own] + [own]
+
+
 # Steps within a layer, highest first.
 FILES = {
-    "kmalloc": "alloc_tag sheaf kmalloc_util kmalloc_api kmalloc_size kmalloc large_kfence large large_find large_guard large_debug size_class_table size_class".split(),
-    "slab": """
-        slab_create show/oom show/stats show/tables show/print show/setting show/attr
-        slab_verify slab_fork slab_reclaim debug/switch debug/tunable slab_reserve slab_cache
-        slab_api slab_array debug/check debug/hard slab_refill slab_capacity slab_drain slab_count
-        debug/twin debug/pattern debug/report debug/annotate debug/record
-        slab_sample slab_kfence slab_take slab_shared slab_budget slab_objects slab_hand slab_stock slab_partial slab_node slab_page
-        slab_pace slab_limit slab_profile slab_geometry slab_hard slab_list slab_types
-    """.split(),
-    "page": """
-        page_api node_api proc_text move guard page_alloc oom vmstat verify mempolicy zonelist zone_alloc reclaim fence closed zone_take
-        huge background follow decay purge pageset zone runs buddy window window_place lookup aside recent limits node vm_event
-        zone_types page
-    """.split(),
-    "percpu": """
-        percpu_api percpu_init notify gate owner ops drain array_slow array_wind array_stop array_fallback unit_table unit percpu_alloc
-        percpu_static
-        self_test sections register array_owner array array_x86_64 array_aarch64 copy_x86_64 copy_aarch64 percpu
-    """.split(),
+    layer: listed_files((SRC / header).read_text(encoding="utf-8"), header)
+    for layer, header in ORDERS.items()
 }
+FILES["kmalloc"] = """
+    alloc_tag sheaf kmalloc_util kmalloc_api kmalloc_size kmalloc large_kfence large large_find
+    large_guard large_debug size_class_table size_class
+""".split()
 
 # Public headers: the layer they belong to, and the private header to be included there.
 PUBLIC = {
@@ -167,6 +174,20 @@ def check_includes(src):
                 line = text.count("\n", 0, match.start()) + 1
                 problems.append(f"{name}:{line}: {target} {problem}")
     return len(files), quoted_includes, problems
+
+
+def check_orders(src, orders):
+    """List of problems: steps that are listed twice, or are no file."""
+    problems = []
+    for layer, steps in orders.items():
+        paths = (src / layer).rglob("*.[ch]")
+        files = {str(path.relative_to(src / layer).with_suffix("")) for path in paths}
+        for name in sorted(set(steps)):
+            if name not in files:
+                problems.append(f"{layer}: its order lists {name}, which is no file")
+            if steps.count(name) > 1:
+                problems.append(f"{layer}: its order lists {name} twice")
+    return problems
 
 
 def source_of(obj):
@@ -338,6 +359,37 @@ def called_mistakes(tmp):
     return found
 
 
+PLANTED_ORDER = """/* SPDX */
+/*
+ * Text about high.c, and about
+ *   | unit 0    | a drawing
+ *
+ *   high.c             the top
+ *   sub/high.h         text that
+ *                      continues.c here
+ *   lower/             another layer
+ *   types.c            this header's data
+ */
+#ifndef X
+/*
+ *   other.c            no step
+ */
+"""
+
+
+def misread_orders(tmp):
+    """The steps of a planted comment, and what is wrong with an order."""
+    steps = listed_files(PLANTED_ORDER, "layer/types.h")
+    found = [] if steps == ["high", "sub/high", "types"] else [f"an order: {steps}"]
+    for name in ("layer/high.c", "layer/sub/high.h", "layer/types.h"):
+        (tmp / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp / name).touch()
+    for wrong, order in ((0, steps), (1, ["gone"] + steps), (1, ["high"] + steps)):
+        if len(check_orders(tmp, {"layer": order})) != wrong:
+            found.append(f"the order {order}")
+    return found
+
+
 def function(name):
     return name.replace("/", "_").replace(".", "_")
 
@@ -345,6 +397,7 @@ def function(name):
 def self_check():
     with tempfile.TemporaryDirectory() as tmp:
         mistakes = included_mistakes(Path(tmp)) + called_mistakes(Path(tmp))
+        mistakes += misread_orders(Path(tmp))
     for mistake in mistakes:
         print(f"self-check: wrong about {mistake}")
     planted = len(PLANTED_INCLUDES) + len(PLANTED_CALLS)
@@ -356,7 +409,8 @@ def main(args):
     if args == ["self-check"]:
         return self_check()
     if len(args) == 2 and args[0] == "includes":
-        return report("includes", *check_includes(Path(args[1])))
+        files, uses, problems = check_includes(Path(args[1]))
+        return report("includes", files, uses, check_orders(Path(args[1]), FILES) + problems)
     if len(args) > 1 and args[0] == "calls":
         return report("uses", *check_calls(args[1:]))
     print(__doc__, file=sys.stderr)
