@@ -180,8 +180,8 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"constructor")                                                                 \
 	BOOL(init_on_free, 0, "the same when they are freed")                                  \
 	BOOL(hardened, 0,                                                                      \
-		"find double frees, overflows and writes after free at once, at some cost: "   \
-		"docs/security.md")                                                            \
+		"find double frees at once, overflows at the free, writes after a free "       \
+		"later; at some cost (security.md)")                                           \
 	CHOICE(oom_report, OOM_REPORT_NEVER, "never|first|always",                             \
 		"tell what has the memory when a request failed for lack of it; always: "      \
 		"once a second at most")                                                       \
