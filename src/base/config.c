@@ -234,11 +234,12 @@ static void read_all(struct config_reading *r, const char *program)
 {
 	const char *environment = secure_getenv("UKMEM_CONF");
 
+	r->program = program;
 	if (environment) {
 		r->quiet = true;
 		parse(r, environment);
-		r->quiet = false;
 	}
+	r->quiet = r->mute || r->warned;
 	if (r->config->config_files)
 		config_files_read(r, program);
 	if (environment)
@@ -268,11 +269,14 @@ const struct config_reading *config_read(void)
 	return &reading;
 }
 
-void config_read_for(struct config_reading *r, struct config *c, const char *program)
+void config_read_for(struct config_reading *r, struct config *c, const char *program, bool mute)
 {
+	config_init();
 	*c = (struct config)DEFAULTS;
 	memset(r, 0, sizeof(*r));
 	r->config = c;
+	r->mute = mute;
+	r->warned = reading.program;
 	read_all(r, program);
 }
 

@@ -240,16 +240,21 @@ struct config_reading {
 	struct config *config;
 	struct config_origin origin[CONFIG_TUNABLES_MAX]; /* by the rows of the table */
 	struct config_origin at;			  /* what is being read */
-	_Bool quiet;					  /* no warnings */
-	_Bool secure;			  /* the process is in secure mode: no file is read */
+	_Bool quiet;	     /* no warnings of what is being read */
+	_Bool mute;	     /* no warnings of anything */
+	const char *program; /* whose values these are */
+	const char *warned; /* a program for which another reading has warned before, or NULL */
+	_Bool secure;	    /* the process is in secure mode: no file is read */
 	int opened[CONFIG_USER + 1];	  /* 0, or why a file was not read: a negative errno */
 	char user_path[CONFIG_PATH_SIZE]; /* "": the user has no directory for such files */
 };
 
 /* This process's values. */
 const struct config_reading *config_read(void);
-/* Reads the values that a program of this name would have, if this process started it. */
-void config_read_for(struct config_reading *r, struct config *c, const char *program);
+/* Reads the values that a program of this name would have, if this process started it. Of what
+ * counts for this process, too, config_init() has warned; @mute: no warnings of the rest. */
+void config_read_for(struct config_reading *r, struct config *c, const char *program,
+		     _Bool mute);
 /* The path of a file; @from: CONFIG_ETC or CONFIG_USER. */
 const char *config_path(const struct config_reading *r, enum config_from from);
 

@@ -92,6 +92,24 @@ struct config_file {
 	bool skip; /* the section is for other programs */
 };
 
+#define file_warn(f, ...)                                                                      \
+	do {                                                                                   \
+		if (!(f)->reading->quiet)                                                      \
+			log_warn(__VA_ARGS__);                                                 \
+	} while (0)
+
+static void begin_section(struct config_file *f, const char *s, size_t len)
+{
+	struct config_reading *r = f->reading;
+
+	f->skip = s[len - 1] != ']' || !section_is_for(s + 1, len - 2, f->program);
+	if (s[len - 1] != ']')
+		file_warn(f, "%s:%u: section '%.*s' does not end with ]", f->path, r->at.line,
+			  (int)len, s);
+	else
+		r->quiet = r->mute || (r->warned && section_is_for(s + 1, len - 2, r->warned));
+}
+
 static void read_line(struct config_file *f, const char *s, size_t len)
 {
 	const unsigned int line = f->reading->at.line;
@@ -101,10 +119,7 @@ static void read_line(struct config_file *f, const char *s, size_t len)
 	if (!len)
 		return;
 	if (*s == '[') {
-		f->skip = s[len - 1] != ']' || !section_is_for(s + 1, len - 2, f->program);
-		if (s[len - 1] != ']')
-			log_warn("%s:%u: section '%.*s' does not end with ]", f->path, line,
-				 (int)len, s);
+		begin_section(f, s, len);
 		return;
 	}
 	if (f->skip)
@@ -112,15 +127,15 @@ static void read_line(struct config_file *f, const char *s, size_t len)
 	for (key = 0; key < len && s[key] != ':' && s[key] != '='; key++)
 		;
 	if (key == len) {
-		log_warn("%s:%u: '%.*s' is not key: value", f->path, line, (int)len, s);
+		file_warn(f, "%s:%u: '%.*s' is not key: value", f->path, line, (int)len, s);
 	} else {
 		const char *value = s + key + 1;
 		size_t value_len = strip(&value, len - key - 1);
 
 		key = strip(&s, key);
 		if (key == sizeof(files_key) - 1 && !memcmp(s, files_key, key))
-			log_warn("%s:%u: %s counts in UKMEM_CONF alone", f->path, line,
-				 files_key);
+			file_warn(f, "%s:%u: %s counts in UKMEM_CONF alone", f->path, line,
+				  files_key);
 		else
 			config_set(f->reading, s, key, value, value_len);
 	}
@@ -163,8 +178,8 @@ static void read_lines(struct config_file *f, struct window *w, bool end)
 	}
 	if (left == sizeof(w->text)) {
 		if (!w->passing)
-			log_warn("%s:%u: the line has more than %zu bytes", f->path, *line + 1u,
-				 sizeof(w->text));
+			file_warn(f, "%s:%u: the line has more than %zu bytes", f->path,
+				  *line + 1u, sizeof(w->text));
 		w->passing = true;
 		left = 0;
 	}
@@ -188,10 +203,10 @@ static void read_text(struct config_file *f, int fd)
 		read_lines(f, &w, n <= 0);
 	} while (n > 0 && sum < CONFIG_FILE_SIZE);
 	if (n < 0)
-		log_warn("%s: cannot be read (errno %d)", f->path, (int)-n);
+		file_warn(f, "%s: cannot be read (errno %d)", f->path, (int)-n);
 	else if (n > 0)
-		log_warn("%s:%u: what follows is not read: the file has more than %u KiB",
-			 f->path, f->reading->at.line, CONFIG_FILE_SIZE / 1024);
+		file_warn(f, "%s:%u: what follows is not read: the file has more than %u KiB",
+			  f->path, f->reading->at.line, CONFIG_FILE_SIZE / 1024);
 }
 
 static void read_file(struct config_reading *r, enum config_from from, const char *program)
@@ -199,17 +214,19 @@ static void read_file(struct config_reading *r, enum config_from from, const cha
 	struct config_file f = { .reading = r,
 				 .path = config_path(r, from),
 				 .program = program };
+	bool everywhere = r->quiet; /* of lines for every program */
 	int fd = sys_open(f.path);
 
 	if (fd < 0) {
 		r->opened[from] = fd;
 		/* The first three say that there is no file for this user. */
 		if (fd != -ENOENT && fd != -ENOTDIR && fd != -EACCES && fd != -EPERM)
-			log_warn("%s: cannot be opened (errno %d)", f.path, -fd);
+			file_warn(&f, "%s: cannot be opened (errno %d)", f.path, -fd);
 		return;
 	}
 	r->at = (struct config_origin){ (uint8_t)from, 0 };
 	read_text(&f, fd);
+	r->quiet = everywhere;
 	sys_close(fd);
 }
 

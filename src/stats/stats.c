@@ -98,7 +98,7 @@ int ukmem_config_print_for(int fd, const char *program)
 	struct config_reading reading;
 	struct config values;
 
-	config_read_for(&reading, &values, program);
+	config_read_for(&reading, &values, program, false);
 	return print_config(fd, &reading);
 }
 

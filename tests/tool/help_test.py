@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem help`, and that `ukmem config` and its errors show all choices.
 
-usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files[.norseq]
+usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings[.norseq]
 """
 
 import re
@@ -75,10 +75,25 @@ def check_config_files(tool):
         expect(code == 0 and not errors, f"{code}: {errors}")
 
 
+def check_warnings(tool):
+    """Each mistake gets one warning, though the command reads the tunables for itself, too."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "ukmem.conf"
+        path.write_text("nosuch: 1\n[true ukmem]\nboth: 1\n[true]\ntrues: 1\n", encoding="utf-8")
+        tool.environment.update(XDG_CONFIG_HOME=directory, UKMEM_CONF="foo:1")
+        places = {"nosuch": f"{path}:1: ", "both": f"{path}:3: ", "trues": f"{path}:5: ", "foo": ""}
+        for command, keys in ((["config"], ["nosuch", "both", "foo"]),
+                              (["config", "true"], ["nosuch", "both", "trues", "foo"])):
+            code, _, errors = tool.run(*command)
+            wanted = [f"ukmem: {places[key]}unknown configuration key '{key}'" for key in keys]
+            expect(code == 0 and sorted(errors.splitlines()) == sorted(wanted), f"{command}: {errors}")
+
+
 def main():
     tool, library, test = sys.argv[1:]
     kind, _, variant = test.partition(".")
-    checks = {"help": check_help, "config": check_config, "config_files": check_config_files}
+    checks = {"help": check_help, "config": check_config, "config_files": check_config_files,
+              "warnings": check_warnings}
     checks[kind](Tool(tool, library, variant == "norseq"))
 
 

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (file < 0 || ftruncate(file, 0) || pwrite(file, in.at, rest, 0) != (ssize_t)rest ||
 	    setenv("UKMEM_CONF", environment, 1))
 		abort();
-	config_read_for(&reading, &values, program);
+	config_read_for(&reading, &values, program, false);
 	for (unsigned int i = 0; config_row(&reading, i, &row); i++) {
 		MUST(row.name && row.help && *row.value);
 		MUST(strlen(row.value) < sizeof(row.value));
