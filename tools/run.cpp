@@ -12,6 +12,7 @@
 #include "command.h"
 #include "preload.h"
 #include "setting.h"
+#include "tunable.h"
 #include "words.h"
 
 enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
@@ -60,12 +61,12 @@ int run(const run_options &options)
 			  << "; it keeps its own malloc\n";
 
 	env_prepend("LD_PRELOAD", library, ':');
-	/* What the user says comes later, and counts. Tables at the exit show the program
-	 * alone. */
-	if (options.show.empty() && !options.stats)
-		env_prepend("UKMEM_CONF", "live:threads", ',');
 	for (const std::string &conf : options.conf)
 		env_append("UKMEM_CONF", conf, ',');
+	/* What the user says comes later, and counts. A file would count less, so where one
+	 * says something it stays so. Tables at the exit show the program alone. */
+	if (options.show.empty() && !options.stats && !file_sets(program, "live"))
+		env_prepend("UKMEM_CONF", "live:threads", ',');
 	if (!options.show.empty())
 		env_append("UKMEM_CONF", "show:" + options.show, ',');
 	if (!options.cache.empty())

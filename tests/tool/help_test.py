@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem help`, and that `ukmem config` and its errors show all choices.
 
-usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings[.norseq]
+usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings|run_live[.norseq]
 """
 
 import re
@@ -89,11 +89,31 @@ def check_warnings(tool):
             expect(code == 0 and sorted(errors.splitlines()) == sorted(wanted), f"{command}: {errors}")
 
 
+def check_run_live(tool):
+    """`ukmem run` says live:threads, unless a file of tunables has something to say of live."""
+    show = ["/bin/sh", "-c", "echo $UKMEM_CONF"]
+    with tempfile.TemporaryDirectory() as directory:
+        tool.environment["XDG_CONFIG_HOME"] = directory
+        for text, options, wanted in (
+                ("", [], "live:threads"),
+                ("dirty_max: 3m\n", ["--conf", "live:1"], "live:threads,live:1"),
+                ("live: 0\n", [], ""),
+                ("live: 1\n", ["--conf", "dirty_max:2m"], "dirty_max:2m"),
+                ("[sh]\nlive: threads\n", [], ""),
+                ("[other]\nlive: 0\n", [], "live:threads"),
+                ("live: nosuch\n", [], "live:threads"),
+                ("live: 0\n", ["--conf", "config_files:0"], "live:threads,config_files:0"),
+                ("live: 1\n", ["--stats"], "show:stats")):
+            (Path(directory) / "ukmem.conf").write_text(text, encoding="utf-8")
+            code, out, errors = tool.run("run", *options, *show)
+            expect(code == 0 and out == wanted + "\n", f"{text!r}, {options}: {code}: {out!r}: {errors}")
+
+
 def main():
     tool, library, test = sys.argv[1:]
     kind, _, variant = test.partition(".")
     checks = {"help": check_help, "config": check_config, "config_files": check_config_files,
-              "warnings": check_warnings}
+              "warnings": check_warnings, "run_live": check_run_live}
     checks[kind](Tool(tool, library, variant == "norseq"))
 
 
