@@ -252,6 +252,8 @@ static bool init(void)
 
 	reading.config = &config;
 	read_all(&reading, own_name());
+	if (config.verbose)
+		log_warn("version %s", UKMEM_VERSION);
 	errno = saved;
 	return true;
 }

@@ -80,6 +80,8 @@ __attribute__((constructor(101))) static void bootstrap(void)
 
 	config_init();
 	callers_init();
+	if (config.verbose)
+		log_warn("the malloc drop-in is loaded");
 	if (is_heard_at_once())
 		start();
 	errno = saved;

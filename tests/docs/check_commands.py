@@ -81,7 +81,8 @@ class Tool:
         """The lines that the library writes about a setting when a program starts."""
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "ukmem.conf").write_text(file, encoding="utf-8")
-            env = {**os.environ, "UKMEM_CONF": conf, "XDG_CONFIG_HOME": folder}
+            # With verbose:1 it writes more than warnings.
+            env = {**os.environ, "UKMEM_CONF": f"{conf},verbose:0", "XDG_CONFIG_HOME": folder}
             done = subprocess.run([self.binary, "config"], env=env, capture_output=True, text=True, check=False)
         said = done.stderr.strip()
         return said or (f"exit {done.returncode}" if done.returncode else "")
@@ -127,7 +128,7 @@ def report(root, tool):
 
 GOOD = {
     "README.md": "Run `ukmem run --stats ./program --of-its-own`, or\n```\n$ sudo ukmem top --once 12   # --nothing\n"
-    "UKMEM_CONF=limit:2g ukmem run --conf thp:never ls -l\n```\n",
+    "UKMEM_CONF=limit:2g,verbose:1 ukmem run --conf thp:never ls -l\n```\n",
     "docs/tuning.md": "| `dirty_max:1m,thp:never` | `ukmem config PROGRAM` |\n```\n# /etc/ukmem.conf\ndirty_max: 1m\n[a b*]\n"
     "thp = never\n```\n`UKMEM_CONF=\"key:value,...\"`, `UKMEM_CONF=\"$UKMEM_CONF,show:stats\"`\n```c\nukmem nothing;\n```\n",
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem help`, and that `ukmem config` and its errors show all choices.
 
-usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings|run_live[.norseq]
+usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings|run_live|verbose[.norseq]
 """
 
 import re
@@ -109,11 +109,17 @@ def check_run_live(tool):
             expect(code == 0 and out == wanted + "\n", f"{text!r}, {options}: {code}: {out!r}: {errors}")
 
 
+def check_verbose(tool):
+    version = tool.run("--version")[1].split()[1]
+    code, _, errors = tool.run("run", "--conf", "verbose:1", "/bin/true")
+    expect(code == 0 and errors.startswith(f"ukmem: version {version}\nukmem: the malloc drop-in is loaded\n"), errors)
+
+
 def main():
     tool, library, test = sys.argv[1:]
     kind, _, variant = test.partition(".")
     checks = {"help": check_help, "config": check_config, "config_files": check_config_files,
-              "warnings": check_warnings, "run_live": check_run_live}
+              "warnings": check_warnings, "run_live": check_run_live, "verbose": check_verbose}
     checks[kind](Tool(tool, library, variant == "norseq"))
 
 

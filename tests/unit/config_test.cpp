@@ -15,6 +15,8 @@
 #include <map>
 #include <sstream>
 
+#include <ukmem/stats.h>
+
 #include "test_util.h"
 
 extern "C" {
@@ -28,6 +30,7 @@ namespace
 
 struct Result {
 	std::map<std::string, std::string> value, fallback, range, type, origin;
+	std::string version; /* what verbose:1 prints */
 	std::string warnings;
 };
 
@@ -74,6 +77,11 @@ Result probe(std::vector<std::string> env, std::vector<std::string> arguments = 
 	std::istringstream lines(read_all(out[0]));
 	waitpid(child, &status, 0);
 	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	/* The last line, if the tunable verbose is set. */
+	if (const size_t at = r.warnings.find("ukmem: version "); at != std::string::npos) {
+		r.version = r.warnings.substr(at);
+		r.warnings.erase(at);
+	}
 	for (std::string key; lines >> key;) {
 		lines >> r.value[key] >> r.fallback[key] >> r.range[key] >> r.type[key] >>
 			r.origin[key];
@@ -127,8 +135,10 @@ TEST(ConfigTest, EveryType)
 	EXPECT_EQ(r.value["show"], "stats");
 	EXPECT_EQ(r.value["verbose"], "1");
 	EXPECT_EQ(r.value["cpu_cache_bytes"], "64m") << "not mentioned, not changed";
+	EXPECT_EQ(r.version, std::string("ukmem: version ") + ukmem_version() + "\n");
 	r = conf("verbose:1,verbose:false");
 	EXPECT_EQ(r.value["verbose"], "0") << "the last one counts";
+	EXPECT_EQ(r.version, "");
 }
 
 TEST(ConfigTest, Strings)
