@@ -11,13 +11,17 @@
 #include <ukmem/percpu.h>
 #include <ukmem/stats.h>
 
+extern "C" {
+#include "os/os_share.h"
+}
+
 using json = nlohmann::ordered_json;
 
 /* One item: its name in JSON, its name in text, and its value. */
 struct item {
 	const char *key;
 	const char *label;
-	std::variant<std::string, size_t> value;
+	std::variant<std::string, size_t, std::nullptr_t> value; /* nullptr: none */
 	const char *unit = "";
 };
 
@@ -28,6 +32,13 @@ static std::vector<item> general_items()
 		{ "page_size", "page size", static_cast<size_t>(sysconf(_SC_PAGESIZE)),
 		  "bytes" },
 	};
+}
+
+static decltype(item::value) memory_limit()
+{
+	if (os_share_memory() == UINT64_MAX)
+		return nullptr;
+	return static_cast<size_t>(os_share_memory());
 }
 
 static std::vector<item> percpu_items()
@@ -49,6 +60,7 @@ static std::vector<item> percpu_items()
 		{ "resident", "resident", info.resident, "bytes, all CPUs together" },
 		{ "cpus_allowed", "CPUs allowed", info.cpus_allowed },
 		{ "cpu_milli", "CPU quota", info.cpu_milli, "thousandths of a CPU at once" },
+		{ "memory_limit", "memory limit", memory_limit(), "bytes" },
 		{ "cache_bytes", "free objects", info.cache_bytes, "bytes per CPU, at most" },
 	};
 }
@@ -57,6 +69,10 @@ static void print_items(std::ostream &out, const std::vector<item> &items)
 {
 	for (const item &i : items) {
 		out << "  " << std::left << std::setw(14) << i.label << " ";
+		if (std::holds_alternative<std::nullptr_t>(i.value)) {
+			out << "none\n";
+			continue;
+		}
 		std::visit([&](const auto &value) { out << value; }, i.value);
 		out << (*i.unit ? " " : "") << i.unit << "\n";
 	}

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 NORSEQ = "glibc.pthread.rseq=0"
 FIELDS = {"version": str, "page_size": int, "percpu": dict}
@@ -17,7 +18,7 @@ PERCPU_FIELDS = {
     "mode": str, "reason": str, "self_test": str, "index": str,
     "nr_cpu_ids": int, "cpus_online": int, "unit_size": int, "chunks": int,
     "allocated": int, "static_size": int, "resident": int,
-    "cpus_allowed": int, "cpu_milli": int, "cache_bytes": int,
+    "cpus_allowed": int, "cpu_milli": int, "memory_limit": (int, type(None)), "cache_bytes": int,
 }
 
 
@@ -38,7 +39,7 @@ def run(tool, *options, norseq):
 def check_types(found, fields):
     expect(list(found) == list(fields), f"fields {list(found)}, not {list(fields)}")
     for name, kind in fields.items():
-        expect(type(found[name]) is kind, f"{name} is {found[name]!r}")
+        expect(isinstance(found[name], kind), f"{name} is {found[name]!r}")
         expect(kind is not str or found[name], f"{name} is empty")
 
 
@@ -50,6 +51,23 @@ def check_mode(percpu, usual):
     expect(percpu["mode"] == "fallback", f"mode {percpu['mode']} without rseq")
     expect(NORSEQ in percpu["reason"], f"reason {percpu['reason']!r} without rseq")
     expect(percpu["index"] == "cpu", f"index {percpu['index']} without rseq")
+
+
+def group_limit():
+    """The least memory limit of this process's control group and those above it; None: there is none."""
+    limits = []
+    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        top = Path("/sys/fs/cgroup" if not controllers else "/sys/fs/cgroup/memory")
+        name = "memory.max" if not controllers else "memory.limit_in_bytes"
+        folder = top / group.lstrip("/")
+        for place in (folder, *folder.parents):
+            if top in (place, *place.parents) and (place / name).exists():
+                limits += [int(word) for word in [(place / name).read_text().strip()] if word != "max"]
+    limits = [limit for limit in limits if limit < 1 << 60]
+    return min(limits) if limits else None
 
 
 def check_json(tool, norseq):
@@ -65,6 +83,7 @@ def check_json(tool, norseq):
     expect(percpu["unit_size"] % info["page_size"] == 0, f"unit size {percpu['unit_size']}")
     expect(percpu["cpus_allowed"] == len(os.sched_getaffinity(0)), f"CPUs allowed {percpu}")
     expect(1 <= percpu["cpu_milli"] <= 1000 * percpu["cpus_allowed"], f"CPU quota {percpu}")
+    expect(percpu["memory_limit"] == group_limit(), f"memory limit {percpu}, {group_limit()}")
     expect(0 < percpu["cache_bytes"] <= 64 << 20, f"bytes per CPU {percpu}")
     expect(percpu["chunks"] >= 1, f"chunks {percpu['chunks']}")
     if norseq:
@@ -85,6 +104,7 @@ def check_text(tool, norseq):
             ("static", f"{percpu['static_size']} bytes per CPU"),
             ("CPUs allowed", percpu["cpus_allowed"]),
             ("CPU quota", f"{percpu['cpu_milli']} thousandths of a CPU at once"),
+            ("memory limit", "none" if percpu["memory_limit"] is None else f"{percpu['memory_limit']} bytes"),
             ("free objects", f"{percpu['cache_bytes']} bytes per CPU, at most")]:
         expect(re.search(rf"^  {label} +{re.escape(str(value))}$", text, re.M),
                f"no line '{label} {value}' in:\n{text}")
