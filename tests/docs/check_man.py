@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks the manual pages.
 
-  check_man.py lint ROOT           mandoc -T lint finds nothing in any page
+  check_man.py lint ROOT           mandoc -T lint finds nothing in any page; the values of tunables are numbers
   check_man.py tool ROOT TOOL      ukmem(1) has every command that TOOL's help lists, and of each just its options
 """
 import pathlib
@@ -30,8 +30,27 @@ def lint(root):
                 if missing and (f"{missing[1]}.{missing[2]}" in known or not re.search("ukmem|kmalloc|alloc_", missing[1])):
                     continue
                 findings.append(line)
+        findings += values((pathlib.Path(folder) / "ukmem.conf.5").read_text())
     print("\n".join(findings) or f"{len(pages)} pages are clean")
     return bool(findings) or len(pages) < 10
+
+
+VALUE = r"\d+(?: [KMGT]iB)?"
+
+
+def values(page):
+    """What is wrong with the defaults and ranges of ukmem.conf(5)."""
+    findings, seen = [], 0
+    for item in re.split(r"^\.It Cm ", page, flags=re.M)[1:]:
+        heading, _, text = item.partition("\n")
+        text = " ".join(text.partition("\n.El")[0].split())
+        name, _, form = heading.partition(" : Ar ")
+        if form in ("number", "bytes", "0 | 1"):
+            seen += 1
+            wanted = rf"The default is {VALUE}" + ("" if form == "0 | 1" else rf", the range {VALUE} to {VALUE}")
+            if not re.search(rf" {wanted}\.$", f" {text}"):
+                findings.append(f"ukmem.conf(5): no default and range of {name} in numbers: {text}")
+    return findings if seen > 20 else [*findings, f"ukmem.conf(5) has {seen} numbers"]
 
 
 def help_of(binary, words, options):
