@@ -49,9 +49,8 @@ CLI::App *add_trim(CLI::App &app, trim_options &options)
 
 	add_pid(sub, options.pid)->required();
 	sub->add_flag("--json", options.json, "As one JSON object in a line");
-	sub->footer("The process does that itself, asked by its socket: it has to be started "
-		    "with live:1 in\nUKMEM_CONF, or as a program with threads under ukmem run. "
-		    "Its user may ask, and root.\n");
+	sub->footer("The process does that itself when asked, so " SOCKET_NEEDS
+		    "\nIts user may ask, and root.\n");
 	return sub;
 }
 

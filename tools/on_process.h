@@ -13,6 +13,11 @@
 #include "live/memory.h"
 #include "live/process.h"
 
+/* A sentence for help texts: which processes have a socket. */
+#define SOCKET_NEEDS                                                                           \
+	"it needs a socket. It has one with\nlive:1 in UKMEM_CONF, or under 'ukmem run' "      \
+	"(without --stats) if it has threads and has\nallocated since the first of them."
+
 /**
  * Runs @command, which works on process @pid and throws what goes wrong. Result: the command's
  * exit code. A message for each error is on stderr; one of live::error names the process.

@@ -52,10 +52,9 @@ CLI::App *add_profile(CLI::App &app, profile_options &options)
 		->type_name("BYTES")
 		->check(check_interval);
 	start->add_flag("--json", options.json, "As one JSON object in a line");
-	start->footer(
-		"The process begins itself, asked by its socket: it has to be started with "
-		"live:1 in\nUKMEM_CONF, or as a program with threads under ukmem run. What it "
-		"has allocated before is\nnot in the profile.\n");
+	start->footer("The process begins itself when asked, so " SOCKET_NEEDS
+		      "\nWhat it has allocated before is not in the profile. A hardened "
+		      "process has no heap profile.\n");
 	start->callback([&options] { options.what = profile_options::START; });
 	stop->formatter(std::make_shared<usage_formatter>("ukmem profile stop [OPTIONS] PID"));
 	add_pid(stop, options.pid)->required();

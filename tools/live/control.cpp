@@ -130,7 +130,8 @@ descriptor connect_to(process &target)
 	throw error(
 		reason::no_socket,
 		"it has no socket; start it with 'ukmem run --conf live:1', or with live:1 in "
-		"UKMEM_CONF\n(under 'ukmem run' alone, programs that have threads get one)");
+		"UKMEM_CONF\n(under 'ukmem run' alone, without --stats, a program has one that "
+		"has threads\nand has allocated since the first of them)");
 }
 
 [[noreturn]] void no_reply(const std::string &why)
