@@ -1,6 +1,6 @@
 # A thin front: CMakePresets.json and scripts/ do the work.
 .DEFAULT_GOAL := help
-.PHONY: demo forward check check-all soak mutants bench bench-quick bench-full bench-build install lint clean help library
+.PHONY: demo forward check check-all soak mutants bench bench-quick bench-full bench-build install uninstall lint clean help library
 
 PREFIX ?= /usr/local
 BUILD := build/release
@@ -50,7 +50,12 @@ bench-build: # release build and the peers of packages
 
 install: library ## install the release build (PREFIX=/usr/local DESTDIR=)
 	cmake --install $(BUILD) --prefix $(PREFIX)
-	@$(if $(AS_USER),chown $(SUDO_USER) $(BUILD)/install_manifest.txt)
+	@cp $(BUILD)/install_manifest.txt $(BUILD)/installed.txt
+	@$(if $(AS_USER),chown $(SUDO_USER) $(BUILD)/install_manifest.txt $(BUILD)/installed.txt)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+uninstall: ## remove what the last `make install` has installed (DESTDIR=)
+	@scripts/uninstall $(BUILD)/installed.txt "$(DESTDIR)"
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 library: # the release build without tests and benchmarks

@@ -221,6 +221,26 @@ def gdb_script(tree):
         expect("ukmem address ADDRESS" in text, f"{library}: {text}")
 
 
+def uninstalled(tree):
+    """scripts/uninstall removes what was installed, and nothing else; a second time it says that there is nothing."""
+    root = Path(__file__).resolve().parents[2]
+    stage, listed = tree.tmp / "stage", tree.tmp / "installed.txt"
+    shutil.copytree(tree.prefix, stage / str(tree.prefix).lstrip("/"), symlinks=True)
+    place = stage / str(tree.prefix).lstrip("/")
+    files = [tree.prefix / p.relative_to(place) for p in place.rglob("*") if not p.is_dir() or p.is_symlink()]
+    listed.write_text("\n".join(map(str, files)), encoding="utf-8")
+    stranger = place / "include/ukmem/stranger.h"
+    stranger.write_text("")
+    run(root / "scripts/uninstall", listed, stage)
+    left = [p for p in place.rglob("*") if not p.is_dir()]
+    expect(left == [stranger], f"left: {left}")
+    folders = [p.name for p in place.rglob("ukmem*") if p.is_dir()]
+    expect(folders == ["ukmem"], f"folders left: {folders}")
+    expect((tree.prefix / "bin/ukmem").is_file(), "it removed files outside of DESTDIR")
+    again = subprocess.run([root / "scripts/uninstall", listed, stage], capture_output=True, text=True, check=False)
+    expect(again.returncode == 1 and "has installed nothing" in again.stderr, f"{again.returncode}: {again.stderr}")
+
+
 CHECKS = [
     pkg_config_shared,
     pkg_config_static,
@@ -232,6 +252,7 @@ CHECKS = [
     command,
     gdb_script,
     manual_pages,
+    uninstalled,
 ]
 
 
