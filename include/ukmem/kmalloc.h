@@ -3,7 +3,7 @@
  * <ukmem/kmalloc.h> - memory of any size, by size class. Included by <ukmem/slab.h>.
  *
  * A size class is a cache (<ukmem/slab.h>); a table says which sizes up to
- * KMALLOC_MAX_CACHE_SIZE have one. Larger blocks are whole pages. From 16 KiB on, blocks that
+ * KMALLOC_MAX_CACHE_SIZE have one. Larger blocks are whole pages. Above 16 KiB, blocks that
  * are zeroed, that name a zone, or that krealloc made larger are whole pages, too. Flags are
  * those of <ukmem/gfp.h>.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* <ukmem/ukmem.h> - includes all public headers. */
+/* <ukmem/ukmem.h> - all public headers but <ukmem/malloc.h>; alloc_tag.h with its macro. */
 #ifndef UKMEM_UKMEM_H
 #define UKMEM_UKMEM_H
 
