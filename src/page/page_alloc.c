@@ -419,9 +419,11 @@ void page_prepare_run(gfp_t flags, size_t npages)
 	if (!page_init())
 		return;
 	place(PAGE_ANY_NODE, flags, &p);
-	page = page_alloc(&p, NULL, &rq);
+	pcpu_gate_enter(true); /* the run is in hand */
+	page = alloc_from_zones(&p, NULL, &rq);
 	if (page)
 		zone_free_run(zone_of(page), page, npages, page->zero);
+	pcpu_gate_leave();
 }
 
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed)

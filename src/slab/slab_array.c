@@ -362,6 +362,16 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 	return got;
 }
 
+/* Notes that the array is full. It may get room from other arrays, whose objects are in hand
+ * then, so not while the gate is closed. */
+static void tune_by_gate(struct kmem_cache *s, unsigned int node)
+{
+	if (likely(pcpu_gate_try_enter())) {
+		slab_tune(s, node, SLAB_MOVED_FLUSH);
+		pcpu_gate_leave();
+	}
+}
+
 void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller)
 {
 	if (slab_is_checked(s)) {
@@ -378,7 +388,7 @@ void slab_free_bulk(struct kmem_cache *s, size_t n, void **p, const void *caller
 		debug_assert(piece && slab_cache_of(p[0]) == s); /* until they are pushed */
 		pushed = pcpu_array_push_bulk(slab_array(s, node), p, piece);
 		if (pushed < piece) {
-			slab_tune(s, node, SLAB_MOVED_FLUSH);
+			tune_by_gate(s, node);
 			slab_count_events(s, SLAB_FREE_SLOWPATH, piece - pushed);
 			put_back(s, node, p + pushed, piece - pushed, SLAB_MIXED);
 		}

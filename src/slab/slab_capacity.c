@@ -30,6 +30,7 @@
 #include "page/recent.h"
 #include "percpu/array_slow.h"
 #include "percpu/array_wind.h"
+#include "percpu/gate.h"
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_objects.h"
@@ -229,7 +230,7 @@ static int narrow(struct kmem_cache *s, void *array, unsigned int cpu, uint16_t 
 	unsigned int needed;
 	int slots;
 
-	debug_assert(less < capacity && less >= guaranteed(s));
+	debug_assert(less < capacity && less >= guaranteed(s) && pcpu_gate_depth);
 	/* The thread that changes a capacity charges or uncharges exactly that change. */
 	if (!atomic_compare_exchange_strong_explicit(
 		    &a->capacity, &capacity, less, memory_order_relaxed, memory_order_relaxed))

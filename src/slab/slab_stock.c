@@ -16,6 +16,7 @@
 #include "base/verify.h"
 #include "os/os.h"
 #include "page/page_alloc.h"
+#include "percpu/gate.h"
 #include "slab/slab_limit.h"
 #include "slab/slab_node.h"
 
@@ -162,6 +163,7 @@ int slab_stock_set(struct kmem_cache *s, size_t objects)
 	size_t slabs = slab_slabs_of(s, objects);
 	struct slab_stock *stock;
 	struct page *page;
+	bool filled;
 
 	if (slabs > SLAB_STOCK_MAX)
 		return -EINVAL;
@@ -170,10 +172,13 @@ int slab_stock_set(struct kmem_cache *s, size_t objects)
 	stock = make_stock(s);
 	if (!stock)
 		return -ENOMEM;
+	pcpu_gate_enter(true); /* slabs are in hand */
 	atomic_store_explicit(&s->stock_slabs, slabs, memory_order_relaxed);
 	while (in_stock(stock) > slabs && (page = take(stock, PAGE_ANY_NODE)))
 		slab_node_dismiss(s, page);
-	return fill(s, stock, 0) ? 0 : -ENOMEM;
+	filled = fill(s, stock, 0);
+	pcpu_gate_leave();
+	return filled ? 0 : -ENOMEM;
 }
 
 /* Verifies that there are as many slabs as are counted, and that none of their objects is in

@@ -124,6 +124,32 @@ TEST(SlabBudgetTest, BatchesOfAllClassesStayWithin)
 		});
 }
 
+/* The same by frees in bulk. To empty another class's array takes the gate (slab_capacity.c).
+ */
+TEST(SlabBudgetTest, BulkFreesGetWhatIdleClassesHave)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		run_on(allowed_cpus().front());
+		config_init();
+		config.cpu_cache_bytes = 2 * kMiB;
+		void *large = be_large(256 * kMiB);
+
+		cycle_through_all(2 * kMiB);
+		const size_t idle = cached_of_all() - cached(512);
+
+		for (int round = 0; round < 40; round++) {
+			std::vector<void *> p(8192);
+
+			for (auto &q : p)
+				q = kmalloc(512, GFP_KERNEL);
+			kfree_bulk(p.size(), p.data());
+		}
+		EXPECT_LT(cached_of_all() - cached(512), idle);
+		EXPECT_LE(cached_of_all(), 2 * kMiB);
+		kfree(large);
+	});
+}
+
 /* A busy class gets what an idle one has, and only that. */
 TEST(SlabBudgetTest, IdleClassesGiveBusyOnes)
 {
