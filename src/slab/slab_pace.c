@@ -83,12 +83,16 @@ static bool many_go(struct kmem_cache_node *node, bool may_look)
 	return !may_look || average(node, pages) >= many;
 }
 
+/* Limits and stocks are counted in slabs of the usual layout. */
+static bool are_counted(const struct kmem_cache *s)
+{
+	return atomic_load_explicit(&s->max_slabs, memory_order_relaxed) ||
+	       atomic_load_explicit(&s->stock_slabs, memory_order_relaxed);
+}
+
 bool slab_pace_is_large(const struct kmem_cache *s, struct kmem_cache_node *node, bool may_look)
 {
-	/* Limits and stocks are counted in slabs of the usual layout. */
-	return s->large_mark && many_go(node, may_look) &&
-	       !atomic_load_explicit(&s->max_slabs, memory_order_relaxed) &&
-	       !atomic_load_explicit(&s->stock_slabs, memory_order_relaxed);
+	return s->large_mark && many_go(node, may_look) && !are_counted(s);
 }
 
 const struct slab_layout *slab_pace_layout(const struct kmem_cache *s,
@@ -96,7 +100,7 @@ const struct slab_layout *slab_pace_layout(const struct kmem_cache *s,
 {
 	if (slab_pace_is_large(s, node, may_look))
 		return &s->large;
-	return s->lean && are_few(node, may_look) ? &s->small : &s->layout;
+	return s->lean && !are_counted(s) && are_few(node, may_look) ? &s->small : &s->layout;
 }
 
 /* A free must not look at the clock. */

@@ -11,6 +11,7 @@ constexpr size_t kSize = 3072;		/* 4 objects in 3 pages, or 16 in 12 */
 constexpr size_t kFew = 4, kUsual = 16; /* objects in a slab */
 constexpr size_t kMostLean = 64;	/* slab_pace.c: small slabs in 8 ms */
 constexpr size_t kMany = 400;		/* slabs */
+constexpr size_t kLimit = 10 * kUsual;	/* objects */
 
 struct Class : SizeClass {
 	Class() : SizeClass(kSize)
@@ -102,6 +103,30 @@ TEST(SlabLeanTest, EveryClass)
 			for (char *q : p)
 				kfree(q);
 		}
+	});
+}
+
+/* A limit and a stock are counted in slabs of the usual size, and promise so many objects. */
+TEST(SlabLeanTest, LimitsAndStocksAreKept)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		ASSERT_EQ(kmem_cache_set_limit(c.s, kLimit, 0), 0);
+		for (size_t i = 0; i < kLimit; i++) {
+			fake_now += 10;
+			c.allocate(1);
+			ASSERT_NE(c.p.back(), nullptr) << i;
+		}
+		EXPECT_EQ(kmalloc(kSize, GFP_KERNEL | __GFP_NOWARN), nullptr);
+		ASSERT_EQ(kmem_cache_set_limit(c.s, 0, 0), 0);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		ASSERT_EQ(kmem_cache_set_stock(c.s, kLimit), 0);
+		EXPECT_EQ(c.counts().objects, kLimit);
+		ASSERT_EQ(kmem_cache_set_stock(c.s, 0), 0);
 	});
 }
 
