@@ -126,6 +126,16 @@ static size_t lay_out(struct zone *z)
 	return z->pcp_counters + COUNTER_BYTES;
 }
 
+/* The slots that lie between an array and what follows it. Arrays that were opened before the
+ * limits were known may have more slots in use than capacity_of(). */
+static unsigned int room_of(const struct zone *z, unsigned int list)
+{
+	size_t end = list + 1 < PCP_LISTS ? z->pcp_offset[list + 1] : z->pcp_counters;
+
+	return (unsigned int)((end - z->pcp_offset[list] - pcpu_array_size(0)) /
+			      sizeof(void *));
+}
+
 bool page_know_limits(void)
 {
 	bool known;
@@ -503,8 +513,7 @@ void pageset_verify(struct zone *z, struct verify *v)
 	for (unsigned int list = 0; list < PCP_LISTS; list++) {
 		snprintf(what, sizeof(what), "zone %u, entries of list %u of the pageset",
 			 z->index, list);
-		pcpu_array_verify(array_of(z, list), capacity_of(z, list), what, run_wrong, z,
-				  v);
+		pcpu_array_verify(array_of(z, list), room_of(z, list), what, run_wrong, z, v);
 	}
 }
 

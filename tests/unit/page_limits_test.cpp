@@ -123,6 +123,20 @@ TEST(PageLimitsTest, ALargerProcessKeepsTheLimitsOfItsGroup)
 	});
 }
 
+/* Arrays that have more than they may have since are not wrong. */
+TEST(PageLimitsTest, WhatPagesetsHadIsSound)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		Pages pages = fill(GFP_KERNEL, 0, to_pages(kMiB));
+
+		free_all(pages, 0);
+		EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 14), nullptr);
+		ASSERT_LE(pageset_high(), 8u);
+		EXPECT_EQ(ukmem_verify(stderr), 0);
+	});
+}
+
 TEST(PageLimitsTest, ALargeRequestLooksAtTheGroupFirst)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
