@@ -86,13 +86,24 @@ const struct layer slab_layer = {
 	.verify = slab_verify_all,
 };
 
+/* A cache that has a twin may be deleted again, because there is no memory for that. So it is
+ * not made of memory that stays taken. */
+static struct kmem_cache *new_cache(const struct slab_params *p)
+{
+	struct slab_params own = *p;
+
+	if (own.permanent && slab_check_may_need_twin(p))
+		own.permanent = false;
+	return slab_cache_new(&own);
+}
+
 struct kmem_cache *slab_create(const struct slab_params *p)
 {
 	struct kmem_cache *s;
 
 	if (!slab_init())
 		return NULL;
-	s = slab_cache_new(p);
+	s = new_cache(p);
 	if (!s)
 		return NULL;
 	if (!slab_check_created(s, p)) {

@@ -40,7 +40,10 @@ const Machine machines[] = {
 	{ "Registered", "percpu:register", false, false }, /* where libc registers nobody */
 	{ "Nodes", "percpu:cpu_id", false, true },
 	{ "Scarce", "percpu:fallback,dirty_max:0", true, false },
+	{ "Checked", "slab_debug:ZP", false, false },
 };
+
+constexpr unsigned NR_MACHINES = sizeof(machines) / sizeof(machines[0]);
 
 const Fault kNoFault = { NR_CALLS, 0, false, 0, false };
 
@@ -322,7 +325,7 @@ TEST_P(SweepTest, EveryCallMayFail)
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SweepTest,
-			 ::testing::Combine(::testing::Range(0u, 4u),
+			 ::testing::Combine(::testing::Range(0u, NR_MACHINES),
 					    ::testing::Range(0, static_cast<int>(NR_CALLS))),
 			 [](const auto &param) {
 				 auto call = static_cast<Call>(std::get<1>(param.param));
@@ -355,9 +358,10 @@ TEST_P(StarvedTest, AnyPageMayBeTheLast)
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StarvedTest, ::testing::Range(0u, 4u), [](const auto &param) {
-	return std::string(machines[param.param].name);
-});
+INSTANTIATE_TEST_SUITE_P(All, StarvedTest, ::testing::Range(0u, NR_MACHINES),
+			 [](const auto &param) {
+				 return std::string(machines[param.param].name);
+			 });
 
 /* A sweep that notices nothing is worth nothing. */
 TEST(SweepMutantTest, AForgottenBlockIsNoticed)

@@ -117,14 +117,20 @@ void kmem_cache_fail(struct kmem_cache *s, long after, unsigned long times)
 	slab_caches_unlock();
 }
 
+static slab_flags_t flags_of(const struct slab_params *p)
+{
+	return p->nothing ? 0 : (p->flags & SLAB_DEBUG_FLAGS) | slab_debug_of_name(p->name);
+}
+
+bool slab_check_may_need_twin(const struct slab_params *p)
+{
+	return flags_of(p) || (slab_annotate_wanted() && !p->nothing);
+}
+
 bool slab_check_created(struct kmem_cache *s, const struct slab_params *p)
 {
-	slab_flags_t flags = (p->flags & SLAB_DEBUG_FLAGS) | slab_debug_of_name(p->name);
-	unsigned int why;
-
-	if (p->nothing)
-		flags = 0;
-	why = flags ? SLAB_CHECK_DEBUG : 0;
+	slab_flags_t flags = flags_of(p);
+	unsigned int why = flags ? SLAB_CHECK_DEBUG : 0;
 
 	if (config.passthrough && !s->keeps_slabs && !s->gfp)
 		why |= SLAB_CHECK_PASSTHROUGH;

@@ -7,5 +7,7 @@
 
 /* Sets the reasons why a new cache is checked, before it is used. False: no memory. */
 bool slab_check_created(struct kmem_cache *s, const struct slab_params *p);
+/* Whether that may need memory for a twin. */
+bool slab_check_may_need_twin(const struct slab_params *p);
 
 #endif
