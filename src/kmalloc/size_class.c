@@ -285,7 +285,9 @@ static bool create_caches(struct size_class_shape *shapes)
  */
 static struct {
 	bool used;
-	char *place; /* of the next one's descriptor. Synchronization: the maker */
+	/* Of the next one's descriptor, and behind the last one's. Synchronization: the maker
+	 */
+	char *place, *end;
 	struct size_class_shape *shapes;
 	uint32_t array[SIZE_CLASS_COUNT]; /* entries: pcpu_entry() */
 	/* The thread that makes one now; or 0. Synchronization: acquire, release. */
@@ -326,6 +328,7 @@ static bool set_aside(struct size_class_shape *shapes)
 	}
 	if (!later.place)
 		later.place = os_permanent_piece(SIZE_CLASS_COUNT * slab_descriptor_bytes());
+	later.end = later.place + SIZE_CLASS_COUNT * slab_descriptor_bytes();
 	first = later.place ? pcpu_alloc_permanent(bytes, PAGE) : NULL;
 	if (!first)
 		return false;
@@ -336,7 +339,8 @@ static bool set_aside(struct size_class_shape *shapes)
 	return true;
 }
 
-/* Makes class @i. The caller is the maker. */
+/* Makes class @i. The caller is the maker. NULL: the child of a fork that could not wait for
+ * the maker has no place for it, because that one's half-made class took one. */
 static struct kmem_cache *make(unsigned int i)
 {
 	char name[32];
@@ -346,6 +350,8 @@ static struct kmem_cache *make(unsigned int i)
 	p.arrays = pcpu_first_unit() + later.array[i];
 	p.array_stride = slab_array_bytes(p.capacity_max);
 	p.cpu_place = (char *)p.arrays - slab_cpu_bytes();
+	if (unlikely(later.place == later.end))
+		return NULL;
 	p.place = later.place;
 	later.place += slab_descriptor_bytes();
 	s = slab_create_prepared(&p);
@@ -404,8 +410,7 @@ static cold struct kmem_cache *make_later(unsigned int i)
 		pcpu_gate_enter(true);
 		if (!pcpu_gate_is_closed() && become_maker()) {
 			s = cache_of(i);
-			if (!s) {
-				s = make(i);
+			if (!s && (s = make(i))) {
 				/* A write brings this CPU's page at once; a read first would
 				 * bring the system's page of zeros. */
 				slab_count_events(s, SLAB_ALLOC_SLOWPATH, 0);
