@@ -142,6 +142,13 @@ static size_t large_room(struct page *block, const void *p)
 	return size - min_size(offset, size);
 }
 
+static size_t no_room(const void *p)
+{
+	if (slab_hardened)
+		report_invalid("malloc_object_size()", p, "not in an allocated block");
+	return SIZE_MAX;
+}
+
 size_t kmalloc_room(const void *p)
 {
 	struct page *page = p ? page_lookup(p) : NULL;
@@ -155,13 +162,13 @@ size_t kmalloc_room(const void *p)
 	if (!s) {
 		struct page *block = large_find(p);
 
-		if (block)
-			return large_room(block, p);
-		if (slab_hardened)
-			report_invalid("malloc_object_size()", p, "not in an allocated block");
-		return SIZE_MAX;
+		return block ? large_room(block, p) : no_room(p);
 	}
-	offset = ((uintptr_t)p - (uintptr_t)page_to_virt(page) - s->pad_left) % s->size;
+	offset = (uintptr_t)p - (uintptr_t)page_to_virt(page);
+	if (offset < s->pad_left ||
+	    offset - s->pad_left >= (size_t)slab_layout(s, page)->objects * s->size)
+		return no_room(p);
+	offset = (offset - s->pad_left) % s->size;
 	if (!in_use(page, (const char *)p - offset, "malloc_object_size()", NULL) ||
 	    offset > s->object_size)
 		return 0;

@@ -344,6 +344,28 @@ TEST_F(SizeClassTest, UsableSizeOfWhatIsNoObject)
 	kfree(object);
 }
 
+/* What is left of a slab behind its last object is in none. */
+TEST_F(SizeClassTest, RoomEndsWithTheLastObject)
+{
+	SKIP_WHERE_OBJECTS_ARE_IN_TWINS();
+	for (size_t size : { 96u, 8u, 48u }) {
+		void *object = kmalloc(size, GFP_KERNEL);
+		auto *slab = static_cast<char *>(shim_slab_base(object));
+		shim_geometry g;
+
+		shim_slab_geometry(shim_class_cache(size), &g);
+		char *last = slab + (g.objects - 1) * size;
+		size_t rest = g.npages * ukmem_page_size() - g.objects * size;
+
+		EXPECT_EQ(shim_kmalloc_room(last), size);
+		EXPECT_EQ(shim_kmalloc_room(last + size - 1), 1u);
+		ASSERT_GT(rest, 0u) << size;
+		EXPECT_EQ(shim_kmalloc_room(last + size), SIZE_MAX) << size;
+		EXPECT_EQ(shim_kmalloc_room(last + size + rest - 1), SIZE_MAX) << size;
+		kfree(object);
+	}
+}
+
 /* Pages that were a slab's are no longer known as such. */
 TEST_F(SizeClassTest, UsableSizeAfterTheSlabIsGone)
 {

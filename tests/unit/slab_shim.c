@@ -209,6 +209,11 @@ size_t shim_class_usable(const void *p)
 	return kmalloc_class_usable(p);
 }
 
+size_t shim_kmalloc_room(const void *p)
+{
+	return kmalloc_room(p);
+}
+
 struct kmem_cache *shim_class_cache(size_t size)
 {
 	return size_class_cache(size);

@@ -87,6 +87,7 @@ bool shim_hard_pair(size_t size, unsigned int *node);
 struct kmem_cache *shim_class_cache(size_t size);
 /* The result of ksize()'s fast path. */
 size_t shim_class_usable(const void *p);
+size_t shim_kmalloc_room(const void *p);
 struct kmem_cache *shim_class_aligned(size_t size, size_t align);
 void *shim_class_small(size_t size); /* what the tables say: a per-CPU handle */
 void *shim_class_large(size_t size);
