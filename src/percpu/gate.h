@@ -25,10 +25,9 @@
  *
  * A slow path inside another one, also that of a signal handler, is part of it.
  *
- * A handler may fork where it interrupted a thread between the two steps in which this counts
- * itself and notes that it did. The thread has nothing in hand there, and does not know whether
- *it counts. So that fork takes one thread inside for this one, and the child counts this one if
- *any was.
+ * A thread counts itself and notes that it did, in two steps. A handler may interrupt it
+ * between them, and fork. The thread has nothing in hand then, but whether it counts is not
+ * known. So the fork lets one thread be inside, and the child counts this one if any was.
  */
 #ifndef PERCPU_GATE_H
 #define PERCPU_GATE_H
