@@ -11,20 +11,18 @@
  * No function that is called before the first request may allocate, so there is no stdio.
  */
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
 #include "preload_test.h"
+#include "seccomp_filter.h"
 
 enum { CHILDREN = 400, LARGE = 8 << 20, TRIES = 64 };
 
@@ -125,24 +123,14 @@ static void vfork_first(bool expect_thread)
 	CHECK(!expect_thread || threads() > 1, "the library starts no thread");
 }
 
-#define KILL(name)                                                                             \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                 \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
-
 static bool forbid_files(void)
 {
 	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		KILL(openat),
-		KILL(sched_getaffinity),
-		KILL(membarrier),
-		KILL(prlimit64),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		LOAD_NUMBER,	  KILL(openat),	   KILL(sched_getaffinity),
+		KILL(membarrier), KILL(prlimit64), ANSWER(SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
 
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return INSTALL(filter);
 }
 
 static void touch(size_t bytes)

@@ -12,8 +12,6 @@
  *
  * trims: the other threads are inside malloc_trim(), which reads files, when the filter comes.
  */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -29,9 +27,7 @@
 #include <unistd.h>
 
 #include "preload_test.h"
-
-#define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), ALLOWED
-#define ALLOWED BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#include "seccomp_filter.h"
 
 enum { THREADS = 2, KEPT = 512, ROUNDS = 20000 };
 
@@ -50,7 +46,7 @@ static bool renounce_privileges(void)
 static bool lock_in(void)
 {
 	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		LOAD_NUMBER,
 		ALLOW(read),
 		ALLOW(write),
 		ALLOW(futex),
@@ -75,11 +71,10 @@ static bool lock_in(void)
 		ALLOW(wait4),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 1, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K,
-			 unseen ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		ANSWER(unseen ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+	struct sock_fprog program = PROGRAM_OF(filter);
 
 	return renounce_privileges() && !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
 						 SECCOMP_FILTER_FLAG_TSYNC, &program);

@@ -4,77 +4,45 @@
  *
  *	sandbox ERRNO PROGRAM [ARGS...]		refuses what allocators like to ask for
  *	sandbox 0 PROGRAM [ARGS...]		kills for what no allocator needs
- *	sandbox listed PROGRAM [ARGS...]	kills for all that docs/programs.md does not
- *list, and the program does not need besides
+ *	sandbox listed PROGRAM [ARGS...]	kills, except for what docs/programs.md lists
+ *						and what the program itself needs
  */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "preload_test.h"
+#include "seccomp_filter.h"
 
-#define REFUSE(name)                                                                           \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                 \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA))
+#define REFUSE(name) ANSWER_TO(SYS_##name, ERROR(error))
 
-#define KILL(name)                                                                             \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                 \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
-
-static int install(const struct sock_fprog *program)
-{
-	CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program);
-}
-
-static int kill_for_needless(void)
+static bool kill_for_needless(void)
 {
 	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		KILL(uname),
-		KILL(mincore),
-		KILL(sched_setaffinity),
-		KILL(clock_nanosleep),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		LOAD_NUMBER,	       KILL(uname),
+		KILL(mincore),	       KILL(sched_setaffinity),
+		KILL(clock_nanosleep), ANSWER(SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
 
-	return install(&program);
+	return INSTALL(filter);
 }
 
-static int refuse(unsigned int error)
+static bool refuse(unsigned int error)
 {
 	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		REFUSE(rseq),
-		REFUSE(membarrier),
-		REFUSE(mbind),
-		REFUSE(get_mempolicy),
-		REFUSE(mincore),
-		REFUSE(mremap),
-		REFUSE(madvise),
-		REFUSE(sched_getaffinity),
-		REFUSE(getrandom),
-		REFUSE(getcpu),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		LOAD_NUMBER,	   REFUSE(rseq),	  REFUSE(membarrier),
+		REFUSE(mbind),	   REFUSE(get_mempolicy), REFUSE(mincore),
+		REFUSE(mremap),	   REFUSE(madvise),	  REFUSE(sched_getaffinity),
+		REFUSE(getrandom), REFUSE(getcpu),	  ANSWER(SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
 
-	return install(&program);
+	return INSTALL(filter);
 }
 
-#define ALLOW(name)                                                                            \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                 \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
-static int kill_for_unlisted(void)
+static bool kill_for_unlisted(void)
 {
 	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		LOAD_NUMBER,
 		/* The library: docs/programs.md, Sandboxes, without what KFENCE needs alone. */
 		ALLOW(read),
 		ALLOW(openat),
@@ -121,14 +89,14 @@ static int kill_for_unlisted(void)
 		/* The program's own filter. */
 		ALLOW(prctl),
 		ALLOW(seccomp),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
 
-	return install(&program);
+	return INSTALL(filter);
 }
 
-static int filter_by(const char *what)
+/* False: no seccomp here. */
+static bool filter_by(const char *what)
 {
 	unsigned int error = (unsigned int)atoi(what);
 
@@ -140,7 +108,7 @@ static int filter_by(const char *what)
 int main(int argc, char **argv)
 {
 	CHECK(argc > 2, "usage: %s ERRNO|0|listed PROGRAM [ARGS...]", argv[0]);
-	if (filter_by(argv[1])) {
+	if (!filter_by(argv[1])) {
 		puts("SKIP: no seccomp here");
 		return 77;
 	}

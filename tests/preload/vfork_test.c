@@ -11,8 +11,6 @@
  * first thread: libc does not create threads without.
  */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +19,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -30,6 +27,7 @@
 #endif
 
 #include "preload_test.h"
+#include "seccomp_filter.h"
 
 enum { STORMS = 4, PARENTS = 2, KEPT = 64, CHILD_STEPS = 500, LOST_MAX = 256 << 10 };
 
@@ -192,15 +190,12 @@ static void *start_children(void *set)
 static bool refuse(unsigned int call, unsigned int error)
 {
 	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA)),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		LOAD_NUMBER,
+		ANSWER_TO(call, ERROR(error)),
+		ANSWER(SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
 
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return INSTALL(filter);
 }
 
 /* Where vfork is a system call of its own, it can be made to fail. */
