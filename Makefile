@@ -48,15 +48,17 @@ bench-build: # release build and the peers of packages
 	cmake --build --preset release
 	bench/peers --installed
 
+TELL_LOADER = @if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
 install: library ## install the release build (PREFIX=/usr/local DESTDIR=)
 	cmake --install $(BUILD) --prefix $(PREFIX)
 	@cp $(BUILD)/install_manifest.txt $(BUILD)/installed.txt
 	@$(if $(AS_USER),chown $(SUDO_USER) $(BUILD)/install_manifest.txt $(BUILD)/installed.txt)
-	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	$(TELL_LOADER)
 
 uninstall: ## remove what the last `make install` has installed (DESTDIR=)
 	@scripts/uninstall $(BUILD)/installed.txt "$(DESTDIR)"
-	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+	$(TELL_LOADER)
 
 library: # the release build without tests and benchmarks
 	scripts/install-deps demo

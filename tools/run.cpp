@@ -63,8 +63,9 @@ int run(const run_options &options)
 	env_prepend("LD_PRELOAD", library, ':');
 	for (const std::string &conf : options.conf)
 		env_append("UKMEM_CONF", conf, ',');
-	/* What the user says comes later, and counts. A file would count less, so where one
-	 * says something it stays so. Tables at the exit show the program alone. */
+	/* The tool says live:threads first, so what the user says behind it counts. A file
+	 * would count less, so the tool says nothing where a file does; nor where tables at the
+	 * exit show the program alone. */
 	if (options.show.empty() && !options.stats && !file_sets(program, "live"))
 		env_prepend("UKMEM_CONF", "live:threads", ',');
 	if (!options.show.empty())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What files of tunables set for a program that is to be started. */
+/* Tells what files of tunables set for a program that the tool is about to start. */
 #ifndef TOOLS_TUNABLE_H
 #define TOOLS_TUNABLE_H
 

@@ -234,7 +234,6 @@ static void read_all(struct config_reading *r, const char *program)
 {
 	const char *environment = secure_getenv("UKMEM_CONF");
 
-	r->program = program;
 	if (environment) {
 		r->quiet = true;
 		parse(r, environment);
@@ -278,7 +277,7 @@ void config_read_for(struct config_reading *r, struct config *c, const char *pro
 	memset(r, 0, sizeof(*r));
 	r->config = c;
 	r->mute = mute;
-	r->warned = reading.program;
+	r->warned = own_name();
 	read_all(r, program);
 }
 

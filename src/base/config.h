@@ -240,10 +240,9 @@ struct config_reading {
 	struct config *config;
 	struct config_origin origin[CONFIG_TUNABLES_MAX]; /* by the rows of the table */
 	struct config_origin at;			  /* what is being read */
-	_Bool quiet;	     /* no warnings of what is being read */
-	_Bool mute;	     /* no warnings of anything */
-	const char *program; /* whose values these are */
-	const char *warned; /* a program for which another reading has warned before, or NULL */
+	_Bool quiet;	    /* no warnings of what is being read */
+	_Bool mute;	    /* no warnings of anything */
+	const char *warned; /* a program of which another reading has warned already, or NULL */
 	_Bool secure;	    /* the process is in secure mode: no file is read */
 	int opened[CONFIG_USER + 1];	  /* 0, or why a file was not read: a negative errno */
 	char user_path[CONFIG_PATH_SIZE]; /* "": the user has no directory for such files */

@@ -164,11 +164,11 @@ size_t kmalloc_room(const void *p)
 
 		return block ? large_room(block, p) : no_room(p);
 	}
-	offset = (uintptr_t)p - (uintptr_t)page_to_virt(page);
-	if (offset < s->pad_left ||
-	    offset - s->pad_left >= (size_t)slab_layout(s, page)->objects * s->size)
+	/* Very large in front of the first object. */
+	offset = (uintptr_t)p - (uintptr_t)page_to_virt(page) - s->pad_left;
+	if (offset >= (size_t)slab_layout(s, page)->objects * s->size)
 		return no_room(p);
-	offset = (offset - s->pad_left) % s->size;
+	offset %= s->size;
 	if (!in_use(page, (const char *)p - offset, "malloc_object_size()", NULL) ||
 	    offset > s->object_size)
 		return 0;

@@ -285,8 +285,7 @@ static bool create_caches(struct size_class_shape *shapes)
  */
 static struct {
 	bool used;
-	/* Of the next one's descriptor, and behind the last one's. Synchronization: the maker
-	 */
+	/* Of the next descriptor, and behind the last. Synchronization: the maker */
 	char *place, *end;
 	struct size_class_shape *shapes;
 	uint32_t array[SIZE_CLASS_COUNT]; /* entries: pcpu_entry() */
@@ -347,11 +346,11 @@ static struct kmem_cache *make(unsigned int i)
 	struct slab_params p = class_params(i, name, "kmalloc-");
 	struct kmem_cache *s;
 
+	if (unlikely(later.place == later.end))
+		return NULL;
 	p.arrays = pcpu_first_unit() + later.array[i];
 	p.array_stride = slab_array_bytes(p.capacity_max);
 	p.cpu_place = (char *)p.arrays - slab_cpu_bytes();
-	if (unlikely(later.place == later.end))
-		return NULL;
 	p.place = later.place;
 	later.place += slab_descriptor_bytes();
 	s = slab_create_prepared(&p);

@@ -138,7 +138,7 @@ class Test:
             (group,) = found["groups"]
             stacks = found["guarded"]
             expect(group["size"] == 112 and group["direct"] + group["indirect"] == 25, f"{group}")
-            # What lies behind the caller is a guess where code keeps no frame pointers.
+            # Code without frame pointers lets the library guess the frames behind the caller.
             expect(sum(s["objects"] for s in stacks) == 23 and
                    all(s["bytes"] == 100 * s["objects"] for s in stacks), f"{stacks}")
             addresses = [a for s in stacks for a in s["addresses"]]

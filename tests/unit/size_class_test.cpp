@@ -344,7 +344,7 @@ TEST_F(SizeClassTest, UsableSizeOfWhatIsNoObject)
 	kfree(object);
 }
 
-/* What is left of a slab behind its last object is in none. */
+/* The bytes between a slab's last object and its end belong to no object. */
 TEST_F(SizeClassTest, RoomEndsWithTheLastObject)
 {
 	SKIP_WHERE_OBJECTS_ARE_IN_TWINS();
