@@ -2,7 +2,7 @@
 /*
  * A program with threads that locks itself in: from then on any system call but a few ends
  * it. What it does with its memory afterwards, also in a child, must get by on what malloc()
- *and free() need.
+ * and free() need.
  *
  *	killed_test [unseen|trims]
  *
