@@ -12,12 +12,17 @@
  * has shown that they are worth it; and as much as was in use after idle arrays gave up theirs.
  * Half, because what arrays hold is in use, too: then they hold no more than the program.
  *
+ * A CPU that seldom moves objects between arrays and slabs is calm: moving takes it a fiftieth
+ * of its time at most, so larger arrays would save nothing that anybody notices. Its arrays do
+ * not grow beyond 1 MiB together, and those that hold more give up half in each period.
+ *
  * This file keeps the account; slab_capacity.c decides which array gets room and which one
  * gives it.
  */
 #include "slab/slab_budget.h"
 
 #include "base/assert.h"
+#include "os/os.h"
 #include "os/os_share.h"
 #include "page/recent.h"
 #include "percpu/percpu_alloc.h"
@@ -27,7 +32,13 @@ enum {
 	LITTLE_MIN = 1 << 20, /* bytes of all CPUs together, see most_together() */
 	QUEUES_MIN = 2 << 20,
 	MUCH = 16 << 20, /* bytes of a CPU; twice that for all CPUs in a small program */
-	LOOK_EVERY = 32, /* a CPU looks at the clock each so many moves of objects */
+	LOOK_EVERY = 32, /* a CPU looks for a new period each so many moves of objects */
+	/* A CPU is calm if so many moves took so many milliseconds, several times in a row: a
+	 * thread that has to wait for its CPU may look calm once. */
+	PACE_MOVES = 32 * LOOK_EVERY,
+	PACE_MS = 48,
+	PACE_ROW = 3, /* the first look of all is one of them */
+	CALM = 1 << 20, /* bytes of a calm CPU */
 	/* Calls of slab_budget_out() from one sum over all classes to the next. */
 	OUT_EVERY = 16,
 	/* Calls of a round: the result is the largest sum of this round and the last one. */
@@ -43,8 +54,10 @@ struct budget {
 	_Atomic uint64_t used; /* bytes */
 	atomic_uint hand;      /* the next member that is asked for room */
 	atomic_uint asked;     /* how often an array asked for more than a little */
-	atomic_uint moves;     /* until the next look at the clock */
+	atomic_uint moves;     /* of objects */
 	atomic_uint period;    /* the last one in which this CPU looked */
+	atomic_uint paced_ms;  /* when the last PACE_MOVES began */
+	atomic_uint slow;      /* how often in a row they took PACE_MS, at most PACE_ROW */
 	/* slab_budget_out(): how often it was asked, and the most bytes in this round of
 	 * OUT_ROUND times and in the last one. */
 	atomic_uint asked_out;
@@ -110,7 +123,12 @@ static size_t most_together(enum slab_budget_part part)
 	return max_size(part == SLAB_BUDGET_MOST ? recent : recent / 2, (size_t)2 * MUCH);
 }
 
-static uint64_t most_on_cpu(enum slab_budget_part part)
+static bool is_calm(const struct budget *b)
+{
+	return atomic_load_explicit(&b->slow, memory_order_relaxed) == PACE_ROW;
+}
+
+static uint64_t most_on_cpu(const struct budget *b, enum slab_budget_part part)
 {
 	size_t recent = page_recent_used() << page_window.page_shift;
 	uint64_t most = os_share_cache_bytes();
@@ -119,6 +137,8 @@ static uint64_t most_on_cpu(enum slab_budget_part part)
 		most = part == SLAB_BUDGET_MOST
 			       ? min_size((size_t)most, max_size(recent / 4, MUCH))
 			       : MUCH;
+	if (is_calm(b))
+		most = min_size((size_t)most, CALM);
 	return part == SLAB_BUDGET_QUEUES ? most / 2 : most;
 }
 
@@ -142,7 +162,7 @@ static bool has_room(const struct budget *b, uint64_t bytes, enum slab_budget_pa
 {
 	uint64_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
 
-	return used + bytes <= most_on_cpu(part) &&
+	return used + bytes <= most_on_cpu(b, part) &&
 	       atomic_load_explicit(&together, memory_order_relaxed) + bytes <=
 		       most_together(part);
 }
@@ -189,24 +209,44 @@ unsigned int slab_budget_ask(unsigned int cpu)
 	return atomic_fetch_add_explicit(&b->asked, 1, memory_order_relaxed);
 }
 
-uint64_t slab_budget_look(unsigned int cpu)
+/* Another thread on this CPU may look at the same time; then a look may be lost. */
+static void look_at_pace(struct budget *b)
 {
+	uint32_t now = (uint32_t)os_calls.now_ms();
+	uint32_t since = atomic_load_explicit(&b->paced_ms, memory_order_relaxed);
+	unsigned int slow = atomic_load_explicit(&b->slow, memory_order_relaxed);
+
+	atomic_store_explicit(&b->paced_ms, now, memory_order_relaxed);
+	slow = now - since < PACE_MS ? 0 : min_uint(slow + 1, PACE_ROW);
+	atomic_store_explicit(&b->slow, slow, memory_order_relaxed);
+}
+
+struct slab_budget_surplus slab_budget_look(unsigned int cpu)
+{
+	struct slab_budget_surplus none = { 0 }, surplus = none;
 	struct budget *b = pcpu_ptr(budget, cpu);
 	unsigned int moves = atomic_load_explicit(&b->moves, memory_order_relaxed), period;
-	uint64_t bytes;
+	uint64_t used, all;
 	size_t little;
 
 	debug_assert(cpu < pcpu.nr_ids);
 	/* Other threads on this CPU may count at the same time; then a look comes later. */
 	atomic_store_explicit(&b->moves, moves + 1, memory_order_relaxed);
 	if (likely(moves % LOOK_EVERY))
-		return 0;
+		return none;
+	if (moves % PACE_MOVES == 0)
+		look_at_pace(b);
 	period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
 	if (atomic_exchange_explicit(&b->period, period, memory_order_relaxed) == period)
-		return 0;
-	bytes = slab_budget_used();
+		return none;
+	all = slab_budget_used();
 	little = most_together(SLAB_BUDGET_LITTLE);
-	return bytes > little ? bytes - little : 0;
+	if (all > little)
+		surplus.of_idle = all - little;
+	used = atomic_load_explicit(&b->used, memory_order_relaxed);
+	if (is_calm(b) && used > CALM)
+		surplus.of_all = used - CALM;
+	return surplus;
 }
 
 static uint64_t bytes_out(void)

@@ -7,6 +7,7 @@
 
 /* The part of the budgets that a charge may use: of the CPU's; of that of all CPUs together. */
 enum slab_budget_part {
+	/* A calm CPU (slab_budget.c) has 1 MiB, whatever the part. */
 	SLAB_BUDGET_LITTLE, /* 16 MiB; a sixteenth of what was in use lately, or 1 MiB */
 	SLAB_BUDGET_MUCH,   /* 16 MiB; half of what was in use lately, or 32 MiB */
 	SLAB_BUDGET_MOST,   /* all; as much as was in use lately, or 32 MiB */
@@ -30,9 +31,14 @@ void slab_budget_exceed(struct kmem_cache *s, unsigned int cpu, unsigned int obj
 void slab_budget_uncharge(struct kmem_cache *s, unsigned int cpu, unsigned int objects);
 /* Counts that an array on @cpu asks for more than SLAB_BUDGET_LITTLE. Result: how many did. */
 unsigned int slab_budget_ask(unsigned int cpu);
-/* Counts a move of objects on @cpu. Result: once in a period, the bytes that all CPUs hold
- * beyond SLAB_BUDGET_LITTLE; otherwise 0. */
-uint64_t slab_budget_look(unsigned int cpu);
+/* Bytes that arrays of a CPU should give up: those that are idle, and whichever. */
+struct slab_budget_surplus {
+	uint64_t of_idle, of_all;
+};
+
+/* Counts a move of objects on @cpu. Result: nothing, or, once in a period, what all CPUs hold
+ * beyond SLAB_BUDGET_LITTLE, and, if @cpu is calm, what it holds beyond 1 MiB. */
+struct slab_budget_surplus slab_budget_look(unsigned int cpu);
 /* Bytes of all members' objects that are out of slabs, in use or in arrays: the most there were
  * lately, while @cpu asked some 1000 times. */
 uint64_t slab_budget_out(unsigned int cpu);

@@ -320,13 +320,15 @@ static bool pay(struct kmem_cache *s, unsigned int cpu, unsigned int objects, bo
 }
 
 /* Once in a period: while all CPUs hold more than a little, idle classes of this CPU give up
- * half of what they have. */
-static void give_back(struct kmem_cache *busy, unsigned int cpu)
+ * half of what they have. If the CPU is calm, busy classes do so in turn. */
+static void give_back(struct kmem_cache *moving, unsigned int cpu)
 {
-	uint64_t bytes = slab_budget_look(cpu);
+	struct slab_budget_surplus surplus = slab_budget_look(cpu);
 
-	if (unlikely(bytes))
-		reclaim(busy, cpu, bytes, false);
+	if (unlikely(surplus.of_idle))
+		reclaim(moving, cpu, surplus.of_idle, false);
+	if (unlikely(surplus.of_all))
+		reclaim(moving, cpu, surplus.of_all, true);
 }
 
 unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move)

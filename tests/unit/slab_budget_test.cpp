@@ -60,11 +60,21 @@ void use(size_t size, size_t bytes, unsigned rounds)
 	}
 }
 
+/* Rounds of use(64, 2 MiB) after which a CPU is not calm, though time has passed before. */
+constexpr unsigned kBusyRounds = 16;
+
 uint64_t fake_now = 1000000;
 
 uint64_t fake_now_ms()
 {
 	return fake_now;
+}
+
+/* Stays on one CPU. The clock stands still: a slow machine is not taken for a calm CPU. */
+void begin()
+{
+	os_calls.now_ms = fake_now_ms;
+	run_on(allowed_cpus().front());
 }
 
 /* Makes the program large, so that what CPUs may hold is bounded by the tunable alone. */
@@ -114,7 +124,7 @@ TEST(SlabBudgetTest, BatchesOfAllClassesStayWithin)
 {
 	for (size_t bound : { 2 * kMiB, 6 * kMiB, 16 * kMiB })
 		EXPECT_FRESH_PROCESS_PASSES([bound] {
-			run_on(allowed_cpus().front());
+			begin();
 			config_init();
 			config.cpu_cache_bytes = bound;
 			void *large = be_large(256 * kMiB);
@@ -129,7 +139,7 @@ TEST(SlabBudgetTest, BatchesOfAllClassesStayWithin)
 TEST(SlabBudgetTest, BulkFreesGetWhatIdleClassesHave)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		run_on(allowed_cpus().front());
+		begin();
 		config_init();
 		config.cpu_cache_bytes = 2 * kMiB;
 		void *large = be_large(256 * kMiB);
@@ -156,7 +166,7 @@ TEST(SlabBudgetTest, IdleClassesGiveBusyOnes)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		size_t idle, before, busy;
 
-		run_on(allowed_cpus().front());
+		begin();
 		config_init();
 		config.cpu_cache_bytes = 8 * kMiB;
 		void *large = be_large(64 * kMiB);
@@ -205,7 +215,7 @@ TEST(SlabBudgetTest, ASixteenthOfWhatIsInUse)
 {
 	for (size_t live : { 64 * kMiB, 256 * kMiB, 512 * kMiB })
 		EXPECT_FRESH_PROCESS_PASSES([live] {
-			run_on(allowed_cpus().front());
+			begin();
 			size_t bytes = together(live, 6);
 
 			EXPECT_LE(bytes, std::max(live / 16, 16 * kMiB) + 4 * kMiB);
@@ -243,7 +253,7 @@ TEST(SlabBudgetTest, FewSlotsWaitForNoTurn)
 		const size_t size = 32 * kKiB;
 		const unsigned cpu = allowed_cpus().front();
 
-		run_on(allowed_cpus().front());
+		begin();
 		use(1024, 2 * kMiB, 40);
 		struct kmem_cache *s = shim_class_cache(size);
 		ASSERT_GT(shim_budget_used(), kMiB);
@@ -258,24 +268,89 @@ TEST(SlabBudgetTest, FewSlotsWaitForNoTurn)
 TEST(SlabBudgetTest, GivesBackWhenUseFalls)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		os_calls.now_ms = fake_now_ms;
-		run_on(allowed_cpus().front());
+		begin();
 		void *large = be_large(256 * kMiB);
 		use(1024, 4 * kMiB, 40);
 		size_t before = cached(1024);
 		EXPECT_GE(before, 3 * kMiB);
 		for (int i = 0; i < 20; i++) {
 			fake_now += 600;
-			use(64, 2 * kMiB, 1);
+			use(64, 2 * kMiB, kBusyRounds);
 		}
 		EXPECT_EQ(cached(1024), before) << "the program is large";
 		kfree(large);
 		for (int i = 0; i < 20; i++) {
 			fake_now += 600;
-			use(64, 2 * kMiB, 1);
+			use(64, 2 * kMiB, kBusyRounds);
 		}
 		EXPECT_LE(cached(1024), kMiB);
 		EXPECT_GE(cached(64), kMiB / 2) << "it is used";
+	});
+}
+
+/* Bytes that arrays of this thread's CPU may hold. */
+size_t capacity_here(int cpu)
+{
+	size_t bytes = 0;
+
+	for (size_t size : class_sizes())
+		bytes += shim_capacity_bytes(shim_class_cache(size), cpu);
+	return bytes;
+}
+
+/* Objects of two sizes in turn, more of each than its array holds, so that these move, and
+ * neither class is idle; @ms pass in each round. */
+void use_two(unsigned rounds, unsigned ms)
+{
+	std::vector<void *> p(1u << 14);
+
+	for (unsigned i = 0; i < rounds; i++) {
+		fake_now += ms;
+		for (size_t k = 0; k < p.size(); k++)
+			p[k] = kmalloc(k % 2 ? 1024 : 2048, GFP_KERNEL);
+		for (auto *q : p)
+			kfree(q);
+	}
+}
+
+TEST(SlabBudgetTest, CalmCpusHoldLittle)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const int cpu = allowed_cpus().front();
+		size_t busy;
+
+		begin();
+		void *large = be_large(256 * kMiB);
+		use_two(100, 0);
+		busy = capacity_here(cpu);
+		EXPECT_GE(busy, 8 * kMiB) << "it moves objects all the time";
+		/* A round moves objects 256 times at most. */
+		use_two(100, 200);
+		EXPECT_LE(capacity_here(cpu), 2 * kMiB) << "also of arrays that are used";
+		EXPECT_GE(capacity_here(cpu), kMiB / 2);
+		use_two(100, 0);
+		EXPECT_GE(capacity_here(cpu), busy / 2) << "again";
+		kfree(large);
+	});
+}
+
+/* One look that is late, as of a thread that had to wait for its CPU, tells nothing. */
+TEST(SlabBudgetTest, OneLateLookIsNotCalm)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const int cpu = allowed_cpus().front();
+		size_t busy;
+
+		begin();
+		void *large = be_large(256 * kMiB);
+		use(1024, 3 * kMiB, 400);
+		busy = capacity_here(cpu);
+		for (int i = 0; i < 20; i++) {
+			fake_now += 600;
+			use(64, 2 * kMiB, kBusyRounds);
+		}
+		EXPECT_GE(capacity_here(cpu), busy);
+		kfree(large);
 	});
 }
 
@@ -311,7 +386,7 @@ TEST(SlabBudgetTest, WhileSectionsFail)
 			fake_files["/proc/self/cgroup"] = "0::/box\n";
 			fake_files["/sys/fs/cgroup/box/memory.max"] = "67108864\n";
 			EXPECT_EQ(percpu_info().cache_bytes, 2 * kMiB);
-			run_on(allowed_cpus().front());
+			begin();
 			use(1024, 2 * kMiB, 20);
 			fake_files["/sys/fs/cgroup/box/memory.max"] = "16777216\n";
 			ukmem_trim();
@@ -337,7 +412,7 @@ TEST(SlabBudgetTest, InAStormOfSignals)
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		config_init();
 		config.cpu_cache_bytes = 2 * kMiB;
-		run_on(allowed_cpus().front());
+		begin();
 		{
 			Threads t(1, [](unsigned) {
 				for (int round = 0; round < 4; round++)
@@ -368,7 +443,7 @@ TEST(SlabBudgetTest, UnderACpuQuota)
 			EXPECT_EQ(percpu_info().cpus_allowed, 64u);
 			EXPECT_EQ(percpu_info().cpu_milli, 2000u);
 			EXPECT_EQ(percpu_info().cache_bytes, 2 * kMiB);
-			run_on(allowed_cpus().front());
+			begin();
 			void *large = be_large(256 * kMiB);
 			cycle_through_all(2 * kMiB);
 			/* It may be raised while the process runs. */
@@ -409,7 +484,7 @@ TEST(SlabBudgetTest, InLittleMemory)
 		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(96 * kMiB) + "\n";
 		EXPECT_EQ(percpu_info().cpu_milli, 4000u);
 		EXPECT_EQ(percpu_info().cache_bytes, 3 * kMiB);
-		run_on(allowed_cpus().front());
+		begin();
 		cycle_through_all(3 * kMiB);
 	});
 }
@@ -422,7 +497,7 @@ TEST(SlabBudgetTest, InVeryLittleMemory)
 		fake_files["/proc/self/cgroup"] = "0::/box\n";
 		fake_files["/sys/fs/cgroup/box/memory.max"] = std::to_string(16 * kMiB) + "\n";
 		EXPECT_EQ(percpu_info().cache_bytes, 512 * kKiB);
-		run_on(allowed_cpus().front());
+		begin();
 		cycle_through_all(512 * kKiB);
 		expect_within(512 * kKiB);
 	});
