@@ -64,6 +64,12 @@ static void check_lists(void)
 	list_replace_init(&n[0].list, &n[1].list);
 	CHECK(digits(&a) == 124 && list_is_first(&n[1].list, &a) &&
 	      list_is_last(&n[4].list, &a));
+	/* Heads, too: of a list, and of an empty one. */
+	list_replace_init(&a, &c);
+	CHECK(list_empty(&a) && digits(&c) == 124);
+	list_replace_init(&a, &b);
+	CHECK(list_empty(&a) && list_empty(&b) && list_empty_careful(&b));
+	list_replace(&c, &a);
 	pos = &n[1];
 	list_for_each_entry_continue(pos, &a, list) CHECK(pos->value != 1);
 	list_del(&n[1].list);

@@ -69,10 +69,13 @@ static inline void list_del_init(struct list_head *e)
 	INIT_LIST_HEAD(e);
 }
 
-/* @e takes the place of @old. */
+/* @e takes the place of @old. An empty list's head has no neighbours but itself. */
 static inline void list_replace(struct list_head *old, struct list_head *e)
 {
-	ukmem_list_insert(e, old->prev, old->next);
+	if (old->next == old)
+		INIT_LIST_HEAD(e);
+	else
+		ukmem_list_insert(e, old->prev, old->next);
 }
 
 static inline void list_replace_init(struct list_head *old, struct list_head *e)
