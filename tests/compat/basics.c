@@ -205,6 +205,18 @@ static void check_locks(void)
 	write_unlock(&rw);
 }
 
+/* What goes out of scope is freed: a block, an error pointer, or nothing. */
+static void check_free(void)
+{
+	char *block __free(kfree) = kmalloc(100, GFP_KERNEL);
+	char *error __free(kfree) = ERR_PTR(-ENOMEM);
+	char *wrong __free(kvfree) = ERR_PTR(-EINVAL);
+	char *taken __free(kvfree) = kvmalloc(100, GFP_KERNEL), *given = no_free_ptr(taken);
+
+	CHECK(block && given && !taken && IS_ERR(error) && IS_ERR(wrong));
+	kvfree(given);
+}
+
 static DEFINE_PER_CPU(unsigned long, events);
 
 static void check_memory(void)
@@ -254,5 +266,6 @@ void check_basics(void)
 	check_bits();
 	check_values();
 	check_locks();
+	check_free();
 	check_memory();
 }

@@ -18,7 +18,7 @@
 #define __free(name) __attribute__((__cleanup__(__free_##name)))
 
 #define no_free_ptr(p)                                                                         \
-	({                                                                                     \
+	__extension__({                                                                        \
 		__typeof__(p) ukmem_taken = (p);                                               \
 		(p) = NULL;                                                                    \
 		ukmem_taken;                                                                   \

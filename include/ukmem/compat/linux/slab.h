@@ -13,6 +13,7 @@
 #include <linux/atomic.h>
 #include <linux/bug.h>
 #include <linux/cleanup.h>
+#include <linux/err.h>
 #include <linux/errno.h>
 #include <linux/export.h>
 #include <linux/gfp.h>
@@ -51,7 +52,8 @@ static inline bool slab_is_available(void)
 	return true;
 }
 
-DEFINE_FREE(kfree, void *, if (_T) kfree(_T))
-DEFINE_FREE(kvfree, void *, if (_T) kvfree(_T))
+/* For __free(): a variable may hold an error pointer in place of a block. */
+DEFINE_FREE(kfree, void *, if (!IS_ERR(_T)) kfree(_T))
+DEFINE_FREE(kvfree, void *, if (!IS_ERR(_T)) kvfree(_T))
 
 #endif
