@@ -102,6 +102,20 @@ static void check_bitmaps(void)
 	}
 }
 
+/* As many bits as a set can have: its words and their bytes are more than a few. */
+static void check_largest_bitmap(void)
+{
+	const unsigned int nbits = UINT_MAX;
+	unsigned long *set = bitmap_alloc(nbits, GFP_KERNEL);
+
+	CHECK(BITS_TO_LONGS(nbits) == 1ul << 26 && bitmap_size(nbits) == 1ul << 29);
+	CHECK(BITS_TO_LONGS(nbits - 63) == (1ul << 26) - 1 && BITS_TO_LONGS(0u) == 0);
+	CHECK(ukmem_bitmap_mask((1ul << 26) - 1, nbits) == ~0ul >> 1);
+	CHECK(ukmem_bitmap_mask((1ul << 26) - 2, nbits) == ~0ul);
+	CHECK(!set || ksize(set) >= 1ul << 29); /* NULL: no memory */
+	bitmap_free(set);
+}
+
 static struct percpu_counter counter;
 static unsigned long wrong_sums;
 static pthread_barrier_t start;
@@ -234,6 +248,7 @@ static void check_shifts(void)
 int main(void)
 {
 	check_bitmaps();
+	check_largest_bitmap();
 	check_counters();
 	check_lists();
 	check_shifts();

@@ -14,7 +14,7 @@
 #include <ukmem/kmalloc.h>
 
 #define DECLARE_BITMAP(name, nbits) unsigned long name[BITS_TO_LONGS(nbits)]
-#define bitmap_size(nbits) (BITS_TO_LONGS((size_t)(nbits)) * sizeof(unsigned long))
+#define bitmap_size(nbits) (BITS_TO_LONGS(nbits) * sizeof(unsigned long))
 /* Of the word that has bit @start or the last of @nbits: the bits from there on, up to there.
  */
 #define BITMAP_FIRST_WORD_MASK(start) (~0ul << ((start) % BITS_PER_LONG))
@@ -52,7 +52,7 @@ static inline void bitmap_free(const unsigned long *set)
 DEFINE_FREE(bitmap, unsigned long *, if (_T) bitmap_free(_T))
 
 /* The bits of word @i that belong to a set of @nbits. */
-static inline unsigned long ukmem_bitmap_mask(unsigned int i, unsigned int nbits)
+static inline unsigned long ukmem_bitmap_mask(size_t i, unsigned int nbits)
 {
 	return (i + 1) * BITS_PER_LONG <= nbits ? ~0ul : BITMAP_LAST_WORD_MASK(nbits);
 }
@@ -100,7 +100,7 @@ static inline unsigned int bitmap_weight(const unsigned long *set, unsigned int 
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		n += (unsigned int)__builtin_popcountl(set[i] & ukmem_bitmap_mask(i, nbits));
 	return n;
 }
@@ -108,7 +108,7 @@ static inline unsigned int bitmap_weight(const unsigned long *set, unsigned int 
 static inline bool bitmap_equal(const unsigned long *a, const unsigned long *b,
 				unsigned int nbits)
 {
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		if ((a[i] ^ b[i]) & ukmem_bitmap_mask(i, nbits))
 			return false;
 	return true;
@@ -117,7 +117,7 @@ static inline bool bitmap_equal(const unsigned long *a, const unsigned long *b,
 static inline bool bitmap_intersects(const unsigned long *a, const unsigned long *b,
 				     unsigned int nbits)
 {
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		if (a[i] & b[i] & ukmem_bitmap_mask(i, nbits))
 			return true;
 	return false;
@@ -126,7 +126,7 @@ static inline bool bitmap_intersects(const unsigned long *a, const unsigned long
 static inline bool bitmap_subset(const unsigned long *a, const unsigned long *of,
 				 unsigned int nbits)
 {
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		if (a[i] & ~of[i] & ukmem_bitmap_mask(i, nbits))
 			return false;
 	return true;
@@ -135,21 +135,21 @@ static inline bool bitmap_subset(const unsigned long *a, const unsigned long *of
 static inline void bitmap_or(unsigned long *to, const unsigned long *a, const unsigned long *b,
 			     unsigned int nbits)
 {
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		to[i] = a[i] | b[i];
 }
 
 static inline void bitmap_xor(unsigned long *to, const unsigned long *a, const unsigned long *b,
 			      unsigned int nbits)
 {
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		to[i] = a[i] ^ b[i];
 }
 
 static inline void bitmap_complement(unsigned long *to, const unsigned long *from,
 				     unsigned int nbits)
 {
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		to[i] = ~from[i];
 }
 
@@ -159,7 +159,7 @@ static inline bool bitmap_and(unsigned long *to, const unsigned long *a, const u
 {
 	unsigned long any = 0;
 
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		any |= (to[i] = a[i] & b[i] & ukmem_bitmap_mask(i, nbits));
 	return any != 0;
 }
@@ -169,7 +169,7 @@ static inline bool bitmap_andnot(unsigned long *to, const unsigned long *a,
 {
 	unsigned long any = 0;
 
-	for (unsigned int i = 0; i < BITS_TO_LONGS(nbits); i++)
+	for (size_t i = 0; i < BITS_TO_LONGS(nbits); i++)
 		any |= (to[i] = a[i] & ~b[i] & ukmem_bitmap_mask(i, nbits));
 	return any != 0;
 }
