@@ -132,6 +132,9 @@ static void check_counts(void)
 	CHECK(atomic_cmpxchg(&a, 4, 9) == 3 && atomic_cmpxchg(&a, 3, 9) == 3);
 	CHECK(!atomic_try_cmpxchg(&a, &old, 1) && old == 9 && atomic_try_cmpxchg(&a, &old, 0));
 	CHECK(!atomic_inc_not_zero(&a) && atomic_dec_if_positive(&a) == -1 && !atomic_read(&a));
+	atomic_set(&a, INT_MAX);
+	CHECK(atomic_fetch_add_unless(&a, 1, 0) == INT_MAX && atomic_read(&a) == INT_MIN);
+	CHECK(atomic_dec_if_positive(&a) == INT_MAX && atomic_read(&a) == INT_MIN);
 	CHECK(atomic64_inc_return(&big) == (1ll << 40) + 1);
 	CHECK(xchg(p, 7) == 9 && cmpxchg(p, 7, 8) == 7 && *p == 8);
 	kref_init(&counted.ref);
@@ -155,6 +158,7 @@ static void check_bits(void)
 	CHECK(fls(0) == 0 && fls(8) == 4 && fls64(1ull << 40) == 41 && __ffs(24) == 3);
 	CHECK(GENMASK(7, 4) == 0xf0 && BIT(5) == 32 && hweight64(~0ull) == 64);
 	CHECK(ilog2(4095) == 11 && order_base_2(4097) == 13 && roundup_pow_of_two(5) == 8);
+	CHECK(ffz(0xffffffffu) == 32 && ffz(5) == 1);
 	CHECK(is_power_of_2(64) && !is_power_of_2(0) && rounddown_pow_of_two(255) == 128);
 	CHECK(hash_32(1, 8) < 256 && hash_long(12345, 10) != hash_long(12346, 10));
 }

@@ -13,7 +13,7 @@
 /*
  * The functions of one @type of @atomic. As in the kernel, functions without a result order
  * nothing and functions with a result order everything, unless they are named _relaxed,
- * _acquire or _release.
+ * _acquire or _release. Sums wrap around.
  */
 #define UKMEM_ATOMIC(atomic, type)                                                             \
 	static inline type atomic##_read(const atomic##_t *v)                                  \
@@ -84,7 +84,8 @@
 	{                                                                                      \
 		type old = atomic##_read(v);                                                   \
                                                                                                \
-		while (old != unless && !atomic##_try_cmpxchg(v, &old, old + i))               \
+		while (old != unless &&                                                        \
+		       !atomic##_try_cmpxchg(v, &old, (type)((u64)old + (u64)i)))              \
 			;                                                                      \
 		return old;                                                                    \
 	}                                                                                      \
@@ -102,7 +103,7 @@
                                                                                                \
 		while (old > 0 && !atomic##_try_cmpxchg(v, &old, old - 1))                     \
 			;                                                                      \
-		return old - 1;                                                                \
+		return (type)((u64)old - 1);                                                   \
 	}
 
 #define UKMEM_ATOMIC_FETCH(atomic, type, op)                                                   \

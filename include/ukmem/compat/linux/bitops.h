@@ -175,7 +175,12 @@ static inline unsigned long __fls(unsigned long x)
 	return (unsigned long)(BITS_PER_LONG - 1 - __builtin_clzl(x));
 }
 
-#define ffz(x) __ffs(~(x))
+/* The first clear bit; there must be one. */
+static inline unsigned long ffz(unsigned long x)
+{
+	return __ffs(~x);
+}
+
 #define hweight8(x) ((unsigned int)__builtin_popcount((u8)(x)))
 #define hweight16(x) ((unsigned int)__builtin_popcount((u16)(x)))
 #define hweight32(x) ((unsigned int)__builtin_popcount(x))
