@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel's basics, a few of each: lists, bits, errors, counts, sizes, nodes, pages. */
 #include <linux/atomic.h>
+#include <linux/bitmap.h>
 #include <linux/bitops.h>
 #include <linux/bug.h>
 #include <linux/cpumask.h>
@@ -163,6 +164,45 @@ static void check_bits(void)
 	CHECK(hash_32(1, 8) < 256 && hash_long(12345, 10) != hash_long(12346, 10));
 }
 
+static int evaluated;
+
+static int once(int value)
+{
+	evaluated++;
+	return value;
+}
+
+#define CHECK_ONCE(condition)                                                                  \
+	do {                                                                                   \
+		evaluated = 0;                                                                 \
+		CHECK(condition);                                                              \
+		CHECK(evaluated == 1);                                                         \
+	} while (0)
+
+static void check_rounding(void)
+{
+	static const unsigned char constants[order_base_2(1024) + roundup_pow_of_two(3) +
+					     round_up(3, 8) + DIV_ROUND_UP(9, 4)];
+	unsigned long map[2] = { 0, ~0ul };
+	volatile int minus_seven = -7;
+
+	BUILD_BUG_ON(sizeof(constants) != 10 + 4 + 8 + 3);
+	CHECK(DIV_ROUND_CLOSEST(7, 4) == 2 && DIV_ROUND_CLOSEST(minus_seven, 4) == -2);
+	CHECK(DIV_ROUND_CLOSEST(7, -4) == -2 && DIV_ROUND_CLOSEST(minus_seven, -4) == 2);
+	CHECK(DIV_ROUND_CLOSEST(5u, 4u) == 1 && DIV_ROUND_CLOSEST(-5, 4) == -1);
+	CHECK(rounddown(13, 5) == 10 && rounddown(minus_seven, 4) == -4);
+	CHECK(order_base_2(1) == 0 && order_base_2(0ul) == 0);
+	CHECK_ONCE(DIV_ROUND_CLOSEST(once(7), 4) == 2);
+	CHECK_ONCE(rounddown(once(7), 4) == 4);
+	CHECK_ONCE(roundup(7, once(4)) == 8);
+	CHECK_ONCE(order_base_2(once(5)) == 3);
+	CHECK_ONCE(roundup_pow_of_two(once(5)) == 8);
+	CHECK_ONCE(bitmap_empty(map, once(64)) && !bitmap_full(map, 64));
+	CHECK_ONCE(bitmap_full(map + 1, once(64)) && !bitmap_empty(map, 65));
+	CHECK_ONCE(strcmp(kbasename((once(1), "a/b")), "b") == 0);
+	CHECK(strcmp(kbasename("name"), "name") == 0);
+}
+
 static void check_values(void)
 {
 	int calls = 0;
@@ -268,6 +308,7 @@ void check_basics(void)
 	check_hlists();
 	check_counts();
 	check_bits();
+	check_rounding();
 	check_values();
 	check_locks();
 	check_free();

@@ -93,8 +93,15 @@ static inline void bitmap_clear(unsigned long *set, unsigned int start, unsigned
 		__clear_bit(start, set);
 }
 
-#define bitmap_empty(set, nbits) (find_first_bit((set), (nbits)) == (nbits))
-#define bitmap_full(set, nbits) (find_first_zero_bit((set), (nbits)) == (nbits))
+static inline bool bitmap_empty(const unsigned long *set, unsigned int nbits)
+{
+	return find_first_bit(set, nbits) == nbits;
+}
+
+static inline bool bitmap_full(const unsigned long *set, unsigned int nbits)
+{
+	return find_first_zero_bit(set, nbits) == nbits;
+}
 
 static inline unsigned int bitmap_weight(const unsigned long *set, unsigned int nbits)
 {

@@ -1,18 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * <linux/math.h> - division that rounds.
+ *
+ * DIV_ROUND_UP, round_up and round_down of constants are constant expressions.
  */
 #ifndef UKMEM_COMPAT_LINUX_MATH_H
 #define UKMEM_COMPAT_LINUX_MATH_H
 
 #define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))
-#define DIV_ROUND_CLOSEST(n, d) (((n) + (d) / 2) / (d))
+/* Halves are rounded away from 0. A negative number with an unsigned one has no meaning. */
+#define DIV_ROUND_CLOSEST(n, d)                                                                \
+	__extension__({                                                                        \
+		__typeof__(n) ukmem_n = (n);                                                   \
+		__typeof__(d) ukmem_d = (d);                                                   \
+		ukmem_is_negative(ukmem_n) == ukmem_is_negative(ukmem_d)                       \
+			? (ukmem_n + ukmem_d / 2) / ukmem_d                                    \
+			: (ukmem_n - ukmem_d / 2) / ukmem_d;                                   \
+	})
+/* Compilers warn of < 0 where the type has no sign. */
+#define ukmem_is_negative(x) (!((x) > 0 || (x) == 0))
 #define DIV_ROUND_UP_ULL(n, d) DIV_ROUND_UP((unsigned long long)(n), (d))
 /* To a power of two. */
 #define round_up(x, y) ((((x)-1) | ((__typeof__(x))(y)-1)) + 1)
 #define round_down(x, y) ((x) & ~((__typeof__(x))(y)-1))
 /* To any multiple. */
-#define roundup(x, y) (DIV_ROUND_UP((x), (y)) * (y))
-#define rounddown(x, y) ((x) - (x) % (y))
+#define roundup(x, y)                                                                          \
+	__extension__({                                                                        \
+		__typeof__(y) ukmem_y = (y);                                                   \
+		DIV_ROUND_UP((x), ukmem_y) * ukmem_y;                                          \
+	})
+#define rounddown(x, y)                                                                        \
+	__extension__({                                                                        \
+		__typeof__(x) ukmem_x = (x);                                                   \
+		ukmem_x - ukmem_x % (y);                                                       \
+	})
 
 #endif

@@ -16,8 +16,14 @@
 #include <ukmem/kmalloc.h>
 
 #define memzero_explicit(p, n) explicit_bzero((p), (n))
-#define kbasename(path)                                                                        \
-	(strrchr((path), '/') ? (const char *)strrchr((path), '/') + 1 : (const char *)(path))
+
+/* What is behind the last slash. */
+static inline const char *kbasename(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
 
 /* Copy as much as fits, with a terminating zero. Result: characters, or -E2BIG. */
 static inline ssize_t strscpy(char *to, const char *from, size_t size)
