@@ -142,11 +142,10 @@ template <typename T> class allocator
 #if defined(__cpp_lib_allocate_at_least)
 	[[nodiscard]] std::allocation_result<T *> allocate_at_least(std::size_t n)
 	{
-		T *p = allocate(n);
-
-		if (alignof(T) > detail::kmalloc_align_max)
-			return { p, n };
-		return { p, ksize(p) / sizeof(T) };
+		/* Asks for all of them: the compiler may know a block by the size asked for. */
+		if (alignof(T) <= detail::kmalloc_align_max && n <= SIZE_MAX / sizeof(T))
+			n = kmalloc_size_roundup(n * sizeof(T)) / sizeof(T);
+		return { allocate(n), n };
 	}
 #endif
 

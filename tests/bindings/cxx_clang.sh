@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The test of the headers of C++, built by clang and run: as C++20, or as C++17 and 23, too.
+# The test of the headers of C++, built by clang and run: as C++20, or as C++17 and 23, too. And a
+# container that fills its block, where the compiler checks that no byte was not asked for.
 #	cxx_clang.sh SOURCE_DIR libukmem.a [full]
 # shellcheck source=common.sh disable=SC2154 # it sets $work
 . "$(dirname "$0")/common.sh"
@@ -14,3 +15,6 @@ for standard in "${standards[@]}"; do
 		"$source/tests/bindings/cxx_test.cpp" -o "$work/test" "$library" -lgtest_main -lgtest -pthread
 	"$work/test" --gtest_brief=1
 done
+"$compiler" -std=c++2b -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -Wall -Wextra -Werror -I"$source/include" \
+	"$source/tests/bindings/cxx_at_least.cpp" -o "$work/test" "$library" -pthread
+"$work/test"
