@@ -18,6 +18,8 @@
  *
  *   - objects closer together than 16 bytes: those of small caches, and of kmalloc() up to
  *     8 bytes
+ *   - texts of kasprintf(), kmemdup_nul() and kstrdup_const(), and blocks of whole pages of
+ *     __vmalloc() and of the forms of vmalloc() for users and nodes
  *   - sheaves, pools, and objects whose functions are called by pointer, as kfree() by a
  *     mempool
  *   - objects of requests that must not wait, where no tagged object has been near their

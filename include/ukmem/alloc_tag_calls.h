@@ -116,6 +116,13 @@ static UKMEM_INLINE void ukmem_tag_kfree_sensitive(const void *p)
 	kfree_sensitive(p);
 }
 
+/* No entry is found for a pointer that kfree_const() ignores. */
+static UKMEM_INLINE void ukmem_tag_kfree_const(const void *p)
+{
+	ukmem_alloc_tag_sub(p);
+	kfree_const(p);
+}
+
 static UKMEM_INLINE void ukmem_tag_kfree_bulk(size_t n, void **p)
 {
 	for (size_t i = 0; i < n; i++)
@@ -213,9 +220,14 @@ UKMEM_END_DECLS
 #define kfree(p) ukmem_tag_kfree(p)
 #define vfree(p) ukmem_tag_vfree(p)
 #define kfree_sensitive(p) ukmem_tag_kfree_sensitive(p)
+#define kfree_const(p) ukmem_tag_kfree_const(p)
+#define kvfree(p) ukmem_tag_kfree(p)
+#define kvfree_sensitive(p, len) ((void)(len), ukmem_tag_kfree_sensitive(p))
 #define kfree_bulk(n, p) ukmem_tag_kfree_bulk(n, p)
 
 #define kmem_cache_alloc(s, flags) ukmem_tag_cache_alloc(UKMEM_ALLOC_TAG(), s, flags)
+#define kmem_cache_alloc_lru(s, unused, flags)                                                 \
+	((void)(unused), ukmem_tag_cache_alloc(UKMEM_ALLOC_TAG(), s, flags))
 #define kmem_cache_zalloc(s, flags)                                                            \
 	ukmem_tag_cache_alloc(UKMEM_ALLOC_TAG(), s, (flags) | __GFP_ZERO)
 #define kmem_cache_alloc_node(s, flags, node)                                                  \

@@ -23,7 +23,7 @@ SOURCES = ["src/**/*.[chS]", "src/**/*.map", "include/**/*.h", "include/**/*.hpp
 
 # A word, the files and the text that may have it.
 ALLOWED = [
-    ("lru", "include/ukmem/slab.h", r"kmem_cache_alloc_lru|list_lru( \*lru)?|\(void\)lru|@lru"),
+    ("lru", "include/ukmem/*.h", r"kmem_cache_alloc_lru|list_lru( \*lru)?|\(void\)lru|@lru"),
     ("barn", "src/slab/*", r"\b(SLAB_)?BARN_(GET|PUT)(_FAIL)?\b|\bbarn_(get|put)(_fail)?\b"),
     # Terms of glibc, whose functions the file explains.
     ("arena", "src/malloc/malloc_info.c", r"\barenas?\b"),

@@ -120,6 +120,30 @@ TEST(AllocTag, EachKindOfRequest)
 	EXPECT_EQ(tagged_kstrdup(nullptr), nullptr);
 }
 
+/* What is freed is uncounted, by whatever name. */
+TEST(AllocTag, EachKindOfFree)
+{
+	static const char literal[] = "no block of the library";
+	void *p[5];
+
+	for (auto &q : p)
+		q = tagged_kvmalloc(1000);
+	EXPECT_EQ(counted("tagged_kvmalloc"), (Count{ 5000, 5 }));
+	tagged_kfree(p[0]);
+	tagged_kfree_sensitive(p[1]);
+	tagged_kfree_const(p[2]);
+	EXPECT_EQ(counted("tagged_kvmalloc"), (Count{ 2000, 2 }));
+	tagged_kvfree(p[3]);
+	tagged_kvfree_sensitive(p[4], 1000);
+	EXPECT_EQ(counted("tagged_kvmalloc"), (Count{ 0, 0 }));
+	tagged_kfree_const(literal);
+	tagged_kfree_const(nullptr);
+	tagged_kvfree(nullptr);
+	void *wide = tagged_vmalloc(100000);
+	tagged_kvfree(wide);
+	EXPECT_EQ(counted("tagged_vmalloc"), (Count{ 0, 0 }));
+}
+
 TEST(AllocTag, Resizing)
 {
 	void *p = tagged_kmalloc(100);
@@ -147,6 +171,10 @@ TEST(AllocTag, Caches)
 	ASSERT_NE(s, nullptr);
 	void *one = tagged_cache(s, GFP_KERNEL);
 	ASSERT_EQ(tagged_bulk(s, 50, p), 50);
+	void *lru = tagged_cache_lru(s);
+	EXPECT_EQ(counted("tagged_cache_lru"), (Count{ 40, 1 }));
+	tagged_cache_free(s, lru);
+	EXPECT_EQ(counted("tagged_cache_lru"), (Count{ 0, 0 }));
 	EXPECT_EQ(counted("tagged_cache"), (Count{ 40, 1 }));
 	EXPECT_EQ(counted("tagged_bulk"), (Count{ 2000, 50 }));
 	tagged_cache_free(s, one);

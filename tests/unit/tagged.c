@@ -39,6 +39,16 @@ void *tagged_kmemdup(const void *p, size_t n)
 	return kmemdup(p, n, GFP_KERNEL);
 }
 
+void *tagged_kvmalloc(size_t size)
+{
+	return kvmalloc(size, GFP_KERNEL);
+}
+
+void *tagged_cache_lru(struct kmem_cache *s)
+{
+	return kmem_cache_alloc_lru(s, NULL, GFP_KERNEL);
+}
+
 void *tagged_cache(struct kmem_cache *s, gfp_t flags)
 {
 	return kmem_cache_alloc(s, flags);
@@ -67,6 +77,26 @@ void tagged_kfree(const void *p)
 void tagged_vfree(const void *p)
 {
 	vfree(p);
+}
+
+void tagged_kfree_sensitive(const void *p)
+{
+	kfree_sensitive(p);
+}
+
+void tagged_kfree_const(const void *p)
+{
+	kfree_const(p);
+}
+
+void tagged_kvfree(const void *p)
+{
+	kvfree(p);
+}
+
+void tagged_kvfree_sensitive(const void *p, size_t len)
+{
+	kvfree_sensitive(p, len);
 }
 
 void tagged_kfree_bulk(size_t n, void **p)
