@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each header of C++ alone and twice, and all of them in a program without exceptions and
-# run-time type information.
+# run-time type information; and the headers of compat in front of the standard library's and
+# behind them.
 #	cxx_headers.sh SOURCE_DIR COMPILER
 # shellcheck source=common.sh disable=SC2154 # it sets $work
 . "$(dirname "$0")/common.sh"
@@ -31,6 +32,51 @@ int main()
 }
 CPP
 "$compiler" -std=c++17 "${options[@]}" -fno-exceptions -fno-rtti "$work/bare.cpp"
+
+# Macros of <linux/...> change nothing in the standard library's headers and in the project's.
+# Those left out need an option, or warn that they are gone in a later standard.
+printf '#include <vector>\n' >"$work/vector.cpp"
+library=$(dirname "$("$compiler" -M "$work/vector.cpp" | tr ' ' '\n' | grep '/vector$')")
+for header in "$library"/*; do
+	name=$(basename "$header")
+	case $name in
+	*.* | coroutine | ccomplex | ciso646 | cstdalign | cstdbool | ctgmath) ;;
+	*) [[ -d $header ]] || printf '#include <%s>\n' "$name" ;;
+	esac
+done >"$work/standard.h"
+(cd "$source/include/ukmem/compat" && printf '#include <%s>\n' linux/*.h) >"$work/compat.h"
+(($(grep -c . "$work/standard.h") >= 90 && $(grep -c . "$work/compat.h") >= 50)) ||
+	fail "$(wc -l "$work"/*.h)"
+cat >"$work/uses.h" <<'CPP'
+static_assert(round_up(13, 8) == 16 && round_down(13u, 8) == 8, "constants");
+static_assert(roundup(13, 5) == 15 && rounddown(13, 5) == 10, "constants");
+int uses(int *p, void **pointer, int x);
+int uses(int *p, void **pointer, int x)
+{
+	ukmem::alf_queue<int> queue(8);
+	ukmem::per_cpu<int *> variable;
+	void *old = xchg(pointer, NULL), *burst[2] = {p, nullptr};
+	switch (x) {
+	case 1:
+		x++;
+		[[fallthrough]];
+	case 2:
+		return queue.mp_enqueue(p) && variable.xchg(p) == p;
+	case 3:
+		return (int)alf_mp_enqueue(queue.get(), burst, 2);
+	case 4:
+		unreachable();
+	}
+	return cmpxchg(p, 0, 'x') == 0 || try_cmpxchg(pointer, &old, p) || cmpxchg(pointer, NULL, old);
+}
+CPP
+for order in "compat standard" "standard compat"; do
+	printf '#include "%s/%s.h"\n' "$work" "${order% *}" "$work" "${order#* }" >"$work/order.cpp"
+	printf '#include <ukmem/ukmem.hpp>\n#include "%s/uses.h"\n' "$work" >>"$work/order.cpp"
+	for standard in 17 20 2b; do
+		"$compiler" -std=gnu++"$standard" "${options[@]}" -Wno-pedantic -I"$source/include/ukmem/compat" "$work/order.cpp"
+	done
+done
 
 # Before C++17 the headers refuse in so many words.
 if "$compiler" -std=c++14 "${options[@]}" "$work/alone.cpp" 2>"$work/said"; then

@@ -6,6 +6,9 @@
  * The functions have the types of the original: results are int, arrays are not const. Two
  * things differ. All places of a queue can be used, where the original keeps one free. And
  * multi functions may be called in signal handlers, because none waits for another thread.
+ *
+ * In C++ the functions are those of <ukmem/alf_queue.h>, as <ukmem/alf_queue.hpp> needs them:
+ * results are unsigned int. They take the original's arrays, too.
  */
 #ifndef UKMEM_COMPAT_LINUX_ALF_QUEUE_H
 #define UKMEM_COMPAT_LINUX_ALF_QUEUE_H
@@ -17,6 +20,8 @@
 #include <linux/kernel.h>
 #include <linux/types.h>
 #include <ukmem/alf_queue.h>
+
+#ifndef __cplusplus
 
 /* All of them, or none: @n or 0. */
 static inline int ukmem_seed_mp_enqueue(struct alf_queue *q, void *ptr[], const u32 n)
@@ -62,5 +67,7 @@ static inline bool ukmem_seed_queue_empty(struct alf_queue *q)
 #define alf_queue_count ukmem_seed_queue_count
 #define alf_queue_avail_space ukmem_seed_queue_avail_space
 #define alf_queue_empty ukmem_seed_queue_empty
+
+#endif
 
 #endif

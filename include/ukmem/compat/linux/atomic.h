@@ -143,6 +143,7 @@ UKMEM_ATOMIC(atomic_long, long)
 #define ATOMIC_LONG_INIT(i) ATOMIC_INIT(i)
 
 /* Exchanges of integers and pointers of any type. */
+#ifndef __cplusplus
 #define xchg(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
 #define cmpxchg(p, old, value)                                                                 \
 	__extension__({                                                                        \
@@ -153,6 +154,35 @@ UKMEM_ATOMIC(atomic_long, long)
 	})
 #define try_cmpxchg(p, oldp, value)                                                            \
 	__atomic_compare_exchange_n((p), (oldp), (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+#else
+/* The same as functions, since classes of C++ have functions of these names. */
+extern "C++" {
+/* T, where a value is to be converted to it. */
+template <typename T> struct ukmem_value_of {
+	typedef T type;
+};
+
+template <typename T> static inline auto xchg(T *p, typename ukmem_value_of<T>::type value)
+{
+	return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
+}
+
+template <typename T, typename Old>
+static inline bool try_cmpxchg(T *p, Old *oldp, typename ukmem_value_of<T>::type value)
+{
+	return __atomic_compare_exchange_n(p, oldp, value, 0, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
+}
+
+template <typename T>
+static inline auto cmpxchg(T *p, typename ukmem_value_of<T>::type old,
+			   typename ukmem_value_of<T>::type value)
+{
+	(void)try_cmpxchg(p, &old, value);
+	return old;
+}
+}
+#endif
 
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)

@@ -11,8 +11,15 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define barrier() __asm__ volatile("" ::: "memory")
-#endif
+#ifndef unreachable /* <stddef.h> of C23 has it */
 #define unreachable() __builtin_unreachable()
+#endif
+#else /* a function: C++23 has std::unreachable() */
+[[noreturn]] static inline void unreachable()
+{
+	__builtin_unreachable();
+}
+#endif
 #define OPTIMIZER_HIDE_VAR(var) __asm__("" : "+r"(var))
 
 /* Each is exactly one access to a scalar of up to a machine word; no data race. */

@@ -2,7 +2,7 @@
 /*
  * <linux/compiler_types.h> - attributes. Attributes for the kernel's own checkers are empty.
  *
- * noinline and the like are left out for C++, whose libraries use the words.
+ * noinline and fallthrough are left out for C++, whose libraries use the words.
  */
 #ifndef UKMEM_COMPAT_LINUX_COMPILER_TYPES_H
 #define UKMEM_COMPAT_LINUX_COMPILER_TYPES_H
@@ -28,13 +28,6 @@
 #ifndef __has_attribute
 #define __has_attribute(x) 0
 #endif
-#if __has_attribute(__fallthrough__)
-#define fallthrough __attribute__((__fallthrough__))
-#else
-#define fallthrough                                                                            \
-	do {                                                                                   \
-	} while (0)
-#endif
 
 #define __user
 #define __kernel
@@ -51,6 +44,13 @@
 #define __ro_after_init
 
 #ifndef __cplusplus
+#if __has_attribute(__fallthrough__)
+#define fallthrough __attribute__((__fallthrough__))
+#else
+#define fallthrough                                                                            \
+	do {                                                                                   \
+	} while (0)
+#endif
 #define noinline __attribute__((__noinline__))
 #endif
 

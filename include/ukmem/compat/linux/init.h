@@ -15,11 +15,13 @@
 #include <linux/compiler_types.h>
 #include <linux/printk.h>
 
+#ifndef __cplusplus /* whose library has parameters of such names */
 #define __init
 #define __exit
 #define __initdata
 #define __exitdata
 #define __initconst
+#endif
 
 typedef int (*initcall_t)(void);
 typedef void (*exitcall_t)(void);

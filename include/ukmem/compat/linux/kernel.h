@@ -2,7 +2,7 @@
 /*
  * <linux/kernel.h> - the system's header, and names that kernel code expects of this one:
  * container_of, ARRAY_SIZE, min, rounding, printing. <sys/sysinfo.h> includes it too, so in C++
- * it defines no name that could disturb other code.
+ * it defines no macro that could disturb other code.
  */
 #ifndef UKMEM_COMPAT_LINUX_KERNEL_H
 #define UKMEM_COMPAT_LINUX_KERNEL_H

@@ -7,6 +7,9 @@
 #ifndef UKMEM_COMPAT_LINUX_MATH_H
 #define UKMEM_COMPAT_LINUX_MATH_H
 
+/* <sys/param.h> has a macro of this name. */
+#undef roundup
+
 #define DIV_ROUND_UP(n, d) (((n) + (d)-1) / (d))
 /* Halves are rounded away from 0. A negative number with an unsigned one has no meaning. */
 #define DIV_ROUND_CLOSEST(n, d)                                                                \
@@ -20,6 +23,8 @@
 /* Compilers warn of < 0 where the type has no sign. */
 #define ukmem_is_negative(x) (!((x) > 0 || (x) == 0))
 #define DIV_ROUND_UP_ULL(n, d) DIV_ROUND_UP((unsigned long long)(n), (d))
+
+#ifndef __cplusplus
 /* To a power of two. */
 #define round_up(x, y) ((((x)-1) | ((__typeof__(x))(y)-1)) + 1)
 #define round_down(x, y) ((x) & ~((__typeof__(x))(y)-1))
@@ -34,5 +39,29 @@
 		__typeof__(x) ukmem_x = (x);                                                   \
 		ukmem_x - ukmem_x % (y);                                                       \
 	})
+#else
+/* The same as functions, since other C++ code has functions of these names. */
+extern "C++" {
+template <typename T, typename U> constexpr auto round_up(T x, U y)
+{
+	return ((x - 1) | (static_cast<T>(y) - 1)) + 1;
+}
+
+template <typename T, typename U> constexpr auto round_down(T x, U y)
+{
+	return x & ~(static_cast<T>(y) - 1);
+}
+
+template <typename T, typename U> constexpr auto roundup(T x, U y)
+{
+	return DIV_ROUND_UP(x, y) * y;
+}
+
+template <typename T, typename U> constexpr auto rounddown(T x, U y)
+{
+	return x - x % y;
+}
+}
+#endif
 
 #endif
