@@ -308,11 +308,20 @@ static inline struct kmem_cache *kmem_cache_create(const char *name, unsigned in
 }
 }
 #else
+/* The type of C23's nullptr, which compilers had before the standard's date. */
+#if !defined(nullptr) && (__STDC_VERSION__ >= 202311L ||                                       \
+			  (__STDC_VERSION__ > 201710L &&                                       \
+			   (defined(__clang__) ? __clang_major__ >= 16 : __GNUC__ >= 13)))
+typedef __typeof__(nullptr) ukmem_nullptr_t;
+#else
+typedef struct ukmem_nullptr *ukmem_nullptr_t; /* no argument has this type */
+#endif
 #define kmem_cache_create(name, size, args, ...)                                               \
 	_Generic((args),                                                                       \
 		struct kmem_cache_args *: __kmem_cache_create_args,                            \
 		const struct kmem_cache_args *: __kmem_cache_create_args,                      \
 		void *: __kmem_cache_create_args,                                              \
+		ukmem_nullptr_t: __kmem_cache_create_args,                                     \
 		default: (kmem_cache_create))((name), (size), (args), __VA_ARGS__)
 #endif
 

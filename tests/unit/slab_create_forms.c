@@ -13,6 +13,12 @@ static void construct(void *p)
 
 static int last;
 
+#if __STDC_VERSION__ >= 202311L
+#define NO_ARGS nullptr
+#else
+#define NO_ARGS NULL
+#endif
+
 static unsigned int counted(unsigned int value)
 {
 	last++;
@@ -32,5 +38,6 @@ unsigned int create_in_c(struct kmem_cache **s)
 	s[5] = KMEM_CACHE(thing, SLAB_HWCACHE_ALIGN);
 	s[6] = kmem_cache_create("c-once", counted(24), counted(32), counted(0), NULL);
 	s[7] = __kmem_cache_create_args("c-direct", 40, &args, 0);
+	s[8] = kmem_cache_create("c-nullptr", 40, NO_ARGS, 0);
 	return (unsigned int)last;
 }

@@ -150,6 +150,7 @@ TEST(SlabCreateTest, BothFormsInC)
 	expect_aligned(s[2], 128);
 	EXPECT_EQ(geometry_of(s[3]).align, 16u);
 	EXPECT_EQ(geometry_of(s[4]).align, 16u);
+	EXPECT_EQ(geometry_of(s[8]).align, 16u);
 	EXPECT_STREQ(shim_slab_name(s[5]), "thing");
 	EXPECT_EQ(kmem_cache_size(s[5]), 64u);
 	expect_aligned(s[5], 64);
