@@ -189,7 +189,7 @@ impl<T> Cache<T> {
     }
 
     /// Lets allocations fail, to test how callers handle it: `after` ones still succeed, then
-    /// `times` fail.
+    /// `times` fail; with `times` 0 all fail.
     pub fn fail(&self, after: u32, times: u32) {
         // SAFETY: the cache lives.
         unsafe { raw::kmem_cache_fail(self.cache.as_ptr(), after.into(), times.into()) };
@@ -249,6 +249,8 @@ pub struct CacheBox<'a, T> {
 unsafe impl<T: Send> Send for CacheBox<'_, T> {}
 // SAFETY: a shared box gives shared access to the object only.
 unsafe impl<T: Sync> Sync for CacheBox<'_, T> {}
+/// Moving the box does not move its object.
+impl<T> Unpin for CacheBox<'_, T> {}
 
 impl<'a, T> CacheBox<'a, T> {
     fn into_memory(b: CacheBox<'a, T>) -> Memory<'a, T> {
@@ -438,6 +440,12 @@ mod tests {
             drop(send);
         });
         assert_eq!(cache.len(), 0);
+    }
+
+    #[test]
+    fn moves_though_its_object_is_pinned() {
+        fn unpin<T: Unpin>() {}
+        unpin::<CacheBox<'static, std::marker::PhantomPinned>>();
     }
 
     #[test]
