@@ -84,7 +84,12 @@ template <typename T> class alf_queue
 		return alf_sp_enqueue(queue_, in(&p), 1) == 1;
 	}
 
-	/** mc_dequeue, sc_dequeue - take the first pointer; nullptr: the queue is empty. */
+	/**
+	 * mc_dequeue, sc_dequeue - take the first pointer; nullptr: the queue is empty
+	 *
+	 * A queue into which somebody puts nullptr looks empty when that is the first pointer.
+	 * The forms for @n pointers tell the two apart.
+	 */
 	[[nodiscard]] T *mc_dequeue() noexcept
 	{
 		void *p;

@@ -83,7 +83,7 @@ class cache_resource final : public std::pmr::memory_resource
 	 * cache_resource - make a resource and its cache
 	 * @name:     of the cache; copied, at most 31 bytes are kept
 	 * @size:     of an object, up to 16384 bytes
-	 * @align:    of an object, up to 4096 bytes
+	 * @align:    of an object, up to 4096 bytes; 0: the default
 	 * @flags:    SLAB_* (<ukmem/slab.h>) or 0
 	 * @upstream: for requests that no object is large enough for; must live as long
 	 *
@@ -93,7 +93,8 @@ class cache_resource final : public std::pmr::memory_resource
 				std::size_t align = alignof(std::max_align_t),
 				slab_flags_t flags = 0,
 				std::pmr::memory_resource *upstream = kmalloc_resource())
-	    : size_(size), align_(align), upstream_(upstream), cache_(name, size, align, flags)
+	    : size_(size), align_(align ? align : alignof(std::max_align_t)),
+	      upstream_(upstream), cache_(name, size, align_, flags)
 	{
 	}
 
@@ -142,7 +143,7 @@ class cache_resource final : public std::pmr::memory_resource
 		return this == &other;
 	}
 
-	std::size_t size_, align_;
+	std::size_t size_, align_; /* before cache_, which is made of them */
 	std::pmr::memory_resource *upstream_;
 	detail::owned_cache cache_;
 };

@@ -205,6 +205,15 @@ TEST(Resource, OfACache)
 	EXPECT_FALSE(nodes == *ukmem::kmalloc_resource());
 }
 
+TEST(Resource, OfACacheWithTheDefaultAlignment)
+{
+	ukmem::cache_resource plain("plain", 64, 0);
+	void *p = plain.allocate(64, alignof(std::max_align_t));
+
+	EXPECT_EQ(kmem_cache_nr_allocated(plain.get()), 1u);
+	plain.deallocate(p, 64, alignof(std::max_align_t));
+}
+
 TEST(Resource, OfACachePassesOnWhatIsTooLarge)
 {
 	std::pmr::monotonic_buffer_resource upstream(4096, std::pmr::new_delete_resource());
