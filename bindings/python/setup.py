@@ -12,6 +12,7 @@ from pathlib import Path
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
+from setuptools.command.develop import develop
 from wheel.bdist_wheel import bdist_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,10 +25,14 @@ FILES = {
     "src/malloc/libukmem-malloc.so": "lib/libukmem-malloc.so",
     "tools/ukmem": "bin/ukmem",
 }
+NOT_EDITABLE = ("ukmem cannot be installed in place, where the package has neither the library nor the tool;"
+                " install it without --editable")
 
 
 class BuildWithCMake(build_py):
     def run(self):
+        if getattr(self, "editable_mode", False):
+            raise SystemExit(NOT_EDITABLE)
         super().run()
         given = os.environ.get("UKMEM_BUILD_DIR")
         build = Path(given or Path(self.get_finalized_command("build").build_temp) / "cmake").resolve()
@@ -47,6 +52,11 @@ class BuildWithCMake(build_py):
                 subprocess.run(["strip", "--strip-debug", target], check=True)
 
 
+class Develop(develop):  # what pip asks setuptools before 64 for
+    def run(self):
+        raise SystemExit(NOT_EDITABLE)
+
+
 class Native(Distribution):
     def has_ext_modules(self):
         return True
@@ -58,4 +68,5 @@ class Wheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-setup(version=VERSION, distclass=Native, cmdclass={"build_py": BuildWithCMake, "bdist_wheel": Wheel})
+setup(version=VERSION, distclass=Native,
+      cmdclass={"build_py": BuildWithCMake, "develop": Develop, "bdist_wheel": Wheel})

@@ -23,6 +23,12 @@ wheel=$(echo "$work"/wheels/ukmem-*-py3-none-linux_*.whl)
 [[ -f $wheel ]] || fail "the wheel is named $(ls "$work/wheels")"
 "$python" -m venv "$work/venv"
 "$work/venv/bin/pip" install -q "$wheel"
+# In place it would have neither the library nor the tool.
+if "$python" -m pip install -q --no-build-isolation --no-deps --target "$work/in_place" \
+	--editable "$work/tree/bindings/python" >"$work/said" 2>&1; then
+	fail "pip installed the package in place"
+fi
+grep -q "ukmem cannot be installed in place" "$work/said" || fail "pip --editable: $(tail -20 "$work/said")"
 cd "$work" || exit
 export UKMEM_MALLOC_LIB='' UKMEM_CONF=''
 python=$work/venv/bin/python
