@@ -55,6 +55,7 @@ int uses(int *p, void **pointer, int x)
 {
 	ukmem::alf_queue<int> queue(8);
 	ukmem::per_cpu<int *> variable;
+	char name[8];
 	void *old = xchg(pointer, NULL), *burst[2] = {p, nullptr};
 	switch (x) {
 	case 1:
@@ -65,6 +66,8 @@ int uses(int *p, void **pointer, int x)
 	case 3:
 		return (int)alf_mp_enqueue(queue.get(), burst, 2);
 	case 4:
+		return strscpy(name, "array") == 5 && strscpy(name, "size", 8) == 4;
+	case 5:
 		unreachable();
 	}
 	return cmpxchg(p, 0, 'x') == 0 || try_cmpxchg(pointer, &old, p) || cmpxchg(pointer, NULL, old);

@@ -218,6 +218,8 @@ static void check_values(void)
 	CHECK(ALIGN(4097, 4096) == 8192 && IS_ALIGNED(8192, 4096) && ARRAY_SIZE(text) == 8);
 	CHECK(strscpy(text, "kernel", sizeof(text)) == 6);
 	CHECK(strscpy(text, "too long a text", sizeof(text)) == -E2BIG && strlen(text) == 7);
+	CHECK(strscpy(text, "short") == 5 && strcmp(text, "short") == 0);
+	CHECK(strscpy(text, "as long as that") == -E2BIG && strcmp(text, "as long") == 0);
 	CHECK(scnprintf(text, sizeof(text), "%d", 123456789) == 7 &&
 	      scnprintf(text, 0, "x") == 0);
 	CHECK(memchr_inv("aaab", 'a', 4) && !memchr_inv("aaaa", 'a', 4));

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include <linux/build_bug.h>
 #include <linux/types.h>
 #include <ukmem/kmalloc.h>
 
@@ -38,6 +39,21 @@ static inline ssize_t strscpy(char *to, const char *from, size_t size)
 	to[len < size ? len : size - 1] = '\0';
 	return len < size ? (ssize_t)len : -E2BIG;
 }
+
+/* Without @size, that of @to, which must be an array then. */
+#ifndef __cplusplus
+#define strscpy(to, ...) UKMEM_STRSCPY(to, __VA_ARGS__, sizeof(to) + ukmem_no_array(to), 0)
+#define UKMEM_STRSCPY(to, from, size, ...) (strscpy)((to), (from), (size))
+#define ukmem_no_array(a)                                                                      \
+	BUILD_BUG_ON_ZERO(__builtin_types_compatible_p(__typeof__(a), __typeof__(&(a)[0])))
+#else
+extern "C++" {
+template <size_t size> static inline ssize_t strscpy(char (&to)[size], const char *from)
+{
+	return strscpy(to, from, size);
+}
+}
+#endif
 
 /* The first byte of @n that is not @c, or NULL. */
 static inline void *memchr_inv(const void *p, int c, size_t n)
