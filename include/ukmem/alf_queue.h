@@ -27,8 +27,9 @@
  * preempted has changed nothing and begins again (the library's queue/multi.c says how). Where
  * the system has no restartable sequences (percpu_mode() says fallback), a thread that is
  * preempted in the middle hides the pointers that others enqueue after it until it goes on;
- * still nobody waits. A call costs one locked instruction, whatever n is, and none while one
- * CPU alone uses the side for some time.
+ * still nobody waits. Queues with ALF_QUEUE_CHECK work in this second way, and so do all queues
+ * once the system has begun to refuse membarrier. A call costs one locked instruction,
+ * whatever n is, and none while one CPU alone uses the side for some time.
  *
  * ALF_QUEUE_TICKET makes a queue whose multi functions publish in the order in which they
  * reserved places; each waits for those before it. This is the classic algorithm, without
@@ -45,9 +46,12 @@
  * fork: the child's queue is a copy of the parent's. Two cases differ: without restartable
  * sequences, and in ticket order, pointers that other threads were enqueuing during the fork
  * are missing from the copy. Pointers that they were dequeuing are missing too, except in
- * ticket order. The places of missing pointers are free. Without restartable sequences, a
- * signal handler that forks, having interrupted a multi function of a queue, must not use that
- * queue in the child before it has returned.
+ * ticket order. The places of missing pointers are free. In the child the first multi function
+ * of a side, or alf_queue_hand_over, removes what is missing; until then alf_queue_count,
+ * alf_queue_empty and alf_queue_avail_space count pointers that were being dequeued. So a child
+ * must call alf_queue_hand_over before its first single function on a side if its parent used
+ * multi functions there. In these two cases a signal handler that forks, having interrupted a
+ * multi function of a queue, must not use that queue in the child before it has returned.
  *
  * Thanks to ALF queue, an array-based queue with bulk operations for the kernel
  * (J. D. Brouer, 2014), and to the rings of DPDK, for the ideas: two lines of indices that
@@ -117,11 +121,11 @@ UKMEM_EXPORT void alf_queue_free(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_fre
 /**
  * alf_queue_hand_over - from now on each side may be used in the other way, by any thread
  *
- * No other thread may use the queue during the call. The call is needed only where use is
- * checked: with ALF_QUEUE_CHECK, a multi function reports that single functions were used on
- * its side before. In programs compiled with UKMEM_DEBUG=1 and linked to a debug build of the
- * library, each kind of function reports the other. The tunable invalid_free says what a report
- * does, as for an invalid free.
+ * No other thread may use the queue during the call. The call is needed in the child of a fork
+ * (see above), and where use is checked: with ALF_QUEUE_CHECK, a multi function reports that
+ * single functions were used on its side before. In programs compiled with UKMEM_DEBUG=1 and
+ * linked to a debug build of the library, each kind of function reports the other. The tunable
+ * invalid_free says what a report does, as for an invalid free.
  */
 UKMEM_EXPORT void alf_queue_hand_over(struct alf_queue *q) UKMEM_SYMBOL(alf_queue_hand_over);
 

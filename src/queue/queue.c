@@ -56,12 +56,21 @@ void queue_init(struct alf_queue *q, uint32_t size, unsigned int flags)
  */
 enum { SEEN_NOTHING, SEEN_SINGLE, SEEN_MULTI };
 
+/*
+ * The next user of @side may be a single function. Single functions go by the word's index
+ * alone, so reservations that a fork left behind are settled first.
+ */
 static void forget(struct alf_queue_side *side)
 {
 	uint64_t done = side_word(side, __ATOMIC_RELAXED);
 	uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&side->seen, SEEN_NOTHING, __ATOMIC_RELAXED);
+	if (word_reserves(done) && word_is_inherited(done)) {
+		side_inherit(side, done, last);
+		done = side_word(side, __ATOMIC_RELAXED);
+		last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
+	}
 	if (word_reserves(done) && words_level(done, last))
 		word_exchange(&side->reserved, &last,
 			      (uint64_t)word_index(done) << 32 | (uint32_t)last,

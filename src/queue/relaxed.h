@@ -26,10 +26,11 @@
  * In ticket order Q1 is a store by the thread whose turn it is, and Q3 its load when it waited.
  *
  * Fork: if the parent's other threads were in the middle of calls, the child has reservations
- * that nobody will publish. The first thread of the child that uses the side marks all of them
- * as finished in side->word, together with the child's process (side_inherit; side.h). Until
- * then no thread of the child reserves, so side->reserved is what it was at the fork when the
- * compare-and-swap succeeds, and that succeeds once. What the reserved places are then:
+ * that nobody will publish. The first thread of the child that calls a multi function of the
+ * side, or alf_queue_hand_over(), marks all of them as finished in side->word, together with
+ * the child's process (side_inherit; side.h). Until then no thread of the child reserves, so
+ * side->reserved is what it was at the fork when the compare-and-swap succeeds, and that
+ * succeeds once. What the reserved places are then:
  *
  *   enqueuing, and ticket order	They are free, or filled, as before the reservations.
  *   dequeuing				They are free: a thread that had finished may have

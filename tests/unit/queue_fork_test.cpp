@@ -123,6 +123,37 @@ TEST_P(QueueForkTest, WhatWasTakenIsNotThereAgain)
 		  FINE);
 }
 
+/*
+ * A child that goes on with single functions. As above, elements that threads of the parent
+ * were dequeuing, or had dequeued, are not there; and neither the single functions nor the
+ * multi functions after them find an element twice.
+ */
+TEST_P(QueueForkTest, SingleFunctionsAfterAHandOver)
+{
+	if (!reserves())
+		GTEST_SKIP() << "sections";
+	ASSERT_TRUE(shim_queue_reserve(q_, &q_->consumer));
+	if (!(GetParam() & ALF_QUEUE_TICKET))
+		get(1); /* 2, past the thread that is at 1 */
+	EXPECT_EQ(in_child([this] {
+			  bool ticket = GetParam() & ALF_QUEUE_TICKET;
+			  void *p[kSize] = {};
+			  uint32_t n;
+
+			  alf_queue_hand_over(q_);
+			  n = alf_sc_dequeue(q_, p, kSize);
+			  if (n != (ticket ? 3u : 1u))
+				  return TOO_MANY;
+			  if (p[n - 1] != number(3))
+				  return NOT_WHAT_WAS_PUT;
+			  if (alf_mp_enqueue(q_, p, 1) != 1 || alf_sc_dequeue(q_, p, 1) != 1)
+				  return NOT_FULL;
+			  alf_queue_hand_over(q_);
+			  return fill_and_empty(q_, 0);
+		  }),
+		  FINE);
+}
+
 /* Children of children; each with a thread of its own that does not live on. */
 TEST_P(QueueForkTest, Generations)
 {
@@ -226,9 +257,15 @@ TEST_P(QueueForkTest, Storm)
 		thread.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, QueueForkTest, ::testing::Values(0u, ALF_QUEUE_TICKET),
-			 [](const auto &info) {
-				 return std::string(info.param ? "Ticket" : "Any");
-			 });
+std::string way_of(unsigned flags)
+{
+	if (flags & ALF_QUEUE_TICKET)
+		return "Ticket";
+	return flags & ALF_QUEUE_CHECK ? "Checked" : "Any";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, QueueForkTest,
+			 ::testing::Values(0u, ALF_QUEUE_TICKET, ALF_QUEUE_CHECK),
+			 [](const auto &info) { return way_of(info.param); });
 
 } // namespace
