@@ -31,6 +31,13 @@
  * once the system has begun to refuse membarrier. A call costs one locked instruction,
  * whatever n is, and none while one CPU alone uses the side for some time.
  *
+ * A multi function may return as if the queue were full, or empty, though it is not, in three
+ * cases. A thread that cannot run restartable sequences (it is not registered for them, or a
+ * debugger steps it) may be preempted in the middle; then other threads give up after some
+ * milliseconds, in which they yield their CPU. A signal handler that interrupted such a thread
+ * in the middle gives up at once. And once membarrier is refused, a side stays that of the CPU
+ * which used it alone, as long as no thread comes by there and none may go there.
+ *
  * ALF_QUEUE_TICKET makes a queue whose multi functions publish in the order in which they
  * reserved places; each waits for those before it. This is the classic algorithm, without
  * restartable sequences. Its multi functions must not be used in signal handlers or by threads

@@ -44,7 +44,8 @@
  * registered for rseq, or single-stepped) holds a side as SIDE_STRANGER. Other threads cannot
  * take the side from it; after some time they return as if there were no room. In the child of
  * a fork the stranger may be a thread that does not exist there, so the child frees the side
- * (h); a stranger that does exist there, because it forked in a signal handler, begins again.
+ * (h). A stranger that does exist there forked in a signal handler. Its handlers find the side
+ * among those that their own thread holds, and return as if there were no room.
  *
  * One case remains: A2 is refused, g must wait for the sections of c, no thread has come by on
  * c since, and this one cannot go there. Then, too, threads return as if there were no room,
@@ -179,6 +180,41 @@ static bool leave_sections(struct alf_queue_side *side, uint64_t word, bool go)
 	return true; /* also if another thread has changed the word meanwhile */
 }
 
+/*
+ * A side that this thread holds as a stranger, or is about to. There are several if a handler
+ * interrupts the thread and becomes the stranger of another side.
+ */
+struct stranger {
+	const struct alf_queue_side *side;
+	const struct stranger *outer;
+};
+static _Thread_local const struct stranger *strangers
+	__attribute__((tls_model("initial-exec")));
+
+static void stranger_begin(struct stranger *self, const struct alf_queue_side *side)
+{
+	self->side = side;
+	self->outer = strangers;
+	strangers = self;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void stranger_end(const struct stranger *self)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	strangers = self->outer;
+}
+
+/* Whether this call is a handler's that interrupted the stranger of @side. */
+static bool interrupts_stranger(const struct alf_queue_side *side, uint64_t word)
+{
+	if (word_kind(word) == SIDE_STRANGER)
+		for (const struct stranger *s = strangers; s; s = s->outer)
+			if (s->side == side)
+				return true;
+	return false;
+}
+
 /* h. Result: whether the word has changed, by this thread or another one. */
 static bool free_of_stranger(struct alf_queue_side *side, uint64_t word)
 {
@@ -230,7 +266,7 @@ static bool move_as_stranger(struct alf_queue *q, enum direction dir, uint64_t w
 		return false;
 	__atomic_store_n(&side->limit, limit, __ATOMIC_RELEASE);
 	move(q, dir, word_index(mine), ptr, n);
-	word = mine; /* fails if a fork's child has freed the side (h) */
+	word = mine; /* fails if another thread of a fork's child has freed the side (h) */
 	return word_exchange(&side->word, &word, word_with(mine, 0, n), __ATOMIC_RELEASE);
 }
 
@@ -240,11 +276,17 @@ static bool move_locked(struct alf_queue *q, enum direction dir, uint64_t word, 
 {
 	struct alf_queue_side *side = side_of(q, dir);
 	struct section s = { .expected = word, .limit = limit, .cpu = cpu };
+	struct stranger self;
 	unsigned int next = 0;
+	bool moved;
 
 	debug_assert(n && n <= side->size && !word_reserves(word));
-	if (cpu == NO_CPU)
-		return move_as_stranger(q, dir, word, ptr, n, limit);
+	if (cpu == NO_CPU) {
+		stranger_begin(&self, side);
+		moved = move_as_stranger(q, dir, word, ptr, n, limit);
+		stranger_end(&self);
+		return moved;
+	}
 	count_streak(side, cpu);
 	if (bias_pays(side) || word_owner(word) == (SIDE_BIASED | (cpu + 1)))
 		next = SIDE_BIASED | (cpu + 1);
@@ -273,7 +315,7 @@ static noinline uint32_t move_slowly(struct alf_queue *q, enum direction dir, vo
 		}
 		if (room > side->size)
 			continue; /* the word is old */
-		if (room < n && (all || !room))
+		if ((room < n && (all || !room)) || interrupts_stranger(side, word))
 			return 0;
 		if (unlikely(!pcpu_can_restart()) && word_kind(word) != SIDE_STRANGER) {
 			if (!leave_sections(side, word, true))
@@ -380,6 +422,8 @@ static uint32_t try_move(struct alf_queue *q, enum direction dir, void **ptr, ui
 		}
 		if (room > side->size)
 			continue; /* the word is old */
+		if (interrupts_stranger(side, word))
+			return 0;
 		if (word_kind(word) == SIDE_STRANGER && free_of_stranger(side, word))
 			continue;
 		if (unlikely(!pcpu_can_restart()) && word_kind(word) != SIDE_STRANGER) {

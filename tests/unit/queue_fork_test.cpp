@@ -4,8 +4,10 @@
  * were in the middle of, the child fills and empties its queue.
  */
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
+#include <csignal>
 #include <string>
 #include <thread>
 #include <vector>
@@ -215,6 +217,71 @@ TEST_P(QueueForkTest, AStranger)
 	for (struct alf_queue_side *side : { &q_->producer, &q_->consumer })
 		side->word = (side->word & ~UINT64_C(0xffff)) | 0xc000;
 	EXPECT_EQ(in_child([this] { return fill_and_empty(q_, 3); }), FINE);
+}
+
+/*
+ * What a stranger copies to or from: memory that faults, so that a handler interrupts the
+ * stranger while it holds the side. The handler forks, and uses the side in the child.
+ */
+struct {
+	struct alf_queue *q;
+	bool enqueues;
+	void **memory;
+	unsigned used;
+	int status;
+} stranger;
+
+unsigned use_as_stranger(void **p)
+{
+	return stranger.enqueues ? alf_mp_enqueue(stranger.q, p, 1)
+				 : alf_mc_dequeue(stranger.q, p, 1);
+}
+
+void fork_and_use(int)
+{
+	void *p = number(8);
+	pid_t child = fork();
+
+	if (!child) {
+		alarm(5);
+		stranger.used = use_as_stranger(&p);
+	} else {
+		waitpid(child, &stranger.status, 0);
+	}
+	mprotect(stranger.memory, ukmem_page_size(), PROT_READ | PROT_WRITE);
+	stranger.memory[0] = number(9);
+}
+
+/* The queue has 1, 2 and 3. In both processes the interrupted call goes on as if nothing was.
+ */
+int interrupted(struct alf_queue *q, bool enqueues)
+{
+	const uintptr_t first = enqueues ? 1 : 2, last = enqueues ? 4 : 3;
+	void *p[kSize], *page = mmap(nullptr, ukmem_page_size(), PROT_NONE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	stranger = { q, enqueues, static_cast<void **>(page), 0, 0 };
+	signal(SIGSEGV, fork_and_use);
+	if (!shim_queue_without_sections() || use_as_stranger(stranger.memory) != 1)
+		return NOT_FULL;
+	if (stranger.used || alf_mc_dequeue(q, p, kSize) != last - first + 1)
+		return TOO_MANY;
+	if (stranger.memory[0] != number(enqueues ? 9 : 1))
+		return NOT_WHAT_WAS_PUT;
+	for (uintptr_t i = first; i <= last; i++)
+		if (p[i - first] != number(i == 4 ? 9 : i))
+			return NOT_WHAT_WAS_PUT;
+	return stranger.status ? NOT_EMPTY : FINE;
+}
+
+TEST_P(QueueForkTest, AStrangerThatForkedInAHandler)
+{
+	if (reserves())
+		GTEST_SKIP() << "no sections";
+	for (bool enqueues : { true, false })
+		EXPECT_EQ(in_child([this, enqueues] { return interrupted(q_, enqueues); }),
+			  FINE)
+			<< enqueues;
 }
 
 /* Sides that the sections of other threads had to themselves, on whatever CPU. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue_shim.h"
 
+#include "percpu/register.h"
 #include "queue/relaxed.h"
 
 static struct reservation reservation;
@@ -21,4 +22,9 @@ bool shim_queue_publish(struct alf_queue_side *side)
 	if (word_kind(reservation.word) == SIDE_TICKET)
 		return side_publish_in_turn(side, &reservation, wait);
 	return side_publish(side, &reservation);
+}
+
+bool shim_queue_without_sections(void)
+{
+	return pcpu_registration_suspend() == 1;
 }
