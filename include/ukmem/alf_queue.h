@@ -93,7 +93,7 @@ struct alf_queue_side {
 	uint64_t reserved; /* queue/relaxed.h */
 	uint32_t streak, threshold;
 	uint32_t last;	/* queue/multi.c */
-	uint32_t user;	/* debug: the thread that is in a single function */
+	uint32_t user;	/* debug: the thread that is in a single function: queue/queue.c */
 	void *memory;	/* producer side only: the block that the queue lies in */
 	uint16_t check; /* ALF_QUEUE_CHECK */
 	uint16_t seen;	/* debug: kind of the functions used so far, single or multi */

@@ -121,20 +121,35 @@ void queue_see_multi(struct alf_queue *q, struct alf_queue_side *side, const cha
 	see(q, side, func, SEEN_MULTI);
 }
 
-static uint32_t this_thread(void)
+/*
+ * This thread as the user of a side: 20 bits of its thread pointer, and between these and the
+ * last bit, which is set, 11 bits of the number of forks that led to this process.
+ */
+#define USER_FORKS_MASK 0xffeu
+
+static uint32_t this_user(void)
 {
-	return (uint32_t)((uintptr_t)__builtin_thread_pointer() >> 6) | 1;
+	uint32_t forks = __atomic_load_n(&pcpu_forks, __ATOMIC_RELAXED);
+
+	return ((uint32_t)(uintptr_t)__builtin_thread_pointer() & ~0xfffu) |
+	       (forks << 1 & USER_FORKS_MASK) | 1;
+}
+
+/* Whether @user is in the process that this one was forked from, and not in this one. */
+static bool user_is_inherited(uint32_t user)
+{
+	return (user ^ this_user()) & USER_FORKS_MASK;
 }
 
 void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side, const char *func)
 {
-	uint32_t user = __atomic_exchange_n(&side->user, this_thread(), __ATOMIC_RELAXED);
+	uint32_t user = __atomic_exchange_n(&side->user, this_user(), __ATOMIC_RELAXED);
 
 	see(q, side, func, SEEN_SINGLE);
-	if (!user)
+	if (!user || user_is_inherited(user))
 		return;
 	report_invalid(func, q,
-		       user == this_thread()
+		       user == this_user()
 			       ? "a signal handler interrupted a single user of the same side"
 			       : "two threads at once on a side for a single user");
 }

@@ -305,7 +305,8 @@ TEST(AlfQueueDeathTest, TwoAtOnceOnASideForOne)
 			struct alf_queue *q = alf_queue_alloc(8, GFP_KERNEL);
 			void *p[1] = { q };
 
-			q->producer.user = 12345; /* somebody is inside */
+			alf_queue_single_begin(q, &q->producer, "outer");
+			q->producer.user ^= 0x1000; /* another thread is inside */
 			alf_sp_enqueue(q, p, 1);
 		},
 		"alf_sp_enqueue.*two threads at once on a side for a single user");

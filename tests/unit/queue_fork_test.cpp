@@ -156,6 +156,26 @@ TEST_P(QueueForkTest, SingleFunctionsAfterAHandOver)
 		  FINE);
 }
 
+/* A thread that was in a single function, where such threads are checked. */
+TEST_P(QueueForkTest, ASingleUser)
+{
+	alf_queue_hand_over(q_);
+	alf_queue_single_begin(q_, &q_->producer, "parent");
+	alf_queue_single_begin(q_, &q_->consumer, "parent");
+	EXPECT_EQ(in_child([this] {
+			  void *p = number(4);
+
+			  alf_queue_single_begin(q_, &q_->producer, "child");
+			  alf_queue_single_end(&q_->producer);
+			  if (alf_sp_enqueue(q_, &p, 1) != 1)
+				  return NOT_FULL;
+			  alf_queue_single_begin(q_, &q_->consumer, "child");
+			  alf_queue_single_end(&q_->consumer);
+			  return alf_sc_dequeue(q_, &p, 1) == 1 ? FINE : NOT_EMPTY;
+		  }),
+		  FINE);
+}
+
 /* Children of children; each with a thread of its own that does not live on. */
 TEST_P(QueueForkTest, Generations)
 {
