@@ -123,7 +123,9 @@ static uint32_t move_relaxed(struct alf_queue *q, enum direction dir, void **ptr
 /* The CPU whose sections this thread may run. */
 static unsigned int this_cpu(void)
 {
-	return pcpu_section_cpu() < SIDE_MAX_CPUS ? pcpu_section_cpu() : NO_CPU;
+	unsigned int cpu = pcpu_section_cpu();
+
+	return cpu < pcpu.nr_ids ? cpu : NO_CPU;
 }
 
 /* Whether the side's word stays @word for longer than a running holder needs. */

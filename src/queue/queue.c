@@ -14,13 +14,16 @@
 #include "queue/relaxed.h"
 #include "queue/section.h"
 
+/* Each CPU's id fits into a word, as SIDE_BIASED or SIDE_HELD | id + 1. */
+_Static_assert(OS_MAX_CPUS <= SIDE_MAX_CPUS, "a side's word has too few bits for CPUs");
+
 /* The first owner of a new queue's sides: it decides how the multi functions work. */
 static unsigned int first_owner(unsigned int flags)
 {
 	if (flags & ALF_QUEUE_TICKET)
 		return owner_of_kind(SIDE_TICKET);
 	if (QUEUE_HAVE_SECTIONS && !(flags & ALF_QUEUE_CHECK) && pcpu_init() &&
-	    pcpu_can_restart() && pcpu.nr_ids <= SIDE_MAX_CPUS)
+	    pcpu_can_restart())
 		return 0;
 	return owner_of_kind(SIDE_RELAXED);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fake_os.h"
+#include "queue_shim.h"
 #include "queue_util.h"
 #include "seccomp.h"
 
@@ -152,6 +153,19 @@ TEST_F(QueueRefusedTest, WhoGoesThereComesBack)
 
 		expect_four();
 		EXPECT_EQ(allowed_cpus(), before);
+	});
+}
+
+/* A thread that cannot run sections ends those of the other CPU once, and tries none itself. */
+TEST_F(QueueRefusedTest, WithoutSectionsItIsAskedOnce)
+{
+	refused(0, [this] {
+		on_cpu(cpus_[1], [this] {
+			ASSERT_TRUE(shim_queue_without_sections());
+			nr_asked = 0;
+			expect_four();
+			EXPECT_LE(nr_asked, 3) << "registering for it, too";
+		});
 	});
 }
 

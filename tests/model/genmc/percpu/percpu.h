@@ -13,6 +13,10 @@
 #define REFUSED 0
 #endif
 
+static const struct {
+	unsigned int nr_ids;
+} pcpu = { 1 };
+
 static inline unsigned int pcpu_section_cpu(void)
 {
 	return UINT32_MAX;
