@@ -131,7 +131,7 @@ static size_t take_local(struct qmempool *pool, void **p, size_t n)
 	unsigned int local = local_first(p, got);
 
 	if (unlikely(local < got)) {
-		count(pool, QMEMPOOL_MISPLACED, got - local);
+		count(pool, QMEMPOOL_UNUSED, got - local);
 		qmempool_share(pool, p + local, got - local);
 	}
 	return local;
@@ -175,6 +175,13 @@ static void count_got(struct qmempool *pool, size_t of_shared, size_t of_cache)
 		count(pool, QMEMPOOL_OF_CACHE, of_cache);
 }
 
+/* An array's elements that a request got, which fails: the caller puts them back. */
+static void count_unused(struct qmempool *pool, size_t popped)
+{
+	if (popped)
+		count(pool, QMEMPOOL_UNUSED, popped);
+}
+
 /*
  * Gets fewer than a bulk; the local array gets some, too. The caller gets the last ones of the
  * batch, so that the others are loaded from the addresses at which they were stored.
@@ -183,17 +190,20 @@ static size_t get_few(struct qmempool *pool, gfp_t gfp, void **p, size_t n, cons
 {
 	void *batch[REFILL_MAX];
 	size_t have = fetch_shared(pool, batch, pool->bulk), fetched = 0, rest;
+	bool all;
 
 	if (have < n)
 		fetched = fetch_cache(pool, gfp, batch + have,
 				      (size_t)pool->bulk * QMEMPOOL_REFILL_MULTIPLIER - have,
 				      n - have, caller);
 	have += fetched;
+	all = have >= n;
 	n = min_size(n, have);
 	rest = have - n;
 	alf_queue_copy(p, batch + rest, (uint32_t)n);
 	stock(pool, batch, (unsigned int)rest);
-	count_got(pool, n - min_size(n, fetched), min_size(n, fetched));
+	if (all)
+		count_got(pool, n - min_size(n, fetched), min_size(n, fetched));
 	return n;
 }
 
@@ -212,26 +222,29 @@ static size_t get_many(struct qmempool *pool, gfp_t gfp, void **p, size_t n, con
 	of_shared = got;
 	if (got < n)
 		got += fetch_cache(pool, gfp, p + got, n - got, n - got, caller);
-	count_got(pool, of_shared, got - of_shared);
+	if (got == n)
+		count_got(pool, of_shared, got - of_shared);
 	return got;
 }
 
-/* Gets @n elements past the fast path. Result: how many it got. */
+/* Gets @n elements past the fast path. Result: how many; fewer do not count as handed out. */
 static noinline size_t get(struct qmempool *pool, gfp_t gfp, void **p, size_t n,
 			   const void *caller)
 {
-	size_t got = take_local(pool, p, n);
+	size_t popped = take_local(pool, p, n), got;
 
-	if (got == n)
+	if (popped == n)
 		return n;
-	p += got;
-	n -= got;
+	p += popped;
+	n -= popped;
 	gfp = page_flags_now(gfp);
 	pcpu_gate_enter(gfp & __GFP_DIRECT_RECLAIM);
-	got += n < pool->bulk ? get_few(pool, gfp, p, n, caller)
-			      : get_many(pool, gfp, p, n, caller);
+	got = n < pool->bulk ? get_few(pool, gfp, p, n, caller)
+			     : get_many(pool, gfp, p, n, caller);
+	if (unlikely(got < n))
+		count_unused(pool, popped);
 	pcpu_gate_leave();
-	return got;
+	return popped + got;
 }
 
 /* Puts back elements of this CPU's node, for which its array may have no room. */
@@ -290,13 +303,16 @@ static noinline void *get_one(struct qmempool *pool, gfp_t gfp, const void *call
 	return zeroed(pool, elem, gfp);
 }
 
-/* Gets the rest of a bulk of @n; p[0..got) came from the array. */
+/* Gets the rest of a bulk of @n; p[0..popped) came from the array. */
 static always_inline int finish_bulk(struct qmempool *pool, gfp_t gfp, size_t n, void **p,
-				     size_t got, const void *caller)
+				     size_t popped, const void *caller)
 {
+	size_t got = popped;
+
 	if (got < n)
 		got += get(pool, gfp, p + got, n - got, caller);
 	if (unlikely(got < n)) {
+		count_unused(pool, popped);
 		put_any(pool, p, got);
 		return 0;
 	}

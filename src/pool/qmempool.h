@@ -16,9 +16,9 @@ enum qmempool_event {
 	QMEMPOOL_RETURNED,  /* elements back to the cache */
 	QMEMPOOL_OF_SHARED, /* elements handed out directly from the queue */
 	QMEMPOOL_OF_CACHE,  /* elements handed out directly from the cache */
-	QMEMPOOL_MISPLACED, /* elements of another node found in arrays */
-	QMEMPOOL_REFILLS,
-	QMEMPOOL_DRAINS,
+	QMEMPOOL_UNUSED,    /* elements popped from arrays and not handed out */
+	QMEMPOOL_REFILLS,   /* times a request got elements from the queue */
+	QMEMPOOL_DRAINS,    /* times a free found its CPU's array full */
 	QMEMPOOL_NR_EVENTS
 };
 

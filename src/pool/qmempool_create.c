@@ -80,7 +80,7 @@ void qmempool_stats_read(const struct qmempool *pool, struct qmempool_stats *s)
 	s->shared_hits = events[QMEMPOOL_OF_SHARED];
 	s->refills = events[QMEMPOOL_REFILLS];
 	s->drains = events[QMEMPOOL_DRAINS];
-	s->local_hits = sums.pops - events[QMEMPOOL_MISPLACED]; /* not handed out */
+	s->local_hits = sums.pops - events[QMEMPOOL_UNUSED];
 	s->outstanding = (int64_t)(s->fetched - s->returned - s->local - s->shared);
 	s->allocs = s->local_hits + events[QMEMPOOL_OF_SHARED] + events[QMEMPOOL_OF_CACHE];
 	s->frees = s->allocs - (uint64_t)s->outstanding;

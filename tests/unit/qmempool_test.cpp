@@ -398,8 +398,14 @@ TEST(QmempoolTest, ARefillThatGetsLess)
 				qmempool_free(p.pool, got.back());
 				got.pop_back();
 			}
+			auto before = p.stats();
+			EXPECT_GT(before.local, 0u);
 			EXPECT_EQ(qmempool_alloc_bulk(p.pool, GFP_KERNEL, 64, bulk.data()), 0)
 				<< "all or nothing";
+			EXPECT_EQ(p.stats().allocs, before.allocs);
+			EXPECT_EQ(p.stats().frees, before.frees);
+			EXPECT_EQ(p.stats().local_hits, before.local_hits);
+			EXPECT_EQ(p.stats().shared_hits, before.shared_hits);
 			p.check(got.size());
 			p.give(got);
 			p.check(0);
