@@ -13,8 +13,9 @@
  *   shared   one for all, sharedq_sz elements: an ALF queue (alf_queue.h)
  *
  * A bulk of elements moves at once between a local array and the shared queue: QMEMPOOL_BULK,
- * or a quarter of localq_sz if that is more, up to QMEMPOOL_BULK_MAX. If the queue is empty,
- * the pool fetches QMEMPOOL_REFILL_MULTIPLIER bulks from the cache. If the queue is full, the
+ * or a quarter of localq_sz if that is more, up to QMEMPOOL_BULK_MAX and half of sharedq_sz. If
+ * the queue is empty, the pool fetches QMEMPOOL_REFILL_MULTIPLIER bulks from the cache; for a
+ * request of a bulk or more it fetches just what the request lacks. If the queue is full, the
  * pool gives elements back to the cache. So a pool never holds more than
  * localq_sz * CPUs + sharedq_sz free elements.
  *
@@ -24,10 +25,15 @@
  * Thread safety: all functions but qmempool_destroy, during and after which no thread may use
  * the pool. Signal safety: qmempool_alloc and qmempool_alloc_bulk with GFP_NOWAIT or
  * GFP_ATOMIC, qmempool_free and qmempool_free_bulk, where the cache's functions are safe
- * (slab.h). None of them then waits for another thread; the only system call they may make is
- * membarrier, if another CPU has the shared queue to itself.
+ * (slab.h). None of them then waits for another thread. For the shared queue (alf_queue.h)
+ * they may make system calls: membarrier, if another CPU has the queue to itself; sched_yield,
+ * beside a thread that cannot run restartable sequences; once membarrier is refused, some for
+ * this thread's affinity, once for each CPU. Beside such a thread, or after such a refusal,
+ * they may take the queue for empty or full though it is not, and turn to the cache.
+ *
  * Elements are objects of the cache: if it has a constructor they must be freed in their
  * constructed state, and wrong pointers and double frees are found when they go back to it.
+ *
  * fork: the child's pool is a copy of the parent's without the elements that other threads
  * were using; without restartable sequences the child may also lose elements in the shared
  * queue.
@@ -87,8 +93,11 @@ UKMEM_EXPORT struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t share
 /**
  * qmempool_destroy - give back everything a pool holds
  *
- * NULL is ignored. If elements are still in use, the library logs their number, and pool and
- * elements stay valid; the pool can be destroyed when they have been freed. May block.
+ * NULL is ignored. If the pool has handed out more elements than it has taken back, the library
+ * logs the difference, and the pool stays valid; it can be destroyed when they have been freed.
+ * Objects of the cache that were freed into the pool count as taken back, so each of them hides
+ * an element in use from this function; elements that kmem_cache_free freed do not. Elements in
+ * use stay valid in any case: once their pool is gone, kmem_cache_free frees them. May block.
  */
 UKMEM_EXPORT void qmempool_destroy(struct qmempool *pool) UKMEM_SYMBOL(qmempool_destroy);
 
@@ -96,13 +105,18 @@ UKMEM_EXPORT void qmempool_destroy(struct qmempool *pool) UKMEM_SYMBOL(qmempool_
 UKMEM_EXPORT void *qmempool_alloc(struct qmempool *pool, gfp_t gfp)
 	UKMEM_SYMBOL(qmempool_alloc) UKMEM_MALLOC;
 
-/** qmempool_free - free @elem, which came from this pool or its cache. NULL is ignored. */
+/**
+ * qmempool_free - free @elem, which came from this pool or its cache
+ *
+ * Either counts as an element that the pool takes back. NULL is ignored.
+ */
 UKMEM_EXPORT void qmempool_free(struct qmempool *pool, void *elem) UKMEM_SYMBOL(qmempool_free);
 
 /**
  * qmempool_alloc_bulk - allocate @n elements into @p[0..n-1]
  *
- * Result: n; 0: no memory, and nothing is allocated.
+ * Result: n; 0: no memory, or @n is above INT32_MAX, and nothing is allocated. With @n 0 the
+ * result is 0, too, and @p is not used.
  */
 UKMEM_EXPORT int qmempool_alloc_bulk(struct qmempool *pool, gfp_t gfp, size_t n, void **p)
 	UKMEM_SYMBOL(qmempool_alloc_bulk);
@@ -135,15 +149,18 @@ UKMEM_EXPORT void __qmempool_free_bulk(struct qmempool *pool, size_t n, void **p
 
 /**
  * Statistics of a pool; exact while no thread uses it. An element that was handed out came from
- * an array (local_hits), from the shared queue (shared_hits) or else from the cache.
+ * an array (local_hits), from the shared queue (shared_hits) or else from the cache. A bulk
+ * request that fails hands out nothing. Many drains and refills beside few allocs are a sign
+ * that localq_sz is small for what a CPU frees or allocates in a row.
  */
 struct qmempool_stats {
-	uint64_t local, shared;	  /**< elements in CPUs' arrays, in the shared queue */
-	int64_t outstanding;	  /**< elements in use by the program */
-	uint64_t allocs, frees;	  /**< elements handed out, taken back */
-	uint64_t local_hits;	  /**< elements handed out from a CPU's array */
-	uint64_t shared_hits;	  /**< elements handed out from the shared queue */
-	uint64_t refills, drains; /**< times elements came from the shared queue, went to it */
+	uint64_t local, shared; /**< elements in CPUs' arrays, in the shared queue */
+	int64_t outstanding;	/**< elements handed out and not taken back: allocs - frees */
+	uint64_t allocs, frees; /**< elements handed out, taken back */
+	uint64_t local_hits;	/**< elements handed out from a CPU's array */
+	uint64_t shared_hits;	/**< elements handed out from the shared queue */
+	uint64_t refills;	/**< times a request took elements from the shared queue */
+	uint64_t drains;	/**< times a free found its CPU's array full */
 	uint64_t fetched, returned; /**< elements that came from the cache, went back to it */
 };
 

@@ -337,36 +337,40 @@ struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t sharedq_sz, uint32
 	return pool;
 }
 
-/* Drains the pool. Result: NULL if it can be freed; else the reason why not. */
-static const char *why_kept(struct qmempool *pool, struct qmempool_stats *s)
+/* Drains the pool. Result: whether it can be freed; if not, @why says the reason. */
+static bool can_be_freed(struct qmempool *pool, char *why, size_t size)
 {
 	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
+	struct qmempool_stats s;
 
 	drain_to_cache(pool, &d);
 	pcpu_drain_end(&d);
-	qmempool_stats_read(pool, s);
-	if (d.refused || s->local || s->shared)
-		return "CPUs' arrays cannot be emptied";
-	return s->outstanding > 0 ? "elements still in use" : NULL;
+	qmempool_stats_read(pool, &s);
+	if (d.refused || s.local)
+		snprintf(why, size, "CPUs' arrays cannot be emptied");
+	else if (s.shared)
+		snprintf(why, size, "the shared queue cannot be emptied");
+	else if (s.outstanding > 0)
+		snprintf(why, size, "%lld elements still in use", (long long)s.outstanding);
+	else
+		return true;
+	return false;
 }
 
 void qmempool_destroy(struct qmempool *pool)
 {
-	struct qmempool_stats s;
-	const char *why;
+	char why[64];
+	bool freed;
 
 	if (!pool)
 		return;
 	lock(&pools_lock); /* no other drain has elements of the pool in hand */
-	why = why_kept(pool, &s);
-	if (!why)
+	freed = can_be_freed(pool, why, sizeof(why));
+	if (freed)
 		list_del(&pool->list);
 	unlock(&pools_lock);
-	if (!why)
+	if (freed)
 		release(pool);
-	else if (s.local || s.shared || s.outstanding <= 0)
-		log_warn("qmempool_destroy(%s): %s, pool kept", pool->kmem->name, why);
 	else
-		log_warn("qmempool_destroy(%s): %lld %s, pool kept", pool->kmem->name,
-			 (long long)s.outstanding, why);
+		log_warn("qmempool_destroy(%s): %s, pool kept", pool->kmem->name, why);
 }

@@ -441,6 +441,34 @@ TEST(QmempoolTest, DestroyWithElementsInUse)
 	kmem_cache_destroy(cache);
 }
 
+/* An object of the cache that is freed into the pool hides an element, which stays valid. */
+TEST(QmempoolTest, DestroyWithObjectsOfTheCache)
+{
+	struct kmem_cache *cache = kmem_cache_create("guests", 64, 0, 0, nullptr);
+	auto *pool = qmempool_create(64, 128, 64, cache, GFP_KERNEL);
+	void *p[3];
+
+	for (void *&elem : p)
+		elem = qmempool_alloc(pool, GFP_KERNEL);
+	memset(p[0], 1, 64);
+	qmempool_free(pool, kmem_cache_alloc(cache, GFP_KERNEL));
+	EXPECT_EQ(stats_of(pool).outstanding, 2);
+	::testing::internal::CaptureStderr();
+	qmempool_destroy(pool);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+		  "ukmem: qmempool_destroy(guests): 2 elements still in use, pool kept\n");
+	qmempool_free(pool, p[2]);
+	qmempool_free(pool, kmem_cache_alloc(cache, GFP_KERNEL));
+	qmempool_destroy(pool);
+	EXPECT_EQ(kmem_cache_nr_allocated(cache), 2u);
+	for (int i = 0; i < 64; i++)
+		ASSERT_EQ(static_cast<char *>(p[0])[i], 1);
+	kmem_cache_free(cache, p[0]);
+	kmem_cache_free(cache, p[1]);
+	expect_nothing_left(cache);
+	kmem_cache_destroy(cache);
+}
+
 TEST(QmempoolTest, TrimGivesBackWhatIsHeld)
 {
 	Pool p(64, 128, 128), other(64, 128, 128);
