@@ -54,6 +54,7 @@ struct mempool_reserve {
 	_Atomic long missing;
 	struct wait_queue wait;
 	struct chunk *chunks; /* read-only once made */
+	int node;	      /* of chunks; read-only once made */
 };
 
 static struct chunk *next_of(const struct chunk *c)
@@ -159,6 +160,7 @@ int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
 	r = kzalloc_node(sizeof(*r), GFP_KERNEL | __GFP_NOWARN, node);
 	if (!r)
 		return -ENOMEM;
+	r->node = node;
 	r->chunks = chunk_new(min_nr ? min_nr : 1, node);
 	if (!r->chunks) {
 		kfree(r);
@@ -235,7 +237,10 @@ void mempool_destroy(mempool_t *pool)
 	kfree(pool);
 }
 
-/* Makes room for @min_nr elements, at least doubling it if it grows. False: no memory. */
+/*
+ * Makes room for @min_nr elements, at least doubling it if it grows, up to INT_MAX. False: no
+ * memory.
+ */
 static bool make_room(struct mempool_reserve *r, int min_nr)
 {
 	struct chunk *last = r->chunks, *more = NULL, *next;
@@ -248,11 +253,14 @@ static bool make_room(struct mempool_reserve *r, int min_nr)
 	debug_assert(room > 0);
 	while (room < min_nr) {
 		int want = min_nr - room > room ? min_nr - room : room;
+		int most = INT_MAX - room;
 
 		if (!more)
-			more = chunk_new(want, NUMA_NO_NODE);
+			more = chunk_new(want < most ? want : most, r->node);
 		if (!more)
 			return false;
+		if (more->nr_slots > most)
+			more->nr_slots = most;
 		next = NULL;
 		if (atomic_compare_exchange_strong_explicit(&last->next, &next, more,
 							    memory_order_acq_rel,

@@ -280,6 +280,41 @@ TEST(MempoolTest, Resizing)
 	EXPECT_EQ(p.source.outside(), 5u);
 }
 
+size_t used_on(unsigned node)
+{
+	struct shim_zone z;
+
+	shim_zone_read(node, &z);
+	return z.frontier - z.start - z.nr_free;
+}
+
+/* The slots that a resize appends are on the pool's node, too. */
+TEST(MempoolTest, SlotsAreOnThePoolsNode)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		constexpr int slots = 100000;
+		Source source;
+		mempool_t pool;
+		size_t used;
+
+		configure("numa_fake:2");
+		run_on(allowed_cpus()[0]);
+		for (int node : { 0, 1 }) {
+			ASSERT_EQ(mempool_init_node(&pool, 1, Source::alloc, Source::free,
+						    &source, GFP_KERNEL, node),
+				  0);
+			source.succeed_one_in = 0;
+			used = used_on(node);
+			ASSERT_EQ(mempool_resize(&pool, slots), 0);
+			EXPECT_GE((used_on(node) - used) * ukmem_page_size(),
+				  slots * sizeof(void *))
+				<< node;
+			mempool_exit(&pool);
+			source.succeed_one_in = 1;
+		}
+	});
+}
+
 /* Two threads take the pool's only element in turns, so each waits for the other every time. A
  * thread that nobody wakes looks again after a tenth of a second, and counts as late. */
 TEST(MempoolThreads, WhoWaitsIsWoken)
