@@ -8,14 +8,16 @@
  * memory, provided that a thread which has one frees it without waiting for another.
  *
  * mempool_alloc with	allocator has none, reserve has none
- * GFP_KERNEL		waits until an element is freed: never NULL
+ * GFP_KERNEL		waits until an element is freed, or the allocator has one: never NULL
  * GFP_NOWAIT, _ATOMIC	NULL at once
  *
  * The allocator is any pair of functions; for caches, kmalloc and pages there are ready ones.
- * The pool calls it with __GFP_NORETRY and __GFP_NOWARN, and without __GFP_NOFAIL and
- * __GFP_ZERO; so elements are not zeroed. Unlike the kernel's pools these let the allocator
- * reclaim before they turn to the reserve. The reason: an allocator of this library that may
- * not enter the kernel runs out of memory sooner than one of the kernel.
+ * mempool_alloc passes on its flags, with __GFP_NORETRY and __GFP_NOWARN, and without
+ * __GFP_NOFAIL, __GFP_RETRY_MAYFAIL and __GFP_ZERO. mempool_init and mempool_create pass
+ * GFP_KERNEL, their _node forms the caller's flags without __GFP_ZERO, and mempool_resize
+ * GFP_KERNEL with __GFP_NOWARN. So elements are not zeroed. Unlike the kernel's pools these let
+ * the allocator reclaim before they turn to the reserve. The reason: an allocator of this
+ * library that may not enter the kernel runs out of memory sooner than one of the kernel.
  *
  * Thread safety: all functions, any thread; but no thread may use a pool while it is made or
  * during and after its end. Signal safety: mempool_alloc with GFP_NOWAIT or GFP_ATOMIC,

@@ -320,7 +320,10 @@ int mempool_resize(mempool_t *pool, int new_min_nr)
 	return 0;
 }
 
-/* While the reserve is not full, frees put elements into it and wake a waiter for each. */
+/*
+ * While the reserve is not full, frees put elements into it and wake a waiter for each. With
+ * min_nr 0 they give elements to the allocator and wake a waiter for each.
+ */
 static cold void *wait_for_element(mempool_t *pool, gfp_t flags)
 {
 	struct mempool_reserve *r = pool->reserve;
@@ -331,6 +334,8 @@ static cold void *wait_for_element(mempool_t *pool, gfp_t flags)
 		uint32_t seq = wait_begin(&r->wait);
 
 		element = take(r);
+		if (!element && !promised(pool))
+			element = pool->alloc(flags, pool->pool_data);
 		if (!element)
 			wait_for(&r->wait, seq, WAIT_MS);
 		wait_end(&r->wait);
@@ -365,8 +370,11 @@ void *mempool_alloc_preallocated(mempool_t *pool)
 
 void mempool_free(void *element, mempool_t *pool)
 {
-	if (element && !put(pool, element))
-		pool->free(element, pool->pool_data);
+	if (!element || put(pool, element))
+		return;
+	pool->free(element, pool->pool_data);
+	if (unlikely(!promised(pool))) /* no put wakes a thread that waits */
+		wait_notify(&pool->reserve->wait, 1);
 }
 
 bool mempool_is_saturated(mempool_t *pool)

@@ -348,6 +348,37 @@ TEST(MempoolThreads, WhoWaitsIsWoken)
 	EXPECT_EQ(p.count(), 1u);
 }
 
+/* A pool without a reserve: the thread that frees wakes one that waits for the allocator. */
+TEST(MempoolThreads, WhoWaitsWithoutAReserveIsWoken)
+{
+	constexpr unsigned rounds = 20;
+	Pool p(0);
+	unsigned late = 0;
+
+	for (unsigned i = 0; i < rounds; i++) {
+		Element *held = p.get(GFP_KERNEL);
+		std::atomic<bool> waits{ false };
+		std::atomic<Clock::time_point> got{};
+
+		p.starve();
+		Threads threads(1, [&](unsigned) {
+			waits = true;
+			Element *e = p.get(GFP_KERNEL);
+			got = Clock::now();
+			p.put(e);
+		});
+		while (!waits)
+			std::this_thread::yield();
+		std::this_thread::sleep_for(std::chrono::milliseconds(5));
+		p.source.succeed_one_in = 1;
+		Clock::time_point freed = Clock::now();
+		p.put(held);
+		threads.join();
+		late += got.load() - freed >= std::chrono::milliseconds(60);
+	}
+	EXPECT_LT(late, rounds / 2) << "more than a busy machine is to blame for";
+}
+
 Pool *waiters_pool;
 std::atomic<Element *> waiters_element;
 
