@@ -153,7 +153,7 @@ static ssize_t read_some(int fd, char *buf, size_t size)
 
 /* A window on the file: what is read and not yet used. */
 struct window {
-	char text[CONFIG_LINE_SIZE];
+	char text[CONFIG_LINE_SIZE + 1]; /* the last byte is for a line's end alone */
 	size_t used;
 	bool passing; /* over the rest of a line that is too long */
 };
@@ -168,6 +168,8 @@ static void read_lines(struct config_file *f, struct window *w, bool end)
 	for (const char *newline; (newline = text_find_in(s, '\n', left)) || (end && left);) {
 		size_t len = newline ? (size_t)(newline - s) : left;
 
+		/* What lies behind the text is older: digits there are not this line's. */
+		s[len] = '\0';
 		if (*line < UINT16_MAX)
 			(*line)++;
 		if (!w->passing)
@@ -176,10 +178,10 @@ static void read_lines(struct config_file *f, struct window *w, bool end)
 		left -= newline ? len + 1 : len;
 		s += newline ? len + 1 : len;
 	}
-	if (left == sizeof(w->text)) {
+	if (left == CONFIG_LINE_SIZE) {
 		if (!w->passing)
-			file_warn(f, "%s:%u: the line has more than %zu bytes", f->path,
-				  *line + 1u, sizeof(w->text));
+			file_warn(f, "%s:%u: the line has more than %u bytes", f->path,
+				  *line + 1u, CONFIG_LINE_SIZE);
 		w->passing = true;
 		left = 0;
 	}
@@ -195,7 +197,7 @@ static void read_text(struct config_file *f, int fd)
 	ssize_t n;
 
 	do {
-		n = read_some(fd, w.text + w.used, sizeof(w.text) - w.used);
+		n = read_some(fd, w.text + w.used, CONFIG_LINE_SIZE - w.used);
 		if (n > 0) {
 			w.used += (size_t)n;
 			sum += (size_t)n;

@@ -554,6 +554,19 @@ TEST_F(ConfigFileTest, LinesAcrossTheWindow)
 	}
 }
 
+/* Behind a last line without its newline lies what was read before it. */
+TEST_F(ConfigFileTest, NumberInALastLineWithoutItsEnd)
+{
+	Result r = read("\ndirty_decay_ms: 12");
+
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["dirty_decay_ms"], "12");
+	/* The text fills the window, whose last bytes are those of a line before. */
+	r = read("#\ndirty_decay_ms: 34\n" + std::string(CONFIG_LINE_SIZE - 22, '7') +
+		 "\nlimit: 12");
+	EXPECT_EQ(r.value["limit"], "12");
+}
+
 /* No such thing makes a program wait or fail. */
 TEST_F(ConfigFileTest, WhatIsNoFile)
 {
