@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 
 #include "base/compiler.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/sys_call.h"
 #include "base/text.h"
 
 static const char files_key[] = "config_files";
@@ -211,6 +213,16 @@ static void read_text(struct config_file *f, int fd)
 			  f->path, f->reading->at.line, CONFIG_FILE_SIZE / 1024);
 }
 
+/* Whether the file's owner may set tunables of this process: its effective user, or root. A
+ * user whose HOME a process of root has (sudo -E) is neither. */
+static bool is_trusted(int fd)
+{
+	struct stat file;
+
+	return !sys_call(SYS_fstat, fd, &file) &&
+	       (!file.st_uid || file.st_uid == (uid_t)sys_call(SYS_geteuid));
+}
+
 static void read_file(struct config_reading *r, enum config_from from, const char *program)
 {
 	struct config_file f = { .reading = r,
@@ -226,9 +238,14 @@ static void read_file(struct config_reading *r, enum config_from from, const cha
 			file_warn(&f, "%s: cannot be opened (errno %d)", f.path, -fd);
 		return;
 	}
-	r->at = (struct config_origin){ (uint8_t)from, 0 };
-	read_text(&f, fd);
-	r->quiet = everywhere;
+	if (from == CONFIG_USER && !is_trusted(fd)) {
+		r->opened[from] = -EPERM;
+		file_warn(&f, "%s: not read: its owner is neither this user nor root", f.path);
+	} else {
+		r->at = (struct config_origin){ (uint8_t)from, 0 };
+		read_text(&f, fd);
+		r->quiet = everywhere;
+	}
 	sys_close(fd);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Files of tunables: /etc/ukmem.conf, and the user's $XDG_CONFIG_HOME/ukmem.conf, by default
- * ~/.config/ukmem.conf, which is the stronger one.
+ * ~/.config/ukmem.conf, which is the stronger one. The latter counts if its owner is the
+ * process's effective user or root.
  *
  *	# for all programs
  *	dirty_max: 1m

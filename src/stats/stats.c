@@ -65,8 +65,9 @@ static void emit_config_file(struct emitter *e, const struct config_reading *r,
 			  !r->config->config_files || r->secure ? " (not read)"
 			  : r->opened[from] == -ENOENT || r->opened[from] == -ENOTDIR
 				  ? " (there is no such file)"
-			  : r->opened[from] ? " (cannot be opened)"
-					    : "");
+			  : r->opened[from] == -EPERM ? " (not read: it is another user's)"
+			  : r->opened[from]	      ? " (cannot be opened)"
+						      : "");
 }
 
 static int print_config(int fd, const struct config_reading *r)

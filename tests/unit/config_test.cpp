@@ -583,6 +583,33 @@ TEST_F(ConfigFileTest, WhatIsNoFile)
 	EXPECT_EQ(r.warnings, "ukmem: " + dir + "/loop: cannot be opened (errno 40)\n");
 }
 
+/* sudo -E leaves the user's HOME to a process of root. */
+TEST_F(ConfigFileTest, FilesOfOtherUsersAreNotRead)
+{
+	const std::string copy = dir + "/config_probe";
+	const uid_t nobody = 65534;
+
+	if (geteuid())
+		GTEST_SKIP() << "only root can give files to other users";
+	write(etc, "limit:1g");
+	write(user, "dirty_max:1m");
+	ASSERT_EQ(chown(etc.c_str(), nobody, nobody), 0);
+	ASSERT_EQ(chown(user.c_str(), nobody, nobody), 0);
+	Result r = probe({ "XDG_CONFIG_HOME=" + dir }, { etc });
+	EXPECT_EQ(r.value["limit"], "1024m") << "of the machine's file nothing is asked";
+	EXPECT_EQ(r.value["dirty_max"], r.fallback["dirty_max"]);
+	EXPECT_EQ(r.warnings,
+		  "ukmem: " + user + ": not read: its owner is neither this user nor root\n");
+	/* By its owner it is read. */
+	std::filesystem::copy_file(CONFIG_PROBE, copy);
+	ASSERT_EQ(chmod(dir.c_str(), 0755), 0);
+	ASSERT_EQ(setresuid(nobody, nobody, 0), 0);
+	r = probe({ "XDG_CONFIG_HOME=" + dir }, { etc }, copy);
+	ASSERT_EQ(setresuid(0, 0, 0), 0);
+	EXPECT_EQ(r.warnings, "");
+	EXPECT_EQ(r.value["dirty_max"], "1m");
+}
+
 /* A setuid program of another user's reads nothing that the one who starts it can write, nor
  * /etc's file, since its errors would tell what stands in files. */
 TEST_F(ConfigFileTest, NotReadInSecureMode)
