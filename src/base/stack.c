@@ -11,12 +11,15 @@
  * program with a seccomp filter has to allow it.
  *
  * Code without frame pointers ends the chain. The compiler's unwinder (_Unwind_Backtrace) knows
- * all code with unwind tables. It trusts them, waits for a lock where a program has registered
- * tables for code that it made at run time, and asks libc where others are: since glibc 2.35
+ * all code with unwind tables. It trusts them, and asks libc where they are: since glibc 2.35
  * without a lock (_dl_find_object), which this file insists on. So it is for callers that want
- * it. Most stacks are read by unwind.c, which keeps what it learns from these tables.
- * stack_load() makes its first call, which may allocate, and loads libgcc_s where the process
- * has none. Without that, such a process has no unwinder.
+ * it. Where a program has registered tables for code that it made at run time, the unwinder
+ * waits for a lock, and sorts such tables at their first use: it allocates with the lock held.
+ * So it is not asked for the stack of a request that comes from itself.
+ *
+ * Most stacks are read by unwind.c, which keeps what it learns from these tables. stack_load()
+ * makes the unwinder's first call, which may allocate, and loads libgcc_s where the process has
+ * none. Without that, such a process has no unwinder.
  *
  * unwind.c does not take its place, because it knows two kinds of frames, on x86-64. The
  * compiler's unwinder reads the other stacks: those with a signal handler, with a frame that
@@ -26,12 +29,12 @@
  */
 #include "base/stack.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <unwind.h>
 
+#include "base/code_file.h"
 #include "base/compiler.h"
 #include "base/stack_word.h"
 #include "base/unwind.h"
@@ -40,9 +43,6 @@
 #pragma weak _Unwind_Backtrace
 #pragma weak _Unwind_GetIP
 #pragma weak dlsym
-
-struct dl_find_object;
-extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
 
 typedef _Unwind_Reason_Code backtrace_function(_Unwind_Trace_Fn, void *);
 typedef _Unwind_Ptr ip_function(struct _Unwind_Context *);
@@ -65,7 +65,7 @@ static backtrace_function *unwinder(ip_function **ip)
 {
 	backtrace_function *found;
 
-	if (!_dl_find_object)
+	if (!code_files_are_known())
 		return NULL;
 	if (_Unwind_Backtrace && _Unwind_GetIP) {
 		*ip = _Unwind_GetIP;
@@ -102,11 +102,9 @@ enum {
  * a lock. */
 static bool is_code(uintptr_t pc)
 {
-	uintptr_t found[16]; /* larger than libc's structure */
+	struct code_file f;
 
-	return pc > LEAST_ADDRESS &&
-	       (!_dl_find_object ||
-		!_dl_find_object((void *)pc, (struct dl_find_object *)(void *)found));
+	return pc > LEAST_ADDRESS && (!code_files_are_known() || code_file_find(&f, pc));
 }
 
 /* Whether @frame looks like a frame pointer of a function whose caller's is above it. */
@@ -161,6 +159,21 @@ static noinline uintptr_t callers_frame(const void *caller)
 	return frame;
 }
 
+/* Whether a return address is of the unwinder's file. A program that is linked statically has
+ * all its code in that file, so there this cannot be told. */
+static bool has_unwinder(const uintptr_t *pc, unsigned int n, backtrace_function *backtrace)
+{
+	struct code_file own, unwinders, f;
+
+	if (!code_file_find(&unwinders, (uintptr_t)backtrace) ||
+	    !code_file_find(&own, (uintptr_t)has_unwinder) || own.map == unwinders.map)
+		return false;
+	for (unsigned int i = 0; i < n; i++)
+		if (code_file_find(&f, pc[i] - 1) && f.map == unwinders.map)
+			return true;
+	return false;
+}
+
 unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bool tables)
 {
 	struct trace t = { .pc = pc, .caller = (uintptr_t)caller, .most = most };
@@ -170,12 +183,15 @@ unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bo
 		return 0;
 	backtrace = tables ? unwinder(&t.ip) : NULL;
 	if (backtrace) {
-		unsigned int n = unwind_stack(pc, most, t.caller);
+		bool whole;
+		unsigned int n = unwind_stack(pc, most, t.caller, &whole);
 
-		if (n)
+		if (whole || (n && has_unwinder(pc, n, backtrace)))
 			return n;
-		backtrace(note, &t);
-		return t.n;
+		if (!has_unwinder(&t.caller, 1, backtrace)) {
+			backtrace(note, &t);
+			return t.n;
+		}
 	}
 	pc[0] = (uintptr_t)caller;
 	return follow(pc, 1, most, callers_frame(caller));
@@ -201,7 +217,7 @@ void stack_load(void)
 	/* Looked up by name, because a static link would warn of a reference. */
 	if (dlsym)
 		*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
-	if (!backtrace && _dl_find_object && open) {
+	if (!backtrace && code_files_are_known() && open) {
 		void *gcc = open("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
 		backtrace = gcc ? (backtrace_function *)dlsym(gcc, "_Unwind_Backtrace") : NULL;

@@ -243,7 +243,8 @@ static bool step(struct walk *w, struct rule r, uintptr_t *pc)
 	return true;
 }
 
-noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller)
+noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller,
+				   bool *whole)
 {
 	/* This function's frame: the caller's rbp, the return address. */
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
@@ -253,24 +254,29 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 	uintptr_t at = word_at(frame + WORD);
 	struct kept *kept = atomic_load_explicit(&memory_of_rules, memory_order_relaxed);
 	struct file f = { .size = 0 };
-	bool anew = is_one_of_many();
+	bool anew = is_one_of_many(), reached = false;
 	unsigned int n = 0;
 
+	*whole = false;
 	if (!kept)
 		return 0;
 	for (;;) {
 		struct rule r = find_rule(kept, &f, at, anew);
 
-		if (at == caller)
+		if (at == caller) {
 			n = 0;
+			reached = true;
+		}
 		if (n == most)
-			return n;
+			break;
 		pc[n++] = at;
 		if (r.kind != RULE_LAST && !step(&w, r, &at))
-			return 0;
+			return reached ? n : 0;
 		if (r.kind == RULE_LAST || !at)
-			return n;
+			break;
 	}
+	*whole = true;
+	return n;
 }
 
 #else
@@ -285,9 +291,10 @@ void unwind_begin(void *memory)
 	(void)memory;
 }
 
-unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller)
+unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller, bool *whole)
 {
 	(void)pc, (void)most, (void)caller;
+	*whole = false;
 	return 0;
 }
 

@@ -75,10 +75,13 @@ frame void look()
 	const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
 	uintptr_t pc[most];
 	trace t = { caller, {} };
+	unsigned int n;
+	bool whole;
 
 	_Unwind_Backtrace(note, &t);
 	result->exact = t.pc;
-	result->fast.assign(pc, pc + unwind_stack(pc, most, caller));
+	n = unwind_stack(pc, most, caller, &whole);
+	result->fast.assign(pc, pc + (whole ? n : 0));
 	result->read.assign(pc,
 			    pc + stack_read(pc, most, reinterpret_cast<void *>(caller), true));
 	sink = sink + 1;
