@@ -13,8 +13,9 @@ struct symbol {
 	size_t in_module;
 };
 
-/* Finds the symbol at @addr. False: nothing is known about it. The dynamic linker takes locks,
- * so the caller must hold none. */
+/* Finds the symbol at @addr. False: nothing is known about it. With glibc before 2.35, and with
+ * other libcs, the dynamic linker takes locks, so the caller must hold none. Otherwise any
+ * thread may ask, also in a signal handler. */
 bool symbol_find(const void *addr, struct symbol *s);
 
 /* A file's name has 255 bytes at most. */
