@@ -6,6 +6,7 @@
  * too. So code that looks like a handler creates none.
  */
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -56,9 +57,30 @@ static bool may_be_handler(const sigset_t *blocked, uint64_t now)
 	return now - blocks_since < HABIT_MS;
 }
 
+static int add_tls(struct dl_phdr_info *file, size_t size, void *sum)
+{
+	(void)size;
+	for (unsigned int i = 0; i < file->dlpi_phnum; i++)
+		if (file->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)sum +=
+				file->dlpi_phdr[i].p_memsz + file->dlpi_phdr[i].p_align;
+	return 0;
+}
+
+/* The thread-local variables of all files. libc takes the room for those of the files that it
+ * loaded at the start from each thread's stack, and tells nobody how much that is. */
+static size_t tls_bytes(void)
+{
+	size_t sum = 0;
+
+	dl_iterate_phdr(add_tls, &sum);
+	return sum;
+}
+
 cold int os_thread_start(void *(*run)(void *), size_t stack)
 {
 	sigset_t all, old;
+	size_t by_default;
 	uint64_t now;
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -76,8 +98,14 @@ cold int os_thread_start(void *(*run)(void *), size_t stack)
 	}
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, stack);
+	pthread_attr_getstacksize(&attr, &by_default);
+	pthread_attr_setstacksize(&attr, stack + tls_bytes());
 	err = pthread_create(&thread, &attr, run, NULL);
+	/* libc may need more: its room for variables of files to be loaded later is tunable. */
+	if (err == EINVAL) {
+		pthread_attr_setstacksize(&attr, by_default);
+		err = pthread_create(&thread, &attr, run, NULL);
+	}
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return -err;

@@ -18,6 +18,9 @@
  *   victim threads   says how many threads it has
  *   victim hide      quiet, and unreadable for others (PR_SET_DUMPABLE)
  *
+ * With TLS_BYTES, it has thread-local variables, for which libc takes room from each thread's
+ * stack.
+ *
  * It prints nothing by stdio before, so that nothing is allocated between the look from outside
  * and the library's own.
  */
@@ -41,6 +44,10 @@
 #endif
 
 enum { THREADS = 4, BLOCKS = 4000 };
+
+#ifdef TLS_BYTES
+__thread volatile char variables[TLS_BYTES];
+#endif
 
 static pthread_barrier_t done;
 static volatile int stop;

@@ -10,6 +10,9 @@
 //
 //	background_test REQUEST [handler|blocked]
 //
+// Built with TLS_BYTES, it has thread-local variables, for which libc takes room from the stack
+// of each thread, also of the library's.
+//
 // REQUEST: free, malloc, calloc, realloc, posix_memalign, new, aligned_new, delete.
 #include <dirent.h>
 #include <pthread.h>
@@ -29,6 +32,10 @@ constexpr unsigned int nr_threads = 4;
 constexpr std::size_t stack_size = 32 << 20, large = 64 << 20, size = 1 << 20;
 
 pthread_barrier_t all_exist;
+
+#ifdef TLS_BYTES
+thread_local volatile char variables[TLS_BYTES];
+#endif
 
 unsigned int threads()
 {
@@ -147,6 +154,9 @@ int main(int argc, char **argv)
 	pthread_attr_t attr;
 
 	CHECK(argc >= 2 && block, "usage: %s REQUEST [handler|blocked]", argv[0]);
+#ifdef TLS_BYTES
+	variables[1] = 1;
+#endif
 	std::memset(block, 1, large);
 	// Given back in the background where there are threads, and not where there is one.
 	block = static_cast<char *>(std::realloc(block, size));
