@@ -148,14 +148,18 @@ static bool has_all_users(void)
 	return strstr(map, " 4294967295\n") != NULL;
 }
 
-/* Whether the client is root or the process's user. A process whose real and effective users
- * differ serves root alone. */
+/* Whether the client is root or the process's user. A process serves root alone if its real,
+ * effective and saved users differ, or if other processes of its user may not look into it, as
+ * the system decides for ptrace: it has changed its user, or has forbidden it. */
 static bool may_ask(const struct ucred *peer)
 {
+	uid_t real, effective, saved;
+
 	if (!peer->uid)
 		return true;
-	return peer->uid == (uid_t)sys_call(SYS_geteuid) &&
-	       peer->uid == (uid_t)sys_call(SYS_getuid) &&
+	return !sys_call(SYS_getresuid, &real, &effective, &saved) && peer->uid == real &&
+	       peer->uid == effective && peer->uid == saved &&
+	       sys_call(SYS_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 &&
 	       (peer->uid != OVERFLOW_UID || has_all_users());
 }
 
@@ -313,7 +317,8 @@ static bool start_threads(void)
 	if (!err)
 		return true;
 	atomic_store_explicit(&running, false, memory_order_relaxed);
-	if (err == -EBUSY)
+	/* EAGAIN: the system has as many threads as it may, perhaps not for long. */
+	if (err == -EBUSY || err == -EAGAIN)
 		return false;
 	give_up("no thread can be created", -err);
 	return true;
@@ -322,6 +327,7 @@ static bool start_threads(void)
 static void fork_child(void)
 {
 	atomic_store_explicit(&running, false, memory_order_relaxed);
+	atomic_store_explicit(&given_up, false, memory_order_relaxed);
 }
 
 /* The layer has nothing to initialise: only its functions that are always called are there. */

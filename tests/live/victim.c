@@ -17,6 +17,8 @@
  *   victim leave     main() ends by pthread_exit(), a thread when stdin ends
  *   victim threads   says how many threads it has
  *   victim hide      quiet, and unreadable for others (PR_SET_DUMPABLE)
+ *   victim saved     quiet, and, started by root, as user 65534 with root as saved user,
+ *                    readable for others
  *
  * With TLS_BYTES, it has thread-local variables, for which libc takes room from each thread's
  * stack.
@@ -334,6 +336,12 @@ int main(int argc, char **argv)
 		return guarded();
 	if (argc == 2 && !strcmp(argv[1], "hide")) {
 		prctl(PR_SET_DUMPABLE, 0);
+		return quiet();
+	}
+	if (argc == 2 && !strcmp(argv[1], "saved")) {
+		if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 0))
+			return 2;
+		prctl(PR_SET_DUMPABLE, 1);
 		return quiet();
 	}
 	if (argc == 2 && !strcmp(argv[1], "storm")) {
