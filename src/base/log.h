@@ -5,7 +5,7 @@
 
 #include "ukmem/compiler.h"
 
-/* Never allocates; keeps errno. */
+/* Never allocates; keeps errno. A pipe that nobody reads loses the line, without SIGPIPE. */
 void log_warn(const char *fmt, ...) UKMEM_PRINTF(1, 2);
 
 /* As log_warn, then abort(). */

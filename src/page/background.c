@@ -268,4 +268,5 @@ void background_fork_child(void)
 	background_init();
 	atomic_store_explicit(&held, false, memory_order_relaxed);
 	atomic_store_explicit(&running, false, memory_order_relaxed);
+	atomic_store_explicit(&given_up, false, memory_order_relaxed);
 }

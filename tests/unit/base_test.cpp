@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists, powers of two and alignment, and log lines. */
 #include <errno.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <list>
 #include <string>
@@ -179,6 +181,33 @@ TEST(LogTest, KeepsErrno)
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	EXPECT_EQ(after, ERANGE);
+}
+
+/* Messages, until the one whose reader has gone. Result: as a status for exit(). */
+int log_without_reader(bool blocked, bool before)
+{
+	sigset_t pipe_signal, pending;
+	int p[2];
+
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&pipe_signal);
+	sigaddset(&pipe_signal, SIGPIPE);
+	if (pipe(p) || dup2(p[1], STDERR_FILENO) < 0 || close(p[1]) || close(p[0]))
+		return 1;
+	sigprocmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &pipe_signal, nullptr);
+	if (before)
+		raise(SIGPIPE);
+	log_warn("nobody reads this");
+	sigpending(&pending);
+	return sigismember(&pending, SIGPIPE) == before ? 0 : 2;
+}
+
+TEST(LogDeathTest, PipeThatNobodyReads)
+{
+	EXPECT_EXIT(_exit(log_without_reader(false, false)), ::testing::ExitedWithCode(0), "");
+	EXPECT_EXIT(_exit(log_without_reader(true, false)), ::testing::ExitedWithCode(0), "");
+	EXPECT_EXIT(_exit(log_without_reader(true, true)), ::testing::ExitedWithCode(0), "")
+		<< "the program's own signal stays";
 }
 
 TEST(LogDeathTest, FatalAborts)
