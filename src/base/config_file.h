@@ -10,8 +10,8 @@
  *	thp = never
  *
  * A line is "key: value" or "key = value". A line "[NAME NAME...]" begins a section for the
- * programs whose file names are such; * stands for any characters, ? for one. Of two lines for a
- * key the last counts. Lines of other programs' sections are not looked at. A comment begins
+ * programs whose file names are such; * stands for any characters, ? for one. Of two lines for
+ * a key the last counts. Lines of other programs' sections are not looked at. A comment begins
  * with # at the start of a line or behind a space.
  */
 #ifndef BASE_CONFIG_FILE_H

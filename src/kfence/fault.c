@@ -13,7 +13,8 @@
  * The handler that was there before is called as the kernel would call it: the handler of this
  * file is installed with the flags and the mask of its predecessor, so it runs on the same
  * stack, with the same signals blocked, and system calls are restarted or not. Where the
- * default was in force, it is restored, and the fault comes once more.
+ * default was in force, it is restored, and the fault comes once more. Where the signal was
+ * ignored, the handler is not installed.
  *
  * A program that installs a handler later has all faults. kfence_fault_is_ready() notices, and
  * no more objects are handed out as long as that handler is there.
@@ -27,6 +28,7 @@
 #include <ucontext.h>
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "base/config.h"
 #include "base/lock.h"
 #include "base/stack.h"
@@ -357,8 +359,28 @@ static bool handle(char *addr, const void *context)
 	return outcome == OPENED;
 }
 
+/* Whether the thread has queued the signal to itself, with the information of a fault. A fault
+ * that is taken for such a signal kills without being made once more. */
+#if defined(__x86_64__)
+static bool is_queued(const siginfo_t *info, const ucontext_t *context)
+{
+	enum { NO_TRAP, PAGE_FAULT = 14 };
+	const greg_t *g = context->uc_mcontext.gregs; /* of the thread's last fault */
+
+	return g[REG_TRAPNO] == NO_TRAP ||
+	       (g[REG_TRAPNO] == PAGE_FAULT && info->si_code != SI_KERNEL &&
+		(uintptr_t)g[REG_CR2] != (uintptr_t)info->si_addr);
+}
+#else
+static bool is_queued(const siginfo_t *info, const ucontext_t *context)
+{
+	(void)info, (void)context;
+	return false;
+}
+#endif
+
 /* Restores the default. A fault comes once more then; a signal that was sent is sent again. */
-static void die(int signal, const siginfo_t *info)
+static void die(int signal, const siginfo_t *info, const void *context)
 {
 	struct sigaction by_default = { .sa_handler = SIG_DFL };
 	int thread = (int)sys_call(SYS_gettid);
@@ -366,6 +388,8 @@ static void die(int signal, const siginfo_t *info)
 	sigaction(signal, &by_default, NULL);
 	if (info->si_code <= 0)
 		sys_call(SYS_tgkill, sys_getpid(), thread, signal);
+	else if (is_queued(info, context) && !os_is_confined())
+		sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), thread, signal, info);
 }
 
 static bool is_function(const struct sigaction *a)
@@ -384,20 +408,44 @@ static bool is_spent(const struct sigaction *a)
 	       atomic_exchange_explicit(&called, true, memory_order_relaxed);
 }
 
+/* The signal that the predecessor handles in this thread, in one word (pass_word()): where its
+ * information is, and how far below that the stack was at the call. A predecessor that leaves
+ * by siglongjmp() leaves the word behind. */
+static _Thread_local uint64_t passed __attribute__((tls_model("initial-exec")));
+
+enum { PASSED_DEPTH_BITS = 24, PASSED_DEPTH_MAX = (1 << PASSED_DEPTH_BITS) - 1 };
+
+/* The upper bits of the address are not needed: a thread's stacks are not so far apart. */
+static uint64_t pass_word(const void *info, uintptr_t frame)
+{
+	return (uint64_t)(uintptr_t)info << PASSED_DEPTH_BITS |
+	       min_size((uintptr_t)info - frame, PASSED_DEPTH_MAX);
+}
+
+/*
+ * Whether the predecessor has passed the signal back. A program may install its handler anew on
+ * top of this one, and take this one for its predecessor; then each of the two would call the
+ * other without end. Such a call comes from deeper in the stack. A later signal's information
+ * may be at the same place, but then the call is not deeper.
+ */
+static bool is_passed_back(uint64_t now)
+{
+	return now >> PASSED_DEPTH_BITS == passed >> PASSED_DEPTH_BITS && now > passed;
+}
+
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
 	const struct sigaction *p = atomic_load_explicit(&previous, memory_order_acquire);
+	uint64_t now = pass_word(info, (uintptr_t)__builtin_frame_address(0)), outer = passed;
 
-	if (!is_function(p)) {
-		if (p->sa_handler == SIG_DFL || info->si_code > 0)
-			die(signal, info);
-	} else if (is_spent(p)) {
-		die(signal, info);
-	} else if (p->sa_flags & SA_SIGINFO) {
-		p->sa_sigaction(signal, info, context);
-	} else {
-		p->sa_handler(signal);
+	if (!is_function(p) || is_passed_back(now) || is_spent(p)) {
+		die(signal, info, context);
+		return;
 	}
+	passed = now;
+	/* The kernel gives all handlers three arguments, also those without SA_SIGINFO. */
+	p->sa_sigaction(signal, info, context);
+	passed = outer;
 }
 
 /* Synchronization: written once, with release, before the first page is closed for it. */
@@ -436,11 +484,9 @@ static void clear_unused(sigset_t *mask)
 	memset((char *)mask + known, 0, sizeof(*mask) - known);
 }
 
-/* Where signals were ignored, they go on to interrupt no system call. */
 static struct sigaction successor_of(const struct sigaction *old)
 {
-	struct sigaction a = { .sa_sigaction = handler,
-			       .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
+	struct sigaction a = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK };
 
 	if (is_function(old)) {
 		/* This handler stays; is_spent() does what the flag asks for. */
@@ -462,12 +508,14 @@ static bool is_same(const struct sigaction *a, const struct sigaction *b)
 }
 
 /* Takes the place of the handler that is there: the one that was replaced has to be the one
- * that is known. The program may install another one meanwhile; then that one is taken over. */
+ * that is known. The program may install another one meanwhile; then that one is taken over. A
+ * signal that is ignored stays so: a handler would let it interrupt system calls, and programs
+ * that are executed would not inherit that it is ignored. */
 static bool install(void)
 {
 	struct sigaction *found = previous_found, mine, old;
 
-	if (sigaction(SIGSEGV, NULL, found))
+	if (sigaction(SIGSEGV, NULL, found) || found->sa_handler == SIG_IGN)
 		return false;
 	for (;; *++found = old) {
 		clear_unused(&found->sa_mask);
@@ -478,7 +526,7 @@ static bool install(void)
 		clear_unused(&old.sa_mask);
 		if (is_mine(&old) || is_same(&old, found))
 			return true;
-		if (found == &previous_found[PREVIOUS_MAX - 1])
+		if (found == &previous_found[PREVIOUS_MAX - 1] || old.sa_handler == SIG_IGN)
 			break;
 	}
 	sigaction(SIGSEGV, &old, NULL);

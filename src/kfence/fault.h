@@ -8,7 +8,7 @@
 
 #include "kfence/report.h"
 
-/* Installs the handler, once. False: the system refused. */
+/* Installs the handler, once. False: the program ignores the signal, or the system refused. */
 bool kfence_fault_init(void);
 /* Whether faults come to this handler now; not if the program has installed another one. */
 bool kfence_fault_is_ready(void);

@@ -201,35 +201,108 @@ TEST_F(KfenceFaultTest, MaskAndStackOfTheHandlerAreTheKernels)
 	EXPECT_FRESH_POOL_PASSES(with_each_of_the_flags);
 }
 
-/* A signal that is ignored interrupts no system call, whatever flags stand beside SIG_IGN. */
+/* A signal that is ignored stays so, for system calls and for programs that are executed: there
+ * is no handler, and so there are no guarded objects. */
 int with_ignored_signal(int flags)
 {
-	int ends[2];
-	char byte;
+	struct sigaction now;
 
-	if (pipe(ends))
-		return 1;
 	handle_by(SIG_IGN, flags);
-	guarded(64, true);
-	std::thread other([self = pthread_self(), end = ends[1]] {
-		for (int i = 0; i < 20; i++) {
-			usleep(5000);
-			pthread_kill(self, SIGSEGV);
-		}
-		if (write(end, "x", 1) != 1)
-			_exit(3);
-	});
-	ssize_t got = read(ends[0], &byte, 1);
-
-	other.join();
-	return got == 1 ? 0 : 2;
+	shim_kfence_open();
+	if (shim_kfence_has(shim_kmalloc_slow(64, GFP_KERNEL)))
+		return 1;
+	real_sigaction()(SIGSEGV, nullptr, &now);
+	return now.sa_handler == SIG_IGN ? 0 : 2;
 }
 
-TEST_F(KfenceFaultTest, IgnoredSignalsInterruptNothing)
+TEST_F(KfenceFaultTest, IgnoredSignalsStayIgnored)
 {
 	EXPECT_FRESH_POOL_PASSES([] { return with_ignored_signal(0); });
 	EXPECT_FRESH_POOL_PASSES([] { return with_ignored_signal(SA_SIGINFO); });
 }
+
+/* Ignored while the library installs its handler. */
+int with_signal_ignored_in_between()
+{
+	before_set = [] { handle_by(SIG_IGN, 0); };
+	return with_ignored_signal(0);
+}
+
+TEST_F(KfenceFaultTest, SignalThatIsIgnoredInBetweenStaysIgnored)
+{
+	EXPECT_FRESH_POOL_PASSES(with_signal_ignored_in_between);
+}
+
+/* Old code has three arguments without SA_SIGINFO: the kernel gives them to every handler. */
+int with_three_arguments()
+{
+	struct sigaction mine = {};
+
+	mine.sa_sigaction = [](int, siginfo_t *info, void *context) {
+		_exit(context && info->si_addr == reinterpret_cast<void *>(64) ? 0 : 3);
+	};
+	real_sigaction()(SIGSEGV, &mine, nullptr);
+	guarded(64, true);
+	write_to_nothing();
+	return 1;
+}
+
+TEST_F(KfenceFaultTest, EveryHandlerHasThreeArguments)
+{
+	EXPECT_FRESH_POOL_PASSES(with_three_arguments);
+}
+
+/* A crash reporter, which goes on with the handler that it has replaced. */
+struct sigaction replaced;
+
+void report_crash(int signal, siginfo_t *info, void *context)
+{
+	say_that_it_is_called(signal);
+	replaced.sa_sigaction(signal, info, context);
+}
+
+/* Installed twice: the second time it replaces the library's handler, which calls it. */
+int with_handler_installed_anew()
+{
+	struct sigaction mine = {};
+
+	mine.sa_sigaction = report_crash;
+	mine.sa_flags = SA_SIGINFO;
+	real_sigaction()(SIGSEGV, &mine, nullptr);
+	guarded(64, true);
+	real_sigaction()(SIGSEGV, &mine, &replaced);
+	fprintf(stderr, "then\n");
+	write_to_nothing();
+	return 1;
+}
+
+TEST_F(KfenceFaultTest, HandlerThatIsInstalledAnewEnds)
+{
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	EXPECT_EXIT((alarm(20), _exit(with_handler_installed_anew())),
+		    ::testing::KilledBySignal(SIGSEGV), "^then\ncalled\ncalled\n$");
+}
+
+/* A signal with the information of a fault, which the thread queues to itself. */
+int with_queued_fault()
+{
+	siginfo_t info = {};
+
+	guarded(64, true);
+	info.si_signo = SIGSEGV;
+	info.si_code = SEGV_MAPERR;
+	info.si_addr = reinterpret_cast<void *>(64);
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGSEGV, &info);
+	return 1;
+}
+
+#ifdef __x86_64__
+TEST_F(KfenceFaultTest, QueuedFaultKills)
+{
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	EXPECT_EXIT(_exit(with_queued_fault()), ::testing::KilledBySignal(SIGSEGV), "");
+}
+#endif
 
 /* --- no fault is tried for ever ------------------------------------------------------------
  */
