@@ -52,7 +52,7 @@ UKMEM_EXPORT int ukmem_profile_stop(void);
  *
  * Any thread, also while others allocate, start or stop sampling; also from a signal handler.
  * Takes no lock and allocates nothing; blocks as write() to @fd does. Keeps errno. Result: 0,
- * or a negative errno of write(); -ENOENT: there was no ukmem_profile_start().
+ * or a negative errno of write(); -ENOENT: no ukmem_profile_start() has succeeded.
  */
 UKMEM_EXPORT int ukmem_profile_dump(int fd);
 

@@ -152,13 +152,14 @@ static int start(uint64_t interval)
 	/* Its kmalloc's caches have no arrays to count down. */
 	if (slab_hardened)
 		return -EOPNOTSUPP;
-	if (!sites_init())
-		return -ENOMEM;
 	if (!interval)
 		interval = before ? before : config.profile_interval;
 	if (interval < INTERVAL_MIN || interval > INTERVAL_MAX ||
 	    (before && interval != before))
 		return -EINVAL;
+	if (!sites_init())
+		return -ENOMEM;
+	atomic_store_explicit(&slab_profile.interval, interval, memory_order_relaxed);
 	if (config.passthrough || atomic_load_explicit(&slab_profile.on, memory_order_relaxed))
 		return 0;
 	stack_load();
@@ -166,7 +167,6 @@ static int start(uint64_t interval)
 	slab_profile_seed((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^
 			  (uint64_t)sys_getpid());
 	cost_begin();
-	atomic_store_explicit(&slab_profile.interval, interval, memory_order_relaxed);
 	atomic_store_explicit(&slab_profile.sample, sample_object, memory_order_relaxed);
 	atomic_store_explicit(&slab_profile.free, free_object, memory_order_relaxed);
 	atomic_store_explicit(&large_profile, &large_hooks, memory_order_release); /* I3 */
@@ -336,18 +336,25 @@ static void name_file(char *name, size_t size)
 		snprintf(name, size, "%s", pattern);
 }
 
-/* A child of a fork writes a file only if its name is its own. */
+/* A child of a fork writes a file only if its name is its own. A process that may have a filter
+ * of system calls opens none. Where the name is the library's choice, the user has made no link
+ * of that name; another user may have made one, in a folder for all. */
 __attribute__((destructor(102))) static void end(void)
 {
 	char name[CONFIG_STRING_SIZE + 16];
-	int fd, err;
+	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, fd, err;
 
+	if (main_pid && os_is_confined()) {
+		log_warn("profile: not written: the process may have a filter of system calls");
+		return;
+	}
 	if (!main_pid || (main_pid != sys_getpid() && *config.profile_file &&
 			  !text_find_word(config.profile_file, "%p")))
 		return;
 	name_file(name, sizeof(name));
-	fd = (int)sys_call(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-			   0600);
+	if (!*config.profile_file)
+		flags |= O_NOFOLLOW;
+	fd = (int)sys_call(SYS_openat, AT_FDCWD, name, flags, 0600);
 	err = fd < 0 ? fd : ukmem_profile_dump(fd);
 	if (err)
 		log_warn("profile: cannot write %s: %s", name, strerror(-err));

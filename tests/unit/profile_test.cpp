@@ -309,6 +309,32 @@ TEST(ProfileHardened, Refused)
 	});
 }
 
+TEST(ProfileDump, OnlyOfAProfileThatBegan)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		EXPECT_EQ(ukmem_profile_start(5), -EINVAL);
+		EXPECT_EQ(ukmem_profile_dump(STDERR_FILENO), -ENOENT);
+	});
+}
+
+/* It has no samples, but is a profile. */
+TEST(ProfileDump, OfPassthroughHasAnInterval)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		char text[4096] = "";
+		FILE *file = tmpfile();
+
+		config_init();
+		config.passthrough = true;
+		EXPECT_EQ(ukmem_profile_start(interval), 0);
+		EXPECT_EQ(ukmem_profile_dump(fileno(file)), 0);
+		EXPECT_GT(pread(fileno(file), text, sizeof(text) - 1, 0), 0);
+		EXPECT_NE(std::string(text).find("heap_v2/" + std::to_string(interval) + "\n"),
+			  std::string::npos)
+			<< text;
+	});
+}
+
 TEST_F(Profile, RefusesAnotherInterval)
 {
 	EXPECT_EQ(ukmem_profile_start(2 * interval), -EINVAL);
