@@ -3,7 +3,7 @@
  * Reads what unwind tables say of one return address, as a rule for unwind.c. The format is
  * that of .eh_frame (Linux Standard Base): a sorted table leads to the entry of a function,
  * whose instructions are run up to that address. Tables that are damaged lead nowhere outside
- * of their file, as it is mapped.
+ * of their file, as it is mapped, nor to pages of it that cannot be read.
  */
 #include "base/unwind_rule.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/stack_word.h"
 #include "base/text.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
@@ -87,6 +88,18 @@ static bool has(const struct unwind_file *f, uintptr_t at, size_t n)
 	return at - from <= size && size - (at - from) >= n;
 }
 
+/* Whether they can be read, too: between its parts a file may be mapped with no access. */
+static bool is_there(const struct unwind_file *f, uintptr_t at, size_t n)
+{
+	if (!has(f, at, n))
+		return false;
+	/* Pages have 4 KiB or more. */
+	for (uintptr_t page = at & ~(uintptr_t)4095; page < at + n; page += 4096)
+		if (!is_readable(page))
+			return false;
+	return true;
+}
+
 /* What a number of four bytes at @p leads to, from @base on. */
 static uintptr_t relative(uintptr_t base, const unsigned char *p)
 {
@@ -99,13 +112,14 @@ static uintptr_t relative(uintptr_t base, const unsigned char *p)
 /* An entry of a table, without its length: [at, end). False: none, or of a rare form. */
 static bool open_entry(struct reader *r, const struct unwind_file *f, uintptr_t entry)
 {
+	enum { LENGTH_MAX = 1 << 16 };
 	uint32_t length;
 
-	if (!has(f, entry, sizeof(length)))
+	if (!is_there(f, entry, sizeof(length)))
 		return false;
 	memcpy(&length, (const void *)entry, sizeof(length));
 	entry += sizeof(length);
-	if (!length || length >= 0xfffffff0 || !has(f, entry, length))
+	if (!length || length > LENGTH_MAX || !is_there(f, entry, length))
 		return false;
 	*r = (struct reader){ (const void *)entry, (const void *)(entry + length), false };
 	return true;
@@ -121,7 +135,7 @@ static uintptr_t find_entry(const struct unwind_file *f, uintptr_t pc)
 	uintptr_t at = (uintptr_t)head;
 	uint32_t low = 0, high;
 
-	if (!has(f, at, HEAD) || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 ||
+	if (!is_there(f, at, HEAD) || head[0] != 1 || head[1] != ENC_PCREL_SDATA4 ||
 	    head[2] != ENC_UDATA4 || head[3] != ENC_DATAREL_SDATA4)
 		return 0;
 	memcpy(&high, head + 8, sizeof(high));
@@ -130,8 +144,11 @@ static uintptr_t find_entry(const struct unwind_file *f, uintptr_t pc)
 	/* The last row that begins at @pc or before it is in [low, high). */
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
+		const unsigned char *row = head + HEAD + middle * (size_t)ROW;
 
-		if (relative(at, head + HEAD + middle * (size_t)ROW) <= pc)
+		if (!is_there(f, (uintptr_t)row, ROW))
+			return 0;
+		if (relative(at, row) <= pc)
 			low = middle + 1;
 		else
 			high = middle;

@@ -408,7 +408,7 @@ TEST(Unwind, UnloadedCode)
 }
 
 // A table that is damaged leads nowhere outside of its file, which ends where nothing can be
-// read.
+// read; nor to a page of its file that cannot be read, as there may be between its parts.
 TEST(Unwind, DamagedTables)
 {
 	static const unsigned char whole[] = {
@@ -427,9 +427,9 @@ TEST(Unwind, DamagedTables)
 
 	ASSERT_NE(memory, MAP_FAILED);
 	ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
-	auto rule = [&](const unsigned char *bytes, size_t n, size_t pc) {
+	auto rule = [&](const unsigned char *bytes, size_t n, size_t pc, size_t hole = 0) {
 		unsigned char *file = memory + page - n;
-		unwind_file f = { file, file, file + n };
+		unwind_file f = { file, file, file + n + hole };
 
 		memcpy(file, bytes, n);
 		return unwind_read_rule(&f, reinterpret_cast<uintptr_t>(file) + pc);
@@ -442,8 +442,10 @@ TEST(Unwind, DamagedTables)
 		EXPECT_EQ(r.cfa, 2U);
 		EXPECT_EQ(r.rbp, 2U);
 	}
-	for (size_t n = 0; n < sizeof(whole); n++)
+	for (size_t n = 0; n < sizeof(whole); n++) {
 		rule(whole, n, 0x210);
+		rule(whole, n, 0x210, page);
+	}
 
 	std::mt19937 random(test_seed());
 	for (int n = 0; n < 20000; n++) {
@@ -452,7 +454,7 @@ TEST(Unwind, DamagedTables)
 		memcpy(bytes, whole, sizeof(whole));
 		for (int i = 0; i < 3; i++)
 			bytes[random() % sizeof(whole)] = static_cast<unsigned char>(random());
-		rule(bytes, sizeof(bytes), 0x1f8 + random() % 0x50);
+		rule(bytes, sizeof(bytes), 0x1f8 + random() % 0x50, n % 2 ? page : 0);
 	}
 	munmap(memory, 2 * page);
 }
