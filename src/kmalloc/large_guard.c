@@ -281,8 +281,10 @@ static unsigned long free_some(struct shrinker *unused, struct shrink_control *s
 	unsigned long freed = 0;
 
 	(void)unused;
+	pcpu_gate_enter(true); /* blocks are in hand */
 	for (unsigned int i = 0; i < QUARANTINE_BLOCKS && freed < sc->nr_to_scan; i++)
 		freed += turn(NULL) != 0;
+	pcpu_gate_leave();
 	return freed;
 }
 

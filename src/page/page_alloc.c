@@ -149,29 +149,6 @@ static struct page *walk_on(const struct placement *p, const struct node_mask *n
 	return page;
 }
 
-/* Reclaims and walks until there are pages, or there is no point in going on. */
-static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
-				     struct alloc_request *rq)
-{
-	if (!zonelist_may_serve(p->zonelist, nodes, rq) && !(rq->flags & __GFP_NOFAIL))
-		return NULL;
-	for (unsigned int tries = 0;; tries++) {
-		bool progress = direct_reclaim(rq);
-		struct page *page = walk_on(p, nodes, rq);
-
-		if (page)
-			return page;
-		if (rq->flags & __GFP_NOFAIL) {
-			os_pause_ms(1);
-			continue;
-		}
-		/* Other threads' frees are progress, too, but seldom on the one node asked. */
-		if (!progress || (rq->flags & (__GFP_NORETRY | __GFP_THISNODE)) ||
-		    (tries >= RECLAIM_TRIES && !(rq->flags & __GFP_RETRY_MAYFAIL)))
-			return NULL;
-	}
-}
-
 /*
  * Whether a request that could wait must not wait for locks now: this thread may hold them
  * itself, or a fork holds them that may be waiting for this thread.
@@ -179,7 +156,7 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 static bool must_not_wait(gfp_t flags)
 {
 	return flags & PAGE_INTERRUPTED ||
-	       (flags & __GFP_DIRECT_RECLAIM && pcpu_gate_is_closed());
+	       (flags & __GFP_DIRECT_RECLAIM && pcpu_gate_is_forced());
 }
 
 /* Takes pages aside, for a request that must not wait, when zones have none without waiting. */
@@ -197,6 +174,31 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 	if (is_pow2(rq->npages) && rq->npages <= PCP_RUN_MAX)
 		order = max_uint(order, ilog2(rq->npages));
 	return aside_alloc(rq->npages, order);
+}
+
+/* Reclaims and walks until there are pages, or there is no point in going on. */
+static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
+				     struct alloc_request *rq)
+{
+	if (!zonelist_may_serve(p->zonelist, nodes, rq) && !(rq->flags & __GFP_NOFAIL))
+		return NULL;
+	for (unsigned int tries = 0;; tries++) {
+		bool progress = direct_reclaim(rq);
+		struct page *page = walk_on(p, nodes, rq);
+
+		if (!page && must_not_wait(rq->flags))
+			page = alloc_aside(p, nodes, rq);
+		if (page)
+			return page;
+		if (rq->flags & __GFP_NOFAIL) {
+			pcpu_gate_pause_ms(1);
+			continue;
+		}
+		/* Other threads' frees are progress, too, but seldom on the one node asked. */
+		if (!progress || (rq->flags & (__GFP_NORETRY | __GFP_THISNODE)) ||
+		    (tries >= RECLAIM_TRIES && !(rq->flags & __GFP_RETRY_MAYFAIL)))
+			return NULL;
+	}
 }
 
 /* Takes reserves of nodes that the process may not use, by an unbound list. */
@@ -239,7 +241,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 		page = walk_on(p, nodes, rq);
 		if (!page && must_not_wait(rq->flags))
 			page = alloc_aside(p, nodes, rq);
-		else if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
+		if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
 			page = alloc_reclaiming(p, nodes, rq);
 		if (unlikely(!page && page_may_leave_nodes(rq->flags)))
 			page = walk_anywhere(p, rq);

@@ -20,6 +20,7 @@
 #include "page/pageset.h"
 #include "page/purge.h"
 #include "page/vm_event.h"
+#include "percpu/gate.h"
 #include "ukmem/shrinker.h"
 
 enum { SHRINK_BATCH = 128 };
@@ -29,20 +30,33 @@ enum { SHRINK_BATCH = 128 };
 static _Atomic(struct shrinker *) shrinkers;
 static _Atomic(void *) owner; /* thread pointer of the thread that reclaims */
 
-/* Makes this thread the owner. False: it is already. V1 pairs with V2. */
-static bool enter(void)
+/* Makes this thread the owner, if there is none. Result: the owner before. V1 pairs with V2. */
+static void *try_enter(void)
 {
-	void *self = __builtin_thread_pointer(), *expected = NULL;
+	void *before = NULL;
 
-	while (!atomic_compare_exchange_strong_explicit(&owner, &expected, self,
-							memory_order_acquire, /* V1 */
-							memory_order_relaxed)) {
-		if (expected == self)
+	atomic_compare_exchange_strong_explicit(&owner, &before, __builtin_thread_pointer(),
+						memory_order_acquire, /* V1 */
+						memory_order_relaxed);
+	return before;
+}
+
+/* Makes this thread the owner. False: it is already, or it has a @request to serve that must
+ * not wait for the owner, nor for locks. */
+static bool enter(bool request)
+{
+	for (;;) {
+		void *before;
+
+		if (request && pcpu_gate_is_forced())
 			return false;
-		os_pause_ms(1);
-		expected = NULL;
+		before = try_enter();
+		if (!before)
+			return true;
+		if (before == __builtin_thread_pointer())
+			return false;
+		pcpu_gate_pause_ms(1);
 	}
-	return true;
 }
 
 static void leave(void)
@@ -82,9 +96,11 @@ static unsigned long shrink_one(struct shrinker *s, gfp_t flags, int nid, unsign
 	return freed;
 }
 
+/* Shrinkers may take long, so a fork does not wait for them, if nothing is in hand. */
 static unsigned long shrink_all(gfp_t flags, int nid, unsigned int priority)
 {
 	struct shrinker *s = atomic_load_explicit(&shrinkers, memory_order_acquire), *next;
+	bool outside = pcpu_gate_step_out();
 	unsigned long freed = 0;
 
 	debug_assert(atomic_load_explicit(&owner, memory_order_relaxed) ==
@@ -93,6 +109,7 @@ static unsigned long shrink_all(gfp_t flags, int nid, unsigned int priority)
 		next = s->next;
 		freed += shrink_one(s, flags, nid, priority);
 	}
+	pcpu_gate_step_in(outside);
 	return freed;
 }
 
@@ -106,7 +123,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	size_t before, after, in_use;
 
 	debug_assert(rq->may_block);
-	if (!enter())
+	if (!enter(true))
 		return false;
 	count_vm_event(ALLOCSTALL);
 	before = limits_resident();
@@ -117,13 +134,16 @@ bool direct_reclaim(const struct alloc_request *rq)
 		size_t used = used_pages();
 
 		shrink_all(rq->flags, node_data[0].node_id, priority);
+		if (pcpu_gate_is_forced())
+			break;
 		pageset_drain(NULL);
 		if (used - min_size(used, used_pages()) >= rq->npages || !priority)
 			break;
 	}
 	count_vm_events(PGSTEAL, in_use - min_size(in_use, used_pages()));
 	for_each_zone (z)
-		zone_purge(z);
+		if (!pcpu_gate_is_forced())
+			zone_purge(z);
 	after = limits_resident();
 	leave();
 	PROBE(reclaim, rq->npages, before - min_size(before, after));
@@ -135,7 +155,7 @@ size_t zone_reclaim(struct zone *z, const struct alloc_request *rq)
 	size_t before, after;
 
 	debug_assert(rq->may_block);
-	if (!enter())
+	if (!enter(true))
 		return 0;
 	count_vm_event(ZONE_RECLAIM);
 	before = atomic_load_explicit(&z->used, memory_order_relaxed);
@@ -173,7 +193,7 @@ int register_shrinker(struct shrinker *s, const char *name)
 	if (!s || !s->count_objects || !s->scan_objects)
 		return -EINVAL;
 	/* Nobody unregisters a shrinker, and frees it, while the list is gone through. */
-	entered = enter(); /* false: a shrinker called this, in its own reclaim */
+	entered = enter(false); /* false: a shrinker called this, in its own reclaim */
 	registered = is_registered(s);
 	if (!registered)
 		reclaim_add(s, name);
@@ -199,7 +219,7 @@ static void take_out(struct shrinker *s)
 
 void unregister_shrinker(struct shrinker *s)
 {
-	bool entered = enter(); /* as above */
+	bool entered = enter(false); /* as above */
 
 	take_out(s);
 	if (entered)

@@ -71,6 +71,19 @@ bool pcpu_gate_is_closed(void)
 static atomic_uint closings;
 static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
 
+/* Whether a fork that keeps the gate closed waits for threads inside no longer. Relaxed: a
+ * thread for which the fork has not waited has given up on the fork, and knows it from that. */
+static atomic_bool went_on;
+
+bool pcpu_gate_is_forced(void)
+{
+	if (closing || atomic_load_explicit(&went_on, memory_order_relaxed))
+		return true;
+	/* Acquire: as in wait_open(). */
+	return atomic_load_explicit(&closed, memory_order_acquire) &&
+	       gave_up == atomic_load_explicit(&closings, memory_order_relaxed);
+}
+
 /* Waits until the gate is open, or until @until. False: it has given up on this fork. */
 static bool wait_open(uint64_t until)
 {
@@ -155,6 +168,14 @@ void pcpu_gate_return(void)
 	end_to_move();
 }
 
+void pcpu_gate_pause_ms(unsigned int ms)
+{
+	bool outside = pcpu_gate_step_out();
+
+	os_pause_ms(ms);
+	pcpu_gate_step_in(outside);
+}
+
 static uint64_t *count_of(unsigned int which, unsigned int unit)
 {
 	return pcpu_ptr(pcpu_first(&counts[which]), unit);
@@ -189,18 +210,18 @@ static void let_waiters_in(void)
 		sys_yield();
 }
 
-void pcpu_gate_close(void)
+static void wait_until_empty(void)
 {
 	uint64_t until;
 
-	closing++;
-	let_waiters_in();
-	atomic_fetch_add_explicit(&closings, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&closed, 1, memory_order_seq_cst);
-	if (!pcpu_is_ready()) /* no thread is inside */
-		return;
-	if (!pcpu_use_rseq() || !pcpu_restart_sections(PCPU_ALL_CPUS))
+	if (!pcpu_use_rseq()) {
 		barrier();
+	} else if (!pcpu_restart_sections(PCPU_ALL_CPUS)) {
+		/* The system refuses it, and threads that enter have no barrier. A store
+		 * leaves its CPU in much less than this time. */
+		barrier();
+		os_pause_ms(1);
+	}
 	until = os_calls.now_ms() + FORK_PATIENCE_MS;
 	for (unsigned int i = 0; !is_empty() && (int64_t)(os_calls.now_ms() - until) < 0; i++)
 		if (i < LOOKS_MAX)
@@ -209,12 +230,25 @@ void pcpu_gate_close(void)
 			os_pause_ms(1);
 }
 
+void pcpu_gate_close(void)
+{
+	closing++;
+	let_waiters_in();
+	atomic_fetch_add_explicit(&closings, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&closed, 1, memory_order_seq_cst);
+	if (pcpu_is_ready()) /* else no thread is inside */
+		wait_until_empty();
+	atomic_store_explicit(&went_on, true, memory_order_relaxed);
+}
+
 void pcpu_gate_open(void)
 {
 	debug_assert(closing);
 	closing--;
-	if (atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) == 1)
-		wait_notify(&reopen, INT32_MAX);
+	if (atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) != 1)
+		return;
+	atomic_store_explicit(&went_on, false, memory_order_relaxed);
+	wait_notify(&reopen, INT32_MAX);
 }
 
 /* The parent's other threads, inside, waiting or forking, do not exist in the child. */
@@ -226,6 +260,7 @@ void pcpu_gate_fork_child(void)
 	closing--;
 	atomic_store_explicit(&reopen.waiters, 0, memory_order_relaxed);
 	atomic_store_explicit(&closed, closing, memory_order_relaxed);
+	atomic_store_explicit(&went_on, closing, memory_order_relaxed);
 	if (!pcpu_is_ready())
 		return;
 	if (unlikely(moving && !inside))

@@ -75,6 +75,37 @@ static always_inline void pcpu_gate_leave(void)
 bool pcpu_gate_is_closed(void);
 
 /*
+ * For a thread inside. True: a fork has closed the gate and does not wait for this thread,
+ * which went through the closed gate, or was inside for too long, or forks itself. The fork may
+ * hold any lock, for long, and wait for a lock that this thread holds. So the thread must not
+ * wait for what others have.
+ */
+bool pcpu_gate_is_forced(void);
+
+/*
+ * Around what may take long. A thread in its outermost slow path goes out of the gate, so it
+ * must have nothing in hand; a thread in a slow path inside another one stays. Result: whether
+ * it is out; to be given back.
+ */
+static inline bool pcpu_gate_step_out(void)
+{
+	bool outermost = pcpu_gate_depth == 1;
+
+	if (outermost)
+		pcpu_gate_return();
+	return outermost;
+}
+
+static inline void pcpu_gate_step_in(bool is_out)
+{
+	if (is_out)
+		pcpu_gate_pass(true);
+}
+
+/* Waits for @ms, outside of the gate as above. */
+void pcpu_gate_pause_ms(unsigned int ms);
+
+/*
  * For frees, which wait for nothing. False: the gate is closed, and the thread is not inside.
  * Then it must take nothing in hand but the objects that it frees (slab/slab_hand.c).
  */

@@ -31,6 +31,16 @@ bool shim_gate_is_closed(void)
 	return pcpu_gate_is_closed();
 }
 
+bool shim_gate_is_inside(void)
+{
+	return pcpu_gate_depth;
+}
+
+bool shim_gate_is_forced(void)
+{
+	return pcpu_gate_is_forced();
+}
+
 void shim_gate_close(void)
 {
 	pcpu_gate_close();

@@ -14,6 +14,8 @@ void shim_gate_enter(bool may_wait);
 bool shim_gate_try_enter(void);
 void shim_gate_leave(void);
 bool shim_gate_is_closed(void);
+bool shim_gate_is_inside(void);
+bool shim_gate_is_forced(void);
 void shim_gate_close(void);
 void shim_gate_open(void);
 /* Whether more threads left than entered. */

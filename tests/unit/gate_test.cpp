@@ -442,4 +442,92 @@ TEST_F(GateTest, AForkLetsWaitersOfTheLastOneIn)
 	EXPECT_GT(let_in, kForks * 3 / 4);
 }
 
+/* A thread that is inside before the gate closes is waited for. */
+TEST_F(GateTest, WhoIsWaitedForIsNotForced)
+{
+	StoppedClock stopped;
+	std::atomic<bool> entered{ false }, forced{ true };
+	std::thread inside([&] {
+		shim_gate_enter(true);
+		entered = true;
+		while (!shim_gate_is_closed())
+			std::this_thread::yield();
+		forced = shim_gate_is_forced();
+		shim_gate_leave();
+	});
+
+	while (!entered)
+		std::this_thread::yield();
+	shim_gate_close();
+	EXPECT_FALSE(forced);
+	EXPECT_TRUE(shim_gate_is_forced()) << "the thread that forks holds all locks";
+	shim_gate_open();
+	inside.join();
+	EXPECT_FALSE(shim_gate_is_forced());
+}
+
+/* A thread that went through the closed gate is forced until it opens, and not by the next
+ * fork, which waits for it. */
+TEST_F(GateTest, WhoGoesThroughIsForced)
+{
+	std::atomic<bool> entered{ false }, opened{ false }, asked{ false };
+	bool forced[3] = {};
+
+	shim_gate_close();
+	std::thread through([&] {
+		shim_gate_enter(true);
+		forced[0] = shim_gate_is_forced();
+		entered = true;
+		while (!opened)
+			std::this_thread::yield();
+		forced[1] = shim_gate_is_forced();
+		asked = true;
+		while (!shim_gate_is_closed())
+			std::this_thread::yield();
+		forced[2] = shim_gate_is_forced();
+		shim_gate_leave();
+	});
+	while (!entered)
+		std::this_thread::yield();
+	shim_gate_open();
+	opened = true;
+	while (!asked)
+		std::this_thread::yield();
+	shim_gate_close();
+	shim_gate_open();
+	through.join();
+	EXPECT_TRUE(forced[0]);
+	EXPECT_FALSE(forced[1]);
+	EXPECT_FALSE(forced[2]);
+}
+
+/* The fork does not wait for ever; then the thread must not wait for the fork. */
+TEST_F(GateTest, WhoIsInsideForTooLongIsForced)
+{
+	OsCallsGuard guard;
+	std::atomic<bool> entered{ false }, closed{ false };
+	bool forced = false;
+	std::thread inside([&] {
+		shim_gate_enter(true);
+		entered = true;
+		while (!closed)
+			std::this_thread::yield();
+		forced = shim_gate_is_forced();
+		shim_gate_leave();
+	});
+
+	while (!entered)
+		std::this_thread::yield();
+	os_calls.now_ms = [] {
+		static std::atomic<uint64_t> ms{ 0 };
+
+		return ms += 1000;
+	};
+	shim_gate_close();
+	closed = true;
+	inside.join();
+	shim_gate_open();
+	EXPECT_TRUE(forced);
+}
+
 } // namespace

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "gate_shim.h"
 #include "page_util.h"
 #include "test_util.h"
 #include "ukmem/shrinker.h"
@@ -503,6 +504,72 @@ void never_fails()
 TEST(PageReclaimTest, NofailWaitsForAnotherThread)
 {
 	EXPECT_FRESH_PROCESS_PASSES(never_fails);
+}
+
+/* A fork that waits for the gate to be empty; it does not give up. */
+void fork_waits()
+{
+	os_calls.now_ms = [] { return uint64_t{ 1 }; };
+	alarm(60);
+	shim_gate_close();
+	shim_gate_open();
+	alarm(0);
+}
+
+void fork_while_nofail_waits()
+{
+	Holder h{};
+
+	configure("limit:16m");
+	Pages pages = use_up(h, 0);
+	struct page *p = nullptr;
+	std::thread t([&] { p = alloc_pages(GFP_KERNEL | __GFP_NOFAIL, 0); });
+
+	while (!vmstat("allocstall"))
+		std::this_thread::yield();
+	fork_waits();
+	free_all(pages, 0);
+	t.join();
+	ASSERT_NE(p, nullptr);
+	__free_page(p);
+	expect_all_free();
+}
+
+TEST(PageReclaimTest, AForkDoesNotWaitForWhoWaitsForMemory)
+{
+	EXPECT_FRESH_PROCESS_PASSES(fork_while_nofail_waits);
+}
+
+void fork_while_a_shrinker_runs()
+{
+	static std::atomic<bool> runs, forked;
+	static struct shrinker s = {};
+	Holder h{};
+
+	configure("limit:16m");
+	Pages pages = use_up(h, 0);
+	s.count_objects = [](struct shrinker *, struct shrink_control *) { return 1ul; };
+	s.scan_objects = [](struct shrinker *, struct shrink_control *) {
+		runs = true;
+		while (!forked)
+			std::this_thread::yield();
+		return SHRINK_STOP;
+	};
+	ASSERT_EQ(register_shrinker(&s, "slow"), 0);
+	/* The second one waits for the first one's reclaim. */
+	Threads t(2, [](unsigned) { fill(GFP_KERNEL | __GFP_NORETRY, 2, 1); });
+	while (!runs)
+		std::this_thread::yield();
+	fork_waits();
+	forked = true;
+	t.join();
+	unregister_shrinker(&s);
+	free_all(pages, 0);
+}
+
+TEST(PageReclaimTest, AForkDoesNotWaitForAShrinker)
+{
+	EXPECT_FRESH_PROCESS_PASSES(fork_while_a_shrinker_runs);
 }
 
 } // namespace

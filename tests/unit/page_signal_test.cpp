@@ -10,6 +10,7 @@
 #include "lock_shim.h"
 #include "page_util.h"
 #include "seccomp.h"
+#include "ukmem/shrinker.h"
 
 namespace
 {
@@ -438,6 +439,125 @@ bool alloc_many_then_free()
 TEST(PageSignalTest, FreeingMakesNoSystemCall)
 {
 	expect_no_system_calls(warm_up, alloc_many_then_free);
+}
+
+/* At the limit; a shrinker has some pages more. */
+Pages spare;
+
+Pages use_up(unsigned held)
+{
+	static struct shrinker s = {};
+
+	configure("limit:8m");
+	spare = fill(GFP_KERNEL, 0, held);
+	s.count_objects = [](struct shrinker *, struct shrink_control *) {
+		return static_cast<unsigned long>(spare.size());
+	};
+	s.scan_objects = [](struct shrinker *, struct shrink_control *) {
+		unsigned long n = spare.size();
+
+		free_all(spare, 0);
+		return n;
+	};
+	Pages pages = fill(GFP_KERNEL, 0), reserve;
+	EXPECT_EQ(register_shrinker(&s, "spare"), 0);
+	reserve = fill(GFP_ATOMIC, 0);
+	pages.insert(pages.end(), reserve.begin(), reserve.end());
+	return pages;
+}
+
+/* A fork waits for the thread, which is inside. */
+void reclaim_while_a_fork_waits()
+{
+	Pages pages = use_up(400);
+	std::atomic<bool> entered{ false };
+	struct page *got = nullptr;
+	std::thread t([&] {
+		shim_gate_enter(true);
+		entered = true;
+		while (!shim_gate_is_closed())
+			std::this_thread::yield();
+		got = alloc_pages(GFP_KERNEL, 0);
+		shim_gate_leave();
+	});
+
+	while (!entered)
+		std::this_thread::yield();
+	shim_gate_close();
+	shim_gate_open();
+	t.join();
+	ASSERT_NE(got, nullptr);
+	__free_page(got);
+	free_all(pages, 0);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, AForkThatWaitsMakesNoRequestFail)
+{
+	EXPECT_FRESH_PROCESS_PASSES(reclaim_while_a_fork_waits);
+}
+
+void nofail_while_a_fork_stands_still()
+{
+	Pages pages = use_up(0);
+	struct page *got = nullptr;
+
+	shim_gate_close();
+	shim_fork_prepare();
+	std::thread t([&] { got = alloc_pages(GFP_KERNEL | __GFP_NOFAIL, 0); });
+	std::this_thread::sleep_for(std::chrono::milliseconds(150));
+	shim_fork_parent();
+	shim_gate_open();
+	while (pages.size() > 100) {
+		__free_page(pages.back());
+		pages.pop_back();
+	}
+	t.join();
+	ASSERT_NE(got, nullptr);
+	__free_page(got);
+	free_all(pages, 0);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, NofailOutlastsAForkThatStandsStill)
+{
+	EXPECT_FRESH_PROCESS_PASSES(nofail_while_a_fork_stands_still);
+}
+
+/* Reclaim would wait for the locks that the fork holds. */
+void reclaim_while_a_fork_stands_still()
+{
+	configure("numa_fake:2,node_limit:8m,zone_reclaim_mode:1");
+	Pages pages[] = { fill_node(0, GFP_KERNEL, 0), fill_node(1, GFP_KERNEL, 0) };
+	std::atomic<bool> done{ false };
+
+	shim_gate_close();
+	shim_fork_prepare();
+	std::thread t([&] {
+		for (unsigned i = 0; i < 20; i++) {
+			struct page *p = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 0);
+
+			if (p)
+				__free_page(p);
+		}
+		done = true;
+	});
+	for (int ms = 0; !done; ms++) {
+		if (ms > 20000)
+			abort(); /* there is no joining it */
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	}
+	shim_fork_parent();
+	shim_gate_open();
+	t.join();
+	free_all(pages[0], 0);
+	free_all(pages[1], 0);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, NoReclaimWaitsForAForkThatStandsStill)
+{
+	EXPECT_FRESH_PROCESS_PASSES(reclaim_while_a_fork_stands_still);
 }
 
 } // namespace
