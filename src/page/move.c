@@ -22,6 +22,7 @@
 #include "page/zone.h"
 #include "page/zone_alloc.h"
 #include "page/zone_take.h"
+#include "percpu/gate.h"
 
 enum {
 	MOVE_MIN = 4 << 20,	   /* bytes; below this a copy is as good */
@@ -33,6 +34,17 @@ enum {
  * The request may go above the limit as others may (it looks only if the limit refuses), but it
  * does not reclaim, because the run may find room elsewhere.
  */
+static bool extend(struct zone *z, struct alloc_request *rq)
+{
+	bool reclaim;
+
+	if (zone_alloc_direct(z, rq))
+		return true;
+	if (!zone_watermark_ok(z, rq, rq->npages, WMARK_LOW))
+		rq->above = limits_above(rq, &reclaim);
+	return rq->above && zone_alloc_direct(z, rq);
+}
+
 bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 {
 	struct zone *z = zone_of(page);
@@ -44,18 +56,17 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 		.may_block = page_flags_now(flags) & __GFP_DIRECT_RECLAIM,
 		.type = ZONE_NORMAL,
 	};
-	bool reclaim;
+	bool extended;
 
 	if (rq.may_block && unlikely(page_follow_is_due(more)))
 		page_follow_growth(more);
 	debug_assert(npages && more && page_type(page) == PAGE_LARGE && page->npages == npages);
 	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at)
 		return false;
-	if (zone_alloc_direct(z, &rq))
-		return true;
-	if (!zone_watermark_ok(z, &rq, more, WMARK_LOW))
-		rq.above = limits_above(&rq, &reclaim);
-	return rq.above && zone_alloc_direct(z, &rq);
+	pcpu_gate_enter(rq.may_block);
+	extended = extend(z, &rq);
+	pcpu_gate_leave();
+	return extended;
 }
 
 /* Moves memory; halves the piece where it is more than one mapping. Result: all was moved. */

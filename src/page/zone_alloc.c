@@ -15,6 +15,7 @@
 #include "page/reclaim.h"
 #include "page/zone.h"
 #include "page/zone_take.h"
+#include "percpu/gate.h"
 
 enum { POPULATE_FROM = 16 << 20 }; /* bytes in use for each CPU of the process */
 
@@ -24,7 +25,9 @@ static unsigned int take(struct zone *z, const struct alloc_request *rq, struct 
 {
 	unsigned int order = ilog2(rq->npages), got = 0;
 
-	if (zone_wants_huge(z) && rq->may_block && rq->npages <= ZONE_SMALL_RUN && !rq->above)
+	/* Not while a fork may hold the lock: zone_ask_huge() would wait for it. */
+	if (zone_wants_huge(z) && rq->may_block && rq->npages <= ZONE_SMALL_RUN && !rq->above &&
+	    !pcpu_gate_is_closed())
 		zone_ask_huge(z);
 	if (!zone_lock_for(z, rq))
 		return 0;

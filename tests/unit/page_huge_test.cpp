@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "fake_os.h"
+#include "gate_shim.h"
+#include "lock_shim.h"
 #include "page_util.h"
 #include "test_util.h"
 
@@ -319,6 +321,35 @@ TEST_F(PageHugeTest, NotWithAlways)
 {
 	configure("thp:always");
 	EXPECT_EQ(asked_for(kGrown + 16 * kMiB), 0u);
+}
+
+/* The fork holds the zone's lock; a request waits for it no longer than for others. */
+TEST_F(PageHugeTest, NotWhileAForkStandsStill)
+{
+	std::atomic<bool> done{ false };
+
+	use(kGrown - kMiB);
+	while (!zone().huge_wanted)
+		use(ukmem_page_size());
+	shim_gate_close();
+	shim_fork_prepare();
+	std::thread t([&] {
+		Pages more = fill(GFP_KERNEL, 0, 100);
+
+		EXPECT_EQ(more.size(), 100u);
+		free_all(more, 0);
+		done = true;
+	});
+	for (int ms = 0; !done; ms++) {
+		if (ms > 20000)
+			abort(); /* there is no joining it */
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	}
+	shim_fork_parent();
+	shim_gate_open();
+	t.join();
+	EXPECT_TRUE(zone().huge_wanted);
+	EXPECT_EQ(asked_for(kMiB), 1u) << "afterwards";
 }
 
 } // namespace

@@ -49,6 +49,7 @@ void shim_zone_read(unsigned int index, struct shim_zone *out)
 		.wmark_min = zone_wmark(z, WMARK_MIN),
 		.wmark_low = zone_wmark(z, WMARK_LOW),
 		.wmark_high = zone_wmark(z, WMARK_HIGH),
+		.huge_wanted = atomic_load(&z->huge_wanted),
 		.carve = z->carve_end - z->carve_start + z->ahead_end - z->ahead_start,
 	};
 	for (unsigned int o = 0; o <= MAX_ORDER; o++) {

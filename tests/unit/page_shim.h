@@ -18,6 +18,7 @@ struct shim_zone {
 	size_t nr_refault, present, used, managed, wmark_min, wmark_low, wmark_high;
 	unsigned int orders; /* a bit per order that has free blocks */
 	size_t blocks;	     /* free blocks of all orders */
+	bool huge_wanted;
 };
 
 /* The process's limit and the pages that count for it. */
