@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "layer/layer.h"
 #include "percpu/array_stop.h"
+#include "percpu/gate.h"
 #include "percpu/register.h"
 #include "ukmem/stats.h"
 
@@ -72,8 +73,10 @@ static void empty_own(struct pcpu_drain *d)
 {
 	unsigned int cpu = pcpu_index();
 
+	pcpu_gate_enter(true); /* batches are in hand */
 	for (unsigned int k = 0; k < d->n; k++)
 		pcpu_array_reduce(d->arrays[k], cpu, d->keep, d->of[k].put, d->of[k].whose);
+	pcpu_gate_leave();
 }
 
 void pcpu_drain_end(struct pcpu_drain *d)

@@ -11,6 +11,7 @@
 #include <functional>
 #include <numeric>
 
+#include "gate_shim.h"
 #include "percpu_shim.h"
 #include "test_util.h"
 
@@ -236,7 +237,11 @@ TEST_F(DrainTest, RefusedItEmptiesThisCpus)
 		push(array, cpus_[1], 10);
 	}
 	refusal = -EPERM;
+	owners[0].then = [](void **, unsigned) {
+		EXPECT_TRUE(shim_gate_is_inside()) << "a fork would lose them";
+	};
 	EXPECT_FALSE(drain(arrays, { &owners[0], &owners[1] }));
+	owners[0].then = nullptr;
 	expect_each_once(owners[0].got, 0, 40);
 	expect_each_once(owners[1].got, 50, 40);
 	for (void *array : arrays)
