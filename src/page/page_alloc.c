@@ -201,19 +201,22 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 	}
 }
 
-/* Takes reserves of nodes that the process may not use, by an unbound list. */
-static cold struct page *walk_anywhere(const struct placement *p, struct alloc_request *rq)
+/* Takes reserves of nodes that the process may not use, by an unbound list. @nodes: those that
+ * the caller named, or NULL. */
+static cold struct page *walk_anywhere(const struct placement *p, const struct node_mask *nodes,
+				       struct alloc_request *rq)
 {
 	struct placement anywhere;
 
 	node_place(p->node, rq->type, &anywhere);
 	rq->flags |= PAGE_ANY_ALLOWED;
-	return walk_on(&anywhere, NULL, rq);
+	return walk_on(&anywhere, nodes, rq);
 }
 
 static struct page *alloc_from_zones(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
 {
+	const struct node_mask *const named = nodes;
 	struct node_mask only = { 0 };
 	struct page *page;
 
@@ -244,7 +247,7 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 		if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
 			page = alloc_reclaiming(p, nodes, rq);
 		if (unlikely(!page && page_may_leave_nodes(rq->flags)))
-			page = walk_anywhere(p, rq);
+			page = walk_anywhere(p, named, rq);
 	}
 	if (rq->may_block)
 		page_decay();

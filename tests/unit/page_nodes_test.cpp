@@ -190,4 +190,30 @@ TEST(PageNodesTest, ObjectsGoHome)
 	EXPECT_FRESH_PROCESS_PASSES(objects_go_home);
 }
 
+/* A request that may leave the allowed nodes stays on those that its caller named. */
+void atomic_on_named_nodes()
+{
+	struct nodemask only;
+	unsigned n = 0;
+
+	setenv("UKMEM_CONF", "numa_fake:2,node_limit:16m", 1);
+	nodemask_clear(&only);
+	nodemask_set(&only, 1);
+	__free_page(alloc_pages_node(0, GFP_KERNEL | __GFP_THISNODE, 0)); /* mapped */
+	for (gfp_t flags : { GFP_KERNEL, GFP_ATOMIC })
+		for (;; n++) {
+			struct page *p = __alloc_pages(flags | __GFP_NOWARN, 0, 1, &only);
+
+			if (!p)
+				break;
+			ASSERT_EQ(page_to_nid(p), 1);
+		}
+	EXPECT_GT(n, 0u);
+}
+
+TEST(PageNodesTest, NamedNodesBindAtomicRequests)
+{
+	EXPECT_FRESH_PROCESS_PASSES(atomic_on_named_nodes);
+}
+
 } // namespace
