@@ -51,7 +51,7 @@ void aside_init(size_t start, size_t npages)
  * ThreadSanitizer takes a mapping for a store to all of it by the thread that made it, T1, and
  * reports the stores of a thread T2 to its own entries in that page. It cannot know better:
  *   1. T2 does not read what T1 stored. It learns from the kernel that the page is mapped:
- *      its os_commit() succeeds, or its os_map_metadata_at() says -EEXIST.
+ *      its os_commit() succeeds, at once or after os_map_metadata_at() said -EEXIST.
  *   2. Either call of T2 comes after T1's, as the kernel makes and changes mappings one at a
  *      time. T1 may not have run since, so no store of T1's could tell T2 of it.
  *   3. The mapping is made once and replaces nothing (MAP_FIXED_NOREPLACE), so T1's call does
@@ -67,7 +67,8 @@ static int describe_page(void *at)
 	tsan_ignore_stores_begin();
 	err = os_map_metadata_at(at, page_size());
 	tsan_ignore_stores_end();
-	return err == -EEXIST ? 0 : err;
+	/* Mapped by now; or all the time, and os_commit() met a limit. */
+	return err == -EEXIST ? os_commit(at, page_size()) : err;
 }
 
 /* Makes the pages around [@from, @to) of a flat array accessible. */
@@ -82,17 +83,24 @@ static bool describe(void *from, void *to)
 	return true;
 }
 
-static bool describe_run(size_t pfn, size_t npages)
+/*
+ * Makes the entries of all pages aside up to @end accessible, from the first one that may not
+ * be so. Runs of other threads, and pages lost to alignment, lie in between: compound_head()
+ * and virt_to_page() read their entries, too.
+ */
+static bool describe_to(size_t end)
 {
 	const unsigned int granule = page_window.page_shift - ARRAY_MAP_SHIFT;
 	pcpu_entry_t *map = page_window.array_map;
-	size_t end = pfn + npages, high = end - page_window.aside_pfn, before;
+	size_t before = atomic_load_explicit(&described, memory_order_acquire);
+	size_t start = page_window.aside_pfn + before, high = end - page_window.aside_pfn;
 
-	if (!describe(&page_window.pages[pfn], &page_window.pages[end]) ||
-	    !describe(&page_window.places[pfn], &page_window.places[end]) ||
-	    !describe(&map[pfn << granule], &map[end << granule]))
+	if (start >= end)
+		return true;
+	if (!describe(&page_window.pages[start], &page_window.pages[end]) ||
+	    !describe(&page_window.places[start], &page_window.places[end]) ||
+	    !describe(&map[start << granule], &map[end << granule]))
 		return false;
-	before = atomic_load_explicit(&described, memory_order_relaxed);
 	while (before < high &&
 	       !atomic_compare_exchange_weak_explicit(
 		       &described, &before, high, memory_order_release, memory_order_relaxed))
@@ -157,7 +165,7 @@ struct page *aside_alloc(size_t npages, unsigned int order)
 	page = &page_window.pages[pfn];
 	debug_assert(is_aside(pfn) && is_aside(pfn + npages - 1));
 	put(gone - npages); /* pages lost to alignment are not in use */
-	if (!describe_run(pfn, npages) ||
+	if (!describe_to(pfn + npages) ||
 	    (page_window.reserved ? os_commit(page_to_virt(page), len)
 				  : os_map_at(page_to_virt(page), len))) {
 		put(npages);

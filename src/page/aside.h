@@ -30,7 +30,7 @@ enum { ASIDE_IN_USE_SHIFT = 32 };
 extern _Atomic uint64_t aside_word;
 /* The number of pages handed out. */
 size_t aside_in_use(void);
-/* Whether such a page was handed out at some time, so that it has an entry. */
+/* Whether such a page has an entry: one at or behind it was handed out at some time. */
 bool aside_has(size_t pfn);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/report.h"
 #include "kfence/kfence.h"
+#include "page/aside.h"
 #include "page/lookup.h"
 #include "page/oom.h"
 #include "page/page_alloc.h"
@@ -255,12 +256,17 @@ struct page *virt_to_page(const void *addr)
 no_sanitize_thread struct page *compound_head(const struct page *page)
 {
 	const struct zone *z = zone_of(page);
-	size_t offset = page_to_pfn(page) - z->start;
+	size_t offset = page_to_pfn(page) - z->start, first = 0;
 
+	/* There may be no entries before those of the pages aside. */
+	if (unlikely(is_aside(page_to_pfn(page))))
+		first = page_window.aside_pfn - z->start;
 	for (unsigned int order = 0; order <= MAX_ORDER; order++) {
-		struct page *head =
-			&page_window.pages[z->start + align_down(offset, (size_t)1 << order)];
+		size_t at = align_down(offset, (size_t)1 << order);
+		struct page *head = &page_window.pages[z->start + at];
 
+		if (at < first)
+			break;
 		if (page_heads_compound(head, order))
 			return head;
 		if (((size_t)1 << order) > offset)

@@ -103,6 +103,7 @@ void expect_whole(struct page *p, unsigned order)
 		ASSERT_EQ(c[i], 0) << "order " << order;
 	memset(c, 0x5a, size);
 	EXPECT_EQ(virt_to_page(c), p);
+	EXPECT_EQ(compound_head(p), p);
 }
 
 void alloc_under_the_lock()
@@ -558,6 +559,76 @@ void reclaim_while_a_fork_stands_still()
 TEST(PageSignalTest, NoReclaimWaitsForAForkThatStandsStill)
 {
 	EXPECT_FRESH_PROCESS_PASSES(reclaim_while_a_fork_stands_still);
+}
+
+void alloc_compound_in_handler(int)
+{
+	const unsigned orders[] = { 0, 9, 0 };
+
+	for (unsigned i = 0; i < 3; i++)
+		aside[i] = alloc_pages(GFP_KERNEL | __GFP_COMP, orders[i]);
+}
+
+/* Pages aside, and those between them that were lost to alignment, have entries. */
+void entries_of_pages_aside()
+{
+	configure("pagesets:0");
+	__free_page(alloc_page(GFP_KERNEL));
+	signal(SIGUSR1, alloc_compound_in_handler);
+	ASSERT_TRUE(shim_zone_trylock(0));
+	raise(SIGUSR1);
+	shim_zone_unlock(0);
+	ASSERT_EQ(vmstat("pgalloc_aside"), 3u);
+	auto *large = static_cast<char *>(page_address(aside[1]));
+	size_t page = ukmem_page_size();
+
+	for (char *at = static_cast<char *>(page_address(aside[0])) + page; at < large;
+	     at += page) {
+		struct page *p = virt_to_page(at);
+
+		ASSERT_NE(p, nullptr);
+		ASSERT_EQ(compound_head(p), p) << "in use by nobody";
+	}
+	for (char *at = large; at < large + 512 * page; at += page)
+		ASSERT_EQ(compound_head(virt_to_page(at)), aside[1]);
+	EXPECT_EQ(compound_head(aside[2]), aside[2]);
+	__free_pages(aside[0], 0);
+	__free_pages(aside[1], 9);
+	__free_pages(aside[2], 0);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, PagesAsideHaveEntries)
+{
+	EXPECT_FRESH_PROCESS_PASSES(entries_of_pages_aside);
+}
+
+/* With several nodes their entries are reserved. The system cannot split that mapping: there
+ * are no pages aside then. */
+void entries_cannot_be_had()
+{
+	configure("pagesets:0,numa_fake:2");
+	__free_page(alloc_page(GFP_KERNEL));
+	signal(SIGUSR1, alloc_compound_in_handler);
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_TRUE(shim_zone_trylock(i));
+	{
+		OsCallsGuard guard;
+
+		os_calls.mprotect = [](void *, size_t, int) { return -ENOMEM; };
+		raise(SIGUSR1);
+	}
+	for (unsigned i = 2; i--;)
+		shim_zone_unlock(i);
+	for (unsigned i = 0; i < 3; i++)
+		EXPECT_EQ(aside[i], nullptr);
+	EXPECT_EQ(vmstat("pgalloc_aside"), 0u);
+	expect_all_free();
+}
+
+TEST(PageSignalTest, PagesAsideNeedEntries)
+{
+	EXPECT_FRESH_PROCESS_PASSES(entries_cannot_be_had);
 }
 
 } // namespace
