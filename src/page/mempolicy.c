@@ -41,6 +41,9 @@ static _Atomic(struct mempolicy *) process_policy;
 static pthread_key_t thread_policy;
 static _Atomic bool have_key;
 static bool inherited;
+/* The policy that the process was started with, or NULL. Synchronization: written at the
+ * start. */
+static struct mempolicy *started_with;
 
 /* Synchronization: seq_cst; see note_use(). */
 static _Atomic(void (*)(void)) when_used;
@@ -224,6 +227,7 @@ static void inherit(void)
 	pol = new_policy(mode, index, n);
 	if (!pol)
 		return;
+	started_with = pol;
 	atomic_store_explicit(&process_policy, pol, memory_order_release);
 	note_use();
 }
@@ -384,7 +388,8 @@ int mempolicy_set_thread(struct mempolicy *pol)
 
 void mempolicy_set_process(struct mempolicy *pol)
 {
-	atomic_store_explicit(&process_policy, in_force(pol), memory_order_release);
+	pol = in_force(pol);
+	atomic_store_explicit(&process_policy, pol ? pol : started_with, memory_order_release);
 	note_use();
 }
 

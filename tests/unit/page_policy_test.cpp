@@ -363,6 +363,11 @@ void inherited_policy()
 	EXPECT_EQ(count_nodes(20, 3), (Counts{ { 0, 20 } }));
 	ASSERT_EQ(ukmem_set_mempolicy(MPOL_DEFAULT, nullptr), 0);
 	expect_policy(MPOL_BIND, { 2, 5 });
+	/* So it does for the process. */
+	ASSERT_EQ(ukmem_set_process_mempolicy(MPOL_PREFERRED, &zero), 0);
+	expect_policy(MPOL_PREFERRED, { 0 });
+	ASSERT_EQ(ukmem_set_process_mempolicy(MPOL_DEFAULT, nullptr), 0);
+	expect_policy(MPOL_BIND, { 2, 5 });
 	/* An object of mode DEFAULT means the same. */
 	struct mempolicy *pol = mpol_new(MPOL_DEFAULT, nullptr);
 	EXPECT_EQ(count_nodes(20, 3, pol).count(0), 0u);
