@@ -91,7 +91,7 @@ static void set_share(const struct os_cgroup_limits *cgroup, unsigned int allowe
 	set_bytes(cgroup);
 }
 
-/* The control group's files were not read yet. Synchronization: relaxed. */
+/* The control group's files were not read yet, or could not be. Synchronization: relaxed. */
 static atomic_bool incomplete;
 
 void os_share_update(void)
@@ -110,12 +110,11 @@ void os_share_start(void)
 	static const struct os_cgroup_limits none = { .memory = UINT64_MAX,
 						      .cpu_milli = UINT64_MAX };
 
-	if (!os_heap.is_ukmem) {
-		os_share_update();
-		return;
-	}
-	set_share(&none, os_topology()->nr_allowed);
 	atomic_store_explicit(&incomplete, true, memory_order_relaxed);
+	if (!os_heap.is_ukmem)
+		os_share_update();
+	else
+		set_share(&none, os_topology()->nr_allowed);
 }
 
 bool os_share_complete(void)

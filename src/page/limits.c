@@ -160,29 +160,34 @@ static void set_limits(const struct os_memory *memory)
 	set(&page_limits.most_at_once, most_at_once(memory));
 }
 
+/* False: the program asked that nobody look at files later (docs/programs.md, sandboxes). */
+static bool may_look_later(void)
+{
+	return config.look_ms && config.background_thread != BACKGROUND_NEVER;
+}
+
 /*
  * Whether the limits may become complete later (D8.8). Not where the sizes of several nodes are
- * read in any case, nor where tools look at the process from outside, nor where the program
- * asked that nobody look at files later (docs/programs.md, sandboxes).
+ * read in any case, nor where tools look at the process from outside.
  */
 static bool may_be_late(void)
 {
 	return os_heap.is_ukmem && page_window.nr_nodes == 1 && config.live == LIVE_NEVER &&
-	       config.look_ms && config.background_thread != BACKGROUND_NEVER;
+	       may_look_later();
 }
 
 void limits_init(void)
 {
 	static const struct os_memory not_known;
-	const bool late = may_be_late();
+	bool incomplete = may_be_late();
 
 	for_each_zone (z)
 		z->node_used = page_window.nr_nodes > 1 ? &node_data[z->node].used : NULL;
-	if (late)
+	if (incomplete)
 		set_limits(&not_known);
 	else
-		limits_complete();
-	atomic_store_explicit(&page_limits.incomplete, late, memory_order_relaxed);
+		incomplete = !limits_complete() && may_look_later();
+	atomic_store_explicit(&page_limits.incomplete, incomplete, memory_order_relaxed);
 }
 
 bool limits_complete(void)
@@ -191,6 +196,7 @@ bool limits_complete(void)
 	struct os_memory memory = os_memory();
 
 	set_limits(&memory);
+	known &= memory.total || config.limit;
 	/* Last: a handler that has interrupted this function must not rely on it. */
 	atomic_store_explicit(&page_limits.incomplete, !known, memory_order_relaxed);
 	return known;
@@ -268,13 +274,26 @@ static size_t step_above(uint64_t all)
 	return to_pages(all / 64);
 }
 
+/* Other processes may use the machine's memory; when it is short, reclaim and go on. */
+static enum limits_above look_at_machine(const struct os_memory *memory, bool *reclaim)
+{
+	if (!memory->total) /* it cannot be read now */
+		return ABOVE_DIRTY;
+	if (!memory->available)
+		return ABOVE_NEVER;
+	*reclaim = memory->available <= limits_margin(memory->total);
+	set(&page_limits.allowance, step_above(memory->total));
+	return ABOVE_LIMITS;
+}
+
 /*
  * Near the cgroup's limit the kernel would kill a process, so only dirty pages may be taken.
  *
  * Several threads may look at the same time. One whose reading is older than what others have
  * got by theirs counts that as used.
  */
-static enum limits_above look_at_cgroup(size_t npages)
+static enum limits_above look_at_cgroup(size_t npages, const struct os_memory *memory,
+					bool *reclaim)
 {
 	static _Atomic size_t granted; /* pages, of all looks; relaxed */
 	size_t before = atomic_load_explicit(&granted, memory_order_relaxed);
@@ -282,8 +301,10 @@ static enum limits_above look_at_cgroup(size_t npages)
 	struct os_cgroup_limits now;
 
 	os_cgroup_memory(&now);
-	if (now.memory_free == UINT64_MAX)
-		return ABOVE_NEVER;
+	if (now.memory == UINT64_MAX && !now.unknown) /* it has a limit no longer */
+		return look_at_machine(memory, reclaim);
+	if (now.memory_free == UINT64_MAX) /* it cannot be read now */
+		return ABOVE_DIRTY;
 	left = to_pages(now.memory_free - min_size(now.memory_free, limits_margin(now.memory)));
 	step = step_above(now.memory);
 	/* A large run may be used in part, or not at all. */
@@ -292,16 +313,6 @@ static enum limits_above look_at_cgroup(size_t npages)
 	if (others >= left)
 		return ABOVE_DIRTY;
 	set(&page_limits.allowance, min_size(step, left - others));
-	return ABOVE_LIMITS;
-}
-
-/* Other processes may use the machine's memory; when it is short, reclaim and go on. */
-static enum limits_above look_at_machine(const struct os_memory *memory, bool *reclaim)
-{
-	if (!memory->available)
-		return ABOVE_NEVER;
-	*reclaim = memory->available <= limits_margin(memory->total);
-	set(&page_limits.allowance, step_above(memory->total));
 	return ABOVE_LIMITS;
 }
 
@@ -331,6 +342,6 @@ enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim)
 	if (!rq->may_block)
 		return ABOVE_DIRTY;
 	memory = os_memory();
-	return cgroup < memory.total ? look_at_cgroup(rq->npages)
+	return cgroup < memory.total ? look_at_cgroup(rq->npages, &memory, reclaim)
 				     : look_at_machine(&memory, reclaim);
 }

@@ -246,6 +246,24 @@ TEST(PageLimitsTest, AGroupThatCannotBeLookedAtIsTriedAgain)
 	});
 }
 
+/* The same where the first look is at the start. */
+TEST(PageLimitsTest, AStartWithoutDescriptorsIsMadeUpFor)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		no_descriptor = true;
+		fake_nodes("0", { 0 });
+		fake_files["/proc/self/cgroup"] = "0::/box\n";
+		fake_files["/sys/fs/cgroup/box/memory.max"] = "67108864\n";
+		os_calls.read_file = counting_groups;
+		ASSERT_TRUE(shim_page_init());
+		EXPECT_GT(limits().limit, to_pages(8000000 * 1024ul)) << "not known";
+		no_descriptor = false;
+		Pages pages = fill(GFP_KERNEL, 9, 4);
+		EXPECT_EQ(limits().limit, to_pages(kOfTheGroup));
+		free_all(pages, 9);
+	});
+}
+
 void take_and_free()
 {
 	Pages pages = fill(GFP_KERNEL, 9, 2);

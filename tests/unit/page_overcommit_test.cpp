@@ -217,6 +217,23 @@ ssize_t late_read_file(const char *path, char *buf, size_t size)
 	return n;
 }
 
+/* What was read of the group some time ago does not keep a request from the memory there is. */
+TEST(PageOvercommitTest, AGroupMayHaveItsLimitRemoved)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		small_machine("0");
+		machine(1024 * kMiB, 900 * kMiB);
+		cgroup(64 * kMiB, 60 * kMiB);
+		Pages pages = fill(GFP_KERNEL, 9, 100);
+		EXPECT_LT(pages.size(), 100u);
+		fake_files["/sys/fs/cgroup/box/memory.max"] = "max\n";
+		Pages more = fill(GFP_KERNEL, 9, 10);
+		EXPECT_EQ(more.size(), 10u);
+		free_all(pages, 9);
+		free_all(more, 9);
+	});
+}
+
 TEST(PageOvercommitTest, ThreadsThatLookAtOnceShareWhatIsLeft)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
