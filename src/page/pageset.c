@@ -294,10 +294,37 @@ static always_inline void count_popped(const struct zone *z, size_t npages)
 	this_cpu_add(*handle, npages);
 }
 
+/*
+ * Whether the run on top of this CPU's list, which may have left it a moment ago, has @npages.
+ * Where this costs as much as a pop (fallback mode asks the system for the CPU), or the thread
+ * has no CPU index, a pop finds out.
+ */
+static inline no_sanitize_thread bool top_may_have(void *array, size_t npages)
+{
+	unsigned int cpu = pcpu_use_rseq() ? ukmem_this_cpu_index() : pcpu.nr_ids, n;
+	const struct pcpu_array *a;
+	const struct page *top;
+
+	if (unlikely(cpu >= pcpu.nr_ids))
+		return true;
+	a = pcpu_ptr(array, cpu);
+	n = pcpu_array_count(pcpu_array_header(a));
+	if (!n)
+		return false;
+	top = pcpu_array_peek(a, n - 1);
+	return __atomic_load_n(&top->npages, __ATOMIC_RELAXED) == npages;
+}
+
+/*
+ * A run that is popped only to be looked at is in hand outside of the gate, and the child of a
+ * fork would lose it. So this looks first. What is left: a thread that is interrupted between
+ * the look and the pop may pop another run, and one in fallback mode pops any. To pass the gate
+ * for each pop would cost more than the pop.
+ */
 struct page *pageset_pop_run(struct zone *z, size_t npages)
 {
 	void *array = array_of(z, run_list(npages));
-	struct page *page = pcpu_array_pop_winding(array);
+	struct page *page = top_may_have(array, npages) ? pcpu_array_pop_winding(array) : NULL;
 
 	if (!page)
 		return NULL;

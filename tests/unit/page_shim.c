@@ -13,6 +13,7 @@
 #include "page/window.h"
 #include "page/window_place.h"
 #include "page/zone.h"
+#include "percpu/array_slow.h"
 
 bool shim_page_init(void)
 {
@@ -128,6 +129,18 @@ size_t shim_zone_mapped(unsigned int index)
 			sum += align_up(z->described[i] * per_page[i], page_size()) -
 			       align_up(z->start * per_page[i], page_size());
 	return sum;
+}
+
+size_t shim_zone_run_pops(unsigned int index)
+{
+	const struct zone *z = &zones[index];
+	size_t pops = 0;
+
+	for (unsigned int list = PCP_ORDERS; list < PCP_LISTS; list++)
+		pops += pcpu_array_sums((char *)atomic_load(&z->pageset) + z->pcp_offset[list],
+					PCPU_ALL_CPUS)
+				.pops;
+	return pops;
 }
 
 bool shim_window_reserved(void)

@@ -46,6 +46,9 @@ void shim_zone_unlock(unsigned int index);
 /* NULL, or which invariant of a zone does not hold. */
 const char *shim_zone_wrong(unsigned int index);
 
+/* How many runs were popped from the zone's lists of runs whose sizes are no powers of two. */
+size_t shim_zone_run_pops(unsigned int index);
+
 /* Pages of a zone that are a slab's, a block's or a program's, by their entries. */
 size_t shim_zone_held(unsigned int index);
 

@@ -502,4 +502,31 @@ TEST_F(PageDeathTest, WarnedAboutAndPassedOver)
 	expect_all_free();
 }
 
+/* A run of another size than the one that was freed last is not taken off its list to be looked
+ * at: a fork of another thread would lose it. */
+TEST_F(PageTest, RunsOfAnotherSizeStayOnTheirList)
+{
+	if (rseq_is_off())
+		GTEST_SKIP() << "a look costs as much as a pop";
+	OneCpu one;
+	size_t size = ukmem_page_size(), pops;
+	bool zeroed;
+
+	__free_page(alloc_page(GFP_KERNEL)); /* there is a pageset */
+	shim_free_run(shim_alloc_run(GFP_KERNEL, 200, &zeroed), 200);
+	for (int i = 0; i < 2; i++)
+		free_pages_exact(alloc_pages_exact(6 * size, GFP_KERNEL), 6 * size);
+	pops = shim_zone_run_pops(0);
+	ASSERT_GT(pops, 0u) << "runs are kept there";
+	void *p = alloc_pages_exact(7 * size, GFP_KERNEL);
+	ASSERT_NE(p, nullptr);
+	EXPECT_EQ(shim_zone_run_pops(0), pops);
+	void *q = alloc_pages_exact(6 * size, GFP_KERNEL);
+	ASSERT_NE(q, nullptr);
+	EXPECT_EQ(shim_zone_run_pops(0), pops + 1);
+	free_pages_exact(p, 7 * size);
+	free_pages_exact(q, 6 * size);
+	expect_all_free();
+}
+
 } // namespace
