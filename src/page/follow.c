@@ -123,7 +123,7 @@ static void end(void)
 /* False: another thread is looking, or one that this handler has interrupted. */
 static cold bool look_at(uint64_t ms)
 {
-	bool again;
+	bool forced, again;
 
 	/* A look can wait for a fork, and for the holder of a lock that a handler interrupted.
 	 */
@@ -134,13 +134,15 @@ static cold bool look_at(uint64_t ms)
 	do {
 		atomic_store_explicit(&last, ms, memory_order_relaxed);
 		pcpu_gate_enter(true);
-		again = look();
+		/* A fork may have closed the gate meanwhile. */
+		forced = pcpu_gate_is_forced();
+		again = !forced && look();
 		pcpu_gate_leave();
 		atomic_store_explicit(&limits_least, limits_resident(), memory_order_relaxed);
 		wait_for(max_size(limits_resident() + pages(LOOK_STEP_BYTES),
 				  pages(LOOK_SMALL_BYTES)));
 		end();
-	} while ((again || limits_braked()) && begin());
+	} while (!forced && (again || limits_braked()) && begin());
 	return true;
 }
 
