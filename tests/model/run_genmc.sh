@@ -140,6 +140,7 @@ mempool.two_steps)
 	change $mempool 'element = atomic_exchange_explicit(' 'element = load_and_store(' 1/2
 	;;
 gate.closings) weaken $gate 'if (!atomic_load_explicit(&closed, memory_order_acquire))' ;;
+gate.forced) weaken $gate 'return atomic_load_explicit(&closed, memory_order_acquire) &&' ;;
 gate.no_barrier) change $gate 'if (unlikely(!pcpu_use_rseq()))' 'if (0)' ;;
 gate.looks_first)
 	change $gate 'this_cpu_add(counts[ENTERED], 1);' \
