@@ -251,6 +251,7 @@ const struct os_topology *os_topology(void);
 void os_topology_read(struct os_topology *t);
 /* Read again which CPUs belong to which node: sysfs lists online CPUs only. */
 void os_topology_update_cpus(void);
+void os_topology_fork_child(void);
 /* Nodes this process may use now, by the kernel's ids; false: the system does not tell. */
 bool os_mems_allowed(struct os_mask *nodes);
 

@@ -280,16 +280,22 @@ const struct os_topology *os_topology(void)
 	return &topology;
 }
 
+static atomic_flag updating = ATOMIC_FLAG_INIT;
+
 void os_topology_update_cpus(void)
 {
-	static atomic_flag updating = ATOMIC_FLAG_INIT;
-
 	/* If the flag is set, another thread is reading the same now. */
 	if (os_topology()->nr_nodes == 1 ||
 	    atomic_flag_test_and_set_explicit(&updating, memory_order_acquire))
 		return;
 	read_node_cpus(&topology);
 	atomic_flag_clear_explicit(&updating, memory_order_release);
+}
+
+/* The thread that was reading may not exist in the child. */
+void os_topology_fork_child(void)
+{
+	atomic_flag_clear_explicit(&updating, memory_order_relaxed);
 }
 
 bool os_mems_allowed(struct os_mask *nodes)

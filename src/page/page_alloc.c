@@ -40,6 +40,7 @@ static void fork_child(void)
 	/* A failed init() may leave zones that are not set up. */
 	if (once_done(&page_once))
 		purge_fork_child();
+	os_topology_fork_child();
 	huge_note_fork();
 	background_fork_child();
 	page_follow_fork_child();

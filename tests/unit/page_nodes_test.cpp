@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Two nodes the machine does not have: which zone serves whom, and what happens when one is
  * full. */
+#include <sys/wait.h>
+
 #include <set>
 
 #include "fake_os.h"
@@ -214,6 +216,42 @@ void atomic_on_named_nodes()
 TEST(PageNodesTest, NamedNodesBindAtomicRequests)
 {
 	EXPECT_FRESH_PROCESS_PASSES(atomic_on_named_nodes);
+}
+
+/* A thread reads which CPUs the nodes have; meanwhile another one forks. */
+void fork_while_cpus_are_read()
+{
+	static std::atomic<bool> reads, go_on;
+	static std::atomic<unsigned> lists;
+	int status = -1;
+
+	fake_nodes("0-1", { 0, 1 });
+	ASSERT_TRUE(shim_page_init());
+	os_calls.read_file = [](const char *path, char *buf, size_t size) {
+		lists += strstr(path, "/cpulist") != nullptr;
+		if (!reads.exchange(true))
+			while (!go_on)
+				std::this_thread::yield();
+		return fake_read_file(path, buf, size);
+	};
+	std::thread other([] { os_topology_update_cpus(); });
+	while (!reads)
+		std::this_thread::yield();
+	pid_t child = fork();
+	if (!child) {
+		lists = 0;
+		os_topology_update_cpus();
+		_exit(lists == 2 ? 0 : 1);
+	}
+	go_on = true;
+	other.join();
+	EXPECT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0);
+}
+
+TEST(PageNodesTest, AChildReadsWhichCpusNodesHave)
+{
+	EXPECT_FRESH_PROCESS_PASSES(fork_while_cpus_are_read);
 }
 
 } // namespace
