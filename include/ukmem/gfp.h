@@ -11,7 +11,9 @@
  * __GFP_ZERO        the memory reads as zeros
  * __GFP_THISNODE    from the preferred node or not at all
  * __GFP_DMA         pinned: locked in memory and populated, in huge pages where possible;
- *                   for memory that devices access. Needs RLIMIT_MEMLOCK
+ *                   for memory that devices access. Needs RLIMIT_MEMLOCK. A child of fork
+ *                   inherits no locks: its memory is not locked, nor, perhaps, what it gets
+ *                   of memory that was free then
  * __GFP_DMA32       at addresses below 4 GiB: compressed pointers, JITs
  * __GFP_HIGH        may use the reserves
  * __GFP_NORETRY     reclaims at most once

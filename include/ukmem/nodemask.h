@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * <ukmem/nodemask.h> - sets of NUMA nodes, by the kernel's node ids; with numa_fake:N
- * by the numbers of the pretend nodes, 0 .. N-1.
+ * by the numbers of the pretend nodes, 0 .. N-1. Each node of the machine becomes as many
+ * pretend nodes, so N is rounded up to a multiple of the machine's number.
  *
  * A mask is plain data without synchronization. It is a struct of its own, because libnuma's
  * <numa.h> defines the kernel's name nodemask_t.

@@ -20,7 +20,8 @@
  *
  * Thread safety: all functions, any thread. Signal safety: allocation with GFP_NOWAIT or
  * GFP_ATOMIC; freeing; after the first allocation, all functions that only read. Freeing
- * makes no system call and waits for nothing.
+ * waits for nothing. It makes no system call, but for pages that a request with GFP_KERNEL
+ * took aside in a handler or during a fork (docs/contexts.md): it unmaps them.
  *
  * Algorithms: D. Knuth, TAOCP 2.5 (buddy system); zonelists, their cache and pagesets as
  * discussed for Linux 2.6.20 and after.
@@ -155,8 +156,8 @@ UKMEM_EXPORT unsigned long high_wmark_pages(const struct zone *zone)
 
 /*
  * Nodes. Results are as of the last look at the system. The library reads the nodes that the
- * process may use once a second while zones are short of memory, and in ukmem_trim(); it reads
- * the CPUs in percpu_cpus_update().
+ * process may use once a second while zones are short of memory (zonelist_cache:0: not then),
+ * and in ukmem_trim(); it reads the CPUs in percpu_cpus_update().
  */
 enum node_states {
 	N_POSSIBLE, /**< all nodes that the library knows */

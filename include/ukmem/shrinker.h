@@ -2,9 +2,9 @@
 /*
  * <ukmem/shrinker.h> - callbacks of programs that hold memory which they could do without.
  *
- * When a request with GFP_KERNEL finds no memory within the limits, the library calls the
- * registered shrinkers, one after another, until they have freed enough. The kernel's
- * interface.
+ * When a request with GFP_KERNEL finds no memory within the limits, the library calls all
+ * registered shrinkers, one after another: for a 16th of what they have; if that frees too
+ * little, for a quarter, and then for all. The kernel's interface.
  *
  * Thread safety: both functions, any thread, shrinkers included; but a shrinker that runs may
  * not unregister another one. Signal safety: none.
