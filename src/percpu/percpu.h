@@ -25,10 +25,10 @@
  *   percpu_api.c       the program's functions
  *   percpu_init.c      chooses the mode; the layer's part in fork, trim, statistics
  *   notify.c           looks which CPUs come and go, and calls the layers
+ *   drain.c            empties arrays from outside, several with one stop
  *   gate.c             makes fork wait for slow paths
  *   owner.c            threads that claim a CPU for themselves
  *   ops.c              operations on one variable, when their section failed
- *   drain.c            empties arrays from outside, several with one stop
  *   array_slow.c       opens, fills, reduces, counts, verifies arrays
  *   array_wind.c       the countdown of an array, and the count of all pops
  *   array_stop.c       stops arrays of other CPUs
