@@ -59,6 +59,30 @@ expect attr "$child" kmalloc-64 '' == object_size cpu_partial min_partial
 expect attr "$child" kmalloc-64 cpu_p == cpu_partial
 kill "$child" 2>/dev/null
 wait 2>/dev/null
+# A process may choose names that a shell would not take as they are.
+real=$tool hostile=$(mktemp -d)
+# shellcheck disable=SC2016,SC2317 # it is called by its name, and nothing is to be expanded
+fake()
+{
+	case "$*" in
+	'slabinfo 1')
+		printf 'version\nheading\n'
+		for name in good ünï 'x$(touch${IFS}'"$hostile"'/run)' "x\`touch$hostile/run\`" 'x;y' 'x*' "x'y" '-x' 'x y'; do
+			echo "$name 1 1 8 512 1 : tunables 0 0 0 : slabdata 1 1 0"
+		done
+		;;
+	*) "$real" "$@" ;;
+	esac
+}
+tool=fake
+expect attr 1 '' == good
+expect attr 1 x ==
+expect attr 1 - == --json
+[[ " ${COMPREPLY[*]} " != *' -x '* ]] || { echo "FAIL: -x is completed"; failed=1; }
+expect slab 1 -c '' == good
+expect slab 1 -c x ==
+tool=$real
+rmdir "$hostile" || failed=1
 # Each command, and each of its options, as its help has them.
 for command in $("$tool" --help | sed -n '/^Commands:/,$ s/^  \([a-z]*\) .*/\1/p') 'profile start' 'profile stop' 'profile dump'; do
 	# shellcheck disable=SC2086 # two words

@@ -9,6 +9,16 @@ _ukmem_commands()
 	"$@" --help 2>/dev/null | sed -n '/^Commands:/,$ s/^  \([a-z]\{1,\}\) .*/\1/p'
 }
 
+# Completes with those lines of standard input that begin with the current word. `compgen -W` would expand them.
+_ukmem_among()
+{
+	local word
+	COMPREPLY=()
+	while IFS= read -r word; do
+		[[ -z $word || $word != "$current"* ]] || COMPREPLY+=("$word")
+	done
+}
+
 # The options of a command.
 _ukmem_options()
 {
@@ -21,6 +31,7 @@ _ukmem_value()
 {
 	local option=$1
 	shift
+	[[ $option =~ ^-[-a-zA-Z]+$ ]] || return 0
 	"$@" --help 2>/dev/null |
 		sed -n "s/^  \(-.,\)\{0,1\}$option \([A-Z[][^ ]*\).*/\2/p; s/^  $option,--[a-z-]* \([A-Z[][^ ]*\).*/\1/p"
 }
@@ -30,9 +41,15 @@ _ukmem_pids()
 	"$1" ps --json 2>/dev/null | grep -o '"pid":[0-9]*' | cut -d: -f2
 }
 
+# The names of a process's caches that a shell takes as they are. A process may choose any names, and what is completed
+# stands in the command line: "$(...)" would be run there.
 _ukmem_caches()
 {
-	"$1" slabinfo "$2" 2>/dev/null | awk 'NR > 2 { print $1 }'
+	local name quoted
+	"$1" slabinfo "$2" 2>/dev/null | awk 'NR > 2 && NF == 16 { print $1 }' | while IFS= read -r name; do
+		printf -v quoted %q "$name"
+		[[ $name != "$quoted" || $name == -* ]] || printf '%s\n' "$name"
+	done
 }
 
 # The names of a cache's attributes.
@@ -56,17 +73,16 @@ _ukmem_complete_value()
 	*{*)
 		words=${value#*\{}
 		words=${words%%\}*}
-		mapfile -t COMPREPLY < <(compgen -W "${words//,/ }" -- "$current")
+		_ukmem_among <<<"${words//,/$'\n'}"
 		;;
 	FILE*) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
 	COMMAND*) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
 	KEY:VALUE*)
-		mapfile -t COMPREPLY < <(compgen -S : -W "$("$1" config 2>/dev/null |
-			sed -n '/^key /,$ s/^\([a-z_]*\) .*/\1/p')" -- "$current")
+		_ukmem_among < <("$1" config 2>/dev/null | sed -n '/^key /,$ s/^\([a-z_]*\) .*/\1:/p')
 		compopt -o nospace 2>/dev/null
 		;;
-	KEY*) mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_keys "$@")" -- "$current") ;;
-	CACHE*) [[ -z $pid ]] || mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_caches "$1" "$pid")" -- "$current") ;;
+	KEY*) _ukmem_among < <(_ukmem_keys "$@") ;;
+	CACHE*) [[ -z $pid ]] || _ukmem_among < <(_ukmem_caches "$1" "$pid") ;;
 	esac
 }
 
@@ -77,13 +93,13 @@ _ukmem()
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_commands "$tool") --help --version" -- "$current")
+		_ukmem_among < <(_ukmem_commands "$tool" && printf '%s\n' --help --version)
 		return
 	fi
 	of=("$tool" "$command")
 	if [[ $command == profile ]]; then
 		if ((COMP_CWORD == 2)); then
-			mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_commands "${of[@]}") --help" -- "$current")
+			_ukmem_among < <(_ukmem_commands "${of[@]}" && echo --help)
 			return
 		fi
 		of+=("${COMP_WORDS[2]}")
@@ -116,7 +132,7 @@ _ukmem()
 		fi
 	fi
 	if [[ $current == -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_options "${of[@]}")" -- "$current")
+		_ukmem_among < <(_ukmem_options "${of[@]}")
 		return
 	fi
 	case $command in
@@ -137,7 +153,7 @@ _ukmem()
 		;;
 	slabinfo | vmstat | zoneinfo | buddyinfo | slab)
 		if [[ -z $pid ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_ukmem_pids "$tool")" -- "$current"
+			_ukmem_among < <(_ukmem_pids "$tool"
 				[[ $current != [0-9]* ]] && compgen -c -- "$current")
 			return
 		fi
@@ -145,7 +161,7 @@ _ukmem()
 	ps | kmalloc | info) ;;
 	*) [[ $pid ]] || words=$(_ukmem_pids "$tool") ;;
 	esac
-	[[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+	_ukmem_among <<<"$words"
 }
 
 complete -F _ukmem ukmem
