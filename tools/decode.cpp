@@ -7,13 +7,15 @@
  */
 #include "decode.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -85,37 +87,84 @@ class modules
 	std::map<std::string, std::unique_ptr<module_lines>> read;
 };
 
+/* "function+0x12 (file+0x1234)" or, where no symbol is exported, "(file+0x1234)" alone; its
+ * place in the line. */
+struct place {
+	size_t begin = 0, end = 0;
+	std::string function, file;
+	uint64_t offset = 0;
+};
+
+/* Of "name+0x12". False: the word is something else. */
+bool split(const std::string &word, std::string &name, uint64_t &offset)
+{
+	const size_t plus = word.rfind("+0x");
+
+	if (plus == std::string::npos || !plus || plus + 3 == word.size() ||
+	    word.find_first_not_of("0123456789abcdef", plus + 3) != std::string::npos)
+		return false;
+	name = word.substr(0, plus);
+	offset = std::strtoull(word.c_str() + plus + 3, nullptr, 16);
+	return true;
+}
+
+/* The next place behind @from. False: there is none. A line may have any length. */
+bool find_place(const std::string &line, size_t from, place &found)
+{
+	static const std::string space = " \t\v\f\r", ends = space + "()";
+	size_t close;
+
+	for (size_t open = line.find('(', from); open != std::string::npos;
+	     open = line.find('(', close)) {
+		place p;
+
+		close = line.find_first_of(ends, open + 1);
+		if (close == std::string::npos)
+			return false;
+		if (line[close] != ')' ||
+		    !split(line.substr(open + 1, close - open - 1), p.file, p.offset))
+			continue;
+		p.begin = open;
+		p.end = close + 1;
+		if (open > from + 1 && line[open - 1] == ' ') {
+			const size_t before = line.find_last_of(space, open - 2);
+			const size_t word =
+				std::max(from, before == std::string::npos ? 0 : before + 1);
+			uint64_t unused;
+
+			if (split(line.substr(word, open - 1 - word), p.function, unused))
+				p.begin = word;
+		}
+		found = p;
+		return true;
+	}
+	return false;
+}
+
 /* A line of a report with what is known of the places that it names. */
 std::string decoded(const std::string &line, modules &files)
 {
-	/* "function+0x12 (file+0x1234)" or, where no symbol is exported, "(file+0x1234)" alone.
-	 */
-	static const std::regex place(
-		R"((?:(\S+)\+0x[0-9a-f]+ )?\(([^\s()]+)\+0x([0-9a-f]+)\))");
 	std::string out;
-	auto at = line.cbegin();
+	size_t at = 0;
 
-	for (std::sregex_iterator i(line.begin(), line.end(), place), end; i != end; ++i) {
-		const std::smatch &m = *i;
-		const module_lines *file = files.find(m[2]);
-		const uint64_t offset = std::strtoull(m[3].str().c_str(), nullptr, 16);
-		const std::string source = file ? file->line(offset) : "";
+	for (place p; find_place(line, at, p); at = p.end) {
+		const module_lines *file = files.find(p.file);
+		const std::string source = file ? file->line(p.offset) : "";
 		/* The dynamic symbols, of which the report was made, lack static functions. */
-		std::string function = file ? file->function(offset) : "";
+		std::string function = file ? file->function(p.offset) : "";
 
 		if (function.empty())
-			function = m[1].str();
-		out.append(at, m[0].first);
+			function = p.function;
+		out.append(line, at, p.begin - at);
 		if (source.empty()) {
-			out += m.str();
+			out.append(line, p.begin, p.end - p.begin);
 		} else {
 			if (!function.empty())
 				out.append(function).append(1, ' ');
 			out.append(1, '(').append(source).append(1, ')');
 		}
-		at = m[0].second;
 	}
-	return out.append(at, line.cend());
+	return out.append(line, at, std::string::npos);
 }
 
 } // namespace
@@ -147,11 +196,21 @@ int decode(const decode_options &options)
 {
 	std::ifstream file(options.report);
 	std::istream &in = options.report.empty() ? std::cin : file;
+	const std::string what = options.report.empty() ? "standard input" : options.report;
 	modules files;
 
+	if (!in)
+		return fail(EXIT_FAILURE, what + ": " + strerror(errno));
 	for (const std::string &name : options.files)
 		files.add(name);
-	for (std::string line; std::getline(in, line);)
-		std::cout << decoded(line, files) << std::endl;
+	for (std::string line; std::getline(in, line);) {
+		std::cout << decoded(line, files);
+		/* The last line may have no end. */
+		if (!in.eof())
+			std::cout << "\n";
+		std::cout.flush();
+	}
+	if (in.bad())
+		return fail(EXIT_FAILURE, what + ": cannot be read");
 	return end_output();
 }

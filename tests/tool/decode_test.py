@@ -105,6 +105,14 @@ def main():
             split_debug(program, program + ".debug")
             check(tool, text, program)
             os.unlink(program + ".debug")
+        # A line may be long, and the last one may have no end.
+        long = "x" * 100000 + " f+0x1 (" + "y" * 100000 + " ((((" + "z" * 100000 + ")+0x1)"
+        for text in (long + "\n", long, "a\nb", "a+0x1 (b+0x2"):
+            expect(decode(tool, text, program) == text, f"changed: {text[:40]!r}")
+        # A report that cannot be read to its end.
+        done = subprocess.run([tool, "decode", "--report", "/proc/self/mem", program], capture_output=True, text=True,
+                              check=False)
+        expect(done.returncode == 1 and "/proc/self/mem: " in done.stderr, f"{done.returncode}: {done.stderr}")
         # Without any, the text stays.
         expect(decode(tool, text, program) == text, "changed without debug information")
         expect(decode(tool, "no report (x+0xzz) (\n", program) == "no report (x+0xzz) (\n", "a line of something else")
