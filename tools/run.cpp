@@ -17,6 +17,10 @@
 
 enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
+/* An option may be repeated so often; without a bound its help would say that it takes several
+ * words. */
+enum { MOST_TIMES = 1000 };
+
 /* A word that a command takes for the PID of a process, not for a program. */
 static bool is_pid(const std::string &word)
 {
@@ -102,6 +106,7 @@ static CLI::App *add_runner(CLI::App &app, run_options &options, const std::stri
 	sub->add_option("--conf", options.conf,
 			"Tunables, comma-separated, for UKMEM_CONF; see 'ukmem config'")
 		->type_name("KEY:VALUE")
+		->expected(1, MOST_TIMES)
 		->allow_extra_args(false)
 		->check(check_conf);
 	sub->footer("Options after PROGRAM belong to PROGRAM. The library is the one named by\n"
@@ -165,6 +170,7 @@ static CLI::App *add_slab(CLI::App &app, run_options &options)
 	sub->add_option("--set", options.settings,
 			"Set an attribute when the cache is made; may be repeated")
 		->type_name("CACHE/ATTR=VALUE")
+		->expected(1, MOST_TIMES)
 		->allow_extra_args(false)
 		->check(check_setting);
 	return sub;

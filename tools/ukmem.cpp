@@ -115,19 +115,29 @@ static std::string nearest_command(const CLI::App &app, const std::string &word)
 	return best;
 }
 
-static std::string usage_error(const CLI::App *app, const CLI::Error &e)
+static const char *const more_help = "\nRun with --help for more information.";
+
+static std::string usage_error(const CLI::App *, const CLI::Error &e)
 {
-	const std::string more = "\nRun with --help for more information.\n";
-	const std::vector<std::string> unknown = app->remaining();
+	return std::string("ukmem: ") + e.what() + more_help + "\n";
+}
 
-	/* Without a command, the first word was to be one. */
-	if (app->get_subcommands().empty() && !unknown.empty() && unknown[0][0] != '-') {
-		const std::string best = nearest_command(*app, unknown[0]);
+/* The first word, if it was to be a command and is none. */
+static std::string unknown_command(const CLI::App &app)
+{
+	const std::vector<std::string> unknown = app.remaining();
 
-		return "ukmem: there is no command '" + unknown[0] + "'" +
-		       (best.empty() ? "" : "; did you mean '" + best + "'?") + more;
-	}
-	return std::string("ukmem: ") + e.what() + more;
+	return app.get_subcommands().empty() && !unknown.empty() && unknown[0][0] != '-'
+		       ? unknown[0]
+		       : "";
+}
+
+static std::string no_command(const CLI::App &app, const std::string &word)
+{
+	const std::string best = nearest_command(app, word);
+
+	return "there is no command '" + word + "'" +
+	       (best.empty() ? "" : "; did you mean '" + best + "'?") + more_help;
 }
 
 static CLI::App *add_gauges(CLI::App &app, look_options &options)
@@ -335,7 +345,12 @@ int tool::run(int argc, char **argv)
 		if (join_settings(options.settings).size() > SETTINGS_MAX)
 			throw CLI::ValidationError("--set", "too many settings");
 	} catch (const CLI::ParseError &e) {
-		return app.exit(e) ? EXIT_USAGE : 0;
+		/* --help behind a word that is no command is not for the tool itself. */
+		const std::string unknown = unknown_command(app);
+
+		if (!unknown.empty())
+			return fail(EXIT_USAGE, no_command(app, unknown));
+		return end_output(app.exit(e) ? EXIT_USAGE : EXIT_SUCCESS);
 	}
 	return run_parsed(runner);
 }

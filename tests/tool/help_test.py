@@ -6,6 +6,7 @@ usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings|run_li
 """
 
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -29,7 +30,8 @@ def check_help(tool):
         expect(f"ukmem {command}" in own, f"no usage of {command}: {own}")
     code, text, errors = tool.run("help", "profile", "dump")
     expect(code == 0 and text == tool.run("profile", "dump", "--help")[1], f"{code}: {errors}")
-    for arguments in (["help", "nosuch"], ["help", "run", "slab"], ["nosuch"], []):
+    for arguments in (["help", "nosuch"], ["help", "run", "slab"], ["nosuch"],
+                      ["nosuch", "--help"], ["nosuch", "-h"], ["nosuch", "--version"], []):
         code, text, errors = tool.run(*arguments)
         expect(code == 2 and not text, f"{arguments}: {code}: {text}")
         expect(errors.startswith("ukmem: "), f"{arguments}: {errors}")
@@ -38,6 +40,16 @@ def check_help(tool):
         errors = tool.run(word, "1")[2].splitlines()
         ask = f"; did you mean '{meant}'?" if meant else ""
         expect(errors[0] == f"ukmem: there is no command '{word}'{ask}", f"{errors}")
+
+
+    for words in ("--help", "--version", "map --help", "help", "profile dump --help"):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([tool.tool, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        expect(done.returncode == 1 and "standard output" in done.stderr, f"{words}: {done.returncode}: {done.stderr}")
+    for command in ("run", "slab"):
+        expect("KEY:VALUE " in tool.run(command, "--help")[1] and "..." not in
+               tool.run(command, "--help")[1].partition("\n")[2].partition("Options:")[2].split("Options after")[0],
+               f"{command}: an option with several values")
 
 
 def check_config(tool):
