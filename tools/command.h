@@ -3,6 +3,7 @@
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -45,6 +46,29 @@ inline std::string check_pid(const std::string &text)
 	return digits && positive && text.size() <= most_digits
 		       ? ""
 		       : "'" + text + "' is not the number of a process";
+}
+
+/** Says why a text is no number of seconds from @least to a day; empty: it is one. */
+inline CLI::Validator check_seconds(double least)
+{
+	/* A comparison with "nan" is false, so the range alone would take it. */
+	const CLI::Validator is_number(
+		[](std::string &text) {
+			double n;
+
+			return CLI::detail::lexical_cast(text, n) && !std::isfinite(n)
+				       ? "'" + text + "' is no number of seconds"
+				       : "";
+		},
+		"");
+
+	return CLI::Range(least, 86400.0) & is_number;
+}
+
+/** Says why a word names no cache of a process; empty: it may. */
+inline std::string check_cache_word(const std::string &name)
+{
+	return name.empty() ? "'' is no name of a cache" : "";
 }
 
 /** The positional PID of a command that looks at a process. */

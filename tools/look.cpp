@@ -169,10 +169,24 @@ class looker
 	{
 		json caches = json::object();
 
-		for (const live::cache *c : chosen(now))
+		for (const live::cache *c : chosen(now)) {
+			json one = json::object();
+
 			for (const live::attribute &a : chosen_attributes(now, *c))
-				caches[c->name][a.name] = a.value;
+				one[a.name] = a.value;
+			caches[free_key(caches, c->name)] = std::move(one);
+		}
 		return { { "caches", caches } };
+	}
+
+	/* A key for a cache: its name. A second one of a name has the key "NAME (2)". */
+	static std::string free_key(const json &taken, const std::string &name)
+	{
+		std::string key = name;
+
+		for (unsigned int i = 2; taken.contains(key); i++)
+			key = name + " (" + std::to_string(i) + ")";
+		return key;
 	}
 
 	/* One object in a line for each look. */

@@ -166,7 +166,8 @@ static CLI::App *add_slab(CLI::App &app, run_options &options)
 
 	options.cache_option =
 		sub->add_option("-c,--cache", options.cache, "Print this cache's alone")
-			->type_name("CACHE");
+			->type_name("CACHE")
+			->check(check_cache_word);
 	sub->add_option("--set", options.settings,
 			"Set an attribute when the cache is made; may be repeated")
 		->type_name("CACHE/ATTR=VALUE")

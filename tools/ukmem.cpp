@@ -157,7 +157,10 @@ static CLI::App *add_attr(CLI::App &app, look_options &options)
 		"Print the attributes of one cache of a process, or one of them; or set one");
 
 	add_look_at_pid(sub, options)->required();
-	sub->add_option("CACHE", options.cache, "Its cache")->required()->type_name("");
+	sub->add_option("CACHE", options.cache, "Its cache")
+		->required()
+		->type_name("")
+		->check(check_cache_word);
 	sub->add_option("NAME", options.attribute,
 			"Only this attribute, without its name; with =VALUE, set it: the "
 			"process does so, asked by its\nsocket (live:1 in UKMEM_CONF)")

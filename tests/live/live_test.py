@@ -328,6 +328,47 @@ def check_names(test):
         process.communicate("\n")
 
 
+def check_named(test):
+    """Caches may have any names, and several the same one."""
+    process = test.started("named")
+    pid = process.pid
+    caches = test.json("slabinfo", pid)["caches"]
+    names = [c["name"] for c in caches]
+    expect({"", "?[7m"} <= set(names) and names.count("same") == 2, f"{names}")
+    # The object by name loses none of them.
+    slabs = test.json("slab", pid)["caches"]
+    expect(len(slabs) == len(names), f"{list(slabs)}")
+    expect((slabs["same"]["object_size"], slabs["same (2)"]["object_size"]) == (900, 1000), f"{list(slabs)}")
+    expect(test.json("attr", pid, "same")["caches"].keys() == {"same", "same (2)"}, "attr")
+    # In metrics they are one.
+    lines = [l for l in test.shown("metrics", pid).splitlines() if not l.startswith("#")]
+    series = dict(line.rsplit(" ", 1) for line in lines)
+    expect(len(series) == len(lines), "a series is there twice")
+    used = sum(c["inuse"] for c in caches if c["name"] == "same")
+    expect(int(series['ukmem_cache_objects{cache="same",state="used"}']) == used >= 8000, f"{series}")
+    expect(series['ukmem_cache_object_size_bytes{cache="same"}'] ==
+           str(max(c["size"] for c in caches if c["name"] == "same")), f"{series}")
+    # The empty name does not stand for all.
+    for arguments in (["attr", pid, ""], ["attr", pid, "", "align"], ["slab", pid, "-c", ""]):
+        code, out, err = test.look(*arguments)
+        expect(code == 2 and not out and "'' is no name of a cache" in err, f"{arguments}: {code}: {err}")
+    for prefix in ("a name of more than thirty-one bytes", "a name of more"):
+        found = test.json("top", pid, "-od0.05", "--prefix", prefix)["caches"]
+        expect([c["name"] for c in found] == ["a name of more than thirty-one "], f"{found}")
+    process.communicate("\n")
+
+
+def check_zeros(test):
+    """What was only read takes no memory."""
+    if tuple(int(n) for n in os.uname().release.split(".")[:2]) < (6, 16):
+        print("SKIP: the system does not tell of its pages of zeros")
+        return
+    process = test.started("zeros")
+    gauges = test.json("gauges", process.pid)["gauges"]
+    expect(gauges["allocated"] >= 64 << 20 and gauges["resident"] < 32 << 20, f"{gauges}")
+    process.communicate("\n")
+
+
 def check_replaced(test):
     """The library's or program's file was deleted, and another one is in its place."""
     with tempfile.TemporaryDirectory() as folder:
@@ -357,4 +398,5 @@ if __name__ == "__main__":
     run({"same": check_same, "same_nodes": check_same_nodes, "same_debugged": check_same_debugged,
          "same_fallback": check_same_fallback, "same_guarded": check_same_guarded, "guarded": check_guarded,
          "json": check_json, "commands": check_commands, "ps": check_ps, "names": check_names,
+         "named": check_named, "zeros": check_zeros,
          "replaced": check_replaced})

@@ -351,11 +351,42 @@ POINT = """
 </script></body>"""
 
 
-def check_browser(test):
-    """A browser draws the page, and its sums do not differ from the gauges."""
+def find_browser():
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if not browser:
         print("SKIP: chromium is not installed")
+    return browser
+
+
+def document_of(browser, folder, url):
+    """What the page is when its script has run."""
+    done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu",
+                           f"--user-data-dir={folder}/profile", "--dump-dom", url],
+                          text=True, timeout=100, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    expect(done.returncode == 0, f"{url}: {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def check_named(test):
+    """Caches of one name have a line each, and colours of their own."""
+    browser = find_browser()
+    if not browser:
+        return
+    process = test.started("named")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "heap.html")
+        test.shown("map", process.pid, "-o", path)
+        shown = document_of(browser, folder, f"file://{path}")
+    colours = re.findall(r"background: *([^;\"]*)[^<>]*>(?:<[^<>]*>)*cache same<", shown)
+    expect(len(colours) == 2 == len(set(colours)), f"{colours}: {re.findall('.{200}cache same', shown)}")
+    process.communicate("\n")
+
+
+def check_browser(test):
+    """A browser draws the page, and its sums do not differ from the gauges."""
+    browser = find_browser()
+    if not browser:
         return
     # With objects of KFENCE, as users have it.
     process = test.started("quiet", conf="kfence_sample_interval:1")
@@ -363,16 +394,8 @@ def check_browser(test):
         path = os.path.join(folder, "heap.html")
         test.shown("map", process.pid, "-o", path, "--interval", "0.05", "--count", "2")
 
-        def document(url):
-            done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu",
-                                   f"--user-data-dir={folder}/profile", "--dump-dom", url],
-                                  text=True, timeout=100, check=False,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            expect(done.returncode == 0, f"{url}: {done.returncode}: {done.stderr}")
-            return done.stdout
-
         for view in ("owner", "density", "memory"):
-            shown = document(f"file://{path}#{view},1")
+            shown = document_of(browser, folder, f"file://{path}#{view},1")
             tables = Tables()
             tables.feed(shown)
             expect(tables.pictures >= 1, f"{view}: nothing is drawn")
@@ -385,7 +408,7 @@ def check_browser(test):
             page = file.read()
         with open(path, "w", encoding="utf-8") as file:
             file.write(page.replace("</body>", POINT))
-        shown = document(f"file://{path}#owner,1")
+        shown = document_of(browser, folder, f"file://{path}#owner,1")
         tip = re.search(r'<div id="tip"[^>]*>(.*?)</div>', shown, re.S)[1]
         start = data_of(page)["snapshots"][1]["zones"][0]["start"]
         expect(re.search(rf"Slab of \S+.* at {start}, ", tip) and f"Cell {start}, 2.00 MiB" in tip,

@@ -167,6 +167,48 @@ static int guarded(void)
 	return quiet();
 }
 
+/* Caches of any names, two of them of one. */
+static int named(void)
+{
+#ifdef LINKED
+	static const struct {
+		const char *name;
+		unsigned int size;
+	} caches[] = {
+		{ "", 40 },
+		{ "\x1b[7m", 48 },
+		{ "same", 900 },
+		{ "same", 1000 },
+		{ "a name of more than thirty-one bytes", 56 },
+	};
+
+	for (size_t i = 0; i < sizeof(caches) / sizeof(caches[0]); i++) {
+		struct kmem_cache *s =
+			kmem_cache_create(caches[i].name, caches[i].size, 0, 0, NULL);
+
+		for (int n = 0; s && n < BLOCKS; n++)
+			if (!kmem_cache_alloc(s, GFP_KERNEL))
+				return 1;
+	}
+	return quiet();
+#else
+	return 2;    /* needs caches of its own */
+#endif
+}
+
+/* A block that was read alone: its memory is the system's page of zeros. */
+static int zeros(void)
+{
+	enum { SIZE = 64 << 20, STEP = 4096 };
+	const volatile char *block = allocate(SIZE);
+
+	__asm__ volatile("" : "+r"(block)); /* the compiler knows that nothing was written */
+	for (size_t i = 0; block && i < SIZE; i += STEP)
+		if (block[i])
+			return 1;
+	return quiet();
+}
+
 static void allocate_a_little(void)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -334,6 +376,10 @@ int main(int argc, char **argv)
 		return quiet();
 	if (argc == 2 && !strcmp(argv[1], "guarded"))
 		return guarded();
+	if (argc == 2 && !strcmp(argv[1], "named"))
+		return named();
+	if (argc == 2 && !strcmp(argv[1], "zeros"))
+		return zeros();
 	if (argc == 2 && !strcmp(argv[1], "hide")) {
 		prctl(PR_SET_DUMPABLE, 0);
 		return quiet();

@@ -21,21 +21,13 @@ constexpr size_t most_caches = 1 << 17;
 constexpr uint64_t most_slots = 1 << 16;
 constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22;
 
-bool is_name(const std::string &name)
-{
-	return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-		return c >= ' ' && c != 0x7f;
-	});
-}
-
-/* Whether a descriptor can be one. */
+/* Whether a descriptor can be one. Its name may be any text. */
 bool is_sensible(const record &d)
 {
 	return d.get("size") && d.get("size") <= most_object_bytes && d.get("layout.objects") &&
 	       d.get("layout.npages") && d.get("small.objects") && d.get("small.npages") &&
 	       d.get("large.objects") && d.get("large.npages") && d.get("nodes") &&
-	       d.get("events") && d.get("cpu_array") && d.get("partial_array") &&
-	       is_name(d.text("name"));
+	       d.get("events") && d.get("cpu_array") && d.get("partial_array");
 }
 
 /* Whether two copies of a descriptor are of the same cache: members that never change. */

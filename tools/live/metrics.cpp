@@ -115,6 +115,34 @@ void write_gauges(writer &w, const gauges &g)
 	}
 }
 
+/* The caches of one name. They have the same labels, so they are one series, of their sums. */
+using namesakes = std::vector<const cache *>;
+
+/* In the order in which the first of each name was created. */
+std::vector<namesakes> by_name(const std::vector<cache> &all)
+{
+	std::vector<namesakes> groups;
+	std::map<std::string, size_t> group_of;
+
+	for (const cache &c : all) {
+		const auto [at, is_new] = group_of.emplace(c.name, groups.size());
+
+		if (is_new)
+			groups.emplace_back();
+		groups[at->second].push_back(&c);
+	}
+	return groups;
+}
+
+template <typename F> uint64_t sum_of(const namesakes &group, F value)
+{
+	uint64_t sum = 0;
+
+	for (const cache *c : group)
+		sum += value(*c);
+	return sum;
+}
+
 /* One number of each cache. */
 struct cache_family {
 	const char *name, *type, *unit, *help;
@@ -122,8 +150,6 @@ struct cache_family {
 };
 
 const cache_family cache_families[] = {
-	{ "ukmem_cache_object_size_bytes", "gauge", "bytes",
-	  "Bytes from one object to the next.", [](const cache &c) { return c.size; } },
 	{ "ukmem_cache_guarded_objects", "gauge", "",
 	  "Of the objects used by the program, those in KFENCE's pool, in no slab.",
 	  [](const cache &c) { return c.all.guarded; } },
@@ -140,28 +166,48 @@ const cache_family cache_families[] = {
 
 void write_caches(writer &w, const snapshot &s)
 {
+	const std::vector<namesakes> groups = by_name(s.caches);
+
 	w.family("ukmem_cache_objects", "gauge", "",
 		 "Objects: used by the program, cached in CPUs' arrays and shared queues, or "
 		 "free in slabs.");
-	for (const cache &c : s.caches) {
-		const uint64_t known = c.all.inuse + c.all.cached;
+	for (const namesakes &group : groups) {
+		const std::string &name = group[0]->name;
 
-		w.sample({ { "cache", c.name }, { "state", "used" } }, c.all.inuse);
-		w.sample({ { "cache", c.name }, { "state", "cached" } }, c.all.cached);
-		w.sample({ { "cache", c.name }, { "state", "free" } },
-			 c.all.objects - std::min(c.all.objects, known));
+		w.sample({ { "cache", name }, { "state", "used" } },
+			 sum_of(group, [](const cache &c) { return c.all.inuse; }));
+		w.sample({ { "cache", name }, { "state", "cached" } },
+			 sum_of(group, [](const cache &c) { return c.all.cached; }));
+		w.sample({ { "cache", name }, { "state", "free" } },
+			 sum_of(group, [](const cache &c) {
+				 return c.all.objects -
+					std::min(c.all.objects, c.all.inuse + c.all.cached);
+			 }));
 	}
 	w.family("ukmem_cache_slab_bytes", "gauge", "bytes", "Memory of the slabs.");
-	for (const cache &c : s.caches)
-		w.sample({ { "cache", c.name } }, c.all.pages * s.page_size);
+	for (const namesakes &group : groups)
+		w.sample({ { "cache", group[0]->name } }, sum_of(group, [](const cache &c) {
+								  return c.all.pages;
+							  }) * s.page_size);
+	w.family("ukmem_cache_object_size_bytes", "gauge", "bytes",
+		 "Bytes from one object to the next; the most, of caches of one name.");
+	for (const namesakes &group : groups) {
+		uint64_t size = 0;
+
+		for (const cache *c : group)
+			size = std::max(size, c->size);
+		w.sample({ { "cache", group[0]->name } }, size);
+	}
 	for (const cache_family &f : cache_families) {
 		w.family(f.name, f.type, f.unit, f.help);
-		for (const cache &c : s.caches)
-			w.sample({ { "cache", c.name } }, f.value(c));
+		for (const namesakes &group : groups)
+			w.sample({ { "cache", group[0]->name } }, sum_of(group, f.value));
 	}
 	w.family("ukmem_cache_failed_allocations", "counter", "", "Requests without a result.");
-	for (const cache &c : s.caches)
-		w.sample({ { "cache", c.name } }, c.event(s.cache_events, "alloc_fail"));
+	for (const namesakes &group : groups)
+		w.sample({ { "cache", group[0]->name } }, sum_of(group, [&](const cache &c) {
+				 return c.event(s.cache_events, "alloc_fail");
+			 }));
 }
 
 /* One number of each zone, in pages. */

@@ -135,9 +135,14 @@ class interval
 	std::map<live::address, const cache *> old;
 };
 
+/* The library keeps the first bytes of a name, so what is behind them in @prefix does not
+ * count.
+ */
 bool begins_with(const std::string &name, const std::string &prefix)
 {
-	return name.compare(0, prefix.size(), prefix) == 0;
+	constexpr size_t kept = 31;
+
+	return name.compare(0, std::min(prefix.size(), kept), prefix, 0, kept) == 0;
 }
 
 uint64_t memory_of(const cache &c, const snapshot &s)
