@@ -6,7 +6,7 @@
  *   allocated  objects and large blocks in use by the program, by usable size
  *   active     pages that these lie in: all slabs and all large blocks
  *   resident   physical memory behind the library's pages and metadata, as the
- *              kernel reports it (mincore)
+ *              kernel reports it (mincore: pages that were only read count, too)
  *   retained   pages taken from the system that are free now and were not given back
  *   mapped     memory taken from the system for pages: active + retained
  *   metadata   physical memory behind page entries and per-CPU areas

@@ -94,8 +94,9 @@ def same(view, found, own):
                       for text in (found, own))
         for name in ("allocated", "active", "retained", "mapped"):
             expect(found[name] == own[name], f"{name}: {found[name]}, not {own[name]}")
-        for name in ("resident", "metadata"):
-            expect(abs(int(found[name]) - int(own[name])) <= 0.1 * int(own[name]),
+        # The library counts pages that were only read, too; much of its metadata is.
+        for name, least in (("resident", 0.8), ("metadata", 0.3)):
+            expect(least * int(own[name]) <= int(found[name]) <= 1.1 * int(own[name]),
                    f"{name}: {found[name]}, not about {own[name]}")
         return
     for one, other in zip(found.splitlines(), own.splitlines()):

@@ -88,7 +88,9 @@ class process_memory
 	virtual bool read(const std::vector<piece> &pieces) = 0;
 	/** Its mappings, by address. Throws error: forbidden, gone. */
 	virtual std::vector<mapping> mappings() = 0;
-	/** Bytes of memory behind [@from, @from + @size). Throws error: forbidden, gone. */
+	/** Bytes of memory behind [@from, @from + @size). Where the system does not tell
+	 * (before Linux 6.7), pages count that were only read, whose memory is the system's
+	 * page of zeros. Throws error: forbidden, gone. */
 	virtual uint64_t resident(address from, uint64_t size) = 0;
 	/** The entries of @n pages from page number @first on, as in /proc/PID/pagemap. False:
 	 * it cannot be known. Throws error: forbidden, gone. */

@@ -277,6 +277,80 @@ static bool count_present(int pagemap, uint64_t next, uint64_t end, uint64_t &pa
 	return true;
 }
 
+namespace
+{
+
+/* As in linux/fs.h since Linux 6.7; the headers may be older than the system. */
+struct scanned_region {
+	uint64_t start, end, categories;
+};
+
+struct scan_request {
+	uint64_t size, flags, start, end, walk_end, regions, nr_regions, max_pages, inverted,
+		mask, any_of, wanted;
+};
+
+enum : uint64_t { PAGE_PRESENT = 1 << 3, PAGE_ZERO = 1 << 5, PAGE_HUGE = 1 << 6 };
+
+/* Calls @found with each region from @from to @to whose pages are all of @wanted and not
+ * @unwanted. False: the system does not tell. */
+template <typename F>
+bool scan(int pagemap, address from, address to, uint64_t wanted, uint64_t unwanted, F found)
+{
+	constexpr unsigned long request = _IOWR('f', 16, scan_request);
+	std::array<scanned_region, 512> regions = {};
+	scan_request r = {};
+
+	r.size = sizeof(r);
+	r.start = from;
+	r.end = to;
+	r.regions = reinterpret_cast<uint64_t>(regions.data());
+	r.nr_regions = regions.size();
+	r.inverted = unwanted;
+	r.mask = wanted | unwanted;
+	r.wanted = wanted;
+	while (r.start < r.end) {
+		const int n = ioctl(pagemap, request, &r);
+
+		if (n < 0)
+			return false;
+		for (size_t i = 0; i < static_cast<size_t>(n); i++)
+			found(regions[i].start, regions[i].end);
+		if (r.walk_end <= r.start)
+			break;
+		r.start = r.walk_end;
+	}
+	return true;
+}
+
+/* The same as count_present(), without pages that only read from the system's page of zeros.
+ * False: the system does not tell. */
+bool count_own(int pagemap, address from, address to, uint64_t page, uint64_t &pages)
+{
+	uint64_t bytes = 0;
+
+	if (!scan(pagemap, from, to, PAGE_PRESENT, PAGE_ZERO,
+		  [&](address start, address end) { bytes += end - start; }))
+		return false;
+	pages += bytes / page;
+	return true;
+}
+
+/* Calls @change with the state of each page, of those from @from on, that is all of @wanted. */
+template <typename F>
+bool change_states(int pagemap, address from, uint64_t page, std::vector<uint8_t> &pages,
+		   uint64_t wanted, F change)
+{
+	return scan(pagemap, from, from + pages.size() * page, wanted, 0,
+		    [&](address start, address end) {
+			    for (address at = start; at < end; at += page)
+				    if ((at - from) / page < pages.size())
+					    change(pages[(at - from) / page]);
+		    });
+}
+
+} // namespace
+
 uint64_t process::resident(address from, uint64_t size)
 {
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -289,9 +363,11 @@ uint64_t process::resident(address from, uint64_t size)
 	/* Only what is mapped: address space that is not can be large. */
 	for (const mapping &m : mappings()) {
 		const address start = std::max(from, m.start), end = std::min(to, m.end);
+		const uint64_t first = start / page, last = (end + page - 1) / page;
 
-		if (start < end && !count_present(pagemap.number, start / page,
-						  (end + page - 1) / page, pages))
+		if (start < end &&
+		    !count_own(pagemap.number, first * page, last * page, page, pages) &&
+		    !count_present(pagemap.number, first, last, pages))
 			fail(errno, "/proc/PID/pagemap");
 	}
 	return pages * page;
@@ -322,51 +398,6 @@ bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
 	return read_entries(open_pagemap(pid), first, entries, n);
 }
 
-namespace
-{
-
-/* As in linux/fs.h since Linux 6.7; the headers may be older than the system. */
-struct scanned_region {
-	uint64_t start, end, categories;
-};
-
-struct scan_request {
-	uint64_t size, flags, start, end, walk_end, regions, nr_regions, max_pages, inverted,
-		mask, any_of, wanted;
-};
-
-} // namespace
-
-/* Marks pages that huge pages cover. False: the system does not tell. */
-static bool mark_huge(int pagemap, address from, uint64_t page, std::vector<uint8_t> &pages)
-{
-	constexpr uint64_t is_huge = 1 << 6;
-	constexpr unsigned long scan = _IOWR('f', 16, scan_request);
-	std::array<scanned_region, 512> regions = {};
-	scan_request r = {};
-
-	r.size = sizeof(r);
-	r.start = from;
-	r.end = from + pages.size() * page;
-	r.regions = reinterpret_cast<uint64_t>(regions.data());
-	r.nr_regions = regions.size();
-	r.mask = r.wanted = is_huge;
-	while (r.start < r.end) {
-		const int n = ioctl(pagemap, scan, &r);
-
-		if (n < 0)
-			return false;
-		for (size_t i = 0; i < static_cast<size_t>(n); i++)
-			for (address at = regions[i].start; at < regions[i].end; at += page)
-				if ((at - from) / page < pages.size())
-					pages[(at - from) / page] |= IN_HUGE_PAGE;
-		if (r.walk_end <= r.start)
-			break;
-		r.start = r.walk_end;
-	}
-	return true;
-}
-
 bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t> &pages)
 {
 	constexpr uint64_t present = 1ull << 63;
@@ -379,9 +410,13 @@ bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t
 		return false;
 	for (size_t i = 0; i < npages; i++)
 		pages[i] = entries[i] & present ? IN_MEMORY : 0;
-	if (!mark_huge(pagemap.number, from, page, pages))
+	if (!change_states(pagemap.number, from, page, pages, PAGE_HUGE,
+			   [](uint8_t &state) { state |= IN_HUGE_PAGE; }))
 		for (uint8_t &state : pages)
 			state |= HUGE_UNKNOWN;
+	/* The system's page of zeros is nobody's memory. */
+	change_states(pagemap.number, from, page, pages, PAGE_ZERO,
+		      [](uint8_t &state) { state &= HUGE_UNKNOWN; });
 	return true;
 }
 
