@@ -55,10 +55,13 @@ template <typename T> static bool load(const std::string &bytes, uint64_t at, T 
 	return true;
 }
 
+/* Of a name of C++. A function of C may have the mangled name of a type: "w" is wchar_t. */
 static std::string readable(const char *name)
 {
 	int status = -1;
-	char *plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+	char *plain = std::strncmp(name, "_Z", 2)
+			      ? nullptr
+			      : abi::__cxa_demangle(name, nullptr, nullptr, &status);
 	std::string text = status ? name : plain;
 
 	std::free(plain);

@@ -36,6 +36,13 @@ site planted_passing(void)
 	}
 }
 
+/* As a mangled name it would be a type. */
+site w(void)
+{
+	planted_passing();
+	__asm__ volatile(""); /* so that the call is no jump */
+}
+
 static void wait_for_line(void)
 {
 	char c;
@@ -48,7 +55,7 @@ int main(void)
 {
 	planted_hot();
 	planted_cold();
-	planted_passing();
+	w();
 	wait_for_line();
 	planted_hot();
 	wait_for_line();
