@@ -472,7 +472,7 @@ CLI::App *add_leaks(CLI::App &app, leaks_options &options)
 			"Search again after so many seconds; show what was leaked both times "
 			"and did\nnot change meanwhile (1; with --stop 0: search once)")
 		->type_name("SECONDS")
-		->check(CLI::Range(0.0, 86400.0));
+		->check(check_seconds(0));
 	sub->add_option("--limit", options.limit,
 			"Addresses for each cache and size, and each stack (3)")
 		->type_name("N")

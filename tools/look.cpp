@@ -287,7 +287,7 @@ void add_look_options(CLI::App *command, look_options &options, bool repeats)
 	command->add_option("--interval", options.interval,
 			    "Look again every so many seconds, until the process ends")
 		->type_name("SECONDS")
-		->check(CLI::Range(0.01, 86400.0));
+		->check(check_seconds(0.01));
 	command->add_option("--count", options.count, "Look so many times (every second)")
 		->type_name("N")
 		->check(CLI::Range(1u, 1000000000u));

@@ -283,7 +283,7 @@ CLI::App *add_map(CLI::App &app, map_options &options)
 	sub->add_option("--interval", options.interval,
 			"Take several snapshots, so many seconds apart (1)")
 		->type_name("SECONDS")
-		->check(CLI::Range(0.01, 86400.0));
+		->check(check_seconds(0.01));
 	sub->add_option("--count", options.count, "Take so many (10 with --interval, else 1)")
 		->type_name("N")
 		->check(CLI::Range(1, +MOST_SNAPSHOTS));

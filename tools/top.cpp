@@ -274,7 +274,7 @@ CLI::App *add_top(CLI::App &app, top_options &options)
 	add_pid(sub, options.pid)->required();
 	sub->add_option("-d,--interval", options.interval, "Look every so many seconds (1)")
 		->type_name("SECONDS")
-		->check(CLI::Range(0.01, 86400.0))
+		->check(check_seconds(0.01))
 		->each([&](const std::string &) { options.repeats = true; });
 	sub->add_option("--count", options.count, "End after so many looks")
 		->type_name("N")

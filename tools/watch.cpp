@@ -172,7 +172,7 @@ CLI::App *add_watch(CLI::App &app, watch_options &options)
 		->check(CLI::IsMember(names));
 	sub->add_option("--interval", options.interval, "Look every so many seconds (1)")
 		->type_name("SECONDS")
-		->check(CLI::Range(0.01, 86400.0));
+		->check(check_seconds(0.01));
 	sub->add_option("--command", options.command,
 			"Run this with the shell each time, with UKMEM_PID, UKMEM_GAUGE, "
 			"UKMEM_STATE (above\nor below), UKMEM_VALUE and UKMEM_BOUND in its "

@@ -232,6 +232,11 @@ def check_commands(test):
             (["gauges", "x"], "PID: 'x' is not the number of a process"),
             (["slabinfo", pid, "--interval", "0"], "--interval"),
             (["slabinfo", pid, "--count", "-1"], "--count"),
+            *(([*command, pid, f"{option}={wrong}"], option)
+              for command, option in ((["slabinfo"], "--interval"), (["watch", "--limit=1T"], "--interval"), (["top"], "--interval"),
+                                      (["map", "-o", "/dev/null"], "--interval"), (["leaks"], "--min-age"))
+              for wrong in ("nan", "-nan", "inf", "x")),
+            (["top", pid, "--by", "cpus", "-s", "i"], "the table of cpus has no column with the key 'i'"),
             (["slabinfo", pid, "--conf", "verbose:1"], "--conf"),
             (["slab", pid, "--set", "kmalloc-64/cpu_partial=1"], "--set"),
             (["slabinfo", "--json", "/bin/ls"], "--json"),
