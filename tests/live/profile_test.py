@@ -125,6 +125,10 @@ def check_wrong_growth(tool, program, folder, sites, maps, grown):
     stacks = re.sub("(?<=0x)[0-9a-f]+", moved, sites)
     elsewhere = re.sub("^[0-9a-f]+|(?<=-)[0-9a-f]+(?= )", moved, maps, flags=re.M)
     refused(stacks + "MAPPED_LIBRARIES:" + elsewhere, "of another process")
+    # Not the whole file.
+    refused(sites, "its end is missing")
+    refused(sites + "MAPPED_LIBRARIES:" + maps.rstrip()[:-3], "its end is missing")
+    refused(sites.rstrip()[:-1].rpartition("]")[0], "is no sample")
     # At the same addresses lies another program.
     name = os.path.basename(program.path if isinstance(program.path, str) else program.path[0])
     refused(sites + "MAPPED_LIBRARIES:" + maps.replace(name, "other"), "of another process")

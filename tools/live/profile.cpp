@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "live/heap.h"
+#include "live/printable.h"
 
 namespace live
 {
@@ -17,6 +18,9 @@ namespace live
 static const char *const growth_mark = "# growth since an earlier profile\n";
 static const char *const no_growth_of_growth =
 	"it is itself the growth since an earlier profile; take a dump without --growth";
+
+static const char *const maps_mark = "MAPPED_LIBRARIES:";
+static const char *const not_whole = "it is no whole heap profile: its end is missing";
 
 double allocations_for_sample(double bytes, uint64_t interval)
 {
@@ -122,12 +126,17 @@ heap_profile parse_profile(std::istream &in)
 	p.interval = std::strtoull(line.c_str() + form + 10, nullptr, 10);
 	if (!p.interval)
 		throw std::runtime_error("it is no heap profile: its interval is 0");
-	while (std::getline(in, line) && line != "MAPPED_LIBRARIES:") {
+	while (std::getline(in, line) && line != maps_mark) {
 		if (line + "\n" == growth_mark)
 			throw std::runtime_error(no_growth_of_growth);
-		if (std::sscanf(line.c_str(), "%lld: %lld [%lld: %lld] @%n", &n[0], &n[1],
-				&n[2], &n[3], &at) != 4)
+		if (line.empty() || line[0] == '#')
 			continue;
+		at = 0;
+		std::sscanf(line.c_str(), "%lld: %lld [%lld: %lld] @%n", &n[0], &n[1], &n[2],
+			    &n[3], &at);
+		if (!at)
+			throw std::runtime_error("it is no heap profile: its line '" +
+						 printable(line) + "' is no sample");
 		if (*std::min_element(n, n + 4) < 0)
 			throw std::runtime_error(no_growth_of_growth);
 
@@ -139,9 +148,13 @@ heap_profile parse_profile(std::istream &in)
 		add(p, { stack, static_cast<uint64_t>(n[0]), static_cast<uint64_t>(n[1]),
 			 static_cast<uint64_t>(n[2]), static_cast<uint64_t>(n[3]) });
 	}
-	for (mapping m; std::getline(in, line);)
-		if (parse_mapping(line, m))
-			p.maps.push_back(m);
+	if (line != maps_mark)
+		throw std::runtime_error(not_whole);
+	for (mapping m; std::getline(in, line);) {
+		if (in.eof() || !parse_mapping(line, m))
+			throw std::runtime_error(not_whole);
+		p.maps.push_back(m);
+	}
 	return p;
 }
 
@@ -240,7 +253,8 @@ std::string profile_text(const heap_profile &p)
 	}
 	out << "heap profile: " << sum[0] << ": " << sum[1] << " [" << sum[2] << ": " << sum[3]
 	    << "] @ heap_v2/" << p.interval << "\n"
-	    << (p.is_growth ? growth_mark : "") << sites.str() << "\nMAPPED_LIBRARIES:\n";
+	    << (p.is_growth ? growth_mark : "") << sites.str() << "\n"
+	    << maps_mark << "\n";
 	for (const mapping &m : p.maps) {
 		char line[128];
 
