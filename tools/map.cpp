@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "map.h"
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fcntl.h>
 #include <map>
 #include <sstream>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "live/descriptor.h"
 #include "live/forms.h"
 #include "live/map.h"
 #include "live/process.h"
 #include "live/repeat.h"
 #include "map_page.h"
 #include "on_process.h"
+#include "output_file.h"
 #include "page.h"
 #include "signals.h"
 #include "words.h"
@@ -118,54 +114,6 @@ json snapshot_json(const live::heap_map &map, double seconds)
 		 { "zones", zones } };
 }
 
-/* The file for the page. It is opened before the first snapshot, so that a wrong path fails at
- * once, and keeps its contents until there is a page. */
-class page_file
-{
-      public:
-	explicit page_file(const std::string &path)
-	    : name(path), is_new(access(path.c_str(), F_OK) != 0),
-	      file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666))
-	{
-		if (file.number < 0)
-			throw_error();
-	}
-	~page_file()
-	{
-		if (is_new && !written)
-			unlink(name.c_str());
-	}
-	page_file(const page_file &) = delete;
-	page_file &operator=(const page_file &) = delete;
-
-	void write(const std::string &text)
-	{
-		/* A pipe or a device has no length. */
-		if (ftruncate(file.number, 0) && errno != EINVAL)
-			throw_error();
-		written = true;
-		for (size_t done = 0; done < text.size();) {
-			const ssize_t n =
-				::write(file.number, text.data() + done, text.size() - done);
-
-			if (n < 0 && errno != EINTR)
-				throw_error();
-			done += n > 0 ? static_cast<size_t>(n) : 0;
-		}
-	}
-
-      private:
-	[[noreturn]] void throw_error() const
-	{
-		throw std::runtime_error(name + ": " + strerror(errno));
-	}
-
-	const std::string name;
-	const bool is_new;
-	const live::descriptor file;
-	bool written = false;
-};
-
 /* A series of snapshots, and the page that shows them. */
 class series
 {
@@ -259,7 +207,7 @@ class series
 	const map_options &o;
 	live::process process;
 	live::reader reader;
-	page_file file;
+	output_file file;
 	const size_t count;
 	json about;
 	std::vector<std::string> snapshots;

@@ -15,6 +15,7 @@
 #include "live/profile.h"
 #include "live/snapshot.h"
 #include "on_process.h"
+#include "output_file.h"
 #include "page.h"
 #include "pprof.h"
 #include "symbols.h"
@@ -174,20 +175,17 @@ int write_dump(const profile_options &o)
 			    "profile dump: pprof's format is not for terminals; use "
 			    "--output FILE");
 
+	if (!o.output.empty()) {
+		output_file file(o.output);
+
+		file.write(dump(o));
+		return EXIT_SUCCESS;
+	}
+
 	const std::string bytes = dump(o);
-	std::ofstream file;
 
-	if (!o.output.empty())
-		file.open(o.output, std::ios::binary);
-
-	std::ostream &out = o.output.empty() ? std::cout : file;
-
-	out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-	out.flush();
-	if (!out)
-		throw std::runtime_error((o.output.empty() ? "standard output" : o.output) +
-					 ": cannot be written");
-	return EXIT_SUCCESS;
+	std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+	return end_output();
 }
 
 } // namespace

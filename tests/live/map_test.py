@@ -176,9 +176,9 @@ class Series:
         self.tool = subprocess.Popen([test.tool, "map", str(pid), "-o", self.path, "--interval", "0.05",
                                       "--count", "1000", *options], text=True,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        # The file is there before the first snapshot, which takes a moment.
+        # A file is there before the first snapshot, which takes a moment.
         end = time.monotonic() + 30
-        while not os.path.exists(self.path):
+        while not os.listdir(folder):
             expect(time.monotonic() < end and self.tool.poll() is None, f"no file: {self.tool.poll()}")
             time.sleep(0.02)
         time.sleep(1)
@@ -204,6 +204,7 @@ def check_ends(test):
     with tempfile.TemporaryDirectory() as folder:
         for sent in (signal.SIGINT, signal.SIGTERM):
             series = Series(test, process.pid, folder)
+            expect(not os.path.exists(series.path), "a file without a page")
             series.tool.send_signal(sent)
             expect(series.finish()[:2] == ("", ""), f"{sent}")
             os.unlink(series.path)
@@ -227,6 +228,7 @@ def check_ends(test):
         with open(series.path, encoding="utf-8") as file:
             expect(file.read() == before, "the file of another page")
         expect(os.listdir(folder) == ["heap.html"], f"{os.listdir(folder)}")
+        check_full(test, folder, series.path, before)
         os.unlink(series.path)
         # Another program in the same process.
         process = subprocess.Popen(["sh", "-c", f"read x; exec {shlex.quote(test.victim)} quiet"],
@@ -240,6 +242,30 @@ def check_ends(test):
         err, _, snapshots = series.finish()
         expect("it runs another program now" in err and f"in {snapshots} snapshots" in err, err)
         process.communicate("\n")
+
+
+def check_full(test, folder, path, before):
+    """Where the page has no room, the file stays as it was; a link stays a link, and a device is written to."""
+    process = test.started("quiet")
+    expect(test.look("map", process.pid, "-o", "/dev/null") == (0, "", ""), "to a device")
+    code, _, err = test.look("map", process.pid, "-o", "/dev/full")
+    expect(code == 1 and "/dev/full: No space left on device" in err, f"{code}: {err}")
+    link = os.path.join(folder, "link")
+    os.symlink(path, link)
+    os.chmod(path, 0o640)
+    for name in (path, link):
+        done = subprocess.run(["sh", "-c", 'ulimit -f 8; trap "" XFSZ; exec "$0" map "$1" -o "$2"', test.tool,
+                               str(process.pid), name], capture_output=True, text=True, check=False)
+        expect(done.returncode == 1 and f"{name}: File too large" in done.stderr, f"{done.returncode}: {done.stderr}")
+        with open(path, encoding="utf-8") as file:
+            expect(file.read() == before, "the file of another page")
+    expect(sorted(os.listdir(folder)) == ["heap.html", "link"], f"{os.listdir(folder)}")
+    expect(test.shown("map", process.pid, "-o", link) == "", "to a link")
+    with open(path, encoding="utf-8") as file:
+        expect(os.path.islink(link) and file.read() != before, "not written through the link")
+    expect(os.stat(path).st_mode & 0o777 == 0o640, "another mode")
+    os.unlink(link)
+    process.communicate("\n")
 
 
 def check_storm(test):

@@ -407,6 +407,22 @@ def ask(tool, *args, code=0):
     return done.stderr
 
 
+def check_full(tool, program):
+    """Where a dump has no room, the file stays as it was."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "heap")
+        dump(tool, "--format", "heap", "-o", path, program.pid)
+        with open(path, "rb") as file:
+            before = file.read()
+        done = subprocess.run(["sh", "-c", 'ulimit -f 1; trap "" XFSZ; exec "$0" profile dump --format heap -o "$1" "$2"',
+                               tool, path, program.pid], capture_output=True, text=True, check=False)
+        expect(done.returncode == 1 and f"{path}: File too large" in done.stderr, f"{done.returncode}: {done.stderr}")
+        with open(path, "rb") as file:
+            expect(file.read() == before and os.listdir(folder) == ["heap"], f"{os.listdir(folder)}")
+        err = dump(tool, "--format", "heap", "-o", "/dev/full", program.pid, code=1)
+        expect("/dev/full: No space left on device" in err, err)
+
+
 def check_control(tool, path, library):
     """Starts and stops by the socket: only what was allocated between is in the profile."""
     program = Program(path, library, "live:1")
@@ -420,6 +436,7 @@ def check_control(tool, path, library):
     program.wait()
     live = folded(dump(tool, "--format", "folded", program.pid))
     near(live["planted_hot"], MANY * OBJECT, "hot, since the start")
+    check_full(tool, program)
     expect("planted_cold" not in live, f"from before the start: {live}")
     ask(tool, "stop", program.pid)
     for command, on in ((["stop"], {"on": False}), (["start", "--interval=64K"], {"on": True, "interval": 65536})):
