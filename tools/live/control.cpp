@@ -149,7 +149,8 @@ std::string receive_all(int fd)
 		const int ready = poll(&p, 1, REPLY_MS);
 
 		if (!ready)
-			no_reply("it is stopped, in a sandbox, or serves another command");
+			no_reply("it is in a sandbox, was stopped meanwhile, or serves another "
+				 "command");
 		if (ready < 0 && errno == EINTR)
 			continue;
 
@@ -177,6 +178,11 @@ std::string socket::exchange(const std::string &line)
 	const std::string text = line + "\n";
 
 	process target(pid); /* throws if there is none */
+
+	if (target.is_stopped())
+		no_reply("it is stopped, by a signal (kill -CONT " + std::to_string(pid) +
+			 " lets it go on) or by a debugger");
+
 	const descriptor fd = connect_to(target);
 
 	/* The process may have refused before the line came, so the reply says why it failed.

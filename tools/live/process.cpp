@@ -173,6 +173,13 @@ void process::check_alive()
 		throw error(reason::gone, "the process has ended");
 }
 
+bool process::is_stopped() const
+{
+	const std::optional<life> l = read_life(pid);
+
+	return l && (l->state == 'T' || l->state == 't');
+}
+
 void process::fail(int error_number, const char *what) const
 {
 	switch (error_number) {

@@ -26,6 +26,8 @@ class process : public process_memory
 	bool pages_in_memory(address from, uint64_t npages,
 			     std::vector<uint8_t> &pages) override;
 	void check_alive() override;
+	/** Whether a signal or a debugger has stopped it, so that it does nothing. */
+	bool is_stopped() const;
 
 	/** The program's name, as in /proc/PID/comm. */
 	std::string program() const;
