@@ -477,6 +477,10 @@ CLI::App *add_leaks(CLI::App &app, leaks_options &options)
 			"Addresses for each cache and size, and each stack (3)")
 		->type_name("N")
 		->check(CLI::Range(1u, 1000000000u));
+	sub->add_option("--error-exitcode", options.found_code,
+			"Exit with this code, not 0, if an object was leaked")
+		->type_name("N")
+		->check(CLI::Range(1, 255));
 	sub->add_flag("--json", options.json, "As one JSON object in a line");
 	sub->footer(
 		"Any eight aligned bytes that hold the address of a byte of an object count "
@@ -500,6 +504,6 @@ int leaks(const leaks_options &options)
 			print_json(options, r, s.about());
 		else
 			print(options, r);
-		return end_output();
+		return end_output(r.direct + r.indirect ? options.found_code : EXIT_SUCCESS);
 	});
 }

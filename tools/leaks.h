@@ -11,6 +11,7 @@ struct leaks_options {
 	pid_t pid = 0;
 	double min_age = -1;	/**< seconds; below 0: one, with stop none */
 	unsigned int limit = 3; /**< addresses of each group */
+	int found_code = 0;	/**< exit code if an object was leaked */
 	bool stop = false, json = false;
 };
 

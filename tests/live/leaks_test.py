@@ -108,6 +108,9 @@ class Test:
             eight = [g for g in found["groups"] if g["size"] == 3002368]
             expect(len(eight) == 1 and eight[0]["direct"] == 20 and
                    eight[0]["first_bytes"] == "11" * 16, f"{eight}")
+        done = subprocess.run([self.tool, "leaks", "--error-exitcode", "9", str(process.pid)],
+                              capture_output=True, text=True, check=False)
+        expect(done.returncode == 9 and "\nleaked: 1" in done.stdout, f"{done.returncode}: {done.stderr}")
         code, out, err = self.command(process, "--limit", "2")
         expect(code == 0 and not err, err)
         expect("\nleaked: 1" in out and "kmalloc-9216" in out, out)
@@ -177,6 +180,7 @@ class Test:
             expect(stacks.keys() == exact.keys(), f"{stacks.keys()}")
             expect(found["stacks"][0] is stacks["planted_hot"], "not the largest first")
             samples = [g for g in found["groups"] if g["cache"] == "sampled"]
+            expect(all(g["size"] < 4096 for g in samples), f"sizes of pages: {samples}")
             expect({a for g in samples for a in g["addresses"]} ==
                    {a for s in found["stacks"] for a in s["addresses"]}, "other addresses")
             for name, stack in stacks.items():

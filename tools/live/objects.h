@@ -117,7 +117,8 @@ class objects
 	{
 		const uint64_t size = kinds[r.kind].guarded;
 
-		return size ? size : size_of(r);
+		/* A sample has a page for itself; the program asked for less. */
+		return size ? size : r.sampled ? r.sampled : size_of(r);
 	}
 	/** Whether an object may lie at @p. */
 	bool may_be_object(address p) const
