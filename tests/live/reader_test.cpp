@@ -106,6 +106,7 @@ TEST(LiveText, IsPrintable)
 	EXPECT_EQ(live::printable("\xc1\xa1\xe0\x80\xa0\xf0\x80\x80\xa0"), "?????????")
 		<< "too long";
 	EXPECT_EQ(live::printable("\xed\xa0\x80\xf4\x90\x80\x80\xff"), "????????");
+	EXPECT_EQ(live::printable("a\u202e\u2066b\u061c"), "a??????b??") << "another direction";
 	EXPECT_EQ(live::padded("\u00e4b", 4), "\u00e4b  ");
 	EXPECT_EQ(live::padded("abcde", 4), "abcde");
 }

@@ -10,8 +10,16 @@ namespace live
 namespace
 {
 
+/* Whether it changes the order in which text behind it is shown, or ends the line. */
+constexpr bool reorders(uint32_t character)
+{
+	return character == 0x61c || character == 0x200e || character == 0x200f ||
+	       (character >= 0x2028 && character <= 0x202e) ||
+	       (character >= 0x2066 && character <= 0x2069);
+}
+
 /* The length of the character that begins at @text[i]; 0: it is no valid UTF-8, or a control
- * character. */
+ * character, also one of those that change the direction of text. */
 size_t length_at(const std::string &text, size_t i)
 {
 	const auto byte = [&](size_t at) {
@@ -35,6 +43,7 @@ size_t length_at(const std::string &text, size_t i)
 	}
 	/* Surrogates are no characters. */
 	return !n || character < least[n] || character == 0x7f || character > 0x10ffff ||
+			       reorders(character) ||
 			       (character >= 0xd800 && character < 0xe000)
 		       ? 0
 		       : n;
