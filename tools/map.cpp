@@ -220,7 +220,7 @@ class series
 
 CLI::App *add_map(CLI::App &app, map_options &options)
 {
-	CLI::App *sub = add_command(app, "map", " PID",
+	CLI::App *sub = add_command(app, "map", " -o FILE.html PID",
 				    "Draw the heap of a process: a page for a browser");
 
 	add_pid(sub, options.pid)->required();

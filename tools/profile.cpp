@@ -46,10 +46,9 @@ CLI::App *add_profile(CLI::App &app, profile_options &options)
 	start->formatter(
 		std::make_shared<usage_formatter>("ukmem profile start [OPTIONS] PID"));
 	add_pid(start, options.pid)->required();
-	start->add_option(
-		     "--interval", options.interval,
-		     "Mean number of bytes from one sample to the next, 1K to 1G; default: "
-		     "the tunable\nprofile_interval, 512K")
+	start->add_option("--interval", options.interval,
+			  "Mean number of bytes from one sample to the next, 1K to 1G (K, M or "
+			  "G, or small\nletters); default: the tunable profile_interval, 512K")
 		->type_name("BYTES")
 		->check(check_interval);
 	start->add_flag("--json", options.json, "As one JSON object in a line");

@@ -135,6 +135,8 @@ static CLI::App *add_looker(CLI::App &app, run_options &options, const std::stri
 
 /* clang-format off */
 static const char *const vmstat_footer =
+	"--interval and --count show rates of the counters per second, a line for each interval; "
+	"with -m\nand -C the table again.\n\n"
 	"-m, a row for each cache. Pages are slabs here:\n"
 	UKMEM_POOLS_COLUMNS
 	"\n-C, which layer served the requests. Groups are the CPUs' arrays:\n"

@@ -249,13 +249,29 @@ std::string check_sort(const std::string &key)
 	return "'" + key + "' is no key that sorts: " + keys;
 }
 
+/* Says why the key sorts no column of the table that is shown first; empty: it does. */
+std::string check_sort_of_table(const top_options &options)
+{
+	const auto &columns = top::columns(tables.at(options.by));
+
+	return std::any_of(columns.begin(), columns.end(),
+			   [&](const top::column &c) { return c.key == options.sort[0]; })
+		       ? ""
+		       : "the table of " + options.by + " has no column with the key '" +
+				 options.sort + "'";
+}
+
 std::string sort_keys()
 {
-	std::string text = "Keys that sort, also while it runs:\n";
+	std::string text;
 
-	for (const top::column &c : top::columns(top::by::CACHE))
-		text += std::string("  ") + c.key + "  " + c.title +
-			std::string(10 - std::string(c.title).size(), ' ') + c.meaning + "\n";
+	for (const auto &[name, of] : tables) {
+		text += "Keys that sort " + name + ", also while it runs:\n";
+		for (const top::column &c : top::columns(of))
+			text += std::string("  ") + c.key + "  " + c.title +
+				std::string(10 - std::string(c.title).size(), ' ') + c.meaning +
+				"\n";
+	}
 	return text + "h shows all keys. Without a terminal it prints one table, whose rates "
 		      "are those of one interval.\n";
 }
@@ -297,6 +313,10 @@ CLI::App *add_top(CLI::App &app, top_options &options)
 
 int show_top(const top_options &options)
 {
+	const std::string wrong = check_sort_of_table(options);
+
+	if (!wrong.empty())
+		return fail(EXIT_USAGE, "top: " + wrong);
 	return on_process(options.pid, [&] {
 		viewer v(options);
 

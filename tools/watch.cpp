@@ -152,7 +152,7 @@ class watcher
 CLI::App *add_watch(CLI::App &app, watch_options &options)
 {
 	CLI::App *sub =
-		add_command(app, "watch", " PID",
+		add_command(app, "watch", " --limit BYTES|N% PID",
 			    "Tell when a process's memory crosses a bound, until it ends");
 	std::vector<std::string> names;
 
@@ -161,7 +161,9 @@ CLI::App *add_watch(CLI::App &app, watch_options &options)
 		names.push_back(name);
 	add_pid(sub, options.pid)->required();
 	sub->add_option("--limit", options.limit,
-			"The bound: bytes, or a percentage of what the process may take")
+			"The bound: bytes, with K, M, G or T, or a percentage of what the "
+			"process may "
+			"take")
 		->type_name("BYTES|N%")
 		->required()
 		->check(check_bound);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "words.h"
 
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <iostream>
@@ -63,8 +64,10 @@ bool parse_bytes(const std::string &text, uint64_t &bytes)
 	const std::string digits = "0123456789";
 	const size_t end = text.find_first_not_of(digits);
 	const std::string suffix = end == std::string::npos ? "B" : text.substr(end);
-	const size_t unit =
-		suffix.size() == 1 ? std::string(units).find(suffix) : std::string::npos;
+	const size_t unit = suffix.size() == 1
+				    ? std::string(units).find(static_cast<char>(std::toupper(
+					      static_cast<unsigned char>(suffix[0]))))
+				    : std::string::npos;
 
 	if (unit == std::string::npos || end == 0 || text.empty())
 		return false;

@@ -21,8 +21,8 @@ void expect_output();
 std::string name_of(pid_t pid);
 /** A number of bytes with at most four characters and a unit: "956K", "1.3M". */
 std::string human(uint64_t bytes);
-/** A number of bytes, by a number with one of the units K, M, G, T, or none. False: it is
- * something else. */
+/** A number of bytes, by a number with one of the units K, M, G, T, or none; they may be
+ * small letters. False: it is something else. */
 bool parse_bytes(const std::string &text, uint64_t &bytes);
 
 #endif

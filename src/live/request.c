@@ -163,8 +163,8 @@ static void reply_profile(struct live_reply *r, int err)
 		reply_ok(r);
 		break;
 	case -EINVAL:
-		live_reply_error(r, "the interval has to be from 1024 to 1073741824, and the "
-				    "one before if there was one");
+		live_reply_error(r, "a profile that was started before keeps its interval, and "
+				    "that has to be from 1024 to 1073741824");
 		break;
 	case -EOPNOTSUPP:
 		live_reply_error(r, "a hardened process has no heap profile");

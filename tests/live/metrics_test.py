@@ -262,7 +262,7 @@ def check_watch(test):
     lines = out.splitlines()
     expect(re.match(rf"\d{{4}}-.*T.* {pid} \(\S+\): allocated \S+ is above \S+$", lines[0]), out)
     expect(lines[1] == f"{pid} allocated above {gauges['allocated']} {gauges['allocated']}", out)
-    found = json.loads(test.shown("watch", pid, "--limit=1K", "--once", "--json"))
+    found = json.loads(test.shown("watch", pid, "--limit=1k", "--once", "--json"))
     expect(found["gauge"] == "resident" and found["bound"] == 1024 and found["state"] == "above" and
            found["value"] >= 1024 and found["pid"] == pid, f"{found}")
     watched = subprocess.Popen([test.tool, "watch", str(pid), "--limit=0.0001%", "--interval=0.05",

@@ -429,8 +429,8 @@ def check_control(tool, path, library):
     expect("never profiled" in dump(tool, program.pid, code=1), "before the start")
     for wrong in ("1023", "2G", "64Q", "x", "-1"):
         expect("--interval" in ask(tool, "start", f"--interval={wrong}", program.pid, code=2), wrong)
-    ask(tool, "start", "--interval", "64K", program.pid)
-    expect("interval" in ask(tool, "start", "--interval", "32768", program.pid, code=1),
+    ask(tool, "start", "--interval", "64k", program.pid)
+    expect("started before keeps its interval" in ask(tool, "start", "--interval", "32768", program.pid, code=1),
            "another interval")
     program.go_on()
     program.wait()

@@ -61,7 +61,7 @@ _ukmem_attributes()
 # The keys that sort a table.
 _ukmem_keys()
 {
-	"$@" --help 2>/dev/null | sed -n '/^Keys/,/^[a-z]/ s/^  \([a-z]\)  .*/\1/p'
+	"$@" --help 2>/dev/null | sed -n '/^Keys/,/^[a-z]/ s/^  \([a-z]\)  .*/\1/p' | sort -u
 }
 
 # _ukmem_complete_value VALUE PID TOOL COMMAND...: completes what stands behind an option.
