@@ -29,15 +29,14 @@ static inline const char *kbasename(const char *path)
 /* Copy as much as fits, with a terminating zero. Result: characters, or -E2BIG. */
 static inline ssize_t strscpy(char *to, const char *from, size_t size)
 {
-	size_t len = 0;
-
-	if (!size)
-		return -E2BIG;
-	while (len < size && from[len])
-		len++;
-	memcpy(to, from, len < size ? len : size - 1);
-	to[len < size ? len : size - 1] = '\0';
-	return len < size ? (ssize_t)len : -E2BIG;
+	for (size_t i = 0; i < size; i++) {
+		to[i] = from[i];
+		if (!from[i])
+			return (ssize_t)i;
+	}
+	if (size)
+		to[size - 1] = '\0';
+	return -E2BIG;
 }
 
 /* Without @size, that of @to, which must be an array then. */
