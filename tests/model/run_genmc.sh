@@ -87,7 +87,13 @@ gate)
 		'n += __atomic_load_n(count_of(which, i), __ATOMIC_ACQUIRE);'
 	;;
 hand) change src/slab/slab_hand.h 'SLAB_HANDS = 64' 'SLAB_HANDS = 1' ;;
-kfence) change src/kfence/object.h 'KFENCE_STACK_DEPTH = 16' 'KFENCE_STACK_DEPTH = 1' ;;
+kfence)
+	change src/kfence/object.h 'KFENCE_STACK_DEPTH = 16' 'KFENCE_STACK_DEPTH = 1'
+	# A structure of two pointers is returned and handed over in registers, as one access of
+	# 16 bytes to memory that is read in two. A larger one is copied member by member.
+	change src/kfence/kfence.c 'struct kfence_object *first, *behind;' \
+		'struct kfence_object *first, *behind, *unused;'
+	;;
 sites)
 	change src/profile/sites.h 'PROFILE_SITES = 8192, PROFILE_STACK_DEPTH = 48' \
 		'PROFILE_SITES = 3, PROFILE_STACK_DEPTH = 1'
@@ -154,6 +160,7 @@ gate.entered_first)
 kfence.e1) weaken src/kfence/kfence.c '/* E1 */' ;;
 kfence.e2) weaken src/kfence/object.h '/* E2 */' ;;
 kfence.claim) weaken src/kfence/kfence.c 'lock_self() | KFENCE_TAKEN, memory_order_acquire,' ;;
+kfence.closes_late) change src/kfence/kfence.c 'set_state(o, KFENCE_FREED);' 'set_state(o, KFENCE_FREED); kfence_close(o);' ;;
 hand.h1) weaken $hand '/* H1 */' ;;
 hand.h2) weaken $hand '/* H2 */' ;;
 hand.takes) weaken $hand 'memory_order_acquire,' ;;

@@ -100,7 +100,11 @@ unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bo
 	return 1;
 }
 
-/* The pages: an object's is a byte, and a guard is none. */
+/*
+ * The pages: an object's is a byte, plain, of which no rest is to be filled, and a guard is
+ * none. Opening and closing write the byte, so GenMC sees a thread that touches a closed page.
+ */
+enum { OPEN, CLOSED = 0xff };
 static unsigned char page[OBJECTS];
 
 struct kfence_object *kfence_object_at(const void *p)
@@ -108,28 +112,34 @@ struct kfence_object *kfence_object_at(const void *p)
 	return &objects[(const unsigned char *)p - page];
 }
 
-bool kfence_open_page(char *p)
-{
-	(void)p;
-	return true;
-}
-
-bool kfence_close_page(char *p)
-{
-	(void)p;
-	return true;
-}
-
-void kfence_close_guards(struct kfence_object *o)
-{
-	(void)o;
-}
-
-void kfence_place(struct kfence_object *o, size_t size, size_t align, bool right)
+bool kfence_place(struct kfence_object *o, size_t size, size_t align, bool right)
 {
 	(void)align, (void)right;
 	o->addr = (char *)&page[o - objects];
 	o->size = size;
+	return true;
+}
+
+bool kfence_open(const struct kfence_object *o)
+{
+	page[o - objects] = OPEN;
+	return true;
+}
+
+void kfence_close(const struct kfence_object *o)
+{
+	page[o - objects] = CLOSED;
+}
+
+/* No thread faults, so nothing is open beside an object. */
+void kfence_close_opened(struct kfence_object *o)
+{
+	(void)o;
+}
+
+void kfence_fill(const struct kfence_object *o)
+{
+	(void)o;
 }
 
 const uint8_t *kfence_damage(const struct kfence_object *o)
@@ -166,10 +176,10 @@ static void use(void)
 
 		if (!p)
 			continue;
-		assert(*p == 0);
+		assert(*p == OPEN);
 		*p = 1;
 		assert(kfence_cache_of(p) == cache && kfence_size(p) == 1);
-		*p = 0;
+		*p = OPEN;
 		assert(kfence_free(p, "free", NULL));
 	}
 }
@@ -203,7 +213,7 @@ int main(void)
 {
 	kfence_pool.base = (char *)page;
 	kfence_pool.page_size = 1;
-	kfence_pool.nr_objects = OBJECTS;
+	kfence_pool.nr_objects = kfence_pool.nr_small = OBJECTS;
 	kfence_pool.objects = objects;
 	atomic_store_explicit(&kfence_pool.len, OBJECTS, memory_order_release);
 	this_thread = (THREADS + 2) * 8;
