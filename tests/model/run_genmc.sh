@@ -112,11 +112,17 @@ queue.q2) weaken src/queue/side.h 'return alf_queue_index(other,' ;;
 queue.q3) weaken $relaxed 'done = side_word(side, __ATOMIC_ACQUIRE); /* Q3 */' ;;
 queue.q1_in_turn) weaken $relaxed '__atomic_store_n(&side->word, r->word,' ;;
 queue.q3_in_turn) weaken $relaxed 'while (!words_level(word_with(side_word(side,' ;;
-queue.stranger_takes) weaken src/queue/multi.c 'if (!word_exchange(&side->word, &word, mine,' ;;
+queue.stranger_load)
+	weaken src/queue/multi.c 'if (!word_exchange(&side->word, &word, mine,'
+	weaken src/queue/side.h '__atomic_load_n(&side->limit,'
+	;;
+queue.stranger_store)
+	weaken src/queue/multi.c 'if (!word_exchange(&side->word, &word, mine,'
+	weaken src/queue/multi.c '__atomic_store_n(&side->limit, limit,'
+	;;
 queue.stranger_gives)
 	weaken src/queue/multi.c 'return word_exchange(&side->word, &word, word_with(mine, 0, n),'
 	;;
-queue.stranger_limit) weaken src/queue/multi.c 'side->limit = alf_queue_index(other_of(q, dir),' ;;
 deferred.d1) weaken src/base/deferred.h '/* D1 */' ;;
 deferred.d2) weaken src/base/deferred.h '/* D2 */' ;;
 deferred.two_steps)
