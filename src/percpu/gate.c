@@ -24,8 +24,12 @@ enum { ENTERED, LEFT, NR_COUNTS };
 _Thread_local unsigned int pcpu_gate_depth;
 
 /* Above 0 while this thread is between counting itself and noting that, in pcpu_gate_depth; a
- * handler that interrupts it there comes back to what it found. */
+ * handler that interrupts it there comes back to what it found, or to COUNT_ANEW besides. */
 static _Thread_local unsigned int moving __attribute__((tls_model("initial-exec")));
+
+enum { COUNT_ANEW = 1 << 30 }; /* in the child of a fork on the way: see count_anew() */
+
+static void count_anew(void);
 
 static always_inline void begin_to_move(void)
 {
@@ -36,7 +40,8 @@ static always_inline void begin_to_move(void)
 static always_inline void end_to_move(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	moving--;
+	if (unlikely(--moving == COUNT_ANEW))
+		count_anew();
 }
 
 /* Forks that this thread is in. */
@@ -120,14 +125,19 @@ static always_inline bool enter(void)
 	return likely(!pcpu_gate_is_closed());
 }
 
-/* Passes a closed gate. The thread waits for several forks no longer than for one. */
+/* Passes a closed gate, for a thread that moves. While it waits it is outside, and does not
+ * move. It waits for several forks no longer than for one. */
 static cold void pass_closed(void)
 {
 	uint64_t until = os_calls.now_ms() + GATE_PATIENCE_MS;
+	bool open;
 
 	do {
 		this_cpu_add(counts[LEFT], 1);
-		if (!wait_open(until)) {
+		end_to_move();
+		open = wait_open(until);
+		begin_to_move();
+		if (!open) {
 			this_cpu_add(counts[ENTERED], 1);
 			return;
 		}
@@ -188,6 +198,15 @@ static uint64_t sum_of(unsigned int which)
 	for_each_unit (i)
 		n += __atomic_load_n(count_of(which, i), __ATOMIC_RELAXED);
 	return n;
+}
+
+/* For the only thread of a child, at the end of a move that began before the fork: the thread
+ * may have counted itself before the child set the counts to 0. */
+static cold void count_anew(void)
+{
+	if ((int64_t)(sum_of(ENTERED) - sum_of(LEFT)) < (int64_t)pcpu_gate_depth)
+		this_cpu_add(counts[ENTERED], 1);
+	moving = 0;
 }
 
 /* Whether no thread is inside, except this one. */
@@ -254,8 +273,6 @@ void pcpu_gate_open(void)
 /* The parent's other threads, inside, waiting or forking, do not exist in the child. */
 void pcpu_gate_fork_child(void)
 {
-	bool inside = pcpu_gate_depth;
-
 	debug_assert(closing);
 	closing--;
 	atomic_store_explicit(&reopen.waiters, 0, memory_order_relaxed);
@@ -263,13 +280,13 @@ void pcpu_gate_fork_child(void)
 	atomic_store_explicit(&went_on, closing, memory_order_relaxed);
 	if (!pcpu_is_ready())
 		return;
-	if (unlikely(moving && !inside))
-		inside = (int64_t)(sum_of(ENTERED) - sum_of(LEFT)) > 0;
 	for_each_unit (i)
 		for (unsigned int k = 0; k < NR_COUNTS; k++)
 			__atomic_store_n(count_of(k, i), 0, __ATOMIC_RELAXED);
-	if (inside)
+	if (pcpu_gate_depth)
 		this_cpu_add(counts[ENTERED], 1);
+	if (moving)
+		moving |= COUNT_ANEW;
 }
 
 /* A thread leaves only after it has entered, and both counts only grow, so the counts that are

@@ -82,10 +82,6 @@ queue)
 	grep -qF "$eight" "$work/$header" || fail "$header has no line with: $eight"
 	sed -i "/$eight/,+1d" "$work/$header"
 	;;
-gate)
-	change src/percpu/gate.c 'n += __atomic_load_n(count_of(which, i), __ATOMIC_RELAXED);' \
-		'n += __atomic_load_n(count_of(which, i), __ATOMIC_ACQUIRE);'
-	;;
 hand) change src/slab/slab_hand.h 'SLAB_HANDS = 64' 'SLAB_HANDS = 1' ;;
 kfence)
 	change src/kfence/object.h 'KFENCE_STACK_DEPTH = 16' 'KFENCE_STACK_DEPTH = 1'
@@ -156,12 +152,18 @@ gate.forced) weaken $gate 'return atomic_load_explicit(&closed, memory_order_acq
 gate.no_barrier) change $gate 'if (unlikely(!pcpu_use_rseq()))' 'if (0)' ;;
 gate.looks_first)
 	change $gate 'this_cpu_add(counts[ENTERED], 1);' \
-		'bool was = pcpu_gate_is_closed(); this_cpu_add(counts[ENTERED], 1);' 1/3
+		'bool was = pcpu_gate_is_closed(); this_cpu_add(counts[ENTERED], 1);' 1/4
 	change $gate 'return likely(!pcpu_gate_is_closed());' 'return !was;'
 	;;
 gate.entered_first)
 	change $gate 'uint64_t left = sum_of(LEFT), entered;' 'uint64_t left, entered;' 1/2
 	change $gate 'entered = sum_of(ENTERED);' 'entered = sum_of(ENTERED); left = sum_of(LEFT);' 1/2
+	;;
+gate.no_order) change $gate 'barrier();' '' 2/4 ;;
+gate.moving) change $gate '(pcpu_gate_depth || moving ? 1 : 0)' '(pcpu_gate_depth ? 1 : 0)' ;;
+gate.child) change $gate 'if (moving)' 'if (0)' ;;
+gate.waits)
+	change $gate 'open = wait_open(until);' 'moving++; open = wait_open(until); moving--;'
 	;;
 kfence.e1) weaken src/kfence/kfence.c '/* E1 */' ;;
 kfence.e2) weaken src/kfence/object.h '/* E2 */' ;;

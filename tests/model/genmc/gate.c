@@ -3,9 +3,11 @@
  * percpu/gate.c, for GenMC: threads pass the gate while another one forks, without sections and
  * without membarriers. Each thread is on a CPU of its own.
  *
- * A thread that leaves releases what it did, and the one that forks acquires it (run_genmc.sh
- * makes two of the relaxed accesses so), in the place of the system, which copies the memory of
- * one moment. So GenMC reports a data race if the fork goes on while a thread is inside.
+ * A thread that leaves releases what it did, and the one that forks acquires it behind all that
+ * it loaded to close the gate, in the place of the system, which copies the memory of one
+ * moment. So GenMC reports a data race if the fork goes on while a thread is inside.
+ *
+ * With AT a handler interrupts thread 0 on its way, and forks.
  */
 #include "verifier.h"
 
@@ -20,6 +22,27 @@
 #ifndef FREES
 #define FREES 0 /* of the threads, those that wait for nothing: frees */
 #endif
+#ifndef FORKER
+#define FORKER 1 /* one more thread, that forks */
+#endif
+#ifndef INSIDE
+#define INSIDE 0 /* thread 1 is inside, and the gate closed, before thread 0 begins */
+#endif
+#ifndef AT
+#define AT 0 /* a step of thread 0: before and behind each count is one; or IN_WAIT */
+#endif
+#define IN_WAIT 99
+#ifndef CHILD
+#define CHILD 0 /* what follows is the child; for one thread alone */
+#endif
+
+/* Of one thread alone, a fork would wait for the thread itself. */
+static void yield(void)
+{
+	assert(THREADS + FORKER > 1);
+	sys_yield();
+}
+#define sys_yield yield
 
 static struct {
 	unsigned int nr_ids;
@@ -57,10 +80,18 @@ static bool pcpu_use_rseq(void)
 	return false;
 }
 
+static void step(void), wait_step(void);
+
 /* Of percpu/ops.c without sections: one atomic instruction. */
 #define this_cpu_add(x, v)                                                                     \
-	__atomic_fetch_add((uint64_t *)pcpu_ptr(&(x), cpu), v,                                 \
-			   &(x) == &counts[LEFT] ? __ATOMIC_RELEASE : __ATOMIC_RELAXED)
+	do {                                                                                   \
+		bool leaves = &(x) == &counts[LEFT];                                           \
+                                                                                               \
+		step();                                                                        \
+		__atomic_fetch_add((uint64_t *)pcpu_ptr(&(x), cpu), v,                         \
+				   leaves ? __ATOMIC_RELEASE : __ATOMIC_RELAXED);              \
+		step();                                                                        \
+	} while (0)
 
 #define PERCPU_PERCPU_H /* genmc/percpu */
 #define PCPU_ALL_CPUS UINT_MAX
@@ -84,6 +115,7 @@ static void os_pause_ms(unsigned int ms)
 static void sys_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ms)
 {
 	(void)ms;
+	wait_step();
 	__VERIFIER_assume(atomic_load_explicit(word, memory_order_relaxed) != value);
 }
 
@@ -114,11 +146,38 @@ static void pass(unsigned int thread)
 	pcpu_gate_leave();
 }
 
+/* A thread that a handler interrupts on its way has nothing in hand. The gate stays closed. */
 static void fork_now(void)
 {
 	pcpu_gate_close();
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	for (unsigned int i = 0; i < THREADS; i++)
-		assert(!in_hand[i]);
+		if (i != cpu)
+			assert(!in_hand[i]);
+}
+
+static void handler(void)
+{
+	fork_now();
+	if (!CHILD)
+		return;
+	pcpu_gate_fork_child();
+	pcpu_gate_enter(true);
+	pcpu_gate_leave();
+}
+
+static _Thread_local unsigned int steps;
+
+static void step(void)
+{
+	if (cpu == 0 && ++steps == AT)
+		handler();
+}
+
+static void wait_step(void)
+{
+	if (cpu == 0 && AT == IN_WAIT)
+		handler();
 }
 
 static void *run(void *arg)
@@ -134,10 +193,29 @@ static void *run(void *arg)
 	return NULL;
 }
 
+static void be_inside(void)
+{
+	pthread_t other;
+
+	cpu = 1;
+	pcpu_gate_enter(true);
+	in_hand[1] = 1;
+	pcpu_gate_close();
+	pthread_create(&other, NULL, run, NULL);
+	in_hand[1] = 0;
+	pcpu_gate_leave();
+	pcpu_gate_open();
+	pthread_join(other, NULL);
+}
+
 int main(void)
 {
 	pcpu_gate_init();
-	RUN_THREADS(THREADS + 1, run);
+	if (INSIDE)
+		be_inside();
+	else
+		RUN_THREADS(THREADS + FORKER, run);
+	assert(sum_of(ENTERED) == sum_of(LEFT));
 	assert(!END);
 	return 0;
 }
