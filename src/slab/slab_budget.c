@@ -37,7 +37,7 @@ enum {
 	 * thread that has to wait for its CPU may look calm once. */
 	PACE_MOVES = 32 * LOOK_EVERY,
 	PACE_MS = 48,
-	PACE_ROW = 3, /* the first look of all is one of them */
+	PACE_ROW = 3,	/* the first look of all is one of them */
 	CALM = 1 << 20, /* bytes of a calm CPU */
 	/* Calls of slab_budget_out() from one sum over all classes to the next. */
 	OUT_EVERY = 16,
