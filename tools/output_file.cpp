@@ -13,7 +13,7 @@
 static std::string without_links(const std::string &path)
 {
 	char *const resolved = realpath(path.c_str(), nullptr);
-	const std::string text = resolved ? resolved : path;
+	std::string text = resolved ? resolved : path;
 
 	std::free(resolved);
 	return text;

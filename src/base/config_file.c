@@ -217,7 +217,7 @@ static void read_text(struct config_file *f, int fd)
  * user whose HOME a process of root has (sudo -E) is neither. */
 static bool is_trusted(int fd)
 {
-	struct stat file;
+	struct stat file = { 0 };
 
 	return !sys_call(SYS_fstat, fd, &file) &&
 	       (!file.st_uid || file.st_uid == (uid_t)sys_call(SYS_geteuid));
