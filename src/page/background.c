@@ -222,7 +222,8 @@ static noinline void settle(void)
 	if (must_leave_it())
 		return;
 	pcpu_gate_enter(true);
-	decay_settle();
+	if (likely(!pcpu_gate_is_forced())) /* a fork may have closed it meanwhile */
+		decay_settle();
 	pcpu_gate_leave();
 }
 
@@ -250,7 +251,8 @@ void page_decay(void)
 		return;
 	atomic_store_explicit(&last_look, now, memory_order_relaxed);
 	pcpu_gate_enter(true);
-	atomic_store_explicit(&unfinished, decay_all(), memory_order_relaxed);
+	if (likely(!pcpu_gate_is_forced()))
+		atomic_store_explicit(&unfinished, decay_all(), memory_order_relaxed);
 	pcpu_gate_leave();
 }
 
