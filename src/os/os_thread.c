@@ -35,17 +35,17 @@ static bool blocks_handler(const sigset_t *blocked)
 	return false;
 }
 
-/* When this thread was first and last seen to block such a signal; it was never seen without a
- * blocked one between. blocks_since is 0 if it was seen without. */
-static _Thread_local uint64_t blocks_since __attribute__((tls_model("initial-exec")));
-static _Thread_local uint64_t blocks_until __attribute__((tls_model("initial-exec")));
+/* When this thread was first and last seen to block such a signal, in ms modulo 2^32; it was
+ * never seen without a blocked one between. blocks_since is 0 if it was seen without. */
+static _Thread_local uint32_t blocks_since __attribute__((tls_model("initial-exec")));
+static _Thread_local uint32_t blocks_until __attribute__((tls_model("initial-exec")));
 
 /*
  * Whether this request may come from a signal handler. While a handler runs, its signal is
  * blocked, unless it has SA_NODEFER. A thread that blocks a signal for HABIT_MS is in no
  * handler; it is a thread of a program that takes signals only in pselect().
  */
-static bool may_be_handler(const sigset_t *blocked, uint64_t now)
+static bool may_be_handler(const sigset_t *blocked, uint32_t now)
 {
 	if (!blocks_handler(blocked)) {
 		blocks_since = 0;
@@ -81,7 +81,7 @@ cold int os_thread_start(void *(*run)(void *), size_t stack)
 {
 	sigset_t all, old;
 	size_t by_default;
-	uint64_t now;
+	uint32_t now;
 	pthread_attr_t attr;
 	pthread_t thread;
 	int err;
@@ -91,7 +91,7 @@ cold int os_thread_start(void *(*run)(void *), size_t stack)
 		return -EBUSY;
 	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	now = os_calls.now_ms();
+	now = (uint32_t)os_calls.now_ms();
 	if (may_be_handler(&old, now)) {
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 		return -EBUSY;

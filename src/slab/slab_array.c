@@ -310,6 +310,7 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 			slab_tune(s, node, SLAB_MOVED_REFILL);
 			if (flags & __GFP_DIRECT_RECLAIM) {
 				page_recent_look();
+				slab_look_at_pace();
 				make_shared(s, node);
 			}
 			home = node;

@@ -35,7 +35,7 @@ enum {
 	LOOK_EVERY = 32, /* a CPU looks for a new period each so many moves of objects */
 	/* A CPU is calm if so many moves took so many milliseconds, several times in a row: a
 	 * thread that has to wait for its CPU may look calm once. */
-	PACE_MOVES = 32 * LOOK_EVERY,
+	PACE_MOVES = 1024,
 	PACE_MS = 48,
 	PACE_ROW = 3,	/* the first look of all is one of them */
 	CALM = 1 << 20, /* bytes of a calm CPU */
@@ -56,8 +56,9 @@ struct budget {
 	atomic_uint asked;     /* how often an array asked for more than a little */
 	atomic_uint moves;     /* of objects */
 	atomic_uint period;    /* the last one in which this CPU looked */
-	atomic_uint paced_ms;  /* when the last PACE_MOVES began */
-	atomic_uint slow;      /* how often in a row they took PACE_MS, at most PACE_ROW */
+	/* At the last look at the pace: moves; when it was, in ms; and how often in a row the
+	 * CPU was slow, at most PACE_ROW. */
+	atomic_uint paced, paced_ms, slow;
 	/* slab_budget_out(): how often it was asked, and the most bytes in this round of
 	 * OUT_ROUND times and in the last one. */
 	atomic_uint asked_out;
@@ -209,15 +210,24 @@ unsigned int slab_budget_ask(unsigned int cpu)
 	return atomic_fetch_add_explicit(&b->asked, 1, memory_order_relaxed);
 }
 
-/* Another thread on this CPU may look at the same time; then a look may be lost. */
-static void look_at_pace(struct budget *b)
+void slab_budget_look_at_pace(unsigned int cpu)
 {
-	uint32_t now = (uint32_t)os_calls.now_ms();
-	uint32_t since = atomic_load_explicit(&b->paced_ms, memory_order_relaxed);
-	unsigned int slow = atomic_load_explicit(&b->slow, memory_order_relaxed);
+	struct budget *b = pcpu_ptr(budget, cpu);
+	unsigned int moves = atomic_load_explicit(&b->moves, memory_order_relaxed);
+	unsigned int n = moves - atomic_load_explicit(&b->paced, memory_order_relaxed), slow;
+	uint32_t now, ms;
 
+	debug_assert(cpu < pcpu.nr_ids);
+	if (likely(n < PACE_MOVES))
+		return;
+	/* Another thread on this CPU may look at the same time; then a look may be lost. */
+	now = (uint32_t)os_calls.now_ms();
+	ms = now - atomic_load_explicit(&b->paced_ms, memory_order_relaxed);
+	atomic_store_explicit(&b->paced, moves, memory_order_relaxed);
 	atomic_store_explicit(&b->paced_ms, now, memory_order_relaxed);
-	slow = now - since < PACE_MS ? 0 : min_uint(slow + 1, PACE_ROW);
+	slow = atomic_load_explicit(&b->slow, memory_order_relaxed);
+	slow = (uint64_t)ms * PACE_MOVES < (uint64_t)n * PACE_MS ? 0
+								 : min_uint(slow + 1, PACE_ROW);
 	atomic_store_explicit(&b->slow, slow, memory_order_relaxed);
 }
 
@@ -234,8 +244,6 @@ struct slab_budget_surplus slab_budget_look(unsigned int cpu)
 	atomic_store_explicit(&b->moves, moves + 1, memory_order_relaxed);
 	if (likely(moves % LOOK_EVERY))
 		return none;
-	if (moves % PACE_MOVES == 0)
-		look_at_pace(b);
 	period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
 	if (atomic_exchange_explicit(&b->period, period, memory_order_relaxed) == period)
 		return none;

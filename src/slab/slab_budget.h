@@ -39,6 +39,9 @@ struct slab_budget_surplus {
 /* Counts a move of objects on @cpu. Result: nothing, or, once in a period, what all CPUs hold
  * beyond SLAB_BUDGET_LITTLE, and, if @cpu is calm, what it holds beyond 1 MiB. */
 struct slab_budget_surplus slab_budget_look(unsigned int cpu);
+/* Looks at the clock each 1024 such moves, and notes whether @cpu is calm. For requests that
+ * may enter the kernel. */
+void slab_budget_look_at_pace(unsigned int cpu);
 /* Bytes of all members' objects that are out of slabs, in use or in arrays: the most there were
  * lately, while @cpu asked some 1000 times. */
 uint64_t slab_budget_out(unsigned int cpu);

@@ -331,6 +331,14 @@ static void give_back(struct kmem_cache *moving, unsigned int cpu)
 		reclaim(moving, cpu, surplus.of_all, true);
 }
 
+void slab_look_at_pace(void)
+{
+	unsigned int cpu = pcpu_index();
+
+	if (likely(cpu < pcpu.nr_ids))
+		slab_budget_look_at_pace(cpu);
+}
+
 unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move)
 {
 	void *array = slab_array(s, node);

@@ -11,6 +11,8 @@ enum slab_move { SLAB_MOVED_NONE, SLAB_MOVED_REFILL, SLAB_MOVED_FLUSH };
  * by use; 0 while it is stopped. Any value up to capacity_max is safe at any time, because each
  * section loads it. */
 unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move);
+/* Notes from time to time how often this CPU moves objects. Reads the clock. */
+void slab_look_at_pace(void);
 /* How many of the objects that were freed one after the other lie far from each other. */
 enum slab_order {
 	SLAB_IN_ORDER, /* at most a quarter */

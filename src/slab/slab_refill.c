@@ -32,6 +32,7 @@ static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void *
 	want = min_uint(want, most);
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		page_decay();
+		slab_look_at_pace();
 		if (slab_keeps_stock(s))
 			slab_stock_refill(s);
 	}

@@ -128,7 +128,7 @@ class Model
 		return n_ > 1 && (a.flags & (__GFP_HIGH | __GFP_DIRECT_RECLAIM |
 					     __GFP_THISNODE)) == __GFP_HIGH;
 	}
-	void judge_left(size_t npages, unsigned got);
+	void judge_left(const Asked &a, unsigned got);
 	void judge_order(const Asked &a, unsigned got, unsigned mark);
 	void set_allowed(unsigned long mems);
 	void check_used() const;
@@ -252,16 +252,18 @@ void Model::judge_order(const Asked &a, unsigned got, unsigned mark)
 	(exact ? exact_ : farther_)++;
 }
 
-/* A request that may not wait is served from the reserve of any node, if the nodes that it
- * prefers have nothing. */
-void Model::judge_left(size_t npages, unsigned got)
+/* A request that may not wait is served from the reserve of any node of those that its caller
+ * named, allowed or not, if the nodes that it prefers have nothing. */
+void Model::judge_left(const Asked &a, unsigned got)
 {
+	size_t npages = static_cast<size_t>(1) << a.order;
 	bool any = false;
 
 	for (unsigned node = 0; node < n_; node++)
-		any = any || room(node, npages, 0);
+		any = any || ((!a.only || (*a.only)[node]) && room(node, npages, 0));
 	ASSERT_EQ(got != kNone, any);
 	if (any) {
+		ASSERT_TRUE(!a.only || (*a.only)[got]) << "node " << got;
 		ASSERT_TRUE(room(got, npages, 0)) << "node " << got;
 	}
 }
@@ -274,7 +276,7 @@ void Model::judge(const Asked &a, unsigned got, const Counters &before)
 	Counters after = Counters::now();
 
 	if (mark == kNone && leaves(a)) {
-		judge_left(npages, got);
+		judge_left(a, got);
 		return;
 	}
 	ASSERT_EQ(got == kNone, mark == kNone)
@@ -371,7 +373,7 @@ unsigned Model::ask_bound(gfp_t flags, unsigned order)
 	EXPECT_TRUE(Counters::now() == before) << "a bind policy's request touched a cache";
 	unsigned mark = mark_of(a);
 	if (mark == kNone && leaves(a)) {
-		judge_left(npages, got);
+		judge_left(a, got);
 		return take(page, order);
 	}
 	EXPECT_EQ(got == kNone, mark == kNone);

@@ -160,7 +160,7 @@ gate.entered_first)
 	change $gate 'uint64_t left = sum_of(LEFT), entered;' 'uint64_t left, entered;' 1/2
 	change $gate 'entered = sum_of(ENTERED);' 'entered = sum_of(ENTERED); left = sum_of(LEFT);' 1/2
 	;;
-gate.no_order) change $gate 'barrier();' '' 2/4 ;;
+gate.no_order) change $gate 'barrier();' '' 2/5 ;;
 gate.moving) change $gate '(pcpu_gate_depth || moving ? 1 : 0)' '(pcpu_gate_depth ? 1 : 0)' ;;
 gate.child) change $gate 'if (moving)' 'if (0)' ;;
 gate.waits)
@@ -178,7 +178,7 @@ follow.release)
 	change $follow 'atomic_exchange_explicit(&looking, false, memory_order_acq_rel);' \
 		'atomic_store_explicit(&looking, false, memory_order_release);'
 	;;
-follow.late) change $follow 'while ((again || limits_braked()) && begin());' 'while (0);' ;;
+follow.late) change $follow 'while (!forced && (again || limits_braked()) && begin());' 'while (0);' ;;
 queue.g_count) change src/queue/multi.c '((uint32_t)last & WORD_COUNT_MASK) | owner_of_kind(SIDE_RELAXED)' 'owner_of_kind(SIDE_RELAXED)' ;;
 *) fail "what is $program.$expected?" ;;
 esac
