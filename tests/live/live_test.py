@@ -321,8 +321,9 @@ def check_names(test):
         shutil.copy(test.victim, path)
         process = Test(test.tool, path, test.preload or "-", 0).started("quiet")
         name = "?[7m" + "\u00e4" * 5 + "?"  # the 15 bytes that the system keeps
-        line = [l for l in test.shown("ps").splitlines() if name in l]
-        heading = test.shown("ps").splitlines()[0]
+        heading, *lines = test.shown("ps").splitlines()
+        # Another test may run a program of the same name.
+        line = [l for l in lines if l.split()[0] == str(process.pid) and name in l]
         expect(len(line) == 1, f"{heading}\n{line}")
         mode = re.search(r" (rseq|fallback) ", line[0])
         expect(mode and mode.start(1) == heading.index("MODE"), f"{heading}\n{line}")
