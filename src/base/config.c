@@ -223,9 +223,8 @@ static void parse(struct config_reading *r, const char *s)
 static const char *own_name(void)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
-	const char *slash = path ? text_find_last(path, '/') : NULL;
 
-	return slash ? slash + 1 : path ? path : "";
+	return path ? text_last_part(path) : "";
 }
 
 /* Reads all sources, the strongest last. UKMEM_CONF is read before as well, silently: it says

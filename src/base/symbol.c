@@ -124,14 +124,6 @@ static const ElfW(Sym) *
 
 /* ---- */
 
-/* The part of a path behind the last slash. */
-static const char *file_name(const char *path)
-{
-	const char *slash = text_find_last(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* By the dynamic linker. */
 static bool ask_linker(const void *addr, struct symbol *s)
 {
@@ -142,7 +134,7 @@ static bool ask_linker(const void *addr, struct symbol *s)
 	*s = (struct symbol){
 		.function = info.dli_sname,
 		.in_function = (size_t)((const char *)addr - (const char *)info.dli_saddr),
-		.module = file_name(info.dli_fname),
+		.module = text_last_part(info.dli_fname),
 		.in_module = (size_t)((const char *)addr - (const char *)info.dli_fbase),
 	};
 	return true;
@@ -163,7 +155,7 @@ bool symbol_find(const void *addr, struct symbol *s)
 	symbol = find_symbol(&f, &t, (uintptr_t)addr);
 	*s = (struct symbol){
 		/* Of the program itself the dynamic linker has no name. */
-		.module = *f.map->l_name ? file_name(f.map->l_name)
+		.module = *f.map->l_name ? text_last_part(f.map->l_name)
 					 : program_invocation_short_name,
 		.in_module = (uintptr_t)addr - (uintptr_t)f.start,
 	};

@@ -40,6 +40,14 @@ static inline const char *text_find_last(const char *s, char c)
 	return text_find_last_in(s, c, strlen(s));
 }
 
+/* The part of a path behind its last slash. */
+static inline const char *text_last_part(const char *path)
+{
+	const char *slash = text_find_last(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 /* The number of bytes in front of the first one that is among @stops, or of the end. */
 static inline size_t text_until(const char *s, const char *stops)
 {

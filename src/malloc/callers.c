@@ -32,7 +32,7 @@ static unsigned int nr_codes written_anyway;
 
 static bool is_libc(const char *path)
 {
-	const char *slash = text_find_last(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = text_last_part(path);
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (text_same(name, names[i], strlen(names[i])))

@@ -233,7 +233,7 @@ void slab_budget_look_at_pace(unsigned int cpu)
 
 struct slab_budget_surplus slab_budget_look(unsigned int cpu)
 {
-	struct slab_budget_surplus none = { 0 }, surplus = none;
+	struct slab_budget_surplus surplus = { 0 };
 	struct budget *b = pcpu_ptr(budget, cpu);
 	unsigned int moves = atomic_load_explicit(&b->moves, memory_order_relaxed), period;
 	uint64_t used, all;
@@ -243,10 +243,10 @@ struct slab_budget_surplus slab_budget_look(unsigned int cpu)
 	/* Other threads on this CPU may count at the same time; then a look comes later. */
 	atomic_store_explicit(&b->moves, moves + 1, memory_order_relaxed);
 	if (likely(moves % LOOK_EVERY))
-		return none;
+		return surplus;
 	period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
 	if (atomic_exchange_explicit(&b->period, period, memory_order_relaxed) == period)
-		return none;
+		return surplus;
 	all = slab_budget_used();
 	little = most_together(SLAB_BUDGET_LITTLE);
 	if (all > little)

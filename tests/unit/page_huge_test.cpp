@@ -340,11 +340,7 @@ TEST_F(PageHugeTest, NotWhileAForkStandsStill)
 		free_all(more, 0);
 		done = true;
 	});
-	for (int ms = 0; !done; ms++) {
-		if (ms > 20000)
-			abort(); /* there is no joining it */
-		std::this_thread::sleep_for(std::chrono::milliseconds(1));
-	}
+	wait_or_abort(done, 20000);
 	shim_fork_parent();
 	shim_gate_open();
 	t.join();

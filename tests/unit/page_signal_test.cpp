@@ -348,11 +348,7 @@ void reclaim_in_handlers()
 
 		std::this_thread::sleep_for(std::chrono::milliseconds(500));
 		stop = true;
-		for (int ms = 0; !done; ms++) {
-			if (ms > 10000)
-				abort(); /* it stands still: there is no joining it */
-			std::this_thread::sleep_for(std::chrono::milliseconds(1));
-		}
+		wait_or_abort(done, 10000);
 		t.join();
 	}
 	EXPECT_GT(handled, 20u);
@@ -543,11 +539,7 @@ void reclaim_while_a_fork_stands_still()
 		}
 		done = true;
 	});
-	for (int ms = 0; !done; ms++) {
-		if (ms > 20000)
-			abort(); /* there is no joining it */
-		std::this_thread::sleep_for(std::chrono::milliseconds(1));
-	}
+	wait_or_abort(done, 20000);
 	shim_fork_parent();
 	shim_gate_open();
 	t.join();

@@ -7,10 +7,13 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "page_shim.h"
@@ -92,6 +95,16 @@ inline shim_zone zone(unsigned i = 0)
 
 	shim_zone_read(i, &z);
 	return z;
+}
+
+/* Waits until a thread has set @done. One that stands still cannot be joined. */
+inline void wait_or_abort(const std::atomic<bool> &done, int most_ms)
+{
+	for (int ms = 0; !done; ms++) {
+		if (ms > most_ms)
+			abort();
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	}
 }
 
 inline void expect_whole()
