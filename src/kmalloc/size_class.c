@@ -26,10 +26,33 @@
  * of 8 bytes: two words of 32 bits beside each other could be an address, to those who search
  * memory for pointers.
  */
-static uint16_t units[SIZE_CLASS_COUNT];
+static uint16_t units[SIZE_CLASS_ALL];
 
 /* A class that is made later is stored with release, after it was made. */
-static _Atomic(struct kmem_cache *) caches[SIZE_CLASS_COUNT];
+static _Atomic(struct kmem_cache *) caches[SIZE_CLASS_ALL];
+
+/*
+ * The coloured classes. Objects of 4 KiB that lie at multiples of their size have all their
+ * first lines in one set of a processor's first cache, which has room for 8 to 12. Coloured
+ * ones lie a line further apart. They are not aligned to their size, which the library's
+ * kmalloc() promises and malloc() does not. So the drop-in has coloured classes, and for
+ * aligned requests a class more of each of these sizes, the aligned classes. The short ways of
+ * processes whose objects are zeroed (kmalloc_push_init()) find a class by its size, of which
+ * there must be one. Synchronization: size_class_init() writes it.
+ */
+static bool coloured;
+enum { COLOUR = 64 };
+
+static bool may_be_coloured(void)
+{
+	return os_heap.is_ukmem && !slab_hardened && !config.init_on_alloc &&
+	       !config.init_on_free;
+}
+
+unsigned int size_class_count(void)
+{
+	return coloured ? SIZE_CLASS_ALL : SIZE_CLASS_COUNT;
+}
 
 static struct kmem_cache *cache_of(unsigned int i)
 {
@@ -41,6 +64,22 @@ static unsigned int class_size(unsigned int i)
 	return units[i] * 8u;
 }
 
+/* Whether class @i is one of those that may be coloured. */
+static bool has_colour(unsigned int i)
+{
+	unsigned int size = class_size(i);
+
+	return coloured && i < SIZE_CLASS_COUNT && is_pow2(size) &&
+	       size >= SIZE_CLASS_COLOURED_MIN && size <= SIZE_CLASS_ALWAYS_MAX;
+}
+
+/* The aligned class of as many bytes as the coloured class @i. */
+static unsigned int aligned_class(unsigned int i)
+{
+	debug_assert(has_colour(i));
+	return SIZE_CLASS_COUNT + ilog2(class_size(i) / SIZE_CLASS_COLOURED_MIN);
+}
+
 static void fill_sizes(void)
 {
 	size_t size = 0;
@@ -49,6 +88,8 @@ static void fill_sizes(void)
 		size = size_class_bytes(size + 1);
 		debug_assert(size % 8 == 0);
 		units[i] = (uint16_t)(size / 8);
+		if (has_colour(i))
+			units[aligned_class(i)] = units[i];
 	}
 	debug_assert(size == SIZE_CLASS_LARGE_MAX);
 }
@@ -103,15 +144,18 @@ struct kmem_cache *size_class_cache(size_t size)
 	return get(class_index(size));
 }
 
-struct kmem_cache *size_class_made(size_t size)
+struct kmem_cache *size_class_made(unsigned int i, size_t *size)
 {
-	return cache_of(class_index(size));
+	debug_assert(i < size_class_count());
+	*size = class_size(i);
+	return cache_of(i);
 }
 
 /*
  * Slabs begin at a page, so an object is aligned to each power of two, up to a page, that
- * divides its size; objects whose size is a power of two are aligned to that. If a large size
- * would need a larger class for its alignment, whole pages waste less.
+ * divides its size; objects whose size is a power of two are aligned to that, but coloured ones
+ * to the colour. If a large size would need a larger class for its alignment, whole pages waste
+ * less.
  */
 struct kmem_cache *size_class_aligned(size_t size, size_t align)
 {
@@ -127,11 +171,18 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 
 		if (class_size(i) % align || (align > page_size() && !is_pow2(class_size(i))))
 			continue;
+		if (align > COLOUR && has_colour(i))
+			i = aligned_class(i);
 		s = get(i);
 		/* The largest class is aligned to everything that another one is. */
-		return s->size == class_size(i) ? s : cache_of(SIZE_CLASS_COUNT - 1);
+		return s == cache_of(i) ? s : cache_of(SIZE_CLASS_COUNT - 1);
 	}
 	return NULL;
+}
+
+static const char *prefix_of(unsigned int i)
+{
+	return i < SIZE_CLASS_COUNT ? "kmalloc-" : "aligned-kmalloc-";
 }
 
 /* Slots of an array: 8 MiB of objects, within bounds: with its header, 128 KiB at most. The
@@ -152,7 +203,8 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 		.name = name,
 		.size = size,
 		/* Objects whose size is a power of two are promised alignment to it. */
-		.align = is_pow2(size) && size <= SLAB_MAX_ALIGN ? size : 0,
+		.align = is_pow2(size) && size <= SLAB_MAX_ALIGN && !has_colour(i) ? size : 0,
+		.colour = has_colour(i) ? COLOUR : 0,
 		.capacity_max = capacity_max(size),
 		.budgeted = true,
 		.permanent = true,
@@ -180,7 +232,7 @@ static void alloc_together(void)
 
 	if (page_window.nr_nodes == 1 || together.arrays)
 		return;
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+	for (unsigned int i = 0; i < size_class_count(); i++)
 		stride += slab_array_bytes(capacity_max(class_size(i)));
 	together.arrays = pcpu_alloc_permanent_arrays(stride * page_window.nr_nodes);
 	together.node_stride = together.arrays ? stride : 0;
@@ -256,9 +308,9 @@ static bool create_caches(struct size_class_shape *shapes)
 {
 	char *next = together.arrays;
 
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+	for (unsigned int i = 0; i < size_class_count(); i++) {
 		char name[32];
-		struct slab_params p = class_params(i, name, "kmalloc-");
+		struct slab_params p = class_params(i, name, prefix_of(i));
 		struct kmem_cache *s = cache_of(i);
 
 		if (next) {
@@ -288,7 +340,7 @@ static struct {
 	/* Of the next descriptor, and behind the last. Synchronization: the maker */
 	char *place, *end;
 	struct size_class_shape *shapes;
-	uint32_t array[SIZE_CLASS_COUNT]; /* entries: pcpu_entry() */
+	uint32_t array[SIZE_CLASS_ALL]; /* entries: pcpu_entry() */
 	/* The thread that makes one now; or 0. Synchronization: acquire, release. */
 	_Atomic uintptr_t maker;
 } later;
@@ -318,7 +370,7 @@ static bool set_aside(struct size_class_shape *shapes)
 	size_t head = slab_cpu_bytes(), bytes = 0;
 	char *first;
 
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+	for (unsigned int i = 0; i < size_class_count(); i++) {
 		bytes = align_up(bytes, PAGE) + (size_t)i * 7 % PLACES * STEP + head;
 		/* Arrays begin in the second lines of pairs. */
 		bytes = align_up(bytes - CACHE_LINE, STEP) + CACHE_LINE;
@@ -326,12 +378,12 @@ static bool set_aside(struct size_class_shape *shapes)
 		bytes += slab_array_bytes(capacity_max(class_size(i)));
 	}
 	if (!later.place)
-		later.place = os_permanent_piece(SIZE_CLASS_COUNT * slab_descriptor_bytes());
-	later.end = later.place + SIZE_CLASS_COUNT * slab_descriptor_bytes();
+		later.place = os_permanent_piece(size_class_count() * slab_descriptor_bytes());
+	later.end = later.place + size_class_count() * slab_descriptor_bytes();
 	first = later.place ? pcpu_alloc_permanent(bytes, PAGE) : NULL;
 	if (!first)
 		return false;
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+	for (unsigned int i = 0; i < size_class_count(); i++)
 		later.array[i] += (uint32_t)pcpu_entry(first);
 	later.shapes = shapes;
 	later.used = true;
@@ -343,7 +395,7 @@ static bool set_aside(struct size_class_shape *shapes)
 static struct kmem_cache *make(unsigned int i)
 {
 	char name[32];
-	struct slab_params p = class_params(i, name, "kmalloc-");
+	struct slab_params p = class_params(i, name, prefix_of(i));
 	struct kmem_cache *s;
 
 	if (unlikely(later.place == later.end))
@@ -385,11 +437,13 @@ static bool become_maker(void)
 	return false;
 }
 
-/* The smallest class above @i that is made. The largest one always is. */
+/* The smallest class above @i that is made; above an aligned class, the largest one, which
+ * always is made. */
 static struct kmem_cache *larger(unsigned int i)
 {
 	struct kmem_cache *s = NULL;
 
+	i = min_uint(i, SIZE_CLASS_COUNT - 2);
 	while (!s)
 		s = cache_of(++i);
 	return s;
@@ -430,7 +484,7 @@ void size_class_fork_child(void)
 
 void size_class_make_all(void)
 {
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++)
+	for (unsigned int i = 0; i < size_class_count(); i++)
 		get(i);
 }
 
@@ -449,6 +503,7 @@ static cold struct kmem_cache *make_zone_cache(unsigned int zone, unsigned int i
 	p.capacity_max = min_uint(p.capacity_max, 64);
 	p.budgeted = p.permanent = false;
 	p.large_mark = 0;
+	debug_assert(!p.colour); /* the drop-in has no such requests */
 	if (slab_hardened)
 		p.class_mark =
 			0; /* the mark leads to the usual cache; this one is not hardened */
@@ -510,6 +565,7 @@ static void fill_tables(struct size_tables *tables)
 bool size_class_init(struct size_tables *tables, struct size_class_shape *shapes,
 		     size_t *node_stride)
 {
+	coloured = may_be_coloured();
 	fill_sizes();
 	alloc_together();
 	*node_stride = together.node_stride;
@@ -533,17 +589,16 @@ void size_class_verify(const struct size_tables *tables, const struct size_class
 	for (size_t i = 0; i < ARRAY_SIZE(tables->large); i++)
 		verify_that(v, tables->large[i] == entry_for((i + 1) * 256),
 			    "kmalloc: the table leads size %zu elsewhere", (i + 1) * 256);
-	for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
+	for (unsigned int i = 0; i < size_class_count(); i++) {
 		const struct kmem_cache *s = cache_of(i);
 
-		verify_that(
-			v,
-			s ? s->size == class_size(i) &&
-					(s->hard ||
-					 (shapes[i + 1].size == class_size(i) &&
-					  exact_divide_32(class_size(i), shapes[i + 1].inverse,
-							  shapes[i + 1].shift) == 1))
-			  : later.used,
-			"kmalloc: the class of %u bytes has another size", class_size(i));
+		verify_that(v,
+			    s ? slab_object_bytes(s) == class_size(i) &&
+					    (s->hard ||
+					     (shapes[i + 1].size == class_size(i) &&
+					      exact_divide_32(s->size, shapes[i + 1].inverse,
+							      shapes[i + 1].shift) == 1))
+			      : later.used,
+			    "kmalloc: the class of %u bytes has another size", class_size(i));
 	}
 }

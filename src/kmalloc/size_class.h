@@ -26,7 +26,14 @@ enum {
 	/* Whole pages serve some requests above this size: kmalloc_wants_pages(). */
 	SIZE_CLASS_ALWAYS_MAX = 16384,
 	SIZE_CLASS_COUNT = 54,
+	/* The classes of 4, 8 and 16 KiB may be coloured; then there are as many more, whose
+	 * objects are aligned to their size: size_class.c. */
+	SIZE_CLASS_COLOURED_MIN = 4096,
+	SIZE_CLASS_COLOURED = 3,
+	SIZE_CLASS_ALL = SIZE_CLASS_COUNT + SIZE_CLASS_COLOURED,
 };
+_Static_assert(SIZE_CLASS_COLOURED_MIN << (SIZE_CLASS_COLOURED - 1) == SIZE_CLASS_ALWAYS_MAX,
+	       "a class for each power of two");
 
 /* How the objects of a size class lie in its slabs. */
 struct size_class_shape {
@@ -48,9 +55,9 @@ struct size_tables {
  * of the classes' large slabs.
  */
 enum {
-	SIZE_MARK_NOTHING = SIZE_CLASS_COUNT + 1,
+	SIZE_MARK_NOTHING = SIZE_CLASS_ALL + 1,
 	SIZE_MARK_LARGE,
-	SIZE_MARKS = SIZE_MARK_LARGE + SIZE_CLASS_COUNT,
+	SIZE_MARKS = SIZE_MARK_LARGE + SIZE_CLASS_ALL,
 };
 _Static_assert(SIZE_MARKS <= 256, "a mark is a byte");
 
@@ -96,8 +103,12 @@ static inline size_t size_class_bytes(size_t size)
 /* The cache for @size <= SIZE_CLASS_LARGE_MAX; in rare moments that of a larger class, for a
  * class that is not made yet: size_class.c. */
 struct kmem_cache *size_class_cache(size_t size);
-/* The same; NULL: it is not made yet, so it has no objects. */
-struct kmem_cache *size_class_made(size_t size);
+/*
+ * The classes by number, below size_class_count(); those of SIZE_CLASS_COUNT and above are the
+ * aligned ones. NULL: it is not made yet, so it has no objects. *@size: the bytes of an object.
+ */
+unsigned int size_class_count(void);
+struct kmem_cache *size_class_made(unsigned int i, size_t *size);
 /* Makes those that are not made, for callers that show all. */
 void size_class_make_all(void);
 void size_class_fork_child(void);

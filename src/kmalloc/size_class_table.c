@@ -27,9 +27,10 @@ static void emit_class(struct emitter *e, const struct kmem_cache *s, unsigned i
 {
 	struct bytes b = { .all = s->layout.npages * page_size() };
 
-	b.wasted = b.all - (uint64_t)s->layout.objects * s->size;
+	b.wasted = b.all - slab_objects_bytes(s, s->layout.objects);
 	emit_row(e, columns, ARRAY_SIZE(columns), s->name,
-		 (uint64_t[]){ from, s->size, b.all, s->layout.objects, b.wasted, tenths(&b) });
+		 (uint64_t[]){ from, slab_object_bytes(s), b.all, s->layout.objects, b.wasted,
+			       tenths(&b) });
 	sum->wasted += b.wasted;
 	sum->all += b.all;
 }
@@ -41,7 +42,7 @@ static void emit_classes(struct emitter *e, struct bytes *sum)
 		const struct kmem_cache *s = size_class_cache(from);
 
 		emit_class(e, s, from, sum);
-		from = s->size + 1;
+		from = slab_object_bytes(s) + 1;
 	}
 	emit_table_end(e);
 }

@@ -230,6 +230,7 @@ static const struct live_entry entries[] = {
 	FIELD(kmem_cache, cpu_array),
 	FIELD(kmem_cache, partial_array),
 	FIELD(kmem_cache, size),
+	FIELD(kmem_cache, colour),
 	FIELD(kmem_cache, pad_left),
 	FIELD(kmem_cache, layout.npages),
 	FIELD(kmem_cache, layout.objects),

@@ -49,24 +49,27 @@ struct figures {
 	uint64_t blocks;
 	size_t mmap; /* bytes of blocks */
 	size_t fast, fast_bytes, rest, rest_bytes;
-	struct free_objects classes[SIZE_CLASS_COUNT];
+	struct free_objects classes[SIZE_CLASS_COUNT]; /* coloured and aligned: in one */
 };
 
-static void read_class(size_t size, struct free_objects *o, struct figures *f)
+static void read_class(unsigned int i, struct figures *f)
 {
-	struct kmem_cache *s = size_class_made(size);
+	struct free_objects *o = f->classes;
 	struct slab_counts c = { 0 };
+	size_t size, rest;
+	struct kmem_cache *s = size_class_made(i, &size);
 
 	if (s)
 		slab_count(s, &c);
-	*o = (struct free_objects){
-		.size = size,
-		.fast = c.cached,
-		.rest = c.objects - min_size(c.objects, c.inuse + c.cached),
-	};
-	f->fast += o->fast;
-	f->fast_bytes += o->fast * size;
-	f->rest += o->rest;
+	rest = c.objects - min_size(c.objects, c.inuse + c.cached);
+	while (o->size && o->size != size)
+		o++;
+	o->size = size;
+	o->fast += c.cached;
+	o->rest += rest;
+	f->fast += c.cached;
+	f->fast_bytes += c.cached * size;
+	f->rest += rest;
 }
 
 /* The bytes mapped and those of blocks of whole pages, as of one moment: a block that comes or
@@ -90,15 +93,12 @@ static void read_mapped(struct figures *f, struct ukmem_gauges *g)
 static void figures_read(struct figures *f)
 {
 	struct ukmem_gauges g = { 0 };
-	size_t size = 0;
 	int saved = errno;
 
 	*f = (struct figures){ 0 };
 	if (kmalloc_init()) {
-		for (unsigned int i = 0; i < SIZE_CLASS_COUNT; i++) {
-			size = size_class_bytes(size + 1);
-			read_class(size, &f->classes[i], f);
-		}
+		for (unsigned int i = 0; i < size_class_count(); i++)
+			read_class(i, f);
 		read_mapped(f, &g);
 	}
 	f->system = g.mapped;

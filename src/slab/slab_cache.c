@@ -199,7 +199,9 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	s->size = s->hard ? (unsigned int)align_up(
 				    max_uint(p->size + SLAB_CANARY_BYTES, SLAB_HARD_MIN),
 				    max_uint(align, 16))
-			  : (unsigned int)align_up(max_size(p->size, 8), align);
+			  : (unsigned int)align_up(max_size(p->size, 8), align) + p->colour;
+	s->colour = p->colour;
+	debug_assert(!s->colour || (!s->hard && p->colour % align == 0));
 	debug_assert(p->size && is_pow2(align) && !(p->home && !p->ops));
 	s->flags = p->flags;
 	s->gfp = p->flags & SLAB_CACHE_DMA     ? __GFP_DMA

@@ -186,7 +186,7 @@ static void add_in_use(struct kmem_cache *s, void *sum)
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		slab_count_node(s, i, &c);
-		*bytes += c.inuse * s->size;
+		*bytes += c.inuse * slab_object_bytes(s);
 	}
 }
 

@@ -15,7 +15,7 @@ static struct slab_layout lay_out(const struct kmem_cache *s, unsigned int npage
 	struct slab_layout l = { .npages = (uint16_t)npages };
 
 	bytes -= min_uint(bytes, s->pad_left);
-	n = bytes / s->size;
+	n = (bytes + s->colour) / s->size;
 	l.bitmap_in_slab = (n + 63) / 64 > npages * PAGE_BITMAP_WORDS;
 	if (l.bitmap_in_slab) {
 		/* As if each object took its bits with it: at most a word's too many. */
@@ -32,13 +32,14 @@ static unsigned int waste(const struct kmem_cache *s, const struct slab_layout *
 {
 	unsigned int bytes = l->npages * (unsigned int)page_size();
 
-	return (bytes - l->objects * s->size) * 4096 / bytes;
+	return (bytes - (unsigned int)slab_objects_bytes(s, l->objects)) * 4096 / bytes;
 }
 
-/* Whether a slab of @npages has its objects aligned as they must be. */
+/* Whether a slab of @npages has its objects aligned as they must be. Coloured ones need not be;
+ * runs that are no powers of two would leave holes between those of large slabs. */
 static bool is_aligned(const struct kmem_cache *s, unsigned int npages)
 {
-	bool aligned = is_pow2(s->size) || s->align > page_size();
+	bool aligned = is_pow2(slab_object_bytes(s)) || s->align > page_size();
 
 	return !aligned || is_pow2(npages);
 }
@@ -60,7 +61,7 @@ static unsigned int first_candidate(const struct kmem_cache *s, unsigned int eno
 	if (bytes <= (uint64_t)max * page_size())
 		n = ((unsigned int)bytes + (unsigned int)page_size() - 1) >>
 		    page_window.page_shift;
-	if (is_pow2(s->size) || s->align > page_size())
+	if (is_pow2(slab_object_bytes(s)) || s->align > page_size())
 		n = 1u << ilog2(n); /* an aligned one, which may be too small */
 	return max_uint(n, min);
 }
@@ -80,7 +81,7 @@ void slab_set_geometry(struct kmem_cache *s)
 				    1u << config.slab_max_order);
 
 	/* Fewer pages have no room for an object. */
-	n = max_uint((s->pad_left + s->size) >> page_window.page_shift, 1);
+	n = max_uint((s->pad_left + slab_object_bytes(s)) >> page_window.page_shift, 1);
 	for (;; n++) {
 		s->small = s->layout = lay_out(s, n);
 		if (s->layout.objects && is_aligned(s, n))
@@ -115,18 +116,19 @@ void slab_set_geometry(struct kmem_cache *s)
 
 void slab_set_lean(struct kmem_cache *s)
 {
-	unsigned int fill, n;
+	unsigned int bytes = slab_object_bytes(s), fill, n;
 
 	if (s->hard || config.slab_min_objects || config.slab_min_order)
 		return;
-	/* Objects fill pages whose bytes are a multiple of the size. */
-	fill = s->size >>
-	       min_uint((unsigned int)__builtin_ctz(s->size), page_window.page_shift);
+	/* Objects fill pages whose bytes are a multiple of the size; coloured ones as long as
+	 * there is one. */
+	fill = bytes >> min_uint((unsigned int)__builtin_ctz(bytes), page_window.page_shift);
 	n = (s->small.npages + fill - 1) / fill * fill;
 	for (; n < s->layout.npages; n += fill) {
 		struct slab_layout l = lay_out(s, n);
 
-		if (!is_aligned(s, n) || (size_t)l.objects * s->size != (size_t)n * page_size())
+		if (!is_aligned(s, n) || !l.objects ||
+		    slab_objects_bytes(s, l.objects) != (size_t)n * page_size())
 			continue;
 		s->small = l;
 		s->lean = true;

@@ -109,15 +109,16 @@ static void fetch(void *const *objs, unsigned int n, unsigned int size)
 
 /*
  * list_bits(), of objects that the program gets soon. If they begin some lines apart, the
- * processor does not foresee the next one. Smaller ones, which it does foresee, are fetched,
- * too, if they were freed at random: nobody has touched them for long then.
+ * processor does not foresee the next one. Smaller ones, which it does foresee, and coloured
+ * ones, of which each is a walk through the page table, are fetched, too, if they were freed at
+ * random: nobody has touched them for long then.
  */
 static unsigned int list_objects(const struct kmem_cache *s, char *base, unsigned int w,
 				 uint64_t bits, void **out)
 {
 	unsigned int got = list_bits(s, base, w, bits, out);
 
-	if (s->size >= FETCHED_SIZE ||
+	if ((s->size >= FETCHED_SIZE && !s->colour) ||
 	    atomic_load_explicit(&s->scattered, memory_order_relaxed))
 		fetch(out, got, s->size);
 	return got;

@@ -169,7 +169,7 @@ struct kmem_cache {
 	pcpu_entry_t entry_first, entry_last;
 	void *cpu_array;       /* for node 0's objects: per-CPU struct pcpu_array */
 	void *partial_array;   /* per-CPU struct pcpu_array of struct page */
-	unsigned int size;     /* bytes from object to object */
+	unsigned int size;     /* bytes from object to object, the colour included */
 	unsigned int pad_left; /* twins: bytes of guard before each object; else 0 */
 	struct slab_layout layout, small, large; /* the usual one; a smaller, a larger one */
 	uint16_t capacity_max;			 /* of a CPU's array */
@@ -195,6 +195,7 @@ struct kmem_cache {
 	/* The attribute, in percent, and the sum of its values over all turns; relaxed. */
 	atomic_uint remote_node_defrag_ratio, defrag_turn;
 	unsigned int object_size, align;
+	unsigned int colour; /* bytes between objects, so that they share no set of a cache */
 	slab_flags_t flags;
 	void (*ctor)(void *);
 	uint64_t *events;	     /* per-CPU words: slab_events_bytes() */
@@ -254,6 +255,7 @@ enum slab_check {
 struct slab_params {
 	const char *name;
 	unsigned int size, align;
+	unsigned int colour; /* bytes between objects */
 	slab_flags_t flags;
 	void (*ctor)(void *);
 	unsigned int capacity_max;
@@ -299,6 +301,19 @@ static inline struct slab_note *slab_note(const struct kmem_cache *s, unsigned i
 static always_inline void slab_count_events(struct kmem_cache *s, enum slab_event e, uint64_t n)
 {
 	this_cpu_add(s->events[e], n);
+}
+
+/* The bytes of an object and what its alignment adds. */
+static inline unsigned int slab_object_bytes(const struct kmem_cache *s)
+{
+	return s->size - s->colour;
+}
+
+/* The bytes that @n objects of a slab take; behind the last one is no colour. */
+static inline size_t slab_objects_bytes(const struct kmem_cache *s, size_t n)
+{
+	debug_assert(n);
+	return n * s->size - s->colour;
 }
 
 /* Whether the fast paths of allocations must not find the cache's arrays. */

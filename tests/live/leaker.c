@@ -40,6 +40,7 @@ static void *volatile root[MOST]; /* of "clean" alone: objects that "plant" leak
 static unsigned int nr_roots;
 static char *volatile inside;	    /* points into an object */
 static struct node *volatile chain; /* to objects that are kept */
+static void *volatile wide_chain;
 static _Thread_local void *volatile local;
 static int leaks;
 
@@ -121,6 +122,16 @@ static __attribute__((noinline)) void make_objects(void)
 	note("kept", inside - 333);
 	local = get(2000);
 	note("kept", local);
+
+	/* Some by the last words of others, of classes that may be coloured. */
+	for (size_t size = 4096; size <= 16384; size *= 2)
+		for (int i = 0; i < 300; i++) {
+			void **object = get(size);
+
+			object[size / sizeof(*object) - 1] = wide_chain;
+			wide_chain = object;
+			note("kept", object);
+		}
 
 	/* Many that are freed again, into arrays and slabs. */
 	static void *some[1000];

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Size classes: what kmalloc rounds to, and what it promises about addresses. */
+#include <cstring>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "slab_shim.h"
 #include "test_util.h"
@@ -8,6 +12,7 @@
 
 extern "C" {
 #include "base/bits.h"
+#include "os/os.h"
 }
 
 namespace
@@ -292,6 +297,139 @@ TEST_F(SizeClassTest, AlignmentAfterLargeBlocksWereShrunk)
 		if (TEST_ASAN)                                                                 \
 			GTEST_SKIP() << "what AddressSanitizer is told of takes the long way"; \
 	} while (0)
+
+/*
+ * Coloured classes: src/kmalloc/size_class.c. A process that took the library for malloc has
+ * them.
+ */
+void become_coloured()
+{
+	os_heap.is_ukmem = true;
+	ASSERT_TRUE(shim_kmalloc_init());
+}
+
+const size_t kColoured[] = { 4096, 8192, 16384 };
+const unsigned kFew = 64; /* slabs of one object, the first of a class */
+
+using Objects = std::vector<char *>;
+
+Objects get_many(size_t size, size_t n)
+{
+	Objects all;
+
+	while (all.size() < n) {
+		char *p = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+
+		EXPECT_EQ(ksize(p), size);
+		memset(p, static_cast<int>(all.size() % 251), size);
+		all.push_back(p);
+	}
+	return all;
+}
+
+/* Frees objects that still have what get_many() wrote. */
+void put_many(const Objects &all, size_t size)
+{
+	for (size_t i = 0; i < all.size(); i++) {
+		char expected = static_cast<char>(i % 251);
+
+		EXPECT_EQ(all[i][0], expected);
+		EXPECT_EQ(all[i][size - 1], expected);
+		kfree(all[i]);
+	}
+}
+
+/* The objects by the line of their page that they begin in. */
+std::map<size_t, size_t> by_line(const Objects &all)
+{
+	std::map<size_t, size_t> lines;
+
+	for (char *p : all)
+		lines[reinterpret_cast<uintptr_t>(p) % ukmem_page_size() / 64]++;
+	return lines;
+}
+
+TEST(ColouredClassTest, ObjectsBeginInManyLines)
+{
+	SKIP_WHERE_OBJECTS_ARE_IN_TWINS();
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		become_coloured();
+		for (size_t size : kColoured) {
+			shim_geometry g;
+
+			shim_slab_geometry(shim_class_cache(size), &g);
+
+			Objects all = get_many(size, kFew + 30 * g.objects);
+
+			ASSERT_GE(g.objects, 7u);
+			EXPECT_EQ(by_line(all).size(), g.objects) << size;
+			for (auto [line, n] : by_line(all))
+				EXPECT_LE(n, 32u + (line ? 0 : kFew)) << size << " " << line;
+			put_many(all, size);
+		}
+		EXPECT_EQ(ukmem_verify(stderr), 0);
+	});
+}
+
+/* A program that keeps few objects of a class keeps no pages beside theirs. */
+TEST(ColouredClassTest, FewObjectsFillTheirPages)
+{
+	SKIP_WHERE_OBJECTS_ARE_IN_TWINS();
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		become_coloured();
+		for (size_t size : kColoured) {
+			Objects all = get_many(size, kFew / 2);
+
+			EXPECT_EQ(by_line(all).size(), 1u) << size;
+			put_many(all, size);
+		}
+		EXPECT_EQ(ukmem_verify(stderr), 0);
+	});
+}
+
+/* Slabs of each layout: few, many, and many that come and go. */
+TEST(ColouredClassTest, ObjectsHaveTheBytesOfTheirClass)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		become_coloured();
+		for (int round = 0; round < 20; round++)
+			for (size_t size : kColoured)
+				put_many(get_many(size, 1000), size);
+		EXPECT_EQ(ukmem_verify(stderr), 0);
+	});
+}
+
+TEST(ColouredClassTest, AlignedRequestsHaveClassesOfTheirOwn)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		become_coloured();
+		for (size_t size : kColoured) {
+			struct kmem_cache *s = shim_class_aligned(size, 128);
+
+			EXPECT_NE(s, shim_class_cache(size));
+			EXPECT_EQ(kmem_cache_size(s), size);
+			EXPECT_STREQ(shim_slab_name(s),
+				     ("aligned-kmalloc-" + std::to_string(size)).c_str());
+			EXPECT_EQ(shim_class_aligned(size, 64), shim_class_cache(size));
+			for (size_t align = 8; align <= size; align *= 2)
+				for (int i = 0; i < 300; i++) {
+					auto p = reinterpret_cast<uintptr_t>(
+						shim_kmalloc_aligned(size, align, GFP_KERNEL));
+
+					ASSERT_NE(p, 0u);
+					ASSERT_EQ(p % align, 0u) << size << " " << i;
+				}
+		}
+		EXPECT_EQ(ukmem_verify(stderr), 0);
+	});
+}
+
+/* The library itself promises that blocks of a power of two are aligned to it. */
+TEST_F(SizeClassTest, NoneIsColouredForKmalloc)
+{
+	for (size_t size : kColoured)
+		EXPECT_EQ(shim_class_aligned(size, size), shim_class_cache(size));
+}
 
 /* The fast path of ksize() knows every object, and takes nothing else for one. */
 TEST_F(SizeClassTest, UsableSizeIsFoundByAddressAlone)

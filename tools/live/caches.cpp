@@ -24,10 +24,11 @@ constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22;
 /* Whether a descriptor can be one. Its name may be any text. */
 bool is_sensible(const record &d)
 {
-	return d.get("size") && d.get("size") <= most_object_bytes && d.get("layout.objects") &&
-	       d.get("layout.npages") && d.get("small.objects") && d.get("small.npages") &&
-	       d.get("large.objects") && d.get("large.npages") && d.get("nodes") &&
-	       d.get("events") && d.get("cpu_array") && d.get("partial_array");
+	return d.get("size") > d.get("colour") && d.get("size") <= most_object_bytes &&
+	       d.get("layout.objects") && d.get("layout.npages") && d.get("small.objects") &&
+	       d.get("small.npages") && d.get("large.objects") && d.get("large.npages") &&
+	       d.get("nodes") && d.get("events") && d.get("cpu_array") &&
+	       d.get("partial_array");
 }
 
 /* Whether two copies of a descriptor are of the same cache: members that never change. */
@@ -136,7 +137,7 @@ cache cache_reader::describe(const record &d) const
 	c.at = d.where;
 	c.name = printable(d.text("name"));
 	c.own = std::find(own.begin(), own.end(), d.where) != own.end();
-	c.size = d.get("size");
+	c.size = d.get("size") - d.get("colour");
 	c.object_size = d.get("object_size");
 	c.align = d.get("align");
 	c.debug = d.get("debug");

@@ -45,9 +45,9 @@ objects::objects(const heap &heap_of, const snapshot &s)
       low_part_shift(static_cast<unsigned int>(h.window.get("low_part_shift"))),
       low_node_shift(static_cast<unsigned int>(h.window.get("low_shift")) - page_shift)
 {
-	kinds.push_back({ "large", 0, 0, use::program });
-	kinds.push_back({ "pages", 0, 0, use::pages });
-	kinds.push_back({ "sampled", 0, 0, use::program });
+	kinds.push_back({ "large", 0, 0, 0, use::program });
+	kinds.push_back({ "pages", 0, 0, 0, use::pages });
+	kinds.push_back({ "sampled", 0, 0, 0, use::program });
 	add_caches(s);
 	for (const zone &z : s.zones)
 		if (z.below())
@@ -67,9 +67,10 @@ void objects::add_cache(address at, const std::string &name, live::use use)
 {
 	record d(h.l, "kmem_cache");
 
-	expect(d.read(h.memory, at) && d.text("name") == name && d.get("size"));
+	expect(d.read(h.memory, at) && d.text("name") == name &&
+	       d.get("size") > d.get("colour"));
 	descriptors.push_back({ d, static_cast<uint32_t>(kinds.size()) });
-	kinds.push_back({ name, d.get("size"), d.get("pad_left"), use });
+	kinds.push_back({ name, d.get("size"), d.get("colour"), d.get("pad_left"), use });
 	if (d.get("twin") && d.get("home") == at)
 		add_cache(d.get("twin"), name, use);
 }
@@ -141,7 +142,7 @@ uint64_t objects::add_slab(span &s, uint64_t pfn, const unsigned char *entry, ui
 
 	const uint64_t n = d->r.get(of + "objects"), in_page = bitmap.count;
 
-	if (n * d->r.get("size") > pages << page_shift)
+	if (n * d->r.get("size") > (pages << page_shift) + d->r.get("colour"))
 		return add_run(s, pfn, pages, PAGES, 0);
 	add_run(s, pfn, pages, d->kind, static_cast<uint32_t>(n));
 	if (d->r.get(of + "bitmap_in_slab")) {
@@ -230,8 +231,8 @@ void objects::add_guarded()
 		if (d && is_new) {
 			object_kind k = kinds[d->kind];
 
-			k.guarded = k.size;
-			k.size = k.pad = 0;
+			k.guarded = k.size - k.colour;
+			k.size = k.colour = k.pad = 0;
 			kinds.push_back(k);
 		}
 		if (d)

@@ -58,8 +58,9 @@ enum class use {
 /** A cache or a twin; all large blocks; all pages. */
 struct object_kind {
 	std::string name;
-	uint64_t size; /**< from object to object; 0: the whole run is one */
-	uint64_t pad;  /**< before the first */
+	uint64_t size;	 /**< from object to object; 0: the whole run is one */
+	uint64_t colour; /**< of that, bytes that belong to none */
+	uint64_t pad;	 /**< before the first */
 	live::use use;
 	uint64_t guarded = 0; /**< objects in KFENCE's pool count as so many bytes, as all
 				 objects of their cache do */
@@ -108,9 +109,9 @@ class objects
 	}
 	uint64_t size_of(const run &r) const
 	{
-		const uint64_t size = kinds[r.kind].size;
+		const object_kind &k = kinds[r.kind];
 
-		return size ? size : r.bytes;
+		return k.size ? k.size - k.colour : r.bytes;
 	}
 	/** The bytes that an object of @r counts as. */
 	uint64_t counted(const run &r) const

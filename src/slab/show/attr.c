@@ -128,7 +128,7 @@ static uint64_t fast_frees(struct kmem_cache *s)
  */
 /* clang-format off */
 #define NUMBERS(N)                                                                             \
-	N(slab_size, s->size, NULL)                                                            \
+	N(slab_size, slab_object_bytes(s), NULL)                                               \
 	N(align, s->align, NULL)                                                               \
 	N(object_size, s->object_size, NULL)                                                   \
 	N(objs_per_slab, s->layout.objects, NULL)                                              \

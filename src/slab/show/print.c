@@ -56,7 +56,7 @@ static bool next_cache(struct walk *walk)
 static void copy_counts(struct kmem_cache *s, struct walk *walk)
 {
 	slab_count(s, &walk->counts);
-	walk->size = s->size;
+	walk->size = slab_object_bytes(s);
 	walk->objects = s->layout.objects;
 	walk->npages = s->layout.npages;
 }

@@ -15,7 +15,7 @@ static void add_allocated(struct kmem_cache *s, void *arg)
 	if (slab_is_own(s))
 		return;
 	slab_count(s, &c);
-	g->allocated += c.inuse * s->size;
+	g->allocated += c.inuse * slab_object_bytes(s);
 }
 
 void slab_gauges(struct ukmem_gauges *g)

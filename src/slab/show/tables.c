@@ -246,7 +246,7 @@ static void fill(struct kmem_cache *s, void *arg)
 	slab_count(s, &c);
 	*r = (struct slab_row){
 		.used = c.allocs || c.events[SLAB_ALLOC_FAIL],
-		.size = s->size,
+		.size = slab_object_bytes(s),
 		.objects = s->layout.objects,
 		.npages = s->layout.npages,
 		.page_size = page_size(),
