@@ -122,8 +122,8 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 	NUMBER(dirty_decay_ms, 1000, 0, 3600000,                                               \
 		"free pages above dirty_max are given back if unused for so long")             \
 	CHOICE(background_thread, BACKGROUND_AUTO, "auto|never|always",                        \
-		"a thread that does this while the program stands still; auto: if it "         \
-		"has threads, or much to give")                                                \
+		"a thread that does this while the program stands still; auto: for 16 MiB "    \
+		"in a program with threads, else for 256 MiB")                                 \
 	NUMBER(look_ms, 1000, 0, 3600000,                                                      \
 		"how often to look for CPUs that are gone, quotas and memory limits; malloc: " \
 		"its thread alone for CPUs; 0: never")                                         \
