@@ -12,6 +12,9 @@
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
  *   ukmem attr        shows attributes of one cache of a process, or sets one
  *   ukmem trim        lets a process give its free memory back
+ *   ukmem metrics     prints the numbers of a process for Prometheus, or serves them by HTTP
+ *   ukmem watch       tells when a process's memory crosses a bound
+ *   ukmem profile     samples allocations of a process, and writes its heap profile
  *   ukmem allocinfo   shows bytes and objects of a process by call site
  *   ukmem leaks       shows the objects of a process that no pointer leads to
  *   ukmem top         shows the caches of a process while it runs, on the terminal

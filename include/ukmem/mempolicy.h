@@ -13,8 +13,8 @@
  * The library leaves nodes that the process may not use (cpusets) out of every policy. A
  * policy all of whose nodes are gone acts as MPOL_LOCAL until one of them returns.
  *
- * A policy applies when the library takes pages. Free objects that a CPU's caches hold are
- * handed out whatever node they lie on, as in the kernel. The modes' values are the kernel's.
+ * A policy applies to each request. CPUs keep free objects by node, so these come from the
+ * policy's node, too. The modes' values are the kernel's.
  *
  * A bind policy has zonelists of its own, without a zonelist cache.
  *
