@@ -110,8 +110,8 @@ static unsigned int push_local(struct qmempool *pool, void **p, unsigned int n)
 	return pushed;
 }
 
-/* Stores elements beyond the request: a bulk in this CPU's array, the rest in the queue. */
-static void stock(struct qmempool *pool, void **p, unsigned int n)
+/* Puts elements beyond the request: a bulk into this CPU's array, others into the queue. */
+static void put_rest(struct qmempool *pool, void **p, unsigned int n)
 {
 	unsigned int local = min_uint(local_first(p, n), pool->bulk), pushed;
 
@@ -201,7 +201,7 @@ static size_t get_few(struct qmempool *pool, gfp_t gfp, void **p, size_t n, cons
 	n = min_size(n, have);
 	rest = have - n;
 	alf_queue_copy(p, batch + rest, (uint32_t)n);
-	stock(pool, batch, (unsigned int)rest);
+	put_rest(pool, batch, (unsigned int)rest);
 	if (all)
 		count_got(pool, n - min_size(n, fetched), min_size(n, fetched));
 	return n;
