@@ -12,7 +12,7 @@
  *   ukmem gauges      shows how much memory a process has allocated, and what of it is resident
  *   ukmem attr        shows attributes of one cache of a process, or sets one
  *   ukmem trim        lets a process give its free memory back
- *   ukmem metrics     prints the numbers of a process for Prometheus, or serves them by HTTP
+ *   ukmem metrics     prints the numbers of a process for Prometheus, or serves them
  *   ukmem watch       tells when a process's memory crosses a bound
  *   ukmem profile     samples allocations of a process, and writes its heap profile
  *   ukmem allocinfo   shows bytes and objects of a process by call site

@@ -25,8 +25,8 @@
  *   - objects of requests that must not wait, where no tagged object has been near their
  *     address before
  *   - objects from before the constructors of the program (or library) run
- *   - objects of call sites beyond the first 65535 that the process has registered, and those
- *     of libraries beyond the first 256 programs and libraries that it has at a time
+ *   - objects of call sites beyond the first 65535 that the process has registered, and of
+ *     programs and libraries beyond the 256 that it has at a time
  *
  * The idea is that of the kernel's memory allocation profiling (Linux 6.10).
  *

@@ -11,10 +11,10 @@
  * If a seccomp filter may have been installed (os_confine), the thread is created only if the
  * tunable background_thread demands it.
  *
- * By default a program that has threads gets the background thread if more than THREADED_BYTES
- * of its free pages are dirty. A program with a single thread gets it only for more than
- * SINGLE_BYTES, because some calls (unshare, setns) fail in a program with several threads.
- * Less waits for the program's next slow path.
+ * By default a program that has threads gets the background thread if more than
+ * THREADED_BYTES of its free pages are dirty. A program with a single thread gets it only
+ * for more than SINGLE_BYTES, because some calls (unshare, setns) fail in a program with
+ * several threads. Less waits for the program's next slow path.
  *
  * In the drop-in, a request of libc may find that the thread is wanted while libc holds a lock
  * that creating a thread takes, too. So the program's next request starts the thread

@@ -4,11 +4,11 @@
  * profile_cpu.
  *
  * How many samples there are depends on the bytes that the program allocates per second, of
- * which a loop may allocate terabytes. So in windows of 10 ms of CPU time, or of less if its
- * samples took 200 us, the samples' time is compared with the share. Where it is more, the mean
- * distance between samples is doubled as often as it takes (slab_profile.level), and where it
- * is much less, halved. The mean is that of the tunable, or more. slab/slab_profile.c says why
- * estimates stay exact.
+ * which a loop may allocate terabytes. So in windows of 10 ms of CPU time, or of less if
+ * samples took 200 us, the samples' time is compared with the share. Where it is more, the
+ * mean distance between samples is doubled as often as it takes (slab_profile.level), and
+ * where it is much less, halved. The mean is that of the tunable, or more.
+ * slab/slab_profile.c says why estimates stay exact.
  *
  * The level follows from times, in which it does not matter which sites and which cache the
  * samples of the window were of, so it favours none.
@@ -34,8 +34,8 @@ enum {
 
 /*
  * Synchronization: relaxed. The thread that moves @looked on looks, as a rule alone: a second
- * one comes 10 ms later, or when samples have taken BURST_US again. Were they to look at the
- * same time, one would see an empty window.
+ * one comes 10 ms later, or when samples have taken BURST_US again. If both looked at once,
+ * one would see an empty window.
  */
 static struct {
 	_Atomic uint64_t looked; /* us, when it was last looked at the CPU time */

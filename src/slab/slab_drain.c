@@ -97,8 +97,8 @@ static noinline no_sanitize_thread size_t pages_kept(const struct kmem_cache *s,
 
 /* The pages of a node's slabs that would become empty if arrays were emptied; SIZE_MAX: the
  * arrays are to be emptied anyhow. So they are if the program has none of the cache's objects,
- * if there are too many to be looked at, and if one is there twice, which a slab then finds; of
- * hardened caches, and of caches whose bitmap lies in the slab, always. */
+ * if there are too many to be looked at, and if one is there twice, which a slab then finds;
+ * and always if the cache is hardened, or has its bitmaps in the slabs. */
 static size_t pages_in_arrays(struct kmem_cache *s, unsigned int node)
 {
 	size_t n, pages = 0;
