@@ -345,8 +345,9 @@ static struct {
 	_Atomic uintptr_t maker;
 } later;
 
-/* Where a setting is for certain classes, or for somebody who looks at all of them, all are
- * made at once. */
+/* All classes are made at once in programs that are linked with the library, on several nodes
+ * and where addresses are scarce; and where a setting is for certain classes, or for somebody
+ * who looks at all of them: a checker, the tool. */
 static bool may_be_later(void)
 {
 	return os_heap.is_ukmem && page_window.nr_nodes == 1 && !slab_hardened &&
