@@ -67,7 +67,7 @@ std::set<string> allowed_words(const top::model &model)
 		const live::gauges &g = m.now->gauges;
 
 		for (uint64_t n : { t.memory, t.waste, g.allocated, g.active, g.resident,
-				    g.retained, g.mapped, g.metadata })
+				    g.retained, g.mapped, g.metadata, t.large_bytes })
 			add(number(n), top::kind::BYTES);
 		for (uint64_t n : { t.caches, t.inuse, t.objects, t.slabs })
 			add(number(n), top::kind::COUNT);
@@ -151,7 +151,7 @@ TEST(top_frame, of_80x24)
 	EXPECT_NE(lines[2].find("██"), string::npos) << lines[2];
 	EXPECT_EQ(fields(lines[3]),
 		  (std::vector<string>{ "Active", "1.9M", "Mapped", "4.7M", "Retained", "390K",
-					"Metadata", "58K" }));
+					"Large", "3.0M", "Metadata", "58K" }));
 	EXPECT_EQ(fields(lines[6]),
 		  (std::vector<string>{ "INUSE", "OBJECTS", "USE%", "SIZE", "SLABS", "MEMORY",
 					"WASTE", "ALLOCS/S", "HIT%", "CACHE" }));

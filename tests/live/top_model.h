@@ -47,6 +47,9 @@ inline live::snapshot a_look(double seconds)
 	s.when = std::chrono::steady_clock::time_point(
 		std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6)));
 	s.page_size = page;
+	s.large_blocks = 7;
+	s.large_bytes = 3 << 20;
+	s.large_allocs = static_cast<uint64_t>(100 + 20 * seconds);
 	s.nr_nodes = 2;
 	s.nr_cpu_ids = 4;
 	s.node_ids = { 0, 3 };

@@ -280,6 +280,14 @@ def check_plain(test):
         total = sum(c[key] for c in found["caches"])
         expect(found["totals"][key] == total, f"{key}: {found['totals']}")
         expect(key == "waste" or sum(n[key] for n in found["nodes"]) == total, f"{found['nodes']}")
+    large = {key: found["totals"]["large_" + key] for key in ("blocks", "bytes", "allocs_per_second")}
+    expect(large["blocks"] > 0 and large["bytes"] >= 65536 * large["blocks"] and
+           large["allocs_per_second"] == 0, f"{large}")
+    expect(f"\n{large['blocks']} large blocks, " in text, text)
+    samples = dict(line.split() for line in test.shown("metrics", pid).splitlines()
+                   if line.startswith("ukmem_large_"))
+    expect([int(samples[f"ukmem_large_{key}"]) for key in ("blocks", "block_bytes")] ==
+           [large["blocks"], large["bytes"]], f"{samples}, {large}")
     chosen = table(test.shown("top", pid, "-od", "0.05", "--prefix=kmalloc-1").split("\n"))
     expect({r["CACHE"] for r in chosen} == {n for n in caches if n.startswith("kmalloc-1")},
            f"{chosen}")

@@ -288,16 +288,20 @@ void painter::add_gauge(const char *name, uint64_t live::gauges::*gauge, style l
 void painter::add_gauges()
 {
 	const live::gauges g = m.now ? m.now->gauges : live::gauges();
+	size_t label = 10; /* as below; the others are as wide as fits 80 columns */
 	words w(width);
 
 	for (const auto &[name, bytes] :
 	     { std::pair<const char *, uint64_t>("Active", g.active),
 	       { "Mapped", g.mapped },
 	       { "Retained", g.retained },
-	       { "Metadata", g.metadata } })
-		w.add({ { left(name, 10), style::LABEL },
-			{ right(bytes_text(bytes), 5), style::PLAIN },
-			{ "    ", style::PLAIN } });
+	       { "Large", totals_of(m).large_bytes },
+	       { "Metadata", g.metadata } }) {
+		w.add({ { label < 10 ? "  " : "", style::PLAIN },
+			{ left(name, label), style::LABEL },
+			{ right(bytes_text(bytes), 5), style::PLAIN } });
+		label = 9;
+	}
 	add(w.pieces);
 }
 

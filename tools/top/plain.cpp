@@ -40,8 +40,11 @@ static std::string head_of(const model &m)
 		std::to_string(t.objects) + " objects in use (" + percent(t.use) + "), " +
 		std::to_string(t.slabs) + " slabs, " + bytes_text(t.memory) + ", waste " +
 		bytes_text(t.waste) + " (" + percent(t.wasted) + ")\n";
-	return text + cell_text(t.rate, kind::RATE, unbounded) + " allocations/s, hits " +
-	       percent(t.hits) + "\n\n";
+	text += cell_text(t.rate, kind::RATE, unbounded) + " allocations/s, hits " +
+		percent(t.hits) + "\n";
+	return text + std::to_string(t.large_blocks) + " large blocks, " +
+	       bytes_text(t.large_bytes) + ", " +
+	       cell_text(t.large_rate, kind::RATE, unbounded) + " allocations/s\n\n";
 }
 
 std::string plain(const model &m)
@@ -120,7 +123,10 @@ json as_json(const model &m)
 		    { "memory", t.memory },
 		    { "waste", t.waste },
 		    { "allocs_per_second", value_json(t.rate, kind::RATE) },
-		    { "hit", value_json(t.hits, kind::SHARE) } } }
+		    { "hit", value_json(t.hits, kind::SHARE) },
+		    { "large_blocks", t.large_blocks },
+		    { "large_bytes", t.large_bytes },
+		    { "large_allocs_per_second", value_json(t.large_rate, kind::RATE) } } }
 	};
 
 	for (const auto &[key, of] : { std::pair<const char *, by>("caches", by::CACHE),

@@ -429,6 +429,10 @@ totals sum_up(const snapshot *before, const snapshot &now, const std::string &pr
 	sum.use = share(sum.inuse, sum.objects);
 	sum.wasted = share(sum.waste, sum.memory);
 	sum.rate = between.rate(n.all);
+	sum.large_blocks = now.large_blocks;
+	sum.large_bytes = now.large_bytes;
+	sum.large_rate =
+		between.rate(before ? growth(before->large_allocs, now.large_allocs) : 0);
 	sum.hits = between.part(n.fast, n.all);
 	return sum;
 }

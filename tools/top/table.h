@@ -53,10 +53,12 @@ struct table {
 	std::vector<row> rows;
 };
 
-/** Sums over the caches of a table. */
+/** Sums over the caches of a table; and the process's large blocks, which are in no cache. */
 struct totals {
 	uint64_t caches = 0, inuse = 0, objects = 0, slabs = 0, memory = 0, waste = 0;
 	value use, hits, rate, wasted;
+	uint64_t large_blocks = 0, large_bytes = 0;
+	value large_rate;
 };
 
 /** The columns of @of. */
