@@ -76,17 +76,18 @@ bool pcpu_gate_is_closed(void)
 static atomic_uint closings;
 static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
 
-/* Whether a fork that keeps the gate closed waits for threads inside no longer. Relaxed: a
+/* While the gate is closed, whether a fork waits for threads inside no longer. Relaxed: a
  * thread for which the fork has not waited has given up on the fork, and knows it from that. */
 static atomic_bool went_on;
 
 bool pcpu_gate_is_forced(void)
 {
-	if (closing || atomic_load_explicit(&went_on, memory_order_relaxed))
+	if (closing)
 		return true;
-	/* Acquire: as in wait_open(). */
+	/* Acquire: as in wait_open(); and what an earlier fork left in went_on is gone. */
 	return atomic_load_explicit(&closed, memory_order_acquire) &&
-	       gave_up == atomic_load_explicit(&closings, memory_order_relaxed);
+	       (atomic_load_explicit(&went_on, memory_order_relaxed) ||
+		gave_up == atomic_load_explicit(&closings, memory_order_relaxed));
 }
 
 /* Waits until the gate is open, or until @until. False: it has given up on this fork. */
@@ -253,6 +254,8 @@ void pcpu_gate_close(void)
 {
 	closing++;
 	let_waiters_in();
+	if (!pcpu_gate_is_closed())
+		atomic_store_explicit(&went_on, false, memory_order_relaxed);
 	atomic_fetch_add_explicit(&closings, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&closed, 1, memory_order_seq_cst);
 	if (pcpu_is_ready()) /* else no thread is inside */
@@ -264,10 +267,8 @@ void pcpu_gate_open(void)
 {
 	debug_assert(closing);
 	closing--;
-	if (atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) != 1)
-		return;
-	atomic_store_explicit(&went_on, false, memory_order_relaxed);
-	wait_notify(&reopen, INT32_MAX);
+	if (atomic_fetch_sub_explicit(&closed, 1, memory_order_relaxed) == 1)
+		wait_notify(&reopen, INT32_MAX);
 }
 
 /* The parent's other threads, inside, waiting or forking, do not exist in the child. */

@@ -150,6 +150,7 @@ mempool.two_steps)
 	;;
 gate.closings) weaken $gate 'if (!atomic_load_explicit(&closed, memory_order_acquire))' ;;
 gate.forced) weaken $gate 'return atomic_load_explicit(&closed, memory_order_acquire) &&' ;;
+gate.earlier) change $gate 'return atomic_load_explicit(&closed, memory_order_acquire) &&' 'return' ;;
 gate.no_barrier) change $gate 'if (unlikely(!pcpu_use_rseq()))' 'if (0)' ;;
 gate.looks_first)
 	change $gate 'this_cpu_add(counts[ENTERED], 1);' \
@@ -187,7 +188,7 @@ echo "$program $expected: $model ${options[*]} ${definitions[*]}"
 
 # GenMC's clang is not asked for: another one, or gcc, finds the same.
 if [[ $model == compiles ]]; then
-	"${CC:-cc}" -fsyntax-only -w -Werror=implicit-function-declaration \
+	"${CC:-cc}" -fsyntax-only -Werror=implicit-function-declaration \
 		-Werror=incompatible-pointer-types -Werror=int-conversion -I"$here/genmc" \
 		-I"$work/src" -I"$work/include" "${definitions[@]}" "$here/genmc/$program.c"
 	exit

@@ -43,6 +43,7 @@ static void os_share_update_memory(struct os_cgroup_limits *now)
 
 #define PERCPU_GATE_H
 #define pcpu_gate_is_closed() false
+#define pcpu_gate_is_forced() false
 #define pcpu_gate_enter(may_wait) ((void)(may_wait))
 #define pcpu_gate_leave() ((void)0)
 
