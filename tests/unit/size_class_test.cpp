@@ -300,7 +300,8 @@ TEST_F(SizeClassTest, AlignmentAfterLargeBlocksWereShrunk)
 
 /*
  * Coloured classes: src/kmalloc/size_class.c. A process that took the library for malloc has
- * them. Its time stands still, so that few slabs are of one object, however slow the machine is.
+ * them. Its time stands still, so that few slabs are of one object, however slow the machine
+ * is.
  */
 void become_coloured()
 {
