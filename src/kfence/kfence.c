@@ -312,7 +312,7 @@ cold void kfence_refuse(const void *p, const char *func, const void *caller)
 		abort();
 }
 
-cold bool kfence_free(void *p, const char *func, const void *caller)
+cold bool kfence_free(void *p, const char *func, const void *caller, bool zero)
 {
 	struct kfence_object *o = find(p);
 	uintptr_t in_use = KFENCE_IN_USE;
@@ -331,6 +331,8 @@ cold bool kfence_free(void *p, const char *func, const void *caller)
 		if (config.kfence_on_fault == KFENCE_ON_FAULT_ABORT)
 			abort();
 	}
+	if (zero && !kfence_is_large(o)) /* the pages of a large one are given back */
+		memset(o->addr, 0, o->size);
 	kfence_close_opened(o);
 	set_freed(o);
 	return true;

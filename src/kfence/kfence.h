@@ -76,9 +76,9 @@ static inline bool kfence_has(const void *p)
 const void *kfence_cache_of(const void *p);
 /* The bytes that were asked for; 0: it is not the beginning of an object in use. */
 size_t kfence_size(const void *p);
-/* Frees @p, which is in the pool; reports misuse. @func: the function that the program called.
- * False: it was no object in use. */
-bool kfence_free(void *p, const char *func, const void *caller);
+/* Frees @p, which is in the pool; reports misuse. @func: the function that the program called;
+ * @zero: its bytes are zeroed before. False: it was no object in use. */
+bool kfence_free(void *p, const char *func, const void *caller, bool zero);
 /* Reports that @p is not an object that @func may have. */
 void kfence_refuse(const void *p, const char *func, const void *caller);
 /* Counts the objects of a cache that are in use. */

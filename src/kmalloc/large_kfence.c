@@ -58,7 +58,7 @@ cold void *large_kfence_alloc_slow(size_t size, size_t align, gfp_t flags, const
 
 static void free_block(void *p, size_t size, const char *func, const void *caller)
 {
-	if (kfence_free(p, func, caller))
+	if (kfence_free(p, func, caller, config.init_on_free))
 		this_cpu_add(*large_in_use, -(LARGE_BLOCK + large_pages(size)));
 }
 

@@ -59,6 +59,6 @@ cold void slab_kfence_free(const struct kmem_cache *s, void *obj, const char *fu
 
 	if (s && of != s)
 		kfence_refuse(obj, func, caller);
-	else if (kfence_free(obj, func, caller) && of)
+	else if (kfence_free(obj, func, caller, of && of->init & SLAB_INIT_FREE) && of)
 		slab_event(of, SLAB_FREE_SLOWPATH);
 }

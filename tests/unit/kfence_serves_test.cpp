@@ -141,6 +141,25 @@ TEST_F(KfenceServesTest, Caches)
 		  "");
 }
 
+/* What the program reads after the free, and so what the slot's next object begins with. */
+TEST_F(KfenceServesTest, FreedObjectsAreZeroedWhereTheirCacheAsksForIt)
+{
+	struct kmem_cache *zeroed = make("zeroed", 64, 0, SLAB_INIT_ON_FREE);
+	struct kmem_cache *plain = make("plain", 64, 0, 0);
+
+	for (struct kmem_cache *s : { zeroed, plain }) {
+		char *p = from_cache(s);
+		std::string left;
+
+		ASSERT_NE(p, nullptr);
+		memset(p, 'S', 64);
+		kmem_cache_free(s, p);
+		EXPECT_THAT(says([&] { left.assign(p, 64); }), HasSubstr("use-after-free"));
+		EXPECT_EQ(left, std::string(64, s == zeroed ? '\0' : 'S'));
+		kmem_cache_destroy(s);
+	}
+}
+
 /* A report about an object whose cache is gone. */
 TEST_F(KfenceServesTest, NamesOutliveCaches)
 {

@@ -101,6 +101,23 @@ TEST(SlabDebugTest, ContentsStayWhereTheyMust)
 	kmem_cache_destroy(rcu);
 }
 
+TEST(SlabDebugTest, FreedObjectsAreZeroedWhereNoPatternCoversThem)
+{
+	for (slab_flags_t flag :
+	     { SLAB_STORE_USER, SLAB_RED_ZONE, SLAB_CONSISTENCY_CHECKS, SLAB_POISON }) {
+		struct kmem_cache *s = kmem_cache_create("zeroed", kSize, 0,
+							 SLAB_INIT_ON_FREE | flag, nullptr);
+		char *p = get(s), *other = get(s); /* keeps the slab */
+
+		memset(p, 'S', kSize);
+		kmem_cache_free(s, p);
+		for (unsigned i = 0; i + 1 < kSize; i++)
+			ASSERT_EQ(p[i], flag == SLAB_POISON ? 0x6b : 0) << flag;
+		kmem_cache_free(s, other);
+		kmem_cache_destroy(s);
+	}
+}
+
 TEST(SlabDebugTest, BeginsWithTheNextAllocation)
 {
 	struct kmem_cache *s = kmem_cache_create("next", kSize, 0, 0, nullptr);

@@ -12,6 +12,8 @@
  */
 #include "slab/debug/twin.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/report.h"
@@ -229,6 +231,8 @@ void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller)
 	r->free = (struct slab_track){ 0 };
 	if (debug & SLAB_STORE_USER)
 		slab_track(&r->free, caller);
+	if (twin->home->init & SLAB_INIT_FREE)
+		memset(obj, 0, twin->object_size);
 	slab_pattern_fill(twin, obj, debug, true);
 	atomic_store_explicit(&r->state, SLAB_IS_FREE, memory_order_release);
 	slab_annotate_close(twin, obj);

@@ -180,7 +180,7 @@ static void use(void)
 		*p = 1;
 		assert(kfence_cache_of(p) == cache && kfence_size(p) == 1);
 		*p = OPEN;
-		assert(kfence_free(p, "free", NULL));
+		assert(kfence_free(p, "free", NULL, false));
 	}
 }
 
@@ -204,7 +204,7 @@ static void *run(void *arg)
 		look();
 	else if (!TWICE)
 		use();
-	else if (kfence_free(shared, "free", NULL))
+	else if (kfence_free(shared, "free", NULL, false))
 		atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
 	return NULL;
 }
