@@ -217,24 +217,16 @@ static bool must_zero(const struct kmem_cache *s, const void *p, gfp_t flags)
 	       (slab_hard_class_of(s)->lines || slab_cache_of(p) != s);
 }
 
+/* @align: up to a page. The classes of a hardened process, which have room for a canary, are
+ * not aligned by the sizes asked for. */
 static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void *caller)
 {
-	size_t need = size_class_need(size);
-	struct kmem_cache *s;
+	struct kmem_cache *s =
+		size ? size_class_aligned(size_class_need(size), align) : size_class_nothing();
 	void *p;
 
-	/* The classes of a hardened process are not aligned by the sizes asked for. */
-	if (align > 16 && is_pow2(size) && size <= SIZE_CLASS_ALWAYS_MAX) {
-		p = kmalloc_aligned(size, align, flags, caller);
-		if (!p || !(flags & __GFP_ZERO))
-			return p;
-		/* Whole pages are of no slab. */
-		s = slab_cache_of(p);
-		return memset(p, 0, s ? s->object_size : size);
-	}
-	if (need > SIZE_CLASS_LARGE_MAX)
+	if (!s)
 		return large_alloc(size, 0, flags, caller);
-	s = size ? size_class_cache(need) : size_class_nothing();
 	p = slab_alloc(s, flags, caller);
 	return unlikely(must_zero(s, p, flags)) ? memset(p, 0, s->object_size) : p;
 }

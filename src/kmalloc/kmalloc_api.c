@@ -26,8 +26,9 @@ void *kmalloc(size_t size, gfp_t flags)
 		return ZERO_SIZE_PTR;
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
 		/* All usable bytes are zeroed, because krealloc() does not know how many were
-		 * asked for. */
-		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX && !config.passthrough)
+		 * asked for; the slow paths of a hardened process do that anyway. */
+		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX &&
+		    !config.passthrough && !slab_hardened)
 			size = size_class_bytes(size);
 		return kmalloc_names_a_zone(flags)
 			       ? kmalloc_slow(size, flags, CALLER_ADDRESS)

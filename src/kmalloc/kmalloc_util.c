@@ -39,6 +39,15 @@ static bool find_node(int nid, gfp_t flags, unsigned int *node)
 	return index >= 0;
 }
 
+/* The class that serves @size bytes, not 0, with the alignment that kmalloc() promises; NULL:
+ * whole pages do. */
+static struct kmem_cache *class_for(size_t size)
+{
+	if (unlikely(slab_hardened))
+		return size_class_aligned(size_class_need(size), promised_align(size));
+	return size <= SIZE_CLASS_LARGE_MAX ? size_class_cache(size) : NULL;
+}
+
 void *kmalloc_node(size_t size, gfp_t flags, int node)
 {
 	struct kmem_cache *s;
@@ -50,12 +59,16 @@ void *kmalloc_node(size_t size, gfp_t flags, int node)
 		return NULL;
 	if (unlikely(config.passthrough || (slab_hardened && page_window.nr_nodes == 1)))
 		return kmalloc(size, flags);
-	size = size_class_need(size);
-	if (kmalloc_wants_pages(size, flags))
-		return large_alloc_node(size, index, flags, CALLER_ADDRESS);
-	s = unlikely(flags & (__GFP_DMA | __GFP_DMA32)) ? size_class_zone_cache(size, flags)
-							: size_class_cache(size);
-	return likely(s) ? kmem_cache_alloc_node(s, flags, node) : NULL;
+	if (!kmalloc_wants_pages(size, flags)) {
+		if (unlikely(kmalloc_names_a_zone(flags))) {
+			s = size_class_zone_cache(size, flags);
+			return likely(s) ? kmem_cache_alloc_node(s, flags, node) : NULL;
+		}
+		s = class_for(size);
+		if (likely(s))
+			return kmem_cache_alloc_node(s, flags, node);
+	}
+	return large_alloc_node(size, index, flags, CALLER_ADDRESS);
 }
 
 void *kzalloc_node(size_t size, gfp_t flags, int node)
@@ -86,8 +99,11 @@ size_t kmalloc_size_roundup(size_t size)
 {
 	if (!size || size > PTRDIFF_MAX)
 		return size;
-	if (unlikely(slab_hardened) && size_class_need(size) <= SIZE_CLASS_LARGE_MAX)
-		return size_class_bytes(size_class_need(size)) - SLAB_CANARY_BYTES;
+	if (unlikely(slab_hardened)) {
+		const struct kmem_cache *s = class_for(size);
+
+		return s ? s->object_size : align_up(size, page_size());
+	}
 	if (size <= SIZE_CLASS_LARGE_MAX)
 		return size_class_bytes(size);
 	return align_up(size, ukmem_page_size());

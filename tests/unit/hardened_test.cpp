@@ -128,9 +128,7 @@ TEST(HardenedTest, TheFamilyKeepsItsPromises)
 		auto *p = static_cast<char *>(kzalloc(size, GFP_KERNEL));
 
 		ASSERT_NE(p, nullptr);
-		EXPECT_LE(kmalloc_size_roundup(size) >= 65536 ? size
-							      : kmalloc_size_roundup(size),
-			  ksize(p) + 4096);
+		EXPECT_EQ(kmalloc_size_roundup(size), ksize(p)) << size;
 		memset(p, 'a', size);
 		p = static_cast<char *>(krealloc(p, 2 * size, GFP_KERNEL | __GFP_ZERO));
 		ASSERT_NE(p, nullptr);

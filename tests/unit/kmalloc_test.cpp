@@ -104,11 +104,12 @@ void expect_natural_alignment()
 		     size += align + size / 7 / align * align) {
 			void *plain = kmalloc(opaque(size), GFP_KERNEL);
 			void *zeroed = kzalloc(opaque(size), GFP_KERNEL);
+			void *near = kmalloc_node(opaque(size), GFP_KERNEL, 0);
 
-			ASSERT_EQ(reinterpret_cast<uintptr_t>(plain) % align, 0u) << size;
-			ASSERT_EQ(reinterpret_cast<uintptr_t>(zeroed) % align, 0u) << size;
-			kfree(plain);
-			kfree(zeroed);
+			for (void *p : { plain, zeroed, near }) {
+				ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u) << size;
+				kfree(p);
+			}
 		}
 }
 
@@ -119,7 +120,8 @@ TEST(KmallocTest, AlignedAsTheSizeIs)
 
 TEST(KmallocDeathTest, AlignedAsTheSizeIsInEveryMode)
 {
-	for (const char *conf : { "passthrough:1", "slab_debug:FZPU", "percpu:fallback" })
+	for (const char *conf : { "passthrough:1", "slab_debug:FZPU", "percpu:fallback",
+				  "numa_fake:2", "hardened:1", "hardened:1,numa_fake:2" })
 		EXPECT_FRESH_PROCESS_PASSES([conf] {
 			setenv("UKMEM_CONF", conf, 1);
 			expect_natural_alignment();
