@@ -17,6 +17,22 @@ static void construct(void *obj)
 	memset(obj, 7, SIZE);
 }
 
+/* A late reader of an object whose memory stays one. */
+static int read_late(void)
+{
+	struct kmem_cache *s =
+		kmem_cache_create("typesafe", SIZE, 0, SLAB_TYPESAFE_BY_RCU, NULL);
+	char *volatile p = kmem_cache_alloc(s, GFP_KERNEL);
+	int read;
+
+	memset(p, 3, SIZE);
+	kmem_cache_free(s, p);
+	kmem_cache_shrink(s);
+	read = p[0] + p[SIZE - 1];
+	kmem_cache_destroy(s);
+	return read == 6;
+}
+
 /* What a sound program does, of all kinds. */
 static int sound(struct kmem_cache *s)
 {
@@ -77,7 +93,7 @@ int main(int argc, char **argv)
 	} else {
 		kmem_cache_free(s, p);
 		kfree(k);
-		if (sound(s))
+		if (sound(s) || !read_late())
 			return 1;
 		kmem_cache_destroy(s);
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tells AddressSanitizer and valgrind, where the process runs on one of them, that the program
- * may touch an object from its allocation to its free, and nothing around it. twin.c calls this
- * file, so only objects of twins are reported to these tools.
+ * may touch an object from its allocation to its free, and nothing around it. An object of a
+ * SLAB_TYPESAFE_BY_RCU cache may be touched after its free, too, until its slab goes. twin.c
+ * calls this file, so only objects of twins are reported to these tools.
  *
  * References to AddressSanitizer's functions are weak: they resolve where it runs. Valgrind
  * recognises instructions that do nothing elsewhere.
@@ -88,7 +89,8 @@ void slab_annotate_close(struct kmem_cache *twin, void *obj)
 
 	if (!is_told(twin))
 		return;
-	used = in_use(twin, obj);
+	/* A program may read an object of a SLAB_TYPESAFE_BY_RCU cache after its free. */
+	used = twin->keeps_slabs || in_use(twin, obj);
 	if (tool == TOOL_ASAN) {
 		__asan_poison_memory_region(start, twin->size);
 		if (used)
