@@ -100,8 +100,16 @@ static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gf
 	return obj ? obj : alloc_missed(s, node, size, flags, caller);
 }
 
+/* Empty slabs that a request cannot use count towards the limit, too: the twin's, or, once the
+ * cache is debugged, its own; those of other nodes. Result: whether a slab may be made now. */
+static bool shrink_at_limit(struct kmem_cache *s)
+{
+	slab_shrink_drained(s);
+	return !slab_limit_reached(s);
+}
+
 /* At its hard limit a cache has only the objects in CPUs' arrays left: drains these, as far as
- * CPUs can be stopped, and tries again. */
+ * CPUs can be stopped, and tries again; then gives empty slabs back. */
 static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, size_t size,
 				 gfp_t flags, const void *caller)
 {
@@ -110,6 +118,8 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, size_t
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		slab_drain(s);
 		obj = alloc_slow(s, node, size, flags, caller);
+		if (!obj && shrink_at_limit(s))
+			obj = alloc_slow(s, node, size, flags, caller);
 	}
 	if (!obj)
 		slab_limit_tell(s, flags);
@@ -335,6 +345,8 @@ static cold size_t alloc_bulk_at_limit(struct kmem_cache *s, unsigned int node, 
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		slab_drain(s);
 		got = alloc_bulk(s, node, flags, n, p, caller);
+		if (got < n && shrink_at_limit(s))
+			got += alloc_bulk(s, node, flags, n - got, p + got, caller);
 	}
 	if (!got)
 		slab_limit_tell(s, flags);

@@ -5,7 +5,7 @@
  *
  * The limit holds for all slabs of a cache and its twin together; a slab beyond it is not made.
  * Free objects in other CPUs' arrays keep slabs, too; so a request that may wait and meets the
- * limit empties these arrays and tries again (slab_array.c).
+ * limit empties these arrays, gives back empty slabs, and tries again (slab_array.c).
  */
 #include "slab/slab_limit.h"
 

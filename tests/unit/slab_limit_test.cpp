@@ -121,6 +121,28 @@ TEST(SlabLimitTest, OneLineNowAndThen)
 }
 
 /* Free objects of another CPU's array are found before there is none. */
+/* The cache's own, when it is debugged, and the twin's, when it is not. */
+TEST(SlabLimitTest, EmptySlabsMakeRoom)
+{
+	struct kmem_cache *s = kmem_cache_create("limited", 256, 0, 0, nullptr);
+	const gfp_t flags = GFP_KERNEL | __GFP_NOWARN;
+
+	kmem_cache_set_limit(s, 48, 60);
+	for (slab_flags_t debug : { 0u, SLAB_POISON, 0u }) {
+		ASSERT_EQ(kmem_cache_debug(s, debug), 0);
+		auto p = take_all(s, flags);
+		EXPECT_GT(p.size(), 10u) << debug;
+		EXPECT_LE(slab_counts_of(s).slabs, 48 / geometry_of(s).objects);
+		free_objects(s, p);
+	}
+	ASSERT_EQ(kmem_cache_debug(s, SLAB_POISON), 0);
+	void *bulk[4];
+	ASSERT_EQ(kmem_cache_alloc_bulk(s, flags, 4, bulk), 4);
+	kmem_cache_free_bulk(s, 4, bulk);
+	expect_nothing_left(s);
+	kmem_cache_destroy(s);
+}
+
 TEST(SlabLimitTest, WhatOtherCpusKeepIsTaken)
 {
 	if (allowed_cpus().size() < 2)
@@ -362,6 +384,31 @@ void defragmenting()
 TEST(SlabNodesLimitTest, PartlyUsedSlabsOfOtherNodes)
 {
 	EXPECT_FRESH_PROCESS_PASSES(defragmenting);
+}
+
+void empty_slabs_elsewhere()
+{
+	fake_nodes("0-1", { 0, 1 });
+	struct kmem_cache *s = kmem_cache_create("nodes", 256, 0, 0, nullptr);
+	const gfp_t flags = GFP_KERNEL | __GFP_NOWARN | __GFP_THISNODE;
+	std::vector<void *> p;
+
+	kmem_cache_set_limit(s, 48, 60);
+	while (void *obj = kmem_cache_alloc_node(s, flags, 0))
+		p.push_back(obj);
+	EXPECT_EQ(kmem_cache_alloc_node(s, flags, 1), nullptr);
+	free_objects(s, p);
+	void *obj = kmem_cache_alloc_node(s, flags, 1);
+	ASSERT_NE(obj, nullptr);
+	EXPECT_EQ(shim_object_node(obj), 1u);
+	kmem_cache_free(s, obj);
+	expect_nothing_left(s);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabNodesLimitTest, EmptySlabsOfOtherNodesMakeRoom)
+{
+	EXPECT_FRESH_PROCESS_PASSES(empty_slabs_elsewhere);
 }
 
 /* A cpuset without node 1: only what cannot wait goes there, when node 0 has none left. */
