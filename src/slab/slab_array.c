@@ -89,12 +89,13 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 	return slab_refill(s, node, flags);
 }
 
-static void *alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
-			const void *caller)
+/* @checked: slab_is_checked(). */
+static always_inline void *alloc_slow(struct kmem_cache *s, bool checked, unsigned int node,
+				      size_t size, gfp_t flags, const void *caller)
 {
 	void *obj;
 
-	if (slab_is_checked(s))
+	if (unlikely(checked))
 		return slab_checked_alloc(s, node, flags, caller);
 	obj = pcpu_array_pop(slab_array(s, node));
 	return obj ? obj : alloc_missed(s, node, size, flags, caller);
@@ -117,9 +118,9 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, size_t
 
 	if (flags & __GFP_DIRECT_RECLAIM) {
 		slab_drain(s);
-		obj = alloc_slow(s, node, size, flags, caller);
+		obj = alloc_slow(s, slab_is_checked(s), node, size, flags, caller);
 		if (!obj && shrink_at_limit(s))
-			obj = alloc_slow(s, node, size, flags, caller);
+			obj = alloc_slow(s, slab_is_checked(s), node, size, flags, caller);
 	}
 	if (!obj)
 		slab_limit_tell(s, flags);
@@ -150,6 +151,7 @@ static always_inline void *alloc_guarded(struct kmem_cache *s, unsigned int node
 static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 		       const void *caller)
 {
+	bool checked;
 	void *obj;
 
 	flags = page_flags_now(flags);
@@ -157,9 +159,13 @@ static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp
 	if (unlikely(obj))
 		return obj;
 	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
-	obj = alloc_slow(s, node, size, flags, caller);
-	if (unlikely(!obj && slab_limit_reached(s)))
-		obj = alloc_at_limit(s, node, size, flags, caller);
+	checked = slab_is_checked(s);
+	/* A request that kmem_cache_fail() makes fail is not tried again. */
+	if (likely(!checked || !slab_checked_fails(s, flags))) {
+		obj = alloc_slow(s, checked, node, size, flags, caller);
+		if (unlikely(!obj && slab_limit_reached(s)))
+			obj = alloc_at_limit(s, node, size, flags, caller);
+	}
 	if (unlikely(!obj))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
@@ -356,14 +362,16 @@ static cold size_t alloc_bulk_at_limit(struct kmem_cache *s, unsigned int node, 
 size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n, void **p,
 		       const void *caller)
 {
-	size_t got;
+	size_t got = 0;
 
 	flags = page_flags_now(flags);
 	pcpu_gate_enter(flags & __GFP_DIRECT_RECLAIM);
-	got = alloc_bulk(s, node, flags, n, p, caller);
-	debug_assert(node < page_window.nr_nodes && got <= n);
-	if (unlikely(got < n && slab_limit_reached(s)))
-		got += alloc_bulk_at_limit(s, node, flags, n - got, p + got, caller);
+	if (likely(!slab_is_checked(s) || !slab_checked_fails(s, flags))) {
+		got = alloc_bulk(s, node, flags, n, p, caller);
+		debug_assert(node < page_window.nr_nodes && got <= n);
+		if (unlikely(got < n && slab_limit_reached(s)))
+			got += alloc_bulk_at_limit(s, node, flags, n - got, p + got, caller);
+	}
 	if (unlikely(got < n))
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();

@@ -365,9 +365,8 @@ TEST(SlabDebugDeathTest, TunableNamesCaches)
 		    "^ukmem: slab_debug: unknown letter 'Q' \\(F, Z, P, U are known\\)\n$");
 }
 
-TEST(SlabFailTest, FailsAsArmed)
+void fail_as_armed(struct kmem_cache *s)
 {
-	struct kmem_cache *s = kmem_cache_create("fail", kSize, 0, 0, nullptr);
 	std::string result;
 	void *p[4];
 
@@ -394,6 +393,19 @@ TEST(SlabFailTest, FailsAsArmed)
 	kmem_cache_fail(s, -1, 0);
 	for (int i = 0; i < 100; i++)
 		kmem_cache_free(s, get(s));
+}
+
+TEST(SlabFailTest, FailsAsArmed)
+{
+	struct kmem_cache *s = kmem_cache_create("fail", kSize, 0, 0, nullptr);
+
+	fail_as_armed(s);
+	/* With all slabs that it may have: what was made to fail is not tried again. */
+	char *p = get(s);
+
+	kmem_cache_set_limit(s, 1, 60);
+	fail_as_armed(s);
+	kmem_cache_free(s, p);
 	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
 	kmem_cache_destroy(s);
 }

@@ -14,9 +14,9 @@
 #include "slab/slab_objects.h"
 #include "slab/slab_take.h"
 
-/* Counts an allocation. Result: whether kmem_cache_fail() makes it fail. */
-static bool must_fail(struct kmem_cache *s, unsigned int why, gfp_t flags)
+bool slab_checked_fails(struct kmem_cache *s, gfp_t flags)
 {
+	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
 	uint64_t call, after, times;
 
 	if (!(why & SLAB_CHECK_FAIL) || flags & __GFP_NOFAIL)
@@ -63,8 +63,6 @@ void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags,
 	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
 
 	debug_assert(s->home == s && node < page_window.nr_nodes);
-	if (must_fail(s, why, flags))
-		return NULL;
 	return alloc_one(s, why, node, flags, caller);
 }
 
@@ -75,8 +73,6 @@ size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t fl
 	size_t got = 0;
 
 	debug_assert(s->home == s && node < page_window.nr_nodes);
-	if (must_fail(s, why, flags))
-		return 0;
 	while (got < n && (p[got] = alloc_one(s, why, node, flags, caller)))
 		got++;
 	return got;
