@@ -30,6 +30,7 @@
 #include "slab/slab_refill.h"
 #include "slab/slab_sample.h"
 #include "slab/slab_shared.h"
+#include "slab/slab_stock.h"
 #include "slab/slab_take.h"
 
 enum { DUE_MAX = 4 };
@@ -327,6 +328,8 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 			if (flags & __GFP_DIRECT_RECLAIM) {
 				page_recent_look();
 				slab_look_at_pace();
+				if (slab_keeps_stock(s))
+					slab_stock_refill(s);
 				make_shared(s, node);
 			}
 			home = node;

@@ -236,6 +236,28 @@ TEST(SlabStockTest, WithinTheLimit)
 	finish(s, p);
 }
 
+TEST(SlabStockTest, BulksRefillIt)
+{
+	struct kmem_cache *s = kmem_cache_create("bulks", 300, 0, 0, nullptr);
+	const unsigned per_slab = geometry_of(s).objects;
+
+	kmem_cache_set_limit(s, 2 * per_slab, 60);
+	ASSERT_EQ(kmem_cache_set_stock(s, per_slab), 0);
+	auto p = take_all(s, GFP_ATOMIC);
+	EXPECT_EQ(kmem_cache_stock(s), 0u);
+	kmem_cache_set_limit(s, 0, 60);
+	for (gfp_t flags : { GFP_NOWAIT, GFP_KERNEL }) {
+		std::vector<void *> bulk(5 * per_slab);
+
+		ASSERT_EQ(kmem_cache_alloc_bulk(s, flags, bulk.size(), bulk.data()),
+			  static_cast<int>(bulk.size()));
+		EXPECT_EQ(kmem_cache_stock(s), flags == GFP_KERNEL ? per_slab : 0);
+		p.insert(p.end(), bulk.begin(), bulk.end());
+	}
+	kmem_cache_set_stock(s, 0);
+	finish(s, p);
+}
+
 /* While a fork holds the locks, no other thread changes the stock, however long that takes. */
 TEST(SlabStockTest, DismissedWhileAForkHoldsTheLocks)
 {
