@@ -106,14 +106,25 @@ static bool claim(struct kmem_cache *s, struct slab_stock *stock)
 	return true;
 }
 
+/* A slab of the usual layout, in which the stock is counted; NULL: there are no pages for it,
+ * though perhaps for a smaller one. */
+static struct page *make_usual(struct kmem_cache *s, gfp_t flags)
+{
+	unsigned int none;
+	struct page *page =
+		slab_page_new(s, page_policy_node(), flags | GFP_KERNEL, NULL, 0, &none);
+
+	if (!page || slab_layout(s, page) == &s->layout)
+		return page;
+	slab_node_dismiss(s, page);
+	return NULL;
+}
+
 /* Makes the slabs that the stock needs. False: one could not be made. */
 static bool fill(struct kmem_cache *s, struct slab_stock *stock, gfp_t flags)
 {
-	unsigned int none;
-
 	while (claim(s, stock)) {
-		struct page *page = slab_page_new(s, page_policy_node(), flags | GFP_KERNEL,
-						  NULL, 0, &none);
+		struct page *page = make_usual(s, flags);
 
 		if (!page) {
 			atomic_fetch_sub_explicit(&stock->nr, 1, memory_order_relaxed);

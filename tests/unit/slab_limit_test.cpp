@@ -236,6 +236,38 @@ TEST(SlabStockTest, WithinTheLimit)
 	finish(s, p);
 }
 
+/* Where there are pages for a smaller slab alone. */
+void stock_is_of_usual_slabs()
+{
+	setenv("UKMEM_CONF", "limit:8m", 1);
+	struct kmem_cache *s = kmem_cache_create("fallback", 3000, 0, 0, nullptr);
+	std::vector<struct page *> pages;
+
+	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
+	kmem_cache_shrink(s);
+	while (struct page *page = alloc_pages(GFP_KERNEL | __GFP_NOWARN, 0))
+		pages.push_back(page);
+	for (int i = 0; i < 7; i++) {
+		__free_pages(pages.back(), 0);
+		pages.pop_back();
+	}
+	EXPECT_EQ(kmem_cache_set_stock(s, 1), -ENOMEM);
+	EXPECT_NE(attr(s, "order_fallback"), "0\n") << "there is none for this test";
+	EXPECT_EQ(kmem_cache_stock(s), 0u);
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
+	for (struct page *page : pages)
+		__free_pages(page, 0);
+	EXPECT_EQ(kmem_cache_set_stock(s, 1), 0);
+	EXPECT_EQ(kmem_cache_stock(s), slab_counts_of(s).objects);
+	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
+	kmem_cache_destroy(s);
+}
+
+TEST(SlabStockTest, OfUsualSlabs)
+{
+	EXPECT_FRESH_PROCESS_PASSES(stock_is_of_usual_slabs);
+}
+
 TEST(SlabStockTest, BulksRefillIt)
 {
 	struct kmem_cache *s = kmem_cache_create("bulks", 300, 0, 0, nullptr);
