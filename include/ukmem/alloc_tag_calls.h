@@ -77,6 +77,9 @@ static UKMEM_INLINE void *ukmem_tag_krealloc(struct ukmem_alloc_tag *tag, const 
 	void *q = krealloc(p, ukmem_tag_size(size), flags);
 
 	ukmem_alloc_tag_settle(p, entry, !q);
+	/* To krealloc() these are bytes that were asked for, which keep their contents. */
+	if (flags & __GFP_ZERO && q && size < ukmem_tag_size(size))
+		memset((char *)q + size, 0, ukmem_tag_size(size) - size);
 	return ukmem_alloc_tag_add(tag, q, size, flags);
 }
 

@@ -163,6 +163,22 @@ TEST(AllocTag, Resizing)
 	EXPECT_EQ(counted("tagged_krealloc"), (Count{ 0, 0 }));
 }
 
+/* A small block that has tags is larger than was asked for. */
+TEST(AllocTag, ResizingToSmallSizesZeroesTheRest)
+{
+	for (size_t size = 1; size < 16; size++) {
+		auto *p = static_cast<char *>(tagged_kzalloc(100));
+
+		memset(p, 'x', 100);
+		p = static_cast<char *>(tagged_krealloc_zeroed(p, size));
+		p = static_cast<char *>(tagged_krealloc_zeroed(p, 100));
+		ASSERT_NE(p, nullptr);
+		EXPECT_EQ(std::string(p, 100),
+			  std::string(size, 'x') + std::string(100 - size, '\0'));
+		tagged_kfree(p);
+	}
+}
+
 TEST(AllocTag, Caches)
 {
 	struct kmem_cache *s = kmem_cache_create("witness", 40, 0, 0, nullptr);

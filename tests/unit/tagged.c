@@ -24,6 +24,11 @@ void *tagged_krealloc(void *p, size_t size)
 	return krealloc(p, size, GFP_KERNEL | __GFP_NOWARN);
 }
 
+void *tagged_krealloc_zeroed(void *p, size_t size)
+{
+	return krealloc(p, size, GFP_KERNEL | __GFP_ZERO);
+}
+
 void *tagged_vmalloc(size_t size)
 {
 	return vmalloc(size);

@@ -13,6 +13,7 @@ void *tagged_kmalloc(size_t size);
 void *tagged_kzalloc(size_t size);
 void *tagged_arrays(size_t n, size_t size, int zero);
 void *tagged_krealloc(void *p, size_t size);
+void *tagged_krealloc_zeroed(void *p, size_t size);
 void *tagged_vmalloc(size_t size);
 char *tagged_kstrdup(const char *s);
 void *tagged_kmemdup(const void *p, size_t n);
