@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/probe.h"
+#include "base/report.h"
 #include "page/oom.h"
 #include "page/recent.h"
 #include "percpu/array_slow.h"
@@ -254,9 +255,23 @@ static void free_slow(struct kmem_cache *s, void *obj)
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }
 
+/* Zeroes @obj, and pushes it if there is room. A pointer into the middle of an object, which
+ * the slab would find later, must not zero the next one: it is refused at once. False: the
+ * caller must free @obj. */
+static noinline bool free_zeroed(struct kmem_cache *s, void *obj)
+{
+	struct page *page = slab_head(page_of(obj));
+	const char *wrong = slab_page_wrong(s, page, slab_page_index(s, page, obj));
+
+	if (likely(!wrong))
+		return slab_push_zeroed(s, obj);
+	report_invalid("free()", obj, wrong);
+	return true;
+}
+
 void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 {
-	if (unlikely(s->init & SLAB_INIT_FREE) && slab_push_zeroed(s, obj))
+	if (unlikely(s->init & SLAB_INIT_FREE) && free_zeroed(s, obj))
 		return;
 	if (slab_is_checked(s)) {
 		slab_checked_free(s, obj, caller);

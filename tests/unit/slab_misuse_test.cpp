@@ -190,6 +190,32 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 		    "object\n$");
 }
 
+/* It would be zeroed, with the beginning of the next one. */
+TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtOnceWhereObjectsAreZeroed)
+{
+	struct kmem_cache *s = kmem_cache_create("zeroed", 64, 0, SLAB_INIT_ON_FREE, nullptr);
+	std::string text;
+	void *p[20];
+
+	ASSERT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL, 20, p), 20);
+	for (void *q : p)
+		memset(q, 'x', 64);
+	config.invalid_free = INVALID_FREE_WARN;
+	::testing::internal::CaptureStderr();
+	for (void *q : p)
+		kmem_cache_free(s, static_cast<char *>(q) + 32);
+	text = ::testing::internal::GetCapturedStderr();
+	config.invalid_free = INVALID_FREE_ABORT;
+	EXPECT_EQ(text.find("ukmem: free(): invalid pointer 0x"), 0u) << text;
+	EXPECT_NE(text.find(": not the start of an object\n"), std::string::npos) << text;
+	for (void *q : p) {
+		EXPECT_EQ(std::string(static_cast<char *>(q), 64), std::string(64, 'x'));
+		kmem_cache_free(s, q);
+	}
+	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
+	kmem_cache_destroy(s);
+}
+
 /* Enough objects of a cache to fill some slabs of a page each, by address. */
 class FullSlabs
 {
