@@ -224,7 +224,8 @@ UKMEM_EXPORT void kmem_cache_fail(struct kmem_cache *s, long after, unsigned lon
  * that other CPUs keep, and gives back empty slabs of other nodes; if there are none, it
  * returns NULL and logs one line. A request that may not block returns NULL and logs nothing.
  * Requests with __GFP_NOFAIL exceed the limit. If the cache has more objects than the new
- * limit, it keeps them and makes no more.
+ * limit, it keeps them and makes no more. Samples of the heap profile (<ukmem/profile.h>) are
+ * blocks of their own, which no cache counts: the program may have these beyond the limit.
  * Result: 0. kmem_cache_limit - the limit as it was rounded, in objects; 0: none.
  */
 UKMEM_EXPORT int kmem_cache_set_limit(struct kmem_cache *s, unsigned long objects,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hard limit of a cache. It counts slabs, where they are made and freed, because the fast
- * paths do not count objects.
+ * paths do not count objects. Samples of the heap profile are no objects of the cache.
  *
  * The limit holds for all slabs of a cache and its twin together; a slab beyond it is not made.
  * Free objects in other CPUs' arrays keep slabs, too; so a request that may wait and meets the
@@ -12,6 +12,19 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "os/os.h"
+
+/* The slabs that count towards the limit, in usual ones. Large slabs, which a size class makes
+ * while it has no limit, are charged as one each, and count by their objects. */
+static size_t counted(const struct kmem_cache *s, size_t charged)
+{
+	size_t large = 0;
+
+	if (likely(!s->large_mark))
+		return charged;
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		large += atomic_load_explicit(&s->nodes[i].nr_large, memory_order_relaxed);
+	return charged + large * s->large.objects / s->layout.objects - large;
+}
 
 bool slab_limit_charge(struct kmem_cache *s, gfp_t flags)
 {
@@ -24,7 +37,7 @@ bool slab_limit_charge(struct kmem_cache *s, gfp_t flags)
 	}
 	n = atomic_load_explicit(&s->all_slabs, memory_order_relaxed);
 	do
-		if (n >= max)
+		if (counted(s, n) >= max)
 			return false;
 	while (!atomic_compare_exchange_weak_explicit(
 		&s->all_slabs, &n, n + 1, memory_order_relaxed, memory_order_relaxed));
@@ -41,9 +54,11 @@ void slab_limit_uncharge(struct kmem_cache *s)
 
 bool slab_limit_reached(const struct kmem_cache *s)
 {
-	size_t max = atomic_load_explicit(&s->home->max_slabs, memory_order_relaxed);
+	const struct kmem_cache *home = s->home;
+	size_t max = atomic_load_explicit(&home->max_slabs, memory_order_relaxed);
 
-	return max && atomic_load_explicit(&s->home->all_slabs, memory_order_relaxed) >= max;
+	return max && counted(home, atomic_load_explicit(&home->all_slabs,
+							 memory_order_relaxed)) >= max;
 }
 
 void slab_limit_tell(struct kmem_cache *s, gfp_t flags)

@@ -169,6 +169,33 @@ TEST(SlabLargeTest, NoneUnderALimit)
 	});
 }
 
+/* The large slabs that a class has count by their objects. */
+TEST(SlabLargeTest, ALimitCountsTheirObjects)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Class c;
+
+		c.allocate(kMany);
+		c.free_all();
+		c.allocate(kMany);
+		ASSERT_GT(c.large(), 0u);
+		const size_t slabs = c.counts().slabs;
+
+		/* More than there are slabs, fewer than there are objects in them. */
+		ASSERT_EQ(kmem_cache_set_limit(c.s, kMany / 2, 60), 0);
+		ASSERT_GT(kmem_cache_limit(c.s) / kUsual, slabs);
+		while (void *p = kmalloc(kSize, GFP_KERNEL | __GFP_NOWARN))
+			c.p.push_back(p);
+		EXPECT_LE(c.counts().slabs, slabs) << "no more are made";
+		c.free_all();
+		kmem_cache_shrink(c.s);
+		while (void *p = kmalloc(kSize, GFP_KERNEL | __GFP_NOWARN))
+			c.p.push_back(p);
+		EXPECT_EQ(c.p.size(), kmem_cache_limit(c.s));
+		ASSERT_EQ(kmem_cache_set_limit(c.s, 0, 60), 0);
+	});
+}
+
 /* In large slabs of every class, objects are what they are in usual ones. */
 TEST(SlabLargeTest, EveryClass)
 {
