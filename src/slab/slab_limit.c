@@ -90,5 +90,7 @@ int kmem_cache_set_limit(struct kmem_cache *s, unsigned long objects, unsigned i
 
 unsigned long kmem_cache_limit(const struct kmem_cache *s)
 {
-	return atomic_load_explicit(&s->max_slabs, memory_order_relaxed) * s->layout.objects;
+	size_t max = atomic_load_explicit(&s->max_slabs, memory_order_relaxed), objects;
+
+	return __builtin_mul_overflow(max, s->layout.objects, &objects) ? SIZE_MAX : objects;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Hard limits of caches, what they keep in stock, and what of other nodes they may take. */
 #include <cerrno>
+#include <climits>
 
 #include "fake_os.h"
 #include "lock_shim.h"
@@ -71,6 +72,18 @@ TEST(SlabLimitTest, NoMoreObjectsThanThat)
 		EXPECT_NE(p.back(), nullptr);
 		finish(s, p);
 	}
+}
+
+TEST(SlabLimitTest, ThatIsTooLargeToCount)
+{
+	struct kmem_cache *s = kmem_cache_create("huge", 64, 0, 0, nullptr);
+
+	for (unsigned long limit : { ULONG_MAX, ULONG_MAX - 1 }) {
+		kmem_cache_set_limit(s, limit, 60);
+		EXPECT_EQ(kmem_cache_limit(s), ULONG_MAX) << "0 is no limit";
+		EXPECT_EQ(attr(s, "limit"), std::to_string(ULONG_MAX) + "\n");
+	}
+	kmem_cache_destroy(s);
 }
 
 TEST(SlabLimitTest, ThreadsTogetherHaveNoMore)

@@ -471,7 +471,10 @@ std::vector<attribute> attributes(const reader &r, const snapshot &s, const cach
 	const auto flag = [&](const char *name, const char *constant) {
 		list.number(name, (c.flags & r.layout().constant(constant)) != 0);
 	};
+	uint64_t limit;
 
+	if (__builtin_mul_overflow(c.max_slabs, c.slab_objects, &limit))
+		limit = UINT64_MAX;
 	list.number("slab_size", c.size);
 	list.number("align", c.align);
 	list.number("object_size", c.object_size);
@@ -482,7 +485,7 @@ std::vector<attribute> attributes(const reader &r, const snapshot &s, const cach
 	list.number("cpu_partial", c.cpu_partial);
 	list.number("remote_node_defrag_ratio", c.remote_node_defrag_ratio);
 	list.number("sheaf_capacity", c.capacity_max);
-	list.number("limit", c.max_slabs * c.slab_objects);
+	list.number("limit", limit);
 	list.number("limit_interval", c.limit_interval);
 	list.number("stock", c.stock_slabs * c.slab_objects);
 	list.number("stock_objects", c.stock * c.slab_objects);
