@@ -9,9 +9,10 @@
 /*
  * Per-CPU counters. large_in_use counts blocks (in units of 2^LARGE_BLOCK_SHIFT) and pages in
  * one word per CPU. The sum over all CPUs is right although one CPU allocates a block and
- * another one frees it.
+ * another one frees it. So many fit: 2^29 blocks, which are 2 TiB if each is a page of 4 KiB,
+ * and 2^33 pages, 32 TiB.
  */
-enum { LARGE_BLOCK_SHIFT = 40 };
+enum { LARGE_BLOCK_SHIFT = 34 };
 extern uint64_t *large_allocs, *large_in_use;
 static const uint64_t LARGE_BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
 

@@ -249,6 +249,18 @@ TEST(KmallocTest, LargeBlocksShrinkInPlace)
 	kfree(q);
 }
 
+/* As many as a terabyte has of one page each. */
+TEST(KmallocTest, ManyLargeBlocksAreCounted)
+{
+	constexpr int64_t kMany = 1 << 28;
+
+	kfree(kmalloc(1, GFP_KERNEL)); /* makes the counters */
+	const uint64_t before = shim_large_pretend(0);
+
+	EXPECT_EQ(shim_large_pretend(kMany), before + kMany);
+	EXPECT_EQ(shim_large_pretend(-kMany), before);
+}
+
 TEST(KmallocTest, Duplicates)
 {
 	char text[300];

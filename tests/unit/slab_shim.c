@@ -2,6 +2,7 @@
 #include "slab_shim.h"
 
 #include "kmalloc/kmalloc.h"
+#include "kmalloc/large.h"
 #include "percpu/array_stop.h"
 #include "queue/queue.h"
 #include "slab/slab_array.h"
@@ -217,6 +218,16 @@ size_t shim_kmalloc_room(const void *p)
 struct kmem_cache *shim_class_cache(size_t size)
 {
 	return size_class_cache(size);
+}
+
+uint64_t shim_large_pretend(int64_t blocks)
+{
+	uint64_t all;
+	size_t bytes;
+
+	this_cpu_add(*large_in_use, (uint64_t)blocks * (LARGE_BLOCK + 1));
+	large_count(&all, &bytes);
+	return all;
 }
 
 struct kmem_cache *shim_class_aligned(size_t size, size_t align)

@@ -88,6 +88,8 @@ struct kmem_cache *shim_class_cache(size_t size);
 /* The result of ksize()'s fast path. */
 size_t shim_class_usable(const void *p);
 size_t shim_kmalloc_room(const void *p);
+/* Counts so many blocks of whole pages, of a page each, and tells how many are counted. */
+uint64_t shim_large_pretend(int64_t blocks);
 struct kmem_cache *shim_class_aligned(size_t size, size_t align);
 void *shim_class_small(size_t size); /* what the tables say: a per-CPU handle */
 void *shim_class_large(size_t size);
