@@ -346,6 +346,9 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller);
 void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller);
 /* A block aligned to @align, a power of two. */
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller);
+/* kmalloc_api.c: kmalloc() and kmemdup() for another function that the program called. */
+void *kmalloc_for(size_t size, gfp_t flags, const void *caller);
+void *kmemdup_for(const void *src, size_t len, gfp_t flags, const void *caller);
 /* Requests that name a zone have caches of their own. */
 static inline bool kmalloc_names_a_zone(gfp_t flags)
 {

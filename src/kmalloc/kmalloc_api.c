@@ -18,7 +18,7 @@ static void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 		       : kmalloc_slow_aligned(size, flags | __GFP_ZERO, caller);
 }
 
-void *kmalloc(size_t size, gfp_t flags)
+static always_inline void *alloc(size_t size, gfp_t flags, const void *caller)
 {
 	void *p;
 
@@ -30,38 +30,50 @@ void *kmalloc(size_t size, gfp_t flags)
 		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX &&
 		    !config.passthrough && !slab_hardened)
 			size = size_class_bytes(size);
-		return kmalloc_names_a_zone(flags)
-			       ? kmalloc_slow(size, flags, CALLER_ADDRESS)
-			       : kmalloc_zeroed(size, flags, CALLER_ADDRESS);
+		return kmalloc_names_a_zone(flags) ? kmalloc_slow(size, flags, caller)
+						   : kmalloc_zeroed(size, flags, caller);
 	}
-	return likely(kmalloc_pop(size, &p))
-		       ? p
-		       : kmalloc_slow_aligned(size, flags, CALLER_ADDRESS);
+	return likely(kmalloc_pop(size, &p)) ? p : kmalloc_slow_aligned(size, flags, caller);
+}
+
+void *kmalloc(size_t size, gfp_t flags)
+{
+	return alloc(size, flags, CALLER_ADDRESS);
+}
+
+void *kmalloc_for(size_t size, gfp_t flags, const void *caller)
+{
+	return alloc(size, flags, caller);
 }
 
 void *kzalloc(size_t size, gfp_t flags)
 {
-	return kmalloc(size, flags | __GFP_ZERO);
+	return kmalloc_for(size, flags | __GFP_ZERO, CALLER_ADDRESS);
 }
 
-void *kmalloc_array(size_t n, size_t size, gfp_t flags)
+static inline void *alloc_array(size_t n, size_t size, gfp_t flags, const void *caller)
 {
 	size_t bytes;
 
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return NULL;
-	return kmalloc(bytes, flags);
+	return kmalloc_for(bytes, flags, caller);
+}
+
+void *kmalloc_array(size_t n, size_t size, gfp_t flags)
+{
+	return alloc_array(n, size, flags, CALLER_ADDRESS);
 }
 
 void *kcalloc(size_t n, size_t size, gfp_t flags)
 {
-	return kmalloc_array(n, size, flags | __GFP_ZERO);
+	return alloc_array(n, size, flags | __GFP_ZERO, CALLER_ADDRESS);
 }
 
 void *krealloc(const void *p, size_t size, gfp_t flags)
 {
 	if (ZERO_OR_NULL_PTR(p))
-		return kmalloc(size, flags);
+		return kmalloc_for(size, flags, CALLER_ADDRESS);
 	if (!size) {
 		kfree(p);
 		return ZERO_SIZE_PTR;
@@ -80,18 +92,23 @@ size_t ksize(const void *p)
 	return kmalloc_usable(p, "ksize()");
 }
 
-void *kmemdup(const void *src, size_t len, gfp_t flags)
+void *kmemdup_for(const void *src, size_t len, gfp_t flags, const void *caller)
 {
-	void *p = kmalloc(len, flags);
+	void *p = kmalloc_for(len, flags, caller);
 
 	if (!ZERO_OR_NULL_PTR(p))
 		memcpy(p, src, len);
 	return p;
 }
 
+void *kmemdup(const void *src, size_t len, gfp_t flags)
+{
+	return kmemdup_for(src, len, flags, CALLER_ADDRESS);
+}
+
 char *kstrdup(const char *s, gfp_t flags)
 {
-	return s ? kmemdup(s, strlen(s) + 1, flags) : NULL;
+	return s ? kmemdup_for(s, strlen(s) + 1, flags, CALLER_ADDRESS) : NULL;
 }
 
 /* How many objects at the beginning of p[0..n) have the entry @entry in the array map. */

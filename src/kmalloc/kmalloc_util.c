@@ -54,11 +54,11 @@ void *kmalloc_node(size_t size, gfp_t flags, int node)
 	unsigned int index;
 
 	if (node == NUMA_NO_NODE || !size)
-		return kmalloc(size, flags);
+		return kmalloc_for(size, flags, CALLER_ADDRESS);
 	if (!find_node(node, flags, &index))
 		return NULL;
 	if (unlikely(config.passthrough || (slab_hardened && page_window.nr_nodes == 1)))
-		return kmalloc(size, flags);
+		return kmalloc_for(size, flags, CALLER_ADDRESS);
 	if (!kmalloc_wants_pages(size, flags)) {
 		if (unlikely(kmalloc_names_a_zone(flags))) {
 			s = size_class_zone_cache(size, flags);
@@ -128,16 +128,16 @@ void kfree_bulk(size_t n, void **p)
 
 void *kmemdup_array(const void *src, size_t n, size_t size, gfp_t flags)
 {
-	return overflows(n, size) ? NULL : kmemdup(src, n * size, flags);
+	return overflows(n, size) ? NULL : kmemdup_for(src, n * size, flags, CALLER_ADDRESS);
 }
 
-char *kmemdup_nul(const char *s, size_t len, gfp_t flags)
+static char *dup_nul(const char *s, size_t len, gfp_t flags, const void *caller)
 {
 	char *p;
 
 	if (!s || len == SIZE_MAX)
 		return NULL;
-	p = kmalloc(len + 1, flags);
+	p = kmalloc_for(len + 1, flags, caller);
 	if (p) {
 		memcpy(p, s, len);
 		p[len] = '\0';
@@ -145,12 +145,17 @@ char *kmemdup_nul(const char *s, size_t len, gfp_t flags)
 	return p;
 }
 
-char *kstrndup(const char *s, size_t max, gfp_t flags)
+char *kmemdup_nul(const char *s, size_t len, gfp_t flags)
 {
-	return s ? kmemdup_nul(s, text_length(s, max), flags) : NULL;
+	return dup_nul(s, len, flags, CALLER_ADDRESS);
 }
 
-char *kvasprintf(gfp_t flags, const char *fmt, va_list args)
+char *kstrndup(const char *s, size_t max, gfp_t flags)
+{
+	return s ? dup_nul(s, text_length(s, max), flags, CALLER_ADDRESS) : NULL;
+}
+
+static char *print_for(gfp_t flags, const char *fmt, va_list args, const void *caller)
 {
 	va_list measured;
 	char *p = NULL;
@@ -160,10 +165,15 @@ char *kvasprintf(gfp_t flags, const char *fmt, va_list args)
 	len = vsnprintf(NULL, 0, fmt, measured);
 	va_end(measured);
 	if (len >= 0)
-		p = kmalloc((size_t)len + 1, flags);
+		p = kmalloc_for((size_t)len + 1, flags, caller);
 	if (p)
 		vsnprintf(p, (size_t)len + 1, fmt, args);
 	return p;
+}
+
+char *kvasprintf(gfp_t flags, const char *fmt, va_list args)
+{
+	return print_for(flags, fmt, args, CALLER_ADDRESS);
 }
 
 char *kasprintf(gfp_t flags, const char *fmt, ...)
@@ -172,7 +182,7 @@ char *kasprintf(gfp_t flags, const char *fmt, ...)
 	char *p;
 
 	va_start(args, fmt);
-	p = kvasprintf(flags, fmt, args);
+	p = print_for(flags, fmt, args, CALLER_ADDRESS);
 	va_end(args);
 	return p;
 }
@@ -191,10 +201,12 @@ const char *kstrdup_const(const char *s, gfp_t flags)
 	size_t size;
 	char *p;
 
-	if (likely(!s || !config.passthrough))
-		return kstrdup(s, flags);
-	/* Whole pages, since kfree_const() could not tell a block of libc from a literal. */
+	if (!s)
+		return NULL;
 	size = strlen(s) + 1;
+	if (likely(!config.passthrough))
+		return kmemdup_for(s, size, flags, CALLER_ADDRESS);
+	/* Whole pages, since kfree_const() could not tell a block of libc from a literal. */
 	p = whole_pages(size, flags, NUMA_NO_NODE, CALLER_ADDRESS);
 	return p ? memcpy(p, s, size) : NULL;
 }

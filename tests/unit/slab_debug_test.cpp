@@ -395,6 +395,43 @@ void fail_as_armed(struct kmem_cache *s)
 		kmem_cache_free(s, get(s));
 }
 
+/* Calls one of many functions; all calls return into this one. */
+__attribute__((noinline)) const void *copy(unsigned which)
+{
+	static const char text[] = "text";
+	const void *volatile p = which == 0   ? kzalloc(50, GFP_KERNEL)
+				 : which == 1 ? kcalloc(5, 10, GFP_KERNEL)
+				 : which == 2 ? kmalloc_array(5, 10, GFP_KERNEL)
+				 : which == 3 ? kmemdup(text, 5, GFP_KERNEL)
+				 : which == 4 ? kmemdup_nul(text, 4, GFP_KERNEL)
+				 : which == 5 ? kmemdup_array(text, 2, 2, GFP_KERNEL)
+				 : which == 6 ? kstrdup(text, GFP_KERNEL)
+				 : which == 7 ? kstrndup(text, 3, GFP_KERNEL)
+				 : which == 8 ? kstrdup_const(text, GFP_KERNEL)
+				 : which == 9 ? kasprintf(GFP_KERNEL, "%050u", which)
+					      : krealloc(nullptr, 50, GFP_KERNEL);
+
+	return p;
+}
+
+/* It is the program's function that is recorded, not the library's that it called. */
+TEST(SlabDebugTest, CopiesAreTheCallers)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "slab_debug:U", 1);
+		for (unsigned which = 0; which <= 10; which++) {
+			const void *p = copy(which);
+			auto by = reinterpret_cast<uintptr_t>(
+				shim_slab_allocated_by(const_cast<void *>(p)));
+			auto from = reinterpret_cast<uintptr_t>(copy);
+
+			EXPECT_GT(by, from) << which;
+			EXPECT_LT(by, from + 4096) << which;
+			kfree(p);
+		}
+	});
+}
+
 TEST(SlabFailTest, FailsAsArmed)
 {
 	struct kmem_cache *s = kmem_cache_create("fail", kSize, 0, 0, nullptr);

@@ -5,6 +5,7 @@
 #include "kmalloc/large.h"
 #include "percpu/array_stop.h"
 #include "queue/queue.h"
+#include "slab/debug/record.h"
 #include "slab/slab_array.h"
 #include "slab/slab_budget.h"
 #include "slab/slab_cache.h"
@@ -218,6 +219,11 @@ size_t shim_kmalloc_room(const void *p)
 struct kmem_cache *shim_class_cache(size_t size)
 {
 	return size_class_cache(size);
+}
+
+const void *shim_slab_allocated_by(void *obj)
+{
+	return slab_record(slab_cache_of(obj), obj)->alloc.caller;
 }
 
 uint64_t shim_large_pretend(int64_t blocks)

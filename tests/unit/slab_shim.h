@@ -88,6 +88,8 @@ struct kmem_cache *shim_class_cache(size_t size);
 /* The result of ksize()'s fast path. */
 size_t shim_class_usable(const void *p);
 size_t shim_kmalloc_room(const void *p);
+/* Where an object of a cache with SLAB_STORE_USER was allocated. */
+const void *shim_slab_allocated_by(void *obj);
 /* Counts so many blocks of whole pages, of a page each, and tells how many are counted. */
 uint64_t shim_large_pretend(int64_t blocks);
 struct kmem_cache *shim_class_aligned(size_t size, size_t align);
