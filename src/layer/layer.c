@@ -3,7 +3,7 @@
  * The table of layers, and the loops over it: fork, CPUs, trim, verification.
  *
  * References to layers but live are weak, since a static program may contain only the lower
- * ones.
+ * ones, and only the malloc drop-in has the layer malloc.
  */
 #include "layer/layer.h"
 
@@ -20,11 +20,12 @@
 #pragma weak slab_layer
 #pragma weak kmalloc_layer
 #pragma weak pool_layer
+#pragma weak malloc_layer
 
 /* Lowest first. */
 static const struct layer *const layers[] = {
 	&percpu_layer,	&kfence_layer, &page_layer, &slab_layer,
-	&kmalloc_layer, &pool_layer,   &live_layer,
+	&kmalloc_layer, &pool_layer,   &live_layer, &malloc_layer,
 };
 
 /* Every program has the layer live, and the description of the library's layout
@@ -35,7 +36,7 @@ __attribute__((used)) static const struct live_layout *const described = &live_l
 
 static bool is_ready(const struct layer *l)
 {
-	return l && once_done(l->once);
+	return l && l->once && once_done(l->once);
 }
 
 const struct layer *layer_next(const struct layer *l)
@@ -143,12 +144,18 @@ static void fork_child(void)
 			layers[i]->fork_child();
 }
 
+/* Synchronization: the thread that runs the process's first constructors. */
+static bool fork_registered written_anyway;
+
 /*
  * A constructor registers the handlers, as early as any other library's. A layer's
  * initialisation must not: libc allocates memory for a new handler, and may do that under the
  * lock that another thread's fork needs.
  */
-__attribute__((constructor(101))) static void register_fork_handlers(void)
+__attribute__((constructor(101))) void layers_register_fork(void)
 {
+	if (fork_registered)
+		return;
+	fork_registered = true;
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }

@@ -23,7 +23,7 @@ struct verify;
  * layer's initialisation.
  */
 struct layer {
-	struct once *once; /* its initialisation */
+	struct once *once; /* its initialisation; NULL: it has none, and is never ready */
 	/* Around fork, in this process and in the child. */
 	void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
 	/* Threads use CPU index @cpu from now on, or no longer. The lowest layer empties the
@@ -46,6 +46,8 @@ struct layer {
 
 extern const struct layer percpu_layer, kfence_layer, page_layer, slab_layer, kmalloc_layer,
 	pool_layer, live_layer;
+/* The drop-in's; hidden, so that the dynamic linker does not look for it in the others. */
+extern const struct layer malloc_layer __attribute__((visibility("hidden")));
 
 /* The next layer above @l that is ready, or the lowest one; NULL: there is none. */
 const struct layer *layer_next(const struct layer *l);
@@ -61,6 +63,9 @@ void layers_cpu_offline(unsigned int cpu);
 size_t layers_trim(void);
 /* False: a layer's threads are to be started later. */
 bool layers_start_threads(void);
+/* Registers the functions for fork, unless they are. The library's constructor calls it; the
+ * drop-in does, too, before any other library registers some (malloc/bootstrap.c). */
+void layers_register_fork(void);
 /* As ukmem_verify(), with the findings in @v. */
 unsigned int layers_verify(struct verify *v);
 

@@ -9,20 +9,22 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/compiler.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/sys_call.h"
 #include "kmalloc/kmalloc.h"
+#include "layer/layer.h"
 #include "malloc/malloc_internal.h"
 #include "os/os.h"
 #include "slab/debug/tunable.h"
 #include "slab/show/attr.h"
 #include "stats/stats.h"
+#include "ukmem/compiler.h"
 
 /* A copy of stderr, because programs close stderr before the last destructor runs. */
 static int stats_fd = STDERR_FILENO;
@@ -130,11 +132,40 @@ static void reset_streams(void)
 	_IO_list_resetlock();
 }
 
-/* Registered after the handlers of the layers, so that fork() calls lock_streams() first. */
-__attribute__((constructor(103))) static void register_fork_handlers(void)
+/* The highest layer: fork() calls lock_streams() first, and the others last. */
+const struct layer malloc_layer = {
+	.fork_prepare = lock_streams,
+	.fork_parent = unlock_streams,
+	.fork_child = reset_streams,
+};
+
+#ifdef __GLIBC__
+/*
+ * pthread_atfork() of glibc is a function within each library, and calls this one. The
+ * dynamic linker runs a preloaded library's constructors after those of the program's
+ * libraries, which may register handlers of their own. fork() calls the handlers for before
+ * the fork from the last registered to the first, and the others from the first to the last.
+ * The library's own must be the first:
+ *
+ * - Another library's handler waits for a lock whose holder waits for memory, or for the list
+ *   of streams. So no thread may wait yet for what lock_streams() and the layers take.
+ * - Another library's handler in the child starts threads, which allocate. So the layers must
+ *   have done their part.
+ */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+		      void *library);
+
+UKMEM_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
+				   void (*child)(void), void *library)
 {
-	pthread_atfork(lock_streams, unlock_streams, reset_streams);
+	static _Atomic(void *) kept written_anyway;
+	__typeof__(&__register_atfork) next =
+		(__typeof__(next))next_function("__register_atfork", &kept);
+
+	layers_register_fork();
+	return next ? next(prepare, parent, child, library) : ENOMEM;
 }
+#endif
 
 static void show_slab(const char *cache)
 {

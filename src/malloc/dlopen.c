@@ -22,6 +22,7 @@
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "malloc/malloc_internal.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 /* The result of dlopen_next() is in rax and rdx; the arguments are in rdi and esi. */
@@ -92,15 +93,10 @@ static void *dlopen_failed(const char *file, int flags)
 
 static void *next_dlopen(void)
 {
-	static _Atomic(void *) next;
-	void *fn = atomic_load_explicit(&next, memory_order_relaxed);
+	static _Atomic(void *) kept;
+	void *fn = next_function("dlopen", &kept);
 
-	if (!fn) {
-		fn = dlsym(RTLD_NEXT, "dlopen");
-		fn = fn ? fn : (void *)dlopen_failed;
-		atomic_store_explicit(&next, fn, memory_order_relaxed);
-	}
-	return fn;
+	return fn ? fn : (void *)dlopen_failed;
 }
 
 /* With passthrough the flag may stay, because then all of the program uses libc's malloc. */

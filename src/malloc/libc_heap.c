@@ -5,7 +5,6 @@
  * one after the drop-in's: musl's dlsym() allocates nothing, as glibc's may. This table
  * replaces that of os/os_heap.c.
  */
-#include <dlfcn.h>
 #include <stdatomic.h>
 
 #include "base/compiler.h"
@@ -18,18 +17,12 @@ extern void *__libc_malloc(size_t size) __attribute__((weak));
 extern void *__libc_realloc(void *p, size_t size) __attribute__((weak));
 extern void __libc_free(void *p) __attribute__((weak));
 
-/* The next function of this name after the drop-in's. *@kept: found before, or NULL.
- * Synchronization: relaxed; each thread finds the same. */
-static void *next_function(const char *name, _Atomic(void *) *kept)
+static void *libc_function(const char *name, _Atomic(void *) *kept)
 {
-	void *fn = atomic_load_explicit(kept, memory_order_relaxed);
+	void *fn = next_function(name, kept);
 
-	if (unlikely(!fn)) {
-		fn = dlsym(RTLD_NEXT, name);
-		if (!fn)
-			log_fatal("passthrough: this libc has no %s", name);
-		atomic_store_explicit(kept, fn, memory_order_relaxed);
-	}
+	if (unlikely(!fn))
+		log_fatal("passthrough: this libc has no %s", name);
 	return fn;
 }
 
@@ -38,7 +31,7 @@ static void *next_function(const char *name, _Atomic(void *) *kept)
 	({                                                                                     \
 		static _Atomic(void *) kept;                                                   \
 		likely(function) ? function                                                    \
-				 : (__typeof__(&function))next_function(name, &kept);          \
+				 : (__typeof__(&function))libc_function(name, &kept);          \
 	})
 
 static void *heap_alloc(size_t align, size_t size)
@@ -63,7 +56,7 @@ static size_t heap_usable(const void *p)
 {
 	static _Atomic(void *) kept;
 
-	return ((size_t(*)(const void *))next_function("malloc_usable_size", &kept))(p);
+	return ((size_t(*)(const void *))libc_function("malloc_usable_size", &kept))(p);
 }
 
 struct os_heap os_heap = {

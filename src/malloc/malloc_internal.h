@@ -3,6 +3,8 @@
 #ifndef MALLOC_MALLOC_INTERNAL_H
 #define MALLOC_MALLOC_INTERNAL_H
 
+#include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -51,6 +53,21 @@ static inline void *malloc_for(size_t size, const void *caller)
 
 /* bootstrap.c: os_heap.populate. */
 void malloc_populate(void);
+
+/*
+ * The next function of this name after the drop-in's; NULL: there is none. *@kept: found
+ * before, or NULL. Synchronization: relaxed; each thread finds the same.
+ */
+static inline void *next_function(const char *name, _Atomic(void *) *kept)
+{
+	void *fn = atomic_load_explicit(kept, memory_order_relaxed);
+
+	if (unlikely(!fn)) {
+		fn = dlsym(RTLD_NEXT, name);
+		atomic_store_explicit(kept, fn, memory_order_relaxed);
+	}
+	return fn;
+}
 
 /* callers.c: find libc, once. */
 void callers_init(void);
