@@ -258,7 +258,7 @@ static bool init(void)
 
 void config_init(void)
 {
-	static struct once config_once = ONCE_INITIALIZER;
+	static struct once config_once written_anyway = ONCE_INITIALIZER;
 
 	once(&config_once, init);
 }

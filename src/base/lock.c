@@ -180,7 +180,7 @@ void lock_unregister(struct lock *l)
 }
 
 /* One lock for all initialisers: they are few, call each other, and register locks. */
-static struct lock once_lock;
+static struct lock once_lock written_anyway;
 
 /* How many forks this thread is in: a signal handler may fork in the middle of another one. */
 static _Thread_local unsigned int fork_depth __attribute__((tls_model("initial-exec")));

@@ -1,16 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C++ allocation operators, by their mangled names, in C, because the library
- * depends on libc only. libstdc++ throws bad_alloc for them; it is in every process
- * that can catch one. In a process without it, a failure ends in abort().
+ * The C++ allocation operators, by their mangled names, in C, because the library depends on
+ * libc only. The C++ runtime (libstdc++, libc++) throws bad_alloc for them; it is in every
+ * process that can catch one. In a process without it, a failure ends in abort().
+ *
+ * A program may have operators of its own. C++ defines each form by another:
+ *
+ *	new[]				-> new
+ *	nothrow new, new[]		-> new, new[]
+ *	delete[]			-> delete
+ *	sized or nothrow delete		-> delete
+ *	sized or nothrow delete[]	-> delete[]
+ *
+ * and those with an alignment in the same way. So a form on the left calls the program's
+ * operator if the form on the right is the program's.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bits.h"
+#include "base/compiler.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "malloc/malloc_internal.h"
 #include "ukmem/compiler.h"
 
@@ -20,10 +36,65 @@ typedef void (*new_handler)(void);
 extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
 
+/* ---- a runtime that was loaded later */
+
+static int find_runtime(struct dl_phdr_info *info, size_t size, void *path)
+{
+	static const char *const names[] = { "libstdc++.so", "libc++.so" };
+	const char *name = text_last_part(info->dlpi_name);
+
+	(void)size;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (text_same(name, names[i], strlen(names[i])))
+			*(const char **)path = info->dlpi_name;
+	return 0;
+}
+
+/*
+ * The C++ runtime that came with a library which a C program has opened, or NULL. The weak
+ * references are NULL then for ever, and the runtime need not be in the scope in which names
+ * are searched. Synchronization: relaxed; each thread finds the same.
+ */
+static void *late_runtime(void)
+{
+	static _Atomic(void *) kept;
+	void *handle = atomic_load_explicit(&kept, memory_order_relaxed);
+	const char *path = NULL;
+
+	if (handle)
+		return handle;
+	dl_iterate_phdr(find_runtime, &path);
+	if (!path)
+		return NULL;
+	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	atomic_store_explicit(&kept, handle, memory_order_relaxed);
+	return handle;
+}
+
+/* The runtime's function of this name; NULL: there is none. */
+static void *runtime_function(const char *name)
+{
+	void *runtime = _ZSt15get_new_handlerv ? RTLD_NEXT : late_runtime();
+
+	return runtime ? dlsym(runtime, name) : NULL;
+}
+
+/* ---- new */
+
+/* NULL: the program has set none. */
+static new_handler get_new_handler(void)
+{
+	new_handler (*get)(void) = _ZSt15get_new_handlerv;
+
+	if (!get)
+		get = (new_handler(*)(void))runtime_function("_ZSt15get_new_handlerv");
+	return get ? get() : NULL;
+}
+
 /* Runs the new-handler; false: there is none. */
 static bool call_new_handler(void)
 {
-	new_handler h = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
+	new_handler h = get_new_handler();
 
 	if (!h)
 		return false;
@@ -39,8 +110,12 @@ static void *allocate(size_t size, size_t align, const void *caller)
 
 static _Noreturn void throw_bad_alloc(size_t size, const char *reason)
 {
-	if (_ZSt17__throw_bad_allocv)
-		_ZSt17__throw_bad_allocv();
+	void (*throw)(void) = _ZSt17__throw_bad_allocv;
+
+	if (!throw)
+		throw = (void (*)(void))runtime_function("_ZSt17__throw_bad_allocv");
+	if (throw)
+		throw();
 	log_fatal("operator new(%zu): %s, and no libstdc++ to throw bad_alloc", size, reason);
 }
 
@@ -63,124 +138,218 @@ static void *new_aligned(size_t size, size_t align, const void *caller)
 }
 
 /*
- * The new-handler may throw, and this form must catch that and return NULL. C cannot catch, but
- * libstdc++'s own operator does just that around the throwing form, which is the one above.
+ * @name: a nothrow form. The new-handler and the program's operator may throw, and the nothrow
+ * form must catch that and return NULL. C cannot catch, but the runtime's own nothrow form does
+ * just that around the throwing one. NULL: there is no runtime.
  */
-static noinline void *new_nothrow(size_t size, size_t align, const void *tag,
+static void *caught(const char *name, size_t size, const void *tag)
+{
+	void *(*form)(size_t, const void *) =
+		(void *(*)(size_t, const void *))runtime_function(name);
+
+	return form ? form(size, tag) : NULL;
+}
+
+static void *caught_aligned(const char *name, size_t size, size_t align, const void *tag)
+{
+	void *(*form)(size_t, size_t, const void *) =
+		(void *(*)(size_t, size_t, const void *))runtime_function(name);
+
+	return form ? form(size, align, tag) : NULL;
+}
+
+static noinline void *new_nothrow(const char *name, size_t size, const void *tag,
 				  const void *caller)
 {
-	void *p = allocate(size, align, caller);
+	void *p = malloc_for(size, caller);
 
-	if (p || !_ZSt15get_new_handlerv || !_ZSt15get_new_handlerv())
-		return p;
-	if (align) {
-		void *(*next)(size_t, size_t, const void *) =
-			(void *(*)(size_t, size_t, const void *))dlsym(
-				RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
-
-		return next ? next(size, align, tag) : NULL;
-	}
-	void *(*next)(size_t, const void *) =
-		(void *(*)(size_t, const void *))dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
-
-	return next ? next(size, tag) : NULL;
+	return p || !get_new_handler() ? p : caught(name, size, tag);
 }
 
-static void *new_aligned_nothrow(size_t size, size_t align, const void *tag, const void *caller)
+static noinline void *new_aligned_nothrow(const char *name, size_t size, size_t align,
+					  const void *tag, const void *caller)
 {
-	return likely(is_pow2(align)) ? new_nothrow(size, align, tag, caller) : NULL;
+	void *p;
+
+	if (unlikely(!is_pow2(align)))
+		return NULL;
+	p = malloc_aligned(align, size, caller);
+	return p || !get_new_handler() ? p : caught_aligned(name, size, align, tag);
 }
 
-#define NEW(name, ...)                                                                         \
-	UKMEM_EXPORT void *name(__VA_ARGS__);                                                  \
-	UKMEM_EXPORT void *name(__VA_ARGS__)
+/*
+ * An operator by which C++ defines others, with a second name, which always means the function
+ * here. The dynamic linker binds the first name to the program's function if it has one. (It
+ * may also bind it to an entry that leads here, in a program at a fixed address which takes the
+ * operator's address. Then a call by that name costs a few instructions.)
+ */
+#define BASE(result, name, ...)                                                                \
+	UKMEM_EXPORT result name(__VA_ARGS__);                                                 \
+	result here##name(__VA_ARGS__) __attribute__((alias(#name), visibility("hidden")));    \
+	UKMEM_EXPORT result name(__VA_ARGS__)
+#define FORM(result, name, ...)                                                                \
+	UKMEM_EXPORT result name(__VA_ARGS__);                                                 \
+	UKMEM_EXPORT result name(__VA_ARGS__)
+#define IS_REPLACED(name) unlikely(name != here##name)
 
-NEW(_Znwm, size_t size)
+BASE(void *, _Znwm, size_t size)
 {
 	void *p;
 
 	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0, CALLER_ADDRESS);
 }
 
-NEW(_Znam, size_t size)
+BASE(void *, _Znam, size_t size)
 {
 	void *p;
 
+	if (IS_REPLACED(_Znwm))
+		return _Znwm(size);
 	return likely(kmalloc_pop(size, &p)) ? p : new_slow(size, 0, CALLER_ADDRESS);
 }
 
-NEW(_ZnwmRKSt9nothrow_t, size_t size, const void *tag)
+FORM(void *, _ZnwmRKSt9nothrow_t, size_t size, const void *tag)
 {
-	return new_nothrow(size, 0, tag, CALLER_ADDRESS);
+	if (IS_REPLACED(_Znwm))
+		return caught("_ZnwmRKSt9nothrow_t", size, tag);
+	return new_nothrow("_ZnwmRKSt9nothrow_t", size, tag, CALLER_ADDRESS);
 }
 
-NEW(_ZnamRKSt9nothrow_t, size_t size, const void *tag)
+FORM(void *, _ZnamRKSt9nothrow_t, size_t size, const void *tag)
 {
-	return new_nothrow(size, 0, tag, CALLER_ADDRESS);
+	if (IS_REPLACED(_Znam) || IS_REPLACED(_Znwm))
+		return caught("_ZnamRKSt9nothrow_t", size, tag);
+	return new_nothrow("_ZnamRKSt9nothrow_t", size, tag, CALLER_ADDRESS);
 }
 
-NEW(_ZnwmSt11align_val_t, size_t size, size_t align)
+BASE(void *, _ZnwmSt11align_val_t, size_t size, size_t align)
 {
 	return new_aligned(size, align, CALLER_ADDRESS);
 }
 
-NEW(_ZnamSt11align_val_t, size_t size, size_t align)
+BASE(void *, _ZnamSt11align_val_t, size_t size, size_t align)
 {
+	if (IS_REPLACED(_ZnwmSt11align_val_t))
+		return _ZnwmSt11align_val_t(size, align);
 	return new_aligned(size, align, CALLER_ADDRESS);
 }
 
-NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
+FORM(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	return new_aligned_nothrow(size, align, tag, CALLER_ADDRESS);
+	static const char name[] = "_ZnwmSt11align_val_tRKSt9nothrow_t";
+
+	if (IS_REPLACED(_ZnwmSt11align_val_t))
+		return caught_aligned(name, size, align, tag);
+	return new_aligned_nothrow(name, size, align, tag, CALLER_ADDRESS);
 }
 
-NEW(_ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
+FORM(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	return new_aligned_nothrow(size, align, tag, CALLER_ADDRESS);
+	static const char name[] = "_ZnamSt11align_val_tRKSt9nothrow_t";
+
+	if (IS_REPLACED(_ZnamSt11align_val_t) || IS_REPLACED(_ZnwmSt11align_val_t))
+		return caught_aligned(name, size, align, tag);
+	return new_aligned_nothrow(name, size, align, tag, CALLER_ADDRESS);
 }
+
+/* ---- delete */
 
 /*
  * Every form of delete is free(): the address leads to the array as fast as the size would
  * (D5.6). Forms that name the size pass it to the slow path, where a hardened process looks at
  * it.
  */
-#define ALIAS(name, of, ...)                                                                   \
-	UKMEM_EXPORT void name(void *p, ##__VA_ARGS__) __attribute__((alias(of)))
-#define DELETE(name, ...) ALIAS(name, "operator_delete", ##__VA_ARGS__)
-#define DELETE_SIZED(name) ALIAS(name, "operator_delete_sized", size_t size)
-#define DELETE_ALIGNED(name)                                                                   \
-	ALIAS(name, "operator_delete_aligned_sized", size_t size, size_t align)
-
-UKMEM_EXPORT void operator_delete(void *p);
-
-UKMEM_EXPORT void operator_delete(void *p)
+BASE(void, _ZdlPv, void *p)
 {
 	free_for(p, "operator delete", CALLER_ADDRESS);
 }
 
-UKMEM_EXPORT void operator_delete_sized(void *p, size_t size);
-
-UKMEM_EXPORT void operator_delete_sized(void *p, size_t size)
+BASE(void, _ZdaPv, void *p)
 {
-	free_sized_for(p, size, 0, "operator delete", CALLER_ADDRESS);
+	if (IS_REPLACED(_ZdlPv))
+		_ZdlPv(p);
+	else
+		free_for(p, "operator delete", CALLER_ADDRESS);
 }
 
-UKMEM_EXPORT void operator_delete_aligned_sized(void *p, size_t size, size_t align);
-
-UKMEM_EXPORT void operator_delete_aligned_sized(void *p, size_t size, size_t align)
+BASE(void, _ZdlPvSt11align_val_t, void *p, size_t align)
 {
-	free_sized_for(p, size, align, "operator delete", CALLER_ADDRESS);
+	(void)align;
+	free_for(p, "operator delete", CALLER_ADDRESS);
 }
 
-DELETE(_ZdlPv);
-DELETE(_ZdaPv);
-DELETE_SIZED(_ZdlPvm);
-DELETE_SIZED(_ZdaPvm);
-DELETE(_ZdlPvRKSt9nothrow_t);
-DELETE(_ZdaPvRKSt9nothrow_t);
-DELETE(_ZdlPvSt11align_val_t);
-DELETE(_ZdaPvSt11align_val_t);
-DELETE_ALIGNED(_ZdlPvmSt11align_val_t);
-DELETE_ALIGNED(_ZdaPvmSt11align_val_t);
-DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t);
-DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t);
+BASE(void, _ZdaPvSt11align_val_t, void *p, size_t align)
+{
+	if (IS_REPLACED(_ZdlPvSt11align_val_t))
+		_ZdlPvSt11align_val_t(p, align);
+	else
+		free_for(p, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdlPvRKSt9nothrow_t, void *p, const void *tag)
+{
+	(void)tag;
+	if (IS_REPLACED(_ZdlPv))
+		_ZdlPv(p);
+	else
+		free_for(p, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdaPvRKSt9nothrow_t, void *p, const void *tag)
+{
+	(void)tag;
+	if (IS_REPLACED(_ZdaPv) || IS_REPLACED(_ZdlPv))
+		_ZdaPv(p);
+	else
+		free_for(p, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align, const void *tag)
+{
+	(void)tag;
+	if (IS_REPLACED(_ZdlPvSt11align_val_t))
+		_ZdlPvSt11align_val_t(p, align);
+	else
+		free_for(p, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align, const void *tag)
+{
+	(void)tag;
+	if (IS_REPLACED(_ZdaPvSt11align_val_t) || IS_REPLACED(_ZdlPvSt11align_val_t))
+		_ZdaPvSt11align_val_t(p, align);
+	else
+		free_for(p, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdlPvm, void *p, size_t size)
+{
+	if (IS_REPLACED(_ZdlPv))
+		_ZdlPv(p);
+	else
+		free_sized_for(p, size, 0, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdaPvm, void *p, size_t size)
+{
+	if (IS_REPLACED(_ZdaPv) || IS_REPLACED(_ZdlPv))
+		_ZdaPv(p);
+	else
+		free_sized_for(p, size, 0, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdlPvmSt11align_val_t, void *p, size_t size, size_t align)
+{
+	if (IS_REPLACED(_ZdlPvSt11align_val_t))
+		_ZdlPvSt11align_val_t(p, align);
+	else
+		free_sized_for(p, size, align, "operator delete", CALLER_ADDRESS);
+}
+
+FORM(void, _ZdaPvmSt11align_val_t, void *p, size_t size, size_t align)
+{
+	if (IS_REPLACED(_ZdaPvSt11align_val_t) || IS_REPLACED(_ZdlPvSt11align_val_t))
+		_ZdaPvSt11align_val_t(p, align);
+	else
+		free_sized_for(p, size, align, "operator delete", CALLER_ADDRESS);
+}

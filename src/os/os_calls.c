@@ -320,7 +320,7 @@ static unsigned long linux_auxval(unsigned long type)
 /* Out of what the kernel handed over. libc's sysconf() would touch pages for it. */
 static long linux_page_size(void)
 {
-	static atomic_long size; /* relaxed */
+	static atomic_long size written_anyway; /* relaxed */
 	long v = atomic_load_explicit(&size, memory_order_relaxed);
 
 	if (unlikely(!v)) {
