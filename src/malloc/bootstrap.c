@@ -7,10 +7,16 @@
  * constructor, or never (D8.7). The constructor initialises them where a setting wants to be
  * heard in a process without requests, too.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <gnu/lib-names.h>
+#endif
 
 #include "base/bits.h"
 #include "base/compiler.h"
@@ -76,12 +82,36 @@ static void start(void)
 	}
 }
 
+/*
+ * A program or a library may have a pthread_create() of its own, for instance one that takes a
+ * lock under which the program also allocates. The library's threads are none of the program's
+ * and come from libc's.
+ */
+static void find_pthread_create(void)
+{
+#ifdef __GLIBC__
+	static _Atomic(void *) kept;
+	__typeof__(&dlopen) next;
+	void *libc, *create = NULL;
+
+	if (caller_is_libc((const void *)pthread_create))
+		return;
+	next = (__typeof__(next))next_function("dlopen", &kept);
+	libc = next ? next(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	if (libc)
+		create = dlsym(libc, "pthread_create");
+	if (create)
+		os_pthread_create = (__typeof__(os_pthread_create))create;
+#endif
+}
+
 __attribute__((constructor(101))) static void bootstrap(void)
 {
 	int saved = errno;
 
 	config_init();
 	callers_init();
+	find_pthread_create();
 	if (config.verbose)
 		log_warn("the malloc drop-in is loaded");
 	if (is_heard_at_once())

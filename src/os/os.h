@@ -12,6 +12,7 @@
 #ifndef OS_OS_H
 #define OS_OS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -272,6 +273,9 @@ bool os_parse_list(const char *s, struct os_mask *mask);
  * 0; -EBUSY: not now, since the caller may be a signal handler; another negative errno.
  */
 int os_thread_start(void *(*run)(void *), size_t stack);
+
+/* The function that it creates them by. The drop-in sets libc's own, which may be another. */
+extern int (*os_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
 struct os_threads {
 	unsigned int nr;  /* with the first one, even if that has ended */

@@ -67,15 +67,21 @@ static int add_tls(struct dl_phdr_info *file, size_t size, void *sum)
 	return 0;
 }
 
-/* The thread-local variables of all files. libc takes the room for those of the files that it
- * loaded at the start from each thread's stack, and tells nobody how much that is. */
-static size_t tls_bytes(void)
-{
-	size_t sum = 0;
+/*
+ * The thread-local variables of the files that libc loaded at the start. libc takes the room
+ * for them from each thread's stack, and tells nobody how much that is. 0: not known yet.
+ * Synchronization: the constructor writes it. Not asked when a thread is created, because
+ * another thread may have locked the list of files, and wait for what this one has.
+ */
+static size_t tls_bytes written_anyway;
 
-	dl_iterate_phdr(add_tls, &sum);
-	return sum;
+__attribute__((constructor(101))) static void count_tls(void)
+{
+	dl_iterate_phdr(add_tls, &tls_bytes);
 }
+
+int (*os_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+			 void *) = pthread_create;
 
 cold int os_thread_start(void *(*run)(void *), size_t stack)
 {
@@ -99,12 +105,13 @@ cold int os_thread_start(void *(*run)(void *), size_t stack)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_getstacksize(&attr, &by_default);
-	pthread_attr_setstacksize(&attr, stack + tls_bytes());
-	err = pthread_create(&thread, &attr, run, NULL);
+	if (tls_bytes)
+		pthread_attr_setstacksize(&attr, stack + tls_bytes);
+	err = os_pthread_create(&thread, &attr, run, NULL);
 	/* libc may need more: its room for variables of files to be loaded later is tunable. */
 	if (err == EINVAL) {
 		pthread_attr_setstacksize(&attr, by_default);
-		err = pthread_create(&thread, &attr, run, NULL);
+		err = os_pthread_create(&thread, &attr, run, NULL);
 	}
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -8,16 +8,22 @@
 //
 // UKMEM_CONF=dirty_decay_ms: more than the test takes.
 //
-//	background_test REQUEST [handler|blocked]
+//	background_test REQUEST [handler|blocked|locked]
+//
+// locked: the program makes the request under a lock for which another thread waits in a
+// callback of dl_iterate_phdr, that is under a lock of the dynamic linker's.
 //
 // Built with TLS_BYTES, it has thread-local variables, for which libc takes room from the stack
-// of each thread, also of the library's.
+// of each thread, also of the library's. Built with WRAPS, it has a pthread_create of its own,
+// which takes that lock and counts the program's threads.
 //
 // REQUEST: free, malloc, calloc, realloc, posix_memalign, new, aligned_new, delete.
 #include <dirent.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -145,7 +151,64 @@ void call_blocked(const char *name, char *block)
 	}
 }
 
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+std::atomic<bool> is_locked, is_inside;
+
+int wait_inside(dl_phdr_info *, std::size_t, void *)
+{
+	is_inside = true;
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
+	return 1;
+}
+
+void *iterate(void *)
+{
+	while (!is_locked)
+		usleep(100);
+	dl_iterate_phdr(wait_inside, nullptr);
+	return nullptr;
+}
+
+void call_locked(const char *name, char *block)
+{
+	pthread_t other;
+
+	alarm(60);
+	CHECK(!pthread_create(&other, nullptr, iterate, nullptr), "no thread");
+	pthread_mutex_lock(&lock);
+	is_locked = true;
+	while (!is_inside)
+		usleep(100);
+	call(name, block);
+	pthread_mutex_unlock(&lock);
+	pthread_join(other, nullptr);
+}
+
 } // namespace
+
+#ifdef WRAPS
+namespace
+{
+
+unsigned int created;
+
+} // namespace
+
+int pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*run)(void *),
+		   void *arg) noexcept
+{
+	void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+	int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+	std::memcpy(&next, &symbol, sizeof(next));
+	pthread_mutex_lock(&lock);
+	created++;
+	int error = next(id, attr, run, arg);
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+#endif
 
 int main(int argc, char **argv)
 {
@@ -153,7 +216,7 @@ int main(int argc, char **argv)
 	pthread_t ids[nr_threads];
 	pthread_attr_t attr;
 
-	CHECK(argc >= 2 && block, "usage: %s REQUEST [handler|blocked]", argv[0]);
+	CHECK(argc >= 2 && block, "usage: %s REQUEST [handler|blocked|locked]", argv[0]);
 #ifdef TLS_BYTES
 	variables[1] = 1;
 #endif
@@ -171,11 +234,16 @@ int main(int argc, char **argv)
 	std::printf("joined\n");
 	if (argc > 2 && !std::strcmp(argv[2], "handler"))
 		call_in_handler(argv[1], block);
+	else if (argc > 2 && !std::strcmp(argv[2], "locked"))
+		call_locked(argv[1], block);
 	else if (argc > 2)
 		call_blocked(argv[1], block);
 	else
 		call(argv[1], block);
 	if (std::getenv("LD_PRELOAD"))
 		CHECK(wait_for_threads(2), "no background thread");
+#ifdef WRAPS
+	std::printf("the program created %u threads\n", created);
+#endif
 	return 0;
 }
