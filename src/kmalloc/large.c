@@ -29,7 +29,10 @@
 uint64_t *large_allocs, *large_in_use;
 _Atomic(const struct large_profile *) large_profile;
 
-enum { LOOK_EVERY = 64 }; /* blocks of a CPU: a look at the clock */
+enum {
+	LOOK_EVERY = 64,       /* blocks of a CPU: a look at the clock */
+	PURGE_BYTES = 4 << 20, /* of a block that is zeroed when it is freed */
+};
 
 static const struct large_profile *profile(void)
 {
@@ -138,10 +141,23 @@ void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void
 	return large_alloc_unsampled(size, align_order, flags, caller);
 }
 
+/*
+ * From PURGE_BYTES on the memory goes back to the system, so that what the program never
+ * touched is not touched now. The faults of its next use cost about what the zeroing would.
+ */
+static cold void zero_run(struct page *page, size_t npages)
+{
+	size_t len = npages << page_window.page_shift;
+	void *p = page_to_virt(page);
+
+	if (len < PURGE_BYTES || os_purge(p, len))
+		memset(p, 0, len);
+}
+
 static void free_run(struct page *page, size_t npages, bool moved)
 {
 	if (unlikely(config.init_on_free) && !moved)
-		memset(page_to_virt(page), 0, npages << page_window.page_shift);
+		zero_run(page, npages);
 	if (unlikely(moved)) /* it is mapped anew */
 		page_free_moved(page, npages);
 	else
