@@ -30,8 +30,8 @@ enum { CACHE_LINE = 64 };
  */
 #define untouched __attribute__((section(".sbss.untouched")))
 /*
- * A small variable that every process writes at its start: it lies with those that the dynamic
- * linker writes.
+ * A small variable that every process writes or reads at its start: it lies with those that
+ * the dynamic linker writes.
  */
 #define written_anyway __attribute__((section(".data.written_anyway")))
 #define hidden __attribute__((__visibility__("hidden")))

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/compiler.h"
 #include "base/sys_call.h"
 
 void sys_futex_wait(const void *word, uint32_t value, uint64_t ms)
@@ -72,7 +73,7 @@ void sys_yield(void)
 }
 
 /* Synchronization: set once, for ever; seq_cst for the calls of os/os_calls.c. */
-static atomic_bool confined;
+static atomic_bool confined written_anyway;
 
 void sys_confine(void)
 {

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef __GLIBC__
@@ -34,7 +35,8 @@
 
 /* A copy of stderr, because programs close stderr before the last destructor runs. */
 static int stats_fd = STDERR_FILENO;
-enum { STATS_FD_MIN = 100 }; /* some programs count on the lowest numbers */
+static struct stat stats_file; /* which file that is */
+enum { STATS_FD_MIN = 100 };   /* some programs count on the lowest numbers */
 
 /*
  * Initialising touches all pages of the library's small variables, which lie behind the
@@ -79,6 +81,7 @@ static void start(void)
 
 		if (fd >= 0)
 			stats_fd = fd;
+		sys_call(SYS_fstat, stats_fd, &stats_file);
 	}
 }
 
@@ -197,6 +200,20 @@ UKMEM_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
 }
 #endif
 
+/*
+ * Whether statistics would go to what stderr was at the start: a program may close all its
+ * files, and open some of its own, with the same numbers. A filter of system calls may forbid
+ * the question.
+ */
+static bool still_has_stats_file(void)
+{
+	struct stat now = { 0 };
+
+	return os_is_confined() ||
+	       (!sys_call(SYS_fstat, stats_fd, &now) && now.st_ino == stats_file.st_ino &&
+		now.st_dev == stats_file.st_dev);
+}
+
 static void show_slab(const char *cache)
 {
 	struct emitter e;
@@ -220,6 +237,8 @@ static void verify(void)
 __attribute__((destructor(101))) static void show(void)
 {
 	verify();
+	if (config.show == SHOW_NOTHING || !still_has_stats_file())
+		return;
 	switch (config.show) {
 	case SHOW_STATS:
 		ukmem_stats_print(stats_fd, UKMEM_STATS_TEXT);

@@ -12,8 +12,9 @@
  * tells; the real one returns to the program. That needs assembly; architectures other than
  * those below keep libc's dlopen.
  *
- * dlmopen stays as it is. A new namespace has a libc of its own, into which nothing is
- * preloaded, and its memory is never freed outside.
+ * dlmopen into the namespace of the program does the same. A new namespace keeps the flag: it
+ * has a libc of its own, into which nothing is preloaded, and its memory is never freed
+ * outside.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -42,6 +43,32 @@ __asm__(".text\n"
 	"	jmp *%rax\n"
 	"	.cfi_endproc\n"
 	".size dlopen, . - dlopen\n");
+#ifdef LM_ID_BASE
+/* The result of dlmopen_next() is in rax and rdx; the arguments are in rdi, rsi and edx. */
+__asm__(".text\n"
+	".p2align 4\n"
+	".globl dlmopen\n"
+	".type dlmopen, @function\n"
+	"dlmopen:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	pushq %rdi\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %rsi\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	subq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call dlmopen_next\n"
+	"	addq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rsi\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rdi\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	jmp *%rax\n"
+	"	.cfi_endproc\n"
+	".size dlmopen, . - dlmopen\n");
+#endif
 #elif defined(__aarch64__)
 /* The result of dlopen_next() is in x0 and x1; the arguments are in x0 and w1. The hint is
  * "bti c"; the real dlopen may begin with one, which accepts a jump only through x16. */
@@ -68,6 +95,33 @@ __asm__(".text\n"
 	"	br x16\n"
 	"	.cfi_endproc\n"
 	".size dlopen, . - dlopen\n");
+#ifdef LM_ID_BASE
+/* The result of dlmopen_next() is in x0 and x1; the arguments are in x0, x1 and w2. */
+__asm__(".text\n"
+	".p2align 4\n"
+	".globl dlmopen\n"
+	".type dlmopen, @function\n"
+	"dlmopen:\n"
+	"	.cfi_startproc\n"
+	"	hint #34\n"
+	"	stp x29, x30, [sp, #-32]!\n"
+	"	.cfi_def_cfa_offset 32\n"
+	"	.cfi_offset x29, -32\n"
+	"	.cfi_offset x30, -24\n"
+	"	mov x29, sp\n"
+	"	stp x0, x1, [sp, #16]\n"
+	"	bl dlmopen_next\n"
+	"	mov x16, x0\n"
+	"	mov w2, w1\n"
+	"	ldp x0, x1, [sp, #16]\n"
+	"	ldp x29, x30, [sp], #32\n"
+	"	.cfi_restore x29\n"
+	"	.cfi_restore x30\n"
+	"	.cfi_def_cfa_offset 0\n"
+	"	br x16\n"
+	"	.cfi_endproc\n"
+	".size dlmopen, . - dlmopen\n");
+#endif
 #endif
 
 /* Two words, so that both are returned in registers. */
@@ -91,22 +145,47 @@ static void *dlopen_failed(const char *file, int flags)
 #define RTLD_DEEPBIND 0
 #endif
 
-static void *next_dlopen(void)
-{
-	static _Atomic(void *) kept;
-	void *fn = next_function("dlopen", &kept);
-
-	return fn ? fn : (void *)dlopen_failed;
-}
-
-/* With passthrough the flag may stay, because then all of the program uses libc's malloc. */
-__attribute__((used)) struct next_call dlopen_next(const char *file, int flags)
+/* The flags that go on. With passthrough RTLD_DEEPBIND may stay, because then all of the
+ * program uses libc's malloc. */
+static unsigned int next_flags(const char *func, const char *file, int flags)
 {
 	config_init();
 	if (flags & RTLD_DEEPBIND && config.deepbind == DEEPBIND_DROP && !config.passthrough) {
 		flags &= ~RTLD_DEEPBIND;
 		if (config.verbose)
-			log_warn("dlopen(%s): without RTLD_DEEPBIND", file ? file : "NULL");
+			log_warn("%s(%s): without RTLD_DEEPBIND", func, file ? file : "NULL");
 	}
-	return (struct next_call){ .function = next_dlopen(), .flags = (unsigned int)flags };
+	return (unsigned int)flags;
 }
+
+__attribute__((used)) struct next_call dlopen_next(const char *file, int flags)
+{
+	static _Atomic(void *) kept;
+	void *fn = next_function("dlopen", &kept);
+
+	return (struct next_call){ .function = fn ? fn : (void *)dlopen_failed,
+				   .flags = next_flags("dlopen", file, flags) };
+}
+
+#ifdef LM_ID_BASE
+
+struct next_call dlmopen_next(Lmid_t space, const char *file, int flags);
+
+static void *dlmopen_failed(Lmid_t space, const char *file, int flags)
+{
+	(void)space;
+	return dlopen_failed(file, flags);
+}
+
+__attribute__((used)) struct next_call dlmopen_next(Lmid_t space, const char *file, int flags)
+{
+	static _Atomic(void *) kept;
+	void *fn = next_function("dlmopen", &kept);
+
+	return (struct next_call){ .function = fn ? fn : (void *)dlmopen_failed,
+				   .flags = space == LM_ID_BASE
+						    ? next_flags("dlmopen", file, flags)
+						    : (unsigned int)flags };
+}
+
+#endif

@@ -14,14 +14,17 @@
  * the process did not get this far.
  *
  * chroot(2): the files that tell limits are not in the new root.
+ *
+ * Each call goes on to the next function of that name: libc's, or that of another library that
+ * stands before libc's, as fakechroot's.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/sys_call.h"
 #include "kmalloc/kmalloc.h"
+#include "malloc/malloc_internal.h"
 #include "os/os.h"
 #include "page/pageset.h"
 #include "ukmem/compiler.h"
@@ -32,11 +35,19 @@ static void know_all(void)
 		page_know_limits();
 }
 
+/* A libc without the function. */
+static int not_there(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
 UKMEM_EXPORT int prctl(int option, ...)
 {
+	static _Atomic(void *) kept;
+	int (*next)(int, ...) = (int (*)(int, ...))next_function("prctl", &kept);
 	unsigned long arg[4];
 	va_list list;
-	int result;
 
 	va_start(list, option);
 	for (unsigned int i = 0; i < 4; i++)
@@ -46,21 +57,14 @@ UKMEM_EXPORT int prctl(int option, ...)
 		know_all(); /* a filter may forbid what this does, later */
 		os_confine();
 	}
-	result = os_prctl(option, arg);
-	if (result >= 0)
-		return result;
-	errno = -result;
-	return -1;
+	return next ? next(option, arg[0], arg[1], arg[2], arg[3]) : not_there();
 }
 
 UKMEM_EXPORT int chroot(const char *path)
 {
-	int result;
+	static _Atomic(void *) kept;
+	__typeof__(&chroot) next = (__typeof__(next))next_function("chroot", &kept);
 
 	know_all();
-	result = (int)sys_call(SYS_chroot, path);
-	if (!result)
-		return 0;
-	errno = -result;
-	return -1;
+	return next ? next(path) : not_there();
 }

@@ -166,9 +166,6 @@ uint32_t os_thread_id(void);
 /* Whether this process has a thread of that id. */
 bool os_thread_exists(uint32_t id);
 
-/* prctl(2) as a system call: the drop-in has a function of that name. */
-int os_prctl(int option, const unsigned long arg[4]);
-
 /* Sleeps. The system call is futex, which locks need anyway. Keeps errno; is no cancellation
  * point. */
 void os_pause_ms(uint64_t ms);

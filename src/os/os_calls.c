@@ -375,11 +375,6 @@ bool os_thread_exists(uint32_t id)
 	return sys_call(SYS_tgkill, sys_getpid(), id, 0) != -ESRCH;
 }
 
-int os_prctl(int option, const unsigned long arg[4])
-{
-	return (int)sys_call(SYS_prctl, option, arg[0], arg[1], arg[2], arg[3]);
-}
-
 #define ENTRY(type, name, ...) .name = linux_##name,
 #define LINUX_CALLS                                                                            \
 	{                                                                                      \

@@ -3,9 +3,10 @@
  * A library opened with RTLD_DEEPBIND and its program give each other memory to free; and it
  * opens another one, which only its own RUNPATH and $ORIGIN lead to.
  *
- *	deepbind_test PLUGIN drop|keep|passthrough
+ *	deepbind_test PLUGIN drop|keep|passthrough dlopen|dlmopen
  *
- * keep: the library is to take its memory from libc, so none is passed.
+ * dlmopen: the program opens it by that function, into its own namespace. keep: the library is
+ *to take its memory from libc, so none is passed.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -67,13 +68,15 @@ int main(int argc, char **argv)
 	bool dropped;
 	void *plugin;
 
-	CHECK(argc == 3, "usage: %s PLUGIN drop|keep|passthrough", argv[0]);
+	CHECK(argc == 4, "usage: %s PLUGIN drop|keep|passthrough dlopen|dlmopen", argv[0]);
 #if !defined(__x86_64__) && !defined(__aarch64__)
 	puts("SKIP: the drop-in has no dlopen on this architecture");
 	return 77;
 #endif
 	CHECK(dlopen(NULL, RTLD_NOW | RTLD_DEEPBIND), "%s", dlerror());
-	plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	plugin = !strcmp(argv[3], "dlopen")
+			 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND)
+			 : dlmopen(LM_ID_BASE, argv[1], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	CHECK(plugin, "%s", dlerror());
 	*(void **)&found = symbol(plugin, "deep_found");
 	dropped = getenv("LD_PRELOAD") && !strcmp(argv[2], "drop");

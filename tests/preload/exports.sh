@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks what the library shows to the dynamic linker: exactly libc's allocation functions, the
-# C++ operators, three names of its own, dlopen and, where there are critical sections, vfork;
+# C++ operators, three names of its own, dlopen, dlmopen and, where there are critical sections, vfork;
 # hardly any thread-local variables (which would exhaust the static TLS block of programs that
 # load it late), and libc as the only library it needs.
 #	exports.sh LIBRARY WITNESS [debug]
@@ -36,6 +36,7 @@ aligned_alloc
 calloc
 cfree
 chroot
+dlmopen
 dlopen
 free
 free_aligned_sized
@@ -65,10 +66,10 @@ NAMES
 # Where it can be what libc's is to its callers: src/malloc/dlopen.c, vfork.c.
 case $(uname -m) in
 x86_64 | aarch64) ;;
-*) sed -i -e /^dlopen$/d -e /vfork/d "$work/expected" ;;
+*) sed -i -e '/^dlm*open$/d' -e /vfork/d "$work/expected" ;;
 esac
-# The function by which glibc's pthread_atfork registers handlers.
-getconf GNU_LIBC_VERSION >/dev/null 2>&1 || sed -i /^__register_atfork$/d "$work/expected"
+# glibc's dlmopen, and the function by which its pthread_atfork registers handlers.
+getconf GNU_LIBC_VERSION >/dev/null 2>&1 || sed -i -e /^dlmopen$/d -e /^__register_atfork$/d "$work/expected"
 
 nm -D --defined-only "$library" | awk '{ print $NF }' | sort >"$work/exported"
 expect_same "$work/expected" "$work/exported"

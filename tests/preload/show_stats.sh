@@ -36,4 +36,11 @@ awk '$1 ~ /^kmalloc-/ { allocs += $8 } END { exit !(allocs >= 20000) }' "$work/s
 UKMEM_CONF=show:stats with_library ls "$work" >/dev/null 2>"$work/ls.err"
 grep -Eq '^ +allocated +[0-9]+$' "$work/ls.err" ||
 	fail "no statistics from a program that closes stderr"
+
+# A program that closes all files, and opens files of its own with those numbers.
+UKMEM_CONF=show:stats with_library perl -e \
+	'use POSIX; POSIX::close($_) for 2 .. 200; open($file[$_], ">", "$ARGV[0].$_") for 0 .. 150;' "$work/data"
+for file in "$work"/data.*; do
+	expect_same /dev/null "$file"
+done
 expect_used perl ls
