@@ -72,12 +72,18 @@ void sys_yield(void)
 	sys_call(SYS_sched_yield);
 }
 
-/* Synchronization: set once, for ever; seq_cst for the calls of os/os_calls.c. */
-static atomic_bool confined written_anyway;
+/* The calls of sys_confine() that are not undone. Synchronization: seq_cst for the calls of
+ * os/os_calls.c. */
+static atomic_uint confined written_anyway;
 
 void sys_confine(void)
 {
-	atomic_store_explicit(&confined, true, memory_order_seq_cst);
+	atomic_fetch_add_explicit(&confined, 1, memory_order_seq_cst);
+}
+
+void sys_unconfine(void)
+{
+	atomic_fetch_sub_explicit(&confined, 1, memory_order_seq_cst);
 }
 
 bool sys_is_confined(void)

@@ -30,6 +30,8 @@ void sys_yield(void);
 
 /* From now on the process may have a seccomp filter that kills it for calls it does without. */
 void sys_confine(void);
+/* Undoes one call of it: that of a child of vfork, which has ended or runs a program. */
+void sys_unconfine(void);
 bool sys_is_confined(void);
 
 #endif

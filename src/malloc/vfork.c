@@ -24,6 +24,7 @@
 
 #include "base/compiler.h"
 #include "kmalloc/kmalloc.h"
+#include "malloc/malloc_internal.h"
 #include "percpu/percpu.h"
 #include "percpu/register.h"
 
@@ -52,6 +53,7 @@ CALLED_BY_ASM pid_t vfork_parent(long result, int todo)
 {
 	if (todo)
 		pcpu_registration_resume();
+	sandbox_leave_vfork();
 	if (likely(result >= 0))
 		return (pid_t)result;
 	errno = (int)-result;

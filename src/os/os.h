@@ -64,9 +64,11 @@ extern const struct os_calls os_calls_linux;
  * cannot try a call then, so it stops making all those that malloc and free can do without:
  * membarrier, mincore, NUMA policies, affinities, files, the kernel's release and new threads
  * fail with -EPERM. The library still makes the calls for memory, futex, clocks and random
- * numbers. os_confine() returns when no thread makes the others any more.
+ * numbers. os_confine() returns when no thread makes the others any more. os_unconfine() undoes
+ * one call of it.
  */
 void os_confine(void);
+void os_unconfine(void);
 bool os_is_confined(void);
 
 /* Memory. */

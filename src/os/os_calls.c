@@ -68,6 +68,11 @@ void os_confine(void)
 		sys_yield();
 }
 
+void os_unconfine(void)
+{
+	sys_unconfine();
+}
+
 bool os_is_confined(void)
 {
 	return sys_is_confined();

@@ -160,6 +160,11 @@ void page_background_release(void)
 	poll_wanted();
 }
 
+bool page_background_is_others(void)
+{
+	return process && sys_getpid() != process;
+}
+
 void page_background_start(void)
 {
 	uint64_t now = os_calls.now_ms();

@@ -2,12 +2,19 @@
 /*
  * A child of vfork leaves much memory to give back. It must not create a thread that does so:
  * it would be the child's, and end with it, and its parent would wait for it in vain.
+ *
+ *	vfork_background_test [confined]
+ *
+ * confined: the child renounces new privileges, as before a filter of system calls. Under a
+ * filter the library creates no thread; but the parent has none.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "preload_test.h"
@@ -27,8 +34,14 @@ static size_t resident(void)
 	return strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+static bool confined;
+
 __attribute__((noinline, noreturn)) static void run_child(char *block)
 {
+	if (confined)
+		CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1ul, 0ul, 0ul, 0ul) &&
+			      !prctl(PR_SET_NO_NEW_PRIVS, 1ul, 0ul, 0ul, 0ul),
+		      "prctl");
 	free(block);
 	for (size_t i = 0; i < 16; i++)
 		free(malloc(MIB));
@@ -50,18 +63,50 @@ static void *wait_for_end(void *unused)
 	return unused;
 }
 
-int main(void)
+static unsigned int threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned int n = 0;
+
+	for (const struct dirent *e; (e = readdir(dir));)
+		n += e->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+/* The program frees much, again and again, until the library has a thread besides the two. */
+static void wait_for_thread(void)
+{
+	for (unsigned int ms = 0; getenv("LD_PRELOAD") && threads() < 3; ms += 10) {
+		char *block = malloc(BLOCK);
+
+		CHECK(ms < WAIT_MS / 4, "the library creates no thread");
+		memset(block, 1, BLOCK);
+		free(block);
+		free(malloc(MIB));
+		usleep(10000);
+	}
+}
+
+int main(int argc, char **argv)
 {
 	char *block = malloc(BLOCK);
 	unsigned int ms = 0;
 	pthread_t thread;
 	int status = -1;
 
+	(void)argv;
+	confined = argc > 1;
 	CHECK(block, "no memory");
 	memset(block, 1, BLOCK);
 	CHECK(!pthread_create(&thread, NULL, wait_for_end, NULL), "no thread");
 	CHECK(waitpid(start_child(block), &status, 0) > 0 && !status, "the child: %#x",
 	      (unsigned int)status);
+	if (confined) {
+		wait_for_thread();
+		puts("the parent is not confined");
+		return 0;
+	}
 	/* This request makes the library start a thread that gives the memory back. From here
 	 * on the program stands still. */
 	free(malloc(MIB));
