@@ -4,7 +4,8 @@
 # hardly any thread-local variables (which would exhaust the static TLS block of programs that
 # load it late), and libc as the only library it needs.
 #	exports.sh LIBRARY WITNESS [debug]
-# A debug build has the lock-order checks, which do keep thread-local state.
+# A debug build has the lock-order checks, which do keep thread-local state, and verifies the
+# library at the end.
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 need nm readelf
@@ -77,6 +78,9 @@ expect_same "$work/expected" "$work/exported"
 tls=$(readelf -lW "$library" | awk '$1 == "TLS" { print $6 }')
 if [[ ${3-} != debug ]] && ((${tls:-0} > 64)); then
 	fail "the library has $((tls)) bytes of thread-local variables"
+fi
+if [[ ${3-} == debug ]] && ! grep -q "structures are not sound" "$library"; then
+	fail "the debug build does not verify the library at the end"
 fi
 if readelf -dW "$library" | grep NEEDED | grep -v -e 'libc\.so' -e 'ld-linux'; then
 	fail "the library needs more than libc"
