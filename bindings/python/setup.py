@@ -36,7 +36,8 @@ class BuildWithCMake(build_py):
         super().run()
         given = os.environ.get("UKMEM_BUILD_DIR")
         build = Path(given or Path(self.get_finalized_command("build").build_temp) / "cmake").resolve()
-        if not all((build / source).is_file() for source in FILES):
+        # CMake and its generator tell what is older than the sources.
+        if not given or not all((build / source).is_file() for source in FILES):
             subprocess.run(
                 ["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
                  "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2 -g -DNDEBUG",

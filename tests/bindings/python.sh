@@ -29,6 +29,22 @@ if "$python" -m pip install -q --no-build-isolation --no-deps --target "$work/in
 	fail "pip installed the package in place"
 fi
 grep -q "ukmem cannot be installed in place" "$work/said" || fail "pip --editable: $(tail -20 "$work/said")"
+# Without UKMEM_BUILD_DIR each wheel is of the sources as they are now, also where an earlier build lies.
+mkdir "$work/bin"
+cat >"$work/bin/cmake" <<END
+#!/bin/sh
+[ "\$1" = --build ] || exit 0
+echo built >>"$work/builds"
+mkdir -p "\$2/src/malloc" "\$2/tools"
+cp "$build/src/malloc/libukmem-malloc.so" "\$2/src/malloc"
+cp "$build/tools/ukmem" "\$2/tools"
+END
+chmod +x "$work/bin/cmake"
+for time in first second; do
+	PATH=$work/bin:$PATH "$python" -m pip wheel -q --no-build-isolation --no-deps -w "$work/again" \
+		"$work/tree/bindings/python" >"$work/said" 2>&1 || fail "the $time pip wheel: $(tail -20 "$work/said")"
+done
+(($(wc -l <"$work/builds") == 2)) || fail "the second wheel has what was built for the first"
 cd "$work" || exit
 export UKMEM_MALLOC_LIB='' UKMEM_CONF=''
 python=$work/venv/bin/python
