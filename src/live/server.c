@@ -220,7 +220,8 @@ static int listen_to_clients(void)
  */
 static int open_socket(void)
 {
-	int fd, err = (int)sys_call(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE);
+	/* The kernel's name: glibc has one of its own (SYS_) only from 2.33 on. */
+	int fd, err = (int)sys_call(__NR_close_range, ~0u, ~0u, CLOSE_RANGE_UNSHARE);
 
 	if (err) {
 		give_up("a thread cannot have files of its own", -err);
@@ -232,8 +233,8 @@ static int open_socket(void)
 		return -1; /* the thread ends, and its table with it */
 	}
 	if (fd > 0)
-		sys_call(SYS_close_range, 0, fd - 1, 0);
-	sys_call(SYS_close_range, fd + 1, ~0u, 0);
+		sys_call(__NR_close_range, 0, fd - 1, 0);
+	sys_call(__NR_close_range, fd + 1, ~0u, 0);
 	return fd;
 }
 

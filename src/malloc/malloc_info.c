@@ -36,6 +36,12 @@ int malloc_trim(size_t pad);
 int malloc_info(int options, FILE *stream);
 void malloc_stats(void);
 int mallopt(int param, int value);
+#elif !__GLIBC_PREREQ(2, 33) /* which came with these */
+struct mallinfo2 {
+	size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks,
+		keepcost;
+};
+struct mallinfo2 mallinfo2(void);
 #endif
 
 /* Free objects of one size class. */
