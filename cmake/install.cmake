@@ -1,6 +1,6 @@
-# `cmake --install` lays down headers, libraries, the malloc drop-in, the tool, the gdb script, ukmem.pc
-# and the CMake package. A program preloads the drop-in, or names it to its linker (-lukmem-malloc), so
-# neither ukmem.pc nor the CMake package knows it.
+# `cmake --install` lays down headers, libraries, the malloc drop-in, the tool, the gdb script, the
+# licence, ukmem.pc and the CMake package. A program preloads the drop-in, or names it to its linker
+# (-lukmem-malloc), so neither ukmem.pc nor the CMake package knows it.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ukmem
@@ -8,6 +8,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ukmem
 install(TARGETS ukmem ukmem_static ukmem_compat EXPORT ukmemTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/ukmem)
 install(TARGETS ukmem_malloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET ukmem_tool)
   install(TARGETS ukmem_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -69,5 +69,6 @@ class Wheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-setup(version=VERSION, distclass=Native,
+# Before 77 setuptools takes no name of a licence in pyproject.toml, and from there on no text.
+setup(version=VERSION, license="MIT", distclass=Native,
       cmdclass={"build_py": BuildWithCMake, "develop": Develop, "bdist_wheel": Wheel})

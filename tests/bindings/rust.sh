@@ -43,6 +43,10 @@ done
 RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps "${options[@]}"
 packed=$(cd ukmem-sys && cargo package --list --offline --allow-dirty 2>/dev/null | grep -c '^c/src/.*\.c$') || true
 ((packed > 100)) || fail "a package of ukmem-sys has $packed files of C"
+for crate in ukmem ukmem-sys; do
+	(cd "$crate" && cargo package --list --offline --allow-dirty 2>/dev/null | grep -qx LICENSE) ||
+		fail "a package of $crate has no LICENSE"
+done
 [[ $full == full ]] || exit 0
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null

@@ -212,6 +212,12 @@ def manual_pages(tree):
     expect(completion.is_file(), f"no completion {completion}")
 
 
+def licence(tree):
+    source = Path(__file__).resolve().parents[2] / "LICENSE"
+    text = tree.prefix / "share/licenses/ukmem/LICENSE"
+    expect(text.is_file() and text.read_bytes() == source.read_bytes(), f"no licence {text}")
+
+
 def gdb_script(tree):
     """gdb loads the script with either library, if it may."""
     if not shutil.which("gdb"):
@@ -257,6 +263,7 @@ CHECKS = [
     command,
     gdb_script,
     manual_pages,
+    licence,
     uninstalled,
 ]
 
