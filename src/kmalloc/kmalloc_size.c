@@ -44,7 +44,8 @@ static cold size_t guarded_usable(const void *p, const char *func, const void *c
 }
 
 /* The usable bytes of a block that is no size class's by its address alone; *@page: its page,
- * NULL in KFENCE's pool. 0: it was reported. */
+ * NULL in KFENCE's pool. 0 and NULL: it was reported; 0 and a page: a hardened process's object
+ * of no bytes. */
 static size_t find_usable(const void *p, const char *func, const void *caller,
 			  struct page **page)
 {
@@ -52,7 +53,9 @@ static size_t find_usable(const void *p, const char *func, const void *caller,
 	if (kfence_has(p))
 		return guarded_usable(p, func, caller);
 	*page = kmalloc_find(p, func, caller);
-	return *page && in_use(*page, p, func, caller) ? usable(*page) : 0;
+	if (*page && !in_use(*page, p, func, caller))
+		*page = NULL;
+	return *page ? usable(*page) : 0;
 }
 
 size_t kmalloc_usable(const void *p, const char *func)
@@ -241,7 +244,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		if (slab_passes_through(p))
 			return resize_libc(p, size, flags);
 		old = find_usable(p, func, caller, &page);
-		if (!old)
+		if (!old && !page)
 			return NULL;
 		if (page && page_type(page) == PAGE_LARGE)
 			large = page;

@@ -314,6 +314,19 @@ void read_nothing(size_t)
 	sink = reinterpret_cast<char *>(uintptr_t{ static_cast<unsigned char>(*p) });
 }
 
+/* No bug: an object of no bytes may grow. */
+void grow_nothing(size_t size)
+{
+	char *p = static_cast<char *>(reallocate(malloc(0), size));
+
+	promise(p != nullptr && usable(p) >= size, "it does not grow");
+	memset(p, 'a', size);
+	release(p);
+	p = static_cast<char *>(reallocate(calloc(0, 7), size));
+	promise(p != nullptr && usable(p) >= size, "it does not grow after calloc");
+	release(p);
+}
+
 void write_nothing(size_t)
 {
 	*get(0) = 5;
@@ -592,7 +605,7 @@ const std::map<std::string, Bug> bugs = {
 	BUG(delete_smaller), BUG(delete_larger), BUG(delete_right), BUG(delete_aligned_wrong),
 	BUG(free_sized_wrong), BUG(free_aligned_sized_wrong), BUG(free_sized_right),
 	BUG(write_behind), BUG(write_further_behind), BUG(write_in_front), BUG(string_ends),
-	BUG(read_nothing), BUG(write_nothing), BUG(overflow_far), BUG(write_after_free),
+	BUG(read_nothing), BUG(grow_nothing), BUG(write_nothing), BUG(overflow_far), BUG(write_after_free),
 	BUG(write_after_free_near_the_start), BUG(write_after_free_near_the_end),
 	BUG(write_after_free_often), BUG(write_after_free_everywhere),
 	BUG(write_after_free_used_again), BUG(read_after_free), BUG(read_after_free_ends),
