@@ -30,8 +30,11 @@ uint64_t *large_allocs, *large_in_use;
 _Atomic(const struct large_profile *) large_profile;
 
 enum {
-	LOOK_EVERY = 64,       /* blocks of a CPU: a look at the clock */
-	PURGE_BYTES = 4 << 20, /* of a block that is zeroed when it is freed */
+	LOOK_EVERY = 64, /* blocks of a CPU: a look at the clock */
+	/* Blocks that are zeroed when they are freed, or allocated, give their memory back if
+	 * they have so many bytes. */
+	PURGE_FREED = 4 << 20,
+	PURGE_ALLOCATED = 32 << 20,
 };
 
 static const struct large_profile *profile(void)
@@ -48,6 +51,20 @@ static cold void forget(struct page *page)
 {
 	profile()->forget(page);
 	page->sampled = 0;
+}
+
+/*
+ * From @purge bytes on the memory goes back to the system instead, so that pages which the
+ * program does not touch need no memory. If it touches all of them, their faults cost two to
+ * three times what zeroing does.
+ */
+static void zero_run(struct page *page, size_t npages, size_t purge)
+{
+	size_t len = npages << page_window.page_shift;
+	void *p = page_to_virt(page);
+
+	if (len < purge || os_purge(p, len))
+		memset(p, 0, len);
 }
 
 /* Makes a run a block. Result: its address; NULL: @page is NULL. */
@@ -79,7 +96,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	if (unlikely(slab_hardened || config.init_on_alloc))
 		flags |= __GFP_ZERO;
 	if ((flags & __GFP_ZERO) && !zeroed)
-		__builtin_memset(p, 0, npages << page_window.page_shift);
+		zero_run(page, npages, PURGE_ALLOCATED);
 	if (large_debug(SLAB_DEBUG_FLAGS))
 		large_debug_alloc(page, size, caller);
 	return p;
@@ -141,23 +158,10 @@ void *large_alloc(size_t size, unsigned int align_order, gfp_t flags, const void
 	return large_alloc_unsampled(size, align_order, flags, caller);
 }
 
-/*
- * From PURGE_BYTES on the memory goes back to the system, so that what the program never
- * touched is not touched now. The faults of its next use cost about what the zeroing would.
- */
-static cold void zero_run(struct page *page, size_t npages)
-{
-	size_t len = npages << page_window.page_shift;
-	void *p = page_to_virt(page);
-
-	if (len < PURGE_BYTES || os_purge(p, len))
-		memset(p, 0, len);
-}
-
 static void free_run(struct page *page, size_t npages, bool moved)
 {
 	if (unlikely(config.init_on_free) && !moved)
-		zero_run(page, npages);
+		zero_run(page, npages, PURGE_FREED);
 	if (unlikely(moved)) /* it is mapped anew */
 		page_free_moved(page, npages);
 	else

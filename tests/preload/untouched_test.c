@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that a program does not touch costs none: not while it has the block, not when the
- * block shrinks, and not when it is freed.
+ * block shrinks, and not when it is freed; nor zeroed memory, where a block was before.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -31,6 +31,18 @@ int main(void)
 		CHECK(peak_mib() < MOST_MIB, "%ld MiB after it shrank", peak_mib());
 		free(p);
 		CHECK(peak_mib() < MOST_MIB, "%ld MiB after it was freed", peak_mib());
+	}
+	for (int round = 0; round < 3; round++) {
+		char *p = malloc((size_t)BLOCK_MIB / 4 * MIB);
+
+		CHECK(p, "no memory");
+		memset(p, 1, (size_t)BLOCK_MIB / 4 * MIB);
+		free(p);
+		p = calloc(BLOCK_MIB / 4, MIB);
+		CHECK(p && !p[0] && !p[MIB] && !p[(size_t)BLOCK_MIB / 4 * MIB - 1], "not zero");
+		CHECK(resident_kb() < MOST_MIB * 1024, "%ld KiB with zeroed memory",
+		      resident_kb());
+		free(p);
 	}
 	puts("what was not touched cost nothing");
 	return 0;
