@@ -53,9 +53,8 @@ static void confine(void)
 		return;
 	/* A filter that is there already may kill the process for asking who it is. */
 	if (!os_is_confined() && page_background_is_others())
-		atomic_compare_exchange_strong_explicit(&waiting, &none, self,
-							memory_order_relaxed,
-							memory_order_relaxed);
+		atomic_compare_exchange_strong_explicit(
+			&waiting, &none, self, memory_order_relaxed, memory_order_relaxed);
 	os_confine();
 }
 
