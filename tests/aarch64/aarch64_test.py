@@ -35,7 +35,7 @@ NO_RSEQ = {"aarch64": ["fallback", "ENOSYS"], "riscv64": ["fallback", "no critic
 SECTIONS = ["sections", "operations"]
 SECTIONS_TEST = ["case", "scalar_checks", "array_checks", "sections_test"]
 # Of the drop-in, what is written in assembly.
-DROP_IN = ["malloc/vfork.c"]
+DROP_IN = ["malloc/vfork.c", "malloc/sandbox.c"]
 
 
 class Failure(Exception):
