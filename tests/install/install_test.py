@@ -23,7 +23,7 @@ CONSUMER = Path(__file__).resolve().parent / "consumer"
 LIBC_NAMES = set(
     """malloc free calloc realloc reallocarray cfree posix_memalign aligned_alloc memalign
     valloc pvalloc malloc_usable_size malloc_trim mallinfo mallinfo2 malloc_info malloc_stats
-    mallopt free_sized free_aligned_sized chroot dlopen prctl
+    mallopt free_sized free_aligned_sized chroot dlopen dlmopen prctl __register_atfork
     vfork __vfork malloc_object_size
     ukmem_malloc_stats_print ukmem_malloc_gauges_read ukmem_malloc_trim""".split()
 )
