@@ -25,102 +25,68 @@
 #include "base/log.h"
 #include "malloc/malloc_internal.h"
 
+/*
+ * Defines a function @name that asks @name_next(), which has the same arguments, where to go
+ * on, and with which flags. The arguments in front of the flags keep their values. @flags is
+ * the instruction that puts the flags into their register.
+ */
 #if defined(__x86_64__) && defined(__LP64__)
-/* The result of dlopen_next() is in rax and rdx; the arguments are in rdi and esi. */
-__asm__(".text\n"
-	".p2align 4\n"
-	".globl dlopen\n"
-	".type dlopen, @function\n"
-	"dlopen:\n"
-	"	.cfi_startproc\n"
-	"	endbr64\n"
-	"	pushq %rdi\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	call dlopen_next\n"
-	"	popq %rdi\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	movl %edx, %esi\n"
-	"	jmp *%rax\n"
-	"	.cfi_endproc\n"
-	".size dlopen, . - dlopen\n");
+/* The result of @name_next() is in rax and rdx; the arguments are in rdi, rsi and rdx. */
+#define JUMPS_ON(name, flags)                                                                  \
+	__asm__(".text\n"                                                                      \
+		".p2align 4\n"                                                                 \
+		".globl " name "\n"                                                            \
+		".type " name ", @function\n" name ":\n"                                       \
+		"	.cfi_startproc\n"                                                            \
+		"	endbr64\n"                                                                   \
+		"	pushq %rdi\n"                                                                \
+		"	.cfi_adjust_cfa_offset 8\n"                                                  \
+		"	pushq %rsi\n"                                                                \
+		"	.cfi_adjust_cfa_offset 8\n"                                                  \
+		"	subq $8, %rsp\n"                                                             \
+		"	.cfi_adjust_cfa_offset 8\n"                                                  \
+		"	call " name "_next\n"                                                  \
+		"	addq $8, %rsp\n"                                                             \
+		"	.cfi_adjust_cfa_offset -8\n"                                                 \
+		"	popq %rsi\n"                                                                 \
+		"	.cfi_adjust_cfa_offset -8\n"                                                 \
+		"	popq %rdi\n"                                                                 \
+		"	.cfi_adjust_cfa_offset -8\n" flags "	jmp *%rax\n"                      \
+		"	.cfi_endproc\n"                                                              \
+		".size " name ", . - " name "\n")
+JUMPS_ON("dlopen", "	movl %edx, %esi\n");
 #ifdef LM_ID_BASE
-/* The result of dlmopen_next() is in rax and rdx; the arguments are in rdi, rsi and edx. */
-__asm__(".text\n"
-	".p2align 4\n"
-	".globl dlmopen\n"
-	".type dlmopen, @function\n"
-	"dlmopen:\n"
-	"	.cfi_startproc\n"
-	"	endbr64\n"
-	"	pushq %rdi\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	pushq %rsi\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	subq $8, %rsp\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	call dlmopen_next\n"
-	"	addq $8, %rsp\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	popq %rsi\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	popq %rdi\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	jmp *%rax\n"
-	"	.cfi_endproc\n"
-	".size dlmopen, . - dlmopen\n");
+JUMPS_ON("dlmopen", ""); /* they are there */
 #endif
 #elif defined(__aarch64__)
-/* The result of dlopen_next() is in x0 and x1; the arguments are in x0 and w1. The hint is
- * "bti c"; the real dlopen may begin with one, which accepts a jump only through x16. */
-__asm__(".text\n"
-	".p2align 4\n"
-	".globl dlopen\n"
-	".type dlopen, @function\n"
-	"dlopen:\n"
-	"	.cfi_startproc\n"
-	"	hint #34\n"
-	"	stp x29, x30, [sp, #-32]!\n"
-	"	.cfi_def_cfa_offset 32\n"
-	"	.cfi_offset x29, -32\n"
-	"	.cfi_offset x30, -24\n"
-	"	mov x29, sp\n"
-	"	str x0, [sp, #16]\n"
-	"	bl dlopen_next\n"
-	"	mov x16, x0\n"
-	"	ldr x0, [sp, #16]\n"
-	"	ldp x29, x30, [sp], #32\n"
-	"	.cfi_restore x29\n"
-	"	.cfi_restore x30\n"
-	"	.cfi_def_cfa_offset 0\n"
-	"	br x16\n"
-	"	.cfi_endproc\n"
-	".size dlopen, . - dlopen\n");
+/* The result of @name_next() is in x0 and x1; the arguments are in x0, x1 and x2. The hint is
+ * "bti c"; the real function may begin with one, which accepts a jump only through x16. */
+#define JUMPS_ON(name, flags)                                                                  \
+	__asm__(".text\n"                                                                      \
+		".p2align 4\n"                                                                 \
+		".globl " name "\n"                                                            \
+		".type " name ", @function\n" name ":\n"                                       \
+		"	.cfi_startproc\n"                                                            \
+		"	hint #34\n"                                                                  \
+		"	stp x29, x30, [sp, #-32]!\n"                                                 \
+		"	.cfi_def_cfa_offset 32\n"                                                    \
+		"	.cfi_offset x29, -32\n"                                                      \
+		"	.cfi_offset x30, -24\n"                                                      \
+		"	mov x29, sp\n"                                                               \
+		"	stp x0, x1, [sp, #16]\n"                                                     \
+		"	bl " name "_next\n"                                                    \
+		"	mov x16, x0\n"                                                               \
+		"	mov w2, w1\n"                                                                \
+		"	ldp x0, x1, [sp, #16]\n"                                                     \
+		"	ldp x29, x30, [sp], #32\n"                                                   \
+		"	.cfi_restore x29\n"                                                          \
+		"	.cfi_restore x30\n"                                                          \
+		"	.cfi_def_cfa_offset 0\n" flags "	br x16\n"                             \
+		"	.cfi_endproc\n"                                                              \
+		".size " name ", . - " name "\n")
+JUMPS_ON("dlopen", "	mov w1, w2\n");
 #ifdef LM_ID_BASE
-/* The result of dlmopen_next() is in x0 and x1; the arguments are in x0, x1 and w2. */
-__asm__(".text\n"
-	".p2align 4\n"
-	".globl dlmopen\n"
-	".type dlmopen, @function\n"
-	"dlmopen:\n"
-	"	.cfi_startproc\n"
-	"	hint #34\n"
-	"	stp x29, x30, [sp, #-32]!\n"
-	"	.cfi_def_cfa_offset 32\n"
-	"	.cfi_offset x29, -32\n"
-	"	.cfi_offset x30, -24\n"
-	"	mov x29, sp\n"
-	"	stp x0, x1, [sp, #16]\n"
-	"	bl dlmopen_next\n"
-	"	mov x16, x0\n"
-	"	mov w2, w1\n"
-	"	ldp x0, x1, [sp, #16]\n"
-	"	ldp x29, x30, [sp], #32\n"
-	"	.cfi_restore x29\n"
-	"	.cfi_restore x30\n"
-	"	.cfi_def_cfa_offset 0\n"
-	"	br x16\n"
-	"	.cfi_endproc\n"
-	".size dlmopen, . - dlmopen\n");
+JUMPS_ON("dlmopen", ""); /* they are there */
 #endif
 #endif
 
