@@ -141,7 +141,7 @@ TEST_F(KfenceServesTest, Caches)
 		  "");
 }
 
-/* What the program reads after the free, and so what the slot's next object begins with. */
+/* The next object of a slot begins with the bytes that the last free left there. */
 TEST_F(KfenceServesTest, FreedObjectsAreZeroedWhereTheirCacheAsksForIt)
 {
 	struct kmem_cache *zeroed = make("zeroed", 64, 0, SLAB_INIT_ON_FREE);
