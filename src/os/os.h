@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* One entry per system call used; negative errno on failure. */
 struct os_calls {
@@ -264,6 +265,13 @@ int os_cpus_online(struct os_mask *online);
 
 /* Parse a list like "0-2,5,63"; false: @s is no list. Ids too large for a mask are left out. */
 bool os_parse_list(const char *s, struct os_mask *mask);
+
+/* The time by the system, whatever clock_gettime() the program has. Result: 0 or a negative
+ * errno. */
+int os_clock(clockid_t clock, struct timespec *now);
+
+/* LINUX_VERSION_CODE of the kernel; 0: not known without a system call. */
+uint32_t os_vdso_version(void);
 
 /* Threads. */
 

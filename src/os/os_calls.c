@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -53,7 +52,7 @@ static uint64_t linux_now_ms(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	os_clock(CLOCK_MONOTONIC_COARSE, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -253,46 +252,10 @@ static int linux_getcpu(unsigned int *cpu)
 	return 0;
 }
 
-/* LINUX_VERSION_CODE out of the note "Linux" among @notes; 0: there is no such note. */
-static uint32_t version_in(const char *notes, size_t size)
-{
-	while (size >= sizeof(ElfW(Nhdr))) {
-		const ElfW(Nhdr) *note = (const void *)notes;
-		size_t name = align_up(note->n_namesz, 4), len = align_up(note->n_descsz, 4);
-		const char *text = notes + sizeof(*note);
-
-		if (size - sizeof(*note) < name + len)
-			break;
-		if (note->n_type == 0 && note->n_namesz == 6 && !memcmp(text, "Linux", 6) &&
-		    note->n_descsz == sizeof(uint32_t))
-			return *(const uint32_t *)(const void *)(text + name);
-		notes += sizeof(*note) + name + len;
-		size -= sizeof(*note) + name + len;
-	}
-	return 0;
-}
-
-/* The kernel's version out of the vDSO; 0: there is no vDSO, or no note in it. */
-static uint32_t vdso_version(void)
-{
-	const char *vdso = (const char *)getauxval(AT_SYSINFO_EHDR);
-	const ElfW(Ehdr) *header = (const void *)vdso;
-	const ElfW(Phdr) * part;
-	uint32_t version = 0;
-
-	if (!vdso)
-		return 0;
-	part = (const void *)(vdso + header->e_phoff);
-	for (unsigned int i = 0; i < header->e_phnum && !version; i++)
-		if (part[i].p_type == PT_NOTE)
-			version = version_in(vdso + part[i].p_offset, part[i].p_filesz);
-	return version;
-}
-
 /* Avoids the system call if possible: sandboxes often do not allow uname. */
 static int linux_release(char *buf, size_t size)
 {
-	uint32_t version = vdso_version();
+	uint32_t version = os_vdso_version();
 	struct utsname name;
 	int err;
 
@@ -355,7 +318,7 @@ static uint64_t clock_us(clockid_t clock)
 {
 	struct timespec now;
 
-	if (clock_gettime(clock, &now))
+	if (os_clock(clock, &now))
 		return 0;
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }

@@ -338,7 +338,7 @@ uint64_t os_random(void)
 
 	if (os_calls.getrandom(&v, sizeof(v), GRND_NONBLOCK_FLAG) == (ssize_t)sizeof(v))
 		return v;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	os_clock(CLOCK_MONOTONIC, &now);
 	v = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 32) ^ (uint64_t)(uintptr_t)&v;
 	return v * 0x9e3779b97f4a7c15u;
 }

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
@@ -145,7 +144,6 @@ static void arm_all(void)
 static int start(uint64_t interval)
 {
 	uint64_t before = atomic_load_explicit(&slab_profile.interval, memory_order_relaxed);
-	struct timespec now;
 
 	if (!kmalloc_init_all())
 		return -ENOMEM;
@@ -163,9 +161,7 @@ static int start(uint64_t interval)
 	if (config.passthrough || atomic_load_explicit(&slab_profile.on, memory_order_relaxed))
 		return 0;
 	stack_load();
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	slab_profile_seed((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^
-			  (uint64_t)sys_getpid());
+	slab_profile_seed(os_random());
 	cost_begin();
 	atomic_store_explicit(&slab_profile.sample, sample_object, memory_order_relaxed);
 	atomic_store_explicit(&slab_profile.free, free_object, memory_order_relaxed);
