@@ -24,7 +24,15 @@
 #include "page/zone.h"
 #include "percpu/percpu.h"
 
-enum { METADATA_BYTES = 1 << 20 }; /* of blocks from this size on, metadata is purged, too */
+enum {
+	METADATA_BYTES = 1 << 20, /* of blocks from this size on, metadata is purged, too */
+	/* A trim looks at clean blocks if there are few; */
+	CLEAN_FEW = 64,
+	/* or if so many pages for each of them were handed out or purged since the last look,
+	 * whose cost is several times the look's; */
+	CLEAN_MOVED = 8,
+	CLEAN_MS = 1000, /* or if the last look was so long ago. */
+};
 
 /* Memory that was unpinned and cannot be purged must be pinned again, or be zero. */
 static int purge_pinned(void *addr, size_t len)
@@ -164,6 +172,23 @@ void purge_fork_child(void)
 	}
 }
 
+/* Whether a trim looks at the clean blocks now: a process may have thousands of them, and trim
+ * after every few frees. If so, the look begins. */
+static bool __clean_is_due(struct zone *z)
+{
+	uint64_t now = os_calls.now_ms(), moved = z->nr_direct + z->nr_purged;
+
+	lock_assert_held(&z->lock);
+	if (z->clean_blocks > CLEAN_FEW &&
+	    moved - z->clean_moved < (uint64_t)CLEAN_MOVED * z->clean_blocks &&
+	    now - z->clean_ms < CLEAN_MS)
+		return false;
+	z->clean_blocks = 0;
+	z->clean_ms = now;
+	z->clean_moved = moved;
+	return true;
+}
+
 /*
  * Clean memory may be resident all the same: a huge page covers memory beside pages in use, and
  * the kernel makes huge pages of small ones at any time (khugepaged). It stays resident when
@@ -178,6 +203,8 @@ static void purge_clean(struct zone *z)
 	unsigned int order = config.thp == THP_NEVER ? least : 0;
 
 	zone_lock(z);
+	if (!__clean_is_due(z))
+		order = MAX_ORDER + 1;
 	for (; order <= MAX_ORDER; order++)
 		for (size_t n = __zone_count_clean(z, order); n; n--) {
 			struct page *page = __zone_next_clean(z, order);
@@ -185,6 +212,7 @@ static void purge_clean(struct zone *z)
 
 			if (!page)
 				break;
+			z->clean_blocks++;
 			if (config.thp != THP_NEVER)
 				os_purge(page_to_virt(page), npages << page_window.page_shift);
 			if (order >= least && npages > 1)

@@ -119,6 +119,47 @@ TEST(PagePurgeTest, WhatIsCleanGoesWithItsHugePage)
 	EXPECT_FRESH_PROCESS_PASSES(what_is_clean_goes);
 }
 
+/* A process with many clean blocks that trims after every few frees: not every trim looks at
+ * all of them, but one that comes later does. */
+void trims_in_a_row()
+{
+	constexpr size_t kBlocks = 2000;
+
+	os_calls.madvise = recording_madvise;
+	os_calls.now_ms = fake_now_ms;
+	configure("thp:auto");
+	Pages pages = fill(GFP_KERNEL, 0, 2 * kBlocks, true), keep;
+
+	for (size_t i = 0; i < pages.size(); i++)
+		if (i % 2)
+			keep.push_back(pages[i]);
+		else
+			__free_pages(pages[i], 0);
+	purges = 0;
+	ukmem_trim();
+	EXPECT_GE(purges, 2 * kBlocks) << "each block is purged, and looked at";
+	purges = 0;
+	for (int i = 0; i < 100; i++) {
+		struct page *page = alloc_pages(GFP_KERNEL, 5);
+
+		memset(page_address(page), 1, ukmem_page_size() << 5);
+		__free_pages(page, 5);
+		EXPECT_GE(ukmem_trim(), ukmem_page_size() << 5) << "what is freed goes";
+	}
+	EXPECT_LE(purges, 3 * kBlocks);
+	fake_now += 1000;
+	purges = 0;
+	ukmem_trim();
+	EXPECT_GE(purges, kBlocks);
+	free_all(keep, 0);
+	expect_whole();
+}
+
+TEST(PagePurgeTest, TrimsInARow)
+{
+	EXPECT_FRESH_PROCESS_PASSES(trims_in_a_row);
+}
+
 int refuse_purges(void *addr, size_t len, int advice)
 {
 	if (advice == MADV_DONTNEED) {
