@@ -13,7 +13,9 @@
  * programs down to a quarter of the pages in use beyond 16 MiB. For runs of 64 KiB and more,
  * which find such holes most of the time, dirty pages are purged before the request returns,
  * down to a quarter of dirty_max, or of the pages in use beyond 64 MiB. So the peak of a small
- * program does not rise by its large blocks and the holes that they left.
+ * program does not rise by its large blocks and the holes that they left. A run of an eighth of
+ * all pages in use leaves a large program no more either: an array that doubles leaves holes as
+ * large as itself.
  *
  * dirty_max holds for programs that had 32 MiB in use lately. Smaller programs keep less, in
  * proportion.
@@ -35,6 +37,8 @@ enum {
 	/* Bytes in use of programs that keep no holes when they grow; by large runs. */
 	SMALL = 16 << 20,
 	SMALL_OF_RUNS = 64 << 20,
+	LARGE_PART =
+		8, /* for a run of this part of what is in use, large ones keep none either */
 };
 
 /* Whether the program itself has said how much is kept. Synchronization: relaxed. */
@@ -68,7 +72,8 @@ void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
 	size_t used = __zone_used(z), keep = large ? decay_keeps() / 4 : decay_keeps();
 
 	lock_assert_held(&z->lock);
-	keep = max_size(keep, (used - min_size(used, small)) / 4);
+	if (npages < used / LARGE_PART)
+		keep = max_size(keep, (used - min_size(used, small)) / 4);
 	if (z->nr_dirty <= keep || z->type == ZONE_DMA)
 		return;
 	atomic_fetch_add_explicit(large ? &z->decay_owed : &z->decay_backlog,

@@ -183,7 +183,8 @@ TEST(PageDecayTest, SmallProgramsKeepLess)
 }
 
 /* A program with @live bytes in use and 6 MiB of holes, each too small for a run of @npages,
- * takes 3 MiB of such runs at one moment. Result: bytes that this made resident. */
+ * takes 3 MiB of such runs, or one of more, at one moment. Result: bytes that this made
+ * resident. */
 size_t grown_by_runs(size_t live, size_t npages)
 {
 	os_calls.now_ms = fake_now_ms;
@@ -224,6 +225,15 @@ TEST(PageDecayTest, LargeRunsOfASmallProgramTakeThePlaceOfHoles)
 	/* Small runs, and large programs, keep their holes until the clock goes on. */
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_GE(grown_by_runs(kMiB, 15), 2 * kMiB); });
 	EXPECT_FRESH_PROCESS_PASSES([] { EXPECT_GE(grown_by_runs(128 * kMiB, 24), 2 * kMiB); });
+}
+
+TEST(PageDecayTest, ARunOfAnEighthTakesThePlaceOfHoles)
+{
+	SKIP_WHERE_SHADOWS_STAY();
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { EXPECT_GE(grown_by_runs(128 * kMiB, to_pages(16 * kMiB)), 15 * kMiB); });
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { EXPECT_LE(grown_by_runs(128 * kMiB, to_pages(24 * kMiB)), 19 * kMiB); });
 }
 
 /* Bytes given back in one go; a piece. */
