@@ -37,8 +37,8 @@ enum {
 	/* Bytes in use of programs that keep no holes when they grow; by large runs. */
 	SMALL = 16 << 20,
 	SMALL_OF_RUNS = 64 << 20,
-	LARGE_PART =
-		8, /* for a run of this part of what is in use, large ones keep none either */
+	/* For a run of this part of what is in use, large programs keep none either. */
+	LARGE_PART = 8,
 };
 
 /* Whether the program itself has said how much is kept. Synchronization: relaxed. */
