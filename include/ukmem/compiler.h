@@ -30,6 +30,8 @@
 #define UKMEM_SYMBOL(name) __asm__("ukmem_" #name)
 
 #define UKMEM_MALLOC __attribute__((__malloc__, __warn_unused_result__))
+/** A constructor may have left pointers to the object in it, which __malloc__ denies. */
+#define UKMEM_OBJECT __attribute__((__warn_unused_result__))
 #define UKMEM_ALLOC_SIZE(...) __attribute__((__alloc_size__(__VA_ARGS__)))
 #define UKMEM_PRINTF(fmt, first) __attribute__((__format__(__printf__, fmt, first)))
 #define UKMEM_COLD __attribute__((__cold__))

@@ -100,10 +100,10 @@ UKMEM_EXPORT int mempool_resize(mempool_t *pool, int new_min_nr) UKMEM_SYMBOL(me
 
 /** mempool_alloc - allocate an element; when it waits or fails, the table above says. */
 UKMEM_EXPORT void *mempool_alloc(mempool_t *pool, gfp_t flags)
-	UKMEM_SYMBOL(mempool_alloc) UKMEM_MALLOC;
+	UKMEM_SYMBOL(mempool_alloc) UKMEM_OBJECT;
 /** mempool_alloc_preallocated - an element of the reserve, or NULL; does not block. */
 UKMEM_EXPORT void *mempool_alloc_preallocated(mempool_t *pool)
-	UKMEM_SYMBOL(mempool_alloc_preallocated) UKMEM_MALLOC;
+	UKMEM_SYMBOL(mempool_alloc_preallocated) UKMEM_OBJECT;
 /** mempool_free - give @element back to the reserve or the allocator. NULL is ignored. */
 UKMEM_EXPORT void mempool_free(void *element, mempool_t *pool) UKMEM_SYMBOL(mempool_free);
 /** mempool_is_saturated - whether the reserve is full; exact while no thread uses the pool. */

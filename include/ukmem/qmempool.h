@@ -103,7 +103,7 @@ UKMEM_EXPORT void qmempool_destroy(struct qmempool *pool) UKMEM_SYMBOL(qmempool_
 
 /** qmempool_alloc - allocate one element; NULL: no memory. __GFP_ZERO fills it with zeros. */
 UKMEM_EXPORT void *qmempool_alloc(struct qmempool *pool, gfp_t gfp)
-	UKMEM_SYMBOL(qmempool_alloc) UKMEM_MALLOC;
+	UKMEM_SYMBOL(qmempool_alloc) UKMEM_OBJECT;
 
 /**
  * qmempool_free - free @elem, which came from this pool or its cache
@@ -127,7 +127,7 @@ UKMEM_EXPORT void qmempool_free_bulk(struct qmempool *pool, size_t n, void **p)
 
 /* The same functions for owner contexts. */
 UKMEM_EXPORT void *__qmempool_alloc(struct qmempool *pool, gfp_t gfp)
-	UKMEM_SYMBOL(qmempool_alloc_owner) UKMEM_MALLOC;
+	UKMEM_SYMBOL(qmempool_alloc_owner) UKMEM_OBJECT;
 UKMEM_EXPORT void __qmempool_free(struct qmempool *pool, void *elem)
 	UKMEM_SYMBOL(qmempool_free_owner);
 UKMEM_EXPORT int __qmempool_alloc_bulk(struct qmempool *pool, gfp_t gfp, size_t n, void **p)

@@ -150,7 +150,7 @@ UKMEM_EXPORT unsigned int kmem_cache_size(const struct kmem_cache *s)
 
 /** kmem_cache_alloc - allocate one object; NULL: no memory. Free with kmem_cache_free. */
 UKMEM_EXPORT void *kmem_cache_alloc(struct kmem_cache *s, gfp_t flags)
-	UKMEM_SYMBOL(kmem_cache_alloc) UKMEM_MALLOC;
+	UKMEM_SYMBOL(kmem_cache_alloc) UKMEM_OBJECT;
 
 /** kmem_cache_zalloc - allocate one object filled with zeros; NULL: no memory. */
 UKMEM_EXPORT void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
@@ -164,7 +164,7 @@ UKMEM_EXPORT void *kmem_cache_zalloc(struct kmem_cache *s, gfp_t flags)
  * result is NULL then. The result is also NULL if there is no such node.
  */
 UKMEM_EXPORT void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int node)
-	UKMEM_SYMBOL(kmem_cache_alloc_node) UKMEM_MALLOC;
+	UKMEM_SYMBOL(kmem_cache_alloc_node) UKMEM_OBJECT;
 
 /** kmem_cache_alloc_lru - kmem_cache_alloc; @lru is not used. */
 struct list_lru;

@@ -71,6 +71,7 @@ static void zero_run(struct page *page, size_t npages, size_t purge)
 static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 		     const void *caller)
 {
+	bool may_enter = flags & __GFP_DIRECT_RECLAIM; /* the kernel */
 	size_t npages = large_pages(size);
 	uint64_t allocs;
 	void *p;
@@ -88,7 +89,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	p = page_to_virt(page);
 	/* If a program takes and frees pages by this CPU's lists alone, decay happens only
 	 * here, and KFENCE sees the clock only here. */
-	if (flags & __GFP_DIRECT_RECLAIM) {
+	if (may_enter) {
 		if (unlikely(!(allocs % LOOK_EVERY)))
 			kfence_look(os_calls.now_ms());
 		page_decay();
@@ -96,7 +97,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	if (unlikely(slab_hardened || config.init_on_alloc))
 		flags |= __GFP_ZERO;
 	if ((flags & __GFP_ZERO) && !zeroed)
-		zero_run(page, npages, PURGE_ALLOCATED);
+		zero_run(page, npages, may_enter ? PURGE_ALLOCATED : SIZE_MAX);
 	if (large_debug(SLAB_DEBUG_FLAGS))
 		large_debug_alloc(page, size, caller);
 	return p;

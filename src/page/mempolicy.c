@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
@@ -30,14 +31,16 @@ struct mempolicy {
 	size_t bytes;
 	struct node_mask mask;	     /* by index */
 	struct zonelist **zonelists; /* BIND: own lists, by zone type and CPU's node */
+	struct mempolicy *older;     /* in the list of the process's */
 	uint16_t nodes[];	     /* ascending */
 };
 
 _Atomic bool mempolicy_in_use;
 
 /* Synchronization: old values of process_policy are kept for ever, since some thread may be
- * using them; have_key: release, after thread_policy is made. */
-static _Atomic(struct mempolicy *) process_policy;
+ * using them, in the list process_policies, which only grows; have_key: release, after
+ * thread_policy is made. */
+static _Atomic(struct mempolicy *) process_policy, process_policies;
 static pthread_key_t thread_policy;
 static _Atomic bool have_key;
 static bool inherited;
@@ -386,9 +389,35 @@ int mempolicy_set_thread(struct mempolicy *pol)
 	return 0;
 }
 
+static bool are_equal(const struct mempolicy *a, const struct mempolicy *b)
+{
+	return a->mode == b->mode && a->nr_nodes == b->nr_nodes &&
+	       !memcmp(a->nodes, b->nodes, a->nr_nodes * sizeof(*a->nodes));
+}
+
+/* The policy in the list that is as @pol, which then goes, or @pol, which goes into the list.
+ * Two threads that add equal ones at the same time keep both. */
+static struct mempolicy *keep_one(struct mempolicy *pol)
+{
+	struct mempolicy *first = atomic_load_explicit(&process_policies, memory_order_acquire);
+
+	for (struct mempolicy *p = first; p; p = p->older)
+		if (are_equal(p, pol)) {
+			mpol_put(pol);
+			return p;
+		}
+	do
+		pol->older = first;
+	while (!atomic_compare_exchange_weak_explicit(
+		&process_policies, &first, pol, memory_order_acq_rel, memory_order_acquire));
+	return pol;
+}
+
 void mempolicy_set_process(struct mempolicy *pol)
 {
 	pol = in_force(pol);
+	if (pol)
+		pol = keep_one(pol);
 	atomic_store_explicit(&process_policy, pol ? pol : started_with, memory_order_release);
 	note_use();
 }

@@ -168,6 +168,8 @@ static int update(bool programs_too)
 	n = usable_cpus(&usable);
 	if (n > 0) {
 		os_share_note_cpuset((unsigned int)n);
+		if (programs_too)
+			os_share_update();
 		pcpu_indices_of(&usable, &now);
 		tell_changes(&told_layers, &now, tell_layers);
 		n = programs_too ? tell_changes(&told_programs, &now, tell_programs) : 0;

@@ -389,7 +389,8 @@ static bool is_zero(const uint64_t *p, size_t size)
 
 /*
  * Zeroes bytes that are not zero. Reading an untouched page gives it no memory, but page
- * tables; so for whole pages the system is asked first whether they were touched.
+ * tables; so for whole pages the system is asked first whether they are in memory. One that is
+ * not may have been swapped out, and is given back.
  */
 static void zero_touched(char *p, size_t size)
 {
@@ -397,8 +398,9 @@ static void zero_touched(char *p, size_t size)
 
 	while (size) {
 		size_t piece = min_size(size, page - ((uintptr_t)p & (page - 1)));
+		bool gone = piece == page && !os_touched(p) && !os_purge(p, page);
 
-		if ((piece < page || os_touched(p)) && !is_zero((uint64_t *)p, piece))
+		if (!gone && !is_zero((uint64_t *)p, piece))
 			memset(p, 0, piece);
 		p += piece;
 		size -= piece;

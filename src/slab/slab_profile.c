@@ -156,7 +156,7 @@ struct slab_next slab_profile_next(const struct kmem_cache *s)
 {
 	unsigned int level = slab_profile_level();
 
-	return (struct slab_next){ slab_profile_gap(level) / s->size, level };
+	return (struct slab_next){ slab_profile_gap(level) / slab_object_bytes(s), level };
 }
 
 /* The most allocations that a countdown counts: few, while KFENCE waits for one. */
@@ -274,7 +274,7 @@ void *slab_profile_sample(struct kmem_cache *s, unsigned int level, gfp_t flags,
 {
 	slab_sample_function *sample =
 		atomic_load_explicit(&slab_profile.sample, memory_order_relaxed);
-	void *obj = sample(s->size, level, flags | s->gfp, caller);
+	void *obj = sample(slab_object_bytes(s), level, flags | s->gfp, caller);
 
 	if (obj && s->ctor)
 		s->ctor(obj);
@@ -286,5 +286,5 @@ bool slab_profile_free(struct kmem_cache *s, void *obj)
 	slab_sample_free_function *free =
 		atomic_load_explicit(&slab_profile.free, memory_order_relaxed);
 
-	return free && free(s->size, obj, s->init & SLAB_INIT_FREE);
+	return free && free(slab_object_bytes(s), obj, s->init & SLAB_INIT_FREE);
 }

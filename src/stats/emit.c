@@ -34,18 +34,40 @@ static bool json(const struct emitter *e)
 	return e->format == UKMEM_STATS_JSON;
 }
 
+/* Bytes of the character in UTF-8 that @s begins with; 0: it begins with none. */
+static int character_bytes(const unsigned char *s)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	int n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
+	uint32_t c;
+
+	if (n < 2)
+		return n;
+	c = *s & 0x7fu >> n;
+	for (int i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
+}
+
+/* Names of caches and programs are any bytes; JSON is UTF-8. */
 static void put_json_string(struct emitter *e, const char *s)
 {
-	put(e, "\"");
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	int n;
 
-		if (c == '"' || c == '\\')
-			put(e, "\\%c", c);
-		else if (c < 0x20)
-			put(e, "\\u%04x", c);
+	put(e, "\"");
+	for (; *s; s += n ? n : 1) {
+		n = character_bytes((const unsigned char *)s);
+		if (*s == '"' || *s == '\\')
+			put(e, "\\%c", *s);
+		else if (!n)
+			put(e, "\\ufffd");
+		else if ((unsigned char)*s < 0x20)
+			put(e, "\\u%04x", (unsigned int)*s);
 		else
-			put(e, "%c", c);
+			put(e, "%.*s", n, s);
 	}
 	put(e, "\"");
 }

@@ -192,6 +192,12 @@ static void check_rounding(void)
 	CHECK(DIV_ROUND_CLOSEST(5u, 4u) == 1 && DIV_ROUND_CLOSEST(-5, 4) == -1);
 	CHECK(rounddown(13, 5) == 10 && rounddown(minus_seven, 4) == -4);
 	CHECK(order_base_2(1) == 0 && order_base_2(0ul) == 0);
+	CHECK(abs(minus_seven) == 7 && abs(-4294967301ll) == 4294967301ll &&
+	      abs((long)minus_seven - 3000000000l) == 3000000007l);
+	CHECK(abs_diff(3u, 5u) == 2 && abs_diff(minus_seven, 2) == 9);
+	CHECK_ONCE(abs_diff(once(7), 4) == 3);
+	CHECK(!(GFP_TRANSHUGE_LIGHT & __GFP_RECLAIM) &&
+	      (GFP_TRANSHUGE & __GFP_RECLAIM) == __GFP_DIRECT_RECLAIM);
 	CHECK_ONCE(DIV_ROUND_CLOSEST(once(7), 4) == 2);
 	CHECK_ONCE(rounddown(once(7), 4) == 4);
 	CHECK_ONCE(roundup(7, once(4)) == 8);

@@ -186,6 +186,28 @@ TEST(HardenedTest, MemoryGoesBack)
 	EXPECT_EQ(kmem_cache_shrink(s), 0) << "a slab is left";
 }
 
+/* Caches of zones are not hardened, and krealloc() may use all bytes of their objects. */
+TEST(HardenedTest, ObjectsOfAZoneAreZeroedWhole)
+{
+	std::vector<char *> used(50);
+
+	for (auto &p : used) {
+		p = static_cast<char *>(kmalloc(112, GFP_KERNEL | __GFP_DMA32));
+		ASSERT_NE(p, nullptr);
+		memset(p, 0xaa, ksize(p));
+	}
+	for (char *p : used)
+		kfree(p);
+	for (auto &p : used) {
+		p = static_cast<char *>(kmalloc(100, GFP_KERNEL | __GFP_DMA32 | __GFP_ZERO));
+		ASSERT_NE(p, nullptr);
+		for (size_t i = 0; i < ksize(p); i++)
+			ASSERT_EQ(p[i], 0) << i;
+	}
+	for (char *p : used)
+		kfree(p);
+}
+
 /* Beyond the number of guards that a process has, blocks come without them. */
 TEST(HardenedTest, BlocksWithoutGuardsWork)
 {

@@ -104,6 +104,27 @@ bool whatever()
 	return true;
 }
 
+/* A block that has to be zeroed, and is so large that its pages may go back instead. */
+void free_a_large_block()
+{
+	void *p = kmalloc(48 << 20, GFP_KERNEL);
+
+	memset(p, 0x5a, 48 << 20);
+	kfree(p);
+}
+
+bool zeroed_block()
+{
+	auto *p = static_cast<char *>(kmalloc(40 << 20, GFP_NOWAIT | __GFP_ZERO));
+
+	return p && !p[0] && !p[20 << 20] && !p[(40 << 20) - 1];
+}
+
+TEST(NowaitTest, ALargeZeroedBlock)
+{
+	expect_no_system_calls(free_a_large_block, zeroed_block);
+}
+
 TEST(NowaitTest, ObjectsAfterWarmUp)
 {
 	expect_no_system_calls(warm_up, objects);

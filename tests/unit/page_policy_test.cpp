@@ -295,6 +295,13 @@ void threads_have_their_own()
 	ASSERT_EQ(ukmem_set_process_mempolicy(MPOL_DEFAULT, nullptr), 0);
 	expect_policy(MPOL_DEFAULT, {});
 	EXPECT_EQ(count_nodes(20, 1), (Counts{ { numa_node_id(), 20 } }));
+	/* A program may set policies in turns for ever. */
+	size_t before = process_resident();
+	for (int i = 0; i < 4000; i++) {
+		ASSERT_EQ(ukmem_set_process_mempolicy(MPOL_BIND, i % 2 ? &two : &three), 0);
+		ASSERT_EQ(ukmem_set_process_mempolicy(MPOL_DEFAULT, nullptr), 0);
+	}
+	EXPECT_LE(process_resident(), before + kMiB);
 }
 
 TEST(PagePolicyTest, OfThreadsAndOfTheProcess)

@@ -239,6 +239,28 @@ TEST_F(PercpuAllocTest, AMillionAtOnceLeaveNothingBehind)
 	pcpu_free(p);
 }
 
+int nothing_in_memory(void *, size_t, unsigned char *vec)
+{
+	*vec = 0;
+	return 0;
+}
+
+/* mincore() says of pages that were swapped out what it says of untouched ones. */
+TEST_F(PercpuAllocTest, WhatWasSwappedOutIsZeroed)
+{
+	OsCallsGuard guard;
+	size_t size = std::min(4 * os_page_size(), pcpu.stride / 4);
+	void *p = pcpu_alloc(size, 8), *again;
+
+	fill(p, size, 0x5a);
+	os_calls.mincore = nothing_in_memory;
+	pcpu_free(p);
+	again = pcpu_alloc(size, 8);
+	EXPECT_EQ(again, p);
+	EXPECT_TRUE(all_zero(again, size));
+	pcpu_free(again);
+}
+
 TEST_F(PercpuAllocTest, ExhaustionAddsAChunkAndFreedSpaceIsUsedAgain)
 {
 	OsCallsGuard guard;

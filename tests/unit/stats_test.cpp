@@ -136,6 +136,12 @@ TEST(StatsTest, JsonParses)
 	for (int i = 0; i < 100; i++)
 		many.push_back(
 			kmem_cache_create("one of many caches with a name", 16, 0, 0, nullptr));
+	/* 31 bytes of it fit: half of a character is left. Then what is no UTF-8 at all. */
+	for (const char *name :
+	     { "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+	       "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+	       "caf\xe9 \xed\xa0\x80 \xf5\x80\x80\x80 \xc0\x80 \xe2\x82\xac" })
+		many.push_back(kmem_cache_create(name, 16, 0, 0, nullptr));
 	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
 	struct kmem_cache *stays =
 		kmem_cache_create("stays", 64, 0, SLAB_TYPESAFE_BY_RCU, nullptr);
@@ -149,12 +155,15 @@ TEST(StatsTest, JsonParses)
 		"python3 -c \"import json,sys\n"
 		"d = json.load(open('" +
 		path +
-		"'))\n"
+		"', encoding='utf-8'))\n"
 		"g = d['gauges']\n"
 		"assert g['mapped'] == g['active'] + g['retained'], g\n"
 		"assert d['percpu']['mode'] in ('rseq', 'fallback')\n"
 		"assert len(d['caches']) >= 100\n"
 		"assert any(c['cache'].startswith('odd') for c in d['caches'])\n"
+		"assert any(c['cache'] == '\u00e9' * 15 + '\ufffd' for c in d['caches'])\n"
+		"assert any(c['cache'].startswith('caf\ufffd ') and\n"
+		" c['cache'].endswith('\u20ac') for c in d['caches'])\n"
 		"e = {c['cache']: c for c in d['cache_events']}\n"
 		"assert len(d['cache_events']) == len(d['caches'])\n"
 		"for c in d['caches']:\n"

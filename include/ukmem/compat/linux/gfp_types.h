@@ -26,7 +26,9 @@
 	 __GFP_RETRY_MAYFAIL | __GFP_NOFAIL | __GFP_NORETRY)
 
 #define GFP_HIGHUSER_MOVABLE (GFP_HIGHUSER | __GFP_MOVABLE)
-#define GFP_TRANSHUGE_LIGHT (GFP_HIGHUSER_MOVABLE | __GFP_COMP | __GFP_NOWARN)
+/* No reclaim at all; GFP_TRANSHUGE reclaims by itself. */
+#define GFP_TRANSHUGE_LIGHT                                                                    \
+	((GFP_HIGHUSER_MOVABLE | __GFP_COMP | __GFP_NOWARN) & ~__GFP_RECLAIM)
 #define GFP_TRANSHUGE (GFP_TRANSHUGE_LIGHT | __GFP_DIRECT_RECLAIM)
 
 #endif

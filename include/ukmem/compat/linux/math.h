@@ -25,6 +25,23 @@
 #define DIV_ROUND_UP_ULL(n, d) DIV_ROUND_UP((unsigned long long)(n), (d))
 
 #ifndef __cplusplus
+#include <stdlib.h>
+
+/* Of the argument's type, where that is larger than int; libc's function takes an int. C++ has
+ * functions for all types. */
+#undef abs
+/* clang-format off */
+#define abs(x)                                                                                 \
+	_Generic((x), long: labs, unsigned long: labs, long long: llabs,                       \
+		 unsigned long long: llabs, default: abs)(x)
+/* clang-format on */
+/* Of two numbers of one type, which may be unsigned. */
+#define abs_diff(a, b)                                                                         \
+	__extension__({                                                                        \
+		__typeof__(a) ukmem_a = (a);                                                   \
+		__typeof__(a) ukmem_b = (b);                                                   \
+		ukmem_a > ukmem_b ? ukmem_a - ukmem_b : ukmem_b - ukmem_a;                     \
+	})
 /* To a power of two. */
 #define round_up(x, y) ((((x)-1) | ((__typeof__(x))(y)-1)) + 1)
 #define round_down(x, y) ((x) & ~((__typeof__(x))(y)-1))
