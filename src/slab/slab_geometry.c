@@ -35,11 +35,11 @@ static unsigned int waste(const struct kmem_cache *s, const struct slab_layout *
 	return (bytes - (unsigned int)slab_objects_bytes(s, l->objects)) * 4096 / bytes;
 }
 
-/* Whether a slab of @npages has its objects aligned as they must be. Coloured ones need not be;
- * runs that are no powers of two would leave holes between those of large slabs. */
+/* Whether a slab of @npages has its objects aligned as they must be. Coloured ones need not be.
+ */
 static bool is_aligned(const struct kmem_cache *s, unsigned int npages)
 {
-	bool aligned = is_pow2(slab_object_bytes(s)) || s->align > page_size();
+	bool aligned = is_pow2(s->size) || s->align > page_size();
 
 	return !aligned || is_pow2(npages);
 }
@@ -61,7 +61,7 @@ static unsigned int first_candidate(const struct kmem_cache *s, unsigned int eno
 	if (bytes <= (uint64_t)max * page_size())
 		n = ((unsigned int)bytes + (unsigned int)page_size() - 1) >>
 		    page_window.page_shift;
-	if (is_pow2(slab_object_bytes(s)) || s->align > page_size())
+	if (is_pow2(s->size) || s->align > page_size())
 		n = 1u << ilog2(n); /* an aligned one, which may be too small */
 	return max_uint(n, min);
 }
