@@ -71,12 +71,17 @@ static void *late_runtime(void)
 	return handle;
 }
 
-/* The runtime's function of this name; NULL: there is none. */
+/*
+ * The runtime's function of this name; NULL: there is none. A program that was linked with the
+ * runtime's archive may export a part of it, and have no more in the scope in which names are
+ * searched; the rest may be in the runtime that a plugin has brought.
+ */
 static void *runtime_function(const char *name)
 {
-	void *runtime = _ZSt15get_new_handlerv ? RTLD_NEXT : late_runtime();
+	void *fn = _ZSt15get_new_handlerv ? dlsym(RTLD_NEXT, name) : NULL;
+	void *runtime = fn ? NULL : late_runtime();
 
-	return runtime ? dlsym(runtime, name) : NULL;
+	return runtime ? dlsym(runtime, name) : fn;
 }
 
 /* ---- new */
@@ -138,35 +143,71 @@ static void *new_aligned(size_t size, size_t align, const void *caller)
 }
 
 /*
- * @name: a nothrow form. The new-handler and the program's operator may throw, and the nothrow
- * form must catch that and return NULL. C cannot catch, but the runtime's own nothrow form does
- * just that around the throwing one. NULL: there is no runtime.
+ * A nothrow form. The new-handler and the program's operator may throw, and the nothrow form
+ * must catch that and return NULL. C cannot catch, but the runtime's own nothrow form does just
+ * that around the throwing one.
  */
-static void *caught(const char *name, size_t size, const void *tag)
-{
-	void *(*form)(size_t, const void *) =
-		(void *(*)(size_t, const void *))runtime_function(name);
+struct nothrow_form {
+	const char *name;
+	/* The runtime's form; &no_form: it was searched for in vain.
+	 * Synchronization: relaxed; each thread finds the same. */
+	_Atomic(void *) kept;
+};
 
-	return form ? form(size, tag) : NULL;
+static const char no_form;
+
+/*
+ * NULL: there is no runtime's form. It is searched for once, since dlsym() takes the dynamic
+ * linker's lock: in a callback of dl_iterate_phdr(), which holds another one, that may be a
+ * deadlock with a thread in dlopen().
+ */
+static void *runtime_form(struct nothrow_form *f)
+{
+	void *fn = atomic_load_explicit(&f->kept, memory_order_relaxed);
+
+	if (unlikely(!fn)) {
+		fn = runtime_function(f->name);
+		if (!fn)
+			fn = (void *)&no_form;
+		atomic_store_explicit(&f->kept, fn, memory_order_relaxed);
+	}
+	return fn == &no_form ? NULL : fn;
 }
 
-static void *caught_aligned(const char *name, size_t size, size_t align, const void *tag)
+/*
+ * Without a runtime's form this calls @throwing, the program's operator, if there is one. Its
+ * exception leaves the nothrow form, but its memory is what the program's delete expects.
+ */
+static void *caught(struct nothrow_form *f, size_t size, const void *tag,
+		    void *(*throwing)(size_t))
+{
+	void *(*form)(size_t, const void *) = (void *(*)(size_t, const void *))runtime_form(f);
+
+	if (unlikely(!form))
+		return throwing ? throwing(size) : NULL;
+	return form(size, tag);
+}
+
+static void *caught_aligned(struct nothrow_form *f, size_t size, size_t align, const void *tag,
+			    void *(*throwing)(size_t, size_t))
 {
 	void *(*form)(size_t, size_t, const void *) =
-		(void *(*)(size_t, size_t, const void *))runtime_function(name);
+		(void *(*)(size_t, size_t, const void *))runtime_form(f);
 
-	return form ? form(size, align, tag) : NULL;
+	if (unlikely(!form))
+		return throwing ? throwing(size, align) : NULL;
+	return form(size, align, tag);
 }
 
-static noinline void *new_nothrow(const char *name, size_t size, const void *tag,
+static noinline void *new_nothrow(struct nothrow_form *f, size_t size, const void *tag,
 				  const void *caller)
 {
 	void *p = malloc_for(size, caller);
 
-	return p || !get_new_handler() ? p : caught(name, size, tag);
+	return p || !get_new_handler() ? p : caught(f, size, tag, NULL);
 }
 
-static noinline void *new_aligned_nothrow(const char *name, size_t size, size_t align,
+static noinline void *new_aligned_nothrow(struct nothrow_form *f, size_t size, size_t align,
 					  const void *tag, const void *caller)
 {
 	void *p;
@@ -174,8 +215,15 @@ static noinline void *new_aligned_nothrow(const char *name, size_t size, size_t 
 	if (unlikely(!is_pow2(align)))
 		return NULL;
 	p = malloc_aligned(align, size, caller);
-	return p || !get_new_handler() ? p : caught_aligned(name, size, align, tag);
+	return p || !get_new_handler() ? p : caught_aligned(f, size, align, tag, NULL);
 }
+
+static struct nothrow_form new_form = { .name = "_ZnwmRKSt9nothrow_t" };
+static struct nothrow_form new_array_form = { .name = "_ZnamRKSt9nothrow_t" };
+static struct nothrow_form new_aligned_form = { .name = "_ZnwmSt11align_val_tRKSt9nothrow_t" };
+static struct nothrow_form new_array_aligned_form = {
+	.name = "_ZnamSt11align_val_tRKSt9nothrow_t"
+};
 
 /*
  * An operator by which C++ defines others, with a second name, which always means the function
@@ -211,15 +259,15 @@ BASE(void *, _Znam, size_t size)
 FORM(void *, _ZnwmRKSt9nothrow_t, size_t size, const void *tag)
 {
 	if (IS_REPLACED(_Znwm))
-		return caught("_ZnwmRKSt9nothrow_t", size, tag);
-	return new_nothrow("_ZnwmRKSt9nothrow_t", size, tag, CALLER_ADDRESS);
+		return caught(&new_form, size, tag, _Znwm);
+	return new_nothrow(&new_form, size, tag, CALLER_ADDRESS);
 }
 
 FORM(void *, _ZnamRKSt9nothrow_t, size_t size, const void *tag)
 {
 	if (IS_REPLACED(_Znam) || IS_REPLACED(_Znwm))
-		return caught("_ZnamRKSt9nothrow_t", size, tag);
-	return new_nothrow("_ZnamRKSt9nothrow_t", size, tag, CALLER_ADDRESS);
+		return caught(&new_array_form, size, tag, _Znam);
+	return new_nothrow(&new_array_form, size, tag, CALLER_ADDRESS);
 }
 
 BASE(void *, _ZnwmSt11align_val_t, size_t size, size_t align)
@@ -236,20 +284,37 @@ BASE(void *, _ZnamSt11align_val_t, size_t size, size_t align)
 
 FORM(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	static const char name[] = "_ZnwmSt11align_val_tRKSt9nothrow_t";
-
 	if (IS_REPLACED(_ZnwmSt11align_val_t))
-		return caught_aligned(name, size, align, tag);
-	return new_aligned_nothrow(name, size, align, tag, CALLER_ADDRESS);
+		return caught_aligned(&new_aligned_form, size, align, tag,
+				      _ZnwmSt11align_val_t);
+	return new_aligned_nothrow(&new_aligned_form, size, align, tag, CALLER_ADDRESS);
 }
 
 FORM(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t size, size_t align, const void *tag)
 {
-	static const char name[] = "_ZnamSt11align_val_tRKSt9nothrow_t";
+	struct nothrow_form *f = &new_array_aligned_form;
 
 	if (IS_REPLACED(_ZnamSt11align_val_t) || IS_REPLACED(_ZnwmSt11align_val_t))
-		return caught_aligned(name, size, align, tag);
-	return new_aligned_nothrow(name, size, align, tag, CALLER_ADDRESS);
+		return caught_aligned(f, size, align, tag, _ZnamSt11align_val_t);
+	return new_aligned_nothrow(f, size, align, tag, CALLER_ADDRESS);
+}
+
+/*
+ * In a program with operators of its own this finds the runtime's forms before anything can
+ * hold the dynamic linker's locks. Where there is none yet, the first call searches again.
+ */
+__attribute__((constructor)) static void find_forms(void)
+{
+	static struct nothrow_form *const forms[] = { &new_form, &new_array_form,
+						      &new_aligned_form,
+						      &new_array_aligned_form };
+
+	if (!IS_REPLACED(_Znwm) && !IS_REPLACED(_Znam) && !IS_REPLACED(_ZnwmSt11align_val_t) &&
+	    !IS_REPLACED(_ZnamSt11align_val_t))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+		atomic_store_explicit(&forms[i]->kept, runtime_function(forms[i]->name),
+				      memory_order_relaxed);
 }
 
 /* ---- delete */

@@ -3,15 +3,21 @@
 // A program with operators of its own. C++ defines the other forms by those that it has, so the
 // other forms must call them, also where they are the library's.
 //
-//	replaced_test
+//	replaced_test PLUGIN
 //
 // Built with REPLACES_ARRAYS the program has new[] and delete[], else new and delete, and those
-// with an alignment. Its blocks begin with a mark, which its delete looks at.
+// with an alignment. Its blocks begin with a mark, which its delete looks at. While a thread
+// opens PLUGIN it holds the dynamic linker's lock, for which no form may wait.
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
+
+#include <dlfcn.h>
+#include <unistd.h>
 
 #include "preload_test.h"
 
@@ -24,7 +30,7 @@ using std::nothrow;
 constexpr std::uint64_t mark = 0x1234abcd5678;
 constexpr std::size_t head = 64, huge = std::size_t{ 1 } << 60;
 constexpr align_val_t alignment{ head };
-unsigned int gets, gives;
+std::atomic<unsigned int> gets, gives;
 
 void *get(std::size_t size)
 {
@@ -146,10 +152,37 @@ bool throws(const form &f)
 	return false;
 }
 
+std::atomic<bool> plugin_waits, plugin_may_go;
+
+void call_each_form_while_a_plugin_starts(const char *path)
+{
+	std::thread opener(
+		[=] { CHECK(dlopen(path, RTLD_NOW | RTLD_LOCAL), "dlopen: %s", dlerror()); });
+
+	alarm(60); // if a form waits for the opener
+	while (!plugin_waits)
+		std::this_thread::yield();
+	for (const form &f : forms)
+		f.give(f.get(100));
+	plugin_may_go = true;
+	opener.join();
+	alarm(0);
+}
+
 } // namespace
 
-int main()
+// The constructor of the plugin calls this.
+extern "C" __attribute__((visibility("default"))) void plugin_starts()
 {
+	plugin_waits = true;
+	while (!plugin_may_go)
+		std::this_thread::yield();
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(argc == 2, "usage: %s PLUGIN", argv[0]);
+	call_each_form_while_a_plugin_starts(argv[1]);
 	for (const form &f : forms) {
 		gets = gives = 0;
 		void *p = f.get(100);
