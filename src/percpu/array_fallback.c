@@ -9,6 +9,11 @@
  * counts as a holder of a lock, and a signal handler that interrupts it makes no stop
  * (lock_none_held).
  *
+ * The lock names its holder by the thread pointer. In the child of a fork only the thread that
+ * forked exists, so the slots of all others are free there. A slot of its own is one that it
+ * was using, or had stopped, when a signal handler interrupted it and forked. This slot stays
+ * locked: the interrupted code goes on in the child, too, and releases it.
+ *
  * F1, the acquire of a slot, pairs with F2, its release: a holder sees what the holder before
  * it wrote to the unit's arrays.
  */
@@ -23,11 +28,19 @@
 
 static bool slot_trylock(unsigned int index)
 {
-	uint32_t expected = 0;
+	uintptr_t expected = 0;
 
 	return atomic_compare_exchange_strong_explicit(&pcpu_unit(index)->slot_lock, &expected,
-						       1, memory_order_acquire, /* F1 */
+						       lock_self(),
+						       memory_order_acquire, /* F1 */
 						       memory_order_relaxed);
+}
+
+/* Only this thread writes its own pointer, so a relaxed load decides. */
+static bool slot_is_mine(unsigned int index)
+{
+	return atomic_load_explicit(&pcpu_unit(index)->slot_lock, memory_order_relaxed) ==
+	       lock_self();
 }
 
 void pcpu_slot_unlock(unsigned int index)
@@ -46,7 +59,8 @@ void pcpu_slots_fork_child(void)
 	if (!pcpu_first_unit())
 		return;
 	for (unsigned int i = 0; i < pcpu.nr_ids; i++)
-		pcpu_slot_unlock(i);
+		if (!slot_is_mine(i))
+			pcpu_slot_unlock(i);
 }
 
 /* Takes this CPU's slot, or the next one that is free. False: all are busy. */

@@ -13,7 +13,8 @@ void pcpu_slot_lock(unsigned int index);
 void pcpu_slot_unlock(unsigned int index);
 /* Changes the header of the unit's array. False: it is not @from, or the slot is busy. */
 bool pcpu_fallback_change(struct pcpu_array *a, unsigned int index, uint64_t from, uint64_t to);
-/* In the child of fork(): no other thread holds a slot any more. */
+/* In the child of fork(): no other thread holds a slot any more. Slots of this thread, which
+ * forked in a signal handler, stay locked. */
 void pcpu_slots_fork_child(void);
 
 #endif

@@ -4,6 +4,7 @@
 #define PERCPU_UNIT_H
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "percpu/percpu_alloc.h"
 
@@ -13,9 +14,9 @@
  */
 struct pcpu_unit {
 	char no_array[PCPU_ENTRY_SIZE];
-	_Atomic uint32_t slot_lock; /* fallback mode: holds the unit's arrays */
-	_Atomic uint32_t owner;	    /* thread id of the CPU's owner, 0: none (owner.c) */
-	uint32_t owner_depth;	    /* the owner's */
+	_Atomic uintptr_t slot_lock; /* fallback mode: thread pointer of who holds its arrays */
+	_Atomic uint32_t owner;	     /* thread id of the CPU's owner, 0: none (owner.c) */
+	uint32_t owner_depth;	     /* the owner's */
 };
 
 _Static_assert(sizeof(struct pcpu_unit) <= PCPU_UNIT_HEAD, "a unit's head fits its place");

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Per-CPU arrays, one thread: order, limits, bulk, the pops counter, stop and take. */
 #include <errno.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include <random>
 
 #include "percpu_shim.h"
 #include "test_util.h"
+#include "ukmem/ukmem.h"
 
 extern "C" {
 #include "percpu/percpu.h"
@@ -557,6 +560,49 @@ TEST_F(ArrayTest, StopRegistersForMembarrierWhereItIsNot)
 	EXPECT_EQ(pop(array_), nullptr);
 	shim_arrays_start(&array_, 1);
 	EXPECT_EQ(pop(array_), objects_[0]);
+}
+
+/*
+ * Memory that a push reads while it has the slot. It faults, so a handler interrupts the push;
+ * the handler forks, and pops in the child. The push goes on in both processes.
+ */
+struct {
+	void *array, **memory, *popped;
+	int status;
+} faulting;
+
+void fork_and_pop(int)
+{
+	const pid_t child = fork();
+
+	if (!child)
+		faulting.popped = shim_array_pop(faulting.array);
+	else
+		waitpid(child, &faulting.status, 0);
+	mprotect(faulting.memory, ukmem_page_size(), PROT_READ | PROT_WRITE);
+	faulting.memory[0] = &faulting;
+}
+
+TEST_F(ArrayTest, AForkInAHandlerLeavesTheSlot)
+{
+	if (shim_use_rseq())
+		GTEST_SKIP() << "sections have no slots";
+	shim_array_open(array_, kSlots);
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_TRUE(push(array_, objects_[i]));
+	EXPECT_FRESH_PROCESS_PASSES([this] {
+		void *page = mmap(nullptr, ukmem_page_size(), PROT_NONE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		void *out[kSlots];
+
+		faulting = { array_, static_cast<void **>(page), nullptr, 0 };
+		signal(SIGSEGV, fork_and_pop);
+		EXPECT_EQ(push_bulk(array_, faulting.memory, 1), 1u);
+		EXPECT_EQ(faulting.popped, nullptr);
+		EXPECT_EQ(faulting.status, 0);
+		EXPECT_EQ(pop_bulk(array_, out, kSlots, true), 4u);
+		EXPECT_EQ(out[3], &faulting);
+	});
 }
 
 } // namespace
