@@ -105,21 +105,6 @@ static void relax(unsigned int round)
 		cpu_relax();
 }
 
-static uint32_t move_relaxed(struct alf_queue *q, enum direction dir, void **ptr, uint32_t n,
-			     bool all)
-{
-	struct alf_queue_side *side = side_of(q, dir);
-	struct reservation r;
-
-	do {
-		if (!side_reserve(side, other_of(q, dir), n, all, &r))
-			return 0;
-		move(q, dir, r.index, ptr, r.n);
-	} while (word_kind(r.word) == SIDE_TICKET ? !side_publish_in_turn(side, &r, relax)
-						  : !side_publish(side, &r));
-	return r.n;
-}
-
 /* The CPU whose sections this thread may run. */
 static unsigned int this_cpu(void)
 {
@@ -183,38 +168,75 @@ static bool leave_sections(struct alf_queue_side *side, uint64_t word, bool go)
 }
 
 /*
- * A side that this thread holds as a stranger, or is about to. There are several if a handler
- * interrupts the thread and becomes the stranger of another side.
+ * A side in whose ring this thread moves elements without a section, as a stranger or with a
+ * reservation, or is about to. There are several if a handler interrupts the thread and does so
+ * with another side.
  */
-struct stranger {
+struct busy_side {
 	const struct alf_queue_side *side;
-	const struct stranger *outer;
+	const struct busy_side *outer;
 };
-static _Thread_local const struct stranger *strangers
+static _Thread_local const struct busy_side *busy_sides
 	__attribute__((tls_model("initial-exec")));
 
-static void stranger_begin(struct stranger *self, const struct alf_queue_side *side)
+static void busy_begin(struct busy_side *self, const struct alf_queue_side *side)
 {
 	self->side = side;
-	self->outer = strangers;
-	strangers = self;
+	self->outer = busy_sides;
+	busy_sides = self;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-static void stranger_end(const struct stranger *self)
+static void busy_end(const struct busy_side *self)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	strangers = self->outer;
+	busy_sides = self->outer;
 }
 
-/* Whether this call is a handler's that interrupted the stranger of @side. */
+/* Whether this call is a handler's that interrupted its own thread's use of @side. */
+static noinline bool is_busy(const struct alf_queue_side *side)
+{
+	for (const struct busy_side *b = busy_sides; b; b = b->outer)
+		if (b->side == side)
+			return true;
+	return false;
+}
+
 static bool interrupts_stranger(const struct alf_queue_side *side, uint64_t word)
 {
-	if (word_kind(word) == SIDE_STRANGER)
-		for (const struct stranger *s = strangers; s; s = s->outer)
-			if (s->side == side)
-				return true;
-	return false;
+	return word_kind(word) == SIDE_STRANGER && is_busy(side);
+}
+
+/*
+ * In the child of a fork nobody may inherit the reservations (relaxed.h) while the thread that
+ * forked is in the middle of its own: it still copies from or to its places. So a handler that
+ * interrupted it finds no room until it has gone on.
+ */
+static bool interrupts_reservation(const struct alf_queue_side *side)
+{
+	return word_is_inherited(side_word(side, __ATOMIC_RELAXED)) && is_busy(side);
+}
+
+static uint32_t move_relaxed(struct alf_queue *q, enum direction dir, void **ptr, uint32_t n,
+			     bool all)
+{
+	struct alf_queue_side *side = side_of(q, dir);
+	struct reservation r;
+	struct busy_side self;
+	bool done = false;
+
+	if (unlikely(interrupts_reservation(side)))
+		return 0;
+	busy_begin(&self, side);
+	do {
+		if (!side_reserve(side, other_of(q, dir), n, all, &r))
+			break;
+		move(q, dir, r.index, ptr, r.n);
+		done = word_kind(r.word) == SIDE_TICKET ? side_publish_in_turn(side, &r, relax)
+							: side_publish(side, &r);
+	} while (!done);
+	busy_end(&self);
+	return done ? r.n : 0;
 }
 
 /* h. Result: whether the word has changed, by this thread or another one. */
@@ -278,15 +300,15 @@ static bool move_locked(struct alf_queue *q, enum direction dir, uint64_t word, 
 {
 	struct alf_queue_side *side = side_of(q, dir);
 	struct section s = { .expected = word, .limit = limit, .cpu = cpu };
-	struct stranger self;
+	struct busy_side self;
 	unsigned int next = 0;
 	bool moved;
 
 	debug_assert(n && n <= side->size && !word_reserves(word));
 	if (cpu == NO_CPU) {
-		stranger_begin(&self, side);
+		busy_begin(&self, side);
 		moved = move_as_stranger(q, dir, word, ptr, n, limit);
-		stranger_end(&self);
+		busy_end(&self);
 		return moved;
 	}
 	count_streak(side, cpu);

@@ -37,9 +37,10 @@
  *					freed its elements, while one before it had not.
  *
  * So no element is in the queue twice, and none that had not been published. The thread that
- * forked was itself in the middle only if it forked in a signal handler. When it goes on, it
- * finds that the word belongs to another process than its reservation, and learns from
- * side_lost() what became of that.
+ * forked was itself in the middle only if it forked in a signal handler. Its handlers leave the
+ * side alone in the child (multi.c), for the thread still copies from or to its places. When
+ * the thread goes on, it finds that the word belongs to another process than its reservation,
+ * and learns from side_lost() what became of that.
  */
 #ifndef QUEUE_RELAXED_H
 #define QUEUE_RELAXED_H
