@@ -43,6 +43,24 @@ expect profile dump --format '' == pprof folded flame heap
 expect top --by '' == caches cpus nodes
 expect top -s '' == a o c n
 expect map -o /et == /etc
+expect run slee == sleep
+expect run --conf a:b slee == sleep
+expect config slee == sleep
+expect slabinfo slee == sleep
+# Names of files are quoted by readline, which has to be told.
+asked=''
+# shellcheck disable=SC2317 # it is called by its name
+compopt()
+{
+	asked="$*"
+}
+for line in 'run /bin/tru' 'config /bin/tru' 'slabinfo /bin/tru' 'decode /bin/tru' 'decode --report /bin/tru' 'map -o /bin/tru'; do
+	asked=''
+	# shellcheck disable=SC2086 # words of a command line
+	expect $line == /bin/true
+	[[ $asked == '-o filenames' ]] || { echo "FAIL: ukmem $line: asked for '$asked'"; failed=1; }
+done
+unset -f compopt
 expect leaks --limit '' ==
 expect map 1 '' ==
 expect nosuchcommand ==

@@ -19,6 +19,20 @@ _ukmem_among()
 	done
 }
 
+# Completes with names of files, which readline quotes for the command line.
+_ukmem_files()
+{
+	mapfile -t COMPREPLY < <(compgen -f -- "$current")
+	compopt -o filenames 2>/dev/null
+}
+
+# Completes with programs: those of PATH by their names, others by their paths.
+_ukmem_programs()
+{
+	mapfile -t COMPREPLY < <(compgen -c -- "$current")
+	[[ $current != */* ]] || compopt -o filenames 2>/dev/null
+}
+
 # The options of a command.
 _ukmem_options()
 {
@@ -75,8 +89,8 @@ _ukmem_complete_value()
 		words=${words%%\}*}
 		_ukmem_among <<<"${words//,/$'\n'}"
 		;;
-	FILE*) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-	COMMAND*) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
+	FILE*) _ukmem_files ;;
+	COMMAND*) _ukmem_programs ;;
 	KEY:VALUE*)
 		_ukmem_among < <("$1" config 2>/dev/null | sed -n '/^key /,$ s/^\([a-z_]*\) .*/\1:/p')
 		compopt -o nospace 2>/dev/null
@@ -115,7 +129,7 @@ _ukmem()
 				if declare -F _command_offset >/dev/null; then
 					_command_offset "$i"
 				else
-					mapfile -t COMPREPLY < <(compgen -f -- "$current")
+					_ukmem_files
 				fi
 				return
 			fi
@@ -140,8 +154,14 @@ _ukmem()
 		words=$(_ukmem_commands "$tool")
 		[[ $previous != profile ]] || words=$(_ukmem_commands "$tool" profile)
 		;;
-	run | config) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
-	decode) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+	run | config)
+		_ukmem_programs
+		return
+		;;
+	decode)
+		_ukmem_files
+		return
+		;;
 	attr)
 		if [[ -z $pid ]]; then
 			words=$(_ukmem_pids "$tool")
@@ -153,8 +173,12 @@ _ukmem()
 		;;
 	slabinfo | vmstat | zoneinfo | buddyinfo | slab)
 		if [[ -z $pid ]]; then
-			_ukmem_among < <(_ukmem_pids "$tool"
-				[[ $current != [0-9]* ]] && compgen -c -- "$current")
+			if [[ $current == */* ]]; then
+				_ukmem_programs
+			else
+				_ukmem_among < <(_ukmem_pids "$tool"
+					[[ $current != [0-9]* ]] && compgen -c -- "$current")
+			fi
 			return
 		fi
 		;;
