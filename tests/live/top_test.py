@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: MIT
 """Drives `ukmem top PID` in a terminal, and without one.
 
-usage: top_test.py TOOL VICTIM LIBRARY|- terminal|nodes|plain
+usage: top_test.py TOOL VICTIM LIBRARY|- terminal|terminals|nodes|plain
 
 The terminal is tmux's: keys are sent to it, and what it shows is captured.
 """
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -188,6 +191,40 @@ def check_keys(test, storm, columns, lines):
         t.wait_for("code=0")
 
 
+def in_pty(test, pid, term):
+    """`ukmem top` as a child that ignores SIGHUP, and the other side of its terminal."""
+    child, other = pty.fork()
+    if not child:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.environ["TERM"] = term
+        os.execv(test.tool, [test.tool, "top", "-d", "0.2", str(pid)])
+    return child, other
+
+
+def check_terminals(test):
+    """A terminal that goes while SIGHUP is ignored, and one that cannot move its cursor."""
+    process = test.started("quiet")
+    child, other = in_pty(test, process.pid, "xterm")
+    expect(os.read(other, 1 << 16), "nothing is drawn")
+    os.close(other)
+    end = time.monotonic() + WAIT
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.05)
+    expect(os.waitstatus_to_exitcode(ended[1]) == 1, f"without a terminal: {ended[1]:#x}")
+    child, other = in_pty(test, process.pid, "dumb")
+    text = b""
+    with contextlib.suppress(OSError):  # its end
+        while text.count(b"CACHE\r\n") < 2:
+            text += os.read(other, 1 << 16)
+    os.kill(child, signal.SIGKILL)
+    os.close(other)
+    os.waitpid(child, 0)
+    expect(text.count(b" kmalloc-64\r\n") >= 1, f"{text}")
+    process.communicate("\n")
+
+
 def check_terminal(test):
     if not shutil.which("tmux"):
         print("SKIP: tmux is not installed")
@@ -326,7 +363,8 @@ def check_plain(test):
 
 def main():
     tool, victim, library, kind = sys.argv[1:]
-    {"terminal": check_terminal, "nodes": check_nodes, "plain": check_plain}[kind](Test(tool, victim, library, 0))
+    checks = {"terminal": check_terminal, "terminals": check_terminals, "nodes": check_nodes, "plain": check_plain}
+    checks[kind](Test(tool, victim, library, 0))
 
 
 if __name__ == "__main__":

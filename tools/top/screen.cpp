@@ -4,7 +4,10 @@
 #include <clocale>
 #include <cstdio>
 #include <langinfo.h>
+#include <poll.h>
+#include <stdexcept>
 #include <string>
+#include <unistd.h>
 
 #define NCURSES_NOMACROS 1
 #include <curses.h>
@@ -70,6 +73,15 @@ attr_t attributes_of(style s, bool colours)
 	return A_NORMAL;
 }
 
+/* The other side of the terminal is closed. */
+bool has_gone()
+{
+	constexpr short bad = POLLHUP | POLLERR | POLLNVAL;
+	pollfd ends[] = { { STDIN_FILENO, 0, 0 }, { STDOUT_FILENO, 0, 0 } };
+
+	return poll(ends, 2, 0) > 0 && ((ends[0].revents | ends[1].revents) & bad);
+}
+
 } // namespace
 
 screen::screen(std::unique_ptr<terminal> opened) : t(std::move(opened))
@@ -86,6 +98,12 @@ std::unique_ptr<screen> screen::open()
 	t->curses = newterm(nullptr, stdout, stdin);
 	if (!t->curses)
 		return nullptr;
+	/* It cannot move its cursor, as "dumb". */
+	if (!tigetstr("cup")) {
+		endwin();
+		delscreen(t->curses);
+		return nullptr;
+	}
 	t->blocks = std::string(nl_langinfo(CODESET)) == "UTF-8";
 	t->colours = has_colors() && start_color() == OK;
 	if (t->colours)
@@ -141,6 +159,9 @@ int screen::read_key(int milliseconds)
 
 	switch (key) {
 	case ERR:
+		/* At once, not after the time. */
+		if (has_gone())
+			throw std::runtime_error("the terminal has gone");
 		return NO_KEY;
 	case '\r':
 	case '\n':

@@ -23,7 +23,8 @@ class screen
 	/** The terminal and the locale have block elements. */
 	bool blocks() const;
 	void draw(const frame &f);
-	/** A key: a character or one of enum key; NO_KEY after so many milliseconds. */
+	/** A key: a character or one of enum key; NO_KEY after so many milliseconds. Throws
+	 * std::runtime_error: the terminal has gone. */
 	int read_key(int milliseconds);
 
       private:
