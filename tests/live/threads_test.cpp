@@ -7,12 +7,14 @@
 #include <csignal>
 #include <ctime>
 #include <functional>
+#include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "live/memory.h"
+#include "live/process.h"
 #include "live/threads.h"
 
 namespace
@@ -56,6 +58,40 @@ void send_all(pid_t to)
 bool has_ended(pid_t pid)
 {
 	return waitpid(pid, nullptr, WNOHANG) == pid;
+}
+
+/* A child in vfork() is in state D until its own child ends or executes a program. */
+TEST(ThreadsTest, AThreadThatWaitsInTheKernelDoesNotStopTheOthersForEver)
+{
+	int ends[2];
+
+	ASSERT_EQ(pipe(ends), 0);
+	const pid_t target = child([&] {
+		char c;
+
+		close(ends[1]);
+		if (!vfork()) {
+			read(ends[0], &c, 1);
+			_exit(0);
+		}
+	});
+	const std::string file = "/proc/" + std::to_string(target) + "/status";
+
+	while (live::status_line(file, "State").substr(0, 1) != "D")
+		usleep(1000);
+	try {
+		const live::stopped_threads stopped(target);
+		ADD_FAILURE() << "it was stopped";
+	} catch (const live::error &e) {
+		EXPECT_EQ(e.why, live::reason::forbidden);
+		EXPECT_NE(std::string(e.what()).find("cannot be stopped"), std::string::npos)
+			<< e.what();
+	}
+	/* Where it may not be traced it is not seized. */
+	close(ends[1]);
+	kill(target, SIGKILL);
+	close(ends[0]);
+	waitpid(target, nullptr, 0);
 }
 
 TEST(ThreadsTest, NoSignalIsLost)

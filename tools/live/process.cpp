@@ -29,8 +29,7 @@ static std::string proc(pid_t pid, const char *file)
 	return "/proc/" + std::to_string(pid) + "/" + file;
 }
 
-/* The value of a line "KEY:\tVALUE..." in a status file; empty: there is none. */
-static std::string status_line(const std::string &file, const std::string &key)
+std::string status_line(const std::string &file, const std::string &key)
 {
 	std::ifstream in(file);
 

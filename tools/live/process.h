@@ -40,6 +40,9 @@ class process : public process_memory
 	const uint64_t start_time;
 };
 
+/** The value of a line "KEY:\tVALUE..." in a status file; empty: there is none. */
+std::string status_line(const std::string &file, const std::string &key);
+
 /** What decides whether this command may read a process. */
 struct standing {
 	uid_t own = 0;		       /**< this command's user */

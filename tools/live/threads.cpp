@@ -3,16 +3,21 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <elf.h>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <sstream>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <thread>
+
+#include "live/process.h"
 
 namespace live
 {
@@ -36,6 +41,11 @@ std::vector<pid_t> threads_of(pid_t pid)
 	     i.increment(failed))
 		ids.push_back(std::stoi(i->path().filename()));
 	return ids;
+}
+
+std::string status_of(pid_t pid, pid_t id, const char *key)
+{
+	return status_line(task_directory(pid) + "/" + std::to_string(id) + "/status", key);
 }
 
 /* A set of registers as 64-bit words; empty: the system does not have it. */
@@ -102,18 +112,42 @@ std::vector<thread> look_at_threads(pid_t pid)
 	return all;
 }
 
+/* Waits as waitpid(), for a thread that stops soon or not at all. Result: 0: it did not. */
+static pid_t wait_a_while(pid_t id, int *status)
+{
+	constexpr auto most = std::chrono::seconds(2);
+	constexpr auto step = std::chrono::milliseconds(1);
+	constexpr unsigned int soon = 100;
+	const auto end = std::chrono::steady_clock::now() + most;
+
+	for (unsigned int n = 0;; n++) {
+		const pid_t got = waitpid(id, status, __WALL | WNOHANG);
+
+		if (got || std::chrono::steady_clock::now() > end)
+			return got;
+		if (n < soon)
+			sched_yield();
+		else
+			std::this_thread::sleep_for(step);
+	}
+}
+
 /*
  * Waits until thread @id stops for us. A signal that reached it first is delivered, else it
  * would be lost; the thread stops before it handles that. False: the thread has ended.
  */
-static bool wait_until_stopped(pid_t id)
+static bool wait_until_stopped(pid_t pid, pid_t id)
 {
 	for (;;) {
 		int status;
-		const pid_t got = waitpid(id, &status, __WALL);
+		const pid_t got = wait_a_while(id, &status);
 
-		if (got < 0 && errno == EINTR)
-			continue;
+		if (!got)
+			throw error(reason::forbidden,
+				    "it cannot be stopped: its thread " + std::to_string(id) +
+					    " waits in the kernel, state " +
+					    status_of(pid, id, "State") +
+					    "; try again, or without --stop");
 		if (got != id || !WIFSTOPPED(status))
 			return false;
 		if (status >> 16 == PTRACE_EVENT_STOP)
@@ -127,17 +161,15 @@ bool stopped_threads::stop(pid_t pid, pid_t id)
 {
 	if (ptrace(PTRACE_SEIZE, id, nullptr, nullptr) != 0) {
 		const int why = errno;
-		std::ifstream in(task_directory(pid) + "/" + std::to_string(id) + "/status");
-		std::string line;
 
 		if (why == ESRCH)
 			return false;
-		while (std::getline(in, line))
-			if (!line.compare(0, 10, "TracerPid:") && std::stoi(line.substr(10)))
-				throw error(reason::forbidden,
-					    "it cannot be stopped: process " +
-						    std::to_string(std::stoi(line.substr(10))) +
-						    " traces it already");
+
+		const std::string tracer = status_of(pid, id, "TracerPid");
+
+		if (!tracer.empty() && tracer != "0")
+			throw error(reason::forbidden, "it cannot be stopped: process " +
+							       tracer + " traces it already");
 		throw error(reason::forbidden, std::string("it cannot be stopped: ptrace: ") +
 						       strerror(why) +
 						       "; run this as root, or without --stop");
@@ -145,7 +177,7 @@ bool stopped_threads::stop(pid_t pid, pid_t id)
 	stopped.insert(id);
 	if (ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr) != 0)
 		return false;
-	if (!wait_until_stopped(id)) {
+	if (!wait_until_stopped(pid, id)) {
 		stopped.erase(id);
 		return false;
 	}
@@ -186,6 +218,7 @@ stopped_threads::stopped_threads(pid_t pid)
 	}
 }
 
+/* One that has not stopped yet is let go when this process ends. */
 void stopped_threads::go_on()
 {
 	for (pid_t id : stopped)

@@ -32,7 +32,8 @@ std::vector<thread> look_at_threads(pid_t pid);
 class stopped_threads
 {
       public:
-	/** Throws error: forbidden, gone, changing. */
+	/** Throws error: forbidden, gone, changing. A thread that waits in the kernel and does
+	 * not stop (state D) is forbidden: the others go on after two seconds. */
 	explicit stopped_threads(pid_t pid);
 	~stopped_threads();
 	stopped_threads(const stopped_threads &) = delete;
