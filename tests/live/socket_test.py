@@ -5,6 +5,7 @@
 usage: socket_test.py TOOL VICTIM LIBRARY|- SECONDS TEST
 """
 
+import json
 import os
 import re
 import shutil
@@ -352,8 +353,16 @@ def check_destroy(test):
 
 
 def check_leave(test):
-    """A process whose main() has ended ends with its last own thread."""
+    """A process whose main() has ended ends with its last own thread, and is looked at until then."""
     process = served(test, "leave")
+    end = time.monotonic() + 10
+    while "\nState:\tZ" not in open(f"/proc/{process.pid}/status", encoding="utf-8").read():
+        expect(time.monotonic() < end, "main() does not end")
+        time.sleep(0.01)
+    expect(json.loads(test.shown("gauges", "--json", process.pid))["gauges"]["allocated"] > 0, "gauges")
+    for command in (["slabinfo"], ["metrics"], ["top", "-od", "0.05"], ["leaks"], ["leaks", "--stop"]):
+        expect(test.shown(*command, process.pid), f"{command}")
+    expect(any(p["pid"] == process.pid for p in test.json("ps")["processes"]), "ps")
     test.shown("trim", process.pid)
     process.stdin.close()
     expect(process.wait(timeout=40) == 0, f"{process.returncode}")

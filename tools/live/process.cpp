@@ -42,6 +42,11 @@ std::string status_line(const std::string &file, const std::string &key)
 struct life {
 	char state;
 	uint64_t start_time; /* clock ticks after boot */
+
+	bool over() const
+	{
+		return state == 'Z' || state == 'X';
+	}
 };
 
 /* From /proc/PID/stat; nothing: there is no such process. */
@@ -160,21 +165,53 @@ static uint64_t start_time_of(pid_t pid)
 	return l->start_time;
 }
 
-process::process(pid_t number) : pid(number), start_time(start_time_of(number))
+/* A thread of the process that has not ended; 0: there is none. */
+static pid_t living_thread(pid_t pid)
 {
+	std::error_code failed;
+
+	for (fs::directory_iterator i(proc(pid, "task"), failed), end; !failed && i != end;
+	     i.increment(failed)) {
+		const pid_t id = std::stoi(i->path().filename());
+		const std::optional<life> l = read_life(id);
+
+		if (l && !l->over())
+			return id;
+	}
+	return 0;
+}
+
+process::process(pid_t number)
+    : pid(number), start_time(start_time_of(number)), reached(living_thread(number))
+{
+	if (!reached)
+		reached = pid;
 }
 
 void process::check_alive()
 {
 	const std::optional<life> l = read_life(pid);
 
-	if (!l || l->start_time != start_time || l->state == 'Z' || l->state == 'X')
-		throw error(reason::gone, "the process has ended");
+	if (l && l->start_time == start_time)
+		if (const pid_t id = l->over() ? living_thread(pid) : pid) {
+			reached = id;
+			return;
+		}
+	throw error(reason::gone, "the process has ended");
+}
+
+/* The thread has ended, and another one leads to the memory. Throws error: gone. */
+bool process::has_moved()
+{
+	const pid_t before = reached;
+
+	check_alive();
+	return reached != before;
 }
 
 bool process::is_stopped() const
 {
-	const std::optional<life> l = read_life(pid);
+	const std::optional<life> l = read_life(reached);
 
 	return l && (l->state == 'T' || l->state == 't');
 }
@@ -210,7 +247,9 @@ bool process::read(const std::vector<piece> &pieces)
 				{ reinterpret_cast<void *>(pieces[i].from), pieces[i].size });
 			wanted += static_cast<ssize_t>(pieces[i].size);
 		}
-		got = process_vm_readv(pid, local.data(), n, remote.data(), n, 0);
+		do
+			got = process_vm_readv(reached, local.data(), n, remote.data(), n, 0);
+		while (got < 0 && errno == ESRCH && has_moved());
 		if (got < 0 && errno != EFAULT)
 			fail(errno, "process_vm_readv");
 		if (got != wanted)
@@ -241,18 +280,18 @@ bool parse_mapping(const std::string &line, mapping &m)
 
 std::vector<mapping> process::mappings()
 {
-	std::ifstream in(proc(pid, "maps"));
 	std::vector<mapping> all;
-
-	if (!in)
-		fail(errno, "/proc/PID/maps");
 	mapping m;
 
-	for (std::string line; std::getline(in, line);)
-		if (parse_mapping(line, m))
-			all.push_back(m);
-	if (all.empty())
-		check_alive();
+	do {
+		std::ifstream in(proc(reached, "maps"));
+
+		if (!in && errno != ENOENT && errno != ESRCH)
+			fail(errno, "/proc/PID/maps");
+		for (std::string line; std::getline(in, line);)
+			if (parse_mapping(line, m))
+				all.push_back(m);
+	} while (all.empty() && has_moved());
 	return all;
 }
 
@@ -361,13 +400,14 @@ uint64_t process::resident(address from, uint64_t size)
 {
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 	const address to = from + std::min(size, UINT64_MAX - from);
-	const descriptor pagemap = open_pagemap(pid);
+	const std::vector<mapping> mapped = mappings();
+	const descriptor pagemap = open_pagemap(reached);
 	uint64_t pages = 0;
 
 	if (pagemap.number < 0)
 		fail(errno, "/proc/PID/pagemap");
 	/* Only what is mapped: address space that is not can be large. */
-	for (const mapping &m : mappings()) {
+	for (const mapping &m : mapped) {
 		const address start = std::max(from, m.start), end = std::min(to, m.end);
 		const uint64_t first = start / page, last = (end + page - 1) / page;
 
@@ -401,14 +441,14 @@ static bool read_entries(const descriptor &pagemap, uint64_t first, uint64_t *en
 
 bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
 {
-	return read_entries(open_pagemap(pid), first, entries, n);
+	return read_entries(open_pagemap(reached), first, entries, n);
 }
 
 bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t> &pages)
 {
 	constexpr uint64_t present = 1ull << 63;
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-	const descriptor pagemap = open_pagemap(pid);
+	const descriptor pagemap = open_pagemap(reached);
 	std::vector<uint64_t> entries(npages);
 
 	pages.assign(npages, 0);

@@ -162,7 +162,8 @@ bool stopped_threads::stop(pid_t pid, pid_t id)
 	if (ptrace(PTRACE_SEIZE, id, nullptr, nullptr) != 0) {
 		const int why = errno;
 
-		if (why == ESRCH)
+		/* That main() has ended alone does not matter. */
+		if (why == ESRCH || status_of(pid, id, "State").substr(0, 1) == "Z")
 			return false;
 
 		const std::string tracer = status_of(pid, id, "TracerPid");
