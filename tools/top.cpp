@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "live/process.h"
+#include "live/repeat.h"
 #include "on_process.h"
 #include "signals.h"
 #include "top/keys.h"
@@ -143,11 +144,11 @@ int until(moment next)
 	return static_cast<int>(std::clamp<int64_t>(left.count() + 1, 0, LONGEST_WAIT));
 }
 
-/* On the terminal. False: it was ended by a signal, signals::came. */
-bool show_frames(viewer &v, top::screen &screen, unsigned int count)
+/* On the terminal, until @count @looks have been made if that is not 0. False: it was ended by
+ * a signal, signals::came. */
+bool show_frames(viewer &v, top::screen &screen, unsigned int count, unsigned int &looks)
 {
 	moment next = std::chrono::steady_clock::now();
-	unsigned int looks = 0;
 
 	while (!signals::came) {
 		const moment now = std::chrono::steady_clock::now();
@@ -156,7 +157,7 @@ bool show_frames(viewer &v, top::screen &screen, unsigned int count)
 			if (count && looks == count)
 				return true;
 			v.look();
-			looks++;
+			looks += !v.m.ended;
 			next = now + seconds(v.m.interval);
 		}
 
@@ -189,7 +190,8 @@ bool show_frames(viewer &v, top::screen &screen, unsigned int count)
 int show_on_terminal(viewer &v, std::unique_ptr<top::screen> screen,
 		     std::unique_ptr<signals> noted, unsigned int count)
 {
-	const bool finished = show_frames(v, *screen, count);
+	unsigned int looks = 0;
+	const bool finished = show_frames(v, *screen, count, looks);
 
 	/* Messages are below the frame. */
 	screen.reset();
@@ -199,7 +201,7 @@ int show_on_terminal(viewer &v, std::unique_ptr<top::screen> screen,
 	if (v.m.ended)
 		std::cout << "ukmem: process " << v.m.pid << " (" << v.m.program
 			  << ") has ended" << std::endl;
-	return EXIT_SUCCESS;
+	return v.m.ended && looks < count ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 void print(const viewer &v, const top_options &o, bool first)
@@ -220,7 +222,7 @@ int show_tables(viewer &v, const top_options &o)
 
 	v.look();
 	while (!count || printed < count) {
-		next += seconds(o.interval);
+		next = live::next_tick(next, seconds(o.interval));
 		std::this_thread::sleep_until(next);
 		v.look();
 		if (v.m.ended && printed)
@@ -232,7 +234,8 @@ int show_tables(viewer &v, const top_options &o)
 		if (v.m.ended)
 			break;
 	}
-	return EXIT_SUCCESS;
+	/* That a process ends is no failure of a command that watches it. */
+	return printed < count ? fail_on(o.pid, "the process has ended") : EXIT_SUCCESS;
 }
 
 std::string check_sort(const std::string &key)

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <gtest/gtest.h>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "live/repeat.h"
@@ -97,6 +98,22 @@ TEST_F(RepeatTest, TheProcesssEndEndsTheLooks)
 	EXPECT_EQ(error_of("cr"), "replaced");
 	EXPECT_EQ(error_of(".f"), "forbidden");
 	EXPECT_EQ(good, 1u);
+}
+
+TEST_F(RepeatTest, LooksThatWereMissedAreNotMadeUpFor)
+{
+	constexpr auto interval = std::chrono::milliseconds(20);
+	std::vector<std::chrono::steady_clock::time_point> when;
+
+	how.interval = 0.02;
+	live::repeat(how, [&] {
+		if (when.empty())
+			std::this_thread::sleep_for(10 * interval);
+		when.push_back(std::chrono::steady_clock::now());
+		return true;
+	});
+	ASSERT_EQ(when.size(), 5u);
+	EXPECT_GE(when[4] - when[0], 2 * interval);
 }
 
 TEST_F(RepeatTest, ItIsStoppedDuringTheWait)

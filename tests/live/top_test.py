@@ -340,6 +340,13 @@ def check_plain(test):
     process.communicate("\n")
     _, err = watch.communicate(timeout=WAIT)
     expect(watch.returncode == 0 and not err, f"{watch.returncode}: {err}")
+    process = test.started("quiet")
+    with subprocess.Popen([test.tool, "top", str(process.pid), "-d", "0.05", "--count", "1000000", "--json"],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watch:
+        watch.stdout.readline()
+        process.communicate("\n")
+        _, err = watch.communicate(timeout=WAIT)
+    expect(watch.returncode == 1 and "the process has ended" in err, f"{watch.returncode}: {err}")
     code, _, err = test.look("top", pid)
     expect(code == 1 and "there is no such process" in err, f"{code}: {err}")
     # A storm: nothing impossible.

@@ -12,6 +12,13 @@ namespace live
 
 using clock = std::chrono::steady_clock;
 
+clock::time_point next_tick(clock::time_point last, clock::duration interval)
+{
+	const auto now = clock::now();
+
+	return last + interval < now ? now + interval : last + interval;
+}
+
 namespace
 {
 
@@ -33,7 +40,7 @@ class series
 				return *over;
 			if (how.interval <= 0 || done == how.count)
 				return finished(ending::counted);
-			next += interval;
+			next = next_tick(next, interval);
 			if (!wait_until(next))
 				return finished(ending::stopped);
 		}

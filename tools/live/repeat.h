@@ -3,6 +3,7 @@
 #ifndef TOOLS_LIVE_REPEAT_H
 #define TOOLS_LIVE_REPEAT_H
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <functional>
@@ -17,6 +18,11 @@ constexpr double usual_interval(double interval, size_t count)
 {
 	return count > 1 && interval <= 0 ? 1 : interval;
 }
+
+/** When to look after the look of @last. Looks that were missed, as while this command was
+ * stopped, are not made up for. */
+std::chrono::steady_clock::time_point next_tick(std::chrono::steady_clock::time_point last,
+						std::chrono::steady_clock::duration interval);
 
 struct repetition {
 	double interval = 0;	/**< seconds between two looks; 0: one look */
