@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The crates of Rust: tests of modules, programs and documentation, with the library built from
-# source; formatting and clippy. A full check also links the installed library, and runs the tests
-# on a mock of it, in Miri where the toolchain has that.
+# source; formatting and clippy; no crate needs a later Rust than the two of the project say. A full
+# check also runs the tests with that Rust if rustup has it, links the installed library, and runs
+# the tests on a mock of it, in Miri where the toolchain has that.
 #	rust.sh SOURCE_DIR BUILD_DIR LIBDIR [full]
 # BUILD_DIR/bindings/rust keeps what was compiled.
 # shellcheck source=common.sh disable=SC2154 # it sets $work
@@ -40,6 +41,10 @@ for tool in fmt clippy; do
 		cargo clippy --quiet --all-targets "${options[@]}" -- -D warnings
 	fi
 done
+oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' ukmem/Cargo.toml)
+needed=$(cargo metadata --format-version 1 --offline --locked | grep -o '"rust_version":"[^"]*"' |
+	cut -d'"' -f4 | sort -V | tail -1)
+[[ $needed == "$oldest" ]] || fail "a crate needs Rust $needed, and rust-version is $oldest"
 RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps "${options[@]}"
 packed=$(cd ukmem-sys && cargo package --list --offline --allow-dirty 2>/dev/null | grep -c '^c/src/.*\.c$') || true
 ((packed > 100)) || fail "a package of ukmem-sys has $packed files of C"
@@ -48,6 +53,16 @@ for crate in ukmem ukmem-sys; do
 		fail "a package of $crate has no LICENSE"
 done
 [[ $full == full ]] || exit 0
+
+# A cargo of that age cannot read the index of crates.io's that is here.
+if rustup toolchain list 2>/dev/null | grep -q "^$oldest.0-"; then
+	cargo vendor --quiet --offline --locked "$work/vendor" >/dev/null
+	CARGO_TARGET_DIR=$work/oldest tests "Rust $oldest" cargo "+$oldest.0" test "${options[@]}" \
+		--config 'source.crates-io.replace-with="vendor"' \
+		--config "source.vendor.directory=\"$work/vendor\""
+else
+	echo "NOTE: without Rust $oldest"
+fi
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 PKG_CONFIG_PATH=$work/prefix/$libdir/pkgconfig LD_LIBRARY_PATH=$work/prefix/$libdir \
