@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Headers that the kernel's own tests (tests/kernel) asked for, beside models of them: sets of
- * bits, counters of many threads, lists, shifts.
+ * bits, counters of many threads, lists, shifts. And locks: who waits for whom.
  *
  * Mutants that were caught: find_last_bit looks at bits beyond the set; bitmap_clear stops at a
  * word; percpu_counter_sync without its lock, or adding twice; list_swap of neighbours as of
- * others; check_shl_overflow without the last comparison.
+ * others; check_shl_overflow without the last comparison; locks that prefer readers;
+ * spin_is_locked that takes the lock.
  */
 #include <linux/bitmap.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/percpu_counter.h>
+#include <linux/rwsem.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -245,6 +249,133 @@ static void check_shifts(void)
 	CHECK(type_max(u8) == 255 && type_min(s8) == -128 && type_max(s64) == S64_MAX);
 }
 
+#ifdef __GLIBC__ /* others' locks prefer readers */
+static DECLARE_RWSEM(static_sem);
+static DEFINE_RWLOCK(static_lock);
+static struct rw_semaphore made_sem;
+static rwlock_t made_lock;
+
+static void *write_sem(void *sem)
+{
+	down_write(sem);
+	up_write(sem);
+	return NULL;
+}
+
+static void *write_rwlock(void *lock)
+{
+	write_lock((rwlock_t *)lock);
+	write_unlock((rwlock_t *)lock);
+	return NULL;
+}
+
+static bool try_sem(void *sem)
+{
+	if (!down_read_trylock(sem))
+		return false;
+	up_read(sem);
+	return true;
+}
+
+static bool try_rwlock(void *lock)
+{
+	if (!read_trylock((rwlock_t *)lock))
+		return false;
+	read_unlock((rwlock_t *)lock);
+	return true;
+}
+
+/* The caller is a reader. As soon as a writer waits, nobody else becomes a reader. */
+static void check_writer(void *lock, void *(*writer)(void *), bool (*try_read)(void *),
+			 pthread_t *thread)
+{
+	int ms = 0;
+
+	CHECK(try_read(lock));
+	CHECK(pthread_create(thread, NULL, writer, lock) == 0);
+	while (ms < 10000 && try_read(lock)) {
+		usleep(1000);
+		ms++;
+	}
+	CHECK(ms < 10000);
+}
+
+static void check_writers(void)
+{
+	pthread_t thread;
+
+	init_rwsem(&made_sem);
+	rwlock_init(&made_lock);
+	for (int i = 0; i < 2; i++) {
+		struct rw_semaphore *sem = i ? &made_sem : &static_sem;
+		rwlock_t *lock = i ? &made_lock : &static_lock;
+
+		down_read(sem);
+		check_writer(sem, write_sem, try_sem, &thread);
+		up_read(sem);
+		CHECK(pthread_join(thread, NULL) == 0 && try_sem(sem));
+		read_lock(lock);
+		check_writer(lock, write_rwlock, try_rwlock, &thread);
+		read_unlock(lock);
+		CHECK(pthread_join(thread, NULL) == 0 && try_rwlock(lock));
+	}
+}
+#else
+static void check_writers(void)
+{
+}
+#endif
+
+static DEFINE_SPINLOCK(asked_spin);
+static DEFINE_MUTEX(asked_mutex);
+static bool asking, asked_enough;
+
+static void *ask(void *unused)
+{
+	while (!READ_ONCE(asked_enough)) {
+		spin_is_locked(&asked_spin);
+		mutex_is_locked(&asked_mutex);
+		WRITE_ONCE(asking, true);
+	}
+	return unused;
+}
+
+/* A thread that asks whether a lock is held does not hold it. */
+static void check_asking(void)
+{
+	long refused = 0;
+	pthread_t thread;
+
+	CHECK(pthread_create(&thread, NULL, ask, NULL) == 0);
+	while (!READ_ONCE(asking))
+		sched_yield();
+	for (int i = 0; i < 1000000; i++) {
+		if (spin_trylock(&asked_spin))
+			spin_unlock(&asked_spin);
+		else
+			refused++;
+		if (mutex_trylock(&asked_mutex))
+			mutex_unlock(&asked_mutex);
+		else
+			refused++;
+	}
+	WRITE_ONCE(asked_enough, true);
+	CHECK(pthread_join(thread, NULL) == 0 && refused == 0);
+
+	spin_lock(&asked_spin);
+	mutex_lock(&asked_mutex);
+	CHECK(spin_is_locked(&asked_spin) && mutex_is_locked(&asked_mutex));
+	CHECK(!spin_trylock(&asked_spin) && !mutex_trylock(&asked_mutex));
+	CHECK(spin_is_locked(&asked_spin) && mutex_is_locked(&asked_mutex));
+	spin_unlock(&asked_spin);
+	mutex_unlock(&asked_mutex);
+	CHECK(!spin_is_locked(&asked_spin) && !mutex_is_locked(&asked_mutex));
+	CHECK(spin_trylock(&asked_spin) && mutex_trylock(&asked_mutex));
+	CHECK(spin_is_locked(&asked_spin) && mutex_is_locked(&asked_mutex));
+	spin_unlock(&asked_spin);
+	mutex_unlock(&asked_mutex);
+}
+
 int main(void)
 {
 	check_bitmaps();
@@ -252,6 +383,8 @@ int main(void)
 	check_counters();
 	check_lists();
 	check_shifts();
+	check_writers();
+	check_asking();
 	printf("additions: %s\n", checks_failed ? "FAILED" : "ok");
 	return checks_failed != 0;
 }

@@ -11,19 +11,22 @@
 #include <linux/compiler.h>
 #include <linux/lockdep.h>
 
+/* @locked is for mutex_is_locked() alone. The mutex's holder writes it. */
 struct mutex {
 	pthread_mutex_t mutex;
+	int locked;
 };
 
 #define __MUTEX_INITIALIZER(name)                                                              \
 	{                                                                                      \
-		PTHREAD_MUTEX_INITIALIZER                                                      \
+		PTHREAD_MUTEX_INITIALIZER, 0                                                   \
 	}
 #define DEFINE_MUTEX(name) struct mutex name = __MUTEX_INITIALIZER(name)
 
 static inline void mutex_init(struct mutex *lock)
 {
 	pthread_mutex_init(&lock->mutex, NULL);
+	lock->locked = 0;
 }
 
 static inline void mutex_destroy(struct mutex *lock)
@@ -34,26 +37,28 @@ static inline void mutex_destroy(struct mutex *lock)
 static inline void mutex_lock(struct mutex *lock)
 {
 	pthread_mutex_lock(&lock->mutex);
+	WRITE_ONCE(lock->locked, 1);
 }
 
 static inline void mutex_unlock(struct mutex *lock)
 {
+	WRITE_ONCE(lock->locked, 0);
 	pthread_mutex_unlock(&lock->mutex);
 }
 
 /* 1: it is ours now. */
 static inline int mutex_trylock(struct mutex *lock)
 {
-	return pthread_mutex_trylock(&lock->mutex) == 0;
+	if (pthread_mutex_trylock(&lock->mutex) != 0)
+		return 0;
+	WRITE_ONCE(lock->locked, 1);
+	return 1;
 }
 
-/* Whether a thread holds the mutex at this moment. */
+/* Whether a thread holds the mutex at this moment. Takes no lock, orders nothing. */
 static inline bool mutex_is_locked(struct mutex *lock)
 {
-	if (!mutex_trylock(lock))
-		return true;
-	mutex_unlock(lock);
-	return false;
+	return READ_ONCE(lock->locked) != 0;
 }
 
 #define mutex_lock_nested(lock, subclass) mutex_lock(lock)

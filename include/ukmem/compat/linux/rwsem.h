@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <linux/rwsem.h> - read-write semaphores, on the locks of pthreads.
+ * <linux/rwsem.h> - read-write semaphores, on the locks of pthreads. Readers wait while a
+ * writer waits, and a thread must not be a reader twice: rwlock_t in <linux/spinlock.h>.
  */
 #ifndef UKMEM_COMPAT_LINUX_RWSEM_H
 #define UKMEM_COMPAT_LINUX_RWSEM_H
@@ -9,16 +10,17 @@
 
 #include <linux/compiler.h>
 #include <linux/lockdep.h>
+#include <linux/spinlock.h>
 
 struct rw_semaphore {
 	pthread_rwlock_t lock;
 };
 
-#define DECLARE_RWSEM(name) struct rw_semaphore name = { PTHREAD_RWLOCK_INITIALIZER }
+#define DECLARE_RWSEM(name) struct rw_semaphore name = { UKMEM_RWLOCK_INITIALIZER }
 
 static inline void init_rwsem(struct rw_semaphore *sem)
 {
-	pthread_rwlock_init(&sem->lock, NULL);
+	ukmem_rwlock_init(&sem->lock);
 }
 
 static inline void down_read(struct rw_semaphore *sem)

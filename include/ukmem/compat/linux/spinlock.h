@@ -16,14 +16,16 @@
 #include <linux/compiler.h>
 #include <linux/lockdep.h>
 
+/* @locked is for spin_is_locked() alone. The lock's holder writes it. */
 typedef struct spinlock {
 	pthread_mutex_t mutex;
+	int locked;
 } spinlock_t;
 typedef spinlock_t raw_spinlock_t;
 
 #define __SPIN_LOCK_UNLOCKED(name)                                                             \
 	{                                                                                      \
-		PTHREAD_MUTEX_INITIALIZER                                                      \
+		PTHREAD_MUTEX_INITIALIZER, 0                                                   \
 	}
 #define DEFINE_SPINLOCK(name) spinlock_t name = __SPIN_LOCK_UNLOCKED(name)
 #define DEFINE_RAW_SPINLOCK(name) DEFINE_SPINLOCK(name)
@@ -31,30 +33,33 @@ typedef spinlock_t raw_spinlock_t;
 static inline void spin_lock_init(spinlock_t *lock)
 {
 	pthread_mutex_init(&lock->mutex, NULL);
+	lock->locked = 0;
 }
 
 static inline void spin_lock(spinlock_t *lock)
 {
 	pthread_mutex_lock(&lock->mutex);
+	WRITE_ONCE(lock->locked, 1);
 }
 
 static inline void spin_unlock(spinlock_t *lock)
 {
+	WRITE_ONCE(lock->locked, 0);
 	pthread_mutex_unlock(&lock->mutex);
 }
 
 static inline int spin_trylock(spinlock_t *lock)
 {
-	return pthread_mutex_trylock(&lock->mutex) == 0;
+	if (pthread_mutex_trylock(&lock->mutex) != 0)
+		return 0;
+	WRITE_ONCE(lock->locked, 1);
+	return 1;
 }
 
-/* Whether a thread holds the lock at this moment. */
+/* Whether a thread holds the lock at this moment. Takes no lock, orders nothing. */
 static inline int spin_is_locked(spinlock_t *lock)
 {
-	if (!spin_trylock(lock))
-		return 1;
-	spin_unlock(lock);
-	return 0;
+	return READ_ONCE(lock->locked);
 }
 
 #define spin_lock_nested(lock, subclass) spin_lock(lock)
@@ -74,21 +79,58 @@ static inline int spin_is_locked(spinlock_t *lock)
 #define raw_spin_lock_irqsave(lock, flags) spin_lock_irqsave(lock, flags)
 #define raw_spin_unlock_irqrestore(lock, flags) spin_unlock_irqrestore(lock, flags)
 
-/* Many readers or one writer. */
+/*
+ * Many readers or one writer. With glibc, new readers wait while a writer waits, so that
+ * overlapping readers do not keep a writer out for ever. Other C libraries have one kind of
+ * such locks.
+ *
+ * A thread that holds the lock as a reader must not take it as a reader again: if a writer
+ * came in between, the thread waits for the writer and the writer for the thread. In the
+ * kernel this holds for tasks, too. There, an interrupt handler may take the lock as a reader
+ * on top of a task that is a reader. Code that calls such a handler as a function, while the
+ * caller is a reader, must not do so here.
+ */
 typedef struct {
 	pthread_rwlock_t lock;
 } rwlock_t;
 
-#define DEFINE_RWLOCK(name) rwlock_t name = { PTHREAD_RWLOCK_INITIALIZER }
+#ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP /* with _GNU_SOURCE */
+#define UKMEM_RWLOCK_INITIALIZER PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#elif defined(__PTHREAD_RWLOCK_INITIALIZER) /* what glibc makes it of */
+#define UKMEM_RWLOCK_INITIALIZER                                                               \
+	{                                                                                      \
+		{                                                                              \
+			__PTHREAD_RWLOCK_INITIALIZER(                                          \
+				PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP)                  \
+		}                                                                              \
+	}
+#else
+#define UKMEM_RWLOCK_INITIALIZER PTHREAD_RWLOCK_INITIALIZER
+#endif
+#define DEFINE_RWLOCK(name) rwlock_t name = { UKMEM_RWLOCK_INITIALIZER }
+
+static inline void ukmem_rwlock_init(pthread_rwlock_t *lock)
+{
+	pthread_rwlockattr_t attr;
+
+	pthread_rwlockattr_init(&attr);
+#ifdef __GLIBC__
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+	pthread_rwlock_init(lock, &attr);
+	pthread_rwlockattr_destroy(&attr);
+}
 
 static inline void rwlock_init(rwlock_t *lock)
 {
-	pthread_rwlock_init(&lock->lock, NULL);
+	ukmem_rwlock_init(&lock->lock);
 }
 
 #define read_lock(l) ((void)pthread_rwlock_rdlock(&(l)->lock))
+#define read_trylock(l) (pthread_rwlock_tryrdlock(&(l)->lock) == 0)
 #define read_unlock(l) ((void)pthread_rwlock_unlock(&(l)->lock))
 #define write_lock(l) ((void)pthread_rwlock_wrlock(&(l)->lock))
+#define write_trylock(l) (pthread_rwlock_trywrlock(&(l)->lock) == 0)
 #define write_unlock(l) ((void)pthread_rwlock_unlock(&(l)->lock))
 #define read_lock_irqsave(l, flags) ((flags) = 0, read_lock(l))
 #define read_unlock_irqrestore(l, flags) ((void)(flags), read_unlock(l))
