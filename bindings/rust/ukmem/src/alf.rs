@@ -350,14 +350,30 @@ impl Drop for Freed {
     }
 }
 
+/// Drops what is in the queue, also if dropping one of them panics: the rest then.
+struct Rest<'a, P: Pointer>(&'a Queue<P>);
+
+impl<P: Pointer> Rest<'_, P> {
+    fn drop_all(&self) {
+        while let Some(p) = self.0.pop() {
+            drop(p);
+        }
+    }
+}
+
+impl<P: Pointer> Drop for Rest<'_, P> {
+    fn drop(&mut self) {
+        self.drop_all();
+    }
+}
+
 impl<P: Pointer> Drop for Queue<P> {
     fn drop(&mut self) {
         let _freed = Freed(self.queue);
         // SAFETY: nobody else has the queue, whichever way it was used.
         unsafe { raw::alf_queue_hand_over(self.queue.as_ptr()) };
-        while let Some(p) = self.pop() {
-            drop(p);
-        }
+        let rest = Rest(self);
+        rest.drop_all();
     }
 }
 
@@ -470,6 +486,26 @@ mod tests {
         assert_eq!(q.pop_burst(&mut out, 70), 70);
         assert_eq!(q.pop_burst(&mut out, 70), 30);
         assert!(out.iter().enumerate().all(|(i, v)| i == **v));
+    }
+
+    #[test]
+    fn the_rest_is_dropped_if_a_drop_panics() {
+        struct Counted(Arc<()>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                assert_ne!(Arc::strong_count(&self.0), 6, "the first one's drop panics");
+            }
+        }
+        let shared = Arc::new(());
+        let q = Queue::new(8).unwrap();
+
+        for _ in 0..5 {
+            assert!(q.push(Box::new(Counted(shared.clone()))).is_ok());
+        }
+        assert_eq!(Arc::strong_count(&shared), 6);
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(q)));
+        assert!(dropped.is_err());
+        assert_eq!(Arc::strong_count(&shared), 1);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::io::{AsRawFd, FromRawFd};
+use std::io::{self, Read};
+use std::os::unix::io::{AsFd, AsRawFd, FromRawFd};
+use std::thread;
 
 use crate::raw;
 
@@ -56,20 +57,32 @@ pub enum Format {
 }
 
 /// Prints mode, gauges and a row for each cache to an open file.
-pub fn print_stats(file: &impl AsRawFd, format: Format) -> io::Result<()> {
+///
+/// ```
+/// ukmem::print_stats(&std::io::stderr(), ukmem::Format::Text)?;
+/// ukmem::print_stats(&std::fs::File::create("/dev/null")?, ukmem::Format::Json)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// The number of a descriptor is none:
+///
+/// ```compile_fail,E0277
+/// let _ = ukmem::print_stats(&2, ukmem::Format::Text);
+/// ```
+pub fn print_stats(file: &impl AsFd, format: Format) -> io::Result<()> {
     let format = match format {
         Format::Text => raw::UKMEM_STATS_TEXT,
         Format::Json => raw::UKMEM_STATS_JSON,
     };
     // SAFETY: the library writes to the file, which is open.
-    match unsafe { raw::ukmem_stats_print(file.as_raw_fd(), format) } {
+    match unsafe { raw::ukmem_stats_print(file.as_fd().as_raw_fd(), format) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(-error)),
     }
 }
 
 extern "C" {
-    fn memfd_create(name: *const raw::c_char, flags: raw::c_uint) -> raw::c_int;
+    fn pipe2(ends: *mut raw::c_int, flags: raw::c_int) -> raw::c_int;
 }
 
 /// The statistics as text in JSON: `"gauges"`, `"caches"`, `"pools"` and others.
@@ -80,19 +93,23 @@ extern "C" {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn stats_json() -> io::Result<String> {
-    const MFD_CLOEXEC: raw::c_uint = 1;
-    // SAFETY: the name is a string of C.
-    let fd = unsafe { memfd_create(b"ukmem stats\0".as_ptr().cast(), MFD_CLOEXEC) };
-    if fd < 0 {
+    const O_CLOEXEC: raw::c_int = 0o2000000; // of x86-64 and aarch64
+    let mut ends = [-1; 2];
+    // SAFETY: the array has room for two descriptors.
+    if unsafe { pipe2(ends.as_mut_ptr(), O_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else's.
-    let mut file = unsafe { File::from_raw_fd(fd) };
-    print_stats(&file, Format::Json)?;
-    let mut text = String::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.read_to_string(&mut text)?;
-    Ok(text)
+    // SAFETY: the descriptors are new, and nobody else's.
+    let [mut read_end, write_end] = ends.map(|fd| unsafe { File::from_raw_fd(fd) });
+    // A pipe has no size that RLIMIT_FSIZE limits. It holds less than the text may be.
+    let reader = thread::Builder::new().spawn(move || {
+        let mut text = String::new();
+        read_end.read_to_string(&mut text).map(|_| text)
+    })?;
+    let printed = print_stats(&write_end, Format::Json);
+    drop(write_end);
+    let text = reader.join().expect("reading does not panic");
+    printed.and(text)
 }
 
 /// Gives free memory back to the system, but for what CPUs have at hand if that keeps little.
