@@ -11,6 +11,24 @@
 #include <linux/types.h>
 
 /*
+ * UKMEM_ORDERED - the value of @operation, a sequentially consistent one, which is then a full
+ * barrier as well
+ *
+ * On x86-64 and with LSE of aarch64 the operation is one instruction, and a full barrier, as
+ * the kernel has it. Elsewhere it is a loop, whose store-release a later load may pass.
+ */
+#if defined(__x86_64__) || defined(__i386__) || defined(__ARM_FEATURE_ATOMICS)
+#define UKMEM_ORDERED(operation) (operation)
+#else
+#define UKMEM_ORDERED(operation)                                                               \
+	__extension__({                                                                        \
+		__typeof__(operation) ukmem_result = (operation);                              \
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);                                       \
+		ukmem_result;                                                                  \
+	})
+#endif
+
+/*
  * The functions of one @type of @atomic. As in the kernel, functions without a result order
  * nothing and functions with a result order everything, unless they are named _relaxed,
  * _acquire or _release. Sums wrap around.
@@ -67,12 +85,12 @@
 	}                                                                                      \
 	static inline type atomic##_xchg(atomic##_t *v, type i)                                \
 	{                                                                                      \
-		return __atomic_exchange_n(&v->counter, i, __ATOMIC_SEQ_CST);                  \
+		return UKMEM_ORDERED(__atomic_exchange_n(&v->counter, i, __ATOMIC_SEQ_CST));   \
 	}                                                                                      \
 	static inline bool atomic##_try_cmpxchg(atomic##_t *v, type *old, type i)              \
 	{                                                                                      \
-		return __atomic_compare_exchange_n(&v->counter, old, i, 0, __ATOMIC_SEQ_CST,   \
-						   __ATOMIC_RELAXED);                          \
+		return UKMEM_ORDERED(__atomic_compare_exchange_n(                              \
+			&v->counter, old, i, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));          \
 	}                                                                                      \
 	static inline type atomic##_cmpxchg(atomic##_t *v, type old, type i)                   \
 	{                                                                                      \
@@ -113,7 +131,7 @@
 	}                                                                                      \
 	static inline type atomic##_fetch_##op(type i, atomic##_t *v)                          \
 	{                                                                                      \
-		return __atomic_fetch_##op(&v->counter, i, __ATOMIC_SEQ_CST);                  \
+		return UKMEM_ORDERED(__atomic_fetch_##op(&v->counter, i, __ATOMIC_SEQ_CST));   \
 	}                                                                                      \
 	static inline type atomic##_fetch_##op##_relaxed(type i, atomic##_t *v)                \
 	{                                                                                      \
@@ -124,7 +142,7 @@
 	UKMEM_ATOMIC_FETCH(atomic, type, op)                                                   \
 	static inline type atomic##_##op##_return(type i, atomic##_t *v)                       \
 	{                                                                                      \
-		return __atomic_##op##_fetch(&v->counter, i, __ATOMIC_SEQ_CST);                \
+		return UKMEM_ORDERED(__atomic_##op##_fetch(&v->counter, i, __ATOMIC_SEQ_CST)); \
 	}                                                                                      \
 	static inline type atomic##_##op##_return_relaxed(type i, atomic##_t *v)               \
 	{                                                                                      \
@@ -144,16 +162,17 @@ UKMEM_ATOMIC(atomic_long, long)
 
 /* Exchanges of integers and pointers of any type. */
 #ifndef __cplusplus
-#define xchg(p, value) __atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST)
+#define xchg(p, value) UKMEM_ORDERED(__atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST))
 #define cmpxchg(p, old, value)                                                                 \
 	__extension__({                                                                        \
 		__typeof__(*(p)) ukmem_old = (old);                                            \
-		__atomic_compare_exchange_n((p), &ukmem_old, (value), 0, __ATOMIC_SEQ_CST,     \
-					    __ATOMIC_RELAXED);                                 \
+		(void)UKMEM_ORDERED(__atomic_compare_exchange_n(                               \
+			(p), &ukmem_old, (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));     \
 		ukmem_old;                                                                     \
 	})
 #define try_cmpxchg(p, oldp, value)                                                            \
-	__atomic_compare_exchange_n((p), (oldp), (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+	UKMEM_ORDERED(__atomic_compare_exchange_n((p), (oldp), (value), 0, __ATOMIC_SEQ_CST,   \
+						  __ATOMIC_RELAXED))
 #else
 /* The same as functions, since classes of C++ have functions of these names. */
 extern "C++" {
@@ -164,14 +183,14 @@ template <typename T> struct ukmem_value_of {
 
 template <typename T> static inline auto xchg(T *p, typename ukmem_value_of<T>::type value)
 {
-	return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);
+	return UKMEM_ORDERED(__atomic_exchange_n(p, value, __ATOMIC_SEQ_CST));
 }
 
 template <typename T, typename Old>
 static inline bool try_cmpxchg(T *p, Old *oldp, typename ukmem_value_of<T>::type value)
 {
-	return __atomic_compare_exchange_n(p, oldp, value, 0, __ATOMIC_SEQ_CST,
-					   __ATOMIC_RELAXED);
+	return UKMEM_ORDERED(__atomic_compare_exchange_n(p, oldp, value, 0, __ATOMIC_SEQ_CST,
+							 __ATOMIC_RELAXED));
 }
 
 template <typename T>

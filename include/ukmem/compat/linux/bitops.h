@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <strings.h>
 
+#include <linux/atomic.h>
 #include <linux/bits.h>
 #include <linux/types.h>
 
@@ -32,13 +33,15 @@ static inline bool test_bit(long nr, const volatile unsigned long *addr)
 
 static inline bool test_and_set_bit(long nr, volatile unsigned long *addr)
 {
-	return (__atomic_fetch_or(&addr[BIT_WORD(nr)], BIT_MASK(nr), __ATOMIC_SEQ_CST) &
+	return (UKMEM_ORDERED(__atomic_fetch_or(&addr[BIT_WORD(nr)], BIT_MASK(nr),
+						__ATOMIC_SEQ_CST)) &
 		BIT_MASK(nr)) != 0;
 }
 
 static inline bool test_and_clear_bit(long nr, volatile unsigned long *addr)
 {
-	return (__atomic_fetch_and(&addr[BIT_WORD(nr)], ~BIT_MASK(nr), __ATOMIC_SEQ_CST) &
+	return (UKMEM_ORDERED(__atomic_fetch_and(&addr[BIT_WORD(nr)], ~BIT_MASK(nr),
+						 __ATOMIC_SEQ_CST)) &
 		BIT_MASK(nr)) != 0;
 }
 
@@ -49,7 +52,8 @@ static inline void change_bit(long nr, volatile unsigned long *addr)
 
 static inline bool test_and_change_bit(long nr, volatile unsigned long *addr)
 {
-	return (__atomic_fetch_xor(&addr[BIT_WORD(nr)], BIT_MASK(nr), __ATOMIC_SEQ_CST) &
+	return (UKMEM_ORDERED(__atomic_fetch_xor(&addr[BIT_WORD(nr)], BIT_MASK(nr),
+						 __ATOMIC_SEQ_CST)) &
 		BIT_MASK(nr)) != 0;
 }
 
