@@ -130,6 +130,17 @@ void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_z
 	zone_unlock(z, false);
 }
 
+/* A run that comes back as it was taken is no growth. */
+static void __put_back(struct zone *z, struct page *page)
+{
+	size_t npages = page_cached_pages(page);
+
+	lock_assert_held(&z->lock);
+	if (page->zero != PAGE_DIRTY)
+		z->grown -= min_size(z->grown, npages);
+	__zone_free_run(z, page_to_pfn(page), npages, page->zero);
+}
+
 void zone_free_batch(struct zone *z, struct page **batch, unsigned int n)
 {
 	bool held = n && zone_trylock(z);
@@ -138,8 +149,7 @@ void zone_free_batch(struct zone *z, struct page **batch, unsigned int n)
 	debug_assert(!n || (page_type(batch[0]) == PAGE_CACHED && zone_of(batch[0]) == z));
 	for (unsigned int i = 0; i < n; i++)
 		if (held)
-			__zone_free_run(z, page_to_pfn(batch[i]), page_cached_pages(batch[i]),
-					batch[i]->zero);
+			__put_back(z, batch[i]);
 		else
 			defer(z, batch[i], page_cached_pages(batch[i]));
 	if (held)

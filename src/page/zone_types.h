@@ -105,7 +105,8 @@ struct zone {
 	/* The space ahead: populated pages, for small runs only (huge.c). They count as dirty.
 	 */
 	size_t ahead_start, ahead_end;
-	size_t grown;	     /* clean pages that small runs took, less those purged since */
+	/* Clean pages that small runs took, less those that were purged, or came back clean. */
+	size_t grown;
 	size_t huge_wait;    /* growth before the next huge page is asked for */
 	uint32_t huge_forks; /* number of forks that the zone knows of */
 	int8_t huge_slow;    /* two for each slow call in a row: huge.c */

@@ -202,6 +202,18 @@ TEST_F(PageHugeTest, WhatIsAheadCountsAsDirtyAndIsTrimmed)
 	EXPECT_GE(asked_for(8 * kMiB), 3u) << "nothing is asked for after a trim";
 }
 
+/* Each of these requests takes a batch for the pageset, and the trim puts it back. */
+TEST_F(PageHugeTest, WhatIsPutBackUnusedIsNoGrowth)
+{
+	for (size_t i = 0; i < to_pages(kGrown) / 4; i++) {
+		use(4096);
+		free_all(pages_, 0);
+		ukmem_trim();
+	}
+	EXPECT_TRUE(asked.empty());
+	EXPECT_GE(asked_for(kGrown + 4 * kMiB), 1u);
+}
+
 TEST_F(PageHugeTest, ReadsAsZeros)
 {
 	use(kGrown);
