@@ -265,9 +265,9 @@ UKMEM_EXPORT void percpu_notifier_unregister(struct percpu_notifier *n)
  * percpu_cpus_update - look which CPUs the process may use now and call the notifiers
  *
  * The process may use CPUs that are online and in its cpuset as its control group shows it.
- * ukmem_trim() calls this too. Result: the number of indices that changed; -EBUSY: another
- * thread is in this function, or this thread is, in a notifier; another negative errno: the
- * system does not tell. Reads sysfs; may block.
+ * ukmem_trim() calls this too, unless a trim did so within the last 8 ms. Result: the number of
+ * indices that changed; -EBUSY: another thread is in this function, or this thread is, in a
+ * notifier; another negative errno: the system does not tell. Reads sysfs; may block.
  */
 UKMEM_EXPORT int percpu_cpus_update(void) UKMEM_SYMBOL(percpu_cpus_update);
 

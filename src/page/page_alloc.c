@@ -28,6 +28,7 @@
 #include "page/zone.h"
 #include "page/zone_take.h"
 #include "percpu/gate.h"
+#include "percpu/notify.h"
 #include "percpu/percpu.h"
 #include "percpu/percpu_init.h"
 
@@ -87,7 +88,10 @@ static void cpu_offline(unsigned int cpu)
 
 static size_t trim(void)
 {
-	page_follow_now();
+	static _Atomic uint64_t last;
+
+	if (pcpu_trim_looks(&last))
+		page_follow_now();
 	return page_trim(true);
 }
 

@@ -29,6 +29,8 @@
 #include "os/os_share.h"
 #include "percpu/percpu.h"
 
+enum { TRIM_LOOK_MS = 8 }; /* between two looks of trims; a look takes 0.05 ms */
+
 static struct lock notify_lock = LOCK_INITIALIZER(LOCK_RANK_NOTIFY);
 
 /*
@@ -206,6 +208,16 @@ void pcpu_look(void)
 	if (begin_update(BY_LIBRARY) == BY_NOBODY)
 		update(false);
 	os_share_update();
+}
+
+bool pcpu_trim_looks(_Atomic uint64_t *last)
+{
+	uint64_t now = max_size(os_calls.now_ms(), 1);
+	uint64_t then = atomic_load_explicit(last, memory_order_relaxed);
+
+	return (!then || now - then >= TRIM_LOOK_MS) &&
+	       atomic_compare_exchange_strong_explicit(last, &then, now, memory_order_relaxed,
+						       memory_order_relaxed);
 }
 
 void pcpu_notify_fork_child(void)

@@ -271,6 +271,10 @@ static void emit(struct emitter *e)
 /* This layer gives nothing back itself, but makes the layers above drain CPUs that are gone. */
 static size_t trim(void)
 {
+	static _Atomic uint64_t last;
+
+	if (!pcpu_trim_looks(&last))
+		return 0;
 	pcpu_cpus_update();
 	os_share_update();
 	return 0;
