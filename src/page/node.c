@@ -21,15 +21,18 @@ bool nodes_are_interleaved;
 /* The number of parts that each node of the machine is split into (numa_fake). */
 static unsigned int nr_parts = 1;
 
-static void mask_set(struct node_mask *mask, unsigned int node, bool on)
+/* Result: whether that is a change. */
+static bool mask_set(struct node_mask *mask, unsigned int node, bool on)
 {
 	_Atomic unsigned long *word = &mask->bits[UKMEM_NODE_WORD(node)];
+	unsigned long bit = UKMEM_NODE_BIT(node), before;
 
 	debug_assert(node < UKMEM_MAX_NODES);
 	if (on)
-		atomic_fetch_or_explicit(word, UKMEM_NODE_BIT(node), memory_order_relaxed);
+		before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
 	else
-		atomic_fetch_and_explicit(word, ~UKMEM_NODE_BIT(node), memory_order_relaxed);
+		before = atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
+	return !(before & bit) == on;
 }
 
 unsigned int nodes_count(void)
@@ -93,23 +96,25 @@ unsigned int node_real_id(unsigned int node)
 	return os_topology()->node_id[node_data[node].real];
 }
 
-void nodes_update_allowed(void)
+bool nodes_update_allowed(void)
 {
 	struct os_mask allowed;
 	unsigned int n = 0;
+	bool changed = false;
 
 	if (page_window.nr_nodes == 1 || !os_mems_allowed(&allowed))
-		return;
+		return false;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		n += os_mask_test(&allowed, node_real_id(i));
 	/* If none of the nodes that the library knows is allowed, keep the old set. */
 	if (!n)
-		return;
+		return false;
 	/* Add nodes before removing others, so that there is no moment without any. */
 	for (unsigned int on = 2; on-- > 0;)
 		for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 			if (os_mask_test(&allowed, node_real_id(i)) == on)
-				mask_set(&node_masks[N_MEMORY], i, on);
+				changed |= mask_set(&node_masks[N_MEMORY], i, on);
+	return changed;
 }
 
 void nodes_update_cpus(void)

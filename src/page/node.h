@@ -66,7 +66,8 @@ unsigned int page_node_of_cpu(unsigned int cpu);
 unsigned int node_distance_of(unsigned int from, unsigned int to);
 /* The system's id of the node that the memory of @node comes from. */
 unsigned int node_real_id(unsigned int node);
-/* Reads again which nodes the process may use. May enter the kernel. */
-void nodes_update_allowed(void);
+/* Reads again which nodes the process may use. May enter the kernel. Result: whether they are
+ * others than before. */
+bool nodes_update_allowed(void);
 
 #endif

@@ -435,12 +435,14 @@ static void put_runs(void *zone, void **runs, unsigned int n)
 	zone_free_batch(zone, (struct page **)runs, n);
 }
 
+/* Leaves out those that are empty on all CPUs: a stop interrupts CPUs. */
 static void list_arrays(struct zone *z, struct pcpu_drain *d)
 {
 	if (pageset_of(z) == boot_pageset)
 		return;
 	for (unsigned int list = 0; list < PCP_LISTS; list++)
-		pcpu_drain_add(d, array_of(z, list), put_runs, z);
+		if (!pcpu_array_is_empty(array_of(z, list)))
+			pcpu_drain_add(d, array_of(z, list), put_runs, z);
 }
 
 void pagesets_list(struct pcpu_drain *d)

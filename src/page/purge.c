@@ -26,12 +26,13 @@
 
 enum {
 	METADATA_BYTES = 1 << 20, /* of blocks from this size on, metadata is purged, too */
-	/* A trim looks at clean blocks if there are few; */
+	/* A trim looks at so many clean blocks if any page was handed out or purged since the
+	 * last look; */
 	CLEAN_FEW = 64,
-	/* or if so many pages for each of them were handed out or purged since the last look,
-	 * whose cost is several times the look's; */
+	/* at more of them if it was so many pages for each, whose cost is several times the
+	 * look's; */
 	CLEAN_MOVED = 8,
-	CLEAN_MS = 1000, /* or if the last look was so long ago. */
+	CLEAN_MS = 1000, /* and at all if the last look was so long ago. */
 };
 
 /* Memory that was unpinned and cannot be purged must be pinned again, or be zero. */
@@ -173,15 +174,15 @@ void purge_fork_child(void)
 }
 
 /* Whether a trim looks at the clean blocks now: a process may have thousands of them, and trim
- * after every few frees. If so, the look begins. */
+ * after every few frees, or again and again. If so, the look begins. */
 static bool __clean_is_due(struct zone *z)
 {
-	uint64_t now = os_calls.now_ms(), moved = z->nr_direct + z->nr_purged;
+	uint64_t now = os_calls.now_ms(), moved = z->nr_direct + z->nr_purged, least = 1;
 
 	lock_assert_held(&z->lock);
-	if (z->clean_blocks > CLEAN_FEW &&
-	    moved - z->clean_moved < (uint64_t)CLEAN_MOVED * z->clean_blocks &&
-	    now - z->clean_ms < CLEAN_MS)
+	if (z->clean_blocks > CLEAN_FEW)
+		least = (uint64_t)CLEAN_MOVED * z->clean_blocks;
+	if (moved - z->clean_moved < least && now - z->clean_ms < CLEAN_MS)
 		return false;
 	z->clean_blocks = 0;
 	z->clean_ms = now;
@@ -196,14 +197,16 @@ static bool __clean_is_due(struct zone *z)
  *
  * The metadata of a clean block is resident if the block was purged in small pieces, which
  * joined later.
+ *
+ * @always: the allowed nodes have changed.
  */
-static void purge_clean(struct zone *z)
+static void purge_clean(struct zone *z, bool always)
 {
 	unsigned int least = ilog2(METADATA_BYTES) - min_uint(page_window.page_shift, 20);
 	unsigned int order = config.thp == THP_NEVER ? least : 0;
 
 	zone_lock(z);
-	if (!__clean_is_due(z))
+	if (!__clean_is_due(z) && !always)
 		order = MAX_ORDER + 1;
 	for (; order <= MAX_ORDER; order++)
 		for (size_t n = __zone_count_clean(z, order); n; n--) {
@@ -226,16 +229,17 @@ static void purge_clean(struct zone *z)
 
 size_t page_trim(bool all)
 {
+	bool moved = false;
 	size_t purged = 0;
 
 	if (all) {
-		nodes_update_allowed();
+		moved = nodes_update_allowed();
 		pageset_drain(NULL);
 	}
 	for_each_zone (z) {
 		purged += zone_purge_to(z, 0, SIZE_MAX, 0);
 		if (all)
-			purge_clean(z);
+			purge_clean(z, moved);
 	}
 	return purged << page_window.page_shift;
 }

@@ -80,6 +80,14 @@ struct pcpu_array_sums pcpu_array_sums(void *array, unsigned int cpu)
 	return sums;
 }
 
+bool pcpu_array_is_empty(void *array)
+{
+	for_each_cpu_unit (cpu)
+		if (pcpu_array_count(pcpu_array_header(pcpu_ptr(array, cpu))))
+			return false;
+	return true;
+}
+
 size_t pcpu_array_sum_of(void *array, unsigned int cpu,
 			 size_t (*of)(void *object, const void *arg), const void *arg)
 {

@@ -40,6 +40,8 @@ struct pcpu_array_sums {
 	uint64_t count, pops;
 };
 struct pcpu_array_sums pcpu_array_sums(void *array, unsigned int cpu);
+/* Whether no CPU's array holds an object. */
+bool pcpu_array_is_empty(void *array);
 /* The sum of @of over all objects in arrays; some may have left a moment ago. */
 size_t pcpu_array_sum_of(void *array, unsigned int cpu,
 			 size_t (*of)(void *object, const void *arg), const void *arg);
