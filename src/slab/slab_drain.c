@@ -6,8 +6,12 @@
  * their objects went back. Threads that go on meanwhile find the other arrays as they were, and
  * need no slow path. A trim leaves the arrays of caches that the program uses also if they keep
  * little: all together at most a 64th of the pages that the program's objects fill, because as
- * much would come back at the next requests. What a trim finds is right if no thread uses the
- * cache; otherwise a slab that a thread empties meanwhile may stay until the next one.
+ * much would come back at the next requests. Lists of CPUs' slabs stay if none of the slabs is
+ * empty. What a trim finds is right if no thread uses the cache; otherwise a slab that a thread
+ * empties meanwhile may stay until the next one.
+ *
+ * Programs trim again and again. So a trim does not stop CPUs for arrays that are empty, and
+ * judges arrays anew only if objects moved since the last one (judged_of).
  */
 #include "slab/slab_drain.h"
 
@@ -38,6 +42,12 @@ enum {
 	JUDGED_MAX = 1024, /* more objects of a cache and node are always drained */
 	LEAVE_SHIFT = 6,   /* a trim leaves arrays at most 1/2^6 of the objects' pages */
 };
+
+static uint64_t mix(uint64_t sum, uint64_t v)
+{
+	sum = (sum ^ v) * 0x9e3779b97f4a7c15;
+	return sum ^ sum >> 32;
+}
 
 /* Objects in the arrays of one cache and node. Synchronization: the caches lock. */
 static void *judged[JUDGED_MAX];
@@ -75,37 +85,63 @@ static struct page *head_of(const void *object)
 	return page ? slab_head(page) : NULL;
 }
 
-/* The pages of a slab of which no more than @k objects are out; 0: there are more, or @page is
- * no slab of @s. The page may be anything by now; the words that are read of it are written
- * whole.
+/* The layout of slab @page; NULL: it is no slab of @s. The page may be anything by now; the
+ * words that are read of it are written whole.
  */
-static noinline no_sanitize_thread size_t pages_kept(const struct kmem_cache *s,
-						     struct page *page, size_t k)
+static noinline no_sanitize_thread const struct slab_layout *
+layout_of(const struct kmem_cache *s, struct page *page)
 {
 	uint32_t head =
 		page_head_order(atomic_load_explicit(&page->head, memory_order_relaxed));
-	const struct slab_layout *l = slab_layout_of(s, head >> 16);
-	size_t out = l->objects;
 
 	if ((head & 0xff) != PAGE_SLAB || __atomic_load_n(&page->cache, __ATOMIC_RELAXED) != s)
+		return NULL;
+	return slab_layout_of(s, head >> 16);
+}
+
+/* The pages of a slab of which no more than @k objects are out; 0: there are more, or @page is
+ * no slab of @s. */
+static noinline no_sanitize_thread size_t pages_kept(const struct kmem_cache *s,
+						     struct page *page, size_t k)
+{
+	const struct slab_layout *l = layout_of(s, page);
+	size_t out;
+
+	if (!l)
 		return 0;
+	out = l->objects;
 	for (unsigned int w = 0; w < (l->objects + 63u) / 64; w++)
 		out -= (size_t)__builtin_popcountll(
 			atomic_load_explicit(slab_entry_word(page, w), memory_order_relaxed));
 	return out <= k ? l->npages : 0;
 }
 
-/* The pages of a node's slabs that would become empty if arrays were emptied; SIZE_MAX: the
- * arrays are to be emptied anyhow. So they are if the program has none of the cache's objects,
- * if there are too many to be looked at, and if one is there twice, which a slab then finds;
- * and always if the cache is hardened, or has its bitmaps in the slabs. */
-static size_t pages_in_arrays(struct kmem_cache *s, unsigned int node)
+/*
+ * A number for the objects that a node's arrays hold, and that its slabs have out. As long as
+ * it is the same, so are they: objects go to slabs and are counted (nr_puts), or come from
+ * there, so that more are out; or a program pops objects, which arrays count, or pushes some,
+ * so that arrays hold more. (The number mixes these counts, so it may be the same by chance,
+ * once in 2^64 times. Then the next change is seen.)
+ */
+static uint64_t state_of(struct kmem_cache *s, unsigned int index)
+{
+	const struct kmem_cache_node *node = &s->nodes[index];
+	uint64_t sum = atomic_load_explicit(&node->nr_puts, memory_order_relaxed);
+
+	sum = mix(sum, atomic_load_explicit(&node->inuse, memory_order_relaxed));
+	for_each_cpu_unit (cpu)
+		sum = mix(sum, pcpu_array_header(pcpu_ptr(slab_array(s, index), cpu)));
+	return sum;
+}
+
+/* As pages_in_arrays(), of arrays that are not empty. */
+static size_t judge(struct kmem_cache *s, unsigned int node)
 {
 	size_t n, pages = 0;
 
 	nr_judged = 0;
 	n = pcpu_array_sum_of(slab_array(s, node), PCPU_ALL_CPUS, note_object, NULL);
-	if (s->hard || s->layout.bitmap_in_slab || n > JUDGED_MAX ||
+	if (n > JUDGED_MAX ||
 	    atomic_load_explicit(&s->nodes[node].inuse, memory_order_relaxed) <= n)
 		return SIZE_MAX;
 	sort_judged();
@@ -121,62 +157,31 @@ static size_t pages_in_arrays(struct kmem_cache *s, unsigned int node)
 	return pages;
 }
 
-/* Whether a trim leaves the arrays of a node as they are. *@left: the pages that it may leave
- * to arrays yet. */
-static bool may_stay(struct kmem_cache *s, unsigned int node, size_t *left)
+/* The pages of a node's slabs that would become empty if arrays were emptied; SIZE_MAX: the
+ * arrays are to be emptied anyhow. So they are if the program has none of the cache's objects,
+ * if there are too many to be looked at, and if one is there twice, which a slab then finds;
+ * and always if the cache is hardened, or has its bitmaps in the slabs. */
+static size_t pages_in_arrays(struct kmem_cache *s, unsigned int index)
 {
-	size_t pages = pages_in_arrays(s, node);
+	struct kmem_cache_node *node = &s->nodes[index];
+	uint64_t state;
 
-	if (pages > *left)
-		return false;
-	*left -= pages;
-	return true;
+	if (s->hard || s->layout.bitmap_in_slab)
+		return SIZE_MAX;
+	state = state_of(s, index);
+	if (node->judged_of != state) {
+		node->judged_pages = judge(s, index);
+		node->judged_of = state;
+	}
+	return node->judged_pages;
 }
 
-/* Adds the arrays of a cache to @d. If that is of all CPUs, the twin's quarantine, which is of
- * none, is emptied at once. @left: as in may_stay(); NULL: this is no trim. */
-static void list_cache(struct kmem_cache *s, struct pcpu_drain *d, size_t *left)
-{
-	slab_event(s, SLAB_CPUSLAB_FLUSH);
-	if (d->cpu == PCPU_ALL_CPUS && slab_twin(s))
-		slab_twin_drain(slab_twin(s));
-	if (s->hard)
-		pcpu_drain_add(d, s->hard_waiting, put_objects, s);
-	/* The slabs come last, so that those which become empty leave. */
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		if (!left || !may_stay(s, i, left))
-			pcpu_drain_add(d, slab_array(s, i), put_objects, s);
-	pcpu_drain_add(d, s->partial_array, put_slabs, s);
-}
-
-bool slab_drain(struct kmem_cache *s)
-{
-	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
-
-	list_cache(s, &d, NULL);
-	pcpu_drain_end(&d);
-	/* The queue is drained after the arrays: while these are stopped, threads flush to the
-	 * shared queue. */
-	return slab_shared_drain(s) && !d.refused;
-}
-
-static void list_arrays(struct kmem_cache *s, void *drain)
-{
-	list_cache(s, drain, NULL);
-}
-
+/* A trim of all caches. */
 struct trim {
 	struct pcpu_drain *drain;
-	size_t left;
+	bool counted; /* `left` is set */
+	size_t left;  /* pages that may be left to arrays yet */
 };
-
-static void trim_arrays(struct kmem_cache *s, void *arg)
-{
-	struct trim *t = arg;
-
-	slab_shared_drain(s); /* its objects are of the same slabs */
-	list_cache(s, t->drain, &t->left);
-}
 
 /* Adds the bytes of the objects that the program has. A trim does not change the sum, so a
  * second one leaves as much as the first. */
@@ -191,6 +196,109 @@ static void add_in_use(struct kmem_cache *s, void *sum)
 	}
 }
 
+/* Whether a trim leaves the arrays of a node as they are. The caches lock is held. */
+static bool __may_stay(struct kmem_cache *s, unsigned int node, struct trim *t)
+{
+	size_t pages;
+
+	if (pcpu_array_is_empty(slab_array(s, node)))
+		return true;
+	pages = pages_in_arrays(s, node);
+	if (!pages)
+		return true;
+	if (pages != SIZE_MAX && !t->counted) {
+		__slab_for_each_cache(add_in_use, &t->left);
+		t->left = t->left >> page_shift() >> LEAVE_SHIFT;
+		t->counted = true;
+	}
+	if (pages > t->left)
+		return false;
+	t->left -= pages;
+	return true;
+}
+
+static noinline no_sanitize_thread size_t is_empty(void *slab, const void *s)
+{
+	const struct slab_layout *l = layout_of(s, slab);
+
+	return l && slab_state_empty(l, slab_state(slab));
+}
+
+/* Whether a trim leaves the lists of CPUs' slabs. */
+static bool slabs_may_stay(struct kmem_cache *s)
+{
+	return !pcpu_array_sum_of(s->partial_array, PCPU_ALL_CPUS, is_empty, s);
+}
+
+static void add_objects(struct kmem_cache *s, struct pcpu_drain *d, void *array)
+{
+	pcpu_drain_add(d, array, put_objects, s);
+}
+
+/* Empties the twin's quarantine, which is of no CPU. */
+static void drain_twin(struct kmem_cache *s)
+{
+	if (slab_twin(s))
+		slab_twin_drain(slab_twin(s));
+}
+
+/* Adds the arrays of a cache to @d. The slabs come last, so that those which become empty
+ * leave. */
+static void list_cache(struct kmem_cache *s, struct pcpu_drain *d)
+{
+	slab_event(s, SLAB_CPUSLAB_FLUSH);
+	if (d->cpu == PCPU_ALL_CPUS)
+		drain_twin(s);
+	if (s->hard)
+		add_objects(s, d, s->hard_waiting);
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		add_objects(s, d, slab_array(s, i));
+	pcpu_drain_add(d, s->partial_array, put_slabs, s);
+}
+
+/* The same of the arrays that a trim empties. */
+static void __list_trimmed(struct kmem_cache *s, struct trim *t)
+{
+	bool any = false;
+
+	drain_twin(s);
+	if (s->hard && !pcpu_array_is_empty(s->hard_waiting)) {
+		any = true;
+		add_objects(s, t->drain, s->hard_waiting);
+	}
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+		if (!__may_stay(s, i, t)) {
+			any = true;
+			add_objects(s, t->drain, slab_array(s, i));
+		}
+	if (!any && slabs_may_stay(s))
+		return;
+	slab_event(s, SLAB_CPUSLAB_FLUSH);
+	pcpu_drain_add(t->drain, s->partial_array, put_slabs, s);
+}
+
+bool slab_drain(struct kmem_cache *s)
+{
+	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
+
+	list_cache(s, &d);
+	pcpu_drain_end(&d);
+	/* The queue is drained after the arrays: while these are stopped, threads flush to the
+	 * shared queue. */
+	return slab_shared_drain(s) && !d.refused;
+}
+
+static void list_arrays(struct kmem_cache *s, void *drain)
+{
+	list_cache(s, drain);
+}
+
+static void trim_arrays(struct kmem_cache *s, void *trim)
+{
+	slab_shared_drain(s); /* its objects are of the same slabs */
+	__list_trimmed(s, trim);
+}
+
 void slab_arrays_list(struct pcpu_drain *d)
 {
 	struct trim t = { .drain = d };
@@ -201,8 +309,6 @@ void slab_arrays_list(struct pcpu_drain *d)
 		__slab_for_each_cache(list_arrays, d);
 		return;
 	}
-	__slab_for_each_cache(add_in_use, &t.left);
-	t.left = t.left >> page_shift() >> LEAVE_SHIFT;
 	__slab_for_each_cache(trim_arrays, &t);
 }
 

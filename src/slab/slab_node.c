@@ -33,6 +33,13 @@ static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node
 		       atomic_load_explicit(&s->min_partial, memory_order_relaxed);
 }
 
+/* A listed slab is empty, and stays. Lock held. */
+static void __note_empty(struct kmem_cache_node *node)
+{
+	lock_assert_held(&node->lock);
+	atomic_store_explicit(&node->may_have_empty, true, memory_order_relaxed);
+}
+
 static void __remove(struct kmem_cache_node *node, struct page *page)
 {
 	debug_assert(slab_node_nr_partial(node) && page_node(page) == node->index);
@@ -78,9 +85,12 @@ static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct pag
 	/* A free that empties the slab before this move is told nothing, after it, that the
 	 * slab is empty on the node; so this thread tests the state that the move returns. */
 	if (!slab_state_empty(slab_layout(s, page),
-			      slab_page_move(page, SLAB_WITH_CPU, SLAB_ON_NODE)) ||
-	    !spare(s, node))
+			      slab_page_move(page, SLAB_WITH_CPU, SLAB_ON_NODE)))
 		return;
+	if (!spare(s, node)) {
+		__note_empty(node);
+		return;
+	}
 	slab_event(s, SLAB_DEACTIVATE_EMPTY);
 	__retire(s, node, page, retired);
 }
@@ -92,6 +102,7 @@ static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
 	struct page *page, *next;
 
 	lock_assert_held(&node->lock);
+	__note_empty(node); /* some may stay */
 	list_for_each_entry_safe (page, next, &node->partial, list)
 		if (spare(s, node) && slab_state_empty(slab_layout(s, page), slab_state(page)))
 			__retire(s, node, page, retired);
@@ -216,8 +227,12 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 		uint32_t state = slab_state(page);
 
 		if (slab_state_where(state) == SLAB_ON_NODE &&
-		    slab_state_empty(slab_layout(s, page), state) && spare(s, node))
-			__retire(s, node, page, &retired);
+		    slab_state_empty(slab_layout(s, page), state)) {
+			if (spare(s, node))
+				__retire(s, node, page, &retired);
+			else
+				__note_empty(node);
+		}
 	}
 	node_unlock(s, node, false, &retired);
 }
@@ -347,21 +362,34 @@ void slab_node_dismiss(struct kmem_cache *s, struct page *page)
 	slab_page_free(s, page);
 }
 
+/* Takes all empty slabs off the list. */
+static void retire_all(struct kmem_cache *s, struct kmem_cache_node *node)
+{
+	struct list_head retired;
+	struct page *page, *next;
+
+	node_lock(s, node, &retired);
+	/* A slab that becomes empty from here on has its thread wait for the lock, or set
+	 * node->missed. */
+	atomic_store_explicit(&node->may_have_empty, false, memory_order_relaxed);
+	list_for_each_entry_safe (page, next, &node->partial, list)
+		if (slab_state_empty(slab_layout(s, page), slab_state(page)))
+			__retire(s, node, page, &retired);
+	node_unlock(s, node, true, &retired);
+}
+
 size_t slab_node_shrink(struct kmem_cache *s)
 {
 	size_t remain = 0;
 
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct kmem_cache_node *node = &s->nodes[i];
-		struct list_head retired;
-		struct page *page, *next;
 
-		node_lock(s, node, &retired);
-		list_for_each_entry_safe (page, next, &node->partial, list)
-			if (!s->keeps_slabs &&
-			    slab_state_empty(slab_layout(s, page), slab_state(page)))
-				__retire(s, node, page, &retired);
-		node_unlock(s, node, true, &retired);
+		/* The list may be long, and programs trim again and again. */
+		if (!s->keeps_slabs &&
+		    (!nothing_waits(node) ||
+		     atomic_load_explicit(&node->may_have_empty, memory_order_relaxed)))
+			retire_all(s, node);
 		slab_pace_forget(node);
 		remain += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	}

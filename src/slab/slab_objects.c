@@ -172,6 +172,7 @@ static void uncount(struct kmem_cache *s, struct kmem_cache_node *node, unsigned
 		return;
 	debug_assert(atomic_load_explicit(&node->inuse, memory_order_relaxed) >= n);
 	atomic_fetch_sub_explicit(&node->inuse, n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&node->nr_puts, 1, memory_order_relaxed);
 	if (page_window.nr_nodes > 1 && node->index != page_local_node())
 		slab_count_events(s, SLAB_FREE_REMOTE, n);
 }

@@ -115,5 +115,6 @@ void slab_pace_note_freed(struct kmem_cache_node *node, unsigned int npages)
 
 void slab_pace_forget(struct kmem_cache_node *node)
 {
-	atomic_store_explicit(&node->given_pages, 0, memory_order_relaxed);
+	if (atomic_load_explicit(&node->given_pages, memory_order_relaxed))
+		atomic_store_explicit(&node->given_pages, 0, memory_order_relaxed);
 }

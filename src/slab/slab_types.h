@@ -141,6 +141,7 @@ struct kmem_cache_node {
 	_Atomic size_t nr_small;   /* how many of them have the smaller layout; relaxed */
 	_Atomic size_t nr_large;   /* how many of them have the larger layout; relaxed */
 	_Atomic size_t inuse;	   /* objects out of slabs: in use, or in arrays; relaxed */
+	_Atomic size_t nr_puts;	   /* times that objects came back to slabs; relaxed */
 	/* slab_pace.c: since when slabs of lean caches are counted, ms, and how many were made.
 	 */
 	_Atomic uint32_t lean_since, lean_made; /* relaxed */
@@ -149,6 +150,12 @@ struct kmem_cache_node {
 	_Atomic uint32_t no_row;  /* slabs to be made until a row is tried again; relaxed */
 	struct deferred deferred; /* slabs that are to come onto the list */
 	_Atomic bool missed;	  /* an empty slab was left on the list: the lock was taken */
+	/* False: no slab on the list was empty when it was last walked, or has become so since.
+	 * Written under the lock. */
+	_Atomic bool may_have_empty;
+	/* What a trim found in the arrays, and of what: slab_drain.c; the caches lock. */
+	uint64_t judged_of;
+	size_t judged_pages;
 	/* slab_shared.c: made when a CPU has had objects for it; written once, release. */
 	_Atomic(struct alf_queue *) shared;
 	_Atomic bool wants_shared; /* relaxed */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A trim empties the arrays that keep memory, and leaves the others to their CPUs. */
+#include <map>
+#include <sys/mman.h>
+
 #include "slab_class.h"
 
 namespace
@@ -30,6 +33,37 @@ template <typename Goes> void scatter(SizeClass &c, size_t slabs, Goes goes)
 		else
 			stay.push_back(c.p[i]);
 	c.p = stay;
+}
+
+/* Allocates what arrays hold. */
+void empty_arrays(SizeClass &c)
+{
+	while (c.counts().cached)
+		c.allocate(1);
+}
+
+unsigned stops, purges, reads;
+
+void count_calls()
+{
+	os_calls.membarrier = [](int cmd, unsigned flags, int cpu) {
+		stops++;
+		return os_calls_linux.membarrier(cmd, flags, cpu);
+	};
+	os_calls.madvise = [](void *addr, size_t len, int advice) {
+		purges += advice == MADV_DONTNEED;
+		return os_calls_linux.madvise(addr, len, advice);
+	};
+	os_calls.read_file = [](const char *path, char *buf, size_t size) {
+		reads++;
+		return os_calls_linux.read_file(path, buf, size);
+	};
+}
+
+size_t trim_counted()
+{
+	stops = purges = reads = 0;
+	return ukmem_trim();
 }
 
 bool is_inside_page(size_t, uintptr_t address)
@@ -165,6 +199,141 @@ TEST(SlabTrimTest, ShrinkLeavesNothing)
 		ASSERT_GT(c.counts().cached, 0u);
 		kmem_cache_shrink(c.s);
 		EXPECT_EQ(c.counts().cached, 0u);
+	});
+}
+
+/* A trim that has nothing to do enters the kernel for nothing, and looks at files only if it
+ * is some time since it did. */
+TEST(SlabTrimTest, SecondTrimIsCheap)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		count_calls();
+		SizeClass c(kSize);
+
+		scatter(c, 40, is_inside_page);
+		trim_counted();
+		EXPECT_GT(purges, 0u);
+		EXPECT_GT(reads, 0u);
+		/* Slabs that have objects may stay with the CPU. */
+		empty_arrays(c);
+		for (int i = 0; i < 3; i++) {
+			EXPECT_EQ(trim_counted(), 0u);
+			EXPECT_EQ(stops, 0u);
+			EXPECT_EQ(purges, 0u);
+			EXPECT_EQ(reads, 0u);
+		}
+		fake_now += 8;
+		EXPECT_EQ(trim_counted(), 0u);
+		EXPECT_GT(reads, 0u);
+		EXPECT_EQ(purges, 0u);
+		fake_now += 1000;
+		EXPECT_EQ(trim_counted(), 0u);
+		EXPECT_GT(purges, 0u) << "clean memory may be resident";
+	});
+}
+
+constexpr size_t kRange = 65536;
+
+uintptr_t range_of(void *p)
+{
+	return reinterpret_cast<uintptr_t>(p) / kRange;
+}
+
+/* What comes free behind a trim goes with the next one: an object that an array gets in the
+ * place of another makes a slab idle. */
+TEST(SlabTrimTest, ArraysAreJudgedAgain)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		SizeClass c(kSize);
+
+		std::map<uintptr_t, std::vector<void *>> stay; /* by ranges of whole slabs */
+		std::set<uintptr_t> other;
+
+		scatter(c, 160, is_inside_page);
+		ukmem_trim();
+		const auto before = c.counts();
+
+		ASSERT_GT(before.cached, kRange / 4096);
+		for (void *q : c.p)
+			stay[range_of(q)].push_back(q);
+		c.p.clear();
+		c.allocate(kRange / 4096);
+		for (void *q : c.p)
+			other.insert(range_of(q));
+		for (auto &[range, objects] : stay) {
+			const bool goes = c.counts().cached < before.cached &&
+					  objects.size() == kRange / 4096 &&
+					  !other.count(range);
+
+			for (void *q : objects)
+				if (goes)
+					kfree(q);
+				else
+					c.p.push_back(q);
+		}
+		ASSERT_EQ(c.counts().cached, before.cached);
+		ukmem_trim();
+		EXPECT_LT(c.counts().slabs, before.slabs);
+		EXPECT_EQ(kmem_cache_shrink(c.s), 1);
+		EXPECT_EQ(c.counts().cached, 0u);
+	});
+}
+
+/* A slab on the node's list, and one on a CPU's, that become idle behind a trim. */
+TEST(SlabTrimTest, SlabsThatBecomeIdleGo)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		SizeClass c(kSize);
+		size_t slabs;
+
+		scatter(c, 40, is_inside_page);
+		kmem_cache_shrink(c.s); /* all slabs are on the node's list */
+		ukmem_trim();
+		slabs = c.counts().slabs;
+		ASSERT_GT(slabs, 4u);
+		ASSERT_EQ(c.counts().partial, slabs);
+		/* Less than the node may keep. */
+		while (c.p.size() > 1) {
+			kfree(c.p.back());
+			c.p.pop_back();
+		}
+		ukmem_trim();
+		EXPECT_EQ(c.counts().slabs, 1u);
+
+		c.make(40);
+		empty_arrays(c);
+		while (c.p.size() > 1) {
+			kfree(c.p.back());
+			c.p.pop_back();
+		}
+		empty_arrays(c); /* what is left is in slabs */
+		ukmem_trim();
+		slabs = c.counts().slabs;
+		kmem_cache_shrink(c.s);
+		EXPECT_EQ(c.counts().slabs, slabs);
+	});
+}
+
+/* Pages of pagesets, and large blocks. */
+TEST(SlabTrimTest, PagesGo)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		SizeClass c(kSize); /* one CPU, and the clock */
+
+		ukmem_trim();
+		for (int i = 0; i < 3; i++) {
+			void *large = kmalloc(kMiB, GFP_KERNEL);
+			struct page *page = alloc_pages(GFP_KERNEL, 0);
+
+			memset(large, 1, kMiB);
+			memset(page_address(page), 1, ukmem_page_size());
+			EXPECT_EQ(ukmem_trim(), 0u);
+			__free_pages(page, 0);
+			EXPECT_GE(ukmem_trim(), ukmem_page_size());
+			kfree(large);
+			EXPECT_GE(ukmem_trim(), kMiB);
+			EXPECT_EQ(ukmem_trim(), 0u);
+		}
 	});
 }
 
