@@ -175,7 +175,7 @@ UKMEM_EXPORT int ukmem_config_print_for(int fd, const char *program);
  * ukmem_trim - give free memory back to the system
  *
  * Empties every CPU's pagesets, and the arrays that keep memory, save a 64th of the pages in
- * use. May block. Result: bytes given back.
+ * use. May block. Threads that trim at the same time share the work. Result: bytes given back.
  */
 UKMEM_EXPORT size_t ukmem_trim(void);
 

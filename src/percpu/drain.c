@@ -2,7 +2,11 @@
 /* Empties per-CPU arrays from outside; see drain.h. */
 #include "percpu/drain.h"
 
+#include <limits.h>
+
 #include "base/bits.h"
+#include "base/lock.h"
+#include "base/wait.h"
 #include "layer/layer.h"
 #include "percpu/array_stop.h"
 #include "percpu/gate.h"
@@ -127,8 +131,82 @@ void pcpu_drain_layers(unsigned int cpu)
 	layers_drain(&d);
 }
 
-size_t ukmem_trim(void)
+/*
+ * Trims are numbered. One that has begun after a thread came to trim, and is done, has given
+ * back what that thread's frees made free. So threads that come while another one trims wait:
+ * one of them trims next, for all that wait by then.
+ *
+ * U1: the thread that comes; U2: the one that begins a trim. If U2 is the later one, it reads
+ * what U1 wrote, perhaps by other threads' U1 and U2, so the trim sees the first thread's
+ * frees.
+ *
+ * A thread waits neither in a handler that may have interrupted a holder of a lock, nor in a
+ * trim of its own, whose notifiers may trim; nor for long, since notifiers may wait for a lock
+ * that the program holds around a trim. Then it trims beside the other one.
+ */
+static _Atomic uint32_t trims_begun, trims_done;
+static _Atomic size_t trimmed; /* the bytes of the last one that is done; relaxed */
+static atomic_bool trim_runs;
+static struct wait_queue trim_ends;
+static _Thread_local bool trims __attribute__((tls_model("initial-exec")));
+
+enum { TRIM_WAITS = 4, TRIM_WAIT_MS = 50 };
+
+static size_t trim(void)
 {
 	pcpu_drain_layers(PCPU_ALL_CPUS);
 	return layers_trim();
+}
+
+static size_t trim_for_all(void)
+{
+	uint32_t n =
+		atomic_fetch_add_explicit(&trims_begun, 1, memory_order_acq_rel) + 1; /* U2 */
+	size_t bytes;
+
+	trims = true;
+	bytes = trim();
+	trims = false;
+	atomic_store_explicit(&trimmed, bytes, memory_order_relaxed);
+	atomic_store_explicit(&trims_done, n, memory_order_release);
+	atomic_store_explicit(&trim_runs, false, memory_order_release);
+	wait_notify(&trim_ends, UINT_MAX);
+	return bytes;
+}
+
+static bool trim_served(uint32_t came)
+{
+	return (int32_t)(atomic_load_explicit(&trims_done, memory_order_acquire) - came) > 0;
+}
+
+static void wait_for_trim(uint32_t came)
+{
+	uint32_t seq = wait_begin(&trim_ends);
+
+	if (!trim_served(came) && atomic_load_explicit(&trim_runs, memory_order_acquire))
+		wait_for(&trim_ends, seq, TRIM_WAIT_MS);
+	wait_end(&trim_ends);
+}
+
+size_t ukmem_trim(void)
+{
+	uint32_t came =
+		atomic_fetch_add_explicit(&trims_begun, 0, memory_order_acq_rel); /* U1 */
+
+	if (trims || !lock_none_held() || pcpu_gate_depth)
+		return trim();
+	for (unsigned int i = 0; i < TRIM_WAITS; i++) {
+		if (!atomic_exchange_explicit(&trim_runs, true, memory_order_acquire))
+			return trim_for_all();
+		wait_for_trim(came);
+		if (trim_served(came))
+			return atomic_load_explicit(&trimmed, memory_order_relaxed);
+	}
+	return trim();
+}
+
+/* A trim of another thread does not go on in the child. */
+void pcpu_drain_fork_child(void)
+{
+	atomic_store_explicit(&trim_runs, trims, memory_order_relaxed);
 }

@@ -55,5 +55,6 @@ void pcpu_arrays_set_bound(void *array, _Atomic uint16_t *bound, uint16_t capaci
 
 /* Empties the arrays of all layers (struct layer's drain). */
 void pcpu_drain_layers(unsigned int cpu);
+void pcpu_drain_fork_child(void);
 
 #endif

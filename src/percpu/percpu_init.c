@@ -345,6 +345,7 @@ static void fork_child(void)
 	pcpu_slots_fork_child();
 	pcpu_notify_fork_child();
 	pcpu_owner_fork_child();
+	pcpu_drain_fork_child();
 	lock_fork_child();
 	pcpu_gate_fork_child();
 }

@@ -2,6 +2,7 @@
 /* A trim empties the arrays that keep memory, and leaves the others to their CPUs. */
 #include <map>
 #include <sys/mman.h>
+#include <thread>
 
 #include "slab_class.h"
 
@@ -335,6 +336,63 @@ TEST(SlabTrimTest, PagesGo)
 			EXPECT_EQ(ukmem_trim(), 0u);
 		}
 	});
+}
+
+std::atomic<bool> holds_up, is_held_up;
+std::atomic<unsigned> looks;
+
+/* Threads that come while another one trims wait for one more trim, which one of them does for
+ * all: it begins after they came. */
+void trims_at_once()
+{
+	constexpr unsigned kThreads = 4;
+	bool shared = false;
+
+	os_calls.now_ms = [] { return __atomic_add_fetch(&fake_now, 100, __ATOMIC_RELAXED); };
+	os_calls.read_file = [](const char *path, char *buf, size_t size) {
+		if (!strcmp(path, "/sys/devices/system/cpu/online")) {
+			looks++; /* of each trim, since the clock runs fast */
+			is_held_up = true;
+			for (int i = 0; holds_up && i < 10000; i++)
+				usleep(100);
+		}
+		return os_calls_linux.read_file(path, buf, size);
+	};
+	kfree(kmalloc(1, GFP_KERNEL));
+	for (int round = 0; round < 50 && !shared; round++) {
+		std::vector<std::thread> threads;
+		std::atomic<unsigned> come{ 0 };
+
+		looks = 0;
+		is_held_up = false;
+		holds_up = true;
+		threads.emplace_back([] { ukmem_trim(); });
+		while (!is_held_up)
+			usleep(100);
+		for (unsigned i = 0; i < kThreads; i++)
+			threads.emplace_back([&] {
+				void *p = kmalloc(kMiB, GFP_KERNEL);
+
+				memset(p, 1, kMiB);
+				kfree(p);
+				come++;
+				EXPECT_GE(ukmem_trim(), kMiB);
+			});
+		while (come < kThreads)
+			usleep(100);
+		usleep(2000); /* they may not wait yet; then there are more trims */
+		holds_up = false;
+		for (auto &t : threads)
+			t.join();
+		EXPECT_GE(looks, 2u);
+		shared = looks == 2;
+	}
+	EXPECT_TRUE(shared);
+}
+
+TEST(SlabTrimTest, ThreadsShareATrim)
+{
+	EXPECT_FRESH_PROCESS_PASSES(trims_at_once);
 }
 
 } // namespace
