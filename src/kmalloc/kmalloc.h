@@ -153,6 +153,19 @@ static always_inline bool kmalloc_pop(size_t size, void **p)
 					       : kmalloc_pop_beyond(size, p);
 }
 
+/* As kmalloc_pop(), of an object aligned to @align, a power of two. Fails above
+ * SIZE_CLASS_COLOUR: the slow path must choose a class. */
+static always_inline bool kmalloc_pop_aligned(size_t size, size_t align, void **p)
+{
+	size_t need = align_up(max_size(size, 1), align);
+
+	*p = NULL;
+	if (unlikely(align > SIZE_CLASS_COLOUR) || unlikely(size > SIZE_CLASS_ALWAYS_MAX))
+		return false;
+	debug_assert(!(size_class_bytes(need) & (align - 1)));
+	return kmalloc_pop(need, p);
+}
+
 /* Pushes @p onto the array that the array map names; in two parts, as above. */
 static always_inline enum kmalloc_first kmalloc_push_first(void *p)
 {
@@ -194,18 +207,16 @@ static always_inline bool kmalloc_push(void *p)
  */
 static always_inline size_t kmalloc_class_usable(const void *p)
 {
-	size_t offset = (uintptr_t)p - page_window.base, pfn;
+	size_t offset = (uintptr_t)p - page_window.base, pfn = offset >> page_shift();
 	const struct size_class_shape *shape;
 	unsigned int place;
 	uint32_t in_slab;
 
 	if (unlikely(!page_window_readable(offset)))
 		return 0;
-	pfn = offset >> page_window.page_shift;
 	place = page_place(pfn);
 	shape = &kmalloc_fast.shapes[page_place_mark(place)];
-	in_slab = (uint32_t)(offset -
-			     ((pfn - page_place_to_head(place)) << page_window.page_shift));
+	in_slab = (uint32_t)(offset - ((pfn - page_place_to_head(place)) << page_shift()));
 	return likely(exact_divide_32(in_slab, shape->inverse, shape->shift) < shape->objects)
 		       ? shape->size
 		       : 0;

@@ -58,18 +58,22 @@ static size_t find_usable(const void *p, const char *func, const void *caller,
 	return *page ? usable(*page) : 0;
 }
 
-size_t kmalloc_usable(const void *p, const char *func)
+static noinline size_t usable_slow(const void *p, const char *func)
 {
-	size_t size = kmalloc_class_usable(p);
 	struct page *page;
 
-	if (likely(size))
-		return size;
 	if (!p || p == ZERO_SIZE_PTR)
 		return 0;
 	if (slab_passes_through(p))
 		return os_heap.usable(p);
 	return find_usable(p, func, NULL, &page);
+}
+
+size_t kmalloc_usable(const void *p, const char *func)
+{
+	size_t size = kmalloc_class_usable(p);
+
+	return likely(size) ? size : usable_slow(p, func);
 }
 
 /* Whether sizes of frees are compared with that of an object or a block: in a hardened process,

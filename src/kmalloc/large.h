@@ -4,6 +4,8 @@
 #define KMALLOC_LARGE_H
 
 #include "base/bits.h"
+#include "kmalloc/large_guard.h"
+#include "page/lookup.h"
 #include "page/page.h"
 
 /*
@@ -20,6 +22,17 @@ static const uint64_t LARGE_BLOCK = (uint64_t)1 << LARGE_BLOCK_SHIFT;
 static inline size_t large_pages(size_t size)
 {
 	return max_size((size + page_size() - 1) >> page_window.page_shift, 1);
+}
+
+/* The usable bytes of a block that has no guards; 0: @p may be anything else. */
+static always_inline size_t large_usable(const void *p)
+{
+	const struct page *page = page_lookup_near(p);
+
+	if (unlikely(!page) || unlikely(page_type(page) != PAGE_LARGE) ||
+	    unlikely((uintptr_t)p & (((size_t)1 << page_shift()) - 1)) || large_is_guarded())
+		return 0;
+	return page->npages << page_shift();
 }
 
 /* The alignment that kmalloc() and its relatives promise: the largest power of two that

@@ -41,7 +41,6 @@ static _Atomic(struct kmem_cache *) caches[SIZE_CLASS_ALL];
  * there must be one. Synchronization: size_class_init() writes it.
  */
 static bool coloured;
-enum { COLOUR = 64 };
 
 static bool may_be_coloured(void)
 {
@@ -162,16 +161,18 @@ struct kmem_cache *size_class_aligned(size_t size, size_t align)
 	unsigned int first, last;
 
 	debug_assert(is_pow2(align));
-	if (size > SIZE_CLASS_LARGE_MAX)
+	if (size > SIZE_CLASS_LARGE_MAX || align > SIZE_CLASS_LARGE_MAX)
 		return NULL;
-	first = class_index(size);
-	last = size > SIZE_CLASS_ALWAYS_MAX ? first : class_index(SIZE_CLASS_ALWAYS_MAX);
+	last = class_index(max_size(size, SIZE_CLASS_ALWAYS_MAX));
+	/* No smaller one has a multiple of @align bytes. */
+	first = class_index(align_up(max_size(size, 1), align));
 	for (unsigned int i = first; i <= last; i++) {
 		struct kmem_cache *s;
 
-		if (class_size(i) % align || (align > page_size() && !is_pow2(class_size(i))))
+		if (class_size(i) & (align - 1) ||
+		    (align > page_size() && !is_pow2(class_size(i))))
 			continue;
-		if (align > COLOUR && has_colour(i))
+		if (align > SIZE_CLASS_COLOUR && has_colour(i))
 			i = aligned_class(i);
 		s = get(i);
 		/* The largest class is aligned to everything that another one is. */
@@ -204,7 +205,7 @@ static struct slab_params class_params(unsigned int i, char name[32], const char
 		.size = size,
 		/* Objects whose size is a power of two are promised alignment to it. */
 		.align = is_pow2(size) && size <= SLAB_MAX_ALIGN && !has_colour(i) ? size : 0,
-		.colour = has_colour(i) ? COLOUR : 0,
+		.colour = has_colour(i) ? SIZE_CLASS_COLOUR : 0,
 		.capacity_max = capacity_max(size),
 		.budgeted = true,
 		.permanent = true,

@@ -30,6 +30,9 @@ enum {
 	 * objects are aligned to their size: size_class.c. */
 	SIZE_CLASS_COLOURED_MIN = 4096,
 	SIZE_CLASS_COLOURED = 3,
+	/* So many bytes lie between coloured objects. Up to this alignment the class for a
+	 * multiple of an alignment has aligned objects. */
+	SIZE_CLASS_COLOUR = 64,
 	SIZE_CLASS_ALL = SIZE_CLASS_COUNT + SIZE_CLASS_COLOURED,
 };
 _Static_assert(SIZE_CLASS_COLOURED_MIN << (SIZE_CLASS_COLOURED - 1) == SIZE_CLASS_ALWAYS_MAX,

@@ -4,7 +4,8 @@
  *
  * errno becomes ENOMEM (or EINVAL) with a failure and keeps its value otherwise: the slow paths
  * save and restore it, the fast paths do nothing that could change it. Each fast path is one
- * section and calls no function (calloc's: only memset; realloc's is two sections and memcpy).
+ * section and calls no function (calloc's: only memset; realloc's is none where the block stays,
+ * else two and memcpy).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -13,6 +14,7 @@
 
 #include "base/bits.h"
 #include "kmalloc/kmalloc.h"
+#include "kmalloc/large.h"
 #include "malloc/malloc_internal.h"
 #include "os/os.h"
 #include "page/background.h"
@@ -411,21 +413,38 @@ static noinline void *resize_slow(void *p, size_t size, const void *caller)
 			   caller);
 }
 
-/* Resizes without a slow path where arrays serve both blocks. */
-static noinline void *resize(void *p, size_t size, const void *caller)
+/* Moves an object of @old usable bytes without a slow path, where arrays serve both. */
+static noinline void *resize_moving(void *p, size_t old, size_t size, const void *caller)
 {
-	size_t old = kmalloc_class_usable(p);
 	void *q;
 
-	if (unlikely(!old || kmalloc_is_shut() || size - 1 >= SIZE_CLASS_ALWAYS_MAX))
-		return resize_slow(p, size, caller);
-	if (kmalloc_stays(size, old))
-		return p;
-	if (unlikely(!kmalloc_pop(size, &q)))
+	if (unlikely(size - 1 >= SIZE_CLASS_ALWAYS_MAX) || unlikely(!kmalloc_pop(size, &q)))
 		return resize_slow(p, size, caller);
 	memcpy(q, p, min_size(old, size));
 	free_for(p, "realloc()", caller);
 	return q;
+}
+
+/* Resizes what is no object of a class. */
+static noinline void *resize_large(void *p, size_t size, const void *caller)
+{
+	return likely(kmalloc_stays(size, large_usable(p))) &&
+			       likely(kmalloc_is_shut() == KMALLOC_OPEN)
+		       ? p
+		       : resize_slow(p, size, caller);
+}
+
+/* A block that has room enough, and uses it, stays (D5.8). No call here comes back, so that this
+ * needs no stack. */
+static always_inline void *resize(void *p, size_t size, const void *caller)
+{
+	size_t old = kmalloc_class_usable(p);
+
+	if (unlikely(!old))
+		return resize_large(p, size, caller);
+	if (unlikely(kmalloc_is_shut()))
+		return resize_slow(p, size, caller);
+	return likely(kmalloc_stays(size, old)) ? p : resize_moving(p, old, size, caller);
 }
 
 UKMEM_EXPORT void *realloc(void *p, size_t size)
@@ -442,11 +461,21 @@ UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 	return p ? resize(p, bytes, CALLER_ADDRESS) : malloc_for(bytes, CALLER_ADDRESS);
 }
 
-void *malloc_aligned(size_t align, size_t size, const void *caller)
+/* An aligned request that the fast path did not serve. */
+static noinline void *serve_aligned(size_t align, size_t size, const void *caller)
 {
 	int saved = errno;
 
 	return finish_with(kmalloc_aligned(size, align, GFP_KERNEL, caller), saved, caller);
+}
+
+void *malloc_aligned(size_t align, size_t size, const void *caller)
+{
+	void *p;
+
+	return likely(kmalloc_pop_aligned(size, align, &p))
+		       ? p
+		       : serve_aligned(align, size, caller);
 }
 
 UKMEM_EXPORT int posix_memalign(void **out, size_t align, size_t size)

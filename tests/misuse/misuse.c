@@ -2,7 +2,7 @@
 /*
  * The main of all misuse programs.
  *
- *	PROGRAM bug|control free|realloc|usable
+ *	PROGRAM bug|control free|realloc|realloc_in_place|usable
  *
  * Prints the pointer, passes it to the function, and says so if it lives on.
  */
@@ -25,6 +25,8 @@ int main(int argc, char **argv)
 		free(p);
 	else if (!strcmp(argv[2], "realloc"))
 		free(realloc(p, 2 << 20));
+	else if (!strcmp(argv[2], "realloc_in_place")) /* a block of 1 MiB has room for it */
+		free(realloc(p, 1000000));
 	else if (malloc_usable_size(p) > (size_t)8 << 20)
 		return 3;
 

@@ -16,7 +16,12 @@ import sys
 import tempfile
 import unittest
 
-FUNCTIONS = {"free": "free()", "realloc": "realloc()", "usable": "malloc_usable_size()"}
+FUNCTIONS = {
+    "free": "free()",
+    "realloc": "realloc()",
+    "realloc_in_place": "realloc()",
+    "usable": "malloc_usable_size()",
+}
 
 # program: what the message says about its pointer
 BUGS = {

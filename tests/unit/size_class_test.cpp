@@ -207,6 +207,13 @@ TEST_F(SizeClassTest, AlignedClassesAreTheSmallestThatFit)
 			}
 			ASSERT_GE(kmem_cache_size(s), size);
 			ASSERT_EQ(kmem_cache_size(s) % align, 0u);
+			/* Smaller classes that hold the size are not aligned. */
+			for (size_t less = kmem_cache_size(shim_class_cache(size));
+			     less < kmem_cache_size(s);
+			     less = kmem_cache_size(shim_class_cache(less + 1)))
+				ASSERT_FALSE(less % align == 0 &&
+					     (align <= ukmem_page_size() || is_pow2(less)))
+					<< size << " " << align << " " << less;
 		}
 }
 
