@@ -4,8 +4,8 @@
  *
  * errno becomes ENOMEM (or EINVAL) with a failure and keeps its value otherwise: the slow paths
  * save and restore it, the fast paths do nothing that could change it. Each fast path is one
- * section and calls no function (calloc's: only memset; realloc's is none where the block stays,
- * else two and memcpy).
+ * section and calls no function (calloc's: only memset; realloc's has no section where the
+ * block stays, else two and memcpy).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -434,8 +434,8 @@ static noinline void *resize_large(void *p, size_t size, const void *caller)
 		       : resize_slow(p, size, caller);
 }
 
-/* A block that has room enough, and uses it, stays (D5.8). No call here comes back, so that this
- * needs no stack. */
+/* A block that has room enough, and uses it, stays (D5.8). No call here comes back, so that
+ * this needs no stack. */
 static always_inline void *resize(void *p, size_t size, const void *caller)
 {
 	size_t old = kmalloc_class_usable(p);

@@ -313,8 +313,10 @@ struct page *page_alloc_at(const struct placement *p, const struct node_mask *no
  * Takes a run out of a pageset without testing limits and watermarks, which count its pages as
  * in use already.
  */
-static always_inline struct page *pop(struct zone *z, size_t npages)
+static always_inline struct page *pop(struct zone *z, size_t npages, unsigned int align)
 {
+	if (align)
+		return npages <= PCP_RUN_MAX ? pageset_pop_aligned(z, npages, align) : NULL;
 	if (pageset_has_order(npages))
 		return pageset_pop(z, ilog2(npages));
 	return npages <= PCP_RUN_MAX ? pageset_pop_run(z, npages) : NULL;
@@ -322,7 +324,8 @@ static always_inline struct page *pop(struct zone *z, size_t npages)
 
 /* Takes a run of the zone that stands in for this CPU's node, if that is full or not allowed.
  */
-static noinline struct page *alloc_stand_in(const struct zone *own, gfp_t flags, size_t npages)
+static noinline struct page *alloc_stand_in(const struct zone *own, gfp_t flags, size_t npages,
+					    unsigned int align)
 {
 	static const struct alloc_request any = { .type = ZONE_NORMAL };
 	struct page *page;
@@ -333,20 +336,21 @@ static noinline struct page *alloc_stand_in(const struct zone *own, gfp_t flags,
 	z = pageset_stand_in(own, npages);
 	if (!z || (node_allowed(own->node) && zone_watermark_ok(own, &any, npages, WMARK_LOW)))
 		return NULL;
-	page = pop(z, npages);
+	page = pop(z, npages, align);
 	if (page)
 		pageset_stood_in(own, z, npages);
 	return page;
 }
 
-static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, size_t npages)
+static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, size_t npages,
+					     unsigned int align)
 {
 	struct page *page;
 
 	if (unlikely(npages - 1 >= PCP_RUN_MAX || (flags & (__GFP_DMA | __GFP_DMA32))))
 		return NULL;
 	if (page_window.nr_nodes == 1)
-		return pop(&zones[0], npages);
+		return pop(&zones[0], npages, align);
 	if (node == PAGE_ANY_NODE) {
 		if (atomic_load_explicit(&mempolicy_in_use, memory_order_relaxed))
 			return NULL;
@@ -354,8 +358,8 @@ static always_inline struct page *alloc_fast(unsigned int node, gfp_t flags, siz
 	} else if (node != page_local_node()) {
 		return NULL; /* the slow path counts for the NUMA statistics */
 	}
-	page = node_allowed(node) ? pop(&zones[node], npages) : NULL;
-	return likely(page) ? page : alloc_stand_in(&zones[node], flags, npages);
+	page = node_allowed(node) ? pop(&zones[node], npages, align) : NULL;
+	return likely(page) ? page : alloc_stand_in(&zones[node], flags, npages, align);
 }
 
 struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool *zeroed)
@@ -366,7 +370,7 @@ struct page *page_alloc_run(unsigned int node, gfp_t flags, size_t npages, bool 
 	if (unlikely(!page_ready(flags)))
 		return NULL;
 	debug_assert(node == PAGE_ANY_NODE || node < page_window.nr_nodes);
-	page = alloc_fast(node, flags, npages);
+	page = alloc_fast(node, flags, npages, 0);
 	if (likely(page))
 		return hand_out(page, npages, zeroed);
 	place(node, flags, &p);
@@ -386,7 +390,7 @@ bool page_alloc_row(unsigned int node, gfp_t flags, size_t npages, unsigned int 
 		   ~(gfp_t)__GFP_NOFAIL;
 	if (unlikely(!page_ready(flags)))
 		return false;
-	page = alloc_fast(node, rq.flags, rq.npages);
+	page = alloc_fast(node, rq.flags, rq.npages, 0);
 	if (!page) {
 		place(node, flags, &p);
 		page = page_alloc(&p, NULL, &rq);
@@ -439,9 +443,17 @@ void page_prepare_run(gfp_t flags, size_t npages)
 struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, bool *zeroed)
 {
 	struct placement p;
+	struct page *page;
 
 	if (!page_ready(flags))
 		return NULL;
+	page = alloc_fast(PAGE_ANY_NODE, flags, npages, order);
+	if (page) {
+		/* A program whose requests are all served here has no other decay. */
+		if (page_flags_now(flags) & __GFP_DIRECT_RECLAIM)
+			page_decay();
+		return hand_out(page, npages, zeroed);
+	}
 	place(PAGE_ANY_NODE, flags, &p);
 	return page_alloc_at(&p, NULL, flags, npages, order, zeroed);
 }

@@ -294,48 +294,79 @@ static always_inline void count_popped(const struct zone *z, size_t npages)
 	this_cpu_add(*handle, npages);
 }
 
+/* Whether a run is aligned to 2^@align pages. */
+static bool is_aligned(const struct zone *z, const struct page *page, unsigned int align)
+{
+	return !((page_to_pfn(page) - z->start) & (((size_t)1 << align) - 1));
+}
+
+/* The run on top of this CPU's list. It may have left it a moment ago. */
+static inline const struct page *top_of(const struct pcpu_array *a)
+{
+	unsigned int n = pcpu_array_count(pcpu_array_header(a));
+
+	return n ? pcpu_array_peek(a, n - 1) : NULL;
+}
+
 /*
- * Whether the run on top of this CPU's list, which may have left it a moment ago, has @npages.
+ * Whether the run on top of this CPU's list has @npages (0: any has), aligned to 2^@align.
  * Where this costs as much as a pop (fallback mode asks the system for the CPU), or the thread
  * has no CPU index, a pop finds out.
  */
-static inline no_sanitize_thread bool top_may_have(void *array, size_t npages)
+static inline no_sanitize_thread bool top_may_serve(const struct zone *z, void *array,
+						    size_t npages, unsigned int align)
 {
-	unsigned int cpu = pcpu_use_rseq() ? ukmem_this_cpu_index() : pcpu.nr_ids, n;
-	const struct pcpu_array *a;
+	unsigned int cpu = pcpu_use_rseq() ? ukmem_this_cpu_index() : pcpu.nr_ids;
 	const struct page *top;
 
 	if (unlikely(cpu >= pcpu.nr_ids))
 		return true;
-	a = pcpu_ptr(array, cpu);
-	n = pcpu_array_count(pcpu_array_header(a));
-	if (!n)
-		return false;
-	top = pcpu_array_peek(a, n - 1);
-	return __atomic_load_n(&top->npages, __ATOMIC_RELAXED) == npages;
+	top = top_of(pcpu_ptr(array, cpu));
+	return top && is_aligned(z, top, align) &&
+	       (!npages || __atomic_load_n(&top->npages, __ATOMIC_RELAXED) == npages);
 }
 
 /*
- * A run that is popped only to be looked at is in hand outside of the gate, and the child of a
- * fork would lose it. So this looks first. What is left: a thread that is interrupted between
- * the look and the pop may pop another run, and one in fallback mode pops any. To pass the gate
- * for each pop would cost more than the pop.
+ * Takes the run on top of an array, if it serves. A run that is popped only to be looked at is
+ * in hand outside of the gate, and the child of a fork would lose it. So this looks first. What
+ * is left: a thread that is interrupted between the look and the pop may pop another run, and
+ * one in fallback mode pops any. To pass the gate for each pop would cost more than the pop.
  */
-struct page *pageset_pop_run(struct zone *z, size_t npages)
+static always_inline struct page *pop_serving(struct zone *z, void *array, size_t npages,
+					      unsigned int align)
 {
-	void *array = array_of(z, run_list(npages));
-	struct page *page = top_may_have(array, npages) ? pcpu_array_pop_winding(array) : NULL;
+	struct page *page =
+		top_may_serve(z, array, npages, align) ? pcpu_array_pop_winding(array) : NULL;
 
 	if (!page)
 		return NULL;
 	debug_assert(page_type(page) == PAGE_CACHED && zone_of(page) == z);
-	if (likely(page->npages == npages)) {
-		count_popped(z, npages);
+	if (likely((!npages || page->npages == npages) && is_aligned(z, page, align)))
 		return page;
-	}
 	if (!pcpu_array_push(array, page))
-		zone_free_run(z, page, page->npages, PAGE_DIRTY);
+		zone_free_run(z, page, page_cached_pages(page), PAGE_DIRTY);
 	return NULL;
+}
+
+static always_inline struct page *pop_run(struct zone *z, size_t npages, unsigned int align)
+{
+	struct page *page = pop_serving(z, array_of(z, run_list(npages)), npages, align);
+
+	if (page)
+		count_popped(z, npages);
+	return page;
+}
+
+struct page *pageset_pop_run(struct zone *z, size_t npages)
+{
+	return pop_run(z, npages, 0);
+}
+
+/* Runs of an array of an order have no number of pages, but its order. */
+struct page *pageset_pop_aligned(struct zone *z, size_t npages, unsigned int align)
+{
+	return pageset_has_order(npages) ? pop_serving(z, array_of(z, ilog2(npages)), 0, align)
+					 : pop_run(z, npages, align);
 }
 
 void pageset_free_run(struct zone *z, struct page *page, size_t npages)

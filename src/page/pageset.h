@@ -49,6 +49,9 @@ void pageset_stood_in(const struct zone *own, const struct zone *z, size_t npage
 /* Takes a run of PCP_RUN_MIN to PCP_RUN_MAX pages, if the one that this CPU freed last has
  * exactly @npages. NULL: it has not. */
 struct page *pageset_pop_run(struct zone *z, size_t npages);
+/* Takes a run of up to PCP_RUN_MAX pages that is aligned to 2^@align, if the one that this CPU
+ * freed last in its list is so. NULL: it is not. */
+struct page *pageset_pop_aligned(struct zone *z, size_t npages, unsigned int align);
 void pageset_free_run(struct zone *z, struct page *page, size_t npages);
 /* Puts the runs that CPUs hold of a zone (NULL: of all zones) back into it. Result: pages. */
 size_t pageset_drain(struct zone *only);

@@ -107,6 +107,14 @@ static struct page *alloc_block(struct zone *z, unsigned int order,
 	return got ? batch[0] : NULL;
 }
 
+/* Past the pageset, which may keep the run when it is freed, for the next aligned request. */
+static struct page *alloc_past(struct zone *z, const struct alloc_request *rq)
+{
+	if (rq->align && rq->may_block && rq->npages <= PCP_RUN_MAX)
+		zone_pcp_update(z);
+	return zone_alloc_direct(z, rq);
+}
+
 struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *full)
 {
 	struct page *page;
@@ -129,7 +137,7 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 	if (!rq->align && !rq->fenced && is_pow2(rq->npages) && ilog2(rq->npages) < PCP_ORDERS)
 		page = alloc_block(z, ilog2(rq->npages), rq);
 	else
-		page = zone_alloc_direct(z, rq);
+		page = alloc_past(z, rq);
 	*full = !page && rq->may_block && !rq->only_dirty;
 	return page;
 }

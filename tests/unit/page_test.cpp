@@ -203,6 +203,22 @@ TEST_F(PageTest, RunsAlignedBeyondTheirSize)
 	expect_all_free();
 }
 
+/* What a CPU freed last serves the next aligned request of as many pages, if it is aligned. */
+TEST_F(PageTest, AlignedRunsAreUsedAgain)
+{
+	for (size_t n : { 1u, 2u, 3u, 16u, 17u, 32u, 100u, 256u })
+		for (unsigned order : { 1u, 5u, 9u }) {
+			struct page *p = shim_alloc_aligned(GFP_KERNEL, n, order), *q;
+
+			ASSERT_NE(p, nullptr);
+			shim_free_run(p, n);
+			q = shim_alloc_aligned(GFP_KERNEL, n, order);
+			EXPECT_EQ(q, p) << n << " " << order;
+			shim_free_run(q, n);
+		}
+	expect_all_free();
+}
+
 TEST_F(PageTest, ZeroedPagesAreZeroWhenReused)
 {
 	for (unsigned order : { 0u, 3u, 4u, 5u, 10u }) {
