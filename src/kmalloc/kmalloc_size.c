@@ -269,7 +269,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		large_replace(large, q, flags, caller);
 	} else {
 		memcpy(q, p, min_size(old, size));
-		if (unlikely(!kmalloc_push(p)))
+		if (unlikely(large ? !large_free(large, caller) : !kmalloc_push(p)))
 			kfree_slow(p, func, caller);
 	}
 	if (flags & __GFP_ZERO)
