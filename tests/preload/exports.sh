@@ -74,6 +74,12 @@ getconf GNU_LIBC_VERSION >/dev/null 2>&1 || sed -i -e /^dlmopen$/d -e /^__regist
 
 nm -D --defined-only "$library" | awk '{ print $NF }' | sort >"$work/exported"
 expect_same "$work/expected" "$work/exported"
+# The dynamic linker binds these for the library, too: the program may have its own.
+readelf -rW "$library" | awk '/GLOB_DAT|JUMP_SLOT|JUMP_SLO/ { print $5 }' >"$work/bound"
+for name in _Znwm _Znam _ZnwmSt11align_val_t _ZnamSt11align_val_t _ZdlPv _ZdaPv _ZdlPvSt11align_val_t \
+	_ZdaPvSt11align_val_t; do
+	grep -qx "$name" "$work/bound" || fail "$name is bound to the library's own"
+done
 # Locks held, forks under way: a few words.
 tls=$(readelf -lW "$library" | awk '$1 == "TLS" { print $6 }')
 if [[ ${3-} != debug ]] && ((${tls:-0} > 64)); then
