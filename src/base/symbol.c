@@ -174,7 +174,8 @@ const char *symbol_text(const void *addr, char *buf)
 	size_t room;
 	int n = 0;
 
-	if (!symbol_find(addr, &s)) {
+	/* Behind a call that does not return, another function may begin. */
+	if (!symbol_find((const char *)addr - 1, &s)) {
 		snprintf(buf, SYMBOL_TEXT_SIZE, "%p", addr);
 		return buf;
 	}
@@ -182,7 +183,8 @@ const char *symbol_text(const void *addr, char *buf)
 	room -= min_size(strlen(s.module), room);
 	if (s.function)
 		n = snprintf(buf, SYMBOL_TEXT_SIZE, "%.*s+0x%zx ",
-			     (int)min_size(room, FUNCTION_MAX), s.function, s.in_function);
-	snprintf(buf + n, SYMBOL_TEXT_SIZE - (size_t)n, "(%s+0x%zx)", s.module, s.in_module);
+			     (int)min_size(room, FUNCTION_MAX), s.function, s.in_function + 1);
+	snprintf(buf + n, SYMBOL_TEXT_SIZE - (size_t)n, "(%s+0x%zx)", s.module,
+		 s.in_module + 1);
 	return buf;
 }

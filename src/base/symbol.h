@@ -21,7 +21,8 @@ bool symbol_find(const void *addr, struct symbol *s);
 /* A file's name has 255 bytes at most. */
 enum { SYMBOL_TEXT_SIZE = 352 };
 /* Writes "function+0x12 (module+0x1234)", as far as that is known, to @buf, which has
- * SYMBOL_TEXT_SIZE bytes. Result: @buf. */
+ * SYMBOL_TEXT_SIZE bytes. @addr: a return address; it belongs to the function of the call
+ * before it. Result: @buf. */
 const char *symbol_text(const void *addr, char *buf);
 
 #endif

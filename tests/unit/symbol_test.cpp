@@ -78,6 +78,8 @@ TEST(SymbolTest, Text)
 	ASSERT_TRUE(symbol_find(at, &s));
 	EXPECT_STREQ(s.function, "getenv");
 	EXPECT_EQ(std::string(symbol_text(at, buf)).substr(0, 15), "getenv+0x1 (lib");
+	EXPECT_NE(std::string(symbol_text(at - 1, buf)).substr(0, 7), "getenv+")
+		<< "what was called before it does not return";
 	EXPECT_STREQ(symbol_text(reinterpret_cast<void *>(16), buf), "0x10");
 	EXPECT_FALSE(symbol_find(buf, &s)) << "the stack is no code";
 }
