@@ -34,18 +34,13 @@ class process : public process_memory
 
 	const pid_t pid;
 
-	/** A thread that lives, by which /proc and system calls lead to the memory: the first
-	 * one, or another where main() has ended alone, by pthread_exit(). */
-	pid_t thread() const
-	{
-		return reached;
-	}
-
       private:
 	bool has_moved();
 	[[noreturn]] void fail(int error_number, const char *what) const;
 
 	const uint64_t start_time;
+	/* A thread that lives, by which /proc and system calls lead to the memory: the first
+	 * one, or another where main() has ended alone, by pthread_exit(). */
 	pid_t reached;
 };
 
