@@ -63,6 +63,17 @@ class modules
 			.first->second.get();
 	}
 
+	/* The length of the longest name of a file that stands in @line at @at. */
+	size_t name_at(const std::string &line, size_t at) const
+	{
+		size_t longest = 0;
+
+		for (const auto &[name, path] : known)
+			if (!line.compare(at, name.size(), name))
+				longest = std::max(longest, name.size());
+		return longest;
+	}
+
       private:
 	fs::path locate(const std::string &name) const
 	{
@@ -108,8 +119,9 @@ bool split(const std::string &word, std::string &name, uint64_t &offset)
 	return true;
 }
 
-/* The next place behind @from. False: there is none. A line may have any length. */
-bool find_place(const std::string &line, size_t from, place &found)
+/* The next place behind @from. False: there is none. A line may have any length, and the name
+ * of a file that is known any characters. */
+bool find_place(const std::string &line, size_t from, const modules &files, place &found)
 {
 	static const std::string space = " \t\v\f\r", ends = space + "()";
 	size_t close;
@@ -118,7 +130,7 @@ bool find_place(const std::string &line, size_t from, place &found)
 	     open = line.find('(', close)) {
 		place p;
 
-		close = line.find_first_of(ends, open + 1);
+		close = line.find_first_of(ends, open + 1 + files.name_at(line, open + 1));
 		if (close == std::string::npos)
 			return false;
 		if (line[close] != ')' ||
@@ -147,7 +159,7 @@ std::string decoded(const std::string &line, modules &files)
 	std::string out;
 	size_t at = 0;
 
-	for (place p; find_place(line, at, p); at = p.end) {
+	for (place p; find_place(line, at, files, p); at = p.end) {
 		const module_lines *file = files.find(p.file);
 		const std::string source = file ? file->line(p.offset) : "";
 		/* The dynamic symbols, of which the report was made, lack static functions. */

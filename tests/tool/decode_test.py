@@ -97,6 +97,9 @@ def main():
         program = os.path.join(folder, LONG)
         shutil.copy(os.path.join(folder, "pie"), program)
         check(tool, report(tool, program), program)
+        program = os.path.join(folder, "a name+0x1 (of words)")
+        shutil.copy(os.path.join(folder, "pie"), program)
+        check(tool, report(tool, program), program)
         check_guarded(tool, compiler, folder)
         # Debug information in a file of its own.
         if shutil.which("objcopy"):
