@@ -342,6 +342,8 @@ def check_named(test):
     caches = test.json("slabinfo", pid)["caches"]
     names = [c["name"] for c in caches]
     expect({"", "?[7m"} <= set(names) and names.count("same") == 2, f"{names}")
+    expect(sorted(c["name"] for c in test.json("top", pid, "-od0.05")["caches"]) == sorted(names), "top")
+    expect(" objects in use" in test.shown("leaks", pid), "leaks")
     # The object by name loses none of them.
     slabs = test.json("slab", pid)["caches"]
     expect(len(slabs) == len(names), f"{list(slabs)}")

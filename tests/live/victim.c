@@ -177,6 +177,7 @@ static int named(void)
 	} caches[] = {
 		{ "", 40 },
 		{ "\x1b[7m", 48 },
+		{ "\u00fcml\u00e4ut", 64 },
 		{ "same", 900 },
 		{ "same", 1000 },
 		{ "a name of more than thirty-one bytes", 56 },

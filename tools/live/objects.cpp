@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "live/printable.h"
+
 namespace live
 {
 
@@ -67,7 +69,7 @@ void objects::add_cache(address at, const std::string &name, live::use use)
 {
 	record d(h.l, "kmem_cache");
 
-	expect(d.read(h.memory, at) && d.text("name") == name &&
+	expect(d.read(h.memory, at) && printable(d.text("name")) == name &&
 	       d.get("size") > d.get("colour"));
 	descriptors.push_back({ d, static_cast<uint32_t>(kinds.size()) });
 	kinds.push_back({ name, d.get("size"), d.get("colour"), d.get("pad_left"), use });

@@ -44,7 +44,7 @@ std::string cell_text(const value &v, kind k, unsigned int width)
 	if (!v.known)
 		return "-";
 	if (k == kind::TEXT)
-		return cut_text(v.text, width);
+		return cut_text(safe_text(v.text), width);
 	if (k == kind::SHARE)
 		return share_text(v.number);
 
@@ -368,7 +368,7 @@ void painter::lay_out(const table &t)
 	unsigned int longest = t.columns[name].width, used = 0;
 
 	for (const row &r : t.rows)
-		longest = std::max(longest, columns_of(r.values[name].text));
+		longest = std::max(longest, columns_of(safe_text(r.values[name].text)));
 	longest = std::min<unsigned int>(longest, NAME_MOST);
 	for (size_t i = 0; i < name; i++)
 		by_rank[i] = i;

@@ -189,14 +189,13 @@ void make_caches(table &t, const interval &between, const std::string &prefix)
 
 		if (!begins_with(c.name, prefix))
 			continue;
-		t.rows.push_back(
-			{ { known(c.all.inuse), known(c.all.objects),
-			    share(c.all.inuse, c.all.objects), known(c.all.cached),
-			    known(c.size), known(objects_of_slab(c)), known(c.all.slabs),
-			    known(memory_of(c, now)), known(waste_of(c, now)),
-			    between.rate(n.all), between.part(n.fast, n.all),
-			    value{ true, 0, safe_text(c.name) } },
-			  0 });
+		t.rows.push_back({ { known(c.all.inuse), known(c.all.objects),
+				     share(c.all.inuse, c.all.objects), known(c.all.cached),
+				     known(c.size), known(objects_of_slab(c)),
+				     known(c.all.slabs), known(memory_of(c, now)),
+				     known(waste_of(c, now)), between.rate(n.all),
+				     between.part(n.fast, n.all), value{ true, 0, c.name } },
+				   0 });
 	}
 }
 
