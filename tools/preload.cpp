@@ -10,6 +10,7 @@
 #include <link.h>
 #include <sstream>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -114,6 +115,8 @@ std::string preload_obstacle(const std::string &path)
 	if (((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
 	    ((st.st_mode & S_ISGID) && st.st_gid != getgid()))
 		return "is setuid or setgid";
+	if (getuid() && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
+		return "has file capabilities";
 	if (is_static_elf(path))
 		return "is statically linked";
 	return "";
