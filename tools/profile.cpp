@@ -174,15 +174,13 @@ int write_dump(const profile_options &o)
 			    "profile dump: pprof's format is not for terminals; use "
 			    "--output FILE");
 
-	if (!o.output.empty()) {
-		output_file file(o.output);
-
-		file.write(dump(o));
-		return EXIT_SUCCESS;
-	}
-
 	const std::string bytes = dump(o);
 
+	/* The file is opened last: a signal during the dump leaves nothing beside it. */
+	if (!o.output.empty()) {
+		output_file(o.output).write(bytes);
+		return EXIT_SUCCESS;
+	}
 	std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 	return end_output();
 }
