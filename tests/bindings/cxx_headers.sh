@@ -81,6 +81,24 @@ for order in "compat standard" "standard compat"; do
 	done
 done
 
+# A standard library without <memory_resource>, as libc++ before 16: pmr.hpp is left out.
+mkdir "$work/library"
+ln -s "$library"/* "$work/library"
+rm "$work/library/memory_resource"
+without=(-nostdinc++ -isystem "$work/library")
+while read -r dir; do
+	[[ $dir != */c++/* || $(readlink -f "$dir") == "$(readlink -f "$library")" ]] || without+=(-isystem "$dir")
+done < <("$compiler" -E -v -x c++ /dev/null 2>&1 | sed -n '/^#include </,/^End/s/^ //p')
+cat >"$work/without.cpp" <<'CPP'
+#include <ukmem/ukmem.hpp>
+#ifdef UKMEM_PMR_HPP
+#error "pmr.hpp is included"
+#endif
+ukmem::cache<int> cache("int");
+ukmem::alf_queue<int> queue(4);
+CPP
+"$compiler" -std=c++17 "${options[@]}" "${without[@]}" "$work/without.cpp"
+
 # Before C++17 the headers refuse in so many words.
 if "$compiler" -std=c++14 "${options[@]}" "$work/alone.cpp" 2>"$work/said"; then
 	fail "C++14 was accepted"
