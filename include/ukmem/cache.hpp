@@ -107,7 +107,8 @@ template <typename T> using cache_ptr = std::unique_ptr<T, cache_delete<T>>;
  *
  * T may have up to 16384 bytes and an alignment of up to 4096. Objects must be destroyed before
  * their cache is. If some are left, the library logs their number, and they stay valid, with
- * their memory; their destructors do not run.
+ * their memory; their destructors do not run. A sample of the heap profile that is left is not
+ * counted, and must not be destroyed after its cache (kmem_cache_destroy in <ukmem/slab.h>).
  */
 template <typename T> class cache
 {
@@ -165,7 +166,7 @@ template <typename T> class cache
 			cache_delete<T>(cache_.get())(object);
 	}
 
-	/** size - objects in use; exact if no thread is busy. */
+	/** size - objects in use, without samples of a profile; exact if no thread is busy. */
 	[[nodiscard]] std::size_t size() const noexcept
 	{
 		return kmem_cache_nr_allocated(cache_.get());

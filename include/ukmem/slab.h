@@ -131,7 +131,11 @@ UKMEM_EXPORT struct kmem_cache *__kmem_cache_create_args(const char *name, unsig
  *
  * NULL is ignored. If objects are still in use, the library logs their number and the
  * addresses of the first ones (with SLAB_STORE_USER also their allocation's call stack); the
- * cache and its slabs stay, and the objects stay valid. May block.
+ * cache and its slabs stay, and the objects stay valid. Samples of the heap profile
+ * (<ukmem/profile.h>) are blocks of their own, which no cache counts: a cache of which only
+ * samples are in use goes, the samples stay valid, and a kmem_cache_free() of one that comes
+ * later is an invalid free. The same is true of all objects with the tunable passthrough. May
+ * block.
  */
 UKMEM_EXPORT void kmem_cache_destroy(struct kmem_cache *s) UKMEM_SYMBOL(kmem_cache_destroy);
 
@@ -253,7 +257,11 @@ UKMEM_EXPORT int kmem_cache_set_stock(struct kmem_cache *s, unsigned long object
 UKMEM_EXPORT unsigned long kmem_cache_stock(const struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_stock);
 
-/** kmem_cache_nr_allocated - objects in use by the program; exact if no thread is busy. */
+/**
+ * kmem_cache_nr_allocated - objects in use by the program; exact if no thread is busy
+ *
+ * Without samples of the heap profile; 0 with the tunable passthrough (kmem_cache_destroy).
+ */
 UKMEM_EXPORT unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_nr_allocated);
 

@@ -171,7 +171,9 @@ impl<T> Cache<T> {
         Ok(memory.fill(make()))
     }
 
-    /// Objects in use, those that were forgotten included; exact if no thread is busy.
+    /// Objects in use, those that were forgotten included; exact if no thread is busy. Samples
+    /// of the heap profile (tunable `profile`) are not counted, and with the tunable
+    /// `passthrough` none is.
     pub fn len(&self) -> usize {
         // SAFETY: the cache lives.
         unsafe { raw::kmem_cache_nr_allocated(self.cache.as_ptr()) as usize }
@@ -197,8 +199,8 @@ impl<T> Cache<T> {
 }
 
 impl<T> Drop for Cache<T> {
-    /// Gives the memory back. If objects were forgotten, the library logs their number and keeps
-    /// them.
+    /// Gives the memory back. If objects were forgotten, the library keeps them and logs their
+    /// number, without those that [`Cache::len`] does not count.
     fn drop(&mut self) {
         // SAFETY: nobody borrows the cache, so only forgotten objects are left, whose slabs the
         // library keeps.
