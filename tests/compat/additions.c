@@ -11,12 +11,16 @@
 #include <linux/bitmap.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/math64.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/percpu_counter.h>
+#include <linux/refcount.h>
 #include <linux/rwsem.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/vmalloc.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -376,6 +380,80 @@ static void check_asking(void)
 	mutex_unlock(&asked_mutex);
 }
 
+/* Everyday names that are a line each. */
+static void check_names(void)
+{
+	struct item {
+		struct list_head link;
+		int value;
+	} items[4], *pos = NULL, *n;
+	unsigned long set[2] = { 0x9ul, 0x2ul }, bit = 1, found = 0;
+	volatile size_t many = SIZE_MAX / 2;
+	atomic_t v = ATOMIC_INIT(6);
+	refcount_t r = REFCOUNT_INIT(2);
+	LIST_HEAD(list);
+	struct list_head *head = &list;
+	u32 words[3];
+	u16 halves[3];
+	char *bytes;
+	s32 rest;
+	u64 rest64;
+	int sum = 0;
+
+	CHECK(GENMASK_ULL(39, 36) == 0xf000000000ull && BIT_ULL_MASK(65) == 2);
+	CHECK(fls_long(0) == 0 && fls_long(1ul << 40) == 41 && __ffs64(1ull << 40) == 40);
+	for_each_set_bit_from (bit, set, 128)
+		found += bit;
+	CHECK(found == 3 + 65);
+
+	CHECK(atomic_fetch_inc(&v) == 6 && atomic_fetch_dec(&v) == 7);
+	CHECK(atomic_inc_return_relaxed(&v) == 7 && atomic_dec_return_relaxed(&v) == 6);
+	CHECK(!atomic_add_negative(-6, &v) && atomic_add_negative(-1, &v));
+	atomic_set(&v, 7);
+	atomic_andnot(2, &v);
+	CHECK(atomic_fetch_andnot(4, &v) == 5 && atomic_read(&v) == 1);
+	smp_store_mb(sum, 0);
+	CHECK(!refcount_dec_if_one(&r) && refcount_read(&r) == 2);
+	CHECK(!refcount_dec_and_test(&r) && refcount_dec_if_one(&r));
+
+	CHECK(div_s64_rem(-7, 2, &rest) == -3 && rest == -1);
+	CHECK(div64_u64_rem(~0ull, 1ull << 40, &rest64) == 0xffffff &&
+	      rest64 == (1ull << 40) - 1);
+	CHECK(str_has_prefix("slab_nomerge", "slab_") == 5 && !str_has_prefix("s", "slab"));
+	memset16(halves, 0x1234, 3);
+	memset32(words, 0x12345678, 3);
+	CHECK(halves[2] == 0x1234 && words[2] == 0x12345678);
+	bytes = vcalloc(3, 1000);
+	CHECK(bytes && !memchr_inv(bytes, 0, 3000));
+	vfree(bytes);
+	CHECK(!vmalloc_array(many, 4) && !vcalloc(many, 4));
+
+	OPTIMIZER_HIDE_VAR(head); /* gcc sees no items around the head */
+	for (int i = 0; i < 4; i++) {
+		items[i].value = 1 << i;
+		list_add_tail(&items[i].link, head);
+	}
+	pos = list_prepare_entry(pos, head, link);
+	list_for_each_entry_continue (pos, head, link)
+		sum += pos->value;
+	CHECK(sum == 15);
+	pos = &items[0];
+	list_for_each_entry_safe_continue (pos, n, head, link) {
+		sum -= pos->value;
+		list_del(&pos->link);
+		if (pos == &items[1]) {
+			list_del(&items[2].link);
+			pos->link.next = &items[3].link;
+			list_safe_reset_next(pos, n, link);
+		}
+	}
+	CHECK(sum == 15 - 2 - 8 && list_is_singular(head));
+	pos = &items[0];
+	list_for_each_entry_safe_from (pos, n, head, link)
+		list_del(&pos->link);
+	CHECK(list_empty(head));
+}
+
 int main(void)
 {
 	check_bitmaps();
@@ -383,6 +461,7 @@ int main(void)
 	check_counters();
 	check_lists();
 	check_shifts();
+	check_names();
 	check_writers();
 	check_asking();
 	printf("additions: %s\n", checks_failed ? "FAILED" : "ok");

@@ -71,6 +71,34 @@
 	{                                                                                      \
 		return atomic##_sub_return(1, v);                                              \
 	}                                                                                      \
+	static inline type atomic##_inc_return_relaxed(atomic##_t *v)                          \
+	{                                                                                      \
+		return atomic##_add_return_relaxed(1, v);                                      \
+	}                                                                                      \
+	static inline type atomic##_dec_return_relaxed(atomic##_t *v)                          \
+	{                                                                                      \
+		return atomic##_sub_return_relaxed(1, v);                                      \
+	}                                                                                      \
+	static inline type atomic##_fetch_inc(atomic##_t *v)                                   \
+	{                                                                                      \
+		return atomic##_fetch_add(1, v);                                               \
+	}                                                                                      \
+	static inline type atomic##_fetch_dec(atomic##_t *v)                                   \
+	{                                                                                      \
+		return atomic##_fetch_sub(1, v);                                               \
+	}                                                                                      \
+	static inline void atomic##_andnot(type i, atomic##_t *v)                              \
+	{                                                                                      \
+		atomic##_and(~i, v);                                                           \
+	}                                                                                      \
+	static inline type atomic##_fetch_andnot(type i, atomic##_t *v)                        \
+	{                                                                                      \
+		return atomic##_fetch_and(~i, v);                                              \
+	}                                                                                      \
+	static inline bool atomic##_add_negative(type i, atomic##_t *v)                        \
+	{                                                                                      \
+		return atomic##_add_return(i, v) < 0;                                          \
+	}                                                                                      \
 	static inline bool atomic##_inc_and_test(atomic##_t *v)                                \
 	{                                                                                      \
 		return atomic##_inc_return(v) == 0;                                            \
@@ -209,6 +237,11 @@ static inline auto cmpxchg(T *p, typename ukmem_value_of<T>::type old,
 #define smp_mb__before_atomic() smp_mb()
 #define smp_mb__after_atomic() smp_mb()
 #define smp_store_release(p, value) __atomic_store_n((p), (value), __ATOMIC_RELEASE)
+#define smp_store_mb(variable, value)                                                          \
+	do {                                                                                   \
+		WRITE_ONCE(variable, value);                                                   \
+		smp_mb();                                                                      \
+	} while (0)
 #define smp_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #if defined(__x86_64__) || defined(__i386__)
 #define cpu_relax() __builtin_ia32_pause()

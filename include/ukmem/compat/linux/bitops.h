@@ -158,6 +158,13 @@ static inline unsigned long find_last_bit(const unsigned long *addr, unsigned lo
 	for ((bit) = find_first_zero_bit((addr), (size)); (bit) < (size);                      \
 	     (bit) = find_next_zero_bit((addr), (size), (bit) + 1))
 
+#define for_each_set_bit_from(bit, addr, size)                                                 \
+	for ((bit) = find_next_bit((addr), (size), (bit)); (bit) < (size);                     \
+	     (bit) = find_next_bit((addr), (size), (bit) + 1))
+#define for_each_clear_bit_from(bit, addr, size)                                               \
+	for ((bit) = find_next_zero_bit((addr), (size), (bit)); (bit) < (size);                \
+	     (bit) = find_next_zero_bit((addr), (size), (bit) + 1))
+
 /* Bit numbers: fls() counts from 1 and gives 0 for 0; __ffs() and __fls() count from 0. */
 static inline int fls(unsigned int x)
 {
@@ -177,6 +184,16 @@ static inline unsigned long __ffs(unsigned long x)
 static inline unsigned long __fls(unsigned long x)
 {
 	return (unsigned long)(BITS_PER_LONG - 1 - __builtin_clzl(x));
+}
+
+static inline unsigned int fls_long(unsigned long x)
+{
+	return (unsigned int)fls64(x);
+}
+
+static inline unsigned int __ffs64(u64 x)
+{
+	return (unsigned int)__builtin_ctzll(x);
 }
 
 /* The first clear bit; there must be one. */

@@ -52,6 +52,7 @@
 	} while (0)
 #endif
 #define noinline __attribute__((__noinline__))
+#define noinline_for_stack noinline
 #endif
 
 #endif

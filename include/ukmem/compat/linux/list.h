@@ -259,6 +259,17 @@ static inline void list_cut_before(struct list_head *list, struct list_head *hea
 	for (pos = list_first_entry(head, __typeof__(*pos), member),                           \
 	    n = list_next_entry(pos, member);                                                  \
 	     !list_entry_is_head(pos, head, member); pos = n, n = list_next_entry(n, member))
+#define list_for_each_entry_safe_continue(pos, n, head, member)                                \
+	for (pos = list_next_entry(pos, member), n = list_next_entry(pos, member);             \
+	     !list_entry_is_head(pos, head, member); pos = n, n = list_next_entry(n, member))
+#define list_for_each_entry_safe_from(pos, n, head, member)                                    \
+	for (n = list_next_entry(pos, member); !list_entry_is_head(pos, head, member);         \
+	     pos = n, n = list_next_entry(n, member))
+/* In a _safe loop whose list was unlocked meanwhile: @n anew. */
+#define list_safe_reset_next(pos, n, member) n = list_next_entry(pos, member)
+/* Where list_for_each_entry_continue() begins: behind @pos; NULL: with the first. */
+#define list_prepare_entry(pos, head, member)                                                  \
+	((pos) ? (pos) : list_entry(head, __typeof__(*(pos)), member))
 #define list_for_each_entry_continue_reverse(pos, head, member)                                \
 	for (pos = list_prev_entry(pos, member); !list_entry_is_head(pos, head, member);       \
 	     pos = list_prev_entry(pos, member))

@@ -12,6 +12,8 @@ struct lock_class_key {
 /* In conditions: yes. */
 #define lockdep_is_held(lock) ((void)(lock), 1)
 #define lockdep_assert_held(lock) ((void)(lock))
+#define lockdep_assert_held_read(lock) ((void)(lock))
+#define lockdep_assert_held_write(lock) ((void)(lock))
 #define lockdep_assert_not_held(lock) ((void)(lock))
 #define lockdep_set_class(lock, key) ((void)(key))
 #define lockdep_set_class_and_name(lock, key, name) ((void)(key))

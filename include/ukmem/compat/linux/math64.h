@@ -42,4 +42,16 @@ static inline u64 div_u64_rem(u64 n, u32 d, u32 *rest)
 	return n / d;
 }
 
+static inline s64 div_s64_rem(s64 n, s32 d, s32 *rest)
+{
+	*rest = (s32)(n % d);
+	return n / d;
+}
+
+static inline u64 div64_u64_rem(u64 n, u64 d, u64 *rest)
+{
+	*rest = n % d;
+	return n / d;
+}
+
 #endif

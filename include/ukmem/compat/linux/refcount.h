@@ -54,6 +54,12 @@ static inline __must_check bool refcount_dec_and_test(refcount_t *r)
 	return left == 0;
 }
 
+/* From 1 to 0; false: the count was not 1, and stays. */
+static inline __must_check bool refcount_dec_if_one(refcount_t *r)
+{
+	return atomic_cmpxchg(&r->refs, 1, 0) == 1;
+}
+
 static inline void refcount_dec(refcount_t *r)
 {
 	WARN_ON_ONCE(refcount_dec_and_test(r));

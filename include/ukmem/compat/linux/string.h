@@ -70,6 +70,26 @@ static inline bool strstarts(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
+/* The length of @prefix if @s begins with it, else 0. */
+static inline size_t str_has_prefix(const char *s, const char *prefix)
+{
+	return strstarts(s, prefix) ? strlen(prefix) : 0;
+}
+
+static inline void *memset16(u16 *p, u16 value, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = value;
+	return p;
+}
+
+static inline void *memset32(u32 *p, u32 value, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = value;
+	return p;
+}
+
 static inline void *memset64(u64 *p, u64 value, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

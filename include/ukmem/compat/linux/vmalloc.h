@@ -9,4 +9,15 @@
 #include <linux/overflow.h>
 #include <ukmem/kmalloc.h>
 
+/* NULL if the product overflows. */
+static inline void *vmalloc_array(size_t n, size_t size)
+{
+	return vmalloc(size_mul(n, size));
+}
+
+static inline void *vcalloc(size_t n, size_t size)
+{
+	return vzalloc(size_mul(n, size));
+}
+
 #endif
