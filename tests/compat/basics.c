@@ -72,7 +72,8 @@ static void check_lists(void)
 	CHECK(list_empty(&a) && list_empty(&b) && list_empty_careful(&b));
 	list_replace(&c, &a);
 	pos = &n[1];
-	list_for_each_entry_continue(pos, &a, list) CHECK(pos->value != 1);
+	list_for_each_entry_continue (pos, &a, list)
+		CHECK(pos->value != 1);
 	list_del(&n[1].list);
 	list_del(&n[2].list);
 	CHECK(list_is_singular(&a) && list_last_entry(&a, struct node, list) == &n[4]);
