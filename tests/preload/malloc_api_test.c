@@ -248,6 +248,8 @@ static void test_realloc_contents(void)
 	for (size_t n = 1; n <= 40000; n++) {
 		p = realloc(p, n);
 		CHECK(p, "realloc to %zu", n);
+		CHECK(malloc_usable_size(p) >= n, "realloc to %zu: %zu usable", n,
+		      malloc_usable_size(p));
 		p[n - 1] = (unsigned char)((n - 1) * 7 + 3);
 	}
 	check_filled(p, 40000, 3, "realloc by single bytes");
