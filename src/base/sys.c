@@ -72,21 +72,33 @@ void sys_yield(void)
 	sys_call(SYS_sched_yield);
 }
 
-/* The calls of sys_confine() that are not undone. Synchronization: seq_cst for the calls of
- * os/os_calls.c. */
+/* The calls of sys_confine() that are not undone: those for children of vfork, and
+ * CONFINED_SELF for each other one. Synchronization: seq_cst for the calls of os/os_calls.c. */
 static atomic_uint confined written_anyway;
 
-void sys_confine(void)
+enum { CONFINED_SELF = 1 << 16 };
+
+void sys_confine(enum sys_confined how)
 {
-	atomic_fetch_add_explicit(&confined, 1, memory_order_seq_cst);
+	atomic_fetch_add_explicit(&confined, how == SYS_CONFINED ? CONFINED_SELF : 1,
+				  memory_order_seq_cst);
 }
 
-void sys_unconfine(void)
+void sys_unconfine_child(void)
 {
 	atomic_fetch_sub_explicit(&confined, 1, memory_order_seq_cst);
 }
 
-bool sys_is_confined(void)
+void sys_unconfine_children(void)
 {
-	return atomic_load_explicit(&confined, memory_order_seq_cst);
+	atomic_fetch_and_explicit(&confined, ~(CONFINED_SELF - 1u), memory_order_seq_cst);
+}
+
+enum sys_confined sys_confined(void)
+{
+	unsigned int n = atomic_load_explicit(&confined, memory_order_seq_cst);
+
+	if (n >= CONFINED_SELF)
+		return SYS_CONFINED;
+	return n ? SYS_CONFINED_BY_CHILD : SYS_NOT_CONFINED;
 }

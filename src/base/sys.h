@@ -28,10 +28,20 @@ void sys_close(int fd);
 int sys_getpid(void);
 void sys_yield(void);
 
-/* From now on the process may have a seccomp filter that kills it for calls it does without. */
-void sys_confine(void);
-/* Undoes one call of it: that of a child of vfork, which has ended or runs a program. */
-void sys_unconfine(void);
-bool sys_is_confined(void);
+/*
+ * From now on the process may have a seccomp filter that kills it for calls it does without.
+ * SYS_CONFINED_BY_CHILD: only a child of vfork, which shares the memory, may have one.
+ */
+enum sys_confined { SYS_NOT_CONFINED, SYS_CONFINED_BY_CHILD, SYS_CONFINED };
+void sys_confine(enum sys_confined how);
+/* Undoes one call for a child of vfork, which has ended or runs a program; and all of them. */
+void sys_unconfine_child(void);
+void sys_unconfine_children(void);
+enum sys_confined sys_confined(void);
+
+static inline bool sys_is_confined(void)
+{
+	return sys_confined() != SYS_NOT_CONFINED;
+}
 
 #endif

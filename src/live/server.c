@@ -44,6 +44,7 @@ enum {
 	WAITING_CLIENTS = 16,
 	REQUEST_MS = 2000, /* a client's time for its request */
 	REPLY_MS = 10000,  /* and for each kilobyte of the reply */
+	CONFINED_MS = 100, /* between two looks whether a child of vfork is still confined */
 	LOOK_MS = 5000,	   /* between two looks whether the program's own threads have ended */
 	OVERFLOW_UID = 65534, /* of all users that the user namespace does not have */
 };
@@ -247,11 +248,12 @@ static bool is_alone(void)
 	return os_threads(&threads) && threads.first_ended && threads.nr <= 2;
 }
 
-/* Waits for ever, by calls of futex alone. */
+/* Waits for the end of a child of vfork that is confined, or, if the program is, for ever; by
+ * calls of futex alone. */
 static void wait_in_sandbox(void)
 {
-	for (;;)
-		sys_futex_wait(&(uint32_t){ 0 }, 0, 3600000);
+	while (os_is_confined())
+		os_pause_ms(os_is_confined_for_ever() ? 3600000 : CONFINED_MS);
 }
 
 static void serve(int fd)
@@ -260,8 +262,7 @@ static void serve(int fd)
 		bool ready = wait_until(fd, POLLIN, os_calls.now_ms() + LOOK_MS);
 		int client;
 
-		if (os_is_confined())
-			wait_in_sandbox();
+		wait_in_sandbox();
 		if (!ready && is_alone())
 			return;
 		client = ready ? (int)sys_call(SYS_accept4, fd, NULL, NULL,
@@ -306,10 +307,10 @@ static bool start_threads(void)
 {
 	int err;
 
-	if (config.live == LIVE_NEVER || os_is_confined() ||
+	if (config.live == LIVE_NEVER || os_is_confined_for_ever() ||
 	    atomic_load_explicit(&given_up, memory_order_relaxed))
 		return true;
-	if (config.live == LIVE_THREADS && !has_threads())
+	if (os_is_confined() || (config.live == LIVE_THREADS && !has_threads()))
 		return false;
 	/* pthread_create() allocates, and comes here again. */
 	if (atomic_exchange_explicit(&running, true, memory_order_relaxed))

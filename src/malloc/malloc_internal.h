@@ -69,9 +69,6 @@ static inline void *next_function(const char *name, _Atomic(void *) *kept)
 	return fn;
 }
 
-/* sandbox.c: a child of vfork of this thread has ended, or runs a program. */
-void sandbox_leave_vfork(void);
-
 /* callers.c: find libc, once. */
 void callers_init(void);
 /* Whether the code at @caller is libc's; true if that is not known (yet). */

@@ -11,7 +11,8 @@
  * library makes only the system calls that malloc() and free() need (os_confine), and
  * malloc_trim() gives back what it can without the others. A process that was started under a
  * filter needs nothing of this: the filter allowed the library's calls at the start, or else
- * the process did not get this far.
+ * the process did not get this far. What a child of vfork confines is not its parent's
+ * (os_vfork_begin).
  *
  * chroot(2): the files that tell limits are not in the new root.
  *
@@ -27,7 +28,6 @@
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
 #include "os/os.h"
-#include "page/background.h"
 #include "page/pageset.h"
 #include "ukmem/compiler.h"
 
@@ -35,35 +35,6 @@ static void know_all(void)
 {
 	if (kmalloc_init())
 		page_know_limits();
-}
-
-/*
- * The thread that waits for a child of vfork which has confined itself. The child runs on the
- * parent's memory, but its filter is not the parent's. Of several such children at once all but
- * one confine the parent for ever.
- * Synchronization: the child sets it, and the thread that waited for the child sets it back.
- */
-static _Atomic(void *) waiting;
-
-static void confine(void)
-{
-	void *self = __builtin_thread_pointer(), *none = NULL;
-
-	if (atomic_load_explicit(&waiting, memory_order_relaxed) == self)
-		return;
-	/* A filter that is there already may kill the process for asking who it is. */
-	if (!os_is_confined() && page_background_is_others())
-		atomic_compare_exchange_strong_explicit(
-			&waiting, &none, self, memory_order_relaxed, memory_order_relaxed);
-	os_confine();
-}
-
-void sandbox_leave_vfork(void)
-{
-	if (atomic_load_explicit(&waiting, memory_order_relaxed) != __builtin_thread_pointer())
-		return;
-	atomic_store_explicit(&waiting, NULL, memory_order_relaxed);
-	os_unconfine();
 }
 
 /* A libc without the function. */
@@ -86,7 +57,7 @@ UKMEM_EXPORT int prctl(int option, ...)
 	va_end(list);
 	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) {
 		know_all(); /* a filter may forbid what this does, later */
-		confine();
+		os_confine();
 	}
 	return next ? next(option, arg[0], arg[1], arg[2], arg[3]) : not_there();
 }

@@ -25,6 +25,7 @@
 #include "base/compiler.h"
 #include "kmalloc/kmalloc.h"
 #include "malloc/malloc_internal.h"
+#include "os/os.h"
 #include "percpu/percpu.h"
 #include "percpu/register.h"
 
@@ -38,6 +39,7 @@ pid_t vfork_parent(long result, int todo);
 
 CALLED_BY_ASM int vfork_prepare(void)
 {
+	os_vfork_begin();
 	/* The child must not be the one to initialise the layers: it has another process id,
 	 * and runs no sections. */
 	return kmalloc_init() ? pcpu_registration_suspend() : 0;
@@ -46,6 +48,7 @@ CALLED_BY_ASM int vfork_prepare(void)
 /* A sandbox may forbid the rseq call since the start. Then the child gets memory of its own. */
 CALLED_BY_ASM pid_t vfork_refused(void)
 {
+	os_vfork_end();
 	return fork();
 }
 
@@ -53,7 +56,7 @@ CALLED_BY_ASM pid_t vfork_parent(long result, int todo)
 {
 	if (todo)
 		pcpu_registration_resume();
-	sandbox_leave_vfork();
+	os_vfork_end();
 	if (likely(result >= 0))
 		return (pid_t)result;
 	errno = (int)-result;

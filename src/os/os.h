@@ -65,12 +65,19 @@ extern const struct os_calls os_calls_linux;
  * cannot try a call then, so it stops making all those that malloc and free can do without:
  * membarrier, mincore, NUMA policies, affinities, files, the kernel's release and new threads
  * fail with -EPERM. The library still makes the calls for memory, futex, clocks and random
- * numbers. os_confine() returns when no thread makes the others any more. os_unconfine() undoes
- * one call of it.
+ * numbers. os_confine() returns when no thread makes the others any more.
+ *
+ * A child of vfork shares the library's state with its parent, but not its filter. What it
+ * confines is confined until os_vfork_end(), for its parent, too; meanwhile the calls fail
+ * with -EAGAIN, and os_is_confined_for_ever() is false.
  */
 void os_confine(void);
-void os_unconfine(void);
 bool os_is_confined(void);
+bool os_is_confined_for_ever(void);
+/* Around vfork, by the parent. */
+void os_vfork_begin(void);
+void os_vfork_end(void);
+void os_vfork_fork_child(void);
 
 /* Memory. */
 

@@ -33,13 +33,18 @@ static atomic_uint asking;
 
 enum { ASKING_MS = 200 }; /* longer than any of these calls */
 
-static bool begin_asking(void)
+/* Result: 0, or a negative errno. -EAGAIN: it may be possible when a child of vfork has ended.
+ */
+static int begin_asking(void)
 {
+	enum sys_confined how;
+
 	atomic_fetch_add_explicit(&asking, 1, memory_order_seq_cst);
-	if (likely(!sys_is_confined()))
-		return true;
+	how = sys_confined();
+	if (likely(how == SYS_NOT_CONFINED))
+		return 0;
 	atomic_fetch_sub_explicit(&asking, 1, memory_order_relaxed);
-	return false;
+	return how == SYS_CONFINED ? -EPERM : -EAGAIN;
 }
 
 /* Release: os_confine(), and so the filter, comes behind the calls. */
@@ -56,25 +61,67 @@ static uint64_t linux_now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/*
+ * How many calls of vfork this thread waits for, each in the child of the one before, and the
+ * number at which a child has confined itself, or 0. A child of vfork runs on its parent's
+ * thread-local memory, so it finds its own number here. Its filter is not its parent's: the
+ * end of that vfork undoes what the child did. The child's own children have the filter, too.
+ */
+static _Thread_local unsigned int vfork_depth __attribute__((tls_model("initial-exec")));
+static _Thread_local unsigned int confined_depth __attribute__((tls_model("initial-exec")));
+
+void os_vfork_begin(void)
+{
+	vfork_depth++;
+}
+
+void os_vfork_end(void)
+{
+	if (confined_depth == vfork_depth) {
+		confined_depth = 0;
+		sys_unconfine_child();
+	}
+	vfork_depth--;
+}
+
+/* This process waits for no child of vfork, and its own confinement, if any, is for ever. */
+void os_vfork_fork_child(void)
+{
+	if (confined_depth)
+		sys_confine(SYS_CONFINED);
+	sys_unconfine_children();
+	vfork_depth = confined_depth = 0;
+}
+
+static void confine(void)
+{
+	if (!vfork_depth) {
+		sys_confine(SYS_CONFINED);
+	} else if (!confined_depth) {
+		confined_depth = vfork_depth;
+		sys_confine(SYS_CONFINED_BY_CHILD);
+	}
+}
+
 /* Not for ever: this may be a handler that has interrupted such a call, or the child of a fork,
  * where a thread that is counted does not run. */
 void os_confine(void)
 {
 	uint64_t end = linux_now_ms() + ASKING_MS;
 
-	sys_confine();
+	confine();
 	while (atomic_load_explicit(&asking, memory_order_seq_cst) && linux_now_ms() < end)
 		sys_yield();
-}
-
-void os_unconfine(void)
-{
-	sys_unconfine();
 }
 
 bool os_is_confined(void)
 {
 	return sys_is_confined();
+}
+
+bool os_is_confined_for_ever(void)
+{
+	return sys_confined() == SYS_CONFINED;
 }
 
 enum { MPOL_F_MEMS_ALLOWED = 4 };
@@ -125,9 +172,9 @@ enum { MPOL_F_MEMS_ALLOWED = 4 };
 #define DEFINE_CONFINED(type, name, parameters, call)                                          \
 	static type linux_##name parameters                                                    \
 	{                                                                                      \
-		type result = -EPERM;                                                          \
+		type result = begin_asking();                                                  \
                                                                                                \
-		if (begin_asking()) {                                                          \
+		if (!result) {                                                                 \
 			result = (type)(call);                                                 \
 			end_asking();                                                          \
 		}                                                                              \
@@ -231,9 +278,9 @@ static ssize_t read_file(const char *path, char *buf, size_t size)
 
 static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 {
-	ssize_t n = -EPERM;
+	ssize_t n = begin_asking();
 
-	if (begin_asking()) {
+	if (!n) {
 		n = read_file(path, buf, size);
 		end_asking();
 	}
@@ -267,8 +314,9 @@ static int linux_release(char *buf, size_t size)
 		format_decimal(buf + len, version >> 8 & 0xff);
 		return 0;
 	}
-	if (!begin_asking())
-		return -EPERM;
+	err = begin_asking();
+	if (err)
+		return err;
 	err = (int)sys_call(SYS_uname, &name);
 	end_asking();
 	if (!err)

@@ -80,7 +80,8 @@ static uint64_t parse_limit(const char **text)
  * memory now, or a filter forbids the call. */
 static bool is_passing(ssize_t err)
 {
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EPERM;
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -EPERM ||
+	       err == -EAGAIN;
 }
 
 /* Reads up to two limits from a file of one line. False: it could not be read now. */

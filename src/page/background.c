@@ -160,25 +160,25 @@ void page_background_release(void)
 	poll_wanted();
 }
 
-bool page_background_is_others(void)
-{
-	return process && sys_getpid() != process;
-}
-
 void page_background_start(void)
 {
 	uint64_t now = os_calls.now_ms();
 	int saved = errno;
+	bool done = true;
 
 	if (atomic_load_explicit(&held, memory_order_relaxed) ||
 	    now < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
-	/* A child of vfork leaves threads to its parent, because they would end with it. A
-	 * process that has confined itself asks for no number: no thread starts there any more.
-	 */
-	if (!may_start())
+	/* A child of vfork leaves threads to its parent, because they would end with it; so
+	 * does the parent while the child is confined. A process that has confined itself asks
+	 * for no number: no thread starts there any more. */
+	if (may_start())
+		done = sys_getpid() != process || start_wanted(take_wishes());
+	else if (os_is_confined_for_ever())
 		take_wishes();
-	else if (sys_getpid() == process && !start_wanted(take_wishes()))
+	else
+		done = false;
+	if (!done)
 		atomic_store_explicit(&not_before, now + RETRY_MS, memory_order_relaxed);
 	errno = saved;
 }

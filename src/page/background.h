@@ -17,8 +17,6 @@ enum {
  */
 extern _Atomic unsigned int page_background_wanted;
 void page_background_start(void);
-/* Whether this is a child of vfork, which starts no threads. Makes a system call. */
-bool page_background_is_others(void);
 /* Between these two nothing is started. The second starts what was wanted meanwhile. */
 void page_background_hold(void);
 void page_background_release(void);

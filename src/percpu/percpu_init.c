@@ -341,6 +341,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	__atomic_store_n(&pcpu_forks, pcpu_forks + 1, __ATOMIC_RELAXED);
+	os_vfork_fork_child();
 	pcpu_register_fork_child();
 	pcpu_slots_fork_child();
 	pcpu_notify_fork_child();

@@ -40,10 +40,12 @@
 /* Synchronization: set for ever, with release. */
 static _Atomic bool over[OS_MAX_CPUS] untouched;
 
-/* Notes that membarrier is refused for ever; after -ENOMEM it may work another time. */
+/* Notes that membarrier is refused for ever; after -ENOMEM, and after -EAGAIN, while a child of
+ * vfork is confined (os.h), it may work another time. */
 static void note_refusal(int err)
 {
-	if (err == -ENOMEM || !__atomic_exchange_n(&pcpu.ending, 0, __ATOMIC_SEQ_CST))
+	if (err == -ENOMEM || err == -EAGAIN ||
+	    !__atomic_exchange_n(&pcpu.ending, 0, __ATOMIC_SEQ_CST))
 		return;
 	if (config.verbose)
 		log_warn("membarrier is refused from now on (error %d): what other CPUs keep "

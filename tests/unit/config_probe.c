@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 
 	config_etc_path = argc > 1 ? argv[1] : "/nowhere";
 	if (argc > 2)
-		sys_confine();
+		sys_confine(SYS_CONFINED);
 	errno = 0;
 	reading = config_read();
 	if (errno)
