@@ -74,7 +74,9 @@ class source
 		return all;
 	}
 
-	/* Returns when the process has ended, or a look has found another program. */
+	/* Returns when the process has ended, or a look has found another program. Where it
+	 * cannot be told whether the process has ended, as while clients have all file
+	 * descriptors, the next round tells. */
 	void wait_for_end(const std::atomic<bool> &stopped)
 	{
 		while (!stopped && !replaced) {
@@ -82,8 +84,9 @@ class source
 				const std::lock_guard<std::mutex> guard(lock);
 
 				process.check_alive();
-			} catch (const live::error &) {
-				return;
+			} catch (const live::error &e) {
+				if (e.why == live::reason::gone)
+					return;
 			}
 			std::this_thread::sleep_for(std::chrono::milliseconds(200));
 		}

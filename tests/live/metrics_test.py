@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -165,6 +166,11 @@ def check_listen(test):
     silent.connect()
     expect(get(url[0])[0] == 200, "beside a silent client")
     silent.close()
+    # Without a descriptor left it goes on, until the process ends.
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (4, 4))
+    time.sleep(1)
+    expect(server.poll() is None, "it ended, as it had no file descriptor")
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (64, 64))
     process.communicate("\n")
     _, err = server.communicate(timeout=30)
     expect(server.returncode == 0 and not err, f"after the end: {server.returncode}: {err}")

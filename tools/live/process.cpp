@@ -49,7 +49,8 @@ struct life {
 	}
 };
 
-/* From /proc/PID/stat; nothing: there is no such process. */
+/* From /proc/PID/stat; nothing: there is no such process. Throws error where this cannot be
+ * told, as without a file descriptor. */
 static std::optional<life> read_life(pid_t pid)
 {
 	enum { FIELDS_BETWEEN = 18 }; /* after the state, before the start time */
@@ -57,6 +58,9 @@ static std::optional<life> read_life(pid_t pid)
 	std::string line, word;
 	life l = {};
 
+	if (!in && errno != ENOENT && errno != ESRCH)
+		throw error(reason::forbidden,
+			    "/proc/PID/stat: " + std::string(strerror(errno)));
 	if (!std::getline(in, line) || line.rfind(')') == std::string::npos)
 		return std::nullopt;
 	/* The program's name, in parentheses, may have spaces and parentheses. */
