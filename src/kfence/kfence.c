@@ -299,6 +299,16 @@ size_t kfence_size(const void *p)
 	return o ? o->size : 0;
 }
 
+/* Its pages stay open, and have the canary behind it. */
+cold void kfence_shrink(void *p, size_t size)
+{
+	struct kfence_object *o = find(p);
+
+	debug_assert(o && size <= o->size);
+	o->size = max_size(size, 1);
+	kfence_fill(o);
+}
+
 cold void kfence_refuse(const void *p, const char *func, const void *caller)
 {
 	struct kfence_track now;

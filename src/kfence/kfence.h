@@ -76,6 +76,8 @@ static inline bool kfence_has(const void *p)
 const void *kfence_cache_of(const void *p);
 /* The bytes that were asked for; 0: it is not the beginning of an object in use. */
 size_t kfence_size(const void *p);
+/* Cuts an object that this thread has just taken to @size bytes, fewer than it has. */
+void kfence_shrink(void *p, size_t size);
 /* Frees @p, which is in the pool; reports misuse. @func: the function that the program called;
  * @zero: its bytes are zeroed before. False: it was no object in use. */
 bool kfence_free(void *p, const char *func, const void *caller, bool zero);

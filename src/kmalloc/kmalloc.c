@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/config.h"
 #include "base/report.h"
+#include "kfence/kfence.h"
 #include "kmalloc/large.h"
 #include "kmalloc/large_find.h"
 #include "kmalloc/large_guard.h"
@@ -278,9 +279,15 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 	if (unlikely(slab_hardened && !size && align <= SLAB_HARD_MIN))
 		return alloc_hard(size, 1, flags, caller);
 	s = size_class_aligned(size_class_need(size), align);
-	/* A block of so many bytes is aligned, wherever it comes from. */
-	if (s)
-		return slab_alloc_sized(s, align_up(max_size(size, 1), align), flags, caller);
+	if (s) {
+		/* A block of so many bytes is aligned, wherever it comes from. */
+		size_t aligned = align_up(max_size(size, 1), align);
+		void *p = slab_alloc_sized(s, aligned, flags, caller);
+
+		if (p && aligned != size && kfence_has(p))
+			kfence_shrink(p, size);
+		return p;
+	}
 	return large_kfence_alloc(size, align, flags, caller);
 }
 

@@ -101,8 +101,18 @@ TEST_F(KfenceLargeTest, AllSizesAndAlignments)
 
 			EXPECT_TRUE(shim_kfence_has(p)) << size << " aligned to " << align;
 			EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u);
+			EXPECT_EQ(ksize(p), size) << "aligned to " << align;
 			memset(p, 'x', size);
-			kfree(p);
+			EXPECT_EQ(says([&] { kfree(p); }), "");
+			shim_kfence_open();
+			p = shim_kmalloc_aligned(size, align, GFP_KERNEL);
+			if (size % PAGE && shim_kfence_has(p) && size < 65536) {
+				unknown(p)[size] = 1;
+				EXPECT_THAT(says([&] { kfree(p); }),
+					    HasSubstr("(1B right of "));
+			} else {
+				kfree(p);
+			}
 		}
 }
 
