@@ -6,16 +6,25 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <stdexcept>
 #include <sys/stat.h>
 #include <unistd.h>
 
+namespace fs = std::filesystem;
+
+/* The file that @path leads to, which need not exist. */
 static std::string without_links(const std::string &path)
 {
+	enum { LINKS_MOST = 40 }; /* as many as the system follows */
 	char *const resolved = realpath(path.c_str(), nullptr);
 	std::string text = resolved ? resolved : path;
+	std::error_code failed;
 
 	std::free(resolved);
+	for (int i = 0;
+	     i < LINKS_MOST && !fs::exists(text, failed) && fs::is_symlink(text, failed); i++)
+		text = fs::path(text).parent_path() / fs::read_symlink(text, failed);
 	return text;
 }
 

@@ -265,6 +265,15 @@ def check_full(test, folder, path, before):
         expect(os.path.islink(link) and file.read() != before, "not written through the link")
     expect(os.stat(path).st_mode & 0o777 == 0o640, "another mode")
     os.unlink(link)
+    # A link to a file that there is not yet, from another folder.
+    os.mkdir(os.path.join(folder, "links"))
+    link, new = os.path.join(folder, "links", "link"), os.path.join(folder, "new.html")
+    os.symlink("../new.html", link)
+    expect(test.shown("map", process.pid, "-o", link) == "", "to a link that leads to no file")
+    expect(os.path.islink(link) and os.path.isfile(new), "the link was replaced")
+    os.unlink(link)
+    os.rmdir(os.path.dirname(link))
+    os.unlink(new)
     process.communicate("\n")
 
 
