@@ -166,11 +166,16 @@ static bool may_ask(const struct ucred *peer)
 
 static void refuse(struct live_reply *r, const struct ucred *peer)
 {
-	if (peer->uid == OVERFLOW_UID)
+	uid_t real, effective, saved;
+
+	if (peer->uid == OVERFLOW_UID && !has_all_users())
 		live_reply_error(r,
 				 "only its user and root may ask it, and users of other user "
 				 "namespaces, root too, are strangers there (a rootless "
 				 "container); enter them: nsenter --user --net --target PID");
+	else if (!sys_call(SYS_getresuid, &real, &effective, &saved) && peer->uid == real)
+		live_reply_error(r, "it has made itself unreadable (PR_SET_DUMPABLE, a setuid "
+				    "program, capabilities): root alone may ask it");
 	else
 		live_reply_error(r, "only its user and root may ask it");
 }
