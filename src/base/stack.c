@@ -32,6 +32,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 #include <unwind.h>
 
 #include "base/code_file.h"
@@ -96,7 +97,27 @@ enum {
 	OWN_WORDS = 1024,      /* of the library's frames */
 	FRAME_BYTES = 1 << 20, /* of a frame of the program */
 	LEAST_ADDRESS = 4096,  /* of code */
+	LEAST_PAGE = 4096,
 };
+
+/* Whether @pc lies in a part of the file that is executed. The file's first page has its parts'
+ * headers; true, where it has them elsewhere, or of a static program, whose headers libc does
+ * not tell. */
+static bool is_executed(const struct code_file *f, uintptr_t pc)
+{
+	const ElfW(Ehdr) *e = f->start;
+	const ElfW(Phdr) * part;
+
+	if (memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    e->e_phoff + e->e_phnum * sizeof(*part) > LEAST_PAGE)
+		return true;
+	part = (const void *)((const char *)f->start + e->e_phoff);
+	for (unsigned int i = 0; i < e->e_phnum; i++)
+		if (part[i].p_type == PT_LOAD && part[i].p_flags & PF_X &&
+		    pc - f->map->l_addr - part[i].p_vaddr < part[i].p_memsz)
+			return true;
+	return false;
+}
 
 /* Whether @pc may be code: it lies in the program or a library, as far as libc can tell without
  * a lock. */
@@ -104,7 +125,8 @@ static bool is_code(uintptr_t pc)
 {
 	struct code_file f;
 
-	return pc > LEAST_ADDRESS && (!code_files_are_known() || code_file_find(&f, pc));
+	return pc > LEAST_ADDRESS &&
+	       (!code_files_are_known() || (code_file_find(&f, pc) && is_executed(&f, pc)));
 }
 
 /* Whether @frame looks like a frame pointer of a function whose caller's is above it. */

@@ -18,6 +18,7 @@
 #include "test_util.h"
 
 extern "C" {
+#include "base/code_file.h"
 #include "base/stack.h"
 #include "base/unwind.h"
 #include "base/unwind_rule.h"
@@ -457,6 +458,26 @@ TEST(Unwind, DamagedTables)
 		rule(bytes, sizeof(bytes), 0x1f8 + random() % 0x50, n % 2 ? page : 0);
 	}
 	munmap(memory, 2 * page);
+}
+
+/* A word on the stack that looks like a frame's, but leads to a variable. */
+TEST(Stack, DataIsNoCode)
+{
+	static int data;
+	static const int constant = 1;
+	uintptr_t words[2] = {}, pc[4];
+	const auto at = reinterpret_cast<uintptr_t>(words);
+	const auto frames = [&](const void *back) {
+		words[1] = reinterpret_cast<uintptr_t>(back);
+		return stack_read_at(pc, 4, 1, at, at);
+	};
+
+	EXPECT_EQ(frames(reinterpret_cast<const void *>(&look)), 2u);
+	EXPECT_EQ(frames(reinterpret_cast<const void *>(&getenv)), 2u);
+	if (code_files_are_known()) {
+		EXPECT_EQ(frames(&data), 1u);
+		EXPECT_EQ(frames(&constant), 1u);
+	}
 }
 
 } // namespace
