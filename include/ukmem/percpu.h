@@ -82,8 +82,8 @@
  * malloc drop-in the child may allocate and use the operations, which then take the spill
  * copy: the drop-in's vfork gives up the parent's registration until the parent goes on.
  * In all other programs the child must not use the operations, nor allocate. posix_spawn,
- * system and popen are safe everywhere. A child never owns its parent's CPU
- * (percpu_owner_enter).
+ * system and popen are safe everywhere. After fork, a thread that was an owner
+ * (percpu_owner_enter) is one in the child: of the child's copy. vfork's child owns nothing.
  *
  * Other compilers (before gcc 11, clang 14), architectures and ThreadSanitizer
  * have no sections: each operation calls the library.
