@@ -167,10 +167,11 @@ def check_listen(test):
     expect(get(url[0])[0] == 200, "beside a silent client")
     silent.close()
     # Without a descriptor left it goes on, until the process ends.
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (4, 4))
+    limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (4, limits[1]))
     time.sleep(1)
     expect(server.poll() is None, "it ended, as it had no file descriptor")
-    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (64, 64))
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
     process.communicate("\n")
     _, err = server.communicate(timeout=30)
     expect(server.returncode == 0 and not err, f"after the end: {server.returncode}: {err}")
