@@ -215,7 +215,6 @@ TEST(SlabTrimTest, SecondTrimIsCheap)
 		trim_counted();
 		EXPECT_GT(purges, 0u);
 		EXPECT_GT(reads, 0u);
-		/* Slabs that have objects may stay with the CPU. */
 		empty_arrays(c);
 		for (int i = 0; i < 3; i++) {
 			EXPECT_EQ(trim_counted(), 0u);
@@ -280,7 +279,7 @@ TEST(SlabTrimTest, ArraysAreJudgedAgain)
 	});
 }
 
-/* A slab on the node's list, and one on a CPU's, that become idle behind a trim. */
+/* Slabs that become idle behind a trim. */
 TEST(SlabTrimTest, SlabsThatBecomeIdleGo)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
