@@ -136,8 +136,8 @@ void pcpu_drain_layers(unsigned int cpu)
  * back what that thread's frees made free. So threads that come while another one trims wait:
  * one of them trims next, for all that wait by then.
  *
- * 1: the thread that comes; 2: the one that begins a trim. If 2 is the later one, it reads
- * what 1 wrote, perhaps by other threads' 1 and 2, so the trim sees the first thread's
+ * Z8: the thread that comes; Z9: the one that begins a trim. If Z9 is the later one, it reads
+ * what Z8 wrote, perhaps by other threads' Z8 and Z9, so the trim sees the first thread's
  * frees.
  *
  * A thread waits neither in a handler that may have interrupted a holder of a lock, nor in a
@@ -161,7 +161,7 @@ static size_t trim(void)
 static size_t trim_for_all(void)
 {
 	uint32_t n =
-		atomic_fetch_add_explicit(&trims_begun, 1, memory_order_acq_rel) + 1; /* 2 */
+		atomic_fetch_add_explicit(&trims_begun, 1, memory_order_acq_rel) + 1; /* Z9 */
 	size_t bytes;
 
 	trims = true;
@@ -191,7 +191,7 @@ static void wait_for_trim(uint32_t came)
 size_t ukmem_trim(void)
 {
 	uint32_t came =
-		atomic_fetch_add_explicit(&trims_begun, 0, memory_order_acq_rel); /* 1 */
+		atomic_fetch_add_explicit(&trims_begun, 0, memory_order_acq_rel); /* Z8 */
 
 	if (trims || !lock_none_held() || pcpu_gate_depth)
 		return trim();
