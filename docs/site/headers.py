@@ -17,7 +17,7 @@ import re
 
 # Expanded or left out, so that a declaration reads as a manual shows it.
 ANNOTATION = re.compile(
-    r"\b(?:UKMEM_EXPORT|UKMEM_MALLOC|UKMEM_COLD|UKMEM_INLINE|inline|static)\b"
+    r"\b(?:UKMEM_EXPORT|UKMEM_MALLOC|UKMEM_OBJECT|UKMEM_ASKED|UKMEM_COLD|UKMEM_INLINE|inline|static)\b"
     r"|\bUKMEM_(?:SYMBOL|ALLOC_SIZE|PRINTF)\([^()]*\)"
     r"|__attribute__\(\((?:[^()]|\([^()]*\))*\)\)")
 ENTRY = re.compile(r"(?P<names>(?:struct )?\w+(?:, \w+)*) - (?P<brief>.*)", re.S)

@@ -207,7 +207,7 @@ static always_inline bool kmalloc_push(void *p)
  */
 static always_inline size_t kmalloc_class_usable(const void *p)
 {
-	size_t offset = (uintptr_t)p - page_window.base, pfn = offset >> page_shift();
+	size_t offset = (uintptr_t)p - page_window.base, pfn = offset >> page_window.page_shift;
 	const struct size_class_shape *shape;
 	unsigned int place;
 	uint32_t in_slab;
@@ -216,7 +216,8 @@ static always_inline size_t kmalloc_class_usable(const void *p)
 		return 0;
 	place = page_place(pfn);
 	shape = &kmalloc_fast.shapes[page_place_mark(place)];
-	in_slab = (uint32_t)(offset - ((pfn - page_place_to_head(place)) << page_shift()));
+	in_slab = (uint32_t)(offset -
+			     ((pfn - page_place_to_head(place)) << page_window.page_shift));
 	return likely(exact_divide_32(in_slab, shape->inverse, shape->shift) < shape->objects)
 		       ? shape->size
 		       : 0;

@@ -30,9 +30,10 @@ static always_inline size_t large_usable(const void *p)
 	const struct page *page = page_lookup_near(p);
 
 	if (unlikely(!page) || unlikely(page_type(page) != PAGE_LARGE) ||
-	    unlikely((uintptr_t)p & (((size_t)1 << page_shift()) - 1)) || large_is_guarded())
+	    unlikely((uintptr_t)p & (((size_t)1 << page_window.page_shift) - 1)) ||
+	    large_is_guarded())
 		return 0;
-	return page->npages << page_shift();
+	return page->npages << page_window.page_shift;
 }
 
 /* The alignment that kmalloc() and its relatives promise: the largest power of two that

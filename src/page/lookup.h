@@ -16,7 +16,7 @@ static always_inline struct page *page_lookup_near(const void *addr)
 
 	return likely(page_window.nr_nodes == 1 && !page_window.reserved) &&
 			       likely(page_window_readable(offset))
-		       ? page_window.pages + (offset >> page_shift())
+		       ? page_window.pages + (offset >> page_window.page_shift)
 		       : page_lookup(addr);
 }
 
