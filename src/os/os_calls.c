@@ -67,8 +67,8 @@ static uint64_t linux_now_ms(void)
  * thread-local memory, so it finds its own number here. Its filter is not its parent's: the
  * end of that vfork undoes what the child did. The child's own children have the filter, too.
  */
-static _Thread_local unsigned int vfork_depth __attribute__((tls_model("initial-exec")));
-static _Thread_local unsigned int confined_depth __attribute__((tls_model("initial-exec")));
+static _Thread_local uint16_t vfork_depth __attribute__((tls_model("initial-exec")));
+static _Thread_local uint16_t confined_depth __attribute__((tls_model("initial-exec")));
 
 void os_vfork_begin(void)
 {

@@ -145,10 +145,9 @@ void pcpu_drain_layers(unsigned int cpu)
  * that the program holds around a trim. Then it trims beside the other one.
  */
 static _Atomic uint32_t trims_begun, trims_done;
-static _Atomic size_t trimmed; /* the bytes of the last one that is done; relaxed */
-static atomic_bool trim_runs;
+static _Atomic size_t trimmed;	    /* the bytes of the last one that is done; relaxed */
+static _Atomic uintptr_t trim_runs; /* the thread pointer of who trims for all; 0: nobody */
 static struct wait_queue trim_ends;
-static _Thread_local bool trims __attribute__((tls_model("initial-exec")));
 
 enum { TRIM_WAITS = 4, TRIM_WAIT_MS = 50 };
 
@@ -164,12 +163,10 @@ static size_t trim_for_all(void)
 		atomic_fetch_add_explicit(&trims_begun, 1, memory_order_acq_rel) + 1; /* Z9 */
 	size_t bytes;
 
-	trims = true;
 	bytes = trim();
-	trims = false;
 	atomic_store_explicit(&trimmed, bytes, memory_order_relaxed);
 	atomic_store_explicit(&trims_done, n, memory_order_release);
-	atomic_store_explicit(&trim_runs, false, memory_order_release);
+	atomic_store_explicit(&trim_runs, 0, memory_order_release);
 	wait_notify(&trim_ends, UINT_MAX);
 	return bytes;
 }
@@ -188,15 +185,25 @@ static void wait_for_trim(uint32_t came)
 	wait_end(&trim_ends);
 }
 
+/* Whether this thread does. Only it writes its own pointer, so a relaxed load decides. */
+static bool trims_for_all(void)
+{
+	return atomic_load_explicit(&trim_runs, memory_order_relaxed) == lock_self();
+}
+
 size_t ukmem_trim(void)
 {
 	uint32_t came =
 		atomic_fetch_add_explicit(&trims_begun, 0, memory_order_acq_rel); /* Z8 */
 
-	if (trims || !lock_none_held() || pcpu_gate_depth)
+	if (trims_for_all() || !lock_none_held() || pcpu_gate_depth)
 		return trim();
 	for (unsigned int i = 0; i < TRIM_WAITS; i++) {
-		if (!atomic_exchange_explicit(&trim_runs, true, memory_order_acquire))
+		uintptr_t nobody = 0;
+
+		if (atomic_compare_exchange_strong_explicit(&trim_runs, &nobody, lock_self(),
+							    memory_order_acquire,
+							    memory_order_relaxed))
 			return trim_for_all();
 		wait_for_trim(came);
 		if (trim_served(came))
@@ -208,5 +215,6 @@ size_t ukmem_trim(void)
 /* A trim of another thread does not go on in the child. */
 void pcpu_drain_fork_child(void)
 {
-	atomic_store_explicit(&trim_runs, trims, memory_order_relaxed);
+	if (!trims_for_all())
+		atomic_store_explicit(&trim_runs, 0, memory_order_relaxed);
 }

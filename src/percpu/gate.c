@@ -25,9 +25,9 @@ _Thread_local unsigned int pcpu_gate_depth;
 
 /* Above 0 while this thread is between counting itself and noting that, in pcpu_gate_depth; a
  * handler that interrupts it there comes back to what it found, or to COUNT_ANEW besides. */
-static _Thread_local unsigned int moving __attribute__((tls_model("initial-exec")));
+static _Thread_local uint16_t moving __attribute__((tls_model("initial-exec")));
 
-enum { COUNT_ANEW = 1 << 30 }; /* in the child of a fork on the way: see count_anew() */
+enum { COUNT_ANEW = 1 << 14 }; /* in the child of a fork on the way: see count_anew() */
 
 static void count_anew(void);
 
@@ -45,7 +45,7 @@ static always_inline void end_to_move(void)
 }
 
 /* Forks that this thread is in. */
-static _Thread_local unsigned int closing __attribute__((tls_model("initial-exec")));
+static _Thread_local uint16_t closing __attribute__((tls_model("initial-exec")));
 
 static atomic_uint closed;	 /* forks that keep the gate closed */
 static struct wait_queue reopen; /* threads that wait for the gate to open */
