@@ -54,7 +54,9 @@ struct life {
 static std::optional<life> read_life(pid_t pid)
 {
 	enum { FIELDS_BETWEEN = 18 }; /* after the state, before the start time */
-	std::ifstream in(proc(pid, "stat"));
+	/* A variable: to free a temporary string may change errno. */
+	const std::string name = proc(pid, "stat");
+	std::ifstream in(name);
 	std::string line, word;
 	life l = {};
 
