@@ -175,14 +175,14 @@ void purge_fork_child(void)
 
 /* Whether a trim looks at the clean blocks now: a process may have thousands of them, and trim
  * after every few frees, or again and again. If so, the look begins. */
-static bool __clean_is_due(struct zone *z)
+static bool __clean_is_due(struct zone *z, bool always)
 {
 	uint64_t now = os_calls.now_ms(), moved = z->nr_direct + z->nr_purged, least = 1;
 
 	lock_assert_held(&z->lock);
 	if (z->clean_blocks > CLEAN_FEW)
 		least = (uint64_t)CLEAN_MOVED * z->clean_blocks;
-	if (moved - z->clean_moved < least && now - z->clean_ms < CLEAN_MS)
+	if (!always && moved - z->clean_moved < least && now - z->clean_ms < CLEAN_MS)
 		return false;
 	z->clean_blocks = 0;
 	z->clean_ms = now;
@@ -206,8 +206,10 @@ static void purge_clean(struct zone *z, bool always)
 	unsigned int order = config.thp == THP_NEVER ? least : 0;
 
 	zone_lock(z);
-	if (!__clean_is_due(z) && !always)
-		order = MAX_ORDER + 1;
+	if (!__clean_is_due(z, always)) {
+		zone_unlock(z, true);
+		return;
+	}
 	for (; order <= MAX_ORDER; order++)
 		for (size_t n = __zone_count_clean(z, order); n; n--) {
 			struct page *page = __zone_next_clean(z, order);

@@ -168,10 +168,10 @@ static int update(bool programs_too)
 	int n;
 
 	n = usable_cpus(&usable);
-	if (n > 0) {
+	if (n > 0)
 		os_share_note_cpuset((unsigned int)n);
-		if (programs_too)
-			os_share_update();
+	os_share_update();
+	if (n > 0) {
 		pcpu_indices_of(&usable, &now);
 		tell_changes(&told_layers, &now, tell_layers);
 		n = programs_too ? tell_changes(&told_programs, &now, tell_programs) : 0;
@@ -207,7 +207,6 @@ void pcpu_look(void)
 		return;
 	if (begin_update(BY_LIBRARY) == BY_NOBODY)
 		update(false);
-	os_share_update();
 }
 
 bool pcpu_trim_looks(_Atomic uint64_t *last)

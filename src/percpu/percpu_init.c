@@ -276,7 +276,6 @@ static size_t trim(void)
 	if (!pcpu_trim_looks(&last))
 		return 0;
 	pcpu_cpus_update();
-	os_share_update();
 	return 0;
 }
 

@@ -153,7 +153,8 @@ struct kmem_cache_node {
 	/* False: no slab on the list was empty when it was last walked, or has become so since.
 	 * Written under the lock. */
 	_Atomic bool may_have_empty;
-	/* What a trim found in the arrays, and of what: slab_drain.c; the caches lock. */
+	/* A trim writes which state of the arrays it judged, and the pages that these kept:
+	 * slab_drain.c. Synchronization: the caches lock. */
 	uint64_t judged_of;
 	size_t judged_pages;
 	/* slab_shared.c: made when a CPU has had objects for it; written once, release. */

@@ -203,7 +203,8 @@ TEST_F(PageTest, RunsAlignedBeyondTheirSize)
 	expect_all_free();
 }
 
-/* What a CPU freed last serves the next aligned request of as many pages, if it is aligned. */
+/* A CPU serves an aligned request by the run that it freed last, if that has as many pages and
+ * is aligned. */
 TEST_F(PageTest, AlignedRunsAreUsedAgain)
 {
 	for (size_t n : { 1u, 2u, 3u, 16u, 17u, 32u, 100u, 256u })

@@ -240,7 +240,7 @@ TEST_P(QueueForkTest, AStranger)
 }
 
 /*
- * What a stranger, or a thread with a reservation, copies to or from: memory that faults, so
+ * A stranger, or a thread with a reservation, copies to or from this memory, which faults, so
  * that a handler interrupts the thread while it has the side. The handler forks, and uses the
  * side in the child.
  */

@@ -239,7 +239,7 @@ uintptr_t range_of(void *p)
 	return reinterpret_cast<uintptr_t>(p) / kRange;
 }
 
-/* What comes free behind a trim goes with the next one: an object that an array gets in the
+/* The next trim gives back what came free behind a trim: an object that an array gets in the
  * place of another makes a slab idle. */
 TEST(SlabTrimTest, ArraysAreJudgedAgain)
 {
