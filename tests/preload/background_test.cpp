@@ -18,7 +18,6 @@
 // which takes that lock and counts the program's threads.
 //
 // REQUEST: free, malloc, calloc, realloc, posix_memalign, new, aligned_new, delete.
-#include <dirent.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +28,7 @@
 #include <cstring>
 #include <new>
 
-#include "preload_test.h"
+#include "library_thread.h"
 
 namespace
 {
@@ -43,16 +42,6 @@ pthread_barrier_t all_exist;
 thread_local volatile char variables[TLS_BYTES];
 #endif
 
-unsigned int threads()
-{
-	DIR *dir = opendir("/proc/self/task");
-	unsigned int n = 0;
-	while (const dirent *e = readdir(dir))
-		n += e->d_name[0] != '.';
-	closedir(dir);
-	return n;
-}
-
 void *work(void *)
 {
 	pthread_barrier_wait(&all_exist);
@@ -63,7 +52,7 @@ void *work(void *)
 bool wait_for_threads(unsigned int n)
 {
 	for (unsigned int i = 0; i < 2000; i++) {
-		if (threads() == n)
+		if (thread_count() == n)
 			return true;
 		usleep(5000);
 	}
@@ -125,7 +114,7 @@ void call_in_handler(const char *name, char *block)
 	signal(SIGUSR1, on_signal);
 	raise(SIGUSR1);
 	if (std::getenv("LD_PRELOAD"))
-		CHECK(threads() == 1, "a handler has created a thread");
+		CHECK(thread_count() == 1, "a handler has created a thread");
 	for (int i = 0; i < 100; i++) {
 		std::free(std::malloc(size));
 		usleep(1000);
@@ -144,8 +133,8 @@ void call_blocked(const char *name, char *block)
 	call(name, block);
 	if (!std::getenv("LD_PRELOAD"))
 		return;
-	CHECK(threads() == 1, "it could be a handler");
-	for (int i = 0; i < 8000 && threads() == 1; i++) {
+	CHECK(thread_count() == 1, "it could be a handler");
+	for (int i = 0; i < 8000 && thread_count() == 1; i++) {
 		std::free(std::malloc(size));
 		usleep(1000);
 	}

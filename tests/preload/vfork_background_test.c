@@ -8,7 +8,6 @@
  * confined: the child renounces new privileges, as before a filter of system calls. Under a
  * filter the library creates no thread; but the parent has none.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,7 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "preload_test.h"
+#include "library_thread.h"
 
 enum { MIB = 1 << 20, BLOCK = 200 * MIB, WAIT_MS = 20000 };
 
@@ -63,31 +62,6 @@ static void *wait_for_end(void *unused)
 	return unused;
 }
 
-static unsigned int threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	unsigned int n = 0;
-
-	for (const struct dirent *e; (e = readdir(dir));)
-		n += e->d_name[0] != '.';
-	closedir(dir);
-	return n;
-}
-
-/* The program frees much, again and again, until the library has a thread besides the two. */
-static void wait_for_thread(void)
-{
-	for (unsigned int ms = 0; getenv("LD_PRELOAD") && threads() < 3; ms += 10) {
-		char *block = malloc(BLOCK);
-
-		CHECK(ms < WAIT_MS / 4, "the library creates no thread");
-		memset(block, 1, BLOCK);
-		free(block);
-		free(malloc(MIB));
-		usleep(10000);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	char *block = malloc(BLOCK);
@@ -103,7 +77,7 @@ int main(int argc, char **argv)
 	CHECK(waitpid(start_child(block), &status, 0) > 0 && !status, "the child: %#x",
 	      (unsigned int)status);
 	if (confined) {
-		wait_for_thread();
+		wait_for_library_thread(2, BLOCK);
 		puts("the parent is not confined");
 		return 0;
 	}

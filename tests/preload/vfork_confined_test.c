@@ -13,7 +13,6 @@
  * The first three end by SIGSYS if the library asks for what the filter forbids. In the others
  * the library creates a thread if the process is not confined.
  */
-#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,9 +21,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "library_thread.h"
 #include "seccomp_filter.h"
 
-enum { MIB = 1 << 20, BLOCK = 200 * MIB, WAIT_MS = 5000, CHILD_MS = 300 };
+enum { MIB = 1 << 20, BLOCK = 200 * MIB, CHILD_MS = 300 };
 
 static volatile bool may_end;
 
@@ -110,31 +110,6 @@ static void *have_confined_child(void *unused)
 	return unused;
 }
 
-static unsigned int threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	unsigned int n = 0;
-
-	for (const struct dirent *e; (e = readdir(dir));)
-		n += e->d_name[0] != '.';
-	closedir(dir);
-	return n;
-}
-
-/* Frees much, again and again, until the library has a thread besides the program's. */
-static void wait_for_thread(unsigned int own)
-{
-	for (unsigned int ms = 0; getenv("LD_PRELOAD") && threads() <= own; ms += 10) {
-		char *block = malloc(2 * BLOCK);
-
-		CHECK(ms < WAIT_MS, "the library creates no thread");
-		memset(block, 1, 2 * BLOCK);
-		free(block);
-		free(malloc(MIB));
-		usleep(10000);
-	}
-}
-
 static void *idle(void *unused)
 {
 	pause();
@@ -171,7 +146,7 @@ int main(int argc, char **argv)
 		usleep(CHILD_MS * 1000);
 		child = strcmp(how, "fork") ? -1 : fork();
 		if (!child) {
-			wait_for_thread(1);
+			wait_for_library_thread(1, 2 * BLOCK);
 			_exit(0);
 		}
 		if (child > 0)
@@ -179,17 +154,12 @@ int main(int argc, char **argv)
 		may_end = true;
 		for (size_t i = 0; i < 2; i++)
 			pthread_join(thread[i], NULL);
-		wait_for_thread(1);
+		wait_for_library_thread(1, 2 * BLOCK);
 	} else if (!strcmp(how, "wish")) {
 		may_end = true;
 		have_confined_child(NULL);
 		CHECK(!pthread_create(&thread[0], NULL, idle, NULL), "no thread");
-		for (unsigned int ms = 0; getenv("LD_PRELOAD") && threads() < 3; ms += 10) {
-			CHECK(ms < WAIT_MS, "the library creates no thread");
-			work();
-			free(malloc(MIB));
-			usleep(10000);
-		}
+		wait_for_library_thread(2, 2 * BLOCK);
 	} else {
 		filtered(how);
 	}
