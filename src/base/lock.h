@@ -104,11 +104,16 @@ static inline uintptr_t lock_self(void)
 	return (uintptr_t)__builtin_thread_pointer();
 }
 
+/* Whether a word that names a thread names this one. Only this thread writes its own name, so a
+ * relaxed load decides. */
+static inline bool lock_names_me(const _Atomic uintptr_t *word)
+{
+	return (atomic_load_explicit(word, memory_order_relaxed) & ~LOCK_WAITED) == lock_self();
+}
+
 static inline bool lock_is_mine(const struct lock *l)
 {
-	/* Only this thread writes its own name, so a relaxed load decides. */
-	return (atomic_load_explicit(&l->word, memory_order_relaxed) & ~LOCK_WAITED) ==
-	       lock_self();
+	return lock_names_me(&l->word);
 }
 
 /* Functions whose names begin with "__" call this: their caller holds the lock. */

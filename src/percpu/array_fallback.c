@@ -36,13 +36,6 @@ static bool slot_trylock(unsigned int index)
 						       memory_order_relaxed);
 }
 
-/* Only this thread writes its own pointer, so a relaxed load decides. */
-static bool slot_is_mine(unsigned int index)
-{
-	return atomic_load_explicit(&pcpu_unit(index)->slot_lock, memory_order_relaxed) ==
-	       lock_self();
-}
-
 void pcpu_slot_unlock(unsigned int index)
 {
 	atomic_store_explicit(&pcpu_unit(index)->slot_lock, 0, memory_order_release); /* F2 */
@@ -59,7 +52,7 @@ void pcpu_slots_fork_child(void)
 	if (!pcpu_first_unit())
 		return;
 	for (unsigned int i = 0; i < pcpu.nr_ids; i++)
-		if (!slot_is_mine(i))
+		if (!lock_names_me(&pcpu_unit(i)->slot_lock))
 			pcpu_slot_unlock(i);
 }
 

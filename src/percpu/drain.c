@@ -185,18 +185,12 @@ static void wait_for_trim(uint32_t came)
 	wait_end(&trim_ends);
 }
 
-/* Whether this thread does. Only it writes its own pointer, so a relaxed load decides. */
-static bool trims_for_all(void)
-{
-	return atomic_load_explicit(&trim_runs, memory_order_relaxed) == lock_self();
-}
-
 size_t ukmem_trim(void)
 {
 	uint32_t came =
 		atomic_fetch_add_explicit(&trims_begun, 0, memory_order_acq_rel); /* Z8 */
 
-	if (trims_for_all() || !lock_none_held() || pcpu_gate_depth)
+	if (lock_names_me(&trim_runs) || !lock_none_held() || pcpu_gate_depth)
 		return trim();
 	for (unsigned int i = 0; i < TRIM_WAITS; i++) {
 		uintptr_t nobody = 0;
@@ -215,6 +209,6 @@ size_t ukmem_trim(void)
 /* A trim of another thread does not go on in the child. */
 void pcpu_drain_fork_child(void)
 {
-	if (!trims_for_all())
+	if (!lock_names_me(&trim_runs))
 		atomic_store_explicit(&trim_runs, 0, memory_order_relaxed);
 }
