@@ -325,6 +325,8 @@ struct os_memory {
 };
 
 struct os_memory os_memory(void);
+/* Bytes of the process that are resident and no file's; 0: not known. */
+uint64_t os_anonymous(void);
 
 /* How much memory the system promises: vm.overcommit_memory. */
 enum os_overcommit {

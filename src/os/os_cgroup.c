@@ -405,6 +405,25 @@ struct os_memory os_memory(void)
 	return read_meminfo("/proc/meminfo");
 }
 
+uint64_t os_anonymous(void)
+{
+	enum { SIZE, RESIDENT, SHARED, NR };
+	uint64_t pages[NR];
+	char text[80];
+	const char *p = text;
+	ssize_t n = os_calls.read_file("/proc/self/statm", text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	for (unsigned int i = 0; i < NR; i++) {
+		if (!parse_decimal(&p, &pages[i]))
+			return 0;
+		p += *p == ' ';
+	}
+	return pages[RESIDENT] > pages[SHARED]
+		       ? (pages[RESIDENT] - pages[SHARED]) * os_page_size()
+		       : 0;
+}
+
 uint64_t os_node_memory(unsigned int id)
 {
 	char path[80];

@@ -69,9 +69,14 @@ static inline size_t limits_resident(void)
 
 /*
  * How far a request may go above the limit that has refused it. May enter the kernel if the
- * request may. *@reclaim: memory is short, so the caller should reclaim.
+ * request may. *@reclaim: memory is short, so the caller should reclaim. The caller calls
+ * limits_taken() when it has tried to get the pages.
  */
-enum limits_above limits_above(const struct alloc_request *rq, bool *reclaim);
+enum limits_above limits_above(struct alloc_request *rq, bool *reclaim);
+
+/* The request has @got its pages, or will not get them: what limits_above() granted counts as granted no
+ * longer. */
+void limits_taken(struct alloc_request *rq, bool got);
 
 /* Takes @npages out of the allowance above the limit. False: it is too small. */
 bool limits_allow(size_t npages);

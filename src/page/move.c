@@ -36,13 +36,15 @@ enum {
  */
 static bool extend(struct zone *z, struct alloc_request *rq)
 {
-	bool reclaim;
+	bool reclaim, extended;
 
 	if (zone_alloc_direct(z, rq))
 		return true;
 	if (!zone_watermark_ok(z, rq, rq->npages, WMARK_LOW))
 		rq->above = limits_above(rq, &reclaim);
-	return rq->above && zone_alloc_direct(z, rq);
+	extended = rq->above && zone_alloc_direct(z, rq);
+	limits_taken(rq, extended);
+	return extended;
 }
 
 bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)

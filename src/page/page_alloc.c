@@ -129,7 +129,7 @@ static struct page *walk(const struct placement *p, const struct node_mask *node
 }
 
 /* How far above the limits the request may go. May reclaim. */
-static enum limits_above look_above(const struct alloc_request *rq)
+static enum limits_above look_above(struct alloc_request *rq)
 {
 	bool reclaim;
 	enum limits_above above = limits_above(rq, &reclaim);
@@ -150,6 +150,7 @@ static struct page *walk_on(const struct placement *p, const struct node_mask *n
 	if (!page) {
 		rq->above = look_above(rq);
 		page = rq->above ? walk(p, nodes, rq) : NULL;
+		limits_taken(rq, page);
 	}
 	return page;
 }
@@ -166,10 +167,11 @@ static bool must_not_wait(gfp_t flags)
 
 /* Takes pages aside, for a request that must not wait, when zones have none without waiting. */
 static cold struct page *alloc_aside(const struct placement *p, const struct node_mask *nodes,
-				     const struct alloc_request *rq)
+				     struct alloc_request *rq)
 {
 	size_t used = atomic_load_explicit(&page_limits.used, memory_order_relaxed);
 	unsigned int order = rq->align;
+	struct page *page;
 
 	if (rq->flags & PAGE_NO_RECLAIM || rq->at || rq->type != ZONE_NORMAL ||
 	    (rq->flags & __GFP_THISNODE && p->node) || (nodes && !node_mask_test(nodes, 0)))
@@ -178,7 +180,9 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 		return NULL;
 	if (is_pow2(rq->npages) && rq->npages <= PCP_RUN_MAX)
 		order = max_uint(order, ilog2(rq->npages));
-	return aside_alloc(rq->npages, order);
+	page = aside_alloc(rq->npages, order);
+	limits_taken(rq, page);
+	return page;
 }
 
 /* Reclaims and walks until there are pages, or there is no point in going on. */

@@ -205,6 +205,7 @@ struct alloc_request {
 	bool may_block;
 	bool only_dirty; /* pages that may be resident already, or none */
 	enum limits_above above;
+	size_t granted;	     /* pages above the limit, until limits_taken() */
 	enum zone_type type; /* the highest zone that the request may use */
 	/* NULL, or: no run of a pageset; whether the fence behind the run is held (fence.c). */
 	bool *fenced;

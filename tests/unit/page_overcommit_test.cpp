@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Without a limit of its own the process gets what the system promises: memory that is not
  * touched is none. Near the limit of a cgroup there is no more. */
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -198,8 +199,8 @@ std::atomic<size_t> taken; /* bytes */
 std::atomic<unsigned> have_looked, have_ended;
 thread_local unsigned looker = 0; /* from 1 on */
 
-/* All threads read the usage before the first of them goes on, and each goes on when the one
- * before it has got what it could. */
+/* All threads read the usage before the first of them goes on, and each goes on some time after
+ * the one before it has got what it could. */
 ssize_t late_read_file(const char *path, char *buf, size_t size)
 {
 	static thread_local bool waited;
@@ -213,6 +214,7 @@ ssize_t late_read_file(const char *path, char *buf, size_t size)
 		have_looked++;
 		while (have_looked < kLookers || have_ended + 1 < looker)
 			usleep(100);
+		usleep(30000);
 	}
 	return n;
 }
@@ -259,6 +261,56 @@ TEST(PageOvercommitTest, ThreadsThatLookAtOnceShareWhatIsLeft)
 		EXPECT_GE(taken, kMiB);
 		kfree(sparse);
 	});
+}
+
+uint64_t fake_now = 1000;
+
+/* Nobody has touched what was handed out a moment ago, so the group does not count it; some
+ * time later it does, or nobody will. */
+void not_touched_yet(size_t size)
+{
+	std::vector<void *> live;
+
+	os_calls.now_ms = [] { return fake_now; };
+	configure("look_ms:0");
+	fake_nodes("0", { 0 });
+	cgroup(64 * kMiB, 0);
+	void *sparse = block(80 * kMiB);
+	ASSERT_NE(sparse, nullptr);
+	/* 6 MiB, of which a 16th of the limit stays. */
+	cgroup(64 * kMiB, 58 * kMiB);
+	while ((live.empty() || live.back()) && live.size() < 1000)
+		live.push_back(block(size));
+	EXPECT_LE(live.size() * size, kMiB + size)
+		<< "what there was a moment ago is not known; a MiB of the first look is left";
+	for (int i = 0; i < 3; i++) {
+		fake_now += 8;
+		live.push_back(block(size));
+	}
+	fake_now += 8;
+	size_t before = live.size();
+	while (live.back() && live.size() < 1000)
+		live.push_back(block(size));
+	size_t bytes = (live.size() - before) * size;
+	EXPECT_LE(bytes, 2 * kMiB + size);
+	EXPECT_GE(bytes + 2 * size, 2 * kMiB);
+	before = live.size();
+	for (int i = 0; i < 4; i++) {
+		fake_now += 8;
+		live.push_back(block(size));
+	}
+	EXPECT_TRUE(std::any_of(live.begin() + before, live.end(), [](void *p) { return p; }))
+		<< "they had the time to touch it: " << size;
+	for (void *p : live)
+		kfree(p);
+	kfree(sparse);
+	expect_whole();
+}
+
+TEST(PageOvercommitTest, WhatIsNotTouchedYetIsGrantedOnce)
+{
+	for (size_t size : { kMiB / 8, kMiB / 2, 3 * kMiB / 2 })
+		EXPECT_FRESH_PROCESS_PASSES([size] { not_touched_yet(size); });
 }
 
 TEST(PageOvercommitTest, LooksAreRare)
