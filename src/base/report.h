@@ -3,7 +3,8 @@
 #ifndef BASE_REPORT_H
 #define BASE_REPORT_H
 
-/* @func: the function that the program called, as "kfree()"; @why: what is wrong with @ptr. */
-void report_invalid(const char *func, const void *ptr, const char *why);
+/* @func: the function that the program called, as "kfree()"; @why: what is wrong with @ptr;
+ * @caller: the address from which the program called it, or NULL. */
+void report_invalid(const char *func, const void *ptr, const char *why, const void *caller);
 
 #endif

@@ -296,7 +296,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 static cold void refuse(const void *p, const char *func, const char *why, const void *caller)
 {
 	if (!large_explain(p, func, caller))
-		report_invalid(func, p, why);
+		report_invalid(func, p, why, caller);
 }
 
 struct page *kmalloc_find(const void *p, const char *func, const void *caller)
@@ -305,7 +305,7 @@ struct page *kmalloc_find(const void *p, const char *func, const void *caller)
 	struct page *head;
 
 	if (!page) {
-		report_invalid(func, p, "not allocated here");
+		report_invalid(func, p, "not allocated here", caller);
 		return NULL;
 	}
 	head = slab_head(page);
@@ -318,7 +318,7 @@ struct page *kmalloc_find(const void *p, const char *func, const void *caller)
 		if (unlikely(!wrong && slab_is_own(s)))
 			wrong = "not an allocated block (the library's own)";
 		if (unlikely(wrong)) {
-			report_invalid(func, p, wrong);
+			report_invalid(func, p, wrong, caller);
 			return NULL;
 		}
 		return head;
@@ -347,7 +347,7 @@ void kfree_slow(void *p, const char *func, const void *caller)
 		os_heap.free(p);
 		return;
 	}
-	if (unlikely(slab_hardened) && slab_hard_free(p, func))
+	if (unlikely(slab_hardened) && slab_hard_free(p, func, caller))
 		return;
 	page = kmalloc_find(p, func, caller);
 	if (unlikely(!page))

@@ -136,7 +136,7 @@ bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func
 		return false;
 	if (serves(page, size, align))
 		return true;
-	report_invalid(func, p, "allocated with another size");
+	report_invalid(func, p, "allocated with another size", caller);
 	return false;
 }
 
@@ -152,7 +152,7 @@ static size_t large_room(struct page *block, const void *p)
 static size_t no_room(const void *p)
 {
 	if (slab_hardened)
-		report_invalid("malloc_object_size()", p, "not in an allocated block");
+		report_invalid("malloc_object_size()", p, "not in an allocated block", NULL);
 	return SIZE_MAX;
 }
 

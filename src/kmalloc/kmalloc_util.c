@@ -260,5 +260,6 @@ void vfree(const void *p)
 		return;
 	if (unlikely(!is_vmalloc_addr(p) || !large_free(page_of(p), CALLER_ADDRESS)) &&
 	    !large_explain(p, "vfree()", CALLER_ADDRESS))
-		report_invalid("vfree()", p, "not the start of a block of whole pages");
+		report_invalid("vfree()", p, "not the start of a block of whole pages",
+			       CALLER_ADDRESS);
 }

@@ -200,7 +200,7 @@ static noinline void take_back_init(void *p, const char *func, const void *calle
 /* The process is hardened, and the fast path found no object. */
 static noinline void take_back_hard_slow(void *p, const char *func, const void *caller)
 {
-	if (p && !slab_hard_free(p, func))
+	if (p && !slab_hard_free(p, func, caller))
 		take_back(p, func, caller);
 }
 

@@ -141,7 +141,8 @@ unsigned long alloc_pages_bulk(gfp_t flags, unsigned long nr_pages, struct page 
 static cold void report_free(const struct page *page, const char *func, const char *what)
 {
 	report_invalid(func, page_to_virt(page),
-		       page_type(page) == PAGE_ALLOCATED ? what : "not allocated as pages");
+		       page_type(page) == PAGE_ALLOCATED ? what : "not allocated as pages",
+		       NULL);
 }
 
 static noinline void free_pages_slow(struct page *page, unsigned int order)
@@ -187,7 +188,7 @@ static struct page *page_at(const void *addr, const char *func)
 
 	if (page && !((uintptr_t)addr & (page_size() - 1)))
 		return page;
-	report_invalid(func, addr, "not a page of ours");
+	report_invalid(func, addr, "not a page of ours", NULL);
 	return NULL;
 }
 

@@ -31,7 +31,7 @@ void *__alloc_percpu(size_t size, size_t align)
 void free_percpu(void *handle)
 {
 	if (handle && (!pcpu_init() || !pcpu_try_free(pcpu_first(handle))))
-		report_invalid("free_percpu()", handle, "not a handle of alloc_percpu");
+		report_invalid("free_percpu()", handle, "not a handle of alloc_percpu", NULL);
 }
 
 unsigned int ukmem_percpu_next(unsigned int i)

@@ -98,7 +98,8 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 	forget(side);
 	report_invalid(func, q,
 		       "a multi function on a side that single functions have used "
-		       "(no alf_queue_hand_over)");
+		       "(no alf_queue_hand_over)",
+		       NULL);
 }
 
 /* The report lacks the other thread's id: to keep it, each call would need a system call. */
@@ -115,7 +116,7 @@ static void see(struct alf_queue *q, struct alf_queue_side *side, const char *fu
 		 "alf_queue_hand_over)",
 		 kind == SEEN_MULTI ? "multi" : "single", os_thread_id(),
 		 kind == SEEN_MULTI ? "single" : "multi");
-	report_invalid(func, q, why);
+	report_invalid(func, q, why, NULL);
 }
 
 void queue_see_multi(struct alf_queue *q, struct alf_queue_side *side, const char *func)
@@ -154,7 +155,8 @@ void alf_queue_single_begin(struct alf_queue *q, struct alf_queue_side *side, co
 	report_invalid(func, q,
 		       user == this_user()
 			       ? "a signal handler interrupted a single user of the same side"
-			       : "two threads at once on a side for a single user");
+			       : "two threads at once on a side for a single user",
+		       NULL);
 }
 
 void alf_queue_single_end(struct alf_queue_side *side)

@@ -60,7 +60,7 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 	else if (!of && slab_passes_through(obj))
 		os_heap.free(obj);
 	else if (of || !slab_profile_free(s, obj))
-		report_invalid(func, obj, "not an object of this cache");
+		report_invalid(func, obj, "not an object of this cache", caller);
 }
 
 void kmem_cache_free(struct kmem_cache *s, void *obj)

@@ -258,20 +258,20 @@ static void free_slow(struct kmem_cache *s, void *obj)
 /* Zeroes @obj, and pushes it if there is room. A pointer into the middle of an object, which
  * the slab would find later, must not zero the next one: it is refused at once. False: the
  * caller must free @obj. */
-static noinline bool free_zeroed(struct kmem_cache *s, void *obj)
+static noinline bool free_zeroed(struct kmem_cache *s, void *obj, const void *caller)
 {
 	struct page *page = slab_head(page_of(obj));
 	const char *wrong = slab_page_wrong(s, page, slab_page_index(s, page, obj));
 
 	if (likely(!wrong))
 		return slab_push_zeroed(s, obj);
-	report_invalid("free()", obj, wrong);
+	report_invalid("free()", obj, wrong, caller);
 	return true;
 }
 
 void slab_free_slow(struct kmem_cache *s, void *obj, const void *caller)
 {
-	if (unlikely(s->init & SLAB_INIT_FREE) && free_zeroed(s, obj))
+	if (unlikely(s->init & SLAB_INIT_FREE) && free_zeroed(s, obj, caller))
 		return;
 	if (slab_is_checked(s)) {
 		slab_checked_free(s, obj, caller);

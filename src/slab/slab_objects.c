@@ -289,14 +289,14 @@ static cold void report_twice(struct kmem_cache *s, struct page *page, unsigned 
 	for (; twice; twice &= twice - 1) {
 		unsigned int i = w * 64 + (unsigned int)__builtin_ctzll(twice);
 
-		report_invalid("free()", base + (size_t)i * s->size, "double free");
+		report_invalid("free()", base + (size_t)i * s->size, "double free", NULL);
 	}
 }
 
 /* Reports an object that cannot be put back. */
 static cold void refuse(const struct put *put, const void *obj, struct place at)
 {
-	report_invalid("free()", obj, slab_page_wrong(put->s, at.slab, at.index));
+	report_invalid("free()", obj, slab_page_wrong(put->s, at.slab, at.index), NULL);
 }
 
 /* Counts what was put back, before objects of @next, another node, are. */

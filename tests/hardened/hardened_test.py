@@ -132,7 +132,7 @@ def ends_so(child, end):
     wanted = end if "\\" in end else re.escape(end)
     return (child.returncode == -signal.SIGABRT and
             re.fullmatch(rf"ukmem: .*: invalid pointer 0x[0-9a-f]+: (objects here were )?"
-                         rf"{wanted}s?\n", child.stderr.replace("after they were", "after it was"))
+                         rf"{wanted}s?\n(ukmem:   found at .+\n)?", child.stderr.replace("after they were", "after it was"))
             is not None)
 
 
@@ -182,6 +182,10 @@ class HardenedTest(unittest.TestCase):
                 child = run([bugs, bug, size], "hardened:1,invalid_free:warn")
                 self.assertEqual((child.returncode, child.stdout), (0, "lived\n"))
                 lines = child.stderr.splitlines()
+                if message is FREED:
+                    for line in lines[1::2]:
+                        self.assertRegex(line, r"^ukmem:   found at .+\)$")
+                    lines = lines[::2]
                 self.assertIn(len(lines), times if isinstance(times, range) else [times],
                               child.stderr[-1000:])
                 for line in lines:

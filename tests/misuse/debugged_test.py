@@ -60,7 +60,8 @@ TWICE = report("Object already free", ALLOCATED + FREED)
 
 def invalid(reason):
     """Not an object at all."""
-    return rf"ukmem: free\(\): invalid pointer %s: {reason}\n"
+    return (rf"ukmem: free\(\): invalid pointer %s: {reason}\n"
+            r"ukmem:   found at [^\n]+\n")
 
 
 BUGS = {

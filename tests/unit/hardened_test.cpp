@@ -274,7 +274,8 @@ TEST(HardenedDeathTest, EveryAddressOfASlabCanBeFreed)
 			_exit(0);
 		},
 		::testing::ExitedWithCode(0),
-		"^(ukmem: kfree.*not the start of an object\n)+$");
+		"^(ukmem: kfree[^\n]*not the start of an object\nukmem:   found at "
+		"[^\n]+\n)+$");
 }
 
 /* Sizes of slots, and each byte of them. */

@@ -323,19 +323,21 @@ TEST(KmallocDeathTest, WrongPointersAreReported)
 	static char foreign[64];
 	const std::string invalid = ": invalid pointer 0x[0-9a-f]+: ";
 
-	EXPECT_DEATH(kfree(foreign), "^ukmem: kfree\\(\\)" + invalid + "not allocated here\n$");
-	EXPECT_DEATH(kfree(&page), "^ukmem: kfree\\(\\)" + invalid + "not allocated here\n$");
+	EXPECT_DEATH(kfree(foreign),
+		     "^ukmem: kfree\\(\\)" + invalid + "not allocated here\n" FOUND_AT);
+	EXPECT_DEATH(kfree(&page),
+		     "^ukmem: kfree\\(\\)" + invalid + "not allocated here\n" FOUND_AT);
 	EXPECT_DEATH(kfree(large + 16),
-		     "^ukmem: kfree\\(\\)" + invalid + "not the start of a block\n$");
+		     "^ukmem: kfree\\(\\)" + invalid + "not the start of a block\n" FOUND_AT);
 	EXPECT_DEATH(kfree(reinterpret_cast<void *>(page)),
-		     "^ukmem: kfree\\(\\)" + invalid + "allocated as pages\n$");
+		     "^ukmem: kfree\\(\\)" + invalid + "allocated as pages\n" FOUND_AT);
 	EXPECT_DEATH(
 		{
 			kfree(large);
 			kfree(large);
 		},
 		"^ukmem: kfree\\(\\)" + invalid +
-			"not an allocated block \\(double free\\?\\)\n$");
+			"not an allocated block \\(double free\\?\\)\n" FOUND_AT);
 	EXPECT_DEATH(ksize(small + 8),
 		     "^ukmem: ksize\\(\\)" + invalid + "not the start of an object\n$");
 	EXPECT_DEATH(
@@ -343,7 +345,7 @@ TEST(KmallocDeathTest, WrongPointersAreReported)
 			void *q = krealloc(small + 16, 10, GFP_KERNEL);
 			(void)q;
 		},
-		"^ukmem: krealloc\\(\\)" + invalid + "not the start of an object\n$");
+		"^ukmem: krealloc\\(\\)" + invalid + "not the start of an object\n" FOUND_AT);
 	EXPECT_GE(ksize(small), 5000u);
 	EXPECT_GE(ksize(large), 100000u);
 	kfree(small);
@@ -361,7 +363,8 @@ TEST(KmallocDeathTest, PassedOverWhereConfigured)
 	EXPECT_EQ(ksize(foreign), 0u);
 	EXPECT_EQ(krealloc(foreign, 10, GFP_KERNEL), nullptr);
 	std::string text = ::testing::internal::GetCapturedStderr();
-	EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+	EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3 + 2)
+		<< "ksize() knows no caller: " << text;
 	config.invalid_free = INVALID_FREE_IGNORE;
 	::testing::internal::CaptureStderr();
 	kfree(foreign);

@@ -104,9 +104,9 @@ std::string freed(const char *wrong)
 }
 
 const std::string kInvalid = "^ukmem: free\\(\\): invalid pointer 0x[0-9a-f]+: not the start "
-			     "of an object\n$";
+			     "of an object\n" FOUND_AT;
 const std::string kForeign = "^ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not "
-			     "an object of this cache\n$";
+			     "an object of this cache\n" FOUND_AT;
 
 const std::vector<Bug> &bugs()
 {
@@ -212,7 +212,7 @@ const std::vector<Bug> &bugs()
 			  kmem_cache_free(s, bug ? reinterpret_cast<char *>(1) : nullptr);
 		  },
 		  "^ukmem: kmem_cache_free\\(\\): invalid pointer 0x1: not an object of this "
-		  "cache\n$" },
+		  "cache\n" FOUND_AT },
 		{ "stack",
 		  [](struct kmem_cache *s, bool bug) {
 			  char c;

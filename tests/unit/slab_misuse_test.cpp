@@ -179,7 +179,7 @@ TEST(SlabDeathTest, FreeToTheWrongCacheIsFoundAtOnce)
 {
 	EXPECT_EXIT(free_to(false, 0), ::testing::KilledBySignal(SIGABRT),
 		    "ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not an object "
-		    "of this cache\n$");
+		    "of this cache\n" FOUND_AT);
 	free_to(true, 0);
 }
 
@@ -344,15 +344,15 @@ TEST(SlabDeathTest, TheLibrarysOwnObjectsAreRefusedAtOnce)
 	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);
 	void *two[] = { s, s };
 	const char *own = "^ukmem: kfree\\(\\): invalid pointer 0x[0-9a-f]+: not an allocated "
-			  "block \\(the library's own\\)\n$";
+			  "block \\(the library's own\\)\n" FOUND_AT;
 
 	kfree(kmalloc(1, GFP_KERNEL));
 	EXPECT_DEATH(kfree(s), own);
 	EXPECT_DEATH(kfree(reinterpret_cast<char *>(s) + 16),
 		     "^ukmem: kfree\\(\\): invalid pointer 0x[0-9a-f]+: not the start of an "
-		     "object\n$");
+		     "object\n" FOUND_AT);
 	EXPECT_DEATH(kmem_cache_free_bulk(nullptr, 2, two), "the library's own");
-	EXPECT_DEATH(kmem_cache_free(s, s), "not an object of this cache\n$");
+	EXPECT_DEATH(kmem_cache_free(s, s), "not an object of this cache\n" FOUND_AT);
 	kmem_cache_destroy(s);
 }
 
@@ -360,7 +360,7 @@ TEST(SlabDeathTest, PointersOfAnotherKindAreRefusedAtOnce)
 {
 	struct kmem_cache *s = kmem_cache_create("home", 64, 0, 0, nullptr);
 	const char *text = "^ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not an "
-			   "object of this cache\n$";
+			   "object of this cache\n" FOUND_AT;
 	static char foreign[64];
 	char *small = static_cast<char *>(kmalloc(64, GFP_KERNEL));
 	char *large = static_cast<char *>(kmalloc(100000, GFP_KERNEL));
@@ -379,7 +379,7 @@ TEST(SlabDeathTest, PointersOfAnotherKindAreRefusedAtOnce)
 	EXPECT_DEATH(kmem_cache_free_bulk(s, 2, bulk),
 		     "^ukmem: kmem_cache_free_bulk\\(\\): invalid pointer 0x[0-9a-f]+: not an "
 		     "object of this "
-		     "cache\n$");
+		     "cache\n" FOUND_AT);
 	kmem_cache_free(s, bulk[0]);
 	kmem_cache_free(s, nullptr);
 	void *none[] = { nullptr, nullptr };

@@ -137,6 +137,9 @@ class OsCallsGuard
 		EXPECT_EXIT(exit_after(__VA_ARGS__), ::testing::ExitedWithCode(0), "");        \
 	} while (0)
 
+/* The last line of a report of a wrong pointer whose caller is known, for expressions. */
+#define FOUND_AT "ukmem:   found at ([^ \n]+ )?\\([^ \n]+\\)\n$"
+
 inline std::vector<int> allowed_cpus()
 {
 	std::vector<int> cpus;

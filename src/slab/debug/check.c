@@ -89,7 +89,7 @@ void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller)
 		return;
 	}
 	if (s->hard) {
-		slab_hard_free(obj, "free()");
+		slab_hard_free(obj, "free()", caller);
 		return;
 	}
 	/* The object was allocated before the cache was checked. Its slab's bitmap shows double
@@ -101,6 +101,6 @@ void slab_checked_free(struct kmem_cache *s, void *obj, const void *caller)
 bool slab_checked_in_use(struct kmem_cache *s, void *obj, const char *func, const void *caller)
 {
 	if (s->hard)
-		return slab_hard_in_use(s, obj, func);
+		return slab_hard_in_use(s, obj, func, caller);
 	return s->home == s || slab_twin_in_use(s, obj, caller);
 }

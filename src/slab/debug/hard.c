@@ -94,7 +94,7 @@ bool slab_hard_has_canary(const struct kmem_cache *s, void *obj)
 /* The object was written to while it was free. */
 static cold void *hand_out_dirty(const struct slab_hard_class *c, void *obj)
 {
-	report_invalid("malloc()", obj, "written to after it was freed");
+	report_invalid("malloc()", obj, "written to after it was freed", NULL);
 	slab_hard_wipe(c, obj);
 	slab_canary_set(obj, c->size);
 	return obj;
@@ -272,7 +272,7 @@ static bool is_in_slab(struct kmem_cache *s, struct page *page, unsigned int i)
 
 /* Whether the program has the object that begins at @obj; reports it if not, or if its canary
  * is damaged. */
-static bool look(struct kmem_cache *s, void *obj, const char *func)
+static bool look(struct kmem_cache *s, void *obj, const char *func, const void *caller)
 {
 	struct page *page = slab_head(page_of(obj));
 	unsigned int i = slab_page_index(s, page, obj);
@@ -280,20 +280,20 @@ static bool look(struct kmem_cache *s, void *obj, const char *func)
 	uint64_t there;
 
 	if (wrong) {
-		report_invalid(func, obj, wrong);
+		report_invalid(func, obj, wrong, caller);
 		return false;
 	}
 	there = s->object_size ? atomic_load_explicit(slab_canary_place(s->size, obj),
 						      memory_order_relaxed)
 			       : !is_in_slab(s, page, i);
 	if (!there)
-		report_invalid(func, obj, "not an allocated object (double free?)");
+		report_invalid(func, obj, "not an allocated object (double free?)", caller);
 	else if (s->object_size && there != slab_canary(obj))
-		report_invalid(func, obj, "written to beyond its end");
+		report_invalid(func, obj, "written to beyond its end", caller);
 	return there;
 }
 
-bool slab_hard_free(void *obj, const char *func)
+bool slab_hard_free(void *obj, const char *func, const void *caller)
 {
 	const struct slab_hard_class *c;
 	struct kmem_cache *s;
@@ -306,12 +306,13 @@ bool slab_hard_free(void *obj, const char *func)
 	if (!s)
 		return false;
 	/* What has a damaged canary stays where it is. */
-	if (look(s, obj, func) && !s->object_size)
+	if (look(s, obj, func, caller) && !s->object_size)
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 	return true;
 }
 
-bool slab_hard_in_use(struct kmem_cache *s, const void *obj, const char *func)
+bool slab_hard_in_use(struct kmem_cache *s, const void *obj, const char *func,
+		      const void *caller)
 {
-	return look(s, (void *)(uintptr_t)obj, func);
+	return look(s, (void *)(uintptr_t)obj, func, caller);
 }

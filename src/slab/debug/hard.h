@@ -16,7 +16,8 @@ void slab_hard_enter(struct kmem_cache *s);
 /* An object of @s; NULL: no memory. It is zero, as those of slab_hard_pop(). */
 void *slab_hard_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags);
 /* Whether an object of @s begins at @obj and is in use; reports it if not. */
-bool slab_hard_in_use(struct kmem_cache *s, const void *obj, const char *func);
+bool slab_hard_in_use(struct kmem_cache *s, const void *obj, const char *func,
+		      const void *caller);
 /* Whether the slot of a free object shows that the program has it. */
 bool slab_hard_has_canary(const struct kmem_cache *s, void *obj);
 
@@ -34,8 +35,8 @@ void slab_hard_put(const struct slab_hard_class *c, void *obj);
 /* The second step of that. */
 void slab_hard_put_wiped(const struct slab_hard_class *c, void *obj);
 /* Frees an object of a hardened cache, or reports why it is none. False, and nothing was done:
- * the page of @obj is of no such cache. @func: the name for the report. */
-bool slab_hard_free(void *obj, const char *func);
+ * the page of @obj is of no such cache. @func, @caller: for the report. */
+bool slab_hard_free(void *obj, const char *func, const void *caller);
 
 enum {
 	SLAB_HARD_NEAR = 512, /* bytes that loops of the fast paths zero, and look at */

@@ -215,7 +215,7 @@ void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller)
 	const char *wrong = slab_page_wrong(twin, page, slab_page_index(twin, page, obj));
 
 	if (wrong) {
-		report_invalid("free()", obj, wrong);
+		report_invalid("free()", obj, wrong, caller);
 		return;
 	}
 	slab_annotate_open(twin, obj);
