@@ -74,8 +74,8 @@ static inline size_t limits_resident(void)
  */
 enum limits_above limits_above(struct alloc_request *rq, bool *reclaim);
 
-/* The request has @got its pages, or will not get them: what limits_above() granted counts as granted no
- * longer. */
+/* The caller has @got the pages, or not: what limits_above() granted for the request counts as
+ * granted no longer. */
 void limits_taken(struct alloc_request *rq, bool got);
 
 /* Takes @npages out of the allowance above the limit. False: it is too small. */
