@@ -365,7 +365,7 @@ static void lower_by(_Atomic size_t *number, size_t by)
 static enum limits_above look_once(struct alloc_request *rq, const struct os_memory *memory,
 				   bool *reclaim, bool *early)
 {
-	size_t left, margin, step, mine, need, others, resident;
+	size_t left, margin, mine, need, others, resident;
 	struct os_cgroup_limits now;
 	uint32_t period;
 
@@ -388,8 +388,9 @@ static enum limits_above look_once(struct alloc_request *rq, const struct os_mem
 	need = rq->npages > margin ? 1 : mine;
 	if (others + need <= left) {
 		rq->granted = mine;
-		step = min_size(step_above(now.memory), left - others);
-		set(&page_limits.allowance, step);
+		left -= others;
+		left -= min_size(mine, left);
+		set(&page_limits.allowance, min_size(step_above(now.memory), left));
 		return ABOVE_LIMITS;
 	}
 	lower_by(&granted, mine);
@@ -405,7 +406,8 @@ static enum limits_above look_once(struct alloc_request *rq, const struct os_mem
 static enum limits_above look_at_cgroup(struct alloc_request *rq,
 					const struct os_memory *memory, bool *reclaim)
 {
-	bool may_wait = !(rq->flags & PAGE_NO_RECLAIM) && !pcpu_gate_is_forced();
+	/* A run that could not grow would be copied, which takes more memory. */
+	bool may_wait = (!(rq->flags & PAGE_NO_RECLAIM) || rq->at) && !pcpu_gate_is_forced();
 	enum limits_above above;
 	bool early;
 

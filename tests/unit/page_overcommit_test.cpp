@@ -313,6 +313,24 @@ TEST(PageOvercommitTest, WhatIsNotTouchedYetIsGrantedOnce)
 		EXPECT_FRESH_PROCESS_PASSES([size] { not_touched_yet(size); });
 }
 
+/* It waits until it is known what others have touched; a copy would take more memory. */
+TEST(PageOvercommitTest, ABlockGrowsInPlaceNearTheLimitOfAGroup)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		fake_nodes("0", { 0 });
+		cgroup(64 * kMiB, 0);
+		void *sparse = block(80 * kMiB);
+		cgroup(64 * kMiB, 58 * kMiB);
+		void *p = block(kMiB);
+		ASSERT_NE(p, nullptr);
+		usleep(100000); /* longer than what was seen before counts */
+		EXPECT_EQ(krealloc(p, 5 * kMiB / 2, GFP_KERNEL | __GFP_NOWARN), p);
+		kfree(p);
+		kfree(sparse);
+		expect_whole();
+	});
+}
+
 TEST(PageOvercommitTest, LooksAreRare)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
