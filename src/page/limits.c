@@ -299,8 +299,9 @@ static enum limits_above look_at_machine(const struct os_memory *memory, bool *r
 /*
  * Pages that were handed out a moment ago are not touched yet, so the cgroup does not count
  * them, and a look at it would grant the same memory again. So a look compares what was handed
- * out and is not resident with the least of that in the last TOUCH_MS: what has been there for
- * longer is memory that the program does not touch, the rest it may touch at any moment.
+ * out and is not resident with the least of that in the last two to three TOUCH_MS: what has
+ * been there for longer is memory that the program does not touch, the rest it may touch at any
+ * moment.
  *
  * The least in each of the last three periods of TOUCH_MS: pages << 32 | number of the period,
  * in the word of that number modulo 3. Written by looks.
