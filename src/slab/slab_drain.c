@@ -126,7 +126,7 @@ static noinline no_sanitize_thread size_t pages_kept(const struct kmem_cache *s,
 static uint64_t state_of(struct kmem_cache *s, unsigned int index)
 {
 	const struct kmem_cache_node *node = &s->nodes[index];
-	uint64_t sum = atomic_load_explicit(&node->nr_puts, memory_order_relaxed);
+	uint64_t sum = mix(0, atomic_load_explicit(&node->nr_puts, memory_order_relaxed));
 
 	sum = mix(sum, atomic_load_explicit(&node->inuse, memory_order_relaxed));
 	for_each_cpu_unit (cpu)

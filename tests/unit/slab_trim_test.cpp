@@ -149,6 +149,40 @@ TEST(SlabTrimTest, LeavesAsMuchAgain)
 	});
 }
 
+/* Frees the last object into its slab: its CPU's arrays are stopped. */
+void free_into_slab(SizeClass &c)
+{
+	ASSERT_TRUE(shim_while_stopped(
+		c.s, [](void *p) { kfree(p); }, c.p.back()));
+	c.p.pop_back();
+}
+
+/* Arrays stay at a trim while the program has an object of their objects' slab. Once that one
+ * has gone they do not, however many came and went before. */
+TEST(SlabTrimTest, SeesThatTheLastObjectHasGone)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		SizeClass c(kSize);
+
+		for (int round = 0; round < 8; round++) {
+			c.allocate(4 + round);
+			empty_arrays(c);
+			ASSERT_EQ(shim_slab_base(c.p[0]), shim_slab_base(c.p[2]));
+			kfree(c.p[0]);
+			kfree(c.p[1]);
+			c.p.erase(c.p.begin(), c.p.begin() + 2);
+			while (!c.p.empty()) {
+				ukmem_trim();
+				EXPECT_EQ(c.counts().cached, 2u);
+				free_into_slab(c);
+			}
+			ukmem_trim();
+			EXPECT_EQ(c.counts().cached, 0u) << "round " << round;
+			EXPECT_EQ(c.counts().slabs, 0u) << "round " << round;
+		}
+	});
+}
+
 /* That is for all caches together. */
 TEST(SlabTrimTest, LeavesLittleTogether)
 {
