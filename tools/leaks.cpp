@@ -396,7 +396,7 @@ json groups_json(symbols &names, const std::vector<stack_group<number>> &groups)
 	return all;
 }
 
-void print(const leaks_options &o, const report &r)
+void print_leaks(const leaks_options &o, const report &r)
 {
 	using ull = unsigned long long;
 
@@ -427,7 +427,7 @@ void print(const leaks_options &o, const report &r)
 		print_guarded(names, r);
 }
 
-void print_json(const leaks_options &o, const report &r, const json &about)
+void print_leaks_json(const leaks_options &o, const report &r, const json &about)
 {
 	symbols names(r.maps, o.pid);
 	json groups = json::array();
@@ -455,7 +455,7 @@ void print_json(const leaks_options &o, const report &r, const json &about)
 		all["stopped_seconds"] = r.stopped;
 	if (r.profiled)
 		all["stacks"] = groups_json(names, r.stacks);
-	::print_json(all);
+	print_json(all);
 }
 
 } // namespace
@@ -501,9 +501,9 @@ int leaks(const leaks_options &options)
 		const report r = s.search();
 
 		if (options.json)
-			print_json(options, r, s.about());
+			print_leaks_json(options, r, s.about());
 		else
-			print(options, r);
+			print_leaks(options, r);
 		return end_output(r.direct + r.indirect ? options.found_code : EXIT_SUCCESS);
 	});
 }

@@ -19,14 +19,14 @@
 namespace
 {
 
-/* A place to listen on. */
-struct place {
+/* What to listen on. */
+struct address {
 	std::string host;
 	int port;
 };
 
 /* Of "PORT", "HOST:PORT" or "[HOST]:PORT"; without a host this machine alone can connect. */
-std::optional<place> parse_place(const std::string &text)
+std::optional<address> parse_address(const std::string &text)
 {
 	const size_t colon = text.rfind(':');
 	std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
@@ -38,12 +38,12 @@ std::optional<place> parse_place(const std::string &text)
 		return std::nullopt;
 	if (host.size() > 2 && host.front() == '[' && host.back() == ']')
 		host = host.substr(1, host.size() - 2);
-	return place{ host.empty() ? "127.0.0.1" : host, std::stoi(port) };
+	return address{ host.empty() ? "127.0.0.1" : host, std::stoi(port) };
 }
 
 std::string check_place(const std::string &text)
 {
-	return parse_place(text) ? "" : "'" + text + "' is not [HOST:]PORT";
+	return parse_address(text) ? "" : "'" + text + "' is not [HOST:]PORT";
 }
 
 /* The process, read by one request at a time. */
@@ -159,7 +159,7 @@ class ender
 	std::thread thread;
 };
 
-int serve(source &from, const place &at)
+int serve(source &from, const address &at)
 {
 	httplib::Server server;
 	const bool any = at.port == 0;
@@ -234,7 +234,7 @@ int metrics(const metrics_options &options)
 		source from(options.pid);
 
 		if (!options.listen.empty())
-			return serve(from, *parse_place(options.listen));
+			return serve(from, *parse_address(options.listen));
 		if (options.json)
 			print_json(from.json());
 		else

@@ -226,6 +226,34 @@ TEST(LiveProcess, PagesThatWereOnlyReadAreNotResident)
 	EXPECT_EQ(resident, written * page);
 }
 
+/* A search for pointers skips what was never touched, be it terabytes. */
+TEST(LiveProcess, TheNextPageInMemoryIsFound)
+{
+	constexpr size_t size = size_t{ 1 } << 40, touched = size / 2;
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	char *const all =
+		static_cast<char *>(mmap(nullptr, size, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+	live::process self(getpid());
+	const auto at = reinterpret_cast<live::address>(all);
+
+	if (all == MAP_FAILED)
+		GTEST_SKIP() << "no terabyte of addresses";
+	madvise(all, size, MADV_NOHUGEPAGE);
+	all[touched] = 1;
+
+	const live::address first = self.next_in_memory(at, at + size),
+			    again = self.next_in_memory(at + touched, at + size),
+			    behind = self.next_in_memory(at + touched + page, at + size);
+
+	munmap(all, size);
+	if (first == at)
+		GTEST_SKIP() << "the system does not tell";
+	EXPECT_EQ(first, at + touched);
+	EXPECT_EQ(again, at + touched);
+	EXPECT_EQ(behind, at + size);
+}
+
 TEST_F(LiveReader, BlocksAreTheFreePages)
 {
 	const live::snapshot s = live::reader(memory).take(live::BLOCKS);

@@ -18,7 +18,6 @@ namespace
 {
 
 constexpr size_t most_caches = 1 << 17;
-constexpr uint64_t most_slots = 1 << 16;
 constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22;
 
 /* Whether a descriptor can be one. Its name may be any text. */

@@ -22,6 +22,8 @@ namespace live
 
 /** How often something is read that does not agree, before the reader gives up. */
 constexpr int most_tries = 8;
+/** Of an array; more are nonsense. */
+constexpr uint64_t most_slots = 1 << 16;
 
 /** Throws error: changing, unless @ok. */
 void expect(bool ok);

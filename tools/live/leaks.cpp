@@ -163,7 +163,9 @@ void searcher::add_range(address from, address to, uint32_t r, std::vector<part>
 	}
 }
 
-/* Visits what has memory behind it. Without @any: not pages that are as in their file. */
+/* Visits what has memory behind it. Without @any: not pages that are as in their file. Most of
+ * a range may never have been touched, for instance terabytes of AddressSanitizer's: it goes on
+ * from one entry to the next only where there is memory. */
 void searcher::read_range(address from, address to, bool any, const visit &f)
 {
 	constexpr uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;
@@ -178,6 +180,7 @@ void searcher::read_range(address from, address to, bool any, const visit &f)
 			std::min((to - 1) / h.page_size - first + 1, entries_at_once);
 		const address end = std::min(to, (first + n) * h.page_size);
 		address run_start = at;
+		bool empty = true;
 
 		entries.assign(n, present);
 		if (!h.memory.page_entries(first, entries.data(), n))
@@ -187,6 +190,7 @@ void searcher::read_range(address from, address to, bool any, const visit &f)
 			const bool there = entries[i] & (present | swapped) &&
 					   !(entries[i] & guard_region);
 
+			empty = empty && !there;
 			if (there && (any || !(entries[i] & of_file)))
 				continue;
 			if (run_start < page)
@@ -195,7 +199,7 @@ void searcher::read_range(address from, address to, bool any, const visit &f)
 		}
 		if (run_start < end)
 			add_range(run_start, end, 0, parts, f);
-		at = end;
+		at = empty && end < to ? h.memory.next_in_memory(end, to) : end;
 	}
 	flush(parts, f);
 }

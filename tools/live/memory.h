@@ -99,6 +99,14 @@ class process_memory
 		(void)first, (void)entries, (void)n;
 		return false;
 	}
+	/** The first address from @from on whose page may be in memory or swapped out; @to:
+	 * there is none below it. @from where the system does not tell (before Linux 6.7).
+	 * Throws error: forbidden, gone. */
+	virtual address next_in_memory(address from, address to)
+	{
+		(void)to;
+		return from;
+	}
 	/**
 	 * What is in memory of the pages of [@from, @from + @npages pages): enum page_in_memory
 	 * for each. False: the system does not tell. Throws error: forbidden, gone.

@@ -341,14 +341,20 @@ struct scan_request {
 		mask, any_of, wanted;
 };
 
-enum : uint64_t { PAGE_PRESENT = 1 << 3, PAGE_ZERO = 1 << 5, PAGE_HUGE = 1 << 6 };
+enum : uint64_t {
+	PAGE_PRESENT = 1 << 3,
+	PAGE_SWAPPED = 1 << 4,
+	PAGE_ZERO = 1 << 5,
+	PAGE_HUGE = 1 << 6
+};
+
+constexpr unsigned long pagemap_scan = _IOWR('f', 16, scan_request);
 
 /* Calls @found with each region from @from to @to whose pages are all of @wanted and not
  * @unwanted. False: the system does not tell. */
 template <typename F>
 bool scan(int pagemap, address from, address to, uint64_t wanted, uint64_t unwanted, F found)
 {
-	constexpr unsigned long request = _IOWR('f', 16, scan_request);
 	std::array<scanned_region, 512> regions = {};
 	scan_request r = {};
 
@@ -361,7 +367,7 @@ bool scan(int pagemap, address from, address to, uint64_t wanted, uint64_t unwan
 	r.mask = wanted | unwanted;
 	r.wanted = wanted;
 	while (r.start < r.end) {
-		const int n = ioctl(pagemap, request, &r);
+		const int n = ioctl(pagemap, pagemap_scan, &r);
 
 		if (n < 0)
 			return false;
@@ -448,6 +454,28 @@ static bool read_entries(const descriptor &pagemap, uint64_t first, uint64_t *en
 bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
 {
 	return read_entries(open_pagemap(reached), first, entries, n);
+}
+
+address process::next_in_memory(address from, address to)
+{
+	const descriptor pagemap = open_pagemap(reached);
+	scanned_region region = {};
+	scan_request r = {};
+
+	r.size = sizeof(r);
+	r.start = from;
+	r.end = to;
+	r.regions = reinterpret_cast<uint64_t>(&region);
+	r.nr_regions = r.max_pages = 1;
+	r.any_of = r.wanted = PAGE_PRESENT | PAGE_SWAPPED;
+	switch (pagemap.number < 0 ? -1 : ioctl(pagemap.number, pagemap_scan, &r)) {
+	case 0:
+		return to;
+	case 1:
+		return std::clamp(region.start, from, to);
+	default:
+		return from;
+	}
 }
 
 bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t> &pages)

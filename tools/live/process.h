@@ -23,6 +23,7 @@ class process : public process_memory
 	std::vector<mapping> mappings() override;
 	uint64_t resident(address from, uint64_t size) override;
 	bool page_entries(uint64_t first, uint64_t *entries, size_t n) override;
+	address next_in_memory(address from, address to) override;
 	bool pages_in_memory(address from, uint64_t npages,
 			     std::vector<uint8_t> &pages) override;
 	void check_alive() override;

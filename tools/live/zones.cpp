@@ -11,7 +11,7 @@ namespace live
 namespace
 {
 
-constexpr uint64_t most_slots = 1 << 16, most_pages = 1ull << 52;
+constexpr uint64_t most_pages = 1ull << 52;
 constexpr size_t most_orders = 52;
 
 class zone_reader
