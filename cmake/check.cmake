@@ -1,17 +1,18 @@
 # This module decides what there is to test. UKMEM_CHECK=short leaves out what proves the same in another preset, and
 # searches for less long; tests/README.md says what. In a full check all of these are ON but the last.
 #   UKMEM_FULL     this is one
-#   UKMEM_ONCE     here is what no option of the build changes: an optimised build without sanitizers
-#   UKMEM_NORSEQ   here is what ukmem_add_test's NORSEQ asks for: not in ThreadSanitizer's build, which has
-#                  no sections, nor in AddressSanitizer's, to which both ways are alike; of storms and
-#                  searches only once, too
+#   UKMEM_ONCE     here is what no option of the build changes: an optimised build without sanitizers; and
+#                  what ukmem_add_test's NORSEQ asks for: ThreadSanitizer's build, which has no sections
+#                  anyhow, runs fallback mode with the assertions
+#   UKMEM_UNITS    here are the unit tests, and searches and storms: not in the build that only has the
+#                  assertions, since the sanitizers' builds have them, too
 #   UKMEM_THREADS  here are only tests with several threads: ThreadSanitizer has no more to say
 set(UKMEM_CHECK full CACHE STRING "Which tests there are, and how long they search: full or short")
 set_property(CACHE UKMEM_CHECK PROPERTY STRINGS full short)
 if(NOT UKMEM_CHECK MATCHES "^(full|short)$")
   message(FATAL_ERROR "UKMEM_CHECK is full or short, not '${UKMEM_CHECK}'")
 endif()
-foreach(name FULL ONCE NORSEQ THREADS)
+foreach(name FULL ONCE UNITS THREADS)
   set(UKMEM_${name} OFF)
 endforeach()
 if(UKMEM_CHECK STREQUAL "full")
@@ -20,12 +21,29 @@ endif()
 if(UKMEM_FULL OR NOT (UKMEM_SANITIZE OR UKMEM_DEBUG))
   set(UKMEM_ONCE ON)
 endif()
-if(UKMEM_FULL OR NOT UKMEM_SANITIZE)
-  set(UKMEM_NORSEQ ON)
+if(UKMEM_ONCE OR UKMEM_SANITIZE)
+  set(UKMEM_UNITS ON)
 endif()
 if(NOT UKMEM_FULL AND UKMEM_SANITIZE STREQUAL "thread")
   set(UKMEM_THREADS ON)
 endif()
+
+# ukmem_in_turn(variable n item...): in a short check @n of the items, other ones for each commit.
+function(ukmem_in_turn variable n)
+  set(chosen ${ARGN})
+  list(LENGTH chosen count)
+  if(NOT UKMEM_FULL AND n LESS count)
+    execute_process(COMMAND git rev-parse --short=7 HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+      OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(NOT commit MATCHES "^[0-9a-f]+$")
+      set(commit 0)
+    endif()
+    math(EXPR first "0x${commit} % ${count}")
+    list(APPEND chosen ${chosen})
+    list(SUBLIST chosen ${first} ${n} chosen)
+  endif()
+  set(${variable} ${chosen} PARENT_SCOPE)
+endfunction()
 
 # ukmem_length(variable full short): the length of a search.
 function(ukmem_length variable full short)

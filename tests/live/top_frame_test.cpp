@@ -11,9 +11,13 @@
 #include "live/process.h"
 #include "top/keys.h"
 #include "top_model.h"
+#include "unit/test_util.h"
 
 namespace
 {
+
+/* Between widths that are tried; odd, so that even and odd ones are. */
+constexpr unsigned int kColumns = kSlow > 1 ? 7 : 1;
 
 /* The model in all of its states. */
 std::vector<top::model> all_states()
@@ -87,7 +91,7 @@ TEST(top_frame, is_never_larger_than_the_terminal)
 		for (bool blocks : { false, true })
 			for (unsigned int lines = 1; lines <= 60; lines += lines < 14 ? 1 : 9)
 				for (unsigned int columns = 1; columns <= 230;
-				     columns += columns < 100 ? 1 : 13) {
+				     columns += columns < 100 ? kColumns : 13) {
 					const top::frame f =
 						top::render(m, { lines, columns }, blocks);
 
@@ -117,7 +121,7 @@ TEST(top_frame, shows_numbers_whole_or_not_at_all)
 			continue;
 		for (unsigned int lines = 1; lines <= 50; lines += lines < 14 ? 1 : 9)
 			for (unsigned int columns = 1; columns <= 230;
-			     columns += columns < 100 ? 1 : 13) {
+			     columns += columns < 100 ? kColumns : 13) {
 				string text =
 					text_of(top::render(m, { lines, columns }, false));
 

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-static const char *const kConf = "node_limit:16m";
-constexpr size_t kLimit = 16u << 20;
+static const char *const kConf = "node_limit:8m";
+constexpr size_t kLimit = 8u << 20;
 
 using Alloc = std::function<struct page *()>;
 

@@ -29,7 +29,7 @@ GUEST_CHILD(FillsItsGroup)
 {
 	size_t size = static_cast<size_t>(atol(child_argument()));
 
-	for (int round = 0; round < 3; round++) {
+	for (int round = 0; round < 2; round++) {
 		Blocks blocks;
 		size_t bytes = fill(size, blocks);
 
