@@ -14,6 +14,7 @@
 #include "base/decimal.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/text.h"
 
 enum type { BOOL, BYTES, NUMBER, CHOICE, STRING };
@@ -249,6 +250,7 @@ static bool init(void)
 	int saved = errno;
 
 	reading.config = &config;
+	program_note();
 	read_all(&reading, own_name());
 	if (config.verbose)
 		log_warn("version %s", UKMEM_VERSION);

@@ -7,12 +7,12 @@
  */
 #include "base/symbol.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/code_file.h"
+#include "base/program.h"
 #include "base/text.h"
 
 enum { FUNCTION_MAX = 100 }; /* bytes of a function's name that are shown */
@@ -156,7 +156,7 @@ bool symbol_find(const void *addr, struct symbol *s)
 	*s = (struct symbol){
 		/* Of the program itself the dynamic linker has no name. */
 		.module = *f.map->l_name ? text_last_part(f.map->l_name)
-					 : program_invocation_short_name,
+					 : program_name(),
 		.in_module = (uintptr_t)addr - (uintptr_t)f.start,
 	};
 	if (symbol) {

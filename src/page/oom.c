@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/oom.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/probe.h"
+#include "base/program.h"
 #include "base/sys.h"
 #include "layer/layer.h"
 #include "os/os.h"
@@ -93,8 +93,8 @@ static void report_request(const char *what, size_t bytes, gfp_t flags)
 
 	format_flags(flags, text, sizeof(text));
 	log_warn("%s[%d]: allocation failure: %s, %zu bytes, order:%u, mode:%#x(%s)",
-		 program_invocation_short_name, sys_getpid(), what, bytes,
-		 ilog2_up(max_size(npages, 1)), flags, text);
+		 program_name(), sys_getpid(), what, bytes, ilog2_up(max_size(npages, 1)),
+		 flags, text);
 }
 
 static void report_limits(void)

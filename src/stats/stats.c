@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/config.h"
+#include "base/program.h"
 #include "base/sys.h"
 #include "layer/layer.h"
 
@@ -45,7 +46,7 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_begin(&e, fd, format);
 	emit_object_begin(&e, "ukmem");
 	emit_string(&e, "version", ukmem_version());
-	emit_string(&e, "program", program_invocation_short_name);
+	emit_string(&e, "program", program_name());
 	emit_number(&e, "pid", (uint64_t)sys_getpid());
 	emit_object_end(&e);
 	stats_emit_gauges(&e, &g);

@@ -2,6 +2,7 @@
 /* Names of code: as dladdr() has them, and also while the dynamic linker holds its lock. */
 #include <dlfcn.h>
 #include <link.h>
+#include <ukmem/kmalloc.h>
 
 #include <chrono>
 #include <future>
@@ -82,6 +83,23 @@ TEST(SymbolTest, Text)
 		<< "what was called before it does not return";
 	EXPECT_STREQ(symbol_text(reinterpret_cast<void *>(16), buf), "0x10");
 	EXPECT_FALSE(symbol_find(buf, &s)) << "the stack is no code";
+}
+
+/* A server shows a title: it writes over the words that it was started with. */
+TEST(SymbolTest, TheProgramHasItsNameAlsoUnderATitle)
+{
+	const std::string name = program_invocation_short_name;
+	char *const word = program_invocation_short_name;
+	struct symbol s;
+
+	kfree(kmalloc(1, GFP_KERNEL)); /* the library begins */
+	memset(word, '-', name.size());
+	const bool found = symbol_find(reinterpret_cast<const void *>(&library_is_loading), &s);
+	const std::string module = found ? s.module : "";
+
+	memcpy(word, name.data(), name.size());
+	ASSERT_TRUE(found);
+	EXPECT_EQ(module, name);
 }
 
 /* A constructor waits for a thread that wants a name. */
