@@ -31,6 +31,7 @@
 #include "base/lock.h"
 #include "os/os.h"
 #include "os/os_share.h"
+#include "page/limits_above.h"
 #include "page/pageset.h"
 #include "page/purge.h"
 #include "percpu/gate.h"
@@ -229,4 +230,5 @@ void page_follow_fork_child(void)
 {
 	atomic_store_explicit(&looking, false, memory_order_relaxed);
 	limits_fork_child();
+	limits_above_fork_child();
 }

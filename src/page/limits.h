@@ -9,7 +9,7 @@
  * A limit that is not configured may be exceeded, because the system promises more than it has,
  * and programs ask for more than they touch. Above it, the system's overcommit policy says how
  * much a request may ask for, and a look at resident memory, from time to time, says whether
- * there is memory for it (limits_above()).
+ * there is memory for it (page/limits_above.h).
  */
 #ifndef PAGE_LIMITS_H
 #define PAGE_LIMITS_H
@@ -50,6 +50,11 @@ extern _Atomic size_t limits_look_at, limits_least;
  * was before, and nobody would look at the group. */
 void limits_shrunk(void);
 
+static inline size_t limits_pages(uint64_t bytes)
+{
+	return (size_t)(bytes >> page_window.page_shift);
+}
+
 static inline size_t limits_now(void)
 {
 	return atomic_load_explicit(&page_limits.limit, memory_order_relaxed);
@@ -66,20 +71,6 @@ static inline size_t limits_resident(void)
 	return atomic_load_explicit(&page_limits.used, memory_order_relaxed) +
 	       atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
 }
-
-/*
- * How far a request may go above the limit that has refused it. May enter the kernel if the
- * request may. *@reclaim: memory is short, so the caller should reclaim. The caller calls
- * limits_taken() when it has tried to get the pages.
- */
-enum limits_above limits_above(struct alloc_request *rq, bool *reclaim);
-
-/* The caller has @got the pages, or not: what limits_above() granted for the request counts as
- * granted no longer. */
-void limits_taken(struct alloc_request *rq, bool got);
-
-/* Takes @npages out of the allowance above the limit. False: it is too small. */
-bool limits_allow(size_t npages);
 
 /*
  * Sets limit and watermarks of the process and of all zones. In the drop-in they may be those
@@ -110,6 +101,12 @@ bool limits_update(void);
 void limits_brake(void);
 bool limits_braked(void);
 void limits_fork_child(void);
+/*
+ * The part of a cgroup's memory that is not for pages of the program: metadata, page tables,
+ * stacks, code, other processes, and memory that huge pages bring in. Without this part the
+ * kernel would kill a process before a request returned NULL.
+ */
+uint64_t limits_besides(uint64_t memory);
 /* Memory is short when less than this is left of @all bytes. */
 uint64_t limits_margin(uint64_t all);
 /* Watermarks of @managed pages, as the kernel derives them. */

@@ -17,7 +17,7 @@
 #include "os/os.h"
 #include "page/aside.h"
 #include "page/follow.h"
-#include "page/limits.h"
+#include "page/limits_above.h"
 #include "page/window.h"
 #include "page/zone.h"
 #include "page/zone_alloc.h"

@@ -54,6 +54,7 @@
  *   lookup.c          finds the page of any address; marks slabs in array map and places
  *   aside.c           pages without a lock
  *   recent.c          how many pages were in use lately
+ *   limits_above.c    how far requests may go above the limit
  *   limits.c          limits and watermarks
  *   node.c            NUMA nodes
  *   vm_event.c        events, counted per CPU

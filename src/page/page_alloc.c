@@ -18,6 +18,7 @@
 #include "page/follow.h"
 #include "page/huge.h"
 #include "page/limits.h"
+#include "page/limits_above.h"
 #include "page/pageset.h"
 #include "page/purge.h"
 #include "page/reclaim.h"

@@ -13,6 +13,7 @@
 #include "page/decay.h"
 #include "page/huge.h"
 #include "page/limits.h"
+#include "page/limits_above.h"
 #include "page/pageset.h"
 #include "page/runs.h"
 #include "page/vm_event.h"
