@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "base/sys.h"
 #include "base/sys_call.h"
 
@@ -63,6 +64,34 @@ cold void log_warn(const char *fmt, ...)
 	va_start(ap, fmt);
 	log_line(fmt, ap);
 	va_end(ap);
+}
+
+/* The thread pointer of who writes a report; 0: nobody does.
+ * Synchronization: relaxed. It orders system calls, which are in the program's order. */
+static _Atomic uintptr_t reporter;
+
+cold bool log_begin(void)
+{
+	static const uint32_t never;
+
+	for (unsigned int ms = 0; !lock_names_me(&reporter); ms++) {
+		uintptr_t nobody = 0;
+
+		if (atomic_compare_exchange_strong_explicit(&reporter, &nobody, lock_self(),
+							    memory_order_relaxed,
+							    memory_order_relaxed))
+			return true;
+		if (ms == LOG_WAIT_MS || sys_is_confined())
+			break;
+		sys_futex_wait(&never, 0, 1);
+	}
+	return false;
+}
+
+cold void log_end(bool begun)
+{
+	if (begun)
+		atomic_store_explicit(&reporter, 0, memory_order_relaxed);
 }
 
 cold void log_fatal(const char *fmt, ...)

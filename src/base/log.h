@@ -3,10 +3,23 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdbool.h>
+
 #include "ukmem/compiler.h"
 
 /* Never allocates; keeps errno. A pipe that nobody reads loses the line, without SIGPIPE. */
 void log_warn(const char *fmt, ...) UKMEM_PRINTF(1, 2);
+
+/*
+ * Around a report of several lines: those of another thread come before or after it. They come
+ * among its lines if one of the two is a handler that interrupted the other, if the process may
+ * have a filter of system calls, and if a report takes longer than LOG_WAIT_MS, since nobody
+ * reads what is written. Reports may be inside each other.
+ */
+enum { LOG_WAIT_MS = 100 };
+bool log_begin(void);
+/* @begun: what log_begin() returned. */
+void log_end(bool begun);
 
 /* As log_warn, then abort(). */
 _Noreturn void log_fatal(const char *fmt, ...) UKMEM_PRINTF(1, 2);

@@ -155,8 +155,7 @@ bool symbol_find(const void *addr, struct symbol *s)
 	symbol = find_symbol(&f, &t, (uintptr_t)addr);
 	*s = (struct symbol){
 		/* Of the program itself the dynamic linker has no name. */
-		.module = *f.map->l_name ? text_last_part(f.map->l_name)
-					 : program_name(),
+		.module = *f.map->l_name ? text_last_part(f.map->l_name) : program_name(),
 		.in_module = (uintptr_t)addr - (uintptr_t)f.start,
 	};
 	if (symbol) {

@@ -91,6 +91,7 @@ void kfence_report_fault(enum kfence_bug bug, enum kfence_access access, const c
 {
 	static const char *const bugs[] = { "out-of-bounds", "use-after-free", "invalid" };
 	char title[64], place[SYMBOL_TEXT_SIZE] = "in no object";
+	bool begun = log_begin();
 
 	snprintf(title, sizeof(title), "%s %s", bugs[bug], kfence_access_word(access));
 	write_title(title, now);
@@ -101,12 +102,14 @@ void kfence_report_fault(enum kfence_bug bug, enum kfence_access access, const c
 	write_stack(now);
 	if (o)
 		kfence_report_object(o);
+	log_end(begun);
 }
 
 void kfence_report_damage(const struct kfence_object *o, const uint8_t *damage)
 {
 	const uint8_t *end = (const uint8_t *)o->addr;
 	char bytes[DAMAGE_BYTES * 5 + 1] = "", place[SYMBOL_TEXT_SIZE];
+	bool begun = log_begin();
 	int n = 0;
 
 	if (damage >= end)
@@ -120,12 +123,14 @@ void kfence_report_damage(const struct kfence_object *o, const uint8_t *damage)
 	log_warn("  corrupted memory at %p [ %s] (%s), found when it was freed",
 		 (const void *)damage, bytes, place);
 	kfence_report_object(o);
+	log_end(begun);
 }
 
 void kfence_report_misuse(const void *p, const char *func, const struct kfence_track *now)
 {
 	const struct kfence_object *o = kfence_object_at(p);
 	char place[SYMBOL_TEXT_SIZE] = "in a guard page";
+	bool begun = log_begin();
 
 	if (o && kfence_state(o) != KFENCE_UNUSED)
 		write_place(p, o, place);
@@ -134,4 +139,5 @@ void kfence_report_misuse(const void *p, const char *func, const struct kfence_t
 	write_stack(now);
 	if (o && kfence_state(o) != KFENCE_UNUSED)
 		kfence_report_object(o);
+	log_end(begun);
 }

@@ -254,6 +254,7 @@ cold void large_debug_tell(const struct large_finding *f)
 	const struct page *page = f->page;
 	const struct record *r = record_of(page);
 	void *block = page_to_virt(page);
+	bool begun = log_begin();
 
 	log_warn("BUG " SLAB_DEBUG_BLOCKS ": %s: block %p", f->what, block);
 	if (*f->detail)
@@ -268,6 +269,7 @@ cold void large_debug_tell(const struct large_finding *f)
 		slab_report_found((const void *)f->pc[0]);
 		tell_stack(f->pc, f->depth);
 	}
+	log_end(begun);
 }
 
 cold void large_debug_report(const struct large_finding *f, const void *caller)

@@ -125,6 +125,8 @@ static void report_zone(const struct zone *z)
 
 static void report(const char *what, size_t bytes, gfp_t flags)
 {
+	bool begun = log_begin();
+
 	report_request(what, bytes, flags);
 	report_limits();
 	for_each_zone (z)
@@ -133,6 +135,7 @@ static void report(const char *what, size_t bytes, gfp_t flags)
 	for_each_layer (l)
 		if (l->report)
 			l->report();
+	log_end(begun);
 }
 
 cold bool page_report_failure(const char *what, size_t bytes, gfp_t flags)

@@ -234,10 +234,13 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	}
 	slab_caches_unlock();
 	if (inuse && drained) {
+		bool begun = log_begin();
+
 		log_warn("kmem_cache_destroy(%s): %zu objects still in use, cache kept",
 			 s->name, inuse);
 		slab_report_left(s);
 		kfence_report_left(s);
+		log_end(begun);
 		slab_allow_pins(s);
 		return;
 	}

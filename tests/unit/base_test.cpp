@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <list>
+#include <sstream>
 #include <string>
 
 #include "test_util.h"
@@ -168,6 +169,64 @@ TEST(LogTest, LongLinesAreCutAndStillEnd)
 	}
 	EXPECT_GT(longest, 490u);
 	EXPECT_LT(longest, 512u);
+}
+
+/* Threads that report at the same time. A report inside another one is a part of it. */
+TEST(LogTest, ReportsStayTogether)
+{
+	constexpr unsigned kThreads = 4, kReports = 100, kLines = 4;
+
+	testing::internal::CaptureStderr();
+	{
+		Threads threads(kThreads, [](unsigned id) {
+			for (unsigned i = 0; i < kReports; i++) {
+				const bool outer = log_begin(), inner = log_begin();
+
+				EXPECT_FALSE(inner);
+				log_end(inner);
+				for (unsigned line = 0; line < kLines; line++)
+					log_warn("%u %u %u", id, i, line);
+				log_end(outer);
+				/* Others find a moment in which nobody reports. */
+				std::this_thread::sleep_for(std::chrono::microseconds(200));
+			}
+		});
+	}
+	std::istringstream lines(testing::internal::GetCapturedStderr());
+	std::string start, line;
+	unsigned n = 0, mixed = 0;
+
+	for (; std::getline(lines, line); n++) {
+		const std::string report = line.substr(0, line.rfind(' '));
+
+		if (n % kLines)
+			mixed += report != start;
+		start = report;
+	}
+	EXPECT_EQ(n, kThreads * kReports * kLines);
+	EXPECT_EQ(mixed, 0u);
+}
+
+/* Whoever reports while a report goes on for ever does so after a while. */
+TEST(LogTest, NoReportWaitsForEver)
+{
+	std::atomic<bool> began{ false }, done{ false };
+
+	Threads threads(2, [&](unsigned id) {
+		if (id == 0) {
+			const bool begun = log_begin();
+
+			began = true;
+			while (!done)
+				std::this_thread::sleep_for(std::chrono::milliseconds(1));
+			log_end(begun);
+		} else {
+			while (!began)
+				std::this_thread::yield();
+			EXPECT_FALSE(log_begin());
+			done = true;
+		}
+	});
 }
 
 TEST(LogTest, KeepsErrno)

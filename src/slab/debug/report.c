@@ -97,6 +97,7 @@ static void describe_object(const struct slab_finding *f)
 cold void slab_report(const struct slab_finding *f)
 {
 	struct slab_record *r = slab_record(f->twin, f->obj);
+	bool begun = log_begin();
 
 	log_warn("BUG %s: %s: object %p", f->twin->name, f->what, f->obj);
 	describe_object(f);
@@ -105,6 +106,7 @@ cold void slab_report(const struct slab_finding *f)
 		slab_report_track("freed", &r->free);
 	}
 	slab_report_found(f->caller);
+	log_end(begun);
 	if (config.slab_debug_action == SLAB_DEBUG_ABORT)
 		abort();
 }
