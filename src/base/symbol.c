@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/bits.h"
 #include "base/code_file.h"
@@ -140,6 +141,38 @@ static bool ask_linker(const void *addr, struct symbol *s)
 	return true;
 }
 
+/*
+ * The program's own file, by its table of program headers, which the kernel tells: libc knows
+ * no file of a statically linked program. Linkers place the table right behind the file's
+ * header.
+ */
+static bool find_in_program(uintptr_t addr, struct symbol *s)
+{
+	const ElfW(Phdr) *part = (const void *)getauxval(AT_PHDR);
+	size_t n = getauxval(AT_PHNUM);
+	const ElfW(Ehdr) *file = (const void *)((uintptr_t)part - sizeof(*file));
+	uintptr_t bias = (uintptr_t)part;
+
+	/* Otherwise a page that is not there may lie before the table. No page is smaller. */
+	if (!part || (uintptr_t)part % 4096 < sizeof(*file) ||
+	    memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 || file->e_phoff != sizeof(*file))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (part[i].p_type == PT_LOAD && !part[i].p_offset)
+			bias = (uintptr_t)file - part[i].p_vaddr;
+	for (size_t i = 0; i < n; i++) {
+		if (part[i].p_type != PT_LOAD || !(part[i].p_flags & PF_X) ||
+		    addr - bias - part[i].p_vaddr >= part[i].p_filesz)
+			continue;
+		*s = (struct symbol){
+			.module = program_name(),
+			.in_module = addr - (uintptr_t)file,
+		};
+		return true;
+	}
+	return false;
+}
+
 bool symbol_find(const void *addr, struct symbol *s)
 {
 	const ElfW(Sym) * symbol;
@@ -147,10 +180,10 @@ bool symbol_find(const void *addr, struct symbol *s)
 	struct tables t;
 
 	if (!code_files_are_known())
-		return ask_linker(addr, s);
+		return ask_linker(addr, s) || find_in_program((uintptr_t)addr, s);
 	/* Of a statically linked program libc tells where its code begins, not its file. */
 	if (!code_file_find(&f, (uintptr_t)addr) || memcmp(f.start, ELFMAG, SELFMAG) != 0)
-		return false;
+		return find_in_program((uintptr_t)addr, s);
 	find_tables(&f, &t);
 	symbol = find_symbol(&f, &t, (uintptr_t)addr);
 	*s = (struct symbol){

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem decode`: a report about a planted overflow gets the lines of its source.
 
-usage: decode_test.py TOOL DROP_IN CC
+usage: decode_test.py TOOL DROP_IN CC ARCHIVE INCLUDE
 """
 import os
 import re
@@ -79,8 +79,23 @@ def check_guarded(tool, compiler, folder):
                      rf"ukmem:   freed by .*\nukmem:     give_back \({freed}\n", out), out)
 
 
+def check_static(tool, compiler, archive, include, folder):
+    """A program without libraries: names of functions come from its debug information alone."""
+    for flags in (["-static"], ["-static-pie", "-fPIE"]):
+        program = os.path.join(folder, "static")
+        done = subprocess.run([compiler, "-g", "-O1", *flags, "-DARCHIVE", "-I", include, SOURCE, archive, "-o", program],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"no static program: {done.stderr.splitlines()[-1]}")
+            return
+        done = subprocess.run(program, capture_output=True, text=True, check=False,
+                              env=dict(os.environ, UKMEM_CONF="slab_debug:FZPU"))
+        expect(done.returncode != 0 and "(static+0x" in done.stderr, done.stderr)
+        check(tool, done.stderr, program)
+
+
 def main():
-    tool, os.environ["UKMEM_MALLOC_LIB"], compiler = sys.argv[1:]
+    tool, os.environ["UKMEM_MALLOC_LIB"], compiler, archive, include = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         for name, flags in (("pie", ["-fPIE", "-pie"]), ("fixed", ["-fno-pie", "-no-pie"]), ("exported", ["-rdynamic"])):
             program = os.path.join(folder, name)
@@ -101,6 +116,7 @@ def main():
         shutil.copy(os.path.join(folder, "pie"), program)
         check(tool, report(tool, program), program)
         check_guarded(tool, compiler, folder)
+        check_static(tool, compiler, archive, include, folder)
         # Debug information in a file of its own.
         if shutil.which("objcopy"):
             program = os.path.join(folder, "pie")

@@ -3,6 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef ARCHIVE /* the library is linked statically, and so is libc */
+#include <ukmem/kmalloc.h>
+#define malloc(n) kmalloc(n, GFP_KERNEL)
+#define free(p) kfree(p)
+#endif
+
 static char *parse(size_t n)
 {
 	return strcpy(malloc(n), "x"); /* allocated */
