@@ -187,6 +187,37 @@ TEST(SlabTrimTest, SeesThatTheLastObjectHasGone)
 	});
 }
 
+/* A CPU's list of slabs that are not full: it stays until one of the slabs is empty. */
+TEST(SlabTrimTest, LeavesListsOfSlabsInUse)
+{
+	if (rseq_is_off())
+		GTEST_SKIP() << "nothing can be done on a CPU that is stopped";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		count_calls();
+		SizeClass c(kSize);
+
+		c.make(2);
+		c.make(1);
+		empty_arrays(c);
+
+		/* The last slab's objects come last. */
+		void *const last = shim_slab_base(c.p.back());
+		const size_t slabs = c.counts().slabs;
+
+		trim_counted();
+		free_into_slab(c);
+		while (shim_slab_base(c.p[c.p.size() - 2]) == last) {
+			EXPECT_EQ(trim_counted(), 0u);
+			EXPECT_EQ(stops, 0u);
+			free_into_slab(c);
+		}
+		EXPECT_EQ(c.counts().slabs, slabs);
+		free_into_slab(c);
+		EXPECT_GT(trim_counted(), 0u);
+		EXPECT_EQ(c.counts().slabs, slabs - 1);
+	});
+}
+
 /* That is for all caches together. */
 TEST(SlabTrimTest, LeavesLittleTogether)
 {
