@@ -37,9 +37,10 @@ UKMEM_CONF=show:stats with_library ls "$work" >/dev/null 2>"$work/ls.err"
 grep -Eq '^ +allocated +[0-9]+$' "$work/ls.err" ||
 	fail "no statistics from a program that closes stderr"
 
-# A program that closes all files, and opens files of its own with those numbers.
+# A program that closes all files, and opens files of its own with those numbers, which are open until its end.
 UKMEM_CONF=show:stats with_library perl -e \
-	'use POSIX; POSIX::close($_) for 2 .. 200; open($file[$_], ">", "$ARGV[0].$_") for 0 .. 150;' "$work/data"
+	'use POSIX; POSIX::close($_) for 2 .. 200; POSIX::open("$ARGV[0].$_", O_CREAT | O_WRONLY) for 0 .. 150;' "$work/data"
+[[ -f $work/data.150 ]] || fail "the program opened no files"
 for file in "$work"/data.*; do
 	expect_same /dev/null "$file"
 done
