@@ -1,9 +1,9 @@
 # This module decides what there is to test. UKMEM_CHECK=short leaves out what proves the same in another preset, and
 # searches for less long; tests/README.md says what. In a full check all of these are ON but the last.
 #   UKMEM_FULL     this is one
-#   UKMEM_ONCE     here is what no option of the build changes: an optimised build without sanitizers; and
-#                  what ukmem_add_test's NORSEQ asks for: ThreadSanitizer's build, which has no sections
-#                  anyhow, runs fallback mode with the assertions
+#   UKMEM_ONCE     here is what no option of the build changes: an optimised build without sanitizers. The
+#                  second runs that ukmem_add_test's NORSEQ asks for are here alone, too, since
+#                  ThreadSanitizer's build, which has no sections, tests fallback mode with the assertions
 #   UKMEM_UNITS    here are the unit tests, and searches and storms: not in the build that only has the
 #                  assertions, since the sanitizers' builds have them, too
 #   UKMEM_THREADS  here are only tests with several threads: ThreadSanitizer has no more to say
@@ -28,7 +28,8 @@ if(NOT UKMEM_FULL AND UKMEM_SANITIZE STREQUAL "thread")
   set(UKMEM_THREADS ON)
 endif()
 
-# ukmem_in_turn(variable n item...): in a short check @n of the items, other ones for each commit.
+# ukmem_in_turn(variable n item...): in a short check @n of the items, which the commit's number chooses; the first ones
+# where there is no git.
 function(ukmem_in_turn variable n)
   set(chosen ${ARGN})
   list(LENGTH chosen count)

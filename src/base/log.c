@@ -66,32 +66,40 @@ cold void log_warn(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The thread pointer of who writes a report; 0: nobody does.
- * Synchronization: relaxed. It orders system calls, which are in the program's order. */
+/* Names the thread that writes a report, by its thread pointer; 0: no thread does.
+ * Synchronization: relaxed. The word protects no data, and a thread's system calls keep their
+ * order anyhow. */
 static _Atomic uintptr_t reporter;
 
+/* Takes the word over from a thread that has had it for long. That thread may be gone: it ended
+ * its report by longjmp(), or is one of the parent's. */
 cold bool log_begin(void)
 {
 	static const uint32_t never;
+	uintptr_t other = 0;
 
 	for (unsigned int ms = 0; !lock_names_me(&reporter); ms++) {
-		uintptr_t nobody = 0;
+		bool late = ms >= LOG_WAIT_MS || sys_is_confined();
 
-		if (atomic_compare_exchange_strong_explicit(&reporter, &nobody, lock_self(),
+		if (!late)
+			other = 0;
+		if (atomic_compare_exchange_strong_explicit(&reporter, &other, lock_self(),
 							    memory_order_relaxed,
 							    memory_order_relaxed))
 			return true;
-		if (ms == LOG_WAIT_MS || sys_is_confined())
-			break;
-		sys_futex_wait(&never, 0, 1);
+		if (!late)
+			sys_futex_wait(&never, 0, 1);
 	}
 	return false;
 }
 
 cold void log_end(bool begun)
 {
+	uintptr_t me = lock_self();
+
 	if (begun)
-		atomic_store_explicit(&reporter, 0, memory_order_relaxed);
+		atomic_compare_exchange_strong_explicit(&reporter, &me, 0, memory_order_relaxed,
+							memory_order_relaxed);
 }
 
 cold void log_fatal(const char *fmt, ...)

@@ -11,10 +11,10 @@
 void log_warn(const char *fmt, ...) UKMEM_PRINTF(1, 2);
 
 /*
- * Around a report of several lines: those of another thread come before or after it. They come
- * among its lines if one of the two is a handler that interrupted the other, if the process may
- * have a filter of system calls, and if a report takes longer than LOG_WAIT_MS, since nobody
- * reads what is written. Reports may be inside each other.
+ * Around a report of several lines: the reports of other threads come before or after it. They
+ * come among its lines if the process may have a filter of system calls, and if a thread has
+ * waited for LOG_WAIT_MS, because nobody reads what is written. A report may be inside another
+ * one, and in a handler that interrupted another one.
  */
 enum { LOG_WAIT_MS = 100 };
 bool log_begin(void);

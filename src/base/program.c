@@ -6,16 +6,23 @@
 #include "base/bits.h"
 #include "base/text.h"
 
-static char name[256]; /* as long as a file's may be; "": libc had none yet */
+static char name[256]; /* as long as a file's may be; "": it was not known */
 
+/* libc's name is NULL while the dynamic linker has not relocated the program yet: the first
+ * request may come from the resolver of an indirect function. */
 void program_note(void)
 {
-	size_t n = min_size(strlen(program_invocation_short_name), sizeof(name) - 1);
+	const char *now = program_invocation_short_name;
 
-	memcpy(name, program_invocation_short_name, n);
+	if (now)
+		memcpy(name, now, min_size(strlen(now), sizeof(name) - 1));
 }
 
 const char *program_name(void)
 {
-	return *name ? name : program_invocation_short_name;
+	const char *now = program_invocation_short_name;
+
+	if (*name)
+		return name;
+	return now ? now : "?";
 }

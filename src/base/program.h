@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program's name in reports, as libc had it when the library began. A server that shows a
- * title in `ps` writes it over the words that it was started with, of which libc's name is one,
- * so libc's name is a piece of the title from then on.
+ * The program's name in reports. libc's name of the program points into the program's
+ * arguments. A server that shows a title in `ps` overwrites its arguments, and libc's name is
+ * then a piece of the title. So the library copies the name when it begins.
  */
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
 
-/* Keeps the name. Called once, before there are other threads that use the library. */
+/* Copies the name. Called once, before other threads use the library. */
 void program_note(void);
-/* The last part of the path of the program's file. */
+/* The last part of the path by which the program was started; "?" if it is not known. */
 const char *program_name(void);
 
 #endif

@@ -151,16 +151,19 @@ static bool find_in_program(uintptr_t addr, struct symbol *s)
 	const ElfW(Phdr) *part = (const void *)getauxval(AT_PHDR);
 	size_t n = getauxval(AT_PHNUM);
 	const ElfW(Ehdr) *file = (const void *)((uintptr_t)part - sizeof(*file));
-	uintptr_t bias = (uintptr_t)part;
+	uintptr_t bias = 0;
+	bool found = false;
 
 	/* Otherwise a page that is not there may lie before the table. No page is smaller. */
 	if (!part || (uintptr_t)part % 4096 < sizeof(*file) ||
 	    memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 || file->e_phoff != sizeof(*file))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (part[i].p_type == PT_LOAD && !part[i].p_offset)
+		if (part[i].p_type == PT_LOAD && !part[i].p_offset) {
 			bias = (uintptr_t)file - part[i].p_vaddr;
-	for (size_t i = 0; i < n; i++) {
+			found = true;
+		}
+	for (size_t i = 0; found && i < n; i++) {
 		if (part[i].p_type != PT_LOAD || !(part[i].p_flags & PF_X) ||
 		    addr - bias - part[i].p_vaddr >= part[i].p_filesz)
 			continue;

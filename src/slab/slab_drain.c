@@ -123,9 +123,9 @@ static noinline no_sanitize_thread size_t pages_kept(const struct kmem_cache *s,
  * so that arrays hold more. (The number mixes these counts, so it may be the same by chance,
  * once in 2^64 times. Then the next change is seen.)
  *
- * It is taken before the objects are judged, so what moves meanwhile makes another number.
- * Where processors reorder loads, judge() may see less than the number says of what another
- * thread moved just before; then a slab may stay until something moves again.
+ * pages_in_arrays() takes the number before judge() looks, so what moves meanwhile makes
+ * another number. Where processors reorder loads, judge() may see less than the number says of
+ * what another thread moved just before; then a slab may stay until something moves again.
  */
 static uint64_t state_of(struct kmem_cache *s, unsigned int index)
 {

@@ -16,7 +16,7 @@
 namespace
 {
 
-/* Between widths that are tried; odd, so that even and odd ones are. */
+/* The step between the widths that are tried. Odd, so that both even and odd ones are. */
 constexpr unsigned int kColumns = kSlow > 1 ? 7 : 1;
 
 /* The model in all of its states. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem decode`: a report about a planted overflow gets the lines of its source.
 
-usage: decode_test.py TOOL DROP_IN CC ARCHIVE INCLUDE
+usage: decode_test.py TOOL DROP_IN CC [ARCHIVE INCLUDE: of a statically linked program]
 """
 import os
 import re
@@ -86,8 +86,8 @@ def check_static(tool, compiler, archive, include, folder):
         done = subprocess.run([compiler, "-g", "-O1", *flags, "-DARCHIVE", "-I", include, SOURCE, archive, "-o", program],
                               capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"no static program: {done.stderr.splitlines()[-1]}")
-            return
+            print(f"SKIP: this compiler links no static program: {done.stderr}")
+            sys.exit(77)
         done = subprocess.run(program, capture_output=True, text=True, check=False,
                               env=dict(os.environ, UKMEM_CONF="slab_debug:FZPU"))
         expect(done.returncode != 0 and "(static+0x" in done.stderr, done.stderr)
@@ -95,8 +95,11 @@ def check_static(tool, compiler, archive, include, folder):
 
 
 def main():
-    tool, os.environ["UKMEM_MALLOC_LIB"], compiler, archive, include = sys.argv[1:]
+    tool, os.environ["UKMEM_MALLOC_LIB"], compiler, *static = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
+        if static:
+            check_static(tool, compiler, *static, folder)
+            return
         for name, flags in (("pie", ["-fPIE", "-pie"]), ("fixed", ["-fno-pie", "-no-pie"]), ("exported", ["-rdynamic"])):
             program = os.path.join(folder, name)
             subprocess.run([compiler, "-g", "-O1", *flags, SOURCE, "-o", program], check=True)
@@ -116,7 +119,6 @@ def main():
         shutil.copy(os.path.join(folder, "pie"), program)
         check(tool, report(tool, program), program)
         check_guarded(tool, compiler, folder)
-        check_static(tool, compiler, archive, include, folder)
         # Debug information in a file of its own.
         if shutil.which("objcopy"):
             program = os.path.join(folder, "pie")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which nodes serve when others are full: 16 MiB each. */
+/* Which nodes serve when others are full: 8 MiB each. */
 #include "guest.h"
 
 #include <sched.h>

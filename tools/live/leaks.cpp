@@ -164,8 +164,8 @@ void searcher::add_range(address from, address to, uint32_t r, std::vector<part>
 }
 
 /* Visits what has memory behind it. Without @any: not pages that are as in their file. Most of
- * a range may never have been touched, for instance terabytes of AddressSanitizer's: it goes on
- * from one entry to the next only where there is memory. */
+ * a range may never have been touched, for instance terabytes of AddressSanitizer's. So after a
+ * chunk of entries without memory the function asks for the next page that has some. */
 void searcher::read_range(address from, address to, bool any, const visit &f)
 {
 	constexpr uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;

@@ -458,6 +458,9 @@ bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
 
 address process::next_in_memory(address from, address to)
 {
+	if (!scans)
+		return from;
+
 	const descriptor pagemap = open_pagemap(reached);
 	scanned_region region = {};
 	scan_request r = {};
@@ -474,6 +477,7 @@ address process::next_in_memory(address from, address to)
 	case 1:
 		return std::clamp(region.start, from, to);
 	default:
+		scans = false;
 		return from;
 	}
 }

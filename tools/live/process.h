@@ -36,6 +36,7 @@ class process : public process_memory
 	const pid_t pid;
 
       private:
+	bool scans = true; /* as far as is known: its page map can be scanned */
 	bool has_moved();
 	[[noreturn]] void fail(int error_number, const char *what) const;
 
