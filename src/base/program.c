@@ -2,9 +2,7 @@
 #include "base/program.h"
 
 #include <errno.h>
-
-#include "base/bits.h"
-#include "base/text.h"
+#include <stddef.h>
 
 static char name[256]; /* as long as a file's may be; "": it was not known */
 
@@ -14,8 +12,8 @@ void program_note(void)
 {
 	const char *now = program_invocation_short_name;
 
-	if (now)
-		memcpy(name, now, min_size(strlen(now), sizeof(name) - 1));
+	for (size_t i = 0; now && now[i] && i < sizeof(name) - 1; i++)
+		name[i] = now[i];
 }
 
 const char *program_name(void)
