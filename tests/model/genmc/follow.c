@@ -64,6 +64,11 @@ static size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t le
 	return max;
 }
 
+#define PAGE_LIMITS_ABOVE_H
+static void limits_above_fork_child(void)
+{
+}
+
 /* Of page/limits.c: the limit, which the brake lowers and a look sets. */
 #define PAGE_LIMITS_H
 enum { WHOLE = 100, RESIDENT = 50 };
