@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides, for zone_take.c, page_alloc.c and move.c, whether a request that the limit refused may
- * have pages nevertheless: it looks at what of the machine's or the cgroup's memory is resident.
- * Takes no lock, and may enter the kernel.
+ * Decides, for zone_take.c, page_alloc.c and move.c, whether a request that the limit refused
+ * may have pages nevertheless: it looks at what of the machine's or the cgroup's memory is
+ * resident. Takes no lock, and may enter the kernel.
  */
 #include "page/limits_above.h"
 
