@@ -19,14 +19,14 @@
 namespace
 {
 
-/* What to listen on. */
-struct address {
+/* Where the server listens. */
+struct endpoint {
 	std::string host;
 	int port;
 };
 
 /* Of "PORT", "HOST:PORT" or "[HOST]:PORT"; without a host this machine alone can connect. */
-std::optional<address> parse_address(const std::string &text)
+std::optional<endpoint> parse_endpoint(const std::string &text)
 {
 	const size_t colon = text.rfind(':');
 	std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
@@ -38,12 +38,12 @@ std::optional<address> parse_address(const std::string &text)
 		return std::nullopt;
 	if (host.size() > 2 && host.front() == '[' && host.back() == ']')
 		host = host.substr(1, host.size() - 2);
-	return address{ host.empty() ? "127.0.0.1" : host, std::stoi(port) };
+	return endpoint{ host.empty() ? "127.0.0.1" : host, std::stoi(port) };
 }
 
-std::string check_place(const std::string &text)
+std::string check_endpoint(const std::string &text)
 {
-	return parse_address(text) ? "" : "'" + text + "' is not [HOST:]PORT";
+	return parse_endpoint(text) ? "" : "'" + text + "' is not [HOST:]PORT";
 }
 
 /* The process, read by one request at a time. */
@@ -159,7 +159,7 @@ class ender
 	std::thread thread;
 };
 
-int serve(source &from, const address &at)
+int serve(source &from, const endpoint &at)
 {
 	httplib::Server server;
 	const bool any = at.port == 0;
@@ -214,7 +214,7 @@ CLI::App *add_metrics(CLI::App &app, metrics_options &options)
 			   "Serve them at /metrics until the process ends; without HOST only "
 			   "to this machine; port 0: any")
 			->type_name("[HOST:]PORT")
-			->check(check_place);
+			->check(check_endpoint);
 	CLI::Option *format = sub->add_option(
 		"--format", options.format,
 		"openmetrics (the default), or text: the format before it, for promtool "
@@ -234,7 +234,7 @@ int metrics(const metrics_options &options)
 		source from(options.pid);
 
 		if (!options.listen.empty())
-			return serve(from, *parse_address(options.listen));
+			return serve(from, *parse_endpoint(options.listen));
 		if (options.json)
 			print_json(from.json());
 		else

@@ -7,7 +7,6 @@
 #include "os/os.h"
 #include "os/os_share.h"
 #include "page/node.h"
-#include "percpu/gate.h"
 #include "percpu/percpu.h"
 #include "percpu/percpu_init.h"
 

@@ -302,7 +302,6 @@ void objects::remove_arrays(const descriptor &d)
 
 void objects::remove_queues(const descriptor &d)
 {
-	constexpr uint64_t most_slots = 1 << 16;
 	const uint64_t node_size = h.l.size_of("kmem_cache_node");
 
 	for (unsigned int i = 0; i < h.nr_nodes; i++) {

@@ -348,7 +348,26 @@ enum : uint64_t {
 	PAGE_HUGE = 1 << 6
 };
 
-constexpr unsigned long pagemap_scan = _IOWR('f', 16, scan_request);
+/* A request for regions from @from to @to. */
+scan_request request_of(address from, address to, scanned_region *regions, uint64_t n)
+{
+	scan_request r = {};
+
+	r.size = sizeof(r);
+	r.start = from;
+	r.end = to;
+	r.regions = reinterpret_cast<uint64_t>(regions);
+	r.nr_regions = n;
+	return r;
+}
+
+/* How many regions there are; below 0: the system does not tell. */
+int answer(int pagemap, scan_request &r)
+{
+	constexpr unsigned long request = _IOWR('f', 16, scan_request);
+
+	return ioctl(pagemap, request, &r);
+}
 
 /* Calls @found with each region from @from to @to whose pages are all of @wanted and not
  * @unwanted. False: the system does not tell. */
@@ -356,18 +375,13 @@ template <typename F>
 bool scan(int pagemap, address from, address to, uint64_t wanted, uint64_t unwanted, F found)
 {
 	std::array<scanned_region, 512> regions = {};
-	scan_request r = {};
+	scan_request r = request_of(from, to, regions.data(), regions.size());
 
-	r.size = sizeof(r);
-	r.start = from;
-	r.end = to;
-	r.regions = reinterpret_cast<uint64_t>(regions.data());
-	r.nr_regions = regions.size();
 	r.inverted = unwanted;
 	r.mask = wanted | unwanted;
 	r.wanted = wanted;
 	while (r.start < r.end) {
-		const int n = ioctl(pagemap, pagemap_scan, &r);
+		const int n = answer(pagemap, r);
 
 		if (n < 0)
 			return false;
@@ -463,15 +477,11 @@ address process::next_in_memory(address from, address to)
 
 	const descriptor pagemap = open_pagemap(reached);
 	scanned_region region = {};
-	scan_request r = {};
+	scan_request r = request_of(from, to, &region, 1);
 
-	r.size = sizeof(r);
-	r.start = from;
-	r.end = to;
-	r.regions = reinterpret_cast<uint64_t>(&region);
-	r.nr_regions = r.max_pages = 1;
+	r.max_pages = 1;
 	r.any_of = r.wanted = PAGE_PRESENT | PAGE_SWAPPED;
-	switch (pagemap.number < 0 ? -1 : ioctl(pagemap.number, pagemap_scan, &r)) {
+	switch (answer(pagemap.number, r)) {
 	case 0:
 		return to;
 	case 1:
