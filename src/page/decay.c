@@ -17,6 +17,11 @@
  * all pages in use leaves a large program no more either: an array that doubles leaves holes as
  * large as itself.
  *
+ * A program whose large blocks come and go in no order never finds holes that fit, however many
+ * were purged: the next runs fault the same pages in again. So what large runs make the zone
+ * purge in a period of page/recent.c is bounded by what was in use lately and 32 MiB: a program
+ * that grows needs no more.
+ *
  * dirty_max holds for programs that had 32 MiB in use lately. Smaller programs keep less, in
  * proportion.
  */
@@ -64,6 +69,23 @@ size_t decay_keeps(void)
 /* Synchronization: relaxed; see decay_settle(). */
 atomic_bool decay_is_owing;
 
+/* Whether a large run may owe @npages more in this period. If so, counts them. */
+static bool __may_owe(struct zone *z, size_t npages)
+{
+	size_t most = page_recent_used() + ((size_t)1 << WHOLE_SHIFT >> page_window.page_shift);
+	unsigned int period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
+
+	lock_assert_held(&z->lock);
+	if (z->owed_period != period) {
+		z->owed_period = period;
+		z->owed_in_period = 0;
+	}
+	if (z->owed_in_period >= most)
+		return false;
+	z->owed_in_period += npages;
+	return true;
+}
+
 void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
 {
 	unsigned int shift = page_window.page_shift;
@@ -76,8 +98,11 @@ void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
 		keep = max_size(keep, (used - min_size(used, small)) / 4);
 	if (z->nr_dirty <= keep || z->type == ZONE_DMA)
 		return;
-	atomic_fetch_add_explicit(large ? &z->decay_owed : &z->decay_backlog,
-				  min_size(fresh, z->nr_dirty - keep), memory_order_relaxed);
+	fresh = min_size(fresh, z->nr_dirty - keep);
+	if (large && !__may_owe(z, fresh))
+		return;
+	atomic_fetch_add_explicit(large ? &z->decay_owed : &z->decay_backlog, fresh,
+				  memory_order_relaxed);
 	if (large)
 		atomic_store_explicit(&decay_is_owing, true, memory_order_relaxed);
 }

@@ -99,6 +99,10 @@ struct zone {
 	size_t isolated;	   /* pages of isolated_blocks */
 	struct list_head isolated_blocks;
 	size_t dirty_low; /* smallest nr_dirty since dirty_since */
+	/* The pages that large runs owed in a period of page/recent.c, and in which: decay.c.
+	 */
+	size_t owed_in_period;
+	unsigned int owed_period;
 	/* The carving space: pages taken from the buddy lists, from which odd runs are cut. */
 	size_t carve_start, carve_end;
 	uint8_t carve_zero;
