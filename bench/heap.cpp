@@ -11,6 +11,8 @@
  *   refill       objects of one size, freed in random order and allocated again, several times.
  *   mixed ages   a table of objects of mixed sizes, most of them replaced soon and some late;
  *                then a walk over what is left in the order of addresses in the table.
+ *   large blocks a table of large blocks of mixed sizes, replaced in random order, and written
+ *                from end to end.
  *
  * SCALE (1) multiplies numbers of objects. Prints one line of JSON: for each cell what was
  * measured, in nanoseconds of CPU time per object, the peak of resident memory, and the file
@@ -176,6 +178,44 @@ void mixed_ages(double scale, Cells &cells)
 	drop_all(objects);
 }
 
+/* @count blocks at once, of [low, low << doublings) bytes. */
+void large_one(uint32_t low, unsigned doublings, size_t count, size_t steps, Cells &cells)
+{
+	const std::string row = std::to_string(count) + " blocks of " +
+				std::to_string(low >> 10) + " to " +
+				std::to_string(low >> 10 << doublings) + " KiB";
+	std::vector<Object> blocks(count, nullptr);
+	Random random(low);
+
+	cells.push_back({ row, "replace", time_of(steps, [&] {
+				  for (size_t i = 0; i < steps; i++) {
+					  Object &block = blocks[random.between(
+						  0, static_cast<uint32_t>(count - 1))];
+					  const uint32_t base =
+						  low << random.between(0, doublings - 1);
+					  const uint32_t size =
+						  random.between(base, 2 * base - 1);
+
+					  drop_if_any(block);
+					  block = make_object(size);
+					  memset(block, 1, size);
+					  mark_object(block, size);
+				  }
+			  }) });
+	for (Object block : blocks)
+		drop_if_any(block);
+}
+
+void large_blocks(double scale, Cells &cells)
+{
+	const auto steps = [&](double most) { return static_cast<size_t>(most * scale) + 1; };
+
+	large_one(16 << 10, 3, 1000, steps(300000), cells);
+	large_one(64 << 10, 4, 200, steps(40000), cells);
+	large_one(256 << 10, 3, 20, steps(20000), cells);
+	large_one(64 << 10, 7, 100, steps(6000), cells);
+}
+
 struct Scenario {
 	const char *name;
 	void (*run)(double scale, Cells &cells);
@@ -185,6 +225,7 @@ constexpr Scenario kScenarios[] = {
 	{ "chase", chase },
 	{ "refill", refill },
 	{ "mixed ages", mixed_ages },
+	{ "large blocks", large_blocks },
 };
 
 int measure(const Scenario &scenario, double scale)

@@ -14,6 +14,9 @@
  * the process did not get this far. What a child of vfork confines is not its parent's
  * (os_vfork_begin).
  *
+ * prctl(PR_SET_TSC) may forbid a thread to read the processor's time stamp counter, which the
+ * vDSO's clock reads. From then on the library asks the system for the time.
+ *
  * chroot(2): the files that tell limits are not in the new root.
  *
  * Each call goes on to the next function of that name: libc's, or that of another library that
@@ -59,6 +62,8 @@ UKMEM_EXPORT int prctl(int option, ...)
 		know_all(); /* a filter may forbid what this does, later */
 		os_confine();
 	}
+	if (option == PR_SET_TSC && arg[0] == PR_TSC_SIGSEGV)
+		os_clock_by_calls();
 	return next ? next(option, arg[0], arg[1], arg[2], arg[3]) : not_there();
 }
 

@@ -276,6 +276,8 @@ bool os_parse_list(const char *s, struct os_mask *mask);
 /* The time by the system, whatever clock_gettime() the program has. Result: 0 or a negative
  * errno. */
 int os_clock(clockid_t clock, struct timespec *now);
+/* From now on os_clock() makes a system call: the vDSO's clock may be forbidden. */
+void os_clock_by_calls(void);
 
 /* LINUX_VERSION_CODE of the kernel; 0: not known without a system call. */
 uint32_t os_vdso_version(void);

@@ -92,11 +92,15 @@ unsigned int os_cpus_allowed(struct os_mask *cpus)
 	return bytes > 0 ? (unsigned int)bytes * 8 : 0;
 }
 
+enum { COMMON_CPUS = 256 }; /* room for every CPU of a common machine */
+
 /*
- * A container may show a sysfs of its own, with fewer CPUs or CPUs numbered from 0,
- * while threads run on others. Then every id that the kernel may have counts as possible.
+ * A container may show a sysfs of its own, with fewer CPUs or CPUs numbered from 0, while
+ * threads run on others; in a chroot there may be none. Then every id that the kernel may have
+ * counts as possible, because memory for more CPUs costs address space, and what mlockall()
+ * locks. @shown: sysfs has shown some.
  */
-static void distrust_sysfs(struct os_topology *t)
+static void distrust_sysfs(struct os_topology *t, bool shown)
 {
 	struct os_mask *possible = &t->possible, allowed;
 	unsigned int end = os_mask_end(possible), kernel;
@@ -105,11 +109,14 @@ static void distrust_sysfs(struct os_topology *t)
 	t->nr_allowed = os_mask_count(&allowed);
 	/* The usual case. The kernel composes the long text of the other file anew each time.
 	 */
-	if (!memcmp(&allowed, possible, sizeof(allowed)))
+	if (shown && !memcmp(&allowed, possible, sizeof(allowed)))
 		return;
 	kernel = kernel_cpus();
-	if (kernel <= align_up(end, 4) && os_mask_within(&allowed, possible))
+	if (shown && kernel <= align_up(end, 4) && os_mask_within(&allowed, possible))
 		return;
+	/* Without the other file, too, the width of the kernel's masks bounds them. */
+	if (!shown && !kernel)
+		kernel = min_uint(t->mask_bits ? t->mask_bits : COMMON_CPUS, COMMON_CPUS);
 	end = max_uint(max_uint(kernel, end), os_mask_end(&allowed));
 	for (unsigned int i = 0; i < end && i < OS_MAX_CPUS; i++)
 		os_mask_set(possible, i);
@@ -117,13 +124,12 @@ static void distrust_sysfs(struct os_topology *t)
 
 static void read_cpus(struct os_topology *t)
 {
-	if (!read_list("/sys/devices/system/cpu/possible", &t->possible) ||
-	    !os_mask_end(&t->possible)) {
-		/* No sysfs: room for every CPU of a common machine. */
+	bool shown = read_list("/sys/devices/system/cpu/possible", &t->possible) &&
+		     os_mask_end(&t->possible);
+
+	if (!shown)
 		memset(&t->possible, 0, sizeof(t->possible));
-		memset(&t->possible, 0xff, 256 / 8);
-	}
-	distrust_sysfs(t);
+	distrust_sysfs(t, shown);
 	t->nr_cpu_ids = os_mask_end(&t->possible);
 }
 

@@ -142,16 +142,28 @@ static clock_function *find_clock(void)
 
 #endif
 
+/* NULL: not looked for yet. Synchronization: relaxed; all threads find the same one. */
+static _Atomic(clock_function *) clock_used;
+
 int os_clock(clockid_t clock, struct timespec *now)
 {
-	static _Atomic(clock_function *) found; /* relaxed: all threads find the same one */
-	clock_function *function = atomic_load_explicit(&found, memory_order_relaxed);
+	clock_function *function = atomic_load_explicit(&clock_used, memory_order_relaxed);
 
 	if (unlikely(!function)) {
-		function = find_clock();
-		if (!function)
-			function = clock_by_call;
-		atomic_store_explicit(&found, function, memory_order_relaxed);
+		clock_function *found = find_clock();
+
+		if (!found)
+			found = clock_by_call;
+		/* Another thread may have set one by now, perhaps os_clock_by_calls(). */
+		if (atomic_compare_exchange_strong_explicit(&clock_used, &function, found,
+							    memory_order_relaxed,
+							    memory_order_relaxed))
+			function = found;
 	}
 	return function(clock, now);
+}
+
+void os_clock_by_calls(void)
+{
+	atomic_store_explicit(&clock_used, clock_by_call, memory_order_relaxed);
 }

@@ -20,7 +20,9 @@
  * A program whose large blocks come and go in no order never finds holes that fit, however many
  * were purged: the next runs fault the same pages in again. So what large runs make the zone
  * purge in a period of page/recent.c is bounded by what was in use lately and 32 MiB: a program
- * that grows needs no more.
+ * that grows needs no more. The bound does not hold while more is free and dirty than half of
+ * what was in use lately: a block that grows in place, is freed, and grows again at another
+ * place would leave a hole of its size each time.
  *
  * dirty_max holds for programs that had 32 MiB in use lately. Smaller programs keep less, in
  * proportion.
@@ -44,6 +46,8 @@ enum {
 	SMALL_OF_RUNS = 64 << 20,
 	/* For a run of this part of what is in use, large programs keep none either. */
 	LARGE_PART = 8,
+	/* The part of what was in use lately that holes may be before they are given back. */
+	HOLES_PART = 2,
 };
 
 /* Whether the program itself has said how much is kept. Synchronization: relaxed. */
@@ -69,10 +73,14 @@ size_t decay_keeps(void)
 /* Synchronization: relaxed; see decay_settle(). */
 atomic_bool decay_is_owing;
 
-/* Whether a large run may owe @npages more in this period. If so, counts them. */
-static bool __may_owe(struct zone *z, size_t npages)
+/*
+ * Whether large runs may owe more in this period. The bound holds while no more than half of
+ * what was in use lately is free and dirty.
+ */
+static bool __may_owe(struct zone *z)
 {
-	size_t most = page_recent_used() + ((size_t)1 << WHOLE_SHIFT >> page_window.page_shift);
+	size_t recent = page_recent_used();
+	size_t most = recent + ((size_t)1 << WHOLE_SHIFT >> page_window.page_shift);
 	unsigned int period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
 
 	lock_assert_held(&z->lock);
@@ -80,10 +88,24 @@ static bool __may_owe(struct zone *z, size_t npages)
 		z->owed_period = period;
 		z->owed_in_period = 0;
 	}
-	if (z->owed_in_period >= most)
-		return false;
-	z->owed_in_period += npages;
-	return true;
+	return z->owed_in_period < most || z->nr_dirty > recent / HOLES_PART ||
+	       !config.dirty_decay_ms || !decay_keeps();
+}
+
+/* Large runs owe @fresh pages more, but no more than @most together. */
+static void __owe(struct zone *z, size_t fresh, size_t most)
+{
+	size_t before = atomic_load_explicit(&z->decay_owed, memory_order_relaxed), now;
+
+	lock_assert_held(&z->lock);
+	if (most && !__may_owe(z))
+		return;
+	now = min_size(before + fresh, most);
+	/* If another thread settles meanwhile, some of this is owed once more. */
+	atomic_store_explicit(&z->decay_owed, now, memory_order_relaxed);
+	z->owed_in_period += now - min_size(before, now);
+	if (now)
+		atomic_store_explicit(&decay_is_owing, true, memory_order_relaxed);
 }
 
 void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
@@ -91,20 +113,19 @@ void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
 	unsigned int shift = page_window.page_shift;
 	bool large = npages << shift >= LARGE_RUN;
 	size_t small = (size_t)(large ? SMALL_OF_RUNS : SMALL) >> shift;
-	size_t used = __zone_used(z), keep = large ? decay_keeps() / 4 : decay_keeps();
+	size_t used = __zone_used(z), keep = large ? decay_keeps() / 4 : decay_keeps(), most;
 
 	lock_assert_held(&z->lock);
+	if (z->type == ZONE_DMA)
+		return;
 	if (npages < used / LARGE_PART)
 		keep = max_size(keep, (used - min_size(used, small)) / 4);
-	if (z->nr_dirty <= keep || z->type == ZONE_DMA)
-		return;
-	fresh = min_size(fresh, z->nr_dirty - keep);
-	if (large && !__may_owe(z, fresh))
-		return;
-	atomic_fetch_add_explicit(large ? &z->decay_owed : &z->decay_backlog, fresh,
-				  memory_order_relaxed);
+	most = z->nr_dirty - min_size(keep, z->nr_dirty);
 	if (large)
-		atomic_store_explicit(&decay_is_owing, true, memory_order_relaxed);
+		__owe(z, fresh, most);
+	else if (most)
+		atomic_fetch_add_explicit(&z->decay_backlog, min_size(fresh, most),
+					  memory_order_relaxed);
 }
 
 /* If a period has ended, sets the backlog to the number of pages that the program had no use
@@ -150,8 +171,12 @@ void decay_settle(void)
 	for_each_zone (z) {
 		size_t owed = atomic_exchange_explicit(&z->decay_owed, 0, memory_order_relaxed);
 
+		if (!owed)
+			continue;
+		/* Blocks larger than that stay whole: they wait until more is owed. */
+		owed -= min_size(owed, purge(z, 0, owed));
 		if (owed)
-			purge(z, 0, owed);
+			atomic_fetch_add_explicit(&z->decay_owed, owed, memory_order_relaxed);
 	}
 }
 

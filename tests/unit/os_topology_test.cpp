@@ -189,6 +189,22 @@ TEST_F(TopologyTest, WithoutUsableFiles)
 	EXPECT_EQ(nodes(), std::vector<unsigned>{ 0 });
 }
 
+/* A chroot with /proc alone: the kernel's masks tell how many CPUs there can be. */
+TEST_F(TopologyTest, WithoutSysfsTheKernelsMasksTell)
+{
+	std::string &status = fake_files["/proc/self/status"];
+
+	status = "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n";
+	fake_allowed = { 0, 1 };
+	EXPECT_EQ(read().nr_cpu_ids, 4u);
+	fake_allowed = { 5 };
+	EXPECT_EQ(read().nr_cpu_ids, 6u) << "threads run there";
+	status = "Name:\tx\nCpus_allowed:\tff,ffffffff\n";
+	EXPECT_EQ(read().nr_cpu_ids, 40u);
+	fake_allowed = {};
+	EXPECT_EQ(read().nr_cpu_ids, 40u);
+}
+
 TEST_F(TopologyTest, SparseNodes)
 {
 	file("cpu/possible") = "0-7\n";

@@ -302,6 +302,35 @@ TEST(PageDecayTest, LargeRunsInNoOrderAreLeftTheirHoles)
 	EXPECT_FRESH_PROCESS_PASSES(churns);
 }
 
+/* A buffer grows in steps, is freed, and grows again: where, is chance. */
+void grows_again()
+{
+	os_calls.now_ms = fake_now_ms;
+	configure("background_thread:never");
+	const size_t most = 100 * kMiB, first = 64 << 10, step = 128 << 10;
+	size_t start = process_resident(), peak = 0;
+
+	for (int round = 0; round < 8; round++) {
+		char *buffer = nullptr;
+
+		for (size_t size = first; size <= most; size += step) {
+			buffer = static_cast<char *>(krealloc(buffer, size, GFP_KERNEL));
+			memset(buffer + size - first, 1, first);
+			if (size > first)
+				memset(buffer + size - step, 1, step);
+		}
+		peak = std::max(peak, process_resident() - start);
+		kfree(buffer);
+	}
+	EXPECT_LE(peak, 5 * most / 2);
+}
+
+TEST(PageDecayTest, ABufferThatGrowsAgainLeavesNoHoles)
+{
+	SKIP_WHERE_SHADOWS_STAY();
+	EXPECT_FRESH_PROCESS_PASSES(grows_again);
+}
+
 /* Bytes given back in one go; a piece. */
 void pieces()
 {
