@@ -329,7 +329,7 @@ def heap_report(run, samples):
     """samples: each figure is the CPU time of an object, ns."""
     cells = cells_of(samples)
     text = ["# Large heaps", machine_section(run)]
-    # A table for each set of steps: those of chase, of refill, of mixed ages.
+    # A table for each set of steps: those of chase, of refill, of mixed ages, of large blocks.
     steps = {row: tuple(column for of, column in cells if of == row) for row, _ in cells}
     for columns in unique(steps.values()):
         chosen = [cell for cell in cells if steps[cell[0]] == columns]

@@ -15,7 +15,8 @@
  * (os_vfork_begin).
  *
  * prctl(PR_SET_TSC) may forbid a thread to read the processor's time stamp counter, which the
- * vDSO's clock reads. From then on the library asks the system for the time.
+ * vDSO's clock reads. From then on the library asks the system for the time. (A program that is
+ * started without the counter does not get this far: glibc's loader reads it.)
  *
  * chroot(2): the files that tell limits are not in the new root.
  *
@@ -62,7 +63,7 @@ UKMEM_EXPORT int prctl(int option, ...)
 		know_all(); /* a filter may forbid what this does, later */
 		os_confine();
 	}
-	if (option == PR_SET_TSC && arg[0] == PR_TSC_SIGSEGV)
+	if (option == PR_SET_TSC && (unsigned int)arg[0] == PR_TSC_SIGSEGV)
 		os_clock_by_calls();
 	return next ? next(option, arg[0], arg[1], arg[2], arg[3]) : not_there();
 }

@@ -97,8 +97,8 @@ enum { COMMON_CPUS = 256 }; /* room for every CPU of a common machine */
 /*
  * A container may show a sysfs of its own, with fewer CPUs or CPUs numbered from 0, while
  * threads run on others; in a chroot there may be none. Then every id that the kernel may have
- * counts as possible, because memory for more CPUs costs address space, and what mlockall()
- * locks. @shown: sysfs has shown some.
+ * counts as possible, and no more: each costs address space, and memory that mlockall() locks.
+ * @shown: sysfs has shown some.
  */
 static void distrust_sysfs(struct os_topology *t, bool shown)
 {

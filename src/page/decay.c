@@ -46,7 +46,8 @@ enum {
 	SMALL_OF_RUNS = 64 << 20,
 	/* For a run of this part of what is in use, large programs keep none either. */
 	LARGE_PART = 8,
-	/* The part of what was in use lately that holes may be before they are given back. */
+	/* The part of what was in use lately that may be free and dirty when the bound on what
+	 * large runs owe has been reached. */
 	HOLES_PART = 2,
 };
 
@@ -88,7 +89,9 @@ static bool __may_owe(struct zone *z)
 		z->owed_period = period;
 		z->owed_in_period = 0;
 	}
-	return z->owed_in_period < most || z->nr_dirty > recent / HOLES_PART ||
+	return z->owed_in_period < most ||
+	       atomic_load_explicit(&page_limits.dirty, memory_order_relaxed) >
+		       recent / HOLES_PART ||
 	       !config.dirty_decay_ms || !decay_keeps();
 }
 
@@ -101,7 +104,7 @@ static void __owe(struct zone *z, size_t fresh, size_t most)
 	if (most && !__may_owe(z))
 		return;
 	now = min_size(before + fresh, most);
-	/* If another thread settles meanwhile, some of this is owed once more. */
+	/* If another thread settles meanwhile, some of this is owed once more, or forgotten. */
 	atomic_store_explicit(&z->decay_owed, now, memory_order_relaxed);
 	z->owed_in_period += now - min_size(before, now);
 	if (now)
@@ -170,10 +173,15 @@ void decay_settle(void)
 	atomic_store_explicit(&decay_is_owing, false, memory_order_relaxed);
 	for_each_zone (z) {
 		size_t owed = atomic_exchange_explicit(&z->decay_owed, 0, memory_order_relaxed);
+		size_t dirty;
 
+		/* Of another zone's runs something may be owed from long ago. */
+		dirty = atomic_load_explicit(&z->dirty, memory_order_relaxed);
+		owed = min_size(owed, dirty - min_size(dirty, decay_keeps() / 4));
 		if (!owed)
 			continue;
-		/* Blocks larger than that stay whole: they wait until more is owed. */
+		/* Blocks that are larger stay whole, and the rest is owed until it is as large.
+		 */
 		owed -= min_size(owed, purge(z, 0, owed));
 		if (owed)
 			atomic_fetch_add_explicit(&z->decay_owed, owed, memory_order_relaxed);

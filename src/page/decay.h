@@ -12,9 +12,9 @@ void decay_keep(uint64_t bytes);
 /* Notes that @fresh clean pages have been taken for a run of @npages. The zone's lock is held.
  */
 void __decay_note_growth(struct zone *z, size_t npages, size_t fresh);
-/* Whether large runs took clean pages for which no dirty ones have been purged yet. */
+/* Whether large runs took clean pages since dirty ones were last purged for such. */
 extern atomic_bool decay_is_owing;
-/* Purges as many dirty pages. */
+/* Purges as many dirty pages, but for blocks that are larger than all that is owed. */
 void decay_settle(void);
 /* Purges a piece of each zone's backlog. Result: whether there is more to do at once. */
 bool decay_all(void);

@@ -87,7 +87,8 @@ struct zone {
 	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
 	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
 	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
-	_Atomic size_t decay_owed;    /* pages to be purged before a large run is used */
+	/* Pages to be purged before a large run is used; relaxed, also without the lock. */
+	_Atomic size_t decay_owed;
 	_Atomic uint64_t early[NR_PCP_COUNTERS];    /* counts from before there were pagesets */
 	struct deferred deferred cacheline_aligned; /* freed runs */
 	struct lock lock;

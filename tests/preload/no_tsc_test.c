@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that may not read the processor's time stamp counter, as under tools that make
- * programs repeatable. malloc works, although the vDSO's clock reads the counter.
+ * A program that forbids itself the processor's time stamp counter. malloc works, although the
+ * vDSO's clock reads the counter (KFENCE, which guards an object in each millisecond here, asks
+ * for the time in microseconds).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -16,7 +17,7 @@ int main(void)
 {
 	static void *objects[OBJECTS];
 
-	free(malloc(100000)); /* the library knows its clock */
+	free(malloc(100000)); /* the library has looked for its clock */
 	if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV)) {
 		CHECK(errno == EINVAL, "prctl: errno %d", errno);
 		puts("skipped: this machine's counter cannot be forbidden");

@@ -203,6 +203,13 @@ TEST_F(TopologyTest, WithoutSysfsTheKernelsMasksTell)
 	EXPECT_EQ(read().nr_cpu_ids, 40u);
 	fake_allowed = {};
 	EXPECT_EQ(read().nr_cpu_ids, 40u);
+	/* Neither: the system call tells how wide the masks are. */
+	status = "";
+	fake_allowed = { 1 };
+	os_calls.affinity = [](unsigned long *mask, size_t size) {
+		return std::min(fake_affinity(mask, size), 16l);
+	};
+	EXPECT_EQ(read().nr_cpu_ids, 128u);
 }
 
 TEST_F(TopologyTest, SparseNodes)

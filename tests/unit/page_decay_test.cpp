@@ -315,6 +315,7 @@ void grows_again()
 
 		for (size_t size = first; size <= most; size += step) {
 			buffer = static_cast<char *>(krealloc(buffer, size, GFP_KERNEL));
+			ASSERT_NE(buffer, nullptr);
 			memset(buffer + size - first, 1, first);
 			if (size > first)
 				memset(buffer + size - step, 1, step);
