@@ -202,8 +202,7 @@ void large_one(uint32_t low, unsigned doublings, size_t count, size_t steps, Cel
 					  mark_object(block, size);
 				  }
 			  }) });
-	for (Object block : blocks)
-		drop_if_any(block);
+	drop_all(blocks);
 }
 
 void large_blocks(double scale, Cells &cells)

@@ -98,9 +98,9 @@ enum { COMMON_CPUS = 256 }; /* room for every CPU of a common machine */
  * A container may show a sysfs of its own, with fewer CPUs or CPUs numbered from 0, while
  * threads run on others; in a chroot there may be none. Then every id that the kernel may have
  * counts as possible, and no more: each costs address space, and memory that mlockall() locks.
- * @shown: sysfs has shown some.
+ * Without sysfs @t has no possible CPUs yet.
  */
-static void distrust_sysfs(struct os_topology *t, bool shown)
+static void distrust_sysfs(struct os_topology *t)
 {
 	struct os_mask *possible = &t->possible, allowed;
 	unsigned int end = os_mask_end(possible), kernel;
@@ -109,13 +109,13 @@ static void distrust_sysfs(struct os_topology *t, bool shown)
 	t->nr_allowed = os_mask_count(&allowed);
 	/* The usual case. The kernel composes the long text of the other file anew each time.
 	 */
-	if (shown && !memcmp(&allowed, possible, sizeof(allowed)))
+	if (end && !memcmp(&allowed, possible, sizeof(allowed)))
 		return;
 	kernel = kernel_cpus();
-	if (shown && kernel <= align_up(end, 4) && os_mask_within(&allowed, possible))
+	if (end && kernel <= align_up(end, 4) && os_mask_within(&allowed, possible))
 		return;
 	/* Without the other file, too, the width of the kernel's masks bounds them. */
-	if (!shown && !kernel)
+	if (!end && !kernel)
 		kernel = min_uint(t->mask_bits ? t->mask_bits : COMMON_CPUS, COMMON_CPUS);
 	end = max_uint(max_uint(kernel, end), os_mask_end(&allowed));
 	for (unsigned int i = 0; i < end && i < OS_MAX_CPUS; i++)
@@ -124,12 +124,9 @@ static void distrust_sysfs(struct os_topology *t, bool shown)
 
 static void read_cpus(struct os_topology *t)
 {
-	bool shown = read_list("/sys/devices/system/cpu/possible", &t->possible) &&
-		     os_mask_end(&t->possible);
-
-	if (!shown)
+	if (!read_list("/sys/devices/system/cpu/possible", &t->possible))
 		memset(&t->possible, 0, sizeof(t->possible));
-	distrust_sysfs(t, shown);
+	distrust_sysfs(t);
 	t->nr_cpu_ids = os_mask_end(&t->possible);
 }
 

@@ -173,10 +173,9 @@ void decay_settle(void)
 	atomic_store_explicit(&decay_is_owing, false, memory_order_relaxed);
 	for_each_zone (z) {
 		size_t owed = atomic_exchange_explicit(&z->decay_owed, 0, memory_order_relaxed);
-		size_t dirty;
+		size_t dirty = atomic_load_explicit(&z->dirty, memory_order_relaxed);
 
-		/* Of another zone's runs something may be owed from long ago. */
-		dirty = atomic_load_explicit(&z->dirty, memory_order_relaxed);
+		/* Something may be owed from long ago, if runs of another zone set the flag. */
 		owed = min_size(owed, dirty - min_size(dirty, decay_keeps() / 4));
 		if (!owed)
 			continue;

@@ -4,15 +4,12 @@
  * drop-in looks at a clock during the first request and in many later ones, and must not look
  * at this one.
  */
-#include <malloc.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "preload_test.h"
-
-enum { ROUNDS = 200, OBJECTS = 3000 };
+#include "slow_paths.h"
 
 static unsigned long looks;
 
@@ -29,29 +26,12 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	return 0;
 }
 
-/* Slow paths of all layers: new slabs, large blocks, memory that goes back. */
-static void work(void)
-{
-	static void *objects[OBJECTS];
-
-	for (size_t round = 0; round < ROUNDS; round++) {
-		for (size_t i = 0; i < OBJECTS; i++) {
-			objects[i] = malloc(16 + (i * 37 + round) % 2000);
-			CHECK(objects[i], "no memory");
-		}
-		free(malloc(1 << 20));
-		for (size_t i = 0; i < OBJECTS; i++)
-			free(objects[i]);
-	}
-	malloc_trim(0);
-}
-
 int main(void)
 {
 	struct timespec now;
 	time_t real = time(NULL);
 
-	work();
+	use_slow_paths();
 	CHECK(!looks, "the library called clock_gettime() %lu times", looks);
 	/* So it can be called from elsewhere, and this file has the one that is. */
 	CHECK(!clock_gettime(CLOCK_REALTIME, &now) && looks == 1, "%lu calls", looks);

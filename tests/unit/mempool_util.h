@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of mempools share: an allocator that fails when told to and counts, and a pool
- * of its elements. */
+/* The tests of mempools share an allocator, which fails when told to and counts, and a pool of
+ * its elements. */
 #ifndef UNIT_MEMPOOL_UTIL_H
 #define UNIT_MEMPOOL_UTIL_H
 
