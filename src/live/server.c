@@ -38,6 +38,7 @@
 #include "base/text.h"
 #include "live/request.h"
 #include "os/os.h"
+#include "page/background.h"
 
 enum {
 	STACK_BYTES = 128 << 10,
@@ -297,15 +298,16 @@ static void *server(void *unused)
 	return NULL;
 }
 
-/* Where libc's flag is set there is one thread for certain. Where it is not, threads may have
- * ended since, or the process is a child of fork, so they are counted. */
+/* Whether the program has threads of its own. Where libc's flag is set there is one thread for
+ * certain. Where it is not, threads may have ended since, or the process is a child of fork, or
+ * the other thread is the library's, so they are counted. */
 static bool has_threads(void)
 {
 	struct os_threads threads;
 
 	if (&__libc_single_threaded && __libc_single_threaded)
 		return false;
-	return os_threads(&threads) && threads.nr > 1;
+	return os_threads(&threads) && threads.nr > 1u + page_background_is_running();
 }
 
 static bool start_threads(void)

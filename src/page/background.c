@@ -77,6 +77,11 @@ static void *background(void *unused)
 	return NULL;
 }
 
+bool page_background_is_running(void)
+{
+	return atomic_load_explicit(&running, memory_order_relaxed);
+}
+
 static bool may_start(void)
 {
 	return config.background_thread == BACKGROUND_ALWAYS || !os_is_confined();
@@ -92,15 +97,15 @@ static bool is_wanted(size_t dirty)
 	return dirty > least >> page_window.page_shift && may_start();
 }
 
-/* Creates the thread; if that fails, gives up for ever. False: not now, because this may be a
- * signal handler. */
+/* Creates the thread; gives up for ever if that cannot be done. False: not now, because this
+ * may be a signal handler, or the system has as many threads as it may. */
 static cold bool start(void)
 {
 	int err = os_thread_start(background, STACK_BYTES);
 
 	if (!err)
 		return true;
-	if (err == -EBUSY)
+	if (err == -EBUSY || err == -EAGAIN)
 		return false;
 	atomic_store_explicit(&given_up, true, memory_order_relaxed);
 	if (config.background_thread == BACKGROUND_ALWAYS || config.verbose)

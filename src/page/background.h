@@ -21,6 +21,9 @@ void page_background_start(void);
 void page_background_hold(void);
 void page_background_release(void);
 
+/* Whether the thread that purges exists. */
+bool page_background_is_running(void);
+
 static inline bool page_background_is_wanted(void)
 {
 	return atomic_load_explicit(&page_background_wanted, memory_order_relaxed);

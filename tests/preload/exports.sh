@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks what the library shows to the dynamic linker: exactly libc's allocation functions, the
-# C++ operators, three names of its own, dlopen, dlmopen and, where there are critical sections, vfork;
+# C++ operators, three names of its own, dlopen, dlmopen and, where there are critical sections, vfork and clone;
 # hardly any thread-local variables (which would exhaust the static TLS block of programs that
 # load it late), and libc as the only library it needs.
 #	exports.sh LIBRARY WITNESS [debug]
@@ -37,6 +37,7 @@ aligned_alloc
 calloc
 cfree
 chroot
+clone
 dlmopen
 dlopen
 free
@@ -64,10 +65,10 @@ valloc
 vfork
 NAMES
 
-# Where it can be what libc's is to its callers: src/malloc/dlopen.c, vfork.c.
+# Where it can be what libc's is to its callers: src/malloc/dlopen.c, vfork.c, clone.c.
 case $(uname -m) in
 x86_64 | aarch64) ;;
-*) sed -i -e '/^dlm*open$/d' -e /vfork/d "$work/expected" ;;
+*) sed -i -e '/^dlm*open$/d' -e /vfork/d -e "/^clone$/d" "$work/expected" ;;
 esac
 # glibc's dlmopen, and the function by which its pthread_atfork registers handlers.
 getconf GNU_LIBC_VERSION >/dev/null 2>&1 || sed -i -e /^dlmopen$/d -e /^__register_atfork$/d "$work/expected"

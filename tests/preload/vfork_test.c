@@ -2,18 +2,20 @@
 /*
  * Children of vfork that allocate, while other threads of their parent do, too.
  *
- *	vfork_test CHILDREN [ERRNO]
+ *	vfork_test CHILDREN [ERRNO|clone]
  *
  * Each child goes to another CPU than its parent was on, frees, moves and replaces blocks that
  * the parent allocated, and ends by exec or _exit. Every block is stamped at both ends, so that
  * one that is handed out twice, or changed by who does not own it, is noticed; at the end all
  * memory must be free again. With ERRNO a filter refuses the system call rseq with it, to the
- * first thread: libc does not create threads without.
+ * first thread: libc does not create threads without. With "clone" children come by that
+ * function, with the flags that vfork stands for.
  */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,11 +44,13 @@ struct set {
 	size_t children, left;
 	int parent_cpu;
 	unsigned char *kept[KEPT];
+	char stack[256 << 10] __attribute__((aligned(16))); /* of children by clone() */
 };
 
 static struct set sets[STORMS + PARENTS];
 static cpu_set_t allowed;
 static atomic_bool stop;
+static bool by_clone;
 
 static uint64_t owner_of(const struct set *s, size_t slot)
 {
@@ -142,9 +146,20 @@ __attribute__((noinline, noreturn)) static void run_child(struct set *s)
 	_exit(0);
 }
 
+static int run_cloned_child(void *set)
+{
+	run_child(set);
+	return 1;
+}
+
 static pid_t start_child(struct set *s)
 {
-	pid_t pid = vfork();
+	pid_t pid;
+
+	if (by_clone)
+		return clone(run_cloned_child, s->stack + sizeof(s->stack),
+			     CLONE_VM | CLONE_VFORK | SIGCHLD, s);
+	pid = vfork();
 
 	if (!pid)
 		run_child(s);
@@ -217,7 +232,8 @@ int main(int argc, char **argv)
 	size_t children = argc > 1 ? strtoul(argv[1], NULL, 10) : 0, in_use, lost;
 	pthread_t threads[STORMS + PARENTS];
 
-	CHECK(children, "usage: %s CHILDREN [ERRNO]", argv[0]);
+	CHECK(children, "usage: %s CHILDREN [ERRNO|clone]", argv[0]);
+	by_clone = argc > 2 && !strcmp(argv[2], "clone");
 	alarm(120);
 	CHECK(!sched_getaffinity(0, sizeof(allowed), &allowed), "sched_getaffinity");
 	in_use = mallinfo2().uordblks;
@@ -229,7 +245,7 @@ int main(int argc, char **argv)
 					      i < PARENTS ? start_children : storm, &sets[i]),
 			      "no thread");
 	}
-	if (argc > 2 && !refuse(SYS_rseq, (unsigned int)atoi(argv[2]))) {
+	if (argc > 2 && !by_clone && !refuse(SYS_rseq, (unsigned int)atoi(argv[2]))) {
 		puts("SKIP: no seccomp here");
 		return 77;
 	}
