@@ -26,9 +26,10 @@ static always_inline void *alloc(size_t size, gfp_t flags, const void *caller)
 		return ZERO_SIZE_PTR;
 	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
 		/* All usable bytes are zeroed, because krealloc() does not know how many were
-		 * asked for; hardened caches, which those of zones are not, do that anyway. */
+		 * asked for. Hardened caches do that anyway, and libc's blocks have a size of
+		 * their own; but memory of a zone is neither's. */
 		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX &&
-		    !config.passthrough && (!slab_hardened || kmalloc_names_a_zone(flags)))
+		    ((!config.passthrough && !slab_hardened) || kmalloc_names_a_zone(flags)))
 			size = size_class_bytes(size);
 		return kmalloc_names_a_zone(flags) ? kmalloc_slow(size, flags, caller)
 						   : kmalloc_zeroed(size, flags, caller);

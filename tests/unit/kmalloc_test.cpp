@@ -141,6 +141,43 @@ TEST(KmallocDeathTest, TheFirstRequestIsAlignedAsTheSizeIs)
 		});
 }
 
+/* krealloc() may use all bytes of an object, and libc's heap has none of a zone. */
+TEST(KmallocDeathTest, ObjectsOfAZoneAreZeroedWhole)
+{
+	for (const char *conf : { "passthrough:1", "hardened:1", "" })
+		EXPECT_FRESH_PROCESS_PASSES([conf] {
+			setenv("UKMEM_CONF", conf, 1);
+			for (int round = 0; round < 2; round++) {
+				void *used[50];
+
+				for (auto &p : used) {
+					p = kzalloc(100, GFP_KERNEL | __GFP_DMA32);
+					ASSERT_NE(p, nullptr);
+					ASSERT_TRUE(all_bytes(p, 0, ksize(p))) << conf;
+				}
+				for (auto p : used) {
+					memset(p, 0xee, ksize(p));
+					kfree(p);
+				}
+			}
+		});
+}
+
+TEST(KmallocTest, ABlockThatGrowsIsOfTheZoneAskedFor)
+{
+	for (size_t size : { 5000, 20000, 200000, 9000000 }) {
+		auto *p = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+
+		ASSERT_NE(p, nullptr);
+		p[0] = p[size - 1] = 7;
+		p = static_cast<char *>(krealloc(p, 2 * size, GFP_KERNEL | __GFP_DMA32));
+		ASSERT_NE(p, nullptr);
+		EXPECT_LT(reinterpret_cast<uintptr_t>(p), uintptr_t{ 1 } << 32) << size;
+		EXPECT_TRUE(p[0] == 7 && p[size - 1] == 7);
+		kfree(p);
+	}
+}
+
 TEST(KmallocTest, ZeroedMemoryIsZeroAlsoWhenReused)
 {
 	for (int round = 0; round < 3; round++)

@@ -63,9 +63,9 @@ static std::optional<life> read_life(pid_t pid)
 	if (!in && errno != ENOENT && errno != ESRCH)
 		throw error(reason::forbidden,
 			    "/proc/PID/stat: " + std::string(strerror(errno)));
-	if (!std::getline(in, line) || line.rfind(')') == std::string::npos)
+	if (!std::getline(in, line, '\0') || line.rfind(')') == std::string::npos)
 		return std::nullopt;
-	/* The program's name, in parentheses, may have spaces and parentheses. */
+	/* The program's name, in parentheses, may have spaces, newlines and parentheses. */
 	std::istringstream fields(line.substr(line.rfind(')') + 1));
 
 	fields >> l.state;
