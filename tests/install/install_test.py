@@ -24,7 +24,7 @@ LIBC_NAMES = set(
     """malloc free calloc realloc reallocarray cfree posix_memalign aligned_alloc memalign
     valloc pvalloc malloc_usable_size malloc_trim mallinfo mallinfo2 malloc_info malloc_stats
     mallopt free_sized free_aligned_sized chroot dlopen dlmopen prctl __register_atfork
-    vfork __vfork malloc_object_size
+    vfork __vfork clone malloc_object_size
     ukmem_malloc_stats_print ukmem_malloc_gauges_read ukmem_malloc_trim""".split()
 )
 # operator new, new[], delete, delete[] in all their forms.
