@@ -12,9 +12,9 @@ cat >"$work/go.mod" <<'GO'
 module cgowork
 go 1.17
 GO
-# The snippet of docs/languages.md is a file of the program as it stands there.
+# The snippet of docs/languages.md is a file of the program as it stands there, but for its own main().
 # shellcheck disable=SC2016 # the quotes are Markdown's
-sed -n '/^```go$/,/^```$/{/^```/d;p}' "$root/docs/languages.md" >"$work/trim.go"
+sed -n '/^```go$/,/^```$/{/^```/d;/^func main() /d;p}' "$root/docs/languages.md" >"$work/trim.go"
 grep -q 'C.trim()' "$work/trim.go" || fail "docs/languages.md has no snippet of Go"
 cat >"$work/main.go" <<'GO'
 package main
