@@ -220,8 +220,7 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 	if (size <= old && size > SIZE_CLASS_ALWAYS_MAX) {
 		large_shrink(page, size);
 	} else if (size <= old || size > PTRDIFF_MAX ||
-		   /* Only memory that is in no such zone grows in place. */
-		   kmalloc_names_a_zone(flags) || !large_extend(page, size, flags, caller)) {
+		   !large_extend(page, size, flags, caller)) {
 		return 0;
 	}
 	return large_size(page);

@@ -4,6 +4,7 @@
 #define MALLOC_MALLOC_INTERNAL_H
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,6 +68,13 @@ static inline void *next_function(const char *name, _Atomic(void *) *kept)
 		atomic_store_explicit(kept, fn, memory_order_relaxed);
 	}
 	return fn;
+}
+
+/* What an interposed function returns where there is no next one. */
+static inline int next_is_missing(void)
+{
+	errno = ENOSYS;
+	return -1;
 }
 
 /* callers.c: find libc, once. */

@@ -23,7 +23,6 @@
  * Each call goes on to the next function of that name: libc's, or that of another library that
  * stands before libc's, as fakechroot's.
  */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
@@ -39,13 +38,6 @@ static void know_all(void)
 {
 	if (kmalloc_init())
 		page_know_limits();
-}
-
-/* A libc without the function. */
-static int not_there(void)
-{
-	errno = ENOSYS;
-	return -1;
 }
 
 UKMEM_EXPORT int prctl(int option, ...)
@@ -65,7 +57,7 @@ UKMEM_EXPORT int prctl(int option, ...)
 	}
 	if (option == PR_SET_TSC && (unsigned int)arg[0] == PR_TSC_SIGSEGV)
 		os_clock_by_calls();
-	return next ? next(option, arg[0], arg[1], arg[2], arg[3]) : not_there();
+	return next ? next(option, arg[0], arg[1], arg[2], arg[3]) : next_is_missing();
 }
 
 UKMEM_EXPORT int chroot(const char *path)
@@ -74,5 +66,5 @@ UKMEM_EXPORT int chroot(const char *path)
 	__typeof__(&chroot) next = (__typeof__(next))next_function("chroot", &kept);
 
 	know_all();
-	return next ? next(path) : not_there();
+	return next ? next(path) : next_is_missing();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vfork for programs whose child allocates: the child must run no section (percpu/register.c).
+ * vfork, and clone like it, for programs whose child allocates: the child must run no section
+ * (percpu/register.c).
  *
- * This function cannot call libc's vfork: the child returns first, and the functions it then
+ * vfork() cannot call libc's: the child returns first, and the functions it then
  * calls overwrite the stack frame to which the parent returns later. So it makes the system
  * call itself, with nothing on the stack:
  *
@@ -18,8 +19,16 @@
  *
  * As in libc, signals are not blocked. posix_spawn, system and popen do not call this function;
  * their children run libc's own code, which does not allocate.
+ *
+ * clone(2) with the flags that vfork stands for gives the child a stack of its own, so that
+ * function can call libc's. Not helped: a child with CLONE_VM whose parent goes on meanwhile
+ * (both then use one thread's local memory at once, libc's errno first of all), and programs
+ * that make the system call themselves.
  */
 #include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -28,6 +37,7 @@
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "percpu/register.h"
+#include "ukmem/compiler.h"
 
 #if UKMEM_HAVE_RSEQ
 
@@ -61,6 +71,42 @@ CALLED_BY_ASM pid_t vfork_parent(long result, int todo)
 		return (pid_t)result;
 	errno = (int)-result;
 	return -1;
+}
+
+typedef int clone_function(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+
+/* Whether the child runs on its parent's thread-local memory while the parent waits. */
+static bool is_like_vfork(int flags)
+{
+	int all = CLONE_VM | CLONE_VFORK | CLONE_SETTLS | CLONE_THREAD;
+
+	return (flags & all) == (CLONE_VM | CLONE_VFORK);
+}
+
+/* The last three arguments need not be there; then libc's function reads them, too, and the
+ * system ignores them. */
+UKMEM_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	static _Atomic(void *) kept;
+	clone_function *next = (clone_function *)next_function("clone", &kept);
+	void *tls, *parent_tid, *child_tid;
+	int todo, result;
+	va_list list;
+
+	va_start(list, arg);
+	parent_tid = va_arg(list, void *);
+	tls = va_arg(list, void *);
+	child_tid = va_arg(list, void *);
+	va_end(list);
+	if (!next)
+		return next_is_missing();
+	if (!is_like_vfork(flags))
+		return next(fn, stack, flags, arg, parent_tid, tls, child_tid);
+	/* Negative: a sandbox forbids the rseq call. Then the call goes on as it would without
+	 * the library. */
+	todo = vfork_prepare();
+	result = next(fn, stack, flags, arg, parent_tid, tls, child_tid);
+	return vfork_parent(result < 0 ? -errno : result, todo > 0);
 }
 
 /* One instruction a line: */

@@ -43,7 +43,8 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 /* glibc has this variable since 2.32; other libcs do not tell. */
 extern char __libc_single_threaded __attribute__((weak));
 
-enum { RETRY_MS = 10 }; /* from a request that may not start a thread to the next try */
+/* From a request that may not start a thread, or from the thread's end, to the next try. */
+enum { RETRY_MS = 10 };
 
 static atomic_bool running, given_up;
 static _Atomic uint64_t not_before; /* ms; relaxed */
@@ -60,6 +61,11 @@ static uint64_t pause_ms(void)
 	return max_size(min_size(config.dirty_decay_ms / 4, most), 5);
 }
 
+static void retry_later(void)
+{
+	atomic_store_explicit(&not_before, os_calls.now_ms() + RETRY_MS, memory_order_relaxed);
+}
+
 static void *background(void *unused)
 {
 	(void)unused;
@@ -73,6 +79,9 @@ static void *background(void *unused)
 		page_follow(os_calls.now_ms());
 		idle = decay_is_due() ? 0 : idle + 1;
 	}
+	/* The system counts this thread until it has ended. Until then nobody asks how many of
+	 * the threads are the program's. */
+	retry_later();
 	atomic_store_explicit(&running, false, memory_order_seq_cst);
 	return NULL;
 }
@@ -184,7 +193,7 @@ void page_background_start(void)
 	else
 		done = false;
 	if (!done)
-		atomic_store_explicit(&not_before, now + RETRY_MS, memory_order_relaxed);
+		retry_later();
 	errno = saved;
 }
 

@@ -21,7 +21,7 @@ void page_background_start(void);
 void page_background_hold(void);
 void page_background_release(void);
 
-/* Whether the thread that purges exists. */
+/* Whether the thread that purges exists, or is being created; false just before it ends. */
 bool page_background_is_running(void);
 
 static inline bool page_background_is_wanted(void)

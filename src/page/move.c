@@ -18,6 +18,7 @@
 #include "page/aside.h"
 #include "page/follow.h"
 #include "page/limits_above.h"
+#include "page/page_alloc.h"
 #include "page/window.h"
 #include "page/zone.h"
 #include "page/zone_alloc.h"
@@ -56,14 +57,15 @@ bool page_extend_run(struct page *page, size_t npages, size_t more, gfp_t flags)
 		.flags = flags | PAGE_NO_RECLAIM,
 		.mark = WMARK_LOW,
 		.may_block = page_flags_now(flags) & __GFP_DIRECT_RECLAIM,
-		.type = ZONE_NORMAL,
+		.type = gfp_zone(flags),
 	};
 	bool extended;
 
 	if (rq.may_block && unlikely(page_follow_is_due(more)))
 		page_follow_growth(more);
 	debug_assert(npages && more && page_type(page) == PAGE_LARGE && page->npages == npages);
-	if (z->type != ZONE_NORMAL || is_aside(page_to_pfn(page)) || more > z->end - rq.at)
+	if (z->type != ZONE_NORMAL || rq.type != z->type || is_aside(page_to_pfn(page)) ||
+	    more > z->end - rq.at)
 		return false;
 	pcpu_gate_enter(rq.may_block);
 	extended = extend(z, &rq);

@@ -149,7 +149,6 @@ __attribute__((noinline, noreturn)) static void run_child(struct set *s)
 static int run_cloned_child(void *set)
 {
 	run_child(set);
-	return 1;
 }
 
 static pid_t start_child(struct set *s)
