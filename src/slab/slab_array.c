@@ -119,7 +119,7 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, size_t
 	void *obj = NULL;
 
 	if (flags & __GFP_DIRECT_RECLAIM) {
-		slab_drain(s);
+		slab_drain_held(s);
 		obj = alloc_slow(s, slab_is_checked(s), node, size, flags, caller);
 		if (!obj && shrink_at_limit(s))
 			obj = alloc_slow(s, slab_is_checked(s), node, size, flags, caller);
@@ -367,7 +367,7 @@ static cold size_t alloc_bulk_at_limit(struct kmem_cache *s, unsigned int node, 
 	size_t got = 0;
 
 	if (flags & __GFP_DIRECT_RECLAIM) {
-		slab_drain(s);
+		slab_drain_held(s);
 		got = alloc_bulk(s, node, flags, n, p, caller);
 		if (got < n && shrink_at_limit(s))
 			got += alloc_bulk(s, node, flags, n - got, p + got, caller);

@@ -115,16 +115,22 @@ void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts
 	add(c, &twin);
 }
 
-/* Counts a cache without its twin, or a twin; objects in KFENCE's pool are of no node. */
-static void count_one(struct kmem_cache *s, struct slab_counts *c)
+/* Counts what a cache without its twin, or a twin, holds in slabs, arrays and queues. */
+static void count_held(struct kmem_cache *s, struct slab_counts *c)
 {
 	*c = (struct slab_counts){ 0 };
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
 		add_node(s, i, c);
 	c->cpu_partial = pcpu_array_sums(s->partial_array, PCPU_ALL_CPUS).count;
+	subtract_cached(c);
+}
+
+/* Counts a cache without its twin, or a twin; objects in KFENCE's pool are of no node. */
+static void count_one(struct kmem_cache *s, struct slab_counts *c)
+{
+	count_held(s, c);
 	for (unsigned int e = 0; e < SLAB_NR_EVENTS; e++)
 		c->events[e] = per_cpu_sum(s->events[e]);
-	subtract_cached(c);
 	c->guarded = kfence_count(s);
 	c->inuse += c->guarded;
 	c->objects += c->guarded;
@@ -133,15 +139,26 @@ static void count_one(struct kmem_cache *s, struct slab_counts *c)
 	c->frees_fast = c->frees - min_size(c->events[SLAB_FREE_SLOWPATH], c->frees);
 }
 
-void slab_count(struct kmem_cache *s, struct slab_counts *c)
+static void count_with_twin(struct kmem_cache *s, struct slab_counts *c,
+			    void (*count)(struct kmem_cache *s, struct slab_counts *c))
 {
 	struct slab_counts twin;
 
-	count_one(s, c);
+	count(s, c);
 	if (!slab_twin(s))
 		return;
-	count_one(slab_twin(s), &twin);
+	count(slab_twin(s), &twin);
 	add(c, &twin);
+}
+
+void slab_count(struct kmem_cache *s, struct slab_counts *c)
+{
+	count_with_twin(s, c, count_one);
+}
+
+void slab_count_held(struct kmem_cache *s, struct slab_counts *c)
+{
+	count_with_twin(s, c, count_held);
 }
 
 unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)

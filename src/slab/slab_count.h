@@ -20,6 +20,9 @@ struct slab_counts {
 };
 /* Counts the cache and its twin together. */
 void slab_count(struct kmem_cache *s, struct slab_counts *c);
+/* As slab_count(), and only what slabs, arrays and queues tell: without events, what they sum
+ * up to, and objects in KFENCE's pool, which take far longer to count. */
+void slab_count_held(struct kmem_cache *s, struct slab_counts *c);
 /* As slab_count(), for one node, and only what is counted per node: inuse, slabs, objects,
  * partial. */
 void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts *c);

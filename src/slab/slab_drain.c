@@ -292,6 +292,15 @@ bool slab_drain(struct kmem_cache *s)
 	return slab_shared_drain(s) && !d.refused;
 }
 
+void slab_drain_held(struct kmem_cache *s)
+{
+	struct slab_counts c;
+
+	slab_count_held(s, &c);
+	if (c.cached || c.cpu_partial)
+		slab_drain(s);
+}
+
 static void list_arrays(struct kmem_cache *s, void *drain)
 {
 	list_cache(s, drain);
@@ -341,7 +350,7 @@ bool slab_shrink(struct kmem_cache *s)
 
 	/* Objects and slabs are in hand here, and not all of them under a lock. */
 	pcpu_gate_enter(true);
-	slab_drain(s);
+	slab_drain_held(s);
 	remain = slab_shrink_drained(s);
 	pcpu_gate_leave();
 	return remain;

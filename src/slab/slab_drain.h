@@ -8,6 +8,9 @@
 /* Puts the objects and slabs of all CPUs, and of shared queues, back to the nodes. False: CPUs
  * cannot be stopped, and some are left. */
 bool slab_drain(struct kmem_cache *s);
+/* As slab_drain(), and stops no CPU if none holds anything. Requests that fail again and again
+ * end here. */
+void slab_drain_held(struct kmem_cache *s);
 /* Adds the arrays of all caches to @d, of a trim only those that keep memory. Leaves the caches
  * lock held, for slab_caches_unlock() (layer.h, drained). */
 struct pcpu_drain;

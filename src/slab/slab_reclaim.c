@@ -30,12 +30,17 @@ size_t slab_trim(void)
 	return 0; /* the page layer's turn is next */
 }
 
-static void add_free(struct kmem_cache *s, void *arg)
+static size_t free_objects(struct kmem_cache *s)
 {
 	struct slab_counts c;
 
-	slab_count(s, &c);
-	*(unsigned long *)arg += c.objects - min_size(c.objects, c.inuse);
+	slab_count_held(s, &c);
+	return c.objects - min_size(c.objects, c.inuse);
+}
+
+static void add_free(struct kmem_cache *s, void *arg)
+{
+	*(unsigned long *)arg += free_objects(s);
 }
 
 /* Free objects that keep pages: in CPUs' arrays, and in slabs. */
@@ -49,14 +54,6 @@ static unsigned long count_free(struct shrinker *unused, struct shrink_control *
 	return n;
 }
 
-static unsigned long objects_of(struct kmem_cache *s)
-{
-	struct slab_counts c;
-
-	slab_count(s, &c);
-	return c.objects;
-}
-
 /* Two rounds over the caches: from number @skip on, then from the first up to it. */
 struct scan {
 	unsigned int i, skip, round;
@@ -66,13 +63,16 @@ struct scan {
 static void scan_cache(struct kmem_cache *s, void *arg)
 {
 	struct scan *scan = arg;
-	unsigned long before;
+	size_t before;
 
 	if ((scan->i++ < scan->skip) == (scan->round == 0) || scan->freed >= scan->wanted)
 		return;
-	before = objects_of(s);
+	before = free_objects(s);
+	/* Fewer make no slab empty. */
+	if (before < (slab_twin(s) ? 1 : s->small.objects))
+		return;
 	slab_shrink(s);
-	scan->freed += before - min_size(before, objects_of(s));
+	scan->freed += before - min_size(before, free_objects(s));
 }
 
 static void count_cache(struct kmem_cache *s, void *arg)

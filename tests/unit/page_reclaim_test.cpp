@@ -369,6 +369,46 @@ TEST(PageReclaimTest, FreeObjectsBecomePages)
 	EXPECT_FRESH_PROCESS_PASSES([] { caches_are_shrunk(3000); });
 }
 
+unsigned long flushes(struct kmem_cache *s)
+{
+	char buf[4096];
+
+	EXPECT_GT(kmem_cache_attr_show(s, "cpuslab_flush", buf, sizeof(buf)), 0);
+	return strtoul(buf, nullptr, 10);
+}
+
+/* Requests that fail one after the other stop CPUs for what is there, and not again. */
+void only_what_is_held_is_drained()
+{
+	configure("limit:16m");
+	struct kmem_cache *s = kmem_cache_create("idle", 64, 0, 0, nullptr);
+	std::vector<void *> live(1000);
+
+	for (auto &p : live)
+		ASSERT_NE(p = kmem_cache_alloc(s, GFP_KERNEL), nullptr);
+	for (size_t i = 0; i < live.size(); i += 2)
+		kmem_cache_free(s, live[i]); /* no slab becomes empty */
+	Pages pages = fill(GFP_KERNEL, 0);
+	unsigned long before = flushes(s);
+	for (int i = 0; i < 20; i++)
+		EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 1), nullptr);
+	EXPECT_EQ(flushes(s), before) << "nothing was freed";
+	for (size_t i = 1; i < live.size(); i += 2)
+		kmem_cache_free(s, live[i]);
+	Pages more = fill(GFP_KERNEL, 1);
+	EXPECT_FALSE(more.empty());
+	EXPECT_GT(flushes(s), before);
+	free_all(more, 1);
+	free_all(pages, 0);
+	kmem_cache_destroy(s);
+	expect_whole();
+}
+
+TEST(PageReclaimTest, OnlyWhatIsHeldIsDrained)
+{
+	EXPECT_FRESH_PROCESS_PASSES(only_what_is_held_is_drained);
+}
+
 void every_cpus_pagesets()
 {
 	auto cpus = allowed_cpus();
