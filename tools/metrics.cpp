@@ -170,6 +170,9 @@ int serve(source &from, const endpoint &at)
 
 		setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	});
+	/* The server has a thread for each connection, and few of them. One that says nothing
+	 * keeps its thread no longer than this; who scrapes connects anew. */
+	server.set_keep_alive_timeout(1);
 	server.Get("/metrics",
 		   [&](const httplib::Request &request, httplib::Response &response) {
 			   answer(from, request, response);

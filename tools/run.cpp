@@ -199,9 +199,15 @@ std::vector<CLI::App *> add_runners(CLI::App &app, run_options &options)
 	return runners;
 }
 
+static CLI::ValidationError not_for_a_pid()
+{
+	return CLI::ValidationError("PID", "--conf and --set are for programs to be run");
+}
+
 int end_of_options(const std::vector<CLI::App *> &runners, int argc, char **argv)
 {
 	const CLI::App *runner = nullptr;
+	bool prepares = false; /* there are options that may be repeated: --conf, --set */
 
 	for (const CLI::App *sub : runners)
 		if (argc > 1 && sub->get_name() == argv[1])
@@ -211,14 +217,21 @@ int end_of_options(const std::vector<CLI::App *> &runners, int argc, char **argv
 	for (int i = 2; i < argc; i++) {
 		const std::string arg = argv[i];
 
-		if (is_pid(arg) && runner->get_option_no_throw("PID"))
+		/* CLI11 reads the words of a PID, and would take it for another value of an
+		 * option that may be repeated. */
+		if (is_pid(arg) && runner->get_option_no_throw("PID")) {
+			if (prepares)
+				throw not_for_a_pid();
 			return argc;
+		}
 		if (arg[0] != '-' || arg == "--")
 			return i;
 
-		const CLI::Option *option = runner->get_option_no_throw(arg);
+		const size_t name = arg.find('='); /* npos: the value is the next word */
+		const CLI::Option *option = runner->get_option_no_throw(arg.substr(0, name));
 
-		if (option && option->get_items_expected_min() > 0)
+		prepares = prepares || (option && option->get_items_expected_max() > 1);
+		if (option && option->get_items_expected_min() > 0 && name == std::string::npos)
 			i++;
 	}
 	return argc;
@@ -229,8 +242,7 @@ void check_runner(const run_options &options, bool looks)
 	const look_options &l = options.look;
 
 	if (l.pid && !(options.conf.empty() && options.settings.empty()))
-		throw CLI::ValidationError("PID",
-					   "--conf and --set are for programs to be run");
+		throw not_for_a_pid();
 	if (l.pid && options.verify && (l.interval > 0 || l.count))
 		throw CLI::ValidationError("--validate",
 					   "--interval and --count do not go with it");

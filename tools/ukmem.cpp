@@ -329,13 +329,14 @@ void tool::add_commands()
 
 int tool::run(int argc, char **argv)
 {
-	/* CLI11 must not parse PROGRAM and the words behind it. */
-	const int end = end_of_options(runners, argc, argv);
-	const bool marked = end < argc && !strcmp(argv[end], "--");
 	const CLI::App *runner = nullptr;
 
-	options.command.assign(argv + end + marked, argv + argc);
 	try {
+		/* CLI11 must not parse PROGRAM and the words behind it. */
+		const int end = end_of_options(runners, argc, argv);
+		const bool marked = end < argc && !strcmp(argv[end], "--");
+
+		options.command.assign(argv + end + marked, argv + argc);
 		app.parse(end, argv);
 		if (app.get_subcommands().empty())
 			throw CLI::RequiredError("COMMAND");

@@ -100,7 +100,12 @@ UKMEM_EXPORT void kfree(const void *p) UKMEM_SYMBOL(kfree);
  * kmalloc_size_roundup() of them.
  */
 UKMEM_EXPORT size_t ksize(const void *p) UKMEM_SYMBOL(ksize);
-/** kmalloc_size_roundup - the ksize() of a block of kmalloc(@size); 0 for size 0. */
+/**
+ * kmalloc_size_roundup - the ksize() of a block of kmalloc(@size); 0 for size 0
+ *
+ * Of a block of whole pages that has a guard behind it (slab_debug:Z) it may be more than
+ * ksize(), which ends where the guard begins; code that asks for the result has it all.
+ */
 UKMEM_EXPORT size_t kmalloc_size_roundup(size_t size) UKMEM_SYMBOL(kmalloc_size_roundup);
 /** kfree_sensitive - kfree after overwriting all usable bytes with zeros. */
 UKMEM_EXPORT void kfree_sensitive(const void *p) UKMEM_SYMBOL(kfree_sensitive);

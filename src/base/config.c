@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "base/config_file.h"
 #include "base/decimal.h"
@@ -163,13 +164,15 @@ static bool set_value(const struct tunable *t, struct config *c, const char *s, 
 	return true;
 }
 
-/* A dot in a key stands for an underscore: kfence.sample_interval, as the kernel writes it. */
-static bool is_key_of(const struct tunable *t, const char *key, size_t len)
+/* Bytes of a bad value that a warning shows; the rest of its line says what it is about. */
+enum { SHOWN_MAX = 100 };
+
+bool config_is_key(const char *name, const char *key, size_t len)
 {
-	if (strlen(t->name) != len)
+	if (strlen(name) != len)
 		return false;
 	for (size_t i = 0; i < len; i++)
-		if (t->name[i] != key[i] && (t->name[i] != '_' || key[i] != '.'))
+		if (name[i] != key[i] && (name[i] != '_' || key[i] != '.'))
 			return false;
 	return true;
 }
@@ -182,7 +185,7 @@ void config_set(struct config_reading *r, const char *key, size_t key_len, const
 	for (unsigned int i = 0; i < ARRAY_SIZE(tunables); i++) {
 		const struct tunable *t = &tunables[i];
 
-		if (!is_key_of(t, key, key_len))
+		if (!config_is_key(t->name, key, key_len))
 			continue;
 		if (set_value(t, r->config, s, len)) {
 			r->origin[i] = r->at;
@@ -190,9 +193,10 @@ void config_set(struct config_reading *r, const char *key, size_t key_len, const
 			struct config_row row;
 
 			config_row(r, i, &row);
-			log_warn("%sbad value '%.*s' for configuration key '%s' (%s), using %s",
-				 place(r, buf, sizeof(buf)), (int)len, s, t->name, row.range,
-				 row.value);
+			log_warn("%sbad value '%.*s%s' for configuration key '%s' (%s), using "
+				 "%s",
+				 place(r, buf, sizeof(buf)), (int)min_size(len, SHOWN_MAX), s,
+				 len > SHOWN_MAX ? "..." : "", t->name, row.range, row.value);
 		}
 		return;
 	}

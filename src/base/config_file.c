@@ -135,7 +135,7 @@ static void read_line(struct config_file *f, const char *s, size_t len)
 		size_t value_len = strip(&value, len - key - 1);
 
 		key = strip(&s, key);
-		if (key == sizeof(files_key) - 1 && !memcmp(s, files_key, key))
+		if (config_is_key(files_key, s, key))
 			file_warn(f, "%s:%u: %s counts in UKMEM_CONF alone", f->path, line,
 				  files_key);
 		else

@@ -37,6 +37,10 @@ void config_files_read(struct config_reading *r, const char *program);
 void config_set(struct config_reading *r, const char *key, size_t key_len, const char *s,
 		size_t len);
 
+/* Whether the key is @name. A dot in a key stands for an underscore: kfence.sample_interval, as
+ * the kernel writes it. config.c has it. */
+_Bool config_is_key(const char *name, const char *key, size_t len);
+
 /* Whether @name matches the pattern of @len bytes. */
 _Bool config_glob(const char *pattern, size_t len, const char *name);
 

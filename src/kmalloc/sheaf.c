@@ -54,7 +54,8 @@ int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t flags, struct slab_sheaf
 		if (!sheaf)
 			return -ENOMEM;
 	}
-	if (!kmem_cache_alloc_bulk(s, flags, size - have, sheaf->objects + have)) {
+	if (size > have &&
+	    !kmem_cache_alloc_bulk(s, flags, size - have, sheaf->objects + have)) {
 		if (sheaf != old)
 			kfree(sheaf);
 		return -ENOMEM;

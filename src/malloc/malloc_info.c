@@ -22,6 +22,7 @@
 #include "base/config.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
+#include "malloc/malloc_internal.h"
 #include "page/decay.h"
 #include "slab/slab_count.h"
 #include "stats/stats.h"
@@ -117,14 +118,23 @@ static void figures_read(struct figures *f)
 	errno = saved;
 }
 
+/* With the tunable passthrough the blocks are libc's, so its function of the same name answers;
+ * NULL: ours does. */
+#define LIBC_ANSWERS(function)                                                                 \
+	({                                                                                     \
+		static _Atomic(void *) kept;                                                   \
+		(__typeof__(&function))(config.passthrough ? next_function(#function, &kept)   \
+							   : NULL);                            \
+	})
+
 UKMEM_EXPORT int malloc_trim(size_t pad)
 {
-	int saved = errno;
+	__typeof__(&malloc_trim) libc = LIBC_ANSWERS(malloc_trim);
+	int saved = errno, trimmed = libc && libc(pad);
 	size_t bytes = ukmem_trim();
 
-	(void)pad;
 	errno = saved;
-	return bytes != 0;
+	return bytes || trimmed;
 }
 
 #ifdef __GLIBC__
@@ -149,7 +159,9 @@ static struct mallinfo2 info(void)
 
 UKMEM_EXPORT struct mallinfo2 mallinfo2(void)
 {
-	return info();
+	__typeof__(&mallinfo2) libc = LIBC_ANSWERS(mallinfo2);
+
+	return libc ? libc() : info();
 }
 
 static int saturate(size_t v)
@@ -159,7 +171,7 @@ static int saturate(size_t v)
 
 UKMEM_EXPORT struct mallinfo mallinfo(void)
 {
-	struct mallinfo2 m = info();
+	struct mallinfo2 m = mallinfo2();
 
 	return (struct mallinfo){
 		.arena = saturate(m.arena),
@@ -217,8 +229,11 @@ static void print_totals(FILE *stream, const struct figures *f, bool all)
 
 UKMEM_EXPORT int malloc_info(int options, FILE *stream)
 {
+	__typeof__(&malloc_info) libc = LIBC_ANSWERS(malloc_info);
 	struct figures f;
 
+	if (libc)
+		return libc(options, stream);
 	if (options)
 		return EINVAL;
 	figures_read(&f);
@@ -259,7 +274,10 @@ static int set_trim_threshold(int value)
 UKMEM_EXPORT int mallopt(int param, int value)
 {
 	enum { MXFAST_MAX = 160 };
+	__typeof__(&mallopt) libc = LIBC_ANSWERS(mallopt);
 
+	if (libc)
+		return libc(param, value);
 	if (param == M_TRIM_THRESHOLD)
 		return set_trim_threshold(value);
 	return param != M_MXFAST || (value >= 0 && value <= MXFAST_MAX);

@@ -106,6 +106,19 @@ static bool is_wanted(size_t dirty)
 	return dirty > least >> page_window.page_shift && may_start();
 }
 
+/* Says once that there is no thread, where the user asked for it, or for all there is to say.
+ */
+static void tell(int err)
+{
+	static atomic_bool told;
+
+	if (config.background_thread != BACKGROUND_ALWAYS && !config.verbose)
+		return;
+	if (!atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		log_warn("background_thread: cannot be created%s (error %d)",
+			 err == -EAGAIN ? " now" : "", -err);
+}
+
 /* Creates the thread; gives up for ever if that cannot be done. False: not now, because this
  * may be a signal handler, or the system has as many threads as it may. */
 static cold bool start(void)
@@ -114,11 +127,13 @@ static cold bool start(void)
 
 	if (!err)
 		return true;
-	if (err == -EBUSY || err == -EAGAIN)
+	if (err == -EBUSY)
+		return false;
+	tell(err);
+	if (err == -EAGAIN)
 		return false;
 	atomic_store_explicit(&given_up, true, memory_order_relaxed);
-	if (config.background_thread == BACKGROUND_ALWAYS || config.verbose)
-		log_warn("background_thread: cannot be created (error %d)", -err);
+	atomic_store_explicit(&running, false, memory_order_relaxed);
 	return true;
 }
 

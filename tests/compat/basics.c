@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel's basics, a few of each: lists, bits, errors, counts, sizes, nodes, pages. */
+/* first: its macros have names of the kernel's functions */
+#include <stdatomic.h>
+
 #include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/bitops.h>

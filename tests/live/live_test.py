@@ -237,8 +237,10 @@ def check_commands(test):
                                       (["map", "-o", "/dev/null"], "--interval"), (["leaks"], "--min-age"))
               for wrong in ("nan", "-nan", "inf", "x")),
             (["top", pid, "--by", "cpus", "-s", "i"], "the table of cpus has no column with the key 'i'"),
-            (["slabinfo", pid, "--conf", "verbose:1"], "--conf"),
-            (["slab", pid, "--set", "kmalloc-64/cpu_partial=1"], "--set"),
+            *((words, "PID: --conf and --set are for programs to be run") for words in (
+                ["slabinfo", pid, "--conf", "verbose:1"], ["slabinfo", "--conf", "verbose:1", pid],
+                ["vmstat", "--conf=verbose:1", pid], ["slab", pid, "--set", "kmalloc-64/cpu_partial=1"],
+                ["slab", "--set", "kmalloc-64/cpu_partial=1", "-c", "kmalloc-64", pid])),
             (["slabinfo", "--json", "/bin/ls"], "--json"),
             (["vmstat", "--interval", "1", "/bin/ls"], "--interval"),
             (["slabinfo"], "PROGRAM or PID")]:

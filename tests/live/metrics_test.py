@@ -132,10 +132,10 @@ def check_metrics(test):
     process.communicate()
 
 
-def get(url, accept="application/openmetrics-text; version=1.0.0, text/plain;q=0.5"):
+def get(url, accept="application/openmetrics-text; version=1.0.0, text/plain;q=0.5", wait=20):
     try:
         request = urllib.request.Request(url, headers={"Accept": accept})
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=wait) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, None, None
@@ -162,11 +162,14 @@ def check_listen(test):
     port = url[0].split(":")[2].partition("/")[0]
     code, _, err = test.look("metrics", process.pid, "--listen", port)
     expect(code == 1 and "cannot listen" in err, f"a port that is taken: {code}: {err}")
-    # A client that says nothing holds nobody up.
-    silent = http.client.HTTPConnection("127.0.0.1", int(port))
-    silent.connect()
-    expect(get(url[0])[0] == 200, "beside a silent client")
-    silent.close()
+    # Clients that say nothing hold nobody up, also if they are as many as the server has threads.
+    for number in (1, 8):
+        silent = [http.client.HTTPConnection("127.0.0.1", int(port)) for _ in range(number)]
+        for client in silent:
+            client.connect()
+        expect(get(url[0], wait=4)[0] == 200, f"beside {number} silent clients")
+        for client in silent:
+            client.close()
     # Without a descriptor left it goes on, until the process ends. (UBSan asks by a pipe whether
     # memory can be read, and takes objects for broken without one.)
     if b"__ubsan" in pathlib.Path(test.tool).read_bytes():

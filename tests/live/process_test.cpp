@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "live/process.h"
@@ -37,6 +38,19 @@ TEST(ProcessTest, ProcessesOfOthers)
 	s = of(alice, alice);
 	s.effective = 0; /* a setuid program */
 	EXPECT_TRUE(has(s, "belongs to user 1000"));
+}
+
+/* The system shows a name as it is, between parentheses. */
+TEST(ProcessTest, OfAnyName)
+{
+	char own[16];
+
+	ASSERT_EQ(prctl(PR_GET_NAME, own), 0);
+	for (const char *name : { "two words", "a) S (b", "two\nlines", "\n", "" }) {
+		ASSERT_EQ(prctl(PR_SET_NAME, name), 0);
+		EXPECT_NO_THROW(live::process(getpid()).check_alive()) << name;
+	}
+	ASSERT_EQ(prctl(PR_SET_NAME, own), 0);
 }
 
 TEST(ProcessTest, OnesOwn)

@@ -219,6 +219,9 @@ TEST(ConfigTest, BadValuesKeepTheDefaultAndSaySo)
 					      "' for configuration key 'invalid_free' "
 					      "(abort|warn|ignore), using abort\n");
 	}
+	EXPECT_EQ(conf("dirty_max:" + std::string(2000, 'x')).warnings,
+		  "ukmem: bad value '" + std::string(100, 'x') +
+			  "...' for configuration key 'dirty_max' (0..1048576m), using 2m\n");
 	EXPECT_EQ(conf("show:nothing|stats").warnings,
 		  "ukmem: bad value 'nothing|stats' for configuration key 'show' "
 		  "(nothing|stats|zoneinfo|buddyinfo|vmstat|slabinfo|slab|pools|layers), "
@@ -491,6 +494,7 @@ TEST_F(ConfigFileTest, NotReadIfTheEnvironmentSaysSo)
 	EXPECT_EQ(r.warnings,
 		  "ukmem: " + etc + ":1: config_files counts in UKMEM_CONF alone\n");
 	EXPECT_EQ(r.value["limit"], "1024m");
+	EXPECT_EQ(read("config.files:0").warnings, r.warnings);
 	r = read("limit:1g", "limit:2g", "config_files:0,config_files:1");
 	EXPECT_EQ(r.value["limit"], "2048m");
 }

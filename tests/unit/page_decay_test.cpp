@@ -426,4 +426,33 @@ TEST(PageDecayTest, InTheBackground)
 	EXPECT_FRESH_PROCESS_PASSES([] { background(false); });
 }
 
+/* Whether the library's thread runs after requests of a while. */
+bool starts_a_thread()
+{
+	for (int i = 0; i < 200 && !shim_background_is_running(); i++) {
+		Pages pages = fill(GFP_KERNEL, 8, 16, true);
+
+		free_all(pages, 8);
+		usleep(5000);
+	}
+	return shim_background_is_running();
+}
+
+/* The system may have as many threads as it may for now, or never have one. */
+void refused(int error, const char *says, bool later)
+{
+	configure("dirty_decay_ms:60000,background_thread:always");
+	shim_refuse_threads(error, 3);
+	::testing::internal::CaptureStderr();
+	EXPECT_EQ(starts_a_thread(), later);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+		  "ukmem: background_thread: cannot be created" + std::string(says) + "\n");
+}
+
+TEST(PageDecayTest, AThreadThatIsRefused)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { refused(EAGAIN, " now (error 11)", true); });
+	EXPECT_FRESH_PROCESS_PASSES([] { refused(EPERM, " (error 1)", false); });
+}
+
 } // namespace

@@ -203,6 +203,30 @@ size_t shim_metadata_resident(void)
 	return window_metadata_resident();
 }
 
+static int refused_with;
+static unsigned int refuse_times;
+
+static int refuse(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+		  void *arg)
+{
+	if (!refuse_times)
+		return pthread_create(thread, attr, run, arg);
+	refuse_times--;
+	return refused_with;
+}
+
+void shim_refuse_threads(int error, unsigned int times)
+{
+	refused_with = error;
+	refuse_times = times;
+	os_pthread_create = refuse;
+}
+
+bool shim_background_is_running(void)
+{
+	return page_background_is_running();
+}
+
 void shim_page_decay(void)
 {
 	page_decay();

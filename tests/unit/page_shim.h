@@ -32,6 +32,9 @@ size_t shim_zone_resident(unsigned int index);
 size_t shim_metadata_resident(void);
 /* One opportunity for decay. */
 void shim_page_decay(void);
+/* The next @times that the library creates a thread it fails with @error. */
+void shim_refuse_threads(int error, unsigned int times);
+bool shim_background_is_running(void);
 
 bool shim_page_init(void);
 /* The number of zones of ZONE_NORMAL, one for each node; and of all zones: these, then DMA's,

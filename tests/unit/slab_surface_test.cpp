@@ -39,6 +39,13 @@ TEST(SlabSheafTest, GivesWhatItWasFilledWith)
 		EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
 	}
 	EXPECT_EQ(kmem_cache_prefill_sheaf(s, GFP_KERNEL, 0), nullptr);
+	struct slab_sheaf *empty = nullptr;
+	EXPECT_EQ(kmem_cache_refill_sheaf(s, GFP_KERNEL, &empty, 0), 0) << "nothing to do";
+	ASSERT_NE(empty, nullptr);
+	EXPECT_EQ(kmem_cache_sheaf_size(empty), 0u);
+	EXPECT_EQ(kmem_cache_refill_sheaf(s, GFP_KERNEL, &empty, 3), 0);
+	EXPECT_EQ(kmem_cache_sheaf_size(empty), 3u);
+	kmem_cache_return_sheaf(s, GFP_KERNEL, empty);
 	expect_nothing_left(s);
 	kmem_cache_destroy(s);
 }

@@ -10,6 +10,14 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
+/* C11 has macros of these names in <stdatomic.h>, with the parameters the other way round.
+ * Where that was included first, the kernel's functions take their place from here on. */
+#undef atomic_fetch_add
+#undef atomic_fetch_sub
+#undef atomic_fetch_and
+#undef atomic_fetch_or
+#undef atomic_fetch_xor
+
 /*
  * UKMEM_ORDERED - the value of @operation, a sequentially consistent one, which is then a full
  * barrier as well
