@@ -50,8 +50,6 @@ enum {
 	OVERFLOW_UID = 65534, /* of all users that the user namespace does not have */
 };
 
-extern char __libc_single_threaded __attribute__((weak));
-
 /* Synchronization: atomic, relaxed: whether this process has a thread, or cannot have one. */
 static atomic_bool running, given_up;
 
@@ -298,18 +296,6 @@ static void *server(void *unused)
 	return NULL;
 }
 
-/* Whether the program has threads of its own. Where libc's flag is set there is one thread for
- * certain. Where it is not, threads may have ended since, or the process is a child of fork, or
- * the other thread is the library's, so they are counted. */
-static bool has_threads(void)
-{
-	struct os_threads threads;
-
-	if (&__libc_single_threaded && __libc_single_threaded)
-		return false;
-	return os_threads(&threads) && threads.nr > 1u + page_background_is_running();
-}
-
 static bool start_threads(void)
 {
 	int err;
@@ -317,7 +303,7 @@ static bool start_threads(void)
 	if (config.live == LIVE_NEVER || os_is_confined_for_ever() ||
 	    atomic_load_explicit(&given_up, memory_order_relaxed))
 		return true;
-	if (os_is_confined() || (config.live == LIVE_THREADS && !has_threads()))
+	if (os_is_confined() || (config.live == LIVE_THREADS && !page_program_has_threads()))
 		return false;
 	/* pthread_create() allocates, and comes here again. */
 	if (atomic_exchange_explicit(&running, true, memory_order_relaxed))

@@ -43,10 +43,12 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 /* glibc has this variable since 2.32; other libcs do not tell. */
 extern char __libc_single_threaded __attribute__((weak));
 
-/* From a request that may not start a thread, or from the thread's end, to the next try. */
-enum { RETRY_MS = 10 };
+/* From a request that may not start a thread, or from the thread's end, to the next try; and
+ * how often the system is asked for the threads that there are. */
+enum { RETRY_MS = 10, ASK_MS = 1000 };
 
-static atomic_bool running, given_up;
+/* ever_started: relaxed; only becomes true */
+static atomic_bool running, given_up, ever_started;
 static _Atomic uint64_t not_before; /* ms; relaxed */
 /* The process's number; 0: it starts no threads. Synchronization: read-only after
  * background_init(). */
@@ -96,14 +98,47 @@ static bool may_start(void)
 	return config.background_thread == BACKGROUND_ALWAYS || !os_is_confined();
 }
 
+bool page_program_has_threads(void)
+{
+	struct os_threads threads;
+
+	if (&__libc_single_threaded && __libc_single_threaded)
+		return false;
+	return os_threads(&threads) && threads.nr > 1u + page_background_is_running();
+}
+
+/*
+ * Whether the program has threads, as libc knows without a system call. But once the library
+ * has had a thread, libc takes the process for one with threads for ever, and the system must
+ * say, once in a while.
+ */
+static bool is_threaded(void)
+{
+	static _Atomic uint64_t asked; /* ms; relaxed */
+	static atomic_bool answer;
+	uint64_t now, last;
+
+	if (!&__libc_single_threaded || __libc_single_threaded)
+		return false;
+	if (likely(!atomic_load_explicit(&ever_started, memory_order_relaxed)))
+		return true;
+	now = os_calls.now_ms();
+	last = atomic_load_explicit(&asked, memory_order_relaxed);
+	if (!last || now - last >= ASK_MS) {
+		atomic_store_explicit(&asked, now, memory_order_relaxed);
+		atomic_store_explicit(&answer, page_program_has_threads(),
+				      memory_order_relaxed);
+	}
+	return atomic_load_explicit(&answer, memory_order_relaxed);
+}
+
 static bool is_wanted(size_t dirty)
 {
-	bool threaded = &__libc_single_threaded && !__libc_single_threaded;
-	size_t least = threaded ? THREADED_BYTES : SINGLE_BYTES;
-
 	if (config.background_thread != BACKGROUND_AUTO)
 		return config.background_thread == BACKGROUND_ALWAYS;
-	return dirty > least >> page_window.page_shift && may_start();
+	if (dirty <= (size_t)THREADED_BYTES >> page_window.page_shift || !may_start())
+		return false;
+	return dirty > (size_t)SINGLE_BYTES >> page_window.page_shift || is_threaded();
 }
 
 /* Says once that there is no thread, where the user asked for it, or for all there is to say.
@@ -125,8 +160,10 @@ static cold bool start(void)
 {
 	int err = os_thread_start(background, STACK_BYTES);
 
-	if (!err)
+	if (!err) {
+		atomic_store_explicit(&ever_started, true, memory_order_relaxed);
 		return true;
+	}
 	if (err == -EBUSY)
 		return false;
 	tell(err);

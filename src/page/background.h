@@ -24,6 +24,12 @@ void page_background_release(void);
 /* Whether the thread that purges exists, or is being created; false just before it ends. */
 bool page_background_is_running(void);
 
+/* Whether the program has threads of its own, not counting the one that purges. Where libc's
+ * flag is set there is one thread for certain. Where it is not, threads may have ended since,
+ * or the process is a child of fork, or the other thread is the library's, so the system counts
+ * them. */
+bool page_program_has_threads(void);
+
 static inline bool page_background_is_wanted(void)
 {
 	return atomic_load_explicit(&page_background_wanted, memory_order_relaxed);

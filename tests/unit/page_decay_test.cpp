@@ -455,4 +455,53 @@ TEST(PageDecayTest, AThreadThatIsRefused)
 	EXPECT_FRESH_PROCESS_PASSES([] { refused(EPERM, " (error 1)", false); });
 }
 
+/* Frees memory, and makes requests for a while that may start the thread. Whether it ran. */
+bool runs_with(size_t mib)
+{
+	Pages pages = fill(GFP_KERNEL, 8, mib, true); /* 256 pages each */
+
+	free_all(pages, 8);
+	for (int i = 0; i < 20 && !shim_background_is_running(); i++) {
+		usleep(2000);
+		pages = fill(GFP_KERNEL, 8, 16);
+		free_all(pages, 8);
+	}
+	return shim_background_is_running();
+}
+
+bool ends()
+{
+	for (int i = 0; i < 1000 && shim_background_is_running(); i++)
+		usleep(10000);
+	usleep(50000); /* until the system does not count it */
+	return !shim_background_is_running();
+}
+
+/* The library's own thread, which was there for much memory, makes no program one with threads,
+ * which has it for less. */
+void one_thread_and_the_librarys()
+{
+	configure("dirty_decay_ms:100");
+	EXPECT_FALSE(runs_with(64)) << "one thread";
+	EXPECT_TRUE(runs_with(400));
+	ASSERT_TRUE(ends());
+	EXPECT_FALSE(runs_with(64)) << "one thread again";
+	std::atomic_bool stop{ false };
+	std::thread another([&] {
+		while (!stop)
+			usleep(1000);
+	});
+	usleep(1100 * 1000); /* the system is not asked all the time */
+	EXPECT_TRUE(runs_with(64)) << "two";
+	stop = true;
+	another.join();
+}
+
+TEST(PageDecayTest, OneThreadAndTheLibrarys)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
+	EXPECT_FRESH_PROCESS_PASSES(one_thread_and_the_librarys);
+}
+
 } // namespace
