@@ -75,7 +75,7 @@ static void *background(void *unused)
 	 * that goes on. */
 	for (unsigned int idle = 0; idle < 8;) {
 		os_pause_ms(pause_ms());
-		while (decay_all())
+		while (decay_all(true))
 			;
 		pcpu_look();
 		page_follow(os_calls.now_ms());
@@ -324,7 +324,7 @@ void page_decay(void)
 	atomic_store_explicit(&last_look, now, memory_order_relaxed);
 	pcpu_gate_enter(true);
 	if (likely(!pcpu_gate_is_forced()))
-		atomic_store_explicit(&unfinished, decay_all(), memory_order_relaxed);
+		atomic_store_explicit(&unfinished, decay_all(false), memory_order_relaxed);
 	pcpu_gate_leave();
 }
 

@@ -133,7 +133,7 @@ void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
 
 /* If a period has ended, sets the backlog to the number of pages that the program had no use
  * for in it. */
-static void end_period(struct zone *z, size_t limit)
+static void end_period(struct zone *z, size_t limit, bool may_wait)
 {
 	uint64_t now = os_calls.now_ms();
 	size_t dirty;
@@ -141,7 +141,10 @@ static void end_period(struct zone *z, size_t limit)
 	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) <
 	    (int64_t)config.dirty_decay_ms / 2)
 		return;
-	zone_lock(z);
+	if (may_wait)
+		zone_lock(z);
+	else if (!zone_trylock(z))
+		return;
 	dirty = z->nr_dirty;
 	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) >=
 		    (int64_t)config.dirty_decay_ms / 2 &&
@@ -153,17 +156,24 @@ static void end_period(struct zone *z, size_t limit)
 	zone_unlock(z, true);
 }
 
-/* Purges up to @npages: whole huge pages, where there may be any. With thp:auto, parts of them
- * when no whole one is left. */
-static size_t purge(struct zone *z, size_t limit, size_t npages)
+/*
+ * Purges up to @npages: whole huge pages, where there may be any. With thp:auto, parts of them
+ * when no whole one is left. Result: pages purged; ZONE_BUSY: another thread has the zone's
+ * lock, and this one may not wait. It is a thread of the program then, in a free perhaps, and
+ * the one that has the lock may have lost its CPU for some milliseconds. The next request
+ * purges.
+ */
+static size_t purge(struct zone *z, size_t limit, size_t npages, bool may_wait)
 {
+	size_t (*to)(struct zone *, size_t, size_t, size_t) =
+		may_wait ? zone_purge_to : zone_try_purge_to;
 	size_t whole = HUGE_PAGE >> page_window.page_shift, purged = 0;
 
 	if (config.thp == THP_ALWAYS)
-		return zone_purge_to(z, limit, npages, whole);
+		return to(z, limit, npages, whole);
 	if (atomic_load_explicit(&z->huge_asked, memory_order_relaxed) && npages >= whole)
-		purged = zone_purge_to(z, limit, npages, whole);
-	return purged ? purged : zone_purge_to(z, limit, npages, 0);
+		purged = to(z, limit, npages, whole);
+	return purged ? purged : to(z, limit, npages, 0);
 }
 
 void decay_settle(void)
@@ -173,7 +183,7 @@ void decay_settle(void)
 	atomic_store_explicit(&decay_is_owing, false, memory_order_relaxed);
 	for_each_zone (z) {
 		size_t owed = atomic_exchange_explicit(&z->decay_owed, 0, memory_order_relaxed);
-		size_t dirty = atomic_load_explicit(&z->dirty, memory_order_relaxed);
+		size_t dirty = atomic_load_explicit(&z->dirty, memory_order_relaxed), purged;
 
 		/* Something may be owed from long ago, if runs of another zone set the flag. */
 		owed = min_size(owed, dirty - min_size(dirty, decay_keeps() / 4));
@@ -181,14 +191,18 @@ void decay_settle(void)
 			continue;
 		/* Blocks that are larger stay whole, and the rest is owed until it is as large.
 		 */
-		owed -= min_size(owed, purge(z, 0, owed));
+		purged = purge(z, 0, owed, false);
+		if (purged != ZONE_BUSY)
+			owed -= min_size(owed, purged);
 		if (owed)
 			atomic_fetch_add_explicit(&z->decay_owed, owed, memory_order_relaxed);
+		if (purged == ZONE_BUSY)
+			atomic_store_explicit(&decay_is_owing, true, memory_order_relaxed);
 	}
 }
 
 /* Purges a piece of one zone's backlog. Result: whether there is more to do at once. */
-static bool decay(struct zone *z)
+static bool decay(struct zone *z, bool may_wait)
 {
 	size_t limit = decay_keeps();
 	size_t piece = (size_t)1 << zone_piece_order(), backlog, purged;
@@ -196,24 +210,26 @@ static bool decay(struct zone *z)
 	if (likely(atomic_load_explicit(&z->dirty, memory_order_relaxed) <= limit) ||
 	    z->type == ZONE_DMA)
 		return false;
-	end_period(z, limit);
+	end_period(z, limit, may_wait);
 	backlog = atomic_load_explicit(&z->decay_backlog, memory_order_relaxed);
 	if (!backlog)
 		return false;
-	purged = purge(z, limit, min_size(backlog, piece));
+	purged = purge(z, limit, min_size(backlog, piece), may_wait);
+	if (purged == ZONE_BUSY)
+		return true;
 	/* Another thread may have purged, too; the next period makes up for a wrong backlog. */
 	backlog = purged ? backlog - min_size(purged, backlog) : 0;
 	atomic_store_explicit(&z->decay_backlog, backlog, memory_order_relaxed);
 	return backlog != 0;
 }
 
-bool decay_all(void)
+bool decay_all(bool may_wait)
 {
 	bool more = false;
 
 	page_recent_look();
 	for_each_zone (z)
-		more = decay(z) || more;
+		more = decay(z, may_wait) || more;
 	return more;
 }
 

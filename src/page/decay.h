@@ -14,10 +14,12 @@ void decay_keep(uint64_t bytes);
 void __decay_note_growth(struct zone *z, size_t npages, size_t fresh);
 /* Whether large runs took clean pages since dirty ones were last purged for such. */
 extern atomic_bool decay_is_owing;
-/* Purges as many dirty pages, but for blocks that are larger than all that is owed. */
+/* Purges as many dirty pages, but for blocks that are larger than all that is owed, of zones
+ * whose lock nobody has. */
 void decay_settle(void);
-/* Purges a piece of each zone's backlog. Result: whether there is more to do at once. */
-bool decay_all(void);
+/* Purges a piece of each zone's backlog. @may_wait: also of zones whose lock another thread
+ * has. Result: whether there is more to do at once. */
+bool decay_all(bool may_wait);
 /* Whether any zone has more dirty pages than it may keep. */
 bool decay_is_due(void);
 

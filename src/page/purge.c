@@ -99,11 +99,12 @@ int __zone_isolated(struct zone *z, struct page *page, size_t npages, isolated_w
 	return err;
 }
 
-size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
+/* As zone_purge_to(). The zone's lock is held before, and not after. */
+static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
 	size_t purged = 0;
 
-	zone_lock(z);
+	lock_assert_held(&z->lock);
 	__zone_spaces_release(z);
 	/* Other threads' frees must not keep this loop going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
@@ -133,6 +134,17 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 	if (purged)
 		limits_shrunk();
 	return purged;
+}
+
+size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
+{
+	zone_lock(z);
+	return __purge_to(z, target, max, least);
+}
+
+size_t zone_try_purge_to(struct zone *z, size_t target, size_t max, size_t least)
+{
+	return zone_trylock(z) ? __purge_to(z, target, max, least) : ZONE_BUSY;
 }
 
 size_t zone_purge(struct zone *z)
