@@ -504,4 +504,49 @@ TEST(PageDecayTest, OneThreadAndTheLibrarys)
 	EXPECT_FRESH_PROCESS_PASSES(one_thread_and_the_librarys);
 }
 
+/* Decay at a request passes over a zone whose lock another thread has, and forgets nothing. */
+void waits_for_nobody()
+{
+	configure("dirty_decay_ms:200,background_thread:never");
+	Pages pages = fill(GFP_KERNEL, 8, 64, true);
+	std::atomic_bool held{ false }, done{ false };
+	size_t dirty;
+
+	free_all(pages, 8);
+	dirty = limits().dirty;
+	EXPECT_GT(dirty, to_pages(50 * kMiB));
+	/* Two periods in which nobody wants them; then they are to be purged. */
+	for (int i = 0; i < 100 && limits().dirty == dirty; i++) {
+		usleep(10000);
+		shim_page_decay();
+	}
+	dirty = limits().dirty;
+	EXPECT_GT(dirty, to_pages(30 * kMiB));
+	std::thread holder([&] {
+		EXPECT_TRUE(shim_zone_trylock(0));
+		held = true;
+		for (int i = 0; i < 3000 && !done; i++)
+			usleep(1000);
+		EXPECT_TRUE(done) << "it waits";
+		shim_zone_unlock(0);
+	});
+	while (!held)
+		usleep(1000);
+	for (int i = 0; i < 5; i++) {
+		shim_page_decay();
+		usleep(1100);
+	}
+	EXPECT_EQ(limits().dirty, dirty);
+	done = true;
+	holder.join();
+	/* At once: a period has not ended yet. */
+	shim_page_decay();
+	EXPECT_LT(limits().dirty, dirty);
+}
+
+TEST(PageDecayTest, WaitsForNobody)
+{
+	EXPECT_FRESH_PROCESS_PASSES(waits_for_nobody);
+}
+
 } // namespace
