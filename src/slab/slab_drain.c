@@ -292,12 +292,18 @@ bool slab_drain(struct kmem_cache *s)
 	return slab_shared_drain(s) && !d.refused;
 }
 
-void slab_drain_held(struct kmem_cache *s)
+/* A function of its own: a drain needs the stack that the counts take. */
+static noinline bool holds_any(struct kmem_cache *s)
 {
 	struct slab_counts c;
 
 	slab_count_held(s, &c);
-	if (c.cached || c.cpu_partial)
+	return c.cached || c.cpu_partial;
+}
+
+void slab_drain_held(struct kmem_cache *s)
+{
+	if (holds_any(s))
 		slab_drain(s);
 }
 

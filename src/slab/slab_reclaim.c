@@ -67,9 +67,10 @@ static void scan_cache(struct kmem_cache *s, void *arg)
 
 	if ((scan->i++ < scan->skip) == (scan->round == 0) || scan->freed >= scan->wanted)
 		return;
+	/* A few make no slab empty. But they may be in another CPU's array, and go to where the
+	 * request that is short of them finds them. */
 	before = free_objects(s);
-	/* Fewer make no slab empty. */
-	if (before < (slab_twin(s) ? 1 : s->small.objects))
+	if (!before)
 		return;
 	slab_shrink(s);
 	scan->freed += before - min_size(before, free_objects(s));

@@ -369,11 +369,11 @@ TEST(PageReclaimTest, FreeObjectsBecomePages)
 	EXPECT_FRESH_PROCESS_PASSES([] { caches_are_shrunk(3000); });
 }
 
-unsigned long flushes(struct kmem_cache *s)
+unsigned long amount(struct kmem_cache *s, const char *attr)
 {
 	char buf[4096];
 
-	EXPECT_GT(kmem_cache_attr_show(s, "cpuslab_flush", buf, sizeof(buf)), 0);
+	EXPECT_GT(kmem_cache_attr_show(s, attr, buf, sizeof(buf)), 0);
 	return strtoul(buf, nullptr, 10);
 }
 
@@ -389,15 +389,15 @@ void only_what_is_held_is_drained()
 	for (size_t i = 0; i < live.size(); i += 2)
 		kmem_cache_free(s, live[i]); /* no slab becomes empty */
 	Pages pages = fill(GFP_KERNEL, 0);
-	unsigned long before = flushes(s);
+	unsigned long before = amount(s, "cpuslab_flush");
 	for (int i = 0; i < 20; i++)
 		EXPECT_EQ(alloc_pages(GFP_KERNEL | __GFP_NOWARN, 1), nullptr);
-	EXPECT_EQ(flushes(s), before) << "nothing was freed";
+	EXPECT_EQ(amount(s, "cpuslab_flush"), before) << "nothing was freed";
 	for (size_t i = 1; i < live.size(); i += 2)
 		kmem_cache_free(s, live[i]);
 	Pages more = fill(GFP_KERNEL, 1);
 	EXPECT_FALSE(more.empty());
-	EXPECT_GT(flushes(s), before);
+	EXPECT_GT(amount(s, "cpuslab_flush"), before);
 	free_all(more, 1);
 	free_all(pages, 0);
 	kmem_cache_destroy(s);
@@ -407,6 +407,41 @@ void only_what_is_held_is_drained()
 TEST(PageReclaimTest, OnlyWhatIsHeldIsDrained)
 {
 	EXPECT_FRESH_PROCESS_PASSES(only_what_is_held_is_drained);
+}
+
+/* A request that finds no page gets the last free objects, though another CPU has them. */
+void other_cpus_objects()
+{
+	auto cpus = allowed_cpus();
+	std::vector<void *> live;
+
+	configure("limit:16m,percpu:cpu_id");
+	struct kmem_cache *s = kmem_cache_create("elsewhere", 64, 0, 0, nullptr);
+	run_on(cpus[1]);
+	for (int i = 0; i < 200; i++)
+		live.push_back(kmem_cache_alloc(s, GFP_KERNEL));
+	for (int i = 0; i < 5; i++) {
+		kmem_cache_free(s, live.back());
+		live.pop_back();
+	}
+	run_on(cpus[0]);
+	Pages pages = fill(GFP_KERNEL, 0);
+	while (void *p = kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOWARN))
+		live.push_back(p);
+	EXPECT_EQ(amount(s, "objects"), amount(s, "total_objects"));
+	EXPECT_EQ(live.size(), amount(s, "objects"));
+	for (void *p : live)
+		kmem_cache_free(s, p);
+	free_all(pages, 0);
+	kmem_cache_destroy(s);
+	expect_whole();
+}
+
+TEST(PageReclaimTest, OtherCpusObjectsAreFound)
+{
+	if (allowed_cpus().size() < 2)
+		GTEST_SKIP() << "one CPU";
+	EXPECT_FRESH_PROCESS_PASSES(other_cpus_objects);
 }
 
 void every_cpus_pagesets()
