@@ -137,6 +137,12 @@ int os_release(void *addr, size_t len);
  * the caller may try less at once.
  */
 int os_move(void *to, void *from, size_t len);
+/*
+ * Whether some of the process's memory is locked (mlock, mlockall). False, too, where the system
+ * does not tell. os_move() is not for such a process: the kernel would unlock all of the mapping
+ * that @from is a part of, whose rest is other blocks.
+ */
+bool os_has_locked(void);
 /* Map the range anew, readable and writable, in place of what is mapped there. */
 int os_renew(void *addr, size_t len);
 /* Populate the range and lock it in memory; undo that. */

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/sys.h"
+#include "base/text.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -256,6 +257,23 @@ int os_move(void *to, void *from, size_t len)
 		os_calls.munmap(between, len);
 	}
 	return 0;
+}
+
+bool os_has_locked(void)
+{
+	char text[2048];
+	ssize_t n = os_calls.read_file("/proc/self/status", text, sizeof(text) - 1);
+	const char *locked;
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	locked = text_find_word(text, "VmLck:");
+	if (!locked)
+		return false;
+	for (locked += sizeof("VmLck:") - 1; *locked == ' ' || *locked == '\t'; locked++)
+		;
+	return *locked != '0';
 }
 
 int os_renew(void *addr, size_t len)

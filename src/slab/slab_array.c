@@ -179,6 +179,7 @@ static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp
 void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 		      const void *caller)
 {
+	const struct kmem_cache *of;
 	void *obj;
 
 	if (likely(!(s->init & SLAB_INIT_ALLOC)))
@@ -189,8 +190,9 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_
 	obj = alloc_any(s, node, size, flags, caller);
 	if (unlikely(!obj))
 		return NULL;
-	/* Not each block that serves a request is an object of the cache. */
-	return memset(obj, 0, slab_cache_of(obj) == s ? s->object_size : size);
+	/* Not each block that serves a request is an object of the cache or its twin. */
+	of = slab_cache_of(obj);
+	return memset(obj, 0, of && of->home == s ? s->object_size : size);
 }
 
 void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller)

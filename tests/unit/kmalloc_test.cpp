@@ -141,6 +141,29 @@ TEST(KmallocDeathTest, TheFirstRequestIsAlignedAsTheSizeIs)
 		});
 }
 
+/* krealloc() takes what an object has beyond the bytes asked for as it is. */
+TEST(KmallocDeathTest, WhatReallocAddsIsZeroWithInitOnAlloc)
+{
+	for (const char *conf : { "", ",slab_debug:P", ",slab_debug:FZPU", ",hardened:1" })
+		EXPECT_FRESH_PROCESS_PASSES([conf] {
+			setenv("UKMEM_CONF", (std::string("init_on_alloc:1") + conf).c_str(),
+			       1);
+			for (size_t size : { 100, 1000, 5000 })
+				for (int round = 0; round < 100; round++) {
+					auto *p =
+						static_cast<char *>(kmalloc(size, GFP_KERNEL));
+					size_t more = kmalloc_size_roundup(size);
+
+					p = static_cast<char *>(krealloc(p, more, GFP_KERNEL));
+					ASSERT_NE(p, nullptr);
+					for (size_t i = size; i < more; i++)
+						ASSERT_EQ(p[i], 0) << size << ", " << i;
+					memset(p, 0xee, more);
+					kfree(p);
+				}
+		});
+}
+
 /* krealloc() may use all bytes of an object, and libc's heap has none of a zone. */
 TEST(KmallocDeathTest, ObjectsOfAZoneAreZeroedWhole)
 {
