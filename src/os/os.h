@@ -134,15 +134,9 @@ int os_release(void *addr, size_t len);
  * Move the memory behind [@from, @from + @len) to [@to, @to + @len) without a copy. The memory
  * that was behind @to is given back. Both ranges stay mapped, and @from reads as zeros
  * afterwards. Negative errno: nothing has changed; -EFAULT: the range is more than one mapping,
- * the caller may try less at once.
+ * the caller may try less at once; -EPERM: it is locked (mlock, mlockall).
  */
 int os_move(void *to, void *from, size_t len);
-/*
- * Whether some of the process's memory is locked (mlock, mlockall). False, too, where the system
- * does not tell. os_move() is not for such a process: the kernel would unlock all of the mapping
- * that @from is a part of, whose rest is other blocks.
- */
-bool os_has_locked(void);
 /* Map the range anew, readable and writable, in place of what is mapped there. */
 int os_renew(void *addr, size_t len);
 /* Populate the range and lock it in memory; undo that. */

@@ -10,12 +10,14 @@
 
 #include "base/bits.h"
 #include "base/sys.h"
-#include "base/text.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
 
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -243,12 +245,19 @@ int os_release(void *addr, size_t len)
  * Moves in two steps, by way of addresses that the system chooses. If it were asked to move to
  * @to at once, the system would unmap @to before it finds that it cannot move @from, and leave
  * a hole that other threads could map into.
+ *
+ * Locked memory (mlockall) is not moved: the kernel would unlock all of the mapping that @from
+ * is a part of, whose rest is other blocks. It refuses MADV_COLD there, which does nothing
+ * else.
  */
 int os_move(void *to, void *from, size_t len)
 {
 	void *between = NULL;
-	int err = os_calls.mremap(from, len, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, &between);
+	int err;
 
+	if (os_calls.madvise(from, 1, MADV_COLD) == -EINVAL)
+		return -EPERM;
+	err = os_calls.mremap(from, len, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, &between);
 	if (err)
 		return err;
 	err = os_calls.mremap(between, len, MREMAP_MAYMOVE | MREMAP_FIXED, &to);
@@ -257,23 +266,6 @@ int os_move(void *to, void *from, size_t len)
 		os_calls.munmap(between, len);
 	}
 	return 0;
-}
-
-bool os_has_locked(void)
-{
-	char text[2048];
-	ssize_t n = os_calls.read_file("/proc/self/status", text, sizeof(text) - 1);
-	const char *locked;
-
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	locked = text_find_word(text, "VmLck:");
-	if (!locked)
-		return false;
-	for (locked += sizeof("VmLck:") - 1; *locked == ' ' || *locked == '\t'; locked++)
-		;
-	return *locked != '0';
 }
 
 int os_renew(void *addr, size_t len)

@@ -96,8 +96,7 @@ bool page_move_run(struct page *to, struct page *page, size_t npages)
 	debug_assert(npages && page_type(page) == PAGE_LARGE);
 	debug_assert(len < MOVE_MIN || (page_type(to) == PAGE_LARGE && to->npages >= npages));
 	if (len < MOVE_MIN || page->moves == MOVES_MAX || z != zone_of(to) ||
-	    z->type != ZONE_NORMAL || os_has_locked() ||
-	    !move(page_to_virt(to), page_to_virt(page), len))
+	    z->type != ZONE_NORMAL || !move(page_to_virt(to), page_to_virt(page), len))
 		return false;
 	to->moves = page->moves + 1;
 	return true;
