@@ -18,6 +18,7 @@
 #ifndef MADV_COLD
 #define MADV_COLD 20
 #endif
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
