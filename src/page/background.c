@@ -164,13 +164,13 @@ static cold bool start(void)
 		atomic_store_explicit(&ever_started, true, memory_order_relaxed);
 		return true;
 	}
+	atomic_store_explicit(&running, false, memory_order_relaxed);
 	if (err == -EBUSY)
 		return false;
 	tell(err);
 	if (err == -EAGAIN)
 		return false;
 	atomic_store_explicit(&given_up, true, memory_order_relaxed);
-	atomic_store_explicit(&running, false, memory_order_relaxed);
 	return true;
 }
 
@@ -192,10 +192,8 @@ static bool start_wanted(unsigned int wanted)
 
 	/* pthread_create() allocates, and comes here again; only the first call goes on. */
 	if ((wanted & WANTED_DECAY) && may_start() &&
-	    !atomic_exchange_explicit(&running, true, memory_order_relaxed) && !start()) {
-		atomic_store_explicit(&running, false, memory_order_relaxed);
-		done = false;
-	}
+	    !atomic_exchange_explicit(&running, true, memory_order_relaxed))
+		done = start();
 	if ((wanted & WANTED_BY_LAYERS) && !layers_start_threads()) {
 		wish(WANTED_BY_LAYERS);
 		done = false;
