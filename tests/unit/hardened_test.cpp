@@ -18,6 +18,7 @@
 
 #include "block_exchange.h"
 #include "hard_shim.h"
+#include "lock_shim.h"
 #include "page_util.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
@@ -184,6 +185,48 @@ TEST(HardenedTest, MemoryGoesBack)
 		kfree(p);
 	ukmem_trim();
 	EXPECT_EQ(kmem_cache_shrink(s), 0) << "a slab is left";
+}
+
+constexpr size_t kAsideSizes[] = { 100, 1500, 6000, 20000, 50000 };
+void *of_handler[std::size(kAsideSizes)];
+
+void allocate_in_handler(int)
+{
+	for (size_t i = 0; i < std::size(kAsideSizes); i++)
+		of_handler[i] = kmalloc(kAsideSizes[i], GFP_KERNEL);
+}
+
+/* A handler that interrupts a holder of the zone's lock gets slabs of pages aside, which the
+ * window's readable part does not have. */
+TEST(HardenedDeathTest, ObjectsOfPagesAsideAreFreed)
+{
+	struct kmem_cache *large = class_of("kmalloc-57344"),
+			  *middle = class_of("kmalloc-6144");
+	size_t before = vmstat("pgalloc_aside");
+	std::vector<void *> held;
+
+	signal(SIGUSR1, allocate_in_handler);
+	ASSERT_TRUE(shim_zone_trylock(0));
+	for (int i = 0; i < 300; i++) {
+		raise(SIGUSR1);
+		held.insert(held.end(), std::begin(of_handler), std::end(of_handler));
+	}
+	shim_zone_unlock(0);
+	ASSERT_GE(vmstat("pgalloc_aside"), before + 20);
+	for (size_t i = 0; i < held.size(); i++) {
+		size_t size = kAsideSizes[i % std::size(kAsideSizes)];
+
+		ASSERT_NE(held[i], nullptr) << size;
+		ASSERT_TRUE(is_zero(static_cast<char *>(held[i]), std::min(size, kFirst)));
+		ASSERT_GE(ksize(held[i]), size);
+		memset(held[i], 'x', size);
+	}
+	void *last = held.back();
+	for (void *p : held)
+		kfree(p);
+	EXPECT_EQ(kmem_cache_nr_allocated(large), 0u);
+	EXPECT_EQ(kmem_cache_nr_allocated(middle), 0u);
+	EXPECT_DEATH(kfree(last), "double free");
 }
 
 /* Caches of zones are not hardened, and krealloc() may use all bytes of their objects. */

@@ -117,17 +117,16 @@ static always_inline void slab_hard_zero_near(void *obj, size_t size)
  *
  * An address where no object begins has no canary either, since that depends on the address. So
  * the place in the slab is looked at only to see that a word lies there.
+ *
+ * @offset: of the object in the window, whose page has an entry.
  */
-static always_inline bool slab_canary_take(void *obj, const struct slab_hard_class *only,
-					   const struct slab_hard_class **class)
+static always_inline bool slab_canary_take_at(void *obj, size_t offset,
+					      const struct slab_hard_class *only,
+					      const struct slab_hard_class **class)
 {
-	size_t offset = (uintptr_t)obj - page_window.base;
 	const struct slab_hard_class *c;
 	unsigned int place;
 
-	*class = NULL;
-	if (unlikely(!page_window_readable(offset)))
-		return false;
 	place = page_place(offset >> page_shift());
 	c = &slab_hard()->by_mark[page_place_mark(place)];
 	__asm__("" : "+r"(c)); /* The compiler keeps it, too. */
@@ -137,6 +136,18 @@ static always_inline bool slab_canary_take(void *obj, const struct slab_hard_cla
 		return false;
 	return likely(alone_replace(slab_hard()->alone, slab_canary_place(c->size, obj),
 				    slab_canary(obj), 0));
+}
+
+/* The same of any address, for the fast paths. False, and *@class is NULL: the page has no
+ * entry that they find; slab_hard_free() may find one. */
+static always_inline bool slab_canary_take(void *obj, const struct slab_hard_class *only,
+					   const struct slab_hard_class **class)
+{
+	size_t offset = (uintptr_t)obj - page_window.base;
+
+	*class = NULL;
+	return likely(page_window_readable(offset)) &&
+	       slab_canary_take_at(obj, offset, only, class);
 }
 
 #endif
