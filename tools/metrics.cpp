@@ -2,7 +2,9 @@
 #include "metrics.h"
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <iostream>
 #include <mutex>
 #include <optional>
@@ -182,12 +184,16 @@ int serve(source &from, const endpoint &at)
 				     "text/plain; charset=utf-8");
 	});
 
+	errno = 0;
+
 	const int port = any ? server.bind_to_any_port(at.host.c_str())
 			     : (server.bind_to_port(at.host.c_str(), at.port) ? at.port : -1);
 
 	if (port < 0)
-		return fail(EXIT_FAILURE, "cannot listen on " + at.host + ", port " +
-						  std::to_string(at.port));
+		return fail(
+			EXIT_FAILURE,
+			"cannot listen on " + at.host + ", port " + std::to_string(at.port) +
+				(errno ? std::string(": ") + strerror(errno) : std::string()));
 	std::cout << "ukmem: serving http://"
 		  << (at.host.find(':') == std::string::npos ? at.host : "[" + at.host + "]")
 		  << ":" << port << "/metrics until the process ends" << std::endl;

@@ -326,7 +326,7 @@ struct page *kmalloc_find(const void *p, const char *func, const void *caller)
 	if (page_type(head) == PAGE_LARGE && page_to_virt(head) == p)
 		return head;
 	refuse(p, func,
-	       page_type(head) == PAGE_LARGE	   ? "not the start of a block"
+	       large_find(p)			   ? "not the start of a block"
 	       : page_type(head) == PAGE_ALLOCATED ? "allocated as pages"
 						   : "not an allocated block (double free?)",
 	       caller);

@@ -30,7 +30,7 @@ BUGS = {
     "stack_address": "not allocated here",
     "static_variable": "not allocated here",
     "foreign_mapping": "not allocated here",
-    "inside_large_block": "not an allocated block (double free?)",
+    "inside_large_block": "not the start of a block",
     "large_block_plus_16": "not the start of a block",
     "double_free_large": "not an allocated block (double free?)",
 }

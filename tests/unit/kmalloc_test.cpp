@@ -389,6 +389,8 @@ TEST(KmallocDeathTest, WrongPointersAreReported)
 		     "^ukmem: kfree\\(\\)" + invalid + "not allocated here\n" FOUND_AT);
 	EXPECT_DEATH(kfree(large + 16),
 		     "^ukmem: kfree\\(\\)" + invalid + "not the start of a block\n" FOUND_AT);
+	EXPECT_DEATH(kfree(large + 70000),
+		     "^ukmem: kfree\\(\\)" + invalid + "not the start of a block\n" FOUND_AT);
 	EXPECT_DEATH(kfree(reinterpret_cast<void *>(page)),
 		     "^ukmem: kfree\\(\\)" + invalid + "allocated as pages\n" FOUND_AT);
 	EXPECT_DEATH(

@@ -106,6 +106,7 @@ void expect_library(process &target)
 	} catch (const error &) {
 		return; /* not known */
 	}
+	target.check_alive(); /* what has ended has no libraries any more */
 	throw error(reason::no_library, "it does not run on ukmem");
 }
 

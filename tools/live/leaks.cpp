@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 
 namespace live
 {
@@ -14,6 +15,7 @@ namespace
 constexpr uint64_t largest_piece = 1 << 20;
 constexpr size_t most_at_once = 4 << 20; /* bytes of a read */
 constexpr size_t most_pieces = 512;
+constexpr size_t most_copied = 256 << 20; /* bytes of runs that stay here */
 constexpr uint64_t word_size = sizeof(uint64_t);
 constexpr uint64_t red_zone = 128; /* bytes that functions may use below the stack pointer */
 
@@ -25,12 +27,19 @@ struct part {
 	const uint64_t *data;
 };
 
+/* The memory of a run's objects, kept because the next object of a list is often in the same
+ * run, or in one that was read before. */
+struct copy {
+	address from;
+	std::vector<uint64_t> words; /* empty: not read yet */
+};
+
 class searcher
 {
       public:
 	searcher(const heap &heap_of, const objects &all_of)
 	    : h(heap_of), all(all_of), allowed(&all.used), seen(all.numbers),
-	      scanned(all.numbers), waits(all.runs.size())
+	      scanned(all.numbers), waits(all.runs.size()), copies(all.runs.size())
 	{
 	}
 
@@ -54,6 +63,10 @@ class searcher
 	void flush(std::vector<part> &parts, const visit &f);
 	void read_mapping(const mapping &m, address from);
 	bool pending(const run &r, uint64_t &first, uint64_t &last) const;
+	part part_of(uint32_t i, uint64_t first, uint64_t last) const;
+	part next_part(uint32_t i, uint64_t first, uint64_t last);
+	bool scan_copy(uint32_t i);
+	void scan_read(const part &p);
 	void follow();
 	void follow_large(uint32_t i);
 	void scan(const part &p);
@@ -68,6 +81,8 @@ class searcher
 	std::vector<bool> waits; /* runs with objects that were seen and not scanned */
 	std::vector<uint32_t> waiting;
 	std::vector<uint64_t> buffer;
+	std::vector<std::unique_ptr<copy>> copies; /* by run */
+	size_t copied = 0;
 };
 
 void searcher::mark_number(uint64_t i, uint32_t r)
@@ -252,20 +267,55 @@ void searcher::reach_from_roots(const std::vector<thread> &threads)
 	follow();
 }
 
-/* The first and last object of @r that was seen and not scanned; false: there is none. */
-bool searcher::pending(const run &r, uint64_t &first, uint64_t &last) const
+/* The first and last object of @r whose bit is set in @bits(word); false: there is none. */
+template <typename F> bool extent(const run &r, uint64_t &first, uint64_t &last, F bits)
 {
 	first = objects::none;
 	for (uint64_t w = r.first / 64; w < (r.first + r.objects + 63) / 64; w++) {
-		const uint64_t bits = seen.words[w] & ~scanned.words[w];
+		const uint64_t b = bits(w);
 
-		if (!bits)
+		if (!b)
 			continue;
 		if (first == objects::none)
-			first = w * 64 + static_cast<uint64_t>(__builtin_ctzll(bits));
-		last = w * 64 + 63 - static_cast<uint64_t>(__builtin_clzll(bits));
+			first = w * 64 + static_cast<uint64_t>(__builtin_ctzll(b));
+		last = w * 64 + 63 - static_cast<uint64_t>(__builtin_clzll(b));
 	}
 	return first != objects::none;
+}
+
+/* The first and last object of @r that was seen and not scanned. */
+bool searcher::pending(const run &r, uint64_t &first, uint64_t &last) const
+{
+	return extent(r, first, last,
+		      [this](uint64_t w) { return seen.words[w] & ~scanned.words[w]; });
+}
+
+/* The memory of objects @first to @last of a run. */
+part searcher::part_of(uint32_t i, uint64_t first, uint64_t last) const
+{
+	const run &r = all.runs[i];
+	const address from = all.address_of(r, first) & ~(word_size - 1);
+	const address to = all.address_of(r, last) + all.size_of(r);
+
+	return { from, (to - from + word_size - 1) & ~(word_size - 1), i, nullptr };
+}
+
+/* What is to be read to scan objects @first to @last of a run: that of all that are in use,
+ * as long as there is room for copies. */
+part searcher::next_part(uint32_t i, uint64_t first, uint64_t last)
+{
+	uint64_t a, b;
+
+	if (extent(all.runs[i], a, b, [this](uint64_t w) { return all.used.words[w]; })) {
+		const part whole = part_of(i, a, b);
+
+		if (copied + whole.size <= most_copied) {
+			copied += whole.size;
+			copies[i] = std::make_unique<copy>();
+			return whole;
+		}
+	}
+	return part_of(i, first, last);
 }
 
 /* Scans objects of @p that were seen, until there are no more in it. */
@@ -304,10 +354,32 @@ void searcher::follow_large(uint32_t i)
 		   [this](const part &p) { mark_words(p.data, p.size / word_size); });
 }
 
+/* Scans what was just read, and keeps it if it is to stay. */
+void searcher::scan_read(const part &p)
+{
+	if (copies[p.run]) {
+		copies[p.run]->from = p.from;
+		copies[p.run]->words.assign(p.data, p.data + p.size / word_size);
+	}
+	scan(p);
+}
+
+/* Scans what a run's copy has; false: there is none. */
+bool searcher::scan_copy(uint32_t i)
+{
+	if (!copies[i] || copies[i]->words.empty())
+		return false;
+
+	const copy &c = *copies[i];
+
+	scan({ c.from, c.words.size() * word_size, i, c.words.data() });
+	return true;
+}
+
 /* Scans all that was seen, and all that is seen by that. */
 void searcher::follow()
 {
-	const visit f = [this](const part &p) { scan(p); };
+	const visit f = [this](const part &p) { scan_read(p); };
 	std::vector<part> parts;
 	std::vector<uint32_t> batch;
 
@@ -331,13 +403,13 @@ void searcher::follow()
 				continue;
 			}
 
-			const address from = all.address_of(r, first) & ~(word_size - 1);
-			const address to = all.address_of(r, last) + all.size_of(r);
-
-			parts.push_back({ from, (to - from + word_size - 1) & ~(word_size - 1),
-					  i, nullptr });
+			if (scan_copy(i)) {
+				waits[i] = false;
+				continue;
+			}
+			parts.push_back(next_part(i, first, last));
 			batch.push_back(i);
-			bytes += to - from;
+			bytes += parts.back().size;
 		}
 		flush(parts, f);
 		for (uint32_t i : batch) {
@@ -374,10 +446,9 @@ void searcher::each_part(const object_set &of, const visit &f)
 			continue;
 		}
 
-		const address from = all.address_of(r, first) & ~(word_size - 1);
-		const address to = all.address_of(r, last) + all.size_of(r);
+		const part p = part_of(i, first, last);
 
-		add_range(from, (to + word_size - 1) & ~(word_size - 1), i, parts, f);
+		add_range(p.from, p.from + p.size, i, parts, f);
 	}
 	flush(parts, f);
 }

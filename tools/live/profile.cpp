@@ -102,7 +102,7 @@ heap_profile read_profile(process_memory &memory, const layout &l)
 		throw error(reason::not_ready,
 			    "it was never profiled: let it begin with 'ukmem profile start "
 			    "PID', which needs live:1 in its\nUKMEM_CONF, or start it with "
-			    "profile:1 there");
+			    "profile:1 there (a hardened process has no heap profile)");
 	p.on = sites.on;
 	p.interval = sites.interval;
 	p.depth = l.constant("PROFILE_STACK_DEPTH");

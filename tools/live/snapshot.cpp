@@ -30,8 +30,10 @@ namespace
 /* Of several copies of the library, the one that is in use; the drop-in before others. */
 library choose(process_memory &memory, const std::vector<library> &found)
 {
-	if (found.empty())
+	if (found.empty()) {
+		memory.check_alive(); /* what has ended has no libraries any more */
 		throw error(reason::no_library, "it does not run on ukmem");
+	}
 	if (found.size() == 1)
 		return found[0];
 

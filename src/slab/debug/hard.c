@@ -31,7 +31,6 @@
 
 #include "base/assert.h"
 #include "base/report.h"
-#include "page/lookup.h"
 #include "percpu/array_slow.h"
 #include "percpu/array_wind.h"
 #include "percpu/gate.h"
@@ -294,11 +293,12 @@ static bool look(struct kmem_cache *s, void *obj, const char *func, const void *
 	return there;
 }
 
-/* The fast paths do not find the entries of pages aside, which serve handlers. */
-static bool take_canary(void *obj, const struct slab_hard_class **class)
+/* The same for an object of pages aside, which serve handlers. */
+static cold bool take_aside(void *obj, const struct slab_hard_class **class)
 {
-	*class = NULL;
-	return page_lookup(obj) &&
+	const struct kmem_cache *s = slab_cache_of(obj);
+
+	return s && s->hard &&
 	       slab_canary_take_at(obj, (uintptr_t)obj - page_window.base, NULL, class);
 }
 
@@ -307,7 +307,7 @@ bool slab_hard_free(void *obj, const char *func, const void *caller)
 	const struct slab_hard_class *c;
 	struct kmem_cache *s;
 
-	if (likely(take_canary(obj, &c))) {
+	if (likely(slab_canary_take(obj, NULL, &c)) || (!c && take_aside(obj, &c))) {
 		slab_hard_put(c, obj);
 		return true;
 	}
