@@ -4,7 +4,9 @@
  *
  * When a request with GFP_KERNEL finds no memory within the limits, the library calls all
  * registered shrinkers, one after another: for a 16th of what they have; if that frees too
- * little, for a quarter, and then for all. The kernel's interface.
+ * little, for a quarter, and then for all. The kernel's interface. It does not call them for
+ * a request that the system refuses and that is larger than all memory the process has of it,
+ * since what they free could not serve it.
  *
  * Thread safety: both functions, any thread, shrinkers included; but a shrinker that runs may
  * not unregister another one. Signal safety: none.

@@ -186,11 +186,27 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 	return page;
 }
 
+/*
+ * Whether the system refuses pages for a request that is larger than all pages of each zone.
+ * Reclaim lowers what is resident and makes free pages of pages that a zone has, so it cannot
+ * serve the request; but other threads would have to get again what it takes from them.
+ */
+static bool is_hopeless(const struct alloc_request *rq)
+{
+	bool within = limits_resident() + rq->npages <= limits_now();
+
+	for_each_zone (z)
+		if (rq->npages <= zone_frontier(z) - z->start)
+			return false;
+	return within || rq->above == ABOVE_LIMITS;
+}
+
 /* Reclaims and walks until there are pages, or there is no point in going on. */
 static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
 {
-	if (!zonelist_may_serve(p->zonelist, nodes, rq) && !(rq->flags & __GFP_NOFAIL))
+	if (!(rq->flags & __GFP_NOFAIL) &&
+	    (!zonelist_may_serve(p->zonelist, nodes, rq) || is_hopeless(rq)))
 		return NULL;
 	for (unsigned int tries = 0;; tries++) {
 		bool progress = direct_reclaim(rq);

@@ -319,6 +319,34 @@ TEST(PageMachineTest, LittleAddressSpace)
 	EXPECT_FRESH_PROCESS_PASSES([] { little_address_space(5); });
 }
 
+/* What no reclaim can serve takes nothing from other threads. */
+void a_request_above_all_there_is()
+{
+	struct rlimit limit = { 1024 * kMiB, 1024 * kMiB };
+	void *block = kmalloc(40 * kMiB, GFP_KERNEL);
+
+	ASSERT_NE(block, nullptr);
+	kfree(memset(block, 1, 40 * kMiB)); /* resident yet */
+	size_t before = process_resident();
+	ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	for (int i = 0; i < 20; i++)
+		EXPECT_EQ(kmalloc(2048 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	EXPECT_EQ(vmstat("allocstall"), 0u);
+	EXPECT_GE(process_resident() + 4 * kMiB, before);
+	/* One that free pages may serve does reclaim. */
+	limit.rlim_cur = 150 * kMiB;
+	ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	while (kmalloc(kMiB, GFP_KERNEL | __GFP_NOWARN))
+		;
+	EXPECT_GT(vmstat("allocstall"), 0u);
+}
+
+TEST(PageMachineTest, ARequestAboveAllThereIs)
+{
+	SKIP_WITH_SHADOW();
+	EXPECT_FRESH_PROCESS_PASSES(a_request_above_all_there_is);
+}
+
 /* A system that promises so many bytes and no more (vm.overcommit_memory=2). */
 size_t promised, most_promised;
 
