@@ -25,6 +25,7 @@
 #include "percpu/percpu_alloc.h"
 #include "percpu/register.h"
 #include "slab/debug/check.h"
+#include "slab/debug/twin.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
 #include "slab/slab_page.h"
@@ -251,7 +252,7 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 		void *p = likely(s) ? slab_alloc_sized(s, size, flags, caller) : NULL;
 
 		if (p && (flags & __GFP_ZERO) && !(s->init & SLAB_INIT_ALLOC))
-			memset(p, 0, size);
+			slab_zero(s, p, size);
 		return p;
 	}
 	return large_kfence_alloc(size, 0, flags, caller);
@@ -265,6 +266,18 @@ void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)
 noinline void *kmalloc_slow_aligned(size_t size, gfp_t flags, const void *caller)
 {
 	return slow(size, true, flags, caller);
+}
+
+/* A block that was asked for with more bytes, since it is aligned, gets its own size, where
+ * that is looked at. @s: the class that served the request. */
+static void shrink(const struct kmem_cache *s, void *p, size_t size)
+{
+	struct kmem_cache *twin = unlikely(slab_is_checked(s)) ? slab_cache_of(p) : NULL;
+
+	if (unlikely(kfence_has(p)))
+		kfence_shrink(p, size);
+	else if (twin && twin->home != twin)
+		slab_twin_resize(twin, p, max_size(size, 1), NULL);
 }
 
 void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller)
@@ -284,8 +297,8 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 		size_t aligned = align_up(max_size(size, 1), align);
 		void *p = slab_alloc_sized(s, aligned, flags, caller);
 
-		if (p && aligned != size && kfence_has(p))
-			kfence_shrink(p, size);
+		if (p && aligned != size)
+			shrink(s, p, size);
 		return p;
 	}
 	return large_kfence_alloc(size, align, flags, caller);

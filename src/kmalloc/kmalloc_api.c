@@ -8,14 +8,20 @@
 #include "slab/slab_page.h"
 #include "ukmem/stats.h"
 
-/* kmalloc() of zeroed memory. */
+/* kmalloc() of zeroed memory. All usable bytes are zeroed, because krealloc() does not know how
+ * many were asked for; by the slow path, too. Whole pages that serve a class's request are as
+ * many bytes as kmalloc_size_roundup() says. */
 static void *kmalloc_zeroed(size_t size, gfp_t flags, const void *caller)
 {
 	void *p;
 
-	return likely(kmalloc_pop_zeroed(size, &p))
-		       ? p
-		       : kmalloc_slow_aligned(size, flags | __GFP_ZERO, caller);
+	if (likely(size <= SIZE_CLASS_ALWAYS_MAX) &&
+	    likely(kmalloc_pop_zeroed(size_class_bytes(size), &p)))
+		return p;
+	if (kmalloc_wants_pages(size, flags) && size <= SIZE_CLASS_LARGE_MAX &&
+	    !config.passthrough && !slab_hardened)
+		size = size_class_bytes(size);
+	return kmalloc_slow_aligned(size, flags, caller);
 }
 
 static always_inline void *alloc(size_t size, gfp_t flags, const void *caller)
@@ -24,16 +30,10 @@ static always_inline void *alloc(size_t size, gfp_t flags, const void *caller)
 
 	if (unlikely(!size))
 		return ZERO_SIZE_PTR;
-	if (unlikely(flags & (__GFP_ZERO | __GFP_DMA | __GFP_DMA32))) {
-		/* All usable bytes are zeroed, because krealloc() does not know how many were
-		 * asked for. Hardened caches do that anyway, and libc's blocks have a size of
-		 * their own; but memory of a zone is neither's. */
-		if ((flags & __GFP_ZERO) && size <= SIZE_CLASS_LARGE_MAX &&
-		    ((!config.passthrough && !slab_hardened) || kmalloc_names_a_zone(flags)))
-			size = size_class_bytes(size);
-		return kmalloc_names_a_zone(flags) ? kmalloc_slow(size, flags, caller)
-						   : kmalloc_zeroed(size, flags, caller);
-	}
+	if (unlikely(kmalloc_names_a_zone(flags)))
+		return kmalloc_slow(size, flags, caller);
+	if (flags & __GFP_ZERO)
+		return kmalloc_zeroed(size, flags, caller);
 	return likely(kmalloc_pop(size, &p)) ? p : kmalloc_slow_aligned(size, flags, caller);
 }
 

@@ -21,9 +21,22 @@
 #include "slab/slab_kfence.h"
 #include "slab/slab_page.h"
 
-static size_t usable(const struct page *page)
+/* The bytes of the block @p, on @page, that the program may use. */
+static size_t usable(const struct page *page, const void *p)
 {
-	return page_type(page) == PAGE_SLAB ? page->cache->object_size : large_size(page);
+	struct kmem_cache *s;
+
+	if (page_type(page) != PAGE_SLAB)
+		return large_size(page);
+	s = page->cache;
+	return likely(s->home == s) ? s->object_size
+				    : slab_twin_usable(s, (void *)(uintptr_t)p);
+}
+
+/* Whether a page is of a debugged object. */
+static bool is_debugged(const struct page *page)
+{
+	return page && page_type(page) == PAGE_SLAB && page->cache->home != page->cache;
 }
 
 /* Whether @p is in use; reports it if not. */
@@ -55,7 +68,7 @@ static size_t find_usable(const void *p, const char *func, const void *caller,
 	*page = kmalloc_find(p, func, caller);
 	if (*page && !in_use(*page, p, func, caller))
 		*page = NULL;
-	return *page ? usable(*page) : 0;
+	return *page ? usable(*page, p) : 0;
 }
 
 static noinline size_t usable_slow(const void *p, const char *func)
@@ -160,7 +173,7 @@ size_t kmalloc_room(const void *p)
 {
 	struct page *page = p ? page_lookup(p) : NULL;
 	struct kmem_cache *s;
-	size_t offset;
+	size_t offset, size;
 
 	if (!page)
 		return p ? SIZE_MAX : 0;
@@ -176,10 +189,10 @@ size_t kmalloc_room(const void *p)
 	if (offset >= (size_t)slab_layout(s, page)->objects * s->size)
 		return no_room(p);
 	offset %= s->size;
-	if (!in_use(page, (const char *)p - offset, "malloc_object_size()", NULL) ||
-	    offset > s->object_size)
+	if (!in_use(page, (const char *)p - offset, "malloc_object_size()", NULL))
 		return 0;
-	return s->object_size - offset;
+	size = usable(page, (const char *)p - offset);
+	return size - min_size(offset, size);
 }
 
 /* Zeroes the bytes from @kept to @end, if @flags ask for it. Result: @p. */
@@ -226,13 +239,23 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 	return large_size(page);
 }
 
-/* Where sizes of frees are compared, a block stays only if it is what a request for @size gets.
- */
+/* Where sizes of frees are compared, and where the end of an object is guarded, a block stays
+ * only if it is what a request for @size gets. */
 static bool stays(const struct page *page, size_t size, size_t old)
 {
-	if (unlikely(page && compares_size(page_type(page) == PAGE_SLAB ? page->cache : NULL)))
+	if (unlikely(page && (is_debugged(page) || compares_size(NULL))))
 		return serves(page, size, 0);
 	return kmalloc_stays(size, old);
+}
+
+/* An object stays. Result: its usable bytes from now on. */
+static size_t resize_object(const struct page *page, void *p, size_t size, size_t old,
+			    const void *caller)
+{
+	if (likely(!is_debugged(page)))
+		return old;
+	slab_twin_resize(page->cache, p, size, caller);
+	return slab_twin_usable(page->cache, p);
 }
 
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
@@ -258,7 +281,8 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		    large_stays(large, size, caller))
 			return zero_rest(p, min_size(old, size), large_size(large), flags);
 	} else if (stays(page, size, old)) {
-		return zero_rest(p, size, old, flags);
+		return zero_rest(p, min_size(old, size),
+				 resize_object(page, p, size, old, caller), flags);
 	} else if (large && (now = resize_large(large, size, flags, caller))) {
 		return zero_rest(p, min_size(old, size), now, flags);
 	}

@@ -21,6 +21,7 @@
 #include "percpu/array_wind.h"
 #include "percpu/gate.h"
 #include "slab/debug/check.h"
+#include "slab/debug/twin.h"
 #include "slab/slab_capacity.h"
 #include "slab/slab_drain.h"
 #include "slab/slab_kfence.h"
@@ -98,7 +99,7 @@ static always_inline void *alloc_slow(struct kmem_cache *s, bool checked, unsign
 	void *obj;
 
 	if (unlikely(checked))
-		return slab_checked_alloc(s, node, flags, caller);
+		return slab_checked_alloc(s, node, size, flags, caller);
 	obj = pcpu_array_pop(slab_array(s, node));
 	return obj ? obj : alloc_missed(s, node, size, flags, caller);
 }
@@ -176,10 +177,20 @@ static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp
 	return obj;
 }
 
+void slab_zero(const struct kmem_cache *s, void *obj, size_t size)
+{
+	struct kmem_cache *of = slab_cache_of(obj);
+
+	if (likely(of == s))
+		size = s->object_size;
+	else if (of && of->home == s)
+		size = slab_twin_usable(of, obj);
+	memset(obj, 0, size);
+}
+
 void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 		      const void *caller)
 {
-	const struct kmem_cache *of;
 	void *obj;
 
 	if (likely(!(s->init & SLAB_INIT_ALLOC)))
@@ -190,9 +201,8 @@ void *slab_alloc_slow(struct kmem_cache *s, unsigned int node, size_t size, gfp_
 	obj = alloc_any(s, node, size, flags, caller);
 	if (unlikely(!obj))
 		return NULL;
-	/* Not each block that serves a request is an object of the cache or its twin. */
-	of = slab_cache_of(obj);
-	return memset(obj, 0, of && of->home == s ? s->object_size : size);
+	slab_zero(s, obj, size);
+	return obj;
 }
 
 void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller)

@@ -37,6 +37,10 @@ static inline void *slab_alloc_on(struct kmem_cache *s, unsigned int node, size_
 /* The same for callers that name no node, where there are several. */
 void *slab_alloc_near(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller);
 
+/* Zeroes all usable bytes of what served a request of @s for @size bytes: not each such block
+ * is an object of the cache or of its twin. */
+void slab_zero(const struct kmem_cache *s, void *obj, size_t size);
+
 /* Allocates an object for @size bytes. In fallback mode the section fails, and this takes the
  * slow path. */
 static always_inline void *slab_alloc_sized(struct kmem_cache *s, size_t size, gfp_t flags,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "slab_shim.h"
 #include "test_util.h"
@@ -324,9 +325,84 @@ TEST(SlabBugsDeathTest, KmallocsBytes)
 	shim_kmalloc_init();
 	EXPECT_EXIT(run(SLAB_DEBUG_FLAGS, 0), ::testing::KilledBySignal(SIGABRT),
 		    "^ukmem: BUG kmalloc-112: Right guard overwritten: object .*first at "
-		    "\\+112: 0x41, not 0xcc\n");
+		    "\\+100: 0x41, not 0xcc\n");
 	EXPECT_EXIT(run(SLAB_DEBUG_FLAGS, -1), ::testing::ExitedWithCode(0), "^$");
 	EXPECT_EXIT(run(0, 0), ::testing::ExitedWithCode(0), "^$");
+}
+
+bool is_filled(const char *p, size_t n, char with)
+{
+	return std::all_of(p, p + n, [with](char c) { return c == with; });
+}
+
+/* Of blocks of @size bytes in a class of @bytes, debugged as @flags say. */
+void expect_end(size_t bytes, slab_flags_t flags, size_t size,
+		const std::function<void *()> &make)
+{
+	kmem_cache_debug(shim_class_cache(bytes), flags);
+	for (size_t at : { size - 1, size }) {
+		auto *p = static_cast<char *>(make());
+
+		ASSERT_NE(p, nullptr);
+		ASSERT_EQ(ksize(p), size);
+		if (at < size) {
+			p[at] = 'A';
+			kfree(p);
+			continue;
+		}
+		EXPECT_DEATH((p[at] = 'A', kfree(p)),
+			     "Right guard overwritten: object .*\n.*  " + std::to_string(size) +
+				     " bytes at .*\n.*first at \\+" + std::to_string(size) +
+				     ":");
+		EXPECT_DEATH((p[at] = 'A',
+			      p = static_cast<char *>(krealloc(p, size + 1, GFP_KERNEL))),
+			     "Right guard overwritten: ");
+		kfree(p);
+	}
+}
+
+/* The end of a block is where the bytes asked for end, however it got its size. */
+TEST(SlabBugsDeathTest, KmallocsEnd)
+{
+	shim_kmalloc_init();
+	for (size_t size : { 97, 100, 111, 112 })
+		expect_end(112, SLAB_DEBUG_FLAGS, size,
+			   [size] { return kmalloc(size, GFP_KERNEL); });
+	expect_end(112, SLAB_RED_ZONE, 100, [] { return kzalloc(100, GFP_KERNEL); });
+	expect_end(112, SLAB_DEBUG_FLAGS, 106, [] {
+		auto *p = static_cast<char *>(kmalloc(101, GFP_KERNEL));
+
+		memset(p, 'x', 101);
+		p = static_cast<char *>(krealloc(p, 110, GFP_KERNEL));
+		memset(p + 101, 'x', 9);
+		p = static_cast<char *>(krealloc(p, 106, GFP_KERNEL));
+		EXPECT_TRUE(is_filled(p, 106, 'x'));
+		return p;
+	});
+	expect_end(128, SLAB_DEBUG_FLAGS, 100,
+		   [] { return shim_kmalloc_aligned(100, 64, GFP_KERNEL); });
+}
+
+/* What a block gains in its class is zero where that is asked for, and else poisoned. */
+TEST(SlabBugsTest, WhatABlockGains)
+{
+	shim_kmalloc_init();
+	kmem_cache_debug(shim_class_cache(112), SLAB_DEBUG_FLAGS);
+	auto *p = static_cast<char *>(kmalloc(100, GFP_KERNEL));
+
+	memset(p, 'x', 100);
+	EXPECT_EQ(krealloc(p, 108, GFP_KERNEL), p);
+	EXPECT_TRUE(is_filled(p + 100, 8, 0x5a));
+	EXPECT_EQ(krealloc(p, 112, GFP_KERNEL | __GFP_ZERO), p);
+	EXPECT_TRUE(is_filled(p + 108, 4, 0));
+	EXPECT_TRUE(is_filled(p, 100, 'x'));
+	EXPECT_EQ(krealloc(p, 98, GFP_KERNEL | __GFP_ZERO), p);
+	kfree(p);
+	/* Without guards nothing ends before the class. */
+	kmem_cache_debug(shim_class_cache(112), SLAB_POISON);
+	p = static_cast<char *>(kmalloc(100, GFP_KERNEL));
+	EXPECT_EQ(ksize(p), 112u);
+	kfree(p);
 }
 
 TEST(SlabBugsDeathTest, ReallocAndSizeAfterFree)

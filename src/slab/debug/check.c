@@ -45,25 +45,25 @@ static void *alloc_plain(struct kmem_cache *s, unsigned int node, gfp_t flags)
 	return obj;
 }
 
-static void *alloc_one(struct kmem_cache *s, unsigned int why, unsigned int node, gfp_t flags,
-		       const void *caller)
+static void *alloc_one(struct kmem_cache *s, unsigned int why, unsigned int node, size_t size,
+		       gfp_t flags, const void *caller)
 {
 	if (why & SLAB_CHECK_PASSTHROUGH)
 		return alloc_libc(s);
 	if (why & (SLAB_CHECK_DEBUG | SLAB_CHECK_ANNOTATE))
-		return slab_twin_alloc(s, node, flags, caller);
+		return slab_twin_alloc(s, node, size, flags, caller);
 	if (why & SLAB_CHECK_HARD)
 		return slab_hard_alloc(s, node, flags);
 	return alloc_plain(s, node, flags);
 }
 
-void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags,
+void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 			 const void *caller)
 {
 	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
 
 	debug_assert(s->home == s && node < page_window.nr_nodes);
-	return alloc_one(s, why, node, flags, caller);
+	return alloc_one(s, why, node, size, flags, caller);
 }
 
 size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
@@ -73,7 +73,7 @@ size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t fl
 	size_t got = 0;
 
 	debug_assert(s->home == s && node < page_window.nr_nodes);
-	while (got < n && (p[got] = alloc_one(s, why, node, flags, caller)))
+	while (got < n && (p[got] = alloc_one(s, why, node, s->object_size, flags, caller)))
 		got++;
 	return got;
 }

@@ -11,7 +11,7 @@
  */
 bool slab_checked_fails(struct kmem_cache *s, gfp_t flags);
 /* Allocate from a checked cache @s, which is not a twin. */
-void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags,
+void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 			 const void *caller);
 size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
 			       void **p, const void *caller);

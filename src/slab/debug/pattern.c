@@ -54,9 +54,10 @@ static void each_part(struct kmem_cache *twin, void *obj, slab_flags_t flags, bo
 {
 	uint8_t guard = free ? SLAB_GUARD_FREE : SLAB_GUARD_USED;
 	long size = (long)twin->object_size;
+	long end = free ? size : (long)slab_usable(twin, obj);
 	const struct part parts[] = {
 		{ "Left guard overwritten", -(long)twin->pad_left, 0, guard },
-		{ "Right guard overwritten", size, (long)twin->record_offset, guard },
+		{ "Right guard overwritten", end, (long)twin->record_offset, guard },
 		{ "Poison overwritten", 0, size - 1, SLAB_POISON_FREE },
 		{ "Poison overwritten", size - 1, size, SLAB_POISON_END },
 	};
@@ -81,7 +82,17 @@ void slab_pattern_fill(struct kmem_cache *twin, void *obj, slab_flags_t flags, b
 {
 	each_part(twin, obj, flags, free, fill_part, NULL);
 	if (flags & SLAB_POISON && !free && !slab_keeps_contents(twin))
-		memset(obj, SLAB_POISON_USED, twin->object_size);
+		memset(obj, SLAB_POISON_USED, slab_usable(twin, obj));
+}
+
+void slab_pattern_move_end(struct kmem_cache *twin, void *obj, slab_flags_t flags, size_t from)
+{
+	size_t to = slab_usable(twin, obj);
+
+	if (to > from && flags & SLAB_POISON)
+		memset((char *)obj + from, SLAB_POISON_USED, to - from);
+	else if (to < from && flags & SLAB_RED_ZONE)
+		memset((char *)obj + to, SLAB_GUARD_USED, from - to);
 }
 
 struct checking {

@@ -7,6 +7,9 @@
 
 /* Fills guards and object as @flags ask for, for an object that is free or in use. */
 void slab_pattern_fill(struct kmem_cache *twin, void *obj, slab_flags_t flags, bool free);
+/* The right guard of an object in use began at @from, and begins behind its usable bytes now.
+ */
+void slab_pattern_move_end(struct kmem_cache *twin, void *obj, slab_flags_t flags, size_t from);
 /* Reports bytes that have changed since, and restores them. */
 void slab_pattern_check(struct kmem_cache *twin, void *obj, slab_flags_t flags, bool free,
 			const void *caller);

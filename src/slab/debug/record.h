@@ -8,8 +8,11 @@
  * goes back to the slab that it came from. An object in a twin's slab:
  *
  *   | guard | object | guard | record | guard | next object ...
- *           ^0       ^object_size     ^record_offset
- *   |<- pad_left    |                 |<- pad_left
+ *           ^0       ^usable ^record_offset
+ *   |<- pad_left    |        |<- pad_left
+ *
+ * All object_size bytes of an object are usable; those of a size class with guards as many as
+ * were asked for, so that the right guard begins behind these.
  *
  *   switch.c     decides which caches are checked, and why; makes twins
  *   tunable.c    reads the tunable slab_debug
@@ -49,6 +52,7 @@ struct slab_track {
 struct slab_record {
 	_Atomic uint32_t state; /* one of these; else overwritten */
 	slab_flags_t flags;	/* debug flags at the last allocation or free */
+	uint32_t usable;	/* bytes of an object in use that are the program's */
 	struct slab_track alloc, free;
 };
 
@@ -65,6 +69,14 @@ static inline bool slab_record_is_sound(struct slab_record *r)
 	uint32_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
 
 	return state == SLAB_IN_USE || state == SLAB_IS_FREE || state == SLAB_CHANGING;
+}
+
+/* The usable bytes of an object in use; all, if its record was overwritten. */
+static inline size_t slab_usable(const struct kmem_cache *twin, void *obj)
+{
+	size_t usable = __atomic_load_n(&slab_record(twin, obj)->usable, __ATOMIC_RELAXED);
+
+	return likely(usable <= twin->object_size) ? usable : twin->object_size;
 }
 
 static inline slab_flags_t slab_debug_flags(const struct kmem_cache *s)

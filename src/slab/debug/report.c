@@ -87,8 +87,11 @@ static void describe_object(const struct slab_finding *f)
 {
 	struct page *page = slab_head(page_of(f->obj));
 	long left = (long)f->twin->pad_left;
+	size_t bytes = slab_record_is_sound(slab_record(f->twin, f->obj))
+			       ? slab_usable(f->twin, f->obj)
+			       : f->twin->object_size;
 
-	log_warn("  %u bytes at %p, number %u of %u in slab %p", f->twin->object_size, f->obj,
+	log_warn("  %zu bytes at %p, number %u of %u in slab %p", bytes, f->obj,
 		 slab_page_index(f->twin, page, f->obj), slab_layout(f->twin, page)->objects,
 		 page_to_virt(page));
 	slab_report_bytes(f->obj, &f->wrong, -left, (long)f->twin->size - left);

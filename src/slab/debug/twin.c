@@ -115,14 +115,20 @@ static void check(struct kmem_cache *twin, void *obj, uint32_t state, const void
 		report(twin, obj, "Record overwritten", caller);
 }
 
-void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller)
+static void set_usable(struct slab_record *r, size_t size)
+{
+	__atomic_store_n(&r->usable, (uint32_t)size, __ATOMIC_RELAXED);
+}
+
+void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
+		      const void *caller)
 {
 	slab_flags_t debug = slab_debug_flags(s);
 	struct kmem_cache *twin = slab_twin(s);
 	struct slab_record *r;
 	void *obj = NULL;
 
-	debug_assert(s->home == s && twin && twin->home == s);
+	debug_assert(s->home == s && twin && twin->home == s && size <= s->object_size);
 	if (!slab_take(twin, &node, &obj, 1, 1, flags))
 		return NULL;
 	slab_event(twin, SLAB_ALLOC_SLOWPATH);
@@ -130,6 +136,7 @@ void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, cons
 	check(twin, obj, SLAB_IS_FREE, caller);
 	r = slab_record(twin, obj);
 	atomic_store_explicit(&r->state, SLAB_CHANGING, memory_order_relaxed);
+	set_usable(r, debug & SLAB_RED_ZONE ? max_size(size, 1) : twin->object_size);
 	slab_pattern_fill(twin, obj, debug, false);
 	r->flags = debug;
 	r->alloc = (struct slab_track){ 0 };
@@ -253,6 +260,32 @@ bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller)
 	/* Closes only the surroundings of an object in use, not the object. */
 	slab_annotate_close(twin, obj);
 	return in_use;
+}
+
+size_t slab_twin_usable(struct kmem_cache *twin, void *obj)
+{
+	size_t size;
+
+	slab_annotate_open(twin, obj);
+	size = slab_usable(twin, obj);
+	slab_annotate_close(twin, obj);
+	return size;
+}
+
+void slab_twin_resize(struct kmem_cache *twin, void *obj, size_t size, const void *caller)
+{
+	struct slab_record *r = slab_record(twin, obj);
+	size_t before;
+
+	debug_assert(size <= twin->object_size);
+	slab_annotate_open(twin, obj);
+	if (slab_record_is_sound(r) && r->flags & SLAB_RED_ZONE) {
+		slab_pattern_check(twin, obj, r->flags, false, caller);
+		before = slab_usable(twin, obj);
+		set_usable(r, size);
+		slab_pattern_move_end(twin, obj, r->flags, before);
+	}
+	slab_annotate_close(twin, obj);
 }
 
 void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const void *caller)

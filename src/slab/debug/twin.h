@@ -19,11 +19,16 @@ struct slab_quarantine {
 
 /* Gives a new twin its quarantine; false without memory. */
 bool slab_twin_prepare(struct kmem_cache *twin);
-/* Allocates an object of the twin of @s. */
-void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, gfp_t flags, const void *caller);
+/* Allocates an object of the twin of @s. @size: the bytes that were asked for. */
+void *slab_twin_alloc(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
+		      const void *caller);
 void slab_twin_free(struct kmem_cache *twin, void *obj, const void *caller);
 /* Whether an object is in use, by its record; reports it if not. */
 bool slab_twin_in_use(struct kmem_cache *twin, void *obj, const void *caller);
+/* The bytes of an object in use that the program may use. */
+size_t slab_twin_usable(struct kmem_cache *twin, void *obj);
+/* Makes them @size, if an end of them is guarded; reports what was written beyond. */
+void slab_twin_resize(struct kmem_cache *twin, void *obj, size_t size, const void *caller);
 /* Reports that an object is freed with a size that its cache does not serve. If it is not in
  * use, the free itself reports that. */
 void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const void *caller);
