@@ -106,7 +106,7 @@ size_t kmalloc_size_roundup(size_t size)
 	}
 	if (size <= SIZE_CLASS_LARGE_MAX)
 		return size_class_bytes(size);
-	return align_up(size, ukmem_page_size());
+	return large_pages_roomy(size) << page_shift();
 }
 
 void kfree_sensitive(const void *p)

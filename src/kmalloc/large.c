@@ -18,9 +18,11 @@
 #include "kmalloc/large_guard.h"
 #include "os/os.h"
 #include "page/background.h"
+#include "page/limits.h"
 #include "page/move.h"
 #include "page/oom.h"
 #include "page/page_alloc.h"
+#include "page/window.h"
 #include "percpu/percpu.h"
 #include "slab/slab_hard.h"
 #include "slab/slab_profile.h"
@@ -35,6 +37,9 @@ enum {
 	 * they have so many bytes. */
 	PURGE_FREED = 4 << 20,
 	PURGE_ALLOCATED = 32 << 20,
+	/* large_pages_roomy() */
+	ROOMY_FROM = 16, /* pages */
+	FOUR_UP_TO = 1 << 20,
 };
 
 static const struct large_profile *profile(void)
@@ -72,8 +77,8 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 		     const void *caller)
 {
 	bool may_enter = flags & __GFP_DIRECT_RECLAIM; /* the kernel */
-	size_t npages = large_pages(size);
 	uint64_t allocs;
+	size_t npages;
 	void *p;
 
 	if (unlikely(!page)) {
@@ -81,9 +86,9 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 		return NULL;
 	}
 	debug_assert(page_type(page) == PAGE_ALLOCATED && size <= PTRDIFF_MAX);
+	npages = page->npages;
 	page_set_type(page, PAGE_LARGE);
 	page->sampled = 0;
-	page->npages = npages;
 	allocs = this_cpu_add_return(*large_allocs, 1);
 	this_cpu_add(*large_in_use, LARGE_BLOCK + npages);
 	p = page_to_virt(page);
@@ -108,6 +113,38 @@ size_t large_trim(void)
 	return large_guard_trim();
 }
 
+size_t large_pages_roomy(size_t size)
+{
+	size_t n = large_pages(size), step;
+
+	if (n <= ROOMY_FROM || large_is_guarded() || window_has_small_steps() ||
+	    2 * (atomic_load_explicit(&page_limits.used, memory_order_relaxed) + n) >
+		    limits_now())
+		return n;
+	step = ((size_t)1 << ilog2(n - 1)) /
+	       (n << page_window.page_shift <= FOUR_UP_TO ? 4 : 8);
+	return align_up(n, step);
+}
+
+/* A run for a block that has no guards: a roomy one, or, if there is none at once, one that is
+ * as large as asked for. */
+static struct page *take_run(size_t size, unsigned int node, unsigned int align_order,
+			     gfp_t flags, bool *zeroed)
+{
+	size_t exact = large_pages(size), npages = large_pages_roomy(size);
+	const gfp_t now = (flags | PAGE_NO_RECLAIM | __GFP_NOWARN) & ~(gfp_t)__GFP_NOFAIL;
+	struct page *page;
+
+	for (;; npages = exact) {
+		gfp_t f = npages > exact ? now : flags;
+
+		page = align_order ? page_alloc_aligned(f, npages, align_order, zeroed)
+				   : page_alloc_run(node, f, npages, zeroed);
+		if (page || npages == exact)
+			return page;
+	}
+}
+
 static void *alloc_node(size_t size, unsigned int node, gfp_t flags, const void *caller)
 {
 	bool zeroed = false;
@@ -118,7 +155,7 @@ static void *alloc_node(size_t size, unsigned int node, gfp_t flags, const void 
 	if (large_is_guarded())
 		page = large_guard_alloc(node, 0, flags, large_pages(size), &zeroed);
 	else
-		page = page_alloc_run(node, flags, large_pages(size), &zeroed);
+		page = take_run(size, node, 0, flags, &zeroed);
 	return prepare(page, size, flags, zeroed, caller);
 }
 
@@ -134,7 +171,7 @@ void *large_alloc_unsampled(size_t size, unsigned int align_order, gfp_t flags,
 		page = large_guard_alloc(PAGE_ANY_NODE, align_order, flags, large_pages(size),
 					 &zeroed);
 	else
-		page = page_alloc_aligned(flags, large_pages(size), align_order, &zeroed);
+		page = take_run(size, PAGE_ANY_NODE, align_order, flags, &zeroed);
 	return prepare(page, size, flags, zeroed, caller);
 }
 
@@ -220,7 +257,7 @@ bool large_stays(struct page *page, size_t size, const void *caller)
 
 void large_shrink(struct page *page, size_t size)
 {
-	size_t npages = (size + page_size() - 1) >> page_window.page_shift;
+	size_t npages = min_size(large_pages_roomy(size), page->npages);
 	size_t rest = page->npages - npages;
 
 	debug_assert(size && size <= large_size(page));
@@ -235,11 +272,15 @@ void large_shrink(struct page *page, size_t size)
 
 bool large_extend(struct page *page, size_t size, gfp_t flags, const void *caller)
 {
-	size_t more = large_pages(size) - page->npages;
+	size_t exact = large_pages(size) - page->npages;
+	size_t more = large_pages_roomy(size) - page->npages;
 
 	debug_assert(size > large_size(page));
-	if (!page_extend_run(page, page->npages, more, flags))
-		return false;
+	if (!page_extend_run(page, page->npages, more, flags)) {
+		if (more == exact || !page_extend_run(page, page->npages, exact, flags))
+			return false;
+		more = exact;
+	}
 	page->npages += more;
 	this_cpu_add(*large_in_use, more);
 	if (slab_profile_on() || unlikely(page->sampled))

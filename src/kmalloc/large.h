@@ -24,6 +24,15 @@ static inline size_t large_pages(size_t size)
 	return max_size((size + page_size() - 1) >> page_window.page_shift, 1);
 }
 
+/*
+ * The pages that a block of @size bytes should get: 4 sizes for each doubling up to a MiB, 8
+ * beyond. Blocks of many sizes then fit into the holes that others left, which are resident,
+ * and what they have too much is addresses alone, unless they get such a hole. Exact where
+ * addresses are scarce or the process comes near its limit, and where a guard lies behind a
+ * block.
+ */
+size_t large_pages_roomy(size_t size);
+
 /* The usable bytes of a block that has no guards; 0: @p may be anything else. */
 static always_inline size_t large_usable(const void *p)
 {

@@ -95,7 +95,7 @@ unsigned char *grow(unsigned char *p, size_t size, gfp_t flags = GFP_KERNEL)
 /* The addresses behind the block are free, so it stays where it is, whatever its size. */
 TEST_F(GrowTest, InPlace)
 {
-	for (size_t size : { 300 * ukmem_page_size(), 8 * kMiB }) {
+	for (size_t size : { 256 * ukmem_page_size(), 8 * kMiB }) {
 		struct ukmem_gauges before, after;
 		auto *p = static_cast<unsigned char *>(kmalloc(4 * size, GFP_KERNEL));
 		auto *q = p;
@@ -249,7 +249,7 @@ TEST_F(GrowTest, CopiedWhereNothingMayEnterTheKernel)
 
 TEST_F(GrowTest, ZerosBehindWhatIsKept)
 {
-	for (size_t size : { 300 * ukmem_page_size(), 8 * kMiB })
+	for (size_t size : { 256 * ukmem_page_size(), 8 * kMiB })
 		for (bool enclosed : { false, true }) {
 			auto *dirt =
 				static_cast<unsigned char *>(kmalloc(6 * size, GFP_KERNEL));

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Size classes above 16 KiB: as fast as those below, and no memory wasted for that. */
+#include <cstdlib>
 #include <cstring>
+#include <set>
+#include <vector>
 
 #include "page_shim.h"
 #include "slab_util.h"
@@ -161,13 +164,46 @@ TEST(KmallocLargeClassTest, BlocksThatGrowDoSoInPlace)
 			auto *p = static_cast<char *>(krealloc(first, size, GFP_KERNEL));
 
 			ASSERT_EQ(p, first) << size;
-			EXPECT_LT(ksize(p) - size, page);
+			EXPECT_LT(ksize(p) - size, size / 4 + page);
 			memset(p, 7, size);
 		}
 		/* And back. */
 		EXPECT_EQ(krealloc(first, 20000, GFP_KERNEL), first);
 		EXPECT_LT(ksize(first), 20000 + page);
 		kfree(first);
+	});
+}
+
+/* Blocks of many sizes have few numbers of pages, so that they fit into each other's holes. */
+TEST(KmallocLargeClassTest, BlocksAreRoomy)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::set<size_t> sizes;
+		size_t page = ukmem_page_size();
+
+		for (size_t size = 65537; size <= 16 << 20; size += 2 * page) {
+			auto *p = get(size);
+			size_t has = ksize(p);
+
+			EXPECT_EQ(has, kmalloc_size_roundup(size));
+			EXPECT_LT(has - size, size / (size <= 1 << 20 ? 4 : 8) + page);
+			sizes.insert(has);
+			kfree(p);
+		}
+		/* 4 for each doubling up to a MiB, 8 beyond. */
+		EXPECT_EQ(sizes.size(), 4u * 4 + 8 * 4);
+	});
+	/* Near the limit they get what they ask for, and as many of them fit. */
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::vector<void *> all;
+
+		setenv("UKMEM_CONF", "limit:64m", 1);
+		while (void *p = kmalloc(1060000, GFP_KERNEL | __GFP_NOWARN))
+			all.push_back(p);
+		EXPECT_GE(all.size(), 56u);
+		EXPECT_LT(ksize(all.back()), 1060000 + ukmem_page_size());
+		for (void *p : all)
+			kfree(p);
 	});
 }
 

@@ -43,10 +43,11 @@ void expect_line(const std::string &text, const std::string &pattern)
 		<< text;
 }
 
-/* Takes blocks until there are no more. */
+/* Takes blocks until there are no more; of a size that is left as it is, so that some pages are
+ * left for caches. */
 void take_all()
 {
-	while (kmalloc(kBlock, GFP_KERNEL | __GFP_NOWARN))
+	while (kmalloc(224 << 10, GFP_KERNEL | __GFP_NOWARN))
 		;
 }
 
