@@ -103,8 +103,9 @@ UKMEM_EXPORT size_t ksize(const void *p) UKMEM_SYMBOL(ksize);
 /**
  * kmalloc_size_roundup - the ksize() of a block of kmalloc(@size); 0 for size 0
  *
- * Of a block of whole pages that has a guard behind it (slab_debug:Z) it may be more than
- * ksize(), which ends where the guard begins; code that asks for the result has it all.
+ * It may be more than ksize() of a block that has a guard behind it (slab_debug:Z), or that
+ * gets no more pages than it asks for, since the process is near its limit; code that asks for
+ * the result has it all.
  */
 UKMEM_EXPORT size_t kmalloc_size_roundup(size_t size) UKMEM_SYMBOL(kmalloc_size_roundup);
 /** kfree_sensitive - kfree after overwriting all usable bytes with zeros. */

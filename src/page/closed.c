@@ -37,13 +37,21 @@ enum page_closed page_close(struct page *page, size_t npages, page_closed_count 
 	return page_close_by_mapping(page, npages, count) ? PAGE_MAPPING : PAGE_OPEN;
 }
 
+/* Without a mapping more, where the process has as many as it may have (vm.max_map_count): the
+ * range becomes a part of the mapping around it again. */
+static bool reopen_in_place(void *addr, size_t len)
+{
+	return !os_unguard(addr, len) && !os_commit(addr, len) && !os_purge(addr, len);
+}
+
 bool page_reopen(struct page *page, size_t npages, enum page_closed closed,
 		 page_closed_count *count)
 {
 	debug_assert(npages && closed != PAGE_OPEN);
 	if (closed == PAGE_REGION && !os_unguard(page_to_virt(page), page_bytes(npages)))
 		return true;
-	if (window_renew(zone_of(page), page_to_pfn(page), npages))
+	if (window_renew(zone_of(page), page_to_pfn(page), npages) &&
+	    !reopen_in_place(page_to_virt(page), page_bytes(npages)))
 		return false;
 	if (closed == PAGE_MAPPING)
 		page_closed_uncount(count);

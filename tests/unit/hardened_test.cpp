@@ -187,6 +187,44 @@ TEST(HardenedTest, MemoryGoesBack)
 	EXPECT_EQ(kmem_cache_shrink(s), 0) << "a slab is left";
 }
 
+int no_mapping(void **, size_t, int, int)
+{
+	return -ENOMEM;
+}
+
+/* Where the process has all the mappings that it may have, blocks that are freed come back,
+ * too. */
+TEST(HardenedTest, BlocksAreOpenedWithoutAMapping)
+{
+	struct ukmem_gauges before, after;
+
+	kfree(kmalloc(kMiB, GFP_KERNEL));
+	ukmem_trim();
+	ukmem_gauges_read(&before);
+	{
+		OsCallsGuard guard;
+		std::vector<char *> all(10);
+
+		for (auto &p : all) {
+			p = static_cast<char *>(kmalloc(kMiB, GFP_KERNEL));
+			ASSERT_NE(p, nullptr);
+			memset(p, 'x', kMiB);
+		}
+		os_calls.mmap = no_mapping;
+		for (char *p : all)
+			kfree(p);
+		ukmem_trim();
+	}
+	ukmem_gauges_read(&after);
+	EXPECT_EQ(after.allocated, before.allocated);
+	EXPECT_EQ(after.active, before.active);
+	auto *again = static_cast<char *>(kmalloc(10 * kMiB, GFP_KERNEL));
+	ASSERT_NE(again, nullptr);
+	EXPECT_TRUE(is_zero(again, 10 * kMiB));
+	memset(again, 'x', 10 * kMiB);
+	kfree(again);
+}
+
 constexpr size_t kAsideSizes[] = { 100, 1500, 6000, 20000, 50000 };
 void *of_handler[std::size(kAsideSizes)];
 
