@@ -28,6 +28,8 @@
 #include "slab/debug/twin.h"
 #include "slab/slab_cache.h"
 #include "slab/slab_create.h"
+#include "slab/slab_limit.h"
+#include "slab/slab_objects.h"
 #include "slab/slab_page.h"
 #include "stats/stats.h"
 
@@ -233,6 +235,80 @@ static cold void *alloc_hard(size_t size, size_t align, gfp_t flags, const void 
 	return unlikely(must_zero(s, p, flags)) ? memset(p, 0, s->object_size) : p;
 }
 
+enum {
+	LARGER_CLASSES = 4,
+	SHORT_MS = 10, /* after a failure */
+};
+
+/* When a class had no memory, in ms; 0: never, or not lately. Relaxed. */
+static _Atomic uint32_t short_since;
+
+static cold bool is_short(uint32_t since)
+{
+	if ((uint32_t)os_calls.now_ms() - since < SHORT_MS)
+		return true;
+	atomic_store_explicit(&short_since, 0, memory_order_relaxed);
+	return false;
+}
+
+/*
+ * Memory is short: looks whether this CPU, or its node, has a free object of the class, or of
+ * the next larger ones. After frees a program may have many, in slabs that others keep from
+ * going back. Not where sizes of frees are compared, with the class; and no other class serves
+ * if this one was told to fail (kmem_cache_fail()), or has a limit of its own.
+ */
+static cold void *alloc_at_hand(size_t size, gfp_t flags, const void *caller)
+{
+	gfp_t there = (flags & ~(gfp_t)(__GFP_DIRECT_RECLAIM | __GFP_NOFAIL)) | __GFP_NOWARN |
+		      SLAB_NO_NEW;
+
+	if (*config.slab_debug || slab_is_checked(size_class_cache(size)) ||
+	    slab_limit_reached(size_class_cache(size)))
+		return NULL;
+	for (unsigned int i = 0; i <= LARGER_CLASSES && size <= SIZE_CLASS_ALWAYS_MAX; i++) {
+		struct kmem_cache *s = size_class_cache(size);
+		void *p = slab_is_checked(s) ? NULL : slab_alloc_sized(s, size, there, caller);
+
+		if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
+			slab_zero(s, p, size);
+		if (p)
+			return p;
+		size = size_class_bytes(size) + 1;
+	}
+	return NULL;
+}
+
+/* A class could not serve a request. */
+static cold void *alloc_instead(size_t size, gfp_t flags, const void *caller)
+{
+	uint32_t now = (uint32_t)os_calls.now_ms();
+
+	atomic_store_explicit(&short_since, now ? now : 1, memory_order_relaxed);
+	return alloc_at_hand(size, flags, caller);
+}
+
+/* An object of a class, or of a zone's cache. */
+static always_inline void *alloc_object(size_t size, gfp_t flags, const void *caller)
+{
+	bool names_a_zone = unlikely(kmalloc_names_a_zone(flags));
+	uint32_t since = atomic_load_explicit(&short_since, memory_order_relaxed);
+	struct kmem_cache *s;
+	void *p;
+
+	if (unlikely(since) && !names_a_zone && is_short(since)) {
+		p = alloc_at_hand(size, flags, caller);
+		if (p)
+			return p;
+	}
+	s = names_a_zone ? size_class_zone_cache(size, flags) : size_class_cache(size);
+	p = likely(s) ? slab_alloc_sized(s, size, flags, caller) : NULL;
+	if (unlikely(!p))
+		return names_a_zone ? NULL : alloc_instead(size, flags, caller);
+	if ((flags & __GFP_ZERO) && !(s->init & SLAB_INIT_ALLOC))
+		slab_zero(s, p, size);
+	return p;
+}
+
 /* @aligned: libc's malloc, with the tunable passthrough, and a hardened process's classes are
  * asked for the promised alignment, which other classes have of themselves. */
 static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const void *caller)
@@ -245,16 +321,8 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 		lead_to_node();
 	if (unlikely(slab_hardened && !kmalloc_names_a_zone(flags)))
 		return alloc_hard(size, aligned ? promised_align(size) : 1, flags, caller);
-	if (!kmalloc_wants_pages(size, flags)) {
-		struct kmem_cache *s = unlikely(kmalloc_names_a_zone(flags))
-					       ? size_class_zone_cache(size, flags)
-					       : size_class_cache(size);
-		void *p = likely(s) ? slab_alloc_sized(s, size, flags, caller) : NULL;
-
-		if (p && (flags & __GFP_ZERO) && !(s->init & SLAB_INIT_ALLOC))
-			slab_zero(s, p, size);
-		return p;
-	}
+	if (!kmalloc_wants_pages(size, flags))
+		return alloc_object(size, flags, caller);
 	return large_kfence_alloc(size, 0, flags, caller);
 }
 

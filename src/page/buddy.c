@@ -112,19 +112,25 @@ void __zone_free_run(struct zone *z, size_t pfn, size_t npages, enum page_zero z
 /*
  * Extends the zone to *@end. If the system refuses that, extends it to @least. If the system
  * refuses that, too, and steps are small already, extends it to @wanted, rounded up to 64 KiB.
- * Sets *@end to the frontier it asked for last.
+ * Sets *@end to the frontier it asked for last. If the system refused the last time, asks for
+ * the least alone: near a limit of addresses each request comes here several times.
  */
 static int extend_as_far(struct zone *z, size_t *end, size_t least, size_t wanted)
 {
 	size_t piece = max_size(((size_t)64 << 10) >> page_window.page_shift, 1);
-	int err = window_extend(z, *end);
+	int err;
 
 	debug_assert(least <= *end && wanted <= *end);
+	wanted = z->start + align_up(wanted - z->start, piece);
+	if (unlikely(z->at_end)) {
+		*end = window_has_small_steps() ? min_size(wanted, least) : least;
+		return window_extend(z, *end);
+	}
+	err = window_extend(z, *end);
 	if (err && *end > least) {
 		*end = least;
 		err = window_extend(z, least);
 	}
-	wanted = z->start + align_up(wanted - z->start, piece);
 	if (err && err != -EEXIST && *end > wanted && window_has_small_steps()) {
 		*end = wanted;
 		err = window_extend(z, wanted);

@@ -102,13 +102,21 @@ int window_extend(struct zone *z, size_t end)
 	debug_assert(end > from && end <= z->end);
 	if (z->type == ZONE_DMA32 && !low_window_has(z, end))
 		return -ENOMEM;
+	/* The pages first: most refusals are of these, and of a request that cannot be served
+	 * there are many. Nobody uses them before the frontier moves. */
+	addr = pfn_to_virt(from);
+	err = window_is_reserved(z) ? 0 : os_map_at(addr, len);
+	if (err)
+		return err;
 	/* Whole growth blocks are described at once, also where the first steps are smaller. */
 	err = window_describe(
 		z, min_size(z->start + align_up(end - z->start, window_block()), z->end));
-	if (err)
+	if (err) {
+		if (!window_is_reserved(z))
+			os_release(addr, len);
 		return err;
-	addr = pfn_to_virt(from);
-	err = window_is_reserved(z) ? os_commit(addr, len) : os_map_at(addr, len);
+	}
+	err = window_is_reserved(z) ? os_commit(addr, len) : 0;
 	if (err) {
 		window_forget(z);
 		return err;

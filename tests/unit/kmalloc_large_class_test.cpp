@@ -174,6 +174,35 @@ TEST(KmallocLargeClassTest, BlocksThatGrowDoSoInPlace)
 	});
 }
 
+/* Where there is no memory for a class, free objects of larger ones serve. */
+TEST(KmallocLargeClassTest, LargerClassesServeWhatIsShort)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::vector<void *> all;
+		size_t served = 0;
+
+		setenv("UKMEM_CONF", "limit:32m", 1);
+		while (void *p = kmalloc(300, GFP_KERNEL | __GFP_NOWARN))
+			all.push_back(p);
+		for (size_t i = 0; i < all.size(); i += 2)
+			kfree(all[i]);
+		for (size_t i = 0; i < all.size(); i += 2) {
+			all[i] = kmalloc(260 + i % 40, GFP_KERNEL | __GFP_NOWARN | __GFP_ZERO);
+			served += all[i] != nullptr;
+			if (all[i]) {
+				EXPECT_EQ(*static_cast<char *>(all[i]), 0);
+			}
+		}
+		EXPECT_GE(served * 100, all.size() / 2 * 95);
+		/* Not where somebody wants the class to fail. */
+		kmem_cache_fail(shim_class_cache(288), 0, 1);
+		kfree(all[0]);
+		EXPECT_EQ(kmalloc(280, GFP_KERNEL | __GFP_NOWARN), nullptr);
+		kmem_cache_fail(shim_class_cache(288), -1, 0);
+		EXPECT_NE(kmalloc(280, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	});
+}
+
 /* Blocks of many sizes have few numbers of pages, so that they fit into each other's holes. */
 TEST(KmallocLargeClassTest, BlocksAreRoomy)
 {
