@@ -91,6 +91,28 @@ static void set_frontier(struct zone *z, size_t end)
 		set_readable(end << page_window.page_shift);
 }
 
+/* Maps pages from the frontier to @end. */
+static int map_pages(struct zone *z, size_t end)
+{
+	size_t from = max_size(zone_frontier(z), z->mapped);
+	int err = from < end
+			  ? os_map_at(pfn_to_virt(from), (end - from) << page_window.page_shift)
+			  : 0;
+
+	if (!err)
+		z->mapped = max_size(end, z->mapped);
+	return err;
+}
+
+/* Unmaps those behind the frontier. What the system does not take back serves later. */
+static void unmap_pages(struct zone *z)
+{
+	size_t from = zone_frontier(z);
+
+	if (!os_release(pfn_to_virt(from), (z->mapped - from) << page_window.page_shift))
+		z->mapped = from;
+}
+
 int window_extend(struct zone *z, size_t end)
 {
 	size_t from = zone_frontier(z);
@@ -105,7 +127,7 @@ int window_extend(struct zone *z, size_t end)
 	/* The pages first: most refusals are of these, and of a request that cannot be served
 	 * there are many. Nobody uses them before the frontier moves. */
 	addr = pfn_to_virt(from);
-	err = window_is_reserved(z) ? 0 : os_map_at(addr, len);
+	err = window_is_reserved(z) ? 0 : map_pages(z, end);
 	if (err)
 		return err;
 	/* Whole growth blocks are described at once, also where the first steps are smaller. */
@@ -113,7 +135,7 @@ int window_extend(struct zone *z, size_t end)
 		z, min_size(z->start + align_up(end - z->start, window_block()), z->end));
 	if (err) {
 		if (!window_is_reserved(z))
-			os_release(addr, len);
+			unmap_pages(z);
 		return err;
 	}
 	err = window_is_reserved(z) ? os_commit(addr, len) : 0;
