@@ -154,7 +154,7 @@ static always_inline void *alloc_guarded(struct kmem_cache *s, unsigned int node
 static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 		       const void *caller)
 {
-	bool checked;
+	bool checked, failed;
 	void *obj;
 
 	flags = page_flags_now(flags);
@@ -169,10 +169,11 @@ static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp
 		if (unlikely(!obj && slab_limit_reached(s)))
 			obj = alloc_at_limit(s, node, size, flags, caller);
 	}
-	if (unlikely(!obj))
+	failed = unlikely(!obj) && !(flags & SLAB_NO_NEW); /* else it was only a look */
+	if (failed)
 		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
-	if (unlikely(!obj))
+	if (failed)
 		report_failure(s, 1, flags);
 	return obj;
 }

@@ -68,6 +68,7 @@ static bool in_use(struct kmem_cache *twin, void *obj)
 void slab_annotate_open(struct kmem_cache *twin, void *obj)
 {
 	char *start = (char *)obj - twin->pad_left;
+	size_t end;
 
 	if (!is_told(twin))
 		return;
@@ -76,41 +77,45 @@ void slab_annotate_open(struct kmem_cache *twin, void *obj)
 		return;
 	}
 	VALGRIND_MAKE_MEM_DEFINED(start, twin->pad_left);
+	/* The record first, which tells the rest. */
 	VALGRIND_MAKE_MEM_DEFINED((char *)obj + twin->object_size,
 				  twin->size - twin->pad_left - twin->object_size);
-	if (!in_use(twin, obj))
-		VALGRIND_MAKE_MEM_DEFINED(obj, twin->object_size);
+	end = in_use(twin, obj) ? slab_usable(twin, obj) : 0;
+	VALGRIND_MAKE_MEM_DEFINED((char *)obj + end, twin->object_size - end);
 }
 
 void slab_annotate_close(struct kmem_cache *twin, void *obj)
 {
 	char *start = (char *)obj - twin->pad_left;
-	bool used;
+	size_t end = 0; /* of what the program may touch */
 
 	if (!is_told(twin))
 		return;
 	/* A program may read an object of a SLAB_TYPESAFE_BY_RCU cache after its free. */
-	used = twin->keeps_slabs || in_use(twin, obj);
+	if (twin->keeps_slabs || in_use(twin, obj))
+		end = slab_usable(twin, obj);
 	if (tool == TOOL_ASAN) {
 		__asan_poison_memory_region(start, twin->size);
-		if (used)
-			__asan_unpoison_memory_region(obj, twin->object_size);
+		if (end)
+			__asan_unpoison_memory_region(obj, end);
 		return;
 	}
 	VALGRIND_MAKE_MEM_NOACCESS(start, twin->pad_left);
-	if (!used)
-		VALGRIND_MAKE_MEM_NOACCESS(obj, twin->object_size);
-	VALGRIND_MAKE_MEM_NOACCESS((char *)obj + twin->object_size,
-				   twin->size - twin->pad_left - twin->object_size);
+	VALGRIND_MAKE_MEM_NOACCESS((char *)obj + end, twin->size - twin->pad_left - end);
 }
 
 void slab_annotate_alloc(struct kmem_cache *twin, void *obj)
 {
+	size_t usable;
+
 	if (!is_told(twin) || tool != TOOL_VALGRIND)
 		return;
-	VALGRIND_MALLOCLIKE_BLOCK(obj, twin->object_size, 0, 0);
+	slab_annotate_open(twin, obj);
+	usable = slab_usable(twin, obj);
+	slab_annotate_close(twin, obj);
+	VALGRIND_MALLOCLIKE_BLOCK(obj, usable, 0, 0);
 	if (slab_keeps_contents(twin))
-		VALGRIND_MAKE_MEM_DEFINED(obj, twin->object_size);
+		VALGRIND_MAKE_MEM_DEFINED(obj, usable);
 }
 
 void slab_annotate_free(struct kmem_cache *twin, void *obj)

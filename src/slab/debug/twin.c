@@ -73,7 +73,9 @@ static void new_slab(struct kmem_cache *twin, char *first, unsigned int objects)
 		void *obj = first + (size_t)i * twin->size;
 		struct slab_record *r = slab_record(twin, obj);
 
-		*r = (struct slab_record){ .state = SLAB_IS_FREE, .flags = flags };
+		*r = (struct slab_record){ .state = SLAB_IS_FREE,
+					   .flags = flags,
+					   .usable = twin->object_size };
 		slab_pattern_fill(twin, obj, flags, true);
 		if (twin->ctor)
 			twin->ctor(obj);
