@@ -75,7 +75,7 @@ def check_answers(found):
                        rf"of (CPU \d+|threads without a CPU)\n{slab}")
     matches("in_slab", rf"({at}): object \d+ of cache witness, 200 bytes at \1: free, in its slab\n"
                        rf"{slab}")
-    matches("block", rf"({at}): a block of whole pages, 303104 bytes at \1: in use\n")
+    matches("block", rf"({at}): a block of whole pages, 327680 bytes at \1: in use\n")
     matches("pages", rf"({at}): 8 pages at \1: in use\n")
     matches("checked", rf"({at}): object \d+ of cache debugged \(debugged\), 100 bytes at \1: "
                        rf"in use\n  slab [^\n]+\n  allocated by take_checked( \+ \d+)? "
