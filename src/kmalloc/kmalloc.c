@@ -254,10 +254,11 @@ static cold bool is_short(uint32_t since)
 /*
  * Memory is short: looks whether this CPU, or its node, has a free object of the class, or of
  * the next larger ones. After frees a program may have many, in slabs that others keep from
- * going back. Not where sizes of frees are compared, with the class; and no other class serves
- * if this one was told to fail (kmem_cache_fail()), or has a limit of its own.
+ * going back. @align: what the caller promises, a power of two. Not where sizes of frees are
+ * compared, with the class; and no other class serves if this one was told to fail
+ * (kmem_cache_fail()), or has a limit of its own.
  */
-static cold void *alloc_at_hand(size_t size, gfp_t flags, const void *caller)
+static cold void *alloc_at_hand(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	gfp_t there = (flags & ~(gfp_t)(__GFP_DIRECT_RECLAIM | __GFP_NOFAIL)) | __GFP_NOWARN |
 		      SLAB_NO_NEW;
@@ -267,7 +268,10 @@ static cold void *alloc_at_hand(size_t size, gfp_t flags, const void *caller)
 		return NULL;
 	for (unsigned int i = 0; i <= LARGER_CLASSES && size <= SIZE_CLASS_ALWAYS_MAX; i++) {
 		struct kmem_cache *s = size_class_cache(size);
-		void *p = slab_is_checked(s) ? NULL : slab_alloc_sized(s, size, there, caller);
+		void *p = NULL;
+
+		if (!slab_is_checked(s) && !(s->size & (align - 1)))
+			p = slab_alloc_sized(s, size, there, caller);
 
 		if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
 			slab_zero(s, p, size);
@@ -279,16 +283,17 @@ static cold void *alloc_at_hand(size_t size, gfp_t flags, const void *caller)
 }
 
 /* A class could not serve a request. */
-static cold void *alloc_instead(size_t size, gfp_t flags, const void *caller)
+static cold void *alloc_instead(size_t size, size_t align, gfp_t flags, const void *caller)
 {
 	uint32_t now = (uint32_t)os_calls.now_ms();
 
 	atomic_store_explicit(&short_since, now ? now : 1, memory_order_relaxed);
-	return alloc_at_hand(size, flags, caller);
+	return alloc_at_hand(size, align, flags, caller);
 }
 
 /* An object of a class, or of a zone's cache. */
-static always_inline void *alloc_object(size_t size, gfp_t flags, const void *caller)
+static always_inline void *alloc_object(size_t size, bool aligned, gfp_t flags,
+					const void *caller)
 {
 	bool names_a_zone = unlikely(kmalloc_names_a_zone(flags));
 	uint32_t since = atomic_load_explicit(&short_since, memory_order_relaxed);
@@ -296,14 +301,16 @@ static always_inline void *alloc_object(size_t size, gfp_t flags, const void *ca
 	void *p;
 
 	if (unlikely(since) && !names_a_zone && is_short(since)) {
-		p = alloc_at_hand(size, flags, caller);
+		p = alloc_at_hand(size, aligned ? promised_align(size) : 1, flags, caller);
 		if (p)
 			return p;
 	}
 	s = names_a_zone ? size_class_zone_cache(size, flags) : size_class_cache(size);
 	p = likely(s) ? slab_alloc_sized(s, size, flags, caller) : NULL;
 	if (unlikely(!p))
-		return names_a_zone ? NULL : alloc_instead(size, flags, caller);
+		return names_a_zone ? NULL
+				    : alloc_instead(size, aligned ? promised_align(size) : 1,
+						    flags, caller);
 	if ((flags & __GFP_ZERO) && !(s->init & SLAB_INIT_ALLOC))
 		slab_zero(s, p, size);
 	return p;
@@ -322,7 +329,7 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 	if (unlikely(slab_hardened && !kmalloc_names_a_zone(flags)))
 		return alloc_hard(size, aligned ? promised_align(size) : 1, flags, caller);
 	if (!kmalloc_wants_pages(size, flags))
-		return alloc_object(size, flags, caller);
+		return alloc_object(size, aligned, flags, caller);
 	return large_kfence_alloc(size, 0, flags, caller);
 }
 
@@ -361,8 +368,9 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 		return alloc_hard(size, 1, flags, caller);
 	s = size_class_aligned(size_class_need(size), align);
 	if (s) {
-		/* A block of so many bytes is aligned, wherever it comes from. */
-		size_t aligned = align_up(max_size(size, 1), align);
+		/* A block of so many bytes is aligned, wherever it comes from. A canary may
+		 * leave less room in an object, which is aligned then. */
+		size_t aligned = min_size(align_up(max_size(size, 1), align), s->object_size);
 		void *p = slab_alloc_sized(s, aligned, flags, caller);
 
 		if (p && aligned != size)

@@ -194,6 +194,12 @@ TEST(KmallocLargeClassTest, LargerClassesServeWhatIsShort)
 			}
 		}
 		EXPECT_EQ(served, (all.size() + 1) / 2);
+		/* kmalloc() promises powers of two their alignment. */
+		kfree(all[0]);
+		auto *p = kmalloc(256, GFP_KERNEL | __GFP_NOWARN);
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 256, 0u);
+		kfree(p);
+		all[0] = kmalloc(280, GFP_KERNEL);
 		/* Not where somebody wants the class to fail. */
 		kmem_cache_fail(shim_class_cache(288), 0, 1);
 		kfree(all[0]);
