@@ -67,7 +67,9 @@ def check_pools(tool):
     for name, asked in ASKED.items():
         expect(requests.get(name, 0) >= asked, f"{name}: {requests}")
     _, _, long = tool.run("vmstat", "--pools", *PROGRAM)
-    expect(table(long, "pools", POOLS)[0][0][0] == rows[0][0], "--pools differs")
+    # Of another run, in which another pool may be the largest.
+    names = {row[0] for row in table(long, "pools", POOLS)[0]}
+    expect(names >= set(ASKED), f"--pools differs: {names}")
 
 
 def check_layers(tool):
