@@ -319,7 +319,7 @@ TEST(PageMachineTest, LittleAddressSpace)
 	EXPECT_FRESH_PROCESS_PASSES([] { little_address_space(5); });
 }
 
-/* What no reclaim can serve takes nothing from other threads. */
+/* A request that reclaim cannot serve takes nothing from other threads. */
 void a_request_above_all_there_is()
 {
 	struct rlimit limit = { 1024 * kMiB, 1024 * kMiB };

@@ -383,7 +383,8 @@ TEST(SlabBugsDeathTest, KmallocsEnd)
 		   [] { return shim_kmalloc_aligned(100, 64, GFP_KERNEL); });
 }
 
-/* What a block gains in its class is zero where that is asked for, and else poisoned. */
+/* krealloc() zeroes the bytes that a block gains in its class if it is asked to, and else
+ * slab_debug poisons them. */
 TEST(SlabBugsTest, WhatABlockGains)
 {
 	shim_kmalloc_init();

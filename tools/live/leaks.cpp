@@ -300,8 +300,8 @@ part searcher::part_of(uint32_t i, uint64_t first, uint64_t last) const
 	return { from, (to - from + word_size - 1) & ~(word_size - 1), i, nullptr };
 }
 
-/* What is to be read to scan objects @first to @last of a run: that of all that are in use,
- * as long as there is room for copies. */
+/* The part that follow() reads to scan objects @first to @last of a run: the memory of all
+ * objects in use, as long as there is room for copies. */
 part searcher::next_part(uint32_t i, uint64_t first, uint64_t last)
 {
 	uint64_t a, b;

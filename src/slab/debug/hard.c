@@ -293,7 +293,7 @@ static bool look(struct kmem_cache *s, void *obj, const char *func, const void *
 	return there;
 }
 
-/* The same for an object of pages aside, which serve handlers. */
+/* slab_canary_take() for an object of pages aside, which serve handlers. */
 static cold bool take_aside(void *obj, const struct slab_hard_class **class)
 {
 	const struct kmem_cache *s = slab_cache_of(obj);
