@@ -64,12 +64,19 @@ static uint32_t period_now(void)
 	return (uint32_t)(os_calls.now_ms() / TOUCH_MS);
 }
 
+/*
+ * Notes @pages, which a look that began in @period has found. A look that lost its CPU since
+ * then notes nothing: it may have counted what others were handed out after that period, and
+ * nobody would take that for new.
+ */
 static void note_least(uint32_t period, uint32_t pages)
 {
 	_Atomic uint64_t *word = &least[period % LEAST_PERIODS];
 	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
 	uint64_t new = (uint64_t)pages << 32 | period;
 
+	if (period_now() != period)
+		return;
 	while (((uint32_t)old != period || old > new) &&
 	       !atomic_compare_exchange_weak_explicit(word, &old, new, memory_order_relaxed,
 						      memory_order_relaxed))
