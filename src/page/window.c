@@ -91,33 +91,36 @@ static void set_frontier(struct zone *z, size_t end)
 		set_readable(end << page_window.page_shift);
 }
 
-/* Maps pages from the frontier to @end. */
+/* Maps pages from the frontier to @end, or makes those of a reservation accessible. */
 static int map_pages(struct zone *z, size_t end)
 {
 	size_t from = max_size(zone_frontier(z), z->mapped);
-	int err = from < end
-			  ? os_map_at(pfn_to_virt(from), (end - from) << page_window.page_shift)
-			  : 0;
+	size_t len = (end - min_size(from, end)) << page_window.page_shift;
+	int err;
 
+	if (!len)
+		return 0;
+	err = window_is_reserved(z) ? os_commit(pfn_to_virt(from), len)
+				    : os_map_at(pfn_to_virt(from), len);
 	if (!err)
-		z->mapped = max_size(end, z->mapped);
+		z->mapped = end;
 	return err;
 }
 
-/* Unmaps those behind the frontier. What the system does not take back serves later. */
+/* Unmaps those behind the frontier. What the system does not take back serves later, and so do
+ * pages of a reservation, which would lose its addresses. */
 static void unmap_pages(struct zone *z)
 {
 	size_t from = zone_frontier(z);
 
-	if (!os_release(pfn_to_virt(from), (z->mapped - from) << page_window.page_shift))
+	if (!window_is_reserved(z) &&
+	    !os_release(pfn_to_virt(from), (z->mapped - from) << page_window.page_shift))
 		z->mapped = from;
 }
 
 int window_extend(struct zone *z, size_t end)
 {
 	size_t from = zone_frontier(z);
-	size_t len = (end - from) << page_window.page_shift;
-	void *addr;
 	int err;
 
 	lock_assert_held(&z->lock);
@@ -126,24 +129,17 @@ int window_extend(struct zone *z, size_t end)
 		return -ENOMEM;
 	/* The pages first: most refusals are of these, and of a request that cannot be served
 	 * there are many. Nobody uses them before the frontier moves. */
-	addr = pfn_to_virt(from);
-	err = window_is_reserved(z) ? 0 : map_pages(z, end);
+	err = map_pages(z, end);
 	if (err)
 		return err;
 	/* Whole growth blocks are described at once, also where the first steps are smaller. */
 	err = window_describe(
 		z, min_size(z->start + align_up(end - z->start, window_block()), z->end));
 	if (err) {
-		if (!window_is_reserved(z))
-			unmap_pages(z);
+		unmap_pages(z);
 		return err;
 	}
-	err = window_is_reserved(z) ? os_commit(addr, len) : 0;
-	if (err) {
-		window_forget(z);
-		return err;
-	}
-	advise(z, addr, len);
+	advise(z, pfn_to_virt(from), (end - from) << page_window.page_shift);
 	set_frontier(z, end);
 	return 0;
 }

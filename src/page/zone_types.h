@@ -97,8 +97,8 @@ struct zone {
 	size_t nr_dirty;
 	size_t present;
 	size_t described[NR_FLAT]; /* pages below it have entries; not below the frontier */
-	size_t mapped;	 /* pages below it are mapped, where the window is no reservation */
-	size_t isolated; /* pages of isolated_blocks */
+	size_t mapped;		   /* pages below it are mapped, with or without entries */
+	size_t isolated;	   /* pages of isolated_blocks */
 	struct list_head isolated_blocks;
 	size_t dirty_low; /* smallest nr_dirty since dirty_since */
 	/* The pages that large runs owed in a period of page/recent.c, and in which: decay.c.
