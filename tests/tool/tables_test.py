@@ -67,7 +67,8 @@ def check_pools(tool):
     for name, asked in ASKED.items():
         expect(requests.get(name, 0) >= asked, f"{name}: {requests}")
     _, _, long = tool.run("vmstat", "--pools", *PROGRAM)
-    expect(table(long, "pools", POOLS)[0][0][0] == rows[0][0], "--pools differs")
+    first = table(long, "pools", POOLS)[0][0]
+    expect(first[0] == rows[0][0], f"--pools differs: {first}, {rows[0]}")
 
 
 def check_layers(tool):
