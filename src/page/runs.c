@@ -4,11 +4,11 @@
  *
  * To round a run up to a block and put the rest back would leave holes that the next run of
  * that size does not fit: 5 pages out of every 8. So this file looks for odd runs among
- * neighbouring free blocks, at a few candidates of the two orders that any fitting hole must
- * contain. If none fits, it carves runs one behind the other out of a larger block and the
- * blocks that follow it. A run above a growth block (4 MiB) that fits no neighbouring blocks
- * takes the free pages below the frontier, and the frontier moves by the pages that are
- * missing.
+ * neighbouring free blocks, which together are a hole: at a few candidates of the orders that
+ * small fitting holes contain, it takes the smallest that fits. If none fits, it carves runs
+ * one behind the other out of a larger block and the blocks that follow it. A run above a
+ * growth block (4 MiB) that fits no neighbouring blocks takes the free pages below the
+ * frontier, and the frontier moves by the pages that are missing.
  */
 #include "page/runs.h"
 
@@ -19,7 +19,14 @@
 #include "page/window.h"
 
 enum {
-	FIT_TRIES = 8,	  /* candidates looked at per order */
+	/* Candidates looked at per order; for runs of so many pages, which take longer to fill.
+	 */
+	FIT_TRIES = 8,
+	FIT_TRIES_LONG = 24,
+	LONG_RUN = 64,
+	FIT_ORDERS = 3, /* orders of candidates that are compared with each other */
+	FIT_CLOSE = 16, /* a hole that is larger by less than this part fits */
+	FIT_FAR = 64,	/* how far the start of a large hole is sought, in lengths of the run */
 	CARVE_ORDERS = 3, /* a carved block holds at least 2^3 runs, where there is one */
 };
 
@@ -54,27 +61,46 @@ static size_t extend_back(const struct zone *z, size_t pfn, size_t max)
 	return pfn;
 }
 
-/* Whether the free blocks from @pfn on have @npages together. */
-static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
+/* The end of the free blocks from @pfn on, or of the one that ends @max pages behind it, or
+ * more. */
+static size_t extend_on(const struct zone *z, size_t pfn, size_t max)
 {
-	size_t end = pfn + npages;
+	size_t limit = min_size(pfn + max, zone_frontier(z));
 
-	if (end > zone_frontier(z))
-		return false;
-	while (pfn < end) {
+	while (pfn < limit) {
 		const struct page *p = &page_window.pages[pfn];
 
 		if (page_type(p) != PAGE_FREE || !may_take(z, pfn))
-			return false;
+			break;
 		pfn += (size_t)1 << p->order;
 	}
-	return true;
+	return pfn;
 }
 
+/* Whether the free blocks from @pfn on have @npages together. */
+static bool run_is_free(const struct zone *z, size_t pfn, size_t npages)
+{
+	return extend_on(z, pfn, npages) - pfn >= npages;
+}
+
+/* The free block that page @pfn lies in. */
+static size_t block_of(const struct zone *z, size_t pfn)
+{
+	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
+		size_t head = z->start + align_down(pfn - z->start, (size_t)1 << o);
+
+		if (is_free_block(head, o))
+			return head;
+	}
+	return pfn;
+}
+
+/* Takes [@start, @start + @npages), which lies in neighbouring free blocks. */
 static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
 {
-	size_t pfn = start, end = start + npages;
-	enum page_zero zero = PAGE_FRESH, last = PAGE_FRESH;
+	size_t head = block_of(z, start), pfn = head, end = start + npages;
+	enum page_zero zero = PAGE_FRESH, last = PAGE_FRESH,
+		       first = page_window.pages[head].zero;
 
 	lock_assert_held(&z->lock);
 	debug_assert(npages && start >= z->start && end <= zone_frontier(z));
@@ -88,32 +114,76 @@ static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
 	}
 	if (pfn > end)
 		__zone_free_run(z, end, pfn - end, last);
+	if (start > head)
+		__zone_free_run(z, head, start - head, first);
 	page_window.pages[start].zero = (uint8_t)zero;
 	__zone_note_dirty(z);
 	return &page_window.pages[start];
 }
 
+static unsigned int fit_tries(size_t npages)
+{
+	return npages >= LONG_RUN ? FIT_TRIES_LONG : FIT_TRIES;
+}
+
+/* Room for a run in a hole. */
+struct room {
+	size_t start; /* where the run begins */
+	size_t size;  /* the hole's pages, as far as they were looked at; less than the run's:
+			 none */
+};
+
 /*
- * A hole of n pages holds an aligned block of at least a quarter of n rounded up:
- * of order floor(log2 n) - 1, or more.
+ * Looks at the hole that the free block at @pfn belongs to, up to @npages on either side of it.
+ * The run begins where the hole begins, or ends where it ends, so that what is left is one hole
+ * again.
+ */
+static struct room look_at_hole(const struct zone *z, size_t pfn, size_t npages)
+{
+	size_t start = extend_back(z, pfn, npages), end = extend_on(z, pfn, npages);
+	struct room room = { start, end - start };
+
+	if (pfn - start < npages || room.size < npages)
+		return room;
+	room.start =
+		end - pfn < npages ? end - npages : extend_back(z, start, FIT_FAR * npages);
+	return room;
+}
+
+/*
+ * A hole of n pages holds an aligned block of at least a quarter of n rounded up: of order
+ * floor(log2 n) - 1, or more. The ends of larger holes are such blocks, too, so holes of
+ * several orders are compared: a run that took a part of a larger hole, while another one fits,
+ * would leave less room for larger runs. Of blocks that are larger still, any serves.
  */
 static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_order)
 {
+	unsigned int first = ilog2(npages) - 1, compared = first + FIT_ORDERS;
+	struct room best = { 0, SIZE_MAX };
+
 	debug_assert(npages > 1 && max_order <= MAX_ORDER);
-	for (unsigned int o = ilog2(npages) - 1; o <= max_order; o++) {
+	for (unsigned int o = first; o <= max_order; o++) {
 		unsigned int tries = 0;
 		struct page *page;
 
+		if (o == compared && best.size < SIZE_MAX)
+			break;
 		list_for_each_entry (page, &z->free[o], free_list) {
-			size_t pfn = extend_back(z, page_to_pfn(page), npages);
+			struct room room;
 
-			if (run_is_free(z, pfn, npages))
-				return take_neighbours(z, pfn, npages);
-			if (++tries == FIT_TRIES)
+			if (!may_take(z, page_to_pfn(page))) /* dirty ones are in front */
+				break;
+			room = look_at_hole(z, page_to_pfn(page), npages);
+			if (room.size >= npages && room.size < best.size)
+				best = room;
+			if (best.size - npages <= npages / FIT_CLOSE ||
+			    (o >= compared && best.size < SIZE_MAX))
+				return take_neighbours(z, best.start, npages);
+			if (++tries == fit_tries(npages))
 				break;
 		}
 	}
-	return NULL;
+	return best.size < SIZE_MAX ? take_neighbours(z, best.start, npages) : NULL;
 }
 
 /* An aligned block of neighbours that do not merge, or NULL. */
@@ -133,7 +203,7 @@ static struct page *join(struct zone *z, unsigned int order)
 
 			if (run_is_free(z, pfn, npages))
 				return take_neighbours(z, pfn, npages);
-			if (++tries == FIT_TRIES)
+			if (++tries == fit_tries(npages))
 				break;
 		}
 	}
@@ -306,18 +376,6 @@ static struct page *carve(struct zone *z, size_t npages, bool may_grow)
 	debug_assert(page_type(page) == PAGE_NONE);
 	z->carve_start += npages;
 	return page;
-}
-
-/* The free block that page @pfn lies in. */
-static size_t block_of(const struct zone *z, size_t pfn)
-{
-	for (unsigned int o = 0; o <= MAX_ORDER; o++) {
-		size_t head = z->start + align_down(pfn - z->start, (size_t)1 << o);
-
-		if (is_free_block(head, o))
-			return head;
-	}
-	return pfn;
 }
 
 /* Takes the free pages just below the frontier, and moves it by those that are missing. */
