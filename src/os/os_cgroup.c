@@ -180,7 +180,7 @@ static void read_all_of_memory(const char *dir, const struct version *v, void *o
 	l->memory = min_size(l->memory, limit);
 	if (limit == UINT64_MAX && high == UINT64_MAX)
 		return;
-	usage = read_limit(path_of(&path, dir, v->usage));
+	usage = read_number(dir, v->usage, l);
 	if (usage == UINT64_MAX)
 		return;
 	text = read_text(path_of(&path, dir, "memory.stat"));

@@ -145,6 +145,7 @@ static void end_period(struct zone *z, size_t limit, bool may_wait)
 		zone_lock(z);
 	else if (!zone_trylock(z))
 		return;
+	now = os_calls.now_ms(); /* the lock may have taken long */
 	dirty = z->nr_dirty;
 	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) >=
 		    (int64_t)config.dirty_decay_ms / 2 &&

@@ -96,8 +96,7 @@ static bool look(void)
 	bool braked;
 
 	os_share_update_memory(&now);
-	braked = limits_braked();
-	if (limits_update())
+	if (limits_update(&braked))
 		atomic_store_explicit(&unmet, true, memory_order_relaxed);
 	much = excess(&now);
 	if (much && give_back(much) < much) {
@@ -142,6 +141,8 @@ static cold bool look_at(uint64_t ms)
 		atomic_store_explicit(&limits_least, limits_resident(), memory_order_relaxed);
 		wait_for(max_size(limits_resident() + pages(LOOK_STEP_BYTES),
 				  pages(LOOK_SMALL_BYTES)));
+		/* Memory may have gone back meanwhile. */
+		limits_shrunk();
 		end();
 	} while (!forced && (again || limits_braked()) && begin());
 	return true;
@@ -187,14 +188,16 @@ void page_follow_now(void)
 }
 
 /* Result: whether the request need look no further. If the files cannot be read, because there
- * are too many open ones, for instance, the process is to double before it tries again. */
+ * are too many open ones, for instance, the process is to double before it tries again; a
+ * request that is larger than the process may yet fail. */
 static cold bool know_limits(size_t resident)
 {
 	atomic_store_explicit(&last, os_calls.now_ms(), memory_order_relaxed);
 	if (page_know_limits())
 		wait_for(pages(LOOK_SMALL_BYTES));
 	else
-		wait_for(2 * resident);
+		wait_for(min_size(2 * resident,
+				  max_size(2 * limits_resident(), pages(LOOK_SMALL_BYTES))));
 	return resident <= atomic_load_explicit(&limits_look_at, memory_order_relaxed);
 }
 

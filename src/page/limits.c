@@ -110,13 +110,17 @@ static void zone_limits(struct zone *z)
  * Synchronization: relaxed. */
 static _Atomic size_t whole_limit;
 
-static void set_limit(size_t pages)
+/* Result: the limit before, a brake's perhaps. */
+static size_t set_limit(size_t pages)
 {
+	size_t before;
+
 	set(&whole_limit, pages);
-	set(&page_limits.limit, pages);
+	before = atomic_exchange_explicit(&page_limits.limit, pages, memory_order_relaxed);
 	set_watermarks(pages, page_limits.wmark);
 	for_each_zone (z)
 		zone_limits(z);
+	return before;
 }
 
 /* The most pages that one request may get above the limit; 0 if the limit is configured. */
@@ -235,13 +239,14 @@ void limits_fork_child(void)
 	set(&page_limits.limit, unbraked());
 }
 
-bool limits_update(void)
+bool limits_update(bool *braked)
 {
 	size_t before = unbraked(), now = process_limit();
 
+	*braked = false;
 	if (now == before && !limits_braked())
 		return false;
-	set_limit(now);
+	*braked = set_limit(now) != before;
 	/* Pages that the old limit allowed need a look now. */
 	set(&page_limits.allowance, 0);
 	return now < before;

@@ -90,9 +90,10 @@ static inline bool limits_incomplete(void)
  * that interrupt them; all of them set the same.
  */
 bool limits_complete(void);
-/* Sets them anew if the group's limit (os_share_memory()) has changed. One thread at a time.
- * Result: whether the process's limit is lower than before. */
-bool limits_update(void);
+/* Sets them anew if the group's limit (os_share_memory()) has changed, or a brake was put on.
+ * One thread at a time. *@braked: whether there was a brake, which is off now. Result: whether
+ * the process's limit is lower than before. */
+bool limits_update(bool *braked);
 /*
  * A process that grows while another thread is still looking at the group's limit: the limit is
  * what is resident now, so that each request looks at the group's usage itself, until

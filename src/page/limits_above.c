@@ -83,28 +83,41 @@ static void note_least(uint32_t period, uint32_t pages)
 		;
 }
 
+/* What a look at the group has to do with; pages. */
+struct look {
+	uint32_t period; /* in which it began */
+	size_t handed;	 /* what was handed out, and may be resident, when it began */
+	size_t resident; /* what was resident then, of the process */
+	size_t left;	 /* of the group's memory, without the margin */
+	bool is_near;	 /* little is left */
+};
+
 /*
- * Pages that may be touched at any moment. @period, @resident: of the time before the look: if
- * that was long ago, all that came since counts. @unknown: the result where it is not known
- * what there was TOUCH_MS before it.
+ * Pages that may be touched at any moment. The look may have lost its CPU since it read the
+ * group's usage. Where it is not known what there was TOUCH_MS before it, it may be all that is
+ * left; where much is left, what was handed out since this look began, or since the first one
+ * of these periods.
  */
-static size_t not_touched(uint32_t period, size_t resident, size_t unknown)
+static size_t not_touched(const struct look *l)
 {
 	/* More is resident than what was handed out: stacks, code. */
-	uint32_t bias = UINT32_MAX / 2, now = (uint32_t)(limits_resident() - resident) + bias,
+	size_t handed = limits_resident();
+	uint32_t bias = UINT32_MAX / 2, now = (uint32_t)(handed - l->resident) + bias,
 		 few = now;
 	bool known = false;
 
-	note_least(period, now);
+	note_least(l->period, now);
 	for (unsigned int i = 0; i < LEAST_PERIODS; i++) {
 		uint64_t word = atomic_load_explicit(&least[i], memory_order_relaxed);
-		uint32_t age = period - (uint32_t)word, pages = (uint32_t)(word >> 32);
+		uint32_t age = l->period - (uint32_t)word, pages = (uint32_t)(word >> 32);
 
 		if (age < LEAST_PERIODS && pages < few)
 			few = pages;
 		known |= age == LEAST_PERIODS - 1;
 	}
-	return known ? now - few : unknown;
+	if (known)
+		return now - few;
+	return l->is_near ? l->left : max_size(now - few, handed - min_size(handed, l->handed));
 }
 
 /* The child of a fork in a handler that interrupted a look has set the number to 0. */
@@ -123,33 +136,39 @@ static void lower_by(_Atomic size_t *number, size_t by)
 static enum limits_above look_once(struct alloc_request *rq, const struct os_memory *memory,
 				   bool *reclaim, bool *early)
 {
-	size_t left, margin, mine, need, others, resident;
+	/* First: what is touched between this and the files counts as not touched, too. */
+	struct look l = {
+		.period = period_now(),
+		.handed = limits_resident(),
+		.resident = limits_pages(os_anonymous()),
+	};
+	size_t margin, mine, need, others, left;
 	struct os_cgroup_limits now;
-	uint32_t period;
 
 	*early = false;
-	period = period_now();
-	/* First: what is touched between the two counts as not touched, too. */
-	resident = limits_pages(os_anonymous());
 	os_cgroup_memory(&now);
 	if (now.memory == UINT64_MAX && !now.unknown) /* it has a limit no longer */
 		return look_at_machine(memory, reclaim);
-	if (now.memory_free == UINT64_MAX) /* it cannot be read now */
+	if (now.memory_free == UINT64_MAX || now.unknown) /* it cannot be read now */
 		return ABOVE_DIRTY;
 	margin = limits_pages(limits_margin(now.memory));
 	left = limits_pages(now.memory_free);
 	left -= min_size(left, margin);
+	l.left = left;
+	l.is_near = left < limits_pages(limits_besides(now.memory));
 	/* A larger run may be used in part, or not at all. */
 	mine = min_size(rq->npages, margin);
 	others = atomic_fetch_add_explicit(&granted, mine, memory_order_relaxed) +
-		 not_touched(period, resident,
-			     left < limits_pages(limits_besides(now.memory)) ? left : 0);
+		 not_touched(&l);
 	need = rq->npages > margin ? 1 : mine;
 	if (others + need <= left) {
 		rq->granted = mine;
+		rq->period = l.period;
 		left -= others;
 		left -= min_size(mine, left);
-		set_allowance(min_size(step_above(now.memory), left));
+		/* Others may have been granted that memory, too, since this look read of it. */
+		if (period_now() - l.period <= 1)
+			set_allowance(min_size(step_above(now.memory), left));
 		return ABOVE_LIMITS;
 	}
 	lower_by(&granted, mine);
@@ -178,14 +197,24 @@ static enum limits_above look_at_cgroup(struct alloc_request *rq,
 	}
 }
 
-/* A run of @npages was handed out. What is more than @counted may stay untouched for long, so
- * it counts as if it had been there before. */
-static void note_sparse(size_t npages, size_t counted)
+/*
+ * A run of @npages was handed out, granted by a look of @period. What is more than @counted may
+ * stay untouched for long, so it counts as if it had been there before. What a later period's
+ * look has noted has it already: this thread may have lost its CPU since it got the run.
+ */
+static void note_sparse(uint32_t period, size_t npages, size_t counted)
 {
 	uint64_t rest = (uint64_t)(npages - counted) << 32;
 
-	for (unsigned int i = 0; i < LEAST_PERIODS; i++)
-		atomic_fetch_add_explicit(&least[i], rest, memory_order_relaxed);
+	for (unsigned int i = 0; i < LEAST_PERIODS; i++) {
+		uint64_t old = atomic_load_explicit(&least[i], memory_order_relaxed);
+
+		while ((int32_t)((uint32_t)old - period) <= 0 &&
+		       !atomic_compare_exchange_weak_explicit(&least[i], &old, old + rest,
+							      memory_order_relaxed,
+							      memory_order_relaxed))
+			;
+	}
 }
 
 void limits_taken(struct alloc_request *rq, bool got)
@@ -194,7 +223,7 @@ void limits_taken(struct alloc_request *rq, bool got)
 		return;
 	lower_by(&granted, rq->granted);
 	if (got && rq->npages > rq->granted)
-		note_sparse(rq->npages, rq->granted);
+		note_sparse(rq->period, rq->npages, rq->granted);
 	rq->granted = 0;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/config.h"
 #include "os/os.h"
 #include "page/aside.h"
 #include "page/follow.h"
@@ -112,5 +113,16 @@ void page_free_moved(struct page *page, size_t npages)
 		return;
 	}
 	renewed = !window_renew(z, page_to_pfn(page), npages);
+	if (unlikely(!renewed)) {
+		void *addr = page_to_virt(page);
+		size_t len = npages << page_window.page_shift;
+
+		/* Some kernels unmap what was there before they refuse the new mapping. Then
+		 * the run stays in use for ever, because its addresses lead nowhere. */
+		if (os_commit(addr, len))
+			return;
+		if (config.init_on_free)
+			memset(addr, 0, len);
+	}
 	zone_free_run(z, page, npages, renewed ? PAGE_FRESH : PAGE_DIRTY);
 }

@@ -80,7 +80,9 @@ static bool is_due(void)
 
 	now = max_size(os_calls.now_ms(), 1);
 	then = atomic_load_explicit(&last, memory_order_relaxed);
-	if (then && (config.oom_report == OOM_REPORT_FIRST || now - then < PERIOD_MS))
+	/* Signed: another thread may have reported after this one read the clock. */
+	if (then &&
+	    (config.oom_report == OOM_REPORT_FIRST || (int64_t)(now - then) < PERIOD_MS))
 		return false;
 	return atomic_compare_exchange_strong_explicit(&last, &then, now, memory_order_relaxed,
 						       memory_order_relaxed);

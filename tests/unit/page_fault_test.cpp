@@ -346,4 +346,35 @@ TEST(PageGrowTest, FailureIsLoggedOnceUnlessAskedNotTo)
 	});
 }
 
+/* Kernels that unmap what was there before they refuse what is to replace it. */
+int mmap_that_unmaps(void **addr, size_t len, int prot, int flags)
+{
+	if (!(flags & MAP_FIXED))
+		return os_calls_linux.mmap(addr, len, prot, flags);
+	os_calls_linux.munmap(*addr, len);
+	return -ENOMEM;
+}
+
+TEST(PageFaultTest, AddressesThatAreLostServeNobody)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		constexpr size_t kMiB = 1 << 20;
+
+		fake_nodes("0", { 0 });
+		char *p = static_cast<char *>(kmalloc(8 * kMiB, GFP_KERNEL));
+		memset(p, 1, 8 * kMiB);
+		void *wall = kmalloc(64 * kMiB, GFP_KERNEL);
+		char *moved = static_cast<char *>(krealloc(p, 80 * kMiB, GFP_KERNEL));
+
+		ASSERT_NE(moved, p);
+		os_calls.mmap = mmap_that_unmaps;
+		kfree(moved);
+		os_calls.mmap = os_calls_linux.mmap;
+		for (int i = 0; i < 20; i++)
+			memset(kmalloc(8 * kMiB, GFP_KERNEL), 1, 8 * kMiB);
+		kfree(wall);
+		EXPECT_EQ(shim_zone_wrong(0), nullptr);
+	});
+}
+
 } // namespace

@@ -622,4 +622,17 @@ TEST(PageLimitsTest, KmallocReturnsNullAndLeavesErrnoAlone)
 	EXPECT_FRESH_PROCESS_PASSES(objects_and_errno);
 }
 
+/* It fails, so the process is no larger than before, and looks as soon as it can. */
+TEST(PageLimitsTest, AHugeRequestDoesNotKeepTheProcessFromLooking)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		preload_in_group();
+		no_descriptor = true;
+		EXPECT_EQ(kmalloc((size_t)1 << 44, GFP_KERNEL | __GFP_NOWARN), nullptr);
+		no_descriptor = false;
+		Pages rest = fill(GFP_KERNEL, 9, 500);
+		EXPECT_LE(rest.size(), kOfTheGroup / (2 * kMiB));
+	});
+}
+
 } // namespace

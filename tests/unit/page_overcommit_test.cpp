@@ -198,6 +198,7 @@ constexpr unsigned kLookers = 8;
 std::atomic<size_t> taken; /* bytes */
 std::atomic<unsigned> have_looked, have_ended;
 thread_local unsigned looker = 0; /* from 1 on */
+size_t used_before = 58 * kMiB;	  /* of 64 MiB */
 
 /* All threads read the usage before the first of them goes on, and each goes on some time after
  * the one before it has got what it could. */
@@ -208,7 +209,7 @@ ssize_t late_read_file(const char *path, char *buf, size_t size)
 
 	if (strcmp(path, "/sys/fs/cgroup/box/memory.current") != 0)
 		return fake_read_file(path, buf, size);
-	n = snprintf(buf, size, "%zu\n", 58 * kMiB + taken);
+	n = snprintf(buf, size, "%zu\n", used_before + taken);
 	if (looker && !waited) {
 		waited = true;
 		have_looked++;
@@ -236,8 +237,10 @@ TEST(PageOvercommitTest, AGroupMayHaveItsLimitRemoved)
 	});
 }
 
-/* Bytes that kLookers threads get of the 6 MiB that are left, each from when @may_begin. */
-void expect_shared(bool (*may_begin)())
+unsigned run_order = 4;
+
+/* kLookers threads take what they get, each from when @may_begin. */
+void share(bool (*may_begin)())
 {
 	/* The looks that follow the limit would wait, too. */
 	configure("look_ms:0");
@@ -252,21 +255,116 @@ void expect_shared(bool (*may_begin)())
 			looker = i;
 			while (!may_begin())
 				usleep(100);
-			while (alloc_pages(GFP_KERNEL | __GFP_NOWARN, 4))
-				taken += ukmem_page_size() << 4;
+			while (alloc_pages(GFP_KERNEL | __GFP_NOWARN, run_order))
+				taken += ukmem_page_size() << run_order;
 			have_ended++;
 		});
 	for (std::thread &t : threads)
 		t.join();
-	/* Of 6 MiB a 16th of the limit stays, and a run of each thread may be more. */
-	EXPECT_LE(taken, 2 * kMiB + kLookers * (ukmem_page_size() << 4));
-	EXPECT_GE(taken, kMiB);
 	kfree(sparse);
+}
+
+/* Of 6 MiB a 16th of the limit stays, and a run of each thread may be more. */
+void expect_shared(bool (*may_begin)())
+{
+	share(may_begin);
+	EXPECT_LE(taken, 2 * kMiB + kLookers * (ukmem_page_size() << run_order));
+	EXPECT_GE(taken, kMiB);
 }
 
 TEST(PageOvercommitTest, ThreadsThatLookAtOnceShareWhatIsLeft)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] { expect_shared([] { return true; }); });
+}
+
+/* Where much was left when they looked, they share that, too, whatever the size of their runs.
+ */
+TEST(PageOvercommitTest, ThreadsThatLookAtOnceShareMuch)
+{
+	for (size_t before : { 40u, 44u, 46u })
+		for (unsigned order : { 4u, 8u, 10u })
+			EXPECT_FRESH_PROCESS_PASSES([before, order] {
+				used_before = before * kMiB;
+				run_order = order;
+				share([] { return true; });
+				EXPECT_LE(used_before + taken, 64 * kMiB) << "killed";
+				EXPECT_GE(taken, kMiB);
+			});
+}
+
+/* Nobody has looked for long, so it is not known what there was a moment ago. */
+TEST(PageOvercommitTest, TheFirstLooksShareWhatIsLeft)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		static uint64_t now = 100000;
+		size_t got = 0;
+
+		os_calls.now_ms = [] { return now; };
+		configure("look_ms:0");
+		fake_nodes("0", { 0 });
+		cgroup(64 * kMiB, 0);
+		void *sparse = block(80 * kMiB);
+		ASSERT_NE(sparse, nullptr);
+		now += 1000;
+		cgroup(64 * kMiB, 44 * kMiB);
+		for (int i = 0; i < 64; i++)
+			got += block(kMiB) != nullptr;
+		EXPECT_LE(got, 20u) << "killed";
+		EXPECT_GE(got, 4u);
+		kfree(sparse);
+	});
+}
+
+/* What was handed out below the limit, where nobody looks, may be touched at any moment. */
+TEST(PageOvercommitTest, NearTheLimitOfAGroupTheFirstLookGrantsNothing)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		static uint64_t now = 100000;
+		unsigned got = 0;
+
+		os_calls.now_ms = [] { return now; };
+		configure("look_ms:0");
+		fake_nodes("0", { 0 });
+		cgroup(64 * kMiB, 58 * kMiB);
+		while (got < 64 && block(kMiB))
+			got++;
+		EXPECT_LE(got, 48u) << "a quarter of the group's limit is for other things";
+		EXPECT_GE(got, 40u);
+	});
+}
+
+bool no_descriptor;
+
+/* The group's own usage cannot be read now; that of the group above it can. */
+TEST(PageOvercommitTest, AGroupThatCannotBeReadGrantsNothing)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const std::string pod = "/sys/fs/cgroup/pod/memory.";
+		const std::string box = "/sys/fs/cgroup/pod/box/memory.";
+		unsigned got = 0;
+
+		configure("look_ms:0");
+		fake_nodes("0", { 0 });
+		fake_files["/proc/self/cgroup"] = "0::/pod/box\n";
+		fake_files[pod + "max"] = std::to_string(1024 * kMiB) + "\n";
+		fake_files[pod + "current"] = std::to_string(100 * kMiB) + "\n";
+		fake_files[box + "max"] = std::to_string(64 * kMiB) + "\n";
+		fake_files[box + "current"] = std::to_string(20 * kMiB) + "\n";
+		os_calls.read_file = [](const char *path, char *buf, size_t size) -> ssize_t {
+			if (no_descriptor && strstr(path, "box/memory.current"))
+				return -EMFILE;
+			return fake_read_file(path, buf, size);
+		};
+		void *sparse = block(80 * kMiB);
+		ASSERT_NE(sparse, nullptr);
+		fake_files[box + "current"] = std::to_string(63 * kMiB) + "\n";
+		usleep(50000); /* longer than what was seen before counts */
+		no_descriptor = true;
+		while (got < 100 && block(kMiB / 2))
+			got++;
+		EXPECT_LE(got, 2u) << "what the look before has left";
+		kfree(sparse);
+	});
 }
 
 uint64_t (*real_now_ms)();
@@ -287,6 +385,16 @@ TEST(PageOvercommitTest, ThreadsThatLookOneAfterTheOtherShareWhatIsLeft)
 		real_now_ms = os_calls.now_ms;
 		os_calls.now_ms = late_now_ms;
 		expect_shared([] { return have_looked + 1 == looker; });
+	});
+	/* 10 MiB without the margin, by runs of 4 MiB. */
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		real_now_ms = os_calls.now_ms;
+		os_calls.now_ms = late_now_ms;
+		used_before = 50 * kMiB;
+		run_order = 10;
+		share([] { return have_looked + 1 == looker; });
+		EXPECT_LE(used_before + taken, 64 * kMiB) << "killed";
+		EXPECT_GE(taken, 4 * kMiB);
 	});
 }
 
