@@ -212,6 +212,7 @@ struct alloc_request {
 	bool only_dirty; /* pages that may be resident already, or none */
 	enum limits_above above;
 	size_t granted;	     /* pages above the limit, until limits_taken() */
+	uint32_t period;     /* of the look that granted them */
 	enum zone_type type; /* the highest zone that the request may use */
 	/* NULL, or: no run of a pageset; whether the fence behind the run is held (fence.c). */
 	bool *fenced;
@@ -224,8 +225,9 @@ static inline unsigned int zone_piece_order(void)
 	return 25 - page_window.page_shift;
 }
 
-/* Runs of up to so many pages are surely used soon: slabs, and programs' own small runs. */
-enum { ZONE_SMALL_RUN = 16 };
+/* Runs of up to so many pages are surely used soon: slabs of objects of up to 2 KiB, and
+ * programs' own small runs. */
+enum { ZONE_SMALL_RUN = 8 };
 
 enum { ZONE_MIXED_ORDER = 3 }; /* 8 pages */
 
