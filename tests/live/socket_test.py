@@ -80,6 +80,10 @@ def check_trim(test):
     again = test.json("trim", process.pid)
     expect(again["trimmed"] < trimmed and again["ukmem"]["pid"] == process.pid and
            again["ukmem"]["version"] == test.shown("--version").split()[1], f"{again}")
+    # The number of a thread stands for its process.
+    for thread in os.listdir(f"/proc/{process.pid}/task"):
+        found = test.json("trim", int(thread))["ukmem"]["pid"]
+        expect(found == process.pid, f"thread {thread} of {process.pid}: {found}")
     _, err = process.communicate("\n")
     expect(process.returncode == 0 and not err, f"{process.returncode}: {err}")
 

@@ -187,8 +187,16 @@ static pid_t living_thread(pid_t pid)
 	return 0;
 }
 
+/* The process that a thread belongs to, as its first thread; @id if that is not known. */
+static pid_t process_of(pid_t id)
+{
+	const std::string first = status_line(proc(id, "status"), "Tgid");
+
+	return first.empty() ? id : std::stoi(first);
+}
+
 process::process(pid_t number)
-    : pid(number), start_time(start_time_of(number)), reached(living_thread(number))
+    : pid(process_of(number)), start_time(start_time_of(pid)), reached(living_thread(pid))
 {
 	if (!reached)
 		reached = pid;

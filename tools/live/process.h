@@ -15,7 +15,8 @@ namespace live
 class process : public process_memory
 {
       public:
-	/** Throws error: gone; forbidden, if /proc is that of another PID namespace. */
+	/** @pid: of the process, or of one of its threads. Throws error: gone; forbidden, if
+	 * /proc is that of another PID namespace. */
 	explicit process(pid_t pid);
 
 	bool read(const std::vector<piece> &pieces) override;
