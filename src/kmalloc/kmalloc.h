@@ -230,6 +230,12 @@ static always_inline bool kmalloc_stays(size_t size, size_t old)
 	return size <= old && size > old / 2;
 }
 
+/* The same for a block of whole pages, which can give back its end in place. */
+static always_inline bool kmalloc_large_stays(size_t size, size_t old)
+{
+	return size <= old && size > old - old / 8;
+}
+
 /*
  * Whether whole pages serve a request. They serve all that are larger than the last size class.
  * Of the others above SIZE_CLASS_ALWAYS_MAX they serve requests with __GFP_ZERO, because pages

@@ -245,7 +245,8 @@ static bool stays(const struct page *page, size_t size, size_t old)
 {
 	if (unlikely(page && (is_debugged(page) || compares_size(NULL))))
 		return serves(page, size, 0);
-	return kmalloc_stays(size, old);
+	return page && page_type(page) == PAGE_LARGE ? kmalloc_large_stays(size, old)
+						     : kmalloc_stays(size, old);
 }
 
 /* An object stays. Result: its usable bytes from now on. */

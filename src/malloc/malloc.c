@@ -428,7 +428,7 @@ static noinline void *resize_moving(void *p, size_t old, size_t size, const void
 /* Resizes what is no object of a class. */
 static noinline void *resize_large(void *p, size_t size, const void *caller)
 {
-	return likely(kmalloc_stays(size, large_usable(p))) &&
+	return likely(kmalloc_large_stays(size, large_usable(p))) &&
 			       likely(kmalloc_is_shut() == KMALLOC_OPEN)
 		       ? p
 		       : resize_slow(p, size, caller);

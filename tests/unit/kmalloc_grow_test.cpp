@@ -304,4 +304,16 @@ TEST_F(GrowTest, InTurn)
 	EXPECT_LE(number_of_mappings(), before + 10);
 }
 
+/* Of a large block, what is cut off goes back; less than an eighth stays. */
+TEST_F(GrowTest, ABlockThatIsCutGivesBackItsEnd)
+{
+	void *p = kmalloc(kMiB, GFP_KERNEL);
+
+	EXPECT_EQ(krealloc(p, kMiB / 10 * 9, GFP_KERNEL), p);
+	EXPECT_EQ(ksize(p), kMiB);
+	EXPECT_EQ(krealloc(p, kMiB / 10 * 7, GFP_KERNEL), p);
+	EXPECT_LE(ksize(p), kMiB / 4 * 3);
+	kfree(p);
+}
+
 } // namespace
