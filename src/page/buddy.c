@@ -156,10 +156,13 @@ static size_t step(size_t pages)
 /*
  * Moves the frontier so that [*@start, *@start + @need) below it is new. Asks for an eighth of
  * the zone's pages more, within one step and 64 MiB; if the system refuses, for @need alone,
- * and then in smaller steps. Skips addresses that other code has mapped.
+ * and then in smaller steps. Skips addresses that other code has mapped, twice as many each
+ * time, because a program may have reserved terabytes there.
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
+	size_t skip = 0;
+
 	lock_assert_held(&z->lock);
 	debug_assert(need && is_pow2(align));
 	for (;;) {
@@ -188,8 +191,13 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 						PAGE_FRESH);
 			return true;
 		}
-		if (err != -EEXIST ? !window_use_small_steps()
-				   : old + block > z->end || window_skip(z, old + block))
+		if (err != -EEXIST) {
+			if (!window_use_small_steps())
+				return false;
+			continue;
+		}
+		skip = min_size(max_size(block, 2 * skip), z->end - old);
+		if (skip < block || window_skip(z, old + skip))
 			return false;
 	}
 }

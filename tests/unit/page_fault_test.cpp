@@ -327,6 +327,41 @@ TEST(PageGrowTest, GoesAroundForeignMappings)
 	}
 }
 
+unsigned maps;
+
+/* A large reservation does not take the zone long to go around. */
+TEST(PageGrowTest, GoesAroundAReservationInFewSteps)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		struct page *first = alloc_pages(GFP_KERNEL, 0);
+		struct shim_zone z;
+
+		ASSERT_NE(first, nullptr);
+		shim_zone_read(0, &z);
+		char *at = static_cast<char *>(page_address(first)) +
+			   (z.frontier - shim_page_to_pfn(first)) * ukmem_page_size();
+		size_t len = 1024 * shim_window_block() * ukmem_page_size();
+		ASSERT_EQ(
+			mmap(at, len, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+			     -1, 0),
+			at);
+		OsCallsGuard guard;
+		os_calls.mmap = [](void **addr, size_t size, int prot, int flags) {
+			maps++;
+			return os_calls_linux.mmap(addr, size, prot, flags);
+		};
+		for (unsigned i = 0; i < 16; i++) {
+			struct page *p = alloc_pages(GFP_KERNEL, 8);
+
+			ASSERT_NE(p, nullptr);
+			memset(page_address(p), 1, ukmem_page_size() << 8);
+		}
+		EXPECT_LE(maps, 100u);
+		EXPECT_EQ(shim_zone_wrong(0), nullptr);
+	});
+}
+
 TEST(PageGrowTest, FailureIsLoggedOnceUnlessAskedNotTo)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
