@@ -21,10 +21,10 @@
 #ifndef HAVE_VALGRIND
 #define HAVE_VALGRIND 0
 #define RUNNING_ON_VALGRIND 0
-#define VALGRIND_MAKE_MEM_DEFINED(p, n) (void)0
-#define VALGRIND_MAKE_MEM_UNDEFINED(p, n) (void)0
-#define VALGRIND_MAKE_MEM_NOACCESS(p, n) (void)0
-#define VALGRIND_MALLOCLIKE_BLOCK(p, n, guard, zeroed) (void)(p)
+#define VALGRIND_MAKE_MEM_DEFINED(p, n) ((void)(p), (void)(n))
+#define VALGRIND_MAKE_MEM_UNDEFINED(p, n) ((void)(p), (void)(n))
+#define VALGRIND_MAKE_MEM_NOACCESS(p, n) ((void)(p), (void)(n))
+#define VALGRIND_MALLOCLIKE_BLOCK(p, n, guard, zeroed) ((void)(p), (void)(n))
 #define VALGRIND_FREELIKE_BLOCK(p, guard) (void)(p)
 #endif
 

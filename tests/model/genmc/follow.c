@@ -117,11 +117,15 @@ static bool limits_braked(void)
 	return limits_now() != WHOLE;
 }
 
-static bool limits_update(void)
+static bool limits_update(bool *braked)
 {
-	if (limits_braked())
-		atomic_store_explicit(&limit, WHOLE, memory_order_relaxed);
+	*braked = limits_braked() &&
+		  atomic_exchange_explicit(&limit, WHOLE, memory_order_relaxed) != WHOLE;
 	return false;
+}
+
+static void limits_shrunk(void)
+{
 }
 
 static void limits_fork_child(void)
