@@ -50,7 +50,7 @@ MAY_SAY = re.compile(r"\S+: error while loading shared libraries: .*"
                      r"|ERROR: ld\.so: object '.*' from LD_PRELOAD cannot be preloaded .*"
                      r"|ukmem: page allocation failure: .*"
                      r"|ukmem: \S+\.conf: cannot be (?:opened|read) \(errno \d+\)"
-                     r"|ukmem: background_thread: cannot be created \(error \d+\)")
+                     r"|ukmem: background_thread: cannot be created(?: now)? \(error \d+\)")
 LINKER_GIVES_UP = 127
 
 
