@@ -131,6 +131,7 @@ struct room {
 	size_t start; /* where the run begins */
 	size_t size;  /* the hole's pages, as far as they were looked at; less than the run's:
 			 none */
+	bool is_open; /* the hole may begin before, and end behind */
 };
 
 /*
@@ -141,13 +142,23 @@ struct room {
 static struct room look_at_hole(const struct zone *z, size_t pfn, size_t npages)
 {
 	size_t start = extend_back(z, pfn, npages), end = extend_on(z, pfn, npages);
-	struct room room = { start, end - start };
+	struct room room = { start, end - start, false };
 
 	if (pfn - start < npages || room.size < npages)
 		return room;
-	room.start =
-		end - pfn < npages ? end - npages : extend_back(z, start, FIT_FAR * npages);
+	room.is_open = end - pfn >= npages;
+	if (!room.is_open)
+		room.start = end - npages;
 	return room;
+}
+
+static struct page *take_room(struct zone *z, const struct room *room, size_t npages)
+{
+	size_t start = room->start;
+
+	if (room->is_open)
+		start = extend_back(z, start, FIT_FAR * npages);
+	return take_neighbours(z, start, npages);
 }
 
 /*
@@ -159,7 +170,7 @@ static struct room look_at_hole(const struct zone *z, size_t pfn, size_t npages)
 static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_order)
 {
 	unsigned int first = ilog2(npages) - 1, compared = first + FIT_ORDERS;
-	struct room best = { 0, SIZE_MAX };
+	struct room best = { .size = SIZE_MAX };
 
 	debug_assert(npages > 1 && max_order <= MAX_ORDER);
 	for (unsigned int o = first; o <= max_order; o++) {
@@ -178,12 +189,12 @@ static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_or
 				best = room;
 			if (best.size - npages <= npages / FIT_CLOSE ||
 			    (o >= compared && best.size < SIZE_MAX))
-				return take_neighbours(z, best.start, npages);
+				return take_room(z, &best, npages);
 			if (++tries == fit_tries(npages))
 				break;
 		}
 	}
-	return best.size < SIZE_MAX ? take_neighbours(z, best.start, npages) : NULL;
+	return best.size < SIZE_MAX ? take_room(z, &best, npages) : NULL;
 }
 
 /* An aligned block of neighbours that do not merge, or NULL. */

@@ -57,7 +57,7 @@ TEST(PageHoleTest, ARunTakesTheSmallestHoleThatFits)
 TEST(PageHoleTest, ARunTakesAnEndOfAHole)
 {
 	for (size_t lead : { 1u, 4096u })
-		for (size_t large : { 400u, 511u, 700u, 901u, 1100u, 3000u })
+		for (size_t large : { 400u, 511u, 700u, 901u, 1100u, 2178u, 3000u })
 			EXPECT_FRESH_PROCESS_PASSES([lead, large] {
 				Hole hole = dig({ large }, lead)[0];
 				char *end = hole.begin + hole.npages * ukmem_page_size();
