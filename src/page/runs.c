@@ -101,6 +101,7 @@ static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
 	size_t head = block_of(z, start), pfn = head, end = start + npages;
 	enum page_zero zero = PAGE_FRESH, last = PAGE_FRESH,
 		       first = page_window.pages[head].zero;
+	struct page *run = &page_window.pages[start];
 
 	lock_assert_held(&z->lock);
 	debug_assert(npages && start >= z->start && end <= zone_frontier(z));
@@ -116,9 +117,9 @@ static struct page *take_neighbours(struct zone *z, size_t start, size_t npages)
 		__zone_free_run(z, end, pfn - end, last);
 	if (start > head)
 		__zone_free_run(z, head, start - head, first);
-	page_window.pages[start].zero = (uint8_t)zero;
+	run->zero = (uint8_t)zero;
 	__zone_note_dirty(z);
-	return &page_window.pages[start];
+	return run;
 }
 
 static unsigned int fit_tries(size_t npages)
@@ -187,8 +188,8 @@ static struct page *take_hole(struct zone *z, size_t npages, unsigned int max_or
 			room = look_at_hole(z, page_to_pfn(page), npages);
 			if (room.size >= npages && room.size < best.size)
 				best = room;
-			if (best.size - npages <= npages / FIT_CLOSE ||
-			    (o >= compared && best.size < SIZE_MAX))
+			if (best.size < SIZE_MAX &&
+			    (o >= compared || best.size - npages <= npages / FIT_CLOSE))
 				return take_room(z, &best, npages);
 			if (++tries == fit_tries(npages))
 				break;
