@@ -83,25 +83,23 @@ static void note_least(uint32_t period, uint32_t pages)
 		;
 }
 
-/* What a look at the group has to do with; pages. */
+/* What a look at the group has read of its own process, in pages, before it reads the group's
+ * files. */
 struct look {
 	uint32_t period; /* in which it began */
-	size_t handed;	 /* what was handed out, and may be resident, when it began */
-	size_t resident; /* what was resident then, of the process */
-	size_t left;	 /* of the group's memory, without the margin */
-	bool is_near;	 /* little is left */
+	size_t handed;	 /* what was handed out, and may be resident */
+	size_t resident; /* what is resident */
 };
 
 /*
- * Pages that may be touched at any moment. The look may have lost its CPU since it read the
- * group's usage. Where it is not known what there was TOUCH_MS before it, it may be all that is
- * left; where much is left, what was handed out since this look began, or since the first one
- * of these periods.
+ * Pages that may be touched at any moment. The look may have lost its CPU since it began. Where
+ * it is not known what there was TOUCH_MS before it, the pages are those that were handed out
+ * since it began, or since the first look of these periods; but at least @unknown.
  */
-static size_t not_touched(const struct look *l)
+static size_t not_touched(const struct look *l, size_t unknown)
 {
 	/* More is resident than what was handed out: stacks, code. */
-	size_t handed = limits_resident();
+	size_t handed = limits_resident(), since = handed - min_size(handed, l->handed);
 	uint32_t bias = UINT32_MAX / 2, now = (uint32_t)(handed - l->resident) + bias,
 		 few = now;
 	bool known = false;
@@ -117,7 +115,7 @@ static size_t not_touched(const struct look *l)
 	}
 	if (known)
 		return now - few;
-	return l->is_near ? l->left : max_size(now - few, handed - min_size(handed, l->handed));
+	return max_size(unknown, max_size(now - few, since));
 }
 
 /* The child of a fork in a handler that interrupted a look has set the number to 0. */
@@ -154,12 +152,10 @@ static enum limits_above look_once(struct alloc_request *rq, const struct os_mem
 	margin = limits_pages(limits_margin(now.memory));
 	left = limits_pages(now.memory_free);
 	left -= min_size(left, margin);
-	l.left = left;
-	l.is_near = left < limits_pages(limits_besides(now.memory));
 	/* A larger run may be used in part, or not at all. */
 	mine = min_size(rq->npages, margin);
 	others = atomic_fetch_add_explicit(&granted, mine, memory_order_relaxed) +
-		 not_touched(&l);
+		 not_touched(&l, left < limits_pages(limits_besides(now.memory)) ? left : 0);
 	need = rq->npages > margin ? 1 : mine;
 	if (others + need <= left) {
 		rq->granted = mine;

@@ -292,20 +292,27 @@ TEST(PageOvercommitTest, ThreadsThatLookAtOnceShareMuch)
 			});
 }
 
+uint64_t fake_now = 1000;
+
+/* On one node, with a clock that the test turns. */
+void begin_standing_still()
+{
+	os_calls.now_ms = [] { return fake_now; };
+	configure("look_ms:0");
+	fake_nodes("0", { 0 });
+}
+
 /* Nobody has looked for long, so it is not known what there was a moment ago. */
 TEST(PageOvercommitTest, TheFirstLooksShareWhatIsLeft)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		static uint64_t now = 100000;
 		size_t got = 0;
 
-		os_calls.now_ms = [] { return now; };
-		configure("look_ms:0");
-		fake_nodes("0", { 0 });
+		begin_standing_still();
 		cgroup(64 * kMiB, 0);
 		void *sparse = block(80 * kMiB);
 		ASSERT_NE(sparse, nullptr);
-		now += 1000;
+		fake_now += 1000;
 		cgroup(64 * kMiB, 44 * kMiB);
 		for (int i = 0; i < 64; i++)
 			got += block(kMiB) != nullptr;
@@ -315,16 +322,14 @@ TEST(PageOvercommitTest, TheFirstLooksShareWhatIsLeft)
 	});
 }
 
-/* What was handed out below the limit, where nobody looks, may be touched at any moment. */
+/* Below the limit requests get pages without a look, and the program may touch these at any
+ * moment. */
 TEST(PageOvercommitTest, NearTheLimitOfAGroupTheFirstLookGrantsNothing)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		static uint64_t now = 100000;
 		unsigned got = 0;
 
-		os_calls.now_ms = [] { return now; };
-		configure("look_ms:0");
-		fake_nodes("0", { 0 });
+		begin_standing_still();
 		cgroup(64 * kMiB, 58 * kMiB);
 		while (got < 64 && block(kMiB))
 			got++;
@@ -378,7 +383,8 @@ uint64_t late_now_ms()
 	return 16000 + 16 * n + (n == kLookers ? real_now_ms() - begin : 0);
 }
 
-/* What a look finds long after it began is not what there was when it began. */
+/* A look that lost its CPU counts later than it began, and must not take what others were
+ * handed out since for what they had before. */
 TEST(PageOvercommitTest, ThreadsThatLookOneAfterTheOtherShareWhatIsLeft)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
@@ -398,17 +404,13 @@ TEST(PageOvercommitTest, ThreadsThatLookOneAfterTheOtherShareWhatIsLeft)
 	});
 }
 
-uint64_t fake_now = 1000;
-
 /* Nobody has touched what was handed out a moment ago, so the group does not count it; some
  * time later it does, or nobody will. */
 void not_touched_yet(size_t size)
 {
 	std::vector<void *> live;
 
-	os_calls.now_ms = [] { return fake_now; };
-	configure("look_ms:0");
-	fake_nodes("0", { 0 });
+	begin_standing_still();
 	cgroup(64 * kMiB, 0);
 	void *sparse = block(80 * kMiB);
 	ASSERT_NE(sparse, nullptr);
