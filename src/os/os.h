@@ -294,7 +294,7 @@ int os_thread_start(void *(*run)(void *), size_t stack);
 extern int (*os_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
 struct os_threads {
-	unsigned int nr;  /* with the first one, even if that has ended */
+	unsigned int nr;  /* at least 1; with the first one, even if that has ended */
 	bool first_ended; /* main() has called pthread_exit() */
 };
 

@@ -6,6 +6,7 @@
  * too. So code that looks like a handler creates none.
  */
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -139,7 +140,7 @@ bool os_threads(struct os_threads *threads)
 		word = text_find(word, ' ');
 		word = word ? word + 1 : NULL;
 	}
-	if (!word || !parse_decimal(&word, &nr))
+	if (!word || !parse_decimal(&word, &nr) || !nr || nr > UINT_MAX)
 		return false;
 	threads->nr = (unsigned int)nr;
 	return true;
