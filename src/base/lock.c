@@ -10,7 +10,11 @@
 
 enum {
 	SPINS = 64,
-	FORK_PATIENCE = 50, /* ms that a thread waits for a lock which a fork holds */
+	FORK_PATIENCE = 50000, /* us that a thread waits for a lock which a fork holds */
+	/* us until a waiter looks again, at first and at most: unlock_nowait() wakes no thread,
+	 * and locks are held for microseconds, unless the holder has lost its CPU. */
+	LOOK_SOON = 32,
+	LOOK_LATE = 1000,
 };
 
 static struct lock registry_lock;
@@ -23,12 +27,6 @@ static uint32_t *futex_of(struct lock *l)
 {
 	return (uint32_t *)(void *)&l->word +
 	       (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && sizeof(l->word) > 4);
-}
-
-/* Waits for at most a millisecond, because unlock_nowait() wakes no thread. */
-static void wait_while(struct lock *l, uintptr_t word)
-{
-	sys_futex_wait(futex_of(l), (uint32_t)word, 1);
 }
 
 void lock_wake(struct lock *l)
@@ -66,13 +64,13 @@ bool lock_spin(struct lock *l)
 static _Atomic unsigned int forks;
 static _Thread_local unsigned int gave_up __attribute__((tls_model("initial-exec")));
 
-/* Whether a fork holds this lock and this thread, after @ms of waiting, gives up. */
-static bool give_up(const struct lock *l, unsigned int ms)
+/* Whether a fork holds this lock and this thread, after @us of waiting, gives up. */
+static bool give_up(const struct lock *l, unsigned int us)
 {
 	unsigned int fork = atomic_load_explicit(&forks, memory_order_relaxed);
 
 	if (!atomic_load_explicit(&l->by_fork, memory_order_relaxed) ||
-	    (gave_up != fork && ms < FORK_PATIENCE))
+	    (gave_up != fork && us < FORK_PATIENCE))
 		return false;
 	gave_up = fork;
 	return true;
@@ -82,7 +80,7 @@ static bool give_up(const struct lock *l, unsigned int ms)
 static bool wait_for(struct lock *l, bool patience)
 {
 	uintptr_t word = atomic_load_explicit(&l->word, memory_order_relaxed);
-	unsigned int waited = 0;
+	unsigned int waited = 0, us = LOOK_SOON;
 
 	for (;;) {
 		if (!word) {
@@ -100,9 +98,11 @@ static bool wait_for(struct lock *l, bool patience)
 							   memory_order_relaxed,
 							   memory_order_relaxed))
 			continue;
-		if (patience && give_up(l, waited++))
+		if (patience && give_up(l, waited))
 			return false;
-		wait_while(l, word | LOCK_WAITED);
+		sys_futex_wait_us(futex_of(l), (uint32_t)(word | LOCK_WAITED), us);
+		waited += us;
+		us = us < LOOK_LATE / 2 ? 2 * us : LOOK_LATE;
 		word = atomic_load_explicit(&l->word, memory_order_relaxed);
 	}
 }

@@ -10,12 +10,17 @@
 #include "base/compiler.h"
 #include "base/sys_call.h"
 
-void sys_futex_wait(const void *word, uint32_t value, uint64_t ms)
+void sys_futex_wait_us(const void *word, uint32_t value, uint64_t us)
 {
-	struct timespec timeout = { .tv_sec = (time_t)(ms / 1000),
-				    .tv_nsec = (long)(ms % 1000) * 1000000 };
+	struct timespec timeout = { .tv_sec = (time_t)(us / 1000000),
+				    .tv_nsec = (long)(us % 1000000) * 1000 };
 
 	sys_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, NULL, 0);
+}
+
+void sys_futex_wait(const void *word, uint32_t value, uint64_t ms)
+{
+	sys_futex_wait_us(word, value, ms * 1000);
 }
 
 void sys_futex_wake(const void *word, unsigned int n)

@@ -11,8 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Sleeps if the word is @value, until sys_futex_wake() or a signal, for at most @ms
- * milliseconds. */
+/* Sleeps if the word is @value, until sys_futex_wake() or a signal, for at most @us
+ * microseconds, or @ms milliseconds. */
+void sys_futex_wait_us(const void *word, uint32_t value, uint64_t us);
 void sys_futex_wait(const void *word, uint32_t value, uint64_t ms);
 /* Wakes up to @n threads that wait for the word. */
 void sys_futex_wake(const void *word, unsigned int n);

@@ -289,15 +289,14 @@ size_t __zone_count_clean(const struct zone *z, unsigned int order)
 	return n;
 }
 
-struct page *__zone_next_clean(struct zone *z, unsigned int order)
+struct page *__zone_take_clean(struct zone *z, unsigned int order)
 {
 	struct page *page;
 
 	lock_assert_held(&z->lock);
 	list_for_each_entry (page, &z->free[order], free_list)
 		if (page->zero != PAGE_DIRTY) {
-			list_del(&page->free_list);
-			list_add_tail(&page->free_list, &z->free[order]);
+			__zone_remove_block(z, page);
 			return page;
 		}
 	return NULL;

@@ -18,9 +18,9 @@ bool __zone_extend(struct zone *z, size_t npages);
  * that, a piece of a larger block. NULL: there is none.
  */
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
-/* The first function counts the clean free blocks of 2^@order pages. The second returns the
- * first of them, or NULL, and makes it the last. */
+/* The first function counts the clean free blocks of 2^@order pages. The second takes the
+ * first of them, which a free would make the last; NULL: there is none. */
 size_t __zone_count_clean(const struct zone *z, unsigned int order);
-struct page *__zone_next_clean(struct zone *z, unsigned int order);
+struct page *__zone_take_clean(struct zone *z, unsigned int order);
 
 #endif

@@ -202,6 +202,22 @@ static bool __clean_is_due(struct zone *z, bool always)
 	return true;
 }
 
+/* The order of the smallest blocks whose metadata is purged, too. */
+static unsigned int metadata_order(void)
+{
+	return max_uint(ilog2(METADATA_BYTES) - min_uint(page_window.page_shift, 20), 1);
+}
+
+static int purge_clean_block(const struct zone *z, struct page *page, size_t npages)
+{
+	(void)z;
+	if (config.thp != THP_NEVER)
+		os_purge(page_to_virt(page), npages << page_window.page_shift);
+	if (page->order >= metadata_order())
+		window_purge_metadata(page_to_pfn(page), npages);
+	return 0;
+}
+
 /*
  * Clean memory may be resident all the same: a huge page covers memory beside pages in use, and
  * the kernel makes huge pages of small ones at any time (khugepaged). It stays resident when
@@ -214,8 +230,7 @@ static bool __clean_is_due(struct zone *z, bool always)
  */
 static void purge_clean(struct zone *z, bool always)
 {
-	unsigned int least = ilog2(METADATA_BYTES) - min_uint(page_window.page_shift, 20);
-	unsigned int order = config.thp == THP_NEVER ? least : 0;
+	unsigned int order = config.thp == THP_NEVER ? metadata_order() : 0;
 
 	zone_lock(z);
 	if (!__clean_is_due(z, always)) {
@@ -224,19 +239,13 @@ static void purge_clean(struct zone *z, bool always)
 	}
 	for (; order <= MAX_ORDER; order++)
 		for (size_t n = __zone_count_clean(z, order); n; n--) {
-			struct page *page = __zone_next_clean(z, order);
-			size_t npages = (size_t)1 << order;
+			struct page *page = __zone_take_clean(z, order);
 
 			if (!page)
 				break;
 			z->clean_blocks++;
-			if (config.thp != THP_NEVER)
-				os_purge(page_to_virt(page), npages << page_window.page_shift);
-			if (order >= least && npages > 1)
-				window_purge_metadata(page_to_pfn(page), npages);
-			/* Lets threads that wait for the lock get on. */
-			zone_unlock(z, true);
-			zone_lock(z);
+			__zone_isolated(z, page, (size_t)1 << order, purge_clean_block);
+			__zone_free_run(z, page_to_pfn(page), (size_t)1 << order, page->zero);
 		}
 	zone_unlock(z, true);
 }

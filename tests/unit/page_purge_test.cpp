@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <chrono>
+#include <future>
 #include <set>
 
 #include "page_decay_util.h"
@@ -158,6 +160,47 @@ void trims_in_a_row()
 TEST(PagePurgeTest, TrimsInARow)
 {
 	EXPECT_FRESH_PROCESS_PASSES(trims_in_a_row);
+}
+
+/* While a page goes back, another thread's request takes the zone's lock. */
+int request_in_purge(void *addr, size_t len, int advice)
+{
+	if (advice == MADV_DONTNEED && virt_to_page(addr) && purges++ < 100) {
+		auto request = std::async(std::launch::async, [] {
+			struct page *page = alloc_pages(GFP_KERNEL, 9);
+
+			if (page)
+				__free_pages(page, 9);
+		});
+
+		if (request.wait_for(std::chrono::seconds(5)) != std::future_status::ready)
+			abort();
+	}
+	return os_calls_linux.madvise(addr, len, advice);
+}
+
+void requests_do_not_wait()
+{
+	configure("thp:auto,dirty_max:1g");
+	Pages pages = fill(GFP_KERNEL, 0, 64, true), keep;
+
+	for (size_t i = 0; i < pages.size(); i++)
+		if (i % 2)
+			keep.push_back(pages[i]);
+		else
+			__free_pages(pages[i], 0);
+	purges = 0;
+	os_calls.madvise = request_in_purge;
+	ukmem_trim();
+	os_calls.madvise = os_calls_linux.madvise;
+	EXPECT_GE(purges, 64u) << "each block is purged, and looked at";
+	free_all(keep, 0);
+	expect_whole();
+}
+
+TEST(PagePurgeTest, RequestsDoNotWaitForATrim)
+{
+	EXPECT_FRESH_PROCESS_PASSES(requests_do_not_wait);
 }
 
 int refuse_purges(void *addr, size_t len, int advice)
