@@ -57,6 +57,7 @@ enum {
 	MIXED = 512,		 /* slots of an array whose objects come in random order */
 	MIXED_FROM = 2 << 20,	 /* bytes in use; smaller programs lie in a processor's cache */
 	MIXED_OBJECTS = 5 << 18, /* bytes of objects; the same of programs with large blocks */
+	MIXED_LARGE = 1024,	 /* for objects of so many bytes both are twice as much */
 	MIXED_STEP = 64,	 /* slots that such an array gives up at a flush */
 	/* Objects that lie no farther, or at most two places from each other, are near. */
 	NEAR_BYTES = 256,
@@ -404,11 +405,14 @@ enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, 
 }
 
 /* Whether all the program's objects are near, wherever they lie: it is small, or has large
- * blocks and few objects. */
-static bool is_small(unsigned int cpu)
+ * blocks and few objects. It may be twice as large for objects of which a slab has few: to pass
+ * the slabs costs more, and a step to such an object waits for its line in any order. */
+static bool is_small(const struct kmem_cache *s, unsigned int cpu)
 {
-	return page_recent_used() << page_window.page_shift < MIXED_FROM ||
-	       slab_budget_out(cpu) < MIXED_OBJECTS;
+	unsigned int times = s->size >= MIXED_LARGE ? 2 : 1;
+
+	return page_recent_used() << page_window.page_shift < (size_t)times * MIXED_FROM ||
+	       slab_budget_out(cpu) < (uint64_t)times * MIXED_OBJECTS;
 }
 
 static void set_scattered(struct kmem_cache *s, bool scattered)
@@ -429,7 +433,7 @@ void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order)
 	a = pcpu_ptr(array, cpu);
 	last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
 	level = mixed(last);
-	if (order == SLAB_IN_ORDER || is_small(cpu)) {
+	if (order == SLAB_IN_ORDER || is_small(s, cpu)) {
 		if (unlikely(level))
 			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
 					      memory_order_relaxed);

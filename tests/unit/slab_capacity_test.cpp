@@ -21,12 +21,14 @@ enum Order { IN_ORDER, BACKWARDS, AT_RANDOM };
 
 struct Program {
 	void *large; /* the budgets follow the program's size */
+	size_t size;
 	std::vector<char *> p;
 	std::mt19937 random{ 1 };
-	struct kmem_cache *s = shim_class_cache(kSize);
+	struct kmem_cache *s = shim_class_cache(size);
 
-	explicit Program(size_t bytes = 64 * kMiB, size_t objects = kObjects)
-	    : large(kmalloc(std::max(bytes, size_t{ 1 }), GFP_KERNEL)), p(objects)
+	explicit Program(size_t bytes = 64 * kMiB, size_t objects = kObjects,
+			 size_t size = kSize)
+	    : large(kmalloc(std::max(bytes, size_t{ 1 }), GFP_KERNEL)), size(size), p(objects)
 	{
 		run_on(allowed_cpus().front());
 	}
@@ -37,7 +39,7 @@ struct Program {
 	void allocate()
 	{
 		for (auto &q : p)
-			q = static_cast<char *>(kmalloc(kSize, GFP_KERNEL));
+			q = static_cast<char *>(kmalloc(size, GFP_KERNEL));
 	}
 	void free(Order order)
 	{
@@ -66,7 +68,7 @@ struct Program {
 	size_t slots() const
 	{
 		return shim_capacity_bytes(s, static_cast<unsigned>(allowed_cpus().front())) /
-		       kSize;
+		       size;
 	}
 	/* Objects that lie within a line or two of the one before. */
 	size_t followers() const
@@ -164,7 +166,7 @@ TEST(SlabCapacityTest, RandomFromTheStart)
 TEST(SlabCapacityTest, SmallProgramsFreeInAnyOrder)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		Program program(0, kMiB * 5 / 4 / kSize);
+		Program program(0, kMiB * 3 / 2 / kSize);
 
 		program.use(AT_RANDOM, 20);
 		EXPECT_GE(program.slots(), kMany);
@@ -176,6 +178,28 @@ TEST(SlabCapacityTest, ThreeMebibytesAreNotSmall)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		Program program(0, 3 * kMiB / kSize);
+
+		EXPECT_LE(program.use(AT_RANDOM, 20), kMixed);
+	});
+}
+
+/* Of objects of 1 KiB a slab has few, so there it pays up to four MiB. */
+TEST(SlabCapacityTest, SmallIsMoreForLargeObjects)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(0, 3 * kMiB / 1024, 1024);
+
+		program.use(AT_RANDOM, 20);
+		EXPECT_GE(program.slots(), 2 * kMixed);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(64 * kMiB, 2 * kMiB / 1024, 1024);
+
+		program.use(AT_RANDOM, 20);
+		EXPECT_GE(program.slots(), 2 * kMixed);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(0, 6 * kMiB / 1024, 1024);
 
 		EXPECT_LE(program.use(AT_RANDOM, 20), kMixed);
 	});
