@@ -226,7 +226,9 @@ UKMEM_EXPORT void kmem_cache_fail(struct kmem_cache *s, long after, unsigned lon
  * The library counts slabs, so that no allocation pays for the limit: @objects is rounded up
  * to whole slabs (objs_per_slab). At the limit, a request that may block takes free objects
  * that other CPUs keep, and gives back empty slabs of other nodes; if there are none, it
- * returns NULL and logs one line. A request that may not block returns NULL and logs nothing.
+ * returns NULL and logs one line. What other threads move at this moment it does not find: with
+ * a limit of a slab or two, threads that allocate at once are refused now and then although
+ * some objects are free. A request that may not block returns NULL and logs nothing.
  * Requests with __GFP_NOFAIL exceed the limit. If the cache has more objects than the new
  * limit, it keeps them and makes no more. Samples of the heap profile (<ukmem/profile.h>) are
  * blocks of their own, which no cache counts: the program may have these beyond the limit.

@@ -96,7 +96,7 @@ static void leave_owners_alone(void *const *arrays, unsigned int n, unsigned int
 	}
 }
 
-bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu)
+bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu, bool idle)
 {
 	debug_assert(cpu == PCPU_ALL_CPUS || cpu < pcpu.nr_ids);
 	lock(&stop_lock);
@@ -111,7 +111,7 @@ bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu)
 			return true;
 		}
 		/* S2. A thread whose index is no CPU id may be on any CPU. */
-		if (!pcpu_restart_sections(pcpu_index_is_cpu() ? cpu : PCPU_ALL_CPUS))
+		if (!pcpu_restart_sections(pcpu_index_is_cpu() ? cpu : PCPU_ALL_CPUS) && !idle)
 			break;
 	}
 	clear_stop_bits(arrays, n, cpu);

@@ -13,8 +13,11 @@ void pcpu_stop_init(void);
  * CPU's owner is using (array_owner.h) is not stopped, nor taken from. The process makes one
  * stop at a time. False: it cannot stop CPUs now, and nothing was done. May block and enter
  * the kernel.
+ *
+ * @idle: no thread is in an operation on the arrays, nor begins one. So the result is true even
+ * if the system refuses to interrupt CPUs.
  */
-bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu);
+bool pcpu_arrays_stop(void *const *arrays, unsigned int n, unsigned int cpu, bool idle);
 void pcpu_arrays_start(void *const *arrays, unsigned int n, unsigned int cpu);
 /* Between the two: takes up to @max objects of CPU @index's array into @out. */
 unsigned int pcpu_array_take(void *array, unsigned int index, void **out, unsigned int max);

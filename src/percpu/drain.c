@@ -87,7 +87,7 @@ void pcpu_drain_end(struct pcpu_drain *d)
 {
 	if (!d->n)
 		return;
-	if (pcpu_arrays_stop(d->arrays, d->n, d->cpu)) {
+	if (pcpu_arrays_stop(d->arrays, d->n, d->cpu, d->idle)) {
 		empty_stopped(d);
 		pcpu_arrays_start(d->arrays, d->n, d->cpu);
 	} else {

@@ -31,6 +31,7 @@ struct pcpu_drain {
 	unsigned int cpu;  /* an index, or PCPU_ALL_CPUS */
 	unsigned int keep; /* objects that each array is left with */
 	unsigned int n;	   /* arrays listed */
+	bool idle;	   /* no thread uses the arrays any more: as pcpu_arrays_stop() */
 	bool refused;	   /* CPUs could not be stopped, so arrays may still hold objects */
 	void *arrays[PCPU_DRAIN_ARRAYS];
 	struct {

@@ -340,7 +340,7 @@ struct qmempool *qmempool_create(uint32_t localq_sz, uint32_t sharedq_sz, uint32
 /* Drains the pool. Result: whether it can be freed; if not, @why says the reason. */
 static bool can_be_freed(struct qmempool *pool, char *why, size_t size)
 {
-	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
+	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS, .idle = true };
 	struct qmempool_stats s;
 
 	drain_to_cache(pool, &d);

@@ -220,7 +220,7 @@ void kmem_cache_destroy(struct kmem_cache *s)
 	slab_stock_set(s, 0);
 	/* Under the lock, no other thread that empties caches has objects or slabs of @s. */
 	slab_caches_lock();
-	drained = slab_drain(s);
+	drained = slab_drain(s, true);
 	inuse = objects_out(s);
 	keeps = s->keeps_slabs;
 	if (drained && !inuse) {

@@ -281,15 +281,15 @@ static void __list_trimmed(struct kmem_cache *s, struct trim *t)
 	pcpu_drain_add(t->drain, s->partial_array, put_slabs, s);
 }
 
-bool slab_drain(struct kmem_cache *s)
+bool slab_drain(struct kmem_cache *s, bool idle)
 {
-	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
+	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS, .idle = idle };
 
 	list_cache(s, &d);
 	pcpu_drain_end(&d);
 	/* The queue is drained after the arrays: while these are stopped, threads flush to the
 	 * shared queue. */
-	return slab_shared_drain(s) && !d.refused;
+	return slab_shared_drain(s, idle) && !d.refused;
 }
 
 /* A function of its own: a drain needs the stack that the counts take. */
@@ -304,7 +304,7 @@ static noinline bool holds_any(struct kmem_cache *s)
 void slab_drain_held(struct kmem_cache *s)
 {
 	if (holds_any(s))
-		slab_drain(s);
+		slab_drain(s, false);
 }
 
 static void list_arrays(struct kmem_cache *s, void *drain)
@@ -314,7 +314,7 @@ static void list_arrays(struct kmem_cache *s, void *drain)
 
 static void trim_arrays(struct kmem_cache *s, void *trim)
 {
-	slab_shared_drain(s); /* its objects are of the same slabs */
+	slab_shared_drain(s, false); /* its objects are of the same slabs */
 	__list_trimmed(s, trim);
 }
 

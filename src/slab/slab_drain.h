@@ -6,8 +6,9 @@
 #include "slab/slab_types.h"
 
 /* Puts the objects and slabs of all CPUs, and of shared queues, back to the nodes. False: CPUs
- * cannot be stopped, and some are left. */
-bool slab_drain(struct kmem_cache *s);
+ * cannot be stopped, and some are left. @idle: no thread uses the cache any more, and the
+ * caller holds the caches lock; then it goes on where CPUs cannot be stopped. */
+bool slab_drain(struct kmem_cache *s, bool idle);
 /* As slab_drain(), and stops no CPU if none holds anything. Requests that fail again and again
  * end here. */
 void slab_drain_held(struct kmem_cache *s);

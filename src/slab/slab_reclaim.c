@@ -20,7 +20,7 @@ int kmem_cache_shrink(struct kmem_cache *s)
 static void shrink_one(struct kmem_cache *s, void *unused)
 {
 	(void)unused;
-	slab_shared_drain(s);
+	slab_shared_drain(s, false);
 	slab_shrink_drained(s);
 }
 

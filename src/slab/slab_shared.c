@@ -119,7 +119,7 @@ unsigned int slab_shared_count(const struct kmem_cache *s, unsigned int node)
 	return q ? alf_queue_count(q) : 0;
 }
 
-bool slab_shared_drain(struct kmem_cache *s)
+bool slab_shared_drain(struct kmem_cache *s, bool idle)
 {
 	void *batch[SLAB_BATCH_FEW];
 	bool drained = true;
@@ -130,6 +130,13 @@ bool slab_shared_drain(struct kmem_cache *s)
 
 		while (q && (n = alf_mc_dequeue(q, batch, SLAB_BATCH_FEW)))
 			slab_put(s, batch, n, SLAB_PUT_NODE);
+		if (idle && slab_shared_count(s, i)) {
+			/* Single functions take objects whatever CPU has a side. */
+			alf_queue_hand_over(q);
+			while ((n = alf_sc_dequeue(q, batch, SLAB_BATCH_FEW)))
+				slab_put(s, batch, n, SLAB_PUT_NODE);
+			alf_queue_hand_over(q);
+		}
 		drained = drained && !slab_shared_count(s, i);
 	}
 	return drained;

@@ -25,8 +25,8 @@ bool slab_shared_claim(struct kmem_cache *s, unsigned int node, unsigned int *cp
  * caller's. */
 bool slab_shared_give(struct kmem_cache *s, unsigned int node, unsigned int cpu, void *mem);
 /* Puts the objects of all queues back into their slabs. False: a CPU that cannot be stopped
- * holds a side, or other threads go on filling a queue. */
-bool slab_shared_drain(struct kmem_cache *s);
+ * holds a side, and @idle is false (slab_drain()); or other threads go on filling a queue. */
+bool slab_shared_drain(struct kmem_cache *s, bool idle);
 /* Verifies the queues' invariants. */
 struct verify;
 void slab_shared_verify(const struct kmem_cache *s, struct verify *v);

@@ -161,12 +161,12 @@ unsigned int shim_array_total(void *handle)
 
 bool shim_arrays_stop(void *const *handles, unsigned int n)
 {
-	return pcpu_arrays_stop(handles, n, PCPU_ALL_CPUS);
+	return pcpu_arrays_stop(handles, n, PCPU_ALL_CPUS, false);
 }
 
 bool shim_arrays_stop_cpu(void *const *handles, unsigned int n, unsigned int cpu)
 {
-	return pcpu_arrays_stop(handles, n, cpu);
+	return pcpu_arrays_stop(handles, n, cpu, false);
 }
 
 void shim_arrays_start_cpu(void *const *handles, unsigned int n, unsigned int cpu)

@@ -56,6 +56,29 @@ template <typename Function> int stops_of(Function function)
 	return stops;
 }
 
+/* A pool that nobody uses is emptied where no CPU can be stopped. */
+TEST(QmempoolCpusTest, DestroyedWhereCpusCannotBeStopped)
+{
+	auto cpus = allowed_cpus();
+
+	if (cpus.size() < 2)
+		GTEST_SKIP() << "one CPU";
+	EXPECT_FRESH_PROCESS_PASSES([cpus] {
+		struct kmem_cache *s = kmem_cache_create("elements", 128, 0, 0, nullptr);
+		struct qmempool *pool = qmempool_create(64, 256, 0, s, GFP_KERNEL);
+
+		run_on(cpus[1]);
+		qmempool_free(pool, qmempool_alloc(pool, GFP_KERNEL));
+		run_on(cpus[0]);
+		os_calls.membarrier = [](int, unsigned, int) { return -EPERM; };
+		::testing::internal::CaptureStderr();
+		qmempool_destroy(pool);
+		kmem_cache_destroy(s);
+		EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+		EXPECT_EQ(kmem_cache_find("elements"), nullptr);
+	});
+}
+
 /* Twenty pools are emptied by the stops that caches need anyway, or one more. */
 TEST(QmempoolCpusTest, OneStopServesSeveralPoolsAndTheirCache)
 {

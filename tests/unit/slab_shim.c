@@ -130,7 +130,7 @@ bool shim_while_stopped(struct kmem_cache *s, void (*meanwhile)(void *arg), void
 {
 	void *array = slab_array(s, 0);
 
-	if (!pcpu_use_rseq() || !pcpu_arrays_stop(&array, 1, PCPU_ALL_CPUS))
+	if (!pcpu_use_rseq() || !pcpu_arrays_stop(&array, 1, PCPU_ALL_CPUS, false))
 		return false;
 	meanwhile(arg);
 	pcpu_arrays_start(&array, 1, PCPU_ALL_CPUS);
@@ -174,7 +174,7 @@ unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s)
 
 bool shim_slab_drain(struct kmem_cache *s)
 {
-	return slab_drain(s);
+	return slab_drain(s, false);
 }
 
 void *shim_slab_base(const void *obj)

@@ -71,7 +71,7 @@ static void close_arrays(struct kmem_cache *s)
 	for (unsigned int node = 0; node < page_window.nr_nodes; node++)
 		for_each_cpu_unit (cpu)
 			slab_close_array(s, pcpu_ptr(slab_array(s, node), cpu), cpu);
-	slab_drain(s);
+	slab_drain(s, false);
 }
 
 /* Requests that begin after this call go to check.c. */
