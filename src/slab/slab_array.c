@@ -263,7 +263,7 @@ static void free_slow(struct kmem_cache *s, void *obj)
 	if (pcpu_array_push(array, obj))
 		return;
 	order = slab_is_inside() ? flush_few(s, node, n) : flush_many(s, node, n);
-	slab_note_order(s, array, order);
+	slab_note_order(s, array, order, n);
 	if (!pcpu_array_push(array, obj))
 		slab_put(s, &obj, 1, SLAB_PUT_CPU);
 }

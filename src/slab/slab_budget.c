@@ -39,10 +39,11 @@ enum {
 	PACE_MS = 48,
 	PACE_ROW = 3,	/* the first look of all is one of them */
 	CALM = 1 << 20, /* bytes of a calm CPU */
-	/* Calls of slab_budget_out() from one sum over all classes to the next. */
-	OUT_EVERY = 16,
-	/* Calls of a round: the result is the largest sum of this round and the last one. */
-	OUT_ROUND = 512,
+	/* slab_budget_out(): bytes that move from one sum over all classes to the next, and in
+	 * a round: the result is the largest sum of this round and the last one. So a program
+	 * that frees all it has now and then is seen at its largest, if that is too much. */
+	OUT_EVERY = 64 << 10,
+	OUT_ROUND = 4 << 20,
 };
 
 /* Synchronization: the thread that creates a cache appends to it; nr_members with release. */
@@ -59,9 +60,9 @@ struct budget {
 	/* At the last look at the pace: moves; when it was, in ms; and how often in a row the
 	 * CPU was slow, at most PACE_ROW. */
 	atomic_uint paced, paced_ms, slow;
-	/* slab_budget_out(): how often it was asked, and the most bytes in this round of
-	 * OUT_ROUND times and in the last one. */
-	atomic_uint asked_out;
+	/* slab_budget_out(): bytes that moved, and the largest sum in this round and in the
+	 * last one. */
+	atomic_uint moved_out;
 	_Atomic uint64_t out, out_before;
 };
 
@@ -273,20 +274,21 @@ static uint64_t bytes_out(void)
 	return bytes;
 }
 
-uint64_t slab_budget_out(unsigned int cpu)
+uint64_t slab_budget_out(unsigned int cpu, unsigned int bytes)
 {
 	struct budget *b = pcpu_ptr(budget, cpu);
-	unsigned int asked = atomic_load_explicit(&b->asked_out, memory_order_relaxed);
+	unsigned int before = atomic_load_explicit(&b->moved_out, memory_order_relaxed);
+	unsigned int now = before + bytes;
 	uint64_t most = atomic_load_explicit(&b->out, memory_order_relaxed);
 
 	debug_assert(cpu < pcpu.nr_ids);
 	/* As with moves, above. */
-	atomic_store_explicit(&b->asked_out, asked + 1, memory_order_relaxed);
-	if (unlikely(asked % OUT_ROUND == 0)) {
+	atomic_store_explicit(&b->moved_out, now, memory_order_relaxed);
+	if (unlikely(now / OUT_ROUND != before / OUT_ROUND)) {
 		atomic_store_explicit(&b->out_before, most, memory_order_relaxed);
 		most = 0;
 	}
-	if (unlikely(asked % OUT_EVERY == 0)) {
+	if (unlikely(!most || now / OUT_EVERY != before / OUT_EVERY)) {
 		most = max_size(most, bytes_out());
 		atomic_store_explicit(&b->out, most, memory_order_relaxed);
 	}

@@ -43,8 +43,8 @@ struct slab_budget_surplus slab_budget_look(unsigned int cpu);
  * may enter the kernel. */
 void slab_budget_look_at_pace(unsigned int cpu);
 /* Bytes of all members' objects that are out of slabs, in use or in arrays: the most there were
- * lately, while @cpu asked some 1000 times. */
-uint64_t slab_budget_out(unsigned int cpu);
+ * lately, while @cpu asked. @bytes: what it moves now; the last 4 to 8 MiB count. */
+uint64_t slab_budget_out(unsigned int cpu, unsigned int bytes);
 /* Whether @cpu has arrays that are charged. There is a member. */
 bool slab_budget_is_used(unsigned int cpu);
 /* Bytes charged on all CPUs. */

@@ -407,12 +407,12 @@ enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, 
 /* Whether all the program's objects are near, wherever they lie: it is small, or has large
  * blocks and few objects. It may be twice as large for objects of which a slab has few: to pass
  * the slabs costs more, and a step to such an object waits for its line in any order. */
-static bool is_small(const struct kmem_cache *s, unsigned int cpu)
+static bool is_small(const struct kmem_cache *s, unsigned int cpu, unsigned int n)
 {
 	unsigned int times = s->size >= MIXED_LARGE ? 2 : 1;
 
 	return page_recent_used() << page_window.page_shift < (size_t)times * MIXED_FROM ||
-	       slab_budget_out(cpu) < (uint64_t)times * MIXED_OBJECTS;
+	       slab_budget_out(cpu, n * s->size) < (uint64_t)times * MIXED_OBJECTS;
 }
 
 static void set_scattered(struct kmem_cache *s, bool scattered)
@@ -421,7 +421,7 @@ static void set_scattered(struct kmem_cache *s, bool scattered)
 		atomic_store_explicit(&s->scattered, scattered, memory_order_relaxed);
 }
 
-void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order)
+void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order, unsigned int n)
 {
 	unsigned int cpu = pcpu_index(), level;
 	struct pcpu_array *a;
@@ -433,7 +433,7 @@ void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order)
 	a = pcpu_ptr(array, cpu);
 	last = atomic_load_explicit(&a->last_move, memory_order_relaxed);
 	level = mixed(last);
-	if (order == SLAB_IN_ORDER || is_small(s, cpu)) {
+	if (order == SLAB_IN_ORDER || is_small(s, cpu, n)) {
 		if (unlikely(level))
 			atomic_store_explicit(&a->last_move, (uint8_t)(last - MOVED_MIXED_ONE),
 					      memory_order_relaxed);

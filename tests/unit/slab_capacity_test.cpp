@@ -215,6 +215,19 @@ TEST(SlabCapacityTest, FewObjectsBesideALargeBlockAreFreedInAnyOrder)
 	});
 }
 
+/* What the program had is forgotten when a few MiB have moved, whatever the objects' size. */
+TEST(SlabCapacityTest, FewObjectsAfterMany)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		Program program(64 * kMiB, 16 * kMiB / 1024, 1024);
+
+		EXPECT_LE(program.use(AT_RANDOM, 4), kMixed);
+		program.p.resize(kMiB / 1024);
+		program.use(AT_RANDOM, 16);
+		EXPECT_GE(program.slots(), kMiB / 1024 - 64);
+	});
+}
+
 /* Two MiB of another class are near each other, but not near these. */
 TEST(SlabCapacityTest, AllClassesObjectsCount)
 {
