@@ -20,8 +20,8 @@
  * lock of libc that they hold: lock_unless_fork() gives up in the end.
  *
  * A thread that must not make a system call takes a lock with trylock() and releases it with
- * unlock_nowait(), which wakes no thread: threads that wait look again, soon at first, then every
- * millisecond.
+ * unlock_nowait(), which wakes no thread: threads that wait look again, soon at first, then
+ * every millisecond.
  *
  * Algorithm: U. Drepper, "Futexes Are Tricky", mutex 2, with the holder in the word.
  */

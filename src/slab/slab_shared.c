@@ -128,16 +128,18 @@ bool slab_shared_drain(struct kmem_cache *s, bool idle)
 		struct alf_queue *q = queue_of(s, i);
 		unsigned int n;
 
-		while (q && (n = alf_mc_dequeue(q, batch, SLAB_BATCH_FEW)))
+		if (!q)
+			continue;
+		while ((n = alf_mc_dequeue(q, batch, SLAB_BATCH_FEW)))
 			slab_put(s, batch, n, SLAB_PUT_NODE);
-		if (idle && slab_shared_count(s, i)) {
+		if (idle && alf_queue_count(q)) {
 			/* Single functions take objects whatever CPU has a side. */
 			alf_queue_hand_over(q);
 			while ((n = alf_sc_dequeue(q, batch, SLAB_BATCH_FEW)))
 				slab_put(s, batch, n, SLAB_PUT_NODE);
 			alf_queue_hand_over(q);
 		}
-		drained = drained && !slab_shared_count(s, i);
+		drained = drained && !alf_queue_count(q);
 	}
 	return drained;
 }
