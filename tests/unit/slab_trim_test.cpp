@@ -263,6 +263,42 @@ TEST(SlabTrimTest, EmptiesFullArrays)
 	});
 }
 
+/* Those that are looked at keep nothing, but the others do. */
+TEST(SlabTrimTest, EmptiesMoreThanAreLookedAt)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		SizeClass c(64);
+		void *large = kmalloc(64 << 20, GFP_KERNEL);
+		std::vector<void *> stay;
+		size_t freed = 0;
+
+		for (int i = 0; i < 12; i++) {
+			c.allocate(40000);
+			c.free_all();
+		}
+		empty_arrays(c);
+		c.allocate(8000);
+		empty_arrays(c);
+		std::sort(c.p.begin(), c.p.end());
+		for (void *p : c.p) {
+			bool goes = freed < 1500
+					    ? is_inside_page(0, reinterpret_cast<uintptr_t>(p))
+					    : freed < 3500;
+
+			if (goes)
+				kfree(p);
+			else
+				stay.push_back(p);
+			freed += goes;
+		}
+		c.p = stay;
+		ASSERT_GE(c.counts().cached, 3000u);
+		ukmem_trim();
+		EXPECT_EQ(c.counts().cached, 0u);
+		kfree(large);
+	});
+}
+
 /* kmem_cache_shrink() empties all. */
 TEST(SlabTrimTest, ShrinkLeavesNothing)
 {
