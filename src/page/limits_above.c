@@ -83,8 +83,8 @@ static void note_least(uint32_t period, uint32_t pages)
 		;
 }
 
-/* What a look at the group has read of its own process, in pages, before it reads the group's
- * files. */
+/* A look reads these numbers of its own process, in pages, before it reads the group's files.
+ */
 struct look {
 	uint32_t period; /* in which it began */
 	size_t handed;	 /* what was handed out, and may be resident */

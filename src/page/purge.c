@@ -48,15 +48,27 @@ static int purge_pinned(void *addr, size_t len)
 	return 0;
 }
 
+/* The order of the smallest blocks whose metadata is purged, too. */
+static unsigned int metadata_order(void)
+{
+	return max_uint(ilog2(METADATA_BYTES) - min_uint(page_window.page_shift, 20), 1);
+}
+
+static void purge_metadata(const struct page *page, size_t npages)
+{
+	if (npages >> metadata_order())
+		window_purge_metadata(page_to_pfn(page), npages);
+}
+
 static int purge_block(const struct zone *z, struct page *page, size_t npages)
 {
-	size_t len = npages << page_window.page_shift, pfn = page_to_pfn(page);
-	void *addr = pfn_to_virt(pfn);
+	size_t len = npages << page_window.page_shift;
+	void *addr = page_to_virt(page);
 	int err = z->type == ZONE_DMA ? purge_pinned(addr, len) : os_purge(addr, len);
 
 	PROBE(purge, addr, npages, z->node, -err);
-	if (!err && len >= METADATA_BYTES)
-		window_purge_metadata(pfn, npages);
+	if (!err)
+		purge_metadata(page, npages);
 	return err;
 }
 
@@ -202,19 +214,12 @@ static bool __clean_is_due(struct zone *z, bool always)
 	return true;
 }
 
-/* The order of the smallest blocks whose metadata is purged, too. */
-static unsigned int metadata_order(void)
-{
-	return max_uint(ilog2(METADATA_BYTES) - min_uint(page_window.page_shift, 20), 1);
-}
-
 static int purge_clean_block(const struct zone *z, struct page *page, size_t npages)
 {
 	(void)z;
 	if (config.thp != THP_NEVER)
 		os_purge(page_to_virt(page), npages << page_window.page_shift);
-	if (page->order >= metadata_order())
-		window_purge_metadata(page_to_pfn(page), npages);
+	purge_metadata(page, npages);
 	return 0;
 }
 

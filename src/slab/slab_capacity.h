@@ -22,9 +22,9 @@ enum slab_order {
 enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n);
 /* Whether this CPU's @array was flushed several times in a row. */
 bool slab_only_frees(void *array);
-/* Notes in which order objects leave this CPU's @array, and sets its capacity by that. An array
- * hands objects out in the reverse order of their frees. So while the program frees in random
- * order, the array keeps few. */
+/* Notes in which order @n objects leave this CPU's @array, and sets its capacity by that. An
+ * array hands objects out in the reverse order of their frees. So while the program frees in
+ * random order, the array keeps few. */
 void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order, unsigned int n);
 /*
  * The slots that each CPU's array begins with: 32 KiB of objects, and at least four. With a

@@ -121,6 +121,19 @@ TEST(PagePurgeTest, WhatIsCleanGoesWithItsHugePage)
 	EXPECT_FRESH_PROCESS_PASSES(what_is_clean_goes);
 }
 
+/* Takes @n pages and frees every other one. Result: those that stay. */
+Pages every_other(size_t n)
+{
+	Pages pages = fill(GFP_KERNEL, 0, n, true), keep;
+
+	for (size_t i = 0; i < pages.size(); i++)
+		if (i % 2)
+			keep.push_back(pages[i]);
+		else
+			__free_pages(pages[i], 0);
+	return keep;
+}
+
 /* A process with many clean blocks that trims after every few frees: not every trim looks at
  * all of them, but one that comes later does. */
 void trims_in_a_row()
@@ -130,13 +143,8 @@ void trims_in_a_row()
 	os_calls.madvise = recording_madvise;
 	os_calls.now_ms = fake_now_ms;
 	configure("thp:auto");
-	Pages pages = fill(GFP_KERNEL, 0, 2 * kBlocks, true), keep;
+	Pages keep = every_other(2 * kBlocks);
 
-	for (size_t i = 0; i < pages.size(); i++)
-		if (i % 2)
-			keep.push_back(pages[i]);
-		else
-			__free_pages(pages[i], 0);
 	purges = 0;
 	ukmem_trim();
 	EXPECT_GE(purges, 2 * kBlocks) << "each block is purged, and looked at";
@@ -182,13 +190,8 @@ int request_in_purge(void *addr, size_t len, int advice)
 void requests_do_not_wait()
 {
 	configure("thp:auto,dirty_max:1g");
-	Pages pages = fill(GFP_KERNEL, 0, 64, true), keep;
+	Pages keep = every_other(64);
 
-	for (size_t i = 0; i < pages.size(); i++)
-		if (i % 2)
-			keep.push_back(pages[i]);
-		else
-			__free_pages(pages[i], 0);
 	purges = 0;
 	os_calls.madvise = request_in_purge;
 	ukmem_trim();

@@ -215,7 +215,8 @@ TEST(SlabCapacityTest, FewObjectsBesideALargeBlockAreFreedInAnyOrder)
 	});
 }
 
-/* What the program had is forgotten when a few MiB have moved, whatever the objects' size. */
+/* The library forgets what the program had when a few MiB of objects have moved, whatever their
+ * size. */
 TEST(SlabCapacityTest, FewObjectsAfterMany)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {

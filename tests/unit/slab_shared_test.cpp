@@ -232,6 +232,15 @@ int refuse_one_cpu(int cmd, unsigned flags, int cpu)
 	return flags ? -ENOSYS : os_calls_linux.membarrier(cmd, flags, cpu);
 }
 
+void expect_destroyed(struct kmem_cache *s, const char *name)
+{
+	::testing::internal::CaptureStderr();
+	kmem_cache_destroy(s);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+	EXPECT_EQ(kmem_cache_find(name), nullptr);
+	EXPECT_EQ(ukmem_verify(nullptr), 0);
+}
+
 /*
  * The objects left in the queue belong to no thread, so the program has nothing to put right,
  * and a cache that nobody uses needs no thread to be stopped.
@@ -246,11 +255,7 @@ TEST(SlabSharedTest, DestroyingTakesWhatOthersHold)
 	ASSERT_GT(slab_counts_of(s).shared, 0u);
 	shim_hold_shared(s, shim_no_cpu());
 	os_calls.membarrier = refuse_one_cpu;
-	::testing::internal::CaptureStderr();
-	kmem_cache_destroy(s);
-	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-	EXPECT_EQ(kmem_cache_find("stuck"), nullptr);
-	EXPECT_EQ(ukmem_verify(nullptr), 0);
+	expect_destroyed(s, "stuck");
 }
 
 TEST(SlabSharedTest, DestroyingTakesWhatOtherCpusHold)
@@ -269,11 +274,7 @@ TEST(SlabSharedTest, DestroyingTakesWhatOtherCpusHold)
 		ASSERT_GT(slab_counts_of(s).cached, 0u);
 		run_on(cpus[0]);
 		os_calls.membarrier = refused_membarrier;
-		::testing::internal::CaptureStderr();
-		kmem_cache_destroy(s);
-		EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-		EXPECT_EQ(kmem_cache_find("elsewhere"), nullptr);
-		EXPECT_EQ(ukmem_verify(nullptr), 0);
+		expect_destroyed(s, "elsewhere");
 	});
 }
 

@@ -21,14 +21,11 @@ struct FilledPages : SizeClass {
 	}
 };
 
-/* Allocates all objects of so many slabs, and frees those for which @goes says so. */
-template <typename Goes> void scatter(SizeClass &c, size_t slabs, Goes goes)
+/* Frees the objects for which @goes says so. */
+template <typename Goes> void free_some(SizeClass &c, Goes goes)
 {
 	std::vector<void *> stay;
 
-	c.make(slabs);
-	while (c.counts().cached)
-		c.allocate(1);
 	for (size_t i = 0; i < c.p.size(); i++)
 		if (goes(i, reinterpret_cast<uintptr_t>(c.p[i])))
 			kfree(c.p[i]);
@@ -42,6 +39,23 @@ void empty_arrays(SizeClass &c)
 {
 	while (c.counts().cached)
 		c.allocate(1);
+}
+
+/* Allocates all objects of so many slabs, and frees those for which @goes says so. */
+template <typename Goes> void scatter(SizeClass &c, size_t slabs, Goes goes)
+{
+	c.make(slabs);
+	empty_arrays(c);
+	free_some(c, goes);
+}
+
+/* Makes the CPU's array large. */
+void grow_array(SizeClass &c)
+{
+	for (int i = 0; i < 12; i++) {
+		c.allocate(40000);
+		c.free_all();
+	}
 }
 
 unsigned stops, purges, reads;
@@ -250,10 +264,7 @@ TEST(SlabTrimTest, EmptiesFullArrays)
 		SizeClass c(64);
 		void *large = kmalloc(64 << 20, GFP_KERNEL);
 
-		for (int i = 0; i < 12; i++) {
-			c.allocate(40000);
-			c.free_all();
-		}
+		grow_array(c);
 		c.allocate(1);
 		ASSERT_GT(c.counts().cached, 1024u);
 		ukmem_trim();
@@ -263,35 +274,25 @@ TEST(SlabTrimTest, EmptiesFullArrays)
 	});
 }
 
-/* Those that are looked at keep nothing, but the others do. */
+/* The objects that a trim looks at keep no memory, but the others do. */
 TEST(SlabTrimTest, EmptiesMoreThanAreLookedAt)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		SizeClass c(64);
 		void *large = kmalloc(64 << 20, GFP_KERNEL);
-		std::vector<void *> stay;
 		size_t freed = 0;
 
-		for (int i = 0; i < 12; i++) {
-			c.allocate(40000);
-			c.free_all();
-		}
+		grow_array(c);
 		empty_arrays(c);
 		c.allocate(8000);
 		empty_arrays(c);
 		std::sort(c.p.begin(), c.p.end());
-		for (void *p : c.p) {
-			bool goes = freed < 1500
-					    ? is_inside_page(0, reinterpret_cast<uintptr_t>(p))
-					    : freed < 3500;
+		free_some(c, [&freed](size_t i, uintptr_t address) {
+			bool goes = freed < 1500 ? is_inside_page(i, address) : freed < 3500;
 
-			if (goes)
-				kfree(p);
-			else
-				stay.push_back(p);
 			freed += goes;
-		}
-		c.p = stay;
+			return goes;
+		});
 		ASSERT_GE(c.counts().cached, 3000u);
 		ukmem_trim();
 		EXPECT_EQ(c.counts().cached, 0u);
