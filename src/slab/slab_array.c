@@ -26,6 +26,7 @@
 #include "slab/slab_drain.h"
 #include "slab/slab_kfence.h"
 #include "slab/slab_limit.h"
+#include "slab/slab_line.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_page.h"
 #include "slab/slab_profile.h"
@@ -64,6 +65,29 @@ static void make_shared(struct kmem_cache *s, unsigned int node)
 		slab_free_slow(&slab_queues, mem, NULL);
 }
 
+/* Takes an object in another line than the one on top of the array. NULL: there was none, and
+ * the caller takes what there is. */
+static noinline void *pop_elsewhere(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	void *held[SLAB_LINE_OBJECTS], *obj;
+	unsigned int n = slab_line_leave(s, node, held);
+
+	if (!n)
+		return NULL;
+	obj = pcpu_array_pop(slab_array(s, node));
+	if (!obj) /* There are others, so nothing waits for it. */
+		obj = slab_refill(s, node, (flags & ~__GFP_DIRECT_RECLAIM) | __GFP_NOWARN);
+	slab_put(s, held, n, SLAB_PUT_CPU);
+	return obj;
+}
+
+/* Takes an object off an array whose countdown was wound just now. */
+static void *pop_wound(struct kmem_cache *s, unsigned int node, gfp_t flags)
+{
+	return slab_line_is_shared(s) ? pop_elsewhere(s, node, flags)
+				      : pcpu_array_pop(slab_array(s, node));
+}
+
 /* The array handed out nothing. */
 static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size_t size,
 				   gfp_t flags, const void *caller)
@@ -74,7 +98,7 @@ static noinline void *alloc_missed(struct kmem_cache *s, unsigned int node, size
 	/* Again, if another thread of this CPU came between. */
 	for (int i = 0; i < DUE_MAX && unlikely((due = pcpu_array_due(array))); i++) {
 		obj = slab_sample_point(s, node, due, size, flags, caller);
-		if (obj || (obj = pcpu_array_pop(array)))
+		if (obj || (obj = pop_wound(s, node, flags)))
 			return obj;
 	}
 	if (slab_profile_has(s)) {

@@ -33,6 +33,7 @@
 #include "percpu/gate.h"
 #include "percpu/register.h"
 #include "slab/slab_budget.h"
+#include "slab/slab_line.h"
 #include "slab/slab_objects.h"
 #include "slab/slab_profile.h"
 
@@ -340,6 +341,13 @@ void slab_look_at_pace(void)
 		slab_budget_look_at_pace(cpu);
 }
 
+/* An array is about to be opened. The profile, if it runs, has the last word. */
+static void arm_new(struct kmem_cache *s, unsigned int node, unsigned int cpu)
+{
+	slab_line_wind_new(s, node, cpu);
+	slab_profile_arm_new(s, node, cpu);
+}
+
 unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move move)
 {
 	void *array = slab_array(s, node);
@@ -371,7 +379,7 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 	if (!more || !pay(s, cpu, more, has_few(s, capacity), !capacity && guaranteed(s)))
 		return capacity;
 	if (!capacity)
-		slab_profile_arm_new(s, node, cpu);
+		arm_new(s, node, cpu);
 	if (!widen(s, a, cpu, &capacity, (uint16_t)(capacity + more))) {
 		slab_budget_uncharge(s, cpu, more);
 		return capacity;

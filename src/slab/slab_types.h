@@ -25,6 +25,7 @@
  *   debug/hard.c      objects of hardened caches
  *   slab_refill.c     fills the array out of slabs
  *   slab_capacity.c   decides how large the array is
+ *   slab_line.c       keeps CPUs from sharing a line of the processor's cache
  *   slab_drain.c      empties all arrays, lists and queues of a cache
  *   slab_count.c      counts what a cache holds and did
  *   debug/twin.c      objects of twins, with guards and records
