@@ -113,7 +113,12 @@ def check_sums(test, conf=""):
     for name, value in sums.items():
         expect(value == gauges[name] == snapshot["gauges"][name],
                f"{name}: {value} in the map, {gauges[name]} in the gauges")
-    expect(uses[SLAB] > 0 and uses[OWN] > 0 and uses[LARGE] > 0 and uses[OTHER] == 0, f"{uses}")
+    expect(uses[SLAB] > 0 and uses[LARGE] > 0 and uses[OTHER] == 0, f"{uses}")
+    caches = test.json("slabinfo", process.pid)["caches"]
+    own = {c["name"] for c in snapshot["caches"] if c["own"]}
+    # The library has slabs of its own only once a CPU missed a shared queue, for instance.
+    expect((uses[OWN] > 0) == any(c["slabs"] for c in caches if c["name"] in own),
+           f"{uses}: {own} in {caches}")
     zones = test.json("zoneinfo", process.pid)["zones"]
     expect(sum(z["nr_free_pages"] for z in zones) == uses[DIRTY] + uses[CLEAN] + uses[FRESH],
            f"free pages: {uses}")
@@ -123,7 +128,7 @@ def check_sums(test, conf=""):
             for cache, n, out, objects in zip(*[iter(cell[3])] * 4):
                 name = snapshot["caches"][cache]["name"]
                 pages[name] = [a + b for a, b in zip(pages.get(name, [0, 0]), (out, objects))]
-    for c in test.json("slabinfo", process.pid)["caches"]:
+    for c in caches:
         expect(pages.get(c["name"], [0, 0]) == [c["inuse"] + c["cached"], c["objects"]],
                f"{pages.get(c['name'])} objects in the map, not {c}")
     process.communicate("\n")
