@@ -19,8 +19,8 @@ static inline bool slab_line_is_shared(const struct kmem_cache *s)
 
 /*
  * Takes objects out of this CPU's array for @node into @held, with room for SLAB_LINE_OBJECTS:
- * the one that it would hand out next, and those below it that lie near that. The
- * caller has passed the gate, and puts them back into their slabs. Result: how many.
+ * the one that it would hand out next, and those below it that lie near that. The caller has
+ * passed the gate, and puts them back into their slabs. Result: how many.
  */
 unsigned int slab_line_leave(struct kmem_cache *s, unsigned int node, void **held);
 

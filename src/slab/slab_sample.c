@@ -7,9 +7,10 @@
  * away.
  *
  * KFENCE does, without a wish of its own: the countdown is wound up, and one allocation in
- * 32768 comes by. While the heap profile runs, it chooses the countdowns, and shorter ones
- * while KFENCE waits (slab_profile.c has the proof that this changes no probability). A sample
- * is the profile's; KFENCE may have any other allocation that comes by.
+ * 32768 comes by (slab_line.c has a shorter countdown, for new arrays). While the heap profile
+ * runs, it chooses the countdowns, and shorter ones while KFENCE waits (slab_profile.c has the
+ * proof that this changes no probability). A sample is the profile's; KFENCE may have any other
+ * allocation that comes by.
  *
  * An allocation that comes by is no miss of the array: no event counts it, and the array does
  * not grow for it.

@@ -8,7 +8,7 @@
 /*
  * Called with the allocation of @size bytes (of an object of @s) for which the countdown of
  * this CPU's array for @node ran out. @header: that array's. Winds the countdown. Result: a
- * block that serves the request in the place of an object; NULL: the array serves it, as ever.
+ * block that serves the request in the place of an object; NULL: an object does.
  */
 void *slab_sample_point(struct kmem_cache *s, unsigned int node, uint64_t header, size_t size,
 			gfp_t flags, const void *caller);
