@@ -251,7 +251,7 @@ void page_background_start(void)
 static noinline void poll_background(size_t dirty)
 {
 	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
-	    atomic_load_explicit(&given_up, memory_order_relaxed) ||
+	    !decay_is_due() || atomic_load_explicit(&given_up, memory_order_relaxed) ||
 	    os_calls.now_ms() < atomic_load_explicit(&not_before, memory_order_relaxed))
 		return;
 	wish(WANTED_DECAY);
@@ -273,7 +273,8 @@ static bool is_little(size_t dirty)
 	static atomic_uint calls; /* Synchronization: relaxed; one that is lost does no harm */
 	unsigned int n;
 
-	if (dirty > config.dirty_max >> page_window.page_shift)
+	if (dirty > __atomic_load_n(&config.dirty_max, __ATOMIC_RELAXED) >>
+	    page_window.page_shift)
 		return false;
 	n = atomic_load_explicit(&calls, memory_order_relaxed) + 1;
 	atomic_store_explicit(&calls, n, memory_order_relaxed);

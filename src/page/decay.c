@@ -35,6 +35,7 @@
 #include "os/os.h"
 #include "page/purge.h"
 #include "page/recent.h"
+#include "page/runs.h"
 #include "page/zone.h"
 
 enum {
@@ -62,7 +63,8 @@ void decay_keep(uint64_t bytes)
 
 size_t decay_keeps(void)
 {
-	size_t most = config.dirty_max >> page_window.page_shift, recent = page_recent_used();
+	uint64_t bytes = __atomic_load_n(&config.dirty_max, __ATOMIC_RELAXED);
+	size_t most = bytes >> page_window.page_shift, recent = page_recent_used();
 	unsigned int shift = WHOLE_SHIFT - page_window.page_shift;
 
 	debug_assert(page_window.page_shift < WHOLE_SHIFT);
@@ -146,6 +148,9 @@ static void end_period(struct zone *z, size_t limit, bool may_wait)
 	else if (!zone_trylock(z))
 		return;
 	now = os_calls.now_ms(); /* the lock may have taken long */
+	/* What is left of the space ahead decays, too: small runs take it again from the lists.
+	 */
+	__zone_ahead_release(z);
 	dirty = z->nr_dirty;
 	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) >=
 		    (int64_t)config.dirty_decay_ms / 2 &&
@@ -240,7 +245,8 @@ bool decay_is_due(void)
 
 	for_each_zone (z)
 		if (z->type != ZONE_DMA &&
-		    atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit)
+		    atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit &&
+		    !atomic_load_explicit(&z->purge_refused, memory_order_relaxed))
 			return true;
 	return false;
 }

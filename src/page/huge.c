@@ -140,16 +140,18 @@ static struct page *__take_clean(struct zone *z, size_t npages)
 	return NULL;
 }
 
-static int populate(const struct zone *z, struct page *page, size_t npages)
+/* Asks the system to populate a block, or to purge it, without the zone's lock. */
+static int __ask(struct zone *z, struct page *page, size_t npages,
+		 int (*what)(void *addr, size_t len))
 {
-	(void)z;
-	return os_populate_huge(page_to_virt(page), npages << page_window.page_shift);
-}
+	int err;
 
-static int purge(const struct zone *z, struct page *page, size_t npages)
-{
-	(void)z;
-	return os_purge(page_to_virt(page), npages << page_window.page_shift);
+	__zone_isolate(z, page, npages);
+	zone_unlock(z, true);
+	err = what(page_to_virt(page), npages << page_window.page_shift);
+	zone_lock(z);
+	__zone_unisolate(z, page);
+	return err;
 }
 
 /* Populates a block that is off the lists, and makes it the space ahead. */
@@ -157,7 +159,7 @@ static void __populate(struct zone *z, struct page *page, size_t npages)
 {
 	enum page_zero zero = (enum page_zero)page->zero;
 	uint64_t start = os_calls.now_us();
-	int err = __zone_isolated(z, page, npages, populate);
+	int err = __ask(z, page, npages, os_populate_huge);
 
 	__note_time(z, os_calls.now_us() - start);
 	if (!err && has_room(npages)) {
@@ -172,7 +174,7 @@ static void __populate(struct zone *z, struct page *page, size_t npages)
 	if (err == -EINVAL)
 		atomic_store_explicit(&unsupported, true, memory_order_relaxed);
 	/* Other threads have come to the limit meanwhile, or memory is short. */
-	else if (__zone_isolated(z, page, npages, purge))
+	else if (__ask(z, page, npages, os_purge))
 		zero = PAGE_DIRTY;
 	__zone_free_run(z, page_to_pfn(page), npages, zero);
 	z->huge_wait = to_pages(SLOW_BYTES);

@@ -133,7 +133,7 @@ struct page {
 	};
 	_Atomic uint32_t state; /* SLAB: slab_page.h */
 	union { /* no other member has the address of a cache where @cache is: slab_page.c */
-		struct list_head free_list; /* FREE */
+		struct list_head free_list; /* FREE, isolated */
 		struct {
 			struct kmem_cache *cache;		/* SLAB */
 			union {					/* SLAB */
@@ -149,6 +149,7 @@ struct page {
 	union {
 		/* SLAB, in all its pages: a set bit is a free object */
 		_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS];
+		const void *isolator; /* isolated: purge.c */
 		struct {
 			/* LARGE, if sampled: profile/profile.c. The other two words are
 			 * those of guarded blocks: kmalloc/large_debug.h. */

@@ -4,10 +4,13 @@
  * when they are not needed (decay.c).
  *
  * A block is off the free lists while a thread purges it (or populates it: huge.c), without the
- * zone's lock. If the system refuses (mlock), the block goes back as dirty as it was.
+ * zone's lock. The system refuses to purge memory that the program has locked (mlock), even if
+ * the program has freed it since. So of a block that is refused as a whole the parts that are
+ * not locked are purged, and the rest goes back as dirty as it was.
  */
 #include "page/purge.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -33,6 +36,14 @@ enum {
 	 * look's; */
 	CLEAN_MOVED = 8,
 	CLEAN_MS = 1000, /* and at all if the last look was so long ago. */
+	/* Parts of a block that stay dirty; more of them end the search for parts. */
+	REFUSED_PARTS = 8,
+	/* A purge ends when so many blocks were refused as a whole; that of a piece, which
+	 * comes again soon, when so many were and no other was tried. */
+	REFUSED_MOST = 32,
+	REFUSED_FIRST = 4,
+	/* The smallest parts, in pages. Smaller ones would merge with the locked page again. */
+	PART_LEAST = 1 << ZONE_MIXED_ORDER,
 };
 
 /* Memory that was unpinned and cannot be purged must be pinned again, or be zero. */
@@ -60,7 +71,7 @@ static void purge_metadata(const struct page *page, size_t npages)
 		window_purge_metadata(page_to_pfn(page), npages);
 }
 
-static int purge_block(const struct zone *z, struct page *page, size_t npages)
+static int purge_run(const struct zone *z, struct page *page, size_t npages)
 {
 	size_t len = npages << page_window.page_shift;
 	void *addr = page_to_virt(page);
@@ -72,76 +83,175 @@ static int purge_block(const struct zone *z, struct page *page, size_t npages)
 	return err;
 }
 
-/*
- * The blocks that this thread has off the lists: several, if a handler interrupts a purge and
- * purges itself. If a handler forks, they stay the thread's in the child.
- */
-struct purging {
-	const struct page *page;
-	const struct purging *outer;
+/* The parts of a block that stay dirty, by address. */
+struct refused {
+	unsigned int nr;
+	struct {
+		size_t from, npages;
+	} parts[REFUSED_PARTS];
 };
-static _Thread_local const struct purging *purging __attribute__((tls_model("initial-exec")));
 
-static bool is_purging(const struct page *page)
+/* Adds a part behind all others. */
+static void add_refused(struct refused *refused, size_t from, size_t npages)
 {
-	for (const struct purging *p = purging; p; p = p->outer)
-		if (p->page == page)
-			return true;
-	return false;
+	unsigned int n = refused->nr;
+
+	debug_assert(n < REFUSED_PARTS && npages);
+	if (n && refused->parts[n - 1].from + refused->parts[n - 1].npages == from) {
+		refused->parts[n - 1].npages += npages;
+		return;
+	}
+	refused->parts[n].from = from;
+	refused->parts[n].npages = npages;
+	refused->nr++;
 }
 
-int __zone_isolated(struct zone *z, struct page *page, size_t npages, isolated_work *work)
+/*
+ * Purges what the system lets go of a block that it refused as a whole, in parts of @least
+ * pages or more. After a refusal the next part is a quarter as long, after a purge twice as
+ * long. Where even the least is refused, it is passed over, then four times as much each time.
+ * So if all of 2^13 pages are locked the system is asked a dozen times, and behind locked pages
+ * three times as many may stay. Result: pages purged.
+ */
+static size_t purge_parts(const struct zone *z, struct page *page, size_t npages, size_t least,
+			  struct refused *refused)
 {
-	struct purging mine = { page, purging };
-	int err;
+	size_t part = npages / 2, skip = least, at = 0, purged = 0;
 
+	debug_assert(is_pow2(npages) && is_pow2(least) && least < npages);
+	while (at < npages && refused->nr < REFUSED_PARTS) {
+		size_t n = min_size(part, npages - at);
+
+		if (!purge_run(z, page + at, n)) {
+			purged += n;
+			at += n;
+			part = 2 * n;
+			skip = least;
+		} else if (n > least) {
+			part = max_size(align_down(n / 4, least), least);
+		} else {
+			n = min_size(skip, npages - at);
+			add_refused(refused, at, n);
+			at += n;
+			skip *= 4;
+		}
+	}
+	if (at < npages)
+		refused->parts[REFUSED_PARTS - 1].npages += npages - at;
+	return purged;
+}
+
+/* As purge_parts(), of any block. */
+static size_t purge_block(const struct zone *z, struct page *page, size_t npages, size_t least,
+			  struct refused *refused)
+{
+	int err = purge_run(z, page, npages);
+
+	refused->nr = 0;
+	if (!err)
+		return npages;
+	if (err == -EINVAL && z->type != ZONE_DMA && least < npages)
+		return purge_parts(z, page, npages, least, refused);
+	return 0;
+}
+
+static void __free_purged(struct zone *z, size_t pfn, size_t npages,
+			  const struct refused *refused)
+{
+	size_t at = 0;
+
+	for (unsigned int i = 0; i < refused->nr; i++) {
+		size_t from = refused->parts[i].from, n = refused->parts[i].npages;
+
+		debug_assert(at <= from && from + n <= npages);
+		if (from > at)
+			__zone_free_run(z, pfn + at, from - at, PAGE_PURGED);
+		__zone_free_run(z, pfn + from, n, PAGE_DIRTY);
+		at = from + n;
+	}
+	if (npages > at)
+		__zone_free_run(z, pfn + at, npages - at, PAGE_PURGED);
+}
+
+/*
+ * The thread that isolated a block. Several of its blocks are isolated at once if blocks are
+ * locked, or if a handler interrupts a purge and purges itself. If a handler forks, they stay
+ * the thread's in the child, where its variables have the same addresses.
+ */
+static _Thread_local char isolator __attribute__((tls_model("initial-exec")));
+
+void __zone_isolate(struct zone *z, struct page *page, size_t npages)
+{
 	lock_assert_held(&z->lock);
 	debug_assert(page_type(page) == PAGE_NONE && is_pow2(npages));
 	page->order = (uint8_t)ilog2(npages);
+	page->isolator = &isolator;
 	z->isolated += npages;
 	list_add(&page->free_list, &z->isolated_blocks);
-	purging = &mine;
-	zone_unlock(z, true);
-	err = work(z, page, npages);
-	zone_lock(z);
-	purging = mine.outer;
-	list_del(&page->free_list);
-	debug_assert(z->isolated >= npages && page_type(page) == PAGE_NONE);
-	z->isolated -= npages;
-	return err;
 }
 
-/* As zone_purge_to(). The zone's lock is held before, and not after. */
+void __zone_unisolate(struct zone *z, struct page *page)
+{
+	size_t npages = (size_t)1 << page->order;
+
+	lock_assert_held(&z->lock);
+	debug_assert(z->isolated >= npages && page_type(page) == PAGE_NONE);
+	list_del(&page->free_list);
+	z->isolated -= npages;
+}
+
+static void __put_back(struct zone *z, struct page *page)
+{
+	__zone_unisolate(z, page);
+	__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order, PAGE_DIRTY);
+}
+
+/*
+ * As zone_purge_to(). The zone's lock is held before, and not after. Blocks that are locked as
+ * a whole stay isolated until the end: the next ones are purged, and these are not tried twice.
+ */
 static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
+	struct page *locked[REFUSED_MOST];
+	unsigned int nr_locked = 0, first = max == SIZE_MAX ? REFUSED_MOST : REFUSED_FIRST;
 	size_t purged = 0;
 
 	lock_assert_held(&z->lock);
 	__zone_spaces_release(z);
 	/* Other threads' frees must not keep this loop going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
-	while (z->nr_dirty > target && purged < max) {
-		size_t left = max - purged, n, pfn;
+	while (z->nr_dirty > target && purged < max &&
+	       nr_locked < (purged ? REFUSED_MOST : first)) {
+		size_t left = max - purged, n, done;
 		struct page *page = __zone_take_dirty(z, ilog2(left + left / 31));
-		bool ok;
+		struct refused refused;
 
 		if (!page)
 			break;
 		n = (size_t)1 << page->order;
-		pfn = page_to_pfn(page);
+		debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
 		if (n < least) {
-			__zone_free_run(z, pfn, n, PAGE_DIRTY);
+			__zone_free_run(z, page_to_pfn(page), n, PAGE_DIRTY);
 			break;
 		}
-		debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
-		ok = __zone_isolated(z, page, n, purge_block) == 0;
-		__zone_free_run(z, pfn, n, ok ? PAGE_PURGED : PAGE_DIRTY);
-		if (!ok)
-			break;
-		purged += n;
-		z->nr_purged += n;
-		z->grown -= min_size(z->grown, n);
+		__zone_isolate(z, page, n);
+		zone_unlock(z, true);
+		done = purge_block(z, page, n, max_size(least, PART_LEAST), &refused);
+		zone_lock(z);
+		if (!done) {
+			locked[nr_locked++] = page;
+			continue;
+		}
+		__zone_unisolate(z, page);
+		__free_purged(z, page_to_pfn(page), n, &refused);
+		purged += done;
+		z->nr_purged += done;
+		z->grown -= min_size(z->grown, done);
 	}
+	if (purged || nr_locked)
+		atomic_store_explicit(&z->purge_refused, !purged, memory_order_relaxed);
+	while (nr_locked)
+		__put_back(z, locked[--nr_locked]);
 	zone_unlock(z, true);
 	if (purged)
 		limits_shrunk();
@@ -176,15 +286,9 @@ void purge_fork_child(void)
 		 * interrupted goes on here. */
 		if (!zone_trylock(z))
 			continue;
-		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list) {
-			if (is_purging(page))
-				continue;
-			list_del(&page->free_list);
-			debug_assert(z->isolated >= (size_t)1 << page->order);
-			z->isolated -= (size_t)1 << page->order;
-			__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order,
-					PAGE_DIRTY);
-		}
+		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list)
+			if (page->isolator != &isolator)
+				__put_back(z, page);
 		z->huge_asking = false;
 		zone_unlock(z, true);
 		/* A child does not inherit locks on memory: free pages are not pinned now. They
@@ -214,13 +318,11 @@ static bool __clean_is_due(struct zone *z, bool always)
 	return true;
 }
 
-static int purge_clean_block(const struct zone *z, struct page *page, size_t npages)
+static void purge_clean_block(const struct page *page, size_t npages)
 {
-	(void)z;
 	if (config.thp != THP_NEVER)
 		os_purge(page_to_virt(page), npages << page_window.page_shift);
 	purge_metadata(page, npages);
-	return 0;
 }
 
 /*
@@ -249,7 +351,11 @@ static void purge_clean(struct zone *z, bool always)
 			if (!page)
 				break;
 			z->clean_blocks++;
-			__zone_isolated(z, page, (size_t)1 << order, purge_clean_block);
+			__zone_isolate(z, page, (size_t)1 << order);
+			zone_unlock(z, true);
+			purge_clean_block(page, (size_t)1 << order);
+			zone_lock(z);
+			__zone_unisolate(z, page);
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << order, page->zero);
 		}
 	zone_unlock(z, true);

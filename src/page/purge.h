@@ -5,19 +5,17 @@
 
 #include "page/zone_types.h"
 
-/* Does something with the memory of a block. Result: 0 or a negative errno. */
-typedef int isolated_work(const struct zone *z, struct page *page, size_t npages);
-
 /*
- * Calls @work for a block of 2^k pages that the caller has taken off the lists, without the
- * zone's lock. A child that is forked meanwhile puts the block back as dirty, unless this
- * thread forks. The lock is held before and after. Result: @work's.
+ * Isolates a block of 2^k pages that the caller has taken off the lists, so that it may do
+ * something with its memory without the zone's lock; and ends that. A child that is forked
+ * meanwhile puts the block back as dirty, unless this thread forks. The lock is held.
  */
-int __zone_isolated(struct zone *z, struct page *page, size_t npages, isolated_work *work);
+void __zone_isolate(struct zone *z, struct page *page, size_t npages);
+void __zone_unisolate(struct zone *z, struct page *page);
 /*
  * Purges until at most @target dirty pages are left, but no more than about @max: a
  * block is purged as a whole, so it may be up to a 32nd more. Blocks of less than @least
- * pages stay. Result: pages purged.
+ * pages stay; @least is 0 or 2^k. Result: pages purged.
  */
 size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least);
 /* The same, where nobody has the zone's lock. Result: as above, or ZONE_BUSY. */

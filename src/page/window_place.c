@@ -37,7 +37,11 @@ enum {
 	DMA_SHIFT = 36,	  /* of a zone of ZONE_DMA at most: 64 GiB */
 	ALIGN_SHIFT = 36, /* of the window: no run is aligned to more */
 	PLACE_TRIES = 4,
-	HUGE_PAGE = 2 << 20, /* bytes, the least of all machines */
+	HUGE_PAGE = 2 << 20,   /* bytes, the least of all machines */
+	ZONE_LEAST = 16 << 20, /* bytes: smaller ones are of no use */
+	/* The part of the process's limit of address space that arrays may take which are
+	 * mapped as a whole. */
+	READABLE_PART = 16,
 };
 
 /*
@@ -253,14 +257,30 @@ static size_t place_zone_size(unsigned int nodes)
 	return (size_t)1 << ilog2_up(max_size(total / nodes, 64 * MIB));
 }
 
+static size_t address_space_limit(void)
+{
+	size_t limit = SIZE_MAX;
+
+	os_calls.address_space_limit(&limit);
+	return limit;
+}
+
+/* Bytes that place_arrays() maps at once. */
+static size_t readable_bytes(unsigned int nodes)
+{
+	return nodes > 1 ? arrays_bytes() - flat[FLAT_PAGES].size : 0;
+}
+
 static bool place(unsigned int nodes)
 {
-	size_t zone = place_zone_size(nodes), total;
+	size_t zone = place_zone_size(nodes), total,
+	       most = address_space_limit() / READABLE_PART;
 
 	for (;; zone /= 2) {
 		lay_out(nodes, zone);
 		total = window_bytes() + arrays_bytes();
-		if (total + window_align() <= PLACE_TO - PLACE_FROM)
+		if (total + window_align() <= PLACE_TO - PLACE_FROM &&
+		    (readable_bytes(nodes) <= most || zone <= ZONE_LEAST))
 			break;
 	}
 	for (unsigned int i = 0; i < PLACE_TRIES; i++) {
@@ -297,14 +317,12 @@ static int reserve_arrays(void)
 /* Reserves a window by the machine's memory, halving it until the system agrees. */
 static bool reserve(unsigned int nodes)
 {
-	size_t total = config.reserve ? config.reserve : 2 * os_memory().total, limit, zone;
+	size_t total = config.reserve ? config.reserve : 2 * os_memory().total, zone;
 	void *base;
 
-	limit = SIZE_MAX;
-	os_calls.address_space_limit(&limit);
-	total = min_size(total, limit / 4);
-	zone = (size_t)1 << ilog2_up(max_size(total / nodes, 16 * MIB));
-	for (; zone >= 16 * MIB; zone /= 2) {
+	total = min_size(total, address_space_limit() / 4);
+	zone = (size_t)1 << ilog2_up(max_size(total / nodes, ZONE_LEAST));
+	for (; zone >= ZONE_LEAST; zone /= 2) {
 		lay_out(nodes, zone);
 		if (os_reserve(window_bytes(), window_align(), &base))
 			continue;

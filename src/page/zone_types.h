@@ -87,6 +87,7 @@ struct zone {
 	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
 	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
 	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
+	atomic_bool purge_refused;    /* the last purge found locked memory only; relaxed */
 	/* Pages to be purged before a large run is used; relaxed, also without the lock. */
 	_Atomic size_t decay_owed;
 	_Atomic uint64_t early[NR_PCP_COUNTERS];    /* counts from before there were pagesets */

@@ -332,6 +332,79 @@ TEST(PageDecayTest, ABufferThatGrowsAgainLeavesNoHoles)
 	EXPECT_FRESH_PROCESS_PASSES(grows_again);
 }
 
+/* A block of which each page is resident. */
+void *touched(size_t size)
+{
+	char *block = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+
+	for (size_t i = 0; i < size; i += ukmem_page_size())
+		block[i] = 1;
+	return block;
+}
+
+/* Rounds of two blocks, each of which is a page too long for every hole, all within a period:
+ * far more than the bound on what large runs owe. */
+void outgrows_its_holes()
+{
+	os_calls.now_ms = fake_now_ms;
+	configure("background_thread:never,dirty_decay_ms:3600000");
+	size_t start = process_resident(), peak = 0, size = 8 * kMiB;
+	std::vector<void *> pins;
+
+	for (int round = 0; round < 300; round++, size += ukmem_page_size()) {
+		void *blocks[4];
+
+		for (void *&block : blocks) {
+			block = touched(size);
+			pins.push_back(touched(64 << 10));
+		}
+		peak = std::max(peak, process_resident() - start);
+		for (void *block : blocks)
+			kfree(block);
+		shim_page_decay();
+	}
+	EXPECT_LE(peak, 210 * kMiB) << (peak >> 20);
+	for (void *pin : pins)
+		kfree(pin);
+}
+
+TEST(PageDecayTest, AProgramThatOutgrowsItsHolesLeavesFew)
+{
+	SKIP_WHERE_SHADOWS_STAY();
+	EXPECT_FRESH_PROCESS_PASSES(outgrows_its_holes);
+}
+
+/* A buffer grows in place, by steps that are smaller than the holes elsewhere. */
+void grows_beside_large_holes()
+{
+	os_calls.now_ms = fake_now_ms;
+	configure("background_thread:never,dirty_decay_ms:3600000");
+	const size_t step = 128 << 10, first = 4 * kMiB, most = 20 * kMiB;
+	std::vector<void *> holes, pins;
+	size_t start = process_resident(), peak = 0;
+	char *buffer;
+
+	for (int i = 0; i < 8; i++)
+		(i % 2 ? pins : holes).push_back(touched(4 * kMiB));
+	buffer = static_cast<char *>(touched(first));
+	free_peak(holes);
+	for (size_t size = first + step; size <= most; size += step) {
+		buffer = static_cast<char *>(krealloc(buffer, size, GFP_KERNEL));
+		memset(buffer + size - step, 1, step);
+		shim_page_decay(); /* as a request past a CPU's caches does */
+		peak = std::max(peak, process_resident() - start);
+	}
+	EXPECT_LE(peak, 46 * kMiB) << (peak >> 20);
+	kfree(buffer);
+	free_peak(pins);
+}
+
+TEST(PageDecayTest, ABufferThatGrowsInPlaceTakesThePlaceOfLargeHoles)
+{
+	SKIP_WHERE_SHADOWS_STAY();
+	EXPECT_FRESH_PROCESS_PASSES(grows_beside_large_holes);
+}
+
 /* Bytes given back in one go; a piece. */
 void pieces()
 {

@@ -94,6 +94,33 @@ bool in_huge_page(const struct page *page)
 			   [&](uintptr_t from) { return at - from < kHuge; });
 }
 
+/* What is left of the space ahead is dirty, and the program has no use for it. */
+TEST_F(PageHugeTest, TheSpaceAheadDecaysAndTheThreadEnds)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("dirty_decay_ms:100,background_thread:always");
+		os_calls.madvise = counting_madvise;
+		os_calls.now_us = [] { return clock_us; };
+		Pages small, runs;
+
+		while (asked.empty()) {
+			Pages more = fill(GFP_KERNEL, 0, 64);
+
+			small.insert(small.end(), more.begin(), more.end());
+		}
+		runs = fill(GFP_KERNEL, 7, 3); /* 1.5 MiB */
+		free_all(runs, 7);
+		__free_pages(alloc_pages(GFP_KERNEL, 7), 7);
+		usleep(200 * 1000);
+		size_t dirty = limits().dirty;
+		for (int i = 0; i < 40; i++) {
+			usleep(100 * 1000);
+		}
+		EXPECT_LE(limits().dirty, to_pages(2 * kMiB)) << dirty;
+		EXPECT_FALSE(shim_background_is_running());
+	});
+}
+
 TEST_F(PageHugeTest, NotInASmallProgram)
 {
 	EXPECT_EQ(asked_for(kGrown - kMiB), 0u);

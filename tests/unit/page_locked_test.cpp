@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that the program has locked, and freed: what lies beside it goes back to the system
+ * all the same, and the system is not asked for ever. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "page_decay_util.h"
+
+namespace
+{
+
+struct Range {
+	uintptr_t from, to;
+};
+
+/* What is locked, as the system would know it. (Some sanitizers make mlock() do nothing, and a
+ * process may be allowed to lock little.) */
+std::vector<Range> locked;
+unsigned asked;
+void (*when_asked)();
+
+/* As Linux does it: purges what lies before the first locked page, and refuses. */
+int refuse_locked(void *addr, size_t len, int advice)
+{
+	auto from = reinterpret_cast<uintptr_t>(addr);
+	uintptr_t to = from + len;
+
+	if (advice != MADV_DONTNEED || !virt_to_page(addr))
+		return os_calls_linux.madvise(addr, len, advice);
+	asked++;
+	if (when_asked)
+		when_asked();
+	for (const Range &range : locked)
+		if (range.from < to && range.to > from)
+			to = std::max(range.from, from);
+	if (to > from && os_calls_linux.madvise(addr, to - from, advice))
+		abort();
+	return to == from + len ? 0 : -EINVAL;
+}
+
+void lock_pages(void *addr, size_t len)
+{
+	auto from = reinterpret_cast<uintptr_t>(addr);
+
+	locked.push_back({ from, from + len });
+}
+
+class PageLockedTest : public testing::Test
+{
+};
+
+void start(const char *tunables)
+{
+	configure(tunables);
+	os_calls.madvise = refuse_locked;
+}
+
+/* Blocks with others between them that stay in use, so that no two of them merge. */
+struct Apart {
+	std::vector<void *> blocks, between;
+
+	Apart(size_t n, size_t size)
+	{
+		for (size_t i = 0; i < 2 * n; i++)
+			(i % 2 ? between : blocks).push_back(peak(size, size).at(0));
+	}
+};
+
+/* When nothing is locked any more, all goes. */
+void expect_unlocked_goes()
+{
+	locked.clear();
+	ukmem_trim();
+	EXPECT_EQ(limits().dirty, 0u);
+	expect_whole();
+}
+
+void pages_in_a_block(std::vector<size_t> pages, size_t most_dirty, unsigned most_asked)
+{
+	const size_t page = ukmem_page_size(), size = 16 * kMiB;
+
+	start("dirty_max:1g,thp:auto,background_thread:never");
+	auto *block = static_cast<char *>(peak(size, size).at(0));
+
+	for (size_t at : pages)
+		lock_pages(block + at * page, page);
+	kfree(block);
+	size_t dirty = limits().dirty;
+	ASSERT_GE(dirty, to_pages(size));
+	asked = 0;
+	size_t purged = ukmem_trim();
+	EXPECT_LE(asked, most_asked) << asked;
+	EXPECT_LE(limits().dirty, most_dirty) << limits().dirty;
+	EXPECT_GE(limits().dirty, pages.size());
+	EXPECT_EQ(purged, (dirty - limits().dirty) * page);
+	EXPECT_LE(os_resident(block, size), limits().dirty * page);
+	expect_unlocked_goes();
+}
+
+/* A page of a block that is given back as a whole otherwise. */
+TEST_F(PageLockedTest, OnePageKeepsNoBlockResident)
+{
+	for (size_t at :
+	     { size_t{ 0 }, size_t{ 1 }, to_pages(5 * kMiB), to_pages(16 * kMiB) - 1 })
+		EXPECT_FRESH_PROCESS_PASSES([=] { pages_in_a_block({ at }, 8, 60); });
+}
+
+TEST_F(PageLockedTest, ManyPagesOfABlock)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::vector<size_t> pages;
+
+		for (size_t i = 0; i < 100; i++)
+			pages.push_back(20 + i * 37);
+		pages_in_a_block(pages, 800, 2000);
+	});
+}
+
+/* Half of a block. Of what lies behind it, up to three times as much may stay. */
+TEST_F(PageLockedTest, ALargePartOfABlock)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		start("dirty_max:1g,thp:auto,background_thread:never");
+		auto *block = static_cast<char *>(peak(16 * kMiB, 16 * kMiB).at(0));
+
+		lock_pages(block + 4 * kMiB, kMiB);
+		kfree(block);
+		asked = 0;
+		size_t dirty = limits().dirty, purged = ukmem_trim();
+		EXPECT_GE(purged, 12 * kMiB);
+		EXPECT_EQ(purged, (dirty - limits().dirty) * ukmem_page_size());
+		EXPECT_LE(asked, 200u);
+		EXPECT_GE(limits().dirty, to_pages(kMiB));
+		expect_unlocked_goes();
+	});
+}
+
+/* Blocks that are locked as a whole, and larger than others. */
+TEST_F(PageLockedTest, LargerBlocksThatAreLockedKeepNoOthers)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		start("dirty_max:1g,thp:auto,background_thread:never");
+		Apart large(20, kMiB), small(100, 64 << 10);
+
+		for (void *block : large.blocks)
+			lock_pages(block, kMiB);
+		free_peak(large.blocks);
+		free_peak(small.blocks);
+		EXPECT_GE(ukmem_trim(), 100u * (64 << 10));
+		EXPECT_LE(limits().dirty, to_pages(21 * kMiB));
+		free_peak(large.between);
+		free_peak(small.between);
+		expect_unlocked_goes();
+	});
+}
+
+/* A limit counts free pages that may be resident: they must go for a request's sake. */
+TEST_F(PageLockedTest, ALimitServesWhatCanBePurged)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		start("dirty_max:1g,limit:64m,thp:auto,background_thread:never");
+		auto *block = static_cast<char *>(peak(24 * kMiB, 24 * kMiB).at(0));
+		Apart others(8, kMiB);
+
+		lock_pages(block + 10 * kMiB, ukmem_page_size());
+		kfree(block);
+		free_peak(others.blocks);
+		void *next = kmalloc(30 * kMiB, GFP_KERNEL);
+		EXPECT_NE(next, nullptr);
+		kfree(next);
+		free_peak(others.between);
+		expect_unlocked_goes();
+	});
+}
+
+/* All memory is locked (mlockall): each purge is given up after a few calls. */
+TEST_F(PageLockedTest, WhereAllIsLockedTheSystemIsAskedLittle)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.now_ms = fake_now_ms;
+		start("dirty_max:0,thp:auto,background_thread:never");
+		Apart blocks(50, kMiB);
+
+		locked.push_back({ 0, UINTPTR_MAX });
+		free_peak(blocks.blocks);
+		little_activity(30);
+		asked = 0;
+		little_activity(1000);
+		EXPECT_GT(asked, 0u);
+		EXPECT_LE(asked, 1000u * 4 * 16) << "four blocks";
+		asked = 0;
+		EXPECT_EQ(ukmem_trim(), 0u);
+		EXPECT_GT(asked, 0u);
+		EXPECT_LE(asked, 32u * 16) << "32 blocks";
+		free_peak(blocks.between);
+		expect_unlocked_goes();
+	});
+}
+
+/* The thread that decays memory ends when the system takes nothing back. */
+void ends(bool all)
+{
+	start("dirty_decay_ms:40,dirty_max:0,background_thread:always");
+	Apart blocks(40, kMiB);
+
+	locked.push_back({ 0, all ? UINTPTR_MAX : 0 });
+	if (!all)
+		lock_pages(blocks.blocks[3], ukmem_page_size());
+	free_peak(blocks.blocks);
+	/* It starts at a request past the CPU's caches. */
+	for (int i = 0; i < 2000 && !shim_background_is_running(); i++) {
+		free_peak(blocks.between);
+		blocks.between = peak(kMiB, kMiB);
+		usleep(1000);
+	}
+	EXPECT_TRUE(shim_background_is_running());
+	for (int i = 0; i < 5000 && shim_background_is_running(); i++)
+		usleep(1000);
+	EXPECT_FALSE(shim_background_is_running());
+	EXPECT_LE(limits().dirty, all ? SIZE_MAX : 8u);
+}
+
+TEST_F(PageLockedTest, TheBackgroundThreadEnds)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] { ends(true); });
+	EXPECT_FRESH_PROCESS_PASSES([] { ends(false); });
+}
+
+/* A process that forks in the middle of a purge, when blocks have been refused already. */
+pid_t child;
+bool in_child;
+
+void fork_when_refused()
+{
+	if (asked < 20 || child || in_child)
+		return;
+	child = fork();
+	in_child = !child;
+}
+
+void forks()
+{
+	int status = 0;
+
+	start("dirty_max:1g,thp:auto,background_thread:never");
+	Apart blocks(20, kMiB);
+
+	for (int i : { 0, 1, 2 })
+		lock_pages(blocks.blocks[i], kMiB);
+	free_peak(blocks.blocks);
+	asked = 0;
+	when_asked = fork_when_refused;
+	EXPECT_GE(ukmem_trim(), 17 * kMiB);
+	when_asked = nullptr;
+	EXPECT_TRUE(child || in_child);
+	free_peak(blocks.between);
+	expect_unlocked_goes();
+	if (in_child)
+		_exit(testing::Test::HasFailure());
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0) << "the child";
+}
+
+TEST_F(PageLockedTest, AForkAmongRefusals)
+{
+	EXPECT_FRESH_PROCESS_PASSES(forks);
+}
+
+/* Another thread forks then: in the child nobody purges, and all blocks are back. */
+void another_thread_forks()
+{
+	int status = 0;
+
+	start("dirty_max:1g,thp:auto,background_thread:never");
+	Apart blocks(20, kMiB);
+
+	for (int i : { 0, 1, 2 })
+		lock_pages(blocks.blocks[i], kMiB);
+	free_peak(blocks.blocks);
+	asked = 0;
+	when_asked = [] {
+		if (asked != 50)
+			return;
+		std::thread([] {
+			child = fork();
+			if (child)
+				return;
+			when_asked = nullptr;
+			expect_unlocked_goes();
+			_exit(testing::Test::HasFailure());
+		}).join();
+	};
+	ukmem_trim();
+	when_asked = nullptr;
+	ASSERT_GT(child, 0);
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0) << "the child";
+	free_peak(blocks.between);
+	expect_unlocked_goes();
+}
+
+TEST_F(PageLockedTest, AnotherThreadForksAmongRefusals)
+{
+	EXPECT_FRESH_PROCESS_PASSES(another_thread_forks);
+}
+
+/* The system itself: as much as a process may lock without a privilege. */
+TEST_F(PageLockedTest, MemoryThatLinuxHasLocked)
+{
+	SKIP_WHERE_SHADOWS_STAY();
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const size_t page = ukmem_page_size();
+
+		configure("dirty_max:1g,thp:auto,background_thread:never");
+		auto *block = static_cast<char *>(peak(16 * kMiB, 16 * kMiB).at(0));
+
+		if (mlock(block + 7 * kMiB, page) ||
+		    os_resident(block, 16 * kMiB) < 16 * kMiB) {
+			fprintf(stderr, "nothing can be locked here: not tested\n");
+			return;
+		}
+		kfree(block);
+		ukmem_trim();
+		EXPECT_LE(os_resident(block, 16 * kMiB), 8 * page);
+		munlock(block + 7 * kMiB, page);
+		ukmem_trim();
+		EXPECT_EQ(os_resident(block, 16 * kMiB), 0u);
+		expect_whole();
+	});
+}
+
+} // namespace
