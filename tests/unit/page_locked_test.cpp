@@ -76,7 +76,7 @@ void expect_unlocked_goes()
 	expect_whole();
 }
 
-void pages_in_a_block(std::vector<size_t> pages, size_t most_dirty, unsigned most_asked)
+void pages_in_a_block(const std::vector<size_t> &pages, size_t most_dirty, unsigned most_asked)
 {
 	const size_t page = ukmem_page_size(), size = 16 * kMiB;
 
