@@ -83,7 +83,7 @@ int os_map_metadata(size_t len, void **out)
 }
 
 /* Synchronization: atomic, relaxed; a piece is its taker's. */
-static char permanent[40960] __attribute__((aligned(64))) untouched;
+static char permanent[49152] __attribute__((aligned(64))) untouched;
 static atomic_size_t permanent_used;
 
 void *os_permanent_piece(size_t len)

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "base/alone.h"
 #include "base/assert.h"
 #include "base/probe.h"
 #include "base/report.h"
@@ -40,12 +41,19 @@ enum { DUE_MAX = 4 };
 
 char *slab_arrays;
 
-/* Puts back objects of one node that the array has no room for. */
+/*
+ * Puts back objects of one node that the array has no room for. Other CPUs get them through the
+ * shared queue if they need them. Else they go to slabs, from which this CPU takes them again:
+ * through the queue CPUs would exchange objects, and have lines of the processor's cache in
+ * common for ever.
+ */
 static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n,
 		     enum slab_order order)
 {
-	unsigned int put = slab_shared_put(s, node, objs, n);
+	unsigned int put = 0;
 
+	if (alone_is_program() || slab_frees_for_others(slab_array(s, node)))
+		put = slab_shared_put(s, node, objs, n);
 	if (put < n && order == SLAB_SCATTERED)
 		slab_put_scattered(s, objs + put, n - put);
 	else if (put < n)

@@ -19,6 +19,7 @@
 #include "slab/slab_array.h"
 #include "slab/slab_geometry.h"
 #include "slab/slab_list.h"
+#include "slab/slab_node.h"
 #include "slab/slab_shared.h"
 #include "slab/slab_stock.h"
 
@@ -225,20 +226,36 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	set_tunables(s);
 }
 
-void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes)
+static unsigned int nr_shards(void)
 {
+	return 1u << min_uint(ilog2_up(pcpu.nr_ids), ilog2(SLAB_SHARDS_MAX));
+}
+
+size_t slab_nodes_bytes(void)
+{
+	return page_window.nr_nodes *
+	       (sizeof(struct kmem_cache_node) + nr_shards() * sizeof(struct list_head));
+}
+
+void slab_set_nodes(struct kmem_cache *s, void *mem)
+{
+	struct kmem_cache_node *nodes = mem;
+	struct list_head *lists = (struct list_head *)(nodes + page_window.nr_nodes);
+
 	debug_assert(nodes && page_window.nr_nodes);
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
-		nodes[i].index = i;
-		list_init(&nodes[i].partial);
+		nodes[i].index = (uint16_t)i;
+		nodes[i].nr_shards = (uint16_t)nr_shards();
+		nodes[i].partial = lists + (size_t)i * nr_shards();
+		for_each_shard (list, &nodes[i])
+			list_init(list);
 		lock_register(&nodes[i].lock, LOCK_RANK_NODE);
 	}
 }
 
 /* Sets up a cache in zeroed memory of the caller. False: no memory for arrays. */
-static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
-		  const struct slab_params *p)
+static bool setup(struct kmem_cache *s, void *nodes, const struct slab_params *p)
 {
 	slab_describe(s, p);
 	if (!alloc_arrays(s, p))
@@ -251,15 +268,10 @@ static bool setup(struct kmem_cache *s, struct kmem_cache_node *nodes,
 	return true;
 }
 
-static size_t nodes_bytes(void)
-{
-	return page_window.nr_nodes * sizeof(struct kmem_cache_node);
-}
-
 /* The descriptors of very many nodes are larger than an object may be, so they are pages. */
 static bool nodes_are_pages(void)
 {
-	return nodes_bytes() > SLAB_MAX_SIZE;
+	return slab_nodes_bytes() > SLAB_MAX_SIZE;
 }
 
 /* A zeroed object of one of the library's own caches; never a guarded one, since it is not the
@@ -271,9 +283,9 @@ static void *zalloc_own(struct kmem_cache *own)
 	return obj ? memset(obj, 0, own->object_size) : NULL;
 }
 
-static struct kmem_cache_node *alloc_nodes(void)
+static void *alloc_nodes(void)
 {
-	size_t npages = align_up(nodes_bytes(), page_size()) >> page_window.page_shift;
+	size_t npages = align_up(slab_nodes_bytes(), page_size()) >> page_window.page_shift;
 	struct page *page;
 	bool zeroed;
 
@@ -282,10 +294,10 @@ static struct kmem_cache_node *alloc_nodes(void)
 	page = page_alloc_run(PAGE_ANY_NODE, GFP_KERNEL, npages, &zeroed);
 	if (!page)
 		return NULL;
-	return zeroed ? page_to_virt(page) : memset(page_to_virt(page), 0, nodes_bytes());
+	return zeroed ? page_to_virt(page) : memset(page_to_virt(page), 0, slab_nodes_bytes());
 }
 
-static void free_nodes(struct kmem_cache_node *nodes)
+static void free_nodes(void *nodes)
 {
 	if (!nodes)
 		return;
@@ -297,7 +309,7 @@ static void free_nodes(struct kmem_cache_node *nodes)
 
 size_t slab_descriptor_bytes(void)
 {
-	return align_up(align_up(sizeof(struct kmem_cache), CACHE_LINE) + nodes_bytes(),
+	return align_up(align_up(sizeof(struct kmem_cache), CACHE_LINE) + slab_nodes_bytes(),
 			CACHE_LINE);
 }
 
@@ -314,7 +326,7 @@ static struct kmem_cache *new_permanent(const struct slab_params *p)
 	struct kmem_cache *s = (struct kmem_cache *)(void *)piece;
 	size_t size = align_up(sizeof(*s), CACHE_LINE);
 
-	if (!s || !setup(s, (struct kmem_cache_node *)(void *)(piece + size), p))
+	if (!s || !setup(s, piece + size, p))
 		return NULL;
 	if (!s->hard)
 		slab_shared_describe(s);
@@ -324,7 +336,7 @@ static struct kmem_cache *new_permanent(const struct slab_params *p)
 struct kmem_cache *slab_cache_new(const struct slab_params *p)
 {
 	struct kmem_cache *s = p->permanent ? new_permanent(p) : NULL;
-	struct kmem_cache_node *nodes;
+	void *nodes;
 
 	if (s)
 		return s;
@@ -347,7 +359,9 @@ static void delete_one(struct kmem_cache *s)
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		void *queue = slab_shared_detach(s, i);
 
-		debug_assert(list_empty(&s->nodes[i].partial) && !s->nodes[i].nr_partial);
+		for_each_shard (list, &s->nodes[i])
+			debug_assert(list_empty(list));
+		debug_assert(!s->nodes[i].nr_partial);
 		debug_assert(!s->nodes[i].nr_slabs && !deferred_any(&s->nodes[i].deferred));
 		lock_unregister(&s->nodes[i].lock);
 		if (queue)
@@ -369,8 +383,7 @@ void slab_cache_delete(struct kmem_cache *s)
 	delete_one(s);
 }
 
-static bool boot(struct kmem_cache *s, struct kmem_cache_node *nodes, const char *name,
-		 size_t size)
+static bool boot(struct kmem_cache *s, void *nodes, const char *name, size_t size)
 {
 	struct slab_params p = {
 		.name = name,
@@ -389,21 +402,21 @@ static bool boot(struct kmem_cache *s, struct kmem_cache_node *nodes, const char
 
 bool slab_cache_boot(void)
 {
-	static struct kmem_cache_node *nodes; /* stays after a failure, for the next call */
-	unsigned int n = page_window.nr_nodes;
+	static char *nodes; /* stays after a failure, for the next call */
+	size_t bytes = slab_nodes_bytes();
 	void *mem;
 
 	if (!slab_closed_array())
 		return false;
 	slab_arrays = pcpu_first_unit();
 	if (!nodes) {
-		if (os_map_permanent(3 * nodes_bytes(), &mem))
+		if (os_map_permanent(3 * bytes, &mem))
 			return false;
 		nodes = mem;
 	}
 	return boot(&slab_boot_cache, nodes, "kmem_cache", sizeof(struct kmem_cache)) &&
-	       boot(&slab_boot_node, nodes + n, "kmem_cache_node",
-		    min_size(nodes_bytes(), SLAB_MAX_SIZE)) &&
-	       boot(&slab_queues, nodes + (size_t)2 * n, "kmem_cache_queue",
+	       boot(&slab_boot_node, nodes + bytes, "kmem_cache_node",
+		    min_size(bytes, SLAB_MAX_SIZE)) &&
+	       boot(&slab_queues, nodes + 2 * bytes, "kmem_cache_queue",
 		    queue_bytes(SLAB_QUEUE_SLOTS));
 }

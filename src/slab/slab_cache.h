@@ -24,9 +24,10 @@ void *slab_closed_array(void);
 /* A new descriptor with arrays and nodes, on no list; NULL: no memory. */
 struct kmem_cache *slab_cache_new(const struct slab_params *p);
 /* Two parts of slab_cache_new(): the first sets all members that follow from @p, the second the
- * nodes. */
+ * nodes, which lie with their lists in zeroed memory of slab_nodes_bytes(). */
 void slab_describe(struct kmem_cache *s, const struct slab_params *p);
-void slab_set_nodes(struct kmem_cache *s, struct kmem_cache_node *nodes);
+void slab_set_nodes(struct kmem_cache *s, void *mem);
+size_t slab_nodes_bytes(void);
 /* Frees a cache without slabs, which is on no list, and its twin. */
 void slab_cache_delete(struct kmem_cache *s);
 

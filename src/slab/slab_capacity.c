@@ -54,6 +54,7 @@ enum {
 	MODEST = 128,		 /* slots of a modest array */
 	MODEST_BYTES = 1 << 20,	 /* its bytes; a quarter for large objects */
 	ONLY = 2,		 /* flushes behind a flush: the program frees alone */
+	FOR_OTHERS = 4,		 /* the same: it frees what others allocate */
 	STREAK_MAX = 8,		 /* moves in one direction until the array grows */
 	MIXED = 512,		 /* slots of an array whose objects come in random order */
 	MIXED_FROM = 2 << 20,	 /* bytes in use; smaller programs lie in a processor's cache */
@@ -387,16 +388,27 @@ unsigned int slab_tune(struct kmem_cache *s, unsigned int node, enum slab_move m
 	return atomic_load_explicit(&a->capacity, memory_order_relaxed);
 }
 
-bool slab_only_frees(void *array)
+/* How often this CPU's @array was flushed since it was last filled, STREAK_MAX at most. */
+static unsigned int flushes_in_a_row(void *array)
 {
 	unsigned int cpu = pcpu_index();
 	uint8_t last;
 
 	if (cpu >= pcpu.nr_ids)
-		return false;
+		return 0;
 	last = atomic_load_explicit(&((struct pcpu_array *)pcpu_ptr(array, cpu))->last_move,
 				    memory_order_relaxed);
-	return (last & MOVED_MASK) == SLAB_MOVED_FLUSH && in_a_row(last) >= ONLY;
+	return (last & MOVED_MASK) == SLAB_MOVED_FLUSH ? in_a_row(last) : 0;
+}
+
+bool slab_only_frees(void *array)
+{
+	return flushes_in_a_row(array) >= ONLY;
+}
+
+bool slab_frees_for_others(void *array)
+{
+	return flushes_in_a_row(array) >= FOR_OTHERS;
 }
 
 enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n)

@@ -22,6 +22,8 @@ enum slab_order {
 enum slab_order slab_order_of(const struct kmem_cache *s, void *const *objects, unsigned int n);
 /* Whether this CPU's @array was flushed several times in a row. */
 bool slab_only_frees(void *array);
+/* Whether so often that it frees what other CPUs allocate. */
+bool slab_frees_for_others(void *array);
 /* Notes in which order @n objects leave this CPU's @array, and sets its capacity by that. An
  * array hands objects out in the reverse order of their frees. So while the program frees in
  * random order, the array keeps few. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache's partial slabs on one node.
+ * A cache's partial slabs on one node, on a list for each shard (struct kmem_cache_node). Which
+ * list a slab is on decides only who takes it first; below, "the list" is any of them.
  *
- * Lock: node->lock, for the list alone. Freeing never waits for it. If the lock is taken, a
+ * Lock: node->lock, for the lists alone. Freeing never waits for it. If the lock is taken, a
  * free pushes a slab that must come onto the list to node->deferred (base/deferred.h), and the
  * next holder of the lock lists it. For an empty slab that must leave the list, it sets
  * node->missed, and the next holder looks for empty slabs. Requests look at both.
@@ -11,6 +12,8 @@
  * release).
  */
 #include "slab/slab_node.h"
+
+#include "percpu/register.h"
 #include "slab/slab_hard.h"
 #include "slab/slab_pace.h"
 
@@ -38,6 +41,12 @@ static void __note_empty(struct kmem_cache_node *node)
 {
 	lock_assert_held(&node->lock);
 	atomic_store_explicit(&node->may_have_empty, true, memory_order_relaxed);
+}
+
+/* The list of this CPU's shard. */
+static struct list_head *own_list(struct kmem_cache_node *node)
+{
+	return &node->partial[pcpu_index() & (node->nr_shards - 1u)];
 }
 
 static void __remove(struct kmem_cache_node *node, struct page *page)
@@ -77,9 +86,9 @@ static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct pag
 	debug_assert(slab_page_cache(page) == s && page_node(page) == node->index);
 	debug_assert(slab_state_avail(slab_state(page)) > 0);
 	if (empty)
-		list_add_tail(&page->list, &node->partial);
+		list_add_tail(&page->list, own_list(node));
 	else
-		list_add(&page->list, &node->partial);
+		list_add(&page->list, own_list(node));
 	__count_partial(node, 1);
 	slab_event(s, empty ? SLAB_DEACTIVATE_TO_TAIL : SLAB_DEACTIVATE_TO_HEAD);
 	/* A free that empties the slab before this move is told nothing, after it, that the
@@ -103,9 +112,11 @@ static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
 
 	lock_assert_held(&node->lock);
 	__note_empty(node); /* some may stay */
-	list_for_each_entry_safe (page, next, &node->partial, list)
-		if (spare(s, node) && slab_state_empty(slab_layout(s, page), slab_state(page)))
-			__retire(s, node, page, retired);
+	for_each_shard (list, node)
+		list_for_each_entry_safe (page, next, list, list)
+			if (spare(s, node) &&
+			    slab_state_empty(slab_layout(s, page), slab_state(page)))
+				__retire(s, node, page, retired);
 }
 
 static bool nothing_waits(struct kmem_cache_node *node)
@@ -239,32 +250,30 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 
 enum { HARD_CHOICE = 8 }; /* slabs that objects of hardened caches may come from */
 
-/* The first slab on the list, which is not empty; for a hardened cache one of the first few.
- * Lock held. */
-static struct page *__choose(const struct kmem_cache *s, struct kmem_cache_node *node)
+/* The first slab on a list that is not empty; for a hardened cache one of the first few. */
+static struct page *choose(const struct kmem_cache *s, const struct list_head *list)
 {
-	struct page *page = list_first_entry(&node->partial, struct page, list);
+	struct page *page = list_first_entry(list, struct page, list);
 
-	lock_assert_held(&node->lock);
 	if (likely(!s->hard))
 		return page;
 	for (unsigned int i = slab_hard_random(HARD_CHOICE); i; i--)
-		if (page->list.next != &node->partial)
+		if (page->list.next != list)
 			page = list_entry(page->list.next, struct page, list);
 	return page;
 }
 
-/* Takes objects of listed slabs into out[0..n), then up to @max further slabs, which the caller
- * has then. Lock held. */
-static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
-				   void **out, unsigned int n, struct page **slabs,
-				   unsigned int max, unsigned int *nr_slabs)
+/* Takes objects of the slabs on one list into out[0..n); then up to @max further slabs, which
+ * the caller has then, if there were objects enough. Lock held. */
+static unsigned int __take_listed(struct kmem_cache *s, struct kmem_cache_node *node,
+				  struct list_head *list, void **out, unsigned int n,
+				  struct page **slabs, unsigned int max, unsigned int *nr_slabs)
 {
 	unsigned int got = 0;
 
 	lock_assert_held(&node->lock);
-	while (got < n && !list_empty(&node->partial)) {
-		struct page *page = __choose(s, node);
+	while (got < n && !list_empty(list)) {
+		struct page *page = choose(s, list);
 
 		__remove(node, page);
 		got += slab_page_take(s, page, out + got, n - got);
@@ -275,17 +284,31 @@ static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node 
 			slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
 			slabs[(*nr_slabs)++] = page;
 		} else {
-			list_add(&page->list, &node->partial);
+			list_add(&page->list, list);
 			__count_partial(node, 1);
 		}
 	}
-	while (*nr_slabs < max && !list_empty(&node->partial)) {
-		struct page *page = list_first_entry(&node->partial, struct page, list);
+	while (got == n && *nr_slabs < max && !list_empty(list)) {
+		struct page *page = list_first_entry(list, struct page, list);
 
 		__remove(node, page);
 		slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
 		slabs[(*nr_slabs)++] = page;
 	}
+	return got;
+}
+
+/* Takes from this CPU's shard, and from others only what that lacks. Lock held. */
+static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
+				   void **out, unsigned int n, struct page **slabs,
+				   unsigned int max, unsigned int *nr_slabs)
+{
+	unsigned int own = pcpu_index(), got = 0;
+
+	for (unsigned int i = 0; i < node->nr_shards && got < n; i++)
+		got += __take_listed(s, node,
+				     &node->partial[(own + i) & (node->nr_shards - 1u)],
+				     out + got, n - got, slabs, max, nr_slabs);
 	return got;
 }
 
@@ -320,8 +343,9 @@ static size_t sum_listed(struct kmem_cache *s, unsigned int index,
 	size_t sum = 0;
 
 	node_lock(s, node, &retired);
-	list_for_each_entry (page, &node->partial, list)
-		sum += of(s, page);
+	for_each_shard (list, node)
+		list_for_each_entry (page, list, list)
+			sum += of(s, page);
 	node_unlock(s, node, true, &retired);
 	return sum;
 }
@@ -372,9 +396,10 @@ static void retire_all(struct kmem_cache *s, struct kmem_cache_node *node)
 	/* A slab that becomes empty from here on has its thread wait for the lock, or set
 	 * node->missed. */
 	atomic_store_explicit(&node->may_have_empty, false, memory_order_relaxed);
-	list_for_each_entry_safe (page, next, &node->partial, list)
-		if (slab_state_empty(slab_layout(s, page), slab_state(page)))
-			__retire(s, node, page, &retired);
+	for_each_shard (list, node)
+		list_for_each_entry_safe (page, next, list, list)
+			if (slab_state_empty(slab_layout(s, page), slab_state(page)))
+				__retire(s, node, page, &retired);
 	node_unlock(s, node, true, &retired);
 }
 

@@ -35,6 +35,10 @@ size_t slab_node_partial_free(struct kmem_cache *s, unsigned int node);
 /* The number of empty slabs on the list of @node. */
 size_t slab_node_idle(struct kmem_cache *s, unsigned int node);
 
+#define for_each_shard(list, node)                                                             \
+	for (struct list_head *list = (node)->partial;                                         \
+	     list < (node)->partial + (node)->nr_shards; list++)
+
 static inline size_t slab_node_nr_partial(const struct kmem_cache_node *node)
 {
 	return atomic_load_explicit(&node->nr_partial, memory_order_relaxed);

@@ -32,7 +32,7 @@ struct slot {
 static struct slot reserve[SLAB_RESERVE] untouched;
 static _Atomic uint64_t nr_exhausted;
 
-static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
+static bool init_slot(struct slot *slot, void *nodes)
 {
 	void *events;
 
@@ -49,7 +49,7 @@ static bool init_slot(struct slot *slot, struct kmem_cache_node *nodes)
 
 bool slab_reserve_init(void)
 {
-	size_t bytes = page_window.nr_nodes * sizeof(struct kmem_cache_node);
+	size_t bytes = slab_nodes_bytes();
 	static char *nodes; /* stays after a failure, for the next call */
 	void *mem;
 
@@ -61,8 +61,7 @@ bool slab_reserve_init(void)
 	if (!nodes)
 		return false;
 	for (unsigned int i = 0; i < SLAB_RESERVE; i++)
-		if (!reserve[i].nodes &&
-		    !init_slot(&reserve[i], (struct kmem_cache_node *)(nodes + i * bytes)))
+		if (!reserve[i].nodes && !init_slot(&reserve[i], nodes + i * bytes))
 			return false;
 	return true;
 }

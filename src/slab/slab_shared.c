@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shared queue of each node carries objects from CPUs that free more than they allocate to
- * CPUs that allocate more than they free. It is an ALF queue (queue/), as between the arrays of
+ * The shared queue of each node carries objects from CPUs that free what others allocate to
+ * CPUs that allocate what others free. It is an ALF queue (queue/), as between the arrays of
  * a qmempool. Half an array goes through it for one atomic instruction; the way through the
  * slabs costs several for each slab, and the cache lines of its bitmap.
  *

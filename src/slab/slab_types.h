@@ -128,15 +128,24 @@ enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };
 #undef SLAB_EVENT_ENUM
 
 /*
+ * A node's partial slabs are listed by shard: that of the CPU that listed them last. So CPUs
+ * take slabs from which they had objects before, and do not divide lines of the processor's
+ * cache among each other. CPUs whose indices are the same modulo the number of shards, which is
+ * 2^k, have one shard.
+ */
+enum { SLAB_SHARDS_MAX = 8 };
+
+/*
  * Invariants, for each slab of the node:
- *   the slab is on the partial list  <=>  its state says SLAB_ON_NODE
+ *   the slab is on a partial list  <=>  its state says SLAB_ON_NODE
  *   nr_slabs counts all slabs: listed, on CPUs' lists, full, deferred, in stock, in hand
  * Synchronization: the lock, for all plain members; atomic members as they say.
  */
 struct kmem_cache_node {
 	struct lock lock;
-	unsigned int index;
-	struct list_head partial;
+	uint16_t index;
+	uint16_t nr_shards;
+	struct list_head *partial; /* by shard; behind all nodes */
 	_Atomic size_t nr_partial; /* written under the lock, read at any time */
 	_Atomic size_t nr_slabs;   /* relaxed */
 	_Atomic size_t nr_small;   /* how many of them have the smaller layout; relaxed */

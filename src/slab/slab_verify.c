@@ -86,6 +86,23 @@ static no_sanitize_thread bool verify_slab(struct look *l, struct page *page,
 	return true;
 }
 
+/* Verifies the slabs on one list. Result: their number. Lock held. */
+static size_t __verify_listed(struct look *l, const struct kmem_cache_node *node,
+			      struct list_head *list)
+{
+	struct page *page;
+	size_t n = 0;
+
+	list_for_each_entry (page, list, list) {
+		n++;
+		if (!verify_slab(l, page, SLAB_ON_NODE))
+			break;
+		if (page_node(page) != node->index)
+			wrong_slab(l, page, "is on another node's list");
+	}
+	return n;
+}
+
 static void verify_node(struct look *l, struct kmem_cache_node *node)
 {
 	size_t partial = 0, before = l->slabs;
@@ -95,13 +112,8 @@ static void verify_node(struct look *l, struct kmem_cache_node *node)
 	for_each_deferred (page, deferred_look(&node->deferred), deferred)
 		if (!verify_slab(l, page, SLAB_WITH_CPU))
 			break;
-	list_for_each_entry (page, &node->partial, list) {
-		partial++;
-		if (!verify_slab(l, page, SLAB_ON_NODE))
-			break;
-		if (page_node(page) != node->index)
-			wrong_slab(l, page, "is on another node's list");
-	}
+	for_each_shard (list, node)
+		partial += __verify_listed(l, node, list);
 	verify_that(l->v, partial == slab_node_nr_partial(node),
 		    "%s, node %u: nr_partial is %zu, the list has %zu slabs", l->what,
 		    node->index, slab_node_nr_partial(node), partial);
@@ -413,7 +425,7 @@ static bool __is_linked(const struct kmem_cache_node *node, const struct page *p
 	const struct list_head *prev = page->list.prev;
 
 	lock_assert_held(&node->lock);
-	return (prev == &node->partial ||
+	return ((prev >= node->partial && prev < node->partial + node->nr_shards) ||
 		is_entry((uintptr_t)prev - offsetof(struct page, list))) &&
 	       prev->next == &page->list;
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* CPUs do not share a line of the processor's cache for long (slab/slab_line.c). */
-#include <sched.h>
 #include <sys/single_threaded.h>
 
-#include <condition_variable>
-#include <mutex>
-
 #include "slab_guard.h"
+#include "two_cpus.h"
 
 namespace
 {
@@ -15,50 +12,8 @@ constexpr uintptr_t kLine = 64;
 constexpr unsigned kSoon = 1024 + 64;  /* pops of a new array; an interrupt may add some */
 constexpr unsigned kCountdown = 32768; /* of any other */
 
-/* A program of two threads, of which this one moves between two CPUs. */
-class SlabLineTest : public ::testing::Test
+class SlabLineTest : public TwoCpus
 {
-      protected:
-	void SetUp() override
-	{
-		if (rseq_is_off())
-			GTEST_SKIP() << "slots of other CPUs serve requests, too";
-		if (allowed_cpus().size() < 2)
-			GTEST_SKIP() << "one CPU";
-		sched_getaffinity(0, sizeof(saved_), &saved_);
-		cpus_ = allowed_cpus();
-		other_ = std::thread([this] {
-			std::unique_lock<std::mutex> lock(mutex_);
-
-			over_.wait(lock, [this] { return is_over_; });
-		});
-	}
-	void TearDown() override
-	{
-		if (!other_.joinable())
-			return;
-		{
-			std::lock_guard<std::mutex> lock(mutex_);
-			is_over_ = true;
-		}
-		over_.notify_one();
-		other_.join();
-		sched_setaffinity(0, sizeof(saved_), &saved_);
-	}
-
-	void move_to(unsigned i)
-	{
-		run_on(cpus_[i]);
-	}
-
-	std::vector<int> cpus_;
-
-      private:
-	std::thread other_;
-	std::mutex mutex_;
-	std::condition_variable over_;
-	bool is_over_ = false;
-	cpu_set_t saved_;
 };
 
 bool share_a_line(const void *a, const void *b, size_t size)

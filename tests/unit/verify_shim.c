@@ -16,8 +16,9 @@
 static struct page *listed_slab(struct kmem_cache *s)
 {
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		if (!list_empty(&s->nodes[i].partial))
-			return list_first_entry(&s->nodes[i].partial, struct page, list);
+		for_each_shard (list, &s->nodes[i])
+			if (!list_empty(list))
+				return list_first_entry(list, struct page, list);
 	return NULL;
 }
 

@@ -70,6 +70,7 @@ class cache_reader
 			bool last) const;
 	void sum_up(const record &d, cache &c) const;
 	void walk(const record &d, cache &c) const;
+	bool walk_list(const record &d, address head, cache_counts &c) const;
 	bool walk_node(const record &d, const record &node, cache_counts &c) const;
 	uint64_t idle_on_cpus(const record &d) const;
 	uint64_t free_objects(const record &d, const record &page) const;
@@ -466,15 +467,13 @@ bool cache_reader::is_empty(const record &d, const record &page) const
 		       words + bias;
 }
 
-/* Walks a node's list. False: it changed meanwhile; then @c has a part of it. */
-bool cache_reader::walk_node(const record &d, const record &node, cache_counts &c) const
+/* Walks one of a node's lists. False: it changed meanwhile; then @c has a part of it. */
+bool cache_reader::walk_list(const record &d, address head, cache_counts &c) const
 {
-	const address head = node.at("partial.next");
 	const uint64_t link = h.l.field_of("page.list.next").offset;
 	address previous = head, next = 0;
 	uint64_t n = 0;
 
-	c.listed_inuse = c.listed_idle = 0;
 	for (bool ok = h.memory.get(head, next); ok && next != head; n++) {
 		record page(h.l, "page");
 
@@ -488,6 +487,18 @@ bool cache_reader::walk_node(const record &d, const record &node, cache_counts &
 		next = page.get("list.next");
 	}
 	return next == head;
+}
+
+/* The same of all its lists. */
+bool cache_reader::walk_node(const record &d, const record &node, cache_counts &c) const
+{
+	const uint64_t size = h.l.size_of("list_head");
+	bool whole = true;
+
+	c.listed_inuse = c.listed_idle = 0;
+	for (uint64_t shard = 0; shard < node.get("nr_shards"); shard++)
+		whole &= walk_list(d, node.get("partial") + shard * size, c);
+	return whole;
 }
 
 /* What only the lists of partial slabs tell. If they change all the time, a part of them. */
