@@ -3,7 +3,9 @@
 #include <chrono>
 
 #include "fake_os.h"
+#include "pool_shim.h"
 #include "qmempool_util.h"
+#include "slab_shim.h"
 
 namespace
 {
@@ -77,6 +79,30 @@ TEST(QmempoolCpusTest, DestroyedWhereCpusCannotBeStopped)
 		EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 		EXPECT_EQ(kmem_cache_find("elements"), nullptr);
 	});
+}
+
+/* As a cache's: the elements left in the queue belong to no thread. */
+TEST(QmempoolCpusTest, DestroyedWhereAnotherCpuHoldsTheQueue)
+{
+	struct kmem_cache *s = kmem_cache_create("held", 128, 0, 0, nullptr);
+	struct qmempool *pool = qmempool_create(64, 256, 0, s, GFP_KERNEL);
+	OsCallsGuard guard;
+	std::vector<void *> got(200);
+
+	for (void *&p : got)
+		p = qmempool_alloc(pool, GFP_KERNEL);
+	for (void *p : got)
+		qmempool_free(pool, p);
+	ASSERT_GT(stats_of(pool).shared, 0u);
+	shim_hold_pool(pool, shim_no_cpu());
+	os_calls.membarrier = [](int cmd, unsigned flags, int cpu) {
+		return flags ? -ENOSYS : os_calls_linux.membarrier(cmd, flags, cpu);
+	};
+	::testing::internal::CaptureStderr();
+	qmempool_destroy(pool);
+	kmem_cache_destroy(s);
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+	EXPECT_EQ(kmem_cache_find("held"), nullptr);
 }
 
 /* Twenty pools are emptied by the stops that caches need anyway, or one more. */

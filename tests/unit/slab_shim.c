@@ -303,12 +303,15 @@ static void hold(struct alf_queue_side *side, unsigned int cpu)
 			 __ATOMIC_RELEASE);
 }
 
-void shim_hold_shared(struct kmem_cache *s, unsigned int cpu)
+void shim_hold_queue(struct alf_queue *q, unsigned int cpu)
 {
-	struct alf_queue *q = atomic_load(&s->nodes[0].shared);
-
 	hold(&q->producer, cpu);
 	hold(&q->consumer, cpu);
+}
+
+void shim_hold_shared(struct kmem_cache *s, unsigned int cpu)
+{
+	shim_hold_queue(atomic_load(&s->nodes[0].shared), cpu);
 }
 
 unsigned int shim_no_cpu(void)

@@ -51,7 +51,9 @@ enum shim_event {
 uint64_t shim_slab_event(struct kmem_cache *s, enum shim_event event);
 /* The index of the node an object is of. */
 unsigned int shim_object_node(const void *obj);
-/* The queue of node 0, as if a section on @cpu had died in it. */
+/* A queue, as if a section on @cpu had died in it; that of node 0. */
+struct alf_queue;
+void shim_hold_queue(struct alf_queue *q, unsigned int cpu);
 void shim_hold_shared(struct kmem_cache *s, unsigned int cpu);
 /* One that does not exist. */
 unsigned int shim_no_cpu(void);
