@@ -251,8 +251,9 @@ void page_background_start(void)
 static noinline void poll_background(size_t dirty)
 {
 	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
-	    !decay_is_due() || atomic_load_explicit(&given_up, memory_order_relaxed) ||
-	    os_calls.now_ms() < atomic_load_explicit(&not_before, memory_order_relaxed))
+	    atomic_load_explicit(&given_up, memory_order_relaxed) ||
+	    os_calls.now_ms() < atomic_load_explicit(&not_before, memory_order_relaxed) ||
+	    !decay_is_due())
 		return;
 	wish(WANTED_DECAY);
 	if (!os_heap.is_ukmem)

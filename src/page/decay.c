@@ -148,13 +148,14 @@ static void end_period(struct zone *z, size_t limit, bool may_wait)
 	else if (!zone_trylock(z))
 		return;
 	now = os_calls.now_ms(); /* the lock may have taken long */
-	/* What is left of the space ahead decays, too: small runs take it again from the lists.
-	 */
-	__zone_ahead_release(z);
-	dirty = z->nr_dirty;
+	dirty = __zone_dirty(z);
 	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) >=
 		    (int64_t)config.dirty_decay_ms / 2 &&
 	    dirty > limit) {
+		/* What is left of the space ahead decays, too: small runs take it again from
+		 * the lists. */
+		__zone_ahead_release(z);
+		dirty = z->nr_dirty;
 		atomic_store_explicit(&z->decay_backlog, z->dirty_low, memory_order_relaxed);
 		z->dirty_low = dirty;
 		atomic_store_explicit(&z->dirty_since, now, memory_order_relaxed);
@@ -243,10 +244,12 @@ bool decay_is_due(void)
 {
 	size_t limit = decay_keeps();
 
-	for_each_zone (z)
+	for_each_zone (z) {
+		size_t at = atomic_load_explicit(&z->refused_at, memory_order_relaxed);
+
 		if (z->type != ZONE_DMA &&
-		    atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit &&
-		    !atomic_load_explicit(&z->purge_refused, memory_order_relaxed))
+		    atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit + at)
 			return true;
+	}
 	return false;
 }

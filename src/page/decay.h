@@ -20,8 +20,8 @@ void decay_settle(void);
 /* Purges a piece of each zone's backlog. @may_wait: also of zones whose lock another thread
  * has. Result: whether there is more to do at once. */
 bool decay_all(bool may_wait);
-/* Whether any zone has more dirty pages than it may keep, and the system took some back when it
- * was last asked. */
+/* Whether any zone has more dirty pages than it may keep, beside those that the system refused
+ * to take back. */
 bool decay_is_due(void);
 
 #endif

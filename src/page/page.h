@@ -149,7 +149,10 @@ struct page {
 	union {
 		/* SLAB, in all its pages: a set bit is a free object */
 		_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS];
-		const void *isolator; /* isolated: purge.c */
+		struct {
+			const void *by; /* the thread's */
+			bool refused;
+		} isolated; /* isolated: purge.c */
 		struct {
 			/* LARGE, if sampled: profile/profile.c. The other two words are
 			 * those of guarded blocks: kmalloc/large_debug.h. */

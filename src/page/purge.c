@@ -38,10 +38,10 @@ enum {
 	CLEAN_MS = 1000, /* and at all if the last look was so long ago. */
 	/* Parts of a block that stay dirty; more of them end the search for parts. */
 	REFUSED_PARTS = 8,
-	/* A purge ends when so many blocks were refused as a whole; that of a piece, which
-	 * comes again soon, when so many were and no other was tried. */
-	REFUSED_MOST = 32,
-	REFUSED_FIRST = 4,
+	/* So many refused blocks of one order end the purge of this order. While nothing was
+	 * purged, only so many are looked at for parts: perhaps all memory is locked. */
+	REFUSED_OF_ORDER = 16,
+	REFUSED_LOOKS = 3,
 	/* The smallest parts, in pages. Smaller ones would merge with the locked page again. */
 	PART_LEAST = 1 << ZONE_MIXED_ORDER,
 };
@@ -109,9 +109,9 @@ static void add_refused(struct refused *refused, size_t from, size_t npages)
 /*
  * Purges what the system lets go of a block that it refused as a whole, in parts of @least
  * pages or more. After a refusal the next part is a quarter as long, after a purge twice as
- * long. Where even the least is refused, it is passed over, then four times as much each time.
- * So if all of 2^13 pages are locked the system is asked a dozen times, and behind locked pages
- * three times as many may stay. Result: pages purged.
+ * long. Where even the least is refused, it is passed over, then twice as much each time; what
+ * was passed over without need comes again as blocks of its own. So if all of 2^13 pages are
+ * locked the system is asked 17 times. Result: pages purged.
  */
 static size_t purge_parts(const struct zone *z, struct page *page, size_t npages, size_t least,
 			  struct refused *refused)
@@ -133,7 +133,7 @@ static size_t purge_parts(const struct zone *z, struct page *page, size_t npages
 			n = min_size(skip, npages - at);
 			add_refused(refused, at, n);
 			at += n;
-			skip *= 4;
+			skip *= 2;
 		}
 	}
 	if (at < npages)
@@ -141,16 +141,16 @@ static size_t purge_parts(const struct zone *z, struct page *page, size_t npages
 	return purged;
 }
 
-/* As purge_parts(), of any block. */
+/* As purge_parts(), of any block. @parts: whether to look for parts. */
 static size_t purge_block(const struct zone *z, struct page *page, size_t npages, size_t least,
-			  struct refused *refused)
+			  bool parts, struct refused *refused)
 {
 	int err = purge_run(z, page, npages);
 
 	refused->nr = 0;
 	if (!err)
 		return npages;
-	if (err == -EINVAL && z->type != ZONE_DMA && least < npages)
+	if (err == -EINVAL && parts && z->type != ZONE_DMA && least < npages)
 		return purge_parts(z, page, npages, least, refused);
 	return 0;
 }
@@ -185,7 +185,8 @@ void __zone_isolate(struct zone *z, struct page *page, size_t npages)
 	lock_assert_held(&z->lock);
 	debug_assert(page_type(page) == PAGE_NONE && is_pow2(npages));
 	page->order = (uint8_t)ilog2(npages);
-	page->isolator = &isolator;
+	page->isolated.by = &isolator;
+	page->isolated.refused = false;
 	z->isolated += npages;
 	list_add(&page->free_list, &z->isolated_blocks);
 }
@@ -198,6 +199,18 @@ void __zone_unisolate(struct zone *z, struct page *page)
 	debug_assert(z->isolated >= npages && page_type(page) == PAGE_NONE);
 	list_del(&page->free_list);
 	z->isolated -= npages;
+	if (page->isolated.refused) {
+		debug_assert(z->refused >= npages);
+		z->refused -= npages;
+	}
+}
+
+/* An isolated block that was refused stays isolated; it still counts as dirty. */
+static void __refuse(struct zone *z, struct page *page)
+{
+	lock_assert_held(&z->lock);
+	page->isolated.refused = true;
+	z->refused += (size_t)1 << page->order;
 }
 
 static void __put_back(struct zone *z, struct page *page)
@@ -206,24 +219,44 @@ static void __put_back(struct zone *z, struct page *page)
 	__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order, PAGE_DIRTY);
 }
 
+/* Puts back the blocks that were refused to this thread. */
+static void __put_refused(struct zone *z)
+{
+	struct page *page, *next;
+
+	lock_assert_held(&z->lock);
+	if (!z->refused)
+		return;
+	list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list)
+		if (page->isolated.by == &isolator && page->isolated.refused)
+			__put_back(z, page);
+}
+
+/* Whether the parts that were purged of a block would merge with the others again. */
+static bool would_merge(const struct zone *z, const struct refused *refused)
+{
+	return z->at_end && refused->nr;
+}
+
 /*
- * As zone_purge_to(). The zone's lock is held before, and not after. Blocks that are locked as
- * a whole stay isolated until the end: the next ones are purged, and these are not tried twice.
+ * As zone_purge_to(). The zone's lock is held before, and not after. Blocks that are refused
+ * stay isolated until the end: the next ones are purged, and these are not tried twice.
  */
 static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
-	struct page *locked[REFUSED_MOST];
-	unsigned int nr_locked = 0, first = max == SIZE_MAX ? REFUSED_MOST : REFUSED_FIRST;
+	unsigned int order = MAX_ORDER, of_order = 0, all = 0;
 	size_t purged = 0;
+	bool wide;
 
 	lock_assert_held(&z->lock);
 	__zone_spaces_release(z);
+	wide = max >= z->nr_dirty || max >> zone_piece_order();
 	/* Other threads' frees must not keep this loop going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
-	while (z->nr_dirty > target && purged < max &&
-	       nr_locked < (purged ? REFUSED_MOST : first)) {
+	while (z->nr_dirty > target && purged < max) {
 		size_t left = max - purged, n, done;
-		struct page *page = __zone_take_dirty(z, ilog2(left + left / 31));
+		struct page *page =
+			__zone_take_dirty(z, min_uint(order, ilog2(left + left / 31)));
 		struct refused refused;
 
 		if (!page)
@@ -236,22 +269,32 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 		}
 		__zone_isolate(z, page, n);
 		zone_unlock(z, true);
-		done = purge_block(z, page, n, max_size(least, PART_LEAST), &refused);
+		done = purge_block(z, page, n, max_size(least, PART_LEAST),
+				   purged || all < REFUSED_LOOKS, &refused);
 		zone_lock(z);
-		if (!done) {
-			locked[nr_locked++] = page;
-			continue;
-		}
-		__zone_unisolate(z, page);
-		__free_purged(z, page_to_pfn(page), n, &refused);
 		purged += done;
 		z->nr_purged += done;
 		z->grown -= min_size(z->grown, done);
+		if (done && !would_merge(z, &refused)) {
+			__zone_unisolate(z, page);
+			__free_purged(z, page_to_pfn(page), n, &refused);
+			continue;
+		}
+		__refuse(z, page);
+		all++;
+		of_order = page->order < order ? 1 : of_order + 1;
+		order = page->order;
+		if (of_order == REFUSED_OF_ORDER) {
+			if (!order)
+				break;
+			order--;
+			of_order = 0;
+		}
 	}
-	if (purged || nr_locked)
-		atomic_store_explicit(&z->purge_refused, !purged, memory_order_relaxed);
-	while (nr_locked)
-		__put_back(z, locked[--nr_locked]);
+	__put_refused(z);
+	if (purged || (all && wide))
+		atomic_store_explicit(&z->refused_at, purged ? 0 : z->nr_dirty,
+				      memory_order_relaxed);
 	zone_unlock(z, true);
 	if (purged)
 		limits_shrunk();
@@ -287,9 +330,11 @@ void purge_fork_child(void)
 		if (!zone_trylock(z))
 			continue;
 		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list)
-			if (page->isolator != &isolator)
+			if (page->isolated.by != &isolator)
 				__put_back(z, page);
 		z->huge_asking = false;
+		/* A child does not inherit locks. */
+		atomic_store_explicit(&z->refused_at, 0, memory_order_relaxed);
 		zone_unlock(z, true);
 		/* A child does not inherit locks on memory: free pages are not pinned now. They
 		 * go back to the system, unless this thread has locks, perhaps that of the stop

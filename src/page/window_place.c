@@ -273,8 +273,8 @@ static size_t readable_bytes(unsigned int nodes)
 
 static bool place(unsigned int nodes)
 {
-	size_t zone = place_zone_size(nodes), total,
-	       most = address_space_limit() / READABLE_PART;
+	size_t zone = place_zone_size(nodes), total;
+	size_t most = nodes > 1 ? address_space_limit() / READABLE_PART : 0;
 
 	for (;; zone /= 2) {
 		lay_out(nodes, zone);

@@ -87,7 +87,8 @@ struct zone {
 	_Atomic size_t dirty;			   /* free and dirty, as of the last unlock */
 	_Atomic uint64_t dirty_since;		   /* ms; when this decay period began */
 	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
-	atomic_bool purge_refused;    /* the last purge found locked memory only; relaxed */
+	/* 0, or nr_dirty when the last purge found nothing that the system takes; relaxed */
+	_Atomic size_t refused_at;
 	/* Pages to be purged before a large run is used; relaxed, also without the lock. */
 	_Atomic size_t decay_owed;
 	_Atomic uint64_t early[NR_PCP_COUNTERS];    /* counts from before there were pagesets */
@@ -100,6 +101,7 @@ struct zone {
 	size_t described[NR_FLAT]; /* pages below it have entries; not below the frontier */
 	size_t mapped;		   /* pages below it are mapped, with or without entries */
 	size_t isolated;	   /* pages of isolated_blocks */
+	size_t refused;		   /* those of them that the system refused to purge */
 	struct list_head isolated_blocks;
 	size_t dirty_low; /* smallest nr_dirty since dirty_since */
 	/* The pages that large runs owed in a period of page/recent.c, and in which: decay.c.
@@ -285,7 +287,7 @@ static inline size_t __zone_set_apart(const struct zone *z)
 static inline size_t __zone_dirty(const struct zone *z)
 {
 	lock_assert_held(&z->lock);
-	return z->nr_dirty + z->ahead_end - z->ahead_start +
+	return z->nr_dirty + z->refused + z->ahead_end - z->ahead_start +
 	       (z->carve_zero == PAGE_DIRTY ? z->carve_end - z->carve_start : 0);
 }
 

@@ -43,9 +43,9 @@ char *slab_arrays;
 
 /*
  * Puts back objects of one node that the array has no room for. Other CPUs get them through the
- * shared queue if they need them. Else they go to slabs, from which this CPU takes them again:
- * through the queue CPUs would exchange objects, and have lines of the processor's cache in
- * common for ever.
+ * shared queue if they need them, and so does the one CPU of a program of one thread. Else they
+ * go to slabs, from which this CPU takes them again: through the queue CPUs would exchange
+ * objects, and have lines of the processor's cache in common for ever.
  */
 static void put_back(struct kmem_cache *s, unsigned int node, void **objs, unsigned int n,
 		     enum slab_order order)

@@ -43,10 +43,18 @@ static void __note_empty(struct kmem_cache_node *node)
 	atomic_store_explicit(&node->may_have_empty, true, memory_order_relaxed);
 }
 
-/* The list of this CPU's shard. */
+/* This CPU's shard. Where CPUs are numbered round the nodes, those of one node have all shards,
+ * too. */
+static unsigned int own_shard(const struct kmem_cache_node *node)
+{
+	unsigned int cpu = pcpu_index();
+
+	return (cpu + cpu / SLAB_SHARDS_MAX) & (node->nr_shards - 1u);
+}
+
 static struct list_head *own_list(struct kmem_cache_node *node)
 {
-	return &node->partial[pcpu_index() & (node->nr_shards - 1u)];
+	return &node->partial[own_shard(node)];
 }
 
 static void __remove(struct kmem_cache_node *node, struct page *page)
@@ -298,17 +306,21 @@ static unsigned int __take_listed(struct kmem_cache *s, struct kmem_cache_node *
 	return got;
 }
 
-/* Takes from this CPU's shard, and from others only what that lacks. Lock held. */
+/* Takes from this CPU's shard, and from others only what that lacks: whole slabs for the CPU's
+ * list come from its own. Lock held. */
 static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
 				   void **out, unsigned int n, struct page **slabs,
 				   unsigned int max, unsigned int *nr_slabs)
 {
-	unsigned int own = pcpu_index(), got = 0;
+	unsigned int own = own_shard(node), got = 0;
 
-	for (unsigned int i = 0; i < node->nr_shards && got < n; i++)
-		got += __take_listed(s, node,
-				     &node->partial[(own + i) & (node->nr_shards - 1u)],
-				     out + got, n - got, slabs, max, nr_slabs);
+	for (unsigned int i = 0; i < node->nr_shards && got < n; i++) {
+		struct list_head *list = &node->partial[(own + i) & (node->nr_shards - 1u)];
+
+		if (i) /* no more than the rest of a slab that is begun */
+			max = min_uint(max, *nr_slabs + 1);
+		got += __take_listed(s, node, list, out + got, n - got, slabs, max, nr_slabs);
+	}
 	return got;
 }
 

@@ -117,23 +117,23 @@ TEST_F(PageLockedTest, ManyPagesOfABlock)
 	});
 }
 
-/* Half of a block. Of what lies behind it, up to three times as much may stay. */
+/* A part of a block: what lies before it and behind it goes. */
 TEST_F(PageLockedTest, ALargePartOfABlock)
 {
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		start("dirty_max:1g,thp:auto,background_thread:never");
-		auto *block = static_cast<char *>(peak(16 * kMiB, 16 * kMiB).at(0));
+	for (size_t from : { 0 * kMiB, 4 * kMiB, 15 * kMiB })
+		EXPECT_FRESH_PROCESS_PASSES([=] {
+			start("dirty_max:1g,thp:auto,background_thread:never");
+			auto *block = static_cast<char *>(peak(16 * kMiB, 16 * kMiB).at(0));
 
-		lock_pages(block + 4 * kMiB, kMiB);
-		kfree(block);
-		asked = 0;
-		size_t dirty = limits().dirty, purged = ukmem_trim();
-		EXPECT_GE(purged, 12 * kMiB);
-		EXPECT_EQ(purged, (dirty - limits().dirty) * ukmem_page_size());
-		EXPECT_LE(asked, 200u);
-		EXPECT_GE(limits().dirty, to_pages(kMiB));
-		expect_unlocked_goes();
-	});
+			lock_pages(block + from, kMiB);
+			kfree(block);
+			asked = 0;
+			size_t dirty = limits().dirty, purged = ukmem_trim();
+			EXPECT_EQ(limits().dirty, to_pages(kMiB));
+			EXPECT_EQ(purged, (dirty - limits().dirty) * ukmem_page_size());
+			EXPECT_LE(asked, 200u);
+			expect_unlocked_goes();
+		});
 }
 
 /* Blocks that are locked as a whole, and larger than others. */
@@ -151,6 +151,57 @@ TEST_F(PageLockedTest, LargerBlocksThatAreLockedKeepNoOthers)
 		EXPECT_LE(limits().dirty, to_pages(21 * kMiB));
 		free_peak(large.between);
 		free_peak(small.between);
+		expect_unlocked_goes();
+	});
+}
+
+/* The same while the program goes on, and what is locked comes first each time. */
+TEST_F(PageLockedTest, DecayGoesOnBesideBlocksThatAreLocked)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.now_ms = fake_now_ms;
+		start("dirty_max:0,thp:auto,background_thread:never");
+		Apart large(6, 2 * kMiB), equal(6, kMiB), blocks(40, kMiB);
+
+		for (void *block : large.blocks)
+			lock_pages(block, 2 * kMiB);
+		for (void *block : equal.blocks)
+			lock_pages(block, kMiB);
+		free_peak(large.blocks);
+		free_peak(equal.blocks);
+		free_peak(blocks.blocks);
+		little_activity(60);
+		EXPECT_LE(limits().dirty, to_pages(19 * kMiB));
+		free_peak(large.between);
+		free_peak(equal.between);
+		free_peak(blocks.between);
+		expect_unlocked_goes();
+	});
+}
+
+/* Where the system grants no more addresses, dirty pages merge with clean ones. */
+TEST_F(PageLockedTest, WhereThereIsNoMoreMemory)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		start("dirty_max:1g,thp:auto,background_thread:never");
+		auto *block = static_cast<char *>(peak(16 * kMiB, 16 * kMiB).at(0));
+		Apart others(20, kMiB);
+
+		os_calls.mmap = [](void **, size_t, int, int) { return -ENOMEM; };
+		os_calls.mprotect = [](void *, size_t, int) { return -ENOMEM; };
+		ASSERT_EQ(kmalloc(512 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+		lock_pages(block + 10 * kMiB, ukmem_page_size());
+		kfree(block);
+		free_peak(others.blocks);
+		asked = 0;
+		size_t purged = ukmem_trim();
+		EXPECT_GE(purged, 35 * kMiB);
+		EXPECT_LE(purged, 40 * kMiB) << "each page once";
+		EXPECT_LE(limits().dirty, to_pages(17 * kMiB));
+		EXPECT_LE(asked, 200u);
+		os_calls.mmap = os_calls_linux.mmap;
+		os_calls.mprotect = os_calls_linux.mprotect;
+		free_peak(others.between);
 		expect_unlocked_goes();
 	});
 }
@@ -198,6 +249,24 @@ TEST_F(PageLockedTest, WhereAllIsLockedTheSystemIsAskedLittle)
 	});
 }
 
+/* It starts at a request past the CPU's caches. */
+void wait_for_thread(std::vector<void *> &pieces)
+{
+	for (int i = 0; i < 2000 && !shim_background_is_running(); i++) {
+		free_peak(pieces);
+		pieces = peak(kMiB, kMiB);
+		usleep(1000);
+	}
+	EXPECT_TRUE(shim_background_is_running());
+}
+
+void wait_for_end()
+{
+	for (int i = 0; i < 5000 && shim_background_is_running(); i++)
+		usleep(1000);
+	EXPECT_FALSE(shim_background_is_running());
+}
+
 /* The thread that decays memory ends when the system takes nothing back. */
 void ends(bool all)
 {
@@ -208,23 +277,37 @@ void ends(bool all)
 	if (!all)
 		lock_pages(blocks.blocks[3], ukmem_page_size());
 	free_peak(blocks.blocks);
-	/* It starts at a request past the CPU's caches. */
-	for (int i = 0; i < 2000 && !shim_background_is_running(); i++) {
-		free_peak(blocks.between);
-		blocks.between = peak(kMiB, kMiB);
-		usleep(1000);
-	}
-	EXPECT_TRUE(shim_background_is_running());
-	for (int i = 0; i < 5000 && shim_background_is_running(); i++)
-		usleep(1000);
-	EXPECT_FALSE(shim_background_is_running());
+	wait_for_thread(blocks.between);
+	wait_for_end();
 	EXPECT_LE(limits().dirty, all ? SIZE_MAX : 8u);
+}
+
+/* Later more is free, which is not locked. */
+void starts_again()
+{
+	start("dirty_decay_ms:40,dirty_max:0,background_thread:always");
+	Apart blocks(40, kMiB), others(40, kMiB);
+
+	for (void *block : blocks.blocks)
+		lock_pages(block, kMiB);
+	free_peak(blocks.blocks);
+	wait_for_thread(blocks.between);
+	wait_for_end();
+	free_peak(others.blocks);
+	wait_for_thread(others.between);
+	wait_for_end();
+	EXPECT_LE(limits().dirty, to_pages(42 * kMiB));
 }
 
 TEST_F(PageLockedTest, TheBackgroundThreadEnds)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] { ends(true); });
 	EXPECT_FRESH_PROCESS_PASSES([] { ends(false); });
+}
+
+TEST_F(PageLockedTest, TheBackgroundThreadStartsAgain)
+{
+	EXPECT_FRESH_PROCESS_PASSES(starts_again);
 }
 
 /* A process that forks in the middle of a purge, when blocks have been refused already. */

@@ -18,7 +18,7 @@ namespace
 {
 
 constexpr size_t most_caches = 1 << 17;
-constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22;
+constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22, most_shards = 64;
 
 /* Whether a descriptor can be one. Its name may be any text. */
 bool is_sensible(const record &d)
@@ -496,6 +496,7 @@ bool cache_reader::walk_node(const record &d, const record &node, cache_counts &
 	bool whole = true;
 
 	c.listed_inuse = c.listed_idle = 0;
+	expect(node.get("nr_shards") <= most_shards);
 	for (uint64_t shard = 0; shard < node.get("nr_shards"); shard++)
 		whole &= walk_list(d, node.get("partial") + shard * size, c);
 	return whole;
