@@ -454,6 +454,8 @@ bool left_alone()
 	Pages pages = fill(GFP_KERNEL, 8, 64, true);
 
 	free_all(pages, 8);
+	/* For 10 ms after a thread has ended no request starts the next one. */
+	usleep(20 * 1000);
 	__free_pages(alloc_pages(GFP_KERNEL, 8), 8);
 	/*
 	 * If this thread had to wait for a CPU, part of the memory may have gone back already.
