@@ -138,7 +138,6 @@ void __decay_note_growth(struct zone *z, size_t npages, size_t fresh)
 static void end_period(struct zone *z, size_t limit, bool may_wait)
 {
 	uint64_t now = os_calls.now_ms();
-	size_t dirty;
 
 	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) <
 	    (int64_t)config.dirty_decay_ms / 2)
@@ -148,16 +147,14 @@ static void end_period(struct zone *z, size_t limit, bool may_wait)
 	else if (!zone_trylock(z))
 		return;
 	now = os_calls.now_ms(); /* the lock may have taken long */
-	dirty = __zone_dirty(z);
 	if ((int64_t)(now - atomic_load_explicit(&z->dirty_since, memory_order_relaxed)) >=
 		    (int64_t)config.dirty_decay_ms / 2 &&
-	    dirty > limit) {
-		/* What is left of the space ahead decays, too: small runs take it again from
-		 * the lists. */
+	    __zone_dirty(z) > limit) {
+		/* The space ahead decays, too: its rest goes back to the lists, from which
+		 * small runs take it again. */
 		__zone_ahead_release(z);
-		dirty = z->nr_dirty;
 		atomic_store_explicit(&z->decay_backlog, z->dirty_low, memory_order_relaxed);
-		z->dirty_low = dirty;
+		z->dirty_low = z->nr_dirty;
 		atomic_store_explicit(&z->dirty_since, now, memory_order_relaxed);
 	}
 	zone_unlock(z, true);

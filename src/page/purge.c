@@ -333,12 +333,12 @@ void purge_fork_child(void)
 			if (page->isolated.by != &isolator)
 				__put_back(z, page);
 		z->huge_asking = false;
-		/* A child does not inherit locks. */
+		/* A child does not inherit locks on memory. So the system takes back what it
+		 * refused, and free pages are not pinned now. */
 		atomic_store_explicit(&z->refused_at, 0, memory_order_relaxed);
 		zone_unlock(z, true);
-		/* A child does not inherit locks on memory: free pages are not pinned now. They
-		 * go back to the system, unless this thread has locks, perhaps that of the stop
-		 * which a drain needs. */
+		/* Pages that were pinned go back to the system, unless this thread has locks,
+		 * perhaps that of the stop which a drain needs. */
 		if (z->type == ZONE_DMA && z->present && lock_none_held()) {
 			pageset_drain(z);
 			zone_purge_to(z, 0, SIZE_MAX, 0);

@@ -346,7 +346,7 @@ static bool can_be_freed(struct qmempool *pool, char *why, size_t size)
 	drain_to_cache(pool, &d);
 	pcpu_drain_end(&d);
 	qmempool_stats_read(pool, &s);
-	/* What is left in the queue is no obstacle: release() takes it. */
+	/* release() takes the elements that are left in the queue. */
 	if (d.refused || s.local)
 		snprintf(why, size, "CPUs' arrays cannot be emptied");
 	else if (s.outstanding > 0)

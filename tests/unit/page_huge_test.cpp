@@ -94,7 +94,7 @@ bool in_huge_page(const struct page *page)
 			   [&](uintptr_t from) { return at - from < kHuge; });
 }
 
-/* What is left of the space ahead is dirty, and the program has no use for it. */
+/* The rest of the space ahead is dirty, and the program has no use for it. */
 TEST_F(PageHugeTest, TheSpaceAheadDecaysAndTheThreadEnds)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
