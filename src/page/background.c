@@ -43,13 +43,16 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 /* glibc has this variable since 2.32; other libcs do not tell. */
 extern char __libc_single_threaded __attribute__((weak));
 
-/* From a request that may not start a thread, or from the thread's end, to the next try; and
- * how often the system is asked for the threads that there are. */
+/* From a request that may not start a thread to the next try; and how often the system is asked
+ * for the threads that there are. */
 enum { RETRY_MS = 10, ASK_MS = 1000 };
 
 /* ever_started: relaxed; only becomes true */
 static atomic_bool running, given_up, ever_started;
 static _Atomic uint64_t not_before; /* ms; relaxed */
+/* The thread's number, which it keeps beyond its end, while the system counts it; 0: none.
+ * Synchronization: relaxed. */
+static _Atomic uint32_t thread;
 /* The process's number; 0: it starts no threads. Synchronization: read-only after
  * background_init(). */
 static pid_t process;
@@ -68,23 +71,35 @@ static void retry_later(void)
 	atomic_store_explicit(&not_before, os_calls.now_ms() + RETRY_MS, memory_order_relaxed);
 }
 
-static void *background(void *unused)
+/* Works until there was nothing to do in eight pauses. Fewer may be a pause in a program that
+ * goes on. */
+static void work(void)
 {
-	(void)unused;
-	/* The thread ends after eight pauses without work. Fewer may be a pause in a program
-	 * that goes on. */
 	for (unsigned int idle = 0; idle < 8;) {
 		os_pause_ms(pause_ms());
 		while (decay_all(true))
 			;
+		idle = decay_is_due(false) ? 0 : idle + 1;
 		pcpu_look();
 		page_follow(os_calls.now_ms());
-		idle = decay_is_due() ? 0 : idle + 1;
 	}
-	/* The system counts this thread until it has ended. Until then nobody asks how many of
-	 * the threads are the program's. */
-	retry_later();
-	atomic_store_explicit(&running, false, memory_order_seq_cst);
+}
+
+/*
+ * A request that sees the thread running leaves all to it, and may be the program's last. So
+ * the thread says that it ends, and looks once more, with each zone's lock. Who freed pages
+ * before this look is served by it. Who frees them later takes the lock after the thread, and
+ * sees that none is running.
+ */
+static void *background(void *unused)
+{
+	(void)unused;
+	atomic_store_explicit(&thread, os_thread_id(), memory_order_relaxed);
+	do {
+		work();
+		atomic_store_explicit(&running, false, memory_order_relaxed);
+	} while (decay_is_due(true) &&
+		 !atomic_exchange_explicit(&running, true, memory_order_relaxed));
 	return NULL;
 }
 
@@ -101,10 +116,23 @@ static bool may_start(void)
 bool page_program_has_threads(void)
 {
 	struct os_threads threads;
+	uint32_t id = atomic_load_explicit(&thread, memory_order_relaxed);
+	bool running_now = page_background_is_running();
 
 	if (&__libc_single_threaded && __libc_single_threaded)
 		return false;
-	return os_threads(&threads) && threads.nr > 1u + page_background_is_running();
+	if (!os_threads(&threads))
+		return false;
+	/* The library's thread exists, or has ended but for the system: it is among them. */
+	if (running_now || (id && os_thread_exists(id)))
+		return threads.nr > 2;
+	/* If it has just gone, it was among them, or not. From now on it is not. */
+	if (id &&
+	    atomic_compare_exchange_strong_explicit(&thread, &id, 0, memory_order_relaxed,
+						    memory_order_relaxed) &&
+	    !os_threads(&threads))
+		return false;
+	return threads.nr > 1;
 }
 
 /*
@@ -192,8 +220,10 @@ static bool start_wanted(unsigned int wanted)
 
 	/* pthread_create() allocates, and comes here again; only the first call goes on. */
 	if ((wanted & WANTED_DECAY) && may_start() &&
-	    !atomic_exchange_explicit(&running, true, memory_order_relaxed))
-		done = start();
+	    !atomic_exchange_explicit(&running, true, memory_order_relaxed) && !start()) {
+		wish(WANTED_DECAY);
+		done = false;
+	}
 	if ((wanted & WANTED_BY_LAYERS) && !layers_start_threads()) {
 		wish(WANTED_BY_LAYERS);
 		done = false;
@@ -247,13 +277,11 @@ void page_background_start(void)
 	errno = saved;
 }
 
-/* Starts the thread if it is wanted with @dirty pages. */
+/* Starts the thread if it is wanted with @dirty pages, now or at a later request. */
 static noinline void poll_background(size_t dirty)
 {
 	if (likely(atomic_load_explicit(&running, memory_order_relaxed)) || !is_wanted(dirty) ||
-	    atomic_load_explicit(&given_up, memory_order_relaxed) ||
-	    os_calls.now_ms() < atomic_load_explicit(&not_before, memory_order_relaxed) ||
-	    !decay_is_due())
+	    atomic_load_explicit(&given_up, memory_order_relaxed) || !decay_is_due(false))
 		return;
 	wish(WANTED_DECAY);
 	if (!os_heap.is_ukmem)
@@ -342,5 +370,6 @@ void background_fork_child(void)
 	background_init();
 	atomic_store_explicit(&held, false, memory_order_relaxed);
 	atomic_store_explicit(&running, false, memory_order_relaxed);
+	atomic_store_explicit(&thread, 0, memory_order_relaxed);
 	atomic_store_explicit(&given_up, false, memory_order_relaxed);
 }

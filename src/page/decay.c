@@ -237,16 +237,25 @@ bool decay_all(bool may_wait)
 	return more;
 }
 
-bool decay_is_due(void)
+static bool zone_is_due(struct zone *z, size_t limit)
+{
+	size_t at = atomic_load_explicit(&z->refused_at, memory_order_relaxed);
+
+	return z->type != ZONE_DMA &&
+	       atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit + at;
+}
+
+bool decay_is_due(bool for_certain)
 {
 	size_t limit = decay_keeps();
+	bool due = false;
 
 	for_each_zone (z) {
-		size_t at = atomic_load_explicit(&z->refused_at, memory_order_relaxed);
-
-		if (z->type != ZONE_DMA &&
-		    atomic_load_explicit(&z->dirty, memory_order_relaxed) > limit + at)
-			return true;
+		if (for_certain)
+			zone_lock(z);
+		due = due || zone_is_due(z, limit);
+		if (for_certain)
+			zone_unlock(z, true);
 	}
-	return false;
+	return due;
 }

@@ -21,7 +21,8 @@ void decay_settle(void);
  * has. Result: whether there is more to do at once. */
 bool decay_all(bool may_wait);
 /* Whether any zone has more dirty pages than it may keep, beside those that the system refused
- * to take back. */
-bool decay_is_due(void);
+ * to take back. @for_certain: takes each zone's lock, and so counts all that was freed before.
+ */
+bool decay_is_due(bool for_certain);
 
 #endif
