@@ -87,9 +87,9 @@ static void work(void)
 
 /*
  * A request that sees the thread running leaves all to it, and may be the program's last. So
- * the thread says that it ends, and looks once more, with each zone's lock. Who freed pages
- * before this look is served by it. Who frees them later takes the lock after the thread, and
- * sees that none is running.
+ * the thread says that it ends, and looks once more, with each zone's lock. This look counts
+ * all pages that were freed before it. A request whose pages it does not count has had the lock
+ * after the thread, and so sees that none is running.
  */
 static void *background(void *unused)
 {
