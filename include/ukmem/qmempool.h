@@ -13,7 +13,7 @@
  *   shared   one for all, sharedq_sz elements: an ALF queue (alf_queue.h)
  *
  * A bulk of elements moves at once between a local array and the shared queue: QMEMPOOL_BULK,
- * or a quarter of localq_sz if that is more, up to QMEMPOOL_BULK_MAX and half of sharedq_sz. If
+ * or half of localq_sz if that is more, up to QMEMPOOL_BULK_MAX and half of sharedq_sz. If
  * the queue is empty, the pool fetches QMEMPOOL_REFILL_MULTIPLIER bulks from the cache; for a
  * request of a bulk or more it fetches just what the request lacks. If the queue is full, the
  * pool gives elements back to the cache. So a pool never holds more than
@@ -61,7 +61,7 @@ UKMEM_BEGIN_DECLS
 
 enum {
 	QMEMPOOL_BULK = 16,	       /**< elements moved at once, at least */
-	QMEMPOOL_BULK_MAX = 128,       /**< and at most */
+	QMEMPOOL_BULK_MAX = 256,       /**< and at most */
 	QMEMPOOL_REFILL_MULTIPLIER = 2 /**< bulks fetched from the cache at once */
 };
 

@@ -278,10 +278,10 @@ static void release(struct qmempool *pool)
 	kfree(pool);
 }
 
-/* A quarter of the array, if two of them fit into the queue. */
+/* Half of the array, if two of them fit into the queue. */
 static uint32_t bulk_of(uint32_t localq_sz, uint32_t sharedq_sz)
 {
-	uint32_t bulk = min_uint(localq_sz / 4, sharedq_sz / QMEMPOOL_REFILL_MULTIPLIER);
+	uint32_t bulk = min_uint(localq_sz / 2, sharedq_sz / QMEMPOOL_REFILL_MULTIPLIER);
 
 	return max_uint(QMEMPOOL_BULK, min_uint(bulk, QMEMPOOL_BULK_MAX));
 }

@@ -159,16 +159,16 @@ TEST(QmempoolTest, PreallocatedElementsComeFirst)
 	Pool p(64, 128, 64);
 	void *elem = qmempool_alloc(p.pool, GFP_NOWAIT);
 
-	EXPECT_EQ(p.stats().shared, 48u) << "a bulk";
-	EXPECT_EQ(p.stats().local, 15u);
+	EXPECT_EQ(p.stats().shared, 32u) << "a bulk";
+	EXPECT_EQ(p.stats().local, 31u);
 	EXPECT_EQ(p.stats().shared_hits, 1u);
 	p.check(1);
 	auto more = p.take(63);
 	EXPECT_EQ(p.stats().fetched, 64u) << "nothing more of the cache";
 	EXPECT_EQ(p.stats().shared, 0u);
-	EXPECT_EQ(p.stats().refills, 4u);
-	EXPECT_EQ(p.stats().shared_hits, 4u);
-	EXPECT_EQ(p.stats().local_hits, 60u);
+	EXPECT_EQ(p.stats().refills, 2u);
+	EXPECT_EQ(p.stats().shared_hits, 2u);
+	EXPECT_EQ(p.stats().local_hits, 62u);
 	p.check(64);
 	qmempool_free(p.pool, elem);
 	EXPECT_EQ(qmempool_alloc(p.pool, GFP_KERNEL), elem) << "the one used last";
@@ -181,7 +181,7 @@ TEST(QmempoolTest, PreallocatedElementsComeFirst)
 
 TEST(QmempoolTest, TwoBulksFromTheCacheAtOnce)
 {
-	Pool p;
+	Pool p(32, 128);
 	auto got = p.take(QMEMPOOL_BULK + 1); /* the first stock, and one more */
 
 	EXPECT_EQ(p.stats().fetched, QMEMPOOL_BULK + 32u);
@@ -196,14 +196,14 @@ TEST(QmempoolTest, TwoBulksFromTheCacheAtOnce)
 	p.give(got);
 }
 
-/* A bulk is a quarter of the array, from 16 to 128, if two of them fit into the queue. */
+/* A bulk is half of the array, from 16 to 256, if two of them fit into the queue. */
 TEST(QmempoolTest, LargeArraysMoveMoreAtOnce)
 {
 	struct {
 		uint32_t local, shared, bulk;
-	} sizes[] = { { 16, 32, 16 },	 { 64, 1024, 16 },   { 128, 1024, 32 },
-		      { 256, 1024, 64 }, { 512, 1024, 128 }, { 16384, 1024, 128 },
-		      { 512, 128, 64 },	 { 16384, 32, 16 } };
+	} sizes[] = { { 16, 32, 16 },	  { 64, 1024, 32 },   { 128, 1024, 64 },
+		      { 256, 1024, 128 }, { 512, 1024, 256 }, { 16384, 1024, 256 },
+		      { 512, 128, 64 },	  { 16384, 32, 16 } };
 
 	for (auto &size : sizes) {
 		Pool p(size.local, size.shared);
