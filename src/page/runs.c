@@ -430,6 +430,15 @@ struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool m
 	return run_is_free(z, start, npages) ? take_neighbours(z, start, npages) : NULL;
 }
 
+bool __zone_cached_in_way(const struct zone *z, size_t start, size_t npages)
+{
+	size_t end = extend_on(z, start, npages);
+
+	lock_assert_held(&z->lock);
+	return end < min_size(start + npages, zone_frontier(z)) &&
+	       page_type(&page_window.pages[end]) == PAGE_CACHED;
+}
+
 struct page *__zone_take_page(struct zone *z, size_t pfn)
 {
 	struct page *block, *page = &page_window.pages[pfn];

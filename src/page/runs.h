@@ -11,6 +11,9 @@ struct page *__zone_alloc(struct zone *z, unsigned int order, bool may_grow);
 struct page *__zone_alloc_run(struct zone *z, size_t npages, bool may_grow);
 /* The run of @npages that begins with page number @start, or NULL. */
 struct page *__zone_alloc_at(struct zone *z, size_t start, size_t npages, bool may_grow);
+/* Whether the first of the @npages from number @start on that are not free heads a run of a
+ * CPU's pageset. */
+bool __zone_cached_in_way(const struct zone *z, size_t start, size_t npages);
 /* The page with number @pfn, out of the free block that it lies in; NULL: it lies in none. */
 struct page *__zone_take_page(struct zone *z, size_t pfn);
 /* Puts the carving space and the space ahead back into the free lists. */

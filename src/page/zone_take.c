@@ -204,12 +204,23 @@ static struct page *take_block(struct zone *z, const struct alloc_request *rq, b
 	return page;
 }
 
+/* Takes the run at a page number, if need be with one in its way that this CPU has just freed.
+ */
+static struct page *take_at(struct zone *z, const struct alloc_request *rq, bool may_grow)
+{
+	struct page *page = __zone_alloc_at(z, rq->at, rq->npages, may_grow);
+
+	if (!page && __zone_cached_in_way(z, rq->at, rq->npages) && __pageset_give_dirty(z))
+		page = __zone_alloc_at(z, rq->at, rq->npages, may_grow);
+	return page;
+}
+
 /* Takes a run as @rq asks: at a page number, aligned, or any. */
 static struct page *take_run(struct zone *z, const struct alloc_request *rq, bool may_grow)
 {
 	lock_assert_held(&z->lock);
 	if (rq->at)
-		return __zone_alloc_at(z, rq->at, rq->npages, may_grow);
+		return take_at(z, rq, may_grow);
 	if (rq->align || z->type != ZONE_NORMAL)
 		return take_block(z, rq, may_grow);
 	return __zone_alloc_run(z, rq->npages, may_grow);

@@ -121,6 +121,61 @@ TEST_F(GrowTest, InPlace)
 	EXPECT_EQ(moves, 0u);
 }
 
+/* CPUs keep runs of a zone from its first request for a page on. */
+void begin_to_keep()
+{
+	__free_page(alloc_page(GFP_KERNEL));
+}
+
+size_t kept_pages()
+{
+	struct shim_zone zone;
+
+	shim_zone_read(0, &zone);
+	return zone.pageset;
+}
+
+/* The run behind the block was freed a moment ago, and this CPU keeps it for the next request.
+ */
+TEST_F(GrowTest, OverARunThatThisCpuHasJustFreed)
+{
+	OneCpu pinned;
+	const size_t size = 64 * ukmem_page_size();
+
+	begin_to_keep();
+	Enclosed e(size);
+	auto *p = e.p;
+	size_t kept = kept_pages();
+
+	stamp(p, size, 1);
+	kfree(e.others.back());
+	ASSERT_EQ(kept_pages(), kept + 64);
+	e.others.pop_back();
+	p = grow(p, 2 * size);
+	EXPECT_EQ(p, e.p);
+	EXPECT_EQ(ksize(p), 2 * size);
+	EXPECT_TRUE(stamped(p, size, 1));
+	kfree(p);
+}
+
+/* The block behind is in use, so what the CPU keeps would not help. */
+TEST_F(GrowTest, WhatTheCpuKeepsStaysIfItIsNotInTheWay)
+{
+	OneCpu pinned;
+	const size_t size = 64 * ukmem_page_size();
+
+	begin_to_keep();
+	Enclosed e(size);
+	void *other = kmalloc(17 * ukmem_page_size(), GFP_KERNEL);
+	size_t kept = kept_pages(), pages = ksize(other) / ukmem_page_size();
+
+	kfree(other);
+	ASSERT_EQ(kept_pages(), kept + pages);
+	EXPECT_FALSE(shim_extend(e.p, 64));
+	EXPECT_EQ(kept_pages(), kept + pages);
+	kfree(e.p);
+}
+
 TEST_F(GrowTest, BehindTheLastPageInUse)
 {
 	auto *p = static_cast<unsigned char *>(kmalloc(600 * kMiB, GFP_KERNEL)), *q = p;

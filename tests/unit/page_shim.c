@@ -6,6 +6,7 @@
 #include "page/background.h"
 #include "page/limits.h"
 #include "page/lookup.h"
+#include "page/move.h"
 #include "page/page_alloc.h"
 #include "page/pageset.h"
 #include "page/purge.h"
@@ -201,6 +202,13 @@ size_t shim_zone_resident(unsigned int index)
 size_t shim_metadata_resident(void)
 {
 	return window_metadata_resident();
+}
+
+bool shim_extend(void *p, size_t more)
+{
+	struct page *page = virt_to_page(p);
+
+	return page_extend_run(page, page->npages, more, GFP_KERNEL);
 }
 
 static int refused_with;

@@ -64,6 +64,8 @@ size_t shim_page_to_pfn(const struct page *page);
 size_t shim_trim(bool all);
 struct page *shim_alloc_run(gfp_t flags, size_t npages, bool *zeroed);
 void shim_free_run(struct page *page, size_t npages);
+/* Whether the large block at @p could have @more pages, which it has then. */
+bool shim_extend(void *p, size_t more);
 struct page *shim_alloc_aligned(gfp_t flags, size_t npages, unsigned int order);
 
 #ifdef __cplusplus
