@@ -267,7 +267,12 @@ UKMEM_EXPORT unsigned long kmem_cache_stock(const struct kmem_cache *s)
 UKMEM_EXPORT unsigned long kmem_cache_nr_allocated(struct kmem_cache *s)
 	UKMEM_SYMBOL(kmem_cache_nr_allocated);
 
-/** kmem_cache_find - the cache of that name, or NULL. No cache may be destroyed meanwhile. */
+/**
+ * kmem_cache_find - the cache of that name, or NULL
+ *
+ * No cache may be destroyed meanwhile. kmalloc's caches are there after the process's first
+ * allocation.
+ */
 UKMEM_EXPORT struct kmem_cache *kmem_cache_find(const char *name) UKMEM_SYMBOL(kmem_cache_find);
 
 /**

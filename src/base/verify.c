@@ -2,6 +2,7 @@
 /* Findings of the layers' verification; see verify.h. */
 #include "base/verify.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
@@ -48,9 +49,10 @@ static void keep_common(struct verify *v, const struct verify *again)
 /* Each pause is longer: a thread that does not run now may be in the middle of a change. */
 static void pause_for(unsigned int look)
 {
-	struct timespec t = { .tv_nsec = 500000l << 2 * look };
+	struct timespec left = { .tv_nsec = 500000l << 2 * look };
 
-	sys_call(SYS_clock_nanosleep, CLOCK_REALTIME, 0, &t, NULL);
+	while (sys_call(SYS_clock_nanosleep, CLOCK_REALTIME, 0, &left, &left) == -EINTR)
+		;
 }
 
 unsigned int verify_run(struct verify *v, void (*look)(struct verify *v, void *arg), void *arg)

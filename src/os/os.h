@@ -176,9 +176,17 @@ uint32_t os_thread_id(void);
 /* Whether this process has a thread of that id. */
 bool os_thread_exists(uint32_t id);
 
-/* Sleeps. The system call is futex, which locks need anyway. Keeps errno; is no cancellation
- * point. */
+/* Sleeps; a signal handler may end it early. The system call is futex, which locks need anyway.
+ * Keeps errno; is no cancellation point. */
 void os_pause_ms(uint64_t ms);
+/*
+ * For a thread that looks again and again whether another one has done something: the pause
+ * after its look number @nth, from 0 on. The first OS_LOOKS let other threads run. Then it
+ * sleeps for a millisecond each time, since threads of lower real-time priority run only
+ * meanwhile.
+ */
+enum { OS_LOOKS = 100 };
+void os_pause_look(unsigned int nth);
 
 /* Topology. CPU and node ids may be sparse. */
 

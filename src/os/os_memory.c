@@ -341,6 +341,14 @@ void os_pause_ms(uint64_t ms)
 	sys_futex_wait(&word, 0, ms);
 }
 
+void os_pause_look(unsigned int nth)
+{
+	if (nth < OS_LOOKS)
+		sys_yield();
+	else
+		os_pause_ms(1);
+}
+
 uint64_t os_random(void)
 {
 	enum { GRND_NONBLOCK_FLAG = 1 };

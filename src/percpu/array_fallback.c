@@ -21,7 +21,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/lock.h"
-#include "base/sys.h"
+#include "os/os.h"
 #include "percpu/array.h"
 #include "percpu/register.h"
 #include "percpu/unit.h"
@@ -43,8 +43,8 @@ void pcpu_slot_unlock(unsigned int index)
 
 void pcpu_slot_lock(unsigned int index)
 {
-	while (!slot_trylock(index))
-		sys_yield();
+	for (unsigned int i = 0; !slot_trylock(index); i++)
+		os_pause_look(i);
 }
 
 void pcpu_slots_fork_child(void)

@@ -16,7 +16,6 @@
 enum {
 	GATE_PATIENCE_MS = 50,
 	FORK_PATIENCE_MS = 1000,
-	LOOKS_MAX = 100, /* times that a fork yields and looks before it sleeps */
 };
 
 enum { ENTERED, LEFT, NR_COUNTS };
@@ -224,7 +223,7 @@ static bool is_empty(void)
 static void let_waiters_in(void)
 {
 	for (unsigned int i = 0;
-	     i < LOOKS_MAX && atomic_load_explicit(&reopen.waiters, memory_order_relaxed) &&
+	     i < OS_LOOKS && atomic_load_explicit(&reopen.waiters, memory_order_relaxed) &&
 	     !pcpu_gate_is_closed();
 	     i++)
 		sys_yield();
@@ -244,10 +243,7 @@ static void wait_until_empty(void)
 	}
 	until = os_calls.now_ms() + FORK_PATIENCE_MS;
 	for (unsigned int i = 0; !is_empty() && (int64_t)(os_calls.now_ms() - until) < 0; i++)
-		if (i < LOOKS_MAX)
-			sys_yield();
-		else
-			os_pause_ms(1);
+		os_pause_look(i);
 }
 
 void pcpu_gate_close(void)

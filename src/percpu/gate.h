@@ -104,6 +104,13 @@ static inline void pcpu_gate_step_in(bool is_out)
 		pcpu_gate_pass(true);
 }
 
+/* Between two parts of a long request, for which a fork would wait otherwise. */
+static inline void pcpu_gate_let_fork_in(bool may_wait)
+{
+	if (unlikely(pcpu_gate_is_closed()) && may_wait)
+		pcpu_gate_step_in(pcpu_gate_step_out());
+}
+
 /* Waits for @ms, outside of the gate as above. */
 void pcpu_gate_pause_ms(unsigned int ms);
 

@@ -62,9 +62,9 @@ void percpu_notifier_register(struct percpu_notifier *n)
 void percpu_notifier_unregister(struct percpu_notifier *n)
 {
 	lock(&notify_lock);
-	while (updating != BY_NOBODY) {
+	for (unsigned int i = 0; updating != BY_NOBODY; i++) {
 		unlock(&notify_lock);
-		sys_yield();
+		os_pause_look(i);
 		lock(&notify_lock);
 	}
 	for (struct percpu_notifier **p = &notifiers; *p; p = &(*p)->next)

@@ -39,7 +39,7 @@
 
 enum {
 	REFILL_MAX = QMEMPOOL_BULK_MAX * QMEMPOOL_REFILL_MULTIPLIER,
-	PIECE_MAX = 1 << 20, /* elements in one call to arrays and the queue */
+	PIECE_MAX = 1 << 16, /* elements in one call to arrays, the queue, and the cache */
 };
 
 static void count(struct qmempool *pool, enum qmempool_event e, uint64_t n)
@@ -220,8 +220,16 @@ static size_t get_many(struct qmempool *pool, gfp_t gfp, void **p, size_t n, con
 		got += more;
 	}
 	of_shared = got;
-	if (got < n)
-		got += fetch_cache(pool, gfp, p + got, n - got, n - got, caller);
+	while (got < n) {
+		size_t piece = min_size(n - got, PIECE_MAX);
+		size_t more = fetch_cache(pool, gfp, p + got, piece, piece, caller);
+
+		got += more;
+		if (more < piece)
+			break;
+		/* All elements are the program's: the thread has nothing in hand. */
+		pcpu_gate_let_fork_in(gfp & __GFP_DIRECT_RECLAIM);
+	}
 	if (got == n)
 		count_got(pool, of_shared, got - of_shared);
 	return got;

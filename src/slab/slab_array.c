@@ -402,6 +402,9 @@ static size_t alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, s
 			k += more;
 		}
 		got += k;
+		/* All objects are the program's: the thread has nothing in hand. */
+		if (got < n)
+			pcpu_gate_let_fork_in(flags & __GFP_DIRECT_RECLAIM);
 	}
 	return got;
 }

@@ -145,13 +145,6 @@ void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int c
 			     atomic_exchange_explicit(&a->capacity, 0, memory_order_seq_cst));
 }
 
-/* Whether the arrays of a cache that is checked for these reasons stay closed. A hardened
- * cache's do not: its own slow paths use them. */
-static bool stays_closed(unsigned int checked)
-{
-	return checked & ~(unsigned int)SLAB_CHECK_HARD;
-}
-
 /* Sets a capacity that was charged already. False: another thread has changed it, to *@from. */
 static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, uint16_t *from,
 		  uint16_t to)
@@ -162,7 +155,8 @@ static bool widen(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu, 
 		return false;
 	/* C2: the thread that closes the arrays (C1) sees this capacity, or this thread sees
 	 * that they are closed. */
-	if (unlikely(stays_closed(atomic_load_explicit(&s->checked, memory_order_seq_cst))))
+	if (unlikely(
+		    slab_stays_closed(atomic_load_explicit(&s->checked, memory_order_seq_cst))))
 		slab_close_array(s, a, cpu);
 	return true;
 }
@@ -210,7 +204,7 @@ static unsigned int give_again(struct kmem_cache *s, struct pcpu_array *a, unsig
 	debug_assert(slots <= PCPU_ARRAY_MAX_SLOTS);
 	/* A closed array stays closed: the thread that closed it empties it. */
 	while (now < slots &&
-	       !stays_closed(atomic_load_explicit(&s->checked, memory_order_relaxed)))
+	       !slab_stays_closed(atomic_load_explicit(&s->checked, memory_order_relaxed)))
 		if (widen(s, a, cpu, &now, (uint16_t)slots))
 			return slots - now;
 	return 0;

@@ -34,6 +34,12 @@ void slab_note_order(struct kmem_cache *s, void *array, enum slab_order order, u
  * classes stay within the budget. Arrays of large objects begin with one slot.
  */
 unsigned int slab_first_capacity(const struct kmem_cache *s);
+/* Whether the arrays of a cache that is checked for these reasons stay closed. A hardened
+ * cache's do not: its own slow paths use them. */
+static inline bool slab_stays_closed(unsigned int checked)
+{
+	return checked & ~(unsigned int)SLAB_CHECK_HARD;
+}
 /* Closes an array, and uncharges its capacity. */
 void slab_close_array(struct kmem_cache *s, struct pcpu_array *a, unsigned int cpu);
 /* The most objects that move at once, and the most slots that an array grows by. */

@@ -209,14 +209,22 @@ static size_t objects_out(const struct kmem_cache *s)
 	return inuse;
 }
 
+/* A cache that destroy empties in vain has its stock of slabs again. */
+static void keep(struct kmem_cache *s, size_t stock)
+{
+	slab_stock_set(s, stock * s->layout.objects);
+	slab_allow_pins(s);
+}
+
 void kmem_cache_destroy(struct kmem_cache *s)
 {
 	bool keeps, drained, remains = true;
-	size_t inuse;
+	size_t inuse, stock;
 
 	if (!s)
 		return;
 	slab_bar_pins(s);
+	stock = atomic_load_explicit(&s->stock_slabs, memory_order_relaxed);
 	slab_stock_set(s, 0);
 	/* Under the lock, no other thread that empties caches has objects or slabs of @s. */
 	slab_caches_lock();
@@ -241,13 +249,13 @@ void kmem_cache_destroy(struct kmem_cache *s)
 		slab_report_left(s);
 		kfence_report_left(s);
 		log_end(begun);
-		slab_allow_pins(s);
+		keep(s, stock);
 		return;
 	}
 	if (remains) {
 		log_warn("kmem_cache_destroy(%s): CPUs' lists cannot be emptied, cache kept",
 			 s->name);
-		slab_allow_pins(s);
+		keep(s, stock);
 		return;
 	}
 	slab_list_del(s);

@@ -345,4 +345,27 @@ TEST_F(ArrayThreads, StopsExcludeEachOther)
 	EXPECT_EQ(overlaps, 0u);
 }
 
+/* Else a thread of a real-time priority would keep the holder, which lost its CPU, from
+ * running. */
+TEST_F(ArrayThreads, WhoWaitsForASlotSleeps)
+{
+	std::atomic_bool held{ false };
+	timespec cpu{};
+	std::thread holder([&] {
+		shim_slot_lock(0);
+		held = true;
+		usleep(400 * 1000);
+		shim_slot_unlock(0);
+	});
+
+	while (!held)
+		usleep(1000);
+	shim_slot_lock(0);
+	shim_slot_unlock(0);
+	holder.join();
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	EXPECT_EQ(cpu.tv_sec, 0);
+	EXPECT_LT(cpu.tv_nsec, 100 * 1000 * 1000);
+}
+
 } // namespace

@@ -7,6 +7,8 @@
 #include "gate_shim.h"
 #include "lock_shim.h"
 #include "test_util.h"
+#include "ukmem/qmempool.h"
+#include "ukmem/stats.h"
 
 namespace
 {
@@ -528,6 +530,47 @@ TEST_F(GateTest, WhoIsInsideForTooLongIsForced)
 	inside.join();
 	shim_gate_open();
 	EXPECT_TRUE(forced);
+}
+
+/* One request for many objects is part after part inside: between two parts a fork goes first.
+ */
+void forks_in_a_bulk(bool pool)
+{
+	constexpr size_t kMany = 4000000;
+	struct kmem_cache *s = kmem_cache_create("bulk", 16, 0, 0, nullptr);
+	struct qmempool *q = pool ? qmempool_create(64, 128, 0, s, GFP_KERNEL) : nullptr;
+	std::vector<void *> objects(kMany);
+	std::atomic_bool begun{ false }, ended{ false };
+
+	std::thread thread([&] {
+		int got;
+
+		begun = true;
+		got = pool ? qmempool_alloc_bulk(q, GFP_KERNEL, kMany, objects.data())
+			   : kmem_cache_alloc_bulk(s, GFP_KERNEL, kMany, objects.data());
+		ended = true;
+		EXPECT_EQ(got, static_cast<int>(kMany));
+	});
+	while (!begun)
+		std::this_thread::yield();
+	std::this_thread::sleep_for(milliseconds(3));
+	EXPECT_FALSE(ended) << "too few objects for this machine";
+	const pid_t child = fork();
+	if (!child)
+		_exit(ukmem_verify(stderr) ? 1 : 0);
+	EXPECT_FALSE(ended) << "the fork waited for the whole request";
+	thread.join();
+	int status = 0;
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	EXPECT_EQ(status, 0) << "something was in hand";
+}
+
+TEST_F(GateTest, AForkDoesNotWaitForAWholeBulk)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "forks of programs with threads";
+	EXPECT_FRESH_PROCESS_PASSES([] { forks_in_a_bulk(false); });
+	EXPECT_FRESH_PROCESS_PASSES([] { forks_in_a_bulk(true); });
 }
 
 } // namespace

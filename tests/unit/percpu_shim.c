@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "percpu_shim.h"
+#include "percpu/array_fallback.h"
 #include "percpu/array_stop.h"
 #include "percpu/array_wind.h"
 #include "percpu/percpu_alloc.h"
@@ -42,6 +43,16 @@ unsigned int shim_array_pop_bulk(void *handle, void **out, unsigned int n, bool 
 unsigned int shim_array_push_bulk(void *handle, void *const *in, unsigned int n)
 {
 	return pcpu_array_push_bulk(handle, in, n);
+}
+
+void shim_slot_lock(unsigned int index)
+{
+	pcpu_slot_lock(index);
+}
+
+void shim_slot_unlock(unsigned int index)
+{
+	pcpu_slot_unlock(index);
 }
 
 size_t shim_array_size(unsigned int slots)

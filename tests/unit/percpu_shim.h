@@ -21,6 +21,10 @@ bool shim_array_push(void *handle, void *object);
 unsigned int shim_array_pop_bulk(void *handle, void **out, unsigned int n, bool counted);
 unsigned int shim_array_push_bulk(void *handle, void *const *in, unsigned int n);
 
+/* The slot of a CPU in fallback mode. */
+void shim_slot_lock(unsigned int index);
+void shim_slot_unlock(unsigned int index);
+
 size_t shim_array_size(unsigned int slots);
 /* Every CPU's capacity. */
 void shim_array_open(void *handle, unsigned int capacity);

@@ -229,6 +229,23 @@ void stock_is_for_the_worst()
 	kmem_cache_destroy(other);
 }
 
+TEST(SlabStockTest, StaysWhereACacheIsNotDestroyed)
+{
+	struct kmem_cache *s = kmem_cache_create("kept", 100, 0, 0, nullptr);
+	void *obj = kmem_cache_alloc(s, GFP_KERNEL);
+	unsigned long stock;
+
+	EXPECT_EQ(kmem_cache_set_stock(s, 500), 0);
+	stock = kmem_cache_stock(s);
+	::testing::internal::CaptureStderr();
+	kmem_cache_destroy(s);
+	EXPECT_NE(::testing::internal::GetCapturedStderr().find("cache kept"),
+		  std::string::npos);
+	EXPECT_EQ(kmem_cache_stock(s), stock);
+	kmem_cache_free(s, obj);
+	kmem_cache_destroy(s);
+}
+
 TEST(SlabStockTest, ForWhoFindsNothingElse)
 {
 	EXPECT_FRESH_PROCESS_PASSES(stock_is_for_the_worst);

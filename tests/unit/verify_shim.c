@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "verify_shim.h"
 
+#include "base/verify.h"
+
 #include "kmalloc/kmalloc.h"
 #include "page/limits.h"
 #include "page/zone.h"
@@ -232,4 +234,17 @@ bool shim_break(struct kmem_cache *s, enum shim_breakage what)
 		return break_table();
 	}
 	return false;
+}
+
+static void look(struct verify *v, void *unused)
+{
+	(void)unused;
+	verify_found(v, "wrong");
+}
+
+void shim_verify_wrong(void)
+{
+	struct verify v;
+
+	verify_run(&v, look, NULL);
 }

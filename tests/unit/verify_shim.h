@@ -37,6 +37,8 @@ enum shim_breakage {
 	SHIM_BREAK_GATE,
 	SHIM_BREAK_TABLE,
 };
+/* Verifies something that is always wrong, with all pauses between the looks. */
+void shim_verify_wrong(void);
 /* False: there is nothing of that kind to be broken. */
 bool shim_break(struct kmem_cache *s, enum shim_breakage what);
 

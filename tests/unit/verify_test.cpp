@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* ukmem_verify(): sound where nothing is wrong, and what is broken on purpose is found. */
+#include <signal.h>
+#include <sys/time.h>
+
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -314,6 +318,23 @@ TEST(VerifyDebugTest, SlabsMayComeAndGo)
 	for (auto &t : threads)
 		t.join();
 	kmem_cache_destroy(s);
+}
+
+/* What a thread is in the middle of is no finding, if it runs within 2, 8, 32 and 128 ms. */
+TEST(VerifyTest, SignalsDoNotShortenThePauses)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const itimerval often = { { 0, 700 }, { 0, 700 } };
+		struct sigaction action = {};
+
+		action.sa_handler = [](int) {};
+		sigaction(SIGALRM, &action, nullptr);
+		setitimer(ITIMER_REAL, &often, nullptr);
+		const auto start = std::chrono::steady_clock::now();
+		shim_verify_wrong();
+		EXPECT_GE(std::chrono::steady_clock::now() - start,
+			  std::chrono::milliseconds(170));
+	});
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "os/os.h"
+#include "percpu/gate.h"
 #include "slab/debug/hard.h"
 #include "slab/debug/twin.h"
 #include "slab/slab_objects.h"
@@ -73,8 +74,10 @@ size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t fl
 	size_t got = 0;
 
 	debug_assert(s->home == s && node < page_window.nr_nodes);
-	while (got < n && (p[got] = alloc_one(s, why, node, s->object_size, flags, caller)))
+	while (got < n && (p[got] = alloc_one(s, why, node, s->object_size, flags, caller))) {
 		got++;
+		pcpu_gate_let_fork_in(flags & __GFP_DIRECT_RECLAIM);
+	}
 	return got;
 }
 

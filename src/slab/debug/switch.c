@@ -77,9 +77,13 @@ static void close_arrays(struct kmem_cache *s)
 /* Requests that begin after this call go to check.c. */
 static void begin(struct kmem_cache *s, enum slab_check why)
 {
+	unsigned int before;
+
 	slab_caches_assert_held();
 	debug_assert(s->home == s && why != SLAB_CHECK_TWIN);
-	if (!atomic_fetch_or_explicit(&s->checked, why, memory_order_seq_cst)) /* C1 */
+	before = atomic_fetch_or_explicit(&s->checked, why, memory_order_seq_cst); /* C1 */
+
+	if (!slab_stays_closed(before))
 		close_arrays(s);
 }
 
