@@ -72,6 +72,11 @@ int sys_getpid(void)
 	return (int)sys_call(SYS_getpid);
 }
 
+int sys_process_to_tell(void)
+{
+	return sys_is_confined() ? 0 : sys_getpid();
+}
+
 void sys_yield(void)
 {
 	sys_call(SYS_sched_yield);

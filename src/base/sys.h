@@ -27,6 +27,8 @@ int sys_open(const char *path);
 ssize_t sys_read(int fd, void *buf, size_t n);
 void sys_close(int fd);
 int sys_getpid(void);
+/* For what is reported: the same, or 0 in a confined process. */
+int sys_process_to_tell(void);
 void sys_yield(void);
 
 /*

@@ -289,7 +289,7 @@ void kfence_fault_read(const void *context, struct kfence_track *now)
 	/* As return addresses, which the others are: `ukmem decode` looks one byte before. */
 	if (r.pc && r.access != KFENCE_FETCH)
 		now->pc[0]++;
-	now->thread = os_is_confined() ? 0 : os_thread_id();
+	now->thread = os_thread_to_tell();
 }
 
 /*
@@ -379,16 +379,30 @@ static bool is_queued(const siginfo_t *info, const ucontext_t *context)
 }
 #endif
 
-/* Restores the default. A fault comes once more then; a signal that was sent is sent again. */
-static void die(int signal, const siginfo_t *info, const void *context)
+/*
+ * Restores the default. A fault comes once more then; a signal that was sent is sent again.
+ * Where a filter may forbid that, a fault comes once more with the signal blocked: then the
+ * kernel restores the default itself.
+ */
+static void die(int signal, const siginfo_t *info, void *context)
 {
 	struct sigaction by_default = { .sa_handler = SIG_DFL };
-	int thread = (int)sys_call(SYS_gettid);
+	bool fault = info->si_code > 0 && !is_queued(info, context);
+	int thread;
 
-	sigaction(signal, &by_default, NULL);
+	if ((fault && os_is_confined()) || sigaction(signal, &by_default, NULL)) {
+		if (fault) {
+			sigaddset(&((ucontext_t *)context)->uc_sigmask, signal);
+			return;
+		}
+		sys_call(SYS_exit_group, 128 + signal);
+	}
+	if (fault)
+		return;
+	thread = (int)sys_call(SYS_gettid);
 	if (info->si_code <= 0)
 		sys_call(SYS_tgkill, sys_getpid(), thread, signal);
-	else if (is_queued(info, context) && !os_is_confined())
+	else if (!os_is_confined())
 		sys_call(SYS_rt_tgsigqueueinfo, sys_getpid(), thread, signal, info);
 }
 

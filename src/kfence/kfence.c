@@ -108,7 +108,7 @@ static void note_track(struct kfence_track *t, const void *caller)
 {
 	t->depth = stack_read(t->pc, KFENCE_STACK_DEPTH, caller,
 			      config.kfence_stack == KFENCE_STACK_TABLES);
-	t->thread = os_is_confined() ? 0 : os_thread_id();
+	t->thread = os_thread_to_tell();
 	t->us = os_calls.now_us();
 }
 
@@ -239,27 +239,40 @@ static bool toss(void)
 	return x >> 63;
 }
 
+/* Chooses an object, by calls that a filter may forbid. NULL: there is none, or may be none. */
+static struct kfence_object *choose(const struct kfence_request *r, struct kfence_track *track,
+				    uint32_t *hash)
+{
+	struct kfence_object *o = NULL;
+	struct slots slots;
+
+	if (!once(&kfence_once, init))
+		return NULL;
+	slots = slots_for(r);
+	note_track(track, r->caller);
+	*hash = hash_of(track);
+	if (kfence_fault_is_ready() && !is_covered(slots, *hash))
+		o = claim(slots);
+	if (!o)
+		add(&count.passed_over);
+	return o;
+}
+
 cold void *kfence_take(const struct kfence_request *r)
 {
 	struct kfence_track track;
-	struct kfence_object *o = NULL;
-	struct slots slots;
+	struct kfence_object *o;
 	uint32_t hash;
 
 	/* A thread that found it time may open the gate after another one has stopped KFENCE.
-	 */
+	 * And the process may have confined itself since the gate is open. */
 	if (!atomic_exchange_explicit(&kfence_gate.open, 0, memory_order_relaxed) ||
-	    is_closed_for_ever() || !once(&kfence_once, init))
+	    is_closed_for_ever() || os_begin_asking())
 		return NULL;
-	slots = slots_for(r);
-	note_track(&track, r->caller);
-	hash = hash_of(&track);
-	if (kfence_fault_is_ready() && !is_covered(slots, hash))
-		o = claim(slots);
-	if (!o) {
-		add(&count.passed_over);
+	o = choose(r, &track, &hash);
+	os_end_asking();
+	if (!o)
 		return NULL;
-	}
 	kfence_close_opened(o);
 	if (!kfence_place(o, max_size(r->size, 1), r->align, toss()) || !kfence_open(o)) {
 		set_freed(o);

@@ -123,21 +123,21 @@ int ukmem_verify(FILE *out)
 }
 
 /* Also calls layers that are not ready: a handler may fork in the middle of their start. */
-static void fork_prepare(void)
+void layers_fork_prepare(void)
 {
 	for (size_t i = ARRAY_SIZE(layers); i-- > 0;)
 		if (layers[i] && layers[i]->fork_prepare)
 			layers[i]->fork_prepare();
 }
 
-static void fork_parent(void)
+void layers_fork_parent(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
 		if (layers[i] && layers[i]->fork_parent)
 			layers[i]->fork_parent();
 }
 
-static void fork_child(void)
+void layers_fork_child(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
 		if (layers[i] && layers[i]->fork_child)
@@ -157,5 +157,5 @@ __attribute__((constructor(101))) void layers_register_fork(void)
 	if (fork_registered)
 		return;
 	fork_registered = true;
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	pthread_atfork(layers_fork_prepare, layers_fork_parent, layers_fork_child);
 }

@@ -66,6 +66,10 @@ bool layers_start_threads(void);
 /* Registers the functions for fork, unless they are. The library's constructor calls it; the
  * drop-in does, too, before any other library registers some (malloc/bootstrap.c). */
 void layers_register_fork(void);
+/* These functions, for what makes a process without libc's fork. */
+void layers_fork_prepare(void);
+void layers_fork_parent(void);
+void layers_fork_child(void);
 /* As ukmem_verify(), with the findings in @v. */
 unsigned int layers_verify(struct verify *v);
 

@@ -21,9 +21,10 @@
  * their children run libc's own code, which does not allocate.
  *
  * clone(2) with the flags that vfork stands for gives the child a stack of its own, so that
- * function can call libc's. Not helped: a child with CLONE_VM whose parent goes on meanwhile
- * (both then use one thread's local memory at once, libc's errno first of all), and programs
- * that make the system call themselves.
+ * function can call libc's. A child of clone(2) in memory of its own is one of fork's for the
+ * layers, whose functions run around it; libc's handlers of fork do not. Not helped: a child
+ *with CLONE_VM whose parent goes on meanwhile (both then use one thread's local memory at once,
+ *libc's errno first of all), and programs that make the system call themselves.
  */
 #include <errno.h>
 #include <sched.h>
@@ -33,6 +34,7 @@
 
 #include "base/compiler.h"
 #include "kmalloc/kmalloc.h"
+#include "layer/layer.h"
 #include "malloc/malloc_internal.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
@@ -83,14 +85,34 @@ static bool is_like_vfork(int flags)
 	return (flags & all) == (CLONE_VM | CLONE_VFORK);
 }
 
+/* Whether the child is like fork's: a copy of this thread, in memory of its own. */
+static bool is_like_fork(int flags)
+{
+	return !(flags & (CLONE_VM | CLONE_SETTLS | CLONE_THREAD));
+}
+
+struct copied {
+	int (*fn)(void *);
+	void *arg;
+};
+
+static int run_copied(void *copy)
+{
+	const struct copied *c = copy;
+
+	layers_fork_child();
+	return c->fn(c->arg);
+}
+
 /* The last three arguments need not be there; then libc's function reads them, too, and the
  * system ignores them. */
 UKMEM_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
 	static _Atomic(void *) kept;
 	clone_function *next = (clone_function *)next_function("clone", &kept);
+	struct copied copied = { fn, arg };
 	void *tls, *parent_tid, *child_tid;
-	int todo, result;
+	int todo, result, saved;
 	va_list list;
 
 	va_start(list, arg);
@@ -100,6 +122,14 @@ UKMEM_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...
 	va_end(list);
 	if (!next)
 		return next_is_missing();
+	if (is_like_fork(flags) && fn && stack) {
+		layers_fork_prepare();
+		result = next(run_copied, stack, flags, &copied, parent_tid, tls, child_tid);
+		saved = errno;
+		layers_fork_parent();
+		errno = saved;
+		return result;
+	}
 	if (!is_like_vfork(flags))
 		return next(fn, stack, flags, arg, parent_tid, tls, child_tid);
 	/* Negative: a sandbox forbids the rseq call. Then the call goes on as it would without

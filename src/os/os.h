@@ -72,6 +72,13 @@ extern const struct os_calls os_calls_linux;
  * with -EAGAIN, and os_is_confined_for_ever() is false.
  */
 void os_confine(void);
+/*
+ * Around calls that a confined process does not make. os_confine() waits for threads between
+ * the two. Result: 0, or a negative errno: the thread must not make them, nor call the second.
+ * -EAGAIN: it may when a child of vfork has ended.
+ */
+int os_begin_asking(void);
+void os_end_asking(void);
 bool os_is_confined(void);
 bool os_is_confined_for_ever(void);
 /* Around vfork, by the parent. */
@@ -173,6 +180,8 @@ extern struct os_heap os_heap;
 
 /* The calling thread's id, as the kernel numbers threads. */
 uint32_t os_thread_id(void);
+/* For what is reported: the calling thread's id; 0 in a confined process. */
+uint32_t os_thread_to_tell(void);
 /* Whether this process has a thread of that id. */
 bool os_thread_exists(uint32_t id);
 

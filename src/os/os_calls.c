@@ -33,9 +33,7 @@ static atomic_uint asking;
 
 enum { ASKING_MS = 200 }; /* longer than any of these calls */
 
-/* Result: 0, or a negative errno. -EAGAIN: it may be possible when a child of vfork has ended.
- */
-static int begin_asking(void)
+int os_begin_asking(void)
 {
 	enum sys_confined how;
 
@@ -48,7 +46,7 @@ static int begin_asking(void)
 }
 
 /* Release: os_confine(), and so the filter, comes behind the calls. */
-static void end_asking(void)
+void os_end_asking(void)
 {
 	atomic_fetch_sub_explicit(&asking, 1, memory_order_release);
 }
@@ -172,11 +170,11 @@ enum { MPOL_F_MEMS_ALLOWED = 4 };
 #define DEFINE_CONFINED(type, name, parameters, call)                                          \
 	static type linux_##name parameters                                                    \
 	{                                                                                      \
-		type result = begin_asking();                                                  \
+		type result = os_begin_asking();                                               \
                                                                                                \
 		if (!result) {                                                                 \
 			result = (type)(call);                                                 \
-			end_asking();                                                          \
+			os_end_asking();                                                       \
 		}                                                                              \
 		return result;                                                                 \
 	}
@@ -278,11 +276,11 @@ static ssize_t read_file(const char *path, char *buf, size_t size)
 
 static ssize_t linux_read_file(const char *path, char *buf, size_t size)
 {
-	ssize_t n = begin_asking();
+	ssize_t n = os_begin_asking();
 
 	if (!n) {
 		n = read_file(path, buf, size);
-		end_asking();
+		os_end_asking();
 	}
 	return n;
 }
@@ -314,11 +312,11 @@ static int linux_release(char *buf, size_t size)
 		format_decimal(buf + len, version >> 8 & 0xff);
 		return 0;
 	}
-	err = begin_asking();
+	err = os_begin_asking();
 	if (err)
 		return err;
 	err = (int)sys_call(SYS_uname, &name);
-	end_asking();
+	os_end_asking();
 	if (!err)
 		snprintf(buf, size, "%s", name.release);
 	return err;
@@ -349,10 +347,14 @@ static long linux_page_size(void)
 static int linux_address_space_limit(size_t *bytes)
 {
 	struct rlimit space, data; /* of longs, as prlimit64() has them */
-	int err = (int)sys_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &space);
+	int err = os_begin_asking();
 
+	if (err)
+		return err;
+	err = (int)sys_call(SYS_prlimit64, 0, RLIMIT_AS, NULL, &space);
 	if (!err)
 		err = (int)sys_call(SYS_prlimit64, 0, RLIMIT_DATA, NULL, &data);
+	os_end_asking();
 	if (err)
 		return err;
 	if (data.rlim_cur < space.rlim_cur)
@@ -384,6 +386,17 @@ static uint64_t linux_cpu_us(void)
 uint32_t os_thread_id(void)
 {
 	return (uint32_t)sys_call(SYS_gettid);
+}
+
+uint32_t os_thread_to_tell(void)
+{
+	uint32_t id;
+
+	if (os_begin_asking())
+		return 0;
+	id = os_thread_id();
+	os_end_asking();
+	return id;
 }
 
 bool os_thread_exists(uint32_t id)

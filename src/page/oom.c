@@ -95,8 +95,8 @@ static void report_request(const char *what, size_t bytes, gfp_t flags)
 
 	format_flags(flags, text, sizeof(text));
 	log_warn("%s[%d]: allocation failure: %s, %zu bytes, order:%u, mode:%#x(%s)",
-		 program_name(), sys_getpid(), what, bytes, ilog2_up(max_size(npages, 1)),
-		 flags, text);
+		 program_name(), sys_process_to_tell(), what, bytes,
+		 ilog2_up(max_size(npages, 1)), flags, text);
 }
 
 static void report_limits(void)

@@ -299,7 +299,15 @@ static bool init(void)
 	debug_assert(pcpu.nr_ids && pcpu.nr_ids <= OS_MAX_CPUS);
 	if (!pcpu.base)
 		pcpu.base = choose_base();
-	if (!pcpu_alloc_init() || !pcpu_gate_init())
+	if (!pcpu_alloc_init()) {
+		/* The system may have refused the size alone (mlockall, many possible CPUs). */
+		if (scarce)
+			return false;
+		pcpu.stride = PCPU_STRIDE_SCARCE;
+		if (!pcpu_alloc_init())
+			return false;
+	}
+	if (!pcpu_gate_init())
 		return false;
 	pcpu_static_init();
 	pcpu_stop_init();

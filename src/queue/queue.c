@@ -114,7 +114,7 @@ static void see(struct alf_queue *q, struct alf_queue_side *side, const char *fu
 	snprintf(why, sizeof(why),
 		 "a %s function by thread %u on a side that %s functions have used (no "
 		 "alf_queue_hand_over)",
-		 kind == SEEN_MULTI ? "multi" : "single", os_thread_id(),
+		 kind == SEEN_MULTI ? "multi" : "single", os_thread_to_tell(),
 		 kind == SEEN_MULTI ? "single" : "multi");
 	report_invalid(func, q, why, NULL);
 }

@@ -47,7 +47,7 @@ int ukmem_stats_print(int fd, enum ukmem_stats_format format)
 	emit_object_begin(&e, "ukmem");
 	emit_string(&e, "version", ukmem_version());
 	emit_string(&e, "program", program_name());
-	emit_number(&e, "pid", (uint64_t)sys_getpid());
+	emit_number(&e, "pid", (uint64_t)sys_process_to_tell());
 	emit_object_end(&e);
 	stats_emit_gauges(&e, &g);
 	for_each_layer (l)

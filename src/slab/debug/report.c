@@ -27,7 +27,7 @@ void slab_track(struct slab_track *t, const void *caller)
 	*t = (struct slab_track){
 		.caller = caller,
 		.ms = os_calls.now_ms(),
-		.thread = os_thread_id(),
+		.thread = os_thread_to_tell(),
 		.cpu = cpu,
 	};
 }
@@ -50,7 +50,7 @@ void slab_report_found(const void *caller)
 
 	if (caller)
 		log_warn("  found at %s by thread %u", symbol_text(caller, site),
-			 os_thread_id());
+			 os_thread_to_tell());
 }
 
 /* Writes the bytes from @from on, up to ROW of them and not beyond @to. */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program with threads makes processes by clone() without CLONE_VM, as launchers of sandboxes
+ * do. The children allocate, though other threads were in the middle of doing so.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "preload_test.h"
+
+static void *allocate(void *seed)
+{
+	static __thread void *p[500];
+	uint64_t state = *(uint64_t *)seed;
+
+	for (;;) {
+		uint64_t i = rng_below(&state, 500);
+
+		free(p[i]);
+		p[i] = malloc(rng_below(&state, 5000));
+	}
+	return NULL;
+}
+
+static int run_child(void *kept)
+{
+	alarm(10);
+	free(kept);
+	for (size_t i = 0; i < 300; i++)
+		free(malloc(i * 20));
+	for (size_t i = 0; i < 300; i++)
+		CHECK(malloc(i * 20), "%zu bytes", i * 20);
+	verify_library();
+	return 7;
+}
+
+int main(int argc, char **argv)
+{
+	static char stack[256 << 10] __attribute__((aligned(16)));
+	static uint64_t seeds[] = { 1, 2, 3 };
+	int children = argc > 1 ? atoi(argv[1]) : 30;
+
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+		pthread_t thread;
+
+		CHECK(!pthread_create(&thread, NULL, allocate, &seeds[i]), "thread");
+	}
+	for (int i = 0; i < children; i++) {
+		void *kept = malloc(100);
+		int status = 0;
+		pid_t child = clone(run_child, stack + sizeof(stack), SIGCHLD, kept);
+
+		CHECK(child > 0, "clone: %s", strerror(errno));
+		CHECK(waitpid(child, &status, 0) == child, "waitpid: %s", strerror(errno));
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7, "child %d: status %#x", i,
+		      status);
+		free(kept);
+		usleep(500);
+	}
+	errno = 0;
+	CHECK(clone(NULL, NULL, SIGCHLD, NULL) == -1 && errno == EINVAL, "errno %d", errno);
+	puts("done");
+	exit(0);
+}
