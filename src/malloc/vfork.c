@@ -23,8 +23,9 @@
  * clone(2) with the flags that vfork stands for gives the child a stack of its own, so that
  * function can call libc's. A child of clone(2) in memory of its own is one of fork's for the
  * layers, whose functions run around it; libc's handlers of fork do not. Not helped: a child
- *with CLONE_VM whose parent goes on meanwhile (both then use one thread's local memory at once,
- *libc's errno first of all), and programs that make the system call themselves.
+ * with CLONE_VM whose parent goes on meanwhile (both then use one thread's local memory at
+ * once, libc's errno first of all), one in memory of its own for which the parent waits (the
+ * layers' locks would be held for so long), and programs that make the system call themselves.
  */
 #include <errno.h>
 #include <sched.h>
@@ -88,7 +89,7 @@ static bool is_like_vfork(int flags)
 /* Whether the child is like fork's: a copy of this thread, in memory of its own. */
 static bool is_like_fork(int flags)
 {
-	return !(flags & (CLONE_VM | CLONE_SETTLS | CLONE_THREAD));
+	return !(flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS | CLONE_THREAD));
 }
 
 struct copied {

@@ -43,16 +43,13 @@ enum { STACK_BYTES = 128 << 10, THREADED_BYTES = 16 << 20, SINGLE_BYTES = 256 <<
 /* glibc has this variable since 2.32; other libcs do not tell. */
 extern char __libc_single_threaded __attribute__((weak));
 
-/* From a request that may not start a thread to the next try; and how often the system is asked
- * for the threads that there are. */
-enum { RETRY_MS = 10, ASK_MS = 1000 };
+/* From a request that may not start a thread to the next try; for how long the system may count
+ * a thread that has ended; and how often it is asked for the threads that there are. */
+enum { RETRY_MS = 10, ENDING_MS = 10, ASK_MS = 1000 };
 
 /* ever_started: relaxed; only becomes true */
 static atomic_bool running, given_up, ever_started;
-static _Atomic uint64_t not_before; /* ms; relaxed */
-/* The thread's number, which it keeps beyond its end, while the system counts it; 0: none.
- * Synchronization: relaxed. */
-static _Atomic uint32_t thread;
+static _Atomic uint64_t not_before, counted_until; /* ms; relaxed */
 /* The process's number; 0: it starts no threads. Synchronization: read-only after
  * background_init(). */
 static pid_t process;
@@ -94,9 +91,10 @@ static void work(void)
 static void *background(void *unused)
 {
 	(void)unused;
-	atomic_store_explicit(&thread, os_thread_id(), memory_order_relaxed);
 	do {
 		work();
+		atomic_store_explicit(&counted_until, os_calls.now_ms() + ENDING_MS,
+				      memory_order_relaxed);
 		atomic_store_explicit(&running, false, memory_order_relaxed);
 	} while (decay_is_due(true) &&
 		 !atomic_exchange_explicit(&running, true, memory_order_relaxed));
@@ -113,32 +111,26 @@ static bool may_start(void)
 	return config.background_thread == BACKGROUND_ALWAYS || !os_is_confined();
 }
 
+/* Whether the system may count the thread that has ended. */
+static bool may_count_ended(uint64_t now)
+{
+	return now < atomic_load_explicit(&counted_until, memory_order_relaxed);
+}
+
 bool page_program_has_threads(void)
 {
 	struct os_threads threads;
-	uint32_t id = atomic_load_explicit(&thread, memory_order_relaxed);
-	bool running_now = page_background_is_running();
 
-	if (&__libc_single_threaded && __libc_single_threaded)
+	if ((&__libc_single_threaded && __libc_single_threaded) ||
+	    may_count_ended(os_calls.now_ms()))
 		return false;
-	if (!os_threads(&threads))
-		return false;
-	/* The library's thread exists, or has ended but for the system: it is among them. */
-	if (running_now || (id && os_thread_exists(id)))
-		return threads.nr > 2;
-	/* If it has just gone, it was among them, or not. From now on it is not. */
-	if (id &&
-	    atomic_compare_exchange_strong_explicit(&thread, &id, 0, memory_order_relaxed,
-						    memory_order_relaxed) &&
-	    !os_threads(&threads))
-		return false;
-	return threads.nr > 1;
+	return os_threads(&threads) && threads.nr > 1u + page_background_is_running();
 }
 
 /*
  * Whether the program has threads, as libc knows without a system call. But once the library
  * has had a thread, libc takes the process for one with threads for ever, and the system must
- * say, once in a while.
+ * say, once in a while. While it may count the library's thread, too, the last answer stands.
  */
 static bool is_threaded(void)
 {
@@ -148,11 +140,13 @@ static bool is_threaded(void)
 
 	if (!&__libc_single_threaded || __libc_single_threaded)
 		return false;
-	if (likely(!atomic_load_explicit(&ever_started, memory_order_relaxed)))
+	if (likely(!atomic_load_explicit(&ever_started, memory_order_relaxed))) {
+		atomic_store_explicit(&answer, true, memory_order_relaxed);
 		return true;
+	}
 	now = os_calls.now_ms();
 	last = atomic_load_explicit(&asked, memory_order_relaxed);
-	if (!last || now - last >= ASK_MS) {
+	if ((!last || now - last >= ASK_MS) && !may_count_ended(now)) {
 		atomic_store_explicit(&asked, now, memory_order_relaxed);
 		atomic_store_explicit(&answer, page_program_has_threads(),
 				      memory_order_relaxed);
@@ -370,6 +364,6 @@ void background_fork_child(void)
 	background_init();
 	atomic_store_explicit(&held, false, memory_order_relaxed);
 	atomic_store_explicit(&running, false, memory_order_relaxed);
-	atomic_store_explicit(&thread, 0, memory_order_relaxed);
+	atomic_store_explicit(&counted_until, 0, memory_order_relaxed);
 	atomic_store_explicit(&given_up, false, memory_order_relaxed);
 }

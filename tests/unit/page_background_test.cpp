@@ -74,6 +74,28 @@ TEST(PageBackgroundTest, InTheBackground)
 	EXPECT_FRESH_PROCESS_PASSES([] { background(false); });
 }
 
+/* A thread of the program, which does nothing. */
+class Other
+{
+      public:
+	Other()
+	    : thread_([this] {
+		      while (!stop_)
+			      usleep(1000);
+	      })
+	{
+	}
+	~Other()
+	{
+		stop_ = true;
+		thread_.join();
+	}
+
+      private:
+	std::atomic_bool stop_{ false };
+	std::thread thread_;
+};
+
 bool thread_ends()
 {
 	for (int i = 0; i < 10000 && shim_background_is_running(); i++)
@@ -81,24 +103,30 @@ bool thread_ends()
 	return !shim_background_is_running();
 }
 
-/* The program's one request comes as soon as the thread that served the last one has ended. */
-void just_after_the_end()
+/* The program's one request comes as soon as the thread that served the last one has ended. By
+ * default the program gets such a thread because it has another one. */
+void just_after_the_end(const char *when)
 {
-	configure("dirty_decay_ms:20,background_thread:always");
-	for (int i = 0; i < 5; i++) {
-		Pages pages = fill(GFP_KERNEL, 8, 64, true);
+	const Other other;
 
-		EXPECT_TRUE(!i || thread_ends());
-		free_all(pages, 8);
+	configure(std::string("dirty_decay_ms:20,background_thread:") + when);
+	Pages pages[5];
+
+	for (Pages &some : pages)
+		some = fill(GFP_KERNEL, 8, 64, true);
+	for (Pages &some : pages) {
+		EXPECT_TRUE(thread_ends());
+		free_all(some, 8);
 		__free_pages(alloc_pages(GFP_KERNEL, 8), 8);
-		EXPECT_TRUE(becomes(4 * kMiB, 10000)) << i;
+		EXPECT_TRUE(becomes(4 * kMiB, 10000)) << &some - pages;
 	}
 	expect_all_free();
 }
 
 TEST(PageBackgroundTest, ServesARequestJustAfterTheLastThreadsEnd)
 {
-	EXPECT_FRESH_PROCESS_PASSES(just_after_the_end);
+	EXPECT_FRESH_PROCESS_PASSES([] { just_after_the_end("always"); });
+	EXPECT_FRESH_PROCESS_PASSES([] { just_after_the_end("auto"); });
 }
 
 /*
@@ -209,16 +237,11 @@ void one_thread_and_the_librarys()
 	EXPECT_FALSE(runs_with(64)) << "one thread";
 	EXPECT_TRUE(runs_with(400));
 	ASSERT_TRUE(thread_ends());
+	usleep(50000); /* until the system does not count it */
 	EXPECT_FALSE(runs_with(64)) << "one thread again";
-	std::atomic_bool stop{ false };
-	std::thread another([&] {
-		while (!stop)
-			usleep(1000);
-	});
+	const Other other;
 	usleep(1100 * 1000); /* the system is not asked all the time */
 	EXPECT_TRUE(runs_with(64)) << "two";
-	stop = true;
-	another.join();
 }
 
 TEST(PageBackgroundTest, OneThreadAndTheLibrarys)
@@ -226,56 +249,6 @@ TEST(PageBackgroundTest, OneThreadAndTheLibrarys)
 	if (TEST_TSAN)
 		GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
 	EXPECT_FRESH_PROCESS_PASSES(one_thread_and_the_librarys);
-}
-
-/* The system counts a thread until its last destructor has run. */
-std::atomic_bool lingers{ false };
-
-class Lingering
-{
-      public:
-	~Lingering()
-	{
-		if (!begun_)
-			return;
-		lingers = true;
-		usleep(4000 * 1000);
-		lingers = false;
-	}
-
-	void begin()
-	{
-		begun_ = getpid() != gettid();
-	}
-
-      private:
-	bool begun_{ false };
-};
-
-uint64_t now_ms_of_a_thread_that_lingers()
-{
-	static thread_local Lingering lingering;
-
-	lingering.begin();
-	return os_calls_linux.now_ms();
-}
-
-void one_thread_and_one_that_has_ended()
-{
-	os_calls.now_ms = now_ms_of_a_thread_that_lingers;
-	configure("dirty_decay_ms:100");
-	EXPECT_TRUE(runs_with(400));
-	EXPECT_TRUE(thread_ends());
-	usleep(1100 * 1000); /* the system is not asked all the time */
-	EXPECT_FALSE(runs_with(64)) << "one thread, though the system counts two";
-	EXPECT_TRUE(lingers) << "the test was too late";
-}
-
-TEST(PageBackgroundTest, OneThreadAndOneThatHasEnded)
-{
-	if (TEST_TSAN)
-		GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
-	EXPECT_FRESH_PROCESS_PASSES(one_thread_and_one_that_has_ended);
 }
 
 } // namespace
