@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -52,8 +53,8 @@ static void use_objects(void)
 
 	for (size_t i = 0; i < 4000; i++) {
 		free(p[i % 200]);
-		p[i % 200] = malloc(i);
-		CHECK(p[i % 200], "%zu bytes", i);
+		p[i % 200] = malloc(i + 1);
+		CHECK(p[i % 200], "%zu bytes", i + 1);
 	}
 }
 
@@ -71,7 +72,7 @@ static void let_gate_open(int rounds)
 
 static void in_child(const char *how, int rounds, unsigned int action)
 {
-	volatile int *volatile nowhere = NULL;
+	volatile int *closed = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	free(malloc(10));
 	let_gate_open(rounds);
@@ -81,7 +82,7 @@ static void in_child(const char *how, int rounds, unsigned int action)
 	if (!strcmp(how, "stats"))
 		malloc_stats();
 	else if (!strcmp(how, "crash"))
-		*nowhere = 1;
+		*closed = 1;
 	use_objects();
 	_exit(0);
 }
