@@ -22,7 +22,7 @@ static void *allocate(void *seed)
 		uint64_t i = rng_below(&state, 500);
 
 		free(p[i]);
-		p[i] = malloc(rng_below(&state, 5000));
+		p[i] = malloc(rng_below(&state, 5000) + 1);
 	}
 	return NULL;
 }
@@ -32,9 +32,9 @@ static int run_child(void *kept)
 	alarm(10);
 	free(kept);
 	for (size_t i = 0; i < 300; i++)
-		free(malloc(i * 20));
+		free(malloc(i * 20 + 1));
 	for (size_t i = 0; i < 300; i++)
-		CHECK(malloc(i * 20), "%zu bytes", i * 20);
+		CHECK(malloc(i * 20 + 1), "%zu bytes", i * 20 + 1);
 	verify_library();
 	return 7;
 }
