@@ -203,6 +203,7 @@ inline long status_kib(const std::string &name)
 void producer_consumer(unsigned threads, double scale); /* workload_passed.cpp */
 void xmalloc(unsigned threads, double scale);
 void larson(unsigned threads, double scale);
+void larson_many(unsigned threads, double scale);
 void thread_churn(unsigned threads, double scale);
 void mstress(unsigned threads, double scale); /* workload_mixed.cpp */
 void rptest(unsigned threads, double scale);

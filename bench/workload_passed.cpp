@@ -268,14 +268,13 @@ void xmalloc(unsigned threads, double scale)
  * leaves its arrays to the next, so that memory is freed by threads that did not
  * allocate it, long after the ones that did are gone.
  */
-void larson(unsigned threads, double scale)
+static void larson_of(uint32_t objects, unsigned threads, double scale)
 {
 	constexpr double kReplacements = 15e6;
 	constexpr unsigned kGenerations = 8;
-	constexpr uint32_t kArray = 1000;
 	const auto replacements =
 		static_cast<size_t>(kReplacements * scale / kGenerations / threads) + 1;
-	std::vector<std::vector<Object>> arrays(threads, std::vector<Object>(kArray));
+	std::vector<std::vector<Object>> arrays(threads, std::vector<Object>(objects));
 
 	run_threads(threads, [&](unsigned i) {
 		Random random(i);
@@ -289,7 +288,7 @@ void larson(unsigned threads, double scale)
 			Random random(generation * threads + i);
 
 			for (size_t n = 0; n < replacements; n++) {
-				Object &object = array[random.between(0, kArray - 1)];
+				Object &object = array[random.between(0, objects - 1)];
 
 				drop_object(object);
 				object = make_object(random.between(8, 1024));
@@ -300,6 +299,16 @@ void larson(unsigned threads, double scale)
 		for (Object object : array)
 			drop_object(object);
 	}
+}
+
+void larson(unsigned threads, double scale)
+{
+	larson_of(1000, threads, scale);
+}
+
+void larson_many(unsigned threads, double scale)
+{
+	larson_of(5000, threads, scale);
 }
 
 /*

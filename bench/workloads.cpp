@@ -49,6 +49,8 @@ constexpr Workload kWorkloads[] = {
 	{ "xmalloc", xmalloc, { 2, 64, 512 } },
 	{ "larson", larson, { 1, 2, 64, 512 } },
 	{ "thread_churn", thread_churn, { 2, 64, 512 } },
+	/* Not in the list, from which bench/run chooses. */
+	{ "larson_many", larson_many, {} },
 };
 
 double cpu_seconds()
@@ -62,6 +64,8 @@ double cpu_seconds()
 
 void list(const Workload &workload)
 {
+	if (workload.threads[0] == 0)
+		return;
 	fputs(workload.name, stdout);
 	for (unsigned threads : workload.threads) {
 		if (threads != 0)
@@ -101,7 +105,7 @@ int main(int argc, char **argv)
 
 		const Workload *workload = find_scenario(kWorkloads, argv[1]);
 
-		if (workload != nullptr && scale > 0 &&
+		if (workload != nullptr && scale > 0 && threads > 0 &&
 		    threads >= static_cast<int>(workload->threads[0]))
 			return measure(*workload, static_cast<unsigned>(threads), scale);
 	}
