@@ -409,6 +409,7 @@ static struct kmem_cache *make(unsigned int i)
 	later.place += slab_descriptor_bytes();
 	s = slab_create_prepared(&p);
 	set_shapes(later.shapes, i, s);
+	debug_assert(s->budgeted);
 	/* Before it is listed, so that no class is made, and listed, twice: also in the child
 	 * of a fork that could not wait for the maker (percpu/gate.h). */
 	atomic_store_explicit(&caches[i], s, memory_order_release); /* Z3 */
