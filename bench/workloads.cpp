@@ -49,7 +49,7 @@ constexpr Workload kWorkloads[] = {
 	{ "xmalloc", xmalloc, { 2, 64, 512 } },
 	{ "larson", larson, { 1, 2, 64, 512 } },
 	{ "thread_churn", thread_churn, { 2, 64, 512 } },
-	/* Not in the list, from which bench/run chooses. */
+	/* bench/run chooses from the list, which leaves this one out. */
 	{ "larson_many", larson_many, {} },
 };
 

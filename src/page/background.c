@@ -117,14 +117,19 @@ static bool may_count_ended(uint64_t now)
 	return now < atomic_load_explicit(&counted_until, memory_order_relaxed);
 }
 
-bool page_program_has_threads(void)
+static bool system_counts_others(void)
 {
 	struct os_threads threads;
 
+	return os_threads(&threads) && threads.nr > 1u + page_background_is_running();
+}
+
+bool page_program_has_threads(void)
+{
 	if ((&__libc_single_threaded && __libc_single_threaded) ||
 	    may_count_ended(os_calls.now_ms()))
 		return false;
-	return os_threads(&threads) && threads.nr > 1u + page_background_is_running();
+	return system_counts_others();
 }
 
 /*
@@ -148,8 +153,7 @@ static bool is_threaded(void)
 	last = atomic_load_explicit(&asked, memory_order_relaxed);
 	if ((!last || now - last >= ASK_MS) && !may_count_ended(now)) {
 		atomic_store_explicit(&asked, now, memory_order_relaxed);
-		atomic_store_explicit(&answer, page_program_has_threads(),
-				      memory_order_relaxed);
+		atomic_store_explicit(&answer, system_counts_others(), memory_order_relaxed);
 	}
 	return atomic_load_explicit(&answer, memory_order_relaxed);
 }

@@ -82,10 +82,11 @@ void slab_budget_join(struct kmem_cache *s)
 {
 	unsigned int n = atomic_load_explicit(&nr_members, memory_order_relaxed);
 
-	debug_assert(s->home == s && n <= MAX_MEMBERS);
-	if (n == MAX_MEMBERS)
+	debug_assert(s->home == s && s->budgeted && n <= MAX_MEMBERS);
+	if (n == MAX_MEMBERS) {
+		s->budgeted = false;
 		return;
-	s->budgeted = true;
+	}
 	members[n] = s;
 	atomic_store_explicit(&nr_members, n + 1, memory_order_release);
 }

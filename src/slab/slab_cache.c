@@ -219,6 +219,8 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	if (s->ops)
 		s->ops->lay_out(s);
 	slab_set_geometry(s);
+	/* Before other threads see the cache: an array that one of them opens is charged. */
+	s->budgeted = p->budgeted;
 	if (p->budgeted)
 		slab_set_lean(s);
 	if (p->large_mark)

@@ -125,8 +125,6 @@ struct kmem_cache *slab_create_prepared(const struct slab_params *p)
 	debug_assert(p->arrays && p->place && p->cpu_place);
 	s = slab_cache_new(p);
 	debug_assert(s == p->place);
-	/* Before other threads see the cache: an array that one of them opens is charged. */
-	s->budgeted = true;
 	return s;
 }
 

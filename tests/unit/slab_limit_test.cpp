@@ -229,6 +229,11 @@ void stock_is_for_the_worst()
 	kmem_cache_destroy(other);
 }
 
+TEST(SlabStockTest, ForWhoFindsNothingElse)
+{
+	EXPECT_FRESH_PROCESS_PASSES(stock_is_for_the_worst);
+}
+
 TEST(SlabStockTest, StaysWhereACacheIsNotDestroyed)
 {
 	struct kmem_cache *s = kmem_cache_create("kept", 100, 0, 0, nullptr);
@@ -244,11 +249,6 @@ TEST(SlabStockTest, StaysWhereACacheIsNotDestroyed)
 	EXPECT_EQ(kmem_cache_stock(s), stock);
 	kmem_cache_free(s, obj);
 	kmem_cache_destroy(s);
-}
-
-TEST(SlabStockTest, ForWhoFindsNothingElse)
-{
-	EXPECT_FRESH_PROCESS_PASSES(stock_is_for_the_worst);
 }
 
 TEST(SlabStockTest, WithinTheLimit)

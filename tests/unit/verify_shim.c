@@ -2,7 +2,6 @@
 #include "verify_shim.h"
 
 #include "base/verify.h"
-
 #include "kmalloc/kmalloc.h"
 #include "page/limits.h"
 #include "page/zone.h"

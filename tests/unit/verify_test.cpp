@@ -320,7 +320,8 @@ TEST(VerifyDebugTest, SlabsMayComeAndGo)
 	kmem_cache_destroy(s);
 }
 
-/* What a thread is in the middle of is no finding, if it runs within 2, 8, 32 and 128 ms. */
+/* The verification reports a thread in the middle of a change only if that thread does not go
+ * on in any of the pauses, 2, 8, 32 and 128 ms. */
 TEST(VerifyTest, SignalsDoNotShortenThePauses)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {

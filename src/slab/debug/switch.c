@@ -82,7 +82,6 @@ static void begin(struct kmem_cache *s, enum slab_check why)
 	slab_caches_assert_held();
 	debug_assert(s->home == s && why != SLAB_CHECK_TWIN);
 	before = atomic_fetch_or_explicit(&s->checked, why, memory_order_seq_cst); /* C1 */
-
 	if (!slab_stays_closed(before))
 		close_arrays(s);
 }
