@@ -107,10 +107,11 @@ static struct page *alloc_block(struct zone *z, unsigned int order,
 	return got ? batch[0] : NULL;
 }
 
-/* Past the pageset, which may keep the run when it is freed, for the next aligned request. */
+/* Past the pageset, which may keep the run when it is freed, for the next request of its size.
+ * A program that takes large runs alone has a pageset from here. */
 static struct page *alloc_past(struct zone *z, const struct alloc_request *rq)
 {
-	if (rq->align && rq->may_block && rq->npages <= PCP_RUN_MAX)
+	if (rq->may_block && rq->npages <= PCP_RUN_MAX)
 		zone_pcp_update(z);
 	return zone_alloc_direct(z, rq);
 }

@@ -220,6 +220,24 @@ TEST_F(PageTest, AlignedRunsAreUsedAgain)
 	expect_all_free();
 }
 
+/* A program may ask for no run of the orders that batches fill. Alone in its process, this test
+ * is such a program. */
+TEST_F(PageTest, LargeRunsAloneAreKeptByTheirCpu)
+{
+	bool zeroed;
+	struct page *p = shim_alloc_run(GFP_KERNEL, 100, &zeroed);
+
+	ASSERT_NE(p, nullptr);
+	shim_free_run(p, 100);
+
+	size_t kept = 0;
+
+	for (unsigned i = 0; i < shim_nr_zones(); i++)
+		kept += zone(i).pageset;
+	EXPECT_GE(kept, 100u);
+	expect_all_free();
+}
+
 TEST_F(PageTest, ZeroedPagesAreZeroWhenReused)
 {
 	for (unsigned order : { 0u, 3u, 4u, 5u, 10u }) {
