@@ -10,10 +10,13 @@ struct point {
 int main(void)
 {
 	struct kmem_cache *points = KMEM_CACHE(point, SLAB_HWCACHE_ALIGN);
-	struct point *p = kmem_cache_zalloc(points, GFP_KERNEL);
 	size_t size = kmalloc_size_roundup(100);
+	struct point *p;
 	char *text;
 
+	if (!points)
+		return 1;
+	p = kmem_cache_zalloc(points, GFP_KERNEL);
 	if (!p)
 		return 1;
 	p->x = 3;

@@ -131,7 +131,7 @@ template <typename T> class allocator
 	{
 		void *p;
 
-		if (n > SIZE_MAX / sizeof(T))
+		if (n > PTRDIFF_MAX / sizeof(T))
 			detail::fail<std::bad_array_new_length>();
 		p = ukmem::allocate(n * sizeof(T), alignof(T));
 		if (!p)
@@ -143,7 +143,7 @@ template <typename T> class allocator
 	[[nodiscard]] std::allocation_result<T *> allocate_at_least(std::size_t n)
 	{
 		/* Asks for all of them: the compiler may know a block by the size asked for. */
-		if (alignof(T) <= detail::kmalloc_align_max && n <= SIZE_MAX / sizeof(T))
+		if (alignof(T) <= detail::kmalloc_align_max && n <= PTRDIFF_MAX / sizeof(T))
 			n = kmalloc_size_roundup(n * sizeof(T)) / sizeof(T);
 		return { allocate(n), n };
 	}

@@ -323,10 +323,13 @@ UKMEM_PERCPU_TRY_CMPXCHG(raw_cpu)
 #ifdef __cplusplus
 extern "C++" {
 template <typename T> T ukmem_percpu_value(const volatile T &);
+template <typename T> T ukmem_percpu_pointer(T);
 }
 #define UKMEM_PERCPU_TYPE(x) __typeof__(ukmem_percpu_value(x))
+#define UKMEM_PERCPU_POINTER(p) __typeof__(ukmem_percpu_pointer(p))
 #else
 #define UKMEM_PERCPU_TYPE(x) __typeof__(((void)0, (x)))
+#define UKMEM_PERCPU_POINTER(p) UKMEM_PERCPU_TYPE(p)
 #endif
 #define UKMEM_PERCPU_ARG(x, v) ((uint64_t)(uintptr_t)(UKMEM_PERCPU_TYPE(x))(v))
 /* If x is no integer or pointer of 1, 2, 4 or 8 bytes, the array's size is negative. */
@@ -446,8 +449,9 @@ template <typename T> T ukmem_percpu_value(const volatile T &);
 #define raw_cpu_try_cmpxchg(x, oldp, n) UKMEM_TRY(raw_cpu, x, oldp, n)
 #define raw_cpu_cmpxchg_double(x, y, o1, o2, n1, n2) UKMEM_DOUBLE(raw_cpu, x, y, o1, o2, n1, n2)
 
-/** per_cpu_ptr - address of CPU @cpu's copy, 0 <= @cpu < percpu_nr_ids(). */
-#define per_cpu_ptr(p, cpu) ((__typeof__(p))ukmem_per_cpu_address((p), (size_t)(cpu)))
+/** per_cpu_ptr - address of CPU @cpu's copy, 0 <= @cpu < percpu_nr_ids(). @p: a handle, or the
+ * name of a per-CPU array, which leads to its first element. */
+#define per_cpu_ptr(p, cpu) ((UKMEM_PERCPU_POINTER(p))ukmem_per_cpu_address((p), (size_t)(cpu)))
 /** per_cpu - CPU @cpu's copy, an lvalue. */
 #define per_cpu(var, cpu) (*per_cpu_ptr(&(var), (cpu)))
 /**

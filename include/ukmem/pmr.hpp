@@ -42,14 +42,11 @@ class kmalloc_memory_resource final : public std::pmr::memory_resource
 		ukmem::deallocate(p, size, align);
 	}
 
-	/* Each shared library may have one; they all mean the same. */
+	/* A dynamic_cast would read the type of @other, which has none if its code was compiled
+	 * with -fno-rtti. */
 	bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
 	{
-#if defined(__cpp_rtti)
-		return this == &other || dynamic_cast<const kmalloc_memory_resource *>(&other);
-#else
 		return this == &other;
-#endif
 	}
 };
 
@@ -58,10 +55,13 @@ class kmalloc_memory_resource final : public std::pmr::memory_resource
 /**
  * kmalloc_resource - the memory resource over kmalloc
  *
- * Result: always the same one. It is never destroyed, so that objects with static storage may
- * use it.
+ * Result: always the same one, in shared libraries too, also if they hide their symbols. (Where
+ * the linker does not unite symbols, for instance of libraries that clang compiled and dlopen()
+ * loaded with RTLD_LOCAL, each library has one, and they are not equal.) It is never destroyed,
+ * so that objects with static storage may use it.
  */
-inline std::pmr::memory_resource *kmalloc_resource() noexcept
+__attribute__((__visibility__("default"))) inline std::pmr::memory_resource *
+kmalloc_resource() noexcept
 {
 	alignas(detail::kmalloc_memory_resource) static unsigned char
 		room[sizeof(detail::kmalloc_memory_resource)];

@@ -44,11 +44,15 @@ for header in "$library"/*; do
 	*) [[ -d $header ]] || printf '#include <%s>\n' "$name" ;;
 	esac
 done >"$work/standard.h"
+printf '#if __has_include(<ext/mt_allocator.h>)\n#include <ext/mt_allocator.h>\n#endif\n' >>"$work/standard.h"
 (cd "$source/include/ukmem/compat" && printf '#include <%s>\n' linux/*.h) >"$work/compat.h"
 (($(grep -c . "$work/standard.h") >= 90 && $(grep -c . "$work/compat.h") >= 50)) ||
 	fail "$(wc -l "$work"/*.h)"
 cat >"$work/uses.h" <<'CPP'
 static_assert(round_up(13, 8) == 16 && round_down(13u, 8) == 8, "constants");
+#ifdef __force
+#error "a parameter of libstdc++ is called so"
+#endif
 static_assert(roundup(13, 5) == 15 && rounddown(13, 5) == 10, "constants");
 int uses(int *p, void **pointer, int x);
 int uses(int *p, void **pointer, int x)

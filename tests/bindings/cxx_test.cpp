@@ -126,7 +126,7 @@ TEST(Allocator, AlignsAsTheTypeWants)
 TEST(Allocator, ThrowsWhatTheStandardSays)
 {
 	ukmem::allocator<wide> a;
-	const size_t many = SIZE_MAX / sizeof(wide);
+	const size_t many = PTRDIFF_MAX / sizeof(wide);
 
 	EXPECT_THROW((void)a.allocate(opaque(many + 1)), std::bad_array_new_length);
 	EXPECT_THROW((void)a.allocate(opaque(many)), std::bad_alloc);

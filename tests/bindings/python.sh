@@ -87,6 +87,8 @@ assert any(cache["cache"] == "kmalloc-64" for cache in stats["caches"]), stats.k
 print("ran on", stats["percpu"]["mode"])
 PY
 [[ $("$python" -m ukmem run script.py a --b) == ran* ]] || fail "the script did not run to its end"
+(ulimit -f 0 && "$python" -m ukmem run -c 'import ukmem; assert ukmem.stats()["caches"]') ||
+	fail "no statistics where no file may be written to"
 [[ $(PYTHONMALLOC=malloc "$work/venv/bin/ukmem" run script.py a --b) == ran* ]] || fail "PYTHONMALLOC"
 "$python" -m ukmem run --stats script.py a --b 2>&1 | grep -q kmalloc-64 || fail "no statistics at exit"
 "$python" -m ukmem run --conf dirty_max:0 -c 'import ukmem; assert ukmem.running()'

@@ -6,7 +6,7 @@
  * Mutants that were caught: find_last_bit looks at bits beyond the set; bitmap_clear stops at a
  * word; percpu_counter_sync without its lock, or adding twice; list_swap of neighbours as of
  * others; check_shl_overflow without the last comparison; locks that prefer readers;
- * spin_is_locked that takes the lock.
+ * spin_is_locked that takes the lock; a refcount that stays 0.
  */
 #include <linux/bitmap.h>
 #include <linux/kernel.h>
@@ -22,6 +22,7 @@
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -380,6 +381,43 @@ static void check_asking(void)
 	mutex_unlock(&asked_mutex);
 }
 
+/* What these two are given is misuse, which is reported, aside here: nothing is freed
+ * afterwards.
+ */
+static int say_aside(void)
+{
+	int shown = dup(STDERR_FILENO), none = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	CHECK(shown >= 0 && none >= 0 && dup2(none, STDERR_FILENO) >= 0);
+	close(none);
+	return shown;
+}
+
+static bool is_saturated(const refcount_t *r, int shown)
+{
+	CHECK(dup2(shown, STDERR_FILENO) >= 0);
+	close(shown);
+	return refcount_read(r) == (unsigned int)REFCOUNT_SATURATED;
+}
+
+static bool refcount_inc_saturates(refcount_t *r)
+{
+	int shown = say_aside();
+
+	refcount_set(r, 0);
+	refcount_inc(r);
+	return is_saturated(r, shown);
+}
+
+static bool refcount_dec_saturates(refcount_t *r)
+{
+	int shown = say_aside();
+
+	refcount_set(r, 1);
+	refcount_dec(r);
+	return is_saturated(r, shown);
+}
+
 /* Everyday names that are a line each. */
 static void check_names(void)
 {
@@ -415,6 +453,7 @@ static void check_names(void)
 	smp_store_mb(sum, 0);
 	CHECK(!refcount_dec_if_one(&r) && refcount_read(&r) == 2);
 	CHECK(!refcount_dec_and_test(&r) && refcount_dec_if_one(&r));
+	CHECK(refcount_inc_saturates(&r) && refcount_dec_saturates(&r));
 
 	CHECK(div_s64_rem(-7, 2, &rest) == -3 && rest == -1);
 	CHECK(div64_u64_rem(~0ull, 1ull << 40, &rest64) == 0xffffff &&

@@ -274,6 +274,7 @@ static void check_free(void)
 }
 
 static DEFINE_PER_CPU(unsigned long, events);
+static DEFINE_PER_CPU(int[2], pairs);
 
 static void check_memory(void)
 {
@@ -284,6 +285,7 @@ static void check_memory(void)
 	unsigned int cpu;
 	void *p;
 
+	CHECK(per_cpu_ptr(pairs, 0) + 1 == per_cpu_ptr(&pairs[1], 0));
 	CHECK(page && !memchr_inv(page_address(page), 0, PAGE_SIZE << 2));
 	CHECK(virt_to_head_page((char *)page_address(page) + PAGE_SIZE) == page);
 	CHECK(page_size(page) == 4 * PAGE_SIZE && PAGE_SIZE == 1ul << PAGE_SHIFT);

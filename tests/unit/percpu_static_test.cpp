@@ -23,6 +23,7 @@ struct Large {
 	long tail[1000];
 };
 static DEFINE_PER_CPU(Large, large) = { {}, 99, {} };
+static DEFINE_PER_CPU(int, row[3]) = { 1, 2, 3 };
 
 DECLARE_PER_CPU(uint64_t, zeros);
 
@@ -62,6 +63,20 @@ TEST(PercpuStaticTest, OperationsReachTheCopies)
 	EXPECT_EQ(per_cpu_sum(large.tail[4]), 0);
 	EXPECT_EQ(per_cpu_sum(large.tail[6]), 0);
 	EXPECT_EQ(per_cpu_sum(large.middle), 99 * static_cast<long>(num_possible_cpus()));
+}
+
+/* The name of an array is a handle of its first element. */
+TEST(PercpuStaticTest, ArraysHaveAddressesByName)
+{
+	unsigned cpu;
+
+	for_each_possible_cpu(cpu)
+	{
+		int *first = per_cpu_ptr(row, cpu);
+
+		EXPECT_EQ(first[0] + first[1] + first[2], 6);
+		EXPECT_EQ(first + 1, &per_cpu(row[1], cpu));
+	}
 }
 
 TEST(PercpuStaticTest, ModeTellsTheirSize)

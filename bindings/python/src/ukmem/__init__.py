@@ -14,7 +14,8 @@ Within a process that runs on it:
 import ctypes
 import json
 import os
-from typing import Any, Dict, NamedTuple
+import threading
+from typing import Any, Callable, Dict, List, NamedTuple
 
 __all__ = ["Gauges", "NotRunning", "gauges", "library", "running", "stats", "tool", "trim"]
 
@@ -77,13 +78,27 @@ def gauges() -> Gauges:
 def stats() -> Dict[str, Any]:
     """All statistics: "percpu", "gauges", "caches", "pools" and other tables. Raises NotRunning."""
     stats_print = _function("ukmem_malloc_stats_print", ctypes.c_int, ctypes.c_int, ctypes.c_int)
-    with open(os.memfd_create("ukmem stats"), "w+b") as file:
-        error = stats_print(file.fileno(), _STATS_JSON)
-        if error:
-            raise OSError(-error, os.strerror(-error))
-        file.seek(0)
-        found: Dict[str, Any] = json.load(file)
+    text = _piped(lambda fd: stats_print(fd, _STATS_JSON))
+    found: Dict[str, Any] = json.loads(text)
     return found
+
+
+def _piped(write: Callable[[int], int]) -> bytes:
+    """What `write` writes to a pipe, which has no size that RLIMIT_FSIZE limits. It holds less
+    than the text may be, so another thread reads."""
+    read_end, write_end = os.pipe()
+    with open(read_end, "rb") as file:
+        parts: List[bytes] = []
+        try:
+            reader = threading.Thread(target=lambda: parts.append(file.read()), daemon=True)
+            reader.start()
+            error = write(write_end)
+        finally:
+            os.close(write_end)
+        reader.join()
+    if error:
+        raise OSError(-error, os.strerror(-error))
+    return parts[0]
 
 
 def trim() -> int:

@@ -276,6 +276,11 @@ impl<P: Pointer> Queue<P> {
     }
 
     /// Appends a pointer; gives it back if the queue is full.
+    ///
+    /// Like `alf_mp_enqueue`, it may do so although the queue is not full, rarely: where a thread
+    /// without restartable sequences is preempted in the middle, or where the system refuses
+    /// membarrier. In the same way [`Queue::pop`] may find a queue empty that is not.
+    /// [`Queue::split`] makes halves that are exact.
     pub fn push(&self, p: P) -> Result<(), P> {
         // SAFETY: halves do not share their queue with anyone who could call this.
         unsafe { self.push_by(p, mp) }
@@ -355,7 +360,10 @@ struct Rest<'a, P: Pointer>(&'a Queue<P>);
 
 impl<P: Pointer> Rest<'_, P> {
     fn drop_all(&self) {
-        while let Some(p) = self.0.pop() {
+        // SAFETY: nobody else has the queue, and it was handed over. So this thread is the one
+        // consumer; pop() may find its side in another CPU's hands, and then says that the
+        // queue is empty.
+        while let Some(p) = unsafe { self.0.pop_by(sc) } {
             drop(p);
         }
     }

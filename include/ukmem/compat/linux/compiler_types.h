@@ -34,7 +34,9 @@
 #define __percpu
 #define __rcu
 #define __iomem
+#ifndef __cplusplus /* libstdc++ has parameters of this name */
 #define __force
+#endif
 #define __bitwise
 #define __private
 #define __must_hold(x)

@@ -42,7 +42,8 @@ static inline __must_check bool refcount_inc_not_zero(refcount_t *r)
 
 static inline void refcount_inc(refcount_t *r)
 {
-	WARN_ON_ONCE(!refcount_inc_not_zero(r));
+	if (WARN_ON_ONCE(!refcount_inc_not_zero(r)))
+		atomic_set(&r->refs, REFCOUNT_SATURATED);
 }
 
 static inline __must_check bool refcount_dec_and_test(refcount_t *r)
@@ -62,7 +63,8 @@ static inline __must_check bool refcount_dec_if_one(refcount_t *r)
 
 static inline void refcount_dec(refcount_t *r)
 {
-	WARN_ON_ONCE(refcount_dec_and_test(r));
+	if (WARN_ON_ONCE(refcount_dec_and_test(r)))
+		atomic_set(&r->refs, REFCOUNT_SATURATED);
 }
 
 #endif
