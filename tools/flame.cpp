@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "flame_page.h"
+#include "live/printable.h"
 #include "page.h"
 
 using json = nlohmann::ordered_json;
@@ -73,7 +74,8 @@ class flame
 		const live::mapping *m = names.find(pc - 1);
 		const module_lines::place at = names.line(pc - 1);
 		const std::string file =
-			m ? std::filesystem::path(m->file).filename().string() : "";
+			m ? live::printable(std::filesystem::path(m->file).filename().string())
+			  : "";
 		const std::string line =
 			at.file.empty() ? ""
 					: std::filesystem::path(at.file).filename().string() +

@@ -225,7 +225,7 @@ std::optional<process_line> line_of(pid_t pid)
 	process_line line = { pid, process.program(), {}, {}, "" };
 
 	try {
-		live::reader reader(process);
+		live::reader reader(process, live::patience::looks_once);
 
 		line.mode.version = reader.layout().version;
 		line.mode = reader.mode();
@@ -235,6 +235,8 @@ std::optional<process_line> line_of(pid_t pid)
 			return std::nullopt;
 		if (e.why == live::reason::forbidden || e.why == live::reason::gone)
 			throw;
+		line.problem = e.what();
+	} catch (const std::exception &e) { /* one process must not end the list of all */
 		line.problem = e.what();
 	}
 	/* This command is linked with the library, and seldom takes memory of it. */

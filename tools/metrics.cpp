@@ -172,9 +172,13 @@ int serve(source &from, const endpoint &at)
 
 		setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
 	});
-	/* The server has a thread for each connection, and few of them. One that says nothing
-	 * keeps its thread no longer than this; who scrapes connects anew. */
+	/* A connection has a thread for itself. One that says nothing, or not all, keeps it no
+	 * longer than this; a scraper connects anew. */
 	server.set_keep_alive_timeout(1);
+	server.set_read_timeout(1, 0);
+	server.set_write_timeout(5, 0);
+	server.set_payload_max_length(1 << 16);
+	server.new_task_queue = [] { return new httplib::ThreadPool(32); };
 	server.Get("/metrics",
 		   [&](const httplib::Request &request, httplib::Response &response) {
 			   answer(from, request, response);

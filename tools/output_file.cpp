@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -13,19 +12,42 @@
 
 namespace fs = std::filesystem;
 
-/* The file that @path leads to, which need not exist. */
+/*
+ * Whether the user may have made the link, or who owns the folder that it lies in. In a folder
+ * for all, like /tmp, another user may have made it, to have a file written that this user
+ * alone can write. Where the tool writes it is not the system that follows links, which would
+ * refuse (fs.protected_symlinks).
+ */
+static bool is_trusted_link(const std::string &link, const std::string &folder)
+{
+	struct stat made = {}, in = {};
+
+	if (lstat(link.c_str(), &made) || stat(folder.c_str(), &in))
+		return false;
+	return !(in.st_mode & S_ISVTX) || !(in.st_mode & S_IWOTH) || made.st_uid == geteuid() ||
+	       made.st_uid == in.st_uid;
+}
+
+/* The file that @path leads to, which need not exist; @path itself, if that is none that can be
+ * replaced: what /dev/stdout leads to may have no name. Throws as output_file. */
 static std::string without_links(const std::string &path)
 {
 	enum { LINKS_MOST = 40 }; /* as many as the system follows */
-	char *const resolved = realpath(path.c_str(), nullptr);
-	std::string text = resolved ? resolved : path;
+	struct stat seen = {};
+	std::string text = path;
 	std::error_code failed;
 
-	std::free(resolved);
-	for (int i = 0;
-	     i < LINKS_MOST && !fs::exists(text, failed) && fs::is_symlink(text, failed); i++)
-		text = fs::path(text).parent_path() / fs::read_symlink(text, failed);
-	return text;
+	for (int i = 0; fs::is_symlink(fs::symlink_status(text, failed)); i++) {
+		const fs::path folder = fs::path(text).parent_path();
+
+		if (i == LINKS_MOST)
+			throw std::runtime_error(path + ": " + strerror(ELOOP));
+		if (!is_trusted_link(text, folder.empty() ? "." : folder.string()))
+			throw std::runtime_error(path + ": the link " + text +
+						 " is another user's, in a folder for all");
+		text = folder / fs::read_symlink(text, failed);
+	}
+	return !stat(path.c_str(), &seen) && !S_ISREG(seen.st_mode) ? path : text;
 }
 
 static mode_t usual_mode()
@@ -68,7 +90,7 @@ int output_file::open_beside()
 
 	if (fd < 0) {
 		temporary.clear();
-		return exists ? open(target.c_str(), O_WRONLY | O_CLOEXEC) : -1;
+		return exists ? open(target.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 	}
 	/* The file keeps its owner, if that may be, and its mode. */
 	if (!exists || !fchown(fd, before.st_uid, before.st_gid) || before.st_uid == geteuid())

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbols.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <elf.h>
-#include <fstream>
-#include <iterator>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cxxabi.h>
+
+#include "live/descriptor.h"
+#include "live/printable.h"
 
 symbols::symbols(const std::vector<live::mapping> &mappings, pid_t of) : maps(mappings), pid(of)
 {
@@ -68,18 +73,45 @@ static std::string readable(const char *name)
 	return text;
 }
 
+/* The process chose the file that has this name now: it may be a pipe, which nobody ends, a
+ * device, or larger than memory. Result: "": it is none of a program. */
+static std::string contents_of(const std::string &path)
+{
+	constexpr off_t most = off_t{ 4 } << 30;
+	struct stat seen = {};
+	std::string bytes;
+
+	if (stat(path.c_str(), &seen) || !S_ISREG(seen.st_mode))
+		return "";
+
+	const live::descriptor in(
+		open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+
+	if (in.number < 0 || fstat(in.number, &seen) || !S_ISREG(seen.st_mode) ||
+	    seen.st_size > most)
+		return "";
+	bytes.resize(static_cast<size_t>(seen.st_size));
+	for (size_t done = 0; done < bytes.size();) {
+		const ssize_t n = ::read(in.number, &bytes[done], bytes.size() - done);
+
+		if (n > 0)
+			done += static_cast<size_t>(n);
+		else if (!n || errno != EINTR)
+			return "";
+	}
+	return bytes;
+}
+
 symbols::file symbols::read(const std::string &path)
 {
-	std::ifstream in(path, std::ios::binary);
-	const std::string bytes((std::istreambuf_iterator<char>(in)),
-				std::istreambuf_iterator<char>());
+	const std::string bytes = contents_of(path);
 	Elf64_Ehdr head;
 	file f;
 
-	f.path = path;
 	if (!load(bytes, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64)
 		return f;
+	f.path = path;
 	for (unsigned int i = 0; i < head.e_phnum; i++) {
 		Elf64_Phdr p;
 
@@ -138,6 +170,7 @@ symbols::file *symbols::file_of(live::address at, uint64_t &offset, uint64_t &in
 	return &known->second;
 }
 
+/* Without a path, it knows nothing. */
 const module_lines &symbols::lines_of(file &f)
 {
 	if (!f.lines)
@@ -146,6 +179,11 @@ const module_lines &symbols::lines_of(file &f)
 }
 
 std::string symbols::name(live::address at)
+{
+	return live::printable(raw_name(at));
+}
+
+std::string symbols::raw_name(live::address at)
 {
 	uint64_t offset, inside;
 	file *f = file_of(at, offset, inside);
@@ -182,5 +220,11 @@ module_lines::place symbols::line(live::address at)
 	uint64_t offset, inside;
 	file *f = file_of(at, offset, inside);
 
-	return f && inside ? lines_of(*f).at(inside) : module_lines::place{};
+	if (!f || !inside)
+		return {};
+
+	module_lines::place found = lines_of(*f).at(inside);
+
+	found.file = live::printable(found.file);
+	return found;
 }

@@ -19,7 +19,8 @@ class symbols
 	 * runs in a container, or its files were replaced. */
 	symbols(const std::vector<live::mapping> &maps, pid_t pid);
 
-	/** The function that the code at @at belongs to; else the file and the offset in it. */
+	/** The function that the code at @at belongs to; else the file and the offset in it.
+	 * Printable, like the file of line(): the process's files say it. */
 	std::string name(live::address at);
 	/** Its line of source; without a file: not known. */
 	module_lines::place line(live::address at);
@@ -32,7 +33,7 @@ class symbols
 		std::string name;
 	};
 	struct file {
-		std::string path;			/* by which it is opened here */
+		std::string path; /* by which it is opened here; empty: it is no program's */
 		std::map<uint64_t, function> functions; /* by address in the file's own terms */
 		struct segment {
 			uint64_t offset, size, address;
@@ -41,6 +42,7 @@ class symbols
 		std::unique_ptr<module_lines> lines; /* when first asked for */
 	};
 
+	std::string raw_name(live::address at);
 	std::string path_of(const live::mapping &m) const;
 	static file read(const std::string &path);
 	file *file_of(live::address at, uint64_t &offset, uint64_t &inside);

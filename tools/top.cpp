@@ -80,7 +80,8 @@ class viewer
 
 		for (unsigned int n = 0;; n++) {
 			try {
-				reader = std::make_unique<live::reader>(process);
+				reader = std::make_unique<live::reader>(
+					process, live::patience::looks_once);
 				name();
 				return;
 			} catch (const live::error &e) {

@@ -32,6 +32,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <functional>
 #include <iostream>
 #include <numeric>
@@ -380,7 +381,17 @@ int tool::run_parsed(const CLI::App *runner)
 	return EXIT_USAGE; /* not reached: one of them was parsed */
 }
 
+/* Without the usual three, files that the command opens would take their numbers, and its
+ * messages would go into them. To write to these fails, as it would without them. */
+static void reserve_descriptors()
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
+			_exit(EXIT_FAILURE);
+}
+
 int main(int argc, char **argv)
 {
+	reserve_descriptors();
 	return tool().run(argc, argv);
 }

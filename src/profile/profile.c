@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
@@ -332,9 +333,25 @@ static void name_file(char *name, size_t size)
 		snprintf(name, size, "%s", pattern);
 }
 
+/* Opens a file whose name is the library's choice. In a folder for all, another user may have
+ * made a link of that name, a pipe, for which the process would wait, or a file. Result: a
+ * descriptor, or a negative errno. */
+static int open_own(const char *name, int flags)
+{
+	struct stat made;
+	long fd = sys_call(SYS_openat, AT_FDCWD, name, flags | O_NOFOLLOW | O_NONBLOCK, 0600);
+
+	if (fd < 0)
+		return (int)fd;
+	if (!sys_call(SYS_fstat, fd, &made) && S_ISREG(made.st_mode) &&
+	    made.st_uid == (uid_t)sys_call(SYS_geteuid))
+		return (int)fd;
+	sys_close((int)fd);
+	return -EPERM;
+}
+
 /* A child of a fork writes a file only if its name is its own. A process that may have a filter
- * of system calls opens none. Where the name is the library's choice, the user has made no link
- * of that name; another user may have made one, in a folder for all. */
+ * of system calls opens none. */
 __attribute__((destructor(102))) static void end(void)
 {
 	char name[CONFIG_STRING_SIZE + 16];
@@ -348,9 +365,8 @@ __attribute__((destructor(102))) static void end(void)
 			  !text_find_word(config.profile_file, "%p")))
 		return;
 	name_file(name, sizeof(name));
-	if (!*config.profile_file)
-		flags |= O_NOFOLLOW;
-	fd = (int)sys_call(SYS_openat, AT_FDCWD, name, flags, 0600);
+	fd = *config.profile_file ? (int)sys_call(SYS_openat, AT_FDCWD, name, flags, 0600)
+				  : open_own(name, flags);
 	err = fd < 0 ? fd : ukmem_profile_dump(fd);
 	if (err)
 		log_warn("profile: cannot write %s: %s", name, strerror(-err));

@@ -190,6 +190,10 @@ def check_files(tool, path, library):
         names = folded(dump(tool, "--format", "folded", program.pid))
         expect("planted_hot" in names or os.geteuid(), f"{names}")
         expect("main" not in names, f"of another file: {names}")
+        # A pipe that has the name which the system shows for it: nobody would end it.
+        os.mkfifo(copy + " (deleted)")
+        os.unlink(copy)
+        expect("main" not in folded(dump(tool, "--format", "folded", program.pid)), "of a pipe")
         program.process.kill()
         program.process.wait()
         # In a container, here a mount namespace.
@@ -499,6 +503,24 @@ def check_file(path, library):
     near(live["planted_cold"], FEW * OBJECT, "cold")
     near(allocated["planted_passing"], 8 * MANY * OBJECT, "passing")
     expect(live["planted_passing"] < FEW * OBJECT / 10, f"{live}")
+    # What has the library's own name and is no file of this user keeps no process from ending.
+    for other in ("pipe", "link", "file"):
+        program = Program(["sh", "-c", f"cd {folder} && exec {path}"], library, "profile:1")
+        name, target = os.path.join(folder, f"ukmem.{program.pid}.heap"), os.path.join(folder, "target")
+        if other == "pipe":
+            os.mkfifo(name)
+        elif other == "link":
+            os.symlink(target, name)
+        else:
+            with open(name, "w", encoding="ascii"):
+                pass
+            if not os.geteuid():
+                os.chown(name, 65534, 65534)
+        program.go_on()
+        program.wait()
+        program.end()
+        empty = os.geteuid() or other != "file" or not os.path.getsize(name)
+        expect(empty and not os.path.exists(target), f"written to another's {other}")
 
 
 def main():

@@ -4,6 +4,7 @@
  * format, a list that changes, a read that fails, garbage. It ends, and says nothing
  * impossible.
  */
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <random>
@@ -11,6 +12,9 @@
 #include <ukmem/stats.h>
 
 #include "fake_process.h"
+#include "live/forms.h"
+#include "live/heap.h"
+#include "live/objects.h"
 
 namespace
 {
@@ -57,6 +61,97 @@ TEST_F(LiveReader, AFieldOfAnotherSizeIsNoNumber)
 	live::reader reader(memory);
 
 	message_of(live::reason::unknown, [&] { reader.take(live::CACHES); });
+}
+
+/* What a process says of itself reaches a terminal. */
+TEST_F(LiveReader, ADescriptionMovesNoCursor)
+{
+	constexpr char wanted[] = "?[2J";
+
+	memory.change<uint32_t>(root() + 16, 0x4a325b1b); /* the escape sequence of a clear */
+	memory.change<char>(root() + 20, 0);
+	EXPECT_EQ(live::reader(memory).mode().version, wanted);
+	memory.change<char>(entry("vm_event:pgalloc_fail") + 9, '\x1b');
+
+	live::reader reader(memory);
+	const std::vector<std::string> names = reader.layout().names("vm_event:");
+
+	EXPECT_NE(std::find(names.begin(), names.end(), "?galloc_fail"), names.end());
+	memory.change<uint32_t>(root() + 8, 7);
+
+	const std::string text =
+		message_of(live::reason::unknown, [&] { live::reader other(memory); });
+
+	EXPECT_NE(text.find(wanted), std::string::npos) << text;
+}
+
+TEST_F(LiveReader, ABitmapIsOfWords)
+{
+	const live::address bitmap = entry("page.bitmap");
+
+	memory.change<uint32_t>(bitmap + 52, 0);
+	message_of(live::reason::unknown, [&] { live::reader reader(memory); });
+	memory.change<uint32_t>(bitmap + 52, 4);
+	memory.change<uint32_t>(bitmap + 48, 1);
+	message_of(live::reason::unknown, [&] { live::reader reader(memory); });
+}
+
+/* More than memory has is refused before there is room for it. */
+TEST_F(LiveReader, WhatCannotBeIsNotRead)
+{
+	memory.change<uint32_t>(entry("pcpu_array") + 48, 1 << 20);
+	live::reader reader(memory);
+	const live::heap h(memory, reader.layout());
+
+	EXPECT_EQ(live::room_for(3, 5), 15u);
+	message_of(live::reason::unknown, [&] { live::room_for(1ull << 62, 4); });
+	message_of(live::reason::unknown, [&] { live::room_for(1ull << 40, 1); });
+	message_of(live::reason::unknown,
+		   [&] { live::table(reader.layout(), "pcpu_array", 1 << 20); });
+}
+
+TEST_F(LiveReader, PagesThatCannotBeAreNotRead)
+{
+	live::reader reader(memory);
+	const live::heap h(memory, reader.layout());
+	live::snapshot s = reader.take(live::CACHES | live::ZONES);
+
+	live::objects(h, s); /* as it is */
+	s.zones.at(0).start = 0;
+	s.zones.at(0).frontier = 1ull << 50;
+	message_of(live::reason::unknown, [&] { live::objects all(h, s); });
+}
+
+TEST_F(LiveReader, ATwinOfItselfEnds)
+{
+	struct kmem_cache *debugged = kmem_cache_create("twins", 100, 0, SLAB_POISON, nullptr);
+	live::reader reader(memory);
+	const live::heap h(memory, reader.layout());
+	const live::snapshot s = reader.take(live::CACHES | live::ZONES);
+	const live::cache *c = s.find("twins");
+
+	ASSERT_NE(c, nullptr);
+	memory.change<uint64_t>(c->at + reader.layout().field_of("kmem_cache.home").offset,
+				c->at);
+	memory.change<uint64_t>(c->at + reader.layout().field_of("kmem_cache.twin").offset,
+				c->at);
+	live::objects(h, s);
+	kmem_cache_destroy(debugged);
+}
+
+TEST_F(LiveReader, AnyNumberOfPagesHasAnOrder)
+{
+	live::reader reader(memory);
+	const live::snapshot s = reader.take(everything);
+	live::cache c = s.caches.at(0);
+
+	c.slab_pages = UINT64_MAX;
+	const std::vector<live::attribute> all = live::attributes(reader, s, c);
+	const auto order =
+		std::find_if(all.begin(), all.end(), [](auto &a) { return a.name == "order"; });
+
+	ASSERT_NE(order, all.end());
+	EXPECT_EQ(order->text, "63");
 }
 
 TEST_F(LiveReader, TooManyEntriesAreRefused)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 #include "live/descriptor.h"
 #include "live/library.h"
@@ -24,9 +26,11 @@ namespace live
 namespace
 {
 
+using std::chrono::steady_clock;
+
 enum {
-	REPLY_MS = 60000,	 /* the longest pause; a large heap is verified in seconds */
-	REPLY_BYTES = 256 << 20, /* more is no reply */
+	REPLY_MS = 60000,      /* for a whole reply; a large heap is verified in seconds */
+	REPLY_BYTES = 1 << 20, /* more is no reply */
 };
 
 constexpr const char *greeting = "ukmem 1 ";
@@ -68,20 +72,41 @@ std::vector<std::string> names_of(pid_t pid)
 	return names;
 }
 
-/* Another process may have made a socket of that name; the system tells whose it is. */
+/* Whether @uid is one of the process's. */
+bool has_uid(pid_t pid, uid_t uid)
+{
+	std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+	uid_t its;
+
+	for (std::string line; std::getline(in, line);)
+		if (!line.compare(0, 4, "Uid:")) {
+			std::istringstream words(line.substr(4));
+
+			while (words >> its)
+				if (its == uid)
+					return true;
+		}
+	return false;
+}
+
+/* Another process may have made a socket of that name; the system tells whose it is: by a
+ * number, which is a new process's when the one that made it has ended and a child holds the
+ * socket, so the user counts, too. */
 bool is_of(int fd, pid_t pid)
 {
 	ucred peer = {};
 	socklen_t size = sizeof(peer);
 
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.pid == pid;
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.pid == pid &&
+	       (!peer.uid || has_uid(pid, peer.uid));
 }
 
-/* -1: nobody listens there, or another process. */
-descriptor connect_to(const std::string &name, pid_t pid)
+/* -1: nobody listens there, or another process; @busy: nobody accepts, whoever it is. Another
+ * user's socket must not keep this command waiting. */
+descriptor connect_to(const std::string &name, pid_t pid, bool &busy)
 {
 	sockaddr_un to = {};
-	descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	to.sun_family = AF_UNIX;
 	if (fd.number < 0 || name.size() + 1 > sizeof(to.sun_path))
@@ -91,17 +116,18 @@ descriptor connect_to(const std::string &name, pid_t pid)
 	const socklen_t size =
 		static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 
-	if (connect(fd.number, reinterpret_cast<const sockaddr *>(&to), size) ||
-	    !is_of(fd.number, pid))
+	if (connect(fd.number, reinterpret_cast<const sockaddr *>(&to), size)) {
+		busy = busy || errno == EAGAIN;
 		return descriptor(-1);
-	return fd;
+	}
+	return is_of(fd.number, pid) ? std::move(fd) : descriptor(-1);
 }
 
 /* Throws if the process has no library, which would be why it has no socket. */
 void expect_library(process &target)
 {
 	try {
-		if (!find_libraries(target).empty())
+		if (!await_libraries(target).empty())
 			return;
 	} catch (const error &) {
 		return; /* not known */
@@ -110,17 +136,25 @@ void expect_library(process &target)
 	throw error(reason::no_library, "it does not run on ukmem");
 }
 
+[[noreturn]] void no_reply(const std::string &why)
+{
+	throw error(reason::refused, "it does not reply: " + why);
+}
+
 descriptor connect_to(process &target)
 {
 	const pid_t pid = target.pid;
 	const std::vector<std::string> names = names_of(pid);
+	bool busy = false;
 
 	for (const std::string &name : names) {
-		descriptor fd = connect_to(name, pid);
+		descriptor fd = connect_to(name, pid, busy);
 
 		if (fd.number >= 0)
 			return fd;
 	}
+	if (busy)
+		no_reply("other requests wait already");
 	if (!names.empty())
 		throw error(reason::no_socket,
 			    "its socket is in another network namespace; run this there "
@@ -135,19 +169,17 @@ descriptor connect_to(process &target)
 		"has threads\nand has allocated since the first of them)");
 }
 
-[[noreturn]] void no_reply(const std::string &why)
-{
-	throw error(reason::refused, "it does not reply: " + why);
-}
-
 std::string receive_all(int fd)
 {
+	const auto end = steady_clock::now() + std::chrono::milliseconds(REPLY_MS);
 	std::string all;
 	char part[4096];
 
 	for (;;) {
 		pollfd p = { fd, POLLIN, 0 };
-		const int ready = poll(&p, 1, REPLY_MS);
+		const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+			end - steady_clock::now());
+		const int ready = poll(&p, 1, std::max(static_cast<int>(left.count()), 0));
 
 		if (!ready)
 			no_reply("it is in a sandbox, was stopped meanwhile, or serves another "
@@ -157,7 +189,7 @@ std::string receive_all(int fd)
 
 		const ssize_t n = ready < 0 ? -1 : read(fd, part, sizeof(part));
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		/* A process that refuses before the request came closes with that unread. */
 		if (n < 0 && errno == ECONNRESET && !all.empty())

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "live/descriptor.h"
+#include "live/printable.h"
 
 extern "C" {
 #include "page/proc_text.h"
@@ -448,7 +449,7 @@ static std::string function_text(process_memory &memory, address function)
 	text << std::hex;
 	for (const mapping &m : memory.mappings())
 		if (m.start <= function && function < m.end && !m.file.empty()) {
-			text << m.file.substr(m.file.rfind('/') + 1) << "+0x"
+			text << printable(m.file.substr(m.file.rfind('/') + 1)) << "+0x"
 			     << function - m.start + m.offset;
 			return text.str();
 		}
@@ -460,7 +461,7 @@ static uint64_t order_of(uint64_t pages)
 {
 	uint64_t order = 0;
 
-	while ((1ull << order) < pages)
+	while (order < 63 && (1ull << order) < pages)
 		order++;
 	return order;
 }

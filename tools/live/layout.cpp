@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sys/sysinfo.h>
+
+#include "live/printable.h"
 
 namespace live
 {
@@ -34,11 +37,14 @@ struct live_layout {
 	uint32_t nr_entries, entry_size, nr_symbols, symbol_size;
 };
 
+constexpr char bitmap[] = "page.bitmap"; /* readers take its words as they are */
 constexpr char not_loaded[] = "its library is not loaded completely yet";
 
 /* Bounds of what a description can sensibly say. */
 constexpr uint32_t most_entries = 1 << 14, most_entry_bytes = 1 << 10;
 constexpr uint64_t most_structure_bytes = 1 << 20;
+/* And of what a reader has in memory of it: so many bytes, or this part of the machine's. */
+constexpr uint64_t least_room = 256 << 20, room_part = 64;
 
 /* A string that may fill its array. */
 template <size_t n> std::string text_of(const char (&s)[n])
@@ -83,7 +89,7 @@ layout::layout(process_memory &memory, const library &lib)
 	/* The first members are the same in all formats. */
 	if (memcmp(root.magic, known_magic, sizeof(root.magic)) != 0)
 		throw error(reason::unknown, "its library's note leads to no description");
-	version = text_of(root.version);
+	version = printable(text_of(root.version));
 	if (root.format != known_format || lib.format != known_format)
 		throw error(reason::unknown,
 			    "its library, ukmem " + version + ", describes itself in format " +
@@ -101,7 +107,7 @@ layout::layout(process_memory &memory, const library &lib)
 void layout::read_entries(process_memory &memory, address at, uint32_t n, uint32_t size)
 {
 	for (const auto &e : read_table<live_entry>(memory, at, n, size))
-		entries[text_of(e.name)] = {
+		entries[printable(text_of(e.name))] = {
 			e.kind, { static_cast<uint32_t>(e.value), e.size, e.count }, e.value
 		};
 }
@@ -128,6 +134,10 @@ void layout::check() const
 		     (structure != entries.end() && end > structure->second.f.size)))
 			throw error(reason::unknown, "ukmem " + version + " describes " + name +
 							     " outside of its structure");
+		if (e.kind == FIELD && name == bitmap &&
+		    (e.f.size != sizeof(uint64_t) || !e.f.count))
+			throw error(reason::unknown,
+				    "ukmem " + version + " describes no words of " + name);
 	}
 }
 
@@ -192,6 +202,19 @@ std::vector<std::string> layout::names(const std::string &prefix) const
 		all[e.value] = name.substr(prefix.size());
 	}
 	return all;
+}
+
+size_t room_for(uint64_t n, uint64_t size)
+{
+	struct sysinfo machine = {};
+	uint64_t bytes, most = least_room;
+
+	if (!sysinfo(&machine))
+		most = std::max<uint64_t>(most, uint64_t{ machine.totalram } *
+							machine.mem_unit / room_part);
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > most)
+		throw error(reason::unknown, "its library describes more than there can be");
+	return bytes;
 }
 
 bool load_number(const unsigned char *p, size_t size, uint64_t &value)

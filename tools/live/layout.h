@@ -61,13 +61,17 @@ class layout
 /** A number of 1, 2, 4 or 8 bytes; false: another size. */
 bool load_number(const unsigned char *p, size_t size, uint64_t &value);
 
+/** Result: @n * @size bytes. Throws error: unknown, if a reader must not have so many at once:
+ * the process says how many there are. */
+size_t room_for(uint64_t n, uint64_t size);
+
 /** Copies of @n structures of one type, for reads of many at once. */
 class table
 {
       public:
 	/** Throws error: unknown. */
 	table(const layout &l, const std::string &structure, size_t n)
-	    : size(l.size_of(structure)), bytes(size * n)
+	    : size(l.size_of(structure)), bytes(room_for(n, size))
 	{
 	}
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "live/library.h"
 
+#include <chrono>
 #include <cstring>
 #include <elf.h>
 #include <link.h>
+#include <thread>
+
+using namespace std::chrono_literals;
 
 namespace live
 {
@@ -92,6 +96,18 @@ std::vector<library> find_libraries(process_memory &memory)
 		l.file = m.file;
 		if (look_at_image(memory, m, l))
 			found.push_back(l);
+	}
+	return found;
+}
+
+std::vector<library> await_libraries(process_memory &memory)
+{
+	constexpr unsigned int looks = 20;
+	std::vector<library> found = find_libraries(memory);
+
+	for (unsigned int i = 1; i < looks && found.empty(); i++) {
+		std::this_thread::sleep_for(5ms);
+		found = find_libraries(memory);
 	}
 	return found;
 }

@@ -21,6 +21,9 @@ struct library {
 /** All copies of the library in a process: usually one, or none. Throws error: forbidden, gone.
  */
 std::vector<library> find_libraries(process_memory &memory);
+/** The same. If there is none, looks again for a tenth of a second: a process that has just
+ * executed a program has not loaded its libraries yet. */
+std::vector<library> await_libraries(process_memory &memory);
 
 } // namespace live
 

@@ -65,16 +65,17 @@ objects::objects(const heap &heap_of, const snapshot &s)
 	exclude();
 }
 
-void objects::add_cache(address at, const std::string &name, live::use use)
+void objects::add_cache(address at, const std::string &name, live::use use, bool is_twin)
 {
 	record d(h.l, "kmem_cache");
 
+	room_for(descriptors.size() + 1, h.l.size_of("kmem_cache"));
 	expect(d.read(h.memory, at) && printable(d.text("name")) == name &&
 	       d.get("size") > d.get("colour"));
 	descriptors.push_back({ d, static_cast<uint32_t>(kinds.size()) });
 	kinds.push_back({ name, d.get("size"), d.get("colour"), d.get("pad_left"), use });
-	if (d.get("twin") && d.get("home") == at)
-		add_cache(d.get("twin"), name, use);
+	if (!is_twin && d.get("twin") && d.get("home") == at)
+		add_cache(d.get("twin"), name, use, true);
 }
 
 void objects::add_caches(const snapshot &s)
@@ -83,7 +84,8 @@ void objects::add_caches(const snapshot &s)
 		add_cache(c.at, c.name,
 			  c.at == h.l.symbol("slab_queues") ? use::queue
 			  : c.own			    ? use::own
-							    : use::program);
+							    : use::program,
+			  false);
 	std::sort(
 		descriptors.begin(), descriptors.end(),
 		[](const descriptor &a, const descriptor &b) { return a.r.where < b.r.where; });
@@ -201,7 +203,8 @@ void objects::read_span(const zone &z)
 	const uint64_t most_pages = h.l.constant("PAGE_SLAB_SPAN_MAX");
 	const address entries = h.window.get("pages");
 	std::vector<unsigned char> copy;
-	span s = { z.start, std::vector<uint32_t>(z.below()) };
+	span s = { z.start, std::vector<uint32_t>(room_for(z.below(), sizeof(uint32_t)) /
+						  sizeof(uint32_t)) };
 
 	for (uint64_t pfn = z.start; pfn < z.frontier;) {
 		const uint64_t n = std::min(z.frontier - pfn, entries_at_once + most_pages);

@@ -178,7 +178,7 @@ class objects
 		return 0;
 	}
 	void add_caches(const snapshot &s);
-	void add_cache(address at, const std::string &name, live::use use);
+	void add_cache(address at, const std::string &name, live::use use, bool is_twin);
 	void exclude();
 	void read_span(const zone &z);
 	const descriptor *find_descriptor(address cache) const;

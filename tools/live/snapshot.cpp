@@ -256,12 +256,14 @@ snapshot reader::state::try_take(unsigned int what)
 }
 
 /* A process that executes another program meanwhile is read again, when that is loaded. */
-reader::reader(process_memory &memory)
+reader::reader(process_memory &memory, patience how)
 {
 	for (int i = 1; !s; i++)
 		try {
-			s = std::make_unique<state>(memory,
-						    choose(memory, find_libraries(memory)));
+			s = std::make_unique<state>(
+				memory, choose(memory, how == patience::waits
+							       ? await_libraries(memory)
+							       : find_libraries(memory)));
 		} catch (const error &e) {
 			if ((e.why != reason::unknown && e.why != reason::not_ready) ||
 			    i == most_tries)

@@ -154,11 +154,14 @@ struct mode {
 	std::string reason, index_kind, self_test;
 };
 
+/** Whether a reader waits a moment for a library, as await_libraries(). */
+enum class patience { waits, looks_once };
+
 class reader
 {
       public:
 	/** Throws error, for each of its reasons. @memory must live as long as the reader. */
-	explicit reader(process_memory &memory);
+	explicit reader(process_memory &memory, patience how = patience::waits);
 	~reader();
 
 	/** @what: of enum contents. Throws error. */
