@@ -97,7 +97,8 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	if (may_enter) {
 		if (unlikely(!(allocs % LOOK_EVERY)))
 			kfence_look(os_calls.now_ms());
-		page_decay();
+		if (!os_heap.is_ukmem) /* the drop-in does so at the end of each request */
+			page_decay_at(allocs);
 	}
 	if (unlikely(slab_hardened || config.init_on_alloc))
 		flags |= __GFP_ZERO;

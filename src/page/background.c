@@ -34,6 +34,7 @@
 #include "page/decay.h"
 #include "page/follow.h"
 #include "page/limits.h"
+#include "page/vm_event.h"
 #include "percpu/gate.h"
 #include "percpu/notify.h"
 #include "percpu/percpu.h"
@@ -46,6 +47,8 @@ extern char __libc_single_threaded __attribute__((weak));
 /* From a request that may not start a thread to the next try; for how long the system may count
  * a thread that has ended; and how often it is asked for the threads that there are. */
 enum { RETRY_MS = 10, ENDING_MS = 10, ASK_MS = 1000 };
+
+enum { LOOK_EVERY = 16 }; /* is_little() */
 
 /* ever_started: relaxed; only becomes true */
 static atomic_bool running, given_up, ever_started;
@@ -291,21 +294,17 @@ static _Atomic uint64_t last_look;
 static atomic_bool unfinished;
 
 /*
- * Whether there is nothing to do with @dirty pages. Small programs keep less than dirty_max,
- * but that they have more need not be noticed at once: every sixteenth call looks. Otherwise
- * each block of whole pages that such a program allocates and frees would read the clock.
+ * Whether there is nothing to do with @dirty pages, at a CPU's request number @nth. Small
+ * programs keep less than dirty_max, but that they have more need not be noticed at once: every
+ * sixteenth request looks. Otherwise each block of whole pages that such a program allocates
+ * and frees would read the clock.
  */
-static bool is_little(size_t dirty)
+static bool is_little(size_t dirty, uint64_t nth)
 {
-	static atomic_uint calls; /* Synchronization: relaxed; one that is lost does no harm */
-	unsigned int n;
-
 	if (dirty > __atomic_load_n(&config.dirty_max, __ATOMIC_RELAXED) >>
 	    page_window.page_shift)
 		return false;
-	n = atomic_load_explicit(&calls, memory_order_relaxed) + 1;
-	atomic_store_explicit(&calls, n, memory_order_relaxed);
-	return n % 16 || (dirty <= decay_keeps() && !page_follow_is_worth(dirty));
+	return nth % LOOK_EVERY || (dirty <= decay_keeps() && !page_follow_is_worth(dirty));
 }
 
 /* Decay can wait: a handler that interrupted the holder of a lock leaves it, and so does a
@@ -327,6 +326,11 @@ static noinline void settle(void)
 
 void page_decay(void)
 {
+	page_decay_at(raw_cpu_add_return(vm_events->decay_looks, 1));
+}
+
+void page_decay_at(uint64_t nth)
+{
 	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
 	uint64_t now;
 
@@ -338,7 +342,7 @@ void page_decay(void)
 	poll_wanted();
 	if (unlikely(atomic_load_explicit(&decay_is_owing, memory_order_relaxed)))
 		settle();
-	if (likely(is_little(dirty)) || must_leave_it())
+	if (likely(is_little(dirty, nth)) || must_leave_it())
 		return;
 	if (dirty > decay_keeps())
 		poll_background(dirty);

@@ -7,6 +7,8 @@
 
 /* Purges some of the backlog, if it is time. For callers that may enter the kernel. */
 void page_decay(void);
+/* The same at request number @nth of this CPU, for callers that count them. */
+void page_decay_at(uint64_t nth);
 enum {
 	WANTED_DECAY = 1,     /* the thread that purges */
 	WANTED_BY_LAYERS = 2, /* threads of higher layers: layers_start_threads() */

@@ -32,6 +32,9 @@ enum vm_event {
 
 struct vm_events {
 	uint64_t event[NR_VM_EVENTS];
+	/* No event: how often page_decay() was called. All requests for pages write it, so it
+	 * must not be one number for all CPUs. */
+	uint64_t decay_looks;
 };
 
 extern struct vm_events *vm_events; /* per CPU; NULL before vm_events_init() */
