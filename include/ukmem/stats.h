@@ -45,7 +45,7 @@ enum ukmem_stats_format {
  * JSON has the other tables as well: "pools" with "pool_total", "layers" and "size_classes",
  * with the columns described below, in small letters.
  *
- * Result: 0 or a negative errno of write(2).
+ * Result: 0 or a negative errno of write(2), which sends no SIGPIPE and no SIGXFSZ.
  */
 UKMEM_EXPORT int ukmem_stats_print(int fd, enum ukmem_stats_format format);
 

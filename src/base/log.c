@@ -3,44 +3,16 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "base/sys.h"
-#include "base/sys_call.h"
-
-/* A set of signals, as the kernel has it. */
-typedef uint64_t signals;
-
-/* Writes a line to stderr. A pipe that nobody reads must not end the program for a message that
- * the program knows nothing of, so this thread takes back the SIGPIPE that such a write sends.
- * A process that may have a filter of system calls makes no others than it made before. */
-static void write_line(const char *line, size_t n)
-{
-	const signals sigpipe = (signals)1 << (SIGPIPE - 1);
-	const struct timespec at_once = { 0 };
-	signals old = 0, pending = 0;
-
-	if (sys_is_confined() ||
-	    sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &sigpipe, &old, sizeof(old))) {
-		sys_write(STDERR_FILENO, line, n);
-		return;
-	}
-	/* One that is pending already is the program's. */
-	if (old & sigpipe)
-		sys_call(SYS_rt_sigpending, &pending, sizeof(pending));
-	if (sys_write(STDERR_FILENO, line, n) == -EPIPE && !(pending & sigpipe))
-		sys_call(SYS_rt_sigtimedwait, &sigpipe, NULL, &at_once, sizeof(sigpipe));
-	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
-}
 
 static void log_line(const char *fmt, va_list ap)
 {
@@ -53,7 +25,7 @@ static void log_line(const char *fmt, va_list ap)
 		used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n
 							    : sizeof(line) - used - 2;
 	line[used++] = '\n';
-	write_line(line, used);
+	sys_write(STDERR_FILENO, line, used);
 	errno = saved;
 }
 

@@ -7,7 +7,7 @@
 
 #include "ukmem/compiler.h"
 
-/* Never allocates; keeps errno. A pipe that nobody reads loses the line, without SIGPIPE. */
+/* Never allocates; keeps errno. A pipe that nobody reads loses the line. */
 void log_warn(const char *fmt, ...) UKMEM_PRINTF(1, 2);
 
 /*

@@ -205,12 +205,13 @@ unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bo
 		return 0;
 	backtrace = tables ? unwinder(&t.ip) : NULL;
 	if (backtrace) {
-		bool whole;
-		unsigned int n = unwind_stack(pc, most, t.caller, &whole);
+		enum unwind_end end;
+		unsigned int n = unwind_stack(pc, most, t.caller, &end);
 
-		if (whole || (n && has_unwinder(pc, n, backtrace)))
+		if (end == UNWIND_WHOLE || (n && end == UNWIND_LOST) ||
+		    (n && has_unwinder(pc, n, backtrace)))
 			return n;
-		if (!has_unwinder(&t.caller, 1, backtrace)) {
+		if (end != UNWIND_LOST && !has_unwinder(&t.caller, 1, backtrace)) {
 			backtrace(note, &t);
 			return t.n;
 		}

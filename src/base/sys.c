@@ -4,11 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "base/compiler.h"
 #include "base/sys_call.h"
+
+/* How long the reader of a full pipe that is not to be waited for may take, at once. */
+enum { FULL_MS = 1000 };
 
 void sys_futex_wait_us(const void *word, uint32_t value, uint64_t us)
 {
@@ -16,6 +20,13 @@ void sys_futex_wait_us(const void *word, uint32_t value, uint64_t us)
 				    .tv_nsec = (long)(us % 1000000) * 1000 };
 
 	sys_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &timeout, NULL, 0);
+}
+
+void sys_pause_ms(uint64_t ms)
+{
+	uint32_t word = 0; /* a futex that no thread wakes */
+
+	sys_futex_wait(&word, 0, ms);
 }
 
 void sys_futex_wait(const void *word, uint32_t value, uint64_t ms)
@@ -28,20 +39,58 @@ void sys_futex_wake(const void *word, unsigned int n)
 	sys_call(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
+/* A set of signals, as the kernel has it. */
+typedef uint64_t signals;
+
+static signals one(int signal)
+{
+	return (signals)1 << (signal - 1);
+}
+
+/* The signal that such a write sends, as a set. */
+static signals sent_by(ssize_t result)
+{
+	return result == -EPIPE ? one(SIGPIPE) : result == -EFBIG ? one(SIGXFSZ) : 0;
+}
+
+/* This thread takes back the signal that a write sends which fails. A process that may have a
+ * filter of system calls makes no others than it made before. */
 ssize_t sys_write(int fd, const void *buf, size_t n)
 {
-	return sys_call(SYS_write, fd, buf, n);
+	const signals both = one(SIGPIPE) | one(SIGXFSZ);
+	const struct timespec at_once = { 0 };
+	signals old = 0, pending = 0, sent;
+	ssize_t result;
+
+	if (sys_is_confined() ||
+	    sys_call(SYS_rt_sigprocmask, SIG_BLOCK, &both, &old, sizeof(old)))
+		return sys_call(SYS_write, fd, buf, n);
+	/* One that is pending already is the program's. */
+	if (old & both)
+		sys_call(SYS_rt_sigpending, &pending, sizeof(pending));
+	result = sys_call(SYS_write, fd, buf, n);
+	sent = sent_by(result) & ~pending;
+	if (sent)
+		sys_call(SYS_rt_sigtimedwait, &sent, NULL, &at_once, sizeof(sent));
+	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
+	return result;
 }
 
 int sys_write_all(int fd, const void *buf, size_t n)
 {
 	const char *at = buf;
+	unsigned int waits = 0; /* since something was written */
 
 	while (n) {
 		ssize_t done = sys_write(fd, at, n);
 
 		if (done == -EINTR)
 			continue;
+		if (done == -EAGAIN && waits++ < FULL_MS) {
+			sys_pause_ms(1);
+			continue;
+		}
+		waits = 0;
 		if (done <= 0)
 			return done ? (int)done : -EIO;
 		at += done;

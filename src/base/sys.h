@@ -17,9 +17,14 @@ void sys_futex_wait_us(const void *word, uint32_t value, uint64_t us);
 void sys_futex_wait(const void *word, uint32_t value, uint64_t ms);
 /* Wakes up to @n threads that wait for the word. */
 void sys_futex_wake(const void *word, unsigned int n);
-/* Result: bytes written, or a negative errno. */
+/* Sleeps for so long, or until a signal. */
+void sys_pause_ms(uint64_t ms);
+/* Result: bytes written, or a negative errno. A pipe that nobody reads and a limit on the size
+ * of files must not end a program for a text that it knows nothing of: without SIGPIPE and
+ * SIGXFSZ. */
 ssize_t sys_write(int fd, const void *buf, size_t n);
-/* Writes all of @buf, however often it takes. Result: 0 or a negative errno. */
+/* Writes all of @buf, however often it takes; waits for the reader of a full pipe, also where
+ * the program does not want to, but not for ever. Result: 0 or a negative errno. */
 int sys_write_all(int fd, const void *buf, size_t n);
 /* Opens a file to read it; does not wait for the other end of a pipe. Result: its descriptor,
  * or a negative errno. */

@@ -230,21 +230,34 @@ static bool is_one_of_many(void)
 	return n % WALKS_BETWEEN == 0;
 }
 
-/* From a frame to its caller's, whose return address is *@pc. False: it is not known. */
-static bool step(struct walk *w, struct rule r, uintptr_t *pc)
+/* Whether the bytes at @pc can be read. Where there are no unwind tables, the compiler's
+ * unwinder compares them with those of a signal frame. */
+static bool is_mapped(uintptr_t pc)
+{
+	enum { COMPARED = 9 };
+
+	return is_readable(pc / WORD * WORD) && is_readable((pc + COMPARED) / WORD * WORD);
+}
+
+/* From a frame to its caller's, whose return address is *@pc, that of the frame before. Result:
+ * UNWIND_WHOLE: it is known. */
+static enum unwind_end step(struct walk *w, struct rule r, uintptr_t *pc)
 {
 	uintptr_t cfa = (r.kind == RULE_SP ? w->sp : w->rbp) + r.cfa * (uintptr_t)WORD;
 
-	if (unlikely(r.kind == RULE_COMPLEX || cfa <= w->sp || cfa % WORD ||
-		     !load(w, cfa - WORD, pc) ||
+	if (unlikely(r.kind == RULE_COMPLEX))
+		return is_mapped(*pc) ? UNWIND_COMPLEX : UNWIND_LOST;
+	if (unlikely(cfa % WORD || !load(w, cfa - WORD, pc) ||
 		     (r.rbp && !load(w, cfa - r.rbp * (uintptr_t)WORD, &w->rbp))))
-		return false;
+		return UNWIND_LOST;
+	if (unlikely(cfa <= w->sp))
+		return UNWIND_COMPLEX;
 	w->sp = cfa;
-	return true;
+	return UNWIND_WHOLE;
 }
 
 noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller,
-				   bool *whole)
+				   enum unwind_end *end)
 {
 	/* This function's frame: the caller's rbp, the return address. */
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
@@ -257,7 +270,7 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 	bool anew = is_one_of_many(), reached = false;
 	unsigned int n = 0;
 
-	*whole = false;
+	*end = UNWIND_COMPLEX;
 	if (!kept)
 		return 0;
 	for (;;) {
@@ -270,12 +283,15 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 		if (n == most)
 			break;
 		pc[n++] = at;
-		if (r.kind != RULE_LAST && !step(&w, r, &at))
+		if (r.kind == RULE_LAST)
+			break;
+		*end = step(&w, r, &at);
+		if (*end != UNWIND_WHOLE)
 			return reached ? n : 0;
-		if (r.kind == RULE_LAST || !at)
+		if (!at)
 			break;
 	}
-	*whole = true;
+	*end = UNWIND_WHOLE;
 	return n;
 }
 
@@ -291,10 +307,11 @@ void unwind_begin(void *memory)
 	(void)memory;
 }
 
-unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller, bool *whole)
+unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t caller,
+			  enum unwind_end *end)
 {
 	(void)pc, (void)most, (void)caller;
-	*whole = false;
+	*end = UNWIND_COMPLEX;
 	return 0;
 }
 

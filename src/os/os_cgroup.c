@@ -16,7 +16,7 @@
 #include "base/decimal.h"
 #include "base/text.h"
 
-enum { PATH_SIZE = 512, TEXT_SIZE = 4096 };
+enum { PATH_SIZE = 512, TEXT_SIZE = 16384 };
 
 /* One text at a time lies here. Synchronization: the thread that has set the flag. */
 static char one_text[TEXT_SIZE] untouched;
@@ -239,15 +239,19 @@ struct controller {
 	read_function *read;
 };
 
-/* Read @mount/@group and every ancestor up to @mount. */
+/* Read @mount/@group and every ancestor up to @mount. Of a path that is too long, the
+ * ancestors. */
 static void walk_up(const char *mount, const char *group, size_t len, const struct version *v,
 		    read_function *read, void *out)
 {
 	char dir[PATH_SIZE];
 	size_t mount_len = strlen(mount);
 
-	if (mount_len + len >= sizeof(dir))
-		len = 0;
+	if (mount_len + len >= sizeof(dir)) {
+		len = sizeof(dir) - mount_len - 1;
+		while (len && group[len] != '/')
+			len--;
+	}
 	memcpy(dir, mount, mount_len);
 	memcpy(dir + mount_len, group, len);
 	dir[mount_len + len] = '\0';
@@ -334,7 +338,9 @@ static bool read_groups(const struct controller *controllers, void *out)
 	while (*line) {
 		size_t len = text_until(line, "\n");
 
-		read_line(line, len, controllers, out);
+		/* A line without an end was cut, and names another group. */
+		if (line[len] == '\n' || strlen(text) < TEXT_SIZE - 1)
+			read_line(line, len, controllers, out);
 		line += len + (line[len] == '\n');
 	}
 	free_text(text);

@@ -336,9 +336,7 @@ unsigned long os_prefer_node_refused(void)
 
 void os_pause_ms(uint64_t ms)
 {
-	uint32_t word = 0; /* a futex that no thread wakes */
-
-	sys_futex_wait(&word, 0, ms);
+	sys_pause_ms(ms);
 }
 
 void os_pause_look(unsigned int nth)

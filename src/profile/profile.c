@@ -333,21 +333,36 @@ static void name_file(char *name, size_t size)
 		snprintf(name, size, "%s", pattern);
 }
 
-/* Opens a file whose name is the library's choice. In a folder for all, another user may have
- * made a link of that name, a pipe, for which the process would wait, or a file. Result: a
- * descriptor, or a negative errno. */
-static int open_own(const char *name, int flags)
+/* Whether it is a file of this user's, without another name: another user could have made a
+ * second name for it. */
+static bool is_own(const struct stat *made)
 {
+	return S_ISREG(made->st_mode) && made->st_nlink == 1 &&
+	       made->st_uid == (uid_t)sys_call(SYS_geteuid);
+}
+
+/* Opens the file to be written; does not wait for a reader, if it is a pipe. Where the name is
+ * the library's choice (@own), the user has made no link or pipe of that name; another user may
+ * have made one, in a folder for all. Result: a descriptor, or a negative errno. */
+static int open_file(const char *name, bool own)
+{
+	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (own ? O_NOFOLLOW : O_TRUNC);
+	int fd = (int)sys_call(SYS_openat, AT_FDCWD, name, flags, 0600), err = 0;
 	struct stat made;
-	long fd = sys_call(SYS_openat, AT_FDCWD, name, flags | O_NOFOLLOW | O_NONBLOCK, 0600);
 
 	if (fd < 0)
-		return (int)fd;
-	if (!sys_call(SYS_fstat, fd, &made) && S_ISREG(made.st_mode) &&
-	    made.st_uid == (uid_t)sys_call(SYS_geteuid))
-		return (int)fd;
-	sys_close((int)fd);
-	return -EPERM;
+		return fd;
+	if (own) {
+		err = (int)sys_call(SYS_fstat, fd, &made);
+		if (!err)
+			err = is_own(&made) ? (int)sys_call(SYS_ftruncate, fd, 0) : -EPERM;
+	} else {
+		sys_call(SYS_fcntl, fd, F_SETFL, O_WRONLY);
+	}
+	if (!err)
+		return fd;
+	sys_close(fd);
+	return err;
 }
 
 /* A child of a fork writes a file only if its name is its own. A process that may have a filter
@@ -355,7 +370,7 @@ static int open_own(const char *name, int flags)
 __attribute__((destructor(102))) static void end(void)
 {
 	char name[CONFIG_STRING_SIZE + 16];
-	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, fd, err;
+	int fd, err;
 
 	if (main_pid && os_is_confined()) {
 		log_warn("profile: not written: the process may have a filter of system calls");
@@ -365,8 +380,7 @@ __attribute__((destructor(102))) static void end(void)
 			  !text_find_word(config.profile_file, "%p")))
 		return;
 	name_file(name, sizeof(name));
-	fd = *config.profile_file ? (int)sys_call(SYS_openat, AT_FDCWD, name, flags, 0600)
-				  : open_own(name, flags);
+	fd = open_file(name, !*config.profile_file);
 	err = fd < 0 ? fd : ukmem_profile_dump(fd);
 	if (err)
 		log_warn("profile: cannot write %s: %s", name, strerror(-err));

@@ -84,9 +84,13 @@ static int print_config(int fd, const struct config_reading *r)
 	emit_config_file(&e, r, CONFIG_USER);
 	emit_text(&e, "\n%-24s %-7s %-10s %-10s %-28s %-11s %s\n", "key", "type", "value",
 		  "default", "range", "from", "meaning");
-	for (unsigned int i = 0; config_row(r, i, &row); i++)
-		emit_text(&e, "%-24s %-7s %-10s %-10s %-28s %-11s %s\n", row.name, row.type,
-			  row.value, row.fallback, row.range, row.origin, row.help);
+	for (unsigned int i = 0; config_row(r, i, &row); i++) {
+		/* A text is cut off at the length of a line, and a path may be as long. */
+		emit_text(&e, "%-24s %-7s %-10s %-10s %-28s ", row.name, row.type, row.value,
+			  row.fallback, row.range);
+		emit_text(&e, "%-11s ", row.origin);
+		emit_text(&e, "%s\n", row.help);
+	}
 	return emit_end(&e);
 }
 

@@ -504,13 +504,18 @@ def check_file(path, library):
     near(allocated["planted_passing"], 8 * MANY * OBJECT, "passing")
     expect(live["planted_passing"] < FEW * OBJECT / 10, f"{live}")
     # What has the library's own name and is no file of this user keeps no process from ending.
-    for other in ("pipe", "link", "file"):
+    kept = os.path.join(folder, "kept")
+    with open(kept, "w", encoding="ascii") as file:
+        file.write("kept")
+    for other in ("pipe", "link", "file", "name"):
         program = Program(["sh", "-c", f"cd {folder} && exec {path}"], library, "profile:1")
         name, target = os.path.join(folder, f"ukmem.{program.pid}.heap"), os.path.join(folder, "target")
         if other == "pipe":
             os.mkfifo(name)
         elif other == "link":
             os.symlink(target, name)
+        elif other == "name":
+            os.link(kept, name)
         else:
             with open(name, "w", encoding="ascii"):
                 pass
@@ -521,6 +526,13 @@ def check_file(path, library):
         program.end()
         empty = os.geteuid() or other != "file" or not os.path.getsize(name)
         expect(empty and not os.path.exists(target), f"written to another's {other}")
+        expect(os.path.getsize(kept) == len("kept"), f"written to another file's {other}")
+    # Nor does a pipe that the user has named, if nobody reads it.
+    os.mkfifo(os.path.join(folder, "read by nobody"))
+    program = Program(path, library, f"profile:1,profile_file:{folder}/read by nobody")
+    program.go_on()
+    program.wait()
+    program.end()
 
 
 def main():

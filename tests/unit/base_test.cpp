@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists, powers of two and alignment, and log lines. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <list>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "test_util.h"
 
@@ -15,6 +18,7 @@ extern "C" {
 #include "base/list.h"
 #define _Noreturn [[noreturn]]
 #include "base/log.h"
+#include "base/sys.h"
 #undef _Noreturn
 }
 
@@ -282,6 +286,52 @@ TEST(LogDeathTest, PipeThatNobodyReads)
 	EXPECT_EXIT(_exit(log_without_reader(true, false)), ::testing::ExitedWithCode(0), "");
 	EXPECT_EXIT(_exit(log_without_reader(true, true)), ::testing::ExitedWithCode(0), "")
 		<< "the program's own signal stays";
+}
+
+/* A text of @n bytes to a file that may have no bytes, with SIGXFSZ as it is usually. */
+int write_beyond_limit(size_t n)
+{
+	const std::string text(n, 'x');
+	const struct rlimit none = { 0, 0 };
+	sigset_t pending;
+	FILE *file = tmpfile();
+	int error;
+
+	signal(SIGXFSZ, SIG_DFL);
+	if (!file || setrlimit(RLIMIT_FSIZE, &none))
+		return 1;
+	error = sys_write_all(fileno(file), text.data(), text.size());
+	sigpending(&pending);
+	return error == -EFBIG && !sigismember(&pending, SIGXFSZ) ? 0 : 2;
+}
+
+TEST(SysDeathTest, FilesWithoutRoom)
+{
+	EXPECT_EXIT(_exit(write_beyond_limit(100)), ::testing::ExitedWithCode(0), "");
+}
+
+/* Who reads a pipe that its writer does not want to wait for gets all of a text. */
+TEST(SysTest, FullPipesAreWaitedFor)
+{
+	const std::string text(1 << 20, 'x');
+	std::string read_text;
+	int p[2];
+
+	ASSERT_EQ(pipe2(p, O_NONBLOCK), 0);
+	std::thread reader([&] {
+		char part[5000];
+
+		for (ssize_t n; (n = read(p[0], part, sizeof(part))) != 0;)
+			if (n > 0)
+				read_text.append(part, static_cast<size_t>(n));
+			else
+				usleep(3000);
+	});
+	EXPECT_EQ(sys_write_all(p[1], text.data(), text.size()), 0);
+	close(p[1]);
+	reader.join();
+	EXPECT_EQ(read_text, text);
+	close(p[0]);
 }
 
 TEST(LogDeathTest, FatalAborts)

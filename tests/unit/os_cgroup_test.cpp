@@ -46,6 +46,40 @@ TEST_F(CgroupTest, NoFilesNoLimits)
 	expect(kNone, kNone);
 }
 
+/* Groups in groups in groups: of a path that is too long the ancestors count, as far as there
+ * is room. */
+TEST_F(CgroupTest, LongPaths)
+{
+	const std::string pod = "/kubepods/pod" + std::string(200, 'p');
+	const std::string inner = pod + "/" + std::string(150, 'q');
+	const std::string innermost = inner + "/" + std::string(200, 'r');
+
+	group("0::" + innermost + "\n");
+	file(pod + "/memory.max") = "8000000\n";
+	expect(8000000, kNone);
+	file(inner + "/memory.max") = "6000000\n";
+	expect(6000000, kNone);
+	group("0::" + inner + "\n");
+	expect(6000000, kNone);
+	file("/memory.max") = "5000000\n";
+	expect(5000000, kNone);
+}
+
+/* A line that is cut off, since the text is too long, names another group. */
+TEST_F(CgroupTest, LongTexts)
+{
+	constexpr size_t most = 16383;
+	const std::string first = "0::/mine\n12:pids:/", cut = "3:memory:/oth";
+	const std::string others(most - first.size() - 1 - cut.size(), 'x');
+
+	file("/mine/memory.max") = "7000000\n";
+	file("/memory/oth/memory.limit_in_bytes") = "4096\n";
+	group(first + others + "\n" + cut + "er\n");
+	expect(7000000, kNone);
+	group(first + others.substr(3) + "\n" + cut + "\n");
+	expect(4096, kNone);
+}
+
 std::string cpus_of_group()
 {
 	struct os_mask cpus;

@@ -77,12 +77,12 @@ frame void look()
 	uintptr_t pc[most];
 	trace t = { caller, {} };
 	unsigned int n;
-	bool whole;
+	enum unwind_end end;
 
 	_Unwind_Backtrace(note, &t);
 	result->exact = t.pc;
-	n = unwind_stack(pc, most, caller, &whole);
-	result->fast.assign(pc, pc + (whole ? n : 0));
+	n = unwind_stack(pc, most, caller, &end);
+	result->fast.assign(pc, pc + (end == UNWIND_WHOLE ? n : 0));
 	result->read.assign(pc,
 			    pc + stack_read(pc, most, reinterpret_cast<void *>(caller), true));
 	sink = sink + 1;
@@ -366,6 +366,80 @@ TEST(Unwind, OtherStacks)
 	EXPECT_GT(s.exact.size(), 5u);
 	EXPECT_EQ(s.read, s.exact);
 }
+
+#if defined(__x86_64__)
+// Reads the stack of a coroutine, from which it goes back: its function never returns.
+frame void look_at_end()
+{
+	uintptr_t pc[most];
+	void *caller = __builtin_return_address(0);
+	const unsigned int n = stack_read(pc, most, caller, true);
+
+	result->read.assign(pc, pc + n);
+	swapcontext(&to, &from);
+}
+
+frame void middle()
+{
+	look_at_end();
+	sink = sink + 1;
+}
+
+// Calls middle(), and is what is outermost: it has tables, and no return address.
+__attribute__((naked, noinline, used)) void outermost()
+{
+	__asm__("call *%r12; hlt");
+}
+
+// A coroutine at the end of @size bytes at @stack: @function begins there, as if it had been
+// called, with @back as its return address; or outermost() does, which calls @function, and has
+// none.
+void run_at_end(char *stack, size_t size, void (*function)(), const uintptr_t *back)
+{
+	auto *top = reinterpret_cast<uintptr_t *>(stack + size);
+	auto &registers = to.uc_mcontext.gregs;
+
+	if (back)
+		*--top = *back;
+	getcontext(&to);
+	to.uc_stack.ss_sp = stack;
+	to.uc_stack.ss_size = size;
+	makecontext(&to, back ? function : outermost, 0);
+	registers[REG_RSP] = static_cast<greg_t>(reinterpret_cast<uintptr_t>(top));
+	registers[REG_R12] = static_cast<greg_t>(reinterpret_cast<uintptr_t>(function));
+	swapcontext(&from, &to);
+}
+
+// Coroutines that others made by hand have whatever lay there in the place of the outermost
+// return address, or no such place: the compiler's unwinder would fault.
+TEST(Unwind, CoroutinesWithoutAnEnd)
+{
+	const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	const size_t size = 16 * page;
+	auto *stack = static_cast<char *>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE,
+					       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	stacks s;
+
+	ASSERT_NE(stack, MAP_FAILED);
+	mprotect(stack + size, page, PROT_NONE);
+	result = &s;
+	for (const uintptr_t back :
+	     { uintptr_t{ 0xdeadbeef }, uintptr_t{ 0xa5a5a5a5a5a5a5a5 },
+	       reinterpret_cast<uintptr_t>(stack + size), reinterpret_cast<uintptr_t>(stack),
+	       reinterpret_cast<uintptr_t>(stack + 1) }) {
+		for (int i = 0; i < 3; i++)
+			run_at_end(stack, size, middle, &back);
+		if (code_files_are_known()) {
+			EXPECT_GE(s.read.size(), 1u);
+			EXPECT_LE(s.read.size(), 3u);
+		}
+	}
+	for (int i = 0; i < 3; i++)
+		run_at_end(stack, size, middle, nullptr);
+	EXPECT_GE(s.read.size(), 1u);
+	munmap(stack, size + page);
+}
+#endif
 
 // A library takes another one's place, with frames of another size at the same addresses: the
 // rules of the first one lead nowhere. @walks: in so many at least they are not used.
