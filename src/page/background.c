@@ -326,6 +326,8 @@ static noinline void settle(void)
 
 void page_decay(void)
 {
+	if (unlikely(!vm_events)) /* the library could not initialise */
+		return;
 	page_decay_at(raw_cpu_add_return(vm_events->decay_looks, 1));
 }
 

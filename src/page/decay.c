@@ -191,7 +191,7 @@ void decay_settle(void)
 
 		/* Something may be owed from long ago, if runs of another zone set the flag. */
 		owed = min_size(owed, dirty - min_size(dirty, decay_keeps() / 4));
-		if (!owed)
+		if (!owed || zone_refuses(z))
 			continue;
 		/* Blocks that are larger stay whole, and the rest is owed until it is as large.
 		 */
@@ -251,11 +251,11 @@ bool decay_is_due(bool for_certain)
 	bool due = false;
 
 	for_each_zone (z) {
-		if (for_certain)
+		if (for_certain) {
 			zone_lock(z);
+			zone_unlock(z, true); /* lists what others have freed meanwhile */
+		}
 		due = due || zone_is_due(z, limit);
-		if (for_certain)
-			zone_unlock(z, true);
 	}
 	return due;
 }

@@ -201,6 +201,20 @@ static bool is_hopeless(const struct alloc_request *rq)
 	return within || rq->above == ABOVE_LIMITS;
 }
 
+/* How often threads have taken free pages off the lists, to purge them. *@some: whether some
+ * are off them now; they come back in a moment. */
+static unsigned int isolations(bool *some)
+{
+	unsigned int n = 0;
+
+	*some = false;
+	for_each_zone (z) {
+		*some = *some || zone_isolated(z);
+		n += atomic_load_explicit(&z->isolations, memory_order_relaxed);
+	}
+	return n;
+}
+
 /* Reclaims and walks until there are pages, or there is no point in going on. */
 static struct page *alloc_reclaiming(const struct placement *p, const struct node_mask *nodes,
 				     struct alloc_request *rq)
@@ -209,14 +223,17 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 	    (!zonelist_may_serve(p->zonelist, nodes, rq) || is_hopeless(rq)))
 		return NULL;
 	for (unsigned int tries = 0;; tries++) {
-		bool progress = direct_reclaim(rq);
+		bool progress = direct_reclaim(rq), some, more;
+		unsigned int before = isolations(&some);
 		struct page *page = walk_on(p, nodes, rq);
+		bool others = isolations(&more) != before || some || more;
 
 		if (!page && must_not_wait(rq->flags))
 			page = alloc_aside(p, nodes, rq);
 		if (page)
 			return page;
-		if (rq->flags & __GFP_NOFAIL) {
+		if (rq->flags & __GFP_NOFAIL || (!progress && others && tries < RECLAIM_TRIES &&
+						 !must_not_wait(rq->flags))) {
 			pcpu_gate_pause_ms(1);
 			continue;
 		}

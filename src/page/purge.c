@@ -22,6 +22,7 @@
 #include "page/limits.h"
 #include "page/node.h"
 #include "page/pageset.h"
+#include "page/recent.h"
 #include "page/runs.h"
 #include "page/window.h"
 #include "page/zone.h"
@@ -180,6 +181,12 @@ static void __free_purged(struct zone *z, size_t pfn, size_t npages,
  */
 static _Thread_local char isolator __attribute__((tls_model("initial-exec")));
 
+static void add_isolated(struct zone *z, size_t npages)
+{
+	lock_assert_held(&z->lock);
+	atomic_store_explicit(&z->isolated, zone_isolated(z) + npages, memory_order_relaxed);
+}
+
 void __zone_isolate(struct zone *z, struct page *page, size_t npages)
 {
 	lock_assert_held(&z->lock);
@@ -187,7 +194,10 @@ void __zone_isolate(struct zone *z, struct page *page, size_t npages)
 	page->order = (uint8_t)ilog2(npages);
 	page->isolated.by = &isolator;
 	page->isolated.refused = false;
-	z->isolated += npages;
+	add_isolated(z, npages);
+	atomic_store_explicit(&z->isolations,
+			      atomic_load_explicit(&z->isolations, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 	list_add(&page->free_list, &z->isolated_blocks);
 }
 
@@ -196,9 +206,9 @@ void __zone_unisolate(struct zone *z, struct page *page)
 	size_t npages = (size_t)1 << page->order;
 
 	lock_assert_held(&z->lock);
-	debug_assert(z->isolated >= npages && page_type(page) == PAGE_NONE);
+	debug_assert(zone_isolated(z) >= npages && page_type(page) == PAGE_NONE);
 	list_del(&page->free_list);
-	z->isolated -= npages;
+	add_isolated(z, -npages);
 	if (page->isolated.refused) {
 		debug_assert(z->refused >= npages);
 		z->refused -= npages;
@@ -238,6 +248,21 @@ static bool would_merge(const struct zone *z, const struct refused *refused)
 	return z->at_end && refused->nr;
 }
 
+/* Notes that a purge met nothing but refusals, in this period; or not. */
+static void __note_refusals(struct zone *z, bool alone)
+{
+	unsigned int period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
+
+	lock_assert_held(&z->lock);
+	atomic_store_explicit(&z->refused_in, alone ? period + 1 : 0, memory_order_relaxed);
+}
+
+bool zone_refuses(const struct zone *z)
+{
+	return atomic_load_explicit(&z->refused_in, memory_order_relaxed) ==
+	       atomic_load_explicit(&page_recent.period, memory_order_relaxed) + 1;
+}
+
 /*
  * As zone_purge_to(). The zone's lock is held before, and not after. Blocks that are refused
  * stay isolated until the end: the next ones are purged, and these are not tried twice.
@@ -245,7 +270,7 @@ static bool would_merge(const struct zone *z, const struct refused *refused)
 static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
 	unsigned int order = MAX_ORDER, of_order = 0, all = 0;
-	size_t purged = 0;
+	size_t purged = 0, clean = 0; /* pages; those of blocks that went back clean */
 	bool wide;
 
 	lock_assert_held(&z->lock);
@@ -276,6 +301,7 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 		z->nr_purged += done;
 		z->grown -= min_size(z->grown, done);
 		if (done && !would_merge(z, &refused)) {
+			clean += done;
 			__zone_unisolate(z, page);
 			__free_purged(z, page_to_pfn(page), n, &refused);
 			continue;
@@ -292,9 +318,13 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 		}
 	}
 	__put_refused(z);
-	if (purged || (all && wide))
-		atomic_store_explicit(&z->refused_at, purged ? 0 : z->nr_dirty,
+	/* Parts that merged with a locked page again are as dirty as they were: to purge them
+	 * over and over would be in vain. */
+	if (clean || (all && wide))
+		atomic_store_explicit(&z->refused_at, clean ? 0 : z->nr_dirty,
 				      memory_order_relaxed);
+	if (all || clean)
+		__note_refusals(z, !clean);
 	zone_unlock(z, true);
 	if (purged)
 		limits_shrunk();
@@ -336,6 +366,7 @@ void purge_fork_child(void)
 		/* A child does not inherit locks on memory. So the system takes back what it
 		 * refused, and free pages are not pinned now. */
 		atomic_store_explicit(&z->refused_at, 0, memory_order_relaxed);
+		atomic_store_explicit(&z->refused_in, 0, memory_order_relaxed);
 		zone_unlock(z, true);
 		/* Pages that were pinned go back to the system, unless this thread has locks,
 		 * perhaps that of the stop which a drain needs. */

@@ -21,6 +21,8 @@ size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least);
 /* The same, where nobody has the zone's lock. Result: as above, or ZONE_BUSY. */
 #define ZONE_BUSY SIZE_MAX
 size_t zone_try_purge_to(struct zone *z, size_t target, size_t max, size_t least);
+/* Whether a purge in this period met blocks that the system refuses, and no others. */
+bool zone_refuses(const struct zone *z);
 /* Purges all of a zone's free pages. Result: pages purged. */
 size_t zone_purge(struct zone *z);
 /* Purges free pages; with @all also those in the CPUs' pagesets. Result: bytes purged. */

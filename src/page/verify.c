@@ -80,8 +80,8 @@ static void __verify_sums(struct zone *z, size_t nr_free, size_t nr_dirty, struc
 		    z->index, z->nr_free, nr_free);
 	verify_that(v, nr_dirty == z->nr_dirty, "zone %u: nr_dirty is %zu, the lists have %zu",
 		    z->index, z->nr_dirty, nr_dirty);
-	verify_that(v, sum_of(&z->isolated_blocks) == z->isolated,
-		    "zone %u: %zu isolated pages, the list has %zu", z->index, z->isolated,
+	verify_that(v, sum_of(&z->isolated_blocks) == zone_isolated(z),
+		    "zone %u: %zu isolated pages, the list has %zu", z->index, zone_isolated(z),
 		    sum_of(&z->isolated_blocks));
 	verify_that(v, z->present <= span, "zone %u: %zu pages present, %zu below the frontier",
 		    z->index, z->present, span);

@@ -96,7 +96,7 @@ static void publish(_Atomic size_t *published, size_t now, _Atomic size_t *sum,
 void zone_unlock(struct zone *z, bool may_block)
 {
 	lock_assert_held(&z->lock);
-	debug_assert(z->nr_dirty <= z->nr_free && z->nr_free + z->isolated <= z->present);
+	debug_assert(z->nr_dirty <= z->nr_free && z->nr_free + zone_isolated(z) <= z->present);
 	put_deferred(z);
 	/* In this order, so that pages which a free moved from used to dirty are always in one
 	 * of the sums. */

@@ -205,22 +205,24 @@ static struct page *take_block(struct zone *z, const struct alloc_request *rq, b
 }
 
 /* Takes the run at a page number, if need be with one in its way that this CPU has just freed.
- */
-static struct page *take_at(struct zone *z, const struct alloc_request *rq, bool may_grow)
+ * *@dirty: the zone's dirty pages, becomes those before the run was taken. */
+static struct page *take_at(struct zone *z, const struct alloc_request *rq, bool may_grow,
+			    size_t *dirty)
 {
 	struct page *page = __zone_alloc_at(z, rq->at, rq->npages, may_grow);
 
-	if (!page && __zone_cached_in_way(z, rq->at, rq->npages) && __pageset_give_dirty(z))
+	if (!page && __zone_cached_in_way(z, rq->at, rq->npages) && __pageset_give_dirty(z)) {
+		*dirty = __zone_dirty(z);
 		page = __zone_alloc_at(z, rq->at, rq->npages, may_grow);
+	}
 	return page;
 }
 
-/* Takes a run as @rq asks: at a page number, aligned, or any. */
+/* Takes a run that is aligned, or any. */
 static struct page *take_run(struct zone *z, const struct alloc_request *rq, bool may_grow)
 {
 	lock_assert_held(&z->lock);
-	if (rq->at)
-		return take_at(z, rq, may_grow);
+	debug_assert(!rq->at);
 	if (rq->align || z->type != ZONE_NORMAL)
 		return take_block(z, rq, may_grow);
 	return __zone_alloc_run(z, rq->npages, may_grow);
@@ -260,7 +262,7 @@ static struct page *take_first(struct zone *z, const struct alloc_request *rq, b
 	*fresh = 0;
 	z->only_dirty = only_dirty;
 	if (!page) {
-		page = take_run(z, rq, may_grow);
+		page = rq->at ? take_at(z, rq, may_grow, &dirty) : take_run(z, rq, may_grow);
 		/* More pages may count as dirty than before, because pages that were put back
 		 * merged with dirty ones. */
 		taken = dirty - min_size(dirty, __zone_dirty(z));
@@ -277,6 +279,17 @@ static bool may_take_fresh(const struct zone *z, const struct alloc_request *rq,
 	if (rq->above)
 		return rq->above == ABOVE_LIMITS;
 	return sum + dirty_now(z) + npages <= limits_now();
+}
+
+/* What the system refused to purge may be among the pages that were just taken, and purged when
+ * it comes back. */
+static void __forget_refused(struct zone *z)
+{
+	size_t left = z->nr_dirty + zone_isolated(z);
+
+	lock_assert_held(&z->lock);
+	if (unlikely(atomic_load_explicit(&z->refused_at, memory_order_relaxed) > left))
+		atomic_store_explicit(&z->refused_at, left, memory_order_relaxed);
 }
 
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
@@ -312,6 +325,7 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	}
 	if (page->zero == PAGE_PURGED)
 		z->nr_refault += rq->npages;
+	__forget_refused(z);
 	if (fresh) {
 		__decay_note_growth(z, rq->npages, fresh);
 		if (rq->npages <= ZONE_SMALL_RUN)

@@ -89,6 +89,11 @@ struct zone {
 	_Atomic size_t decay_backlog; /* pages still to be purged of the last one */
 	/* 0, or nr_dirty when the last purge found nothing that the system takes; relaxed */
 	_Atomic size_t refused_at;
+	/* The period of page/recent.c in which a purge met refusals alone, and 1; or 0; relaxed
+	 */
+	atomic_uint refused_in;
+	_Atomic size_t isolated; /* pages of isolated_blocks; relaxed */
+	atomic_uint isolations;	 /* how often blocks were; relaxed */
 	/* Pages to be purged before a large run is used; relaxed, also without the lock. */
 	_Atomic size_t decay_owed;
 	_Atomic uint64_t early[NR_PCP_COUNTERS];    /* counts from before there were pagesets */
@@ -100,7 +105,6 @@ struct zone {
 	size_t present;
 	size_t described[NR_FLAT]; /* pages below it have entries; not below the frontier */
 	size_t mapped;		   /* pages below it are mapped, with or without entries */
-	size_t isolated;	   /* pages of isolated_blocks */
 	size_t refused;		   /* those of them that the system refused to purge */
 	struct list_head isolated_blocks;
 	size_t dirty_low; /* smallest nr_dirty since dirty_since */
@@ -268,6 +272,12 @@ static inline enum page_zero page_zero_merged(enum page_zero a, enum page_zero b
 	return a == PAGE_PURGED || b == PAGE_PURGED ? PAGE_PURGED : PAGE_FRESH;
 }
 
+/* Pages of isolated_blocks, when the lock was last held. */
+static inline size_t zone_isolated(const struct zone *z)
+{
+	return atomic_load_explicit(&z->isolated, memory_order_relaxed);
+}
+
 /* Called after pages were taken. Lock held. */
 static inline void __zone_note_dirty(struct zone *z)
 {
@@ -295,7 +305,7 @@ static inline size_t __zone_dirty(const struct zone *z)
 static inline size_t __zone_used(const struct zone *z)
 {
 	lock_assert_held(&z->lock);
-	return z->present - z->nr_free - z->isolated - __zone_set_apart(z);
+	return z->present - z->nr_free - zone_isolated(z) - __zone_set_apart(z);
 }
 
 #endif

@@ -294,7 +294,8 @@ static bool init(void)
 	percpu_state = pcpu;
 	pcpu_mode.space = limit;
 	scarce = limit < SCARCE_LIMIT || config.address_space == ADDRESS_SPACE_SMALL;
-	pcpu.stride = scarce ? PCPU_STRIDE_SCARCE : PCPU_STRIDE_NORMAL;
+	if (!pcpu_first_unit()) /* else an earlier try has failed behind that */
+		pcpu.stride = scarce ? PCPU_STRIDE_SCARCE : PCPU_STRIDE_NORMAL;
 	pcpu.nr_ids = topology->nr_cpu_ids;
 	debug_assert(pcpu.nr_ids && pcpu.nr_ids <= OS_MAX_CPUS);
 	if (!pcpu.base)

@@ -135,6 +135,14 @@ size_t kept_pages()
 	return zone.pageset;
 }
 
+size_t purged_pages()
+{
+	struct shim_zone zone;
+
+	shim_zone_read(0, &zone);
+	return zone.nr_purged;
+}
+
 /* The run behind the block was freed a moment ago, and this CPU keeps it for the next request.
  */
 TEST_F(GrowTest, OverARunThatThisCpuHasJustFreed)
@@ -156,6 +164,37 @@ TEST_F(GrowTest, OverARunThatThisCpuHasJustFreed)
 	EXPECT_EQ(ksize(p), 2 * size);
 	EXPECT_TRUE(stamped(p, size, 1));
 	kfree(p);
+}
+
+/* Its pages were dirty already, so no other dirty ones are purged for them. */
+TEST_F(GrowTest, OverARunThatWasFreedNothingIsPurged)
+{
+	OneCpu pinned;
+	const size_t size = 64 * ukmem_page_size();
+	std::vector<void *> holes, between;
+
+	begin_to_keep();
+	Enclosed e(size);
+	auto *p = e.p;
+
+	for (int i = 0; i < 200; i++) {
+		holes.push_back(kmalloc(50 * ukmem_page_size(), GFP_KERNEL));
+		between.push_back(kmalloc(17 * ukmem_page_size(), GFP_KERNEL));
+	}
+	for (void *hole : holes)
+		kfree(hole);
+
+	kfree(e.others.back());
+	e.others.pop_back();
+	const size_t purged = purged_pages();
+
+	p = grow(p, 2 * size);
+	EXPECT_EQ(p, e.p);
+	kfree(kmalloc(17 * ukmem_page_size(), GFP_KERNEL)); /* purges what is owed */
+	EXPECT_EQ(purged_pages(), purged);
+	kfree(p);
+	for (void *block : between)
+		kfree(block);
 }
 
 /* The block behind is in use, so what the CPU keeps would not help. */

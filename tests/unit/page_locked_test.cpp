@@ -315,16 +315,68 @@ void decays_again()
 	EXPECT_LE(limits().dirty, to_pages(42 * kMiB));
 }
 
+/* What was refused is taken again, unlocked, and freed again: now the system takes it. */
+void starts_for_the_same_memory()
+{
+	start("dirty_decay_ms:3600000,dirty_max:0,background_thread:always");
+	Apart blocks(7, kMiB);
+
+	free_locked(blocks.blocks, kMiB);
+	EXPECT_EQ(ukmem_trim(), 0u);
+	blocks.blocks = peak(7 * kMiB, kMiB);
+	EXPECT_EQ(limits().dirty, 0u);
+	locked.clear();
+	free_peak(blocks.blocks);
+	std::vector<void *> none;
+	wait_for_thread(none);
+}
+
+/* Where there are no more addresses, parts that were purged merge with a locked page again. */
+void ends_at_the_end()
+{
+	start("dirty_decay_ms:40,dirty_max:0,background_thread:always");
+	Apart blocks(40, kMiB);
+
+	os_calls.mmap = [](void **, size_t, int, int) { return -ENOMEM; };
+	os_calls.mprotect = [](void *, size_t, int) { return -ENOMEM; };
+	EXPECT_EQ(kmalloc(512 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	for (void *block : blocks.blocks)
+		lock_pages(static_cast<char *>(block) + kMiB / 2, ukmem_page_size());
+	free_peak(blocks.blocks);
+	wait_for_thread(blocks.between);
+	wait_for_end();
+}
+
 TEST(PageLockedTest, TheBackgroundThreadEnds)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] { ends(true); });
 	EXPECT_FRESH_PROCESS_PASSES([] { ends(false); });
+	EXPECT_FRESH_PROCESS_PASSES(ends_at_the_end);
 }
 
 TEST(PageLockedTest, TheBackgroundThreadStartsAgain)
 {
 	EXPECT_FRESH_PROCESS_PASSES(starts_again);
 	EXPECT_FRESH_PROCESS_PASSES(decays_again);
+	EXPECT_FRESH_PROCESS_PASSES(starts_for_the_same_memory);
+}
+
+/* Large runs that take clean memory have dirty holes purged first. In vain once a period. */
+TEST(PageLockedTest, AProgramThatGrowsAsksLittle)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		os_calls.now_ms = fake_now_ms;
+		start("dirty_max:0,thp:auto,background_thread:never");
+		Apart holes(200, 64 << 10);
+
+		free_locked(holes.blocks, 64 << 10);
+		asked = 0;
+		std::vector<void *> grown = peak(300 * 200 * 1024, 200 * 1024);
+		EXPECT_LE(asked, 100u);
+		free_peak(grown);
+		free_peak(holes.between);
+		expect_unlocked_goes();
+	});
 }
 
 /* A process that forks in the middle of a purge, when blocks have been refused already. */
