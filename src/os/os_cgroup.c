@@ -16,11 +16,20 @@
 #include "base/decimal.h"
 #include "base/text.h"
 
-enum { PATH_SIZE = 512, TEXT_SIZE = 16384 };
+enum { PATH_SIZE = 512, TEXT_SIZE = 4096, LONG_SIZE = 65536 };
 
 /* One text at a time lies here. Synchronization: the thread that has set the flag. */
 static char one_text[TEXT_SIZE] untouched;
 static atomic_flag one_text_taken = ATOMIC_FLAG_INIT;
+
+/* A file's text, cut off at @size - 1 bytes, in @text. False: it cannot be read. */
+static bool fill_text(const char *path, char *text, size_t size)
+{
+	ssize_t n = os_calls.read_file(path, text, size - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
 
 static void free_text(char *text)
 {
@@ -39,16 +48,12 @@ static char *read_text(const char *path)
 {
 	size_t size = align_up(TEXT_SIZE, os_page_size());
 	void *text = one_text;
-	ssize_t n;
 
 	if (atomic_flag_test_and_set_explicit(&one_text_taken, memory_order_acquire) &&
 	    os_map_metadata(size, &text))
 		return NULL;
-	n = os_calls.read_file(path, text, TEXT_SIZE - 1);
-	if (n > 0) {
-		((char *)text)[n] = '\0';
+	if (fill_text(path, text, TEXT_SIZE))
 		return text;
-	}
 	free_text(text);
 	return NULL;
 }
@@ -328,20 +333,38 @@ static void read_line(const char *line, size_t len, const struct controller *c, 
 }
 
 /* @controllers: the last one's name is NULL. False: the groups are not known. */
-static bool read_groups(const struct controller *controllers, void *out)
+static void read_lines(const char *text, size_t size, const struct controller *controllers,
+		       void *out)
 {
-	char *text = read_text("/proc/self/cgroup");
 	const char *line = text;
 
-	if (!text)
-		return false;
 	while (*line) {
 		size_t len = text_until(line, "\n");
 
-		/* A line without an end was cut, and names another group. */
-		if (line[len] == '\n' || strlen(text) < TEXT_SIZE - 1)
+		/* A line without an end was cut off, and names another group. */
+		if (line[len] == '\n' || strlen(text) < size - 1)
 			read_line(line, len, controllers, out);
 		line += len + (line[len] == '\n');
+	}
+}
+
+/* Result: whether the groups could be read. */
+static bool read_groups(const struct controller *controllers, void *out)
+{
+	static const char path[] = "/proc/self/cgroup";
+	size_t size = align_up(LONG_SIZE, os_page_size());
+	char *text = read_text(path);
+	void *all;
+
+	if (!text)
+		return false;
+	/* Of version 1 there are a dozen lines, and groups in groups have long paths. */
+	if (unlikely(strlen(text) == TEXT_SIZE - 1) && !os_map_metadata(size, &all)) {
+		if (fill_text(path, all, LONG_SIZE))
+			read_lines(all, LONG_SIZE, controllers, out);
+		os_release(all, size);
+	} else {
+		read_lines(text, TEXT_SIZE, controllers, out);
 	}
 	free_text(text);
 	return true;

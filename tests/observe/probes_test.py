@@ -54,7 +54,7 @@ def check_notes(*libraries):
         names = {note[0] for note in notes}
         expect(names == set(PROBES), f"{library}: {sorted(names)}")
         code = [(int(start, 16), int(start, 16) + int(size, 16)) for start, size in
-                re.findall(r" \.text(?:\.start)? +PROGBITS +(\w+) \w+ (\w+)", output("readelf", "-SW", library))]
+                re.findall(r" \.text(?:\.start|\.run)? +PROGBITS +(\w+) \w+ (\w+)", output("readelf", "-SW", library))]
         expect(code, f"{library} has no code")
         for name, location, base, semaphore, arguments in notes:
             expect(any(start <= int(location, 16) < end for start, end in code),

@@ -68,16 +68,19 @@ TEST_F(CgroupTest, LongPaths)
 /* A line that is cut off, since the text is too long, names another group. */
 TEST_F(CgroupTest, LongTexts)
 {
-	constexpr size_t most = 16383;
 	const std::string first = "0::/mine\n12:pids:/", cut = "3:memory:/oth";
-	const std::string others(most - first.size() - 1 - cut.size(), 'x');
 
 	file("/mine/memory.max") = "7000000\n";
 	file("/memory/oth/memory.limit_in_bytes") = "4096\n";
-	group(first + others + "\n" + cut + "er\n");
-	expect(7000000, kNone);
-	group(first + others.substr(3) + "\n" + cut + "\n");
-	expect(4096, kNone);
+	file("/memory/other/memory.limit_in_bytes") = "5000\n";
+	for (size_t most : { 4095, 65535 }) {
+		const std::string others(most - first.size() - 1 - cut.size(), 'x');
+
+		group(first + others + "\n" + cut + "er\n");
+		expect(most == 4095 ? 5000 : 7000000, kNone);
+		group(first + others.substr(3) + "\n" + cut + "\n");
+		expect(4096, kNone);
+	}
 }
 
 std::string cpus_of_group()
