@@ -43,8 +43,9 @@ static std::string without_links(const std::string &path)
 		if (i == LINKS_MOST)
 			throw std::runtime_error(path + ": " + strerror(ELOOP));
 		if (!is_trusted_link(text, folder.empty() ? "." : folder.string()))
-			throw std::runtime_error(path + ": the link " + text +
-						 " is another user's, in a folder for all");
+			throw std::runtime_error(
+				path +
+				": a link on its way is another user's, in a folder for all");
 		text = folder / fs::read_symlink(text, failed);
 	}
 	return !stat(path.c_str(), &seen) && !S_ISREG(seen.st_mode) ? path : text;
