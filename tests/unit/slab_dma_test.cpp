@@ -35,6 +35,7 @@ void expect_reserve(unsigned used, unsigned long exhausted)
 TEST(SlabDmaTest, KmallocHasCachesForEachZone)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
+		OneCpu pinned_thread;
 		void *low = kmalloc(100, GFP_KERNEL | GFP_DMA32), *again;
 		void *pinned = kmalloc(100, GFP_KERNEL | GFP_DMA);
 		void *plain = kmalloc(100, GFP_KERNEL);
