@@ -47,7 +47,6 @@ static _Atomic uintptr_t reporter;
  * its report by longjmp(), or is one of the parent's. */
 cold bool log_begin(void)
 {
-	static const uint32_t never;
 	uintptr_t other = 0;
 
 	for (unsigned int ms = 0; !lock_names_me(&reporter); ms++) {
@@ -60,7 +59,7 @@ cold bool log_begin(void)
 							    memory_order_relaxed))
 			return true;
 		if (!late)
-			sys_futex_wait(&never, 0, 1);
+			sys_pause_ms(1);
 	}
 	return false;
 }

@@ -7,7 +7,8 @@
 
 #include "ukmem/compiler.h"
 
-/* Never allocates; keeps errno. A pipe that nobody reads loses the line. */
+/* Never allocates; keeps errno. A pipe that nobody reads, and a file that may
+ * not grow, lose the line. */
 void log_warn(const char *fmt, ...) UKMEM_PRINTF(1, 2);
 
 /*

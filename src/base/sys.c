@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "base/sys_call.h"
 
-/* How long the reader of a full pipe that is not to be waited for may take, at once. */
+/* So long a writer waits for room in a full pipe that the program has made non-blocking. */
 enum { FULL_MS = 1000 };
 
 void sys_futex_wait_us(const void *word, uint32_t value, uint64_t us)

@@ -332,7 +332,8 @@ static void read_line(const char *line, size_t len, const struct controller *c, 
 			walk_v1(list, list_len, c->name, group, group_len, c->read, out);
 }
 
-/* @controllers: the last one's name is NULL. False: the groups are not known. */
+/* Reads the groups of a text that is cut off at @size - 1 bytes. @controllers: the last one's
+ * name is NULL. */
 static void read_lines(const char *text, size_t size, const struct controller *controllers,
 		       void *out)
 {
@@ -348,7 +349,7 @@ static void read_lines(const char *text, size_t size, const struct controller *c
 	}
 }
 
-/* Result: whether the groups could be read. */
+/* As read_lines(). False: the groups are not known. */
 static bool read_groups(const struct controller *controllers, void *out)
 {
 	static const char path[] = "/proc/self/cgroup";

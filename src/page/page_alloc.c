@@ -201,17 +201,22 @@ static bool is_hopeless(const struct alloc_request *rq)
 	return within || rq->above == ABOVE_LIMITS;
 }
 
-/* How often threads have taken free pages off the lists, to purge them. *@some: whether some
- * are off them now; they come back in a moment. */
-static unsigned int isolations(bool *some)
+/* Whether a thread has free pages off the lists, to purge them. They come back in a moment. */
+static bool some_are_isolated(void)
+{
+	for_each_zone (z)
+		if (zone_isolated(z))
+			return true;
+	return false;
+}
+
+/* How often threads have taken pages off the lists so. */
+static unsigned int isolations(void)
 {
 	unsigned int n = 0;
 
-	*some = false;
-	for_each_zone (z) {
-		*some = *some || zone_isolated(z);
+	for_each_zone (z)
 		n += atomic_load_explicit(&z->isolations, memory_order_relaxed);
-	}
 	return n;
 }
 
@@ -223,11 +228,11 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 	    (!zonelist_may_serve(p->zonelist, nodes, rq) || is_hopeless(rq)))
 		return NULL;
 	for (unsigned int tries = 0;; tries++) {
-		bool progress = direct_reclaim(rq), some, more;
-		unsigned int before = isolations(&some);
+		bool progress = direct_reclaim(rq), others = some_are_isolated();
+		unsigned int before = isolations();
 		struct page *page = walk_on(p, nodes, rq);
-		bool others = isolations(&more) != before || some || more;
 
+		others = others || isolations() != before;
 		if (!page && must_not_wait(rq->flags))
 			page = alloc_aside(p, nodes, rq);
 		if (page)

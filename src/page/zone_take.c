@@ -281,8 +281,8 @@ static bool may_take_fresh(const struct zone *z, const struct alloc_request *rq,
 	return sum + dirty_now(z) + npages <= limits_now();
 }
 
-/* What the system refused to purge may be among the pages that were just taken, and purged when
- * it comes back. */
+/* The program may just have taken pages that the system refused to purge. The system may purge
+ * them when the program frees them again. */
 static void __forget_refused(struct zone *z)
 {
 	size_t left = z->nr_dirty + zone_isolated(z);

@@ -333,6 +333,14 @@ static void name_file(char *name, size_t size)
 		snprintf(name, size, "%s", pattern);
 }
 
+/* Neither of the two waits for a reader, if the file is a pipe. Result: a descriptor, or a
+ * negative errno. */
+static int open_named(const char *name, int flags)
+{
+	flags |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK;
+	return (int)sys_call(SYS_openat, AT_FDCWD, name, flags, 0600);
+}
+
 /* Whether it is a file of this user's, without another name: another user could have made a
  * second name for it. */
 static bool is_own(const struct stat *made)
@@ -341,28 +349,32 @@ static bool is_own(const struct stat *made)
 	       made->st_uid == (uid_t)sys_call(SYS_geteuid);
 }
 
-/* Opens the file to be written; does not wait for a reader, if it is a pipe. Where the name is
- * the library's choice (@own), the user has made no link or pipe of that name; another user may
- * have made one, in a folder for all. Result: a descriptor, or a negative errno. */
-static int open_file(const char *name, bool own)
+/* The name is the library's choice: the user has made no link or pipe of that name, but another
+ * user may have made one, in a folder for all. */
+static int open_own(const char *name)
 {
-	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (own ? O_NOFOLLOW : O_TRUNC);
-	int fd = (int)sys_call(SYS_openat, AT_FDCWD, name, flags, 0600), err = 0;
+	int fd = open_named(name, O_NOFOLLOW), err;
 	struct stat made;
 
 	if (fd < 0)
 		return fd;
-	if (own) {
-		err = (int)sys_call(SYS_fstat, fd, &made);
-		if (!err)
-			err = is_own(&made) ? (int)sys_call(SYS_ftruncate, fd, 0) : -EPERM;
-	} else {
-		sys_call(SYS_fcntl, fd, F_SETFL, O_WRONLY);
-	}
+	err = (int)sys_call(SYS_fstat, fd, &made);
+	if (!err)
+		err = is_own(&made) ? (int)sys_call(SYS_ftruncate, fd, 0) : -EPERM;
 	if (!err)
 		return fd;
 	sys_close(fd);
 	return err;
+}
+
+/* The name is the user's choice. */
+static int open_chosen(const char *name)
+{
+	int fd = open_named(name, O_TRUNC);
+
+	if (fd >= 0)
+		sys_call(SYS_fcntl, fd, F_SETFL, O_WRONLY);
+	return fd;
 }
 
 /* A child of a fork writes a file only if its name is its own. A process that may have a filter
@@ -380,7 +392,7 @@ __attribute__((destructor(102))) static void end(void)
 			  !text_find_word(config.profile_file, "%p")))
 		return;
 	name_file(name, sizeof(name));
-	fd = open_file(name, !*config.profile_file);
+	fd = *config.profile_file ? open_chosen(name) : open_own(name);
 	err = fd < 0 ? fd : ukmem_profile_dump(fd);
 	if (err)
 		log_warn("profile: cannot write %s: %s", name, strerror(-err));

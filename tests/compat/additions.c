@@ -381,9 +381,8 @@ static void check_asking(void)
 	mutex_unlock(&asked_mutex);
 }
 
-/* What these two are given is misuse, which is reported, aside here: nothing is freed
- * afterwards.
- */
+/* The two functions below misuse a count, and stderr leads elsewhere while the header reports
+ * that: a message would fail the test. A count that was misused frees nothing afterwards. */
 static int say_aside(void)
 {
 	int shown = dup(STDERR_FILENO), none = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -503,7 +503,7 @@ def check_file(path, library):
     near(live["planted_cold"], FEW * OBJECT, "cold")
     near(allocated["planted_passing"], 8 * MANY * OBJECT, "passing")
     expect(live["planted_passing"] < FEW * OBJECT / 10, f"{live}")
-    # What has the library's own name and is no file of this user keeps no process from ending.
+    # The process ends, and writes nothing, where another user has made something of the library's own name.
     kept = os.path.join(folder, "kept")
     with open(kept, "w", encoding="ascii") as file:
         file.write("kept")

@@ -63,7 +63,7 @@ TEST_F(LiveReader, AFieldOfAnotherSizeIsNoNumber)
 	message_of(live::reason::unknown, [&] { reader.take(live::CACHES); });
 }
 
-/* What a process says of itself reaches a terminal. */
+/* The tool shows texts of a description on a terminal. */
 TEST_F(LiveReader, ADescriptionMovesNoCursor)
 {
 	constexpr char wanted[] = "?[2J";
@@ -96,7 +96,7 @@ TEST_F(LiveReader, ABitmapIsOfWords)
 	message_of(live::reason::unknown, [&] { live::reader reader(memory); });
 }
 
-/* More than memory has is refused before there is room for it. */
+/* The reader refuses more than memory has before it makes room for it. */
 TEST_F(LiveReader, WhatCannotBeIsNotRead)
 {
 	memory.change<uint32_t>(entry("pcpu_array") + 48, 1 << 20);

@@ -19,7 +19,7 @@
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), ANSWER(action)
 #define ALLOW(name) ANSWER_TO(SYS_##name, SECCOMP_RET_ALLOW)
 #define KILL(name) ANSWER_TO(SYS_##name, SECCOMP_RET_KILL_PROCESS)
-/* What docs/programs.md lists for a filter that comes late. */
+/* Allows the calls that docs/programs.md lists for a filter that comes late. */
 #define ALLOW_LISTED                                                                           \
 	ALLOW(mmap), ALLOW(munmap), ALLOW(mprotect), ALLOW(madvise), ALLOW(mremap),            \
 		ALLOW(futex), ALLOW(clock_gettime), ALLOW(getrandom), ALLOW(sched_yield),      \

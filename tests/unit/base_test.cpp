@@ -310,7 +310,8 @@ TEST(SysDeathTest, FilesWithoutRoom)
 	EXPECT_EXIT(_exit(write_beyond_limit(100)), ::testing::ExitedWithCode(0), "");
 }
 
-/* Who reads a pipe that its writer does not want to wait for gets all of a text. */
+/* The library waits for the reader of a full pipe, though the pipe is non-blocking, so the
+ * reader gets all of a text. */
 TEST(SysTest, FullPipesAreWaitedFor)
 {
 	const std::string text(1 << 20, 'x');

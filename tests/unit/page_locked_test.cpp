@@ -315,7 +315,8 @@ void decays_again()
 	EXPECT_LE(limits().dirty, to_pages(42 * kMiB));
 }
 
-/* What was refused is taken again, unlocked, and freed again: now the system takes it. */
+/* The program takes what the system refused to purge, unlocks it, and frees it again: now the
+ * system takes it. */
 void starts_for_the_same_memory()
 {
 	start("dirty_decay_ms:3600000,dirty_max:0,background_thread:always");
@@ -361,7 +362,8 @@ TEST(PageLockedTest, TheBackgroundThreadStartsAgain)
 	EXPECT_FRESH_PROCESS_PASSES(starts_for_the_same_memory);
 }
 
-/* Large runs that take clean memory have dirty holes purged first. In vain once a period. */
+/* A large run that would take clean memory has dirty holes purged first. Where the system
+ * refuses all of them, the library asks once a period. */
 TEST(PageLockedTest, AProgramThatGrowsAsksLittle)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {

@@ -435,7 +435,7 @@ uint64_t cache_reader::free_objects(const record &d, const record &page) const
 	const size_t words = (objects + 63) / 64,
 		     in_page = std::max<size_t>(page.count("bitmap"), 1);
 	const uint64_t bitmap = h.l.field_of("page.bitmap").offset;
-	std::vector<uint64_t> bits(room_for(words, sizeof(uint64_t)) / sizeof(uint64_t));
+	std::vector<uint64_t> bits = zeros<uint64_t>(words);
 	std::vector<piece> pieces;
 	uint64_t free = 0;
 

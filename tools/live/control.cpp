@@ -35,19 +35,19 @@ enum {
 
 constexpr const char *greeting = "ukmem 1 ";
 
+std::istringstream status_words(pid_t pid, const char *key)
+{
+	return std::istringstream(status_line("/proc/" + std::to_string(pid) + "/status", key));
+}
+
 /* The process's PID as it sees it itself: the last one of its PID namespaces. */
 std::string own_pid(pid_t pid)
 {
-	std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+	std::istringstream words = status_words(pid, "NSpid");
 	std::string word, last = std::to_string(pid);
 
-	for (std::string line; std::getline(in, line);)
-		if (!line.compare(0, 6, "NSpid:")) {
-			std::istringstream words(line.substr(6));
-
-			while (words >> word)
-				last = word;
-		}
+	while (words >> word)
+		last = word;
 	return last;
 }
 
@@ -75,17 +75,12 @@ std::vector<std::string> names_of(pid_t pid)
 /* Whether @uid is one of the process's. */
 bool has_uid(pid_t pid, uid_t uid)
 {
-	std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+	std::istringstream words = status_words(pid, "Uid");
 	uid_t its;
 
-	for (std::string line; std::getline(in, line);)
-		if (!line.compare(0, 4, "Uid:")) {
-			std::istringstream words(line.substr(4));
-
-			while (words >> its)
-				if (its == uid)
-					return true;
-		}
+	while (words >> its)
+		if (its == uid)
+			return true;
 	return false;
 }
 

@@ -64,6 +64,11 @@ bool load_number(const unsigned char *p, size_t size, uint64_t &value);
 /** Result: @n * @size bytes. Throws error: unknown, if a reader must not have so many at once:
  * the process says how many there are. */
 size_t room_for(uint64_t n, uint64_t size);
+/** @n zeros. Throws as room_for(). */
+template <typename T> std::vector<T> zeros(uint64_t n)
+{
+	return std::vector<T>(room_for(n, sizeof(T)) / sizeof(T));
+}
 
 /** Copies of @n structures of one type, for reads of many at once. */
 class table

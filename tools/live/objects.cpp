@@ -203,8 +203,7 @@ void objects::read_span(const zone &z)
 	const uint64_t most_pages = h.l.constant("PAGE_SLAB_SPAN_MAX");
 	const address entries = h.window.get("pages");
 	std::vector<unsigned char> copy;
-	span s = { z.start, std::vector<uint32_t>(room_for(z.below(), sizeof(uint32_t)) /
-						  sizeof(uint32_t)) };
+	span s = { z.start, zeros<uint32_t>(z.below()) };
 
 	for (uint64_t pfn = z.start; pfn < z.frontier;) {
 		const uint64_t n = std::min(z.frontier - pfn, entries_at_once + most_pages);
