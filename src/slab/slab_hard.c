@@ -88,7 +88,7 @@ void slab_hard_init(void)
 	debug_assert(page_shift() == page_window.page_shift);
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->secret); i++)
 		t->secret[i] = os_random();
-	t->secret[1] |= 1; /* places of lines are multiples of it */
+	t->secret[1] |= 1; /* places of lines are squares of its multiples */
 	t->secret[3] |= 1; /* canaries are */
 	t->whole = config.init_on_alloc || config.init_on_free;
 	t->wide = has_wide();

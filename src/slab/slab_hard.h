@@ -159,12 +159,23 @@ static inline uint32_t slab_hard_lines(uint32_t size)
 		       : (size - SLAB_HARD_FIRST - SLAB_HARD_LAST) / SLAB_HARD_LINE;
 }
 
-/* The line of a large slot that only the secrets tell. */
+/*
+ * Which of @lines lines of the slot at @slot only the secrets tell. A square: multiples of
+ * addresses at equal distances would fall on few lines with some secrets.
+ */
+static always_inline uint64_t slab_secret_place(const uint64_t *secret, uintptr_t slot,
+						uint32_t lines)
+{
+	const uint64_t mixed = (slot ^ secret[0]) * secret[1];
+
+	return (mixed * mixed >> 32) * lines >> 32;
+}
+
+/* That line. */
 static always_inline slab_two_words *slab_secret_line(const struct slab_hard_class *c,
 						      const void *slot)
 {
-	const uint64_t *secret = slab_hard()->secret;
-	uint64_t i = (((uintptr_t)slot ^ secret[0]) * secret[1] >> 32) * c->lines >> 32;
+	uint64_t i = slab_secret_place(slab_hard()->secret, (uintptr_t)slot, c->lines);
 
 	return (void *)((uintptr_t)slot + SLAB_HARD_FIRST + i * SLAB_HARD_LINE);
 }

@@ -24,6 +24,11 @@ void shim_hard_zero_near(void *slot, size_t size)
 	slab_hard_zero_near(slot, size);
 }
 
+unsigned int shim_hard_secret_place(const uint64_t *secret, uintptr_t slot, uint32_t lines)
+{
+	return (unsigned int)slab_secret_place(secret, slot, lines);
+}
+
 bool shim_hard_is_wide(size_t size)
 {
 	struct slab_hard_class c = { .size = (uint32_t)size };

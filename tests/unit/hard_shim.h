@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,8 @@ bool shim_hard_is_near_zero(const void *slot, size_t size);
 /* The tables that are read-only after the start. */
 char *shim_hard_sealed(size_t *size);
 void shim_hard_zero_near(void *slot, size_t size);
+/* Which of @lines lines two secrets tell. */
+unsigned int shim_hard_secret_place(const uint64_t *secret, uintptr_t slot, uint32_t lines);
 /* Whether functions for AVX2 serve slots of this size, and these. */
 bool shim_hard_is_wide(size_t size);
 bool shim_hard_is_zero_wide(const void *slot, size_t size);

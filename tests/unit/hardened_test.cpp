@@ -385,6 +385,37 @@ TEST(HardenedTest, EveryByteIsLookedAt)
 	}
 }
 
+/*
+ * A bug that writes to one place of many freed objects is found, whatever the secrets are: the
+ * secret lines of objects in a row fall on each place about as often as by chance.
+ */
+TEST(HardenedTest, SecretLinesFallOnEachPlace)
+{
+	constexpr int kTimes = 1000;
+	constexpr unsigned int kObjects = 2000, kFirstAndLast = 192, kLine = 64;
+	std::mt19937_64 random(1);
+
+	for (unsigned int size : { 1024u, 2560u, 5120u })
+		for (int n = 0; n < kTimes; n++) {
+			const unsigned int lines = (size - kFirstAndLast) / kLine;
+			const unsigned int place = static_cast<unsigned int>(random() % lines);
+			/* Half of the second secrets are near fractions of small numbers. */
+			const uint64_t near = UINT64_MAX / size / (1 + random() % 8);
+			const uint64_t secret[] = { random(), (n % 2 ? near : random()) | 1 };
+			const uintptr_t first = 0x7f0000000000 + random() % (1 << 30) * 64;
+			unsigned int found = 0;
+
+			for (unsigned int i = 0; i < kObjects; i++)
+				found += shim_hard_secret_place(secret,
+								first + uintptr_t{ i } * size,
+								lines) == place;
+			ASSERT_GT(found, kObjects / lines / 8)
+				<< size << ' ' << secret[0] << ' ' << secret[1];
+			ASSERT_LT(found, kObjects / lines * 4)
+				<< size << ' ' << secret[0] << ' ' << secret[1];
+		}
+}
+
 /* From the secrets to the last class's line. */
 TEST(HardenedDeathTest, TablesAreReadOnly)
 {
