@@ -113,13 +113,12 @@ int os_reserve_at(void *addr, size_t len);
 int os_map_metadata_at(void *addr, size_t len);
 int os_map_readable_at(void *addr, size_t len);
 /*
- * Have memory behind the range, as if it were written to: cheaper than the faults. Best effort:
- * kernels before 5.14 cannot, and a range that is not populated is faulted in when it is used.
+ * Have memory behind the range, as if it were written to: cheaper than the faults. Negative
+ * errno: the range is not populated, or only in part, and is faulted in when it is used;
+ * -EINVAL: this kernel cannot, as those before 5.14.
  */
-void os_populate(void *addr, size_t len);
-/*
- * The same for a range that is to be in huge pages; the faults of later are small pages' again.
- * Negative errno: the range is not populated, or only in part; -EINVAL: this kernel cannot.
+int os_populate(void *addr, size_t len);
+/* The same for a range that is to be in huge pages; the faults of later are small pages' again.
  */
 int os_populate_huge(void *addr, size_t len);
 /* Give the memory back and keep the addresses, which read as zeros afterwards. */

@@ -166,7 +166,7 @@ int os_map_readable_at(void *addr, size_t len)
 	return map_small_pages_at(addr, len, PROT_READ);
 }
 
-static int populate(void *addr, size_t len)
+int os_populate(void *addr, size_t len)
 {
 	static atomic_bool unknown; /* relaxed: at worst a thread more asks in vain */
 	int err = -EINVAL;
@@ -176,11 +176,6 @@ static int populate(void *addr, size_t len)
 	if (err == -EINVAL)
 		atomic_store_explicit(&unknown, true, memory_order_relaxed);
 	return err;
-}
-
-void os_populate(void *addr, size_t len)
-{
-	populate(addr, len);
 }
 
 /*
@@ -194,7 +189,7 @@ int os_populate_huge(void *addr, size_t len)
 
 	if (err)
 		return err;
-	err = populate(addr, len);
+	err = os_populate(addr, len);
 	os_calls.madvise(addr, len, MADV_NOHUGEPAGE);
 	return err;
 }

@@ -17,7 +17,9 @@
  * out of the way first, and where it runs in a virtual machine that gives free memory back,
  * the host has to find 2 MiB first. Small pages do not wait for either. So the time of each
  * call is taken, and after a slow one the zone grows by small pages for a while, which is four
- * times as long after each further one.
+ * times as long after each further one. But a host that has to find memory finds small pages
+ * slowly, too, and only once: after a long while the zone populates 2 MiB with small pages in
+ * one call, and compares.
  *
  * A fork shares huge pages until one of the two processes writes to them; then the system maps
  * them by small pages, and copies these. So in a program that forks they are short-lived: after
@@ -47,6 +49,15 @@ enum {
 	SLOW_BYTES = 16 << 20,	/* after a slow call; four times as much after the next */
 	SLOW_US = 1500,		/* usual are 100 to 300, and 500 for small pages instead */
 	SLOW_MAX = 8,
+	SLOW_LONG = 4, /* of huge_slow: the zone has waited for more than SLOW_BYTES */
+	/*
+	 * A huge page may take this many times as long as small pages in one call. Nested
+	 * virtual machines that report their free pages took 3.4 times as long for the first
+	 * touch, and a third for each later one; a host that searches, and fragmented memory,
+	 * 10 and more.
+	 */
+	SLOW_TIMES = 5,
+	SLOW_MOST_US = 8000, /* and no longer: the thread may lose its CPU while it compares */
 };
 
 static atomic_uint forks;	/* relaxed */
@@ -108,7 +119,7 @@ static bool __has_forked(struct zone *z)
 static void __note_time(struct zone *z, uint64_t us)
 {
 	lock_assert_held(&z->lock);
-	if (us < SLOW_US) {
+	if (us < max_size(SLOW_US, z->huge_slow_us)) {
 		z->huge_slow = (int8_t)(z->huge_slow > 0 ? 0 : -1 - (z->huge_slow < 0));
 		return;
 	}
@@ -116,6 +127,15 @@ static void __note_time(struct zone *z, uint64_t us)
 		z->huge_slow += 2;
 	if (z->huge_slow > 0)
 		z->huge_wait = to_pages(SLOW_BYTES) << (z->huge_slow - 1) / 2 * 2;
+	z->huge_compared = false;
+}
+
+/* Learns what the system takes for small pages. */
+static void __compare_time(struct zone *z, uint64_t us)
+{
+	lock_assert_held(&z->lock);
+	z->huge_slow_us = min_size(us * SLOW_TIMES, SLOW_MOST_US);
+	z->huge_compared = true;
 }
 
 /* Whether @npages more may be resident. */
@@ -158,10 +178,14 @@ static int __ask(struct zone *z, struct page *page, size_t npages,
 static void __populate(struct zone *z, struct page *page, size_t npages)
 {
 	enum page_zero zero = (enum page_zero)page->zero;
+	bool small = z->huge_slow >= SLOW_LONG && !z->huge_compared;
 	uint64_t start = os_calls.now_us();
-	int err = __ask(z, page, npages, os_populate_huge);
+	int err = __ask(z, page, npages, small ? os_populate : os_populate_huge);
 
-	__note_time(z, os_calls.now_us() - start);
+	if (small)
+		__compare_time(z, os_calls.now_us() - start);
+	else
+		__note_time(z, os_calls.now_us() - start);
 	if (!err && has_room(npages)) {
 		atomic_store_explicit(&z->huge_asked, true, memory_order_relaxed);
 		if (zero == PAGE_PURGED)

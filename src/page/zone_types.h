@@ -120,10 +120,12 @@ struct zone {
 	size_t ahead_start, ahead_end;
 	/* Clean pages that small runs took, less those that were purged, or came back clean. */
 	size_t grown;
-	size_t huge_wait;    /* growth before the next huge page is asked for */
-	uint32_t huge_forks; /* number of forks that the zone knows of */
-	int8_t huge_slow;    /* two for each slow call in a row: huge.c */
-	bool huge_asking;    /* a thread is asking for one */
+	size_t huge_wait;      /* growth before the next huge page is asked for */
+	uint32_t huge_forks;   /* number of forks that the zone knows of */
+	int8_t huge_slow;      /* two for each slow call in a row: huge.c */
+	bool huge_compared;    /* after the last slow call: with small pages */
+	uint64_t huge_slow_us; /* calls that take longer are slow, if it is above the usual */
+	bool huge_asking;      /* a thread is asking for one */
 	/* Relaxed, read without the lock: there may be huge pages in this zone; a small run
 	 * found nothing resident. */
 	atomic_bool huge_asked, huge_wanted;

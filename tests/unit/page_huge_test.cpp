@@ -18,7 +18,7 @@ namespace
 constexpr int kPopulateWrite = 23; /* MADV_POPULATE_WRITE, not in all headers */
 constexpr size_t kHuge = 2 * kMiB;
 constexpr size_t kGrown = 64 * kMiB;
-constexpr uint64_t kUsual = 250, kSlow = 5000; /* us */
+constexpr uint64_t kUsual = 250, kUsualSmall = 500, kSlow = 5000; /* us */
 
 struct Call {
 	void *addr;
@@ -29,7 +29,8 @@ struct Call {
 std::vector<Call> calls; /* those for the length of a huge page */
 std::vector<uintptr_t> asked;
 int advice_error, populate_error;
-uint64_t clock_us, populate_us = kUsual;
+bool advised;
+uint64_t clock_us, populate_us = kUsual, small_us = kUsualSmall;
 
 int counting_madvise(void *addr, size_t len, int advice)
 {
@@ -40,8 +41,10 @@ int counting_madvise(void *addr, size_t len, int advice)
 		if (advice_error)
 			return -advice_error;
 	}
+	if (len == kHuge && advice != kPopulateWrite)
+		advised = advice == MADV_HUGEPAGE;
 	if (advice == kPopulateWrite && len == kHuge) {
-		clock_us += populate_us;
+		clock_us += advised ? populate_us : small_us;
 		if (populate_error)
 			return -populate_error;
 	}
@@ -275,6 +278,55 @@ TEST_F(PageHugeTest, ASlowSystemIsAskedLessAndLess)
 	EXPECT_EQ(asked_for(50 * kMiB), 0u);
 	EXPECT_EQ(asked_for(16 * kMiB), 1u);
 	EXPECT_EQ(asked_for(128 * kMiB), 0u);
+}
+
+/* A host that has to find the memory takes long for small pages, too. */
+TEST_F(PageHugeTest, ASystemThatIsSlowForSmallPagesTooIsAsked)
+{
+	populate_us = kSlow;
+	small_us = kSlow / 4;
+	use(kGrown + 20 * kMiB);
+	EXPECT_EQ(asked.size(), 2u);
+	EXPECT_EQ(asked_for(62 * kMiB), 0u);
+	/* 2 MiB of small pages are compared first. */
+	EXPECT_GE(asked_for(64 * kMiB), 28u);
+	/* Slower than that is slow. */
+	populate_us = 10 * kSlow;
+	EXPECT_LE(asked_for(64 * kMiB), 3u);
+	/* Where both are fast again, what was slow is forgotten. */
+	populate_us = kUsual;
+	use(300 * kMiB);
+	EXPECT_GE(asked_for(64 * kMiB), 30u);
+}
+
+TEST_F(PageHugeTest, AComparisonThatTookVeryLongDoesNotCount)
+{
+	populate_us = 2 * kSlow;
+	small_us = 10 * kSlow;
+	use(kGrown + 82 * kMiB);
+	EXPECT_EQ(asked_for(64 * kMiB), 1u);
+}
+
+TEST_F(PageHugeTest, SmallPagesAreComparedOnceAfterALongWait)
+{
+	const auto compared = [] {
+		size_t n = 0;
+
+		for (size_t i = 0; i < calls.size(); i++)
+			n += calls[i].advice == kPopulateWrite &&
+			     (i == 0 || calls[i - 1].advice != MADV_HUGEPAGE);
+		return n;
+	};
+
+	populate_us = kSlow;
+	use(kGrown + 82 * kMiB);
+	EXPECT_EQ(asked.size(), 2u);
+	EXPECT_EQ(compared(), 0u);
+	use(10 * kMiB);
+	EXPECT_EQ(asked.size(), 3u) << "it is still slow";
+	EXPECT_EQ(compared(), 1u);
+	use(300 * kMiB);
+	EXPECT_EQ(compared(), 2u);
 }
 
 TEST_F(PageHugeTest, ASystemThatIsFastAgainIsAskedAsBefore)
