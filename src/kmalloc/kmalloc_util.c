@@ -48,6 +48,17 @@ static struct kmem_cache *class_for(size_t size)
 	return size <= SIZE_CLASS_LARGE_MAX ? size_class_cache(size) : NULL;
 }
 
+/* Allocates an object for @size bytes on a node. */
+static void *alloc_on(struct kmem_cache *s, unsigned int index, size_t size, gfp_t flags,
+		      const void *caller)
+{
+	void *obj = slab_alloc_on(s, index, size, flags, caller);
+
+	if (obj && flags & __GFP_ZERO)
+		slab_zero(s, obj, size);
+	return obj;
+}
+
 void *kmalloc_node(size_t size, gfp_t flags, int node)
 {
 	struct kmem_cache *s;
@@ -62,11 +73,12 @@ void *kmalloc_node(size_t size, gfp_t flags, int node)
 	if (!kmalloc_wants_pages(size, flags)) {
 		if (unlikely(kmalloc_names_a_zone(flags))) {
 			s = size_class_zone_cache(size, flags);
-			return likely(s) ? kmem_cache_alloc_node(s, flags, node) : NULL;
+			return likely(s) ? alloc_on(s, index, size, flags, CALLER_ADDRESS)
+					 : NULL;
 		}
 		s = class_for(size);
 		if (likely(s))
-			return kmem_cache_alloc_node(s, flags, node);
+			return alloc_on(s, index, size, flags, CALLER_ADDRESS);
 	}
 	return large_alloc_node(size, index, flags, CALLER_ADDRESS);
 }

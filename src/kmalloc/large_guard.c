@@ -219,6 +219,7 @@ size_t large_guard_trim(void)
 	if (large_is_guarded())
 		for (unsigned int i = 0; i < QUARANTINE_BLOCKS; i++)
 			npages += turn(NULL);
+	npages += page_free_refused();
 	return npages << page_window.page_shift;
 }
 
@@ -273,7 +274,7 @@ static unsigned long count_waiting(struct shrinker *unused, struct shrink_contro
 	(void)unused;
 	(void)sc;
 	large_guard_count(&blocks, &bytes);
-	return blocks;
+	return blocks + page_any_refused();
 }
 
 static unsigned long free_some(struct shrinker *unused, struct shrink_control *sc)
@@ -284,6 +285,7 @@ static unsigned long free_some(struct shrinker *unused, struct shrink_control *s
 	pcpu_gate_enter(true); /* blocks are in hand */
 	for (unsigned int i = 0; i < QUARANTINE_BLOCKS && freed < sc->nr_to_scan; i++)
 		freed += turn(NULL) != 0;
+	freed += page_free_refused() != 0;
 	pcpu_gate_leave();
 	return freed;
 }

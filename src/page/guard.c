@@ -3,11 +3,17 @@
  * Guards: runs that nobody may touch (closed.h), beside blocks and slabs of a hardened process,
  * and blocks that it has freed. A guard is a run in use, so pages that count as used include
  * it, but it has no memory.
+ *
+ * The system may refuse to open a run again: what nobody may touch does not count for
+ * RLIMIT_DATA, nor where memory is promised strictly (vm.overcommit_memory=2), and what is open
+ * does. Such runs wait on a list, and are tried again when others are closed, which makes room,
+ * or opened, and by reclaim and trims.
  */
 #include "page/guard.h"
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "base/deferred.h"
 #include "os/os.h"
 #include "page/aside.h"
 #include "page/closed.h"
@@ -17,6 +23,7 @@
 #include "page/zone.h"
 
 static page_closed_count guards;
+static struct deferred refused; /* runs that the system did not open again */
 
 /* Synchronization: the run's owner writes and reads. */
 static enum page_closed load(struct page *page)
@@ -98,6 +105,43 @@ void page_guard_join(struct page *first, size_t lead, size_t npages)
 	store(first, all);
 }
 
+/* Opens a closed run and frees it. False: the system refuses, and the run is as it was. */
+static bool free_closed(struct page *page)
+{
+	size_t npages = page->npages;
+
+	if (!open_run(page, npages, load(page)))
+		return false;
+	store(page, PAGE_OPEN);
+	zone_free_run(zone_of(page), page, npages, PAGE_FRESH);
+	return true;
+}
+
+bool page_any_refused(void)
+{
+	return unlikely(deferred_any(&refused));
+}
+
+size_t page_free_refused(void)
+{
+	struct deferred_entry *entries = deferred_take(&refused);
+	bool go_on = true;
+	size_t freed = 0;
+	struct page *page;
+
+	/* Where the system refuses one it will refuse the others. */
+	for_each_deferred (page, entries, next) {
+		size_t npages = page->npages;
+
+		go_on = go_on && free_closed(page);
+		if (go_on)
+			freed += npages;
+		else
+			deferred_push(&refused, &page->next);
+	}
+	return freed;
+}
+
 /* By a mapping, since the run may be large, and what the program did to its part of the address
  * space has to go with it: a mapping of its own (move.c), protection, advice. */
 bool page_guard_all(struct page *first)
@@ -107,23 +151,19 @@ bool page_guard_all(struct page *first)
 	if (!page_is_usual(first) || !page_close_by_mapping(first, first->npages, &guards))
 		return false;
 	store(first, PAGE_MAPPING);
+	if (page_any_refused())
+		page_free_refused();
 	return true;
 }
 
 void page_free_guard(struct page *page)
 {
-	enum page_closed closed = load(page);
-	size_t npages = page->npages;
-
-	if (closed == PAGE_OPEN) {
-		page_free_run(page, npages);
-		return;
-	}
-	/* A run that the system does not open again stays a guard. */
-	if (!open_run(page, npages, closed))
-		return;
-	store(page, PAGE_OPEN);
-	zone_free_run(zone_of(page), page, npages, PAGE_FRESH);
+	if (load(page) == PAGE_OPEN)
+		page_free_run(page, page->npages);
+	else if (!free_closed(page))
+		deferred_push(&refused, &page->next);
+	else if (page_any_refused())
+		page_free_refused();
 }
 
 /* A run with a closed page of its own behind it. NULL: there is none, or the page stays open.
@@ -176,6 +216,20 @@ cold void page_free_guarded(struct page *page, size_t npages, enum page_guarded 
 		zone_free_run(zone_of(page), page, npages, PAGE_DIRTY);
 	if (how == PAGE_FENCED)
 		fence_drop(page, npages);
+}
+
+cold void page_free_protected(struct page *page, size_t npages, enum page_guarded how)
+{
+	if (likely(!os_commit(page_to_virt(page), page_bytes(npages)))) {
+		page_set_head(page, page_head(PAGE_NONE, 0, false));
+		page_free_guarded(page, npages, how);
+		return;
+	}
+	if (how == PAGE_FOLLOWED)
+		page_free_guard(page + npages);
+	make_run(page, npages);
+	store(page, PAGE_PARTS);
+	deferred_push(&refused, &page->next);
 }
 
 bool page_is_guarded(struct page *page, size_t npages, enum page_guarded how)

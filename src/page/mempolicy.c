@@ -221,7 +221,8 @@ static void inherit(void)
 	inherited = true;
 	nodes_are_interleaved = mode == MPOL_INTERLEAVE || mode == MODE_WEIGHTED_INTERLEAVE;
 	n = real_nodes(bits, index);
-	if (mode == MODE_PREFERRED_MANY && n) {
+	/* A node that is pretended to be several (numa_fake) is preferred in its first one. */
+	if ((mode == MODE_PREFERRED_MANY || mode == MPOL_PREFERRED) && n) {
 		mode = MPOL_PREFERRED;
 		n = 1;
 	}

@@ -53,6 +53,13 @@ size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
 	return sum_of(s, node, pages_of);
 }
 
+static size_t is_of_node(void *obj, const void *node)
+{
+	const unsigned int *index = node;
+
+	return page_node(page_of(obj)) == *index;
+}
+
 /* Adds the counts of one node, of the cache or the twin alone. inuse counts all objects out of
  * slabs. */
 static void add_node(struct kmem_cache *s, unsigned int i, struct slab_counts *c)
@@ -71,11 +78,10 @@ static void add_node(struct kmem_cache *s, unsigned int i, struct slab_counts *c
 	sums = pcpu_array_sums(slab_array(s, i), PCPU_ALL_CPUS);
 	c->cached += sums.count;
 	c->allocs_fast += sums.pops;
-	/* Objects of a twin that wait are not counted per node. */
-	if (s->home != s && i == 0)
-		c->cached += slab_twin_waiting(s);
-	if (s->hard && i == 0)
-		c->cached += pcpu_array_sums(s->hard_waiting, PCPU_ALL_CPUS).count;
+	if (s->home != s)
+		c->cached += slab_twin_waiting(s, i);
+	if (s->hard)
+		c->cached += pcpu_array_sum_of(s->hard_waiting, PCPU_ALL_CPUS, is_of_node, &i);
 }
 
 /* Arrays move while they are read: differences must not wrap. */

@@ -10,20 +10,30 @@
 #include "slab/slab_limit.h"
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "base/log.h"
 #include "os/os.h"
 
-/* The slabs that count towards the limit, in usual ones. Large slabs, which a size class makes
- * while it has no limit, are charged as one each, and count by their objects. */
+/*
+ * The slabs that count towards the limit, in usual ones. All are charged as one each. Large
+ * slabs, which a size class makes while it has no limit, and those of a twin, whose objects are
+ * larger, count by their objects. Other threads may make slabs between the loads.
+ */
 static size_t counted(const struct kmem_cache *s, size_t charged)
 {
-	size_t large = 0;
+	const struct kmem_cache *twin = slab_twin(s);
+	size_t large = 0, debugged = 0, objects;
 
-	if (likely(!s->large_mark))
+	if (likely(!s->large_mark && !twin))
 		return charged;
-	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
+	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		large += atomic_load_explicit(&s->nodes[i].nr_large, memory_order_relaxed);
-	return charged + large * s->large.objects / s->layout.objects - large;
+		if (twin)
+			debugged += atomic_load_explicit(&twin->nodes[i].nr_slabs,
+							 memory_order_relaxed);
+	}
+	objects = large * s->large.objects + (twin ? debugged * twin->layout.objects : 0);
+	return charged - min_size(charged, large + debugged) + objects / s->layout.objects;
 }
 
 bool slab_limit_charge(struct kmem_cache *s, gfp_t flags)

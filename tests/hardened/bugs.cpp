@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -583,6 +584,25 @@ void aligned(size_t)
 		}
 }
 
+/* What nobody may touch does not count for this limit; so the system may refuse to open it. */
+void nothings_at_a_limit(size_t)
+{
+	const rlimit limit = { 100 << 20, 100 << 20 };
+	std::vector<void *> nothings(100000);
+	const auto fill = [] {
+		while (void *p = reallocate(nullptr, 1000))
+			memset(p, 'a', 1000);
+	};
+
+	for (void *&p : nothings)
+		p = get(0);
+	promise(!setrlimit(RLIMIT_DATA, &limit), "no limit");
+	fill();
+	for (void *p : nothings)
+		release(p);
+	fill();
+}
+
 /* Tables are read-only, and no memory is executable that can be written. */
 void mappings(size_t)
 {
@@ -611,6 +631,7 @@ const std::map<std::string, Bug> bugs = {
 	BUG(write_after_free_used_again), BUG(read_after_free), BUG(read_after_free_ends),
 	BUG(waits), BUG(zero), BUG(zero_calloc), BUG(order), BUG(different_nothings),
 	BUG(object_sizes), BUG(impossible), BUG(grows), BUG(aligned), BUG(mappings),
+	BUG(nothings_at_a_limit),
 };
 #undef BUG
 /* clang-format on */

@@ -98,6 +98,7 @@ TABLE = [
     ("grows", ["16", "262144"], LIVES, False),
     ("aligned", ["0"], LIVES, False),
     ("mappings", ["0"], LIVES, False),
+    ("nothings_at_a_limit", ["0"], LIVES, False),
 ]
 
 # The same with all bytes of all blocks zeroed and looked at.

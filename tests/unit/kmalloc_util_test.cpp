@@ -428,4 +428,22 @@ TEST(KmallocUtilTest, MemoryComesFromTheNode)
 	});
 }
 
+/* slab_debug:Z guards what was asked for, not the size class. */
+TEST(KmallocUtilTest, OfANodeTheBytesAskedForAreGuarded)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		setenv("UKMEM_CONF", "numa_fake:2,slab_debug:Z", 1);
+		for (size_t size : { 1, 100, 2001 }) {
+			void *p = kmalloc_node(size, GFP_KERNEL, 1),
+			     *q = kzalloc_node(size, GFP_KERNEL, 1);
+
+			EXPECT_EQ(ksize(p), size);
+			EXPECT_EQ(ksize(q), size);
+			EXPECT_TRUE(all_bytes(static_cast<char *>(q), 0, 0, size));
+			kfree(p);
+			kfree(q);
+		}
+	});
+}
+
 } // namespace

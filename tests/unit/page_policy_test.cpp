@@ -394,6 +394,15 @@ TEST(PagePolicyTest, InheritedFromTheStarter)
 		start_with(MPOL_PREFERRED, 1ul << 5);
 		EXPECT_EQ(count_nodes(20, 3), (Counts{ { 5, 20 } }));
 	});
+	/* A real node that is pretended to be several. */
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("numa_fake:4");
+		started_mode = MPOL_PREFERRED;
+		started_nodes = 1;
+		os_calls.get_mempolicy = fake_get_mempolicy;
+		ASSERT_TRUE(shim_page_init());
+		expect_policy(MPOL_PREFERRED, { 0 });
+	});
 	EXPECT_FRESH_PROCESS_PASSES([] {
 		start_with(MPOL_DEFAULT, 0);
 		expect_policy(MPOL_DEFAULT, {});

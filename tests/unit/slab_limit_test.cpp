@@ -534,6 +534,26 @@ void atomic_leaves_the_cpuset()
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
 }
 
+/* Debugged objects are larger, and fewer are in a slab; the limit is one of objects. */
+TEST(SlabLimitTest, DebuggedObjectsCountAsObjects)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure_slabs("slab_debug:F");
+		for (unsigned size : { 8u, 32u, 128u, 2048u }) {
+			struct kmem_cache *s =
+				kmem_cache_create("limited", size, 0, 0, nullptr);
+
+			ASSERT_EQ(kmem_cache_set_limit(s, 1000, 60), 0);
+			auto p = take_all(s, GFP_KERNEL | __GFP_NOWARN);
+			EXPECT_GE(p.size(), 1000u) << size;
+			/* Whole slabs, of either kind. */
+			EXPECT_LE(p.size(), kmem_cache_limit(s) + 128) << size;
+			free_objects(s, p);
+			kmem_cache_destroy(s);
+		}
+	});
+}
+
 TEST(SlabNodesLimitTest, AtomicRequestsLeaveTheCpuset)
 {
 	EXPECT_FRESH_PROCESS_PASSES(atomic_leaves_the_cpuset);

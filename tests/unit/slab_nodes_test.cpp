@@ -255,4 +255,29 @@ TEST(SlabNodesTest, CpuListsAreLocal)
 	EXPECT_FRESH_PROCESS_PASSES(cpu_lists_are_local);
 }
 
+/* What waits in a quarantine is of the node that its memory is of. */
+void waiting_objects_are_of_their_node(const char *conf)
+{
+	four_nodes(conf);
+	char text[256];
+	struct kmem_cache *s = kmem_cache_find("kmalloc-112");
+
+	if (!s) {
+		kfree(kmalloc(100, GFP_KERNEL));
+		s = kmem_cache_find("kmalloc-112");
+	}
+	ASSERT_NE(s, nullptr);
+	auto p = take_of_node(s, 0, 20), q = take_of_node(s, 2, 300);
+	free_objects(s, q);
+	ASSERT_GT(kmem_cache_attr_show(s, "objects", text, sizeof(text)), 0);
+	EXPECT_STREQ(text, "20 N0=20\n");
+	free_objects(s, p);
+}
+
+TEST(SlabNodesTest, WaitingObjectsAreOfTheirNode)
+{
+	for (const char *conf : { ",slab_debug:F", ",hardened:1" })
+		EXPECT_FRESH_PROCESS_PASSES([&] { waiting_objects_are_of_their_node(conf); });
+}
+
 } // namespace

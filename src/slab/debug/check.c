@@ -61,7 +61,7 @@ static void *alloc_one(struct kmem_cache *s, unsigned int why, unsigned int node
 void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
 			 const void *caller)
 {
-	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
+	unsigned int why = atomic_load_explicit(&s->checked, memory_order_acquire); /* C3 */
 
 	debug_assert(s->home == s && node < page_window.nr_nodes);
 	return alloc_one(s, why, node, size, flags, caller);
@@ -70,7 +70,7 @@ void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, size_t size, g
 size_t slab_checked_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, size_t n,
 			       void **p, const void *caller)
 {
-	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
+	unsigned int why = atomic_load_explicit(&s->checked, memory_order_acquire); /* C3 */
 	size_t got = 0;
 
 	debug_assert(s->home == s && node < page_window.nr_nodes);

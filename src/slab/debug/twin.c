@@ -159,6 +159,16 @@ static void release(struct kmem_cache *twin, void *obj, const void *caller)
 	slab_put(twin, &obj, 1, SLAB_PUT_NODE);
 }
 
+/* Counts an object that enters the quarantine, or leaves it. The caller holds its lock. */
+static void __count_waiting(struct slab_quarantine *q, void *obj, unsigned int change)
+{
+	_Atomic unsigned int *n = &q->of_node[page_node(page_of(obj))];
+
+	lock_assert_held(&q->lock);
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + change,
+			      memory_order_relaxed);
+}
+
 /* Puts @obj, unless NULL, into the quarantine. Takes an object out if the quarantine was full
  * or, with @all, if it is not empty. */
 static void *exchange(struct slab_quarantine *q, void *obj, bool all)
@@ -174,9 +184,12 @@ static void *exchange(struct slab_quarantine *q, void *obj, bool all)
 		out = q->queue[q->first];
 		q->first = (q->first + 1) % SLAB_QUARANTINE_MAX;
 		count--;
+		__count_waiting(q, out, -1U);
 	}
-	if (obj)
+	if (obj) {
 		q->queue[(q->first + count++) % SLAB_QUARANTINE_MAX] = obj;
+		__count_waiting(q, obj, 1);
+	}
 	atomic_store_explicit(&q->count, count, memory_order_relaxed);
 	unlock(&q->lock);
 	return out;
@@ -191,11 +204,11 @@ void slab_twin_drain(struct kmem_cache *twin)
 		release(twin, obj, NULL);
 }
 
-size_t slab_twin_waiting(struct kmem_cache *twin)
+size_t slab_twin_waiting(const struct kmem_cache *twin, unsigned int node)
 {
-	return twin->quarantine
-		       ? atomic_load_explicit(&twin->quarantine->count, memory_order_relaxed)
-		       : 0;
+	return twin->quarantine ? atomic_load_explicit(&twin->quarantine->of_node[node],
+						       memory_order_relaxed)
+				: 0;
 }
 
 /* Claims the object for this thread, which frees it. False: it was free already. */

@@ -14,6 +14,7 @@ struct slab_quarantine {
 	struct lock lock;
 	unsigned int first, max;
 	_Atomic unsigned int count;
+	_Atomic unsigned int of_node[UKMEM_MAX_NODES]; /* the same by node; relaxed */
 	void *queue[SLAB_QUARANTINE_MAX];
 };
 
@@ -37,8 +38,8 @@ void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const void *ca
  * being freed. Other threads may allocate and free the object meanwhile. */
 const char *slab_twin_object_wrong(struct kmem_cache *twin, void *obj, long *offset);
 /* slab_twin_drain() puts all objects in quarantine back into their slabs; slab_twin_waiting()
- * returns how many are in quarantine. */
+ * returns how many of a node are in quarantine. */
 void slab_twin_drain(struct kmem_cache *twin);
-size_t slab_twin_waiting(struct kmem_cache *twin);
+size_t slab_twin_waiting(const struct kmem_cache *twin, unsigned int node);
 
 #endif
