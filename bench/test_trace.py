@@ -14,7 +14,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
 
 # pylint: disable=wrong-import-position
 from message import Message  # noqa: E402
@@ -46,37 +47,57 @@ def replay(build, path):
                           text=True, check=False)
 
 
+def test_cut(build, folder):
+    """Events up to the one that is cut are replayed, the zeros behind it are not."""
+    plain, padding = folder / "cut", bytes(1000)
+    whole = b"ukmtrc01" + bytes([THREAD, MALLOC | 7 << 3])
+    number = bytes([MALLOC | 31 << 3, 0x85, 0x85])
+    realloc = bytes([REALLOC | 31 << 3, 0x85, 0x05, 0])
+    for data, events in ((whole + padding, 1), (whole + number[:1] + padding, 1),
+                         (whole + number + padding, 1), (whole + realloc[:3] + padding, 1),
+                         (whole + realloc, 2), (whole + realloc + whole[8:] + padding, 3)):
+        plain.write_bytes(data)
+        told = replay(build, plain)
+        assert told.returncode == 0 and json.loads(told.stdout)["events"] == events, (data, told)
+
+
+def test_recorded(build, folder):
+    """The requests of traced.c, and what the replay tells of them."""
+    packed, plain = folder / "t.xz", folder / "t"
+    subprocess.run([TRACE, "record", "--build", build, packed, build / "bench/traced"], check=True)
+    plain.write_bytes(lzma.open(packed).read())
+    events = decode(plain.read_bytes())
+    counts = Counter((event, first) for _, event, first, _ in events if event != FREE)
+    assert counts[MALLOC, 1024] == 1000, counts
+    assert counts[CALLOC, 3000] == 1 and counts[ALIGNED, 100000] == 1, counts
+    assert [counts[REALLOC, size] for size in range(4000, 9000, 1000)] == [1] * 5, counts
+    assert counts[REALLOC, 5000] == 1, "the child was recorded"
+    assert {second for _, event, _, second in events if event == ALIGNED} == {12}
+    # The objects are freed by the second thread, in order: each has the same distance but
+    # for what that thread allocated before.
+    frees = [first for thread, event, first, _ in events if event == FREE and thread == 1]
+    assert len(frees) >= 1000
+    last = frees[-1000:]
+    assert last == list(range(last[0], last[0] - 1000, -1)), last[:5]
+
+    told = json.loads(replay(build, plain).stdout)
+    assert told["events"] == len(events) and told["threads"] == 2, told
+    assert told["payload_peak_kib"] >= 1000, told
+    assert 105 <= told["payload_end_kib"] <= 200, told
+    assert told["resident_peak_kib"] >= 0.9 * 1000, told
+
+    plain.write_bytes(plain.read_bytes()[:8] + bytes([FREE | 5 << 3]))
+    broken = replay(build, plain)
+    assert broken.returncode == 1 and "did not allocate" in broken.stderr, broken
+    plain.write_bytes(b"nothing")
+    assert replay(build, plain).returncode == 1
+
+
 def main():
     build = Path(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="trace.") as folder:
-        packed, plain = Path(folder) / "t.xz", Path(folder) / "t"
-        subprocess.run([TRACE, "record", "--build", build, packed, build / "bench/traced"], check=True)
-        plain.write_bytes(lzma.open(packed).read())
-        events = decode(plain.read_bytes())
-        counts = Counter((event, first) for _, event, first, _ in events if event != FREE)
-        assert counts[MALLOC, 1024] == 1000, counts
-        assert counts[CALLOC, 3000] == 1 and counts[ALIGNED, 100000] == 1, counts
-        assert [counts[REALLOC, size] for size in range(4000, 9000, 1000)] == [1] * 5, counts
-        assert counts[REALLOC, 5000] == 1, "the child was recorded"
-        assert {second for _, event, _, second in events if event == ALIGNED} == {12}
-        # The objects are freed by the second thread, in order: each has the same distance but
-        # for what that thread allocated before.
-        frees = [first for thread, event, first, _ in events if event == FREE and thread == 1]
-        assert len(frees) >= 1000
-        last = frees[-1000:]
-        assert last == list(range(last[0], last[0] - 1000, -1)), last[:5]
-
-        told = json.loads(replay(build, plain).stdout)
-        assert told["events"] == len(events) and told["threads"] == 2, told
-        assert told["payload_peak_kib"] >= 1000, told
-        assert 105 <= told["payload_end_kib"] <= 200, told
-        assert told["resident_peak_kib"] >= 0.9 * 1000, told
-
-        plain.write_bytes(plain.read_bytes()[:8] + bytes([FREE | 5 << 3]))
-        broken = replay(build, plain)
-        assert broken.returncode == 1 and "did not allocate" in broken.stderr, broken
-        plain.write_bytes(b"nothing")
-        assert replay(build, plain).returncode == 1
+        for test in test_recorded, test_cut:
+            test(build, Path(folder))
     print("as recorded")
 
 

@@ -16,6 +16,9 @@
  *
  * The head has the event in its low three bits, and the first number in the five bits above
  * if it is less than TRACE_SHORT; otherwise these are TRACE_SHORT, and the number follows.
+ *
+ * The trace of a program that was killed may be cut within an event; at least TRACE_PADDING
+ * zeros follow then.
  */
 #ifndef UKMEM_BENCH_TRACE_FORMAT_H
 #define UKMEM_BENCH_TRACE_FORMAT_H
@@ -31,6 +34,6 @@ enum trace_event {
 	TRACE_FREE,
 };
 
-enum { TRACE_MAGIC_BYTES = 8, TRACE_EVENT_BITS = 3, TRACE_SHORT = 31 };
+enum { TRACE_MAGIC_BYTES = 8, TRACE_EVENT_BITS = 3, TRACE_SHORT = 31, TRACE_PADDING = 8 };
 
 #endif

@@ -9,6 +9,9 @@
  * starts find it and are not recorded. Neither are forked children. Operators new and delete
  * are seen where they call malloc and free, as libstdc++'s do.
  *
+ * Events are written into a mapped part of the file, so that they are there however the
+ * process ends. Without an orderly end, zeros follow the last of them.
+ *
  * Synchronization: `lock` for all static variables but the pointers to the real functions,
  * which are found before the first of them is called. The order of the trace is the order in
  * which threads take the lock. A free is recorded before it is done, and a realloc while the
@@ -33,8 +36,10 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum {
-	BUFFER = 1 << 20,
-	LONGEST_EVENT = 32,
+	WINDOW = 1 << 20,
+	WINDOW_ALIGN = 1 << 16, /* no page is larger */
+	/* Of one request: a thread, an event, its second number; and zeros behind them. */
+	LONGEST_REQUEST = 64 + TRACE_PADDING,
 	EARLY = 1 << 16,
 	FIRST_TABLE = 1 << 16,
 	HIGH_FILE = 500
@@ -48,7 +53,9 @@ static void (*real_free)(void *);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
-static unsigned char buffer[BUFFER];
+/* The end of the file; volatile, so that a cut event has its first bytes. */
+static volatile unsigned char *window;
+static off_t window_start;
 static size_t filled;
 static unsigned int threads, last_thread;
 static uint64_t allocations;
@@ -166,37 +173,65 @@ static void erase(struct place *place)
 
 /* --- events ----------------------------------------------------------------- */
 
-/* Ends the recording where the file takes no more. */
-static void flush(void)
+/* False if the file takes no more. */
+static bool map_window(off_t start)
 {
-	for (size_t done = 0; done < filled;) {
-		ssize_t n = write(file, buffer + done, filled - done);
+	int error;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			file = -1;
-			break;
-		}
-		done += (size_t)n;
-	}
-	filled = 0;
+	/* A store into a page that the disk has no room for would raise SIGBUS. */
+	do
+		error = posix_fallocate(file, start, WINDOW);
+	while (error == EINTR);
+	if (error)
+		return false;
+	void *memory = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+			    file, start);
+
+	if (memory == MAP_FAILED)
+		return false;
+	if (window)
+		munmap((void *)window, WINDOW);
+	window = memory;
+	window_start = start;
+	return true;
+}
+
+/* Ends the recording. */
+static void stop(void)
+{
+	int before = errno;
+
+	/* Where this fails the zeros stay. */
+	if (ftruncate(file, window_start + (off_t)filled) != 0)
+		errno = before;
+	file = -1;
+}
+
+/* Makes room for a request. */
+static void move_window(void)
+{
+	int before = errno;
+	size_t done = filled / WINDOW_ALIGN * WINDOW_ALIGN;
+
+	if (map_window(window_start + (off_t)done))
+		filled -= done;
+	else
+		stop();
+	errno = before;
 }
 
 static void put_number(uint64_t number)
 {
 	for (; number >= 0x80; number >>= 7)
-		buffer[filled++] = (unsigned char)(number | 0x80);
-	buffer[filled++] = (unsigned char)number;
+		window[filled++] = (unsigned char)(number | 0x80);
+	window[filled++] = (unsigned char)number;
 }
 
 static void put_event(enum trace_event event, uint64_t number)
 {
 	bool is_short = number < TRACE_SHORT;
 
-	if (filled > BUFFER - LONGEST_EVENT)
-		flush();
-	buffer[filled++] =
+	window[filled++] =
 		(unsigned char)(event | (is_short ? number : TRACE_SHORT) << TRACE_EVENT_BITS);
 	if (!is_short)
 		put_number(number);
@@ -220,6 +255,8 @@ static uint64_t distance(const struct place *place)
 static bool begin(void)
 {
 	pthread_mutex_lock(&lock);
+	if (file >= 0 && filled > WINDOW - LONGEST_REQUEST)
+		move_window();
 	if (file >= 0)
 		return true;
 	pthread_mutex_unlock(&lock);
@@ -234,8 +271,7 @@ static void end(void)
 static void number_object(void *object)
 {
 	if (!grow_table()) {
-		flush();
-		file = -1;
+		stop();
 		return;
 	}
 	insert(object, allocations++);
@@ -327,25 +363,30 @@ __attribute__((constructor)) static void open_trace(void)
 	find_functions();
 	if (!name || !map_table(FIRST_TABLE))
 		return;
-	int low = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	int low = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
 	if (low < 0)
 		return;
 	/* Programs close the low ones. */
-	int high = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FILE);
-
+	file = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FILE);
 	close(low);
-	memcpy(buffer, TRACE_MAGIC, TRACE_MAGIC_BYTES);
-	filled = TRACE_MAGIC_BYTES;
+	if (file < 0)
+		return;
+	if (!map_window(0)) {
+		stop();
+		return;
+	}
+	while (filled < TRACE_MAGIC_BYTES) {
+		window[filled] = (unsigned char)TRACE_MAGIC[filled];
+		filled++;
+	}
 	pthread_atfork(take_lock, end, stop_in_child);
-	file = high;
 }
 
 __attribute__((destructor)) static void close_trace(void)
 {
 	if (begin()) {
-		flush();
-		file = -1;
+		stop();
 		end();
 	}
 }

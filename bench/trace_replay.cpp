@@ -112,12 +112,14 @@ class Reader
 		    memcmp(memory, TRACE_MAGIC, TRACE_MAGIC_BYTES) != 0)
 			die(std::string(name) + " is no trace; is it packed?");
 		begin_ = static_cast<const unsigned char *>(memory);
+		mapped_ = bytes_ + 1;
 		at_ = TRACE_MAGIC_BYTES;
+		leave_padding();
 	}
 
 	~Reader()
 	{
-		munmap(const_cast<unsigned char *>(begin_), bytes_ + 1);
+		munmap(const_cast<unsigned char *>(begin_), mapped_);
 	}
 
 	/* The next event and its first number; false at the end. */
@@ -146,8 +148,19 @@ class Reader
 	}
 
       private:
+	/* The zeros behind a program that was killed; fewer may be of an event. */
+	void leave_padding()
+	{
+		size_t end = bytes_;
+
+		while (end > TRACE_MAGIC_BYTES && begin_[end - 1] == 0)
+			end--;
+		if (bytes_ - end >= TRACE_PADDING)
+			bytes_ = end;
+	}
+
 	const unsigned char *begin_;
-	size_t bytes_ = 0, at_ = 0;
+	size_t mapped_ = 0, bytes_ = 0, at_ = 0;
 };
 
 class Decoder
