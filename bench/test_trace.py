@@ -59,6 +59,10 @@ def test_cut(build, folder):
         plain.write_bytes(data)
         told = replay(build, plain)
         assert told.returncode == 0 and json.loads(told.stdout)["events"] == events, (data, told)
+    for data in whole[:8], whole[:9], whole[:8] + padding:
+        plain.write_bytes(data)
+        told = replay(build, plain)
+        assert told.returncode == 1 and "has no events" in told.stderr, told
 
 
 def test_recorded(build, folder):

@@ -368,6 +368,9 @@ void forget_peak()
 int measure(const char *name, unsigned times)
 {
 	const Trace trace = Decoder(name).decode();
+
+	if (trace.events == 0)
+		die("the trace has no events");
 	Replay replay(trace);
 	long resident = 0;
 
