@@ -99,6 +99,13 @@ def unpacked(path):
         yield Path(file.name)
 
 
+def trace_names(paths):
+    """{name: path}: the name of the file, or its path where files of one name are given."""
+    names = [path.name.removesuffix(SUFFIX) for path in paths]
+    return {str(path) if names.count(name) > 1 else name: path
+            for name, path in zip(names, paths)}
+
+
 def run_traces(build, allocators, options, failures):
     """{allocator: {(trace, ""): [the program's result in each round]}}"""
     samples = {name: {} for name in allocators}
@@ -106,8 +113,8 @@ def run_traces(build, allocators, options, failures):
     times = str(TIMES[int(options.quick)])
 
     with contextlib.ExitStack() as stack:
-        files = {path.name.removesuffix(SUFFIX): stack.enter_context(unpacked(path))
-                 for path in paths}
+        files = {name: stack.enter_context(unpacked(path))
+                 for name, path in trace_names(paths).items()}
 
         def measure(name, library, trace):
             try:

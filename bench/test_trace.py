@@ -15,9 +15,10 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests")]
 
 # pylint: disable=wrong-import-position
+import memory_runs  # noqa: E402
 from message import Message  # noqa: E402
 
 TRACE = Path(__file__).resolve().parent / "trace"
@@ -65,6 +66,13 @@ def test_cut(build, folder):
         assert told.returncode == 1 and "has no events" in told.stderr, told
 
 
+def test_names():
+    """Traces of one file name are told apart by their paths."""
+    first, second, other = Path("d1/run.xz"), Path("d2/run.xz"), Path("d1/other.xz")
+    assert memory_runs.trace_names([first, other, second]) == \
+        {"d1/run.xz": first, "other": other, "d2/run.xz": second}
+
+
 def test_recorded(build, folder):
     """The requests of traced.c, and what the replay tells of them."""
     packed, plain = folder / "t.xz", folder / "t"
@@ -99,6 +107,7 @@ def test_recorded(build, folder):
 
 def main():
     build = Path(sys.argv[1])
+    test_names()
     with tempfile.TemporaryDirectory(prefix="trace.") as folder:
         for test in test_recorded, test_cut:
             test(build, Path(folder))
