@@ -8,6 +8,9 @@ replaying it asks for the same, and a broken trace is refused.
 
 import json
 import lzma
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +51,49 @@ def replay(build, path):
                           text=True, check=False)
 
 
+def record(build, *words, **options):
+    """Runs bench/trace record on another command than the test's program."""
+    return subprocess.run([TRACE, "record", "--build", build, *words], capture_output=True,
+                          text=True, check=False, **options)
+
+
+def python(*statements):
+    """A program with many requests before these statements; it prints when it begins them."""
+    return [sys.executable, "-c", "; ".join([
+        "import os, signal, time", "signal.signal(signal.SIGINT, signal.SIG_DFL)",
+        "kept = [bytes(2000) for _ in range(5000)]", "print(os.getpid(), flush=True)",
+        *statements])]
+
+
+def check_python(build, packed):
+    """The requests of python() are in the trace, which can be replayed."""
+    plain = packed.with_suffix(".plain")
+    plain.write_bytes(lzma.open(packed).read())
+    told = replay(build, plain)
+    assert told.returncode == 0, told
+    told = json.loads(told.stdout)
+    assert told["events"] > 5000 and told["payload_end_kib"] > 9000, told
+
+
+def test_ends(build, folder):
+    """A recording is kept however its program ends, and the exit status is the program's."""
+    for name, statement, code in (("exit", "os._exit(3)", 3),
+                                  ("kill", "os.kill(os.getpid(), signal.SIGKILL)", 137),
+                                  ("exec", "os.execv('/bin/true', ['true'])", 0)):
+        packed = folder / f"{name}.xz"
+        told = record(build, packed, *python(statement))
+        assert told.returncode == code, told
+        check_python(build, packed)
+
+    packed = folder / "interrupted.xz"
+    with subprocess.Popen([TRACE, "record", "--build", build, packed, *python("time.sleep(100)")],
+                          stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert int(child.stdout.readline()) > 0
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.wait(timeout=100) == 130
+    check_python(build, packed)
+
+
 def test_cut(build, folder):
     """Events up to the one that is cut are replayed, the zeros behind it are not."""
     plain, padding = folder / "cut", bytes(1000)
@@ -64,6 +110,31 @@ def test_cut(build, folder):
         plain.write_bytes(data)
         told = replay(build, plain)
         assert told.returncode == 1 and "has no events" in told.stderr, told
+
+
+def test_refused(build, folder):
+    """What cannot be recorded is told in a line, before the command runs where that is known."""
+    mark, packed = folder / "mark", folder / "refused.xz"
+    for path, why in ((folder / "absent/t.xz", "is no folder"), (folder, "is a folder")):
+        told = record(build, path, "touch", mark)
+        assert told.returncode == 1 and why in told.stderr and not mark.exists(), told
+    for words, code, why in (([packed, folder / "absent"], 1, "does not start: No such file"),
+                             ([packed, folder], 1, "does not start: Permission denied"),
+                             ([packed, "env", "-u", "LD_PRELOAD", "true"], 0, ""),
+                             ([], 2, "bench/trace record"), ([packed], 2, "bench/trace record"),
+                             (["-x", "true"], 2, "bench/trace record")):
+        told = record(build, *words)
+        assert told.returncode == code and why in told.stderr, told
+        assert len(told.stderr.splitlines()) <= 1 or code == 2, told
+    told = subprocess.run([TRACE, "record", "--build"], capture_output=True, check=False)
+    assert told.returncode == 2, told
+    # A recorder that records nothing.
+    (folder / "bench").mkdir()
+    shutil.copy(build / "bench/libbroken_malloc.so", folder / "bench/libtrace_record.so")
+    for command in ("true", "touch $UKMEM_TRACE_FILE", "printf ukmtrc01 > $UKMEM_TRACE_FILE"):
+        told = record(folder, packed, "sh", "-c", f"{command}; exit 4")
+        assert told.returncode == 1, told
+        assert told.stderr == "nothing was recorded: exit status 4\n", told
 
 
 def test_names():
@@ -109,7 +180,7 @@ def main():
     build = Path(sys.argv[1])
     test_names()
     with tempfile.TemporaryDirectory(prefix="trace.") as folder:
-        for test in test_recorded, test_cut:
+        for test in test_recorded, test_ends, test_cut, test_refused:
             test(build, Path(folder))
     print("as recorded")
 
