@@ -70,6 +70,21 @@ class ProgramsTest(unittest.TestCase):
         self.assert_failed(SILENT, "FAILED lua: lua5.4 wrote nothing")
 
 
+class OptionsTest(unittest.TestCase):
+    """What is refused before anything is measured."""
+
+    def run_with(self, *options, **more):
+        return subprocess.run(
+            [sys.executable, HERE / "run", "--build", build, "--quick", "--allocators", "glibc",
+             *options, "start"], stderr=subprocess.PIPE, text=True, timeout=100, check=False, **more)
+
+    def test_refused(self):
+        for option, value in (("--rounds", "0"), ("--rounds", "-1"), ("--seconds", "0")):
+            run = self.run_with(f"{option}={value}", stdout=subprocess.PIPE)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn(f"argument {option}: ", run.stderr)
+
+
 class ConditionsTest(unittest.TestCase):
     """Which CPUs --busy takes."""
 
