@@ -7,6 +7,7 @@
 Programs of this test's own are found in the place of those that would be measured.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -71,7 +72,7 @@ class ProgramsTest(unittest.TestCase):
 
 
 class OptionsTest(unittest.TestCase):
-    """What is refused before anything is measured."""
+    """What is refused before anything is measured, and what is kept."""
 
     def run_with(self, *options, **more):
         return subprocess.run(
@@ -79,10 +80,22 @@ class OptionsTest(unittest.TestCase):
              *options, "start"], stderr=subprocess.PIPE, text=True, timeout=100, check=False, **more)
 
     def test_refused(self):
-        for option, value in (("--rounds", "0"), ("--rounds", "-1"), ("--seconds", "0")):
+        for option, value in (("--rounds", "0"), ("--rounds", "-1"), ("--seconds", "0"),
+                              ("--json", "/nonexistent/x"), ("--markdown", "/")):
             run = self.run_with(f"{option}={value}", stdout=subprocess.PIPE)
             self.assertEqual(run.returncode, 2)
             self.assertIn(f"argument {option}: ", run.stderr)
+
+    def test_written(self):
+        """The files are there though nobody takes what is printed."""
+        with tempfile.TemporaryDirectory() as folder, \
+                open("/dev/full", "w", encoding="utf-8") as full:
+            files = Path(folder, "figures.json"), Path(folder, "report.md")
+            run = self.run_with("--json", files[0], "--markdown", files[1], stdout=full,
+                                env={**os.environ, "PYTHONUNBUFFERED": "1"})
+            self.assertIn("No space left", run.stderr)
+            self.assertTrue(json.loads(files[0].read_text(encoding="utf-8"))["results"])
+            self.assertIn("start", files[1].read_text(encoding="utf-8"))
 
 
 class ConditionsTest(unittest.TestCase):
