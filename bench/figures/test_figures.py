@@ -6,12 +6,14 @@
     test_figures.py page        the page is self-contained, its pictures are whole (77: no matplotlib)
     test_figures.py draw        pictures of some peers are judged by all (77: no matplotlib)
     test_figures.py resume      an interrupted run goes on, a complete one begins anew
+    test_figures.py cut         a step whose file was cut off has measured nothing
     test_figures.py live BUILD [STEPS]    what the drivers of a built tree write becomes a page, all of it or these steps
 
 The expected figures are computed here from the files, without the report's code.
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +22,8 @@ import tempfile
 import xml.etree.ElementTree as xml
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from statistics import median
 
@@ -342,18 +346,46 @@ def test_resume(folder):
     assert len(steps) == int(steps[0][0]) > 5, first
     files = sorted((folder / "data/quick").glob("*.1.json"))
     kept = files[0].stat().st_ino
-    # Interrupted before the last steps: their files and the end are missing.
+    # Interrupted in the last steps: the file of one is missing, of the other cut off.
     state = folder / "data/quick/state.json"
     content = json.loads(state.read_text())
     del content["noise_after"]
     state.write_text(json.dumps(content))
-    for path in files[-2:]:
-        path.unlink()
+    files[-1].unlink()
+    files[-2].write_text(files[-2].read_text()[:20])
     second = run()
     assert len(re.findall(r"^\[", second, re.M)) == 2 and "going on" in second, second
     assert files[0].stat().st_ino == kept, "a step that was there ran again"
     third = run()
     assert len(re.findall(r"^\[", third, re.M)) == len(steps), third
+
+
+def load_run():
+    """bench/figures/run, whose name no import can have."""
+    loader = SourceFileLoader("figures_run", str(HERE / "run"))
+    module = module_from_spec(spec_from_loader("figures_run", loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_cut(folder):
+    """Steps that write their file, part of it, or nothing; what is left of a try before is not theirs."""
+    module = load_run()
+    run = module.Run.__new__(module.Run)
+    run.folder, run.build, run.state = folder, folder, {"took": {}}
+    whole = '{"failures": [], "results": {"a": {}}}'
+    program = folder / "program"
+    program.write_text('#!/bin/sh\nfor new; do :; done\n[ ! "$TEXT" ] || printf %s "$TEXT" > "$new"\n')
+    program.chmod(0o755)
+    step = module.plan.Step("some.1", program, (), 1)
+    for text, measured in ((whole, True), (whole[:-5], False), ("", False)):
+        os.environ["TEXT"] = text
+        (folder / "some.1.new").write_text(whole)
+        run.do(step)
+        found = json.loads((folder / "some.1.json").read_text())
+        assert bool(found["results"]) == measured, (text, found)
+        assert measured or found["failures"] == ["some.1: exit status 0, nothing measured"], found
+        assert run.is_done(step) and not (folder / "some.1.new").exists(), text
 
 
 # Of a benchmark: its section, and the table that has a figure of each allocator.
@@ -390,7 +422,8 @@ def test_live(folder, build, *steps):
 
 
 def main():
-    tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume}
+    tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume,
+             "cut": test_cut}
     with tempfile.TemporaryDirectory(prefix="figures.") as folder:
         return tests[sys.argv[1]](Path(folder), *sys.argv[2:])
 
