@@ -51,7 +51,7 @@ bench-build: # release build and the peers of packages
 TELL_LOADER = @if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 install: library ## install the release build (PREFIX=/usr/local DESTDIR=)
-	cmake --install $(BUILD) --prefix "$(PREFIX)"
+	umask 022 && cmake --install $(BUILD) --prefix "$(PREFIX)"
 	@cp $(BUILD)/install_manifest.txt $(BUILD)/installed.txt
 	@$(if $(AS_USER),chown $(SUDO_USER) $(BUILD)/install_manifest.txt $(BUILD)/installed.txt)
 	$(TELL_LOADER)

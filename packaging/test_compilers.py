@@ -176,6 +176,15 @@ def c23(cc):
     return variant
 
 
+def no_cxx(folder):
+    """The library alone needs no compiler for C++, and is optimised unless told otherwise. No build."""
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DUKMEM_BUILD_TOOLS=OFF", "-DUKMEM_BUILD_TESTS=OFF",
+        "-DUKMEM_BUILD_BENCH=OFF", "-DUKMEM_WERROR=ON", env={"CXX": "/nonexistent", "CFLAGS": ""})
+    cache = (folder / "CMakeCache.txt").read_text()
+    expect("CMAKE_CXX_COMPILER" not in cache, "it looked for a compiler for C++")
+    expect("CMAKE_BUILD_TYPE:STRING=RelWithDebInfo" in cache, "it is not optimised")
+
+
 def lto(folder):
     Build(folder, "gcc", cflags="-O2 -flto=2", ldflags="-flto=2 -O2",
           options=["CMAKE_AR=" + (shutil.which("gcc-ar") or "ar"),
@@ -269,6 +278,7 @@ VARIANTS.update({
     "lto": lto,
     "lto-clang": lto_clang,
     "hardened": hardened,
+    "no-cxx": no_cxx,
     "static-pie": static_pie,
     "m32": m32,
     "musl": musl,

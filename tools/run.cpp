@@ -34,6 +34,8 @@ static std::string check_conf(const std::string &conf)
 	for (std::string item; std::getline(items, item, ',');) {
 		const size_t colon = item.find(':');
 
+		if (item.empty())
+			continue;
 		if (colon == 0 || colon == std::string::npos || colon + 1 == item.size())
 			return "'" + item + "' is not KEY:VALUE";
 	}

@@ -63,6 +63,8 @@ def check_config(tool):
         expect(line[start - 1] == " " != line[start], f"no column of types: {line}")
     code, _, errors = tool.run("run", "--conf", "show:nosuch", "/bin/ls", "/dev/null")
     expect(code == 0 and f"({SHOW})" in errors, f"{code}: {errors}")
+    code, _, errors = tool.run("run", "--conf", ",thp:never,,limit:1g,", "/bin/ls", "/dev/null")
+    expect(code == 0 and not errors, f"empty items: {code}: {errors}")
 
 
 def check_config_files(tool):
