@@ -230,6 +230,8 @@ cold void page_free_protected(struct page *page, size_t npages, enum page_guarde
 	make_run(page, npages);
 	store(page, PAGE_PARTS);
 	deferred_push(&refused, &page->next);
+	if (how == PAGE_FENCED)
+		fence_drop(page, npages);
 }
 
 bool page_is_guarded(struct page *page, size_t npages, enum page_guarded how)
