@@ -229,17 +229,21 @@ static void __put_back(struct zone *z, struct page *page)
 	__zone_free_run(z, page_to_pfn(page), (size_t)1 << page->order, PAGE_DIRTY);
 }
 
-/* Puts back the blocks that were refused to this thread. */
-static void __put_refused(struct zone *z)
+/* Puts back the blocks that were refused to this thread. Result: their pages. */
+static size_t __put_refused(struct zone *z)
 {
 	struct page *page, *next;
+	size_t npages = 0;
 
 	lock_assert_held(&z->lock);
 	if (!z->refused)
-		return;
+		return 0;
 	list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list)
-		if (page->isolated.by == &isolator && page->isolated.refused)
+		if (page->isolated.by == &isolator && page->isolated.refused) {
+			npages += (size_t)1 << page->order;
 			__put_back(z, page);
+		}
+	return npages;
 }
 
 /* Whether the parts that were purged of a block would merge with the others again. */
@@ -271,10 +275,12 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 {
 	unsigned int order = MAX_ORDER, of_order = 0, all = 0;
 	size_t purged = 0, clean = 0; /* pages; those of blocks that went back clean */
+	size_t low;
 	bool wide;
 
 	lock_assert_held(&z->lock);
 	__zone_spaces_release(z);
+	low = z->dirty_low;
 	wide = max >= z->nr_dirty || max >> zone_piece_order();
 	/* Other threads' frees must not keep this loop going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
@@ -317,7 +323,8 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 			of_order = 0;
 		}
 	}
-	__put_refused(z);
+	/* Blocks that were refused were free and dirty while they were off the lists, too. */
+	z->dirty_low = min_size(low, z->dirty_low + __put_refused(z));
 	/* Parts that merged with a locked page again are as dirty as they were: to purge them
 	 * over and over would be in vain. */
 	if (clean || (all && wide))

@@ -315,6 +315,21 @@ void decays_again()
 	EXPECT_LE(limits().dirty, to_pages(42 * kMiB));
 }
 
+/* What is freed while a period goes on is left for the next one. There the system refuses all,
+ * and the thread knows. */
+void ends_later(unsigned ms)
+{
+	start("dirty_decay_ms:40,dirty_max:0,background_thread:always");
+	Apart blocks(24, kMiB), others(16, kMiB);
+
+	free_locked(blocks.blocks, kMiB);
+	wait_for_thread(blocks.between);
+	usleep(ms * 1000);
+	free_locked(others.blocks, kMiB);
+	wait_for_thread(others.between);
+	wait_for_end();
+}
+
 /* The program takes what the system refused to purge, unlocks it, and frees it again: now the
  * system takes it. */
 void starts_for_the_same_memory()
@@ -359,6 +374,8 @@ TEST(PageLockedTest, TheBackgroundThreadStartsAgain)
 {
 	EXPECT_FRESH_PROCESS_PASSES(starts_again);
 	EXPECT_FRESH_PROCESS_PASSES(decays_again);
+	for (unsigned ms : { 5, 15, 25, 35 })
+		EXPECT_FRESH_PROCESS_PASSES([&] { ends_later(ms); });
 	EXPECT_FRESH_PROCESS_PASSES(starts_for_the_same_memory);
 }
 
