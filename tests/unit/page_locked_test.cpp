@@ -322,10 +322,12 @@ void ends_later(unsigned ms)
 	start("dirty_decay_ms:40,dirty_max:0,background_thread:always");
 	Apart blocks(24, kMiB), others(16, kMiB);
 
+	for (void *block : others.blocks)
+		lock_pages(block, kMiB);
 	free_locked(blocks.blocks, kMiB);
 	wait_for_thread(blocks.between);
 	usleep(ms * 1000);
-	free_locked(others.blocks, kMiB);
+	free_peak(others.blocks);
 	wait_for_thread(others.between);
 	wait_for_end();
 }
