@@ -22,12 +22,15 @@ import tempfile
 import xml.etree.ElementTree as xml
 from collections import Counter
 from html.parser import HTMLParser
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from statistics import median
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+# pylint: disable=wrong-import-position
+from load_program import load_program  # noqa: E402
+
 SAMPLE = HERE / "sample/data"
 DATA = SAMPLE / "sample"
 SKIPPED = 77
@@ -360,17 +363,9 @@ def test_resume(folder):
     assert len(re.findall(r"^\[", third, re.M)) == len(steps), third
 
 
-def load_run():
-    """bench/figures/run, whose name no import can have."""
-    loader = SourceFileLoader("figures_run", str(HERE / "run"))
-    module = module_from_spec(spec_from_loader("figures_run", loader))
-    loader.exec_module(module)
-    return module
-
-
 def test_cut(folder):
     """Steps that write their file, part of it, or nothing; what is left of a try before is not theirs."""
-    module = load_run()
+    module = load_program(HERE / "run")
     run = module.Run.__new__(module.Run)
     run.folder, run.build, run.state = folder, folder, {"took": {}}
     whole = '{"failures": [], "results": {"a": {}}}'

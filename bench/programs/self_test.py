@@ -72,7 +72,7 @@ class ProgramsTest(unittest.TestCase):
 
 
 class OptionsTest(unittest.TestCase):
-    """What is refused before anything is measured, and what is kept."""
+    """bench/programs/run refuses options before it measures, and keeps its files."""
 
     def run_with(self, *options, **more):
         return subprocess.run(

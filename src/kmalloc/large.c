@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
-#include "base/lock.h"
 #include "base/log.h"
 #include "kfence/kfence.h"
 #include "kmalloc/large_debug.h"
@@ -24,7 +23,6 @@
 #include "page/oom.h"
 #include "page/page_alloc.h"
 #include "page/window.h"
-#include "percpu/gate.h"
 #include "percpu/percpu.h"
 #include "slab/slab_hard.h"
 #include "slab/slab_profile.h"
@@ -113,13 +111,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 
 size_t large_trim(void)
 {
-	size_t bytes;
-
-	/* The child of a fork would lose what this thread has in hand. */
-	pcpu_gate_enter(lock_none_held());
-	bytes = large_guard_trim();
-	pcpu_gate_leave();
-	return bytes;
+	return large_guard_trim();
 }
 
 size_t large_pages_roomy(size_t size)

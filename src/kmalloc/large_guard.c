@@ -216,10 +216,12 @@ size_t large_guard_trim(void)
 {
 	size_t npages = 0;
 
+	pcpu_gate_enter(lock_none_held()); /* as above */
 	if (large_is_guarded())
 		for (unsigned int i = 0; i < QUARANTINE_BLOCKS; i++)
 			npages += turn(NULL);
 	npages += page_free_refused();
+	pcpu_gate_leave();
 	return npages << page_window.page_shift;
 }
 

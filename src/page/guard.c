@@ -4,10 +4,10 @@
  * and blocks that it has freed. A guard is a run in use, so pages that count as used include
  * it, but it has no memory.
  *
- * The system may refuse to open a run again: what nobody may touch does not count for
- * RLIMIT_DATA, nor where memory is promised strictly (vm.overcommit_memory=2), and what is open
- * does. Such runs wait on a list, and are tried again when others are closed, which makes room,
- * or opened, and by reclaim and trims.
+ * The system may refuse to open a run again: it counts open pages, and not closed ones, for
+ * RLIMIT_DATA, and where it promises memory strictly (vm.overcommit_memory=2). Such runs wait
+ * on a list, and are tried again when others are closed, which makes room, or opened, and by
+ * reclaim and trims.
  */
 #include "page/guard.h"
 
@@ -205,33 +205,31 @@ cold struct page *page_alloc_guarded(unsigned int node, gfp_t flags, size_t npag
 	return other;
 }
 
-/* Past pagesets, from which page_alloc_guarded() takes nothing. */
-cold void page_free_guarded(struct page *page, size_t npages, enum page_guarded how)
+/* Gives up the closed page at the end of a run that has been freed. */
+static void drop_end(struct page *page, size_t npages, enum page_guarded how)
 {
 	if (how == PAGE_FOLLOWED)
 		page_free_guard(page + npages);
+	else if (how == PAGE_FENCED)
+		fence_drop(page, npages);
+}
+
+/* Past pagesets, from which page_alloc_guarded() takes nothing. */
+cold void page_free_guarded(struct page *page, size_t npages, enum page_guarded how)
+{
 	if (is_aside(page_to_pfn(page)))
 		page_free_run(page, npages);
 	else
 		zone_free_run(zone_of(page), page, npages, PAGE_DIRTY);
-	if (how == PAGE_FENCED)
-		fence_drop(page, npages);
+	drop_end(page, npages, how);
 }
 
-cold void page_free_protected(struct page *page, size_t npages, enum page_guarded how)
+cold void page_free_later(struct page *page, size_t npages, enum page_guarded how)
 {
-	if (likely(!os_commit(page_to_virt(page), page_bytes(npages)))) {
-		page_set_head(page, page_head(PAGE_NONE, 0, false));
-		page_free_guarded(page, npages, how);
-		return;
-	}
-	if (how == PAGE_FOLLOWED)
-		page_free_guard(page + npages);
 	make_run(page, npages);
 	store(page, PAGE_PARTS);
 	deferred_push(&refused, &page->next);
-	if (how == PAGE_FENCED)
-		fence_drop(page, npages);
+	drop_end(page, npages, how);
 }
 
 bool page_is_guarded(struct page *page, size_t npages, enum page_guarded how)

@@ -41,8 +41,9 @@ struct page *page_alloc_guarded(unsigned int node, gfp_t flags, size_t npages, b
 				enum page_guarded *how);
 /* Frees such a run. Waits for nothing. */
 void page_free_guarded(struct page *page, size_t npages, enum page_guarded how);
-/* Frees such a run, a slab's, whose owner let nobody touch it (mprotect). Waits for nothing. */
-void page_free_protected(struct page *page, size_t npages, enum page_guarded how);
+/* Frees such a run, which its owner has closed and the system does not open, when the system
+ * does (page_free_refused). Waits for nothing. */
+void page_free_later(struct page *page, size_t npages, enum page_guarded how);
 /* Whether the closed page is there, for verification. */
 bool page_is_guarded(struct page *page, size_t npages, enum page_guarded how);
 /* Frees a run that one of these functions made, whatever the result was. Waits for nothing. */

@@ -160,8 +160,9 @@ static inline uint32_t slab_hard_lines(uint32_t size)
 }
 
 /*
- * Which of @lines lines of the slot at @slot only the secrets tell. A square: multiples of
- * addresses at equal distances would fall on few lines with some secrets.
+ * Chooses one of @lines lines of the slot at @slot, by the secrets alone. The result is a
+ * square of a multiple: with some secrets, multiples of addresses at equal distances fall on
+ * few lines.
  */
 static always_inline uint64_t slab_secret_place(const uint64_t *secret, uintptr_t slot,
 						uint32_t lines)
@@ -171,7 +172,7 @@ static always_inline uint64_t slab_secret_place(const uint64_t *secret, uintptr_
 	return (mixed * mixed >> 32) * lines >> 32;
 }
 
-/* That line. */
+/* The line that slab_secret_place() chooses. */
 static always_inline slab_two_words *slab_secret_line(const struct slab_hard_class *c,
 						      const void *slot)
 {

@@ -230,8 +230,8 @@ static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsign
 	if (s->object_size && !are_wiped(s, page))
 		report_invalid("free()", page_to_virt(page),
 			       "objects here were written to after they were freed", NULL);
-	if (!s->object_size) {
-		page_free_protected(page, npages, how);
+	if (!s->object_size && os_commit(page_to_virt(page), npages * page_size())) {
+		page_free_later(page, npages, how);
 		return;
 	}
 	page_set_head(page, page_head(PAGE_NONE, 0, false));

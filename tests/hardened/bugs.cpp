@@ -584,7 +584,7 @@ void aligned(size_t)
 		}
 }
 
-/* What nobody may touch does not count for this limit; so the system may refuse to open it. */
+/* The system does not count closed pages for this limit, so it may refuse to open them. */
 void nothings_at_a_limit(size_t)
 {
 	const rlimit limit = { 100 << 20, 100 << 20 };

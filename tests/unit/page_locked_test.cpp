@@ -253,7 +253,7 @@ TEST(PageLockedTest, WhereAllIsLockedTheSystemIsAskedLittle)
 /* It starts at a request past the CPU's caches. */
 void wait_for_thread(std::vector<void *> &pieces)
 {
-	for (int i = 0; i < 10000 && !shim_background_is_running(); i++) {
+	for (int i = 0; i < 2000 && !shim_background_is_running(); i++) {
 		free_peak(pieces);
 		pieces = peak(kMiB, kMiB);
 		usleep(1000);
@@ -263,7 +263,7 @@ void wait_for_thread(std::vector<void *> &pieces)
 
 void wait_for_end()
 {
-	for (int i = 0; i < 30000 && shim_background_is_running(); i++)
+	for (int i = 0; i < 5000 && shim_background_is_running(); i++)
 		usleep(1000);
 	EXPECT_FALSE(shim_background_is_running());
 }
@@ -315,8 +315,8 @@ void decays_again()
 	EXPECT_LE(limits().dirty, to_pages(42 * kMiB));
 }
 
-/* What is freed while a period goes on is left for the next one. There the system refuses all,
- * and the thread knows. */
+/* The program frees more while a period goes on, and the thread leaves that for the next one.
+ * Then the system refuses all, and the thread ends. */
 void ends_later(unsigned ms)
 {
 	start("dirty_decay_ms:40,dirty_max:0,background_thread:always");

@@ -225,6 +225,7 @@ void refused_decay()
 	free_peak(live);
 	little_activity(60);
 	EXPECT_GT(refused, 0u);
+	/* In each period the library asks for sixteen blocks, and for parts of four of them. */
 	EXPECT_LT(refused, 60u * 64) << "again and again for nothing";
 	EXPECT_EQ(vmstat("pgpurged"), 0u);
 	EXPECT_EQ(ukmem_trim(), 0u);

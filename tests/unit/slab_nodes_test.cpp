@@ -255,7 +255,7 @@ TEST(SlabNodesTest, CpuListsAreLocal)
 	EXPECT_FRESH_PROCESS_PASSES(cpu_lists_are_local);
 }
 
-/* What waits in a quarantine is of the node that its memory is of. */
+/* An object that waits in a quarantine counts as one of the node that its memory is of. */
 void waiting_objects_are_of_their_node(const char *conf)
 {
 	four_nodes(conf);
