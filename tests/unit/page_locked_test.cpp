@@ -17,7 +17,7 @@ struct Range {
 /* The ranges that the program has locked, for refuse_locked(): some sanitizers make mlock() do
  * nothing, and the system may allow a process to lock little. */
 std::vector<Range> locked;
-unsigned asked;
+std::atomic<unsigned> asked; /* by the background thread, too */
 void (*when_asked)();
 
 /* As Linux does it: purges what lies before the first locked page, and refuses. */
