@@ -17,7 +17,8 @@ void sys_futex_wait_us(const void *word, uint32_t value, uint64_t us);
 void sys_futex_wait(const void *word, uint32_t value, uint64_t ms);
 /* Wakes up to @n threads that wait for the word. */
 void sys_futex_wake(const void *word, unsigned int n);
-/* Sleeps for so long, or until a signal. */
+/* Sleeps for so long, or until a signal. The system call is futex, which locks need anyway.
+ * Keeps errno; is no cancellation point. */
 void sys_pause_ms(uint64_t ms);
 /* Result: bytes written, or a negative errno. A pipe that nobody reads and a limit on the size
  * of files must not end a program for a text that it knows nothing of: without SIGPIPE and

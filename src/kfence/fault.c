@@ -224,7 +224,7 @@ static void wait_for_report(const struct fault *f)
 		if (atomic_load_explicit(&f->object->opened, memory_order_relaxed) &
 		    (unsigned int)f->opened << KFENCE_TOLD_SHIFT)
 			return;
-		os_pause_ms(10);
+		sys_pause_ms(10);
 	}
 }
 
@@ -246,7 +246,7 @@ enum kfence_turn kfence_fault_begin(uintptr_t page, enum kfence_access access)
 							    memory_order_acquire,
 							    memory_order_relaxed))
 			break;
-		os_pause_ms(1);
+		sys_pause_ms(1);
 	}
 	if (kfence_fault_is_over(page, access))
 		turn = KFENCE_TURN_OPEN;

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
+#include "base/sys.h"
 #include "os/os.h"
 
 struct kfence_pool kfence_pool;
@@ -206,7 +207,7 @@ bool kfence_close_late(struct kfence_object *o, enum kfence_opened which)
 		/* The thread that frees the object may have closed the page, or not yet. */
 		if (kfence_state(o) != KFENCE_FREEING)
 			return false;
-		os_pause_ms(1);
+		sys_pause_ms(1);
 	}
 	return false;
 }

@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "base/config.h"
+#include "base/sys.h"
 #include "kmalloc/large_debug.h"
 #include "os/os.h"
 #include "page/guard.h"
@@ -122,7 +123,7 @@ cold struct page *large_guard_alloc(unsigned int node, unsigned int order, gfp_t
 		if (!may_wait || ms == FORK_WAIT_MS || !pcpu_gate_is_closed())
 			break;
 		if (!page)
-			os_pause_ms(1);
+			sys_pause_ms(1);
 	}
 	return page;
 }

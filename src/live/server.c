@@ -257,7 +257,7 @@ static bool is_alone(void)
 static void wait_in_sandbox(void)
 {
 	while (os_is_confined())
-		os_pause_ms(os_is_confined_for_ever() ? 3600000 : CONFINED_MS);
+		sys_pause_ms(os_is_confined_for_ever() ? 3600000 : CONFINED_MS);
 }
 
 static void serve(int fd)
@@ -276,7 +276,7 @@ static void serve(int fd)
 			serve_client(client);
 			sys_close(client);
 		} else if (ready && client != -EAGAIN) {
-			os_pause_ms(100); /* the system has no memory, perhaps */
+			sys_pause_ms(100); /* the system has no memory, perhaps */
 		}
 	}
 }

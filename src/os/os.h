@@ -184,9 +184,6 @@ uint32_t os_thread_to_tell(void);
 /* Whether this process has a thread of that id. */
 bool os_thread_exists(uint32_t id);
 
-/* Sleeps; a signal handler may end it early. The system call is futex, which locks need anyway.
- * Keeps errno; is no cancellation point. */
-void os_pause_ms(uint64_t ms);
 /*
  * For a thread that looks again and again whether another one has done something: the pause
  * after its look number @nth, from 0 on. The first OS_LOOKS let other threads run. Then it

@@ -329,17 +329,12 @@ unsigned long os_prefer_node_refused(void)
 	return __atomic_load_n(&os_nr_prefer_refused, __ATOMIC_RELAXED);
 }
 
-void os_pause_ms(uint64_t ms)
-{
-	sys_pause_ms(ms);
-}
-
 void os_pause_look(unsigned int nth)
 {
 	if (nth < OS_LOOKS)
 		sys_yield();
 	else
-		os_pause_ms(1);
+		sys_pause_ms(1);
 }
 
 uint64_t os_random(void)

@@ -76,7 +76,7 @@ static void retry_later(void)
 static void work(void)
 {
 	for (unsigned int idle = 0; idle < 8;) {
-		os_pause_ms(pause_ms());
+		sys_pause_ms(pause_ms());
 		while (decay_all(true))
 			;
 		idle = decay_is_due(false) ? 0 : idle + 1;

@@ -182,7 +182,7 @@ void pcpu_gate_pause_ms(unsigned int ms)
 {
 	bool outside = pcpu_gate_step_out();
 
-	os_pause_ms(ms);
+	sys_pause_ms(ms);
 	pcpu_gate_step_in(outside);
 }
 
@@ -239,7 +239,7 @@ static void wait_until_empty(void)
 		/* The system refuses it, and threads that enter have no barrier. A store
 		 * leaves its CPU in much less than this time. */
 		barrier();
-		os_pause_ms(1);
+		sys_pause_ms(1);
 	}
 	until = os_calls.now_ms() + FORK_PATIENCE_MS;
 	for (unsigned int i = 0; !is_empty() && (int64_t)(os_calls.now_ms() - until) < 0; i++)

@@ -186,7 +186,7 @@ int pcpu_cpus_update(void)
 
 	/* The program does not know of the library's own looks, which end soon: wait. */
 	while ((other = begin_update(BY_PROGRAM)) == BY_LIBRARY)
-		os_pause_ms(1);
+		sys_pause_ms(1);
 	return other == BY_NOBODY ? update(true) : -EBUSY;
 }
 

@@ -107,7 +107,7 @@ static bool pcpu_restart_sections(unsigned int which)
 enum { OS_LOOKS = 100 };
 
 /* A thread that waits does so until another one has changed something. */
-static void os_pause_ms(unsigned int ms)
+static void sys_pause_ms(unsigned int ms)
 {
 	(void)ms;
 	__VERIFIER_assume(false);
@@ -118,7 +118,7 @@ static void os_pause_look(unsigned int nth)
 	if (nth < OS_LOOKS)
 		sys_yield();
 	else
-		os_pause_ms(1);
+		sys_pause_ms(1);
 }
 
 #define BASE_SYS_H
