@@ -30,6 +30,12 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/ukmemConfig.cmake ${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake
   DESTINATION ${ukmem_package_dir})
 
+foreach(dir LIBDIR INCLUDEDIR)
+  set(ukmem_pc_${dir} ${CMAKE_INSTALL_${dir}})
+  if(NOT IS_ABSOLUTE ${ukmem_pc_${dir}})
+    set(ukmem_pc_${dir} "\${prefix}/${ukmem_pc_${dir}}")
+  endif()
+endforeach()
 # The prefix is found from where ukmem.pc lies, so that a prefix given to
 # `cmake --install` or a moved tree works.
 set(ukmem_pc_prefix ${CMAKE_INSTALL_PREFIX})
@@ -38,14 +44,11 @@ if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
   string(REGEX REPLACE "/$" "" ukmem_pc_up "${ukmem_pc_up}")
   set(ukmem_pc_prefix "\${pcfiledir}/${ukmem_pc_up}")
 endif()
-foreach(dir LIBDIR INCLUDEDIR)
-  set(ukmem_pc_${dir} ${CMAKE_INSTALL_${dir}})
-  if(NOT IS_ABSOLUTE ${ukmem_pc_${dir}})
-    set(ukmem_pc_${dir} "\${prefix}/${ukmem_pc_${dir}}")
-  endif()
-endforeach()
 configure_file(cmake/ukmem.pc.in ${PROJECT_BINARY_DIR}/ukmem.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/ukmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# In the system's own prefix pkg-config must see that the folders are the compiler's: given to it as
+# -isystem, as CMake does with what pkg-config says, they would hide C's headers from C++'s.
+set(ukmem_pc_prefix /usr)
+configure_file(cmake/ukmem.pc.in ${PROJECT_BINARY_DIR}/usr/ukmem.pc @ONLY)
 
 # gdb loads PREFIX/share/gdb/auto-load/PATH-gdb.py with the library of that path. An archive is unpacked
 # anywhere, so it has no such path.
@@ -59,6 +62,11 @@ install(CODE "
   get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
   get_filename_component(libdir \"${CMAKE_INSTALL_LIBDIR}\" ABSOLUTE BASE_DIR \"\${prefix}\")
   get_filename_component(datadir \"${CMAKE_INSTALL_DATADIR}\" ABSOLUTE BASE_DIR \"\${prefix}\")
+  set(pc \"${PROJECT_BINARY_DIR}/ukmem.pc\")
+  if(prefix STREQUAL \"/usr\")
+    set(pc \"${PROJECT_BINARY_DIR}/usr/ukmem.pc\")
+  endif()
+  file(INSTALL DESTINATION \"\${libdir}/pkgconfig\" TYPE FILE FILES \"\${pc}\")
   foreach(name IN LISTS names)
     file(INSTALL DESTINATION \"\${datadir}/gdb/auto-load\${libdir}\" TYPE FILE
       RENAME \"\${name}-gdb.py\" FILES \"\${loader}\")

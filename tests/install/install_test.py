@@ -146,6 +146,15 @@ def pkg_config_relocatable(tree):
     expect(version == [tree.args.version], f"ukmem.pc has version {version}")
 
 
+def pkg_config_system(tree):
+    """Under /usr no folder is named that the compiler searches without being told."""
+    stage = tree.tmp / "stage"
+    run(tree.args.cmake, "--install", tree.args.build, "--prefix", "/usr/", env={"DESTDIR": str(stage)})
+    env = {"PKG_CONFIG_PATH": str(stage / "usr" / tree.args.libdir / "pkgconfig")}
+    flags = run("pkg-config", "--cflags", "ukmem", env=env).split()
+    expect(flags == [], f"under /usr programs are compiled with {flags}")
+
+
 def cmake_package(tree):
     args = tree.args
     build = tree.tmp / "cmake_consumer"
@@ -257,6 +266,7 @@ CHECKS = [
     pkg_config_static,
     pkg_config_compat,
     pkg_config_relocatable,
+    pkg_config_system,
     cmake_package,
     library_symbols,
     malloc_symbols,
