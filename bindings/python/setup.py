@@ -35,6 +35,8 @@ class BuildWithCMake(build_py):
             raise SystemExit(NOT_EDITABLE)
         super().run()
         given = os.environ.get("UKMEM_BUILD_DIR")
+        if given and not Path(given).is_absolute():
+            raise SystemExit(f"UKMEM_BUILD_DIR={given}: not an absolute path")  # pip has left its caller's folder
         build = Path(given or Path(self.get_finalized_command("build").build_temp) / "cmake").resolve()
         # CMake and its generator tell what is older than the sources.
         if not given or not all((build / source).is_file() for source in FILES):

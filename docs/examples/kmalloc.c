@@ -2,6 +2,7 @@
 /* Memory of any size. */
 #include <assert.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <ukmem/slab.h>
@@ -45,12 +46,14 @@ static void arrays(void)
 	kfree(counts);
 }
 
-/* A failed krealloc() leaves the old block valid. */
-static char *grow(char *text, size_t size)
+/* A failed krealloc() leaves the old block as it was. */
+static bool grow(char **text, size_t size)
 {
-	char *more = krealloc(text, size, GFP_KERNEL);
+	char *more = krealloc(*text, size, GFP_KERNEL);
 
-	return more ? more : text;
+	if (more)
+		*text = more;
+	return more;
 }
 
 /* On a NUMA node; NUMA_NO_NODE: wherever the thread runs. */
@@ -174,8 +177,10 @@ static void either(void)
 
 int main(void)
 {
-	char *text = grow(kstrdup("ukmem", GFP_KERNEL), 100);
+	char *text = kstrdup("ukmem", GFP_KERNEL);
 
+	if (!text || !grow(&text, 100))
+		return 1;
 	one_block();
 	no_bytes();
 	arrays();

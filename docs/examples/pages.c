@@ -104,10 +104,11 @@ static void policies(void)
 
 	nodemask_clear(&nodes);
 	nodemask_set(&nodes, 0);
-	assert(ukmem_set_mempolicy(MPOL_PREFERRED, &nodes) == 0);
-	assert(ukmem_get_mempolicy(&mode, &nodes) == 0 && mode == MPOL_PREFERRED);
-	assert(ukmem_set_mempolicy(MPOL_DEFAULT, NULL) == 0);
-	assert(ukmem_set_process_mempolicy(MPOL_DEFAULT, NULL) == 0);
+	if (ukmem_set_mempolicy(MPOL_PREFERRED, &nodes) || ukmem_get_mempolicy(&mode, &nodes))
+		return;
+	assert(mode == MPOL_PREFERRED);
+	ukmem_set_mempolicy(MPOL_DEFAULT, NULL);
+	ukmem_set_process_mempolicy(MPOL_DEFAULT, NULL);
 
 	pol = mpol_new(MPOL_INTERLEAVE, &nodes);
 	__free_page(alloc_pages_mpol(GFP_KERNEL, 0, pol));

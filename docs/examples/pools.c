@@ -2,8 +2,10 @@
 /* Pools: for packet rates (qmempool), and for allocations that cannot fail (mempool). */
 #define _GNU_SOURCE
 #include <assert.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <ukmem/mempool.h>
 #include <ukmem/page_alloc.h>
 #include <ukmem/qmempool.h>
@@ -62,37 +64,60 @@ static void end_of_pool(struct qmempool *pool)
 	qmempool_destroy(pool);
 }
 
-/* Ten requests can be under way however short memory is. */
-static void requests_that_cannot_fail(struct kmem_cache *cache)
+/* Ten requests can be under way however short memory is, and then twenty. */
+static int requests_that_cannot_fail(struct kmem_cache *cache)
 {
 	mempool_t *pool = mempool_create_slab_pool(10, cache);
-	void *request = mempool_alloc(pool, GFP_KERNEL);
+	void *request;
+	int err;
 
+	if (!pool)
+		return -ENOMEM;
+	request = mempool_alloc(pool, GFP_KERNEL);
 	assert(request && mempool_is_saturated(pool));
 	mempool_free(request, pool);
-	assert(mempool_resize(pool, 20) == 0);
-	request = mempool_alloc_preallocated(pool);
-	mempool_free(request, pool);
+	err = mempool_resize(pool, 20);
+	if (!err) {
+		request = mempool_alloc_preallocated(pool);
+		mempool_free(request, pool);
+	}
 	mempool_destroy(pool);
+	return err;
 }
 
-/* A pool inside a structure of the program. */
-static void embedded(struct kmem_cache *cache)
-{
-	mempool_t pool;
+/* Pools inside a structure of the program. */
+struct driver {
+	mempool_t requests, names, blocks, pages, near;
+};
 
-	assert(mempool_init(&pool, 4, mempool_alloc_slab, mempool_free_slab, cache) == 0);
-	assert(mempool_initialized(&pool));
-	mempool_exit(&pool);
-	assert(mempool_init_slab_pool(&pool, 4, cache) == 0);
-	mempool_exit(&pool);
-	assert(mempool_init_kmalloc_pool(&pool, 4, 512) == 0);
-	mempool_exit(&pool);
-	assert(mempool_init_page_pool(&pool, 4, 0) == 0);
-	mempool_exit(&pool);
-	assert(mempool_init_node(&pool, 4, mempool_kmalloc, mempool_kfree, (void *)512,
-				 GFP_KERNEL, 0) == 0);
-	mempool_exit(&pool);
+static void driver_exit(struct driver *d)
+{
+	mempool_exit(&d->near); /* one that was not initialised, but is zero, is left alone */
+	mempool_exit(&d->pages);
+	mempool_exit(&d->blocks);
+	mempool_exit(&d->names);
+	mempool_exit(&d->requests);
+}
+
+static int driver_init(struct driver *d, struct kmem_cache *cache)
+{
+	int err;
+
+	memset(d, 0, sizeof(*d));
+	err = mempool_init(&d->requests, 4, mempool_alloc_slab, mempool_free_slab, cache);
+	if (!err)
+		err = mempool_init_slab_pool(&d->names, 4, cache);
+	if (!err)
+		err = mempool_init_kmalloc_pool(&d->blocks, 4, 512);
+	if (!err)
+		err = mempool_init_page_pool(&d->pages, 4, 0);
+	if (!err)
+		err = mempool_init_node(&d->near, 4, mempool_kmalloc, mempool_kfree,
+					(void *)512, GFP_KERNEL, 0);
+	if (err)
+		driver_exit(d);
+	assert(err || mempool_initialized(&d->near));
+	return err;
 }
 
 /* Pools of blocks of kmalloc and of pages. */
@@ -114,8 +139,11 @@ int main(void)
 {
 	struct kmem_cache *buffers = kmem_cache_create("buffer", 2048, 64, 0, NULL);
 	struct qmempool *pool = packet_pool(buffers);
+	struct driver driver;
 	cpu_set_t here;
 
+	if (!pool)
+		return 1;
 	one_packet(pool);
 	burst(pool);
 	CPU_ZERO(&here);
@@ -123,8 +151,9 @@ int main(void)
 	if (!sched_setaffinity(0, sizeof(here), &here))
 		as_owner(pool);
 	end_of_pool(pool);
-	requests_that_cannot_fail(buffers);
-	embedded(buffers);
+	if (requests_that_cannot_fail(buffers) || driver_init(&driver, buffers))
+		return 1;
+	driver_exit(&driver);
 	other_elements();
 	kmem_cache_destroy(buffers);
 	return 0;

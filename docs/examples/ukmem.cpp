@@ -18,8 +18,12 @@ int main()
 	ukmem::alf_queue<packet> queue(64);
 
 	for (int i = 0; i < 10; i++) {
-		if (queue.mp_enqueue(packets.create(i)))
+		packet *p = packets.create(i);
+
+		if (queue.mp_enqueue(p))
 			sent.inc();
+		else
+			packets.destroy(p);
 	}
 	while (packet *p = queue.mc_dequeue())
 		packets.destroy(p);

@@ -133,7 +133,7 @@ UKMEM_EXPORT struct page *virt_to_page(const void *addr) UKMEM_SYMBOL(virt_to_pa
 UKMEM_EXPORT struct page *compound_head(const struct page *page) UKMEM_SYMBOL(compound_head);
 /** compound_order - the order of the run of __GFP_COMP that @page is the first of, else 0. */
 UKMEM_EXPORT unsigned int compound_order(const struct page *page) UKMEM_SYMBOL(compound_order);
-/** page_to_nid - the NUMA node the page belongs to. */
+/** page_to_nid - the NUMA node the page belongs to; NUMA_NO_NODE for NULL. */
 UKMEM_EXPORT int page_to_nid(const struct page *page) UKMEM_SYMBOL(page_to_nid);
 /** page_zone - the zone the page belongs to. */
 UKMEM_EXPORT struct zone *page_zone(const struct page *page) UKMEM_SYMBOL(page_zone);

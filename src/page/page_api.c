@@ -283,7 +283,7 @@ unsigned int compound_order(const struct page *page)
 
 int page_to_nid(const struct page *page)
 {
-	return node_data[page_node(page)].node_id;
+	return page ? node_data[page_node(page)].node_id : NUMA_NO_NODE;
 }
 
 struct zone *page_zone(const struct page *page)

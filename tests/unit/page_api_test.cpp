@@ -237,6 +237,7 @@ void nodes_that_do_not_exist()
 		EXPECT_EQ(page_to_nid(p), nid < 0 ? numa_node_id() : nid);
 		__free_pages(p, 6);
 	}
+	EXPECT_EQ(page_to_nid(nullptr), NUMA_NO_NODE);
 	EXPECT_EQ(node_distance(0, 0), 10);
 	EXPECT_EQ(node_distance(0, 3), 21);
 	EXPECT_TRUE(node_state(3, N_POSSIBLE) && node_state(3, N_MEMORY));

@@ -13,6 +13,8 @@ _Static_assert(__GFP_ZERO == 0x100, "lib.rs has its value");
 _Static_assert(__GFP_NOWARN == 0x2000, "lib.rs has its value");
 _Static_assert(SLAB_HWCACHE_ALIGN == 0x2000, "lib.rs has its value");
 _Static_assert(SLAB_DEBUG_FLAGS == 0x10d00, "lib.rs has its value");
+_Static_assert(MAX_PAGE_ORDER == 30, "lib.rs has its value");
+_Static_assert(ALF_QUEUE_MAX_SIZE == 65536, "lib.rs has its value");
 _Static_assert(sizeof(struct ukmem_gauges) == 6 * sizeof(size_t), "lib.rs has its layout");
 _Static_assert(UKMEM_STATS_TEXT == 0 && UKMEM_STATS_JSON == 1, "lib.rs has its values");
 

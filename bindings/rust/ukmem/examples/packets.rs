@@ -4,6 +4,7 @@
 //!
 //!     cargo run --release --example packets [PACKETS]
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use ukmem::{alf::Queue, Cache, CacheBox, CacheFlags, PerCpu};
@@ -38,14 +39,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .collect::<Result<_, _>>()?;
         // A packet's box is two words, a queue carries one: the packets are lent to the workers.
         let queue: Queue<&Packet> = Queue::new(round as u32)?;
+        // A queue may say that it is full, or empty, while another thread is in the middle of a step.
         for packet in &burst {
-            queue.push(packet).map_err(|_| "the queue is full")?;
+            while queue.push(packet).is_err() {
+                thread::yield_now();
+            }
         }
+        let left = AtomicUsize::new(burst.len());
         thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     let mut work = Vec::new();
-                    while queue.pop_burst(&mut work, 16) > 0 {
+                    while left.load(Relaxed) > 0 {
+                        left.fetch_sub(queue.pop_burst(&mut work, 16), Relaxed);
                         for packet in work.drain(..) {
                             packets.inc();
                             bytes.add(packet.length as u64);
@@ -56,6 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         });
     }
+    assert_eq!(packets.sum(), total);
     println!(
         "{} packets, {} bytes ({})",
         packets.sum(),

@@ -60,7 +60,8 @@ impl std::error::Error for CreateError {}
 ///
 /// Each CPU keeps an array of free objects: allocating pops from it and freeing pushes onto it,
 /// by one restartable sequence each. Objects are [`CacheBox`]es, which borrow the cache; for a
-/// cache that lives as long as the program, put it into a `static` (`OnceLock`).
+/// cache that lives as long as the program, put it into a `static`
+/// (`OnceLock`, from Rust 1.70 on), or leak its box (`Box::leak`).
 ///
 /// ```
 /// use ukmem::{Cache, CacheFlags};
