@@ -47,10 +47,13 @@ static signals one(int signal)
 	return (signals)1 << (signal - 1);
 }
 
-/* The signal that such a write sends, as a set. */
-static signals sent_by(ssize_t result)
+/* The signals that a write of @n bytes may have sent. Where the reader of a pipe goes while the
+ * writer waits in the middle, the result is what was written before. */
+static signals sent_by(ssize_t result, size_t n)
 {
-	return result == -EPIPE ? one(SIGPIPE) : result == -EFBIG ? one(SIGXFSZ) : 0;
+	if (result == -EFBIG)
+		return one(SIGXFSZ);
+	return result == -EPIPE || (result >= 0 && (size_t)result < n) ? one(SIGPIPE) : 0;
 }
 
 /* This thread takes back the signal that a write sends which fails. A process that may have a
@@ -69,7 +72,7 @@ ssize_t sys_write(int fd, const void *buf, size_t n)
 	if (old & both)
 		sys_call(SYS_rt_sigpending, &pending, sizeof(pending));
 	result = sys_call(SYS_write, fd, buf, n);
-	sent = sent_by(result) & ~pending;
+	sent = sent_by(result, n) & ~pending;
 	if (sent)
 		sys_call(SYS_rt_sigtimedwait, &sent, NULL, &at_once, sizeof(sent));
 	sys_call(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));

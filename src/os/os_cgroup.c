@@ -355,18 +355,20 @@ static bool read_groups(const struct controller *controllers, void *out)
 	static const char path[] = "/proc/self/cgroup";
 	size_t size = align_up(LONG_SIZE, os_page_size());
 	char *text = read_text(path);
+	bool is_long = false;
 	void *all;
 
 	if (!text)
 		return false;
 	/* Of version 1 there are a dozen lines, and groups in groups have long paths. */
 	if (unlikely(strlen(text) == TEXT_SIZE - 1) && !os_map_metadata(size, &all)) {
-		if (fill_text(path, all, LONG_SIZE))
+		is_long = fill_text(path, all, LONG_SIZE);
+		if (is_long)
 			read_lines(all, LONG_SIZE, controllers, out);
 		os_release(all, size);
-	} else {
-		read_lines(text, TEXT_SIZE, controllers, out);
 	}
+	if (!is_long)
+		read_lines(text, TEXT_SIZE, controllers, out);
 	free_text(text);
 	return true;
 }

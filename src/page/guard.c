@@ -21,6 +21,7 @@
 #include "page/page_alloc.h"
 #include "page/window.h"
 #include "page/zone.h"
+#include "percpu/gate.h"
 
 static page_closed_count guards;
 static struct deferred refused; /* runs that the system did not open again */
@@ -125,21 +126,29 @@ bool page_any_refused(void)
 size_t page_free_refused(void)
 {
 	struct deferred_entry *entries = deferred_take(&refused);
-	bool go_on = true;
-	size_t freed = 0;
+	size_t least = SIZE_MAX, freed = 0;
 	struct page *page;
 
-	/* Where the system refuses one it will refuse the others. */
+	/* A system that counts pages may open smaller ones than it has refused. */
 	for_each_deferred (page, entries, next) {
 		size_t npages = page->npages;
 
-		go_on = go_on && free_closed(page);
-		if (go_on)
+		if (npages < least && free_closed(page)) {
 			freed += npages;
-		else
-			deferred_push(&refused, &page->next);
+			continue;
+		}
+		least = min_size(least, npages);
+		deferred_push(&refused, &page->next);
 	}
 	return freed;
+}
+
+static void try_refused(void)
+{
+	if (!page_any_refused() || !pcpu_gate_try_enter())
+		return;
+	page_free_refused();
+	pcpu_gate_leave();
 }
 
 /* By a mapping, since the run may be large, and what the program did to its part of the address
@@ -151,8 +160,7 @@ bool page_guard_all(struct page *first)
 	if (!page_is_usual(first) || !page_close_by_mapping(first, first->npages, &guards))
 		return false;
 	store(first, PAGE_MAPPING);
-	if (page_any_refused())
-		page_free_refused();
+	try_refused();
 	return true;
 }
 
@@ -162,8 +170,8 @@ void page_free_guard(struct page *page)
 		page_free_run(page, page->npages);
 	else if (!free_closed(page))
 		deferred_push(&refused, &page->next);
-	else if (page_any_refused())
-		page_free_refused();
+	else
+		try_refused();
 }
 
 /* A run with a closed page of its own behind it. NULL: there is none, or the page stays open.
@@ -226,6 +234,10 @@ cold void page_free_guarded(struct page *page, size_t npages, enum page_guarded 
 
 cold void page_free_later(struct page *page, size_t npages, enum page_guarded how)
 {
+	if (is_aside(page_to_pfn(page))) { /* freed by unmapping */
+		page_free_guarded(page, npages, how);
+		return;
+	}
 	make_run(page, npages);
 	store(page, PAGE_PARTS);
 	deferred_push(&refused, &page->next);

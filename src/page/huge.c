@@ -19,7 +19,8 @@
  * call is taken, and after a slow one the zone grows by small pages for a while, which is four
  * times as long after each further one. But a host that has to find memory finds small pages
  * slowly, too, and only once: after a long while the zone populates 2 MiB with small pages in
- * one call, and compares.
+ * one call, and compares. It compares again after TRUSTED calls that are slow otherwise, and
+ * after the next one that is slow all the same: the thread may have lost its CPU meanwhile.
  *
  * A fork shares huge pages until one of the two processes writes to them; then the system maps
  * them by small pages, and copies these. So in a program that forks they are short-lived: after
@@ -58,6 +59,7 @@ enum {
 	 */
 	SLOW_TIMES = 5,
 	SLOW_MOST_US = 8000, /* and no longer: the thread may lose its CPU while it compares */
+	TRUSTED = 32,
 };
 
 static atomic_uint forks;	/* relaxed */
@@ -120,6 +122,8 @@ static void __note_time(struct zone *z, uint64_t us)
 {
 	lock_assert_held(&z->lock);
 	if (us < max_size(SLOW_US, z->huge_slow_us)) {
+		if (us >= SLOW_US && ++z->huge_trusted == TRUSTED)
+			z->huge_compared = false;
 		z->huge_slow = (int8_t)(z->huge_slow > 0 ? 0 : -1 - (z->huge_slow < 0));
 		return;
 	}
@@ -136,6 +140,7 @@ static void __compare_time(struct zone *z, uint64_t us)
 	lock_assert_held(&z->lock);
 	z->huge_slow_us = min_size(us * SLOW_TIMES, SLOW_MOST_US);
 	z->huge_compared = true;
+	z->huge_trusted = 0;
 }
 
 /* Whether @npages more may be resident. */
@@ -160,15 +165,19 @@ static struct page *__take_clean(struct zone *z, size_t npages)
 	return NULL;
 }
 
-/* Asks the system to populate a block, or to purge it, without the zone's lock. */
+/* Asks the system to populate a block, or to purge it, without the zone's lock. *@us: how long
+ * that took. */
 static int __ask(struct zone *z, struct page *page, size_t npages,
-		 int (*what)(void *addr, size_t len))
+		 int (*what)(void *addr, size_t len), uint64_t *us)
 {
+	uint64_t start;
 	int err;
 
 	__zone_isolate(z, page, npages);
 	zone_unlock(z, true);
+	start = os_calls.now_us();
 	err = what(page_to_virt(page), npages << page_window.page_shift);
+	*us = os_calls.now_us() - start;
 	zone_lock(z);
 	__zone_unisolate(z, page);
 	return err;
@@ -178,14 +187,14 @@ static int __ask(struct zone *z, struct page *page, size_t npages,
 static void __populate(struct zone *z, struct page *page, size_t npages)
 {
 	enum page_zero zero = (enum page_zero)page->zero;
-	bool small = z->huge_slow >= SLOW_LONG && !z->huge_compared;
-	uint64_t start = os_calls.now_us();
-	int err = __ask(z, page, npages, small ? os_populate : os_populate_huge);
+	bool small = !z->huge_compared && (z->huge_slow >= SLOW_LONG || z->huge_slow_us);
+	uint64_t us;
+	int err = __ask(z, page, npages, small ? os_populate : os_populate_huge, &us);
 
-	if (small)
-		__compare_time(z, os_calls.now_us() - start);
-	else
-		__note_time(z, os_calls.now_us() - start);
+	if (!small)
+		__note_time(z, us);
+	else if (!err)
+		__compare_time(z, us);
 	if (!err && has_room(npages)) {
 		atomic_store_explicit(&z->huge_asked, true, memory_order_relaxed);
 		if (zero == PAGE_PURGED)
@@ -198,7 +207,7 @@ static void __populate(struct zone *z, struct page *page, size_t npages)
 	if (err == -EINVAL)
 		atomic_store_explicit(&unsupported, true, memory_order_relaxed);
 	/* Other threads have come to the limit meanwhile, or memory is short. */
-	else if (__ask(z, page, npages, os_purge))
+	else if (__ask(z, page, npages, os_purge, &us))
 		zero = PAGE_DIRTY;
 	__zone_free_run(z, page_to_pfn(page), npages, zero);
 	z->huge_wait = to_pages(SLOW_BYTES);

@@ -237,8 +237,9 @@ static struct page *alloc_reclaiming(const struct placement *p, const struct nod
 			page = alloc_aside(p, nodes, rq);
 		if (page)
 			return page;
-		if (rq->flags & __GFP_NOFAIL || (!progress && others && tries < RECLAIM_TRIES &&
-						 !must_not_wait(rq->flags))) {
+		if (rq->flags & __GFP_NOFAIL ||
+		    (!progress && others && tries < RECLAIM_TRIES &&
+		     !(rq->flags & __GFP_NORETRY) && !must_not_wait(rq->flags))) {
 			pcpu_gate_pause_ms(1);
 			continue;
 		}

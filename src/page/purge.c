@@ -275,6 +275,7 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 {
 	unsigned int order = MAX_ORDER, of_order = 0, all = 0;
 	size_t purged = 0, clean = 0; /* pages; those of blocks that went back clean */
+	uint64_t since = atomic_load_explicit(&z->dirty_since, memory_order_relaxed);
 	size_t low;
 	bool wide;
 
@@ -324,7 +325,9 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 		}
 	}
 	/* Blocks that were refused were free and dirty while they were off the lists, too. */
-	z->dirty_low = min_size(low, z->dirty_low + __put_refused(z));
+	z->dirty_low += __put_refused(z);
+	if (since == atomic_load_explicit(&z->dirty_since, memory_order_relaxed))
+		z->dirty_low = min_size(low, z->dirty_low);
 	/* Parts that merged with a locked page again are as dirty as they were: to purge them
 	 * over and over would be in vain. */
 	if (clean || (all && wide))

@@ -123,7 +123,8 @@ struct zone {
 	size_t huge_wait;      /* growth before the next huge page is asked for */
 	uint32_t huge_forks;   /* number of forks that the zone knows of */
 	int8_t huge_slow;      /* two for each slow call in a row: huge.c */
-	bool huge_compared;    /* after the last slow call: with small pages */
+	uint8_t huge_trusted;  /* calls since the comparison that are slow without it */
+	bool huge_compared;    /* since the last slow call: with small pages */
 	uint64_t huge_slow_us; /* calls that take longer are slow, if it is above the usual */
 	bool huge_asking;      /* a thread is asking for one */
 	/* Relaxed, read without the lock: there may be huge pages in this zone; a small run

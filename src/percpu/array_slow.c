@@ -97,8 +97,13 @@ size_t pcpu_array_sum_of(void *array, unsigned int cpu,
 		const struct pcpu_array *a = pcpu_ptr(array, c);
 		unsigned int n = pcpu_array_count(pcpu_array_header(a));
 
-		for (unsigned int i = 0; i < n; i++)
-			sum += of(pcpu_array_peek(a, i), arg);
+		for (unsigned int i = 0; i < n; i++) {
+			void *object = pcpu_array_peek(a, i);
+
+			/* The count may be seen before the first object of a slot. */
+			if (object)
+				sum += of(object, arg);
+		}
 	}
 	return sum;
 }

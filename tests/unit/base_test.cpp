@@ -288,6 +288,31 @@ TEST(LogDeathTest, PipeThatNobodyReads)
 		<< "the program's own signal stays";
 }
 
+/* Writes to a pipe whose reader goes away in the middle of it. */
+int write_until_reader_goes()
+{
+	const std::string text(1 << 20, 'x');
+	sigset_t pending;
+	int p[2];
+
+	signal(SIGPIPE, SIG_DFL);
+	if (pipe(p))
+		return 1;
+	std::thread reader([&] {
+		usleep(100 * 1000);
+		close(p[0]);
+	});
+	ssize_t done = sys_write(p[1], text.data(), text.size());
+	reader.join();
+	sigpending(&pending);
+	return done > 0 && !sigismember(&pending, SIGPIPE) ? 0 : 2;
+}
+
+TEST(SysDeathTest, AReaderThatGoesAwayInTheMiddle)
+{
+	EXPECT_EXIT(_exit(write_until_reader_goes()), ::testing::ExitedWithCode(0), "");
+}
+
 /* A text of @n bytes to a file that may have no bytes, with SIGXFSZ as it is usually. */
 int write_beyond_limit(size_t n)
 {

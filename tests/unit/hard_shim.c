@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "hard_shim.h"
 
+#include "page/guard.h"
 #include "slab/debug/hard.h"
 
 bool shim_hard_is_zero(const void *slot, size_t size)
@@ -44,4 +45,9 @@ slab_wide bool shim_hard_is_zero_wide(const void *slot, size_t size)
 slab_wide void shim_hard_zero_wide(void *slot, size_t size)
 {
 	slab_hard_zero_wide(slot, size);
+}
+
+void shim_hard_free_later(struct page *page)
+{
+	page_free_later(page, 1, PAGE_UNGUARDED);
 }

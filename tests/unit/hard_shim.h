@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct page;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -18,6 +20,8 @@ char *shim_hard_sealed(size_t *size);
 void shim_hard_zero_near(void *slot, size_t size);
 /* Which of @lines lines two secrets tell. */
 unsigned int shim_hard_secret_place(const uint64_t *secret, uintptr_t slot, uint32_t lines);
+/* Frees a run of one page, which is closed, when the system opens it. */
+void shim_hard_free_later(struct page *page);
 /* Whether functions for AVX2 serve slots of this size, and these. */
 bool shim_hard_is_wide(size_t size);
 bool shim_hard_is_zero_wide(const void *slot, size_t size);

@@ -417,65 +417,6 @@ TEST(HardenedTest, SecretLinesFallOnEachPlace)
 		}
 }
 
-bool system_refuses;
-
-/* The system opens nothing while it refuses. */
-void refuse_to_open()
-{
-	os_calls.mmap = [](void **addr, size_t len, int prot, int flags) {
-		return system_refuses && prot & PROT_WRITE
-			       ? -ENOMEM
-			       : os_calls_linux.mmap(addr, len, prot, flags);
-	};
-	os_calls.mprotect = [](void *addr, size_t len, int prot) {
-		return system_refuses && prot & PROT_WRITE
-			       ? -ENOMEM
-			       : os_calls_linux.mprotect(addr, len, prot);
-	};
-}
-
-size_t active()
-{
-	struct ukmem_gauges gauges;
-
-	ukmem_gauges_read(&gauges);
-	return gauges.active;
-}
-
-void use_blocks()
-{
-	std::vector<void *> all(8);
-
-	for (void *&p : all)
-		p = kmalloc(kMiB, GFP_KERNEL);
-	for (void *p : all)
-		kfree(p);
-}
-
-/* A freed block is closed; at a limit of the system it may stay so for a while. */
-TEST(HardenedTest, BlocksThatTheSystemDoesNotOpenAreTriedAgain)
-{
-	kfree(kmalloc(kMiB, GFP_KERNEL));
-	ukmem_trim();
-	const size_t before = active();
-
-	refuse_to_open();
-	for (const bool other_blocks : { false, true }) {
-		use_blocks();
-		system_refuses = true;
-		ukmem_trim();
-		EXPECT_GE(active(), before + 8 * kMiB) << "they are open";
-		system_refuses = false;
-		if (other_blocks)
-			use_blocks();
-		else
-			ukmem_trim();
-		EXPECT_LE(active(), before + (other_blocks ? 9 : 1) * kMiB);
-		ukmem_trim();
-		EXPECT_LE(active(), before + kMiB);
-	}
-}
-
 /* From the secrets to the last class's line. */
 TEST(HardenedDeathTest, TablesAreReadOnly)
 {

@@ -83,6 +83,22 @@ TEST_F(CgroupTest, LongTexts)
 	}
 }
 
+/* Only the beginning of a long text can be read: another thread took the last descriptor. */
+TEST_F(CgroupTest, ALongTextThatCannotBeReadAgain)
+{
+	static unsigned reads;
+
+	group("0::/mine\n12:pids:/" + std::string(5000, 'x') + "\n");
+	file("/mine/memory.max") = "7000000\n";
+	os_calls.read_file = [](const char *path, char *buf, size_t size) -> ssize_t {
+		if (!strcmp(path, "/proc/self/cgroup") && reads++)
+			return -EMFILE;
+		return fake_read_file(path, buf, size);
+	};
+	expect(7000000, kNone);
+	EXPECT_EQ(reads, 2u);
+}
+
 std::string cpus_of_group()
 {
 	struct os_mask cpus;

@@ -307,6 +307,29 @@ TEST_F(PageHugeTest, AComparisonThatTookVeryLongDoesNotCount)
 	EXPECT_EQ(asked_for(64 * kMiB), 1u);
 }
 
+TEST_F(PageHugeTest, AComparisonIsMadeAnewAfterAWhile)
+{
+	populate_us = kSlow;
+	small_us = 10 * kSlow; /* the thread loses its CPU */
+	use(kGrown + 82 * kMiB);
+	EXPECT_GE(asked_for(16 * kMiB), 6u) << "small pages seem to be slow, too";
+	small_us = kUsualSmall;
+	EXPECT_LE(asked_for(200 * kMiB), 40u);
+}
+
+TEST_F(PageHugeTest, AComparisonThatFailsDoesNotCount)
+{
+	populate_us = kSlow;
+	small_us = 10 * kSlow; /* the system was short of memory, and is refused it */
+	use(kGrown + 78 * kMiB);
+	populate_error = ENOMEM;
+	use(12 * kMiB);
+	EXPECT_EQ(asked.size(), 2u) << "small pages alone";
+	populate_error = 0;
+	small_us = kUsualSmall;
+	EXPECT_LE(asked_for(100 * kMiB), 1u);
+}
+
 TEST_F(PageHugeTest, SmallPagesAreComparedOnceAfterALongWait)
 {
 	const auto compared = [] {

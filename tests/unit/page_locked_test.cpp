@@ -349,6 +349,36 @@ void starts_for_the_same_memory()
 	wait_for_thread(none);
 }
 
+/* A period of decay ends in the middle of a purge in which the system refuses everything: what
+ * is free is as free in the next one. */
+void period_ends_in_a_purge()
+{
+	start("dirty_max:0,dirty_decay_ms:1000,thp:auto,background_thread:never");
+	os_calls.now_ms = fake_now_ms;
+	Apart blocks(40, kMiB);
+
+	locked.push_back({ 0, UINTPTR_MAX });
+	free_peak(blocks.blocks);
+	asked = 0;
+	when_asked = [] {
+		if (asked == 1)
+			std::thread([] { little_activity(2); }).join();
+	};
+	ukmem_trim();
+	when_asked = nullptr;
+	locked.clear();
+	ASSERT_GE(limits().dirty, to_pages(39 * kMiB));
+	little_activity(1);
+	for (int i = 0; i < 200; i++)
+		kfree(kmalloc(300000, GFP_KERNEL));
+	EXPECT_LE(limits().dirty, to_pages(4 * kMiB));
+}
+
+TEST(PageLockedTest, APeriodThatEndsInAPurge)
+{
+	EXPECT_FRESH_PROCESS_PASSES(period_ends_in_a_purge);
+}
+
 /* Where there are no more addresses, parts that were purged merge with a locked page again. */
 void ends_at_the_end()
 {

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* A hardened process at a limit of the system, which does not open again what the process has
+ * closed. */
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include <sys/mman.h>
+
+#include <gtest/gtest.h>
+
+#include "hard_shim.h"
+#include "lock_shim.h"
+#include "page_util.h"
+#include "test_util.h"
+#include "ukmem/ukmem.h"
+
+namespace
+{
+
+/* Before the library is initialised. */
+const bool hardened = !setenv("UKMEM_CONF", "hardened:1", 1);
+
+constexpr size_t kMiB = size_t{ 1 } << 20;
+
+/* The system opens only what has fewer bytes. */
+size_t refused_from = SIZE_MAX;
+
+void refuse_to_open()
+{
+	os_calls.mmap = [](void **addr, size_t len, int prot, int flags) {
+		return len >= refused_from && prot & PROT_WRITE
+			       ? -ENOMEM
+			       : os_calls_linux.mmap(addr, len, prot, flags);
+	};
+	os_calls.mprotect = [](void *addr, size_t len, int prot) {
+		return len >= refused_from && prot & PROT_WRITE
+			       ? -ENOMEM
+			       : os_calls_linux.mprotect(addr, len, prot);
+	};
+}
+
+size_t active()
+{
+	struct ukmem_gauges gauges;
+
+	ukmem_gauges_read(&gauges);
+	return gauges.active;
+}
+
+void use_blocks()
+{
+	std::vector<void *> all(8);
+
+	for (void *&p : all)
+		p = kmalloc(kMiB, GFP_KERNEL);
+	for (void *p : all)
+		kfree(p);
+}
+
+/* A freed block is closed; at a limit of the system it may stay so for a while. */
+TEST(HardenedLimitTest, BlocksThatTheSystemDoesNotOpenAreTriedAgain)
+{
+	kfree(kmalloc(kMiB, GFP_KERNEL));
+	ukmem_trim();
+	const size_t before = active();
+
+	refuse_to_open();
+	for (const bool other_blocks : { false, true }) {
+		use_blocks();
+		refused_from = 0;
+		ukmem_trim();
+		EXPECT_GE(active(), before + 8 * kMiB) << "they are open";
+		refused_from = SIZE_MAX;
+		if (other_blocks)
+			use_blocks();
+		else
+			ukmem_trim();
+		EXPECT_LE(active(), before + (other_blocks ? 9 : 1) * kMiB);
+		ukmem_trim();
+		EXPECT_LE(active(), before + kMiB);
+	}
+}
+
+/* A system that counts pages (vm.overcommit_memory=2) may open the smaller ones. */
+TEST(HardenedLimitTest, SmallBlocksAreOpenedWhereLargeOnesAreNot)
+{
+	kfree(kmalloc(kMiB, GFP_KERNEL));
+	ukmem_trim();
+	const size_t before = active();
+	size_t sizes[] = { 16, 1, 1, 16 };
+
+	refuse_to_open();
+	for (int n = 0; n < 2; n++) {
+		std::vector<void *> all;
+
+		for (size_t size : sizes)
+			all.push_back(kmalloc(size * kMiB, GFP_KERNEL));
+		for (void *p : all)
+			kfree(p);
+		refused_from = 0;
+		ukmem_trim();
+		EXPECT_GE(active(), before + 34 * kMiB);
+		refused_from = 8 * kMiB;
+		ukmem_trim();
+		EXPECT_GE(active(), before + 32 * kMiB);
+		EXPECT_LT(active(), before + 33 * kMiB);
+		refused_from = SIZE_MAX;
+		ukmem_trim();
+		EXPECT_LE(active(), before + kMiB);
+	}
+}
+
+struct page *aside;
+
+void allocate_aside(int)
+{
+	aside = alloc_pages(GFP_KERNEL, 0);
+}
+
+/* A page aside goes back by being unmapped, and needs not be opened. */
+TEST(HardenedLimitTest, APageAsideIsUnmapped)
+{
+	const size_t served = vmstat("pgalloc_aside");
+
+	kfree(kmalloc(kMiB, GFP_KERNEL));
+	signal(SIGUSR1, allocate_aside);
+	ASSERT_TRUE(shim_zone_trylock(0));
+	raise(SIGUSR1);
+	shim_zone_unlock(0);
+	ASSERT_EQ(vmstat("pgalloc_aside"), served + 1);
+	ASSERT_NE(aside, nullptr);
+	void *memory = page_address(aside);
+	ASSERT_EQ(mprotect(memory, ukmem_page_size(), PROT_NONE), 0);
+	shim_hard_free_later(aside);
+	ukmem_trim();
+	EXPECT_NE(msync(memory, ukmem_page_size(), MS_ASYNC), 0);
+	expect_whole();
+}
+
+} // namespace
