@@ -230,12 +230,11 @@ static cold void free_hard_pages(struct kmem_cache *s, struct page *page, unsign
 	if (s->object_size && !are_wiped(s, page))
 		report_invalid("free()", page_to_virt(page),
 			       "objects here were written to after they were freed", NULL);
-	if (!s->object_size && os_commit(page_to_virt(page), npages * page_size())) {
-		page_free_later(page, npages, how);
-		return;
-	}
 	page_set_head(page, page_head(PAGE_NONE, 0, false));
-	page_free_guarded(page, npages, how);
+	if (!s->object_size && os_commit(page_to_virt(page), npages * page_size()))
+		page_free_later(page, npages, how);
+	else
+		page_free_guarded(page, npages, how);
 }
 
 /* Runs in a row of memory that may be resident already. If there is no row, the next ROW_PAUSE
