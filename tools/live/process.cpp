@@ -466,11 +466,13 @@ static bool read_entries(const descriptor &pagemap, uint64_t first, uint64_t *en
 			pread(pagemap.number, reinterpret_cast<char *>(entries) + done,
 			      size - done, static_cast<off_t>(first * sizeof(*entries) + done));
 
+		if (!got) /* the memory is gone, as it is at the end of a process */
+			errno = ESRCH;
 		if (got <= 0)
-			break;
+			return false;
 		done += static_cast<size_t>(got);
 	}
-	return done == size;
+	return true;
 }
 
 bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
@@ -504,22 +506,30 @@ bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t
 {
 	constexpr uint64_t present = 1ull << 63;
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-	const descriptor pagemap = open_pagemap(reached);
 	std::vector<uint64_t> entries(npages);
 
-	pages.assign(npages, 0);
-	if (!read_entries(pagemap, from / page, entries.data(), npages))
-		return false;
-	for (size_t i = 0; i < npages; i++)
-		pages[i] = entries[i] & present ? IN_MEMORY : 0;
-	if (!change_states(pagemap.number, from, page, pages, PAGE_HUGE,
-			   [](uint8_t &state) { state |= IN_HUGE_PAGE; }))
-		for (uint8_t &state : pages)
-			state |= HUGE_UNKNOWN;
-	/* The system's page of zeros is nobody's memory. */
-	change_states(pagemap.number, from, page, pages, PAGE_ZERO,
-		      [](uint8_t &state) { state &= HUGE_UNKNOWN; });
-	return true;
+	for (;;) {
+		const descriptor pagemap = open_pagemap(reached);
+
+		if (!read_entries(pagemap, from / page, entries.data(), npages)) {
+			if (errno != ESRCH && errno != ENOENT)
+				return false;
+			if (!has_moved())
+				fail(ESRCH, "/proc/PID/pagemap");
+			continue;
+		}
+		pages.assign(npages, 0);
+		for (size_t i = 0; i < npages; i++)
+			pages[i] = entries[i] & present ? IN_MEMORY : 0;
+		if (!change_states(pagemap.number, from, page, pages, PAGE_HUGE,
+				   [](uint8_t &state) { state |= IN_HUGE_PAGE; }))
+			for (uint8_t &state : pages)
+				state |= HUGE_UNKNOWN;
+		/* The system's page of zeros is nobody's memory. */
+		change_states(pagemap.number, from, page, pages, PAGE_ZERO,
+			      [](uint8_t &state) { state &= HUGE_UNKNOWN; });
+		return true;
+	}
 }
 
 std::string process::program() const
