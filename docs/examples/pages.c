@@ -100,15 +100,18 @@ static void policies(void)
 {
 	struct nodemask nodes;
 	struct mempolicy *pol;
-	int mode;
+	int mode, err;
 
 	nodemask_clear(&nodes);
 	nodemask_set(&nodes, 0);
-	if (ukmem_set_mempolicy(MPOL_PREFERRED, &nodes) || ukmem_get_mempolicy(&mode, &nodes))
-		return;
-	assert(mode == MPOL_PREFERRED);
-	ukmem_set_mempolicy(MPOL_DEFAULT, NULL);
-	ukmem_set_process_mempolicy(MPOL_DEFAULT, NULL);
+	err = ukmem_set_mempolicy(MPOL_PREFERRED, &nodes);
+	assert(!err);
+	err = ukmem_get_mempolicy(&mode, &nodes);
+	assert(!err && mode == MPOL_PREFERRED);
+	err = ukmem_set_mempolicy(MPOL_DEFAULT, NULL);
+	assert(!err);
+	err = ukmem_set_process_mempolicy(MPOL_DEFAULT, NULL);
+	assert(!err);
 
 	pol = mpol_new(MPOL_INTERLEAVE, &nodes);
 	__free_page(alloc_pages_mpol(GFP_KERNEL, 0, pol));

@@ -79,14 +79,14 @@ static void in_advance(struct kmem_cache *cache)
 {
 	struct slab_sheaf *sheaf = kmem_cache_prefill_sheaf(cache, GFP_KERNEL, 4);
 	void *obj;
+	int err;
 
-	if (!sheaf)
-		return;
+	assert(sheaf);
 	obj = kmem_cache_alloc_from_sheaf(cache, GFP_NOWAIT, sheaf);
 	assert(obj && kmem_cache_sheaf_size(sheaf) >= 3);
 	kmem_cache_free(cache, obj);
-	if (kmem_cache_refill_sheaf(cache, GFP_KERNEL, &sheaf, 8))
-		perror("kmem_cache_refill_sheaf");
+	err = kmem_cache_refill_sheaf(cache, GFP_KERNEL, &sheaf, 8);
+	assert(!err);
 	kmem_cache_return_sheaf(cache, GFP_KERNEL, sheaf);
 }
 
@@ -95,10 +95,10 @@ static void bounds(struct kmem_cache *cache)
 {
 	int err = kmem_cache_set_limit(cache, 10000, 60);
 
-	if (!err)
-		printf("limit: %lu objects\n", kmem_cache_limit(cache));
+	assert(!err);
+	printf("limit: %lu objects\n", kmem_cache_limit(cache));
 	err = kmem_cache_set_stock(cache, 100);
-	assert(err || kmem_cache_stock(cache) >= 100);
+	assert(!err && kmem_cache_stock(cache) >= 100);
 	kmem_cache_set_stock(cache, 0);
 	kmem_cache_set_limit(cache, 0, 60);
 }
@@ -120,22 +120,22 @@ static void debugged(struct kmem_cache *cache)
 {
 	int err = kmem_cache_debug(cache, SLAB_DEBUG_FLAGS);
 
+	assert(!err);
 	kmem_cache_free(cache, kmem_cache_alloc(cache, GFP_KERNEL));
-	if (!err)
-		err = kmem_cache_debug(cache, 0);
-	if (err)
-		printf("debugging: error %d\n", -err);
+	err = kmem_cache_debug(cache, 0);
+	assert(!err);
 }
 
 /* Attributes are those of /sys/kernel/slab/<cache>/. */
 static void attributes(struct kmem_cache *cache)
 {
 	char text[64];
+	int err;
 
 	if (kmem_cache_attr_show(cache, "objs_per_slab", text, sizeof(text)) > 0)
 		printf("objects in a slab: %s", text);
-	if (kmem_cache_attr_store(cache, "min_partial", "10"))
-		puts("min_partial: refused");
+	err = kmem_cache_attr_store(cache, "min_partial", "10");
+	assert(!err);
 	kmem_cache_shrink(cache);
 }
 

@@ -49,7 +49,7 @@ static void give_back(void)
 /* In tests: whether the library's own structures are sound. */
 static void verify(void)
 {
-	unsigned long faults = ukmem_verify(stderr);
+	int faults = ukmem_verify(stderr);
 
 	assert(!faults);
 }
@@ -85,8 +85,9 @@ static void with_a_shrinker(void)
 		.seeks = DEFAULT_SEEKS,
 	};
 
-	if (register_shrinker(&shrinker, "cached"))
-		return;
+	int err = register_shrinker(&shrinker, "cached");
+
+	assert(!err);
 	while (nr_cached < 100)
 		cached[nr_cached++] = kmalloc(1000, GFP_KERNEL);
 	unregister_shrinker(&shrinker);

@@ -59,7 +59,7 @@ enum {
 	 */
 	SLOW_TIMES = 5,
 	SLOW_MOST_US = 8000, /* and no longer: the thread may lose its CPU while it compares */
-	TRUSTED = 32,
+	TRUSTED = 32,	     /* calls between two comparisons */
 };
 
 static atomic_uint forks;	/* relaxed */

@@ -320,7 +320,7 @@ TEST_F(PageHugeTest, AComparisonIsMadeAnewAfterAWhile)
 TEST_F(PageHugeTest, AComparisonThatFailsDoesNotCount)
 {
 	populate_us = kSlow;
-	small_us = 10 * kSlow; /* the system was short of memory, and is refused it */
+	small_us = 10 * kSlow; /* the system looks for memory for long, and then refuses */
 	use(kGrown + 78 * kMiB);
 	populate_error = ENOMEM;
 	use(12 * kMiB);
