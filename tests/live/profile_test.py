@@ -7,6 +7,7 @@ usage: profile_test.py TOOL|- PROGRAM LIBRARY|- sites|formats|control|refusals|g
 PROGRAM (sampled.c) runs on LIBRARY, preloaded; "-": it is linked with the library.
 """
 
+import functools
 import gzip
 import html.parser
 import json
@@ -469,6 +470,7 @@ def check_refusals(tool, path, library):
     program.process.wait()
 
 
+@functools.lru_cache
 def functions_of(path):
     """The planted functions: name, first address, size."""
     done = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True)

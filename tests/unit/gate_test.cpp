@@ -4,6 +4,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "gate_shim.h"
@@ -534,21 +535,20 @@ TEST_F(GateTest, WhoIsInsideForTooLongIsForced)
 	EXPECT_TRUE(forced);
 }
 
-constexpr size_t kMany = 4000000;
+constexpr size_t kMany = 1000000;
 
 /* Forks while another thread allocates. Result: whether the request went on afterwards. */
 bool fork_comes_between(const std::function<int(void **objects)> &allocate, void **objects)
 {
-	std::atomic_bool begun{ false }, ended{ false };
+	std::atomic_bool ended{ false };
 	std::thread thread([&] {
-		begun = true;
 		EXPECT_EQ(allocate(objects), static_cast<int>(kMany));
 		ended = true;
 	});
 
-	while (!begun)
+	/* The request has begun when its first objects are there. */
+	while (!__atomic_load_n(&objects[kMany / 64], __ATOMIC_RELAXED) && !ended)
 		std::this_thread::yield();
-	std::this_thread::sleep_for(milliseconds(3));
 	const pid_t child = fork();
 	if (!child)
 		_exit(ukmem_verify(stderr) ? 1 : 0);
@@ -573,7 +573,8 @@ void forks_in_a_bulk(bool pool)
 	};
 	bool between = false;
 
-	for (int i = 0; i < 10 && !between; i++) {
+	for (int i = 0; i < 100 && !between; i++) {
+		std::fill(objects.begin(), objects.end(), nullptr);
 		between = fork_comes_between(allocate, objects.data());
 		if (pool)
 			qmempool_free_bulk(q, kMany, objects.data());
