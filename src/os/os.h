@@ -143,7 +143,10 @@ int os_release(void *addr, size_t len);
  * the caller may try less at once; -EPERM: it is locked (mlock, mlockall).
  */
 int os_move(void *to, void *from, size_t len);
-/* Map the range anew, readable and writable, in place of what is mapped there. */
+/*
+ * Map the range anew, readable and writable, in place of what is mapped there. Negative errno:
+ * the range is as it was, or as after os_withdraw(); in no case is it a hole.
+ */
 int os_renew(void *addr, size_t len);
 /* Populate the range and lock it in memory; undo that. */
 int os_pin(void *addr, size_t len);
@@ -292,6 +295,8 @@ int os_clock(clockid_t clock, struct timespec *now);
 /* From now on os_clock() makes a system call: the vDSO's clock may be forbidden. */
 void os_clock_by_calls(void);
 
+/* Whether a kernel's release, "6.1..." for instance, is @major.@minor or newer. */
+bool os_release_is_from(const char *release, uint64_t major, uint64_t minor);
 /* LINUX_VERSION_CODE of the kernel; 0: not known without a system call. */
 uint32_t os_vdso_version(void);
 

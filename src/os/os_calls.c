@@ -322,6 +322,15 @@ static int linux_release(char *buf, size_t size)
 	return err;
 }
 
+bool os_release_is_from(const char *release, uint64_t major, uint64_t minor)
+{
+	uint64_t its_major = 0, its_minor = 0;
+
+	if (parse_decimal(&release, &its_major) && *release++ == '.')
+		parse_decimal(&release, &its_minor);
+	return its_major > major || (its_major == major && its_minor >= minor);
+}
+
 static unsigned long linux_auxval(unsigned long type)
 {
 	int saved = errno;

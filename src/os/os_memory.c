@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/compiler.h"
 #include "base/sys.h"
 
 #ifndef MREMAP_DONTUNMAP
@@ -264,10 +265,42 @@ int os_move(void *to, void *from, size_t len)
 	return 0;
 }
 
+/*
+ * Whether the kernel leaves what is mapped as it is when it refuses to replace it: one that
+ * does not is older than 6.12. Relaxed: threads that ask at the same time are told the same.
+ */
+static bool refuses_whole(void)
+{
+	enum { UNKNOWN, NO, YES };
+	static atomic_int answer;
+	int known = atomic_load_explicit(&answer, memory_order_relaxed);
+	char release[65];
+
+	if (known == UNKNOWN) {
+		known = !os_calls.release(release, sizeof(release)) &&
+					os_release_is_from(release, 6, 12)
+				? YES
+				: NO;
+		atomic_store_explicit(&answer, known, memory_order_relaxed);
+	}
+	return known == YES;
+}
+
+/*
+ * An older kernel is asked in two steps. Where it counts memory that may be written to
+ * (vm.overcommit_memory=2), it would unmap what was there before it refuses, and leave a hole
+ * that other threads could map into. What the first step maps it does not count, and when it
+ * refuses the second one nothing has changed.
+ */
 int os_renew(void *addr, size_t len)
 {
-	return os_calls.mmap(&addr, len, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
+	int err;
+
+	if (likely(refuses_whole()))
+		return os_calls.mmap(&addr, len, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
+	err = os_withdraw(addr, len);
+	return err ? err : os_commit(addr, len);
 }
 
 int os_pin(void *addr, size_t len)

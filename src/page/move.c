@@ -117,8 +117,8 @@ void page_free_moved(struct page *page, size_t npages)
 		void *addr = page_to_virt(page);
 		size_t len = npages << page_window.page_shift;
 
-		/* Some kernels unmap what was there before they refuse the new mapping. Then
-		 * the run stays in use for ever, because its addresses lead nowhere. */
+		/* The system may have given the old mapping up before it refused the new one.
+		 * Then the run stays in use for ever, because nobody may touch it. */
 		if (os_commit(addr, len))
 			return;
 		if (config.init_on_free)

@@ -33,7 +33,6 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
-#include "base/decimal.h"
 #include "base/sys.h"
 #include "base/sys_call.h"
 #include "os/os.h"
@@ -192,9 +191,5 @@ int pcpu_self_test(ptrdiff_t rseq, bool armed)
 
 bool pcpu_self_test_needed(const char *release)
 {
-	uint64_t major = 0, minor = 0;
-
-	if (parse_decimal(&release, &major) && *release++ == '.')
-		parse_decimal(&release, &minor);
-	return major > 6 || (major == 6 && minor >= 19);
+	return os_release_is_from(release, 6, 19);
 }

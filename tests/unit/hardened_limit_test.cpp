@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A hardened process at a limit of the system, which does not open again what the process has
  * closed. */
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
@@ -20,6 +22,15 @@ namespace
 
 /* Before the library is initialised. */
 const bool hardened = !setenv("UKMEM_CONF", "hardened:1", 1);
+
+/* The kernel of all these tests: a newer one replaces mappings in one step. */
+int older_release(char *buf, size_t size)
+{
+	snprintf(buf, size, "6.11.0");
+	return 0;
+}
+
+const bool older = (os_calls.release = older_release, true);
 
 constexpr size_t kMiB = size_t{ 1 } << 20;
 
@@ -109,6 +120,38 @@ TEST(HardenedLimitTest, SmallBlocksAreOpenedWhereLargeOnesAreNot)
 		ukmem_trim();
 		EXPECT_LE(active(), before + kMiB);
 	}
+}
+
+/* Kernels before 6.12 with vm.overcommit_memory=2 unmap what was there before they refuse a
+ * mapping that may be written to. Another thread could map into the hole, and lose that later.
+ */
+TEST(HardenedLimitTest, BlocksThatAreNotOpenedKeepTheirAddresses)
+{
+	std::vector<void *> all(8);
+
+	for (void *&p : all)
+		p = kmalloc(kMiB, GFP_KERNEL);
+	for (void *p : all)
+		kfree(p);
+	refuse_to_open();
+	os_calls.mmap = [](void **addr, size_t len, int prot, int flags) {
+		if (refused_from || !(prot & PROT_WRITE))
+			return os_calls_linux.mmap(addr, len, prot, flags);
+		if (flags & MAP_FIXED)
+			os_calls_linux.munmap(*addr, len);
+		return -ENOMEM;
+	};
+	const size_t before = active();
+
+	refused_from = 0;
+	ukmem_trim();
+	EXPECT_GE(active() + kMiB, before) << "they are open";
+	for (void *p : all)
+		EXPECT_EQ(msync(p, kMiB, MS_ASYNC), 0) << "there is a hole";
+	refused_from = SIZE_MAX;
+	ukmem_trim();
+	EXPECT_LE(active() + 8 * kMiB, before);
+	expect_whole();
 }
 
 struct page *aside;

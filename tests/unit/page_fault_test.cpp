@@ -381,7 +381,8 @@ TEST(PageGrowTest, FailureIsLoggedOnceUnlessAskedNotTo)
 	});
 }
 
-/* Kernels that unmap what was there before they refuse what is to replace it. */
+/* What no kernel does that the library knows of: it unmaps the addresses of a block that has
+ * moved away, and refuses what is to replace it. */
 int mmap_that_unmaps(void **addr, size_t len, int prot, int flags)
 {
 	if (!(flags & MAP_FIXED))
