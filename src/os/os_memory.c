@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "base/compiler.h"
 #include "base/sys.h"
 
 #ifndef MREMAP_DONTUNMAP
@@ -277,10 +276,10 @@ static bool refuses_whole(void)
 	char release[65];
 
 	if (known == UNKNOWN) {
-		known = !os_calls.release(release, sizeof(release)) &&
-					os_release_is_from(release, 6, 12)
-				? YES
-				: NO;
+		known = NO;
+		if (!os_calls.release(release, sizeof(release)) &&
+		    os_release_is_from(release, 6, 12))
+			known = YES;
 		atomic_store_explicit(&answer, known, memory_order_relaxed);
 	}
 	return known == YES;
@@ -296,7 +295,7 @@ int os_renew(void *addr, size_t len)
 {
 	int err;
 
-	if (likely(refuses_whole()))
+	if (refuses_whole())
 		return os_calls.mmap(&addr, len, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED);
 	err = os_withdraw(addr, len);

@@ -23,15 +23,6 @@ namespace
 /* Before the library is initialised. */
 const bool hardened = !setenv("UKMEM_CONF", "hardened:1", 1);
 
-/* The kernel of all these tests: a newer one replaces mappings in one step. */
-int older_release(char *buf, size_t size)
-{
-	snprintf(buf, size, "6.11.0");
-	return 0;
-}
-
-const bool older = (os_calls.release = older_release, true);
-
 constexpr size_t kMiB = size_t{ 1 } << 20;
 
 /* The system opens only what has fewer bytes. */
@@ -122,36 +113,48 @@ TEST(HardenedLimitTest, SmallBlocksAreOpenedWhereLargeOnesAreNot)
 	}
 }
 
-/* Kernels before 6.12 with vm.overcommit_memory=2 unmap what was there before they refuse a
- * mapping that may be written to. Another thread could map into the hole, and lose that later.
- */
+int release_before_6_12(char *buf, size_t size)
+{
+	snprintf(buf, size, "6.11.0");
+	return 0;
+}
+
+/* With vm.overcommit_memory=2 such a kernel unmaps what was there before it refuses a mapping
+ * that may be written to. */
+int mmap_before_6_12(void **addr, size_t len, int prot, int flags)
+{
+	if (len < refused_from || !(prot & PROT_WRITE))
+		return os_calls_linux.mmap(addr, len, prot, flags);
+	if (flags & MAP_FIXED)
+		os_calls_linux.munmap(*addr, len);
+	return -ENOMEM;
+}
+
+/* Another thread could map into a hole, and would lose that when the block is tried again. */
 TEST(HardenedLimitTest, BlocksThatAreNotOpenedKeepTheirAddresses)
 {
-	std::vector<void *> all(8);
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::vector<void *> all(8);
 
-	for (void *&p : all)
-		p = kmalloc(kMiB, GFP_KERNEL);
-	for (void *p : all)
-		kfree(p);
-	refuse_to_open();
-	os_calls.mmap = [](void **addr, size_t len, int prot, int flags) {
-		if (refused_from || !(prot & PROT_WRITE))
-			return os_calls_linux.mmap(addr, len, prot, flags);
-		if (flags & MAP_FIXED)
-			os_calls_linux.munmap(*addr, len);
-		return -ENOMEM;
-	};
-	const size_t before = active();
+		refuse_to_open();
+		os_calls.mmap = mmap_before_6_12;
+		os_calls.release = release_before_6_12;
+		for (void *&p : all)
+			p = kmalloc(kMiB, GFP_KERNEL);
+		for (void *p : all)
+			kfree(p);
+		const size_t before = active();
 
-	refused_from = 0;
-	ukmem_trim();
-	EXPECT_GE(active() + kMiB, before) << "they are open";
-	for (void *p : all)
-		EXPECT_EQ(msync(p, kMiB, MS_ASYNC), 0) << "there is a hole";
-	refused_from = SIZE_MAX;
-	ukmem_trim();
-	EXPECT_LE(active() + 8 * kMiB, before);
-	expect_whole();
+		refused_from = 0;
+		ukmem_trim();
+		EXPECT_GE(active() + kMiB, before) << "they are open";
+		for (void *p : all)
+			EXPECT_EQ(msync(p, kMiB, MS_ASYNC), 0) << "there is a hole";
+		refused_from = SIZE_MAX;
+		ukmem_trim();
+		EXPECT_LE(active() + 8 * kMiB, before);
+		expect_whole();
+	});
 }
 
 struct page *aside;

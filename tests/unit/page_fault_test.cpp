@@ -381,8 +381,9 @@ TEST(PageGrowTest, FailureIsLoggedOnceUnlessAskedNotTo)
 	});
 }
 
-/* What no kernel does that the library knows of: it unmaps the addresses of a block that has
- * moved away, and refuses what is to replace it. */
+/* A kernel that unmaps what was there before it refuses to replace it, whatever the new mapping
+ * is. Linux before 6.12 does so with mappings that may be written to, for which os_renew() does
+ * not ask it. */
 int mmap_that_unmaps(void **addr, size_t len, int prot, int flags)
 {
 	if (!(flags & MAP_FIXED))
