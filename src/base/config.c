@@ -236,7 +236,7 @@ static const char *own_name(void)
  * whether there are files to be read. */
 static void read_all(struct config_reading *r, const char *program)
 {
-	const char *environment = secure_getenv("UKMEM_CONF");
+	const char *environment = program_environment("UKMEM_CONF");
 
 	if (environment) {
 		r->quiet = true;

@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/sys.h"
 #include "base/sys_call.h"
 #include "base/text.h"
@@ -253,11 +254,11 @@ static void read_file(struct config_reading *r, enum config_from from, const cha
  * specification wants. False: there is none. */
 static bool user_path(struct config_reading *r)
 {
-	const char *dir = secure_getenv("XDG_CONFIG_HOME"), *file = "/ukmem.conf";
+	const char *dir = program_environment("XDG_CONFIG_HOME"), *file = "/ukmem.conf";
 	size_t len, file_len;
 
 	if (!dir || *dir != '/') {
-		dir = secure_getenv("HOME");
+		dir = program_environment("HOME");
 		file = "/.config/ukmem.conf";
 	}
 	if (!dir || *dir != '/')

@@ -11,5 +11,9 @@
 void program_note(void);
 /* The last part of the path by which the program was started; "?" if it is not known. */
 const char *program_name(void);
+/* A variable of the environment, as secure_getenv(), and also before libc is initialised: then
+ * the one that the process was started with. Result: NULL: there is none, or the process has
+ * the rights of another user. */
+const char *program_environment(const char *variable);
 
 #endif

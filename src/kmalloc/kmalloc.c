@@ -316,6 +316,19 @@ static always_inline void *alloc_object(size_t size, bool aligned, gfp_t flags,
 	return p;
 }
 
+/* Whole pages. A size that has a class, too, gets what that has at hand where memory is short.
+ */
+static always_inline void *alloc_large(size_t size, bool aligned, gfp_t flags,
+				       const void *caller)
+{
+	bool has_class = size <= SIZE_CLASS_LARGE_MAX && !kmalloc_names_a_zone(flags);
+	void *p = large_kfence_alloc(size, 0, has_class ? flags | __GFP_NOWARN : flags, caller);
+
+	if (unlikely(!p) && has_class)
+		p = alloc_object(size, aligned, flags, caller);
+	return p;
+}
+
 /* @aligned: libc's malloc, with the tunable passthrough, and a hardened process's classes are
  * asked for the promised alignment, which other classes have of themselves. */
 static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const void *caller)
@@ -330,7 +343,7 @@ static always_inline void *slow(size_t size, bool aligned, gfp_t flags, const vo
 		return alloc_hard(size, aligned ? promised_align(size) : 1, flags, caller);
 	if (!kmalloc_wants_pages(size, flags))
 		return alloc_object(size, aligned, flags, caller);
-	return large_kfence_alloc(size, 0, flags, caller);
+	return alloc_large(size, aligned, flags, caller);
 }
 
 void *kmalloc_slow(size_t size, gfp_t flags, const void *caller)

@@ -216,10 +216,16 @@ static cold void *resize_libc(void *p, size_t size, gfp_t flags)
  * one becomes whole pages, which can grow in place. */
 static void *new_place(size_t size, bool grows, gfp_t flags, const void *caller)
 {
+	const gfp_t quiet = flags | __GFP_NOWARN;
 	void *q;
 
-	if (grows && size > SIZE_CLASS_ALWAYS_MAX && !slab_hardened)
-		return large_alloc(size, 0, flags, caller);
+	if (grows && size > SIZE_CLASS_ALWAYS_MAX && !slab_hardened) {
+		q = large_alloc(size, 0, size <= SIZE_CLASS_LARGE_MAX ? quiet : flags, caller);
+		/* Memory is short: free objects may be at hand. */
+		return q || size > SIZE_CLASS_LARGE_MAX ? q : kmalloc_slow(size, flags, caller);
+	}
+	if (!grows) /* it may stay where it is */
+		flags = quiet;
 	if (!kmalloc_names_a_zone(flags) && kmalloc_pop(size, &q))
 		return q;
 	return kmalloc_slow(size, flags, caller);
@@ -259,6 +265,25 @@ static size_t resize_object(const struct page *page, void *p, size_t size, size_
 	return slab_twin_usable(page->cache, p);
 }
 
+/*
+ * There is no memory for a smaller block. A program that cuts a block, perhaps because memory
+ * is short, does not expect that to fail, and does not in libc's malloc: so the block stays
+ * where it is. NULL: it must not, since frees of it are compared with its size.
+ */
+static cold void *shrink_in_place(struct page *page, void *p, size_t size, size_t old,
+				  gfp_t flags)
+{
+	const bool large = page && page_type(page) == PAGE_LARGE;
+
+	if (slab_hardened || (large ? large_is_guarded() : is_debugged(page)))
+		return NULL;
+	if (large) {
+		large_shrink(page, size);
+		old = large_size(page);
+	}
+	return zero_rest(p, size, old, flags);
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
 	struct page *page = NULL, *large = NULL;
@@ -288,8 +313,8 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		return zero_rest(p, min_size(old, size), now, flags);
 	}
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
-	if (!q)
-		return NULL;
+	if (unlikely(!q))
+		return size <= old ? shrink_in_place(page, p, size, old, flags) : NULL;
 	if (large && size > old) {
 		large_replace(large, q, flags, caller);
 	} else {

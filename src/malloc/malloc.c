@@ -386,9 +386,18 @@ UKMEM_EXPORT void free_sized(void *p, size_t size)
 	free_sized_for(p, size, 0, "free_sized()", CALLER_ADDRESS);
 }
 
+static const size_t ALIGN_MAX = SIZE_MAX / 2 + 1;
+
+/* As glibc: an alignment that is no power of two is rounded up to one. */
+static size_t rounded(size_t align)
+{
+	return align ? (size_t)1 << ilog2_up(align) : 1;
+}
+
 UKMEM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
 {
-	free_sized_for(p, size, align, "free_aligned_sized()", CALLER_ADDRESS);
+	free_sized_for(p, size, rounded(min_size(align, ALIGN_MAX)), "free_aligned_sized()",
+		       CALLER_ADDRESS);
 }
 
 UKMEM_EXPORT void *calloc(size_t n, size_t size)
@@ -491,14 +500,13 @@ UKMEM_EXPORT int posix_memalign(void **out, size_t align, size_t size)
 	return 0;
 }
 
-/* As glibc: an alignment that is no power of two is rounded up to one. */
 static void *align_rounded(size_t align, size_t size, const void *caller)
 {
-	if (align > SIZE_MAX / 2 + 1) {
+	if (align > ALIGN_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
-	return malloc_aligned(align ? (size_t)1 << ilog2_up(align) : 1, size, caller);
+	return malloc_aligned(rounded(align), size, caller);
 }
 
 UKMEM_EXPORT void *memalign(size_t align, size_t size)

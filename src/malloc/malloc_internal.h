@@ -77,6 +77,10 @@ static inline int next_is_missing(void)
 	return -1;
 }
 
+/* sandbox.c: finds what its functions go on to. A child of clone() cannot: a thread that it has
+ * not may have the dynamic linker's lock. */
+void sandbox_find(void);
+
 /* callers.c: find libc, once. */
 void callers_init(void);
 /* Whether the code at @caller is libc's; true if that is not known (yet). */

@@ -40,10 +40,17 @@ static void know_all(void)
 		page_know_limits();
 }
 
+static _Atomic(void *) next_prctl, next_chroot;
+
+void sandbox_find(void)
+{
+	next_function("prctl", &next_prctl);
+	next_function("chroot", &next_chroot);
+}
+
 UKMEM_EXPORT int prctl(int option, ...)
 {
-	static _Atomic(void *) kept;
-	int (*next)(int, ...) = (int (*)(int, ...))next_function("prctl", &kept);
+	int (*next)(int, ...) = (int (*)(int, ...))next_function("prctl", &next_prctl);
 	unsigned long arg[4];
 	va_list list;
 
@@ -62,8 +69,7 @@ UKMEM_EXPORT int prctl(int option, ...)
 
 UKMEM_EXPORT int chroot(const char *path)
 {
-	static _Atomic(void *) kept;
-	__typeof__(&chroot) next = (__typeof__(next))next_function("chroot", &kept);
+	__typeof__(&chroot) next = (__typeof__(next))next_function("chroot", &next_chroot);
 
 	know_all();
 	return next ? next(path) : next_is_missing();

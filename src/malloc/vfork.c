@@ -25,7 +25,8 @@
  * layers, whose functions run around it; libc's handlers of fork do not. Not helped: a child
  * with CLONE_VM whose parent goes on meanwhile (both then use one thread's local memory at
  * once, libc's errno first of all), one in memory of its own for which the parent waits (the
- * layers' locks would be held for so long), and programs that make the system call themselves.
+ * layers' locks would be held for so long), and programs that make the system call themselves,
+ * or call __clone(), which libc's own threads may come through.
  */
 #include <errno.h>
 #include <sched.h>
@@ -124,6 +125,7 @@ UKMEM_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...
 	if (!next)
 		return next_is_missing();
 	if (is_like_fork(flags) && fn && stack) {
+		sandbox_find();
 		layers_fork_prepare();
 		result = next(run_copied, stack, flags, &copied, parent_tid, tls, child_tid);
 		saved = errno;

@@ -272,6 +272,10 @@ void free_sized_right(size_t size)
 	}
 	free_sized(nullptr, size);
 	free_aligned_sized(aligned_alloc(64, 128), 64, 128);
+	/* As glibc, aligned_alloc() takes alignments that are no power of two. */
+	for (size_t align = 24; align < 5000; align = align * 5 / 3)
+		for (size_t n = 1; n < 70000; n = n * 9 / 8 + 1)
+			free_aligned_sized(aligned_alloc(align, n), align, n);
 }
 
 /* --- overflows ------------------------------------------------------------- */

@@ -9,6 +9,8 @@ need ls
 first=$(realpath "$3")
 # GNU ls has a copy of libc's name of the program.
 ls -d / >"$work/without.out"
-LD_PRELOAD="$first:$library" ls -d / >"$work/with.out" 2>"$work/err" || fail "ls: exit code $?"
+UKMEM_CONF=verbose:1 LD_PRELOAD="$first:$library" ls -d / >"$work/with.out" 2>"$work/err" || fail "ls: exit code $?"
 expect_same "$work/without.out" "$work/with.out"
 grep -q "allocated in a resolver" "$work/err" || fail "the resolver did not run"
+# libc has no environment by then.
+grep -q "ukmem: version" "$work/err" || fail "UKMEM_CONF was not read"
