@@ -322,25 +322,26 @@ bool os_threads(struct os_threads *threads);
 /* Limits of the cgroup this process is in, v1 or v2, ancestors included. */
 
 struct os_cgroup_limits {
-	uint64_t memory;    /* bytes; UINT64_MAX: none */
-	uint64_t cpu_milli; /* CPU quota in thousandths of a CPU; UINT64_MAX: none */
-	uint64_t memory_free;
+	uint64_t memory;       /* bytes; UINT64_MAX: none */
+	uint64_t cpu_milli;    /* CPU quota in thousandths of a CPU; UINT64_MAX: none */
+	uint64_t memory_free;  /* bytes; UINT64_MAX: no limit, or not known */
+	uint64_t memory_left;  /* that, and what the kernel may move to swap */
 	uint64_t memory_above; /* bytes above memory.high, which asks for memory back */
+	uint64_t swap_free;    /* the caller's: of the machine; 0: swap does not count */
 	bool unknown;	       /* a file that there is could not be read now */
 };
 
 /* Reads memory and cpu_milli. */
 void os_cgroup_limits(struct os_cgroup_limits *limits);
-/* Reads the three numbers of memory. */
-void os_cgroup_memory(struct os_cgroup_limits *limits);
-/* Bytes that the cgroup's processes may still use now; UINT64_MAX: no limit, or not known. */
-uint64_t os_cgroup_memory_free(void);
+/* Reads the numbers of memory. @swap: bytes of the machine's swap that are free; 0: they do not
+ * count. */
+void os_cgroup_memory(struct os_cgroup_limits *limits, uint64_t swap);
 /* CPUs of the cgroup's cpuset that are online; false: the system does not tell. */
 bool os_cgroup_cpus(struct os_mask *cpus);
 
 /* Bytes in the machine; 0: not known. */
 struct os_memory {
-	uint64_t total, swap;
+	uint64_t total, swap, swap_free;
 	uint64_t available; /* now, swap included */
 };
 

@@ -110,17 +110,31 @@ static uint64_t read_limit(const char *path)
 	return limit;
 }
 
-/* The names of a group's files, and @cache, the key in memory.stat of page cache that no
- * process has used lately. */
+/* The names of a group's files, and the keys in memory.stat of page cache: what no process has
+ * used lately, and the rest. Version 1 limits swap together with memory. */
 struct version {
-	const char *limit, *high, *usage, *cache, *cpus;
+	const char *limit, *high, *usage, *swap_limit, *swap_usage, *idle_cache, *cache, *cpus;
 };
 
-static const struct version version_1 = { "memory.limit_in_bytes", NULL,
-					  "memory.usage_in_bytes", "\ntotal_inactive_file ",
-					  "cpuset.effective_cpus" };
-static const struct version version_2 = { "memory.max", "memory.high", "memory.current",
-					  "\ninactive_file ", "cpuset.cpus.effective" };
+static const struct version version_1 = {
+	.limit = "memory.limit_in_bytes",
+	.usage = "memory.usage_in_bytes",
+	.swap_limit = "memory.memsw.limit_in_bytes",
+	.swap_usage = "memory.memsw.usage_in_bytes",
+	.idle_cache = "\ntotal_inactive_file ",
+	.cache = "\ntotal_active_file ",
+	.cpus = "cpuset.effective_cpus",
+};
+static const struct version version_2 = {
+	.limit = "memory.max",
+	.high = "memory.high",
+	.usage = "memory.current",
+	.swap_limit = "memory.swap.max",
+	.swap_usage = "memory.swap.current",
+	.idle_cache = "\ninactive_file ",
+	.cache = "\nactive_file ",
+	.cpus = "cpuset.cpus.effective",
+};
 
 /* Reads something about the group whose files are in the folder @dir, into @out. */
 typedef void read_function(const char *dir, const struct version *v, void *out);
@@ -171,14 +185,47 @@ static void read_memory(const char *dir, const struct version *v, void *out)
 	l->memory = min_size(l->memory, read_number(dir, v->limit, l));
 }
 
-/* The limit, memory that is left of it, and memory above memory.high. Page cache that no
- * process has used lately counts as free, because the kernel drops it to make room. */
+/* Bytes that the kernel may move to swap to make room in a group that has @left below its
+ * limit. A kernel that does not count swap lets it have all of it. */
+static uint64_t swap_room(const char *dir, const struct version *v, uint64_t left,
+			  struct os_cgroup_limits *l)
+{
+	uint64_t limit, usage, room;
+
+	if (!l->swap_free)
+		return 0;
+	limit = read_number(dir, v->swap_limit, l);
+	if (limit == UINT64_MAX)
+		return l->swap_free;
+	usage = read_number(dir, v->swap_usage, l);
+	room = limit - min_size(limit, usage);
+	if (v == &version_1)
+		room -= min_size(room, left);
+	return min_size(room, l->swap_free);
+}
+
+/*
+ * Page cache that the kernel drops to make room: what no process has used lately, and half of
+ * the rest, since programs that lose all of what they use come to a stand.
+ */
+static uint64_t droppable(const char *dir, const struct version *v)
+{
+	struct path path;
+	char *text = read_text(path_of(&path, dir, "memory.stat"));
+	uint64_t cache = 0;
+
+	if (text) {
+		cache = number_behind(text, v->idle_cache) + number_behind(text, v->cache) / 2;
+		free_text(text);
+	}
+	return cache;
+}
+
+/* The limit, memory that is left of it, and memory above memory.high. */
 static void read_all_of_memory(const char *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
-	uint64_t limit, high, usage, cache, used;
-	struct path path;
-	char *text;
+	uint64_t limit, high, usage, used, left;
 
 	limit = read_number(dir, v->limit, l);
 	high = v->high ? read_number(dir, v->high, l) : UINT64_MAX;
@@ -188,13 +235,12 @@ static void read_all_of_memory(const char *dir, const struct version *v, void *o
 	usage = read_number(dir, v->usage, l);
 	if (usage == UINT64_MAX)
 		return;
-	text = read_text(path_of(&path, dir, "memory.stat"));
-	cache = text ? number_behind(text, v->cache) : 0;
-	if (text)
-		free_text(text);
-	used = usage - min_size(cache, usage);
-	if (limit != UINT64_MAX)
-		l->memory_free = min_size(l->memory_free, limit - min_size(used, limit));
+	used = usage - min_size(droppable(dir, v), usage);
+	if (limit != UINT64_MAX) {
+		left = limit - min_size(used, limit);
+		l->memory_free = min_size(l->memory_free, left);
+		l->memory_left = min_size(l->memory_left, left + swap_room(dir, v, left, l));
+	}
 	l->memory_above = max_size(l->memory_above, used - min_size(used, high));
 }
 
@@ -386,25 +432,19 @@ void os_cgroup_limits(struct os_cgroup_limits *limits)
 		limits->unknown = true;
 }
 
-void os_cgroup_memory(struct os_cgroup_limits *limits)
+void os_cgroup_memory(struct os_cgroup_limits *limits, uint64_t swap)
 {
 	static const struct controller memory[] = { { "memory", read_all_of_memory },
 						    { NULL, NULL } };
 
 	limits->memory = UINT64_MAX;
 	limits->memory_free = UINT64_MAX;
+	limits->memory_left = UINT64_MAX;
 	limits->memory_above = 0;
+	limits->swap_free = swap;
 	limits->unknown = false;
 	if (!read_groups(memory, limits))
 		limits->unknown = true;
-}
-
-uint64_t os_cgroup_memory_free(void)
-{
-	struct os_cgroup_limits limits;
-
-	os_cgroup_memory(&limits);
-	return limits.memory_free;
 }
 
 bool os_cgroup_cpus(struct os_mask *cpus)
@@ -425,9 +465,10 @@ static struct os_memory read_meminfo(const char *path)
 		return memory;
 	memory.total = 1024 * number_behind(text, "MemTotal:");
 	memory.swap = 1024 * number_behind(text, "SwapTotal:");
+	memory.swap_free = 1024 * number_behind(text, "SwapFree:");
 	memory.available = 1024 * number_behind(text, "MemAvailable:");
 	if (memory.available)
-		memory.available += 1024 * number_behind(text, "SwapFree:");
+		memory.available += memory.swap_free;
 	free_text(text);
 	return memory;
 }

@@ -127,7 +127,7 @@ bool os_share_complete(void)
 
 void os_share_update_memory(struct os_cgroup_limits *now)
 {
-	os_cgroup_memory(now);
+	os_cgroup_memory(now, 0);
 	set_bytes(now);
 }
 

@@ -144,13 +144,13 @@ static enum limits_above look_once(struct alloc_request *rq, const struct os_mem
 	struct os_cgroup_limits now;
 
 	*early = false;
-	os_cgroup_memory(&now);
+	os_cgroup_memory(&now, memory->swap_free);
 	if (now.memory == UINT64_MAX && !now.unknown) /* it has a limit no longer */
 		return look_at_machine(memory, reclaim);
 	if (now.memory_free == UINT64_MAX || now.unknown) /* it cannot be read now */
 		return ABOVE_DIRTY;
 	margin = limits_pages(limits_margin(now.memory));
-	left = limits_pages(now.memory_free);
+	left = limits_pages(now.memory_left);
 	left -= min_size(left, margin);
 	/* A larger run may be used in part, or not at all. */
 	mine = min_size(rq->npages, margin);

@@ -195,6 +195,8 @@ static bool is_hopeless(const struct alloc_request *rq)
 {
 	bool within = limits_resident() + rq->npages <= limits_now();
 
+	if (rq->align > page_window.max_align) /* no zone has such a run */
+		return true;
 	for_each_zone (z)
 		if (rq->npages <= zone_frontier(z) - z->start)
 			return false;

@@ -32,6 +32,17 @@ class CgroupTest : public ::testing::Test
 		EXPECT_EQ(l.cpu_milli, cpu_milli);
 	}
 
+	/* What is left below the limit, and with swap, of which the machine has @swap free. */
+	static void expect_left(uint64_t swap, uint64_t below, uint64_t left)
+	{
+		struct os_cgroup_limits l = {};
+
+		os_cgroup_memory(&l, swap);
+		EXPECT_FALSE(l.unknown);
+		EXPECT_EQ(l.memory_free, below);
+		EXPECT_EQ(l.memory_left, left);
+	}
+
 	OsCallsGuard guard_;
 };
 
@@ -63,6 +74,54 @@ TEST_F(CgroupTest, LongPaths)
 	expect(6000000, kNone);
 	file("/memory.max") = "5000000\n";
 	expect(5000000, kNone);
+}
+
+/* The kernel drops page cache, and moves memory to swap, to make room. */
+TEST_F(CgroupTest, WhatIsLeft)
+{
+	group("0::/box\n");
+	file("/box/memory.max") = "10000\n";
+	file("/box/memory.current") = "9000\n";
+	expect_left(0, 1000, 1000);
+	file("/box/memory.stat") = "anon 1\nactive_file 400\ninactive_file 100\nslab 1\n";
+	expect_left(0, 1300, 1300);
+	expect_left(500, 1300, 1800); /* by a kernel that does not count swap */
+	file("/box/memory.swap.max") = "0\n";
+	file("/box/memory.swap.current") = "0\n";
+	expect_left(500, 1300, 1300);
+	file("/box/memory.swap.max") = "300\n";
+	file("/box/memory.swap.current") = "100\n";
+	expect_left(0, 1300, 1300);
+	expect_left(500, 1300, 1500);
+	expect_left(150, 1300, 1450);
+	file("/box/memory.swap.max") = "max\n";
+	expect_left(500, 1300, 1800);
+	file("/box/memory.swap.max") = "50\n"; /* it was lowered */
+	expect_left(500, 1300, 1300);
+	/* The group above has less. */
+	file("/memory.max") = "20000\n";
+	file("/memory.current") = "19800\n";
+	file("/memory.swap.max") = "0\n";
+	expect_left(500, 200, 200);
+}
+
+/* There the limit of swap is one of memory and swap. */
+TEST_F(CgroupTest, WhatIsLeftInVersion1)
+{
+	const std::string box = "/memory/box/memory.";
+
+	group("3:memory:/box\n");
+	file(box + "limit_in_bytes") = "10000\n";
+	file(box + "usage_in_bytes") = "9000\n";
+	file(box + "stat") = "cache 1\ntotal_inactive_file 100\ntotal_active_file 400\n";
+	file(box + "memsw.limit_in_bytes") = "10000\n";
+	file(box + "memsw.usage_in_bytes") = "9000\n";
+	expect_left(5000, 1300, 1300);
+	file(box + "memsw.limit_in_bytes") = "12000\n";
+	expect_left(5000, 1300, 3000);
+	expect_left(700, 1300, 2000);
+	file(box + "memsw.limit_in_bytes") = "9223372036854771712\n";
+	expect_left(700, 1300, 2000);
 }
 
 /* A line that is cut off, since the text is too long, names another group. */

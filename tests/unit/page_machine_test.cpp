@@ -331,6 +331,8 @@ void a_request_above_all_there_is()
 	ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 	for (int i = 0; i < 20; i++)
 		EXPECT_EQ(kmalloc(2048 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	EXPECT_EQ(shim_alloc_aligned(GFP_KERNEL | __GFP_NOWARN, 1, 40), nullptr)
+		<< "no zone has such an address";
 	EXPECT_EQ(vmstat("allocstall"), 0u);
 	EXPECT_GE(process_resident() + 4 * kMiB, before);
 	/* One that free pages may serve does reclaim. */

@@ -193,6 +193,35 @@ TEST(PageOvercommitTest, NearTheLimitOfACgroupThereIsNoMore)
 	EXPECT_FRESH_PROCESS_PASSES(in_a_cgroup);
 }
 
+/* The kernel moves to swap what is above the limit. */
+void in_a_cgroup_with_swap()
+{
+	constexpr size_t kLimit = 64 * kMiB;
+	const std::string box = "/sys/fs/cgroup/box/memory.swap.";
+
+	fake_nodes("0", { 0 });
+	fake_files["/proc/meminfo"] =
+		"MemTotal: 4194304 kB\nMemAvailable: 4194304 kB\nSwapTotal: 1048576 kB\n"
+		"SwapFree: 1048576 kB\n";
+	cgroup(kLimit, kLimit);
+	fake_files[box + "max"] = std::to_string(kLimit) + "\n";
+	fake_files[box + "current"] = std::to_string(kLimit / 2) + "\n";
+	void *sparse = block(80 * kMiB), *p = block(kMiB);
+
+	EXPECT_NE(p, nullptr);
+	kfree(p);
+	ukmem_trim();
+	fake_files[box + "current"] = std::to_string(kLimit) + "\n";
+	for (unsigned blocks = 0; (p = block(kMiB)); blocks++)
+		ASSERT_LE(blocks, 2u) << "what the first look granted lasts";
+	kfree(sparse);
+}
+
+TEST(PageOvercommitTest, SwapOfACgroupCounts)
+{
+	EXPECT_FRESH_PROCESS_PASSES(in_a_cgroup_with_swap);
+}
+
 constexpr unsigned kLookers = 8;
 
 std::atomic<size_t> taken; /* bytes */

@@ -52,8 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 1:
 		os_cgroup_limits(&limits);
-		os_cgroup_memory(&limits);
-		(void)os_cgroup_memory_free();
+		os_cgroup_memory(&limits, (uint64_t)1 << 30);
 		break;
 	case 2:
 		(void)os_cgroup_cpus(&mask);
