@@ -41,9 +41,9 @@ inline std::string check_pid(const std::string &text)
 {
 	constexpr size_t most_digits = 9; /* fewer than 2^31; Linux has at most 2^22 */
 	const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-	const bool positive = text.find_first_not_of('0') != std::string::npos;
 
-	return digits && positive && text.size() <= most_digits
+	/* CLI11 takes "010" for 8. */
+	return digits && !text.empty() && text[0] != '0' && text.size() <= most_digits
 		       ? ""
 		       : "'" + text + "' is not the number of a process";
 }

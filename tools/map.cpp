@@ -26,7 +26,8 @@ using live::json;
 
 enum { DEFAULT_COUNT = 10, MOST_SNAPSHOTS = 1000 };
 
-/* Bounds of the whole file: some ten bytes for a run, some hundred for a cell. */
+/* Bounds of the whole file, and of the cells of a snapshot: some ten bytes for a run, some
+ * hundred for a cell. */
 constexpr size_t most_runs = 400000, most_cells = 1 << 16, fewest_cells = 1 << 10;
 
 json cell_json(const live::map_cell &cell)
@@ -114,6 +115,14 @@ json snapshot_json(const live::heap_map &map, double seconds)
 		 { "zones", zones } };
 }
 
+/* Why there are no more snapshots. */
+const std::map<live::ending, std::string> words = {
+	{ live::ending::counted, "count" },
+	{ live::ending::stopped, "signal" },
+	{ live::ending::gone, "the process has ended" },
+	{ live::ending::replaced, "it runs another program now" },
+};
+
 /* A series of snapshots, and the page that shows them. */
 class series
 {
@@ -155,11 +164,15 @@ class series
 		write();
 		if (o.json)
 			tell_json();
-		else if (ended == live::ending::replaced)
-			fail_on(o.pid, "it runs another program now; the page has what was "
-				       "before, in " +
+		else if (ended == live::ending::replaced ||
+			 (ended == live::ending::gone && o.count))
+			fail_on(o.pid, words.at(ended) + "; the page has what was before, in " +
 					       std::to_string(snapshots.size()) + " snapshots");
-		return end_output();
+
+		const bool over =
+			ended == live::ending::gone || ended == live::ending::replaced;
+
+		return over && o.count ? EXIT_FAILURE : end_output();
 	}
 
       private:
@@ -190,13 +203,6 @@ class series
 
 	void tell_json() const
 	{
-		static const std::map<live::ending, std::string> words = {
-			{ live::ending::counted, "count" },
-			{ live::ending::stopped, "signal" },
-			{ live::ending::gone, "the process has ended" },
-			{ live::ending::replaced, "it runs another program now" },
-		};
-
 		print_json({ { "ukmem", about },
 			     { "output", o.output },
 			     { "snapshots", snapshots.size() },

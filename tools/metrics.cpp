@@ -144,6 +144,9 @@ class ender
 	ender(source &from, httplib::Server &server)
 	    : thread([&from, &server, this] {
 		      from.wait_for_end(stopped);
+		      /* A server that does not listen yet cannot be stopped. */
+		      while (!stopped && !server.is_running())
+			      std::this_thread::sleep_for(std::chrono::milliseconds(10));
 		      server.stop();
 	      })
 	{

@@ -122,6 +122,8 @@ std::string dump(const profile_options &o)
 		std::ifstream in(o.before);
 
 		try {
+			if (!in)
+				throw std::runtime_error(strerror(errno));
 			p = live::growth(p, live::parse_profile(in));
 		} catch (const std::runtime_error &e) {
 			throw std::runtime_error(o.before + ": " + e.what());

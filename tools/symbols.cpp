@@ -15,7 +15,25 @@
 #include "live/descriptor.h"
 #include "live/printable.h"
 
-symbols::symbols(const std::vector<live::mapping> &mappings, pid_t of) : maps(mappings), pid(of)
+/* Whether a name leads the process to the file that it leads this one to: false, too, if that
+ * is not known. */
+static bool sees_same_files(pid_t pid)
+{
+	const std::string of_process = "/proc/" + std::to_string(pid);
+
+	for (const char *what : { "/ns/mnt", "/root" }) {
+		struct stat there = {}, here = {};
+
+		if (stat((of_process + what).c_str(), &there) ||
+		    stat((std::string("/proc/self") + what).c_str(), &here) ||
+		    there.st_dev != here.st_dev || there.st_ino != here.st_ino)
+			return false;
+	}
+	return true;
+}
+
+symbols::symbols(const std::vector<live::mapping> &mappings, pid_t of)
+    : maps(mappings), pid(of), same_files(sees_same_files(of))
 {
 }
 
@@ -40,7 +58,10 @@ std::string symbols::path_of(const live::mapping &m) const
 
 	const std::string mapped = of_process + "/map_files/" + range;
 
-	return stat(mapped.c_str(), &seen) ? m.file : mapped;
+	if (!stat(mapped.c_str(), &seen))
+		return mapped;
+	/* Perhaps the process has ended meanwhile. */
+	return same_files ? m.file : "";
 }
 
 const live::mapping *symbols::find(live::address at) const

@@ -50,6 +50,7 @@ class symbols
 
 	const std::vector<live::mapping> &maps;
 	const pid_t pid;
+	const bool same_files;
 	std::map<std::string, file> files;
 };
 

@@ -196,6 +196,7 @@ int watch(const watch_options &options)
 		live::repetition how;
 
 		how.interval = options.interval;
+		how.skipped = [&](const live::error &e) { fail_on(options.pid, e.what()); };
 		switch (live::repeat(how, [&] { return w.look(); })) {
 		case live::ending::replaced:
 			return fail_on(options.pid, "it runs another program now");

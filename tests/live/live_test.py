@@ -230,6 +230,7 @@ def check_commands(test):
             (["gauges"], "PID"),
             (["gauges", "0"], "PID: '0' is not the number of a process"),
             (["gauges", "x"], "PID: 'x' is not the number of a process"),
+            (["gauges", f"0{pid}"], f"PID: '0{pid}' is not the number of a process"),
             (["slabinfo", pid, "--interval", "0"], "--interval"),
             (["slabinfo", pid, "--count", "-1"], "--count"),
             *(([*command, pid, f"{option}={wrong}"], option)

@@ -31,11 +31,12 @@ def data_of(page):
     return json.loads(text[1])
 
 
-def map_of(test, pid, *options):
+def map_of(test, pid, *options, code=0):
     """The data of a map, and the length of its page."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "heap.html")
-        expect(test.shown("map", pid, "--output", path, *options) == "", "something was printed")
+        found, out, err = test.look("map", pid, "--output", path, *options)
+        expect(found == code and out == "" and bool(err) == bool(code), f"{found}: {out}{err}")
         with open(path, encoding="utf-8") as file:
             page = file.read()
     expect("http" not in re.sub(r'id="data">.*?</script>', "", page, flags=re.S),
@@ -157,7 +158,7 @@ def check_snapshots(test):
     """Several snapshots show how a large block comes and goes; the process's end ends them."""
     block = 64 << 20
     process = test.started("wave", str(block))
-    data, _ = map_of(test, process.pid, "--interval", "0.1", "--count", "100")
+    data, _ = map_of(test, process.pid, "--interval", "0.1", "--count", "100", code=1)
     found = [sums_of(s)[1][LARGE] * s["page_size"] for s in data["snapshots"]]
     times = [s["seconds"] for s in data["snapshots"]]
     expect(3 <= len(found) < 100 and max(found) >= block > min(found), f"large blocks: {found}")
@@ -188,10 +189,10 @@ class Series:
             time.sleep(0.02)
         time.sleep(1)
 
-    def finish(self):
+    def finish(self, code=0):
         """Messages, what was printed, and the number of snapshots."""
         out, err = self.tool.communicate(timeout=60)
-        expect(self.tool.returncode == 0, f"{self.tool.returncode}: {err}")
+        expect(self.tool.returncode == code, f"{self.tool.returncode}: {err}")
         with open(self.path, encoding="utf-8") as file:
             snapshots = data_of(file.read())["snapshots"]
         for snapshot in snapshots:
@@ -244,9 +245,16 @@ def check_ends(test):
         process.stdin.write("\n")
         process.stdin.flush()
         expect(process.stdout.readline() == "ready\n", "not executed")
-        err, _, snapshots = series.finish()
+        err, _, snapshots = series.finish(code=1)
         expect("it runs another program now" in err and f"in {snapshots} snapshots" in err, err)
         process.communicate("\n")
+        os.unlink(series.path)
+        # No more process, before there were as many snapshots as were asked for.
+        process = test.started("quiet")
+        series = Series(test, process.pid, folder)
+        process.communicate("\n")
+        err, _, snapshots = series.finish(code=1)
+        expect("the process has ended" in err and f"in {snapshots} snapshots" in err, err)
 
 
 def check_full(test, folder, path, before):

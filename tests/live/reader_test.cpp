@@ -82,14 +82,31 @@ TEST(LiveMetrics, CountersDoNotFall)
 	add(now, "anew", 5, 3);
 	add(before, "first", 100, 90);
 	add(now, "second", 100, 80);
+	add(before, "many", 100, 90); /* in whose place is a younger one */
+	add(now, "many", 7, 5);
+	before.gone["many"].allocs = 1000;
+	before.gone["first"].allocs = 1000;
 	before.vmstat = { { "pgfree", 7 }, { "nr_free_pages", 7 } };
 	now.vmstat = { { "pgfree", 6 }, { "nr_free_pages", 6 } };
 	before.large_allocs = 4;
 	now.large_allocs = 3;
+	now.page_size = 4096;
 	live::keep_counters(before, now);
 	EXPECT_EQ(now.caches[0].frees, 90u);
 	EXPECT_EQ(now.caches[1].frees, 3u);
 	EXPECT_EQ(now.caches[2].frees, 80u);
+	EXPECT_EQ(now.gone.size(), 2u) << "there is none of the name \"first\" any more";
+	EXPECT_EQ(now.gone["anew"].frees, 90u);
+	EXPECT_EQ(now.gone["many"].allocs, 1100u);
+
+	const std::string text = live::metrics(now, {}, "test", live::metrics_format::CLASSIC);
+
+	EXPECT_NE(text.find("ukmem_cache_allocations_total{cache=\"many\"} 1107\n"),
+		  std::string::npos)
+		<< text;
+	EXPECT_NE(text.find("ukmem_cache_allocations_total{cache=\"same\"} 101\n"),
+		  std::string::npos)
+		<< text;
 	EXPECT_EQ(now.vmstat[0].value, 7u);
 	EXPECT_EQ(now.vmstat[1].value, 6u);
 	EXPECT_EQ(now.large_allocs, 4u);

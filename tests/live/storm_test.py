@@ -70,11 +70,19 @@ def check_possible(view, found, last):
             expect(pages < 1 << 40, f"{z}")
 
 
-def watcher(test, pid, command):
-    """A command that looks ten times a second, and the file that it writes to."""
+def watcher(test, pid, command, interval):
+    """A command that looks again and again, and the file that it writes to."""
     out = tempfile.TemporaryFile("w+")
-    return subprocess.Popen([test.tool, *command, str(pid), "--json", "--interval", "0.1"],
+    return subprocess.Popen([test.tool, *command, str(pid), "--json", "--interval", f"{interval:.2f}"],
                             stdout=out, stderr=subprocess.PIPE, text=True), out
+
+
+def pace(test, pid):
+    """How often commands look so that they leave the process some time: ten times a second, but with
+    AddressSanitizer in the command."""
+    begin = time.monotonic()
+    test.look("gauges", pid, "--json")
+    return max(0.1, 5 * (time.monotonic() - begin))
 
 
 class Toggler(threading.Thread):
@@ -114,12 +122,13 @@ def check_others(test, process):
 
 
 def check_storm(test):
-    """Looks at a process whose threads allocate and free: new ones, and ten a second of each kind."""
+    """Looks at a process whose threads allocate and free: new ones, and several a second of each kind."""
     process = test.started("storm", conf="profile:1")
+    interval = pace(test, process.pid)
     toggler = Toggler(process)
     toggler.start()
     end, looks, refused, last = time.monotonic() + test.seconds, 0, 0, {}
-    watchers = {view: watcher(test, process.pid, command) for view, command in VIEWS.items()}
+    watchers = {view: watcher(test, process.pid, command, interval) for view, command in VIEWS.items()}
     while time.monotonic() < end or looks < 2 * len(VIEWS):
         begin = time.monotonic()
         view, command = list(VIEWS.items())[looks % len(VIEWS)]
@@ -188,8 +197,8 @@ def check_restless(test):
     end, looks, good = time.monotonic() + test.seconds, 0, 0
     # A busy machine may take a second for each look.
     while time.monotonic() < end or good < 3 and time.monotonic() < end + 60:
-        for arguments, of_child in ((["exec", "100"], False), (["exec", "0"], False),
-                                    (["fork", "200"], True)):
+        for arguments, of_child in ((["exec", "30"], False), (["exec", "0"], False),
+                                    (["fork", "60"], True)):
             process = test.start(*arguments)
             pid_of = (lambda p=process: child_of(p.pid)) if of_child else (lambda p=process: p.pid)
             one = look_while_it_lives(test, process, pid_of)

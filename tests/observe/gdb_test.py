@@ -126,6 +126,26 @@ def check_preloaded(script, churn, library):
     expect(6600 <= int(row.split()[2]) <= 7000, row)
 
 
+def check_guarded(script, program):
+    """Objects in KFENCE's pool, which lies in no zone."""
+    out, errors = gdb("set environment UKMEM_CONF kfence.sample_interval:1", "set environment GUARDED 1",
+                      "break stop_here", "run", f"source {script}", "echo QUESTIONS\\n",
+                      "echo == used\\n", "ukmem address guarded", "echo == inside\\n",
+                      "ukmem address (char *)guarded + 5", "echo == freed\\n", "ukmem address guarded_freed",
+                      "echo == beside\\n", "ukmem address (char *)guarded + 61", "echo == row\\n",
+                      "ukmem caches kmalloc-64", arguments=[program])
+    expect("QUESTIONS" in out, f"{out}\n{errors}")
+    found = answers(out)
+    what = r"an object of kmalloc-64 that KFENCE guards, 61 bytes at (0x[0-9a-f]+): "
+    who = r"  allocated by take_guarded( \+ \d+)? \(\S*held.c:\d+\), thread \d+\n"
+    for name, pattern in (("used", rf"\S+: {what}in use\n{who}"),
+                          ("inside", rf"\S+: byte 5 of {what}in use\n{who}"),
+                          ("freed", rf"\S+: {what}free, in quarantine\n{who}  freed by main.*\n"),
+                          ("beside", r"\S+: in KFENCE's pool, in no object\n")):
+        expect(re.fullmatch(pattern, found[name], re.S), f"{name}: {found[name]}")
+    expect(re.search(r"^kmalloc-64 +64 +[1-9]", found["row"], re.M), found["row"])
+
+
 def main():
     script, program, churn, library = sys.argv[1:]
     if not shutil.which("gdb"):
@@ -134,6 +154,7 @@ def main():
     if "yes" not in out:
         skip("this gdb has no Python")
     check_linked(script, program)
+    check_guarded(script, program)
     check_preloaded(script, churn, library)
 
 

@@ -14,6 +14,9 @@ import gdb
 PAGE_NONE, PAGE_FREE, PAGE_CACHED, PAGE_ALLOCATED, PAGE_SLAB, PAGE_LARGE = range(6)
 PAGE_ENTRY = 64  # bytes of a struct page; src/page/page.h asserts it
 IN_USE, IS_FREE = 0x5ab0caf1, 0x0ff5ab00  # states of a debugged object: slab/debug/record.h
+# Of an object in KFENCE's pool: kfence/object.h. The first one was never used.
+GUARDED_STATES = (None, "about to be in use", "in use", "about to be free", "free, in quarantine")
+GUARDED_IN_USE = 2
 DEBUG_FLAGS = ((0x100, "F"), (0x400, "Z"), (0x800, "P"), (0x10000, "U"))
 
 
@@ -168,6 +171,27 @@ class Library:
                 yield f"in the shared queue of node {node}", address
 
 
+    # KFENCE's pool
+
+    def has_guarded(self, address):
+        pool = self.variable("kfence_pool")
+        return address - int(pool["base"]) in range(int(pool["len"]))
+
+    def guarded_objects(self):
+        """(state, record) of each object that was used."""
+        pool = self.variable("kfence_pool")
+        if int(pool["len"]):
+            for i in range(int(pool["nr_objects"])):
+                record = pool["objects"][i]
+                state = int(record["state"]) & 7
+                if 0 < state < len(GUARDED_STATES):
+                    yield state, record
+
+    def guarded_in_use(self, cache):
+        return sum(1 for state, record in self.guarded_objects()
+                   if state == GUARDED_IN_USE and int(record["cache"]) == int(cache.address))
+
+
 def libraries_with(address):
     for library in Library.all():
         number = library.page_number(address)
@@ -306,11 +330,32 @@ def describe_run(library, number, head, address):
     yield f"{address:#x}: {offset}{what}"
 
 
+def describe_guarded(library, address):
+    """What lies in KFENCE's pool; what an object does not have of its pages is guarded, too."""
+    for state, record in library.guarded_objects():
+        start, size = int(record["addr"]), int(record["size"])
+        if start <= address < start + max(size, 1):
+            offset = address - start
+            inside = f"byte {offset} of " if offset else ""
+            yield (f"{address:#x}: {inside}an object of {record['name'].string()} that KFENCE guards, "
+                   f"{plural(size, 'byte')} at {start:#x}: {GUARDED_STATES[state]}")
+            for what, track in (("allocated", record["alloc"]), ("freed", record["free"])):
+                if int(track["us"]) and int(track["depth"]):
+                    yield (f"  {what} by {code_at(int(track['pc'][0]))}, "
+                           f"thread {int(track['thread'])}")
+            return
+    yield f"{address:#x}: in KFENCE's pool, in no object"
+
+
 def describe(address):
     """Lines about an address."""
     library, number = libraries_with(address)
     if library is None:
-        yield f"{address:#x}: no memory of ukmem"
+        guard = next((lib for lib in Library.all() if lib.has_guarded(address)), None)
+        if guard:
+            yield from describe_guarded(guard, address)
+        else:
+            yield f"{address:#x}: no memory of ukmem"
         return
     to_head = word(int(library.window["places"]) + 2 * number, 2) & 0xff
     if int(library.entry(number - to_head)["type"]) == PAGE_SLAB:
@@ -344,6 +389,7 @@ def cache_row(library, cache):
         for i, value in enumerate((max(out - cached, 0), objects, slabs,
                                    pages << library.shift >> 10, cached)):
             total[i] += value
+    total[0] += library.guarded_in_use(cache)
     flags = "".join(letter for bit, letter in DEBUG_FLAGS if int(cache["debug"]) & bit)
     return [cache["name"].string(), int(cache["object_size"]), *total, flags or "-"]
 

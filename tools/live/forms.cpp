@@ -134,6 +134,9 @@ static json through_emitter(void (*emit)(emitter &e, const snapshot &s), const s
 	char part[4096];
 	emitter e;
 
+	if (file.number < 0)
+		throw std::runtime_error(std::string("no room for a table: ") +
+					 strerror(errno));
 	emit_begin(&e, file.number, UKMEM_STATS_JSON);
 	emit(e, s);
 	emit_end(&e);

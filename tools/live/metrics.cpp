@@ -119,19 +119,31 @@ void write_gauges(writer &w, const gauges &g)
 using namesakes = std::vector<const cache *>;
 
 /* In the order in which the first of each name was created. */
-std::vector<namesakes> by_name(const std::vector<cache> &all)
+std::vector<namesakes> by_name(const snapshot &s)
 {
 	std::vector<namesakes> groups;
 	std::map<std::string, size_t> group_of;
 
-	for (const cache &c : all) {
+	for (const cache &c : s.caches) {
 		const auto [at, is_new] = group_of.emplace(c.name, groups.size());
 
 		if (is_new)
 			groups.emplace_back();
 		groups[at->second].push_back(&c);
 	}
+	for (const auto &[name, c] : s.gone)
+		groups[group_of.at(name)].push_back(&c);
 	return groups;
+}
+
+void add_counters(cache &sum, const cache &c)
+{
+	sum.allocs += c.allocs;
+	sum.frees += c.frees;
+	sum.allocs_fast += c.allocs_fast;
+	sum.events.resize(std::max(sum.events.size(), c.events.size()));
+	for (size_t i = 0; i < c.events.size(); i++)
+		sum.events[i] += c.events[i];
 }
 
 template <typename F> uint64_t sum_of(const namesakes &group, F value)
@@ -166,7 +178,7 @@ const cache_family cache_families[] = {
 
 void write_caches(writer &w, const snapshot &s)
 {
-	const std::vector<namesakes> groups = by_name(s.caches);
+	const std::vector<namesakes> groups = by_name(s);
 
 	w.family("ukmem_cache_objects", "gauge", "",
 		 "Objects: used by the program, cached in CPUs' arrays and shared queues, or "
@@ -295,7 +307,17 @@ void keep_counters(const snapshot &before, snapshot &now)
 			continue;
 		c.frees = std::max(c.frees, found->second->frees);
 		c.allocs_fast = std::max(c.allocs_fast, found->second->allocs_fast);
+		old.erase(found);
 	}
+	for (const cache &c : now.caches) {
+		const auto sum = before.gone.find(c.name);
+
+		if (sum != before.gone.end())
+			now.gone[c.name] = sum->second;
+	}
+	for (const auto &[at, c] : old)
+		if (now.find(c->name))
+			add_counters(now.gone[c->name], *c);
 	for (counter &c : now.vmstat)
 		for (const counter &o : before.vmstat)
 			if (o.name == c.name && !is_amount(c.name))

@@ -35,7 +35,8 @@ json metrics_json(const snapshot &s, const mode &m, const std::string &program);
 /**
  * Counters of @now that are below those of an earlier look become what they were then. A
  * counter that is computed from sums over CPUs which work meanwhile may fall a little, and
- * Prometheus takes that for a new beginning, from zero. A cache that is new begins anew.
+ * Prometheus takes that for a new beginning, from zero. A cache that is new begins anew; what
+ * one counted that is gone stays in the sums of its name, as long as there are others of it.
  */
 void keep_counters(const snapshot &before, snapshot &now);
 

@@ -15,6 +15,7 @@
 #define TOOLS_LIVE_SNAPSHOT_H
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -130,6 +131,9 @@ struct snapshot {
 	unsigned int nr_nodes, nr_cpu_ids;
 	std::vector<int> node_ids;
 	std::vector<cache> caches; /**< in order of creation */
+	/** What caches counted that are gone, by name, as long as there are others of their
+	 * names; keep_counters() adds them up. */
+	std::map<std::string, cache> gone;
 	std::vector<std::string> cache_events;
 	std::vector<zone> zones;     /**< those in use, of each node from the lowest on */
 	std::vector<counter> vmstat; /**< in the order of the library's own table */

@@ -26,15 +26,21 @@ static void shorter(model &m)
 		m.interval = next[-1];
 }
 
-/* Shows another table, or that of the caches if it is shown already. */
-static void show(model &m, by other)
+/* Shows a table, in the order of the memory unless it has the column of the order so far. */
+static void show(model &m, by table)
 {
-	const std::vector<column> &all = columns(m.by = m.by == other ? by::CACHE : other);
+	const std::vector<column> &all = columns(m.by = table);
 
 	if (std::none_of(all.begin(), all.end(),
 			 [&](const column &c) { return c.key == m.sort; }))
 		m.sort = 'c';
 	m.first = 0;
+}
+
+/* Shows another table, or that of the caches if it is shown already. */
+static void toggle(model &m, by other)
+{
+	show(m, m.by == other ? by::CACHE : other);
 }
 
 static void sort(model &m, char key)
@@ -103,10 +109,10 @@ action press(model &m, int key)
 		m.help = true;
 		break;
 	case '1':
-		show(m, by::CPU);
+		toggle(m, by::CPU);
 		break;
 	case '2':
-		show(m, by::NODE);
+		toggle(m, by::NODE);
 		break;
 	case 'f':
 	case '/':
@@ -114,8 +120,7 @@ action press(model &m, int key)
 		break;
 	case ESCAPE:
 		m.prefix.clear();
-		m.by = by::CACHE;
-		m.first = 0;
+		show(m, by::CACHE);
 		break;
 	case ' ':
 		m.paused = !m.paused && !m.ended;
