@@ -245,6 +245,16 @@ TEST(PageDecayTest, ARunOfAnEighthTakesThePlaceOfHoles)
 	});
 }
 
+/* A block of which each page is resident. */
+void *touched(size_t size)
+{
+	char *block = static_cast<char *>(kmalloc(size, GFP_KERNEL));
+
+	for (size_t i = 0; i < size; i += ukmem_page_size())
+		block[i] = 1;
+	return block;
+}
+
 /* Blocks of 64 KiB to 1 MiB that come and go in no order, some 30 MiB at once. */
 class Churn
 {
@@ -268,7 +278,7 @@ class Churn
 
 			size += random_() % size;
 			kfree(block);
-			block = kmalloc(size, GFP_KERNEL);
+			block = touched(size); /* what is free and dirty is resident */
 			done += size;
 		}
 		return (vmstat("pgpurged") - before) * ukmem_page_size();
@@ -329,16 +339,6 @@ TEST(PageDecayTest, ABufferThatGrowsAgainLeavesNoHoles)
 {
 	SKIP_WHERE_SHADOWS_STAY();
 	EXPECT_FRESH_PROCESS_PASSES(grows_again);
-}
-
-/* A block of which each page is resident. */
-void *touched(size_t size)
-{
-	char *block = static_cast<char *>(kmalloc(size, GFP_KERNEL));
-
-	for (size_t i = 0; i < size; i += ukmem_page_size())
-		block[i] = 1;
-	return block;
 }
 
 /* Rounds of two blocks, each of which is a page too long for every hole, all within a period:
