@@ -492,6 +492,47 @@ static void check_names(void)
 	CHECK(list_empty(head));
 }
 
+static unsigned int calls;
+static LIST_HEAD(none);
+
+static struct list_head *count_calls(void)
+{
+	calls++;
+	return &none;
+}
+
+/* Forms in which the kernel's code uses these names. Headers: only those that it includes. */
+static void check_forms(void)
+{
+	volatile unsigned long word = 1;
+	struct line {
+		int member;
+	} ____cacheline_aligned_in_smp;
+	struct linked {
+		struct list_head link;
+	} *first = list_first_entry_or_null(count_calls(), struct linked, link);
+	char *p = kmalloc(PAGE_SIZE, GFP_KERNEL);
+	u8 n = 5;
+
+	BUILD_BUG_ON(!is_power_of_2(64));
+	if (n)
+		BUILD_BUG_ON(sizeof(struct line) != L1_CACHE_BYTES);
+	else
+		n++;
+	CHECK(!first && calls == 1);
+	CHECK(cmpxchg(&word, 1ul, 2ul) == 1 && word == 2);
+	CHECK(round_up(n, 256) == 256 && round_down(n, 256) == 0);
+	CHECK(get_order(PAGE_SIZE + 1) == 1 && is_power_of_2(word + n + 1));
+	p = kvrealloc(p, PAGE_SIZE, 2 * PAGE_SIZE, GFP_KERNEL);
+	p = kvrealloc(p, 3 * PAGE_SIZE, GFP_KERNEL);
+	CHECK(p && ksize(p) >= 3 * PAGE_SIZE);
+	kfree(p);
+#if defined(__BIG_ENDIAN) == defined(__LITTLE_ENDIAN)
+	CHECK(!"one of them");
+#endif
+	CHECK(percpu_counter_batch >= 32 && percpu_counter_batch == percpu_counter_batch);
+}
+
 int main(void)
 {
 	check_bitmaps();
@@ -500,6 +541,7 @@ int main(void)
 	check_lists();
 	check_shifts();
 	check_names();
+	check_forms();
 	check_writers();
 	check_asking();
 	printf("additions: %s\n", checks_failed ? "FAILED" : "ok");

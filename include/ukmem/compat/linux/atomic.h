@@ -201,7 +201,8 @@ UKMEM_ATOMIC(atomic_long, long)
 #define xchg(p, value) UKMEM_ORDERED(__atomic_exchange_n((p), (value), __ATOMIC_SEQ_CST))
 #define cmpxchg(p, old, value)                                                                 \
 	__extension__({                                                                        \
-		__typeof__(*(p)) ukmem_old = (old);                                            \
+		/* Of an operand the type alone, without volatile. */                          \
+		__typeof__(((void)0, *(p))) ukmem_old = (old);                                 \
 		(void)UKMEM_ORDERED(__atomic_compare_exchange_n(                               \
 			(p), &ukmem_old, (value), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));     \
 		ukmem_old;                                                                     \

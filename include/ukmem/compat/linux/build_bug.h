@@ -5,10 +5,17 @@
 #ifndef UKMEM_COMPAT_LINUX_BUILD_BUG_H
 #define UKMEM_COMPAT_LINUX_BUILD_BUG_H
 
+/* A statement. */
 #ifdef __cplusplus
-#define BUILD_BUG_ON_MSG(condition, msg) static_assert(!(condition), msg)
+#define BUILD_BUG_ON_MSG(condition, msg)                                                       \
+	do {                                                                                   \
+		static_assert(!(condition), msg);                                              \
+	} while (0)
 #else
-#define BUILD_BUG_ON_MSG(condition, msg) _Static_assert(!(condition), msg)
+#define BUILD_BUG_ON_MSG(condition, msg)                                                       \
+	do {                                                                                   \
+		_Static_assert(!(condition), msg);                                             \
+	} while (0)
 #ifndef static_assert
 #define static_assert(expr, ...) ukmem_static_assert(expr, ##__VA_ARGS__, #expr)
 #define ukmem_static_assert(expr, msg, ...) _Static_assert(expr, msg)

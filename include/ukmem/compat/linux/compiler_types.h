@@ -42,6 +42,9 @@
 #define __must_hold(x)
 #define __acquires(x)
 #define __releases(x)
+#define __randomize_layout
+#define __no_randomize_layout
+#define __designated_init
 #define __read_mostly
 #define __ro_after_init
 

@@ -6,6 +6,7 @@
 #define UKMEM_COMPAT_LINUX_KREF_H
 
 #include <linux/refcount.h>
+#include <linux/spinlock.h>
 
 struct kref {
 	refcount_t refcount;

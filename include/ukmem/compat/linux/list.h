@@ -226,8 +226,13 @@ static inline void list_cut_before(struct list_head *list, struct list_head *hea
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_first_entry(head, type, member) list_entry((head)->next, type, member)
 #define list_last_entry(head, type, member) list_entry((head)->prev, type, member)
+/* Reads the head once: without a lock another thread may empty the list meanwhile. */
 #define list_first_entry_or_null(head, type, member)                                           \
-	(list_empty(head) ? NULL : list_first_entry(head, type, member))
+	__extension__({                                                                        \
+		struct list_head *ukmem_head = (head);                                         \
+		struct list_head *ukmem_first = READ_ONCE(ukmem_head->next);                   \
+		ukmem_first != ukmem_head ? list_entry(ukmem_first, type, member) : NULL;      \
+	})
 #define list_last_entry_or_null(head, type, member)                                            \
 	(list_empty(head) ? NULL : list_last_entry(head, type, member))
 #define list_next_entry(pos, member) list_entry((pos)->member.next, __typeof__(*(pos)), member)

@@ -24,9 +24,22 @@ static inline int ukmem_order_base_2(unsigned long n)
 	return UKMEM_ORDER_BASE_2(n);
 }
 
-static inline bool is_power_of_2(unsigned long n)
+#ifdef __cplusplus
+extern "C++" constexpr bool is_power_of_2(unsigned long n)
 {
 	return n != 0 && (n & (n - 1)) == 0;
 }
+#else
+#define is_power_of_2(n)                                                                       \
+	(__builtin_constant_p(n) ? UKMEM_IS_POWER_OF_2((unsigned long)(n))                     \
+				 : ukmem_is_power_of_2(n))
+#define UKMEM_IS_POWER_OF_2(n) ((n) != 0 && ((n) & ((n)-1)) == 0)
+
+/* @n evaluated once. */
+static inline bool ukmem_is_power_of_2(unsigned long n)
+{
+	return UKMEM_IS_POWER_OF_2(n);
+}
+#endif
 
 #endif

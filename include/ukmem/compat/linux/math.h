@@ -43,8 +43,8 @@
 		ukmem_a > ukmem_b ? ukmem_a - ukmem_b : ukmem_b - ukmem_a;                     \
 	})
 /* To a power of two. */
-#define round_up(x, y) ((((x)-1) | ((__typeof__(x))(y)-1)) + 1)
-#define round_down(x, y) ((x) & ~((__typeof__(x))(y)-1))
+#define round_up(x, y) ((((x)-1) | ((__typeof__(x))((y)-1))) + 1)
+#define round_down(x, y) ((x) & ~((__typeof__(x))((y)-1)))
 /* To any multiple. */
 #define roundup(x, y)                                                                          \
 	__extension__({                                                                        \
@@ -61,12 +61,12 @@
 extern "C++" {
 template <typename T, typename U> constexpr auto round_up(T x, U y)
 {
-	return ((x - 1) | (static_cast<T>(y) - 1)) + 1;
+	return ((x - 1) | static_cast<T>(y - 1)) + 1;
 }
 
 template <typename T, typename U> constexpr auto round_down(T x, U y)
 {
-	return x & ~(static_cast<T>(y) - 1);
+	return x & ~static_cast<T>(y - 1);
 }
 
 template <typename T, typename U> constexpr auto roundup(T x, U y)

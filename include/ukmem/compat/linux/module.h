@@ -9,9 +9,11 @@
 #include_next <linux/module.h>
 
 #include <linux/bug.h>
+#include <linux/cache.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/list.h>
 #include <linux/percpu.h>
 
 #define MODULE_INFO(tag, text) struct module

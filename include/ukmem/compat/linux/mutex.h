@@ -8,8 +8,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include <linux/atomic.h>
 #include <linux/compiler.h>
+#include <linux/list.h>
 #include <linux/lockdep.h>
+#include <linux/spinlock.h>
 
 /* @locked is for mutex_is_locked() alone. The mutex's holder writes it. */
 struct mutex {

@@ -8,7 +8,9 @@
 #ifndef UKMEM_COMPAT_LINUX_PERCPU_H
 #define UKMEM_COMPAT_LINUX_PERCPU_H
 
+#include <linux/cpumask.h>
 #include <linux/percpu-defs.h>
+#include <linux/smp.h>
 #include <linux/types.h>
 
 #define get_cpu_var(var) (*get_cpu_ptr(&(var)))

@@ -22,12 +22,19 @@ struct percpu_counter {
 	s64 *counters; /* a handle; NULL: not initialised */
 };
 
-/* As the kernel computes it: 32, or twice the CPUs if that is more. */
+/* As the kernel computes it, once: 32, or twice the CPUs if that is more. */
 static inline s32 ukmem_percpu_counter_batch(void)
 {
-	unsigned int cpus = num_possible_cpus();
+	static s32 kept;
+	s32 batch = READ_ONCE(kept);
 
-	return cpus > 16 ? (s32)(2 * cpus) : 32;
+	if (__builtin_expect(!batch, 0)) {
+		unsigned int cpus = num_possible_cpus();
+
+		batch = cpus > 16 ? (s32)(2 * cpus) : 32;
+		WRITE_ONCE(kept, batch);
+	}
+	return batch;
 }
 #define percpu_counter_batch ukmem_percpu_counter_batch()
 

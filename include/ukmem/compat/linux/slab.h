@@ -41,6 +41,14 @@
 	 kmem_cache_create((name), (size), (align), (flags), (ctor)))
 #define KMEM_CACHE_USERCOPY(type, flags, field) KMEM_CACHE(type, flags)
 
+/* Up to Linux 6.11 the old size comes before the new one. */
+#undef kvrealloc
+#define kvrealloc(...)                                                                         \
+	UKMEM_FIFTH(__VA_ARGS__, ukmem_kvrealloc_4, ukmem_kvrealloc_3, )(__VA_ARGS__)
+#define UKMEM_FIFTH(a, b, c, d, e, ...) e
+#define ukmem_kvrealloc_3(p, size, flags) krealloc((p), (size), (flags))
+#define ukmem_kvrealloc_4(p, old, size, flags) ((void)(old), krealloc((p), (size), (flags)))
+
 #define kmalloc_track_caller(size, flags) kmalloc((size), (flags))
 #define kmalloc_node_track_caller(size, flags, node) kmalloc_node((size), (flags), (node))
 #define kmalloc_nolock(size, flags, node) kmalloc((size), ((flags)&__GFP_ZERO) | GFP_NOWAIT)

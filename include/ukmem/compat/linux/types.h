@@ -16,6 +16,16 @@
 #include <linux/compiler_types.h>
 #include <ukmem/gfp.h>
 
+/* The kernel defines one of these, and its code asks by #ifdef. libc has both, as numbers. C++
+ * code of others may compare those. */
+#ifndef __cplusplus
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#undef __BIG_ENDIAN
+#else
+#undef __LITTLE_ENDIAN
+#endif
+#endif
+
 typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
