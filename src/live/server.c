@@ -232,6 +232,8 @@ static int open_socket(void)
 		give_up("a thread cannot have files of its own", -err);
 		return -1;
 	}
+	/* The program may have as many files as it may; messages go to its standard error. */
+	sys_call(__NR_close_range, 3, ~0u, 0);
 	fd = listen_to_clients();
 	if (fd < 0) {
 		give_up("the socket cannot be made", -fd);

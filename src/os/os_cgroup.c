@@ -205,8 +205,9 @@ static uint64_t swap_room(const char *dir, const struct version *v, uint64_t lef
 }
 
 /*
- * Page cache that the kernel drops to make room: what no process has used lately, and half of
- * the rest, since programs that lose all of what they use come to a stand.
+ * What the kernel drops to make room: page cache that no process has used lately, and half of
+ * the rest and of what it keeps of files' names, since programs that lose all of what they use
+ * come to a stand. Version 1 does not tell the last.
  */
 static uint64_t droppable(const char *dir, const struct version *v)
 {
@@ -215,7 +216,10 @@ static uint64_t droppable(const char *dir, const struct version *v)
 	uint64_t cache = 0;
 
 	if (text) {
-		cache = number_behind(text, v->idle_cache) + number_behind(text, v->cache) / 2;
+		cache = number_behind(text, v->idle_cache) +
+			(number_behind(text, v->cache) +
+			 number_behind(text, "\nslab_reclaimable ")) /
+				2;
 		free_text(text);
 	}
 	return cache;

@@ -161,7 +161,8 @@ static size_t step(size_t pages)
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
-	size_t skip = 0;
+	size_t skip = 0, usual = window_block();
+	bool smaller = false;
 
 	lock_assert_held(&z->lock);
 	debug_assert(need && is_pow2(align));
@@ -192,9 +193,14 @@ bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 			return true;
 		}
 		if (err != -EEXIST) {
-			if (!window_use_small_steps())
-				return false;
-			continue;
+			if (!smaller && window_use_small_steps()) {
+				smaller = true;
+				continue;
+			}
+			/* That a large request is refused says nothing of usual steps. */
+			if (smaller && need > usual)
+				window_use_usual_steps();
+			return false;
 		}
 		skip = min_size(max_size(block, 2 * skip), z->end - old);
 		if (skip < block || window_skip(z, old + skip))

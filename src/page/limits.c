@@ -188,10 +188,21 @@ bool limits_complete(void)
 	struct os_memory memory = os_memory();
 
 	set_limits(&memory);
-	known &= memory.total || config.limit;
+	/* A container may have the files of its group alone. */
+	known &= memory.total || config.limit || os_share_memory() != UINT64_MAX;
 	/* Last: a handler that has interrupted this function must not rely on it. */
 	atomic_store_explicit(&page_limits.incomplete, !known, memory_order_relaxed);
 	return known;
+}
+
+bool limits_update_most(void)
+{
+	struct os_memory memory = os_memory();
+
+	if (!memory.total)
+		return false;
+	set(&page_limits.most_at_once, most_at_once(&memory));
+	return true;
 }
 
 static void lower(_Atomic size_t *number, size_t most)

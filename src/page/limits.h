@@ -90,6 +90,9 @@ static inline bool limits_incomplete(void)
  * that interrupt them; all of them set the same.
  */
 bool limits_complete(void);
+/* Reads anew what one request may get at most: the system's policy and its memory may have
+ * changed. False: they cannot be read. */
+bool limits_update_most(void);
 /* Sets them anew if the group's limit (os_share_memory()) has changed, or a brake was put on.
  * One thread at a time. *@braked: whether there was a brake, which is off now. Result: whether
  * the process's limit is lower than before. */

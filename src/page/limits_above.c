@@ -236,21 +236,30 @@ bool limits_allow(size_t npages)
 	return true;
 }
 
+static size_t most_at_once(void)
+{
+	return atomic_load_explicit(&page_limits.most_at_once, memory_order_relaxed);
+}
+
 enum limits_above limits_above(struct alloc_request *rq, bool *reclaim)
 {
 	uint64_t cgroup = os_share_memory();
 	struct os_memory memory;
 
 	*reclaim = false;
-	if (rq->npages > atomic_load_explicit(&page_limits.most_at_once, memory_order_relaxed))
+	if (unlikely(rq->npages > most_at_once()) &&
+	    !(rq->may_block && limits_update_most() && rq->npages <= most_at_once()))
 		return ABOVE_NEVER;
 	if (limits_allow(rq->npages))
 		return ABOVE_LIMITS;
 	if (!rq->may_block)
 		return ABOVE_DIRTY;
 	memory = os_memory();
-	return cgroup < memory.total ? look_at_cgroup(rq, &memory, reclaim)
-				     : look_at_machine(&memory, reclaim);
+	/* In some containers meminfo shows the group's limit as the machine's memory, or there
+	 * is none. */
+	if (cgroup != UINT64_MAX && (!memory.total || cgroup <= memory.total))
+		return look_at_cgroup(rq, &memory, reclaim);
+	return look_at_machine(&memory, reclaim);
 }
 
 void limits_above_fork_child(void)

@@ -44,6 +44,11 @@ bool window_use_small_steps(void)
 	return !atomic_exchange_explicit(&small_steps, true, memory_order_relaxed);
 }
 
+void window_use_usual_steps(void)
+{
+	atomic_store_explicit(&small_steps, false, memory_order_relaxed);
+}
+
 /* Whether the zone's part of the low window reaches to page number @end. */
 static bool low_window_has(const struct zone *z, size_t end)
 {

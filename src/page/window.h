@@ -23,5 +23,7 @@ size_t window_block(void);
 bool window_has_small_steps(void);
 /* Makes steps small from now on. False: they were already. */
 bool window_use_small_steps(void);
+/* Takes that back. */
+void window_use_usual_steps(void);
 
 #endif

@@ -22,9 +22,19 @@ static unsigned int kernel_ids(void)
 	return bits ? bits : PCPU_TABLE_IDS; /* refused: any of them */
 }
 
+/* More ids, whose entries cost no page more: a process that was restored from a checkpoint may
+ * run on a machine with more CPUs. */
+static unsigned int up_to_page(unsigned int ids)
+{
+	size_t end = offsetof(struct pcpu_unit_table, of) + (size_t)ids * sizeof(uintptr_t);
+	size_t more = (align_up(end, os_page_size()) - end) / sizeof(uintptr_t);
+
+	return max_uint(ids, min_uint(ids + (unsigned int)more, PCPU_TABLE_IDS));
+}
+
 bool pcpu_unit_table_fill(struct pcpu_unit_table *t, bool closed)
 {
-	unsigned int ids = max_uint(kernel_ids(), pcpu.nr_ids);
+	unsigned int ids = up_to_page(max_uint(kernel_ids(), pcpu.nr_ids));
 	uintptr_t spill;
 
 	if (!pcpu_use_rseq() || ids > PCPU_TABLE_IDS)

@@ -83,7 +83,8 @@ TEST_F(CgroupTest, WhatIsLeft)
 	file("/box/memory.max") = "10000\n";
 	file("/box/memory.current") = "9000\n";
 	expect_left(0, 1000, 1000);
-	file("/box/memory.stat") = "anon 1\nactive_file 400\ninactive_file 100\nslab 1\n";
+	file("/box/memory.stat") =
+		"anon 1\nactive_file 300\ninactive_file 100\nslab_reclaimable 100\n";
 	expect_left(0, 1300, 1300);
 	expect_left(500, 1300, 1800); /* by a kernel that does not count swap */
 	file("/box/memory.swap.max") = "0\n";

@@ -343,6 +343,30 @@ void a_request_above_all_there_is()
 	EXPECT_GT(vmstat("allocstall"), 0u);
 }
 
+/* A request that the system refuses since it is large leaves the steps of the others as they
+ * are. */
+void a_refused_request()
+{
+	struct rlimit limit = { 16384 * kMiB, RLIM_INFINITY };
+	void *p = kmalloc(1, GFP_KERNEL);
+
+	ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	const size_t usual = shim_window_block();
+	EXPECT_EQ(kmalloc(20480 * kMiB, GFP_KERNEL | __GFP_NOWARN), nullptr);
+	EXPECT_EQ(shim_window_block(), usual);
+	kfree(p);
+	limit.rlim_cur = 100 * kMiB;
+	ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	while (kmalloc(kMiB, GFP_KERNEL | __GFP_NOWARN))
+		;
+	EXPECT_LT(shim_window_block(), usual);
+}
+
+TEST(PageMachineTest, ALargeRequestLeavesTheSteps)
+{
+	EXPECT_FRESH_PROCESS_PASSES(a_refused_request);
+}
+
 TEST(PageMachineTest, ARequestAboveAllThereIs)
 {
 	SKIP_WITH_SHADOW();

@@ -104,6 +104,26 @@ TEST(PageOvercommitTest, NorIsOneBlockIfTheSystemSaysSo)
 	});
 }
 
+/* An operator changes it while the program runs. */
+TEST(PageOvercommitTest, WhatTheSystemSaysNowCounts)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		small_machine("0");
+		fake_files["/proc/self/cgroup"] = "0::/\n";
+		EXPECT_EQ(block(100 * kMiB), nullptr);
+		machine(128 * kMiB, 120 * kMiB);
+		void *p = block(100 * kMiB);
+		EXPECT_NE(p, nullptr);
+		EXPECT_EQ(block(1024 * kMiB), nullptr);
+		fake_files["/proc/sys/vm/overcommit_memory"] = "1\n";
+		void *q = block(1024 * kMiB);
+		EXPECT_NE(q, nullptr);
+		kfree(p);
+		kfree(q);
+		expect_whole();
+	});
+}
+
 TEST(PageOvercommitTest, ALimitThatIsConfiguredHolds)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
@@ -159,14 +179,16 @@ Pages fill_cgroup(size_t limit, size_t base)
 	}
 }
 
-void in_a_cgroup()
+/* @meminfo: sets how large the machine is. */
+void in_a_cgroup_of(void (*meminfo)(), size_t sparse_bytes)
 {
 	constexpr size_t kLimit = 64 * kMiB, kBase = 4 * kMiB;
 
 	fake_nodes("0", { 0 });
+	meminfo();
 	cgroup(kLimit, kBase);
-	void *sparse = block(80 * kMiB);
-	ASSERT_NE(sparse, nullptr) << "larger than the limit, but nobody touches it";
+	void *sparse = block(sparse_bytes);
+	ASSERT_NE(sparse, nullptr) << "about the limit or larger, but nobody touches it";
 
 	Pages pages = fill_cgroup(kLimit, kBase);
 	size_t got = (pages.size() << 4) * ukmem_page_size();
@@ -190,7 +212,16 @@ void in_a_cgroup()
 
 TEST(PageOvercommitTest, NearTheLimitOfACgroupThereIsNoMore)
 {
-	EXPECT_FRESH_PROCESS_PASSES(in_a_cgroup);
+	EXPECT_FRESH_PROCESS_PASSES([] { in_a_cgroup_of([] {}, 80 * kMiB); });
+}
+
+/* Some containers show the group's limit as the machine's memory, others no file about that. */
+TEST(PageOvercommitTest, NearTheLimitOfACgroupThatIsAllThereIs)
+{
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { in_a_cgroup_of([] { machine(64 * kMiB, 60 * kMiB); }, 60 * kMiB); });
+	EXPECT_FRESH_PROCESS_PASSES(
+		[] { in_a_cgroup_of([] { fake_files["/proc/meminfo"] = ""; }, 80 * kMiB); });
 }
 
 /* The kernel moves to swap what is above the limit. */
