@@ -9,6 +9,8 @@ the same. The commands need the library's debugging information, read memory onl
 function of the program, so they work wherever it has stopped, also inside the library.
 """
 
+import collections
+
 import gdb
 
 PAGE_NONE, PAGE_FREE, PAGE_CACHED, PAGE_ALLOCATED, PAGE_SLAB, PAGE_LARGE = range(6)
@@ -47,6 +49,7 @@ class Library:
         self.low_base = int(self.window["low_base"])
         self.low_size = int(self.window["low_size"])
         self.cache_type = gdb.lookup_type("struct kmem_cache")
+        self.guarded = None  # objects that KFENCE guards, by cache; counted when first asked for
 
     @staticmethod
     def all():
@@ -188,8 +191,10 @@ class Library:
                     yield state, record
 
     def guarded_in_use(self, cache):
-        return sum(1 for state, record in self.guarded_objects()
-                   if state == GUARDED_IN_USE and int(record["cache"]) == int(cache.address))
+        if self.guarded is None:
+            self.guarded = collections.Counter(int(record["cache"]) for state, record in
+                                               self.guarded_objects() if state == GUARDED_IN_USE)
+        return self.guarded[int(cache.address)]
 
 
 def libraries_with(address):
