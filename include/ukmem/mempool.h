@@ -19,6 +19,10 @@
  * the allocator reclaim before they turn to the reserve. The reason: an allocator of this
  * library that may not enter the kernel runs out of memory sooner than one of the kernel.
  *
+ * What an allocation out of the reserve, or a free into it, takes grows with min_nr: they look
+ * at its slots one by one. Where the reserve is not needed, both are the allocator's functions
+ * alone.
+ *
  * Thread safety: all functions, any thread; but no thread may use a pool while it is made or
  * during and after its end. Signal safety: mempool_alloc with GFP_NOWAIT or GFP_ATOMIC,
  * mempool_alloc_preallocated and mempool_free, if the pool's functions are safe (the ready

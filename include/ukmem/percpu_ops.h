@@ -502,9 +502,9 @@ static inline uint64_t ukmem_per_cpu_sum(const void *handle, unsigned int size)
  * Static variables lie in a section of their object (program or shared library). Its
  * addresses are the handles, and its contents are the initial values. When the object is
  * loaded, the library lays out the copies and copies the contents to every CPU; initial
- * values other than zero take memory on all CPUs. Constructors of C++ classes do not run
- * for the copies. A variable belongs to its object: other objects cannot use its name, but
- * may be given its address.
+ * values other than zero take memory on all CPUs, page by page, on the loading thread's node.
+ * Constructors of C++ classes do not run for the copies. A variable belongs to its object:
+ * other objects cannot use its name, but may be given its address.
  *
  * The process ends with a message when an object is loaded and there is no memory for the
  * copies, or the object is a shared library with static variables in a program that is not

@@ -79,7 +79,8 @@ struct qmempool;
  * @prealloc:   elements that are fetched from the cache now; at most @sharedq_sz. A number
  *		that is no multiple of QMEMPOOL_BULK is logged. If it is below QMEMPOOL_BULK,
  *		the function tries to fetch QMEMPOOL_BULK, so that a first request that may not
- *		block can succeed.
+ *		block can succeed. They are of the caller's node, and the queue hands elements
+ *		to CPUs of their node alone.
  * @kmem:       the cache; it must live longer than the pool
  * @gfp:        GFP_KERNEL or GFP_ATOMIC: this function may block with either, and uses the
  *		reserves with the second

@@ -21,6 +21,7 @@
 #define BASE_WAIT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -50,6 +51,12 @@ static inline void wait_for(struct wait_queue *w, uint32_t seq, unsigned int ms)
 static inline void wait_end(struct wait_queue *w)
 {
 	atomic_fetch_sub_explicit(&w->waiters, 1, memory_order_relaxed);
+}
+
+/* Whether threads wait; a hint, for who may miss some. */
+static inline bool wait_has_waiters(const struct wait_queue *w)
+{
+	return atomic_load_explicit(&w->waiters, memory_order_relaxed);
 }
 
 /* Makes up to @n waiters check again. */

@@ -461,12 +461,25 @@ UKMEM_EXPORT void *realloc(void *p, size_t size)
 	return p ? resize(p, size, CALLER_ADDRESS) : malloc_for(size, CALLER_ADDRESS);
 }
 
+/* A second name of realloc, which always means the function here. (A test compiles this file
+ * with other names.) */
+#define NAME_OF(name) STRING_OF(name)
+#define STRING_OF(name) #name
+void *realloc_here(void *p, size_t size)
+	__attribute__((alias(NAME_OF(realloc)), visibility("hidden"), nothrow, leaf,
+		       alloc_size(2)));
+
+/* As libc's, it goes by the name of realloc: a program may have one of its own, and no
+ * reallocarray.
+ */
 UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 {
 	size_t bytes;
 
 	if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
 		return malloc_failed();
+	if (unlikely(leads_elsewhere((const void *)realloc, (const void *)realloc_here)))
+		return realloc(p, bytes);
 	return p ? resize(p, bytes, CALLER_ADDRESS) : malloc_for(bytes, CALLER_ADDRESS);
 }
 

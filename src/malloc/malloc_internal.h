@@ -70,6 +70,18 @@ static inline void *next_function(const char *name, _Atomic(void *) *kept)
 	return fn;
 }
 
+/*
+ * Whether a name of the drop-in leads to a function of the program. @bound: what the name leads
+ * to; @own: a second name of the drop-in's function. clang takes a function's own definition
+ * for the one that its name leads to; so it is not told what is compared.
+ * (src/malloc/CMakeLists.txt: gcc, and linkers.)
+ */
+static always_inline bool leads_elsewhere(const void *bound, const void *own)
+{
+	__asm__("" : "+r"(bound));
+	return bound != own;
+}
+
 /* What an interposed function returns where there is no next one. */
 static inline int next_is_missing(void)
 {

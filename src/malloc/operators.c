@@ -238,15 +238,8 @@ static struct nothrow_form new_array_aligned_form = {
 #define FORM(result, name, ...)                                                                \
 	UKMEM_EXPORT result name(__VA_ARGS__);                                                 \
 	UKMEM_EXPORT result name(__VA_ARGS__)
-#define IS_REPLACED(name) unlikely(differ((const void *)name, (const void *)here##name))
-
-/* clang takes a function's own definition for the one that its name leads to; so it is not told
- * what is compared. (src/malloc/CMakeLists.txt: gcc, and linkers.) */
-static always_inline bool differ(const void *bound, const void *own)
-{
-	__asm__("" : "+r"(bound));
-	return bound != own;
-}
+#define IS_REPLACED(name)                                                                      \
+	unlikely(leads_elsewhere((const void *)name, (const void *)here##name))
 
 BASE(void *, _Znwm, size_t size)
 {

@@ -37,6 +37,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bits.h"
 #include "base/wait.h"
 #include "ukmem/page_alloc.h"
 #include "ukmem/slab.h"
@@ -110,38 +111,57 @@ static bool put_in(_Atomic(void *) *slot, void *element)
 						       memory_order_acquire); /* M1 */
 }
 
-/* Puts @element into the reserve. False: the reserve does not need it. */
-static bool put(mempool_t *pool, void *element)
+/* Puts @element into the first empty slot from number *@from on, which is then that of the next
+ * slot. False: each was full. */
+static bool put_from(mempool_t *pool, void *element, unsigned int *from)
 {
 	struct mempool_reserve *r = pool->reserve;
-	int left;
+	unsigned int end = (unsigned int)promised(pool);
+	unsigned int first = 0; /* the number of a chunk's first slot */
 
 	debug_assert(r && r->chunks);
-	if (likely(atomic_load_explicit(&r->missing, memory_order_relaxed) <= 0))
-		return false;
-	left = promised(pool);
-	for (struct chunk *c = r->chunks; c; c = next_of(c))
-		for (int i = 0; i < c->nr_slots; i++) {
-			if (left-- <= 0)
-				return false;
+	for (struct chunk *c = r->chunks; c && first < end; c = next_of(c)) {
+		unsigned int nr = min_uint((unsigned int)c->nr_slots, end - first);
+
+		for (unsigned int i = max_uint(*from, first) - first; i < nr; i++) {
 			if (!put_in(&c->slots[i], element))
 				continue;
+			*from = first + i + 1;
 			atomic_fetch_sub_explicit(&r->missing, 1, memory_order_relaxed);
 			wait_notify(&r->wait, 1);
 			return true;
 		}
+		first += nr;
+	}
 	return false;
 }
 
-/* Fills the reserve; false: the allocator has no more elements. */
+static bool is_missing(const mempool_t *pool)
+{
+	return atomic_load_explicit(&pool->reserve->missing, memory_order_relaxed) > 0;
+}
+
+/* Puts @element into the reserve. False: the reserve does not need it. */
+static bool put(mempool_t *pool, void *element)
+{
+	unsigned int from = 0;
+
+	return unlikely(is_missing(pool)) && put_from(pool, element, &from);
+}
+
+/* Fills the reserve; false: the allocator has no more elements. What lies before the slot that
+ * was filled last is full, unless other threads have taken something: a last search sees to
+ * that. */
 static bool fill(mempool_t *pool, gfp_t flags)
 {
-	while (atomic_load_explicit(&pool->reserve->missing, memory_order_relaxed) > 0) {
+	unsigned int from = 0;
+
+	while (is_missing(pool)) {
 		void *element = pool->alloc(flags, pool->pool_data);
 
 		if (!element)
 			return false;
-		if (!put(pool, element)) {
+		if (!put_from(pool, element, &from) && !put(pool, element)) {
 			pool->free(element, pool->pool_data);
 			break;
 		}
@@ -334,7 +354,7 @@ static cold void *wait_for_element(mempool_t *pool, gfp_t flags)
 		uint32_t seq = wait_begin(&r->wait);
 
 		element = take(r);
-		if (!element && !promised(pool))
+		if (!element) /* a free may just have given it one */
 			element = pool->alloc(flags, pool->pool_data);
 		if (!element)
 			wait_for(&r->wait, seq, WAIT_MS);
@@ -373,7 +393,9 @@ void mempool_free(void *element, mempool_t *pool)
 	if (!element || put(pool, element))
 		return;
 	pool->free(element, pool->pool_data);
-	if (unlikely(!promised(pool))) /* no put wakes a thread that waits */
+	/* No put wakes a thread that waits. Where the reserve has slots, one may have found it
+	 * empty meanwhile; if it begins to wait just now, it asks anew after WAIT_MS. */
+	if (unlikely(!promised(pool) || wait_has_waiters(&pool->reserve->wait)))
 		wait_notify(&pool->reserve->wait, 1);
 }
 

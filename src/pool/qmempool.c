@@ -150,11 +150,10 @@ static unsigned int fetch_shared(struct qmempool *pool, void **out, unsigned int
 	return local;
 }
 
-/* Fetches up to @n elements from the cache; it reclaims only to get @need of them. */
-static size_t fetch_cache(struct qmempool *pool, gfp_t gfp, void **out, size_t n, size_t need,
-			  const void *caller)
+/* Fetches up to @n elements of @node from the cache; it reclaims only to get @need of them. */
+static size_t fetch_cache(struct qmempool *pool, unsigned int node, gfp_t gfp, void **out,
+			  size_t n, size_t need, const void *caller)
 {
-	unsigned int node = page_policy_node();
 	size_t got;
 
 	gfp &= ~__GFP_ZERO;
@@ -192,10 +191,16 @@ static size_t get_few(struct qmempool *pool, gfp_t gfp, void **p, size_t n, cons
 	size_t have = fetch_shared(pool, batch, pool->bulk), fetched = 0, rest;
 	bool all;
 
-	if (have < n)
-		fetched = fetch_cache(pool, gfp, batch + have,
-				      (size_t)pool->bulk * QMEMPOOL_REFILL_MULTIPLIER - have,
-				      n - have, caller);
+	if (have < n) {
+		unsigned int node = page_policy_node();
+		/* What a policy takes from elsewhere this CPU's array does not keep. */
+		size_t most = node == page_local_node()
+				      ? (size_t)pool->bulk * QMEMPOOL_REFILL_MULTIPLIER
+				      : n;
+
+		fetched = fetch_cache(pool, node, gfp, batch + have, most - have, n - have,
+				      caller);
+	}
 	have += fetched;
 	all = have >= n;
 	n = min_size(n, have);
@@ -222,7 +227,8 @@ static size_t get_many(struct qmempool *pool, gfp_t gfp, void **p, size_t n, con
 	of_shared = got;
 	while (got < n) {
 		size_t piece = min_size(n - got, PIECE_MAX);
-		size_t more = fetch_cache(pool, gfp, p + got, piece, piece, caller);
+		size_t more = fetch_cache(pool, page_policy_node(), gfp, p + got, piece, piece,
+					  caller);
 
 		got += more;
 		if (more < piece)

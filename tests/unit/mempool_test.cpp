@@ -38,6 +38,22 @@ TEST(MempoolTest, BadParameters)
 	EXPECT_EQ(p.count(), 1u);
 }
 
+/* It is filled in one pass, also behind slots that are full: in n * n steps this would take
+ * minutes. */
+TEST(MempoolTest, ALargeReserve)
+{
+	constexpr unsigned kMany = 100000;
+	Source source;
+	mempool_t pool;
+
+	ASSERT_EQ(mempool_init(&pool, 5, Source::alloc, Source::free, &source), 0);
+	EXPECT_EQ(mempool_resize(&pool, kMany), 0);
+	EXPECT_EQ(source.outside(), kMany);
+	EXPECT_TRUE(mempool_is_saturated(&pool));
+	mempool_exit(&pool);
+	EXPECT_EQ(source.outside(), 0u);
+}
+
 TEST(MempoolTest, AFailedBeginningFreesAll)
 {
 	Source source;

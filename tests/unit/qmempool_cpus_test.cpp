@@ -216,6 +216,38 @@ TEST(QmempoolCpusTest, ElementsOfOtherNodesAreNotCached)
 	EXPECT_FRESH_PROCESS_PASSES(elements_of_other_nodes);
 }
 
+/* A thread whose policy takes memory from another node gets no more than it asks for: no array
+ * keeps the rest. */
+void a_policy_for_another_node()
+{
+	struct nodemask other;
+
+	setenv("UKMEM_CONF", "numa_fake:2", 1);
+	os_calls.getcpu = [](unsigned *cpu) {
+		*cpu = 0;
+		return 0;
+	};
+	nodemask_clear(&other);
+	nodemask_set(&other, 1);
+	ASSERT_EQ(ukmem_set_mempolicy(MPOL_BIND, &other), 0);
+	Pool p(64, 256);
+
+	for (uint64_t i = 0; i < 100; i++) {
+		const uint64_t before = p.stats().fetched;
+		auto got = p.take(1);
+
+		EXPECT_EQ(shim_object_node(got[0]), 1u);
+		EXPECT_EQ(p.stats().fetched, before + 1);
+		p.give(got);
+	}
+	p.check(0);
+}
+
+TEST(QmempoolCpusTest, APolicyForAnotherNodeFetchesWhatItNeeds)
+{
+	EXPECT_FRESH_PROCESS_PASSES(a_policy_for_another_node);
+}
+
 /* Arrays that CPUs of several nodes use in turn, as with mm_cid. */
 thread_local unsigned pretend_cpu;
 
