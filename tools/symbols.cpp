@@ -56,7 +56,7 @@ std::string symbols::path_of(const live::mapping &m) const
 		      static_cast<unsigned long long>(m.start),
 		      static_cast<unsigned long long>(m.end));
 
-	const std::string mapped = of_process + "/map_files/" + range;
+	std::string mapped = of_process + "/map_files/" + range;
 
 	if (!stat(mapped.c_str(), &seen))
 		return mapped;
