@@ -162,17 +162,16 @@ class series
 			throw;
 		}
 		write();
+
+		const bool replaced = ended == live::ending::replaced;
+		const bool early = o.count && (replaced || ended == live::ending::gone);
+
 		if (o.json)
 			tell_json();
-		else if (ended == live::ending::replaced ||
-			 (ended == live::ending::gone && o.count))
+		else if (replaced || early)
 			fail_on(o.pid, words.at(ended) + "; the page has what was before, in " +
 					       std::to_string(snapshots.size()) + " snapshots");
-
-		const bool over =
-			ended == live::ending::gone || ended == live::ending::replaced;
-
-		return over && o.count ? EXIT_FAILURE : end_output();
+		return early ? EXIT_FAILURE : end_output();
 	}
 
       private:

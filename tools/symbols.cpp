@@ -15,21 +15,22 @@
 #include "live/descriptor.h"
 #include "live/printable.h"
 
-/* Whether a name leads the process to the file that it leads this one to: false, too, if that
- * is not known. */
+/* False, too, if one of them is not known. */
+static bool are_one_file(const std::string &a, const std::string &b)
+{
+	struct stat of_a = {}, of_b = {};
+
+	return !stat(a.c_str(), &of_a) && !stat(b.c_str(), &of_b) &&
+	       of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
+/* Whether a name leads the process to the file that it leads this one to. */
 static bool sees_same_files(pid_t pid)
 {
 	const std::string of_process = "/proc/" + std::to_string(pid);
 
-	for (const char *what : { "/ns/mnt", "/root" }) {
-		struct stat there = {}, here = {};
-
-		if (stat((of_process + what).c_str(), &there) ||
-		    stat((std::string("/proc/self") + what).c_str(), &here) ||
-		    there.st_dev != here.st_dev || there.st_ino != here.st_ino)
-			return false;
-	}
-	return true;
+	return are_one_file(of_process + "/ns/mnt", "/proc/self/ns/mnt") &&
+	       are_one_file(of_process + "/root", "/proc/self/root");
 }
 
 symbols::symbols(const std::vector<live::mapping> &mappings, pid_t of)
@@ -43,14 +44,11 @@ std::string symbols::path_of(const live::mapping &m) const
 {
 	const std::string of_process = "/proc/" + std::to_string(pid);
 	const std::string there = of_process + "/root" + m.file;
-	struct stat here = {}, seen = {};
+	struct stat seen = {};
 	char range[40];
 
 	if (!stat(there.c_str(), &seen))
-		return !stat(m.file.c_str(), &here) && here.st_dev == seen.st_dev &&
-				       here.st_ino == seen.st_ino
-			       ? m.file
-			       : there;
+		return are_one_file(m.file, there) ? m.file : there;
 	/* No name leads to a file that was deleted; to what is mapped of it root alone gets. */
 	std::snprintf(range, sizeof(range), "%llx-%llx",
 		      static_cast<unsigned long long>(m.start),

@@ -19,9 +19,9 @@
  * the allocator reclaim before they turn to the reserve. The reason: an allocator of this
  * library that may not enter the kernel runs out of memory sooner than one of the kernel.
  *
- * What an allocation out of the reserve, or a free into it, takes grows with min_nr: they look
- * at its slots one by one. Where the reserve is not needed, both are the allocator's functions
- * alone.
+ * An allocation out of the reserve, and a free into it, look at the slots one by one, so they
+ * take the longer the larger min_nr is. Where the reserve is not needed, both are the
+ * allocator's functions alone.
  *
  * Thread safety: all functions, any thread; but no thread may use a pool while it is made or
  * during and after its end. Signal safety: mempool_alloc with GFP_NOWAIT or GFP_ATOMIC,

@@ -316,8 +316,7 @@ static always_inline void *alloc_object(size_t size, bool aligned, gfp_t flags,
 	return p;
 }
 
-/* Whole pages. A size that has a class, too, gets what that has at hand where memory is short.
- */
+/* Whole pages; where there are none, what a class of the size has at hand. */
 static always_inline void *alloc_large(size_t size, bool aligned, gfp_t flags,
 				       const void *caller)
 {

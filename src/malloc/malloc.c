@@ -469,9 +469,7 @@ void *realloc_here(void *p, size_t size)
 	__attribute__((alias(NAME_OF(realloc)), visibility("hidden"), nothrow, leaf,
 		       alloc_size(2)));
 
-/* As libc's, it goes by the name of realloc: a program may have one of its own, and no
- * reallocarray.
- */
+/* As libc's, it goes by the name of realloc: a program may have that alone of its own. */
 UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 {
 	size_t bytes;

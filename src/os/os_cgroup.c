@@ -205,9 +205,9 @@ static uint64_t swap_room(const char *dir, const struct version *v, uint64_t lef
 }
 
 /*
- * What the kernel drops to make room: page cache that no process has used lately, and half of
- * the rest and of what it keeps of files' names, since programs that lose all of what they use
- * come to a stand. Version 1 does not tell the last.
+ * The kernel drops page cache, and what it keeps of files' names, to make room. Result: of
+ * that, page cache that no process has used lately, and half of the rest, since programs that
+ * lose all of what they use come to a stand. Version 1 does not tell of names.
  */
 static uint64_t droppable(const char *dir, const struct version *v)
 {

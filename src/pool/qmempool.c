@@ -193,7 +193,7 @@ static size_t get_few(struct qmempool *pool, gfp_t gfp, void **p, size_t n, cons
 
 	if (have < n) {
 		unsigned int node = page_policy_node();
-		/* What a policy takes from elsewhere this CPU's array does not keep. */
+		/* This CPU's array does not keep what a policy takes from elsewhere. */
 		size_t most = node == page_local_node()
 				      ? (size_t)pool->bulk * QMEMPOOL_REFILL_MULTIPLIER
 				      : n;

@@ -32,7 +32,8 @@ class CgroupTest : public ::testing::Test
 		EXPECT_EQ(l.cpu_milli, cpu_milli);
 	}
 
-	/* What is left below the limit, and with swap, of which the machine has @swap free. */
+	/* The library finds so much left: below the limit, and with swap, of which the machine
+	 * has @swap free. */
 	static void expect_left(uint64_t swap, uint64_t below, uint64_t left)
 	{
 		struct os_cgroup_limits l = {};

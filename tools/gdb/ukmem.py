@@ -173,7 +173,6 @@ class Library:
             for address in self.shared(cache, node):
                 yield f"in the shared queue of node {node}", address
 
-
     # KFENCE's pool
 
     def has_guarded(self, address):

@@ -309,12 +309,9 @@ void keep_counters(const snapshot &before, snapshot &now)
 		c.allocs_fast = std::max(c.allocs_fast, found->second->allocs_fast);
 		old.erase(found);
 	}
-	for (const cache &c : now.caches) {
-		const auto sum = before.gone.find(c.name);
-
-		if (sum != before.gone.end())
-			now.gone[c.name] = sum->second;
-	}
+	for (const auto &[name, sum] : before.gone)
+		if (now.find(name))
+			now.gone[name] = sum;
 	for (const auto &[at, c] : old)
 		if (now.find(c->name))
 			add_counters(now.gone[c->name], *c);

@@ -131,8 +131,8 @@ struct snapshot {
 	unsigned int nr_nodes, nr_cpu_ids;
 	std::vector<int> node_ids;
 	std::vector<cache> caches; /**< in order of creation */
-	/** What caches counted that are gone, by name, as long as there are others of their
-	 * names; keep_counters() adds them up. */
+	/** By name, the counts of caches that are gone, as long as there are others of the
+	 * name: keep_counters() adds them up. */
 	std::map<std::string, cache> gone;
 	std::vector<std::string> cache_events;
 	std::vector<zone> zones;     /**< those in use, of each node from the lowest on */
