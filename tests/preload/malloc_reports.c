@@ -36,7 +36,10 @@ void test_trim_and_mallinfo(void)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-	CHECK(mallinfo().uordblks > 0, "mallinfo: nothing in use");
+	/* The figures are no snapshot while the background thread moves objects. */
+	void *held = malloc(MIB);
+	CHECK(mallinfo().uordblks > 0 || mallinfo().hblkhd > 0, "mallinfo: nothing in use");
+	free(held);
 #pragma GCC diagnostic pop
 }
 
