@@ -89,7 +89,8 @@ void slab_hard_init(void)
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->secret); i++)
 		t->secret[i] = os_random();
 	t->secret[1] |= 1; /* places of lines are squares of its multiples */
-	t->secret[3] |= 1; /* canaries are */
+	t->secret[3] |= 1; /* canaries are made by multiplications */
+	t->secret[5] |= 1;
 	t->whole = config.init_on_alloc || config.init_on_free;
 	t->wide = has_wide();
 	t->alone = alone_flag();

@@ -43,7 +43,7 @@ struct slab_hard_class {
  * slab_hard_seal() on.
  */
 struct slab_hard_tables {
-	uint64_t secret[4];
+	uint64_t secret[6];
 	const volatile char *alone;	     /* alone_flag() */
 	struct kmem_cache *nothing;	     /* objects of no bytes */
 	bool whole;			     /* slots of all sizes are zero as a whole */

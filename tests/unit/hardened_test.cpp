@@ -50,6 +50,39 @@ bool is_zero(const char *p, size_t n)
 	return std::all_of(p, p + n, [](char c) { return !c; });
 }
 
+/* Else whoever reads a few of them knows those of all objects. */
+TEST(HardenedTest, CanariesDoNotTellOthers)
+{
+	constexpr size_t kSize = 56, kSlot = 64;
+	std::map<uintptr_t, uint64_t> canaries;
+	std::vector<void *> blocks;
+	size_t pairs = 0;
+
+	for (int n = 0; n < 500; n++) {
+		auto *p = static_cast<char *>(kmalloc(kSize, GFP_KERNEL));
+
+		ASSERT_EQ(ksize(p), kSize);
+		memcpy(&canaries[reinterpret_cast<uintptr_t>(p)], p + kSize, kSlot - kSize);
+		blocks.push_back(p);
+	}
+	for (uintptr_t bit = kSlot; bit <= 2048; bit *= 2) {
+		std::set<uint64_t> differences;
+
+		for (const auto &[address, canary] : canaries)
+			if (const auto other = canaries.find(address ^ bit);
+			    other != canaries.end() && address & bit) {
+				const uint64_t d = canary - other->second;
+
+				differences.insert(std::min(d, -d) >> 16);
+				pairs++;
+			}
+		EXPECT_GT(differences.size() * 2, pairs) << bit;
+		pairs = 0;
+	}
+	for (void *p : blocks)
+		kfree(p);
+}
+
 TEST(HardenedTest, BlocksOfPowersOfTwoAreAlignedToThem)
 {
 	for (size_t size = 16; size <= 4096; size *= 2)

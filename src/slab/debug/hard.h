@@ -54,11 +54,17 @@ static always_inline _Atomic uint64_t *slab_canary_place(size_t size, void *obj)
 	return (_Atomic uint64_t *)(void *)((char *)obj + size - SLAB_CANARY_BYTES);
 }
 
-/* Its first byte in memory is zero, so that a string that reaches it ends there. */
+/*
+ * Its first byte in memory is zero, so that a string that reaches it ends there. With one
+ * multiplication, the difference of the canaries of two addresses would be a secret times a
+ * power of two, and those of a page would tell all others.
+ */
 static always_inline uint64_t slab_canary(const void *obj)
 {
-	uint64_t v = ((uintptr_t)obj ^ slab_hard()->secret[2]) * slab_hard()->secret[3];
+	const uint64_t *secret = slab_hard()->secret;
+	uint64_t v = ((uintptr_t)obj ^ secret[2]) * secret[3];
 
+	v = (v ^ v >> 32 ^ secret[4]) * secret[5];
 	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v & ~(uint64_t)0xff : v >> 8;
 }
 
