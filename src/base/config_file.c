@@ -4,6 +4,7 @@
 #include "base/config_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,8 +215,8 @@ static void read_text(struct config_file *f, int fd)
 			  f->path, f->reading->at.line, CONFIG_FILE_SIZE / 1024);
 }
 
-/* Whether the file's owner may set tunables of this process: its effective user, or root. A
- * user whose HOME a process of root has (sudo -E) is neither. */
+/* Whether the owner of a file or directory may set tunables of this process: its effective
+ * user, or root. A user whose HOME a process of root has (sudo -E) is neither. */
 static bool is_trusted(int fd)
 {
 	struct stat file = { 0 };
@@ -224,13 +225,32 @@ static bool is_trusted(int fd)
 	       (!file.st_uid || file.st_uid == (uid_t)sys_call(SYS_geteuid));
 }
 
+/* Opens the user's file, in a directory that is trusted, too: in another user's a link can lead
+ * to any file of root's. *@trusted: whether both are. */
+static int open_users(struct config_reading *r, bool *trusted)
+{
+	char *name = r->user_path + strlen(r->user_path) - strlen("/ukmem.conf");
+	int dir, fd;
+
+	*name = '\0';
+	dir = sys_open_at(AT_FDCWD, r->user_path, O_PATH | O_DIRECTORY);
+	*name = '/';
+	if (dir < 0)
+		return dir;
+	fd = sys_open_at(dir, name + 1, 0);
+	*trusted = fd >= 0 && is_trusted(dir) && is_trusted(fd);
+	sys_close(dir);
+	return fd;
+}
+
 static void read_file(struct config_reading *r, enum config_from from, const char *program)
 {
 	struct config_file f = { .reading = r,
 				 .path = config_path(r, from),
 				 .program = program };
 	bool everywhere = r->quiet; /* of lines for every program */
-	int fd = sys_open(f.path);
+	bool trusted = true;
+	int fd = from == CONFIG_USER ? open_users(r, &trusted) : sys_open(f.path);
 
 	if (fd < 0) {
 		r->opened[from] = fd;
@@ -239,9 +259,12 @@ static void read_file(struct config_reading *r, enum config_from from, const cha
 			file_warn(&f, "%s: cannot be opened (errno %d)", f.path, -fd);
 		return;
 	}
-	if (from == CONFIG_USER && !is_trusted(fd)) {
+	if (!trusted) {
 		r->opened[from] = -EPERM;
-		file_warn(&f, "%s: not read: its owner is neither this user nor root", f.path);
+		file_warn(&f,
+			  "%s: not read: its owner, or its directory's, is neither this user "
+			  "nor root",
+			  f.path);
 	} else {
 		r->at = (struct config_origin){ (uint8_t)from, 0 };
 		read_text(&f, fd);

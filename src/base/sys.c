@@ -102,11 +102,16 @@ int sys_write_all(int fd, const void *buf, size_t n)
 	return 0;
 }
 
+int sys_open_at(int dir, const char *path, int more)
+{
+	int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | more;
+
+	return (int)sys_call(SYS_openat, dir, path, flags);
+}
+
 int sys_open(const char *path)
 {
-	int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-
-	return (int)sys_call(SYS_openat, AT_FDCWD, path, flags);
+	return sys_open_at(AT_FDCWD, path, 0);
 }
 
 ssize_t sys_read(int fd, void *buf, size_t n)

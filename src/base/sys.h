@@ -30,6 +30,8 @@ int sys_write_all(int fd, const void *buf, size_t n);
 /* Opens a file to read it; does not wait for the other end of a pipe. Result: its descriptor,
  * or a negative errno. */
 int sys_open(const char *path);
+/* In the directory @dir, with more flags. */
+int sys_open_at(int dir, const char *path, int more);
 ssize_t sys_read(int fd, void *buf, size_t n);
 void sys_close(int fd);
 int sys_getpid(void);

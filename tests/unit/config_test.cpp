@@ -590,7 +590,7 @@ TEST_F(ConfigFileTest, WhatIsNoFile)
 /* sudo -E leaves the user's HOME to a process of root. */
 TEST_F(ConfigFileTest, FilesOfOtherUsersAreNotRead)
 {
-	const std::string copy = dir + "/config_probe";
+	const std::string copy = dir + "/config_probe", theirs = dir + "/theirs";
 	const uid_t nobody = 65534;
 
 	if (geteuid())
@@ -602,8 +602,18 @@ TEST_F(ConfigFileTest, FilesOfOtherUsersAreNotRead)
 	Result r = probe({ "XDG_CONFIG_HOME=" + dir }, { etc });
 	EXPECT_EQ(r.value["limit"], "1024m") << "of the machine's file nothing is asked";
 	EXPECT_EQ(r.value["dirty_max"], r.fallback["dirty_max"]);
-	EXPECT_EQ(r.warnings,
-		  "ukmem: " + user + ": not read: its owner is neither this user nor root\n");
+	EXPECT_EQ(r.warnings, "ukmem: " + user +
+				      ": not read: its owner, or its directory's, is neither "
+				      "this user nor root\n");
+	/* A link of theirs leads to a file of root's. */
+	std::filesystem::create_directory(theirs);
+	ASSERT_EQ(chown(theirs.c_str(), nobody, nobody), 0);
+	write(dir + "/secret", "a secret line");
+	std::filesystem::create_symlink(dir + "/secret", theirs + "/ukmem.conf");
+	r = probe({ "XDG_CONFIG_HOME=" + theirs }, { etc });
+	EXPECT_EQ(r.warnings, "ukmem: " + theirs +
+				      "/ukmem.conf: not read: its owner, or its directory's, "
+				      "is neither this user nor root\n");
 	/* By its owner it is read. */
 	std::filesystem::copy_file(CONFIG_PROBE, copy);
 	ASSERT_EQ(chmod(dir.c_str(), 0755), 0);
