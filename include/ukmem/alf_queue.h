@@ -67,6 +67,11 @@
 #ifndef UKMEM_ALF_QUEUE_H
 #define UKMEM_ALF_QUEUE_H
 
+#ifdef __cplusplus
+/* Warnings of C++ about the casts of C are not for the program that includes this. */
+#pragma GCC system_header
+#endif
+
 #include <ukmem/compiler.h>
 
 #include <stdbool.h>

@@ -43,10 +43,21 @@ namespace detail
 /* Every page has at least as many bytes; kmalloc aligns up to here. */
 inline constexpr std::size_t kmalloc_align_max = 4096;
 
-/* Throws @Exception; in a program without exceptions, which could not catch it, aborts. */
+/*
+ * Throws @Exception; in a program without exceptions, which could not catch it, aborts. The
+ * linker keeps one of the definitions in all objects: they must be the same with and without
+ * -fno-exceptions, as they are by libstdc++'s functions.
+ */
 template <typename Exception, typename... Args> [[noreturn]] void fail(Args &&...args)
 {
-#if defined(__cpp_exceptions)
+#if defined(__GLIBCXX__) && _GLIBCXX_RELEASE >= 11
+	if constexpr (std::is_same_v<Exception, std::bad_alloc>)
+		std::__throw_bad_alloc();
+	else if constexpr (std::is_same_v<Exception, std::bad_array_new_length>)
+		std::__throw_bad_array_new_length();
+	else
+		std::__throw_invalid_argument(args...);
+#elif defined(__cpp_exceptions)
 	throw Exception(static_cast<Args &&>(args)...);
 #else
 	((void)args, ...);

@@ -23,6 +23,7 @@
 
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include <ukmem/allocator.hpp>
@@ -89,13 +90,22 @@ template <typename T> class cache_delete
 	{
 	}
 
+	/** Of the same objects, which become const. A base class may lie at another address. */
+	template <typename U, typename = std::enable_if_t<std::is_same_v<const U, T> &&
+							  !std::is_const_v<U>>>
+	cache_delete(const cache_delete<U> &other) noexcept : cache_(other.cache_)
+	{
+	}
+
 	void operator()(T *object) const noexcept
 	{
 		object->~T();
-		(kmem_cache_free)(cache_, object);
+		(kmem_cache_free)(cache_, const_cast<std::remove_const_t<T> *>(object));
 	}
 
       private:
+	template <typename U> friend class cache_delete;
+
 	struct kmem_cache *cache_;
 };
 
@@ -112,7 +122,9 @@ template <typename T> using cache_ptr = std::unique_ptr<T, cache_delete<T>>;
  */
 template <typename T> class cache
 {
-	static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "a cache of objects");
+	static_assert(std::is_object_v<T> && !std::is_array_v<T> &&
+			      std::is_same_v<T, std::remove_cv_t<T>>,
+		      "a cache of objects, neither const nor volatile");
 	static_assert(sizeof(T) <= 16384, "caches have objects of up to 16384 bytes");
 	static_assert(alignof(T) <= 4096, "caches align objects to up to 4096 bytes");
 
@@ -194,7 +206,8 @@ template <typename T> class cache
 
 		~memory()
 		{
-			(kmem_cache_free)(cache, address);
+			if (address)
+				(kmem_cache_free)(cache, address);
 		}
 
 		memory(const memory &) = delete;

@@ -8,6 +8,11 @@
 #ifndef UKMEM_ERR_H
 #define UKMEM_ERR_H
 
+#ifdef __cplusplus
+/* Warnings of C++ about the casts of C are not for the program that includes this. */
+#pragma GCC system_header
+#endif
+
 #include <ukmem/compiler.h>
 
 #include <errno.h>

@@ -10,6 +10,11 @@
 #ifndef UKMEM_NODEMASK_H
 #define UKMEM_NODEMASK_H
 
+#ifdef __cplusplus
+/* Warnings of C++ about the casts of C are not for the program that includes this. */
+#pragma GCC system_header
+#endif
+
 #include <ukmem/compiler.h>
 
 #include <stdbool.h>

@@ -49,9 +49,16 @@ static UKMEM_INLINE size_t size_sub(size_t a, size_t b)
 }
 
 /** array_size - bytes in @n elements of @size bytes. */
-#define array_size(n, size) size_mul((n), (size))
+static UKMEM_INLINE size_t array_size(size_t n, size_t size)
+{
+	return size_mul(n, size);
+}
+
 /** array3_size - bytes in @a times @b elements of @size bytes. */
-#define array3_size(a, b, size) size_mul(size_mul((a), (b)), (size))
+static UKMEM_INLINE size_t array3_size(size_t a, size_t b, size_t size)
+{
+	return size_mul(size_mul(a, b), size);
+}
 
 /**
  * flex_array_size - bytes in @count elements of member @member, an array at the end of *@p

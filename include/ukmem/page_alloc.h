@@ -71,7 +71,11 @@ UKMEM_EXPORT size_t ukmem_page_size(void);
  */
 UKMEM_EXPORT struct page *alloc_pages(gfp_t flags, unsigned int order)
 	UKMEM_SYMBOL(alloc_pages);
-#define alloc_page(flags) alloc_pages(flags, 0)
+/** alloc_page - alloc_pages of one page. */
+static UKMEM_INLINE struct page *alloc_page(gfp_t flags)
+{
+	return alloc_pages(flags, 0);
+}
 
 /**
  * alloc_pages_node - as alloc_pages, preferring node @nid; policies do not apply
@@ -103,18 +107,30 @@ UKMEM_EXPORT unsigned long alloc_pages_bulk(gfp_t flags, unsigned long nr_pages,
 /** __free_pages - free pages of alloc_pages; @order must be the same. NULL is ignored. */
 UKMEM_EXPORT void __free_pages(struct page *page, unsigned int order)
 	UKMEM_SYMBOL(__free_pages);
-#define __free_page(page) __free_pages(page, 0)
+/** __free_page - free a page of alloc_page. NULL is ignored. */
+static UKMEM_INLINE void __free_page(struct page *page)
+{
+	__free_pages(page, 0);
+}
 
 /** __get_free_pages - alloc_pages that returns an address; 0: no memory. */
 UKMEM_EXPORT unsigned long __get_free_pages(gfp_t flags, unsigned int order)
 	UKMEM_SYMBOL(__get_free_pages);
-#define __get_free_page(flags) __get_free_pages(flags, 0)
+/** __get_free_page - __get_free_pages of one page. */
+static UKMEM_INLINE unsigned long __get_free_page(gfp_t flags)
+{
+	return __get_free_pages(flags, 0);
+}
 /** get_zeroed_page - allocate a page of zeros. Result: its address; 0: no memory. */
 UKMEM_EXPORT unsigned long get_zeroed_page(gfp_t flags) UKMEM_SYMBOL(get_zeroed_page);
 
 /** free_pages - free pages of __get_free_pages; @order must be the same. 0 is ignored. */
 UKMEM_EXPORT void free_pages(unsigned long addr, unsigned int order) UKMEM_SYMBOL(free_pages);
-#define free_page(addr) free_pages(addr, 0)
+/** free_page - free a page of __get_free_page. 0 is ignored. */
+static UKMEM_INLINE void free_page(unsigned long addr)
+{
+	free_pages(addr, 0);
+}
 
 /**
  * alloc_pages_exact - allocate @size bytes, rounded up to whole pages, not to a power of two

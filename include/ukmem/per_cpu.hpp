@@ -55,7 +55,7 @@ template <typename T> class per_cpu_variable
 
       public:
 	/** Makes the variable. Throws bad_alloc if there is no memory. */
-	per_cpu_variable() : handle_(alloc_percpu(T))
+	per_cpu_variable() : handle_(static_cast<T *>(__alloc_percpu(sizeof(T), alignof(T))))
 	{
 		if (!handle_)
 			detail::fail<std::bad_alloc>();

@@ -1,24 +1,31 @@
 #!/usr/bin/env bash
 # Each header of C++ alone and twice, and all of them in a program without exceptions and
-# run-time type information; and the headers of compat in front of the standard library's and
+# run-time type information, which wants warnings of casts, too; and the headers of compat in front of the standard library's and
 # behind them.
 #	cxx_headers.sh SOURCE_DIR COMPILER
 # shellcheck source=common.sh disable=SC2154 # it sets $work
 . "$(dirname "$0")/common.sh"
 source=$1 compiler=$2
 options=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$source/include")
+strict=(-Wold-style-cast -Wconversion -Wsign-conversion -Wshadow -Wcast-qual)
 
 count=0
 for header in "$source"/include/ukmem/*.hpp; do
 	name=ukmem/$(basename "$header")
 	printf '#include <%s>\n#include <%s>\n' "$name" "$name" >"$work/alone.cpp"
-	"$compiler" -std=c++17 "${options[@]}" "$work/alone.cpp"
+	"$compiler" -std=c++17 "${options[@]}" "${strict[@]}" "$work/alone.cpp"
 	count=$((count + 1))
 done
 ((count >= 6)) || fail "$count headers below $source/include/ukmem"
 
 cat >"$work/bare.cpp" <<'CPP'
 #include <ukmem/ukmem.hpp>
+/* Everyday names are no macros. */
+template <typename T, size_t N> constexpr size_t array_size(const T (&)[N]) { return N; }
+struct pages {
+	void alloc_page() {}
+	void free_page(void *) {}
+};
 int main()
 {
 	ukmem::cache<int> cache("int");
@@ -31,7 +38,7 @@ int main()
 	return !(ukmem::kmalloc_resource()->is_equal(resource) || queue.mp_enqueue(cache.create(1)));
 }
 CPP
-"$compiler" -std=c++17 "${options[@]}" -fno-exceptions -fno-rtti "$work/bare.cpp"
+"$compiler" -std=c++17 "${options[@]}" "${strict[@]}" -fno-exceptions -fno-rtti "$work/bare.cpp"
 
 # Macros of <linux/...> change nothing in the standard library's headers and in the project's.
 # Those left out need an option, or warn that they are gone in a later standard.

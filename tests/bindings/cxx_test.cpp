@@ -305,6 +305,10 @@ TEST(Cache, OwnersDestroy)
 	}
 	EXPECT_EQ(points.size(), 0u);
 	std::shared_ptr<point> shared = points.make(1, 1);
+	ukmem::cache_ptr<const point> constant = points.make(1, 1);
+	static_assert(
+		!std::is_convertible_v<ukmem::cache_ptr<const point>, ukmem::cache_ptr<point>>);
+	constant.reset();
 	EXPECT_EQ(points.size(), 1u);
 	shared.reset();
 	EXPECT_EQ(points.size(), 0u);
