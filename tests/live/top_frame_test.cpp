@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames of ukmem top (tools/top/frame.h), without a terminal. */
 #include <algorithm>
-#include <regex>
 #include <set>
+#include <sstream>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -112,8 +112,6 @@ TEST(top_frame, is_never_larger_than_the_terminal)
 
 TEST(top_frame, shows_numbers_whole_or_not_at_all)
 {
-	const std::regex with_digit("[^ ]*[0-9][^ ]*");
-
 	for (const top::model &m : all_states()) {
 		const std::set<string> allowed = allowed_words(m);
 
@@ -122,18 +120,16 @@ TEST(top_frame, shows_numbers_whole_or_not_at_all)
 		for (unsigned int lines = 1; lines <= 50; lines += lines < 14 ? 1 : 9)
 			for (unsigned int columns = 1; columns <= 230;
 			     columns += columns < 100 ? kColumns : 13) {
-				string text =
+				const string text =
 					text_of(top::render(m, { lines, columns }, false));
+				std::istringstream words(text);
 
-				std::replace(text.begin(), text.end(), '\n', ' ');
-				for (std::sregex_iterator
-					     i(text.begin(), text.end(), with_digit),
-				     end;
-				     i != end; ++i) {
-					if (i->str().find("~") != string::npos)
+				for (string word; words >> word;) {
+					if (word.find_first_of("0123456789") == string::npos ||
+					    word.find('~') != string::npos)
 						continue; /* a name: cut_text's test */
-					ASSERT_TRUE(allowed.count(i->str()))
-						<< i->str() << " at " << lines << "x" << columns
+					ASSERT_TRUE(allowed.count(word))
+						<< word << " at " << lines << "x" << columns
 						<< "\n"
 						<< text;
 				}

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <regex>
 #include <string>
 #include <tuple>
 
@@ -23,6 +22,7 @@
 #include "scenario.h"
 #include "ukmem/kmalloc.h"
 #include "unit/fake_os.h"
+#include "unit/matched.h"
 
 using namespace sweep;
 
@@ -71,14 +71,14 @@ struct Run {
 /* What the library may say when the system refuses. */
 bool may_say(const std::string &line)
 {
-	static const std::regex allowed(
-		"ukmem: (page allocation failure: .*"
-		"|kmem_cache_create\\(.*\\): out of memory"
-		"|kmem_cache_destroy\\(.*\\): CPUs' lists cannot be emptied, cache kept"
-		"|qmempool_create\\(.*\\): out of memory"
-		"|qmempool_destroy\\(.*\\): CPUs' arrays cannot be emptied, pool kept)");
-
-	return std::regex_match(line, allowed);
+	return !matched(line,
+			"^ukmem: (page allocation failure: .*"
+			"|kmem_cache_create\\(.*\\): out of memory"
+			"|kmem_cache_destroy\\(.*\\): CPUs' lists cannot be emptied, cache kept"
+			"|qmempool_create\\(.*\\): out of memory"
+			"|qmempool_destroy\\(.*\\): CPUs' arrays cannot be emptied, pool "
+			"kept)$")
+			.empty();
 }
 
 std::string text_of(int log)

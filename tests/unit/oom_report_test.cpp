@@ -2,8 +2,7 @@
 /* The report about a request that failed for lack of memory: the tunable oom_report. */
 #include <errno.h>
 
-#include <regex>
-
+#include "matched.h"
 #include "page_util.h"
 #include "test_util.h"
 
@@ -38,9 +37,8 @@ size_t reports(const std::string &text)
 
 void expect_line(const std::string &text, const std::string &pattern)
 {
-	EXPECT_TRUE(std::regex_search(text, std::regex("(^|\n)ukmem: " + pattern + "\n")))
-		<< pattern << "\n"
-		<< text;
+	EXPECT_FALSE(matched(text, "^ukmem: " + pattern + "$").empty()) << pattern << "\n"
+									<< text;
 }
 
 /* Takes blocks until there are no more; of a size that is left as it is, so that some pages are
@@ -292,9 +290,9 @@ TEST(OomReport, OfManyThreadsOneWrites)
 			});
 			EXPECT_EQ(reports(text), 1u) << text;
 			size_t before = 0;
-			std::smatch m;
-			if (std::regex_search(text, m, std::regex("([0-9]+) failures before")))
-				before = std::stoul(m[1]);
+			const auto more = matched(text, "([0-9]+) failures before");
+			if (!more.empty())
+				before = std::stoul(more[1]);
 			fake_now += 1000;
 			text = said([] { fail_block(); });
 			expect_line(text,

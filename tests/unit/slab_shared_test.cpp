@@ -4,8 +4,8 @@
 #include <sched.h>
 
 #include <atomic>
-#include <regex>
 
+#include "matched.h"
 #include "percpu_util.h"
 #include "printed.h"
 #include "slab_attr_util.h"
@@ -144,12 +144,11 @@ TEST(SlabSharedTest, ShrinkAndTrimEmptyIt)
 TEST(SlabSharedTest, SlabinfoTellsWhatItHolds)
 {
 	Cache s("slabinfo_shared", 192);
-	std::smatch found;
 
 	fill(s);
-	std::string text = printed(ukmem_slabinfo_print);
-	std::regex line("slabinfo_shared .* (\\d+)\n");
-	ASSERT_TRUE(std::regex_search(text, found, line)) << text;
+	const std::string text = printed(ukmem_slabinfo_print);
+	const auto found = matched(text, "^slabinfo_shared .* ([0-9]+)$");
+	ASSERT_FALSE(found.empty()) << text;
 	EXPECT_EQ(std::stoul(found[1]), slab_counts_of(s).shared);
 }
 
