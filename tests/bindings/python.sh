@@ -89,6 +89,22 @@ PY
 [[ $("$python" -m ukmem run script.py a --b) == ran* ]] || fail "the script did not run to its end"
 (ulimit -f 0 && "$python" -m ukmem run -c 'import ukmem; assert ukmem.stats()["caches"]') ||
 	fail "no statistics where no file may be written to"
+# Python 3.12 and later start no thread in atexit handlers. An older one does, unless it is kept from it.
+cat >at_exit.py <<'PY'
+import atexit
+import threading
+
+import ukmem
+
+
+def refuse(thread):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+
+
+threading.Thread.start = refuse
+atexit.register(lambda: print(ukmem.stats()["percpu"]["mode"]))
+PY
+[[ $("$python" -m ukmem run at_exit.py) ]] || fail "no statistics in an atexit handler"
 [[ $(PYTHONMALLOC=malloc "$work/venv/bin/ukmem" run script.py a --b) == ran* ]] || fail "PYTHONMALLOC"
 "$python" -m ukmem run --stats script.py a --b 2>&1 | grep -q kmalloc-64 || fail "no statistics at exit"
 "$python" -m ukmem run --conf dirty_max:0 -c 'import ukmem; assert ukmem.running()'

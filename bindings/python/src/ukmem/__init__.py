@@ -14,8 +14,9 @@ Within a process that runs on it:
 import ctypes
 import json
 import os
+import tempfile
 import threading
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import IO, Any, Callable, Dict, List, NamedTuple
 
 __all__ = ["Gauges", "NotRunning", "gauges", "library", "running", "stats", "tool", "trim"]
 
@@ -78,14 +79,31 @@ def gauges() -> Gauges:
 def stats() -> Dict[str, Any]:
     """All statistics: "percpu", "gauges", "caches", "pools" and other tables. Raises NotRunning."""
     stats_print = _function("ukmem_malloc_stats_print", ctypes.c_int, ctypes.c_int, ctypes.c_int)
-    text = _piped(lambda fd: stats_print(fd, _STATS_JSON))
+    text = _written(lambda fd: stats_print(fd, _STATS_JSON))
     found: Dict[str, Any] = json.loads(text)
     return found
 
 
+def _written(write: Callable[[int], int]) -> bytes:
+    """What `write` writes to a file. A limit on the size of files (RLIMIT_FSIZE) may refuse that;
+    a pipe has none, but needs a thread, and Python 3.12 and later start none in atexit handlers."""
+    try:
+        with _nameless_file() as file:
+            _check(write(file.fileno()))
+            file.seek(0)
+            return file.read()
+    except OSError:
+        return _piped(write)
+
+
+def _nameless_file() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):  # not in Python before 3.8, or built for an old libc
+        return open(os.memfd_create("ukmem"), "w+b")
+    return tempfile.TemporaryFile()
+
+
 def _piped(write: Callable[[int], int]) -> bytes:
-    """What `write` writes to a pipe, which has no size that RLIMIT_FSIZE limits. It holds less
-    than the text may be, so another thread reads."""
+    """What `write` writes to a pipe. It holds less than the text may be, so another thread reads."""
     read_end, write_end = os.pipe()
     with open(read_end, "rb") as file:
         parts: List[bytes] = []
@@ -96,9 +114,14 @@ def _piped(write: Callable[[int], int]) -> bytes:
         finally:
             os.close(write_end)
         reader.join()
+    _check(error)
+    return parts[0]
+
+
+def _check(error: int) -> None:
+    """Raises the exception of a negative errno."""
     if error:
         raise OSError(-error, os.strerror(-error))
-    return parts[0]
 
 
 def trim() -> int:
