@@ -8,7 +8,8 @@ python=/usr/bin/python3
 
 "$python" -c 'import setuptools, wheel, venv, ensurepip, pip' 2>"$work/missing" ||
 	skip "python3-venv, -pip, -setuptools or -wheel is not installed: $(tail -1 "$work/missing")"
-unset PYTHONPATH PYTHONHOME PYTHONMALLOC LD_PRELOAD PIP_FIND_LINKS
+unset PYTHONPATH PYTHONHOME PYTHONMALLOC PYTHONDEVMODE PYTHONWARNINGS PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
+unset LD_PRELOAD PIP_FIND_LINKS
 export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONFIG_FILE=/dev/null
 
 # setuptools writes beside setup.py, so it works on a copy that leads back to the sources.
@@ -110,6 +111,12 @@ PY
 "$python" -m ukmem run --conf dirty_max:0 -c 'import ukmem; assert ukmem.running()'
 echo 'import ukmem; assert ukmem.running()' >module.py
 "$python" -m ukmem run -m module
+# The script's Python has the options that the command's has.
+"$python" -X dev -W error -uBm ukmem run -c '
+import sys
+assert sys.flags.dev_mode and "error" in sys.warnoptions and sys.flags.dont_write_bytecode, (sys.flags, sys.warnoptions)
+assert sys.stdout.write_through or sys.version_info < (3, 10)
+' || fail "a script does not get the options -X dev -W error -uB"
 [[ $("$python" -m ukmem run echo other) == other ]] || fail "another program"
 version=$(sed -n 's/^project(ukmem VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
 [[ $("$python" -m ukmem --version) == "ukmem $version" ]] || fail "the tool is of another version"
