@@ -55,10 +55,13 @@ class kmalloc_memory_resource final : public std::pmr::memory_resource
 /**
  * kmalloc_resource - the memory resource over kmalloc
  *
- * Result: always the same one, in shared libraries too, also if they hide their symbols. (Where
- * the linker does not unite symbols, for instance of libraries that clang compiled and dlopen()
- * loaded with RTLD_LOCAL, each library has one, and they are not equal.) It is never destroyed,
- * so that objects with static storage may use it.
+ * Result: always the same one, in shared libraries too, also if they hide their symbols. It is
+ * never destroyed, so that objects with static storage may use it.
+ *
+ * A library that dlopen() loads finds the program's resource if the program is linked with
+ * -rdynamic and calls this function. Otherwise it may have a resource of its own: memory of
+ * either may be freed by the other, but they are not equal, so containers copy elements instead
+ * of moving storage.
  */
 __attribute__((__visibility__("default"))) inline std::pmr::memory_resource *
 kmalloc_resource() noexcept

@@ -5,7 +5,7 @@
 
 #include <memory_resource>
 
-#define SHOWN __attribute__((__visibility__("default")))
+#define SHOWN extern "C" __attribute__((__visibility__("default")))
 
 SHOWN std::pmr::memory_resource *hidden_kmalloc_resource();
 SHOWN std::pmr::memory_resource *hidden_resource_of_its_own();
