@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The crates of Rust: tests of modules, programs and documentation, with the library built from
 # source; formatting and clippy; no crate needs a later Rust than the two of the project say. A full
-# check also runs the tests with that Rust if rustup has it, links the installed library, and runs
-# the tests on a mock of it, in Miri where the toolchain has that.
+# check also runs the tests with that Rust if rustup has it, links the installed library, compiles by
+# musl-gcc, and runs the tests on a mock of the library, in Miri where the toolchain has that.
 #	rust.sh SOURCE_DIR BUILD_DIR LIBDIR [full]
 # BUILD_DIR/bindings/rust keeps what was compiled.
 # shellcheck source=common.sh disable=SC2154 # it sets $work
@@ -13,7 +13,9 @@ cargo=$(first_of cargo)
 [[ $cargo ]] || skip "cargo is not installed"
 cd "$source/bindings/rust" || exit
 export CARGO_TARGET_DIR=$build/bindings/rust CARGO_TERM_COLOR=never CARGO_NET_RETRY=0
+cached=
 if command -v ccache >/dev/null; then
+	cached="ccache "
 	export CC="ccache gcc"
 fi
 # The crates it depends on: those that are here already, else from the network.
@@ -28,7 +30,7 @@ tests() {
 	local name=$1
 	shift
 	"$@" >"$work/said" 2>&1 || fail "$name: $(grep -v ' ok$' "$work/said" | tail -60)"
-	awk -v name="$name" '/^test result: ok/ { n += $4 } END { print name ": " n " passed" }' "$work/said"
+	awk -v name="$name" '/^test result: ok/ { n += $4 } END { print name ": " (n ? n " passed" : "ok") }' "$work/said"
 }
 
 tests "from source" cargo test "${options[@]}"
@@ -68,6 +70,12 @@ cmake --install "$build" --prefix "$work/prefix" >/dev/null
 PKG_CONFIG_PATH=$work/prefix/$libdir/pkgconfig LD_LIBRARY_PATH=$work/prefix/$libdir \
 	CARGO_TARGET_DIR=$work/system \
 	tests "system's library" cargo test --lib --tests "${options[@]}" --features system
+# musl-gcc sees musl's headers alone.
+if command -v musl-gcc >/dev/null; then
+	CC=${cached}musl-gcc CARGO_TARGET_DIR=$work/musl tests musl-gcc cargo build -p ukmem-sys --offline --locked
+else
+	echo "NOTE: without musl-gcc"
+fi
 RUSTFLAGS='--cfg ukmem_mock' CARGO_TARGET_DIR=$work/mock tests mock cargo test --lib -p ukmem "${options[@]}"
 for toolchain in "" +nightly; do
 	# shellcheck disable=SC2086 # no toolchain is no word

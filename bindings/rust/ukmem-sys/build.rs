@@ -3,7 +3,9 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 const SHIM: &str = "src/shim.c";
 
@@ -18,6 +20,44 @@ fn sources(list: &Path) -> Vec<String> {
     let files: Vec<String> = words[..end].split_whitespace().map(String::from).collect();
     assert!(files.len() > 50, "UKMEM_SOURCES has {} files", files.len());
     files
+}
+
+fn has_kernel_headers(compiler: &cc::Tool, out: &Path) -> bool {
+    let probe = out.join("kernel.c");
+    fs::write(&probe, "#include <linux/futex.h>\n").unwrap();
+    let mut command = compiler.to_command();
+    command.arg("-fsyntax-only").arg(probe);
+    let status = command.stderr(Stdio::null()).status();
+    status.map_or(false, |status| status.success())
+}
+
+/// musl-gcc sees musl's headers alone: the kernel's are put behind them, as cmake/musl.cmake does.
+fn add_kernel_headers(build: &mut cc::Build) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
+    if has_kernel_headers(&build.get_compiler(), &out) {
+        return;
+    }
+
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap();
+    let mut places = vec![format!("/usr/include/{}-linux-gnu/asm", arch)];
+    if env::var("HOST").unwrap().starts_with(&arch) {
+        places.push("/usr/include/asm".to_string());
+    }
+    let asm = places.iter().find(|place| Path::new(place).is_dir());
+    let asm = asm.unwrap_or_else(|| {
+        panic!(
+            "ukmem needs the kernel's headers (package linux-libc-dev or linux-headers): \
+             the compiler does not find <linux/futex.h>, and there is no {}",
+            places.join(" and no ")
+        )
+    });
+    let headers = out.join("kernel-headers");
+    let _ = fs::remove_dir_all(&headers); // of an earlier run
+    fs::create_dir(&headers).unwrap();
+    symlink("/usr/include/linux", headers.join("linux")).unwrap();
+    symlink("/usr/include/asm-generic", headers.join("asm-generic")).unwrap();
+    symlink(asm, headers.join("asm")).unwrap();
+    build.flag("-idirafter").flag(headers.to_str().unwrap());
 }
 
 fn build_library() {
@@ -42,6 +82,7 @@ fn build_library() {
         .flag("-fno-builtin-realloc")
         .include(root.join("include"))
         .include(root.join("src"));
+    add_kernel_headers(&mut build);
     for file in sources(&root.join("src/CMakeLists.txt")) {
         build.file(root.join("src").join(file));
     }
@@ -58,14 +99,16 @@ fn use_system() {
         .probe("ukmem")
         .expect("feature \"system\": pkg-config does not find ukmem");
 
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    build
         .std("gnu11")
         .opt_level(2)
         .pic(true)
         .define("_GNU_SOURCE", None)
         .includes(&library.include_paths)
-        .file(SHIM)
-        .compile("ukmem_shim");
+        .file(SHIM);
+    add_kernel_headers(&mut build);
+    build.compile("ukmem_shim");
 }
 
 #[cfg(not(feature = "system"))]
