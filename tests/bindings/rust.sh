@@ -47,6 +47,9 @@ oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' ukmem/Cargo.toml)
 needed=$(cargo metadata --format-version 1 --offline --locked | grep -o '"rust_version":"[^"]*"' |
 	cut -d'"' -f4 | sort -V | tail -1)
 [[ $needed == "$oldest" ]] || fail "a crate needs Rust $needed, and rust-version is $oldest"
+# A program has one cc 1.x for all its crates: an upper bound would exclude the others' needs.
+bounded=$(cargo metadata --format-version 1 --no-deps --offline --locked | grep -o '"req":"[^"]*<[^"]*"') || true
+[[ ! $bounded ]] || fail "a dependency has an upper bound: $bounded"
 RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps "${options[@]}"
 packed=$(cd ukmem-sys && cargo package --list --offline --allow-dirty 2>/dev/null | grep -c '^c/src/.*\.c$') || true
 ((packed > 100)) || fail "a package of ukmem-sys has $packed files of C"
@@ -54,6 +57,28 @@ for crate in ukmem ukmem-sys; do
 	(cd "$crate" && cargo package --list --offline --allow-dirty 2>/dev/null | grep -qx LICENSE) ||
 		fail "a package of $crate has no LICENSE"
 done
+# The build script of a crate that depends on ukmem-sys is told where the headers are.
+mkdir -p "$work/user/src"
+cat >"$work/user/Cargo.toml" <<END
+[package]
+name = "user"
+version = "1.0.0"
+edition = "2021"
+[dependencies]
+ukmem-sys = { path = "$PWD/ukmem-sys" }
+[features]
+system = ["ukmem-sys/system"]
+END
+cat >"$work/user/build.rs" <<'END'
+fn main() {
+    let include = std::env::var("DEP_UKMEM_INCLUDE").unwrap();
+    assert!(std::path::Path::new(&include).join("ukmem/ukmem.h").is_file(), "{include}");
+}
+END
+touch "$work/user/src/lib.rs"
+cp Cargo.lock "$work/user"
+user=(cargo check --offline --manifest-path "$work/user/Cargo.toml")
+tests "a user of the headers" "${user[@]}"
 [[ $full == full ]] || exit 0
 
 # A cargo of that age cannot read the index of crates.io's that is here.
@@ -70,6 +95,8 @@ cmake --install "$build" --prefix "$work/prefix" >/dev/null
 PKG_CONFIG_PATH=$work/prefix/$libdir/pkgconfig LD_LIBRARY_PATH=$work/prefix/$libdir \
 	CARGO_TARGET_DIR=$work/system \
 	tests "system's library" cargo test --lib --tests "${options[@]}" --features system
+PKG_CONFIG_PATH=$work/prefix/$libdir/pkgconfig CARGO_TARGET_DIR=$work/system \
+	tests "a user of the system's headers" "${user[@]}" --features system
 # musl-gcc sees musl's headers alone.
 if command -v musl-gcc >/dev/null; then
 	CC=${cached}musl-gcc CARGO_TARGET_DIR=$work/musl tests musl-gcc cargo build -p ukmem-sys --offline --locked

@@ -88,6 +88,8 @@ fn build_library() {
     }
     build.file(SHIM);
     build.compile("ukmem");
+    let package = env::var("CARGO_MANIFEST_DIR").unwrap();
+    println!("cargo:include={}/c/include", package);
     println!("cargo:rerun-if-changed=c/src");
     println!("cargo:rerun-if-changed=c/include");
 }
@@ -109,6 +111,8 @@ fn use_system() {
         .file(SHIM);
     add_kernel_headers(&mut build);
     build.compile("ukmem_shim");
+    let include = pkg_config::get_variable("ukmem", "includedir").unwrap();
+    println!("cargo:include={}", include);
 }
 
 #[cfg(not(feature = "system"))]
