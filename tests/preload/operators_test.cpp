@@ -107,8 +107,10 @@ void check_served(const form &f, std::size_t alignment)
 		}
 		std::memset(p, 0x11, size);
 		std::memset(q, 0x22, size);
-		for (std::size_t i = 0; i < size; i++)
-			CHECK(static_cast<char *>(p)[i] == 0x11, "%s: blocks overlap", f.name);
+		// Its first byte is as it was, and each other one is as the one before.
+		const char *first = static_cast<char *>(p);
+		CHECK(!size || (*first == 0x11 && !std::memcmp(first, first + 1, size - 1)),
+		      "%s: blocks overlap", f.name);
 		f.give(p, size, a);
 		f.give(q, size, a);
 	}
