@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <sys/mman.h>
 
 #include <ukmem/stats.h>
 
@@ -120,6 +121,107 @@ TEST_F(LiveReader, PagesThatCannotBeAreNotRead)
 	s.zones.at(0).start = 0;
 	s.zones.at(0).frontier = 1ull << 50;
 	message_of(live::reason::unknown, [&] { live::objects all(h, s); });
+}
+
+/* Values of names count them, so that one of them makes no room for thousands. */
+TEST_F(LiveReader, AnEventBehindAllOthersIsRefused)
+{
+	memory.change<uint64_t>(entry("slab_event:alloc_slowpath") + 56, 16383);
+	live::reader reader(memory);
+	const std::string text =
+		message_of(live::reason::unknown, [&] { reader.take(live::CACHES); });
+
+	EXPECT_NE(text.find("'slab_event:alloc_slowpath'"), std::string::npos) << text;
+}
+
+/* A batch of entries has room, or is refused. */
+TEST_F(LiveReader, EntriesOfPagesThatCannotBeAreNotRead)
+{
+	memory.change<uint32_t>(entry("page") + 48, 1 << 20);
+	live::reader reader(memory);
+	live::snapshot s = reader.take(live::CACHES | live::ZONES);
+	const live::heap h(memory, reader.layout());
+
+	message_of(live::reason::unknown, [&] { live::objects all(h, s); });
+	message_of(live::reason::unknown, [&] { h.counters(0, size_t{ 1 } << 40); });
+}
+
+/* So many objects that their bytes, modulo 2^64, fit into a slab. */
+TEST_F(LiveReader, ASlabOfMoreObjectsThanBytesIsOfNoCache)
+{
+	memory.change<uint32_t>(entry("kmem_cache.layout.objects") + 48, 8);
+
+	live::reader reader(memory);
+	const live::heap h(memory, reader.layout());
+	live::snapshot s = {};
+
+	memory.changes.clear();
+	s = live::reader(memory).take(live::CACHES | live::ZONES);
+
+	const live::cache *const c = s.find("live-test");
+
+	ASSERT_NE(c, nullptr);
+	ASSERT_EQ(c->size, 256u);
+	memory.change<uint64_t>(
+		c->at + reader.layout().field_of("kmem_cache.layout.objects").offset,
+		uint64_t{ 1 } << 56);
+
+	const live::objects all(h, s);
+
+	for (const live::run &r : all.runs)
+		EXPECT_NE(all.kinds[r.kind].name, "live-test");
+}
+
+/* The process says how long its table of sections is, and how long it can be. */
+TEST_F(LiveReader, SectionsHaveABound)
+{
+	constexpr size_t size = size_t{ 1 } << 36;
+	constexpr unsigned int most_reads = 1000;
+	void *const all = mmap(nullptr, size, PROT_READ,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	live::address symbols = 0;
+	char name[24];
+
+	ASSERT_NE(all, MAP_FAILED);
+	memory.change<uint64_t>(entry("PCPU_MAX_SECTIONS") + 56, UINT64_MAX);
+	ASSERT_TRUE(memory.get(root() + 40, symbols));
+	for (live::address at = symbols; memory.read(at, name, sizeof(name)); at += 32)
+		if (!strcmp(name, "pcpu_sections"))
+			memory.change(at + sizeof(name), reinterpret_cast<live::address>(all));
+		else if (!strcmp(name, "pcpu_nr_sections"))
+			break;
+
+	live::reader reader(memory);
+	const live::address nr = reader.layout().symbol("pcpu_nr_sections");
+
+	ASSERT_EQ(reader.layout().symbol("pcpu_sections"),
+		  reinterpret_cast<live::address>(all));
+	memory.change<uint32_t>(nr, UINT32_MAX);
+	memory.after_read = [&](const std::vector<live::piece> &pieces) {
+		const auto begin = reinterpret_cast<live::address>(all);
+
+		if (pieces[0].from > begin + most_reads * size_t{ 64 } &&
+		    pieces[0].from < begin + size)
+			throw std::runtime_error("too many sections are read");
+	};
+	message_of(live::reason::changing, [&] { reader.take(live::GAUGES | live::RESIDENT); });
+	munmap(all, size);
+}
+
+/* A zone behind all pages that the window has. */
+TEST_F(LiveReader, AZoneOutsideOfTheWindowIsNotRead)
+{
+	live::reader reader(memory);
+	live::address zones = 0;
+	const auto field = [&](const char *name) {
+		return reader.layout().field_of(name).offset;
+	};
+
+	ASSERT_TRUE(memory.get(reader.layout().symbol("zones"), zones));
+	reader.take(live::ZONES); /* as it is */
+	memory.change<uint64_t>(zones + field("zone.frontier"), uint64_t{ 1 } << 50);
+	memory.change<uint64_t>(zones + field("zone.end"), uint64_t{ 1 } << 50);
+	message_of(live::reason::changing, [&] { reader.take(live::ZONES); });
 }
 
 TEST_F(LiveReader, ATwinOfItselfEnds)

@@ -17,7 +17,6 @@ namespace live
 namespace
 {
 
-constexpr size_t most_caches = 1 << 17;
 constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22, most_shards = 64;
 
 /* Whether a descriptor can be one. Its name may be any text. */
@@ -57,6 +56,7 @@ class cache_reader
 	std::vector<cache> read_all();
 
       private:
+	uint64_t bytes_of_one() const;
 	std::vector<record> descriptors() const;
 	void add_pushed(std::vector<record> &all) const;
 	cache describe(const record &d) const;
@@ -87,6 +87,16 @@ class cache_reader
 	const guarded kfence;
 };
 
+/* What stays in memory of a cache. */
+uint64_t cache_reader::bytes_of_one() const
+{
+	const uint64_t of_cpu = sizeof(cache_cpu) + event_names.size() * sizeof(uint64_t) +
+				h.nr_nodes * sizeof(array_state);
+
+	return sizeof(cache) + h.l.size_of("kmem_cache") + h.nr_nodes * sizeof(cache_counts) +
+	       (h.units.size() + 1) * of_cpu;
+}
+
 /* The descriptors on the list, and those that are not on it yet. */
 std::vector<record> cache_reader::descriptors() const
 {
@@ -102,7 +112,8 @@ std::vector<record> cache_reader::descriptors() const
 		record d(h.l, "kmem_cache");
 
 		expect(d.read(h.memory, next - link) && d.get("list.prev") == previous &&
-		       d.get("home") == d.where && is_sensible(d) && all.size() < most_caches);
+		       d.get("home") == d.where && is_sensible(d));
+		room_for(all.size() + 1, bytes_of_one());
 		previous = next;
 		next = d.get("list.next");
 		all.push_back(d);
@@ -122,8 +133,8 @@ void cache_reader::add_pushed(std::vector<record> &all) const
 		record d(h.l, "kmem_cache");
 
 		/* One that is listed was moved meanwhile. */
-		expect(listed.insert(at).second && d.read(h.memory, at) && is_sensible(d) &&
-		       listed.size() < most_caches);
+		expect(listed.insert(at).second && d.read(h.memory, at) && is_sensible(d));
+		room_for(listed.size(), bytes_of_one());
 		at = d.get("new_next");
 		pushed.push_back(d);
 	}
@@ -267,6 +278,8 @@ void cache_reader::count_cpus(const reading &r, cache &c) const
 /* One reading of all counts of a cache or a twin. */
 bool cache_reader::try_count(const record &d, cache &c, bool last) const
 {
+	room_for(h.nr_nodes, 2 * h.l.size_of("kmem_cache_node") + h.l.size_of("alf_queue"));
+
 	reading r(h, h.units.size());
 	bool agrees = true;
 

@@ -164,6 +164,7 @@ guarded_pool read_guarded_pool(const heap &h)
 	const pool_reader pool(h);
 	guarded_pool p = read_geometry(h, pool);
 
+	room_for(p.nr, h.l.field_of("kfence_object.alloc.pc").count * sizeof(address));
 	for (uint64_t i = 0; i < p.nr; i++)
 		if (pool.in_use(i) && pool.run_of(i, p).bytes)
 			p.in_use.push_back(pool.object(i));

@@ -24,7 +24,9 @@ static bool read_variable(process_memory &memory, const layout &l, const char *n
 heap::heap(process_memory &m, const layout &lay)
     : memory(m), l(lay), page_entry(lay.size_of("page")), window(lay, "page_window")
 {
-	constexpr uint64_t most_ids = 1 << 16, most_copies = 1 << 18, most_shift = 32;
+	/* What Linux can have; and bits of an address. */
+	constexpr uint64_t most_ids = 8192, most_nodes = 1024, most_zone_types = 16,
+			   most_shift = 32, address_bits = 57;
 	record pcpu(l, "ukmem_percpu_state"), possible(l, "os_mask");
 
 	read_variable(memory, l, "pcpu", pcpu);
@@ -45,16 +47,24 @@ heap::heap(process_memory &m, const layout &lay)
 		variable("zones");
 	nr_nodes = ready ? static_cast<unsigned int>(window.get("nr_nodes")) : 0;
 	page_shift = ready ? window.get("page_shift") : 0;
-	expect(nr_nodes * units.size() <= most_copies && page_shift < most_shift &&
+	expect(nr_nodes <= most_nodes && l.constant("MAX_NR_ZONES") <= most_zone_types &&
+	       page_shift < most_shift &&
 	       (!ready || page_shift >= l.shift("ARRAY_MAP_SHIFT")) &&
-	       window.get("low_shift") >= page_shift && window.get("low_shift") < 64 &&
-	       window.get("low_part_shift") < 64);
+	       window.get("low_shift") >= page_shift &&
+	       window.get("low_shift") < address_bits && window.get("low_part_shift") < 64);
 	page_size = 1ull << page_shift;
+	nr_zones = nr_nodes * l.constant("MAX_NR_ZONES");
 	nr_pages = 0;
 	if (!ready)
 		return;
+
+	const uint64_t most_pages = 1ull << (address_bits - page_shift);
+
+	expect(window.get("low_pfn") <= most_pages);
 	nr_pages = window.get("low_pfn") +
 		   (uint64_t{ nr_nodes } << (window.get("low_shift") - page_shift));
+	expect(nr_pages <= most_pages);
+	room_for(nr_nodes, l.size_of("pglist_data"));
 
 	const address table = variable("node_data");
 
@@ -97,6 +107,8 @@ uint64_t heap::variable(const char *name) const
 
 std::vector<std::vector<uint64_t>> heap::counters(address handle, size_t n) const
 {
+	room_for(units.size() + 1, n * sizeof(uint64_t));
+
 	std::vector<std::vector<uint64_t>> all(units.size() + 1, std::vector<uint64_t>(n));
 	std::vector<piece> pieces;
 

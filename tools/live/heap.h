@@ -69,6 +69,7 @@ class heap
 	unsigned int spill;		 /**< index of the spill unit */
 	uint64_t stride, page_shift, page_size, page_entry, nr_pages;
 	unsigned int nr_nodes;
+	uint64_t nr_zones;	   /**< those of no pages, too */
 	std::vector<record> nodes; /**< struct pglist_data, by index */
 	record window;
 	bool ready; /**< the page layer is initialised */

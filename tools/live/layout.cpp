@@ -44,7 +44,7 @@ constexpr char not_loaded[] = "its library is not loaded completely yet";
 constexpr uint32_t most_entries = 1 << 14, most_entry_bytes = 1 << 10;
 constexpr uint64_t most_structure_bytes = 1 << 20;
 /* And of what a reader has in memory of it: so many bytes, or this part of the machine's. */
-constexpr uint64_t least_room = 256 << 20, room_part = 64;
+constexpr uint64_t least_room = 256 << 20, room_part = 16;
 
 /* A string that may fill its array. */
 template <size_t n> std::string text_of(const char (&s)[n])
@@ -191,27 +191,39 @@ address layout::symbol(const std::string &name) const
 
 std::vector<std::string> layout::names(const std::string &prefix) const
 {
-	std::vector<std::string> all;
+	const auto is_meant = [&](const auto &named) {
+		return named.second.kind == CONSTANT &&
+		       !named.first.compare(0, prefix.size(), prefix);
+	};
+	const auto n = std::count_if(entries.begin(), entries.end(), is_meant);
+	std::vector<std::string> all(static_cast<size_t>(n));
 
-	for (const auto &[name, e] : entries) {
-		if (e.kind != CONSTANT || name.compare(0, prefix.size(), prefix) != 0)
+	for (const auto &named : entries) {
+		if (!is_meant(named))
 			continue;
-		if (e.value >= most_entries)
-			missing(name);
-		all.resize(std::max<size_t>(all.size(), e.value + 1));
-		all[e.value] = name.substr(prefix.size());
+		/* Their values count them. */
+		if (named.second.value >= all.size())
+			missing(named.first);
+		all[named.second.value] = named.first.substr(prefix.size());
 	}
 	return all;
 }
 
-size_t room_for(uint64_t n, uint64_t size)
+static uint64_t most_room()
 {
 	struct sysinfo machine = {};
-	uint64_t bytes, most = least_room;
 
-	if (!sysinfo(&machine))
-		most = std::max<uint64_t>(most, uint64_t{ machine.totalram } *
-							machine.mem_unit / room_part);
+	if (sysinfo(&machine))
+		return least_room;
+	return std::max<uint64_t>(least_room,
+				  uint64_t{ machine.totalram } * machine.mem_unit / room_part);
+}
+
+size_t room_for(uint64_t n, uint64_t size)
+{
+	static const uint64_t most = most_room();
+	uint64_t bytes;
+
 	if (__builtin_mul_overflow(n, size, &bytes) || bytes > most)
 		throw error(reason::unknown, "its library describes more than there can be");
 	return bytes;

@@ -15,7 +15,7 @@ namespace live
 namespace
 {
 
-constexpr size_t most_headers = 64, most_note_bytes = 65536;
+constexpr size_t most_headers = 64, most_note_bytes = 65536, most_libraries = 16;
 constexpr char note_name[] = "ukmem";
 
 uint64_t align4(uint64_t n)
@@ -96,6 +96,8 @@ std::vector<library> find_libraries(process_memory &memory)
 		l.file = m.file;
 		if (look_at_image(memory, m, l))
 			found.push_back(l);
+		if (found.size() == most_libraries)
+			break;
 	}
 	return found;
 }

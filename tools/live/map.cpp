@@ -69,7 +69,7 @@ class mapper
 
 	const heap &h;
 	heap_map &map;
-	size_t runs_left;
+	size_t runs_left, sums = 0; /* sums: of caches in cells */
 	const layout::field type, order, zero, span, npages, owner, bitmap;
 	const uint64_t is_free, is_cached, is_allocated, is_slab, is_large, dirty, purged,
 		pcp_orders, slab_most;
@@ -88,7 +88,7 @@ const unsigned char *mapper::entry(uint64_t pfn, uint64_t n)
 	if (pfn < entries_from || pfn + n > entries_to) {
 		entries_from = pfn;
 		entries_to = std::min(pfn + std::max(batch, n), zone_end);
-		entries.resize((entries_to - entries_from) * h.page_entry);
+		entries.resize(room_for(entries_to - entries_from, h.page_entry));
 		expect(h.memory.read(h.window.get("pages") + pfn * h.page_entry, entries.data(),
 				     entries.size()));
 	}
@@ -114,6 +114,9 @@ const descriptor &mapper::describe(address at)
 
 	if (known != descriptors.end())
 		return known->second;
+
+	/* Slabs may refer to a descriptor each. */
+	room_for(descriptors.size() + 1, sizeof(descriptor));
 
 	descriptor &d = descriptors[at];
 	record r(h.l, "kmem_cache");
@@ -144,7 +147,7 @@ bool mapper::free_in(uint64_t pfn, const unsigned char *e, uint64_t words, bool 
 
 	free = 0;
 	if (in_slab) {
-		std::vector<uint64_t> bits(words);
+		std::vector<uint64_t> bits = zeros<uint64_t>(words);
 
 		if (!h.memory.read(h.page_to_virt(pfn) + pages * h.page_size - words * 8,
 				   bits.data(), words * 8))
@@ -254,8 +257,11 @@ void mapper::add(map_zone &m, const zone &z, uint64_t pfn, const run &r)
 
 		cell.pages[r.use] += in_cell;
 		if (slab) {
+			const size_t before = cell.caches.size();
 			slab_sum &sum = cell.caches[r.cache];
 
+			sums += cell.caches.size() - before;
+			room_for(sums, sizeof(*cell.caches.begin()));
 			sum.pages += in_cell;
 			sum.objects_out += begins ? r.out : 0;
 			sum.objects += begins ? r.objects : 0;
@@ -314,11 +320,10 @@ void mapper::add_memory(map_zone &m)
 
 void mapper::read_carving(const zone &z)
 {
-	const uint64_t nr = h.nr_nodes * h.l.constant("MAX_NR_ZONES");
 	record r(h.l, "zone");
 
 	carve_start = carve_end = ahead_start = ahead_end = 0;
-	for (uint64_t i = 0; i < nr; i++) {
+	for (uint64_t i = 0; i < h.nr_zones; i++) {
 		expect(r.read(h.memory, h.variable("zones") + i * h.l.size_of("zone")));
 		if (r.get("start") != z.start || r.get("node") != z.node)
 			continue;

@@ -13,7 +13,6 @@ namespace
 {
 
 constexpr uint64_t entries_at_once = 1 << 14;
-constexpr uint64_t most_numbers = 1ull << 40;
 
 /* Kinds that are no caches. */
 enum { LARGE, PAGES, SAMPLED };
@@ -93,12 +92,13 @@ void objects::add_caches(const snapshot &s)
 
 uint64_t objects::add_run(span &s, uint64_t pfn, uint64_t pages, uint32_t kind, uint32_t n)
 {
+	room_for(runs.size() + 1, sizeof(run));
 	runs.push_back({ h.page_to_virt(pfn), pages << page_shift, numbers, n, kind, 0, 0 });
 	std::fill_n(s.runs.begin() + static_cast<std::ptrdiff_t>(pfn - s.start), pages,
 		    static_cast<uint32_t>(runs.size()));
 	numbers += (n + 63ull) / 64 * 64;
-	expect(numbers < most_numbers && runs.size() < UINT32_MAX);
-	used.words.resize(numbers / 64);
+	expect(runs.size() < UINT32_MAX);
+	used.words.resize(room_for(numbers / 64, sizeof(uint64_t)) / sizeof(uint64_t));
 	return pages;
 }
 
@@ -145,8 +145,9 @@ uint64_t objects::add_slab(span &s, uint64_t pfn, const unsigned char *entry, ui
 		return add_run(s, pfn, pages, PAGES, 0);
 
 	const uint64_t n = d->r.get(of + "objects"), in_page = bitmap.count;
+	const uint64_t size = d->r.get("size"); /* not 0: add_cache() has seen to it */
 
-	if (n * d->r.get("size") > (pages << page_shift) + d->r.get("colour"))
+	if (n > ((pages << page_shift) + d->r.get("colour")) / size || n > UINT32_MAX)
 		return add_run(s, pfn, pages, PAGES, 0);
 	add_run(s, pfn, pages, d->kind, static_cast<uint32_t>(n));
 	if (d->r.get(of + "bitmap_in_slab")) {
@@ -154,7 +155,7 @@ uint64_t objects::add_slab(span &s, uint64_t pfn, const unsigned char *entry, ui
 		return pages;
 	}
 
-	std::vector<uint64_t> free((n + 63) / 64);
+	std::vector<uint64_t> free = zeros<uint64_t>((n + 63) / 64);
 
 	for (size_t w = 0; w < free.size() && w / in_page < pages; w++)
 		load_number(entry + w / in_page * h.page_entry + bitmap.offset +
@@ -200,7 +201,7 @@ uint64_t objects::add_entry(span &s, uint64_t pfn, const unsigned char *entry, u
 
 void objects::read_span(const zone &z)
 {
-	const uint64_t most_pages = h.l.constant("PAGE_SLAB_SPAN_MAX");
+	const uint64_t most_pages = std::min(h.l.constant("PAGE_SLAB_SPAN_MAX"), h.nr_pages);
 	const address entries = h.window.get("pages");
 	std::vector<unsigned char> copy;
 	span s = { z.start, zeros<uint32_t>(z.below()) };
@@ -210,7 +211,7 @@ void objects::read_span(const zone &z)
 		const uint64_t end = std::min(n, entries_at_once);
 		uint64_t i = 0;
 
-		copy.resize(n * h.page_entry);
+		copy.resize(room_for(n, h.page_entry));
 		expect(h.memory.read(entries + pfn * h.page_entry, copy.data(), copy.size()));
 		while (i < end)
 			i += add_entry(s, pfn + i, &copy[i * h.page_entry], n - i);
@@ -292,8 +293,9 @@ void objects::remove_arrays(const descriptor &d)
 
 			expect(h.memory.get(array + header.offset, head));
 
-			std::vector<address> slots(
-				std::min(head & mask, h.l.constant("PCPU_ARRAY_MAX_SLOTS")));
+			const uint64_t n =
+				std::min(head & mask, h.l.constant("PCPU_ARRAY_MAX_SLOTS"));
+			std::vector<address> slots(std::min(n, most_slots));
 
 			if (!slots.empty() && h.memory.read(array + slot.offset, slots.data(),
 							    slots.size() * sizeof(address)))
@@ -354,6 +356,7 @@ void objects::exclude()
 	const uint64_t aside_bytes = h.window.get("aside_pages") << page_shift;
 	std::vector<std::pair<address, address>> all;
 
+	room_for(descriptors.size(), (h.spill + 1ull) * h.nr_nodes * sizeof(all[0]));
 	/* Pages without a lock have no zone: all of them count as the program's. */
 	all.push_back({ base, aside_bytes ? aside : base + window_bytes });
 	if (aside_bytes)
@@ -371,8 +374,7 @@ void objects::exclude()
 		all.push_back({ h.window.get(name), h.window.get(name) + h.nr_pages * size });
 	/* Two of their numbers side by side may look like an address: a size and a count. */
 	all.push_back({ h.variable("zones"),
-			h.variable("zones") + h.nr_nodes * h.l.constant("MAX_NR_ZONES") *
-						      h.l.size_of("zone") });
+			h.variable("zones") + h.nr_zones * h.l.size_of("zone") });
 	for (const record &node : h.nodes)
 		all.push_back({ node.where, node.where + h.l.size_of("pglist_data") });
 	for (const descriptor &d : descriptors) {

@@ -68,6 +68,7 @@ heap_sites read_sites(process_memory &memory, const layout &l)
 	const layout::field &ready = l.field_of("profile_site.ready");
 	const layout::field &pcs = l.field_of("profile_site.pc");
 	const layout::field &used = l.field_of("profile_site.depth");
+	const uint64_t most = std::min<uint64_t>(depth, pcs.count);
 	/* Frees lie behind allocations and are read after them, so they may be too many. */
 	const layout::field &allocs = l.field_of("profile_site.allocs");
 	const layout::field &alloc_bytes = l.field_of("profile_site.alloc_bytes");
@@ -77,13 +78,14 @@ heap_sites read_sites(process_memory &memory, const layout &l)
 	for (size_t i = 0; i < nr; i++)
 		pieces.push_back(all.piece(i, sites + i * l.size_of("profile_site")));
 	expect(memory.read(pieces));
+	room_for(nr, most * sizeof(address));
 	read.all.resize(nr);
 	for (size_t i = 0; i < nr; i++) {
 		heap_sites::site &s = read.all[i];
 
 		if (!all.get(i, ready))
 			continue;
-		for (uint64_t k = 0; k < std::min(all.get(i, used), depth); k++)
+		for (uint64_t k = 0; k < std::min(all.get(i, used), most); k++)
 			s.stack.push_back(all.get(i, pcs, k));
 		s.allocs = all.get(i, allocs);
 		s.alloc_bytes = all.get(i, alloc_bytes);

@@ -77,12 +77,11 @@ uint64_t resident_of(const heap &h, address array, uint64_t per_page, uint64_t f
 /* As window_metadata_resident(). */
 uint64_t resident_window(const heap &h, const std::vector<zone> &zones)
 {
-	const uint64_t nr = h.nr_nodes * h.l.constant("MAX_NR_ZONES");
 	const uint64_t map_entry = h.l.size_of("page_window.array_map[]");
 	const uint64_t place = h.l.size_of("page_window.places[]");
 	const unsigned int map_shift =
 		static_cast<unsigned int>(h.page_shift) - h.l.shift("ARRAY_MAP_SHIFT");
-	uint64_t sum = h.memory.resident(h.variable("zones"), nr * h.l.size_of("zone"));
+	uint64_t sum = h.memory.resident(h.variable("zones"), h.nr_zones * h.l.size_of("zone"));
 
 	for (const zone &z : zones) {
 		sum += resident_of(h, h.window.get("pages"), h.page_entry, z.start, z.frontier);
@@ -97,11 +96,13 @@ uint64_t resident_window(const heap &h, const std::vector<zone> &zones)
 /* As pcpu_resident(). */
 uint64_t resident_percpu(const heap &h)
 {
-	constexpr unsigned int most_chunks = 1 << 12;
+	constexpr unsigned int most_sections = 1 << 12, most_chunks = 1 << 12;
 	const uint64_t nr = std::min(h.variable("pcpu_nr_sections") & UINT32_MAX,
 				     h.l.constant("PCPU_MAX_SECTIONS"));
 	uint64_t sum = 0;
 	unsigned int n = 0;
+
+	expect(nr <= most_sections);
 
 	for (uint64_t i = 0; i < nr; i++) {
 		record section(h.l, "pcpu_section");

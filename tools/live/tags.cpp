@@ -12,7 +12,7 @@ namespace live
 namespace
 {
 
-constexpr uint64_t most_tags = 1 << 16, most_copies = 1 << 16;
+constexpr uint64_t most_tags = 1 << 16, most_copies = 8192 + 1; /* CPUs, and the spill unit */
 constexpr size_t longest_text = 4096;
 
 /* The sum of one counter's copies; an object may be counted and uncounted on two CPUs in the
@@ -74,14 +74,18 @@ std::vector<call_site> read_call_sites(reader &r)
 		return sites;
 
 	std::vector<address> tags(n);
+	uint64_t bytes = 0; /* of texts */
 	call_site site;
 
 	/* The first one is not used. */
 	expect(memory.read(all.get("tags") + sizeof(address), tags.data(),
 			   n * sizeof(address)));
 	for (address tag : tags)
-		if (tag && read_site(memory, l, all, tag, site))
+		if (tag && read_site(memory, l, all, tag, site)) {
+			bytes += site.file.size() + site.function.size();
+			room_for(bytes, 1);
 			sites.push_back(site);
+		}
 	memory.check_alive();
 	return sites;
 }

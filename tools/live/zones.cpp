@@ -11,7 +11,6 @@ namespace live
 namespace
 {
 
-constexpr uint64_t most_pages = 1ull << 52;
 constexpr size_t most_orders = 52;
 
 class zone_reader
@@ -54,7 +53,7 @@ bool zone_reader::counts_agree(const record &r, zone &z) const
 
 	z.frontier = r.get("frontier");
 	z.present = r.get("present");
-	if (z.end > most_pages || z.start > z.end || z.frontier < z.start ||
+	if (z.end > h.nr_pages || z.start > z.end || z.frontier < z.start ||
 	    z.frontier > z.end || z.present > z.below() || carve_end < carve_start ||
 	    ahead_end < ahead_start || ahead > z.present || nr_dirty > nr_free ||
 	    nr_free > z.present || carve > z.present || isolated > z.present ||
@@ -187,7 +186,7 @@ void zone_reader::scan_blocks(zone &z) const
 	const layout::field type = h.l.field_of("page.type"),
 			    order = h.l.field_of("page.order");
 	const uint64_t is_free = h.l.constant("PAGE_FREE");
-	std::vector<unsigned char> entries(batch * h.page_entry);
+	std::vector<unsigned char> entries = zeros<unsigned char>(batch * h.page_entry);
 	uint64_t skip_to = z.start;
 
 	z.blocks.assign(z.blocks.size(), 0);
@@ -262,11 +261,10 @@ bool zone_reader::try_zone(address at, zone &z) const
 
 std::vector<zone> zone_reader::read_all() const
 {
-	const size_t n = h.nr_nodes * h.l.constant("MAX_NR_ZONES");
 	const address table = h.variable("zones");
 	std::vector<zone> all;
 
-	for (size_t i = 0; i < n; i++) {
+	for (uint64_t i = 0; i < h.nr_zones; i++) {
 		zone z;
 		int tries = 0;
 
