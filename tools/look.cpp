@@ -221,9 +221,11 @@ struct process_line {
 /* Nothing: the process does not run on ukmem. Throws live::error: forbidden, gone. */
 std::optional<process_line> line_of(pid_t pid)
 {
+	constexpr std::chrono::seconds longest{ 10 }; /* then it is the next one's turn */
 	live::process process(pid);
 	process_line line = { pid, process.program(), {}, {}, "" };
 
+	process.longest_look = longest;
 	try {
 		live::reader reader(process, live::patience::looks_once);
 

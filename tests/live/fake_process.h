@@ -23,6 +23,11 @@ class fake_process : public live::process_memory
       public:
 	using process_memory::read;
 
+	void begin_look(unsigned int times = 1) override
+	{
+		process.begin_look(times);
+	}
+
 	bool read(const std::vector<live::piece> &pieces) override
 	{
 		reads++;

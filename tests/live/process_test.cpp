@@ -3,6 +3,7 @@
  * helps. */
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -51,6 +52,61 @@ TEST(ProcessTest, OfAnyName)
 		EXPECT_NO_THROW(live::process(getpid()).check_alive()) << name;
 	}
 	ASSERT_EQ(prctl(PR_SET_NAME, own), 0);
+}
+
+/* The error of each call that looks at the process: its reason. */
+void expect_all_refused(live::process &self, live::reason why)
+{
+	int n = 0;
+	const auto at = reinterpret_cast<live::address>(&n);
+	std::vector<uint8_t> states;
+	uint64_t entry = 0;
+	const std::vector<std::function<void()>> calls = {
+		[&] { self.read(at, &entry, sizeof(n)); },
+		[&] { self.mappings(); },
+		[&] { self.resident(at, 1); },
+		[&] { self.page_entries(1, &entry, 1); },
+		[&] { self.next_in_memory(at, at + 1); },
+		[&] { self.pages_in_memory(at, 1, states); },
+	};
+
+	for (const auto &call : calls)
+		try {
+			call();
+			ADD_FAILURE() << "call " << n << " is not refused";
+		} catch (const live::error &e) {
+			EXPECT_EQ(e.why, why) << "call " << n++ << ": " << e.what();
+		}
+}
+
+/* Whatever the process has to look at, a look ends. */
+TEST(ProcessTest, ALookEnds)
+{
+	live::process self(getpid());
+	int value = 1, copy = 0;
+	const auto at = reinterpret_cast<live::address>(&value);
+
+	self.longest_look = std::chrono::seconds(0);
+	self.begin_look();
+	usleep(1000);
+	expect_all_refused(self, live::reason::too_long);
+	self.longest_look = std::chrono::minutes(1);
+	EXPECT_THROW(self.get(at, copy), live::error) << "the look goes on";
+	self.begin_look();
+	EXPECT_TRUE(self.get(at, copy));
+	EXPECT_EQ(copy, value);
+}
+
+TEST(ProcessTest, ASignalEndsALook)
+{
+	live::process self(getpid());
+	volatile std::sig_atomic_t came = 0;
+	int value = 1, copy = 0;
+
+	self.stop = &came;
+	EXPECT_TRUE(self.get(reinterpret_cast<live::address>(&value), copy));
+	came = 1;
+	expect_all_refused(self, live::reason::stopped);
 }
 
 TEST(ProcessTest, OnesOwn)

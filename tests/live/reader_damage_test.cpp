@@ -208,6 +208,20 @@ TEST_F(LiveReader, SectionsHaveABound)
 	munmap(all, size);
 }
 
+/* A look that takes too long is not begun again, and does not take from the next one's time. */
+TEST_F(LiveReader, ALookThatTakesTooLongIsTheOnlyOne)
+{
+	live::reader reader(memory);
+	const auto usual = memory.process.longest_look;
+	const unsigned int first = memory.reads;
+
+	memory.process.longest_look = std::chrono::seconds(0);
+	message_of(live::reason::too_long, [&] { reader.take(everything); });
+	EXPECT_LT(memory.reads, first + 10);
+	memory.process.longest_look = usual;
+	reader.take(everything);
+}
+
 /* A zone behind all pages that the window has. */
 TEST_F(LiveReader, AZoneOutsideOfTheWindowIsNotRead)
 {
@@ -314,7 +328,7 @@ TEST_F(LiveReader, MoreObjectsInUseThanThereAreAreBroughtDown)
 	const live::snapshot none = reader.take(everything);
 
 	expect_possible(none);
-	EXPECT_EQ(none.find("live-test")->all.inuse, 0u);
+	EXPECT_EQ(none.find("live-test")->all.inuse, none.find("live-test")->all.guarded);
 }
 
 /* The program that was there at the first read is another one at the last. */

@@ -553,7 +553,11 @@ void searcher::list_leaked(leak_search &search)
 
 leak_search search_leaks(reader &r, const std::vector<thread> &threads)
 {
+	constexpr unsigned int usual_looks = 60; /* for the time that a search takes */
 	const snapshot s = r.take(CACHES | ZONES);
+
+	r.memory().begin_look(usual_looks);
+
 	const heap h(r.memory(), r.layout());
 	leak_search search;
 
@@ -568,7 +572,11 @@ leak_search search_leaks(reader &r, const std::vector<thread> &threads)
 	search.kinds = all.kinds;
 
 	/* Those that were freed meanwhile are not leaked. */
-	const objects again(h, r.take(CACHES | ZONES));
+	const snapshot later = r.take(CACHES | ZONES);
+
+	r.memory().begin_look(usual_looks);
+
+	const objects again(h, later);
 
 	search.leaked.erase(
 		std::remove_if(search.leaked.begin(), search.leaked.end(),

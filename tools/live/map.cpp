@@ -404,11 +404,13 @@ void mapper::read_all(size_t most_cells)
 heap_map read_map(reader &r, size_t most_cells, size_t most_runs)
 {
 	constexpr int looks = 3;
+	constexpr unsigned int usual_looks = 10; /* for the time that each of them takes */
 	heap_map map;
 
 	for (int i = 0; i < looks && !map.agrees; i++) {
 		map = {};
 		map.s = r.take(GAUGES | RESIDENT);
+		r.memory().begin_look(usual_looks);
 
 		const heap h(r.memory(), r.layout());
 

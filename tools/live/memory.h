@@ -37,6 +37,8 @@ enum class reason {
 	no_socket,  /**< it serves none, or none that can be reached */
 	refused,    /**< it was asked by its socket, and did not do it */
 	no_such,    /**< it has no cache or attribute of that name */
+	too_long,   /**< the look took longer than a look may */
+	stopped,    /**< the look, by a signal */
 };
 
 /** what() is a sentence for the user, without the PID. */
@@ -81,6 +83,13 @@ class process_memory
       public:
 	virtual ~process_memory() = default;
 
+	/** A look begins. The process may be made so that a look has no end: from now on it may
+	 * take @times as long as a look usually may, then all calls here throw error: too_long.
+	 */
+	virtual void begin_look(unsigned int times = 1)
+	{
+		(void)times;
+	}
 	/**
 	 * Copies all pieces, in their order. False: something of them is not mapped; then
 	 * anything may have been copied. Throws error: forbidden, gone.

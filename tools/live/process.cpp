@@ -200,6 +200,22 @@ process::process(pid_t number)
 {
 	if (!reached)
 		reached = pid;
+	begin_look();
+}
+
+void process::begin_look(unsigned int times)
+{
+	end_of_look = std::chrono::steady_clock::now() + times * longest_look;
+	counted.reset();
+}
+
+void process::check_look() const
+{
+	if (stop && *stop)
+		throw error(reason::stopped, "a signal has ended the look at it");
+	if (std::chrono::steady_clock::now() > end_of_look)
+		throw error(reason::too_long, "a look at it takes too long: its heap is larger "
+					      "than can be, or its description is damaged");
 }
 
 void process::check_alive()
@@ -250,6 +266,8 @@ bool process::read(const std::vector<piece> &pieces)
 	std::vector<iovec> local, remote;
 
 	for (size_t done = 0; done < pieces.size(); done += local.size()) {
+		check_look();
+
 		const size_t n = std::min<size_t>(pieces.size() - done, IOV_MAX);
 		ssize_t wanted = 0, got;
 
@@ -297,6 +315,7 @@ std::vector<mapping> process::mappings()
 	std::vector<mapping> all;
 	mapping m;
 
+	check_look();
 	do {
 		std::ifstream in(proc(reached, "maps"));
 
@@ -432,23 +451,33 @@ bool change_states(int pagemap, address from, uint64_t page, std::vector<uint8_t
 
 uint64_t process::resident(address from, uint64_t size)
 {
+	constexpr uint64_t at_once = 1 << 24; /* pages: a fraction of a second */
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 	const address to = from + std::min(size, UINT64_MAX - from);
-	const std::vector<mapping> mapped = mappings();
-	const descriptor pagemap = open_pagemap(reached);
 	uint64_t pages = 0;
+
+	if (!counted)
+		counted = mappings();
+
+	const descriptor pagemap = open_pagemap(reached);
 
 	if (pagemap.number < 0)
 		fail(errno, "/proc/PID/pagemap");
 	/* Only what is mapped: address space that is not can be large. */
-	for (const mapping &m : mapped) {
+	for (const mapping &m : *counted) {
 		const address start = std::max(from, m.start), end = std::min(to, m.end);
-		const uint64_t first = start / page, last = (end + page - 1) / page;
+		const uint64_t behind = (end + page - 1) / page;
 
-		if (start < end &&
-		    !count_own(pagemap.number, first * page, last * page, page, pages) &&
-		    !count_present(pagemap.number, first, last, pages))
-			fail(errno, "/proc/PID/pagemap");
+		for (uint64_t first = start / page; start < end && first < behind;
+		     first += at_once) {
+			const uint64_t last = std::min(first + at_once, behind);
+
+			check_look();
+			if (!count_own(pagemap.number, first * page, last * page, page,
+				       pages) &&
+			    !count_present(pagemap.number, first, last, pages))
+				fail(errno, "/proc/PID/pagemap");
+		}
 	}
 	return pages * page;
 }
@@ -477,11 +506,13 @@ static bool read_entries(const descriptor &pagemap, uint64_t first, uint64_t *en
 
 bool process::page_entries(uint64_t first, uint64_t *entries, size_t n)
 {
+	check_look();
 	return read_entries(open_pagemap(reached), first, entries, n);
 }
 
 address process::next_in_memory(address from, address to)
 {
+	check_look();
 	if (!scans)
 		return from;
 
@@ -508,6 +539,7 @@ bool process::pages_in_memory(address from, uint64_t npages, std::vector<uint8_t
 	const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 	std::vector<uint64_t> entries(npages);
 
+	check_look();
 	for (;;) {
 		const descriptor pagemap = open_pagemap(reached);
 

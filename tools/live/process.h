@@ -3,6 +3,9 @@
 #ifndef TOOLS_LIVE_PROCESS_H
 #define TOOLS_LIVE_PROCESS_H
 
+#include <chrono>
+#include <csignal>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -19,9 +22,11 @@ class process : public process_memory
 	 * /proc is that of another PID namespace. */
 	explicit process(pid_t pid);
 
+	void begin_look(unsigned int times = 1) override;
 	bool read(const std::vector<piece> &pieces) override;
 	using process_memory::read;
 	std::vector<mapping> mappings() override;
+	/** By the mappings that there were at the first call of a look. */
 	uint64_t resident(address from, uint64_t size) override;
 	bool page_entries(uint64_t first, uint64_t *entries, size_t n) override;
 	address next_in_memory(address from, address to) override;
@@ -35,8 +40,17 @@ class process : public process_memory
 	std::string program() const;
 
 	const pid_t pid;
+	/** What a look may take: far more than one at a heap of terabytes does. */
+	std::chrono::seconds longest_look{ 120 };
+	/** Another value than 0 ends a look that is under way, with error: stopped. */
+	const volatile std::sig_atomic_t *stop = nullptr;
 
       private:
+	/* Throws error: too_long, stopped. */
+	void check_look() const;
+
+	std::chrono::steady_clock::time_point end_of_look;
+	std::optional<std::vector<mapping>> counted; /* of this look, by resident() */
 	bool scans = true; /* as far as is known: its page map can be scanned */
 	bool has_moved();
 	[[noreturn]] void fail(int error_number, const char *what) const;

@@ -259,6 +259,7 @@ snapshot reader::state::try_take(unsigned int what)
 /* A process that executes another program meanwhile is read again, when that is loaded. */
 reader::reader(process_memory &memory, patience how)
 {
+	memory.begin_look();
 	for (int i = 1; !s; i++)
 		try {
 			s = std::make_unique<state>(
@@ -283,6 +284,7 @@ snapshot reader::take(unsigned int what)
 		what |= ZONES;
 	if (what & LISTED)
 		what |= CACHES;
+	s->memory.begin_look();
 	for (int i = 1;; i++)
 		try {
 			return s->try_take(what);

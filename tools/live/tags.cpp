@@ -63,6 +63,7 @@ std::vector<call_site> read_call_sites(reader &r)
 
 	if (!at)
 		return sites;
+	memory.begin_look();
 	expect(all.read(memory, at));
 	if (all.get("version") != l.constant("UKMEM_ALLOC_TAGS_VERSION"))
 		throw error(reason::unknown, "its tags of call sites are of another version");
