@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "symbols.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -9,10 +10,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 #include <cxxabi.h>
 
 #include "live/descriptor.h"
+#include "live/layout.h"
 #include "live/printable.h"
 
 /* False, too, if one of them is not known. */
@@ -34,7 +37,7 @@ static bool sees_same_files(pid_t pid)
 }
 
 symbols::symbols(const std::vector<live::mapping> &mappings, pid_t of)
-    : maps(mappings), pid(of), same_files(sees_same_files(of))
+    : maps(mappings), pid(of), same_files(sees_same_files(of)), room(live::most_room())
 {
 }
 
@@ -70,14 +73,66 @@ const live::mapping *symbols::find(live::address at) const
 	return nullptr;
 }
 
-/* Structures of a file, copied with a check of its length. */
-template <typename T> static bool load(const std::string &bytes, uint64_t at, T &value)
+/* A file that the process chose: whatever it says, @room bounds what is read of it. */
+class symbols::image
 {
-	if (at > bytes.size() || bytes.size() - at < sizeof(value))
-		return false;
-	std::memcpy(&value, bytes.data() + at, sizeof(value));
-	return true;
-}
+      public:
+	image(const std::string &path, uint64_t &bytes_left)
+	    : room(bytes_left), in(opened(path))
+	{
+	}
+
+	/* A part of it. False: the file does not have it, or it has no room. */
+	bool load(uint64_t at, uint64_t size, void *to) const
+	{
+		for (uint64_t done = 0; done < size;) {
+			const ssize_t n = pread(in.number, static_cast<char *>(to) + done,
+						size - done, static_cast<off_t>(at + done));
+
+			if (n > 0)
+				done += static_cast<uint64_t>(n);
+			else if (!n || errno != EINTR)
+				return false;
+		}
+		return true;
+	}
+	template <typename T> bool load(uint64_t at, T &value) const
+	{
+		return load(at, sizeof(value), &value);
+	}
+	/* A table of the file; empty: as load(). */
+	std::string table(const Elf64_Shdr &s) const
+	{
+		struct stat seen = {};
+		std::string bytes;
+
+		if (fstat(in.number, &seen) ||
+		    s.sh_size > static_cast<uint64_t>(seen.st_size) || s.sh_size > room)
+			return "";
+		room -= s.sh_size;
+		bytes.resize(s.sh_size);
+		return load(s.sh_offset, s.sh_size, bytes.data()) ? bytes : "";
+	}
+
+      private:
+	/* It may be a pipe, which nobody ends, or a device. */
+	static live::descriptor opened(const std::string &path)
+	{
+		struct stat seen = {};
+
+		if (stat(path.c_str(), &seen) || !S_ISREG(seen.st_mode))
+			return live::descriptor(-1);
+
+		live::descriptor in(
+			open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+		const bool is_file = !fstat(in.number, &seen) && S_ISREG(seen.st_mode);
+
+		return is_file ? std::move(in) : live::descriptor(-1);
+	}
+
+	uint64_t &room;
+	const live::descriptor in;
+};
 
 /* Of a name of C++. A function of C may have the mangled name of a type: "w" is wchar_t. */
 static std::string readable(const char *name)
@@ -92,76 +147,67 @@ static std::string readable(const char *name)
 	return text;
 }
 
-/* The process chose the file that has this name now: it may be a pipe, which nobody ends, a
- * device, or larger than memory. Result: "": it is none of a program. */
-static std::string contents_of(const std::string &path)
+/* Adds the functions of a table of symbols. */
+void symbols::add_functions(const std::string &table, const std::string &names, file &f)
 {
-	constexpr off_t most = off_t{ 4 } << 30;
-	struct stat seen = {};
-	std::string bytes;
+	constexpr size_t longest_name = 4096;
+	constexpr uint64_t bytes_of_each = 128; /* without its name, about */
+	Elf64_Sym symbol;
 
-	if (stat(path.c_str(), &seen) || !S_ISREG(seen.st_mode))
-		return "";
+	for (size_t at = 0; at + sizeof(symbol) <= table.size(); at += sizeof(symbol)) {
+		std::memcpy(&symbol, &table[at], sizeof(symbol));
+		if (!symbol.st_value || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+		    symbol.st_name >= names.size())
+			continue;
 
-	const live::descriptor in(
-		open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+		const char *name = &names[symbol.st_name];
+		const size_t most = std::min(longest_name, names.size() - symbol.st_name);
+		const size_t length = strnlen(name, most);
+		const uint64_t bytes = bytes_of_each + length;
 
-	if (in.number < 0 || fstat(in.number, &seen) || !S_ISREG(seen.st_mode) ||
-	    seen.st_size > most)
-		return "";
-	bytes.resize(static_cast<size_t>(seen.st_size));
-	for (size_t done = 0; done < bytes.size();) {
-		const ssize_t n = ::read(in.number, &bytes[done], bytes.size() - done);
-
-		if (n > 0)
-			done += static_cast<size_t>(n);
-		else if (!n || errno != EINTR)
-			return "";
+		/* Symbols may all have one long name. */
+		if (bytes > room)
+			return;
+		if (length < most &&
+		    f.functions
+			    .emplace(symbol.st_value,
+				     function{ symbol.st_value + symbol.st_size, name })
+			    .second)
+			room -= bytes;
 	}
-	return bytes;
 }
 
 symbols::file symbols::read(const std::string &path)
 {
-	const std::string bytes = contents_of(path);
+	constexpr unsigned int most_segments = 64;
+	const image bytes(path, room);
+	bool has[2] = {};
 	Elf64_Ehdr head;
 	file f;
 
-	if (!load(bytes, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+	if (!bytes.load(0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64)
 		return f;
 	f.path = path;
-	for (unsigned int i = 0; i < head.e_phnum; i++) {
+	for (unsigned int i = 0; i < std::min<size_t>(head.e_phnum, most_segments); i++) {
 		Elf64_Phdr p;
 
-		if (load(bytes, head.e_phoff + uint64_t{ i } * head.e_phentsize, p) &&
+		if (bytes.load(head.e_phoff + uint64_t{ i } * head.e_phentsize, p) &&
 		    p.p_type == PT_LOAD)
 			f.segments.push_back({ p.p_offset, p.p_filesz, p.p_vaddr });
 	}
 	for (unsigned int i = 0; i < head.e_shnum; i++) {
 		Elf64_Shdr s, strings;
-		Elf64_Sym symbol;
 
-		if (!load(bytes, head.e_shoff + uint64_t{ i } * head.e_shentsize, s) ||
+		if (!bytes.load(head.e_shoff + uint64_t{ i } * head.e_shentsize, s) ||
 		    (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM) ||
-		    !load(bytes, head.e_shoff + uint64_t{ s.sh_link } * head.e_shentsize,
-			  strings) ||
-		    s.sh_size > bytes.size() || strings.sh_offset > bytes.size() ||
-		    strings.sh_size > bytes.size() - strings.sh_offset)
+		    !bytes.load(head.e_shoff + uint64_t{ s.sh_link } * head.e_shentsize,
+				strings))
 			continue;
-		for (uint64_t at = 0; at + sizeof(symbol) <= s.sh_size; at += sizeof(symbol)) {
-			if (!load(bytes, s.sh_offset + at, symbol) || !symbol.st_value ||
-			    ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
-			    symbol.st_name >= strings.sh_size)
-				continue;
 
-			const char *name = bytes.data() + strings.sh_offset + symbol.st_name;
-
-			if (std::memchr(name, 0, strings.sh_size - symbol.st_name))
-				f.functions.emplace(
-					symbol.st_value,
-					function{ symbol.st_value + symbol.st_size, name });
-		}
+		/* A file has one table of each type. */
+		if (!std::exchange(has[s.sh_type == SHT_DYNSYM], true))
+			add_functions(bytes.table(s), bytes.table(strings), f);
 	}
 	return f;
 }

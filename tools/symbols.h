@@ -44,7 +44,9 @@ class symbols
 
 	std::string raw_name(live::address at);
 	std::string path_of(const live::mapping &m) const;
-	static file read(const std::string &path);
+	class image;
+	void add_functions(const std::string &table, const std::string &names, file &f);
+	file read(const std::string &path);
 	file *file_of(live::address at, uint64_t &offset, uint64_t &inside);
 	static const module_lines &lines_of(file &f);
 
@@ -52,6 +54,8 @@ class symbols
 	const pid_t pid;
 	const bool same_files;
 	std::map<std::string, file> files;
+	/* Bytes that may still be read of files' tables, or kept of them. */
+	uint64_t room;
 };
 
 #endif

@@ -15,9 +15,11 @@ import math
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -179,10 +181,41 @@ def check_growth(tool, program):
     program.end()
 
 
+def with_tables(path, copy):
+    """A copy of a program with 60000 tables of symbols, none of whose names has an end."""
+    sections, symbols, names = 60000, 40000, 4 << 20
+    shutil.copy(path, copy)
+    with open(copy, "r+b") as file:
+        begin = file.seek(0, os.SEEK_END)
+        section = struct.Struct("<IIQQQQIIQQ")
+        file.write(symbols * struct.pack("<IBBHQQ", 0, 2, 0, 1, 1, 1))
+        file.write(names * b"x")
+        table = file.tell()
+        file.write(section.pack(0, 3, 0, 0, begin + 24 * symbols, names, 0, 0, 1, 0))
+        file.write(sections * section.pack(0, 2, 0, 0, begin, 24 * symbols, 0, 0, 8, 24))
+        file.seek(40)  # e_shoff
+        file.write(struct.pack("<Q", table))
+        file.seek(58)  # e_shentsize, e_shnum, e_shstrndx
+        file.write(struct.pack("<HHH", section.size, sections, 0))
+    return copy
+
+
+def check_hostile_file(tool, path, library, conf, folder):
+    """Names of a file that has endlessly many are not looked for for ever."""
+    program = Program([with_tables(path, os.path.join(folder, "tables"))], library, conf)
+    begin = time.monotonic()
+    names = folded(dump(tool, "--format", "folded", program.pid))
+    expect(time.monotonic() - begin < 60, f"{time.monotonic() - begin} seconds")
+    expect(any(name.startswith("tables+0x") for name in names), f"{names}")
+    program.process.kill()
+    program.process.wait()
+
+
 def check_files(tool, path, library):
     """Names come from the files that the process sees, not from others of the same paths."""
     with tempfile.TemporaryDirectory() as folder:
         conf = f"profile:1,profile_interval:{INTERVAL},profile_file:{folder}/%p.heap"
+        check_hostile_file(tool, path, library, conf, folder)
         # Deleted, and another one in its place: root alone gets to what is mapped.
         copy = shutil.copy(path, os.path.join(folder, "replaced"))
         program = Program([copy], library, conf)

@@ -209,22 +209,26 @@ std::vector<std::string> layout::names(const std::string &prefix) const
 	return all;
 }
 
-static uint64_t most_room()
+uint64_t most_room()
 {
-	struct sysinfo machine = {};
+	static const uint64_t most = [] {
+		struct sysinfo machine = {};
+		const bool known = !sysinfo(&machine);
 
-	if (sysinfo(&machine))
-		return least_room;
-	return std::max<uint64_t>(least_room,
-				  uint64_t{ machine.totalram } * machine.mem_unit / room_part);
+		return std::max<uint64_t>(least_room, known ? uint64_t{ machine.totalram } *
+								      machine.mem_unit /
+								      room_part
+							    : 0);
+	}();
+
+	return most;
 }
 
 size_t room_for(uint64_t n, uint64_t size)
 {
-	static const uint64_t most = most_room();
 	uint64_t bytes;
 
-	if (__builtin_mul_overflow(n, size, &bytes) || bytes > most)
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > most_room())
 		throw error(reason::unknown, "its library describes more than there can be");
 	return bytes;
 }

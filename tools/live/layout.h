@@ -61,6 +61,9 @@ class layout
 /** A number of 1, 2, 4 or 8 bytes; false: another size. */
 bool load_number(const unsigned char *p, size_t size, uint64_t &value);
 
+/** Bytes that a reader may have in memory of what a process describes: a part of the machine's.
+ */
+uint64_t most_room();
 /** Result: @n * @size bytes. Throws error: unknown, if a reader must not have so many at once:
  * the process says how many there are. */
 size_t room_for(uint64_t n, uint64_t size);
