@@ -149,7 +149,7 @@ class series
 
 		how.interval = live::usual_interval(o.interval, count);
 		how.count = count;
-		how.stop = &signals::came;
+		how.stop = process.stop = &signals::came;
 		how.skipped = [this](const live::error &e) {
 			left_out++;
 			fail_on(o.pid, std::string(e.what()) + "; a snapshot is left out");

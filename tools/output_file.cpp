@@ -59,17 +59,27 @@ static mode_t usual_mode()
 	return 0666 & ~mask;
 }
 
-output_file::output_file(const std::string &path)
-    : name(path), target(without_links(path)), file(open_beside())
+output_file::output_file(const std::string &path) : name(path), target(without_links(path))
 {
-	if (file.number < 0)
+	file.emplace(open_beside());
+	if (file->number < 0)
 		throw_error();
+	if (temporary.empty())
+		return;
+	remove_temporary();
+	file.reset();
 }
 
 output_file::~output_file()
 {
+	remove_temporary();
+}
+
+void output_file::remove_temporary()
+{
 	if (!temporary.empty())
 		unlink(temporary.c_str());
+	temporary.clear();
 }
 
 /* Opens the file to be written. Result: -1, errno says why not. */
@@ -101,11 +111,13 @@ int output_file::open_beside()
 
 void output_file::write(const std::string &text)
 {
+	if (!file)
+		file.emplace(open_beside());
 	/* A pipe or a device has no length. */
-	if (ftruncate(file.number, 0) && errno != EINVAL)
+	if (file->number < 0 || (ftruncate(file->number, 0) && errno != EINVAL))
 		throw_error();
 	for (size_t done = 0; done < text.size();) {
-		const ssize_t n = ::write(file.number, text.data() + done, text.size() - done);
+		const ssize_t n = ::write(file->number, text.data() + done, text.size() - done);
 
 		if (n < 0 && errno != EINTR)
 			throw_error();

@@ -174,6 +174,18 @@ def check_snapshots(test):
     expect(code == 1 and "no such process" in err, f"after its end: {code}: {err}")
 
 
+def wait_for_handler(tool):
+    """From then on a signal ends the series, not the command."""
+    end = time.monotonic() + 30
+    while True:
+        expect(time.monotonic() < end and tool.poll() is None, f"no handler: {tool.poll()}")
+        with open(f"/proc/{tool.pid}/status", encoding="ascii") as file:
+            caught = re.search("^SigCgt:\\s*([0-9a-f]+)", file.read(), re.M)
+        if int(caught[1], 16) >> (signal.SIGINT - 1) & 1:
+            return
+        time.sleep(0.02)
+
+
 class Series:
     """A map in the making: a thousand snapshots, or until something ends it."""
 
@@ -182,12 +194,8 @@ class Series:
         self.tool = subprocess.Popen([test.tool, "map", str(pid), "-o", self.path, "--interval", "0.05",
                                       "--count", "1000", *options], text=True,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        # A file is there before the first snapshot, which takes a moment.
-        end = time.monotonic() + 30
-        while not os.listdir(folder):
-            expect(time.monotonic() < end and self.tool.poll() is None, f"no file: {self.tool.poll()}")
-            time.sleep(0.02)
-        time.sleep(1)
+        wait_for_handler(self.tool)
+        time.sleep(2)  # the first snapshot takes a moment
 
     def finish(self, code=0):
         """Messages, what was printed, and the number of snapshots."""
@@ -210,7 +218,7 @@ def check_ends(test):
     with tempfile.TemporaryDirectory() as folder:
         for sent in (signal.SIGINT, signal.SIGTERM):
             series = Series(test, process.pid, folder)
-            expect(not os.path.exists(series.path), "a file without a page")
+            expect(not os.listdir(folder), f"a file without a page: {os.listdir(folder)}")
             series.tool.send_signal(sent)
             expect(series.finish()[:2] == ("", ""), f"{sent}")
             os.unlink(series.path)

@@ -39,6 +39,8 @@ class RepeatTest : public testing::Test
 				throw live::error(reason::gone, "gone");
 			if (c == 'r')
 				throw live::error(reason::replaced, "replaced");
+			if (c == 'i')
+				throw live::error(reason::stopped, "stopped");
 			if (c == 'f')
 				throw live::error(reason::forbidden, "forbidden");
 			good++;
@@ -125,6 +127,13 @@ TEST_F(RepeatTest, ItIsStoppedDuringTheWait)
 	EXPECT_EQ(run("s"), ending::stopped);
 	EXPECT_EQ(good, 1u);
 	EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
+}
+
+TEST_F(RepeatTest, ItIsStoppedDuringALook)
+{
+	EXPECT_EQ(run("..i"), ending::stopped);
+	EXPECT_EQ(good, 2u);
+	EXPECT_EQ(error_of("i"), "stopped");
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -21,6 +22,13 @@ clock::time_point next_tick(clock::time_point last, clock::duration interval)
 
 namespace
 {
+
+/* Errors that only say that there are no more looks. */
+const std::map<reason, ending> endings = {
+	{ reason::gone, ending::gone },
+	{ reason::replaced, ending::replaced },
+	{ reason::stopped, ending::stopped },
+};
 
 class series
 {
@@ -63,9 +71,9 @@ class series
 					how.skipped(e);
 				return std::nullopt;
 			}
-			if (!succeeded || (e.why != reason::gone && e.why != reason::replaced))
+			if (!succeeded || !endings.count(e.why))
 				throw;
-			return e.why == reason::gone ? ending::gone : ending::replaced;
+			return endings.at(e.why);
 		}
 		return std::nullopt;
 	}

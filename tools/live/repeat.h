@@ -45,8 +45,8 @@ enum class ending {
  * too fast is left out, unless it is the only one; the others go on.
  *
  * Throws what @look throws, unless another look has succeeded before and the error only says
- * that the process is no longer there. If no look of all succeeded, throws why the last one was
- * left out.
+ * that the process is no longer there, or that the look was stopped. If no look of all
+ * succeeded, throws why the last one was left out.
  */
 ending repeat(const repetition &how, const std::function<bool()> &look);
 
