@@ -200,7 +200,7 @@ process::process(pid_t number)
 {
 	if (!reached)
 		reached = pid;
-	begin_look();
+	process::begin_look();
 }
 
 void process::begin_look(unsigned int times)
