@@ -133,7 +133,8 @@ static bool is_code(uintptr_t pc)
 static bool is_frame(uintptr_t frame, uintptr_t above)
 {
 	return frame > above && frame - above < FRAME_BYTES && is_readable(frame) &&
-	       is_readable(frame + sizeof(frame)) && is_code(word_at(frame + sizeof(frame)));
+	       is_readable(frame + sizeof(frame)) &&
+	       is_code(return_address_at(frame + sizeof(frame)));
 }
 
 /* Adds the return addresses of @frame, which is_frame() has found to be one, and of those
@@ -143,7 +144,7 @@ static unsigned int follow(uintptr_t *pc, unsigned int n, unsigned int most, uin
 	while (frame && n < most) {
 		uintptr_t next = word_at(frame);
 
-		pc[n++] = word_at(frame + sizeof(frame));
+		pc[n++] = return_address_at(frame + sizeof(frame));
 		frame = is_frame(next, frame) ? next : 0;
 	}
 	return n;
@@ -172,7 +173,7 @@ static noinline uintptr_t callers_frame(const void *caller)
 	for (unsigned int words = 0; words < OWN_WORDS; words++, high += sizeof(high)) {
 		if ((words == 0 || high % 4096 == 0) && !is_readable(high))
 			break;
-		if (word_at(high) == (uintptr_t)caller) {
+		if (return_address_at(high) == (uintptr_t)caller) {
 			uintptr_t found = saved_frame(low, high);
 
 			frame = found ? found : frame;

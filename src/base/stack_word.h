@@ -10,22 +10,14 @@
 
 #include "base/compiler.h"
 #include "base/sys_call.h"
-
-#if defined(__has_include)
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#endif
-#endif
-#ifndef RUNNING_ON_VALGRIND
-#define RUNNING_ON_VALGRIND 0
-#endif
+#include "base/valgrind.h"
 
 /* Whether the word at @addr can be read. The kernel reads it, and then refuses the operation,
  * of which there is none with this number. valgrind would complain of that number for each
  * word, and its own reports have stacks. */
 static inline bool is_readable(uintptr_t addr)
 {
-	return !RUNNING_ON_VALGRIND && !(addr % sizeof(addr)) &&
+	return !valgrind_runs() && !(addr % sizeof(addr)) &&
 	       sys_call(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -EINVAL;
 }
 
@@ -33,6 +25,20 @@ static inline no_sanitize_thread __attribute__((__no_sanitize__("address"))) uin
 word_at(uintptr_t addr)
 {
 	return *(const volatile uintptr_t *)addr;
+}
+
+/* The return address at @addr. Code of aarch64 may have signed it (pointer authentication):
+ * what removes that is a nop on older processors. */
+static inline uintptr_t return_address_at(uintptr_t addr)
+{
+#if defined(__aarch64__)
+	register uintptr_t pc __asm__("x30") = word_at(addr);
+
+	__asm__("hint #7" : "+r"(pc)); /* xpaclri */
+	return pc;
+#else
+	return word_at(addr);
+#endif
 }
 
 #endif

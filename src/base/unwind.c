@@ -272,7 +272,7 @@ noinline unsigned int unwind_stack(uintptr_t *pc, unsigned int most, uintptr_t c
 
 	*end = UNWIND_COMPLEX;
 	/* On valgrind no word can be looked at before it is read (is_readable()). */
-	if (!kept || RUNNING_ON_VALGRIND)
+	if (!kept || valgrind_runs())
 		return 0;
 	for (;;) {
 		struct rule r = find_rule(kept, &f, at, anew);

@@ -188,7 +188,7 @@ __asm__(
 	"jmp vfork_parent\n"
 	"1:\n\t"
 	".cfi_restore_state\n\t"
-	"jmp *%rdi\n\t"
+	"notrack jmp *%rdi\n\t" /* others may lead to an `endbr64` only */
 	FUNCTION_END(vfork)
 );
 
@@ -222,7 +222,7 @@ __asm__(
 	"mov w1, w9\n\t"
 	"b vfork_parent\n"
 	"2:\n\t"
-	"br x30\n\t"
+	"ret\n\t" /* other jumps may lead to a `bti j` only */
 	FUNCTION_END(vfork)
 );
 

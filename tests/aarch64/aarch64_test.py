@@ -36,6 +36,9 @@ SECTIONS = ["sections", "operations"]
 SECTIONS_TEST = ["case", "scalar_checks", "array_checks", "sections_test"]
 # Of the drop-in, what is written in assembly.
 DROP_IN = ["malloc/vfork.c", "malloc/sandbox.c"]
+# As distributions compile, for processors that check jumps and sign return addresses, and run on older ones, too.
+BRANCHES = {"aarch64": ["-mbranch-protection=standard"]}
+PROCESSORS = {"aarch64": ["max", "cortex-a72"]}
 
 
 class Failure(Exception):
@@ -139,8 +142,9 @@ def emulate(machine, levels):
 def library(machine, sources, definitions, options):
     """The library's sources, linked statically and, position-independent, dynamically."""
     machine.need(machine.emulator)
+    options = [*options, *BRANCHES.get(machine.name, [])]
     objects = [machine.compile(HERE / "library_test.c", machine.folder / "library_test.o", "-O2",
-                               "-fPIE", *definitions)]
+                               "-fPIE", *options, *definitions)]
     for i, source in enumerate([*sources, *DROP_IN]):
         objects.append(machine.compile(machine.root / "src" / source, machine.folder / f"{i}.o",
                                        "-O2", "-fPIC", "-fvisibility=hidden", *options,
@@ -150,8 +154,10 @@ def library(machine, sources, definitions, options):
     if machine.name != "riscv64":
         report(*check_program(fixed, machine.objdump, skip=[SELF_TEST_SECTION]))
     for program, conf in (fixed, ""), (movable, "percpu:register"):
-        output = machine.run(program, *NO_RSEQ[machine.name], env={"UKMEM_CONF": conf})
-        print(f"{program.name} {conf}\n{output.rstrip()}", flush=True)
+        for processor in PROCESSORS.get(machine.name, [None]):
+            environment = {"UKMEM_CONF": conf, **({"QEMU_CPU": processor} if processor else {})}
+            output = machine.run(program, *NO_RSEQ[machine.name], env=environment)
+            print(f"{program.name} {conf} {processor or ''}\n{output.rstrip()}", flush=True)
 
 
 def main():

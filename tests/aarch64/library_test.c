@@ -2,7 +2,8 @@
 /*
  * A program of the library, in threads: per-CPU variables of both kinds and all
  * widths, whose sums must come out exactly, and memory from kmalloc, a cache and
- * the page allocator; and the drop-in's vfork.
+ * the page allocator; the drop-in's vfork, in code that jumps are checked in; and a
+ * stack of signed return addresses. Older processors neither check nor sign.
  *
  * usage: library_test MODE [REASON]
  *
@@ -12,10 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <ukmem/ukmem.h>
+
+#include "base/stack.h"
 
 enum { THREADS = 4, ROUNDS = 1000, BLOCKS = 40 };
 
@@ -178,10 +183,13 @@ static void check_pages(void)
 	}
 }
 
-/* A function of its own: the child returns to it, and so does the parent. */
-__attribute__((noinline)) static pid_t start_child(int status)
+/* A function of its own, at the start of a page that has nothing else: the child returns to it,
+ * and so does the parent. The compiler does not know what it calls, so no place that a jump may
+ * lead to (`bti j`) stands behind. */
+__attribute__((noinline, section(".text.start_child"), aligned(65536))) static pid_t
+start_child(pid_t (*call)(void), int status)
 {
-	pid_t pid = vfork();
+	pid_t pid = call();
 
 	if (!pid)
 		_exit(status);
@@ -190,14 +198,51 @@ __attribute__((noinline)) static pid_t start_child(int status)
 
 static void check_vfork(void)
 {
+	pid_t (*volatile call)(void) = vfork;
+
+#ifdef __aarch64__
+	if (getauxval(AT_HWCAP2) & HWCAP2_BTI)
+		CHECK(!mprotect((void *)start_child, 4096, PROT_READ | PROT_EXEC | PROT_BTI),
+		      "%m");
+#endif
 	for (int expected = 0; expected < 4; expected++) {
 		int status = 0;
-		pid_t pid = start_child(expected);
+		pid_t pid = start_child(call, expected);
 
 		CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "%d", pid);
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == expected, "%#x", status);
 	}
 }
+
+#ifdef __aarch64__
+/* Each has a return address of its own, and something to do after the call. */
+#define CALLER(name, call)                                                                     \
+	__attribute__((noinline)) static unsigned int name(void)                               \
+	{                                                                                      \
+		unsigned int depth = call;                                                     \
+                                                                                               \
+		__asm__ volatile("" : "+r"(depth));                                            \
+		return depth;                                                                  \
+	}
+
+static uintptr_t pc[16];
+
+CALLER(innermost, stack_read(pc, 16, __builtin_return_address(0), false))
+CALLER(second, innermost())
+CALLER(third, second())
+CALLER(outermost, third())
+
+static void check_stack(void)
+{
+	unsigned int depth = outermost();
+
+	CHECK(depth >= 4, "%u", depth); /* main()'s, too */
+}
+#else
+static void check_stack(void)
+{
+}
+#endif
 
 int main(int argc, char **argv)
 {
@@ -221,6 +266,7 @@ int main(int argc, char **argv)
 	check_sums();
 	check_pages();
 	check_vfork();
+	check_stack();
 	free_percpu(counts);
 	kmem_cache_destroy(cache);
 	printf("%u threads, %u rounds each: sums are exact\n", THREADS, ROUNDS);

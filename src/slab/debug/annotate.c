@@ -11,22 +11,7 @@
 #include "slab/debug/annotate.h"
 
 #include "base/config.h"
-
-#if defined(__has_include)
-#if __has_include(<valgrind/memcheck.h>)
-#include <valgrind/memcheck.h>
-#define HAVE_VALGRIND 1
-#endif
-#endif
-#ifndef HAVE_VALGRIND
-#define HAVE_VALGRIND 0
-#define RUNNING_ON_VALGRIND 0
-#define VALGRIND_MAKE_MEM_DEFINED(p, n) ((void)(p), (void)(n))
-#define VALGRIND_MAKE_MEM_UNDEFINED(p, n) ((void)(p), (void)(n))
-#define VALGRIND_MAKE_MEM_NOACCESS(p, n) ((void)(p), (void)(n))
-#define VALGRIND_MALLOCLIKE_BLOCK(p, n, guard, zeroed) ((void)(p), (void)(n))
-#define VALGRIND_FREELIKE_BLOCK(p, guard) (void)(p)
-#endif
+#include "base/valgrind.h"
 
 void __asan_poison_memory_region(void const volatile *addr, size_t size) __attribute__((weak));
 void __asan_unpoison_memory_region(void const volatile *addr, size_t size)
@@ -43,7 +28,7 @@ bool slab_annotate_wanted(void)
 		return false;
 	if (__asan_poison_memory_region && __asan_unpoison_memory_region)
 		tool = TOOL_ASAN;
-	else if (RUNNING_ON_VALGRIND)
+	else if (valgrind_runs())
 		tool = TOOL_VALGRIND;
 	return tool != TOOL_NONE;
 }
@@ -76,12 +61,12 @@ void slab_annotate_open(struct kmem_cache *twin, void *obj)
 		__asan_unpoison_memory_region(start, twin->size);
 		return;
 	}
-	VALGRIND_MAKE_MEM_DEFINED(start, twin->pad_left);
+	valgrind_ask(VALGRIND_MEM_DEFINED, start, twin->pad_left);
 	/* The record first, which tells the rest. */
-	VALGRIND_MAKE_MEM_DEFINED((char *)obj + twin->object_size,
-				  twin->size - twin->pad_left - twin->object_size);
+	valgrind_ask(VALGRIND_MEM_DEFINED, (char *)obj + twin->object_size,
+		     twin->size - twin->pad_left - twin->object_size);
 	end = in_use(twin, obj) ? slab_usable(twin, obj) : 0;
-	VALGRIND_MAKE_MEM_DEFINED((char *)obj + end, twin->object_size - end);
+	valgrind_ask(VALGRIND_MEM_DEFINED, (char *)obj + end, twin->object_size - end);
 }
 
 void slab_annotate_close(struct kmem_cache *twin, void *obj)
@@ -100,8 +85,9 @@ void slab_annotate_close(struct kmem_cache *twin, void *obj)
 			__asan_unpoison_memory_region(obj, end);
 		return;
 	}
-	VALGRIND_MAKE_MEM_NOACCESS(start, twin->pad_left);
-	VALGRIND_MAKE_MEM_NOACCESS((char *)obj + end, twin->size - twin->pad_left - end);
+	valgrind_ask(VALGRIND_MEM_NOACCESS, start, twin->pad_left);
+	valgrind_ask(VALGRIND_MEM_NOACCESS, (char *)obj + end,
+		     twin->size - twin->pad_left - end);
 }
 
 void slab_annotate_alloc(struct kmem_cache *twin, void *obj)
@@ -113,15 +99,15 @@ void slab_annotate_alloc(struct kmem_cache *twin, void *obj)
 	slab_annotate_open(twin, obj);
 	usable = slab_usable(twin, obj);
 	slab_annotate_close(twin, obj);
-	VALGRIND_MALLOCLIKE_BLOCK(obj, usable, 0, 0);
+	valgrind_ask(VALGRIND_MALLOCLIKE_BLOCK, obj, usable);
 	if (slab_keeps_contents(twin))
-		VALGRIND_MAKE_MEM_DEFINED(obj, usable);
+		valgrind_ask(VALGRIND_MEM_DEFINED, obj, usable);
 }
 
 void slab_annotate_free(struct kmem_cache *twin, void *obj)
 {
 	if (is_told(twin) && tool == TOOL_VALGRIND)
-		VALGRIND_FREELIKE_BLOCK(obj, 0);
+		valgrind_ask(VALGRIND_FREELIKE_BLOCK, obj, 0);
 }
 
 void slab_annotate_forget(void *mem, size_t len)
@@ -129,5 +115,5 @@ void slab_annotate_forget(void *mem, size_t len)
 	if (tool == TOOL_ASAN)
 		__asan_unpoison_memory_region(mem, len);
 	else if (tool == TOOL_VALGRIND)
-		VALGRIND_MAKE_MEM_UNDEFINED(mem, len);
+		valgrind_ask(VALGRIND_MEM_UNDEFINED, mem, len);
 }
