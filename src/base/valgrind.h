@@ -18,9 +18,9 @@
 
 enum valgrind_request {
 	VALGRIND_RUNNING_ON = 0x1001,
-	VALGRIND_MALLOCLIKE_BLOCK =
-		0x1301, /* block, bytes; 0: nothing around it, and it is not zeroed */
-	VALGRIND_FREELIKE_BLOCK = 0x1302, /* block; 0: nothing around it */
+	/* Words that are 0: nothing lies around the block, and it is not zeroed. */
+	VALGRIND_MALLOCLIKE_BLOCK = 0x1301, /* block, bytes */
+	VALGRIND_FREELIKE_BLOCK = 0x1302,   /* block */
 	/* memcheck's; others do not answer. */
 	VALGRIND_MEM_NOACCESS = 'M' << 24 | 'C' << 16, /* memory, bytes */
 	VALGRIND_MEM_UNDEFINED,
