@@ -5,9 +5,10 @@ include(CMakePackageConfigHelpers)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ukmem
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-install(TARGETS ukmem ukmem_static ukmem_compat EXPORT ukmemTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ukmem ukmem_compat EXPORT ukmemTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Some distributions have the archive in a package of its own, or in none. A file of targets stops with an
+# error if one of its files is missing, so the archive has a file to itself: ukmemConfig.cmake.in.
+install(TARGETS ukmem_static EXPORT ukmemStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/ukmem)
 install(TARGETS ukmem_malloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET ukmem_tool)
@@ -22,8 +23,10 @@ set_target_properties(ukmem_static PROPERTIES EXPORT_NAME static)
 set_target_properties(ukmem_compat PROPERTIES EXPORT_NAME compat)
 set(ukmem_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ukmem)
 install(EXPORT ukmemTargets NAMESPACE ukmem:: DESTINATION ${ukmem_package_dir})
+install(EXPORT ukmemStaticTargets NAMESPACE ukmem:: DESTINATION ${ukmem_package_dir})
+set(ukmem_archive ${CMAKE_INSTALL_LIBDIR}/${CMAKE_STATIC_LIBRARY_PREFIX}ukmem${CMAKE_STATIC_LIBRARY_SUFFIX})
 configure_package_config_file(cmake/ukmemConfig.cmake.in ${PROJECT_BINARY_DIR}/ukmemConfig.cmake
-  INSTALL_DESTINATION ${ukmem_package_dir}
+  INSTALL_DESTINATION ${ukmem_package_dir} PATH_VARS ukmem_archive
   NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)

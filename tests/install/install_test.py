@@ -155,23 +155,37 @@ def pkg_config_system(tree):
     expect(flags == [], f"under /usr programs are compiled with {flags}")
 
 
-def cmake_package(tree):
+def configure_consumer(tree, prefix, *options):
+    """The folder of the consumer's build, which finds the package in @prefix."""
     args = tree.args
-    build = tree.tmp / "cmake_consumer"
+    build = tree.tmp / f"consumer_of_{prefix.name}"
     settings = {
-        "CMAKE_PREFIX_PATH": tree.prefix,
+        "CMAKE_PREFIX_PATH": prefix,
         "CMAKE_C_COMPILER": args.cc,
         "CMAKE_CXX_COMPILER": args.cxx,
     }
     defines = [f"-D{name}={value}" for name, value in settings.items()]
-    run(args.cmake, "-S", CONSUMER, "-B", build, "-G", args.generator, *defines)
-    run(args.cmake, "--build", build)
+    run(args.cmake, "-S", CONSUMER, "-B", build, "-G", args.generator, *defines, *options)
+    return build
+
+
+def cmake_package(tree):
+    build = configure_consumer(tree, tree.prefix)
+    run(tree.args.cmake, "--build", build)
     for language in ("c", "cxx"):
         tree.check_program(build / f"{language}_ukmem", shared=True)
         tree.check_program(build / f"{language}_static", shared=False)
     tree.check_program(build / "c_compat", shared=True)
     package = "".join(p.read_text(encoding="utf-8") for p in (tree.lib / "cmake/ukmem").iterdir())
     expect("ukmem-malloc" not in package, "the CMake package mentions the malloc drop-in")
+
+
+def cmake_package_without_archive(tree):
+    """ukmem::ukmem is found where the distribution has libukmem.a in another package."""
+    prefix = tree.tmp / "without_archive"
+    shutil.copytree(tree.prefix, prefix, symlinks=True)
+    (prefix / tree.args.libdir / "libukmem.a").unlink()
+    configure_consumer(tree, prefix, "-DLIBRARIES=ukmem")
 
 
 def library_symbols(tree):
@@ -274,6 +288,7 @@ CHECKS = [
     gdb_script,
     manual_pages,
     licence,
+    cmake_package_without_archive,
     uninstalled,
 ]
 
