@@ -222,17 +222,16 @@ def command(tree):
 
 
 def manual_pages(tree):
-    """man(1) finds a page for the tool, its files, the drop-in, and functions, also by other names of a page."""
+    """man(1) finds a page for ukmem.conf, the drop-in, and functions, also by other names of a page, and for the tool."""
     man = tree.prefix / "share/man"
-    for name in ("ukmem.1", "ukmem.conf.5", "libukmem-malloc.7", "kmem_cache_create.3", "kmalloc.3", "alloc_pages.3"):
+    for name in ("ukmem.conf.5", "libukmem-malloc.7", "kmem_cache_create.3", "kmalloc.3", "alloc_pages.3"):
         page = man / f"man{name[-1]}" / name
         expect(page.is_file() and ".Sh NAME" in page.read_text(), f"no manual page {page}")
     alias = (man / "man3/kmem_cache_free.3").read_text()
     expect(alias == ".so man3/kmem_cache_create.3\n", f"kmem_cache_free.3 is {alias!r}")
-    if not tree.args.tool:
-        return
-    completion = tree.prefix / "share/bash-completion/completions/ukmem"
-    expect(completion.is_file(), f"no completion {completion}")
+    for name in ("man/man1/ukmem.1", "bash-completion/completions/ukmem"):
+        path = tree.prefix / "share" / name
+        expect(path.is_file() == bool(tree.args.tool), f"the tool and {path}: one of them is not installed")
 
 
 def licence(tree):
