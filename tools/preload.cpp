@@ -17,14 +17,17 @@ namespace fs = std::filesystem;
 
 static const char malloc_library[] = "libukmem-malloc.so";
 
-/* Places of the drop-in: beside the tool in the build tree, then the libdirs of its prefix. */
+/* Places of the drop-in: beside the tool if that is in a build tree, then the libdirs of its prefix. */
 static std::vector<fs::path> library_places()
 {
 	std::error_code ignored;
 	const fs::path tool_dir = fs::read_symlink("/proc/self/exe", ignored).parent_path();
 	const fs::path prefix = tool_dir.parent_path();
-	std::vector<fs::path> places = { prefix / "src" / "malloc" };
+	std::vector<fs::path> places;
 
+	/* Only a build tree has it. A prefix may have a src/malloc that is not of this installation. */
+	if (fs::is_directory(prefix / "CMakeFiles", ignored))
+		places.push_back(prefix / "src" / "malloc");
 	for (const char *dir : { UKMEM_LIBDIR, "lib", "lib64", "lib/" UKMEM_MULTIARCH }) {
 		const fs::path place = (prefix / dir).lexically_normal();
 

@@ -217,8 +217,13 @@ def command(tree):
     expect(version == f"ukmem {tree.args.version}\n", f"ukmem --version printed {version!r}")
     env = {"UKMEM_MALLOC_LIB": "", "LD_PRELOAD": ""}
     run(ukmem, "run", "/bin/true", env=env)
+    # In a prefix src/malloc is a stranger; in a build tree it is the drop-in's place.
+    stranger = tree.prefix / "src/malloc/libukmem-malloc.so"
+    stranger.parent.mkdir(parents=True)
+    stranger.touch()
     maps = run(ukmem, "run", "cat", "/proc/self/maps", env=env)
     expect(str(tree.lib / "libukmem-malloc.so") in maps, "ukmem run did not preload the drop-in")
+    shutil.rmtree(tree.prefix / "src")
 
 
 def manual_pages(tree):
