@@ -246,17 +246,19 @@ def licence(tree):
 
 
 def gdb_script(tree):
-    """gdb loads the script with either library, if it may."""
+    """gdb loads the script with either library, if it may, whatever the folder of data is called."""
     if not shutil.which("gdb"):
         print("SKIP: gdb is not installed: its script is not loaded")
         return
-    loaders = tree.prefix / "share/gdb/auto-load"
-    for library in ("libukmem.so", "libukmem-malloc.so"):
+    share = tree.prefix / "share"
+    renamed = shutil.copytree(share, tree.tmp / "data")
+    for library, data in (("libukmem.so", share), ("libukmem-malloc.so", share), ("libukmem.so", renamed)):
+        loaders = data / "gdb/auto-load"
         path = (tree.lib / library).resolve()
         text = run("gdb", "-batch", "-nx", "-iex", f"add-auto-load-safe-path {loaders}",
                    "-iex", f"add-auto-load-scripts-directory {loaders}",
                    "-ex", "help ukmem address", path)
-        expect("ukmem address ADDRESS" in text, f"{library}: {text}")
+        expect("ukmem address ADDRESS" in text, f"{library}, {loaders}: {text}")
 
 
 def uninstalled(tree):
@@ -286,13 +288,13 @@ CHECKS = [
     pkg_config_relocatable,
     pkg_config_system,
     cmake_package,
+    cmake_package_without_archive,
     library_symbols,
     malloc_symbols,
     command,
     gdb_script,
     manual_pages,
     licence,
-    cmake_package_without_archive,
     uninstalled,
 ]
 
