@@ -15,14 +15,16 @@ export PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONFIG_FILE=/dev/null
 # setuptools writes beside setup.py, so it works on a copy that leads back to the sources.
 mkdir -p "$work/tree/bindings"
 cp -r "$source/bindings/python" "$work/tree/bindings/python"
-for name in CMakeLists.txt LICENSE cmake include src tools; do
+for name in CMakeLists.txt LICENSE LICENSES.third-party cmake include src tools; do
 	ln -s "$source/$name" "$work/tree/$name"
 done
 UKMEM_BUILD_DIR=$build "$python" -m pip wheel -q --no-build-isolation --no-deps -w "$work/wheels" \
 	"$work/tree/bindings/python" >"$work/said" 2>&1 || fail "pip wheel: $(tail -20 "$work/said")"
 wheel=$(echo "$work"/wheels/ukmem-*-py3-none-linux_*.whl)
 [[ -f $wheel ]] || fail "the wheel is named $(ls "$work/wheels")"
-"$python" -m zipfile -l "$wheel" | grep '\.dist-info/.*LICENSE' >/dev/null || fail "the wheel has no LICENSE"
+for name in LICENSE LICENSES.third-party; do
+	"$python" -m zipfile -l "$wheel" | grep "\.dist-info/.*$name " >/dev/null || fail "the wheel has no $name"
+done
 "$python" -m venv "$work/venv"
 "$work/venv/bin/pip" install -q "$wheel"
 [[ $("$work/venv/bin/pip" show -v ukmem) == *$'\nLicense: MIT\n'* ]] || fail "pip knows no licence of the package"

@@ -240,9 +240,10 @@ def manual_pages(tree):
 
 
 def licence(tree):
-    source = Path(__file__).resolve().parents[2] / "LICENSE"
-    text = tree.prefix / "share/licenses/ukmem/LICENSE"
-    expect(text.is_file() and text.read_bytes() == source.read_bytes(), f"no licence {text}")
+    sources = Path(__file__).resolve().parents[2]
+    for name in ("LICENSE", "LICENSES.third-party") if tree.args.tool else ("LICENSE",):
+        text = tree.prefix / "share/licenses/ukmem" / name
+        expect(text.is_file() and text.read_bytes() == (sources / name).read_bytes(), f"no licence {text}")
 
 
 def gdb_script(tree):
