@@ -208,7 +208,7 @@ def update(library, version):
     nodes = sorted(set(now.values()))
     since = {node: min((before[s][1] for s, n in now.items() if n == node and s in before), key=number,
                        default=version) for node in nodes}
-    lines = ["libukmem.so.0 libukmem0 #MINVER#"]
+    lines = ["libukmem.so.0 libukmem0 #MINVER#", "* Build-Depends-Package: libukmem-dev"]
     lines += [f" {node}@{node} {since[node]}" for node in nodes]
     lines += [f" {s}@{now[s]} {before[s][1] if s in before else version}" for s in sorted(now)]
     SYMBOLS.write_text("\n".join(lines) + "\n")

@@ -10,60 +10,8 @@
 . "$(dirname "$0")/common.sh"
 need nm readelf
 
-cat >"$work/expected" <<'NAMES'
-_ZdaPv
-_ZdaPvRKSt9nothrow_t
-_ZdaPvSt11align_val_t
-_ZdaPvSt11align_val_tRKSt9nothrow_t
-_ZdaPvm
-_ZdaPvmSt11align_val_t
-_ZdlPv
-_ZdlPvRKSt9nothrow_t
-_ZdlPvSt11align_val_t
-_ZdlPvSt11align_val_tRKSt9nothrow_t
-_ZdlPvm
-_ZdlPvmSt11align_val_t
-_Znam
-_ZnamRKSt9nothrow_t
-_ZnamSt11align_val_t
-_ZnamSt11align_val_tRKSt9nothrow_t
-_Znwm
-_ZnwmRKSt9nothrow_t
-_ZnwmSt11align_val_t
-_ZnwmSt11align_val_tRKSt9nothrow_t
-__register_atfork
-__vfork
-aligned_alloc
-calloc
-cfree
-chroot
-clone
-dlmopen
-dlopen
-free
-free_aligned_sized
-free_sized
-mallinfo
-mallinfo2
-malloc
-malloc_info
-malloc_object_size
-malloc_stats
-malloc_trim
-malloc_usable_size
-mallopt
-memalign
-posix_memalign
-prctl
-pvalloc
-realloc
-reallocarray
-ukmem_malloc_gauges_read
-ukmem_malloc_stats_print
-ukmem_malloc_trim
-valloc
-vfork
-NAMES
+# The list by which a Debian package that links the drop-in depends on it.
+sed -n 's/^ \(\w*\)@Base .*/\1/p' "$(dirname "$0")/../../debian/libukmem-malloc.symbols" >"$work/expected"
 
 # Where it can be what libc's is to its callers: src/malloc/dlopen.c, vfork.c.
 case $(uname -m) in
