@@ -144,7 +144,8 @@ def library(machine, sources, definitions, options):
     machine.need(machine.emulator)
     options = [*options, *BRANCHES.get(machine.name, [])]
     objects = [machine.compile(HERE / "library_test.c", machine.folder / "library_test.o", "-O2",
-                               "-fPIE", *options, *definitions)]
+                               "-fPIE", *options, *definitions,
+                               *(["-DWITH_OBJECTS"] if machine.name == "aarch64" else []))]
     for i, source in enumerate([*sources, *DROP_IN]):
         objects.append(machine.compile(machine.root / "src" / source, machine.folder / f"{i}.o",
                                        "-O2", "-fPIC", "-fvisibility=hidden", *options,

@@ -2,8 +2,9 @@
 /*
  * A program of the library, in threads: per-CPU variables of both kinds and all
  * widths, whose sums must come out exactly, and memory from kmalloc, a cache and
- * the page allocator; the drop-in's vfork, in code that jumps are checked in; and a
- * stack of signed return addresses. Older processors neither check nor sign.
+ * the page allocator; vfork, which is the drop-in's if that is part of the program, in
+ * code that jumps are checked in; and, WITH_OBJECTS of the library, a stack of signed
+ * return addresses. Older processors neither check nor sign.
  *
  * usage: library_test MODE [REASON]
  *
@@ -20,7 +21,9 @@
 
 #include <ukmem/ukmem.h>
 
+#ifdef WITH_OBJECTS
 #include "base/stack.h"
+#endif
 
 enum { THREADS = 4, ROUNDS = 1000, BLOCKS = 40 };
 
@@ -214,7 +217,7 @@ static void check_vfork(void)
 	}
 }
 
-#ifdef __aarch64__
+#ifdef WITH_OBJECTS
 /* Each has a return address of its own, and something to do after the call. */
 #define CALLER(name, call)                                                                     \
 	__attribute__((noinline)) static unsigned int name(void)                               \
