@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 static const char malloc_library[] = "libukmem-malloc.so";
 
-/* Places of the drop-in: beside the tool if that is in a build tree, then the libdirs of its prefix. */
+/* Places of the drop-in: beside the tool if that is in a build tree, then the libdirs of its
+ * prefix. */
 static std::vector<fs::path> library_places()
 {
 	std::error_code ignored;
@@ -25,7 +26,8 @@ static std::vector<fs::path> library_places()
 	const fs::path prefix = tool_dir.parent_path();
 	std::vector<fs::path> places;
 
-	/* Only a build tree has it. A prefix may have a src/malloc that is not of this installation. */
+	/* Only a build tree has it. A prefix may have a src/malloc that is not of this
+	 * installation. */
 	if (fs::is_directory(prefix / "CMakeFiles", ignored))
 		places.push_back(prefix / "src" / "malloc");
 	for (const char *dir : { UKMEM_LIBDIR, "lib", "lib64", "lib/" UKMEM_MULTIARCH }) {
