@@ -56,7 +56,6 @@ TEST(HardenedTest, CanariesDoNotTellOthers)
 	constexpr size_t kSize = 56, kSlot = 64;
 	std::map<uintptr_t, uint64_t> canaries;
 	std::vector<void *> blocks;
-	size_t pairs = 0;
 
 	for (int n = 0; n < 500; n++) {
 		auto *p = static_cast<char *>(kmalloc(kSize, GFP_KERNEL));
@@ -67,6 +66,7 @@ TEST(HardenedTest, CanariesDoNotTellOthers)
 	}
 	for (uintptr_t bit = kSlot; bit <= 2048; bit *= 2) {
 		std::set<uint64_t> differences;
+		size_t pairs = 0;
 
 		for (const auto &[address, canary] : canaries)
 			if (const auto other = canaries.find(address ^ bit);
@@ -77,7 +77,6 @@ TEST(HardenedTest, CanariesDoNotTellOthers)
 				pairs++;
 			}
 		EXPECT_GT(differences.size() * 2, pairs) << bit;
-		pairs = 0;
 	}
 	for (void *p : blocks)
 		kfree(p);

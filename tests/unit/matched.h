@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-/* What @pattern, an extended regular expression, and its groups match in @text first; empty: it
- * matches nowhere. */
+/* Result: the part of @text that @pattern, an extended regular expression, matches first, and
+ * the parts that its groups match; empty: it matches nowhere. */
 inline std::vector<std::string> matched(const std::string &text, const std::string &pattern)
 {
 	std::vector<std::string> found;

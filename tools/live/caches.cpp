@@ -87,7 +87,7 @@ class cache_reader
 	const guarded kfence;
 };
 
-/* What stays in memory of a cache. */
+/* A reader keeps at most so many bytes for each cache. */
 uint64_t cache_reader::bytes_of_one() const
 {
 	const uint64_t of_cpu = sizeof(cache_cpu) + event_names.size() * sizeof(uint64_t) +
@@ -102,6 +102,7 @@ std::vector<record> cache_reader::descriptors() const
 {
 	const address head = h.l.symbol("slab_caches");
 	const uint64_t link = h.l.field_of("kmem_cache.list.next").offset;
+	const uint64_t each = bytes_of_one();
 	std::vector<record> all;
 	address previous = head, next = 0;
 
@@ -113,7 +114,7 @@ std::vector<record> cache_reader::descriptors() const
 
 		expect(d.read(h.memory, next - link) && d.get("list.prev") == previous &&
 		       d.get("home") == d.where && is_sensible(d));
-		room_for(all.size() + 1, bytes_of_one());
+		room_for(all.size() + 1, each);
 		previous = next;
 		next = d.get("list.next");
 		all.push_back(d);
@@ -124,6 +125,7 @@ std::vector<record> cache_reader::descriptors() const
 
 void cache_reader::add_pushed(std::vector<record> &all) const
 {
+	const uint64_t each = bytes_of_one();
 	std::set<address> listed;
 	std::vector<record> pushed;
 
@@ -134,7 +136,7 @@ void cache_reader::add_pushed(std::vector<record> &all) const
 
 		/* One that is listed was moved meanwhile. */
 		expect(listed.insert(at).second && d.read(h.memory, at) && is_sensible(d));
-		room_for(listed.size(), bytes_of_one());
+		room_for(listed.size(), each);
 		at = d.get("new_next");
 		pushed.push_back(d);
 	}

@@ -24,9 +24,9 @@ static bool read_variable(process_memory &memory, const layout &l, const char *n
 heap::heap(process_memory &m, const layout &lay)
     : memory(m), l(lay), page_entry(lay.size_of("page")), window(lay, "page_window")
 {
-	/* What Linux can have; and bits of an address. */
-	constexpr uint64_t most_ids = 8192, most_nodes = 1024, most_zone_types = 16,
-			   most_shift = 32, address_bits = 57;
+	/* Linux has no more nodes and zone types, and an address no more bits. */
+	constexpr uint64_t most_nodes = 1024, most_zone_types = 16, most_shift = 32,
+			   address_bits = 57;
 	record pcpu(l, "ukmem_percpu_state"), possible(l, "os_mask");
 
 	read_variable(memory, l, "pcpu", pcpu);
@@ -38,7 +38,7 @@ heap::heap(process_memory &m, const layout &lay)
 		throw error(
 			reason::not_ready,
 			"its library is not initialised: it has not allocated anything yet");
-	expect(spill <= most_ids);
+	expect(spill <= most_cpus);
 	for (unsigned int i = 0; i < spill; i++)
 		if (possible.get("bits", i / 64) >> (i % 64) & 1)
 			units.push_back(i);

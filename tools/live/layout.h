@@ -61,6 +61,9 @@ class layout
 /** A number of 1, 2, 4 or 8 bytes; false: another size. */
 bool load_number(const unsigned char *p, size_t size, uint64_t &value);
 
+/** Linux has no more CPUs. */
+constexpr uint64_t most_cpus = 8192;
+
 /** Bytes that a reader may have in memory of what a process describes: a part of the machine's.
  */
 uint64_t most_room();

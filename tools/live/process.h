@@ -40,7 +40,7 @@ class process : public process_memory
 	std::string program() const;
 
 	const pid_t pid;
-	/** What a look may take: far more than one at a heap of terabytes does. */
+	/** A look ends after this time. One at a heap of terabytes takes far less. */
 	std::chrono::seconds longest_look{ 120 };
 	/** Another value than 0 ends a look that is under way, with error: stopped. */
 	const volatile std::sig_atomic_t *stop = nullptr;

@@ -12,7 +12,7 @@ namespace live
 namespace
 {
 
-constexpr uint64_t most_tags = 1 << 16, most_copies = 8192 + 1; /* CPUs, and the spill unit */
+constexpr uint64_t most_tags = 1 << 16, most_copies = most_cpus + 1; /* the spill unit */
 constexpr size_t longest_text = 4096;
 
 /* The sum of one counter's copies; an object may be counted and uncounted on two CPUs in the
