@@ -92,7 +92,9 @@ void queue_check_multi(struct alf_queue *q, struct alf_queue_side *side, const c
 	uint64_t last = __atomic_load_n(&side->reserved, __ATOMIC_RELAXED);
 
 	debug_assert(side->check && word_reserves(done));
-	if (word_is_inherited(done) || !words_level(done, last) ||
+	/* In the child of a fork side_inherit() changes one word after the other. In between
+	 * the words are level and their indices may differ; then @last is still inherited. */
+	if (word_is_inherited(done) || word_is_inherited(last) || !words_level(done, last) ||
 	    word_index(done) == word_index(last) || side_word(side, __ATOMIC_RELAXED) != done)
 		return;
 	forget(side);

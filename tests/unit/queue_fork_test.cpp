@@ -229,6 +229,22 @@ TEST_P(QueueForkTest, WhoForkedWasInTheMiddle)
 		  FINE);
 }
 
+/* A thread, or a handler, comes while the child's first thread is settling what it inherited.
+ * That is no single function, which ALF_QUEUE_CHECK would report. */
+TEST_P(QueueForkTest, AThreadOfTheChildIsSettling)
+{
+	if (!reserves())
+		GTEST_SKIP() << "sections";
+	for (struct alf_queue_side *side : { &q_->producer, &q_->consumer })
+		ASSERT_TRUE(shim_queue_reserve(q_, side));
+	EXPECT_EQ(in_child([this] {
+			  for (auto *side : { &q_->producer, &q_->consumer })
+				  shim_queue_inherit_half(side);
+			  return fill_and_empty(q_, 3);
+		  }),
+		  FINE);
+}
+
 /* A thread that could not run sections. */
 TEST_P(QueueForkTest, AStranger)
 {

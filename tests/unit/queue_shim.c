@@ -24,6 +24,14 @@ bool shim_queue_publish(struct alf_queue_side *side)
 	return side_publish(side, &reservation);
 }
 
+void shim_queue_inherit_half(struct alf_queue_side *side)
+{
+	uint64_t last = side->reserved;
+
+	side_inherit(side, side->word, last);
+	side->reserved = last;
+}
+
 bool shim_queue_without_sections(void)
 {
 	return pcpu_registration_suspend() == 1;
