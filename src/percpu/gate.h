@@ -16,6 +16,10 @@
  *	the fork sees T's entered++. (A load before T counts itself would prove nothing.)
  *   2. Counts only grow. The fork reads the sum of `left` first. If the sum of `entered`, read
  *	later, is not larger, there was a moment between the two when no thread was inside.
+ *	For this, each left++ that the fork has read needs the same thread's entered++ in the
+ *	second sum: G3, a release between the two, pairs with G4, the fork's acquire of `left`.
+ *	If a thread turned back at the closed gate, and the fork read only its left++, the two
+ *	sums would be equal while another thread is inside.
  *
  * No thread waits for long, because a fork may be waiting for a lock of libc that a thread in a
  * slow path holds, and a thread inside may not be running. Slow paths wait for

@@ -393,7 +393,38 @@ def gate():
     }
 
 
-TESTS = [stop_push, stop_pop, start_pop, start_push, owner, revoke, over, commit, limit, reuse, gate]
+def gate_counts():
+    """G3 and G4: the gate is closed, and another thread is inside: it is the 1 in "entered". A thread
+    counts itself, turns back, and counts itself as outside. A fork that sees the second count
+    sees the first one, else it would take the gate for empty. Its barrier is that of processors
+    without LSE, behind which a load may come before a load in front of it."""
+    turns_back = """
+        begin
+        LDR W0,[entered]
+        ADD W0,W0,#1
+        commit STR W0,[entered]
+        LDR W1,[closed]
+        CBZ W1,FAIL
+        DMB ISH
+        begin
+        LDR W2,[left]
+        ADD W2,W2,#1
+        commit STR W2,[left]
+    """
+    fork = """
+        LDAR W3,[left]
+        LDAXR W4,[closed]
+        STLXR W5,W4,[closed]
+        LDR W6,[entered]
+    """
+    return Test([fork, turns_back], "0:W3=1 /\\ 0:W6=1", {"entered": 1, "closed": 1}), {
+        "leaves_without_fence": lambda t: t.change("DMB ISH", None),
+        "look_is_no_acquire": lambda t: t.change("LDAR W3,[left]", "LDR W3,[left]"),
+    }
+
+
+TESTS = [stop_push, stop_pop, start_pop, start_push, owner, revoke, over, commit, limit, reuse, gate,
+         gate_counts]
 
 
 def run_herd(command, text):

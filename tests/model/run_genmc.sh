@@ -161,7 +161,10 @@ gate.entered_first)
 	change $gate 'uint64_t left = sum_of(LEFT), entered;' 'uint64_t left, entered;' 1/2
 	change $gate 'entered = sum_of(ENTERED);' 'entered = sum_of(ENTERED); left = sum_of(LEFT);' 1/2
 	;;
-gate.no_order) change $gate 'barrier();' '' 2/5 ;;
+gate.no_order) # either would do without sections
+	change $gate 'barrier();' '' 2/5
+	weaken $gate '__atomic_load_n(count_of(which, i), __ATOMIC_ACQUIRE)'
+	;;
 gate.moving) change $gate '(pcpu_gate_depth || moving ? 1 : 0)' '(pcpu_gate_depth ? 1 : 0)' ;;
 gate.child) change $gate 'if (moving)' 'if (0)' ;;
 gate.waits)
