@@ -154,24 +154,27 @@ static bool atomic_double(void *p, const uint64_t *oldv, const uint64_t *newv)
 
 #elif defined(__aarch64__) && !UKMEM_TSAN
 
+/* In one piece: processors promise that the exclusive store succeeds in the end only if there
+ * is no access to memory between it and the load, where a compiler would have its own. */
 static bool atomic_double(void *p, const uint64_t *oldv, const uint64_t *newv)
 {
 	uint64_t lo, hi;
-	uint32_t failed;
+	uint32_t same;
 
-	do {
-		__asm__ volatile("ldxp %0, %1, [%2]"
-				 : "=&r"(lo), "=&r"(hi)
-				 : "r"(p)
-				 : "memory");
-		if (lo != oldv[0] || hi != oldv[1])
-			return false;
-		__asm__ volatile("stxp %w0, %1, %2, [%3]"
-				 : "=&r"(failed)
-				 : "r"(newv[0]), "r"(newv[1]), "r"(p)
-				 : "memory");
-	} while (failed);
-	return true;
+	__asm__ volatile("1:\n\t"
+			 "ldxp %[lo], %[hi], [%[p]]\n\t"
+			 "cmp %[lo], %[old0]\n\t"
+			 "ccmp %[hi], %[old1], #0, eq\n\t"
+			 "cset %w[same], eq\n\t"
+			 "b.ne 2f\n\t"
+			 "stxp %w[lo], %[new0], %[new1], [%[p]]\n\t"
+			 "cbnz %w[lo], 1b\n\t"
+			 "2:"
+			 : [lo] "=&r"(lo), [hi] "=&r"(hi), [same] "=&r"(same)
+			 : [p] "r"(p), [old0] "r"(oldv[0]), [old1] "r"(oldv[1]),
+			   [new0] "r"(newv[0]), [new1] "r"(newv[1])
+			 : "memory", "cc");
+	return same;
 }
 
 #else

@@ -13,6 +13,7 @@ where a compiler for it or its emulator is missing.
 import argparse
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -139,6 +140,22 @@ def emulate(machine, levels):
             print(f"-O{level}: {machine.run(program).rstrip()}", flush=True)
 
 
+def check_exclusives(path, objdump):
+    """[what is wrong] with loads and stores that are exclusive: another access to memory between
+    the two, where processors do not promise that the store ever succeeds."""
+    program, wrong, begun = Program(path, objdump), [], None
+    for address, step in sorted(program.code.items()):
+        function = program.function(address)
+        if re.match(r"lda?x[rp]", step.mnemonic):
+            begun = function
+        elif re.match(r"stl?x[rp]", step.mnemonic) or function != begun:
+            begun = None
+        elif begun and re.match(r"ld|st|cas|swp|bl", step.mnemonic):
+            wrong.append(f"{function}: '{step.text}' at {address:x} in front of an exclusive store")
+            begun = None
+    return wrong
+
+
 def check_gate(path, objdump):
     """[what is wrong] with the functions of percpu/gate.c that count a thread as outside: between
     that and the count of the thread as inside is a fence (G3)."""
@@ -165,6 +182,7 @@ def library(machine, sources, definitions, options):
     if machine.name != "riscv64":
         report(*check_program(fixed, machine.objdump, skip=[SELF_TEST_SECTION]))
         report(check_gate(fixed, machine.objdump), "the gate's fences")
+        report(check_exclusives(fixed, machine.objdump), "exclusive loads and stores")
     for program, conf in (fixed, ""), (movable, "percpu:register"):
         for processor in PROCESSORS.get(machine.name, [None]):
             environment = {"UKMEM_CONF": conf, **({"QEMU_CPU": processor} if processor else {})}
