@@ -6,8 +6,9 @@
  *   | guard, 2^order pages | block, npages | guard, 1 page |
  *
  * A block that is freed becomes one run with its guards, which nobody may touch, and waits in a
- * quarantine until QUARANTINE_BLOCKS others have been freed, or QUARANTINE_BYTES wait; it has
- * no memory there. Requests that find no memory empty the quarantine.
+ * quarantine until QUARANTINE_BLOCKS others have been freed, or more than QUARANTINE_BYTES
+ * wait: then the oldest ones leave, but never the one that was freed last, however large it is.
+ * A block has no memory there. Requests that find no memory empty the quarantine.
  *
  * Of a process that debugs blocks, flags say what of this happens: large_debug.c.
  */
@@ -140,10 +141,9 @@ static void give_back(struct page *first, bool poisoned)
 	page_free_guard(first);
 }
 
-/* Puts @first, or nothing, into the next slot, and frees what was there. Result: its pages. */
-static size_t turn(struct page *first)
+/* Puts @first, or nothing, into slot @i, and frees what was there. Result: its pages. */
+static size_t put_in(unsigned int i, struct page *first)
 {
-	unsigned int i = atomic_fetch_add_explicit(&quarantine.next, 1, memory_order_relaxed);
 	struct page *old = atomic_exchange_explicit(&quarantine.slot[i % QUARANTINE_BLOCKS],
 						    first, memory_order_acq_rel); /* Y1, Y2 */
 	size_t npages;
@@ -154,6 +154,29 @@ static size_t turn(struct page *first)
 	atomic_fetch_sub_explicit(&quarantine.pages, npages, memory_order_relaxed);
 	give_back(old, waiting_word(old, WAITING_POISONED));
 	return npages;
+}
+
+/* The same of the next slot. */
+static size_t turn(struct page *first)
+{
+	return put_in(atomic_fetch_add_explicit(&quarantine.next, 1, memory_order_relaxed),
+		      first);
+}
+
+static bool is_too_full(void)
+{
+	size_t waiting = atomic_load_explicit(&quarantine.pages, memory_order_relaxed);
+
+	return waiting > (size_t)QUARANTINE_BYTES >> page_window.page_shift;
+}
+
+/* The next slot has the oldest block, and the one before it the newest, which stays. */
+static void free_oldest(void)
+{
+	unsigned int next = atomic_load_explicit(&quarantine.next, memory_order_relaxed);
+
+	for (unsigned int i = 0; i < QUARANTINE_BLOCKS - 1 && is_too_full(); i++)
+		put_in(next + i, NULL);
 }
 
 /* Makes a freed run wait. False: it does not, or memory for its guards is too scarce. */
@@ -182,7 +205,7 @@ static bool prepare_to_wait(struct page *first, struct page *page)
 /* Makes a freed block and its guards one run, which waits or not. */
 static void put_away(struct page *page, size_t lead)
 {
-	size_t all = lead + page->npages + 1, waiting;
+	size_t all = lead + page->npages + 1;
 	struct page *first = page - lead;
 
 	page_guard_join(first, lead, all);
@@ -191,10 +214,9 @@ static void put_away(struct page *page, size_t lead)
 		give_back(first, false);
 		return;
 	}
-	waiting = atomic_fetch_add_explicit(&quarantine.pages, all, memory_order_relaxed) + all;
+	atomic_fetch_add_explicit(&quarantine.pages, all, memory_order_relaxed);
 	turn(first);
-	if (waiting > (size_t)QUARANTINE_BYTES >> page_window.page_shift)
-		large_guard_trim();
+	free_oldest();
 }
 
 size_t large_guard_take(struct page *page)

@@ -161,7 +161,8 @@ bool os_touched(const void *addr);
 void os_prefer_node(void *addr, size_t len, unsigned int node);
 unsigned long os_prefer_node_refused(void);
 extern unsigned long os_nr_prefer_refused; /* Synchronization: atomic, relaxed */
-/* A random word for hardening. Never fails: it falls back to addresses and time. */
+/* A random word for hardening. Never fails: where the system refuses, it falls back to the
+ * random bytes that the kernel gave the process at its start, and to time. */
 uint64_t os_random(void);
 
 /*

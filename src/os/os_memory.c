@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -369,15 +371,40 @@ void os_pause_look(unsigned int nth)
 		sys_pause_ms(1);
 }
 
+/* Each bit of @v changes half of the bits of the result, on average. */
+static uint64_t mixed(uint64_t v)
+{
+	v = (v ^ v >> 32) * 0xd6e8feb86659fd93u;
+	v = (v ^ v >> 32) * 0xd6e8feb86659fd93u;
+	return v ^ v >> 32;
+}
+
+/*
+ * A filter of system calls may refuse random numbers, and the system has none when it has just
+ * started. The kernel gives each process 16 random bytes when it starts it. Time and addresses
+ * alone would be guessed: numbers drawn one after the other differ by nanoseconds.
+ */
+static cold uint64_t random_of_start(void)
+{
+	static atomic_uint_least64_t drawn;
+	const void *bytes = (const void *)os_calls.auxval(AT_RANDOM);
+	uint64_t start[2] = { 0, 0 }, v;
+	struct timespec now;
+
+	if (bytes)
+		memcpy(start, bytes, sizeof(start));
+	os_clock(CLOCK_MONOTONIC, &now);
+	v = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)(uintptr_t)&now;
+	v = mixed(v + atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed));
+	return mixed(mixed(v ^ start[0]) + start[1]);
+}
+
 uint64_t os_random(void)
 {
 	enum { GRND_NONBLOCK_FLAG = 1 };
 	uint64_t v = 0;
-	struct timespec now;
 
 	if (os_calls.getrandom(&v, sizeof(v), GRND_NONBLOCK_FLAG) == (ssize_t)sizeof(v))
 		return v;
-	os_clock(CLOCK_MONOTONIC, &now);
-	v = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 32) ^ (uint64_t)(uintptr_t)&v;
-	return v * 0x9e3779b97f4a7c15u;
+	return random_of_start();
 }

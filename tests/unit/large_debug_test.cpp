@@ -248,6 +248,31 @@ TEST(LargeDebugTest, QuarantineIsBounded)
 	}
 }
 
+/* What has to leave for a block is no more than that, and older. */
+TEST(LargeDebugTest, OldestLeaveQuarantine)
+{
+	configure(kAll);
+	for (int n = 0; n < 40; n++)
+		kfree(get(1 << 20));
+	kfree(get(40 << 20));
+	EXPECT_GT(counted("quarantined"), 15u);
+	EXPECT_GT(counted("quarantined_bytes"), 60u << 20);
+	EXPECT_LE(counted("quarantined_bytes"), 64u << 20);
+}
+
+/* A block that is larger than what may wait waits until the next one is freed. */
+TEST(LargeDebugTest, HugeBlockWaits)
+{
+	configure(kAll);
+	kfree(get(kSize));
+	kfree(get(100 << 20));
+	EXPECT_EQ(counted("quarantined"), 1u);
+	EXPECT_GT(counted("quarantined_bytes"), 100u << 20);
+	kfree(get(kSize));
+	EXPECT_EQ(counted("quarantined"), 1u);
+	EXPECT_LT(counted("quarantined_bytes"), 1u << 20);
+}
+
 /* All memory that there may be waits in quarantine; pages, objects and blocks get it. */
 TEST(LargeDebugTest, ScarceMemory)
 {

@@ -201,6 +201,43 @@ TEST_F(OsMemoryTest, ErrnoIsKept)
 	EXPECT_EQ(errno, ERANGE);
 }
 
+bool asked_for_start;
+
+unsigned long noting_auxval(unsigned long type)
+{
+	asked_for_start = asked_for_start || type == AT_RANDOM;
+	return os_calls_linux.auxval(type);
+}
+
+/* Pairs of numbers, drawn one after the other, that differ in few of the upper bits. */
+int alike(uint64_t factor)
+{
+	int n = 0;
+
+	for (int i = 0; i < 1000; i++)
+		n += !((os_random() * factor ^ os_random() * factor) >> 48);
+	return n;
+}
+
+/* A filter of system calls may refuse random numbers. Time alone would be guessed. */
+TEST_F(OsMemoryTest, RandomNumbersThatTheSystemRefuses)
+{
+	const uint64_t odd = 0x9e3779b97f4a7c15; /* a multiple of the time would show */
+	uint64_t inverse = 1;
+	std::set<uint64_t> all;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - odd * inverse;
+	os_calls.getrandom = [](void *, size_t, unsigned int) -> ssize_t { return -ENOSYS; };
+	os_calls.auxval = noting_auxval;
+	EXPECT_LT(alike(1), 10);
+	EXPECT_LT(alike(inverse), 10);
+	for (int i = 0; i < 1000; i++)
+		all.insert(os_random());
+	EXPECT_EQ(all.size(), 1000u);
+	EXPECT_TRUE(asked_for_start) << "what the kernel gave tells processes apart";
+}
+
 /* From the vDSO: a sandbox need not allow uname. */
 TEST_F(OsMemoryTest, TheKernelsReleaseWithoutASystemCall)
 {
