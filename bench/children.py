@@ -12,6 +12,8 @@ from pathlib import Path
 CHILD_TIMEOUT = 600
 # {library: variables that its children get}, filled in by who knows the libraries.
 ENVIRONMENT = {}
+# The number of the first round: it chooses who begins. Runs whose rounds are put together have different ones.
+TURN = [1]
 
 
 class ChildFailed(Exception):
@@ -58,12 +60,13 @@ def check_origin(origin, library):
 
 def interleave(variants, rounds, measure, failures, cells=((),), during=None):
     """measure(name, value, *cell): in every round, for every cell, all variants in a row,
-    in an order that rotates from round to round; each inside of during(name).
+    in an order that rotates from round to round; each inside of during(name). TURN says by how
+    much the order of the first round is rotated.
     """
     during = during or (lambda name: contextlib.nullcontext())
     names = list(variants)
     for number in range(rounds):
-        shift = number % len(names)
+        shift = (TURN[0] - 1 + number) % len(names)
         for cell, name in itertools.product(cells, names[shift:] + names[:shift]):
             say(f"round {number + 1}/{rounds}: {' '.join(map(str, (name, *cell)))}")
             with during(name):

@@ -7,6 +7,7 @@
     test_figures.py draw        pictures of some peers are judged by all (77: no matplotlib)
     test_figures.py resume      an interrupted run goes on, a complete one begins anew
     test_figures.py cut         a step whose file was cut off has measured nothing
+    test_figures.py turns       over the passes of a job each allocator begins as often as another
     test_figures.py live BUILD [STEPS]    what the drivers of a built tree write becomes a page, all of it or these steps
 
 The expected figures are computed here from the files, without the report's code.
@@ -383,6 +384,23 @@ def test_cut(folder):
         assert run.is_done(step) and not (folder / "some.1.new").exists(), text
 
 
+def test_turns(_):
+    """Which allocators begin the rounds of all passes of a job: each as often as the others, or once less."""
+    module, driver = load_program(HERE / "run"), load_program(HERE.parent / "run")
+    names, begin = list(module.plan.FEW), {}
+    for step in module.plan.steps(module.plan.FULL, names):
+        if step.program != module.plan.GRID or "--longrun" in step.arguments:
+            continue
+        sys.argv[1:] = step.arguments
+        order = []
+        driver.interleave(dict.fromkeys(names), driver.parse_options().rounds, lambda name, *_, order=order: order.append(name) or [],
+                          [])
+        begin.setdefault(step.kind(), Counter(dict.fromkeys(names, 0))).update(order[::len(names)])
+    assert sum(begin["latency"].values()) == 7 and sum(begin["grid"].values()) == 15, begin
+    for kind, counts in begin.items():
+        assert max(counts.values()) - min(counts.values()) <= 1, (kind, counts)
+
+
 # Of a benchmark: its section, and the table that has a figure of each allocator.
 SECTIONS = {"grid": ("grid-section", "grid-ns"), "workloads": ("workloads-section", "workloads-ms"),
             "latency": ("latency-section", "latency-quiet"), "idle": ("idle-section", "idle-freed"),
@@ -418,7 +436,7 @@ def test_live(folder, build, *steps):
 
 def main():
     tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume,
-             "cut": test_cut}
+             "cut": test_cut, "turns": test_turns}
     with tempfile.TemporaryDirectory(prefix="figures.") as folder:
         return tests[sys.argv[1]](Path(folder), *sys.argv[2:])
 
