@@ -6,6 +6,7 @@
     test_figures.py page        the page is self-contained, its pictures are whole (77: no matplotlib)
     test_figures.py draw        pictures of some peers are judged by all (77: no matplotlib)
     test_figures.py resume      an interrupted run goes on, a complete one begins anew
+    test_figures.py key         other libraries, or another machine, and an interrupted run does not go on
     test_figures.py cut         a step whose file was cut off has measured nothing
     test_figures.py turns       over the passes of a job each allocator begins as often as another
     test_figures.py live BUILD [STEPS]    what the drivers of a built tree write becomes a page, all of it or these steps
@@ -25,6 +26,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -362,6 +364,29 @@ def test_resume(folder):
     assert files[0].stat().st_ino == kept, "a step that was there ran again"
     third = run()
     assert len(re.findall(r"^\[", third, re.M)) == len(steps), third
+    # Interrupted, and another program measures now: figures of both do not go together.
+    content = json.loads(state.read_text())
+    del content["noise_after"]
+    state.write_text(json.dumps(content))
+    (folder / "bench").mkdir()
+    (folder / "bench/malloc_grid").write_text("another")
+    (folder / "bench/malloc_grid").chmod(0o755)
+    fourth = run()
+    assert len(re.findall(r"^\[", fourth, re.M)) == len(steps) and "beginning anew" in fourth, fourth
+
+
+def test_key(folder):
+    """What tells runs apart that must not be put together: the machine, a peer's build, its version."""
+    module, driver = load_program(HERE / "run"), load_program(HERE.parent / "run")
+    library = folder / "libpeer.so"
+    options = SimpleNamespace(data=folder, plan="usual", build=folder, noise=0, only=["peer"], steps=None)
+    driver.find_allocators = lambda *_: {"peer": library}
+    keys = []
+    for text, kernel in (("one", "6.1"), ("two", "6.1"), ("two", "6.2"), ("two", "6.2")):
+        library.write_text(text)
+        driver.machine_info = lambda kernel=kernel: {"cpu": "", "cpus": 2, "kernel": kernel, "libc": ""}
+        keys.append(module.Run(options, driver).state["key"])
+    assert len(set(keys[:3])) == 3 and keys[2] == keys[3], keys
 
 
 def test_cut(folder):
@@ -436,7 +461,7 @@ def test_live(folder, build, *steps):
 
 def main():
     tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume,
-             "cut": test_cut, "turns": test_turns}
+             "cut": test_cut, "turns": test_turns, "key": test_key}
     with tempfile.TemporaryDirectory(prefix="figures.") as folder:
         return tests[sys.argv[1]](Path(folder), *sys.argv[2:])
 
