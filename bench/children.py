@@ -5,11 +5,14 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 CHILD_TIMEOUT = 600
+# These signals end a run, and are held off while it cleans up.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # {library: variables that its children get}, filled in by who knows the libraries.
 ENVIRONMENT = {}
 # The number of the first round: it chooses who begins. Runs whose rounds are put together have different ones.
@@ -22,6 +25,18 @@ class ChildFailed(Exception):
 
 def say(*words):
     print(*words, file=sys.stderr, flush=True)
+
+
+def stop(number, _):
+    """Ends the run as an error does, so that its children and files go with it."""
+    for other in SIGNALS:
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def stop_by_signals():
+    for number in SIGNALS:
+        signal.signal(number, stop)
 
 
 def environment(library, extra=None):
@@ -41,6 +56,8 @@ def run_child(command, library, extra=None, timeout=CHILD_TIMEOUT):
                                text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as expired:
         raise ChildFailed(f"no result after {timeout} s") from expired
+    except OSError as error:
+        raise ChildFailed(f"{command[0]} does not start: {error.strerror}") from error
     if child.returncode != 0:
         last = child.stderr.strip().splitlines()[-1:]
         raise ChildFailed(f"exit status {child.returncode} {' '.join(last)}")

@@ -3,16 +3,18 @@
 """Tests the command line of bench/run: test_run.py BUILD
 
 bench/run refuses options that make no sense, and files that it cannot write, before it measures.
-It writes the figures even if it cannot print the report.
+It writes the figures even if it cannot print the report. A signal ends its children, too.
 """
 
 import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from load_program import load_program
@@ -60,10 +62,48 @@ def test_nothing(_, folder):
         assert ("nothing was measured" in told.getvalue()) == bool(code), cells
 
 
+def program(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_failing(_, folder):
+    """A program that cannot list what it measures, or cannot start, is told in a line."""
+    for name, option in (("workloads", "--workloads"), ("heap", "--heap"), ("queue", "--queue")):
+        program(folder / "bench" / name, "echo out of luck >&2; exit 3")
+        for text, why in ((None, "exit status 3 out of luck"), ("#!/nonexistent", "does not start")):
+            if text:
+                (folder / "bench" / name).write_text(text)
+            told = subprocess.run([RUN, "--build", folder, option, "--only", "glibc"], capture_output=True,
+                                  text=True, check=False)
+            assert told.returncode == 1 and why in told.stderr, told
+            assert "Traceback" not in told.stderr, told
+
+
+def test_ended(_, folder):
+    """A run that a signal ends takes its child and its files with it."""
+    started, files = folder / "started", folder / "files"
+    program(folder / "bench/trace_replay", f"echo $$ > {started}.new; mv {started}.new {started}; exec sleep 100")
+    files.mkdir()
+    for number in signal.SIGTERM, signal.SIGINT, signal.SIGHUP:
+        started.unlink(missing_ok=True)
+        with subprocess.Popen([RUN, "--build", folder, "--traces", "--only", "glibc"], stderr=subprocess.PIPE,
+                              env={**os.environ, "TMPDIR": str(files)}, text=True) as run:
+            end = time.monotonic() + 60
+            while not started.exists() and time.monotonic() < end:
+                time.sleep(0.01)
+            run.send_signal(number)
+            told = run.communicate(timeout=60)[1]
+        assert run.returncode == 128 + number and "Traceback" not in told, (run, told)
+        assert not list(files.iterdir()), list(files.iterdir())
+        assert not Path("/proc", started.read_text().strip()).exists(), "its child is still there"
+
+
 def main():
     build = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="run.") as folder:
-        for test in test_refused, test_written, test_nothing:
+        for test in test_refused, test_written, test_nothing, test_failing, test_ended:
             test(build, Path(folder))
     print("refused, written")
 

@@ -7,6 +7,7 @@
     test_figures.py draw        pictures of some peers are judged by all (77: no matplotlib)
     test_figures.py resume      an interrupted run goes on, a complete one begins anew
     test_figures.py key         other libraries, or another machine, and an interrupted run does not go on
+    test_figures.py ended       a signal ends the measured program, too
     test_figures.py cut         a step whose file was cut off has measured nothing
     test_figures.py turns       over the passes of a job each allocator begins as often as another
     test_figures.py live BUILD [STEPS]    what the drivers of a built tree write becomes a page, all of it or these steps
@@ -21,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as xml
 from collections import Counter
 from html.parser import HTMLParser
@@ -389,6 +391,25 @@ def test_key(folder):
     assert len(set(keys[:3])) == 3 and keys[2] == keys[3], keys
 
 
+def test_ended(folder):
+    """A run that a signal ends takes the drivers' children with it, and goes on later."""
+    started, program = folder / "started", folder / "bench/trace_replay"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho $$ > {started}.new; mv {started}.new {started}; exec sleep 100\n")
+    program.chmod(0o755)
+    with subprocess.Popen([HERE / "run", "--plan", "tiny", "--steps", "traces", "--only", "glibc", "--data", folder / "data",
+                           "--output", folder, "--build", folder, "--noise", "0.1", "--tables"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        end = time.monotonic() + 60
+        while not started.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        run.terminate()
+        told = run.communicate(timeout=60)[1]
+    assert run.returncode == 143 and "Traceback" not in told, (run, told)
+    assert not Path("/proc", started.read_text().strip()).exists(), "the measured program is still there"
+    assert not (folder / "data/tiny/traces.1.json").exists(), "a step that was ended counts as done"
+
+
 def test_cut(folder):
     """Steps that write their file, part of it, or nothing; what is left of a try before is not theirs."""
     module = load_program(HERE / "run")
@@ -461,7 +482,7 @@ def test_live(folder, build, *steps):
 
 def main():
     tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume,
-             "cut": test_cut, "turns": test_turns, "key": test_key}
+             "cut": test_cut, "turns": test_turns, "key": test_key, "ended": test_ended}
     with tempfile.TemporaryDirectory(prefix="figures.") as folder:
         return tests[sys.argv[1]](Path(folder), *sys.argv[2:])
 
