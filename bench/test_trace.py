@@ -176,11 +176,34 @@ def test_recorded(build, folder):
     assert replay(build, plain).returncode == 1
 
 
+def test_hostile(build, folder):
+    """A trace that nobody can have recorded is refused: it makes no replay wait for ever, and is not taken for a cut one."""
+    plain, head = folder / "hostile", b"ukmtrc01" + bytes([THREAD, MALLOC | 7 << 3])
+    long = bytes([MALLOC | 31 << 3] + 9 * [0xff])
+    for data, why in ((bytes([FREE, FREE]), "frees an object twice"),
+                      (bytes([REALLOC | 1 << 3, 0, FREE | 1 << 3]), "frees an object twice"),
+                      (bytes([ALIGNED | 7 << 3, 64]), "alignment"), (long + bytes([1]), "a size"),
+                      (long + bytes([0xff, 1, MALLOC | 7 << 3]), "too long"),
+                      (bytes([THREAD | 2 << 3]), "leaves out a thread"), (bytes([7]), "unknown event")):
+        plain.write_bytes(head + data)
+        told = subprocess.run([build / "bench/trace_replay", plain], capture_output=True, text=True,
+                              timeout=20, check=False)
+        assert told.returncode == 1 and why in told.stderr, (data, told)
+    packed = folder / "packed.xz"
+    whole = lzma.compress(head + bytes(range(1, 255)) * 50)
+    for data in whole[:-20], b"no xz", whole[:40] + bytes(20) + whole[60:], b"":
+        packed.write_bytes(data)
+        told = subprocess.run([TRACE, "replay", packed, "--build", build, "--quick", "--only", "glibc"],
+                              capture_output=True, text=True, check=False)
+        assert told.returncode == 1 and f"{packed} cannot be unpacked" in told.stderr, told
+        assert "Traceback" not in told.stderr, told
+
+
 def main():
     build = Path(sys.argv[1])
     test_names()
     with tempfile.TemporaryDirectory(prefix="trace.") as folder:
-        for test in test_recorded, test_ends, test_cut, test_refused:
+        for test in test_recorded, test_ends, test_cut, test_refused, test_hostile:
             test(build, Path(folder))
     print("as recorded")
 
