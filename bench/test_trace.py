@@ -112,6 +112,26 @@ def test_cut(build, folder):
         assert told.returncode == 1 and "has no events" in told.stderr, told
 
 
+def test_lost(build, folder):
+    """A program that closes all files, and opens its own, is recorded, and its files are left alone; what is not recorded
+    is told.
+    """
+    many = "kept = [bytes(2000 + i % 7) for _ in range(3) for i in range(80000)][:9]"
+    theirs, packed, plain = folder / "theirs", folder / "lost.xz", folder / "lost"
+    for name, statements, whole in (
+            ("closed", ("os.closerange(3, 1000)",), True),
+            ("taken", ("os.closerange(3, 1000)", f"os.dup2(os.open({str(theirs)!r}, os.O_RDWR | os.O_CREAT), 500)"), True),
+            ("full", ("import resource", "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))"), False)):
+        told = record(build, packed, *python(*statements, many))
+        assert told.returncode == 0 and ("NOTE: the recording ends before" in told.stderr) == (not whole), (name, told)
+        plain.write_bytes(lzma.open(packed).read())
+        assert (plain.stat().st_size > 1 << 20) == whole, (name, plain.stat())
+        assert plain.read_bytes().endswith(bytes(8 * [6])) == (not whole), name
+        told = replay(build, plain)
+        assert told.returncode == 0 and json.loads(told.stdout)["events"] > 1e5, (name, told)
+    assert theirs.read_bytes() == b""
+
+
 def test_refused(build, folder):
     """What cannot be recorded is told in a line, before the command runs where that is known."""
     mark, packed = folder / "mark", folder / "refused.xz"
@@ -203,7 +223,7 @@ def main():
     build = Path(sys.argv[1])
     test_names()
     with tempfile.TemporaryDirectory(prefix="trace.") as folder:
-        for test in test_recorded, test_ends, test_cut, test_refused, test_hostile:
+        for test in test_recorded, test_ends, test_cut, test_lost, test_refused, test_hostile:
             test(build, Path(folder))
     print("as recorded")
 

@@ -195,7 +195,9 @@ class Decoder
 			select(first);
 			return true;
 		}
-		if (kind > TRACE_FREE)
+		if (kind == TRACE_LOST)
+			return false;
+		if (kind > TRACE_LOST)
 			die("the trace has an unknown event");
 		if ((kind == TRACE_ALIGNED || kind == TRACE_REALLOC) && !reader_.number(second))
 			return false;
