@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import report
 from load_program import load_program
 
 RUN = Path(__file__).resolve().parent / "run"
@@ -100,10 +102,22 @@ def test_ended(_, folder):
         assert not Path("/proc", started.read_text().strip()).exists(), "its child is still there"
 
 
+def test_fewer(*_):
+    """A mean says of how many cells it is, where an allocator failed in some."""
+    cells = [("fast", 1), ("slow", 1)]
+    figures = {"seconds": 1, "cpu_seconds": 1, "peak_rss_kib": 1}
+    samples = {name: {cell: [figures] for cell in cells} for name in ("ukmem", "mimalloc-v2", "glibc")}
+    whole = "\n".join(report.workload_relations(samples, cells))
+    samples["ukmem"]["slow", 1] = []
+    fewer = "\n".join(report.workload_relations(samples, cells))
+    assert "cells)" not in whole and fewer.count("1.00/1.00/1.00 (1 of 2 cells)") == 2, (whole, fewer)
+    assert re.search(r"- single-thread .*memory .* \(1 of 2 cells\)$", fewer, re.M), fewer
+
+
 def main():
     build = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="run.") as folder:
-        for test in test_refused, test_written, test_nothing, test_failing, test_ended:
+        for test in test_refused, test_written, test_nothing, test_failing, test_ended, test_fewer:
             test(build, Path(folder))
     print("refused, written")
 

@@ -5,6 +5,7 @@
     test_figures.py tables      the figures in the tables are those of the data
     test_figures.py page        the page is self-contained, its pictures are whole (77: no matplotlib)
     test_figures.py draw        pictures of some peers are judged by all (77: no matplotlib)
+    test_figures.py fewer       an allocator that failed in a workload has no mean with it
     test_figures.py resume      an interrupted run goes on, a complete one begins anew
     test_figures.py key         other libraries, or another machine, and an interrupted run does not go on
     test_figures.py ended       a signal ends the measured program, too
@@ -295,6 +296,24 @@ def test_tables(folder):
         assert differences(render(folder, changed, "--tables")[0]), f"other figures of {name} went unnoticed"
 
 
+def test_fewer(folder):
+    """A workload that an allocator failed in is not left out of its mean as if it had been done."""
+    changed = folder / "fewer"
+    shutil.copytree(DATA, changed / "sample")
+    name = next(name for name in raw("workloads") if name not in ("ukmem", "glibc"))
+    for path in (changed / "sample").glob("workloads.*.json"):
+        content = json.loads(path.read_text())
+        cells = content["results"][name]
+        del cells[next(cell for cell in cells if cell.endswith("/1"))]
+        path.write_text(json.dumps(content))
+    page, summary = render(folder, changed, "--tables")
+    assert f"{name} failed in 1 of the workloads" in page and f"{name} failed in 1 of" in summary, summary
+    tables = Tables()
+    tables.feed(page)
+    header, *rows = tables.found["workloads-means"]
+    assert {row[0]: row[header.index(name)] == "-" for row in rows}["1 thread"], rows
+
+
 def test_page(folder):
     page, _ = render(folder)
     for pattern in (r"<script", r"<link", r"<img", r"<iframe", r"@import", r"\bsrc=",
@@ -482,7 +501,7 @@ def test_live(folder, build, *steps):
 
 def main():
     tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume,
-             "cut": test_cut, "turns": test_turns, "key": test_key, "ended": test_ended}
+             "cut": test_cut, "turns": test_turns, "key": test_key, "ended": test_ended, "fewer": test_fewer}
     with tempfile.TemporaryDirectory(prefix="figures.") as folder:
         return tests[sys.argv[1]](Path(folder), *sys.argv[2:])
 
