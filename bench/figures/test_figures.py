@@ -286,6 +286,11 @@ def test_tables(folder):
         state[when].update(load=0.3 if when == "noise_before" else 20, p95=1.1, stolen=0.0)
     (quiet / "sample/state.json").write_text(json.dumps(state))
     assert "not quiet" not in render(folder, quiet, "--tables")[0], "a quiet machine is called noisy"
+    # A run that was interrupted has had no noise afterwards.
+    del state["noise_after"]
+    (quiet / "sample/state.json").write_text(json.dumps(state))
+    for text, found in ((page, False), (summary, False), *((one, True) for one in render(folder, quiet, "--tables"))):
+        assert ("The run was not finished" in text) == found, "a run that was interrupted looks like a whole one"
     # With other data each of these checks fails.
     for name in CHECKS:
         changed = folder / name
