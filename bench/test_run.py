@@ -102,6 +102,16 @@ def test_ended(_, folder):
         assert not Path("/proc", started.read_text().strip()).exists(), "its child is still there"
 
 
+def test_profile_cost(_, folder):
+    """bench/profile-cost has proved nothing where it measured nothing."""
+    (folder / "library").touch()
+    for option, code, why in (("--only=nobody", 1, "nothing was measured"), ("--rounds=0", 2, "above 0"),
+                              ("--seconds=0", 2, "above 0")):
+        told = subprocess.run([RUN.parent / "profile-cost", "--library", folder / "library", option],
+                              capture_output=True, text=True, check=False)
+        assert told.returncode == code and why in told.stderr, told
+
+
 def test_fewer(*_):
     """A mean says of how many cells it is, where an allocator failed in some."""
     cells = [("fast", 1), ("slow", 1)]
@@ -117,7 +127,7 @@ def test_fewer(*_):
 def main():
     build = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="run.") as folder:
-        for test in test_refused, test_written, test_nothing, test_failing, test_ended, test_fewer:
+        for test in test_refused, test_written, test_nothing, test_failing, test_ended, test_fewer, test_profile_cost:
             test(build, Path(folder))
     print("refused, written")
 
