@@ -112,6 +112,30 @@ def test_profile_cost(_, folder):
         assert told.returncode == code and why in told.stderr, told
 
 
+def test_peers(_, folder):
+    """Sources of another version than the one that bench/peers names are fetched anew."""
+    tools, made = folder / "tools", folder / "peers"
+    sources = made / "crates/rpmalloc-sys/vendor/rpmalloc-sys"
+
+    def fill(version, changes):
+        """The commands that make the crate's sources in the folder where they stand."""
+        return f"""mkdir -p rpmalloc/rpmalloc
+            echo 'version = "{version}+b097fd0"' > Cargo.toml
+            echo '{changes}' > rpmalloc/CHANGELOG
+            echo 'int some;' > rpmalloc/rpmalloc/rpmalloc.c"""
+
+    program(tools / "cargo", f"mkdir -p vendor/rpmalloc-sys; cd vendor/rpmalloc-sys; {fill('0.2.3', '1.4.5')}")
+    sources.mkdir(parents=True)
+    subprocess.run(["sh", "-c", fill("0.2.2", "1.4.4")], cwd=sources, check=True)
+    for fetches in True, False:
+        if not fetches:
+            program(tools / "cargo", "exit 1")
+        subprocess.run([RUN.parent / "peers", "--folder", made, "--only", "rpmalloc"], check=True, capture_output=True,
+                       env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
+        found = json.loads((made / "peers.json").read_text())
+        assert found["rpmalloc"]["version"] == "1.4.5" and found["rpmalloc"]["from"] == "rpmalloc-sys 0.2.3", found
+
+
 def test_fewer(*_):
     """A mean says of how many cells it is, where an allocator failed in some."""
     cells = [("fast", 1), ("slow", 1)]
@@ -127,7 +151,8 @@ def test_fewer(*_):
 def main():
     build = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="run.") as folder:
-        for test in test_refused, test_written, test_nothing, test_failing, test_ended, test_fewer, test_profile_cost:
+        for test in (test_refused, test_written, test_nothing, test_failing, test_ended, test_fewer,
+                     test_profile_cost, test_peers):
             test(build, Path(folder))
     print("refused, written")
 
