@@ -27,8 +27,17 @@ def say(*words):
     print(*words, file=sys.stderr, flush=True)
 
 
+class Start:
+    """A signal that comes while a child starts waits: nobody knows the child yet who could end it."""
+    running = False
+    pending = None
+
+
 def stop(number, _):
     """Ends the run as an error does, so that its children and files go with it."""
+    if Start.running:
+        Start.pending = number
+        return
     for other in SIGNALS:
         signal.signal(other, signal.SIG_IGN)
     sys.exit(128 + number)
@@ -37,6 +46,24 @@ def stop(number, _):
 def stop_by_signals():
     for number in SIGNALS:
         signal.signal(number, stop)
+
+
+@contextlib.contextmanager
+def child_process(command, end, **options):
+    """A process; whatever ends the block before it has ended, end(process) is called, and it is waited for."""
+    Start.running = True
+    try:
+        with subprocess.Popen(command, **options) as process:
+            try:
+                Start.running = False
+                if Start.pending:
+                    stop(Start.pending, None)
+                yield process
+            except BaseException:
+                end(process)
+                raise
+    finally:
+        Start.running = False
 
 
 def environment(library, extra=None):
@@ -52,16 +79,17 @@ def environment(library, extra=None):
 def run_child(command, library, extra=None, timeout=CHILD_TIMEOUT):
     """Runs a command under an allocator, with extra variables; its standard output."""
     try:
-        child = subprocess.run(command, env=environment(library, extra), capture_output=True,
-                               text=True, timeout=timeout, check=False)
+        with child_process(command, subprocess.Popen.kill, env=environment(library, extra),
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+            text, errors = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as expired:
         raise ChildFailed(f"no result after {timeout} s") from expired
     except OSError as error:
         raise ChildFailed(f"{command[0]} does not start: {error.strerror}") from error
     if child.returncode != 0:
-        last = child.stderr.strip().splitlines()[-1:]
+        last = errors.strip().splitlines()[-1:]
         raise ChildFailed(f"exit status {child.returncode} {' '.join(last)}")
-    return child.stdout
+    return text
 
 
 def check_origin(origin, library):

@@ -102,6 +102,26 @@ def test_ended(_, folder):
         assert not Path("/proc", started.read_text().strip()).exists(), "its child is still there"
 
 
+def test_starting(_, folder):
+    """A signal that comes while a child starts ends that child, too."""
+    started = folder / "starting"
+    told = subprocess.run([sys.executable, "-c", f"""if True:
+        import os, signal, subprocess, sys
+        sys.path.insert(0, {str(RUN.parent)!r})
+        import children
+        class Popen(subprocess.Popen):
+            def __init__(self, *words, **options):
+                super().__init__(*words, **options)
+                open({str(started)!r}, "w").write(str(self.pid))
+                os.kill(os.getpid(), signal.SIGTERM)
+                len([])
+        subprocess.Popen = Popen
+        children.stop_by_signals()
+        children.run_child(["sleep", "100"], None)"""], capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == 143, told
+    assert not Path("/proc", started.read_text()).exists(), "the child is still there"
+
+
 def test_profile_cost(_, folder):
     """bench/profile-cost has proved nothing where it measured nothing."""
     (folder / "library").touch()
@@ -151,7 +171,7 @@ def test_fewer(*_):
 def main():
     build = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="run.") as folder:
-        for test in (test_refused, test_written, test_nothing, test_failing, test_ended, test_fewer,
+        for test in (test_refused, test_written, test_nothing, test_failing, test_ended, test_starting, test_fewer,
                      test_profile_cost, test_peers):
             test(build, Path(folder))
     print("refused, written")
