@@ -8,14 +8,17 @@
  * BATCH frees in the same order. The counter time_per_pair is the CPU time of
  * the whole process, the allocator's helper threads included, per malloc+free.
  * flat/SIZE/BATCH does the same for larger objects in one to four threads: the
- * price should depend neither on the size nor on the number of threads.
+ * price should depend neither on the size nor on the number of threads. Its
+ * counters are cpu_per_pair and elapsed_per_pair, in seconds.
  *
  * Built without the compiler's knowledge of malloc and free, which would
  * otherwise let it remove the pair.
  */
 #include <benchmark/benchmark.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <vector>
 
 #include "run_benchmarks.h"
@@ -53,8 +56,9 @@ inline void run_batch(void **objects, size_t size, size_t batch)
 		free(objects[i]);
 }
 
-void measure_pairs(benchmark::State &state, void **objects)
+void malloc_free(benchmark::State &state)
 {
+	void **objects = slots.data();
 	const auto size = static_cast<size_t>(state.range(0));
 	const auto batch = static_cast<size_t>(state.range(1));
 
@@ -72,16 +76,59 @@ void measure_pairs(benchmark::State &state, void **objects)
 				   benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-void malloc_free(benchmark::State &state)
+double seconds(clockid_t clock)
 {
-	measure_pairs(state, slots.data());
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
+
+/*
+ * When all threads of a benchmark began. Google Benchmark's own figures are means of what each
+ * thread sees until it has done its part: what the others do from then on is missing.
+ *
+ * Synchronization: a thread clears the flags before the barrier at the beginning. The first
+ * thread behind each barrier sets a flag; who reads the figures is behind the second one.
+ */
+struct Span {
+	std::atomic_flag begun, ended;
+	double cpu, clock;
+} span;
 
 void flat(benchmark::State &state)
 {
+	const auto size = static_cast<size_t>(state.range(0));
+	const auto batch = static_cast<size_t>(state.range(1));
 	void *objects[kFlatBatches[1]];
 
-	measure_pairs(state, objects);
+	run_batch(objects, size, batch);
+	if (state.thread_index() == 0) {
+		span.begun.clear();
+		span.ended.clear();
+	}
+	auto pass = state.begin();
+	const auto end = state.end(); /* a barrier */
+
+	if (!span.begun.test_and_set()) {
+		span.cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+		span.clock = seconds(CLOCK_MONOTONIC);
+	}
+	if (batch == 1) {
+		for (; pass != end; ++pass)
+			free(allocate_touched(size));
+	} else {
+		for (; pass != end; ++pass)
+			run_batch(objects, size, batch);
+	}
+	if (span.ended.test_and_set())
+		return;
+	const double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), clock = seconds(CLOCK_MONOTONIC);
+	const double pairs = static_cast<double>(state.iterations()) *
+			     static_cast<double>(batch) * state.threads();
+
+	state.counters["cpu_per_pair"] = (cpu - span.cpu) / pairs;
+	state.counters["elapsed_per_pair"] = (clock - span.clock) / pairs;
 }
 
 void add_flat()

@@ -93,9 +93,12 @@ def unpacked(path):
         yield path
         return
     with tempfile.NamedTemporaryFile(prefix="trace.") as file:
-        with lzma.open(path) as packed:
-            shutil.copyfileobj(packed, file)
-        file.flush()
+        try:
+            with lzma.open(path) as packed:
+                shutil.copyfileobj(packed, file)
+            file.flush()
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            raise SystemExit(f"{path} cannot be unpacked: {error}") from error
         yield Path(file.name)
 
 

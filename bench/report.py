@@ -201,13 +201,26 @@ def relative_mean(middle, cells, name, reference):
     return geometric_mean(found) if found else None
 
 
+def lacks(middle, cells, name, reference):
+    """In how many of the reference's cells this allocator failed: a mean of the others is of other work."""
+    return sum(cell in middle[reference] and cell not in middle[name] for cell in cells)
+
+
+def of_fewer(middle, cells, name, reference):
+    """What is said beside such a mean."""
+    there = sum(cell in middle[reference] for cell in cells)
+    failed = lacks(middle, cells, name, reference)
+    return f" ({there - failed} of {there} cells)" if failed else ""
+
+
 def relative_table(middles, groups, reference):
     """Geometric means relative to one peer, all metrics as a/b/c, a row for each group
     of cells: {what it is called: cells}.
     """
     def field(name, cells):
         means = [relative_mean(middle, cells, name, reference) for middle in middles]
-        return "/".join(f"{mean:.2f}" if mean else "-" for mean in means)
+        return "/".join(f"{mean:.2f}" if mean else "-" for mean in means) \
+            + of_fewer(middles[0], cells, name, reference)
 
     names = list(middles[0])
     return table(["", *names], [[label, *(field(name, cells) for name in names)]
@@ -245,7 +258,8 @@ def workload_verdicts(middles, groups, targets, reference):
         means = [relative_mean(middle, groups[label], OURS, reference) for middle in middles]
         if all(goals) and all(means):
             time, memory = map(verdict, means, goals)
-            lines.append(f"- {label}: time {time}, memory {memory}")
+            lines.append(f"- {label}: time {time}, memory {memory}"
+                         + of_fewer(middles[0], groups[label], OURS, reference))
     return "\n".join(lines)
 
 

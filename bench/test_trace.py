@@ -112,6 +112,26 @@ def test_cut(build, folder):
         assert told.returncode == 1 and "has no events" in told.stderr, told
 
 
+def test_lost(build, folder):
+    """A program that closes all files, and opens its own, is recorded, and its files are left alone; what is not recorded
+    is told.
+    """
+    many = "kept = [bytes(2000 + i % 7) for _ in range(3) for i in range(80000)][:9]"
+    theirs, packed, plain = folder / "theirs", folder / "lost.xz", folder / "lost"
+    for name, statements, whole in (
+            ("closed", ("os.closerange(3, 1000)",), True),
+            ("taken", ("os.closerange(3, 1000)", f"os.dup2(os.open({str(theirs)!r}, os.O_RDWR | os.O_CREAT), 500)"), True),
+            ("full", ("import resource", "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))"), False)):
+        told = record(build, packed, *python(*statements, many))
+        assert told.returncode == 0 and ("NOTE: the recording ends before" in told.stderr) == (not whole), (name, told)
+        plain.write_bytes(lzma.open(packed).read())
+        assert (plain.stat().st_size > 1 << 20) == whole, (name, plain.stat())
+        assert plain.read_bytes().endswith(bytes(8 * [6])) == (not whole), name
+        told = replay(build, plain)
+        assert told.returncode == 0 and json.loads(told.stdout)["events"] > 1e5, (name, told)
+    assert theirs.read_bytes() == b""
+
+
 def test_refused(build, folder):
     """What cannot be recorded is told in a line, before the command runs where that is known."""
     mark, packed = folder / "mark", folder / "refused.xz"
@@ -176,11 +196,34 @@ def test_recorded(build, folder):
     assert replay(build, plain).returncode == 1
 
 
+def test_hostile(build, folder):
+    """A trace that nobody can have recorded is refused: it makes no replay wait for ever, and is not taken for a cut one."""
+    plain, head = folder / "hostile", b"ukmtrc01" + bytes([THREAD, MALLOC | 7 << 3])
+    long = bytes([MALLOC | 31 << 3] + 9 * [0xff])
+    for data, why in ((bytes([FREE, FREE]), "frees an object twice"),
+                      (bytes([REALLOC | 1 << 3, 0, FREE | 1 << 3]), "frees an object twice"),
+                      (bytes([ALIGNED | 7 << 3, 64]), "alignment"), (long + bytes([1]), "a size"),
+                      (long + bytes([0xff, 1, MALLOC | 7 << 3]), "too long"),
+                      (bytes([THREAD | 2 << 3]), "leaves out a thread"), (bytes([7]), "unknown event")):
+        plain.write_bytes(head + data)
+        told = subprocess.run([build / "bench/trace_replay", plain], capture_output=True, text=True,
+                              timeout=20, check=False)
+        assert told.returncode == 1 and why in told.stderr, (data, told)
+    packed = folder / "packed.xz"
+    whole = lzma.compress(head + bytes(range(1, 255)) * 50)
+    for data in whole[:-20], b"no xz", whole[:40] + bytes(20) + whole[60:], b"":
+        packed.write_bytes(data)
+        told = subprocess.run([TRACE, "replay", packed, "--build", build, "--quick", "--only", "glibc"],
+                              capture_output=True, text=True, check=False)
+        assert told.returncode == 1 and f"{packed} cannot be unpacked" in told.stderr, told
+        assert "Traceback" not in told.stderr, told
+
+
 def main():
     build = Path(sys.argv[1])
     test_names()
     with tempfile.TemporaryDirectory(prefix="trace.") as folder:
-        for test in test_recorded, test_ends, test_cut, test_refused:
+        for test in test_recorded, test_ends, test_cut, test_lost, test_refused, test_hostile:
             test(build, Path(folder))
     print("as recorded")
 

@@ -13,6 +13,8 @@
  *   TRACE_ALIGNED  size, log2 of alignment  numbered
  *   TRACE_REALLOC  size, distance           numbered; the old object is freed
  *   TRACE_FREE     distance
+ *   TRACE_LOST     nothing                  the end, and the program went on: what it asked for
+ * since is not there; TRACE_PADDING bytes of it, as no other event has
  *
  * The head has the event in its low three bits, and the first number in the five bits above
  * if it is less than TRACE_SHORT; otherwise these are TRACE_SHORT, and the number follows.
@@ -32,6 +34,7 @@ enum trace_event {
 	TRACE_ALIGNED,
 	TRACE_REALLOC,
 	TRACE_FREE,
+	TRACE_LOST,
 };
 
 enum { TRACE_MAGIC_BYTES = 8, TRACE_EVENT_BITS = 3, TRACE_SHORT = 31, TRACE_PADDING = 8 };

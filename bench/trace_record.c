@@ -20,6 +20,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdalign.h>
@@ -29,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trace_format.h"
@@ -38,8 +40,9 @@
 enum {
 	WINDOW = 1 << 20,
 	WINDOW_ALIGN = 1 << 16, /* no page is larger */
-	/* Of one request: a thread, an event, its second number; and zeros behind them. */
-	LONGEST_REQUEST = 64 + TRACE_PADDING,
+	/* Of one request: a thread, an event, its second number; TRACE_LOST, and zeros behind
+	   them. */
+	LONGEST_REQUEST = 64 + 2 * TRACE_PADDING,
 	EARLY = 1 << 16,
 	FIRST_TABLE = 1 << 16,
 	HIGH_FILE = 500
@@ -56,6 +59,10 @@ static int file = -1;
 /* The end of the file; volatile, so that a cut event has its first bytes. */
 static volatile unsigned char *window;
 static off_t window_start;
+/* The file's path and what tells it from others. */
+static char path[PATH_MAX];
+static dev_t device;
+static ino_t inode;
 static size_t filled;
 static unsigned int threads, last_thread;
 static uint64_t allocations;
@@ -173,6 +180,32 @@ static void erase(struct place *place)
 
 /* --- events ----------------------------------------------------------------- */
 
+static bool is_ours(int descriptor)
+{
+	struct stat status;
+
+	return fstat(descriptor, &status) == 0 && status.st_dev == device &&
+	       status.st_ino == inode;
+}
+
+/* A program may close all files, and open one of its own that gets our number. */
+static bool hold_file(void)
+{
+	if (is_ours(file))
+		return true;
+	int low = open(path, O_RDWR | O_CLOEXEC);
+
+	if (low < 0)
+		return false;
+	int high = is_ours(low) ? fcntl(low, F_DUPFD_CLOEXEC, HIGH_FILE) : -1;
+
+	close(low);
+	if (high < 0)
+		return false;
+	file = high;
+	return true;
+}
+
 /* False if the file takes no more. */
 static bool map_window(off_t start)
 {
@@ -202,9 +235,17 @@ static void stop(void)
 	int before = errno;
 
 	/* Where this fails the zeros stay. */
-	if (ftruncate(file, window_start + (off_t)filled) != 0)
+	if (!hold_file() || ftruncate(file, window_start + (off_t)filled) != 0)
 		errno = before;
 	file = -1;
+}
+
+/* Ends it before the program does, which the trace tells: each request leaves room for that. */
+static void lose(void)
+{
+	for (int i = 0; i < TRACE_PADDING; i++)
+		window[filled++] = TRACE_LOST;
+	stop();
 }
 
 /* Makes room for a request. */
@@ -213,10 +254,10 @@ static void move_window(void)
 	int before = errno;
 	size_t done = filled / WINDOW_ALIGN * WINDOW_ALIGN;
 
-	if (map_window(window_start + (off_t)done))
+	if (hold_file() && map_window(window_start + (off_t)done))
 		filled -= done;
 	else
-		stop();
+		lose();
 	errno = before;
 }
 
@@ -271,7 +312,7 @@ static void end(void)
 static void number_object(void *object)
 {
 	if (!grow_table()) {
-		stop();
+		lose();
 		return;
 	}
 	insert(object, allocations++);
@@ -367,8 +408,14 @@ __attribute__((constructor)) static void open_trace(void)
 
 	if (low < 0)
 		return;
-	/* Programs close the low ones. */
-	file = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FILE);
+	struct stat status;
+
+	if (fstat(low, &status) == 0 && realpath(name, path)) {
+		device = status.st_dev;
+		inode = status.st_ino;
+		/* Programs close the low ones. */
+		file = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FILE);
+	}
 	close(low);
 	if (file < 0)
 		return;

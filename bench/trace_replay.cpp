@@ -37,6 +37,8 @@ namespace
 {
 
 constexpr size_t kPage = 4096;
+/* In the place of an object's size; no malloc has so many bytes. */
+constexpr uint64_t kFreed = UINT64_MAX;
 
 /* Memory for the trace: not of the malloc that is measured. */
 template <typename T> struct Mapped {
@@ -89,7 +91,7 @@ struct Thread {
 
 struct Trace {
 	Array<Thread> threads;
-	Array<uint64_t> sizes; /* by numbers of allocations */
+	Array<uint64_t> sizes; /* by numbers of allocations; kFreed */
 	uint64_t events = 0, payload = 0, peak_payload = 0;
 };
 
@@ -137,7 +139,9 @@ class Reader
 	bool number(uint64_t &value)
 	{
 		value = 0;
-		for (unsigned shift = 0; at_ < bytes_ && shift < 64; shift += 7) {
+		for (unsigned shift = 0; at_ < bytes_; shift += 7) {
+			if (shift >= 64)
+				die("the trace has a number that is too long");
 			const unsigned byte = begin_[at_++];
 
 			value |= static_cast<uint64_t>(byte & 0x7f) << shift;
@@ -191,10 +195,16 @@ class Decoder
 			select(first);
 			return true;
 		}
-		if (kind > TRACE_FREE)
+		if (kind == TRACE_LOST)
+			return false;
+		if (kind > TRACE_LOST)
 			die("the trace has an unknown event");
 		if ((kind == TRACE_ALIGNED || kind == TRACE_REALLOC) && !reader_.number(second))
 			return false;
+		if (kind == TRACE_ALIGNED && second >= 64)
+			die("the trace has an alignment that does not exist");
+		if (kind != TRACE_FREE && first > PTRDIFF_MAX)
+			die("the trace has a size that no malloc gives");
 		found.kind = static_cast<uint8_t>(kind);
 		found.size = first;
 		found.log2_align = static_cast<uint8_t>(kind == TRACE_ALIGNED ? second : 0);
@@ -226,6 +236,8 @@ class Decoder
 
 	uint32_t number(uint64_t size)
 	{
+		if (trace_.sizes.size() > UINT32_MAX)
+			die("the trace has too many allocations");
 		trace_.sizes.push_back(size);
 		trace_.payload += size;
 		trace_.peak_payload = std::max(trace_.peak_payload, trace_.payload);
@@ -238,7 +250,10 @@ class Decoder
 			die("the trace frees what it did not allocate");
 		const size_t object = trace_.sizes.size() - 1 - distance;
 
+		if (trace_.sizes[object] == kFreed)
+			die("the trace frees an object twice");
 		trace_.payload -= trace_.sizes[object];
+		trace_.sizes[object] = kFreed;
 		return static_cast<uint32_t>(object);
 	}
 

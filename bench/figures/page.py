@@ -36,6 +36,12 @@ def noise_warning(state):
             "cases nothing."]
 
 
+def unfinished(state):
+    """A sentence about a run that was interrupted: the noise afterwards is what is measured last."""
+    return [] if state.get("noise_after") else ["The run was not finished: sections and rounds may be missing, of some "
+                                                "allocators more than of others."]
+
+
 def noise_table(state):
     rows = [[when, f"{found['ms']:.2f}", f"{found['p95']:.2f}", f"{found['worst']:.1f}",
              f"{100 * found['stolen']:.1f} %", f"{found['load']:.2f}"]
@@ -76,4 +82,4 @@ def make(folder, state):
     return Document("ukmem: figures",
                     f"{machine['CPU']}, {machine['CPUs that may be used']} CPUs, "
                     f"{machine['kernel']}, {machine['date']}; plan: {state['plan']}.",
-                    noise_warning(state), sections, failures)
+                    unfinished(state) + noise_warning(state), sections, failures)

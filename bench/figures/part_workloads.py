@@ -20,9 +20,11 @@ def medians_of(result, key):
 
 
 def points(middles, cells, reference):
-    """{allocator: (time, memory)}, geometric means relative to the reference."""
+    """{allocator: (time, memory)}, geometric means relative to the reference, of those that did all of it."""
     found = {}
     for name in middles[0]:
+        if report.lacks(middles[0], cells, name, reference):
+            continue
         means = [report.relative_mean(middle, cells, name, reference) for middle in middles]
         if all(means):
             found[name] = tuple(means)
@@ -93,6 +95,9 @@ def section(found):
             verdicts.append(f"{title}: time {means[report.OURS][0]:.2f} of {reference}'s (best peer {ahead[0][1]} "
                             f"{ahead[0][0]:.2f}), memory {means[report.OURS][1]:.2f} (best peer "
                             f"{ahead[1][1]} {ahead[1][0]:.2f}).")
+    failed = {name: report.lacks(middles[0], cells, name, reference) for name in names}
+    verdicts += [f"{name} failed in {count} of the workloads, and has no mean with those." for name, count in failed.items()
+                 if count]
     picture = Picture("workloads", "Time against memory of all workloads, one point for each "
                       "allocator", draw(groups, reference)
                       if drawing.available() and groups else "")

@@ -103,6 +103,12 @@ class Step(NamedTuple):
         return benchmark_of(self.name)
 
 
+def turn_of(job, number):
+    """The words that tell a pass how many rounds came before it: another allocator begins then."""
+    given = dict(zip(job.arguments, job.arguments[1:]))
+    return ("--turn", str(1 + (number - 1) * int(given.get("--rounds", 1)))) if number > 1 else ()
+
+
 def steps(jobs, allocators):
     """The commands in the order they run: pass after pass."""
     found = []
@@ -115,6 +121,6 @@ def steps(jobs, allocators):
                 only = ("--only" if job.program == GRID else "--allocators", ",".join(names))
                 name = f"{job.name}-{names[0]}" if job.alone else job.name
                 found.append(Step(f"{name}.{number}", job.program,
-                                  job.arguments + (only if job.chooses else ()),
+                                  job.arguments + turn_of(job, number) + (only if job.chooses else ()),
                                   job.seconds * (len(names) if job.chooses else 1)))
     return found

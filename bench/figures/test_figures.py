@@ -5,8 +5,12 @@
     test_figures.py tables      the figures in the tables are those of the data
     test_figures.py page        the page is self-contained, its pictures are whole (77: no matplotlib)
     test_figures.py draw        pictures of some peers are judged by all (77: no matplotlib)
+    test_figures.py fewer       an allocator that failed in a workload has no mean with it
     test_figures.py resume      an interrupted run goes on, a complete one begins anew
+    test_figures.py key         other libraries, or another machine, and an interrupted run does not go on
+    test_figures.py ended       a signal ends the measured program, too
     test_figures.py cut         a step whose file was cut off has measured nothing
+    test_figures.py turns       over the passes of a job each allocator begins as often as another
     test_figures.py live BUILD [STEPS]    what the drivers of a built tree write becomes a page, all of it or these steps
 
 The expected figures are computed here from the files, without the report's code.
@@ -19,11 +23,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as xml
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -280,6 +286,11 @@ def test_tables(folder):
         state[when].update(load=0.3 if when == "noise_before" else 20, p95=1.1, stolen=0.0)
     (quiet / "sample/state.json").write_text(json.dumps(state))
     assert "not quiet" not in render(folder, quiet, "--tables")[0], "a quiet machine is called noisy"
+    # A run that was interrupted has had no noise afterwards.
+    del state["noise_after"]
+    (quiet / "sample/state.json").write_text(json.dumps(state))
+    for text, found in ((page, False), (summary, False), *((one, True) for one in render(folder, quiet, "--tables"))):
+        assert ("The run was not finished" in text) == found, "a run that was interrupted looks like a whole one"
     # With other data each of these checks fails.
     for name in CHECKS:
         changed = folder / name
@@ -288,6 +299,24 @@ def test_tables(folder):
             path.write_text(re.sub(r"(?<=[ \[])(\d+\.\d{2,}|[1-9]\d{3,})(?=[,\]}])",
                                    lambda number: str(2 * float(number[0]) + 1000), path.read_text()))
         assert differences(render(folder, changed, "--tables")[0]), f"other figures of {name} went unnoticed"
+
+
+def test_fewer(folder):
+    """A workload that an allocator failed in is not left out of its mean as if it had been done."""
+    changed = folder / "fewer"
+    shutil.copytree(DATA, changed / "sample")
+    name = next(name for name in raw("workloads") if name not in ("ukmem", "glibc"))
+    for path in (changed / "sample").glob("workloads.*.json"):
+        content = json.loads(path.read_text())
+        cells = content["results"][name]
+        del cells[next(cell for cell in cells if cell.endswith("/1"))]
+        path.write_text(json.dumps(content))
+    page, summary = render(folder, changed, "--tables")
+    assert f"{name} failed in 1 of the workloads" in page and f"{name} failed in 1 of" in summary, summary
+    tables = Tables()
+    tables.feed(page)
+    header, *rows = tables.found["workloads-means"]
+    assert {row[0]: row[header.index(name)] == "-" for row in rows}["1 thread"], rows
 
 
 def test_page(folder):
@@ -361,6 +390,48 @@ def test_resume(folder):
     assert files[0].stat().st_ino == kept, "a step that was there ran again"
     third = run()
     assert len(re.findall(r"^\[", third, re.M)) == len(steps), third
+    # Interrupted, and another program measures now: figures of both do not go together.
+    content = json.loads(state.read_text())
+    del content["noise_after"]
+    state.write_text(json.dumps(content))
+    (folder / "bench").mkdir()
+    (folder / "bench/malloc_grid").write_text("another")
+    (folder / "bench/malloc_grid").chmod(0o755)
+    fourth = run()
+    assert len(re.findall(r"^\[", fourth, re.M)) == len(steps) and "beginning anew" in fourth, fourth
+
+
+def test_key(folder):
+    """What tells runs apart that must not be put together: the machine, a peer's build, its version."""
+    module, driver = load_program(HERE / "run"), load_program(HERE.parent / "run")
+    library = folder / "libpeer.so"
+    options = SimpleNamespace(data=folder, plan="usual", build=folder, noise=0, only=["peer"], steps=None)
+    driver.find_allocators = lambda *_: {"peer": library}
+    keys = []
+    for text, kernel in (("one", "6.1"), ("two", "6.1"), ("two", "6.2"), ("two", "6.2")):
+        library.write_text(text)
+        driver.machine_info = lambda kernel=kernel: {"cpu": "", "cpus": 2, "kernel": kernel, "libc": ""}
+        keys.append(module.Run(options, driver).state["key"])
+    assert len(set(keys[:3])) == 3 and keys[2] == keys[3], keys
+
+
+def test_ended(folder):
+    """A run that a signal ends takes the drivers' children with it, and goes on later."""
+    started, program = folder / "started", folder / "bench/trace_replay"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho $$ > {started}.new; mv {started}.new {started}; exec sleep 100\n")
+    program.chmod(0o755)
+    with subprocess.Popen([HERE / "run", "--plan", "tiny", "--steps", "traces", "--only", "glibc", "--data", folder / "data",
+                           "--output", folder, "--build", folder, "--noise", "0.1", "--tables"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        end = time.monotonic() + 60
+        while not started.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        run.terminate()
+        told = run.communicate(timeout=60)[1]
+    assert run.returncode == 143 and "Traceback" not in told, (run, told)
+    assert not Path("/proc", started.read_text().strip()).exists(), "the measured program is still there"
+    assert not (folder / "data/tiny/traces.1.json").exists(), "a step that was ended counts as done"
 
 
 def test_cut(folder):
@@ -381,6 +452,23 @@ def test_cut(folder):
         assert bool(found["results"]) == measured, (text, found)
         assert measured or found["failures"] == ["some.1: exit status 0, nothing measured"], found
         assert run.is_done(step) and not (folder / "some.1.new").exists(), text
+
+
+def test_turns(_):
+    """Which allocators begin the rounds of all passes of a job: each as often as the others, or once less."""
+    module, driver = load_program(HERE / "run"), load_program(HERE.parent / "run")
+    names, begin = list(module.plan.FEW), {}
+    for step in module.plan.steps(module.plan.FULL, names):
+        if step.program != module.plan.GRID or "--longrun" in step.arguments:
+            continue
+        sys.argv[1:] = step.arguments
+        order = []
+        driver.interleave(dict.fromkeys(names), driver.parse_options().rounds, lambda name, *_, order=order: order.append(name) or [],
+                          [])
+        begin.setdefault(step.kind(), Counter(dict.fromkeys(names, 0))).update(order[::len(names)])
+    assert sum(begin["latency"].values()) == 7 and sum(begin["grid"].values()) == 15, begin
+    for kind, counts in begin.items():
+        assert max(counts.values()) - min(counts.values()) <= 1, (kind, counts)
 
 
 # Of a benchmark: its section, and the table that has a figure of each allocator.
@@ -418,7 +506,7 @@ def test_live(folder, build, *steps):
 
 def main():
     tests = {"tables": test_tables, "page": test_page, "draw": test_draw, "live": test_live, "resume": test_resume,
-             "cut": test_cut}
+             "cut": test_cut, "turns": test_turns, "key": test_key, "ended": test_ended, "fewer": test_fewer}
     with tempfile.TemporaryDirectory(prefix="figures.") as folder:
         return tests[sys.argv[1]](Path(folder), *sys.argv[2:])
 
