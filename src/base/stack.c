@@ -204,6 +204,9 @@ unsigned int stack_read(uintptr_t *pc, unsigned int most, const void *caller, bo
 
 	if (!caller || !most)
 		return 0;
+	pc[0] = (uintptr_t)caller;
+	if (!tells_readable())
+		return 1;
 	backtrace = tables ? unwinder(&t.ip) : NULL;
 	if (backtrace) {
 		enum unwind_end end;
@@ -227,7 +230,7 @@ unsigned int stack_read_at(uintptr_t *pc, unsigned int most, uintptr_t at, uintp
 	if (!most)
 		return 0;
 	pc[0] = at;
-	return is_frame(frame, stack - 1) ? follow(pc, 1, most, frame) : 1;
+	return tells_readable() && is_frame(frame, stack - 1) ? follow(pc, 1, most, frame) : 1;
 }
 
 /* libgcc_s stays loaded: a stack may be read at any time. */

@@ -137,7 +137,7 @@ bool kfence_fault_is_over(uintptr_t addr, enum kfence_access access)
 	case KFENCE_FETCH:
 		return false;
 	case KFENCE_READ:
-		return is_readable(word);
+		return is_readable(word) && tells_readable();
 	default:
 		return is_writable(word);
 	}

@@ -152,15 +152,20 @@ bool kfence_open(const struct kfence_object *o)
 void kfence_close(const struct kfence_object *o)
 {
 	struct kfence_pages slot = kfence_slot(o);
+	char *from = slot.start - kfence_pool.page_size;
+	size_t len = kfence_bytes(slot) + 2 * kfence_pool.page_size;
 
 	if (!kfence_is_large(o)) {
 		close_page(slot.start);
 		return;
 	}
 	/* With the guards, since only the slot's owner knows what reports have opened. Memory
-	 * that the program has locked goes, too. */
-	os_withdraw(slot.start - kfence_pool.page_size,
-		    kfence_bytes(slot) + 2 * kfence_pool.page_size);
+	 * that the program has locked goes, too, unless the system refuses a mapping: then the
+	 * pages become a part of the mapping around them. */
+	if (os_withdraw(from, len)) {
+		os_calls.mprotect(from, len, PROT_NONE);
+		os_purge(from, len);
+	}
 }
 
 void kfence_close_opened(struct kfence_object *o)

@@ -46,6 +46,7 @@ enum {
 	REQUEST_MS = 2000, /* a client's time for its request */
 	REPLY_MS = 10000,  /* and for each kilobyte of the reply */
 	CONFINED_MS = 100, /* between two looks whether a child of vfork is still confined */
+	REFUSED_MS = 100,  /* after a call that the system refuses */
 	LOOK_MS = 5000,	   /* between two looks whether the program's own threads have ended */
 	OVERFLOW_UID = 65534, /* of all users that the user namespace does not have */
 };
@@ -265,7 +266,8 @@ static void wait_in_sandbox(void)
 static void serve(int fd)
 {
 	for (;;) {
-		bool ready = wait_until(fd, POLLIN, os_calls.now_ms() + LOOK_MS);
+		uint64_t deadline = os_calls.now_ms() + LOOK_MS;
+		bool ready = wait_until(fd, POLLIN, deadline);
 		int client;
 
 		wait_in_sandbox();
@@ -277,8 +279,10 @@ static void serve(int fd)
 		if (client >= 0) {
 			serve_client(client);
 			sys_close(client);
-		} else if (ready && client != -EAGAIN) {
-			sys_pause_ms(100); /* the system has no memory, perhaps */
+		} else if (ready ? client != -EAGAIN : os_calls.now_ms() < deadline) {
+			/* The system has no memory, perhaps, or the program has set
+			 * RLIMIT_NOFILE to 0, with which poll() fails at once. */
+			sys_pause_ms(REFUSED_MS);
 		}
 	}
 }

@@ -8,6 +8,7 @@ usage: socket_test.py TOOL VICTIM LIBRARY|- SECONDS TEST
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -342,6 +343,32 @@ def check_closed(test):
     expect(process.returncode == 0, f"{process.returncode}")
 
 
+def processor_time(pid):
+    """Seconds of CPU time that all threads of a process have had."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def check_no_files(test):
+    """Where a program lets itself have no more files, the server waits, and takes no CPU time for that."""
+    process = served(test, "quiet")
+    limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, limits[1]))
+    with connect(process.pid) as client:  # which ends the call that waits since before
+        client.sendall(b"ukmem 1 trim\n")
+        time.sleep(0.5)
+        before = processor_time(process.pid)
+        time.sleep(2)
+        took = processor_time(process.pid) - before
+        expect(took < 0.2, f"{took} s of CPU time in 2 s")
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+        expect(client.recv(1000).startswith(b"ukmem 1 ok\n"), "the client who has waited")
+    test.shown("trim", process.pid)
+    _, err = process.communicate("\n")
+    expect(process.returncode == 0 and not err, f"{process.returncode}: {err}")
+
+
 def check_destroy(test):
     """A cache is not destroyed while one of its attributes is being set."""
     process = served(test, "caches")
@@ -402,8 +429,8 @@ def main():
     tool, victim, library, seconds, kind = sys.argv[1:]
     {"trim": check_trim, "attr": check_attr, "verify": check_verify, "none": check_none,
      "run": check_run, "foreign": check_strangers, "rootless": check_rootless, "garbage": check_garbage, "silent": check_silent,
-     "fork": check_fork, "exec": check_exec, "closed": check_closed, "leave": check_leave, "destroy": check_destroy,
-     "storm": check_storm}[kind.removeprefix("socket_")](Test(tool, victim, library, seconds))
+     "fork": check_fork, "exec": check_exec, "closed": check_closed, "no_files": check_no_files, "leave": check_leave,
+     "destroy": check_destroy, "storm": check_storm}[kind.removeprefix("socket_")](Test(tool, victim, library, seconds))
 
 
 if __name__ == "__main__":

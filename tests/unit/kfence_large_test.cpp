@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* KFENCE: objects and blocks larger than a page. */
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -191,6 +192,24 @@ TEST_F(KfenceLargeTest, LockedMemoryGoes)
 	if (mlock(p, BLOCK))
 		GTEST_SKIP() << "memory cannot be locked";
 	EXPECT_GT(resident_of(p, BLOCK), 0u);
+	EXPECT_EQ(says([&] { kfree(p); }), "");
+	EXPECT_EQ(resident_of(p, BLOCK), 0u);
+	EXPECT_FALSE(shim_kfence_is_readable(p));
+}
+
+int refuse_mmap(void **, size_t, int, int)
+{
+	return -ENOMEM;
+}
+
+/* The system may refuse a mapping, for instance if there are as many as there may be. */
+TEST_F(KfenceLargeTest, FreedBlockIsClosedWithoutAMapping)
+{
+	OsCallsGuard guard;
+	char *p = kmalloc_guarded(BLOCK);
+
+	memset(p, 'x', BLOCK);
+	os_calls.mmap = refuse_mmap;
 	EXPECT_EQ(says([&] { kfree(p); }), "");
 	EXPECT_EQ(resident_of(p, BLOCK), 0u);
 	EXPECT_FALSE(shim_kfence_is_readable(p));
