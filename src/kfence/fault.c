@@ -26,6 +26,7 @@
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/bits.h"
@@ -47,8 +48,9 @@ static struct sigaction previous_found[PREVIOUS_MAX];
 static _Atomic(const struct sigaction *) previous;
 
 enum {
-	TELLING_MS = 1000, /* how long a thread waits for another one's report */
-	TOLD_MS = 10000,   /* a closed page is reported again when so much time has passed */
+	TELLING_MS = 1000,   /* how long a thread waits for another one's report */
+	TOLD_MS = 10000,     /* a closed page is reported again when so much time has passed */
+	REPORT_BYTES = 4096, /* of stack that a report takes, beside the signal's frame */
 };
 
 /* The registers of code that a signal interrupted. */
@@ -329,13 +331,37 @@ static enum outcome open_page(const struct fault *f)
 	return kfence_close_late(f->object, f->opened) ? OVERTAKEN : OPENED;
 }
 
+/* No function of libc, since that takes stack, too. */
+bool kfence_fault_is_cramped(const void *context)
+{
+	static const char text[] =
+		"ukmem: BUG: a fault at a guarded object; the alternate signal "
+		"stack has no room for the report\n";
+	const stack_t *s = &((const ucontext_t *)context)->uc_stack;
+	uintptr_t room = (uintptr_t)__builtin_frame_address(0) - (uintptr_t)s->ss_sp;
+
+	if (room >= s->ss_size || room >= REPORT_BYTES)
+		return false;
+	sys_call(SYS_write, STDERR_FILENO, text, sizeof(text) - 1);
+	return true;
+}
+
+static noinline void tell(const struct fault *f, enum kfence_access access, char *addr,
+			  const void *context)
+{
+	struct kfence_track now;
+
+	kfence_fault_read(context, &now);
+	kfence_report_fault(f->bug, access, addr,
+			    f->bug == KFENCE_INVALID_ACCESS ? NULL : f->object, &now);
+}
+
 /* Handles a fault in the pool. False: the signal is to be passed on. */
 static bool handle(char *addr, const void *context)
 {
 	enum kfence_access access = kfence_fault_access(context);
 	bool aborts = config.kfence_on_fault == KFENCE_ON_FAULT_ABORT || access == KFENCE_FETCH;
 	enum outcome outcome = NOT_OPENED;
-	struct kfence_track now;
 	struct fault f;
 
 	if (!look(&f, addr))
@@ -351,9 +377,8 @@ static bool handle(char *addr, const void *context)
 		outcome = open_page(&f);
 	if (outcome == OVERTAKEN)
 		return true;
-	kfence_fault_read(context, &now);
-	kfence_report_fault(f.bug, access, addr,
-			    f.bug == KFENCE_INVALID_ACCESS ? NULL : f.object, &now);
+	if (!kfence_fault_is_cramped(context))
+		tell(&f, access, addr, context);
 	atomic_fetch_or_explicit(&f.object->opened, (unsigned int)f.opened << KFENCE_TOLD_SHIFT,
 				 memory_order_relaxed);
 	return outcome == OPENED;

@@ -16,6 +16,12 @@ bool kfence_fault_is_ready(void);
 /* A handler's third argument tells these functions which access faulted, and where the stack
  * was. */
 enum kfence_access kfence_fault_access(const void *context);
+/*
+ * Whether this handler is on an alternate stack of the program's that has no room for a report;
+ * then it has told that. Behind a thread's stack there is a guard; behind an alternate one lies
+ * what the program, or the heap, put there. The context has the stack that was in force.
+ */
+bool kfence_fault_is_cramped(const void *context);
 void kfence_fault_read(const void *context, struct kfence_track *now);
 /* Whether such an access to @addr would succeed now: the page was opened since the fault. */
 bool kfence_fault_is_over(uintptr_t addr, enum kfence_access access);

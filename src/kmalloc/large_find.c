@@ -150,8 +150,8 @@ cold void large_check_size(const void *p, size_t size, size_t align, const char 
 	large_debug_report(&f, caller);
 }
 
-static void tell_fault(const struct place *at, const char *addr, enum kfence_access access,
-		       const void *context)
+static noinline void tell_fault(const struct place *at, const char *addr,
+				enum kfence_access access, const void *context)
 {
 	struct large_finding f = { .page = at->page };
 	char detail[DETAIL_SIZE];
@@ -178,7 +178,8 @@ static bool tell(char *addr, enum kfence_access access, const void *context)
 	/* A block in use is open, unless the program itself has protected it. */
 	if (!at.claimed && is_inside(&at, addr))
 		return kfence_fault_is_over((uintptr_t)addr, access);
-	tell_fault(&at, addr, access, context);
+	if (!kfence_fault_is_cramped(context))
+		tell_fault(&at, addr, access, context);
 	/* An open page cannot be executed, either. */
 	goes_on = config.slab_debug_action == SLAB_DEBUG_WARN && access != KFENCE_FETCH &&
 		  page_guard_open(page_of(addr));

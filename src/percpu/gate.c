@@ -211,11 +211,24 @@ static uint64_t sum_of(unsigned int which)
 	return n;
 }
 
+/* The number of threads inside. A handler of this thread may enter and leave between two of the
+ * sums; then the two of `left` differ. */
+static int64_t nr_inside(void)
+{
+	uint64_t left, entered;
+
+	do {
+		left = sum_of(LEFT);
+		entered = sum_of(ENTERED);
+	} while (sum_of(LEFT) != left);
+	return (int64_t)(entered - left);
+}
+
 /* For the only thread of a child, at the end of a move that began before the fork: the thread
- * may have counted itself before the child set the counts to 0. */
+ * may have counted itself before the child took all others for outside. */
 static cold void count_anew(void)
 {
-	if ((int64_t)(sum_of(ENTERED) - sum_of(LEFT)) < (int64_t)pcpu_gate_depth)
+	if (nr_inside() < (int64_t)pcpu_gate_depth)
 		this_cpu_add(counts[ENTERED], 1);
 	moving = 0;
 }
@@ -278,6 +291,24 @@ void pcpu_gate_open(void)
 		wait_notify(&reopen, INT32_MAX);
 }
 
+/*
+ * For the only thread of a child: counts all others as outside. To set all counts to 0 takes
+ * many steps, and a handler that passed the gate between two of them would be counted in one
+ * direction alone, for ever. So one count changes, in one step. The step fails if a handler has
+ * changed this count meanwhile: in a child of the handler's all others are outside by then.
+ */
+static void count_alone(void)
+{
+	uint64_t *count = count_of(LEFT, pcpu_next_unit(0)), seen;
+	uint64_t others;
+
+	do {
+		seen = __atomic_load_n(count, __ATOMIC_RELAXED);
+		others = (uint64_t)nr_inside() - (pcpu_gate_depth ? 1 : 0);
+	} while (others && !__atomic_compare_exchange_n(count, &seen, seen + others, false,
+							__ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
 /* The parent's other threads, inside, waiting or forking, do not exist in the child. */
 void pcpu_gate_fork_child(void)
 {
@@ -288,11 +319,7 @@ void pcpu_gate_fork_child(void)
 	atomic_store_explicit(&went_on, closing, memory_order_relaxed);
 	if (!pcpu_is_ready())
 		return;
-	for_each_unit (i)
-		for (unsigned int k = 0; k < NR_COUNTS; k++)
-			__atomic_store_n(count_of(k, i), 0, __ATOMIC_RELAXED);
-	if (pcpu_gate_depth)
-		this_cpu_add(counts[ENTERED], 1);
+	count_alone();
 	if (moving)
 		moving |= COUNT_ANEW;
 }

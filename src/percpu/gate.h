@@ -32,8 +32,8 @@
  * A thread counts itself and notes that it did, in two steps. A handler may interrupt it
  * between them, and fork. The thread has nothing in hand then, but whether it counts is not
  * known. So the fork lets one thread be inside: this one, or, if this one does not count,
- * another one, and the child loses what that has in hand. In the child all counts begin at 0
- * again, and the thread counts itself anew when it has come to the end of the two steps.
+ * another one, and the child loses what that has in hand. The child counts all as outside, and
+ * the thread counts itself anew when it has come to the end of the two steps.
  */
 #ifndef PERCPU_GATE_H
 #define PERCPU_GATE_H

@@ -51,6 +51,11 @@ void shim_gate_open(void)
 	pcpu_gate_open();
 }
 
+void shim_gate_fork_child(void)
+{
+	pcpu_gate_fork_child();
+}
+
 bool shim_gate_wrong(void)
 {
 	struct verify v = { .n = 0 };

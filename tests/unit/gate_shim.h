@@ -18,6 +18,8 @@ bool shim_gate_is_inside(void);
 bool shim_gate_is_forced(void);
 void shim_gate_close(void);
 void shim_gate_open(void);
+/* Instead of the latter, in the only thread of a process. */
+void shim_gate_fork_child(void);
 /* Whether more threads left than entered. */
 bool shim_gate_wrong(void);
 

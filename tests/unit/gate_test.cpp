@@ -381,6 +381,43 @@ TEST_F(GateTest, AHandlerMayForkOnTheWay)
 	}
 }
 
+[[noreturn]] void become_a_child_and_be_interrupted()
+{
+	StoppedClock stopped;
+
+	signal(SIGUSR1, [](int) {
+		shim_gate_enter(false);
+		shim_gate_leave();
+	});
+	shim_gate_close();
+	ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+	raise(SIGSTOP);
+	shim_gate_fork_child();
+	raise(SIGSTOP);
+	/* If the handler counted as inside, this would wait. */
+	shim_gate_close();
+	shim_gate_open();
+	/* Nor does it count as outside twice. */
+	exit_child(shim_gate_wrong());
+}
+
+/* A handler that passes the gate while the child of a fork takes all others for outside. */
+TEST_F(GateTest, AHandlerMayPassInTheChild)
+{
+	SKIP_FORK_IN_HANDLER();
+	constexpr unsigned kStep = TEST_ASAN ? 16 : 3;
+	bool on_the_way = true;
+
+	for (unsigned steps = 0; on_the_way && !HasFailure(); steps += kStep) {
+		pid_t child = fork();
+
+		if (!child)
+			become_a_child_and_be_interrupted();
+		on_the_way = interrupt_after(steps, child);
+		ASSERT_LT(steps, 100000u);
+	}
+}
+
 /* Forks one after the other do not keep everybody else out. */
 TEST_F(GateTest, ForksInARowLetOthersIn)
 {

@@ -215,6 +215,26 @@ int with_ignored_signal(int flags)
 	return now.sa_handler == SIG_IGN ? 0 : 2;
 }
 
+/* It has room for the signal's frame and for a small handler. */
+int on_a_small_stack()
+{
+	static char memory[64 << 10];
+	char *middle = memory + sizeof(memory) / 2;
+	stack_t stack = {};
+
+	memset(memory, 0x5a, sizeof(memory));
+	stack.ss_sp = middle;
+	stack.ss_size = static_cast<size_t>(sysconf(_SC_MINSIGSTKSZ)) + 1024;
+	sigaltstack(&stack, nullptr);
+	guarded(64, true)[64] = 1; /* not the program's */
+	return std::all_of(memory, middle, [](char c) { return c == 0x5a; }) ? 0 : 1;
+}
+
+TEST_F(KfenceFaultTest, ReportDoesNotOverflowAnAlternateStack)
+{
+	EXPECT_FRESH_POOL_PASSES(on_a_small_stack);
+}
+
 TEST_F(KfenceFaultTest, IgnoredSignalsStayIgnored)
 {
 	EXPECT_FRESH_POOL_PASSES([] { return with_ignored_signal(0); });

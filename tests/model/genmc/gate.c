@@ -56,6 +56,7 @@ static _Thread_local unsigned int cpu;
 
 #define PERCPU_PERCPU_ALLOC_H
 #define for_each_unit(i) for (unsigned int i = 0; i <= pcpu.nr_ids; i++)
+#define pcpu_next_unit(i) (i)
 #define pcpu_first(handle) (handle)
 #define pcpu_handle(p) (p)
 
