@@ -4,6 +4,7 @@
  * resizing, nodes, no system calls. Mostly the allocator is the test's.
  */
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "mempool_util.h"
@@ -52,6 +53,44 @@ TEST(MempoolTest, ALargeReserve)
 	EXPECT_TRUE(mempool_is_saturated(&pool));
 	mempool_exit(&pool);
 	EXPECT_EQ(source.outside(), 0u);
+}
+
+/* So are its elements handed out and taken back: in n * n steps this, too, would take minutes.
+ * The test requires the time of a small reserve, times twenty. */
+TEST(MempoolTest, ALargeReserveIsFast)
+{
+	const auto ns_each = [](unsigned n, unsigned rounds) {
+		Pool p(static_cast<int>(n));
+		std::vector<Element *> got;
+		const auto start = std::chrono::steady_clock::now();
+
+		p.starve();
+		for (unsigned round = 0; round < rounds; round++) {
+			while (Element *e = got.size() < n ? p.get(GFP_NOWAIT) : nullptr)
+				got.push_back(e);
+			EXPECT_EQ(got.size(), n);
+			/* Some at a time, and a few of them anew in between. */
+			while (!got.empty()) {
+				p.put(got.back());
+				got.pop_back();
+				if (got.size() % 8 == 0) {
+					Element *e = p.get(GFP_NOWAIT);
+
+					EXPECT_TRUE(e) << got.size();
+					if (e)
+						p.put(e);
+				}
+			}
+		}
+		const std::chrono::duration<double, std::nano> time =
+			std::chrono::steady_clock::now() - start;
+
+		EXPECT_EQ(p.count(), n);
+		return time.count() / n / rounds;
+	};
+	const double few = ns_each(100, 1000), many = ns_each(100000, 1);
+
+	EXPECT_LT(many, 20 * few);
 }
 
 TEST(MempoolTest, AFailedBeginningFreesAll)
