@@ -56,11 +56,9 @@ struct mempool_reserve {
 	struct wait_queue wait;
 	/* Numbers of the slots where searches for an element, and for room, begin; relaxed. */
 	atomic_uint next_take, next_put;
-	/* Counts takes, before they change a slot. put_anywhere() loads it with acquire, so
-	 * that it reads the slots after that. */
-	_Atomic uint64_t takes;
-	struct chunk *chunks; /* read-only once made */
-	int node;	      /* of chunks; read-only once made */
+	_Atomic uint64_t takes; /* how many elements have left their slots */
+	struct chunk *chunks;	/* read-only once made */
+	int node;		/* of chunks; read-only once made */
 };
 
 static struct chunk *next_of(const struct chunk *c)
@@ -84,6 +82,13 @@ static struct chunk *chunk_new(int nr_slots, int node)
 	return c;
 }
 
+/* Counts an element that has left its slot, and is in no other one yet. Release: a search that
+ * begins with this count sees that slot empty. */
+static void count_take(struct mempool_reserve *r)
+{
+	atomic_fetch_add_explicit(&r->takes, 1, memory_order_release);
+}
+
 /* Takes an element out of slots [@from, @to); NULL: a search found none. */
 static void *take_between(struct mempool_reserve *r, unsigned int from, unsigned int to)
 {
@@ -98,10 +103,10 @@ static void *take_between(struct mempool_reserve *r, unsigned int from, unsigned
 			if (!atomic_load_explicit(&c->slots[i], memory_order_relaxed))
 				continue;
 			atomic_fetch_add_explicit(&r->missing, 1, memory_order_relaxed);
-			atomic_fetch_add_explicit(&r->takes, 1, memory_order_relaxed);
 			element = atomic_exchange_explicit(&c->slots[i], NULL,
 							   memory_order_acquire); /* M1 */
 			if (element) {
+				count_take(r);
 				atomic_store_explicit(&r->next_take, first + i + 1,
 						      memory_order_relaxed);
 				return element;
@@ -166,9 +171,11 @@ static bool is_missing(const mempool_t *pool)
 
 /*
  * Puts @element into an empty slot. False: the first min_nr were full at one time, or nothing
- * is missing. An element that moves during a search, out of a slot behind it into one before
- * it, would make a reserve look full that is not. A thread that finds such an element in its
- * new slot (M1) sees that it was taken.
+ * is missing. A search that sees an element twice, in a slot that it leaves later and in the
+ * one that it moves to, would take a reserve for full that is not. The take is counted between
+ * the two. A search that has counted the take before it began sees the first slot empty;
+ * another one, since it sees the element in its new slot (M1), sees the count change, and is
+ * repeated.
  */
 static bool put_anywhere(mempool_t *pool, void *element)
 {
@@ -353,9 +360,10 @@ static void shrink(mempool_t *pool, int to, int from)
 
 			if (index < to)
 				continue;
-			atomic_fetch_add_explicit(&r->takes, 1, memory_order_relaxed);
 			element = atomic_exchange_explicit(&c->slots[i], NULL,
 							   memory_order_acquire); /* M1 */
+			if (element)
+				count_take(r);
 			if (!element)
 				atomic_fetch_sub_explicit(&r->missing, 1, memory_order_relaxed);
 			else if (!put(pool, element))
