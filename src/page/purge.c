@@ -36,7 +36,8 @@ enum {
 	/* at more of them if it was so many pages for each, whose cost is several times the
 	 * look's; */
 	CLEAN_MOVED = 8,
-	CLEAN_MS = 1000, /* and at all if the last look was so long ago. */
+	CLEAN_MS = 1000, /* and at all if the last look was so long ago, */
+	CLEAN_PART = 32, /* and takes no more than such a part of the time. */
 	/* Parts of a block that stay dirty; more of them end the search for parts. */
 	REFUSED_PARTS = 8,
 	/* So many refused blocks of one order end the purge of this order. While nothing was
@@ -392,16 +393,28 @@ void purge_fork_child(void)
 static bool __clean_is_due(struct zone *z, bool always)
 {
 	uint64_t now = os_calls.now_ms(), moved = z->nr_direct + z->nr_purged, least = 1;
+	uint64_t pause = max_size(CLEAN_PART * z->clean_took_ms, CLEAN_MS);
 
 	lock_assert_held(&z->lock);
 	if (z->clean_blocks > CLEAN_FEW)
 		least = (uint64_t)CLEAN_MOVED * z->clean_blocks;
-	if (!always && moved - z->clean_moved < least && now - z->clean_ms < CLEAN_MS)
+	if (!always && moved - z->clean_moved < least && now - z->clean_ms < pause)
 		return false;
 	z->clean_blocks = 0;
 	z->clean_ms = now;
 	z->clean_moved = moved;
 	return true;
+}
+
+/* The look has ended. It takes seconds for a million blocks, and then the next one comes later.
+ */
+static void __clean_is_done(struct zone *z)
+{
+	uint64_t now = os_calls.now_ms();
+
+	lock_assert_held(&z->lock);
+	z->clean_took_ms = now - z->clean_ms;
+	z->clean_ms = now;
 }
 
 static void purge_clean_block(const struct page *page, size_t npages)
@@ -444,6 +457,7 @@ static void purge_clean(struct zone *z, bool always)
 			__zone_unisolate(z, page);
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << order, page->zero);
 		}
+	__clean_is_done(z);
 	zone_unlock(z, true);
 }
 

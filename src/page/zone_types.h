@@ -133,9 +133,10 @@ struct zone {
 	bool only_dirty; /* the request being served may take only dirty pages */
 	bool at_end;	 /* the system refused more when it was last asked */
 	/* The last look of a trim at the clean blocks (purge.c): how many there were, when it
-	 * began, and the pages that had been handed out or purged by then. */
+	 * ended, or began while it lasts, how long it took, and the pages that had been handed
+	 * out or purged when it began. */
 	size_t clean_blocks;
-	uint64_t clean_ms, clean_moved;
+	uint64_t clean_ms, clean_took_ms, clean_moved;
 	/* Counters, of pages. */
 	uint64_t nr_direct; /* handed out past the pagesets */
 	uint64_t nr_purged, nr_refault;

@@ -3,10 +3,11 @@
  * An allocator with a reserve. The program calls it; it calls the pool's allocator, and kmalloc
  * for the pool's own memory. It takes no lock, so signal handlers may free.
  *
- * The reserve is an array of slots, each an element or NULL. A thread puts an element into the
- * first empty slot by a compare-and-swap, and takes one from the first full slot by an
- * exchange; so an element is in one place at any time, and a thread that stops anywhere stops
- * no other.
+ * The reserve is an array of slots, each an element or NULL. A thread puts an element into
+ * an empty slot by a compare-and-swap, and takes one from a full slot by an exchange; so an
+ * element is in one place at any time, and a thread that stops anywhere stops no other. A
+ * search looks at all slots if need be. It begins behind the slot where the last one ended,
+ * because elements leave in about the order in which they came.
  *
  *   slots     | e | e | . | e |   | . | . |	chunks, which are never moved or freed
  *	       0	  min_nr - 1	     before the end: resizing appends
@@ -22,8 +23,7 @@
  * 2. resize adds the difference to missing, or takes as many from P and missing together as
  *    it takes from min_nr.
  * 3. A free gives its element to the allocator only if missing <= 0, hence P >= min_nr, or if
- *    it saw each of the first min_nr slots full. An element that has left such a slot since is
- *    in use by the program, and will be freed.
+ *    it saw the first min_nr slots full, and no element was taken meanwhile.
  * So if the allocator fails for ever, min_nr elements remain between the reserve and the
  * program, and a thread that waits gets the next one that is freed.
  *
@@ -54,8 +54,11 @@ struct chunk {
 struct mempool_reserve {
 	_Atomic long missing;
 	struct wait_queue wait;
-	struct chunk *chunks; /* read-only once made */
-	int node;	      /* of chunks; read-only once made */
+	/* Numbers of the slots where searches for an element, and for room, begin; relaxed. */
+	atomic_uint next_take, next_put;
+	_Atomic uint64_t takes; /* how many elements have left their slots */
+	struct chunk *chunks;	/* read-only once made */
+	int node;		/* of chunks; read-only once made */
 };
 
 static struct chunk *next_of(const struct chunk *c)
@@ -79,11 +82,22 @@ static struct chunk *chunk_new(int nr_slots, int node)
 	return c;
 }
 
-/* Takes an element out of the reserve; NULL: a search found none. */
-static void *take(struct mempool_reserve *r)
+/* Counts an element that has left its slot, and is in no other one yet. Release: a search that
+ * begins with this count sees that slot empty. */
+static void count_take(struct mempool_reserve *r)
 {
-	for (struct chunk *c = r->chunks; c; c = next_of(c))
-		for (int i = 0; i < c->nr_slots; i++) {
+	atomic_fetch_add_explicit(&r->takes, 1, memory_order_release);
+}
+
+/* Takes an element out of slots [@from, @to); NULL: a search found none. */
+static void *take_between(struct mempool_reserve *r, unsigned int from, unsigned int to)
+{
+	unsigned int first = 0; /* the number of a chunk's first slot */
+
+	for (struct chunk *c = r->chunks; c && first < to; c = next_of(c)) {
+		unsigned int nr = min_uint((unsigned int)c->nr_slots, to - first);
+
+		for (unsigned int i = max_uint(from, first) - first; i < nr; i++) {
 			void *element;
 
 			if (!atomic_load_explicit(&c->slots[i], memory_order_relaxed))
@@ -91,11 +105,26 @@ static void *take(struct mempool_reserve *r)
 			atomic_fetch_add_explicit(&r->missing, 1, memory_order_relaxed);
 			element = atomic_exchange_explicit(&c->slots[i], NULL,
 							   memory_order_acquire); /* M1 */
-			if (element)
+			if (element) {
+				count_take(r);
+				atomic_store_explicit(&r->next_take, first + i + 1,
+						      memory_order_relaxed);
 				return element;
+			}
 			atomic_fetch_sub_explicit(&r->missing, 1, memory_order_relaxed);
 		}
+		first += nr;
+	}
 	return NULL;
+}
+
+/* Takes an element out of the reserve; NULL: a search found none. */
+static void *take(struct mempool_reserve *r)
+{
+	unsigned int from = atomic_load_explicit(&r->next_take, memory_order_relaxed);
+	void *element = take_between(r, from, UINT_MAX);
+
+	return element ? element : take_between(r, 0, from);
 }
 
 /* A thread that finds the slot full goes on to the next one, and must not see that as it was
@@ -111,22 +140,21 @@ static bool put_in(_Atomic(void *) *slot, void *element)
 						       memory_order_acquire); /* M1 */
 }
 
-/* Puts @element into the first empty slot from number *@from on, which is then that of the next
- * slot. False: each was full. */
-static bool put_from(mempool_t *pool, void *element, unsigned int *from)
+/* Puts @element into an empty one of slots [@from, @to). False: each was full. */
+static bool put_between(struct mempool_reserve *r, void *element, unsigned int from,
+			unsigned int to)
 {
-	struct mempool_reserve *r = pool->reserve;
-	unsigned int end = (unsigned int)promised(pool);
-	unsigned int first = 0; /* the number of a chunk's first slot */
+	unsigned int first = 0; /* as above */
 
 	debug_assert(r && r->chunks);
-	for (struct chunk *c = r->chunks; c && first < end; c = next_of(c)) {
-		unsigned int nr = min_uint((unsigned int)c->nr_slots, end - first);
+	for (struct chunk *c = r->chunks; c && first < to; c = next_of(c)) {
+		unsigned int nr = min_uint((unsigned int)c->nr_slots, to - first);
 
-		for (unsigned int i = max_uint(*from, first) - first; i < nr; i++) {
+		for (unsigned int i = max_uint(from, first) - first; i < nr; i++) {
 			if (!put_in(&c->slots[i], element))
 				continue;
-			*from = first + i + 1;
+			atomic_store_explicit(&r->next_put, first + i + 1,
+					      memory_order_relaxed);
 			atomic_fetch_sub_explicit(&r->missing, 1, memory_order_relaxed);
 			wait_notify(&r->wait, 1);
 			return true;
@@ -141,27 +169,47 @@ static bool is_missing(const mempool_t *pool)
 	return atomic_load_explicit(&pool->reserve->missing, memory_order_relaxed) > 0;
 }
 
+/*
+ * Puts @element into an empty slot. False: the first min_nr were full at one time, or nothing
+ * is missing. A search that sees an element twice, in a slot that it leaves later and in the
+ * one that it moves to, would take a reserve for full that is not. The take is counted between
+ * the two. A search that has counted the take before it began sees the first slot empty;
+ * another one, since it sees the element in its new slot (M1), sees the count change, and is
+ * repeated.
+ */
+static bool put_anywhere(mempool_t *pool, void *element)
+{
+	struct mempool_reserve *r = pool->reserve;
+	uint64_t takes = atomic_load_explicit(&r->takes, memory_order_acquire), before;
+
+	do {
+		unsigned int end = (unsigned int)promised(pool);
+		unsigned int from =
+			min_uint(atomic_load_explicit(&r->next_put, memory_order_relaxed), end);
+
+		if (put_between(r, element, from, end) || put_between(r, element, 0, from))
+			return true;
+		before = takes;
+		takes = atomic_load_explicit(&r->takes, memory_order_acquire);
+	} while (unlikely(takes != before) && is_missing(pool));
+	return false;
+}
+
 /* Puts @element into the reserve. False: the reserve does not need it. */
 static bool put(mempool_t *pool, void *element)
 {
-	unsigned int from = 0;
-
-	return unlikely(is_missing(pool)) && put_from(pool, element, &from);
+	return unlikely(is_missing(pool)) && put_anywhere(pool, element);
 }
 
-/* Fills the reserve; false: the allocator has no more elements. What lies before the slot that
- * was filled last is full, unless other threads have taken something: a last search sees to
- * that. */
+/* Fills the reserve; false: the allocator has no more elements. */
 static bool fill(mempool_t *pool, gfp_t flags)
 {
-	unsigned int from = 0;
-
 	while (is_missing(pool)) {
 		void *element = pool->alloc(flags, pool->pool_data);
 
 		if (!element)
 			return false;
-		if (!put_from(pool, element, &from) && !put(pool, element)) {
+		if (!put_anywhere(pool, element)) {
 			pool->free(element, pool->pool_data);
 			break;
 		}
@@ -314,6 +362,8 @@ static void shrink(mempool_t *pool, int to, int from)
 				continue;
 			element = atomic_exchange_explicit(&c->slots[i], NULL,
 							   memory_order_acquire); /* M1 */
+			if (element)
+				count_take(r);
 			if (!element)
 				atomic_fetch_sub_explicit(&r->missing, 1, memory_order_relaxed);
 			else if (!put(pool, element))

@@ -7,6 +7,7 @@
  *   leaker clean     the same objects, none of them leaked
  *   leaker guarded   leaks and keeps objects in KFENCE's pool, with others; needs
  *                    UKMEM_CONF=kfence_sample_interval:1; "none": there is no pool
+ *   leaker sparse    keeps blocks that it never touched; "ready"
  *   leaker stacks    leaks many objects at two places, keeps as many of a third; "ready"
  *   leaker storm     threads move objects among themselves until stdin ends; none is leaked
  *
@@ -36,7 +37,8 @@ struct known {
 
 static struct known known[MOST];
 static unsigned int nr_known;
-static void *volatile root[MOST]; /* of "clean" alone: objects that "plant" leaks */
+/* Of "clean", objects that "plant" leaks; of "sparse", its blocks. */
+static void *volatile root[MOST];
 static unsigned int nr_roots;
 static char *volatile inside;	    /* points into an object */
 static struct node *volatile chain; /* to objects that are kept */
@@ -279,6 +281,15 @@ static void *move(void *seed)
 	return NULL;
 }
 
+static void make_sparse(void)
+{
+	for (nr_roots = 0; nr_roots < 2000; nr_roots++) {
+		root[nr_roots] = allocate(300000);
+		if (!root[nr_roots])
+			abort();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	char c;
@@ -304,6 +315,8 @@ int main(int argc, char **argv)
 		planted_hot();
 		planted_cold();
 		planted_held();
+	} else if (!strcmp(argv[1], "sparse")) {
+		make_sparse();
 	} else if (!strcmp(argv[1], "guarded")) {
 		leaks = 1;
 		if (!make_guarded()) {

@@ -32,6 +32,12 @@ def expect(condition, message):
         sys.exit(f"FAILED: {message}")
 
 
+def page_tables(process):
+    """KiB."""
+    with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
+        return int(re.search(r"^VmPTE:\s*(\d+)", status.read(), re.MULTILINE)[1])
+
+
 class Test:
     def __init__(self, tool, leaker, library, seconds):
         self.tool, self.leaker, self.seconds = tool, leaker, float(seconds)
@@ -231,6 +237,20 @@ class Test:
                 self.check(found)
                 wrong = found["direct"] + found["indirect"]
                 expect(wrong <= found["objects"] / 100, f"{wrong} of {found['objects']}")
+        self.end(process)
+
+    def sparse(self):
+        """A search reads no pages that were never touched: it would give the process tables for them."""
+        process, _ = self.started("sparse")
+        if not os.access(f"/proc/{process.pid}/pagemap", os.R_OK):
+            print("SKIP: the system does not tell what is in memory")
+            self.end(process)
+            return
+        before = page_tables(process)
+        found = self.search(process)
+        grown = page_tables(process) - before
+        expect(found["direct"] <= MOST_OTHERS, f"{found['direct']} leaks")
+        expect(grown < 300, f"{grown} KiB of page tables for 600 MB that nobody touched")
         self.end(process)
 
     def comes_and_goes(self):

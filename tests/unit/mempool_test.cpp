@@ -54,6 +54,32 @@ TEST(MempoolTest, ALargeReserve)
 	EXPECT_EQ(source.outside(), 0u);
 }
 
+/* So are its elements handed out and taken back: in n * n steps this, too, would take minutes.
+ */
+TEST(MempoolTest, ALargeReserveIsFast)
+{
+	constexpr unsigned kMany = 500000;
+	Pool p(static_cast<int>(kMany));
+	std::vector<Element *> got;
+
+	p.starve();
+	while (Element *e = got.size() < kMany ? p.get(GFP_NOWAIT) : nullptr)
+		got.push_back(e);
+	ASSERT_EQ(got.size(), kMany);
+	/* Some at a time, and a few of them anew in between. */
+	while (!got.empty()) {
+		p.put(got.back());
+		got.pop_back();
+		if (got.size() % 8 == 0) {
+			Element *e = p.get(GFP_NOWAIT);
+
+			ASSERT_TRUE(e) << got.size();
+			p.put(e);
+		}
+	}
+	EXPECT_EQ(p.count(), kMany);
+}
+
 TEST(MempoolTest, AFailedBeginningFreesAll)
 {
 	Source source;

@@ -19,7 +19,7 @@ struct Element {
 
 /* Elements come from a table, so that it is signal-safe and every one is accounted for. */
 struct Source {
-	static constexpr unsigned kElements = 200000;
+	static constexpr unsigned kElements = 600000;
 	std::vector<Element> elements = std::vector<Element>(kElements);
 	std::atomic<unsigned> allocated{ 0 }, freed{ 0 };
 	std::atomic<int> succeed_one_in{ 1 }; /* 0: never */

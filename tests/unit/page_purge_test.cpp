@@ -170,6 +170,42 @@ TEST(PagePurgeTest, TrimsInARow)
 	EXPECT_FRESH_PROCESS_PASSES(trims_in_a_row);
 }
 
+int slow_madvise(void *addr, size_t len, int advice)
+{
+	fake_now += advice == MADV_DONTNEED;
+	return recording_madvise(addr, len, advice);
+}
+
+/* A process has so many clean blocks that a look at them takes longer than the time from one
+ * look to the next. */
+void slow_looks()
+{
+	constexpr size_t kBlocks = 2000;
+
+	os_calls.madvise = slow_madvise;
+	os_calls.now_ms = fake_now_ms;
+	configure("thp:auto");
+	Pages keep = every_other(2 * kBlocks);
+
+	ukmem_trim();
+	purges = 0;
+	for (int i = 0; i < 10; i++) {
+		ukmem_trim();
+		fake_now += 1000;
+	}
+	EXPECT_LE(purges, kBlocks / 10) << "nothing has changed";
+	fake_now += 40 * kBlocks;
+	ukmem_trim();
+	EXPECT_GE(purges, kBlocks);
+	free_all(keep, 0);
+	expect_whole();
+}
+
+TEST(PagePurgeTest, SlowLooksAreRare)
+{
+	EXPECT_FRESH_PROCESS_PASSES(slow_looks);
+}
+
 /* While a page goes back, another thread's request takes the zone's lock. */
 int request_in_purge(void *addr, size_t len, int advice)
 {

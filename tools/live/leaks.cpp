@@ -13,7 +13,8 @@ namespace
 {
 
 constexpr uint64_t largest_piece = 1 << 20;
-constexpr size_t most_at_once = 4 << 20; /* bytes of a read */
+constexpr uint64_t sparse_from = 1 << 16; /* bytes: may_be_sparse() */
+constexpr size_t most_at_once = 4 << 20;  /* bytes of a read */
 constexpr size_t most_pieces = 512;
 constexpr size_t most_copied = 256 << 20; /* bytes of runs that stay here */
 constexpr uint64_t word_size = sizeof(uint64_t);
@@ -52,6 +53,14 @@ class searcher
 	bool is_program(const run &r) const
 	{
 		return all.kinds[r.kind].use == use::program;
+	}
+	/* Whether a run is a block that the program may have touched in part, or not at all. To
+	 * read pages that were never touched takes longer than to ask which ones those are, and
+	 * gives the process page tables for them. */
+	bool may_be_sparse(const run &r) const
+	{
+		return r.bytes > largest_piece ||
+		       (r.bytes >= sparse_from && r.objects == 1 && !all.kinds[r.kind].size);
 	}
 	void mark(uint64_t p);
 	void mark_number(uint64_t i, uint32_t r);
@@ -397,7 +406,7 @@ void searcher::follow()
 				waits[i] = false;
 				continue;
 			}
-			if (r.bytes > largest_piece) {
+			if (may_be_sparse(r)) {
 				waits[i] = false;
 				follow_large(i);
 				continue;
@@ -438,7 +447,7 @@ void searcher::each_part(const object_set &of, const visit &f)
 			}
 		if (first == objects::none)
 			continue;
-		if (r.bytes > largest_piece) {
+		if (may_be_sparse(r)) {
 			flush(parts, f); /* in order */
 			read_range(r.at, r.at + r.bytes, true, [&](const part &p) {
 				f({ p.from, p.size, i, p.data });
