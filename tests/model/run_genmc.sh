@@ -154,12 +154,12 @@ gate.earlier) change $gate 'return atomic_load_explicit(&closed, memory_order_ac
 gate.no_barrier) change $gate 'if (unlikely(!pcpu_use_rseq()))' 'if (0)' ;;
 gate.looks_first)
 	change $gate 'this_cpu_add(counts[ENTERED], 1);' \
-		'bool was = pcpu_gate_is_closed(); this_cpu_add(counts[ENTERED], 1);' 1/4
+		'bool was = pcpu_gate_is_closed(); this_cpu_add(counts[ENTERED], 1);' 1/3
 	change $gate 'return likely(!pcpu_gate_is_closed());' 'return !was;'
 	;;
 gate.entered_first)
 	change $gate 'uint64_t left = sum_of(LEFT), entered;' 'uint64_t left, entered;' 1/2
-	change $gate 'entered = sum_of(ENTERED);' 'entered = sum_of(ENTERED); left = sum_of(LEFT);' 1/2
+	change $gate 'entered = sum_of(ENTERED);' 'entered = sum_of(ENTERED); left = sum_of(LEFT);' 2/3
 	;;
 gate.no_order) # either would do without sections
 	change $gate 'barrier();' '' 2/5
