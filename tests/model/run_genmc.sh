@@ -148,6 +148,13 @@ mempool.m2) change $mempool 'memory_order_acq_rel,  /* M2 */' 'memory_order_acqu
 mempool.two_steps)
 	change $mempool 'element = atomic_exchange_explicit(' 'element = load_and_store(' 1/2
 	;;
+mempool.takes) weaken $mempool '&r->takes, 1, memory_order_release' ;;
+mempool.uncounted) change $mempool 'count_take(r);' '' 1/2 ;;
+mempool.counted_first)
+	change $mempool 'count_take(r);' '' 1/2
+	change $mempool 'element = atomic_exchange_explicit(' \
+		'count_take(r); element = atomic_exchange_explicit(' 1/2
+	;;
 gate.closings) weaken $gate 'if (!atomic_load_explicit(&closed, memory_order_acquire))' ;;
 gate.forced) weaken $gate 'return atomic_load_explicit(&closed, memory_order_acquire) &&' ;;
 gate.earlier) change $gate 'return atomic_load_explicit(&closed, memory_order_acquire) &&' 'return' ;;
