@@ -362,11 +362,12 @@ static void shrink(mempool_t *pool, int to, int from)
 				continue;
 			element = atomic_exchange_explicit(&c->slots[i], NULL,
 							   memory_order_acquire); /* M1 */
-			if (element)
-				count_take(r);
-			if (!element)
+			if (!element) {
 				atomic_fetch_sub_explicit(&r->missing, 1, memory_order_relaxed);
-			else if (!put(pool, element))
+				continue;
+			}
+			count_take(r);
+			if (!put(pool, element))
 				pool->free(element, pool->pool_data);
 		}
 }

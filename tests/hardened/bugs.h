@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What bugs.cpp and promises.cpp have in common. */
+/* bugs.cpp and promises.cpp share these definitions. */
 #ifndef HARDENED_BUGS_H
 #define HARDENED_BUGS_H
 
@@ -22,7 +22,7 @@ using Bugs = std::map<std::string, void (*)(size_t size)>;
 #name, name                                                                    \
 	}
 
-/* What must be so in a program without bugs. */
+/* Each function checks one promise that the library keeps in a program without bugs. */
 extern const Bugs promises;
 
 inline void promise(bool kept, const char *what)

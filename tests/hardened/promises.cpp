@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is always so. */
+/* Each function checks one promise that the library keeps in a program without bugs. */
 #include "bugs.h"
 
 #include <sys/resource.h>

@@ -338,6 +338,22 @@ bool interrupt_after(unsigned steps, pid_t child)
 	return on_the_way;
 }
 
+/* Runs @child in a child again and again, and interrupts each one @step instructions later than
+ * the one before, until none is on the way any more. */
+void interrupt_everywhere(unsigned step, void (*child)())
+{
+	bool on_the_way = true;
+
+	for (unsigned steps = 0; on_the_way && !testing::Test::HasFailure(); steps += step) {
+		pid_t pid = fork();
+
+		if (!pid)
+			child();
+		on_the_way = interrupt_after(steps, pid);
+		ASSERT_LT(steps, 100000u);
+	}
+}
+
 volatile sig_atomic_t passes;
 
 [[noreturn]] void pass_and_be_interrupted()
@@ -369,16 +385,8 @@ TEST_F(GateTest, AHandlerMayForkOnTheWay)
 {
 	SKIP_FORK_IN_HANDLER();
 	constexpr unsigned kStep = TEST_ASAN ? 64 : 16; /* it adds instructions */
-	bool on_the_way = true;
 
-	for (unsigned steps = 0; on_the_way && !HasFailure(); steps += kStep) {
-		pid_t child = fork();
-
-		if (!child)
-			pass_and_be_interrupted();
-		on_the_way = interrupt_after(steps, child);
-		ASSERT_LT(steps, 100000u);
-	}
+	interrupt_everywhere(kStep, pass_and_be_interrupted);
 }
 
 [[noreturn]] void become_a_child_and_be_interrupted()
@@ -406,16 +414,8 @@ TEST_F(GateTest, AHandlerMayPassInTheChild)
 {
 	SKIP_FORK_IN_HANDLER();
 	constexpr unsigned kStep = TEST_ASAN ? 16 : 3;
-	bool on_the_way = true;
 
-	for (unsigned steps = 0; on_the_way && !HasFailure(); steps += kStep) {
-		pid_t child = fork();
-
-		if (!child)
-			become_a_child_and_be_interrupted();
-		on_the_way = interrupt_after(steps, child);
-		ASSERT_LT(steps, 100000u);
-	}
+	interrupt_everywhere(kStep, become_a_child_and_be_interrupted);
 }
 
 /* Forks one after the other do not keep everybody else out. */

@@ -248,7 +248,7 @@ TEST(LargeDebugTest, QuarantineIsBounded)
 	}
 }
 
-/* What has to leave for a block is no more than that, and older. */
+/* Older blocks leave for a new one, and no more of them than have to. */
 TEST(LargeDebugTest, OldestLeaveQuarantine)
 {
 	configure(kAll);
