@@ -9,6 +9,7 @@
 
 #include <ukmem/kmalloc.h>
 #include <ukmem/page_alloc.h>
+#include <ukmem/profile.h>
 #include <ukmem/slab.h>
 #include <ukmem/stats.h>
 
@@ -17,6 +18,7 @@
 #include "live/map.h"
 #include "live/metrics.h"
 #include "live/printable.h"
+#include "live/profile.h"
 #include "unit/kfence_shim.h"
 #include "unit/printed.h"
 
@@ -285,6 +287,29 @@ TEST_F(LiveReader, BlocksAreTheFreePages)
 		EXPECT_LE(pages, z.free) << z.name; /* free has the carving space, too */
 		EXPECT_GT(pages, 0u) << z.name;
 	}
+}
+
+/* The user hears of it where a few samples tell what is in use. */
+TEST_F(LiveReader, ProfileTellsThatSamplesAreRare)
+{
+	live::reader reader(memory);
+	const live::layout &l = reader.layout();
+
+	ASSERT_EQ(ukmem_profile_start(1 << 19), 0);
+	memory.change<uint32_t>(
+		l.symbol("slab_profile") + l.field_of("slab_profile.level").offset, 5);
+
+	live::heap_profile p = live::read_profile(memory, l);
+
+	ukmem_profile_stop();
+	EXPECT_EQ(p.level, 5u);
+	p.stacks.clear();
+	EXPECT_NE(live::doubt(p).find("32 times"), std::string::npos) << live::doubt(p);
+	p.stacks[{ 1 }].live_bytes = 26 * 32.0 * (1 << 19);
+	EXPECT_EQ(live::doubt(p), "");
+	p.stacks.clear();
+	p.level = 0;
+	EXPECT_EQ(live::doubt(p), "");
 }
 
 /* A look at many free blocks takes few calls, however their list has mixed them. */
