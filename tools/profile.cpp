@@ -118,6 +118,8 @@ std::string dump(const profile_options &o)
 	live::heap_profile p = live::read_profile(process, reader.layout());
 
 	process.check_alive();
+	if (const std::string why = live::doubt(p); !why.empty())
+		std::cerr << "ukmem: process " << o.pid << ": " << why << "\n";
 	if (!o.before.empty()) {
 		std::ifstream in(o.before);
 

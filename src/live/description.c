@@ -327,6 +327,7 @@ static const struct live_entry entries[] = {
 	SIZE(slab_profile),
 	FIELD(slab_profile, on),
 	FIELD(slab_profile, interval),
+	FIELD(slab_profile, level),
 	SIZE(profile_site),
 	FIELD(profile_site, ready),
 	FIELD(profile_site, depth),

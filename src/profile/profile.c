@@ -343,15 +343,14 @@ static int open_named(const char *name, int flags)
 
 /* Whether it is a file of this user's, without another name: another user could have made a
  * second name for it. */
-static bool is_own(const struct stat *made)
+static bool is_own(const struct stat *made, bool may_be_pipe)
 {
-	return S_ISREG(made->st_mode) && made->st_nlink == 1 &&
+	return (S_ISREG(made->st_mode) ? made->st_nlink == 1 : may_be_pipe) &&
 	       made->st_uid == (uid_t)sys_call(SYS_geteuid);
 }
 
-/* The name is the library's choice: the user has made no link or pipe of that name, but another
- * user may have made one, in a folder for all. */
-static int open_own(const char *name)
+/* Opens what no other user has made. */
+static int open_own(const char *name, bool may_be_pipe)
 {
 	int fd = open_named(name, O_NOFOLLOW), err;
 	struct stat made;
@@ -359,19 +358,47 @@ static int open_own(const char *name)
 	if (fd < 0)
 		return fd;
 	err = (int)sys_call(SYS_fstat, fd, &made);
-	if (!err)
-		err = is_own(&made) ? (int)sys_call(SYS_ftruncate, fd, 0) : -EPERM;
+	if (!err && !is_own(&made, may_be_pipe))
+		err = -EPERM;
+	if (!err && S_ISREG(made.st_mode))
+		err = (int)sys_call(SYS_ftruncate, fd, 0);
 	if (!err)
 		return fd;
 	sys_close(fd);
 	return err;
 }
 
-/* The name is the user's choice. */
+/* Whether the name lies in a folder where other users may make links and files, like /tmp. */
+static bool is_in_folder_for_all(const char *name, struct stat *folder)
+{
+	const char *end = name;
+	char path[CONFIG_STRING_SIZE + 16];
+
+	for (const char *at = name; *at; at++)
+		if (*at == '/')
+			end = at + 1;
+	snprintf(path, sizeof(path), "%.*s", (int)(end - name), name);
+	return !sys_call(SYS_newfstatat, AT_FDCWD, *path ? path : ".", folder, 0) &&
+	       (folder->st_mode & S_ISVTX) && (folder->st_mode & S_IWOTH);
+}
+
+/* The name is the user's choice. Yet in a folder for all another user may have made a link or
+ * a file of it before, and not every system refuses to follow that (fs.protected_symlinks).
+ * No other user can put something in the place of a link that is trusted there. */
 static int open_chosen(const char *name)
 {
-	int fd = open_named(name, O_TRUNC);
+	struct stat folder, made;
+	int fd;
 
+	if (!is_in_folder_for_all(name, &folder))
+		fd = open_named(name, O_TRUNC);
+	else if (sys_call(SYS_newfstatat, AT_FDCWD, name, &made, AT_SYMLINK_NOFOLLOW) ||
+		 !S_ISLNK(made.st_mode))
+		fd = open_own(name, true);
+	else if (made.st_uid == folder.st_uid || made.st_uid == (uid_t)sys_call(SYS_geteuid))
+		fd = open_named(name, O_TRUNC);
+	else
+		fd = -EPERM;
 	if (fd >= 0)
 		sys_call(SYS_fcntl, fd, F_SETFL, O_WRONLY);
 	return fd;
@@ -392,7 +419,8 @@ __attribute__((destructor(102))) static void end(void)
 			  !text_find_word(config.profile_file, "%p")))
 		return;
 	name_file(name, sizeof(name));
-	fd = *config.profile_file ? open_chosen(name) : open_own(name);
+	/* Of the library's own name the user has made no link and no pipe, in any folder. */
+	fd = *config.profile_file ? open_chosen(name) : open_own(name, false);
 	err = fd < 0 ? fd : ukmem_profile_dump(fd);
 	if (err)
 		log_warn("profile: cannot write %s: %s", name, strerror(-err));

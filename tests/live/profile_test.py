@@ -568,6 +568,46 @@ def check_file(path, library):
     program.go_on()
     program.wait()
     program.end()
+    check_folder_for_all(path, library, os.path.join(folder, "for all"))
+
+
+def check_folder_for_all(path, library, folder):
+    """In a folder like /tmp, what another user has put in the place of the user's own name is left alone."""
+    other = 65534
+    if os.geteuid():
+        return
+    os.mkdir(folder)
+    os.chmod(folder, 0o1777)
+    for made, owner, written in (("link", other, False), ("link", 0, True), ("file", other, False),
+                                 ("file", 0, True), ("pipe", other, False), ("name", 0, False),
+                                 ("nothing", 0, True)):
+        program = Program(path, library, f"profile:1,profile_file:{folder}/%p.heap")
+        name, target = os.path.join(folder, f"{program.pid}.heap"), os.path.join(folder, "target")
+        with open(target, "w", encoding="ascii") as file:
+            file.write("kept")
+        if made == "link":
+            os.symlink(target, name)
+        elif made == "name":
+            os.link(target, name)
+        elif made == "pipe":
+            os.mkfifo(name)
+        elif made == "file":
+            with open(name, "w", encoding="ascii") as file:
+                file.write("kept")
+        reader = os.open(name, os.O_RDONLY | os.O_NONBLOCK) if made == "pipe" else None
+        if made != "nothing":
+            os.chown(name, owner, owner, follow_symlinks=False)
+        program.go_on()
+        program.wait()
+        program.end()
+        if reader is not None:
+            expect(not os.read(reader, 1), "written to another's pipe")
+            os.close(reader)
+            continue
+        with open(name, encoding="utf-8") as file:
+            text = file.read()
+        expect(text.startswith("heap profile: ") if written else text == "kept",
+               f"a {made} of user {owner}: {text[:40]!r}")
 
 
 def main():

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include <ukmem/kmalloc.h>
+#include <ukmem/page_alloc.h>
+#include <ukmem/profile.h>
 #include <ukmem/slab.h>
 #include <ukmem/stats.h>
 
@@ -16,6 +18,7 @@
 #include "live/map.h"
 #include "live/metrics.h"
 #include "live/printable.h"
+#include "live/profile.h"
 #include "unit/kfence_shim.h"
 #include "unit/printed.h"
 
@@ -284,6 +287,57 @@ TEST_F(LiveReader, BlocksAreTheFreePages)
 		EXPECT_LE(pages, z.free) << z.name; /* free has the carving space, too */
 		EXPECT_GT(pages, 0u) << z.name;
 	}
+}
+
+/* The user hears of it where a few samples tell what is in use. */
+TEST_F(LiveReader, ProfileTellsThatSamplesAreRare)
+{
+	live::reader reader(memory);
+	const live::layout &l = reader.layout();
+
+	ASSERT_EQ(ukmem_profile_start(1 << 19), 0);
+	memory.change<uint32_t>(
+		l.symbol("slab_profile") + l.field_of("slab_profile.level").offset, 5);
+
+	live::heap_profile p = live::read_profile(memory, l);
+
+	ukmem_profile_stop();
+	EXPECT_EQ(p.level, 5u);
+	p.stacks.clear();
+	EXPECT_NE(live::doubt(p).find("32 times"), std::string::npos) << live::doubt(p);
+	p.stacks[{ 1 }].live_bytes = 26 * 32.0 * (1 << 19);
+	EXPECT_EQ(live::doubt(p), "");
+	p.stacks.clear();
+	p.level = 0;
+	EXPECT_EQ(live::doubt(p), "");
+}
+
+/* A look at many free blocks takes few calls, however their list has mixed them. */
+TEST_F(LiveReader, BlocksAreReadManyAtOnce)
+{
+	constexpr size_t many = 4096, freed = 2047; /* every other one, in strides of 1022 */
+	std::vector<struct page *> pages(many);
+	live::reader reader(memory);
+	uint64_t single = 0;
+
+	for (struct page *&page : pages) {
+		page = alloc_pages(GFP_KERNEL, 0);
+		ASSERT_TRUE(page);
+	}
+	for (size_t i = 0; i < freed; i++)
+		__free_pages(pages[i * 1022 % freed * 2], 0);
+	memory.reads = 0;
+
+	const live::snapshot s = reader.take(live::BLOCKS);
+	const unsigned int reads = memory.reads;
+
+	for (const live::zone &z : s.zones)
+		single += z.blocks.empty() ? 0 : z.blocks[0];
+	for (size_t i = 0; i < many; i++)
+		if (i % 2 || i >= 2 * freed)
+			__free_pages(pages[i], 0);
+	EXPECT_GT(single, many / 4);
+	EXPECT_LT(reads, single / 4);
 }
 
 /* Pages of a map, by their use. Its cells are as large as they should be. */

@@ -146,6 +146,21 @@ def check_guarded(script, program):
     expect(re.search(r"^kmalloc-64 +64 +[1-9]", found["row"], re.M), found["row"])
 
 
+def check_calls(script, program):
+    """An expression calls no function of the program, and gdb's setting stays as it was."""
+    attempts = ["python", "for expression in ('stop_here()', '\"text\"', 'no_such_name'):", "    try:",
+                "        gdb.execute('ukmem address ' + expression)", "    except gdb.error as error:",
+                "        print('error:', error)", "end"]
+    out, errors = gdb("break stop_here", "run", f"source {script}", "echo QUESTIONS\\n", *attempts,
+                      "show may-call-functions", arguments=[program])
+    expect("QUESTIONS" in out, f"{out}\n{errors}")
+    found = out[out.index("QUESTIONS"):].splitlines()[1:]
+    expect(len(found) == 4 and all("may-call-functions is off" in line for line in found[:2]), found)
+    expect(found[2] == 'error: No symbol "no_such_name" in current context.', found)
+    expect("Python Exception" not in errors, errors)
+    expect(found[3].endswith("is on."), found)
+
+
 def main():
     script, program, churn, library = sys.argv[1:]
     if not shutil.which("gdb"):
@@ -155,6 +170,7 @@ def main():
         skip("this gdb has no Python")
     check_linked(script, program)
     check_guarded(script, program)
+    check_calls(script, program)
     check_preloaded(script, churn, library)
 
 

@@ -398,6 +398,19 @@ def cache_row(library, cache):
     return [cache["name"].string(), int(cache["object_size"]), *total, flags or "-"]
 
 
+def value_of(expression):
+    """A number. The expression calls no function either, not even malloc for a string in it: a
+    thread may have been stopped inside the library."""
+    before = "on" if gdb.parameter("may-call-functions") else "off"
+    gdb.execute("set may-call-functions off")
+    try:
+        return int(gdb.parse_and_eval(expression).cast(gdb.lookup_type("unsigned long")))
+    except gdb.error as error:
+        raise gdb.GdbError(str(error)) from None
+    finally:
+        gdb.execute(f"set may-call-functions {before}")
+
+
 class UkmemPrefix(gdb.Command):
     """Look into the memory that ukmem manages."""
 
@@ -417,8 +430,7 @@ and, if the cache is debugged with the flag U (UKMEM_CONF=slab_debug:U), who all
     def invoke(self, argument, from_tty):
         if not argument:
             raise gdb.GdbError("usage: ukmem address ADDRESS")
-        address = int(gdb.parse_and_eval(argument).cast(gdb.lookup_type("unsigned long")))
-        for line in describe(address):
+        for line in describe(value_of(argument)):
             print(line)
 
 

@@ -60,6 +60,7 @@ heap_sites read_sites(process_memory &memory, const layout &l)
 	expect(control.read(memory, at) && nr && nr <= most_sites);
 	read.on = control.get("on");
 	read.interval = control.get("interval");
+	read.level = static_cast<unsigned int>(std::min<uint64_t>(control.get("level"), 63));
 	if (!read.interval)
 		return read; /* it is about to start */
 
@@ -95,6 +96,21 @@ heap_sites read_sites(process_memory &memory, const layout &l)
 	return read;
 }
 
+std::string doubt(const heap_profile &p)
+{
+	constexpr double few = 25; /* then a fifth is one standard deviation */
+	const double times = std::ldexp(1, static_cast<int>(p.level));
+	double live_bytes = 0;
+
+	for (const auto &[stack, c] : p.stacks)
+		live_bytes += c.live_bytes;
+	if (!p.level || live_bytes >= few * times * static_cast<double>(p.interval))
+		return "";
+	return "samples are " + std::to_string(1ull << p.level) +
+	       " times as rare now as asked for, so that they take little CPU time: what is in "
+	       "use is a rough guess; UKMEM_CONF=profile_cpu:0 takes them all";
+}
+
 heap_profile read_profile(process_memory &memory, const layout &l)
 {
 	const heap_sites sites = read_sites(memory, l);
@@ -107,6 +123,7 @@ heap_profile read_profile(process_memory &memory, const layout &l)
 			    "profile:1 there (a hardened process has no heap profile)");
 	p.on = sites.on;
 	p.interval = sites.interval;
+	p.level = sites.level;
 	p.depth = l.constant("PROFILE_STACK_DEPTH");
 	for (const heap_sites::site &s : sites.all)
 		add(p, s);

@@ -21,6 +21,7 @@ struct profile_counts {
 struct heap_profile {
 	uint64_t interval = 0;	/**< mean bytes from sample to sample */
 	bool on = false;	/**< samples are being taken; false in a file's */
+	unsigned int level = 0; /**< how often the interval is doubled now; 0 in a file's */
 	bool is_growth = false; /**< what is more than in an earlier one */
 	uint64_t depth = 0;	/**< stacks with so many addresses were cut off; 0: not known */
 	std::map<std::vector<address>, profile_counts>
@@ -37,6 +38,7 @@ struct heap_sites {
 	};
 
 	uint64_t interval = 0;
+	unsigned int level = 0;
 	bool on = false;
 	std::vector<site> all; /**< by index; empty: the process was never profiled */
 };
@@ -47,6 +49,8 @@ heap_sites read_sites(process_memory &memory, const layout &l);
 double allocations_for_sample(double bytes, uint64_t interval);
 /** Throws error; not_ready: the process was never profiled. */
 heap_profile read_profile(process_memory &memory, const layout &l);
+/** A sentence for the user where what is in use may be told by a few samples; else empty. */
+std::string doubt(const heap_profile &p);
 /** Throws std::runtime_error: no heap profile, or a growth. */
 heap_profile parse_profile(std::istream &in);
 /** The same in the form of ukmem_profile_dump(): sampled counts as they would be. */
