@@ -38,8 +38,22 @@ static inline void deferred_push(struct deferred *d, struct deferred_entry *e)
 	do
 		e->next = first;
 	while (!atomic_compare_exchange_weak_explicit(&d->first, &first, e,
-						      memory_order_release, /* D1 */
+						      memory_order_acq_rel, /* D1 */
 						      memory_order_relaxed));
+}
+
+/*
+ * Whether threads have pushed entries since the lock's holder last took the list. The thread
+ * that has just let the lock go calls this, and takes the lock again if it can: a thread that
+ * pushed behind deferred_take(), and found the lock still taken, leaves its entry to nobody
+ * else. Of the two changes of @first, the push's and this one, one comes later. If it is this
+ * one, it sees the entry. If it is the push, D1 acquires what D3 releases, so the thread that
+ * pushed finds the lock free, or taken by somebody who will call this. Adds 0, because a load
+ * could come before the lock is let go.
+ */
+static inline bool deferred_any_behind(struct deferred *d)
+{
+	return atomic_fetch_add_explicit(&d->first, 0, memory_order_acq_rel); /* D3 */
 }
 
 /* Takes all entries, for for_each_deferred(). The entry pushed last comes first. */

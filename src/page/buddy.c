@@ -295,15 +295,28 @@ size_t __zone_count_clean(const struct zone *z, unsigned int order)
 	return n;
 }
 
-struct page *__zone_take_clean(struct zone *z, unsigned int order)
+static bool is_dirty_block(const struct page *page, unsigned int order)
 {
-	struct page *page;
+	return page_type(page) == PAGE_FREE && page->order == order && page->zero == PAGE_DIRTY;
+}
+
+struct page *__zone_take_clean(struct zone *z, unsigned int order, struct page **dirty)
+{
+	struct list_head *list = &z->free[order], *at = list->next;
 
 	lock_assert_held(&z->lock);
-	list_for_each_entry (page, &z->free[order], free_list)
+	debug_assert(order <= MAX_ORDER);
+	/* Other threads may have taken the block meanwhile, or merged it with another one. */
+	if (*dirty && is_dirty_block(*dirty, order))
+		at = (*dirty)->free_list.next;
+	for (; at != list; at = at->next) {
+		struct page *page = list_entry(at, struct page, free_list);
+
 		if (page->zero != PAGE_DIRTY) {
 			__zone_remove_block(z, page);
 			return page;
 		}
+		*dirty = page;
+	}
 	return NULL;
 }

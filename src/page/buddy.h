@@ -18,9 +18,13 @@ bool __zone_extend(struct zone *z, size_t npages);
  * that, a piece of a larger block. NULL: there is none.
  */
 struct page *__zone_take_dirty(struct zone *z, unsigned int max_order);
-/* The first function counts the clean free blocks of 2^@order pages. The second takes the
- * first of them, which a free would make the last; NULL: there is none. */
+/*
+ * The first function counts the clean free blocks of 2^@order pages. The second takes the
+ * first of them, which a free would make the last; NULL: there is none. The dirty ones in front
+ * may be many, so it notes the last of these in *@dirty, from which the next call goes on;
+ * before the first call that is NULL.
+ */
 size_t __zone_count_clean(const struct zone *z, unsigned int order);
-struct page *__zone_take_clean(struct zone *z, unsigned int order);
+struct page *__zone_take_clean(struct zone *z, unsigned int order, struct page **dirty);
 
 #endif

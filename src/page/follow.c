@@ -101,7 +101,8 @@ static bool look(void)
 	much = excess(&now);
 	if (much && give_back(much) < much) {
 		pageset_drain(NULL);
-		give_back(much);
+		/* A purge splits no block into less than a piece, and all may be larger. */
+		give_back(max_size(much, (size_t)1 << zone_piece_order()));
 	}
 	if (!much)
 		atomic_store_explicit(&unmet, false, memory_order_relaxed);

@@ -54,7 +54,8 @@ static enum limits_above look_at_machine(const struct os_memory *memory, bool *r
  * moment.
  *
  * The least in each of the last three periods of TOUCH_MS: pages << 32 | number of the period,
- * in the word of that number modulo 3. Written by looks.
+ * in the word of that number modulo 3. Written by looks. The window has no more pages than half
+ * of a word counts from its middle on (MOST_SHIFT in window_place.c).
  * Synchronization: relaxed. What one look misses since another CPU sees it late is one request.
  */
 static _Atomic uint64_t least[LEAST_PERIODS];

@@ -87,6 +87,13 @@ static void cpu_offline(unsigned int cpu)
 	nodes_update_cpus();
 }
 
+static void fork_parent(void)
+{
+	huge_note_fork();
+	for_each_zone (z)
+		zone_list_deferred(z);
+}
+
 static size_t trim(void)
 {
 	static _Atomic uint64_t last;
@@ -98,7 +105,7 @@ static size_t trim(void)
 
 const struct layer page_layer = {
 	.once = &page_once,
-	.fork_parent = huge_note_fork,
+	.fork_parent = fork_parent,
 	.fork_child = fork_child,
 	.cpu_online = cpu_online,
 	.cpu_offline = cpu_offline,

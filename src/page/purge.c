@@ -443,9 +443,11 @@ static void purge_clean(struct zone *z, bool always)
 		zone_unlock(z, true);
 		return;
 	}
-	for (; order <= MAX_ORDER; order++)
+	for (; order <= MAX_ORDER; order++) {
+		struct page *dirty = NULL;
+
 		for (size_t n = __zone_count_clean(z, order); n; n--) {
-			struct page *page = __zone_take_clean(z, order);
+			struct page *page = __zone_take_clean(z, order, &dirty);
 
 			if (!page)
 				break;
@@ -457,6 +459,7 @@ static void purge_clean(struct zone *z, bool always)
 			__zone_unisolate(z, page);
 			__zone_free_run(z, page_to_pfn(page), (size_t)1 << order, page->zero);
 		}
+	}
 	__clean_is_done(z);
 	zone_unlock(z, true);
 }

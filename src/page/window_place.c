@@ -26,6 +26,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/config.h"
+#include "base/log.h"
 #include "os/os.h"
 #include "percpu/percpu_alloc.h"
 
@@ -33,6 +34,9 @@ static const size_t MIB = (size_t)1 << 20;
 static const size_t GIB = (size_t)1 << 30;
 
 enum {
+	/* All zones of ZONE_NORMAL together: 8 TiB, whose pages limits_above.c counts in 32
+	 * bits. */
+	MOST_SHIFT = 43,
 	LOW_SHIFT = 30,	  /* addresses of all zones of ZONE_DMA32 together: 1 GiB */
 	DMA_SHIFT = 36,	  /* of a zone of ZONE_DMA at most: 64 GiB */
 	ALIGN_SHIFT = 36, /* of the window: no run is aligned to more */
@@ -162,6 +166,17 @@ static size_t window_bytes(void)
 	return page_window.low_pfn << page_window.page_shift;
 }
 
+/* Of the zones of ZONE_NORMAL. */
+static size_t normal_bytes(void)
+{
+	return page_window.dma_pfn << page_window.page_shift;
+}
+
+static bool is_too_large(void)
+{
+	return normal_bytes() > (size_t)1 << MOST_SHIFT;
+}
+
 static size_t window_align(void)
 {
 	return page_size() << page_window.max_align;
@@ -251,7 +266,7 @@ static size_t place_zone_size(unsigned int nodes)
 	size_t total = config.reserve;
 
 	if (!total && nodes == 1)
-		total = (size_t)8 << 40;
+		total = (size_t)1 << MOST_SHIFT;
 	if (!total)
 		total = max_size(4 * os_memory().total, (size_t)nodes * 16 * GIB);
 	return (size_t)1 << ilog2_up(max_size(total / nodes, 64 * MIB));
@@ -279,7 +294,7 @@ static bool place(unsigned int nodes)
 	for (;; zone /= 2) {
 		lay_out(nodes, zone);
 		total = window_bytes() + arrays_bytes();
-		if (total + window_align() <= PLACE_TO - PLACE_FROM &&
+		if (total + window_align() <= PLACE_TO - PLACE_FROM && !is_too_large() &&
 		    (readable_bytes(nodes) <= most || zone <= ZONE_LEAST))
 			break;
 	}
@@ -324,7 +339,7 @@ static bool reserve(unsigned int nodes)
 	zone = (size_t)1 << ilog2_up(max_size(total / nodes, ZONE_LEAST));
 	for (; zone >= ZONE_LEAST; zone /= 2) {
 		lay_out(nodes, zone);
-		if (os_reserve(window_bytes(), window_align(), &base))
+		if (is_too_large() || os_reserve(window_bytes(), window_align(), &base))
 			continue;
 		if (!reserve_arrays()) {
 			page_window.base = (uintptr_t)base;
@@ -340,6 +355,9 @@ bool window_place(unsigned int nodes)
 {
 	if (!place(nodes) && !reserve(nodes))
 		return false;
+	if (normal_bytes() < config.reserve)
+		log_warn("reserve: pages have %zu MiB of addresses: there is no place for %zu",
+			 normal_bytes() / MIB, (size_t)config.reserve / MIB);
 	page_window.pages = (struct page *)flat[FLAT_PAGES].at;
 	page_window.places = (uint16_t *)flat[FLAT_PLACES].at;
 	page_window.array_map = (pcpu_entry_t *)flat[FLAT_ARRAY_MAP].at;

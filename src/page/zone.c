@@ -93,7 +93,7 @@ static void publish(_Atomic size_t *published, size_t now, _Atomic size_t *sum,
 		atomic_fetch_add_explicit(other, now - before, memory_order_relaxed);
 }
 
-void zone_unlock(struct zone *z, bool may_block)
+static void __unlock(struct zone *z, bool may_block)
 {
 	lock_assert_held(&z->lock);
 	debug_assert(z->nr_dirty <= z->nr_free && z->nr_free + zone_isolated(z) <= z->present);
@@ -103,6 +103,21 @@ void zone_unlock(struct zone *z, bool may_block)
 	publish(&z->dirty, __zone_dirty(z), &page_limits.dirty, NULL);
 	publish(&z->used, __zone_used(z), &page_limits.used, z->node_used);
 	unlock_if(&z->lock, may_block);
+}
+
+/* A free that found the lock taken while its holder published has left its run to nobody. The
+ * program may stand still from now on, so this thread lists the run. */
+void zone_unlock(struct zone *z, bool may_block)
+{
+	do
+		__unlock(z, may_block);
+	while (unlikely(deferred_any_behind(&z->deferred)) && trylock(&z->lock));
+}
+
+void zone_list_deferred(struct zone *z)
+{
+	if (unlikely(deferred_any_behind(&z->deferred)) && trylock(&z->lock))
+		zone_unlock(z, true);
 }
 
 /* Leaves a run to the next holder of the lock, which may be this thread after all. */

@@ -11,6 +11,9 @@ bool zone_trylock(struct zone *z);
 bool zone_lock_for(struct zone *z, const struct alloc_request *rq);
 /* @may_block: false makes no system call. */
 void zone_unlock(struct zone *z, bool may_block);
+/* Lists the runs that frees left to the holder of the lock, if nobody has it: a fork, which has
+ * let it go, lists none. */
+void zone_list_deferred(struct zone *z);
 /* Puts a run into the free lists, or leaves that to the next holder of the lock. */
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero);
 /* As zone_free_run(), for @n blocks and other runs that come from a pageset. */

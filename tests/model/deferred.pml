@@ -2,7 +2,7 @@
 /*
  * Frees that wait for nothing (src/base/deferred.h, as src/page/zone.c uses it; src/slab/slab_node.c
  * does the same with slabs): whoever finds the zone's lock taken pushes its run onto a list, which
- * the holders of the lock empty after taking it and before letting it go. A signal handler frees while the thread it interrupted stands
+ * the holders of the lock empty after taking it and before letting it go; behind that they look once more. A signal handler frees while the thread it interrupted stands
  * still, perhaps with the lock.
  *
  * What the lock protects is accessed by its holder only, and a run by whoever has it, so that
@@ -58,15 +58,31 @@ inline put_deferred()
 	fi
 }
 
+/* Looks behind the release, and takes the lock again if it can. */
 inline unlock()
 {
+	do
+	:: true ->
 #ifdef MUTANT_UNLOCK_EARLY
-	locked = 0;
-	put_deferred()
+		locked = 0;
+		put_deferred();
 #else
-	put_deferred();
-	locked = 0
+		put_deferred();
+		locked = 0;
 #endif
+#ifdef MUTANT_NO_LOOK_BEHIND
+		break
+#else
+		if
+		:: head -> TRYLOCK(again);
+			if
+			:: again
+			:: else -> break
+			fi
+		:: else -> break
+		fi
+#endif
+	od
 }
 
 inline push(r)
@@ -114,7 +130,7 @@ inline free_run(r)
 proctype freer(byte mine) provided (interrupted != _pid)
 {
 	byte first, rest, seen, old;
-	bit ok, won;
+	bit ok, won, again;
 
 	free_run(mine);
 	finished++
@@ -124,6 +140,7 @@ proctype freer(byte mine) provided (interrupted != _pid)
 proctype holder() provided (interrupted != _pid)
 {
 	byte first, rest, seen;
+	bit again;
 
 	atomic { !locked -> locked = 1 };
 	put_deferred();
@@ -134,7 +151,7 @@ proctype holder() provided (interrupted != _pid)
 active proctype handler()
 {
 	byte first, rest, seen, old;
-	bit ok, won;
+	bit ok, won, again;
 
 	atomic {
 		run freer(1);
@@ -149,8 +166,7 @@ active proctype handler()
 	free_run(RUNS);
 	interrupted = NOBODY;
 	finished == FREERS + 1;
-	/* The next holder of the lock finds everything. */
+	/* Nobody need take the lock any more. */
 	assert(!locked);
-	put_deferred();
 	assert(nr_free == RUNS && !head)
 }

@@ -252,6 +252,35 @@ TEST(PageFollowTest, MemoryHighAsksForFreeMemory)
 	});
 }
 
+/* What is above the limit is less than any free block, and the process stands still. */
+TEST(PageFollowTest, LessThanABlockIsAboveTheLimit)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		unsigned order = 0;
+
+		configure("dirty_decay_ms:3600000,background_thread:never");
+		group(1024 * kMiB, 210 * kMiB);
+		while (ukmem_page_size() << order < 64 * kMiB)
+			order++;
+		Pages blocks = fill(GFP_KERNEL, order, 5, true);
+		Pages between{ blocks[1], blocks[3] },
+			others{ blocks[0], blocks[2], blocks[4] };
+
+		free_all(others, order);
+		set("max", 355 * kMiB);
+		set("current", 200 * kMiB);
+		for (int looks_more = 0; looks_more < 5; looks_more++) {
+			fake_now += 1001;
+			shim_page_decay();
+		}
+		EXPECT_EQ(limits().limit, pages_of(355 * kMiB));
+		EXPECT_LE(limits().used + limits().dirty, limits().limit);
+		EXPECT_GE(limits().dirty, to_pages(100 * kMiB));
+		free_all(between, order);
+		expect_all_free();
+	});
+}
+
 std::atomic<bool> squeezed;
 
 ssize_t squeezed_read_file(const char *path, char *buf, size_t size)

@@ -5,6 +5,10 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <chrono>
+#include <functional>
+#include <set>
+
 #include "page_decay_util.h"
 
 namespace
@@ -222,6 +226,83 @@ TEST(PageLockedTest, ALimitServesWhatCanBePurged)
 		EXPECT_NE(next, nullptr);
 		kfree(next);
 		free_peak(others.between);
+		expect_unlocked_goes();
+	});
+}
+
+/* Single free pages, with others between them that stay in use: half of them the system has
+ * taken back, the others the program has locked since. */
+struct Single {
+	Pages between;
+
+	explicit Single(size_t n)
+	{
+		Pages all = fill(GFP_KERNEL, 0, 4 * n, true), clean, dirty;
+
+		for (size_t i = 0; i < all.size(); i++)
+			(i % 2 == 0 ? between : i < 2 * n ? clean : dirty).push_back(all[i]);
+		free_all(clean, 0);
+		shim_trim(false);
+		locked.push_back({ 0, UINTPTR_MAX });
+		free_all(dirty, 0);
+	}
+};
+
+double seconds_of(const std::function<void()> &f)
+{
+	auto start = std::chrono::steady_clock::now();
+
+	f();
+	return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/* A trim looks at each clean block. It must not go by all that are locked each time, because
+ * the zone's lock is held meanwhile. */
+TEST(PageLockedTest, ALookAtCleanBlocksGoesByNoLockedOnes)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const size_t n = 30000;
+
+		start(kOnDemand);
+		Single pages(n);
+
+		asked = 0;
+		double trim = seconds_of([] { ukmem_trim(); });
+		ASSERT_GE(asked, n - 1000) << "the look";
+		ASSERT_GE(limits().dirty, n - 1000);
+		double calls = seconds_of([&] {
+			for (size_t i = 0; i < n; i++)
+				os_calls_linux.madvise(page_address(pages.between[i]),
+						       ukmem_page_size(), MADV_DONTNEED);
+		});
+		EXPECT_LE(trim, 0.3 + 20 * calls);
+		free_all(pages.between, 0);
+		expect_unlocked_goes();
+	});
+}
+
+/* The program takes all the dirty ones after a while. */
+TEST(PageLockedTest, ALookAtCleanBlocksWhileDirtyOnesAreTaken)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		static std::set<void *> looked_at;
+		static Pages taken;
+
+		start(kOnDemand);
+		Single pages(1000);
+
+		os_calls.madvise = [](void *addr, size_t len, int advice) {
+			if (virt_to_page(addr) && looked_at.insert(addr).second &&
+			    looked_at.size() == 500)
+				taken = fill(GFP_KERNEL, 0, 1100);
+			return refuse_locked(addr, len, advice);
+		};
+		ukmem_trim();
+		os_calls.madvise = refuse_locked;
+		EXPECT_GE(looked_at.size(), 850u);
+		EXPECT_EQ(limits().dirty, 0u);
+		free_all(taken, 0);
+		free_all(pages.between, 0);
 		expect_unlocked_goes();
 	});
 }

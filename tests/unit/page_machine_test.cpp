@@ -534,4 +534,44 @@ TEST(PageMachineTest, FewMappingsLeft)
 	}
 }
 
+/* What the library says of a window of so many nodes and bytes, and its bytes. */
+std::string said_of_window(const char *tunables, size_t *bytes)
+{
+	configure(tunables);
+	testing::internal::CaptureStderr();
+	EXPECT_TRUE(shim_page_init());
+	*bytes = 0;
+	for (unsigned i = 0; i < shim_nr_zones(); i++)
+		*bytes += (zone(i).end - zone(i).start) * ukmem_page_size();
+	return testing::internal::GetCapturedStderr();
+}
+
+/* A part of the only node's pages lies aside. */
+TEST(PageMachineTest, AWindowIsAsLargeAsTheUserWantsOrSaysWhatItHas)
+{
+	SKIP_WITH_SHADOW();
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		size_t bytes;
+
+		EXPECT_EQ(said_of_window("reserve:8t", &bytes), "");
+		EXPECT_GE(bytes, 7 * kMiB * kMiB);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		size_t bytes;
+
+		EXPECT_EQ(said_of_window("reserve:32t", &bytes),
+			  "ukmem: reserve: pages have 8388608 MiB of addresses: there is no "
+			  "place for 33554432\n");
+		EXPECT_LE(bytes, 8 * kMiB * kMiB);
+	});
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		size_t bytes;
+
+		EXPECT_EQ(said_of_window("reserve:8t,numa_fake:3", &bytes),
+			  "ukmem: reserve: pages have 6291456 MiB of addresses: there is no "
+			  "place for 8388608\n");
+		EXPECT_LE(bytes, 8 * kMiB * kMiB);
+	});
+}
+
 } // namespace
