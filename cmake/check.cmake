@@ -28,22 +28,40 @@ if(NOT UKMEM_FULL AND UKMEM_SANITIZE STREQUAL "thread")
   set(UKMEM_THREADS ON)
 endif()
 
-# ukmem_in_turn(variable n item...): in a short check @n of the items, which the commit's number chooses; the first ones
-# where there is no git.
+# The commit's number chooses what a short check runs in turn. Without git it is 0.
+execute_process(COMMAND git rev-parse --short=7 HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+  OUTPUT_VARIABLE UKMEM_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+string(SUBSTRING "${UKMEM_COMMIT}" 0 7 UKMEM_COMMIT)
+if(NOT UKMEM_COMMIT MATCHES "^[0-9a-f]+$")
+  set(UKMEM_COMMIT 0)
+endif()
+
+# ukmem_in_turn(variable n item...): in a short check @n of the items, which the commit's number chooses.
 function(ukmem_in_turn variable n)
   set(chosen ${ARGN})
   list(LENGTH chosen count)
   if(NOT UKMEM_FULL AND n LESS count)
-    execute_process(COMMAND git rev-parse --short=7 HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-      OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    if(NOT commit MATCHES "^[0-9a-f]+$")
-      set(commit 0)
-    endif()
-    math(EXPR first "0x${commit} % ${count}")
+    math(EXPR first "0x${UKMEM_COMMIT} % ${count}")
     list(APPEND chosen ${chosen})
     list(SUBLIST chosen ${first} ${n} chosen)
   endif()
   set(${variable} ${chosen} PARENT_SCOPE)
+endfunction()
+
+# ukmem_has_turn(variable name n): whether a short check runs what is called @name, as one commit of @n does; names take
+# turns by their hash, so that each commit has its part of them.
+function(ukmem_has_turn variable name n)
+  set(turn 0)
+  if(NOT UKMEM_FULL)
+    string(MD5 hash "${name}")
+    string(SUBSTRING ${hash} 0 7 hash)
+    math(EXPR turn "(0x${UKMEM_COMMIT} + 0x${hash}) % ${n}")
+  endif()
+  if(turn)
+    set(${variable} OFF PARENT_SCOPE)
+  else()
+    set(${variable} ON PARENT_SCOPE)
+  endif()
 endfunction()
 
 # ukmem_length(variable full short): the length of a search.

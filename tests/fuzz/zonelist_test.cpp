@@ -444,14 +444,18 @@ unsigned steps(unsigned nodes)
 	return (nodes > 100 ? 100000 : 400000) / kSlow / (TEST_TSAN || TEST_ASAN ? 2 : 1);
 }
 
-/* Goes on for longer if the cache has not mattered yet: on many nodes it seldom does. */
+/* Goes on for longer if the cache has not mattered yet: on many nodes it seldom does. If it has, a short check ends
+ * it after a while. */
 void random_requests(unsigned nodes, uint64_t seed)
 {
 	Model m(nodes, false, seed);
 	const unsigned least = steps(nodes), most = 10 * least;
+	const TimeBox box;
+	const auto goes_on = [&](unsigned i) {
+		return m.farther_ ? i < least && !box.is_over() : i < most;
+	};
 
-	for (unsigned i = 0; i < (m.farther_ ? least : most) && !::testing::Test::HasFailure();
-	     i++) {
+	for (unsigned i = 0; goes_on(i) && !::testing::Test::HasFailure(); i++) {
 		m.step();
 		if (i % 1000 == 0)
 			m.check_used();

@@ -18,6 +18,7 @@ missing.
 import argparse
 import fnmatch
 import gzip
+import itertools
 import json
 import shutil
 import stat
@@ -126,8 +127,9 @@ def need_machine(arguments, folder):
         print(fetch.stdout, end="", flush=True)
 
 
-def list_cases(program):
-    """["Suite.Case"] of a program that also runs on this machine."""
+def list_cases(program, arguments):
+    """["Suite.Case"] of a program that also runs on this machine, but for those left out."""
+    without = arguments.without.split(":")
     output = subprocess.run([program, "--gtest_list_tests"], text=True, check=True,
                             stdout=subprocess.PIPE).stdout
     cases, suite = [], ""
@@ -137,7 +139,7 @@ def list_cases(program):
             cases.append(suite + name.strip())
         else:
             suite = name
-    return cases
+    return [case for case in cases if not any(fnmatch.fnmatchcase(case, each) for each in without)]
 
 
 class Results:
@@ -219,7 +221,7 @@ def boot(arguments):
     need_machine(arguments, folder)
     lines, expected = [], []
     for program in arguments.programs:
-        for case in list_cases(program):
+        for case in list_cases(program, arguments):
             if fnmatch.fnmatch(case, arguments.only):
                 expected.append(f"{program.name}.{case}")
                 lines.append(f"{arguments.case_seconds} {expected[-1]} /tests/{program.name} "
@@ -244,7 +246,10 @@ def boot(arguments):
 def case_result(arguments):
     program, words = arguments.program, arguments.words
     if "--gtest_list_tests" in words:
-        return subprocess.run([program, "--gtest_list_tests"], check=False).returncode
+        for suite, cases in itertools.groupby(list_cases(program, arguments),
+                                              lambda case: case.partition(".")[0]):
+            print(f"{suite}.", *(f"  {case.partition('.')[2]}" for case in cases), sep="\n")
+        return 0
     name = next(word for word in words if word.startswith("--gtest_filter="))
     name = f"{program.name}.{name.removeprefix('--gtest_filter=')}"
     path = arguments.folder / "results.json"
@@ -282,6 +287,7 @@ def main():
     common.add_argument("folder", type=absolute)
     common.add_argument("--kernel", type=absolute, default=HERE.parents[1] / "build" / "vm-kernel",
                         help="folder of vmlinuz (%(default)s)")
+    common.add_argument("--without", default="", help="cases to leave out, as 'Suite.*:Suite.Case'")
     common.add_argument("--accel", default="tcg,thread=multi", help="QEMU's -accel (%(default)s)")
     common.add_argument("--append", default="", help="more options for the kernel")
     what = parser.add_subparsers(required=True)
