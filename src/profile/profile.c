@@ -387,18 +387,17 @@ static bool is_in_folder_for_all(const char *name, struct stat *folder)
  * No other user can put something in the place of a link that is trusted there. */
 static int open_chosen(const char *name)
 {
-	struct stat folder, made;
+	struct stat folder, link;
+	bool others = is_in_folder_for_all(name, &folder), is_link;
 	int fd;
 
-	if (!is_in_folder_for_all(name, &folder))
-		fd = open_named(name, O_TRUNC);
-	else if (sys_call(SYS_newfstatat, AT_FDCWD, name, &made, AT_SYMLINK_NOFOLLOW) ||
-		 !S_ISLNK(made.st_mode))
-		fd = open_own(name, true);
-	else if (made.st_uid == folder.st_uid || made.st_uid == (uid_t)sys_call(SYS_geteuid))
-		fd = open_named(name, O_TRUNC);
-	else
-		fd = -EPERM;
+	is_link = others &&
+		  !sys_call(SYS_newfstatat, AT_FDCWD, name, &link, AT_SYMLINK_NOFOLLOW) &&
+		  S_ISLNK(link.st_mode);
+	if (is_link && link.st_uid != folder.st_uid &&
+	    link.st_uid != (uid_t)sys_call(SYS_geteuid))
+		return -EPERM;
+	fd = others && !is_link ? open_own(name, true) : open_named(name, O_TRUNC);
 	if (fd >= 0)
 		sys_call(SYS_fcntl, fd, F_SETFL, O_WRONLY);
 	return fd;
