@@ -187,12 +187,16 @@ void aside_free(struct page *page, size_t npages)
 {
 	void *addr = page_to_virt(page);
 	size_t len = npages << page_window.page_shift;
+	bool mapped;
 
 	debug_assert(npages && is_aside(page_to_pfn(page)) && npages <= aside_in_use());
 	page_set_type(page, PAGE_NONE);
-	/* Addresses that cannot be unmapped stay in use for ever. */
-	if (page_window.reserved ? os_purge(addr, len) : os_release(addr, len))
+	/* Where the system unmaps nothing, since the process has too many mappings, the
+	 * addresses stay in use for ever, without memory. */
+	mapped = !page_window.reserved && os_release(addr, len);
+	if ((mapped || page_window.reserved) && os_purge(addr, len))
 		return;
 	uncharge(npages);
-	put(npages);
+	if (!mapped)
+		put(npages);
 }

@@ -79,6 +79,14 @@ TEST(PageSignalTest, FreesDoNotWaitForTheLock)
 }
 
 /* A handler that interrupts a holder of the lock, and could wait otherwise. */
+void interrupt_the_holder(void (*handler)(int))
+{
+	signal(SIGUSR1, handler);
+	ASSERT_TRUE(shim_zone_trylock(0));
+	raise(SIGUSR1);
+	shim_zone_unlock(0);
+}
+
 struct page *aside[6];
 
 void alloc_in_handler(int)
@@ -113,10 +121,7 @@ void alloc_under_the_lock()
 
 	__free_page(alloc_page(GFP_KERNEL)); /* there is an allocator already */
 	for (int round = 0; round < 3; round++) {
-		signal(SIGUSR1, alloc_in_handler);
-		ASSERT_TRUE(shim_zone_trylock(0));
-		raise(SIGUSR1);
-		shim_zone_unlock(0);
+		interrupt_the_holder(alloc_in_handler);
 		EXPECT_EQ(vmstat("pgalloc_aside"), 6u * (round + 1));
 		for (unsigned i = 0; i < 6; i++) {
 			ASSERT_NE(aside[i], nullptr) << "order " << kOrders[i];
@@ -125,10 +130,7 @@ void alloc_under_the_lock()
 		if (!first)
 			first = page_address(aside[0]);
 		EXPECT_EQ(page_address(aside[0]), first) << "it begins anew when all is free";
-		signal(SIGUSR1, free_aside_in_handler);
-		ASSERT_TRUE(shim_zone_trylock(0));
-		raise(SIGUSR1);
-		shim_zone_unlock(0);
+		interrupt_the_holder(free_aside_in_handler);
 		for (unsigned i = 3; i < 6; i++)
 			__free_pages(aside[i], kOrders[i]);
 	}
@@ -141,15 +143,32 @@ TEST(PageSignalTest, AllocationsUnderTheLockAreSetAside)
 	EXPECT_FRESH_PROCESS_PASSES(alloc_under_the_lock);
 }
 
+void free_what_stays_mapped()
+{
+	configure("pagesets:0");
+	__free_page(alloc_page(GFP_KERNEL));
+	const size_t before = limits().used;
+
+	interrupt_the_holder(alloc_in_handler);
+	expect_whole(aside[5], kOrders[5]);
+	os_calls.munmap = [](void *, size_t) { return -ENOMEM; };
+	for (unsigned i = 0; i < 6; i++)
+		__free_pages(aside[i], kOrders[i]);
+	EXPECT_EQ(limits().used, before);
+	EXPECT_EQ(*static_cast<char *>(page_address(aside[5])), 0) << "the memory is gone";
+}
+
+TEST(PageSignalTest, WhatTheSystemDoesNotUnmapIsGivenBack)
+{
+	EXPECT_FRESH_PROCESS_PASSES(free_what_stays_mapped);
+}
+
 void alloc_at_the_limit()
 {
 	configure("pagesets:0,limit:8m");
 	Pages pages = fill(GFP_KERNEL | __GFP_NOWARN, 0, 100000);
 
-	signal(SIGUSR1, alloc_in_handler);
-	ASSERT_TRUE(shim_zone_trylock(0));
-	raise(SIGUSR1);
-	shim_zone_unlock(0);
+	interrupt_the_holder(alloc_in_handler);
 	EXPECT_EQ(aside[5], nullptr) << "2 MiB above a limit of 8";
 	for (unsigned i = 0; i < 6; i++)
 		if (aside[i])
@@ -570,10 +589,7 @@ void entries_of_pages_aside()
 {
 	configure("pagesets:0");
 	__free_page(alloc_page(GFP_KERNEL));
-	signal(SIGUSR1, alloc_compound_in_handler);
-	ASSERT_TRUE(shim_zone_trylock(0));
-	raise(SIGUSR1);
-	shim_zone_unlock(0);
+	interrupt_the_holder(alloc_compound_in_handler);
 	ASSERT_EQ(vmstat("pgalloc_aside"), 3u);
 	auto *large = static_cast<char *>(page_address(aside[1]));
 	size_t page = ukmem_page_size();
