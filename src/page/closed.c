@@ -29,9 +29,16 @@ bool page_close_by_mapping(struct page *page, size_t npages, page_closed_count *
 	return false;
 }
 
+/* For guard regions the kernel makes page tables, 2 MiB for each GiB of addresses; a mapping
+ * has none. */
+static const size_t REGION_MAX = (size_t)64 << 20;
+
 enum page_closed page_close(struct page *page, size_t npages, page_closed_count *count)
 {
 	debug_assert(npages);
+	if (unlikely(page_bytes(npages) > REGION_MAX) &&
+	    page_close_by_mapping(page, npages, count))
+		return PAGE_MAPPING;
 	if (!os_guard(page_to_virt(page), page_bytes(npages)))
 		return PAGE_REGION;
 	return page_close_by_mapping(page, npages, count) ? PAGE_MAPPING : PAGE_OPEN;

@@ -97,6 +97,7 @@ TABLE = [
     ("impossible", ["0"], LIVES, False),
     ("grows", ["16", "262144"], LIVES, False),
     ("aligned", ["0"], LIVES, False),
+    ("far_aligned", ["0"], LIVES, False),
     ("mappings", ["0"], LIVES, False),
     ("nothings_at_a_limit", ["0"], LIVES, False),
 ]

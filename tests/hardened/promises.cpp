@@ -117,6 +117,31 @@ void aligned(size_t)
 		}
 }
 
+size_t page_table_kib()
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[256];
+	size_t kib = 0;
+
+	promise(f != nullptr, "no status");
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "VmPTE: %zu", &kib);
+	fclose(f);
+	return kib;
+}
+
+/* The first guard of a block is as large as its alignment. */
+void far_aligned(size_t)
+{
+	const size_t before = page_table_kib();
+	void *p = nullptr;
+
+	promise(!posix_memalign(&p, size_t{ 16 } << 30, 100), "no memory");
+	promise(page_table_kib() < before + 1024, "the guard has page tables");
+	release(p);
+	promise(page_table_kib() < before + 1024, "the freed block has page tables");
+}
+
 /* The system does not count closed pages for this limit, so it may refuse to open them. */
 void nothings_at_a_limit(size_t)
 {
@@ -153,6 +178,6 @@ void mappings(size_t)
 /* clang-format off */
 const Bugs promises = {
 	BUG(zero), BUG(zero_calloc), BUG(order), BUG(different_nothings), BUG(object_sizes),
-	BUG(impossible), BUG(grows), BUG(aligned), BUG(mappings), BUG(nothings_at_a_limit),
+	BUG(impossible), BUG(grows), BUG(aligned), BUG(far_aligned), BUG(mappings), BUG(nothings_at_a_limit),
 };
 /* clang-format on */
