@@ -84,6 +84,8 @@ void free_and_be_interrupted()
 	raise(SIGTRAP);
 	__free_pages(mine, kOrder);
 	is_freeing = false;
+	/* The compiler reads nothing before this that the handler writes. */
+	std::atomic_signal_fence(std::memory_order_seq_cst);
 	if (!handlers_run) {
 		if (limits().used != before - 2 * kRun)
 			_exit(1);
