@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "layer/layer.h"
 
 const unsigned int shim_rank_stop = LOCK_RANK_STOP;
 const unsigned int shim_rank_node = LOCK_RANK_NODE;
@@ -94,6 +95,16 @@ void shim_fork_parent(void)
 void shim_fork_child(void)
 {
 	lock_fork_child();
+}
+
+void shim_layers_fork_prepare(void)
+{
+	layers_fork_prepare();
+}
+
+void shim_layers_fork_parent(void)
+{
+	layers_fork_parent();
 }
 
 struct shim_once *shim_once_new(void)

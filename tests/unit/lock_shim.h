@@ -31,6 +31,9 @@ void shim_unlock(struct shim_lock *l);
 void shim_fork_prepare(void);
 void shim_fork_parent(void);
 void shim_fork_child(void);
+/* The same of all layers: what fork() does before and after, in the parent. */
+void shim_layers_fork_prepare(void);
+void shim_layers_fork_parent(void);
 
 struct shim_once *shim_once_new(void);
 void shim_once_delete(struct shim_once *o);

@@ -2,10 +2,12 @@
 /* A free that finds the zone's lock taken leaves its run to the holder, and the program may
  * stand still afterwards: no other thread would list the run, and its memory would stay
  * resident. */
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
-#include <functional>
-
+#include "lock_shim.h"
 #include "page_util.h"
 #include "test_util.h"
 
@@ -13,6 +15,100 @@ namespace
 {
 
 constexpr unsigned kOrder = 9; /* past the pagesets */
+constexpr size_t kRun = size_t{ 1 } << kOrder;
+
+constexpr const char *kConf = "dirty_max:1g,background_thread:never"; /* all stays as it is */
+
+struct page *run()
+{
+	struct page *page = alloc_pages(GFP_KERNEL, kOrder);
+
+	EXPECT_NE(page, nullptr);
+	return page;
+}
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) // which calls handlers when it wants
+
+/*
+ * The processor interrupts a free after each of its instructions. After some of them the
+ * handler makes a copy of the process, which frees another run there and then goes on with the
+ * free.
+ */
+constexpr greg_t kTrap = 0x100;	      /* the processor's flag for that */
+constexpr unsigned kStep = 5 * kSlow; /* some are in the place that matters */
+constexpr int kDeferred = 2;
+
+volatile sig_atomic_t is_freeing;
+struct page *handlers_run;
+unsigned long instructions, deferred, left_by_copies;
+
+void at_an_instruction(int, siginfo_t *, void *context)
+{
+	greg_t &flags = static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL];
+	int status = -1;
+
+	flags &= ~kTrap;
+	if (!is_freeing)
+		return;
+	/* A copy by fork() would wait for the lock that this thread may hold. */
+	pid_t copy = ++instructions % kStep ? 1 : static_cast<pid_t>(syscall(SYS_fork));
+	if (!copy) {
+		is_freeing = false;
+		__free_pages(handlers_run, kOrder);
+		handlers_run = nullptr;
+		return;
+	}
+	flags |= kTrap;
+	if (copy == 1)
+		return;
+	waitpid(copy, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == kDeferred)
+		deferred++;
+	else if (status)
+		left_by_copies++;
+}
+
+void free_and_be_interrupted()
+{
+	struct sigaction action = {};
+
+	configure(kConf);
+	struct page *mine = run();
+	handlers_run = run();
+	size_t before = limits().used;
+
+	action.sa_sigaction = at_an_instruction;
+	action.sa_flags = SA_SIGINFO;
+	sigaction(SIGTRAP, &action, nullptr);
+	is_freeing = true;
+	raise(SIGTRAP);
+	__free_pages(mine, kOrder);
+	is_freeing = false;
+	/* The compiler reads nothing before this that the handler writes. */
+	std::atomic_signal_fence(std::memory_order_seq_cst);
+	if (!handlers_run) {
+		if (limits().used != before - 2 * kRun)
+			_exit(1);
+		_exit(vmstat("pgfree_deferred") ? kDeferred : 0);
+	}
+	EXPECT_EQ(left_by_copies, 0u) << "runs were left to nobody";
+	EXPECT_GT(deferred, 0u);
+	EXPECT_EQ(limits().used, before - kRun);
+}
+
+TEST(PageDeferredTest, AFreeInterruptedByAFreeIsListed)
+{
+	EXPECT_FRESH_PROCESS_PASSES(free_and_be_interrupted);
+}
+
+#else
+
+TEST(PageDeferredTest, AFreeInterruptedByAFreeIsListed)
+{
+	GTEST_SKIP() << "no handler comes after each instruction here";
+}
+
+#endif
 
 /* A thread that yields its CPU at once would come too late. */
 void wait_for(const std::atomic<unsigned> &number, unsigned value)
@@ -28,62 +124,63 @@ void pass_time(unsigned steps)
 		;
 }
 
-/* Another thread frees a run while this one does something, and frees its own. Result: how
- * often a run was left to nobody. */
-unsigned left_to_nobody(unsigned rounds, const std::function<void(struct page *)> &something)
+/* Two threads free a run each at about the same time, again and again: for so long that a
+ * machine whose CPUs have other work comes to some thousands. */
+void free_beside_each_other()
 {
 	std::atomic<unsigned> round{ 0 }, done{ 0 };
 	std::atomic<struct page *> given{ nullptr };
+	auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
 	unsigned left = 0;
 
-	configure("dirty_max:1g,background_thread:never");
+	configure(kConf);
 	std::thread other([&] {
-		for (unsigned i = 1; i <= rounds; i++) {
+		for (unsigned i = 1;; i++) {
 			wait_for(round, i);
+			if (!given)
+				return;
 			pass_time(i % 17);
 			__free_pages(given, kOrder);
 			done = i;
 		}
 	});
-	for (unsigned i = 1; i <= rounds; i++) {
-		struct page *mine = alloc_pages(GFP_KERNEL, kOrder);
+	for (unsigned i = 1; i <= 20000 && std::chrono::steady_clock::now() < end; i++) {
+		struct page *mine = run();
 
-		given = alloc_pages(GFP_KERNEL, kOrder);
-		size_t before = limits().used - (size_t{ 2 } << kOrder);
+		given = run();
+		size_t before = limits().used - 2 * kRun;
 
 		round = i;
 		pass_time(i % 61);
-		something(mine);
+		__free_pages(mine, kOrder);
 		wait_for(done, i);
 		left += limits().used > before;
 	}
+	given = nullptr;
+	round++;
 	other.join();
-	return left;
+	EXPECT_EQ(left, 0u);
 }
 
 TEST(PageDeferredTest, AFreeBesideAFreeIsListed)
 {
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		unsigned left = left_to_nobody(
-			50000, [](struct page *mine) { __free_pages(mine, kOrder); });
-
-		EXPECT_EQ(left, 0u);
-	});
+	EXPECT_FRESH_PROCESS_PASSES(free_beside_each_other);
 }
 
+/* Another thread frees a run while a fork holds the zone's lock. */
 TEST(PageDeferredTest, AFreeBesideAForkIsListed)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		unsigned left = left_to_nobody(300, [](struct page *mine) {
-			__free_pages(mine, kOrder);
-			pid_t child = fork();
+		configure(kConf);
+		struct page *page = run();
+		size_t before = limits().used;
 
-			if (!child)
-				_exit(0);
-			waitpid(child, nullptr, 0);
-		});
-
-		EXPECT_EQ(left, 0u);
+		shim_layers_fork_prepare();
+		std::thread other([&] { __free_pages(page, kOrder); });
+		other.join();
+		EXPECT_EQ(limits().used, before) << "the fork holds the lock";
+		shim_layers_fork_parent();
+		EXPECT_EQ(limits().used, before - kRun) << "nobody has listed the run";
 	});
 }
 
