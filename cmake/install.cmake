@@ -40,6 +40,10 @@ foreach(dir LIBDIR INCLUDEDIR)
     set(ukmem_pc_${dir} "\${prefix}/${ukmem_pc_${dir}}")
   endif()
 endforeach()
+set(ukmem_pc_atomic)
+if(NOT UKMEM_COMPILER_HAS_SMALL_ATOMICS)
+  set(ukmem_pc_atomic " -latomic")
+endif()
 # The prefix is found from where ukmem.pc lies, so that a prefix given to
 # `cmake --install` or a moved tree works.
 set(ukmem_pc_prefix ${CMAKE_INSTALL_PREFIX})
