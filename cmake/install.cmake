@@ -29,8 +29,8 @@ set(ukmem_archive ${CMAKE_INSTALL_LIBDIR}/${CMAKE_STATIC_LIBRARY_PREFIX}ukmem${C
 configure_package_config_file(cmake/ukmemConfig.cmake.in ${PROJECT_BINARY_DIR}/ukmemConfig.cmake
   INSTALL_DESTINATION ${ukmem_package_dir} PATH_VARS ukmem_archive
   NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion)
+# CMake's own file for SameMinorVersion refuses every range that goes beyond this minor version.
+configure_file(cmake/ukmemConfigVersion.cmake.in ${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ukmemConfig.cmake ${PROJECT_BINARY_DIR}/ukmemConfigVersion.cmake
   DESTINATION ${ukmem_package_dir})
 
@@ -40,6 +40,10 @@ foreach(dir LIBDIR INCLUDEDIR)
     set(ukmem_pc_${dir} "\${prefix}/${ukmem_pc_${dir}}")
   endif()
 endforeach()
+set(ukmem_pc_atomic)
+if(NOT UKMEM_COMPILER_HAS_SMALL_ATOMICS)
+  set(ukmem_pc_atomic " -latomic")
+endif()
 # The prefix is found from where ukmem.pc lies, so that a prefix given to
 # `cmake --install` or a moved tree works.
 set(ukmem_pc_prefix ${CMAKE_INSTALL_PREFIX})

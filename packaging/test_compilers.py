@@ -267,6 +267,21 @@ def musl(folder):
     expect(output == "ok ukmem\n", f"on musl's own malloc: {output}")
 
 
+def riscv64(folder):
+    """The library and the drop-in for riscv64, in fallback mode, in an emulator."""
+    need("qemu-riscv64")
+    build = Build(folder, "riscv64-linux-gnu-gcc", cflags="-O2",
+                  options=["CMAKE_SYSTEM_NAME=Linux", "CMAKE_SYSTEM_PROCESSOR=riscv64"])
+    emulator = ["qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"]
+    shared = [f"-L{build.shared}", "-lukmem", f"-Wl,-rpath,{build.shared}"]
+    for name, options, libraries in (("archive", [], None), ("shared", [], shared), ("static", ["-static"], None)):
+        output = run(*emulator, build.program(f"hello_{name}", *options, libraries=libraries))
+        expect(output == "(3, 0) from 112 usable bytes\n", f"hello_{name} printed {output!r}")
+    program = build.program("on_drop_in", source=ROOT / "packaging/use/drop_in.c", libraries=["-pthread"])
+    output = run(*emulator, "-E", f"LD_PRELOAD={build.drop_in}", program)
+    expect(output == "ok ukmem\n", f"on the drop-in: {output}")
+
+
 VARIANTS = {f"gcc-{version}": compiler(f"gcc-{version}") for version in (11, 12, 13, 14)}
 VARIANTS.update((f"clang-{version}", compiler(f"clang-{version}")) for version in range(14, 20))
 VARIANTS.update({
@@ -282,6 +297,7 @@ VARIANTS.update({
     "static-pie": static_pie,
     "m32": m32,
     "musl": musl,
+    "riscv64": riscv64,
     # For `make check`: some compiler that is not the presets', quickly.
     "clang": compiler("clang-14", "-O1"),
 })

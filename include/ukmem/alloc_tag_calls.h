@@ -6,6 +6,11 @@
 #ifndef UKMEM_ALLOC_TAG_CALLS_H
 #define UKMEM_ALLOC_TAG_CALLS_H
 
+#ifdef __cplusplus
+/* Warnings of C++ about the casts of C are not for the program that includes this. */
+#pragma GCC system_header
+#endif
+
 #include <ukmem/compiler.h>
 
 #include <string.h>

@@ -18,3 +18,10 @@ done
 "$compiler" -std=c++2b -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -Wall -Wextra -Werror -I"$source/include" \
 	"$source/tests/bindings/cxx_at_least.cpp" -o "$work/test" "$library" -pthread
 "$work/test"
+
+# gcc says nothing of casts between extern "C" and its end.
+(cd "$source/include" && printf '#include <%s>\n' ukmem/*.h ukmem/*.hpp) >"$work/all.cpp"
+for tags in -UUKMEM_ALLOC_TAGS -DUKMEM_ALLOC_TAGS; do
+	"$compiler" -std=c++17 "$tags" -Wall -Wextra -Wpedantic -Wold-style-cast -Wconversion -Wsign-conversion -Wshadow \
+		-Wcast-qual -Werror -I"$source/include" -fsyntax-only "$work/all.cpp"
+done

@@ -188,6 +188,48 @@ def cmake_package_without_archive(tree):
     configure_consumer(tree, prefix, "-DLIBRARIES=ukmem")
 
 
+def cmake_versions(tree):
+    """find_package() takes patches of one minor version, and each range that contains the version: docs/abi.md."""
+    major, minor, patch = (int(number) for number in tree.args.version.split("."))
+    this, before, after = (f"{major}.{number}" for number in (minor, minor - 1, minor + 1))
+    requests = {
+        "": True,
+        this: True,
+        tree.args.version: True,
+        f"{tree.args.version} EXACT": True,
+        f"{this}.{patch + 1}": False,
+        f"{this}.{patch + 1} EXACT": False,
+        before: False,
+        after: False,
+        f"{major}": False,
+        f"{major + 1}": False,
+        f"{this}...{major}.99": True,
+        f"{this}...<{after}": True,
+        f"{before}...{major + 1}": True,
+        f"{before}...{tree.args.version}": True,
+        f"{before}...<{tree.args.version}": False,
+        f"{this}.{patch + 1}...{major}.99": False,
+        f"{after}...{major + 1}": False,
+    }
+    project = tree.tmp / "versions"
+    project.mkdir()
+    lines = ["cmake_minimum_required(VERSION 3.25)", "project(versions LANGUAGES C)"]
+    for request in requests:
+        lines += ["unset(ukmem_DIR CACHE)", f"find_package(ukmem {request} CONFIG QUIET)",
+                  f'message("[{request}] ${{ukmem_FOUND}}")']
+    # A program of 32 bits.
+    lines += ["set(CMAKE_SIZEOF_VOID_P 4)", "unset(ukmem_DIR CACHE)", "find_package(ukmem CONFIG QUIET)",
+              'message("[32] ${ukmem_FOUND}")']
+    (project / "CMakeLists.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = subprocess.run(
+        [tree.args.cmake, "-S", project, "-B", project / "build", "-G", tree.args.generator,
+         f"-DCMAKE_PREFIX_PATH={tree.prefix}", f"-DCMAKE_C_COMPILER={tree.args.cc}"],
+        capture_output=True, text=True, check=True)
+    found = dict(re.findall(r"^\[(.*)\] (\d)$", done.stderr, re.MULTILINE))
+    wanted = {request: str(int(taken)) for request, taken in {**requests, "32": False}.items()}
+    expect(found == wanted, f"find_package(ukmem ...) finds {found}, not {wanted}")
+
+
 def library_symbols(tree):
     library = tree.lib / "libukmem.so"
     soname = re.search(r"\(SONAME\).*\[(.+)\]", run("readelf", "-dW", library))
@@ -290,6 +332,7 @@ CHECKS = [
     pkg_config_system,
     cmake_package,
     cmake_package_without_archive,
+    cmake_versions,
     library_symbols,
     malloc_symbols,
     command,
