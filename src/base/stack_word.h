@@ -21,12 +21,9 @@ static inline bool is_readable(uintptr_t addr)
 	       sys_call(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -EINVAL;
 }
 
-/* Whether the system tells what can be read. A filter of system calls, or an emulator, may
- * refuse the operation without a look at the word. The last word is the kernel's. */
-static inline bool tells_readable(void)
-{
-	return !is_readable(-sizeof(uintptr_t));
-}
+/* Whether the system tells what can be read: a filter of system calls, or an emulator, may refuse
+ * the operation without a look at the word. */
+bool tells_readable(void);
 
 static inline no_sanitize_thread __attribute__((__no_sanitize__("address"))) uintptr_t
 word_at(uintptr_t addr)

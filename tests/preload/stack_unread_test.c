@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
@@ -48,7 +49,8 @@ static void allocate(void)
 	_exit(0); /* a return would call what the filter refuses */
 }
 
-int main(void)
+/* With the word "before" the library has read a stack before the filter comes. */
+int main(int argc, char **argv)
 {
 	static ucontext_t context;
 	char *stack = mmap(NULL, STACK_BYTES + PAGE, PROT_READ | PROT_WRITE,
@@ -56,6 +58,8 @@ int main(void)
 
 	CHECK(stack != MAP_FAILED, "no memory");
 	CHECK(!mprotect(stack + STACK_BYTES, PAGE, PROT_NONE), "mprotect");
+	if (argc > 1 && !strcmp(argv[1], "before"))
+		free(malloc(70000));
 	CHECK(!getcontext(&context), "getcontext");
 	context.uc_stack.ss_sp = stack;
 	context.uc_stack.ss_size = STACK_BYTES;

@@ -58,7 +58,7 @@ TEST(HardenedTest, CanariesDoNotTellOthers)
 	std::vector<void *> blocks;
 
 	for (int n = 0; n < 500; n++) {
-		auto *p = static_cast<char *>(kmalloc(kSize, GFP_KERNEL));
+		char *volatile p = static_cast<char *>(kmalloc(kSize, GFP_KERNEL));
 
 		ASSERT_EQ(ksize(p), kSize);
 		memcpy(&canaries[reinterpret_cast<uintptr_t>(p)], p + kSize, kSlot - kSize);
