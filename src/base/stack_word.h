@@ -21,8 +21,8 @@ static inline bool is_readable(uintptr_t addr)
 	       sys_call(SYS_rt_sigprocmask, -1, addr, NULL, 8) == -EINVAL;
 }
 
-/* Whether the system tells what can be read: a filter of system calls, or an emulator, may refuse
- * the operation without a look at the word. */
+/* Whether the system tells what can be read: a filter of system calls, or an emulator, may
+ * refuse the operation without a look at the word. */
 bool tells_readable(void);
 
 static inline no_sanitize_thread __attribute__((__no_sanitize__("address"))) uintptr_t

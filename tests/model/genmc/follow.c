@@ -56,6 +56,7 @@ struct zone {
 	int type;
 };
 static struct zone one_zone;
+#define zone_piece_order() 0
 #define for_each_zone(z) for (struct zone *z = &one_zone; z == &one_zone; z++)
 
 static size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
