@@ -3,9 +3,9 @@
  * Closes runs that nobody may touch, for fences (fence.c) and guards (guard.c).
  *
  * A closed run is a guard region (os_guard) where the kernel has them, from Linux 6.13 on;
- * otherwise, or if it is large, a mapping of its own without access. A process may have 65530 mappings by default,
- * a closed run costs up to two, and the program needs some. So fences and guards count theirs,
- * and have at most PAGE_CLOSED_MAX each: what comes later stays open.
+ * otherwise, or if it is large, a mapping of its own without access. A process may have 65530
+ * mappings by default, a closed run costs up to two, and the program needs some. So fences and
+ * guards count theirs, and have at most PAGE_CLOSED_MAX each: what comes later stays open.
  */
 #ifndef PAGE_CLOSED_H
 #define PAGE_CLOSED_H
