@@ -90,6 +90,9 @@ static void cpu_offline(unsigned int cpu)
 static void fork_parent(void)
 {
 	huge_note_fork();
+	/* Where the layer's initialisation failed, the zones may not be there. */
+	if (!once_done(&page_once))
+		return;
 	for_each_zone (z)
 		zone_list_deferred(z);
 }
