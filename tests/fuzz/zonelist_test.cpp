@@ -444,8 +444,8 @@ unsigned steps(unsigned nodes)
 	return (nodes > 100 ? 100000 : 400000) / kSlow / (TEST_TSAN || TEST_ASAN ? 2 : 1);
 }
 
-/* Goes on for longer if the cache has not mattered yet: on many nodes it seldom does. If it has, a short check ends
- * it after a while. */
+/* Goes on for longer if the cache has not mattered yet: on many nodes it seldom does. If it
+ * has, a short check ends it after a while. */
 void random_requests(unsigned nodes, uint64_t seed)
 {
 	Model m(nodes, false, seed);
