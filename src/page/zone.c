@@ -106,17 +106,22 @@ static void __unlock(struct zone *z, bool may_block)
 }
 
 /* A free that found the lock taken while its holder published has left its run to nobody. The
- * program may stand still from now on, so this thread lists the run. */
+ * program may stand still from now on, so this thread takes the lock to list the run. */
+static bool lock_to_list(struct zone *z)
+{
+	return unlikely(deferred_any_behind(&z->deferred)) && trylock(&z->lock);
+}
+
 void zone_unlock(struct zone *z, bool may_block)
 {
 	do
 		__unlock(z, may_block);
-	while (unlikely(deferred_any_behind(&z->deferred)) && trylock(&z->lock));
+	while (lock_to_list(z));
 }
 
 void zone_list_deferred(struct zone *z)
 {
-	if (unlikely(deferred_any_behind(&z->deferred)) && trylock(&z->lock))
+	if (lock_to_list(z))
 		zone_unlock(z, true);
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "alone_shim.h"
+#include "each_instruction.h"
 #include "test_util.h"
 
 namespace
@@ -57,7 +58,7 @@ TEST(AloneTest, ThreadsAreNoticed)
 }
 
 /* Under ThreadSanitizer its runtime makes the changes, under locks that a handler waits for. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if STEPS
 /* A word whose low half is the program's, and its high half the handler's. */
 uint64_t word;
 uint32_t sum;
@@ -90,22 +91,6 @@ void handler(int)
 		taken = taken + shim_alone_take(&prize, round_number);
 	shim_alone_or(&both, kBoth);
 	calls = n + 1;
-}
-
-/* From here on, or until here, the processor traps after each instruction: SIGTRAP. */
-void step(bool on)
-{
-	uint64_t flags = on ? 0x100 : 0;
-
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
-			 "pushfq\n\t"
-			 "andq $~0x100, (%%rsp)\n\t"
-			 "orq %0, (%%rsp)\n\t"
-			 "popfq\n\t"
-			 "lea 128(%%rsp), %%rsp"
-			 :
-			 : "r"(flags)
-			 : "cc", "memory");
 }
 
 void expect_no_change_lost()

@@ -76,6 +76,8 @@ TEST(LargeDebugTest, BlocksAreResizedInPlaceWithinTheirPages)
 	kfree(q);
 }
 
+/* A page that was opened after a report cannot be executed, and the next try would fault again.
+ */
 TEST(LargeDebugTest, JumpsEndTheProgram)
 {
 	if (!faults_are_unhandled())

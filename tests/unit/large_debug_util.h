@@ -53,8 +53,6 @@ inline bool faults_are_unhandled()
 	return now.sa_handler == SIG_DFL;
 }
 
-/* A page that was opened after a report cannot be executed, and the next try would fault again.
- */
 inline size_t count(const std::string &text, const std::string &what)
 {
 	size_t n = 0;

@@ -3,16 +3,14 @@
  * Pools under several threads, in signal handlers and forks: who waits and who is woken;
  * nothing is lost or handed out twice, also while the pool is resized.
  */
-#include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 
 #include <cerrno>
 #include <cstring>
 #include <set>
 #include <utility>
 
+#include "each_instruction.h"
 #include "mempool_util.h"
 #include "test_util.h"
 
@@ -130,12 +128,10 @@ TEST(MempoolThreads, WhoIsAboutToWaitDoesNot)
 	EXPECT_LT(late, rounds / 2) << "more than a busy machine is to blame for";
 }
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) // which calls handlers when it wants
+#if STEPS
 
-/* The processor interrupts a thread that looks for an element after each of its instructions.
- * The handler makes a copy of the process, which frees the element there, and goes on. */
-constexpr greg_t kTrap = 0x100; /* the processor's flag for that */
-
+/* A thread looks for an element. After each of its instructions the handler makes a copy of the
+ * process, which frees the element there, and goes on. */
 struct {
 	Pool *pool;
 	Element *element;
@@ -145,32 +141,24 @@ struct {
 } stepped;
 volatile sig_atomic_t is_looking;
 
-void free_for_the_thread(int, siginfo_t *, void *context)
+void free_for_the_thread(int)
 {
-	greg_t &flags = static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL];
 	bool has_waited = Clock::now() - stepped.left >= std::chrono::milliseconds(50);
+	int status;
 
-	flags &= ~kTrap;
 	if (!is_looking)
 		return;
-	pid_t copy = 1;
 	if (!has_waited && ++stepped.instructions % kSlow == 0) {
-		copy = static_cast<pid_t>(syscall(SYS_fork));
-		if (copy) {
-			int status = -1;
-
-			waitpid(copy, &status, 0);
+		stepped.is_copy = is_copy(&status);
+		if (!stepped.is_copy) {
 			stepped.copies++;
 			stepped.late += status != 0;
 		}
 	}
 	stepped.left = Clock::now();
-	if (copy && !has_waited) {
-		flags |= kTrap;
+	if (!stepped.is_copy && !has_waited)
 		return;
-	}
 	is_looking = false;
-	stepped.is_copy = !copy;
 	stepped.pool->put(stepped.element);
 }
 
@@ -178,26 +166,29 @@ void free_for_the_thread(int, siginfo_t *, void *context)
  * within a tenth of a second. */
 TEST(MempoolSignal, WhoLooksWhileAnElementIsFreedGetsIt)
 {
-	struct sigaction action = {};
 	Pool p(1);
 
 	p.starve();
 	stepped.pool = &p;
 	stepped.element = p.get(GFP_KERNEL);
-	action.sa_sigaction = free_for_the_thread;
-	action.sa_flags = SA_SIGINFO;
-	sigaction(SIGTRAP, &action, nullptr);
+	signal(SIGTRAP, free_for_the_thread);
 	stepped.left = Clock::now();
 	is_looking = true;
-	raise(SIGTRAP);
+	step(true);
 	Element *e = p.get(GFP_KERNEL);
-	/* The compiler reads nothing before this that the handler writes. */
-	std::atomic_signal_fence(std::memory_order_seq_cst);
+	step(false);
 	if (stepped.is_copy)
 		_exit(!e || Clock::now() - stepped.left >= std::chrono::milliseconds(80));
 	EXPECT_LT(stepped.late, 3u) << "more than a busy machine is to blame for";
 	EXPECT_GT(stepped.copies, 20u);
 	p.put(e);
+}
+
+#else
+
+TEST(MempoolSignal, WhoLooksWhileAnElementIsFreedGetsIt)
+{
+	GTEST_SKIP() << "no handler comes after each instruction here";
 }
 
 #endif

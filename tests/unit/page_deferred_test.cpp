@@ -2,11 +2,7 @@
 /* A free that finds the zone's lock taken leaves its run to the holder, and the program may
  * stand still afterwards: no other thread would list the run, and its memory would stay
  * resident. */
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <ucontext.h>
-
+#include "each_instruction.h"
 #include "lock_shim.h"
 #include "page_util.h"
 #include "test_util.h"
@@ -27,14 +23,10 @@ struct page *run()
 	return page;
 }
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) // which calls handlers when it wants
+#if STEPS
 
-/*
- * The processor interrupts a free after each of its instructions. After some of them the
- * handler makes a copy of the process, which frees another run there and then goes on with the
- * free.
- */
-constexpr greg_t kTrap = 0x100;	      /* the processor's flag for that */
+/* After some instructions of a free the handler makes a copy of the process, which frees
+ * another run there and then goes on with the free. */
 constexpr unsigned kStep = 5 * kSlow; /* some are in the place that matters */
 constexpr int kDeferred = 2;
 
@@ -42,26 +34,18 @@ volatile sig_atomic_t is_freeing;
 struct page *handlers_run;
 unsigned long instructions, deferred, left_by_copies;
 
-void at_an_instruction(int, siginfo_t *, void *context)
+void at_an_instruction(int)
 {
-	greg_t &flags = static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL];
-	int status = -1;
+	int status;
 
-	flags &= ~kTrap;
-	if (!is_freeing)
+	if (!is_freeing || ++instructions % kStep)
 		return;
-	/* A copy by fork() would wait for the lock that this thread may hold. */
-	pid_t copy = ++instructions % kStep ? 1 : static_cast<pid_t>(syscall(SYS_fork));
-	if (!copy) {
+	if (is_copy(&status)) {
 		is_freeing = false;
 		__free_pages(handlers_run, kOrder);
 		handlers_run = nullptr;
 		return;
 	}
-	flags |= kTrap;
-	if (copy == 1)
-		return;
-	waitpid(copy, &status, 0);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == kDeferred)
 		deferred++;
 	else if (status)
@@ -70,22 +54,17 @@ void at_an_instruction(int, siginfo_t *, void *context)
 
 void free_and_be_interrupted()
 {
-	struct sigaction action = {};
-
 	configure(kConf);
 	struct page *mine = run();
 	handlers_run = run();
 	size_t before = limits().used;
 
-	action.sa_sigaction = at_an_instruction;
-	action.sa_flags = SA_SIGINFO;
-	sigaction(SIGTRAP, &action, nullptr);
+	signal(SIGTRAP, at_an_instruction);
 	is_freeing = true;
-	raise(SIGTRAP);
+	step(true);
 	__free_pages(mine, kOrder);
+	step(false);
 	is_freeing = false;
-	/* The compiler reads nothing before this that the handler writes. */
-	std::atomic_signal_fence(std::memory_order_seq_cst);
 	if (!handlers_run) {
 		if (limits().used != before - 2 * kRun)
 			_exit(1);

@@ -252,7 +252,7 @@ TEST(PageFollowTest, MemoryHighAsksForFreeMemory)
 	});
 }
 
-/* What is above the limit is less than any free block, and the process stands still. */
+/* The process stands still, and is above the limit by less than any free block has. */
 TEST(PageFollowTest, LessThanABlockIsAboveTheLimit)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {

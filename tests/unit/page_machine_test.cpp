@@ -534,44 +534,37 @@ TEST(PageMachineTest, FewMappingsLeft)
 	}
 }
 
-/* What the library says of a window of so many nodes and bytes, and its bytes. */
-std::string said_of_window(const char *tunables, size_t *bytes)
+/* With these tunables the library makes a window of @least to @most bytes, and says @said. */
+void expect_window(const char *tunables, size_t least, size_t most, const char *said)
 {
-	configure(tunables);
-	testing::internal::CaptureStderr();
-	EXPECT_TRUE(shim_page_init());
-	*bytes = 0;
-	for (unsigned i = 0; i < shim_nr_zones(); i++)
-		*bytes += (zone(i).end - zone(i).start) * ukmem_page_size();
-	return testing::internal::GetCapturedStderr();
+	SCOPED_TRACE(tunables);
+	EXPECT_FRESH_PROCESS_PASSES([&] {
+		size_t bytes = 0;
+
+		configure(tunables);
+		testing::internal::CaptureStderr();
+		EXPECT_TRUE(shim_page_init());
+		for (unsigned i = 0; i < shim_nr_zones(); i++)
+			bytes += (zone(i).end - zone(i).start) * ukmem_page_size();
+		EXPECT_EQ(testing::internal::GetCapturedStderr(), said);
+		EXPECT_GE(bytes, least);
+		EXPECT_LE(bytes, most);
+	});
 }
 
 /* A part of the only node's pages lies aside. */
 TEST(PageMachineTest, AWindowIsAsLargeAsTheUserWantsOrSaysWhatItHas)
 {
 	SKIP_WITH_SHADOW();
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		size_t bytes;
+	constexpr size_t kTiB = kMiB * kMiB;
 
-		EXPECT_EQ(said_of_window("reserve:8t", &bytes), "");
-		EXPECT_GE(bytes, 7 * kMiB * kMiB);
-	});
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		size_t bytes;
-
-		EXPECT_EQ(said_of_window("reserve:32t", &bytes),
-			  "ukmem: reserve: pages have 8388608 MiB of addresses: there is no "
-			  "place for 33554432\n");
-		EXPECT_LE(bytes, 8 * kMiB * kMiB);
-	});
-	EXPECT_FRESH_PROCESS_PASSES([] {
-		size_t bytes;
-
-		EXPECT_EQ(said_of_window("reserve:8t,numa_fake:3", &bytes),
-			  "ukmem: reserve: pages have 6291456 MiB of addresses: there is no "
-			  "place for 8388608\n");
-		EXPECT_LE(bytes, 8 * kMiB * kMiB);
-	});
+	expect_window("reserve:8t", 7 * kTiB, SIZE_MAX, "");
+	expect_window("reserve:32t", 0, 8 * kTiB,
+		      "ukmem: reserve: pages have 8388608 MiB of addresses: there is no "
+		      "place for 33554432\n");
+	expect_window("reserve:8t,numa_fake:3", 0, 8 * kTiB,
+		      "ukmem: reserve: pages have 6291456 MiB of addresses: there is no "
+		      "place for 8388608\n");
 }
 
 } // namespace
