@@ -359,13 +359,15 @@ def postgres(test):
         try:
             wait_for(lambda: subprocess.run(["pg_isready", "-q"], check=False, **bare).returncode == 0, "postgres")
             subprocess.run(["pgbench", "-i", "-q", "-s", "2"], check=True, **bare)
-            # A session that has worked, and waits.
-            session = subprocess.Popen(["psql", "-X", "-q"], stdin=subprocess.PIPE, text=True, **bare)
+            # A session that has worked, and waits. Those of the programs before end after their clients.
+            session = subprocess.Popen(["psql", "-X", "-q"], stdin=subprocess.PIPE, text=True,
+                                       **{**bare, "stdout": subprocess.PIPE})
             session.stdin.write("SELECT a.aid, b.abalance FROM pgbench_accounts a JOIN pgbench_accounts b USING (aid)"
                                 " ORDER BY a.filler, b.aid LIMIT 9;\nSELECT count(*) FROM pg_class JOIN pg_attribute"
-                                " ON attrelid = pg_class.oid;\n")
+                                " ON attrelid = pg_class.oid;\n\\echo worked\n")
             session.stdin.flush()
-            wait_for(sessions, "a session")
+            expect("worked\n" in session.stdout, "psql ended")
+            wait_for(lambda: len(sessions()) == 1, "one session")
             waits = sessions()
             load = subprocess.Popen(["pgbench", "-n", "-c", "4", "-j", "2", "-T", "100000"], **bare)
             wait_for(lambda: len(sessions()) == 5, "pgbench's sessions")
