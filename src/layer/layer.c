@@ -51,11 +51,11 @@ const struct layer *layer_next(const struct layer *l)
 	return NULL;
 }
 
-void layers_cpu_online(unsigned int cpu)
+void layers_cpus_changed(const struct os_mask *online)
 {
 	for_each_layer (l)
-		if (l->cpu_online)
-			l->cpu_online(cpu);
+		if (l->cpus_changed)
+			l->cpus_changed(online);
 }
 
 void layers_cpu_offline(unsigned int cpu)

@@ -17,6 +17,7 @@ struct ukmem_gauges;
 struct emitter;
 struct pcpu_drain;
 struct verify;
+struct os_mask;
 
 /*
  * Functions may be NULL. The functions for fork are always called, the others only after the
@@ -26,9 +27,11 @@ struct layer {
 	struct once *once; /* its initialisation; NULL: it has none, and is never ready */
 	/* Around fork, in this process and in the child. */
 	void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
-	/* Threads use CPU index @cpu from now on, or no longer. The lowest layer empties the
-	 * arrays of all layers then, by drain. */
-	void (*cpu_online)(unsigned int cpu), (*cpu_offline)(unsigned int cpu);
+	/* The CPUs online are no longer those of the last look. */
+	void (*cpus_changed)(const struct os_mask *online);
+	/* Threads use CPU index @cpu no longer: it is offline, or the process may not use it.
+	 * The lowest layer empties the arrays of all layers then, by drain. */
+	void (*cpu_offline)(unsigned int cpu);
 	/* The first adds the layer's per-CPU arrays to a drain (percpu/drain.h), and keeps
 	 * other threads from freeing them; the second ends that. */
 	void (*drain)(struct pcpu_drain *d), (*drained)(void);
@@ -55,7 +58,7 @@ const struct layer *layer_next(const struct layer *l);
 #define for_each_layer(l) for (const struct layer *l = layer_next(NULL); l; l = layer_next(l))
 
 /* Calls the layers, lowest first. */
-void layers_cpu_online(unsigned int cpu);
+void layers_cpus_changed(const struct os_mask *online);
 /* Highest first: a higher layer frees to a lower one, which then has more to give. The lowest
  * layer, percpu, empties the arrays that the others have added. */
 void layers_drain(struct pcpu_drain *d);

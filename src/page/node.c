@@ -117,9 +117,8 @@ bool nodes_update_allowed(void)
 	return changed;
 }
 
-void nodes_update_cpus(void)
+void nodes_update_cpus(const struct os_mask *online)
 {
-	struct os_mask online;
 	unsigned long with_cpu[UKMEM_MAX_NODES / (8 * sizeof(unsigned long))] = { 0 };
 
 	/* The only node has all CPUs. */
@@ -127,10 +126,8 @@ void nodes_update_cpus(void)
 		mask_set(&node_masks[N_CPU], 0, true);
 		return;
 	}
-	if (os_cpus_online(&online) <= 0)
-		online = os_topology()->possible;
 	for (unsigned int cpu = 0; cpu < os_topology()->nr_cpu_ids; cpu++)
-		if (os_mask_test(&online, cpu))
+		if (os_mask_test(online, cpu))
 			with_cpu[UKMEM_NODE_WORD(page_node_of_cpu(cpu))] |=
 				UKMEM_NODE_BIT(page_node_of_cpu(cpu));
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
@@ -166,6 +163,7 @@ static uint64_t node_memory(unsigned int real)
 bool nodes_init(void)
 {
 	const struct os_topology *t = os_topology();
+	struct os_mask online;
 	void *mem;
 
 	if (!node_data) {
@@ -184,6 +182,6 @@ bool nodes_init(void)
 		mask_set(&node_masks[N_MEMORY], i, true);
 	}
 	nodes_update_allowed();
-	nodes_update_cpus();
+	nodes_update_cpus(os_cpus_online(&online) > 0 ? &online : &t->possible);
 	return true;
 }

@@ -54,8 +54,8 @@ unsigned int nodes_count(void);
 bool nodes_init(void);
 /* Bytes of physical memory behind the table. */
 size_t nodes_resident(void);
-/* Reads again which nodes have CPUs, after a CPU has come or gone. */
-void nodes_update_cpus(void);
+/* Notes which nodes have CPUs of @online. */
+void nodes_update_cpus(const struct os_mask *online);
 
 /* Index of node id @nid; -1: none. */
 int page_node_index(int nid);

@@ -73,18 +73,11 @@ bool page_init(void)
 	return once(&page_once, init);
 }
 
-static void cpu_online(unsigned int cpu)
+static void cpus_changed(const struct os_mask *online)
 {
-	(void)cpu;
 	/* sysfs tells the node of a CPU only when it is online. */
 	os_topology_update_cpus();
-	nodes_update_cpus();
-}
-
-static void cpu_offline(unsigned int cpu)
-{
-	(void)cpu;
-	nodes_update_cpus();
+	nodes_update_cpus(online);
 }
 
 static void fork_parent(void)
@@ -110,8 +103,7 @@ const struct layer page_layer = {
 	.once = &page_once,
 	.fork_parent = fork_parent,
 	.fork_child = fork_child,
-	.cpu_online = cpu_online,
-	.cpu_offline = cpu_offline,
+	.cpus_changed = cpus_changed,
 	.drain = pagesets_list,
 	.trim = trim,
 	.gauges = vmstat_gauges,

@@ -39,14 +39,16 @@ static struct lock notify_lock = LOCK_INITIALIZER(LOCK_RANK_NOTIFY);
  * notifiers from leaving.
  */
 static struct percpu_notifier *notifiers; /* the program's */
-/* The indices in use, as of the last calls of the layers and of the notifiers. */
-static struct os_mask told_layers, told_programs;
+/* The CPUs online as of the last call of the layers, and the indices in use as of the last calls
+ * of the layers and of the notifiers. */
+static struct os_mask told_online, told_layers, told_programs;
 static enum updater { BY_NOBODY, BY_PROGRAM, BY_LIBRARY } updating;
 
 /* Begins with all possible indices in use; the first look finds those that are not. */
 void pcpu_notify_init(void)
 {
 	lock_register(&notify_lock, LOCK_RANK_NOTIFY);
+	told_online = os_topology()->possible;
 	pcpu_indices_of(&os_topology()->possible, &told_layers);
 	told_programs = told_layers;
 }
@@ -98,10 +100,25 @@ static void tell_programs(unsigned int index, bool online)
 
 static void tell_layers(unsigned int index, bool online)
 {
-	if (online)
-		layers_cpu_online(index);
-	else
+	if (!online)
 		layers_cpu_offline(index);
+}
+
+static void remember(struct os_mask *told, const struct os_mask *now)
+{
+	lock(&notify_lock);
+	*told = *now;
+	unlock(&notify_lock);
+}
+
+/* A CPU that goes leaves the cpuset before it is offline. So that it is offline may be news when
+ * the layers have long stopped to use it. */
+static void tell_online(const struct os_mask *now)
+{
+	if (!memcmp(&told_online, now, sizeof(*now)))
+		return;
+	layers_cpus_changed(now);
+	remember(&told_online, now);
 }
 
 /* Calls @tell for each index that has changed. Result: how many have. */
@@ -118,9 +135,7 @@ static int tell_changes(struct os_mask *told, const struct os_mask *now,
 		tell(i, is);
 		changed++;
 	}
-	lock(&notify_lock);
-	*told = *now;
-	unlock(&notify_lock);
+	remember(told, now);
 	return changed;
 }
 
@@ -144,19 +159,14 @@ static void end_update(void)
 	unlock(&notify_lock);
 }
 
-/* CPUs that are online and in the process's cpuset. Result: how many, or a negative errno. */
-static int usable_cpus(struct os_mask *cpus)
+/* CPUs that are online and in the process's cpuset. Result: how many. */
+static unsigned int usable_of(const struct os_mask *online, struct os_mask *usable)
 {
 	struct os_mask cpuset;
-	int n = os_cpus_online(cpus);
 
-	if (n <= 0)
-		return n ? n : -EINVAL;
 	/* The cpuset may change between the two reads, so that no CPU is in both. */
-	if (!os_cgroup_cpus(&cpuset) || !os_mask_and(&cpuset, cpus))
-		return n;
-	*cpus = cpuset;
-	return (int)os_mask_count(cpus);
+	*usable = os_cgroup_cpus(&cpuset) && os_mask_and(&cpuset, online) ? cpuset : *online;
+	return os_mask_count(usable);
 }
 
 /* The caller has called begin_update(); this calls end_update(). Result: as
@@ -164,14 +174,16 @@ static int usable_cpus(struct os_mask *cpus)
 static int update(bool programs_too)
 {
 	/* Synchronization: the updater. Static, because stacks may be small. */
-	static struct os_mask usable untouched, now untouched;
-	int n;
+	static struct os_mask online untouched, usable untouched, now untouched;
+	int n = os_cpus_online(&online);
 
-	n = usable_cpus(&usable);
+	if (!n)
+		n = -EINVAL;
 	if (n > 0)
-		os_share_note_cpuset((unsigned int)n);
+		os_share_note_cpuset(usable_of(&online, &usable));
 	os_share_update();
 	if (n > 0) {
+		tell_online(&online);
 		pcpu_indices_of(&usable, &now);
 		tell_changes(&told_layers, &now, tell_layers);
 		n = programs_too ? tell_changes(&told_programs, &now, tell_programs) : 0;

@@ -249,6 +249,39 @@ void fork_while_cpus_are_read()
 	EXPECT_EQ(status, 0);
 }
 
+void look_at_cpus(const std::string &online, const std::string &cpuset)
+{
+	fake_files["/sys/devices/system/cpu/online"] = online + "\n";
+	fake_files["/sys/fs/cgroup/cpus/cpuset.cpus.effective"] = cpuset + "\n";
+	ASSERT_GE(percpu_cpus_update(), 0);
+}
+
+/* A CPU that goes leaves the cpuset before it is offline, and one that comes is online first. */
+TEST(PageNodesTest, ACpuGoesInTwoSteps)
+{
+	if (one_cpu())
+		GTEST_SKIP() << "needs two CPUs";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		std::string first = std::to_string(allowed_cpus()[0]),
+			    both = first + "," + std::to_string(allowed_cpus()[1]);
+
+		fake_nodes("0,2", { 0, 2 });
+		fake_files["/proc/self/cgroup"] = "0::/cpus\n";
+		look_at_cpus(both, both);
+		ASSERT_TRUE(shim_page_init());
+		EXPECT_TRUE(node_state(2, N_CPU));
+		look_at_cpus(both, first);
+		EXPECT_TRUE(node_state(2, N_CPU));
+		look_at_cpus(first, first);
+		EXPECT_FALSE(node_state(2, N_CPU));
+		EXPECT_TRUE(node_state(0, N_CPU));
+		look_at_cpus(both, first);
+		EXPECT_TRUE(node_state(2, N_CPU));
+		look_at_cpus(both, both);
+		EXPECT_EQ(num_node_state(N_CPU), 2u);
+	});
+}
+
 TEST(PageNodesTest, AChildReadsWhichCpusNodesHave)
 {
 	EXPECT_FRESH_PROCESS_PASSES(fork_while_cpus_are_read);
