@@ -39,8 +39,8 @@ static struct lock notify_lock = LOCK_INITIALIZER(LOCK_RANK_NOTIFY);
  * notifiers from leaving.
  */
 static struct percpu_notifier *notifiers; /* the program's */
-/* The CPUs online as of the last call of the layers, and the indices in use as of the last calls
- * of the layers and of the notifiers. */
+/* The CPUs online as of the last call of the layers, and the indices in use as of the last
+ * calls of the layers and of the notifiers. */
 static struct os_mask told_online, told_layers, told_programs;
 static enum updater { BY_NOBODY, BY_PROGRAM, BY_LIBRARY } updating;
 
@@ -111,8 +111,8 @@ static void remember(struct os_mask *told, const struct os_mask *now)
 	unlock(&notify_lock);
 }
 
-/* A CPU that goes leaves the cpuset before it is offline. So that it is offline may be news when
- * the layers have long stopped to use it. */
+/* A CPU that goes leaves the cpuset before it is offline. So that it is offline may be news
+ * when the layers stopped using it at an earlier look. */
 static void tell_online(const struct os_mask *now)
 {
 	if (!memcmp(&told_online, now, sizeof(*now)))

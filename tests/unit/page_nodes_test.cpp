@@ -256,7 +256,8 @@ void look_at_cpus(const std::string &online, const std::string &cpuset)
 	ASSERT_GE(percpu_cpus_update(), 0);
 }
 
-/* A CPU that goes leaves the cpuset before it is offline, and one that comes is online first. */
+/* A CPU that goes leaves the cpuset before it is offline, and one that comes is online first.
+ */
 TEST(PageNodesTest, ACpuGoesInTwoSteps)
 {
 	if (one_cpu())
