@@ -384,7 +384,7 @@ static const struct live_symbol symbols[] = { SYMBOLS(SYMBOL) };
 
 /* The note below names it in assembly. */
 __attribute__((used)) const struct live_layout live_layout = {
-	.magic = "ukmemlay",
+	.magic = { 'u', 'k', 'm', 'e', 'm', 'l', 'a', 'y' }, /* no string: there is no 0 */
 	.format = LIVE_FORMAT,
 	.size = sizeof(struct live_layout),
 	.version = UKMEM_VERSION,
