@@ -12,6 +12,8 @@
 
 #include <stdio.h>
 
+#include "base/bits.h"
+#include "os/os.h"
 #include "page/aside.h"
 #include "page/guard.h"
 #include "page/lookup.h"
@@ -374,6 +376,72 @@ static void verify_budget(struct verify *v)
 		    (unsigned long long)bytes, (unsigned long long)slab_budget_used());
 }
 
+/*
+ * The caches and their twins by address, for as long as the caches lock is held: open
+ * addressing, at most half of the slots are used. To walk all caches for each slab would take
+ * half a minute under the lock where there are 20000. NULL @slot: there is no memory for it.
+ */
+struct known {
+	struct kmem_cache **slot;
+	unsigned int order;
+	size_t left; /* so many more find room */
+};
+
+static void count(struct kmem_cache *s, void *n)
+{
+	*(size_t *)n += slab_twin(s) ? 2 : 1;
+}
+
+/* The slot of @s, or the unused one where it would be. */
+static struct kmem_cache **slot_of(const struct known *known, const struct kmem_cache *s)
+{
+	size_t at = (uintptr_t)s * 0x9e3779b97f4a7c15 >> (64 - known->order);
+
+	while (known->slot[at] && known->slot[at] != s)
+		at = (at + 1) & (((size_t)1 << known->order) - 1);
+	return known->slot + at;
+}
+
+static void note(struct known *known, struct kmem_cache *s)
+{
+	if (!s || !known->left)
+		return;
+	known->left--;
+	*slot_of(known, s) = s;
+}
+
+static void note_both(struct kmem_cache *s, void *known)
+{
+	note(known, s);
+	note(known, slab_twin(s));
+}
+
+static size_t known_bytes(const struct known *known)
+{
+	return align_up(sizeof(*known->slot) << known->order, os_page_size());
+}
+
+/* Caches lock held, here and until __known_end(). */
+static void __known_begin(struct known *known)
+{
+	void *slots;
+
+	known->left = 0;
+	__slab_for_each_cache(count, &known->left);
+	known->order = ilog2_up(known->left * 2 + 1);
+	known->slot = NULL;
+	if (os_map_metadata(known_bytes(known), &slots))
+		return;
+	known->slot = slots;
+	__slab_for_each_cache(note_both, known);
+}
+
+static void __known_end(struct known *known)
+{
+	if (known->slot)
+		os_release(known->slot, known_bytes(known));
+}
+
 struct search {
 	const struct kmem_cache *wanted;
 	struct kmem_cache *found;
@@ -395,10 +463,15 @@ static noinline no_sanitize_thread const struct kmem_cache *named_cache(struct p
 
 /* The cache of a slab's head; NULL: no existing cache. The page may be no slab by now, so the
  * pointer in its entry is only compared. Caches lock held. */
-static struct kmem_cache *__find_cache(struct page *page)
+static struct kmem_cache *__find_cache(const struct known *known, struct page *page)
 {
 	struct search search = { .wanted = named_cache(page) };
 
+	if (known->slot && search.wanted)
+		search.found = *slot_of(known, search.wanted);
+	if (search.found)
+		return search.found;
+	/* Also for caches that were pushed onto the list meanwhile. */
 	__slab_for_each_cache(compare, &search);
 	return search.found;
 }
@@ -445,9 +518,9 @@ static const char *__slab_wrong(struct kmem_cache *s, struct page *page)
 	return NULL;
 }
 
-static void verify_page(struct page *page, struct verify *v)
+static void __verify_page(const struct known *known, struct page *page, struct verify *v)
 {
-	struct kmem_cache *s = __find_cache(page);
+	struct kmem_cache *s = __find_cache(known, page);
 	struct kmem_cache_node *node;
 	const char *wrong = NULL;
 
@@ -472,14 +545,18 @@ static void verify_page(struct page *page, struct verify *v)
 /* Finds all slabs by their pages, and verifies them. */
 static void verify_pages(struct verify *v)
 {
+	struct known known;
+
 	slab_caches_lock();
+	__known_begin(&known);
 	for_each_zone (z) {
 		size_t end = atomic_load_explicit(&z->frontier, memory_order_acquire);
 
 		for (size_t pfn = z->start; pfn < end; pfn++)
 			if (page_type(page_window.pages + pfn) == PAGE_SLAB)
-				verify_page(page_window.pages + pfn, v);
+				__verify_page(&known, page_window.pages + pfn, v);
 	}
+	__known_end(&known);
 	slab_caches_unlock();
 }
 
