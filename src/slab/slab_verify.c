@@ -428,7 +428,7 @@ static void __known_begin(struct known *known)
 
 	known->left = 0;
 	__slab_for_each_cache(count, &known->left);
-	known->order = ilog2_up(known->left * 2 + 1);
+	known->order = ilog2_up(known->left * 2 + 2);
 	known->slot = NULL;
 	if (os_map_metadata(known_bytes(known), &slots))
 		return;
