@@ -10,6 +10,7 @@
  * The number of an object is written into it; the consumer wants them in order, so that
  * a lost object or one handed out twice ends the program.
  */
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>

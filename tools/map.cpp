@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "map.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <sstream>

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>

@@ -2,6 +2,7 @@
 /* The ALF queue, by one thread at a time: its promises at every offset. */
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <string>

@@ -5,6 +5,7 @@
  */
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <map>
 
 #include "matched.h"

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>

@@ -5,6 +5,7 @@
  * its number and checked when it is touched again; overlaps, counts and the
  * invariants of caches and zones are checked as it goes.
  */
+#include <algorithm>
 #include <cstring>
 #include <map>
 

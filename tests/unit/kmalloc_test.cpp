@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kmalloc and its relatives: contents, sizes, overflow, bulk, misuse. */
+#include <algorithm>
 #include <cstring>
 
 #include "slab_shim.h"

@@ -3,6 +3,7 @@
  * The rest of the kmalloc family: nodes, arrays, copies, whole pages, allocation by type,
  * sizes that overflow, and what krealloc with __GFP_ZERO promises.
  */
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 

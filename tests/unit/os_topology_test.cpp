@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Machines described by pretend files: lists, CPUs, nodes, distances. */
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <sstream>

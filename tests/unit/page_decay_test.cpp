@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that goes back to the system: by decay, by trim. */
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <thread>

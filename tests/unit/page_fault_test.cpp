@@ -4,6 +4,8 @@
  * until none does. The result is NULL or the request is served; what the
  * allocator holds is as before; once the system agrees again, everything works.
  */
+#include <algorithm>
+
 #include <sys/mman.h>
 #include <sys/wait.h>
 

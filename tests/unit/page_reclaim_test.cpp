@@ -2,6 +2,7 @@
 /* What happens to a request of GFP_KERNEL when nothing is left: shrinkers and the rest. */
 #include <errno.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>

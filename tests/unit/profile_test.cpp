@@ -4,6 +4,7 @@
 #include <ukmem/kmalloc.h>
 #include <ukmem/slab.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>

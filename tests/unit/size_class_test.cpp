@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Size classes: what kmalloc rounds to, and what it promises about addresses. */
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <regex.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How many partly used slabs CPUs keep: exactly bounded, whatever becomes of the slabs. */
+#include <algorithm>
+
 #include "slab_attr_util.h"
 #include "slab_util.h"
 

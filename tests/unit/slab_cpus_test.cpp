@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Object caches while CPUs go and come: their arrays are drained, and nothing is lost. */
+#include <algorithm>
 #include <cstring>
 
 #include "fake_os.h"

@@ -5,6 +5,8 @@
  * within reach of an entry of the array map; the others' frees reach their arrays by the slow
  * one.
  */
+#include <algorithm>
+
 #include "fake_os.h"
 #include "slab_util.h"
 

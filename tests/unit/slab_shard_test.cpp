@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* CPUs have slabs of their own where they can: partial slabs by shard (slab/slab_node.c), and
  * the shared queue for objects that one CPU allocates and another one frees. */
+#include <algorithm>
 #include <random>
 #include <set>
 

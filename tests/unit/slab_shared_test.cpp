@@ -3,6 +3,7 @@
  * what takes its place where it cannot be had. */
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "matched.h"

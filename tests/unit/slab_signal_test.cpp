@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Object caches: alignment, distinctness, bulk, constructors, shrinking, destruction, counts.
  */
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
