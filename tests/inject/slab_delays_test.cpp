@@ -163,23 +163,19 @@ void hold_and_free(unsigned me, std::atomic<bool> &stop)
 const char *wrong_in_child()
 {
 	const char *wrong = shim_slab_wrong(caches[0]);
-	uint64_t n = 0, inuse;
 
 	if (wrong)
 		return wrong;
 	for (auto &slots : held)
 		for (auto &slot : slots)
-			if (void *p = slot.exchange(nullptr)) {
+			if (void *p = slot.exchange(nullptr))
 				kmem_cache_free(caches[0], p);
-				n++;
-			}
 	kmem_cache_shrink(caches[0]);
 	wrong = shim_slab_wrong(caches[0]);
 	if (wrong)
 		return wrong;
-	inuse = kmem_cache_nr_allocated(caches[0]);
 	/* A thread's call has one object. */
-	if (inuse > kThreads)
+	if (kmem_cache_nr_allocated(caches[0]) > kThreads)
 		return "objects were lost";
 	return nullptr;
 }
