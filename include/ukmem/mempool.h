@@ -70,7 +70,13 @@ typedef struct mempool {
 UKMEM_EXPORT int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
 			      mempool_free_t *free_fn, void *pool_data)
 	UKMEM_SYMBOL(mempool_init);
-/** mempool_init_node - the same; elements with @flags, the pool's own memory on node @node. */
+/**
+ * mempool_init_node - the same; elements and the pool's own memory with @flags, the latter on
+ * node @node
+ *
+ * With GFP_NOWAIT and GFP_ATOMIC the function does not block if @alloc_fn does not, and with
+ * GFP_NOIO and GFP_NOFS shrinkers see these flags. The zone of @flags is for elements alone.
+ */
 UKMEM_EXPORT int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
 				   mempool_free_t *free_fn, void *pool_data, gfp_t flags,
 				   int node) UKMEM_SYMBOL(mempool_init_node);

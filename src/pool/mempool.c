@@ -71,10 +71,17 @@ static int promised(const mempool_t *pool)
 	return __atomic_load_n(&pool->min_nr, __ATOMIC_RELAXED);
 }
 
-static struct chunk *chunk_new(int nr_slots, int node)
+/* The flags with which a pool that is made with @flags gets its own memory: the request may do
+ * as much for it as for elements, but a zone is for elements alone. */
+static gfp_t own_flags(gfp_t flags)
+{
+	return flags & ~(__GFP_ZERO | __GFP_DMA | __GFP_DMA32);
+}
+
+static struct chunk *chunk_new(int nr_slots, gfp_t flags, int node)
 {
 	struct chunk *c =
-		kzalloc_node(struct_size(c, slots, nr_slots), GFP_KERNEL | __GFP_NOWARN, node);
+		kzalloc_node(struct_size(c, slots, nr_slots), flags | __GFP_NOWARN, node);
 
 	debug_assert(nr_slots > 0);
 	if (c)
@@ -225,11 +232,11 @@ int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
 	memset(pool, 0, sizeof(*pool));
 	if (min_nr < 0 || !alloc_fn || !free_fn)
 		return -EINVAL;
-	r = kzalloc_node(sizeof(*r), GFP_KERNEL | __GFP_NOWARN, node);
+	r = kzalloc_node(sizeof(*r), own_flags(flags) | __GFP_NOWARN, node);
 	if (!r)
 		return -ENOMEM;
 	r->node = node;
-	r->chunks = chunk_new(min_nr ? min_nr : 1, node);
+	r->chunks = chunk_new(min_nr ? min_nr : 1, own_flags(flags), node);
 	if (!r->chunks) {
 		kfree(r);
 		return -ENOMEM;
@@ -280,7 +287,7 @@ void mempool_exit(mempool_t *pool)
 mempool_t *mempool_create_node(int min_nr, mempool_alloc_t *alloc_fn, mempool_free_t *free_fn,
 			       void *pool_data, gfp_t flags, int node)
 {
-	mempool_t *pool = kmalloc_node(sizeof(*pool), GFP_KERNEL, node);
+	mempool_t *pool = kmalloc_node(sizeof(*pool), own_flags(flags), node);
 
 	if (pool &&
 	    mempool_init_node(pool, min_nr, alloc_fn, free_fn, pool_data, flags, node)) {
@@ -324,7 +331,7 @@ static bool make_room(struct mempool_reserve *r, int min_nr)
 		int most = INT_MAX - room;
 
 		if (!more)
-			more = chunk_new(want < most ? want : most, r->node);
+			more = chunk_new(want < most ? want : most, GFP_KERNEL, r->node);
 		if (!more)
 			return false;
 		if (more->nr_slots > most)

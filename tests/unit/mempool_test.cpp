@@ -194,6 +194,72 @@ TEST(MempoolTest, TheReserveOutlastsTheLimit)
 	});
 }
 
+/* What the shrinker below was asked with. */
+unsigned shrinker_calls;
+gfp_t shrinker_flags;
+
+unsigned long count_one(struct shrinker *, struct shrink_control *)
+{
+	return 1;
+}
+
+unsigned long note_flags(struct shrinker *, struct shrink_control *sc)
+{
+	shrinker_calls++;
+	shrinker_flags |= sc->gfp_mask;
+	return SHRINK_STOP;
+}
+
+/* Makes a pool without elements, with slots for more bytes than there are. */
+void make_too_large_a_pool(gfp_t flags)
+{
+	shrinker_calls = shrinker_flags = 0;
+	Source source;
+	EXPECT_EQ(mempool_create_node(1 << 20, Source::alloc, Source::free, &source, flags,
+				      NUMA_NO_NODE),
+		  nullptr);
+	EXPECT_EQ(source.calls, 0u) << "the slots come first";
+}
+
+/* A driver makes a pool under a spinlock, or on the path that writes pages out. */
+TEST(MempoolTest, ThePoolsOwnMemoryIsAskedForWithTheCallersFlags)
+{
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		configure("limit:12m");
+		static struct shrinker s = {};
+		s.count_objects = count_one;
+		s.scan_objects = note_flags;
+		s.seeks = DEFAULT_SEEKS;
+		ASSERT_EQ(register_shrinker(&s, "notes"), 0);
+		while (alloc_pages(GFP_KERNEL | __GFP_NOWARN, 6))
+			;
+		make_too_large_a_pool(GFP_KERNEL);
+		EXPECT_GT(shrinker_calls, 0u);
+		EXPECT_EQ(shrinker_flags & (__GFP_IO | __GFP_FS), __GFP_IO | __GFP_FS);
+		make_too_large_a_pool(GFP_NOFS);
+		EXPECT_GT(shrinker_calls, 0u);
+		EXPECT_EQ(shrinker_flags & (__GFP_IO | __GFP_FS), __GFP_IO);
+		make_too_large_a_pool(GFP_NOIO);
+		EXPECT_EQ(shrinker_flags & (__GFP_IO | __GFP_FS), 0u);
+		make_too_large_a_pool(GFP_NOWAIT);
+		EXPECT_EQ(shrinker_calls, 0u);
+	});
+}
+
+/* Its slots are no memory for devices: pinned memory may be short. */
+TEST(MempoolTest, ThePoolsOwnMemoryIsOfNoZone)
+{
+	Source source;
+	mempool_t *pool = mempool_create_node(1000, Source::alloc, Source::free, &source,
+					      GFP_KERNEL | GFP_DMA32, NUMA_NO_NODE);
+
+	ASSERT_NE(pool, nullptr);
+	EXPECT_EQ(source.last_flags, GFP_KERNEL | GFP_DMA32);
+	EXPECT_EQ(page_zonenum(virt_to_page(pool)), ZONE_NORMAL);
+	EXPECT_EQ(page_zonenum(virt_to_page(pool->reserve)), ZONE_NORMAL);
+	mempool_destroy(pool);
+}
+
 TEST(MempoolTest, Resizing)
 {
 	Pool p(2);
