@@ -138,35 +138,44 @@ unsigned long alloc_pages_bulk(gfp_t flags, unsigned long nr_pages, struct page 
 	return i;
 }
 
-static cold void report_free(const struct page *page, const char *func, const char *what)
+static cold void report_free(const struct page *page, const char *func, const char *what,
+			     const void *caller)
 {
 	report_invalid(func, page_to_virt(page),
 		       page_type(page) == PAGE_ALLOCATED ? what : "not allocated as pages",
-		       NULL);
+		       caller);
 }
 
-static noinline void free_pages_slow(struct page *page, unsigned int order)
+/* @func, @caller: for the report, as in report_invalid(). */
+static noinline void free_order_slow(struct page *page, unsigned int order, const char *func,
+				     const void *caller)
 {
 	if (!page)
 		return;
 	if (order > MAX_ORDER || page_type(page) != PAGE_ALLOCATED || page->order != order)
-		report_free(page, "__free_pages()", "allocated with another order");
+		report_free(page, func, "allocated with another order", caller);
 	else
 		page_free_run(page, (size_t)1 << order);
 }
 
-void __free_pages(struct page *page, unsigned int order)
+static always_inline void free_order(struct page *page, unsigned int order, const char *func,
+				     const void *caller)
 {
 	void *array = fast_array(0, order);
 
 	if (unlikely(!array || !page || page_to_pfn(page) >= page_window.aside_pfn ||
 		     page_type(page) != PAGE_ALLOCATED || page->order != order)) {
-		free_pages_slow(page, order);
+		free_order_slow(page, order, func, caller);
 		return;
 	}
 	page_set_head(page, page_head(PAGE_CACHED, order, false));
 	if (unlikely(!pcpu_array_push_rseq(&pcpu, array, 0, page)))
 		pageset_free(&zones[0], page, order);
+}
+
+void __free_pages(struct page *page, unsigned int order)
+{
+	free_order(page, order, "__free_pages()", CALLER_ADDRESS);
 }
 
 unsigned long __get_free_pages(gfp_t flags, unsigned int order)
@@ -182,20 +191,23 @@ unsigned long get_zeroed_page(gfp_t flags)
 }
 
 /* The entry of the page that begins at @addr; NULL: there is none, and it was reported. */
-static struct page *page_at(const void *addr, const char *func)
+static struct page *page_at(const void *addr, const char *func, const void *caller)
 {
 	struct page *page = page_lookup(addr);
 
 	if (page && !((uintptr_t)addr & (page_size() - 1)))
 		return page;
-	report_invalid(func, addr, "not a page of ours", NULL);
+	report_invalid(func, addr, "not a page of ours", caller);
 	return NULL;
 }
 
 void free_pages(unsigned long addr, unsigned int order)
 {
+	const char *func = "free_pages()";
+	const void *caller = CALLER_ADDRESS;
+
 	if (addr)
-		__free_pages(page_at((const void *)addr, "free_pages()"), order);
+		free_order(page_at((const void *)addr, func, caller), order, func, caller);
 }
 
 static size_t to_pages(size_t size)
@@ -224,13 +236,15 @@ void *alloc_pages_exact(size_t size, gfp_t flags)
 
 void free_pages_exact(void *virt, size_t size)
 {
-	struct page *page = virt ? page_at(virt, "free_pages_exact()") : NULL;
+	const char *func = "free_pages_exact()";
+	const void *caller = CALLER_ADDRESS;
+	struct page *page = virt ? page_at(virt, func, caller) : NULL;
 
 	if (!page)
 		return;
 	if (page_type(page) != PAGE_ALLOCATED || page->order != PAGE_NO_ORDER ||
 	    page->npages != to_pages(size)) {
-		report_free(page, "free_pages_exact()", "allocated with another size");
+		report_free(page, func, "allocated with another size", caller);
 		return;
 	}
 	page_free_run(page, page->npages);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "base/compiler.h"
 #include "base/log.h"
 #include "base/report.h"
 #include "percpu/notify.h"
@@ -31,7 +32,8 @@ void *__alloc_percpu(size_t size, size_t align)
 void free_percpu(void *handle)
 {
 	if (handle && (!pcpu_init() || !pcpu_try_free(pcpu_first(handle))))
-		report_invalid("free_percpu()", handle, "not a handle of alloc_percpu", NULL);
+		report_invalid("free_percpu()", handle, "not a handle of alloc_percpu",
+			       CALLER_ADDRESS);
 }
 
 unsigned int ukmem_percpu_next(unsigned int i)

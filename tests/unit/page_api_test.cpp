@@ -120,17 +120,17 @@ TEST(PageApiDeathTest, ExactFreedWithAnotherSize)
 	EXPECT_DEATH(
 		free_pages_exact(p, 4 * page()),
 		"^ukmem: free_pages_exact\\(\\): invalid pointer 0x[0-9a-f]+: allocated with "
-		"another size\n$");
+		"another size\n" FOUND_AT);
 	EXPECT_DEATH(free_pages_exact(static_cast<char *>(p) + page(), page()),
-		     "free_pages_exact\\(\\): .*not allocated as pages\n$");
+		     "free_pages_exact\\(\\): .*not allocated as pages\n" FOUND_AT);
 	EXPECT_DEATH(free_pages_exact(static_cast<char *>(p) + 1, 5 * page()),
-		     "free_pages_exact\\(\\): .*not a page of ours\n$");
+		     "free_pages_exact\\(\\): .*not a page of ours\n" FOUND_AT);
 	EXPECT_DEATH(
 		{
 			free_pages_exact(p, 5 * page());
 			free_pages_exact(p, 5 * page());
 		},
-		"free_pages_exact\\(\\): .*not allocated as pages\n$");
+		"free_pages_exact\\(\\): .*not allocated as pages\n" FOUND_AT);
 	free_pages_exact(p, 5 * page() - 1);
 }
 

@@ -483,8 +483,9 @@ TEST_F(PageDeathTest, FreeWithAnotherOrderIsReported)
 {
 	struct page *p = alloc_pages(GFP_KERNEL, 3);
 
-	EXPECT_DEATH(__free_pages(p, 2), "^ukmem: __free_pages\\(\\): invalid pointer "
-					 "0x[0-9a-f]+: allocated with another order\n$");
+	EXPECT_DEATH(__free_pages(p, 2),
+		     "^ukmem: __free_pages\\(\\): invalid pointer "
+		     "0x[0-9a-f]+: allocated with another order\n" FOUND_AT);
 	__free_pages(p, 3);
 }
 
@@ -499,7 +500,7 @@ TEST_F(PageDeathTest, DoubleFreeIsReported)
 				__free_pages(p, order);
 			},
 			"^ukmem: __free_pages\\(\\): invalid pointer 0x[0-9a-f]+: not "
-			"allocated as pages\n$");
+			"allocated as pages\n" FOUND_AT);
 		__free_pages(p, order);
 	}
 }
@@ -509,12 +510,13 @@ TEST_F(PageDeathTest, ForeignAddressIsReported)
 	alignas(4096) static char foreign[4096];
 	unsigned long p = __get_free_pages(GFP_KERNEL, 1);
 
-	EXPECT_DEATH(
-		free_pages(reinterpret_cast<unsigned long>(foreign), 0),
-		"^ukmem: free_pages\\(\\): invalid pointer 0x[0-9a-f]+: not a page of ours\n$");
-	EXPECT_DEATH(free_pages(p + 8, 1), "free_pages\\(\\): .*: not a page of ours\n$");
+	EXPECT_DEATH(free_pages(reinterpret_cast<unsigned long>(foreign), 0),
+		     "^ukmem: free_pages\\(\\): invalid pointer 0x[0-9a-f]+: not a page of "
+		     "ours\n" FOUND_AT);
+	EXPECT_DEATH(free_pages(p + 8, 1),
+		     "free_pages\\(\\): .*: not a page of ours\n" FOUND_AT);
 	EXPECT_DEATH(free_pages(p + ukmem_page_size(), 0),
-		     "__free_pages\\(\\): .*: not allocated as pages\n$");
+		     "^ukmem: free_pages\\(\\): .*: not allocated as pages\n" FOUND_AT);
 	free_pages(p, 1);
 }
 

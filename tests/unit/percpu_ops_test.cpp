@@ -503,7 +503,7 @@ TEST(PercpuHandleDeathTest, FreeOfSomethingElse)
 
 	EXPECT_DEATH(free_percpu(&wild),
 		     "^ukmem: free_percpu\\(\\): invalid pointer 0x[0-9a-f]+: "
-		     "not a handle of alloc_percpu\n$");
+		     "not a handle of alloc_percpu\n" FOUND_AT);
 	EXPECT_DEATH(free_percpu(reinterpret_cast<char *>(v) + 16),
 		     "not a handle of alloc_percpu");
 	EXPECT_DEATH(free_percpu(per_cpu_ptr(v, 0)), "not a handle of alloc_percpu");
