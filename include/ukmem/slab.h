@@ -183,7 +183,7 @@ static inline void *kmem_cache_alloc_lru(struct kmem_cache *s, struct list_lru *
  * kmem_cache_free - give @obj back to @s, the cache it came from
  *
  * NULL is ignored. A pointer that is no object of @s is reported (tunable
- * invalid_free) and otherwise ignored.
+ * invalid_free), with the name of the cache that it is of, and otherwise ignored.
  */
 UKMEM_EXPORT void kmem_cache_free(struct kmem_cache *s, void *obj)
 	UKMEM_SYMBOL(kmem_cache_free);

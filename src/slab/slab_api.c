@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions of <ukmem/slab.h> that hand out objects and take them back. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -42,6 +43,19 @@ void *kmem_cache_alloc_node(struct kmem_cache *s, gfp_t flags, int nid)
 		flags);
 }
 
+/* @of: the cache whose object @obj is; NULL: it is no object of a cache. The cache that the
+ * program named may be gone, so its name is not looked at. */
+static cold void report_foreign(const struct kmem_cache *of, const void *obj, const char *func,
+				const void *caller)
+{
+	static const char wrong[] = "not an object of this cache";
+	char why[sizeof(wrong) + sizeof(", but of ") + sizeof(of->name)];
+
+	if (of)
+		snprintf(why, sizeof(why), "%s, but of %s", wrong, of->home->name);
+	report_invalid(func, obj, of ? why : wrong, caller);
+}
+
 void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void *caller)
 {
 	struct kmem_cache *of;
@@ -60,7 +74,7 @@ void slab_free_any(struct kmem_cache *s, void *obj, const char *func, const void
 	else if (!of && slab_passes_through(obj))
 		os_heap.free(obj);
 	else if (of || !slab_profile_free(s, obj))
-		report_invalid(func, obj, "not an object of this cache", caller);
+		report_foreign(of, obj, func, caller);
 }
 
 void kmem_cache_free(struct kmem_cache *s, void *obj)

@@ -227,7 +227,8 @@ const std::vector<Bug> &bugs()
 			  kmem_cache_debug(other, SLAB_CONSISTENCY_CHECKS);
 			  kmem_cache_free(bug ? other : s, get(s));
 		  },
-		  kForeign },
+		  "^ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not an object "
+		  "of this cache, but of bugs\n" FOUND_AT },
 	};
 	return all;
 }

@@ -44,7 +44,8 @@ std::string words_of(const std::function<void()> &free_it)
 /* Each object to the cache behind its own; then to its own. */
 void expect_wrong_frees_reported(const std::vector<struct kmem_cache *> &caches)
 {
-	const std::string told = ": not an object of this cache\nukmem:   found at ";
+	const std::string told = ": not an object of this cache, but of one-of-many\nukmem:   "
+				 "found at ";
 	std::vector<void *> p;
 
 	for (auto *s : caches)
