@@ -395,6 +395,8 @@ bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func
 size_t kmalloc_room(const void *p);
 /* The usable bytes of @p; 0, after a report, if it is no allocated object. */
 size_t kmalloc_usable(const void *p, const char *func);
+/* The same, with the place of the call in the report. */
+size_t kmalloc_usable_for(const void *p, const char *func, const void *caller);
 /*
  * As realloc; @p is not NULL, @size not 0. With __GFP_ZERO everything between the bytes
  * that are kept and the end of the new block is zero.

@@ -71,7 +71,7 @@ static size_t find_usable(const void *p, const char *func, const void *caller,
 	return *page ? usable(*page, p) : 0;
 }
 
-static noinline size_t usable_slow(const void *p, const char *func)
+static noinline size_t usable_slow(const void *p, const char *func, const void *caller)
 {
 	struct page *page;
 
@@ -79,14 +79,21 @@ static noinline size_t usable_slow(const void *p, const char *func)
 		return 0;
 	if (slab_passes_through(p))
 		return os_heap.usable(p);
-	return find_usable(p, func, NULL, &page);
+	return find_usable(p, func, caller, &page);
 }
 
 size_t kmalloc_usable(const void *p, const char *func)
 {
 	size_t size = kmalloc_class_usable(p);
 
-	return likely(size) ? size : usable_slow(p, func);
+	return likely(size) ? size : usable_slow(p, func, NULL);
+}
+
+size_t kmalloc_usable_for(const void *p, const char *func, const void *caller)
+{
+	size_t size = kmalloc_class_usable(p);
+
+	return likely(size) ? size : usable_slow(p, func, caller);
 }
 
 /* Whether sizes of frees are compared with that of an object or a block: in a hardened process,

@@ -395,6 +395,9 @@ TEST(KmallocDeathTest, WrongPointersAreReported)
 		     "^ukmem: kfree\\(\\)" + invalid + "not the start of a block\n" FOUND_AT);
 	EXPECT_DEATH(kfree(reinterpret_cast<void *>(page)),
 		     "^ukmem: kfree\\(\\)" + invalid + "allocated as pages\n" FOUND_AT);
+	EXPECT_DEATH(kfree_sensitive(reinterpret_cast<void *>(page)),
+		     "^ukmem: kfree_sensitive\\(\\)" + invalid +
+			     "allocated as pages\n" FOUND_AT);
 	EXPECT_DEATH(
 		{
 			kfree(large);
