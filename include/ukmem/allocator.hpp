@@ -29,6 +29,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 
 #include <ukmem/kmalloc.h>

@@ -98,8 +98,8 @@ TEST(top_table, is_sorted_by_each_column_both_ways)
 				const top::table t = m.table();
 
 				for (size_t i = 1; i < t.rows.size(); i++) {
-					const top::value &a = cell(t, i - 1, c.name),
-							 &b = cell(t, i, c.name);
+					const top::value a = cell(t, i - 1, c.name);
+					const top::value b = cell(t, i, c.name);
 					const bool rising =
 						(c.kind == top::kind::TEXT) != reversed;
 

@@ -56,8 +56,9 @@ static void add_while_migrating(unsigned long rounds, bool all = true)
 	EXPECT_EQ(per_cpu_sum(twins.a), rounds * kThreads);
 	EXPECT_EQ(per_cpu_sum(twins.b), rounds * kThreads);
 	for (int cpu = 0; cpu < kCpus; cpu++) {
-		if (all)
+		if (all) {
 			EXPECT_GT(per_cpu(calls, cpu), 0u) << "nobody was on CPU " << cpu;
+		}
 		EXPECT_EQ(per_cpu(twins.a, cpu), per_cpu(twins.b, cpu)) << "CPU " << cpu;
 	}
 }
