@@ -144,7 +144,7 @@ int main(void)
 	/* What mempool_init() does: GenMC does not take its memset(). */
 	pool.alloc = give;
 	pool.free = get_back;
-	reserve.chunks = chunk_new(MIN ? MIN : 1, NUMA_NO_NODE);
+	reserve.chunks = chunk_new(MIN ? MIN : 1, GFP_KERNEL, NUMA_NO_NODE);
 	atomic_init(&reserve.missing, MIN);
 	assert(fill(&pool, GFP_KERNEL));
 	pool.alloc = give_none;
