@@ -25,6 +25,8 @@
 #include "preload_test.h"
 
 enum { THREADS = 8, SLOTS = 4096, RUN = 512, WARM_UP = 8, FIRST_US = 500000, STORM_US = 3000 };
+/* Bytes of a thread whose stack libc loses. */
+enum { LOST_IN_USE = 512, LOST_RESIDENT = 12 << 10 };
 
 struct measure {
 	size_t in_use, resident, calls, bytes; /* the latter two: interrupted until now */
@@ -121,6 +123,50 @@ static void inherit(void)
 	}
 }
 
+static void *tell_stack(void *at)
+{
+	atomic_store((atomic_uintptr_t *)at, (uintptr_t)__builtin_frame_address(0));
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static uintptr_t stack_of_a_thread(void)
+{
+	atomic_uintptr_t at = 0;
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, tell_stack, &at), "no thread");
+	while (!at)
+		usleep(100);
+	return at;
+}
+
+/*
+ * Whether libc gives a thread the stack of one that a fork has left behind. That of glibc 2.43
+ * does not: each such thread costs its stack, of which some pages are resident, and the array
+ * of its thread-local storage, for ever.
+ */
+static bool stacks_come_back(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	CHECK(pid >= 0, "fork");
+	if (!pid) {
+		uintptr_t before = stack_of_a_thread();
+
+		pid = fork();
+		CHECK(pid >= 0, "fork");
+		if (!pid)
+			_exit(stack_of_a_thread() != before);
+		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "the grandchild");
+		_exit(WEXITSTATUS(status));
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "the child");
+	return !WEXITSTATUS(status);
+}
+
 /* Does not return in the parent. */
 static void next_generation(useconds_t storm_us)
 {
@@ -163,6 +209,11 @@ int main(int argc, char **argv)
 
 	CHECK(generations > 0 && r != MAP_FAILED, "usage: %s GENERATIONS [IN_USE RESIDENT]",
 	      argv[0]);
+	if (argc > 3 && !stacks_come_back()) {
+		puts("libc loses the stacks of threads that a fork leaves behind");
+		most_in_use += THREADS * LOST_IN_USE;
+		most_grown += THREADS * LOST_RESIDENT;
+	}
 	CHECK(!prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "children stay ours");
 	if (!fork())
 		run_chain(generations, r);

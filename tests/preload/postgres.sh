@@ -7,7 +7,7 @@
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 
-bin=$(find /usr/lib/postgresql/*/bin -maxdepth 0 2>/dev/null | sort -V | tail -1)
+bin=$( (find /usr/lib/postgresql/*/bin -maxdepth 0 2>/dev/null || true) | sort -V | tail -1)
 PATH=${bin:+$bin:}$PATH
 need initdb postgres pgbench psql
 ((${#work} < 85)) || skip "the path of $work is too long for a socket"
