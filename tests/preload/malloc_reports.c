@@ -2,6 +2,7 @@
 /* What malloc says of itself, and gives back: mallinfo, malloc_info, mallopt, malloc_trim. */
 #include "malloc_reports.h"
 
+#include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -212,7 +213,10 @@ static size_t xml_number(const char *text, const char *tag, const char *name)
 static void check_totals(const char *text)
 {
 	size_t system = xml_number(text, "<system type=\"current\"", "size");
-	size_t fast = xml_number(text, "<total type=\"fast\"", "size");
+	/* glibc has none since 2.43. */
+	bool none =
+		strverscmp(gnu_get_libc_version(), "2.43") >= 0 && !strstr(text, "\"fast\"");
+	size_t fast = none ? 0 : xml_number(text, "<total type=\"fast\"", "size");
 	size_t rest = xml_number(text, "<total type=\"rest\"", "size");
 	size_t mmapped = xml_number(text, "<total type=\"mmap\"", "size");
 
