@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all commands share: how their usage line looks. */
+/* What all commands share: how their help looks. */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
 
@@ -8,20 +8,71 @@
 #include <string>
 #include <sys/types.h>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
-/** A usage line that names the arguments behind the options. */
+/**
+ * A usage line that names the arguments behind the options. The layout does not depend on the
+ * version of CLI11: the completion for bash reads it, and CLI11 2.5 and later fill footers,
+ * which are tables here, as paragraphs.
+ */
 struct usage_formatter : CLI::Formatter {
 	explicit usage_formatter(std::string line) : usage(std::move(line))
 	{
+	}
+	std::string make_help(const CLI::App *app, std::string name,
+			      CLI::AppFormatMode mode) const override
+	{
+		const std::string footer = app->get_footer();
+
+		return app->get_description() + "\n" + make_usage(app, std::move(name)) +
+		       make_positionals(app) + make_groups(app, mode) +
+		       make_subcommands(app, mode) + "\n" +
+		       (footer.empty() ? "" : footer + "\n");
 	}
 	std::string make_usage(const CLI::App *, std::string) const override
 	{
 		return "Usage: " + usage + "\n";
 	}
+	std::string make_group(std::string group, bool is_positional,
+			       std::vector<const CLI::Option *> options) const override
+	{
+		if (group == "OPTIONS" || group == "POSITIONALS")
+			group = group[0] + CLI::detail::to_lower(group.substr(1));
+		group = "\n" + group + ":\n";
+		for (const CLI::Option *option : options)
+			group += make_option(option, is_positional);
+		return group;
+	}
+	std::string make_option(const CLI::Option *option, bool is_positional) const override
+	{
+		return entry(make_option_name(option, is_positional) + make_option_opts(option),
+			     make_option_desc(option));
+	}
+	std::string make_subcommand(const CLI::App *sub) const override
+	{
+		return entry(sub->get_display_name(true), sub->get_description());
+	}
 
 	std::string usage;
+
+      private:
+	/* A name and, in a column of its own, what it means. */
+	static std::string entry(const std::string &name, const std::string &meaning)
+	{
+		constexpr size_t column = 30;
+		const std::string next_line = "\n" + std::string(column, ' ');
+		std::string text = "  " + name;
+
+		if (meaning.empty())
+			return text + "\n";
+		if (text.size() >= column)
+			text += next_line;
+		else
+			text.resize(column, ' ');
+		return text + CLI::detail::find_and_replace(meaning, "\n", next_line) + "\n";
+	}
 };
 
 /** Adds a command. @arguments: those behind its options, for the usage line: " PID". */

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 {
 	int on = argc > 1 && !strcmp(argv[1], "on");
 	size_t size = 8 << 20, before = in_use();
-	char *p = malloc(size);
+	char *volatile p = malloc(size); /* or compilers leave the block out: nobody reads it */
 
 	assert(p);
 	memset(p, 1, size);
