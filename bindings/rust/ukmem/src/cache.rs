@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! Caches of objects of one type.
 
+use std::borrow::{Borrow, BorrowMut};
+use std::cmp;
 use std::ffi::CString;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of, ManuallyDrop};
 use std::ops::{BitOr, Deref, DerefMut};
@@ -312,6 +315,64 @@ impl<T> Drop for CacheBox<'_, T> {
     }
 }
 
+impl<T> AsRef<T> for CacheBox<'_, T> {
+    fn as_ref(&self) -> &T {
+        self
+    }
+}
+
+impl<T> AsMut<T> for CacheBox<'_, T> {
+    fn as_mut(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<T> Borrow<T> for CacheBox<'_, T> {
+    fn borrow(&self) -> &T {
+        self
+    }
+}
+
+impl<T> BorrowMut<T> for CacheBox<'_, T> {
+    fn borrow_mut(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<'a, T> From<CacheBox<'a, T>> for Pin<CacheBox<'a, T>> {
+    fn from(b: CacheBox<'a, T>) -> Self {
+        CacheBox::into_pin(b)
+    }
+}
+
+// Boxes compare and hash as their objects do, whichever caches these are of.
+
+impl<T: PartialEq> PartialEq<CacheBox<'_, T>> for CacheBox<'_, T> {
+    fn eq(&self, other: &CacheBox<'_, T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq> Eq for CacheBox<'_, T> {}
+
+impl<T: PartialOrd> PartialOrd<CacheBox<'_, T>> for CacheBox<'_, T> {
+    fn partial_cmp(&self, other: &CacheBox<'_, T>) -> Option<cmp::Ordering> {
+        (**self).partial_cmp(&**other)
+    }
+}
+
+impl<T: Ord> Ord for CacheBox<'_, T> {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl<T: Hash> Hash for CacheBox<'_, T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
 impl<T: fmt::Debug> fmt::Debug for CacheBox<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
@@ -327,6 +388,7 @@ impl<T: fmt::Display> fmt::Display for CacheBox<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::{BTreeMap, HashSet};
     use std::panic::{catch_unwind, AssertUnwindSafe};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::Arc;
@@ -463,6 +525,31 @@ mod tests {
             format!("{:?} {:?}", moved, cache),
             "[1, 1, 1, 1] Cache { len: 1 }"
         );
+    }
+
+    #[test]
+    fn boxes_are_keys_as_their_objects_are() {
+        let (one, other) = (
+            Cache::new("rs one").unwrap(),
+            Cache::new("rs other").unwrap(),
+        );
+        fn name<'a>(cache: &'a Cache<String>, name: &str) -> CacheBox<'a, String> {
+            cache.alloc(name.into()).unwrap()
+        }
+        assert_eq!(name(&one, "a"), name(&other, "a"));
+        assert!(name(&one, "a") < name(&other, "b"));
+
+        let set: HashSet<_> = ["a", "b", "a"].iter().map(|n| name(&one, n)).collect();
+        assert_eq!(set.len(), 2);
+        let found: &CacheBox<'_, String> = set.get(&String::from("b")).unwrap();
+        let found: &String = found.as_ref();
+        assert_eq!(found, "b");
+        let mut map: BTreeMap<_, _> = ["b", "a"].iter().map(|n| (name(&one, n), *n)).collect();
+        assert_eq!(map.remove(&String::from("a")), Some("a"));
+        assert_eq!(one.len(), 3);
+
+        let pinned: Pin<CacheBox<'_, String>> = name(&one, "pinned").into();
+        assert_eq!(*pinned, "pinned");
     }
 
     #[cfg(not(any(miri, ukmem_mock)))]
