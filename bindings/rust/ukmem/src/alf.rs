@@ -385,19 +385,30 @@ impl<P: Pointer> Drop for Queue<P> {
     }
 }
 
-impl<P: Pointer> fmt::Debug for Queue<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
+impl<P: Pointer> Queue<P> {
+    fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
             .field("len", &self.len())
             .field("capacity", &self.capacity())
             .finish()
     }
 }
 
+impl<P: Pointer> fmt::Debug for Queue<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as("Queue", f)
+    }
+}
+
 /// The producers' side of a queue, for one thread at a time: plain stores.
-#[derive(Debug)]
 pub struct Producer<P: Pointer> {
     queue: Arc<Queue<P>>,
+}
+
+impl<P: Pointer> fmt::Debug for Producer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.fmt_as("Producer", f)
+    }
 }
 
 impl<P: Pointer> Producer<P> {
@@ -425,9 +436,14 @@ impl<P: Pointer> Producer<P> {
 }
 
 /// The consumers' side of a queue, for one thread at a time: plain loads and a store.
-#[derive(Debug)]
 pub struct Consumer<P: Pointer> {
     queue: Arc<Queue<P>>,
+}
+
+impl<P: Pointer> fmt::Debug for Consumer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.fmt_as("Consumer", f)
+    }
 }
 
 impl<P: Pointer> Consumer<P> {
@@ -551,6 +567,17 @@ mod tests {
         nothing.push(Box::new(())).unwrap();
         assert_eq!(nothing.pop(), Some(Box::new(())));
         assert!(nothing.pop().is_none());
+    }
+
+    #[test]
+    fn halves_show_themselves_as_queues_do() {
+        struct Plain; // not Debug
+        let (mut producer, consumer) = Queue::new(2).unwrap().split();
+        assert!(producer.push(Box::new(Plain)).is_ok());
+        assert_eq!(
+            format!("{:?} {:?}", producer, consumer),
+            "Producer { len: 1, capacity: 2 } Consumer { len: 1, capacity: 2 }"
+        );
     }
 
     #[test]
