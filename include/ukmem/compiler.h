@@ -18,9 +18,14 @@
 #ifdef __cplusplus
 #define UKMEM_BEGIN_DECLS extern "C" {
 #define UKMEM_END_DECLS }
+/* Casts in public macros: C++ programs use these, too, and may want warnings of C's casts. */
+#define UKMEM_CAST(type, v) static_cast<type>(v)
+#define UKMEM_CAST_ADDRESS(type, v) reinterpret_cast<type>(v)
 #else
 #define UKMEM_BEGIN_DECLS
 #define UKMEM_END_DECLS
+#define UKMEM_CAST(type, v) ((type)(v))
+#define UKMEM_CAST_ADDRESS(type, v) ((type)(v))
 #endif
 
 /** Exported function or object. */

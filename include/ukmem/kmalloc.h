@@ -25,8 +25,8 @@
 UKMEM_BEGIN_DECLS
 
 /** What kmalloc(0) returns: not NULL, not dereferencable, fit for kfree. */
-#define ZERO_SIZE_PTR ((void *)16)
-#define ZERO_OR_NULL_PTR(p) ((unsigned long)(p) <= (unsigned long)ZERO_SIZE_PTR)
+#define ZERO_SIZE_PTR UKMEM_CAST_ADDRESS(void *, 16ul)
+#define ZERO_OR_NULL_PTR(p) (UKMEM_CAST_ADDRESS(unsigned long, p) <= 16ul)
 
 /** Largest size served by a size class; above it, whole pages. */
 #define KMALLOC_MAX_CACHE_SIZE 65536u
@@ -279,11 +279,11 @@ static UKMEM_INLINE void kvfree_sensitive(const void *p, size_t len)
 #define kvzalloc_flex kzalloc_flex
 
 /* GFP_KERNEL is appended to the arguments, so it takes the place of @gfp if that is missing. */
-#define UKMEM_OBJ(alloc, T, gfp, ...) ((__typeof__(T) *)alloc(sizeof(T), (gfp)))
+#define UKMEM_OBJ(alloc, T, gfp, ...) UKMEM_CAST(__typeof__(T) *, alloc(sizeof(T), (gfp)))
 #define UKMEM_OBJS(alloc, T, count, gfp, ...)                                                  \
-	((__typeof__(T) *)alloc(size_mul((count), sizeof(T)), (gfp)))
+	UKMEM_CAST(__typeof__(T) *, alloc(size_mul((count), sizeof(T)), (gfp)))
 #define UKMEM_FLEX(alloc, T, fam, count, gfp, ...)                                             \
-	((__typeof__(T) *)alloc(struct_size_t(__typeof__(T), fam, count), (gfp)))
+	UKMEM_CAST(__typeof__(T) *, alloc(struct_size_t(__typeof__(T), fam, count), (gfp)))
 
 UKMEM_END_DECLS
 

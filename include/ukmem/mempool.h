@@ -143,21 +143,25 @@ UKMEM_EXPORT void mempool_free_pages(void *element, void *pool_data)
 
 /* Pools of objects of a cache, of blocks of kmalloc, of pages. */
 #define mempool_init_slab_pool(pool, min_nr, cache)                                            \
-	mempool_init((pool), (min_nr), mempool_alloc_slab, mempool_free_slab, (void *)(cache))
+	mempool_init((pool), (min_nr), mempool_alloc_slab, mempool_free_slab,                  \
+		     UKMEM_CAST(void *, cache))
 #define mempool_create_slab_pool(min_nr, cache)                                                \
-	mempool_create((min_nr), mempool_alloc_slab, mempool_free_slab, (void *)(cache))
+	mempool_create((min_nr), mempool_alloc_slab, mempool_free_slab,                        \
+		       UKMEM_CAST(void *, cache))
 #define mempool_init_kmalloc_pool(pool, min_nr, size)                                          \
-	mempool_init((pool), (min_nr), mempool_kmalloc, mempool_kfree, (void *)(size_t)(size))
+	mempool_init((pool), (min_nr), mempool_kmalloc, mempool_kfree,                         \
+		     UKMEM_CAST_ADDRESS(void *, UKMEM_CAST(size_t, size)))
 #define mempool_create_kmalloc_pool(min_nr, size)                                              \
-	mempool_create((min_nr), mempool_kmalloc, mempool_kfree, (void *)(size_t)(size))
+	mempool_create((min_nr), mempool_kmalloc, mempool_kfree,                               \
+		       UKMEM_CAST_ADDRESS(void *, UKMEM_CAST(size_t, size)))
 #define mempool_init_kvmalloc_pool mempool_init_kmalloc_pool
 #define mempool_create_kvmalloc_pool mempool_create_kmalloc_pool
 #define mempool_init_page_pool(pool, min_nr, order)                                            \
 	mempool_init((pool), (min_nr), mempool_alloc_pages, mempool_free_pages,                \
-		     (void *)(size_t)(order))
+		     UKMEM_CAST_ADDRESS(void *, UKMEM_CAST(size_t, order)))
 #define mempool_create_page_pool(min_nr, order)                                                \
 	mempool_create((min_nr), mempool_alloc_pages, mempool_free_pages,                      \
-		       (void *)(size_t)(order))
+		       UKMEM_CAST_ADDRESS(void *, UKMEM_CAST(size_t, order)))
 
 UKMEM_END_DECLS
 

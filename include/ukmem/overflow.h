@@ -69,6 +69,7 @@ static UKMEM_INLINE size_t array3_size(size_t a, size_t b, size_t size)
 /** struct_size - bytes in *@p together with these elements; @p is not evaluated. */
 #define struct_size(p, member, count) size_add(sizeof(*(p)), flex_array_size(p, member, count))
 /** struct_size_t - the same for a type. */
-#define struct_size_t(type, member, count) struct_size((type *)0, member, count)
+#define struct_size_t(type, member, count)                                                     \
+	struct_size(UKMEM_CAST(__typeof__(type) *, NULL), member, count)
 
 #endif

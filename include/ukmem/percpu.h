@@ -188,9 +188,11 @@ UKMEM_EXPORT void *__alloc_percpu_gfp(size_t size, size_t align, gfp_t flags)
 UKMEM_EXPORT void free_percpu(void *handle) UKMEM_SYMBOL(free_percpu);
 
 /** alloc_percpu - a per-CPU variable of @type: a handle of type `type *`, or NULL. */
-#define alloc_percpu(type) ((__typeof__(type) *)__alloc_percpu(sizeof(type), __alignof__(type)))
+#define alloc_percpu(type)                                                                     \
+	UKMEM_CAST(__typeof__(type) *, __alloc_percpu(sizeof(type), __alignof__(type)))
 #define alloc_percpu_gfp(type, flags)                                                          \
-	((__typeof__(type) *)__alloc_percpu_gfp(sizeof(type), __alignof__(type), (flags)))
+	UKMEM_CAST(__typeof__(type) *,                                                         \
+		   __alloc_percpu_gfp(sizeof(type), __alignof__(type), (flags)))
 
 /*
  * The operations' slow path: it tries the section again, then uses the spill copy. In

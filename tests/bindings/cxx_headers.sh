@@ -40,6 +40,35 @@ int main()
 CPP
 "$compiler" -std=c++17 "${options[@]}" "${strict[@]}" -fno-exceptions -fno-rtti "$work/bare.cpp"
 
+# Macros of the headers of C cast as C++ wants it. The same function, in C, has C's casts.
+cat >"$work/casts.h" <<'CPP'
+#include <ukmem/mempool.h>
+#include <ukmem/percpu.h>
+#include <ukmem/slab.h>
+struct message {
+	int length;
+	char data[];
+};
+size_t casts(size_t n, unsigned int order);
+size_t casts(size_t n, unsigned int order)
+{
+	struct message *one = kzalloc_obj(*one), *several = kmalloc_flex(*several, data, n, GFP_NOWAIT);
+	long *numbers = kmalloc_objs(long, n), *counters = alloc_percpu(long);
+	const long *others = alloc_percpu_gfp(const long, GFP_NOWAIT);
+	struct kmem_cache *cache = KMEM_CACHE(message, 0);
+	mempool_t *pools[] = { mempool_create_slab_pool(4, cache), mempool_create_kmalloc_pool(4, n),
+			       mempool_create_page_pool(4, order) };
+	if (ZERO_OR_NULL_PTR(one) || ZERO_OR_NULL_PTR(several) || numbers == ZERO_SIZE_PTR || counters == others)
+		return 0;
+	return struct_size_t(struct message, data, n) + struct_size(one, data, n) + (pools[0] == pools[1]);
+}
+CPP
+printf '#include "%s/casts.h"\n' "$work" | tee "$work/casts.cpp" >"$work/casts.c"
+for tags in -UUKMEM_ALLOC_TAGS -DUKMEM_ALLOC_TAGS; do
+	"$compiler" -std=c++17 "$tags" "${options[@]}" -Wno-pedantic "${strict[@]}" -Wzero-as-null-pointer-constant "$work/casts.cpp"
+	"$compiler" -x c -std=c11 "$tags" "${options[@]}" "$work/casts.c"
+done
+
 # Macros of <linux/...> change nothing in the standard library's headers and in the project's.
 # Those left out need an option, or warn that they are gone in a later standard.
 printf '#include <vector>\n' >"$work/vector.cpp"
