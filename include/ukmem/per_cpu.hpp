@@ -159,6 +159,12 @@ template <typename T> class per_cpu_variable
 
 		for_each_possible_cpu(cpu) f(*copy(cpu));
 	}
+	template <typename F> void for_each(F &&f) const
+	{
+		unsigned int cpu;
+
+		for_each_possible_cpu(cpu) f(*copy(cpu));
+	}
 
 	/** handle - for the macros of <ukmem/percpu.h>; not the address of any copy. */
 	[[nodiscard]] T *handle() const noexcept

@@ -421,6 +421,13 @@ TEST(PerCpu, OfAStructureAndMoves)
 	uint64_t packets = 1;
 	c.for_each([&packets](const traffic &t) { packets += t.packets; });
 	EXPECT_EQ(packets, 1u);
+	const ukmem::per_cpu<traffic> &reader = c;
+	uint64_t bytes = 0;
+	reader.for_each([&bytes](auto &t) {
+		static_assert(std::is_const_v<std::remove_reference_t<decltype(t)>>);
+		bytes += t.bytes;
+	});
+	EXPECT_EQ(bytes, 1500u);
 }
 
 template <typename T, typename = void> struct counts : std::false_type {
