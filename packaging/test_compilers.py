@@ -170,8 +170,9 @@ def c23(cc):
 
     def variant(folder):
         Build(folder, cc, cflags="-O2", options=["CMAKE_C_STANDARD=23", "CMAKE_EXPORT_COMPILE_COMMANDS=ON"]).check()
-        standards = set(re.findall(r"-std=(\S+?)[\s\"]", (folder / "compile_commands.json").read_text()))
-        expect(standards & {"gnu23", "gnu2x"} and "gnu11" not in standards, f"it was compiled as {standards}")
+        standards = set(re.findall(r"-std=([^\s\"+]+)[\s\"]", (folder / "compile_commands.json").read_text()))
+        # Of a compiler whose own language is C23, CMake does not ask for it.
+        expect(standards <= {"gnu23", "gnu2x"}, f"it was compiled as {standards}")
 
     return variant
 
@@ -282,8 +283,8 @@ def riscv64(folder):
     expect(output == "ok ukmem\n", f"on the drop-in: {output}")
 
 
-VARIANTS = {f"gcc-{version}": compiler(f"gcc-{version}") for version in (11, 12, 13, 14)}
-VARIANTS.update((f"clang-{version}", compiler(f"clang-{version}")) for version in range(14, 20))
+VARIANTS = {f"gcc-{version}": compiler(f"gcc-{version}") for version in range(11, 17)}
+VARIANTS.update((f"clang-{version}", compiler(f"clang-{version}")) for version in range(14, 23))
 VARIANTS.update({
     "gcc-O0": compiler("gcc", "-O0"),
     "gcc-O3-native": compiler("gcc", "-O3 -march=native"),
