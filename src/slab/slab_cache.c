@@ -373,7 +373,13 @@ static void delete_one(struct kmem_cache *s)
 	slab_hard_release(s);
 	free_arrays(s, false);
 	free_nodes(s->nodes);
+	s->home = NULL; /* for slab_cache_was_made() */
 	kmem_cache_free(&slab_boot_cache, s);
+}
+
+bool slab_cache_was_made(const struct kmem_cache *s)
+{
+	return slab_cache_of(s) == &slab_boot_cache && s->home == s;
 }
 
 void slab_cache_delete(struct kmem_cache *s)

@@ -30,5 +30,8 @@ void slab_set_nodes(struct kmem_cache *s, void *mem);
 size_t slab_nodes_bytes(void);
 /* Frees a cache without slabs, which is on no list, and its twin. */
 void slab_cache_delete(struct kmem_cache *s);
+/* Whether a pointer of the program's is to a cache that was made and not deleted. Where a cache
+ * was, there may be another one. */
+bool slab_cache_was_made(const struct kmem_cache *s);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/report.h"
 #include "kfence/kfence.h"
 #include "layer/layer.h"
 #include "page/page_alloc.h"
@@ -223,6 +224,11 @@ void kmem_cache_destroy(struct kmem_cache *s)
 
 	if (!s)
 		return;
+	if (!slab_cache_was_made(s)) {
+		report_invalid("kmem_cache_destroy()", s, "no cache, or one that is gone",
+			       CALLER_ADDRESS);
+		return;
+	}
 	slab_bar_pins(s);
 	stock = atomic_load_explicit(&s->stock_slabs, memory_order_relaxed);
 	slab_stock_set(s, 0);

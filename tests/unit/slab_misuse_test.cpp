@@ -190,6 +190,33 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 		    "object\n$");
 }
 
+TEST(SlabDeathTest, OnlyCachesAreDestroyed)
+{
+	const char *const says = "ukmem: kmem_cache_destroy\\(\\): invalid pointer "
+				 "0x[0-9a-f]+: no cache, or one that is gone\n" FOUND_AT;
+	auto twice = [](slab_flags_t flags) {
+		struct kmem_cache *s = kmem_cache_create("twice", 64, 0, flags, nullptr);
+
+		kmem_cache_destroy(s);
+		kmem_cache_destroy(s);
+	};
+	struct kmem_cache *s = kmem_cache_create("once", 64, 0, 0, nullptr);
+	void *block = kmalloc(sizeof(long) * 500, GFP_KERNEL);
+
+	memset(block, 0, sizeof(long) * 500);
+	EXPECT_EXIT(twice(0), ::testing::KilledBySignal(SIGABRT), says);
+	EXPECT_EXIT(twice(SLAB_POISON), ::testing::KilledBySignal(SIGABRT), says);
+	EXPECT_EXIT(kmem_cache_destroy(static_cast<struct kmem_cache *>(block)),
+		    ::testing::KilledBySignal(SIGABRT), says);
+	EXPECT_EXIT(kmem_cache_destroy(reinterpret_cast<struct kmem_cache *>(&block)),
+		    ::testing::KilledBySignal(SIGABRT), says);
+	EXPECT_EXIT(kmem_cache_destroy(reinterpret_cast<struct kmem_cache *>(
+			    reinterpret_cast<char *>(s) + 64)),
+		    ::testing::KilledBySignal(SIGABRT), says);
+	kmem_cache_destroy(s);
+	kfree(block);
+}
+
 /* It would be zeroed, with the beginning of the next one. */
 TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtOnceWhereObjectsAreZeroed)
 {
