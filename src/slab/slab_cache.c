@@ -379,7 +379,9 @@ static void delete_one(struct kmem_cache *s)
 
 bool slab_cache_was_made(const struct kmem_cache *s)
 {
-	return slab_cache_of(s) == &slab_boot_cache && s->home == s;
+	const struct kmem_cache *of = slab_cache_of(s);
+
+	return of && of->home == &slab_boot_cache && s->home == s; /* or of its twin */
 }
 
 void slab_cache_delete(struct kmem_cache *s)
