@@ -27,7 +27,7 @@ def lint(root):
             for line in out.splitlines():
                 # Pages of other projects need not be installed here.
                 missing = re.search(r"referenced manual not found: Xr (\S+) (\d)", line)
-                if missing and (f"{missing[1]}.{missing[2]}" in known or not re.search("ukmem|kmalloc|alloc_", missing[1])):
+                if missing and (f"{missing[1]}.{missing[2]}" in known or not re.match("ukmem|kmalloc|alloc_", missing[1])):
                     continue
                 findings.append(line)
         findings += values((pathlib.Path(folder) / "ukmem.conf.5").read_text())
