@@ -130,9 +130,9 @@ UKMEM_EXPORT struct kmem_cache *__kmem_cache_create_args(const char *name, unsig
  * kmem_cache_destroy - give back everything a cache holds
  *
  * NULL is ignored. A pointer to no cache, or to one that was destroyed, is reported (tunable
- * invalid_free) and otherwise ignored. If objects are still in use, the library logs their number and the
- * addresses of the first ones (with SLAB_STORE_USER also their allocation's call stack); the
- * cache and its slabs stay, and the objects stay valid. Samples of the heap profile
+ * invalid_free) and otherwise ignored. If objects are still in use, the library logs their
+ * number and the addresses of the first ones (with SLAB_STORE_USER also their allocation's call
+ * stack); the cache and its slabs stay, and the objects stay valid. Samples of the heap profile
  * (<ukmem/profile.h>) are blocks of their own, which no cache counts: a cache of which only
  * samples are in use goes, the samples stay valid, and a kmem_cache_free() of one that comes
  * later is an invalid free. The same is true of all objects with the tunable passthrough. May
