@@ -418,7 +418,7 @@ static void note_both(struct kmem_cache *s, void *known)
 
 static size_t known_bytes(const struct known *known)
 {
-	return align_up(sizeof(*known->slot) << known->order, os_page_size());
+	return align_up(sizeof(void *) << known->order, os_page_size());
 }
 
 /* Caches lock held, here and until __known_end(). */
