@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all commands share: how their help looks. */
+/* All commands share this: how their help looks, and what their arguments may be. */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
 

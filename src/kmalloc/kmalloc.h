@@ -393,10 +393,9 @@ bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func
 /* Bytes from @p, which may lie inside an object, to the object's end; SIZE_MAX: that is not
  * known. In a hardened process what lies in no object is reported. */
 size_t kmalloc_room(const void *p);
-/* The usable bytes of @p; 0, after a report, if it is no allocated object. */
-size_t kmalloc_usable(const void *p, const char *func);
-/* The same, with the place of the call in the report. */
-size_t kmalloc_usable_for(const void *p, const char *func, const void *caller);
+/* The usable bytes of @p; 0, after a report, if it is no allocated object. @func, @caller: for
+ * the report, as in report_invalid(). */
+size_t kmalloc_usable(const void *p, const char *func, const void *caller);
 /*
  * As realloc; @p is not NULL, @size not 0. With __GFP_ZERO everything between the bytes
  * that are kept and the end of the new block is zero.

@@ -90,7 +90,7 @@ void kfree(const void *p)
 
 size_t ksize(const void *p)
 {
-	return kmalloc_usable(p, "ksize()");
+	return kmalloc_usable(p, "ksize()", NULL);
 }
 
 void *kmemdup_for(const void *src, size_t len, gfp_t flags, const void *caller)

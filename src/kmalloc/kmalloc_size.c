@@ -82,14 +82,7 @@ static noinline size_t usable_slow(const void *p, const char *func, const void *
 	return find_usable(p, func, caller, &page);
 }
 
-size_t kmalloc_usable(const void *p, const char *func)
-{
-	size_t size = kmalloc_class_usable(p);
-
-	return likely(size) ? size : usable_slow(p, func, NULL);
-}
-
-size_t kmalloc_usable_for(const void *p, const char *func, const void *caller)
+size_t kmalloc_usable(const void *p, const char *func, const void *caller)
 {
 	size_t size = kmalloc_class_usable(p);
 
@@ -330,6 +323,6 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 			kfree_slow(p, func, caller);
 	}
 	if (flags & __GFP_ZERO)
-		zero_rest(q, min_size(old, size), kmalloc_usable(q, func), flags);
+		zero_rest(q, min_size(old, size), kmalloc_usable(q, func, NULL), flags);
 	return q;
 }

@@ -123,7 +123,7 @@ size_t kmalloc_size_roundup(size_t size)
 
 void kfree_sensitive(const void *p)
 {
-	size_t size = kmalloc_usable_for(p, "kfree_sensitive()", CALLER_ADDRESS);
+	size_t size = kmalloc_usable(p, "kfree_sensitive()", CALLER_ADDRESS);
 
 	if (!size)
 		return;

@@ -553,5 +553,5 @@ UKMEM_EXPORT size_t malloc_object_size(const void *p)
 
 UKMEM_EXPORT size_t malloc_usable_size(void *p)
 {
-	return kmalloc_usable(p, "malloc_usable_size()");
+	return kmalloc_usable(p, "malloc_usable_size()", NULL);
 }

@@ -194,7 +194,7 @@ TEST(MempoolTest, TheReserveOutlastsTheLimit)
 	});
 }
 
-/* What the shrinker below was asked with. */
+/* The flags with which the library asked the shrinker below. */
 unsigned shrinker_calls;
 gfp_t shrinker_flags;
 
