@@ -233,9 +233,9 @@ TEST_F(OsMemoryTest, RandomNumbersThatTheSystemRefuses)
 	os_calls.auxval = noting_auxval;
 	EXPECT_LT(alike(1), 10);
 	EXPECT_LT(alike(inverse), 10);
-	for (int i = 0; i < 1000; i++)
+	for (int i = 0; i < 50000; i++)
 		all.insert(os_random());
-	EXPECT_EQ(all.size(), 1000u);
+	EXPECT_EQ(all.size(), 50000u);
 	EXPECT_TRUE(asked_for_start) << "what the kernel gave tells processes apart";
 }
 
