@@ -125,6 +125,14 @@ fail:
 	return false;
 }
 
+/* A register that a function need not save: gcc 13 to 15 take %rbx here, whose names are short,
+ * and save it in front of the fast path. */
+#ifdef __clang__
+#define ARRAY_TEMP(v) "=&r"(v)
+#else
+#define ARRAY_TEMP(v) "=&U"(v)
+#endif
+
 /* The object may come into a register of an input: it is loaded when none is needed any more. */
 #define ARRAY_SECTIONS_BY(what, address)                                                       \
 	static always_inline bool pcpu_array_pop_by_##what(                                    \
@@ -138,8 +146,8 @@ fail:
 			UKMEM_RSEQ_START                                                       \
 			address                                                                \
 			ARRAY_POP_BODY                                                         \
-			: [object] "=a"(object), [a] "=&r"(a), [t] "=&r"(t),                   \
-			  [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND                               \
+			: [object] "=a"(object), [a] ARRAY_TEMP(a), [t] ARRAY_TEMP(t),         \
+			  [h] ARRAY_TEMP(h) UKMEM_RSEQ_INJECT_OPERAND                          \
 			: ARRAY_TABLE_INPUTS                                                   \
 			: "memory", "cc"                                                       \
 			: fail);                                                               \
@@ -161,7 +169,8 @@ fail:
 			UKMEM_RSEQ_START                                                       \
 			address                                                                \
 			ARRAY_PUSH_BODY                                                        \
-			: [a] "=&r"(a), [t] "=&r"(t), [h] "=&r"(h) UKMEM_RSEQ_INJECT_OPERAND   \
+			: [a] ARRAY_TEMP(a), [t] ARRAY_TEMP(t),                                \
+			  [h] ARRAY_TEMP(h) UKMEM_RSEQ_INJECT_OPERAND                          \
 			: ARRAY_TABLE_INPUTS, [object] "r"(object)                             \
 			: "memory", "cc"                                                       \
 			: fail);                                                               \
