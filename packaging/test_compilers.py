@@ -288,6 +288,7 @@ VARIANTS.update((f"clang-{version}", compiler(f"clang-{version}")) for version i
 VARIANTS.update({
     "gcc-O0": compiler("gcc", "-O0"),
     "gcc-O3-native": compiler("gcc", "-O3 -march=native"),
+    "gcc-medium": compiler("gcc", "-O2 -mcmodel=medium"),
     "c23": c23("gcc"),
     "c23-gcc-14": c23("gcc-14"),
     "c23-clang": c23("clang-19"),

@@ -87,9 +87,10 @@ extern struct kmalloc_fast kmalloc_fast page_aligned hidden;
 
 /*
  * A table of units, by whose address a fast path names everything else that it loads. So one
- * instruction makes an address; a compiler that knew what is where would make several.
+ * instruction makes an address; a compiler that knew what is where would make several. In a
+ * larger code model the table may be out of that instruction's reach.
  */
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__code_model_small__)
 #define kmalloc_units(table)                                                                   \
 	({                                                                                     \
 		const uintptr_t *units_;                                                       \
