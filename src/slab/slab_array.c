@@ -164,10 +164,16 @@ static cold void *alloc_at_limit(struct kmem_cache *s, unsigned int node, size_t
 
 /* A report tells of no failures for another reason: the cache's own limit, kmem_cache_fail().
  */
-static cold void report_failure(const struct kmem_cache *s, size_t n, gfp_t flags)
+static cold void note_failure(struct kmem_cache *s, size_t n, gfp_t flags, const void *caller)
 {
 	unsigned int checked = atomic_load_explicit(&s->checked, memory_order_relaxed);
 
+	if (unlikely(checked & SLAB_CHECK_GONE)) {
+		report_invalid("kmem_cache_alloc()", s, "no cache, or one that is gone",
+			       caller);
+		return;
+	}
+	slab_event(s, SLAB_ALLOC_FAIL);
 	if (slab_limit_reached(s) || checked & (SLAB_CHECK_FAIL | SLAB_CHECK_PASSTHROUGH))
 		PROBE(alloc_fail, s->name, n * s->object_size, flags);
 	else
@@ -202,11 +208,9 @@ static void *alloc_any(struct kmem_cache *s, unsigned int node, size_t size, gfp
 			obj = alloc_at_limit(s, node, size, flags, caller);
 	}
 	failed = unlikely(!obj) && !(flags & SLAB_NO_NEW); /* else it was only a look */
-	if (failed)
-		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
 	if (failed)
-		report_failure(s, 1, flags);
+		note_failure(s, 1, flags, caller);
 	return obj;
 }
 
@@ -438,11 +442,9 @@ size_t slab_alloc_bulk(struct kmem_cache *s, unsigned int node, gfp_t flags, siz
 		if (unlikely(got < n && slab_limit_reached(s)))
 			got += alloc_bulk_at_limit(s, node, flags, n - got, p + got, caller);
 	}
-	if (unlikely(got < n))
-		slab_event(s, SLAB_ALLOC_FAIL);
 	pcpu_gate_leave();
 	if (unlikely(got < n))
-		report_failure(s, n - got, flags);
+		note_failure(s, n - got, flags, caller);
 	if (unlikely(s->init & SLAB_INIT_ALLOC))
 		for (size_t i = 0; i < got; i++)
 			memset(p[i], 0, s->object_size);

@@ -373,7 +373,11 @@ static void delete_one(struct kmem_cache *s)
 	slab_hard_release(s);
 	free_arrays(s, false);
 	free_nodes(s->nodes);
-	s->home = NULL; /* for slab_cache_was_made() */
+	/* For slab_cache_was_made(), and for requests of a cache that is gone. */
+	s->home = NULL;
+	s->cpu_array = s->fast_array = slab_closed_array();
+	s->array_stride = 0;
+	atomic_store_explicit(&s->checked, SLAB_CHECK_GONE, memory_order_relaxed);
 	kmem_cache_free(&slab_boot_cache, s);
 }
 

@@ -268,6 +268,7 @@ enum slab_check {
 	SLAB_CHECK_ANNOTATE = 8, /* allocations are reported to AddressSanitizer, valgrind */
 	SLAB_CHECK_PASSTHROUGH = 16, /* objects come from libc */
 	SLAB_CHECK_HARD = 32,	     /* the cache is hardened */
+	SLAB_CHECK_GONE = 64,	     /* the cache has been destroyed */
 };
 /* The parameters of a new cache. */
 struct slab_params {

@@ -190,6 +190,38 @@ TEST(SlabDeathTest, FreeOfAnInsideIsFoundAtTheFlush)
 		    "object\n$");
 }
 
+/* Of a cache without debugging and of one with it. */
+TEST(SlabDeathTest, ACacheThatIsGoneHasNoObjects)
+{
+	const char *const says = "^ukmem: kmem_cache_alloc\\(\\): invalid pointer "
+				 "0x[0-9a-f]+: no cache, or one that is gone\n" FOUND_AT;
+	using Request = void *(*)(struct kmem_cache *);
+	const Request requests[] = {
+		[](struct kmem_cache *s) { return kmem_cache_alloc(s, GFP_KERNEL); },
+		[](struct kmem_cache *s) {
+			return kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL);
+		},
+		[](struct kmem_cache *s) { return kmem_cache_zalloc(s, GFP_NOWAIT); },
+		[](struct kmem_cache *s) { return kmem_cache_alloc_node(s, GFP_KERNEL, 0); },
+		[](struct kmem_cache *s) {
+			void *objects[16];
+
+			return kmem_cache_alloc_bulk(s, GFP_KERNEL, 16, objects) ? objects[0]
+										 : nullptr;
+		},
+	};
+
+	for (slab_flags_t flags : { 0u, unsigned(SLAB_POISON), unsigned(SLAB_INIT_ON_ALLOC) })
+		for (Request request : requests) {
+			struct kmem_cache *s = kmem_cache_create("gone", 64, 0, flags, nullptr);
+
+			kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
+			kmem_cache_destroy(s);
+			EXPECT_EXIT(EXPECT_EQ(request(s), nullptr),
+				    ::testing::KilledBySignal(SIGABRT), says);
+		}
+}
+
 TEST(SlabDeathTest, OnlyCachesAreDestroyed)
 {
 	const char *const says = "ukmem: kmem_cache_destroy\\(\\): invalid pointer "

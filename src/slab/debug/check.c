@@ -20,6 +20,8 @@ bool slab_checked_fails(struct kmem_cache *s, gfp_t flags)
 	unsigned int why = atomic_load_explicit(&s->checked, memory_order_relaxed);
 	uint64_t call, after, times;
 
+	if (unlikely(why & SLAB_CHECK_GONE))
+		return true;
 	if (!(why & SLAB_CHECK_FAIL) || flags & __GFP_NOFAIL)
 		return false;
 	call = atomic_fetch_add_explicit(&s->fail_calls, 1, memory_order_relaxed);
