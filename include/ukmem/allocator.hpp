@@ -122,7 +122,7 @@ inline void deallocate(void *p, std::size_t size, std::size_t align) noexcept
  * class allocator - a standard allocator over kmalloc
  *
  * It has no state; all allocators are equal. allocate() throws bad_array_new_length if @n
- * objects have more than SIZE_MAX bytes, and bad_alloc if there is no memory. With C++23,
+ * objects have more than PTRDIFF_MAX bytes, and bad_alloc if there is no memory. With C++23,
  * containers that ask get as many objects as fit into the size class.
  */
 template <typename T> class allocator

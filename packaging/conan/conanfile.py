@@ -13,6 +13,7 @@ from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load, rm, rmdir
+from conan.tools.scm import Version
 
 # A build without tests, benchmarks and tools reads these files.
 SOURCES = ["CMakeLists.txt", "CHANGELOG.md", "LICENSE", "cmake/*", "src/*", "include/*", "examples/*", "docs/CMakeLists.txt", "docs/man/*",
@@ -77,6 +78,9 @@ class Ukmem(ConanFile):
     def package_info(self):
         self.cpp_info.libs = ["ukmem"]
         self.cpp_info.system_libs = ["pthread"]
+        # gcc before 13 calls it for atomic operations on one and two bytes.
+        if self.settings.arch == "riscv64" and self.settings.compiler == "gcc" and Version(self.settings.compiler.version) < "13":
+            self.cpp_info.system_libs.append("atomic")
         self.cpp_info.set_property("cmake_target_name", "ukmem::ukmem")
         self.cpp_info.set_property("pkg_config_name", "ukmem")
         # For LD_PRELOAD, and for the tool, wherever that comes from.

@@ -202,8 +202,8 @@ void config_set(struct config_reading *r, const char *key, size_t key_len, const
 	}
 	if (r->quiet)
 		return;
-	log_warn("%sunknown configuration key '%.*s'", place(r, buf, sizeof(buf)), (int)key_len,
-		 key);
+	log_warn("%sunknown configuration key '%.*s' (ukmem config lists them)",
+		 place(r, buf, sizeof(buf)), (int)key_len, key);
 }
 
 static void parse(struct config_reading *r, const char *s)

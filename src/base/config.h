@@ -206,7 +206,7 @@ enum { CONFIG_STRING_SIZE = 512 }; /* the bytes of a STRING, with its terminatin
 		"mean number of bytes from one sample to the next")                            \
 	NUMBER(profile_cpu, 1, 0, 100,                                                         \
 	       "percent of the CPU time that samples may take; 0: no bound")                   \
-	STRING(profile_file, "FILE", "of profile:1; %p: the PID; else ukmem.PID.heap")         \
+	STRING(profile_file, "FILE", "of profile:1; each %p: the PID; else ukmem.PID.heap")         \
 	BOOL(verbose, 0, "log start-up decisions to stderr")
 /* clang-format on */
 

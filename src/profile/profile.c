@@ -318,19 +318,19 @@ __attribute__((constructor(102))) static void begin(void)
 	errno = saved;
 }
 
-/* The file's name, with the PID for %p. */
-static void name_file(char *name, size_t size)
-{
-	const char *pattern = config.profile_file;
-	const char *at = text_find_word(pattern, "%p");
+/* A PID has at most seven digits and takes the place of two characters. */
+enum { FILE_NAME_SIZE = 4 * CONFIG_STRING_SIZE };
 
-	if (!*pattern)
-		snprintf(name, size, "ukmem.%d.heap", sys_getpid());
-	else if (at)
-		snprintf(name, size, "%.*s%d%s", (int)(at - pattern), pattern, sys_getpid(),
-			 at + 2);
-	else
-		snprintf(name, size, "%s", pattern);
+/* The file's name, with the PID for each %p. */
+static void name_file(char name[FILE_NAME_SIZE])
+{
+	const char *pattern = *config.profile_file ? config.profile_file : "ukmem.%p.heap", *at;
+	size_t n = 0;
+
+	for (; (at = text_find_word(pattern, "%p")); pattern = at + 2)
+		n += (size_t)snprintf(name + n, FILE_NAME_SIZE - n, "%.*s%d",
+				      (int)(at - pattern), pattern, sys_getpid());
+	text_copy(name + n, pattern, FILE_NAME_SIZE - n);
 }
 
 /* Neither of the two waits for a reader, if the file is a pipe. Result: a descriptor, or a
@@ -407,7 +407,7 @@ static int open_chosen(const char *name)
  * of system calls opens none. */
 __attribute__((destructor(102))) static void end(void)
 {
-	char name[CONFIG_STRING_SIZE + 16];
+	char name[FILE_NAME_SIZE];
 	int fd, err;
 
 	if (main_pid && os_is_confined()) {
@@ -417,7 +417,7 @@ __attribute__((destructor(102))) static void end(void)
 	if (!main_pid || (main_pid != sys_getpid() && *config.profile_file &&
 			  !text_find_word(config.profile_file, "%p")))
 		return;
-	name_file(name, sizeof(name));
+	name_file(name);
 	/* Of the library's own name the user has made no link and no pipe, in any folder. */
 	fd = *config.profile_file ? open_chosen(name) : open_own(name, false);
 	err = fd < 0 ? fd : ukmem_profile_dump(fd);

@@ -113,6 +113,10 @@ PY
 "$python" -m ukmem run --conf dirty_max:0 -c 'import ukmem; assert ukmem.running()'
 echo 'import ukmem; assert ukmem.running()' >module.py
 "$python" -m ukmem run -m module
+# As Python itself takes them: a value in the same word, and other options in front.
+"$python" -m ukmem run -c'import ukmem; assert ukmem.running()' || fail "-c and its code in one word"
+"$python" -m ukmem run --conf dirty_max:0 -O -W ignore -c 'import ukmem, sys; assert ukmem.running() and sys.flags.optimize' ||
+	fail "options of Python in front of -c"
 # The script's Python has the options that the command's has.
 "$python" -X dev -W error -uBm ukmem run -c '
 import sys

@@ -514,7 +514,7 @@ def functions_of(path):
 def check_file(path, library):
     """The file at exit has the planted sites; no tool is needed."""
     folder = tempfile.mkdtemp()
-    heap = os.path.join(folder, "%p.heap")
+    heap = os.path.join(folder, "%p.heap-%p")
     program = Program(path, library, f"profile:1,profile_interval:{INTERVAL},profile_file:{heap}")
     program.go_on()
     program.wait()

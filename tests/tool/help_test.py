@@ -81,7 +81,7 @@ def check_config_files(tool):
         for name in ("ls", "/bin/ls"):
             code, text, errors = tool.run("config", name)
             expect(re.search(rf"^show +choice +stats .* {path}:3 ", text, re.M), text)
-            error = f"ukmem: {path}:4: unknown configuration key 'nosuch'\n"
+            error = f"ukmem: {path}:4: unknown configuration key 'nosuch' (ukmem config lists them)\n"
             expect(code == 0 and errors == error, f"{code}: {errors}")
         code, _, errors = tool.run("run", "/bin/ls", "/dev/null")
         expect(code == 0 and errors.count(error) == 1 and "allocated" in errors, errors)
@@ -99,7 +99,7 @@ def check_warnings(tool):
         for command, keys in ((["config"], ["nosuch", "both", "foo"]),
                               (["config", "true"], ["nosuch", "both", "trues", "foo"])):
             code, _, errors = tool.run(*command)
-            wanted = [f"ukmem: {places[key]}unknown configuration key '{key}'" for key in keys]
+            wanted = [f"ukmem: {places[key]}unknown configuration key '{key}' (ukmem config lists them)" for key in keys]
             expect(code == 0 and sorted(errors.splitlines()) == sorted(wanted), f"{command}: {errors}")
 
 

@@ -177,8 +177,10 @@ TEST_F(ConfigFileTest, ErrorsSayFileAndLineOnce)
 			  ":2: bad value 'x' for configuration key 'dirty_max' (0..1048576m), "
 			  "using 1m\n"
 			  "ukmem: " +
-			  user + ":2: unknown configuration key 'no_such_key'\nukmem: " + user +
-			  ":3: 'verbose' is not key: value\nukmem: " + user +
+			  user +
+			  ":2: unknown configuration key 'no_such_key' (ukmem config lists "
+			  "them)\nukmem: " +
+			  user + ":3: 'verbose' is not key: value\nukmem: " + user +
 			  ":4: section '[ls' does not end with ]\n"
 			  "ukmem: bad value 'x' for configuration key 'limit' (0..67108864m), "
 			  "using 0\n");

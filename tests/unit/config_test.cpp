@@ -167,12 +167,15 @@ TEST(ConfigTest, UnknownKeysAreNamedOnce)
 {
 	Result r = conf("no_such_key:1,dirty_max:1m");
 
-	EXPECT_EQ(r.warnings, "ukmem: unknown configuration key 'no_such_key'\n");
+	EXPECT_EQ(r.warnings,
+		  "ukmem: unknown configuration key 'no_such_key' (ukmem config lists them)\n");
 	EXPECT_EQ(r.value["dirty_max"], "1m") << "the rest still counts";
-	EXPECT_EQ(conf("dirty_ma:1").warnings, "ukmem: unknown configuration key 'dirty_ma'\n");
+	EXPECT_EQ(conf("dirty_ma:1").warnings,
+		  "ukmem: unknown configuration key 'dirty_ma' (ukmem config lists them)\n");
 	EXPECT_EQ(conf("dirty_max2:1").warnings,
-		  "ukmem: unknown configuration key 'dirty_max2'\n");
-	EXPECT_EQ(conf(":1").warnings, "ukmem: unknown configuration key ''\n");
+		  "ukmem: unknown configuration key 'dirty_max2' (ukmem config lists them)\n");
+	EXPECT_EQ(conf(":1").warnings,
+		  "ukmem: unknown configuration key '' (ukmem config lists them)\n");
 }
 
 /* The kernel's names of its parameters have dots. */
@@ -185,9 +188,9 @@ TEST(ConfigTest, DotsInKeys)
 	EXPECT_EQ(r.value["kfence_num_objects"], "9");
 	EXPECT_EQ(r.value["dirty_max"], "1m");
 	EXPECT_EQ(conf("dirty.max.:1,l.mit:1,.:1").warnings,
-		  "ukmem: unknown configuration key 'dirty.max.'\n"
-		  "ukmem: unknown configuration key 'l.mit'\n"
-		  "ukmem: unknown configuration key '.'\n");
+		  "ukmem: unknown configuration key 'dirty.max.' (ukmem config lists them)\n"
+		  "ukmem: unknown configuration key 'l.mit' (ukmem config lists them)\n"
+		  "ukmem: unknown configuration key '.' (ukmem config lists them)\n");
 }
 
 TEST(ConfigTest, ItemsThatAreNoPair)

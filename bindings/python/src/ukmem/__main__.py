@@ -2,6 +2,7 @@
 """The command: `python -m ukmem COMMAND ...` is `ukmem COMMAND ...`, and `run` knows Python.
 
     python -m ukmem run [--stats] script.py args     by this Python, with its options
+    python -m ukmem run -O script.py args            the same, and one more option
     python -m ukmem run -m module args               the same
     python -m ukmem run -c "code" args               the same
     python -m ukmem run PROGRAM args                 any other program
@@ -27,12 +28,14 @@ def python_options() -> List[str]:
 
 
 def with_python(words: List[str]) -> List[str]:
-    """The words after `run`, with this Python and its options in front of a script, -m or -c."""
+    """The words after `run`, with this Python and its options in front of a script or an option of Python."""
     options = 0
     while options < len(words) and words[options].startswith("--"):
         options += 2 if words[options] == "--conf" else 1
     program = words[options:]
-    if program and (program[0] in ("-m", "-c") or program[0].endswith(".py")):
+    first = program[0] if program else ""
+    # `ukmem run` itself has no short option but -h.
+    if first.endswith(".py") or (first.startswith("-") and first != "-h"):
         program = [sys.executable, *python_options(), *program]
     return words[:options] + program
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of, ManuallyDrop};
-use std::ops::{BitOr, Deref, DerefMut};
+use std::ops::{BitOr, BitOrAssign, Deref, DerefMut};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 
@@ -33,6 +33,12 @@ impl BitOr for CacheFlags {
 
     fn bitor(self, other: CacheFlags) -> CacheFlags {
         CacheFlags(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for CacheFlags {
+    fn bitor_assign(&mut self, other: CacheFlags) {
+        *self = *self | other;
     }
 }
 
@@ -420,6 +426,17 @@ mod tests {
         drop(boxes);
         assert_eq!((cache.len(), drops.load(Ordering::Relaxed)), (0, 100));
         assert_eq!(Arc::strong_count(&drops), 1);
+    }
+
+    #[test]
+    fn flags_add_up() {
+        let mut flags = CacheFlags::NONE;
+
+        flags |= CacheFlags::HWCACHE_ALIGN;
+        assert_eq!(flags.0, CacheFlags::HWCACHE_ALIGN.0);
+        flags |= CacheFlags::DEBUG;
+        assert_eq!(flags.0, (CacheFlags::HWCACHE_ALIGN | CacheFlags::DEBUG).0);
+        assert!(Cache::<u64>::with_flags("rs flags", flags).is_ok());
     }
 
     #[test]
