@@ -8,6 +8,7 @@
 #include <linux/gfp_types.h>
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
+#include <linux/page_frag_cache.h>
 #include <linux/topology.h>
 #include <ukmem/page_alloc.h>
 

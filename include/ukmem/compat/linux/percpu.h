@@ -8,6 +8,7 @@
 #ifndef UKMEM_COMPAT_LINUX_PERCPU_H
 #define UKMEM_COMPAT_LINUX_PERCPU_H
 
+#include <linux/cleanup.h>
 #include <linux/cpumask.h>
 #include <linux/percpu-defs.h>
 #include <linux/smp.h>
@@ -16,5 +17,7 @@
 #define get_cpu_var(var) (*get_cpu_ptr(&(var)))
 #define put_cpu_var(var) put_cpu_ptr(&(var))
 #define alloc_percpu_aligned(type) alloc_percpu(type)
+
+DEFINE_FREE(free_percpu, void *, free_percpu(_T))
 
 #endif

@@ -61,6 +61,29 @@ static inline void percpu_counter_destroy(struct percpu_counter *fbc)
 	fbc->counters = NULL;
 }
 
+/* Destroys @nr counters, one behind the other. */
+static inline void percpu_counter_destroy_many(struct percpu_counter *fbc, u32 nr)
+{
+	for (u32 i = 0; i < nr; i++)
+		percpu_counter_destroy(&fbc[i]);
+}
+
+/* Initialises @nr counters, one behind the other. Result: 0; -ENOMEM, and none is initialised.
+ */
+static inline int percpu_counter_init_many(struct percpu_counter *fbc, s64 amount, gfp_t gfp,
+					   u32 nr)
+{
+	for (u32 i = 0; i < nr; i++) {
+		int err = percpu_counter_init(&fbc[i], amount, gfp);
+
+		if (err) {
+			percpu_counter_destroy_many(fbc, i);
+			return err;
+		}
+	}
+	return 0;
+}
+
 /* Moves this CPU's part to the common count. */
 static inline void percpu_counter_sync(struct percpu_counter *fbc)
 {
@@ -136,6 +159,28 @@ static inline s64 percpu_counter_sum_positive(struct percpu_counter *fbc)
 	s64 sum = percpu_counter_sum(fbc);
 
 	return sum > 0 ? sum : 0;
+}
+
+/*
+ * Adds @amount if the sum stays at or below @limit; for a negative @amount, at or above it.
+ * Result: whether it did. Threads that call this exclude each other, so they do not pass the
+ * limit together; the other functions add whatever the limit is. It sums all CPUs' parts each
+ * time.
+ */
+static inline bool percpu_counter_limited_add(struct percpu_counter *fbc, s64 limit, s64 amount)
+{
+	bool fits;
+	s64 sum;
+
+	if (!amount)
+		return true;
+	raw_spin_lock(&fbc->lock);
+	sum = fbc->count + per_cpu_sum(*fbc->counters) + amount;
+	fits = amount > 0 ? sum <= limit : sum >= limit;
+	if (fits)
+		WRITE_ONCE(fbc->count, fbc->count + amount);
+	raw_spin_unlock(&fbc->lock);
+	return fits;
 }
 
 /* No thread may add meanwhile. */
