@@ -395,7 +395,8 @@ static cold uint64_t random_of_start(void)
 		memcpy(start, bytes, sizeof(start));
 	os_clock(CLOCK_MONOTONIC, &now);
 	v = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)(uintptr_t)&now;
-	/* Mixed before the count is added: a later time and a higher count can have equal sums. */
+	/* Mixed before the count is added: a later time and a higher count can have equal sums.
+	 */
 	v = mixed(v) + atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed);
 	return mixed(mixed(v ^ start[0]) + start[1]);
 }

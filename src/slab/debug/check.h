@@ -7,8 +7,8 @@
 #include "page/lookup.h"
 #include "slab/slab_types.h"
 
-/* Counts a request, of one object or of many. Result: whether kmem_cache_fail() makes it fail, or
- * the cache is gone. */
+/* Counts a request, of one object or of many. Result: whether kmem_cache_fail() makes it fail,
+ * or the cache is gone. */
 bool slab_checked_fails(struct kmem_cache *s, gfp_t flags);
 /* Allocate from a checked cache @s, which is not a twin. */
 void *slab_checked_alloc(struct kmem_cache *s, unsigned int node, size_t size, gfp_t flags,
