@@ -19,13 +19,14 @@
 #pragma weak page_layer
 #pragma weak slab_layer
 #pragma weak kmalloc_layer
+#pragma weak profile_layer
 #pragma weak pool_layer
 #pragma weak malloc_layer
 
 /* Lowest first. */
 static const struct layer *const layers[] = {
-	&percpu_layer,	&kfence_layer, &page_layer, &slab_layer,
-	&kmalloc_layer, &pool_layer,   &live_layer, &malloc_layer,
+	&percpu_layer,	&kfence_layer, &page_layer, &slab_layer,   &kmalloc_layer,
+	&profile_layer, &pool_layer,   &live_layer, &malloc_layer,
 };
 
 /* Every program has the layer live, and the description of the library's layout

@@ -48,7 +48,7 @@ struct layer {
 };
 
 extern const struct layer percpu_layer, kfence_layer, page_layer, slab_layer, kmalloc_layer,
-	pool_layer, live_layer;
+	profile_layer, pool_layer, live_layer;
 /* The drop-in's; hidden, so that the dynamic linker does not look for it in the others. */
 extern const struct layer malloc_layer __attribute__((visibility("hidden")));
 

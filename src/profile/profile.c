@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
+#include "layer/layer.h"
 #include "os/os.h"
 #include "page/lookup.h"
 #include "percpu/register.h"
@@ -111,20 +112,22 @@ static void sample_block(struct page *page, size_t more, const void *caller)
 
 static const struct large_profile large_hooks = { sample_block, forget };
 
-/* The PID of the process that starts or stops, so that a fork does not leave it behind. */
-static atomic_int busy;
+/* Whether a thread starts or stops. In the child of a fork none does. A PID would not tell: in
+ * another PID namespace the child may have its parent's, and that of vfork() has the memory of
+ * its parent. */
+static atomic_bool busy;
 
 static bool enter(void)
 {
-	int old = atomic_load(&busy), me = sys_getpid();
-
-	return old != me && atomic_compare_exchange_strong(&busy, &old, me);
+	return !atomic_exchange(&busy, true);
 }
 
 static void leave(void)
 {
-	atomic_store(&busy, 0);
+	atomic_store(&busy, false);
 }
+
+const struct layer profile_layer = { .fork_child = leave };
 
 static void arm(struct kmem_cache *s, void *unused)
 {

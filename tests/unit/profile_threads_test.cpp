@@ -6,6 +6,7 @@
 #include <csignal>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/time.h>
@@ -13,6 +14,10 @@
 
 #include "profile_util.h"
 #include "test_util.h"
+
+extern "C" {
+#include "os/os.h"
+}
 
 namespace
 {
@@ -107,6 +112,42 @@ TEST_F(ProfileThreads, ForkedChildGoesOn)
 	EXPECT_EQ(grown().live, parent.live);
 	for (void *q : p)
 		kfree(q);
+}
+
+// What ukmem_profile_start() says in a child that begins while its parent is in the same
+// function.
+int vforked_says = 1, forked_says = 1;
+
+template <class F> int said_by_child(F fork_it)
+{
+	pid_t pid = fork_it();
+	int status = -1;
+
+	if (!pid)
+		_exit(-ukmem_profile_start(0));
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : 1;
+}
+
+TEST_F(ProfileThreads, AChildIsBusyIfItsMemoryIs)
+{
+	uint64_t (*cpu_us)() = os_calls.cpu_us;
+
+	ASSERT_EQ(ukmem_profile_stop(), 0);
+	os_calls.cpu_us = []() -> uint64_t {
+		static bool done;
+
+		if (!std::exchange(done, true)) {
+			forked_says = said_by_child(fork);
+			vforked_says = said_by_child(vfork);
+		}
+		return 0;
+	};
+	EXPECT_EQ(ukmem_profile_start(0), 0);
+	os_calls.cpu_us = cpu_us;
+	EXPECT_EQ(forked_says, 0);
+	EXPECT_EQ(vforked_says, -EBUSY);
+	EXPECT_EQ(ukmem_profile_stop(), 0);
 }
 
 volatile sig_atomic_t handled;
