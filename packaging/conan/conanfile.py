@@ -78,8 +78,9 @@ class Ukmem(ConanFile):
     def package_info(self):
         self.cpp_info.libs = ["ukmem"]
         self.cpp_info.system_libs = ["pthread"]
-        # gcc before 13 calls it for atomic operations on one and two bytes.
-        if self.settings.arch == "riscv64" and self.settings.compiler == "gcc" and Version(self.settings.compiler.version) < "13":
+        # gcc before 13 calls libatomic for atomic operations on one and two bytes; the shared library names it.
+        old_gcc = self.settings.compiler == "gcc" and Version(self.settings.compiler.version) < "13"
+        if self.settings.arch == "riscv64" and old_gcc and not self.options.shared:
             self.cpp_info.system_libs.append("atomic")
         self.cpp_info.set_property("cmake_target_name", "ukmem::ukmem")
         self.cpp_info.set_property("pkg_config_name", "ukmem")
