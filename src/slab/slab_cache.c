@@ -355,6 +355,19 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 	return NULL;
 }
 
+/*
+ * What a destroyed cache leaves in its descriptor, until another cache is made there: the fast
+ * paths find an empty array and no entry, and the slow paths report.
+ */
+static void bury(struct kmem_cache *s)
+{
+	s->home = NULL; /* for slab_cache_was_made() */
+	s->fast_array = s->cpu_array = slab_closed_array();
+	s->array_stride = 0;
+	s->entry_first = s->entry_last = SLAB_NO_ENTRY;
+	atomic_store_explicit(&s->checked, SLAB_CHECK_GONE, memory_order_relaxed);
+}
+
 static void delete_one(struct kmem_cache *s)
 {
 	debug_assert(!slab_is_own(s));
@@ -373,11 +386,7 @@ static void delete_one(struct kmem_cache *s)
 	slab_hard_release(s);
 	free_arrays(s, false);
 	free_nodes(s->nodes);
-	/* For slab_cache_was_made(), and for requests of a cache that is gone. */
-	s->home = NULL;
-	s->cpu_array = s->fast_array = slab_closed_array();
-	s->array_stride = 0;
-	atomic_store_explicit(&s->checked, SLAB_CHECK_GONE, memory_order_relaxed);
+	bury(s);
 	kmem_cache_free(&slab_boot_cache, s);
 }
 

@@ -222,6 +222,27 @@ TEST(SlabDeathTest, ACacheThatIsGoneHasNoObjects)
 		}
 }
 
+/* The next cache has the arrays of the first one, and the descriptor of the second. */
+void free_to_gone()
+{
+	struct kmem_cache *first = kmem_cache_create("first", 64, 0, 0, nullptr);
+	struct kmem_cache *second = kmem_cache_create("second", 64, 0, 0, nullptr);
+
+	kmem_cache_destroy(first);
+	kmem_cache_destroy(second);
+	struct kmem_cache *here = kmem_cache_create("here", 64, 0, 0, nullptr);
+
+	if (here == second)
+		kmem_cache_free(first, kmem_cache_alloc(here, GFP_KERNEL));
+}
+
+TEST(SlabDeathTest, ACacheThatIsGoneTakesNothingBack)
+{
+	EXPECT_EXIT(free_to_gone(), ::testing::KilledBySignal(SIGABRT),
+		    "ukmem: kmem_cache_free\\(\\): invalid pointer 0x[0-9a-f]+: not an object "
+		    "of this cache, but of here\n" FOUND_AT);
+}
+
 TEST(SlabDeathTest, OnlyCachesAreDestroyed)
 {
 	const char *const says = "ukmem: kmem_cache_destroy\\(\\): invalid pointer "
