@@ -356,8 +356,8 @@ struct kmem_cache *slab_cache_new(const struct slab_params *p)
 }
 
 /*
- * What a destroyed cache leaves in its descriptor, until another cache is made there: the fast
- * paths find an empty array and no entry, and the slow paths report.
+ * Marks the descriptor of a destroyed cache, until another cache is made there: the fast paths
+ * find an empty array and no entry, and the slow paths report.
  */
 static void bury(struct kmem_cache *s)
 {

@@ -166,7 +166,8 @@ static void check_limits(void)
 static void check_groups(void)
 {
 	static struct percpu_counter group[3];
-	unsigned int freed = 0;
+	const s64 *first = NULL;
+	unsigned int same = 0;
 	u64_stats_t packets = { 0 };
 	struct u64_stats_sync sync;
 
@@ -177,12 +178,14 @@ static void check_groups(void)
 	percpu_counter_destroy_many(group, 3);
 	CHECK(!percpu_counter_initialized(&group[0]) && !percpu_counter_initialized(&group[2]));
 	for (int i = 0; i < 10000; i++) {
-		/* As the variable is freed, there is room for the next one. */
+		/* The variable is freed each time, so the next one has its place. */
 		s64 *part __free(free_percpu) = alloc_percpu(s64);
 
-		freed += part != NULL;
+		if (!first)
+			first = part;
+		same += part && part == first;
 	}
-	CHECK(freed == 10000);
+	CHECK(same == 10000);
 	u64_stats_init(&sync);
 	u64_stats_update_begin(&sync);
 	u64_stats_add(&packets, 5);

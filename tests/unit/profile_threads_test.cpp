@@ -114,7 +114,7 @@ TEST_F(ProfileThreads, ForkedChildGoesOn)
 		kfree(q);
 }
 
-// What ukmem_profile_start() says in a child that begins while its parent is in the same
+// ukmem_profile_start() says this in a child that begins while its parent is in the same
 // function.
 int vforked_says = 1, forked_says = 1;
 

@@ -87,21 +87,18 @@ static inline bool ukmem_frag_refill(struct page_frag_cache *nc, gfp_t gfp)
 static inline void *__page_frag_alloc_align(struct page_frag_cache *nc, unsigned int fragsz,
 					    gfp_t gfp, unsigned int align_mask)
 {
-	size_t align = -(size_t)(int)align_mask, begin;
+	size_t align = -(size_t)(int)align_mask;
+	size_t begin = (nc->offset + align - 1) & ~(align - 1);
 
-	for (int fresh = 0; fresh < 2; fresh++) {
-		begin = (nc->offset + align - 1) & ~(align - 1);
-		if (nc->block && begin + fragsz <= ukmem_frag_block()) {
-			/* Fragments without bytes have places of their own, too. */
-			nc->offset = begin + (fragsz ? fragsz : 1);
-			nc->nr--;
-			return nc->block + begin;
-		}
+	if (!nc->block || begin + fragsz > ukmem_frag_block()) {
 		begin = (UKMEM_FRAG_BEGIN + align - 1) & ~(align - 1);
 		if (begin + fragsz > ukmem_frag_block() || !ukmem_frag_refill(nc, gfp))
 			return NULL;
 	}
-	return NULL;
+	/* Fragments without bytes have places of their own, too. */
+	nc->offset = begin + (fragsz ? fragsz : 1);
+	nc->nr--;
+	return nc->block + begin;
 }
 
 static inline void *page_frag_alloc_align(struct page_frag_cache *nc, unsigned int fragsz,
