@@ -97,8 +97,7 @@ static void *prepare(struct page *page, size_t size, gfp_t flags, bool zeroed,
 	if (may_enter) {
 		if (unlikely(!(allocs % LOOK_EVERY)))
 			kfence_look(os_calls.now_ms());
-		if (!os_heap.is_ukmem) /* the drop-in does so at the end of each request */
-			page_decay_at(allocs);
+		page_decay_at(allocs);
 	}
 	if (unlikely(slab_hardened || config.init_on_alloc))
 		flags |= __GFP_ZERO;

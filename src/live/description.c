@@ -188,6 +188,7 @@ static const struct live_entry entries[] = {
 	FIELD(zone, nr_dirty),
 	FIELD(zone, present),
 	FIELD(zone, isolated),
+	FIELD(zone, spare_pages),
 	FIELD(zone, carve_start),
 	FIELD(zone, carve_end),
 	FIELD(zone, carve_zero),

@@ -33,23 +33,24 @@ void *malloc_failed(void)
 }
 
 /*
- * Ends every request that the fast paths did not serve, whichever function received it. Lets
- * free memory decay, starts the background thread if it is wanted, and sets errno back to
+ * Ends every request that the fast paths did not serve, whichever function received it; @size:
+ * what it asked for, 0 for a free. Lets free memory decay, starts the background thread if it
+ * is wanted, and sets errno back to
  * @saved. The thread is started here, and not where it is found to be wanted, because the
  * caller is known only here.
  */
-static void finish(int saved, const void *caller)
+static void finish(size_t size, int saved, const void *caller)
 {
-	page_decay();
+	page_decay_end(size >> page_window.page_shift);
 	if (unlikely(page_background_is_wanted()) && !caller_is_libc(caller))
 		page_background_start();
 	errno = saved;
 }
 
 /* Ends a request for memory that got @p. */
-static void *finish_with(void *p, int saved, const void *caller)
+static void *finish_with(void *p, size_t size, int saved, const void *caller)
 {
-	finish(saved, caller);
+	finish(p ? size : 0, saved, caller);
 	return likely(p) ? p : malloc_failed();
 }
 
@@ -59,7 +60,7 @@ static noinline void *serve(size_t size, gfp_t flags, const void *caller)
 {
 	int saved = errno;
 
-	return finish_with(kmalloc_slow(size, flags, caller), saved, caller);
+	return finish_with(kmalloc_slow(size, flags, caller), size, saved, caller);
 }
 
 static noinline void *serve_init(size_t size, gfp_t flags, const void *caller)
@@ -188,7 +189,7 @@ static noinline void take_back(void *p, const char *func, const void *caller)
 	int saved = errno;
 
 	kfree_slow(p, func, caller);
-	finish(saved, caller);
+	finish(0, saved, caller);
 }
 
 static noinline void take_back_init(void *p, const char *func, const void *caller)
@@ -418,8 +419,8 @@ static noinline void *resize_slow(void *p, size_t size, const void *caller)
 		free_for(p, "realloc()", caller);
 		return NULL;
 	}
-	return finish_with(kmalloc_resize(p, size, GFP_KERNEL, "realloc()", caller), saved,
-			   caller);
+	return finish_with(kmalloc_resize(p, size, GFP_KERNEL, "realloc()", caller), size,
+			   saved, caller);
 }
 
 /* Moves an object of @old usable bytes without a slow path, where arrays serve both. */
@@ -486,7 +487,8 @@ static noinline void *serve_aligned(size_t align, size_t size, const void *calle
 {
 	int saved = errno;
 
-	return finish_with(kmalloc_aligned(size, align, GFP_KERNEL, caller), saved, caller);
+	return finish_with(kmalloc_aligned(size, align, GFP_KERNEL, caller), size, saved,
+			   caller);
 }
 
 void *malloc_aligned(size_t align, size_t size, const void *caller)

@@ -77,7 +77,7 @@ static void work(void)
 {
 	for (unsigned int idle = 0; idle < 8;) {
 		sys_pause_ms(pause_ms());
-		while (decay_all(true))
+		while (decay_all())
 			;
 		idle = decay_is_due(false) ? 0 : idle + 1;
 		pcpu_look();
@@ -314,27 +314,20 @@ static bool must_leave_it(void)
 	return !lock_none_held() || pcpu_gate_is_closed();
 }
 
-static noinline void settle(void)
+static noinline void settle(size_t npages)
 {
 	if (must_leave_it())
 		return;
 	pcpu_gate_enter(true);
 	if (likely(!pcpu_gate_is_forced())) /* a fork may have closed it meanwhile */
-		decay_settle();
+		decay_settle(npages);
 	pcpu_gate_leave();
 }
 
-void page_decay(void)
-{
-	if (unlikely(!vm_events)) /* the library could not initialise */
-		return;
-	page_decay_at(raw_cpu_add_return(vm_events->decay_looks, 1));
-}
-
-void page_decay_at(uint64_t nth)
+static void at_request(uint64_t nth, size_t npages)
 {
 	size_t dirty = atomic_load_explicit(&page_limits.dirty, memory_order_relaxed);
-	uint64_t now;
+	uint64_t now, last;
 
 	/* A program that does not know of the library may forbid it system calls (seccomp). So
 	 * in the drop-in only the background thread looks at CPUs and quotas. (Limits of
@@ -343,21 +336,41 @@ void page_decay_at(uint64_t nth)
 		pcpu_look();
 	poll_wanted();
 	if (unlikely(atomic_load_explicit(&decay_is_owing, memory_order_relaxed)))
-		settle();
+		settle(npages);
 	if (likely(is_little(dirty, nth)) || must_leave_it())
 		return;
 	if (dirty > decay_keeps())
 		poll_background(dirty);
 	now = os_calls.now_ms();
 	page_follow_request(now);
-	if (atomic_load_explicit(&last_look, memory_order_relaxed) == now &&
-	    !atomic_load_explicit(&unfinished, memory_order_relaxed))
+	last = atomic_load_explicit(&last_look, memory_order_relaxed);
+	if (last == now && !atomic_load_explicit(&unfinished, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&last_look, now, memory_order_relaxed);
 	pcpu_gate_enter(true);
 	if (likely(!pcpu_gate_is_forced()))
-		atomic_store_explicit(&unfinished, decay_all(false), memory_order_relaxed);
+		atomic_store_explicit(&unfinished, decay_some(now - min_size(last, now)),
+				      memory_order_relaxed);
 	pcpu_gate_leave();
+}
+
+void page_decay_end(size_t npages)
+{
+	if (unlikely(!vm_events)) /* the library could not initialise */
+		return;
+	at_request(raw_cpu_add_return(vm_events->decay_looks, 1), npages);
+}
+
+void page_decay(size_t npages)
+{
+	if (!os_heap.is_ukmem)
+		page_decay_end(npages);
+}
+
+void page_decay_at(uint64_t nth)
+{
+	if (!os_heap.is_ukmem)
+		at_request(nth, 0);
 }
 
 void background_init(void)

@@ -5,9 +5,12 @@
 
 #include "page/page.h"
 
-/* Purges some of the backlog, if it is time. For callers that may enter the kernel. */
-void page_decay(void);
-/* The same at request number @nth of this CPU, for callers that count them. */
+/* Purges a few blocks of the backlog, if it is time, and more for a request that has taken
+ * @npages. For callers that may enter the kernel. In the drop-in, one of whose requests may
+ * pass several such callers, only the second does anything: at the end of each request. */
+void page_decay(size_t npages);
+void page_decay_end(size_t npages);
+/* As page_decay(0), at request number @nth of this CPU, for callers that count them. */
 void page_decay_at(uint64_t nth);
 enum {
 	WANTED_DECAY = 1,     /* the thread that purges */

@@ -39,7 +39,14 @@
 #include "page/zone.h"
 
 enum {
-	HUGE_PAGE = 2 << 20,  /* the smallest piece with thp:always */
+	HUGE_PAGE = 2 << 20, /* the smallest piece with thp:always */
+	/* A request purges so many blocks, which take about 20 us each, and one more for so
+	 * many bytes that it has taken, or for so many ms since a request last looked at the
+	 * backlog. These are no larger than 2^BLOCK_SHIFT bytes for each. */
+	REQUEST_BLOCKS = 2,
+	REQUEST_BYTES = 64 << 10,
+	MS_PER_BLOCK = 8,
+	BLOCK_SHIFT = 20,
 	WHOLE_SHIFT = 25,     /* from 2^25 bytes in use on, dirty_max pages stay */
 	LARGE_RUN = 64 << 10, /* bytes */
 	/* Bytes in use of programs that keep no holes when they grow; by large runs. */
@@ -160,28 +167,46 @@ static void end_period(struct zone *z, size_t limit, bool may_wait)
 	zone_unlock(z, true);
 }
 
+/* A part of the work, for a request: it purges so many blocks, divided if they are larger. */
+struct part {
+	size_t blocks, largest;
+};
+
 /*
- * Purges up to @npages: whole huge pages, where there may be any. With thp:auto, parts of them
- * when no whole one is left. Result: pages purged; ZONE_BUSY: another thread has the zone's
- * lock, and this one may not wait. It is a thread of the program then, in a free perhaps, and
- * the one that has the lock may have lost its CPU for some milliseconds. The next request
- * purges.
+ * zone_purge_to(), or for a request a @part of that (else NULL). Result: pages purged;
+ * ZONE_BUSY: another thread has the zone's lock, and a request does not wait. It is a thread of
+ * the program then, in a free perhaps, and the one that has the lock may have lost its CPU for
+ * some milliseconds. The next request purges.
  */
-static size_t purge(struct zone *z, size_t limit, size_t npages, bool may_wait)
+static size_t purge_to(struct zone *z, size_t limit, size_t npages, size_t least,
+		       const struct part *part)
 {
-	size_t (*to)(struct zone *, size_t, size_t, size_t) =
-		may_wait ? zone_purge_to : zone_try_purge_to;
+	if (!part)
+		return zone_purge_to(z, limit, npages, least);
+	return zone_try_purge_to(z, &(struct purge_limits){ limit, npages, least, part->blocks,
+							    max_size(part->largest, least) });
+}
+
+/* Purges up to @npages: whole huge pages, where there may be any. With thp:auto, parts of them
+ * when no whole one is left. */
+static size_t purge(struct zone *z, size_t limit, size_t npages, const struct part *part)
+{
 	size_t whole = HUGE_PAGE >> page_window.page_shift, purged = 0;
 
 	if (config.thp == THP_ALWAYS)
-		return to(z, limit, npages, whole);
+		return purge_to(z, limit, npages, whole, part);
 	if (atomic_load_explicit(&z->huge_asked, memory_order_relaxed) && npages >= whole)
-		purged = to(z, limit, npages, whole);
-	return purged ? purged : to(z, limit, npages, 0);
+		purged = purge_to(z, limit, npages, whole, part);
+	return purged ? purged : purge_to(z, limit, npages, 0, part);
 }
 
-void decay_settle(void)
+void decay_settle(size_t npages)
 {
+	const struct part part = {
+		.blocks = REQUEST_BLOCKS + (npages << page_window.page_shift) / REQUEST_BYTES,
+		.largest = SIZE_MAX,
+	};
+
 	/* Relaxed: if another thread sees the flag before the pages, these wait for the next
 	 * large run. The thread that added them calls this, too. */
 	atomic_store_explicit(&decay_is_owing, false, memory_order_relaxed);
@@ -193,20 +218,21 @@ void decay_settle(void)
 		owed = min_size(owed, dirty - min_size(dirty, decay_keeps() / 4));
 		if (!owed || zone_refuses(z))
 			continue;
-		/* Blocks that are larger stay whole, and the rest is owed until it is as large.
-		 */
-		purged = purge(z, 0, owed, false);
+		purged = purge(z, 0, owed, &part);
 		if (purged != ZONE_BUSY)
 			owed -= min_size(owed, purged);
-		if (owed)
-			atomic_fetch_add_explicit(&z->decay_owed, owed, memory_order_relaxed);
-		if (purged == ZONE_BUSY)
+		if (!owed)
+			continue;
+		atomic_fetch_add_explicit(&z->decay_owed, owed, memory_order_relaxed);
+		/* The next request goes on. But if nothing was purged, all blocks are larger
+		 * than what is owed: they stay whole until so much is. */
+		if (purged)
 			atomic_store_explicit(&decay_is_owing, true, memory_order_relaxed);
 	}
 }
 
 /* Purges a piece of one zone's backlog. Result: whether there is more to do at once. */
-static bool decay(struct zone *z, bool may_wait)
+static bool decay(struct zone *z, const struct part *part)
 {
 	size_t limit = decay_keeps();
 	size_t piece = (size_t)1 << zone_piece_order(), backlog, purged;
@@ -214,11 +240,11 @@ static bool decay(struct zone *z, bool may_wait)
 	if (likely(atomic_load_explicit(&z->dirty, memory_order_relaxed) <= limit) ||
 	    z->type == ZONE_DMA)
 		return false;
-	end_period(z, limit, may_wait);
+	end_period(z, limit, !part);
 	backlog = atomic_load_explicit(&z->decay_backlog, memory_order_relaxed);
 	if (!backlog)
 		return false;
-	purged = purge(z, limit, min_size(backlog, piece), may_wait);
+	purged = purge(z, limit, min_size(backlog, piece), part);
 	if (purged == ZONE_BUSY)
 		return true;
 	/* Another thread may have purged, too; the next period makes up for a wrong backlog. */
@@ -227,14 +253,31 @@ static bool decay(struct zone *z, bool may_wait)
 	return backlog != 0;
 }
 
-bool decay_all(bool may_wait)
+static bool decay_zones(const struct part *part)
 {
 	bool more = false;
 
 	page_recent_look();
 	for_each_zone (z)
-		more = decay(z, may_wait) || more;
+		more = decay(z, part) || more;
 	return more;
+}
+
+bool decay_all(void)
+{
+	return decay_zones(NULL);
+}
+
+bool decay_some(uint64_t ms)
+{
+	size_t blocks = REQUEST_BLOCKS + ms / MS_PER_BLOCK;
+	size_t largest = (size_t)1 << ilog2(blocks) << BLOCK_SHIFT >> page_window.page_shift;
+	const struct part part = {
+		.blocks = blocks,
+		.largest = max_size(min_size(largest, (size_t)1 << zone_piece_order()), 1),
+	};
+
+	return decay_zones(&part);
 }
 
 static bool zone_is_due(struct zone *z, size_t limit)

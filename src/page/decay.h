@@ -15,11 +15,14 @@ void __decay_note_growth(struct zone *z, size_t npages, size_t fresh);
 /* Whether large runs took clean pages since dirty ones were last purged for such. */
 extern atomic_bool decay_is_owing;
 /* Purges as many dirty pages, but for blocks that are larger than all that is owed, of zones
- * whose lock nobody has. */
-void decay_settle(void);
-/* Purges a piece of each zone's backlog. @may_wait: also of zones whose lock another thread
- * has. Result: whether there is more to do at once. */
-bool decay_all(bool may_wait);
+ * whose lock nobody has: a few blocks, and more for a request that has taken @npages. */
+void decay_settle(size_t npages);
+/* Purges a piece of each zone's backlog. Result: whether there is more to do at once. */
+bool decay_all(void);
+/* The same, for a request: of zones whose lock nobody has, a few blocks, and more if the
+ * last request that did so was many @ms ago. A program that stands nearly still has few
+ * requests that could; in one that does not, a request is not to wait for long. */
+bool decay_some(uint64_t ms);
 /* Whether any zone has more dirty pages than it may keep, beside those that the system refused
  * to take back. @for_certain: takes each zone's lock, and so counts all that was freed before.
  */

@@ -46,6 +46,7 @@
  *   decay.c           chooses the free pages that the program has no use for
  *   purge.c           gives the memory of free pages back to the system
  *   pageset.c         this CPU's free runs
+ *   spare.c           runs for requests that find a zone's lock taken for long
  *   zone.c            a zone's lock: deferred frees, published counts
  *   runs.c            runs of any number of pages out of blocks
  *   buddy.c           free blocks of 2^order pages
@@ -133,7 +134,7 @@ struct page {
 	};
 	_Atomic uint32_t state; /* SLAB: slab_page.h */
 	union { /* no other member has the address of a cache where @cache is: slab_page.c */
-		struct list_head free_list; /* FREE, isolated */
+		struct list_head free_list; /* FREE */
 		struct {
 			struct kmem_cache *cache;		/* SLAB */
 			union {					/* SLAB */
@@ -143,16 +144,17 @@ struct page {
 		};
 		struct {
 			size_t npages;		    /* LARGE, ALLOCATED; freed and deferred */
-			struct deferred_entry next; /* freed and deferred */
+			struct deferred_entry next; /* freed, or purged, and deferred */
 		};
 	};
 	union {
 		/* SLAB, in all its pages: a set bit is a free object */
 		_Atomic uint64_t bitmap[PAGE_BITMAP_WORDS];
 		struct {
-			const void *by; /* the thread's */
+			struct list_head blocks; /* of the zone */
+			const void *by;		 /* the thread's */
 			bool refused;
-		} isolated; /* isolated: purge.c */
+		} isolated; /* isolated: zone.h */
 		struct {
 			/* LARGE, if sampled: profile/profile.c. The other two words are
 			 * those of guarded blocks: kmalloc/large_debug.h. */

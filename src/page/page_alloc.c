@@ -302,8 +302,8 @@ static struct page *alloc_from_zones(const struct placement *p, const struct nod
 		if (unlikely(!page && page_may_leave_nodes(rq->flags)))
 			page = walk_anywhere(p, named, rq);
 	}
-	if (rq->may_block)
-		page_decay();
+	if (rq->may_block && !(rq->flags & PAGE_NO_RECLAIM)) /* slab_refill() has done so */
+		page_decay(page ? rq->npages : 0);
 	if (unlikely(!page)) {
 		if (!(rq->flags & PAGE_NO_RECLAIM))
 			count_vm_event(PGALLOC_FAIL);
@@ -499,7 +499,7 @@ struct page *page_alloc_aligned(gfp_t flags, size_t npages, unsigned int order, 
 	if (page) {
 		/* A program whose requests are all served here has no other decay. */
 		if (page_flags_now(flags) & __GFP_DIRECT_RECLAIM)
-			page_decay();
+			page_decay(0);
 		return hand_out(page, npages, zeroed);
 	}
 	place(PAGE_ANY_NODE, flags, &p);

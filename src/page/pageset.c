@@ -27,6 +27,7 @@
 #include "page/buddy.h"
 #include "page/limits.h"
 #include "page/node.h"
+#include "page/spare.h"
 #include "page/zone.h"
 #include "percpu/array_wind.h"
 #include "percpu/drain.h"
@@ -493,6 +494,7 @@ size_t pageset_drain(struct zone *only)
 
 	for (struct zone *z = first; z < end; z++) {
 		before += pageset_pages(z);
+		spare_drain(z);
 		list_arrays(z, &d);
 	}
 	pcpu_drain_end(&d);
@@ -552,7 +554,7 @@ size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu)
 
 size_t pageset_pages(const struct zone *z)
 {
-	return pageset_cpu_pages(z, PCPU_ALL_CPUS);
+	return pageset_cpu_pages(z, PCPU_ALL_CPUS) + spare_pages(z);
 }
 
 /* Runs that a CPU keeps lie in the zone, and are not free blocks. */

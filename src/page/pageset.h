@@ -53,7 +53,8 @@ struct page *pageset_pop_run(struct zone *z, size_t npages);
  * freed last in its list is so. NULL: it is not. */
 struct page *pageset_pop_aligned(struct zone *z, size_t npages, unsigned int align);
 void pageset_free_run(struct zone *z, struct page *page, size_t npages);
-/* Puts the runs that CPUs hold of a zone (NULL: of all zones) back into it. Result: pages. */
+/* Puts the runs that CPUs hold of a zone (NULL: of all zones), and its spare runs, back into
+ * it. Result: pages. */
 size_t pageset_drain(struct zone *only);
 /* Adds the pagesets of a CPU that goes to @d. (A drain of all CPUs gets none here: page_trim()
  * drains them, after caches have given back their slabs.) */
@@ -61,6 +62,7 @@ struct pcpu_drain;
 void pagesets_list(struct pcpu_drain *d);
 /* Puts dirty runs of this CPU's pageset into the zone. False: there were none. Lock held. */
 bool __pageset_give_dirty(struct zone *z);
+/* Pages that the zone's CPUs hold, and its spare runs. */
 size_t pageset_pages(const struct zone *z);
 size_t pageset_cpu_pages(const struct zone *z, unsigned int cpu);
 struct verify;

@@ -175,47 +175,6 @@ static void __free_purged(struct zone *z, size_t pfn, size_t npages,
 		__zone_free_run(z, pfn + at, npages - at, PAGE_PURGED);
 }
 
-/*
- * The thread that isolated a block. Several of its blocks are isolated at once if blocks are
- * locked, or if a handler interrupts a purge and purges itself. If a handler forks, they stay
- * the thread's in the child, where its variables have the same addresses.
- */
-static _Thread_local char isolator __attribute__((tls_model("initial-exec")));
-
-static void add_isolated(struct zone *z, size_t npages)
-{
-	lock_assert_held(&z->lock);
-	atomic_store_explicit(&z->isolated, zone_isolated(z) + npages, memory_order_relaxed);
-}
-
-void __zone_isolate(struct zone *z, struct page *page, size_t npages)
-{
-	lock_assert_held(&z->lock);
-	debug_assert(page_type(page) == PAGE_NONE && is_pow2(npages));
-	page->order = (uint8_t)ilog2(npages);
-	page->isolated.by = &isolator;
-	page->isolated.refused = false;
-	add_isolated(z, npages);
-	atomic_store_explicit(&z->isolations,
-			      atomic_load_explicit(&z->isolations, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-	list_add(&page->free_list, &z->isolated_blocks);
-}
-
-void __zone_unisolate(struct zone *z, struct page *page)
-{
-	size_t npages = (size_t)1 << page->order;
-
-	lock_assert_held(&z->lock);
-	debug_assert(zone_isolated(z) >= npages && page_type(page) == PAGE_NONE);
-	list_del(&page->free_list);
-	add_isolated(z, -npages);
-	if (page->isolated.refused) {
-		debug_assert(z->refused >= npages);
-		z->refused -= npages;
-	}
-}
-
 /* An isolated block that was refused stays isolated; it still counts as dirty. */
 static void __refuse(struct zone *z, struct page *page)
 {
@@ -239,8 +198,8 @@ static size_t __put_refused(struct zone *z)
 	lock_assert_held(&z->lock);
 	if (!z->refused)
 		return 0;
-	list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list)
-		if (page->isolated.by == &isolator && page->isolated.refused) {
+	list_for_each_entry_safe (page, next, &z->isolated_blocks, isolated.blocks)
+		if (zone_isolated_here(page) && page->isolated.refused) {
 			npages += (size_t)1 << page->order;
 			__put_back(z, page);
 		}
@@ -269,13 +228,28 @@ bool zone_refuses(const struct zone *z)
 }
 
 /*
- * As zone_purge_to(). The zone's lock is held before, and not after. Blocks that are refused
- * stay isolated until the end: the next ones are purged, and these are not tried twice.
+ * Leaves @largest pages of a block that was taken off the lists, and puts back the others. Not
+ * where they would merge again. Result: the pages left.
  */
-static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least)
+static size_t __divide(struct zone *z, struct page *page, size_t npages, size_t largest)
+{
+	if (npages <= largest || z->at_end || ilog2(largest) <= ZONE_MIXED_ORDER)
+		return npages;
+	debug_assert(is_pow2(largest));
+	__zone_free_run(z, page_to_pfn(page) + largest, npages - largest, PAGE_DIRTY);
+	__zone_note_dirty(z);
+	return largest;
+}
+
+/*
+ * As zone_try_purge_to(). The zone's lock is held before, and not after. Blocks that are
+ * refused stay isolated until the end: the next ones are purged, and these are not tried twice.
+ */
+static size_t __purge_to(struct zone *z, const struct purge_limits *limits)
 {
 	unsigned int order = MAX_ORDER, of_order = 0, all = 0;
 	size_t purged = 0, clean = 0; /* pages; those of blocks that went back clean */
+	size_t max = limits->max, least = limits->least, blocks = limits->blocks;
 	uint64_t since = atomic_load_explicit(&z->dirty_since, memory_order_relaxed);
 	size_t low;
 	bool wide;
@@ -286,7 +260,7 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 	wide = max >= z->nr_dirty || max >> zone_piece_order();
 	/* Other threads' frees must not keep this loop going for ever. */
 	max = min_size(max, 2 * z->nr_dirty);
-	while (z->nr_dirty > target && purged < max) {
+	while (z->nr_dirty > limits->target && purged < max && blocks) {
 		size_t left = max - purged, n, done;
 		struct page *page =
 			__zone_take_dirty(z, min_uint(order, ilog2(left + left / 31)));
@@ -300,15 +274,26 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 			__zone_free_run(z, page_to_pfn(page), n, PAGE_DIRTY);
 			break;
 		}
+		n = __divide(z, page, n, limits->largest);
 		__zone_isolate(z, page, n);
 		zone_unlock(z, true);
 		done = purge_block(z, page, n, max_size(least, PART_LEAST),
 				   purged || all < REFUSED_LOOKS, &refused);
-		zone_lock(z);
+		/* A request does not wait for a holder that has lost its CPU. */
+		if (limits->blocks != SIZE_MAX && !all && done == n && !refused.nr) {
+			if (!zone_lock_soon(z)) {
+				zone_return_purged(z, page);
+				limits_shrunk();
+				return purged + done;
+			}
+		} else {
+			zone_lock(z);
+		}
 		purged += done;
 		z->nr_purged += done;
 		z->grown -= min_size(z->grown, done);
 		if (done && !would_merge(z, &refused)) {
+			blocks--;
 			clean += done;
 			__zone_unisolate(z, page);
 			__free_purged(z, page_to_pfn(page), n, &refused);
@@ -344,13 +329,15 @@ static size_t __purge_to(struct zone *z, size_t target, size_t max, size_t least
 
 size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
+	const struct purge_limits limits = { target, max, least, SIZE_MAX, SIZE_MAX };
+
 	zone_lock(z);
-	return __purge_to(z, target, max, least);
+	return __purge_to(z, &limits);
 }
 
-size_t zone_try_purge_to(struct zone *z, size_t target, size_t max, size_t least)
+size_t zone_try_purge_to(struct zone *z, const struct purge_limits *limits)
 {
-	return zone_trylock(z) ? __purge_to(z, target, max, least) : ZONE_BUSY;
+	return zone_trylock(z) ? __purge_to(z, limits) : ZONE_BUSY;
 }
 
 size_t zone_purge(struct zone *z)
@@ -370,8 +357,8 @@ void purge_fork_child(void)
 		 * interrupted goes on here. */
 		if (!zone_trylock(z))
 			continue;
-		list_for_each_entry_safe (page, next, &z->isolated_blocks, free_list)
-			if (page->isolated.by != &isolator)
+		list_for_each_entry_safe (page, next, &z->isolated_blocks, isolated.blocks)
+			if (!zone_isolated_here(page))
 				__put_back(z, page);
 		z->huge_asking = false;
 		/* A child does not inherit locks on memory. So the system takes back what it

@@ -5,22 +5,22 @@
 
 #include "page/zone_types.h"
 
-/*
- * Isolates a block of 2^k pages that the caller has taken off the lists, so that it may do
- * something with its memory without the zone's lock; and ends that. A child that is forked
- * meanwhile puts the block back as dirty, unless this thread forks. The lock is held.
- */
-void __zone_isolate(struct zone *z, struct page *page, size_t npages);
-void __zone_unisolate(struct zone *z, struct page *page);
-/*
- * Purges until at most @target dirty pages are left, but no more than about @max: a
- * block is purged as a whole, so it may be up to a 32nd more. Blocks of less than @least
- * pages stay; @least is 0 or 2^k. Result: pages purged.
- */
+/* What a purge leaves, in pages; and what it is done with. */
+struct purge_limits {
+	size_t target; /* so many dirty pages may stay */
+	/* It purges no more than about so many: a block is purged as a whole, so it may be up
+	 * to a 32nd more. */
+	size_t max;
+	size_t least; /* smaller blocks stay; 0 or 2^k */
+	/* For requests: the number of blocks, which the system takes one by one; and a larger
+	 * block than this, 2^k, is divided. */
+	size_t blocks, largest;
+};
+/* Result: pages purged. */
 size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least);
 /* The same, where nobody has the zone's lock. Result: as above, or ZONE_BUSY. */
 #define ZONE_BUSY SIZE_MAX
-size_t zone_try_purge_to(struct zone *z, size_t target, size_t max, size_t least);
+size_t zone_try_purge_to(struct zone *z, const struct purge_limits *limits);
 /* Whether a purge in this period met blocks that the system refuses, and no others. */
 bool zone_refuses(const struct zone *z);
 /* Purges all of a zone's free pages. Result: pages purged. */

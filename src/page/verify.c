@@ -62,12 +62,12 @@ static bool verify_list(struct zone *z, unsigned int order, size_t *nr_free, siz
 	return true;
 }
 
-static size_t sum_of(const struct list_head *blocks)
+static size_t sum_of(const struct list_head *isolated)
 {
 	const struct page *page;
 	size_t n = 0;
 
-	list_for_each_entry (page, blocks, free_list)
+	list_for_each_entry (page, isolated, isolated.blocks)
 		n += (size_t)1 << page->order;
 	return n;
 }

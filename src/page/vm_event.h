@@ -17,6 +17,7 @@
 	X(SHRINK_SCANNED, "slabs_scanned")    /* objects shrinkers were asked to free */       \
 	X(PGDEFERRED, "pgfree_deferred")      /* frees that found a zone's lock taken */       \
 	X(PGASIDE, "pgalloc_aside")	      /* requests served by pages aside */             \
+	X(PGSPARE, "pgalloc_spare")	      /* requests served without a zone's lock */      \
 	X(PGPIN_FAIL, "pgpin_fail")	      /* pages that could not be locked */             \
 	X(ZONE_RECLAIM, "zone_reclaim")	      /* reclaims before going to another node */      \
 	X(ZLC_SKIP, "zlc_skip")		      /* zones skipped by a zonelist cache */          \

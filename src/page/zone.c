@@ -46,13 +46,74 @@ void zone_init(struct zone *z, unsigned int node, enum zone_type type)
 	list_init(&z->isolated_blocks);
 }
 
+/*
+ * The thread that isolated a block. Several of its blocks are isolated at once if blocks are
+ * locked, or if a handler interrupts a purge and purges itself. If a handler forks, they stay
+ * the thread's in the child, where its variables have the same addresses.
+ */
+static _Thread_local char isolator __attribute__((tls_model("initial-exec")));
+
+static void add_isolated(struct zone *z, size_t npages)
+{
+	lock_assert_held(&z->lock);
+	atomic_store_explicit(&z->isolated, zone_isolated(z) + npages, memory_order_relaxed);
+}
+
+void __zone_isolate(struct zone *z, struct page *page, size_t npages)
+{
+	lock_assert_held(&z->lock);
+	debug_assert(page_type(page) == PAGE_NONE && is_pow2(npages));
+	page->order = (uint8_t)ilog2(npages);
+	page->isolated.by = &isolator;
+	page->isolated.refused = false;
+	add_isolated(z, npages);
+	atomic_store_explicit(&z->isolations,
+			      atomic_load_explicit(&z->isolations, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	list_add(&page->isolated.blocks, &z->isolated_blocks);
+}
+
+void __zone_unisolate(struct zone *z, struct page *page)
+{
+	size_t npages = (size_t)1 << page->order;
+
+	lock_assert_held(&z->lock);
+	debug_assert(zone_isolated(z) >= npages && page_type(page) == PAGE_NONE);
+	list_del(&page->isolated.blocks);
+	add_isolated(z, -npages);
+	if (page->isolated.refused) {
+		debug_assert(z->refused >= npages);
+		z->refused -= npages;
+	}
+}
+
+bool zone_isolated_here(const struct page *page)
+{
+	return page->isolated.by == &isolator;
+}
+
+static void __put_purged(struct zone *z, struct page *page)
+{
+	size_t npages = (size_t)1 << page->order;
+
+	lock_assert_held(&z->lock);
+	z->nr_purged += npages;
+	z->grown -= min_size(z->grown, npages);
+	__zone_unisolate(z, page);
+	__zone_free_run(z, page_to_pfn(page), npages, PAGE_PURGED);
+}
+
 static void put_deferred(struct zone *z)
 {
 	struct page *page;
 
 	for_each_deferred (page, deferred_take(&z->deferred), next) {
-		debug_assert(page_type(page) == PAGE_CACHED && page->npages &&
-			     zone_of(page) == z);
+		debug_assert(zone_of(page) == z);
+		if (page_type(page) == PAGE_NONE) {
+			__put_purged(z, page);
+			continue;
+		}
+		debug_assert(page_type(page) == PAGE_CACHED && page->npages);
 		__zone_free_run(z, page_to_pfn(page), page->npages, page->zero);
 	}
 }
@@ -74,6 +135,14 @@ bool zone_trylock(struct zone *z)
 bool zone_lock_for(struct zone *z, const struct alloc_request *rq)
 {
 	if (!lock_soon(&z->lock, rq->may_block))
+		return false;
+	put_deferred(z);
+	return true;
+}
+
+bool zone_lock_soon(struct zone *z)
+{
+	if (!lock_soon(&z->lock, false))
 		return false;
 	put_deferred(z);
 	return true;
@@ -125,15 +194,54 @@ void zone_list_deferred(struct zone *z)
 		zone_unlock(z, true);
 }
 
-/* Leaves a run to the next holder of the lock, which may be this thread after all. */
+/* The next holder of the lock lists what was deferred. It may be this thread after all. */
+static void list_if_free(struct zone *z)
+{
+	if (zone_trylock(z))
+		zone_unlock(z, false);
+}
+
+/* Leaves a run to the next holder of the lock. */
 static void defer(struct zone *z, struct page *page, size_t npages)
 {
 	debug_assert(npages && zone_of(page) == z);
 	page->npages = npages;
 	deferred_push(&z->deferred, &page->next);
 	count_vm_event(PGDEFERRED);
-	if (zone_trylock(z))
-		zone_unlock(z, false);
+	list_if_free(z);
+}
+
+void zone_return_purged(struct zone *z, struct page *page)
+{
+	debug_assert(zone_isolated_here(page) && !page->isolated.refused);
+	deferred_push(&z->deferred, &page->next);
+	list_if_free(z);
+}
+
+enum { DEFERRED_LOOKS = 32 }; /* at so many runs, for one that serves */
+
+struct page *zone_take_deferred(struct zone *z, size_t npages, unsigned int align)
+{
+	struct deferred_entry *all = deferred_take(&z->deferred), **link = &all;
+	const size_t within = ((size_t)1 << align) - 1;
+	struct page *page = NULL;
+
+	if (!all)
+		return NULL;
+	for (unsigned int i = 0; *link && i < DEFERRED_LOOKS; i++) {
+		struct page *run = container_of(*link, struct page, next);
+
+		if (page_type(run) == PAGE_CACHED && run->npages >= npages &&
+		    !((page_to_pfn(run) - z->start) & within)) {
+			*link = run->next.next;
+			page = run;
+			break;
+		}
+		link = &run->next.next;
+	}
+	deferred_put_back(&z->deferred, all);
+	list_if_free(z); /* the holder may have let the lock go meanwhile */
+	return page;
 }
 
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero)

@@ -9,15 +9,107 @@
 #include "base/config.h"
 #include "os/os.h"
 #include "os/os_share.h"
+#include "page/buddy.h"
 #include "page/fence.h"
 #include "page/huge.h"
 #include "page/pageset.h"
 #include "page/reclaim.h"
+#include "page/spare.h"
+#include "page/vm_event.h"
 #include "page/zone.h"
 #include "page/zone_take.h"
 #include "percpu/gate.h"
 
 enum { POPULATE_FROM = 16 << 20 }; /* bytes in use for each CPU of the process */
+
+/* Adds spare runs, while there are plenty of pages. The lock is held. */
+static noinline void __add_spares(struct zone *z, const struct alloc_request *rq)
+{
+	unsigned int want = min_uint(__spare_lacks(z), PCP_BATCH_MAX), got;
+	struct page *runs[PCP_BATCH_MAX];
+
+	if (!want || rq->mark != WMARK_LOW || !rq->may_block)
+		return;
+	got = __zone_take_more(z, rq, SPARE_ORDER, runs, want);
+	for (unsigned int i = 0; i < got; i++)
+		if (!__spare_put(z, runs[i]))
+			__zone_free_run(z, page_to_pfn(runs[i]), (size_t)1 << SPARE_ORDER,
+					runs[i]->zero);
+}
+
+/* Frees the pages of a run behind the first @used. */
+static void free_rest(struct zone *z, struct page *run, size_t npages, size_t used)
+{
+	struct page *rest = run + used;
+
+	if (npages == used)
+		return;
+	page_set_head(rest, page_head(PAGE_CACHED, PAGE_NO_ORDER, false));
+	zone_free_run(z, rest, npages - used, run->zero);
+}
+
+/* Takes a run that was freed since the lock was taken last. */
+static struct page *take_deferred(struct zone *z, const struct alloc_request *rq)
+{
+	unsigned int align = pageset_has_order(rq->npages)
+				     ? max_uint(rq->align, ilog2(rq->npages))
+				     : rq->align;
+	struct page *run = zone_take_deferred(z, rq->npages, align);
+
+	if (run)
+		free_rest(z, run, run->npages, rq->npages);
+	return run;
+}
+
+/* Cuts a spare run into up to @n runs of the request's size, so that the next requests of this
+ * CPU do not need the lock either, and a rest. */
+static unsigned int take_spare(struct zone *z, const struct alloc_request *rq,
+			       struct page **batch, unsigned int n)
+{
+	const size_t all = (size_t)1 << SPARE_ORDER;
+	unsigned int got = 0;
+	struct page *run;
+
+	if (rq->npages > all || rq->align > SPARE_ORDER)
+		return 0;
+	run = spare_take(z);
+	if (!run)
+		return 0;
+	for (; got < n && (got + 1) * rq->npages <= all; got++) {
+		batch[got] = run + got * rq->npages;
+		batch[got]->zero = run->zero;
+	}
+	free_rest(z, run, all, got * rq->npages);
+	return got;
+}
+
+/* The lock is not to be had soon. Limits and watermarks count deferred and spare runs as in use
+ * already. Result: as take(). */
+static cold unsigned int take_without_lock(struct zone *z, const struct alloc_request *rq,
+					   struct page **batch, unsigned int n)
+{
+	unsigned int got;
+
+	if (z->type != ZONE_NORMAL || rq->fenced || rq->at || !config.pagesets)
+		return 0;
+	spare_note_need(z);
+	batch[0] = take_deferred(z, rq);
+	got = batch[0] ? 1 : take_spare(z, rq, batch, n);
+	if (!got)
+		return 0;
+	pageset_count(z, PCP_RUN_POPPED, rq->npages);
+	count_vm_event(PGSPARE);
+	return got;
+}
+
+/* More runs than the caller's, of 2^@order pages, are for this CPU's pageset. */
+static void set_cached(struct page **more, unsigned int n, unsigned int order)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		page_set_type(more[i], PAGE_CACHED);
+		more[i]->order = (uint8_t)order;
+	}
+}
 
 /* Takes the caller's run, and up to @n - 1 more of the same order while there are plenty. */
 static unsigned int take(struct zone *z, const struct alloc_request *rq, struct page **batch,
@@ -29,16 +121,22 @@ static unsigned int take(struct zone *z, const struct alloc_request *rq, struct 
 	if (zone_wants_huge(z) && rq->may_block && rq->npages <= ZONE_SMALL_RUN && !rq->above &&
 	    !pcpu_gate_is_closed())
 		zone_ask_huge(z);
-	if (!zone_lock_for(z, rq))
-		return 0;
+	if (unlikely(!zone_lock_soon(z))) {
+		got = take_without_lock(z, rq, batch, n);
+		if (got) {
+			set_cached(batch + 1, got - 1, order);
+			return got;
+		}
+		if (!rq->may_block || !zone_lock_for(z, rq))
+			return 0;
+	}
 	batch[0] = unlikely(rq->fenced) ? __fence_take(z, rq) : __zone_take(z, rq);
 	if (batch[0]) {
 		z->nr_direct += rq->npages;
 		got = 1 + __zone_take_more(z, rq, order, batch + 1, n - 1);
-	}
-	for (unsigned int i = 1; i < got; i++) {
-		page_set_type(batch[i], PAGE_CACHED);
-		batch[i]->order = (uint8_t)order;
+		set_cached(batch + 1, got - 1, order);
+		if (unlikely(spare_is_wanted(z)))
+			__add_spares(z, rq);
 	}
 	zone_unlock(z, rq->may_block);
 	return got;
@@ -127,7 +225,7 @@ struct page *zone_alloc(struct zone *z, const struct alloc_request *rq, bool *fu
 	if (unlikely(rq->only_dirty) && z->type != rq->type)
 		return NULL;
 	/* Frees may have been deferred after the last holder looked. */
-	if (unlikely(deferred_any(&z->deferred)) && zone_lock_for(z, rq))
+	if (unlikely(deferred_any(&z->deferred)) && zone_lock_soon(z))
 		zone_unlock(z, rq->may_block);
 	if (!zone_watermark_ok(z, rq, rq->npages, rq->mark) &&
 	    (rq->only_dirty || !config.zone_reclaim_mode || !rq->may_block ||

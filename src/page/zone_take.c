@@ -341,7 +341,7 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 	unsigned int got = 0;
 
 	lock_assert_held(&z->lock);
-	debug_assert(!n || rq->npages == (size_t)1 << order);
+	debug_assert(order <= MAX_ORDER);
 	if (rq->above == ABOVE_DIRTY || rq->only_dirty)
 		return 0;
 	for (; n; n /= 2) {

@@ -24,6 +24,9 @@ enum {
 	PCP_LISTS = PCP_ORDERS + PCP_RUN_LISTS,
 };
 
+/* A zone's spare runs (spare.c): of so many pages, and so many at most. */
+enum { SPARE_ORDER = 4, ZONE_SPARES = 32 };
+
 enum zone_watermarks {
 	WMARK_NONE, /* use the reserves */
 	WMARK_MIN,
@@ -49,14 +52,14 @@ enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
 
 /*
  * Invariants: every page below the frontier is in exactly one place: a free block, a pageset,
- * the carving space, the space ahead, the list of deferred frees, the list of blocks isolated
- * for purging, a run handed out, or (if the window is not reserved) a hole that other code has
- * mapped. No free block's buddy is a free block of the same order that it always merges with.
- * nr_free = sum over orders of blocks << order; nr_dirty of these may be resident.
+ * a spare run, the carving space, the space ahead, the list of deferred frees, the list of
+ * blocks isolated for purging, a run handed out, or (if the window is not reserved) a hole that
+ * other code has mapped. No free block's buddy is a free block of the same order that it always
+ * merges with. nr_free = sum over orders of blocks << order; nr_dirty of these may be resident.
  *
  * present = pages below the frontier without holes. For limits and watermarks, a page is in
- * use if it is neither free nor isolated nor in one of these two spaces; pages in pagesets are
- * in use.
+ * use if it is neither free nor isolated nor in one of these two spaces; pages in pagesets and
+ * spare runs are in use.
  *
  * A free that finds the lock taken pushes its run onto `deferred` and goes on; the next thread
  * that takes the lock puts it into the free lists.
@@ -97,6 +100,9 @@ struct zone {
 	/* Pages to be purged before a large run is used; relaxed, also without the lock. */
 	_Atomic size_t decay_owed;
 	_Atomic uint64_t early[NR_PCP_COUNTERS];    /* counts from before there were pagesets */
+	_Atomic(struct page *) spare[ZONE_SPARES];  /* runs, or NULL: spare.c */
+	_Atomic size_t spare_pages;		    /* theirs; relaxed */
+	_Atomic unsigned int spares_wanted;	    /* relaxed */
 	struct deferred deferred cacheline_aligned; /* freed runs */
 	struct lock lock;
 	/* Synchronization: lock, from here on. */

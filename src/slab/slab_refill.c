@@ -31,7 +31,7 @@ static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void *
 	want = slab_half_of(s, slab_tune(s, node, SLAB_MOVED_REFILL), 1);
 	want = min_uint(want, most);
 	if (flags & __GFP_DIRECT_RECLAIM) {
-		page_decay();
+		page_decay(0);
 		slab_look_at_pace();
 		if (slab_keeps_stock(s))
 			slab_stock_refill(s);

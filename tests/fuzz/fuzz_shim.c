@@ -88,7 +88,7 @@ size_t fuzz_drain(unsigned int zone)
 
 void fuzz_decay(void)
 {
-	page_decay();
+	page_decay(0);
 }
 
 bool fuzz_zone_trylock(unsigned int index)

@@ -237,5 +237,5 @@ bool shim_background_is_running(void)
 
 void shim_page_decay(void)
 {
-	page_decay();
+	page_decay(0);
 }

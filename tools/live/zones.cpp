@@ -174,6 +174,7 @@ void zone_reader::read_pagesets(const record &r, zone &z) const
 		z.pageset_pages += set.pages;
 		z.pagesets.push_back(set);
 	}
+	z.pageset_pages += r.get("spare_pages");
 
 	const size_t n = r.count("early");
 	std::vector<uint64_t> counted(n);
