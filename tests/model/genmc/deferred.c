@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * base/deferred.h, for GenMC: threads push work, take all that there is, and push some of it
- * again, or put back all but the first of it. What is pushed has a plain byte, so GenMC reports a data race if a taker does not see
- * what the pushing thread wrote, or if two threads take one entry.
+ * again, or put back all but the first of it. What is pushed has a plain byte, so GenMC reports
+ * a data race if a taker does not see what the pushing thread wrote, or if two threads take one
+ * entry.
  */
 #include "verifier.h"
 
