@@ -138,7 +138,7 @@ void none()
 	Pages pages = fill(GFP_KERNEL, 4, 2 * kSpare);
 
 	EXPECT_EQ(vmstat("pgalloc_spare"), 0u);
-	EXPECT_LE(zone().pageset, to_pages(2 * kMiB)) << "what a CPU keeps";
+	EXPECT_LE(zone().pageset, to_pages(kMiB)) << "what a CPU keeps";
 	free_all(pages, 4);
 	kfree(used);
 }
