@@ -7,8 +7,7 @@
  * Synchronization: any thread may push, also in a signal handler. A push releases (D1), and the
  * exchange that takes the list acquires (D2). So the taker sees everything that the pushing
  * thread wrote to the entry, and to the structure that the entry is in. A taker takes the whole
- * list, never a single entry, so a push cannot mistake one list for another. It may put back
- * what it does not want; that is a push of them all.
+ * list, never a single entry, so a push cannot mistake one list for another.
  */
 #ifndef BASE_DEFERRED_H
 #define BASE_DEFERRED_H
@@ -64,24 +63,6 @@ static inline struct deferred_entry *deferred_take(struct deferred *d)
 		       ? NULL
 		       : atomic_exchange_explicit(&d->first, NULL,
 						  memory_order_acquire); /* D2 */
-}
-
-/* Puts back what is left of a list that this thread has taken: @e and what comes behind it. */
-static inline void deferred_put_back(struct deferred *d, struct deferred_entry *e)
-{
-	struct deferred_entry *first = NULL, *last = e;
-
-	if (!e || atomic_compare_exchange_strong_explicit(&d->first, &first, e,
-							  memory_order_acq_rel, /* D1 */
-							  memory_order_relaxed))
-		return;
-	while (last->next)
-		last = last->next;
-	do
-		last->next = first;
-	while (!atomic_compare_exchange_weak_explicit(&d->first, &first, e,
-						      memory_order_acq_rel, /* D1 */
-						      memory_order_relaxed));
 }
 
 /* The same entries, which stay on the list. The caller keeps other threads from taking them. */

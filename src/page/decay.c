@@ -41,12 +41,15 @@
 enum {
 	HUGE_PAGE = 2 << 20, /* the smallest piece with thp:always */
 	/* A request purges so many blocks, which take about 20 us each, and one more for so
-	 * many bytes that it has taken, or for so many ms since a request last looked at the
-	 * backlog. These are no larger than 2^BLOCK_SHIFT bytes for each. */
+	 * many bytes that it has taken; of the backlog also (ms / IDLE_MS)^2 more, of the ms
+	 * since a request last looked at it. These are no larger than 2^BLOCK_SHIFT bytes for
+	 * each. */
 	REQUEST_BLOCKS = 2,
 	REQUEST_BYTES = 64 << 10,
-	MS_PER_BLOCK = 8,
+	IDLE_MS = 8,
+	IDLE_MOST = 10000, /* ms */
 	BLOCK_SHIFT = 20,
+	AT_ONCE = 1 << 30,    /* blocks; dirty_decay_ms:0 */
 	WHOLE_SHIFT = 25,     /* from 2^25 bytes in use on, dirty_max pages stay */
 	LARGE_RUN = 64 << 10, /* bytes */
 	/* Bytes in use of programs that keep no holes when they grow; by large runs. */
@@ -200,10 +203,15 @@ static size_t purge(struct zone *z, size_t limit, size_t npages, const struct pa
 	return purged ? purged : purge_to(z, limit, npages, 0, part);
 }
 
+static size_t request_blocks(size_t more)
+{
+	return config.dirty_decay_ms ? REQUEST_BLOCKS + more : AT_ONCE;
+}
+
 void decay_settle(size_t npages)
 {
 	const struct part part = {
-		.blocks = REQUEST_BLOCKS + (npages << page_window.page_shift) / REQUEST_BYTES,
+		.blocks = request_blocks((npages << page_window.page_shift) / REQUEST_BYTES),
 		.largest = SIZE_MAX,
 	};
 
@@ -270,7 +278,8 @@ bool decay_all(void)
 
 bool decay_some(uint64_t ms)
 {
-	size_t blocks = REQUEST_BLOCKS + ms / MS_PER_BLOCK;
+	size_t idle = min_size(ms, IDLE_MOST);
+	size_t blocks = request_blocks(idle * idle / (IDLE_MS * IDLE_MS));
 	size_t largest = (size_t)1 << ilog2(blocks) << BLOCK_SHIFT >> page_window.page_shift;
 	const struct part part = {
 		.blocks = blocks,

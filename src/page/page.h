@@ -46,8 +46,8 @@
  *   decay.c           chooses the free pages that the program has no use for
  *   purge.c           gives the memory of free pages back to the system
  *   pageset.c         this CPU's free runs
- *   spare.c           runs for requests that find a zone's lock taken for long
  *   zone.c            a zone's lock: deferred frees, published counts
+ *   spare.c           runs for requests that find a zone's lock taken for long
  *   runs.c            runs of any number of pages out of blocks
  *   buddy.c           free blocks of 2^order pages
  *   window.c          maps pages at a zone's frontier

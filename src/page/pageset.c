@@ -486,6 +486,18 @@ void pagesets_list(struct pcpu_drain *d)
 		list_arrays(z, d);
 }
 
+/* Frees the spare runs. Other threads may add some meanwhile. */
+static void drain_spares(struct zone *z)
+{
+	for (unsigned int i = 0; i < ZONE_SPARES; i++) {
+		struct page *page = spare_take(z, 0, 0);
+
+		if (!page)
+			break;
+		zone_free_batch(z, &page, 1);
+	}
+}
+
 size_t pageset_drain(struct zone *only)
 {
 	struct pcpu_drain d = { .cpu = PCPU_ALL_CPUS };
@@ -494,7 +506,7 @@ size_t pageset_drain(struct zone *only)
 
 	for (struct zone *z = first; z < end; z++) {
 		before += pageset_pages(z);
-		spare_drain(z);
+		drain_spares(z);
 		list_arrays(z, &d);
 	}
 	pcpu_drain_end(&d);

@@ -2,32 +2,45 @@
 /*
  * Runs that a zone has ready for requests that cannot have its lock: its holder has lost its
  * CPU, for some milliseconds, or for as long as threads of a higher priority run; or the
- * request must not wait. A request that holds the lock, and finds plenty of pages, adds runs. A
- * request that cannot have it takes one, as a whole, and cuts it (zone_alloc.c).
+ * request must not wait. A request that holds the lock, and finds plenty of pages, adds runs of
+ * 2^SPARE_ORDER pages; a free that finds the lock taken adds what it frees. A request that
+ * cannot have the lock takes one, and cuts it (zone_alloc.c).
  *
- * Each place of zone->spare holds a run or NULL. Only holders of the lock store runs, and only
- * over NULL; others exchange a run for NULL. So nobody overwrites a run, and one thread gets
- * it. The exchange acquires what the store released: the run's entry, and its memory.
+ * Each place of zone->spare holds a run or NULL. Threads exchange NULL for a run they have, and
+ * a run for NULL. So nobody overwrites a run, and one thread gets it. The exchange that takes
+ * it acquires what the other one released: the run's entry, and its memory.
  *
  * Most programs need none, and a run among others is in the way of a block that grows. So each
- * request that could not have the lock raises the number of runs, up to a 32nd of what is in
- * use.
+ * request that could not have the lock raises the number of runs.
  */
 #include "page/spare.h"
 
 #include "base/assert.h"
 #include "base/bits.h"
-#include "page/zone.h"
 
-enum { PART_SHIFT = 5, RAISE = 4 };
+enum {
+	/* The parts of what is in use up to which requests, and frees, add runs. */
+	REQUEST_SHIFT = 5,
+	FREE_SHIFT = 4,
+	RAISE = 4,
+	MOST = 32, /* runs that requests add */
+	/* Pages of runs that frees add. Smaller ones would take the places of others. */
+	LEAST_PAGES = 4,
+	MOST_PAGES = 64,
+};
 
 /* Threads that note at the same time may lose a need. */
 void spare_note_need(struct zone *z)
 {
 	unsigned int n = atomic_load_explicit(&z->spares_wanted, memory_order_relaxed);
 
-	if (n < ZONE_SPARES)
+	if (n < MOST)
 		atomic_store_explicit(&z->spares_wanted, n + RAISE, memory_order_relaxed);
+}
+
+size_t spare_pages(const struct zone *z)
+{
+	return atomic_load_explicit(&z->spare_pages, memory_order_relaxed);
 }
 
 unsigned int __spare_lacks(const struct zone *z)
@@ -36,58 +49,61 @@ unsigned int __spare_lacks(const struct zone *z)
 	size_t have = spare_pages(z) >> SPARE_ORDER;
 
 	lock_assert_held(&z->lock);
-	want = (unsigned int)min_size(__zone_used(z) >> (SPARE_ORDER + PART_SHIFT), want);
+	want = (unsigned int)min_size(__zone_used(z) >> (SPARE_ORDER + REQUEST_SHIFT), want);
 	return want - (unsigned int)min_size(have, want);
 }
 
-bool __spare_put(struct zone *z, struct page *page)
+static void count(struct zone *z, size_t npages)
 {
-	lock_assert_held(&z->lock);
+	atomic_fetch_add_explicit(&z->spare_pages, npages, memory_order_relaxed);
+}
+
+bool spare_put(struct zone *z, struct page *page, size_t npages)
+{
+	size_t used = atomic_load_explicit(&z->used, memory_order_relaxed);
+
 	debug_assert(zone_of(page) == z && page_type(page) != PAGE_FREE);
+	if (npages < LEAST_PAGES || npages > MOST_PAGES ||
+	    spare_pages(z) + npages > used >> FREE_SHIFT)
+		return false;
+	page_set_type(page, PAGE_CACHED);
+	page->order = PAGE_NO_ORDER;
+	page->npages = npages;
+	count(z, npages);
 	for (unsigned int i = 0; i < ZONE_SPARES; i++) {
-		if (atomic_load_explicit(&z->spare[i], memory_order_relaxed))
-			continue;
-		page_set_type(page, PAGE_CACHED);
-		page->order = SPARE_ORDER;
-		atomic_fetch_add_explicit(&z->spare_pages, (size_t)1 << SPARE_ORDER,
-					  memory_order_relaxed);
-		atomic_store_explicit(&z->spare[i], page, memory_order_release);
-		return true;
+		struct page *none = NULL;
+
+		if (!atomic_load_explicit(&z->spare[i], memory_order_relaxed) &&
+		    atomic_compare_exchange_strong_explicit(&z->spare[i], &none, page,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return true;
 	}
+	count(z, -npages);
 	return false;
 }
 
-struct page *spare_take(struct zone *z)
+/* The run may have left its place and be anything, so its entry is read as a whole word. */
+noinline no_sanitize_thread bool spare_serves(const struct zone *z, const struct page *page,
+					      size_t npages, unsigned int align)
+{
+	return __atomic_load_n(&page->npages, __ATOMIC_RELAXED) >= npages &&
+	       !((page_to_pfn(page) - z->start) & (((size_t)1 << align) - 1));
+}
+
+struct page *spare_take(struct zone *z, size_t npages, unsigned int align)
 {
 	for (unsigned int i = 0; i < ZONE_SPARES; i++) {
 		struct page *page = atomic_load_explicit(&z->spare[i], memory_order_relaxed);
 
-		if (page)
-			page = atomic_exchange_explicit(&z->spare[i], NULL,
-							memory_order_acquire);
+		if (!page || !spare_serves(z, page, npages, align))
+			continue;
+		page = atomic_exchange_explicit(&z->spare[i], NULL, memory_order_acquire);
 		if (!page)
 			continue;
-		atomic_fetch_sub_explicit(&z->spare_pages, (size_t)1 << SPARE_ORDER,
-					  memory_order_relaxed);
 		debug_assert(zone_of(page) == z && page_type(page) == PAGE_CACHED);
+		count(z, -page->npages);
 		return page;
 	}
 	return NULL;
-}
-
-void spare_drain(struct zone *z)
-{
-	/* Holders of the lock may add runs meanwhile. */
-	for (unsigned int i = 0; i < ZONE_SPARES; i++) {
-		struct page *page = spare_take(z);
-
-		if (!page)
-			break;
-		zone_free_batch(z, &page, 1);
-	}
-}
-
-size_t spare_pages(const struct zone *z)
-{
-	return atomic_load_explicit(&z->spare_pages, memory_order_relaxed);
 }

@@ -10,6 +10,7 @@
 #include "page/aside.h"
 #include "page/buddy.h"
 #include "page/limits.h"
+#include "page/spare.h"
 #include "page/vm_event.h"
 
 void zone_init(struct zone *z, unsigned int node, enum zone_type type)
@@ -109,7 +110,7 @@ static void put_deferred(struct zone *z)
 
 	for_each_deferred (page, deferred_take(&z->deferred), next) {
 		debug_assert(zone_of(page) == z);
-		if (page_type(page) == PAGE_NONE) {
+		if (page_type(page) == PAGE_NONE) { /* isolated */
 			__put_purged(z, page);
 			continue;
 		}
@@ -201,10 +202,13 @@ static void list_if_free(struct zone *z)
 		zone_unlock(z, false);
 }
 
-/* Leaves a run to the next holder of the lock. */
+/* The lock is taken: leaves a run to requests that cannot have it either, or to the next
+ * holder. */
 static void defer(struct zone *z, struct page *page, size_t npages)
 {
 	debug_assert(npages && zone_of(page) == z);
+	if (unlikely(spare_is_wanted(z)) && spare_put(z, page, npages))
+		return;
 	page->npages = npages;
 	deferred_push(&z->deferred, &page->next);
 	count_vm_event(PGDEFERRED);
@@ -216,32 +220,6 @@ void zone_return_purged(struct zone *z, struct page *page)
 	debug_assert(zone_isolated_here(page) && !page->isolated.refused);
 	deferred_push(&z->deferred, &page->next);
 	list_if_free(z);
-}
-
-enum { DEFERRED_LOOKS = 32 }; /* at so many runs, for one that serves */
-
-struct page *zone_take_deferred(struct zone *z, size_t npages, unsigned int align)
-{
-	struct deferred_entry *all = deferred_take(&z->deferred), **link = &all;
-	const size_t within = ((size_t)1 << align) - 1;
-	struct page *page = NULL;
-
-	if (!all)
-		return NULL;
-	for (unsigned int i = 0; *link && i < DEFERRED_LOOKS; i++) {
-		struct page *run = container_of(*link, struct page, next);
-
-		if (page_type(run) == PAGE_CACHED && run->npages >= npages &&
-		    !((page_to_pfn(run) - z->start) & within)) {
-			*link = run->next.next;
-			page = run;
-			break;
-		}
-		link = &run->next.next;
-	}
-	deferred_put_back(&z->deferred, all);
-	list_if_free(z); /* the holder may have let the lock go meanwhile */
-	return page;
 }
 
 void zone_free_run(struct zone *z, struct page *page, size_t npages, enum page_zero zero)

@@ -17,9 +17,6 @@ void zone_unlock(struct zone *z, bool may_block);
 /* Lists the runs that frees left to the holder of the lock, if nobody has it: a fork, which has
  * let it go, lists none. */
 void zone_list_deferred(struct zone *z);
-/* Takes a run of @npages or more, aligned to 2^@align, off the list of deferred frees, for a
- * request that cannot have the lock; page->npages is its size. NULL: there is none. */
-struct page *zone_take_deferred(struct zone *z, size_t npages, unsigned int align);
 /*
  * Isolates a block of 2^k pages that the caller has taken off the lists, so that it may do
  * something with its memory without the zone's lock; and ends that. A child that is forked

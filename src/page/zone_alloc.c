@@ -32,7 +32,7 @@ static noinline void __add_spares(struct zone *z, const struct alloc_request *rq
 		return;
 	got = __zone_take_more(z, rq, SPARE_ORDER, runs, want);
 	for (unsigned int i = 0; i < got; i++)
-		if (!__spare_put(z, runs[i]))
+		if (!spare_put(z, runs[i], (size_t)1 << SPARE_ORDER))
 			__zone_free_run(z, page_to_pfn(runs[i]), (size_t)1 << SPARE_ORDER,
 					runs[i]->zero);
 }
@@ -40,51 +40,41 @@ static noinline void __add_spares(struct zone *z, const struct alloc_request *rq
 /* Frees the pages of a run behind the first @used. */
 static void free_rest(struct zone *z, struct page *run, size_t npages, size_t used)
 {
+	enum page_zero zero = run->zero;
 	struct page *rest = run + used;
 
 	if (npages == used)
 		return;
 	page_set_head(rest, page_head(PAGE_CACHED, PAGE_NO_ORDER, false));
-	zone_free_run(z, rest, npages - used, run->zero);
+	zone_free_run(z, rest, npages - used, zero);
 }
 
-/* Takes a run that was freed since the lock was taken last. */
-static struct page *take_deferred(struct zone *z, const struct alloc_request *rq)
+/* Cuts a spare run into up to @n runs of the request's size, so that the next requests of this
+ * CPU do not need the lock either, and a rest. Result: as take(). */
+static unsigned int take_spare(struct zone *z, const struct alloc_request *rq,
+			       struct page **batch, unsigned int n)
 {
 	unsigned int align = pageset_has_order(rq->npages)
 				     ? max_uint(rq->align, ilog2(rq->npages))
 				     : rq->align;
-	struct page *run = zone_take_deferred(z, rq->npages, align);
-
-	if (run)
-		free_rest(z, run, run->npages, rq->npages);
-	return run;
-}
-
-/* Cuts a spare run into up to @n runs of the request's size, so that the next requests of this
- * CPU do not need the lock either, and a rest. */
-static unsigned int take_spare(struct zone *z, const struct alloc_request *rq,
-			       struct page **batch, unsigned int n)
-{
-	const size_t all = (size_t)1 << SPARE_ORDER;
+	struct page *run = spare_take(z, rq->npages, align);
 	unsigned int got = 0;
-	struct page *run;
+	size_t all;
 
-	if (rq->npages > all || rq->align > SPARE_ORDER)
-		return 0;
-	run = spare_take(z);
 	if (!run)
 		return 0;
-	for (; got < n && (got + 1) * rq->npages <= all; got++) {
-		batch[got] = run + got * rq->npages;
-		batch[got]->zero = run->zero;
-	}
+	all = run->npages;
+	if (spare_serves(z, run, rq->npages, align))
+		for (; got < n && (got + 1) * rq->npages <= all; got++) {
+			batch[got] = run + got * rq->npages;
+			batch[got]->zero = run->zero;
+		}
 	free_rest(z, run, all, got * rq->npages);
 	return got;
 }
 
-/* The lock is not to be had soon. Limits and watermarks count deferred and spare runs as in use
- * already. Result: as take(). */
+/* The lock is not to be had soon. Limits and watermarks count spare runs as in use already.
+ * Result: as take(). */
 static cold unsigned int take_without_lock(struct zone *z, const struct alloc_request *rq,
 					   struct page **batch, unsigned int n)
 {
@@ -93,8 +83,7 @@ static cold unsigned int take_without_lock(struct zone *z, const struct alloc_re
 	if (z->type != ZONE_NORMAL || rq->fenced || rq->at || !config.pagesets)
 		return 0;
 	spare_note_need(z);
-	batch[0] = take_deferred(z, rq);
-	got = batch[0] ? 1 : take_spare(z, rq, batch, n);
+	got = take_spare(z, rq, batch, n);
 	if (!got)
 		return 0;
 	pageset_count(z, PCP_RUN_POPPED, rq->npages);

@@ -24,8 +24,8 @@ enum {
 	PCP_LISTS = PCP_ORDERS + PCP_RUN_LISTS,
 };
 
-/* A zone's spare runs (spare.c): of so many pages, and so many at most. */
-enum { SPARE_ORDER = 4, ZONE_SPARES = 32 };
+/* A zone's spare runs (spare.c): so many at most, and the pages of those that requests add. */
+enum { ZONE_SPARES = 64, SPARE_ORDER = 4 };
 
 enum zone_watermarks {
 	WMARK_NONE, /* use the reserves */

@@ -120,8 +120,7 @@ queue.stranger_store)
 queue.stranger_gives)
 	weaken src/queue/multi.c 'return word_exchange(&side->word, &word, word_with(mine, 0, n),'
 	;;
-deferred.d1) weaken src/base/deferred.h '/* D1 */' 1/3 ;;
-deferred.d1_back) weaken src/base/deferred.h '/* D1 */' 3/3 ;;
+deferred.d1) weaken src/base/deferred.h '/* D1 */' ;;
 deferred.d2) weaken src/base/deferred.h '/* D2 */' ;;
 deferred.two_steps)
 	change src/base/deferred.h 'atomic_exchange_explicit(&d->first, NULL,' \

@@ -4,6 +4,8 @@
 #include <linux/mman.h>
 #include <sys/mman.h>
 
+#include <random>
+
 #include "page_decay_util.h"
 #include "page_util.h"
 #include "test_util.h"
@@ -50,15 +52,11 @@ constexpr unsigned kSpare = 24; /* fewer than a zone has in the end */
 void learn(Pages &pages)
 {
 	for (int i = 0; i < 8; i++) {
-		struct page *freed = alloc_pages(GFP_KERNEL, 9);
 		Holder holder;
 
-		__free_pages(freed, 9);
-		pages.push_back(alloc_pages(GFP_KERNEL, 9));
-		ASSERT_EQ(pages.back(), freed) << "it was deferred, and is the same";
+		ASSERT_EQ(alloc_pages(GFP_NOWAIT | __GFP_NOWARN, 9), nullptr);
 	}
-	Pages more = fill(GFP_KERNEL, 9, 4);
-	pages.insert(pages.end(), more.begin(), more.end());
+	pages = fill(GFP_KERNEL, 9, 4);
 }
 
 void spares()
@@ -69,7 +67,6 @@ void spares()
 
 	learn(large);
 	unsigned long before = vmstat("pgalloc_spare");
-	EXPECT_GE(before, 8u);
 	size_t kept = zone().pageset;
 	{
 		Holder holder;
@@ -169,31 +166,99 @@ TEST(PageSpareTest, ATrimGivesThemBack)
 	EXPECT_FRESH_PROCESS_PASSES(trimmed);
 }
 
-/* The deferred runs that do not serve stay deferred, and are listed in the end. */
-void deferred_stay()
+/* What is freed while the lock is taken serves the next requests, too. */
+void freed_serve()
 {
 	configure("background_thread:never,dirty_max:1g");
-	Pages pages = fill(GFP_KERNEL, 9, 20);
-	size_t before = limits().used;
-	struct page *larger;
+	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	const size_t npages = 48; /* its list has room for two */
+	Pages large, runs;
+	std::vector<void *> again;
+
+	learn(large);
+	for (int i = 0; i < 60; i++)
+		runs.push_back(virt_to_page(
+			alloc_pages_exact(npages * ukmem_page_size(), GFP_KERNEL)));
 	{
 		Holder holder;
+		Pages spare;
 
-		free_all(pages, 9);
-		larger = alloc_pages(GFP_KERNEL, 6);
-		ASSERT_NE(larger, nullptr) << "the beginning of one";
-		EXPECT_EQ(limits().used, before) << "listed";
+		for (struct page *run : runs)
+			free_pages_exact(page_address(run), npages * ukmem_page_size());
+		for (int i = 0; i < 8; i++) {
+			again.push_back(
+				alloc_pages_exact(npages * ukmem_page_size(), GFP_KERNEL));
+			ASSERT_NE(again.back(), nullptr);
+			memset(again.back(), 1, npages * ukmem_page_size());
+		}
 	}
-	EXPECT_EQ(vmstat("pgalloc_spare"), 1u);
-	EXPECT_EQ(limits().used, before - 20 * 512 + 64) << "as soon as the lock is free";
+	EXPECT_GE(vmstat("pgalloc_spare"), 6u);
+	EXPECT_GT(vmstat("pgfree_deferred"), 20u) << "the others";
 	expect_whole();
-	__free_pages(larger, 6);
+	for (void *p : again)
+		free_pages_exact(p, npages * ukmem_page_size());
+	free_all(large, 9);
+	kfree(used);
 	expect_all_free();
 }
 
-TEST(PageSpareTest, WhatDoesNotServeStaysDeferred)
+TEST(PageSpareTest, WhatIsFreedBesideAHolderServes)
 {
-	EXPECT_FRESH_PROCESS_PASSES(deferred_stay);
+	EXPECT_FRESH_PROCESS_PASSES(freed_serve);
+}
+
+/* Threads that take and free runs beside others that hold the lock now and then: what one has,
+ * no other has. */
+void threads_share()
+{
+	configure("background_thread:never,dirty_max:1g");
+	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	Pages large;
+	std::atomic<bool> stop{ false };
+	std::vector<std::thread> threads;
+
+	learn(large);
+	for (unsigned t = 0; t < 3; t++)
+		threads.emplace_back([&, t] {
+			std::minstd_rand random(t);
+			std::vector<std::pair<uint64_t *, size_t>> mine(24);
+
+			while (!stop) {
+				auto &[p, size] = mine[random() % mine.size()];
+
+				for (size_t at = 0; at < size / 8; at += 64)
+					if (p[at] != t)
+						abort();
+				if (p)
+					free_pages_exact(p, size);
+				size = (random() % 20 + 1) * ukmem_page_size();
+				p = static_cast<uint64_t *>(
+					alloc_pages_exact(size, GFP_KERNEL));
+				for (size_t at = 0; at < size / 8; at += 64)
+					p[at] = t;
+			}
+			for (auto &[p, size] : mine)
+				if (p)
+					free_pages_exact(p, size);
+		});
+	for (int i = 0; i < 300; i++) {
+		Holder holder;
+
+		usleep(300);
+	}
+	stop = true;
+	for (auto &thread : threads)
+		thread.join();
+	EXPECT_GT(vmstat("pgalloc_spare"), 100u);
+	expect_whole();
+	free_all(large, 9);
+	kfree(used);
+	expect_all_free();
+}
+
+TEST(PageSpareTest, ThreadsShareNoRun)
+{
+	EXPECT_FRESH_PROCESS_PASSES(threads_share);
 }
 
 /* While a request gives back what it has purged, another thread takes the lock. */
@@ -262,10 +327,8 @@ void few_at_once()
 	Pages keep = unwanted(3, 8 * kMiB);
 	unsigned most = 0, all = 0;
 
-	fake_now += 1100;
-	shim_page_decay();
 	os_calls.madvise = counting_madvise;
-	for (int i = 0; i < 500; i++, fake_now += i % 2) {
+	for (int i = 0; i < 800; i++, fake_now += 4) {
 		purges = 0;
 		shim_page_decay();
 		most = std::max(most, purges);

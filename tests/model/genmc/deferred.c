@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * base/deferred.h, for GenMC: threads push work, take all that there is, and push some of it
- * again, or put back all but the first of it. What is pushed has a plain byte, so GenMC reports
- * a data race if a taker does not see what the pushing thread wrote, or if two threads take one
- * entry.
+ * again. What is pushed has a plain byte, so GenMC reports a data race if a taker does not see
+ * what the pushing thread wrote, or if two threads take one entry.
  */
 #include "verifier.h"
 
@@ -17,9 +16,6 @@
 #endif
 #ifndef AGAIN
 #define AGAIN 1 /* whether a thread pushes what it took once more */
-#endif
-#ifndef BACK
-#define BACK 0 /* whether a thread puts back what it took, but for one entry */
 #endif
 
 enum { ENTRIES = THREADS * EACH };
@@ -49,30 +45,13 @@ static void take(bool again)
 	}
 }
 
-/* As a request that wants one run. */
-static void take_one(void)
-{
-	struct deferred_entry *all = deferred_take(&list);
-	struct work *w;
-
-	if (!all)
-		return;
-	w = container_of(all, struct work, entry);
-	w->taken++;
-	assert(w->taken == w->pushed);
-	deferred_put_back(&list, all->next);
-}
-
 static void *run(void *arg)
 {
 	unsigned int thread = (unsigned int)(uintptr_t)arg;
 
 	for (unsigned int i = 0; i < EACH; i++)
 		push(&work[thread * EACH + i]);
-	if (BACK)
-		take_one();
-	else
-		take(AGAIN);
+	take(AGAIN);
 	return NULL;
 }
 
