@@ -182,17 +182,25 @@ class Worker
 	long interrupted_ = 0;
 };
 
+/* Seconds after which a child is stuck: another thread had a lock of the allocator, which does
+ * not look after forks. */
+constexpr unsigned kStuck = 2;
+
 void fork_once()
 {
 	const pid_t child = fork();
+	int status = 0;
 
 	if (child < 0)
 		die("fork failed");
 	if (child == 0) {
+		alarm(kStuck);
 		free(malloc(100));
 		_exit(0);
 	}
-	waitpid(child, nullptr, 0);
+	if (waitpid(child, &status, 0) == child && WIFSIGNALED(status))
+		fprintf(stderr, "latency: malloc in a child of fork: %s\n",
+			strsignal(WTERMSIG(status)));
 }
 
 /* What trims gave back, and how long they took: an allocator's trim may do all or nothing. */
