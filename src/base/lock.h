@@ -16,11 +16,6 @@
  * may allocate. If a signal handler forks, the thread may hold a lock already. The fork leaves
  * such a lock as it is: the interrupted code goes on and releases it, in parent and child.
  *
- * A holder may lose its CPU, for milliseconds, or for as long as threads of a higher priority
- * run. A thread that has another way tries for a little longer than locks are held
- * (LOCK_SPINS), and then goes that way. It does not sleep: where CPUs are scarce, that takes as
- * long.
- *
  * Other threads do not wait for a fork for ever, because the fork may itself be waiting for a
  * lock of libc that they hold: lock_unless_fork() gives up in the end.
  *
@@ -215,20 +210,13 @@ static inline bool lock_if(struct lock *l, bool may_block)
 	return may_block ? lock_unless_fork(l) : trylock(l);
 }
 
-/* How long a thread waits for a lock: not at all, as lock_spin(), as lock_unless_fork(). */
-enum lock_patience { LOCK_TRIES, LOCK_SPINS, LOCK_WAITS };
-
-/* *@taken: whether another thread held the lock at first. */
-static inline bool lock_noting(struct lock *l, enum lock_patience patience, bool *taken)
+/* As lock_if(). *@taken: whether another thread held the lock at first. */
+static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
 {
-	if (patience == LOCK_WAITS)
+	if (may_block)
 		lock_debug_acquire(l);
 	*taken = !trylock(l);
-	if (likely(!*taken))
-		return true;
-	if (patience == LOCK_TRIES)
-		return false;
-	return patience == LOCK_SPINS ? lock_spin(l) : lock_unless_fork(l);
+	return !*taken || (may_block && lock_unless_fork(l));
 }
 
 /*

@@ -148,13 +148,13 @@ static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
 		__retire_missed(s, node, retired);
 }
 
-static bool node_lock_if(struct kmem_cache *s, struct kmem_cache_node *node,
-			 enum lock_patience patience, struct list_head *retired)
+static bool node_lock_if(struct kmem_cache *s, struct kmem_cache_node *node, bool may_block,
+			 struct list_head *retired)
 {
 	bool held, taken;
 
 	list_init(retired);
-	held = lock_noting(&node->lock, patience, &taken);
+	held = lock_if_noting(&node->lock, may_block, &taken);
 	if (unlikely(taken))
 		slab_event(s, SLAB_NODE_CONTENDED);
 	if (!held)
@@ -222,7 +222,7 @@ void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 		if (node != home) {
 			if (node)
 				node_unlock(s, node, false, &retired);
-			node = node_lock_if(s, home, LOCK_TRIES, &retired) ? home : NULL;
+			node = node_lock_if(s, home, false, &retired) ? home : NULL;
 		}
 		if (node)
 			__add(s, node, slabs[i], &retired);
@@ -238,7 +238,7 @@ void slab_node_retire(struct kmem_cache *s, struct page *page)
 	struct kmem_cache_node *node = &s->nodes[page_node(page)];
 	struct list_head retired;
 
-	if (!node_lock_if(s, node, LOCK_TRIES, &retired)) {
+	if (!node_lock_if(s, node, false, &retired)) {
 		slab_node_note_missed(node);
 		return;
 	}
@@ -326,7 +326,7 @@ static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node 
 
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
 			    unsigned int n, struct page **slabs, unsigned int max,
-			    unsigned int *nr_slabs, enum lock_patience patience)
+			    unsigned int *nr_slabs, bool may_block)
 {
 	struct kmem_cache_node *node = &s->nodes[index];
 	struct list_head retired;
@@ -337,11 +337,11 @@ unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out
 	/* Looks without the lock: a slab that comes at this moment serves the next request. */
 	if (!slab_node_nr_partial(node) && nothing_waits(node))
 		return 0;
-	if (!node_lock_if(s, node, patience, &retired))
+	if (!node_lock_if(s, node, may_block, &retired))
 		return 0;
 	got = __take_partial(s, node, out, n, slabs, max, nr_slabs);
 	debug_assert(got <= n && *nr_slabs <= max);
-	node_unlock(s, node, patience != LOCK_TRIES, &retired);
+	node_unlock(s, node, may_block, &retired);
 	return got;
 }
 

@@ -7,12 +7,12 @@
 
 /*
  * Takes up to @n objects of slabs on the list of @node into out[0..), ascending within a slab;
- * then up to @max further slabs of that list, *@nr_slabs of them, into slabs[]. @patience: how
- * long it waits for the node's lock. Result: how many objects.
+ * then up to @max further slabs of that list, *@nr_slabs of them, into slabs[]. Without
+ * @may_block it only tries the node's lock. Result: how many objects.
  */
 unsigned int slab_node_take(struct kmem_cache *s, unsigned int node, void **out, unsigned int n,
 			    struct page **slabs, unsigned int max, unsigned int *nr_slabs,
-			    enum lock_patience patience);
+			    bool may_block);
 /* Puts slabs that the caller has onto the lists of their nodes. Waits for nothing. */
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n);
 /* Leaves a slab that the caller has to the next holder of the lock; that thread lists it. */

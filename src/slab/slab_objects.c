@@ -74,7 +74,7 @@ static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void 
 /* Takes objects from slabs on the node's list, and moves some slabs to this CPU's list. Its
  * slabs are not on the stack any more when a new slab is made, and memory reclaimed for it. */
 static noinline unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void **out,
-					    unsigned int n, enum lock_patience patience)
+					    unsigned int n, bool may_block)
 {
 	unsigned int half =
 		atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) / 2;
@@ -82,7 +82,7 @@ static noinline unsigned int take_from_node(struct kmem_cache *s, unsigned int n
 	unsigned int nr_slabs, got;
 
 	got = slab_node_take(s, node, out, n, slabs, min_uint(half, SLAB_PUSH_MAX), &nr_slabs,
-			     patience);
+			     may_block);
 	debug_assert(got <= n && nr_slabs <= SLAB_PUSH_MAX);
 	if (nr_slabs) {
 		slab_count_events(s, SLAB_CPU_PARTIAL_NODE, nr_slabs);
@@ -146,15 +146,6 @@ static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out
 	return got;
 }
 
-/* How long a request waits for the node's lock. In its first round it has another way, a new
- * slab, if the lock's holder has lost its CPU. */
-static enum lock_patience patience_of(gfp_t flags)
-{
-	if (!(flags & __GFP_DIRECT_RECLAIM))
-		return LOCK_TRIES;
-	return flags & PAGE_NO_RECLAIM ? LOCK_SPINS : LOCK_WAITS;
-}
-
 unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **out,
 			       unsigned int n, unsigned int need, gfp_t flags)
 {
@@ -162,7 +153,8 @@ unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **o
 
 	debug_assert(got <= n && need <= n && pcpu_gate_depth);
 	if (got < n)
-		got += take_from_node(s, node, out + got, n - got, patience_of(flags));
+		got += take_from_node(s, node, out + got, n - got,
+				      flags & __GFP_DIRECT_RECLAIM);
 	if (got < n && !(flags & SLAB_NO_NEW)) {
 		made = take_new(s, node, out + got, n - got, flags);
 		if (need > got && made)

@@ -141,64 +141,6 @@ TEST(SlabSignalTest, FreesDoNotWaitForAHolder)
 	EXPECT_FRESH_PROCESS_PASSES(holder_stands_still);
 }
 
-/* The holder has lost its CPU. A request takes a new slab and goes on; if there is to be none,
- * it waits for those that are listed. */
-void requests_beside_a_holder()
-{
-	cache = bare("beside", 256);
-	std::vector<void *> kept = take_objects(cache, 4000), p;
-	std::atomic<int> stage{ 0 };
-
-	for (size_t i = 0; i < kept.size(); i++)
-		if (i % 8)
-			kmem_cache_free(cache, kept[i]);
-	shim_slab_drain(cache);
-	ASSERT_GT(slab_counts_of(cache).partial, 20u);
-	uint64_t slabs = slab_counts_of(cache).slabs;
-	auto hold = [&] {
-		ASSERT_TRUE(shim_node_trylock(cache, 0));
-		stage++;
-		for (int ms = 0; ms < 5000 && stage % 2; ms++)
-			usleep(1000);
-		shim_node_unlock(cache, 0);
-	};
-	std::thread holder(hold);
-	while (stage != 1)
-		usleep(100);
-	p = take_objects(cache, 100);
-	ASSERT_EQ(stage++, 1) << "it waits";
-	holder.join();
-	EXPECT_GT(slab_counts_of(cache).slabs, slabs);
-	EXPECT_STREQ(shim_slab_wrong(cache), nullptr);
-
-	slabs = slab_counts_of(cache).slabs;
-	ASSERT_EQ(kmem_cache_set_limit(cache, 1, 60), 0);
-	stage = 0;
-	std::thread second_holder(hold);
-	while (stage != 1)
-		usleep(100);
-	std::thread let_go([&] {
-		usleep(20000);
-		stage++;
-	});
-	std::vector<void *> more = take_objects(cache, 400);
-	EXPECT_EQ(stage, 2) << "there was nothing else";
-	let_go.join();
-	second_holder.join();
-	EXPECT_EQ(slab_counts_of(cache).slabs, slabs);
-	free_objects(cache, p);
-	free_objects(cache, more);
-	for (size_t i = 0; i < kept.size(); i += 8)
-		kmem_cache_free(cache, kept[i]);
-	expect_nothing_left(cache);
-	kmem_cache_destroy(cache);
-}
-
-TEST(SlabSignalTest, RequestsDoNotWaitForAHolder)
-{
-	EXPECT_FRESH_PROCESS_PASSES(requests_beside_a_holder);
-}
-
 void alloc_in_handler(int)
 {
 	for (auto &p : handlers_objects)
