@@ -279,7 +279,7 @@ bool decay_all(void)
 bool decay_some(uint64_t ms)
 {
 	size_t idle = min_size(ms, IDLE_MOST);
-	size_t blocks = request_blocks(idle * idle / (IDLE_MS * IDLE_MS));
+	size_t blocks = request_blocks((idle / IDLE_MS) * (idle / IDLE_MS));
 	size_t largest = (size_t)1 << ilog2(blocks) << BLOCK_SHIFT >> page_window.page_shift;
 	const struct part part = {
 		.blocks = blocks,

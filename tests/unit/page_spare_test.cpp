@@ -4,6 +4,7 @@
 #include <linux/mman.h>
 #include <sys/mman.h>
 
+#include <memory>
 #include <random>
 
 #include "page_decay_util.h"
@@ -46,7 +47,15 @@ class Holder
 	std::thread thread_;
 };
 
-constexpr unsigned kSpare = 24; /* fewer than a zone has in the end */
+constexpr size_t kSpare = 24; /* fewer than a zone has in the end */
+
+using Used = std::unique_ptr<void, void (*)(void *)>;
+
+/* So much in use that a zone may have spare runs. */
+Used much()
+{
+	return { kmalloc(64 * kMiB, GFP_KERNEL), [](void *p) { kfree(p); } };
+}
 
 /* Requests that met a holder before have the zone keep spare runs. */
 void learn(Pages &pages)
@@ -62,7 +71,7 @@ void learn(Pages &pages)
 void spares()
 {
 	configure("background_thread:never,dirty_max:1g");
-	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	Used used = much();
 	Pages large, small;
 
 	learn(large);
@@ -71,7 +80,7 @@ void spares()
 	{
 		Holder holder;
 
-		for (unsigned i = 0; i < kSpare; i++) {
+		for (size_t i = 0; i < kSpare; i++) {
 			small.push_back(alloc_pages(GFP_KERNEL | __GFP_ZERO, 4));
 			ASSERT_NE(small.back(), nullptr);
 			auto *bytes = static_cast<char *>(page_address(small.back()));
@@ -85,7 +94,7 @@ void spares()
 	expect_whole();
 	free_all(small, 4);
 	free_all(large, 9);
-	kfree(used);
+	used.reset();
 	expect_all_free();
 }
 
@@ -98,7 +107,7 @@ TEST(PageSpareTest, RequestsBesideAHolder)
 void cuts()
 {
 	configure("background_thread:never,dirty_max:1g");
-	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	Used used = much();
 	Pages large;
 	std::vector<void *> odd;
 
@@ -119,7 +128,7 @@ void cuts()
 	for (void *p : odd)
 		free_pages_exact(p, 3 * ukmem_page_size());
 	free_all(large, 9);
-	kfree(used);
+	used.reset();
 	expect_all_free();
 }
 
@@ -131,13 +140,13 @@ TEST(PageSpareTest, ARunIsCutAndItsRestServesToo)
 /* Nothing is spare in a process whose requests never met a holder. */
 void none()
 {
-	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	Used used = much();
 	Pages pages = fill(GFP_KERNEL, 4, 2 * kSpare);
 
 	EXPECT_EQ(vmstat("pgalloc_spare"), 0u);
 	EXPECT_LE(zone().pageset, to_pages(kMiB)) << "what a CPU keeps";
 	free_all(pages, 4);
-	kfree(used);
+	used.reset();
 }
 
 TEST(PageSpareTest, NoneWithoutNeed)
@@ -149,7 +158,7 @@ TEST(PageSpareTest, NoneWithoutNeed)
 void trimmed()
 {
 	configure("background_thread:never,dirty_max:1g");
-	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	Used used = much();
 	Pages large;
 
 	learn(large);
@@ -157,7 +166,7 @@ void trimmed()
 	ukmem_trim();
 	EXPECT_EQ(zone().pageset, 0u);
 	free_all(large, 9);
-	kfree(used);
+	used.reset();
 	expect_all_free();
 }
 
@@ -170,7 +179,7 @@ TEST(PageSpareTest, ATrimGivesThemBack)
 void freed_serve()
 {
 	configure("background_thread:never,dirty_max:1g");
-	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	Used used = much();
 	const size_t npages = 48; /* its list has room for two */
 	Pages large, runs;
 	std::vector<void *> again;
@@ -198,7 +207,7 @@ void freed_serve()
 	for (void *p : again)
 		free_pages_exact(p, npages * ukmem_page_size());
 	free_all(large, 9);
-	kfree(used);
+	used.reset();
 	expect_all_free();
 }
 
@@ -212,7 +221,7 @@ TEST(PageSpareTest, WhatIsFreedBesideAHolderServes)
 void threads_share()
 {
 	configure("background_thread:never,dirty_max:1g");
-	void *used = kmalloc(64 * kMiB, GFP_KERNEL);
+	Used used = much();
 	Pages large;
 	std::atomic<bool> stop{ false };
 	std::vector<std::thread> threads;
@@ -252,7 +261,7 @@ void threads_share()
 	EXPECT_GT(vmstat("pgalloc_spare"), 100u);
 	expect_whole();
 	free_all(large, 9);
-	kfree(used);
+	used.reset();
 	expect_all_free();
 }
 
