@@ -35,9 +35,8 @@ void *malloc_failed(void)
 /*
  * Ends every request that the fast paths did not serve, whichever function received it; @size:
  * what it asked for, 0 for a free. Lets free memory decay, starts the background thread if it
- * is wanted, and sets errno back to
- * @saved. The thread is started here, and not where it is found to be wanted, because the
- * caller is known only here.
+ * is wanted, and sets errno back to @saved. The thread is started here, and not where it is
+ * found to be wanted, because the caller is known only here.
  */
 static void finish(size_t size, int saved, const void *caller)
 {

@@ -173,7 +173,6 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 				     struct alloc_request *rq)
 {
 	size_t used = atomic_load_explicit(&page_limits.used, memory_order_relaxed);
-	unsigned int order = rq->align;
 	struct page *page;
 
 	if (rq->flags & PAGE_NO_RECLAIM || rq->at || rq->type != ZONE_NORMAL ||
@@ -181,9 +180,7 @@ static cold struct page *alloc_aside(const struct placement *p, const struct nod
 		return NULL;
 	if (used + rq->npages > limits_now() && look_above(rq) != ABOVE_LIMITS)
 		return NULL;
-	if (is_pow2(rq->npages) && rq->npages <= PCP_RUN_MAX)
-		order = max_uint(order, ilog2(rq->npages));
-	page = aside_alloc(rq->npages, order);
+	page = aside_alloc(rq->npages, alloc_request_order(rq));
 	limits_taken(rq, page);
 	return page;
 }

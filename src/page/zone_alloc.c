@@ -54,11 +54,9 @@ static void free_rest(struct zone *z, struct page *run, size_t npages, size_t us
 static unsigned int take_spare(struct zone *z, const struct alloc_request *rq,
 			       struct page **batch, unsigned int n)
 {
-	unsigned int align = pageset_has_order(rq->npages)
-				     ? max_uint(rq->align, ilog2(rq->npages))
-				     : rq->align;
-	struct page *run = spare_take(z, rq->npages, align);
-	unsigned int got = 0;
+	unsigned int align = alloc_request_order(rq), got = 0;
+	struct page *run =
+		align <= page_window.max_align ? spare_take(z, rq->npages, align) : NULL;
 	size_t all;
 
 	if (!run)

@@ -367,7 +367,7 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 		if (!page)
 			break;
 		debug_assert(page_type(page) == PAGE_NONE);
-		if (page->zero != PAGE_DIRTY)
+		if (page->zero != PAGE_DIRTY && npages <= ZONE_SMALL_RUN)
 			__huge_note_growth(z, npages);
 		if (page->zero == PAGE_PURGED)
 			z->nr_refault += npages;

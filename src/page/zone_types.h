@@ -61,8 +61,8 @@ enum { FLAT_PAGES, FLAT_PLACES, FLAT_ARRAY_MAP, NR_FLAT };
  * use if it is neither free nor isolated nor in one of these two spaces; pages in pagesets and
  * spare runs are in use.
  *
- * A free that finds the lock taken pushes its run onto `deferred` and goes on; the next thread
- * that takes the lock puts it into the free lists.
+ * A free that finds the lock taken pushes its run onto `deferred` and goes on, or makes it a
+ * spare run; the next thread that takes the lock puts what was deferred into the free lists.
  */
 struct zone {
 	/* Read-only after init, except pageset, which is replaced once, and the limits
@@ -234,6 +234,15 @@ struct alloc_request {
 	/* NULL, or: no run of a pageset; whether the fence behind the run is held (fence.c). */
 	bool *fenced;
 };
+
+/* The order to which a run is aligned that comes from elsewhere than the free lists: a run of
+ * 2^k pages, as far as pagesets have it, to its size. */
+static inline unsigned int alloc_request_order(const struct alloc_request *rq)
+{
+	if (!is_pow2(rq->npages) || rq->npages > PCP_RUN_MAX)
+		return rq->align;
+	return max_uint(rq->align, ilog2(rq->npages));
+}
 
 /* Memory is given back in pieces of 32 MiB, so that other threads need not wait for long. */
 static inline unsigned int zone_piece_order(void)

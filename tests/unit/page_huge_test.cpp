@@ -459,7 +459,7 @@ TEST_F(PageHugeTest, NotWhileAForkStandsStill)
 	shim_gate_open();
 	t.join();
 	EXPECT_TRUE(zone().huge_wanted);
-	EXPECT_GE(asked_for(kMiB), 1u) << "afterwards";
+	EXPECT_EQ(asked_for(kMiB), 1u) << "afterwards";
 }
 
 } // namespace

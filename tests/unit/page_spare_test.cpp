@@ -175,7 +175,7 @@ TEST(PageSpareTest, ATrimGivesThemBack)
 	EXPECT_FRESH_PROCESS_PASSES(trimmed);
 }
 
-/* What is freed while the lock is taken serves the next requests, too. */
+/* A free that finds the lock taken gives its run to the next requests. */
 void freed_serve()
 {
 	configure("background_thread:never,dirty_max:1g");
@@ -190,7 +190,6 @@ void freed_serve()
 			alloc_pages_exact(npages * ukmem_page_size(), GFP_KERNEL)));
 	{
 		Holder holder;
-		Pages spare;
 
 		for (struct page *run : runs)
 			free_pages_exact(page_address(run), npages * ukmem_page_size());
@@ -214,6 +213,43 @@ void freed_serve()
 TEST(PageSpareTest, WhatIsFreedBesideAHolderServes)
 {
 	EXPECT_FRESH_PROCESS_PASSES(freed_serve);
+}
+
+/* A run of 2^k pages is aligned to its size, also where no pageset has its order. */
+void aligned()
+{
+	configure("background_thread:never,dirty_max:1g");
+	Used used = much();
+	const size_t bytes = 32 * ukmem_page_size(), freed = 48 * ukmem_page_size();
+	Pages large;
+	std::vector<void *> odd, got;
+
+	learn(large);
+	ukmem_trim(); /* frees add all spare runs */
+	for (int i = 0; i < 30; i++)
+		odd.push_back(alloc_pages_exact(freed, GFP_KERNEL));
+	{
+		Holder holder;
+
+		for (void *p : odd)
+			free_pages_exact(p, freed);
+		for (int i = 0; i < 6; i++)
+			got.push_back(alloc_pages_exact(bytes, GFP_NOWAIT | __GFP_NOWARN));
+	}
+	EXPECT_GE(vmstat("pgalloc_spare"), 1u);
+	for (void *p : got) {
+		EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % bytes, 0u);
+		if (p)
+			free_pages_exact(p, bytes);
+	}
+	free_all(large, 9);
+	used.reset();
+	expect_all_free();
+}
+
+TEST(PageSpareTest, ARunIsAlignedAsAnyOther)
+{
+	EXPECT_FRESH_PROCESS_PASSES(aligned);
 }
 
 /* Threads that take and free runs beside others that hold the lock now and then: what one has,
@@ -281,7 +317,7 @@ int held_in_purge(void *addr, size_t len, int advice)
 	return os_calls_linux.madvise(addr, len, advice);
 }
 
-/* Runs of 2 MiB with others between them, which a program freed and does not want any more. */
+/* A program frees every other one of its runs, and does not want them again. */
 Pages unwanted(unsigned order, size_t bytes)
 {
 	Pages pages = fill(GFP_KERNEL, order, 2 * bytes / (ukmem_page_size() << order), true);
