@@ -14,39 +14,6 @@
 namespace
 {
 
-/* Another thread holds the lock of the first zone until this object is gone. If that takes
- * long, somebody waits for it. */
-class Holder
-{
-      public:
-	Holder() : thread_([this] { hold(); })
-	{
-		while (!held_)
-			usleep(100);
-	}
-
-	~Holder()
-	{
-		done_ = true;
-		thread_.join();
-	}
-
-      private:
-	void hold()
-	{
-		while (!shim_zone_trylock(0))
-			usleep(100);
-		held_ = true;
-		for (int ms = 0; ms < 5000 && !done_; ms++)
-			usleep(1000);
-		EXPECT_TRUE(done_) << "a request waits";
-		shim_zone_unlock(0);
-	}
-
-	std::atomic_bool held_{ false }, done_{ false };
-	std::thread thread_;
-};
-
 constexpr size_t kSpare = 24; /* fewer than a zone has in the end */
 
 using Used = std::unique_ptr<void, void (*)(void *)>;
@@ -61,7 +28,7 @@ Used much()
 void learn(Pages &pages)
 {
 	for (int i = 0; i < 8; i++) {
-		Holder holder;
+		ZoneHolder holder;
 
 		ASSERT_EQ(alloc_pages(GFP_NOWAIT | __GFP_NOWARN, 9), nullptr);
 	}
@@ -78,7 +45,7 @@ void spares()
 	unsigned long before = vmstat("pgalloc_spare");
 	size_t kept = zone().pageset;
 	{
-		Holder holder;
+		ZoneHolder holder;
 
 		for (size_t i = 0; i < kSpare; i++) {
 			small.push_back(alloc_pages(GFP_KERNEL | __GFP_ZERO, 4));
@@ -113,7 +80,7 @@ void cuts()
 
 	learn(large);
 	{
-		Holder holder;
+		ZoneHolder holder;
 
 		for (int i = 0; i < 30; i++) {
 			odd.push_back(alloc_pages_exact(3 * ukmem_page_size(), GFP_KERNEL));
@@ -189,7 +156,7 @@ void freed_serve()
 		runs.push_back(virt_to_page(
 			alloc_pages_exact(npages * ukmem_page_size(), GFP_KERNEL)));
 	{
-		Holder holder;
+		ZoneHolder holder;
 
 		for (struct page *run : runs)
 			free_pages_exact(page_address(run), npages * ukmem_page_size());
@@ -229,7 +196,7 @@ void aligned()
 	for (int i = 0; i < 30; i++)
 		odd.push_back(alloc_pages_exact(freed, GFP_KERNEL));
 	{
-		Holder holder;
+		ZoneHolder holder;
 
 		for (void *p : odd)
 			free_pages_exact(p, freed);
@@ -287,7 +254,7 @@ void threads_share()
 					free_pages_exact(p, size);
 		});
 	for (int i = 0; i < 300; i++) {
-		Holder holder;
+		ZoneHolder holder;
 
 		usleep(300);
 	}
@@ -307,13 +274,13 @@ TEST(PageSpareTest, ThreadsShareNoRun)
 }
 
 /* While a request gives back what it has purged, another thread takes the lock. */
-Holder *beside;
+ZoneHolder *beside;
 unsigned purges;
 
 int held_in_purge(void *addr, size_t len, int advice)
 {
 	if (advice == MADV_DONTNEED && virt_to_page(addr) && !purges++)
-		beside = new Holder;
+		beside = new ZoneHolder;
 	return os_calls_linux.madvise(addr, len, advice);
 }
 

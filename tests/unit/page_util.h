@@ -107,6 +107,39 @@ inline void wait_or_abort(const std::atomic<bool> &done, int most_ms)
 	}
 }
 
+/* Another thread holds the lock of the first zone until this object is gone. If that takes
+ * long, somebody waits for it. */
+class ZoneHolder
+{
+      public:
+	ZoneHolder() : thread_([this] { hold(); })
+	{
+		while (!held_)
+			usleep(100);
+	}
+
+	~ZoneHolder()
+	{
+		done_ = true;
+		thread_.join();
+	}
+
+      private:
+	void hold()
+	{
+		while (!shim_zone_trylock(0))
+			usleep(100);
+		held_ = true;
+		for (int ms = 0; ms < 5000 && !done_; ms++)
+			usleep(1000);
+		EXPECT_TRUE(done_) << "a request waits";
+		shim_zone_unlock(0);
+	}
+
+	std::atomic_bool held_{ false }, done_{ false };
+	std::thread thread_;
+};
+
 /* The background thread may have a block off the lists while it gives its memory back. */
 inline void expect_whole()
 {
