@@ -220,18 +220,17 @@ static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
 }
 
 /*
- * The same, but without @may_block it tries for a little longer than locks are held, for
- * callers to whom a failure costs more than the time. It must not try for ever: the holder may
- * be this very thread, interrupted by the signal whose handler this is.
+ * trylock() that tries for a little longer than locks are held, for callers to whom a failure
+ * costs more than the time. It must not try for ever: the holder may be this very thread,
+ * interrupted by the signal whose handler this is.
  */
-static inline bool lock_soon(struct lock *l, bool may_block)
+static inline bool lock_soon(struct lock *l)
 {
-	if (may_block)
-		return lock_unless_fork(l);
 	return trylock(l) || lock_spin(l);
 }
 
-/* Releases a lock of lock_if() or lock_soon(), with the same @may_block. */
+/* Releases a lock of lock_if(), with the same @may_block, or of lock_soon(). Without it the
+ * next holder may be woken late, and no system call is made. */
 static inline void unlock_if(struct lock *l, bool may_block)
 {
 	if (may_block)

@@ -153,59 +153,86 @@ static size_t step(size_t pages)
 	return min_size((size_t)1 << ilog2(max_size(4 * pages, least)), window_block());
 }
 
+/* A step by which a zone grows: the frontier moves from @old to @end, or to @least if the
+ * system refuses that, and the request is served from @first on. */
+struct growth {
+	size_t old, first, least, end;
+	size_t block; /* step() */
+};
+
+/* Plans to grow by an eighth of the zone's pages, within one step and 64 MiB, or by what the
+ * request needs. False: the zone has no such addresses. */
+static bool plan_growth(const struct zone *z, size_t align, size_t need, struct growth *g)
+{
+	size_t old = zone_frontier(z), block = step(old - z->start);
+	size_t first = z->start + align_up(old - z->start, align), extra, least;
+
+	if (need > z->end - z->start || first > z->end - need)
+		return false;
+	extra = align_down((old - z->start) / 8, block);
+	extra = min_size(max_size(extra, block), 16 * block);
+	least = min_size(z->start + align_up(first + need - z->start, block), z->end);
+	*g = (struct growth){
+		.old = old,
+		.first = first,
+		.least = least,
+		.end = min_size(max_size(least, old + extra), z->end),
+		.block = block,
+	};
+	return true;
+}
+
+/* The frontier has moved: makes the new pages free, save the @need of the request. */
+static void __add_new(struct zone *z, const struct growth *g, size_t need)
+{
+	size_t behind = g->first + need;
+
+	debug_assert(g->first >= g->old && behind <= g->end && g->end <= z->end);
+	z->present += g->end - g->old;
+	if (g->first > g->old)
+		__zone_free_run(z, g->old, g->first - g->old, PAGE_FRESH);
+	if (g->end > behind)
+		__zone_free_run(z, behind, g->end - behind, PAGE_FRESH);
+}
+
 /*
- * Moves the frontier so that [*@start, *@start + @need) below it is new. Asks for an eighth of
- * the zone's pages more, within one step and 64 MiB; if the system refuses, for @need alone,
- * and then in smaller steps. Skips addresses that other code has mapped, twice as many each
- * time, because a program may have reserved terabytes there.
+ * Moves the frontier so that [*@start, *@start + @need) below it is new. If the system refuses
+ * what was planned, asks for @need alone, and then in smaller steps. Skips addresses that other
+ * code has mapped, twice as many each time, because a program may have reserved terabytes
+ * there.
  */
 bool __zone_grow(struct zone *z, size_t align, size_t need, size_t *start)
 {
 	size_t skip = 0, usual = window_block();
 	bool smaller = false;
+	struct growth g;
 
 	lock_assert_held(&z->lock);
 	debug_assert(need && is_pow2(align));
-	for (;;) {
-		size_t old = zone_frontier(z), block = step(old - z->start);
-		size_t extra = align_down((old - z->start) / 8, block);
-		size_t first = z->start + align_up(old - z->start, align);
-		size_t least = z->start + align_up(first + need - z->start, block), end;
-		int err;
+	while (plan_growth(z, align, need, &g)) {
+		int err = extend_as_far(z, &g.end, g.least, g.first + need);
 
-		if (need > z->end - z->start || first > z->end - need)
-			return false;
-		extra = min_size(max_size(extra, block), 16 * block);
-		least = min_size(least, z->end);
-		end = min_size(max_size(least, old + extra), z->end);
-		err = extend_as_far(z, &end, least, first + need);
-		z->at_end =
-			err && err != -EEXIST; /* also -EAGAIN: the system refuses to lock */
+		/* Also with -EAGAIN: the system refuses to lock. */
+		z->at_end = err && err != -EEXIST;
 		if (!err) {
-			debug_assert(first >= old && first + need <= end && end <= z->end);
-			*start = first;
-			z->present += end - old;
-			if (first > old)
-				__zone_free_run(z, old, first - old, PAGE_FRESH);
-			if (end > first + need)
-				__zone_free_run(z, first + need, end - first - need,
-						PAGE_FRESH);
+			__add_new(z, &g, need);
+			*start = g.first;
 			return true;
 		}
-		if (err != -EEXIST) {
-			if (!smaller && window_use_small_steps()) {
-				smaller = true;
-				continue;
-			}
+		if (err == -EEXIST) {
+			skip = min_size(max_size(g.block, 2 * skip), z->end - g.old);
+			if (skip < g.block || window_skip(z, g.old + skip))
+				return false;
+		} else if (!smaller && window_use_small_steps()) {
+			smaller = true;
+		} else {
 			/* That a large request is refused says nothing of usual steps. */
 			if (smaller && need > usual)
 				window_use_usual_steps();
 			return false;
 		}
-		skip = min_size(max_size(block, 2 * skip), z->end - old);
-		if (skip < block || window_skip(z, old + skip))
-			return false;
 	}
+	return false;
 }
 
 bool __zone_extend(struct zone *z, size_t npages)

@@ -170,29 +170,21 @@ static void end_period(struct zone *z, size_t limit, bool may_wait)
 	zone_unlock(z, true);
 }
 
-/* A part of the work, for a request: it purges so many blocks, divided if they are larger. */
-struct part {
-	size_t blocks, largest;
-};
-
 /*
- * zone_purge_to(), or for a request a @part of that (else NULL). Result: pages purged;
- * ZONE_BUSY: another thread has the zone's lock, and a request does not wait. It is a thread of
- * the program then, in a free perhaps, and the one that has the lock may have lost its CPU for
- * some milliseconds. The next request purges.
+ * Purges, or for a request (@part; else NULL) does a part of that. A request does not wait for
+ * the zone's lock: it is of a thread of the program, in a free perhaps, and the thread that has
+ * the lock may have lost its CPU for some milliseconds. The next request purges.
  */
 static size_t purge_to(struct zone *z, size_t limit, size_t npages, size_t least,
-		       const struct part *part)
+		       const struct purge_part *part)
 {
-	if (!part)
-		return zone_purge_to(z, limit, npages, least);
-	return zone_try_purge_to(z, &(struct purge_limits){ limit, npages, least, part->blocks,
-							    max_size(part->largest, least) });
+	return part ? zone_purge_part(z, limit, npages, least, part)
+		    : zone_purge_to(z, limit, npages, least);
 }
 
 /* Purges up to @npages: whole huge pages, where there may be any. With thp:auto, parts of them
  * when no whole one is left. */
-static size_t purge(struct zone *z, size_t limit, size_t npages, const struct part *part)
+static size_t purge(struct zone *z, size_t limit, size_t npages, const struct purge_part *part)
 {
 	size_t whole = HUGE_PAGE >> page_window.page_shift, purged = 0;
 
@@ -210,7 +202,7 @@ static size_t request_blocks(size_t more)
 
 void decay_settle(size_t npages)
 {
-	const struct part part = {
+	const struct purge_part part = {
 		.blocks = request_blocks((npages << page_window.page_shift) / REQUEST_BYTES),
 		.largest = SIZE_MAX,
 	};
@@ -240,7 +232,7 @@ void decay_settle(size_t npages)
 }
 
 /* Purges a piece of one zone's backlog. Result: whether there is more to do at once. */
-static bool decay(struct zone *z, const struct part *part)
+static bool decay(struct zone *z, const struct purge_part *part)
 {
 	size_t limit = decay_keeps();
 	size_t piece = (size_t)1 << zone_piece_order(), backlog, purged;
@@ -261,7 +253,7 @@ static bool decay(struct zone *z, const struct part *part)
 	return backlog != 0;
 }
 
-static bool decay_zones(const struct part *part)
+static bool decay_zones(const struct purge_part *part)
 {
 	bool more = false;
 
@@ -281,7 +273,7 @@ bool decay_some(uint64_t ms)
 	size_t idle = min_size(ms, IDLE_MOST);
 	size_t blocks = request_blocks((idle / IDLE_MS) * (idle / IDLE_MS));
 	size_t largest = (size_t)1 << ilog2(blocks) << BLOCK_SHIFT >> page_window.page_shift;
-	const struct part part = {
+	const struct purge_part part = {
 		.blocks = blocks,
 		.largest = max_size(min_size(largest, (size_t)1 << zone_piece_order()), 1),
 	};

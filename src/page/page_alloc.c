@@ -263,42 +263,68 @@ static cold struct page *walk_anywhere(const struct placement *p, const struct n
 	return walk_on(&anywhere, nodes, rq);
 }
 
-static struct page *alloc_from_zones(const struct placement *p, const struct node_mask *nodes,
+/*
+ * For a request that found nothing above the low watermark: takes pages down to its own mark,
+ * reclaims, or leaves the allowed nodes, as far as its flags allow. @named: the nodes that the
+ * caller named, or NULL.
+ */
+static struct page *alloc_below_low(const struct placement *p, const struct node_mask *nodes,
+				    const struct node_mask *named, struct alloc_request *rq)
+{
+	struct page *page;
+
+	rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
+	page = walk_on(p, nodes, rq);
+	if (!page && must_not_wait(rq->flags))
+		page = alloc_aside(p, nodes, rq);
+	if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
+		page = alloc_reclaiming(p, nodes, rq);
+	if (unlikely(!page && page_may_leave_nodes(rq->flags)))
+		page = walk_anywhere(p, named, rq);
+	return page;
+}
+
+/* Sets *@only to the request's own node. False: it is not one of @nodes (NULL: all). */
+static bool set_own_node(const struct placement *p, const struct node_mask *nodes, gfp_t flags,
+			 struct node_mask *only)
+{
+	if (nodes && !node_mask_test(nodes, p->node) && !(flags & PAGE_ANY_ALLOWED))
+		return false;
+	atomic_store_explicit(&only->bits[UKMEM_NODE_WORD(p->node)], UKMEM_NODE_BIT(p->node),
+			      memory_order_relaxed);
+	return true;
+}
+
+/* Sets what follows from the request's flags. */
+static void interpret(struct alloc_request *rq)
+{
+	rq->flags = page_flags_now(rq->flags);
+	rq->type = gfp_zone(rq->flags);
+	rq->may_block = rq->flags & __GFP_DIRECT_RECLAIM;
+	rq->mark = WMARK_LOW;
+}
+
+static struct page *alloc_from_zones(const struct placement *p, const struct node_mask *named,
 				     struct alloc_request *rq)
 {
-	const struct node_mask *const named = nodes;
+	const struct node_mask *nodes = named ? named : p->nodes;
 	struct node_mask only = { 0 };
 	struct page *page;
 
 	debug_assert(p->zonelist && p->node < page_window.nr_nodes && pcpu_gate_depth);
 	if (!rq->npages)
 		return NULL;
-	rq->flags = page_flags_now(rq->flags);
-	rq->type = gfp_zone(rq->flags);
-	rq->may_block = rq->flags & __GFP_DIRECT_RECLAIM;
-	rq->mark = WMARK_LOW;
+	interpret(rq);
 	if (rq->may_block && unlikely(page_follow_is_due(rq->npages)))
 		page_follow_growth(rq->npages);
-	if (!nodes)
-		nodes = p->nodes;
 	if (unlikely(rq->flags & __GFP_THISNODE)) {
-		if (nodes && !node_mask_test(nodes, p->node) && !(rq->flags & PAGE_ANY_ALLOWED))
+		if (!set_own_node(p, nodes, rq->flags, &only))
 			return NULL;
-		atomic_store_explicit(&only.bits[UKMEM_NODE_WORD(p->node)],
-				      UKMEM_NODE_BIT(p->node), memory_order_relaxed);
 		nodes = &only;
 	}
 	page = walk(p, nodes, rq);
-	if (!page && !rq->only_dirty) {
-		rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
-		page = walk_on(p, nodes, rq);
-		if (!page && must_not_wait(rq->flags))
-			page = alloc_aside(p, nodes, rq);
-		if (!page && rq->may_block && !(rq->flags & PAGE_NO_RECLAIM))
-			page = alloc_reclaiming(p, nodes, rq);
-		if (unlikely(!page && page_may_leave_nodes(rq->flags)))
-			page = walk_anywhere(p, named, rq);
-	}
+	if (!page && !rq->only_dirty)
+		page = alloc_below_low(p, nodes, named, rq);
 	if (rq->may_block && !(rq->flags & PAGE_NO_RECLAIM)) /* slab_refill() has done so */
 		page_decay(page ? rq->npages : 0);
 	if (unlikely(!page)) {

@@ -228,28 +228,130 @@ bool zone_refuses(const struct zone *z)
 }
 
 /*
- * Leaves @largest pages of a block that was taken off the lists, and puts back the others. Not
- * where they would merge again. Result: the pages left.
+ * One purge of a zone. Blocks that are refused stay isolated until its end: the next ones are
+ * purged, and these are not tried twice.
  */
-static size_t __divide(struct zone *z, struct page *page, size_t npages, size_t largest)
+struct purge {
+	struct zone *z;
+	size_t target, max, least; /* zone_purge_to()'s */
+	size_t blocks, largest;	   /* struct purge_part's; no more than so many remain */
+	bool may_wait;		   /* for the zone's lock; else it is a request's */
+	size_t purged, clean;	   /* pages; those of blocks that went back clean */
+	unsigned int order;	   /* of the largest block that may be taken */
+	unsigned int refused, refused_of_order;
+};
+
+/*
+ * Leaves p->largest pages of a block that was taken off the lists, and puts back the others.
+ * Not where they would merge again. Result: the pages left.
+ */
+static size_t __divide(const struct purge *p, struct page *page, size_t npages)
 {
-	if (npages <= largest || z->at_end || ilog2(largest) <= ZONE_MIXED_ORDER)
+	struct zone *z = p->z;
+
+	if (npages <= p->largest || z->at_end || ilog2(p->largest) <= ZONE_MIXED_ORDER)
 		return npages;
-	debug_assert(is_pow2(largest));
-	__zone_free_run(z, page_to_pfn(page) + largest, npages - largest, PAGE_DIRTY);
+	debug_assert(is_pow2(p->largest));
+	__zone_free_run(z, page_to_pfn(page) + p->largest, npages - p->largest, PAGE_DIRTY);
 	__zone_note_dirty(z);
-	return largest;
+	return p->largest;
+}
+
+/* Isolates the next block. NULL: the purge has reached its end. */
+static struct page *__isolate_next(struct purge *p)
+{
+	struct zone *z = p->z;
+	size_t left = p->max - min_size(p->purged, p->max), npages;
+	struct page *page;
+
+	if (z->nr_dirty <= p->target || !left || !p->blocks)
+		return NULL;
+	page = __zone_take_dirty(z, min_uint(p->order, ilog2(left + left / 31)));
+	if (!page)
+		return NULL;
+	debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
+	npages = (size_t)1 << page->order;
+	if (npages < p->least) {
+		__zone_free_run(z, page_to_pfn(page), npages, PAGE_DIRTY);
+		return NULL;
+	}
+	__zone_isolate(z, page, __divide(p, page, npages));
+	return page;
+}
+
+/* Passes by a block that was refused, and after REFUSED_OF_ORDER of an order the rest of that.
+ * False: the purge has reached its end. */
+static bool __pass_by(struct purge *p, struct page *page)
+{
+	__refuse(p->z, page);
+	p->refused++;
+	p->refused_of_order = page->order < p->order ? 1 : p->refused_of_order + 1;
+	p->order = page->order;
+	if (p->refused_of_order < REFUSED_OF_ORDER)
+		return true;
+	if (!p->order)
+		return false;
+	p->order--;
+	p->refused_of_order = 0;
+	return true;
 }
 
 /*
- * As zone_try_purge_to(). The zone's lock is held before, and not after. Blocks that are
- * refused stay isolated until the end: the next ones are purged, and these are not tried twice.
+ * Purges blocks until the purge has reached its end. The zone's lock is held before, and after.
+ * False: it is not; a request does not wait for a holder that has lost its CPU.
  */
-static size_t __purge_to(struct zone *z, const struct purge_limits *limits)
+static bool __purge_blocks(struct purge *p)
 {
-	unsigned int order = MAX_ORDER, of_order = 0, all = 0;
-	size_t purged = 0, clean = 0; /* pages; those of blocks that went back clean */
-	size_t max = limits->max, least = limits->least, blocks = limits->blocks;
+	struct zone *z = p->z;
+	struct page *page;
+
+	while ((page = __isolate_next(p))) {
+		size_t npages = (size_t)1 << page->order, done;
+		struct refused refused;
+
+		zone_unlock(z, true);
+		done = purge_block(z, page, npages, max_size(p->least, PART_LEAST),
+				   p->purged || p->refused < REFUSED_LOOKS, &refused);
+		p->purged += done;
+		if (p->may_wait || p->refused || done < npages) {
+			zone_lock(z);
+		} else if (!zone_lock_soon(z)) {
+			zone_return_purged(z, page);
+			return false;
+		}
+		z->nr_purged += done;
+		z->grown -= min_size(z->grown, done);
+		if (!done || would_merge(z, &refused)) {
+			if (!__pass_by(p, page))
+				break;
+			continue;
+		}
+		p->blocks--;
+		p->clean += done;
+		__zone_unisolate(z, page);
+		__free_purged(z, page_to_pfn(page), npages, &refused);
+	}
+	return true;
+}
+
+/* Notes what a purge met. @wide: it was to be of all dirty pages, or of many. */
+static void __conclude(const struct purge *p, bool wide)
+{
+	struct zone *z = p->z;
+
+	/* Parts that merged with a locked page again are as dirty as they were: to purge them
+	 * over and over would be in vain. */
+	if (p->clean || (p->refused && wide))
+		atomic_store_explicit(&z->refused_at, p->clean ? 0 : z->nr_dirty,
+				      memory_order_relaxed);
+	if (p->refused || p->clean)
+		__note_refusals(z, !p->clean);
+}
+
+/* The zone's lock is held before, and not after. Result: pages purged. */
+static size_t __purge_to(struct purge *p)
+{
+	struct zone *z = p->z;
 	uint64_t since = atomic_load_explicit(&z->dirty_since, memory_order_relaxed);
 	size_t low;
 	bool wide;
@@ -257,87 +359,53 @@ static size_t __purge_to(struct zone *z, const struct purge_limits *limits)
 	lock_assert_held(&z->lock);
 	__zone_spaces_release(z);
 	low = z->dirty_low;
-	wide = max >= z->nr_dirty || max >> zone_piece_order();
-	/* Other threads' frees must not keep this loop going for ever. */
-	max = min_size(max, 2 * z->nr_dirty);
-	while (z->nr_dirty > limits->target && purged < max && blocks) {
-		size_t left = max - purged, n, done;
-		struct page *page =
-			__zone_take_dirty(z, min_uint(order, ilog2(left + left / 31)));
-		struct refused refused;
-
-		if (!page)
-			break;
-		n = (size_t)1 << page->order;
-		debug_assert(page_type(page) == PAGE_NONE && page->order <= MAX_ORDER);
-		if (n < least) {
-			__zone_free_run(z, page_to_pfn(page), n, PAGE_DIRTY);
-			break;
-		}
-		n = __divide(z, page, n, limits->largest);
-		__zone_isolate(z, page, n);
+	wide = p->max >= z->nr_dirty || p->max >> zone_piece_order();
+	/* Other threads' frees must not keep the purge going for ever. */
+	p->max = min_size(p->max, 2 * z->nr_dirty);
+	p->order = MAX_ORDER;
+	if (__purge_blocks(p)) {
+		/* Blocks that were refused were free and dirty while they were off the lists,
+		 * too. */
+		z->dirty_low += __put_refused(z);
+		if (since == atomic_load_explicit(&z->dirty_since, memory_order_relaxed))
+			z->dirty_low = min_size(low, z->dirty_low);
+		__conclude(p, wide);
 		zone_unlock(z, true);
-		done = purge_block(z, page, n, max_size(least, PART_LEAST),
-				   purged || all < REFUSED_LOOKS, &refused);
-		/* A request does not wait for a holder that has lost its CPU. */
-		if (limits->blocks != SIZE_MAX && !all && done == n && !refused.nr) {
-			if (!zone_lock_soon(z)) {
-				zone_return_purged(z, page);
-				limits_shrunk();
-				return purged + done;
-			}
-		} else {
-			zone_lock(z);
-		}
-		purged += done;
-		z->nr_purged += done;
-		z->grown -= min_size(z->grown, done);
-		if (done && !would_merge(z, &refused)) {
-			blocks--;
-			clean += done;
-			__zone_unisolate(z, page);
-			__free_purged(z, page_to_pfn(page), n, &refused);
-			continue;
-		}
-		__refuse(z, page);
-		all++;
-		of_order = page->order < order ? 1 : of_order + 1;
-		order = page->order;
-		if (of_order == REFUSED_OF_ORDER) {
-			if (!order)
-				break;
-			order--;
-			of_order = 0;
-		}
 	}
-	/* Blocks that were refused were free and dirty while they were off the lists, too. */
-	z->dirty_low += __put_refused(z);
-	if (since == atomic_load_explicit(&z->dirty_since, memory_order_relaxed))
-		z->dirty_low = min_size(low, z->dirty_low);
-	/* Parts that merged with a locked page again are as dirty as they were: to purge them
-	 * over and over would be in vain. */
-	if (clean || (all && wide))
-		atomic_store_explicit(&z->refused_at, clean ? 0 : z->nr_dirty,
-				      memory_order_relaxed);
-	if (all || clean)
-		__note_refusals(z, !clean);
-	zone_unlock(z, true);
-	if (purged)
+	if (p->purged)
 		limits_shrunk();
-	return purged;
+	return p->purged;
 }
 
 size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least)
 {
-	const struct purge_limits limits = { target, max, least, SIZE_MAX, SIZE_MAX };
+	struct purge purge = {
+		.z = z,
+		.target = target,
+		.max = max,
+		.least = least,
+		.blocks = SIZE_MAX,
+		.largest = SIZE_MAX,
+		.may_wait = true,
+	};
 
 	zone_lock(z);
-	return __purge_to(z, &limits);
+	return __purge_to(&purge);
 }
 
-size_t zone_try_purge_to(struct zone *z, const struct purge_limits *limits)
+size_t zone_purge_part(struct zone *z, size_t target, size_t max, size_t least,
+		       const struct purge_part *part)
 {
-	return zone_trylock(z) ? __purge_to(z, limits) : ZONE_BUSY;
+	struct purge purge = {
+		.z = z,
+		.target = target,
+		.max = max,
+		.least = least,
+		.blocks = part->blocks,
+		.largest = max_size(part->largest, least),
+	};
+
+	return zone_trylock(z) ? __purge_to(&purge) : ZONE_BUSY;
 }
 
 size_t zone_purge(struct zone *z)

@@ -5,22 +5,21 @@
 
 #include "page/zone_types.h"
 
-/* What a purge leaves, in pages; and what it is done with. */
-struct purge_limits {
-	size_t target; /* so many dirty pages may stay */
-	/* It purges no more than about so many: a block is purged as a whole, so it may be up
-	 * to a 32nd more. */
-	size_t max;
-	size_t least; /* smaller blocks stay; 0 or 2^k */
-	/* For requests: the number of blocks, which the system takes one by one; and a larger
-	 * block than this, 2^k, is divided. */
+/*
+ * Purges dirty free blocks, the largest first, until @target dirty pages stay, or about @max
+ * pages are purged: a block is purged as a whole, so it may be up to a 32nd more. Blocks of
+ * fewer pages than @least (0 or 2^k) stay. Result: pages purged.
+ */
+size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least);
+/* A part of that, for a request: so many blocks, which the system takes one by one, and each
+ * that is larger than so many pages, 2^k, is divided. */
+struct purge_part {
 	size_t blocks, largest;
 };
-/* Result: pages purged. */
-size_t zone_purge_to(struct zone *z, size_t target, size_t max, size_t least);
-/* The same, where nobody has the zone's lock. Result: as above, or ZONE_BUSY. */
+/* Result: as above, or ZONE_BUSY: another thread has the zone's lock. */
 #define ZONE_BUSY SIZE_MAX
-size_t zone_try_purge_to(struct zone *z, const struct purge_limits *limits);
+size_t zone_purge_part(struct zone *z, size_t target, size_t max, size_t least,
+		       const struct purge_part *part);
 /* Whether a purge in this period met blocks that the system refuses, and no others. */
 bool zone_refuses(const struct zone *z);
 /* Purges all of a zone's free pages. Result: pages purged. */

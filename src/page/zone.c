@@ -133,9 +133,9 @@ bool zone_trylock(struct zone *z)
 	return true;
 }
 
-bool zone_lock_for(struct zone *z, const struct alloc_request *rq)
+bool zone_lock_unless_fork(struct zone *z)
 {
-	if (!lock_soon(&z->lock, rq->may_block))
+	if (!lock_unless_fork(&z->lock))
 		return false;
 	put_deferred(z);
 	return true;
@@ -143,7 +143,7 @@ bool zone_lock_for(struct zone *z, const struct alloc_request *rq)
 
 bool zone_lock_soon(struct zone *z)
 {
-	if (!lock_soon(&z->lock, false))
+	if (!lock_soon(&z->lock))
 		return false;
 	put_deferred(z);
 	return true;

@@ -8,8 +8,8 @@
 void zone_init(struct zone *z, unsigned int node, enum zone_type type);
 void zone_lock(struct zone *z);
 bool zone_trylock(struct zone *z);
-/* Waits as long as the request may wait. */
-bool zone_lock_for(struct zone *z, const struct alloc_request *rq);
+/* Waits, but for a fork not for ever: false. */
+bool zone_lock_unless_fork(struct zone *z);
 /* Tries for a little longer than locks are held. */
 bool zone_lock_soon(struct zone *z);
 /* @may_block: false makes no system call. */

@@ -114,7 +114,7 @@ static unsigned int take(struct zone *z, const struct alloc_request *rq, struct 
 			set_cached(batch + 1, got - 1, order);
 			return got;
 		}
-		if (!rq->may_block || !zone_lock_for(z, rq))
+		if (!rq->may_block || !zone_lock_unless_fork(z))
 			return 0;
 	}
 	batch[0] = unlikely(rq->fenced) ? __fence_take(z, rq) : __zone_take(z, rq);

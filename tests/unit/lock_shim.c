@@ -62,9 +62,9 @@ bool shim_lock_if(struct shim_lock *l, bool may_block)
 	return lock_if(&l->lock, may_block);
 }
 
-bool shim_lock_soon(struct shim_lock *l, bool may_block)
+bool shim_lock_soon(struct shim_lock *l)
 {
-	return lock_soon(&l->lock, may_block);
+	return lock_soon(&l->lock);
 }
 
 bool shim_lock_unless_fork(struct shim_lock *l)

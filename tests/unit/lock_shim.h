@@ -22,7 +22,7 @@ void shim_lock_unregister(struct shim_lock *l);
 void shim_lock(struct shim_lock *l);
 bool shim_trylock(struct shim_lock *l);
 bool shim_lock_if(struct shim_lock *l, bool may_block);
-bool shim_lock_soon(struct shim_lock *l, bool may_block);
+bool shim_lock_soon(struct shim_lock *l);
 bool shim_lock_unless_fork(struct shim_lock *l);
 bool shim_lock_none_held(void);
 bool shim_lock_is_waited_for(const struct shim_lock *l);

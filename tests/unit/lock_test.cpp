@@ -247,7 +247,7 @@ void look_in_handler(int)
 {
 	handler.none_held = shim_lock_none_held();
 	handler.tried = shim_trylock(handler.held);
-	handler.soon = shim_lock_soon(handler.held, false);
+	handler.soon = shim_lock_soon(handler.held);
 	handler.tried_other = shim_trylock(handler.other);
 	if (handler.tried_other)
 		shim_unlock(handler.other);
