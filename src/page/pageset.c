@@ -486,16 +486,12 @@ void pagesets_list(struct pcpu_drain *d)
 		list_arrays(z, d);
 }
 
-/* Frees the spare runs. Other threads may add some meanwhile. */
 static void drain_spares(struct zone *z)
 {
-	for (unsigned int i = 0; i < ZONE_SPARES; i++) {
-		struct page *page = spare_take(z, 0, 0);
-
-		if (!page)
-			break;
-		zone_free_batch(z, &page, 1);
-	}
+	if (!spare_pages(z) || !zone_lock_unless_fork(z))
+		return;
+	__spare_drain(z);
+	zone_unlock(z, true);
 }
 
 size_t pageset_drain(struct zone *only)

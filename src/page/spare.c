@@ -11,12 +11,15 @@
  * it acquires what the other one released: the run's entry, and its memory.
  *
  * Most programs need none, and a run among others is in the way of a block that grows. So each
- * request that could not have the lock raises the number of runs.
+ * request that could not have the lock raises the number of runs. A period of recent.c without
+ * such a request halves it, and the runs go back when none is wanted.
  */
 #include "page/spare.h"
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "page/buddy.h"
+#include "page/recent.h"
 
 enum {
 	/* The parts of what is in use up to which requests, and frees, add runs. */
@@ -29,13 +32,33 @@ enum {
 	MOST_PAGES = 64,
 };
 
+static void want(struct zone *z, unsigned int n)
+{
+	unsigned int period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
+
+	atomic_store_explicit(&z->spares_wanted, n, memory_order_relaxed);
+	atomic_store_explicit(&z->spares_period, period, memory_order_relaxed);
+}
+
 /* Threads that note at the same time may lose a need. */
 void spare_note_need(struct zone *z)
 {
 	unsigned int n = atomic_load_explicit(&z->spares_wanted, memory_order_relaxed);
 
-	if (n < MOST)
-		atomic_store_explicit(&z->spares_wanted, n + RAISE, memory_order_relaxed);
+	want(z, min_uint(n + RAISE, MOST));
+}
+
+void __spare_age(struct zone *z)
+{
+	unsigned int n = atomic_load_explicit(&z->spares_wanted, memory_order_relaxed);
+
+	lock_assert_held(&z->lock);
+	if (atomic_load_explicit(&z->spares_period, memory_order_relaxed) ==
+	    atomic_load_explicit(&page_recent.period, memory_order_relaxed))
+		return;
+	want(z, n / 2);
+	if (n <= 1)
+		__spare_drain(z);
 }
 
 size_t spare_pages(const struct zone *z)
@@ -106,4 +129,14 @@ struct page *spare_take(struct zone *z, size_t npages, unsigned int align)
 		return page;
 	}
 	return NULL;
+}
+
+void __spare_drain(struct zone *z)
+{
+	struct page *page;
+
+	lock_assert_held(&z->lock);
+	/* Other threads may add some meanwhile. */
+	for (unsigned int i = 0; i < ZONE_SPARES && (page = spare_take(z, 0, 0)); i++)
+		__zone_free_run(z, page_to_pfn(page), page->npages, page->zero);
 }

@@ -17,6 +17,10 @@ static inline bool spare_is_wanted(const struct zone *z)
 }
 /* How many runs of 2^SPARE_ORDER pages the zone should have more. The zone's lock is held. */
 unsigned int __spare_lacks(const struct zone *z);
+/* Wants fewer, if a period of page/recent.c went by without a need. The zone's lock is held. */
+void __spare_age(struct zone *z);
+/* Puts the spare runs back into the free lists. The zone's lock is held. */
+void __spare_drain(struct zone *z);
 /* Adds a run that nobody else has, and that may hold anything, or is zero as page->zero says.
  * False: there is no place for it, or it is too small or too large. Any context. */
 bool spare_put(struct zone *z, struct page *page, size_t npages);

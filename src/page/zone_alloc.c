@@ -22,12 +22,14 @@
 
 enum { POPULATE_FROM = 16 << 20 }; /* bytes in use for each CPU of the process */
 
-/* Adds spare runs, while there are plenty of pages. The lock is held. */
-static noinline void __add_spares(struct zone *z, const struct alloc_request *rq)
+/* Adds spare runs, while there are plenty of pages, or wants fewer. The lock is held. */
+static noinline void __tend_spares(struct zone *z, const struct alloc_request *rq)
 {
-	unsigned int want = min_uint(__spare_lacks(z), PCP_BATCH_MAX), got;
 	struct page *runs[PCP_BATCH_MAX];
+	unsigned int want, got;
 
+	__spare_age(z);
+	want = min_uint(__spare_lacks(z), PCP_BATCH_MAX);
 	if (!want || rq->mark != WMARK_LOW || !rq->may_block)
 		return;
 	got = __zone_take_more(z, rq, SPARE_ORDER, runs, want);
@@ -123,7 +125,7 @@ static unsigned int take(struct zone *z, const struct alloc_request *rq, struct 
 		got = 1 + __zone_take_more(z, rq, order, batch + 1, n - 1);
 		set_cached(batch + 1, got - 1, order);
 		if (unlikely(spare_is_wanted(z)))
-			__add_spares(z, rq);
+			__tend_spares(z, rq);
 	}
 	zone_unlock(z, rq->may_block);
 	return got;

@@ -102,7 +102,7 @@ struct zone {
 	_Atomic uint64_t early[NR_PCP_COUNTERS];    /* counts from before there were pagesets */
 	_Atomic(struct page *) spare[ZONE_SPARES];  /* runs, or NULL: spare.c */
 	_Atomic size_t spare_pages;		    /* theirs; relaxed */
-	_Atomic unsigned int spares_wanted;	    /* relaxed */
+	atomic_uint spares_wanted, spares_period;   /* how many, since when; relaxed */
 	struct deferred deferred cacheline_aligned; /* freed runs */
 	struct lock lock;
 	/* Synchronization: lock, from here on. */

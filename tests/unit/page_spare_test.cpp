@@ -142,6 +142,38 @@ TEST(PageSpareTest, ATrimGivesThemBack)
 	EXPECT_FRESH_PROCESS_PASSES(trimmed);
 }
 
+/* A zone whose lock is free for some decay times has none any more. */
+void forgotten()
+{
+	os_calls.now_ms = fake_now_ms;
+	configure("background_thread:never,dirty_max:1g,dirty_decay_ms:1000");
+	Used used = much();
+	std::vector<std::vector<void *>> grown;
+	Pages large, again;
+
+	learn(large);
+	EXPECT_GE(zone().pageset, 16 * 16u);
+	for (int i = 0; i < 8; i++) {
+		fake_now += 1100;
+		grown.push_back(peak(kMiB, 8192)); /* looks at the clock, and takes the lock */
+	}
+	EXPECT_LE(zone().pageset, 128u) << "what a CPU keeps";
+	learn(again);
+	EXPECT_GE(zone().pageset, 16 * 16u);
+	for (std::vector<void *> &objects : grown)
+		free_peak(objects);
+	free_all(large, 9);
+	free_all(again, 9);
+	used.reset();
+	ukmem_trim();
+	expect_all_free();
+}
+
+TEST(PageSpareTest, WithoutNeedTheyAreForgotten)
+{
+	EXPECT_FRESH_PROCESS_PASSES(forgotten);
+}
+
 /* A free that finds the lock taken gives its run to the next requests. */
 void freed_serve()
 {
