@@ -27,4 +27,9 @@
 #define WRITE_ONCE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_RELAXED)
 #define data_race(x) (x)
 
+/* A name that no other use of it gives. */
+#define ___PASTE(a, b) a##b
+#define __PASTE(a, b) ___PASTE(a, b)
+#define __UNIQUE_ID(prefix) __PASTE(__PASTE(ukmem_##prefix, _), __COUNTER__)
+
 #endif

@@ -5,6 +5,7 @@
 #ifndef UKMEM_COMPAT_LINUX_GFP_H
 #define UKMEM_COMPAT_LINUX_GFP_H
 
+#include <linux/cleanup.h>
 #include <linux/gfp_types.h>
 #include <linux/mmzone.h>
 #include <linux/nodemask.h>
@@ -23,5 +24,10 @@ static inline bool gfpflags_allow_spinning(const gfp_t flags)
 {
 	return (flags & __GFP_RECLAIM) != 0;
 }
+
+/* Its name before 6.14. */
+#define alloc_pages_bulk_array(gfp, n, pages) alloc_pages_bulk(gfp, n, pages)
+
+DEFINE_FREE(free_page, void *, free_page((unsigned long)_T))
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include <linux/atomic.h>
+#include <linux/cleanup.h>
 #include <linux/compiler.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
@@ -67,5 +68,9 @@ static inline bool mutex_is_locked(struct mutex *lock)
 #define mutex_lock_nested(lock, subclass) mutex_lock(lock)
 #define mutex_lock_interruptible(lock) (mutex_lock(lock), 0)
 #define mutex_lock_killable(lock) (mutex_lock(lock), 0)
+
+DEFINE_GUARD(mutex, struct mutex *, mutex_lock(_T), mutex_unlock(_T))
+DEFINE_GUARD_COND(mutex, _try, mutex_trylock(_T))
+DEFINE_GUARD_COND(mutex, _intr, mutex_lock_interruptible(_T) == 0)
 
 #endif

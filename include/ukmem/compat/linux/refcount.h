@@ -46,13 +46,18 @@ static inline void refcount_inc(refcount_t *r)
 		atomic_set(&r->refs, REFCOUNT_SATURATED);
 }
 
-static inline __must_check bool refcount_dec_and_test(refcount_t *r)
+static inline __must_check bool refcount_sub_and_test(int i, refcount_t *r)
 {
-	int left = atomic_dec_return(&r->refs);
+	int left = atomic_sub_return(i, &r->refs);
 
 	if (WARN_ON_ONCE(left < 0))
 		atomic_set(&r->refs, REFCOUNT_SATURATED);
 	return left == 0;
+}
+
+static inline __must_check bool refcount_dec_and_test(refcount_t *r)
+{
+	return refcount_sub_and_test(1, r);
 }
 
 /* From 1 to 0; false: the count was not 1, and stays. */

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include <linux/cleanup.h>
 #include <linux/compiler.h>
 #include <linux/lockdep.h>
 #include <linux/spinlock.h>
@@ -52,5 +53,10 @@ static inline int down_write_trylock(struct rw_semaphore *sem)
 {
 	return pthread_rwlock_trywrlock(&sem->lock) == 0;
 }
+
+DEFINE_GUARD(rwsem_read, struct rw_semaphore *, down_read(_T), up_read(_T))
+DEFINE_GUARD_COND(rwsem_read, _try, down_read_trylock(_T))
+DEFINE_GUARD(rwsem_write, struct rw_semaphore *, down_write(_T), up_write(_T))
+DEFINE_GUARD_COND(rwsem_write, _try, down_write_trylock(_T))
 
 #endif

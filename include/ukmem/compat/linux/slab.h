@@ -63,5 +63,6 @@ static inline bool slab_is_available(void)
 /* For __free(): a variable may hold an error pointer in place of a block. */
 DEFINE_FREE(kfree, void *, if (!IS_ERR(_T)) kfree(_T))
 DEFINE_FREE(kvfree, void *, if (!IS_ERR(_T)) kvfree(_T))
+DEFINE_FREE(kfree_sensitive, void *, if (!IS_ERR(_T)) kfree_sensitive(_T))
 
 #endif
