@@ -8,8 +8,9 @@
  * a request that the system refuses and that is larger than all memory the process has of it,
  * since what they free could not serve it.
  *
- * Thread safety: both functions, any thread, shrinkers included; but a shrinker that runs may
- * not unregister another one. Signal safety: none.
+ * Thread safety: all functions, any thread, shrinkers included; but a shrinker that runs may
+ * not unregister another one. Signal safety: memalloc_flags_save() and
+ * memalloc_flags_restore().
  */
 #ifndef UKMEM_SHRINKER_H
 #define UKMEM_SHRINKER_H
@@ -60,6 +61,30 @@ UKMEM_EXPORT int register_shrinker(struct shrinker *s, const char *name)
 	UKMEM_SYMBOL(register_shrinker);
 /** unregister_shrinker - do not call @s any more; waits as register_shrinker() does. */
 UKMEM_EXPORT void unregister_shrinker(struct shrinker *s) UKMEM_SYMBOL(unregister_shrinker);
+
+/** This thread's requests reclaim nothing, and may use the reserves, as with __GFP_HIGH. */
+#define PF_MEMALLOC 0x800u
+/** Shrinkers that this thread calls see no __GFP_FS in gfp_mask. */
+#define PF_MEMALLOC_NOFS 0x40000u
+/** Shrinkers that this thread calls see neither __GFP_FS nor __GFP_IO. */
+#define PF_MEMALLOC_NOIO 0x80000u
+
+/**
+ * memalloc_flags_save - begin a scope in which this thread's requests may do less
+ * @flags: of the three above; the library ignores others
+ *
+ * A thread opens a scope when it holds a lock that a shrinker of the program takes: the
+ * shrinker looks at gfp_mask and leaves the lock alone, or the library does not call it. The
+ * flags have an effect only when memory is short. With PF_MEMALLOC, a request fails where
+ * others reclaim; with __GFP_NOFAIL it waits until other threads free memory.
+ *
+ * Result: those of @flags that this call has set, for memalloc_flags_restore(). Scopes nest.
+ */
+UKMEM_EXPORT unsigned int memalloc_flags_save(unsigned int flags)
+	UKMEM_SYMBOL(memalloc_flags_save);
+/** memalloc_flags_restore - end a scope; @saved: the result of its memalloc_flags_save(). */
+UKMEM_EXPORT void memalloc_flags_restore(unsigned int saved)
+	UKMEM_SYMBOL(memalloc_flags_restore);
 
 UKMEM_END_DECLS
 

@@ -263,6 +263,13 @@ static cold struct page *walk_anywhere(const struct placement *p, const struct n
 	return walk_on(&anywhere, nodes, rq);
 }
 
+/* A thread that must not reclaim may use the reserves, but not to get what it can do without.
+ */
+static bool may_use_reserves(gfp_t flags)
+{
+	return flags & __GFP_HIGH || (!(flags & PAGE_NO_RECLAIM) && reclaim_is_forbidden());
+}
+
 /*
  * For a request that found nothing above the low watermark: takes pages down to its own mark,
  * reclaims, or leaves the allowed nodes, as far as its flags allow. @named: the nodes that the
@@ -273,7 +280,7 @@ static struct page *alloc_below_low(const struct placement *p, const struct node
 {
 	struct page *page;
 
-	rq->mark = rq->flags & __GFP_HIGH ? WMARK_NONE : WMARK_MIN;
+	rq->mark = may_use_reserves(rq->flags) ? WMARK_NONE : WMARK_MIN;
 	page = walk_on(p, nodes, rq);
 	if (!page && must_not_wait(rq->flags))
 		page = alloc_aside(p, nodes, rq);

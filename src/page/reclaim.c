@@ -30,6 +30,36 @@ enum { SHRINK_BATCH = 128 };
 static _Atomic(struct shrinker *) shrinkers;
 static _Atomic(void *) owner; /* thread pointer of the thread that reclaims */
 
+/* The PF_MEMALLOC flags that this thread's scopes have set. A handler leaves it as it was. */
+static __thread unsigned int scope;
+
+unsigned int memalloc_flags_save(unsigned int flags)
+{
+	unsigned int added =
+		flags & ~scope & (PF_MEMALLOC | PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO);
+
+	scope |= added;
+	return added;
+}
+
+void memalloc_flags_restore(unsigned int saved)
+{
+	scope &= ~saved;
+}
+
+bool reclaim_is_forbidden(void)
+{
+	return scope & PF_MEMALLOC;
+}
+
+/* What shrinkers see of a request's flags. */
+static gfp_t flags_in_scope(gfp_t flags)
+{
+	if (scope & PF_MEMALLOC_NOIO)
+		return flags & ~(__GFP_IO | __GFP_FS);
+	return scope & PF_MEMALLOC_NOFS ? flags & ~__GFP_FS : flags;
+}
+
 /* Makes this thread the owner, if there is none. Result: the owner before. V1 pairs with V2. */
 static void *try_enter(void)
 {
@@ -74,7 +104,7 @@ void reclaim_fork_child(void)
 /* Asks one shrinker for 1/2^@priority of its objects. Result: objects freed. */
 static unsigned long shrink_one(struct shrinker *s, gfp_t flags, int nid, unsigned int priority)
 {
-	struct shrink_control sc = { .gfp_mask = flags, .nid = nid };
+	struct shrink_control sc = { .gfp_mask = flags_in_scope(flags), .nid = nid };
 	unsigned long have = s->count_objects(s, &sc), scan, freed = 0;
 	unsigned long batch = s->batch > 0 ? (unsigned long)s->batch : SHRINK_BATCH;
 
@@ -123,7 +153,7 @@ bool direct_reclaim(const struct alloc_request *rq)
 	size_t before, after, in_use;
 
 	debug_assert(rq->may_block);
-	if (!enter(true))
+	if (reclaim_is_forbidden() || !enter(true))
 		return false;
 	count_vm_event(ALLOCSTALL);
 	before = limits_resident();
@@ -155,7 +185,7 @@ size_t zone_reclaim(struct zone *z, const struct alloc_request *rq)
 	size_t before, after;
 
 	debug_assert(rq->may_block);
-	if (!enter(true))
+	if (reclaim_is_forbidden() || !enter(true))
 		return 0;
 	count_vm_event(ZONE_RECLAIM);
 	before = atomic_load_explicit(&z->used, memory_order_relaxed);
