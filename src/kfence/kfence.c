@@ -77,21 +77,42 @@ static unsigned int turn(void)
 	return KFENCE_GATE_SMALL;
 }
 
+/*
+ * Whether the gate, which opens at @next, is to open to a request that makes the pool, in the
+ * last quarter of the first interval. Another one has the first object at this interval's end:
+ * one that made both would take as long as both.
+ */
+static bool is_time_for_pool(uint64_t next, uint64_t now)
+{
+	return !once_done(&kfence_once) && !kfence_gate_is_open() &&
+	       now - next < config.kfence_sample_interval / 4;
+}
+
+static unsigned int opens_to(bool pool)
+{
+	return pool ? KFENCE_GATE_POOL : turn();
+}
+
 /* The first look begins an interval, so a short process has no pool. */
 cold void kfence_gate_due(uint64_t now)
 {
-	uint64_t next = atomic_load_explicit(&kfence_gate.next, memory_order_relaxed);
+	uint64_t next = atomic_load_explicit(&kfence_gate.next, memory_order_relaxed), then;
 	uint64_t interval = config.kfence_sample_interval;
+	bool pool = false;
 
 	/* A hardened process finds more by itself, in every object. */
 	if (!interval || config.passthrough || config.hardened || os_is_confined()) {
 		close_for_ever();
 		return;
 	}
-	if (next != UINT64_MAX && now >= next &&
-	    atomic_compare_exchange_strong_explicit(&kfence_gate.next, &next, now + interval,
+	if (next == UINT64_MAX || now < next)
+		return;
+	if (next)
+		pool = is_time_for_pool(next, now);
+	then = pool ? next + interval / 4 : now + interval - (next ? 0 : interval / 4);
+	if (atomic_compare_exchange_strong_explicit(&kfence_gate.next, &next, then,
 						    memory_order_relaxed, memory_order_relaxed))
-		atomic_store_explicit(&kfence_gate.open, next ? turn() : 0,
+		atomic_store_explicit(&kfence_gate.open, next ? opens_to(pool) : 0,
 				      memory_order_relaxed);
 }
 
@@ -260,16 +281,20 @@ static struct kfence_object *choose(const struct kfence_request *r, struct kfenc
 
 cold void *kfence_take(const struct kfence_request *r)
 {
+	unsigned int open =
+		atomic_exchange_explicit(&kfence_gate.open, 0, memory_order_relaxed);
+	struct kfence_object *o = NULL;
 	struct kfence_track track;
-	struct kfence_object *o;
 	uint32_t hash;
 
 	/* A thread that found it time may open the gate after another one has stopped KFENCE.
 	 * And the process may have confined itself since the gate is open. */
-	if (!atomic_exchange_explicit(&kfence_gate.open, 0, memory_order_relaxed) ||
-	    is_closed_for_ever() || os_begin_asking())
+	if (!open || is_closed_for_ever() || os_begin_asking())
 		return NULL;
-	o = choose(r, &track, &hash);
+	if (open == KFENCE_GATE_POOL)
+		once(&kfence_once, init);
+	else
+		o = choose(r, &track, &hash);
 	os_end_asking();
 	if (!o)
 		return NULL;

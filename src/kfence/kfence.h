@@ -24,6 +24,7 @@ enum kfence_gate_open {
 	KFENCE_GATE_SMALL = 1,
 	KFENCE_GATE_LARGE = 2,
 	KFENCE_GATE_ALL = KFENCE_GATE_SMALL | KFENCE_GATE_LARGE,
+	KFENCE_GATE_POOL = 4, /* the request that comes makes the pool, and gets nothing */
 };
 
 /* Synchronization: relaxed; the thread that exchanges `open` for 0 may take an object. */

@@ -286,6 +286,78 @@ TEST_F(KfenceTest, GateOpensOnceInAnInterval)
 	EXPECT_FALSE(shim_kfence_is_open());
 }
 
+uint64_t fake_now = 1000000;
+
+uint64_t fake_now_ms()
+{
+	return fake_now;
+}
+
+bool opens_at(uint64_t ms)
+{
+	fake_now = 1000000 + ms;
+	shim_kfence_look(fake_now);
+	return shim_kfence_is_open();
+}
+
+bool gets_guarded()
+{
+	char *p = unknown(shim_kmalloc_slow(64, GFP_KERNEL));
+	bool guarded = shim_kfence_has(p);
+
+	kfree(p);
+	return guarded;
+}
+
+void begin_interval()
+{
+	os_calls.now_ms = fake_now_ms;
+	setenv("UKMEM_CONF", "kfence_sample_interval:1000", 1);
+	kfree(kmalloc(1, GFP_KERNEL));
+	ASSERT_FALSE(opens_at(0));
+	ASSERT_FALSE(opens_at(749));
+	EXPECT_FALSE(gets_guarded());
+}
+
+/* One request makes the pool, and another one has the first object, when the interval ends. */
+void pool_first()
+{
+	begin_interval();
+	EXPECT_TRUE(opens_at(750));
+	EXPECT_EQ(shim_kfence_pool_bytes(), 0u);
+	EXPECT_FALSE(gets_guarded());
+	EXPECT_GT(shim_kfence_pool_bytes(), 0u);
+	EXPECT_FALSE(opens_at(999));
+	EXPECT_TRUE(opens_at(1000));
+	EXPECT_TRUE(gets_guarded());
+	EXPECT_FALSE(opens_at(1999));
+	EXPECT_TRUE(opens_at(2000));
+	EXPECT_TRUE(gets_guarded());
+}
+
+/* Where none came to make it, the first request makes both. */
+void both_at_once()
+{
+	begin_interval();
+	EXPECT_TRUE(opens_at(800));
+	EXPECT_TRUE(opens_at(1000));
+	EXPECT_TRUE(gets_guarded());
+}
+
+void late()
+{
+	begin_interval();
+	EXPECT_TRUE(opens_at(1100));
+	EXPECT_TRUE(gets_guarded());
+}
+
+TEST(KfencePoolTest, ComesBeforeTheFirstObject)
+{
+	EXPECT_FRESH_PROCESS_PASSES(pool_first);
+	EXPECT_FRESH_PROCESS_PASSES(both_at_once);
+	EXPECT_FRESH_PROCESS_PASSES(late);
+}
+
 /* Objects from one place, by an exact walk, leave a quarter of the pool to others. */
 TEST_F(KfenceTest, OnePlaceDoesNotFillThePool)
 {
