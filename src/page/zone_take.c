@@ -292,6 +292,14 @@ static void __forget_refused(struct zone *z)
 		atomic_store_explicit(&z->refused_at, left, memory_order_relaxed);
 }
 
+/* Whether the run that was found is within the limit, where @fresh_allowed is false: clean
+ * memory is not. Runs that were put back on the way may have made more pages count as dirty. */
+static bool may_keep(const struct zone *z, const struct alloc_request *rq,
+		     const struct page *page, bool fresh_allowed)
+{
+	return fresh_allowed || (page->zero == PAGE_DIRTY && (rq->above || may_populate(z, 0)));
+}
+
 struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 {
 	size_t reserve = rq->mark == WMARK_NONE ? 0 : mapped_reserve(z), sum, fresh;
@@ -316,10 +324,8 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	debug_assert(page_type(page) == PAGE_NONE && zone_of(page) == z);
 	debug_assert(fresh <= rq->npages);
 	debug_assert(!rq->at || page_to_pfn(page) == rq->at);
-	/* Runs that were put back on the way may have made more pages count as dirty. */
-	if ((!allowed && (page->zero != PAGE_DIRTY || (!rq->above && !may_populate(z, 0)))) ||
-	    (rq->may_block && z->nr_free < reserve &&
-	     !__zone_extend(z, reserve - z->nr_free))) {
+	if (!may_keep(z, rq, page, allowed) || (rq->may_block && z->nr_free < reserve &&
+						!__zone_extend(z, reserve - z->nr_free))) {
 		__zone_free_run(z, page_to_pfn(page), rq->npages, page->zero);
 		return NULL;
 	}
@@ -334,18 +340,17 @@ struct page *__zone_take(struct zone *z, const struct alloc_request *rq)
 	return page;
 }
 
-unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
-			      unsigned int order, struct page **out, unsigned int n)
+/* Announces runs of @npages that a request may take besides its own: @n, or half of them, or a
+ * quarter, ... as many as leave plenty to others. Result: how many. */
+static unsigned int announce_more(struct zone *z, const struct alloc_request *rq, size_t npages,
+				  unsigned int n)
 {
-	size_t reserve = mapped_reserve(z), npages = (size_t)1 << order, sum;
-	unsigned int got = 0;
+	size_t reserve = mapped_reserve(z), sum;
 
-	lock_assert_held(&z->lock);
-	debug_assert(order <= MAX_ORDER);
-	if (rq->above == ABOVE_DIRTY || rq->only_dirty)
+	if (rq->above == ABOVE_DIRTY || rq->only_dirty || z->type == ZONE_DMA)
 		return 0;
 	for (; n; n /= 2) {
-		if (z->type == ZONE_DMA || z->nr_free < n * npages + reserve ||
+		if (z->nr_free < n * npages + reserve ||
 		    !zone_has_room(z, __zone_used(z), rq, n * npages, WMARK_HIGH) ||
 		    !announce(z, rq, n * npages, WMARK_HIGH, &sum))
 			continue;
@@ -354,24 +359,41 @@ unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
 			break;
 		retract(z, n * npages);
 	}
-	while (got < n) {
-		struct page *page;
+	return n;
+}
 
-		z->only_dirty = true;
+/* Takes a run of 2^@order pages: a dirty one, one ahead, or any. */
+static struct page *take_one_more(struct zone *z, unsigned int order)
+{
+	size_t npages = (size_t)1 << order;
+	struct page *page;
+
+	z->only_dirty = true;
+	page = __zone_alloc(z, order, false);
+	z->only_dirty = false;
+	if (!page)
+		page = take_ahead(z, npages);
+	if (!page)
 		page = __zone_alloc(z, order, false);
-		z->only_dirty = false;
-		if (!page)
-			page = take_ahead(z, npages);
-		if (!page)
-			page = __zone_alloc(z, order, false);
-		if (!page)
-			break;
-		debug_assert(page_type(page) == PAGE_NONE);
-		if (page->zero != PAGE_DIRTY && npages <= ZONE_SMALL_RUN)
-			__huge_note_growth(z, npages);
-		if (page->zero == PAGE_PURGED)
-			z->nr_refault += npages;
-		out[got++] = page;
-	}
+	if (!page)
+		return NULL;
+	debug_assert(page_type(page) == PAGE_NONE);
+	if (page->zero != PAGE_DIRTY && npages <= ZONE_SMALL_RUN)
+		__huge_note_growth(z, npages);
+	if (page->zero == PAGE_PURGED)
+		z->nr_refault += npages;
+	return page;
+}
+
+unsigned int __zone_take_more(struct zone *z, const struct alloc_request *rq,
+			      unsigned int order, struct page **out, unsigned int n)
+{
+	unsigned int got = 0;
+
+	lock_assert_held(&z->lock);
+	debug_assert(order <= MAX_ORDER);
+	n = announce_more(z, rq, (size_t)1 << order, n);
+	while (got < n && (out[got] = take_one_more(z, order)))
+		got++;
 	return got;
 }
