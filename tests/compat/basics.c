@@ -138,7 +138,9 @@ static void check_counts(void)
 	CHECK(!atomic_try_cmpxchg(&a, &old, 1) && old == 9 && atomic_try_cmpxchg(&a, &old, 0));
 	CHECK(!atomic_inc_not_zero(&a) && atomic_dec_if_positive(&a) == -1 && !atomic_read(&a));
 	atomic_set(&a, INT_MAX);
+	CHECK(!atomic_dec_unless_positive(&a) && atomic_read(&a) == INT_MAX);
 	CHECK(atomic_fetch_add_unless(&a, 1, 0) == INT_MAX && atomic_read(&a) == INT_MIN);
+	CHECK(!atomic_inc_unless_negative(&a) && atomic_read(&a) == INT_MIN);
 	CHECK(atomic_dec_if_positive(&a) == INT_MAX && atomic_read(&a) == INT_MIN);
 	CHECK(atomic64_inc_return(&big) == (1ll << 40) + 1);
 	CHECK(xchg(p, 7) == 9 && cmpxchg(p, 7, 8) == 7 && *p == 8);
@@ -147,6 +149,59 @@ static void check_counts(void)
 	CHECK(!kref_put(&counted.ref, release) && !gone && kref_read(&counted.ref) == 1);
 	CHECK(kref_put(&counted.ref, release) && gone);
 	CHECK(!kref_get_unless_zero(&counted.ref));
+}
+
+/* ordered.c has their orders. */
+#define CHECK_IN_ORDER(order)                                                                  \
+	do {                                                                                   \
+		atomic64_t v = ATOMIC64_INIT(12);                                              \
+		s64 old = 3;                                                                   \
+		long word = 5, was = 4;                                                        \
+                                                                                               \
+		CHECK(atomic64_add_return_##order(3, &v) == 15);                               \
+		CHECK(atomic64_sub_return_##order(1, &v) == 14);                               \
+		CHECK(atomic64_inc_return_##order(&v) == 15);                                  \
+		CHECK(atomic64_dec_return_##order(&v) == 14);                                  \
+		CHECK(atomic64_fetch_add_##order(1, &v) == 14);                                \
+		CHECK(atomic64_fetch_sub_##order(1, &v) == 15);                                \
+		CHECK(atomic64_fetch_inc_##order(&v) == 14);                                   \
+		CHECK(atomic64_fetch_dec_##order(&v) == 15);                                   \
+		CHECK(atomic64_fetch_and_##order(12, &v) == 14);                               \
+		CHECK(atomic64_fetch_or_##order(3, &v) == 12);                                 \
+		CHECK(atomic64_fetch_xor_##order(1, &v) == 15);                                \
+		CHECK(atomic64_fetch_andnot_##order(8, &v) == 14);                             \
+		CHECK(atomic64_xchg_##order(&v, 20) == 6);                                     \
+		CHECK(atomic64_cmpxchg_##order(&v, 19, 21) == 20);                             \
+		CHECK(atomic64_cmpxchg_##order(&v, 20, 21) == 20);                             \
+		CHECK(!atomic64_try_cmpxchg_##order(&v, &old, 22) && old == 21);               \
+		CHECK(atomic64_try_cmpxchg_##order(&v, &old, 22));                             \
+		CHECK(atomic64_read(&v) == 22);                                                \
+		CHECK(xchg_##order(&word, 6) == 5 && cmpxchg_##order(&word, 5, 7) == 6);       \
+		CHECK(cmpxchg_##order(&word, 6, 7) == 6);                                      \
+		CHECK(!try_cmpxchg_##order(&word, &was, 8) && was == 7);                       \
+		CHECK(try_cmpxchg_##order(&word, &was, 8) && word == 8);                       \
+	} while (0)
+
+static void check_orders(void)
+{
+	CHECK_IN_ORDER(relaxed);
+	CHECK_IN_ORDER(acquire);
+	CHECK_IN_ORDER(release);
+}
+
+#define CONFIG_BUILT_IN 1
+#define CONFIG_A_MODULE_MODULE 1
+#define CONFIG_NUMBER 2
+#if !IS_ENABLED(CONFIG_BUILT_IN) || IS_ENABLED(CONFIG_MISSING) || !IS_ENABLED(CONFIG_A_MODULE)
+#error "IS_ENABLED() in #if"
+#endif
+
+static void check_config(void)
+{
+	CHECK(IS_BUILTIN(CONFIG_BUILT_IN) && !IS_MODULE(CONFIG_BUILT_IN));
+	CHECK(!IS_BUILTIN(CONFIG_A_MODULE) && IS_MODULE(CONFIG_A_MODULE));
+	CHECK(IS_REACHABLE(CONFIG_BUILT_IN) && !IS_REACHABLE(CONFIG_A_MODULE));
+	CHECK(!IS_ENABLED(CONFIG_NUMBER) && !IS_ENABLED(CONFIG_MISSING));
 }
 
 static void check_bits(void)
@@ -321,6 +376,8 @@ void check_basics(void)
 	check_lists();
 	check_hlists();
 	check_counts();
+	check_orders();
+	check_config();
 	check_bits();
 	check_rounding();
 	check_values();

@@ -79,14 +79,6 @@
 	{                                                                                      \
 		return atomic##_sub_return(1, v);                                              \
 	}                                                                                      \
-	static inline type atomic##_inc_return_relaxed(atomic##_t *v)                          \
-	{                                                                                      \
-		return atomic##_add_return_relaxed(1, v);                                      \
-	}                                                                                      \
-	static inline type atomic##_dec_return_relaxed(atomic##_t *v)                          \
-	{                                                                                      \
-		return atomic##_sub_return_relaxed(1, v);                                      \
-	}                                                                                      \
 	static inline type atomic##_fetch_inc(atomic##_t *v)                                   \
 	{                                                                                      \
 		return atomic##_fetch_add(1, v);                                               \
@@ -158,7 +150,26 @@
 		while (old > 0 && !atomic##_try_cmpxchg(v, &old, old - 1))                     \
 			;                                                                      \
 		return (type)((u64)old - 1);                                                   \
-	}
+	}                                                                                      \
+	static inline bool atomic##_inc_unless_negative(atomic##_t *v)                         \
+	{                                                                                      \
+		type old = atomic##_read(v);                                                   \
+                                                                                               \
+		while (old >= 0 && !atomic##_try_cmpxchg(v, &old, (type)((u64)old + 1)))       \
+			;                                                                      \
+		return old >= 0;                                                               \
+	}                                                                                      \
+	static inline bool atomic##_dec_unless_positive(atomic##_t *v)                         \
+	{                                                                                      \
+		type old = atomic##_read(v);                                                   \
+                                                                                               \
+		while (old <= 0 && !atomic##_try_cmpxchg(v, &old, (type)((u64)old - 1)))       \
+			;                                                                      \
+		return old <= 0;                                                               \
+	}                                                                                      \
+	UKMEM_ATOMIC_IN_ORDER(atomic, type, relaxed, __ATOMIC_RELAXED)                         \
+	UKMEM_ATOMIC_IN_ORDER(atomic, type, acquire, __ATOMIC_ACQUIRE)                         \
+	UKMEM_ATOMIC_IN_ORDER(atomic, type, release, __ATOMIC_RELEASE)
 
 #define UKMEM_ATOMIC_FETCH(atomic, type, op)                                                   \
 	static inline void atomic##_##op(type i, atomic##_t *v)                                \
@@ -169,10 +180,9 @@
 	{                                                                                      \
 		return UKMEM_ORDERED(__atomic_fetch_##op(&v->counter, i, __ATOMIC_SEQ_CST));   \
 	}                                                                                      \
-	static inline type atomic##_fetch_##op##_relaxed(type i, atomic##_t *v)                \
-	{                                                                                      \
-		return __atomic_fetch_##op(&v->counter, i, __ATOMIC_RELAXED);                  \
-	}
+	UKMEM_ATOMIC_FETCH_IN_ORDER(atomic, type, op, relaxed, __ATOMIC_RELAXED)               \
+	UKMEM_ATOMIC_FETCH_IN_ORDER(atomic, type, op, acquire, __ATOMIC_ACQUIRE)               \
+	UKMEM_ATOMIC_FETCH_IN_ORDER(atomic, type, op, release, __ATOMIC_RELEASE)
 
 #define UKMEM_ATOMIC_OP(atomic, type, op)                                                      \
 	UKMEM_ATOMIC_FETCH(atomic, type, op)                                                   \
@@ -180,9 +190,57 @@
 	{                                                                                      \
 		return UKMEM_ORDERED(__atomic_##op##_fetch(&v->counter, i, __ATOMIC_SEQ_CST)); \
 	}                                                                                      \
-	static inline type atomic##_##op##_return_relaxed(type i, atomic##_t *v)               \
+	UKMEM_ATOMIC_RETURN_IN_ORDER(atomic, type, op, relaxed, __ATOMIC_RELAXED)              \
+	UKMEM_ATOMIC_RETURN_IN_ORDER(atomic, type, op, acquire, __ATOMIC_ACQUIRE)              \
+	UKMEM_ATOMIC_RETURN_IN_ORDER(atomic, type, op, release, __ATOMIC_RELEASE)
+
+/* The functions that are named after an order. */
+#define UKMEM_ATOMIC_FETCH_IN_ORDER(atomic, type, op, name, order)                             \
+	static inline type atomic##_fetch_##op##_##name(type i, atomic##_t *v)                 \
 	{                                                                                      \
-		return __atomic_##op##_fetch(&v->counter, i, __ATOMIC_RELAXED);                \
+		return __atomic_fetch_##op(&v->counter, i, order);                             \
+	}
+
+#define UKMEM_ATOMIC_RETURN_IN_ORDER(atomic, type, op, name, order)                            \
+	static inline type atomic##_##op##_return_##name(type i, atomic##_t *v)                \
+	{                                                                                      \
+		return __atomic_##op##_fetch(&v->counter, i, order);                           \
+	}
+
+#define UKMEM_ATOMIC_IN_ORDER(atomic, type, name, order)                                       \
+	static inline type atomic##_inc_return_##name(atomic##_t *v)                           \
+	{                                                                                      \
+		return atomic##_add_return_##name(1, v);                                       \
+	}                                                                                      \
+	static inline type atomic##_dec_return_##name(atomic##_t *v)                           \
+	{                                                                                      \
+		return atomic##_sub_return_##name(1, v);                                       \
+	}                                                                                      \
+	static inline type atomic##_fetch_inc_##name(atomic##_t *v)                            \
+	{                                                                                      \
+		return atomic##_fetch_add_##name(1, v);                                        \
+	}                                                                                      \
+	static inline type atomic##_fetch_dec_##name(atomic##_t *v)                            \
+	{                                                                                      \
+		return atomic##_fetch_sub_##name(1, v);                                        \
+	}                                                                                      \
+	static inline type atomic##_fetch_andnot_##name(type i, atomic##_t *v)                 \
+	{                                                                                      \
+		return atomic##_fetch_and_##name(~i, v);                                       \
+	}                                                                                      \
+	static inline type atomic##_xchg_##name(atomic##_t *v, type i)                         \
+	{                                                                                      \
+		return __atomic_exchange_n(&v->counter, i, order);                             \
+	}                                                                                      \
+	static inline bool atomic##_try_cmpxchg_##name(atomic##_t *v, type *old, type i)       \
+	{                                                                                      \
+		return __atomic_compare_exchange_n(&v->counter, old, i, 0, order,              \
+						   __ATOMIC_RELAXED);                          \
+	}                                                                                      \
+	static inline type atomic##_cmpxchg_##name(atomic##_t *v, type old, type i)            \
+	{                                                                                      \
+		(void)atomic##_try_cmpxchg_##name(v, &old, i);                                 \
+		return old;                                                                    \
 	}
 
 UKMEM_ATOMIC(atomic, int)
@@ -239,6 +297,24 @@ static inline auto cmpxchg(T *p, typename ukmem_value_of<T>::type old,
 }
 }
 #endif
+
+#define UKMEM_TRY_CMPXCHG(p, oldp, value, order)                                               \
+	__atomic_compare_exchange_n((p), (oldp), (value), 0, order, __ATOMIC_RELAXED)
+#define UKMEM_CMPXCHG(p, old, value, order)                                                    \
+	__extension__({                                                                        \
+		__typeof__(((void)0, *(p))) ukmem_old = (old);                                 \
+		(void)UKMEM_TRY_CMPXCHG(p, &ukmem_old, value, order);                          \
+		ukmem_old;                                                                     \
+	})
+#define xchg_relaxed(p, value) __atomic_exchange_n((p), (value), __ATOMIC_RELAXED)
+#define xchg_acquire(p, value) __atomic_exchange_n((p), (value), __ATOMIC_ACQUIRE)
+#define xchg_release(p, value) __atomic_exchange_n((p), (value), __ATOMIC_RELEASE)
+#define cmpxchg_relaxed(p, old, value) UKMEM_CMPXCHG(p, old, value, __ATOMIC_RELAXED)
+#define cmpxchg_acquire(p, old, value) UKMEM_CMPXCHG(p, old, value, __ATOMIC_ACQUIRE)
+#define cmpxchg_release(p, old, value) UKMEM_CMPXCHG(p, old, value, __ATOMIC_RELEASE)
+#define try_cmpxchg_relaxed(p, oldp, value) UKMEM_TRY_CMPXCHG(p, oldp, value, __ATOMIC_RELAXED)
+#define try_cmpxchg_acquire(p, oldp, value) UKMEM_TRY_CMPXCHG(p, oldp, value, __ATOMIC_ACQUIRE)
+#define try_cmpxchg_release(p, oldp, value) UKMEM_TRY_CMPXCHG(p, oldp, value, __ATOMIC_RELEASE)
 
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)

@@ -7,6 +7,8 @@
 #ifndef UKMEM_COMPAT_LINUX_COMPILER_TYPES_H
 #define UKMEM_COMPAT_LINUX_COMPILER_TYPES_H
 
+#include <linux/kconfig.h>
+
 #include <sys/cdefs.h>
 
 #ifndef __always_inline
