@@ -35,6 +35,11 @@ struct copy {
 	std::vector<uint64_t> words; /* empty: not read yet */
 };
 
+/* What an object holds. */
+struct content_hash {
+	uint64_t object, hash;
+};
+
 class searcher
 {
       public:
@@ -82,6 +87,9 @@ class searcher
 	void each_word(const part &p, const object_set &of,
 		       const std::function<void(uint64_t object, uint64_t word)> &f) const;
 	void each_part(const object_set &of, const visit &f);
+	object_set unseen_objects(leak_search &search) const;
+	std::vector<content_hash> read_leaked(const object_set &leaked, object_set &pointed_at);
+	object_set first_leaked(const object_set &leaked, const object_set &pointed_at);
 
 	const heap &h;
 	const objects &all;
@@ -482,10 +490,10 @@ void searcher::each_word(const part &p, const object_set &of,
 	}
 }
 
-void searcher::list_leaked(leak_search &search)
+/* The program's objects that nothing leads to. Counts all of its objects. */
+object_set searcher::unseen_objects(leak_search &search) const
 {
-	object_set leaked(all.numbers), pointed_at(all.numbers), direct(all.numbers);
-	std::vector<std::pair<uint64_t, uint64_t>> hashes; /* by number */
+	object_set unseen(all.numbers);
 
 	for (const run &r : all.runs) {
 		if (!is_program(r))
@@ -494,11 +502,21 @@ void searcher::list_leaked(leak_search &search)
 			const uint64_t used = all.used.words[w];
 			const auto n = static_cast<uint64_t>(__builtin_popcountll(used));
 
-			leaked.words[w] = used & ~seen.words[w];
+			unseen.words[w] = used & ~seen.words[w];
 			search.objects += n;
 			search.bytes += n * all.counted(r);
 		}
 	}
+	return unseen;
+}
+
+/* Reads leaked objects. Adds those that another one leads to to @pointed_at. Result: a hash of
+ * each one's contents, by number. */
+std::vector<content_hash> searcher::read_leaked(const object_set &leaked,
+						object_set &pointed_at)
+{
+	std::vector<content_hash> hashes;
+
 	each_part(leaked, [&](const part &p) {
 		each_word(p, leaked, [&](uint64_t i, uint64_t word) {
 			uint32_t r;
@@ -507,49 +525,68 @@ void searcher::list_leaked(leak_search &search)
 
 			if (to != objects::none && to != i && leaked.has(to))
 				pointed_at.add(to);
-			if (hashes.empty() || hashes.back().first != i)
+			if (hashes.empty() || hashes.back().object != i)
 				hashes.push_back({ i, 0 });
 
-			uint64_t &hash = hashes.back().second;
+			uint64_t &hash = hashes.back().hash;
 
 			hash = (hash ^ word) * 0x9e3779b97f4a7c15;
 			hash ^= hash >> 32;
 		});
 	});
+	return hashes;
+}
 
-	/* Those that no other leads to; then, of rings, the first. */
-	seen = scanned = object_set(all.numbers);
-	allowed = &leaked;
-	for (const bool rings : { false, true })
+/* Of @leaked the objects that no other one leads to; then, of rings, the first. */
+object_set searcher::first_leaked(const object_set &leaked, const object_set &pointed_at)
+{
+	object_set first(all.numbers);
+	const auto each = [&](auto of) {
 		for (uint32_t i = 0; i < all.runs.size(); i++) {
 			const run &r = all.runs[i];
 
-			for (uint64_t n = r.first; n < r.first + r.objects; n++) {
-				if (!leaked.has(n) || seen.has(n) ||
-				    (!rings && pointed_at.has(n)))
-					continue;
-				direct.add(n);
-				mark_number(n, i);
-				if (rings)
-					follow();
-			}
-			if (!rings && i + 1 == all.runs.size())
-				follow();
+			for (uint64_t n = r.first; n < r.first + r.objects; n++)
+				if (leaked.has(n) && !seen.has(n))
+					of(n, i);
 		}
+	};
+	const auto begin = [&](uint64_t n, uint32_t i) {
+		first.add(n);
+		mark_number(n, i);
+	};
 
+	seen = scanned = object_set(all.numbers);
+	allowed = &leaked;
+	each([&](uint64_t n, uint32_t i) {
+		if (!pointed_at.has(n))
+			begin(n, i);
+	});
+	follow();
+	each([&](uint64_t n, uint32_t i) {
+		begin(n, i);
+		follow();
+	});
 	allowed = nullptr;
+	return first;
+}
 
+void searcher::list_leaked(leak_search &search)
+{
+	const object_set leaked = unseen_objects(search);
+	object_set pointed_at(all.numbers);
+	const std::vector<content_hash> hashes = read_leaked(leaked, pointed_at);
+	const object_set direct = first_leaked(leaked, pointed_at);
 	auto hash = hashes.begin();
 
 	for (const run &r : all.runs)
 		for (uint64_t n = r.first; n < r.first + r.objects; n++) {
 			if (!leaked.has(n))
 				continue;
-			while (hash != hashes.end() && hash->first < n)
+			while (hash != hashes.end() && hash->object < n)
 				hash++;
 			search.leaked.push_back(
 				{ all.address_of(r, n), all.size_of(r), r.kind, !direct.has(n),
-				  hash != hashes.end() && hash->first == n ? hash->second : 0,
+				  hash != hashes.end() && hash->object == n ? hash->hash : 0,
 				  r.sampled, r.site, r.weight, all.counted(r), r.guarded != 0,
 				  r.guarded ? all.pool.in_use[r.guarded - 1].stack
 					    : std::vector<address>() });
