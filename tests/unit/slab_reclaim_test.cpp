@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What caches give when a request finds no page: slabs, and objects of other CPUs. */
+#include <chrono>
+#include <thread>
+
 #include "page_util.h"
 #include "slab_attr_util.h"
 
@@ -102,6 +105,43 @@ TEST(SlabReclaimTest, OtherCpusObjectsAreFound)
 	if (allowed_cpus().size() < 2)
 		GTEST_SKIP() << "one CPU";
 	EXPECT_FRESH_PROCESS_PASSES(other_cpus_objects);
+}
+
+/* A request of a cache that must not fail waits until another thread frees pages. */
+void an_object_waits_for_pages()
+{
+	using clock = std::chrono::steady_clock;
+	std::chrono::milliseconds wait(80);
+	void *bulk[4];
+
+	configure("limit:16m");
+	struct kmem_cache *s = kmem_cache_create("waits", 512, 0, 0, nullptr);
+	Pages pages = fill(GFP_KERNEL, 0);
+	std::vector<void *> live;
+	while (void *p = kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOWARN))
+		live.push_back(p);
+	EXPECT_EQ(kmem_cache_alloc_bulk(s, GFP_KERNEL | __GFP_NOWARN, 4, bulk), 0);
+	auto begin = clock::now();
+	std::thread helper([&] {
+		std::this_thread::sleep_for(wait);
+		free_all(pages, 0);
+	});
+	void *p = kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL);
+	auto took = clock::now() - begin;
+	helper.join();
+	ASSERT_NE(p, nullptr);
+	EXPECT_GE(took, wait);
+	memset(p, 1, 512);
+	live.push_back(p);
+	for (void *obj : live)
+		kmem_cache_free(s, obj);
+	kmem_cache_destroy(s);
+	expect_whole();
+}
+
+TEST(SlabReclaimTest, AnObjectThatMustNotFailWaits)
+{
+	EXPECT_FRESH_PROCESS_PASSES(an_object_waits_for_pages);
 }
 
 } // namespace
