@@ -3,6 +3,7 @@
 
 #include "page/guard.h"
 #include "slab/debug/hard.h"
+#include "slab/slab_hard.h"
 
 bool shim_hard_is_zero(const void *slot, size_t size)
 {
@@ -28,6 +29,11 @@ void shim_hard_zero_near(void *slot, size_t size)
 unsigned int shim_hard_secret_place(const uint64_t *secret, uintptr_t slot, uint32_t lines)
 {
 	return (unsigned int)slab_secret_place(secret, slot, lines);
+}
+
+void shim_hard_shuffle(void **objs, unsigned int n)
+{
+	slab_hard_shuffle(objs, n);
 }
 
 bool shim_hard_is_wide(size_t size)

@@ -20,6 +20,8 @@ char *shim_hard_sealed(size_t *size);
 void shim_hard_zero_near(void *slot, size_t size);
 /* Which of @lines lines two secrets tell. */
 unsigned int shim_hard_secret_place(const uint64_t *secret, uintptr_t slot, uint32_t lines);
+/* Brings objects into random order. */
+void shim_hard_shuffle(void **objs, unsigned int n);
 /* Frees a run of one page, which is closed, when the system opens it. */
 void shim_hard_free_later(struct page *page);
 /* Whether functions for AVX2 serve slots of this size, and these. */

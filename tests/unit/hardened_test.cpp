@@ -498,6 +498,30 @@ TEST(HardenedTest, SlabsAreChosenAtRandom)
 		kfree(p);
 }
 
+/* Each object of a batch comes to each place about as often as to any other. */
+TEST(HardenedTest, BatchesOfEachLengthAreShuffled)
+{
+	constexpr unsigned kTimes = 2000, kMost = 8;
+
+	for (unsigned n = 1; n <= kMost; n++) {
+		unsigned seen[kMost][kMost] = {};
+
+		for (unsigned i = 0; i < kTimes * n; i++) {
+			void *objs[kMost];
+
+			for (unsigned k = 0; k < n; k++)
+				objs[k] = &seen[k];
+			shim_hard_shuffle(objs, n);
+			for (unsigned place = 0; place < n; place++)
+				(*static_cast<decltype(&seen[0])>(objs[place]))[place]++;
+		}
+		for (unsigned k = 0; k < n; k++)
+			for (unsigned place = 0; place < n; place++)
+				EXPECT_NEAR(seen[k][place], kTimes, kTimes / 4)
+					<< "object " << k << " of " << n << ", place " << place;
+	}
+}
+
 TEST(HardenedTest, EveryByteIsLookedAtByWideFunctions)
 {
 	constexpr size_t kFirstSize = 144, kLastSize = 512;
