@@ -102,6 +102,38 @@ TEST(ProfileLong, Countdowns)
 	});
 }
 
+// A profile that begins finds arrays in use: an array has a countdown from then on, though this
+// program allocates less from each of its caches than a countdown without a draw would take.
+TEST(ProfileLong, BeginsWithArraysInUse)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "one thread, and slow";
+	EXPECT_FRESH_PROCESS_PASSES([] {
+		const int n = 1000;
+		const size_t size = 256;
+		std::vector<struct kmem_cache *> caches(100);
+		auto turn = [](struct kmem_cache *s) {
+			void *volatile p = kmem_cache_alloc(s, GFP_KERNEL);
+			kmem_cache_free(s, p);
+		};
+		OneCpu stay;
+
+		for (auto *&s : caches) {
+			s = kmem_cache_create("early", size, 0, SLAB_NO_MERGE, nullptr);
+			for (int i = 0; i < 10; i++)
+				turn(s);
+		}
+		ASSERT_EQ(ukmem_profile_start(interval), 0);
+		counts before = estimate(sites(), any);
+		for (auto *s : caches)
+			for (int i = 0; i < n; i++)
+				turn(s);
+		counts is = difference(estimate(sites(), any), before);
+		expect_near(is.alloc_bytes, (double)(size * n * caches.size()), is.variance);
+		EXPECT_GT(is.allocs, 0);
+	});
+}
+
 // Two sites take turns in one class, in a fixed pattern: each must get its part.
 TEST_F(Profile, EachSiteItsPart)
 {
