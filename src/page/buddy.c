@@ -263,7 +263,6 @@ struct page *__zone_take_block(struct zone *z, unsigned int order)
 		__zone_remove_block(z, page);
 		if (n > need)
 			__zone_free_run(z, page_to_pfn(page) + need, n - need, zero);
-		page->zero = (uint8_t)zero;
 		__zone_note_dirty(z);
 		return page;
 	}
