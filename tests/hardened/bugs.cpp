@@ -207,6 +207,27 @@ void delete_larger(size_t size)
 	::operator delete(::operator new(size), 2 * size);
 }
 
+size_t resident_bytes()
+{
+	size_t all = 0, resident = 0;
+	FILE *statm = fopen("/proc/self/statm", "r");
+
+	promise(statm && fscanf(statm, "%zu %zu", &all, &resident) == 2, "no statm");
+	fclose(statm);
+	return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Who deletes a block with its right size gives its memory back. */
+void delete_goes_back(size_t size)
+{
+	constexpr size_t kBytes = size_t{ 256 } << 20;
+	size_t before = resident_bytes();
+
+	for (size_t bytes = 0; bytes < kBytes; bytes += size)
+		::operator delete(memset(::operator new(size), 1, size), size);
+	promise(resident_bytes() - before < kBytes / 4, "deleted blocks stay");
+}
+
 void delete_right(size_t size)
 {
 	for (size_t n = 1; n < 70000; n = n * 9 / 8 + 1)
@@ -461,7 +482,7 @@ const Bugs bugs = {
 	BUG(free_mapping), BUG(free_never_allocated), BUG(free_far_away), BUG(realloc_freed),
 	BUG(realloc_integer), BUG(usable_freed), BUG(usable_inside), BUG(object_size_freed),
 	BUG(delete_smaller), BUG(delete_larger), BUG(delete_right), BUG(delete_aligned_wrong),
-	BUG(free_sized_wrong), BUG(free_aligned_sized_wrong), BUG(free_sized_right),
+	BUG(delete_goes_back), BUG(free_sized_wrong), BUG(free_aligned_sized_wrong), BUG(free_sized_right),
 	BUG(write_behind), BUG(write_further_behind), BUG(write_in_front), BUG(string_ends),
 	BUG(read_nothing), BUG(grow_nothing), BUG(write_nothing), BUG(overflow_far), BUG(write_after_free),
 	BUG(write_after_free_near_the_start), BUG(write_after_free_near_the_end),

@@ -66,6 +66,7 @@ TABLE = [
     ("free_sized_wrong", ["64", "40000", LARGE], SIZE, True),
     ("free_aligned_sized_wrong", ["256"], SIZE, True),
     ("delete_right", ["64", LARGE], LIVES, False),
+    ("delete_goes_back", ["64", "4000", "40000", LARGE], LIVES, False),
     ("free_sized_right", ["200000"], LIVES, False),
     ("write_behind", SIZES, BEYOND, True),
     # Behind a block may be the end of what is mapped, by default, too.
