@@ -212,4 +212,27 @@ TEST(SlabForkTest, FewInASmallProgram)
 	});
 }
 
+/* A free in a handler has another record than the free that the handler interrupted. */
+TEST(SlabForkTest, EachFreeHasARecordOfItsOwn)
+{
+	struct kmem_cache *s = kmem_cache_create("hands", 64, 0, 0, nullptr);
+	struct slab_hand *mine = shim_hand_take(s), *inner = shim_hand_take(s);
+
+	EXPECT_NE(mine, nullptr);
+	EXPECT_NE(inner, mine);
+	EXPECT_TRUE(shim_hand_is_mine());
+	std::thread([&] {
+		EXPECT_FALSE(shim_hand_is_mine());
+		struct slab_hand *other = shim_hand_take(s);
+		EXPECT_NE(other, mine);
+		EXPECT_NE(other, inner);
+		shim_hand_drop(other);
+	}).join();
+	shim_hand_drop(inner);
+	EXPECT_TRUE(shim_hand_is_mine());
+	shim_hand_drop(mine);
+	EXPECT_FALSE(shim_hand_is_mine());
+	kmem_cache_destroy(s);
+}
+
 } // namespace

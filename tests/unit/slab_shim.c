@@ -13,6 +13,7 @@
 #include "slab/slab_count.h"
 #include "slab/slab_create.h"
 #include "slab/slab_drain.h"
+#include "slab/slab_hand.h"
 #include "slab/slab_list.h"
 #include "slab/slab_node.h"
 #include "slab/slab_page.h"
@@ -327,4 +328,19 @@ unsigned int shim_profile_level(void)
 void shim_profile_set_level(unsigned int level)
 {
 	atomic_store(&slab_profile.level, level);
+}
+
+struct slab_hand *shim_hand_take(struct kmem_cache *s)
+{
+	return slab_hand_take(s);
+}
+
+void shim_hand_drop(struct slab_hand *hand)
+{
+	slab_hand_drop(hand);
+}
+
+bool shim_hand_is_mine(void)
+{
+	return slab_hand_is_mine();
 }

@@ -99,6 +99,10 @@ void *shim_class_small(size_t size); /* what the tables say: a per-CPU handle */
 void *shim_class_large(size_t size);
 void *shim_cache_array(const struct kmem_cache *s);
 void *shim_kmalloc_aligned(size_t size, size_t align, gfp_t flags);
+/* Records of frees that do not wait for a fork. */
+struct slab_hand *shim_hand_take(struct kmem_cache *s);
+void shim_hand_drop(struct slab_hand *hand);
+bool shim_hand_is_mine(void);
 
 #ifdef __cplusplus
 }
