@@ -31,7 +31,7 @@ static _Atomic(struct shrinker *) shrinkers;
 static _Atomic(void *) owner; /* thread pointer of the thread that reclaims */
 
 /* The PF_MEMALLOC flags that this thread's scopes have set. A handler leaves it as it was. */
-static __thread unsigned int scope;
+static _Thread_local unsigned int scope;
 
 unsigned int memalloc_flags_save(unsigned int flags)
 {
