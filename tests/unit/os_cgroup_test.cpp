@@ -326,4 +326,46 @@ TEST_F(CgroupTest, MemoryTotal)
 	EXPECT_EQ(os_memory().swap, 0u);
 }
 
+long mapped; /* bytes that the library has of the system */
+
+int counting_mmap(void **addr, size_t len, int prot, int flags)
+{
+	mapped += static_cast<long>(len);
+	return os_calls_linux.mmap(addr, len, prot, flags);
+}
+
+int counting_munmap(void *addr, size_t len)
+{
+	mapped -= static_cast<long>(len);
+	return os_calls_linux.munmap(addr, len);
+}
+
+/* Whoever reads a file gives back its text, whatever the file says. The library has one text at
+ * hand, and maps each further one. */
+TEST_F(CgroupTest, TextsAreGivenBack)
+{
+	group("0::/a\n");
+	file("/a/memory.max") = "100000\n";
+	file("/a/memory.stat") = "file 4096\nslab_reclaimable 4096\n";
+	file("/a/cpuset.cpus.effective") = "0-3\n";
+	fake_files["/proc/meminfo"] = "MemTotal: 1 kB\nMemAvailable: 1 kB\n";
+	fake_files["/sys/devices/system/node/node0/meminfo"] = "Node 0 MemTotal: 1 kB\n";
+	os_calls.mmap = counting_mmap;
+	os_calls.munmap = counting_munmap;
+	mapped = 0;
+	for (int i = 0; i < 3; i++) {
+		struct os_cgroup_limits l = {};
+		struct os_mask cpus = {};
+
+		os_memory();
+		os_node_memory(0);
+		os_node_memory(1);
+		os_cgroup_limits(&l);
+		os_cgroup_memory(&l, 0);
+		os_cgroup_cpus(&cpus);
+		os_overcommit();
+	}
+	EXPECT_EQ(mapped, 0);
+}
+
 } // namespace
