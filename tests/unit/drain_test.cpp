@@ -6,14 +6,19 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <numeric>
+#include <thread>
 
 #include "gate_shim.h"
 #include "percpu_shim.h"
 #include "test_util.h"
+#include "ukmem/ukmem.h"
 
 extern "C" {
 #include "percpu/percpu.h"
@@ -576,6 +581,46 @@ TEST_F(DrainTest, Verified)
 		     (at + "8 objects and a capacity of 7 in an array of 7 slots").c_str());
 	EXPECT_STREQ(shim_array_verify(make(5), 4, is_seven, nullptr),
 		     "it, CPU 0: 0 objects and a capacity of 5 in an array of 4 slots");
+}
+
+/* Another thread trims while this one forks. The child does not have that thread, so that no
+ * trim there waits for it. Other processes may delay some of the trims. */
+long shortest_trim_ms()
+{
+	long shortest = LONG_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		auto begun = std::chrono::steady_clock::now();
+
+		ukmem_trim();
+		auto took = std::chrono::steady_clock::now() - begun;
+		shortest = std::min<long>(
+			shortest,
+			std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+	}
+	return shortest;
+}
+
+TEST(DrainForkTest, AChildsTrimWaitsForNobody)
+{
+	std::atomic<bool> stop{};
+	std::thread trims([&] {
+		while (!stop)
+			ukmem_trim();
+	});
+
+	kfree(kmalloc(64, GFP_KERNEL));
+	for (int i = 0; i < 40 && !HasFailure(); i++) {
+		int status;
+		pid_t child = fork();
+
+		if (!child)
+			exit_child(shortest_trim_ms() >= 100);
+		ASSERT_EQ(waitpid(child, &status, 0), child);
+		EXPECT_EQ(status, 0);
+	}
+	stop = true;
+	trims.join();
 }
 
 } // namespace
