@@ -124,6 +124,38 @@ TEST(QmempoolTest, NoMemoryForThePool)
 	kmem_cache_destroy(cache);
 }
 
+/* What a pool has besides its elements goes back, whether it was made or refused. */
+TEST(QmempoolTest, NothingOfAPoolStays)
+{
+	struct kmem_cache *cache = kmem_cache_create("passing", 64, 0, 0, nullptr);
+	void *warm = kmalloc(8, GFP_KERNEL);
+	struct kmem_cache *ring = shim_class_cache(128 + 1024 * sizeof(void *) + 63);
+	auto allocated = [] {
+		struct ukmem_gauges g;
+
+		ukmem_gauges_read(&g);
+		return g.allocated;
+	};
+	auto make = [&] {
+		qmempool_destroy(qmempool_create(64, 1024, 256, cache, GFP_KERNEL));
+	};
+
+	make();
+	size_t before = allocated();
+	make();
+	EXPECT_EQ(allocated(), before);
+	kmem_cache_fail(ring, 0, 0);
+	::testing::internal::CaptureStderr();
+	make();
+	EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+		  "ukmem: qmempool_create(passing): out of memory\n");
+	kmem_cache_fail(ring, -1, 0);
+	EXPECT_EQ(allocated(), before);
+	kfree(warm);
+	expect_nothing_left(cache);
+	kmem_cache_destroy(cache);
+}
+
 /* The program's first requests, and all of them such as may not block; as the original test. */
 void first_use_is_atomic(uint32_t local, uint32_t shared, uint32_t prealloc)
 {
