@@ -324,6 +324,25 @@ TEST_F(KfenceFaultTest, QueuedFaultKills)
 }
 #endif
 
+/* Another process may send a signal whose bytes look like the address of a guard. */
+int with_sent_signal()
+{
+	siginfo_t info = {};
+	char *p = guarded(64, true);
+
+	info.si_signo = SIGSEGV;
+	info.si_code = SI_USER;
+	info.si_addr = p + 64;
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGSEGV, &info);
+	return 1;
+}
+
+TEST_F(KfenceFaultTest, SentSignalIsNoFault)
+{
+	GTEST_FLAG_SET(death_test_style, "threadsafe");
+	EXPECT_EXIT(_exit(with_sent_signal()), ::testing::KilledBySignal(SIGSEGV), "^$");
+}
+
 /* --- no fault is tried for ever ------------------------------------------------------------
  */
 

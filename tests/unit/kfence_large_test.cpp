@@ -61,12 +61,17 @@ char *take_slot(unsigned int index)
 	return p;
 }
 
-size_t allocated()
+struct ukmem_gauges gauges()
 {
 	struct ukmem_gauges g;
 
 	ukmem_gauges_read(&g);
-	return g.allocated;
+	return g;
+}
+
+size_t allocated()
+{
+	return gauges().allocated;
 }
 
 size_t resident_of(const char *p, size_t size)
@@ -240,6 +245,34 @@ TEST_F(KfenceLargeTest, Counts)
 	kmem_cache_free(s, p);
 	EXPECT_EQ(kmem_cache_nr_allocated(s), 0u);
 	kmem_cache_destroy(s);
+}
+
+/* A large object has memory while it is in use; a freed small one keeps its page. */
+TEST_F(KfenceLargeTest, PagesOfObjectsAreActiveOrRetained)
+{
+	auto expect_more = [](const ukmem_gauges &than, size_t active, size_t retained) {
+		ukmem_gauges g = gauges();
+
+		EXPECT_EQ(g.active - than.active, active);
+		EXPECT_EQ(g.retained - than.retained, retained);
+		EXPECT_EQ(g.mapped - than.mapped, active + retained);
+	};
+	ukmem_gauges before = gauges();
+	char *p = kmalloc_guarded(BLOCK);
+
+	expect_more(before, 25u * PAGE, 0);
+	kfree(p);
+	expect_more(before, 0, 0);
+	EXPECT_FRESH_POOL_PASSES([] {
+		char *first = guarded(64, true);
+		ukmem_gauges used = gauges();
+
+		kfree(first);
+		ukmem_gauges freed = gauges();
+
+		return used.active - freed.active != PAGE || used.mapped != freed.mapped ||
+		       freed.retained - used.retained != PAGE;
+	});
 }
 
 TEST_F(KfenceLargeTest, Resizing)

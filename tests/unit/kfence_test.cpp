@@ -19,6 +19,7 @@
 namespace
 {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -94,6 +95,7 @@ TEST_F(KfenceTest, InvalidFrees)
 	EXPECT_THAT(text, HasSubstr("ukmem: BUG: KFENCE: invalid free in "));
 	EXPECT_THAT(text,
 		    HasSubstr("  kfree() of " + address(p + 8) + " (in " + number(p) + ")"));
+	EXPECT_THAT(text, ContainsRegex("by thread [0-9]+:\nukmem:     [^ ]")) << "who freed";
 	EXPECT_THAT(says([&] { kfree(p + 64); }), HasSubstr("(in a guard page)"));
 	EXPECT_THAT(says([&] { EXPECT_EQ(ksize(p + 8), 0u); }), HasSubstr("  ksize() of "));
 	EXPECT_THAT(says([&] { EXPECT_EQ(krealloc(p + 8, 10, GFP_KERNEL), nullptr); }),
