@@ -52,7 +52,7 @@ bool reclaim_is_forbidden(void)
 	return scope & PF_MEMALLOC;
 }
 
-/* What shrinkers see of a request's flags. */
+/* Narrows the flags of a request to those that shrinkers see within the scopes. */
 static gfp_t flags_in_scope(gfp_t flags)
 {
 	if (scope & PF_MEMALLOC_NOIO)

@@ -32,7 +32,7 @@ enum {
 	MOST_PAGES = 64,
 };
 
-static void want(struct zone *z, unsigned int n)
+static void set_wanted(struct zone *z, unsigned int n)
 {
 	unsigned int period = atomic_load_explicit(&page_recent.period, memory_order_relaxed);
 
@@ -45,7 +45,7 @@ void spare_note_need(struct zone *z)
 {
 	unsigned int n = atomic_load_explicit(&z->spares_wanted, memory_order_relaxed);
 
-	want(z, min_uint(n + RAISE, MOST));
+	set_wanted(z, min_uint(n + RAISE, MOST));
 }
 
 void __spare_age(struct zone *z)
@@ -56,7 +56,7 @@ void __spare_age(struct zone *z)
 	if (atomic_load_explicit(&z->spares_period, memory_order_relaxed) ==
 	    atomic_load_explicit(&page_recent.period, memory_order_relaxed))
 		return;
-	want(z, n / 2);
+	set_wanted(z, n / 2);
 	if (n <= 1)
 		__spare_drain(z);
 }

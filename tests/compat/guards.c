@@ -35,65 +35,24 @@ enum { NR_THREADS = 4, ROUNDS = 20000 };
 
 static long counted;
 
-static void *try_mutex(void *result)
-{
-	int *got = result;
+/* Tries to take a lock, and releases it again. */
+#define DEFINE_ATTEMPT(name, attempt, release)                                                 \
+	static void *name(void *result)                                                        \
+	{                                                                                      \
+		int *got = result;                                                             \
+                                                                                               \
+		*got = attempt;                                                                \
+		if (*got)                                                                      \
+			release;                                                               \
+		return NULL;                                                                   \
+	}
 
-	*got = mutex_trylock(&mutex);
-	if (*got)
-		mutex_unlock(&mutex);
-	return NULL;
-}
-
-static void *try_spinlock(void *result)
-{
-	int *got = result;
-
-	*got = spin_trylock(&spinlock);
-	if (*got)
-		spin_unlock(&spinlock);
-	return NULL;
-}
-
-static void *try_read(void *result)
-{
-	int *got = result;
-
-	*got = down_read_trylock(&rwsem);
-	if (*got)
-		up_read(&rwsem);
-	return NULL;
-}
-
-static void *try_write(void *result)
-{
-	int *got = result;
-
-	*got = down_write_trylock(&rwsem);
-	if (*got)
-		up_write(&rwsem);
-	return NULL;
-}
-
-static void *try_write_lock(void *result)
-{
-	int *got = result;
-
-	*got = write_trylock(&rwlock);
-	if (*got)
-		write_unlock(&rwlock);
-	return NULL;
-}
-
-static void *try_read_lock(void *result)
-{
-	int *got = result;
-
-	*got = read_trylock(&rwlock);
-	if (*got)
-		read_unlock(&rwlock);
-	return NULL;
-}
+DEFINE_ATTEMPT(try_mutex, mutex_trylock(&mutex), mutex_unlock(&mutex))
+DEFINE_ATTEMPT(try_spinlock, spin_trylock(&spinlock), spin_unlock(&spinlock))
+DEFINE_ATTEMPT(try_read, down_read_trylock(&rwsem), up_read(&rwsem))
+DEFINE_ATTEMPT(try_write, down_write_trylock(&rwsem), up_write(&rwsem))
+DEFINE_ATTEMPT(try_write_lock, write_trylock(&rwlock), write_unlock(&rwlock))
+DEFINE_ATTEMPT(try_read_lock, read_trylock(&rwlock), read_unlock(&rwlock))
 
 /* Whether another thread could have the lock. */
 static bool is_free(void *(*attempt)(void *))
@@ -278,7 +237,7 @@ static void check_frees(void)
 	struct page *pages[8] = { NULL };
 	refcount_t refs = REFCOUNT_INIT(5);
 
-	/* What is not freed is missed under the limit. */
+	/* Under the limit the test misses memory that is not freed. */
 	for (int i = 0; i < 1 << 17; i++) {
 		void *page __free(free_page) = (void *)__get_free_page(GFP_KERNEL);
 

@@ -120,7 +120,7 @@ static void check_noreclaim(void)
 	CHECK(ask(GFP_KERNEL | __GFP_RETRY_MAYFAIL) == 0 && !calls);
 	memalloc_noreclaim_restore(saved);
 	CHECK(ask(GFP_KERNEL) && calls);
-	/* What a request without the scope leaves to others. */
+	/* A request without the scope leaves the reserve to others. */
 	pages = take(NULL, GFP_KERNEL, &n);
 	saved = memalloc_noreclaim_save();
 	pages = take(pages, GFP_KERNEL, &reserve);

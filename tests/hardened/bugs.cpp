@@ -217,7 +217,7 @@ size_t resident_bytes()
 	return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Who deletes a block with its right size gives its memory back. */
+/* A delete with the right size gives the memory of the block back. */
 void delete_goes_back(size_t size)
 {
 	constexpr size_t kBytes = size_t{ 256 } << 20;

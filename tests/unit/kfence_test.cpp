@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kfence_util.h"
+#include "page_decay_util.h"
 #include "test_util.h"
 
 namespace
@@ -288,13 +289,6 @@ TEST_F(KfenceTest, GateOpensOnceInAnInterval)
 	EXPECT_FALSE(shim_kfence_is_open());
 }
 
-uint64_t fake_now = 1000000;
-
-uint64_t fake_now_ms()
-{
-	return fake_now;
-}
-
 bool opens_at(uint64_t ms)
 {
 	fake_now = 1000000 + ms;
@@ -314,7 +308,7 @@ bool gets_guarded()
 void begin_interval()
 {
 	os_calls.now_ms = fake_now_ms;
-	setenv("UKMEM_CONF", "kfence_sample_interval:1000", 1);
+	configure("kfence_sample_interval:1000");
 	kfree(kmalloc(1, GFP_KERNEL));
 	ASSERT_FALSE(opens_at(0));
 	ASSERT_FALSE(opens_at(749));

@@ -340,8 +340,8 @@ int counting_munmap(void *addr, size_t len)
 	return os_calls_linux.munmap(addr, len);
 }
 
-/* Whoever reads a file gives back its text, whatever the file says. The library has one text at
- * hand, and maps each further one. */
+/* Each function that reads a file gives back its text, whatever the file says. The library has
+ * one text at hand, and maps each further one. */
 TEST_F(CgroupTest, TextsAreGivenBack)
 {
 	group("0::/a\n");

@@ -124,7 +124,7 @@ TEST(QmempoolTest, NoMemoryForThePool)
 	kmem_cache_destroy(cache);
 }
 
-/* What a pool has besides its elements goes back, whether it was made or refused. */
+/* A pool that was made or refused gives back all that it had besides its elements. */
 TEST(QmempoolTest, NothingOfAPoolStays)
 {
 	struct kmem_cache *cache = kmem_cache_create("passing", 64, 0, 0, nullptr);

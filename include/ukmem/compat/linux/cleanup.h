@@ -107,8 +107,9 @@
 	EXTEND_CLASS(name, ext, (_T && (condlock)) ? _T : NULL, class_##name##_t _T)           \
 	UKMEM_HELD_BY(name##ext, 1, *guard)
 
-/* A guard of a lock that keeps @..., members, while it has the lock: _T->lock, _T->member. */
-#define DEFINE_LOCK_GUARD_1(name, type, lock_it, unlock_it, ...)                               \
+/* A guard that keeps a pointer and @..., members, while it has the lock: _T->lock, _T->member.
+ * Its constructor has the parameter @parameter; @held is the pointer. */
+#define UKMEM_LOCK_GUARD(name, type, parameter, held, lock_it, unlock_it, ...)                 \
 	typedef struct {                                                                       \
 		type *lock;                                                                    \
 		__VA_ARGS__;                                                                   \
@@ -119,15 +120,18 @@
 			unlock_it;                                                             \
 		}                                                                              \
 	}                                                                                      \
-	UKMEM_OF_CLASS class_##name##_t class_##name##_constructor(type *lock)                 \
+	UKMEM_OF_CLASS class_##name##_t class_##name##_constructor(parameter)                  \
 	{                                                                                      \
 		class_##name##_t guard = UKMEM_ALL_ZERO, *_T = &guard;                         \
                                                                                                \
-		_T->lock = lock;                                                               \
+		_T->lock = held;                                                               \
 		lock_it;                                                                       \
 		return guard;                                                                  \
 	}                                                                                      \
 	UKMEM_HELD_BY(name, 0, guard->lock)
+/* A guard of a lock. */
+#define DEFINE_LOCK_GUARD_1(name, type, lock_it, unlock_it, ...)                               \
+	UKMEM_LOCK_GUARD(name, type, type *lock, lock, lock_it, unlock_it, __VA_ARGS__)
 #define DEFINE_LOCK_GUARD_1_COND(name, ext, condlock)                                          \
 	EXTEND_CLASS(name, ext, __extension__({                                                \
 			     class_##name##_t guard = UKMEM_ALL_ZERO, *_T = &guard;            \
@@ -141,25 +145,7 @@
 	UKMEM_HELD_BY(name##ext, 1, guard->lock)
 /* A guard of what is no variable. */
 #define DEFINE_LOCK_GUARD_0(name, lock_it, unlock_it, ...)                                     \
-	typedef struct {                                                                       \
-		void *lock;                                                                    \
-		__VA_ARGS__;                                                                   \
-	} class_##name##_t;                                                                    \
-	UKMEM_OF_CLASS void class_##name##_destructor(class_##name##_t *_T)                    \
-	{                                                                                      \
-		if (_T->lock) {                                                                \
-			unlock_it;                                                             \
-		}                                                                              \
-	}                                                                                      \
-	UKMEM_OF_CLASS class_##name##_t class_##name##_constructor(void)                       \
-	{                                                                                      \
-		class_##name##_t guard = UKMEM_ALL_ZERO, *_T = &guard;                         \
-                                                                                               \
-		_T->lock = (void *)1;                                                          \
-		lock_it;                                                                       \
-		return guard;                                                                  \
-	}                                                                                      \
-	UKMEM_HELD_BY(name, 0, guard->lock)
+	UKMEM_LOCK_GUARD(name, void, void, (void *)1, lock_it, unlock_it, __VA_ARGS__)
 
 /* guard(name)(lock); until the end of the block. */
 #define guard(name) CLASS(name, __UNIQUE_ID(guard))
